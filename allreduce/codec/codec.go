@@ -1,0 +1,49 @@
+package codec
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// Codec turns float32 values into bytes and back.
+type Codec interface {
+	// Name is the codec's name in the run spec.
+	Name() string
+	// Block is the number of elements that are encoded as a unit, at least 1. Ranges that are encoded or decoded on their
+	// own begin at a multiple of it, and end at one or at the vector's end.
+	Block() int
+	// EncodedSize is the exact number of bytes that so many elements take. It never falls as elements rise.
+	EncodedSize(elements int) int
+	// Append appends the encoding of src, EncodedSize(len(src)) bytes, to dst. Equal values give equal bytes.
+	Append(dst []byte, src []float32) []byte
+	// Decode fills dst from src. Its error wraps wire.ErrMalformed when src is not an encoding of len(dst) elements; dst
+	// may then hold anything. Neither slice is kept.
+	Decode(dst []float32, src []byte) error
+}
+
+var codecs = map[string]Codec{
+	F32: f32{},
+}
+
+// Names are the codecs' names, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(codecs)) }
+
+// New returns the codec of that name, as a run spec spells it.
+func New(name string) (Codec, error) {
+	if c, ok := codecs[name]; ok {
+		return c, nil
+	}
+	return nil, fmt.Errorf("codec %.40q is not known: use one of %s", name, strings.Join(Names(), ", "))
+}
+
+// checkSize says whether src is as long as c's encoding of that many elements.
+func checkSize(c Codec, elements int, src []byte) error {
+	if want := c.EncodedSize(elements); len(src) != want {
+		return fmt.Errorf("%w: %s of %d elements takes %d bytes, got %d", wire.ErrMalformed, c.Name(), elements, want, len(src))
+	}
+	return nil
+}

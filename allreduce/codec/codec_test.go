@@ -1,0 +1,134 @@
+package codec
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+func TestNewNamesTheAllowed(t *testing.T) {
+	for _, name := range Names() {
+		c, err := New(name)
+		if err != nil || c.Name() != name {
+			t.Errorf("%s: got %v, %v", name, c, err)
+		}
+	}
+	if _, err := New("f31"); err == nil || !strings.Contains(err.Error(), `"f31"`) || !strings.Contains(err.Error(), F32) {
+		t.Errorf("got %v, want an error with the name and the allowed ones", err)
+	}
+}
+
+// What every codec promises, whatever it loses.
+func TestContract(t *testing.T) {
+	for _, name := range Names() {
+		c, err := New(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { checkContract(t, c) }) })
+	}
+}
+
+func checkContract(t *rapid.T, c Codec) {
+	src := rapid.SliceOfN(rapid.Float32(), 0, 3*c.Block()+20).Draw(t, "src")
+	enc := c.Append([]byte("head"), src)
+	if !bytes.HasPrefix(enc, []byte("head")) {
+		t.Fatal("Append changed what was there")
+	}
+	enc = enc[len("head"):]
+	if len(enc) != c.EncodedSize(len(src)) {
+		t.Fatalf("%d bytes, EncodedSize says %d", len(enc), c.EncodedSize(len(src)))
+	}
+	dst := make([]float32, len(src))
+	if err := c.Decode(dst, enc); err != nil {
+		t.Fatal(err)
+	}
+	cut := rapid.IntRange(0, len(src)/c.Block()).Draw(t, "cut") * c.Block()
+	if parts := c.Append(c.Append(nil, src[:cut]), src[cut:]); !bytes.Equal(parts, enc) {
+		t.Fatalf("encoding in two parts, cut at %d, gives other bytes", cut)
+	}
+	for _, wrong := range [][]byte{append(slices.Clone(enc), 0), enc[:max(0, len(enc)-1)]} {
+		if err := c.Decode(dst, wrong); len(wrong) != len(enc) && !errors.Is(err, wire.ErrMalformed) {
+			t.Fatalf("%d bytes for %d: got %v", len(wrong), len(enc), err)
+		}
+	}
+}
+
+func TestF32KeepsEveryBit(t *testing.T) {
+	bits := []uint32{0, 0x80000000, 0x3f800000, 0x7f800000, 0xff800000, 0x7fc00001, 0x7f800001, 1, 0x7f7fffff}
+	src := make([]float32, len(bits))
+	for i, b := range bits {
+		src[i] = math.Float32frombits(b)
+	}
+	enc := f32{}.Append(nil, src)
+	if want := []byte{0, 0, 0x80, 0x3f}; !bytes.Equal(enc[8:12], want) {
+		t.Errorf("1 is encoded as %x, want %x", enc[8:12], want)
+	}
+	dst := make([]float32, len(src))
+	if err := (f32{}).Decode(dst, enc); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range dst {
+		if math.Float32bits(v) != bits[i] {
+			t.Errorf("%08x came back as %08x", bits[i], math.Float32bits(v))
+		}
+	}
+}
+
+// FuzzDecode gives every codec foreign bytes: it must refuse them or give values that encode to as many bytes again.
+func FuzzDecode(f *testing.F) {
+	for i, name := range Names() {
+		c, _ := New(name)
+		for _, n := range []int{0, 1, c.Block() + 1} {
+			f.Add(uint8(i), uint16(n), c.Append(nil, slices.Repeat([]float32{-1.5}, n)))
+		}
+		f.Add(uint8(i), uint16(2), []byte("short"))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, elements uint16, b []byte) {
+		c := codecs[Names()[int(which)%len(codecs)]]
+		dst := make([]float32, elements)
+		err := c.Decode(dst, b)
+		if len(b) != c.EncodedSize(len(dst)) && err == nil {
+			t.Fatalf("%d bytes taken for %d elements", len(b), elements)
+		}
+		if err != nil && !errors.Is(err, wire.ErrMalformed) {
+			t.Fatalf("error %v does not wrap wire.ErrMalformed", err)
+		}
+		if err == nil && len(c.Append(nil, dst)) != len(b) {
+			t.Fatal("decoded values encode to another number of bytes")
+		}
+	})
+}
+
+func BenchmarkCodecs(b *testing.B) {
+	const n = 1 << 20
+	src := make([]float32, n)
+	for i := range src {
+		src[i] = float32(i%1000) - 500
+	}
+	for _, name := range Names() {
+		c, _ := New(name)
+		enc := c.Append(nil, src)
+		b.Run(name+"/Append", func(b *testing.B) {
+			b.SetBytes(int64(4*n + len(enc)))
+			for b.Loop() {
+				enc = c.Append(enc[:0], src)
+			}
+		})
+		b.Run(name+"/Decode", func(b *testing.B) {
+			b.SetBytes(int64(4*n + len(enc)))
+			for b.Loop() {
+				if err := c.Decode(src, enc); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

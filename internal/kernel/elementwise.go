@@ -1,0 +1,51 @@
+package kernel
+
+import "math"
+
+// Sub sets dst[j] = a[j] - b[j]. A pseudo-gradient is Sub(dst, anchor, local), so that an outer SGD step descends.
+func Sub(dst, a, b []float32) {
+	same(len(dst), len(a), len(b))
+	a, b = a[:len(dst)], b[:len(dst)]
+	for j := range dst {
+		dst[j] = a[j] - b[j]
+	}
+}
+
+// Mul sets dst[j] = a[j] * b[j]. It combines scales: a contribution's weight times its clip.
+func Mul(dst, a, b []float32) {
+	same(len(dst), len(a), len(b))
+	a, b = a[:len(dst)], b[:len(dst)]
+	for j := range dst {
+		dst[j] = a[j] * b[j]
+	}
+}
+
+const (
+	exponentBits = 0x7f800000 // all set in NaN and Inf, and only there
+	exponentUnit = 0x00800000 // adding it carries a full exponent into the sign bit
+	signBit      = 0x80000000
+)
+
+// Finite returns the index of the first NaN or Inf in x, or -1 when there is none.
+func Finite(x []float32) int {
+	const step = 8
+	rest := x
+	for len(rest) >= step {
+		c := (*[step]float32)(rest)
+		even := carry(c[0]) | carry(c[2]) | carry(c[4]) | carry(c[6])
+		odd := carry(c[1]) | carry(c[3]) | carry(c[5]) | carry(c[7])
+		if (even|odd)&signBit != 0 {
+			break
+		}
+		rest = rest[step:]
+	}
+	for j, v := range rest {
+		if carry(v)&signBit != 0 {
+			return len(x) - len(rest) + j
+		}
+	}
+	return -1
+}
+
+// carry has its sign bit set exactly when v is NaN or Inf.
+func carry(v float32) uint32 { return math.Float32bits(v)&exponentBits + exponentUnit }

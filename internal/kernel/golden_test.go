@@ -1,0 +1,93 @@
+package kernel
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"lukechampine.com/blake3"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/golden.txt")
+
+// noise fills a vector of n elements with values of magnitude 2^-20 to 2^12, made from integers so that the inputs are
+// the same on every architecture.
+func noise(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for j := range x {
+		b := r.Uint32()
+		x[j] = math.Float32frombits(b&0x807fffff | (107+b>>23&31)<<23)
+	}
+	return x
+}
+
+// golden returns the outputs of every kernel on fixed inputs, one line a kernel: name and BLAKE3 of its bits.
+func golden() string {
+	const n = 100_003
+	r := rand.New(rand.NewPCG(1, 2))
+	var out strings.Builder
+	line := func(name string, x ...[]float32) {
+		h := blake3.New(32, nil)
+		for _, v := range x {
+			h.Write(Bytes(v))
+		}
+		fmt.Fprintf(&out, "%s %x\n", name, h.Sum(nil))
+	}
+	dst, p, v, g := make([]float32, n), noise(r, n), noise(r, n), noise(r, n)
+	Sub(dst, p, g)
+	line("Sub", dst)
+	Mul(dst, p, g)
+	line("Mul", dst)
+	SGDStep(p, g, 0.7)
+	line("SGDStep", p)
+	MomentumStep(p, v, g, 0.7, 0.9)
+	line("MomentumStep", p, v)
+	NesterovStep(p, v, g, 0.7, 0.9)
+	line("NesterovStep", p, v)
+
+	var cols [][]float32
+	var squares []float64
+	var weights []uint64
+	var norms strings.Builder
+	for i := range 9 {
+		cols = append(cols, noise(r, n))
+		squares = append(squares, NormSq(cols[i]))
+		weights = append(weights, r.Uint64())
+		fmt.Fprintf(&norms, "%016x", math.Float64bits(squares[i]))
+	}
+	fmt.Fprintf(&out, "NormSq %x\n", blake3.Sum256([]byte(norms.String())))
+	clip, scale := ClipScales(squares), MeanScales(weights)
+	line("ClipScales", clip)
+	line("MeanScales", scale)
+	MeanInto(dst, cols, scale)
+	line("MeanInto", dst)
+	for k := range 5 {
+		TrimmedMeanInto(dst, cols, clip, k)
+		line(fmt.Sprint("TrimmedMeanInto k=", k), dst)
+	}
+	MedianInto(dst, cols[:8], clip[:8])
+	line("MedianInto N=8", dst)
+	return out.String()
+}
+
+// Every architecture must give the committed bits. A change here is a change of Version.
+func TestGolden(t *testing.T) {
+	const file = "testdata/golden.txt"
+	got := golden()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("kernels give other bits than %s; got\n%swant\n%s", file, got, want)
+	}
+}

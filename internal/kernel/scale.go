@@ -1,0 +1,77 @@
+package kernel
+
+import (
+	"math"
+	"slices"
+)
+
+// NormSq is the squared Euclidean norm of x, in float64. Element j is added to lane j%8, lanes start from 0, and the
+// lanes are combined as ((0+4)+(2+6)) + ((1+5)+(3+7)). A caller that takes a vector in pieces gets other bits than one
+// that takes it whole: the pieces must be agreed.
+func NormSq(x []float32) float64 {
+	var l [8]float64
+	for len(x) >= len(l) {
+		c := (*[8]float32)(x)
+		l[0] += square(c[0])
+		l[1] += square(c[1])
+		l[2] += square(c[2])
+		l[3] += square(c[3])
+		l[4] += square(c[4])
+		l[5] += square(c[5])
+		l[6] += square(c[6])
+		l[7] += square(c[7])
+		x = x[len(l):]
+	}
+	for j, v := range x {
+		l[j] += square(v)
+	}
+	return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))
+}
+
+// square is exact: a float32 has 24 significant bits, its square 48 of float64's 53.
+func square(v float32) float64 { return float64(float64(v) * float64(v)) }
+
+// ClipScales returns for each contribution the factor min(1, median/norm) that brings its norm down to at most the
+// median of all norms; normSq holds their squared norms, finite, as NormSq gives them. The median of an even number is
+// the mean of the two in the middle. A zero norm gets 1.
+func ClipScales(normSq []float64) []float32 {
+	norms := make([]float64, len(normSq))
+	for i, q := range normSq {
+		norms[i] = math.Sqrt(q)
+	}
+	limit := middle(norms)
+	scale := make([]float32, len(norms))
+	for i, n := range norms {
+		scale[i] = 1
+		if n > limit {
+			scale[i] = float32(limit / n)
+		}
+	}
+	return scale
+}
+
+// middle is the median of x, 0 when x is empty.
+func middle(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(x))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// MeanScales returns weight/total for each weight (tokens or samples), the scales of a weighted mean. The total is a
+// float64 sum in the given order. If all weights are zero each gets 1/N.
+func MeanScales(weights []uint64) []float32 {
+	total := 0.0
+	for _, w := range weights {
+		total += float64(w)
+	}
+	scale := make([]float32, len(weights))
+	for i, w := range weights {
+		scale[i] = float32(float64(w) / total)
+		if total == 0 {
+			scale[i] = float32(1 / float64(len(weights)))
+		}
+	}
+	return scale
+}

@@ -1,0 +1,35 @@
+package kernel
+
+// The outer steps round as PyTorch's SGD does in float32 without fused multiply-add: its p.add_(d, alpha=-lr) is
+// p + (-lr)*d, which rounds to the same bits as p - lr*d.
+
+// SGDStep descends in place: p -= lr*g.
+func SGDStep(p, g []float32, lr float32) {
+	same(len(p), len(g))
+	g = g[:len(p)]
+	for j := range p {
+		p[j] -= float32(lr * g[j])
+	}
+}
+
+// MomentumStep does SGD with heavy-ball momentum in place: v = mu*v + g; p -= lr*v.
+func MomentumStep(p, v, g []float32, lr, mu float32) {
+	same(len(p), len(v), len(g))
+	v, g = v[:len(p)], g[:len(p)]
+	for j := range p {
+		w := float32(mu*v[j]) + g[j]
+		v[j] = w
+		p[j] -= float32(lr * w)
+	}
+}
+
+// NesterovStep does SGD with Nesterov momentum in place, as PyTorch defines it: v = mu*v + g; p -= lr*(g + mu*v).
+func NesterovStep(p, v, g []float32, lr, mu float32) {
+	same(len(p), len(v), len(g))
+	v, g = v[:len(p)], g[:len(p)]
+	for j := range p {
+		w := float32(mu*v[j]) + g[j]
+		v[j] = w
+		p[j] -= float32(lr * (g[j] + float32(mu*w)))
+	}
+}

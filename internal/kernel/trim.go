@@ -1,0 +1,70 @@
+package kernel
+
+// trimOne is trimMany for k = 1, each column in one pass.
+func trimOne(sum []float32, cols [][]float32, scale []float32, at int) {
+	n := len(sum)
+	var low, high [block]float32
+	lo, hi := low[:n], high[:n]
+	a, b := cols[0][at:][:n], cols[1][at:][:n]
+	p, q := scale[0], scale[1]
+	for j := range sum {
+		x, y := float32(p*a[j]), float32(q*b[j])
+		lo[j], hi[j] = min(x, y), max(x, y)
+	}
+	for i, c := range cols[2:] {
+		s := scale[i+2]
+		for j, v := range c[at:][:n] {
+			x := float32(s * v)
+			y := max(lo[j], x)
+			lo[j] = min(lo[j], x)
+			sum[j] += min(hi[j], y)
+			hi[j] = max(hi[j], y)
+		}
+	}
+}
+
+// trimMany adds to sum what TrimmedMeanInto says. lanes has room for 2k blocks: lane l holds the l-th lowest value of
+// each coordinate, so that the first k lanes are the k lowest and the others the k highest.
+func trimMany(sum, lanes []float32, cols [][]float32, scale []float32, at int) {
+	n := len(sum)
+	width := len(lanes) / block
+	lane := func(l int) []float32 { return lanes[l*block:][:n] }
+	for i := range width {
+		x := lane(i)
+		scaled(x, cols[i], scale[i], at)
+		for l := range i {
+			order(lane(l), x)
+		}
+	}
+	var value [block]float32
+	x := value[:n]
+	for i := width; i < len(cols); i++ {
+		scaled(x, cols[i], scale[i], at)
+		for l := range width / 2 {
+			order(lane(l), x)
+		}
+		for l := width - 1; l >= width/2; l-- {
+			order(x, lane(l))
+		}
+		for j := range sum {
+			sum[j] += x[j]
+		}
+	}
+}
+
+// scaled sets dst to the column's values from coordinate at.
+func scaled(dst, col []float32, scale float32, at int) {
+	col = col[at:][:len(dst)]
+	for j := range dst {
+		dst[j] = float32(scale * col[j])
+	}
+}
+
+// order swaps a[j] and b[j] where a[j] is the greater.
+func order(a, b []float32) {
+	b = b[:len(a)]
+	for j, x := range a {
+		y := b[j]
+		a[j], b[j] = min(x, y), max(x, y)
+	}
+}

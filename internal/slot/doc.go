@@ -1,0 +1,10 @@
+// Package slot holds the plain types at the seam between agreement (membership) and reduction (allreduce): what is offered,
+// planned, reduced, recorded and certified, with one canonical encoding and hash for each. It has no behaviour beyond that
+// and imports neither side.
+//
+// Words: a peer makes an Offer of its contribution for a slot; the leader answers with a Plan (who contributes, who owns which
+// segment); owners state each reduced Segment; the leader picks one per range into a Draft; the members agree on a Record, and
+// the signatures of a quorum of the previous record's members are its Certificate.
+//
+// Encodings are the ones package wire describes. Parse(Append(x)) == x, and Append(Parse(b)) == b for every b that parses.
+package slot

@@ -1,0 +1,133 @@
+package slot
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/mr-tron/base58"
+	"lukechampine.com/blake3"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// Caps on what is read from the network or from disk. They bound memory, not policy.
+const (
+	MaxPeerIDLen = 64   // bytes of a peer ID
+	MaxMembers   = 1024 // members of a run
+	MaxSegments  = 4096 // segments of one outcome
+	MaxSigLen    = 128  // bytes of a signature
+	MaxMessage   = 1 << 20
+)
+
+// PeerID is a libp2p peer ID in its binary form. It embeds the Ed25519 public key, so a signature needs nothing else to be checked.
+type PeerID string
+
+// String is the ID as libp2p prints it (base58).
+func (p PeerID) String() string { return base58.Encode([]byte(p)) }
+
+// Short is the tail of the printed ID, for logs and tables.
+func (p PeerID) Short() string {
+	s := p.String()
+	return s[max(0, len(s)-6):]
+}
+
+// ParsePeerID reads the printed form.
+func ParsePeerID(s string) (PeerID, error) {
+	if len(s) > 2*MaxPeerIDLen { // base58 takes 1.37 characters a byte
+		return "", fmt.Errorf("%w: a peer ID of %d characters", wire.ErrMalformed, len(s))
+	}
+	b, err := base58.Decode(s)
+	if err != nil {
+		return "", err
+	}
+	return PeerID(b), nil
+}
+
+// Incarnation is a random number made together with a vote log. Who loses the log comes back as another member (HOLES H6).
+type Incarnation uint64
+
+// Root is a BLAKE3-256 hash.
+type Root [32]byte
+
+// Hash is the BLAKE3-256 of b.
+func Hash(b []byte) Root { return blake3.Sum256(b) }
+
+// String is the hash in hex.
+func (r Root) String() string { return hex.EncodeToString(r[:]) }
+
+// Short is the first eight hex digits.
+func (r Root) Short() string { return hex.EncodeToString(r[:4]) }
+
+// IsZero says whether the root was never set.
+func (r Root) IsZero() bool { return r == Root{} }
+
+// MarshalText and UnmarshalText make roots hex strings in JSON and TOML.
+func (r Root) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads 64 hex digits.
+func (r *Root) UnmarshalText(b []byte) error {
+	v, err := hex.DecodeString(string(b))
+	if err != nil || len(v) != len(r) {
+		return wire.ErrMalformed
+	}
+	copy(r[:], v)
+	return nil
+}
+
+// MarshalText prints a peer ID in JSON as libp2p does.
+func (p PeerID) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads the printed form.
+func (p *PeerID) UnmarshalText(b []byte) error {
+	v, err := ParsePeerID(string(b))
+	*p = v
+	return err
+}
+
+func appendPeer(b []byte, p PeerID) []byte { return wire.AppendBytes(b, p) }
+func readPeer(r *wire.Reader) PeerID       { return PeerID(r.Bytes(MaxPeerIDLen)) }
+func appendRoot(b []byte, v Root) []byte   { return append(b, v[:]...) }
+func readRoot(r *wire.Reader) (v Root)     { copy(v[:], r.Take(len(v))); return v }
+
+// Range is a half-open range [Begin, End) of elements of the flat parameter vector.
+type Range struct{ Begin, End uint64 }
+
+// Len is the number of elements.
+func (r Range) Len() uint64 { return r.End - r.Begin }
+
+func appendRange(b []byte, v Range) []byte { return wire.AppendU64(wire.AppendU64(b, v.Begin), v.End) }
+func readRange(r *wire.Reader) Range {
+	v := Range{r.U64(), r.U64()}
+	if v.End < v.Begin {
+		r.Fail("range ends before it begins")
+	}
+	return v
+}
+
+// Bitmap is a set of indices into a sorted list, bit i of byte i/8 being index i. Its canonical length is the least that
+// holds the list's indices.
+type Bitmap []byte
+
+// NewBitmap makes an empty set for n indices.
+func NewBitmap(n int) Bitmap { return make(Bitmap, (n+7)/8) }
+
+// Fits says whether the set has the canonical form of one over n indices: the right length, and nothing at n or above.
+func (m Bitmap) Fits(n int) bool {
+	return len(m) == (n+7)/8 && (n%8 == 0 || m[len(m)-1]>>(n%8) == 0)
+}
+
+// Has says whether i is in the set.
+func (m Bitmap) Has(i int) bool { return i/8 < len(m) && m[i/8]>>(i%8)&1 == 1 }
+
+// Set adds i, which must be below the n it was made for.
+func (m Bitmap) Set(i int) { m[i/8] |= 1 << (i % 8) }
+
+// Count is the number of indices in the set.
+func (m Bitmap) Count() (n int) {
+	for _, b := range m {
+		for ; b != 0; b &= b - 1 {
+			n++
+		}
+	}
+	return n
+}

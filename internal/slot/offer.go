@@ -1,0 +1,201 @@
+package slot
+
+import "github.com/p2pdiloco/p2pdiloco/internal/wire"
+
+// Offer says that a peer's contribution to a slot is ready, and commits to its bytes before anybody has seen them.
+type Offer struct {
+	Peer   PeerID
+	Slot   uint64 // the slot it is for, from 1
+	Seq    uint64 // rises with every offer of this peer: a replayed or repeated offer is seen (HOLES H24)
+	Base   uint64 // the slot whose anchor the inner steps started from; Slot-1 when fresh
+	Weight uint64 // tokens or samples processed, capped by the run spec
+	Root   Root   // FrameRoot of the encoded contribution
+}
+
+const offerSize = 4 + 4*8 + 32 // at least
+
+// Append appends the canonical encoding.
+func (o Offer) Append(b []byte) []byte {
+	b = appendPeer(b, o.Peer)
+	b = wire.AppendU64(b, o.Slot)
+	b = wire.AppendU64(b, o.Seq)
+	b = wire.AppendU64(b, o.Base)
+	b = wire.AppendU64(b, o.Weight)
+	return appendRoot(b, o.Root)
+}
+
+// ReadOffer reads what Append wrote.
+func ReadOffer(r *wire.Reader) Offer {
+	return Offer{Peer: readPeer(r), Slot: r.U64(), Seq: r.U64(), Base: r.U64(), Weight: r.U64(), Root: readRoot(r)}
+}
+
+// Offers are sorted by peer ID, one a peer.
+func appendOffers(b []byte, os []Offer) []byte {
+	b = wire.AppendU32(b, uint32(len(os)))
+	for _, o := range os {
+		b = o.Append(b)
+	}
+	return b
+}
+
+func readOffers(r *wire.Reader) []Offer {
+	n := r.Count(MaxMembers, offerSize)
+	os := make([]Offer, 0, n)
+	for i := range n {
+		o := ReadOffer(r)
+		if i > 0 && os[i-1].Peer >= o.Peer {
+			r.Fail("offers are not in the order of their peers")
+		}
+		os = append(os, o)
+	}
+	return os
+}
+
+// Ref names one attempt at one height: every message of an attempt carries it.
+type Ref struct {
+	Height uint64
+	Prev   Root   // hash of the record at Height-1
+	Ballot uint32 // 0 first; number b is led by the member at place b mod |E| of LeaderOrder
+}
+
+// Append appends the canonical encoding.
+func (f Ref) Append(b []byte) []byte {
+	return wire.AppendU32(appendRoot(wire.AppendU64(b, f.Height), f.Prev), f.Ballot)
+}
+
+// ReadRef reads what Append wrote.
+func ReadRef(r *wire.Reader) Ref { return Ref{Height: r.U64(), Prev: readRoot(r), Ballot: r.U32()} }
+
+// Plan is the leader's division of one reduction. It binds nobody. A revision replaces the plan in the same ballot.
+type Plan struct {
+	Ref
+	Revision uint32
+	Slot     uint64
+	Fragment uint32  // 0 without streaming
+	Offers   []Offer // the contributing peers, sorted by ID: the group
+	Pieces   []Piece // in order, covering the fragment without gap or overlap
+}
+
+// Piece gives one range to the member that reduces it.
+type Piece struct {
+	Range Range
+	Owner PeerID // one of the group
+}
+
+// Append appends the canonical encoding.
+func (p Plan) Append(b []byte) []byte {
+	b = wire.AppendU32(p.Ref.Append(b), p.Revision)
+	b = wire.AppendU32(wire.AppendU64(b, p.Slot), p.Fragment)
+	b = appendOffers(b, p.Offers)
+	b = wire.AppendU32(b, uint32(len(p.Pieces)))
+	for _, s := range p.Pieces {
+		b = appendPeer(appendRange(b, s.Range), s.Owner)
+	}
+	return b
+}
+
+// ReadPlan reads what Append wrote. It checks order and adjacency, not that the plan makes sense for a run.
+func ReadPlan(r *wire.Reader) Plan {
+	p := Plan{Ref: ReadRef(r), Revision: r.U32(), Slot: r.U64(), Fragment: r.U32(), Offers: readOffers(r)}
+	n := r.Count(MaxSegments, 16+4)
+	p.Pieces = make([]Piece, 0, n)
+	for i := range n {
+		s := Piece{readRange(r), readPeer(r)}
+		if i > 0 && p.Pieces[i-1].Range.End != s.Range.Begin {
+			r.Fail("pieces do not join")
+		}
+		p.Pieces = append(p.Pieces, s)
+	}
+	return p
+}
+
+// Segment is one reduced range: who is in it and what came out.
+type Segment struct {
+	Range        Range
+	Contributors Bitmap // over the plan's offers, or over the record's contributions (both sorted by peer)
+	Root         Root   // FrameRoot of the reduced bytes in the run's codec, before any general compression
+}
+
+// Append appends the canonical encoding.
+func (s Segment) Append(b []byte) []byte {
+	return appendRoot(wire.AppendBytes(appendRange(b, s.Range), s.Contributors), s.Root)
+}
+
+// ReadSegment reads what Append wrote. Whether the bitmap fits the plan is for the caller to ask (Bitmap.Fits): the plan is
+// not part of the encoding.
+func ReadSegment(r *wire.Reader) Segment {
+	return Segment{readRange(r), append(Bitmap{}, r.Bytes(MaxMembers/8)...), readRoot(r)}
+}
+
+const segmentSize = 16 + 4 + 32
+
+func appendSegments(b []byte, ss []Segment) []byte {
+	b = wire.AppendU32(b, uint32(len(ss)))
+	for _, s := range ss {
+		b = s.Append(b)
+	}
+	return b
+}
+
+// readSegments reads segments whose contributors are bitmaps over a list of the given length.
+func readSegments(r *wire.Reader, contributions int) []Segment {
+	n := r.Count(MaxSegments, segmentSize)
+	ss := make([]Segment, 0, n)
+	for i := range n {
+		s := ReadSegment(r)
+		if i > 0 && ss[i-1].Range.End != s.Range.Begin {
+			r.Fail("segments do not join")
+		}
+		if !s.Contributors.Fits(contributions) {
+			r.Fail("a segment's contributors are no bitmap over %d contributions", contributions)
+		}
+		ss = append(ss, s)
+	}
+	return ss
+}
+
+// OutcomeRoot is the hash of the segments of an outcome: what HAVE and a step record name.
+func OutcomeRoot(ss []Segment) Root {
+	return Hash(appendSegments([]byte("p2pdiloco/outcome/1"), ss))
+}
+
+// Draft is the leader's choice of one statement per range: the outcome it wants to propose. A draft of a members record has
+// Kind Members and no work in it.
+type Draft struct {
+	Ref
+	Revision      uint32
+	Kind          Kind
+	Slot          uint64
+	Fragment      uint32
+	Contributions []Offer   // sorted by peer; those that are in at least one segment
+	Segments      []Segment // contributors are a bitmap over Contributions
+}
+
+// Outcome is the root that HAVE answers with; zero for a members record.
+func (d Draft) Outcome() Root {
+	if d.Kind != Step {
+		return Root{}
+	}
+	return OutcomeRoot(d.Segments)
+}
+
+// Append appends the canonical encoding.
+func (d Draft) Append(b []byte) []byte {
+	b = wire.AppendU32(d.Ref.Append(b), d.Revision)
+	b = wire.AppendU8(b, uint8(d.Kind))
+	b = wire.AppendU32(wire.AppendU64(b, d.Slot), d.Fragment)
+	return appendSegments(appendOffers(b, d.Contributions), d.Segments)
+}
+
+// ReadDraft reads what Append wrote.
+func ReadDraft(r *wire.Reader) Draft {
+	d := Draft{
+		Ref: ReadRef(r), Revision: r.U32(), Kind: readKind(r), Slot: r.U64(), Fragment: r.U32(),
+		Contributions: readOffers(r),
+	}
+	d.Segments = readSegments(r, len(d.Contributions))
+	if d.Kind != Step && len(d.Contributions)+len(d.Segments) > 0 {
+		r.Fail("a draft of a %s record has work in it", d.Kind)
+	}
+	return d
+}

@@ -1,0 +1,162 @@
+package slot
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// Kind says what a record does. The enumeration only grows.
+type Kind uint8
+
+// The kinds of records.
+const (
+	Fork    Kind = 1 // founds a run, or continues one whose quorum is gone: signed by every member it lists
+	Step    Kind = 2 // one outer step
+	Members Kind = 3 // a change of members alone, or the closing record of a run
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Fork:
+		return "fork"
+	case Step:
+		return "step"
+	case Members:
+		return "members"
+	}
+	return "unknown"
+}
+
+func readKind(r *wire.Reader) Kind {
+	k := Kind(r.U8())
+	if k < Fork || k > Members {
+		r.Fail("record kind %d", k)
+	}
+	return k
+}
+
+// Member is one peer that a record lists. Since is the height of the record that first listed this incarnation without a gap.
+type Member struct {
+	Peer        PeerID      `json:"peer"`
+	Incarnation Incarnation `json:"incarnation"`
+	Since       uint64      `json:"since"`
+}
+
+// Record is what the members agreed at one height. No ballot, leader, plan, time or signature is inside: proposed again, a
+// record keeps its hash (HOLES H23).
+type Record struct {
+	Run       Root     // hash of the run spec
+	Height    uint64   // 0 for the record that follows from the spec
+	Kind      Kind     //
+	Prev      Root     // hash of the record at Height-1; zero at height 0
+	Slot      uint64   // outer steps done once this record is applied
+	StateRoot Root     // state after the record at Height-1; zero at height 0
+	Members   []Member // who decides Height+1, sorted by peer; none at height 0
+	Work      uint64   // score of the chain up to and with this record (DESIGN 4, two chains meet)
+
+	// Step records only.
+	Fragment      uint32
+	Contributions []Offer   // sorted by peer
+	Segments      []Segment // in order; contributors are bitmaps over Contributions
+}
+
+// Genesis is R_0, which follows from the run spec.
+func Genesis(run Root) Record { return Record{Run: run, Kind: Fork} }
+
+// Outcome is the root of a step record's outcome; zero otherwise.
+func (c Record) Outcome() Root {
+	if c.Kind != Step {
+		return Root{}
+	}
+	return OutcomeRoot(c.Segments)
+}
+
+// Hash names the record.
+func (c Record) Hash() Root { return Hash(c.Append([]byte("p2pdiloco/record/1"))) }
+
+// Append appends the canonical encoding.
+func (c Record) Append(b []byte) []byte {
+	b = appendRoot(b, c.Run)
+	b = wire.AppendU64(b, c.Height)
+	b = wire.AppendU8(b, uint8(c.Kind))
+	b = appendRoot(b, c.Prev)
+	b = wire.AppendU64(b, c.Slot)
+	b = appendRoot(b, c.StateRoot)
+	b = wire.AppendU32(b, uint32(len(c.Members)))
+	for _, m := range c.Members {
+		b = wire.AppendU64(wire.AppendU64(appendPeer(b, m.Peer), uint64(m.Incarnation)), m.Since)
+	}
+	b = wire.AppendU64(b, c.Work)
+	if c.Kind == Step {
+		b = wire.AppendU32(b, c.Fragment)
+		b = appendSegments(appendOffers(b, c.Contributions), c.Segments)
+	}
+	return b
+}
+
+// ReadRecord reads what Append wrote. It checks form, not whether the record is valid on its chain.
+func ReadRecord(r *wire.Reader) Record {
+	c := Record{Run: readRoot(r), Height: r.U64(), Kind: readKind(r), Prev: readRoot(r), Slot: r.U64(), StateRoot: readRoot(r)}
+	n := r.Count(MaxMembers, 4+16)
+	for i := range n {
+		m := Member{readPeer(r), Incarnation(r.U64()), r.U64()}
+		if i > 0 && c.Members[i-1].Peer >= m.Peer {
+			r.Fail("members are not in the order of their peers")
+		}
+		c.Members = append(c.Members, m)
+	}
+	c.Work = r.U64()
+	if c.Kind == Step {
+		c.Fragment = r.U32()
+		c.Contributions = readOffers(r)
+		c.Segments = readSegments(r, len(c.Contributions))
+	}
+	return c
+}
+
+// ParseRecord reads a whole encoded record.
+func ParseRecord(b []byte) (Record, error) {
+	r := wire.NewReader(b)
+	c := ReadRecord(r)
+	return c, r.Done()
+}
+
+// Find is the place of a peer in a sorted member list, or -1.
+func Find(members []Member, p PeerID) int {
+	i, ok := slices.BinarySearchFunc(members, p, func(m Member, p PeerID) int {
+		return bytes.Compare([]byte(m.Peer), []byte(p))
+	})
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// Senior is the member with the least Since, then the lowest ID: it breaks ties of exactly half.
+func Senior(members []Member) (s Member) {
+	for i, m := range members {
+		if i == 0 || m.Since < s.Since {
+			s = m
+		}
+	}
+	return s
+}
+
+// Quorum says whether the members for which in holds are more than half, or exactly half with the senior. No members have no quorum.
+func Quorum(members []Member, in func(Member) bool) bool {
+	n := 0
+	for _, m := range members {
+		if in(m) {
+			n++
+		}
+	}
+	return 2*n > len(members) || 2*n == len(members) && n > 0 && in(Senior(members))
+}
+
+// LeaderOrder is the order in which the members lead the ballots of the height after prev: by BLAKE3(prev | peer).
+func LeaderOrder(prev Root, members []Member) []Member {
+	key := func(m Member) []byte { h := Hash(append(prev[:], m.Peer...)); return h[:] }
+	return slices.SortedFunc(slices.Values(members), func(a, b Member) int { return bytes.Compare(key(a), key(b)) })
+}

@@ -1,0 +1,314 @@
+package slot
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// Generators of values as the canonical form has them: sorted, adjacent, bitmaps that fit.
+
+func genRoot(t *rapid.T) (r Root) {
+	copy(r[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "root"))
+	return r
+}
+
+func genPeers(t *rapid.T, lo, hi int) []PeerID {
+	raw := rapid.SliceOfNDistinct(rapid.StringOfN(rapid.RuneFrom([]rune("abcxyz")), 1, 6, -1), lo, hi, rapid.ID[string]).Draw(t, "peers")
+	slices.Sort(raw)
+	peers := make([]PeerID, len(raw))
+	for i, p := range raw {
+		peers[i] = PeerID(p)
+	}
+	return peers
+}
+
+func genOffers(t *rapid.T) []Offer {
+	os := []Offer{}
+	for _, p := range genPeers(t, 0, 11) {
+		u := rapid.Uint64()
+		os = append(os, Offer{p, u.Draw(t, "slot"), u.Draw(t, "seq"), u.Draw(t, "base"), u.Draw(t, "weight"), genRoot(t)})
+	}
+	return os
+}
+
+func genRanges(t *rapid.T) []Range {
+	cuts := rapid.SliceOfN(rapid.Uint64(), 0, 5).Draw(t, "cuts")
+	slices.Sort(cuts)
+	var rs []Range
+	for i := 1; i < len(cuts); i++ {
+		rs = append(rs, Range{cuts[i-1], cuts[i]})
+	}
+	return rs
+}
+
+func genBitmap(t *rapid.T, n int) Bitmap {
+	m := NewBitmap(n)
+	for i := range n {
+		if rapid.Bool().Draw(t, "in") {
+			m.Set(i)
+		}
+	}
+	return m
+}
+
+func genSegments(t *rapid.T, n int) []Segment {
+	ss := []Segment{}
+	for _, r := range genRanges(t) {
+		ss = append(ss, Segment{r, genBitmap(t, n), genRoot(t)})
+	}
+	return ss
+}
+
+func genRef(t *rapid.T) Ref {
+	return Ref{rapid.Uint64().Draw(t, "height"), genRoot(t), rapid.Uint32().Draw(t, "ballot")}
+}
+
+func genPlan(t *rapid.T) Plan {
+	p := Plan{Ref: genRef(t), Revision: rapid.Uint32().Draw(t, "revision"), Slot: rapid.Uint64().Draw(t, "slot"), Offers: genOffers(t), Pieces: []Piece{}}
+	for _, r := range genRanges(t) {
+		p.Pieces = append(p.Pieces, Piece{r, genPeers(t, 1, 1)[0]})
+	}
+	return p
+}
+
+func genDraft(t *rapid.T) Draft {
+	d := Draft{Ref: genRef(t), Revision: rapid.Uint32().Draw(t, "revision"), Kind: genKind(t), Slot: rapid.Uint64().Draw(t, "slot"), Contributions: []Offer{}, Segments: []Segment{}}
+	if d.Kind == Step {
+		d.Contributions = genOffers(t)
+		d.Segments = genSegments(t, len(d.Contributions))
+	}
+	return d
+}
+
+func genKind(t *rapid.T) Kind { return rapid.SampledFrom([]Kind{Fork, Step, Members}).Draw(t, "kind") }
+
+func genRecord(t *rapid.T) Record {
+	c := Record{
+		Run: genRoot(t), Height: rapid.Uint64().Draw(t, "height"), Kind: genKind(t), Prev: genRoot(t),
+		Slot: rapid.Uint64().Draw(t, "slot"), StateRoot: genRoot(t), Work: rapid.Uint64().Draw(t, "work"),
+	}
+	for _, p := range genPeers(t, 0, 4) {
+		c.Members = append(c.Members, Member{p, Incarnation(rapid.Uint64().Draw(t, "incarnation")), rapid.Uint64().Draw(t, "since")})
+	}
+	if c.Kind == Step {
+		c.Fragment = rapid.Uint32().Draw(t, "fragment")
+		c.Contributions = genOffers(t)
+		c.Segments = genSegments(t, len(c.Contributions))
+	}
+	return c
+}
+
+func genCertificate(t *rapid.T) Certificate {
+	c := Certificate{Vote: Vote{genRef(t), genRoot(t)}}
+	for _, p := range genPeers(t, 0, 4) {
+		c.Signatures = append(c.Signatures, Signature{p, rapid.SliceOfN(rapid.Byte(), 0, MaxSigLen).Draw(t, "sig")})
+	}
+	return c
+}
+
+func genLayout(t *rapid.T) Layout {
+	l := Layout{}
+	for range rapid.IntRange(0, 4).Draw(t, "tensors") {
+		shape := rapid.SliceOfN(rapid.Uint64(), 1, MaxDims).Draw(t, "shape")
+		l = append(l, Tensor{rapid.String().Draw(t, "name"), shape}, Tensor{Name: "scalar"})
+	}
+	return l
+}
+
+type appender interface{ Append([]byte) []byte }
+
+// parsers reads one value of each type, for the properties and the fuzz target.
+var parsers = []struct {
+	name string
+	gen  func(*rapid.T) appender
+	read func(*wire.Reader) appender
+}{
+	{"offer", func(t *rapid.T) appender { return append(genOffers(t), Offer{Peer: "p"})[0] }, func(r *wire.Reader) appender { return ReadOffer(r) }},
+	{"ref", func(t *rapid.T) appender { return genRef(t) }, func(r *wire.Reader) appender { return ReadRef(r) }},
+	{"plan", func(t *rapid.T) appender { return genPlan(t) }, func(r *wire.Reader) appender { return ReadPlan(r) }},
+	{"segment", func(t *rapid.T) appender { return append(genSegments(t, 9), Segment{Contributors: Bitmap{}})[0] }, func(r *wire.Reader) appender { return ReadSegment(r) }},
+	{"draft", func(t *rapid.T) appender { return genDraft(t) }, func(r *wire.Reader) appender { return ReadDraft(r) }},
+	{"vote", func(t *rapid.T) appender { return Vote{genRef(t), genRoot(t)} }, func(r *wire.Reader) appender { return ReadVote(r) }},
+	{"record", func(t *rapid.T) appender { return genRecord(t) }, func(r *wire.Reader) appender { return ReadRecord(r) }},
+	{"certificate", func(t *rapid.T) appender { return genCertificate(t) }, func(r *wire.Reader) appender { return ReadCertificate(r) }},
+	{"layout", func(t *rapid.T) appender { return genLayout(t) }, func(r *wire.Reader) appender { return ReadLayout(r) }},
+}
+
+// Every value comes back equal, and no shorter or longer bytes parse.
+func TestRoundTrips(t *testing.T) {
+	for _, p := range parsers {
+		t.Run(p.name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				want := p.gen(t)
+				b := want.Append(nil)
+				r := wire.NewReader(b)
+				got := p.read(r)
+				if err := r.Done(); err != nil {
+					t.Fatalf("%+v: %v", want, err)
+				}
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("got %#v\nwant %#v", got, want)
+				}
+				cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut")
+				for _, bad := range [][]byte{b[:cut], append(bytes.Clone(b), 0)} {
+					r := wire.NewReader(bad)
+					p.read(r)
+					if r.Done() == nil {
+						t.Fatalf("%d bytes parse like %d", len(bad), len(b))
+					}
+				}
+			})
+		})
+	}
+}
+
+// What parses is canonical: appended again it gives the same bytes.
+func FuzzParsers(f *testing.F) {
+	for i, p := range parsers {
+		for seed := range 4 {
+			f.Add(uint8(i), rapid.Custom(func(t *rapid.T) []byte { return p.gen(t).Append(nil) }).Example(seed))
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, b []byte) {
+		p := parsers[int(which)%len(parsers)]
+		r := wire.NewReader(b)
+		v := p.read(r)
+		if r.Done() == nil && !bytes.Equal(v.Append(nil), b) {
+			t.Fatalf("%s: %x parses to %+v, which is %x", p.name, b, v, v.Append(nil))
+		}
+	})
+}
+
+func testStep() Record {
+	return Record{
+		Height: 7, Kind: Step, Slot: 3, Work: 9,
+		Members:       []Member{{"a", 1, 1}, {"b", 2, 1}},
+		Contributions: []Offer{{Peer: "a", Slot: 3}, {Peer: "b", Slot: 3}},
+		Segments:      []Segment{{Range: Range{0, 5}, Contributors: Bitmap{3}}, {Range: Range{5, 9}, Contributors: Bitmap{1}}},
+	}
+}
+
+// Forms that would give one record a second encoding, or that no encoder writes.
+func TestStrictness(t *testing.T) {
+	cases := map[string]func(*Record){
+		"kind 0":                        func(c *Record) { c.Kind = 0 },
+		"kind 4":                        func(c *Record) { c.Kind = 4 },
+		"members out of order":          func(c *Record) { slices.Reverse(c.Members) },
+		"a member twice":                func(c *Record) { c.Members[1] = c.Members[0] },
+		"contributions out of order":    func(c *Record) { slices.Reverse(c.Contributions) },
+		"a contribution twice":          func(c *Record) { c.Contributions[1] = c.Contributions[0] },
+		"segments with a gap":           func(c *Record) { c.Segments[1].Range.Begin = 6 },
+		"segments that overlap":         func(c *Record) { c.Segments[1].Range.Begin = 4 },
+		"a range that ends too early":   func(c *Record) { c.Segments[0].Range = Range{6, 5} },
+		"a bitmap too long":             func(c *Record) { c.Segments[0].Contributors = Bitmap{3, 0} },
+		"a bitmap too short":            func(c *Record) { c.Segments[0].Contributors = Bitmap{} },
+		"a bit beyond the contributors": func(c *Record) { c.Segments[1].Contributors = Bitmap{5} },
+		"an overlong peer ID":           func(c *Record) { c.Members[1].Peer = PeerID(bytes.Repeat([]byte("z"), MaxPeerIDLen+1)) },
+	}
+	if _, err := ParseRecord(testStep().Append(nil)); err != nil {
+		t.Fatalf("the sound record: %v", err)
+	}
+	for name, spoil := range cases {
+		c := testStep()
+		spoil(&c)
+		if _, err := ParseRecord(c.Append(nil)); err == nil {
+			t.Errorf("%s: parsed", name)
+		}
+	}
+}
+
+func TestDraftOfMembersHasNoWork(t *testing.T) {
+	d := Draft{Kind: Members, Contributions: []Offer{{Peer: "a"}}}
+	r := wire.NewReader(d.Append(nil))
+	ReadDraft(r)
+	if r.Done() == nil {
+		t.Error("a members draft with contributions parsed")
+	}
+}
+
+// Counts beyond their cap are refused before anything is allocated for them.
+func TestCaps(t *testing.T) {
+	c := Record{Kind: Members}
+	b := c.Append(nil)
+	at := len(b) - 8 - 4 // the count of members
+	for _, n := range []uint32{1, MaxMembers + 1, 1 << 31} {
+		bad := append(wire.AppendU32(bytes.Clone(b[:at]), n), b[at+4:]...)
+		if _, err := ParseRecord(bad); err == nil {
+			t.Errorf("%d members without bytes parsed", n)
+		}
+	}
+}
+
+func TestRecordHashCoversEveryField(t *testing.T) {
+	seen := map[Root]string{testStep().Hash(): "nothing"}
+	for name, change := range map[string]func(*Record){
+		"run": func(c *Record) { c.Run[0]++ }, "height": func(c *Record) { c.Height++ }, "kind": func(c *Record) { c.Kind = Members },
+		"prev": func(c *Record) { c.Prev[0]++ }, "slot": func(c *Record) { c.Slot++ }, "state root": func(c *Record) { c.StateRoot[0]++ },
+		"member": func(c *Record) { c.Members[0].Peer = "0" }, "incarnation": func(c *Record) { c.Members[0].Incarnation++ },
+		"since": func(c *Record) { c.Members[0].Since++ }, "work": func(c *Record) { c.Work++ }, "fragment": func(c *Record) { c.Fragment++ },
+		"weight": func(c *Record) { c.Contributions[0].Weight++ }, "contributors": func(c *Record) { c.Segments[0].Contributors[0] = 1 },
+		"segment root": func(c *Record) { c.Segments[0].Root[0]++ },
+	} {
+		c := testStep()
+		change(&c)
+		if was, dup := seen[c.Hash()]; dup {
+			t.Errorf("a record with another %s has the hash of one with another %s", name, was)
+		}
+		seen[c.Hash()] = name
+	}
+}
+
+func TestBitmap(t *testing.T) {
+	m := NewBitmap(11)
+	m.Set(0)
+	m.Set(10)
+	if !m.Has(0) || !m.Has(10) || m.Has(9) || m.Has(400) || m.Count() != 2 || !m.Fits(11) || m.Fits(10) || m.Fits(17) {
+		t.Errorf("bitmap %08b", m)
+	}
+	if !NewBitmap(0).Fits(0) || !NewBitmap(8).Fits(8) || (Bitmap{0}).Fits(0) {
+		t.Error("bitmaps over nothing or whole bytes")
+	}
+}
+
+func TestIDsAsText(t *testing.T) {
+	p := PeerID("\x00\x24\x08\x01\x12\x20" + string(bytes.Repeat([]byte{7}, 32)))
+	got, err := ParsePeerID(p.String())
+	if err != nil || got != p {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, bad := range []string{"", "0OIl", string(bytes.Repeat([]byte("z"), 200))} {
+		if _, err := ParsePeerID(bad); err == nil {
+			t.Errorf("peer ID %q parsed", bad)
+		}
+	}
+	r := Hash([]byte("x"))
+	var back Root
+	text, err := r.MarshalText()
+	if err != nil || back.UnmarshalText(text) != nil || back != r {
+		t.Errorf("%s became %s", r, back)
+	}
+	if back.UnmarshalText(text[:62]) == nil || back.UnmarshalText([]byte("zz")) == nil {
+		t.Error("a wrong root parsed")
+	}
+}
+
+func TestFrameRoot(t *testing.T) {
+	data := bytes.Repeat([]byte("0123456789"), 10)
+	h := FrameHashes(data, 32)
+	if len(h) != 4 || h[3] != Hash(data[96:]) || h[0] != Hash(data[:32]) {
+		t.Fatalf("%d frames", len(h))
+	}
+	root := FrameRoot(h, 32, 100)
+	if root == FrameRoot(h, 33, 100) || root == FrameRoot(h, 32, 101) || root == FrameRoot(h[:3], 32, 100) {
+		t.Error("the root does not cover frame size, length and every frame")
+	}
+	if len(FrameHashes(nil, 32)) != 0 {
+		t.Error("nothing has frames")
+	}
+}

@@ -1,0 +1,196 @@
+// Package wire holds the few things that everything which puts bytes on a stream or into a signature shares: a canonical
+// big-endian encoding with a strict bounded reader, length-delimited messages, and the shape of a stream.
+//
+// Canonical means: one value has one encoding. Integers have fixed width and are big-endian; variable parts carry their
+// length in front; a Reader refuses trailing bytes. Nothing is allocated before its length has been checked against a cap.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// ErrMalformed is wrapped by every error that says bytes could not be parsed.
+var ErrMalformed = errors.New("malformed bytes")
+
+// ErrTooLarge is wrapped when a length exceeds its cap.
+var ErrTooLarge = errors.New("larger than allowed")
+
+// Stream is one ordered, reliable, authenticated byte stream to one peer. libp2p streams have this shape; so have the in-memory
+// streams of the tests. Reset aborts both directions; Close closes the write side and lets the read side be drained by Reset or EOF.
+type Stream interface {
+	io.Reader
+	io.Writer
+	CloseWrite() error
+	Close() error
+	Reset() error
+	SetDeadline(time.Time) error
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+}
+
+// AppendU8 appends one byte.
+func AppendU8(b []byte, v uint8) []byte { return append(b, v) }
+
+// AppendBool appends 1 or 0.
+func AppendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// AppendU16 appends v big-endian.
+func AppendU16(b []byte, v uint16) []byte { return binary.BigEndian.AppendUint16(b, v) }
+
+// AppendU32 appends v big-endian.
+func AppendU32(b []byte, v uint32) []byte { return binary.BigEndian.AppendUint32(b, v) }
+
+// AppendU64 appends v big-endian.
+func AppendU64(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }
+
+// AppendBytes appends a 32-bit length and v.
+func AppendBytes[T ~string | ~[]byte](b []byte, v T) []byte {
+	return append(AppendU32(b, uint32(len(v))), v...)
+}
+
+// Reader takes canonical bytes apart. The first fault sticks: every later read returns zero values, so a parser reads all
+// its fields and asks Done once.
+type Reader struct {
+	b   []byte
+	err error
+}
+
+// NewReader reads from b, which it does not copy.
+func NewReader(b []byte) *Reader { return &Reader{b: b} }
+
+// Err is the first fault met so far.
+func (r *Reader) Err() error { return r.err }
+
+// Len is the number of bytes not yet read.
+func (r *Reader) Len() int { return len(r.b) }
+
+// Fail records a fault found by the caller (a value out of range, say).
+func (r *Reader) Fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+	}
+}
+
+// Done says whether all was well and nothing is left over.
+func (r *Reader) Done() error {
+	if r.err == nil && len(r.b) != 0 {
+		r.Fail("%d bytes too many", len(r.b))
+	}
+	return r.err
+}
+
+// Take returns the next n bytes, not copied.
+func (r *Reader) Take(n int) []byte {
+	if r.err == nil && (n < 0 || len(r.b) < n) {
+		r.Fail("%d bytes wanted, %d left", n, len(r.b))
+	}
+	if r.err != nil {
+		return nil
+	}
+	v := r.b[:n:n]
+	r.b = r.b[n:]
+	return v
+}
+
+// U8 reads one byte.
+func (r *Reader) U8() uint8 {
+	if v := r.Take(1); v != nil {
+		return v[0]
+	}
+	return 0
+}
+
+// Bool reads a byte that must be 0 or 1.
+func (r *Reader) Bool() bool {
+	v := r.U8()
+	if v > 1 {
+		r.Fail("%d is not a truth value", v)
+	}
+	return v == 1
+}
+
+// U16 reads a big-endian integer.
+func (r *Reader) U16() uint16 {
+	if v := r.Take(2); v != nil {
+		return binary.BigEndian.Uint16(v)
+	}
+	return 0
+}
+
+// U32 reads a big-endian integer.
+func (r *Reader) U32() uint32 {
+	if v := r.Take(4); v != nil {
+		return binary.BigEndian.Uint32(v)
+	}
+	return 0
+}
+
+// U64 reads a big-endian integer.
+func (r *Reader) U64() uint64 {
+	if v := r.Take(8); v != nil {
+		return binary.BigEndian.Uint64(v)
+	}
+	return 0
+}
+
+// Count reads a 32-bit count of items of at least itemSize bytes each. It refuses more than limit, and more than the
+// bytes that are left could hold, so that a caller may allocate what it says.
+func (r *Reader) Count(limit, itemSize int) int {
+	n := r.U32()
+	if r.err == nil && (uint64(n) > uint64(limit) || uint64(n)*uint64(itemSize) > uint64(len(r.b))) {
+		r.Fail("count %d (at most %d allowed, %d bytes left)", n, limit, len(r.b))
+	}
+	if r.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// Bytes reads a 32-bit length, at most limit, and that many bytes, not copied.
+func (r *Reader) Bytes(limit int) []byte {
+	n := r.U32()
+	if r.err == nil && uint64(n) > uint64(limit) {
+		r.Fail("%d bytes where at most %d are allowed", n, limit)
+	}
+	if r.err != nil {
+		return nil
+	}
+	return r.Take(int(n))
+}
+
+// WriteMessage writes a 32-bit big-endian length and m in one Write.
+func WriteMessage(w io.Writer, m []byte) error {
+	b := make([]byte, 0, 4+len(m))
+	_, err := w.Write(AppendBytes(b, m))
+	return err
+}
+
+// ReadMessage reads what WriteMessage wrote, refusing messages above limit bytes before allocating. It returns io.EOF only
+// between messages.
+func ReadMessage(r io.Reader, limit int) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if uint64(n) > uint64(limit) {
+		return nil, fmt.Errorf("message of %d bytes: %w (%d)", n, ErrTooLarge, limit)
+	}
+	m := make([]byte, n)
+	if _, err := io.ReadFull(r, m); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	return m, nil
+}

@@ -1,0 +1,16 @@
+// Package outeropt holds the outer optimizers: what every peer does to the anchor with the reduced pseudo-gradient of a
+// slot. All are elementwise and deterministic, so that equal bits in give equal bits out on every peer; the arithmetic
+// itself is package kernel's.
+//
+// A caller makes one Optimizer for a run and steps it once a slot:
+//
+//	opt, err := outeropt.New(outeropt.Config{Name: outeropt.Nesterov, LR: 0.7, Momentum: 0.9}, layout.Elements())
+//	...
+//	opt.Step(anchor, outcome, 0)
+//
+// An optimizer's state is part of the state root. State lends its vectors out: to hash them, to write a checkpoint, and,
+// for a joiner, to fill them in before the first step.
+//
+// Pseudo-gradients are anchor - local, so a step goes downhill; the equations are those of PyTorch's SGD, bit for bit
+// (testdata/pytorch_sgd.py), which DiLoCo (arXiv 2311.08105) uses with Nesterov momentum.
+package outeropt

@@ -1,0 +1,81 @@
+package outeropt
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+)
+
+// Optimizer steps the anchor. It is not safe for concurrent use, save that steps of ranges that do not overlap may run
+// at once.
+type Optimizer interface {
+	// Step updates params in place with grad, the reduced pseudo-gradient. Both hold equally many elements, which are
+	// those from offset on of the flat vector: all D with offset 0, or one fragment. It panics if they reach beyond D.
+	// Values must be finite.
+	Step(params, grad []float32, offset int)
+	// Vectors names the vectors of state, in their order. It depends on the configuration alone.
+	Vectors() []string
+	// State returns the vectors of state, D elements each, in the order of Vectors; none when there is no state. They are
+	// the optimizer's own memory: what is written there is the state from then on. They start as zeros.
+	State() [][]float32
+}
+
+// New makes an optimizer for a model of that many elements (D) with its state at zero.
+func New(cfg Config, elements uint64) (Optimizer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if elements > math.MaxInt/4 {
+		return nil, fmt.Errorf("outer optimizer for %d elements: more than this machine can address", elements)
+	}
+	n := int(elements)
+	switch {
+	case cfg.Momentum == 0:
+		return &sgd{elements: n, lr: cfg.LR}, nil
+	case cfg.Name == SGD:
+		return newMomentum(cfg, n, kernel.MomentumStep), nil
+	default:
+		return newMomentum(cfg, n, kernel.NesterovStep), nil
+	}
+}
+
+// sgd is plain gradient descent.
+type sgd struct {
+	elements int
+	lr       float32
+}
+
+func (o *sgd) Step(params, grad []float32, offset int) {
+	checkRange(offset, len(params), o.elements)
+	kernel.SGDStep(params, grad, o.lr)
+}
+
+func (o *sgd) Vectors() []string  { return nil }
+func (o *sgd) State() [][]float32 { return nil }
+
+// momentum is gradient descent with one vector of momentum. That starts at zero, where PyTorch's starts as the first
+// gradient: the same, but for the sign of a zero.
+type momentum struct {
+	v      []float32
+	lr, mu float32
+	step   func(p, v, g []float32, lr, mu float32)
+}
+
+func newMomentum(cfg Config, elements int, step func(p, v, g []float32, lr, mu float32)) *momentum {
+	return &momentum{v: make([]float32, elements), lr: cfg.LR, mu: cfg.Momentum, step: step}
+}
+
+func (o *momentum) Step(params, grad []float32, offset int) {
+	checkRange(offset, len(params), len(o.v))
+	o.step(params, o.v[offset:offset+len(params)], grad, o.lr, o.mu)
+}
+
+func (o *momentum) Vectors() []string  { return []string{"momentum"} }
+func (o *momentum) State() [][]float32 { return [][]float32{o.v} }
+
+func checkRange(offset, n, elements int) {
+	if offset < 0 || offset > elements || n > elements-offset {
+		panic(fmt.Sprintf("outeropt: %d elements from %d on do not lie in a model of %d", n, offset, elements))
+	}
+}

@@ -1,0 +1,132 @@
+package outeropt
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestValidateNamesEveryFault(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Errorf("default: %v", err)
+	}
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, c := range []struct {
+		cfg  Config
+		want []string
+	}{
+		{Config{"adagrad", 0.7, 0.9}, []string{`"adagrad"`, "sgd, nesterov"}},
+		{Config{SGD, 0, 0}, []string{"learning rate is 0"}},
+		{Config{SGD, -1, 0}, []string{"learning rate is -1"}},
+		{Config{SGD, inf, 0}, []string{"learning rate is +Inf"}},
+		{Config{SGD, nan, 0}, []string{"learning rate is NaN"}},
+		{Config{SGD, 1, 1}, []string{"momentum is 1"}},
+		{Config{SGD, 1, -0.5}, []string{"momentum is -0.5"}},
+		{Config{Nesterov, 1, nan}, []string{"momentum is NaN"}},
+		{Config{"", 0, 2}, []string{"optimizer", "learning rate", "momentum"}},
+	} {
+		err := c.cfg.Validate()
+		for _, w := range c.want {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%+v: got error %v, want it to say %s", c.cfg, err, w)
+			}
+		}
+		if _, err := New(c.cfg, 1); err == nil {
+			t.Errorf("%+v: New took it", c.cfg)
+		}
+	}
+	if _, err := New(Default(), math.MaxUint64); err == nil {
+		t.Error("New took 2^64-1 elements")
+	}
+}
+
+func TestStateFollowsFromTheConfiguration(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		want []string
+	}{
+		{Config{SGD, 1, 0}, nil},
+		{Config{Nesterov, 1, 0}, nil},
+		{Config{SGD, 1, 0.9}, []string{"momentum"}},
+		{Config{Nesterov, 1, 0.9}, []string{"momentum"}},
+	} {
+		opt, err := New(c.cfg, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := opt.Vectors(); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: vectors %v, want %v", c.cfg, got, c.want)
+		}
+		state := opt.State()
+		if len(state) != len(c.want) {
+			t.Errorf("%+v: %d vectors of state, want %d", c.cfg, len(state), len(c.want))
+		}
+		for _, v := range state {
+			if !slices.Equal(v, make([]float32, 5)) {
+				t.Errorf("%+v: state starts as %v, want zeros", c.cfg, v)
+			}
+		}
+	}
+}
+
+// Stepping a vector piece by piece is stepping it whole, and state written into State is what the next step uses.
+func TestFragmentsAndRestoredState(t *testing.T) {
+	const n = 1000
+	for _, cfg := range []Config{{SGD, 0.7, 0}, {SGD, 0.7, 0.9}, {Nesterov, 0.7, 0.9}} {
+		whole, _ := New(cfg, n)
+		parts, _ := New(cfg, n)
+		next := noise()
+		p, g := vector(next, n), vector(next, n)
+		q := slices.Clone(p)
+		for round := range 3 {
+			whole.Step(p, g, 0)
+			for _, r := range [][2]int{{300, 1000}, {0, 0}, {0, 299}, {299, 300}, {1000, 1000}} {
+				parts.Step(q[r[0]:r[1]], g[r[0]:r[1]], r[0])
+			}
+			equalBits(t, "params", q, p)
+			restored, _ := New(cfg, n)
+			for i, v := range parts.State() {
+				equalBits(t, parts.Vectors()[i], v, whole.State()[i])
+				copy(restored.State()[i], v)
+			}
+			parts = restored
+			g[round] = -g[round]
+		}
+	}
+}
+
+func TestStepBeyondTheModelPanics(t *testing.T) {
+	for _, cfg := range []Config{{SGD, 1, 0}, Default()} {
+		opt, _ := New(cfg, 4)
+		for _, r := range [][2]int{{0, 5}, {3, 2}, {-1, 1}, {5, 0}, {math.MaxInt, 1}} {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%+v: %d elements from %d on: no panic", cfg, r[1], r[0])
+					}
+				}()
+				opt.Step(make([]float32, r[1]), make([]float32, r[1]), r[0])
+			}()
+		}
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	const n = 1 << 20
+	next := noise()
+	p, g := vector(next, n), vector(next, n)
+	for _, cfg := range []Config{{SGD, 0.7, 0}, {SGD, 0.7, 0.9}, {Nesterov, 0.7, 0.9}} {
+		opt, _ := New(cfg, n)
+		name := cfg.Name
+		if cfg.Momentum != 0 {
+			name += "+momentum"
+		}
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(4 * n * int64(3+2*len(opt.State())))
+			for b.Loop() {
+				opt.Step(p, g, 0)
+			}
+		})
+	}
+}
