@@ -1,0 +1,135 @@
+package allreduce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// errUnwanted says that a stream is for no reduction that runs or will run here.
+var errUnwanted = errors.New("stream is not wanted here")
+
+// Accept serves a stream that a peer, whose identity the transport has proven, opened to this one. It returns when the
+// stream is done with, and leaves it closed or reset. The error says why it was refused; peers that fail in a reduction are
+// told to its Sink, not here. A stream whose plan is not known yet waits for it, within bounds.
+func (e *Engine) Accept(from slot.PeerID, s wire.Stream) error {
+	if err := e.enter(from); err != nil {
+		_ = s.Reset()
+		return err
+	}
+	defer e.wg.Done()
+	in, h, err := e.welcome(from, s)
+	e.leave(from)
+	if err != nil {
+		_ = s.Reset()
+		e.cfg.Logger.Debug("all-reduce stream refused", "peer", from.String(), "height", h.Ref.Height, "revision", h.Revision, "err", err)
+		return err
+	}
+	in.serve(s)
+	return nil
+}
+
+// enter counts a stream that has no reduction yet.
+func (e *Engine) enter(from slot.PeerID) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.closed {
+		return ErrClosed
+	}
+	if e.mu.waiting >= e.cfg.MaxPending || e.mu.pending[from] >= e.cfg.MaxPendingPeer {
+		return fmt.Errorf("%w: too many streams are waiting for a plan", errUnwanted)
+	}
+	e.mu.waiting++
+	e.mu.pending[from]++
+	e.wg.Add(1)
+	return nil
+}
+
+func (e *Engine) leave(from slot.PeerID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mu.waiting--
+	if e.mu.pending[from]--; e.mu.pending[from] == 0 {
+		delete(e.mu.pending, from)
+	}
+}
+
+// welcome reads the hello and finds the input it is for, waiting for a plan that is still on its way.
+func (e *Engine) welcome(from slot.PeerID, s wire.Stream) (*input, hello, error) {
+	stop := context.AfterFunc(e.ctx, func() { _ = s.Reset() })
+	defer stop()
+	h, err := e.readHello(s)
+	if err != nil {
+		return nil, h, err
+	}
+	wait := time.NewTimer(e.cfg.PendingWait)
+	defer wait.Stop()
+	for {
+		r, changed, err := e.match(h)
+		if err != nil {
+			return nil, h, err
+		}
+		if r != nil {
+			in, err := r.attach(from, h)
+			return in, h, err
+		}
+		select {
+		case <-changed:
+		case <-wait.C:
+			return nil, h, fmt.Errorf("%w: its plan did not arrive in time", errUnwanted)
+		case <-e.ctx.Done():
+			return nil, h, ErrClosed
+		}
+	}
+}
+
+func (e *Engine) readHello(s wire.Stream) (hello, error) {
+	l := link{s: s, stall: e.cfg.Stall, received: new(atomic.Uint64)}
+	var b [helloSize]byte
+	if err := l.readFull(b[:], nil); err != nil {
+		return hello{}, err
+	}
+	return parseHello(b[:])
+}
+
+// match returns the reduction that a hello is for; or nil and a channel that is closed when another starts; or an error if
+// the stream is of another run or of a plan that has been replaced.
+func (e *Engine) match(h hello) (*Reduction, <-chan struct{}, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := e.mu.current
+	switch {
+	case e.mu.closed:
+		return nil, nil, ErrClosed
+	case h.Run != e.cfg.Run:
+		return nil, nil, fmt.Errorf("%w: it is of another run", errUnwanted)
+	case r == nil:
+		return nil, e.mu.changed, nil
+	case r.hash == h.Plan:
+		return r, nil, nil
+	case outdated(h, r.plan):
+		return nil, nil, fmt.Errorf("%w: a newer plan runs", errUnwanted)
+	default:
+		return nil, e.mu.changed, nil
+	}
+}
+
+// outdated says whether a hello is of a plan that the running one has replaced, or of another with the same number. Where
+// chains differ nobody can tell which comes later: such a stream waits.
+func outdated(h hello, running slot.Plan) bool {
+	switch {
+	case h.Ref.Height != running.Height:
+		return h.Ref.Height < running.Height
+	case h.Ref.Prev != running.Prev:
+		return false
+	case h.Ref.Ballot != running.Ballot:
+		return h.Ref.Ballot < running.Ballot
+	default:
+		return h.Revision <= running.Revision
+	}
+}

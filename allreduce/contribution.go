@@ -1,0 +1,80 @@
+package allreduce
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// ErrNotFinite is wrapped when a contribution holds NaN or Inf. Such a contribution must not be offered.
+var ErrNotFinite = errors.New("value is not finite")
+
+// Contribution is an encoded vector together with the hashes that commit to it.
+type Contribution struct {
+	data   []byte
+	hashes []slot.Root
+	root   slot.Root
+}
+
+// Commit checks and hashes a whole encoded vector, which must not change while the contribution is in use: any number of
+// reductions may send it. Its Root goes into the offer. The error wraps ErrNotFinite or wire.ErrMalformed, or says that
+// the length is wrong.
+func Commit(p Params, encoded []byte) (*Contribution, error) {
+	g := newGrid(p)
+	if len(encoded) != g.totalBytes {
+		return nil, fmt.Errorf("contribution of %d bytes: %s of %d elements takes %d", len(encoded), p.Codec, p.Elements, g.totalBytes)
+	}
+	var in frame
+	for f := range g.frames {
+		if err := in.decode(g, f, g.frame(encoded, f), false); err != nil {
+			return nil, err
+		}
+	}
+	return commit(g, encoded), nil
+}
+
+func commit(g grid, encoded []byte) *Contribution {
+	c := &Contribution{data: encoded, hashes: slot.FrameHashes(encoded, g.frameBytes)}
+	c.root = slot.FrameRoot(c.hashes, g.frameBytes, uint64(len(encoded)))
+	return c
+}
+
+// Root is the commitment: slot.FrameRoot over the encoded bytes.
+func (c *Contribution) Root() slot.Root { return c.root }
+
+// Bytes is the encoded vector, not copied.
+func (c *Contribution) Bytes() []byte { return c.data }
+
+// frame is one frame of one contribution on its way into the aggregate.
+type frame struct {
+	buf    []byte    // room for the encoded bytes, used for what comes from the network
+	room   []float32 // room for decoded values, used where there is no view
+	values []float32 // decoded values: a view of the encoded bytes or of room
+	norm   float64   // squared norm, if it was asked for
+}
+
+// decode fills values and norm from the encoded bytes of frame f, which must stay as long as values are used.
+func (fr *frame) decode(g grid, f int, encoded []byte, norm bool) error {
+	n := g.frameLen(f)
+	if g.codec.Name() == codec.F32 {
+		fr.values = kernel.Float32s(encoded)
+	} else {
+		if cap(fr.room) < n {
+			fr.room = make([]float32, g.frameElems)
+		}
+		fr.values = fr.room[:n]
+		if err := g.codec.Decode(fr.values, encoded); err != nil {
+			return err
+		}
+	}
+	if at := kernel.Finite(fr.values); at >= 0 {
+		return fmt.Errorf("element %d: %w", f*g.frameElems+at, ErrNotFinite)
+	}
+	if norm {
+		fr.norm = kernel.NormSq(fr.values)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+// Package allreduce combines the contributions of a group of peers into one outcome that is the same bits on all of them.
+//
+// A [slot.Plan] names the group (the peers with an offer) and gives each contiguous piece of the vector to one of them, its
+// owner. In schedule rotation every peer sends every owner the raw frames of the owner's piece, the owner aggregates them
+// coordinate by coordinate and sends the reduced frames back: 2(N-1)/N of the vector in and out of every peer, as in a ring,
+// but the owner sees all N values, so any aggregator is exact.
+//
+// Two parts, kept apart:
+//   - pure: [Params], [Pieces], [Trim] and the aggregation of one frame (plan.go, aggregator.go, grid.go). No goroutines,
+//     clock, network or disk.
+//   - the [Engine]: it moves frames over streams that a [Transport] opens and [Engine.Accept] takes in.
+//
+// The loop of a caller:
+//
+//	own, err := allreduce.Commit(params, encoded)    // its Root goes into the offer
+//	r, err := engine.Start(ctx, plan, own, sink)     // a later Start replaces it
+//	…                                                // sink hears of finished pieces and lost peers
+//	bytes, ok := r.Result(rng)                       // encoded, once the pieces of rng are complete
+//	r.Release()                                      // bytes are not used any more
+//
+// The data path of one piece, with k contributors:
+//
+//  1. Contributor: one goroutine a (piece, owner) writes hello, the frame hashes of the whole contribution, then raw frames
+//     in order, at most a window ahead of the reduced frames that came back. Parallel over owners; at most a few write at
+//     once, those of the next owners of the ring first.
+//  2. Owner: one goroutine a contributor reads, checks each frame against its hash, decodes it, refuses NaN and Inf and takes
+//     its norm. Parallel over contributors.
+//  3. Owner: one goroutine a piece takes frame f of every contributor, in peer-ID order, aggregates, encodes and hashes it
+//     into the result buffer. Sequential: the order of sums is part of the outcome.
+//  4. Owner: one goroutine a contributor writes the reduced frames as they come out, and the piece's root at the end.
+//  5. Contributor: one goroutine a (piece, owner) reads reduced frames straight into the result buffer and hashes them.
+//
+// No cycle of waiting is possible: an owner always has room for a frame that a contributor may send (the window is known to
+// both from the plan), and a contributor always has room for a reduced frame.
+//
+// Whoever is idle on a stream says so four times per [Config.Stall], with a count of the bytes it got: so a peer that hangs
+// is told apart from one that waits for somebody else. An owner names the contributor it waits for.
+//
+// What a peer signs or votes is decided elsewhere, over roots: the bytes that came from an owner count only once their root is
+// the one in the record. An owner that sends different bytes to different peers is found there.
+package allreduce

@@ -1,0 +1,180 @@
+package allreduce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+var (
+	// ErrClosed is what calls on a closed engine or a released reduction return.
+	ErrClosed = fmt.Errorf("allreduce: %w", net.ErrClosed)
+	// ErrNotInGroup says that the plan has no offer of this peer: it takes no part and fetches the outcome afterwards.
+	ErrNotInGroup = errors.New("allreduce: this peer is not in the group")
+)
+
+// Transport opens streams to peers. Incoming streams are handed to Engine.Accept.
+type Transport interface {
+	// Open returns a new stream to a peer, or an error once the peer cannot be reached: the engine does not try again.
+	Open(ctx context.Context, peer slot.PeerID) (wire.Stream, error)
+}
+
+// Config is what an engine is made of. Self, Run, Params and Transport are required; the rest has defaults.
+type Config struct {
+	Self      slot.PeerID
+	Run       slot.Root // run ID: streams of other runs are refused
+	Params    Params
+	Transport Transport
+	Logger    *slog.Logger // silent by default
+
+	// Stall is for how long a peer may show no life before it is lost; default 15 s. A peer that is alive but whose counts do
+	// not rise is lost after twice that if it owes data, and an owner after four times.
+	Stall time.Duration
+	// PendingWait is for how long a stream may wait for its plan to arrive here; default Stall.
+	PendingWait time.Duration
+	// MaxPending bounds the streams that wait for a plan or say hello; default 1024.
+	MaxPending int
+	// MaxPendingPeer bounds those of one peer; default 16.
+	MaxPendingPeer int
+	// Lanes is how many frames are being written at once; default 4. With fewer, peers of a large group take turns along the
+	// ring and no owner is flooded by all at once.
+	Lanes int
+}
+
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Stall <= 0 {
+		c.Stall = 15 * time.Second
+	}
+	if c.PendingWait <= 0 {
+		c.PendingWait = c.Stall
+	}
+	if c.MaxPending <= 0 {
+		c.MaxPending = 1024
+	}
+	if c.MaxPendingPeer <= 0 {
+		c.MaxPendingPeer = 16
+	}
+	if c.Lanes <= 0 {
+		c.Lanes = 4
+	}
+	return c
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var faults []error
+	if c.Self == "" {
+		faults = append(faults, errors.New("allreduce: Config.Self is empty"))
+	}
+	if c.Transport == nil {
+		faults = append(faults, errors.New("allreduce: Config.Transport is nil"))
+	}
+	return errors.Join(append(faults, c.Params.Validate())...)
+}
+
+// Engine takes part in one reduction at a time.
+type Engine struct {
+	cfg    Config
+	grid   grid
+	lanes  chan struct{}
+	frames sync.Pool // of *frame: rooms of frames are used again
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // Accept calls and reductions
+
+	mu struct {
+		sync.Mutex
+		closed  bool
+		current *Reduction
+		changed chan struct{} // closed and replaced when current changes
+		pending map[slot.PeerID]int
+		waiting int    // sum of pending
+		spare   []byte // a released result buffer
+	}
+}
+
+// New makes an engine.
+func New(cfg Config) (*Engine, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	e := &Engine{cfg: cfg, grid: newGrid(cfg.Params), lanes: make(chan struct{}, cfg.Lanes)}
+	e.frames.New = func() any { return new(frame) }
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.mu.changed = make(chan struct{})
+	e.mu.pending = make(map[slot.PeerID]int)
+	return e, nil
+}
+
+// Start takes part in the reduction by plan, as contributor and as owner, until it is released, replaced by another Start,
+// or ctx ends. own must be what this peer's offer in the plan commits to. Calls for older plans than the running one are
+// the caller's to avoid: the newest call wins. Streams of what is replaced are reset.
+func (e *Engine) Start(ctx context.Context, plan slot.Plan, own *Contribution, sink Sink) (*Reduction, error) {
+	if err := checkPlan(e.cfg.Params, plan); err != nil {
+		return nil, err
+	}
+	self := offerIndex(plan.Offers, e.cfg.Self)
+	if self < 0 {
+		return nil, ErrNotInGroup
+	}
+	if own == nil || own.root != plan.Offers[self].Root {
+		return nil, errors.New("allreduce: the contribution is not the one that was offered")
+	}
+	r, err := newReduction(ctx, e, plan, self, own, sink)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	old := e.mu.current
+	if e.mu.closed {
+		e.mu.Unlock()
+		r.cancel()
+		return nil, ErrClosed
+	}
+	e.mu.current = r
+	e.wg.Add(1)
+	close(e.mu.changed)
+	e.mu.changed = make(chan struct{})
+	r.result = e.takeBuffer()
+	r.run() // within the lock: no stream can join before all is in place
+	e.mu.Unlock()
+	if old != nil {
+		old.cancel()
+	}
+	return r, nil
+}
+
+// takeBuffer returns a result buffer. The caller holds mu.
+func (e *Engine) takeBuffer() []byte {
+	b := e.mu.spare
+	e.mu.spare = nil
+	if b == nil {
+		b = make([]byte, e.grid.totalBytes)
+	}
+	return b
+}
+
+// Close ends the running reduction and waits for all goroutines, Accept calls included. It must not be called from a Sink.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	e.mu.closed = true
+	r := e.mu.current
+	e.mu.Unlock()
+	e.cancel()
+	if r != nil {
+		r.cancel()
+	}
+	e.wg.Wait()
+	return nil
+}

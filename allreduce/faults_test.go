@@ -1,0 +1,275 @@
+package allreduce
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// named waits until a sink has named somebody.
+func (g *group) named(i int) {
+	g.t.Helper()
+	select {
+	case <-g.sinks[i].losses:
+	case <-time.After(2 * time.Minute):
+		g.t.Fatalf("peer %d names nobody", i)
+	}
+}
+
+// A NaN in every piece: each owner names the sender, and each tells it.
+func TestBadValueIsNamed(t *testing.T) {
+	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(-1))} {
+		g := newGroup(t, testParams(4000, 100), 4, rand.New(rand.NewPCG(1, 1)))
+		const sender = 2
+		for _, piece := range g.plan.Pieces {
+			g.vectors[sender][piece.Range.End-3] = bad
+		}
+		g.own[sender] = commit(g.engines[0].grid, kernel.Bytes(g.vectors[sender]))
+		g.plan.Offers[sender].Root = g.own[sender].Root()
+		g.startAll()
+		for i := range g.engines {
+			g.named(i)
+			if i != sender {
+				onlyLost(t, "an owner", g.sinks[i], peerName(sender), BadValue)
+			}
+		}
+		for range 3 {
+			g.named(sender)
+		}
+		for peer, reason := range g.sinks[sender].lost() {
+			if want := map[bool]Reason{true: BadValue, false: Refused}[peer == peerName(sender)]; reason != want {
+				t.Errorf("the sender has %s for %s, want %s", reason, peer, want)
+			}
+		}
+	}
+}
+
+func TestCommitRefusesWhatIsNotFinite(t *testing.T) {
+	p := testParams(10, 4)
+	v := make([]float32, 10)
+	v[7] = float32(math.Inf(1))
+	if _, err := Commit(p, kernel.Bytes(v)); reasonOf(err) != BadValue {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Commit(p, kernel.Bytes(v)[:36]); err == nil {
+		t.Error("a short contribution was taken")
+	}
+	v[7] = 1
+	c, err := Commit(p, kernel.Bytes(v))
+	if err != nil || c.Root() != slot.FrameRoot(slot.FrameHashes(c.Bytes(), 16), 16, 40) {
+		t.Errorf("root %v, err %v", c.Root(), err)
+	}
+}
+
+// Other bytes than were offered, by frame or by hash list: named by each owner that got them.
+func TestBadBytesAreNamed(t *testing.T) {
+	const sender = 1
+	for name, change := range map[string]func(c *Contribution){
+		"frames":    func(c *Contribution) { c.data[5]++; c.data[len(c.data)-6]++; c.data[len(c.data)/2]++ },
+		"hash list": func(c *Contribution) { c.hashes[0][0]++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGroup(t, testParams(3000, 100), 3, rand.New(rand.NewPCG(2, 2)))
+			c := *g.own[sender]
+			c.data, c.hashes = slices.Clone(c.data), slices.Clone(c.hashes)
+			change(&c)
+			g.own[sender] = &c
+			g.startAll()
+			for _, i := range []int{0, 2} {
+				g.named(i)
+				onlyLost(t, "an owner", g.sinks[i], peerName(sender), BadBytes)
+			}
+			g.revise(sender)
+			g.startAll(sender)
+			g.wait()
+			g.check([][]float32{g.vectors[0], g.vectors[2]})
+		})
+	}
+}
+
+// A peer dies with frames under way: all name it and nobody else, and the revision without it completes.
+func TestDeathMidWay(t *testing.T) {
+	const victim = 3
+	g := newGroup(t, testParams(40_000, 100), 5, rand.New(rand.NewPCG(4, 4)))
+	var once sync.Once
+	var dying sync.WaitGroup
+	var frames atomic.Int32
+	g.sinks[victim].progress = func() {
+		if frames.Add(1) > 50 {
+			once.Do(func() { dying.Go(func() { _ = g.engines[victim].Close() }) })
+		}
+	}
+	g.startAll()
+	for i := range g.engines {
+		if i != victim {
+			g.named(i)
+			onlyLost(t, "a survivor", g.sinks[i], peerName(victim), Connection)
+		}
+	}
+	dying.Wait()
+	g.revise(victim)
+	g.startAll(victim)
+	g.wait()
+	g.check(slices.Delete(slices.Clone(g.vectors), victim, victim+1))
+}
+
+// A peer that cannot be reached at all is named by those who would send to it.
+func TestUnreachable(t *testing.T) {
+	g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(6, 6)))
+	delete(g.net.mu.engines, peerName(1))
+	g.start(0)
+	g.named(0)
+	onlyLost(t, "peer 0", g.sinks[0], peerName(1), Connection)
+}
+
+// frozen is a stream whose owner's process has stopped: nothing moves, nothing ends, until it is reset or a deadline passes.
+type frozen struct {
+	wire.Stream
+	on *atomic.Bool
+	// what the frozen end does instead goes to a pipe that nobody serves
+	void *memStream
+}
+
+func (f frozen) Read(b []byte) (int, error) {
+	if f.on.Load() {
+		return f.void.Read(b)
+	}
+	return f.Stream.Read(b)
+}
+
+func (f frozen) Write(b []byte) (int, error) {
+	if f.on.Load() {
+		return f.void.in.Read(make([]byte, 1))
+	}
+	return f.Stream.Write(b)
+}
+
+func (f frozen) Reset() error {
+	_ = f.void.Reset()
+	return f.Stream.Reset()
+}
+
+// A frozen peer holds everybody up; all must name it, and nobody the others that wait for it as well.
+func TestStallNamesTheRightPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const victim = 1
+		g := newGroup(t, testParams(20_000, 100), 5, rand.New(rand.NewPCG(7, 7)), func(c *Config) { c.Stall = 10 * time.Second })
+		var on atomic.Bool
+		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
+			if local != peerName(victim) {
+				return s
+			}
+			void, _ := newMemPipe(1)
+			return frozen{s, &on, void}
+		}
+		var frames atomic.Int32
+		g.sinks[victim].progress = func() { on.Store(frames.Add(1) > 40) }
+		g.startAll()
+		time.Sleep(2 * time.Minute) // virtual: all limits have passed
+		for i := range g.engines {
+			if i != victim {
+				onlyLost(t, "peer", g.sinks[i], peerName(victim), Connection)
+			}
+		}
+		g.revise(victim)
+		g.startAll(victim)
+		g.wait()
+		g.check(slices.Delete(slices.Clone(g.vectors), victim, victim+1))
+		g.close()
+	})
+}
+
+// slow passes few bytes at a time, but for the opening.
+type slow struct {
+	wire.Stream
+	bytes int
+	each  time.Duration
+}
+
+func (s slow) Write(b []byte) (int, error) {
+	if len(b) > 420 {
+		return s.Stream.Write(b)
+	}
+	time.Sleep(s.each)
+	return s.Stream.Write(b[:min(s.bytes, len(b))])
+}
+
+// A link on which one frame takes several times the stall limit is slow, not dead: nobody is lost.
+func TestSlowIsNotDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stall := 8 * time.Second
+		g := newGroup(t, testParams(1200, 100), 4, rand.New(rand.NewPCG(8, 9)), func(c *Config) { c.Stall = stall })
+		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
+			if local != peerName(2) {
+				return s
+			}
+			return slow{s, 20, stall / 2}
+		}
+		g.startAll()
+		time.Sleep(time.Hour) // virtual
+		g.check(g.vectors)
+		for i, s := range g.sinks {
+			if l := s.lost(); len(l) != 0 {
+				t.Errorf("peer %d lost %v", i, l)
+			}
+		}
+		g.close()
+	})
+}
+
+// A contributor that says alive and sends nothing is named by the owner.
+func TestAliveIsNotEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall = time.Second })
+		g.start(0)
+		l, s := g.dial(1, 0)
+		if err := l.writeAll(g.opening(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			time.Sleep(time.Second / 4)
+			_ = l.writeAlive(0)
+		}
+		onlyLost(t, "the owner", g.sinks[0], peerName(1), Connection)
+		_ = s.Reset()
+		g.close()
+	})
+}
+
+// An owner that says alive and never reduces is named in the end.
+func TestIdleOwnerIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall = time.Second })
+		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
+			if local == peerName(1) {
+				return aliveOnly{s}
+			}
+			return s
+		}
+		g.start(0)
+		g.start(1)
+		time.Sleep(time.Minute)
+		onlyLost(t, "the contributor", g.sinks[0], peerName(1), Connection)
+		g.close()
+	})
+}
+
+// aliveOnly turns everything that is written, but the opening, into alive messages without progress.
+type aliveOnly struct{ wire.Stream }
+
+func (a aliveOnly) Write(b []byte) (int, error) {
+	if len(b) > headerSize+aliveSize && len(b) > 400 {
+		return len(b), nil
+	}
+	_, err := a.Stream.Write(appendAlive(nil, 0))
+	return len(b), err
+}

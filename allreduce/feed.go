@@ -1,0 +1,180 @@
+package allreduce
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// feed sends the own contribution to the owner of a piece and takes the reduced piece back: steps 1 and 5 of the data path.
+type feed struct {
+	r           *Reduction
+	index       int // of the piece in the plan
+	piece       slot.Piece
+	first, last int           // frames [first, last) of the vector
+	credit      chan struct{} // one for each reduced frame that came back
+	taken       atomic.Uint64 // payload bytes that came back: what alive messages tell
+}
+
+func newFeed(r *Reduction, index int) *feed {
+	f := &feed{r: r, index: index, piece: r.plan.Pieces[index]}
+	f.first, f.last = r.engine.grid.framesOf(f.piece.Range)
+	f.credit = make(chan struct{}, f.last-f.first)
+	return f
+}
+
+// run opens the stream, sends on one goroutine and receives on this one. It returns when the piece is complete or lost.
+func (f *feed) run() {
+	s, err := f.r.engine.cfg.Transport.Open(f.r.ctx, f.piece.Owner)
+	if err != nil {
+		f.r.lose(f.piece.Owner, Connection, err)
+		return
+	}
+	l, stop := f.r.link(s)
+	defer stop()
+	ctx, cancel := context.WithCancel(f.r.ctx)
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		if err := f.send(ctx, l); err != nil && ctx.Err() == nil {
+			f.r.lose(f.piece.Owner, Connection, err)
+			_ = s.Reset() // so that the receiver notices
+		}
+	})
+	err = f.receive(l)
+	cancel()
+	if err != nil {
+		f.r.lose(f.piece.Owner, reasonOf(err), err)
+		_ = s.Reset()
+	}
+	sender.Wait()
+	if err == nil {
+		_ = s.Close()
+	}
+}
+
+// send writes hello, hashes and raw frames, a window ahead of what comes back, and then only that it is alive.
+func (f *feed) send(ctx context.Context, l *link) error {
+	if err := l.writeAll(f.opening()); err != nil {
+		return err
+	}
+	alive := time.NewTicker(l.stall / 4)
+	defer alive.Stop()
+	credit := f.r.window
+	for next := f.first; ; {
+		if credit > 0 && next < f.last {
+			if err := f.sendFrame(l, next); err != nil {
+				return err
+			}
+			next++
+			credit--
+			continue
+		}
+		select {
+		case <-f.credit:
+			credit++
+		case <-alive.C:
+			if err := l.writeAlive(f.taken.Load()); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// opening is the hello and the hash list in one write.
+func (f *feed) opening() []byte {
+	own := f.r.own
+	h := hello{
+		Run: f.r.engine.cfg.Run, Ref: f.r.plan.Ref, Revision: f.r.plan.Revision, Plan: f.r.hash,
+		Piece: uint32(f.index), Hashes: uint32(len(own.hashes)),
+	}
+	b := h.Append(make([]byte, 0, helloSize+len(own.hashes)*len(slot.Root{})))
+	for _, v := range own.hashes {
+		b = append(b, v[:]...)
+	}
+	return b
+}
+
+func (f *feed) sendFrame(l *link, index int) error {
+	done := f.r.turn()
+	defer done()
+	err := l.writeFrame(kindRaw, index, f.r.engine.grid.frame(f.r.own.data, index))
+	f.r.moved()
+	return err
+}
+
+// receive reads the reduced frames into the result, and the root.
+func (f *feed) receive(l *link) error {
+	g := f.r.engine.grid
+	hashes := make([]slot.Root, 0, f.last-f.first)
+	moved := progress{at: time.Now()}
+	for next := f.first; ; {
+		h, err := l.readHeader()
+		switch {
+		case err != nil:
+			return unexpected(err)
+		case h.Kind == kindAlive:
+			err = f.heard(l, &moved)
+		case h.Kind == kindRefuse:
+			return f.refused(l)
+		case h.Kind == kindRoot && next == f.last:
+			return f.complete(l, hashes)
+		case h.Kind == kindReduced && next < f.last && int(h.Index) == next && int(h.Length) == g.frameSize(next):
+			b := g.frame(f.r.result, next)
+			if err = l.readPayload(b, &f.taken); err == nil {
+				hashes = append(hashes, slot.Hash(b))
+				f.credit <- struct{}{}
+				f.r.moved()
+				moved.moved()
+				next++
+			}
+		default:
+			err = fmt.Errorf("%w: kind %d, index %d, %d bytes where reduced frame %d was due", errBadBytes, h.Kind, h.Index, h.Length, next)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// heard takes an alive message. An owner that is held up by another contributor names it long before this limit.
+func (f *feed) heard(l *link, moved *progress) error {
+	count, err := l.readAlive()
+	if err != nil {
+		return err
+	}
+	if f.r.broken() {
+		moved.moved()
+	}
+	return moved.heard(count, 4*l.stall)
+}
+
+// complete reads the owner's root and checks it against the frames that came.
+func (f *feed) complete(l *link, hashes []slot.Root) error {
+	var claimed slot.Root
+	if err := l.readPayload(claimed[:], nil); err != nil {
+		return err
+	}
+	g := f.r.engine.grid
+	root := slot.FrameRoot(hashes, g.frameBytes, uint64(g.size(f.first, f.last)))
+	if root != claimed {
+		return fmt.Errorf("%w: the root is not that of the frames", errBadBytes)
+	}
+	f.r.finish(f.index, func() {
+		f.r.sink.SegmentReceived(f.piece.Owner, f.piece.Range, root, g.bytes(f.r.result, f.first, f.last))
+	})
+	return nil
+}
+
+func (f *feed) refused(l *link) error {
+	var reason [refuseSize]byte
+	if err := l.readPayload(reason[:], nil); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w by the owner: %s", errRefused, Reason(reason[0]))
+}

@@ -1,0 +1,242 @@
+package allreduce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+var errNoStream = errors.New("it opened no stream")
+
+// input is one contributor to an own piece.
+type input struct {
+	p        *ownPiece
+	offer    slot.Offer
+	attached bool          // its stream has arrived; guarded by the reduction's mu
+	free     chan struct{} // room for frames: window tokens, one taken by each frame that is not reduced yet
+	full     chan *frame   // checked frames in order, for the reducer
+	ready    chan int      // reduced frames in order, for the writer; p.last when the root is known
+	refused  chan Reason   // for the writer: tell the contributor and stop
+}
+
+func newInput(p *ownPiece, o slot.Offer) *input {
+	w := p.r.window
+	in := &input{p: p, offer: o, free: make(chan struct{}, w), full: make(chan *frame, w)}
+	for range w {
+		in.free <- struct{}{}
+	}
+	in.ready = make(chan int, p.last-p.first+1)
+	in.refused = make(chan Reason, 1)
+	return in
+}
+
+func (in *input) isAttached() bool {
+	in.p.r.mu.Lock()
+	defer in.p.r.mu.Unlock()
+	return in.attached
+}
+
+// serveOwn feeds this peer's own contribution by the same path, without a stream.
+func (in *input) serveOwn() {
+	g := in.p.r.engine.grid
+	for f := in.p.first; f < in.p.last; f++ {
+		fr, err := in.take()
+		if err != nil {
+			return
+		}
+		if err := fr.decode(g, f, g.frame(in.p.r.own.data, f), in.p.agg.clip); err != nil {
+			in.p.r.lose(in.offer.Peer, reasonOf(err), err)
+			return
+		}
+		in.full <- fr
+	}
+}
+
+// take waits for room. A contributor that keeps to the window never makes it wait.
+func (in *input) take() (*frame, error) {
+	select {
+	case <-in.free:
+		return in.p.r.engine.frames.Get().(*frame), nil
+	case <-in.p.r.ctx.Done():
+		return nil, in.p.r.ctx.Err()
+	}
+}
+
+// serve carries one contributor's stream to its end. The hello has been read.
+func (in *input) serve(s wire.Stream) {
+	r := in.p.r
+	defer r.wg.Done()
+	l, stop := r.link(s)
+	defer stop()
+	ctx, cancel := context.WithCancel(r.ctx)
+	var writer sync.WaitGroup
+	delivered := false // all is written; read after writer.Wait
+	writer.Go(func() {
+		err := in.write(ctx, l)
+		delivered = err == nil
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errRefused) {
+			r.lose(in.offer.Peer, Connection, err)
+			_ = s.Reset() // so that the reader notices
+		}
+	})
+	err := in.readAll(l)
+	if reason := reasonOf(err); err != nil && reason != Connection {
+		r.lose(in.offer.Peer, reason, err)
+		in.refused <- reason
+		in.drain(l)
+	}
+	if err != nil {
+		cancel()
+		// A write that still blocks must not outlast the reader. What was delivered has been closed for writing: a reset
+		// would take it back.
+		_ = s.SetWriteDeadline(time.Now())
+	}
+	writer.Wait()
+	cancel()
+	if delivered {
+		_ = s.Close()
+		return
+	}
+	r.lose(in.offer.Peer, Connection, err)
+	_ = s.Reset()
+}
+
+// readAll reads the commitment and all raw frames, and then alive messages until the contributor has what it wants and closes.
+func (in *input) readAll(l *link) error {
+	hashes, err := in.readHashes(l)
+	if err != nil {
+		return err
+	}
+	moved := progress{at: time.Now()}
+	for f := in.p.first; ; {
+		h, err := l.readHeader()
+		switch {
+		case errors.Is(err, io.EOF) && f == in.p.last:
+			return nil
+		case err != nil:
+			return unexpected(err)
+		case h.Kind == kindAlive:
+			err = in.heard(l, &moved, f < in.p.last)
+		case h.Kind == kindRaw && f < in.p.last && int(h.Index) == f && int(h.Length) == in.p.r.engine.grid.frameSize(f):
+			err = in.readFrame(l, f, hashes[f])
+			moved.moved()
+			f++
+		default:
+			err = fmt.Errorf("%w: kind %d, index %d, %d bytes where raw frame %d was due", errBadBytes, h.Kind, h.Index, h.Length, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readHashes reads the hash of each frame of the whole contribution and checks them against the root that was offered.
+func (in *input) readHashes(l *link) ([]slot.Root, error) {
+	g := in.p.r.engine.grid
+	hashes := make([]slot.Root, g.frames)
+	for i := range hashes {
+		if err := l.readPayload(hashes[i][:], nil); err != nil {
+			return nil, err
+		}
+	}
+	if slot.FrameRoot(hashes, g.frameBytes, uint64(g.totalBytes)) != in.offer.Root {
+		return nil, fmt.Errorf("%w: frame hashes are not those that were offered", errBadBytes)
+	}
+	return hashes, nil
+}
+
+// readFrame reads a frame, checks it, and hands it to the reducer.
+func (in *input) readFrame(l *link, f int, hash slot.Root) error {
+	fr, err := in.take()
+	if err != nil {
+		return err
+	}
+	g := in.p.r.engine.grid
+	if fr.buf == nil {
+		fr.buf = make([]byte, g.frameSize(0))
+	}
+	b := fr.buf[:g.frameSize(f)]
+	if err := l.readPayload(b, &in.p.taken); err != nil {
+		return err
+	}
+	if slot.Hash(b) != hash {
+		return fmt.Errorf("%w: frame %d is not the one that was offered", errBadBytes, f)
+	}
+	if err := fr.decode(g, f, b, in.p.agg.clip); err != nil {
+		return fmt.Errorf("%w: %w", errBadBytes, err)
+	}
+	in.full <- fr
+	in.p.r.moved()
+	return nil
+}
+
+// heard takes an alive message. A contributor that owes raw frames, the reducer having used up all it sent, must send some.
+func (in *input) heard(l *link, moved *progress, owes bool) error {
+	count, err := l.readAlive()
+	if err != nil {
+		return err
+	}
+	if !owes || len(in.full) > 0 || in.p.r.broken() {
+		moved.moved()
+	}
+	return moved.heard(count, 2*l.stall)
+}
+
+// drain lets the contributor read why it was refused before the stream goes: it ends when the contributor resets or closes.
+func (in *input) drain(l *link) {
+	_ = l.s.SetReadDeadline(time.Now().Add(l.stall))
+	_, _ = io.Copy(io.Discard, io.LimitReader(l.s, drainBytes))
+}
+
+// drainBytes is more than a contributor may have in flight.
+const drainBytes = 2 * streamWindow
+
+// write sends the reduced frames as they come out, then the root.
+func (in *input) write(ctx context.Context, l *link) error {
+	alive := time.NewTicker(l.stall / 4)
+	defer alive.Stop()
+	for {
+		select {
+		case f := <-in.ready:
+			if f == in.p.last {
+				return in.writeRoot(l)
+			}
+			if err := in.writeFrame(l, f); err != nil {
+				return err
+			}
+		case <-alive.C:
+			if len(in.ready) > 0 {
+				continue // a frame says as much
+			}
+			if err := l.writeAlive(in.p.taken.Load()); err != nil {
+				return err
+			}
+		case reason := <-in.refused:
+			_ = l.writeAll(appendRefuse(nil, reason))
+			return errRefused
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (in *input) writeFrame(l *link, f int) error {
+	done := in.p.r.turn()
+	defer done()
+	err := l.writeFrame(kindReduced, f, in.p.r.engine.grid.frame(in.p.r.result, f))
+	in.p.r.moved()
+	return err
+}
+
+func (in *input) writeRoot(l *link) error {
+	if err := l.writeAll(appendRoot(nil, in.p.root)); err != nil {
+		return err
+	}
+	return l.s.CloseWrite()
+}

@@ -1,0 +1,149 @@
+package allreduce
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// chunk is the most that goes into one Write: what a TLS layer with large records takes at once, and the granularity at which
+// progress is seen.
+const chunk = 256 << 10
+
+var (
+	errBadBytes = errors.New("protocol broken") // the peer's bytes are wrong, not the connection
+	errStuck    = errors.New("connected but without progress")
+	errRefused  = errors.New("own contribution refused")
+)
+
+// link reads and writes one stream and gives up when nothing moves for the stall limit. One goroutine may read while
+// another writes.
+type link struct {
+	s        wire.Stream
+	stall    time.Duration
+	read     direction
+	write    direction
+	sent     *atomic.Uint64 // bytes
+	received *atomic.Uint64
+}
+
+// direction is what is kept for one direction. Its deadline is renewed lazily: setting one costs a lock and a timer.
+type direction struct {
+	set  time.Time // when the deadline was last set
+	head [headerSize + aliveSize]byte
+}
+
+func (d *direction) renew(stall time.Duration, set func(time.Time) error) error {
+	now := time.Now()
+	if now.Sub(d.set) < stall/4 {
+		return nil
+	}
+	d.set = now
+	return set(now.Add(stall + stall/4))
+}
+
+// readFull fills b. Any byte that arrives counts as progress, and is added to count if there is one.
+func (l *link) readFull(b []byte, count *atomic.Uint64) error {
+	for len(b) > 0 {
+		if err := l.read.renew(l.stall, l.s.SetReadDeadline); err != nil {
+			return err
+		}
+		n, err := l.s.Read(b)
+		l.received.Add(uint64(n))
+		if count != nil {
+			count.Add(uint64(n))
+		}
+		b = b[n:]
+		if err != nil && len(b) > 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeAll writes b in chunks. Each chunk that is taken counts as progress.
+func (l *link) writeAll(b []byte) error {
+	for len(b) > 0 {
+		if err := l.write.renew(l.stall, l.s.SetWriteDeadline); err != nil {
+			return err
+		}
+		n, err := l.s.Write(b[:min(chunk, len(b))])
+		l.sent.Add(uint64(n))
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// readHeader reads the next header. io.EOF comes back as it is only between frames.
+func (l *link) readHeader() (header, error) {
+	b := l.read.head[:headerSize]
+	if err := l.readFull(b[:1], nil); err != nil {
+		return header{}, err
+	}
+	if err := l.readFull(b[1:], nil); err != nil {
+		return header{}, unexpected(err)
+	}
+	h, err := parseHeader(b)
+	if err != nil {
+		return header{}, fmt.Errorf("%w: %w", errBadBytes, err)
+	}
+	return h, nil
+}
+
+// readPayload reads what follows a header whose length was checked.
+func (l *link) readPayload(b []byte, count *atomic.Uint64) error {
+	return unexpected(l.readFull(b, count))
+}
+
+func (l *link) readAlive() (uint64, error) {
+	b := l.read.head[:aliveSize]
+	err := l.readPayload(b, nil)
+	return parseAlive(b), err
+}
+
+func (l *link) writeAlive(progress uint64) error {
+	return l.writeAll(appendAlive(l.write.head[:0], progress))
+}
+
+// writeFrame writes a header and its payload, which is not copied.
+func (l *link) writeFrame(kind frameKind, index int, payload []byte) error {
+	h := header{kind, uint32(index), uint32(len(payload))}
+	if err := l.writeAll(h.Append(l.write.head[:0])); err != nil {
+		return err
+	}
+	return l.writeAll(payload)
+}
+
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// progress tells a peer that waits from one that hangs, by the counts in its alive messages.
+type progress struct {
+	at    time.Time // when something last moved
+	count uint64    // the highest count seen
+}
+
+func (p *progress) moved() { p.at = time.Now() }
+
+// heard takes an alive message and says whether the peer has made no progress for longer than limit.
+func (p *progress) heard(count uint64, limit time.Duration) error {
+	if count > p.count {
+		p.count = count
+		p.moved()
+	}
+	if time.Since(p.at) > limit {
+		return errStuck
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package allreduce
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Caps on what a run may ask for. They bound memory.
+const (
+	MaxFrames        = 1 << 20 // frames of one vector: 32 MiB of hashes
+	MaxFrameElements = 1 << 22 // elements of one frame: 16 MiB as float32
+	MaxStaleness     = 1 << 10 // entries of the discount table
+)
+
+// fullDiscount is the discount, per mille, that leaves a contribution as it is.
+const fullDiscount = 1000
+
+// Params are the values of the run spec that the all-reduce needs. They are equal on all peers.
+type Params struct {
+	Elements      uint64     // of the vector (the fragment)
+	FrameElements int        // elements of one frame, a multiple of the codec's block; pieces begin and end on its grid
+	Aggregator    Aggregator // how the contributions to one coordinate become one value
+	TrimPermille  int        // trimmed mean: floor(TrimPermille x N / 1000) values go from each end; 0..499
+	Clip          bool       // scale each contribution, per frame, to at most the median norm of the frame
+	Discount      []uint32   // per mille, by staleness (slot-1-base); nothing staler is accepted; empty means {1000}
+	Codec         string     // name of the codec of contributions and outcome
+}
+
+// Validate reports every fault at once.
+func (p Params) Validate() error {
+	var faults []error
+	bad := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	c, err := codec.New(p.Codec)
+	switch {
+	case err != nil:
+		faults = append(faults, err)
+	case p.FrameElements < 1 || p.FrameElements > MaxFrameElements || p.FrameElements%c.Block() != 0:
+		bad("frame of %d elements: choose a multiple of %d from 1 to %d", p.FrameElements, c.Block(), MaxFrameElements)
+	}
+	if p.Elements == 0 {
+		bad("a vector without elements: the layout is empty")
+	}
+	if p.FrameElements > 0 && (p.Elements-1)/uint64(p.FrameElements) >= MaxFrames {
+		bad("%d elements in frames of %d are more than %d frames: choose larger frames", p.Elements, p.FrameElements, MaxFrames)
+	}
+	if !slices.Contains(Aggregators(), p.Aggregator) {
+		bad("aggregator %q: choose one of %v", p.Aggregator, Aggregators())
+	}
+	if p.TrimPermille < 0 || p.TrimPermille > 499 {
+		bad("trim of %d per mille: choose 0 to 499, so that something is left", p.TrimPermille)
+	}
+	if len(p.Discount) > MaxStaleness {
+		bad("discount table of %d entries: at most %d are allowed", len(p.Discount), MaxStaleness)
+	}
+	for s, d := range p.Discount {
+		if d > fullDiscount {
+			bad("discount of %d per mille at staleness %d: choose 0 to %d", d, s, fullDiscount)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Pieces divides the vector among the peers that made offers: contiguous pieces on the frame grid, one a peer in the order
+// of peer IDs, whose sizes differ by at most one frame. Where there are fewer frames than peers the last peers get none.
+// It returns nil if there are no offers.
+func Pieces(p Params, offers []slot.Offer) []slot.Piece {
+	owners := peersOf(offers)
+	slices.Sort(owners)
+	g := newGrid(p)
+	if len(owners) == 0 {
+		return nil
+	}
+	pieces := make([]slot.Piece, 0, min(len(owners), g.frames))
+	share, extra := g.frames/len(owners), g.frames%len(owners)
+	first := 0
+	for i, owner := range owners {
+		last := first + share
+		if i < extra {
+			last++
+		}
+		if last > first {
+			pieces = append(pieces, slot.Piece{Range: g.elements(first, last), Owner: owner})
+		}
+		first = last
+	}
+	return pieces
+}
+
+// Planner is Pieces in the form that the ledger takes: a planner for every fragment of a run without streaming.
+func (p Params) Planner() func(fragment uint32, offers []slot.Offer) []slot.Piece {
+	return func(_ uint32, offers []slot.Offer) []slot.Piece { return Pieces(p, offers) }
+}
+
+// Trim is the number of values that a trimmed mean of n values drops at each end: floor(permille x n / 1000).
+func Trim(permille, n int) int { return permille * n / 1000 }
+
+// Tolerated is the number of bad peers among n contributors whose values cannot reach the outcome of a coordinate by
+// themselves, whatever they send: what status calls the tolerated number. A plain mean tolerates none. Clipping bounds what
+// the others can do but adds nothing here.
+func Tolerated(a Aggregator, trimPermille, n int) int {
+	switch a {
+	case TrimmedMean:
+		return Trim(trimPermille, n)
+	case Median:
+		return max(0, (n-1)/2)
+	default:
+		return 0
+	}
+}
+
+func peersOf(offers []slot.Offer) []slot.PeerID {
+	ids := make([]slot.PeerID, len(offers))
+	for i, o := range offers {
+		ids[i] = o.Peer
+	}
+	return ids
+}
+
+// checkPlan says whether a plan fits the run: the group sorted, offers fresh enough, pieces on the grid, covering the vector,
+// owned by the group.
+func checkPlan(p Params, plan slot.Plan) error {
+	if len(plan.Offers) == 0 || len(plan.Offers) > slot.MaxMembers {
+		return fmt.Errorf("plan with %d offers: a group has 1 to %d peers", len(plan.Offers), slot.MaxMembers)
+	}
+	for i, o := range plan.Offers {
+		if i > 0 && plan.Offers[i-1].Peer >= o.Peer {
+			return errors.New("offers of the plan are not in the order of their peers")
+		}
+		if _, err := p.discount(plan.Slot, o); err != nil {
+			return err
+		}
+	}
+	return checkPieces(newGrid(p), plan)
+}
+
+func checkPieces(g grid, plan slot.Plan) error {
+	if len(plan.Pieces) == 0 || len(plan.Pieces) > slot.MaxSegments {
+		return fmt.Errorf("plan with %d pieces: 1 to %d are allowed", len(plan.Pieces), slot.MaxSegments)
+	}
+	var at uint64
+	for _, piece := range plan.Pieces {
+		if piece.Range.Begin != at || piece.Range.End <= at {
+			return fmt.Errorf("pieces of the plan do not join at element %d", at)
+		}
+		if !g.onGrid(piece.Range) {
+			return fmt.Errorf("piece %d..%d of the plan is not on the frame grid", piece.Range.Begin, piece.Range.End)
+		}
+		if offerIndex(plan.Offers, piece.Owner) < 0 {
+			return fmt.Errorf("owner %s of a piece is not in the group", piece.Owner.Short())
+		}
+		at = piece.Range.End
+	}
+	if at != g.total {
+		return fmt.Errorf("pieces of the plan end at element %d of %d", at, g.total)
+	}
+	return nil
+}
+
+// offerIndex is the place of a peer in the group, or -1.
+func offerIndex(offers []slot.Offer, id slot.PeerID) int {
+	return slices.IndexFunc(offers, func(o slot.Offer) bool { return o.Peer == id })
+}

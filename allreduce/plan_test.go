@@ -1,0 +1,136 @@
+package allreduce
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+func TestPieces(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := testParams(rapid.IntRange(1, 1<<20).Draw(t, "elements"), rapid.IntRange(1, 1<<20).Draw(t, "frame"))
+		if p.Validate() != nil {
+			t.Skip("more frames than are allowed")
+		}
+		plan := slot.Plan{Slot: 1}
+		for i := range rapid.IntRange(1, 40).Draw(t, "peers") {
+			plan.Offers = append(plan.Offers, slot.Offer{Peer: peerName(i)})
+		}
+		plan.Pieces = Pieces(p, plan.Offers)
+		if err := checkPlan(p, plan); err != nil { // covers, joins, on the grid, owned by the group
+			t.Fatal(err)
+		}
+		checkBalance(t, newGrid(p), plan)
+		mixed := rapid.Permutation(plan.Offers).Draw(t, "order of arrival")
+		if !slices.Equal(Pieces(p, mixed), plan.Pieces) {
+			t.Fatal("the pieces depend on the order of the offers")
+		}
+	})
+}
+
+func checkBalance(t *rapid.T, g grid, plan slot.Plan) {
+	least, most := math.MaxInt, 0
+	for i, piece := range plan.Pieces {
+		first, last := g.framesOf(piece.Range)
+		if g.elements(first, last) != piece.Range {
+			t.Fatalf("frames %d..%d are not range %v", first, last, piece.Range)
+		}
+		least, most = min(least, last-first), max(most, last-first)
+		if i > 0 && plan.Pieces[i-1].Owner >= piece.Owner {
+			t.Fatal("owners are not in the order of their IDs, one piece each")
+		}
+	}
+	if len(plan.Pieces) < len(plan.Offers) {
+		least = 0
+	}
+	if most-least > 1 {
+		t.Fatalf("pieces of %d to %d frames", least, most)
+	}
+}
+
+func TestPiecesWithoutOffers(t *testing.T) {
+	if p := testParams(10, 1).Planner()(0, nil); p != nil {
+		t.Errorf("got %v", p)
+	}
+}
+
+func TestTrimAndTolerated(t *testing.T) {
+	for _, c := range []struct {
+		permille, n, trim, median int
+	}{
+		{200, 0, 0, 0}, {200, 1, 0, 0}, {200, 4, 0, 1}, {200, 5, 1, 2}, {200, 9, 1, 4}, {200, 10, 2, 4}, {250, 4, 1, 1}, {499, 1000, 499, 499}, {0, 9, 0, 4},
+	} {
+		if got := Trim(c.permille, c.n); got != c.trim {
+			t.Errorf("Trim(%d, %d) = %d, want %d", c.permille, c.n, got, c.trim)
+		}
+		got := [3]int{Tolerated(Mean, c.permille, c.n), Tolerated(TrimmedMean, c.permille, c.n), Tolerated(Median, c.permille, c.n)}
+		if want := [3]int{0, c.trim, c.median}; got != want {
+			t.Errorf("Tolerated(%d, %d) = %v, want %v", c.permille, c.n, got, want)
+		}
+	}
+}
+
+// The staleness discount, and weights that would overflow with it.
+func TestScales(t *testing.T) {
+	offers := []slot.Offer{{Peer: "a", Base: 4, Weight: 30}, {Peer: "b", Base: 3, Weight: 20}, {Peer: "c", Base: 2, Weight: 240}}
+	p := testParams(10, 10)
+	for a, want := range map[Aggregator][]float32{Mean: {0.3, 0.1, 0.6}, TrimmedMean: {1, 0.5, 0.25}, Median: {1, 0.5, 0.25}} {
+		p.Aggregator = a
+		agg, err := newAggregation(p, 5, offers)
+		if err != nil || !slices.Equal(agg.scale, want) {
+			t.Errorf("%s: scales %v, want %v (%v)", a, agg.scale, want, err)
+		}
+	}
+	p.Aggregator = Mean
+	for i := range offers {
+		offers[i].Weight = math.MaxUint64 // saturates: all count the same
+	}
+	if agg, err := newAggregation(p, 5, offers); err != nil || agg.scale[0] != agg.scale[2] {
+		t.Errorf("scales %v (%v)", agg.scale, err)
+	}
+	p.Discount = nil
+	if _, err := newAggregation(p, 5, offers); err == nil {
+		t.Error("a stale offer was taken without a discount table")
+	}
+	if agg, err := newAggregation(p, 5, offers[:1]); err != nil || agg.scale[0] != 1 {
+		t.Errorf("%v (%v)", agg, err)
+	}
+}
+
+func TestRobustDefaults(t *testing.T) {
+	for a, want := range map[Aggregator]bool{Mean: false, TrimmedMean: true, Median: true} {
+		if a.Robust() != want || a.DefaultClip() != want {
+			t.Errorf("%s: robust %v, clip %v", a, a.Robust(), a.DefaultClip())
+		}
+	}
+}
+
+// What both sides take as the window keeps an owner's memory bounded.
+func TestWindow(t *testing.T) {
+	for _, n := range []int{1, 4, 64, slot.MaxMembers} {
+		for _, frame := range []int{16, 1 << 16, 1 << 18, MaxFrameElements} {
+			g := newGrid(testParams(1<<24, frame))
+			w := g.window(n)
+			if w < minWindow || w > maxWindow || (w > minWindow && w*n*g.frameBytes > windowBytes) {
+				t.Errorf("window of %d frames of %d bytes for %d peers", w, g.frameBytes, n)
+			}
+		}
+	}
+}
+
+func ExamplePieces() {
+	p := Params{Elements: 1000, FrameElements: 64, Aggregator: TrimmedMean, TrimPermille: 250, Clip: true, Codec: "f32"}
+	offers := []slot.Offer{{Peer: "a"}, {Peer: "b"}, {Peer: "c"}}
+	for _, piece := range Pieces(p, offers) {
+		fmt.Println(string(piece.Owner), piece.Range.Begin, piece.Range.End)
+	}
+	// Output:
+	// a 0 384
+	// b 384 704
+	// c 704 1000
+}

@@ -1,0 +1,62 @@
+package allreduce
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Reason says why a peer is lost. The enumeration only grows.
+type Reason uint8
+
+// Why a peer is lost.
+const (
+	Connection Reason = 1 // not reached, reset, closed, or no progress for the stall limit
+	BadValue   Reason = 2 // a NaN or Inf in its contribution
+	BadBytes   Reason = 3 // bytes that do not hash to what it offered, or break the protocol
+	Refused    Reason = 4 // it says that this peer's own contribution is bad; nothing to report to others
+)
+
+// String is the reason in words.
+func (r Reason) String() string {
+	switch r {
+	case Connection:
+		return "connection"
+	case BadValue:
+		return "bad value"
+	case BadBytes:
+		return "bad bytes"
+	case Refused:
+		return "refused"
+	default:
+		return fmt.Sprintf("reason %d", uint8(r))
+	}
+}
+
+// Sink hears how a reduction goes. Its methods are called from several goroutines at once, must return soon, and must not
+// call Close or Release. After Close or Release has returned none is called.
+type Sink interface {
+	// SegmentDone: an own piece is reduced. Contributors are a bitmap over the plan's offers; the bytes are in Result.
+	SegmentDone(segment slot.Segment)
+	// SegmentReceived: another owner's piece is complete. encoded is a part of the result buffer.
+	SegmentReceived(owner slot.PeerID, r slot.Range, root slot.Root, encoded []byte)
+	// Lost: the peer failed, and the pieces that need it will not complete by this plan. Once a peer.
+	Lost(peer slot.PeerID, reason Reason, err error)
+	// Progress: so many bytes went out and came in so far, headers included. Called with each frame.
+	Progress(sent, received uint64)
+}
+
+// reasonOf sorts errors by whose fault they are.
+func reasonOf(err error) Reason {
+	switch {
+	case errors.Is(err, ErrNotFinite):
+		return BadValue
+	case errors.Is(err, errRefused):
+		return Refused
+	case errors.Is(err, errBadBytes):
+		return BadBytes
+	default:
+		return Connection
+	}
+}

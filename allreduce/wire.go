@@ -1,0 +1,125 @@
+package allreduce
+
+import (
+	"encoding/binary"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// A stream serves one contributor and one piece. The contributor opens it and writes
+//
+//	hello | hash of each frame of its whole contribution | raw frames of the piece, in order
+//
+// and the owner answers with the reduced frames of the piece, in order, and its root. Either side may say "alive" between frames.
+const (
+	helloMagic = 0x50324452 // "P2DR"
+	helloSize  = 4 + 32 + 8 + 32 + 4 + 4 + 32 + 4 + 4
+	headerSize = 1 + 4 + 4
+	aliveSize  = 8
+	refuseSize = 1
+)
+
+// hello says what a stream is for. It is the first thing on it, and of fixed size.
+type hello struct {
+	Run      slot.Root // run ID
+	Ref      slot.Ref  // height, previous record, ballot
+	Revision uint32    // of the plan
+	Plan     slot.Root // hash of the plan's canonical bytes: both sides must work by the same one
+	Piece    uint32    // index in the plan
+	Hashes   uint32    // frame hashes that follow: one for each frame of the vector
+}
+
+// Append appends the fixed encoding.
+func (h hello) Append(b []byte) []byte {
+	b = wire.AppendU32(b, helloMagic)
+	b = append(b, h.Run[:]...)
+	b = wire.AppendU32(h.Ref.Append(b), h.Revision)
+	b = append(b, h.Plan[:]...)
+	return wire.AppendU32(wire.AppendU32(b, h.Piece), h.Hashes)
+}
+
+// parseHello reads exactly what Append wrote.
+func parseHello(b []byte) (hello, error) {
+	r := wire.NewReader(b)
+	if r.U32() != helloMagic {
+		r.Fail("not an all-reduce stream of this version")
+	}
+	var h hello
+	copy(h.Run[:], r.Take(len(h.Run)))
+	h.Ref, h.Revision = slot.ReadRef(r), r.U32()
+	copy(h.Plan[:], r.Take(len(h.Plan)))
+	h.Piece, h.Hashes = r.U32(), r.U32()
+	if h.Piece >= slot.MaxSegments || h.Hashes == 0 || h.Hashes > MaxFrames {
+		r.Fail("piece %d, %d hashes", h.Piece, h.Hashes)
+	}
+	if err := r.Done(); err != nil {
+		return hello{}, err
+	}
+	return h, nil
+}
+
+// frameKind says what a frame's payload is. The enumeration only grows.
+type frameKind uint8
+
+const (
+	kindRaw     frameKind = 1 // to the owner: encoded values of a frame
+	kindReduced frameKind = 2 // from the owner: encoded outcome of a frame
+	kindRoot    frameKind = 3 // from the owner, last: root of the reduced piece
+	kindAlive   frameKind = 4 // either way: payload bytes received so far that count as progress, u64
+	kindRefuse  frameKind = 5 // from the owner, last: the contribution is bad; Reason, u8
+)
+
+// header stands before each payload.
+type header struct {
+	Kind   frameKind
+	Index  uint32 // of the frame in the vector; 0 for kinds that are not frames
+	Length uint32 // bytes of payload
+}
+
+// Append appends the fixed encoding.
+func (h header) Append(b []byte) []byte {
+	return wire.AppendU32(wire.AppendU32(append(b, uint8(h.Kind)), h.Index), h.Length)
+}
+
+// parseHeader reads exactly what Append wrote. It checks the lengths of all kinds but raw and reduced: those the grid says.
+func parseHeader(b []byte) (header, error) {
+	r := wire.NewReader(b)
+	h := header{Kind: frameKind(r.U8()), Index: r.U32(), Length: r.U32()}
+	switch h.Kind {
+	case kindRaw, kindReduced:
+	case kindRoot:
+		h.expect(r, uint32(len(slot.Root{})))
+	case kindAlive:
+		h.expect(r, aliveSize)
+	case kindRefuse:
+		h.expect(r, refuseSize)
+	default:
+		r.Fail("unknown frame kind %d", h.Kind)
+	}
+	if err := r.Done(); err != nil {
+		return header{}, err
+	}
+	return h, nil
+}
+
+// expect is for kinds whose payload has one size and that belong to no frame.
+func (h header) expect(r *wire.Reader, length uint32) {
+	if h.Length != length || h.Index != 0 {
+		r.Fail("frame of kind %d with index %d and %d bytes", h.Kind, h.Index, h.Length)
+	}
+}
+
+func appendAlive(b []byte, progress uint64) []byte {
+	return wire.AppendU64(header{kindAlive, 0, aliveSize}.Append(b), progress)
+}
+
+func parseAlive(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
+
+func appendRefuse(b []byte, reason Reason) []byte {
+	return append(header{kindRefuse, 0, refuseSize}.Append(b), uint8(reason))
+}
+
+func appendRoot(b []byte, root slot.Root) []byte {
+	return append(header{kindRoot, 0, uint32(len(root))}.Append(b), root[:]...)
+}

@@ -1,0 +1,161 @@
+package allreduce
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+func testHello() hello {
+	return hello{
+		Run: testRun, Ref: slot.Ref{Height: 7, Prev: slot.Hash([]byte("prev")), Ballot: 3}, Revision: 2,
+		Plan: slot.Hash([]byte("plan")), Piece: 5, Hashes: 9,
+	}
+}
+
+func TestWireSizes(t *testing.T) {
+	if n := len(testHello().Append(nil)); n != helloSize {
+		t.Errorf("hello of %d bytes, want %d", n, helloSize)
+	}
+	if n := len(header{}.Append(nil)); n != headerSize {
+		t.Errorf("header of %d bytes, want %d", n, headerSize)
+	}
+	for name, b := range map[string][]byte{
+		"alive": appendAlive(nil, 1<<40), "refuse": appendRefuse(nil, BadBytes), "root": appendRoot(nil, testRun),
+	} {
+		h, err := parseHeader(b[:headerSize])
+		if err != nil || len(b) != headerSize+int(h.Length) {
+			t.Errorf("%s: %d bytes, header %v, err %v", name, len(b), h, err)
+		}
+	}
+	if v := parseAlive(appendAlive(nil, 1<<40)[headerSize:]); v != 1<<40 {
+		t.Errorf("alive says %d", v)
+	}
+}
+
+func FuzzHello(f *testing.F) {
+	f.Add(testHello().Append(nil))
+	f.Add(testHello().Append(nil)[1:])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := parseHello(b)
+		switch {
+		case err == nil && !bytes.Equal(h.Append(nil), b):
+			t.Fatal("what was parsed encodes to other bytes")
+		case err != nil && !errors.Is(err, wire.ErrMalformed):
+			t.Fatalf("error %v does not wrap wire.ErrMalformed", err)
+		}
+	})
+}
+
+func FuzzHeader(f *testing.F) {
+	f.Add(header{kindRaw, 3, 4096}.Append(nil))
+	f.Add(header{kindReduced, 1<<32 - 1, 1<<32 - 1}.Append(nil))
+	f.Add(appendAlive(nil, 4)[:headerSize])
+	f.Add(appendRoot(nil, testRun)[:headerSize])
+	f.Add(appendRefuse(nil, BadValue)[:headerSize])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := parseHeader(b)
+		switch {
+		case err == nil && !bytes.Equal(h.Append(nil), b):
+			t.Fatal("what was parsed encodes to other bytes")
+		case err != nil && !errors.Is(err, wire.ErrMalformed):
+			t.Fatalf("error %v does not wrap wire.ErrMalformed", err)
+		}
+	})
+}
+
+// fuzzGroup is a plan of two peers of which only peer 0 runs; peer 1 is played by the fuzzer.
+func fuzzGroup(t testing.TB) *group {
+	g := newGroup(t, testParams(40, 4), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall = time.Hour })
+	g.net.silent = peerName(1)
+	return g
+}
+
+// FuzzAccept gives an owner foreign bytes after a good hello and hash list: it names the peer, or reduces what was offered.
+func FuzzAccept(f *testing.F) {
+	g := fuzzGroup(f)
+	opening := len(g.opening(1, 0))
+	var good []byte
+	for i := range 5 {
+		b := g.engines[0].grid.frame(g.own[1].data, i)
+		good = append(header{kindRaw, uint32(i), uint32(len(b))}.Append(good), b...)
+	}
+	f.Add(0, good)
+	f.Add(0, append(appendAlive(nil, 3), good...))
+	f.Add(0, good[:40])
+	f.Add(opening-10, good)
+	f.Add(0, append(bytes.Clone(good), good...))
+	f.Fuzz(func(t *testing.T, cut int, b []byte) {
+		g := fuzzGroup(t)
+		g.start(0)
+		sent := append(g.opening(1, 0)[:max(0, opening-max(0, cut))], b...)
+		err := g.accept(1, 0, sent)
+		_, reduced := g.running[0].Result(g.plan.Pieces[0].Range)
+		lost := g.sinks[0].lost()[peerName(1)]
+		if err == nil && lost == 0 && !reduced {
+			t.Fatal("neither reduced nor lost nor refused")
+		}
+		if bytes.Equal(b, good) && cut <= 0 && !reduced {
+			t.Fatalf("a good stream was not reduced: %v, %v", err, lost)
+		}
+		g.close()
+	})
+}
+
+// FuzzReceive gives a contributor foreign bytes from an owner: it names the owner, or takes a piece whose root is right.
+func FuzzReceive(f *testing.F) {
+	g := fuzzGroup(f)
+	first, last := g.engines[0].grid.framesOf(g.plan.Pieces[1].Range)
+	var good []byte
+	for i := first; i < last; i++ {
+		b := g.engines[0].grid.frame(g.own[1].data, i)
+		good = append(header{kindReduced, uint32(i), uint32(len(b))}.Append(good), b...)
+	}
+	piece := g.engines[0].grid.bytes(g.own[1].data, first, last)
+	good = appendRoot(good, slot.FrameRoot(slot.FrameHashes(piece, 16), 16, uint64(len(piece))))
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Add(append(appendAlive(nil, 3), good...))
+	f.Add(appendRefuse(nil, BadValue))
+	f.Add(append(bytes.Clone(good[:len(good)-1]), 0))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		g := fuzzGroup(t)
+		g.engines[0].cfg.Transport = scripted(b)
+		g.start(0)
+		select {
+		case <-g.sinks[0].heard:
+			if _, complete := g.running[0].Result(g.plan.Pieces[1].Range); !complete {
+				t.Fatal("the sink heard of a piece that is not complete")
+			}
+		case <-g.sinks[0].losses:
+			if bytes.Equal(b, good) {
+				t.Fatalf("a good stream was refused: %v", g.sinks[0].lost())
+			}
+		}
+		g.close()
+	})
+}
+
+// scripted is a transport whose peers say what is written here, and read everything.
+type scripted []byte
+
+func (s scripted) Open(context.Context, slot.PeerID) (wire.Stream, error) {
+	return &script{Reader: bytes.NewReader(s)}, nil
+}
+
+type script struct{ io.Reader }
+
+func (*script) Write(b []byte) (int, error)      { return len(b), nil }
+func (*script) CloseWrite() error                { return nil }
+func (*script) Close() error                     { return nil }
+func (*script) Reset() error                     { return nil }
+func (*script) SetDeadline(time.Time) error      { return nil }
+func (*script) SetReadDeadline(time.Time) error  { return nil }
+func (*script) SetWriteDeadline(time.Time) error { return nil }

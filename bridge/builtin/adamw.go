@@ -1,0 +1,84 @@
+package builtin
+
+import (
+	"math"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+// adamW is the inner optimizer: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101), after the whole
+// gradient was clipped to a norm. Its state belongs to this peer alone and outlives the rounds.
+type adamW struct {
+	cfg    Config
+	first  []float32 // mean of gradients
+	second []float32 // mean of squared gradients
+	decays []span    // where weight decay applies
+	steps  int       // done so far
+}
+
+// span is a half-open range of the flat vector.
+type span struct{ begin, end int }
+
+func newAdamW(cfg Config, layout p2pdiloco.Layout) *adamW {
+	o := &adamW{cfg: cfg, first: make([]float32, layout.Elements()), second: make([]float32, layout.Elements())}
+	at := 0
+	for _, t := range layout {
+		end := at + int(t.Elements())
+		if len(t.Shape) > 1 { // gains and biases are left alone
+			o.decays = append(o.decays, span{at, end})
+		}
+		at = end
+	}
+	return o
+}
+
+// step updates values by the gradient, which it clips in place.
+func (o *adamW) step(values, grad []float32) {
+	o.steps++
+	clipNorm(grad, o.cfg.Clip)
+	rate := o.rate()
+	o.decay(values, rate)
+
+	b1, b2 := float32(o.cfg.Beta1), float32(o.cfg.Beta2)
+	// With both moments' bias corrections folded in: rate/(1-b1^t) · m / (sqrt(v)/sqrt(1-b2^t) + eps).
+	size := float32(rate / (1 - math.Pow(o.cfg.Beta1, float64(o.steps))))
+	root := float32(1 / math.Sqrt(1-math.Pow(o.cfg.Beta2, float64(o.steps))))
+	eps := float32(o.cfg.Epsilon)
+	for i, g := range grad {
+		m := b1*o.first[i] + (1-b1)*g
+		v := b2*o.second[i] + (1-b2)*g*g
+		o.first[i], o.second[i] = m, v
+		values[i] -= size * m / (float32(math.Sqrt(float64(v)))*root + eps)
+	}
+}
+
+// rate rises linearly over the warm-up, counted in this peer's own steps.
+func (o *adamW) rate() float64 {
+	if o.steps < o.cfg.WarmUp {
+		return o.cfg.LearningRate * float64(o.steps) / float64(o.cfg.WarmUp)
+	}
+	return o.cfg.LearningRate
+}
+
+func (o *adamW) decay(values []float32, rate float64) {
+	if o.cfg.WeightDecay <= 0 {
+		return
+	}
+	keep := float32(1 - rate*o.cfg.WeightDecay)
+	for _, s := range o.decays {
+		for i := s.begin; i < s.end; i++ {
+			values[i] *= keep
+		}
+	}
+}
+
+// clipNorm scales v down to at most the given norm; none when that is negative.
+func clipNorm(v []float32, limit float64) {
+	sum := 0.0
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	if norm := math.Sqrt(sum); limit > 0 && norm > limit {
+		gemm.Sscal(len(v), float32(limit/norm), v, 1)
+	}
+}

@@ -1,0 +1,35 @@
+package builtin
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+// BenchmarkStep is one inner step of the default model. One core: GOMAXPROCS=1 go test -bench Step ./bridge/builtin
+func BenchmarkStep(b *testing.B) {
+	for _, threads := range []int{1, 2} {
+		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
+			cfg := Config{Threads: threads}
+			t := newTestTrainer(b, cfg)
+			data := newSampler(t.corpus, 1, p2pdiloco.Task{Slot: 1, Self: "a"})
+			for b.Loop() {
+				if _, err := t.step(data); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(cfg.FLOPsPerStep()*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
+}
+
+// BenchmarkEvaluate measures the default held-out batch.
+func BenchmarkEvaluate(b *testing.B) {
+	t := newTestTrainer(b, Config{})
+	for b.Loop() {
+		if _, err := t.Evaluate(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package builtin
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Vocabulary is the number of tokens: the model reads and predicts bytes.
+const Vocabulary = 256
+
+// Caps on the model's sizes. They keep a mistyped number from taking the machine's memory.
+const (
+	maxLayers         = 64
+	maxWidth          = 4096
+	maxContext        = 4096
+	maxBatch          = 4096
+	maxThreads        = 256
+	maxModelElements  = 1 << 28 // parameters: 1 GiB each for values, gradients and the two moments
+	maxBufferElements = 1 << 30 // activations: 4 GiB
+)
+
+// Config sizes the model and its training. The zero value is the default model. A field left 0 takes its default; for
+// WeightDecay, Clip and WarmUp a negative value means none. All peers of a run must use the same values: the layout follows
+// from the sizes, and the initial parameters and each peer's share of the data follow from Seed.
+type Config struct {
+	Layers  int // transformer blocks; default 1
+	Width   int // d, elements of the residual stream; a multiple of Heads; default 96
+	Heads   int // attention heads; default 4
+	Context int // bytes the model sees at once; default 32
+	Batch   int // sequences in one step; default 32
+
+	LearningRate float64 // AdamW's, constant after the warm-up; default 8e-3
+	Beta1        float64 // decay of the first moment; default .9
+	Beta2        float64 // decay of the second moment; default .99
+	Epsilon      float64 // added to the root of the second moment; default 1e-8
+	WeightDecay  float64 // decoupled, on matrices only; default .1
+	Clip         float64 // largest norm of a step's whole gradient; default 1
+	WarmUp       int     // own steps over which the rate rises linearly; default 20
+
+	HeldOut int    // held-out sequences that Evaluate measures; default 128
+	Seed    uint64 // of the initial parameters, the data shards and the sampling; 0 is a seed like any other
+	Threads int    // cores one step uses; default 1. It does not change the result
+}
+
+// WithDefaults is c with every field that was left 0 filled in.
+func (c Config) WithDefaults() Config {
+	c.Layers = cmp.Or(c.Layers, 1)
+	c.Width = cmp.Or(c.Width, 96)
+	c.Heads = cmp.Or(c.Heads, 4)
+	c.Context = cmp.Or(c.Context, 32)
+	c.Batch = cmp.Or(c.Batch, 32)
+	c.LearningRate = cmp.Or(c.LearningRate, 8e-3)
+	c.Beta1 = cmp.Or(c.Beta1, 0.9)
+	c.Beta2 = cmp.Or(c.Beta2, 0.99)
+	c.Epsilon = cmp.Or(c.Epsilon, 1e-8)
+	c.WeightDecay = cmp.Or(c.WeightDecay, 0.1)
+	c.Clip = cmp.Or(c.Clip, 1)
+	c.WarmUp = cmp.Or(c.WarmUp, 20)
+	c.HeldOut = cmp.Or(c.HeldOut, 128)
+	c.Threads = cmp.Or(c.Threads, 1)
+	return c
+}
+
+// Validate says everything that is wrong with c, defaults applied, in one joined error; nil when nothing is.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	errs := []error{
+		between("layers", c.Layers, maxLayers),
+		between("width", c.Width, maxWidth),
+		between("heads", c.Heads, maxWidth),
+		between("context", c.Context, maxContext),
+		between("batch", c.Batch, maxBatch),
+		between("held-out sequences", c.HeldOut, 1<<20),
+		between("threads", c.Threads, maxThreads),
+		fraction("beta1", c.Beta1),
+		fraction("beta2", c.Beta2),
+	}
+	if !(c.LearningRate > 0 && c.LearningRate <= 1) {
+		errs = append(errs, fmt.Errorf("learning rate %v: above 0 and at most 1 is allowed", c.LearningRate))
+	}
+	if !(c.Epsilon > 0 && c.Epsilon <= 1) {
+		errs = append(errs, fmt.Errorf("epsilon %v: above 0 and at most 1 is allowed", c.Epsilon))
+	}
+	if !(c.WeightDecay*c.LearningRate < 1) || math.IsInf(c.WeightDecay, 0) {
+		errs = append(errs, fmt.Errorf("weight decay %v: at most 1/(learning rate) is allowed, negative for none", c.WeightDecay))
+	}
+	if math.IsNaN(c.Clip) {
+		errs = append(errs, errors.New("clip is not a number: give a norm above 0, or a negative one for no clipping"))
+	}
+	return errors.Join(append(errs, c.validateSizes(errs))...)
+}
+
+// validateSizes says what is wrong with the sizes together. It stays silent while one of them alone is wrong.
+func (c Config) validateSizes(before []error) error {
+	if errors.Join(before...) != nil {
+		return nil
+	}
+	if c.Width%c.Heads != 0 {
+		return fmt.Errorf("width %d is not a multiple of %d heads", c.Width, c.Heads)
+	}
+	s := c.shape()
+	if n := s.layout().Elements(); n > maxModelElements {
+		return fmt.Errorf("the model has %d parameters: at most %d are allowed, take fewer layers or a smaller width", n, maxModelElements)
+	}
+	if n := s.bufferElements(c.Batch); n > maxBufferElements {
+		return fmt.Errorf("a step needs %d values of working memory: at most %d are allowed, take a smaller batch or context", n, maxBufferElements)
+	}
+	return nil
+}
+
+// Parameters is D, the number of parameters of the model.
+func (c Config) Parameters() uint64 { return c.WithDefaults().shape().layout().Elements() }
+
+// FLOPsPerStep is the floating-point operations of the matrix products of one inner step: forward, and twice that backward.
+func (c Config) FLOPsPerStep() float64 {
+	c = c.WithDefaults()
+	rows, d := float64(c.Batch*c.Context), float64(c.Width)
+	perRow := float64(c.Layers)*(12*d*d+2*float64(c.Context)*d) + Vocabulary*d
+	return 3 * 2 * rows * perRow
+}
+
+func (c Config) shape() shape {
+	return shape{layers: c.Layers, width: c.Width, heads: c.Heads, context: c.Context, vocab: Vocabulary}
+}
+
+func between(what string, v, most int) error {
+	if v < 1 || v > most {
+		return fmt.Errorf("%s %d: 1 to %d is allowed", what, v, most)
+	}
+	return nil
+}
+
+func fraction(what string, v float64) error {
+	if !(v >= 0 && v < 1) {
+		return fmt.Errorf("%s %v: at least 0 and below 1 is allowed", what, v)
+	}
+	return nil
+}

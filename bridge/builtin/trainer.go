@@ -1,0 +1,149 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+// ErrDiverged is wrapped when a loss is no longer a finite number.
+var ErrDiverged = errors.New("training diverged")
+
+// Trainer trains the built-in model. It implements p2pdiloco.Trainer and p2pdiloco.Evaluator and, like them, is for one
+// goroutine at a time.
+type Trainer struct {
+	cfg     Config
+	corpus  *Corpus
+	layout  p2pdiloco.Layout
+	model   *model
+	opt     *adamW
+	heldOut batch
+	drawn   batch // the training batch, used again by every step
+}
+
+var (
+	_ p2pdiloco.Trainer   = (*Trainer)(nil)
+	_ p2pdiloco.Evaluator = (*Trainer)(nil)
+)
+
+// New makes a trainer whose live parameters are the initial ones. It refuses an invalid configuration, and wraps ErrNoData
+// when the corpus is too small for the context.
+func New(cfg Config, corpus *Corpus) (*Trainer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("builtin trainer: %w", err)
+	}
+	cfg = cfg.WithDefaults()
+	if err := corpus.check(cfg.Context + 1); err != nil {
+		return nil, fmt.Errorf("builtin trainer: %w", err)
+	}
+	s := cfg.shape()
+	t := &Trainer{
+		cfg: cfg, corpus: corpus, layout: s.layout(),
+		model:   newModel(s, cfg.Batch, cores(cfg.Threads)),
+		heldOut: corpus.heldOutBatch(cfg.HeldOut, cfg.Context),
+	}
+	t.opt = newAdamW(cfg, t.layout)
+	t.model.initialize(cfg.Seed)
+	return t, nil
+}
+
+// Config is the configuration in use, defaults filled in.
+func (t *Trainer) Config() Config { return t.cfg }
+
+// Layout lists the model's tensors in flat order.
+func (t *Trainer) Layout() p2pdiloco.Layout { return t.layout }
+
+// Init writes the initial parameters, which follow from the sizes and Config.Seed, into dst. The live ones stay.
+func (t *Trainer) Init(_ context.Context, dst []float32) error {
+	if err := t.fits(dst); err != nil {
+		return err
+	}
+	p := newParams(t.model.shape)
+	p.initialize(t.cfg.Seed)
+	copy(dst, p.flat)
+	return nil
+}
+
+// Load replaces the live parameters. The optimizer's state stays.
+func (t *Trainer) Load(_ context.Context, anchor []float32) error {
+	if err := t.fits(anchor); err != nil {
+		return err
+	}
+	copy(t.model.flat, anchor)
+	return nil
+}
+
+// Export writes the live parameters into dst.
+func (t *Trainer) Export(_ context.Context, dst []float32) error {
+	if err := t.fits(dst); err != nil {
+		return err
+	}
+	copy(dst, t.model.flat)
+	return nil
+}
+
+func (t *Trainer) fits(v []float32) error {
+	if len(v) != len(t.model.flat) {
+		return fmt.Errorf("builtin trainer: a vector of %d elements for a model of %d: give all peers the same model sizes",
+			len(v), len(t.model.flat))
+	}
+	return nil
+}
+
+// Train does task.Steps steps on the shards that are task.Self's. When ctx ends it returns ctx's error with the statistics of
+// the steps done. It wraps ErrDiverged, without having stepped, when the loss is not finite.
+func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
+	start, sum := time.Now(), 0.0
+	stats := p2pdiloco.Stats{}
+	data := newSampler(t.corpus, t.cfg.Seed, task)
+	var err error
+	for stats.Steps < task.Steps && err == nil {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		var loss float64
+		if loss, err = t.step(data); err == nil {
+			sum += loss
+			stats.Steps++
+		}
+	}
+	stats.Samples = uint64(stats.Steps) * uint64(t.cfg.Batch)
+	stats.Tokens = stats.Samples * uint64(t.cfg.Context)
+	stats.Loss = sum / float64(max(1, stats.Steps))
+	stats.Elapsed = time.Since(start)
+	return stats, err
+}
+
+// step is one inner step. It returns the loss before it.
+func (t *Trainer) step(data *sampler) (loss float64, err error) {
+	data.draw(&t.drawn, t.cfg.Batch, t.cfg.Context)
+	loss = t.model.forward(t.drawn)
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return 0, fmt.Errorf("%w: the loss at inner step %d is %v: take a lower learning rate", ErrDiverged, t.opt.steps+1, loss)
+	}
+	t.model.backward(t.drawn)
+	t.opt.step(t.model.flat, t.model.grads.flat)
+	return loss, nil
+}
+
+// Evaluate is the mean loss of the live parameters over the held-out sequences, in nats per byte. ln 256 = 5.55 is what
+// guessing gives. It wraps ErrDiverged when that is not finite.
+func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
+	sum, all := 0.0, len(t.heldOut.inputs)
+	for at := 0; at < all; {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		end := min(at+t.cfg.Batch*t.cfg.Context, all)
+		sum += t.model.forward(batch{t.heldOut.inputs[at:end], t.heldOut.targets[at:end]}) * float64(end-at)
+		at = end
+	}
+	if loss := sum / float64(all); !math.IsNaN(loss) && !math.IsInf(loss, 0) {
+		return loss, nil
+	}
+	return 0, fmt.Errorf("%w: the held-out loss is not finite", ErrDiverged)
+}

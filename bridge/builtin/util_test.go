@@ -1,0 +1,28 @@
+package builtin
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// testCorpus is text with something to learn: sentences of a few words, in random order.
+func testCorpus() *Corpus {
+	words := []string{"the ", "peer ", "trains ", "a ", "model ", "and ", "sends ", "its ", "gradient.\n"}
+	rng := rand.New(rand.NewPCG(1, 2))
+	text := func(n int) (b []byte) {
+		for len(b) < n {
+			b = append(b, words[rng.IntN(len(words))]...)
+		}
+		return b[:n]
+	}
+	return &Corpus{train: text(1 << 16), heldOut: text(1 << 13), files: 1, shards: 64}
+}
+
+func newTestTrainer(tb testing.TB, cfg Config) *Trainer {
+	tb.Helper()
+	t, err := New(cfg, testCorpus())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+type bootstrapFlags struct {
+	listen   []string
+	identity string
+	addrFile string
+	logLevel logLevel
+}
+
+func newBootstrap() *cobra.Command {
+	f := &bootstrapFlags{logLevel: "warn"}
+	cmd := &cobra.Command{
+		Use:   "bootstrap",
+		Short: "Run a node of the DHT that newcomers can start from",
+		Long: `Run a node of the DHT that newcomers can start from. It prints its addresses, takes no part in
+any run, and stops on SIGINT or SIGTERM. It may stop once peers know each other: a run goes on
+without it, and newcomers can start from any peer.`,
+		Example: `  p2pdiloco bootstrap
+  p2pdiloco bootstrap --listen /ip4/0.0.0.0/tcp/4001 --listen /ip4/0.0.0.0/udp/4001/quic-v1 --identity bootstrap.key`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringArrayVar(&f.listen, "listen", nil, "`multiaddr` to listen on, may be repeated (default any free TCP and UDP port)")
+	fs.StringVar(&f.identity, "identity", "", "`file` that keeps the key, so that the addresses stay the same over restarts; made if missing (default a new key each time)")
+	fs.StringVar(&f.addrFile, "addr-file", "", "`file` to write the addresses to, one a line")
+	fs.Var(&f.logLevel, "log-level", "of the log on stderr: "+strings.Join(logLevels, ", "))
+	return cmd
+}
+
+func (f *bootstrapFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+	ctx, stop := untilSignal(ctx, func() {}, func() { os.Exit(exitInterrupted) })
+	defer stop()
+	net, err := p2p.New(ctx, p2p.Config{IdentityFile: f.identity, Listen: f.listen, Logger: f.logLevel.logger(stderr)})
+	if err != nil {
+		return err
+	}
+	if err := f.announce(net.Addrs(), stdout); err != nil {
+		_ = net.Close()
+		return err
+	}
+	<-ctx.Done()
+	return net.Close()
+}
+
+func (f *bootstrapFlags) announce(addrs []string, stdout io.Writer) error {
+	text := strings.Join(addrs, "\n") + "\n"
+	if _, err := io.WriteString(stdout, text); err != nil {
+		return err
+	}
+	if f.addrFile == "" {
+		return nil
+	}
+	if err := writeFile(f.addrFile, text); err != nil {
+		return fmt.Errorf("address file: %w", err)
+	}
+	return nil
+}
+
+// writeFile replaces the file at path whole: a reader sees the old text or the new.
+func writeFile(path, text string) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.WriteString(text)
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(tmp.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}

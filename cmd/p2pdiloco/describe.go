@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+)
+
+// describers say an event in a line for people. Events not listed are for scripts.
+var describers = map[string]func(get func(field string) string, e p2pdiloco.Event) string{
+	"peer.started": describeStart,
+	"run.founded": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("founded the run, ID %s", short(get("run_id")))
+	},
+	"run.joined": func(get func(string) string, _ p2pdiloco.Event) string {
+		return "joined the run at slot " + get("slot")
+	},
+	"state.synced": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("fetched the state of slot %s, %s bytes", get("slot"), get("bytes"))
+	},
+	"slot.applied": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("slot %s applied, state root %s", get("slot"), short(get("state_root")))
+	},
+	"trainer.stats": func(get func(string) string, e p2pdiloco.Event) string {
+		if loss, ok := e.Fields["loss"].(float64); ok {
+			return fmt.Sprintf("round %s: held-out loss %.4f", get("round"), loss)
+		}
+		return "round " + get("round")
+	},
+	"peer.suspected": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("peer %s: %s", get("about"), get("detail"))
+	},
+	"peer.left": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("peer %s left: %s", get("about"), get("detail"))
+	},
+	"run.paused":  func(get func(string) string, _ p2pdiloco.Event) string { return "paused: " + get("detail") },
+	"run.resumed": func(get func(string) string, _ p2pdiloco.Event) string { return "resumed " + get("detail") },
+}
+
+func describe(e p2pdiloco.Event) string {
+	f, ok := describers[e.Name]
+	if !ok {
+		return ""
+	}
+	get := func(field string) string {
+		if v, ok := e.Fields[field]; ok {
+			return fmt.Sprint(v)
+		}
+		return ""
+	}
+	return strings.TrimRight(f(get, e), " :")
+}
+
+func describeStart(get func(string) string, e p2pdiloco.Event) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "peer %s\n", e.Peer)
+	if addrs, ok := e.Fields["addrs"].([]string); ok {
+		for _, a := range addrs {
+			fmt.Fprintf(&b, "  others can start from  --bootstrap %s\n", a)
+		}
+	}
+	if api := get("api"); api != "" {
+		fmt.Fprintf(&b, "  its status             p2pdiloco status --api %s", api)
+	}
+	return b.String()
+}
+
+// short is the beginning of a hash.
+func short(hash string) string { return hash[:min(8, len(hash))] }
+
+// closing sums up a peer's part in two lines.
+func closing(r report.Peer) string {
+	how := "left the run"
+	if r.Ended {
+		how = "the run has ended"
+	}
+	loss := ""
+	if r.LossFirst != nil {
+		loss = fmt.Sprintf("\nheld-out loss %.4f at first, %.4f at last", *r.LossFirst, *r.LossLast)
+	}
+	return fmt.Sprintf("%s at slot %d, state root %s, sent %s, received %s%s",
+		how, r.Slot, short(r.StateRoot), report.Bytes(r.BytesSent), report.Bytes(r.BytesReceived), loss)
+}

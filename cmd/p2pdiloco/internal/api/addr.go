@@ -1,0 +1,64 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Address is where an API is: a loopback HOST:PORT, or unix: and the path of a socket.
+type Address struct {
+	network string // tcp | unix
+	place   string
+}
+
+const unixPrefix = "unix:"
+
+// maxSocketPath is what fits a Unix socket address on all systems, in bytes.
+const maxSocketPath = 103
+
+var errNotLoopback = errors.New("the status API is for this machine only: give a loopback address like 127.0.0.1:0 (any free port) or [::1]:8080, or unix:PATH")
+
+// ParseAddress reads an address and refuses every one that other machines could reach.
+func ParseAddress(s string) (Address, error) {
+	if path, ok := strings.CutPrefix(s, unixPrefix); ok {
+		if path == "" || len(path) > maxSocketPath {
+			return Address{}, fmt.Errorf("API address %q: the socket's path must have 1 to %d bytes", s, maxSocketPath)
+		}
+		return Address{"unix", path}, nil
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return Address{}, fmt.Errorf("API address %q: %w", s, errNotLoopback)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return Address{}, fmt.Errorf("API address %q: the port must be a number from 0 to 65535", s)
+	}
+	if !isLoopback(host) {
+		return Address{}, fmt.Errorf("API address %q: %w", s, errNotLoopback)
+	}
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	return Address{"tcp", net.JoinHostPort(host, port)}, nil
+}
+
+// String is the address as ParseAddress reads it.
+func (a Address) String() string {
+	if a.network == "unix" {
+		return unixPrefix + a.place
+	}
+	return a.place
+}
+
+// isLoopback says whether host names this machine whatever a name server says.
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,203 @@
+package api
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func sampleStatus() (p2pdiloco.Status, bool) {
+	return p2pdiloco.Status{
+		Peer: "peer", Addrs: []string{"/ip4/127.0.0.1/tcp/1"}, Run: "run", RunID: p2pdiloco.Root{1}, Phase: p2pdiloco.PhaseRunning,
+		Spec: map[string]string{"aggregator": "median"}, Slot: 3, LastSlot: 8, StateRoot: p2pdiloco.Root{2},
+		Members: []p2pdiloco.MemberStatus{{Peer: "peer", Self: true, State: "training", Heard: time.Second}}, Uptime: time.Minute,
+	}, true
+}
+
+func serve(t *testing.T, addr string, status func() (p2pdiloco.Status, bool)) *Server {
+	t.Helper()
+	a, err := ParseAddress(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Serve(a, status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestServeAndGet(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "api.sock")
+	for _, addr := range []string{"127.0.0.1:0", "localhost:0", "unix:" + socket} {
+		s := serve(t, addr, sampleStatus)
+		parsed, err := ParseAddress(s.Addr().String())
+		if err != nil {
+			t.Fatalf("the address %s that is printed cannot be read: %v", s.Addr(), err)
+		}
+		got, raw, err := Get(t.Context(), parsed)
+		want, _ := sampleStatus()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, %v", addr, got, err)
+		}
+		if !strings.Contains(string(raw), `"slot":3`) {
+			t.Errorf("%s: raw answer %s", addr, raw)
+		}
+	}
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("socket: %v, %v: others must not connect", info.Mode(), err)
+	}
+}
+
+func TestOnlyThisMachine(t *testing.T) {
+	for _, addr := range []string{
+		"0.0.0.0:80", ":80", "[::]:80", "192.0.2.1:80", "example.org:80", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536",
+		"", "unix:", "unix:/" + strings.Repeat("x", 200), "127.0.0.1.example.org:80", "localhost.example.org:80",
+	} {
+		if a, err := ParseAddress(addr); err == nil {
+			t.Errorf("%q was accepted as %v", addr, a)
+		}
+	}
+	for _, addr := range []string{"127.0.0.1:0", "127.9.9.9:80", "[::1]:80", "localhost:1", "unix:/tmp/x"} {
+		if _, err := ParseAddress(addr); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s := serve(t, "127.0.0.1:0", sampleStatus)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, c := range []struct {
+		method, path, host string
+		want               int
+	}{
+		{"GET", "/status", "", 200},
+		{"GET", "/status", "localhost:1", 200},
+		{"GET", "/status", "[::1]", 200},
+		{"GET", "/status", "rebound.example.org", 403},
+		{"GET", "/status", "rebound.example.org:80", 403},
+		{"GET", "/status", "192.0.2.1", 403},
+		{"POST", "/status", "", 405},
+		{"DELETE", "/status", "", 405},
+		{"GET", "/", "", 404},
+		{"GET", "/debug/pprof/", "", 404},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), c.method, "http://"+s.Addr().String()+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = c.host
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != c.want {
+			t.Errorf("%s %s of host %q: %d, want %d", c.method, c.path, c.host, resp.StatusCode, c.want)
+		}
+	}
+}
+
+func TestStarting(t *testing.T) {
+	s := serve(t, "127.0.0.1:0", func() (p2pdiloco.Status, bool) { return p2pdiloco.Status{}, false })
+	if _, _, err := Get(t.Context(), s.Addr()); err == nil || !strings.Contains(err.Error(), "starting") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	s := serve(t, "127.0.0.1:0", sampleStatus)
+	if _, err := Serve(s.Addr(), sampleStatus); err == nil || !strings.Contains(err.Error(), "--api") {
+		t.Errorf("got %v, want a way out", err)
+	}
+}
+
+func TestSockets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	a := Address{"unix", path}
+	if _, err := Serve(a, sampleStatus); err == nil {
+		t.Error("a living socket was taken over")
+	}
+	l.Close() // as a killed process leaves it
+	serve(t, a.String(), sampleStatus)
+	plain := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(plain, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Serve(Address{"unix", plain}, sampleStatus); err == nil {
+		t.Error("a plain file was replaced by a socket")
+	}
+}
+
+func TestGetFromStrangers(t *testing.T) {
+	for name, answer := range map[string]string{
+		"no status": "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhey!",
+		"no HTTP":   "hello\r\n",
+		"an error":  "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n",
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			_, _ = c.Read(make([]byte, 1024))
+			_, _ = io.WriteString(c, answer)
+		}()
+		if _, _, err := Get(context.Background(), Address{"tcp", l.Addr().String()}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		l.Close()
+		<-done
+	}
+}
+
+func FuzzParseAddress(f *testing.F) {
+	f.Add("127.0.0.1:80")
+	f.Add("unix:/tmp/x")
+	f.Add("[::1]:1")
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := ParseAddress(s)
+		if err != nil || a.network == "unix" {
+			return
+		}
+		host, _, err := net.SplitHostPort(a.place)
+		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+			t.Errorf("%q became %q", s, a.place)
+		}
+		if again, err := ParseAddress(a.String()); err != nil || again != a {
+			t.Errorf("%q reads as %v, %v", a, again, err)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+const (
+	clientTimeout = 5 * time.Second
+	maxStatus     = 8 << 20 // bytes; a run of 1024 members takes about 300 kB
+)
+
+// Get asks the peer at addr for its status. The second result is the JSON as it came.
+func Get(ctx context.Context, addr Address) (p2pdiloco.Status, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
+	defer cancel()
+	b, err := fetch(ctx, addr)
+	if err != nil {
+		return p2pdiloco.Status{}, nil, fmt.Errorf("status API at %s: %w", addr, err)
+	}
+	var s p2pdiloco.Status
+	if err := json.Unmarshal(b, &s); err != nil {
+		return p2pdiloco.Status{}, nil, fmt.Errorf("status API at %s: not a status: %w", addr, err)
+	}
+	return s, b, nil
+}
+
+func fetch(ctx context.Context, addr Address) ([]byte, error) {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, addr.network, addr.place)
+	}
+	t := &http.Transport{DialContext: dial, DisableKeepAlives: true, Proxy: nil}
+	defer t.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/status", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := (&http.Client{Transport: t}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(b) > maxStatus:
+		return nil, fmt.Errorf("an answer of more than %d bytes", maxStatus)
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s: %.200s", resp.Status, strings.TrimSpace(string(b)))
+	}
+	return b, nil
+}

@@ -1,0 +1,131 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+// Bounds on what one client can hold.
+const (
+	headerTimeout = 5 * time.Second
+	writeTimeout  = 10 * time.Second
+	idleTimeout   = 30 * time.Second
+	maxHeader     = 8 << 10 // bytes
+	closeTimeout  = time.Second
+)
+
+// Server serves a status until it is closed.
+type Server struct {
+	addr   Address
+	http   *http.Server
+	served chan struct{} // closed when the server's goroutine has ended
+}
+
+// Serve listens on addr and answers with what status returns, or with 503 while its second result is false. status is
+// called from many goroutines.
+func Serve(addr Address, status func() (p2pdiloco.Status, bool)) (*Server, error) {
+	l, err := listen(addr)
+	if err != nil {
+		return nil, err
+	}
+	if addr.network == "tcp" {
+		addr.place = l.Addr().String()
+	}
+	s := &Server{
+		addr:   addr,
+		served: make(chan struct{}),
+		http: &http.Server{
+			Handler:           handler(addr, status),
+			ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
+			WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		},
+	}
+	go func() {
+		defer close(s.served)
+		_ = s.http.Serve(l) // ends with Close
+	}()
+	return s, nil
+}
+
+func listen(addr Address) (net.Listener, error) {
+	if addr.network == "unix" {
+		removeStale(addr.place)
+	}
+	l, err := net.Listen(addr.network, addr.place)
+	if err != nil {
+		return nil, fmt.Errorf("status API: %w: choose another address with --api, like 127.0.0.1:0 for any free port", err)
+	}
+	if addr.network == "unix" {
+		if err := os.Chmod(addr.place, 0o600); err != nil {
+			return nil, errors.Join(fmt.Errorf("status API: %w", err), l.Close())
+		}
+	}
+	return l, nil
+}
+
+// removeStale removes a socket that a killed process left behind. One that answers is somebody's, and stays.
+func removeStale(path string) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != os.ModeSocket {
+		return
+	}
+	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		_ = c.Close()
+		return
+	}
+	_ = os.Remove(path)
+}
+
+func handler(addr Address, status func() (p2pdiloco.Status, bool)) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		s, ok := status()
+		if !ok {
+			http.Error(w, "the peer is starting: ask again in a moment", http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_ = json.NewEncoder(w).Encode(s)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if addr.network == "tcp" && !ownHost(r.Host) {
+			http.Error(w, "ask under a loopback address or localhost", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// ownHost says whether a Host header names the loopback address itself: a page of a rebound name carries that name.
+func ownHost(header string) bool {
+	host, _, err := net.SplitHostPort(header)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
+	}
+	return isLoopback(host)
+}
+
+// Addr is where the server listens, with the port that was chosen.
+func (s *Server) Addr() Address { return s.addr }
+
+// Close ends the server, and waits a second for answers under way.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = s.http.Close()
+	}
+	<-s.served
+	return err
+}

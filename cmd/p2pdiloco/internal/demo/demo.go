@@ -1,0 +1,65 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+)
+
+// Run runs a demo to its end. hurry ends the waiting for processes that were asked to stop. An error means that there is no
+// result; a result that is not OK means that the demo ran and did not show what it should.
+func Run(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, error) {
+	corpus, err := builtin.OpenCorpus(ctx, builtin.CorpusConfig{Paths: cfg.Data})
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := runSwarm(ctx, cfg, hurry)
+	if err != nil {
+		return r, err
+	}
+	if err := compare(ctx, cfg, corpus, &r); err != nil {
+		return r, err
+	}
+	summarize(cfg.Out, cfg, r)
+	return r, nil
+}
+
+func runSwarm(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, error) {
+	began := time.Now()
+	s, err := startSwarm(ctx, cfg)
+	if err != nil {
+		s.stop(hurry)
+		return Result{}, err
+	}
+	w := &watcher{swarm: s, display: newDisplay(cfg)}
+	w.display.note(fmt.Sprintf("run %s: %d peers, %d rounds of %d steps, %s", s.run, cfg.Peers, cfg.Rounds, cfg.InnerSteps, cfg.Aggregator))
+	err = w.watch(ctx)
+	wall := time.Since(began).Seconds()
+	s.stop(hurry)
+	if err != nil && !errors.Is(err, errStuck) {
+		return Result{}, err
+	}
+	if err != nil {
+		w.display.note(err.Error())
+		_, _ = w.look() // how those ended that were stopped just now
+	}
+	r := s.result()
+	r.WallSeconds = wall
+	return r, nil
+}
+
+// compare adds the loss curve and what one peer alone would have reached.
+func compare(ctx context.Context, cfg Config, corpus *builtin.Corpus, r *Result) (err error) {
+	fmt.Fprintf(cfg.Out, "\nTraining one peer alone for comparison: %d steps...\n", cfg.Rounds*cfg.InnerSteps)
+	if r.AloneLosses, err = trainAlone(ctx, cfg, corpus); err != nil {
+		return err
+	}
+	if err := drawCurve(cfg.Curve, cfg.Peers, r.Losses, r.AloneLosses); err != nil {
+		return err
+	}
+	r.LossCurve = cfg.Curve
+	return nil
+}

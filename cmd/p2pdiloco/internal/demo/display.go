@@ -1,0 +1,149 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+)
+
+// display shows progress.
+type display interface {
+	update(peers []*peer)
+	note(text string)
+}
+
+func newDisplay(cfg Config) display {
+	l := &lines{cfg: cfg, out: cfg.Out, began: time.Now()}
+	if cfg.Terminal {
+		return &table{lines: l}
+	}
+	return l
+}
+
+// lines shows progress on what is no terminal: a line for each thing that happened.
+type lines struct {
+	cfg     Config
+	out     io.Writer
+	began   time.Time
+	started int    // peers that were said to have started
+	slot    uint64 // newest that was told
+}
+
+func (l *lines) update(peers []*peer) {
+	for ; l.started < len(peers) && peers[l.started].id != ""; l.started++ {
+		p := peers[l.started]
+		l.note(fmt.Sprintf("peer %d started: pid %d, ID %s; p2pdiloco status --api %s", p.n, p.proc.cmd.Process.Pid, p.id, p.api))
+	}
+	for l.slot < l.cfg.Rounds && told(peers, l.slot+1) {
+		l.slot++
+		l.note(slotLine(peers, l.slot, l.cfg.Rounds))
+	}
+}
+
+func (l *lines) note(text string) {
+	fmt.Fprintf(l.out, "%6.1fs  %s\n", time.Since(l.began).Seconds(), text)
+}
+
+// told says whether there is something whole to say about a slot: all living peers have applied it, and a loss is known.
+func told(peers []*peer, slot uint64) bool {
+	measured := false
+	for _, p := range peers {
+		if !p.exited && p.slot < slot {
+			return false
+		}
+		_, ok := p.losses[slot]
+		measured = measured || ok
+	}
+	return measured
+}
+
+func slotLine(peers []*peer, slot, rounds uint64) string {
+	var roots []string
+	holders, loss, sent := 0, 0.0, uint64(0)
+	for _, p := range peers {
+		if root, ok := p.roots[slot]; ok {
+			roots = append(roots, root)
+			holders++
+		}
+		if v, ok := p.losses[slot]; ok {
+			loss = v
+		}
+		sent += p.sent
+	}
+	slices.Sort(roots)
+	state := "no state root known"
+	switch roots = slices.Compact(roots); len(roots) {
+	case 0:
+	case 1:
+		state = fmt.Sprintf("state root %s on %d of %d peers", short(roots[0]), holders, len(peers))
+	default:
+		state = "STATE ROOTS DIFFER: " + strings.Join(roots, ", ")
+	}
+	return fmt.Sprintf("slot %d of %d: held-out loss %.4f, %s, %s sent in all", slot, rounds, loss, state, report.Bytes(sent))
+}
+
+func short(hash string) string { return hash[:min(8, len(hash))] }
+
+// table shows progress on a terminal: one table that is drawn again and again, with notes above it.
+type table struct {
+	*lines
+	drawn int // lines of it on the screen now
+}
+
+const (
+	up        = "\x1b[%dA" // moves the cursor up so many lines
+	clearDown = "\x1b[J"   // clears from the cursor to the screen's end
+)
+
+func (t *table) note(text string) {
+	t.clear()
+	t.lines.note(text)
+}
+
+func (t *table) clear() {
+	if t.drawn > 0 {
+		fmt.Fprintf(t.out, up+"\r"+clearDown, t.drawn)
+	}
+	t.drawn = 0
+}
+
+func (t *table) update(peers []*peer) {
+	text := t.draw(peers)
+	t.clear()
+	_, _ = io.WriteString(t.out, text)
+	t.drawn = strings.Count(text, "\n")
+}
+
+func (t *table) draw(peers []*peer) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PEER\tPID\tSLOT\tSTEPS\tLOSS\tSTATE ROOT\tSENT\tSTATE")
+	for _, p := range peers {
+		loss := "-"
+		if v, ok := p.loss(); ok {
+			loss = fmt.Sprintf("%.4f", v)
+		}
+		fmt.Fprintf(w, "%d %s\t%d\t%d/%d\t%d/%d\t%s\t%s\t%s\t%s\n", p.n, p.id[max(0, len(p.id)-6):], p.proc.cmd.Process.Pid,
+			p.slot, t.cfg.Rounds, p.steps, t.cfg.InnerSteps, loss, short(p.roots[p.slot]), report.Bytes(p.sent), p.doing)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	fmt.Fprintf(&b, "%.0f s\n", time.Since(t.began).Seconds())
+	return t.fit(b.String())
+}
+
+// fit cuts lines to the terminal's width: a line that wraps would spoil the count of lines to go up.
+func (t *table) fit(text string) string {
+	if t.cfg.Width <= 0 {
+		return text
+	}
+	rows := strings.Split(text, "\n")
+	for i, row := range rows {
+		rows[i] = row[:min(len(row), t.cfg.Width-1)]
+	}
+	return strings.Join(rows, "\n")
+}

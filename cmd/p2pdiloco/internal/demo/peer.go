@@ -1,0 +1,114 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+)
+
+// peer is one peer of the swarm as the demo sees it: through its events file, its status API and its exit.
+type peer struct {
+	n      int // from 1
+	proc   *process
+	events string // path
+	follow *eventlog.Follower
+
+	id       string
+	api      string
+	runID    string
+	losses   map[uint64]float64 // held-out, by round
+	roots    map[uint64]string  // state roots, by slot
+	slot     uint64             // newest applied
+	phase    p2pdiloco.Phase
+	doing    string // its member state where it is a member
+	steps    uint32 // in its current round
+	sent     uint64 // bytes
+	received uint64
+	params   uint64
+	exited   bool
+	code     int
+}
+
+func newPeer(n int, events string) *peer {
+	return &peer{
+		n: n, events: events, follow: eventlog.Follow(events),
+		losses: make(map[uint64]float64), roots: make(map[uint64]string), doing: "starting",
+	}
+}
+
+// readEvents takes the events since the last call, and passes each line on.
+func (p *peer) readEvents(line func([]byte)) error {
+	return p.follow.Next(func(b []byte) {
+		line(b)
+		if e, err := eventlog.Parse(b); err == nil {
+			p.observe(e)
+		}
+	})
+}
+
+func (p *peer) observe(e eventlog.Line) {
+	switch e.Event {
+	case "peer.started":
+		p.id, p.api = e.PeerID, e.API
+	case "slot.applied":
+		p.slot = max(p.slot, e.Slot)
+		p.roots[e.Slot] = e.StateRoot
+	case "trainer.stats":
+		p.losses[e.Round] = e.Loss
+	}
+}
+
+// ask polls the status API. A peer that is busy or gone keeps what is known of it.
+func (p *peer) ask(ctx context.Context) {
+	addr, err := api.ParseAddress(p.api)
+	if err != nil {
+		return
+	}
+	s, _, err := api.Get(ctx, addr)
+	if err != nil {
+		return
+	}
+	p.phase, p.doing = s.Phase, string(s.Phase)
+	p.sent, p.received, p.params = s.Sent, s.Received, s.Parameters
+	if !s.RunID.IsZero() {
+		p.runID = s.RunID.String()
+	}
+	for _, m := range s.Members {
+		if m.Self && s.Phase == p2pdiloco.PhaseRunning {
+			p.doing, p.steps = m.State, m.Steps
+		}
+	}
+}
+
+// idle says whether the peer surely waits for others.
+func (p *peer) idle() bool {
+	switch p.phase {
+	case p2pdiloco.PhaseSearching, p2pdiloco.PhaseJoining, p2pdiloco.PhaseWaiting, p2pdiloco.PhasePaused:
+		return true
+	case p2pdiloco.PhaseRunning, p2pdiloco.PhaseEnded, p2pdiloco.PhaseClosed:
+	}
+	return false
+}
+
+// loss is the newest held-out loss.
+func (p *peer) loss() (loss float64, ok bool) {
+	for round := p.slot; ; round-- {
+		if loss, ok = p.losses[round]; ok || round == 0 {
+			return loss, ok
+		}
+	}
+}
+
+// report is what the peer printed at its end; ok is false if it did not come so far.
+func (p *peer) report() (r report.Peer, ok bool) {
+	b, err := os.ReadFile(p.proc.stdout)
+	if err != nil {
+		return r, false
+	}
+	return r, json.Unmarshal(b, &r) == nil
+}

@@ -1,0 +1,108 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	refresh    = 250 * time.Millisecond
+	askEvery   = 2                // refreshes
+	stuckAfter = 45 * time.Second // nobody does anything but wait
+)
+
+// errStuck ends a demo that can make no progress any more.
+var errStuck = errors.New("the peers that are left wait in vain: too few are left for the run to go on")
+
+// watcher follows the peers of a swarm until all have ended.
+type watcher struct {
+	swarm   *swarm
+	display display
+	active  time.Time // when a living peer last did something
+}
+
+// watch returns nil when all peers have ended, however they did, or an error when they must be stopped.
+func (w *watcher) watch(ctx context.Context) error {
+	tick := time.NewTicker(refresh)
+	defer tick.Stop()
+	w.active = time.Now()
+	for n := 0; ; n++ {
+		if n%askEvery == 0 {
+			w.ask(ctx)
+		}
+		living, err := w.look()
+		if err != nil {
+			return err
+		}
+		w.display.update(w.swarm.peers)
+		if living == 0 {
+			return nil
+		}
+		if time.Since(w.active) > stuckAfter {
+			return errStuck
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// ask polls the living peers, all at once, so that one that hangs holds up nobody but this refresh.
+func (w *watcher) ask(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, p := range w.swarm.peers {
+		if !p.exited {
+			wg.Go(func() { p.ask(ctx) })
+		}
+	}
+	wg.Wait()
+}
+
+// look reads the peers' events and sees who has ended.
+func (w *watcher) look() (living int, err error) {
+	for _, p := range w.swarm.peers {
+		if p.exited {
+			continue
+		}
+		p.code, p.exited = p.proc.exit() // before the last events are read
+		if err := p.readEvents(w.merge); err != nil {
+			return 0, err
+		}
+		if !p.exited {
+			living++
+			if !p.idle() {
+				w.active = time.Now()
+			}
+			continue
+		}
+		w.bury(p)
+	}
+	return living, nil
+}
+
+func (w *watcher) merge(line []byte) {
+	if w.swarm.cfg.Events == nil {
+		return
+	}
+	if err := w.swarm.cfg.Events.Line(line); err != nil {
+		w.display.note(err.Error())
+		w.swarm.cfg.Events = nil
+	}
+}
+
+// bury notes a peer's end.
+func (w *watcher) bury(p *peer) {
+	p.doing = "done"
+	if p.code != 0 {
+		p.doing = fmt.Sprintf("exit %d", p.code)
+		w.display.note(fmt.Sprintf("peer %d (pid %d) ended with exit status %d; the end of its log:\n%s",
+			p.n, p.proc.cmd.Process.Pid, p.code, tail(p.proc.log)))
+	}
+}

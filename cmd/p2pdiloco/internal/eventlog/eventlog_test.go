@@ -1,0 +1,142 @@
+package eventlog
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+func TestWriteFollowParse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	follower := Follow(path)
+	defer follower.Close()
+	var got []Line
+	next := func() {
+		t.Helper()
+		err := follower.Next(func(b []byte) {
+			l, err := Parse(b)
+			if err != nil {
+				t.Error(err)
+			}
+			got = append(got, l)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	next() // there is no file yet
+	w, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range uint64(3) {
+		e := p2pdiloco.Event{
+			Time: time.Unix(int64(round), 0), Name: "trainer.stats", Peer: "p",
+			Fields: map[string]any{"round": round, "loss": 2.5},
+		}
+		if err := w.Event(e); err != nil {
+			t.Fatal(err)
+		}
+		next()
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 3 || got[2].Round != 2 || got[2].Loss != 2.5 || got[2].Event != "trainer.stats" || !got[2].Time.Equal(time.Unix(2, 0)) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestFollowWaitsForTheLineEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	follower := Follow(path)
+	defer follower.Close()
+	var got []string
+	for _, part := range []string{"{\"a\"", ":1}\n{\"b\":", "2}\n\n"} {
+		if _, err := f.WriteString(part); err != nil {
+			t.Fatal(err)
+		}
+		if err := follower.Next(func(b []byte) { got = append(got, string(b)) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := `{"a":1}|{"b":2}`; strings.Join(got, "|") != want {
+		t.Errorf("got %q, want %q", strings.Join(got, "|"), want)
+	}
+}
+
+func TestFollowBoundsALine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	if err := os.WriteFile(path, make([]byte, MaxLine+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	follower := Follow(path)
+	defer follower.Close()
+	if err := follower.Next(func([]byte) { t.Error("a line of nothing but zeros") }); err == nil {
+		t.Error("a line without end was accepted")
+	}
+}
+
+func TestCreateFails(t *testing.T) {
+	if _, err := Create(t.TempDir()); err == nil {
+		t.Error("a folder was opened as events file")
+	}
+}
+
+func TestWriterAppendsWholeLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	var wg sync.WaitGroup
+	for writer := range 4 {
+		w, err := Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			defer w.Close()
+			for i := range 50 {
+				if err := w.Line(fmt.Appendf(nil, `{"event":"e","slot":%d}`, writer*50+i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	follower := Follow(path)
+	defer follower.Close()
+	seen := map[uint64]bool{}
+	err := follower.Next(func(b []byte) {
+		l, err := Parse(b)
+		if err != nil {
+			t.Error(err)
+		}
+		seen[l.Slot] = true
+	})
+	if err != nil || len(seen) != 200 {
+		t.Errorf("%d of 200 lines, %v", len(seen), err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	b, err := p2pdiloco.Event{Name: "slot.applied", Peer: "p", Fields: map[string]any{"slot": 7, "state_root": p2pdiloco.Root{1}}}.MarshalJSON()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte(`{"event":"peer.started","addrs":["/ip4/127.0.0.1"],"pid":3}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if l, err := Parse(b); err == nil && l.Event == "" {
+			t.Error("an event without a name was accepted")
+		}
+	})
+}

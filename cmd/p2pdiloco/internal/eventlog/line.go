@@ -1,0 +1,35 @@
+package eventlog
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Line is an event as it stands in a file, with the fields that readers here use. Fields that an event does not have are zero.
+type Line struct {
+	Time      time.Time `json:"time"`
+	Event     string    `json:"event"`
+	Peer      string    `json:"peer"`
+	PID       int       `json:"pid"`
+	PeerID    string    `json:"peer_id"`
+	API       string    `json:"api"`
+	RunID     string    `json:"run_id"`
+	Slot      uint64    `json:"slot"`
+	StateRoot string    `json:"state_root"`
+	Round     uint64    `json:"round"`
+	Loss      float64   `json:"loss"` // held-out, nats per token
+	Detail    string    `json:"detail"`
+}
+
+// Parse reads one line. Fields it does not know are passed over.
+func Parse(b []byte) (Line, error) {
+	var l Line
+	if err := json.Unmarshal(b, &l); err != nil {
+		return Line{}, fmt.Errorf("event %.80q: %w", b, err)
+	}
+	if l.Event == "" {
+		return Line{}, fmt.Errorf("event %.80q has no name", b)
+	}
+	return l, nil
+}

@@ -1,0 +1,96 @@
+package statedir
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// APIFile is the name of the file in a data directory that says where the peer's API is.
+const APIFile = "api"
+
+const (
+	maxPeers = 1024 // of one run on one machine
+	maxName  = 100  // bytes of a run's name in a path
+)
+
+// errTaken is what lock returns when another process has the lock.
+var errTaken = errors.New("taken by another process")
+
+// Base is the directory that holds a directory for each run: $XDG_STATE_HOME/p2pdiloco, by default ~/.local/state/p2pdiloco.
+func Base() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "p2pdiloco"), nil
+	}
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		dir, err := os.UserConfigDir()
+		return filepath.Join(dir, "p2pdiloco"), err
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no place for the peer's data: %w: name one with --data-dir", err)
+	}
+	return filepath.Join(home, ".local", "state", "p2pdiloco"), nil
+}
+
+// Claim is a data directory that is this process's own until Release, or until the process ends.
+type Claim struct {
+	Dir   string
+	First bool // whether it is the run's first on this machine
+	lock  *os.File
+}
+
+// Take claims the first free directory of a run under base, and makes it.
+func Take(base, run string) (*Claim, error) {
+	parent := filepath.Join(base, runDir(run))
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w: name one that can be written with --data-dir", err)
+	}
+	for i := 1; i <= maxPeers; i++ {
+		dir := filepath.Join(parent, fmt.Sprintf("peer-%d", i))
+		f, err := lock(dir + ".lock")
+		if errors.Is(err, errTaken) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("data directory: %w", err)
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, errors.Join(fmt.Errorf("data directory: %w", err), unlock(f))
+		}
+		return &Claim{Dir: dir, First: i == 1, lock: f}, nil
+	}
+	return nil, fmt.Errorf("data directory: all %d of run %s under %s are in use: name one with --data-dir", maxPeers, run, parent)
+}
+
+// Release lets others take the directory. What is in it stays.
+func (c *Claim) Release() error { return unlock(c.lock) }
+
+// runDir is a run's name as the name of a directory: escaped, never hidden, and cut with a hash where it is long.
+func runDir(run string) string {
+	name := url.PathEscape(run)
+	if strings.HasPrefix(name, ".") {
+		name = "%2E" + name[1:]
+	}
+	if len(name) > maxName {
+		name = fmt.Sprintf("%s-%x", name[:maxName], sha256.Sum256([]byte(run)))
+	}
+	return name
+}
+
+// APIFiles lists the API files of all peers under base, running or not.
+func APIFiles(base string) ([]string, error) {
+	return filepath.Glob(filepath.Join(escapeGlob(base), "*", "peer-*", APIFile))
+}
+
+func escapeGlob(path string) string {
+	if runtime.GOOS == "windows" {
+		return path // a backslash separates there and cannot escape
+	}
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}

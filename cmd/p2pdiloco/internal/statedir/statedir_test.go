@@ -1,0 +1,83 @@
+package statedir
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestPeersSideBySide(t *testing.T) {
+	base := t.TempDir()
+	take := func(run string) *Claim {
+		t.Helper()
+		c, err := Take(base, run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	a, b, other := take("run"), take("run"), take("run-2")
+	if a.Dir == b.Dir || a.Dir == other.Dir || b.Dir == other.Dir {
+		t.Errorf("two peers share a directory: %s, %s, %s", a.Dir, b.Dir, other.Dir)
+	}
+	if !a.First || b.First || !other.First {
+		t.Errorf("first: %v %v %v", a.First, b.First, other.First)
+	}
+	if err := a.Release(); err != nil {
+		t.Fatal(err)
+	}
+	again := take("run")
+	if again.Dir != a.Dir {
+		t.Errorf("restarted in %s, not in %s", again.Dir, a.Dir)
+	}
+	for _, c := range []*Claim{again, b, other} {
+		if err := c.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestRunNamesStayUnderBase(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "base")
+	for _, run := range []string{"..", ".", "../../x", "a/b", ".hidden", strings.Repeat("ä", 64), "x*y"} {
+		c, err := Take(base, run)
+		if err != nil {
+			t.Errorf("%q: %v", run, err)
+			continue
+		}
+		if rel, err := filepath.Rel(base, c.Dir); err != nil || strings.HasPrefix(rel, ".") || strings.Count(rel, string(filepath.Separator)) != 1 {
+			t.Errorf("%q lies at %s", run, c.Dir)
+		}
+		if err := c.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAPIFiles(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "odd[1]*name")
+	c, err := Take(base, "run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Release()
+	want := filepath.Join(c.Dir, APIFile)
+	if err := os.WriteFile(want, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := APIFiles(base); err != nil || len(got) != 1 || got[0] != want {
+		t.Errorf("got %v, %v, want %s", got, err, want)
+	}
+}
+
+func TestBase(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "/state")
+	if got, err := Base(); err != nil || got != filepath.FromSlash("/state/p2pdiloco") {
+		t.Errorf("got %s, %v", got, err)
+	}
+	t.Setenv("XDG_STATE_HOME", "relative")
+	if got, err := Base(); err != nil || !filepath.IsAbs(got) {
+		t.Errorf("got %s, %v: a relative XDG_STATE_HOME must not count", got, err)
+	}
+}

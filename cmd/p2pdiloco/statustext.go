@@ -1,0 +1,84 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+)
+
+// printStatus writes a status for people.
+func printStatus(out io.Writer, s p2pdiloco.Status) error {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "run\t%s%s\n", s.Run, inBrackets(s.RunID.IsZero(), s.RunID.Short()))
+	fmt.Fprintf(w, "peer\t%s, up %s\n", s.Peer, s.Uptime.Round(time.Second))
+	fmt.Fprintf(w, "phase\t%s%s\n", s.Phase, inBrackets(s.Detail == "", s.Detail))
+	if !s.RunID.IsZero() {
+		fmt.Fprintf(w, "slot\t%d of %d, height %d\n", s.Slot, s.LastSlot, s.Height)
+		fmt.Fprintf(w, "state root\t%s\n", s.StateRoot)
+		fmt.Fprintf(w, "model\t%d parameters\n", s.Parameters)
+		fmt.Fprintf(w, "bad peers\t%s\n", tolerance(s))
+	}
+	fmt.Fprintf(w, "bytes\t%s sent, %s received\n", report.Bytes(s.Sent), report.Bytes(s.Received))
+	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
+	_ = w.Flush() // a strings.Builder takes everything
+	printMembers(&b, s.Members)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func inBrackets(empty bool, text string) string {
+	if empty {
+		return ""
+	}
+	return " (" + text + ")"
+}
+
+// tolerance says in plain words what a bad peer can do.
+func tolerance(s p2pdiloco.Status) string {
+	how := cmp.Or(s.Spec["aggregator"], "this aggregator")
+	if s.Tolerated == 0 {
+		return fmt.Sprintf("none tolerated: with %s of %d peers that train, one that sends wrong values can spoil the model", how, s.Contributors)
+	}
+	return fmt.Sprintf("%d of the %d peers that train may send wrong values without spoiling the model (%s)", s.Tolerated, s.Contributors, how)
+}
+
+// behind names who is late or missing.
+func behind(members []p2pdiloco.MemberStatus) string {
+	var parts []string
+	for _, m := range members {
+		if m.State == "late" || m.State == "missing" {
+			parts = append(parts, fmt.Sprintf("%s is %s", m.Peer.Short(), m.State))
+		}
+	}
+	if len(parts) == 0 {
+		return "nobody is late or missing"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func printMembers(out io.Writer, members []p2pdiloco.MemberStatus) {
+	if len(members) == 0 {
+		return
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	defer w.Flush()
+	fmt.Fprintln(w, "\nMEMBER\tSTATE\tSLOT\tSTEPS\tHEARD\t")
+	for _, m := range members {
+		heard := m.Heard.Round(100*time.Millisecond).String() + " ago"
+		if m.Self {
+			heard = "itself"
+		}
+		role := ""
+		if m.Leader {
+			role = "leader"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\n", m.Peer.Short(), m.State, m.Slot, m.Steps, heard, role)
+	}
+}

@@ -1,0 +1,75 @@
+package p2pdiloco
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// Config is how one peer takes part in a run. Run-wide settings are in Spec; the rest concerns this peer alone.
+type Config struct {
+	// Spec holds the run's name and the settings given here; zero fields are adopted from the run, or defaulted if this peer founds it.
+	Spec Spec
+	// Trainer owns the model. Without one, set Spec.Layout and Init and call Sync, or let the node be a member that only votes and serves.
+	Trainer Trainer
+	// Init writes the initial parameters if this peer founds the run; nil asks the Trainer, or means zeros without one.
+	Init func(dst []float32) error
+
+	// DataDir keeps identity, votes, records and checkpoints. A peer restarted with it carries on as the same member.
+	// Empty means a temporary directory, removed at Close: the peer comes back as a new member.
+	DataDir string
+	// Network is a started network to use, made for example with p2p.WithHost from an existing libp2p host; it is not closed here.
+	// When nil, the node makes its own from the fields below.
+	Network *p2p.Network
+	// Listen holds multiaddrs; default: any free TCP and QUIC port.
+	Listen []string
+	// Bootstrap holds multiaddrs, ending in /p2p/PEER, of nodes of the DHT to start from. Without any, peers are looked for on the local network (mDNS).
+	Bootstrap []string
+	// Found lets this peer found the run although none of its bootstrap addresses answers.
+	Found bool
+	// Preset is the timing of the network: "lan" or "wan" (default).
+	Preset string
+	// CheckpointEvery is the number of slots between checkpoints; default 4.
+	CheckpointEvery uint64
+
+	// OnEvent is called for every event, one at a time; it must not block.
+	OnEvent func(Event)
+	// Logger is silent when nil.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Trainer != nil && len(c.Spec.Layout) == 0 {
+		c.Spec.Layout = c.Trainer.Layout()
+	}
+	if c.Preset == "" {
+		c.Preset = PresetWAN
+	}
+	if c.CheckpointEvery == 0 {
+		c.CheckpointEvery = 4
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	errs := []error{c.Spec.Validate()}
+	if err := c.Spec.Layout.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("give a Trainer or Spec.Layout: %w", err))
+	}
+	if c.Trainer != nil {
+		if d := c.Spec.Layout.Diff(c.Trainer.Layout()); d != "" {
+			errs = append(errs, fmt.Errorf("Spec.Layout is not the trainer's: %s", d))
+		}
+	}
+	if _, ok := presets[c.Preset]; !ok {
+		errs = append(errs, fmt.Errorf("preset %q: allowed: %s, %s", c.Preset, PresetLAN, PresetWAN))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,38 @@
+package p2pdiloco
+
+import (
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Conditions that callers may want to tell apart with errors.Is.
+var (
+	// ErrClosed is returned by calls on a node that was closed. It unwraps to net.ErrClosed.
+	ErrClosed = fmt.Errorf("p2pdiloco: node is closed: %w", net.ErrClosed)
+	// ErrRunEnded is returned by Sync when the run's last slot has been applied.
+	ErrRunEnded = errors.New("p2pdiloco: the run has ended")
+	// ErrNotFinite is returned when a pseudo-gradient holds a NaN or an infinity: such a contribution is never offered.
+	ErrNotFinite = errors.New("p2pdiloco: the pseudo-gradient is not finite")
+)
+
+// SpecError says that a peer's run spec and the fields given here differ, or that a field has a wrong value.
+type SpecError struct {
+	Field string // as in the TOML file
+	Here  string
+	There string // empty if the value itself is wrong
+	Peer  PeerID // whose spec it is; empty if the value itself is wrong, or the spec is one kept on disk
+	Why   string
+}
+
+func (e *SpecError) Error() string {
+	if e.Why != "" {
+		return fmt.Sprintf("run spec: %s = %s: %s", e.Field, e.Here, e.Why)
+	}
+	who := ""
+	if e.Peer != "" {
+		who = " (says peer " + e.Peer.String() + ")"
+	}
+	return fmt.Sprintf("run spec: %s is %s here, but %s in the run%s: leave the field out to adopt the run's value, or use another run name",
+		e.Field, e.Here, e.There, who)
+}

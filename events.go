@@ -1,0 +1,46 @@
+package p2pdiloco
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Event is one thing that happened on a node: one line of an events file. Names and fields are stable: scripts rely on them.
+//
+//	peer.started    pid, peer_id, addrs, api
+//	run.founded     run, run_id
+//	run.joined      slot
+//	slot.planned    slot, ballot, members
+//	slot.committed  slot, ballot, members, contributors, outcome_root
+//	slot.applied    slot, state_root
+//	state.synced    slot, bytes, sources
+//	peer.suspected  about, detail
+//	peer.left       about, detail
+//	run.paused      detail
+//	run.resumed     detail
+//	trainer.stats   round, loss, train_loss, tokens, seconds
+//
+// Others may come; readers skip the names they do not know.
+type Event struct {
+	Time   time.Time
+	Name   string
+	Peer   PeerID // whose event it is
+	Fields map[string]any
+}
+
+// MarshalJSON makes one flat object of the event.
+func (e Event) MarshalJSON() ([]byte, error) {
+	m := make(map[string]any, len(e.Fields)+3)
+	for k, v := range e.Fields {
+		m[k] = v
+	}
+	m["time"], m["event"], m["peer"] = e.Time.UTC().Format(time.RFC3339Nano), e.Name, e.Peer
+	return json.Marshal(m)
+}
+
+func (n *Node) emit(name string, fields map[string]any) {
+	n.log.Debug(name, "fields", fields)
+	if n.cfg.OnEvent != nil {
+		n.cfg.OnEvent(Event{Time: time.Now(), Name: name, Peer: n.Self(), Fields: fields})
+	}
+}

@@ -1,0 +1,229 @@
+package p2pdiloco
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// meeting finds out which run spec holds and who shares it, by saying hello to every peer that discovery turns up.
+//
+// A peer that was given a run's name knows only some of its spec, so it cannot know the run ID yet. It adopts the spec of the
+// first peer that has one. When the discovery window closes and nobody has one, the lowest ID among the peers that see each
+// other settles its own, and the others adopt that. Whether a settled spec's run is founded is for the ledger to decide.
+type meeting struct {
+	net    *p2p.Network
+	given  Spec
+	timing preset
+	found  bool // do not wait for a bootstrap address to answer
+	log    *slog.Logger
+
+	settled chan struct{} // closed once mu.spec is set
+
+	mu struct {
+		sync.Mutex
+		spec      *Spec
+		encoded   []byte
+		seekers   map[PeerID]time.Time // peers without a spec, when they last said so
+		strangers map[PeerID]error     // peers of another run of this name
+	}
+}
+
+func newMeeting(net *p2p.Network, given Spec, timing preset, found bool, log *slog.Logger) *meeting {
+	m := &meeting{net: net, given: given, timing: timing, found: found, log: log, settled: make(chan struct{})}
+	m.mu.seekers, m.mu.strangers = make(map[PeerID]time.Time), make(map[PeerID]error)
+	return m
+}
+
+// serve answers hellos and says hello to everybody found, until ctx ends.
+func (m *meeting) serve(ctx context.Context) {
+	m.net.SetHello(m.answer)
+	found := m.net.Discover(ctx, m.given.Name)
+	known := make(map[PeerID]bool)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ticker := time.NewTicker(m.timing.hello)
+	defer ticker.Stop()
+	for {
+		select {
+		case p, open := <-found:
+			if !open {
+				return
+			}
+			known[p] = true
+			wg.Go(func() { m.greet(ctx, p) })
+		case <-ticker.C:
+			if m.spec() != nil {
+				ticker.Stop() // peers found from now on are greeted once; those that seek ask us
+				continue
+			}
+			for p := range known {
+				wg.Go(func() { m.greet(ctx, p) })
+			}
+		}
+	}
+}
+
+// greet says hello to p and takes in what it answers.
+func (m *meeting) greet(ctx context.Context, p PeerID) {
+	hello, err := m.net.Hello(ctx, p, m.hello())
+	if err != nil {
+		var refused *p2p.HelloRefused
+		if errors.As(err, &refused) {
+			m.log.Warn("peer refused the hello", "peer", p, "reason", refused.Reason)
+		} else {
+			m.log.Debug("hello failed", "peer", p, "err", err)
+		}
+		return
+	}
+	m.heard(p, hello)
+}
+
+// answer is the other side of greet.
+func (m *meeting) answer(from PeerID, theirs p2p.Hello) (p2p.Hello, error) {
+	if theirs.Run != m.given.Name {
+		return p2p.Hello{}, fmt.Errorf("this peer takes part in run %q, not %q", m.given.Name, theirs.Run)
+	}
+	m.heard(from, theirs)
+	return m.hello(), nil
+}
+
+func (m *meeting) hello() p2p.Hello {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return p2p.Hello{Run: m.given.Name, Given: m.given.Fields(), Spec: m.mu.encoded}
+}
+
+// heard takes in what p said of itself.
+func (m *meeting) heard(p PeerID, h p2p.Hello) {
+	if h.Run != m.given.Name {
+		return
+	}
+	if len(h.Spec) == 0 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.mu.seekers[p] = time.Now()
+		return
+	}
+	theirs, err := ParseSpec(h.Spec)
+	if err == nil && theirs.Name != m.given.Name {
+		err = fmt.Errorf("its run spec is of run %q", theirs.Name)
+	}
+	if err == nil {
+		err = m.given.Adopt(theirs, p)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.mu.seekers, p)
+	switch {
+	case err != nil:
+		if m.mu.strangers[p] == nil {
+			m.log.Warn("peer is in a run of this name with another spec", "peer", p, "err", err)
+		}
+		m.mu.strangers[p] = err
+	case m.mu.spec == nil:
+		m.log.Info("adopted the run spec", "from", p, "run_id", theirs.RunID())
+		m.settle(theirs)
+	case theirs.RunID() != m.mu.spec.RunID():
+		m.log.Warn("peer is in another run of this name", "peer", p, "its_run_id", theirs.RunID(), "run_id", m.mu.spec.RunID())
+	}
+}
+
+// settle fixes the spec; mu is held.
+func (m *meeting) settle(s Spec) {
+	m.mu.spec, m.mu.encoded = &s, s.Append(nil)
+	close(m.settled)
+}
+
+func (m *meeting) spec() *Spec {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.spec
+}
+
+// adopt settles a spec known from before.
+func (m *meeting) adopt(s Spec) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.spec == nil {
+		m.settle(s)
+	}
+}
+
+// await returns the settled spec. It settles this peer's own when the discovery window has closed, nobody knows one and no
+// lower peer is seeking, too. Peers that know the run under another spec make it fail: they are the run.
+func (m *meeting) await(ctx context.Context) (Spec, error) {
+	if err := m.awaitDHT(ctx); err != nil {
+		return Spec{}, err
+	}
+	window := time.NewTimer(m.timing.discovery)
+	defer window.Stop()
+	select {
+	case <-ctx.Done():
+		return Spec{}, ctx.Err()
+	case <-m.settled:
+		return *m.spec(), nil
+	case <-window.C:
+	}
+	ticker := time.NewTicker(m.timing.hello)
+	defer ticker.Stop()
+	for {
+		if err := m.decide(); err != nil {
+			return Spec{}, err
+		}
+		select {
+		case <-ctx.Done():
+			return Spec{}, ctx.Err()
+		case <-m.settled:
+			return *m.spec(), nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// awaitDHT waits until a bootstrap address answers, where any were given: a typo must not found a lonely run.
+func (m *meeting) awaitDHT(ctx context.Context) error {
+	for !m.found && m.spec() == nil {
+		err := m.net.Bootstrap().Err()
+		if err == nil {
+			return nil
+		}
+		m.log.Warn("still trying; founding is off until a bootstrap address answers (Config.Found overrides)", "err", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-m.settled:
+			return nil
+		case <-time.After(m.timing.discovery):
+		}
+	}
+	return nil
+}
+
+func (m *meeting) decide() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.spec != nil {
+		return nil
+	}
+	for _, err := range m.mu.strangers {
+		return err
+	}
+	for p, at := range m.mu.seekers {
+		if p < m.net.ID() && time.Since(at) < 8*m.timing.hello {
+			return nil // it settles; we adopt
+		}
+	}
+	spec := m.given.Settled()
+	if err := errors.Join(spec.Validate(), spec.Layout.Validate()); err != nil {
+		return err
+	}
+	m.log.Info("nobody knows this run: settling its spec here", "run", spec.Name, "run_id", spec.RunID())
+	m.settle(spec)
+	return nil
+}

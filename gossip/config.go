@@ -1,0 +1,106 @@
+package gossip
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Verdict is what a Check thinks of an announcement.
+type Verdict int
+
+// The verdicts. The zero value accepts.
+const (
+	Accept Verdict = iota // deliver it and pass it on
+	Ignore                // drop it; an honest peer may send such a thing
+	Reject                // drop it; no honest peer sends such a thing
+)
+
+// Config says how a Topic is joined. Topic, Kinds and Deliver must be set.
+type Config struct {
+	// Topic names the topic. Peers of one run use the same.
+	Topic string
+	// Boot rises with each start of this peer: a counter kept on disk, never a clock. Messages of a lower boot than one
+	// heard before are ignored by all.
+	Boot uint64
+	// Kinds are the kinds of announcements that exist.
+	Kinds []uint8
+	// Deliver gets each announcement of another peer that went through all checks, one call at a time. While it blocks,
+	// up to Queue announcements wait, then they are dropped. body belongs to it.
+	Deliver func(from slot.PeerID, kind uint8, body []byte)
+	// Check, if set, judges an announcement before it is delivered and passed on. It is called from several goroutines
+	// and must neither block nor keep body.
+	Check func(from slot.PeerID, kind uint8, body []byte) Verdict
+
+	// MaxBody bounds a body, in bytes. Default and most: 64 KiB.
+	MaxBody int
+	// Rate is how many announcements a second one author may make, in bursts of up to Burst. Default 50 and 500.
+	Rate, Burst float64
+	// ByteRate is the same in bytes, with ByteBurst. Default 1 MiB/s and 8 MiB.
+	ByteRate, ByteBurst float64
+	// MaxOrigins is how many authors' windows are kept. Default 4096.
+	MaxOrigins int
+	// Queue bounds what waits for Deliver, for validation, and for each neighbour. Default 1024.
+	Queue int
+	// Heartbeat is the time between two rounds of gossipsub's upkeep of its mesh. Default 1 s; 250 ms on a local network.
+	Heartbeat time.Duration
+	// Logger is silent when nil.
+	Logger *slog.Logger
+}
+
+// MaxBody is the most that an announcement's body may hold. What is larger is fetched by hash.
+const MaxBody = 64 << 10
+
+// LANHeartbeat is a Heartbeat for peers on one network: they need not wait seconds until a mesh has formed.
+const LANHeartbeat = 250 * time.Millisecond
+
+func (c Config) withDefaults() Config {
+	c.MaxBody = orDefault(c.MaxBody, MaxBody)
+	c.Rate, c.Burst = orDefault(c.Rate, 50), orDefault(c.Burst, 500)
+	c.ByteRate, c.ByteBurst = orDefault(c.ByteRate, 1<<20), orDefault(c.ByteBurst, 8<<20)
+	c.MaxOrigins = orDefault(c.MaxOrigins, 4096)
+	c.Queue = orDefault(c.Queue, 1024)
+	c.Heartbeat = orDefault(c.Heartbeat, time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Kinds = slices.Clone(c.Kinds)
+	return c
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// Validate says all that is wrong with c at once.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("gossip: "+format, args...)) }
+	if c.Topic == "" {
+		bad("a topic name is needed")
+	}
+	if len(c.Kinds) == 0 {
+		bad("at least one kind of announcement is needed")
+	}
+	if c.Deliver == nil {
+		bad("Deliver must be set")
+	}
+	if c.MaxBody < 0 || c.MaxBody > MaxBody {
+		bad("bodies of up to %d bytes: 1 to %d are allowed", c.MaxBody, MaxBody)
+	}
+	if c.Rate < 0 || c.Burst < 0 || c.ByteRate < 0 || c.ByteBurst < 0 {
+		bad("rates and bursts must be above 0")
+	}
+	if c.MaxOrigins < 0 || c.Queue < 0 || c.Heartbeat < 0 {
+		bad("MaxOrigins, Queue and Heartbeat must be above 0")
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,130 @@
+package gossip
+
+import (
+	"container/list"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// origins keeps, for the authors heard last, what was heard of them: the window against repetition and the buckets against floods.
+type origins struct {
+	cfg Config
+	mu  struct {
+		sync.Mutex
+		byID   map[slot.PeerID]*list.Element // of *origin
+		recent *list.List                    // the one heard last in front
+	}
+}
+
+type origin struct {
+	id       slot.PeerID
+	window   window
+	messages bucket
+	bytes    bucket
+}
+
+func newOrigins(cfg Config) *origins {
+	o := &origins{cfg: cfg}
+	o.mu.byID = make(map[slot.PeerID]*list.Element)
+	o.mu.recent = list.New()
+	return o
+}
+
+// admit says whether an announcement of n bytes is new and its author within its rates, and takes note of it.
+func (o *origins) admit(from slot.PeerID, a announcement, n int, now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	og := o.get(from, now)
+	if og.window.seen(a.boot, a.counter) {
+		return false
+	}
+	if !og.messages.has(now, o.cfg.Rate, o.cfg.Burst, 1) || !og.bytes.has(now, o.cfg.ByteRate, o.cfg.ByteBurst, float64(n)) {
+		return false
+	}
+	og.messages.tokens--
+	og.bytes.tokens -= float64(n)
+	og.window.add(a.boot, a.counter)
+	return true
+}
+
+// get finds or makes the author's entry and makes it the newest. o.mu is held.
+func (o *origins) get(id slot.PeerID, now time.Time) *origin {
+	if e := o.mu.byID[id]; e != nil {
+		o.mu.recent.MoveToFront(e)
+		return e.Value.(*origin)
+	}
+	if o.mu.recent.Len() >= o.cfg.MaxOrigins {
+		oldest := o.mu.recent.Back()
+		delete(o.mu.byID, oldest.Value.(*origin).id)
+		o.mu.recent.Remove(oldest)
+	}
+	og := &origin{id: id, messages: bucket{o.cfg.Burst, now}, bytes: bucket{o.cfg.ByteBurst, now}}
+	o.mu.byID[id] = o.mu.recent.PushFront(og)
+	return og
+}
+
+// bucket is a token bucket.
+type bucket struct {
+	tokens float64
+	at     time.Time // when tokens was right
+}
+
+// has refills the bucket and says whether it holds cost tokens.
+func (b *bucket) has(now time.Time, rate, burst, cost float64) bool {
+	if d := now.Sub(b.at); d > 0 {
+		b.tokens = min(burst, b.tokens+d.Seconds()*rate)
+		b.at = now
+	}
+	return b.tokens >= cost
+}
+
+// windowSize is how far an announcement may come behind a later one of the same author.
+const windowSize = 1024
+
+// window remembers which counters of the newest boot were seen: the highest one, and a bit for each of the windowSize up to it.
+type window struct {
+	started bool
+	boot    uint64
+	high    uint64
+	bits    [windowSize / 64]uint64 // counter c has bit c mod windowSize
+}
+
+// seen says whether (boot, counter) was added before, or is too old to tell.
+func (w *window) seen(boot, counter uint64) bool {
+	switch {
+	case !w.started || boot > w.boot:
+		return false
+	case boot < w.boot:
+		return true
+	case counter > w.high:
+		return false
+	case w.high-counter >= windowSize:
+		return true
+	}
+	return w.bits[counter%windowSize/64]>>(counter%64)&1 == 1
+}
+
+// add notes (boot, counter), which was not seen.
+func (w *window) add(boot, counter uint64) {
+	if !w.started || boot > w.boot {
+		*w = window{started: true, boot: boot, high: counter}
+	}
+	if counter > w.high {
+		w.advance(counter)
+	}
+	w.bits[counter%windowSize/64] |= 1 << (counter % 64)
+}
+
+// advance moves the window up to counter and forgets what falls out of it.
+func (w *window) advance(counter uint64) {
+	if counter-w.high >= windowSize {
+		clear(w.bits[:])
+	} else {
+		for c := w.high + 1; c != counter+1; c++ {
+			w.bits[c%windowSize/64] &^= 1 << (c % 64)
+		}
+	}
+	w.high = counter
+}

@@ -1,0 +1,91 @@
+package gossip
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// TestWindowAgainstSet compares the window with a set of all that was added. The window may call more seen, but only what is
+// older than its size or of an earlier boot.
+func TestWindowAgainstSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var w window
+		added := make(map[[2]uint64]bool)
+		near := uint64(rapid.IntRange(0, 1<<20).Draw(t, "start"))
+		for range rapid.IntRange(1, 200).Draw(t, "n") {
+			boot := rapid.Uint64Range(1, 3).Draw(t, "boot")
+			counter := near + rapid.Uint64Range(0, 3*windowSize).Draw(t, "counter")
+			if rapid.Bool().Draw(t, "slow") {
+				counter = near + rapid.Uint64Range(0, 64).Draw(t, "small")
+			}
+			seen, was := w.seen(boot, counter), added[[2]uint64{boot, counter}]
+			stale := w.started && (boot < w.boot || boot == w.boot && counter+windowSize <= w.high)
+			if was && !seen || seen && !was && !stale {
+				t.Fatalf("boot %d counter %d: seen %v, added before %v, stale %v", boot, counter, seen, was, stale)
+			}
+			if !seen {
+				w.add(boot, counter)
+				added[[2]uint64{boot, counter}] = true
+			}
+		}
+	})
+}
+
+func TestWindowAtTheEndOfCounters(t *testing.T) {
+	var w window
+	const last = ^uint64(0)
+	w.add(1, last-5)
+	w.add(1, last)
+	if !w.seen(1, last) || !w.seen(1, last-5) || w.seen(1, last-1) || w.seen(2, 0) {
+		t.Error("the window is wrong at the end of the counters")
+	}
+}
+
+func TestRates(t *testing.T) {
+	o := newOrigins(Config{Rate: 1, Burst: 3, ByteRate: 100, ByteBurst: 1000, MaxOrigins: 8})
+	now := time.Unix(0, 0)
+	counter := uint64(0)
+	admitted := func(tries, size int) (n int) {
+		for range tries {
+			counter++
+			if o.admit("a", announcement{counter: counter}, size, now) {
+				n++
+			}
+		}
+		return n
+	}
+	if got := admitted(10, 10); got != 3 {
+		t.Errorf("%d of a burst of 10 admitted, want 3", got)
+	}
+	now = now.Add(2 * time.Second)
+	if got := admitted(10, 10); got != 2 {
+		t.Errorf("%d admitted after 2 s, want 2", got)
+	}
+	now = now.Add(time.Hour)
+	if got := admitted(10, 900); got != 1 {
+		t.Errorf("%d of 10 large ones admitted, want 1", got)
+	}
+	if !o.admit("b", announcement{counter: 1}, 10, now) {
+		t.Error("one author's flood mutes another")
+	}
+}
+
+func TestOriginsAreBounded(t *testing.T) {
+	o := newOrigins(Config{MaxOrigins: 10}.withDefaults())
+	now := time.Unix(0, 0)
+	for i := range 1000 {
+		o.admit(slot.PeerID(fmt.Sprint(i%500)), announcement{counter: uint64(i + 1)}, 1, now)
+		o.admit("steady", announcement{counter: uint64(i + 1)}, 1, now.Add(time.Duration(i)*time.Second))
+	}
+	if n := o.mu.recent.Len(); n != 10 || len(o.mu.byID) != 10 {
+		t.Errorf("%d and %d origins kept, want 10", n, len(o.mu.byID))
+	}
+	if o.admit("steady", announcement{counter: 900}, 1, now) {
+		t.Error("an author heard all the time was forgotten")
+	}
+}

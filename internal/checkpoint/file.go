@@ -1,0 +1,87 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+const tempPrefix = "tmp-"
+
+// file is what the store needs of a file that is being written. Tests put failing disks behind it.
+type file interface {
+	io.Writer
+	io.WriterAt
+	Name() string
+	Truncate(size int64) error
+	Sync() error
+	Close() error
+}
+
+func createTemp(dir string) (file, error) {
+	f, err := os.CreateTemp(dir, tempPrefix+"*")
+	if err != nil {
+		return nil, err // not f: a nil *os.File in the interface would not be nil
+	}
+	return f, nil
+}
+
+// writeFile makes a file appear under its name, whole and durable, or not at all.
+func (s *Store) writeFile(name string, write func(io.Writer) error) error {
+	f, err := s.create(s.dir)
+	if err != nil {
+		return s.diskError(name, err)
+	}
+	if err := write(f); err != nil {
+		discard(f)
+		return s.diskError(name, err)
+	}
+	return s.publish(f, name)
+}
+
+// publish syncs a temporary file and gives it its name. On an error the file is gone.
+func (s *Store) publish(f file, name string) error {
+	if err := f.Sync(); err != nil {
+		discard(f)
+		return s.diskError(name, err)
+	}
+	if err := f.Close(); err != nil {
+		_ = os.Remove(f.Name())
+		return s.diskError(name, err)
+	}
+	if err := os.Rename(f.Name(), filepath.Join(s.dir, name)); err != nil {
+		_ = os.Remove(f.Name())
+		return s.diskError(name, err)
+	}
+	if err := syncDir(s.dir); err != nil {
+		return s.diskError(name, err)
+	}
+	return nil
+}
+
+func discard(f file) {
+	_ = f.Close()
+	_ = os.Remove(f.Name())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// diskError says what to do about a failed write. The files that were there are as they were.
+func (s *Store) diskError(name string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("checkpoint: cannot write %s: %w: free space in %s; older files there are intact", name, err, s.dir)
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("checkpoint: cannot write %s: %w: make %s writable for this user", name, err, s.dir)
+	}
+	return fmt.Errorf("checkpoint: cannot write %s in %s: %w", name, s.dir, err)
+}

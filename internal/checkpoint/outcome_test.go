@@ -1,0 +1,237 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+func TestOutcomes(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := testStore(t, dir)
+	for seed := range uint64(2) { // two ballots of one height
+		gs, data := segments(seed)
+		for range 2 { // the second time does nothing
+			if err := s.PutOutcome(7, gs, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if f := files(t, dir); len(f) != 2 {
+		t.Fatalf("files %v", f)
+	}
+	for range 2 {
+		for seed := range uint64(2) {
+			checkOutcome(t, s, seed)
+		}
+		s, _ = testStore(t, dir)
+	}
+	if _, err := s.Outcome(8, slot.Root{}); !errors.Is(err, ErrNotHeld) {
+		t.Fatalf("unknown outcome: %v", err)
+	}
+	if _, err := s.Segment(slot.Root{}); !errors.Is(err, ErrNotHeld) || s.HasSegment(slot.Root{}) {
+		t.Fatalf("unknown segment: %v", err)
+	}
+}
+
+func checkOutcome(t *testing.T, s *Store, seed uint64) {
+	t.Helper()
+	gs, data := segments(seed)
+	o, err := s.Outcome(7, slot.OutcomeRoot(gs))
+	if err != nil || !s.HasOutcome(7, slot.OutcomeRoot(gs)) {
+		t.Fatal(err)
+	}
+	if slot.OutcomeRoot(o.Segments) != slot.OutcomeRoot(gs) {
+		t.Fatal("other segments")
+	}
+	var buf []byte
+	for i, g := range gs {
+		if buf, err = o.Read(i, buf); err != nil || !bytes.Equal(buf, data(i)) || o.Size(i) != int64(len(buf)) {
+			t.Fatalf("segment %d: %v", i, err)
+		}
+		r, err := s.Segment(g.Root)
+		if err != nil || !s.HasSegment(g.Root) {
+			t.Fatal(err)
+		}
+		var whole []byte
+		for k := range r.Frames() {
+			if whole, err = r.Frame(whole, k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hashes, err := r.Hashes()
+		var want []byte
+		for _, h := range slot.FrameHashes(whole, testFrame) {
+			want = append(want, h[:]...)
+		}
+		if err != nil || !bytes.Equal(whole, data(i)) || !bytes.Equal(hashes, want) {
+			t.Fatalf("frames of segment %d: %v", i, err)
+		}
+		if _, err := r.Frame(nil, r.Frames()); err == nil {
+			t.Fatal("a frame behind the end")
+		}
+		_ = r.Close()
+	}
+}
+
+func TestPutOutcomeRefusesWrongBytes(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := testStore(t, dir)
+	gs, _ := segments(1)
+	_, data := segments(2)
+	if err := s.PutOutcome(1, gs, data); err == nil {
+		t.Fatal("wrong bytes were put")
+	}
+	if f := files(t, dir); len(f) != 0 {
+		t.Fatalf("files %v", f)
+	}
+}
+
+func TestCorruptOutcome(t *testing.T) {
+	gs, data := segments(1)
+	root := slot.OutcomeRoot(gs)
+	for _, off := range []int64{0, 20, 100, -1, -5000} {
+		dir := t.TempDir()
+		s, _ := testStore(t, dir)
+		if err := s.PutOutcome(7, gs, data); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, files(t, dir)[0])
+		flip(t, path, off)
+		s, _ = testStore(t, dir)
+		var err error
+		if o, e := s.Outcome(7, root); e == nil {
+			for i := range gs {
+				if _, err = o.Read(i, nil); err != nil {
+					break
+				}
+			}
+			wantCorrupt(t, err, path)
+		}
+		if s.HasOutcome(7, root) || s.HasSegment(gs[0].Root) {
+			t.Fatalf("still held after byte %d changed", off)
+		}
+		if err := s.PutOutcome(7, gs, data); err != nil {
+			t.Fatal(err)
+		}
+		if o, err := s.Outcome(7, root); err != nil {
+			t.Fatal(err)
+		} else if _, err := o.Read(0, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCorruptFrameHashesAreNotServed(t *testing.T) {
+	gs, data := segments(1)
+	dir := t.TempDir()
+	s, _ := testStore(t, dir)
+	if err := s.PutOutcome(7, gs, data); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, files(t, dir)[0])
+	flip(t, path, -2) // the hash of the last frame; a byte of data follows
+	r, err := s.Segment(gs[2].Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	_, err = r.Hashes()
+	wantCorrupt(t, err, path)
+	if s.HasSegment(gs[2].Root) {
+		t.Fatal("still held")
+	}
+}
+
+func TestPrune(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := testStore(t, dir)
+	var cs []Checkpoint
+	outcome := map[uint64]slot.Root{}
+	for h := uint64(1); h <= 6; h++ {
+		cs = append(cs, save(t, s, h))
+		gs, data := segments(h)
+		if err := s.PutOutcome(h, gs, data); err != nil {
+			t.Fatal(err)
+		}
+		outcome[h] = slot.OutcomeRoot(gs)
+	}
+	lost, data := segments(100) // of another ballot of height 5
+	if err := s.PutOutcome(5, lost, data); err != nil {
+		t.Fatal(err)
+	}
+	diverged := vectors(50)
+	if err := s.Save(4, 4, StateRoot(4, diverged...), diverged...); err != nil {
+		t.Fatal(err)
+	}
+	p := Policy{
+		Keep:    2,
+		State:   func(h uint64) (slot.Root, bool) { return cs[min(h, 6)-1].Root, h <= 5 && h != 2 },
+		Outcome: func(h uint64) (slot.Root, bool) { return outcome[h], h <= 6 },
+	}
+	if err := s.Prune(Policy{Keep: 1, State: unknown, Outcome: unknown}); err != nil || len(files(t, dir)) != 14 {
+		t.Fatalf("without any certificate something was removed: %v, %v", err, files(t, dir))
+	}
+	if err := s.Prune(p); err != nil {
+		t.Fatal(err)
+	}
+	// 6 is not certified yet, 5 and 4 are kept; outcomes after 4.
+	if got := s.List(); !slices.Equal(got, []Checkpoint{cs[5], cs[4], cs[3]}) {
+		t.Fatalf("kept %v", got)
+	}
+	for h := uint64(1); h <= 6; h++ {
+		if s.HasOutcome(h, outcome[h]) != (h > 4) {
+			t.Fatalf("outcome %d: %v", h, h <= 4)
+		}
+	}
+	if s.HasOutcome(5, slot.OutcomeRoot(lost)) || s.HasSegment(lost[0].Root) {
+		t.Fatal("a ballot's outcome that was not chosen is kept")
+	}
+	if got := files(t, dir); len(got) != 5 {
+		t.Fatalf("files %v", got)
+	}
+}
+
+func unknown(uint64) (slot.Root, bool) { return slot.Root{}, false }
+
+func TestPruneRemovesWhatWasSetAside(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := testStore(t, dir)
+	c := save(t, s, 1)
+	if err := os.WriteFile(filepath.Join(dir, "mine.corrupt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flip(t, s.path(c), 99)
+	wantCorrupt(t, s.Load(c, blank()...), s.path(c))
+	if err := s.Prune(Policy{State: unknown, Outcome: unknown}); err != nil {
+		t.Fatal(err)
+	}
+	if got := files(t, dir); !slices.Equal(got, []string{"mine.corrupt"}) {
+		t.Fatalf("files %v", got)
+	}
+}
+
+func FuzzParseOutcome(f *testing.F) {
+	gs, _ := segments(1)
+	o := &outcomeFile{frameBytes: testFrame, segments: gs, sizes: []int64{10_000, 4096, 1}}
+	f.Add(o.appendHeader(nil))
+	f.Add((&outcomeFile{frameBytes: math.MaxInt32}).appendHeader(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o, err := parseOutcome(b)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(o.appendHeader(nil), b) {
+			t.Fatal("not canonical")
+		}
+		if o.end < int64(len(b)) {
+			t.Fatalf("ends at %d", o.end)
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// HasOutcome says whether the outcome of this height is held. Its bytes are checked when they are read.
+func (s *Store) HasOutcome(height uint64, root slot.Root) bool {
+	return s.outcome(fileName(outcomePrefix, height, root)) != nil
+}
+
+// Outcome gives access to an outcome held, or ErrNotHeld.
+func (s *Store) Outcome(height uint64, root slot.Root) (*Outcome, error) {
+	o := s.outcome(fileName(outcomePrefix, height, root))
+	if o == nil {
+		return nil, fmt.Errorf("checkpoint: outcome %s of height %d: %w", root.Short(), height, ErrNotHeld)
+	}
+	return &Outcome{Height: height, Root: root, Segments: o.segments, s: s, file: o}, nil
+}
+
+// Outcome is the outcome of one step on disk. Segments must not be changed.
+type Outcome struct {
+	Height   uint64
+	Root     slot.Root
+	Segments []slot.Segment
+
+	s    *Store
+	file *outcomeFile
+}
+
+// Size is the number of bytes of segment i.
+func (o *Outcome) Size(i int) int64 { return o.file.sizes[i] }
+
+// Read reads segment i, into dst where its capacity allows, and verifies it against the segment's root. After a
+// *CorruptError the outcome is no longer held: fetch it again and put it back.
+func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
+	r, err := o.s.openSegment(segmentAt{o.file, i})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	size := int(o.file.sizes[i])
+	if cap(dst) < size {
+		dst = make([]byte, size)
+	}
+	dst = dst[:size]
+	if _, err := r.f.ReadAt(dst, r.dataAt()); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("checkpoint: %s: %w", r.f.Name(), err)
+	}
+	got := slot.FrameRoot(slot.FrameHashes(dst, o.file.frameBytes), o.file.frameBytes, uint64(size))
+	if want := o.Segments[i].Root; got != want {
+		err := &CorruptError{r.f.Name(), fmt.Sprintf("segment %d has root %s, not %s", i, got.Short(), want.Short())}
+		o.s.setAside(o.file.name, err)
+		return nil, err
+	}
+	return dst, nil
+}
+
+// HasSegment says whether some outcome held has a segment with this root.
+func (s *Store) HasSegment(root slot.Root) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.mu.segments[root]
+	return ok
+}
+
+// Segment opens a segment for serving, frame by frame, or says ErrNotHeld. The caller closes it.
+func (s *Store) Segment(root slot.Root) (*SegmentReader, error) {
+	s.mu.Lock()
+	at, ok := s.mu.segments[root]
+	s.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("checkpoint: segment %s: %w", root.Short(), ErrNotHeld)
+	}
+	return s.openSegment(at)
+}
+
+func (s *Store) openSegment(at segmentAt) (*SegmentReader, error) {
+	f, err := os.Open(filepath.Join(s.dir, at.file.name))
+	if err != nil {
+		if os.IsNotExist(err) { // pruned since
+			err = ErrNotHeld
+		}
+		return nil, fmt.Errorf("checkpoint: segment of height %d: %w", at.file.height, err)
+	}
+	return &SegmentReader{s: s, f: f, at: at}, nil
+}
+
+// SegmentReader reads the frames of one segment. Its frames are not verified: a receiver does that, with the hashes, which are.
+type SegmentReader struct {
+	s  *Store
+	f  *os.File
+	at segmentAt
+}
+
+// Size is the number of bytes of the segment.
+func (r *SegmentReader) Size() int64 { return r.at.file.sizes[r.at.index] }
+
+// Frames is the number of its frames.
+func (r *SegmentReader) Frames() int64 { return r.at.file.frames(r.at.index) }
+
+func (r *SegmentReader) hashesAt() int64 { return r.at.file.offsets[r.at.index] }
+func (r *SegmentReader) dataAt() int64   { return r.hashesAt() + r.Frames()*int64(len(slot.Root{})) }
+
+// Hashes reads the hashes of all frames, 32 bytes each, and verifies them against the segment's root.
+func (r *SegmentReader) Hashes() ([]byte, error) {
+	b := make([]byte, r.Frames()*int64(len(slot.Root{})))
+	if _, err := r.f.ReadAt(b, r.hashesAt()); err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %w", r.f.Name(), err)
+	}
+	hashes := make([]slot.Root, r.Frames())
+	for i := range hashes {
+		copy(hashes[i][:], b[i*len(slot.Root{}):])
+	}
+	o := r.at.file
+	if slot.FrameRoot(hashes, o.frameBytes, uint64(r.Size())) != o.segments[r.at.index].Root {
+		err := &CorruptError{r.f.Name(), fmt.Sprintf("the frame hashes of segment %d are not those of its root", r.at.index)}
+		r.s.setAside(o.name, err)
+		return nil, err
+	}
+	return b, nil
+}
+
+// Frame appends frame k to dst.
+func (r *SegmentReader) Frame(dst []byte, k int64) ([]byte, error) {
+	fb := int64(r.at.file.frameBytes)
+	if k < 0 || k >= r.Frames() {
+		return dst, fmt.Errorf("checkpoint: frame %d of %d", k, r.Frames())
+	}
+	n := len(dst)
+	dst = append(dst, make([]byte, min(fb, r.Size()-k*fb))...)
+	_, err := r.f.ReadAt(dst[n:], r.dataAt()+k*fb)
+	return dst, err
+}
+
+// Close closes the file.
+func (r *SegmentReader) Close() error { return r.f.Close() }

@@ -1,0 +1,143 @@
+package checkpoint
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"lukechampine.com/blake3"
+	"lukechampine.com/blake3/bao"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// The encoding of a state: a header of headerSize bytes (stateMagic | elements u64 | optimizer vectors u32 | slot u64 |
+// zeros; integers big-endian), then the anchor, then each optimizer vector, all float32 little-endian.
+const (
+	stateMagic = "p2pdiloco/state/1"
+	headerSize = 64
+
+	maxElements  = 1 << 40 // of a model
+	maxOptimizer = 16      // vectors of an optimizer
+)
+
+// groupLog is the size of a hash group as bao counts: 2^groupLog chunks of 1024 bytes.
+const groupLog = 8
+
+// GroupBytes is the least range of a state that can be verified alone: 256 KiB.
+const GroupBytes = 1024 << groupLog
+
+// hashPiece bounds the goroutines that BLAKE3 starts at once: one for every 16 KiB it is given.
+const hashPiece = 8 << 20
+
+// Shape is the size of a run's state.
+type Shape struct {
+	Elements  uint64 // D, of the anchor and of each optimizer vector
+	Optimizer int    // vectors of outer optimizer state
+}
+
+// Validate says whether states of this shape can be kept.
+func (s Shape) Validate() error {
+	if s.Elements == 0 || s.Elements > maxElements || s.Optimizer < 0 || s.Optimizer > maxOptimizer {
+		return fmt.Errorf("checkpoint: shape of %d elements and %d optimizer vectors: want 1 to %d elements and 0 to %d vectors",
+			s.Elements, s.Optimizer, uint64(maxElements), maxOptimizer)
+	}
+	return nil
+}
+
+// Size is the number of bytes of an encoded state.
+func (s Shape) Size() int64 { return headerSize + 4*int64(s.Elements)*int64(1+s.Optimizer) }
+
+// EncodedSize is the number of bytes of a state of that many elements and optimizer vectors.
+func EncodedSize(elements uint64, optimizer int) int64 { return Shape{elements, optimizer}.Size() }
+
+// StateRoot is the root of the state after the slot: the BLAKE3-256 of its encoding. The first vector is the anchor, the
+// others are the optimizer's, all D elements long. It copies nothing and uses all cores.
+func StateRoot(slotNumber uint64, vectors ...[]float32) (root slot.Root) {
+	h := blake3.New(len(root), nil)
+	for _, part := range encoding(slotNumber, vectors) {
+		for len(part) > 0 {
+			n := min(len(part), hashPiece)
+			_, _ = h.Write(part[:n]) // a hash never fails
+			part = part[n:]
+		}
+	}
+	h.Sum(root[:0])
+	return root
+}
+
+// encoding is the state's encoding in parts, the vectors as views where the host allows it.
+func encoding(slotNumber uint64, vectors [][]float32) [][]byte {
+	s := shapeOf(vectors)
+	parts := make([][]byte, 0, 1+len(vectors))
+	parts = append(parts, appendHeader(nil, s, slotNumber))
+	for _, v := range vectors {
+		parts = append(parts, kernel.Bytes(v))
+	}
+	return parts
+}
+
+func shapeOf(vectors [][]float32) Shape {
+	if len(vectors) == 0 {
+		panic("checkpoint: a state needs an anchor")
+	}
+	for _, v := range vectors {
+		if len(v) != len(vectors[0]) {
+			panic("checkpoint: the vectors of a state differ in length")
+		}
+	}
+	return Shape{uint64(len(vectors[0])), len(vectors) - 1}
+}
+
+func appendHeader(b []byte, s Shape, slotNumber uint64) []byte {
+	end := len(b) + headerSize
+	b = append(b, stateMagic...)
+	b = wire.AppendU64(b, s.Elements)
+	b = wire.AppendU32(b, uint32(s.Optimizer))
+	b = wire.AppendU64(b, slotNumber)
+	return append(b, make([]byte, end-len(b))...)
+}
+
+// parseHeader reads what appendHeader wrote.
+func parseHeader(b []byte) (s Shape, slotNumber uint64, err error) {
+	r := wire.NewReader(b)
+	if m := r.Take(len(stateMagic)); string(m) != stateMagic {
+		r.Fail("no state file")
+	}
+	s = Shape{Elements: r.U64(), Optimizer: int(r.U32())}
+	slotNumber = r.U64()
+	if pad := r.Take(max(0, headerSize-len(stateMagic)-8-4-8)); len(bytes.Trim(pad, "\x00")) != 0 {
+		r.Fail("padding is not zero")
+	}
+	if err := r.Done(); err != nil {
+		return Shape{}, 0, err
+	}
+	return s, slotNumber, s.Validate()
+}
+
+// outboard is the bao tree over a state, and its root.
+func outboard(data io.Reader, size int64) ([]byte, slot.Root, error) {
+	tree := make(memory, bao.EncodedSize(int(size), groupLog, true))
+	root, err := bao.Encode(tree, data, size, groupLog, true)
+	return tree, root, err
+}
+
+// outboardOf is the bao tree over a state in memory, and its root.
+func outboardOf(slotNumber uint64, vectors [][]float32) ([]byte, slot.Root) {
+	var parts []io.Reader
+	for _, p := range encoding(slotNumber, vectors) {
+		parts = append(parts, bytes.NewReader(p))
+	}
+	tree, root, err := outboard(io.MultiReader(parts...), shapeOf(vectors).Size())
+	if err != nil {
+		panic("checkpoint: memory cannot be read: " + err.Error())
+	}
+	return tree, root
+}
+
+// memory is an io.WriterAt of fixed size.
+type memory []byte
+
+func (m memory) WriteAt(p []byte, off int64) (int, error) { return copy(m[off:], p), nil }

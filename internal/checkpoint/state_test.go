@@ -1,0 +1,87 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"lukechampine.com/blake3"
+	"pgregory.net/rapid"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// naive encodes a state number by number.
+func naive(slotNumber uint64, vs [][]float32) []byte {
+	b := make([]byte, 64)
+	copy(b, "p2pdiloco/state/1")
+	binary.BigEndian.PutUint64(b[17:], uint64(len(vs[0])))
+	binary.BigEndian.PutUint32(b[25:], uint32(len(vs)-1))
+	binary.BigEndian.PutUint64(b[29:], slotNumber)
+	for _, v := range vs {
+		for _, x := range v {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+		}
+	}
+	return b
+}
+
+func TestStateRootIsTheHashOfTheEncoding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		vs := make([][]float32, rapid.IntRange(1, 3).Draw(t, "vectors"))
+		n := rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(1, 300_000), rapid.Just(65536-16), rapid.Just(65536)).Draw(t, "elements")
+		for k := range vs {
+			vs[k] = make([]float32, n)
+			for i := range vs[k] {
+				vs[k][i] = float32(i * (k + 1))
+			}
+		}
+		want := naive(7, vs)
+		if got := StateRoot(7, vs...); got != slot.Root(blake3.Sum256(want)) {
+			t.Fatalf("root %s is not that of the encoding", got)
+		}
+		if got := EncodedSize(uint64(n), len(vs)-1); got != int64(len(want)) {
+			t.Fatalf("size %d, want %d", got, len(want))
+		}
+		if _, got := outboardOf(7, vs); got != StateRoot(7, vs...) {
+			t.Fatal("the tree has another root")
+		}
+	})
+}
+
+func TestStateRootSeesEverything(t *testing.T) {
+	v := []float32{1, 2}
+	roots := map[slot.Root]bool{}
+	for _, r := range []slot.Root{StateRoot(1, v), StateRoot(2, v), StateRoot(1, v, v), StateRoot(1, v[:1], v[1:]), StateRoot(1, []float32{1, -2})} {
+		roots[r] = true
+	}
+	if len(roots) != 5 {
+		t.Fatalf("%d different roots of 5 states", len(roots))
+	}
+}
+
+func FuzzParseHeader(f *testing.F) {
+	f.Add(appendHeader(nil, Shape{7, 1}, 3))
+	f.Add(appendHeader(nil, Shape{1 << 40, 16}, math.MaxUint64))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, n, err := parseHeader(b)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(appendHeader(nil, s, n), b) {
+			t.Fatal("not canonical")
+		}
+		if s.Size() <= headerSize {
+			t.Fatalf("size %d", s.Size())
+		}
+	})
+}
+
+func BenchmarkStateRoot(b *testing.B) {
+	v := make([]float32, 16<<20)
+	b.SetBytes(int64(4 * len(v)))
+	for b.Loop() {
+		StateRoot(1, v)
+	}
+}

@@ -1,0 +1,70 @@
+package sim
+
+import (
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
+	"github.com/marcopolo/simnet"
+	"github.com/quic-go/quic-go"
+	"go.uber.org/fx"
+)
+
+// packetConn is a simulated socket that loses what goes over a cut link.
+type packetConn struct {
+	*simnet.SimConn
+	net  *Net
+	from int
+}
+
+func (c *packetConn) WriteTo(b []byte, to net.Addr) (int, error) {
+	if c.net.dropped(c.from, to) {
+		return len(b), nil
+	}
+	return c.SimConn.WriteTo(b, to)
+}
+
+// newHost makes a libp2p host whose only socket is made by listen.
+func newHost(ip net.IP, listen func(*net.UDPAddr) net.PacketConn) (host.Host, error) {
+	return libp2p.New(
+		libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", ip)),
+		simulatedQUIC(listen),
+		libp2p.DisableIdentifyAddressDiscovery(), // it stalls synctest
+		libp2p.ResourceManager(&network.NullResourceManager{}),
+		libp2p.DisableRelay(),
+		libp2p.DisableMetrics(),
+	)
+}
+
+// simulatedQUIC replaces libp2p's UDP sockets. A connection manager that is passed in must be closed by whoever passes it.
+func simulatedQUIC(listen func(*net.UDPAddr) net.PacketConn) libp2p.Option {
+	source := &sourceIP{}
+	opts := []quicreuse.Option{
+		quicreuse.OverrideSourceIPSelector(func() (quicreuse.SourceIPSelector, error) { return source, nil }),
+		quicreuse.OverrideListenUDP(func(_ string, a *net.UDPAddr) (net.PacketConn, error) {
+			source.ip.Store(&a.IP)
+			return listen(a), nil
+		}),
+	}
+	return libp2p.QUICReuse(func(l fx.Lifecycle, reset quic.StatelessResetKey, token quic.TokenGeneratorKey,
+		opts ...quicreuse.Option,
+	) (*quicreuse.ConnManager, error) {
+		m, err := quicreuse.NewConnManager(reset, token, opts...)
+		if err != nil {
+			return nil, err
+		}
+		l.Append(fx.StopHook(m.Close))
+		return m, nil
+	}, opts...)
+}
+
+// sourceIP tells QUIC which address it sends from.
+type sourceIP struct{ ip atomic.Pointer[net.IP] }
+
+func (s *sourceIP) PreferredSourceIPForDestination(*net.UDPAddr) (net.IP, error) {
+	return *s.ip.Load(), nil
+}

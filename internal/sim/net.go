@@ -1,0 +1,171 @@
+package sim
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/marcopolo/simnet"
+)
+
+// megabits a second of every host's link, each way: enough not to matter.
+const linkBandwidth = 1_000_000_000
+
+// Net is a simulated network.
+type Net struct {
+	Hosts []host.Host // host i has address 1.0.0.i or so, UDP port 8000
+
+	t    testing.TB
+	wire *simnet.Simnet
+	mu   struct {
+		sync.Mutex
+		index  map[netip.Addr]int // of a host by its address
+		cut    map[[2]int]bool    // packets from the first to the second host are dropped
+		closed map[int]bool
+	}
+}
+
+// New makes n hosts with a latency each way between any two. It must be called inside a synctest bubble.
+func New(t testing.TB, n int, latency time.Duration) *Net {
+	t.Helper()
+	s := &Net{t: t}
+	s.mu.index = make(map[netip.Addr]int)
+	s.mu.cut = make(map[[2]int]bool)
+	s.mu.closed = make(map[int]bool)
+	s.wire = &simnet.Simnet{LatencyFunc: simnet.StaticLatency(latency), Logger: slog.New(slog.DiscardHandler)}
+	s.wire.Start()
+	t.Cleanup(s.close)
+	for range n {
+		s.Add()
+	}
+	return s
+}
+
+// Add adds a host and returns its index.
+func (s *Net) Add() int {
+	s.t.Helper()
+	i := len(s.Hosts)
+	ip := simnet.IntToPublicIPv4(i)
+	addr, _ := netip.AddrFromSlice(ip)
+	s.mu.Lock()
+	s.mu.index[addr.Unmap()] = i
+	s.mu.Unlock()
+	h, err := newHost(ip, func(a *net.UDPAddr) net.PacketConn {
+		link := simnet.LinkSettings{BitsPerSecond: linkBandwidth}
+		return &packetConn{SimConn: s.wire.NewEndpoint(a, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}), net: s, from: i}
+	})
+	if err != nil {
+		s.t.Fatalf("simulated host %d: %v", i, err)
+	}
+	s.Hosts = append(s.Hosts, h)
+	return i
+}
+
+// Info is how to reach host i.
+func (s *Net) Info(i int) peer.AddrInfo { return *host.InfoFromHost(s.Hosts[i]) }
+
+// Addr is the full multiaddr of host i.
+func (s *Net) Addr(i int) string {
+	s.t.Helper()
+	info := s.Info(i)
+	addrs, err := peer.AddrInfoToP2pAddrs(&info)
+	if err != nil || len(addrs) == 0 {
+		s.t.Fatalf("simulated host %d has no address: %v", i, err)
+	}
+	return addrs[0].String()
+}
+
+// Connect connects host i to host j.
+func (s *Net) Connect(i, j int) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Hosts[i].Connect(ctx, s.Info(j)); err != nil {
+		s.t.Fatalf("connecting simulated hosts %d and %d: %v", i, j, err)
+	}
+}
+
+// ConnectAll connects every host to every other.
+func (s *Net) ConnectAll() {
+	s.t.Helper()
+	for i := range s.Hosts {
+		for j := range i {
+			s.Connect(i, j)
+		}
+	}
+}
+
+// Cut drops all packets between hosts i and j from now on.
+func (s *Net) Cut(i, j int) { s.set(true, [2]int{i, j}, [2]int{j, i}) }
+
+// CutOneWay drops the packets from host i to host j from now on.
+func (s *Net) CutOneWay(i, j int) { s.set(true, [2]int{i, j}) }
+
+// Heal undoes Cut and CutOneWay.
+func (s *Net) Heal(i, j int) { s.set(false, [2]int{i, j}, [2]int{j, i}) }
+
+// Isolate cuts host i off from all others that exist now.
+func (s *Net) Isolate(i int) {
+	for j := range s.Hosts {
+		if j != i {
+			s.Cut(i, j)
+		}
+	}
+}
+
+// Rejoin undoes Isolate.
+func (s *Net) Rejoin(i int) {
+	for j := range s.Hosts {
+		if j != i {
+			s.Heal(i, j)
+		}
+	}
+}
+
+// Close closes host i, telling its neighbours, as a process that ends well does. Isolate comes before it for one that does not.
+func (s *Net) Close(i int) {
+	s.t.Helper()
+	s.mu.Lock()
+	done := s.mu.closed[i]
+	s.mu.closed[i] = true
+	s.mu.Unlock()
+	if done {
+		return
+	}
+	if err := s.Hosts[i].Close(); err != nil {
+		s.t.Errorf("closing simulated host %d: %v", i, err)
+	}
+}
+
+func (s *Net) set(cut bool, links ...[2]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range links {
+		s.mu.cut[l] = cut
+	}
+}
+
+// dropped says whether a packet from host i to an address is lost.
+func (s *Net) dropped(i int, to net.Addr) bool {
+	u, ok := to.(*net.UDPAddr)
+	if !ok {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j, ok := s.mu.index[u.AddrPort().Addr().Unmap()]
+	return ok && s.mu.cut[[2]int{i, j}]
+}
+
+func (s *Net) close() {
+	for i := range s.Hosts {
+		s.Close(i)
+	}
+	s.wire.Close()
+}

@@ -1,0 +1,284 @@
+package p2pdiloco
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// Node is one peer of a run. Run, Anchor and Sync are for one goroutine at a time; the rest may be called from any.
+type Node struct {
+	cfg     Config
+	spec    Spec
+	run     Root
+	log     *slog.Logger
+	timing  preset
+	dir     dataDir
+	net     *p2p.Network
+	started time.Time
+
+	meeting   *meeting
+	store     membership.Store
+	driver    *membership.Driver
+	transport *ledgerTransport
+	worker    *worker
+	server    *statesync.Server
+
+	closed   context.Context // ends with Close
+	stop     context.CancelFunc
+	wg       sync.WaitGroup
+	closing  sync.Once
+	closeErr error
+
+	// Of the goroutine that runs the rounds.
+	start    []float32 // the anchor that the inner steps started from
+	base     uint64    // its slot
+	local    []float32 // scratch: local parameters, then the pseudo-gradient
+	last     Stats     // of the newest round of inner steps
+	measured *uint64   // slot of the anchor that was evaluated last
+}
+
+// Join takes part in the run that cfg.Spec names. It starts the network, finds the run through its peers, or settles its
+// spec here if nobody knows it, and starts the ledger and everything under it. It returns once the spec is settled: the
+// node then joins in the background, and Run, Anchor and Sync wait for that. ctx bounds Join alone.
+func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	n := &Node{cfg: cfg, log: cfg.Logger, timing: presets[cfg.Preset], started: time.Now()}
+	n.closed, n.stop = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Close())
+		}
+	}()
+	if n.dir, err = openDataDir(cfg.DataDir); err != nil {
+		return nil, err
+	}
+	if err := n.openNetwork(ctx); err != nil {
+		return nil, err
+	}
+	n.emit("peer.started", map[string]any{"pid": os.Getpid(), "peer_id": n.Self(), "addrs": n.Addrs()})
+	if err := n.settle(ctx); err != nil {
+		return nil, err
+	}
+	return n, n.open()
+}
+
+func (n *Node) openNetwork(ctx context.Context) (err error) {
+	if n.net = n.cfg.Network; n.net != nil {
+		return nil
+	}
+	cfg := p2p.WAN()
+	if n.cfg.Preset == PresetLAN {
+		cfg = p2p.LAN()
+	}
+	cfg.IdentityFile, cfg.PeersFile = n.dir.path("identity"), n.dir.path("peers")
+	cfg.Listen, cfg.Bootstrap, cfg.MDNS = n.cfg.Listen, n.cfg.Bootstrap, len(n.cfg.Bootstrap) == 0
+	cfg.Logger = n.log
+	n.net, err = p2p.New(ctx, cfg)
+	return err
+}
+
+// settle meets the run's peers until it is known which spec holds. A restarted peer knows it from its data directory.
+func (n *Node) settle(ctx context.Context) error {
+	known, err := n.dir.loadSpec(n.cfg.Spec)
+	if err != nil {
+		return err
+	}
+	n.meeting = newMeeting(n.net, n.cfg.Spec, n.timing, n.cfg.Found, n.log)
+	if known != nil {
+		n.meeting.adopt(*known)
+	}
+	n.wg.Go(func() { n.meeting.serve(n.closed) })
+	n.net.Advertise(n.closed, n.cfg.Spec.Name)
+	if n.spec, err = n.meeting.await(ctx); err != nil {
+		return err
+	}
+	n.run = n.spec.RunID()
+	return n.dir.saveSpec(n.spec)
+}
+
+// open starts everything that needs the spec: stores, transports, worker, ledger.
+func (n *Node) open() (err error) {
+	d := n.spec.Layout.Elements()
+	n.start, n.local = make([]float32, d), make([]float32, d)
+	if n.store, err = membership.OpenStore(n.dir.root, n.run, rand.Reader, n.log); err != nil {
+		return err
+	}
+	if n.worker, err = n.newWorker(); err != nil {
+		return err
+	}
+	saved, err := n.store.Load()
+	if err != nil {
+		return err
+	}
+	if err := n.openLedger(saved.Boot); err != nil {
+		return err
+	}
+	n.worker.certified = n.driver.Record
+	if err := n.restore(); err != nil {
+		return err
+	}
+	n.serve()
+	return n.driver.Start(n.closed)
+}
+
+func (n *Node) openLedger(boot uint64) (err error) {
+	deliver := func(from PeerID, b []byte) { n.driver.Deliver(from, b) }
+	ready := make(chan struct{})
+	gated := func(from PeerID, b []byte) {
+		select {
+		case <-ready:
+			deliver(from, b)
+		case <-n.closed.Done():
+		}
+	}
+	if n.transport, err = openTransport(n.closed, n.net, n.run, boot, n.cfg.Preset == PresetLAN, gated, n.log); err != nil {
+		return err
+	}
+	n.driver, err = membership.NewDriver(membership.DriverConfig{
+		Store: n.store, Signer: n.net, Transport: n.transport, Worker: n.worker, Rules: n.spec.rules(n.run), Timing: n.timing.ledger,
+		Plan: n.worker.params.Planner(), Verify: p2p.Verify, Logger: n.log, OnEvent: n.ledgerEvent,
+	})
+	if err == nil {
+		close(ready)
+	}
+	return err
+}
+
+func (n *Node) newWorker() (*worker, error) {
+	state, err := newState(n.spec)
+	if err != nil {
+		return nil, err
+	}
+	c, err := codec.New(n.spec.Codec)
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{
+		self: n.Self(), spec: n.spec, params: n.spec.params(), codec: c, frameBytes: c.EncodedSize(int(n.spec.Frame)),
+		state: state, init: n.initial, every: n.cfg.CheckpointEvery, log: n.log, emit: n.emit,
+	}
+	w.mu.own = make(map[Root]*allreduce.Contribution)
+	shape := checkpoint.Shape{Elements: n.spec.Layout.Elements(), Optimizer: len(state.outer.State())}
+	if w.store, err = checkpoint.Open(n.dir.path("state"), checkpoint.Config{Shape: shape, FrameBytes: w.frameBytes, Logger: n.log}); err != nil {
+		return nil, err
+	}
+	w.engine, err = allreduce.New(allreduce.Config{
+		Self: n.Self(), Run: n.run, Params: w.params, Transport: streamOpener{n.net, p2p.ProtocolExchange}, Logger: n.log, Stall: n.timing.stall,
+	})
+	w.client = statesync.NewClient(streamOpener{n.net, p2p.ProtocolState}, statesync.Config{Timeout: n.timing.stall, Logger: n.log})
+	return w, err
+}
+
+// initial writes the initial parameters of a run founded here.
+func (n *Node) initial(ctx context.Context, dst []float32) error {
+	switch {
+	case n.cfg.Init != nil:
+		return n.cfg.Init(dst)
+	case n.cfg.Trainer != nil:
+		return n.cfg.Trainer.Init(ctx, dst)
+	}
+	return nil // zeros
+}
+
+// restore takes up the newest checkpoint that the chain certifies; the ledger has the outcomes since applied.
+func (n *Node) restore() error {
+	var from checkpoint.Checkpoint
+	err := n.worker.state.replace(func(vectors [][]float32) (_ position, err error) {
+		from, err = n.worker.store.LoadNewest(func(c checkpoint.Checkpoint) bool {
+			root, ok := n.worker.certifiedState(c.Height)
+			return ok && root == c.Root
+		}, vectors...)
+		return position{from.Height, from.Slot, from.Root}, err
+	})
+	if errors.Is(err, checkpoint.ErrNotHeld) {
+		return nil // a new peer, or one that has to fetch the state
+	}
+	if err != nil {
+		return err
+	}
+	n.log.Info("restored a checkpoint", "height", from.Height, "slot", from.Slot, "state_root", from.Root)
+	n.driver.Report(membership.ReportApplied{Height: from.Height, Slot: from.Slot, StateRoot: from.Root})
+	return nil
+}
+
+// serve lets other peers in: to the reduction, and to what they fetch.
+func (n *Node) serve() {
+	n.net.Handle(p2p.ProtocolExchange, func(from PeerID, s wire.Stream) {
+		if err := n.worker.engine.Accept(from, s); err != nil {
+			n.log.Debug("exchange stream ended", "peer", from, "err", err)
+		}
+	})
+	n.server = statesync.NewServer(n.worker.store, statesync.ServerConfig{Logger: n.log})
+	n.net.Handle(p2p.ProtocolState, n.server.Serve)
+}
+
+// Leave announces that this peer leaves, waits until the members have agreed to go on without it (a contribution already
+// offered still counts), and closes the node. ctx bounds the waiting.
+func (n *Node) Leave(ctx context.Context) error {
+	n.driver.Report(membership.ReportLeave{})
+	_, err := n.wait(ctx, func(v membership.View) bool { return v.Left || v.Done || !v.IsMember })
+	if at, held := n.worker.state.position(); held && err == nil {
+		n.log.Info("left the run", "slot", at.slot, "state_root", at.root)
+		n.worker.save()
+	}
+	return errors.Join(err, n.Close())
+}
+
+// Close stops the node at once: to the others it looks like a crash. It waits for all that the node started.
+func (n *Node) Close() error {
+	n.closing.Do(func() { n.closeErr = n.close() })
+	return n.closeErr
+}
+
+func (n *Node) close() error {
+	n.stop()
+	var errs []error
+	if n.driver != nil {
+		errs = append(errs, n.driver.Close())
+	}
+	if n.worker != nil {
+		n.worker.close()
+	}
+	if n.transport != nil {
+		n.transport.close()
+	}
+	if n.server != nil {
+		errs = append(errs, n.server.Close())
+	}
+	if n.net != nil && n.cfg.Network == nil {
+		errs = append(errs, n.net.Close())
+	}
+	n.wg.Wait()
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	return errors.Join(append(errs, n.dir.close())...)
+}
+
+// Self is this peer's ID.
+func (n *Node) Self() PeerID { return n.net.ID() }
+
+// Addrs are the multiaddrs that this peer listens on, each ending in /p2p/ID: others may bootstrap from them.
+func (n *Node) Addrs() []string { return n.net.Addrs() }
+
+// Spec is the run's settled spec.
+func (n *Node) Spec() Spec { return n.spec }
+
+// RunID is the hash of the run's spec.
+func (n *Node) RunID() Root { return n.run }

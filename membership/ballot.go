@@ -1,0 +1,128 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// patience is how long a ballot's leader may show nothing. It doubles with the ballot (H18): some leader gets long enough.
+func (m *Machine) patience(ballot uint32) time.Duration {
+	return m.cfg.Timing.Patience << min(ballot, 5)
+}
+
+// leaderLives says whether the followed leader showed progress within its patience. Who sees that refuses PREPARE, so that one
+// peer with a bad link cannot depose it.
+func (m *Machine) leaderLives() bool {
+	d := m.open
+	return m.now-d.life < m.patience(d.ballot) && m.around(ofMember(d.leader(d.ballot)))
+}
+
+// onBeat takes any counter that rises as life.
+func (m *Machine) onBeat(msg Message, b Beat) error {
+	if err := m.follow(msg, b.Ballot); err != nil {
+		return err
+	}
+	d := m.open
+	o := &d.beat
+	if b.Revision > o.Revision {
+		*o = Beat{Ref: b.Ref, Revision: b.Revision}
+		d.life = m.now
+	}
+	if b.Offers > o.Offers || b.Bytes > o.Bytes || b.Haves > o.Haves || b.Votes > o.Votes || b.Segments > o.Segments {
+		d.life = m.now
+	}
+	o.Offers, o.Bytes, o.Haves = max(o.Offers, b.Offers), max(o.Bytes, b.Bytes), max(o.Haves, b.Haves)
+	o.Votes, o.Segments = max(o.Votes, b.Votes), max(o.Segments, b.Segments)
+	return nil
+}
+
+// progressed takes bytes arriving here as life, too: the reduction gets on.
+func (m *Machine) progressed(bytes uint64) {
+	if d := m.open; bytes > d.bytes {
+		d.bytes = bytes
+		if d.plan != nil {
+			d.life = m.now
+		}
+	}
+}
+
+// workOwed says whether the leader has something to do. Its clock runs only then: healthy leaders are not deposed during inner
+// steps.
+func (m *Machine) workOwed() bool {
+	d := m.open
+	return d.plan != nil || d.draft != nil || d.proposal != nil || d.word.vote != nil || m.closingDue() || m.planDue() || m.membersDue()
+}
+
+// watchLeader counts how long owed work shows no progress. The k-th candidate after the leader, of those that are heard, waits
+// k times the patience, so that they do not outbid each other.
+func (m *Machine) watchLeader() {
+	d := m.open
+	if !m.elector() || !m.workOwed() {
+		d.owed = never
+		return
+	}
+	if d.owed == never {
+		d.owed = m.now
+	}
+	if d.lead != nil && d.lead.ref.Ballot == d.ballot && m.leadingGetsOn() {
+		return
+	}
+	wait := m.patience(d.ballot) * time.Duration(m.turn())
+	if m.now-max(d.owed, d.life, d.campaign) >= wait {
+		m.openBallot()
+	}
+}
+
+// leadingGetsOn: a leader never deposes itself while it has its quorum of promises; its own ballot was not outbid.
+func (m *Machine) leadingGetsOn() bool { return m.open.lead.prepared }
+
+// turn is this peer's place among the heard members after the followed leader, from 1.
+func (m *Machine) turn() int {
+	d := m.open
+	n := len(d.order)
+	k := 0
+	for i := 1; i <= n; i++ {
+		e := d.order[(int(d.ballot)+i)%n]
+		if m.around(ofMember(e)) {
+			k++
+		}
+		if ofMember(e) == m.presence.self {
+			break
+		}
+	}
+	return max(k, 1)
+}
+
+// openBallot makes this peer a candidate in its lowest ballot above all seen.
+func (m *Machine) openBallot() {
+	d := m.open
+	if !m.atTip() {
+		return
+	}
+	b := d.seen + 1
+	for ofMember(d.leader(b)) != m.presence.self {
+		b++
+	}
+	d.seen, d.campaign = b, m.now
+	d.lead = newLeading(d.at(b), m.boot)
+	m.sendPrepare()
+}
+
+// sendPrepare asks those who have not promised yet.
+func (m *Machine) sendPrepare() {
+	l := m.open.lead
+	l.sentAt = m.now
+	m.send(Prepare{l.ref}, m.electorsWithout(func(p slot.PeerID) bool { _, ok := l.promises[p]; return ok })...)
+}
+
+// electorsWithout lists the electors for which done does not hold.
+func (m *Machine) electorsWithout(done func(slot.PeerID) bool) []slot.PeerID {
+	var ps []slot.PeerID
+	for _, e := range m.chain.electorate() {
+		if !done(e.Peer) {
+			ps = append(ps, e.Peer)
+		}
+	}
+	return ps
+}

@@ -1,0 +1,162 @@
+package membership
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// commitsAtOnce bounds the answer to one NEED.
+const commitsAtOnce = 16
+
+// need is the newest question for certified records.
+type need struct {
+	from  uint64
+	at    time.Duration
+	times int // asked without an answer
+}
+
+// ask asks a peer for the records above the tip, unless that was asked just now.
+func (m *Machine) ask(p slot.PeerID) {
+	n := &m.need
+	from := m.chain.height() + 1
+	if p == m.cfg.Self || n.from == from && m.now-n.at < m.cfg.Timing.Retry {
+		return
+	}
+	if n.from == from {
+		n.times++
+	} else {
+		n.times = 0
+	}
+	n.from, n.at = from, m.now
+	m.send(Need{From: from}, p)
+}
+
+// catchUp asks whoever is further, another one each time, until the chain is as long as the longest heard of.
+func (m *Machine) catchUp() {
+	if ahead := m.ahead(); len(ahead) > 0 {
+		m.ask(ahead[m.need.times%len(ahead)])
+	}
+}
+
+// ahead lists who is further on this chain; on any chain while there is none here, those of the greatest work first.
+func (m *Machine) ahead() []slot.PeerID {
+	var as []*acquaintance
+	for _, a := range m.presence.sorted() {
+		ours := a.alive != nil && (m.chain.height() == 0 || a.alive.Founding == m.chain.founding())
+		if ours && a.alive.Height > m.chain.height() && m.around(a.who) {
+			as = append(as, a)
+		}
+	}
+	slices.SortStableFunc(as, func(a, b *acquaintance) int {
+		return cmp.Or(cmp.Compare(b.alive.Work, a.alive.Work), slices.Compare(a.alive.Founding[:], b.alive.Founding[:]))
+	})
+	ps := make([]slot.PeerID, len(as))
+	for i, a := range as {
+		ps[i] = a.peer
+	}
+	return ps
+}
+
+// onNeed answers with a few certified records. Anybody may ask: a newcomer is nobody's acquaintance.
+func (m *Machine) onNeed(msg Message, n Need) error {
+	if n.From == 0 || n.From > m.chain.height() {
+		return ErrStale
+	}
+	for _, c := range m.chain.commits[n.From-1 : min(n.From-1+commitsAtOnce, m.chain.height())] {
+		m.send(c, msg.From)
+	}
+	return nil
+}
+
+// onCommit takes a certified record: the successor of the tip, part of a rival chain, or a sign that this peer is behind. Who
+// sends it does not matter: the certificate does.
+func (m *Machine) onCommit(msg Message, c Commit) error {
+	r := c.Record
+	if m.isRival(c) {
+		return m.extendRival(c)
+	}
+	switch next := m.chain.next(); {
+	case r.Run != m.cfg.Rules.Run:
+		return invalid("a record of run %s", r.Run.Short())
+	case r.Height < next.Height:
+		return ErrStale
+	case r.Height > next.Height:
+		m.ask(msg.From)
+		return nil
+	case r.Prev != next.Prev:
+		return fmt.Errorf("%w: a record of another chain", ErrStale)
+	}
+	before := m.chain.electorate()
+	m.noteSpread()
+	if err := m.chain.extend(c, m.cfg.Verify); err != nil {
+		return err
+	}
+	m.adopted(c, before)
+	if m.need.from > 0 && r.Height == m.need.from+commitsAtOnce-1 {
+		m.ask(msg.From)
+	}
+	return nil
+}
+
+// adopted turns to the next height after the chain has grown by c. I5: the certificate is on disk before anything is applied.
+func (m *Machine) adopted(c Commit, before []slot.Member) {
+	m.persist(EntryCommit(c))
+	m.tellAdopted(c, before)
+	m.meetMembers(before)
+	m.openDecree()
+	m.compareState()
+	m.spendOffer()
+	if c.Record.Height == 1 {
+		m.aliveAt = never // others wait to hear that there is a run
+	}
+	m.replayEarly()
+}
+
+// tellAdopted says what the record changed.
+func (m *Machine) tellAdopted(c Commit, before []slot.Member) {
+	r := c.Record
+	e := Event{Height: r.Height, Slot: r.Slot, Ballot: c.Certificate.Ballot, Members: peersOf(r.Members)}
+	if r.Kind == slot.Step {
+		step := e
+		step.Kind, step.Contributors, step.Root = EventCommitted, offerers(r.Contributions), r.Outcome()
+		m.event(step)
+	}
+	if !slices.Equal(before, r.Members) {
+		changed := e
+		changed.Kind = EventMembers
+		m.event(changed)
+	}
+	for _, gone := range before {
+		if _, stays := findMember(r.Members, gone.Peer, gone.Incarnation); !stays {
+			m.tellGone(e, gone)
+		}
+	}
+	_, was := findMember(before, m.cfg.Self, m.cfg.Incarnation)
+	if !was && m.elector() {
+		joined := e
+		joined.Kind, joined.Peer = EventJoined, m.cfg.Self
+		if r.Height == 1 {
+			joined.Kind = EventFounded
+		}
+		m.event(joined)
+	}
+}
+
+func (m *Machine) tellGone(e Event, gone slot.Member) {
+	e.Kind, e.Peer, e.Detail = EventLeft, gone.Peer, "lost"
+	if a := m.presence.known[ofMember(gone)]; a != nil && a.leaving {
+		e.Detail = "left"
+	}
+	if ofMember(gone) == m.presence.self {
+		m.mine = nil
+		m.left = m.leaving
+		if m.leaving {
+			e.Detail = "left"
+		}
+	}
+	m.event(e)
+}

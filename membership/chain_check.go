@@ -1,0 +1,162 @@
+package membership
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// ErrInvalid is wrapped by every reason why a record, plan or offer breaks the rules of its chain.
+var ErrInvalid = errors.New("breaks the rules of the ledger")
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// check says whether a record may follow the tip. It is a pure function of the chain and the rules, without clock or presence:
+// voters ask it before they vote, and so does everybody who is shown a certificate.
+func (c *chain) check(r slot.Record) error {
+	tip := c.tip()
+	switch {
+	case r.Run != c.rules.Run:
+		return invalid("the record belongs to run %s", r.Run.Short())
+	case r.Height != c.height()+1 || r.Prev != c.tipHash():
+		return invalid("the record at height %d does not follow the tip at height %d", r.Height, c.height())
+	case c.closed():
+		return invalid("the run is closed")
+	case r.Work != c.workAfter(r.Kind, r.Contributions):
+		return invalid("work %d, %d expected", r.Work, c.workAfter(r.Kind, r.Contributions))
+	}
+	if err := c.checkMembers(r); err != nil {
+		return err
+	}
+	switch {
+	case r.Kind == slot.Step:
+		return c.checkStep(r)
+	case r.Slot != tip.Slot:
+		return invalid("a %s record moved the slot from %d to %d", r.Kind, tip.Slot, r.Slot)
+	case r.Fragment != 0 || len(r.Contributions) > 0 || len(r.Segments) > 0:
+		return invalid("a %s record with an outcome", r.Kind)
+	case (r.Kind == slot.Fork) != (tip.Height == 0):
+		return invalid("a %s record at height %d", r.Kind, r.Height)
+	}
+	return nil
+}
+
+// checkMembers enforces order, seniority and growth. Growth (HOLES H13, H14): the old members in the list are a quorum of it,
+// so that newcomers, one and all, can be lost or leave without stopping the run.
+func (c *chain) checkMembers(r slot.Record) error {
+	if n := len(r.Members); n == 0 || n > slot.MaxMembers {
+		return invalid("%d members", n)
+	}
+	for i, m := range r.Members {
+		if i > 0 && r.Members[i-1].Peer >= m.Peer {
+			return invalid("members are not sorted")
+		}
+		if want := c.listed(m.Peer, m.Incarnation); m != want {
+			return invalid("%s is a member since %d, not %d", m.Peer.Short(), want.Since, m.Since)
+		}
+	}
+	if c.height() > 0 && !grows(c.electorate(), r.Members) {
+		return invalid("too few of the %d members were members before", len(r.Members))
+	}
+	return nil
+}
+
+// grows says whether the old members in next are a quorum of it.
+func grows(old, next []slot.Member) bool {
+	return slot.Quorum(next, func(m slot.Member) bool {
+		_, ok := findMember(old, m.Peer, m.Incarnation)
+		return ok
+	})
+}
+
+func (c *chain) checkStep(r slot.Record) error {
+	switch {
+	case c.height() == 0:
+		return invalid("a step before the founding")
+	case r.Slot != c.openSlot():
+		return invalid("slot %d after slot %d", r.Slot, c.tip().Slot)
+	case c.ended():
+		return invalid("slot %d is past the run's last", r.Slot)
+	case r.Slot == 1 && len(c.electorate()) < c.rules.StartPeers:
+		return invalid("slot 1 with %d members: %d must be there first", len(c.electorate()), c.rules.StartPeers)
+	}
+	return c.checkOutcome(r.Fragment, r.Contributions, r.Segments)
+}
+
+// checkOutcome enforces what a step's contributions and segments must look like: a draft's as well as a record's.
+func (c *chain) checkOutcome(fragment uint32, contributions []slot.Offer, segments []slot.Segment) error {
+	if fragment != 0 {
+		return invalid("fragment %d", fragment)
+	}
+	if n := len(contributions); n < max(1, c.rules.MinPeers) || n > slot.MaxMembers {
+		return invalid("%d contributors", n)
+	}
+	for i, o := range contributions {
+		if i > 0 && contributions[i-1].Peer >= o.Peer {
+			return invalid("contributions are not sorted")
+		}
+		if slot.Find(c.electorate(), o.Peer) < 0 {
+			return invalid("%s contributes and is no member", o.Peer.Short())
+		}
+		if err := c.checkOffer(o); err != nil {
+			return err
+		}
+	}
+	return c.checkSegments(len(contributions), segments)
+}
+
+// checkOffer says whether an offer may enter the open slot. A sequence number is spent once (HOLES H24).
+func (c *chain) checkOffer(o slot.Offer) error {
+	switch s := c.openSlot(); {
+	case o.Slot != s:
+		return invalid("an offer for slot %d in slot %d", o.Slot, s)
+	case o.Base >= s || o.Base+c.rules.MaxStaleness < s-1:
+		return invalid("an offer from slot %d is too stale for slot %d", o.Base, s)
+	case o.Seq <= c.spent[o.Peer].seq:
+		return invalid("offer %d of %s is spent", o.Seq, o.Peer.Short())
+	case o.Weight == 0 || c.rules.MaxWeight > 0 && o.Weight > c.rules.MaxWeight:
+		return invalid("an offer of weight %d", o.Weight)
+	}
+	return nil
+}
+
+// checkSegments: they cover the fragment in order, each has contributors, and each contributor is in one.
+func (c *chain) checkSegments(contributors int, segments []slot.Segment) error {
+	if n := len(segments); n == 0 || n > slot.MaxSegments {
+		return invalid("%d segments", n)
+	}
+	all, at := slot.NewBitmap(contributors), uint64(0)
+	for _, s := range segments {
+		if s.Range.Begin != at || s.Range.End <= at {
+			return invalid("segments do not join at element %d", at)
+		}
+		at = s.Range.End
+		if err := checkBitmap(s.Contributors, contributors); err != nil {
+			return err
+		}
+		for i := range all {
+			all[i] |= s.Contributors[i]
+		}
+	}
+	if at != c.rules.Elements {
+		return invalid("segments end at element %d of %d", at, c.rules.Elements)
+	}
+	if all.Count() != contributors {
+		return invalid("a contributor is in no segment")
+	}
+	return nil
+}
+
+// checkBitmap accepts the one encoding of a non-empty set over n indices.
+func checkBitmap(b slot.Bitmap, n int) error {
+	if len(b) != (n+7)/8 || b.Count() == 0 {
+		return invalid("a contributor set of %d bytes, %d contributors", len(b), b.Count())
+	}
+	if n%8 != 0 && b[len(b)-1]>>(n%8) != 0 {
+		return invalid("a contributor set beyond its %d peers", n)
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+const spreadsKept = 4
+
+// offer announces this peer's contribution. Its sequence number is on disk first: no restart uses one twice (HOLES H24).
+func (m *Machine) offer(r ReportOffer) {
+	c := m.chain
+	if !m.elector() || m.state.diverged || m.left || r.Slot != c.openSlot() || c.ended() {
+		return
+	}
+	o := slot.Offer{
+		Peer: m.cfg.Self, Slot: r.Slot, Seq: max(m.offerSeq, c.spent[m.cfg.Self].seq) + 1, Base: r.Base,
+		Weight: max(r.Weight, 1), Root: r.Root,
+	}
+	if c.rules.MaxWeight > 0 {
+		o.Weight = min(o.Weight, c.rules.MaxWeight)
+	}
+	if c.checkOffer(o) != nil {
+		return
+	}
+	m.offerSeq = o.Seq
+	m.persist(EntryOffer{o.Seq})
+	m.mine = &o
+	m.sendOffer()
+}
+
+func (m *Machine) sendOffer() {
+	m.mineAt = m.now
+	m.gossip(Offer{*m.mine}, m.cfg.Self)
+}
+
+// repeatOffer says the standing offer again: leaders change, and forget.
+func (m *Machine) repeatOffer() {
+	if m.mine != nil && m.now-m.mineAt >= m.cfg.Timing.Retry {
+		m.sendOffer()
+	}
+}
+
+// spendOffer looks after the own offer once a record is certified. Listed, it is spent, whole; not listed and not too stale, it
+// is offered again for the next slot.
+func (m *Machine) spendOffer() {
+	o := m.mine
+	if o == nil || o.Slot == m.chain.openSlot() && o.Seq > m.chain.spent[o.Peer].seq {
+		return
+	}
+	m.mine = nil
+	if o.Seq > m.chain.spent[o.Peer].seq {
+		m.offer(ReportOffer{Slot: m.chain.openSlot(), Base: o.Base, Weight: o.Weight, Root: o.Root})
+	}
+}
+
+// noteSpread remembers how far apart the contributors of the open slot finished.
+func (m *Machine) noteSpread() {
+	if at := m.offerTimes(m.offers()); len(at) > 1 {
+		copy(m.spreads[1:], m.spreads[:])
+		m.spreads[0] = at[len(at)-1] - at[0]
+	}
+}
+
+// onOffer keeps each peer's offer of the highest sequence number.
+func (m *Machine) onOffer(msg Message, o Offer) error {
+	a := m.presence.known[who{msg.From, msg.Incarnation}]
+	switch {
+	case a == nil || o.Peer != msg.From:
+		return ErrSender
+	case o.Slot < m.chain.openSlot() || a.offer != nil && o.Seq < a.offer.Seq:
+		return ErrStale
+	case a.offer == nil || o.Seq > a.offer.Seq:
+		a.offer, a.offerAt = &o.Offer, m.now
+	}
+	return nil
+}
+
+// onPlan takes the leader's plan or its revision, and takes part if this peer is in the group.
+func (m *Machine) onPlan(msg Message, p slot.Plan) error {
+	if err := m.follow(msg, p.Ballot); err != nil {
+		return err
+	}
+	d := m.open
+	if d.plan != nil && p.Revision <= d.plan.Revision {
+		return nil
+	}
+	if err := m.checkPlan(p); err != nil {
+		return err
+	}
+	d.plan, d.draft, d.life, d.bytes = &p, nil, m.now, 0
+	m.event(Event{
+		Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: offerers(p.Offers),
+	})
+	i := slices.IndexFunc(p.Offers, func(o slot.Offer) bool { return o.Peer == m.cfg.Self })
+	switch {
+	case i < 0:
+	case m.mine != nil && *m.mine == p.Offers[i] && !m.state.diverged:
+		m.work(WorkReduce{p})
+	default: // the bytes of this offer went with a restart
+		m.send(Lost{Ref: p.Ref, Revision: p.Revision, Peer: m.cfg.Self, Reason: LostConnection}, msg.From)
+	}
+	return nil
+}
+
+// checkPlan refuses plans that could not lead to a valid record.
+func (m *Machine) checkPlan(p slot.Plan) error {
+	c := m.chain
+	if p.Slot != c.openSlot() || p.Fragment != 0 || c.ended() || len(p.Offers) == 0 || len(p.Pieces) == 0 {
+		return invalid("a plan for slot %d with %d offers", p.Slot, len(p.Offers))
+	}
+	for _, o := range p.Offers {
+		if slot.Find(c.electorate(), o.Peer) < 0 {
+			return invalid("a plan with %s, who is no member", o.Peer.Short())
+		}
+		if err := c.checkOffer(o); err != nil {
+			return err
+		}
+	}
+	at := uint64(0)
+	for _, s := range p.Pieces {
+		owner := func(o slot.Offer) bool { return o.Peer == s.Owner }
+		if s.Range.Begin != at || s.Range.End <= at || !slices.ContainsFunc(p.Offers, owner) {
+			return invalid("a plan whose pieces do not join at element %d", at)
+		}
+		at = s.Range.End
+	}
+	if at != c.rules.Elements {
+		return invalid("a plan for %d elements of %d", at, c.rules.Elements)
+	}
+	return nil
+}
+
+// running says whether a report is about the plan that runs here.
+func (d *decree) running(ref slot.Ref, revision uint32) bool {
+	return d.plan != nil && d.plan.Ref == ref && d.plan.Revision == revision
+}
+
+// stateSegment tells the leader what this owner reduced.
+func (m *Machine) stateSegment(r ReportSegment) {
+	if d := m.open; d.running(r.Ref, r.Revision) {
+		m.send(Segment{Ref: r.Ref, Revision: r.Revision, Segment: r.Segment}, d.leader(r.Ballot).Peer)
+	}
+}
+
+// accuse tells the leader that a peer of the plan failed this one.
+func (m *Machine) accuse(r ReportLost) {
+	if d := m.open; d.running(r.Ref, r.Revision) {
+		m.send(Lost{Ref: r.Ref, Revision: r.Revision, Peer: r.Peer, Reason: r.Reason}, d.leader(r.Ballot).Peer)
+	}
+}
+
+// onDraft keeps the leader's draft; answerDraft says HAVE once it is true. Newcomers answer drafts too.
+func (m *Machine) onDraft(msg Message, dr slot.Draft) error {
+	if err := m.follow(msg, dr.Ballot); err != nil {
+		return err
+	}
+	d := m.open
+	if d.draft != nil && dr.Revision < d.draft.Revision || d.plan != nil && dr.Revision < d.plan.Revision {
+		return ErrStale
+	}
+	switch {
+	case dr.Kind == slot.Members && len(dr.Contributions) == 0 && len(dr.Segments) == 0:
+	case dr.Kind == slot.Step && dr.Slot == m.chain.openSlot() && !m.chain.ended():
+		if err := m.chain.checkOutcome(dr.Fragment, dr.Contributions, dr.Segments); err != nil {
+			return err
+		}
+	default:
+		return invalid("a draft of kind %s for slot %d", dr.Kind, dr.Slot)
+	}
+	if d.draft == nil || dr.Revision > d.draft.Revision {
+		d.life = m.now
+	}
+	d.draft, d.haveSent = &dr, false
+	return nil
+}
+
+// answerDraft says HAVE: the outcome is on disk here, and so is the state after the record before (HOLES H10, H12).
+func (m *Machine) answerDraft() {
+	d := m.open
+	if d.draft == nil || d.haveSent || !m.atTip() || !m.hold(*d.draft) {
+		return
+	}
+	d.haveSent = true
+	m.send(Have{Ref: d.draft.Ref, Outcome: d.draft.Outcome(), StateRoot: m.state.root}, d.leader(d.draft.Ballot).Peer)
+}
+
+// hold says whether the outcome of a draft is on disk, and has it fetched if not: from the peers named, the contributors, or
+// whoever else is a member.
+func (m *Machine) hold(dr slot.Draft, from ...slot.PeerID) bool {
+	d, outcome := m.open, dr.Outcome()
+	if dr.Kind != slot.Step || d.outcomes[outcome] {
+		return true
+	}
+	if d.fetching != outcome || m.now-d.fetchedAt >= 4*m.cfg.Timing.Retry {
+		d.fetching, d.fetchedAt = outcome, m.now
+		m.work(WorkHold{Draft: dr, From: m.sources(from, offerers(dr.Contributions))})
+	}
+	return false
+}
+
+// maxSources bounds whom a worker is told to ask.
+const maxSources = 16
+
+// sources lists peers to fetch from, the lists' in their order, then the other members that are heard; never this one.
+func (m *Machine) sources(lists ...[]slot.PeerID) []slot.PeerID {
+	var heard []slot.PeerID
+	for _, e := range m.chain.electorate() {
+		if m.around(ofMember(e)) {
+			heard = append(heard, e.Peer)
+		}
+	}
+	var out []slot.PeerID
+	for _, p := range slices.Concat(append(lists, heard)...) {
+		if p != m.cfg.Self && !slices.Contains(out, p) && len(out) < maxSources {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// held notes that an outcome is on disk. Outcomes are named by their bytes: the ballot does not matter.
+func (m *Machine) held(r ReportHeld) {
+	d := m.open
+	if r.Height != d.ref.Height || r.Prev != d.ref.Prev {
+		return
+	}
+	d.outcomes[r.Outcome] = true
+	if d.fetching == r.Outcome {
+		d.fetching, d.fetchedAt = slot.Root{}, never
+	}
+}

@@ -1,0 +1,143 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// decree is the one height being decided, and all that may be forgotten once its record is certified.
+//
+// Paxos, one decree a height: the acceptor's part is word (on disk); leaders, plans and drafts only arrange what gets proposed.
+type decree struct {
+	ref   slot.Ref      // the place, at ballot 0
+	order []slot.Member // who leads ballot b: order[b mod len]
+	word  word          // promise and vote, as persisted
+
+	// Following. ballot is the highest that a leader or a granted PREPARE has shown; the fields below belong to it.
+	ballot   uint32
+	plan     *slot.Plan
+	draft    *slot.Draft
+	haveSent bool
+	proposal *Propose // valid, and not yet voted for
+	beat     Beat     // highest counters seen
+	life     time.Duration
+	owed     time.Duration // since when work is owed; never while none is
+	seen     uint32        // highest ballot that any member named
+	campaign time.Duration // when this peer last opened a ballot
+
+	outcomes  map[slot.Root]bool // on disk here
+	fetching  slot.Root          // of these, the one asked of the worker
+	fetchedAt time.Duration
+	bytes     uint64 // of the running reduction, received here
+
+	lead *leading // nil unless this peer leads the ballot
+}
+
+// openDecree starts the height above the tip, with what was promised and voted there before, if anything was.
+func (m *Machine) openDecree() {
+	d := &decree{
+		ref: m.chain.next(), outcomes: map[slot.Root]bool{}, life: never, owed: never, campaign: never, fetchedAt: never,
+	}
+	d.order = slot.LeaderOrder(d.ref.Prev, m.chain.electorate())
+	at := place{d.ref.Height, d.ref.Prev}
+	d.word = m.words[at]
+	delete(m.words, at)
+	d.ballot = d.word.floor()
+	d.seen = d.ballot
+	m.open = d
+	m.resumeLead()
+}
+
+// floor is the ballot below which nothing is voted for any more. A vote promises as much as a PROMISE does.
+func (w word) floor() uint32 {
+	b := uint32(0)
+	if w.promise != nil {
+		b = w.promise.Ballot
+	}
+	if w.vote != nil {
+		b = max(b, w.vote.Ballot)
+	}
+	return b
+}
+
+// restoreWords takes back what the store kept, each word at its own place.
+func (m *Machine) restoreWords(saved Saved) {
+	entries := saved.Elsewhere
+	if saved.Promise != nil {
+		entries = append(entries[:len(entries):len(entries)], *saved.Promise)
+	}
+	if saved.Vote != nil {
+		entries = append(entries[:len(entries):len(entries)], *saved.Vote)
+	}
+	for _, e := range entries {
+		switch e := e.(type) {
+		case EntryPromise:
+			at := place{e.Height, e.Prev}
+			w := m.words[at]
+			w.promise = &e
+			m.words[at] = w
+		case EntryVote:
+			at := place{e.Height, e.Prev}
+			w := m.words[at]
+			w.vote = &e
+			m.words[at] = w
+		}
+	}
+}
+
+// shelve keeps the open place's word when the chain is left without a decision there.
+func (m *Machine) shelve() {
+	if d := m.open; d.word.promise != nil || d.word.vote != nil {
+		m.words[place{d.ref.Height, d.ref.Prev}] = d.word
+	}
+}
+
+// at is the open place in a ballot.
+func (d *decree) at(ballot uint32) slot.Ref {
+	ref := d.ref
+	ref.Ballot = ballot
+	return ref
+}
+
+// leader of a ballot; the zero member if nobody can lead.
+func (d *decree) leader(ballot uint32) slot.Member {
+	if len(d.order) == 0 {
+		return slot.Member{}
+	}
+	return d.order[int(ballot)%len(d.order)]
+}
+
+// leads says whether a message comes from the leader of a ballot.
+func (d *decree) leads(msg Message, ballot uint32) bool {
+	l := d.leader(ballot)
+	return l.Peer == msg.From && l.Incarnation == msg.Incarnation && l.Peer != ""
+}
+
+// follow accepts a leader's message of a ballot, unless a higher one was promised or is followed.
+func (m *Machine) follow(msg Message, ballot uint32) error {
+	d := m.open
+	switch {
+	case !d.leads(msg, ballot):
+		return ErrSender
+	case ballot < d.ballot || ballot < d.word.floor():
+		return ErrStale
+	}
+	m.enter(ballot)
+	return nil
+}
+
+// enter turns to a ballot. What belonged to a lower one is forgotten, save what is on disk.
+func (m *Machine) enter(ballot uint32) {
+	d := m.open
+	d.seen = max(d.seen, ballot)
+	if ballot <= d.ballot {
+		return
+	}
+	d.ballot = ballot
+	d.plan, d.draft, d.haveSent, d.proposal, d.beat, d.bytes = nil, nil, false, nil, Beat{}, 0
+	d.life = m.now
+	if d.lead != nil && d.lead.ref.Ballot < ballot {
+		d.lead = nil
+	}
+}

@@ -1,0 +1,164 @@
+package membership
+
+import (
+	"log/slog"
+	"math/bits"
+	"sync"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// verifyLoop checks signatures outside of the loop's goroutine until the inbox closes.
+func (d *Driver) verifyLoop() {
+	self := d.cfg.Signer.ID()
+	for {
+		q, b, ok := d.inbox.take()
+		if !ok {
+			return
+		}
+		m, err := Open(b, d.cfg.Rules.Run, d.cfg.Verify)
+		switch {
+		case err != nil:
+			d.blame.bad(q.from, err)
+		case m.From != self:
+			d.inputs.message(q.from, m)
+		case m.Incarnation != d.inc:
+			d.blame.twin(q.from, m.Incarnation)
+		} // else an announcement of our own that came back
+		d.inbox.done(q)
+	}
+}
+
+// inputs is what waits for the loop.
+type inputs struct {
+	mu struct {
+		sync.Mutex
+		reports  []Report // unbounded: they come from this process alone, a few for each piece of work
+		messages []received
+		closed   bool
+	}
+	ready chan struct{} // holds a token while something may wait
+	room  *sync.Cond    // signalled when messages were taken
+}
+
+type received struct {
+	via slot.PeerID
+	Message
+}
+
+func newInputs() *inputs {
+	in := &inputs{ready: make(chan struct{}, 1)}
+	in.room = sync.NewCond(&in.mu)
+	return in
+}
+
+// message hands a verified message to the loop, waiting while as many as it takes at once are there: the inbox is the queue
+// that is bounded fairly.
+func (in *inputs) message(via slot.PeerID, m Message) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for len(in.mu.messages) >= inputsAtOnce && !in.mu.closed {
+		in.room.Wait()
+	}
+	in.mu.messages = append(in.mu.messages, received{via, m})
+	in.signal()
+}
+
+func (in *inputs) report(r Report) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.mu.closed {
+		return
+	}
+	// Only the newest progress counts.
+	if n := len(in.mu.reports); n > 0 {
+		_, now := r.(ReportProgress)
+		if _, before := in.mu.reports[n-1].(ReportProgress); now && before {
+			in.mu.reports[n-1] = r
+			return
+		}
+	}
+	in.mu.reports = append(in.mu.reports, r)
+	in.signal()
+}
+
+func (in *inputs) signal() {
+	select {
+	case in.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (in *inputs) take() ([]Report, []received) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	reports, messages := in.mu.reports, in.mu.messages
+	in.mu.reports, in.mu.messages = nil, nil
+	in.room.Broadcast()
+	return reports, messages
+}
+
+func (in *inputs) close() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.mu.closed = true
+	in.room.Broadcast()
+}
+
+// blame counts bad messages by the peer they came from, and logs the first, second, fourth, eighth … of each: a flooder shall
+// not fill the log.
+type blame struct {
+	log *slog.Logger
+	mu  struct {
+		sync.Mutex
+		by               map[slot.PeerID]uint64
+		bad, refused, up uint64
+	}
+}
+
+func newBlame(log *slog.Logger) *blame {
+	b := &blame{log: log}
+	b.mu.by = map[slot.PeerID]uint64{}
+	return b
+}
+
+func (b *blame) count(from slot.PeerID, total *uint64) (n uint64, tell bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	*total++
+	if _, known := b.mu.by[from]; !known && len(b.mu.by) >= inboxPeers {
+		clear(b.mu.by) // counts of long ago; the totals stay
+	}
+	b.mu.by[from]++
+	n = b.mu.by[from]
+	return n, bits.OnesCount64(n) == 1
+}
+
+// bad: bytes that are no message of this run.
+func (b *blame) bad(from slot.PeerID, err error) {
+	if n, tell := b.count(from, &b.mu.bad); tell {
+		b.log.Warn("bad ledger message", "from", from, "count", n, "error", err)
+	}
+}
+
+// refuse: a message that the machine made nothing of. Honest peers send such when they lag, so it is no warning.
+func (b *blame) refuse(via slot.PeerID, m Message, err error) {
+	b.mu.Lock()
+	b.mu.refused++
+	b.mu.Unlock()
+	b.log.Debug("ledger message refused", "from", m.From, "via", via, "type", TypeName(m.Body.Type()), "error", err)
+}
+
+// twin: somebody else signs with this peer's key.
+func (b *blame) twin(via slot.PeerID, inc slot.Incarnation) {
+	if n, tell := b.count(via, &b.mu.bad); tell {
+		b.log.Warn("a message signed with this peer's own key comes from another vote log: either another process uses a copy of the "+
+			"identity file (stop it), or this peer lost its log not long ago", "via", via, "incarnation", inc, "count", n)
+	}
+}
+
+func (b *blame) counts() (bad, refused uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.bad, b.mu.refused
+}

@@ -1,0 +1,183 @@
+package membership
+
+import (
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// The canonical encodings of the ledger's messages: what is signed, sent and hashed. One value has one encoding, so
+// Append(ParseBody(b)) == b for every b that parses. Every type below has its own Append, also where an embedded type's would
+// be promoted: a field added later must not fall out of the signature unseen.
+
+// Append implements Body.
+func (m Offer) Append(b []byte) []byte { return m.Offer.Append(b) }
+
+// Append implements Body.
+func (m Plan) Append(b []byte) []byte { return m.Plan.Append(b) }
+
+// Append implements Body.
+func (m Segment) Append(b []byte) []byte {
+	return m.Segment.Append(wire.AppendU32(m.Ref.Append(b), m.Revision))
+}
+
+// Append implements Body.
+func (m Lost) Append(b []byte) []byte {
+	b = wire.AppendU32(m.Ref.Append(b), m.Revision)
+	return wire.AppendU8(appendPeer(b, m.Peer), uint8(m.Reason))
+}
+
+// Append implements Body.
+func (m Draft) Append(b []byte) []byte { return m.Draft.Append(b) }
+
+// Append implements Body.
+func (m Have) Append(b []byte) []byte {
+	return appendRoot(appendRoot(m.Ref.Append(b), m.Outcome), m.StateRoot)
+}
+
+// Append implements Body.
+func (m Propose) Append(b []byte) []byte { return m.Record.Append(wire.AppendU32(b, m.Ballot)) }
+
+// Append implements Body.
+func (m Vote) Append(b []byte) []byte { return m.Vote.Append(b) }
+
+// Append implements Body.
+func (m ForkVote) Append(b []byte) []byte { return m.Vote.Append(b) }
+
+// Append implements Body.
+func (m Commit) Append(b []byte) []byte { return m.Certificate.Append(m.Record.Append(b)) }
+
+// Append implements Body.
+func (m Prepare) Append(b []byte) []byte { return m.Ref.Append(b) }
+
+// Append implements Body.
+func (m Promise) Append(b []byte) []byte {
+	b = wire.AppendBool(m.Ref.Append(b), m.Voted)
+	if m.Voted {
+		b = m.VoteRecord.Append(wire.AppendU32(b, m.VoteBallot))
+	}
+	return b
+}
+
+// Append implements Body.
+func (m Beat) Append(b []byte) []byte {
+	b = wire.AppendU32(m.Ref.Append(b), m.Revision)
+	b = wire.AppendU64(wire.AppendU32(b, m.Offers), m.Bytes)
+	return wire.AppendU32(wire.AppendU32(wire.AppendU32(b, m.Haves), m.Votes), m.Segments)
+}
+
+// Append implements Body.
+func (m Alive) Append(b []byte) []byte {
+	b = wire.AppendU64(appendRoot(b, m.Founding), m.Height)
+	b = wire.AppendU64(appendRoot(b, m.Tip), m.Work)
+	b = wire.AppendBool(wire.AppendU64(b, m.Applied), m.Synced)
+	b = wire.AppendBool(wire.AppendU64(b, m.Slot), m.Contributes)
+	b = wire.AppendU32(wire.AppendU32(b, m.Steps), uint32(len(m.Reaches)))
+	for _, p := range m.Reaches {
+		b = appendPeer(b, p)
+	}
+	return b
+}
+
+// Append implements Body.
+func (m Join) Append(b []byte) []byte { return wire.AppendBool(b, m.Contributes) }
+
+// Append implements Body.
+func (m Leave) Append(b []byte) []byte { return b }
+
+// Append implements Body.
+func (m Need) Append(b []byte) []byte { return wire.AppendU64(b, m.From) }
+
+// ParseBody reads what a body's Append wrote. It checks form alone: whether a message makes sense is the machine's to say. Its
+// errors wrap wire.ErrMalformed. The result shares no memory with b.
+func ParseBody(t slot.MessageType, b []byte) (Body, error) {
+	r := wire.NewReader(b)
+	body := readBody(t, r)
+	if err := r.Done(); err != nil {
+		return nil, fmt.Errorf("%s message of %d bytes: %w", TypeName(t), len(b), err)
+	}
+	return body, nil
+}
+
+func readBody(t slot.MessageType, r *wire.Reader) Body {
+	switch t {
+	case slot.TypeOffer:
+		return Offer{slot.ReadOffer(r)}
+	case slot.TypePlan:
+		return Plan{slot.ReadPlan(r)}
+	case slot.TypeSegment:
+		return Segment{Ref: slot.ReadRef(r), Revision: r.U32(), Segment: slot.ReadSegment(r)}
+	case slot.TypeLost:
+		return Lost{Ref: slot.ReadRef(r), Revision: r.U32(), Peer: readPeer(r), Reason: LostReason(r.U8())}
+	case slot.TypeDraft:
+		return Draft{slot.ReadDraft(r)}
+	case slot.TypeHave:
+		return Have{Ref: slot.ReadRef(r), Outcome: readRoot(r), StateRoot: readRoot(r)}
+	case slot.TypePropose:
+		return Propose{Ballot: r.U32(), Record: slot.ReadRecord(r)}
+	case slot.TypeVote:
+		return Vote{slot.ReadVote(r)}
+	case slot.TypeFork:
+		return ForkVote{slot.ReadVote(r)}
+	case slot.TypeCommit:
+		return Commit{Record: slot.ReadRecord(r), Certificate: slot.ReadCertificate(r)}
+	case slot.TypePrepare:
+		return Prepare{slot.ReadRef(r)}
+	case slot.TypePromise:
+		return readPromise(r)
+	case slot.TypeBeat:
+		return Beat{
+			Ref: slot.ReadRef(r), Revision: r.U32(), Offers: r.U32(), Bytes: r.U64(),
+			Haves: r.U32(), Votes: r.U32(), Segments: r.U32(),
+		}
+	case slot.TypeAlive:
+		return readAlive(r)
+	case slot.TypeJoin:
+		return Join{Contributes: r.Bool()}
+	case slot.TypeLeave:
+		return Leave{}
+	case slot.TypeNeed:
+		return Need{From: r.U64()}
+	}
+	r.Fail("type %d is unknown: a newer version sent it, or these are no ledger messages", t)
+	return nil
+}
+
+func readPromise(r *wire.Reader) Promise {
+	m := Promise{Ref: slot.ReadRef(r), Voted: r.Bool()}
+	if m.Voted {
+		m.VoteBallot, m.VoteRecord = r.U32(), slot.ReadRecord(r)
+	}
+	return m
+}
+
+func readAlive(r *wire.Reader) Alive {
+	m := Alive{
+		Founding: readRoot(r), Height: r.U64(), Tip: readRoot(r), Work: r.U64(), Applied: r.U64(), Synced: r.Bool(),
+		Slot: r.U64(), Contributes: r.Bool(), Steps: r.U32(),
+	}
+	for range r.Count(slot.MaxMembers, 4) {
+		m.Reaches = append(m.Reaches, readPeer(r))
+	}
+	return m
+}
+
+// TypeName names a message type in logs and errors.
+func TypeName(t slot.MessageType) string {
+	names := [...]string{
+		slot.TypeOffer: "OFFER", slot.TypePlan: "PLAN", slot.TypeSegment: "SEGMENT", slot.TypeLost: "LOST", slot.TypeDraft: "DRAFT",
+		slot.TypeHave: "HAVE", slot.TypePropose: "PROPOSE", slot.TypeVote: "VOTE", slot.TypeCommit: "COMMIT", slot.TypePrepare: "PREPARE",
+		slot.TypePromise: "PROMISE", slot.TypeBeat: "BEAT", slot.TypeAlive: "ALIVE", slot.TypeJoin: "JOIN", slot.TypeLeave: "LEAVE",
+		slot.TypeNeed: "NEED", slot.TypeFork: "FORK",
+	}
+	if int(t) < len(names) && names[t] != "" {
+		return names[t]
+	}
+	return fmt.Sprintf("type %d", t)
+}
+
+func appendPeer(b []byte, p slot.PeerID) []byte { return wire.AppendBytes(b, p) }
+func readPeer(r *wire.Reader) slot.PeerID       { return slot.PeerID(r.Bytes(slot.MaxPeerIDLen)) }
+func appendRoot(b []byte, v slot.Root) []byte   { return append(b, v[:]...) }
+func readRoot(r *wire.Reader) (v slot.Root)     { copy(v[:], r.Take(len(v))); return v }

@@ -1,0 +1,76 @@
+package membership
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// envelopeVersion is the first byte of every sealed message.
+const envelopeVersion = 1
+
+// MaxAnnouncement is the largest sealed message, in bytes, that is gossiped: gossip carries less than 64 KiB at a time, and its
+// own frame needs some of that. What is larger goes by direct stream alone; a COMMIT is then asked for with NEED.
+const MaxAnnouncement = 63 << 10
+
+// Why a sealed message is refused. Bytes that cannot be parsed give wire.ErrMalformed, overlong ones wire.ErrTooLarge.
+var (
+	ErrVersion    = errors.New("message of another protocol version")
+	ErrForeignRun = errors.New("message of another run")
+	ErrSignature  = errors.New("signature does not fit the message")
+)
+
+// Seal signs a body and puts it into wire form: version u8, type u8, run, signer, incarnation, body, signature.
+func Seal(signer Signer, run slot.Root, inc slot.Incarnation, body Body) ([]byte, error) {
+	_, b, err := seal(signer, run, inc, body)
+	return b, err
+}
+
+// seal gives the message both as others will receive it and as bytes.
+func seal(signer Signer, run slot.Root, inc slot.Incarnation, body Body) (Message, []byte, error) {
+	from, t, raw := signer.ID(), body.Type(), body.Append(nil)
+	sig, err := signer.Sign(slot.SignedBytes(t, run, from, inc, raw))
+	if err != nil {
+		return Message{}, nil, fmt.Errorf("sign %s message: %w", TypeName(t), err)
+	}
+	b := make([]byte, 0, 64+len(from)+len(raw)+len(sig))
+	b = wire.AppendU8(wire.AppendU8(b, envelopeVersion), uint8(t))
+	b = wire.AppendU64(appendPeer(appendRoot(b, run), from), uint64(inc))
+	b = wire.AppendBytes(wire.AppendBytes(b, raw), sig)
+	if len(b) > slot.MaxMessage {
+		return Message{}, nil, fmt.Errorf("%s message of %d bytes: %w (%d)", TypeName(t), len(b), wire.ErrTooLarge, slot.MaxMessage)
+	}
+	return Message{From: from, Incarnation: inc, Body: body, Sig: sig}, b, nil
+}
+
+// Open takes a sealed message apart: size, version, run, then the signature, and only then the body. The result shares no memory
+// with b.
+func Open(b []byte, run slot.Root, verify slot.Verifier) (Message, error) {
+	if len(b) > slot.MaxMessage {
+		return Message{}, fmt.Errorf("message of %d bytes: %w (%d)", len(b), wire.ErrTooLarge, slot.MaxMessage)
+	}
+	r := wire.NewReader(b)
+	if v := r.U8(); r.Err() == nil && v != envelopeVersion {
+		return Message{}, fmt.Errorf("%w: %d, this program speaks %d: run the same release on all peers", ErrVersion, v, envelopeVersion)
+	}
+	t, theirs := slot.MessageType(r.U8()), readRoot(r)
+	m := Message{From: readPeer(r), Incarnation: slot.Incarnation(r.U64())}
+	raw, sig := r.Bytes(slot.MaxMessage), r.Bytes(slot.MaxSigLen)
+	if err := r.Done(); err != nil {
+		return Message{}, fmt.Errorf("sealed message of %d bytes: %w", len(b), err)
+	}
+	if theirs != run {
+		return Message{}, fmt.Errorf("%w: %s from %s is for run %s, this is run %s", ErrForeignRun, TypeName(t), m.From.Short(), theirs.Short(), run.Short())
+	}
+	if !verify(m.From, slot.SignedBytes(t, run, m.From, m.Incarnation, raw), sig) {
+		return Message{}, fmt.Errorf("%w: %s said to be from %s", ErrSignature, TypeName(t), m.From)
+	}
+	var err error
+	if m.Body, err = ParseBody(t, raw); err != nil {
+		return Message{}, fmt.Errorf("from %s: %w", m.From.Short(), err)
+	}
+	m.Sig = append([]byte{}, sig...)
+	return m, nil
+}

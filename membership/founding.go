@@ -1,0 +1,97 @@
+package membership
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// founding is the way to a chain's first record: a fork of R_0 that lists its founder and needs only that signature.
+type founding struct {
+	since time.Duration // the discovery window counts from here
+	hold  bool          // the node does not want to found yet
+	asked bool          // the worker makes the initial state durable
+	fork  *EntryFork    // signed, and so the only one this peer ever signs for this parent (I6)
+	sent  time.Duration
+}
+
+func newFounding(saved *EntryFork) founding { return founding{fork: saved, sent: never} }
+
+// considerFounding founds the run when nobody with a chain was heard for the discovery window. Of peers that see each other the
+// lowest ID does; the others give it four windows more each before they think that it cannot.
+func (m *Machine) considerFounding() {
+	f := &m.founding
+	if m.chain.height() > 0 || m.cfg.Observer || f.hold || m.leaving {
+		return
+	}
+	if f.fork != nil {
+		m.sendForkVote()
+		return
+	}
+	place, ok := m.foundingPlace()
+	if !ok || f.asked || m.now-f.since < m.cfg.Timing.FoundAfter*time.Duration(1+4*place) {
+		return
+	}
+	f.asked = true
+	if m.state.known {
+		m.signFounding()
+		return
+	}
+	m.state.fromDisk = true
+	m.work(WorkFound{})
+}
+
+// foundingPlace counts the heard peers before this one; false while somebody has a chain.
+func (m *Machine) foundingPlace() (place int, ok bool) {
+	for _, a := range m.presence.sorted() {
+		if a.alive == nil || a.who == m.presence.self || !m.around(a.who) {
+			continue
+		}
+		if a.alive.Height > 0 {
+			return 0, false
+		}
+		if a.peer < m.cfg.Self {
+			place++
+		}
+	}
+	return place, true
+}
+
+// signFounding signs the first record once its initial state is durable.
+func (m *Machine) signFounding() {
+	f := &m.founding
+	if m.chain.height() > 0 || !f.asked || f.fork != nil || !m.state.known {
+		return
+	}
+	next := m.chain.next()
+	f.fork = &EntryFork{next, slot.Record{
+		Run: m.cfg.Rules.Run, Height: 1, Kind: slot.Fork, Prev: next.Prev, StateRoot: m.state.root,
+		Members: []slot.Member{m.chain.listed(m.cfg.Self, m.cfg.Incarnation)},
+	}}
+	m.persist(*f.fork)
+	m.sendForkVote()
+}
+
+func (m *Machine) sendForkVote() {
+	f := &m.founding
+	if m.now-f.sent < m.cfg.Timing.Retry {
+		return
+	}
+	f.sent = m.now
+	m.send(ForkVote{slot.Vote{Ref: f.fork.Ref, Hash: f.fork.Record.Hash()}}, m.cfg.Self)
+}
+
+// onForkVote makes the founding's certificate of the own signature.
+func (m *Machine) onForkVote(msg Message, v ForkVote) error {
+	f := &m.founding
+	if msg.From != m.cfg.Self || msg.Incarnation != m.cfg.Incarnation {
+		return ErrSender
+	}
+	if m.chain.height() > 0 || f.fork == nil || v.Ref != f.fork.Ref || v.Hash != f.fork.Record.Hash() {
+		return fmt.Errorf("%w: another founding came first", ErrStale)
+	}
+	cert := slot.Certificate{Vote: v.Vote, Signatures: []slot.Signature{{Peer: msg.From, Sig: msg.Sig}}}
+	m.gossip(Commit{Record: f.fork.Record, Certificate: cert}, m.cfg.Self)
+	return nil
+}

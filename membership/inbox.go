@@ -1,0 +1,150 @@
+package membership
+
+import (
+	"sync"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Bounds of what waits to be verified. A queue that is full loses its oldest message: the ledger repeats what was not answered,
+// and the newest says most.
+const (
+	inboxPeerMessages = 256
+	inboxPeerBytes    = 4 * slot.MaxMessage
+	inboxBytes        = 32 * slot.MaxMessage // of all peers; above it the peer with most bytes loses its oldest
+	inboxPeers        = 4 * slot.MaxMembers  // with messages waiting
+)
+
+// inbox holds received bytes until a verifier takes them: one queue a sender, served in turn, so that no sender can starve
+// another. One message of a sender is out at a time: a sender's messages keep their order whatever the number of verifiers.
+type inbox struct {
+	mu struct {
+		sync.Mutex
+		queues  map[slot.PeerID]*inboxQueue // senders with messages waiting or out
+		turn    []*inboxQueue               // those with a message to take, in the order of their turn
+		bytes   int
+		dropped uint64
+		closed  bool
+	}
+	wake *sync.Cond
+}
+
+type inboxQueue struct {
+	from     slot.PeerID
+	messages [][]byte
+	bytes    int
+	turn     bool // it waits for its turn
+	out      bool // a verifier has one of its messages
+}
+
+func newInbox() *inbox {
+	in := &inbox{}
+	in.mu.queues = map[slot.PeerID]*inboxQueue{}
+	in.wake = sync.NewCond(&in.mu)
+	return in
+}
+
+// put queues bytes that came from a peer; it never blocks.
+func (in *inbox) put(from slot.PeerID, b []byte) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.mu.closed {
+		return
+	}
+	q := in.mu.queues[from]
+	if q == nil {
+		if len(in.mu.queues) >= inboxPeers {
+			in.mu.dropped++
+			return
+		}
+		q = &inboxQueue{from: from}
+		in.mu.queues[from] = q
+	}
+	q.messages, q.bytes, in.mu.bytes = append(q.messages, b), q.bytes+len(b), in.mu.bytes+len(b)
+	if !q.turn && !q.out {
+		in.queue(q)
+	}
+	for len(q.messages) > 1 && (len(q.messages) > inboxPeerMessages || q.bytes > inboxPeerBytes) {
+		in.drop(q)
+	}
+	for in.mu.bytes > inboxBytes {
+		in.drop(in.largest())
+	}
+}
+
+// queue gives a sender a turn, after all who wait for theirs.
+func (in *inbox) queue(q *inboxQueue) {
+	q.turn = true
+	in.mu.turn = append(in.mu.turn, q)
+	in.wake.Signal()
+}
+
+// drop loses a queue's oldest message. A queue left empty keeps its turn: take passes over it.
+func (in *inbox) drop(q *inboxQueue) {
+	in.pop(q)
+	in.mu.dropped++
+}
+
+func (in *inbox) pop(q *inboxQueue) []byte {
+	b := q.messages[0]
+	q.messages[0] = nil
+	q.messages, q.bytes, in.mu.bytes = q.messages[1:], q.bytes-len(b), in.mu.bytes-len(b)
+	return b
+}
+
+func (in *inbox) largest() (most *inboxQueue) {
+	for _, q := range in.mu.queues {
+		if most == nil || q.bytes > most.bytes {
+			most = q
+		}
+	}
+	return most
+}
+
+// take waits for the next message; false once the inbox is closed. The caller hands it back to done.
+func (in *inbox) take() (*inboxQueue, []byte, bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for {
+		for !in.mu.closed && len(in.mu.turn) == 0 {
+			in.wake.Wait()
+		}
+		if in.mu.closed {
+			return nil, nil, false
+		}
+		q := in.mu.turn[0]
+		in.mu.turn[0] = nil
+		in.mu.turn, q.turn = in.mu.turn[1:], false
+		if len(q.messages) == 0 {
+			delete(in.mu.queues, q.from)
+			continue
+		}
+		q.out = true
+		return q, in.pop(q), true
+	}
+}
+
+// done ends the turn of a sender.
+func (in *inbox) done(q *inboxQueue) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	q.out = false
+	if len(q.messages) == 0 {
+		delete(in.mu.queues, q.from)
+		return
+	}
+	in.queue(q)
+}
+
+func (in *inbox) close() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.mu.closed = true
+	in.wake.Broadcast()
+}
+
+func (in *inbox) droppedCount() uint64 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.mu.dropped
+}

@@ -1,0 +1,144 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// draftStep turns the plan's statements into a draft: contributions are those in at least one segment.
+func (m *Machine) draftStep(segments []slot.Segment) {
+	l := m.open.lead
+	used := slot.NewBitmap(len(l.plan.Offers))
+	for _, s := range segments {
+		for i := range used {
+			used[i] |= s.Contributors[i]
+		}
+	}
+	var contributions []slot.Offer
+	place := make([]int, len(l.plan.Offers))
+	for i, o := range l.plan.Offers {
+		if used.Has(i) {
+			place[i] = len(contributions)
+			contributions = append(contributions, o)
+		}
+	}
+	if m.chain.checkOutcome(0, contributions, reindexed(segments, place, len(contributions))) != nil {
+		l.plan = nil
+		m.giveUpPlan()
+		return
+	}
+	m.openDraft(slot.Draft{
+		Ref: l.ref, Revision: l.revision, Kind: slot.Step, Slot: l.plan.Slot,
+		Contributions: contributions, Segments: reindexed(segments, place, len(contributions)),
+	})
+}
+
+// reindexed moves the contributor sets from the plan's offers to the n contributions; place maps indices.
+func reindexed(segments []slot.Segment, place []int, n int) []slot.Segment {
+	out := slices.Clone(segments)
+	for i := range out {
+		set := slot.NewBitmap(n)
+		for j := range place {
+			if segments[i].Contributors.Has(j) {
+				set.Set(place[j])
+			}
+		}
+		out[i].Contributors = set
+	}
+	return out
+}
+
+// draftMembers asks who holds the state, for a record without a step.
+func (m *Machine) draftMembers() {
+	l := m.open.lead
+	l.revision++
+	l.plan, l.membersAt = nil, m.now+m.cfg.Timing.Retry
+	m.openDraft(slot.Draft{Ref: l.ref, Revision: l.revision, Kind: slot.Members, Slot: m.chain.tip().Slot})
+}
+
+func (m *Machine) openDraft(d slot.Draft) {
+	l := m.open.lead
+	l.draft, l.draftAt, l.haves = &d, m.now, map[who]bool{}
+	m.sendDraft()
+}
+
+// sendDraft goes to the members and the newcomers that have not said HAVE.
+func (m *Machine) sendDraft() {
+	l := m.open.lead
+	l.sentAt = m.now
+	var to []slot.PeerID
+	for _, e := range m.chain.electorate() {
+		if !l.haves[ofMember(e)] {
+			to = append(to, e.Peer)
+		}
+	}
+	for _, a := range m.presence.sorted() {
+		if m.joining(a) && !l.haves[a.who] {
+			to = append(to, a.peer)
+		}
+	}
+	m.send(Draft{*l.draft}, union(to)...)
+}
+
+// onHave counts who holds the draft's outcome, and the same state after the record before it: a diverged member's word does
+// not count.
+func (m *Machine) onHave(msg Message, h Have) error {
+	l := m.open.lead
+	if l == nil || l.draft == nil || h.Ref != l.ref || h.Outcome != l.draft.Outcome() {
+		return ErrStale
+	}
+	w := who{msg.From, msg.Incarnation}
+	if m.presence.known[w] == nil {
+		return ErrSender
+	}
+	if !m.atTip() || h.StateRoot != m.state.root {
+		return invalid("a HAVE on another state")
+	}
+	l.haves[w] = true
+	return nil
+}
+
+// proposeDraft proposes the draft once a quorum of the new members said HAVE (HOLES H11): whoever of the old ones is lost
+// then, a living quorum of the new ones includes a holder of the outcome.
+func (m *Machine) proposeDraft() {
+	l := m.open.lead
+	r := m.recordOf(*l.draft)
+	if !slot.Quorum(r.Members, func(e slot.Member) bool { return l.haves[ofMember(e)] }) {
+		if l.plan != nil {
+			m.reviseIfLost()
+		}
+		return
+	}
+	if m.awaitsNewcomer() {
+		return
+	}
+	if r.Kind == slot.Members && !m.closingDue() && slices.Equal(r.Members, m.chain.electorate()) {
+		l.draft = nil // nothing changes: the newcomer did not answer, or the lost one is back
+		return
+	}
+	if m.chain.check(r) != nil || !m.open.outcomes[l.draft.Outcome()] && r.Kind == slot.Step {
+		return
+	}
+	m.propose(r)
+}
+
+// recordOf is the record that a draft leads to, with the members as they are heard now.
+func (m *Machine) recordOf(d slot.Draft) slot.Record {
+	return slot.Record{
+		Run: m.cfg.Rules.Run, Height: d.Height, Kind: d.Kind, Prev: d.Prev, Slot: d.Slot, StateRoot: m.state.root,
+		Members: m.nextMembers(d.Contributions, func(a *acquaintance) bool { return m.open.lead.haves[a.who] }),
+		Work:    m.chain.workAfter(d.Kind, d.Contributions), Fragment: d.Fragment, Contributions: d.Contributions, Segments: d.Segments,
+	}
+}
+
+// awaitsNewcomer gives newcomers that stand at the tip a moment to say HAVE. No joiner blocks a slot.
+func (m *Machine) awaitsNewcomer() bool {
+	l := m.open.lead
+	if m.now-l.draftAt >= m.cfg.Timing.Beat {
+		return false
+	}
+	return slices.ContainsFunc(m.presence.sorted(), func(a *acquaintance) bool {
+		return m.joining(a) && m.atOurTip(a) && !l.haves[a.who]
+	})
+}

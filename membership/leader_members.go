@@ -1,0 +1,86 @@
+package membership
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// nextMembers lists who should decide the height after the open one: the electors that are heard, less those who leave, plus
+// the newcomers for whom ready holds, as many as growth allows (HOLES H13). listed are the contributions of the record.
+func (m *Machine) nextMembers(listed []slot.Offer, ready func(*acquaintance) bool) []slot.Member {
+	old := m.chain.electorate()
+	if m.closingDue() {
+		return old
+	}
+	var next []slot.Member
+	for _, e := range old {
+		if m.around(ofMember(e)) && !m.mayGo(e, listed) {
+			next = append(next, e)
+		}
+	}
+	if len(next) == 0 {
+		next = slices.DeleteFunc(slices.Clone(old), func(e slot.Member) bool { return ofMember(e) != m.presence.self })
+	}
+	for _, a := range m.newcomers() {
+		if ready(a) && len(next) < slot.MaxMembers {
+			if more := with(next, m.chain.listed(a.peer, a.inc)); more != nil && grows(old, more) {
+				next = more
+			}
+		}
+	}
+	return next
+}
+
+// with adds a member in its place; nil if its peer is still listed in another incarnation.
+func with(members []slot.Member, e slot.Member) []slot.Member {
+	if slot.Find(members, e.Peer) >= 0 {
+		return nil
+	}
+	more := append(slices.Clone(members), e)
+	slices.SortFunc(more, func(a, b slot.Member) int { return cmpPeer(a.Peer, b.Peer) })
+	return more
+}
+
+// newcomers lists who asks to be a member, the longest waiting first.
+func (m *Machine) newcomers() []*acquaintance {
+	all := slices.DeleteFunc(m.presence.sorted(), func(a *acquaintance) bool { return !m.joining(a) })
+	slices.SortStableFunc(all, func(a, b *acquaintance) int { return cmp.Compare(a.joinSince, b.joinSince) })
+	return all
+}
+
+// mayGo says whether a member that wants to leave can: its standing offer for the open slot still counts.
+func (m *Machine) mayGo(e slot.Member, listed []slot.Offer) bool {
+	a := m.presence.known[ofMember(e)]
+	if a == nil || !a.leaving {
+		return false
+	}
+	if a.offer == nil || m.chain.ended() || m.chain.checkOffer(*a.offer) != nil {
+		return true
+	}
+	return slices.ContainsFunc(listed, func(o slot.Offer) bool { return o.Peer == e.Peer && o.Seq >= a.offer.Seq })
+}
+
+// membersDue says whether a join, leave or loss waits to be recorded.
+func (m *Machine) membersDue() bool {
+	if m.chain.height() == 0 || m.chain.ended() {
+		return false
+	}
+	return !slices.Equal(m.nextMembers(nil, m.atOurTip), m.chain.electorate())
+}
+
+// closingDue says whether the run's last state root waits to be certified.
+func (m *Machine) closingDue() bool { return m.chain.ended() && !m.chain.closed() }
+
+// fragile says whether a member is lost and one more loss would cost the quorum: then its record cannot wait for the slot.
+func (m *Machine) fragile() bool {
+	old := m.chain.electorate()
+	heard := func(e slot.Member) bool { return m.around(ofMember(e)) }
+	if !slot.Quorum(old, heard) || !slices.ContainsFunc(old, func(e slot.Member) bool { return !heard(e) }) {
+		return false
+	}
+	return slices.ContainsFunc(old, func(gone slot.Member) bool {
+		return heard(gone) && !slot.Quorum(old, func(e slot.Member) bool { return heard(e) && e != gone })
+	})
+}

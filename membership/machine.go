@@ -1,0 +1,154 @@
+package membership
+
+import (
+	"errors"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Why Step refuses a message. Both are ordinary: peers lag behind each other.
+var (
+	ErrStale  = errors.New("about what is decided or given up")
+	ErrSender = errors.New("not for this sender to say")
+)
+
+const never = time.Duration(-1 << 62) // long before any time the machine is told
+
+// Config says who a machine is and what it goes by.
+type Config struct {
+	Self        slot.PeerID
+	Incarnation slot.Incarnation
+	Rules       Rules
+	Timing      Timing
+	Plan        Planner
+	Verify      slot.Verifier // of certificates; the messages' own signatures are checked before Step
+	Observer    bool          // follows the chain, and neither joins nor founds
+}
+
+// Machine is one peer's side of the slot ledger, as a pure function of its inputs: Step, Report and Tick put in, Ready takes out.
+// It reads no clock, draws no random numbers and does no I/O; time is the caller's argument. It is not safe for concurrent use.
+//
+// Its parts, each in files of its name: chain (what is certified), decree (the height being decided: acceptor, ballot, leader,
+// contributor), presence (who is heard), state (what model state is held), catchup, joining, founding, rival, ending.
+type Machine struct {
+	cfg      Config
+	now      time.Duration
+	out      Ready
+	chain    *chain
+	open     *decree
+	words    map[place]word // promises and votes at places other than the open one (HOLES H7)
+	presence presence
+	state    modelState
+	founding founding
+	rival    *rival
+	need     need
+	early    []Message // for the height after the open one; bounded by maxEarly
+
+	boot        uint64
+	offerSeq    uint64
+	mine        *slot.Offer // this peer's standing offer: announced, neither recorded nor too late
+	mineAt      time.Duration
+	contributes bool
+	steps       uint32
+	spreads     [spreadsKept]time.Duration // of recent slots' finishing times
+	aliveAt     time.Duration              // when ALIVE was last announced
+	askedAt     time.Duration              // when JOIN or LEAVE was
+	leaving     bool
+	left        bool
+	paused      bool
+	ending      ending
+}
+
+// NewMachine restores what was saved. It verifies nothing again: the store vouches for its bytes. If the node holds a model
+// state it reports it with ReportApplied before the first Tick.
+func NewMachine(cfg Config, saved Saved) *Machine {
+	m := &Machine{
+		cfg: cfg, chain: newChain(cfg.Rules), words: map[place]word{}, boot: saved.Boot, offerSeq: saved.OfferSeq,
+		mineAt: never, aliveAt: never, askedAt: never,
+	}
+	m.presence = newPresence(who{cfg.Self, cfg.Incarnation})
+	m.need.at = never
+	m.state = modelState{fromDisk: true, retryAt: never}
+	for _, c := range saved.Chain {
+		m.chain.push(c)
+	}
+	m.restoreWords(saved)
+	m.founding = newFounding(saved.Fork)
+	m.meetMembers(nil)
+	m.openDecree()
+	return m
+}
+
+// Step takes a peer's message. An error says that the message was refused: then it changed nothing but that its sender is alive.
+func (m *Machine) Step(now time.Duration, msg Message) error {
+	m.now = max(m.now, now)
+	m.heard(msg)
+	if err := m.receive(msg); err != nil {
+		return err
+	}
+	m.settle()
+	return nil
+}
+
+// Report takes what the worker or the node has to say.
+func (m *Machine) Report(now time.Duration, r Report) {
+	m.now = max(m.now, now)
+	m.take(r)
+	m.settle()
+}
+
+// Tick lets time pass. Call it at least every Timing.Beat/2.
+func (m *Machine) Tick(now time.Duration) {
+	m.now = max(m.now, now)
+	m.announce()
+	m.noticeLosses()
+	m.watchQuorum()
+	m.repeatOffer()
+	m.catchUp()
+	m.pursueRival()
+	m.considerFounding()
+	m.watchLeader()
+	m.repeatAsLeader()
+	m.beat()
+	m.finish()
+	m.settle()
+}
+
+// Ready drains what the inputs since the last call led to.
+func (m *Machine) Ready() Ready {
+	out := m.out
+	m.out = Ready{}
+	return out
+}
+
+// Record is the certified record at a height, from 1.
+func (m *Machine) Record(height uint64) (Commit, bool) {
+	if height == 0 || height > m.chain.height() {
+		return Commit{}, false
+	}
+	return m.chain.commits[height-1], true
+}
+
+// settle does what the newest input made possible. Each step looks for itself whether its time has come; what one of them
+// sends to this peer itself comes back as an input of its own.
+func (m *Machine) settle() {
+	m.advanceState()
+	m.answerDraft()
+	m.castVote()
+	m.lead()
+}
+
+// elector says whether this peer decides the open height.
+func (m *Machine) elector() bool {
+	_, ok := findMember(m.chain.electorate(), m.cfg.Self, m.cfg.Incarnation)
+	return ok
+}
+
+// from finds the elector that sent a message.
+func (m *Machine) from(msg Message) (slot.Member, error) {
+	if e, ok := findMember(m.chain.electorate(), msg.From, msg.Incarnation); ok {
+		return e, nil
+	}
+	return slot.Member{}, ErrSender
+}

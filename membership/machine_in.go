@@ -1,0 +1,144 @@
+package membership
+
+import (
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// receive hands a message to the part that it is for.
+func (m *Machine) receive(msg Message) error {
+	switch b := msg.Body.(type) {
+	case Alive:
+		return m.onAlive(msg, b)
+	case Join:
+		return m.onJoin(msg, b)
+	case Leave:
+		return m.onLeave(msg)
+	case Need:
+		return m.onNeed(msg, b)
+	case Commit:
+		return m.onCommit(msg, b)
+	case ForkVote:
+		return m.onForkVote(msg, b)
+	case Offer:
+		return m.onOffer(msg, b)
+	case Propose:
+		return m.atPlace(msg, slot.Ref{Height: b.Record.Height, Prev: b.Record.Prev, Ballot: b.Ballot})
+	case Plan:
+		return m.atPlace(msg, b.Ref)
+	case Segment:
+		return m.atPlace(msg, b.Ref)
+	case Lost:
+		return m.atPlace(msg, b.Ref)
+	case Draft:
+		return m.atPlace(msg, b.Ref)
+	case Have:
+		return m.atPlace(msg, b.Ref)
+	case Vote:
+		return m.atPlace(msg, b.Ref)
+	case Prepare:
+		return m.atPlace(msg, b.Ref)
+	case Promise:
+		return m.atPlace(msg, b.Ref)
+	case Beat:
+		return m.atPlace(msg, b.Ref)
+	}
+	return fmt.Errorf("%w: message %T", ErrInvalid, msg.Body)
+}
+
+// atPlace lets through what is about the open height on this chain: a message's place is its height and the hash of the record
+// before, never a slot alone (HOLES H7). What is early waits until the chain gets there.
+func (m *Machine) atPlace(msg Message, ref slot.Ref) error {
+	switch next := m.chain.next(); {
+	case ref.Height < next.Height:
+		return m.onDecided(msg, ref)
+	case ref.Height > next.Height:
+		return m.onEarly(msg)
+	case ref.Prev != next.Prev:
+		return fmt.Errorf("%w: it follows another record", ErrStale)
+	}
+	switch b := msg.Body.(type) {
+	case Propose:
+		return m.onPropose(msg, b)
+	case Plan:
+		return m.onPlan(msg, b.Plan)
+	case Segment:
+		return m.onSegment(msg, b)
+	case Lost:
+		return m.onLost(msg, b)
+	case Draft:
+		return m.onDraft(msg, b.Draft)
+	case Have:
+		return m.onHave(msg, b)
+	case Vote:
+		return m.onVote(msg, b.Vote)
+	case Prepare:
+		return m.onPrepare(msg, b.Ref)
+	case Promise:
+		return m.onPromise(msg, b)
+	case Beat:
+		return m.onBeat(msg, b)
+	}
+	return ErrInvalid
+}
+
+// onDecided answers a candidate for a height that is decided with its certificate.
+func (m *Machine) onDecided(msg Message, ref slot.Ref) error {
+	if _, ok := msg.Body.(Prepare); ok && ref.Height > 0 && m.chain.hashes[ref.Height-1] == ref.Prev {
+		m.send(m.chain.commits[ref.Height-1], msg.From)
+	}
+	return fmt.Errorf("%w: height %d is decided", ErrStale, ref.Height)
+}
+
+const maxEarly = 256
+
+// onEarly keeps a member's message for the next height: its COMMIT often travels on another path. Older ones make room.
+func (m *Machine) onEarly(msg Message) error {
+	if _, err := m.from(msg); err != nil {
+		return err
+	}
+	m.ask(msg.From)
+	if len(m.early) == maxEarly {
+		m.early = append(m.early[:0:0], m.early[1:]...)
+	}
+	m.early = append(m.early, msg)
+	return nil
+}
+
+// replayEarly takes the early messages again after the chain has grown.
+func (m *Machine) replayEarly() {
+	early := m.early
+	m.early = nil
+	for _, msg := range early {
+		_ = m.receive(msg) // refused now as it would have been on time
+	}
+}
+
+// take hands a report to the part that it is for.
+func (m *Machine) take(r Report) {
+	switch r := r.(type) {
+	case ReportOffer:
+		m.offer(r)
+	case ReportSegment:
+		m.stateSegment(r)
+	case ReportLost:
+		m.accuse(r)
+	case ReportProgress:
+		m.progressed(r.Bytes)
+	case ReportHeld:
+		m.held(r)
+	case ReportApplied:
+		m.applied(r)
+	case ReportFailed:
+		m.failed(r)
+	case ReportConnected:
+		m.connected(r.Peer, r.Connected)
+	case ReportContributes:
+		m.contributes, m.steps = r.Contributes, r.Steps
+	case ReportFounding:
+		m.founding.hold, m.founding.since = r.Hold, m.now
+	case ReportLeave:
+		m.leaving, m.askedAt = true, never
+	}
+}

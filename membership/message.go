@@ -1,0 +1,363 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Message is one ledger message whose signature has been checked: From, in this incarnation, signed the body.
+type Message struct {
+	From        slot.PeerID
+	Incarnation slot.Incarnation
+	Body        Body
+	Sig         []byte // the signature itself: those of Vote and ForkVote go into certificates
+}
+
+// Body is what a message says: one of the types below. Bodies are values and are never changed once made.
+type Body interface {
+	Type() slot.MessageType
+	Append(b []byte) []byte // canonical encoding: the signed bytes
+}
+
+type (
+	// Offer says that a contribution is ready. Gossiped.
+	Offer struct{ slot.Offer }
+
+	// Plan divides a reduction. From the leader to the members.
+	Plan struct{ slot.Plan }
+
+	// Segment is an owner's statement of what it reduced. To the leader.
+	Segment struct {
+		slot.Ref
+		Revision uint32
+		slot.Segment
+	}
+
+	// Lost tells the leader that a peer of the plan cannot be reached or sends what may not be used.
+	Lost struct {
+		slot.Ref
+		Revision uint32
+		Peer     slot.PeerID
+		Reason   LostReason
+	}
+
+	// Draft is the outcome that the leader wants to propose. To the members and the newcomers.
+	Draft struct{ slot.Draft }
+
+	// Have says: all bytes of this outcome and the state after the record before it are on my disk. To the leader.
+	Have struct {
+		slot.Ref
+		Outcome   slot.Root // zero for a members record
+		StateRoot slot.Root // of the state after the record at Height-1
+	}
+
+	// Propose carries the leader's record, once a ballot. The leader's own Vote goes with it.
+	Propose struct {
+		Ballot uint32
+		Record slot.Record
+	}
+
+	// Vote is a member's word for a proposal. To the leader.
+	Vote struct{ slot.Vote }
+
+	// ForkVote is a listed member's signature on a fork record; founding is a fork of R_0.
+	ForkVote struct{ slot.Vote }
+
+	// Commit proves a record. To members old and new, gossiped, and in answer to Need.
+	Commit struct {
+		Record      slot.Record
+		Certificate slot.Certificate
+	}
+
+	// Prepare asks for promises. From the leader of a ballot above 0.
+	Prepare struct{ slot.Ref }
+
+	// Promise answers Prepare: no vote below this ballot any more, and the highest vote so far.
+	Promise struct {
+		slot.Ref
+		Voted      bool
+		VoteBallot uint32      // if Voted
+		VoteRecord slot.Record // if Voted
+	}
+
+	// Beat shows that the leader's reduction gets on: any counter that rises is life. To the members.
+	Beat struct {
+		slot.Ref
+		Revision uint32
+		Offers   uint32
+		Bytes    uint64 // of the reduction, as the leader saw them
+		Haves    uint32
+		Votes    uint32
+		Segments uint32
+	}
+
+	// Alive is gossiped by members and by those who want to be.
+	Alive struct {
+		Founding    slot.Root // hash of the record at height 1, zero when none is known
+		Height      uint64    // of the newest certified record known
+		Tip         slot.Root // its hash
+		Work        uint64    // its work
+		Applied     uint64    // height of the newest record applied; meaningful only if Synced
+		Synced      bool      // the state after Applied is held
+		Slot        uint64    // of the newest record applied
+		Contributes bool      // a trainer is at work here
+		Steps       uint32    // inner steps done in the current round, for status
+		Reaches     []slot.PeerID
+	}
+
+	// Join asks to be made a member, repeated until a record says so. The sender follows the chain and answers drafts. Gossiped.
+	Join struct{ Contributes bool }
+
+	// Leave asks to be dropped, repeated until a record says so. Gossiped.
+	Leave struct{}
+
+	// Need asks a peer for certified records from a height on, answered with a few Commits. Direct.
+	Need struct{ From uint64 }
+)
+
+// LostReason says why a peer is reported. The enumeration only grows.
+type LostReason uint8
+
+// Why a peer of a plan is reported.
+const (
+	LostConnection LostReason = 1 // reset, closed, or no progress for the stall limit
+	LostBadValue   LostReason = 2 // a NaN or Inf in its contribution
+	LostBadBytes   LostReason = 3 // bytes that do not hash to what it offered, or break the protocol
+)
+
+// Type implements Body.
+func (Offer) Type() slot.MessageType    { return slot.TypeOffer }
+func (Plan) Type() slot.MessageType     { return slot.TypePlan }
+func (Segment) Type() slot.MessageType  { return slot.TypeSegment }
+func (Lost) Type() slot.MessageType     { return slot.TypeLost }
+func (Draft) Type() slot.MessageType    { return slot.TypeDraft }
+func (Have) Type() slot.MessageType     { return slot.TypeHave }
+func (Propose) Type() slot.MessageType  { return slot.TypePropose }
+func (Vote) Type() slot.MessageType     { return slot.TypeVote }
+func (ForkVote) Type() slot.MessageType { return slot.TypeFork }
+func (Commit) Type() slot.MessageType   { return slot.TypeCommit }
+func (Prepare) Type() slot.MessageType  { return slot.TypePrepare }
+func (Promise) Type() slot.MessageType  { return slot.TypePromise }
+func (Beat) Type() slot.MessageType     { return slot.TypeBeat }
+func (Alive) Type() slot.MessageType    { return slot.TypeAlive }
+func (Join) Type() slot.MessageType     { return slot.TypeJoin }
+func (Leave) Type() slot.MessageType    { return slot.TypeLeave }
+func (Need) Type() slot.MessageType     { return slot.TypeNeed }
+
+// Envelope is a body on its way out, not yet signed.
+type Envelope struct {
+	To     []slot.PeerID // direct; may name this peer itself: the driver hands such a message back once it is signed
+	Gossip bool          // to the run's topic as well (To may be empty)
+	Body   Body
+}
+
+// Entry is one thing that must be on disk before the messages and work of the same Ready go out (DESIGN 4, on disk before).
+type Entry interface{ isEntry() }
+
+type (
+	// EntryPromise: no vote below this ballot at this height any more.
+	EntryPromise struct{ slot.Ref }
+	// EntryVote: the vote, and the record voted for. A leader's proposal is its own vote.
+	EntryVote struct {
+		slot.Ref
+		Record slot.Record
+	}
+	// EntryOffer: the highest offer sequence number used.
+	EntryOffer struct{ Seq uint64 }
+	// EntryFork: this peer signs this fork record. One signature per parent and attempt.
+	EntryFork struct {
+		slot.Ref // Ballot is the attempt
+		Record   slot.Record
+	}
+	// EntryCommit: a certified record, now the tip. Votes and promises for its height are forgotten.
+	EntryCommit struct {
+		Record      slot.Record
+		Certificate slot.Certificate
+	}
+	// EntryRewind: the chain above Height is given up for another founding; EntryCommits of the other chain follow.
+	EntryRewind struct{ Height uint64 }
+)
+
+func (EntryPromise) isEntry() {}
+func (EntryVote) isEntry()    {}
+func (EntryOffer) isEntry()   {}
+func (EntryFork) isEntry()    {}
+func (EntryCommit) isEntry()  {}
+func (EntryRewind) isEntry()  {}
+
+// Saved is what a store gives back at start.
+type Saved struct {
+	Incarnation slot.Incarnation
+	Boot        uint64   // rises by one with every opening of the store
+	Chain       []Commit // heights 1, 2, … without gap
+	Promise     *EntryPromise
+	Vote        *EntryVote // the newest vote at the height above the chain, if any
+	Fork        *EntryFork // the newest fork signature at the height above the chain, if any
+	OfferSeq    uint64
+	Elsewhere   []Entry // the newest EntryPromise and EntryVote of every other place (height, prev): on chains given up (HOLES H7)
+}
+
+// Event is what happened, for logs, status and event files. It binds nobody.
+type Event struct {
+	Kind         EventKind
+	Height       uint64
+	Slot         uint64
+	Ballot       uint32
+	Peer         slot.PeerID // about whom
+	Members      []slot.PeerID
+	Contributors []slot.PeerID
+	Root         slot.Root // outcome root of a commit, or the run's state root where a peer differs
+	Detail       string    // plain words
+}
+
+// EventKind names an event.
+type EventKind string
+
+// The ledger's events.
+const (
+	EventFounded   EventKind = "run.founded"
+	EventJoined    EventKind = "run.joined"
+	EventPlanned   EventKind = "slot.planned"
+	EventCommitted EventKind = "slot.committed"
+	EventMembers   EventKind = "members.changed"
+	EventSuspected EventKind = "peer.suspected"
+	EventLeft      EventKind = "peer.left"
+	EventRefused   EventKind = "peer.refused"
+	EventPaused    EventKind = "run.paused"
+	EventResumed   EventKind = "run.resumed"
+	EventDiverged  EventKind = "state.diverged"
+	EventSwitched  EventKind = "run.switched"
+	EventDone      EventKind = "run.done"
+)
+
+// Work is something the machine wants done outside: one of the types below.
+type Work interface{ isWork() }
+
+type (
+	// WorkFound: make the initial state durable; then ReportApplied at height 0.
+	WorkFound struct{}
+	// WorkReduce: take part in the reduction (as contributor and owner) by this plan; a higher revision or ballot replaces what runs.
+	// Then ReportSegment for every own piece, ReportLost for peers that fail, ReportProgress now and then.
+	WorkReduce struct{ Plan slot.Plan }
+	// WorkHold: get all bytes of the draft's outcome on disk, from the reduction or from the peers named; then ReportHeld.
+	WorkHold struct {
+		Draft slot.Draft
+		From  []slot.PeerID
+	}
+	// WorkApply: apply a certified record whose predecessor is applied. Step records take their outcome from disk or fetch it
+	// from the peers named. Then ReportApplied, or ReportFailed if the outcome cannot be had.
+	WorkApply struct {
+		Record slot.Record
+		From   []slot.PeerID
+	}
+	// WorkSync: fetch a checkpoint with a certified root from the peers named, because there is no state or it is too far
+	// behind or wrong. Roots maps the heights at which a checkpoint would do (state after that height) to its certified root.
+	// Then ReportApplied at the height reached, or ReportFailed.
+	WorkSync struct {
+		Roots []CertifiedState // newest first
+		From  []slot.PeerID
+	}
+)
+
+// CertifiedState is a state whose root a certified record names.
+type CertifiedState struct {
+	Height uint64 // the state is the one after the record at this height
+	Slot   uint64
+	Root   slot.Root
+}
+
+func (WorkFound) isWork()  {}
+func (WorkReduce) isWork() {}
+func (WorkHold) isWork()   {}
+func (WorkApply) isWork()  {}
+func (WorkSync) isWork()   {}
+
+// Report is what comes back from outside: one of the types below.
+type Report interface{ isReport() }
+
+type (
+	// ReportOffer: this peer's contribution to the slot after the newest applied one is ready.
+	ReportOffer struct {
+		Slot, Base, Weight uint64
+		Root               slot.Root
+	}
+	// ReportSegment: an own piece is reduced and sent out. Contributors is a bitmap over the plan's offers.
+	ReportSegment struct {
+		slot.Ref
+		Revision uint32
+		Segment  slot.Segment
+	}
+	// ReportProgress: bytes of the running reduction received so far.
+	ReportProgress struct{ Bytes uint64 }
+	// ReportLost: a peer of the running plan failed.
+	ReportLost struct {
+		slot.Ref
+		Revision uint32
+		Peer     slot.PeerID
+		Reason   LostReason
+	}
+	// ReportHeld: the outcome of this draft is on disk.
+	ReportHeld struct {
+		slot.Ref
+		Outcome slot.Root
+	}
+	// ReportApplied: the state after this height is held and has this root.
+	ReportApplied struct {
+		Height, Slot uint64
+		StateRoot    slot.Root
+	}
+	// ReportFailed: work could not be done; the machine decides what instead.
+	ReportFailed struct {
+		Work Work
+		Err  string
+	}
+	// ReportConnected: a direct connection came or went.
+	ReportConnected struct {
+		Peer      slot.PeerID
+		Connected bool
+	}
+	// ReportContributes: whether a trainer is at work here, and how far it is.
+	ReportContributes struct {
+		Contributes bool
+		Steps       uint32
+	}
+	// ReportFounding: this peer must not found the run for now (Hold), or may. It may unless told otherwise.
+	ReportFounding struct{ Hold bool }
+	// ReportLeave: this peer wants to leave the run.
+	ReportLeave struct{}
+)
+
+func (ReportOffer) isReport()       {}
+func (ReportSegment) isReport()     {}
+func (ReportProgress) isReport()    {}
+func (ReportLost) isReport()        {}
+func (ReportHeld) isReport()        {}
+func (ReportApplied) isReport()     {}
+func (ReportFailed) isReport()      {}
+func (ReportConnected) isReport()   {}
+func (ReportContributes) isReport() {}
+func (ReportFounding) isReport()    {}
+func (ReportLeave) isReport()       {}
+
+// Ready is what a machine wants after an input: first Persist (durably, in order), then Send, Work and Events.
+type Ready struct {
+	Persist []Entry
+	Send    []Envelope
+	Work    []Work
+	Events  []Event
+}
+
+// Timing decides only who acts when; no record is checked against it.
+type Timing struct {
+	Alive       time.Duration // between ALIVEs
+	Beat        time.Duration // between a leader's BEATs
+	Patience    time.Duration // a counter that rose within Patience x 2^min(ballot,5) keeps its leader
+	Lost        time.Duration // a member unheard for so long is left out of the next record
+	MinGrace    time.Duration // least grace window after most contributors have offered
+	GraceFactor float64       // grace = max(MinGrace, GraceFactor x recent spread of finishing times)
+	Straggler   time.Duration // the longest that one straggler holds up a slot
+	FoundAfter  time.Duration // discovery window
+	Linger      time.Duration // how long a member serves others after the last slot
+	Retry       time.Duration // between repeats of what was not answered
+}

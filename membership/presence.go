@@ -1,0 +1,159 @@
+package membership
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// maxStrangers bounds how many peers that are no members are remembered: those heard last.
+const maxStrangers = 64
+
+// who is a peer in one incarnation: the unit of membership.
+type who struct {
+	peer slot.PeerID
+	inc  slot.Incarnation
+}
+
+func ofMember(e slot.Member) who { return who{e.Peer, e.Incarnation} }
+
+// acquaintance is what is known of one peer in one incarnation from its own messages.
+type acquaintance struct {
+	who
+	heard     time.Duration // last message, by whatever path: being reached through others counts
+	alive     *Alive        // the newest; nil until heard
+	joinSince time.Duration // first JOIN since it was last a member
+	joinHeard time.Duration // last JOIN
+	leaving   bool
+	offer     *slot.Offer // the one of the highest sequence number
+	offerAt   time.Duration
+	suspected bool // said to be lost, and not heard since
+}
+
+// presence is who is about. It decides only who acts when and whom a leader lists, never whether a record is valid.
+type presence struct {
+	self      who
+	known     map[who]*acquaintance
+	connected map[slot.PeerID]bool
+}
+
+func newPresence(self who) presence {
+	return presence{self: self, known: map[who]*acquaintance{}, connected: map[slot.PeerID]bool{}}
+}
+
+// meet finds or makes the entry of a peer. Strangers beyond maxStrangers push out the one heard longest ago.
+func (p *presence) meet(w who, now time.Duration, members []slot.Member) *acquaintance {
+	if a := p.known[w]; a != nil {
+		return a
+	}
+	var oldest *acquaintance
+	strangers := 0
+	for _, a := range p.known {
+		if _, listed := findMember(members, a.peer, a.inc); listed || a.who == p.self {
+			continue
+		}
+		strangers++
+		if oldest == nil || cmp.Or(cmp.Compare(a.heard, oldest.heard), cmp.Compare(a.peer, oldest.peer), cmp.Compare(a.inc, oldest.inc)) < 0 {
+			oldest = a
+		}
+	}
+	if strangers >= maxStrangers {
+		delete(p.known, oldest.who)
+	}
+	a := &acquaintance{who: w, heard: now, joinSince: never, joinHeard: never, offerAt: never}
+	p.known[w] = a
+	return a
+}
+
+// sorted lists all entries in a fixed order.
+func (p *presence) sorted() []*acquaintance {
+	all := make([]*acquaintance, 0, len(p.known))
+	for _, a := range p.known {
+		all = append(all, a)
+	}
+	slices.SortFunc(all, func(a, b *acquaintance) int {
+		return cmp.Or(cmp.Compare(a.peer, b.peer), cmp.Compare(a.inc, b.inc))
+	})
+	return all
+}
+
+// heard notes a sign of life. Only ALIVE and JOIN make a stranger known.
+func (m *Machine) heard(msg Message) {
+	w := who{msg.From, msg.Incarnation}
+	a := m.presence.known[w]
+	switch msg.Body.(type) {
+	case Alive, Join:
+		a = m.presence.meet(w, m.now, m.chain.electorate())
+	}
+	if a != nil {
+		a.heard, a.suspected = m.now, false
+	}
+}
+
+// around says whether a peer was heard lately, by anybody. Oneself always is.
+func (m *Machine) around(w who) bool {
+	if w == m.presence.self {
+		return true
+	}
+	a := m.presence.known[w]
+	return a != nil && m.now-a.heard <= m.cfg.Timing.Lost
+}
+
+// meetMembers makes entries for the tip's members; those who were none before get the full time to be heard.
+func (m *Machine) meetMembers(before []slot.Member) {
+	members := m.chain.electorate()
+	for _, e := range members {
+		a := m.presence.meet(ofMember(e), m.now, members)
+		if _, old := findMember(before, e.Peer, e.Incarnation); !old {
+			a.heard, a.suspected, a.joinSince, a.joinHeard = m.now, false, never, never
+		}
+	}
+}
+
+// noticeLosses says once of each member that it is not heard any more.
+func (m *Machine) noticeLosses() {
+	for _, e := range m.chain.electorate() {
+		a := m.presence.known[ofMember(e)]
+		if a != nil && !a.suspected && !m.around(a.who) {
+			a.suspected = true
+			m.event(Event{Kind: EventSuspected, Height: m.chain.height(), Slot: m.chain.tip().Slot, Peer: e.Peer, Detail: "not heard"})
+		}
+	}
+}
+
+// watchQuorum says when too few members are heard for anything to be decided, and when that is over.
+func (m *Machine) watchQuorum() {
+	members := m.chain.electorate()
+	quorum := !m.elector() || slot.Quorum(members, func(e slot.Member) bool { return m.around(ofMember(e)) })
+	if quorum != m.paused {
+		return
+	}
+	m.paused = !quorum
+	e := Event{Kind: EventResumed, Height: m.chain.height(), Slot: m.chain.tip().Slot, Members: peersOf(members)}
+	if m.paused {
+		e.Kind, e.Detail = EventPaused, "too few members are heard for a quorum; nothing is decided until more come back"
+	}
+	m.event(e)
+}
+
+// connected notes whether a direct connection exists.
+func (m *Machine) connected(p slot.PeerID, up bool) {
+	if up {
+		m.presence.connected[p] = true
+	} else {
+		delete(m.presence.connected, p)
+	}
+}
+
+// reaches is which members have a direct connection to this peer, sorted.
+func (m *Machine) reaches() []slot.PeerID {
+	var ps []slot.PeerID
+	for _, e := range m.chain.electorate() {
+		if m.presence.connected[e.Peer] {
+			ps = append(ps, e.Peer)
+		}
+	}
+	return ps
+}

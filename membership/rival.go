@@ -1,0 +1,112 @@
+package membership
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+const (
+	youngSlots    = 16       // a chain of fewer slots may be given up for another founding; so may one that had a single member
+	maxRivalBytes = 64 << 20 // of records gathered before a rival must have shown greater work
+)
+
+// rival is another founding of the same run, gathered and verified beside the own chain.
+type rival struct {
+	chain    *chain
+	founding slot.Root
+	from     slot.PeerID
+	asked    time.Duration
+	got      time.Duration // when its newest record came
+	bytes    int
+}
+
+// better is a total order on chains: work, then the lower hash of the founding. It is not the tip's hash: that changes with
+// every record, and two founders could change places.
+func better(work uint64, founding slot.Root, than *chain) bool {
+	if own := than.tip().Work; work != own {
+		return work > own
+	}
+	own := than.founding()
+	return bytes.Compare(founding[:], own[:]) < 0
+}
+
+// mayMove says whether the own chain may be given up: young, or never shared. Otherwise that is the operator's to decide.
+func (m *Machine) mayMove() bool {
+	return m.chain.height() > 0 && (m.chain.tip().Slot < youngSlots || m.chain.solo) && !m.left
+}
+
+// meetRival starts to gather a chain that claims to be better. The claim moves nobody: verified records do.
+func (m *Machine) meetRival(p slot.PeerID, a Alive) {
+	if !m.mayMove() || !better(a.Work, a.Founding, m.chain) || m.rival != nil {
+		return
+	}
+	m.rival = &rival{chain: newChain(m.cfg.Rules), founding: a.Founding, from: p, asked: never, got: m.now}
+	m.pursueRival()
+}
+
+// pursueRival asks for the rival's next records, and gives up on one that does not answer.
+func (m *Machine) pursueRival() {
+	r := m.rival
+	if r == nil {
+		return
+	}
+	if m.now-r.got > 8*m.cfg.Timing.Retry || r.bytes > maxRivalBytes {
+		m.rival = nil
+		return
+	}
+	if m.now-r.asked >= m.cfg.Timing.Retry {
+		r.asked = m.now
+		m.send(Need{From: r.chain.height() + 1}, r.from)
+	}
+}
+
+// isRival says whether a record is the next one of the chain being gathered.
+func (m *Machine) isRival(c Commit) bool {
+	r := m.rival
+	if r == nil || c.Record.Height != r.chain.height()+1 || c.Record.Prev != r.chain.tipHash() {
+		return false
+	}
+	return c.Record.Height > 1 || c.Record.Hash() == r.founding
+}
+
+// extendRival verifies the rival's next record, and moves once its verified work is greater.
+func (m *Machine) extendRival(c Commit) error {
+	r := m.rival
+	if err := r.chain.extend(c, m.cfg.Verify); err != nil {
+		m.rival = nil
+		return err
+	}
+	r.got = m.now
+	r.bytes += len(c.Append(nil))
+	switch {
+	case m.mayMove() && better(r.chain.tip().Work, r.founding, m.chain):
+		m.moveToRival()
+	case r.chain.height()%commitsAtOnce == 0:
+		r.asked = never
+		m.pursueRival()
+	}
+	return nil
+}
+
+// moveToRival gives up the own chain. Words said on it stay said (HOLES H7); the state is the other chain's from here on.
+func (m *Machine) moveToRival() {
+	r, given := m.rival, m.chain
+	m.shelve()
+	m.persist(EntryRewind{})
+	for _, c := range r.chain.commits {
+		m.persist(EntryCommit(c))
+	}
+	m.event(Event{
+		Kind: EventSwitched, Height: r.chain.height(), Slot: r.chain.tip().Slot, Members: peersOf(r.chain.electorate()),
+		Root: r.founding, Detail: "the chain founded by record " + given.founding().Short() + " is given up for one of more work",
+	})
+	m.rival, m.chain = nil, r.chain
+	m.state = modelState{retryAt: never}
+	m.mine, m.early, m.need, m.ending = nil, nil, need{at: never}, ending{}
+	m.founding.fork = nil
+	m.meetMembers(nil)
+	m.openDecree()
+	m.ask(r.from)
+}

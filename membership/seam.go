@@ -1,0 +1,50 @@
+package membership
+
+import (
+	"context"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Rules are the run spec's values that the ledger needs: equal on all peers.
+type Rules struct {
+	Run          slot.Root
+	LastSlot     uint64 // the run ends once this slot is applied and certified; 0 means it has no end
+	StartPeers   int    // slot 1 is held until so many are members
+	MinPeers     int    // contributors with which a slot may close, at least 1
+	MaxStaleness uint64 // an offer's base may lie so many slots behind Slot-1
+	MaxWeight    uint64 // cap of an offer's weight; 0 means none
+	Elements     uint64 // D, the length of the flat vector: the segments of fragment 0 cover [0, D)
+}
+
+// Planner divides a slot's fragment among the peers of the group: pure, and given from outside because reduction and
+// agreement do not know each other. The pieces cover the fragment in order.
+type Planner func(fragment uint32, offers []slot.Offer) []slot.Piece
+
+// Store is the disk under the ledger. Save appends entries in order and returns once they are durable; on an error nothing
+// may be sent that depends on them, and the driver stops.
+type Store interface {
+	Load() (Saved, error)
+	Save(entries []Entry) error
+	Close() error
+}
+
+// Signer signs with the peer's libp2p key.
+type Signer interface {
+	ID() slot.PeerID
+	Sign(data []byte) ([]byte, error)
+}
+
+// Transport carries encoded, signed messages. Neither call blocks: what cannot be delivered is lost, and the ledger repeats itself.
+// Incoming messages are handed to Driver.Deliver.
+type Transport interface {
+	Send(to slot.PeerID, message []byte)
+	Publish(message []byte)
+	Connected() []slot.PeerID // peers with a direct connection now
+}
+
+// Worker does what the machine asks for. Do returns at once; results go to report from any goroutine, also after later calls
+// of Do. Work of one kind replaces unfinished work of that kind. ctx ends when the driver closes.
+type Worker interface {
+	Do(ctx context.Context, work Work, report func(Report))
+}

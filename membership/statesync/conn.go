@@ -1,0 +1,145 @@
+package statesync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// lieError says that a donor's bytes are not what was asked for: it is not asked again.
+type lieError struct{ err error }
+
+func (e *lieError) Error() string { return "sent wrong bytes: " + e.err.Error() }
+func (e *lieError) Unwrap() error { return e.err }
+
+// lie marks what can only be the donor's fault.
+func lie(err error) error {
+	if errors.Is(err, wire.ErrMalformed) || errors.Is(err, wire.ErrTooLarge) {
+		return &lieError{err}
+	}
+	return err
+}
+
+// conn is one stream to a donor, used by one goroutine.
+type conn struct {
+	s       wire.Stream
+	zip     *zip
+	timeout time.Duration
+	raw     []byte // of the last block
+	stop    func() bool
+}
+
+// dial opens a stream that is reset when ctx ends.
+func (c *Client) dial(ctx context.Context, p slot.PeerID) (*conn, error) {
+	octx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	s, err := c.open.Open(octx, p)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	return &conn{s: s, zip: c.zip, timeout: c.cfg.Timeout, stop: stop}, nil
+}
+
+// close ends the stream. After a fault it must be a reset: there may be bytes on the way that nobody wants.
+func (n *conn) close(fault bool) {
+	n.stop()
+	if fault {
+		_ = n.s.Reset()
+		return
+	}
+	_ = n.s.Close()
+}
+
+// ask sends a request.
+func (n *conn) ask(q request) error {
+	if err := n.s.SetDeadline(time.Now().Add(n.timeout)); err != nil {
+		return err
+	}
+	_, err := n.s.Write(q.append(make([]byte, 0, requestSize)))
+	return err
+}
+
+// block reads a block into the connection's memory, or into dst if that is given.
+func (n *conn) block(dst []byte, least, most int) ([]byte, int, error) {
+	if err := n.s.SetDeadline(time.Now().Add(n.timeout)); err != nil {
+		return nil, 0, err
+	}
+	if dst != nil {
+		b, sent, err := n.zip.readBlock(n.s, dst, least, most)
+		return b, sent, lie(err)
+	}
+	b, sent, err := n.zip.readBlock(n.s, n.raw, least, most)
+	if err != nil {
+		return nil, 0, lie(err)
+	}
+	n.raw = b
+	return b, sent, nil
+}
+
+// list asks what checkpoints the donor holds.
+func (n *conn) list() ([]checkpoint.Checkpoint, error) {
+	if err := n.ask(request{Type: askList}); err != nil {
+		return nil, err
+	}
+	b, _, err := n.block(nil, 4, 4+maxListed*listEntry)
+	if err != nil {
+		return nil, err
+	}
+	list, err := parseList(b)
+	return list, lie(err)
+}
+
+// chunk fetches and verifies a range of a state of size bytes. It returns the bytes that travelled.
+func (n *conn) chunk(dst []byte, root slot.Root, size, offset int64) (int, error) {
+	if err := n.ask(request{askChunk, root, uint64(offset), uint64(len(dst))}); err != nil {
+		return 0, err
+	}
+	exact := int(checkpoint.SliceSize(size, offset, int64(len(dst))))
+	b, sent, err := n.block(nil, exact, exact)
+	if err != nil {
+		return 0, err
+	}
+	if err := checkpoint.VerifySlice(dst, b, root, size, offset); err != nil {
+		return 0, &lieError{err}
+	}
+	return sent, nil
+}
+
+// frames fetches and verifies dst, which is count frames of a blob from frame first on. It returns the bytes that travelled.
+func (n *conn) frames(dst []byte, blob Blob, frameBytes int, first, count int64) (int, error) {
+	if err := n.ask(request{askFrames, blob.Root, uint64(first), uint64(count)}); err != nil {
+		return 0, err
+	}
+	exact := hashesHead + int(frameCount(blob.Size, frameBytes))*len(slot.Root{})
+	b, total, err := n.block(nil, exact, exact)
+	if err != nil {
+		return 0, err
+	}
+	hashes, err := parseHashes(b, blob.Size, frameBytes, blob.Root)
+	if err != nil {
+		return 0, &lieError{err}
+	}
+	for k := first; k < first+count; k++ {
+		size := min(frameBytes, len(dst))
+		f, sent, err := n.block(dst[:size:size], size, size)
+		if err != nil {
+			return 0, err
+		}
+		if slot.Hash(f) != hashes[k] {
+			return 0, &lieError{fmt.Errorf("frame %d of the segment %s", k, blob.Root.Short())}
+		}
+		total += sent
+		dst = dst[size:]
+	}
+	return total, nil
+}
+
+func frameCount(size int64, frameBytes int) int64 {
+	return (size + int64(frameBytes) - 1) / int64(frameBytes)
+}

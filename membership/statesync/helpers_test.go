@@ -1,0 +1,167 @@
+package statesync
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var testShape = checkpoint.Shape{Elements: 400_000, Optimizer: 1} // 3.2 MB: 13 chunks
+
+const testFrame = 64 << 10
+
+// pipe is an end of an in-memory stream.
+type pipe struct{ net.Conn }
+
+func (p pipe) CloseWrite() error { return nil }
+func (p pipe) Reset() error      { return p.Close() }
+
+// peers is a network: who answers a stream, by peer. An unknown peer cannot be reached.
+type peers struct {
+	serve map[slot.PeerID]func(wire.Stream)
+	wg    sync.WaitGroup
+}
+
+func (n *peers) Open(_ context.Context, p slot.PeerID) (wire.Stream, error) {
+	serve := n.serve[p]
+	if serve == nil {
+		return nil, errors.New("no route to peer")
+	}
+	here, there := net.Pipe()
+	n.wg.Go(func() { serve(&pipe{there}) })
+	return &pipe{here}, nil
+}
+
+func (n *peers) ids() []slot.PeerID {
+	var ids []slot.PeerID
+	for p := range n.serve {
+		ids = append(ids, p)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func newStore(t testing.TB, shape checkpoint.Shape) *checkpoint.Store {
+	t.Helper()
+	s, err := checkpoint.Open(t.TempDir(), checkpoint.Config{Shape: shape, FrameBytes: testFrame})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func state(shape checkpoint.Shape, seed uint64) [][]float32 {
+	r := rand.New(rand.NewPCG(seed, 1))
+	vs := make([][]float32, 1+shape.Optimizer)
+	for k := range vs {
+		vs[k] = make([]float32, shape.Elements)
+		for i := range vs[k] {
+			vs[k][i] = float32(r.NormFloat64() * .02)
+		}
+	}
+	return vs
+}
+
+// put saves the state of a height; slot and seed are the height.
+func put(t testing.TB, s *checkpoint.Store, height uint64) Target {
+	t.Helper()
+	v := state(s.Shape(), height)
+	root := checkpoint.StateRoot(height, v...)
+	if err := s.Save(height, height, root, v...); err != nil {
+		t.Fatal(err)
+	}
+	return Target{height, height, root}
+}
+
+// putOutcome keeps an outcome of these segment sizes.
+func putOutcome(t testing.TB, s *checkpoint.Store, sizes ...int) (blobs []Blob, data [][]byte) {
+	t.Helper()
+	r := rand.NewChaCha8([32]byte{1})
+	var gs []slot.Segment
+	at := uint64(0)
+	for _, n := range sizes {
+		b := make([]byte, n)
+		_, _ = r.Read(b)
+		root := slot.FrameRoot(slot.FrameHashes(b, testFrame), testFrame, uint64(n))
+		gs = append(gs, slot.Segment{Range: slot.Range{Begin: at, End: at + uint64(n)}, Root: root})
+		blobs, data = append(blobs, Blob{root, int64(n)}), append(data, b)
+		at += uint64(n)
+	}
+	if err := s.PutOutcome(1, gs, func(i int) []byte { return data[i] }); err != nil {
+		t.Fatal(err)
+	}
+	return blobs, data
+}
+
+// server makes a server that is closed when the test ends.
+func server(t testing.TB, s *checkpoint.Store, cfg ServerConfig) *Server {
+	t.Helper()
+	v := NewServer(s, cfg)
+	t.Cleanup(func() { _ = v.Close() })
+	return v
+}
+
+// honest serves as it should.
+func honest(s *Server) func(wire.Stream) {
+	return func(st wire.Stream) { s.Serve("client", st) }
+}
+
+// faulty serves as it should until so many bytes have left on a stream; then fault gets each write.
+func faulty(s *Server, after int, fault func(st wire.Stream, b []byte) (int, error)) func(wire.Stream) {
+	return func(st wire.Stream) { s.Serve("client", &faultyStream{st, after, fault}) }
+}
+
+type faultyStream struct {
+	wire.Stream
+	left  int
+	fault func(st wire.Stream, b []byte) (int, error)
+}
+
+func (f *faultyStream) Write(b []byte) (int, error) {
+	if f.left -= len(b); f.left >= 0 {
+		return f.Stream.Write(b)
+	}
+	return f.fault(f.Stream, b)
+}
+
+// lying changes the last byte.
+func lying(st wire.Stream, b []byte) (int, error) {
+	b = slices.Clone(b)
+	b[len(b)-1] ^= 1
+	return st.Write(b)
+}
+
+// dying breaks the connection in the middle of a block.
+func dying(st wire.Stream, b []byte) (int, error) {
+	_, _ = st.Write(b[:len(b)/2])
+	_ = st.Reset()
+	return 0, net.ErrClosed
+}
+
+// stalling keeps the connection and sends no more; it ends when the client gives up.
+func stalling(st wire.Stream, _ []byte) (int, error) {
+	var b [1]byte
+	_, err := st.Read(b[:])
+	return 0, err
+}
+
+func badOf(r Report, p slot.PeerID) (Bad, bool) {
+	for _, b := range r.Bad {
+		if b.Peer == p {
+			return b, true
+		}
+	}
+	return Bad{}, false
+}

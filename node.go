@@ -1,0 +1,237 @@
+package p2pdiloco
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// The data flow of a run. Rounds follow each other; within one, each arrow waits for the one before it:
+//
+//	trainer -> pseudo-gradient -> codec -> all-reduce -> record -> outer step -> trainer
+//	  Train      gradient         encode   '------------ agree -----------'      Load
+//
+// The last three interleave, so one call stands for them: the ledger (membership) decides what is reduced and when it is
+// agreed, and has the worker (worker.go) reduce, hold and apply it. That goes on beside this loop, also while no trainer
+// runs; this loop only offers a contribution and waits for its slot to be applied.
+
+// Run drives Config.Trainer, round by round, until the run's last slot is applied and agreed (nil), ctx ends (its error), or
+// the trainer fails. It leaves the node open: Leave or Close it.
+func (n *Node) Run(ctx context.Context) error {
+	if n.cfg.Trainer == nil {
+		_, err := n.wait(ctx, func(v membership.View) bool { return v.Done })
+		return err
+	}
+	for {
+		switch err := n.round(ctx, n.cfg.Trainer); {
+		case errors.Is(err, ErrRunEnded):
+			return nil
+		case err != nil && !errors.Is(err, errSlotClosed):
+			return err
+		}
+	}
+}
+
+// round is one round of a trainer.
+func (n *Node) round(ctx context.Context, t Trainer) error {
+	task, err := n.next(ctx)
+	if err == nil || errors.Is(err, ErrRunEnded) {
+		err = errors.Join(n.load(ctx, t), err)
+	}
+	if err != nil {
+		return err
+	}
+	stats, err := n.train(ctx, t, task)
+	if err != nil {
+		return err
+	}
+	if err := n.gradient(n.local); err != nil {
+		return err
+	}
+	if task, err = n.next(ctx); err != nil { // slots may have closed meanwhile: the contribution goes into the next one
+		return err
+	}
+	return n.contribute(ctx, task.Slot, n.local, stats.Tokens)
+}
+
+// errSlotClosed ends a round whose slot was agreed without this peer: the next one starts from the new anchor.
+var errSlotClosed = errors.New("the slot closed before the inner steps were done")
+
+// next waits until there is a round to do: this peer is a member, holds the state at the tip, and a slot is left.
+func (n *Node) next(ctx context.Context) (Task, error) {
+	v, err := n.wait(ctx, func(v membership.View) bool { return v.Done || v.IsMember && current(v) })
+	if err != nil {
+		return Task{}, err
+	}
+	if v.Done || v.AppliedSlot >= n.spec.Rounds {
+		_, err := n.wait(ctx, func(v membership.View) bool { return v.Done })
+		return Task{}, errors.Join(err, ErrRunEnded)
+	}
+	return Task{Slot: v.AppliedSlot + 1, Steps: int(n.spec.InnerSteps), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v)}, nil
+}
+
+// load hands the anchor to the trainer, and measures it where the trainer can.
+func (n *Node) load(ctx context.Context, t Trainer) error {
+	at := n.begin()
+	if err := t.Load(ctx, n.start); err != nil {
+		return fmt.Errorf("trainer: load: %w", err)
+	}
+	e, ok := t.(Evaluator)
+	if !ok || n.evaluated(at.slot) {
+		return nil
+	}
+	loss, err := e.Evaluate(ctx)
+	if err != nil {
+		return fmt.Errorf("trainer: evaluate: %w", err)
+	}
+	n.emit("trainer.stats", map[string]any{
+		"round": at.slot, "loss": loss, "train_loss": n.last.Loss, "tokens": n.last.Tokens, "seconds": n.last.Elapsed.Seconds(),
+	})
+	return nil
+}
+
+// begin makes the anchor the start of this peer's inner steps.
+func (n *Node) begin() position {
+	at, _ := n.worker.state.copyAnchor(n.start)
+	n.base = at.slot
+	return at
+}
+
+// evaluated says whether the anchor of a slot was measured before, and notes that it is now.
+func (n *Node) evaluated(slotNumber uint64) bool {
+	before := n.measured != nil && *n.measured == slotNumber
+	n.measured = &slotNumber
+	return before
+}
+
+// train does the inner steps and exports the result into n.local. A slot that closes without this peer ends them early.
+func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
+	n.driver.Report(membership.ReportContributes{Contributes: true})
+	steps, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		if _, err := n.wait(steps, func(v membership.View) bool { return v.AppliedSlot >= task.Slot+n.spec.MaxStaleness() || v.Done }); err == nil {
+			stop()
+		}
+	}()
+	stats, err := t.Train(steps, task)
+	if err != nil && ctx.Err() == nil && steps.Err() != nil {
+		return Stats{}, errSlotClosed
+	}
+	if err != nil {
+		return stats, fmt.Errorf("trainer: slot %d: %w", task.Slot, err)
+	}
+	n.last = stats
+	if err := t.Export(ctx, n.local); err != nil {
+		return stats, fmt.Errorf("trainer: export: %w", err)
+	}
+	return stats, nil
+}
+
+// gradient turns local parameters into the pseudo-gradient start - local, in place.
+func (n *Node) gradient(local []float32) error {
+	kernel.Sub(local, n.start, local)
+	if i := kernel.Finite(local); i >= 0 {
+		return fmt.Errorf("%w: element %d of %d is %v: the inner steps diverged", ErrNotFinite, i, len(local), local[i])
+	}
+	return nil
+}
+
+// contribute encodes a pseudo-gradient and sees it through.
+func (n *Node) contribute(ctx context.Context, slotNumber uint64, gradient []float32, weight uint64) error {
+	c, err := n.encode(slotNumber, gradient, weight)
+	if err != nil {
+		return err
+	}
+	return n.agree(ctx, c)
+}
+
+// contribution is this peer's encoded pseudo-gradient for one slot.
+type contribution struct {
+	slot, base uint64
+	weight     uint64
+	encoded    *allreduce.Contribution
+}
+
+// encode puts a pseudo-gradient into the run's codec. The buffer is new: the last one may still be on its way to others.
+func (n *Node) encode(slotNumber uint64, gradient []float32, weight uint64) (contribution, error) {
+	c := n.worker.codec
+	encoded, err := allreduce.Commit(n.worker.params, c.Append(make([]byte, 0, c.EncodedSize(len(gradient))), gradient))
+	return contribution{slotNumber, n.base, weight, encoded}, err
+}
+
+// agree offers a contribution and returns once its slot has been applied here, with this contribution or without it.
+func (n *Node) agree(ctx context.Context, c contribution) error {
+	n.worker.keep(c.encoded)
+	n.driver.Report(membership.ReportOffer{Slot: c.slot, Base: c.base, Weight: c.weight, Root: c.encoded.Root()})
+	_, err := n.wait(ctx, func(v membership.View) bool { return current(v) && v.AppliedSlot >= c.slot || v.Done })
+	return err
+}
+
+// Anchor waits until this peer is a member and holds the state, copies the anchor, D elements, into dst, and returns the
+// number of outer steps in it. It returns ErrRunEnded, with the last anchor in dst, when the run has ended.
+func (n *Node) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
+	if err := n.checkLength(dst); err != nil {
+		return 0, err
+	}
+	if _, err = n.next(ctx); err != nil && !errors.Is(err, ErrRunEnded) {
+		return 0, err
+	}
+	at := n.begin()
+	copy(dst, n.start)
+	return at.slot, err
+}
+
+// Sync is one round for a caller with its own training loop: it contributes the pseudo-gradient anchor - params, waits until
+// the slot is agreed and applied, and overwrites params by the new anchor. The params of the first call must have grown from
+// what Anchor returned, those of later calls from what Sync left. weight is the number of tokens or samples processed. It
+// returns ErrRunEnded, with the last anchor in params, after the last slot. One goroutine at a time.
+func (n *Node) Sync(ctx context.Context, params []float32, weight uint64) error {
+	if err := n.checkLength(params); err != nil {
+		return err
+	}
+	task, err := n.next(ctx)
+	if err == nil && task.Slot-1-n.base <= n.spec.MaxStaleness() { // else its slot closed without it: only the anchor is fetched
+		copy(n.local, params)
+		if err = n.gradient(n.local); err == nil {
+			n.driver.Report(membership.ReportContributes{Contributes: true})
+			err = n.contribute(ctx, task.Slot, n.local, weight)
+		}
+	}
+	if err != nil && !errors.Is(err, ErrRunEnded) {
+		return err
+	}
+	_, after := n.Anchor(ctx, params)
+	return after
+}
+
+func (n *Node) checkLength(x []float32) error {
+	if d := n.spec.Layout.Elements(); uint64(len(x)) != d {
+		return fmt.Errorf("p2pdiloco: %d elements given, the run's model has %d", len(x), d)
+	}
+	return nil
+}
+
+// current says whether the state after the newest certified record is held here.
+func current(v membership.View) bool { return v.Synced && !v.Diverged && v.Applied == v.Tip.Height }
+
+func peersOf(v membership.View) []PeerID {
+	peers := make([]PeerID, len(v.Tip.Members))
+	for i, m := range v.Tip.Members {
+		peers[i] = m.Peer
+	}
+	return peers
+}
+
+// wait returns the first view of the ledger that is as wanted.
+func (n *Node) wait(ctx context.Context, wanted func(membership.View) bool) (membership.View, error) {
+	v, err := n.driver.WaitView(ctx, wanted)
+	if err != nil && ctx.Err() == nil && n.closed.Err() != nil {
+		err = errors.Join(ErrClosed, err)
+	}
+	return v, err
+}

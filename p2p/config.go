@@ -1,0 +1,102 @@
+package p2p
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
+)
+
+// Config says how a Network is made. The zero value works: an identity that lasts as long as the process, any free port on
+// all interfaces, nobody to ask.
+type Config struct {
+	// IdentityFile keeps the Ed25519 key. It is made when missing and never replaced. Empty: a new identity each time.
+	IdentityFile string
+	// Listen are the multiaddrs to listen on, all of which must be had. Empty: any free TCP and UDP (QUIC) port on all
+	// interfaces, IPv4 and, where there is one, IPv6.
+	Listen []string
+	// Bootstrap are multiaddrs ending in /p2p/ID. They are tried until one answers.
+	Bootstrap []string
+	// PeersFile remembers the addresses of the run's peers over restarts. Empty: nothing is remembered.
+	PeersFile string
+	// MDNS looks for peers on the local network.
+	MDNS bool
+	// AdvertiseEvery is the longest time between two announcements of a run in the DHT. They start close together and
+	// spread out. Default 5 minutes; it must stay well under the 30 minutes that an announcement lives.
+	AdvertiseEvery time.Duration
+	// FindEvery is the longest time between two searches of the DHT. Default 30 s.
+	FindEvery time.Duration
+	// MaxStreamsPerPeer bounds the incoming streams of one peer and protocol that are handled at once. Default 64.
+	MaxStreamsPerPeer int
+	// Logger is silent when nil.
+	Logger *slog.Logger
+}
+
+// Defaults of Config, and bounds on it.
+const (
+	defaultAdvertiseEvery    = 5 * time.Minute
+	defaultFindEvery         = 30 * time.Second
+	defaultMaxStreamsPerPeer = 64
+	maxBootstrap             = 64
+)
+
+// defaultListen is tried address by address; one that can be had is enough.
+var defaultListen = []string{
+	"/ip4/0.0.0.0/tcp/0", "/ip4/0.0.0.0/udp/0/quic-v1",
+	"/ip6/::/tcp/0", "/ip6/::/udp/0/quic-v1",
+}
+
+// LAN is a Config for machines on one network, where peers come and go by the second: it searches and announces often.
+func LAN() Config {
+	return Config{AdvertiseEvery: 30 * time.Second, FindEvery: 2 * time.Second}
+}
+
+// WAN is the Config with the defaults for peers across the internet.
+func WAN() Config { return Config{}.withDefaults() }
+
+func (c Config) withDefaults() Config {
+	if c.AdvertiseEvery == 0 {
+		c.AdvertiseEvery = defaultAdvertiseEvery
+	}
+	if c.FindEvery == 0 {
+		c.FindEvery = defaultFindEvery
+	}
+	if c.MaxStreamsPerPeer == 0 {
+		c.MaxStreamsPerPeer = defaultMaxStreamsPerPeer
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate says all that is wrong with c at once.
+func (c Config) Validate() error {
+	var errs []error
+	for _, s := range c.Listen {
+		if _, err := multiaddr.NewMultiaddr(s); err != nil {
+			errs = append(errs, fmt.Errorf("listen address %q: %w; give a multiaddr like /ip4/0.0.0.0/tcp/4001", s, err))
+		}
+	}
+	for _, s := range c.Bootstrap {
+		if _, err := peer.AddrInfoFromString(s); err != nil {
+			errs = append(errs, fmt.Errorf("bootstrap address %q: %w; give one as the bootstrap node prints it, like /ip4/192.0.2.1/tcp/4001/p2p/12D3Koo…", s, err))
+		}
+	}
+	if len(c.Bootstrap) > maxBootstrap {
+		errs = append(errs, fmt.Errorf("%d bootstrap addresses: at most %d are allowed", len(c.Bootstrap), maxBootstrap))
+	}
+	if c.AdvertiseEvery < 0 || c.AdvertiseEvery > provideValidity/2 {
+		errs = append(errs, fmt.Errorf("announcing every %s: more than 0 and at most %s is allowed", c.AdvertiseEvery, provideValidity/2))
+	}
+	if c.FindEvery < 0 {
+		errs = append(errs, fmt.Errorf("searching every %s: more than 0 is allowed", c.FindEvery))
+	}
+	if c.MaxStreamsPerPeer < 0 {
+		errs = append(errs, fmt.Errorf("%d streams a peer: at least 1 is needed", c.MaxStreamsPerPeer))
+	}
+	return errors.Join(errs...)
+}

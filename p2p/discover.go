@@ -1,0 +1,246 @@
+package p2p
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+const (
+	findFirst     = 250 * time.Millisecond // between the first searches; doubles up to Config.FindEvery
+	findTimeout   = 20 * time.Second
+	maxCandidates = 4096 // peers found that are kept in mind
+	maxDials      = 16   // of them dialled at once
+	maxFailures   = 8    // in a row, then a peer is dropped until it is found again
+)
+
+// Discover finds the peers that announce a run, in the DHT, on the local network (Config.MDNS) and among those remembered,
+// connects to them, and sends the ID of each one when it is connected, and again when it is after its last connection
+// ended. It goes on until ctx or the Network ends, then the channel is closed. Whoever is found is a stranger: anybody
+// may announce anything.
+func (n *Network) Discover(ctx context.Context, run string) <-chan slot.PeerID {
+	out := make(chan slot.PeerID, 64)
+	f := &finder{
+		n: n, run: run, out: out,
+		found:      make(chan peer.AddrInfo, 64),
+		changes:    make(chan change, 256),
+		dialled:    make(chan dialResult, maxDials),
+		searched:   make(chan struct{}, 1),
+		candidates: make(map[peer.ID]*candidate),
+	}
+	started := n.goDo(func() {
+		defer close(out)
+		ctx, cancel := n.joined(ctx)
+		defer cancel()
+		f.run1(ctx)
+	})
+	if !started {
+		close(out)
+	}
+	return out
+}
+
+// finder is the loop behind one Discover. All its state belongs to the goroutine of run1.
+type finder struct {
+	n   *Network
+	run string
+	out chan<- slot.PeerID
+
+	found    chan peer.AddrInfo // by DHT, mDNS or memory
+	changes  chan change        // of connections
+	dialled  chan dialResult
+	searched chan struct{} // a search of the DHT ended
+
+	candidates map[peer.ID]*candidate
+	dials      int       // under way
+	pending    []peer.ID // to be reported, each at most once
+}
+
+type candidate struct {
+	info     peer.AddrInfo
+	reported bool // since it connected
+	dialling bool
+	failures int
+}
+
+type change struct {
+	id        peer.ID
+	connected bool
+}
+
+type dialResult struct {
+	id  peer.ID
+	err error
+}
+
+func (f *finder) run1(ctx context.Context) {
+	defer f.n.events.subscribe(func(id peer.ID, connected bool) {
+		select {
+		case f.changes <- change{id, connected}:
+		case <-ctx.Done():
+		}
+	})()
+	if f.n.cfg.MDNS {
+		stop := f.n.startMDNS(f.run, func(p peer.AddrInfo) { f.offer(ctx, p) })
+		defer stop()
+	}
+	for _, p := range f.n.memory.known() {
+		f.consider(ctx, p)
+	}
+	f.loop(ctx)
+	for f.dials > 0 { // they end with ctx
+		<-f.dialled
+		f.dials--
+	}
+}
+
+func (f *finder) loop(ctx context.Context) {
+	wait := findFirst
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		out, first := f.nextReport()
+		select {
+		case <-ctx.Done():
+			return
+		case out <- first:
+			f.pending = f.pending[1:]
+		case p := <-f.found:
+			f.consider(ctx, p)
+		case c := <-f.changes:
+			f.connection(c)
+		case r := <-f.dialled:
+			f.dialEnded(r)
+		case <-timer.C:
+			f.redial(ctx)
+			if !f.n.goDo(func() { f.search(ctx) }) {
+				return
+			}
+		case <-f.searched:
+			timer.Reset(wait)
+			wait = min(2*wait, f.n.cfg.FindEvery)
+		}
+	}
+}
+
+// offer hands a peer to the loop.
+func (f *finder) offer(ctx context.Context, p peer.AddrInfo) {
+	select {
+	case f.found <- p:
+	case <-ctx.Done():
+	}
+}
+
+// search asks the DHT once.
+func (f *finder) search(ctx context.Context) {
+	defer func() { f.searched <- struct{}{} }() // room for the one search that runs
+	key, err := runKey(f.run)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, findTimeout)
+	defer cancel()
+	for p := range f.n.dht.FindProvidersAsync(ctx, key, 0) {
+		f.offer(ctx, p)
+	}
+}
+
+// consider takes up a peer that was found.
+func (f *finder) consider(ctx context.Context, p peer.AddrInfo) {
+	if p.ID == f.n.host.ID() || p.ID.Validate() != nil {
+		return
+	}
+	c := f.candidates[p.ID]
+	if c == nil {
+		if len(f.candidates) >= maxCandidates {
+			return
+		}
+		c = &candidate{}
+		f.candidates[p.ID] = c
+	}
+	if len(p.Addrs) > 0 || c.info.ID == "" {
+		c.info = p
+	}
+	c.failures = min(c.failures, maxFailures/2) // found again: it may be back
+	f.pursue(ctx, c)
+}
+
+// pursue reports a candidate that is connected and dials one that is not.
+func (f *finder) pursue(ctx context.Context, c *candidate) {
+	if f.n.host.Network().Connectedness(c.info.ID) == network.Connected {
+		f.report(c)
+		return
+	}
+	c.reported = false
+	if c.dialling || f.dials >= maxDials {
+		return
+	}
+	c.dialling = true
+	f.dials++
+	info := c.info
+	go func() {
+		f.dialled <- dialResult{info.ID, f.n.connect(ctx, info)} // room for maxDials
+	}()
+}
+
+// report puts a candidate among those to be reported. The loop sends them when the caller takes them: a slow caller must not hold
+// up the news of connections, which all of the host waits for.
+func (f *finder) report(c *candidate) {
+	if c.reported {
+		return
+	}
+	c.reported = true
+	f.n.memory.met(c.info.ID)
+	if !slices.Contains(f.pending, c.info.ID) {
+		f.pending = append(f.pending, c.info.ID)
+	}
+}
+
+// nextReport is the channel to send the first pending report on, nil when there is none.
+func (f *finder) nextReport() (chan<- slot.PeerID, slot.PeerID) {
+	if len(f.pending) == 0 {
+		return nil, ""
+	}
+	return f.out, slot.PeerID(f.pending[0])
+}
+
+func (f *finder) connection(ch change) {
+	c := f.candidates[ch.id]
+	if c == nil {
+		return
+	}
+	if !ch.connected {
+		c.reported = false
+		return // the next round dials it again
+	}
+	c.failures = 0
+	f.report(c)
+}
+
+func (f *finder) dialEnded(r dialResult) {
+	f.dials--
+	c := f.candidates[r.id]
+	if c == nil {
+		return
+	}
+	c.dialling = false
+	if r.err == nil {
+		return // the connection's event reports it
+	}
+	f.n.log.Debug("peer found does not answer", "peer", r.id, "err", r.err)
+	if c.failures++; c.failures >= maxFailures {
+		delete(f.candidates, r.id)
+	}
+}
+
+// redial goes after every candidate that is not connected.
+func (f *finder) redial(ctx context.Context) {
+	for _, c := range f.candidates {
+		f.pursue(ctx, c)
+	}
+}

@@ -1,0 +1,219 @@
+package p2p
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// simulated makes a Network on simulated host i.
+func simulated(t *testing.T, s *sim.Net, i int, cfg Config) *Network {
+	t.Helper()
+	n, err := New(t.Context(), cfg, WithHost(s.Hosts[i]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Errorf("closing network %d: %v", i, err)
+		}
+	})
+	return n
+}
+
+// collect takes peers from a discovery until it has seen want of them, or the time is up.
+func collect(t *testing.T, found <-chan slot.PeerID, want int, within time.Duration) []slot.PeerID {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	seen := make(map[slot.PeerID]bool)
+	for len(seen) < want {
+		select {
+		case p := <-found:
+			seen[p] = true
+		case <-ctx.Done():
+			t.Fatalf("found %d peers of %d within %s", len(seen), want, within)
+		}
+	}
+	peers := make([]slot.PeerID, 0, len(seen))
+	for p := range seen {
+		peers = append(peers, p)
+	}
+	slices.Sort(peers)
+	return peers
+}
+
+func ids(networks ...*Network) []slot.PeerID {
+	out := make([]slot.PeerID, len(networks))
+	for i, n := range networks {
+		out[i] = n.ID()
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestPeersFindEachOtherAndOutliveTheBootstrapNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const peers = 8
+		s := sim.New(t, 1+peers+2, 20*time.Millisecond)
+		bootstrap := simulated(t, s, 0, WAN())
+		cfg := WAN()
+		cfg.Bootstrap = []string{s.Addr(0)}
+		var nets []*Network
+		var found []<-chan slot.PeerID
+		for i := range peers {
+			n := simulated(t, s, 1+i, cfg)
+			n.Advertise(t.Context(), "run")
+			nets, found = append(nets, n), append(found, n.Discover(t.Context(), "run"))
+		}
+		for i, n := range nets {
+			got := collect(t, found[i], peers-1, 30*time.Second)
+			want := slices.DeleteFunc(ids(nets...), func(p slot.PeerID) bool { return p == n.ID() })
+			if !slices.Equal(got, want) {
+				t.Errorf("peer %d found %v, want %v", i, got, want)
+			}
+			if err := n.Bootstrap().Err(); err != nil {
+				t.Error(err)
+			}
+		}
+
+		if err := bootstrap.Close(); err != nil {
+			t.Error(err)
+		}
+		s.Close(0)
+		time.Sleep(10 * time.Second)
+		cfg.Bootstrap = []string{s.Addr(3)} // any one peer will do
+		late := simulated(t, s, 1+peers, cfg)
+		late.Advertise(t.Context(), "run")
+		got := collect(t, late.Discover(t.Context(), "run"), peers, 30*time.Second)
+		if want := ids(nets...); !slices.Equal(got, want) {
+			t.Errorf("the newcomer found %v, want %v", got, want)
+		}
+		if got := collect(t, found[0], 1, 60*time.Second); got[0] != late.ID() {
+			t.Errorf("the first peer found %v, want the newcomer", got)
+		}
+
+		stranger := simulated(t, s, 2+peers, cfg)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for p := range stranger.Discover(ctx, "another run") {
+			t.Errorf("a peer of another run found %s", p)
+		}
+	})
+}
+
+func TestDiscoverReportsAgainAfterReconnecting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 2, 10*time.Millisecond)
+		a := simulated(t, s, 0, LAN())
+		cfg := LAN()
+		cfg.Bootstrap = a.Addrs()[:1]
+		b := simulated(t, s, 1, cfg)
+		a.Advertise(t.Context(), "run")
+		found := b.Discover(t.Context(), "run")
+		collect(t, found, 1, 20*time.Second)
+		if err := a.Host().Network().ClosePeer(s.Hosts[1].ID()); err != nil {
+			t.Fatal(err)
+		}
+		collect(t, found, 1, 20*time.Second)
+		s.Cut(0, 1)
+		time.Sleep(2 * time.Minute)
+		if len(b.Peers()) != 0 {
+			t.Fatal("still connected over a cut link")
+		}
+		s.Heal(0, 1)
+		if got := collect(t, found, 1, 2*time.Minute); got[0] != a.ID() {
+			t.Errorf("found %v", got)
+		}
+	})
+}
+
+func TestBootstrapKeepsTrying(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 2, 10*time.Millisecond)
+		simulated(t, s, 0, LAN())
+		s.Cut(0, 1)
+		cfg := LAN()
+		cfg.Bootstrap = []string{s.Addr(0)}
+		n := simulated(t, s, 1, cfg)
+		time.Sleep(5 * time.Minute)
+		state := n.Bootstrap()
+		if state.Answered || state.Attempts < 10 || state.Err() == nil {
+			t.Errorf("after 5 minutes of silence: %+v, error %v", state, state.Err())
+		}
+		s.Heal(0, 1)
+		time.Sleep(30 * time.Second)
+		if state := n.Bootstrap(); !state.Answered || state.Err() != nil {
+			t.Errorf("after the bootstrap node came: %+v", state)
+		}
+	})
+}
+
+func TestRememberedPeersReplaceTheBootstrapNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 3, 10*time.Millisecond)
+		file := fmt.Sprintf("%s/peers.json", t.TempDir())
+		boot := simulated(t, s, 0, LAN())
+		cfg := LAN()
+		cfg.Bootstrap = boot.Addrs()[:1]
+		a := simulated(t, s, 1, cfg)
+		a.Advertise(t.Context(), "run")
+		cfg.PeersFile = file
+		b := simulated(t, s, 2, cfg)
+		collect(t, b.Discover(t.Context(), "run"), 1, 20*time.Second)
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.Close(0)
+		s.Close(2)
+
+		i := s.Add()
+		again := simulated(t, s, i, Config{PeersFile: file}) // no bootstrap address
+		time.Sleep(5 * time.Second)
+		if got := again.Peers(); !slices.Equal(got, ids(a)) {
+			t.Errorf("connected to %v, want the remembered %v", got, a.ID())
+		}
+		if got := collect(t, again.Discover(t.Context(), "run"), 1, 20*time.Second); got[0] != a.ID() {
+			t.Errorf("found %v", got)
+		}
+	})
+}
+
+// TestAnnouncementsOutliveTheirNeighbours looks where announcements are kept: with every peer of a small swarm, also with one that
+// came after the announcement.
+func TestAnnouncementsOutliveTheirNeighbours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 3, 10*time.Millisecond)
+		boot := simulated(t, s, 0, WAN())
+		cfg := WAN()
+		cfg.Bootstrap = boot.Addrs()[:1]
+		a := simulated(t, s, 1, cfg)
+		a.Advertise(t.Context(), "run")
+		time.Sleep(10 * time.Minute) // announcements are far apart by now
+		late := simulated(t, s, 2, cfg)
+		time.Sleep(30 * time.Second)
+		key, err := runKey("run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range []*Network{boot, late} {
+			got, err := n.dht.ProviderStore().GetProviders(t.Context(), key.Hash())
+			if err != nil || len(got) != 1 || slot.PeerID(got[0].ID) != a.ID() {
+				t.Errorf("network %d keeps %v, %v", i, got, err)
+			}
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(provideValidity + time.Minute)
+		if got, _ := boot.dht.ProviderStore().GetProviders(t.Context(), key.Hash()); len(got) != 0 {
+			t.Errorf("half an hour after its end a peer is still announced: %v", got)
+		}
+	})
+}

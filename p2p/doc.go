@@ -1,0 +1,26 @@
+// Package p2p is a peer's place on the network: its identity, its libp2p host, how it finds the others of a run, and the
+// streams between them. Only this package and gossip import libp2p.
+//
+// A program makes one Network, says which runs it is after, and serves protocols:
+//
+//	net, err := p2p.New(ctx, p2p.Config{IdentityFile: "identity.key", Bootstrap: addrs})
+//	defer net.Close()
+//	net.SetHello(func(from slot.PeerID, theirs p2p.Hello) (p2p.Hello, error) { … })
+//	net.Advertise("my-run")
+//	for peer := range net.Discover(ctx, "my-run") {
+//		theirs, err := net.Hello(ctx, peer, mine) // whom discovery finds is a stranger until it said hello
+//	}
+//
+// Finding peers. Every peer is a server of a Kademlia DHT of our own (protocol prefix /p2pdiloco), so the run outlives its
+// bootstrap nodes: records live on all peers of a small swarm, and a newcomer needs any one of them. Bootstrap addresses and
+// addresses remembered in a file are dialled until one answers. On a local network mDNS does without any address.
+//
+// Connections. TCP before QUIC (a third of the CPU a byte), TLS 1.3 before Noise, yamux. TCP port reuse is off: two hosts that
+// dial each other at once from their listening ports meet in one TCP simultaneous open, both take the TLS client's side,
+// and the handshake fails. Without it they get two connections, which libp2p copes with. The price is TCP hole punching, which
+// QUIC does not need port reuse for.
+//
+// Rules for callers: stream and hello handlers run in goroutines of their own and must end when their stream is reset. Close
+// resets all streams and waits for everything the Network started, so it must not be called from a handler or callback.
+// After Close everything unwraps to net.ErrClosed.
+package p2p

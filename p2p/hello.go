@@ -1,0 +1,225 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/pb"
+)
+
+// Bounds on a hello. A message carries the whole run spec with its tensor layout, so it may be large.
+const (
+	MaxHello     = 4 << 20            // bytes of the encoded message
+	MaxSpec      = MaxHello - 512<<10 // bytes of the spec in it
+	MaxRunName   = 256                // bytes
+	maxGiven     = 128                // fields
+	maxGivenKey  = 128                // bytes
+	maxGivenText = 1024               // bytes
+	maxUserAgent = 128                // bytes
+	maxRefusal   = 4096               // bytes
+
+	helloTimeout = 20 * time.Second
+)
+
+// Hello is what two peers tell each other first. The spec is opaque here: the caller compares and adopts it.
+type Hello struct {
+	Version     uint32            // protocol version; this package fills it in and refuses others
+	Run         string            // the run's name
+	Given       map[string]string // spec fields that the sender was given
+	Spec        []byte            // the whole spec in canonical bytes, empty while the sender does not know it
+	Incarnation slot.Incarnation
+	UserAgent   string
+}
+
+// HelloRefused is the answer of a peer that will not have us in its run.
+type HelloRefused struct {
+	Peer   slot.PeerID
+	Reason string // the peer's own words, printable, one line
+}
+
+func (e *HelloRefused) Error() string {
+	return fmt.Sprintf("peer %s refused: %s", e.Peer.Short(), e.Reason)
+}
+
+// Hello says hello to a peer and returns its answer. The error is a *HelloRefused when the peer declined with a reason.
+func (n *Network) Hello(ctx context.Context, to slot.PeerID, mine Hello) (Hello, error) {
+	mine.Version = Version
+	b, err := appendHello(nil, mine)
+	if err != nil {
+		return Hello{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	s, err := n.Open(ctx, to, ProtocolHello)
+	if err != nil {
+		return Hello{}, err
+	}
+	defer s.Reset() //nolint:errcheck // everything wanted has been read
+	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	defer stop()
+	answer, err := ask(s, b)
+	if err != nil {
+		return Hello{}, n.closedError(fmt.Errorf("hello to %s: %w", to.Short(), errors.Join(err, ctx.Err())))
+	}
+	return parseReply(to, answer)
+}
+
+// ask sends one message and reads one.
+func ask(s wire.Stream, b []byte) ([]byte, error) {
+	if err := wire.WriteMessage(s, b); err != nil {
+		return nil, err
+	}
+	if err := s.CloseWrite(); err != nil {
+		return nil, err
+	}
+	return wire.ReadMessage(s, MaxHello)
+}
+
+// SetHello serves the hello protocol. f gets each hello that arrives and answers with ours, or with an error whose text is sent to
+// the peer as the reason of a refusal. f may be called from several goroutines.
+func (n *Network) SetHello(f func(from slot.PeerID, theirs Hello) (Hello, error)) {
+	n.Handle(ProtocolHello, func(from slot.PeerID, s wire.Stream) {
+		if err := answerHello(from, s, f); err != nil {
+			n.log.Debug("hello failed", "peer", from, "err", err)
+			_ = s.Reset()
+		}
+	})
+}
+
+func answerHello(from slot.PeerID, s wire.Stream, f func(slot.PeerID, Hello) (Hello, error)) error {
+	if err := s.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return err
+	}
+	b, err := wire.ReadMessage(s, MaxHello)
+	if err != nil {
+		return err
+	}
+	theirs, err := parseHello(b)
+	if err != nil {
+		return err
+	}
+	reply := &pb.HelloReply{}
+	if ours, err := decide(from, theirs, f); err != nil {
+		reply.Refusal = oneLine(err.Error(), maxRefusal)
+	} else {
+		reply.Hello = ours
+	}
+	if b, err = proto.Marshal(reply); err != nil {
+		return err
+	}
+	return wire.WriteMessage(s, b)
+}
+
+func decide(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, error)) (*pb.Hello, error) {
+	if theirs.Version != Version {
+		return nil, fmt.Errorf("you speak protocol version %d, this run speaks %d: use a release that speaks it", theirs.Version, Version)
+	}
+	ours, err := f(from, theirs)
+	if err != nil {
+		return nil, err
+	}
+	ours.Version = Version
+	return toProto(ours)
+}
+
+func parseReply(from slot.PeerID, b []byte) (Hello, error) {
+	var reply pb.HelloReply
+	if err := proto.Unmarshal(b, &reply); err != nil {
+		return Hello{}, fmt.Errorf("answer of %s: %w: %w", from.Short(), wire.ErrMalformed, err)
+	}
+	if reply.Refusal != "" {
+		return Hello{}, &HelloRefused{from, oneLine(reply.Refusal, maxRefusal)}
+	}
+	if reply.Hello == nil {
+		return Hello{}, fmt.Errorf("answer of %s: %w: neither hello nor refusal", from.Short(), wire.ErrMalformed)
+	}
+	h, err := fromProto(reply.Hello)
+	if err == nil && h.Version != Version {
+		err = fmt.Errorf("peer %s speaks protocol version %d, this program %d: use a release that speaks it", from.Short(), h.Version, Version)
+	}
+	return h, err
+}
+
+// parseHello reads an encoded hello.
+func parseHello(b []byte) (Hello, error) {
+	var p pb.Hello
+	if err := proto.Unmarshal(b, &p); err != nil {
+		return Hello{}, fmt.Errorf("hello: %w: %w", wire.ErrMalformed, err)
+	}
+	return fromProto(&p)
+}
+
+// appendHello encodes h, or says which bound it exceeds.
+func appendHello(b []byte, h Hello) ([]byte, error) {
+	p, err := toProto(h)
+	if err != nil {
+		return nil, err
+	}
+	return proto.MarshalOptions{}.MarshalAppend(b, p)
+}
+
+func toProto(h Hello) (*pb.Hello, error) {
+	if h.UserAgent == "" {
+		h.UserAgent = userAgent
+	}
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	return &pb.Hello{
+		ProtocolVersion: h.Version, Run: h.Run, Given: h.Given, Spec: h.Spec,
+		Incarnation: uint64(h.Incarnation), UserAgent: h.UserAgent,
+	}, nil
+}
+
+func fromProto(p *pb.Hello) (Hello, error) {
+	h := Hello{
+		Version: p.ProtocolVersion, Run: p.Run, Given: p.Given, Spec: p.Spec,
+		Incarnation: slot.Incarnation(p.Incarnation), UserAgent: oneLine(p.UserAgent, maxUserAgent),
+	}
+	return h, h.check()
+}
+
+// check holds h against the bounds.
+func (h Hello) check() error {
+	switch {
+	case len(h.Run) > MaxRunName:
+		return fmt.Errorf("hello: run name of %d bytes: %w (%d)", len(h.Run), wire.ErrTooLarge, MaxRunName)
+	case len(h.Spec) > MaxSpec:
+		return fmt.Errorf("hello: spec of %d bytes: %w (%d)", len(h.Spec), wire.ErrTooLarge, MaxSpec)
+	case len(h.Given) > maxGiven:
+		return fmt.Errorf("hello: %d spec fields: %w (%d)", len(h.Given), wire.ErrTooLarge, maxGiven)
+	case len(h.UserAgent) > maxUserAgent:
+		return fmt.Errorf("hello: user agent of %d bytes: %w (%d)", len(h.UserAgent), wire.ErrTooLarge, maxUserAgent)
+	}
+	for k, v := range h.Given {
+		if len(k) > maxGivenKey || len(v) > maxGivenText {
+			return fmt.Errorf("hello: spec field %.40q of %d bytes: %w (%d)", k, len(v), wire.ErrTooLarge, maxGivenText)
+		}
+	}
+	return nil
+}
+
+// oneLine makes a stranger's text fit for a terminal: valid UTF-8, no control characters, at most limit bytes.
+func oneLine(s string, limit int) string {
+	if len(s) > limit {
+		s = s[:limit]
+	}
+	s = strings.ToValidUTF8(s, "")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, s)
+}

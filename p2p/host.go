@@ -1,0 +1,128 @@
+package p2p
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
+	"github.com/libp2p/go-libp2p/p2p/security/noise"
+	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
+	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	"github.com/multiformats/go-multiaddr"
+)
+
+const (
+	// Connections that are kept when there are too many; members are Protect()ed and never count among the dispensable.
+	connLowWater, connHighWater = 512, 1024
+	// yamux breaks a connection when one message takes longer than this to write: 256 KiB in 60 s is 35 kbit/s.
+	muxWriteTimeout = time.Minute
+	muxMaxMessage   = 256 << 10
+	// quicDelay is the head start that TCP gets over QUIC.
+	quicDelay = 500 * time.Millisecond
+)
+
+// newHost makes a libp2p host that does not listen yet.
+func newHost(key crypto.PrivKey, count *traffic) (host.Host, error) {
+	limits, err := newResourceManager()
+	if err != nil {
+		return nil, err
+	}
+	conns, err := connmgr.NewConnManager(connLowWater, connHighWater)
+	if err != nil {
+		return nil, errors.Join(err, limits.Close())
+	}
+	h, err := libp2p.New(
+		libp2p.Identity(key),
+		libp2p.UserAgent(userAgent),
+		libp2p.NoListenAddrs, // listen reports each address by itself
+		libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport()),
+		libp2p.Transport(quic.NewTransport),
+		libp2p.Security(libp2ptls.ID, libp2ptls.New), // the first is preferred
+		libp2p.Security(noise.ID, noise.New),
+		libp2p.Muxer(yamux.ID, muxer()),
+		libp2p.DialRanker(rankTCPFirst),
+		libp2p.ResourceManager(limits),
+		libp2p.ConnectionManager(conns),
+		libp2p.BandwidthReporter(count),
+		libp2p.DisableRelay(),
+		libp2p.DisableMetrics(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("making a libp2p host: %w", errors.Join(err, conns.Close(), limits.Close()))
+	}
+	return h, nil
+}
+
+func muxer() *yamux.Transport {
+	t := *yamux.DefaultTransport
+	t.MaxMessageSize = muxMaxMessage
+	t.ConnectionWriteTimeout = muxWriteTimeout
+	return &t
+}
+
+// rankTCPFirst dials TCP addresses at once and QUIC ones a little later: QUIC costs three times the CPU a byte, but gets
+// through where TCP does not.
+func rankTCPFirst(addrs []multiaddr.Multiaddr) []network.AddrDelay {
+	ranked := make([]network.AddrDelay, 0, len(addrs))
+	hasTCP := false
+	for _, a := range addrs {
+		if isTCP(a) {
+			hasTCP = true
+			ranked = append(ranked, network.AddrDelay{Addr: a})
+		}
+	}
+	for _, a := range addrs {
+		if !isTCP(a) {
+			d := network.AddrDelay{Addr: a}
+			if hasTCP {
+				d.Delay = quicDelay
+			}
+			ranked = append(ranked, d)
+		}
+	}
+	return ranked
+}
+
+func isTCP(a multiaddr.Multiaddr) bool {
+	_, err := a.ValueForProtocol(multiaddr.P_TCP)
+	return err == nil
+}
+
+// listen starts to listen on each address of given, or on what can be had of the defaults.
+func listen(h host.Host, given []string) error {
+	addrs := given
+	if len(given) == 0 {
+		addrs = defaultListen
+	}
+	var errs []error
+	for _, s := range addrs {
+		a, err := multiaddr.NewMultiaddr(s)
+		if err == nil {
+			err = h.Network().Listen(a)
+		}
+		if err != nil {
+			errs = append(errs, listenError(s, err))
+		}
+	}
+	if len(given) == 0 && len(errs) < len(addrs) {
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+func listenError(addr string, err error) error {
+	// The swarm flattens the errors of its listeners into text, so errors.Is alone would miss this.
+	if errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
+		return fmt.Errorf("%s is in use by another program: stop it, or listen on another port (0 takes any free one): %w", addr, syscall.EADDRINUSE)
+	}
+	return fmt.Errorf("cannot listen on %s: %w", addr, err)
+}

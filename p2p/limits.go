@@ -1,0 +1,86 @@
+package p2p
+
+import (
+	"math"
+	"net/netip"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/network"
+	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
+	"github.com/libp2p/go-libp2p/x/rate"
+)
+
+// libp2p's defaults allow 8 connections from one address, and new ones at 0.2 a second. Whole swarms live behind one address (a
+// lab, a rented cluster), so these allow the largest run from a single one. They still bound what one address can take.
+const (
+	connsPerAddress     = 1024
+	connsPerSite        = 4096 // an IPv6 /48
+	newConnsPerSecond   = 32
+	newConnsBurst       = 1024
+	streamsPerPeer      = 1024
+	streamsPerProtocol  = 16384
+	peerMemory          = 512 << 20 // yamux windows of up to 16 MiB a stream
+	transientConns      = 1024      // connections still shaking hands
+	systemConns         = 8192
+	systemStreams       = 1 << 16
+	systemMemory        = 4 << 30
+	fileDescriptorLimit = 8192
+)
+
+func newResourceManager() (network.ResourceManager, error) {
+	defaults := rcmgr.DefaultLimits
+	libp2p.SetDefaultServiceLimits(&defaults)
+	limits := ourLimits().Build(defaults.AutoScale())
+	return rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(limits),
+		rcmgr.WithMetricsDisabled(),
+		rcmgr.WithLimitPerSubnet(
+			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: connsPerAddress}},
+			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: connsPerAddress}, {PrefixLength: 48, ConnCount: connsPerSite}},
+		),
+		rcmgr.WithNetworkPrefixLimit(
+			[]rcmgr.NetworkPrefixLimit{{Network: netip.MustParsePrefix("127.0.0.0/8"), ConnCount: math.MaxInt}},
+			[]rcmgr.NetworkPrefixLimit{{Network: netip.MustParsePrefix("::1/128"), ConnCount: math.MaxInt}},
+		),
+		rcmgr.WithConnRateLimiters(newConnRates()),
+	)
+}
+
+func newConnRates() *rate.Limiter {
+	perAddress := rate.Limit{RPS: newConnsPerSecond, Burst: newConnsBurst}
+	return &rate.Limiter{
+		NetworkPrefixLimits: []rate.PrefixLimit{
+			{Prefix: netip.MustParsePrefix("127.0.0.0/8")}, // no limit
+			{Prefix: netip.MustParsePrefix("::1/128")},
+		},
+		SubnetRateLimiter: rate.SubnetLimiter{
+			IPv4SubnetLimits: []rate.SubnetLimit{{PrefixLength: 32, Limit: perAddress}},
+			IPv6SubnetLimits: []rate.SubnetLimit{{PrefixLength: 56, Limit: perAddress}, {PrefixLength: 48, Limit: perAddress}},
+		},
+	}
+}
+
+// ourLimits are the limits that differ from libp2p's.
+func ourLimits() rcmgr.PartialLimitConfig {
+	return rcmgr.PartialLimitConfig{
+		System: rcmgr.ResourceLimits{
+			Conns: systemConns, ConnsInbound: systemConns, ConnsOutbound: systemConns,
+			Streams: systemStreams, StreamsInbound: systemStreams, StreamsOutbound: systemStreams,
+			Memory: systemMemory, FD: fileDescriptorLimit,
+		},
+		Transient: rcmgr.ResourceLimits{
+			Conns: transientConns, ConnsInbound: transientConns, ConnsOutbound: transientConns,
+			Streams: 4 * transientConns, StreamsInbound: 4 * transientConns, StreamsOutbound: 4 * transientConns,
+			FD: transientConns,
+		},
+		PeerDefault: rcmgr.ResourceLimits{
+			Streams: 2 * streamsPerPeer, StreamsInbound: streamsPerPeer, StreamsOutbound: streamsPerPeer,
+			Memory: peerMemory,
+		},
+		ProtocolDefault: rcmgr.ResourceLimits{
+			Streams: streamsPerProtocol, StreamsInbound: streamsPerProtocol, StreamsOutbound: streamsPerProtocol,
+		},
+		ProtocolPeerDefault: rcmgr.ResourceLimits{
+			Streams: streamsPerPeer, StreamsInbound: streamsPerPeer, StreamsOutbound: streamsPerPeer,
+		},
+	}
+}

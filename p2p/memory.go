@@ -1,0 +1,211 @@
+package p2p
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
+)
+
+const (
+	maxRemembered  = 256 // peers in the file
+	maxPeerAddrs   = 16  // addresses of one of them
+	maxPeersFile   = 1 << 20
+	rememberEvery  = 30 * time.Second
+	rememberedTerm = 30 * 24 * time.Hour // after this long unseen a peer is forgotten
+)
+
+// remembered is one peer as it stands in the file.
+type remembered struct {
+	ID    peer.ID   `json:"id"`
+	Addrs []string  `json:"addrs"`
+	Seen  time.Time `json:"seen"`
+}
+
+// memory keeps the addresses of the run's peers in a file, so that a peer that restarts finds the others though no bootstrap
+// node lives. It is a convenience: a file that cannot be read or written is reported in the log and done without.
+type memory struct {
+	n  *Network
+	mu struct {
+		sync.Mutex
+		peers map[peer.ID]remembered
+	}
+}
+
+func newMemory(n *Network) *memory {
+	m := &memory{n: n}
+	m.mu.peers = make(map[peer.ID]remembered)
+	if n.cfg.PeersFile == "" {
+		return m
+	}
+	peers, err := loadPeers(n.cfg.PeersFile)
+	if err != nil {
+		n.log.Warn("remembered addresses cannot be used; starting without them", "file", n.cfg.PeersFile, "err", err)
+	}
+	for _, p := range peers {
+		if p.ID != n.host.ID() && time.Since(p.Seen) < rememberedTerm {
+			m.mu.peers[p.ID] = p
+		}
+	}
+	return m
+}
+
+// loadPeers reads a peers file; a missing one is empty.
+func loadPeers(path string) ([]remembered, error) {
+	b, err := readFile(path, maxPeersFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parsePeers(b)
+}
+
+func parsePeers(b []byte) ([]remembered, error) {
+	var peers []remembered
+	if err := json.Unmarshal(b, &peers); err != nil {
+		return nil, err
+	}
+	if len(peers) > maxRemembered {
+		return nil, fmt.Errorf("%d peers where at most %d are allowed", len(peers), maxRemembered)
+	}
+	for _, p := range peers {
+		if err := p.ID.Validate(); err != nil {
+			return nil, err
+		}
+		if len(p.Addrs) > maxPeerAddrs {
+			return nil, fmt.Errorf("%d addresses of one peer where at most %d are allowed", len(p.Addrs), maxPeerAddrs)
+		}
+		for _, a := range p.Addrs {
+			if _, err := multiaddr.NewMultiaddr(a); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return peers, nil
+}
+
+// met notes a peer of the run. Its addresses are taken from the peerstore when the file is written.
+func (m *memory) met(id peer.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.mu.peers[id]
+	p.ID, p.Seen = id, time.Now()
+	m.mu.peers[id] = p
+	m.evict()
+}
+
+// evict forgets the peers longest unseen while there are too many. m.mu is held.
+func (m *memory) evict() {
+	for len(m.mu.peers) > maxRemembered {
+		oldest := m.sorted()[len(m.mu.peers)-1]
+		delete(m.mu.peers, oldest.ID)
+	}
+}
+
+// sorted is everybody remembered, the ones seen last first. m.mu is held.
+func (m *memory) sorted() []remembered {
+	all := make([]remembered, 0, len(m.mu.peers))
+	for _, p := range m.mu.peers {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b remembered) int {
+		if c := b.Seen.Compare(a.Seen); c != 0 {
+			return c
+		}
+		return compareIDs(a.ID, b.ID)
+	})
+	return all
+}
+
+func compareIDs(a, b peer.ID) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// known are the remembered peers that have an address.
+func (m *memory) known() []peer.AddrInfo {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []peer.AddrInfo
+	for _, p := range m.sorted() {
+		info := peer.AddrInfo{ID: p.ID}
+		for _, s := range p.Addrs {
+			if a, err := multiaddr.NewMultiaddr(s); err == nil {
+				info.Addrs = append(info.Addrs, a)
+			}
+		}
+		if len(info.Addrs) > 0 {
+			out = append(out, info)
+		}
+	}
+	return out
+}
+
+// run writes the file now and then, and once more at the end.
+func (m *memory) run() {
+	if m.n.cfg.PeersFile == "" {
+		return
+	}
+	tick := time.NewTicker(rememberEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-m.n.ctx.Done():
+			m.save()
+			return
+		case <-tick.C:
+			m.save()
+		}
+	}
+}
+
+// save takes the newest addresses of those connected and writes the file.
+func (m *memory) save() {
+	peers := m.refresh()
+	if len(peers) == 0 {
+		return
+	}
+	b, err := json.MarshalIndent(peers, "", "  ")
+	if err == nil {
+		err = replaceFile(m.n.cfg.PeersFile, append(b, '\n'))
+	}
+	if err != nil {
+		m.n.log.Warn("addresses of peers could not be remembered", "file", m.n.cfg.PeersFile, "err", err)
+	}
+}
+
+func (m *memory) refresh() []remembered {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, p := range m.mu.peers {
+		addrs := m.n.host.Peerstore().Addrs(id)
+		if len(addrs) == 0 {
+			continue
+		}
+		if m.n.host.Network().Connectedness(id) == network.Connected {
+			p.Seen = time.Now()
+		}
+		p.Addrs = nil
+		for _, a := range addrs[:min(len(addrs), maxPeerAddrs)] {
+			p.Addrs = append(p.Addrs, a.String())
+		}
+		slices.Sort(p.Addrs)
+		m.mu.peers[id] = p
+	}
+	all := m.sorted()
+	return slices.DeleteFunc(all, func(p remembered) bool { return len(p.Addrs) == 0 })
+}

@@ -1,0 +1,294 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// Bounds on what waits for one peer, and times of its stream.
+const (
+	maxQueued       = 1024    // messages
+	maxQueuedBytes  = 8 << 20 // bytes, though one message always fits
+	maxDropsWaiting = 4096    // reports of drops not yet delivered
+
+	messengerOpen  = 5 * time.Second
+	messengerWrite = 10 * time.Second
+	messengerIdle  = 2 * time.Minute // then the sender closes the stream
+	messengerTurn  = 5 * time.Second // that a new stream waits for its predecessor's last messages
+)
+
+// ErrQueueFull is reported for a message to a peer that takes messages slower than they come.
+var ErrQueueFull = errors.New("too many messages wait for this peer")
+
+// Messenger sends small one-way messages over streams that stay open, one to each peer. Messages of one pair arrive in the order
+// of their Send. A message is lost when the connection breaks under it, and may come twice when it breaks late.
+//
+//	Send -> queue of the peer -> its goroutine: open, write -> stream -> the peer's reader -> deliver
+//
+// Peers are served in parallel, the messages of one in sequence, on both sides.
+type Messenger struct {
+	n       *Network
+	proto   string
+	limit   int
+	deliver func(from slot.PeerID, msg []byte)
+	onDrop  func(to slot.PeerID, msg []byte, err error)
+	drops   chan drop
+	mu      struct {
+		sync.Mutex
+		out map[slot.PeerID]*outbox
+		in  map[slot.PeerID]*inbox
+	}
+}
+
+type drop struct {
+	to  slot.PeerID
+	msg []byte
+	err error
+}
+
+// NewMessenger serves a protocol with messages of at most limit bytes. deliver gets those that arrive: one call at a time for
+// each sender, several senders at once; while it blocks, that sender waits. onDrop, which may be nil, gets from a goroutine of
+// its own each message that could not be sent, so that it can go another way. Both must end when the Network closes.
+func (n *Network) NewMessenger(proto string, limit int,
+	deliver func(from slot.PeerID, msg []byte), onDrop func(to slot.PeerID, msg []byte, err error),
+) *Messenger {
+	m := &Messenger{
+		n: n, proto: proto, limit: limit, deliver: deliver, onDrop: onDrop,
+		drops: make(chan drop, maxDropsWaiting),
+	}
+	m.mu.out = make(map[slot.PeerID]*outbox)
+	m.mu.in = make(map[slot.PeerID]*inbox)
+	n.goDo(m.reportDrops)
+	n.Handle(proto, m.receive)
+	return m
+}
+
+// Send queues msg, which belongs to the Messenger from now on, and returns at once.
+func (m *Messenger) Send(to slot.PeerID, msg []byte) {
+	if len(msg) > m.limit {
+		m.drop(to, msg, fmt.Errorf("message of %d bytes: %w (%d)", len(msg), wire.ErrTooLarge, m.limit))
+		return
+	}
+	m.mu.Lock()
+	err := m.enqueue(to, msg)
+	m.mu.Unlock()
+	if err != nil {
+		m.drop(to, msg, err)
+	}
+}
+
+// enqueue starts the peer's goroutine if it has none. m.mu is held.
+func (m *Messenger) enqueue(to slot.PeerID, msg []byte) error {
+	o := m.mu.out[to]
+	if o == nil {
+		o = &outbox{m: m, to: to, wake: make(chan struct{}, 1)}
+		if !m.n.goDo(o.run) {
+			return m.n.closedError(nil)
+		}
+		m.mu.out[to] = o
+	}
+	if len(o.queue) >= maxQueued || len(o.queue) > 0 && o.bytes+len(msg) > maxQueuedBytes {
+		return ErrQueueFull
+	}
+	o.queue = append(o.queue, msg)
+	o.bytes += len(msg)
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (m *Messenger) drop(to slot.PeerID, msg []byte, err error) {
+	m.n.log.Debug("message dropped", "protocol", m.proto, "to", to, "err", err)
+	select {
+	case m.drops <- drop{to, msg, err}:
+	default: // the caller is too slow even for bad news
+	}
+}
+
+func (m *Messenger) reportDrops() {
+	for {
+		select {
+		case <-m.n.ctx.Done():
+			return
+		case d := <-m.drops:
+			if m.onDrop != nil {
+				m.onDrop(d.to, d.msg, d.err)
+			}
+		}
+	}
+}
+
+// outbox is one peer's queue (under Messenger.mu) and stream (its goroutine's own).
+type outbox struct {
+	m     *Messenger
+	to    slot.PeerID
+	wake  chan struct{}
+	queue [][]byte
+	bytes int
+
+	s wire.Stream
+}
+
+func (o *outbox) run() {
+	defer o.hangUp()
+	idle := time.NewTimer(messengerIdle)
+	defer idle.Stop()
+	for {
+		select {
+		case <-o.m.n.ctx.Done():
+			return
+		case <-o.wake:
+			o.drain()
+			idle.Reset(messengerIdle)
+		case <-idle.C:
+			if o.retire() {
+				return
+			}
+		}
+	}
+}
+
+// drain sends all that waits. When the peer cannot be reached, everything queued is dropped at once: the caller has another way.
+func (o *outbox) drain() {
+	for msg, ok := o.next(); ok; msg, ok = o.next() {
+		err := o.write(msg)
+		if err == nil {
+			continue
+		}
+		for ; ok; msg, ok = o.next() {
+			o.m.drop(o.to, msg, err)
+		}
+	}
+}
+
+func (o *outbox) next() ([]byte, bool) {
+	o.m.mu.Lock()
+	defer o.m.mu.Unlock()
+	if len(o.queue) == 0 {
+		return nil, false
+	}
+	msg := o.queue[0]
+	o.queue[0] = nil
+	o.queue = o.queue[1:]
+	o.bytes -= len(msg)
+	return msg, true
+}
+
+// retire says whether the goroutine may end because nothing waits.
+func (o *outbox) retire() bool {
+	o.m.mu.Lock()
+	defer o.m.mu.Unlock()
+	if len(o.queue) > 0 {
+		return false
+	}
+	delete(o.m.mu.out, o.to)
+	return true
+}
+
+// write sends msg, once more over a new stream if the old one had gone stale.
+func (o *outbox) write(msg []byte) error {
+	if o.s != nil {
+		if err := o.writeOnce(msg); err == nil {
+			return nil
+		}
+	}
+	if err := o.open(); err != nil {
+		return err
+	}
+	return o.writeOnce(msg)
+}
+
+func (o *outbox) writeOnce(msg []byte) error {
+	err := o.s.SetWriteDeadline(time.Now().Add(messengerWrite))
+	if err == nil {
+		err = wire.WriteMessage(o.s, msg)
+	}
+	if err != nil {
+		o.abort()
+		return o.m.n.closedError(err)
+	}
+	return nil
+}
+
+func (o *outbox) open() error {
+	ctx, cancel := context.WithTimeout(o.m.n.ctx, messengerOpen)
+	defer cancel()
+	s, err := o.m.n.Open(ctx, o.to, o.m.proto)
+	if err != nil {
+		return err
+	}
+	o.s = s
+	return nil
+}
+
+func (o *outbox) abort() {
+	_ = o.s.Reset()
+	o.s = nil
+}
+
+func (o *outbox) hangUp() {
+	if o.s != nil {
+		_ = o.s.Close()
+	}
+}
+
+// inbox is the stream on which one peer's messages come now.
+type inbox struct {
+	s    wire.Stream
+	done chan struct{}
+}
+
+// receive reads one stream. A peer's newer stream waits until the older one has been read to its end, which keeps the order.
+func (m *Messenger) receive(from slot.PeerID, s wire.Stream) {
+	me := &inbox{s: s, done: make(chan struct{})}
+	defer close(me.done)
+	m.mu.Lock()
+	before := m.mu.in[from]
+	m.mu.in[from] = me
+	m.mu.Unlock()
+	defer m.forget(from, me)
+	if before != nil {
+		before.finish()
+	}
+	for {
+		if err := s.SetReadDeadline(time.Now().Add(messengerIdle + time.Minute)); err != nil {
+			break
+		}
+		msg, err := wire.ReadMessage(s, m.limit)
+		if err != nil {
+			m.n.log.Debug("message stream ended", "protocol", m.proto, "from", from, "err", err)
+			break
+		}
+		m.deliver(from, msg)
+	}
+	_ = s.Reset()
+}
+
+func (m *Messenger) forget(from slot.PeerID, me *inbox) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.in[from] == me {
+		delete(m.mu.in, from)
+	}
+}
+
+// finish waits until b's stream is read, and cuts it off when that takes too long.
+func (b *inbox) finish() {
+	timer := time.NewTimer(messengerTurn)
+	defer timer.Stop()
+	select {
+	case <-b.done:
+		return
+	case <-timer.C:
+		_ = b.s.Reset()
+	}
+	<-b.done
+}

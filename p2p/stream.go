@@ -1,0 +1,165 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// connectTimeout bounds connecting to one peer.
+const connectTimeout = 15 * time.Second
+
+type inboundKey struct {
+	from  peer.ID
+	proto protocol.ID
+}
+
+// stream is a libp2p stream that the Network knows of until it is closed or reset.
+type stream struct {
+	network.Stream
+	n    *Network
+	once sync.Once
+}
+
+var _ wire.Stream = (*stream)(nil)
+
+func (s *stream) Close() error { s.forget(); return s.Stream.Close() }
+func (s *stream) Reset() error { s.forget(); return s.Stream.Reset() }
+
+func (s *stream) Read(b []byte) (int, error) {
+	k, err := s.Stream.Read(b)
+	if !s.n.ownHost {
+		s.n.count.received.Add(int64(k))
+	}
+	return k, err
+}
+
+func (s *stream) Write(b []byte) (int, error) {
+	k, err := s.Stream.Write(b)
+	if !s.n.ownHost {
+		s.n.count.sent.Add(int64(k))
+	}
+	return k, err
+}
+
+func (s *stream) forget() {
+	s.once.Do(func() {
+		s.n.mu.Lock()
+		defer s.n.mu.Unlock()
+		delete(s.n.mu.streams, s)
+	})
+}
+
+// track takes s under the Network's care. When the Network is closed it resets s and returns nil.
+func (n *Network) track(s network.Stream) *stream {
+	t := &stream{Stream: s, n: n}
+	n.mu.Lock()
+	closed := n.mu.closed
+	if !closed {
+		n.mu.streams[t] = struct{}{}
+	}
+	n.mu.Unlock()
+	if closed {
+		_ = s.Reset()
+		return nil
+	}
+	return t
+}
+
+// Open opens a stream of one protocol to a peer, connecting to it and looking up its addresses first where that is needed.
+// The caller closes or resets it. An unknown protocol may show only at the first Read.
+func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
+	ctx, cancel := n.joined(ctx)
+	defer cancel()
+	s, err := n.open1(ctx, peer.ID(to), protocol.ID(proto))
+	if err != nil {
+		return nil, n.closedError(fmt.Errorf("stream %s to %s: %w", proto, to.Short(), err))
+	}
+	if t := n.track(s); t != nil {
+		return t, nil
+	}
+	return nil, n.closedError(nil)
+}
+
+func (n *Network) open1(ctx context.Context, to peer.ID, proto protocol.ID) (network.Stream, error) {
+	if err := n.connect(ctx, peer.AddrInfo{ID: to}); err != nil {
+		return nil, err
+	}
+	return n.host.NewStream(ctx, to, proto)
+}
+
+// connect has a connection to the peer when it returns nil. Where the addresses known fail, it asks the DHT for others.
+func (n *Network) connect(ctx context.Context, to peer.AddrInfo) error {
+	if to.ID == n.host.ID() {
+		return errors.New("that is this peer itself")
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	err := n.host.Connect(ctx, to)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	// The lookup calls a peer not found that it could not dial with the old addresses, but has learned the new ones by then.
+	if _, err := n.dht.FindPeer(ctx, to.ID); err != nil {
+		n.log.Debug("looking up a peer's addresses", "peer", to.ID, "err", err)
+	}
+	if len(n.host.Peerstore().Addrs(to.ID)) == 0 {
+		return err
+	}
+	return n.host.Connect(ctx, peer.AddrInfo{ID: to.ID})
+}
+
+// Handle serves a protocol: f runs in its own goroutine for each stream that a peer opens, which it owns until it returns; then
+// the stream is closed. At most Config.MaxStreamsPerPeer streams of one peer are handled at once; further ones are reset.
+// Handling a protocol again replaces f for new streams.
+func (n *Network) Handle(proto string, f func(from slot.PeerID, s wire.Stream)) {
+	id := protocol.ID(proto)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mu.closed {
+		return
+	}
+	n.mu.protocols[id] = struct{}{}
+	n.host.SetStreamHandler(id, func(s network.Stream) {
+		key := inboundKey{s.Conn().RemotePeer(), id}
+		if !n.admit(key) {
+			_ = s.Reset()
+			return
+		}
+		defer n.release(key)
+		if t := n.track(s); t != nil {
+			defer t.Close() //nolint:errcheck // nobody is left to tell
+			f(slot.PeerID(key.from), t)
+		}
+	})
+}
+
+// admit counts one more handler, which Close waits for.
+func (n *Network) admit(key inboundKey) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mu.closed || n.mu.inbound[key] >= n.cfg.MaxStreamsPerPeer {
+		return false
+	}
+	n.mu.inbound[key]++
+	n.wg.Add(1)
+	return true
+}
+
+func (n *Network) release(key inboundKey) {
+	defer n.wg.Done()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mu.inbound[key]--; n.mu.inbound[key] == 0 {
+		delete(n.mu.inbound, key)
+	}
+}

@@ -1,0 +1,40 @@
+package p2pdiloco
+
+import (
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// Names of the timing presets.
+const (
+	PresetLAN = "lan" // one machine or one building: a lost peer is seen in 1 to 2 seconds
+	PresetWAN = "wan" // the internet
+)
+
+// preset is all that depends on how far apart peers are. Timers decide only who acts when.
+type preset struct {
+	ledger    membership.Timing
+	discovery time.Duration // a peer that finds nobody for so long founds the run
+	stall     time.Duration // a data stream without progress for so long is lost
+	hello     time.Duration // between hellos while no spec is settled
+}
+
+var presets = map[string]preset{
+	PresetLAN: {
+		ledger: membership.Timing{
+			Alive: 250 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: 2 * time.Second, Lost: 1500 * time.Millisecond,
+			MinGrace: 5 * time.Second, GraceFactor: 3, Straggler: 60 * time.Second,
+			FoundAfter: 1500 * time.Millisecond, Linger: 5 * time.Second, Retry: 500 * time.Millisecond,
+		},
+		discovery: 2 * time.Second, stall: 2 * time.Second, hello: 250 * time.Millisecond,
+	},
+	PresetWAN: {
+		ledger: membership.Timing{
+			Alive: 5 * time.Second, Beat: 5 * time.Second, Patience: 15 * time.Second, Lost: 30 * time.Second,
+			MinGrace: 30 * time.Second, GraceFactor: 3, Straggler: 10 * time.Minute,
+			FoundAfter: 10 * time.Second, Linger: 2 * time.Minute, Retry: 5 * time.Second,
+		},
+		discovery: 20 * time.Second, stall: 20 * time.Second, hello: 2 * time.Second,
+	},
+}

@@ -1,0 +1,97 @@
+package p2pdiloco
+
+import (
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// ledgerEvent passes on what happened in the ledger. It is called from the driver's loop and must not block.
+func (n *Node) ledgerEvent(e membership.Event) {
+	fields := map[string]any{}
+	switch e.Kind {
+	case membership.EventFounded:
+		fields["run"], fields["run_id"] = n.spec.Name, n.run
+	case membership.EventJoined:
+		fields["slot"] = e.Slot
+	case membership.EventPlanned:
+		fields["slot"], fields["ballot"], fields["members"] = e.Slot, e.Ballot, e.Members
+	case membership.EventCommitted:
+		fields["slot"], fields["ballot"], fields["members"] = e.Slot, e.Ballot, e.Members
+		fields["contributors"], fields["outcome_root"], fields["height"] = e.Contributors, e.Root, e.Height
+	case membership.EventMembers:
+		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
+		n.net.Protect(e.Members)
+	case membership.EventSuspected, membership.EventLeft, membership.EventRefused:
+		fields["about"], fields["detail"] = e.Peer, e.Detail
+	case membership.EventDiverged:
+		fields["slot"], fields["certified_root"], fields["detail"] = e.Slot, e.Root, e.Detail
+	case membership.EventPaused, membership.EventResumed, membership.EventSwitched, membership.EventDone:
+		fields["slot"], fields["detail"] = e.Slot, e.Detail
+	}
+	n.emit(string(e.Kind), fields)
+}
+
+// Status is what this node knows of its run now.
+func (n *Node) Status() Status {
+	s := Status{Run: n.cfg.Spec.Name, Phase: PhaseSearching, Uptime: time.Since(n.started), Peer: n.Self(), Addrs: n.Addrs()}
+	s.Sent, s.Received = n.net.Traffic()
+	if n.driver == nil {
+		return s
+	}
+	v := n.driver.View()
+	s.RunID, s.Spec, s.Parameters, s.LastSlot = n.run, n.spec.Fields(), n.spec.Layout.Elements(), n.spec.Rounds
+	s.Height, s.Slot, s.StateRoot, s.Ballot, s.Leader = v.Tip.Height, v.AppliedSlot, v.StateRoot, v.Ref.Ballot, v.Leader
+	s.Phase, s.Detail = n.phase(v)
+	for _, m := range v.Members {
+		if m.Contributes {
+			s.Contributors++
+		}
+		s.Members = append(s.Members, n.memberStatus(v, m))
+	}
+	s.Tolerated = allreduce.Tolerated(n.worker.params.Aggregator, n.worker.params.TrimPermille, s.Contributors)
+	return s
+}
+
+func (n *Node) phase(v membership.View) (Phase, string) {
+	switch {
+	case n.closed.Err() != nil:
+		return PhaseClosed, ""
+	case v.Done:
+		return PhaseEnded, "the last slot is applied and agreed"
+	case v.Diverged:
+		return PhaseJoining, "the state here differs from the certified one: fetching it anew, not contributing"
+	case v.Tip.Height == 0:
+		return PhaseSearching, "no record of the run is known yet"
+	case !v.IsMember || !v.Synced:
+		return PhaseJoining, "fetching the chain and the state, then asking to be a member"
+	case v.Paused:
+		return PhasePaused, "too few members are heard to decide anything: waiting for them"
+	case v.AppliedSlot == 0 && uint64(len(v.Members)) < n.spec.StartPeers:
+		return PhaseWaiting, "the first slot waits for start_peers members"
+	}
+	return PhaseRunning, ""
+}
+
+func (n *Node) memberStatus(v membership.View, m membership.MemberView) MemberStatus {
+	s := MemberStatus{
+		Peer: m.Peer, Since: m.Since, Self: m.Peer == n.Self(), Leader: m.Peer == v.Leader, Heard: m.Heard, Slot: m.Slot, Steps: m.Steps,
+	}
+	switch {
+	case m.Lost:
+		s.State = "missing"
+	case m.Leaving:
+		s.State = "leaving"
+	case !m.Contributes:
+		s.State = "voting"
+	case slices.Contains(v.Offered, m.Peer):
+		s.State = "offered"
+	case v.Plan != nil || 2*len(v.Offered) > len(v.Members):
+		s.State = "late"
+	default:
+		s.State = "training"
+	}
+	return s
+}

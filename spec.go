@@ -1,0 +1,275 @@
+package p2pdiloco
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// Spec is the run spec: what all peers of a run must agree on. It is immutable; its hash is the run ID.
+//
+// A zero field is one not given: whoever founds the run fills it with its default, whoever joins adopts the run's value, and
+// a field that was given and differs from the run's is refused by name. Numbers are integers (per mille where a fraction is
+// meant) or decimal strings that are parsed once to float32, so that no peer rounds them differently.
+type Spec struct {
+	Name         string   `toml:"name"`          // of the run; keys discovery
+	Nonce        uint64   `toml:"nonce"`         // tells runs of one name and equal settings apart
+	Protocol     string   `toml:"protocol"`      // wire and ledger rules
+	Kernel       string   `toml:"kernel"`        // arithmetic whose bits must agree
+	Mode         string   `toml:"mode"`          // sync
+	Rounds       uint64   `toml:"rounds"`        // the last slot; default 100
+	InnerSteps   uint64   `toml:"inner_steps"`   // H, inner steps a round
+	Outer        string   `toml:"outer"`         // outer optimizer: nesterov | sgd
+	OuterLR      string   `toml:"outer_lr"`      // decimal
+	Momentum     string   `toml:"momentum"`      // decimal
+	Aggregator   string   `toml:"aggregator"`    // mean | trimmed_mean | median
+	TrimPermille uint64   `toml:"trim_permille"` // of the contributors, cut from each end
+	Clip         string   `toml:"clip"`          // on | off: scale each contribution to at most the median norm
+	Codec        string   `toml:"codec"`         // f32
+	Schedule     string   `toml:"schedule"`      // rotation
+	Frame        uint64   `toml:"frame"`         // elements of the frame grid
+	Init         string   `toml:"init"`          // founder | root:HASH of the initial state
+	Seed         uint64   `toml:"seed"`          // of the data's division into shards
+	StartPeers   uint64   `toml:"start_peers"`   // the first slot waits for so many members
+	MinPeers     uint64   `toml:"min_peers"`     // contributors with which a slot may close
+	MaxWeight    uint64   `toml:"max_weight"`    // cap of one contribution's weight, in tokens
+	Discount     []uint64 `toml:"discount"`      // per mille, by staleness in slots; its length less one is the greatest staleness
+
+	Layout Layout `toml:"-"` // the model's tensors; comes from the trainer
+}
+
+// Values of this version.
+const (
+	ProtocolVersion = "1"
+	KernelVersion   = "1"
+)
+
+// specField is one field of a spec as text: under this name it stands in TOML files, in hellos and in errors.
+type specField struct {
+	name   string
+	at     func(*Spec) any // pointer to the field
+	preset string          // default; empty where it depends on other fields or is required
+	check  func(s string) string
+}
+
+var specFields = []specField{
+	{"name", func(s *Spec) any { return &s.Name }, "", checkName},
+	{"nonce", func(s *Spec) any { return &s.Nonce }, "", nil},
+	{"protocol", func(s *Spec) any { return &s.Protocol }, ProtocolVersion, oneOf(ProtocolVersion)},
+	{"kernel", func(s *Spec) any { return &s.Kernel }, KernelVersion, oneOf(KernelVersion)},
+	{"mode", func(s *Spec) any { return &s.Mode }, "sync", oneOf("sync")},
+	{"rounds", func(s *Spec) any { return &s.Rounds }, "100", within(1, math.MaxUint32)},
+	{"inner_steps", func(s *Spec) any { return &s.InnerSteps }, "500", within(1, 1<<30)},
+	{"outer", func(s *Spec) any { return &s.Outer }, "nesterov", oneOf("nesterov", "sgd")},
+	{"outer_lr", func(s *Spec) any { return &s.OuterLR }, "0.7", decimal(0, 100)},
+	{"momentum", func(s *Spec) any { return &s.Momentum }, "0.9", decimal(0, 0.9999)},
+	{"aggregator", func(s *Spec) any { return &s.Aggregator }, "trimmed_mean", oneOf("mean", "trimmed_mean", "median")},
+	{"trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", within(1, 499)},
+	{"clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off")},
+	{"codec", func(s *Spec) any { return &s.Codec }, "f32", oneOf("f32")},
+	{"schedule", func(s *Spec) any { return &s.Schedule }, "rotation", oneOf("rotation")},
+	{"frame", func(s *Spec) any { return &s.Frame }, "", frameSize},
+	{"init", func(s *Spec) any { return &s.Init }, "founder", checkInit},
+	{"seed", func(s *Spec) any { return &s.Seed }, "1", nil},
+	{"start_peers", func(s *Spec) any { return &s.StartPeers }, "1", within(1, slot.MaxMembers)},
+	{"min_peers", func(s *Spec) any { return &s.MinPeers }, "1", within(1, slot.MaxMembers)},
+	{"max_weight", func(s *Spec) any { return &s.MaxWeight }, strconv.Itoa(1 << 40), within(1, 1<<56)},
+	{"discount", func(s *Spec) any { return &s.Discount }, "1000", nil},
+}
+
+// Frames of the default grid hold 64 Ki elements (256 KiB in f32), fewer in small models so that every peer has some.
+const (
+	maxFrame     = 1 << 16
+	minFrame     = 1 << 10
+	framesWanted = 64
+)
+
+func defaultFrame(elements uint64) uint64 {
+	f := uint64(maxFrame)
+	for f > minFrame && f*framesWanted > elements {
+		f /= 2
+	}
+	return f
+}
+
+// Fields lists the fields that were given (are not zero) as text.
+func (s Spec) Fields() map[string]string {
+	m := make(map[string]string)
+	for _, f := range specFields {
+		if v := fieldText(f.at(&s)); v != "" {
+			m[f.name] = v
+		}
+	}
+	return m
+}
+
+func fieldText(p any) string {
+	switch p := p.(type) {
+	case *string:
+		return *p
+	case *uint64:
+		if *p != 0 {
+			return strconv.FormatUint(*p, 10)
+		}
+	case *[]uint64:
+		var parts []string
+		for _, v := range *p {
+			parts = append(parts, strconv.FormatUint(v, 10))
+		}
+		return strings.Join(parts, ",")
+	}
+	return ""
+}
+
+func setField(p any, text string) (err error) {
+	switch p := p.(type) {
+	case *string:
+		*p = text
+	case *uint64:
+		*p, err = strconv.ParseUint(text, 10, 64)
+	case *[]uint64:
+		*p = nil
+		for part := range strings.SplitSeq(text, ",") {
+			v, perr := strconv.ParseUint(part, 10, 64)
+			*p, err = append(*p, v), errors.Join(err, perr)
+		}
+	}
+	return err
+}
+
+// Settled returns the spec with every field filled: those given, the defaults for the rest.
+func (s Spec) Settled() Spec {
+	s.Discount = slices.Clone(s.Discount)
+	if s.Outer == "sgd" && s.Momentum == "" {
+		s.Momentum = "0"
+	}
+	for _, f := range specFields {
+		if p := f.at(&s); fieldText(p) == "" && f.preset != "" {
+			_ = setField(p, f.preset) // presets parse: a test says so
+		}
+	}
+	if s.Clip == "" {
+		s.Clip = map[bool]string{true: "off", false: "on"}[s.Aggregator == "mean"]
+	}
+	if s.Frame == 0 {
+		s.Frame = defaultFrame(s.Layout.Elements())
+	}
+	return s
+}
+
+// Validate reports every fault of the fields given at once; a field not given is no fault, but for the name.
+func (s Spec) Validate() error {
+	var errs []error
+	if s.Name == "" {
+		errs = append(errs, &SpecError{Field: "name", Here: `""`, Why: "a run needs a name"})
+	}
+	for _, f := range specFields {
+		v := fieldText(f.at(&s))
+		if v == "" || f.check == nil {
+			continue
+		}
+		if why := f.check(v); why != "" {
+			errs = append(errs, &SpecError{Field: f.name, Here: v, Why: why})
+		}
+	}
+	for i, d := range s.Discount {
+		if d > 1000 || i > 0 && d > s.Discount[i-1] || len(s.Discount) > 64 {
+			errs = append(errs, &SpecError{Field: "discount", Here: fieldText(&s.Discount), Why: "up to 64 per-mille values from 1000 down, never rising"})
+			break
+		}
+	}
+	if s.MinPeers > s.StartPeers && s.StartPeers > 0 {
+		errs = append(errs, &SpecError{Field: "min_peers", Here: strconv.FormatUint(s.MinPeers, 10), Why: "more than start_peers: the first slot could never close"})
+	}
+	return errors.Join(errs...)
+}
+
+// RunID is the hash of a settled spec: the name that everything but discovery goes by.
+func (s Spec) RunID() Root { return slot.Hash(s.Append([]byte("p2pdiloco/spec/1"))) }
+
+// Append appends the canonical encoding of a settled spec.
+func (s Spec) Append(b []byte) []byte {
+	b = wire.AppendU16(b, uint16(len(specFields)))
+	for _, f := range specFields {
+		b = wire.AppendBytes(wire.AppendBytes(b, f.name), fieldText(f.at(&s)))
+	}
+	return s.Layout.Append(b)
+}
+
+// ParseSpec reads a settled spec as another peer encoded it.
+func ParseSpec(b []byte) (Spec, error) {
+	var s Spec
+	r := wire.NewReader(b)
+	if n := int(r.U16()); r.Err() == nil && n != len(specFields) {
+		r.Fail("run spec with %d fields, not %d: another version of p2pdiloco", n, len(specFields))
+	}
+	for i := 0; i < len(specFields) && r.Err() == nil; i++ {
+		f := specFields[i]
+		if name := string(r.Bytes(64)); r.Err() == nil && name != f.name {
+			r.Fail("run spec field %.64q where %q was expected", name, f.name)
+		}
+		if v := string(r.Bytes(4096)); r.Err() == nil && v != "" {
+			if err := setField(f.at(&s), v); err != nil || fieldText(f.at(&s)) != v {
+				r.Fail("run spec field %s = %.64q", f.name, v)
+			}
+		}
+	}
+	s.Layout = slot.ReadLayout(r)
+	if err := r.Done(); err != nil {
+		return Spec{}, err
+	}
+	return s, errors.Join(s.Validate(), s.Layout.Validate())
+}
+
+// Adopt checks the fields given here against a settled spec that peer p holds, and names the first that differs.
+func (s Spec) Adopt(theirs Spec, p PeerID) error {
+	given, there := s.Fields(), theirs.Fields()
+	for _, f := range specFields {
+		if v, ok := given[f.name]; ok && v != there[f.name] {
+			return &SpecError{Field: f.name, Here: v, There: there[f.name], Peer: p}
+		}
+	}
+	if d := s.Layout.Diff(theirs.Layout); d != "" && len(s.Layout) > 0 {
+		return &SpecError{Field: "layout", Here: "the trainer's", There: "another (" + d + ")", Peer: p}
+	}
+	return nil
+}
+
+func (s Spec) float(text string) float32 {
+	v, err := strconv.ParseFloat(text, 32)
+	if err != nil {
+		panic(fmt.Sprintf("p2pdiloco: spec was not validated: %v", err))
+	}
+	return float32(v)
+}
+
+// MaxStaleness is how many slots an offer's base may lie behind.
+func (s Spec) MaxStaleness() uint64 { return uint64(len(s.Discount)) - 1 }
+
+// params are the spec's values that the all-reduce needs.
+func (s Spec) params() allreduce.Params {
+	p := allreduce.Params{
+		Elements: s.Layout.Elements(), FrameElements: int(s.Frame), Aggregator: allreduce.Aggregator(s.Aggregator),
+		TrimPermille: int(s.TrimPermille), Clip: s.Clip == "on", Codec: s.Codec,
+	}
+	for _, d := range s.Discount {
+		p.Discount = append(p.Discount, uint32(d))
+	}
+	return p
+}
+
+// rules are the spec's values that the ledger needs.
+func (s Spec) rules(run Root) membership.Rules {
+	return membership.Rules{
+		Run: run, LastSlot: s.Rounds, StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
+		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Elements: s.Layout.Elements(),
+	}
+}

@@ -1,0 +1,116 @@
+package p2pdiloco
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func testSpec() Spec {
+	return Spec{Name: "tiny", Layout: Layout{{Name: "w", Shape: []uint64{300, 10}}, {Name: "b", Shape: []uint64{10}}}}
+}
+
+func TestSpecDefaultsParseAndValidate(t *testing.T) {
+	s := testSpec().Settled()
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range specFields {
+		if f.name != "nonce" && fieldText(f.at(&s)) == "" {
+			t.Errorf("settled spec lacks %s", f.name)
+		}
+		if f.preset == "" {
+			continue
+		}
+		if got := fieldText(f.at(&s)); got != f.preset {
+			t.Errorf("%s settles to %q, its default is %q", f.name, got, f.preset)
+		}
+	}
+}
+
+func TestSpecRoundTripKeepsTheRunID(t *testing.T) {
+	s := testSpec()
+	s.Discount = []uint64{1000, 500}
+	s = s.Settled()
+	got, err := ParseSpec(s.Append(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.RunID() != s.RunID() {
+		t.Fatalf("run ID %s became %s", s.RunID(), got.RunID())
+	}
+	other := s
+	other.Layout = Layout{{Name: "w", Shape: []uint64{10, 300}}, {Name: "b", Shape: []uint64{10}}}
+	if other.RunID() == s.RunID() {
+		t.Fatal("the layout does not enter the run ID")
+	}
+}
+
+// Every field given and different must be named, and no field left out may stand in the way.
+func TestAdoptNamesTheFieldThatDiffers(t *testing.T) {
+	run := testSpec()
+	run.Discount, run.Nonce = []uint64{1000, 500}, 7
+	run = run.Settled()
+	if err := (Spec{Name: "tiny"}).Adopt(run, "p"); err != nil {
+		t.Fatalf("a joiner that gives nothing was refused: %v", err)
+	}
+	for _, f := range specFields {
+		given := run
+		switch p := f.at(&given).(type) {
+		case *string:
+			*p += "x"
+		case *uint64:
+			*p++
+		case *[]uint64:
+			*p = []uint64{999}
+		}
+		var differs *SpecError
+		if err := given.Adopt(run, "p"); !errors.As(err, &differs) || differs.Field != f.name {
+			t.Errorf("%s differs, error: %v", f.name, err)
+		}
+	}
+	given := Spec{Name: "tiny", Layout: Layout{{Name: "v", Shape: []uint64{3}}}}
+	if err := given.Adopt(run, "p"); err == nil || !strings.Contains(err.Error(), "tensor 0 is v") {
+		t.Errorf("another layout: %v", err)
+	}
+}
+
+func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
+	bad := Spec{
+		Name: "two words", Mode: "wild", Rounds: 1 << 40, Outer: "adamw", OuterLR: "1e3", Momentum: "1.5", Aggregator: "max",
+		TrimPermille: 500, Clip: "maybe", Codec: "int4", Frame: 1000, Init: "root:12", StartPeers: 2, MinPeers: 3, Discount: []uint64{500, 600},
+	}
+	err := bad.Validate()
+	for _, field := range []string{
+		"name", "mode", "rounds", "outer", "outer_lr", "momentum", "aggregator", "trim_permille", "clip", "codec", "frame", "init", "min_peers", "discount",
+	} {
+		if err == nil || !strings.Contains(err.Error(), "run spec: "+field+" = ") {
+			t.Errorf("fault of %s is not reported", field)
+		}
+	}
+	if !strings.Contains(err.Error(), "allowed: mean, trimmed_mean, median") {
+		t.Errorf("allowed values are not told: %v", err)
+	}
+}
+
+func TestSpecFloatsAreTakenFromDecimals(t *testing.T) {
+	s := testSpec()
+	s.OuterLR = "0.1"
+	if got := s.float(s.OuterLR); got != float32(0.1) {
+		t.Fatal(got)
+	}
+}
+
+func FuzzParseSpec(f *testing.F) {
+	f.Add(testSpec().Settled().Append(nil))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := ParseSpec(b)
+		if err != nil {
+			return
+		}
+		if got := s.Append(nil); string(got) != string(b) {
+			t.Fatalf("parsed and encoded again: %x, not %x", got, b)
+		}
+	})
+}

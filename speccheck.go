@@ -1,0 +1,66 @@
+package p2pdiloco
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Checks of spec fields: each says what is allowed, or "" if the value is.
+
+func oneOf(allowed ...string) func(string) string {
+	return func(v string) string {
+		if slices.Contains(allowed, v) {
+			return ""
+		}
+		return "allowed: " + strings.Join(allowed, ", ")
+	}
+}
+
+func within(low, high uint64) func(string) string {
+	return func(v string) string {
+		if n, err := strconv.ParseUint(v, 10, 64); err == nil && n >= low && n <= high {
+			return ""
+		}
+		return fmt.Sprintf("allowed: %d to %d", low, high)
+	}
+}
+
+func decimal(low, high float64) func(string) string {
+	return func(v string) string {
+		n, err := strconv.ParseFloat(v, 32)
+		if err == nil && n >= low && n <= high && strings.Trim(v, "0123456789.") == "" && len(v) <= 32 {
+			return ""
+		}
+		return fmt.Sprintf("allowed: a decimal number from %g to %g", low, high)
+	}
+}
+
+const maxRunName = 128
+
+func checkName(v string) string {
+	if len(v) > maxRunName || !utf8.ValidString(v) || strings.ContainsFunc(v, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		return fmt.Sprintf("allowed: up to %d bytes of UTF-8 without spaces or control characters", maxRunName)
+	}
+	return ""
+}
+
+func checkInit(v string) string {
+	var r slot.Root
+	if hex, ok := strings.CutPrefix(v, "root:"); v == "founder" || ok && r.UnmarshalText([]byte(hex)) == nil {
+		return ""
+	}
+	return "allowed: founder, or root: and 64 hex digits"
+}
+
+func frameSize(v string) string {
+	if n, err := strconv.ParseUint(v, 10, 64); err == nil && n >= minFrame && n <= 1<<18 && n&(n-1) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("allowed: powers of two from %d to %d elements", minFrame, 1<<18)
+}

@@ -1,0 +1,118 @@
+package p2pdiloco
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
+)
+
+// state is what all peers of a run hold alike: the anchor and the outer optimizer's vectors, after the record at some height.
+// Only the worker's state jobs change it, one at a time; everybody else reads copies.
+type state struct {
+	outer outeropt.Optimizer
+	grad  []float32 // scratch of step
+
+	mu struct {
+		sync.RWMutex
+		at     position
+		held   bool
+		anchor []float32
+	}
+}
+
+// position says which state is held.
+type position struct {
+	height uint64 // of the newest record applied
+	slot   uint64 // outer steps done
+	root   Root
+}
+
+func newState(spec Spec) (*state, error) {
+	d := spec.Layout.Elements()
+	outer, err := outeropt.New(outeropt.Config{Name: spec.Outer, LR: spec.float(spec.OuterLR), Momentum: spec.float(spec.Momentum)}, d)
+	if err != nil {
+		return nil, err
+	}
+	s := &state{outer: outer}
+	s.mu.anchor = make([]float32, d)
+	return s, nil
+}
+
+// vectors are the anchor and the optimizer's vectors, in the order of the state root. mu is held.
+func (s *state) vectors() [][]float32 { return append([][]float32{s.mu.anchor}, s.outer.State()...) }
+
+// replace fills the vectors anew and takes the position that fill returns. On an error nothing is held any more.
+func (s *state) replace(fill func(vectors [][]float32) (position, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.held = false
+	at, err := fill(s.vectors())
+	if err != nil {
+		return err
+	}
+	s.mu.at, s.mu.held = at, true
+	return nil
+}
+
+// step does the outer step of the record at height with the gradient that decode fills in.
+func (s *state) step(height, slotNumber uint64, decode func(grad []float32) error) (position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follows(height); err != nil {
+		return position{}, err
+	}
+	if s.grad == nil {
+		s.grad = make([]float32, len(s.mu.anchor))
+	}
+	if err := decode(s.grad); err != nil {
+		return position{}, err
+	}
+	s.outer.Step(s.mu.anchor, s.grad, 0)
+	s.mu.at = position{height, slotNumber, checkpoint.StateRoot(slotNumber, s.vectors()...)}
+	return s.mu.at, nil
+}
+
+// pass moves on by a record that changes no state.
+func (s *state) pass(height uint64) (position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follows(height); err != nil {
+		return position{}, err
+	}
+	s.mu.at.height = height
+	return s.mu.at, nil
+}
+
+func (s *state) follows(height uint64) error {
+	if !s.mu.held || s.mu.at.height+1 != height {
+		return fmt.Errorf("the state held (%v, after height %d) is not the one before height %d", s.mu.held, s.mu.at.height, height)
+	}
+	return nil
+}
+
+// position is the state held, if any.
+func (s *state) position() (position, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.mu.at, s.mu.held
+}
+
+// copyAnchor copies the anchor into dst, D elements.
+func (s *state) copyAnchor(dst []float32) (position, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	copy(dst, s.mu.anchor)
+	return s.mu.at, s.mu.held
+}
+
+// read lends the vectors for reading; no step happens meanwhile.
+func (s *state) read(f func(at position, vectors [][]float32) error) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if !s.mu.held {
+		return fmt.Errorf("no state is held")
+	}
+	return f(s.mu.at, s.vectors())
+}

@@ -1,0 +1,53 @@
+package p2pdiloco
+
+import "time"
+
+// Status is what a node knows of its run at one moment.
+type Status struct {
+	Peer         PeerID            `json:"peer"`
+	Addrs        []string          `json:"addrs"`
+	Run          string            `json:"run"`
+	RunID        Root              `json:"run_id"`
+	Phase        Phase             `json:"phase"`
+	Detail       string            `json:"detail,omitempty"` // the phase in plain words, where they help
+	Spec         map[string]string `json:"spec,omitempty"`   // of the run, once known
+	Parameters   uint64            `json:"parameters"`       // D
+	LastSlot     uint64            `json:"last_slot"`        // the run ends with it
+	Height       uint64            `json:"height"`           // of the newest certified record known
+	Slot         uint64            `json:"slot"`             // newest outer step applied here
+	StateRoot    Root              `json:"state_root"`       // of the state after it
+	Ballot       uint32            `json:"ballot"`           // of the height being decided
+	Leader       PeerID            `json:"leader,omitempty"`
+	Members      []MemberStatus    `json:"members"`
+	Contributors int               `json:"contributors"`        // members that train
+	Tolerated    int               `json:"tolerated_bad_peers"` // with these contributors and this aggregator
+	Sent         uint64            `json:"bytes_sent"`
+	Received     uint64            `json:"bytes_received"`
+	Uptime       time.Duration     `json:"uptime_ns"`
+}
+
+// Phase says what a node is about.
+type Phase string
+
+// The phases of a node.
+const (
+	PhaseSearching Phase = "searching" // no peer of the run has answered yet
+	PhaseJoining   Phase = "joining"   // fetching the chain and the state, asking to be a member
+	PhaseWaiting   Phase = "waiting"   // a member; the first slot waits for start_peers
+	PhaseRunning   Phase = "running"
+	PhasePaused    Phase = "paused" // no quorum of the members is heard
+	PhaseEnded     Phase = "ended"
+	PhaseClosed    Phase = "closed"
+)
+
+// MemberStatus is one member as this node sees it.
+type MemberStatus struct {
+	Peer   PeerID        `json:"peer"`
+	Since  uint64        `json:"since"` // height
+	Self   bool          `json:"self,omitempty"`
+	Leader bool          `json:"leader,omitempty"`
+	State  string        `json:"state"`    // training | offered | late | missing | voting (a member without a trainer)
+	Heard  time.Duration `json:"heard_ns"` // ago
+	Slot   uint64        `json:"slot"`     // newest it says it has applied
+	Steps  uint32        `json:"steps"`    // inner steps done in its current round
+}

@@ -1,0 +1,75 @@
+package p2pdiloco
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/p2pdiloco/p2pdiloco/gossip"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// kindLedger is the kind of announcement that carries ledger messages.
+const kindLedger = 1
+
+// ledgerTransport carries ledger messages (membership.Transport): by direct stream, by gossip to all, and by gossip, too, where a
+// pair cannot connect. Its receivers ignore what is not for them.
+type ledgerTransport struct {
+	net       *p2p.Network
+	messenger *p2p.Messenger
+	topic     *gossip.Topic
+	log       *slog.Logger
+}
+
+func openTransport(ctx context.Context, net *p2p.Network, run Root, boot uint64, lan bool, deliver func(from PeerID, b []byte), log *slog.Logger) (*ledgerTransport, error) {
+	t := &ledgerTransport{net: net, log: log}
+	cfg := gossip.Config{
+		Topic: "/p2pdiloco/run/" + run.String(), Kinds: []uint8{kindLedger}, Boot: boot, Logger: log,
+		Deliver: func(from slot.PeerID, _ uint8, body []byte) { deliver(from, body) },
+	}
+	if lan {
+		cfg.Heartbeat = gossip.LANHeartbeat
+	}
+	var err error
+	if t.topic, err = gossip.Join(ctx, net.Host(), cfg); err != nil {
+		return nil, err
+	}
+	t.messenger = net.NewMessenger(p2p.ProtocolLedger, slot.MaxMessage, deliver, t.undelivered)
+	return t, nil
+}
+
+// Send implements membership.Transport.
+func (t *ledgerTransport) Send(to PeerID, message []byte) { t.messenger.Send(to, message) }
+
+// Publish implements membership.Transport.
+func (t *ledgerTransport) Publish(message []byte) {
+	if err := t.topic.Publish(context.Background(), kindLedger, message); err != nil {
+		t.log.Debug("announcement failed", "err", err)
+	}
+}
+
+// Connected implements membership.Transport.
+func (t *ledgerTransport) Connected() []PeerID { return t.net.Peers() }
+
+// undelivered gossips what could not be sent to a peer.
+func (t *ledgerTransport) undelivered(to PeerID, message []byte, err error) {
+	t.log.Debug("no direct way to a peer: gossiping instead", "peer", to, "err", err)
+	if len(message) <= gossip.MaxBody {
+		t.Publish(message)
+	}
+}
+
+// close leaves the topic. The messenger ends with its network.
+func (t *ledgerTransport) close() { _ = t.topic.Close() }
+
+// streamOpener opens streams of one protocol: the transport of the all-reduce and of state synchronisation.
+type streamOpener struct {
+	net      *p2p.Network
+	protocol string
+}
+
+// Open implements allreduce.Transport and statesync's opener.
+func (o streamOpener) Open(ctx context.Context, peer PeerID) (wire.Stream, error) {
+	return o.net.Open(ctx, peer, o.protocol)
+}

@@ -1,0 +1,353 @@
+package p2pdiloco
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
+)
+
+// worker does what the ledger asks for (membership.Worker), from the all-reduce engine, the outer optimizer and the store:
+//
+//	WorkFound  -> initial state, on disk            (state job)
+//	WorkReduce -> take part in the reduction        (reduce job)
+//	WorkHold   -> the outcome's bytes on disk       (hold job)
+//	WorkApply  -> outer step with the outcome       (state job)
+//	WorkSync   -> a checkpoint from other peers     (state job)
+//
+// Jobs of one kind follow each other, the newest replacing an unfinished one; kinds run beside each other.
+type worker struct {
+	self       PeerID
+	spec       Spec
+	params     allreduce.Params
+	codec      codec.Codec
+	frameBytes int
+	state      *state
+	store      *checkpoint.Store
+	engine     *allreduce.Engine
+	client     *statesync.Client
+	patience   time.Duration // how long a fetch waits for peers that have what is wanted
+	init       func(ctx context.Context, dst []float32) error
+	certified  func(height uint64) (membership.Commit, bool)
+	every      uint64 // slots between checkpoints
+	log        *slog.Logger
+	emit       func(name string, fields map[string]any)
+
+	jobs jobs
+	mu   struct {
+		sync.Mutex
+		own       map[slot.Root]*allreduce.Contribution // offered and not yet spent, by root
+		reduction *allreduce.Reduction
+	}
+}
+
+// Do implements membership.Worker.
+func (w *worker) Do(ctx context.Context, work membership.Work, report func(membership.Report)) {
+	switch work := work.(type) {
+	case membership.WorkFound:
+		w.jobs.replace(ctx, "state", func(ctx context.Context) { w.attempt(work, w.found(ctx), report) })
+	case membership.WorkReduce:
+		w.jobs.replace(ctx, "reduce", func(context.Context) { w.reduce(ctx, work.Plan, report) })
+	case membership.WorkHold:
+		w.jobs.replace(ctx, "hold", func(ctx context.Context) {
+			if err := w.hold(ctx, work); err != nil {
+				w.failed(ctx, work, err, report)
+				return
+			}
+			report(membership.ReportHeld{Ref: work.Draft.Ref, Outcome: work.Draft.Outcome()})
+		})
+	case membership.WorkApply:
+		w.jobs.replace(ctx, "state", func(ctx context.Context) { w.attempt(work, w.apply(ctx, work), report) })
+	case membership.WorkSync:
+		w.jobs.replace(ctx, "state", func(ctx context.Context) { w.attempt(work, w.synchronize(ctx, work), report) })
+	}
+}
+
+// attempt reports what became of a state job.
+func (w *worker) attempt(work membership.Work, err error, report func(membership.Report)) {
+	if err != nil {
+		w.failed(context.Background(), work, err, report)
+		return
+	}
+	at, _ := w.state.position()
+	report(membership.ReportApplied{Height: at.height, Slot: at.slot, StateRoot: at.root})
+}
+
+func (w *worker) failed(ctx context.Context, work membership.Work, err error, report func(membership.Report)) {
+	if ctx.Err() != nil {
+		return // replaced or closing: nobody waits for it
+	}
+	w.log.Warn("work failed", "work", fmt.Sprintf("%T", work), "err", err)
+	report(membership.ReportFailed{Work: work, Err: err.Error()})
+}
+
+// found makes the initial state, durably.
+func (w *worker) found(ctx context.Context) error {
+	err := w.state.replace(func(vectors [][]float32) (position, error) {
+		for _, v := range vectors {
+			clear(v)
+		}
+		if err := w.init(ctx, vectors[0]); err != nil {
+			return position{}, fmt.Errorf("initial parameters: %w", err)
+		}
+		root := checkpoint.StateRoot(0, vectors...)
+		if want := w.spec.Init; want != "founder" && want != "root:"+root.String() {
+			return position{}, fmt.Errorf("the initial state has root %s, the run spec wants %s", root, want)
+		}
+		return position{root: root}, w.store.Save(0, 0, root, vectors...)
+	})
+	return err
+}
+
+// keep holds a contribution until a record spends it or a later slot makes it stale.
+func (w *worker) keep(c *allreduce.Contribution) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.own[c.Root()] = c
+}
+
+// reduce takes part in the reduction by plan; a newer plan replaces it.
+func (w *worker) reduce(ctx context.Context, plan slot.Plan, report func(membership.Report)) {
+	w.mu.Lock()
+	var own *allreduce.Contribution
+	for _, o := range plan.Offers {
+		if o.Peer == w.self {
+			own = w.mu.own[o.Root]
+		}
+	}
+	old := w.mu.reduction
+	w.mu.reduction = nil
+	w.mu.Unlock()
+	if old != nil {
+		old.Release()
+	}
+	r, err := w.engine.Start(ctx, plan, own, &sink{w, plan, report})
+	if err != nil {
+		w.failed(ctx, membership.WorkReduce{Plan: plan}, err, report)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.reduction = r
+}
+
+// hold makes the outcome of a draft durable: from the reduction, and what that lacks from other peers.
+func (w *worker) hold(ctx context.Context, work membership.WorkHold) error {
+	d := work.Draft
+	if d.Kind != slot.Step || w.store.HasOutcome(d.Height, d.Outcome()) {
+		return nil
+	}
+	data, err := w.gather(ctx, d.Segments, work.From)
+	if err != nil {
+		return err
+	}
+	return w.store.PutOutcome(d.Height, d.Segments, func(i int) []byte { return data[i] })
+}
+
+// gather collects the bytes of an outcome's segments: those of the reduction that have the right root, the rest from peers.
+func (w *worker) gather(ctx context.Context, segments []slot.Segment, from []PeerID) ([][]byte, error) {
+	data := make([][]byte, len(segments))
+	var missing []int
+	var wanted []statesync.Blob
+	for i, s := range segments {
+		if b, ok := w.reduced(s); ok {
+			data[i] = b
+			continue
+		}
+		missing = append(missing, i)
+		wanted = append(wanted, statesync.Blob{Root: s.Root, Size: int64(w.codec.EncodedSize(int(s.Range.Len())))})
+	}
+	if len(missing) == 0 {
+		return data, nil
+	}
+	fetched, _, err := w.client.FetchOutcome(ctx, wanted, w.frameBytes, from)
+	if err != nil {
+		return nil, err
+	}
+	for k, i := range missing {
+		data[i] = fetched[k]
+	}
+	return data, nil
+}
+
+// reduced is a segment's bytes as the running reduction has them; a copy, since the reduction may end meanwhile.
+func (w *worker) reduced(s slot.Segment) ([]byte, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.reduction == nil {
+		return nil, false
+	}
+	b, ok := w.mu.reduction.Result(s.Range)
+	if !ok || slot.FrameRoot(slot.FrameHashes(b, w.frameBytes), w.frameBytes, uint64(len(b))) != s.Root {
+		return nil, false
+	}
+	return bytes.Clone(b), true
+}
+
+// apply applies a certified record to the state.
+func (w *worker) apply(ctx context.Context, work membership.WorkApply) error {
+	record := work.Record
+	if record.Kind != slot.Step {
+		_, err := w.state.pass(record.Height)
+		return err
+	}
+	if err := w.obtain(ctx, record, work.From); err != nil {
+		return err
+	}
+	at, err := w.state.step(record.Height, record.Slot, func(grad []float32) error { return w.decode(record, grad) })
+	if err != nil {
+		return err
+	}
+	w.emit("slot.applied", map[string]any{"slot": at.slot, "height": at.height, "state_root": at.root})
+	w.spend(record)
+	if at.slot%w.every == 0 {
+		w.save()
+	}
+	return nil
+}
+
+// obtain gets a certified outcome on disk, if it is not.
+func (w *worker) obtain(ctx context.Context, record slot.Record, from []PeerID) error {
+	if w.store.HasOutcome(record.Height, record.Outcome()) {
+		return nil
+	}
+	data, err := w.gather(ctx, record.Segments, from)
+	if err != nil {
+		return err
+	}
+	return w.store.PutOutcome(record.Height, record.Segments, func(i int) []byte { return data[i] })
+}
+
+// decode fills grad with an outcome held on disk: the bytes that everybody decodes, the owners included.
+func (w *worker) decode(record slot.Record, grad []float32) error {
+	outcome, err := w.store.Outcome(record.Height, record.Outcome())
+	if err != nil {
+		return err
+	}
+	var b []byte
+	for i, s := range record.Segments {
+		if b, err = outcome.Read(i, b); err != nil {
+			return err
+		}
+		if err = w.codec.Decode(grad[s.Range.Begin:s.Range.End], b); err != nil {
+			return fmt.Errorf("outcome of slot %d: %w", record.Slot, err)
+		}
+	}
+	return nil
+}
+
+// synchronize fetches a checkpoint that the chain certifies and makes it the state.
+func (w *worker) synchronize(ctx context.Context, work membership.WorkSync) error {
+	targets := make([]statesync.Target, len(work.Roots))
+	for i, r := range work.Roots {
+		targets[i] = statesync.Target{Height: r.Height, Slot: r.Slot, Root: r.Root}
+	}
+	from := func() []PeerID { return work.From }
+	got, fetched, err := w.client.FetchState(ctx, w.store, targets, from, nil)
+	for _, b := range fetched.Bad {
+		w.log.Warn("donor dropped", "peer", b.Peer, "reason", b.Reason, "lied", b.Lied)
+	}
+	if err != nil {
+		return err
+	}
+	err = w.state.replace(func(vectors [][]float32) (position, error) {
+		return position{got.Height, got.Slot, got.Root}, w.store.Load(got, vectors...)
+	})
+	if err != nil {
+		return err
+	}
+	w.emit("state.synced", map[string]any{
+		"slot": got.Slot, "height": got.Height, "bytes": fetched.Bytes, "sources": sources(fetched), "state_root": got.Root,
+	})
+	return nil
+}
+
+// sources are the bytes that each donor gave.
+func sources(r statesync.Report) map[string]int64 {
+	m := make(map[string]int64, len(r.Sources))
+	for p, n := range r.Sources {
+		m[p.String()] = n
+	}
+	return m
+}
+
+// spend lets go of the reduction of a slot that is decided and of the contributions that a record lists or that are too stale.
+func (w *worker) spend(record slot.Record) {
+	w.mu.Lock()
+	r := w.mu.reduction
+	if r != nil && r.Plan().Slot <= record.Slot {
+		w.mu.reduction = nil
+	} else {
+		r = nil
+	}
+	clear(w.mu.own)
+	w.mu.Unlock()
+	if r != nil {
+		r.Release()
+	}
+}
+
+// save makes a checkpoint and drops what newer ones make needless. A failure is told and tried again with the next slot:
+// nothing agreed is lost by it, since the outcomes since the last checkpoint stay.
+func (w *worker) save() {
+	err := w.state.read(func(at position, vectors [][]float32) error {
+		return w.store.Save(at.height, at.slot, at.root, vectors...)
+	})
+	if err == nil {
+		err = w.store.Prune(checkpoint.Policy{Keep: 2, State: w.certifiedState, Outcome: w.certifiedOutcome})
+	}
+	if err != nil {
+		w.log.Error("checkpoint failed: the older one and the outcomes since are kept", "err", err)
+	}
+}
+
+// certifiedState is the root of the state after height, which the record after it certifies.
+func (w *worker) certifiedState(height uint64) (Root, bool) {
+	c, ok := w.certified(height + 1)
+	return c.Record.StateRoot, ok
+}
+
+func (w *worker) certifiedOutcome(height uint64) (Root, bool) {
+	c, ok := w.certified(height)
+	return c.Record.Outcome(), ok
+}
+
+// close ends what runs; the context of the jobs must have ended.
+func (w *worker) close() {
+	_ = w.engine.Close()
+	w.jobs.wait()
+}
+
+// sink turns what the engine says into reports to the ledger.
+type sink struct {
+	w      *worker
+	plan   slot.Plan
+	report func(membership.Report)
+}
+
+func (s *sink) SegmentDone(segment slot.Segment) {
+	s.report(membership.ReportSegment{Ref: s.plan.Ref, Revision: s.plan.Revision, Segment: segment})
+}
+
+func (s *sink) SegmentReceived(PeerID, slot.Range, slot.Root, []byte) {}
+
+func (s *sink) Lost(peer PeerID, reason allreduce.Reason, err error) {
+	s.w.log.Warn("peer failed in the reduction", "peer", peer, "reason", reason, "err", err)
+	why := map[allreduce.Reason]membership.LostReason{
+		allreduce.Connection: membership.LostConnection, allreduce.BadValue: membership.LostBadValue, allreduce.BadBytes: membership.LostBadBytes,
+	}
+	if r, ok := why[reason]; ok {
+		s.report(membership.ReportLost{Ref: s.plan.Ref, Revision: s.plan.Revision, Peer: peer, Reason: r})
+	}
+}
+
+func (s *sink) Progress(_, received uint64) { s.report(membership.ReportProgress{Bytes: received}) }
