@@ -273,3 +273,21 @@ func (a aliveOnly) Write(b []byte) (int, error) {
 	_, err := a.Stream.Write(appendAlive(nil, 0))
 	return len(b), err
 }
+
+// A contributor stays within the window while another keeps the owner waiting, so that an owner's memory is bounded.
+func TestWindowIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, testParams(60_000, 100), 3, rand.New(rand.NewPCG(9, 9)))
+		g.net.size = 1 << 20 // a transport that would take more
+		g.net.silent = peerName(2)
+		g.start(0)
+		g.start(1)
+		synctest.Wait()
+		_, received := g.running[0].Traffic()
+		most := len(g.opening(1, 0)) + g.running[0].window*(400+headerSize)
+		if int(received) != most {
+			t.Errorf("%d bytes received, want a window: %d", received, most)
+		}
+		g.close()
+	})
+}

@@ -30,7 +30,7 @@ type recorder struct {
 	}
 	losses   chan slot.PeerID
 	heard    chan slot.Range // pieces received
-	progress func() // called with every frame, if set
+	progress func()          // called with every frame, if set
 }
 
 func newRecorder() *recorder {

@@ -101,6 +101,7 @@ func (r *Reduction) attach(from slot.PeerID, h hello) (*input, error) {
 		return nil, fmt.Errorf("%w: the peer was lost or has a stream already", errUnwanted)
 	}
 	in.attached = true
+	r.received.Add(helloSize)
 	r.wg.Add(1)
 	return in, nil
 }

@@ -109,17 +109,49 @@ func FuzzAccept(f *testing.F) {
 	})
 }
 
+// reducedPiece is what peer 1 would answer to peer 0 if its own values were the outcome.
+func (g *group) reducedPiece() []byte {
+	grid := g.engines[0].grid
+	first, last := grid.framesOf(g.plan.Pieces[1].Range)
+	var b []byte
+	for i := first; i < last; i++ {
+		f := grid.frame(g.own[1].data, i)
+		b = append(header{kindReduced, uint32(i), uint32(len(f))}.Append(b), f...)
+	}
+	piece := grid.bytes(g.own[1].data, first, last)
+	return appendRoot(b, slot.FrameRoot(slot.FrameHashes(piece, grid.frameBytes), grid.frameBytes, uint64(len(piece))))
+}
+
+// An owner is named for what it answers.
+func TestBadOwnerIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason Reason
+		change func(b []byte) []byte
+	}{
+		"another root":   {BadBytes, func(b []byte) []byte { b[len(b)-1]++; return b }},
+		"changed frame":  {BadBytes, func(b []byte) []byte { b[headerSize]++; return b }},
+		"another index":  {BadBytes, func(b []byte) []byte { b[4]++; return b }},
+		"a huge length":  {BadBytes, func(b []byte) []byte { b[5] = 255; return b }},
+		"early root":     {BadBytes, func(b []byte) []byte { return b[len(b)-headerSize-32:] }},
+		"raw frames":     {BadBytes, func(b []byte) []byte { b[0] = uint8(kindRaw); return b }},
+		"an end":         {Connection, func(b []byte) []byte { return b[:len(b)-1] }},
+		"a refusal":      {Refused, func([]byte) []byte { return appendRefuse(nil, BadValue) }},
+		"nothing at all": {Connection, func([]byte) []byte { return nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := fuzzGroup(t)
+			g.engines[0].cfg.Transport = scripted(c.change(g.reducedPiece()))
+			g.start(0)
+			g.named(0)
+			onlyLost(t, "the contributor", g.sinks[0], peerName(1), c.reason)
+		})
+	}
+}
+
 // FuzzReceive gives a contributor foreign bytes from an owner: it names the owner, or takes a piece whose root is right.
 func FuzzReceive(f *testing.F) {
 	g := fuzzGroup(f)
-	first, last := g.engines[0].grid.framesOf(g.plan.Pieces[1].Range)
-	var good []byte
-	for i := first; i < last; i++ {
-		b := g.engines[0].grid.frame(g.own[1].data, i)
-		good = append(header{kindReduced, uint32(i), uint32(len(b))}.Append(good), b...)
-	}
-	piece := g.engines[0].grid.bytes(g.own[1].data, first, last)
-	good = appendRoot(good, slot.FrameRoot(slot.FrameHashes(piece, 16), 16, uint64(len(piece))))
+	good := g.reducedPiece()
 	f.Add(good)
 	f.Add(good[:len(good)-1])
 	f.Add(append(appendAlive(nil, 3), good...))

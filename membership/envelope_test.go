@@ -151,3 +151,14 @@ type replayed struct{ m Message }
 
 func (r replayed) ID() slot.PeerID             { return r.m.From }
 func (r replayed) Sign([]byte) ([]byte, error) { return r.m.Sig, nil }
+
+// What a received message costs before the machine sees it: mostly the signature.
+func BenchmarkOpen(b *testing.B) {
+	run := testRoot(1)
+	m := mustSeal(b, newTestSigner(1), run, 42, Vote{testVote()})
+	for b.Loop() {
+		if _, err := Open(m, run, testVerify); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -77,7 +77,7 @@ func (m *Machine) lead() {
 	case l.proposal != nil: // waits for votes
 	case l.forced != nil:
 		m.proposeAgain()
-	case !m.atTip(): // cannot vote for its own proposal
+	case !m.atTip() || !m.quorumHeard(): // nothing that it started now could be decided
 	case l.draft != nil:
 		m.proposeDraft()
 	case l.plan != nil:

@@ -126,7 +126,7 @@ func (m *Machine) noticeLosses() {
 // watchQuorum says when too few members are heard for anything to be decided, and when that is over.
 func (m *Machine) watchQuorum() {
 	members := m.chain.electorate()
-	quorum := !m.elector() || slot.Quorum(members, func(e slot.Member) bool { return m.around(ofMember(e)) })
+	quorum := !m.elector() || m.quorumHeard()
 	if quorum != m.paused {
 		return
 	}
@@ -136,6 +136,11 @@ func (m *Machine) watchQuorum() {
 		e.Kind, e.Detail = EventPaused, "too few members are heard for a quorum; nothing is decided until more come back"
 	}
 	m.event(e)
+}
+
+// quorumHeard says whether the members that are heard could decide the open height.
+func (m *Machine) quorumHeard() bool {
+	return slot.Quorum(m.chain.electorate(), func(e slot.Member) bool { return m.around(ofMember(e)) })
 }
 
 // connected notes whether a direct connection exists.

@@ -22,7 +22,7 @@ const (
 
 // BootstrapState says how looking for the bootstrap addresses goes.
 type BootstrapState struct {
-	Given    []string // addresses given
+	Given    []string // addresses given, without this peer's own
 	Answered bool     // one of them has answered since the start
 	Attempts int      // rounds of trying them all
 	LastErr  error    // why the last round failed, nil if it did not
@@ -33,13 +33,14 @@ var ErrNoBootstrap = errors.New("no bootstrap address answers yet")
 
 // Err is nil once a bootstrap address answered, or if none was given. Otherwise it names the addresses and the last failure.
 func (b BootstrapState) Err() error {
-	switch {
-	case b.Answered || len(b.Given) == 0:
+	if b.Answered || len(b.Given) == 0 {
 		return nil
-	case b.LastErr == nil:
-		return fmt.Errorf("%w: %s", ErrNoBootstrap, strings.Join(b.Given, ", "))
 	}
-	return fmt.Errorf("%w: %w", ErrNoBootstrap, b.LastErr)
+	why := "still trying"
+	if b.LastErr != nil {
+		why = strings.Join(strings.Fields(b.LastErr.Error()), " ") // libp2p spreads dial errors over lines
+	}
+	return fmt.Errorf("%w: %s (%s)", ErrNoBootstrap, strings.Join(b.Given, ", "), why)
 }
 
 // Bootstrap tells how looking for the bootstrap addresses goes.
@@ -62,9 +63,9 @@ func newBootstrapper(n *Network) *bootstrapper {
 		info, err := peer.AddrInfoFromString(s)
 		if err == nil && info.ID != n.host.ID() { // Validate has refused what does not parse
 			b.given = append(b.given, *info)
+			b.mu.Given = append(b.mu.Given, s)
 		}
 	}
-	b.mu.Given = n.cfg.Bootstrap
 	n.events.subscribe(func(_ peer.ID, connected bool) {
 		if !connected && len(n.host.Network().Peers()) == 0 {
 			select {

@@ -37,7 +37,7 @@ func (n *Network) Discover(ctx context.Context, run string) <-chan slot.PeerID {
 		defer close(out)
 		ctx, cancel := n.joined(ctx)
 		defer cancel()
-		f.run1(ctx)
+		f.serve(ctx)
 	})
 	if !started {
 		close(out)
@@ -45,7 +45,7 @@ func (n *Network) Discover(ctx context.Context, run string) <-chan slot.PeerID {
 	return out
 }
 
-// finder is the loop behind one Discover. All its state belongs to the goroutine of run1.
+// finder is the loop behind one Discover. All its state belongs to the goroutine of serve.
 type finder struct {
 	n   *Network
 	run string
@@ -78,7 +78,7 @@ type dialResult struct {
 	err error
 }
 
-func (f *finder) run1(ctx context.Context) {
+func (f *finder) serve(ctx context.Context) {
 	defer f.n.events.subscribe(func(id peer.ID, connected bool) {
 		select {
 		case f.changes <- change{id, connected}:

@@ -2,8 +2,10 @@ package p2p
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,6 +149,9 @@ func TestBootstrapKeepsTrying(t *testing.T) {
 		if state.Answered || state.Attempts < 10 || state.Err() == nil {
 			t.Errorf("after 5 minutes of silence: %+v, error %v", state, state.Err())
 		}
+		if err := state.Err(); !errors.Is(err, ErrNoBootstrap) || !strings.Contains(err.Error(), s.Addr(0)) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v; it should name the address, on one line", err)
+		}
 		s.Heal(0, 1)
 		time.Sleep(30 * time.Second)
 		if state := n.Bootstrap(); !state.Answered || state.Err() != nil {
@@ -167,6 +172,10 @@ func TestRememberedPeersReplaceTheBootstrapNode(t *testing.T) {
 		cfg.PeersFile = file
 		b := simulated(t, s, 2, cfg)
 		collect(t, b.Discover(t.Context(), "run"), 1, 20*time.Second)
+		time.Sleep(2 * rememberSoon) // a kill takes b: the file must be there without its Close
+		if peers, err := loadPeers(file); err != nil || len(peers) == 0 {
+			t.Errorf("%s after somebody was met: %v, %v", file, peers, err)
+		}
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}

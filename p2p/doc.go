@@ -6,7 +6,7 @@
 //	net, err := p2p.New(ctx, p2p.Config{IdentityFile: "identity.key", Bootstrap: addrs})
 //	defer net.Close()
 //	net.SetHello(func(from slot.PeerID, theirs p2p.Hello) (p2p.Hello, error) { … })
-//	net.Advertise("my-run")
+//	net.Advertise(ctx, "my-run")
 //	for peer := range net.Discover(ctx, "my-run") {
 //		theirs, err := net.Hello(ctx, peer, mine) // whom discovery finds is a stranger until it said hello
 //	}
@@ -14,6 +14,8 @@
 // Finding peers. Every peer is a server of a Kademlia DHT of our own (protocol prefix /p2pdiloco), so the run outlives its
 // bootstrap nodes: records live on all peers of a small swarm, and a newcomer needs any one of them. Bootstrap addresses and
 // addresses remembered in a file are dialled until one answers. On a local network mDNS does without any address.
+//
+// A bootstrap node is a Network with an identity file and fixed addresses that advertises nothing.
 //
 // Connections. TCP before QUIC (a third of the CPU a byte), TLS 1.3 before Noise, yamux. TCP port reuse is off: two hosts that
 // dial each other at once from their listening ports meet in one TCP simultaneous open, both take the TLS client's side,

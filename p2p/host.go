@@ -97,13 +97,24 @@ func isTCP(a multiaddr.Multiaddr) bool {
 	return err == nil
 }
 
-// listen starts to listen on each address of given, or on what can be had of the defaults.
+// listen starts to listen on all of given, or on what can be had of the defaults.
 func listen(h host.Host, given []string) error {
-	addrs := given
-	if len(given) == 0 {
-		addrs = defaultListen
+	if len(given) > 0 {
+		return errors.Join(listenOn(h, given)...)
 	}
-	var errs []error
+	return listenAny(h, defaultListen)
+}
+
+// listenAny fails only if not one of the addresses can be had.
+func listenAny(h host.Host, addrs []string) error {
+	if errs := listenOn(h, addrs); len(errs) == len(addrs) {
+		return errors.Join(errs...)
+	}
+	return nil
+}
+
+// listenOn tries address by address: given many, libp2p is content with one.
+func listenOn(h host.Host, addrs []string) (errs []error) {
 	for _, s := range addrs {
 		a, err := multiaddr.NewMultiaddr(s)
 		if err == nil {
@@ -113,10 +124,7 @@ func listen(h host.Host, given []string) error {
 			errs = append(errs, listenError(s, err))
 		}
 	}
-	if len(given) == 0 && len(errs) < len(addrs) {
-		return nil
-	}
-	return errors.Join(errs...)
+	return errs
 }
 
 func listenError(addr string, err error) error {

@@ -13,18 +13,16 @@ import (
 // libp2p's defaults allow 8 connections from one address, and new ones at 0.2 a second. Whole swarms live behind one address (a
 // lab, a rented cluster), so these allow the largest run from a single one. They still bound what one address can take.
 const (
-	connsPerAddress     = 1024
-	connsPerSite        = 4096 // an IPv6 /48
-	newConnsPerSecond   = 32
-	newConnsBurst       = 1024
-	streamsPerPeer      = 1024
-	streamsPerProtocol  = 16384
-	peerMemory          = 512 << 20 // yamux windows of up to 16 MiB a stream
-	transientConns      = 1024      // connections still shaking hands
-	systemConns         = 8192
-	systemStreams       = 1 << 16
-	systemMemory        = 4 << 30
-	fileDescriptorLimit = 8192
+	connsPerAddress    = 1024
+	connsPerSite       = 4096 // an IPv6 /48
+	newConnsPerSecond  = 32
+	newConnsBurst      = 1024
+	streamsPerPeer     = 1024
+	streamsPerProtocol = 16384
+	peerMemory         = 512 << 20 // yamux windows of up to 16 MiB a stream
+	transientConns     = 1024      // connections still shaking hands
+	systemConns        = 8192
+	systemStreams      = 1 << 16
 )
 
 func newResourceManager() (network.ResourceManager, error) {
@@ -59,18 +57,16 @@ func newConnRates() *rate.Limiter {
 	}
 }
 
-// ourLimits are the limits that differ from libp2p's.
+// ourLimits are the limits that differ from libp2p's. Memory and file descriptors in all stay libp2p's shares of what the machine has.
 func ourLimits() rcmgr.PartialLimitConfig {
 	return rcmgr.PartialLimitConfig{
 		System: rcmgr.ResourceLimits{
 			Conns: systemConns, ConnsInbound: systemConns, ConnsOutbound: systemConns,
 			Streams: systemStreams, StreamsInbound: systemStreams, StreamsOutbound: systemStreams,
-			Memory: systemMemory, FD: fileDescriptorLimit,
 		},
 		Transient: rcmgr.ResourceLimits{
 			Conns: transientConns, ConnsInbound: transientConns, ConnsOutbound: transientConns,
 			Streams: 4 * transientConns, StreamsInbound: 4 * transientConns, StreamsOutbound: 4 * transientConns,
-			FD: transientConns,
 		},
 		PeerDefault: rcmgr.ResourceLimits{
 			Streams: 2 * streamsPerPeer, StreamsInbound: streamsPerPeer, StreamsOutbound: streamsPerPeer,

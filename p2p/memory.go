@@ -19,6 +19,7 @@ const (
 	maxPeerAddrs   = 16  // addresses of one of them
 	maxPeersFile   = 1 << 20
 	rememberEvery  = 30 * time.Second
+	rememberSoon   = time.Second // after a newcomer: whoever is killed a moment later must still find the others
 	rememberedTerm = 30 * 24 * time.Hour // after this long unseen a peer is forgotten
 )
 
@@ -32,15 +33,16 @@ type remembered struct {
 // memory keeps the addresses of the run's peers in a file, so that a peer that restarts finds the others though no bootstrap
 // node lives. It is a convenience: a file that cannot be read or written is reported in the log and done without.
 type memory struct {
-	n  *Network
-	mu struct {
+	n     *Network
+	fresh chan struct{} // somebody new was met
+	mu    struct {
 		sync.Mutex
 		peers map[peer.ID]remembered
 	}
 }
 
 func newMemory(n *Network) *memory {
-	m := &memory{n: n}
+	m := &memory{n: n, fresh: make(chan struct{}, 1)}
 	m.mu.peers = make(map[peer.ID]remembered)
 	if n.cfg.PeersFile == "" {
 		return m
@@ -97,10 +99,16 @@ func parsePeers(b []byte) ([]remembered, error) {
 func (m *memory) met(id peer.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := m.mu.peers[id]
+	p, known := m.mu.peers[id]
 	p.ID, p.Seen = id, time.Now()
 	m.mu.peers[id] = p
 	m.evict()
+	if !known {
+		select {
+		case m.fresh <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // evict forgets the peers longest unseen while there are too many. m.mu is held.
@@ -155,20 +163,23 @@ func (m *memory) known() []peer.AddrInfo {
 	return out
 }
 
-// run writes the file now and then, and once more at the end.
+// run writes the file soon after somebody new was met, now and then, and once more at the end.
 func (m *memory) run() {
 	if m.n.cfg.PeersFile == "" {
 		return
 	}
-	tick := time.NewTicker(rememberEvery)
-	defer tick.Stop()
+	next := time.NewTimer(rememberEvery)
+	defer next.Stop()
 	for {
 		select {
 		case <-m.n.ctx.Done():
 			m.save()
 			return
-		case <-tick.C:
+		case <-m.fresh:
+			next.Reset(rememberSoon)
+		case <-next.C:
 			m.save()
+			next.Reset(rememberEvery)
 		}
 	}
 }

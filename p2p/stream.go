@@ -80,7 +80,7 @@ func (n *Network) track(s network.Stream) *stream {
 func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
 	ctx, cancel := n.joined(ctx)
 	defer cancel()
-	s, err := n.open1(ctx, peer.ID(to), protocol.ID(proto))
+	s, err := n.openStream(ctx, peer.ID(to), protocol.ID(proto))
 	if err != nil {
 		return nil, n.closedError(fmt.Errorf("stream %s to %s: %w", proto, to.Short(), err))
 	}
@@ -90,7 +90,7 @@ func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.
 	return nil, n.closedError(nil)
 }
 
-func (n *Network) open1(ctx context.Context, to peer.ID, proto protocol.ID) (network.Stream, error) {
+func (n *Network) openStream(ctx context.Context, to peer.ID, proto protocol.ID) (network.Stream, error) {
 	if err := n.connect(ctx, peer.AddrInfo{ID: to}); err != nil {
 		return nil, err
 	}
@@ -124,23 +124,25 @@ func (n *Network) connect(ctx context.Context, to peer.AddrInfo) error {
 func (n *Network) Handle(proto string, f func(from slot.PeerID, s wire.Stream)) {
 	id := protocol.ID(proto)
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.mu.closed {
+	closed := n.mu.closed
+	n.mu.protocols[id] = struct{}{}
+	n.mu.Unlock()
+	if !closed {
+		n.host.SetStreamHandler(id, func(s network.Stream) { n.handle(s, id, f) })
+	}
+}
+
+func (n *Network) handle(s network.Stream, id protocol.ID, f func(slot.PeerID, wire.Stream)) {
+	key := inboundKey{s.Conn().RemotePeer(), id}
+	if !n.admit(key) {
+		_ = s.Reset()
 		return
 	}
-	n.mu.protocols[id] = struct{}{}
-	n.host.SetStreamHandler(id, func(s network.Stream) {
-		key := inboundKey{s.Conn().RemotePeer(), id}
-		if !n.admit(key) {
-			_ = s.Reset()
-			return
-		}
-		defer n.release(key)
-		if t := n.track(s); t != nil {
-			defer t.Close() //nolint:errcheck // nobody is left to tell
-			f(slot.PeerID(key.from), t)
-		}
-	})
+	defer n.release(key)
+	if t := n.track(s); t != nil {
+		defer t.Close() //nolint:errcheck // nobody is left to tell
+		f(slot.PeerID(key.from), t)
+	}
 }
 
 // admit counts one more handler, which Close waits for.

@@ -3,7 +3,7 @@
 //
 // A state's root is the plain BLAKE3-256 of its encoding (state.go), which is also the content of its file. So a
 // certified record's state root is all that is needed to check any part of a checkpoint, from disk or from a stranger:
-// Slice gives a range together with the tree hashes that tie it to the root (bao). The tree over a state takes 64 bytes
+// AppendSlice gives a range together with the tree hashes that tie it to the root (bao). The tree over a state takes 64 bytes
 // for each GroupBytes; it is kept in memory and made anew where it is missing, which checks the file at the same time.
 //
 // Every file appears whole or not at all: it is written under a temporary name, synced, renamed, and the directory is

@@ -17,7 +17,7 @@ func (s *Store) Load(c Checkpoint, vectors ...[]float32) error {
 		return fmt.Errorf("checkpoint: vectors of shape %v where this run has %v", got, s.cfg.Shape)
 	}
 	if !s.holds(c) {
-		return fmt.Errorf("checkpoint: state %s: %w", c.Root.Short(), ErrNotHeld)
+		return notHeld(c.Root)
 	}
 	err := s.read(c, vectors)
 	var corrupt *CorruptError
@@ -42,7 +42,7 @@ func (s *Store) read(c Checkpoint, vectors [][]float32) error {
 			return fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
 		}
 	}
-	tree, root := outboardOf(slotNumber, vectors)
+	tree, root := treeOf(slotNumber, vectors)
 	if root != c.Root {
 		return &CorruptError{f.Name(), fmt.Sprintf("its bytes have root %s", root)}
 	}

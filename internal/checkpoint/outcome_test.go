@@ -170,12 +170,15 @@ func TestPrune(t *testing.T) {
 	if err := s.Save(4, 4, StateRoot(4, diverged...), diverged...); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Save(5, 5, StateRoot(5, diverged...), diverged...); err != nil { // newer than what is certified
+		t.Fatal(err)
+	}
 	p := Policy{
 		Keep:    2,
 		State:   func(h uint64) (slot.Root, bool) { return cs[min(h, 6)-1].Root, h <= 5 && h != 2 },
 		Outcome: func(h uint64) (slot.Root, bool) { return outcome[h], h <= 6 },
 	}
-	if err := s.Prune(Policy{Keep: 1, State: unknown, Outcome: unknown}); err != nil || len(files(t, dir)) != 14 {
+	if err := s.Prune(Policy{Keep: 1, State: unknown, Outcome: unknown}); err != nil || len(files(t, dir)) != 15 {
 		t.Fatalf("without any certificate something was removed: %v, %v", err, files(t, dir))
 	}
 	if err := s.Prune(p); err != nil {

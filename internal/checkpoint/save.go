@@ -31,7 +31,7 @@ func (s *Store) Save(height, slotNumber uint64, root slot.Root, vectors ...[]flo
 func (s *Store) writeState(c Checkpoint, vectors [][]float32) (tree []byte, err error) {
 	var got slot.Root
 	var wg sync.WaitGroup
-	wg.Go(func() { tree, got = outboardOf(c.Slot, vectors) })
+	wg.Go(func() { tree, got = treeOf(c.Slot, vectors) })
 	defer wg.Wait()
 	err = s.writeFile(c.name(), func(w io.Writer) error {
 		for _, part := range encoding(c.Slot, vectors) {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math/bits"
 	"os"
 	"path/filepath"
 
@@ -37,7 +36,7 @@ func (s *Store) AppendSlice(dst []byte, root slot.Root, offset, length int64) ([
 func (s *Store) openState(root slot.Root) (*os.File, []byte, error) {
 	c, tree, ok := s.find(root)
 	if !ok {
-		return nil, nil, fmt.Errorf("checkpoint: state %s: %w", root.Short(), ErrNotHeld)
+		return nil, nil, notHeld(root)
 	}
 	f, err := os.Open(filepath.Join(s.dir, c.name()))
 	if err != nil {
@@ -47,7 +46,7 @@ func (s *Store) openState(root slot.Root) (*os.File, []byte, error) {
 		return nil, nil, fmt.Errorf("checkpoint: state %s: %w", root.Short(), err)
 	}
 	if tree == nil {
-		if tree, err = s.makeTree(c, f); err != nil {
+		if tree, err = s.treeFor(c, f); err != nil {
 			_ = f.Close()
 			return nil, nil, err
 		}
@@ -66,10 +65,28 @@ func (s *Store) find(root slot.Root) (c Checkpoint, tree []byte, ok bool) {
 	return Checkpoint{}, nil, false
 }
 
+// treeFor gives a state's tree, made once however many ask at the same time.
+func (s *Store) treeFor(c Checkpoint, f *os.File) ([]byte, error) {
+	s.making.Lock()
+	defer s.making.Unlock()
+	_, tree, ok := s.find(c.Root)
+	if !ok { // found corrupt by who was here before
+		return nil, notHeld(c.Root)
+	}
+	if tree != nil {
+		return tree, nil
+	}
+	return s.makeTree(c, f)
+}
+
+func notHeld(root slot.Root) error {
+	return fmt.Errorf("checkpoint: state %s: %w", root.Short(), ErrNotHeld)
+}
+
 // makeTree reads a state whose tree is not known yet: one that was listed or adopted but not loaded. It must not be
 // served before it has been verified, or its readers would take this peer for a liar.
 func (s *Store) makeTree(c Checkpoint, f *os.File) ([]byte, error) {
-	tree, root, err := outboard(io.NewSectionReader(f, 0, c.Size), c.Size)
+	tree, root, err := hashTree(fromFile(f), c.Size)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
 	}
@@ -92,7 +109,7 @@ func parents(pos, n, from, to int64) int64 {
 	if n <= GroupBytes || pos >= to || from >= pos+n {
 		return 0
 	}
-	mid := int64(1) << (bits.Len64(uint64(n-1)) - 1)
+	mid := leftBytes(n)
 	return 1 + parents(pos, mid, from, to) + parents(pos+mid, n-mid, from, to)
 }
 

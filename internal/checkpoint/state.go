@@ -3,10 +3,6 @@ package checkpoint
 import (
 	"bytes"
 	"fmt"
-	"io"
-
-	"lukechampine.com/blake3"
-	"lukechampine.com/blake3/bao"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -22,15 +18,6 @@ const (
 	maxElements  = 1 << 40 // of a model
 	maxOptimizer = 16      // vectors of an optimizer
 )
-
-// groupLog is the size of a hash group as bao counts: 2^groupLog chunks of 1024 bytes.
-const groupLog = 8
-
-// GroupBytes is the least range of a state that can be verified alone: 256 KiB.
-const GroupBytes = 1024 << groupLog
-
-// hashPiece bounds the goroutines that BLAKE3 starts at once: one for every 16 KiB it is given.
-const hashPiece = 8 << 20
 
 // Shape is the size of a run's state.
 type Shape struct {
@@ -55,17 +42,18 @@ func EncodedSize(elements uint64, optimizer int) int64 { return Shape{elements, 
 
 // StateRoot is the root of the state after the slot: the BLAKE3-256 of its encoding. The first vector is the anchor, the
 // others are the optimizer's, all D elements long. It copies nothing and uses all cores.
-func StateRoot(slotNumber uint64, vectors ...[]float32) (root slot.Root) {
-	h := blake3.New(len(root), nil)
-	for _, part := range encoding(slotNumber, vectors) {
-		for len(part) > 0 {
-			n := min(len(part), hashPiece)
-			_, _ = h.Write(part[:n]) // a hash never fails
-			part = part[n:]
-		}
-	}
-	h.Sum(root[:0])
+func StateRoot(slotNumber uint64, vectors ...[]float32) slot.Root {
+	_, root := treeOf(slotNumber, vectors)
 	return root
+}
+
+// treeOf is the bao tree over a state in memory, and its root.
+func treeOf(slotNumber uint64, vectors [][]float32) ([]byte, slot.Root) {
+	tree, root, err := hashTree(fromParts(encoding(slotNumber, vectors)), shapeOf(vectors).Size())
+	if err != nil {
+		panic("checkpoint: memory cannot be read: " + err.Error())
+	}
+	return tree, root
 }
 
 // encoding is the state's encoding in parts, the vectors as views where the host allows it.
@@ -116,28 +104,3 @@ func parseHeader(b []byte) (s Shape, slotNumber uint64, err error) {
 	}
 	return s, slotNumber, s.Validate()
 }
-
-// outboard is the bao tree over a state, and its root.
-func outboard(data io.Reader, size int64) ([]byte, slot.Root, error) {
-	tree := make(memory, bao.EncodedSize(int(size), groupLog, true))
-	root, err := bao.Encode(tree, data, size, groupLog, true)
-	return tree, root, err
-}
-
-// outboardOf is the bao tree over a state in memory, and its root.
-func outboardOf(slotNumber uint64, vectors [][]float32) ([]byte, slot.Root) {
-	var parts []io.Reader
-	for _, p := range encoding(slotNumber, vectors) {
-		parts = append(parts, bytes.NewReader(p))
-	}
-	tree, root, err := outboard(io.MultiReader(parts...), shapeOf(vectors).Size())
-	if err != nil {
-		panic("checkpoint: memory cannot be read: " + err.Error())
-	}
-	return tree, root
-}
-
-// memory is an io.WriterAt of fixed size.
-type memory []byte
-
-func (m memory) WriteAt(p []byte, off int64) (int, error) { return copy(m[off:], p), nil }

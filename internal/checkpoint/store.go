@@ -59,6 +59,7 @@ type Store struct {
 	cfg    Config
 	log    *slog.Logger
 	create func(dir string) (file, error) // a new temporary file
+	making sync.Mutex                     // held, over reading a whole state, by who makes a tree: once is enough
 
 	mu struct {
 		sync.Mutex

@@ -2,6 +2,7 @@ package statesync
 
 import (
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -10,8 +11,8 @@ import (
 )
 
 // Float32 weights look random to zstd, but the bytes that hold sign and exponent are not: gathered into planes they
-// shrink the whole to 85% (BenchmarkCompress: trained-like weights .853, a momentum .88, zeros to nothing), which pays on
-// any link slower than zstd. A sample decides for each block, so that random bytes cost a few microseconds only.
+// shrink the whole to 85% (BenchmarkCompress: weights .85, a momentum .89, zeros to nothing; 580 MB/s in and 1.8 GB/s out
+// on one core), which pays on any link slower than that. A sample decides for each block: random bytes cost 20 us a MiB.
 const (
 	sampleBytes = 16 << 10
 	leastBytes  = 512 // smaller blocks go as they are
@@ -83,24 +84,41 @@ func (z *zip) encode(dst, b []byte, e encoding) []byte {
 	return z.enc.EncodeAll(t[3*n:], dst)
 }
 
-// choose compresses a sample from the middle both ways.
+// choose judges by a sample from the middle: whole by what zstd makes of it, planes by their entropy, since zstd takes
+// the planes of so small a sample for noise.
 func (z *zip) choose(b []byte) encoding {
 	if len(b) < leastBytes {
 		return plain
 	}
-	n := min(len(b), sampleBytes)
-	sample := b[(len(b)-n)/2/4*4:][:n]
-	t, done := z.borrow(2 * n)
+	n := min(len(b), sampleBytes) / 4 * 4
+	sample := b[(len(b)-n)/8*4:][:n] // begins with an element if b does
+	t, done := z.borrow(n)
 	defer done()
-	whole := len(z.encode(t[:0], sample, zstdWhole))
-	planes := len(z.encode(t[:0], sample, zstdPlanes))
-	switch least := min(whole, planes); {
-	case float64(least) > worthwhile*float64(n):
+	whole := float64(len(z.encode(t[:0], sample, zstdWhole)))
+	planes := planesEntropy(sample)
+	switch {
+	case min(whole, planes) > worthwhile*float64(n):
 		return plain
-	case whole <= planes:
+	case whole <= planes+64: // four frames have four heads
 		return zstdWhole
 	}
 	return zstdPlanes
+}
+
+// planesEntropy is the bytes that b takes if each of its four planes is coded byte by byte.
+func planesEntropy(b []byte) (size float64) {
+	for k := range 4 {
+		var count [256]int
+		for i := k; i < len(b); i += 4 {
+			count[b[i]]++
+		}
+		for _, c := range count {
+			if c > 0 {
+				size += float64(c) * math.Log2(float64(len(b)/4)/float64(c)) / 8
+			}
+		}
+	}
+	return size
 }
 
 // decode fills dst exactly.

@@ -68,12 +68,19 @@ func TestServerSurvivesGarbage(t *testing.T) {
 }
 
 func TestServerLimits(t *testing.T) {
+	t.Run("streams", func(t *testing.T) { testServerLimits(t, ServerConfig{Streams: 2, PerPeer: 9}, 2, 2) })
+	t.Run("per peer", func(t *testing.T) { testServerLimits(t, ServerConfig{Streams: 3, PerPeer: 2}, 2, 3) })
+}
+
+// testServerLimits opens more streams than are served, and more than are told that the server is busy.
+func testServerLimits(t *testing.T, cfg ServerConfig, served, refused int) {
 	synctest.Test(t, func(t *testing.T) {
-		v := server(t, newStore(t, testShape), ServerConfig{Streams: 2, PerPeer: 2, Timeout: time.Minute})
+		cfg.Timeout = time.Minute
+		v := server(t, newStore(t, testShape), cfg)
 		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(v)}}
 		z := newZip()
 		var open []wire.Stream
-		for range 5 {
+		for range served + refused + 1 {
 			st, err := n.Open(t.Context(), "a")
 			if err != nil {
 				t.Fatal(err)
@@ -81,10 +88,10 @@ func TestServerLimits(t *testing.T) {
 			open = append(open, st)
 			synctest.Wait()
 		}
-		if _, err := open[4].Write([]byte("x")); err == nil {
+		if _, err := open[served+refused].Write([]byte("x")); err == nil {
 			t.Fatal("a stream is open beyond those served and those told that the server is busy")
 		}
-		for _, st := range open[2:4] {
+		for _, st := range open[served : served+refused] {
 			if _, err := st.Write(request{Type: askList}.append(nil)); err != nil {
 				t.Fatal(err)
 			}

@@ -54,8 +54,9 @@ type Server struct {
 	mu struct {
 		sync.Mutex
 		closed  bool
-		streams map[wire.Stream]slot.PeerID // being served
-		refused int                         // being told that the server is busy
+		served  int                 // streams being served
+		perPeer map[slot.PeerID]int // of these
+		refused int                 // streams being told that the server is busy
 	}
 }
 
@@ -63,19 +64,19 @@ type Server struct {
 func NewServer(store *checkpoint.Store, cfg ServerConfig) *Server {
 	s := &Server{store: store, cfg: cfg.withDefaults(), zip: newZip(), pace: pacer{rate: cfg.BytesPerSecond}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.mu.streams = map[wire.Stream]slot.PeerID{}
+	s.mu.perPeer = map[slot.PeerID]int{}
 	return s
 }
 
 // Serve answers the requests on one stream until it ends. It owns the stream. It blocks: call it from the stream's goroutine.
 func (s *Server) Serve(from slot.PeerID, st wire.Stream) {
-	admitted, ok := s.enter(from, st)
+	admitted, ok := s.enter(from)
 	if !ok {
 		_ = st.Reset()
 		return
 	}
 	defer s.wg.Done()
-	defer s.leave(st, admitted)
+	defer s.leave(from, admitted)
 	stop := context.AfterFunc(s.ctx, func() { _ = st.Reset() })
 	defer stop()
 	err := s.serve(st, admitted)
@@ -88,35 +89,34 @@ func (s *Server) Serve(from slot.PeerID, st wire.Stream) {
 }
 
 // enter counts a stream in. admitted says whether it may be served; not ok means that it is not even worth an answer.
-func (s *Server) enter(from slot.PeerID, st wire.Stream) (admitted, ok bool) {
+func (s *Server) enter(from slot.PeerID) (admitted, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.closed || s.mu.refused >= s.cfg.Streams {
+	admitted = s.mu.served < s.cfg.Streams && s.mu.perPeer[from] < s.cfg.PerPeer
+	switch {
+	case s.mu.closed, !admitted && s.mu.refused >= s.cfg.Streams:
 		return false, false
+	case admitted:
+		s.mu.served++
+		s.mu.perPeer[from]++
+	default:
+		s.mu.refused++
 	}
 	s.wg.Add(1)
-	n := 0
-	for _, p := range s.mu.streams {
-		if p == from {
-			n++
-		}
-	}
-	if n >= s.cfg.PerPeer || len(s.mu.streams) >= s.cfg.Streams {
-		s.mu.refused++
-		return false, true
-	}
-	s.mu.streams[st] = from
-	return true, true
+	return admitted, true
 }
 
-func (s *Server) leave(st wire.Stream, admitted bool) {
+func (s *Server) leave(from slot.PeerID, admitted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !admitted {
 		s.mu.refused--
 		return
 	}
-	delete(s.mu.streams, st)
+	s.mu.served--
+	if s.mu.perPeer[from]--; s.mu.perPeer[from] == 0 {
+		delete(s.mu.perPeer, from)
+	}
 }
 
 func (s *Server) serve(st wire.Stream, admitted bool) error {

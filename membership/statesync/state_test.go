@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,6 +101,28 @@ func TestFetchStateWithBadDonors(t *testing.T) {
 	}
 }
 
+func TestLiarGivesNothingAfterItsLie(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, testShape)
+		want := put(t, s, 9)
+		slow := ServerConfig{BytesPerSecond: 1 << 20}
+		var once atomic.Bool
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
+			"a": honest(server(t, s, slow)),
+			"bad": faulty(server(t, s, slow), 5000, func(st wire.Stream, b []byte) (int, error) {
+				if once.CompareAndSwap(false, true) {
+					return lying(st, b)
+				}
+				return st.Write(b)
+			}),
+		}}
+		_, report := fetch(t, n, Config{}, []Target{want}, n.ids)
+		if _, named := badOf(report, "bad"); !named || report.Sources["bad"] > checkpoint.GroupBytes {
+			t.Fatalf("report %+v: at most the piece on its other stream is taken from a liar", report)
+		}
+	})
+}
+
 func TestFetchStateFromOneWhenAllOthersAreBad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, testShape)
@@ -133,7 +156,7 @@ func TestLateDonorHelps(t *testing.T) {
 			switch d := time.Since(began); {
 			case d < 4*time.Second:
 				return nil
-			case d < 8*time.Second:
+			case d < 6*time.Second:
 				return []slot.PeerID{"a"}
 			}
 			return n.ids()

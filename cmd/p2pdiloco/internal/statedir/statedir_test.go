@@ -61,7 +61,7 @@ func TestAPIFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Release()
+	defer func() { _ = c.Release() }()
 	want := filepath.Join(c.Dir, APIFile)
 	if err := os.WriteFile(want, nil, 0o600); err != nil {
 		t.Fatal(err)

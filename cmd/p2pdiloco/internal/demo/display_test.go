@@ -1,0 +1,95 @@
+package demo
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
+)
+
+// fakePeers are peers without processes, each with a known ID.
+func fakePeers(t *testing.T, n int) []*peer {
+	t.Helper()
+	peers := make([]*peer, n)
+	for i := range peers {
+		peers[i] = newPeer(i+1, "")
+		cmd := exec.Command("true")
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		peers[i].proc = &process{cmd: cmd}
+		peers[i].observe(eventlog.Line{Event: "peer.started", PeerID: "12D3KooWabcdef", API: "127.0.0.1:1"})
+	}
+	return peers
+}
+
+func apply(p *peer, slot uint64, root string, loss float64) {
+	p.observe(eventlog.Line{Event: "slot.applied", Slot: slot, StateRoot: root})
+	p.observe(eventlog.Line{Event: "trainer.stats", Round: slot, Loss: loss})
+}
+
+func TestLinesTellEachSlotOnce(t *testing.T) {
+	var out strings.Builder
+	l := newDisplay(Config{Out: &out, Rounds: 2})
+	peers := fakePeers(t, 2)
+	l.update(peers)
+	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
+	l.update(peers)
+	if strings.Contains(out.String(), "slot 1") {
+		t.Error("slot 1 was told before all peers had it")
+	}
+	apply(peers[1], 1, "aaaaaaaaaa", 2.5)
+	l.update(peers)
+	l.update(peers)
+	apply(peers[0], 2, "aaaaaaaaaa", 2.25)
+	apply(peers[1], 2, "bbbbbbbbbb", 2.25)
+	l.update(peers)
+	for want, n := range map[string]int{
+		"peer 1 started": 1, "peer 2 started": 1, "slot 1 of 2: held-out loss 2.5000, state root aaaaaaaa on 2 of 2 peers": 1,
+		"STATE ROOTS DIFFER: aaaaaaaaaa, bbbbbbbbbb": 1, "\x1b": 0,
+	} {
+		if got := strings.Count(out.String(), want); got != n {
+			t.Errorf("%q stands there %d times, not %d:\n%s", want, got, n, out.String())
+		}
+	}
+}
+
+func TestLinesGoOnWithoutTheDead(t *testing.T) {
+	var out strings.Builder
+	l := newDisplay(Config{Out: &out, Rounds: 2})
+	peers := fakePeers(t, 2)
+	peers[1].exited = true
+	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
+	l.update(peers)
+	if !strings.Contains(out.String(), "on 1 of 2 peers") {
+		t.Errorf("the living peer's slot was not told:\n%s", out.String())
+	}
+}
+
+func TestTableIsDrawnInPlace(t *testing.T) {
+	var out strings.Builder
+	d := newDisplay(Config{Out: &out, Rounds: 2, InnerSteps: 5, Terminal: true, Width: 40})
+	peers := fakePeers(t, 2)
+	d.update(peers)
+	first := out.String()
+	if strings.Contains(first, "\x1b") {
+		t.Error("the first drawing moves the cursor")
+	}
+	for line := range strings.SplitSeq(first, "\n") {
+		if len(line) >= 40 {
+			t.Errorf("%q is too wide and would wrap", line)
+		}
+	}
+	out.Reset()
+	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
+	d.update(peers)
+	if !strings.HasPrefix(out.String(), "\x1b[4A\r\x1b[J") { // a header, two peers, the time
+		t.Errorf("the second drawing begins with %.20q", out.String())
+	}
+	out.Reset()
+	d.note("hello")
+	if got := out.String(); !strings.HasPrefix(got, "\x1b[4A\r\x1b[J") || !strings.HasSuffix(got, "hello\n") {
+		t.Errorf("a note came as %q", got)
+	}
+}

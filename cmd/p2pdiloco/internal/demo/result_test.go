@@ -1,0 +1,125 @@
+package demo
+
+import (
+	"bytes"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestDDPBytes(t *testing.T) {
+	for _, c := range []struct {
+		peers         int
+		params, steps uint64
+		want          uint64
+	}{{1, 1000, 10, 0}, {2, 1000, 10, 40_000}, {4, 1000, 10, 60_000}, {4, 139_680, 200, 167_616_000}} {
+		if got := ddpBytes(c.peers, c.params, c.steps); got != c.want {
+			t.Errorf("%d peers, %d parameters, %d steps: %d bytes, want %d", c.peers, c.params, c.steps, got, c.want)
+		}
+	}
+}
+
+func TestOK(t *testing.T) {
+	low, high := 2.0, 3.0
+	fell := PeerResult{LossFirst: &high, LossLast: &low}
+	for name, c := range map[string]struct {
+		r    Result
+		want bool
+	}{
+		"fell":       {Result{Identical: true, Peers: []PeerResult{fell, fell}}, true},
+		"differ":     {Result{Identical: false, Peers: []PeerResult{fell, fell}}, false},
+		"rose":       {Result{Identical: true, Peers: []PeerResult{fell, {LossFirst: &low, LossLast: &high}}}, false},
+		"same":       {Result{Identical: true, Peers: []PeerResult{{LossFirst: &low, LossLast: &low}}}, false},
+		"unmeasured": {Result{Identical: true, Peers: []PeerResult{{}}}, false},
+	} {
+		if got := c.r.OK(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestIdenticalMeansAll: a peer that died, or that stands at another root or slot, makes a swarm not identical.
+func TestIdenticalMeansAll(t *testing.T) {
+	for name, spoil := range map[string]func(p *peer){
+		"none":         func(*peer) {},
+		"exit":         func(p *peer) { p.code = 1 },
+		"signal":       func(p *peer) { p.code = -1 },
+		"root":         func(p *peer) { p.roots[2] = "other" },
+		"behind":       func(p *peer) { p.slot = 1 },
+		"never joined": func(p *peer) { p.slot, p.roots = 0, nil },
+	} {
+		peers := fakePeers(t, 3)
+		for _, p := range peers {
+			apply(p, 1, "one", 3)
+			apply(p, 2, "two", 2)
+		}
+		spoil(peers[1])
+		s := swarm{cfg: Config{Peers: 3, Rounds: 2, InnerSteps: 1}, peers: peers}
+		if got := s.result().Identical; got != (name == "none") {
+			t.Errorf("%s: identical is %v", name, got)
+		}
+	}
+}
+
+func TestLossesUpToTheFirstGap(t *testing.T) {
+	peers := fakePeers(t, 2)
+	apply(peers[0], 0, "", 4)
+	apply(peers[1], 1, "", 3)
+	apply(peers[0], 3, "", 1)
+	s := swarm{cfg: Config{Peers: 2, Rounds: 3}, peers: peers}
+	if got := s.losses(); len(got) != 2 || got[0] != 4 || got[1] != 3 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	low, high := 2.0, 3.0
+	r := Result{
+		Identical: true, Params: 1000, DDPBytes: 60_000, LossCurve: "/tmp/curve.png", Losses: []float64{3, 2}, AloneLosses: []float64{3, 2.25},
+		Peers: []PeerResult{{PeerID: "12D3KooWabcdef", LossFirst: &high, LossLast: &low, BytesSent: 6000, StateRoot: strings.Repeat("a", 64)}},
+	}
+	var out strings.Builder
+	summarize(&out, Config{Peers: 4, Rounds: 2, InnerSteps: 5}, r)
+	for _, want := range []string{"3.0000", "10.00%", "identical model", "60.0 kB", "/tmp/curve.png", "same 10 steps", "1/4 of the swarm's tokens"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestCurve(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "curve.png")
+	for name, losses := range map[string][]float64{"both": {3, 2.5, 2.25}, "one value": {3}, "none": nil} {
+		if err := drawCurve(path, 4, losses, []float64{3, 2.75, 2.5}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if img, err := png.Decode(bytes.NewReader(b)); err != nil || img.Bounds().Dx() < 300 {
+			t.Errorf("%s: no picture: %v", name, err)
+		}
+	}
+	if err := drawCurve(filepath.Join(t.TempDir(), "none", "x.png"), 4, nil, nil); err == nil {
+		t.Error("no error for a folder that does not exist")
+	}
+	for _, tick := range mustTicks(t, 0, 2) {
+		if strings.Contains(tick, ".") {
+			t.Errorf("a tick at %s", tick)
+		}
+	}
+}
+
+func mustTicks(t *testing.T, low, high float64) (labels []string) {
+	t.Helper()
+	for _, tick := range wholeTicks(low, high) {
+		labels = append(labels, tick.Label)
+	}
+	if len(labels) == 0 {
+		t.Error("an axis without ticks")
+	}
+	return labels
+}

@@ -1,0 +1,235 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+)
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	kept, events := filepath.Join(home, "kept"), filepath.Join(home, "events")
+	p := startProgram(t, home, "demo", "--peers", "3", "--rounds", "2", "--inner-steps", "2", "--data", smallData(t),
+		"--json", "--events", events, "--keep-dir", kept)
+	if code := p.ends(t); code != exitOK {
+		t.Fatalf("exit %d", code)
+	}
+	var r demo.Result
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
+		t.Fatalf("stdout is not one JSON document: %v", err)
+	}
+	if !r.Identical || !r.OK() || r.RunID == "" || r.Params != 139_680 || r.Rounds != 2 || len(r.Peers) != 3 || r.DDPBytes != 2*2*4*139_680*4/3 {
+		t.Errorf("got %+v", r)
+	}
+	for _, q := range r.Peers {
+		if q.Exit != 0 || q.StateRoot != r.Peers[0].StateRoot || q.RoundsApplied != 2 || q.BytesSent == 0 || q.PID == 0 {
+			t.Errorf("peer %+v", q)
+		}
+	}
+	if len(r.Losses) != 3 || len(r.AloneLosses) != 3 || r.Losses[0] != r.AloneLosses[0] {
+		t.Errorf("losses %v, alone %v: they start from the same model", r.Losses, r.AloneLosses)
+	}
+	if b, err := os.ReadFile(r.LossCurve); err != nil || filepath.Dir(r.LossCurve) != kept || !strings.HasPrefix(string(b), "\x89PNG") {
+		t.Errorf("loss curve %s: %v", r.LossCurve, err)
+	}
+	checkEvents(t, events, r)
+	if again := startProgram(t, home, "demo", "--keep-dir", kept); again.ends(t) != exitUsage {
+		t.Error("a second demo ran in the first one's folder")
+	}
+}
+
+// checkEvents holds the merged events against the result: every peer started and applied every slot, with equal roots.
+func checkEvents(t *testing.T, path string, r demo.Result) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	roots, started := map[uint64][]string{}, 0
+	for s := bufio.NewScanner(f); s.Scan(); {
+		e, err := eventlog.Parse(s.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e.Event {
+		case "peer.started":
+			started++
+			if !slices.ContainsFunc(r.Peers, func(p demo.PeerResult) bool { return p.PID == e.PID && p.PeerID == e.PeerID }) || e.API == "" {
+				t.Errorf("event %s", s.Bytes())
+			}
+		case "slot.applied":
+			roots[e.Slot] = append(roots[e.Slot], e.StateRoot)
+		}
+	}
+	if started != 3 || len(roots[1]) != 3 || len(roots[2]) != 3 {
+		t.Errorf("%d peers started, roots %v", started, roots)
+	}
+	for slot, all := range roots {
+		if len(slices.Compact(slices.Sorted(slices.Values(all)))) != 1 {
+			t.Errorf("slot %d: roots %v", slot, all)
+		}
+	}
+}
+
+// TestDemoGoesOn kills one of four peers: the others finish with equal roots, and the demo says what happened and fails.
+func TestDemoGoesOn(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	kept := filepath.Join(home, "kept")
+	p := startProgram(t, home, "demo", "--peers", "4", "--rounds", "3", "--inner-steps", "4", "--data", smallData(t), "--json", "--keep-dir", kept)
+	victim := awaitEvent(t, filepath.Join(kept, "peer-2.events"), "peer 2's start", named("peer.started"))
+	awaitEvent(t, filepath.Join(kept, "peer-2.events"), "peer 2's first slot", named("slot.applied"))
+	if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.ends(t); code != exitFailed {
+		t.Errorf("exit %d, want %d", code, exitFailed)
+	}
+	var r demo.Result
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	for i, q := range r.Peers {
+		if dead := i == 1; dead != (q.Exit != 0) || !dead && (q.RoundsApplied != 3 || q.StateRoot != r.Peers[0].StateRoot) {
+			t.Errorf("peer %d: %+v", i+1, q)
+		}
+	}
+	if r.Identical || !strings.Contains(p.stderr.String(), "peer 2 (pid") {
+		t.Errorf("identical is %v", r.Identical)
+	}
+}
+
+// TestDemoInterrupted: Ctrl-C ends the demo, and no child outlives it; nor does one if the demo is killed.
+func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+		home := t.TempDir()
+		kept := filepath.Join(home, "kept")
+		p := startProgram(t, home, "demo", "--peers", "2", "--rounds", "100", "--inner-steps", "100", "--data", smallData(t), "--keep-dir", kept)
+		var pids []int
+		for _, name := range []string{"peer-1.events", "peer-2.events"} {
+			pids = append(pids, awaitEvent(t, filepath.Join(kept, name), name, named("peer.started")).PID)
+		}
+		if err := p.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.ends(t); signal == syscall.SIGINT && code != exitInterrupted {
+			t.Errorf("exit %d, want %d", code, exitInterrupted)
+		}
+		for _, pid := range pids {
+			until(t, "the end of a peer", func() bool { return !running(pid) })
+		}
+	}
+}
+
+// running says whether a process is there and is no zombie.
+func running(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := strings.Cut(string(b), ") ")
+	return err != nil || !strings.HasPrefix(state, "Z")
+}
+
+// TestJoinStatusLeave founds a run alone, asks for its status, and leaves.
+func TestJoinStatusLeave(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	events := filepath.Join(home, "events")
+	args := append([]string{
+		"join", "--run", "books", "--rounds", "100", "--inner-steps", "1000000", "--outer", "sgd", "--preset", "lan",
+		"--data", smallData(t), "--events", events, "--json",
+	}, onLoopback...)
+	p := startProgram(t, home, args...)
+	started := awaitEvent(t, events, "the start", named("peer.started"))
+	awaitEvent(t, events, "the first loss", named("trainer.stats"))
+	if started.PID != p.Process.Pid || started.PeerID != started.Peer {
+		t.Errorf("started as %+v", started)
+	}
+
+	status := newProgram(t, home, "status", "--json") // finds the peer by its data folder
+	if err := status.Run(); err != nil {
+		t.Fatal(err, &status.stderr)
+	}
+	var s p2pdiloco.Status
+	if err := json.Unmarshal(status.stdout.Bytes(), &s); err != nil || s.Run != "books" || s.Peer.String() != started.PeerID {
+		t.Errorf("status %+v, %v", s, err)
+	}
+	human := newProgram(t, home, "status", "--api", started.API)
+	if err := human.Run(); err != nil || !strings.Contains(human.stdout.String(), "nobody is late or missing") {
+		t.Errorf("status: %v\n%s", err, &human.stdout)
+	}
+
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.ends(t); code != exitOK {
+		t.Errorf("exit %d after leaving", code)
+	}
+	var r report.Peer
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil || r.Ended || r.Run != "books" || r.LossFirst == nil {
+		t.Errorf("report %+v, %v", r, err)
+	}
+	gone := newProgram(t, home, "status")
+	if err := gone.Run(); err == nil || !strings.Contains(gone.stderr.String(), "no running peer") {
+		t.Errorf("after the end, status says %s", &gone.stderr)
+	}
+}
+
+func TestBootstrapNode(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	file := filepath.Join(home, "addrs")
+	var ids []string
+	for range 2 { // the identity file keeps the ID over a restart
+		p := startProgram(t, home, append([]string{"bootstrap", "--identity", filepath.Join(home, "key"), "--addr-file", file}, onLoopback...)...)
+		var text []byte
+		until(t, "the address file", func() (ok bool) { text, _ = os.ReadFile(file); return len(text) > 0 })
+		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.ends(t); code != exitOK {
+			t.Errorf("exit %d", code)
+		}
+		if p.stdout.String() != string(text) || !strings.HasPrefix(string(text), "/ip4/127.0.0.1/tcp/") {
+			t.Errorf("printed %q, wrote %q", &p.stdout, text)
+		}
+		_, id, _ := strings.Cut(string(text), "/p2p/")
+		ids = append(ids, id)
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ids[0] == "" || ids[0] != ids[1] {
+		t.Errorf("IDs %q", ids)
+	}
+}
+
+func TestSecondSignal(t *testing.T) {
+	first, second := make(chan struct{}), make(chan struct{})
+	ctx, stop := untilSignal(t.Context(), func() { close(first) }, func() { close(second) })
+	for _, then := range []chan struct{}{first, second} {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		<-then
+	}
+	<-ctx.Done()
+	stop()
+}

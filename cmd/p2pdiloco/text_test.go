@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+)
+
+func TestPrintStatus(t *testing.T) {
+	s := p2pdiloco.Status{
+		Peer: "self", Run: "books", RunID: p2pdiloco.Root{1}, Phase: p2pdiloco.PhasePaused, Detail: "2 of 4 members are heard",
+		Spec: map[string]string{"aggregator": "trimmed_mean"}, Parameters: 1000, Slot: 3, LastSlot: 8, Height: 5, StateRoot: p2pdiloco.Root{2},
+		Sent: 1500, Received: 12, Uptime: 90 * time.Second, Contributors: 4, Tolerated: 1,
+		Members: []p2pdiloco.MemberStatus{
+			{Peer: "self", Self: true, State: "training", Slot: 3, Steps: 7},
+			{Peer: "late", State: "late", Slot: 3, Heard: 1500 * time.Millisecond},
+			{Peer: "gone", State: "missing", Slot: 2, Heard: time.Minute, Leader: true},
+		},
+	}
+	var out strings.Builder
+	if err := printStatus(&out, s); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"books", "up 1m30s", "paused (2 of 4 members are heard)", "3 of 8, height 5", s.StateRoot.String(), "1.5 kB sent, 12 B received",
+		"1 of the 4 peers that train may send wrong values", p2pdiloco.PeerID("late").Short() + " is late", p2pdiloco.PeerID("gone").Short() + " is missing",
+		"itself", "1.5s ago", "leader",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestPrintStatusOfASearch(t *testing.T) {
+	var out strings.Builder
+	if err := printStatus(&out, p2pdiloco.Status{Peer: "self", Run: "books", Phase: p2pdiloco.PhaseSearching}); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, "searching") || strings.Contains(text, "MEMBER") || strings.Contains(text, "slot") {
+		t.Errorf("a peer without a run prints\n%s", text)
+	}
+}
+
+func TestTolerance(t *testing.T) {
+	s := p2pdiloco.Status{Contributors: 3, Spec: map[string]string{"aggregator": "mean"}}
+	if got := tolerance(s); !strings.Contains(got, "none tolerated: with mean of 3 peers") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	root := p2pdiloco.Root{0xab, 0xcd}
+	for _, c := range []struct {
+		name   string
+		fields map[string]any
+		want   string
+	}{
+		{"peer.started", map[string]any{"addrs": []string{"/ip4/127.0.0.1/tcp/1/p2p/x"}, "api": "127.0.0.1:2"}, "--bootstrap /ip4/127.0.0.1/tcp/1/p2p/x"},
+		{"peer.started", map[string]any{"api": "127.0.0.1:2"}, "p2pdiloco status --api 127.0.0.1:2"},
+		{"run.founded", map[string]any{"run_id": root}, "founded the run, ID abcd0000"},
+		{"slot.applied", map[string]any{"slot": uint64(3), "state_root": root}, "slot 3 applied, state root abcd0000"},
+		{"trainer.stats", map[string]any{"round": uint64(3), "loss": 2.5}, "round 3: held-out loss 2.5000"},
+		{"trainer.stats", map[string]any{"round": uint64(3)}, "round 3"},
+		{"run.paused", map[string]any{"detail": "no quorum"}, "paused: no quorum"},
+		{"run.resumed", nil, "resumed"},
+		{"slot.planned", map[string]any{"slot": uint64(3)}, ""},
+		{"something.new", nil, ""},
+	} {
+		got := describe(p2pdiloco.Event{Name: c.name, Peer: "p", Fields: c.fields})
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s %v: %q, want %q", c.name, c.fields, got, c.want)
+		}
+	}
+}
+
+func TestWarnMomentum(t *testing.T) {
+	for _, c := range []struct {
+		spec p2pdiloco.Spec
+		want bool
+	}{
+		{p2pdiloco.Spec{Rounds: 20}, true},
+		{p2pdiloco.Spec{Rounds: 20, Momentum: "0.9"}, true},
+		{p2pdiloco.Spec{Rounds: 20, Momentum: "0.6"}, false},
+		{p2pdiloco.Spec{Rounds: 20, Outer: "sgd"}, false},
+		{p2pdiloco.Spec{Rounds: 200}, false},
+		{p2pdiloco.Spec{}, false}, // the run decides
+	} {
+		var said string
+		warnMomentum(c.spec, func(format string, args ...any) { said = fmt.Sprintf(format, args...) })
+		if got := strings.Contains(said, "--outer-lr 0.7 --momentum 0.6"); got != c.want {
+			t.Errorf("%+v: said %q", c.spec, said)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	var c report.Collector
+	for round, loss := range []float64{3, 2.5, 2} {
+		c.Observe(p2pdiloco.Event{Name: "trainer.stats", Fields: map[string]any{"loss": loss, "tokens": uint64(10)}})
+		if round > 0 {
+			c.Observe(p2pdiloco.Event{Name: "slot.applied"})
+		}
+	}
+	r := c.Report(p2pdiloco.Status{Run: "books", Slot: 7, Sent: 999_960}, true, time.Second)
+	if *r.LossFirst != 3 || *r.LossLast != 2 || r.RoundsApplied != 2 || r.Tokens != 30 || !r.Ended || r.Slot != 7 {
+		t.Errorf("got %+v", r)
+	}
+	if got := closing(r); !strings.Contains(got, "the run has ended at slot 7") || !strings.Contains(got, "sent 1.0 MB") {
+		t.Errorf("closing: %s", got)
+	}
+	if got := closing(report.Peer{}); !strings.Contains(got, "left the run") || strings.Contains(got, "loss") {
+		t.Errorf("closing without a loss: %s", got)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"agregator", "aggregator", 1}, {"same", "same", 0}} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// line runs a command line in this process. It must be one that starts nothing.
+func line(args ...string) (code int, stdout, stderr string) {
+	var out, errs strings.Builder
+	code = execute(args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	spec := filepath.Join(t.TempDir(), "run.toml")
+	if err := os.WriteFile(spec, []byte("name = \"x\"\nouter = \"adam\"\nrounds = 5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"jion", "Did you mean this?\n\tjoin"},
+		{"join", "which run? Give --run NAME"},
+		{"join books", `takes flags only, not "books"`},
+		{"join --run x --agregator mean", "did you mean --aggregator?"},
+		{"join --run x --inner 3", "did you mean --inner-steps?"},
+		{"join --run x --wibble", "unknown flag: --wibble"},
+		{"join --run x --aggregator avg", "--aggregator avg: allowed: mean, trimmed_mean, median"},
+		{"join --run x --outer adam", "--outer adam: allowed: nesterov, sgd"},
+		{"join --run x --outer-lr fast", "--outer-lr fast: allowed: a decimal number"},
+		{"join --run x --momentum 1", "--momentum 1: allowed:"},
+		{"join --run x --clip maybe", "--clip maybe: allowed: on, off"},
+		{"join --run x --trim-permille 500", "--trim-permille 500: allowed: 1 to 499"},
+		{"join --run x --rounds many", "--rounds many: allowed: a whole number"},
+		{"join --run x --rounds -1", "--rounds -1: allowed: a whole number"},
+		{"join --run x --rounds 0", "--rounds is given, but empty or 0"},
+		{"join --run= --rounds 2", "--run is given, but empty"},
+		{"join --run a/\tb", "--run a/\tb: allowed:"},
+		{"join --run x --preset moon", "allowed: lan, wan"},
+		{"join --run x --trainer torch", "allowed: builtin:gpt, none"},
+		{"join --run x --trainer none --data /tmp", "--data is for a peer that trains"},
+		{"join --run x --model depth=3", "allowed: layers=N, width=N"},
+		{"join --run x --model width=100,heads=3", "--model: width 100 is not a multiple of 3 heads"},
+		{"join --run x --threads 0", "--threads 0: at least 1"},
+		{"join --run x --log-level loud", "allowed: debug, info, warn, error"},
+		{"join --run x --api 0.0.0.0:80", "for this machine only"},
+		{"join --run x --spec /nonexistent.toml", "no such file"},
+		{"join --spec " + spec, spec + ": outer = adam: allowed: nesterov, sgd"},
+		{"join --outer sgd --min-peers 0 --spec " + spec, "--min-peers is given, but empty or 0"},
+		{"demo --peers 0", "--peers 0: allowed: 1 to 64"},
+		{"demo --rounds 0 --inner-steps 0", "--inner-steps 0: allowed: 1 and above"},
+		{"demo --aggregator max", "allowed: mean, trimmed_mean, median"},
+		{"status --api example.org:80", "for this machine only"},
+		{"bootstrap --log-level loud", "allowed: debug, info, warn, error"},
+	} {
+		code, stdout, stderr := line(strings.Split(c.args, " ")...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("p2pdiloco %s: exit %d, stdout %q, stderr %q; want %d and %q", c.args, code, stdout, stderr, exitUsage, c.want)
+		}
+	}
+}
+
+func TestFailures(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ args, want string }{
+		{"join --run x --events " + dir, "events file"},
+		{"join --run x --api off --data-dir " + dir + " --data " + dir + "/none", "none: no such file"},
+		{"join --run x --api off --data-dir " + dir + " --data " + dir, "--data"},
+		{"bootstrap --listen here", "give a multiaddr"},
+		{"bootstrap --identity " + dir, "identity file"},
+		{"demo --data " + dir + "/none --keep-dir " + dir + "/kept", "none: no such file"},
+		{"demo --events " + dir, "events file"},
+	} {
+		code, _, stderr := line(strings.Split(c.args, " ")...)
+		if code != exitFailed || !strings.Contains(stderr, c.want) {
+			t.Errorf("p2pdiloco %s: exit %d, stderr %q; want %d and %q", c.args, code, stderr, exitFailed, c.want)
+		}
+	}
+}
+
+func TestFlagsWinOverTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "run.toml")
+	if err := os.WriteFile(file, []byte("name = \"books\"\nrounds = 5\naggregator = \"median\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &joinFlags{}
+	cmd := newJoin()
+	cmd.ResetFlags()
+	f.add(cmd)
+	if err := cmd.ParseFlags([]string{"--spec", file, "--rounds", "7", "--outer-lr", "0.7"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.spec.settle()
+	if err != nil || got.Name != "books" || got.Rounds != 7 || got.Aggregator != "median" || got.OuterLR != "0.7" || got.InnerSteps != 0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"", "p2pdiloco demo"},
+		{"--help", "Available Commands"},
+		{"join --help", "Examples:"},
+		{"demo --help", "exit status is 0 only if"},
+		{"bootstrap --help", "--addr-file"},
+		{"status --help", "--json"},
+		{"version", "protocol 1"},
+		{"--version", "p2pdiloco "},
+	} {
+		code, stdout, stderr := line(strings.Fields(c.args)...)
+		if code != exitOK || stderr != "" || !strings.Contains(stdout, c.want) {
+			t.Errorf("p2pdiloco %s: exit %d, stderr %q, stdout without %q:\n%s", c.args, code, stderr, c.want, stdout)
+		}
+	}
+}

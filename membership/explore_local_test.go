@@ -1,0 +1,356 @@
+package membership
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// local is one peer in the explorer: the real machine, and the disk that outlives it. Locals are never changed once made.
+type local struct {
+	m    *Machine // nil while down
+	dead bool
+	disk disk
+	jobs []Work // what the worker was asked for and may do at any time: at most one of a kind
+
+	// Ghosts, for the checks: the highest ballot promised or voted in at the open place, as others were told.
+	floorAt place
+	floor   uint32
+}
+
+// disk is what survives a crash. Its contents are shared between locals and replaced, never changed.
+type disk struct {
+	saved    Saved
+	segments map[slot.Root]bool
+	height   uint64 // of the model state
+	root     slot.Root
+}
+
+// input is what may happen to one peer.
+type input struct {
+	kind inputKind
+	arg  int // parcel, job or peer
+}
+
+type inputKind uint8
+
+const (
+	inParcel inputKind = iota
+	inCrash
+	inRestart
+	inDie
+	inCampaign
+	inUnheard // the peer arg is taken for lost
+	inJob
+)
+
+// outcome of an input: what comes of the peer, and what it sent.
+type effect struct {
+	next  int // local
+	sent  []int
+	fault string
+}
+
+// copyMachine is a deep copy as far as a machine ever changes things; records, plans and messages are values once made.
+func copyMachine(m *Machine) *Machine {
+	c := *m
+	ch := *m.chain
+	ch.commits, ch.hashes, ch.spent = slices.Clip(ch.commits), slices.Clip(ch.hashes), maps.Clone(ch.spent)
+	c.chain = &ch
+	d := *m.open
+	d.outcomes = maps.Clone(d.outcomes)
+	if d.lead != nil {
+		l := *d.lead
+		l.promises, l.segments, l.reports = maps.Clone(l.promises), maps.Clone(l.segments), slices.Clone(l.reports)
+		l.excluded, l.banned = maps.Clone(l.excluded), maps.Clone(l.banned)
+		l.haves, l.votes = maps.Clone(l.haves), maps.Clone(l.votes)
+		d.lead = &l
+	}
+	c.open = &d
+	c.words, c.early = maps.Clone(m.words), slices.Clone(m.early)
+	c.presence.known = make(map[who]*acquaintance, len(m.presence.known))
+	for w, a := range m.presence.known {
+		b := *a
+		c.presence.known[w] = &b
+	}
+	c.presence.connected = maps.Clone(m.presence.connected)
+	return &c
+}
+
+// fingerprint hashes everything reachable from v by value: two locals of one fingerprint are the same.
+func fingerprint(v any) uint64 {
+	b := appendValue(nil, reflect.ValueOf(v))
+	h := fnv.New64a()
+	_, _ = h.Write(b)
+	return h.Sum64()
+}
+
+func appendValue(b []byte, v reflect.Value) []byte {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return append(b, 'n')
+		}
+		if v.Type() == reflect.TypeFor[*chain]() { // the tip names all records below it
+			return appendValue(b, v.Elem().FieldByName("hashes").Index(v.Elem().FieldByName("hashes").Len()-1))
+		}
+		return appendValue(fmt.Append(append(b, 'p'), v.Elem().Type().String()), v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			b = appendValue(b, v.Field(i))
+		}
+	case reflect.Slice, reflect.Array:
+		if v.Type() == reflect.TypeFor[[]Commit]() {
+			if v.Len() > 0 {
+				b = appendValue(b, v.Index(v.Len()-1).FieldByName("Record")) // it names the records below it
+			}
+			return append(b, byte(v.Len()))
+		}
+		b = append(b, byte(v.Len()), 's')
+		for i := range v.Len() {
+			b = appendValue(b, v.Index(i))
+		}
+	case reflect.Map:
+		var entries []string
+		for it := v.MapRange(); it.Next(); {
+			entries = append(entries, string(appendValue(appendValue(nil, it.Key()), it.Value())))
+		}
+		slices.Sort(entries)
+		b = append(b, byte(len(entries)), 'm')
+		for _, e := range entries {
+			b = append(b, e...)
+		}
+	case reflect.String:
+		b = append(append(b, v.String()...), 0)
+	case reflect.Bool:
+		b = strconv.AppendBool(b, v.Bool())
+	case reflect.Float64:
+		b = fmt.Append(b, math.Float64bits(v.Float()))
+	case reflect.Func:
+	default:
+		if v.CanInt() {
+			b = appendUint(b, uint64(v.Int()))
+		} else {
+			b = appendUint(b, v.Uint())
+		}
+	}
+	return b
+}
+
+func appendUint(b []byte, v uint64) []byte {
+	for v >= 0x80 {
+		b = append(b, byte(v)|0x80)
+		v >>= 7
+	}
+	return append(b, byte(v))
+}
+
+// run puts an input into a copy of a peer, and takes out what it leads to within this peer.
+func (x *explorer) run(p int, l local, in input) (local, []parcel, string) {
+	switch in.kind {
+	case inDie:
+		return local{dead: true}, nil, ""
+	case inCrash:
+		return local{disk: x.crashed(l.disk), floorAt: l.floorAt, floor: l.floor}, nil, ""
+	case inRestart:
+		return x.restart(p, l)
+	}
+	l.m = copyMachine(l.m)
+	switch in.kind {
+	case inParcel:
+		msg := x.parcels[in.arg].msg
+		if msg.Body.Type() == slot.TypePrepare {
+			l.m.open.life = never // patience may end at any time
+		}
+		_ = l.m.Step(l.m.now, msg)
+	case inCampaign:
+		l.m.open.life = never
+		l.m.openBallot()
+	case inUnheard:
+		for w, a := range l.m.presence.known {
+			if w.peer == x.ids[in.arg] {
+				a.heard = never
+			}
+		}
+		l.m.settle()
+	case inJob:
+		x.work(p, &l, l.jobs[in.arg])
+	}
+	return x.drain(p, l)
+}
+
+// restart makes a machine from the disk alone. Time stands still, and nobody is taken for lost.
+func (x *explorer) restart(p int, l local) (local, []parcel, string) {
+	l.disk.saved.Boot++
+	l.m = NewMachine(x.config(p), l.disk.saved)
+	l.m.now, l.m.aliveAt = x.now, x.now
+	for _, a := range l.m.presence.known {
+		a.heard = x.now
+	}
+	l.m.Report(x.now, ReportApplied{Height: l.disk.height, StateRoot: l.disk.root})
+	l.m.Report(x.now, ReportContributes{Contributes: true})
+	return x.drain(p, l)
+}
+
+// drain carries out Ready until there is nothing left: disk, own messages, reductions at once; other work later.
+func (x *explorer) drain(p int, l local) (local, []parcel, string) {
+	var sent []parcel
+	for {
+		x.contribute(l)
+		r := l.m.Ready()
+		if len(r.Persist)+len(r.Send)+len(r.Work) == 0 {
+			break
+		}
+		for _, e := range r.Persist {
+			if x.keep == nil || x.keep(e) {
+				l.disk.saved = fold(l.disk.saved, e)
+			}
+		}
+		var own []Message
+		for _, e := range r.Send {
+			msg := Message{From: x.ids[p], Incarnation: x.incs[p], Body: e.Body}
+			msg.Sig = labSign(msg.From, slot.SignedBytes(e.Body.Type(), x.rules.Run, msg.From, msg.Incarnation, e.Body.Append(nil)))
+			if fault := l.ghosts(msg); fault != "" {
+				return l, nil, fault
+			}
+			switch e.Body.(type) {
+			case Vote, Commit:
+				sent = append(sent, parcel{to: -1, msg: msg})
+			}
+			for q, id := range x.ids {
+				switch direct := slices.Contains(e.To, id); {
+				case q == p && direct:
+					own = append(own, msg)
+				case q != p && (direct || e.Gossip):
+					sent = append(sent, parcel{to: q, msg: msg})
+				}
+			}
+		}
+		for _, w := range r.Work {
+			if a, ok := w.(WorkApply); ok && !certifiedOn(l.disk, a.Record) {
+				return l, nil, fmt.Sprintf("I5: height %d is applied and not certified on disk", a.Record.Height)
+			}
+			if reduce, ok := w.(WorkReduce); ok {
+				x.reduce(p, &l, reduce.Plan)
+				continue
+			}
+			l.jobs = append(slices.DeleteFunc(slices.Clone(l.jobs), func(o Work) bool { return reflect.TypeOf(o) == reflect.TypeOf(w) }), w)
+		}
+		for _, msg := range own {
+			_ = l.m.Step(l.m.now, msg)
+		}
+	}
+	return l, sent, ""
+}
+
+// ghosts checks a message against what this incarnation told others at the same place (I6).
+func (l *local) ghosts(msg Message) string {
+	var ref slot.Ref
+	switch b := msg.Body.(type) {
+	case Vote:
+		ref = b.Ref
+		if at := (place{ref.Height, ref.Prev}); at == l.floorAt && ref.Ballot < l.floor {
+			return fmt.Sprintf("I6: %s votes in ballot %d below its word %d", labName(msg.From), ref.Ballot, l.floor)
+		}
+	case Promise:
+		ref = b.Ref
+	default:
+		return ""
+	}
+	if at := (place{ref.Height, ref.Prev}); at != l.floorAt {
+		l.floorAt, l.floor = at, 0
+	}
+	l.floor = max(l.floor, ref.Ballot)
+	return ""
+}
+
+// contribute offers once a slot, as the node would.
+func (x *explorer) contribute(l local) {
+	v := l.m.View()
+	if v.IsMember && v.Synced && v.Applied == v.Tip.Height && v.OwnOffer == nil && v.OpenSlot <= x.slots {
+		l.m.Report(x.now, ReportOffer{Slot: v.OpenSlot, Base: v.OpenSlot - 1, Weight: 1, Root: slot.Hash([]byte(l.m.cfg.Self))})
+	}
+}
+
+func certifiedOn(d disk, r slot.Record) bool {
+	return uint64(len(d.saved.Chain)) >= r.Height && d.saved.Chain[r.Height-1].Record.Hash() == r.Hash()
+}
+
+// fold is the store: the newest promise and vote at the open height.
+func fold(s Saved, e Entry) Saved {
+	switch e := e.(type) {
+	case EntryPromise:
+		s.Promise = &e
+	case EntryVote:
+		s.Vote = &e
+	case EntryOffer:
+		s.OfferSeq = max(s.OfferSeq, e.Seq)
+	case EntryCommit:
+		s.Chain = append(slices.Clip(s.Chain), Commit(e))
+		s.Promise, s.Vote = nil, nil
+	}
+	return s
+}
+
+// crashed is what a crash leaves of a disk.
+func (x *explorer) crashed(d disk) disk {
+	if x.loseOutcomes {
+		d.segments = nil
+	}
+	return d
+}
+
+// reduce lets an owner reduce its pieces at once: from all of the group.
+func (x *explorer) reduce(p int, l *local, plan slot.Plan) {
+	all := slot.NewBitmap(len(plan.Offers))
+	for i := range plan.Offers {
+		all.Set(i)
+	}
+	for _, piece := range plan.Pieces {
+		if piece.Owner == x.ids[p] {
+			root := slot.Hash(fmt.Appendf(plan.Append(nil), "%v", piece.Range))
+			l.store(root)
+			l.m.Report(x.now, ReportSegment{Ref: plan.Ref, Revision: plan.Revision, Segment: slot.Segment{Range: piece.Range, Contributors: all, Root: root}})
+		}
+	}
+}
+
+func (l *local) store(roots ...slot.Root) {
+	l.disk.segments = maps.Clone(l.disk.segments)
+	if l.disk.segments == nil {
+		l.disk.segments = map[slot.Root]bool{}
+	}
+	for _, r := range roots {
+		l.disk.segments[r] = true
+	}
+}
+
+// work does a job whose bytes can be had: the explorer looked.
+func (x *explorer) work(_ int, l *local, w Work) {
+	l.jobs = slices.DeleteFunc(slices.Clone(l.jobs), func(o Work) bool { return reflect.TypeOf(o) == reflect.TypeOf(w) })
+	switch w := w.(type) {
+	case WorkHold:
+		for _, s := range w.Draft.Segments {
+			l.store(s.Root)
+		}
+		l.m.Report(x.now, ReportHeld{Ref: w.Draft.Ref, Outcome: w.Draft.Outcome()})
+	case WorkApply:
+		for _, s := range w.Record.Segments {
+			l.store(s.Root)
+		}
+		if o := w.Record.Outcome(); w.Record.Kind == slot.Step {
+			l.disk.root = slot.Hash(append(l.disk.root[:], o[:]...))
+		}
+		l.disk.height = w.Record.Height
+		l.m.Report(x.now, ReportApplied{Height: l.disk.height, StateRoot: l.disk.root})
+	case WorkSync:
+		l.disk.height, l.disk.root = w.Roots[0].Height, w.Roots[0].Root
+		l.m.Report(x.now, ReportApplied{Height: l.disk.height, StateRoot: l.disk.root})
+	}
+}

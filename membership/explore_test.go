@@ -1,0 +1,94 @@
+package membership
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// arrangements is the traffic before a proposal: it decides what is proposed, and binds nobody. Delivered at once, it leaves
+// the explorer to the orders of what binds.
+var arrangements = func() map[slot.MessageType]bool {
+	return map[slot.MessageType]bool{
+		slot.TypeOffer: true, slot.TypePlan: true, slot.TypeSegment: true, slot.TypeLost: true, slot.TypeDraft: true,
+		slot.TypeHave: true, slot.TypeNeed: true,
+	}
+}()
+
+// worldsAllowed bounds each exploration. EXPLORE_WORLDS=5000000 goes further than a test run should take.
+func worldsAllowed(t *testing.T) int {
+	s := os.Getenv("EXPLORE_WORLDS")
+	if s == "" {
+		return 40_000
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("EXPLORE_WORLDS=%q is no number", s)
+	}
+	return n
+}
+
+// TestExplore visits what real machines can get into, breadth first, and finds no invariant broken.
+func TestExplore(t *testing.T) {
+	for _, c := range []struct {
+		name                      string
+		peers                     int
+		slots                     uint64
+		ballots                   uint32
+		crashes, deaths, mistrust int
+		all                       bool // every message in every order, the arrangements too
+	}{
+		{name: "two ballots", peers: 3, slots: 1, ballots: 1},
+		{name: "three ballots", peers: 3, slots: 1, ballots: 2},
+		{name: "a crash", peers: 3, slots: 1, ballots: 1, crashes: 1},
+		{name: "a death", peers: 3, slots: 2, ballots: 1, deaths: 1},
+		{name: "a wrong suspicion", peers: 3, slots: 1, ballots: 1, mistrust: 1},
+		{name: "two peers, two slots", peers: 2, slots: 2, ballots: 2, crashes: 1},
+		{name: "all orders", peers: 3, slots: 1, ballots: 1, all: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x, w := newExplorer(t, c.peers, c.slots)
+			x.limit = worldsAllowed(t)
+			x.ballots, x.crashes, x.deaths, x.mistrust = c.ballots, c.crashes, c.deaths, c.mistrust
+			if !c.all {
+				x.at = arrangements
+			}
+			complete := x.explore(w)
+			t.Logf("%d worlds, %d peer states, %d messages, complete=%v", x.worlds, len(x.locals), len(x.parcels), complete)
+			if x.fault != "" {
+				t.Fatalf("%s\n%s", x.fault, strings.Join(x.trace, "\n"))
+			}
+		})
+	}
+}
+
+// TestExplorerFindsFaults takes one rule away from the disk and expects the explorer to say what breaks.
+func TestExplorerFindsFaults(t *testing.T) {
+	forget := func(forgets func(Entry) bool) func(Entry) bool { return func(e Entry) bool { return !forgets(e) } }
+	for _, c := range []struct {
+		name, want string
+		keep       func(Entry) bool
+		outcomes   bool
+		deaths     int
+		crashes    int
+	}{
+		{name: "promises in memory only (H2)", want: "I6", crashes: 1, keep: forget(func(e Entry) bool { _, ok := e.(EntryPromise); return ok })},
+		{name: "votes in memory only (H5)", want: "I6", crashes: 1, keep: forget(func(e Entry) bool { _, ok := e.(EntryVote); return ok })},
+		{name: "outcomes in memory only (H10)", want: "I3", crashes: 3, outcomes: true},
+		{name: "certificates in memory only", want: "I5", keep: forget(func(e Entry) bool { _, ok := e.(EntryCommit); return ok })},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x, w := newExplorer(t, 3, 1)
+			x.limit = 400_000
+			x.ballots, x.crashes, x.deaths, x.at, x.keep, x.loseOutcomes = 1, c.crashes, c.deaths, arrangements, c.keep, c.outcomes
+			x.explore(w)
+			if !strings.HasPrefix(x.fault, c.want) {
+				t.Fatalf("found %q after %d worlds, not %s", x.fault, x.worlds, c.want)
+			}
+			t.Logf("%s, after %d worlds:\n%s", x.fault, x.worlds, strings.Join(x.trace, "\n"))
+		})
+	}
+}

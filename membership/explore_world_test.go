@@ -1,0 +1,451 @@
+package membership
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// The explorer visits every state that a few real machines can get into, within bounds. A message, once sent, stays: it may be
+// received by whom it was sent to at any time, often, or never, which covers loss, duplication, reordering and delay. Peers
+// crash (all but the disk goes), restart, or die for good; anybody's patience may end at any time.
+//
+// What an input does to one peer depends on that peer alone, so it is computed once for each distinct peer state and looked up
+// after that: a world is a few small numbers.
+type explorer struct {
+	rules Rules
+	slots uint64 // offers stop after this one
+	now   time.Duration
+	ids   []slot.PeerID
+	incs  []slot.Incarnation
+
+	ballots                   uint32 // highest ballot
+	crashes, deaths, mistrust int
+	at                        map[slot.MessageType]bool // delivered at once and to all who are up: fewer orders to visit
+	keep                      func(Entry) bool          // faults to be found: what a disk keeps; nil: all
+	loseOutcomes              bool
+
+	locals   []local
+	localIDs map[uint64]int
+	parcels  []parcel
+	parcelID map[string]int
+	memo     map[step]effect
+
+	seen   map[string]bool
+	worlds int
+	limit  int
+	fault  string
+	trace  []string
+}
+
+type step struct {
+	local int
+	in    input
+}
+
+// parcel is a message on its way to one peer. Those to -1 only remember that something binding was said.
+type parcel struct {
+	to     int
+	msg    Message
+	height uint64 // once the receiver's chain has it, the message is without effect; 0 if that cannot be said
+}
+
+// world is the state of everything.
+type world struct {
+	peers                     []int  // locals
+	sent                      []byte // set of parcels
+	crashes, deaths, mistrust int
+	from                      *world
+	by                        string
+}
+
+func (w *world) has(p int) bool { return p/8 < len(w.sent) && w.sent[p/8]>>(p%8)&1 == 1 }
+
+// key names a world. Messages that cannot have an effect any more are left out.
+func (x *explorer) key(w *world) string {
+	b := make([]byte, 0, 4*len(w.peers)+len(w.sent)+3)
+	for _, p := range w.peers {
+		b = append(b, byte(p), byte(p>>8), byte(p>>16))
+	}
+	b = append(b, byte(w.crashes), byte(w.deaths), byte(w.mistrust))
+	at := len(b)
+	b = append(b, w.sent...)
+	for i, set := range w.sent {
+		for j := 0; set != 0; j, set = j+1, set>>1 {
+			if set&1 == 1 && x.void(w, x.parcels[8*i+j]) {
+				b[at+i] &^= 1 << j
+			}
+		}
+	}
+	return string(bytes.TrimRight(b, "\x00"))
+}
+
+func (x *explorer) void(w *world, p parcel) bool {
+	if p.to < 0 {
+		return false
+	}
+	l := x.locals[w.peers[p.to]]
+	return l.dead || p.height > 0 && p.height <= uint64(len(l.disk.saved.Chain))
+}
+
+// newExplorer starts from a run of n members made in the lab.
+func newExplorer(t *testing.T, n int, slots uint64) (*explorer, *world) {
+	l := newLab(t, labRules(), labTiming)
+	x := &explorer{
+		rules: l.rules, slots: slots, localIDs: map[uint64]int{}, parcelID: map[string]int{}, memo: map[step]effect{},
+		seen: map[string]bool{}, limit: 1 << 30,
+	}
+	for i := range n {
+		l.add(string(rune('A' + i))).trains = false
+	}
+	if !l.run(time.Minute, func() bool {
+		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
+			v := p.m.View()
+			return len(v.Tip.Members) < n || v.Applied < v.Tip.Height
+		})
+	}) {
+		t.Fatal("the run was not founded")
+	}
+	x.now = l.now
+	w := &world{}
+	for _, p := range l.peers {
+		x.ids, x.incs = append(x.ids, p.id), append(x.incs, p.inc)
+	}
+	for i, p := range l.peers {
+		saved, _ := p.store.Load()
+		h, root, _ := p.state()
+		lo, sent, _ := x.restart(i, local{disk: disk{saved: saved, height: h, root: root}})
+		w.peers = append(w.peers, x.internLocal(lo))
+		x.post(w, sent)
+	}
+	return x, w
+}
+
+func (x *explorer) config(p int) Config {
+	return Config{
+		Self: x.ids[p], Incarnation: x.incs[p], Rules: x.rules, Timing: labTiming, Plan: labPlanner, Verify: labVerify,
+	}
+}
+
+func (x *explorer) internLocal(l local) int {
+	f := fingerprint(l)
+	id, ok := x.localIDs[f]
+	if !ok {
+		id = len(x.locals)
+		x.locals, x.localIDs[f] = append(x.locals, l), id
+	}
+	return id
+}
+
+// internParcel gives a message to a receiver a number. ALIVE, NEED and BEAT play no part without time.
+func (x *explorer) internParcel(p parcel) (int, bool) {
+	switch p.msg.Body.Type() {
+	case slot.TypeAlive, slot.TypeBeat:
+		return 0, false
+	}
+	p.height = placeOf(p.msg.Body).Height
+	if _, ok := p.msg.Body.(Prepare); ok {
+		p.height = 0 // answered with the certificate
+	}
+	key := fmt.Sprintf("%d %s %d %s", p.to, p.msg.From, p.msg.Body.Type(), p.msg.Body.Append(nil))
+	id, ok := x.parcelID[key]
+	if !ok {
+		id = len(x.parcels)
+		x.parcels, x.parcelID[key] = append(x.parcels, p), id
+	}
+	return id, true
+}
+
+func placeOf(b Body) slot.Ref {
+	switch b := b.(type) {
+	case Plan:
+		return b.Ref
+	case Segment:
+		return b.Ref
+	case Lost:
+		return b.Ref
+	case Draft:
+		return b.Ref
+	case Have:
+		return b.Ref
+	case Vote:
+		return b.Ref
+	case Prepare:
+		return b.Ref
+	case Promise:
+		return b.Ref
+	case Propose:
+		return slot.Ref{Height: b.Record.Height, Prev: b.Record.Prev, Ballot: b.Ballot}
+	case Commit:
+		return b.Certificate.Ref
+	}
+	return slot.Ref{}
+}
+
+func (x *explorer) post(w *world, sent []parcel) {
+	for _, p := range sent {
+		if id, ok := x.internParcel(p); ok {
+			w.add(id)
+		}
+	}
+}
+
+func (w *world) add(p int) {
+	if !w.has(p) {
+		grown := make([]byte, max(len(w.sent), p/8+1))
+		copy(grown, w.sent)
+		grown[p/8] |= 1 << (p % 8)
+		w.sent = grown
+	}
+}
+
+// effectOf looks up or computes what an input does to a peer.
+func (x *explorer) effectOf(p, local int, in input) effect {
+	at := step{local, in}
+	if e, ok := x.memo[at]; ok {
+		return e
+	}
+	next, sent, fault := x.run(p, x.locals[local], in)
+	e := effect{next: x.internLocal(next), fault: fault}
+	for _, s := range sent {
+		if id, ok := x.internParcel(s); ok {
+			e.sent = append(e.sent, id)
+		}
+	}
+	x.memo[at] = e
+	return e
+}
+
+// follow makes the world after an input, with what is delivered at once. Nil if nothing changed.
+func (x *explorer) follow(w *world, p int, in input, by func() string) *world {
+	next := &world{
+		peers: slices.Clone(w.peers), sent: w.sent, crashes: w.crashes, deaths: w.deaths, mistrust: w.mistrust, from: w, by: by(),
+	}
+	switch in.kind {
+	case inCrash:
+		next.crashes++
+	case inDie:
+		next.deaths++
+	case inUnheard:
+		next.mistrust++
+	}
+	if !x.apply(next, p, in) {
+		return nil
+	}
+	return next
+}
+
+func (x *explorer) apply(w *world, p int, in input) bool {
+	e := x.effectOf(p, w.peers[p], in)
+	if e.fault != "" {
+		x.fail(w, e.fault)
+	}
+	changed := e.next != w.peers[p]
+	w.peers[p] = e.next
+	for _, id := range e.sent {
+		if w.has(id) {
+			continue
+		}
+		changed = true
+		w.add(id)
+		x.checkSent(w, id)
+		if q := x.parcels[id]; q.to >= 0 && x.at[q.msg.Body.Type()] && x.locals[w.peers[q.to]].m != nil {
+			x.apply(w, q.to, input{inParcel, id})
+		}
+	}
+	return changed
+}
+
+// checkSent checks I1 and I6 when something new is said.
+func (x *explorer) checkSent(w *world, id int) {
+	switch b := x.parcels[id].msg.Body.(type) {
+	case Commit:
+		x.others(w, id, func(o Message) {
+			if c, ok := o.Body.(Commit); ok && c.Record.Prev == b.Record.Prev && c.Record.Hash() != b.Record.Hash() {
+				x.fail(w, fmt.Sprintf("I1: two records are certified at height %d", b.Record.Height))
+			}
+		})
+	case Vote:
+		x.others(w, id, func(o Message) {
+			if v, ok := o.Body.(Vote); ok && o.From == x.parcels[id].msg.From && v.Ref == b.Ref && v.Hash != b.Hash {
+				x.fail(w, fmt.Sprintf("I6: %s votes twice in ballot %d", labName(o.From), b.Ballot))
+			}
+		})
+	}
+}
+
+func (x *explorer) others(w *world, id int, do func(Message)) {
+	for p := range x.parcels {
+		if p != id && w.has(p) {
+			do(x.parcels[p].msg)
+		}
+	}
+}
+
+// fail notes the first fault and the schedule that led to it.
+func (x *explorer) fail(w *world, fault string) {
+	if x.fault != "" {
+		return
+	}
+	x.fault = fault
+	for ; w != nil; w = w.from {
+		if w.by != "" {
+			x.trace = append(x.trace, w.by)
+		}
+	}
+	slices.Reverse(x.trace)
+}
+
+// had says whether all bytes are on some disk of a peer for which ok holds.
+func (x *explorer) had(w *world, segments []slot.Segment, ok func(local) bool) bool {
+	for _, s := range segments {
+		if !slices.ContainsFunc(w.peers, func(p int) bool { return ok(x.locals[p]) && x.locals[p].disk.segments[s.Root] }) {
+			return false
+		}
+	}
+	return true
+}
+
+func living(l local) bool  { return !l.dead }
+func running(l local) bool { return l.m != nil }
+
+// checkHad checks I3: while a quorum of the members of the newest certified record lives, the state after it can be had.
+func (x *explorer) checkHad(w *world) {
+	var tip Commit
+	for _, p := range w.peers {
+		if c := x.locals[p].disk.saved.Chain; len(c) > 0 && c[len(c)-1].Record.Height > tip.Record.Height {
+			tip = c[len(c)-1]
+		}
+	}
+	alive := func(e slot.Member) bool { return living(x.locals[w.peers[slices.Index(x.ids, e.Peer)]]) }
+	if !slot.Quorum(tip.Record.Members, alive) {
+		return
+	}
+	height := uint64(0)
+	for _, p := range w.peers {
+		height = max(height, x.locals[p].disk.height)
+	}
+	if height+1 < tip.Record.Height || height < tip.Record.Height && !x.had(w, tip.Record.Segments, living) {
+		x.fail(w, fmt.Sprintf("I3: a quorum of %d members lives, and nobody has the state after height %d", len(tip.Record.Members), tip.Record.Height))
+	}
+}
+
+// explore visits worlds breadth first, so that the schedule of a fault is a shortest one.
+func (x *explorer) explore(start *world) (complete bool) {
+	for id := 0; id < len(x.parcels); id++ { // what was said before the bounds were set
+		if p := x.parcels[id]; p.to >= 0 && x.at[p.msg.Body.Type()] {
+			x.apply(start, p.to, input{inParcel, id})
+		}
+	}
+	x.seen[x.key(start)] = true
+	for queue := []*world{start}; len(queue) > 0 && x.fault == ""; queue = queue[1:] {
+		for _, next := range x.successors(queue[0]) {
+			if k := x.key(next); !x.seen[k] {
+				x.seen[k] = true
+				x.worlds++
+				x.checkHad(next)
+				queue = append(queue, next)
+			}
+		}
+		if x.worlds >= x.limit {
+			return false
+		}
+	}
+	return x.fault == ""
+}
+
+// successors lists what may happen next.
+func (x *explorer) successors(w *world) (next []*world) {
+	try := func(p int, in input, by func() string) {
+		if n := x.follow(w, p, in, by); n != nil {
+			next = append(next, n)
+		}
+	}
+	for p, id := range w.peers {
+		l := x.locals[id]
+		name := labName(x.ids[p])
+		if l.dead {
+			continue
+		}
+		if w.deaths < x.deaths {
+			try(p, input{inDie, 0}, func() string { return name + " dies" })
+		}
+		if l.m == nil {
+			try(p, input{inRestart, 0}, func() string { return name + " restarts" })
+			continue
+		}
+		if w.crashes < x.crashes {
+			try(p, input{inCrash, 0}, func() string { return name + " crashes" })
+		}
+		x.tryOwn(w, p, l, try)
+	}
+	for id, p := range x.parcels {
+		if p.to >= 0 && w.has(id) && x.locals[w.peers[p.to]].m != nil && !x.void(w, p) {
+			try(p.to, input{inParcel, id}, func() string {
+				return fmt.Sprintf("%s to %s: %s", labName(p.msg.From), labName(x.ids[p.to]), describe(p.msg.Body))
+			})
+		}
+	}
+	return next
+}
+
+// tryOwn is what a running peer may do by itself.
+func (x *explorer) tryOwn(w *world, p int, l local, try func(int, input, func() string)) {
+	name := labName(x.ids[p])
+	if l.m.elector() && l.m.atTip() && l.m.chain.openSlot() <= x.slots && l.m.open.seen < x.ballots {
+		b := l.m.open.seen + 1
+		for l.m.open.leader(b).Peer != x.ids[p] {
+			b++
+		}
+		if b <= x.ballots {
+			try(p, input{inCampaign, 0}, func() string { return fmt.Sprintf("%s opens ballot %d", name, b) })
+		}
+	}
+	if w.mistrust < x.mistrust && l.m.open.lead != nil {
+		for q := range x.ids {
+			if q != p {
+				try(p, input{inUnheard, q}, func() string { return name + " takes " + labName(x.ids[q]) + " for lost" })
+			}
+		}
+	}
+	for i, j := range l.jobs {
+		if x.possible(w, l, j) {
+			try(p, input{inJob, i}, func() string { return fmt.Sprintf("%s does %T", name, j) })
+		}
+	}
+}
+
+// possible says whether a job's bytes can be had from running peers or the own disk.
+func (x *explorer) possible(w *world, l local, j Work) bool {
+	switch j := j.(type) {
+	case WorkHold:
+		return x.had(w, j.Draft.Segments, running)
+	case WorkApply:
+		return l.disk.height+1 == j.Record.Height && x.had(w, j.Record.Segments, running)
+	}
+	return false
+}
+
+func describe(b Body) string {
+	switch b := b.(type) {
+	case Vote:
+		return fmt.Sprintf("VOTE %d/%d %s", b.Height, b.Ballot, b.Hash.Short())
+	case Propose:
+		return fmt.Sprintf("PROPOSE %d/%d %s", b.Record.Height, b.Ballot, b.Record.Hash().Short())
+	case Promise:
+		s := fmt.Sprintf("PROMISE %d/%d", b.Height, b.Ballot)
+		if b.Voted {
+			s += fmt.Sprintf(" voted %d %s", b.VoteBallot, b.VoteRecord.Hash().Short())
+		}
+		return s
+	case Prepare:
+		return fmt.Sprintf("PREPARE %d/%d", b.Height, b.Ballot)
+	case Commit:
+		return fmt.Sprintf("COMMIT %d %s", b.Record.Height, b.Record.Hash().Short())
+	}
+	return TypeName(b.Type())
+}

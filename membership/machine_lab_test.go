@@ -1,0 +1,357 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// The lab runs several machines over a network, disks and workers made of maps, in virtual time. Everything is in order and
+// without chance, so a script's output is the same each time. After every input the watcher checks I1, I2, I5 and I6.
+
+var labTiming = Timing{
+	Alive: 500 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: time.Second, Lost: 1600 * time.Millisecond,
+	MinGrace: 400 * time.Millisecond, GraceFactor: 2, Straggler: 3 * time.Second, FoundAfter: time.Second,
+	Linger: 10 * time.Second, Retry: 500 * time.Millisecond,
+}
+
+const (
+	labElements = 64
+	labLatency  = 10 * time.Millisecond
+	labTraining = 100 * time.Millisecond
+	labWorkTime = 20 * time.Millisecond
+)
+
+func labRules() Rules {
+	return Rules{Run: slot.Hash([]byte("lab")), MinPeers: 1, MaxWeight: 100, Elements: labElements}
+}
+
+// labPlanner gives each contributor an equal piece.
+func labPlanner(_ uint32, offers []slot.Offer) []slot.Piece {
+	var ps []slot.Piece
+	n := uint64(len(offers))
+	for i, o := range offers {
+		i := uint64(i)
+		ps = append(ps, slot.Piece{Range: slot.Range{Begin: i * labElements / n, End: (i + 1) * labElements / n}, Owner: o.Peer})
+	}
+	return ps
+}
+
+// labSign is a signature that only its signer makes in the lab.
+func labSign(p slot.PeerID, data []byte) []byte {
+	h := slot.Hash(append([]byte(p+"|"), data...))
+	return h[:8]
+}
+
+func labVerify(p slot.PeerID, data, sig []byte) bool { return string(labSign(p, data)) == string(sig) }
+
+// lab is the world.
+type lab struct {
+	t       testing.TB
+	rules   Rules
+	timing  Timing
+	now     time.Duration
+	seq     int
+	queue   []labEvent
+	peers   []*labPeer
+	manual  bool // messages wait in held for the script to deliver
+	held    []labMessage
+	filters []*labFilter
+	watch   *watcher
+	delays  func() []time.Duration // of a message's copies; nil: one, after labLatency
+	log     []string
+}
+
+type labEvent struct {
+	at  time.Duration
+	seq int
+	do  func()
+}
+
+type labMessage struct {
+	to  *labPeer
+	msg Message
+}
+
+// labFilter drops or holds messages; empty fields match all.
+type labFilter struct {
+	from, to, kind string
+	left           int // matches until it is used up; below 0 for ever
+	hold           bool
+}
+
+// labPeer is one process and its disk.
+type labPeer struct {
+	lab      *lab
+	name     string
+	id       slot.PeerID
+	inc      slot.Incarnation
+	store    *MemoryStore
+	m        *Machine // nil while down
+	life     int      // counts starts; what was scheduled for an earlier one is void
+	observer bool
+
+	trains   bool
+	training uint64 // slot that is trained for
+	slowness time.Duration
+	broken   bool                 // cannot reduce: others' reports name it
+	gone     bool                 // does not come back
+	unfed    bool                 // gets no reduced bytes from others
+	segments map[slot.Root]bool   // reduced bytes, on disk
+	states   map[uint64]slot.Root // model states by height, on disk; the newest is the one held
+	keep     func(Entry) bool     // nil: the disk keeps all
+}
+
+func newLab(t testing.TB, rules Rules, timing Timing) *lab {
+	return &lab{t: t, rules: rules, timing: timing, watch: newWatcher()}
+}
+
+func labID(name string) slot.PeerID { return slot.PeerID("peer-" + name) }
+
+func labName(p slot.PeerID) string { return strings.TrimPrefix(string(p), "peer-") }
+
+func labNames(ps []slot.PeerID) string {
+	names := make([]string, len(ps))
+	for i, p := range ps {
+		names[i] = labName(p)
+	}
+	return strings.Join(names, "")
+}
+
+// add makes a peer with an empty disk, and starts it.
+func (l *lab) add(name string) *labPeer {
+	p := &labPeer{lab: l, name: name, id: labID(name), trains: true}
+	l.peers = append(l.peers, p)
+	p.format()
+	p.start()
+	return p
+}
+
+// format empties the disk: the vote log goes, and the incarnation with it.
+func (p *labPeer) format() {
+	p.inc = slot.Incarnation(slot.Hash(fmt.Appendf(nil, "%s %d", p.name, p.life))[0])<<8 + slot.Incarnation(p.life)
+	p.store = NewMemoryStore(p.lab.rules.Run, p.inc)
+	p.segments, p.states = map[slot.Root]bool{}, map[uint64]slot.Root{}
+}
+
+// start runs the process on what the disk has.
+func (p *labPeer) start() {
+	p.life++
+	p.training = 0
+	saved, err := p.store.Load()
+	if err != nil {
+		p.lab.t.Fatal(err)
+	}
+	p.m = NewMachine(Config{
+		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: labPlanner, Verify: labVerify,
+		Observer: p.observer,
+	}, saved)
+	p.m.now = p.lab.now
+	for _, a := range p.m.presence.known {
+		a.heard = p.lab.now // the lab has one clock for all; a driver's starts at 0 with its machine
+	}
+	p.m.founding.since = p.lab.now
+	if h, root, ok := p.state(); ok {
+		p.report(ReportApplied{Height: h, Slot: p.m.chain.at(min(h, p.m.chain.height())).Slot, StateRoot: root})
+	}
+	p.report(ReportContributes{Contributes: p.trains})
+	p.tickLater(0)
+}
+
+// crash stops the process. What was not saved is gone.
+func (p *labPeer) crash() {
+	if p.m != nil {
+		p.m = nil
+		p.life++
+		p.store = p.store.Restart()
+	}
+}
+
+func (p *labPeer) up() bool { return p.m != nil }
+
+// state is the newest model state on disk.
+func (p *labPeer) state() (height uint64, root slot.Root, ok bool) {
+	for h, r := range p.states {
+		if !ok || h > height {
+			height, root, ok = h, r, true
+		}
+	}
+	return height, root, ok
+}
+
+// later schedules do for this life of the peer.
+func (p *labPeer) later(after time.Duration, do func()) {
+	life := p.life
+	p.lab.at(p.lab.now+after, func() {
+		if p.life == life && p.up() {
+			do()
+		}
+	})
+}
+
+func (l *lab) at(at time.Duration, do func()) {
+	l.seq++
+	l.queue = append(l.queue, labEvent{at, l.seq, do})
+}
+
+func (p *labPeer) tickLater(after time.Duration) {
+	p.later(after, func() {
+		if !p.lab.manual {
+			p.m.Tick(p.lab.now)
+			p.flush()
+			p.train()
+		}
+		p.tickLater(p.lab.timing.Beat / 2)
+	})
+}
+
+// run lets virtual time pass until done says so or the limit is over.
+func (l *lab) run(limit time.Duration, done func() bool) bool {
+	end := l.now + limit
+	for !done() {
+		i := l.next()
+		if i < 0 || l.queue[i].at > end {
+			l.now = end
+			return done()
+		}
+		e := l.queue[i]
+		l.queue = slices.Delete(l.queue, i, i+1)
+		l.now = max(l.now, e.at)
+		e.do()
+	}
+	return true
+}
+
+func (l *lab) next() int {
+	best := -1
+	for i, e := range l.queue {
+		if best < 0 || e.at < l.queue[best].at || e.at == l.queue[best].at && e.seq < l.queue[best].seq {
+			best = i
+		}
+	}
+	return best
+}
+
+func (p *labPeer) report(r Report) {
+	if p.up() {
+		p.m.Report(p.lab.now, r)
+		p.flush()
+	}
+}
+
+// step hands over a message; a refusal is returned.
+func (p *labPeer) step(msg Message) error {
+	if !p.up() {
+		return nil
+	}
+	err := p.m.Step(p.lab.now, msg)
+	p.flush()
+	return err
+}
+
+// flush does what a driver does: disk, then network, work and events; what is for the peer itself comes back at once.
+func (p *labPeer) flush() {
+	for {
+		r := p.m.Ready()
+		p.lab.watch.persisted(p, r.Persist)
+		if err := p.store.Save(p.kept(r.Persist)); err != nil {
+			p.lab.t.Fatalf("%s: %v", p.name, err)
+		}
+		var own []Message
+		for _, e := range r.Send {
+			own = append(own, p.send(e)...)
+		}
+		for _, w := range r.Work {
+			p.do(w)
+		}
+		for _, e := range r.Events {
+			p.lab.log = append(p.lab.log, p.name+" "+labEventText(e))
+		}
+		for _, msg := range own {
+			_ = p.m.Step(p.lab.now, msg) // a refusal of one's own message is part of the protocol
+		}
+		if len(own) == 0 {
+			return
+		}
+	}
+}
+
+func (p *labPeer) kept(entries []Entry) []Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return p.keep != nil && !p.keep(e) })
+}
+
+func (p *labPeer) send(e Envelope) (own []Message) {
+	msg := Message{From: p.id, Incarnation: p.inc, Body: e.Body}
+	msg.Sig = labSign(p.id, slot.SignedBytes(e.Body.Type(), p.lab.rules.Run, p.id, p.inc, e.Body.Append(nil)))
+	p.lab.watch.sent(p, msg)
+	for _, q := range p.lab.peers {
+		switch direct := slices.Contains(e.To, q.id); {
+		case direct && q == p:
+			own = append(own, msg)
+		case (direct || e.Gossip) && q != p:
+			p.lab.route(labMessage{q, msg})
+		}
+	}
+	return own
+}
+
+func (l *lab) route(m labMessage) {
+	kind := strings.ToLower(TypeName(m.msg.Body.Type()))
+	for _, f := range l.filters {
+		if f.left != 0 && f.matches(labName(m.msg.From), m.to.name, kind) {
+			f.left--
+			if f.hold {
+				l.held = append(l.held, m)
+			}
+			return
+		}
+	}
+	if l.manual {
+		l.held = append(l.held, m)
+		return
+	}
+	delays := []time.Duration{labLatency}
+	if l.delays != nil {
+		delays = l.delays()
+	}
+	for _, d := range delays {
+		l.at(l.now+d, func() { _ = m.to.step(m.msg) })
+	}
+}
+
+func (f *labFilter) matches(from, to, kind string) bool {
+	ok := func(want, is string) bool { return want == "" || slices.Contains(strings.Split(want, ","), is) }
+	return ok(f.from, from) && ok(f.to, to) && ok(f.kind, kind)
+}
+
+// reaches says whether two peers' data planes meet: a filter for all kinds cuts them too.
+func (l *lab) reaches(a, b *labPeer) bool {
+	cut := func(x, y *labPeer) bool {
+		return slices.ContainsFunc(l.filters, func(f *labFilter) bool { return f.left != 0 && f.kind == "" && f.matches(x.name, y.name, "") })
+	}
+	return a.up() && b.up() && !cut(a, b) && !cut(b, a)
+}
+
+func labEventText(e Event) string {
+	s := fmt.Sprintf("%s height=%d slot=%d", e.Kind, e.Height, e.Slot)
+	if e.Kind == EventPlanned || e.Kind == EventCommitted {
+		s += fmt.Sprintf(" ballot=%d", e.Ballot)
+	}
+	if e.Members != nil {
+		s += " members=" + labNames(e.Members)
+	}
+	if e.Contributors != nil {
+		s += " contributors=" + labNames(e.Contributors)
+	}
+	if e.Peer != "" {
+		s += " peer=" + labName(e.Peer)
+	}
+	if e.Detail != "" && e.Kind != EventSwitched {
+		s += " (" + e.Detail + ")"
+	}
+	return s
+}

@@ -1,0 +1,179 @@
+package membership
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestRandomSchedules lets peers come, go, crash, lose disks, cut each other off and train at different speeds, over a network
+// that loses, repeats and reorders. At every moment the watcher's invariants hold; and once all that live are back and hear each
+// other, slots are decided again (I4).
+func TestRandomSchedules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newChaos(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"":        w.check,
+			"run":     w.pass,
+			"crash":   w.crash,
+			"restart": w.restart,
+			"cut":     w.cut,
+			"heal":    func(*rapid.T) { w.lab.filters = nil; w.lab.connect() },
+			"join":    w.join,
+			"leave":   w.leave,
+			"slow":    w.slow,
+			"break":   w.breakDown,
+		})
+		w.recover(t)
+	})
+}
+
+type chaos struct{ lab *lab }
+
+func newChaos(t *rapid.T) *chaos {
+	rules := labRules()
+	rules.StartPeers = rapid.IntRange(1, 3).Draw(t, "start peers")
+	rules.MaxStaleness = rapid.Uint64Range(0, 1).Draw(t, "staleness")
+	l := newLab(t, rules, labTiming)
+	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	l.delays = func() []time.Duration { return someDelays(rng) }
+	for i := range 3 {
+		l.add(string(rune('A' + i)))
+	}
+	l.connect()
+	return &chaos{l}
+}
+
+// someDelays loses one message in twenty, repeats one in twenty, and holds one in ten up for long.
+func someDelays(rng *rand.Rand) []time.Duration {
+	d := time.Duration(5+rng.IntN(60)) * time.Millisecond
+	switch rng.IntN(20) {
+	case 0:
+		return nil
+	case 1:
+		return []time.Duration{d, 3 * d}
+	case 2, 3:
+		return []time.Duration{20 * d}
+	}
+	return []time.Duration{d}
+}
+
+func (w *chaos) check(t *rapid.T) {
+	if f := w.lab.watch.faults; len(f) > 0 {
+		t.Fatalf("%s\n%s\n%s", strings.Join(f, "\n"), strings.Join(w.lab.log, "\n"), w.lab.show())
+	}
+}
+
+func (w *chaos) one(t *rapid.T, ok func(*labPeer) bool) *labPeer {
+	var fit []*labPeer
+	for _, p := range w.lab.peers {
+		if ok(p) {
+			fit = append(fit, p)
+		}
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(fit).Draw(t, "peer")
+}
+
+func (w *chaos) pass(t *rapid.T) {
+	d := time.Duration(rapid.IntRange(1, 40).Draw(t, "tenths")) * 100 * time.Millisecond
+	w.lab.run(d, func() bool { return false })
+}
+
+func (w *chaos) crash(t *rapid.T) {
+	if p := w.one(t, (*labPeer).up); p != nil {
+		p.crash()
+	}
+}
+
+func (w *chaos) restart(t *rapid.T) {
+	if p := w.one(t, func(p *labPeer) bool { return !p.up() && !p.gone }); p != nil {
+		p.start()
+		w.lab.connect()
+	}
+}
+
+func (w *chaos) cut(t *rapid.T) {
+	a, b := w.one(t, (*labPeer).up), w.one(t, (*labPeer).up)
+	if a != nil && a != b {
+		w.lab.filters = append(w.lab.filters, &labFilter{from: a.name, to: b.name, left: -1})
+		if rapid.Bool().Draw(t, "both ways") {
+			w.lab.filters = append(w.lab.filters, &labFilter{from: b.name, to: a.name, left: -1})
+		}
+		w.lab.connect()
+	}
+}
+
+func (w *chaos) join(*rapid.T) {
+	if n := len(w.lab.peers); n < 6 {
+		w.lab.add(string(rune('A' + n)))
+		w.lab.connect()
+	}
+}
+
+func (w *chaos) leave(t *rapid.T) {
+	up := func(p *labPeer) bool { return p.up() }
+	if n := len(slices.DeleteFunc(slices.Clone(w.lab.peers), func(p *labPeer) bool { return !up(p) })); n < 3 {
+		return
+	}
+	if p := w.one(t, up); p != nil {
+		p.gone = true
+		p.report(ReportLeave{})
+	}
+}
+
+func (w *chaos) slow(t *rapid.T) {
+	if p := w.one(t, (*labPeer).up); p != nil {
+		p.slowness = time.Duration(rapid.IntRange(0, 40).Draw(t, "tenths")) * 100 * time.Millisecond
+	}
+}
+
+func (w *chaos) breakDown(t *rapid.T) {
+	if p := w.one(t, (*labPeer).up); p != nil {
+		p.broken = !p.broken
+	}
+}
+
+// recover brings everybody back who did not leave, on whole links, and expects three more slots of the best chain. Peers of
+// different foundings may have grown too far apart to merge without an operator: then the largest group counts.
+func (w *chaos) recover(t *rapid.T) {
+	l := w.lab
+	l.filters, l.delays = nil, nil
+	for _, p := range l.peers {
+		p.broken, p.slowness = false, 0
+		if !p.up() && !p.gone {
+			p.start()
+		}
+	}
+	l.connect()
+	best := func() (slot uint64) {
+		for _, p := range l.peers {
+			if p.up() && p.m.state.known {
+				slot = max(slot, p.m.state.slot)
+			}
+		}
+		return slot
+	}
+	stay := slices.ContainsFunc(l.peers, func(p *labPeer) bool { return !p.gone })
+	want := best() + 3
+	if !l.run(3*time.Minute, func() bool { return !stay || best() >= want }) && !w.lostQuorum() {
+		t.Fatalf("no slot is decided\n%s\n%s", strings.Join(l.log[max(0, len(l.log)-60):], "\n"), l.show())
+	}
+	w.check(t)
+}
+
+// lostQuorum says whether a quorum of every chain's members is gone for good: those who left crashed before they were dropped.
+func (w *chaos) lostQuorum() bool {
+	for _, p := range w.lab.peers {
+		if p.up() && p.m.elector() && p.m.quorumHeard() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,316 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// TestScripts replays testdata/machine: schedules against real machines. The language is what script's switch says.
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata/machine", func(t *testing.T, path string) {
+		var l *lab
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "peers" {
+				l = startLab(t, d)
+				return ""
+			}
+			out := l.script(t, d)
+			for _, f := range l.watch.faults {
+				t.Errorf("%s: after %q: %s", d.Pos, d.Cmd, f)
+			}
+			return out
+		})
+	})
+}
+
+func startLab(t *testing.T, d *datadriven.TestData) *lab {
+	rules := labRules()
+	n := number(d, "n", 3)
+	rules.StartPeers, rules.MinPeers = number(d, "start-peers", n), number(d, "min-peers", 1)
+	rules.LastSlot, rules.MaxStaleness = uint64(number(d, "last-slot", 0)), uint64(number(d, "staleness", 0))
+	l := newLab(t, rules, labTiming)
+	for i := range n {
+		l.add(string(rune('A' + i)))
+	}
+	l.connect()
+	return l
+}
+
+func number(d *datadriven.TestData, key string, or int) int {
+	if s, ok := value(d, key); ok {
+		if n, err := strconv.Atoi(s); err == nil {
+			return n
+		}
+	}
+	return or
+}
+
+func value(d *datadriven.TestData, key string) (string, bool) {
+	for _, a := range d.CmdArgs {
+		if a.Key == key && len(a.Vals) > 0 {
+			return strings.Join(a.Vals, ","), true
+		}
+	}
+	return "", false
+}
+
+func text(d *datadriven.TestData, key string) string { s, _ := value(d, key); return s }
+
+// named lists the peers that a command names without a key.
+func (l *lab) named(d *datadriven.TestData) (ps []*labPeer) {
+	for _, a := range d.CmdArgs {
+		if p := l.peer(a.Key); p != nil && len(a.Vals) == 0 {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
+	switch d.Cmd {
+	case "run": // run until=slot:2|height:3|members:ABC|done|left:A [limit=30s]: virtual time passes
+		return l.runUntil(t, d)
+	case "tick": // tick 2s: that much virtual time passes
+		pause, err := time.ParseDuration(d.CmdArgs[0].Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.run(pause, func() bool { return false })
+	case "crash": // crash A B: what was not persisted is gone
+		for _, p := range l.named(d) {
+			p.crash()
+		}
+	case "restart":
+		for _, p := range l.named(d) {
+			p.start()
+		}
+	case "lose-disk": // crash, and the disk is blank: another incarnation
+		for _, p := range l.named(d) {
+			p.crash()
+			p.format()
+		}
+	case "join": // join D: a newcomer with an empty disk
+		for _, a := range d.CmdArgs {
+			l.add(a.Key)
+		}
+		l.connect()
+	case "leave":
+		for _, p := range l.named(d) {
+			p.report(ReportLeave{})
+		}
+	case "drop", "hold": // drop from=A to=B,C type=vote n=1: empty fields match all
+		l.filters = append(l.filters, &labFilter{
+			from: text(d, "from"), to: text(d, "to"), kind: text(d, "type"), left: number(d, "n", -1), hold: d.Cmd == "hold",
+		})
+	case "heal": // no filters any more; what they held stays held
+		l.filters = nil
+		l.connect()
+	case "manual": // messages are held until deliver, and no time passes
+		l.manual = true
+	case "auto":
+		l.manual, l.held = false, nil
+	case "deliver": // deliver from=A to=B type=vote: once each, in order; what they lead to is held again
+		return l.deliver(d)
+	case "set": // set A slowness=2s | idle | broken | whole | unfed | fed
+		return l.set(t, d)
+	case "flip": // flip A: its model state differs from now on
+		for _, p := range l.named(d) {
+			h, root, _ := p.state()
+			p.states[h] = slot.Hash(root[:])
+			p.m.state.root = p.states[h]
+		}
+	case "campaign": // campaign B: its patience ends now
+		for _, p := range l.named(d) {
+			p.m.open.life = never
+			p.m.openBallot()
+			p.flush()
+		}
+	case "impatient": // impatient A C: they forget that the leader showed progress
+		for _, p := range l.named(d) {
+			p.m.open.life = never
+		}
+	case "unheard": // unheard by=A of=C: A takes C for lost
+		by := l.peer(text(d, "by"))
+		for _, e := range by.m.chain.electorate() {
+			if strings.Contains(text(d, "of"), labName(e.Peer)) {
+				by.m.presence.known[ofMember(e)].heard = never
+			}
+		}
+	case "offer": // offer A: its trainer is ready at once
+		for _, p := range l.named(d) {
+			s := p.m.View().OpenSlot
+			p.report(ReportOffer{Slot: s, Base: s - 1, Weight: 10, Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s))})
+		}
+	case "order": // who leads ballots 0, 1, …
+		return labNames(peersOf(l.named(d)[0].m.open.order))
+	case "votes": // what the acceptors have on disk at the open height
+		return l.showWords()
+	case "shelf": // words kept about places on chains given up
+		return fmt.Sprintf("%d\n", len(l.named(d)[0].m.words))
+	case "roster": // the tip's members, each with the height it is a member since
+		return l.roster(d)
+	case "show":
+		return l.show()
+	case "events": // events [of=run.joined,…]: since the last time
+		return l.events(d)
+	default:
+		t.Fatalf("unknown command %q", d.Cmd)
+	}
+	return ""
+}
+
+func (l *lab) roster(d *datadriven.TestData) string {
+	var out strings.Builder
+	for _, e := range l.named(d)[0].m.chain.electorate() {
+		fmt.Fprintf(&out, "%s since %d\n", labName(e.Peer), e.Since)
+	}
+	return out.String()
+}
+
+func (l *lab) runUntil(t *testing.T, d *datadriven.TestData) string {
+	limit := 60 * time.Second
+	if s := text(d, "limit"); s != "" {
+		limit, _ = time.ParseDuration(s)
+	}
+	what, arg, _ := strings.Cut(text(d, "until"), ":")
+	n, _ := strconv.ParseUint(arg, 10, 64)
+	all := func(ok func(p *labPeer, v View) bool) bool {
+		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool { return p.up() && !ok(p, p.m.View()) })
+	}
+	done := map[string]func() bool{
+		"slot":   func() bool { return all(func(_ *labPeer, v View) bool { return v.Synced && v.AppliedSlot >= n }) },
+		"height": func() bool { return all(func(_ *labPeer, v View) bool { return v.Synced && v.Applied >= n }) },
+		"done":   func() bool { return all(func(_ *labPeer, v View) bool { return v.Done || v.Left }) },
+		"left":   func() bool { return l.peer(arg).m.View().Left },
+		"paused": func() bool { return l.peer(arg).m.View().Paused },
+		"members": func() bool {
+			return all(func(_ *labPeer, v View) bool { return labNames(peersOf(v.Tip.Members)) == arg })
+		},
+	}[what]
+	if done == nil {
+		t.Fatalf("run until %q?", what)
+	}
+	if !l.run(limit, done) {
+		return fmt.Sprintf("not within %v\n", limit) + l.show()
+	}
+	return ""
+}
+
+// deliver hands over what is held and matches. Refusals are shown.
+func (l *lab) deliver(d *datadriven.TestData) string {
+	f := labFilter{from: text(d, "from"), to: text(d, "to"), kind: text(d, "type")}
+	var out strings.Builder
+	held := l.held
+	l.held = nil
+	for _, m := range held {
+		kind := strings.ToLower(TypeName(m.msg.Body.Type()))
+		if !f.matches(labName(m.msg.From), m.to.name, kind) {
+			l.held = append(l.held, m)
+			continue
+		}
+		fmt.Fprintf(&out, "%s %s->%s", kind, labName(m.msg.From), m.to.name)
+		if err := m.to.step(m.msg); err != nil {
+			fmt.Fprintf(&out, ": %v", err)
+		}
+		if !m.to.up() {
+			out.WriteString(": down")
+		}
+		out.WriteByte('\n')
+		if _, keep := value(d, "keep"); keep {
+			l.held = append(l.held, m)
+		}
+	}
+	return out.String()
+}
+
+func (l *lab) set(t *testing.T, d *datadriven.TestData) string {
+	for _, p := range l.named(d) {
+		for _, a := range d.CmdArgs {
+			switch a.Key {
+			case "slowness":
+				p.slowness, _ = time.ParseDuration(a.Vals[0])
+			case "idle":
+				p.trains = false
+				p.report(ReportContributes{})
+			case "broken":
+				p.broken = true
+			case "whole":
+				p.broken = false
+			case "unfed":
+				p.unfed = true
+			case "fed":
+				p.unfed = false
+			case p.name:
+			default:
+				t.Fatalf("set what? %q", a.Key)
+			}
+		}
+	}
+	return ""
+}
+
+func (l *lab) show() string {
+	var out strings.Builder
+	for _, p := range l.peers {
+		if !p.up() {
+			fmt.Fprintf(&out, "%s down\n", p.name)
+			continue
+		}
+		v := p.m.View()
+		fmt.Fprintf(&out, "%s height=%d slot=%d %s members=%s applied=%d ballot=%d", p.name, v.Tip.Height, v.Tip.Slot,
+			v.Tip.Kind, labNames(peersOf(v.Tip.Members)), v.Applied, v.Ref.Ballot)
+		for _, x := range []struct {
+			name string
+			is   bool
+		}{{"newcomer", !v.IsMember}, {"unsynced", !v.Synced}, {"diverged", v.Diverged}, {"paused", v.Paused}, {"left", v.Left}, {"done", v.Done}} {
+			if x.is {
+				out.WriteString(" " + x.name)
+			}
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
+// showWords names records by the ballot they were first voted in.
+func (l *lab) showWords() string {
+	var out strings.Builder
+	for _, p := range l.peers {
+		if !p.up() {
+			fmt.Fprintf(&out, "%s down\n", p.name)
+			continue
+		}
+		w := p.m.open.word
+		fmt.Fprintf(&out, "%s height=%d", p.name, p.m.open.ref.Height)
+		if w.promise != nil {
+			fmt.Fprintf(&out, " promised=%d", w.promise.Ballot)
+		}
+		if v := w.vote; v != nil {
+			r := v.Record
+			fmt.Fprintf(&out, " voted=%d for %s of %s by %s", v.Ballot, r.Kind, labNames(peersOf(r.Members)), labNames(offerers(r.Contributions)))
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
+func (l *lab) events(d *datadriven.TestData) string {
+	var out strings.Builder
+	of := text(d, "of")
+	for _, line := range l.log {
+		f := strings.Fields(line)
+		if of == "" || slices.Contains(strings.Split(of, ","), f[1]) {
+			out.WriteString(line + "\n")
+		}
+	}
+	l.log = nil
+	return out.String()
+}

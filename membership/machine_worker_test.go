@@ -1,0 +1,152 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// The lab's worker: reduced bytes are their root, and whoever has a root can give it to whoever reaches it.
+
+// do starts a piece of work that ends after labWorkTime.
+func (p *labPeer) do(w Work) {
+	if a, ok := w.(WorkApply); ok {
+		p.lab.watch.applies(p, a.Record)
+	}
+	if p.lab.manual {
+		p.finish(w)
+		return
+	}
+	p.later(labWorkTime, func() { p.finish(w) })
+}
+
+func (p *labPeer) finish(w Work) {
+	switch w := w.(type) {
+	case WorkFound:
+		p.states[0] = slot.Hash([]byte("initial " + p.name))
+		p.report(ReportApplied{StateRoot: p.states[0]})
+	case WorkReduce:
+		p.reduce(w.Plan)
+	case WorkHold:
+		if p.fetch(w.Draft.Segments) {
+			p.report(ReportHeld{Ref: w.Draft.Ref, Outcome: w.Draft.Outcome()})
+		} else {
+			p.report(ReportFailed{Work: w, Err: "nobody has it"})
+		}
+	case WorkApply:
+		p.apply(w)
+	case WorkSync:
+		p.sync(w)
+	}
+}
+
+// reduce states the own pieces if all of the group can be reached, and names those who cannot otherwise.
+func (p *labPeer) reduce(plan slot.Plan) {
+	whole := true
+	for _, o := range plan.Offers {
+		if q := p.lab.peer(labName(o.Peer)); q != p && (!p.lab.reaches(p, q) || q.broken) {
+			whole = false
+			p.report(ReportLost{Ref: plan.Ref, Revision: plan.Revision, Peer: o.Peer, Reason: LostConnection})
+		}
+	}
+	if !whole || p.broken {
+		return
+	}
+	all := slot.NewBitmap(len(plan.Offers))
+	for i := range plan.Offers {
+		all.Set(i)
+	}
+	for _, piece := range plan.Pieces {
+		if piece.Owner == p.id {
+			root := slot.Hash(fmt.Appendf(plan.Append(nil), "%v by %s %d", piece.Range, p.name, p.life))
+			p.segments[root] = true
+			p.report(ReportSegment{Ref: plan.Ref, Revision: plan.Revision, Segment: slot.Segment{Range: piece.Range, Contributors: all, Root: root}})
+		}
+	}
+}
+
+// fetch gets reduced bytes onto the own disk, from anybody within reach.
+func (p *labPeer) fetch(segments []slot.Segment) bool {
+	for _, s := range segments {
+		if !p.segments[s.Root] {
+			has := func(q *labPeer) bool { return q.segments[s.Root] && !p.unfed && p.lab.reaches(p, q) }
+			if !slices.ContainsFunc(p.lab.peers, has) {
+				return false
+			}
+			p.segments[s.Root] = true
+		}
+	}
+	return true
+}
+
+func (p *labPeer) apply(w WorkApply) {
+	r := w.Record
+	root, ok := p.states[r.Height-1]
+	if !ok || !p.fetch(r.Segments) {
+		p.report(ReportFailed{Work: w, Err: "nobody has the outcome"})
+		return
+	}
+	if r.Kind == slot.Step {
+		outcome := r.Outcome()
+		root = slot.Hash(append(root[:], outcome[:]...))
+	}
+	p.become(r.Height, root)
+}
+
+// become makes a state durable and reports it. A few older ones stay for others to fetch.
+func (p *labPeer) become(height uint64, root slot.Root) {
+	for h := range p.states {
+		if h > height || h+4 < height {
+			delete(p.states, h)
+		}
+	}
+	p.states[height] = root
+	p.lab.watch.holds(p, height, root)
+	p.report(ReportApplied{Height: height, Slot: p.m.chain.at(min(height, p.m.chain.height())).Slot, StateRoot: root})
+}
+
+func (p *labPeer) sync(w WorkSync) {
+	for _, want := range w.Roots {
+		for _, id := range w.From {
+			if q := p.lab.peer(labName(id)); q != nil && p.lab.reaches(p, q) && q.states[want.Height] == want.Root {
+				p.states = map[uint64]slot.Root{}
+				p.become(want.Height, want.Root)
+				return
+			}
+		}
+	}
+	p.report(ReportFailed{Work: w, Err: "nobody serves it"})
+}
+
+// train is the node: one contribution a slot, while this peer is a member whose state is current.
+func (p *labPeer) train() {
+	v := p.m.View()
+	if !p.trains || !v.IsMember || !v.Synced || v.AppliedSlot+1 != v.OpenSlot || p.training == v.OpenSlot || v.Left || v.Leaving {
+		return
+	}
+	p.training = v.OpenSlot
+	s := v.OpenSlot
+	p.later(labTraining+p.slowness, func() {
+		p.report(ReportOffer{Slot: s, Base: s - 1, Weight: 10, Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s))})
+	})
+}
+
+// connect tells everybody who is directly connected to whom.
+func (l *lab) connect() {
+	for _, p := range l.peers {
+		for _, q := range l.peers {
+			if p != q {
+				p.report(ReportConnected{Peer: q.id, Connected: l.reaches(p, q)})
+			}
+		}
+	}
+}
+
+func (l *lab) peer(name string) *labPeer {
+	i := slices.IndexFunc(l.peers, func(p *labPeer) bool { return p.name == name })
+	if i < 0 {
+		return nil
+	}
+	return l.peers[i]
+}

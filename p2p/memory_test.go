@@ -1,0 +1,90 @@
+package p2p
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+func TestMemoryIsBounded(t *testing.T) {
+	n := loopback(t, Config{})
+	m := newMemory(n)
+	var last peer.ID
+	for range maxRemembered + 50 {
+		id, err := peerOf(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.met(id)
+		last = id
+	}
+	if len(m.mu.peers) != maxRemembered {
+		t.Errorf("%d peers remembered, want %d", len(m.mu.peers), maxRemembered)
+	}
+	if _, ok := m.mu.peers[last]; !ok {
+		t.Error("the newest peer was forgotten")
+	}
+}
+
+func TestBadPeersFileIsDoneWithout(t *testing.T) {
+	many, err := json.Marshal(make([]remembered, maxRemembered+1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"empty": "", "garbage": "garbage", "too many": string(many), "huge": strings.Repeat(" ", maxPeersFile+1),
+		"bad address": `[{"id":"12D3KooWPjceQrSwdWXPyLLeABRXmuqt69Rg3sBYbU1Nft9HyQ6X","addrs":["nowhere"]}]`,
+	} {
+		file := filepath.Join(t.TempDir(), "peers.json")
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := loadPeers(file); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if n := loopback(t, Config{PeersFile: file}); len(n.memory.known()) != 0 {
+			t.Errorf("%s: peers are remembered", name)
+		}
+	}
+}
+
+func TestLongUnseenPeersAreForgotten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "peers.json")
+	var peers []remembered
+	for _, age := range []time.Duration{time.Hour, 2 * rememberedTerm} {
+		id, err := peerOf(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		peers = append(peers, remembered{id, []string{"/ip4/127.0.0.1/tcp/1"}, time.Now().Add(-age)})
+	}
+	b, err := json.Marshal(peers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := loopback(t, Config{PeersFile: file})
+	if got := n.memory.known(); len(got) != 1 || got[0].ID != peers[0].ID {
+		t.Errorf("known are %v, want the first of %v", got, peers)
+	}
+}
+
+func TestMDNSServiceName(t *testing.T) {
+	seen := make(map[string]bool)
+	for i := range 100 {
+		s := mdnsService(fmt.Sprint("run ", i))
+		label, _, _ := strings.Cut(strings.TrimPrefix(s, "_"), ".")
+		if len(label) > 15 || seen[s] || !strings.HasSuffix(s, "._udp") {
+			t.Errorf("service %q", s)
+		}
+		seen[s] = true
+	}
+}

@@ -1,0 +1,129 @@
+package p2p
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/multiformats/go-multiaddr"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+func TestStreamsOfOnePeerAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 2, time.Millisecond)
+		a, b := simulated(t, s, 0, LAN()), simulated(t, s, 1, Config{MaxStreamsPerPeer: 3})
+		s.Connect(0, 1)
+		b.Handle(ProtocolBlob, func(_ slot.PeerID, s wire.Stream) { _, _ = s.Read(make([]byte, 1)) })
+		var open []wire.Stream
+		refused := 0
+		for range 5 {
+			s, err := a.Open(t.Context(), b.ID(), ProtocolBlob)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, s)
+			_, _ = s.Write(nil)
+			_ = s.SetReadDeadline(time.Now().Add(time.Second))
+			if _, err := s.Read(make([]byte, 1)); errors.Is(err, network.ErrReset) {
+				refused++
+			}
+		}
+		if refused != 2 {
+			t.Errorf("%d streams of 5 were refused, want 2", refused)
+		}
+		for _, s := range open {
+			_ = s.Reset()
+		}
+		time.Sleep(time.Second)
+		if _, err := roundTrip(t.Context(), a, b.ID(), ProtocolBlob, []byte("x")); err != nil {
+			t.Errorf("after the others ended: %v", err)
+		}
+	})
+}
+
+func TestOpenFindsAddressesInTheDHT(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 3, 10*time.Millisecond)
+		boot := simulated(t, s, 0, LAN())
+		cfg := LAN()
+		cfg.Bootstrap = boot.Addrs()[:1]
+		a, b := simulated(t, s, 1, cfg), simulated(t, s, 2, cfg)
+		b.Handle(ProtocolBlob, echo)
+		time.Sleep(10 * time.Second)
+		for _, c := range a.Host().Network().ConnsToPeer(peer.ID(b.ID())) {
+			_ = c.Close()
+		}
+		a.Host().Peerstore().ClearAddrs(peer.ID(b.ID()))
+		if got, err := roundTrip(t.Context(), a, b.ID(), ProtocolBlob, []byte("x")); err != nil || string(got) != "x" {
+			t.Errorf("%q, %v", got, err)
+		}
+		if _, err := a.Open(t.Context(), a.ID(), ProtocolBlob); err == nil {
+			t.Error("a stream to itself")
+		}
+	})
+}
+
+// TestManyPeersBehindOneAddress takes connections as a host sees them come from behind one router.
+func TestManyPeersBehindOneAddress(t *testing.T) {
+	m, err := newResourceManager()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close() //nolint:errcheck // nothing can be done about it
+	from := multiaddr.StringCast("/ip4/192.0.2.1/tcp/4001")
+	for i := range 200 {
+		conn, err := m.OpenConnection(network.DirInbound, true, from)
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		id, err := peerOf(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetPeer(id); err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		for range 40 {
+			s, err := m.OpenStream(id, network.DirInbound)
+			if err == nil {
+				err = s.SetProtocol(protocol.ID(ProtocolExchange))
+			}
+			if err != nil {
+				t.Fatalf("stream of connection %d: %v", i, err)
+			}
+		}
+	}
+}
+
+// TestSimultaneousDials has pairs of hosts dial each other at the same moment.
+func TestSimultaneousDials(t *testing.T) {
+	const pairs = 8
+	cfg := Config{Listen: []string{"/ip4/127.0.0.1/tcp/0"}}
+	var wg sync.WaitGroup
+	ctx := bounded(t)
+	start := make(chan struct{})
+	for range pairs {
+		a, b := loopback(t, cfg), loopback(t, cfg)
+		for _, d := range [][2]*Network{{a, b}, {b, a}} {
+			d[1].Handle(ProtocolBlob, echo)
+			d[0].Host().Peerstore().AddAddrs(peer.ID(d[1].ID()), d[1].Host().Addrs(), time.Hour)
+			wg.Go(func() {
+				<-start
+				if got, err := roundTrip(ctx, d[0], d[1].ID(), ProtocolBlob, []byte("x")); err != nil || string(got) != "x" {
+					t.Errorf("%q, %v", got, err)
+				}
+			})
+		}
+	}
+	close(start)
+	wg.Wait()
+}
