@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
@@ -110,7 +111,8 @@ func (n *Node) evaluated(slotNumber uint64) bool {
 
 // train does the inner steps and exports the result into n.local. A slot that closes without this peer ends them early.
 func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
-	n.driver.Report(membership.ReportContributes{Contributes: true})
+	task.progress = n.progress()
+	task.Report(0)
 	steps, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -130,6 +132,17 @@ func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
 		return stats, fmt.Errorf("trainer: export: %w", err)
 	}
 	return stats, nil
+}
+
+// progress tells the ledger how far the inner steps are, a few times a second at most.
+func (n *Node) progress() func(stepsDone int) {
+	var told time.Time
+	return func(done int) {
+		if now := time.Now(); done == 0 || now.Sub(told) > 200*time.Millisecond {
+			told = now
+			n.driver.Report(membership.ReportContributes{Contributes: true, Steps: uint32(done)})
+		}
+	}
 }
 
 // gradient turns local parameters into the pseudo-gradient start - local, in place.

@@ -47,6 +47,16 @@ type Task struct {
 	Seed    uint64   // of the run: data is divided into shards by it
 	Self    PeerID   // this peer
 	Members []PeerID // the run's members at this slot border, sorted: data shards follow from them
+
+	progress func(stepsDone int) // nil outside a node
+}
+
+// Report tells the node how many steps of the task are done, for status and so that the others know this peer is at work. Calling it
+// after every step costs nothing.
+func (t Task) Report(stepsDone int) {
+	if t.progress != nil {
+		t.progress(stepsDone)
+	}
 }
 
 // Stats says what a round of inner steps did.

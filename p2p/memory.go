@@ -19,7 +19,7 @@ const (
 	maxPeerAddrs   = 16  // addresses of one of them
 	maxPeersFile   = 1 << 20
 	rememberEvery  = 30 * time.Second
-	rememberSoon   = time.Second // after a newcomer: whoever is killed a moment later must still find the others
+	rememberSoon   = time.Second         // after a newcomer: whoever is killed a moment later must still find the others
 	rememberedTerm = 30 * 24 * time.Hour // after this long unseen a peer is forgotten
 )
 

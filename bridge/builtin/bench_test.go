@@ -13,7 +13,7 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
 			cfg := Config{Threads: threads}
 			t := newTestTrainer(b, cfg)
-			data := newSampler(t.corpus, 1, p2pdiloco.Task{Slot: 1, Self: "a"})
+			data := newSampler(t.corpus, p2pdiloco.Task{Seed: 1, Slot: 1, Self: "a"})
 			for b.Loop() {
 				if _, err := t.step(data); err != nil {
 					b.Fatal(err)

@@ -23,7 +23,7 @@ const (
 
 // Config sizes the model and its training. The zero value is the default model. A field left 0 takes its default; for
 // WeightDecay, Clip and WarmUp a negative value means none. All peers of a run must use the same values: the layout follows
-// from the sizes, and the initial parameters and each peer's share of the data follow from Seed.
+// from the sizes, and the initial parameters from Seed. Each peer's share of the data follows from the run's seed (Task.Seed).
 type Config struct {
 	Layers  int // transformer blocks; default 1
 	Width   int // d, elements of the residual stream; a multiple of Heads; default 96
@@ -40,7 +40,7 @@ type Config struct {
 	WarmUp       int     // own steps over which the rate rises linearly; default 20
 
 	HeldOut int    // held-out sequences that Evaluate measures; default 128
-	Seed    uint64 // of the initial parameters, the data shards and the sampling; 0 is a seed like any other
+	Seed    uint64 // of the initial parameters, which matter on the peer that founds the run; 0 is a seed like any other
 	Threads int    // cores one step uses; default 1. It does not change the result
 }
 

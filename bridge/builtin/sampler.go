@@ -13,13 +13,13 @@ type sampler struct {
 	rng    *rand.Rand
 }
 
-// newSampler seeds the draw with (seed, slot, peer): a peer that restarts goes on with data it has not seen in this order, and
+// newSampler seeds the draw with (the run's seed, slot, peer): a peer that restarts goes on with data it has not seen in this order, and
 // no two peers draw alike.
-func newSampler(c *Corpus, seed uint64, task p2pdiloco.Task) *sampler {
+func newSampler(c *Corpus, task p2pdiloco.Task) *sampler {
 	return &sampler{
 		corpus: c,
-		shards: ownShards(seed, c.shards, task.Self, task.Members),
-		rng:    rand.New(rand.NewChaCha8(keyed("p2pdiloco/sample/1", seed, task.Slot, task.Self))),
+		shards: ownShards(task.Seed, c.shards, task.Self, task.Members),
+		rng:    rand.New(rand.NewChaCha8(keyed("p2pdiloco/sample/1", task.Seed, task.Slot, task.Self))),
 	}
 }
 

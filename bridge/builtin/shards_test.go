@@ -72,7 +72,8 @@ func TestShardsForEverybody(t *testing.T) {
 // drawn is the first bytes a peer trains on in a slot.
 func drawn(c *Corpus, seed uint64, task p2pdiloco.Task) string {
 	var b batch
-	newSampler(c, seed, task).draw(&b, 4, 16)
+	task.Seed = seed
+	newSampler(c, task).draw(&b, 4, 16)
 	return string(b.inputs)
 }
 
@@ -96,7 +97,7 @@ func TestDrawStaysInsideShards(t *testing.T) {
 	for i := range c.train {
 		c.train[i] = byte(i)
 	}
-	s := newSampler(c, 1, p2pdiloco.Task{Self: "a", Members: peers(2)})
+	s := newSampler(c, p2pdiloco.Task{Seed: 1, Self: "a", Members: peers(2)})
 	seen := map[byte]bool{}
 	var b batch
 	for range 200 {

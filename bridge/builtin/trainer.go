@@ -99,7 +99,7 @@ func (t *Trainer) fits(v []float32) error {
 func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
 	start, sum := time.Now(), 0.0
 	stats := p2pdiloco.Stats{}
-	data := newSampler(t.corpus, t.cfg.Seed, task)
+	data := newSampler(t.corpus, task)
 	var err error
 	for stats.Steps < task.Steps && err == nil {
 		if err = ctx.Err(); err != nil {
@@ -109,6 +109,7 @@ func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Sta
 		if loss, err = t.step(data); err == nil {
 			sum += loss
 			stats.Steps++
+			task.Report(stats.Steps)
 		}
 	}
 	stats.Samples = uint64(stats.Steps) * uint64(t.cfg.Batch)
