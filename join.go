@@ -45,6 +45,7 @@ type Node struct {
 	// Of the goroutine that runs the rounds.
 	start    []float32 // the anchor that the inner steps started from
 	base     uint64    // its slot
+	founding Root      // of the chain it is on; zero before the first anchor
 	local    []float32 // scratch: local parameters, then the pseudo-gradient
 	last     Stats     // of the newest round of inner steps
 	measured *uint64   // slot of the anchor that was evaluated last

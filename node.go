@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
@@ -27,6 +28,7 @@ func (n *Node) Run(ctx context.Context) error {
 		_, err := n.wait(ctx, func(v membership.View) bool { return v.Done })
 		return err
 	}
+	defer n.driver.Report(membership.ReportContributes{}) // nobody waits for it any more
 	for {
 		switch err := n.round(ctx, n.cfg.Trainer); {
 		case errors.Is(err, ErrRunEnded):
@@ -37,13 +39,13 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 }
 
-// round is one round of a trainer.
+// round is one round of a trainer: the sentence above.
 func (n *Node) round(ctx context.Context, t Trainer) error {
 	task, err := n.next(ctx)
-	if err == nil || errors.Is(err, ErrRunEnded) {
-		err = errors.Join(n.load(ctx, t), err)
+	if err != nil && !errors.Is(err, ErrRunEnded) {
+		return err
 	}
-	if err != nil {
+	if err := errors.Join(n.load(ctx, t), err); err != nil { // the last anchor is loaded, too
 		return err
 	}
 	stats, err := n.train(ctx, t, task)
@@ -53,10 +55,11 @@ func (n *Node) round(ctx context.Context, t Trainer) error {
 	if err := n.gradient(n.local); err != nil {
 		return err
 	}
-	if task, err = n.next(ctx); err != nil { // slots may have closed meanwhile: the contribution goes into the next one
+	c, err := n.encode(n.local, stats.Tokens)
+	if err != nil {
 		return err
 	}
-	return n.contribute(ctx, task.Slot, n.local, stats.Tokens)
+	return n.agree(ctx, c)
 }
 
 // errSlotClosed ends a round whose slot was agreed without this peer: the next one starts from the new anchor.
@@ -72,54 +75,52 @@ func (n *Node) next(ctx context.Context) (Task, error) {
 		_, err := n.wait(ctx, func(v membership.View) bool { return v.Done })
 		return Task{}, errors.Join(err, ErrRunEnded)
 	}
+	n.founding = v.Founding
 	return Task{Slot: v.AppliedSlot + 1, Steps: int(n.spec.InnerSteps), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v)}, nil
 }
 
-// load hands the anchor to the trainer, and measures it where the trainer can.
+// load makes the anchor the start of the inner steps, hands it to the trainer, and measures it where the trainer can.
 func (n *Node) load(ctx context.Context, t Trainer) error {
 	at := n.begin()
 	if err := t.Load(ctx, n.start); err != nil {
 		return fmt.Errorf("trainer: load: %w", err)
 	}
 	e, ok := t.(Evaluator)
-	if !ok || n.evaluated(at.slot) {
+	if !ok || n.measured != nil && *n.measured == at.slot {
 		return nil
 	}
 	loss, err := e.Evaluate(ctx)
 	if err != nil {
 		return fmt.Errorf("trainer: evaluate: %w", err)
 	}
+	n.measured = &at.slot
 	n.emit("trainer.stats", map[string]any{
 		"round": at.slot, "loss": loss, "train_loss": n.last.Loss, "tokens": n.last.Tokens, "seconds": n.last.Elapsed.Seconds(),
 	})
 	return nil
 }
 
-// begin makes the anchor the start of this peer's inner steps.
+// begin copies the anchor to n.start.
 func (n *Node) begin() position {
 	at, _ := n.worker.state.copyAnchor(n.start)
 	n.base = at.slot
 	return at
 }
 
-// evaluated says whether the anchor of a slot was measured before, and notes that it is now.
-func (n *Node) evaluated(slotNumber uint64) bool {
-	before := n.measured != nil && *n.measured == slotNumber
-	n.measured = &slotNumber
-	return before
-}
-
-// train does the inner steps and exports the result into n.local. A slot that closes without this peer ends them early.
+// train does the inner steps and exports the result into n.local. They end early when the slot closes without this peer and the
+// run takes nothing so stale.
 func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
 	task.progress = n.progress()
 	task.Report(0)
 	steps, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
 	defer stop()
-	go func() {
-		if _, err := n.wait(steps, func(v membership.View) bool { return v.AppliedSlot >= task.Slot+n.spec.MaxStaleness() || v.Done }); err == nil {
+	watch.Go(func() {
+		if _, err := n.wait(steps, func(v membership.View) bool { return n.past(v, task.Slot+n.spec.MaxStaleness()) }); err == nil {
 			stop()
 		}
-	}()
+	})
 	stats, err := t.Train(steps, task)
 	if err != nil && ctx.Err() == nil && steps.Err() != nil {
 		return Stats{}, errSlotClosed
@@ -148,45 +149,47 @@ func (n *Node) progress() func(stepsDone int) {
 // gradient turns local parameters into the pseudo-gradient start - local, in place.
 func (n *Node) gradient(local []float32) error {
 	kernel.Sub(local, n.start, local)
-	if i := kernel.Finite(local); i >= 0 {
+	if i := kernel.Bounded(local); i >= 0 {
 		return fmt.Errorf("%w: element %d of %d is %v: the inner steps diverged", ErrNotFinite, i, len(local), local[i])
 	}
 	return nil
 }
 
-// contribute encodes a pseudo-gradient and sees it through.
-func (n *Node) contribute(ctx context.Context, slotNumber uint64, gradient []float32, weight uint64) error {
-	c, err := n.encode(slotNumber, gradient, weight)
-	if err != nil {
-		return err
-	}
-	return n.agree(ctx, c)
-}
-
-// contribution is this peer's encoded pseudo-gradient for one slot.
+// contribution is this peer's encoded pseudo-gradient.
 type contribution struct {
-	slot, base uint64
-	weight     uint64
-	encoded    *allreduce.Contribution
+	base, weight uint64 // slot of the anchor it started from; tokens
+	encoded      *allreduce.Contribution
 }
 
 // encode puts a pseudo-gradient into the run's codec. The buffer is new: the last one may still be on its way to others.
-func (n *Node) encode(slotNumber uint64, gradient []float32, weight uint64) (contribution, error) {
+func (n *Node) encode(gradient []float32, weight uint64) (contribution, error) {
 	c := n.worker.codec
 	encoded, err := allreduce.Commit(n.worker.params, c.Append(make([]byte, 0, c.EncodedSize(len(gradient))), gradient))
-	return contribution{slotNumber, n.base, weight, encoded}, err
+	return contribution{n.base, weight, encoded}, err
 }
 
-// agree offers a contribution and returns once its slot has been applied here, with this contribution or without it.
+// agree offers a contribution to the open slot and returns once that has been applied here, with the contribution or without it.
+// One that grew too stale, or on a chain that was given up for another founding's, is dropped.
 func (n *Node) agree(ctx context.Context, c contribution) error {
+	founding := n.founding
+	task, err := n.next(ctx)
+	if err != nil || n.founding != founding || task.Slot-1 > c.base+n.spec.MaxStaleness() {
+		return err
+	}
 	n.worker.keep(c.encoded)
-	n.driver.Report(membership.ReportOffer{Slot: c.slot, Base: c.base, Weight: c.weight, Root: c.encoded.Root()})
-	_, err := n.wait(ctx, func(v membership.View) bool { return current(v) && v.AppliedSlot >= c.slot || v.Done })
+	n.driver.Report(membership.ReportOffer{Slot: task.Slot, Base: c.base, Weight: c.weight, Root: c.encoded.Root()})
+	_, err = n.wait(ctx, func(v membership.View) bool { return current(v) && n.past(v, task.Slot) })
 	return err
 }
 
+// past says whether a slot is decided, or of no concern any more.
+func (n *Node) past(v membership.View, slotNumber uint64) bool {
+	return v.AppliedSlot >= slotNumber || v.Done || v.Founding != n.founding
+}
+
 // Anchor waits until this peer is a member and holds the state, copies the anchor, D elements, into dst, and returns the
-// number of outer steps in it. It returns ErrRunEnded, with the last anchor in dst, when the run has ended.
+// number of outer steps in it: the start of a caller's own training loop. The others wait for this peer's contribution from
+// then on. It returns ErrRunEnded, with the last anchor in dst, when the run has ended.
 func (n *Node) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
 	if err := n.checkLength(dst); err != nil {
 		return 0, err
@@ -196,30 +199,34 @@ func (n *Node) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, er
 	}
 	at := n.begin()
 	copy(dst, n.start)
+	n.progress()(0)
 	return at.slot, err
 }
 
 // Sync is one round for a caller with its own training loop: it contributes the pseudo-gradient anchor - params, waits until
-// the slot is agreed and applied, and overwrites params by the new anchor. The params of the first call must have grown from
-// what Anchor returned, those of later calls from what Sync left. weight is the number of tokens or samples processed. It
-// returns ErrRunEnded, with the last anchor in params, after the last slot. One goroutine at a time.
+// the slot is agreed and applied, and overwrites params by the new anchor. params must have grown from what Anchor or the last
+// Sync left. weight is the number of tokens or samples processed. It returns ErrRunEnded, with the last anchor in params, after
+// the last slot.
 func (n *Node) Sync(ctx context.Context, params []float32, weight uint64) error {
 	if err := n.checkLength(params); err != nil {
 		return err
 	}
-	task, err := n.next(ctx)
-	if err == nil && task.Slot-1-n.base <= n.spec.MaxStaleness() { // else its slot closed without it: only the anchor is fetched
-		copy(n.local, params)
-		if err = n.gradient(n.local); err == nil {
-			n.driver.Report(membership.ReportContributes{Contributes: true})
-			err = n.contribute(ctx, task.Slot, n.local, weight)
-		}
+	if n.founding.IsZero() {
+		return errors.New("p2pdiloco: Sync before Anchor: there is nothing yet that params could have grown from")
 	}
-	if err != nil && !errors.Is(err, ErrRunEnded) {
+	copy(n.local, params)
+	if err := n.gradient(n.local); err != nil {
 		return err
 	}
-	_, after := n.Anchor(ctx, params)
-	return after
+	c, err := n.encode(n.local, weight)
+	if err != nil {
+		return err
+	}
+	if err := n.agree(ctx, c); err != nil && !errors.Is(err, ErrRunEnded) {
+		return err
+	}
+	_, err = n.Anchor(ctx, params)
+	return err
 }
 
 func (n *Node) checkLength(x []float32) error {

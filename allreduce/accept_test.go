@@ -125,10 +125,28 @@ func TestUnwanted(t *testing.T) {
 	if l := g.sinks[0].lost(); len(l) != 0 {
 		t.Errorf("somebody was named: %v", l)
 	}
-	_ = g.accept(1, 0, stranger) // takes the place; its end names the peer
-	if err := g.accept(1, 0, stranger); !errors.Is(err, errUnwanted) {
-		t.Errorf("a second stream: got %v", err)
-	}
+}
+
+// A peer has one stream for a piece.
+func TestSecondStreamIsUnwanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)))
+		g.net.silent = peerName(1)
+		g.start(0)
+		l, s := g.dial(1, 0)
+		if err := l.writeAll(g.opening(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := g.accept(1, 0, g.opening(1, 0)); !errors.Is(err, errUnwanted) {
+			t.Errorf("got %v", err)
+		}
+		if l := g.sinks[0].lost(); len(l) != 0 {
+			t.Errorf("the first stream was given up: %v", l)
+		}
+		_ = s.Reset()
+		g.close()
+	})
 }
 
 // Streams that come before the plan wait for it, so that the order of arrival does not matter.

@@ -9,8 +9,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// ErrNotFinite is wrapped when a contribution holds NaN or Inf. Such a contribution must not be offered.
-var ErrNotFinite = errors.New("value is not finite")
+// ErrNotFinite is wrapped when a contribution holds NaN, Inf, or values of kernel.Limit (1e30) or more, whose sums might overflow.
+// Such a contribution must not be offered.
+var ErrNotFinite = errors.New("value is not finite, or beyond 1e30")
 
 // Contribution is an encoded vector together with the hashes that commit to it.
 type Contribution struct {
@@ -70,7 +71,7 @@ func (fr *frame) decode(g grid, f int, encoded []byte, norm bool) error {
 			return err
 		}
 	}
-	if at := kernel.Finite(fr.values); at >= 0 {
+	if at := kernel.Bounded(fr.values); at >= 0 {
 		return fmt.Errorf("element %d: %w", f*g.frameElems+at, ErrNotFinite)
 	}
 	if norm {

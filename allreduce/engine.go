@@ -119,7 +119,8 @@ func New(cfg Config) (*Engine, error) {
 
 // Start takes part in the reduction by plan, as contributor and as owner, until it is released, replaced by another Start,
 // or ctx ends. own must be what this peer's offer in the plan commits to. Calls for older plans than the running one are
-// the caller's to avoid: the newest call wins. Streams of what is replaced are reset.
+// the caller's to avoid: the newest call wins. Streams of what is replaced are reset, so one plan cannot be started twice:
+// the others take this peer for lost, and a revision must follow.
 func (e *Engine) Start(ctx context.Context, plan slot.Plan, own *Contribution, sink Sink) (*Reduction, error) {
 	if err := checkPlan(e.cfg.Params, plan); err != nil {
 		return nil, err

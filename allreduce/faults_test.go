@@ -1,6 +1,8 @@
 package allreduce
 
 import (
+	"bytes"
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -226,16 +228,17 @@ func TestSlowIsNotDead(t *testing.T) {
 	})
 }
 
-// A contributor that says alive and sends nothing is named by the owner.
+// A contributor that says alive and sends nothing is named by the owner, before anybody would blame the owner.
 func TestAliveIsNotEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall = time.Second })
+		g.engines[0].cfg.Transport = aliveOnly{}
 		g.start(0)
 		l, s := g.dial(1, 0)
 		if err := l.writeAll(g.opening(1, 0)); err != nil {
 			t.Fatal(err)
 		}
-		for range 20 {
+		for range 12 {
 			time.Sleep(time.Second / 4)
 			_ = l.writeAlive(0)
 		}
@@ -245,33 +248,76 @@ func TestAliveIsNotEnough(t *testing.T) {
 	})
 }
 
-// An owner that says alive and never reduces is named in the end.
+// An owner that says alive and never reduces is named in the end, though as a contributor it did all it should.
 func TestIdleOwnerIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall = time.Second })
-		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
-			if local == peerName(1) {
-				return aliveOnly{s}
-			}
-			return s
-		}
+		g.engines[0].cfg.Transport = aliveOnly{}
 		g.start(0)
-		g.start(1)
-		time.Sleep(time.Minute)
+		l, s := g.dial(1, 0)
+		g.contribute(l, 1, 0)
+		time.Sleep(3 * time.Second)
+		if l := g.sinks[0].lost(); len(l) != 0 {
+			t.Errorf("lost too early: %v", l)
+		}
+		time.Sleep(2 * time.Second)
 		onlyLost(t, "the contributor", g.sinks[0], peerName(1), Connection)
+		_ = s.Reset()
 		g.close()
 	})
 }
 
-// aliveOnly turns everything that is written, but the opening, into alive messages without progress.
-type aliveOnly struct{ wire.Stream }
+// A peer that answers as an owner but opens no stream as a contributor is named after the stall limit.
+func TestMissingStreamIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall = time.Second })
+		g.engines[0].cfg.Transport = aliveOnly{}
+		g.start(0)
+		time.Sleep(3 * time.Second / 2)
+		onlyLost(t, "the owner", g.sinks[0], peerName(1), Connection)
+		g.close()
+	})
+}
 
-func (a aliveOnly) Write(b []byte) (int, error) {
-	if len(b) > headerSize+aliveSize && len(b) > 400 {
-		return len(b), nil
+// contribute plays peer from as a contributor to the owner of a piece, up to the last raw frame.
+func (g *group) contribute(l *link, from, to int) {
+	g.t.Helper()
+	if err := l.writeAll(g.opening(from, to)); err != nil {
+		g.t.Fatal(err)
 	}
-	_, err := a.Stream.Write(appendAlive(nil, 0))
-	return len(b), err
+	grid := g.engines[from].grid
+	for _, p := range g.plan.Pieces {
+		first, last := grid.framesOf(p.Range)
+		for f := first; f < last && p.Owner == peerName(to); f++ {
+			if err := l.writeFrame(kindRaw, f, grid.frame(g.own[from].data, f)); err != nil {
+				g.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// aliveOnly opens streams to owners that read everything and answer only that they are alive.
+type aliveOnly struct{}
+
+func (aliveOnly) Open(ctx context.Context, _ slot.PeerID) (wire.Stream, error) {
+	return &script{Reader: aliveReader{ctx, new(bytes.Buffer)}}, nil
+}
+
+type aliveReader struct {
+	ctx context.Context
+	b   *bytes.Buffer
+}
+
+func (a aliveReader) Read(b []byte) (int, error) {
+	if a.b.Len() == 0 {
+		select {
+		case <-time.After(time.Second / 4):
+			a.b.Write(appendAlive(nil, 0))
+		case <-a.ctx.Done():
+			return 0, errReset
+		}
+	}
+	return a.b.Read(b)
 }
 
 // A contributor stays within the window while another keeps the owner waiting, so that an owner's memory is bounded.

@@ -13,7 +13,7 @@
 // Kernels take slices of equal length and panic when lengths differ: lengths are checked where bytes are parsed, so here
 // a difference is a broken invariant. A destination may be the very same slice as an input; partial overlap is not
 // allowed. Kernels hold no state and may run concurrently on slices that do not overlap. Inputs are taken to be finite:
-// callers check what comes from outside with Finite.
+// callers check what comes from outside with Bounded.
 package kernel
 
 // Version of the arithmetic. It is part of the run spec: peers with different kernels must not share a run.

@@ -20,14 +20,18 @@ func Mul(dst, a, b []float32) {
 	}
 }
 
+// Limit bounds the magnitude of what peers may contribute: no trained model comes near, and no sum over the members of a run, nor
+// the outer momentum made of it, can overflow.
+const Limit = 0x1p100
+
 const (
-	exponentBits = 0x7f800000 // all set in NaN and Inf, and only there
-	exponentUnit = 0x00800000 // adding it carries a full exponent into the sign bit
+	exponentBits = 0x7f800000
+	limitCarry   = (256 - (100 + 127)) << 23 // added to an exponent of Limit's or above it carries into the sign bit
 	signBit      = 0x80000000
 )
 
-// Finite returns the index of the first NaN or Inf in x, or -1 when there is none.
-func Finite(x []float32) int {
+// Bounded returns the index of the first element of x that is NaN, Inf, or Limit or more in magnitude; -1 when there is none.
+func Bounded(x []float32) int {
 	const step = 8
 	rest := x
 	for len(rest) >= step {
@@ -47,5 +51,5 @@ func Finite(x []float32) int {
 	return -1
 }
 
-// carry has its sign bit set exactly when v is NaN or Inf.
-func carry(v float32) uint32 { return math.Float32bits(v)&exponentBits + exponentUnit }
+// carry has its sign bit set exactly when v is NaN, Inf, or too large.
+func carry(v float32) uint32 { return math.Float32bits(v)&exponentBits + limitCarry }

@@ -53,23 +53,23 @@ func TestSubAndMul(t *testing.T) {
 	})
 }
 
-func TestFiniteFindsTheFirst(t *testing.T) {
-	nan := float32(math.NaN())
-	bad := []float32{nan, float32(math.Inf(1)), float32(math.Inf(-1)), math.Float32frombits(0xffffffff), math.Float32frombits(0x7f800001)}
-	good := []float32{0, float32(math.Copysign(0, -1)), math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32}
+func TestBoundedFindsTheFirst(t *testing.T) {
+	nan, below := float32(math.NaN()), math.Nextafter32(Limit, 0)
+	bad := []float32{Limit, -Limit, math.MaxFloat32, nan, float32(math.Inf(1)), float32(math.Inf(-1)), math.Float32frombits(0xffffffff), math.Float32frombits(0x7f800001)}
+	good := []float32{0, float32(math.Copysign(0, -1)), below, -below, math.SmallestNonzeroFloat32}
 	for n := range 40 {
 		x := make([]float32, n)
 		for j := range x {
 			x[j] = good[j%len(good)]
 		}
-		if got := Finite(x); got != -1 {
-			t.Fatalf("%d finite values: got %d, want -1", n, got)
+		if got := Bounded(x); got != -1 {
+			t.Fatalf("%d values below the limit: got %d, want -1", n, got)
 		}
 		for first := range n {
 			for _, b := range bad {
 				y := append([]float32(nil), x...)
 				y[first], y[n-1] = b, nan
-				if got := Finite(y); got != first {
+				if got := Bounded(y); got != first {
 					t.Fatalf("n=%d: got %d, want %d", n, got, first)
 				}
 			}
