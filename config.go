@@ -12,7 +12,8 @@ import (
 type Config struct {
 	// Spec holds the run's name and the settings given here; zero fields are adopted from the run, or defaulted if this peer founds it.
 	Spec Spec
-	// Trainer owns the model. Without one, set Spec.Layout and Init and call Sync, or let the node be a member that only votes and serves.
+	// Trainer owns the model. Without one, call Anchor and Sync, or let the node be a member that only votes and serves. Such a peer
+	// can adopt the run's layout; to found a run it must give Spec.Layout and may give Init.
 	Trainer Trainer
 	// Init writes the initial parameters if this peer founds the run; nil asks the Trainer, or means zeros without one.
 	Init func(dst []float32) error
@@ -60,8 +61,8 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := []error{c.Spec.Validate()}
-	if err := c.Spec.Layout.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("give a Trainer or Spec.Layout: %w", err))
+	if len(c.Spec.Layout) > 0 { // without one, the run's is adopted
+		errs = append(errs, c.Spec.Layout.Validate())
 	}
 	if c.Trainer != nil {
 		if d := c.Spec.Layout.Diff(c.Trainer.Layout()); d != "" {

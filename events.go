@@ -2,6 +2,7 @@ package p2pdiloco
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 )
 
@@ -31,9 +32,7 @@ type Event struct {
 // MarshalJSON makes one flat object of the event.
 func (e Event) MarshalJSON() ([]byte, error) {
 	m := make(map[string]any, len(e.Fields)+3)
-	for k, v := range e.Fields {
-		m[k] = v
-	}
+	maps.Copy(m, e.Fields)
 	m["time"], m["event"], m["peer"] = e.Time.UTC().Format(time.RFC3339Nano), e.Name, e.Peer
 	return json.Marshal(m)
 }

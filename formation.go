@@ -188,18 +188,22 @@ func (m *meeting) await(ctx context.Context) (Spec, error) {
 
 // awaitDHT waits until a bootstrap address answers, where any were given: a typo must not found a lonely run.
 func (m *meeting) awaitDHT(ctx context.Context) error {
-	for !m.found && m.spec() == nil {
+	poll := time.NewTicker(m.timing.hello)
+	defer poll.Stop()
+	for told := time.Now(); !m.found && m.spec() == nil; {
 		err := m.net.Bootstrap().Err()
 		if err == nil {
 			return nil
 		}
-		m.log.Warn("still trying; founding is off until a bootstrap address answers (Config.Found overrides)", "err", err)
+		if time.Since(told) > m.timing.discovery {
+			told = time.Now()
+			m.log.Warn("still trying; founding is off until a bootstrap address answers (Config.Found overrides)", "err", err)
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-m.settled:
-			return nil
-		case <-time.After(m.timing.discovery):
+		case <-poll.C:
 		}
 	}
 	return nil
@@ -218,6 +222,9 @@ func (m *meeting) decide() error {
 		if p < m.net.ID() && time.Since(at) < 8*m.timing.hello {
 			return nil // it settles; we adopt
 		}
+	}
+	if len(m.given.Layout) == 0 {
+		return nil // nothing to found a run with: wait for those who have
 	}
 	spec := m.given.Settled()
 	if err := errors.Join(spec.Validate(), spec.Layout.Validate()); err != nil {

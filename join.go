@@ -117,9 +117,11 @@ func (n *Node) settle(ctx context.Context) error {
 func (n *Node) open() (err error) {
 	d := n.spec.Layout.Elements()
 	n.start, n.local = make([]float32, d), make([]float32, d)
-	if n.store, err = membership.OpenStore(n.dir.root, n.run, rand.Reader, n.log); err != nil {
+	store, err := membership.OpenStore(n.dir.root, n.run, rand.Reader, n.log)
+	if err != nil {
 		return err
 	}
+	n.store = store
 	if n.worker, err = n.newWorker(); err != nil {
 		return err
 	}
@@ -172,18 +174,20 @@ func (n *Node) newWorker() (*worker, error) {
 	}
 	w := &worker{
 		self: n.Self(), spec: n.spec, params: n.spec.params(), codec: c, frameBytes: c.EncodedSize(int(n.spec.Frame)),
-		state: state, init: n.initial, every: n.cfg.CheckpointEvery, log: n.log, emit: n.emit,
+		state: state, init: n.initial, every: n.cfg.CheckpointEvery, stall: n.timing.stall, log: n.log, emit: n.emit,
 	}
 	w.mu.own = make(map[Root]*allreduce.Contribution)
 	shape := checkpoint.Shape{Elements: n.spec.Layout.Elements(), Optimizer: len(state.outer.State())}
 	if w.store, err = checkpoint.Open(n.dir.path("state"), checkpoint.Config{Shape: shape, FrameBytes: w.frameBytes, Logger: n.log}); err != nil {
 		return nil, err
 	}
-	w.engine, err = allreduce.New(allreduce.Config{
+	if w.engine, err = allreduce.New(allreduce.Config{
 		Self: n.Self(), Run: n.run, Params: w.params, Transport: streamOpener{n.net, p2p.ProtocolExchange}, Logger: n.log, Stall: n.timing.stall,
-	})
+	}); err != nil {
+		return nil, err
+	}
 	w.client = statesync.NewClient(streamOpener{n.net, p2p.ProtocolState}, statesync.Config{Timeout: n.timing.stall, Logger: n.log})
-	return w, err
+	return w, nil
 }
 
 // initial writes the initial parameters of a run founded here.

@@ -28,6 +28,7 @@ func (n *Node) Run(ctx context.Context) error {
 		_, err := n.wait(ctx, func(v membership.View) bool { return v.Done })
 		return err
 	}
+	n.progress()(0)                                       // from its first slot on, the others wait for this peer
 	defer n.driver.Report(membership.ReportContributes{}) // nobody waits for it any more
 	for {
 		switch err := n.round(ctx, n.cfg.Trainer); {
@@ -249,6 +250,9 @@ func peersOf(v membership.View) []PeerID {
 
 // wait returns the first view of the ledger that is as wanted.
 func (n *Node) wait(ctx context.Context, wanted func(membership.View) bool) (membership.View, error) {
+	if n.closed.Err() != nil {
+		return membership.View{}, ErrClosed
+	}
 	v, err := n.driver.WaitView(ctx, wanted)
 	if err != nil && ctx.Err() == nil && n.closed.Err() != nil {
 		err = errors.Join(ErrClosed, err)

@@ -2,10 +2,11 @@ package p2pdiloco
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,47 +21,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bowl is a trainer whose peers pull the parameters to targets of their own: easy to compute, and no two peers' gradients are alike.
-type bowl struct {
-	target float32
-	pace   time.Duration // of one inner step
-	x      []float32
-}
-
-const bowlElements = 5000
-
-func (b *bowl) Layout() Layout {
-	return Layout{{Name: "x", Shape: []uint64{bowlElements}}}
-}
-
-func (b *bowl) Init(_ context.Context, dst []float32) error {
-	for i := range dst {
-		dst[i] = float32(i % 7)
-	}
-	return nil
-}
-
-func (b *bowl) Load(_ context.Context, anchor []float32) error {
-	b.x = append(b.x[:0], anchor...)
-	return nil
-}
-
-func (b *bowl) Export(_ context.Context, dst []float32) error { copy(dst, b.x); return nil }
-
-func (b *bowl) Train(ctx context.Context, task Task) (Stats, error) {
-	for range task.Steps {
-		select {
-		case <-ctx.Done():
-			return Stats{}, ctx.Err()
-		case <-time.After(b.pace):
-		}
-		for i := range b.x {
-			b.x[i] += 0.1 * (b.target - b.x[i])
-		}
-	}
-	return Stats{Steps: task.Steps, Tokens: uint64(task.Steps), Loss: float64(b.target)}, nil
-}
-
 // swarm is a run of whole nodes over a simulated network. Host 0 is the bootstrap node.
 type swarm struct {
 	t     *testing.T
@@ -70,62 +30,98 @@ type swarm struct {
 	peers []*simPeer
 }
 
+// simPeer is one peer of a swarm, over all its restarts: what it did and has on disk outlives its process.
 type simPeer struct {
-	node    atomic.Pointer[Node]
 	host    int
-	network *p2p.Network
 	dir     string
+	trainer Trainer
+	config  func(*Config)                      // changes what Join is given, if set
+	drive   func(context.Context, *Node) error // what the process does once it has joined; Run if nil
+	on      func(Event)                        // is told of every event, if set, from the goroutine that it happens on
+
+	node    atomic.Pointer[Node]
+	network *p2p.Network
 	cancel  context.CancelFunc
-	done    chan error // Run's result
+	done    chan error // what became of the process that runs now; nil if none does
 	mu      struct {
 		sync.Mutex
 		events []Event
-		roots  map[uint64]Root // state root by slot applied
+		roots  map[uint64]Root // state root by slot
 	}
 }
 
-func newSwarm(t *testing.T, latency time.Duration, spec Spec) *swarm {
-	s := &swarm{t: t, net: sim.New(t, 1, latency), spec: spec}
-	boot, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(s.net.Hosts[0]))
-	if err != nil {
-		t.Fatal(err)
+func simSpec(rounds, startPeers uint64) Spec {
+	return Spec{
+		Name: "sim", Rounds: rounds, InnerSteps: 20, StartPeers: startPeers, Outer: "nesterov", OuterLR: "0.7", Momentum: "0.6", TrimPermille: 250,
 	}
-	s.boot = boot
-	t.Cleanup(func() { _ = boot.Close() })
-	return s
+}
+
+// inSim runs f in a bubble of virtual time, with n peers that are not started.
+func inSim(t *testing.T, latency time.Duration, spec Spec, n int, f func(s *swarm)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &swarm{t: t, net: sim.New(t, 1, latency), spec: spec}
+		boot, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(s.net.Hosts[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.boot = boot
+		defer s.closeAll()
+		for range n {
+			s.add()
+		}
+		f(s)
+	})
 }
 
 // add makes a peer that knows the bootstrap node's address alone.
 func (s *swarm) add() *simPeer {
-	p := &simPeer{host: s.net.Add(), dir: s.t.TempDir()}
+	host := s.net.Add()
+	p := &simPeer{host: host, dir: s.t.TempDir(), trainer: &bowl{target: float32(host), pace: 10 * time.Millisecond}}
+	p.mu.roots = make(map[uint64]Root)
 	s.peers = append(s.peers, p)
 	return p
 }
 
-// start starts a peer's node and, once it has joined, its rounds.
-func (s *swarm) start(p *simPeer) {
-	p.done = make(chan error, 1)
-	p.mu.roots = make(map[uint64]Root)
-	ctx, cancel := context.WithCancel(context.Background())
-	p.cancel = cancel
-	cfg := p2p.LAN()
-	cfg.Bootstrap = []string{s.net.Addr(0)}
-	network, err := p2p.New(ctx, cfg, p2p.WithHost(s.net.Hosts[p.host]))
-	if err != nil {
-		s.t.Fatal(err)
+// pace sets how long every peer's inner steps take.
+func (s *swarm) pace(step time.Duration) {
+	for _, p := range s.peers {
+		p.trainer.(*bowl).pace = step
 	}
-	p.network = network
-	go func() {
-		node, err := Join(ctx, Config{
-			Spec: s.spec, Trainer: &bowl{target: float32(p.host), pace: 10 * time.Millisecond}, DataDir: p.dir, Network: network,
-			Preset: PresetLAN, OnEvent: p.note, Logger: testLogger(p.host),
-		})
-		if err == nil {
-			p.node.Store(node)
-			err = node.Run(ctx)
+}
+
+// start starts each peer's process: it joins, runs, and closes when the run is over.
+func (s *swarm) start(peers ...*simPeer) {
+	s.t.Helper()
+	for _, p := range peers {
+		ctx, cancel := context.WithCancel(context.Background())
+		p.cancel, p.done = cancel, make(chan error, 1)
+		cfg := p2p.LAN()
+		cfg.Bootstrap, cfg.Logger = []string{s.net.Addr(0)}, testLogger(p.host)
+		var err error
+		if p.network, err = p2p.New(ctx, cfg, p2p.WithHost(s.net.Hosts[p.host])); err != nil {
+			s.t.Fatal(err)
 		}
-		p.done <- err
-	}()
+		go func() { p.done <- p.process(ctx, s.spec) }()
+	}
+}
+
+func (p *simPeer) process(ctx context.Context, spec Spec) error {
+	cfg := Config{
+		Spec: spec, Trainer: p.trainer, DataDir: p.dir, Network: p.network, Preset: PresetLAN, OnEvent: p.note, Logger: testLogger(p.host),
+	}
+	if p.config != nil {
+		p.config(&cfg)
+	}
+	node, err := Join(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	p.node.Store(node)
+	if p.drive != nil {
+		return p.drive(ctx, node)
+	}
+	return node.Run(ctx)
 }
 
 func testLogger(host int) *slog.Logger {
@@ -136,100 +132,141 @@ func testLogger(host int) *slog.Logger {
 	return slog.New(h).With("host", host)
 }
 
-func (p *simPeer) note(e Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mu.events = append(p.mu.events, e)
-	if e.Name == "slot.applied" {
-		p.mu.roots[e.Fields["slot"].(uint64)] = e.Fields["state_root"].(Root)
+// kill ends a peer's process at once; the others notice only that it falls silent. Its disk stays.
+func (s *swarm) kill(peers ...*simPeer) {
+	for _, p := range peers {
+		if p.done == nil {
+			continue
+		}
+		s.net.Isolate(p.host)
+		s.stop(p)
 	}
 }
 
-// count is how many events of a name the peer has had.
-func (p *simPeer) count(name string) (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range p.mu.events {
-		if e.Name == name {
-			n++
+// stop ends a peer's process; its connections are closed, as the kernel does it for one that dies.
+func (s *swarm) stop(p *simPeer) {
+	p.cancel()
+	<-p.done
+	p.done = nil
+	if n := p.node.Swap(nil); n != nil {
+		if err := n.Close(); err != nil {
+			s.t.Errorf("host %d: close: %v", p.host, err)
 		}
 	}
-	return n
+	if err := p.network.Close(); err != nil {
+		s.t.Errorf("host %d: close of the network: %v", p.host, err)
+	}
 }
 
-func (p *simPeer) applied() (newest uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for s := range p.mu.roots {
-		newest = max(newest, s)
+// restart starts killed peers again, from their disks.
+func (s *swarm) restart(peers ...*simPeer) {
+	for _, p := range peers {
+		s.net.Rejoin(p.host)
+		s.start(p)
 	}
-	return newest
+}
+
+// finish waits until the run of every given peer has ended well, each process ending as soon as its run does.
+func (s *swarm) finish(limit time.Duration, peers ...*simPeer) {
+	s.t.Helper()
+	deadline := time.After(limit)
+	for _, p := range peers {
+		if err := s.outcome(p, deadline); err != nil {
+			s.t.Errorf("host %d: %v", p.host, err)
+		}
+	}
+	s.equal()
+	for _, p := range peers {
+		if p.applied() != s.spec.Rounds {
+			s.t.Errorf("host %d ended at slot %d of %d", p.host, p.applied(), s.spec.Rounds)
+		}
+	}
+}
+
+// outcome is what a peer's process ended with.
+func (s *swarm) outcome(p *simPeer, deadline <-chan time.Time) error {
+	s.t.Helper()
+	select {
+	case err := <-p.done:
+		p.done <- err
+		s.stop(p)
+		return err
+	case <-deadline:
+		s.t.Fatalf("the run has not ended in time\n%s", s)
+		return nil
+	}
+}
+
+// equal checks that no two peers, dead ones included, ever had different states after the same slot.
+func (s *swarm) equal() {
+	s.t.Helper()
+	seen := make(map[uint64]Root)
+	for _, p := range s.peers {
+		for slotNumber, root := range p.states() {
+			if other, ok := seen[slotNumber]; ok && other != root {
+				s.t.Errorf("slot %d: host %d has state root %s, another has %s", slotNumber, p.host, root.Short(), other.Short())
+			}
+			seen[slotNumber] = root
+		}
+	}
 }
 
 // until lets time pass until ok, at most limit.
 func (s *swarm) until(limit time.Duration, what string, ok func() bool) {
 	s.t.Helper()
-	for began := time.Now(); !ok(); time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > limit {
 			s.t.Fatalf("after %s: not %s\n%s", limit, what, s)
 		}
 	}
 }
 
-// kill stops a peer at once, as a crash does; its disk stays.
-func (s *swarm) kill(p *simPeer) {
-	p.cancel()
-	<-p.done
-	if n := p.node.Swap(nil); n != nil {
-		_ = n.Close()
-	}
-	_ = p.network.Close()
-}
-
-// finish waits until every given peer's run has ended and closes all.
-func (s *swarm) finish(limit time.Duration, peers ...*simPeer) {
+// reach waits until every given peer has applied a slot.
+func (s *swarm) reach(slotNumber uint64, peers ...*simPeer) {
 	s.t.Helper()
-	deadline := time.After(limit)
-	for _, p := range peers {
-		select {
-		case err := <-p.done:
-			if err != nil {
-				s.t.Errorf("peer on host %d: %v", p.host, err)
-			}
-			p.done <- err
-		case <-deadline:
-			s.t.Fatalf("the run has not ended after %s\n%s", limit, s)
-		}
-	}
-	s.equal(peers...)
+	s.until(2*time.Minute, fmt.Sprintf("at slot %d", slotNumber), func() bool {
+		return !slices.ContainsFunc(peers, func(p *simPeer) bool { return p.applied() < slotNumber })
+	})
 }
 
-// equal checks that no two peers had different state roots after the same slot, and that all given ones got to the same slot.
-func (s *swarm) equal(peers ...*simPeer) {
-	s.t.Helper()
-	seen := make(map[uint64]Root)
-	for _, p := range s.peers {
-		p.mu.Lock()
-		for slotNumber, root := range p.mu.roots {
-			if other, ok := seen[slotNumber]; ok && other != root {
-				s.t.Errorf("slot %d: host %d has state root %s, another has %s", slotNumber, p.host, root.Short(), other.Short())
-			}
-			seen[slotNumber] = root
-		}
-		p.mu.Unlock()
-	}
+// but is all peers less some.
+func (s *swarm) but(out ...*simPeer) []*simPeer {
+	return slices.DeleteFunc(slices.Clone(s.peers), func(p *simPeer) bool { return slices.Contains(out, p) })
+}
+
+// byID finds a peer.
+func (s *swarm) byID(id PeerID) *simPeer {
+	i := slices.IndexFunc(s.peers, func(p *simPeer) bool { return s.id(p) == id })
+	return s.peers[i]
+}
+
+func (s *swarm) id(p *simPeer) PeerID { return PeerID(s.net.Hosts[p.host].ID()) }
+
+// isolate cuts all given peers off at the same moment.
+func (s *swarm) isolate(peers ...*simPeer) {
 	for _, p := range peers {
-		if at, want := p.applied(), peers[0].applied(); at != want {
-			s.t.Errorf("host %d ended at slot %d, host %d at %d", p.host, at, peers[0].host, want)
-		}
+		s.net.Isolate(p.host)
 	}
 }
 
-// closeAll closes whatever still runs.
+// cut cuts, or heals, every link between the two groups.
+func (s *swarm) cut(on bool, a, b []*simPeer) {
+	for _, p := range a {
+		for _, q := range b {
+			if on {
+				s.net.Cut(p.host, q.host)
+			} else {
+				s.net.Heal(p.host, q.host)
+			}
+		}
+	}
+}
+
+// closeAll ends whatever still runs.
 func (s *swarm) closeAll() {
 	for _, p := range s.peers {
 		if p.done != nil {
-			s.kill(p)
+			s.stop(p)
 		}
 	}
 	_ = s.boot.Close()
@@ -239,119 +276,53 @@ func (s *swarm) String() string {
 	out := ""
 	for _, p := range s.peers {
 		out += fmt.Sprintf("host %d: slot %d", p.host, p.applied())
-		if n := p.node.Load(); n != nil {
-			out += fmt.Sprintf(", %+v", n.driver.View())
+		if n := p.node.Load(); n != nil && n.driver != nil {
+			v := n.driver.View()
+			out += fmt.Sprintf(", %s: height %d, slot %d applied, ballot %d of %s, member %v, synced %v, paused %v, done %v, plan %v, offered %d of %d, own offer %v",
+				n.Self().Short(), v.Tip.Height, v.AppliedSlot, v.Ref.Ballot, v.Leader.Short(), v.IsMember, v.Synced, v.Paused, v.Done,
+				v.Plan != nil, len(v.Offered), len(v.Members), v.OwnOffer)
 		}
 		out += "\n"
 	}
 	return out
 }
 
-func simSpec(rounds, startPeers uint64) Spec {
-	return Spec{
-		Name: "sim", Rounds: rounds, InnerSteps: 20, StartPeers: startPeers, Outer: "nesterov", OuterLR: "0.7", Momentum: "0.6", TrimPermille: 250,
+// note takes an event in.
+func (p *simPeer) note(e Event) {
+	p.mu.Lock()
+	p.mu.events = append(p.mu.events, e)
+	switch e.Name {
+	case "slot.applied", "state.synced":
+		p.mu.roots[e.Fields["slot"].(uint64)] = e.Fields["state_root"].(Root)
+	case "run.switched", "state.diverged": // what was applied before is of another chain, or wrong
+		clear(p.mu.roots)
+	}
+	p.mu.Unlock()
+	if p.on != nil {
+		p.on(e)
 	}
 }
 
-// inSim runs f in a bubble of virtual time.
-func inSim(t *testing.T, latency time.Duration, spec Spec, f func(s *swarm)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSwarm(t, latency, spec)
-		defer s.closeAll()
-		f(s)
-	})
+// events are those of a name that the peer has had.
+func (p *simPeer) events(name string) []Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(p.mu.events), func(e Event) bool { return e.Name != name })
 }
 
-func TestEightPeersTrainOneModel(t *testing.T) {
-	inSim(t, 20*time.Millisecond, simSpec(4, 8), func(s *swarm) {
-		for range 8 {
-			s.start(s.add())
-		}
-		s.finish(2*time.Minute, s.peers...)
-		for _, p := range s.peers {
-			if p.applied() != 4 {
-				t.Errorf("host %d applied %d slots of 4", p.host, p.applied())
-			}
-		}
-	})
+func (p *simPeer) had(name string) bool { return len(p.events(name)) > 0 }
+
+// states are the roots by slot of all states that the peer has held.
+func (p *simPeer) states() map[uint64]Root {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.mu.roots)
 }
 
-func TestAPeerKilledInTheMiddleDoesNotStopTheOthers(t *testing.T) {
-	for _, victim := range []int{0, 1, 2, 3} { // the leader of the slot is among them
-		t.Run(fmt.Sprint(victim), func(t *testing.T) {
-			inSim(t, 10*time.Millisecond, simSpec(5, 4), func(s *swarm) {
-				for range 4 {
-					s.start(s.add())
-				}
-				s.until(time.Minute, "at slot 2", func() bool { return s.peers[victim].applied() >= 2 })
-				s.kill(s.peers[victim])
-				survivors := append(append([]*simPeer{}, s.peers[:victim]...), s.peers[victim+1:]...)
-				s.finish(2*time.Minute, survivors...)
-				s.peers[victim].done = nil
-			})
-		})
+// applied is the newest slot whose state the peer has held.
+func (p *simPeer) applied() (newest uint64) {
+	for s := range p.states() {
+		newest = max(newest, s)
 	}
-}
-
-func TestALateJoinerGetsTheStateAndTakesPart(t *testing.T) {
-	inSim(t, 10*time.Millisecond, simSpec(12, 2), func(s *swarm) {
-		for range 3 {
-			s.start(s.add())
-		}
-		s.until(time.Minute, "at slot 4", func() bool { return s.peers[0].applied() >= 4 })
-		late := s.add()
-		s.start(late)
-		s.finish(3*time.Minute, s.peers...)
-		if late.count("state.synced") == 0 || late.count("run.joined") == 0 {
-			t.Errorf("the late joiner synced %d times and joined %d times", late.count("state.synced"), late.count("run.joined"))
-		}
-	})
-}
-
-func TestAPeerKilledAndRestartedCarriesOnAsTheSameMember(t *testing.T) {
-	inSim(t, 10*time.Millisecond, simSpec(12, 3), func(s *swarm) {
-		for range 3 {
-			s.start(s.add())
-		}
-		p := s.peers[1]
-		s.until(time.Minute, "at slot 3", func() bool { return p.applied() >= 3 })
-		s.kill(p)
-		s.until(time.Minute, "two slots on", func() bool { return s.peers[0].applied() >= 5 })
-		s.start(p)
-		s.finish(3*time.Minute, s.peers...)
-	})
-}
-
-func TestACutOffPeerComesBack(t *testing.T) {
-	inSim(t, 10*time.Millisecond, simSpec(15, 4), func(s *swarm) {
-		for range 4 {
-			s.start(s.add())
-		}
-		p := s.peers[2]
-		s.until(time.Minute, "at slot 3", func() bool { return p.applied() >= 3 })
-		s.net.Isolate(p.host)
-		s.until(time.Minute, "the others go on", func() bool { return s.peers[0].applied() >= 6 })
-		if p.applied() > 4 {
-			t.Errorf("the isolated peer got to slot %d on its own", p.applied())
-		}
-		s.net.Rejoin(p.host)
-		s.finish(5*time.Minute, s.peers...)
-	})
-}
-
-func TestAPeerWithAnotherSpecIsToldWhichFieldDiffers(t *testing.T) {
-	inSim(t, 10*time.Millisecond, simSpec(30, 1), func(s *swarm) {
-		s.start(s.add())
-		s.until(time.Minute, "running", func() bool { return s.peers[0].applied() >= 1 })
-		s.spec.InnerSteps = 99
-		stranger := s.add()
-		s.start(stranger)
-		err := <-stranger.done
-		stranger.done <- err
-		var differs *SpecError
-		if !errors.As(err, &differs) || differs.Field != "inner_steps" || differs.There != "20" {
-			t.Errorf("the stranger's error: %v", err)
-		}
-	})
+	return newest
 }

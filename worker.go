@@ -35,7 +35,7 @@ type worker struct {
 	store      *checkpoint.Store
 	engine     *allreduce.Engine
 	client     *statesync.Client
-	patience   time.Duration // how long a fetch waits for peers that have what is wanted
+	stall      time.Duration // a reduction that has brought nothing for so long will not complete
 	init       func(ctx context.Context, dst []float32) error
 	certified  func(height uint64) (membership.Commit, bool)
 	every      uint64 // slots between checkpoints
@@ -155,6 +155,7 @@ func (w *worker) hold(ctx context.Context, work membership.WorkHold) error {
 
 // gather collects the bytes of an outcome's segments: those of the reduction that have the right root, the rest from peers.
 func (w *worker) gather(ctx context.Context, segments []slot.Segment, from []PeerID) ([][]byte, error) {
+	w.awaitReduction(ctx)
 	data := make([][]byte, len(segments))
 	var missing []int
 	var wanted []statesync.Blob
@@ -177,6 +178,24 @@ func (w *worker) gather(ctx context.Context, segments []slot.Segment, from []Pee
 		data[i] = fetched[k]
 	}
 	return data, nil
+}
+
+// awaitReduction waits for what the running reduction will bring anyway: a draft overtakes the last frames to some members.
+// Where a peer is lost it never completes; then what is missing is fetched.
+func (w *worker) awaitReduction(ctx context.Context) {
+	w.mu.Lock()
+	r := w.mu.reduction
+	w.mu.Unlock()
+	if r == nil {
+		return
+	}
+	late := time.NewTimer(w.stall)
+	defer late.Stop()
+	select {
+	case <-r.Complete():
+	case <-late.C:
+	case <-ctx.Done():
+	}
 }
 
 // reduced is a segment's bytes as the running reduction has them; a copy, since the reduction may end meanwhile.

@@ -2,8 +2,11 @@ package gossip
 
 import (
 	"bytes"
+	"encoding/hex"
 	"strings"
 	"testing"
+
+	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
 func TestAnnouncementRoundTrip(t *testing.T) {
@@ -15,6 +18,18 @@ func TestAnnouncementRoundTrip(t *testing.T) {
 	got, err := parse(b, MaxBody)
 	if err != nil || got.kind != a.kind || got.boot != a.boot || got.counter != a.counter || !bytes.Equal(got.body, a.body) {
 		t.Errorf("parsed %+v, %v", got, err)
+	}
+}
+
+// The layout of docs/protocol.md, by hand.
+func TestGoldenAnnouncement(t *testing.T) {
+	a := announcement{kind: 1, boot: 2, counter: 0x0102030405060708, body: []byte("hi")}
+	want := "01" + "0000000000000002" + "0102030405060708" + "00000002" + "6869"
+	if got := hex.EncodeToString(a.append(nil)); got != want {
+		t.Errorf("the layout has changed:\n got %s\nwant %s", got, want)
+	}
+	if got, want := protocolOf("/p2pdiloco/run/x"), protocol.ID("/p2pdiloco/gossip-13a733abd640c953/1.0.0"); got != want {
+		t.Errorf("the topic's protocol is %s, want %s", got, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -59,25 +60,17 @@ const MaxBody = 64 << 10
 const LANHeartbeat = 250 * time.Millisecond
 
 func (c Config) withDefaults() Config {
-	c.MaxBody = orDefault(c.MaxBody, MaxBody)
-	c.Rate, c.Burst = orDefault(c.Rate, 50), orDefault(c.Burst, 500)
-	c.ByteRate, c.ByteBurst = orDefault(c.ByteRate, 1<<20), orDefault(c.ByteBurst, 8<<20)
-	c.MaxOrigins = orDefault(c.MaxOrigins, 4096)
-	c.Queue = orDefault(c.Queue, 1024)
-	c.Heartbeat = orDefault(c.Heartbeat, time.Second)
+	c.MaxBody = cmp.Or(c.MaxBody, MaxBody)
+	c.Rate, c.Burst = cmp.Or(c.Rate, 50), cmp.Or(c.Burst, 500)
+	c.ByteRate, c.ByteBurst = cmp.Or(c.ByteRate, 1<<20), cmp.Or(c.ByteBurst, 8<<20)
+	c.MaxOrigins = cmp.Or(c.MaxOrigins, 4096)
+	c.Queue = cmp.Or(c.Queue, 1024)
+	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.Kinds = slices.Clone(c.Kinds)
 	return c
-}
-
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // Validate says all that is wrong with c at once.

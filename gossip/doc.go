@@ -2,7 +2,7 @@
 // topic.
 //
 //	topic, err := gossip.Join(ctx, net.Host(), gossip.Config{
-//		Topic: "p2pdiloco/" + runID, Boot: boots, Kinds: []uint8{1, 2},
+//		Topic: "/p2pdiloco/run/" + runID, Boot: boots, Kinds: []uint8{1},
 //		Deliver: func(from slot.PeerID, kind uint8, body []byte) { … },
 //	})
 //	defer topic.Close()
@@ -19,6 +19,6 @@
 // Repetition. Every announcement carries the author's boot number, which rises with each start of the author, and a counter. A
 // receiver keeps for each author the newest boot and a window of counters, so an old message played again is not delivered
 // again, with no clock involved: libp2p's own check compares times and mutes a peer whose clock went back. The windows of the
-// authors heard last are kept in memory, Config.MaxOrigins of them; whoever must act on a message once only still has to see
+// authors heard last are kept in memory, Config.MaxOrigins of them, and those of the authors given to Topic.Keep always; whoever must act on a message once only still has to see
 // to that itself.
 package gossip

@@ -15,6 +15,7 @@ type origins struct {
 		sync.Mutex
 		byID   map[slot.PeerID]*list.Element // of *origin
 		recent *list.List                    // the one heard last in front
+		kept   map[slot.PeerID]struct{}      // not forgotten for others
 	}
 }
 
@@ -56,13 +57,35 @@ func (o *origins) get(id slot.PeerID, now time.Time) *origin {
 		return e.Value.(*origin)
 	}
 	if o.mu.recent.Len() >= o.cfg.MaxOrigins {
-		oldest := o.mu.recent.Back()
-		delete(o.mu.byID, oldest.Value.(*origin).id)
-		o.mu.recent.Remove(oldest)
+		o.forgetOne()
 	}
 	og := &origin{id: id, messages: bucket{o.cfg.Burst, now}, bytes: bucket{o.cfg.ByteBurst, now}}
 	o.mu.byID[id] = o.mu.recent.PushFront(og)
 	return og
+}
+
+// forgetOne drops the author heard longest ago, of those that are not kept if there are any. o.mu is held.
+func (o *origins) forgetOne() {
+	for range len(o.mu.kept) {
+		e := o.mu.recent.Back()
+		if _, kept := o.mu.kept[e.Value.(*origin).id]; !kept {
+			break
+		}
+		o.mu.recent.MoveToFront(e)
+	}
+	oldest := o.mu.recent.Back()
+	delete(o.mu.byID, oldest.Value.(*origin).id)
+	o.mu.recent.Remove(oldest)
+}
+
+func (o *origins) keep(authors []slot.PeerID) {
+	kept := make(map[slot.PeerID]struct{}, len(authors))
+	for _, id := range authors {
+		kept[id] = struct{}{}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.kept = kept
 }
 
 // bucket is a token bucket.

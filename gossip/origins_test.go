@@ -89,3 +89,38 @@ func TestOriginsAreBounded(t *testing.T) {
 		t.Error("an author heard all the time was forgotten")
 	}
 }
+
+// A flood of authors does not make the topic forget what it heard of those that are to be kept.
+func TestKeptAuthorsAreNotForgotten(t *testing.T) {
+	o := newOrigins(Config{MaxOrigins: 8}.withDefaults())
+	now := time.Now()
+	members := []slot.PeerID{"m1", "m2", "m3"}
+	said := announcement{kind: 1, boot: 1, counter: 5}
+	o.keep(members)
+	for _, id := range append(members, "stranger") {
+		if !o.admit(id, said, 10, now) {
+			t.Fatalf("%s is not heard", id)
+		}
+	}
+	for i := range 100 {
+		o.admit(slot.PeerID(fmt.Sprint(i)), said, 10, now)
+		if len(o.mu.byID) > 8 || o.mu.recent.Len() != len(o.mu.byID) {
+			t.Fatalf("%d authors are kept", len(o.mu.byID))
+		}
+	}
+	for _, id := range members {
+		if o.admit(id, said, 10, now) {
+			t.Errorf("%s is heard again", id)
+		}
+	}
+	if !o.admit("stranger", said, 10, now) {
+		t.Error("a stranger's window was kept")
+	}
+	o.keep([]slot.PeerID{"m1", "m2", "m3", "n1", "n2", "n3", "n4", "n5", "n6"})
+	for _, id := range []slot.PeerID{"n1", "n2", "n3", "n4", "n5", "n6"} { // more than there is room for
+		o.admit(id, said, 10, now)
+	}
+	if len(o.mu.byID) > 8 {
+		t.Errorf("%d authors are kept", len(o.mu.byID))
+	}
+}

@@ -129,6 +129,11 @@ func (t *Topic) Publish(ctx context.Context, kind uint8, body []byte) error {
 
 func errClosed() error { return fmt.Errorf("gossip topic: %w", net.ErrClosed) }
 
+// Keep sets the authors whose windows against repetition are never dropped to make room for others': the members of the run. An
+// author is made up in no time, so whoever floods the topic under many names could otherwise have all that was heard forgotten,
+// and then say again what members said long ago.
+func (t *Topic) Keep(authors []slot.PeerID) { t.origins.keep(authors) }
+
 // Peers are the neighbours that are in the topic, sorted.
 func (t *Topic) Peers() []slot.PeerID {
 	var out []slot.PeerID

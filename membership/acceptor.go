@@ -13,6 +13,8 @@ func (m *Machine) onPrepare(msg Message, ref slot.Ref) error {
 		return ErrSender
 	case !m.elector():
 		return ErrSender
+	case ref.Ballot > d.seen+maxBallotStep:
+		return invalid("ballot %d after %d", ref.Ballot, d.seen)
 	}
 	d.seen = max(d.seen, ref.Ballot)
 	switch {

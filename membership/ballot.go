@@ -18,6 +18,19 @@ func (m *Machine) leaderLives() bool {
 	return m.now-d.life < m.patience(d.ballot) && m.around(ofMember(d.leader(d.ballot)))
 }
 
+// sawLife notes progress in a revision. A leader that revises without end gets nowhere: after so many as a ballot's losses can
+// explain, they are no progress any more, and somebody else is let try.
+func (m *Machine) sawLife(revision uint32) {
+	d := m.open
+	if revision > d.revision {
+		d.revision = revision
+		d.revised++
+	}
+	if d.revised <= len(d.order)+8 {
+		d.life = m.now
+	}
+}
+
 // onBeat takes any counter that rises as life.
 func (m *Machine) onBeat(msg Message, b Beat) error {
 	if err := m.follow(msg, b.Ballot); err != nil {
@@ -27,10 +40,9 @@ func (m *Machine) onBeat(msg Message, b Beat) error {
 	o := &d.beat
 	if b.Revision > o.Revision {
 		*o = Beat{Ref: b.Ref, Revision: b.Revision}
-		d.life = m.now
 	}
 	if b.Offers > o.Offers || b.Bytes > o.Bytes || b.Haves > o.Haves || b.Votes > o.Votes || b.Segments > o.Segments {
-		d.life = m.now
+		m.sawLife(b.Revision)
 	}
 	o.Offers, o.Bytes, o.Haves = max(o.Offers, b.Offers), max(o.Bytes, b.Bytes), max(o.Haves, b.Haves)
 	o.Votes, o.Segments = max(o.Votes, b.Votes), max(o.Segments, b.Segments)
@@ -42,7 +54,7 @@ func (m *Machine) progressed(bytes uint64) {
 	if d := m.open; bytes > d.bytes {
 		d.bytes = bytes
 		if d.plan != nil {
-			d.life = m.now
+			m.sawLife(d.plan.Revision)
 		}
 	}
 }

@@ -89,7 +89,8 @@ func (m *Machine) onPlan(msg Message, p slot.Plan) error {
 	if err := m.checkPlan(p); err != nil {
 		return err
 	}
-	d.plan, d.draft, d.life, d.bytes = &p, nil, m.now, 0
+	d.plan, d.draft, d.bytes = &p, nil, 0
+	m.sawLife(p.Revision)
 	m.event(Event{
 		Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: offerers(p.Offers),
 	})
@@ -170,7 +171,10 @@ func (m *Machine) onDraft(msg Message, dr slot.Draft) error {
 		return invalid("a draft of kind %s for slot %d", dr.Kind, dr.Slot)
 	}
 	if d.draft == nil || dr.Revision > d.draft.Revision {
-		d.life = m.now
+		m.sawLife(dr.Revision)
+		if dr.Kind == slot.Members {
+			d.drafts++
+		}
 	}
 	d.draft, d.haveSent = &dr, false
 	return nil

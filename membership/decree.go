@@ -19,12 +19,15 @@ type decree struct {
 	plan     *slot.Plan
 	draft    *slot.Draft
 	haveSent bool
-	proposal *Propose // valid, and not yet voted for
-	beat     Beat     // highest counters seen
-	life     time.Duration
+	proposal *Propose      // valid, and not yet voted for
+	beat     Beat          // highest counters seen
+	life     time.Duration // when the leader last showed progress
+	revision uint32        // the newest that counted as progress, and how many did
+	revised  int
 	owed     time.Duration // since when work is owed; never while none is
 	seen     uint32        // highest ballot that any member named
 	campaign time.Duration // when this peer last opened a ballot
+	drafts   int           // of members records that were seen at this height
 
 	outcomes  map[slot.Root]bool // on disk here
 	fetching  slot.Root          // of these, the one asked of the worker
@@ -114,12 +117,17 @@ func (d *decree) leads(msg Message, ballot uint32) bool {
 	return l.Peer == msg.From && l.Incarnation == msg.Incarnation && l.Peer != ""
 }
 
+// maxBallotStep keeps ballots from running out: no honest member is so far ahead of the others at one height.
+const maxBallotStep = 1 << 16
+
 // follow accepts a leader's message of a ballot, unless a higher one was promised or is followed.
 func (m *Machine) follow(msg Message, ballot uint32) error {
 	d := m.open
 	switch {
 	case !d.leads(msg, ballot):
 		return ErrSender
+	case ballot > d.seen+maxBallotStep:
+		return invalid("ballot %d after %d", ballot, d.seen)
 	case ballot < d.ballot || ballot < d.word.floor():
 		return ErrStale
 	}
@@ -136,7 +144,7 @@ func (m *Machine) enter(ballot uint32) {
 	}
 	d.ballot = ballot
 	d.plan, d.draft, d.haveSent, d.proposal, d.beat, d.bytes = nil, nil, false, nil, Beat{}, 0
-	d.life = m.now
+	d.life, d.revision, d.revised = m.now, 0, 0
 	if d.lead != nil && d.lead.ref.Ballot < ballot {
 		d.lead = nil
 	}

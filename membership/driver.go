@@ -69,6 +69,7 @@ type Driver struct {
 	inbox   *inbox
 	inputs  *inputs
 	blame   *blame
+	answers *answers
 	started time.Time
 	done    chan struct{} // closed when the driver has stopped
 
@@ -109,7 +110,8 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	}
 	d := &Driver{
 		cfg: cfg, log: cfg.Logger, inc: saved.Incarnation, inbox: newInbox(), inputs: newInputs(), blame: newBlame(cfg.Logger),
-		done: make(chan struct{}), connected: map[slot.PeerID]bool{},
+		answers: newAnswers(),
+		done:    make(chan struct{}), connected: map[slot.PeerID]bool{},
 	}
 	d.mu.machine = NewMachine(Config{
 		Self: cfg.Signer.ID(), Incarnation: saved.Incarnation, Rules: cfg.Rules, Timing: cfg.Timing,
@@ -168,8 +170,9 @@ func (d *Driver) Err() error {
 	return d.life.err
 }
 
-// Deliver takes a sealed message from the transport. from is the peer that the transport vouches for: it is charged for the
-// queue the message takes and blamed if the message is bad. Deliver never blocks and keeps b.
+// Deliver takes a sealed message from the transport. from is the peer that the transport vouches for, of a stream its other end
+// and of an announcement its author: it is charged for the queue the message takes, blamed if the message is bad, and must have
+// signed it. Deliver never blocks and keeps b.
 func (d *Driver) Deliver(from slot.PeerID, b []byte) {
 	d.stats.received.Add(1)
 	if len(b) > slot.MaxMessage {

@@ -1,16 +1,17 @@
 package membership
 
 import (
+	"fmt"
 	"log/slog"
 	"math/bits"
 	"sync"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // verifyLoop checks signatures outside of the loop's goroutine until the inbox closes.
 func (d *Driver) verifyLoop() {
-	self := d.cfg.Signer.ID()
 	for {
 		q, b, ok := d.inbox.take()
 		if !ok {
@@ -20,11 +21,17 @@ func (d *Driver) verifyLoop() {
 		switch {
 		case err != nil:
 			d.blame.bad(q.from, err)
-		case m.From != self:
+		case m.From == d.cfg.Signer.ID():
+			if m.Incarnation != d.inc {
+				d.blame.twin(q.from, m.Incarnation)
+			} // else an announcement of our own that came back
+		case m.From != q.from:
+			d.blame.bad(q.from, fmt.Errorf("%w: it is %s's", ErrRelayed, m.From))
+		case asksForRecords(m.Body) && !d.answers.allow(q.from, time.Now()):
+			d.blame.refuse(q.from, m, errTooManyQuestions)
+		default:
 			d.inputs.message(q.from, m)
-		case m.Incarnation != d.inc:
-			d.blame.twin(q.from, m.Incarnation)
-		} // else an announcement of our own that came back
+		}
 		d.inbox.done(q)
 	}
 }
@@ -106,15 +113,17 @@ func (in *inputs) close() {
 }
 
 // blame counts bad messages by the peer they came from, and logs the first, second, fourth, eighth … of each: a flooder shall
-// not fill the log.
+// not fill the log. Nor shall one with many names: beyond blameLines lines only one for every blameLines bad messages is written.
 type blame struct {
 	log *slog.Logger
 	mu  struct {
 		sync.Mutex
-		by               map[slot.PeerID]uint64
-		bad, refused, up uint64
+		by                  map[slot.PeerID]uint64
+		bad, refused, lines uint64
 	}
 }
+
+const blameLines = 128
 
 func newBlame(log *slog.Logger) *blame {
 	b := &blame{log: log}
@@ -131,7 +140,11 @@ func (b *blame) count(from slot.PeerID, total *uint64) (n uint64, tell bool) {
 	}
 	b.mu.by[from]++
 	n = b.mu.by[from]
-	return n, bits.OnesCount64(n) == 1
+	if bits.OnesCount64(n) != 1 || b.mu.lines >= blameLines+*total/blameLines {
+		return n, false
+	}
+	b.mu.lines++
+	return n, true
 }
 
 // bad: bytes that are no message of this run.

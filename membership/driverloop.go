@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
@@ -89,17 +89,19 @@ func (d *Driver) stepSelf() {
 // tick also looks which peers are connected now: the transport's word, so that no notice of it can be missed.
 func (d *Driver) tick() {
 	peers := d.cfg.Transport.Connected()
+	up := make(map[slot.PeerID]bool, len(peers)) // strangers connect too: there may be thousands
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()
 	for _, p := range peers {
+		up[p] = true
 		if !d.connected[p] {
 			d.connected[p] = true
 			d.mu.machine.Report(now, ReportConnected{Peer: p, Connected: true})
 		}
 	}
 	for p := range d.connected {
-		if !slices.Contains(peers, p) {
+		if !up[p] {
 			if d.connected[p] {
 				d.mu.machine.Report(now, ReportConnected{Peer: p})
 			}

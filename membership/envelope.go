@@ -20,6 +20,7 @@ var (
 	ErrVersion    = errors.New("message of another protocol version")
 	ErrForeignRun = errors.New("message of another run")
 	ErrSignature  = errors.New("signature does not fit the message")
+	ErrRelayed    = errors.New("message passed on by another peer than its signer")
 )
 
 // Seal signs a body and puts it into wire form: version u8, type u8, run, signer, incarnation, body, signature.
@@ -73,4 +74,23 @@ func Open(b []byte, run slot.Root, verify slot.Verifier) (Message, error) {
 	}
 	m.Sig = append([]byte{}, sig...)
 	return m, nil
+}
+
+// MayAnnounce is for a gossip validator: whether bytes that a peer announced may be passed on and delivered. They must be of
+// this run and this version and bear that peer's name; the signature itself is for Open. A NEED is never announced: everybody
+// would answer it.
+func MayAnnounce(b []byte, run slot.Root, author slot.PeerID) bool {
+	r := wire.NewReader(b)
+	version, t, theirs, from := r.U8(), slot.MessageType(r.U8()), readRoot(r), readPeer(r)
+	return r.Err() == nil && version == envelopeVersion && theirs == run && from == author && t != slot.TypeNeed
+}
+
+// MayFallBack says whether a sealed message that could not be sent directly may be gossiped instead. Records may not: they were
+// gossiped when they were certified, and anybody, also under a name that cannot be reached, may ask for any number of them.
+func MayFallBack(b []byte) bool {
+	if len(b) < 2 {
+		return false
+	}
+	t := slot.MessageType(b[1])
+	return t != slot.TypeNeed && t != slot.TypeCommit
 }

@@ -117,8 +117,8 @@ func newExplorer(t *testing.T, n int, slots uint64) (*explorer, *world) {
 	}
 	for i, p := range l.peers {
 		saved, _ := p.store.Load()
-		h, root, _ := p.state()
-		lo, sent, _ := x.restart(i, local{disk: disk{saved: saved, height: h, root: root}})
+		h, s, _ := p.state()
+		lo, sent, _ := x.restart(i, local{disk: disk{saved: saved, height: h, root: s.root}})
 		w.peers = append(w.peers, x.internLocal(lo))
 		x.post(w, sent)
 	}

@@ -28,7 +28,7 @@ func (m *Machine) onLost(msg Message, lost Lost) error {
 	}
 	switch {
 	case lost.Peer == msg.From:
-		m.leaveOut([]slot.PeerID{lost.Peer}, "does not have what it offered")
+		m.leaveOut([]slot.PeerID{lost.Peer}, "cannot take part")
 		return nil
 	case lost.Reason != LostConnection:
 		l.banned[lost.Peer] = struct{}{}

@@ -62,12 +62,17 @@ func (m *Machine) mayGo(e slot.Member, listed []slot.Offer) bool {
 	return slices.ContainsFunc(listed, func(o slot.Offer) bool { return o.Peer == e.Peer && o.Seq >= a.offer.Seq })
 }
 
+// maxJoinDrafts bounds the drafts of members records that one height sees for the sake of newcomers.
+const maxJoinDrafts = 8
+
 // membersDue says whether a join, leave or loss waits to be recorded.
 func (m *Machine) membersDue() bool {
 	if m.chain.height() == 0 || m.chain.ended() {
 		return false
 	}
-	return !slices.Equal(m.nextMembers(nil, m.atOurTip), m.chain.electorate())
+	// A newcomer that never says HAVE does not keep the members busy: after some drafts it waits for the slot's.
+	ready := func(a *acquaintance) bool { return m.open.drafts < maxJoinDrafts && m.atOurTip(a) }
+	return !slices.Equal(m.nextMembers(nil, ready), m.chain.electorate())
 }
 
 // closingDue says whether the run's last state root waits to be certified.

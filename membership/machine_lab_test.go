@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -49,9 +48,15 @@ func labSign(p slot.PeerID, data []byte) []byte {
 
 func labVerify(p slot.PeerID, data, sig []byte) bool { return string(labSign(p, data)) == string(sig) }
 
+// fataler is what tests of both kinds have.
+type fataler interface {
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // lab is the world.
 type lab struct {
-	t       testing.TB
+	t       fataler
 	rules   Rules
 	timing  Timing
 	now     time.Duration
@@ -84,6 +89,9 @@ type labFilter struct {
 	hold           bool
 }
 
+// labState is a model state: its root, and the record it is the state after.
+type labState struct{ root, record slot.Root }
+
 // labPeer is one process and its disk.
 type labPeer struct {
 	lab      *lab
@@ -98,15 +106,15 @@ type labPeer struct {
 	trains   bool
 	training uint64 // slot that is trained for
 	slowness time.Duration
-	broken   bool                 // cannot reduce: others' reports name it
-	gone     bool                 // does not come back
-	unfed    bool                 // gets no reduced bytes from others
-	segments map[slot.Root]bool   // reduced bytes, on disk
-	states   map[uint64]slot.Root // model states by height, on disk; the newest is the one held
-	keep     func(Entry) bool     // nil: the disk keeps all
+	broken   bool                // cannot reduce: others' reports name it
+	gone     bool                // does not come back
+	unfed    bool                // gets no reduced bytes from others
+	segments map[slot.Root]bool  // reduced bytes, on disk
+	states   map[uint64]labState // model states by height, on disk; the newest is the one held
+	keep     func(Entry) bool    // nil: the disk keeps all
 }
 
-func newLab(t testing.TB, rules Rules, timing Timing) *lab {
+func newLab(t fataler, rules Rules, timing Timing) *lab {
 	return &lab{t: t, rules: rules, timing: timing, watch: newWatcher()}
 }
 
@@ -135,7 +143,7 @@ func (l *lab) add(name string) *labPeer {
 func (p *labPeer) format() {
 	p.inc = slot.Incarnation(slot.Hash(fmt.Appendf(nil, "%s %d", p.name, p.life))[0])<<8 + slot.Incarnation(p.life)
 	p.store = NewMemoryStore(p.lab.rules.Run, p.inc)
-	p.segments, p.states = map[slot.Root]bool{}, map[uint64]slot.Root{}
+	p.segments, p.states = map[slot.Root]bool{}, map[uint64]labState{}
 }
 
 // start runs the process on what the disk has.
@@ -155,8 +163,8 @@ func (p *labPeer) start() {
 		a.heard = p.lab.now // the lab has one clock for all; a driver's starts at 0 with its machine
 	}
 	p.m.founding.since = p.lab.now
-	if h, root, ok := p.state(); ok {
-		p.report(ReportApplied{Height: h, Slot: p.m.chain.at(min(h, p.m.chain.height())).Slot, StateRoot: root})
+	if h, s, ok := p.state(); ok {
+		p.report(ReportApplied{Height: h, StateRoot: s.root, Record: s.record})
 	}
 	p.report(ReportContributes{Contributes: p.trains})
 	p.tickLater(0)
@@ -174,13 +182,13 @@ func (p *labPeer) crash() {
 func (p *labPeer) up() bool { return p.m != nil }
 
 // state is the newest model state on disk.
-func (p *labPeer) state() (height uint64, root slot.Root, ok bool) {
-	for h, r := range p.states {
+func (p *labPeer) state() (height uint64, s labState, ok bool) {
+	for h, it := range p.states {
 		if !ok || h > height {
-			height, root, ok = h, r, true
+			height, s, ok = h, it, true
 		}
 	}
-	return height, root, ok
+	return height, s, ok
 }
 
 // later schedules do for this life of the peer.
@@ -204,6 +212,10 @@ func (p *labPeer) tickLater(after time.Duration) {
 			p.m.Tick(p.lab.now)
 			p.flush()
 			p.train()
+			if p.m.left && p.gone {
+				p.crash() // its process ends
+				return
+			}
 		}
 		p.tickLater(p.lab.timing.Beat / 2)
 	})

@@ -69,16 +69,16 @@ func (w *chaos) check(t *rapid.T) {
 }
 
 func (w *chaos) one(t *rapid.T, ok func(*labPeer) bool) *labPeer {
-	var fit []*labPeer
+	var fit []string
 	for _, p := range w.lab.peers {
 		if ok(p) {
-			fit = append(fit, p)
+			fit = append(fit, p.name)
 		}
 	}
 	if len(fit) == 0 {
 		return nil
 	}
-	return rapid.SampledFrom(fit).Draw(t, "peer")
+	return w.lab.peer(rapid.SampledFrom(fit).Draw(t, "peer"))
 }
 
 func (w *chaos) pass(t *rapid.T) {
@@ -118,8 +118,8 @@ func (w *chaos) join(*rapid.T) {
 }
 
 func (w *chaos) leave(t *rapid.T) {
-	up := func(p *labPeer) bool { return p.up() }
-	if n := len(slices.DeleteFunc(slices.Clone(w.lab.peers), func(p *labPeer) bool { return !up(p) })); n < 3 {
+	up := func(p *labPeer) bool { return p.up() && !p.gone }
+	if n := len(slices.DeleteFunc(slices.Clone(w.lab.peers), func(p *labPeer) bool { return p.gone })); n <= w.lab.rules.StartPeers {
 		return
 	}
 	if p := w.one(t, up); p != nil {
@@ -168,10 +168,10 @@ func (w *chaos) recover(t *rapid.T) {
 	w.check(t)
 }
 
-// lostQuorum says whether a quorum of every chain's members is gone for good: those who left crashed before they were dropped.
+// lostQuorum says whether a quorum of every chain's members is gone for good: they left, or crashed before they were dropped.
 func (w *chaos) lostQuorum() bool {
 	for _, p := range w.lab.peers {
-		if p.up() && p.m.elector() && p.m.quorumHeard() {
+		if p.up() && p.m.elector() && p.m.quorumHeard() && !p.m.left {
 			return false
 		}
 	}

@@ -123,9 +123,10 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		return l.set(t, d)
 	case "flip": // flip A: its model state differs from now on
 		for _, p := range l.named(d) {
-			h, root, _ := p.state()
-			p.states[h] = slot.Hash(root[:])
-			p.m.state.root = p.states[h]
+			h, s, _ := p.state()
+			s.root = slot.Hash(s.root[:])
+			p.states[h] = s
+			p.m.state.root = s.root
 		}
 	case "campaign": // campaign B: its patience ends now
 		for _, p := range l.named(d) {

@@ -24,8 +24,7 @@ func (p *labPeer) do(w Work) {
 func (p *labPeer) finish(w Work) {
 	switch w := w.(type) {
 	case WorkFound:
-		p.states[0] = slot.Hash([]byte("initial " + p.name))
-		p.report(ReportApplied{StateRoot: p.states[0]})
+		p.become(0, slot.Hash([]byte("initial "+p.name)), slot.Genesis(p.lab.rules.Run).Hash())
 	case WorkReduce:
 		p.reduce(w.Plan)
 	case WorkHold:
@@ -50,7 +49,11 @@ func (p *labPeer) reduce(plan slot.Plan) {
 			p.report(ReportLost{Ref: plan.Ref, Revision: plan.Revision, Peer: o.Peer, Reason: LostConnection})
 		}
 	}
-	if !whole || p.broken {
+	if p.broken {
+		p.later(50*labWorkTime, func() { p.report(ReportFailed{Work: WorkReduce{plan}, Err: "broken"}) })
+		return
+	}
+	if !whole {
 		return
 	}
 	all := slot.NewBitmap(len(plan.Offers))
@@ -82,36 +85,39 @@ func (p *labPeer) fetch(segments []slot.Segment) bool {
 
 func (p *labPeer) apply(w WorkApply) {
 	r := w.Record
-	root, ok := p.states[r.Height-1]
-	if !ok || !p.fetch(r.Segments) {
+	before, ok := p.states[r.Height-1]
+	if !ok || before.record != r.Prev || !p.fetch(r.Segments) {
 		p.report(ReportFailed{Work: w, Err: "nobody has the outcome"})
 		return
 	}
+	root := before.root
 	if r.Kind == slot.Step {
 		outcome := r.Outcome()
 		root = slot.Hash(append(root[:], outcome[:]...))
 	}
-	p.become(r.Height, root)
+	p.become(r.Height, root, r.Hash())
 }
 
 // become makes a state durable and reports it. A few older ones stay for others to fetch.
-func (p *labPeer) become(height uint64, root slot.Root) {
+func (p *labPeer) become(height uint64, root, record slot.Root) {
 	for h := range p.states {
 		if h > height || h+4 < height {
 			delete(p.states, h)
 		}
 	}
-	p.states[height] = root
-	p.lab.watch.holds(p, height, root)
-	p.report(ReportApplied{Height: height, Slot: p.m.chain.at(min(height, p.m.chain.height())).Slot, StateRoot: root})
+	p.states[height] = labState{root, record}
+	p.report(ReportApplied{Height: height, StateRoot: root, Record: record})
+	if s := p.m.state; s.known && !s.diverged && s.height == height && s.root == root {
+		p.lab.watch.holds(p, height, root)
+	}
 }
 
 func (p *labPeer) sync(w WorkSync) {
 	for _, want := range w.Roots {
 		for _, id := range w.From {
-			if q := p.lab.peer(labName(id)); q != nil && p.lab.reaches(p, q) && q.states[want.Height] == want.Root {
-				p.states = map[uint64]slot.Root{}
-				p.become(want.Height, want.Root)
+			if q := p.lab.peer(labName(id)); q != nil && p.lab.reaches(p, q) && q.states[want.Height].root == want.Root {
+				p.states = map[uint64]labState{}
+				p.become(want.Height, want.Root, want.Record)
 				return
 			}
 		}

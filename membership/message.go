@@ -265,6 +265,7 @@ type CertifiedState struct {
 	Height uint64 // the state is the one after the record at this height
 	Slot   uint64
 	Root   slot.Root
+	Record slot.Root // hash of the record at this height, for ReportApplied
 }
 
 func (WorkFound) isWork()  {}
@@ -302,10 +303,12 @@ type (
 		slot.Ref
 		Outcome slot.Root
 	}
-	// ReportApplied: the state after this height is held and has this root.
+	// ReportApplied: the state after this height is held and has this root. Record is the hash of the record at this height, kept
+	// with the state: after a change of chains a state on disk may be another chain's. Zero: not known, and taken for this chain's.
 	ReportApplied struct {
 		Height, Slot uint64
 		StateRoot    slot.Root
+		Record       slot.Root
 	}
 	// ReportFailed: work could not be done; the machine decides what instead.
 	ReportFailed struct {

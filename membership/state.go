@@ -57,7 +57,7 @@ func (m *Machine) sync(least uint64) {
 	var roots []CertifiedState
 	for h := m.chain.height(); h > least && len(roots) < maxRoots; h-- {
 		root, _ := m.chain.stateRoot(h - 1)
-		roots = append(roots, CertifiedState{Height: h - 1, Slot: m.chain.at(h - 1).Slot, Root: root})
+		roots = append(roots, CertifiedState{Height: h - 1, Slot: m.chain.at(h - 1).Slot, Root: root, Record: m.chain.hashes[h-1]})
 	}
 	from := m.sources(m.appliedBy(least))
 	if len(from) == 0 {
@@ -87,6 +87,8 @@ func (m *Machine) applied(r ReportApplied) {
 	switch {
 	case r.Height > m.chain.height():
 		return // a state without its chain is worthless
+	case !r.Record.IsZero() && r.Record != m.chain.hashes[r.Height]:
+		return // the state of a chain given up
 	case certified && root != r.StateRoot:
 		m.wrongState(r)
 		return
@@ -104,13 +106,15 @@ func (m *Machine) applied(r ReportApplied) {
 	}
 }
 
-// wrongState deals with a root that differs from the certified one. A state prepared for a founding that another peer did
-// first is no divergence.
+// wrongState deals with a root that differs from the certified one. What was not asked for belongs to a chain given up, and a
+// state prepared for a founding that another peer did first is no divergence.
 func (m *Machine) wrongState(r ReportApplied) {
-	if s := &m.state; r.Height > 0 && (s.fromDisk || s.applying == r.Height || s.syncing) {
-		m.diverge(r.Height, r.StateRoot)
-	} else if s.fromDisk || s.known && s.height == 0 {
+	switch s := &m.state; {
+	case !s.fromDisk && s.applying != r.Height:
+	case r.Height == 0:
 		*s = modelState{retryAt: never}
+	default:
+		m.diverge(r.Height, r.StateRoot)
 	}
 }
 

@@ -173,11 +173,28 @@ func (s *ledgerState) rewind(height uint64) error {
 
 // saved is what a machine starts from.
 func (s *ledgerState) saved() Saved {
-	w := s.words[place{uint64(len(s.chain)) + 1, s.tip}]
+	open := place{uint64(len(s.chain)) + 1, s.tip}
+	w := s.words[open]
 	return Saved{
 		Incarnation: s.inc, Boot: s.boot, Chain: s.chain[:len(s.chain):len(s.chain)],
-		Promise: w.promise, Vote: w.vote, Fork: w.fork, OfferSeq: s.offerSeq,
+		Promise: w.promise, Vote: w.vote, Fork: w.fork, OfferSeq: s.offerSeq, Elsewhere: s.elsewhere(open),
 	}
+}
+
+// elsewhere lists the promises and votes at all places but the open one: the chain may come back to them (HOLES H7).
+func (s *ledgerState) elsewhere(open place) (entries []Entry) {
+	for at, w := range s.words {
+		if at == open {
+			continue
+		}
+		if w.promise != nil {
+			entries = append(entries, *w.promise)
+		}
+		if w.vote != nil {
+			entries = append(entries, *w.vote)
+		}
+	}
+	return entries
 }
 
 // compacted lists the fewest entries that fold to the same state.

@@ -24,10 +24,6 @@ type Config struct {
 	Momentum float32 // at least 0 and below 1; 0 makes either optimizer plain SGD, which has no state
 }
 
-// Default is the setting the literature uses for runs of hundreds of rounds. Below about 80 rounds a momentum of 0.6
-// does better.
-func Default() Config { return Config{Name: Nesterov, LR: 0.7, Momentum: 0.9} }
-
 // Validate reports every fault of the configuration at once.
 func (c Config) Validate() error {
 	var faults []error

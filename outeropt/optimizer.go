@@ -14,10 +14,8 @@ type Optimizer interface {
 	// those from offset on of the flat vector: all D with offset 0, or one fragment. It panics if they reach beyond D.
 	// Values must be finite.
 	Step(params, grad []float32, offset int)
-	// Vectors names the vectors of state, in their order. It depends on the configuration alone.
-	Vectors() []string
-	// State returns the vectors of state, D elements each, in the order of Vectors; none when there is no state. They are
-	// the optimizer's own memory: what is written there is the state from then on. They start as zeros.
+	// State returns the vectors of state, D elements each; how many, and in what order, depends on the configuration alone.
+	// They are the optimizer's own memory: what is written there is the state from then on. They start as zeros.
 	State() [][]float32
 }
 
@@ -51,7 +49,6 @@ func (o *sgd) Step(params, grad []float32, offset int) {
 	kernel.SGDStep(params, grad, o.lr)
 }
 
-func (o *sgd) Vectors() []string  { return nil }
 func (o *sgd) State() [][]float32 { return nil }
 
 // momentum is gradient descent with one vector of momentum. That starts at zero, where PyTorch's starts as the first
@@ -71,7 +68,6 @@ func (o *momentum) Step(params, grad []float32, offset int) {
 	o.step(params, o.v[offset:offset+len(params)], grad, o.lr, o.mu)
 }
 
-func (o *momentum) Vectors() []string  { return []string{"momentum"} }
 func (o *momentum) State() [][]float32 { return [][]float32{o.v} }
 
 func checkRange(offset, n, elements int) {

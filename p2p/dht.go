@@ -23,6 +23,7 @@ func newDHT(h host.Host) (*dht.IpfsDHT, error) {
 		dht.ProtocolPrefix(dhtPrefix),
 		dht.Mode(dht.ModeServer),
 		dht.DisableValues(),
+		dht.ProviderDatastore(newAnnouncements()),
 		dht.ProviderManagerOpts(
 			records.ProvideValidity(provideValidity),
 			records.ProviderAddrTTL(provideValidity),

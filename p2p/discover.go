@@ -157,7 +157,7 @@ func (f *finder) consider(ctx context.Context, p peer.AddrInfo) {
 	}
 	c := f.candidates[p.ID]
 	if c == nil {
-		if len(f.candidates) >= maxCandidates {
+		if len(f.candidates) >= maxCandidates && !f.makeRoom() {
 			return
 		}
 		c = &candidate{}
@@ -168,6 +168,21 @@ func (f *finder) consider(ctx context.Context, p peer.AddrInfo) {
 	}
 	c.failures = min(c.failures, maxFailures/2) // found again: it may be back
 	f.pursue(ctx, c)
+}
+
+// makeRoom drops a candidate that has not answered: announcements of peers that cannot be reached, which anybody can make any
+// number of, must not keep out one that can. It says whether there was one.
+func (f *finder) makeRoom() bool {
+	var worst *candidate
+	for _, c := range f.candidates {
+		if c.failures > 0 && !c.dialling && (worst == nil || c.failures > worst.failures) {
+			worst = c
+		}
+	}
+	if worst != nil {
+		delete(f.candidates, worst.info.ID)
+	}
+	return worst != nil
 }
 
 // pursue reports a candidate that is connected and dials one that is not.

@@ -31,7 +31,8 @@ func newEvents(h host.Host) (*events, error) {
 	return e, nil
 }
 
-// subscribe returns a function that ends the subscription.
+// subscribe has f called when a peer connects and when its last connection ends, one call at a time and in order. f must not
+// block. Peers connected already are not reported. The function returned ends the subscription.
 func (e *events) subscribe(f func(peer.ID, bool)) (cancel func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -33,10 +33,10 @@ const (
 type Hello struct {
 	Version     uint32            // protocol version; this package fills it in and refuses others
 	Run         string            // the run's name
-	Given       map[string]string // spec fields that the sender was given
+	Given       map[string]string // spec fields that the sender was given, as text
 	Spec        []byte            // the whole spec in canonical bytes, empty while the sender does not know it
-	Incarnation slot.Incarnation
-	UserAgent   string
+	Incarnation slot.Incarnation  // 0 while the sender has no vote log of the run
+	UserAgent   string            // filled in by this package if empty
 }
 
 // HelloRefused is the answer of a peer that will not have us in its run.
@@ -80,42 +80,59 @@ func ask(s wire.Stream, b []byte) ([]byte, error) {
 	if err := s.CloseWrite(); err != nil {
 		return nil, err
 	}
-	return wire.ReadMessage(s, MaxHello)
+	n, err := readLength(s, MaxHello)
+	if err != nil {
+		return nil, err
+	}
+	return readBody(s, n)
 }
 
 // SetHello serves the hello protocol. f gets each hello that arrives and answers with ours, or with an error whose text is sent to
 // the peer as the reason of a refusal. f may be called from several goroutines.
 func (n *Network) SetHello(f func(from slot.PeerID, theirs Hello) (Hello, error)) {
+	memory := newBudget(helloMemory)
 	n.Handle(ProtocolHello, func(from slot.PeerID, s wire.Stream) {
-		if err := answerHello(from, s, f); err != nil {
+		if err := answerHello(from, s, memory, f); err != nil {
 			n.log.Debug("hello failed", "peer", from, "err", err)
 			_ = s.Reset()
 		}
 	})
 }
 
-func answerHello(from slot.PeerID, s wire.Stream, f func(slot.PeerID, Hello) (Hello, error)) error {
+func answerHello(from slot.PeerID, s wire.Stream, memory *budget, f func(slot.PeerID, Hello) (Hello, error)) error {
 	if err := s.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return err
 	}
-	b, err := wire.ReadMessage(s, MaxHello)
+	b, giveBack, err := readMessage(s, MaxHello, memory)
 	if err != nil {
 		return err
 	}
 	theirs, err := parseHello(b)
 	if err != nil {
+		giveBack()
 		return err
 	}
+	reply, err := replyTo(from, theirs, f)
+	giveBack()
+	if err != nil {
+		return err
+	}
+	if giveBack, err = memory.lend(len(reply)); err != nil {
+		return err
+	}
+	defer giveBack()
+	return wire.WriteMessage(s, reply)
+}
+
+// replyTo is the encoded answer to a hello.
+func replyTo(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, error)) ([]byte, error) {
 	reply := &pb.HelloReply{}
 	if ours, err := decide(from, theirs, f); err != nil {
 		reply.Refusal = oneLine(err.Error(), maxRefusal)
 	} else {
 		reply.Hello = ours
 	}
-	if b, err = proto.Marshal(reply); err != nil {
-		return err
-	}
-	return wire.WriteMessage(s, b)
+	return proto.Marshal(reply)
 }
 
 func decide(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, error)) (*pb.Hello, error) {

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,7 +38,8 @@ type memory struct {
 	fresh chan struct{} // somebody new was met
 	mu    struct {
 		sync.Mutex
-		peers map[peer.ID]remembered
+		peers   map[peer.ID]remembered
+		members map[peer.ID]struct{} // of these, those that strangers do not push out
 	}
 }
 
@@ -111,10 +113,28 @@ func (m *memory) met(id peer.ID) {
 	}
 }
 
-// evict forgets the peers longest unseen while there are too many. m.mu is held.
+// setMembers notes who the members of the run are. Anybody may announce the run, be met and so get into the file; if strangers
+// could fill it, a restart without a bootstrap node would meet nobody else.
+func (m *memory) setMembers(members map[peer.ID]struct{}) {
+	for id := range members {
+		m.met(id)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.members = members
+}
+
+// evict forgets the peers longest unseen while there are too many, strangers first. m.mu is held.
 func (m *memory) evict() {
 	for len(m.mu.peers) > maxRemembered {
-		oldest := m.sorted()[len(m.mu.peers)-1]
+		all := m.sorted()
+		oldest := all[len(all)-1]
+		for _, p := range slices.Backward(all) {
+			if _, member := m.mu.members[p.ID]; !member {
+				oldest = p
+				break
+			}
+		}
 		delete(m.mu.peers, oldest.ID)
 	}
 }
@@ -126,22 +146,9 @@ func (m *memory) sorted() []remembered {
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b remembered) int {
-		if c := b.Seen.Compare(a.Seen); c != 0 {
-			return c
-		}
-		return compareIDs(a.ID, b.ID)
+		return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.ID, b.ID))
 	})
 	return all
-}
-
-func compareIDs(a, b peer.ID) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // known are the remembered peers that have an address.

@@ -15,11 +15,14 @@ const (
 	maxQueued       = 1024    // messages
 	maxQueuedBytes  = 8 << 20 // bytes, though one message always fits
 	maxDropsWaiting = 4096    // reports of drops not yet delivered
+	maxOutboxes     = 4096    // peers for whom something waits or a stream is open
 
 	messengerOpen  = 5 * time.Second
 	messengerWrite = 10 * time.Second
-	messengerIdle  = 2 * time.Minute // then the sender closes the stream
-	messengerTurn  = 5 * time.Second // that a new stream waits for its predecessor's last messages
+	messengerIdle  = 2 * time.Minute  // then the sender closes the stream
+	messengerBody  = 30 * time.Second // for a message that has begun to come
+	messengerGone  = time.Second      // a peer that cannot be reached is forgotten after so long without messages for it
+	messengerTurn  = 5 * time.Second  // that a new stream waits for its predecessor's last messages
 )
 
 // ErrQueueFull is reported for a message to a peer that takes messages slower than they come.
@@ -38,6 +41,7 @@ type Messenger struct {
 	deliver func(from slot.PeerID, msg []byte)
 	onDrop  func(to slot.PeerID, msg []byte, err error)
 	drops   chan drop
+	memory  *budget
 	mu      struct {
 		sync.Mutex
 		out map[slot.PeerID]*outbox
@@ -59,7 +63,7 @@ func (n *Network) NewMessenger(proto string, limit int,
 ) *Messenger {
 	m := &Messenger{
 		n: n, proto: proto, limit: limit, deliver: deliver, onDrop: onDrop,
-		drops: make(chan drop, maxDropsWaiting),
+		drops: make(chan drop, maxDropsWaiting), memory: newBudget(messageMemory),
 	}
 	m.mu.out = make(map[slot.PeerID]*outbox)
 	m.mu.in = make(map[slot.PeerID]*inbox)
@@ -85,6 +89,9 @@ func (m *Messenger) Send(to slot.PeerID, msg []byte) {
 // enqueue starts the peer's goroutine if it has none. m.mu is held.
 func (m *Messenger) enqueue(to slot.PeerID, msg []byte) error {
 	o := m.mu.out[to]
+	if o == nil && len(m.mu.out) >= maxOutboxes {
+		return ErrQueueFull // most of them for names that strangers made up, and soon forgotten
+	}
 	if o == nil {
 		o = &outbox{m: m, to: to, wake: make(chan struct{}, 1)}
 		if !m.n.goDo(o.run) {
@@ -144,17 +151,37 @@ func (m *Messenger) receive(from slot.PeerID, s wire.Stream) {
 		before.finish()
 	}
 	for {
-		if err := s.SetReadDeadline(time.Now().Add(messengerIdle + time.Minute)); err != nil {
-			break
-		}
-		msg, err := wire.ReadMessage(s, m.limit)
-		if err != nil {
+		if err := m.receiveOne(from, s); err != nil {
 			m.n.log.Debug("message stream ended", "protocol", m.proto, "from", from, "err", err)
 			break
 		}
-		m.deliver(from, msg)
 	}
 	_ = s.Reset()
+}
+
+// receiveOne waits for a message, and not long for the rest of one that has begun.
+func (m *Messenger) receiveOne(from slot.PeerID, s wire.Stream) error {
+	if err := s.SetReadDeadline(time.Now().Add(messengerIdle + time.Minute)); err != nil {
+		return err
+	}
+	n, err := readLength(s, m.limit)
+	if err != nil {
+		return err
+	}
+	giveBack, err := m.memory.lend(n)
+	if err != nil {
+		return err
+	}
+	defer giveBack()
+	if err := s.SetReadDeadline(time.Now().Add(messengerBody)); err != nil {
+		return err
+	}
+	msg, err := readBody(s, n)
+	if err != nil {
+		return err
+	}
+	m.deliver(from, msg)
+	return nil
 }
 
 func (m *Messenger) forget(from slot.PeerID, me *inbox) {

@@ -222,12 +222,6 @@ func (n *Network) Sign(data []byte) ([]byte, error) {
 	return n.key.Sign(data)
 }
 
-// OnConnection has f called when a peer connects and when its last connection ends, one call at a time and in order. f must
-// not block. Peers connected already are not reported.
-func (n *Network) OnConnection(f func(peer slot.PeerID, connected bool)) {
-	n.events.subscribe(func(p peer.ID, connected bool) { f(slot.PeerID(p), connected) })
-}
-
 const protectTag = "p2pdiloco/member"
 
 // Protect sets the peers whose connections are never trimmed and whose addresses are remembered: the members of the run.
@@ -251,7 +245,7 @@ func (n *Network) Protect(peers []slot.PeerID) {
 	}
 	for id := range want {
 		conns.Protect(id, protectTag)
-		n.memory.met(id)
 	}
 	n.mu.protected = want
+	n.memory.setMembers(want)
 }

@@ -41,6 +41,9 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
+// protocolEcho is the protocol of tests.
+const protocolEcho = "/p2pdiloco/echo/1.0.0"
+
 func echo(_ slot.PeerID, s wire.Stream) { _, _ = io.Copy(s, s) }
 
 // roundTrip sends data to a peer that echoes.
@@ -72,10 +75,10 @@ func TestRealHosts(t *testing.T) {
 	if conn.Transport != "tcp" || conn.Security != "/tls/1.0.0" || conn.StreamMultiplexer != "/yamux/1.0.0" {
 		t.Errorf("connection over %v, want TCP, TLS, yamux", conn)
 	}
-	b.Handle(ProtocolBlob, echo)
+	b.Handle(protocolEcho, echo)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	before, _ := a.Traffic()
-	got, err := roundTrip(bounded(t), a, b.ID(), ProtocolBlob, data)
+	got, err := roundTrip(bounded(t), a, b.ID(), protocolEcho, data)
 	if err != nil || !bytes.Equal(got, data) {
 		t.Errorf("%d bytes came back of %d: %v", len(got), len(data), err)
 	}
@@ -91,9 +94,9 @@ func TestRealHosts(t *testing.T) {
 func TestQUICWhereTCPIsMissing(t *testing.T) {
 	a := loopback(t, LAN())
 	b := loopback(t, Config{Listen: []string{"/ip4/127.0.0.1/udp/0/quic-v1"}})
-	b.Handle(ProtocolBlob, echo)
+	b.Handle(protocolEcho, echo)
 	a.Host().Peerstore().AddAddrs(peer.ID(b.ID()), b.Host().Addrs(), time.Hour)
-	if got, err := roundTrip(bounded(t), a, b.ID(), ProtocolBlob, []byte("hello")); err != nil || string(got) != "hello" {
+	if got, err := roundTrip(bounded(t), a, b.ID(), protocolEcho, []byte("hello")); err != nil || string(got) != "hello" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -145,12 +148,12 @@ func TestCloseEndsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		inHandler, ended := make(chan struct{}), false
-		b.Handle(ProtocolBlob, func(_ slot.PeerID, s wire.Stream) {
+		b.Handle(protocolEcho, func(_ slot.PeerID, s wire.Stream) {
 			close(inHandler)
 			_, _ = s.Read(make([]byte, 1))
 			ended = true
 		})
-		s, err := a.Open(t.Context(), b.ID(), ProtocolBlob)
+		s, err := a.Open(t.Context(), b.ID(), protocolEcho)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +177,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		if err := b.Close(); err != nil {
 			t.Errorf("closing twice: %v", err)
 		}
-		if _, err := b.Open(t.Context(), a.ID(), ProtocolBlob); !errors.Is(err, net.ErrClosed) {
+		if _, err := b.Open(t.Context(), a.ID(), protocolEcho); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("Open after Close: %v", err)
 		}
 		if _, err := b.Sign(nil); !errors.Is(err, net.ErrClosed) {
@@ -186,16 +189,16 @@ func TestCloseEndsEverything(t *testing.T) {
 	})
 }
 
-func TestOnConnection(t *testing.T) {
+func TestConnectionEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 2, time.Millisecond)
 		a := simulated(t, s, 0, LAN())
 		var got []bool
 		var mu sync.Mutex
-		a.OnConnection(func(p slot.PeerID, connected bool) {
+		a.events.subscribe(func(p peer.ID, connected bool) {
 			mu.Lock()
 			defer mu.Unlock()
-			if peer.ID(p) != s.Hosts[1].ID() {
+			if p != s.Hosts[1].ID() {
 				t.Errorf("news of %s", p)
 			}
 			got = append(got, connected)

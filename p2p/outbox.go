@@ -28,18 +28,22 @@ func (o *outbox) run() {
 		case <-o.m.n.ctx.Done():
 			return
 		case <-o.wake:
-			o.drain()
-			idle.Reset(messengerIdle)
+			if o.drain() {
+				idle.Reset(messengerIdle)
+			} else {
+				idle.Reset(messengerGone)
+			}
 		case <-idle.C:
 			if o.retire() {
 				return
 			}
+			idle.Reset(messengerIdle) // what came just now wakes it
 		}
 	}
 }
 
 // drain sends all that waits. When the peer cannot be reached, everything queued is dropped at once: the caller has another way.
-func (o *outbox) drain() {
+func (o *outbox) drain() (reached bool) {
 	for msg, ok := o.next(); ok; msg, ok = o.next() {
 		err := o.write(msg)
 		if err == nil {
@@ -48,7 +52,9 @@ func (o *outbox) drain() {
 		for ; ok; msg, ok = o.next() {
 			o.m.drop(o.to, msg, err)
 		}
+		return false
 	}
+	return true
 }
 
 func (o *outbox) next() ([]byte, bool) {

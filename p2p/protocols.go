@@ -7,9 +7,7 @@ const (
 	ProtocolHello    = "/p2pdiloco/hello/1.0.0"    // who are you, which run is this
 	ProtocolLedger   = "/p2pdiloco/ledger/1.0.0"   // one-way ledger messages
 	ProtocolExchange = "/p2pdiloco/exchange/1.0.0" // frames of the all-reduce
-	ProtocolBlob     = "/p2pdiloco/blob/1.0.0"     // things fetched by hash
-	ProtocolChain    = "/p2pdiloco/chain/1.0.0"    // records and certificates
-	ProtocolState    = "/p2pdiloco/state/1.0.0"    // checkpoints for late joiners
+	ProtocolState    = "/p2pdiloco/state/1.0.0"    // checkpoints and outcomes, fetched by root
 )
 
 // Version is the protocol version that hello compares. It rises when peers of different versions could not train together.

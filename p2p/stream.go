@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -119,7 +120,8 @@ func (n *Network) connect(ctx context.Context, to peer.AddrInfo) error {
 }
 
 // Handle serves a protocol: f runs in its own goroutine for each stream that a peer opens, which it owns until it returns; then
-// the stream is closed. At most Config.MaxStreamsPerPeer streams of one peer are handled at once; further ones are reset.
+// the stream is closed. At most Config.MaxStreamsPerPeer streams of one peer are handled at once, fewer of hello and ledger; further
+// ones are reset.
 // Handling a protocol again replaces f for new streams.
 func (n *Network) Handle(proto string, f func(from slot.PeerID, s wire.Stream)) {
 	id := protocol.ID(proto)
@@ -149,12 +151,21 @@ func (n *Network) handle(s network.Stream, id protocol.ID, f func(slot.PeerID, w
 func (n *Network) admit(key inboundKey) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.mu.closed || n.mu.inbound[key] >= n.cfg.MaxStreamsPerPeer {
+	if n.mu.closed || n.mu.inbound[key] >= min(n.cfg.MaxStreamsPerPeer, streamsAtOnce(key.proto)) {
 		return false
 	}
 	n.mu.inbound[key]++
 	n.wg.Add(1)
 	return true
+}
+
+// streamsAtOnce bounds the streams of protocols of which an honest peer has one, or for a moment two.
+func streamsAtOnce(proto protocol.ID) int {
+	switch proto {
+	case ProtocolHello, ProtocolLedger:
+		return 4
+	}
+	return math.MaxInt
 }
 
 func (n *Network) release(key inboundKey) {

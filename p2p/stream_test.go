@@ -22,11 +22,11 @@ func TestStreamsOfOnePeerAreBounded(t *testing.T) {
 		s := sim.New(t, 2, time.Millisecond)
 		a, b := simulated(t, s, 0, LAN()), simulated(t, s, 1, Config{MaxStreamsPerPeer: 3})
 		s.Connect(0, 1)
-		b.Handle(ProtocolBlob, func(_ slot.PeerID, s wire.Stream) { _, _ = s.Read(make([]byte, 1)) })
+		b.Handle(protocolEcho, func(_ slot.PeerID, s wire.Stream) { _, _ = s.Read(make([]byte, 1)) })
 		var open []wire.Stream
 		refused := 0
 		for range 5 {
-			s, err := a.Open(t.Context(), b.ID(), ProtocolBlob)
+			s, err := a.Open(t.Context(), b.ID(), protocolEcho)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +44,7 @@ func TestStreamsOfOnePeerAreBounded(t *testing.T) {
 			_ = s.Reset()
 		}
 		time.Sleep(time.Second)
-		if _, err := roundTrip(t.Context(), a, b.ID(), ProtocolBlob, []byte("x")); err != nil {
+		if _, err := roundTrip(t.Context(), a, b.ID(), protocolEcho, []byte("x")); err != nil {
 			t.Errorf("after the others ended: %v", err)
 		}
 	})
@@ -57,16 +57,16 @@ func TestOpenFindsAddressesInTheDHT(t *testing.T) {
 		cfg := LAN()
 		cfg.Bootstrap = boot.Addrs()[:1]
 		a, b := simulated(t, s, 1, cfg), simulated(t, s, 2, cfg)
-		b.Handle(ProtocolBlob, echo)
+		b.Handle(protocolEcho, echo)
 		time.Sleep(10 * time.Second)
 		for _, c := range a.Host().Network().ConnsToPeer(peer.ID(b.ID())) {
 			_ = c.Close()
 		}
 		a.Host().Peerstore().ClearAddrs(peer.ID(b.ID()))
-		if got, err := roundTrip(t.Context(), a, b.ID(), ProtocolBlob, []byte("x")); err != nil || string(got) != "x" {
+		if got, err := roundTrip(t.Context(), a, b.ID(), protocolEcho, []byte("x")); err != nil || string(got) != "x" {
 			t.Errorf("%q, %v", got, err)
 		}
-		if _, err := a.Open(t.Context(), a.ID(), ProtocolBlob); err == nil {
+		if _, err := a.Open(t.Context(), a.ID(), protocolEcho); err == nil {
 			t.Error("a stream to itself")
 		}
 	})
@@ -114,11 +114,11 @@ func TestSimultaneousDials(t *testing.T) {
 	for range pairs {
 		a, b := loopback(t, cfg), loopback(t, cfg)
 		for _, d := range [][2]*Network{{a, b}, {b, a}} {
-			d[1].Handle(ProtocolBlob, echo)
+			d[1].Handle(protocolEcho, echo)
 			d[0].Host().Peerstore().AddAddrs(peer.ID(d[1].ID()), d[1].Host().Addrs(), time.Hour)
 			wg.Go(func() {
 				<-start
-				if got, err := roundTrip(ctx, d[0], d[1].ID(), ProtocolBlob, []byte("x")); err != nil || string(got) != "x" {
+				if got, err := roundTrip(ctx, d[0], d[1].ID(), protocolEcho, []byte("x")); err != nil || string(got) != "x" {
 					t.Errorf("%q, %v", got, err)
 				}
 			})

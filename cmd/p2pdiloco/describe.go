@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -56,15 +57,32 @@ func describe(e p2pdiloco.Event) string {
 func describeStart(get func(string) string, e p2pdiloco.Event) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "peer %s\n", e.Peer)
-	if addrs, ok := e.Fields["addrs"].([]string); ok {
-		for _, a := range addrs {
-			fmt.Fprintf(&b, "  others can start from  --bootstrap %s\n", a)
-		}
+	addrs, _ := e.Fields["addrs"].([]string)
+	for _, a := range handy(addrs) {
+		fmt.Fprintf(&b, "  others can start from  --bootstrap %s\n", a)
 	}
 	if api := get("api"); api != "" {
 		fmt.Fprintf(&b, "  its status             p2pdiloco status --api %s", api)
 	}
 	return b.String()
+}
+
+// handy is the few addresses worth copying by hand: one for this machine and one for others, over TCP if there is such. The event
+// has all.
+func handy(addrs []string) (few []string) {
+	here := func(a string) bool { return strings.HasPrefix(a, "/ip4/127.") || strings.HasPrefix(a, "/ip6/::1/") }
+	there := func(a string) bool { return !here(a) }
+	for _, side := range []func(string) bool{there, here} {
+		tcp := func(a string) bool { return side(a) && strings.Contains(a, "/tcp/") }
+		i := slices.IndexFunc(addrs, tcp)
+		if i < 0 {
+			i = slices.IndexFunc(addrs, side)
+		}
+		if i >= 0 {
+			few = append(few, addrs[i])
+		}
+	}
+	return few
 }
 
 // short is the beginning of a hash.

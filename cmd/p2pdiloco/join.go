@@ -138,29 +138,13 @@ func warnMomentum(spec p2pdiloco.Spec, say func(format string, args ...any)) {
 	}
 }
 
-// gpt is the built-in trainer, made again if the run turns out to have another seed: the seed divides the data. Nothing has
-// been trained by then.
-type gpt struct {
-	*builtin.Trainer
-	corpus *builtin.Corpus
-}
-
-func newGPT(ctx context.Context, cfg builtin.Config, seed uint64, data []string) (*gpt, error) {
+// newGPT is the built-in trainer. The seed makes the initial model, should this peer found the run; what divides the data is the
+// run's own, which comes with each task.
+func newGPT(ctx context.Context, cfg builtin.Config, seed uint64, data []string) (*builtin.Trainer, error) {
 	corpus, err := builtin.OpenCorpus(ctx, builtin.CorpusConfig{Paths: data})
 	if err != nil {
 		return nil, err
 	}
 	cfg.Seed = seed
-	t, err := builtin.New(cfg, corpus)
-	return &gpt{t, corpus}, err
-}
-
-func (g *gpt) adoptSeed(seed uint64) (err error) {
-	cfg := g.Config()
-	if cfg.Seed == seed {
-		return nil
-	}
-	cfg.Seed = seed
-	g.Trainer, err = builtin.New(cfg, g.corpus)
-	return err
+	return builtin.New(cfg, corpus)
 }

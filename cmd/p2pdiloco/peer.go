@@ -103,46 +103,37 @@ func (p *peer) chooseDir() error {
 
 // takePart joins, trains to the end or to the first signal, and sums up.
 func (p *peer) takePart(ctx context.Context) error {
-	cfg, trainer, err := p.config(ctx)
+	cfg, err := p.config(ctx)
 	if err != nil {
-		return err
+		return unlessAsked(ctx, err)
 	}
 	node, err := p2pdiloco.Join(ctx, cfg)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil // left before the run was found: nobody has to know
-		}
-		return err
+		return unlessAsked(ctx, err) // nobody has to know of who leaves before the run was found
 	}
 	p.node.Store(node)
-	if trainer != nil {
-		err = trainer.adoptSeed(node.Spec().Seed)
-	}
-	if err == nil {
-		err = node.Run(ctx)
-	}
-	ended := err == nil
-	if ctx.Err() != nil {
-		err = nil // asked to leave
-	}
-	return errors.Join(err, p.finish(node, ended))
+	err = node.Run(ctx)
+	return errors.Join(unlessAsked(ctx, err), p.finish(node, err == nil))
 }
 
-func (p *peer) config(ctx context.Context) (p2pdiloco.Config, *gpt, error) {
+// unlessAsked is err, or nil if it comes of the user having asked to leave.
+func unlessAsked(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (p *peer) config(ctx context.Context) (cfg p2pdiloco.Config, err error) {
 	f := p.flags
-	cfg := p2pdiloco.Config{
+	cfg = p2pdiloco.Config{
 		Spec: p.spec, DataDir: p.dir, Listen: f.listen, Bootstrap: f.bootstrap, Found: f.found, Preset: f.preset.value,
 		OnEvent: p.onEvent, Logger: f.logLevel.logger(p.stderr),
 	}
-	if f.trainer.value == trainerNone {
-		return cfg, nil, nil
+	if f.trainer.value == trainerGPT {
+		cfg.Trainer, err = newGPT(ctx, f.model.Config, p.spec.Settled().Seed, f.data)
 	}
-	trainer, err := newGPT(ctx, f.model.Config, p.spec.Settled().Seed, f.data)
-	if err != nil {
-		return cfg, nil, err
-	}
-	cfg.Trainer = trainer
-	return cfg, trainer, nil
+	return cfg, err
 }
 
 // finish leaves the run, or closes the node where it has ended, and prints the report.

@@ -78,6 +78,19 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+func TestHandyAddresses(t *testing.T) {
+	for _, c := range []struct{ all, want string }{
+		{"/ip4/127.0.0.1/tcp/1 /ip4/127.0.0.1/udp/2/quic-v1 /ip4/192.0.2.1/udp/2/quic-v1 /ip4/192.0.2.1/tcp/1 /ip6/::1/tcp/1", "/ip4/192.0.2.1/tcp/1 /ip4/127.0.0.1/tcp/1"},
+		{"/ip4/127.0.0.1/udp/2/quic-v1", "/ip4/127.0.0.1/udp/2/quic-v1"},
+		{"/ip6/2001:db8::1/tcp/1", "/ip6/2001:db8::1/tcp/1"},
+		{"", ""},
+	} {
+		if got := strings.Join(handy(strings.Fields(c.all)), " "); got != c.want {
+			t.Errorf("of %s: %s, want %s", c.all, got, c.want)
+		}
+	}
+}
+
 func TestWarnMomentum(t *testing.T) {
 	for _, c := range []struct {
 		spec p2pdiloco.Spec
@@ -98,20 +111,13 @@ func TestWarnMomentum(t *testing.T) {
 	}
 }
 
-func TestReport(t *testing.T) {
-	var c report.Collector
-	for round, loss := range []float64{3, 2.5, 2} {
-		c.Observe(p2pdiloco.Event{Name: "trainer.stats", Fields: map[string]any{"loss": loss, "tokens": uint64(10)}})
-		if round > 0 {
-			c.Observe(p2pdiloco.Event{Name: "slot.applied"})
+func TestClosing(t *testing.T) {
+	first, last := 3.0, 2.0
+	got := closing(report.Peer{Ended: true, Slot: 7, BytesSent: 1500, LossFirst: &first, LossLast: &last})
+	for _, want := range []string{"the run has ended at slot 7", "sent 1.5 kB", "3.0000 at first, 2.0000 at last"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing: %s", want, got)
 		}
-	}
-	r := c.Report(p2pdiloco.Status{Run: "books", Slot: 7, Sent: 999_960}, true, time.Second)
-	if *r.LossFirst != 3 || *r.LossLast != 2 || r.RoundsApplied != 2 || r.Tokens != 30 || !r.Ended || r.Slot != 7 {
-		t.Errorf("got %+v", r)
-	}
-	if got := closing(r); !strings.Contains(got, "the run has ended at slot 7") || !strings.Contains(got, "sent 1.0 MB") {
-		t.Errorf("closing: %s", got)
 	}
 	if got := closing(report.Peer{}); !strings.Contains(got, "left the run") || strings.Contains(got, "loss") {
 		t.Errorf("closing without a loss: %s", got)

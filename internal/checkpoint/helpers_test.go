@@ -119,3 +119,12 @@ func wantIn(t *testing.T, text, part string) {
 }
 
 func (s *Store) path(c Checkpoint) string { return filepath.Join(s.dir, c.name()) }
+
+// hasSegment says whether some outcome held has a segment with this root.
+func hasSegment(s *Store, root slot.Root) bool {
+	r, err := s.Segment(root)
+	if err == nil {
+		_ = r.Close()
+	}
+	return err == nil
+}

@@ -10,9 +10,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// An outcome's file: a message (length u32, outcomeMagic | frame bytes u32 | count u32 | count x (segment, size u64)), then for each segment
-// the hashes of its frames and its bytes. The file's name holds height and outcome root. The hashes are there so that a
-// segment can be served, and any frame checked, without reading all of it.
+// An outcome's file: a message (length u32, outcomeMagic | frame bytes u32 | count u32 | count x (segment, size u64)), then for
+// each segment the hashes of its frames and its bytes. The file's name holds height and outcome root. The hashes are there so
+// that a segment can be served, and any frame checked, without reading all of it.
 const (
 	outcomeMagic     = "p2pdiloco/outcome-file/1"
 	maxOutcomeHeader = 1 << 20

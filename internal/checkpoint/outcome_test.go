@@ -35,7 +35,7 @@ func TestOutcomes(t *testing.T) {
 	if _, err := s.Outcome(8, slot.Root{}); !errors.Is(err, ErrNotHeld) {
 		t.Fatalf("unknown outcome: %v", err)
 	}
-	if _, err := s.Segment(slot.Root{}); !errors.Is(err, ErrNotHeld) || s.HasSegment(slot.Root{}) {
+	if _, err := s.Segment(slot.Root{}); !errors.Is(err, ErrNotHeld) || hasSegment(s, slot.Root{}) {
 		t.Fatalf("unknown segment: %v", err)
 	}
 }
@@ -56,7 +56,7 @@ func checkOutcome(t *testing.T, s *Store, seed uint64) {
 			t.Fatalf("segment %d: %v", i, err)
 		}
 		r, err := s.Segment(g.Root)
-		if err != nil || !s.HasSegment(g.Root) {
+		if err != nil || !hasSegment(s, g.Root) {
 			t.Fatal(err)
 		}
 		var whole []byte
@@ -114,7 +114,7 @@ func TestCorruptOutcome(t *testing.T) {
 			}
 			wantCorrupt(t, err, path)
 		}
-		if s.HasOutcome(7, root) || s.HasSegment(gs[0].Root) {
+		if s.HasOutcome(7, root) || hasSegment(s, gs[0].Root) {
 			t.Fatalf("still held after byte %d changed", off)
 		}
 		if err := s.PutOutcome(7, gs, data); err != nil {
@@ -144,7 +144,7 @@ func TestCorruptFrameHashesAreNotServed(t *testing.T) {
 	defer r.Close()
 	_, err = r.Hashes()
 	wantCorrupt(t, err, path)
-	if s.HasSegment(gs[2].Root) {
+	if hasSegment(s, gs[2].Root) {
 		t.Fatal("still held")
 	}
 }
@@ -193,7 +193,7 @@ func TestPrune(t *testing.T) {
 			t.Fatalf("outcome %d: %v", h, h <= 4)
 		}
 	}
-	if s.HasOutcome(5, slot.OutcomeRoot(lost)) || s.HasSegment(lost[0].Root) {
+	if s.HasOutcome(5, slot.OutcomeRoot(lost)) || hasSegment(s, lost[0].Root) {
 		t.Fatal("a ballot's outcome that was not chosen is kept")
 	}
 	if got := files(t, dir); len(got) != 5 {

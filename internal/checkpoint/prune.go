@@ -23,7 +23,8 @@ type Policy struct {
 
 // Prune removes what is not needed any more. It keeps the newest Keep certified checkpoints and what is newer than the
 // newest of them, and the outcomes above the oldest one kept; of these it drops the ones that lost their ballot. While no
-// checkpoint is certified nothing but contradicted ones go. So a state that others can verify, and all outcomes since, can be had at any time.
+// checkpoint is certified nothing but contradicted ones go. So a state that others can verify, and all outcomes since, can be
+// had at any time.
 func (s *Store) Prune(p Policy) error {
 	var gone []string
 	newest, oldest, kept := uint64(math.MaxUint64), uint64(0), 0

@@ -62,14 +62,6 @@ func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// HasSegment says whether some outcome held has a segment with this root.
-func (s *Store) HasSegment(root slot.Root) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.mu.segments[root]
-	return ok
-}
-
 // Segment opens a segment for serving, frame by frame, or says ErrNotHeld. The caller closes it.
 func (s *Store) Segment(root slot.Root) (*SegmentReader, error) {
 	s.mu.Lock()

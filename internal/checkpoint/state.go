@@ -37,9 +37,6 @@ func (s Shape) Validate() error {
 // Size is the number of bytes of an encoded state.
 func (s Shape) Size() int64 { return headerSize + 4*int64(s.Elements)*int64(1+s.Optimizer) }
 
-// EncodedSize is the number of bytes of a state of that many elements and optimizer vectors.
-func EncodedSize(elements uint64, optimizer int) int64 { return Shape{elements, optimizer}.Size() }
-
 // StateRoot is the root of the state after the slot: the BLAKE3-256 of its encoding. The first vector is the anchor, the
 // others are the optimizer's, all D elements long. It copies nothing and uses all cores.
 func StateRoot(slotNumber uint64, vectors ...[]float32) slot.Root {

@@ -3,7 +3,9 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"math"
+	"strings"
 	"testing"
 
 	"lukechampine.com/blake3"
@@ -42,7 +44,7 @@ func TestStateRootIsTheHashOfTheEncoding(t *testing.T) {
 		if got := StateRoot(7, vs...); got != slot.Root(blake3.Sum256(want)) {
 			t.Fatalf("root %s is not that of the encoding", got)
 		}
-		if got := EncodedSize(uint64(n), len(vs)-1); got != int64(len(want)) {
+		if got := (Shape{uint64(n), len(vs) - 1}).Size(); got != int64(len(want)) {
 			t.Fatalf("size %d, want %d", got, len(want))
 		}
 		tree, _ := treeOf(7, vs)
@@ -50,6 +52,19 @@ func TestStateRootIsTheHashOfTheEncoding(t *testing.T) {
 			t.Fatal("the tree is not bao's")
 		}
 	})
+}
+
+// The layout of docs/protocol.md, by hand; the root is another implementation's BLAKE3 of these bytes.
+func TestGoldenState(t *testing.T) {
+	vs := [][]float32{{1, -2, 0.5}, {0, 1, 2}}
+	want := hex.EncodeToString([]byte("p2pdiloco/state/1")) + "0000000000000003" + "00000001" + "0000000000000007" +
+		strings.Repeat("00", 27) + "0000803f" + "000000c0" + "0000003f" + "00000000" + "0000803f" + "00000040"
+	if got := hex.EncodeToString(bytes.Join(encoding(7, vs), nil)); got != want {
+		t.Errorf("the layout has changed:\n got %s\nwant %s", got, want)
+	}
+	if got, want := StateRoot(7, vs...).String(), "e98501a193fa21a918cab1698ab7870a0d5b171617781d188b373554e5c57c15"; got != want {
+		t.Errorf("state root %s, want %s", got, want)
+	}
 }
 
 func TestStateRootSeesEverything(t *testing.T) {

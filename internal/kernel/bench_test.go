@@ -35,7 +35,7 @@ func BenchmarkElementwise(b *testing.B) {
 	b.Run("MomentumStep", func(b *testing.B) { benchmark(b, 5, func() { MomentumStep(x[0], x[3], x[1], 0.7, 0.9) }) })
 	b.Run("NesterovStep", func(b *testing.B) { benchmark(b, 5, func() { NesterovStep(x[0], x[3], x[1], 0.7, 0.9) }) })
 	buf := make([]byte, 4*benchElements)
-	b.Run("PutFloat32s", func(b *testing.B) { benchmark(b, 2, func() { PutFloat32s(buf, x[1]) }) })
+	b.Run("GetFloat32s", func(b *testing.B) { benchmark(b, 2, func() { GetFloat32s(x[1], buf) }) })
 }
 
 func BenchmarkReduce(b *testing.B) {

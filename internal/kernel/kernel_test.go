@@ -116,7 +116,6 @@ func TestLengthsMustAgree(t *testing.T) {
 		"MeanInto empty":  func() { MeanInto(x, nil, nil) },
 		"TrimmedMeanInto": func() { TrimmedMeanInto(x, [][]float32{x, x}, []float32{1, 1}, 1) },
 		"negative trim":   func() { TrimmedMeanInto(x, [][]float32{x, x}, []float32{1, 1}, -1) },
-		"PutFloat32s":     func() { PutFloat32s(make([]byte, 11), x) },
 		"GetFloat32s":     func() { GetFloat32s(x, make([]byte, 16)) },
 		"Float32s":        func() { Float32s(make([]byte, 5)) },
 	} {

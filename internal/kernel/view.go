@@ -45,16 +45,6 @@ func Float32s(b []byte) []float32 {
 	return x
 }
 
-// PutFloat32s writes src to dst as little-endian bytes. len(dst) must be 4*len(src).
-func PutFloat32s(dst []byte, src []float32) {
-	same(elements(dst), len(src))
-	if b, ok := View(src); ok {
-		copy(dst, b)
-		return
-	}
-	putLoop(dst, src)
-}
-
 // GetFloat32s reads dst from little-endian bytes. len(src) must be 4*len(dst).
 func GetFloat32s(dst []float32, src []byte) {
 	same(elements(src), len(dst))

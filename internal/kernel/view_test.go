@@ -16,11 +16,6 @@ func TestBytesRoundTrip(t *testing.T) {
 		if got := Bytes(x); !bytes.Equal(got, want) {
 			t.Fatalf("Bytes: got %x, want %x", got, want)
 		}
-		put := make([]byte, len(want))
-		PutFloat32s(put, x)
-		if !bytes.Equal(put, want) {
-			t.Fatalf("PutFloat32s: got %x, want %x", put, want)
-		}
 		y := make([]float32, len(x))
 		getLoop(y, want)
 		equalBits(t, "getLoop", y, x)

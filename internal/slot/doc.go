@@ -6,5 +6,7 @@
 // segment); owners state each reduced Segment; the leader picks one per range into a Draft; the members agree on a Record, and
 // the signatures of a quorum of the previous record's members are its Certificate.
 //
-// Encodings are the ones package wire describes. Parse(Append(x)) == x, and Append(Parse(b)) == b for every b that parses.
+// Encodings are the ones package wire describes: reading what Append wrote gives the value back, and appending what could be read
+// gives the bytes back. docs/protocol.md spells them out, golden_test.go pins them. "HOLES Hn" in comments names the schedule in
+// docs/holes.md that a rule is there for.
 package slot

@@ -12,11 +12,11 @@ import (
 
 // Caps on what is read from the network or from disk. They bound memory, not policy.
 const (
-	MaxPeerIDLen = 64   // bytes of a peer ID
-	MaxMembers   = 1024 // members of a run
-	MaxSegments  = 4096 // segments of one outcome
-	MaxSigLen    = 128  // bytes of a signature
-	MaxMessage   = 1 << 20
+	MaxPeerIDLen = 64      // bytes of a peer ID
+	MaxMembers   = 1024    // members of a run
+	MaxSegments  = 4096    // segments of one outcome
+	MaxSigLen    = 128     // bytes of a signature
+	MaxMessage   = 1 << 20 // bytes of a sealed ledger message
 )
 
 // PeerID is a libp2p peer ID in its binary form. It embeds the Ed25519 public key, so a signature needs nothing else to be checked.

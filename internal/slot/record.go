@@ -47,14 +47,14 @@ type Member struct {
 // Record is what the members agreed at one height. No ballot, leader, plan, time or signature is inside: proposed again, a
 // record keeps its hash (HOLES H23).
 type Record struct {
-	Run       Root     // hash of the run spec
-	Height    uint64   // 0 for the record that follows from the spec
-	Kind      Kind     //
+	Run       Root   // hash of the run spec
+	Height    uint64 // 0 for the record that follows from the spec
+	Kind      Kind
 	Prev      Root     // hash of the record at Height-1; zero at height 0
 	Slot      uint64   // outer steps done once this record is applied
 	StateRoot Root     // state after the record at Height-1; zero at height 0
 	Members   []Member // who decides Height+1, sorted by peer; none at height 0
-	Work      uint64   // score of the chain up to and with this record (DESIGN 4, two chains meet)
+	Work      uint64   // score of the chain up to and with this record: decides where two foundings meet
 
 	// Step records only.
 	Fragment      uint32
@@ -114,13 +114,6 @@ func ReadRecord(r *wire.Reader) Record {
 		c.Segments = readSegments(r, len(c.Contributions))
 	}
 	return c
-}
-
-// ParseRecord reads a whole encoded record.
-func ParseRecord(b []byte) (Record, error) {
-	r := wire.NewReader(b)
-	c := ReadRecord(r)
-	return c, r.Done()
 }
 
 // Find is the place of a peer in a sorted member list, or -1.

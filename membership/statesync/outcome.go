@@ -18,7 +18,8 @@ type Blob struct {
 const outcomePiece = 4 << 20
 
 // FetchOutcome fetches the segments of an outcome from the peers that may hold it, spread over all of them, each segment
-// verified against its root. A peer that lacks a segment is asked for no other: outcomes are held whole. It returns the bytes of each, in order. frameBytes is the run's frame size.
+// verified against its root. A peer that lacks a segment is asked for no other: outcomes are held whole. It returns the bytes
+// of each, in order. frameBytes is the run's frame size.
 //
 // ErrNoDonor is wrapped when a part of it can be had from none of the peers.
 func (c *Client) FetchOutcome(ctx context.Context, blobs []Blob, frameBytes int, from []slot.PeerID) ([][]byte, Report, error) {

@@ -21,7 +21,13 @@ type ServerConfig struct {
 	BytesPerSecond int64         // sent to all together; 0 means no limit
 	Timeout        time.Duration // for a request to come or a block to leave: 30 s
 	Logger         *slog.Logger  // silent if nil
+	// Prefer, if set, says who may take all the streams: the members. The others, whoever they are and however many, get half of
+	// them, so that they cannot keep a member from what it missed. It must not block.
+	Prefer func(slot.PeerID) bool
 }
+
+// idleGrace is how long a stream may wait for its next request while others are told that the server is busy.
+const idleGrace = 2 * time.Second
 
 func (c ServerConfig) withDefaults() ServerConfig {
 	c.Streams = orDefault(c.Streams, 32)
@@ -55,31 +61,43 @@ type Server struct {
 		sync.Mutex
 		closed  bool
 		served  int                 // streams being served
+		others  int                 // of these, to peers that are not preferred
 		perPeer map[slot.PeerID]int // of these
 		refused int                 // streams being told that the server is busy
+		idle    map[*session]struct{}
 	}
+}
+
+// session is one stream that is served.
+type session struct {
+	from      slot.PeerID
+	st        wire.Stream
+	preferred bool
+	admitted  bool      // else it is told that the server is busy
+	since     time.Time // that it waits for a request, while it is among the idle
+	buf       scratch
 }
 
 // NewServer makes a server. The caller closes it.
 func NewServer(store *checkpoint.Store, cfg ServerConfig) *Server {
 	s := &Server{store: store, cfg: cfg.withDefaults(), zip: newZip(), pace: pacer{rate: cfg.BytesPerSecond}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.mu.perPeer = map[slot.PeerID]int{}
+	s.mu.perPeer, s.mu.idle = map[slot.PeerID]int{}, map[*session]struct{}{}
 	return s
 }
 
 // Serve answers the requests on one stream until it ends. It owns the stream. It blocks: call it from the stream's goroutine.
 func (s *Server) Serve(from slot.PeerID, st wire.Stream) {
-	admitted, ok := s.enter(from)
-	if !ok {
+	c := &session{from: from, st: st, preferred: s.cfg.Prefer == nil || s.cfg.Prefer(from)}
+	if !s.enter(c) {
 		_ = st.Reset()
 		return
 	}
 	defer s.wg.Done()
-	defer s.leave(from, admitted)
+	defer s.leave(c)
 	stop := context.AfterFunc(s.ctx, func() { _ = st.Reset() })
 	defer stop()
-	err := s.serve(st, admitted)
+	err := s.serve(c)
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.cfg.Logger.Debug("a state stream ended", "peer", from, "error", err)
 		_ = st.Reset()
@@ -88,50 +106,93 @@ func (s *Server) Serve(from slot.PeerID, st wire.Stream) {
 	_ = st.Close()
 }
 
-// enter counts a stream in. admitted says whether it may be served; not ok means that it is not even worth an answer.
-func (s *Server) enter(from slot.PeerID) (admitted, ok bool) {
+// enter counts a stream in and says whether it is worth an answer, if only that the server is busy.
+func (s *Server) enter(c *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	admitted = s.mu.served < s.cfg.Streams && s.mu.perPeer[from] < s.cfg.PerPeer
+	full := s.mu.served >= s.cfg.Streams || !c.preferred && s.mu.others >= max(1, s.cfg.Streams/2)
+	c.admitted = !full && s.mu.perPeer[c.from] < s.cfg.PerPeer
 	switch {
-	case s.mu.closed, !admitted && s.mu.refused >= s.cfg.Streams:
-		return false, false
-	case admitted:
+	case s.mu.closed, !c.admitted && s.mu.refused >= s.cfg.Streams:
+		return false
+	case c.admitted:
 		s.mu.served++
-		s.mu.perPeer[from]++
+		s.mu.perPeer[c.from]++
+		if !c.preferred {
+			s.mu.others++
+		}
 	default:
 		s.mu.refused++
+		if full {
+			s.cutIdle()
+		}
 	}
 	s.wg.Add(1)
-	return admitted, true
+	return true
 }
 
-func (s *Server) leave(from slot.PeerID, admitted bool) {
+// cutIdle ends the stream that has waited longest for a request: who only holds a place must not keep others out. mu is held.
+func (s *Server) cutIdle() {
+	var longest *session
+	for c := range s.mu.idle {
+		if longest == nil || c.since.Before(longest.since) {
+			longest = c
+		}
+	}
+	if longest != nil && time.Since(longest.since) > idleGrace {
+		delete(s.mu.idle, longest)
+		_ = longest.st.SetReadDeadline(time.Now()) // its goroutine does the rest
+	}
+}
+
+func (s *Server) leave(c *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !admitted {
+	if !c.admitted {
 		s.mu.refused--
 		return
 	}
 	s.mu.served--
-	if s.mu.perPeer[from]--; s.mu.perPeer[from] == 0 {
-		delete(s.mu.perPeer, from)
+	if !c.preferred {
+		s.mu.others--
+	}
+	if s.mu.perPeer[c.from]--; s.mu.perPeer[c.from] == 0 {
+		delete(s.mu.perPeer, c.from)
 	}
 }
 
-func (s *Server) serve(st wire.Stream, admitted bool) error {
-	var buf scratch
+func (s *Server) serve(c *session) error {
 	for {
-		q, err := s.readRequest(st)
+		q, err := s.await(c)
 		if err != nil {
 			return err
 		}
-		if !admitted {
-			return s.send(st, head{Status: statusBusy}.append(nil))
+		if !c.admitted {
+			return s.send(c.st, head{Status: statusBusy}.append(nil))
 		}
-		if err := s.answer(st, q, &buf); err != nil {
+		if err := s.answer(c.st, q, &c.buf); err != nil {
 			return err
 		}
+	}
+}
+
+// await reads the next request of a stream, which is idle until it is there.
+func (s *Server) await(c *session) (request, error) {
+	if c.admitted {
+		c.since = time.Now()
+		s.setIdle(c, true)
+		defer s.setIdle(c, false)
+	}
+	return s.readRequest(c.st)
+}
+
+func (s *Server) setIdle(c *session, idle bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if idle {
+		s.mu.idle[c] = struct{}{}
+	} else {
+		delete(s.mu.idle, c)
 	}
 }
 

@@ -21,8 +21,8 @@ type Target struct {
 
 // FetchState fetches the newest of the wanted states that somebody holds into the store, where it becomes a checkpoint,
 // and reports whom it came from. from is asked again and again for peers that may hold states, this one not among them; its
-// list may grow while the fetch runs. progress, if not nil, is told how many bytes of the state are there. The state's size follows from the
-// store's shape; nothing that a donor says is allocated.
+// list may grow while the fetch runs. progress, if not nil, is told how many bytes of the state are there. The state's size
+// follows from the store's shape; nothing that a donor says is allocated.
 //
 // ErrNoDonor is wrapped when no wanted state can be had from anybody; who was dropped on the way is in the report.
 func (c *Client) FetchState(

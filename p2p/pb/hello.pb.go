@@ -27,9 +27,9 @@ type Hello struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	ProtocolVersion uint32                 `protobuf:"varint,1,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`                               // of the hello itself and all that follows it
 	Run             string                 `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`                                                                               // name of the run
-	Given           map[string]string      `protobuf:"bytes,3,rep,name=given,proto3" json:"given,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // spec fields that the sender was given, as text; the receiver compares them
+	Given           map[string]string      `protobuf:"bytes,3,rep,name=given,proto3" json:"given,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // spec fields that the sender was given, as text; the receiver may refuse over them
 	Spec            []byte                 `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`                                                                             // the whole run spec in its canonical bytes, once the sender knows it
-	Incarnation     uint64                 `protobuf:"fixed64,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                                                             // random number made together with the sender's vote log
+	Incarnation     uint64                 `protobuf:"fixed64,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                                                             // random number made together with the sender's vote log; 0 while it has none
 	UserAgent       string                 `protobuf:"bytes,6,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

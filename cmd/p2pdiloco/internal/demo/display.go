@@ -128,8 +128,12 @@ func (t *table) draw(peers []*peer) string {
 		if v, ok := p.loss(); ok {
 			loss = fmt.Sprintf("%.4f", v)
 		}
-		fmt.Fprintf(w, "%d %s\t%d\t%d/%d\t%d/%d\t%s\t%s\t%s\t%s\n", p.n, p.id[max(0, len(p.id)-6):], p.proc.cmd.Process.Pid,
-			p.slot, t.cfg.Rounds, p.steps, t.cfg.InnerSteps, loss, short(p.roots[p.slot]), report.Bytes(p.sent), p.doing)
+		steps := "-"
+		if !p.exited && p.slot < t.cfg.Rounds {
+			steps = fmt.Sprintf("%d/%d", p.steps, t.cfg.InnerSteps)
+		}
+		fmt.Fprintf(w, "%d %s\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\n", p.n, p.id[max(0, len(p.id)-6):], p.proc.cmd.Process.Pid,
+			p.slot, t.cfg.Rounds, steps, loss, short(p.roots[p.slot]), report.Bytes(p.sent), p.doing)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	fmt.Fprintf(&b, "%.0f s\n", time.Since(t.began).Seconds())

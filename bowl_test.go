@@ -1,0 +1,55 @@
+package p2pdiloco
+
+import (
+	"context"
+	"time"
+)
+
+// bowl is a trainer whose peers pull the parameters to targets of their own: easy to compute, and no two peers' gradients are alike.
+type bowl struct {
+	target float32
+	pace   time.Duration                // of one inner step
+	spoil  func(task Task, x []float32) // is shown the result of every round, if set, and may change it
+	x      []float32
+}
+
+const bowlElements = 5000
+
+func bowlLayout() Layout { return Layout{{Name: "x", Shape: []uint64{bowlElements}}} }
+
+func (b *bowl) Layout() Layout { return bowlLayout() }
+
+func (b *bowl) Init(_ context.Context, dst []float32) error {
+	for i := range dst {
+		dst[i] = float32(i % 7)
+	}
+	return nil
+}
+
+func (b *bowl) Load(_ context.Context, anchor []float32) error {
+	b.x = append(b.x[:0], anchor...)
+	return nil
+}
+
+func (b *bowl) Export(_ context.Context, dst []float32) error { copy(dst, b.x); return nil }
+
+func (b *bowl) Train(ctx context.Context, task Task) (Stats, error) {
+	for range task.Steps {
+		select {
+		case <-ctx.Done():
+			return Stats{}, ctx.Err()
+		case <-time.After(b.pace):
+		}
+		b.step()
+	}
+	if b.spoil != nil {
+		b.spoil(task, b.x)
+	}
+	return Stats{Steps: task.Steps, Tokens: uint64(task.Steps), Loss: float64(b.target)}, nil
+}
+
+func (b *bowl) step() {
+	for i := range b.x {
+		b.x[i] += 0.1 * (b.target - b.x[i])
+	}
+}

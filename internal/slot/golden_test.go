@@ -1,0 +1,169 @@
+package slot
+
+import (
+	"bytes"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// The layouts of docs/protocol.md, written down by hand: bytes that were signed, sent or hashed once must not change. A test that
+// fails here says that the wire format has changed, and with it protocol versions and domains.
+
+func fill(b byte) (r Root) { copy(r[:], bytes.Repeat([]byte{b}, len(r))); return r }
+
+func fillHex(b string) string { return strings.Repeat(b, 32) }
+
+// Two contributors of slot 3; the second one's inner steps began a slot earlier.
+var (
+	goldenOffers = []Offer{
+		{Peer: "a", Slot: 3, Seq: 4, Base: 2, Weight: 5, Root: fill(0xaa)},
+		{Peer: "bc", Slot: 3, Seq: 6, Base: 1, Weight: 7, Root: fill(0xbb)},
+	}
+	goldenSegments = []Segment{
+		{Range: Range{0, 1024}, Contributors: Bitmap{0b11}, Root: fill(0xc1)},
+		{Range: Range{1024, 1500}, Contributors: Bitmap{0b10}, Root: fill(0xc2)},
+	}
+	goldenRef  = Ref{Height: 9, Prev: fill(0x22), Ballot: 1}
+	goldenStep = Record{
+		Run: fill(0x11), Height: 9, Kind: Step, Prev: fill(0x22), Slot: 3, StateRoot: fill(0x33),
+		Members: []Member{{"a", 0x0102030405060708, 1}, {"bc", 2, 8}},
+		Work:    100, Contributions: goldenOffers, Segments: goldenSegments,
+	}
+)
+
+// The same as text: fields apart by spaces.
+var (
+	refHex    = "0000000000000009 " + fillHex("22") + " 00000001 "
+	offerHexA = "00000001 61 0000000000000003 0000000000000004 0000000000000002 0000000000000005 " + fillHex("aa")
+	offerHexB = "00000002 6263 0000000000000003 0000000000000006 0000000000000001 0000000000000007 " + fillHex("bb")
+	offersHex = "00000002 " + offerHexA + offerHexB
+	segment0  = "0000000000000000 0000000000000400 00000001 03 " + fillHex("c1")
+	segment1  = "0000000000000400 00000000000005dc 00000001 02 " + fillHex("c2")
+	segsHex   = "00000002 " + segment0 + segment1
+	recordHex = fillHex("11") + " 0000000000000009 02 " + fillHex("22") + " 0000000000000003 " + fillHex("33") +
+		"00000002 00000001 61 0102030405060708 0000000000000001  00000002 6263 0000000000000002 0000000000000008" +
+		"0000000000000064 00000000 " + offersHex + segsHex
+)
+
+func TestGoldenLayouts(t *testing.T) {
+	members := goldenStep
+	members.Kind, members.Contributions, members.Segments = Members, nil, nil
+	vote := Vote{goldenRef, fill(0x44)}
+	voteHex := refHex + fillHex("44")
+	plan := Plan{
+		Ref: goldenRef, Revision: 0x10001, Slot: 3, Offers: goldenOffers,
+		Pieces: []Piece{{Range{0, 1024}, "a"}, {Range{1024, 1500}, "bc"}},
+	}
+	draft := Draft{Ref: goldenRef, Revision: 0x10001, Kind: Step, Slot: 3, Contributions: goldenOffers, Segments: goldenSegments}
+	layout := Layout{{Name: "w", Shape: []uint64{2, 3}}, {Name: "scale"}}
+	certificate := Certificate{vote, []Signature{{"a", []byte{1, 2, 3}}, {"bc", []byte{4}}}}
+	cases := []struct {
+		name string
+		got  []byte
+		want string
+		read func(*wire.Reader) []byte // parses and encodes again
+	}{
+		{
+			"offer", goldenOffers[1].Append(nil), offerHexB,
+			func(r *wire.Reader) []byte { return ReadOffer(r).Append(nil) },
+		},
+		{
+			"segment", goldenSegments[1].Append(nil), segment1,
+			func(r *wire.Reader) []byte { return ReadSegment(r).Append(nil) },
+		},
+		{
+			"plan", plan.Append(nil),
+			refHex + "00010001 0000000000000003 00000000 " + offersHex +
+				"00000002 0000000000000000 0000000000000400 00000001 61  0000000000000400 00000000000005dc 00000002 6263",
+			func(r *wire.Reader) []byte { return ReadPlan(r).Append(nil) },
+		},
+		{
+			"draft", draft.Append(nil), refHex + "00010001 02 0000000000000003 00000000 " + offersHex + segsHex,
+			func(r *wire.Reader) []byte { return ReadDraft(r).Append(nil) },
+		},
+		{"step record", goldenStep.Append(nil), recordHex, func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) }},
+		{
+			"members record", members.Append(nil),
+			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+offersHex+segsHex), "09 02 ", "09 03 ", 1),
+			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
+		},
+		{"vote", vote.Append(nil), voteHex, func(r *wire.Reader) []byte { return ReadVote(r).Append(nil) }},
+		{
+			"certificate", certificate.Append(nil),
+			voteHex + "00000002 00000001 61 00000003 010203  00000002 6263 00000001 04",
+			func(r *wire.Reader) []byte { return ReadCertificate(r).Append(nil) },
+		},
+		{
+			"layout", layout.Append(nil),
+			"00000002 00000001 77 02 0000000000000002 0000000000000003  00000005 7363616c65 00",
+			func(r *wire.Reader) []byte { return ReadLayout(r).Append(nil) },
+		},
+		{
+			"signed bytes", SignedBytes(TypeVote, fill(0x11), "bc", 7, vote.Append(nil)),
+			hex.EncodeToString([]byte("p2pdiloco/ledger/1")) + "08 " + fillHex("11") + "00000002 6263 0000000000000007 " + voteHex, nil,
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			want := strings.ReplaceAll(c.want, " ", "")
+			if got := hex.EncodeToString(c.got); got != want {
+				t.Errorf("the layout has changed:\n got %s\nwant %s", got, want)
+			}
+			if c.read == nil {
+				return
+			}
+			r := wire.NewReader(c.got)
+			again := c.read(r)
+			if err := r.Done(); err != nil || !bytes.Equal(again, c.got) {
+				t.Errorf("read and written again: %x, %v", again, err)
+			}
+		})
+	}
+}
+
+// The hashes agree with another implementation of BLAKE3 over the bytes that docs/protocol.md says.
+func TestGoldenHashes(t *testing.T) {
+	data := bytes.Repeat([]byte{7}, 10)
+	for _, c := range []struct {
+		name, want string
+		got        Root
+	}{
+		{"record", "8a60456c861806b8d336488be1646f245d1277d5cc607a53fd76688235b0d1ce", goldenStep.Hash()},
+		{"first record of a run", "ec089049ca79213a6cbe72ab50af9f6b815b68b6889158bcc4a98029554276a0", Genesis(fill(0x11)).Hash()},
+		{"outcome", "3b0d841d4a6935d39b0a3306309049ede21a99c6b676a471ab5f6ad106c5cc91", OutcomeRoot(goldenSegments)},
+		{"frames", "ec3e1360f99e229e362e553327fa86394aa1a3301cfa834d44e8cde1fbb61a58", FrameRoot(FrameHashes(data, 4), 4, uint64(len(data)))},
+		{"no frames", "e3ed707049b7040c3e52651def1df8cf5bab4d5f8e9bda6544f34ac5e485053f", FrameRoot(nil, 4, 0)},
+	} {
+		if got := c.got.String(); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestGoldenLeaderOrder(t *testing.T) {
+	var got strings.Builder
+	for _, m := range LeaderOrder(fill(0x22), members("abcdef")) {
+		got.WriteString(string(m.Peer))
+	}
+	if want := "abecfd"; got.String() != want {
+		t.Errorf("ballots are led in the order %s, want %s", got.String(), want)
+	}
+}
+
+func TestGoldenNumbers(t *testing.T) {
+	types := []MessageType{
+		TypeOffer, TypePlan, TypeSegment, TypeLost, TypeDraft, TypeHave, TypePropose, TypeVote, TypeCommit,
+		TypePrepare, TypePromise, TypeBeat, TypeAlive, TypeJoin, TypeLeave, TypeNeed, TypeFork,
+	}
+	for i, typ := range types {
+		if int(typ) != i+1 {
+			t.Errorf("message type %d stands for what %d did", typ, i+1)
+		}
+	}
+	if Fork != 1 || Step != 2 || Members != 3 {
+		t.Error("kinds of records have other numbers")
+	}
+}

@@ -1,0 +1,89 @@
+package p2p
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync/atomic"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// Whoever connects may begin a message, say that it is long, and never finish it. So memory grows with the bytes that have
+// come, and what all unfinished messages of one kind take beyond their first smallMessage bytes is bounded together.
+const (
+	smallMessage  = 64 << 10  // bytes that need no leave
+	helloMemory   = 64 << 20  // bytes of large hellos and answers in flight
+	messageMemory = 256 << 20 // bytes of large messages in flight, of one messenger
+)
+
+var errBusy = errors.New("too many large messages are on their way")
+
+// budget is bytes that are lent.
+type budget struct{ left atomic.Int64 }
+
+func newBudget(size int64) *budget {
+	b := &budget{}
+	b.left.Store(size)
+	return b
+}
+
+// lend gives leave for a message of n bytes; the returned function gives it back.
+func (b *budget) lend(n int) (giveBack func(), err error) {
+	n = max(0, n-smallMessage)
+	if b.left.Add(-int64(n)) < 0 {
+		b.left.Add(int64(n))
+		return nil, errBusy
+	}
+	return func() { b.left.Add(int64(n)) }, nil
+}
+
+// readLength reads the length in front of a message, refusing more than limit.
+func readLength(r io.Reader, limit int) (int, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if uint64(n) > uint64(limit) {
+		return 0, fmt.Errorf("message of %d bytes: %w (%d)", n, wire.ErrTooLarge, limit)
+	}
+	return int(n), nil
+}
+
+// readBody reads the n bytes of a message into memory that doubles as they come.
+func readBody(r io.Reader, n int) ([]byte, error) {
+	b := make([]byte, 0, min(n, 4<<10))
+	for len(b) < n {
+		if len(b) == cap(b) {
+			b = slices.Grow(b, min(len(b), n-len(b)))
+		}
+		k, err := io.ReadFull(r, b[len(b):min(cap(b), n)])
+		b = b[:len(b)+k]
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// readMessage reads what wire.WriteMessage wrote, on the budget. The caller gives back when it is done with the message.
+func readMessage(r io.Reader, limit int, on *budget) (b []byte, giveBack func(), err error) {
+	n, err := readLength(r, limit)
+	if err != nil {
+		return nil, nil, err
+	}
+	if giveBack, err = on.lend(n); err != nil {
+		return nil, nil, err
+	}
+	if b, err = readBody(r, n); err != nil {
+		giveBack()
+		return nil, nil, err
+	}
+	return b, giveBack, nil
+}
