@@ -105,9 +105,7 @@ func (m *meeting) heard(p PeerID, h p2p.Hello) {
 		return
 	}
 	if len(h.Spec) == 0 {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.mu.seekers[p] = time.Now()
+		m.heardSeeker(p, h.Given)
 		return
 	}
 	theirs, err := ParseSpec(h.Spec)
@@ -132,6 +130,21 @@ func (m *meeting) heard(p PeerID, h p2p.Hello) {
 	case theirs.RunID() != m.mu.spec.RunID():
 		m.log.Warn("peer is in another run of this name", "peer", p, "its_run_id", theirs.RunID(), "run_id", m.mu.spec.RunID())
 	}
+}
+
+// heardSeeker notes a peer that knows no spec yet, and warns where it cannot take the one that might be settled here.
+func (m *meeting) heardSeeker(p PeerID, given map[string]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, met := m.mu.seekers[p]; !met {
+		for name, here := range m.given.Fields() {
+			if there, ok := given[name]; ok && there != here {
+				m.log.Warn("a peer that looks for this run, too, wants another value: one of the two will be refused",
+					"peer", p, "field", name, "here", here, "there", there)
+			}
+		}
+	}
+	m.mu.seekers[p] = time.Now()
 }
 
 // settle fixes the spec; mu is held.
@@ -229,6 +242,9 @@ func (m *meeting) decide() error {
 	spec := m.given.Settled()
 	if err := errors.Join(spec.Validate(), spec.Layout.Validate()); err != nil {
 		return err
+	}
+	if size := len(spec.Append(nil)); size > p2p.MaxSpec {
+		return fmt.Errorf("run spec of %d bytes, at most %d can be told to others: shorten or join the layout's %d tensors", size, p2p.MaxSpec, len(spec.Layout))
 	}
 	m.log.Info("nobody knows this run: settling its spec here", "run", spec.Name, "run_id", spec.RunID())
 	m.settle(spec)

@@ -46,7 +46,7 @@ type Spec struct {
 	Layout Layout `toml:"-"` // the model's tensors; comes from the trainer
 }
 
-// Values of this version.
+// Values of this version: p2p.Version and kernel.Version, as a spec spells them.
 const (
 	ProtocolVersion = "1"
 	KernelVersion   = "1"
@@ -69,7 +69,7 @@ var specFields = []specField{
 	{"rounds", func(s *Spec) any { return &s.Rounds }, "100", within(1, math.MaxUint32)},
 	{"inner_steps", func(s *Spec) any { return &s.InnerSteps }, "500", within(1, 1<<30)},
 	{"outer", func(s *Spec) any { return &s.Outer }, "nesterov", oneOf("nesterov", "sgd")},
-	{"outer_lr", func(s *Spec) any { return &s.OuterLR }, "0.7", decimal(0, 100)},
+	{"outer_lr", func(s *Spec) any { return &s.OuterLR }, "0.7", decimal(1e-6, 100)},
 	{"momentum", func(s *Spec) any { return &s.Momentum }, "0.9", decimal(0, 0.9999)},
 	{"aggregator", func(s *Spec) any { return &s.Aggregator }, "trimmed_mean", oneOf("mean", "trimmed_mean", "median")},
 	{"trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", within(1, 499)},

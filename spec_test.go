@@ -2,8 +2,12 @@ package p2pdiloco
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 func testSpec() Spec {
@@ -98,6 +102,37 @@ func TestSpecFloatsAreTakenFromDecimals(t *testing.T) {
 	s.OuterLR = "0.1"
 	if got := s.float(s.OuterLR); got != float32(0.1) {
 		t.Fatal(got)
+	}
+}
+
+// The run ID of a given spec must never change: peers of different releases would not meet.
+func TestRunIDIsPinned(t *testing.T) {
+	s := Spec{Name: "demo", Layout: Layout{{Name: "w", Shape: []uint64{2, 3}}}}.Settled()
+	if n := len(s.Append(nil)); n != 449 {
+		t.Errorf("the encoding takes %d bytes, not 449", n)
+	}
+	if got := s.RunID().String(); got != "860b1a3b384fafe1f06d2d361647b55f9cf946c5d19be1e9bd8bac94eecf27b7" {
+		t.Errorf("run ID %s", got)
+	}
+}
+
+func TestVersionsAreThoseOfTheParts(t *testing.T) {
+	if ProtocolVersion != strconv.Itoa(p2p.Version) || KernelVersion != strconv.Itoa(kernel.Version) {
+		t.Errorf("protocol %s and kernel %s, the parts say %d and %d", ProtocolVersion, KernelVersion, p2p.Version, kernel.Version)
+	}
+}
+
+// What Validate lets pass, the parts must accept.
+func TestLimitsOfTheSpecAreThoseOfTheParts(t *testing.T) {
+	for _, s := range []Spec{{OuterLR: "0.000001", Momentum: "0.9999"}, {OuterLR: "100", Momentum: "0", Outer: "sgd"}, {TrimPermille: 499, Frame: 1 << 18}, {Frame: 1024, Aggregator: "median"}} {
+		s.Name, s.Layout = "edge", testSpec().Layout
+		s = s.Settled()
+		if err := errors.Join(s.Validate(), s.params().Validate()); err != nil {
+			t.Error(err)
+		}
+		if _, err := newState(s); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

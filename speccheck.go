@@ -33,7 +33,7 @@ func within(low, high uint64) func(string) string {
 
 func decimal(low, high float64) func(string) string {
 	return func(v string) string {
-		n, err := strconv.ParseFloat(v, 32)
+		n, err := strconv.ParseFloat(v, 64)
 		if err == nil && n >= low && n <= high && strings.Trim(v, "0123456789.") == "" && len(v) <= 32 {
 			return ""
 		}
