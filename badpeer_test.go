@@ -38,30 +38,37 @@ func TestATrainerThatGivesNaN(t *testing.T) {
 	}
 }
 
-// liar drives a peer that spoils every contribution after its root was taken.
-func liar(target float32, spoil func(task Task, c *allreduce.Contribution)) func(context.Context, *Node) error {
-	return func(ctx context.Context, n *Node) error {
-		for {
-			task, err := n.next(ctx)
-			if errors.Is(err, ErrRunEnded) {
-				return nil
-			} else if err != nil {
-				return err
-			}
-			n.begin()
-			n.progress()(0)
-			for i, x := range n.start {
-				n.local[i] = 0.5 * (x - target)
-			}
-			c, err := n.encode(n.local, 20)
-			if err != nil {
-				return err
-			}
-			spoil(task, c.encoded)
-			if err := n.agree(ctx, c); err != nil && !errors.Is(err, ErrRunEnded) {
-				return err
-			}
+// contributing drives a peer whose every contribution goes through spoil after its root was taken; after is called when its slot
+// has been applied.
+func contributing(ctx context.Context, n *Node, spoil func(Task, *allreduce.Contribution), after func(Task)) error {
+	for {
+		task, err := n.next(ctx)
+		if errors.Is(err, ErrRunEnded) {
+			return nil
+		} else if err != nil {
+			return err
 		}
+		n.begin()
+		n.progress()(0)
+		for i, x := range n.start {
+			n.local[i] = 0.5 * (x - 99)
+		}
+		c, err := n.encode(n.local, 20)
+		if err != nil {
+			return err
+		}
+		spoil(task, c.encoded)
+		if err := n.agree(ctx, c); err != nil && !errors.Is(err, ErrRunEnded) {
+			return err
+		}
+		after(task)
+	}
+}
+
+// garble changes every frame, so that none hashes to what was offered; once more, and it is as before.
+func garble(c *allreduce.Contribution) {
+	for f := range bowlFrames {
+		c.Bytes()[f*bowlFrameBytes] ^= 1
 	}
 }
 
@@ -70,13 +77,6 @@ const (
 	bowlFrames     = 5
 	bowlFrameBytes = 4 * minFrame
 )
-
-// otherBytes changes every frame, so that none hashes to what was offered.
-func otherBytes(_ Task, c *allreduce.Contribution) {
-	for f := range bowlFrames {
-		c.Bytes()[f*bowlFrameBytes] ^= 1
-	}
-}
 
 // offeredNaN puts a NaN into a frame, another one each slot, and makes hashes and root fit: what a peer of another program may
 // offer. allreduce.Commit refuses to make such a contribution, hence the detour.
@@ -94,11 +94,14 @@ func offeredNaN(task Task, c *allreduce.Contribution) {
 
 // A peer that lies in the reduction is named and left out; slots close on time and everybody, the liar included, holds the same.
 func TestAPeerThatLiesInTheReductionIsLeftOut(t *testing.T) {
-	for name, spoil := range map[string]func(Task, *allreduce.Contribution){"other bytes": otherBytes, "NaN": offeredNaN} {
+	for name, spoil := range map[string]func(Task, *allreduce.Contribution){
+		"other bytes": func(_ Task, c *allreduce.Contribution) { garble(c) },
+		"NaN":         offeredNaN,
+	} {
 		t.Run(name, func(t *testing.T) {
 			inSim(t, 10*time.Millisecond, simSpec(5, 4), 4, func(s *swarm) {
 				bad := s.peers[2]
-				bad.drive = liar(99, spoil)
+				bad.drive = func(ctx context.Context, n *Node) error { return contributing(ctx, n, spoil, func(Task) {}) }
 				s.start(s.peers...)
 				s.finish(time.Minute, s.peers...)
 				if got := s.contributions(bad); len(got) > 0 {

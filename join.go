@@ -176,7 +176,7 @@ func (n *Node) newWorker() (*worker, error) {
 		self: n.Self(), spec: n.spec, params: n.spec.params(), codec: c, frameBytes: c.EncodedSize(int(n.spec.Frame)),
 		state: state, init: n.initial, every: n.cfg.CheckpointEvery, stall: n.timing.stall, log: n.log, emit: n.emit,
 	}
-	w.mu.own = make(map[Root]*allreduce.Contribution)
+	w.mu.own = make(map[Root]contribution)
 	shape := checkpoint.Shape{Elements: n.spec.Layout.Elements(), Optimizer: len(state.outer.State())}
 	if w.store, err = checkpoint.Open(n.dir.path("state"), checkpoint.Config{Shape: shape, FrameBytes: w.frameBytes, Logger: n.log}); err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (n *Node) restore() error {
 			root, ok := n.worker.certifiedState(c.Height)
 			return ok && root == c.Root
 		}, vectors...)
-		return position{from.Height, from.Slot, from.Root}, err
+		return position{from.Height, n.worker.record(from.Height), from.Slot, from.Root}, err
 	})
 	if errors.Is(err, checkpoint.ErrNotHeld) {
 		return nil // a new peer, or one that has to fetch the state
@@ -217,8 +217,9 @@ func (n *Node) restore() error {
 	if err != nil {
 		return err
 	}
-	n.log.Info("restored a checkpoint", "height", from.Height, "slot", from.Slot, "state_root", from.Root)
-	n.driver.Report(membership.ReportApplied{Height: from.Height, Slot: from.Slot, StateRoot: from.Root})
+	at, _ := n.worker.state.position()
+	n.log.Info("restored a checkpoint", "height", at.height, "slot", at.slot, "state_root", at.root)
+	n.driver.Report(at.report())
 	return nil
 }
 

@@ -119,13 +119,13 @@ func TestCloseAtAnyTime(t *testing.T) {
 					t.Errorf("Run on a closed node: %v", err)
 				}
 				p.done <- nil
-				if err := n.Sync(t.Context(), make([]float32, bowlElements), 1); after > 4*time.Second && !errors.Is(err, ErrClosed) {
+				if err := n.Sync(s.t.Context(), make([]float32, bowlElements), 1); after > 4*time.Second && !errors.Is(err, ErrClosed) {
 					t.Errorf("Sync on a closed node: %v", err)
 				}
-				if _, err := n.Anchor(t.Context(), make([]float32, bowlElements)); !errors.Is(err, ErrClosed) {
+				if _, err := n.Anchor(s.t.Context(), make([]float32, bowlElements)); !errors.Is(err, ErrClosed) {
 					t.Errorf("Anchor on a closed node: %v", err)
 				}
-				if err := n.Leave(t.Context()); !errors.Is(err, ErrClosed) {
+				if err := n.Leave(s.t.Context()); !errors.Is(err, ErrClosed) {
 					t.Errorf("Leave on a closed node: %v", err)
 				}
 				if phase := n.Status().Phase; phase != PhaseClosed {

@@ -103,7 +103,7 @@ func (n *Node) load(ctx context.Context, t Trainer) error {
 
 // begin copies the anchor to n.start.
 func (n *Node) begin() position {
-	at, _ := n.worker.state.copyAnchor(n.start)
+	at := n.worker.state.copyAnchor(n.start)
 	n.base = at.slot
 	return at
 }
@@ -177,9 +177,19 @@ func (n *Node) agree(ctx context.Context, c contribution) error {
 	if err != nil || n.founding != founding || task.Slot-1 > c.base+n.spec.MaxStaleness() {
 		return err
 	}
-	n.worker.keep(c.encoded)
+	n.worker.keep(c)
 	n.driver.Report(membership.ReportOffer{Slot: task.Slot, Base: c.base, Weight: c.weight, Root: c.encoded.Root()})
-	_, err = n.wait(ctx, func(v membership.View) bool { return current(v) && n.past(v, task.Slot) })
+	seen := false // the ledger has taken the offer in, or could not
+	_, err = n.wait(ctx, func(v membership.View) bool {
+		switch {
+		case n.past(v, task.Slot):
+			return current(v)
+		case !v.IsMember || !current(v) || v.OwnOffer != nil && v.OwnOffer.Root == c.encoded.Root():
+			seen = true
+			return false
+		}
+		return seen // it stands no more: this peer was dropped meanwhile, or its state was wrong, and a new round is due
+	})
 	return err
 }
 

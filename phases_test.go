@@ -10,8 +10,8 @@ import (
 // The leader of a slot vanishes at one moment after another, from its plan to past its commit: with 10 ms of latency each of
 // the phases (plan, reduction, draft, proposal, votes, commit) lasts a few of these steps.
 func TestTheLeaderVanishesAtAnyMomentOfItsSlot(t *testing.T) {
-	for step := range 18 {
-		after := time.Duration(step) * 9 * time.Millisecond
+	for step := range 14 {
+		after := time.Duration(step) * 11 * time.Millisecond
 		t.Run(after.String(), func(t *testing.T) {
 			inSim(t, 10*time.Millisecond, simSpec(4, 4), 4, func(s *swarm) {
 				victim := s.whenLeader(2, "slot.planned", func(p *simPeer) {

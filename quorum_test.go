@@ -48,24 +48,22 @@ func TestTheFounderVanishesBeforeItsFoundingIsKnown(t *testing.T) {
 // The founder vanishes when the others know the founding and nobody but itself has the state: they wait for it.
 func TestTheFounderVanishesWithTheOnlyState(t *testing.T) {
 	inSim(t, 10*time.Millisecond, simSpec(6, 3), 3, func(s *swarm) {
+		var first atomic.Pointer[simPeer]
 		for _, p := range s.peers {
 			p.on = func(e Event) {
-				if e.Name == "run.founded" {
-					s.net.Isolate(p.host)
+				if e.Name == "run.founded" && first.CompareAndSwap(nil, p) {
+					time.AfterFunc(5*time.Millisecond, func() { s.net.Isolate(p.host) }) // the record is on its way
 				}
 			}
 		}
 		s.start(s.peers...)
-		s.until(time.Minute, "founded", func() bool {
-			return slices.ContainsFunc(s.peers, func(p *simPeer) bool { return p.had("run.founded") })
-		})
-		first := s.founder()
-		s.kill(first)
+		s.until(time.Minute, "founded", func() bool { return first.Load() != nil })
+		time.Sleep(10 * time.Millisecond)
+		s.kill(first.Load())
 		time.Sleep(20 * time.Second)
-		first.on = nil
-		s.restart(first)
+		s.restart(first.Load())
 		s.finish(2*time.Minute, s.peers...)
-		for _, p := range s.but(first) {
+		for _, p := range s.but(first.Load()) {
 			if p.had("run.founded") {
 				t.Errorf("host %d founded the run once more", p.host)
 			}

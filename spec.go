@@ -66,22 +66,22 @@ var specFields = []specField{
 	{"protocol", func(s *Spec) any { return &s.Protocol }, ProtocolVersion, oneOf(ProtocolVersion)},
 	{"kernel", func(s *Spec) any { return &s.Kernel }, KernelVersion, oneOf(KernelVersion)},
 	{"mode", func(s *Spec) any { return &s.Mode }, "sync", oneOf("sync")},
-	{"rounds", func(s *Spec) any { return &s.Rounds }, "100", within(1, math.MaxUint32)},
-	{"inner_steps", func(s *Spec) any { return &s.InnerSteps }, "500", within(1, 1<<30)},
+	{"rounds", func(s *Spec) any { return &s.Rounds }, "100", upTo(math.MaxUint32)},
+	{"inner_steps", func(s *Spec) any { return &s.InnerSteps }, "500", upTo(1 << 30)},
 	{"outer", func(s *Spec) any { return &s.Outer }, "nesterov", oneOf("nesterov", "sgd")},
 	{"outer_lr", func(s *Spec) any { return &s.OuterLR }, "0.7", decimal(1e-6, 100)},
 	{"momentum", func(s *Spec) any { return &s.Momentum }, "0.9", decimal(0, 0.9999)},
 	{"aggregator", func(s *Spec) any { return &s.Aggregator }, "trimmed_mean", oneOf("mean", "trimmed_mean", "median")},
-	{"trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", within(1, 499)},
+	{"trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", upTo(499)},
 	{"clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off")},
 	{"codec", func(s *Spec) any { return &s.Codec }, "f32", oneOf("f32")},
 	{"schedule", func(s *Spec) any { return &s.Schedule }, "rotation", oneOf("rotation")},
 	{"frame", func(s *Spec) any { return &s.Frame }, "", frameSize},
 	{"init", func(s *Spec) any { return &s.Init }, "founder", checkInit},
 	{"seed", func(s *Spec) any { return &s.Seed }, "1", nil},
-	{"start_peers", func(s *Spec) any { return &s.StartPeers }, "1", within(1, slot.MaxMembers)},
-	{"min_peers", func(s *Spec) any { return &s.MinPeers }, "1", within(1, slot.MaxMembers)},
-	{"max_weight", func(s *Spec) any { return &s.MaxWeight }, strconv.Itoa(1 << 40), within(1, 1<<56)},
+	{"start_peers", func(s *Spec) any { return &s.StartPeers }, "1", upTo(slot.MaxMembers)},
+	{"min_peers", func(s *Spec) any { return &s.MinPeers }, "1", upTo(slot.MaxMembers)},
+	{"max_weight", func(s *Spec) any { return &s.MaxWeight }, strconv.Itoa(1 << 40), upTo(1 << 56)},
 	{"discount", func(s *Spec) any { return &s.Discount }, "1000", nil},
 }
 
@@ -268,8 +268,12 @@ func (s Spec) params() allreduce.Params {
 
 // rules are the spec's values that the ledger needs.
 func (s Spec) rules(run Root) membership.Rules {
+	var init Root
+	if hex, ok := strings.CutPrefix(s.Init, "root:"); ok {
+		_ = init.UnmarshalText([]byte(hex)) // validated
+	}
 	return membership.Rules{
-		Run: run, LastSlot: s.Rounds, StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
+		Run: run, InitRoot: init, LastSlot: s.Rounds, StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
 		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Elements: s.Layout.Elements(),
 	}
 }

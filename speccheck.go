@@ -22,12 +22,12 @@ func oneOf(allowed ...string) func(string) string {
 	}
 }
 
-func within(low, high uint64) func(string) string {
+func upTo(high uint64) func(string) string {
 	return func(v string) string {
-		if n, err := strconv.ParseUint(v, 10, 64); err == nil && n >= low && n <= high {
+		if n, err := strconv.ParseUint(v, 10, 64); err == nil && n >= 1 && n <= high {
 			return ""
 		}
-		return fmt.Sprintf("allowed: %d to %d", low, high)
+		return fmt.Sprintf("allowed: 1 to %d", high)
 	}
 }
 

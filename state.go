@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
 
@@ -25,8 +26,13 @@ type state struct {
 // position says which state is held.
 type position struct {
 	height uint64 // of the newest record applied
+	record Root   // its hash: which chain it is on
 	slot   uint64 // outer steps done
 	root   Root
+}
+
+func (p position) report() membership.ReportApplied {
+	return membership.ReportApplied{Height: p.height, Record: p.record, Slot: p.slot, StateRoot: p.root}
 }
 
 func newState(spec Spec) (*state, error) {
@@ -57,7 +63,7 @@ func (s *state) replace(fill func(vectors [][]float32) (position, error)) error 
 }
 
 // step does the outer step of the record at height with the gradient that decode fills in.
-func (s *state) step(height, slotNumber uint64, decode func(grad []float32) error) (position, error) {
+func (s *state) step(height uint64, record Root, slotNumber uint64, decode func(grad []float32) error) (position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follows(height); err != nil {
@@ -70,18 +76,18 @@ func (s *state) step(height, slotNumber uint64, decode func(grad []float32) erro
 		return position{}, err
 	}
 	s.outer.Step(s.mu.anchor, s.grad, 0)
-	s.mu.at = position{height, slotNumber, checkpoint.StateRoot(slotNumber, s.vectors()...)}
+	s.mu.at = position{height, record, slotNumber, checkpoint.StateRoot(slotNumber, s.vectors()...)}
 	return s.mu.at, nil
 }
 
 // pass moves on by a record that changes no state.
-func (s *state) pass(height uint64) (position, error) {
+func (s *state) pass(height uint64, record Root) (position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follows(height); err != nil {
 		return position{}, err
 	}
-	s.mu.at.height = height
+	s.mu.at.height, s.mu.at.record = height, record
 	return s.mu.at, nil
 }
 
@@ -99,12 +105,12 @@ func (s *state) position() (position, bool) {
 	return s.mu.at, s.mu.held
 }
 
-// copyAnchor copies the anchor into dst, D elements.
-func (s *state) copyAnchor(dst []float32) (position, bool) {
+// copyAnchor copies the anchor into dst, D elements, and says which it is.
+func (s *state) copyAnchor(dst []float32) position {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	copy(dst, s.mu.anchor)
-	return s.mu.at, s.mu.held
+	return s.mu.at
 }
 
 // read lends the vectors for reading; no step happens meanwhile.

@@ -56,9 +56,11 @@ func simSpec(rounds, startPeers uint64) Spec {
 	}
 }
 
-// inSim runs f in a bubble of virtual time, with n peers that are not started.
+// inSim runs f in a bubble of virtual time, with n peers that are not started. Swarms wait for the disk most of the time, so
+// they run beside each other.
 func inSim(t *testing.T, latency time.Duration, spec Spec, n int, f func(s *swarm)) {
 	t.Helper()
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &swarm{t: t, net: sim.New(t, 1, latency), spec: spec}
 		boot, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(s.net.Hosts[0]))
@@ -155,6 +157,9 @@ func (s *swarm) stop(p *simPeer) {
 	}
 	if err := p.network.Close(); err != nil {
 		s.t.Errorf("host %d: close of the network: %v", p.host, err)
+	}
+	for _, c := range s.net.Hosts[p.host].Network().Conns() {
+		_ = c.Close()
 	}
 }
 

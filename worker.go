@@ -1,10 +1,11 @@
 package p2pdiloco
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,7 +46,7 @@ type worker struct {
 	jobs jobs
 	mu   struct {
 		sync.Mutex
-		own       map[slot.Root]*allreduce.Contribution // offered and not yet spent, by root
+		own       map[slot.Root]contribution // offered and not yet spent, by root
 		reduction *allreduce.Reduction
 	}
 }
@@ -79,7 +80,7 @@ func (w *worker) attempt(work membership.Work, err error, report func(membership
 		return
 	}
 	at, _ := w.state.position()
-	report(membership.ReportApplied{Height: at.height, Slot: at.slot, StateRoot: at.root})
+	report(at.report())
 }
 
 func (w *worker) failed(ctx context.Context, work membership.Work, err error, report func(membership.Report)) {
@@ -103,16 +104,16 @@ func (w *worker) found(ctx context.Context) error {
 		if want := w.spec.Init; want != "founder" && want != "root:"+root.String() {
 			return position{}, fmt.Errorf("the initial state has root %s, the run spec wants %s", root, want)
 		}
-		return position{root: root}, w.store.Save(0, 0, root, vectors...)
+		return position{record: w.record(0), root: root}, w.store.Save(0, 0, root, vectors...)
 	})
 	return err
 }
 
 // keep holds a contribution until a record spends it or a later slot makes it stale.
-func (w *worker) keep(c *allreduce.Contribution) {
+func (w *worker) keep(c contribution) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mu.own[c.Root()] = c
+	w.mu.own[c.encoded.Root()] = c
 }
 
 // reduce takes part in the reduction by plan; a newer plan replaces it.
@@ -121,7 +122,7 @@ func (w *worker) reduce(ctx context.Context, plan slot.Plan, report func(members
 	var own *allreduce.Contribution
 	for _, o := range plan.Offers {
 		if o.Peer == w.self {
-			own = w.mu.own[o.Root]
+			own = w.mu.own[o.Root].encoded
 		}
 	}
 	old := w.mu.reduction
@@ -140,89 +141,17 @@ func (w *worker) reduce(ctx context.Context, plan slot.Plan, report func(members
 	w.mu.reduction = r
 }
 
-// hold makes the outcome of a draft durable: from the reduction, and what that lacks from other peers.
-func (w *worker) hold(ctx context.Context, work membership.WorkHold) error {
-	d := work.Draft
-	if d.Kind != slot.Step || w.store.HasOutcome(d.Height, d.Outcome()) {
-		return nil
-	}
-	data, err := w.gather(ctx, d.Segments, work.From)
-	if err != nil {
-		return err
-	}
-	return w.store.PutOutcome(d.Height, d.Segments, func(i int) []byte { return data[i] })
-}
-
-// gather collects the bytes of an outcome's segments: those of the reduction that have the right root, the rest from peers.
-func (w *worker) gather(ctx context.Context, segments []slot.Segment, from []PeerID) ([][]byte, error) {
-	w.awaitReduction(ctx)
-	data := make([][]byte, len(segments))
-	var missing []int
-	var wanted []statesync.Blob
-	for i, s := range segments {
-		if b, ok := w.reduced(s); ok {
-			data[i] = b
-			continue
-		}
-		missing = append(missing, i)
-		wanted = append(wanted, statesync.Blob{Root: s.Root, Size: int64(w.codec.EncodedSize(int(s.Range.Len())))})
-	}
-	if len(missing) == 0 {
-		return data, nil
-	}
-	fetched, _, err := w.client.FetchOutcome(ctx, wanted, w.frameBytes, from)
-	if err != nil {
-		return nil, err
-	}
-	for k, i := range missing {
-		data[i] = fetched[k]
-	}
-	return data, nil
-}
-
-// awaitReduction waits for what the running reduction will bring anyway: a draft overtakes the last frames to some members.
-// Where a peer is lost it never completes; then what is missing is fetched.
-func (w *worker) awaitReduction(ctx context.Context) {
-	w.mu.Lock()
-	r := w.mu.reduction
-	w.mu.Unlock()
-	if r == nil {
-		return
-	}
-	late := time.NewTimer(w.stall)
-	defer late.Stop()
-	select {
-	case <-r.Complete():
-	case <-late.C:
-	case <-ctx.Done():
-	}
-}
-
-// reduced is a segment's bytes as the running reduction has them; a copy, since the reduction may end meanwhile.
-func (w *worker) reduced(s slot.Segment) ([]byte, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.mu.reduction == nil {
-		return nil, false
-	}
-	b, ok := w.mu.reduction.Result(s.Range)
-	if !ok || slot.FrameRoot(slot.FrameHashes(b, w.frameBytes), w.frameBytes, uint64(len(b))) != s.Root {
-		return nil, false
-	}
-	return bytes.Clone(b), true
-}
-
 // apply applies a certified record to the state.
 func (w *worker) apply(ctx context.Context, work membership.WorkApply) error {
 	record := work.Record
 	if record.Kind != slot.Step {
-		_, err := w.state.pass(record.Height)
+		_, err := w.state.pass(record.Height, record.Hash())
 		return err
 	}
 	if err := w.obtain(ctx, record, work.From); err != nil {
 		return err
 	}
-	at, err := w.state.step(record.Height, record.Slot, func(grad []float32) error { return w.decode(record, grad) })
+	at, err := w.state.step(record.Height, record.Hash(), record.Slot, func(grad []float32) error { return w.decode(record, grad) })
 	if err != nil {
 		return err
 	}
@@ -234,41 +163,11 @@ func (w *worker) apply(ctx context.Context, work membership.WorkApply) error {
 	return nil
 }
 
-// obtain gets a certified outcome on disk, if it is not.
-func (w *worker) obtain(ctx context.Context, record slot.Record, from []PeerID) error {
-	if w.store.HasOutcome(record.Height, record.Outcome()) {
-		return nil
-	}
-	data, err := w.gather(ctx, record.Segments, from)
-	if err != nil {
-		return err
-	}
-	return w.store.PutOutcome(record.Height, record.Segments, func(i int) []byte { return data[i] })
-}
-
-// decode fills grad with an outcome held on disk: the bytes that everybody decodes, the owners included.
-func (w *worker) decode(record slot.Record, grad []float32) error {
-	outcome, err := w.store.Outcome(record.Height, record.Outcome())
-	if err != nil {
-		return err
-	}
-	var b []byte
-	for i, s := range record.Segments {
-		if b, err = outcome.Read(i, b); err != nil {
-			return err
-		}
-		if err = w.codec.Decode(grad[s.Range.Begin:s.Range.End], b); err != nil {
-			return fmt.Errorf("outcome of slot %d: %w", record.Slot, err)
-		}
-	}
-	return nil
-}
-
 // synchronize fetches a checkpoint that the chain certifies and makes it the state.
 func (w *worker) synchronize(ctx context.Context, work membership.WorkSync) error {
-	targets := make([]statesync.Target, len(work.Roots))
+	targets, records := make([]statesync.Target, len(work.Roots)), make(map[uint64]Root, len(work.Roots))
 	for i, r := range work.Roots {
-		targets[i] = statesync.Target{Height: r.Height, Slot: r.Slot, Root: r.Root}
+		targets[i], records[r.Height] = statesync.Target{Height: r.Height, Slot: r.Slot, Root: r.Root}, r.Record
 	}
 	from := func() []PeerID { return work.From }
 	got, fetched, err := w.client.FetchState(ctx, w.store, targets, from, nil)
@@ -279,7 +178,7 @@ func (w *worker) synchronize(ctx context.Context, work membership.WorkSync) erro
 		return err
 	}
 	err = w.state.replace(func(vectors [][]float32) (position, error) {
-		return position{got.Height, got.Slot, got.Root}, w.store.Load(got, vectors...)
+		return position{got.Height, records[got.Height], got.Slot, got.Root}, w.store.Load(got, vectors...)
 	})
 	if err != nil {
 		return err
@@ -308,7 +207,12 @@ func (w *worker) spend(record slot.Record) {
 	} else {
 		r = nil
 	}
-	clear(w.mu.own)
+	listed := func(root Root) bool {
+		return slices.ContainsFunc(record.Contributions, func(o slot.Offer) bool { return o.Root == root })
+	}
+	maps.DeleteFunc(w.mu.own, func(root Root, c contribution) bool {
+		return listed(root) || c.base+w.spec.MaxStaleness() < record.Slot // else the ledger offers it for the next slot
+	})
 	w.mu.Unlock()
 	if r != nil {
 		r.Release()
@@ -333,6 +237,17 @@ func (w *worker) save() {
 func (w *worker) certifiedState(height uint64) (Root, bool) {
 	c, ok := w.certified(height + 1)
 	return c.Record.StateRoot, ok
+}
+
+// record is the hash of the record at a height of this node's chain; zero if it has none there.
+func (w *worker) record(height uint64) Root {
+	if height == 0 {
+		return slot.Genesis(w.spec.RunID()).Hash()
+	}
+	if c, ok := w.certified(height); ok {
+		return c.Record.Hash()
+	}
+	return Root{}
 }
 
 func (w *worker) certifiedOutcome(height uint64) (Root, bool) {

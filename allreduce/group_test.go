@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -72,11 +73,7 @@ func (r *recorder) Progress(_, _ uint64) {
 func (r *recorder) lost() map[slot.PeerID]Reason {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := make(map[slot.PeerID]Reason)
-	for k, v := range r.mu.lost {
-		m[k] = v
-	}
-	return m
+	return maps.Clone(r.mu.lost)
 }
 
 // group is n peers with a contribution each and a plan.

@@ -58,7 +58,7 @@ func (m *Machine) onAlive(msg Message, a Alive) error {
 
 // onJoin notes that a peer wants in. The leader lists it once it says HAVE.
 func (m *Machine) onJoin(msg Message, _ Join) error {
-	if _, err := m.from(msg); err == nil {
+	if err := m.from(msg); err == nil {
 		return ErrStale
 	}
 	a := m.presence.known[who{msg.From, msg.Incarnation}]
@@ -71,7 +71,7 @@ func (m *Machine) onJoin(msg Message, _ Join) error {
 
 // onLeave notes that a member wants out.
 func (m *Machine) onLeave(msg Message) error {
-	if _, err := m.from(msg); err != nil {
+	if err := m.from(msg); err != nil {
 		return err
 	}
 	m.presence.known[who{msg.From, msg.Incarnation}].leaving = true

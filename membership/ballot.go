@@ -60,10 +60,10 @@ func (m *Machine) progressed(bytes uint64) {
 }
 
 // workOwed says whether the leader has something to do. Its clock runs only then: healthy leaders are not deposed during inner
-// steps.
+// steps. A draft of a members record that the leader dropped again is nothing owed.
 func (m *Machine) workOwed() bool {
 	d := m.open
-	return d.plan != nil || d.draft != nil || d.proposal != nil || d.word.vote != nil || m.closingDue() || m.planDue() || m.membersDue()
+	return d.plan != nil || d.draft != nil && d.draft.Kind == slot.Step || d.proposal != nil || d.word.vote != nil || m.closingDue() || m.planDue() || m.membersDue()
 }
 
 // watchLeader counts how long owed work shows no progress. The k-th candidate after the leader, of those that are heard, waits

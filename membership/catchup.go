@@ -42,6 +42,9 @@ func (m *Machine) catchUp() {
 	}
 }
 
+// chainGrows says whether somebody has more of the chain and is likely to send it: who only claims a longer one is not waited for.
+func (m *Machine) chainGrows() bool { return m.need.times < 3 && len(m.ahead()) > 0 }
+
 // ahead lists who is further on this chain; on any chain while there is none here, those of the greatest work first.
 func (m *Machine) ahead() []slot.PeerID {
 	var as []*acquaintance

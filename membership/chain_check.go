@@ -40,6 +40,8 @@ func (c *chain) check(r slot.Record) error {
 		return invalid("a %s record with an outcome", r.Kind)
 	case (r.Kind == slot.Fork) != (tip.Height == 0):
 		return invalid("a %s record at height %d", r.Kind, r.Height)
+	case r.Kind == slot.Fork && !c.rules.InitRoot.IsZero() && r.StateRoot != c.rules.InitRoot:
+		return invalid("a founding on state %s; the run spec wants %s", r.StateRoot, c.rules.InitRoot)
 	}
 	return nil
 }

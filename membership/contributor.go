@@ -8,10 +8,16 @@ import (
 
 const spreadsKept = 4
 
-// offer announces this peer's contribution. Its sequence number is on disk first: no restart uses one twice (HOLES H24).
+// offer announces this peer's contribution; one that comes before this peer is a member waits until it is. The sequence number
+// is on disk first: no restart uses one twice (HOLES H24).
 func (m *Machine) offer(r ReportOffer) {
 	c := m.chain
-	if !m.elector() || m.state.diverged || m.left || r.Slot != c.openSlot() || c.ended() {
+	m.waiting = nil
+	if m.state.diverged || m.left || r.Slot != c.openSlot() || c.ended() {
+		return
+	}
+	if !m.elector() {
+		m.waiting = &r
 		return
 	}
 	o := slot.Offer{
@@ -45,6 +51,9 @@ func (m *Machine) repeatOffer() {
 // spendOffer looks after the own offer once a record is certified. Listed, it is spent, whole; not listed and not too stale, it
 // is offered again for the next slot.
 func (m *Machine) spendOffer() {
+	if m.waiting != nil {
+		m.offer(*m.waiting)
+	}
 	o := m.mine
 	if o == nil || o.Slot == m.chain.openSlot() && o.Seq > m.chain.spent[o.Peer].seq {
 		return
@@ -148,7 +157,7 @@ func (m *Machine) stateSegment(r ReportSegment) {
 // accuse tells the leader that a peer of the plan failed this one.
 func (m *Machine) accuse(r ReportLost) {
 	if d := m.open; d.running(r.Ref, r.Revision) {
-		m.send(Lost{Ref: r.Ref, Revision: r.Revision, Peer: r.Peer, Reason: r.Reason}, d.leader(r.Ballot).Peer)
+		m.send(Lost(r), d.leader(r.Ballot).Peer)
 	}
 }
 
@@ -173,7 +182,7 @@ func (m *Machine) onDraft(msg Message, dr slot.Draft) error {
 	if d.draft == nil || dr.Revision > d.draft.Revision {
 		m.sawLife(dr.Revision)
 		if dr.Kind == slot.Members {
-			d.drafts++
+			d.drafts, d.draftAt = d.drafts+1, m.now
 		}
 	}
 	d.draft, d.haveSent = &dr, false

@@ -28,6 +28,7 @@ type decree struct {
 	seen     uint32        // highest ballot that any member named
 	campaign time.Duration // when this peer last opened a ballot
 	drafts   int           // of members records that were seen at this height
+	draftAt  time.Duration // when the last one was
 
 	outcomes  map[slot.Root]bool // on disk here
 	fetching  slot.Root          // of these, the one asked of the worker
@@ -40,7 +41,7 @@ type decree struct {
 // openDecree starts the height above the tip, with what was promised and voted there before, if anything was.
 func (m *Machine) openDecree() {
 	d := &decree{
-		ref: m.chain.next(), outcomes: map[slot.Root]bool{}, life: never, owed: never, campaign: never, fetchedAt: never,
+		ref: m.chain.next(), outcomes: map[slot.Root]bool{}, life: never, owed: never, campaign: never, draftAt: never, fetchedAt: never,
 	}
 	d.order = slot.LeaderOrder(d.ref.Prev, m.chain.electorate())
 	at := place{d.ref.Height, d.ref.Prev}

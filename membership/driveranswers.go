@@ -21,13 +21,15 @@ const (
 
 var errTooManyQuestions = errors.New("asks for records faster than they are given")
 
-// asksForRecords says whether a body may be answered with certified records.
-func asksForRecords(b Body) bool {
+// recordsWanted says whether a body may be answered with certified records, and whether with many.
+func recordsWanted(b Body) (some, many bool) {
 	switch b.(type) {
-	case Need, Prepare:
-		return true
+	case Need:
+		return true, true
+	case Prepare, Propose: // one, if their height is decided
+		return true, false
 	}
-	return false
+	return false, false
 }
 
 // answers counts what each asker may still have.
@@ -56,8 +58,13 @@ func newAnswers() *answers {
 	return a
 }
 
-// allow takes an answer for a peer out of both buckets, or says no.
-func (a *answers) allow(to slot.PeerID, now time.Time) bool {
+// allow says whether a peer's message may be answered, and takes the answer out of its bucket; one of many records out of the
+// common one, too. That one must not hold up single answers: whoever emptied it could keep the members from deciding anything.
+func (a *answers) allow(to slot.PeerID, b Body, now time.Time) bool {
+	some, many := recordsWanted(b)
+	if !some {
+		return true
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	one, known := a.mu.by[to]
@@ -69,9 +76,11 @@ func (a *answers) allow(to slot.PeerID, now time.Time) bool {
 	}
 	one.fill(now, answersPerPeer, answersBurst)
 	a.mu.all.fill(now, answersInAll, answersMost)
-	ok := one.tokens >= 1 && a.mu.all.tokens >= 1
+	ok := one.tokens >= 1 && (!many || a.mu.all.tokens >= 1)
 	if ok {
 		one.tokens--
+	}
+	if ok && many {
 		a.mu.all.tokens--
 	}
 	a.mu.by[to] = one

@@ -27,7 +27,7 @@ func (d *Driver) verifyLoop() {
 			} // else an announcement of our own that came back
 		case m.From != q.from:
 			d.blame.bad(q.from, fmt.Errorf("%w: it is %s's", ErrRelayed, m.From))
-		case asksForRecords(m.Body) && !d.answers.allow(q.from, time.Now()):
+		case !d.answers.allow(q.from, m.Body, time.Now()):
 			d.blame.refuse(q.from, m, errTooManyQuestions)
 		default:
 			d.inputs.message(q.from, m)

@@ -195,6 +195,9 @@ func (x *explorer) restart(p int, l local) (local, []parcel, string) {
 	}
 	l.m.Report(x.now, ReportApplied{Height: l.disk.height, StateRoot: l.disk.root})
 	l.m.Report(x.now, ReportContributes{Contributes: true})
+	if l.m.wantsIn() {
+		l.m.gossip(Join{}) // as the next Tick would
+	}
 	return x.drain(p, l)
 }
 

@@ -14,7 +14,7 @@ import (
 var arrangements = func() map[slot.MessageType]bool {
 	return map[slot.MessageType]bool{
 		slot.TypeOffer: true, slot.TypePlan: true, slot.TypeSegment: true, slot.TypeLost: true, slot.TypeDraft: true,
-		slot.TypeHave: true, slot.TypeNeed: true,
+		slot.TypeHave: true, slot.TypeNeed: true, slot.TypeJoin: true,
 	}
 }()
 
@@ -22,7 +22,7 @@ var arrangements = func() map[slot.MessageType]bool {
 func worldsAllowed(t *testing.T) int {
 	s := os.Getenv("EXPLORE_WORLDS")
 	if s == "" {
-		return 40_000
+		return worldsByDefault
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil {
@@ -35,7 +35,7 @@ func worldsAllowed(t *testing.T) int {
 func TestExplore(t *testing.T) {
 	for _, c := range []struct {
 		name                      string
-		peers                     int
+		peers, newcomers          int
 		slots                     uint64
 		ballots                   uint32
 		crashes, deaths, mistrust int
@@ -47,10 +47,12 @@ func TestExplore(t *testing.T) {
 		{name: "a death", peers: 3, slots: 2, ballots: 1, deaths: 1},
 		{name: "a wrong suspicion", peers: 3, slots: 1, ballots: 1, mistrust: 1},
 		{name: "two peers, two slots", peers: 2, slots: 2, ballots: 2, crashes: 1},
+		{name: "a newcomer, a death", peers: 2, newcomers: 1, slots: 2, ballots: 1, deaths: 1},
+		{name: "two newcomers, deaths", peers: 2, newcomers: 2, slots: 1, ballots: 1, deaths: 2},
 		{name: "all orders", peers: 3, slots: 1, ballots: 1, all: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x, w := newExplorer(t, c.peers, c.slots)
+			x, w := newExplorer(t, c.peers, c.newcomers, c.slots)
 			x.limit = worldsAllowed(t)
 			x.ballots, x.crashes, x.deaths, x.mistrust = c.ballots, c.crashes, c.deaths, c.mistrust
 			if !c.all {
@@ -81,7 +83,7 @@ func TestExplorerFindsFaults(t *testing.T) {
 		{name: "certificates in memory only", want: "I5", keep: forget(func(e Entry) bool { _, ok := e.(EntryCommit); return ok })},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x, w := newExplorer(t, 3, 1)
+			x, w := newExplorer(t, 3, 0, 1)
 			x.limit = 400_000
 			x.ballots, x.crashes, x.deaths, x.at, x.keep, x.loseOutcomes = 1, c.crashes, c.deaths, arrangements, c.keep, c.outcomes
 			x.explore(w)

@@ -12,7 +12,7 @@ type founding struct {
 	since time.Duration // the discovery window counts from here
 	hold  bool          // the node does not want to found yet
 	asked bool          // the worker makes the initial state durable
-	fork  *EntryFork    // signed, and so the only one this peer ever signs for this parent (I6)
+	fork  *EntryFork    // the newest attempt signed
 	sent  time.Duration
 }
 
@@ -25,12 +25,15 @@ func (m *Machine) considerFounding() {
 	if m.chain.height() > 0 || m.cfg.Observer || f.hold || m.leaving {
 		return
 	}
-	if f.fork != nil {
-		m.sendForkVote()
+	place, ok := m.foundingPlace()
+	if !ok {
 		return
 	}
-	place, ok := m.foundingPlace()
-	if !ok || f.asked || m.now-f.since < m.cfg.Timing.FoundAfter*time.Duration(1+4*place) {
+	if f.asked {
+		m.signFounding()
+		return
+	}
+	if f.fork == nil && m.now-f.since < m.cfg.Timing.FoundAfter*time.Duration(1+4*place) {
 		return
 	}
 	f.asked = true
@@ -58,18 +61,25 @@ func (m *Machine) foundingPlace() (place int, ok bool) {
 	return place, true
 }
 
-// signFounding signs the first record once its initial state is durable.
+// signFounding signs the first record once its initial state is durable. I6: one signature an attempt. A restarted founder says
+// the one it gave again, unless the state that it was for is gone: that is another attempt.
 func (m *Machine) signFounding() {
 	f := &m.founding
-	if m.chain.height() > 0 || !f.asked || f.fork != nil || !m.state.known {
+	if m.chain.height() > 0 || !f.asked || !m.state.known {
 		return
 	}
-	next := m.chain.next()
-	f.fork = &EntryFork{next, slot.Record{
-		Run: m.cfg.Rules.Run, Height: 1, Kind: slot.Fork, Prev: next.Prev, StateRoot: m.state.root,
-		Members: []slot.Member{m.chain.listed(m.cfg.Self, m.cfg.Incarnation)},
-	}}
-	m.persist(*f.fork)
+	if f.fork == nil || f.fork.Record.StateRoot != m.state.root {
+		at := m.chain.next()
+		if f.fork != nil {
+			at.Ballot = f.fork.Ballot + 1
+		}
+		f.fork = &EntryFork{at, slot.Record{
+			Run: m.cfg.Rules.Run, Height: 1, Kind: slot.Fork, Prev: at.Prev, StateRoot: m.state.root,
+			Members: []slot.Member{m.chain.listed(m.cfg.Self, m.cfg.Incarnation)},
+		}}
+		f.sent = never
+		m.persist(*f.fork)
+	}
 	m.sendForkVote()
 }
 

@@ -85,10 +85,29 @@ func TestQuestionsForRecordsAreBounded(t *testing.T) {
 func TestAnswersForgetAskers(t *testing.T) {
 	a, now := newAnswers(), time.Now()
 	for i := range 3 * answersPeers {
-		a.allow(slot.PeerID(fmt.Sprint(i)), now.Add(time.Duration(i)*time.Second))
+		a.allow(slot.PeerID(fmt.Sprint(i)), Need{}, now.Add(time.Duration(i)*time.Second))
 		if len(a.mu.by) > answersPeers {
 			t.Fatalf("%d askers remembered", len(a.mu.by))
 		}
+	}
+}
+
+// However many ask for records, a candidate is heard, and a leader.
+func TestQuestionsDoNotSilenceLeaders(t *testing.T) {
+	a, now := newAnswers(), time.Now()
+	for i := range int(answersMost) + 1 {
+		a.allow(slot.PeerID(fmt.Sprint(i)), Need{}, now)
+	}
+	if a.allow("late", Need{}, now) {
+		t.Error("the common bucket has no end")
+	}
+	for range int(answersBurst) {
+		if !a.allow("leader", Prepare{}, now) || !a.allow("leader", Beat{}, now) {
+			t.Fatal("a leader is not heard")
+		}
+	}
+	if a.allow("leader", Propose{}, now) {
+		t.Error("one peer's bucket has no end")
 	}
 }
 
@@ -137,8 +156,12 @@ func TestStoreKeepsWordsElsewhere(t *testing.T) {
 	s := NewMemoryStore(run, 7)
 	voted := slot.Record{Run: run, Height: 2, Kind: slot.Members, Prev: mine.Hash()}
 	entries := []Entry{
-		EntryCommit{Record: mine}, EntryPromise{at}, EntryVote{at, voted},
-		EntryRewind{}, EntryCommit{Record: other}, EntryPromise{slot.Ref{Height: 2, Prev: other.Hash(), Ballot: 1}},
+		EntryCommit{Record: mine},
+		EntryPromise{at},
+		EntryVote{at, voted},
+		EntryRewind{},
+		EntryCommit{Record: other},
+		EntryPromise{slot.Ref{Height: 2, Prev: other.Hash(), Ballot: 1}},
 	}
 	if err := s.Save(entries); err != nil {
 		t.Fatal(err)

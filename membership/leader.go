@@ -122,7 +122,7 @@ func (m *Machine) sendProposal() {
 
 // onVote counts the votes for the own proposal in its ballot. A quorum of them is the certificate.
 func (m *Machine) onVote(msg Message, v slot.Vote) error {
-	if _, err := m.from(msg); err != nil {
+	if err := m.from(msg); err != nil {
 		return err
 	}
 	l := m.open.lead

@@ -13,7 +13,7 @@ type report struct{ by, of slot.PeerID }
 // onLost gathers what the plan's peers say about each other. What a peer sent is held against it at once; a connection that
 // failed may be either side's fault, so the reports of one beat are weighed together.
 func (m *Machine) onLost(msg Message, lost Lost) error {
-	if _, err := m.from(msg); err != nil {
+	if err := m.from(msg); err != nil {
 		return err
 	}
 	l := m.open.lead

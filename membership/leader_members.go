@@ -62,16 +62,18 @@ func (m *Machine) mayGo(e slot.Member, listed []slot.Offer) bool {
 	return slices.ContainsFunc(listed, func(o slot.Offer) bool { return o.Peer == e.Peer && o.Seq >= a.offer.Seq })
 }
 
-// maxJoinDrafts bounds the drafts of members records that one height sees for the sake of newcomers.
-const maxJoinDrafts = 8
+// draftsAPause is after how many drafts of members records at one height the pause between them doubles.
+const draftsAPause = 4
 
 // membersDue says whether a join, leave or loss waits to be recorded.
 func (m *Machine) membersDue() bool {
 	if m.chain.height() == 0 || m.chain.ended() {
 		return false
 	}
-	// A newcomer that never says HAVE does not keep the members busy: after some drafts it waits for the slot's.
-	ready := func(a *acquaintance) bool { return m.open.drafts < maxJoinDrafts && m.atOurTip(a) }
+	// A newcomer that never says HAVE does not keep the members busy: drafts for its sake come ever more seldom.
+	d := m.open
+	pause := m.cfg.Timing.Retry << min(d.drafts/draftsAPause, 6)
+	ready := func(a *acquaintance) bool { return m.now-d.draftAt >= pause && m.atOurTip(a) }
 	return !slices.Equal(m.nextMembers(nil, ready), m.chain.electorate())
 }
 

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -8,7 +9,7 @@ import (
 
 // onPromise gathers promises for the ballot that this peer wants to lead.
 func (m *Machine) onPromise(msg Message, p Promise) error {
-	if _, err := m.from(msg); err != nil {
+	if err := m.from(msg); err != nil {
 		return err
 	}
 	l := m.open.lead
@@ -35,10 +36,7 @@ func (m *Machine) onPromise(msg Message, p Promise) error {
 // are set aside, and what is left must still be a quorum: it has promised, so that vote cannot become certified any more.
 func (m *Machine) choose() {
 	l := m.open.lead
-	quorum := make(map[slot.PeerID]Promise, len(l.promises))
-	for p, promise := range l.promises {
-		quorum[p] = promise
-	}
+	quorum := maps.Clone(l.promises)
 	for slot.Quorum(m.chain.electorate(), func(e slot.Member) bool { _, ok := quorum[e.Peer]; return ok }) {
 		v, found := highestVote(quorum)
 		switch {

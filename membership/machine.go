@@ -42,6 +42,7 @@ type Machine struct {
 	state    modelState
 	founding founding
 	rival    *rival
+	refused  slot.Root // the better founding that was said to be out of reach
 	need     need
 	early    []Message // for the height after the open one; bounded by maxEarly
 
@@ -49,6 +50,7 @@ type Machine struct {
 	offerSeq    uint64
 	mine        *slot.Offer // this peer's standing offer: announced, neither recorded nor too late
 	mineAt      time.Duration
+	waiting     *ReportOffer // came before this peer was a member
 	contributes bool
 	steps       uint32
 	spreads     [spreadsKept]time.Duration // of recent slots' finishing times
@@ -145,10 +147,10 @@ func (m *Machine) elector() bool {
 	return ok
 }
 
-// from finds the elector that sent a message.
-func (m *Machine) from(msg Message) (slot.Member, error) {
-	if e, ok := findMember(m.chain.electorate(), msg.From, msg.Incarnation); ok {
-		return e, nil
+// from says whether a message comes from an elector.
+func (m *Machine) from(msg Message) error {
+	if _, ok := findMember(m.chain.electorate(), msg.From, msg.Incarnation); !ok {
+		return ErrSender
 	}
-	return slot.Member{}, ErrSender
+	return nil
 }

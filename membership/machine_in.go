@@ -83,10 +83,13 @@ func (m *Machine) atPlace(msg Message, ref slot.Ref) error {
 	return ErrInvalid
 }
 
-// onDecided answers a candidate for a height that is decided with its certificate.
+// onDecided answers who still wants to lead a height that is decided with its certificate.
 func (m *Machine) onDecided(msg Message, ref slot.Ref) error {
-	if _, ok := msg.Body.(Prepare); ok && ref.Height > 0 && m.chain.hashes[ref.Height-1] == ref.Prev {
-		m.send(m.chain.commits[ref.Height-1], msg.From)
+	switch msg.Body.(type) {
+	case Prepare, Propose:
+		if ref.Height > 0 && m.chain.hashes[ref.Height-1] == ref.Prev {
+			m.send(m.chain.commits[ref.Height-1], msg.From)
+		}
 	}
 	return fmt.Errorf("%w: height %d is decided", ErrStale, ref.Height)
 }
@@ -95,7 +98,7 @@ const maxEarly = 256
 
 // onEarly keeps a member's message for the next height: its COMMIT often travels on another path. Older ones make room.
 func (m *Machine) onEarly(msg Message) error {
-	if _, err := m.from(msg); err != nil {
+	if err := m.from(msg); err != nil {
 		return err
 	}
 	m.ask(msg.From)

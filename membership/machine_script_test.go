@@ -156,6 +156,8 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		return l.showWords()
 	case "shelf": // words kept about places on chains given up
 		return fmt.Sprintf("%d\n", len(l.named(d)[0].m.words))
+	case "drafts": // of members records, seen at the open height
+		return fmt.Sprintf("%d\n", l.named(d)[0].m.open.drafts)
 	case "roster": // the tip's members, each with the height it is a member since
 		return l.roster(d)
 	case "show":

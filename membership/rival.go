@@ -39,11 +39,27 @@ func (m *Machine) mayMove() bool {
 
 // meetRival starts to gather a chain that claims to be better. The claim moves nobody: verified records do.
 func (m *Machine) meetRival(p slot.PeerID, a Alive) {
-	if !m.mayMove() || !better(a.Work, a.Founding, m.chain) || m.rival != nil {
+	if m.rival != nil || !better(a.Work, a.Founding, m.chain) {
+		return
+	}
+	if !m.mayMove() {
+		m.refuseRival(p, a)
 		return
 	}
 	m.rival = &rival{chain: newChain(m.cfg.Rules), founding: a.Founding, from: p, asked: never, got: m.now}
 	m.pursueRival()
+}
+
+// refuseRival says once that another founding of the run claims more work, and that an operator must choose.
+func (m *Machine) refuseRival(p slot.PeerID, a Alive) {
+	if m.left || m.refused == a.Founding {
+		return
+	}
+	m.refused = a.Founding
+	m.event(Event{
+		Kind: EventRefused, Height: a.Height, Slot: a.Slot, Peer: p, Root: a.Founding,
+		Detail: "another founding of this run claims more work; both are too old to merge: stop the peers of one and start them anew",
+	})
 }
 
 // pursueRival asks for the rival's next records, and gives up on one that does not answer.

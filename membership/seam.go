@@ -9,12 +9,13 @@ import (
 // Rules are the run spec's values that the ledger needs: equal on all peers.
 type Rules struct {
 	Run          slot.Root
-	LastSlot     uint64 // the run ends once this slot is applied and certified; 0 means it has no end
-	StartPeers   int    // slot 1 is held until so many are members
-	MinPeers     int    // contributors with which a slot may close, at least 1
-	MaxStaleness uint64 // an offer's base may lie so many slots behind Slot-1
-	MaxWeight    uint64 // cap of an offer's weight; 0 means none
-	Elements     uint64 // D, the length of the flat vector: the segments of fragment 0 cover [0, D)
+	LastSlot     uint64    // the run ends once this slot is applied and certified; 0 means it has no end
+	StartPeers   int       // slot 1 is held until so many are members
+	MinPeers     int       // contributors with which a slot may close, at least 1
+	MaxStaleness uint64    // an offer's base may lie so many slots behind Slot-1
+	MaxWeight    uint64    // cap of an offer's weight; 0 means none
+	InitRoot     slot.Root // the state that the founding record must name; zero: its founder's choice
+	Elements     uint64    // D, the length of the flat vector: the segments of fragment 0 cover [0, D)
 }
 
 // Planner divides a slot's fragment among the peers of the group: pure, and given from outside because reduction and

@@ -237,7 +237,7 @@ func (p *simPeer) reduce(plan slot.Plan) (reports []Report) {
 		if piece.Owner != p.signer.ID() {
 			continue
 		}
-		set, h := slot.NewBitmap(len(plan.Offers)), []byte(fmt.Sprint(piece.Range))
+		set, h := slot.NewBitmap(len(plan.Offers)), fmt.Append(nil, piece.Range)
 		for i, o := range plan.Offers {
 			set.Set(i)
 			h = append(h, o.Root[:]...)

@@ -36,6 +36,7 @@ func (m *Machine) advanceState() {
 		return
 	}
 	switch {
+	case (!s.known || s.diverged) && m.chainGrows(): // what its newest part certifies is the better state to fetch
 	case !s.known || s.diverged:
 		m.sync(0)
 	case s.height >= m.chain.height():
@@ -48,8 +49,9 @@ func (m *Machine) advanceState() {
 	}
 }
 
-// maxRoots bounds how many certified states a worker may choose from. Several, because servers move on (HOLES H29).
-const maxRoots = 8
+// maxRoots bounds how many certified states a worker may choose from. Many, because checkpoints are some slots apart, records of
+// members come between, and servers move on (HOLES H29).
+const maxRoots = 256
 
 // sync asks for the newest certified state of at least a height. The root after a record is certified by the record above it.
 func (m *Machine) sync(least uint64) {

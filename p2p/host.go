@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
@@ -49,7 +50,7 @@ func newHost(key crypto.PrivKey, count *traffic) (host.Host, error) {
 		libp2p.Security(libp2ptls.ID, libp2ptls.New), // the first is preferred
 		libp2p.Security(noise.ID, noise.New),
 		libp2p.Muxer(yamux.ID, muxer()),
-		libp2p.DialRanker(rankTCPFirst),
+		libp2p.SwarmOpts(swarm.WithDialRanker(rankTCPFirst)),
 		libp2p.ResourceManager(limits),
 		libp2p.ConnectionManager(conns),
 		libp2p.BandwidthReporter(count),

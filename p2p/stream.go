@@ -161,8 +161,7 @@ func (n *Network) admit(key inboundKey) bool {
 
 // streamsAtOnce bounds the streams of protocols of which an honest peer has one, or for a moment two.
 func streamsAtOnce(proto protocol.ID) int {
-	switch proto {
-	case ProtocolHello, ProtocolLedger:
+	if proto == ProtocolHello || proto == ProtocolLedger {
 		return 4
 	}
 	return math.MaxInt

@@ -33,7 +33,7 @@ func golden() string {
 	line := func(name string, x ...[]float32) {
 		h := blake3.New(32, nil)
 		for _, v := range x {
-			h.Write(Bytes(v))
+			_, _ = h.Write(Bytes(v))
 		}
 		fmt.Fprintf(&out, "%s %x\n", name, h.Sum(nil))
 	}

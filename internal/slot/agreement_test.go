@@ -143,11 +143,21 @@ func TestQuorum(t *testing.T) {
 		members, in string
 		want        bool
 	}{
-		{"", "", false}, {"a", "a", true}, {"a", "", false},
-		{"ab", "ab", true}, {"ab", "b", true}, {"ab", "a", false}, // b is the senior
-		{"abc", "ab", true}, {"abc", "c", false}, {"abc", "bc", true},
-		{"abcd", "abc", true}, {"abcd", "cd", true}, {"abcd", "ab", false}, {"abcd", "d", false},
-		{"abcde", "abc", true}, {"abcde", "de", false},
+		{"", "", false},
+		{"a", "a", true},
+		{"a", "", false},
+		{"ab", "ab", true},
+		{"ab", "b", true},
+		{"ab", "a", false}, // b is the senior
+		{"abc", "ab", true},
+		{"abc", "c", false},
+		{"abc", "bc", true},
+		{"abcd", "abc", true},
+		{"abcd", "cd", true},
+		{"abcd", "ab", false},
+		{"abcd", "d", false},
+		{"abcde", "abc", true},
+		{"abcde", "de", false},
 	}
 	for _, c := range cases {
 		in := func(m Member) bool { return bytes.Contains([]byte(c.in), []byte(m.Peer)) }

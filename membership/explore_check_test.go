@@ -1,0 +1,139 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+func placeOf(b Body) slot.Ref {
+	switch b := b.(type) {
+	case Plan:
+		return b.Ref
+	case Segment:
+		return b.Ref
+	case Lost:
+		return b.Ref
+	case Draft:
+		return b.Ref
+	case Have:
+		return b.Ref
+	case Vote:
+		return b.Ref
+	case Prepare:
+		return b.Ref
+	case Promise:
+		return b.Ref
+	case Propose:
+		return slot.Ref{Height: b.Record.Height, Prev: b.Record.Prev, Ballot: b.Ballot}
+	case Commit:
+		return b.Certificate.Ref
+	}
+	return slot.Ref{}
+}
+
+// checkSent checks I1 and I6 when something new is said.
+func (x *explorer) checkSent(w *world, id int) {
+	switch b := x.parcels[id].msg.Body.(type) {
+	case Commit:
+		x.others(w, id, func(o Message) {
+			if c, ok := o.Body.(Commit); ok && c.Record.Prev == b.Record.Prev && c.Record.Hash() != b.Record.Hash() {
+				x.fail(w, fmt.Sprintf("I1: two records are certified at height %d", b.Record.Height))
+			}
+		})
+	case Vote:
+		x.others(w, id, func(o Message) {
+			if v, ok := o.Body.(Vote); ok && o.From == x.parcels[id].msg.From && v.Ref == b.Ref && v.Hash != b.Hash {
+				x.fail(w, fmt.Sprintf("I6: %s votes twice in ballot %d", labName(o.From), b.Ballot))
+			}
+		})
+	}
+}
+
+func (x *explorer) others(w *world, id int, do func(Message)) {
+	for p := range x.parcels {
+		if p != id && w.has(p) {
+			do(x.parcels[p].msg)
+		}
+	}
+}
+
+// fail notes the first fault and the schedule that led to it.
+func (x *explorer) fail(w *world, fault string) {
+	if x.fault != "" {
+		return
+	}
+	x.fault = fault
+	for ; w != nil; w = w.from {
+		if w.by != "" {
+			x.trace = append(x.trace, w.by)
+		}
+	}
+	slices.Reverse(x.trace)
+}
+
+// had says whether all bytes are on some disk of a peer for which ok holds.
+func (x *explorer) had(w *world, segments []slot.Segment, ok func(local) bool) bool {
+	for _, s := range segments {
+		if !slices.ContainsFunc(w.peers, func(p int) bool { return ok(x.locals[p]) && x.locals[p].disk.segments[s.Root] }) {
+			return false
+		}
+	}
+	return true
+}
+
+func living(l local) bool  { return !l.dead }
+func running(l local) bool { return l.m != nil }
+
+// checkHad checks I3: while a quorum of the members of the newest certified record lives, the state after it can be had.
+func (x *explorer) checkHad(w *world) {
+	var tip Commit
+	for _, p := range w.peers {
+		if c := x.locals[p].disk.saved.Chain; len(c) > 0 && c[len(c)-1].Record.Height > tip.Record.Height {
+			tip = c[len(c)-1]
+		}
+	}
+	alive := func(e slot.Member) bool { return living(x.locals[w.peers[slices.Index(x.ids, e.Peer)]]) }
+	if !slot.Quorum(tip.Record.Members, alive) {
+		return
+	}
+	height := uint64(0)
+	for _, p := range w.peers {
+		height = max(height, x.locals[p].disk.height)
+	}
+	if height+1 < tip.Record.Height || height < tip.Record.Height && !x.had(w, tip.Record.Segments, living) {
+		x.fail(w, fmt.Sprintf("I3: a quorum of %d members lives, and nobody has the state after height %d", len(tip.Record.Members), tip.Record.Height))
+	}
+}
+
+// possible says whether a job's bytes can be had from running peers or the own disk.
+func (x *explorer) possible(w *world, l local, j Work) bool {
+	switch j := j.(type) {
+	case WorkHold:
+		return x.had(w, j.Draft.Segments, running)
+	case WorkApply:
+		return l.disk.height+1 == j.Record.Height && x.had(w, j.Record.Segments, running)
+	}
+	return false
+}
+
+func describe(b Body) string {
+	switch b := b.(type) {
+	case Vote:
+		return fmt.Sprintf("VOTE %d/%d %s", b.Height, b.Ballot, b.Hash.Short())
+	case Propose:
+		return fmt.Sprintf("PROPOSE %d/%d %s", b.Record.Height, b.Ballot, b.Record.Hash().Short())
+	case Promise:
+		s := fmt.Sprintf("PROMISE %d/%d", b.Height, b.Ballot)
+		if b.Voted {
+			s += fmt.Sprintf(" voted %d %s", b.VoteBallot, b.VoteRecord.Hash().Short())
+		}
+		return s
+	case Prepare:
+		return fmt.Sprintf("PREPARE %d/%d", b.Height, b.Ballot)
+	case Commit:
+		return fmt.Sprintf("COMMIT %d %s", b.Record.Height, b.Record.Hash().Short())
+	}
+	return TypeName(b.Type())
+}

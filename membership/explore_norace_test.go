@@ -1,0 +1,6 @@
+//go:build !race
+
+package membership
+
+// worldsByDefault bounds each exploration of a test run.
+const worldsByDefault = 30_000

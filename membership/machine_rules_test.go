@@ -1,0 +1,193 @@
+package membership
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+func members(spec ...any) []slot.Member { // name, since, name, since, …
+	var ms []slot.Member
+	for i := 0; i < len(spec); i += 2 {
+		ms = append(ms, slot.Member{Peer: labID(spec[i].(string)), Incarnation: 1, Since: uint64(spec[i+1].(int))})
+	}
+	return ms
+}
+
+func TestQuorum(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		members []slot.Member
+		in      string
+		want    bool
+	}{
+		{"nobody of none", nil, "", false},
+		{"one of one", members("A", 1), "A", true},
+		{"nobody of one", members("A", 1), "", false},
+		{"the senior of two", members("A", 2, "B", 1), "B", true},
+		{"the junior of two, lower ID", members("A", 2, "B", 1), "A", false}, // H14
+		{"equal since: the lower ID", members("A", 1, "B", 1), "A", true},
+		{"two of three", members("A", 1, "B", 1, "C", 1), "BC", true},
+		{"one of three", members("A", 1, "B", 1, "C", 1), "A", false},
+		{"half of four with the senior", members("A", 3, "B", 2, "C", 1, "D", 3), "CD", true},
+		{"half of four without", members("A", 3, "B", 2, "C", 1, "D", 3), "AB", false},
+	} {
+		got := slot.Quorum(c.members, func(m slot.Member) bool { return slices.Contains([]byte(c.in), labName(m.Peer)[0]) })
+		if got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+func TestGrowth(t *testing.T) {
+	old := members("A", 1, "B", 2)
+	for _, c := range []struct {
+		next []slot.Member
+		want bool
+	}{
+		{members("A", 1), true},
+		{members("B", 2), true},
+		{members("A", 1, "B", 2, "C", 5), true},
+		{members("A", 1, "B", 2, "C", 5, "D", 5), true}, // doubled
+		{members("A", 1, "B", 2, "C", 5, "D", 5, "E", 5), false},
+		{members("A", 1, "C", 5), true},
+		{members("B", 2, "C", 5, "D", 5), false},
+		{members("C", 5), false},
+	} {
+		if got := grows(old, c.next); got != c.want {
+			t.Errorf("%v -> %v: %v", peersOf(old), peersOf(c.next), got)
+		}
+	}
+	again := members("A", 1, "B", 5)
+	again[1].Incarnation = 2
+	if !grows(old, again) || grows(old, again[1:]) {
+		t.Error("a peer in another incarnation counts as a newcomer")
+	}
+}
+
+func TestLeaderOrder(t *testing.T) {
+	ms := members("A", 1, "B", 1, "C", 1, "D", 1)
+	first := map[slot.PeerID]int{}
+	for i := range 400 {
+		prev := slot.Hash(fmt.Append(nil, i))
+		order := slot.LeaderOrder(prev, ms)
+		if !slices.Equal(order, slot.LeaderOrder(prev, ms)) || len(union(peersOf(order))) != len(ms) {
+			t.Fatal("not an order of the members")
+		}
+		first[order[0].Peer]++
+		d := &decree{ref: slot.Ref{Height: 2, Prev: prev}, order: order}
+		if d.leader(6) != order[2] {
+			t.Fatal("ballot 6 of 4 is led by place 2")
+		}
+	}
+	for p, n := range first {
+		if n < 60 || n > 140 {
+			t.Errorf("%s leads ballot 0 of %d heights in 400", p, n)
+		}
+	}
+}
+
+// labOf founds a run of peers without training.
+func labOf(t *testing.T, names string) *lab {
+	l := newLab(t, labRules(), labTiming)
+	for _, n := range names {
+		l.add(string(n)).trains = false
+	}
+	l.connect()
+	done := func() bool { return len(l.peers[0].m.View().Tip.Members) == len(names) }
+	if !l.run(time.Minute, done) {
+		t.Fatal(l.show())
+	}
+	l.run(2*time.Second, func() bool { return false })
+	return l
+}
+
+// stepRecord is a valid next record with a contribution of each name.
+func stepRecord(m *Machine, names string) slot.Record {
+	c := m.chain
+	r := slot.Record{
+		Run: c.rules.Run, Height: c.height() + 1, Kind: slot.Step, Prev: c.tipHash(), Slot: c.openSlot(), StateRoot: m.state.root,
+		Members: c.electorate(),
+	}
+	all := slot.NewBitmap(len(names))
+	for i, n := range names {
+		all.Set(i)
+		r.Contributions = append(r.Contributions, slot.Offer{
+			Peer: labID(string(n)), Slot: r.Slot, Seq: c.spent[labID(string(n))].seq + 1, Base: r.Slot - 1, Weight: 7,
+		})
+	}
+	r.Segments = []slot.Segment{
+		{Range: slot.Range{End: 10}, Contributors: all, Root: slot.Hash([]byte("a"))},
+		{Range: slot.Range{Begin: 10, End: labElements}, Contributors: all, Root: slot.Hash([]byte("b"))},
+	}
+	r.Work = c.tip().Work + 7*uint64(len(names))
+	return r
+}
+
+func TestCheckRecord(t *testing.T) {
+	m := labOf(t, "ABC").peer("A").m
+	if err := m.chain.check(stepRecord(m, "AB")); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*slot.Record){
+		"run":                  func(r *slot.Record) { r.Run[0]++ },
+		"height":               func(r *slot.Record) { r.Height++ },
+		"prev":                 func(r *slot.Record) { r.Prev[0]++ },
+		"slot":                 func(r *slot.Record) { r.Slot++ },
+		"kind":                 func(r *slot.Record) { r.Kind = slot.Members },
+		"fork":                 func(r *slot.Record) { r.Kind = slot.Fork },
+		"work":                 func(r *slot.Record) { r.Work++ },
+		"fragment":             func(r *slot.Record) { r.Fragment = 1 },
+		"nobody":               func(r *slot.Record) { r.Members = nil },
+		"since":                func(r *slot.Record) { r.Members[1].Since++ },
+		"order":                func(r *slot.Record) { slices.Reverse(r.Members) },
+		"another incarnation":  func(r *slot.Record) { r.Members[1].Incarnation++ },
+		"growth":               func(r *slot.Record) { r.Members = members("X", 4, "Y", 4) },
+		"no contributions":     func(r *slot.Record) { r.Contributions = nil },
+		"a stranger":           func(r *slot.Record) { r.Contributions[1].Peer = labID("Z") },
+		"unsorted":             func(r *slot.Record) { slices.Reverse(r.Contributions) },
+		"stale":                func(r *slot.Record) { r.Slot, r.Contributions[0].Base = 1, math.MaxUint64 },
+		"of another slot":      func(r *slot.Record) { r.Contributions[0].Slot++ },
+		"sequence zero":        func(r *slot.Record) { r.Contributions[0].Seq = 0 },
+		"weight above the cap": func(r *slot.Record) { r.Contributions[0].Weight = 101 },
+		"weightless":           func(r *slot.Record) { r.Contributions[0].Weight = 0; r.Work -= 7 },
+		"no segments":          func(r *slot.Record) { r.Segments = nil },
+		"a gap":                func(r *slot.Record) { r.Segments[1].Range.Begin++ },
+		"empty segment":        func(r *slot.Record) { r.Segments[0].Range.End, r.Segments[1].Range.Begin = 0, 0 },
+		"too short":            func(r *slot.Record) { r.Segments[1].Range.End-- },
+		"nobody in a segment":  func(r *slot.Record) { r.Segments[1].Contributors = slot.NewBitmap(2) },
+		"bitmap beyond":        func(r *slot.Record) { r.Segments[1].Contributors = slot.Bitmap{7} },
+		"bitmap too long":      func(r *slot.Record) { r.Segments[1].Contributors = slot.Bitmap{3, 0} },
+		"a contributor nowhere": func(r *slot.Record) {
+			r.Segments[0].Contributors, r.Segments[1].Contributors = slot.Bitmap{1}, slot.Bitmap{1}
+		},
+	} {
+		r := stepRecord(m, "AB")
+		r.Members = slices.Clone(r.Members)
+		spoil(&r)
+		if err := m.chain.check(r); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSpentOffers(t *testing.T) {
+	m := labOf(t, "ABC").peer("A").m
+	m.chain.rules.MaxStaleness = 2
+	r := stepRecord(m, "AB")
+	m.chain.push(Commit{Record: r})
+	again := r.Contributions[0]
+	again.Slot++
+	if m.chain.checkOffer(again) == nil {
+		t.Error("a sequence number was spent twice")
+	}
+	again.Seq++
+	if err := m.chain.checkOffer(again); err != nil {
+		t.Error(err)
+	}
+}
