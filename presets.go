@@ -27,7 +27,7 @@ var presets = map[string]preset{
 			MinGrace: 5 * time.Second, GraceFactor: 3, Straggler: 60 * time.Second,
 			FoundAfter: 1500 * time.Millisecond, Linger: 5 * time.Second, Retry: 500 * time.Millisecond,
 		},
-		discovery: 2 * time.Second, stall: 2 * time.Second, hello: 250 * time.Millisecond,
+		discovery: 2 * time.Second, stall: 4 * time.Second, hello: 250 * time.Millisecond,
 	},
 	PresetWAN: {
 		ledger: membership.Timing{

@@ -23,26 +23,8 @@ func (m *Machine) receive(msg Message) error {
 		return m.onForkVote(msg, b)
 	case Offer:
 		return m.onOffer(msg, b)
-	case Propose:
-		return m.atPlace(msg, slot.Ref{Height: b.Record.Height, Prev: b.Record.Prev, Ballot: b.Ballot})
-	case Plan:
-		return m.atPlace(msg, b.Ref)
-	case Segment:
-		return m.atPlace(msg, b.Ref)
-	case Lost:
-		return m.atPlace(msg, b.Ref)
-	case Draft:
-		return m.atPlace(msg, b.Ref)
-	case Have:
-		return m.atPlace(msg, b.Ref)
-	case Vote:
-		return m.atPlace(msg, b.Ref)
-	case Prepare:
-		return m.atPlace(msg, b.Ref)
-	case Promise:
-		return m.atPlace(msg, b.Ref)
-	case Beat:
-		return m.atPlace(msg, b.Ref)
+	case placed:
+		return m.atPlace(msg, b.At())
 	}
 	return fmt.Errorf("%w: message %T", ErrInvalid, msg.Body)
 }

@@ -145,6 +145,14 @@ func (Join) Type() slot.MessageType     { return slot.TypeJoin }
 func (Leave) Type() slot.MessageType    { return slot.TypeLeave }
 func (Need) Type() slot.MessageType     { return slot.TypeNeed }
 
+// placed is a body about one attempt at one height.
+type placed interface{ At() slot.Ref }
+
+// At is the attempt that the proposal belongs to.
+func (p Propose) At() slot.Ref {
+	return slot.Ref{Height: p.Record.Height, Prev: p.Record.Prev, Ballot: p.Ballot}
+}
+
 // Envelope is a body on its way out, not yet signed.
 type Envelope struct {
 	To     []slot.PeerID // direct; may name this peer itself: the driver hands such a message back once it is signed

@@ -58,6 +58,9 @@ type Ref struct {
 	Ballot uint32 // 0 first; number b is led by the member at place b mod |E| of LeaderOrder
 }
 
+// At is the ref itself: what carries a Ref tells by it which attempt it is about.
+func (f Ref) At() Ref { return f }
+
 // Append appends the canonical encoding.
 func (f Ref) Append(b []byte) []byte {
 	return wire.AppendU32(appendRoot(wire.AppendU64(b, f.Height), f.Prev), f.Ballot)
