@@ -35,6 +35,10 @@ type Config struct {
 	// CheckpointEvery is the number of slots between checkpoints; default 4.
 	CheckpointEvery uint64
 
+	// MaxAdopted bounds the model of a run whose layout is adopted from other peers, in elements; a layout given here is not bounded.
+	// A node keeps five vectors of that many float32. Default 1 Gi.
+	MaxAdopted uint64
+
 	// OnEvent is called for every event, one at a time; it must not block.
 	OnEvent func(Event)
 	// Logger is silent when nil.
@@ -47,6 +51,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Preset == "" {
 		c.Preset = PresetWAN
+	}
+	if c.MaxAdopted == 0 {
+		c.MaxAdopted = 1 << 30
 	}
 	if c.CheckpointEvery == 0 {
 		c.CheckpointEvery = 4

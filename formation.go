@@ -1,10 +1,12 @@
 package p2pdiloco
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -24,6 +26,8 @@ type meeting struct {
 	log    *slog.Logger
 
 	settled chan struct{} // closed once mu.spec is set
+	began   time.Time
+	most    uint64 // elements of a layout that is adopted
 
 	mu struct {
 		sync.Mutex
@@ -34,8 +38,8 @@ type meeting struct {
 	}
 }
 
-func newMeeting(net *p2p.Network, given Spec, timing preset, found bool, log *slog.Logger) *meeting {
-	m := &meeting{net: net, given: given, timing: timing, found: found, log: log, settled: make(chan struct{})}
+func newMeeting(net *p2p.Network, given Spec, timing preset, found bool, most uint64, log *slog.Logger) *meeting {
+	m := &meeting{net: net, given: given, timing: timing, found: found, most: most, log: log, settled: make(chan struct{}), began: time.Now()}
 	m.mu.seekers, m.mu.strangers = make(map[PeerID]time.Time), make(map[PeerID]error)
 	return m
 }
@@ -44,7 +48,8 @@ func newMeeting(net *p2p.Network, given Spec, timing preset, found bool, log *sl
 func (m *meeting) serve(ctx context.Context) {
 	m.net.SetHello(m.answer)
 	found := m.net.Discover(ctx, m.given.Name)
-	known := make(map[PeerID]bool)
+	known, wait, greeted := make(map[PeerID]bool), make(map[PeerID]bool), make(map[PeerID]bool)
+	done := make(chan PeerID, maxGreets)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ticker := time.NewTicker(m.timing.hello)
@@ -55,19 +60,39 @@ func (m *meeting) serve(ctx context.Context) {
 			if !open {
 				return
 			}
-			known[p] = true
-			wg.Go(func() { m.greet(ctx, p) })
+			if len(known) < maxMet {
+				known[p] = true
+			}
+			wait[p] = true
+		case p := <-done:
+			delete(greeted, p)
 		case <-ticker.C:
 			if m.spec() != nil {
 				ticker.Stop() // peers found from now on are greeted once; those that seek ask us
 				continue
 			}
-			for p := range known {
-				wg.Go(func() { m.greet(ctx, p) })
+			maps.Copy(wait, known)
+		}
+		for p := range wait {
+			if len(greeted) >= maxGreets {
+				break
+			}
+			delete(wait, p)
+			if !greeted[p] {
+				greeted[p] = true
+				wg.Go(func() { m.greet(ctx, p); done <- p }) // there is room
 			}
 		}
 	}
 }
+
+// Whoever announces the run is greeted, and anybody may: answers of strangers are megabytes long, and their number has no end.
+const (
+	maxGreets = 16   // at once, one to a peer
+	maxMet    = 1024 // peers that are greeted again, and whose words are kept
+	// seekersWait is for how many discovery windows a lower peer that only seeks is believed to settle the spec soon.
+	seekersWait = 5
+)
 
 // greet says hello to p and takes in what it answers.
 func (m *meeting) greet(ctx context.Context, p PeerID) {
@@ -108,12 +133,18 @@ func (m *meeting) heard(p PeerID, h p2p.Hello) {
 		m.heardSeeker(p, h.Given)
 		return
 	}
+	if !m.isNews(p, h.Spec) {
+		return
+	}
 	theirs, err := ParseSpec(h.Spec)
 	if err == nil && theirs.Name != m.given.Name {
 		err = fmt.Errorf("its run spec is of run %q", theirs.Name)
 	}
 	if err == nil {
 		err = m.given.Adopt(theirs, p)
+	}
+	if d := theirs.Layout.Elements(); err == nil && len(m.given.Layout) == 0 && d > m.most {
+		err = fmt.Errorf("its model has %d elements, at most %d are adopted: raise Config.MaxAdopted or give the layout", d, m.most)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +154,9 @@ func (m *meeting) heard(p PeerID, h p2p.Hello) {
 		if m.mu.strangers[p] == nil {
 			m.log.Warn("peer is in a run of this name with another spec", "peer", p, "err", err)
 		}
-		m.mu.strangers[p] = err
+		if len(m.mu.strangers) < maxMet {
+			m.mu.strangers[p] = err
+		}
 	case m.mu.spec == nil:
 		m.log.Info("adopted the run spec", "from", p, "run_id", theirs.RunID())
 		m.settle(theirs)
@@ -144,7 +177,20 @@ func (m *meeting) heardSeeker(p PeerID, given map[string]string) {
 			}
 		}
 	}
-	m.mu.seekers[p] = time.Now()
+	if _, met := m.mu.seekers[p]; met || len(m.mu.seekers) < maxMet {
+		m.mu.seekers[p] = time.Now()
+	}
+}
+
+// isNews says whether a peer's spec is worth parsing, which for a large layout takes long: not if it is ours, and once one is
+// settled not if this peer's was found wanting before.
+func (m *meeting) isNews(p PeerID, spec []byte) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.spec == nil {
+		return true
+	}
+	return !bytes.Equal(spec, m.mu.encoded) && m.mu.strangers[p] == nil && len(m.mu.strangers) < maxMet
 }
 
 // settle fixes the spec; mu is held.
@@ -228,11 +274,13 @@ func (m *meeting) decide() error {
 	if m.mu.spec != nil {
 		return nil
 	}
-	for _, err := range m.mu.strangers {
-		return err
+	if !m.found { // else the operator knows better than whoever says hello
+		for _, err := range m.mu.strangers {
+			return err
+		}
 	}
 	for p, at := range m.mu.seekers {
-		if p < m.net.ID() && time.Since(at) < 8*m.timing.hello {
+		if p < m.net.ID() && time.Since(at) < 8*m.timing.hello && time.Since(m.began) < seekersWait*m.timing.discovery {
 			return nil // it settles; we adopt
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
@@ -100,7 +101,7 @@ func (n *Node) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.meeting = newMeeting(n.net, n.cfg.Spec, n.timing, n.cfg.Found, n.log)
+	n.meeting = newMeeting(n.net, n.cfg.Spec, n.timing, n.cfg.Found, n.cfg.MaxAdopted, n.log)
 	if known != nil {
 		n.meeting.adopt(*known)
 	}
@@ -183,6 +184,7 @@ func (n *Node) newWorker() (*worker, error) {
 	}
 	if w.engine, err = allreduce.New(allreduce.Config{
 		Self: n.Self(), Run: n.run, Params: w.params, Transport: streamOpener{n.net, p2p.ProtocolExchange}, Logger: n.log, Stall: n.timing.stall,
+		Known: n.isMember,
 	}); err != nil {
 		return nil, err
 	}
@@ -230,8 +232,13 @@ func (n *Node) serve() {
 			n.log.Debug("exchange stream ended", "peer", from, "err", err)
 		}
 	})
-	n.server = statesync.NewServer(n.worker.store, statesync.ServerConfig{Logger: n.log})
+	n.server = statesync.NewServer(n.worker.store, statesync.ServerConfig{Prefer: n.isMember, Logger: n.log})
 	n.net.Handle(p2p.ProtocolState, n.server.Serve)
+}
+
+// isMember says whether the newest record lists a peer.
+func (n *Node) isMember(p PeerID) bool {
+	return n.driver != nil && slot.Find(n.driver.View().Tip.Members, p) >= 0
 }
 
 // Leave announces that this peer leaves, waits until the members have agreed to go on without it (a contribution already

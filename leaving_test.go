@@ -63,6 +63,34 @@ func TestAContributionOfferedBeforeLeavingCounts(t *testing.T) {
 	}
 }
 
+// A peer leaves when it has offered and the others still train: it stays until its contribution is in a record.
+func TestALeaverStaysUntilItsOfferCounts(t *testing.T) {
+	inSim(t, 10*time.Millisecond, simSpec(5, 3), 3, func(s *swarm) {
+		p := s.peers[1]
+		s.pace(100 * time.Millisecond)
+		p.trainer.(*bowl).pace = 10 * time.Millisecond
+		told := make(chan struct{})
+		p.drive = leaveWhen(told)
+		s.start(s.peers...)
+		s.until(time.Minute, "offered to slot 2", func() bool {
+			n := p.node.Load()
+			if n == nil {
+				return false
+			}
+			own := n.driver.View().OwnOffer
+			return own != nil && own.Slot == 2
+		})
+		close(told)
+		if err := s.outcome(p, time.After(time.Minute)); err != nil {
+			t.Errorf("Leave: %v", err)
+		}
+		s.finish(time.Minute, s.but(p)...)
+		if got := s.contributions(p); !slices.Equal(got, []uint64{1, 2}) {
+			t.Errorf("the leaver contributed to slots %v, want 1 and 2", got)
+		}
+	})
+}
+
 // All leave one after the other, the founder first; the last one alone.
 func TestEverybodyLeaves(t *testing.T) {
 	inSim(t, 10*time.Millisecond, simSpec(1000, 3), 3, func(s *swarm) {

@@ -29,16 +29,6 @@ func TestTheMinorityOfAPartitionWaits(t *testing.T) {
 	})
 }
 
-// contributedAfter says whether a record of a later slot lists p.
-func (s *swarm) contributedAfter(p *simPeer, slotNumber uint64) bool {
-	for _, at := range s.contributions(p) {
-		if at > slotNumber {
-			return true
-		}
-	}
-	return false
-}
-
 // Three and three: the half with the senior goes on.
 func TestTheHalfWithTheSeniorGoesOnInAPartition(t *testing.T) {
 	inSim(t, 10*time.Millisecond, simSpec(12, 6), 6, func(s *swarm) {

@@ -216,7 +216,11 @@ func ParseSpec(b []byte) (Spec, error) {
 		if name := string(r.Bytes(64)); r.Err() == nil && name != f.name {
 			r.Fail("run spec field %.64q where %q was expected", name, f.name)
 		}
-		if v := string(r.Bytes(4096)); r.Err() == nil && v != "" {
+		v := string(r.Bytes(4096))
+		if v == "" && f.name != "nonce" {
+			r.Fail("run spec without %s", f.name)
+		}
+		if r.Err() == nil && v != "" {
 			if err := setField(f.at(&s), v); err != nil || fieldText(f.at(&s)) != v {
 				r.Fail("run spec field %s = %.64q", f.name, v)
 			}

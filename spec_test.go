@@ -74,7 +74,7 @@ func TestAdoptNamesTheFieldThatDiffers(t *testing.T) {
 		}
 	}
 	given := Spec{Name: "tiny", Layout: Layout{{Name: "v", Shape: []uint64{3}}}}
-	if err := given.Adopt(run, "p"); err == nil || !strings.Contains(err.Error(), "tensor 0 is v") {
+	if err := given.Adopt(run, "p"); err == nil || !strings.Contains(err.Error(), "tensor 0 is \"v\"") {
 		t.Errorf("another layout: %v", err)
 	}
 }

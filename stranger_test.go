@@ -195,9 +195,9 @@ func TestAReplayDoesNotRaiseTheDead(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 		})
+		defer replayer.Wait()
+		defer stop()
 		s.finish(time.Minute, s.but(dead)...)
-		stop()
-		replayer.Wait()
 		for _, p := range s.but(dead) {
 			if !p.had("peer.left") {
 				t.Errorf("host %d believes that the dead member lives", p.host)

@@ -3,12 +3,8 @@ package p2pdiloco
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"maps"
-	"os"
+	"path/filepath"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,26 +24,6 @@ type swarm struct {
 	boot  *p2p.Network
 	spec  Spec
 	peers []*simPeer
-}
-
-// simPeer is one peer of a swarm, over all its restarts: what it did and has on disk outlives its process.
-type simPeer struct {
-	host    int
-	dir     string
-	trainer Trainer
-	config  func(*Config)                      // changes what Join is given, if set
-	drive   func(context.Context, *Node) error // what the process does once it has joined; Run if nil
-	on      func(Event)                        // is told of every event, if set, from the goroutine that it happens on
-
-	node    atomic.Pointer[Node]
-	network *p2p.Network
-	cancel  context.CancelFunc
-	done    chan error // what became of the process that runs now; nil if none does
-	mu      struct {
-		sync.Mutex
-		events []Event
-		roots  map[uint64]Root // state root by slot
-	}
 }
 
 func simSpec(rounds, startPeers uint64) Spec {
@@ -99,39 +75,14 @@ func (s *swarm) start(peers ...*simPeer) {
 		ctx, cancel := context.WithCancel(context.Background())
 		p.cancel, p.done = cancel, make(chan error, 1)
 		cfg := p2p.LAN()
-		cfg.Bootstrap, cfg.Logger = []string{s.net.Addr(0)}, testLogger(p.host)
+		cfg.Bootstrap, cfg.Logger = []string{s.net.Addr(p.boot)}, testLogger(p.host)
+		cfg.PeersFile = filepath.Join(p.dir, "peers")
 		var err error
 		if p.network, err = p2p.New(ctx, cfg, p2p.WithHost(s.net.Hosts[p.host])); err != nil {
 			s.t.Fatal(err)
 		}
 		go func() { p.done <- p.process(ctx, s.spec) }()
 	}
-}
-
-func (p *simPeer) process(ctx context.Context, spec Spec) error {
-	cfg := Config{
-		Spec: spec, Trainer: p.trainer, DataDir: p.dir, Network: p.network, Preset: PresetLAN, OnEvent: p.note, Logger: testLogger(p.host),
-	}
-	if p.config != nil {
-		p.config(&cfg)
-	}
-	node, err := Join(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	p.node.Store(node)
-	if p.drive != nil {
-		return p.drive(ctx, node)
-	}
-	return node.Run(ctx)
-}
-
-func testLogger(host int) *slog.Logger {
-	if os.Getenv("P2PDILOCO_TEST_LOG") == "" {
-		return nil
-	}
-	h := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
-	return slog.New(h).With("host", host)
 }
 
 // kill ends a peer's process at once; the others notice only that it falls silent. Its disk stays.
@@ -158,8 +109,14 @@ func (s *swarm) stop(p *simPeer) {
 	if err := p.network.Close(); err != nil {
 		s.t.Errorf("host %d: close of the network: %v", p.host, err)
 	}
-	for _, c := range s.net.Hosts[p.host].Network().Conns() {
+	host := s.net.Hosts[p.host] // outlives the process here, but may not help the next one
+	for _, c := range host.Network().Conns() {
 		_ = c.Close()
+	}
+	for _, known := range host.Peerstore().Peers() {
+		if known != host.ID() {
+			host.Peerstore().ClearAddrs(known)
+		}
 	}
 }
 
@@ -290,44 +247,4 @@ func (s *swarm) String() string {
 		out += "\n"
 	}
 	return out
-}
-
-// note takes an event in.
-func (p *simPeer) note(e Event) {
-	p.mu.Lock()
-	p.mu.events = append(p.mu.events, e)
-	switch e.Name {
-	case "slot.applied", "state.synced":
-		p.mu.roots[e.Fields["slot"].(uint64)] = e.Fields["state_root"].(Root)
-	case "run.switched", "state.diverged": // what was applied before is of another chain, or wrong
-		clear(p.mu.roots)
-	}
-	p.mu.Unlock()
-	if p.on != nil {
-		p.on(e)
-	}
-}
-
-// events are those of a name that the peer has had.
-func (p *simPeer) events(name string) []Event {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(p.mu.events), func(e Event) bool { return e.Name != name })
-}
-
-func (p *simPeer) had(name string) bool { return len(p.events(name)) > 0 }
-
-// states are the roots by slot of all states that the peer has held.
-func (p *simPeer) states() map[uint64]Root {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return maps.Clone(p.mu.roots)
-}
-
-// applied is the newest slot whose state the peer has held.
-func (p *simPeer) applied() (newest uint64) {
-	for s := range p.states() {
-		newest = max(newest, s)
-	}
-	return newest
 }

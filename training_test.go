@@ -68,6 +68,29 @@ func TestACutOffPeerComesBack(t *testing.T) {
 	})
 }
 
+// The bootstrap node may die: the run goes on, a restarted peer is found and finds the others, and a newcomer starts from
+// any peer's.
+func TestTheBootstrapNodeDies(t *testing.T) {
+	inSim(t, 10*time.Millisecond, simSpec(12, 3), 3, func(s *swarm) {
+		s.pace(30 * time.Millisecond)
+		s.start(s.peers...)
+		s.reach(2, s.peers...)
+		s.net.Isolate(0)
+		_ = s.boot.Close()
+		p := s.peers[1]
+		s.stop(p)
+		s.reach(4, s.but(p)...)
+		late := s.add()
+		late.boot = s.peers[0].host
+		s.net.Cut(0, late.host)
+		s.start(p, late)
+		s.finish(2*time.Minute, s.peers...)
+		if !s.contributedAfter(p, 4) || !s.contributed(late) {
+			t.Errorf("the restarted peer contributed to slots %v, the newcomer to %v", s.contributions(p), s.contributions(late))
+		}
+	})
+}
+
 func TestAPeerWithAnotherSpecIsToldWhichFieldDiffers(t *testing.T) {
 	inSim(t, 10*time.Millisecond, simSpec(30, 1), 2, func(s *swarm) {
 		s.start(s.peers[0])
@@ -80,19 +103,4 @@ func TestAPeerWithAnotherSpecIsToldWhichFieldDiffers(t *testing.T) {
 			t.Errorf("the stranger's error: %v", err)
 		}
 	})
-}
-
-// contributed says whether a record lists a contribution of p.
-func (s *swarm) contributed(p *simPeer) bool { return len(s.contributions(p)) > 0 }
-
-// contributions lists the slots whose records list a contribution of p.
-func (s *swarm) contributions(p *simPeer) (slots []uint64) {
-	for _, q := range s.peers {
-		for _, e := range q.events("slot.committed") {
-			if slices.Contains(e.Fields["contributors"].([]PeerID), s.id(p)) && !slices.Contains(slots, e.Fields["slot"].(uint64)) {
-				slots = append(slots, e.Fields["slot"].(uint64))
-			}
-		}
-	}
-	return slots
 }

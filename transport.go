@@ -2,11 +2,13 @@ package p2pdiloco
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/p2pdiloco/p2pdiloco/gossip"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -20,6 +22,7 @@ type ledgerTransport struct {
 	messenger *p2p.Messenger
 	topic     *gossip.Topic
 	log       *slog.Logger
+	last      Root // hash of what was gossiped last for want of a stream; of the goroutine that reports drops
 }
 
 func openTransport(ctx context.Context, net *p2p.Network, run Root, boot uint64, lan bool, deliver func(from PeerID, b []byte), log *slog.Logger) (*ledgerTransport, error) {
@@ -27,6 +30,12 @@ func openTransport(ctx context.Context, net *p2p.Network, run Root, boot uint64,
 	cfg := gossip.Config{
 		Topic: "/p2pdiloco/run/" + run.String(), Kinds: []uint8{kindLedger}, Boot: boot, Logger: log,
 		Deliver: func(from slot.PeerID, _ uint8, body []byte) { deliver(from, body) },
+		Check: func(from slot.PeerID, _ uint8, body []byte) gossip.Verdict {
+			if membership.MayAnnounce(body, run, from) {
+				return gossip.Accept
+			}
+			return gossip.Reject
+		},
 	}
 	if lan {
 		cfg.Heartbeat = gossip.LANHeartbeat
@@ -55,7 +64,11 @@ func (t *ledgerTransport) Connected() []PeerID { return t.net.Peers() }
 // undelivered gossips what could not be sent to a peer.
 func (t *ledgerTransport) undelivered(to PeerID, message []byte, err error) {
 	t.log.Debug("no direct way to a peer: gossiping instead", "peer", to, "err", err)
-	if len(message) <= gossip.MaxBody {
+	if errors.Is(err, p2p.ErrQueueFull) || len(message) > gossip.MaxBody || !membership.MayFallBack(message) {
+		return
+	}
+	if h := slot.Hash(message); h != t.last { // one message for many peers is gossiped once
+		t.last = h
 		t.Publish(message)
 	}
 }

@@ -18,13 +18,14 @@ var errUnwanted = errors.New("stream is not wanted here")
 // stream is done with, and leaves it closed or reset. The error says why it was refused; peers that fail in a reduction are
 // told to its Sink, not here. A stream whose plan is not known yet waits for it, within bounds.
 func (e *Engine) Accept(from slot.PeerID, s wire.Stream) error {
-	if err := e.enter(from); err != nil {
+	known := e.cfg.Known == nil || e.cfg.Known(from)
+	if err := e.enter(from, known); err != nil {
 		_ = s.Reset()
 		return err
 	}
 	defer e.wg.Done()
 	in, h, err := e.welcome(from, s)
-	e.leave(from)
+	e.leave(from, known)
 	if err != nil {
 		_ = s.Reset()
 		e.cfg.Logger.Debug("all-reduce stream refused", "peer", from.String(), "height", h.Ref.Height, "revision", h.Revision, "err", err)
@@ -35,14 +36,17 @@ func (e *Engine) Accept(from slot.PeerID, s wire.Stream) error {
 }
 
 // enter counts a stream that has no reduction yet.
-func (e *Engine) enter(from slot.PeerID) error {
+func (e *Engine) enter(from slot.PeerID, known bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mu.closed {
 		return ErrClosed
 	}
-	if e.mu.waiting >= e.cfg.MaxPending || e.mu.pending[from] >= e.cfg.MaxPendingPeer {
+	if e.mu.waiting >= e.cfg.MaxPending || e.mu.pending[from] >= e.cfg.MaxPendingPeer || !known && e.mu.unknown >= e.cfg.MaxPending/8 {
 		return fmt.Errorf("%w: too many streams are waiting for a plan", errUnwanted)
+	}
+	if !known {
+		e.mu.unknown++
 	}
 	e.mu.waiting++
 	e.mu.pending[from]++
@@ -50,9 +54,12 @@ func (e *Engine) enter(from slot.PeerID) error {
 	return nil
 }
 
-func (e *Engine) leave(from slot.PeerID) {
+func (e *Engine) leave(from slot.PeerID, known bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !known {
+		e.mu.unknown--
+	}
 	e.mu.waiting--
 	if e.mu.pending[from]--; e.mu.pending[from] == 0 {
 		delete(e.mu.pending, from)

@@ -43,6 +43,9 @@ type Config struct {
 	MaxPending int
 	// MaxPendingPeer bounds those of one peer; default 16.
 	MaxPendingPeer int
+	// Known, if set, says whom a plan may name: the members. All others, however many, get an eighth of MaxPending, so that they
+	// cannot keep the group's streams out. It must not block.
+	Known func(slot.PeerID) bool
 	// Lanes is how many frames are being written at once; default 4. With fewer, peers of a large group take turns along the
 	// ring and no owner is flooded by all at once.
 	Lanes int
@@ -99,6 +102,7 @@ type Engine struct {
 		changed chan struct{} // closed and replaced when current changes
 		pending map[slot.PeerID]int
 		waiting int    // sum of pending
+		unknown int    // of these, of peers that are not known
 		spare   []byte // a released result buffer
 	}
 }

@@ -73,7 +73,7 @@ func FuzzHeader(f *testing.F) {
 
 // fuzzGroup is a plan of two peers of which only peer 0 runs; peer 1 is played by the fuzzer.
 func fuzzGroup(t testing.TB) *group {
-	g := newGroup(t, testParams(40, 4), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall = time.Hour })
+	g := newGroup(t, testParams(40, 4), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall, c.PendingWait = time.Hour, 10*time.Millisecond })
 	g.net.silent = peerName(1)
 	return g
 }

@@ -23,23 +23,30 @@ type need struct {
 func (m *Machine) ask(p slot.PeerID) {
 	n := &m.need
 	from := m.chain.height() + 1
-	if p == m.cfg.Self || n.from == from && m.now-n.at < m.cfg.Timing.Retry {
-		return
+	if p == m.cfg.Self || n.from == from {
+		return // asked; catchUp asks again, and whom it likes: who shouts loudest does not get every question
 	}
-	if n.from == from {
-		n.times++
-	} else {
-		n.times = 0
-	}
-	n.from, n.at = from, m.now
+	n.from, n.at, n.times = from, m.now, 0
 	m.send(Need{From: from}, p)
 }
 
-// catchUp asks whoever is further, another one each time, until the chain is as long as the longest heard of.
+// catchUp asks whoever is further, another one each time, until the chain is as long as the longest heard of. Every other
+// question goes to a member: strangers may claim any height.
 func (m *Machine) catchUp() {
-	if ahead := m.ahead(); len(ahead) > 0 {
-		m.ask(ahead[m.need.times%len(ahead)])
+	ahead, n := m.ahead(), &m.need
+	if len(ahead) == 0 || n.from == m.chain.height()+1 && m.now-n.at < m.cfg.Timing.Retry {
+		return
 	}
+	if n.from != m.chain.height()+1 {
+		n.from, n.times = m.chain.height()+1, -1
+	}
+	n.at = m.now
+	n.times++
+	members := slices.DeleteFunc(slices.Clone(ahead), func(p slot.PeerID) bool { return slot.Find(m.chain.electorate(), p) < 0 })
+	if n.times%2 == 0 && len(members) > 0 {
+		ahead = members
+	}
+	m.send(Need{From: n.from}, ahead[n.times/2%len(ahead)])
 }
 
 // chainGrows says whether somebody has more of the chain and is likely to send it: who only claims a longer one is not waited for.

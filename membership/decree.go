@@ -109,7 +109,7 @@ func (d *decree) leader(ballot uint32) slot.Member {
 	if len(d.order) == 0 {
 		return slot.Member{}
 	}
-	return d.order[int(ballot)%len(d.order)]
+	return d.order[ballot%uint32(len(d.order))]
 }
 
 // leads says whether a message comes from the leader of a ballot.

@@ -45,13 +45,16 @@ func (m *Machine) considerFounding() {
 	m.work(WorkFound{})
 }
 
+// claimsAsked is how often those who claim to have a chain are asked for it in vain before their word does not count any more.
+const claimsAsked = 8
+
 // foundingPlace counts the heard peers before this one; false while somebody has a chain.
 func (m *Machine) foundingPlace() (place int, ok bool) {
 	for _, a := range m.presence.sorted() {
 		if a.alive == nil || a.who == m.presence.self || !m.around(a.who) {
 			continue
 		}
-		if a.alive.Height > 0 {
+		if a.alive.Height > 0 && m.need.times < claimsAsked {
 			return 0, false
 		}
 		if a.peer < m.cfg.Self {

@@ -8,7 +8,10 @@ import (
 )
 
 // report is one peer's word that another failed it in the running plan.
-type report struct{ by, of slot.PeerID }
+type report struct {
+	by, of slot.PeerID
+	bad    bool // for what it sent
+}
 
 // onLost gathers what the plan's peers say about each other. What a peer sent is held against it at once; a connection that
 // failed may be either side's fault, so the reports of one beat are weighed together.
@@ -30,12 +33,9 @@ func (m *Machine) onLost(msg Message, lost Lost) error {
 	case lost.Peer == msg.From:
 		m.leaveOut([]slot.PeerID{lost.Peer}, "cannot take part")
 		return nil
-	case lost.Reason != LostConnection:
-		l.banned[lost.Peer] = struct{}{}
-		m.leaveOut([]slot.PeerID{lost.Peer}, "sent what may not be used")
-		return nil
 	}
-	if r := (report{msg.From, lost.Peer}); !slices.Contains(l.reports, r) {
+	// Nobody's word alone is proof: who accuses many is likelier to be the bad one.
+	if r := (report{msg.From, lost.Peer, lost.Reason != LostConnection}); !slices.Contains(l.reports, r) {
 		l.reports = append(l.reports, r)
 	}
 	if l.settleAt == never {
@@ -50,6 +50,11 @@ func (m *Machine) reviseIfLost() bool {
 	var out []slot.PeerID
 	if l.settleAt != never && m.now >= l.settleAt {
 		out = m.cover(l.reports)
+		for _, r := range l.reports {
+			if r.bad && slices.Contains(out, r.of) && !slices.Contains(out, r.by) {
+				l.banned[r.of] = struct{}{}
+			}
+		}
 	}
 	for _, o := range l.plan.Offers {
 		i := slot.Find(m.chain.electorate(), o.Peer)
@@ -110,7 +115,11 @@ func (m *Machine) leaveOut(out []slot.PeerID, why string) {
 				l.excluded[p] = o.Seq
 			}
 		}
-		m.event(Event{Kind: EventSuspected, Height: l.ref.Height, Slot: l.plan.Slot, Ballot: l.ref.Ballot, Peer: p, Detail: why})
+		detail := why
+		if _, bad := l.banned[p]; bad {
+			detail = "sent what may not be used"
+		}
+		m.event(Event{Kind: EventSuspected, Height: l.ref.Height, Slot: l.plan.Slot, Ballot: l.ref.Ballot, Peer: p, Detail: detail})
 	}
 	m.revise(l.eligible(l.plan.Offers))
 }

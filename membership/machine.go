@@ -32,19 +32,21 @@ type Config struct {
 // Its parts, each in files of its name: chain (what is certified), decree (the height being decided: acceptor, ballot, leader,
 // contributor), presence (who is heard), state (what model state is held), catchup, joining, founding, rival, ending.
 type Machine struct {
-	cfg      Config
-	now      time.Duration
-	out      Ready
-	chain    *chain
-	open     *decree
-	words    map[place]word // promises and votes at places other than the open one (HOLES H7)
-	presence presence
-	state    modelState
-	founding founding
-	rival    *rival
-	refused  slot.Root // the better founding that was said to be out of reach
-	need     need
-	early    []Message // for the height after the open one; bounded by maxEarly
+	cfg       Config
+	now       time.Duration
+	out       Ready
+	chain     *chain
+	open      *decree
+	words     map[place]word // promises and votes at places other than the open one (HOLES H7)
+	presence  presence
+	state     modelState
+	founding  founding
+	rival     *rival
+	doubted   []slot.PeerID // whose claims of a better founding came to nothing, the newest last
+	doubtedAt time.Duration // when the first of them did
+	refused   slot.Root     // the better founding that was said to be out of reach
+	need      need
+	early     []Message // for the height after the open one; bounded by maxEarly
 
 	boot        uint64
 	offerSeq    uint64

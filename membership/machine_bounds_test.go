@@ -40,13 +40,13 @@ func TestStrangersAreBounded(t *testing.T) {
 func TestEarlyMessagesAreBounded(t *testing.T) {
 	l := labOf(t, "ABC")
 	m := l.peer("A").m
-	msg := Message{From: labID("B"), Incarnation: l.peer("B").inc, Body: Prepare{slot.Ref{Height: 99, Ballot: 1}}}
+	msg := Message{From: labID("B"), Incarnation: l.peer("B").inc, Body: Prepare{slot.Ref{Height: m.chain.height() + 2, Ballot: 1}}}
 	for range 10 * maxEarly {
 		if err := m.Step(l.now, msg); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(m.early) != maxEarly {
+	if len(m.early) != maxEarlyFrom {
 		t.Errorf("%d early messages", len(m.early))
 	}
 	msg.From = labID("stranger")

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -36,7 +37,7 @@ func (m *Machine) atPlace(msg Message, ref slot.Ref) error {
 	case ref.Height < next.Height:
 		return m.onDecided(msg, ref)
 	case ref.Height > next.Height:
-		return m.onEarly(msg)
+		return m.onEarly(msg, ref.Height)
 	case ref.Prev != next.Prev:
 		return fmt.Errorf("%w: it follows another record", ErrStale)
 	}
@@ -76,16 +77,35 @@ func (m *Machine) onDecided(msg Message, ref slot.Ref) error {
 	return fmt.Errorf("%w: height %d is decided", ErrStale, ref.Height)
 }
 
-const maxEarly = 256
+// Bounds of what waits for the next record: of all members and of one, so that none pushes out what another said.
+const (
+	maxEarly     = 256
+	maxEarlyFrom = 16
+)
 
-// onEarly keeps a member's message for the next height: its COMMIT often travels on another path. Older ones make room.
-func (m *Machine) onEarly(msg Message) error {
+// onEarly keeps a member's message for the next height: its COMMIT often travels on another path. Older ones of the same member
+// make room. What is further off would not be of use when that COMMIT comes.
+func (m *Machine) onEarly(msg Message, height uint64) error {
 	if err := m.from(msg); err != nil {
 		return err
 	}
 	m.ask(msg.From)
-	if len(m.early) == maxEarly {
-		m.early = append(m.early[:0:0], m.early[1:]...)
+	if height != m.chain.height()+2 {
+		return nil
+	}
+	own, first := 0, -1
+	for i, e := range m.early {
+		if e.From == msg.From {
+			if own++; first < 0 {
+				first = i
+			}
+		}
+	}
+	switch {
+	case own >= maxEarlyFrom:
+		m.early = slices.Delete(m.early, first, first+1)
+	case len(m.early) >= maxEarly:
+		return nil
 	}
 	m.early = append(m.early, msg)
 	return nil

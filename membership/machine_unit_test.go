@@ -23,7 +23,7 @@ func TestPatienceDoubles(t *testing.T) {
 func TestCover(t *testing.T) {
 	r := func(pairs ...string) (rs []report) {
 		for _, p := range pairs {
-			rs = append(rs, report{labID(p[:1]), labID(p[1:])})
+			rs = append(rs, report{labID(p[:1]), labID(p[1:]), false})
 		}
 		return rs
 	}

@@ -54,6 +54,10 @@ func (p *presence) meet(w who, now time.Duration, members []slot.Member) *acquai
 		if _, listed := findMember(members, a.peer, a.inc); listed || a.who == p.self {
 			continue
 		}
+		if a.peer == w.peer { // a stranger has one place, whatever it calls itself
+			delete(p.known, a.who)
+			continue
+		}
 		strangers++
 		if oldest == nil || cmp.Or(cmp.Compare(a.heard, oldest.heard), cmp.Compare(a.peer, oldest.peer), cmp.Compare(a.inc, oldest.inc)) < 0 {
 			oldest = a

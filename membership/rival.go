@@ -2,6 +2,7 @@ package membership
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -39,7 +40,10 @@ func (m *Machine) mayMove() bool {
 
 // meetRival starts to gather a chain that claims to be better. The claim moves nobody: verified records do.
 func (m *Machine) meetRival(p slot.PeerID, a Alive) {
-	if m.rival != nil || !better(a.Work, a.Founding, m.chain) {
+	if m.now-m.doubtedAt > doubtFor*m.cfg.Timing.Retry {
+		m.doubted = nil
+	}
+	if m.rival != nil || !better(a.Work, a.Founding, m.chain) || slices.Contains(m.doubted, p) {
 		return
 	}
 	if !m.mayMove() {
@@ -69,13 +73,29 @@ func (m *Machine) pursueRival() {
 		return
 	}
 	if m.now-r.got > 8*m.cfg.Timing.Retry || r.bytes > maxRivalBytes {
-		m.rival = nil
+		m.doubtRival()
 		return
 	}
 	if m.now-r.asked >= m.cfg.Timing.Retry {
 		r.asked = m.now
 		m.send(Need{From: r.chain.height() + 1}, r.from)
 	}
+}
+
+// Peers whose claims came to nothing are passed over: so many, and for so many Timing.Retry since the first of them.
+const (
+	maxDoubted = 16
+	doubtFor   = 32
+)
+
+// doubtRival gives up a chain that is not shown, or not valid, so that others' claims are looked at before this peer's next one.
+func (m *Machine) doubtRival() {
+	if len(m.doubted) == 0 {
+		m.doubtedAt = m.now
+	}
+	m.doubted = append(m.doubted, m.rival.from)
+	m.doubted = m.doubted[max(0, len(m.doubted)-maxDoubted):]
+	m.rival = nil
 }
 
 // isRival says whether a record is the next one of the chain being gathered.
@@ -91,7 +111,7 @@ func (m *Machine) isRival(c Commit) bool {
 func (m *Machine) extendRival(c Commit) error {
 	r := m.rival
 	if err := r.chain.extend(c, m.cfg.Verify); err != nil {
-		m.rival = nil
+		m.doubtRival()
 		return err
 	}
 	r.got = m.now

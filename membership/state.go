@@ -70,14 +70,21 @@ func (m *Machine) sync(least uint64) {
 	m.work(WorkSync{Roots: roots, From: from})
 }
 
-// appliedBy lists who says that it holds the state after a height or a later one, on this chain.
+// appliedBy lists who says that it holds the state after a height or a later one, on this chain; members first: what strangers
+// claim, however many they are, must not push members out of the sources.
 func (m *Machine) appliedBy(height uint64) (ps []slot.PeerID) {
+	var strangers []slot.PeerID
 	for _, a := range m.presence.sorted() {
-		if a.alive != nil && a.alive.Synced && a.alive.Founding == m.chain.founding() && a.alive.Applied >= height && m.around(a.who) {
+		if a.alive == nil || !a.alive.Synced || a.alive.Founding != m.chain.founding() || a.alive.Applied < height || !m.around(a.who) {
+			continue
+		}
+		if _, member := findMember(m.chain.electorate(), a.peer, a.inc); member {
 			ps = append(ps, a.peer)
+		} else {
+			strangers = append(strangers, a.peer)
 		}
 	}
-	return ps
+	return append(ps, strangers...)
 }
 
 // applied takes the worker's word for the state it holds.

@@ -1,7 +1,11 @@
 package membership
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -103,6 +107,10 @@ type place struct {
 	prev   slot.Root
 }
 
+func (p place) compare(o place) int {
+	return cmp.Or(cmp.Compare(p.height, o.height), bytes.Compare(p.prev[:], o.prev[:]))
+}
+
 // word is the newest promise, vote and fork signature at one place.
 type word struct {
 	promise *EntryPromise
@@ -183,7 +191,8 @@ func (s *ledgerState) saved() Saved {
 
 // elsewhere lists the promises and votes at all places but the open one: the chain may come back to them (HOLES H7).
 func (s *ledgerState) elsewhere(open place) (entries []Entry) {
-	for at, w := range s.words {
+	for _, at := range slices.SortedFunc(maps.Keys(s.words), place.compare) {
+		w := s.words[at]
 		if at == open {
 			continue
 		}

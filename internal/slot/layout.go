@@ -82,7 +82,7 @@ func (l Layout) Diff(other Layout) string {
 	for i := range min(len(l), len(other)) {
 		a, b := l[i], other[i]
 		if a.Name != b.Name || !slices.Equal(a.Shape, b.Shape) {
-			return fmt.Sprintf("tensor %d is %s %v here and %s %v there", i, a.Name, a.Shape, b.Name, b.Shape)
+			return fmt.Sprintf("tensor %d is %q %v here and %q %v there", i, a.Name, a.Shape, b.Name, b.Shape)
 		}
 	}
 	if len(l) != len(other) {
