@@ -6,10 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
 
 // dataDir is where a peer keeps what must outlive its process:
 //
+//	lock         held while a process uses the directory
 //	identity     libp2p key
 //	peers        addresses of peers met
 //	run.spec     the settled run spec
@@ -18,17 +21,25 @@ import (
 type dataDir struct {
 	root      string
 	temporary bool
+	lock      *os.File
 }
 
-func openDataDir(path string) (dataDir, error) {
+// openDataDir makes the directory if needed and locks it: two processes under one identity would contradict each other.
+func openDataDir(path string) (d dataDir, err error) {
+	d.root = path
 	if path == "" {
-		path, err := os.MkdirTemp("", "p2pdiloco-")
-		return dataDir{path, true}, err
+		d.temporary = true
+		d.root, err = os.MkdirTemp("", "p2pdiloco-")
+	} else {
+		err = os.MkdirAll(path, 0o700)
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err != nil {
 		return dataDir{}, fmt.Errorf("data directory: %w: choose another one", err)
 	}
-	return dataDir{path, false}, nil
+	if d.lock, err = disk.Lock(d.path("lock")); err != nil {
+		return d, fmt.Errorf("data directory %s: %w", d.root, err)
+	}
+	return d, nil
 }
 
 func (d dataDir) path(name string) string { return filepath.Join(d.root, name) }
@@ -56,32 +67,19 @@ func (d dataDir) loadSpec(given Spec) (*Spec, error) {
 
 // saveSpec writes the spec once; it never changes.
 func (d dataDir) saveSpec(s Spec) error {
-	if _, err := os.Stat(d.path(specFile)); err == nil {
-		return nil
-	}
-	tmp := d.path(specFile + ".tmp")
-	err := writeSynced(tmp, s.Append(nil))
-	if err == nil {
-		err = os.Rename(tmp, d.path(specFile))
-	}
-	if err != nil {
+	if err := disk.Create(d.path(specFile), s.Append(nil)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	return nil
 }
 
-func writeSynced(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
 func (d dataDir) close() error {
-	if d.temporary {
-		return os.RemoveAll(d.root)
+	var errs []error
+	if d.lock != nil {
+		errs = append(errs, d.lock.Close())
 	}
-	return nil
+	if d.temporary {
+		errs = append(errs, os.RemoveAll(d.root))
+	}
+	return errors.Join(errs...)
 }

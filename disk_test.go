@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
@@ -124,7 +125,7 @@ func TestADataDirectoryThatMustNotBeUsedIsRefused(t *testing.T) {
 		},
 		"directory in use": {
 			func(s *swarm, p *simPeer) { p.dir = s.peers[0].dir },
-			func(err error) bool { return errors.Is(err, membership.ErrStoreLocked) },
+			func(err error) bool { return errors.Is(err, disk.ErrLocked) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

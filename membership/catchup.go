@@ -162,11 +162,9 @@ func (m *Machine) tellGone(e Event, gone slot.Member) {
 		e.Detail = "left"
 	}
 	if ofMember(gone) == m.presence.self {
-		m.mine = nil
-		m.left = m.leaving
-		if m.leaving {
-			e.Detail = "left"
-		}
+		if m.left = m.leaving; m.left {
+			m.mine, e.Detail = nil, "left"
+		} // else the offer stands: it counts if this peer is listed again in time
 	}
 	m.event(e)
 }

@@ -16,7 +16,7 @@ import (
 type local struct {
 	m    *Machine // nil while down
 	dead bool
-	disk disk
+	disk localDisk
 	jobs []Work // what the worker was asked for and may do at any time: at most one of a kind
 
 	// Ghosts, for the checks: the highest ballot promised or voted in at the open place, as others were told.
@@ -24,8 +24,8 @@ type local struct {
 	floor   uint32
 }
 
-// disk is what survives a crash. Its contents are shared between locals and replaced, never changed.
-type disk struct {
+// localDisk is what survives a crash. Its contents are shared between locals and replaced, never changed.
+type localDisk struct {
 	saved    Saved
 	segments map[slot.Root]bool
 	height   uint64 // of the model state
@@ -281,7 +281,7 @@ func (x *explorer) contribute(l local) {
 	}
 }
 
-func certifiedOn(d disk, r slot.Record) bool {
+func certifiedOn(d localDisk, r slot.Record) bool {
 	return uint64(len(d.saved.Chain)) >= r.Height && d.saved.Chain[r.Height-1].Record.Hash() == r.Hash()
 }
 
@@ -302,7 +302,7 @@ func fold(s Saved, e Entry) Saved {
 }
 
 // crashed is what a crash leaves of a disk.
-func (x *explorer) crashed(d disk) disk {
+func (x *explorer) crashed(d localDisk) localDisk {
 	if x.loseOutcomes {
 		d.segments = nil
 	}

@@ -122,7 +122,7 @@ func newExplorer(t *testing.T, n, newcomers int, slots uint64) (*explorer, *worl
 	for i, p := range l.peers {
 		saved, _ := p.store.Load()
 		h, s, _ := p.state()
-		lo, sent, _ := x.restart(i, local{disk: disk{saved: saved, height: h, root: s.root}})
+		lo, sent, _ := x.restart(i, local{disk: localDisk{saved: saved, height: h, root: s.root}})
 		w.peers = append(w.peers, x.internLocal(lo))
 		x.post(w, sent)
 	}

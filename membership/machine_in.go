@@ -140,6 +140,9 @@ func (m *Machine) take(r Report) {
 	case ReportConnected:
 		m.connected(r.Peer, r.Connected)
 	case ReportContributes:
+		if m.contributes != r.Contributes {
+			m.aliveAt = never // the leader waits for those who contribute, and for nobody else
+		}
 		m.contributes, m.steps = r.Contributes, r.Steps
 	case ReportFounding:
 		m.founding.hold, m.founding.since = r.Hold, m.now

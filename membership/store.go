@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // Why a store cannot be opened or written.
 var (
-	ErrStoreLocked  = errors.New("the data directory is in use by another process")
+	ErrStoreLocked  = disk.ErrLocked
 	ErrStoreForeign = errors.New("not a ledger log of this program")
 	ErrStoreRun     = errors.New("the data directory belongs to another run")
 	ErrStoreCorrupt = errors.New("the ledger log is damaged")

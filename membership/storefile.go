@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -56,7 +57,7 @@ func openStore(dir string, run slot.Root, rand io.Reader, logger *slog.Logger, g
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	lock, err := lockFile(filepath.Join(dir, lockName))
+	lock, err := disk.Lock(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -222,7 +223,7 @@ func (s *FileStore) rewrite() error {
 		return err
 	}
 	s.mu.state.garbage = 0
-	return syncDir(dir)
+	return disk.SyncDir(dir)
 }
 
 // write appends one frame in one write, without sync.
@@ -292,13 +293,4 @@ func (s *FileStore) Close() error {
 		err = s.mu.file.Close()
 	}
 	return errors.Join(err, s.lock.Close())
-}
-
-// syncDir makes a rename in dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

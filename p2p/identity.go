@@ -9,6 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -20,7 +21,7 @@ func loadIdentity(path string) (crypto.PrivKey, error) {
 	if path == "" {
 		return newKey()
 	}
-	b, err := readFile(path, maxIdentityFile)
+	b, err := disk.Read(path, maxIdentityFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return createIdentity(path)
 	}
@@ -48,7 +49,7 @@ func createIdentity(path string) (crypto.PrivKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = createFile(path, b)
+	err = disk.Create(path, b)
 	if errors.Is(err, os.ErrExist) {
 		return loadIdentity(path) // another process was faster; its key stands
 	}

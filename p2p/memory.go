@@ -13,6 +13,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
 
 const (
@@ -63,7 +65,7 @@ func newMemory(n *Network) *memory {
 
 // loadPeers reads a peers file; a missing one is empty.
 func loadPeers(path string) ([]remembered, error) {
-	b, err := readFile(path, maxPeersFile)
+	b, err := disk.Read(path, maxPeersFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -199,7 +201,7 @@ func (m *memory) save() {
 	}
 	b, err := json.MarshalIndent(peers, "", "  ")
 	if err == nil {
-		err = replaceFile(m.n.cfg.PeersFile, append(b, '\n'))
+		err = disk.Replace(m.n.cfg.PeersFile, append(b, '\n'))
 	}
 	if err != nil {
 		m.n.log.Warn("addresses of peers could not be remembered", "file", m.n.cfg.PeersFile, "err", err)

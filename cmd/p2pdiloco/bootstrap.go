@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
 
 type bootstrapFlags struct {
@@ -74,22 +75,8 @@ func (f *bootstrapFlags) announce(addrs []string, stdout io.Writer) error {
 
 // writeFile replaces the file at path whole: a reader sees the old text or the new.
 func writeFile(path, text string) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
+	if err := disk.Replace(path, []byte(text)); err != nil {
 		return err
 	}
-	_, err = tmp.WriteString(text)
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Chmod(tmp.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-	}
-	return err
+	return os.Chmod(path, 0o644) // it is there to be read
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
 
 const tempPrefix = "tmp-"
@@ -56,7 +58,7 @@ func (s *Store) publish(f file, name string) error {
 		_ = os.Remove(f.Name())
 		return s.diskError(name, err)
 	}
-	if err := syncDir(s.dir); err != nil {
+	if err := disk.SyncDir(s.dir); err != nil {
 		return s.diskError(name, err)
 	}
 	return nil
@@ -65,14 +67,6 @@ func (s *Store) publish(f file, name string) error {
 func discard(f file) {
 	_ = f.Close()
 	_ = os.Remove(f.Name())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // diskError says what to do about a failed write. The files that were there are as they were.

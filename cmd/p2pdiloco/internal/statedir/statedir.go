@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
 
 // APIFile is the name of the file in a data directory that says where the peer's API is.
@@ -18,9 +20,6 @@ const (
 	maxPeers = 1024 // of one run on one machine
 	maxName  = 100  // bytes of a run's name in a path
 )
-
-// errTaken is what lock returns when another process has the lock.
-var errTaken = errors.New("taken by another process")
 
 // Base is the directory that holds a directory for each run: $XDG_STATE_HOME/p2pdiloco, by default ~/.local/state/p2pdiloco.
 func Base() (string, error) {
@@ -53,15 +52,15 @@ func Take(base, run string) (*Claim, error) {
 	}
 	for i := 1; i <= maxPeers; i++ {
 		dir := filepath.Join(parent, fmt.Sprintf("peer-%d", i))
-		f, err := lock(dir + ".lock")
-		if errors.Is(err, errTaken) {
+		f, err := disk.Lock(dir + ".lock")
+		if errors.Is(err, disk.ErrLocked) {
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("data directory: %w", err)
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, errors.Join(fmt.Errorf("data directory: %w", err), unlock(f))
+			return nil, errors.Join(fmt.Errorf("data directory: %w", err), f.Close())
 		}
 		return &Claim{Dir: dir, First: i == 1, lock: f}, nil
 	}
@@ -69,7 +68,7 @@ func Take(base, run string) (*Claim, error) {
 }
 
 // Release lets others take the directory. What is in it stays.
-func (c *Claim) Release() error { return unlock(c.lock) }
+func (c *Claim) Release() error { return c.lock.Close() }
 
 // runDir is a run's name as the name of a directory: escaped, never hidden, and cut with a hash where it is long.
 func runDir(run string) string {

@@ -1,4 +1,6 @@
-package p2p
+// Package disk holds what every part that keeps files shares: writes that are whole and durable or did not happen, bounded reads, and the
+// lock that keeps a second process out of a directory.
+package disk
 
 import (
 	"errors"
@@ -27,8 +29,8 @@ func writeTemp(path string, b []byte) (name string, err error) {
 	return f.Name(), nil
 }
 
-// createFile makes path with contents b, all or nothing. An existing file makes it fail with os.ErrExist.
-func createFile(path string, b []byte) error {
+// Create makes path with contents b, readable by this user alone, all or nothing and durable. An existing file makes it fail with os.ErrExist.
+func Create(path string, b []byte) error {
 	tmp, err := writeTemp(path, b)
 	if err != nil {
 		return err
@@ -37,11 +39,11 @@ func createFile(path string, b []byte) error {
 	if err := os.Link(tmp, path); err != nil {
 		return err
 	}
-	return syncDir(path)
+	return SyncDir(filepath.Dir(path))
 }
 
-// replaceFile puts b in path's place, all or nothing.
-func replaceFile(path string, b []byte) error {
+// Replace puts b in path's place, all or nothing and durable, readable by this user alone.
+func Replace(path string, b []byte) error {
 	tmp, err := writeTemp(path, b)
 	if err != nil {
 		return err
@@ -50,20 +52,20 @@ func replaceFile(path string, b []byte) error {
 		_ = os.Remove(tmp)
 		return err
 	}
-	return syncDir(path)
+	return SyncDir(filepath.Dir(path))
 }
 
-// syncDir puts path's directory entry on disk.
-func syncDir(path string) error {
-	d, err := os.Open(filepath.Dir(path))
+// SyncDir makes the names in a directory durable: of files created, renamed or removed there.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// readFile reads path, refusing more than limit bytes.
-func readFile(path string, limit int64) ([]byte, error) {
+// Read reads path, refusing more than limit bytes.
+func Read(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

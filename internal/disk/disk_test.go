@@ -1,0 +1,76 @@
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+func TestCreateNeverReplaces(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sub", "f")
+	if err := Create(path, []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Create(path, []byte("second")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("creating what exists: %v", err)
+	}
+	want(t, path, "first")
+}
+
+func TestReplaceIsWholeAndLeavesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for _, text := range []string{"a long first text", "short"} {
+		if err := Replace(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		want(t, path, text)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestReadIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := Replace(path, []byte("12345")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := Read(path, 5); err != nil || string(b) != "12345" {
+		t.Errorf("read %q, %v", b, err)
+	}
+	if _, err := Read(path, 4); err == nil {
+		t.Error("a file above the limit was read")
+	}
+}
+
+func TestLockKeepsASecondOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := Lock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lock(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("locked twice: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Lock(path)
+	if err != nil {
+		t.Fatalf("after it was freed: %v", err)
+	}
+	_ = again.Close()
+}
+
+func want(t *testing.T, path, text string) {
+	t.Helper()
+	if b, err := os.ReadFile(path); err != nil || string(b) != text {
+		t.Errorf("%s holds %q, %v; want %q", path, b, err, text)
+	}
+}

@@ -1,0 +1,6 @@
+package disk
+
+import "errors"
+
+// ErrLocked is what Lock returns while another process has the lock.
+var ErrLocked = errors.New("in use by another process")
