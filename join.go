@@ -142,16 +142,15 @@ func (n *Node) open() (err error) {
 }
 
 func (n *Node) openLedger(boot uint64) (err error) {
-	deliver := func(from PeerID, b []byte) { n.driver.Deliver(from, b) }
-	ready := make(chan struct{})
-	gated := func(from PeerID, b []byte) {
+	ready := make(chan struct{}) // closed once there is a driver to deliver to
+	deliver := func(from PeerID, b []byte) {
 		select {
 		case <-ready:
-			deliver(from, b)
+			n.driver.Deliver(from, b)
 		case <-n.closed.Done():
 		}
 	}
-	if n.transport, err = openTransport(n.closed, n.net, n.run, boot, n.cfg.Preset == PresetLAN, gated, n.log); err != nil {
+	if n.transport, err = openTransport(n.closed, n.net, n.run, boot, n.cfg.Preset == PresetLAN, deliver, n.log); err != nil {
 		return err
 	}
 	n.driver, err = membership.NewDriver(membership.DriverConfig{
@@ -160,8 +159,15 @@ func (n *Node) openLedger(boot uint64) (err error) {
 	})
 	if err == nil {
 		close(ready)
+		n.keepClose(peersOf(n.driver.View()))
 	}
 	return err
+}
+
+// keepClose spares the members where connections, or what is kept of authors, must be cut down.
+func (n *Node) keepClose(members []PeerID) {
+	n.net.Protect(members)
+	n.transport.topic.Keep(members)
 }
 
 func (n *Node) newWorker() (*worker, error) {

@@ -3,6 +3,7 @@ package p2pdiloco
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,11 +22,28 @@ func (w *worker) hold(ctx context.Context, work membership.WorkHold) error {
 	if d.Kind != slot.Step || w.store.HasOutcome(d.Height, d.Outcome()) {
 		return nil
 	}
-	data, err := w.gather(ctx, outcomeOf{d.Height, d.Contributions, d.Segments}, work.From)
+	data, err := w.gatherSoon(ctx, outcomeOf{d.Height, d.Contributions, d.Segments}, work.From)
 	if err != nil {
 		return err
 	}
 	return w.store.PutOutcome(d.Height, d.Segments, func(i int) []byte { return data[i] })
+}
+
+// gatherSoon gathers what others are just about to have on disk: a draft reaches those who were not in the reduction no later
+// than those who were.
+func (w *worker) gatherSoon(ctx context.Context, o outcomeOf, from []PeerID) ([][]byte, error) {
+	began := time.Now()
+	for pause := 50 * time.Millisecond; ; pause *= 2 {
+		data, err := w.gather(ctx, o, from)
+		if !errors.Is(err, statesync.ErrNoDonor) || time.Since(began) > w.stall {
+			return data, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // outcomeOf is what a draft and a record both say of an outcome.

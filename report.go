@@ -23,8 +23,7 @@ func (n *Node) ledgerEvent(e membership.Event) {
 		fields["contributors"], fields["outcome_root"], fields["height"] = e.Contributors, e.Root, e.Height
 	case membership.EventMembers:
 		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
-		n.net.Protect(e.Members)
-		n.transport.topic.Keep(e.Members)
+		n.keepClose(e.Members)
 	case membership.EventSuspected, membership.EventLeft, membership.EventRefused:
 		fields["about"], fields["detail"] = e.Peer, e.Detail
 	case membership.EventDiverged:

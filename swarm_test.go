@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -235,16 +236,16 @@ func (s *swarm) closeAll() {
 }
 
 func (s *swarm) String() string {
-	out := ""
+	var out strings.Builder
 	for _, p := range s.peers {
-		out += fmt.Sprintf("host %d: slot %d", p.host, p.applied())
+		fmt.Fprintf(&out, "host %d: slot %d", p.host, p.applied())
 		if n := p.node.Load(); n != nil && n.driver != nil {
 			v := n.driver.View()
-			out += fmt.Sprintf(", %s: height %d, slot %d applied, ballot %d of %s, member %v, synced %v, paused %v, done %v, plan %v, offered %d of %d, own offer %v",
+			fmt.Fprintf(&out, ", %s: height %d, slot %d applied, ballot %d of %s, member %v, synced %v, paused %v, done %v, plan %v, offered %d of %d, own offer %v",
 				n.Self().Short(), v.Tip.Height, v.AppliedSlot, v.Ref.Ballot, v.Leader.Short(), v.IsMember, v.Synced, v.Paused, v.Done,
 				v.Plan != nil, len(v.Offered), len(v.Members), v.OwnOffer)
 		}
-		out += "\n"
+		out.WriteByte('\n')
 	}
-	return out
+	return out.String()
 }

@@ -149,8 +149,8 @@ func (Need) Type() slot.MessageType     { return slot.TypeNeed }
 type placed interface{ At() slot.Ref }
 
 // At is the attempt that the proposal belongs to.
-func (p Propose) At() slot.Ref {
-	return slot.Ref{Height: p.Record.Height, Prev: p.Record.Prev, Ballot: p.Ballot}
+func (m Propose) At() slot.Ref {
+	return slot.Ref{Height: m.Record.Height, Prev: m.Record.Prev, Ballot: m.Ballot}
 }
 
 // Envelope is a body on its way out, not yet signed.
