@@ -9,6 +9,7 @@ import (
 // Event is one thing that happened on a node: one line of an events file. Names and fields are stable: scripts rely on them.
 //
 //	peer.started    pid, peer_id, addrs, api
+//	run.searching   run, detail
 //	run.founded     run, run_id
 //	run.joined      slot
 //	slot.planned    slot, ballot, members

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -77,7 +78,10 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.settle(ctx); err != nil {
 		return nil, err
 	}
-	return n, n.open()
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	return n, nil
 }
 
 func (n *Node) openNetwork(ctx context.Context) (err error) {
@@ -104,6 +108,11 @@ func (n *Node) settle(ctx context.Context) error {
 	n.meeting = newMeeting(n.net, n.cfg.Spec, n.timing, n.cfg.Found, n.cfg.MaxAdopted, n.log)
 	if known != nil {
 		n.meeting.adopt(*known)
+	} else {
+		n.emit("run.searching", map[string]any{
+			"run":    n.cfg.Spec.Name,
+			"detail": fmt.Sprintf("looking for peers that know the run; founding it if there are none after %v", n.timing.discovery+n.timing.ledger.FoundAfter),
+		})
 	}
 	n.wg.Go(func() { n.meeting.serve(n.closed) })
 	n.net.Advertise(n.closed, n.cfg.Spec.Name)

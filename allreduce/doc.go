@@ -23,8 +23,8 @@
 //  1. Contributor: one goroutine a (piece, owner) writes hello, the frame hashes of the whole contribution, then raw frames
 //     in order, at most a window ahead of the reduced frames that came back. Parallel over owners; at most a few write at
 //     once, those of the next owners of the ring first.
-//  2. Owner: one goroutine a contributor reads, checks each frame against its hash, decodes it, refuses NaN and Inf and takes
-//     its norm. Parallel over contributors.
+//  2. Owner: one goroutine a contributor reads, checks each frame against its hash, decodes it, refuses NaN, Inf and 2^100 and
+//     more, and takes its norm. Parallel over contributors.
 //  3. Owner: one goroutine a piece takes frame f of every contributor, in peer-ID order, aggregates, encodes and hashes it
 //     into the result buffer. Sequential: the order of sums is part of the outcome.
 //  4. Owner: one goroutine a contributor writes the reduced frames as they come out, and the piece's root at the end.

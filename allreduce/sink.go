@@ -13,7 +13,7 @@ type Reason uint8
 // Why a peer is lost.
 const (
 	Connection Reason = 1 // not reached, reset, closed, or no progress for the stall limit
-	BadValue   Reason = 2 // a NaN or Inf in its contribution
+	BadValue   Reason = 2 // NaN, Inf or 2^100 and more in its contribution
 	BadBytes   Reason = 3 // bytes that do not hash to what it offered, or break the protocol
 	Refused    Reason = 4 // it says that this peer's own contribution is bad; nothing to report to others
 )

@@ -13,12 +13,12 @@
 //
 //	size -> parse -> known kind -> not seen before -> not too many from this author -> the caller's Check
 //
-// What no honest peer sends (malformed, oversized) is rejected; what may come honestly (a repetition, a burst, a kind that only
-// a later release knows) is ignored, and only a message that went through all is passed on.
+// What no honest peer sends (malformed, oversized, or so judged by Check) is rejected; what may come honestly (a repetition, a
+// burst, a kind that only a later release knows) is ignored, and only a message that went through all is passed on.
 //
 // Repetition. Every announcement carries the author's boot number, which rises with each start of the author, and a counter. A
 // receiver keeps for each author the newest boot and a window of counters, so an old message played again is not delivered
-// again, with no clock involved: libp2p's own check compares times and mutes a peer whose clock went back. The windows of the
-// authors heard last are kept in memory, Config.MaxOrigins of them, and those of the authors given to Topic.Keep always; whoever must act on a message once only still has to see
-// to that itself.
+// again, with no clock involved: libp2p's own check compares times and mutes a peer whose clock went back. Config.MaxOrigins
+// windows are kept in memory: those of the authors given to Topic.Keep, and of the others those heard last. Whoever must act on
+// a message once only still has to see to that itself.
 package gossip

@@ -44,6 +44,6 @@
 //	presence.go, alive.go          who is heard
 //	ending.go                      the last slot and the closing record
 //	store*.go                      the log on disk: what must be there before what is sent
-//	driver*.go, inbox.go           the shell: queues, signature checks, the loop
+//	driver*.go, inbox.go           the shell: queues, signature checks, how many questions are answered, the loop
 //	statesync/                     how a state is fetched
 package membership

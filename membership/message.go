@@ -122,7 +122,7 @@ type LostReason uint8
 // Why a peer of a plan is reported.
 const (
 	LostConnection LostReason = 1 // reset, closed, or no progress for the stall limit
-	LostBadValue   LostReason = 2 // a NaN or Inf in its contribution
+	LostBadValue   LostReason = 2 // NaN, Inf or 2^100 and more in its contribution
 	LostBadBytes   LostReason = 3 // bytes that do not hash to what it offered, or break the protocol
 )
 

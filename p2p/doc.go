@@ -1,5 +1,5 @@
 // Package p2p is a peer's place on the network: its identity, its libp2p host, how it finds the others of a run, and the
-// streams between them. Only this package and gossip import libp2p.
+// streams between them. Only this package and gossip import libp2p (and internal/sim, for tests).
 //
 // A program makes one Network, says which runs it is after, and serves protocols:
 //
@@ -21,6 +21,10 @@
 // dial each other at once from their listening ports meet in one TCP simultaneous open, both take the TLS client's side,
 // and the handshake fails. Without it they get two connections, which libp2p copes with. The price is TCP hole punching, which
 // QUIC does not need port reuse for.
+//
+// Strangers. Anybody may connect, announce a run, or begin long messages under any number of names. So streams, large messages,
+// announcements held for the DHT, peers found and addresses remembered have bounds for one peer and for all together, and the
+// peers given to Protect, the members, keep their place where something must go.
 //
 // Rules for callers: stream and hello handlers run in goroutines of their own and must end when their stream is reset. Close
 // resets all streams and waits for everything the Network started, so it must not be called from a handler or callback.

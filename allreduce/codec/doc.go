@@ -7,7 +7,7 @@
 // which lossy codecs need, belongs to the sender.
 //
 // Decoding takes bytes of any origin: it checks their length exactly and never panics. It does not judge the values:
-// a decoded NaN or Inf is for the receiver to find (kernel.Bounded) and to refuse.
+// a decoded NaN, Inf or 2^100 and more is for the receiver to find (kernel.Bounded) and to refuse.
 //
 // A new codec is one more file with a type that implements Codec, an entry in the table beside New, and an entry in
 // no other place: the tests and the fuzz target run over the table.

@@ -11,7 +11,8 @@ import (
 
 // describers say an event in a line for people. Events not listed are for scripts.
 var describers = map[string]func(get func(field string) string, e p2pdiloco.Event) string{
-	"peer.started": describeStart,
+	"peer.started":  describeStart,
+	"run.searching": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"run.founded": func(get func(string) string, _ p2pdiloco.Event) string {
 		return fmt.Sprintf("founded the run, ID %s", short(get("run_id")))
 	},
@@ -36,8 +37,11 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"peer.left": func(get func(string) string, _ p2pdiloco.Event) string {
 		return fmt.Sprintf("peer %s left: %s", get("about"), get("detail"))
 	},
-	"run.paused":  func(get func(string) string, _ p2pdiloco.Event) string { return "paused: " + get("detail") },
-	"run.resumed": func(get func(string) string, _ p2pdiloco.Event) string { return "resumed " + get("detail") },
+	"run.paused":     func(get func(string) string, _ p2pdiloco.Event) string { return "paused: " + get("detail") },
+	"run.resumed":    func(get func(string) string, _ p2pdiloco.Event) string { return "resumed " + get("detail") },
+	"state.diverged": func(get func(string) string, _ p2pdiloco.Event) string { return "diverged: " + get("detail") },
+	"run.switched":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"peer.refused":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 }
 
 func describe(e p2pdiloco.Event) string {

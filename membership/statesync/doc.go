@@ -6,7 +6,8 @@
 // needs to be trusted. One that lies, stalls or dies is dropped and named in the Report, and its pieces go to others;
 // fast donors are asked more than slow ones, because a donor gets its next piece when it has delivered the last.
 //
-// A Server answers from a checkpoint store: give its Serve every incoming stream. A Client opens streams through an
+// A Server answers from a checkpoint store: give its Serve every incoming stream. Peers that ServerConfig.Prefer does not name
+// get half of its streams, and who holds one without asking for anything makes room for others (admission.go). A Client opens streams through an
 // Opener. The protocol (proto.go) is a sequence of fixed requests on one stream, each answered by blocks; a block
 // travels compressed where a sample of it shows that this pays (compress.go).
 package statesync
