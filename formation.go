@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -21,107 +21,31 @@ import (
 type meeting struct {
 	net    *p2p.Network
 	given  Spec
+	said   map[string]string // what is given, as a hello tells it; "layout" is its hash
 	timing preset
 	found  bool // do not wait for a bootstrap address to answer
 	log    *slog.Logger
 
 	settled chan struct{} // closed once mu.spec is set
-	began   time.Time
-	most    uint64 // elements of a layout that is adopted
+	most    uint64        // elements of a layout that is adopted
 
 	mu struct {
 		sync.Mutex
 		spec      *Spec
 		encoded   []byte
-		seekers   map[PeerID]time.Time // peers without a spec, when they last said so
+		seekers   map[PeerID]time.Time // peers without a spec that could settle one, when they last said so
 		strangers map[PeerID]error     // peers of another run of this name
 	}
 }
 
 func newMeeting(net *p2p.Network, given Spec, timing preset, found bool, most uint64, log *slog.Logger) *meeting {
-	m := &meeting{net: net, given: given, timing: timing, found: found, most: most, log: log, settled: make(chan struct{}), began: time.Now()}
+	m := &meeting{net: net, given: given, timing: timing, found: found, most: most, log: log, settled: make(chan struct{})}
+	m.said = given.Fields()
+	if len(given.Layout) > 0 {
+		m.said["layout"] = slot.Hash(given.Layout.Append(nil)).String()
+	}
 	m.mu.seekers, m.mu.strangers = make(map[PeerID]time.Time), make(map[PeerID]error)
 	return m
-}
-
-// serve answers hellos and says hello to everybody found, until ctx ends.
-func (m *meeting) serve(ctx context.Context) {
-	m.net.SetHello(m.answer)
-	found := m.net.Discover(ctx, m.given.Name)
-	known, wait, greeted := make(map[PeerID]bool), make(map[PeerID]bool), make(map[PeerID]bool)
-	done := make(chan PeerID, maxGreets)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	ticker := time.NewTicker(m.timing.hello)
-	defer ticker.Stop()
-	for {
-		select {
-		case p, open := <-found:
-			if !open {
-				return
-			}
-			if len(known) < maxMet {
-				known[p] = true
-			}
-			wait[p] = true
-		case p := <-done:
-			delete(greeted, p)
-		case <-ticker.C:
-			if m.spec() != nil {
-				ticker.Stop() // peers found from now on are greeted once; those that seek ask us
-				continue
-			}
-			maps.Copy(wait, known)
-		}
-		for p := range wait {
-			if len(greeted) >= maxGreets {
-				break
-			}
-			delete(wait, p)
-			if !greeted[p] {
-				greeted[p] = true
-				wg.Go(func() { m.greet(ctx, p); done <- p }) // there is room
-			}
-		}
-	}
-}
-
-// Whoever announces the run is greeted, and anybody may: answers of strangers are megabytes long, and their number has no end.
-const (
-	maxGreets = 16   // at once, one to a peer
-	maxMet    = 1024 // peers that are greeted again, and whose words are kept
-	// seekersWait is for how many discovery windows a lower peer that only seeks is believed to settle the spec soon.
-	seekersWait = 5
-)
-
-// greet says hello to p and takes in what it answers.
-func (m *meeting) greet(ctx context.Context, p PeerID) {
-	hello, err := m.net.Hello(ctx, p, m.hello())
-	if err != nil {
-		var refused *p2p.HelloRefused
-		if errors.As(err, &refused) {
-			m.log.Warn("peer refused the hello", "peer", p, "reason", refused.Reason)
-		} else {
-			m.log.Debug("hello failed", "peer", p, "err", err)
-		}
-		return
-	}
-	m.heard(p, hello)
-}
-
-// answer is the other side of greet.
-func (m *meeting) answer(from PeerID, theirs p2p.Hello) (p2p.Hello, error) {
-	if theirs.Run != m.given.Name {
-		return p2p.Hello{}, fmt.Errorf("this peer takes part in run %q, not %q", m.given.Name, theirs.Run)
-	}
-	m.heard(from, theirs)
-	return m.hello(), nil
-}
-
-func (m *meeting) hello() p2p.Hello {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return p2p.Hello{Run: m.given.Name, Given: m.given.Fields(), Spec: m.mu.encoded}
 }
 
 // heard takes in what p said of itself.
@@ -169,15 +93,19 @@ func (m *meeting) heard(p PeerID, h p2p.Hello) {
 func (m *meeting) heardSeeker(p PeerID, given map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, met := m.mu.seekers[p]; !met {
-		for name, here := range m.given.Fields() {
+	if given["layout"] == "" {
+		return // it cannot settle one either
+	}
+	_, met := m.mu.seekers[p]
+	if !met {
+		for name, here := range m.said {
 			if there, ok := given[name]; ok && there != here {
 				m.log.Warn("a peer that looks for this run, too, wants another value: one of the two will be refused",
 					"peer", p, "field", name, "here", here, "there", there)
 			}
 		}
 	}
-	if _, met := m.mu.seekers[p]; met || len(m.mu.seekers) < maxMet {
+	if met || len(m.mu.seekers) < maxMet {
 		m.mu.seekers[p] = time.Now()
 	}
 }
@@ -220,6 +148,7 @@ func (m *meeting) await(ctx context.Context) (Spec, error) {
 	if err := m.awaitDHT(ctx); err != nil {
 		return Spec{}, err
 	}
+	began := time.Now()
 	window := time.NewTimer(m.timing.discovery)
 	defer window.Stop()
 	select {
@@ -232,7 +161,7 @@ func (m *meeting) await(ctx context.Context) (Spec, error) {
 	ticker := time.NewTicker(m.timing.hello)
 	defer ticker.Stop()
 	for {
-		if err := m.decide(); err != nil {
+		if err := m.decide(began); err != nil {
 			return Spec{}, err
 		}
 		select {
@@ -268,7 +197,11 @@ func (m *meeting) awaitDHT(ctx context.Context) error {
 	return nil
 }
 
-func (m *meeting) decide() error {
+// seekersWait is for how many discovery windows a lower peer that only seeks is believed to settle the spec soon.
+const seekersWait = 5
+
+// decide settles this peer's own spec, unless that is for another to do.
+func (m *meeting) decide(began time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.mu.spec != nil {
@@ -280,7 +213,7 @@ func (m *meeting) decide() error {
 		}
 	}
 	for p, at := range m.mu.seekers {
-		if p < m.net.ID() && time.Since(at) < 8*m.timing.hello && time.Since(m.began) < seekersWait*m.timing.discovery {
+		if p < m.net.ID() && time.Since(at) < 8*m.timing.hello && time.Since(began) < seekersWait*m.timing.discovery {
 			return nil // it settles; we adopt
 		}
 	}
