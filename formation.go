@@ -31,10 +31,11 @@ type meeting struct {
 
 	mu struct {
 		sync.Mutex
-		spec      *Spec
-		encoded   []byte
-		seekers   map[PeerID]time.Time // peers without a spec that could settle one, when they last said so
-		strangers map[PeerID]error     // peers of another run of this name
+		spec        *Spec
+		encoded     []byte
+		incarnation slot.Incarnation     // of this peer's vote log, once that is open
+		seekers     map[PeerID]time.Time // peers without a spec that could settle one, when they last said so
+		strangers   map[PeerID]error     // peers of another run of this name
 	}
 }
 
@@ -131,6 +132,13 @@ func (m *meeting) spec() *Spec {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mu.spec
+}
+
+// introduce lets hellos name this peer's incarnation from now on.
+func (m *meeting) introduce(i slot.Incarnation) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.incarnation = i
 }
 
 // adopt settles a spec known from before.

@@ -87,6 +87,7 @@ func (m *meeting) greet(ctx context.Context, p PeerID) {
 		}
 		return
 	}
+	m.log.Debug("greeted", "peer", p, "knows_the_spec", len(hello.Spec) > 0, "incarnation", hello.Incarnation, "program", hello.UserAgent)
 	m.heard(p, hello)
 }
 
@@ -102,5 +103,5 @@ func (m *meeting) answer(from PeerID, theirs p2p.Hello) (p2p.Hello, error) {
 func (m *meeting) hello() p2p.Hello {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return p2p.Hello{Run: m.given.Name, Given: m.said, Spec: m.mu.encoded}
+	return p2p.Hello{Run: m.given.Name, Given: m.said, Spec: m.mu.encoded, Incarnation: m.mu.incarnation}
 }

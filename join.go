@@ -168,6 +168,7 @@ func (n *Node) openLedger(boot uint64) (err error) {
 	})
 	if err == nil {
 		close(ready)
+		n.meeting.introduce(n.driver.Incarnation())
 		n.keepClose(peersOf(n.driver.View()))
 	}
 	return err
