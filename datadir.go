@@ -17,6 +17,7 @@ import (
 //	peers        addresses of peers met
 //	run.spec     the settled run spec
 //	ledger.log   incarnation, promises, votes, certified records
+//	ledger.lock  held while that log is open
 //	state/       checkpoints and outcomes
 type dataDir struct {
 	root      string

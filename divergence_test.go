@@ -29,6 +29,12 @@ func TestAPeerWhoseStateDivergesSyncsAnew(t *testing.T) {
 					t.Errorf("diverged: %v, synced: %v, contributions in slots %v",
 						p.had("state.diverged"), p.had("state.synced"), s.contributions(p))
 				}
+				for _, e := range p.events("state.diverged") {
+					right := s.but(p)[0].states()[e.Fields["slot"].(uint64)]
+					if e.Fields["certified_root"] != right || e.Fields["state_root"] == right {
+						t.Errorf("the state certified is %s, the event says %v", right, e.Fields)
+					}
+				}
 				for _, q := range s.but(p) {
 					if q.had("state.diverged") {
 						t.Errorf("host %d diverged, too", q.host)

@@ -12,8 +12,8 @@ var (
 	ErrClosed = fmt.Errorf("p2pdiloco: node is closed: %w", net.ErrClosed)
 	// ErrRunEnded is returned by Sync when the run's last slot has been applied.
 	ErrRunEnded = errors.New("p2pdiloco: the run has ended")
-	// ErrNotFinite is returned when a pseudo-gradient holds a NaN, an infinity, or a value beyond 1e30: such a contribution is
-	// never offered.
+	// ErrNotFinite is returned when a pseudo-gradient holds a NaN, an infinity, or a value of 2^100 (about 1.3e30) or more in
+	// magnitude: such a contribution is never offered.
 	ErrNotFinite = errors.New("p2pdiloco: the pseudo-gradient is not finite")
 )
 

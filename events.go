@@ -13,13 +13,18 @@ import (
 //	run.founded     run, run_id
 //	run.joined      slot
 //	slot.planned    slot, ballot, members
-//	slot.committed  slot, ballot, members, contributors, outcome_root
-//	slot.applied    slot, state_root
-//	state.synced    slot, bytes, sources
+//	slot.committed  slot, ballot, members, contributors, outcome_root, height
+//	slot.applied    slot, state_root, height
+//	state.synced    slot, bytes, sources, state_root, height
+//	state.diverged  slot, state_root (held here), certified_root, detail
+//	members.changed slot, height, members
 //	peer.suspected  about, detail
 //	peer.left       about, detail
-//	run.paused      detail
-//	run.resumed     detail
+//	peer.refused    about, detail
+//	run.paused      slot, detail
+//	run.resumed     slot, detail
+//	run.switched    slot, detail
+//	run.done        slot, detail
 //	trainer.stats   round, loss, train_loss, tokens, seconds
 //
 // Others may come; readers skip the names they do not know.

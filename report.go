@@ -27,7 +27,7 @@ func (n *Node) ledgerEvent(e membership.Event) {
 	case membership.EventSuspected, membership.EventLeft, membership.EventRefused:
 		fields["about"], fields["detail"] = e.Peer, e.Detail
 	case membership.EventDiverged:
-		fields["slot"], fields["certified_root"], fields["detail"] = e.Slot, e.Root, e.Detail
+		fields["slot"], fields["state_root"], fields["certified_root"], fields["detail"] = e.Slot, e.State, e.Root, e.Detail
 	case membership.EventPaused, membership.EventResumed, membership.EventSwitched, membership.EventDone:
 		fields["slot"], fields["detail"] = e.Slot, e.Detail
 	}

@@ -37,7 +37,7 @@ type Spec struct {
 	Schedule     string   `toml:"schedule"`      // rotation
 	Frame        uint64   `toml:"frame"`         // elements of the frame grid
 	Init         string   `toml:"init"`          // founder | root:HASH of the initial state
-	Seed         uint64   `toml:"seed"`          // of the data's division into shards
+	Seed         uint64   `toml:"seed"`          // of the data's division into shards, and of a new model
 	StartPeers   uint64   `toml:"start_peers"`   // the first slot waits for so many members
 	MinPeers     uint64   `toml:"min_peers"`     // contributors with which a slot may close
 	MaxWeight    uint64   `toml:"max_weight"`    // cap of one contribution's weight, in tokens
@@ -157,7 +157,7 @@ func (s Spec) Settled() Spec {
 		}
 	}
 	if s.Clip == "" {
-		s.Clip = map[bool]string{true: "off", false: "on"}[s.Aggregator == "mean"]
+		s.Clip = map[bool]string{true: "on", false: "off"}[allreduce.Aggregator(s.Aggregator).DefaultClip()]
 	}
 	if s.Frame == 0 {
 		s.Frame = defaultFrame(s.Layout.Elements())

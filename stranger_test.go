@@ -103,14 +103,14 @@ func (x *stranger) gathered(authors ...PeerID) (all [][]byte) {
 // forgeries are messages that must move nobody: of another run, with bytes changed, and in a member's name.
 func (x *stranger) forgeries(n *Node, heard [][]byte) (out [][]byte) {
 	signer := networkSigner{x}
-	member := n.Self()
+	member, next := n.Self(), n.driver.View().Ref
 	for _, run := range []Root{n.RunID(), {1, 2, 3}} {
 		for _, body := range []membership.Body{
 			membership.Leave{},
 			membership.Need{From: 1},
 			membership.Alive{Height: 1 << 40, Founding: Root{9}, Work: 1 << 60, Synced: true, Applied: 1 << 40},
 			membership.Commit{Record: slot.Record{Run: run, Height: 3, Members: []slot.Member{{Peer: member}}}},
-			membership.Prepare{Ref: slot.Ref{Height: n.driver.View().Tip.Height + 1, Prev: n.driver.View().TipHash, Ballot: 1 << 30}},
+			membership.Prepare{Ref: slot.Ref{Height: next.Height, Prev: next.Prev, Ballot: 1 << 30}},
 		} {
 			if b, err := membership.Seal(signer, run, 7, body); err == nil {
 				out = append(out, b)

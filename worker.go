@@ -272,8 +272,6 @@ func (s *sink) SegmentDone(segment slot.Segment) {
 	s.report(membership.ReportSegment{Ref: s.plan.Ref, Revision: s.plan.Revision, Segment: segment})
 }
 
-func (s *sink) SegmentReceived(PeerID, slot.Range, slot.Root, []byte) {}
-
 func (s *sink) Lost(peer PeerID, reason allreduce.Reason, err error) {
 	s.w.log.Warn("peer failed in the reduction", "peer", peer, "reason", reason, "err", err)
 	why := map[allreduce.Reason]membership.LostReason{

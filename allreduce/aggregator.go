@@ -22,12 +22,9 @@ const (
 // Aggregators lists all there are.
 func Aggregators() []Aggregator { return []Aggregator{Mean, TrimmedMean, Median} }
 
-// Robust says whether the aggregator limits what a single peer can do.
-func (a Aggregator) Robust() bool { return a == TrimmedMean || a == Median }
-
-// DefaultClip is the value of Params.Clip where the run spec leaves it open: on for robust aggregators. Clipping holds where
-// trimming fails totally, at one bad peer more than are trimmed.
-func (a Aggregator) DefaultClip() bool { return a.Robust() }
+// DefaultClip is the value of Params.Clip where the run spec leaves it open: on for the robust aggregators, which limit what a
+// single peer can do. Clipping holds where trimming fails totally, at one bad peer more than are trimmed.
+func (a Aggregator) DefaultClip() bool { return a == TrimmedMean || a == Median }
 
 // aggregation is how one plan's frames are aggregated: pure, and used from one goroutine at a time.
 //

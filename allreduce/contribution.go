@@ -9,9 +9,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// ErrNotFinite is wrapped when a contribution holds NaN, Inf, or values of kernel.Limit (1e30) or more, whose sums might overflow.
-// Such a contribution must not be offered.
-var ErrNotFinite = errors.New("value is not finite, or beyond 1e30")
+// ErrNotFinite is wrapped when a contribution holds NaN, Inf, or values of 2^100 (about 1.3e30) or more in magnitude
+// (kernel.Limit), whose sums might overflow. Such a contribution must not be offered.
+var ErrNotFinite = errors.New("value is not finite, or 2^100 (about 1.3e30) or more in magnitude")
 
 // Contribution is an encoded vector together with the hashes that commit to it.
 type Contribution struct {

@@ -14,7 +14,7 @@
 //
 //	own, err := allreduce.Commit(params, encoded)    // its Root goes into the offer
 //	r, err := engine.Start(ctx, plan, own, sink)     // a later Start replaces it
-//	…                                                // sink hears of finished pieces and lost peers
+//	…                                                // sink hears of own pieces that are done, and of lost peers
 //	bytes, ok := r.Result(rng)                       // encoded, once the pieces of rng are complete
 //	r.Release()                                      // bytes are not used any more
 //

@@ -165,9 +165,7 @@ func (f *feed) complete(l *link, hashes []slot.Root) error {
 	if root != claimed {
 		return fmt.Errorf("%w: the root is not that of the frames", errBadBytes)
 	}
-	f.r.finish(f.index, func() {
-		f.r.sink.SegmentReceived(f.piece.Owner, f.piece.Range, root, g.bytes(f.r.result, f.first, f.last))
-	})
+	f.r.finish(f.index, nil)
 	return nil
 }
 

@@ -25,18 +25,15 @@ var testRun = slot.Hash([]byte("a run"))
 type recorder struct {
 	mu struct {
 		sync.Mutex
-		done     []slot.Segment
-		received map[slot.Range]slot.Root
-		lost     map[slot.PeerID]Reason
+		done []slot.Segment
+		lost map[slot.PeerID]Reason
 	}
 	losses   chan slot.PeerID
-	heard    chan slot.Range // pieces received
-	progress func()          // called with every frame, if set
+	progress func() // called with every frame, if set
 }
 
 func newRecorder() *recorder {
-	r := &recorder{losses: make(chan slot.PeerID, 64), heard: make(chan slot.Range, 64)}
-	r.mu.received = make(map[slot.Range]slot.Root)
+	r := &recorder{losses: make(chan slot.PeerID, 64)}
 	r.mu.lost = make(map[slot.PeerID]Reason)
 	return r
 }
@@ -45,16 +42,6 @@ func (r *recorder) SegmentDone(s slot.Segment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.done = append(r.mu.done, s)
-}
-
-func (r *recorder) SegmentReceived(_ slot.PeerID, rng slot.Range, root slot.Root, _ []byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.received[rng] = root
-	select {
-	case r.heard <- rng:
-	default:
-	}
 }
 
 func (r *recorder) Lost(peer slot.PeerID, reason Reason, _ error) {

@@ -83,9 +83,7 @@ func (p *ownPiece) reduce() {
 	}
 	p.root = slot.FrameRoot(hashes, g.frameBytes, uint64(g.size(p.first, p.last)))
 	p.publish(p.last)
-	p.r.finish(p.index, func() {
-		p.r.sink.SegmentDone(slot.Segment{Range: p.rng, Contributors: allOf(n), Root: p.root})
-	})
+	p.r.finish(p.index, &slot.Segment{Range: p.rng, Contributors: allOf(n), Root: p.root})
 }
 
 func allOf(n int) slot.Bitmap {

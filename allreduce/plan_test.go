@@ -102,10 +102,10 @@ func TestScales(t *testing.T) {
 	}
 }
 
-func TestRobustDefaults(t *testing.T) {
+func TestDefaultClip(t *testing.T) {
 	for a, want := range map[Aggregator]bool{Mean: false, TrimmedMean: true, Median: true} {
-		if a.Robust() != want || a.DefaultClip() != want {
-			t.Errorf("%s: robust %v, clip %v", a, a.Robust(), a.DefaultClip())
+		if a.DefaultClip() != want {
+			t.Errorf("%s: clip %v", a, !want)
 		}
 	}
 }

@@ -35,7 +35,7 @@ type Reduction struct {
 		ended    bool // nothing may join any more
 		released bool
 		done     []bool // a piece: complete
-		left     int    // pieces the sink has not heard of
+		left     int    // pieces not finished
 		lost     map[slot.PeerID]Reason
 	}
 }
@@ -128,12 +128,14 @@ func (r *Reduction) broken() bool {
 	return len(r.mu.lost) > 0
 }
 
-// finish marks a piece complete and tells the sink. Complete comes after the sink has heard of every piece.
-func (r *Reduction) finish(piece int, tell func()) {
+// finish marks a piece complete, and tells the sink if it is an own one. Complete comes after the sink has heard of all of them.
+func (r *Reduction) finish(piece int, own *slot.Segment) {
 	r.mu.Lock()
 	r.mu.done[piece] = true
 	r.mu.Unlock()
-	tell()
+	if own != nil {
+		r.sink.SegmentDone(*own)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.mu.left--; r.mu.left == 0 {
@@ -144,7 +146,7 @@ func (r *Reduction) finish(piece int, tell func()) {
 // Plan is the plan being carried out.
 func (r *Reduction) Plan() slot.Plan { return r.plan }
 
-// Complete is closed when every piece is in the result and the sink has heard of it. The reduction may still be sending to others.
+// Complete is closed when every piece is in the result and the sink has heard of the own ones. The reduction may still be sending to others.
 func (r *Reduction) Complete() <-chan struct{} { return r.complete }
 
 // Traffic is the number of bytes sent and received so far, headers included.

@@ -39,8 +39,6 @@ func (r Reason) String() string {
 type Sink interface {
 	// SegmentDone: an own piece is reduced. Contributors are a bitmap over the plan's offers; the bytes are in Result.
 	SegmentDone(segment slot.Segment)
-	// SegmentReceived: another owner's piece is complete. encoded is a part of the result buffer.
-	SegmentReceived(owner slot.PeerID, r slot.Range, root slot.Root, encoded []byte)
 	// Lost: the peer failed, and the pieces that need it will not complete by this plan. Once a peer.
 	Lost(peer slot.PeerID, reason Reason, err error)
 	// Progress: so many bytes went out and came in so far, headers included. Called with each frame.

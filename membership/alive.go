@@ -21,10 +21,10 @@ func (m *Machine) announce() {
 	m.askedAt = m.now
 }
 
-// announceAlive says where this peer stands. Observers say nothing: nobody waits for them.
+// announceAlive says where this peer stands. Who has left says nothing: nobody waits for it.
 func (m *Machine) announceAlive() {
 	m.aliveAt = m.now
-	if m.cfg.Observer || m.left {
+	if m.left {
 		return
 	}
 	tip, s := m.chain.tip(), m.state
@@ -80,7 +80,7 @@ func (m *Machine) onLeave(msg Message) error {
 
 // wantsIn: everybody who can follow the run wants to be a member.
 func (m *Machine) wantsIn() bool {
-	return !m.cfg.Observer && !m.leaving && !m.elector() && !m.chain.ended() && m.chain.height() > 0 &&
+	return !m.leaving && !m.elector() && !m.chain.ended() && m.chain.height() > 0 &&
 		m.state.known && !m.state.diverged && m.state.height+2 >= m.chain.height()
 }
 

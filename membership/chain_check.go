@@ -136,8 +136,8 @@ func (c *chain) checkSegments(contributors int, segments []slot.Segment) error {
 			return invalid("segments do not join at element %d", at)
 		}
 		at = s.Range.End
-		if err := checkBitmap(s.Contributors, contributors); err != nil {
-			return err
+		if !s.Contributors.Fits(contributors) || s.Contributors.Count() == 0 {
+			return invalid("a contributor set of %d bytes over %d contributors", len(s.Contributors), contributors)
 		}
 		for i := range all {
 			all[i] |= s.Contributors[i]
@@ -148,17 +148,6 @@ func (c *chain) checkSegments(contributors int, segments []slot.Segment) error {
 	}
 	if all.Count() != contributors {
 		return invalid("a contributor is in no segment")
-	}
-	return nil
-}
-
-// checkBitmap accepts the one encoding of a non-empty set over n indices.
-func checkBitmap(b slot.Bitmap, n int) error {
-	if len(b) != (n+7)/8 || b.Count() == 0 {
-		return invalid("a contributor set of %d bytes, %d contributors", len(b), b.Count())
-	}
-	if n%8 != 0 && b[len(b)-1]>>(n%8) != 0 {
-		return invalid("a contributor set beyond its %d peers", n)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -38,7 +37,6 @@ type DriverConfig struct {
 	Timing    Timing
 	Plan      Planner
 	Verify    slot.Verifier
-	Observer  bool         // never asks to become a member
 	Logger    *slog.Logger // nil: silent
 	OnEvent   func(Event)  // called from the driver's loop in order; must not block. nil: nobody listens
 }
@@ -88,8 +86,7 @@ type Driver struct {
 		closed bool
 		err    error
 	}
-	wg    sync.WaitGroup
-	stats struct{ received, sent, saved atomic.Uint64 }
+	wg sync.WaitGroup
 
 	// Owned by the loop.
 	self      []Message // signed, addressed to this peer itself
@@ -115,7 +112,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	}
 	d.mu.machine = NewMachine(Config{
 		Self: cfg.Signer.ID(), Incarnation: saved.Incarnation, Rules: cfg.Rules, Timing: cfg.Timing,
-		Plan: cfg.Plan, Verify: cfg.Verify, Observer: cfg.Observer,
+		Plan: cfg.Plan, Verify: cfg.Verify,
 	}, saved)
 	d.view.now = d.mu.machine.View()
 	return d, nil
@@ -174,7 +171,6 @@ func (d *Driver) Err() error {
 // and of an announcement its author: it is charged for the queue the message takes, blamed if the message is bad, and must have
 // signed it. Deliver never blocks and keeps b.
 func (d *Driver) Deliver(from slot.PeerID, b []byte) {
-	d.stats.received.Add(1)
 	if len(b) > slot.MaxMessage {
 		d.blame.bad(from, fmt.Errorf("message of %d bytes: more than %d", len(b), slot.MaxMessage))
 		return
@@ -233,23 +229,4 @@ func (d *Driver) stopped() error {
 		return fmt.Errorf("%w: %w", errDriverClosed, err)
 	}
 	return errDriverClosed
-}
-
-// DriverStats counts since the driver was made.
-type DriverStats struct {
-	Received uint64 // messages handed to Deliver
-	Dropped  uint64 // of these, lost to a full queue
-	Bad      uint64 // of these, malformed, foreign or wrongly signed
-	Refused  uint64 // of these, well-formed but without meaning for the ledger
-	Sent     uint64 // messages handed to the transport, a publication counting once
-	Saves    uint64 // durable writes
-}
-
-// Stats says how much came in and out.
-func (d *Driver) Stats() DriverStats {
-	bad, refused := d.blame.counts()
-	return DriverStats{
-		Received: d.stats.received.Load(), Dropped: d.inbox.droppedCount(), Bad: bad, Refused: refused,
-		Sent: d.stats.sent.Load(), Saves: d.stats.saved.Load(),
-	}
 }

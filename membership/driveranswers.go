@@ -9,8 +9,8 @@ import (
 )
 
 // One short question is answered with up to commitsAtOnce records, each signed anew and up to a megabyte long, and anybody may
-// ask. So each asker has a bucket of answers, and all together have one: what a flood of questions can cost is the same
-// however many names it comes under. An honest peer that catches up asks once a round trip.
+// ask. So each asker has a bucket of answers, and all questions for many records together have one: what a flood of those can
+// cost is the same however many names it comes under. An honest peer that catches up asks once a round trip.
 const (
 	answersPerPeer = 32.0 // a second
 	answersBurst   = 256.0

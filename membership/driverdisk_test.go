@@ -109,10 +109,10 @@ func TestDiskFailsAtEverySave(t *testing.T) {
 			case <-time.After(5 * time.Minute):
 				t.Fatalf("save %d: the driver works on without a disk", n)
 			}
-			if err := r.driver.Err(); !errors.Is(err, ErrPowerCut) {
+			if err := r.driver.Err(); !errors.Is(err, errPowerCut) {
 				t.Errorf("save %d: %v", n, err)
 			}
-			if _, err := r.driver.WaitView(t.Context(), func(View) bool { return false }); !errors.Is(err, net.ErrClosed) || !errors.Is(err, ErrPowerCut) {
+			if _, err := r.driver.WaitView(t.Context(), func(View) bool { return false }); !errors.Is(err, net.ErrClosed) || !errors.Is(err, errPowerCut) {
 				t.Errorf("save %d: WaitView gave %v", n, err)
 			}
 			if r.mu.late > 0 {

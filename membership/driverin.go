@@ -118,8 +118,8 @@ type blame struct {
 	log *slog.Logger
 	mu  struct {
 		sync.Mutex
-		by                  map[slot.PeerID]uint64
-		bad, refused, lines uint64
+		by           map[slot.PeerID]uint64
+		total, lines uint64
 	}
 }
 
@@ -131,16 +131,16 @@ func newBlame(log *slog.Logger) *blame {
 	return b
 }
 
-func (b *blame) count(from slot.PeerID, total *uint64) (n uint64, tell bool) {
+func (b *blame) count(from slot.PeerID) (n uint64, tell bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	*total++
+	b.mu.total++
 	if _, known := b.mu.by[from]; !known && len(b.mu.by) >= inboxPeers {
-		clear(b.mu.by) // counts of long ago; the totals stay
+		clear(b.mu.by) // counts of long ago; the total stays
 	}
 	b.mu.by[from]++
 	n = b.mu.by[from]
-	if bits.OnesCount64(n) != 1 || b.mu.lines >= blameLines+*total/blameLines {
+	if bits.OnesCount64(n) != 1 || b.mu.lines >= blameLines+b.mu.total/blameLines {
 		return n, false
 	}
 	b.mu.lines++
@@ -149,29 +149,20 @@ func (b *blame) count(from slot.PeerID, total *uint64) (n uint64, tell bool) {
 
 // bad: bytes that are no message of this run.
 func (b *blame) bad(from slot.PeerID, err error) {
-	if n, tell := b.count(from, &b.mu.bad); tell {
+	if n, tell := b.count(from); tell {
 		b.log.Warn("bad ledger message", "from", from, "count", n, "error", err)
 	}
 }
 
 // refuse: a message that the machine made nothing of. Honest peers send such when they lag, so it is no warning.
 func (b *blame) refuse(via slot.PeerID, m Message, err error) {
-	b.mu.Lock()
-	b.mu.refused++
-	b.mu.Unlock()
 	b.log.Debug("ledger message refused", "from", m.From, "via", via, "type", TypeName(m.Body.Type()), "error", err)
 }
 
 // twin: somebody else signs with this peer's key.
 func (b *blame) twin(via slot.PeerID, inc slot.Incarnation) {
-	if n, tell := b.count(via, &b.mu.bad); tell {
+	if n, tell := b.count(via); tell {
 		b.log.Warn("a message signed with this peer's own key comes from another vote log: either another process uses a copy of the "+
 			"identity file (stop it), or this peer lost its log not long ago", "via", via, "incarnation", inc, "count", n)
 	}
-}
-
-func (b *blame) counts() (bad, refused uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.mu.bad, b.mu.refused
 }

@@ -124,7 +124,6 @@ func (d *Driver) flush(ctx context.Context) error {
 		if err := d.cfg.Store.Save(ready.Persist); err != nil {
 			return fmt.Errorf("save the ledger: %w", err)
 		}
-		d.stats.saved.Add(1)
 	}
 	for _, e := range ready.Send {
 		if err := d.send(e); err != nil {
@@ -158,13 +157,11 @@ func (d *Driver) send(e Envelope) error {
 			d.self = append(d.self, m)
 			continue
 		}
-		d.stats.sent.Add(1)
 		d.cfg.Transport.Send(p, b)
 	}
 	if e.Gossip && len(b) > MaxAnnouncement {
 		d.log.Debug("too large to be gossiped; peers ask for it", "type", TypeName(e.Body.Type()), "bytes", len(b))
 	} else if e.Gossip {
-		d.stats.sent.Add(1)
 		d.cfg.Transport.Publish(b)
 	}
 	return nil

@@ -275,9 +275,9 @@ func (l *local) ghosts(msg Message) string {
 
 // contribute offers once a slot, as the node would.
 func (x *explorer) contribute(l local) {
-	v := l.m.View()
-	if v.IsMember && v.Synced && v.Applied == v.Tip.Height && v.OwnOffer == nil && v.OpenSlot <= x.slots {
-		l.m.Report(x.now, ReportOffer{Slot: v.OpenSlot, Base: v.OpenSlot - 1, Weight: 1, Root: slot.Hash([]byte(l.m.cfg.Self))})
+	v, s := l.m.View(), l.m.chain.openSlot()
+	if v.IsMember && v.Synced && v.Applied == v.Tip.Height && v.OwnOffer == nil && s <= x.slots {
+		l.m.Report(x.now, ReportOffer{Slot: s, Base: s - 1, Weight: 1, Root: slot.Hash([]byte(l.m.cfg.Self))})
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 // founding is the way to a chain's first record: a fork of R_0 that lists its founder and needs only that signature.
 type founding struct {
 	since time.Duration // the discovery window counts from here
-	hold  bool          // the node does not want to found yet
 	asked bool          // the worker makes the initial state durable
 	fork  *EntryFork    // the newest attempt signed
 	sent  time.Duration
@@ -22,7 +21,7 @@ func newFounding(saved *EntryFork) founding { return founding{fork: saved, sent:
 // lowest ID does; the others give it four windows more each before they think that it cannot.
 func (m *Machine) considerFounding() {
 	f := &m.founding
-	if m.chain.height() > 0 || m.cfg.Observer || f.hold || m.leaving {
+	if m.chain.height() > 0 || m.leaving {
 		return
 	}
 	place, ok := m.foundingPlace()

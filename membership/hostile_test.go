@@ -39,8 +39,8 @@ func TestReplayedMessagesAreNotTaken(t *testing.T) {
 		if v := a.driver.View(); slices.ContainsFunc(v.Members, func(m MemberView) bool { return m.Peer == b.signer.ID() && !m.Lost }) {
 			t.Errorf("a replayed ALIVE keeps a dead member alive: %+v", v.Members)
 		}
-		if st := a.driver.Stats(); st.Bad != 60 {
-			t.Errorf("%d bad messages counted", st.Bad)
+		if n := a.driver.blame.bads(); n != 60 {
+			t.Errorf("%d bad messages counted", n)
 		}
 		s.end()
 	})
@@ -153,7 +153,7 @@ func TestStoreKeepsWordsElsewhere(t *testing.T) {
 	}
 	mine, other := record(1), record(2)
 	at := slot.Ref{Height: 2, Prev: mine.Hash(), Ballot: 3}
-	s := NewMemoryStore(run, 7)
+	s := newMemoryStore(run, 7)
 	voted := slot.Record{Run: run, Height: 2, Kind: slot.Members, Prev: mine.Hash()}
 	entries := []Entry{
 		EntryCommit{Record: mine},

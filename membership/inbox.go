@@ -20,11 +20,10 @@ const (
 type inbox struct {
 	mu struct {
 		sync.Mutex
-		queues  map[slot.PeerID]*inboxQueue // senders with messages waiting or out
-		turn    []*inboxQueue               // those with a message to take, in the order of their turn
-		bytes   int
-		dropped uint64
-		closed  bool
+		queues map[slot.PeerID]*inboxQueue // senders with messages waiting or out
+		turn   []*inboxQueue               // those with a message to take, in the order of their turn
+		bytes  int
+		closed bool
 	}
 	wake *sync.Cond
 }
@@ -54,7 +53,6 @@ func (in *inbox) put(from slot.PeerID, b []byte) {
 	q := in.mu.queues[from]
 	if q == nil {
 		if len(in.mu.queues) >= inboxPeers {
-			in.mu.dropped++
 			return
 		}
 		q = &inboxQueue{from: from}
@@ -65,10 +63,10 @@ func (in *inbox) put(from slot.PeerID, b []byte) {
 		in.queue(q)
 	}
 	for len(q.messages) > 1 && (len(q.messages) > inboxPeerMessages || q.bytes > inboxPeerBytes) {
-		in.drop(q)
+		in.pop(q)
 	}
 	for in.mu.bytes > inboxBytes {
-		in.drop(in.largest())
+		in.pop(in.largest())
 	}
 }
 
@@ -79,12 +77,7 @@ func (in *inbox) queue(q *inboxQueue) {
 	in.wake.Signal()
 }
 
-// drop loses a queue's oldest message. A queue left empty keeps its turn: take passes over it.
-func (in *inbox) drop(q *inboxQueue) {
-	in.pop(q)
-	in.mu.dropped++
-}
-
+// pop takes a queue's oldest message out. A queue left empty keeps its turn: take passes over it.
 func (in *inbox) pop(q *inboxQueue) []byte {
 	b := q.messages[0]
 	q.messages[0] = nil
@@ -141,10 +134,4 @@ func (in *inbox) close() {
 	defer in.mu.Unlock()
 	in.mu.closed = true
 	in.wake.Broadcast()
-}
-
-func (in *inbox) droppedCount() uint64 {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.mu.dropped
 }

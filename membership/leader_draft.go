@@ -132,13 +132,21 @@ func (m *Machine) recordOf(d slot.Draft) slot.Record {
 	}
 }
 
-// awaitsNewcomer gives newcomers that stand at the tip a moment to say HAVE. No joiner blocks a slot.
+// awaitsNewcomer gives newcomers that stand at the tip a moment to say HAVE. No joiner blocks a slot: who lets a step's moment
+// pass gets no other at steps for Timing.Lost. Drafts of members records wait for it still: they hold up nobody, and not every
+// newcomer can fetch an outcome within the moment.
 func (m *Machine) awaitsNewcomer() bool {
 	l := m.open.lead
-	if m.now-l.draftAt >= m.cfg.Timing.Beat {
-		return false
+	step, over := l.draft.Kind == slot.Step, m.now-l.draftAt >= m.cfg.Timing.Beat
+	for _, a := range m.presence.sorted() {
+		switch {
+		case !m.joining(a) || !m.atOurTip(a) || l.haves[a.who]:
+		case step && m.now-a.silentAt <= m.cfg.Timing.Lost:
+		case !over:
+			return true
+		case step:
+			a.silentAt = m.now
+		}
 	}
-	return slices.ContainsFunc(m.presence.sorted(), func(a *acquaintance) bool {
-		return m.joining(a) && m.atOurTip(a) && !l.haves[a.who]
-	})
+	return false
 }

@@ -13,8 +13,8 @@ type report struct {
 	bad    bool // for what it sent
 }
 
-// onLost gathers what the plan's peers say about each other. What a peer sent is held against it at once; a connection that
-// failed may be either side's fault, so the reports of one beat are weighed together.
+// onLost gathers what the plan's peers say about each other. Nobody's word alone is proof, and a connection that failed may be
+// either side's fault: the reports of one beat are weighed together. What a peer says about itself counts at once.
 func (m *Machine) onLost(msg Message, lost Lost) error {
 	if err := m.from(msg); err != nil {
 		return err
@@ -29,12 +29,10 @@ func (m *Machine) onLost(msg Message, lost Lost) error {
 	if !in(lost.Peer) || !in(msg.From) {
 		return invalid("a report about or by a peer that is not in the plan")
 	}
-	switch {
-	case lost.Peer == msg.From:
+	if lost.Peer == msg.From {
 		m.leaveOut([]slot.PeerID{lost.Peer}, "cannot take part")
 		return nil
 	}
-	// Nobody's word alone is proof: who accuses many is likelier to be the bad one.
 	if r := (report{msg.From, lost.Peer, lost.Reason != LostConnection}); !slices.Contains(l.reports, r) {
 		l.reports = append(l.reports, r)
 	}

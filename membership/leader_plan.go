@@ -139,8 +139,8 @@ func (m *Machine) onSegment(msg Message, s Segment) error {
 	if l == nil || l.plan == nil || s.Ref != l.ref || s.Revision != l.plan.Revision {
 		return ErrStale
 	}
-	if err := checkBitmap(s.Contributors, len(l.plan.Offers)); err != nil {
-		return err
+	if !s.Contributors.Fits(len(l.plan.Offers)) || s.Contributors.Count() == 0 {
+		return invalid("a contributor set of %d bytes over %d offers", len(s.Contributors), len(l.plan.Offers))
 	}
 	owned := func(p slot.Piece) bool {
 		return p.Owner == msg.From && p.Range.Begin <= s.Range.Begin && s.Range.Begin < s.Range.End && s.Range.End <= p.Range.End

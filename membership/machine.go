@@ -23,7 +23,6 @@ type Config struct {
 	Timing      Timing
 	Plan        Planner
 	Verify      slot.Verifier // of certificates; the messages' own signatures are checked before Step
-	Observer    bool          // follows the chain, and neither joins nor founds
 }
 
 // Machine is one peer's side of the slot ledger, as a pure function of its inputs: Step, Report and Tick put in, Ready takes out.

@@ -140,22 +140,6 @@ func TestForeignAndMalformed(t *testing.T) {
 	}
 }
 
-// TestHeldFounding: a node that waits for its bootstrap peers does not found; an observer never does.
-func TestHeldFounding(t *testing.T) {
-	l := newLab(t, labRules(), labTiming)
-	p := l.add("A")
-	p.report(ReportFounding{Hold: true})
-	l.run(time.Minute, func() bool { return false })
-	if p.m.chain.height() != 0 {
-		t.Error("it founded")
-	}
-	p.report(ReportFounding{})
-	l.run(time.Minute, func() bool { return false })
-	if p.m.chain.height() == 0 {
-		t.Error("it did not found")
-	}
-}
-
 // TestFoundingResumed: a founder that stops after it signed gives the same signature again; without the state it signed for, its
 // next attempt is another one.
 func TestFoundingResumed(t *testing.T) {

@@ -206,3 +206,41 @@ func TestAnEmptyClaimDoesNotBlockOtherRivals(t *testing.T) {
 		t.Error("in a minute the other was never looked at")
 	}
 }
+
+// A newcomer that never says HAVE holds up one step, by a Beat, and not every step; a change of incarnation does not help it.
+func TestASilentNewcomerIsAwaitedOnce(t *testing.T) {
+	l := labOf(t, "AB")
+	m := l.peer(labName(l.peers[0].m.open.leader(0).Peer)).m
+	tip := m.chain.tip()
+	draft := func(kind slot.Kind) {
+		lead := m.open.lead
+		lead.draft, lead.draftAt, lead.haves = &slot.Draft{Kind: kind}, m.now, map[who]bool{}
+	}
+	claim := func(inc slot.Incarnation) {
+		a := m.presence.meet(who{labID("Z"), inc}, m.now, tip.Members)
+		a.joinHeard, a.alive = m.now, &Alive{Synced: true, Tip: m.chain.tipHash(), Height: tip.Height, Applied: tip.Height}
+	}
+	expect := func(when string, want bool) {
+		t.Helper()
+		if m.awaitsNewcomer() != want {
+			t.Errorf("%s: awaited %v", when, !want)
+		}
+	}
+	claim(1)
+	draft(slot.Step)
+	expect("its first step", true)
+	m.now += m.cfg.Timing.Beat
+	expect("a Beat later", false)
+	draft(slot.Step)
+	expect("the next step", false)
+	claim(2)
+	expect("in another incarnation", false)
+	draft(slot.Members)
+	expect("a members record", true)
+	m.now += m.cfg.Timing.Beat
+	expect("a Beat later", false)
+	m.now += m.cfg.Timing.Lost
+	claim(2)
+	draft(slot.Step)
+	expect("a step after Lost", true)
+}

@@ -144,8 +144,6 @@ func (m *Machine) take(r Report) {
 			m.aliveAt = never // the leader waits for those who contribute, and for nobody else
 		}
 		m.contributes, m.steps = r.Contributes, r.Steps
-	case ReportFounding:
-		m.founding.hold, m.founding.since = r.Hold, m.now
 	case ReportLeave:
 		m.leaving, m.askedAt = true, never
 	}

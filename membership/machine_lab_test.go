@@ -94,14 +94,13 @@ type labState struct{ root, record slot.Root }
 
 // labPeer is one process and its disk.
 type labPeer struct {
-	lab      *lab
-	name     string
-	id       slot.PeerID
-	inc      slot.Incarnation
-	store    *MemoryStore
-	m        *Machine // nil while down
-	life     int      // counts starts; what was scheduled for an earlier one is void
-	observer bool
+	lab   *lab
+	name  string
+	id    slot.PeerID
+	inc   slot.Incarnation
+	store *memoryStore
+	m     *Machine // nil while down
+	life  int      // counts starts; what was scheduled for an earlier one is void
 
 	trains   bool
 	training uint64 // slot that is trained for
@@ -142,7 +141,7 @@ func (l *lab) add(name string) *labPeer {
 // format empties the disk: the vote log goes, and the incarnation with it.
 func (p *labPeer) format() {
 	p.inc = slot.Incarnation(slot.Hash(fmt.Appendf(nil, "%s %d", p.name, p.life))[0])<<8 + slot.Incarnation(p.life)
-	p.store = NewMemoryStore(p.lab.rules.Run, p.inc)
+	p.store = newMemoryStore(p.lab.rules.Run, p.inc)
 	p.segments, p.states = map[slot.Root]bool{}, map[uint64]labState{}
 }
 
@@ -156,7 +155,6 @@ func (p *labPeer) start() {
 	}
 	p.m = NewMachine(Config{
 		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: labPlanner, Verify: labVerify,
-		Observer: p.observer,
 	}, saved)
 	p.m.now = p.lab.now
 	for _, a := range p.m.presence.known {

@@ -147,7 +147,7 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		}
 	case "offer": // offer A: its trainer is ready at once
 		for _, p := range l.named(d) {
-			s := p.m.View().OpenSlot
+			s := p.m.chain.openSlot()
 			p.report(ReportOffer{Slot: s, Base: s - 1, Weight: 10, Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s))})
 		}
 	case "order": // who leads ballots 0, 1, …

@@ -215,7 +215,8 @@ type Event struct {
 	Peer         slot.PeerID // about whom
 	Members      []slot.PeerID
 	Contributors []slot.PeerID
-	Root         slot.Root // outcome root of a commit, or the run's state root where a peer differs
+	Root         slot.Root // outcome of a commit, founding of another chain, last state of the run, or certified state where a peer differs
+	State        slot.Root // where a peer differs: the root of the state that it holds
 	Detail       string    // plain words
 }
 
@@ -260,10 +261,10 @@ type (
 		From   []slot.PeerID
 	}
 	// WorkSync: fetch a checkpoint with a certified root from the peers named, because there is no state or it is too far
-	// behind or wrong. Roots maps the heights at which a checkpoint would do (state after that height) to its certified root.
-	// Then ReportApplied at the height reached, or ReportFailed.
+	// behind or wrong. Roots lists the states that would do, newest first. Then ReportApplied at the height reached, or
+	// ReportFailed.
 	WorkSync struct {
-		Roots []CertifiedState // newest first
+		Roots []CertifiedState
 		From  []slot.PeerID
 	}
 )
@@ -333,8 +334,6 @@ type (
 		Contributes bool
 		Steps       uint32
 	}
-	// ReportFounding: this peer must not found the run for now (Hold), or may. It may unless told otherwise.
-	ReportFounding struct{ Hold bool }
 	// ReportLeave: this peer wants to leave the run.
 	ReportLeave struct{}
 )
@@ -348,7 +347,6 @@ func (ReportApplied) isReport()     {}
 func (ReportFailed) isReport()      {}
 func (ReportConnected) isReport()   {}
 func (ReportContributes) isReport() {}
-func (ReportFounding) isReport()    {}
 func (ReportLeave) isReport()       {}
 
 // Ready is what a machine wants after an input: first Persist (durably, in order), then Send, Work and Events.

@@ -26,6 +26,7 @@ type acquaintance struct {
 	alive     *Alive        // the newest; nil until heard
 	joinSince time.Duration // first JOIN since it was last a member
 	joinHeard time.Duration // last JOIN
+	silentAt  time.Duration // when a step last waited in vain for its HAVE
 	leaving   bool
 	offer     *slot.Offer // the one of the highest sequence number
 	offerAt   time.Duration
@@ -49,12 +50,13 @@ func (p *presence) meet(w who, now time.Duration, members []slot.Member) *acquai
 		return a
 	}
 	var oldest *acquaintance
-	strangers := 0
+	strangers, silentAt := 0, never
 	for _, a := range p.known {
 		if _, listed := findMember(members, a.peer, a.inc); listed || a.who == p.self {
 			continue
 		}
 		if a.peer == w.peer { // a stranger has one place, whatever it calls itself
+			silentAt = max(silentAt, a.silentAt)
 			delete(p.known, a.who)
 			continue
 		}
@@ -66,7 +68,7 @@ func (p *presence) meet(w who, now time.Duration, members []slot.Member) *acquai
 	if strangers >= maxStrangers {
 		delete(p.known, oldest.who)
 	}
-	a := &acquaintance{who: w, heard: now, joinSince: never, joinHeard: never, offerAt: never}
+	a := &acquaintance{who: w, heard: now, joinSince: never, joinHeard: never, silentAt: silentAt, offerAt: never}
 	p.known[w] = a
 	return a
 }

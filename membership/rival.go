@@ -10,7 +10,7 @@ import (
 
 const (
 	youngSlots    = 16       // a chain of fewer slots may be given up for another founding; so may one that had a single member
-	maxRivalBytes = 64 << 20 // of records gathered before a rival must have shown greater work
+	maxRivalBytes = 64 << 20 // of records gathered before a rival must have shown that it is better
 )
 
 // rival is another founding of the same run, gathered and verified beside the own chain.
@@ -54,7 +54,7 @@ func (m *Machine) meetRival(p slot.PeerID, a Alive) {
 	m.pursueRival()
 }
 
-// refuseRival says once that another founding of the run claims more work, and that an operator must choose.
+// refuseRival says once that another founding of the run claims to be better, and that an operator must choose.
 func (m *Machine) refuseRival(p slot.PeerID, a Alive) {
 	if m.left || m.refused == a.Founding {
 		return
@@ -62,7 +62,7 @@ func (m *Machine) refuseRival(p slot.PeerID, a Alive) {
 	m.refused = a.Founding
 	m.event(Event{
 		Kind: EventRefused, Height: a.Height, Slot: a.Slot, Peer: p, Root: a.Founding,
-		Detail: "another founding of this run claims more work; both are too old to merge: stop the peers of one and start them anew",
+		Detail: "another founding of this run claims to be the better one; both are too old to merge: stop the peers of one and start them anew",
 	})
 }
 
@@ -107,7 +107,7 @@ func (m *Machine) isRival(c Commit) bool {
 	return c.Record.Height > 1 || c.Record.Hash() == r.founding
 }
 
-// extendRival verifies the rival's next record, and moves once its verified work is greater.
+// extendRival verifies the rival's next record, and moves once what is verified is the better chain.
 func (m *Machine) extendRival(c Commit) error {
 	r := m.rival
 	if err := r.chain.extend(c, m.cfg.Verify); err != nil {
@@ -136,7 +136,7 @@ func (m *Machine) moveToRival() {
 	}
 	m.event(Event{
 		Kind: EventSwitched, Height: r.chain.height(), Slot: r.chain.tip().Slot, Members: peersOf(r.chain.electorate()),
-		Root: r.founding, Detail: "the chain founded by record " + given.founding().Short() + " is given up for one of more work",
+		Root: r.founding, Detail: "the chain founded by record " + given.founding().Short() + " is given up for the better one",
 	})
 	m.rival, m.chain = nil, r.chain
 	m.state = modelState{retryAt: never}

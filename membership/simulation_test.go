@@ -38,7 +38,7 @@ type simPeer struct {
 
 // simDisk is what survives a crash.
 type simDisk struct {
-	ledger *MemoryStore
+	ledger *memoryStore
 	mu     struct {
 		sync.Mutex
 		held         bool
@@ -59,7 +59,7 @@ func newSwarm(t *testing.T, rules Rules) *swarm {
 }
 
 func newSimDisk(s *swarm, n byte) *simDisk {
-	d := &simDisk{ledger: NewMemoryStore(s.rules.Run, slot.Incarnation(n)+1000)}
+	d := &simDisk{ledger: newMemoryStore(s.rules.Run, slot.Incarnation(n)+1000)}
 	d.mu.outcomes = map[slot.Root]bool{}
 	return d
 }

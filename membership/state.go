@@ -131,8 +131,9 @@ func (m *Machine) wrongState(r ReportApplied) {
 func (m *Machine) diverge(height uint64, root slot.Root) {
 	m.state = modelState{known: true, diverged: true, height: height, slot: m.chain.at(height).Slot, root: root, retryAt: never}
 	m.mine = nil
+	certified, _ := m.chain.stateRoot(height)
 	m.event(Event{
-		Kind: EventDiverged, Height: height, Slot: m.chain.at(height).Slot, Peer: m.cfg.Self, Root: root,
+		Kind: EventDiverged, Height: height, Slot: m.chain.at(height).Slot, Peer: m.cfg.Self, Root: certified, State: root,
 		Detail: "the state here is not the certified one; a certified one is fetched before this peer contributes or votes again",
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -121,7 +122,7 @@ func sameButBoot(a, b Saved) bool {
 
 func TestStoresKeepWhatWasSaved(t *testing.T) {
 	run := testRoot(1)
-	file, memory := open(t, t.TempDir(), run), NewMemoryStore(run, 5)
+	file, memory := open(t, t.TempDir(), run), newMemoryStore(run, 5)
 	inc := load(t, file).Incarnation
 	for i, entries := range newLedgerScript(run).story() {
 		save(t, file, entries)
@@ -248,7 +249,7 @@ func TestForeignFiles(t *testing.T) {
 func TestDirectoryIsLocked(t *testing.T) {
 	run, dir := testRoot(1), t.TempDir()
 	s := open(t, dir, run)
-	if _, err := OpenStore(dir, run, rand.Reader, nil); !errors.Is(err, ErrStoreLocked) {
+	if _, err := OpenStore(dir, run, rand.Reader, nil); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("opened twice: %v", err)
 	}
 	reopen(t, s, run)
@@ -287,10 +288,10 @@ func TestStoreErrorsAreFinal(t *testing.T) {
 
 func TestMemoryStorePowerCut(t *testing.T) {
 	run, script := testRoot(1), newLedgerScript(testRoot(1))
-	s := NewMemoryStore(run, 5)
+	s := newMemoryStore(run, 5)
 	s.CutAfter(1)
 	save(t, s, []Entry{script.offer()})
-	if err := s.Save([]Entry{script.offer()}); !errors.Is(err, ErrPowerCut) {
+	if err := s.Save([]Entry{script.offer()}); !errors.Is(err, errPowerCut) {
 		t.Errorf("save without power: %v", err)
 	}
 	next := s.Restart()
@@ -298,7 +299,7 @@ func TestMemoryStorePowerCut(t *testing.T) {
 		t.Errorf("after the cut: %+v", got)
 	}
 	save(t, next, []Entry{script.commit(1)})
-	if err := s.Save(nil); !errors.Is(err, ErrPowerCut) {
+	if err := s.Save(nil); !errors.Is(err, errPowerCut) {
 		t.Error("the dead process saves on")
 	}
 }

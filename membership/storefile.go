@@ -44,8 +44,8 @@ type FileStore struct {
 }
 
 // OpenStore opens the ledger's log in dir, or creates both; rand gives a new log its incarnation. Only one process at a time may
-// have a directory open. A torn end, left by a crash in the middle of a write, is cut off and logged; a log that is damaged
-// elsewhere is refused with ErrStoreCorrupt, one of another run with ErrStoreRun.
+// have a directory open: another gets disk.ErrLocked. A torn end, left by a crash in the middle of a write, is cut off and
+// logged; a log that is damaged elsewhere is refused with ErrStoreCorrupt, one of another run with ErrStoreRun.
 func OpenStore(dir string, run slot.Root, rand io.Reader, logger *slog.Logger) (*FileStore, error) {
 	return openStore(dir, run, rand, logger, compactAbove)
 }

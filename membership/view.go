@@ -10,7 +10,6 @@ import (
 type View struct {
 	Founding slot.Root // hash of the record at height 1; zero while there is no chain
 	Tip      slot.Record
-	TipHash  slot.Root
 
 	Synced      bool // a state is held and not known to be wrong
 	Diverged    bool
@@ -18,20 +17,17 @@ type View struct {
 	AppliedSlot uint64
 	StateRoot   slot.Root // of the state held
 
-	IsMember   bool
-	Leaving    bool
-	Left       bool
-	Paused     bool // too few members are heard for a quorum
-	Done       bool // the run is over, and everybody has it or had the time
-	Members    []MemberView
-	Newcomers  []slot.PeerID // who ask to be members
-	Ref        slot.Ref      // the height being decided, and the ballot followed
-	Leader     slot.PeerID   // of that ballot
-	Plan       *slot.Plan    // the reduction that runs; never changed once made
-	Offered    []slot.PeerID // whose offers for the open slot are known
-	OwnOffer   *slot.Offer   // this peer's standing offer
-	OpenSlot   uint64        // the slot that comes next
-	RivalFound bool          // another founding of the run was met and is being looked at
+	IsMember bool
+	Leaving  bool
+	Left     bool
+	Paused   bool // too few members are heard for a quorum
+	Done     bool // the run is over, and everybody has it or had the time
+	Members  []MemberView
+	Ref      slot.Ref      // the height being decided, and the ballot followed
+	Leader   slot.PeerID   // of that ballot
+	Plan     *slot.Plan    // the reduction that runs; never changed once made
+	Offered  []slot.PeerID // whose offers for the open slot are known
+	OwnOffer *slot.Offer   // this peer's standing offer
 }
 
 // MemberView is one member as this peer sees it.
@@ -45,33 +41,29 @@ type MemberView struct {
 	Slot        uint64
 	Steps       uint32
 	Synced      bool
-	Reached     bool // directly connected to this peer
 }
 
 // View copies what is visible.
 func (m *Machine) View() View {
 	s, d := m.state, m.open
 	v := View{
-		Founding: m.chain.founding(), Tip: m.chain.tip(), TipHash: m.chain.tipHash(),
+		Founding: m.chain.founding(), Tip: m.chain.tip(),
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,
 		IsMember: m.elector(), Leaving: m.leaving, Left: m.left, Paused: m.paused, Done: m.ending.done,
 		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan, Offered: offerers(m.offers()),
-		OwnOffer: m.mine, OpenSlot: m.chain.openSlot(), RivalFound: m.rival != nil,
+		OwnOffer: m.mine,
 	}
 	for _, e := range m.chain.electorate() {
 		v.Members = append(v.Members, m.viewMember(e))
-	}
-	for _, a := range m.newcomers() {
-		v.Newcomers = append(v.Newcomers, a.peer)
 	}
 	return v
 }
 
 func (m *Machine) viewMember(e slot.Member) MemberView {
-	v := MemberView{Member: e, Lost: !m.around(ofMember(e)), Reached: m.presence.connected[e.Peer]}
+	v := MemberView{Member: e, Lost: !m.around(ofMember(e))}
 	if ofMember(e) == m.presence.self {
 		s := m.state
-		v.Contributes, v.Applied, v.Slot, v.Steps, v.Synced, v.Reached = m.contributes, s.height, s.slot, m.steps, s.known, true
+		v.Contributes, v.Applied, v.Slot, v.Steps, v.Synced = m.contributes, s.height, s.slot, m.steps, s.known
 		v.Leaving = m.leaving
 		return v
 	}
