@@ -45,6 +45,11 @@ func openDataDir(path string) (d dataDir, err error) {
 
 func (d dataDir) path(name string) string { return filepath.Join(d.root, name) }
 
+func (d dataDir) has(name string) bool {
+	_, err := os.Stat(d.path(name))
+	return err == nil
+}
+
 const specFile = "run.spec"
 
 // loadSpec reads the spec of the run that this directory belongs to, nil if it is new, and checks the fields given now against it.

@@ -193,7 +193,7 @@ func (m *meeting) awaitDHT(ctx context.Context) error {
 		}
 		if time.Since(told) > m.timing.discovery {
 			told = time.Now()
-			m.log.Warn("still trying; founding is off until a bootstrap address answers (Config.Found overrides)", "err", err)
+			m.log.Warn("still trying; founding is off until a bootstrap address answers (Found, --found, overrides)", "err", err)
 		}
 		select {
 		case <-ctx.Done():

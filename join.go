@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
@@ -30,6 +31,7 @@ type Node struct {
 	dir     dataDir
 	net     *p2p.Network
 	started time.Time
+	returns bool // its data directory knows the run from before
 
 	meeting   *meeting
 	store     membership.Store
@@ -43,6 +45,7 @@ type Node struct {
 	wg       sync.WaitGroup
 	closing  sync.Once
 	closeErr error
+	fault    atomic.Pointer[error] // why the node ended by itself
 
 	// Of the goroutine that runs the rounds.
 	start    []float32 // the anchor that the inner steps started from
@@ -88,6 +91,9 @@ func (n *Node) openNetwork(ctx context.Context) (err error) {
 	if n.net = n.cfg.Network; n.net != nil {
 		return nil
 	}
+	if n.dir.has("ledger.log") && !n.dir.has("identity") {
+		return fmt.Errorf("data directory %s has a ledger.log but no identity: put the identity back, or move the directory away to join as a new peer", n.dir.root)
+	}
 	cfg := p2p.WAN()
 	if n.cfg.Preset == PresetLAN {
 		cfg = p2p.LAN()
@@ -111,16 +117,26 @@ func (n *Node) settle(ctx context.Context) error {
 	} else {
 		n.emit("run.searching", map[string]any{
 			"run":    n.cfg.Spec.Name,
-			"detail": fmt.Sprintf("looking for peers that know the run; founding it if there are none after %v", n.timing.discovery+n.timing.ledger.FoundAfter),
+			"detail": n.searching(),
 		})
 	}
 	n.wg.Go(func() { n.meeting.serve(n.closed) })
 	n.net.Advertise(n.closed, n.cfg.Spec.Name)
+	n.returns = known != nil
 	if n.spec, err = n.meeting.await(ctx); err != nil {
 		return err
 	}
 	n.run = n.spec.RunID()
 	return n.dir.saveSpec(n.spec)
+}
+
+// searching says what happens while nobody is found who knows the run.
+func (n *Node) searching() string {
+	window := n.timing.discovery + n.timing.ledger.FoundAfter
+	if len(n.cfg.Bootstrap) > 0 && !n.cfg.Found {
+		return fmt.Sprintf("looking for peers that know the run; if a bootstrap address answers and there are none, it is founded after %v", window)
+	}
+	return fmt.Sprintf("looking for peers that know the run; if there are none, it is founded after %v", window)
 }
 
 // open starts everything that needs the spec: stores, transports, worker, ledger.
@@ -139,7 +155,7 @@ func (n *Node) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := n.openLedger(saved.Boot); err != nil {
+	if err := n.openLedger(saved); err != nil {
 		return err
 	}
 	n.worker.certified = n.driver.Record
@@ -150,7 +166,14 @@ func (n *Node) open() (err error) {
 	return n.driver.Start(n.closed)
 }
 
-func (n *Node) openLedger(boot uint64) (err error) {
+func (n *Node) openLedger(saved membership.Saved) (err error) {
+	amnesiac := n.returns && saved.Boot == 1 && !n.cfg.Found
+	if amnesiac {
+		n.emit("run.searching", map[string]any{
+			"run":    n.cfg.Spec.Name,
+			"detail": "this peer was in the run before and its ledger.log is gone: it waits for the others and founds nothing (Found, --found, overrides)",
+		})
+	}
 	ready := make(chan struct{}) // closed once there is a driver to deliver to
 	deliver := func(from PeerID, b []byte) {
 		select {
@@ -159,12 +182,12 @@ func (n *Node) openLedger(boot uint64) (err error) {
 		case <-n.closed.Done():
 		}
 	}
-	if n.transport, err = openTransport(n.closed, n.net, n.run, boot, n.cfg.Preset == PresetLAN, deliver, n.log); err != nil {
+	if n.transport, err = openTransport(n.closed, n.net, n.run, saved.Boot, n.cfg.Preset == PresetLAN, deliver, n.log); err != nil {
 		return err
 	}
 	n.driver, err = membership.NewDriver(membership.DriverConfig{
 		Store: n.store, Signer: n.net, Transport: n.transport, Worker: n.worker, Rules: n.spec.rules(n.run), Timing: n.timing.ledger,
-		Plan: n.worker.params.Planner(), Verify: p2p.Verify, Logger: n.log, OnEvent: n.ledgerEvent,
+		Plan: n.worker.params.Planner(), Verify: p2p.Verify, NeverFounds: amnesiac, Logger: n.log, OnEvent: n.ledgerEvent,
 	})
 	if err == nil {
 		close(ready)
@@ -191,7 +214,7 @@ func (n *Node) newWorker() (*worker, error) {
 	}
 	w := &worker{
 		self: n.Self(), spec: n.spec, params: n.spec.params(), codec: c, frameBytes: c.EncodedSize(int(n.spec.Frame)),
-		state: state, init: n.initial, every: n.cfg.CheckpointEvery, stall: n.timing.stall, log: n.log, emit: n.emit,
+		state: state, init: n.initial, every: n.cfg.CheckpointEvery, stall: n.timing.stall, log: n.log, emit: n.emit, fatal: n.fail,
 	}
 	w.mu.own = make(map[Root]contribution)
 	shape := checkpoint.Shape{Elements: n.spec.Layout.Elements(), Optimizer: len(state.outer.State())}
@@ -261,12 +284,22 @@ func (n *Node) isMember(p PeerID) bool {
 // offered still counts), and closes the node. ctx bounds the waiting.
 func (n *Node) Leave(ctx context.Context) error {
 	n.driver.Report(membership.ReportLeave{})
-	_, err := n.wait(ctx, func(v membership.View) bool { return v.Left || v.Done || !v.IsMember })
+	v, err := n.wait(ctx, func(v membership.View) bool { return v.Left || v.Done || !v.IsMember || v.Paused })
+	if err == nil && v.Paused {
+		n.log.Warn("left without the others' agreement: too few of them are heard to agree on anything")
+	}
 	if at, held := n.worker.state.position(); held && err == nil {
 		n.log.Info("left the run", "slot", at.slot, "state_root", at.root)
 		n.worker.save()
 	}
 	return errors.Join(err, n.Close())
+}
+
+// fail ends the node for a fault that it cannot go on with, as a crash would: what is agreed is on the others' disks.
+func (n *Node) fail(err error) {
+	n.log.Error("the node ends", "err", err)
+	n.fault.CompareAndSwap(nil, &err)
+	n.stop()
 }
 
 // Close stops the node at once: to the others it looks like a crash. It waits for all that the node started.

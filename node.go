@@ -261,11 +261,19 @@ func peersOf(v membership.View) []PeerID {
 // wait returns the first view of the ledger that is as wanted.
 func (n *Node) wait(ctx context.Context, wanted func(membership.View) bool) (membership.View, error) {
 	if n.closed.Err() != nil {
-		return membership.View{}, ErrClosed
+		return membership.View{}, n.ended()
 	}
 	v, err := n.driver.WaitView(ctx, wanted)
 	if err != nil && ctx.Err() == nil && n.closed.Err() != nil {
-		err = errors.Join(ErrClosed, err)
+		err = n.ended()
 	}
 	return v, err
+}
+
+// ended says why a closed node is closed: ErrClosed, and the fault that ended it, if one did.
+func (n *Node) ended() error {
+	if fault := n.fault.Load(); fault != nil {
+		return fmt.Errorf("%w (%w)", *fault, ErrClosed)
+	}
+	return errors.Join(ErrClosed, n.driver.Err())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
@@ -42,6 +43,7 @@ type worker struct {
 	every      uint64 // slots between checkpoints
 	log        *slog.Logger
 	emit       func(name string, fields map[string]any)
+	fatal      func(error) // ends the node
 
 	jobs jobs
 	mu   struct {
@@ -86,6 +88,10 @@ func (w *worker) attempt(work membership.Work, err error, report func(membership
 func (w *worker) failed(ctx context.Context, work membership.Work, err error, report func(membership.Report)) {
 	if ctx.Err() != nil {
 		return // replaced or closing: nobody waits for it
+	}
+	if disk.Fault(err) { // it can hold no outcome: the others go on faster without it
+		w.fatal(err)
+		return
 	}
 	w.log.Warn("work failed", "work", fmt.Sprintf("%T", work), "err", err)
 	report(membership.ReportFailed{Work: work, Err: err.Error()})

@@ -29,16 +29,17 @@ const (
 
 // DriverConfig says what a Driver works with. All fields without a remark are required.
 type DriverConfig struct {
-	Store     Store
-	Signer    Signer
-	Transport Transport
-	Worker    Worker
-	Rules     Rules
-	Timing    Timing
-	Plan      Planner
-	Verify    slot.Verifier
-	Logger    *slog.Logger // nil: silent
-	OnEvent   func(Event)  // called from the driver's loop in order; must not block. nil: nobody listens
+	Store       Store
+	Signer      Signer
+	Transport   Transport
+	Worker      Worker
+	Rules       Rules
+	Timing      Timing
+	Plan        Planner
+	Verify      slot.Verifier
+	NeverFounds bool         // see Config
+	Logger      *slog.Logger // nil: silent
+	OnEvent     func(Event)  // called from the driver's loop in order; must not block. nil: nobody listens
 }
 
 // Validate reports every fault at once.
@@ -112,7 +113,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	}
 	d.mu.machine = NewMachine(Config{
 		Self: cfg.Signer.ID(), Incarnation: saved.Incarnation, Rules: cfg.Rules, Timing: cfg.Timing,
-		Plan: cfg.Plan, Verify: cfg.Verify,
+		Plan: cfg.Plan, Verify: cfg.Verify, NeverFounds: cfg.NeverFounds,
 	}, saved)
 	d.view.now = d.mu.machine.View()
 	return d, nil

@@ -21,7 +21,7 @@ func newFounding(saved *EntryFork) founding { return founding{fork: saved, sent:
 // lowest ID does; the others give it four windows more each before they think that it cannot.
 func (m *Machine) considerFounding() {
 	f := &m.founding
-	if m.chain.height() > 0 || m.leaving {
+	if m.chain.height() > 0 || m.leaving || m.cfg.NeverFounds {
 		return
 	}
 	place, ok := m.foundingPlace()

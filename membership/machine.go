@@ -23,6 +23,7 @@ type Config struct {
 	Timing      Timing
 	Plan        Planner
 	Verify      slot.Verifier // of certificates; the messages' own signatures are checked before Step
+	NeverFounds bool          // the run is known to exist: this peer waits for the others however long it takes
 }
 
 // Machine is one peer's side of the slot ledger, as a pure function of its inputs: Step, Report and Tick put in, Ready takes out.

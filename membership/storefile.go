@@ -172,7 +172,7 @@ func (s *FileStore) loadFrame(f *frameReader) error {
 // damaged says where and what to do. A node that goes on without its votes could contradict them, so it may not.
 func (s *FileStore) damaged(at int64, err error) error {
 	return fmt.Errorf("%s at byte %d: %w; bring the file back from a backup only if nothing ran since it was made, "+
-		"otherwise move it away: this peer then comes back as a new member", s.path, at, err)
+		"otherwise move it away: this peer then comes back as a new member, once the others have agreed to go on without the old one", s.path, at, err)
 }
 
 // boot counts this opening, durably, and compacts the log where that makes it smaller by a third and more than garbage bytes.

@@ -1,6 +1,8 @@
 package p2p
 
 import (
+	"bytes"
+	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -70,6 +72,10 @@ func parseIdentity(b []byte) (crypto.PrivKey, error) {
 	}
 	if key.Type() != crypto.Ed25519 {
 		return nil, fmt.Errorf("it holds a key of type %s where Ed25519 is needed", key.Type())
+	}
+	raw, err := key.Raw() // seed and public key: a flipped bit in either makes them disagree
+	if err != nil || len(raw) != ed25519.PrivateKeySize || !bytes.Equal(ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize]), raw) {
+		return nil, errors.New("it is damaged: its two halves do not belong together")
 	}
 	return key, nil
 }

@@ -63,8 +63,20 @@ func TestIdentityIsNeverReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	flipped := func(at int) []byte {
+		key, err := newKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := crypto.MarshalPrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[at] ^= 4
+		return b
+	}
 	for name, content := range map[string][]byte{
-		"empty": nil, "garbage": []byte("garbage"), "wrong type": wrongType, "huge": make([]byte, 1<<20),
+		"flipped in the seed": flipped(10), "flipped in the public key": flipped(50), "empty": nil, "garbage": []byte("garbage"), "wrong type": wrongType, "huge": make([]byte, 1<<20),
 	} {
 		file := filepath.Join(t.TempDir(), "identity.key")
 		if err := os.WriteFile(file, content, 0o600); err != nil {
