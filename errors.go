@@ -34,6 +34,12 @@ func (e *SpecError) Error() string {
 	if e.Peer != "" {
 		who = " (says peer " + e.Peer.String() + ")"
 	}
-	return fmt.Sprintf("run spec: %s is %s here, but %s in the run%s: leave the field out to adopt the run's value, or use another run name",
-		e.Field, e.Here, e.There, who)
+	advice := "leave the field out to adopt the run's value, or use another run name"
+	switch e.Field {
+	case "layout":
+		advice = "give the trainer the run's model sizes, or use another run name"
+	case "name":
+		advice = "the directory belongs to that run: use another one"
+	}
+	return fmt.Sprintf("run spec: %s is %s here, but %s in the run%s: %s", e.Field, e.Here, e.There, who, advice)
 }

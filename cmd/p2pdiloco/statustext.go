@@ -43,6 +43,9 @@ func inBrackets(empty bool, text string) string {
 // tolerance says in plain words what a bad peer can do.
 func tolerance(s p2pdiloco.Status) string {
 	how := cmp.Or(s.Spec["aggregator"], "this aggregator")
+	if s.Contributors == 0 {
+		return "nobody trains here yet"
+	}
 	if s.Tolerated == 0 {
 		return fmt.Sprintf("none tolerated: with %s of %d peers that train, one that sends wrong values can spoil the model", how, s.Contributors)
 	}

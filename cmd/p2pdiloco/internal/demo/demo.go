@@ -16,6 +16,9 @@ func Run(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, error)
 	if err != nil {
 		return Result{}, err
 	}
+	if _, err := builtin.New(builtin.Config{Seed: cfg.Seed}, corpus); err != nil {
+		return Result{}, err // too little text, say: better told once, before anything starts
+	}
 	r, err := runSwarm(ctx, cfg, hurry)
 	if err != nil {
 		return r, err

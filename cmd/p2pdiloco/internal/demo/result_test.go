@@ -82,7 +82,7 @@ func TestSummary(t *testing.T) {
 	}
 	var out strings.Builder
 	summarize(&out, Config{Peers: 4, Rounds: 2, InnerSteps: 5}, r)
-	for _, want := range []string{"3.0000", "10.00%", "identical model", "60.0 kB", "/tmp/curve.png", "same 10 steps", "1/4 of the swarm's tokens"} {
+	for _, want := range []string{"3.0000", "10.00%", "its loss fell", "60.0 kB", "/tmp/curve.png", "same 10 steps", "1/4 of the swarm's tokens"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing:\n%s", want, out.String())
 		}

@@ -48,6 +48,8 @@ func share(sent, of uint64) string {
 // verdict is the sentence that the exit status stands for.
 func verdict(r Result) string {
 	switch {
+	case r.OK() && len(r.Peers) == 1:
+		return fmt.Sprintf("The peer finished (state root %s), and its loss fell.", r.Peers[0].StateRoot)
 	case r.OK():
 		return fmt.Sprintf("All %d peers hold the identical model (state root %s), and its loss fell.", len(r.Peers), r.Peers[0].StateRoot)
 	case r.Identical:
@@ -59,7 +61,7 @@ func verdict(r Result) string {
 
 // comparison says what the swarm's loss against one peer's means, and what it does not.
 func comparison(cfg Config, r Result) string {
-	if len(r.Losses) == 0 || len(r.AloneLosses) != len(r.Losses) {
+	if cfg.Peers < 2 || len(r.Losses) == 0 || len(r.AloneLosses) != len(r.Losses) {
 		return ""
 	}
 	last := len(r.Losses) - 1
