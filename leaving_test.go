@@ -112,6 +112,27 @@ func TestEverybodyLeaves(t *testing.T) {
 	})
 }
 
+// Without a quorum nobody can agree to a leave: who is left behind gets away all the same.
+func TestLeavingAPausedRunEnds(t *testing.T) {
+	inSim(t, 10*time.Millisecond, simSpec(1000, 3), 3, func(s *swarm) {
+		told := make(chan struct{})
+		for _, p := range s.peers {
+			p.drive = leaveWhen(told)
+		}
+		s.start(s.peers...)
+		s.reach(1, s.peers...)
+		left := s.but(s.founder())[0]
+		gone := s.but(left)
+		s.isolate(gone...)
+		s.kill(gone...)
+		s.until(time.Minute, "paused", func() bool { return left.had("run.paused") })
+		close(told)
+		if err := s.outcome(left, time.After(5*time.Second)); err != nil {
+			t.Errorf("Leave: %v", err)
+		}
+	})
+}
+
 // All leave at the same moment.
 func TestEverybodyLeavesAtOnce(t *testing.T) {
 	inSim(t, 10*time.Millisecond, simSpec(1000, 3), 3, func(s *swarm) {

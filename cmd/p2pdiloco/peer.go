@@ -141,8 +141,8 @@ func (p *peer) finish(node *p2pdiloco.Node, ended bool) error {
 	last := node.Status()
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	leave := node.Leave
-	if ended {
+	leave, failed := node.Leave, last.Phase == p2pdiloco.PhaseClosed // by itself: the error that Run gave says why
+	if ended || failed {
 		leave = func(context.Context) error { return node.Close() }
 	}
 	err := leave(ctx)
@@ -153,7 +153,9 @@ func (p *peer) finish(node *p2pdiloco.Node, ended bool) error {
 	if p.flags.json {
 		return errors.Join(err, json.NewEncoder(p.stdout).Encode(r))
 	}
-	p.say("%s", closing(r))
+	if !failed {
+		p.say("%s", closing(r))
+	}
 	return err
 }
 

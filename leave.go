@@ -1,0 +1,62 @@
+package p2pdiloco
+
+import (
+	"context"
+	"errors"
+
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// Leave announces that this peer leaves, waits until the members have agreed to go on without it (a contribution already
+// offered still counts), and closes the node. Without a quorum nobody can agree to it: then it does not wait. ctx bounds the
+// waiting.
+func (n *Node) Leave(ctx context.Context) error {
+	n.driver.Report(membership.ReportLeave{})
+	v, err := n.wait(ctx, func(v membership.View) bool { return v.Left || v.Done || !v.IsMember || v.Paused })
+	if err == nil && v.Paused {
+		n.log.Warn("left without the others' agreement: too few of them are heard to agree on anything")
+	}
+	if at, held := n.worker.state.position(); held && err == nil {
+		n.log.Info("left the run", "slot", at.slot, "state_root", at.root)
+		n.worker.save()
+	}
+	return errors.Join(err, n.Close())
+}
+
+// fail ends the node for a fault that it cannot go on with, as a crash would: what is agreed is on the others' disks.
+func (n *Node) fail(err error) {
+	n.log.Error("the node ends", "err", err)
+	n.fault.CompareAndSwap(nil, &err)
+	n.stop()
+}
+
+// Close stops the node at once: to the others it looks like a crash. It waits for all that the node started.
+func (n *Node) Close() error {
+	n.closing.Do(func() { n.closeErr = n.close() })
+	return n.closeErr
+}
+
+func (n *Node) close() error {
+	n.stop()
+	var errs []error
+	if n.driver != nil {
+		errs = append(errs, n.driver.Close())
+	}
+	if n.worker != nil {
+		n.worker.close()
+	}
+	if n.transport != nil {
+		n.transport.close()
+	}
+	if n.server != nil {
+		errs = append(errs, n.server.Close())
+	}
+	if n.net != nil && n.cfg.Network == nil {
+		errs = append(errs, n.net.Close())
+	}
+	n.wg.Wait()
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	return errors.Join(append(errs, n.dir.close())...)
+}
