@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -43,6 +44,8 @@ type Config struct {
 	OnEvent func(Event)
 	// Logger is silent when nil.
 	Logger *slog.Logger
+
+	disk disk.FS // under DataDir; tests have others than the operating system's
 }
 
 func (c Config) withDefaults() Config {
@@ -60,6 +63,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.disk == nil {
+		c.disk = disk.OS
 	}
 	return c
 }

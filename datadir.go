@@ -3,11 +3,13 @@ package p2pdiloco
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // dataDir is where a peer keeps what must outlive its process:
@@ -20,24 +22,29 @@ import (
 //	ledger.lock  held while that log is open
 //	state/       checkpoints and outcomes
 type dataDir struct {
+	fs        disk.FS
 	root      string
 	temporary bool
-	lock      *os.File
+	lock      io.Closer
 }
 
-// openDataDir makes the directory if needed and locks it: two processes under one identity would contradict each other.
-func openDataDir(path string) (d dataDir, err error) {
-	d.root = path
+// openDataDir makes the directory if needed and locks it: two processes under one identity would contradict each other. What
+// is found in it is on the disk by its name, too, when openDataDir returns.
+func openDataDir(fsys disk.FS, path string) (d dataDir, err error) {
+	d.fs, d.root = fsys, path
 	if path == "" {
 		d.temporary = true
 		d.root, err = os.MkdirTemp("", "p2pdiloco-")
 	} else {
-		err = os.MkdirAll(path, 0o700)
+		err = disk.MakeDir(fsys, path)
 	}
 	if err != nil {
 		return dataDir{}, fmt.Errorf("data directory: %w: choose another one", err)
 	}
-	if d.lock, err = disk.Lock(d.path("lock")); err != nil {
+	if d.lock, err = fsys.Lock(d.path("lock")); err != nil {
+		return d, fmt.Errorf("data directory %s: %w", d.root, err)
+	}
+	if err := fsys.SyncDir(d.root); err != nil {
 		return d, fmt.Errorf("data directory %s: %w", d.root, err)
 	}
 	return d, nil
@@ -46,15 +53,15 @@ func openDataDir(path string) (d dataDir, err error) {
 func (d dataDir) path(name string) string { return filepath.Join(d.root, name) }
 
 func (d dataDir) has(name string) bool {
-	_, err := os.Stat(d.path(name))
-	return err == nil
+	f, err := d.fs.OpenFile(d.path(name), os.O_RDONLY)
+	return err == nil && f.Close() == nil
 }
 
 const specFile = "run.spec"
 
 // loadSpec reads the spec of the run that this directory belongs to, nil if it is new, and checks the fields given now against it.
 func (d dataDir) loadSpec(given Spec) (*Spec, error) {
-	b, err := os.ReadFile(d.path(specFile))
+	b, err := disk.Read(d.fs, d.path(specFile), p2p.MaxSpec)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -73,7 +80,7 @@ func (d dataDir) loadSpec(given Spec) (*Spec, error) {
 
 // saveSpec writes the spec once; it never changes.
 func (d dataDir) saveSpec(s Spec) error {
-	if err := disk.Create(d.path(specFile), s.Append(nil)); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := disk.Create(d.fs, d.path(specFile), s.Append(nil)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	return nil

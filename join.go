@@ -71,7 +71,7 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 			err = errors.Join(err, n.Close())
 		}
 	}()
-	if n.dir, err = openDataDir(cfg.DataDir); err != nil {
+	if n.dir, err = openDataDir(cfg.disk, cfg.DataDir); err != nil {
 		return nil, err
 	}
 	if err := n.openNetwork(ctx); err != nil {
@@ -143,7 +143,7 @@ func (n *Node) searching() string {
 func (n *Node) open() (err error) {
 	d := n.spec.Layout.Elements()
 	n.start, n.local = make([]float32, d), make([]float32, d)
-	store, err := membership.OpenStore(n.dir.root, n.run, rand.Reader, n.log)
+	store, err := membership.OpenStoreOn(n.cfg.disk, n.dir.root, n.run, rand.Reader, n.log)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (n *Node) newWorker() (*worker, error) {
 	}
 	w.mu.own = make(map[Root]contribution)
 	shape := checkpoint.Shape{Elements: n.spec.Layout.Elements(), Optimizer: len(state.outer.State())}
-	if w.store, err = checkpoint.Open(n.dir.path("state"), checkpoint.Config{Shape: shape, FrameBytes: w.frameBytes, Logger: n.log}); err != nil {
+	if w.store, err = checkpoint.Open(n.dir.path("state"), checkpoint.Config{Shape: shape, FrameBytes: w.frameBytes, Logger: n.log, FS: n.cfg.disk}); err != nil {
 		return nil, err
 	}
 	if w.engine, err = allreduce.New(allreduce.Config{

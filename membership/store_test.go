@@ -173,7 +173,7 @@ func TestCompaction(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := openStore(dir, run, rand.Reader, slog.New(slog.DiscardHandler), 1000)
+	s, err := openStore(disk.OS, dir, run, rand.Reader, slog.New(slog.DiscardHandler), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestForeignFiles(t *testing.T) {
 	run, dir := testRoot(1), t.TempDir()
 	b, _, _ := written(t, run)
 	newer := bytes.Clone(b)
-	binary.BigEndian.PutUint32(newer[len(logMagic):], 2)
+	binary.BigEndian.PutUint32(newer[len(logMagic):], logVersion+1)
 	sum := logSum{}.next(newer[:headSize-sumSize])
 	copy(newer[headSize-sumSize:], sum[:])
 	for name, c := range map[string]struct {

@@ -1,11 +1,11 @@
 package membership
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math"
 	"net"
@@ -32,10 +32,11 @@ var errStoreClosed = fmt.Errorf("ledger store: %w", net.ErrClosed)
 // FileStore keeps the ledger's log in one append-only file. It is safe for use by several goroutines.
 type FileStore struct {
 	path string
-	lock *os.File
+	fs   disk.FS
+	lock io.Closer
 	mu   struct {
 		sync.Mutex
-		file  *os.File
+		file  disk.File
 		end   int64
 		sum   logSum
 		state *ledgerState
@@ -47,21 +48,26 @@ type FileStore struct {
 // have a directory open: another gets disk.ErrLocked. A torn end, left by a crash in the middle of a write, is cut off and
 // logged; a log that is damaged elsewhere is refused with ErrStoreCorrupt, one of another run with ErrStoreRun.
 func OpenStore(dir string, run slot.Root, rand io.Reader, logger *slog.Logger) (*FileStore, error) {
-	return openStore(dir, run, rand, logger, compactAbove)
+	return OpenStoreOn(disk.OS, dir, run, rand, logger)
 }
 
-func openStore(dir string, run slot.Root, rand io.Reader, logger *slog.Logger, garbage int64) (*FileStore, error) {
+// OpenStoreOn is OpenStore on another file system.
+func OpenStoreOn(fsys disk.FS, dir string, run slot.Root, rand io.Reader, logger *slog.Logger) (*FileStore, error) {
+	return openStore(fsys, dir, run, rand, logger, compactAbove)
+}
+
+func openStore(fsys disk.FS, dir string, run slot.Root, rand io.Reader, logger *slog.Logger, garbage int64) (*FileStore, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MakeDir(fsys, dir); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	lock, err := disk.Lock(filepath.Join(dir, lockName))
+	lock, err := fsys.Lock(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	s := &FileStore{path: filepath.Join(dir, logName), lock: lock}
+	s := &FileStore{fs: fsys, path: filepath.Join(dir, logName), lock: lock}
 	if err := s.open(run, rand, logger, garbage); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -70,13 +76,14 @@ func openStore(dir string, run slot.Root, rand io.Reader, logger *slog.Logger, g
 }
 
 func (s *FileStore) open(run slot.Root, rand io.Reader, logger *slog.Logger, garbage int64) error {
-	_, err := os.Stat(s.path)
-	if errors.Is(err, os.ErrNotExist) {
+	file, err := s.fs.OpenFile(s.path, os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
 		return s.create(run, rand)
 	}
 	if err != nil {
 		return err
 	}
+	s.mu.file = file
 	if err := s.load(run, logger); err != nil {
 		return err
 	}
@@ -92,87 +99,6 @@ func (s *FileStore) create(run slot.Root, rand io.Reader) error {
 	s.mu.state = newLedgerState(run, slot.Incarnation(binary.BigEndian.Uint64(inc[:])))
 	s.mu.state.boot = 1
 	return s.rewrite()
-}
-
-// load reads the log from the beginning and cuts off a torn end.
-func (s *FileStore) load(run slot.Root, logger *slog.Logger) error {
-	file, err := os.OpenFile(s.path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	s.mu.file = file
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	r := bufio.NewReaderSize(file, 1<<20)
-	if err := s.loadHead(r, run); err != nil {
-		return err
-	}
-	f := &frameReader{r: r, at: int64(headSize), size: info.Size(), sum: s.mu.sum}
-	for {
-		switch err := s.loadFrame(f); {
-		case err == nil:
-			continue
-		case errors.Is(err, io.EOF):
-		case errors.Is(err, errTorn):
-			logger.Warn("cut off the torn end of the ledger log: the last write before a crash or power cut",
-				"file", s.path, "offset", f.at, "bytes", f.size-f.at)
-			if err := errors.Join(file.Truncate(f.at), file.Sync()); err != nil {
-				return fmt.Errorf("%s: cut off the torn end: %w", s.path, err)
-			}
-		default:
-			return s.damaged(f.at, err)
-		}
-		s.mu.end, s.mu.sum = f.at, f.sum
-		return nil
-	}
-}
-
-func (s *FileStore) loadHead(r io.Reader, run slot.Root) error {
-	head := make([]byte, headSize)
-	n, err := io.ReadFull(r, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return err
-	}
-	theirs, inc, sum, err := parseHead(head[:n])
-	if errors.Is(err, ErrStoreForeign) {
-		return fmt.Errorf("%s: %w; choose another data directory", s.path, err)
-	}
-	if err != nil {
-		return s.damaged(0, err)
-	}
-	if theirs != run {
-		return fmt.Errorf("%s: %w: %s, this is %s; give each run a data directory of its own", s.path, ErrStoreRun, theirs.Short(), run.Short())
-	}
-	s.mu.state, s.mu.sum = newLedgerState(run, inc), sum
-	return nil
-}
-
-func (s *FileStore) loadFrame(f *frameReader) error {
-	payload, err := f.next()
-	if err != nil {
-		return err
-	}
-	entries, err := parseEntries(payload)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrStoreCorrupt, err)
-	}
-	for _, e := range entries {
-		if _, live := e.(EntryCommit); !live {
-			s.mu.state.garbage += int64(len(appendEntry(nil, e)))
-		}
-		if err := s.mu.state.apply(e); err != nil {
-			return fmt.Errorf("%w: %w", ErrStoreCorrupt, err)
-		}
-	}
-	return nil
-}
-
-// damaged says where and what to do. A node that goes on without its votes could contradict them, so it may not.
-func (s *FileStore) damaged(at int64, err error) error {
-	return fmt.Errorf("%s at byte %d: %w; bring the file back from a backup only if nothing ran since it was made, "+
-		"otherwise move it away: this peer then comes back as a new member, once the others have agreed to go on without the old one", s.path, at, err)
 }
 
 // boot counts this opening, durably, and compacts the log where that makes it smaller by a third and more than garbage bytes.
@@ -196,7 +122,7 @@ func (s *FileStore) boot(garbage int64, logger *slog.Logger) error {
 func (s *FileStore) rewrite() error {
 	dir := filepath.Dir(s.path)
 	name := filepath.Join(dir, newName)
-	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := s.fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
@@ -219,11 +145,11 @@ func (s *FileStore) rewrite() error {
 	if err := file.Sync(); err != nil {
 		return err
 	}
-	if err := os.Rename(name, s.path); err != nil {
+	if err := s.fs.Rename(name, s.path); err != nil {
 		return err
 	}
 	s.mu.state.garbage = 0
-	return disk.SyncDir(dir)
+	return s.fs.SyncDir(dir)
 }
 
 // write appends one frame in one write, without sync.
@@ -231,7 +157,7 @@ func (s *FileStore) write(payload []byte) error {
 	if uint64(len(payload)) > math.MaxUint32 {
 		return fmt.Errorf("%d bytes at once do not fit the ledger log", len(payload))
 	}
-	b, sum := appendFrame(make([]byte, 0, frameHead+len(payload)+sumSize), s.mu.sum, payload)
+	b, sum := appendFrame(make([]byte, 0, frameSize(int64(len(payload)))), s.mu.sum, payload)
 	if _, err := s.mu.file.WriteAt(b, s.mu.end); err != nil {
 		return err
 	}

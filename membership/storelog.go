@@ -1,10 +1,10 @@
 package membership
 
 import (
-	"encoding/binary"
+	"bytes"
 	"fmt"
 	"hash/crc32"
-	"io"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -13,18 +13,23 @@ import (
 // The log file, all integers big-endian:
 //
 //	head:  magic (16) | version u32 | run (32) | incarnation u64 | sum (16)
-//	frame: length u32 | crc32c of (sum before, length) u32 | length bytes of entries | sum (16)
+//	frame: nonzero(length u32 | crc32c of (sum before, length) u32) | nonzero(length bytes of entries) | nonzero(sum (16))
 //	entry: kind u8 | length u32 | fields
 //
 // A frame is what one Save wrote, so a Save survives whole or not at all. sum is BLAKE3, cut to 16 bytes, of the sum before it
-// and of what it closes: frames of another log, or in another order, do not fit. The length has its own check because a wrong one
-// would make all that follows look like the torn end of the last write.
+// and of the length, its check and the entries: frames of another log, or in another order, do not fit. The length has its own
+// check because a wrong one would make all that follows look like the torn end of the last write.
+//
+// A power cut leaves holes: a file grows before its bytes arrive, and not in order. What has not arrived reads as zeros, and a frame
+// has none of its own (nonzero). So a hole in the last frame is a write that nobody acknowledged, and is cut off; a hole with a
+// frame behind it, or a byte that changed, is damage to what was acknowledged, and is refused.
 const (
 	logMagic   = "p2pdiloco/ledger"
-	logVersion = 1
+	logVersion = 2
 	sumSize    = 16
 	headSize   = len(logMagic) + 4 + 32 + 8 + sumSize
-	frameHead  = 8
+	frameHead  = 1 + 8
+	frameTail  = 1 + sumSize
 )
 
 type logSum [sumSize]byte
@@ -66,75 +71,43 @@ func lengthCheck(before logSum, length []byte) uint32 {
 
 // appendFrame appends one frame holding payload, which must be shorter than 4 GiB.
 func appendFrame(b []byte, before logSum, payload []byte) ([]byte, logSum) {
-	start := len(b)
-	b = wire.AppendU32(b, uint32(len(payload)))
-	b = wire.AppendU32(b, lengthCheck(before, b[start:]))
-	b = append(b, payload...)
-	sum := before.next(b[start:])
-	return append(b, sum[:]...), sum
+	head := wire.AppendU32(nil, uint32(len(payload)))
+	head = wire.AppendU32(head, lengthCheck(before, head))
+	sum := before.next(append(head, payload...))
+	return appendNonzero(appendNonzero(appendNonzero(b, head), payload), sum[:]), sum
 }
 
-// frameReader reads frames one after the other.
-type frameReader struct {
-	r    io.Reader
-	at   int64 // offset of the next frame
-	size int64 // of the file
-	sum  logSum
-}
+// nonzeroPiece is short enough that one of the 255 keys is not among its bytes.
+const nonzeroPiece = 254
 
-// next gives the payload of the next frame; io.EOF at the clean end, errTorn if the last write did not reach the disk whole,
-// ErrStoreCorrupt if bytes that were once safe have changed.
-func (f *frameReader) next() ([]byte, error) {
-	left := f.size - f.at
-	if left == 0 {
-		return nil, io.EOF
-	}
-	if left < frameHead {
-		return nil, errTorn
-	}
-	head := make([]byte, frameHead)
-	if _, err := io.ReadFull(f.r, head); err != nil {
-		return nil, err
-	}
-	n := int64(binary.BigEndian.Uint32(head))
-	if lengthCheck(f.sum, head[:4]) != binary.BigEndian.Uint32(head[4:]) {
-		return nil, f.zeroed(head)
-	}
-	if n > left-frameHead-sumSize {
-		return nil, errTorn
-	}
-	b := make([]byte, frameHead+n+sumSize)
-	copy(b, head)
-	if _, err := io.ReadFull(f.r, b[frameHead:]); err != nil {
-		return nil, err
-	}
-	got, want := f.sum.next(b[:frameHead+n]), logSum(b[frameHead+n:])
-	switch {
-	case got == want:
-		f.at, f.sum = f.at+int64(len(b)), got
-		return b[frameHead : frameHead+n], nil
-	case want == logSum{} && int64(len(b)) == left:
-		return nil, errTorn
-	}
-	return nil, fmt.Errorf("%w: checksum of %d bytes is wrong", ErrStoreCorrupt, n)
-}
-
-// zeroed tells a frame that was never written (some file systems grow a file before its bytes arrive) from one that changed.
-func (f *frameReader) zeroed(head []byte) error {
-	buf := head
-	for {
-		for _, c := range buf {
-			if c != 0 {
-				return fmt.Errorf("%w: a length is wrong", ErrStoreCorrupt)
-			}
+// appendNonzero appends b without zeros: before each piece a key that is none of its bytes, then the bytes XORed with it.
+func appendNonzero(dst, b []byte) []byte {
+	for piece := range slices.Chunk(b, nonzeroPiece) {
+		key := byte(1)
+		for bytes.IndexByte(piece, key) >= 0 {
+			key++
 		}
-		buf = make([]byte, 1<<12)
-		n, err := f.r.Read(buf)
-		if buf = buf[:n]; n == 0 && err != nil {
-			if err == io.EOF {
-				return errTorn
-			}
-			return err
+		dst = append(dst, key)
+		for _, c := range piece {
+			dst = append(dst, c^key)
 		}
 	}
+	return dst
+}
+
+// nonzeroSize is the number of bytes that appendNonzero makes of n.
+func nonzeroSize(n int64) int64 { return n + (n+nonzeroPiece-1)/nonzeroPiece }
+
+// parseNonzero reads what appendNonzero wrote; false if there is a hole in it.
+func parseNonzero(b []byte) ([]byte, bool) {
+	if bytes.IndexByte(b, 0) >= 0 {
+		return nil, false
+	}
+	plain := make([]byte, 0, len(b))
+	for piece := range slices.Chunk(b, 1+nonzeroPiece) {
+		for _, c := range piece[1:] {
+			plain = append(plain, c^piece[0])
+		}
+	}
+	return plain, true
 }

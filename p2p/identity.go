@@ -23,7 +23,7 @@ func loadIdentity(path string) (crypto.PrivKey, error) {
 	if path == "" {
 		return newKey()
 	}
-	b, err := disk.Read(path, maxIdentityFile)
+	b, err := disk.Read(disk.OS, path, maxIdentityFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return createIdentity(path)
 	}
@@ -51,7 +51,7 @@ func createIdentity(path string) (crypto.PrivKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = disk.Create(path, b)
+	err = disk.Create(disk.OS, path, b)
 	if errors.Is(err, os.ErrExist) {
 		return loadIdentity(path) // another process was faster; its key stands
 	}

@@ -65,7 +65,7 @@ func newMemory(n *Network) *memory {
 
 // loadPeers reads a peers file; a missing one is empty.
 func loadPeers(path string) ([]remembered, error) {
-	b, err := disk.Read(path, maxPeersFile)
+	b, err := disk.Read(disk.OS, path, maxPeersFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -201,7 +201,7 @@ func (m *memory) save() {
 	}
 	b, err := json.MarshalIndent(peers, "", "  ")
 	if err == nil {
-		err = disk.Replace(m.n.cfg.PeersFile, append(b, '\n'))
+		err = disk.Replace(disk.OS, m.n.cfg.PeersFile, append(b, '\n'))
 	}
 	if err != nil {
 		m.n.log.Warn("addresses of peers could not be remembered", "file", m.n.cfg.PeersFile, "err", err)

@@ -75,7 +75,7 @@ func (f *bootstrapFlags) announce(addrs []string, stdout io.Writer) error {
 
 // writeFile replaces the file at path whole: a reader sees the old text or the new.
 func writeFile(path, text string) error {
-	if err := disk.Replace(path, []byte(text)); err != nil {
+	if err := disk.Replace(disk.OS, path, []byte(text)); err != nil {
 		return err
 	}
 	return os.Chmod(path, 0o644) // it is there to be read

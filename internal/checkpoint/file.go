@@ -13,60 +13,42 @@ import (
 
 const tempPrefix = "tmp-"
 
-// file is what the store needs of a file that is being written. Tests put failing disks behind it.
-type file interface {
-	io.Writer
-	io.WriterAt
-	Name() string
-	Truncate(size int64) error
-	Sync() error
-	Close() error
-}
-
-func createTemp(dir string) (file, error) {
-	f, err := os.CreateTemp(dir, tempPrefix+"*")
-	if err != nil {
-		return nil, err // not f: a nil *os.File in the interface would not be nil
-	}
-	return f, nil
-}
-
 // writeFile makes a file appear under its name, whole and durable, or not at all.
 func (s *Store) writeFile(name string, write func(io.Writer) error) error {
-	f, err := s.create(s.dir)
+	f, err := s.fs.CreateTemp(s.dir, tempPrefix+"*")
 	if err != nil {
 		return s.diskError(name, err)
 	}
 	if err := write(f); err != nil {
-		discard(f)
+		s.discard(f)
 		return s.diskError(name, err)
 	}
 	return s.publish(f, name)
 }
 
 // publish syncs a temporary file and gives it its name. On an error the file is gone.
-func (s *Store) publish(f file, name string) error {
+func (s *Store) publish(f disk.File, name string) error {
 	if err := f.Sync(); err != nil {
-		discard(f)
+		s.discard(f)
 		return s.diskError(name, err)
 	}
 	if err := f.Close(); err != nil {
-		_ = os.Remove(f.Name())
+		_ = s.fs.Remove(f.Name())
 		return s.diskError(name, err)
 	}
-	if err := os.Rename(f.Name(), filepath.Join(s.dir, name)); err != nil {
-		_ = os.Remove(f.Name())
+	if err := s.fs.Rename(f.Name(), filepath.Join(s.dir, name)); err != nil {
+		_ = s.fs.Remove(f.Name())
 		return s.diskError(name, err)
 	}
-	if err := disk.SyncDir(s.dir); err != nil {
+	if err := s.fs.SyncDir(s.dir); err != nil {
 		return s.diskError(name, err)
 	}
 	return nil
 }
 
-func discard(f file) {
+func (s *Store) discard(f disk.File) {
 	_ = f.Close()
-	_ = os.Remove(f.Name())
+	_ = s.fs.Remove(f.Name())
 }
 
 // diskError says what to do about a failed write. The files that were there are as they were.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
@@ -28,7 +26,7 @@ func (s *Store) Load(c Checkpoint, vectors ...[]float32) error {
 }
 
 func (s *Store) read(c Checkpoint, vectors [][]float32) error {
-	f, err := os.Open(filepath.Join(s.dir, c.name()))
+	f, err := s.open(c.name())
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}

@@ -3,8 +3,6 @@ package checkpoint
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -144,7 +142,7 @@ func (s *Store) outcome(name string) *outcomeFile {
 
 // scanOutcome takes a file that Open found into the store.
 func (s *Store) scanOutcome(name string, height uint64, root slot.Root) error {
-	f, err := os.Open(filepath.Join(s.dir, name))
+	f, err := s.open(name)
 	if err != nil {
 		return err
 	}

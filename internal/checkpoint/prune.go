@@ -3,8 +3,8 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -71,7 +71,7 @@ func (s *Store) spentOutcomes(p Policy, certified bool, oldest uint64) (gone []s
 
 // corrupt lists the files that were set aside.
 func (s *Store) corrupt() (names []string, err error) {
-	entries, err := os.ReadDir(s.dir)
+	entries, err := s.fs.ReadDir(s.dir)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
@@ -87,8 +87,8 @@ func (s *Store) corrupt() (names []string, err error) {
 // remove takes a file out of the store and off the disk.
 func (s *Store) remove(name string) error {
 	s.forget(name)
-	err := os.Remove(filepath.Join(s.dir, name))
-	if err != nil && !os.IsNotExist(err) {
+	err := s.fs.Remove(filepath.Join(s.dir, name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("checkpoint: cannot remove %s: %w", name, err)
 	}
 	return nil

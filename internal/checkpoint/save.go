@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -67,19 +68,19 @@ func (s *Store) add(c Checkpoint, tree []byte) {
 // Partial is a state on its way in, written in any order. It must end with Adopt or Discard.
 type Partial struct {
 	s *Store
-	f file
+	f disk.File
 	c Checkpoint
 }
 
 // Create starts a temporary file for the state that c describes; its size is the shape's.
 func (s *Store) Create(c Checkpoint) (*Partial, error) {
 	c.Size = s.cfg.Shape.Size()
-	f, err := s.create(s.dir)
+	f, err := s.fs.CreateTemp(s.dir, tempPrefix+"*")
 	if err != nil {
 		return nil, s.diskError(c.name(), err)
 	}
 	if err := f.Truncate(c.Size); err != nil {
-		discard(f)
+		s.discard(f)
 		return nil, s.diskError(c.name(), err)
 	}
 	return &Partial{s, f, c}, nil
@@ -97,7 +98,7 @@ func (p *Partial) WriteAt(b []byte, off int64) (int, error) {
 // Adopt makes the complete file a checkpoint, durably. Load verifies it once more, like any other. On an error the file is gone.
 func (p *Partial) Adopt() (Checkpoint, error) {
 	if err := p.checkHeader(); err != nil {
-		discard(p.f)
+		p.s.discard(p.f)
 		return Checkpoint{}, err
 	}
 	if err := p.s.publish(p.f, p.c.name()); err != nil {
@@ -108,7 +109,7 @@ func (p *Partial) Adopt() (Checkpoint, error) {
 }
 
 func (p *Partial) checkHeader() error {
-	f, err := os.Open(p.f.Name())
+	f, err := p.s.fs.OpenFile(p.f.Name(), os.O_RDONLY)
 	if err != nil {
 		return p.s.diskError(p.c.name(), err)
 	}
@@ -121,4 +122,4 @@ func (p *Partial) checkHeader() error {
 }
 
 // Discard gives the file up.
-func (p *Partial) Discard() { discard(p.f) }
+func (p *Partial) Discard() { p.s.discard(p.f) }

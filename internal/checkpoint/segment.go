@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -74,9 +74,9 @@ func (s *Store) Segment(root slot.Root) (*SegmentReader, error) {
 }
 
 func (s *Store) openSegment(at segmentAt) (*SegmentReader, error) {
-	f, err := os.Open(filepath.Join(s.dir, at.file.name))
+	f, err := s.open(at.file.name)
 	if err != nil {
-		if os.IsNotExist(err) { // pruned since
+		if errors.Is(err, fs.ErrNotExist) { // pruned since
 			err = ErrNotHeld
 		}
 		return nil, fmt.Errorf("checkpoint: segment of height %d: %w", at.file.height, err)
@@ -87,7 +87,7 @@ func (s *Store) openSegment(at segmentAt) (*SegmentReader, error) {
 // SegmentReader reads the frames of one segment. Its frames are not verified: a receiver does that, with the hashes, which are.
 type SegmentReader struct {
 	s  *Store
-	f  *os.File
+	f  disk.File
 	at segmentAt
 }
 

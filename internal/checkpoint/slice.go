@@ -3,13 +3,14 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
 
 	"lukechampine.com/blake3/bao"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -33,14 +34,14 @@ func (s *Store) AppendSlice(dst []byte, root slot.Root, offset, length int64) ([
 }
 
 // openState opens the state with this root, whatever its height, and its tree.
-func (s *Store) openState(root slot.Root) (*os.File, []byte, error) {
+func (s *Store) openState(root slot.Root) (disk.File, []byte, error) {
 	c, tree, ok := s.find(root)
 	if !ok {
 		return nil, nil, notHeld(root)
 	}
-	f, err := os.Open(filepath.Join(s.dir, c.name()))
+	f, err := s.open(c.name())
 	if err != nil {
-		if os.IsNotExist(err) { // pruned since
+		if errors.Is(err, fs.ErrNotExist) { // pruned since
 			err = ErrNotHeld
 		}
 		return nil, nil, fmt.Errorf("checkpoint: state %s: %w", root.Short(), err)
@@ -66,7 +67,7 @@ func (s *Store) find(root slot.Root) (c Checkpoint, tree []byte, ok bool) {
 }
 
 // treeFor gives a state's tree, made once however many ask at the same time.
-func (s *Store) treeFor(c Checkpoint, f *os.File) ([]byte, error) {
+func (s *Store) treeFor(c Checkpoint, f disk.File) ([]byte, error) {
 	s.making.Lock()
 	defer s.making.Unlock()
 	_, tree, ok := s.find(c.Root)
@@ -85,7 +86,7 @@ func notHeld(root slot.Root) error {
 
 // makeTree reads a state whose tree is not known yet: one that was listed or adopted but not loaded. It must not be
 // served before it has been verified, or its readers would take this peer for a liar.
-func (s *Store) makeTree(c Checkpoint, f *os.File) ([]byte, error) {
+func (s *Store) makeTree(c Checkpoint, f disk.File) ([]byte, error) {
 	tree, root, err := hashTree(fromFile(f), c.Size)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %w", f.Name(), err)

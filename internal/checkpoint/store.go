@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -41,6 +42,7 @@ type Config struct {
 	Shape      Shape
 	FrameBytes int          // bytes of a frame, over which segment roots are made (slot.FrameRoot)
 	Logger     *slog.Logger // silent if nil
+	FS         disk.FS      // disk.OS if nil
 }
 
 // Checkpoint is a state on disk: the one after the record at Height.
@@ -58,8 +60,8 @@ type Store struct {
 	dir    string
 	cfg    Config
 	log    *slog.Logger
-	create func(dir string) (file, error) // a new temporary file
-	making sync.Mutex                     // held, over reading a whole state, by who makes a tree: once is enough
+	fs     disk.FS
+	making sync.Mutex // held, over reading a whole state, by who makes a tree: once is enough
 
 	mu struct {
 		sync.Mutex
@@ -79,21 +81,33 @@ func Open(dir string, cfg Config) (*Store, error) {
 	if cfg.FrameBytes <= 0 {
 		return nil, fmt.Errorf("checkpoint: frames of %d bytes", cfg.FrameBytes)
 	}
-	s := &Store{dir: dir, cfg: cfg, log: cfg.Logger, create: createTemp}
+	s := &Store{dir: dir, cfg: cfg, log: cfg.Logger, fs: cfg.FS}
+	if s.fs == nil {
+		s.fs = disk.OS
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.mu.states = map[string]Checkpoint{}
 	s.mu.trees = map[slot.Root][]byte{}
 	s.mu.outcomes = map[string]*outcomeFile{}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := disk.MakeDir(s.fs, dir); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w: choose another data directory or make it writable", err)
 	}
 	return s, s.scan()
 }
 
+// open opens a file of the store for reading.
+func (s *Store) open(name string) (disk.File, error) {
+	return s.fs.OpenFile(filepath.Join(s.dir, name), os.O_RDONLY)
+}
+
+// scan lists what is there. The names are made durable first: who gave them may have died before that.
 func (s *Store) scan() error {
-	entries, err := os.ReadDir(s.dir)
+	if err := s.fs.SyncDir(s.dir); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	entries, err := s.fs.ReadDir(s.dir)
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
@@ -110,7 +124,7 @@ func (s *Store) scan() error {
 func (s *Store) scanFile(name string) (err error) {
 	if strings.HasPrefix(name, tempPrefix) {
 		s.log.Info("removing a file that was never finished", "file", name)
-		return os.Remove(filepath.Join(s.dir, name))
+		return s.fs.Remove(filepath.Join(s.dir, name))
 	}
 	kind, height, root, ok := parseFileName(name)
 	if !ok {
@@ -131,8 +145,7 @@ func (s *Store) scanFile(name string) (err error) {
 }
 
 func (s *Store) scanState(name string, height uint64, root slot.Root) error {
-	path := filepath.Join(s.dir, name)
-	f, err := os.Open(path)
+	f, err := s.open(name)
 	if err != nil {
 		return err
 	}
@@ -146,7 +159,7 @@ func (s *Store) scanState(name string, height uint64, root slot.Root) error {
 }
 
 // readHeader checks a state file's size and header, and leaves f behind the header.
-func (s *Store) readHeader(f *os.File) (slotNumber uint64, err error) {
+func (s *Store) readHeader(f disk.File) (slotNumber uint64, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
@@ -172,7 +185,7 @@ func (s *Store) readHeader(f *os.File) (slotNumber uint64, err error) {
 func (s *Store) setAside(name string, why *CorruptError) {
 	s.log.Error("a file is torn or corrupt and is not used", "file", why.Path, "why", why.Why)
 	path := filepath.Join(s.dir, name)
-	if err := os.Rename(path, path+corruptSuffix); err != nil {
+	if err := s.fs.Rename(path, path+corruptSuffix); err != nil {
 		s.log.Error("cannot set a corrupt file aside: remove it by hand", "file", path, "error", err)
 	}
 	s.forget(name)

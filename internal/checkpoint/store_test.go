@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -150,9 +151,23 @@ func TestOpenRefusals(t *testing.T) {
 	}
 }
 
-// brokenFile fails in one of its methods.
+// brokenFS makes files that fail in one of their methods, or none at all.
+type brokenFS struct {
+	disk.FS
+	in  string
+	err error
+}
+
+func (b brokenFS) CreateTemp(dir, pattern string) (disk.File, error) {
+	if b.in == "create" {
+		return nil, b.err
+	}
+	f, err := b.FS.CreateTemp(dir, pattern)
+	return brokenFile{f, b.in, b.err}, err
+}
+
 type brokenFile struct {
-	file
+	disk.File
 	in  string
 	err error
 }
@@ -161,25 +176,25 @@ func (f brokenFile) Write(b []byte) (int, error) {
 	if f.in == "write" {
 		return 0, f.err
 	}
-	return f.file.Write(b)
+	return f.File.Write(b)
 }
 
 func (f brokenFile) WriteAt(b []byte, off int64) (int, error) {
 	if f.in == "write" {
 		return 0, f.err
 	}
-	return f.file.WriteAt(b, off)
+	return f.File.WriteAt(b, off)
 }
 
 func (f brokenFile) Sync() error {
 	if f.in == "sync" {
 		return f.err
 	}
-	return f.file.Sync()
+	return f.File.Sync()
 }
 
 func (f brokenFile) Close() error {
-	err := f.file.Close()
+	err := f.File.Close()
 	if f.in == "close" {
 		return f.err
 	}
@@ -193,13 +208,7 @@ func TestDiskFaultsLeaveOldFilesIntact(t *testing.T) {
 				dir := t.TempDir()
 				s, _ := testStore(t, dir)
 				a := save(t, s, 1)
-				s.create = func(dir string) (file, error) {
-					if in == "create" {
-						return nil, err
-					}
-					f, e := createTemp(dir)
-					return brokenFile{f, in, err}, e
-				}
+				s.fs = brokenFS{disk.OS, in, err}
 				v := vectors(2)
 				got := s.Save(2, 2, StateRoot(2, v...), v...)
 				if !errors.Is(got, err) {

@@ -11,10 +11,10 @@ import (
 
 func TestCreateNeverReplaces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sub", "f")
-	if err := Create(path, []byte("first")); err != nil {
+	if err := Create(OS, path, []byte("first")); err != nil {
 		t.Fatal(err)
 	}
-	if err := Create(path, []byte("second")); !errors.Is(err, fs.ErrExist) {
+	if err := Create(OS, path, []byte("second")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("creating what exists: %v", err)
 	}
 	want(t, path, "first")
@@ -23,7 +23,7 @@ func TestCreateNeverReplaces(t *testing.T) {
 func TestReplaceIsWholeAndLeavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	for _, text := range []string{"a long first text", "short"} {
-		if err := Replace(path, []byte(text)); err != nil {
+		if err := Replace(OS, path, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		want(t, path, text)
@@ -38,30 +38,30 @@ func TestReplaceIsWholeAndLeavesNothing(t *testing.T) {
 
 func TestReadIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := Replace(path, []byte("12345")); err != nil {
+	if err := Replace(OS, path, []byte("12345")); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := Read(path, 5); err != nil || string(b) != "12345" {
+	if b, err := Read(OS, path, 5); err != nil || string(b) != "12345" {
 		t.Errorf("read %q, %v", b, err)
 	}
-	if _, err := Read(path, 4); err == nil {
+	if _, err := Read(OS, path, 4); err == nil {
 		t.Error("a file above the limit was read")
 	}
 }
 
 func TestLockKeepsASecondOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	first, err := Lock(path)
+	first, err := OS.Lock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Lock(path); !errors.Is(err, ErrLocked) {
+	if _, err := OS.Lock(path); !errors.Is(err, ErrLocked) {
 		t.Errorf("locked twice: %v", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Lock(path)
+	again, err := OS.Lock(path)
 	if err != nil {
 		t.Fatalf("after it was freed: %v", err)
 	}

@@ -1,72 +1,90 @@
-// Package disk holds what every part that keeps files shares: writes that are whole and durable or did not happen, bounded reads, and the
-// lock that keeps a second process out of a directory.
+// Package disk holds what every part that keeps files shares: the file system as a seam, writes that are whole and durable or did
+// not happen, bounded reads, and the lock that keeps a second process out of a directory.
 package disk
 
 import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
-// writeTemp writes b to a new file beside path, readable by this user alone, and has it on disk when it returns.
-func writeTemp(path string, b []byte) (name string, err error) {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
+// MakeDir makes a directory and what is missing above it, durably, for this user alone. That it exists already is no error.
+func MakeDir(fsys FS, dir string) error {
+	err := fsys.Mkdir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := MakeDir(fsys, filepath.Dir(dir)); err != nil {
+			return err
+		}
+		err = fsys.Mkdir(dir)
 	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // mode 0600
+	existed := errors.Is(err, fs.ErrExist)
+	if err != nil && !existed {
+		return err
+	}
+	// Also where it existed: who made it may have died before this. But then the place above may be no business of ours.
+	err = fsys.SyncDir(filepath.Dir(dir))
+	if existed && !errors.Is(err, syscall.EIO) {
+		return nil
+	}
+	return err
+}
+
+// writeTemp writes b to a new file beside path and has it on disk when it returns.
+func writeTemp(fsys FS, path string, b []byte) (name string, err error) {
+	dir, pattern := filepath.Dir(path), "."+filepath.Base(path)+".*"
+	f, err := fsys.CreateTemp(dir, pattern)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = MakeDir(fsys, dir); err == nil {
+			f, err = fsys.CreateTemp(dir, pattern)
+		}
+	}
 	if err != nil {
 		return "", err
 	}
 	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = fsys.Remove(f.Name())
 		return "", err
 	}
 	return f.Name(), nil
 }
 
-// Create makes path with contents b, readable by this user alone, all or nothing and durable. An existing file makes it fail with os.ErrExist.
-func Create(path string, b []byte) error {
-	tmp, err := writeTemp(path, b)
+// Create makes path with contents b, readable by this user alone, all or nothing and durable. An existing file makes it fail with fs.ErrExist.
+func Create(fsys FS, path string, b []byte) error {
+	tmp, err := writeTemp(fsys, path, b)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp) //nolint:errcheck // a leftover name does no harm
-	if err := os.Link(tmp, path); err != nil {
+	defer fsys.Remove(tmp) //nolint:errcheck // a leftover name does no harm
+	if err := fsys.Link(tmp, path); err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(path))
+	return fsys.SyncDir(filepath.Dir(path))
 }
 
 // Replace puts b in path's place, all or nothing and durable, readable by this user alone.
-func Replace(path string, b []byte) error {
-	tmp, err := writeTemp(path, b)
+func Replace(fsys FS, path string, b []byte) error {
+	tmp, err := writeTemp(fsys, path, b)
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, path); err != nil {
-		_ = os.Remove(tmp)
+	if err := fsys.Rename(tmp, path); err != nil {
+		_ = fsys.Remove(tmp)
 		return err
 	}
-	return SyncDir(filepath.Dir(path))
-}
-
-// SyncDir makes the names in a directory durable: of files created, renamed or removed there.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return fsys.SyncDir(filepath.Dir(path))
 }
 
 // Read reads path, refusing more than limit bytes.
-func Read(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+func Read(fsys FS, path string, limit int64) ([]byte, error) {
+	f, err := fsys.OpenFile(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

@@ -4,5 +4,5 @@ package disk
 
 import "os"
 
-// Lock opens the lock file. These systems have no flock: that one process uses a directory is the operator's care here.
-func Lock(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) }
+// lock opens the lock file. These systems have no flock: that one process uses a directory is the operator's care here.
+func lock(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Lock takes the lock file at path, made if missing. Closing the file frees it, and so does the end of the process, however it ends.
-func Lock(path string) (*os.File, error) {
+// lock takes the lock file at path, made if missing.
+func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

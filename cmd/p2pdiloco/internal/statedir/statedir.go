@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -41,25 +42,25 @@ func Base() (string, error) {
 type Claim struct {
 	Dir   string
 	First bool // whether it is the run's first on this machine
-	lock  *os.File
+	lock  io.Closer
 }
 
 // Take claims the first free directory of a run under base, and makes it.
 func Take(base, run string) (*Claim, error) {
 	parent := filepath.Join(base, runDir(run))
-	if err := os.MkdirAll(parent, 0o700); err != nil {
+	if err := disk.MakeDir(disk.OS, parent); err != nil {
 		return nil, fmt.Errorf("data directory: %w: name one that can be written with --data-dir", err)
 	}
 	for i := 1; i <= maxPeers; i++ {
 		dir := filepath.Join(parent, fmt.Sprintf("peer-%d", i))
-		f, err := disk.Lock(dir + ".lock")
+		f, err := disk.OS.Lock(dir + ".lock")
 		if errors.Is(err, disk.ErrLocked) {
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("data directory: %w", err)
 		}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := disk.MakeDir(disk.OS, dir); err != nil {
 			return nil, errors.Join(fmt.Errorf("data directory: %w", err), f.Close())
 		}
 		return &Claim{Dir: dir, First: i == 1, lock: f}, nil

@@ -1,0 +1,91 @@
+package disk
+
+import (
+	"io"
+	"io/fs"
+	"os"
+)
+
+// FS is a file system as far as our stores use one. OS is the real one; tests put one behind it that loses power (powerfs).
+// What is not synced may be lost, names by themselves: a file's Sync makes its bytes durable, SyncDir the names in a directory.
+type FS interface {
+	// Mkdir makes one directory, for this user alone; fs.ErrExist if there is one.
+	Mkdir(dir string) error
+	// OpenFile opens a file with the flags of package os; a new one is for this user alone.
+	OpenFile(name string, flag int) (File, error)
+	// CreateTemp makes a new file in dir, for this user alone, with a random string in place of the pattern's "*".
+	CreateTemp(dir, pattern string) (File, error)
+	// Rename puts a file in another's place, if there is one, at once.
+	Rename(from, to string) error
+	// Link gives a file a second name; fs.ErrExist if that is taken.
+	Link(from, to string) error
+	Remove(name string) error
+	// ReadDir lists a directory, sorted by name.
+	ReadDir(dir string) ([]fs.DirEntry, error)
+	// SyncDir makes the names in a directory durable: of files created, renamed or removed there.
+	SyncDir(dir string) error
+	// Lock takes the lock file at path, made if missing; ErrLocked while another process has it. Closing frees it, and so does the
+	// end of the process, however it ends.
+	Lock(path string) (io.Closer, error)
+}
+
+// File is an open file, as *os.File is.
+type File interface {
+	io.Reader
+	io.ReaderAt
+	io.Writer
+	io.WriterAt
+	io.Closer
+	Name() string
+	Stat() (fs.FileInfo, error)
+	Truncate(size int64) error
+	// Sync makes the file's bytes and its size durable. After an error nobody knows which are, and a second call may not tell.
+	Sync() error
+}
+
+// OS is the operating system's file system.
+var OS FS = osFS{}
+
+type osFS struct{}
+
+func (osFS) Mkdir(dir string) error                    { return os.Mkdir(dir, 0o700) }
+func (osFS) Rename(from, to string) error              { return os.Rename(from, to) }
+func (osFS) Link(from, to string) error                { return os.Link(from, to) }
+func (osFS) Remove(name string) error                  { return os.Remove(name) }
+func (osFS) ReadDir(dir string) ([]fs.DirEntry, error) { return os.ReadDir(dir) }
+
+func (osFS) OpenFile(name string, flag int) (File, error) {
+	return orNil(os.OpenFile(name, flag, 0o600))
+}
+
+func (osFS) CreateTemp(dir, pattern string) (File, error) {
+	return orNil(os.CreateTemp(dir, pattern)) // mode 0600
+}
+
+// orNil keeps a nil *os.File from becoming a File that is not nil.
+func orNil(f *os.File, err error) (File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (osFS) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	if err := d.Sync(); err != nil {
+		_ = d.Close()
+		return err
+	}
+	return d.Close()
+}
+
+func (osFS) Lock(path string) (io.Closer, error) {
+	f, err := lock(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}

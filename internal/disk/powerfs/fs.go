@@ -1,0 +1,335 @@
+package powerfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+)
+
+// ErrPowerCut is what every call returns once the power is gone, or the process is killed.
+var ErrPowerCut = errors.New("simulated power cut")
+
+// Kind is what an Op does.
+type Kind string
+
+// The kinds of Ops.
+const (
+	Mkdir    Kind = "mkdir"
+	Create   Kind = "create" // of a file's name: CreateTemp, OpenFile, Lock
+	Write    Kind = "write"
+	Truncate Kind = "truncate"
+	Sync     Kind = "sync"
+	Rename   Kind = "rename"
+	Link     Kind = "link"
+	Remove   Kind = "remove"
+	SyncDir  Kind = "syncdir"
+)
+
+// Op is one call that changes something or makes it durable.
+type Op struct {
+	N    int // counted from 0
+	Kind Kind
+	Path string // of the file or directory; of a rename, the new name
+}
+
+// Fault is what becomes of an Op.
+type Fault struct {
+	Delay time.Duration // slept first
+	Err   error         // the call fails with it: a write after its first half, a Sync having dropped what was to be written
+	Cut   Cut
+}
+
+// Cut says when the power goes.
+type Cut int
+
+// Power cuts.
+const (
+	None   Cut = iota
+	Before     // the Op is not done
+	After      // the Op is done, but nobody hears of it
+)
+
+// FS implements disk.FS.
+type FS struct {
+	mu struct {
+		sync.Mutex
+		root  *node
+		locks map[string]bool
+		plan  func(Op) Fault
+		ops   int
+		temps int
+		down  bool
+	}
+}
+
+var _ disk.FS = (*FS)(nil)
+
+// New is an empty file system.
+func New() *FS { return with(newDir()) }
+
+func with(root *node) *FS {
+	f := &FS{}
+	f.mu.root, f.mu.locks, f.mu.plan = root, map[string]bool{}, func(Op) Fault { return Fault{} }
+	return f
+}
+
+// Plan sets what becomes of each Op from now on. It may be called from several goroutines at once.
+func (f *FS) Plan(plan func(Op) Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.plan = plan
+}
+
+// CutAt plans a power cut at the Op with this number.
+func (f *FS) CutAt(n int, cut Cut) {
+	f.Plan(func(op Op) Fault {
+		if op.N == n {
+			return Fault{Cut: cut}
+		}
+		return Fault{}
+	})
+}
+
+// Ops is the number of Ops so far.
+func (f *FS) Ops() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.ops
+}
+
+// Cut ends the power now.
+func (f *FS) Cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.down = true
+}
+
+// do carries out an Op by plan. act changes the file system, with f.mu held; half, if there is one, is what a failing call still does.
+func (f *FS) do(kind Kind, path string, act func() error, half func()) error {
+	f.mu.Lock()
+	op := Op{f.mu.ops, kind, path}
+	f.mu.ops++
+	plan := f.mu.plan
+	f.mu.Unlock()
+	fault := plan(op)
+	if fault.Delay > 0 {
+		time.Sleep(fault.Delay)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.down || fault.Cut == Before {
+		f.mu.down = true
+		return ErrPowerCut
+	}
+	if fault.Err != nil {
+		if half != nil {
+			half()
+		}
+		return &fs.PathError{Op: string(kind), Path: path, Err: fault.Err}
+	}
+	err := act()
+	if fault.Cut == After {
+		f.mu.down = true
+		return ErrPowerCut
+	}
+	return err
+}
+
+// look finds a file or directory; f.mu is held.
+func (f *FS) look(path string) (*node, error) {
+	if f.mu.down {
+		return nil, ErrPowerCut
+	}
+	n := f.mu.root
+	for _, name := range strings.FieldsFunc(filepath.ToSlash(filepath.Clean(path)), func(r rune) bool { return r == '/' }) {
+		if n.names == nil || n.names[name] == nil {
+			return nil, fs.ErrNotExist
+		}
+		n = n.names[name]
+	}
+	return n, nil
+}
+
+// directory finds the one that a name is in; f.mu is held.
+func (f *FS) directory(path string) (*node, string, error) {
+	dir, err := f.look(filepath.Dir(path))
+	if err == nil && dir.names == nil {
+		err = errors.New("not a directory")
+	}
+	return dir, filepath.Base(path), err
+}
+
+// name carries out an Op on the names of path's directory.
+func (f *FS) name(kind Kind, path string, act func(dir *node, name string) error) error {
+	return f.do(kind, path, func() error {
+		dir, name, err := f.directory(path)
+		if err == nil {
+			err = act(dir, name)
+		}
+		if err != nil {
+			return &fs.PathError{Op: string(kind), Path: path, Err: err}
+		}
+		return nil
+	}, nil)
+}
+
+// Mkdir implements disk.FS.
+func (f *FS) Mkdir(path string) error {
+	return f.name(Mkdir, path, func(dir *node, name string) error {
+		if n, err := f.look(path); err == nil && n != nil {
+			return fs.ErrExist
+		}
+		dir.change(map[string]*node{name: newDir()})
+		return nil
+	})
+}
+
+// OpenFile implements disk.FS.
+func (f *FS) OpenFile(path string, flag int) (disk.File, error) {
+	f.mu.Lock()
+	n, err := f.look(path)
+	f.mu.Unlock()
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && flag&os.O_CREATE != 0:
+		n = &node{}
+		err = f.name(Create, path, func(dir *node, name string) error {
+			dir.change(map[string]*node{name: n})
+			return nil
+		})
+	case err == nil && flag&os.O_TRUNC != 0:
+		err = f.do(Truncate, path, func() error { n.truncate(0); return nil }, nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return &file{fs: f, n: n, path: path}, nil
+}
+
+// CreateTemp implements disk.FS.
+func (f *FS) CreateTemp(dir, pattern string) (disk.File, error) {
+	f.mu.Lock()
+	f.mu.temps++
+	path := filepath.Join(dir, strings.Replace(pattern, "*", fmt.Sprint(f.mu.temps), 1))
+	f.mu.Unlock()
+	n := &node{}
+	err := f.name(Create, path, func(dir *node, name string) error {
+		dir.change(map[string]*node{name: n})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &file{fs: f, n: n, path: path}, nil
+}
+
+// Rename implements disk.FS, within a directory.
+func (f *FS) Rename(from, to string) error {
+	if filepath.Dir(from) != filepath.Dir(to) {
+		panic("powerfs: renamed into another directory")
+	}
+	return f.name(Rename, to, func(dir *node, name string) error {
+		old := filepath.Base(from)
+		if dir.names[old] == nil {
+			return fs.ErrNotExist
+		}
+		dir.change(map[string]*node{name: dir.names[old], old: nil})
+		return nil
+	})
+}
+
+// Link implements disk.FS, within a directory.
+func (f *FS) Link(from, to string) error {
+	return f.name(Link, to, func(dir *node, name string) error {
+		n, err := f.look(from)
+		switch {
+		case err != nil:
+			return err
+		case dir.names[name] != nil:
+			return fs.ErrExist
+		}
+		dir.change(map[string]*node{name: n})
+		return nil
+	})
+}
+
+// Remove implements disk.FS.
+func (f *FS) Remove(path string) error {
+	return f.name(Remove, path, func(dir *node, name string) error {
+		if dir.names[name] == nil {
+			return fs.ErrNotExist
+		}
+		dir.change(map[string]*node{name: nil})
+		return nil
+	})
+}
+
+// ReadDir implements disk.FS.
+func (f *FS) ReadDir(path string) (list []fs.DirEntry, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	dir, err := f.look(path)
+	if err != nil || dir.names == nil {
+		return nil, &fs.PathError{Op: "readdir", Path: path, Err: cmpErr(err, errors.New("not a directory"))}
+	}
+	for name, n := range dir.names {
+		list = append(list, fs.FileInfoToDirEntry(info{name, n}))
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, nil
+}
+
+func cmpErr(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// SyncDir implements disk.FS.
+func (f *FS) SyncDir(path string) error {
+	return f.do(SyncDir, path, func() error {
+		dir, err := f.look(path)
+		if err != nil {
+			return &fs.PathError{Op: "sync", Path: path, Err: err}
+		}
+		dir.settle()
+		return nil
+	}, nil)
+}
+
+// Lock implements disk.FS.
+func (f *FS) Lock(path string) (io.Closer, error) {
+	file, err := f.OpenFile(path, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.locks[path] {
+		return nil, disk.ErrLocked
+	}
+	f.mu.locks[path] = true
+	return unlock{f, path, file}, nil
+}
+
+type unlock struct {
+	fs   *FS
+	path string
+	file io.Closer
+}
+
+func (u unlock) Close() error {
+	u.fs.mu.Lock()
+	delete(u.fs.mu.locks, u.path)
+	u.fs.mu.Unlock()
+	return u.file.Close()
+}

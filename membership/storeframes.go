@@ -1,0 +1,107 @@
+package membership
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// frameReader reads frames one after the other.
+type frameReader struct {
+	r    io.Reader
+	at   int64 // offset of the next frame
+	size int64 // of the file
+	sum  logSum
+	last []byte // the newest frame as it is in the file
+}
+
+// next gives the payload of the next frame; io.EOF at the clean end, errTorn if the last write did not reach the disk whole,
+// ErrStoreCorrupt if bytes that were once safe have changed.
+func (f *frameReader) next() ([]byte, error) {
+	left := f.size - f.at
+	switch {
+	case left == 0:
+		return nil, io.EOF
+	case left < frameHead:
+		return nil, errTorn
+	}
+	frame := make([]byte, frameHead)
+	if _, err := io.ReadFull(f.r, frame); err != nil {
+		return nil, err
+	}
+	n, err := parseFrameHead(frame, f.sum)
+	switch {
+	case errors.Is(err, errTorn):
+		return nil, f.hole(frame)
+	case err != nil:
+		return nil, err
+	case frameSize(n) > left:
+		return nil, errTorn
+	}
+	frame = append(frame, make([]byte, frameSize(n)-frameHead)...)
+	if _, err := io.ReadFull(f.r, frame[frameHead:]); err != nil {
+		return nil, err
+	}
+	payload, sum, err := parseFrame(frame, f.sum)
+	switch {
+	case errors.Is(err, errTorn) && frameSize(n) < left:
+		return nil, fmt.Errorf("%w: a frame of %d bytes has a hole", ErrStoreCorrupt, n)
+	case err != nil:
+		return nil, err
+	}
+	f.at, f.sum, f.last = f.at+frameSize(n), sum, frame
+	return payload, nil
+}
+
+// frameSize is the size of a frame with n bytes of entries.
+func frameSize(n int64) int64 { return frameHead + nonzeroSize(n) + frameTail }
+
+// parseFrameHead gives the length of a frame's entries; errTorn if there is a hole in its head.
+func parseFrameHead(b []byte, before logSum) (int64, error) {
+	head, whole := parseNonzero(b[:frameHead])
+	switch {
+	case !whole:
+		return 0, errTorn
+	case lengthCheck(before, head[:4]) != binary.BigEndian.Uint32(head[4:]):
+		return 0, fmt.Errorf("%w: a length is wrong", ErrStoreCorrupt)
+	}
+	return int64(binary.BigEndian.Uint32(head)), nil
+}
+
+// parseFrame gives the entries of a frame and its sum; errTorn if there is a hole in it.
+func parseFrame(b []byte, before logSum) (payload []byte, sum logSum, err error) {
+	head, _ := parseNonzero(b[:frameHead])
+	payload, whole := parseNonzero(b[frameHead : len(b)-frameTail])
+	want, tail := parseNonzero(b[len(b)-frameTail:])
+	if !whole || !tail {
+		return nil, logSum{}, errTorn
+	}
+	if sum = before.next(append(head, payload...)); sum != logSum(want) {
+		return nil, logSum{}, fmt.Errorf("%w: checksum of %d bytes is wrong", ErrStoreCorrupt, len(payload))
+	}
+	return payload, sum, nil
+}
+
+// hole tells a frame whose head never arrived from one that was lost later: that one has a frame behind it, since only what is
+// synced gets a successor.
+func (f *frameReader) hole(head []byte) error {
+	rest, err := io.ReadAll(io.LimitReader(f.r, f.size-f.at-int64(len(head))))
+	if err != nil {
+		return err
+	}
+	for at := frameTail; at+frameHead <= len(rest); at++ {
+		sum, whole := parseNonzero(rest[at-frameTail : at])
+		if !whole {
+			continue
+		}
+		n, err := parseFrameHead(rest[at:], logSum(sum))
+		if err != nil || frameSize(n) > int64(len(rest)-at) {
+			continue
+		}
+		if _, _, err := parseFrame(rest[at:at+int(frameSize(n))], logSum(sum)); err == nil {
+			return fmt.Errorf("%w: a hole, and %d bytes on a frame that was written later", ErrStoreCorrupt, len(head)+at)
+		}
+	}
+	return errTorn
+}
