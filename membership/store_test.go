@@ -226,7 +226,7 @@ func TestForeignFiles(t *testing.T) {
 	b, _, _ := written(t, run)
 	newer := bytes.Clone(b)
 	binary.BigEndian.PutUint32(newer[len(logMagic):], logVersion+1)
-	sum := logSum{}.next(newer[:headSize-sumSize])
+	sum := sumOf(newer[:headSize-sumSize])
 	copy(newer[headSize-sumSize:], sum[:])
 	for name, c := range map[string]struct {
 		b    []byte

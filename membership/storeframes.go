@@ -30,12 +30,14 @@ func (f *frameReader) next() ([]byte, error) {
 	if _, err := io.ReadFull(f.r, frame); err != nil {
 		return nil, err
 	}
-	n, err := parseFrameHead(frame, f.sum)
+	before, n, err := parseFrameHead(frame)
 	switch {
 	case errors.Is(err, errTorn):
 		return nil, f.hole(frame)
 	case err != nil:
 		return nil, err
+	case before != f.sum:
+		return nil, fmt.Errorf("%w: a frame that does not follow the one before it", ErrStoreCorrupt)
 	case frameSize(n) > left:
 		return nil, errTorn
 	}
@@ -43,7 +45,7 @@ func (f *frameReader) next() ([]byte, error) {
 	if _, err := io.ReadFull(f.r, frame[frameHead:]); err != nil {
 		return nil, err
 	}
-	payload, sum, err := parseFrame(frame, f.sum)
+	payload, sum, err := parseFrame(frame)
 	switch {
 	case errors.Is(err, errTorn) && frameSize(n) < left:
 		return nil, fmt.Errorf("%w: a frame of %d bytes has a hole", ErrStoreCorrupt, n)
@@ -57,27 +59,27 @@ func (f *frameReader) next() ([]byte, error) {
 // frameSize is the size of a frame with n bytes of entries.
 func frameSize(n int64) int64 { return frameHead + nonzeroSize(n) + frameTail }
 
-// parseFrameHead gives the length of a frame's entries; errTorn if there is a hole in its head.
-func parseFrameHead(b []byte, before logSum) (int64, error) {
+// parseFrameHead gives the sum before a frame and the length of its entries; errTorn if there is a hole in its head.
+func parseFrameHead(b []byte) (before logSum, n int64, err error) {
 	head, whole := parseNonzero(b[:frameHead])
 	switch {
 	case !whole:
-		return 0, errTorn
-	case lengthCheck(before, head[:4]) != binary.BigEndian.Uint32(head[4:]):
-		return 0, fmt.Errorf("%w: a length is wrong", ErrStoreCorrupt)
+		return before, 0, errTorn
+	case frameCheck(head) != binary.BigEndian.Uint32(head[sumSize+4:]):
+		return before, 0, fmt.Errorf("%w: a length is wrong", ErrStoreCorrupt)
 	}
-	return int64(binary.BigEndian.Uint32(head)), nil
+	return logSum(head[:sumSize]), int64(binary.BigEndian.Uint32(head[sumSize:])), nil
 }
 
-// parseFrame gives the entries of a frame and its sum; errTorn if there is a hole in it.
-func parseFrame(b []byte, before logSum) (payload []byte, sum logSum, err error) {
+// parseFrame gives the entries of a frame whose head is good, and its sum; errTorn if there is a hole in it.
+func parseFrame(b []byte) (payload []byte, sum logSum, err error) {
 	head, _ := parseNonzero(b[:frameHead])
 	payload, whole := parseNonzero(b[frameHead : len(b)-frameTail])
 	want, tail := parseNonzero(b[len(b)-frameTail:])
 	if !whole || !tail {
 		return nil, logSum{}, errTorn
 	}
-	if sum = before.next(append(head, payload...)); sum != logSum(want) {
+	if sum = sumOf(head, payload); sum != logSum(want) {
 		return nil, logSum{}, fmt.Errorf("%w: checksum of %d bytes is wrong", ErrStoreCorrupt, len(payload))
 	}
 	return payload, sum, nil
@@ -90,16 +92,12 @@ func (f *frameReader) hole(head []byte) error {
 	if err != nil {
 		return err
 	}
-	for at := frameTail; at+frameHead <= len(rest); at++ {
-		sum, whole := parseNonzero(rest[at-frameTail : at])
-		if !whole {
-			continue
-		}
-		n, err := parseFrameHead(rest[at:], logSum(sum))
+	for at := 0; at+frameHead <= len(rest); at++ {
+		_, n, err := parseFrameHead(rest[at:])
 		if err != nil || frameSize(n) > int64(len(rest)-at) {
 			continue
 		}
-		if _, _, err := parseFrame(rest[at:at+int(frameSize(n))], logSum(sum)); err == nil {
+		if _, _, err := parseFrame(rest[at : at+int(frameSize(n))]); err == nil {
 			return fmt.Errorf("%w: a hole, and %d bytes on a frame that was written later", ErrStoreCorrupt, len(head)+at)
 		}
 	}

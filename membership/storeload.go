@@ -18,7 +18,7 @@ func (s *FileStore) load(run slot.Root, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	r := bufio.NewReaderSize(file, 1<<20)
+	r := bufio.NewReaderSize(file, int(min(info.Size(), 1<<20)))
 	if err := s.loadHead(r, run); err != nil {
 		return err
 	}

@@ -13,12 +13,12 @@ import (
 // The log file, all integers big-endian:
 //
 //	head:  magic (16) | version u32 | run (32) | incarnation u64 | sum (16)
-//	frame: nonzero(length u32 | crc32c of (sum before, length) u32) | nonzero(length bytes of entries) | nonzero(sum (16))
+//	frame: nonzero(sum before (16) | length u32 | crc32c of both u32) | nonzero(length bytes of entries) | nonzero(sum (16))
 //	entry: kind u8 | length u32 | fields
 //
-// A frame is what one Save wrote, so a Save survives whole or not at all. sum is BLAKE3, cut to 16 bytes, of the sum before it
-// and of the length, its check and the entries: frames of another log, or in another order, do not fit. The length has its own
-// check because a wrong one would make all that follows look like the torn end of the last write.
+// A frame is what one Save wrote, so a Save survives whole or not at all. sum is BLAKE3, cut to 16 bytes, of what is before it in the
+// frame: frames of another log, or in another order, do not fit. The length has its own check because a wrong one would make all
+// that follows look like the torn end of the last write.
 //
 // A power cut leaves holes: a file grows before its bytes arrive, and not in order. What has not arrived reads as zeros, and a frame
 // has none of its own (nonzero). So a hole in the last frame is a write that nobody acknowledged, and is cut off; a hole with a
@@ -28,14 +28,14 @@ const (
 	logVersion = 2
 	sumSize    = 16
 	headSize   = len(logMagic) + 4 + 32 + 8 + sumSize
-	frameHead  = 1 + 8
+	frameHead  = 1 + sumSize + 8
 	frameTail  = 1 + sumSize
 )
 
 type logSum [sumSize]byte
 
-func (s logSum) next(b []byte) logSum {
-	h := slot.Hash(append(append(make([]byte, 0, sumSize+len(b)), s[:]...), b...))
+func sumOf(parts ...[]byte) logSum {
+	h := slot.Hash(slices.Concat(parts...))
 	return logSum(h[:sumSize])
 }
 
@@ -43,7 +43,7 @@ func appendHead(b []byte, run slot.Root, inc slot.Incarnation) ([]byte, logSum) 
 	start := len(b)
 	b = wire.AppendU32(append(b, logMagic...), logVersion)
 	b = wire.AppendU64(appendRoot(b, run), uint64(inc))
-	sum := logSum{}.next(b[start:])
+	sum := sumOf(b[start:])
 	return append(b, sum[:]...), sum
 }
 
@@ -54,7 +54,7 @@ func parseHead(b []byte) (run slot.Root, inc slot.Incarnation, sum logSum, err e
 	}
 	version := r.U32()
 	run, inc = readRoot(r), slot.Incarnation(r.U64())
-	if len(b) != headSize || (logSum{}).next(b[:headSize-sumSize]) != logSum(b[headSize-sumSize:]) {
+	if len(b) != headSize || sumOf(b[:headSize-sumSize]) != logSum(b[headSize-sumSize:]) {
 		return run, inc, sum, fmt.Errorf("%w: its head does not fit its checksum", ErrStoreCorrupt)
 	}
 	if version != logVersion {
@@ -65,15 +65,14 @@ func parseHead(b []byte) (run slot.Root, inc slot.Incarnation, sum logSum, err e
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func lengthCheck(before logSum, length []byte) uint32 {
-	return crc32.Update(crc32.Checksum(before[:], castagnoli), castagnoli, length)
-}
+// frameCheck is over a frame's sum before and length.
+func frameCheck(head []byte) uint32 { return crc32.Checksum(head[:sumSize+4], castagnoli) }
 
 // appendFrame appends one frame holding payload, which must be shorter than 4 GiB.
 func appendFrame(b []byte, before logSum, payload []byte) ([]byte, logSum) {
-	head := wire.AppendU32(nil, uint32(len(payload)))
-	head = wire.AppendU32(head, lengthCheck(before, head))
-	sum := before.next(append(head, payload...))
+	head := wire.AppendU32(before[:], uint32(len(payload)))
+	head = wire.AppendU32(head, frameCheck(head))
+	sum := sumOf(head, payload)
 	return appendNonzero(appendNonzero(appendNonzero(b, head), payload), sum[:]), sum
 }
 

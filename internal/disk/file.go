@@ -14,19 +14,20 @@ import (
 
 // MakeDir makes a directory and what is missing above it, durably, for this user alone. That it exists already is no error.
 func MakeDir(fsys FS, dir string) error {
-	err := fsys.Mkdir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := MakeDir(fsys, filepath.Dir(dir)); err != nil {
-			return err
-		}
-		err = fsys.Mkdir(dir)
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return nil
 	}
+	if err := MakeDir(fsys, parent); err != nil {
+		return err
+	}
+	err := fsys.Mkdir(dir)
 	existed := errors.Is(err, fs.ErrExist)
 	if err != nil && !existed {
 		return err
 	}
 	// Also where it existed: who made it may have died before this. But then the place above may be no business of ours.
-	err = fsys.SyncDir(filepath.Dir(dir))
+	err = fsys.SyncDir(parent)
 	if existed && !errors.Is(err, syscall.EIO) {
 		return nil
 	}
