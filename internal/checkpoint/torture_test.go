@@ -1,0 +1,287 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// tortureSeeds is how many ways of coming out of a power cut are tried at each place; more with P2PDILOCO_TORTURE_SEEDS.
+func tortureSeeds(t *testing.T, usual uint64) uint64 {
+	t.Helper()
+	more := os.Getenv("P2PDILOCO_TORTURE_SEEDS")
+	if more == "" {
+		return usual
+	}
+	n, err := strconv.ParseUint(more, 10, 32)
+	if err != nil {
+		t.Fatalf("P2PDILOCO_TORTURE_SEEDS: %v", err)
+	}
+	return n
+}
+
+const tortureDir = "/books/state"
+
+var tortureConfig = Config{Shape: Shape{Elements: 300, Optimizer: 1}, FrameBytes: 256}
+
+// victim is a peer's states and outcomes over all its processes, and which of them must be there.
+type victim struct {
+	t        *testing.T
+	where    string
+	fs       *powerfs.FS
+	log      bytes.Buffer
+	states   map[uint64]bool // true: acknowledged and needed; false: may be there
+	outcomes map[uint64]bool
+}
+
+func newVictim(t *testing.T, where string) *victim {
+	return &victim{t: t, where: where, fs: powerfs.New(), states: map[uint64]bool{}, outcomes: map[uint64]bool{}}
+}
+
+func (v *victim) fatalf(format string, args ...any) {
+	v.t.Helper()
+	v.t.Fatalf("%s: %s\n%s", v.where, fmt.Sprintf(format, args...), v.log.String())
+}
+
+// stateAt is the state after a height, which is also its slot.
+func stateAt(height uint64) (Checkpoint, [][]float32) {
+	rng, vs := rand.New(rand.NewPCG(height, 2)), [][]float32{make([]float32, 300), make([]float32, 300)}
+	for _, v := range vs {
+		for i := range v {
+			v[i] = float32(rng.NormFloat64())
+		}
+	}
+	return Checkpoint{Height: height, Slot: height, Root: StateRoot(height, vs...), Size: tortureConfig.Shape.Size()}, vs
+}
+
+func outcomeAt(height uint64) ([]slot.Segment, func(int) []byte) {
+	b := bytes.Repeat([]byte{byte(height + 1)}, 700)
+	root := slot.FrameRoot(slot.FrameHashes(b, 256), 256, uint64(len(b)))
+	return []slot.Segment{{Range: slot.Range{End: 700}, Contributors: slot.Bitmap{3}, Root: root}}, func(int) []byte { return b }
+}
+
+func (v *victim) save(s *Store, height uint64) error {
+	v.states[height] = v.states[height] || false
+	c, vs := stateAt(height)
+	err := s.Save(height, height, c.Root, vs...)
+	v.states[height] = v.states[height] || err == nil
+	return err
+}
+
+func (v *victim) put(s *Store, height uint64) error {
+	v.outcomes[height] = v.outcomes[height] || false
+	gs, data := outcomeAt(height)
+	err := s.PutOutcome(height, gs, data)
+	v.outcomes[height] = v.outcomes[height] || err == nil
+	return err
+}
+
+// fetch takes a state in that comes in pieces.
+func (v *victim) fetch(s *Store, height uint64) error {
+	v.states[height] = v.states[height] || false
+	c, vs := stateAt(height)
+	p, err := s.Create(c)
+	if err != nil {
+		return err
+	}
+	b := bytes.Join(encoding(height, vs), nil)
+	for _, off := range []int{1000, 0} {
+		if _, err := p.WriteAt(b[off:min(off+1500, len(b))], int64(off)); err != nil {
+			return err
+		}
+	}
+	_, err = p.Adopt()
+	v.states[height] = v.states[height] || err == nil
+	return err
+}
+
+// prune lets go of what is not needed once the records up to certified+1 are.
+func (v *victim) prune(s *Store, certified uint64) error {
+	var kept []uint64
+	for h, there := range v.states {
+		if there && h <= certified {
+			kept = append(kept, h)
+		}
+	}
+	slices.Sort(kept)
+	kept = kept[max(0, len(kept)-2):]
+	for h := range v.states {
+		v.states[h] = v.states[h] && h >= kept[0]
+	}
+	for h := range v.outcomes {
+		v.outcomes[h] = v.outcomes[h] && h > kept[0]
+	}
+	return s.Prune(Policy{
+		Keep: 2,
+		State: func(h uint64) (slot.Root, bool) {
+			c, _ := stateAt(h)
+			return c.Root, h <= certified
+		},
+		Outcome: func(h uint64) (slot.Root, bool) {
+			gs, _ := outcomeAt(h)
+			return slot.OutcomeRoot(gs), h <= certified
+		},
+	})
+}
+
+// open opens the store as the next process: nothing that is needed is missing, nothing torn. What it finds it may tell others it
+// has (HAVE), so from then on that is needed, too.
+func (v *victim) open() (*Store, error) {
+	cfg := tortureConfig
+	cfg.FS, cfg.Logger = v.fs, slog.New(slog.NewTextHandler(&v.log, nil))
+	s, err := Open(tortureDir, cfg)
+	if err != nil {
+		return nil, err
+	}
+	for h, needed := range v.states {
+		c, vs := stateAt(h)
+		switch held := s.holds(c); {
+		case needed && !held:
+			v.fatalf("the state after %d is lost", h)
+		case held:
+			v.states[h] = true
+			if err := s.Load(c, vs...); err != nil {
+				v.fatalf("%v", err)
+			}
+		}
+	}
+	for h, needed := range v.outcomes {
+		gs, data := outcomeAt(h)
+		o, err := s.Outcome(h, slot.OutcomeRoot(gs))
+		switch {
+		case needed && err != nil:
+			v.fatalf("the outcome of %d is lost", h)
+		case err == nil:
+			v.outcomes[h] = true
+			if b, err := o.Read(0, nil); err != nil || !bytes.Equal(b, data(0)) {
+				v.fatalf("the outcome of %d: %v", h, err)
+			}
+		}
+	}
+	if strings.Contains(v.log.String(), "corrupt") {
+		v.fatalf("a file is torn")
+	}
+	entries, err := v.fs.ReadDir(tortureDir)
+	if n := len(s.List()) + len(s.mu.outcomes); err != nil || len(entries) != n {
+		v.fatalf("%d files for %d states and outcomes: %v", len(entries), n, err)
+	}
+	return s, nil
+}
+
+// live is a peer's life: founding, slots with a checkpoint now and then, a restart, a state that is fetched. It ends with the first error.
+func (v *victim) live() error {
+	s, err := v.open()
+	if err != nil {
+		return err
+	}
+	steps := []func() error{func() error { return v.save(s, 0) }}
+	for h := uint64(1); h < 7; h++ {
+		steps = append(steps, func() error { return v.put(s, h) })
+		if h%2 == 0 {
+			steps = append(steps, func() error { return v.save(s, h) }, func() error { return v.prune(s, h-1) })
+		}
+	}
+	steps = append(steps, func() (err error) { s, err = v.open(); return err }, func() error { return v.put(s, 7) },
+		func() error { return v.fetch(s, 9) }, func() error { return v.prune(s, 9) }, func() error { return v.put(s, 10) })
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goOn opens what is left and works with it.
+func (v *victim) goOn() {
+	v.t.Helper()
+	s, err := v.open()
+	if err != nil {
+		v.fatalf("it does not open: %v", err)
+	}
+	for _, err := range []error{v.put(s, 11), v.save(s, 11), v.prune(s, 11)} {
+		if err != nil {
+			v.fatalf("%v", err)
+		}
+	}
+	newest, err := s.LoadNewest(nil, make([]float32, 300), make([]float32, 300))
+	if err != nil || newest.Height != 11 {
+		v.fatalf("the newest state is %+v, %v", newest, err)
+	}
+}
+
+// everywhere does something for each operation of a life, before and after, and for several seeds.
+func everywhere(t *testing.T, seeds uint64, do func(v *victim, at int, cut powerfs.Cut, seed uint64)) {
+	t.Helper()
+	whole := newVictim(t, "undisturbed")
+	if err := whole.live(); err != nil {
+		whole.fatalf("%v", err)
+	}
+	for at := range whole.fs.Ops() {
+		for _, cut := range []powerfs.Cut{powerfs.Before, powerfs.After} {
+			for seed := range tortureSeeds(t, seeds) {
+				do(newVictim(t, fmt.Sprintf("operation %d of %d, cut %d, seed %d", at, whole.fs.Ops(), cut, seed)), at, cut, seed)
+			}
+		}
+	}
+}
+
+func TestPowerCutAtEveryOperation(t *testing.T) {
+	everywhere(t, 8, func(v *victim, at int, cut powerfs.Cut, seed uint64) {
+		v.fs.CutAt(at, cut)
+		if err := v.live(); !errors.Is(err, powerfs.ErrPowerCut) {
+			v.fatalf("it lives on: %v", err)
+		}
+		v.fs = v.fs.Reboot(seed)
+		v.goOn()
+	})
+}
+
+// Whatever a process finds it may promise to others, though the one before it died before syncing: it must survive the next cut.
+func TestKillThenPowerCut(t *testing.T) {
+	everywhere(t, 6, func(v *victim, at int, cut powerfs.Cut, seed uint64) {
+		v.fs.CutAt(at, cut)
+		_ = v.live()
+		v.fs = v.fs.Restart(seed)
+		if _, err := v.open(); err != nil {
+			v.fatalf("it does not open: %v", err)
+		}
+		v.fs = v.fs.Reboot(seed)
+		v.goOn()
+	})
+}
+
+// Each operation fails once, of a full disk or a failing one. The caller is told, with what to do; what was there stays; the process
+// goes on once there is room, or the next one does.
+func TestFailingDiskAtEveryOperation(t *testing.T) {
+	everywhere(t, 4, func(v *victim, at int, cut powerfs.Cut, seed uint64) {
+		fault := map[powerfs.Cut]error{powerfs.Before: syscall.ENOSPC, powerfs.After: syscall.EIO}[cut]
+		var failed powerfs.Op
+		v.fs.Plan(func(op powerfs.Op) powerfs.Fault {
+			if op.N == at {
+				failed = op
+				return powerfs.Fault{Err: fault}
+			}
+			return powerfs.Fault{}
+		})
+		err := v.live()
+		if onTheWay := failed.Kind == powerfs.SyncDir && failed.Path == "/"; !onTheWay && (!disk.Fault(err) || !strings.Contains(err.Error(), "checkpoint: ")) {
+			v.fatalf("%+v failed, and the process says %v", failed, err)
+		}
+		v.fs = v.fs.Restart(seed)
+		v.goOn()
+		v.fs = v.fs.Reboot(seed)
+		v.goOn()
+	})
+}
