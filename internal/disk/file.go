@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // MakeDir makes a directory and what is missing above it, durably, for this user alone. That it exists already is no error.
@@ -28,7 +27,7 @@ func MakeDir(fsys FS, dir string) error {
 	}
 	// Also where it existed: who made it may have died before this. But then the place above may be no business of ours.
 	err = fsys.SyncDir(parent)
-	if existed && !errors.Is(err, syscall.EIO) {
+	if existed && !Fault(err) {
 		return nil
 	}
 	return err
