@@ -83,7 +83,10 @@ func (s *swarm) config(p *simPeer, cfg DriverConfig) DriverConfig {
 	if cfg.Signer == nil {
 		cfg.Signer = p.signer
 	}
-	cfg.Worker, cfg.Rules, cfg.Timing, cfg.Plan, cfg.Verify, cfg.OnEvent = p, s.rules, s.timing, simPlan, testVerify, p.event
+	if cfg.Worker == nil {
+		cfg.Worker = p
+	}
+	cfg.Rules, cfg.Timing, cfg.Plan, cfg.Verify, cfg.OnEvent = s.rules, s.timing, simPlan, testVerify, p.event
 	return cfg
 }
 

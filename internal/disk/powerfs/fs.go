@@ -113,6 +113,13 @@ func (f *FS) Cut() {
 	f.mu.down = true
 }
 
+// Down says whether the power is gone.
+func (f *FS) Down() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.down
+}
+
 // do carries out an Op by plan. act changes the file system, with f.mu held; half, if there is one, is what a failing call still does.
 func (f *FS) do(kind Kind, path string, act func() error, half func()) error {
 	f.mu.Lock()
