@@ -110,7 +110,12 @@ func (s *swarm) stop(p *simPeer) {
 	if err := p.network.Close(); err != nil {
 		s.t.Errorf("host %d: close of the network: %v", p.host, err)
 	}
-	host := s.net.Hosts[p.host] // outlives the process here, but may not help the next one
+	s.forget(p)
+}
+
+// forget takes from a peer's host, which outlives the process here, what would help the next one.
+func (s *swarm) forget(p *simPeer) {
+	host := s.net.Hosts[p.host]
 	for _, c := range host.Network().Conns() {
 		_ = c.Close()
 	}

@@ -91,6 +91,7 @@ type Driver struct {
 
 	// Owned by the loop.
 	self      []Message // signed, addressed to this peer itself
+	alive     *Envelope // the newest ALIVE that was sent
 	connected map[slot.PeerID]bool
 }
 

@@ -30,6 +30,7 @@ func (d *Driver) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			d.step() // what came while this process or its disk stood still is heard before anybody is taken for lost
 			d.tick()
 		case <-d.inputs.ready:
 			d.step()
@@ -121,7 +122,7 @@ func (d *Driver) ready() (Ready, View) {
 func (d *Driver) flush(ctx context.Context) error {
 	ready, view := d.ready()
 	if len(ready.Persist) > 0 {
-		if err := d.cfg.Store.Save(ready.Persist); err != nil {
+		if err := d.save(ready.Persist); err != nil {
 			return fmt.Errorf("save the ledger: %w", err)
 		}
 	}
@@ -142,6 +143,28 @@ func (d *Driver) flush(ctx context.Context) error {
 	return nil
 }
 
+// save saves entries. A slow disk is no death: while it takes its time this peer repeats the last ALIVE it gave, which is as true as
+// before, for as long as others would wait for a straggler.
+func (d *Driver) save(entries []Entry) error {
+	saved := make(chan error, 1)
+	d.wg.Go(func() { saved <- d.cfg.Store.Save(entries) })
+	again := time.NewTicker(max(d.cfg.Timing.Alive, time.Millisecond))
+	defer again.Stop()
+	for began := time.Now(); ; {
+		select {
+		case err := <-saved:
+			return err
+		case <-again.C:
+			if d.alive == nil || time.Since(began) > d.cfg.Timing.Straggler {
+				continue
+			}
+			if err := d.send(*d.alive); err != nil {
+				return errors.Join(err, <-saved)
+			}
+		}
+	}
+}
+
 // send signs a body once and hands it to all it is for.
 func (d *Driver) send(e Envelope) error {
 	m, b, err := seal(d.cfg.Signer, d.cfg.Rules.Run, d.inc, e.Body)
@@ -158,6 +181,9 @@ func (d *Driver) send(e Envelope) error {
 			continue
 		}
 		d.cfg.Transport.Send(p, b)
+	}
+	if _, ok := e.Body.(Alive); ok {
+		d.alive = &e
 	}
 	if e.Gossip && len(b) > MaxAnnouncement {
 		d.log.Debug("too large to be gossiped; peers ask for it", "type", TypeName(e.Body.Type()), "bytes", len(b))

@@ -226,25 +226,29 @@ func TestKillThenPowerCutOfTheLog(t *testing.T) {
 	})
 }
 
-// The power goes again while the log recovers from the first cut.
+// The power goes while the log recovers from a power cut or a kill before.
 func TestPowerCutDuringRecoveryOfTheLog(t *testing.T) {
-	seeds := tortureSeeds(t, 2)
-	eachCut(t, ops(t), func(where string, at int, cut powerfs.Cut) {
-		for again := range 12 {
-			for seed := range seeds {
-				v := newVictim(t, fmt.Sprintf("%s, and operation %d after, seed %d", where, again, seed))
-				v.fs.CutAt(at, cut)
+	seeds := tortureSeeds(t, 1)
+	for at := range ops(t) { // after one is before the next
+		for again := range 13 {
+			for seed := range 2 * seeds {
+				v := newVictim(t, fmt.Sprintf("cut before operation %d, and before operation %d after, seed %d", at, again, seed))
+				v.fs.CutAt(at, powerfs.Before)
 				_ = v.live()
-				v.fs = v.fs.Reboot(seed + 3)
-				v.fs.CutAt(again, cut)
+				if seed%2 == 0 {
+					v.fs = v.fs.Reboot(seed + 4)
+				} else {
+					v.fs = v.fs.Restart(seed)
+				}
+				v.fs.CutAt(again, powerfs.Before)
 				if s, err := v.open(); err == nil {
 					_ = v.save(s, EntryOffer{v.saved.OfferSeq + 1})
 				}
-				v.fs = v.fs.Reboot(seed)
+				v.fs = v.fs.Reboot(seed + 4)
 				v.goOn()
 			}
 		}
-	})
+	}
 }
 
 // Each sync and each write fails once: the process is told, stops, and the next one opens what is in the kernel's cache. After a power
