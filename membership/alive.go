@@ -29,7 +29,7 @@ func (m *Machine) announceAlive() {
 	}
 	tip, s := m.chain.tip(), m.state
 	a := Alive{
-		Founding: m.chain.founding(), Height: tip.Height, Tip: m.chain.tipHash(), Work: tip.Work,
+		Branch: m.chain.branch, Height: tip.Height, Tip: m.chain.tipHash(), Work: tip.Work,
 		Synced: s.known && !s.diverged, Contributes: m.contributes && !s.diverged, Steps: m.steps, Reaches: m.reaches(),
 	}
 	if a.Synced {
@@ -40,20 +40,25 @@ func (m *Machine) announceAlive() {
 
 // onAlive notes where a peer stands, and follows it where it is further.
 func (m *Machine) onAlive(msg Message, a Alive) error {
-	if len(a.Reaches) > slot.MaxMembers || a.Applied > a.Height || (a.Height > 0) == a.Founding.IsZero() {
+	if len(a.Reaches) > slot.MaxMembers || a.Applied > a.Height || (a.Height > 0) == a.Branch.IsZero() {
 		return invalid("an ALIVE that contradicts itself")
 	}
 	m.presence.known[who{msg.From, msg.Incarnation}].alive = &a
-	switch own := m.chain.founding(); {
-	case a.Height == 0:
-	case a.Founding == own || own.IsZero():
-		if a.Height > m.chain.height() {
-			m.ask(msg.From)
-		}
-	default:
+	if a.Height == 0 {
+		return nil
+	}
+	if m.ours(a) && a.Height > m.chain.height() {
+		m.ask(msg.From)
+	} else if a.Branch != m.chain.branch || !m.chain.pinned {
 		m.meetRival(msg.From, a)
 	}
 	return nil
+}
+
+// ours says whether the chain that an ALIVE is about is taken up record by record: the own branch; any branch by who has no chain
+// yet, and by who comes from a part of the chain that nobody stands on any more, where forks lie ahead.
+func (m *Machine) ours(a Alive) bool {
+	return m.chain.pinned && (a.Branch == m.chain.branch || m.chain.height() == 0 || !m.memberShows())
 }
 
 // onJoin notes that a peer wants in. The leader lists it once it says HAVE.
@@ -80,7 +85,7 @@ func (m *Machine) onLeave(msg Message) error {
 
 // wantsIn: everybody who can follow the run wants to be a member.
 func (m *Machine) wantsIn() bool {
-	return !m.leaving && !m.elector() && !m.chain.ended() && m.chain.height() > 0 &&
+	return !m.leaving && !m.elector() && !m.chain.ended() && m.chain.height() > 0 && m.chain.pinned &&
 		m.state.known && !m.state.diverged && m.state.height+2 >= m.chain.height()
 }
 

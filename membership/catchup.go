@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -56,13 +57,12 @@ func (m *Machine) chainGrows() bool { return m.need.times < 3 && len(m.ahead()) 
 func (m *Machine) ahead() []slot.PeerID {
 	var as []*acquaintance
 	for _, a := range m.presence.sorted() {
-		ours := a.alive != nil && (m.chain.height() == 0 || a.alive.Founding == m.chain.founding())
-		if ours && a.alive.Height > m.chain.height() && m.around(a.who) {
+		if a.alive != nil && m.ours(*a.alive) && a.alive.Height > m.chain.height() && m.around(a.who) && !m.doubts(a.peer) {
 			as = append(as, a)
 		}
 	}
 	slices.SortStableFunc(as, func(a, b *acquaintance) int {
-		return cmp.Or(cmp.Compare(b.alive.Work, a.alive.Work), slices.Compare(a.alive.Founding[:], b.alive.Founding[:]))
+		return cmp.Or(cmp.Compare(b.alive.Work, a.alive.Work), bytes.Compare(a.alive.Branch[:], b.alive.Branch[:]))
 	})
 	ps := make([]slot.PeerID, len(as))
 	for i, a := range as {
@@ -85,24 +85,28 @@ func (m *Machine) onNeed(msg Message, n Need) error {
 // onCommit takes a certified record: the successor of the tip, part of a rival chain, or a sign that this peer is behind. Who
 // sends it does not matter: the certificate does.
 func (m *Machine) onCommit(msg Message, c Commit) error {
-	r := c.Record
-	if m.isRival(c) {
-		return m.extendRival(c)
-	}
-	switch next := m.chain.next(); {
+	r, next := c.Record, m.chain.next()
+	follows := r.Height == next.Height && r.Prev == next.Prev
+	switch {
 	case r.Run != m.cfg.Rules.Run:
 		return invalid("a record of run %s", r.Run.Short())
-	case r.Height < next.Height:
-		return ErrStale
+	case follows && m.mayFollow(r) && (m.chain.pinned || r.Hash() == m.chain.pin):
+		return m.takeNext(msg, c)
+	case m.isRival(msg, c):
+		return m.extendRival(c)
 	case r.Height > next.Height:
 		m.ask(msg.From)
 		return nil
-	case r.Prev != next.Prev:
-		return fmt.Errorf("%w: a record of another chain", ErrStale)
 	}
-	before := m.chain.electorate()
+	return fmt.Errorf("%w: a record of another branch, or one that is known", ErrStale)
+}
+
+// takeNext verifies and adopts the successor of the tip.
+func (m *Machine) takeNext(msg Message, c Commit) error {
+	r, before := c.Record, m.chain.electorate()
 	m.noteSpread()
 	if err := m.chain.extend(c, m.cfg.Verify); err != nil {
+		m.doubt(msg.From, "its chain does not verify: "+err.Error())
 		return err
 	}
 	m.adopted(c, before)
@@ -116,6 +120,7 @@ func (m *Machine) onCommit(msg Message, c Commit) error {
 func (m *Machine) adopted(c Commit, before []slot.Member) {
 	m.persist(EntryCommit(c))
 	m.tellAdopted(c, before)
+	m.leavePlace(c)
 	m.meetMembers(before)
 	m.openDecree()
 	m.compareState()
@@ -135,13 +140,23 @@ func (m *Machine) tellAdopted(c Commit, before []slot.Member) {
 		step.Kind, step.Contributors, step.Root = EventCommitted, offerers(r.Contributions), r.Outcome()
 		m.event(step)
 	}
-	if !slices.Equal(before, r.Members) {
+	if r.Kind == slot.Fork && r.Height > 1 {
+		forked := e
+		forked.Kind, forked.Root, forked.Detail = EventForked, r.Hash(), forkText(r)
+		m.event(forked)
+	}
+	m.tellMembers(e, before, r.Members)
+}
+
+// tellMembers says who is new and who is gone.
+func (m *Machine) tellMembers(e Event, before, now []slot.Member) {
+	if !slices.Equal(before, now) {
 		changed := e
 		changed.Kind = EventMembers
 		m.event(changed)
 	}
 	for _, gone := range before {
-		if _, stays := findMember(r.Members, gone.Peer, gone.Incarnation); !stays {
+		if _, stays := findMember(now, gone.Peer, gone.Incarnation); !stays {
 			m.tellGone(e, gone)
 		}
 	}
@@ -149,7 +164,7 @@ func (m *Machine) tellAdopted(c Commit, before []slot.Member) {
 	if !was && m.elector() {
 		joined := e
 		joined.Kind, joined.Peer = EventJoined, m.cfg.Self
-		if r.Height == 1 {
+		if e.Height == 1 {
 			joined.Kind = EventFounded
 		}
 		m.event(joined)

@@ -3,26 +3,40 @@ package membership
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// chain is certified records, from R_0 on without a gap. It only grows: another founding's records are another chain.
+// chain is certified records, from R_0 on without a gap. It only grows: what follows another fork is another chain.
 type chain struct {
-	rules   Rules
-	commits []Commit    // heights 1, 2, …
-	hashes  []slot.Root // by height; hashes[0] is that of R_0
-	spent   map[slot.PeerID]spending
-	solo    bool // no record ever listed a second member
+	rules    Rules
+	pin      slot.Root   // a record that the chain must have; zero: none
+	commits  []Commit    // heights 1, 2, …
+	hashes   []slot.Root // by height; hashes[0] is that of R_0
+	spent    map[slot.PeerID]spending
+	branch   slot.Root // hash of the newest fork record: it names the chain. Zero while there is only R_0
+	stepWork uint64    // what the newest step added to the work: the measure of a fork's penalty
+	pinned   bool      // it has the pin, or needs none
 }
 
 // spending is the newest contribution of a peer that a record lists.
 type spending struct{ seq, slot uint64 }
 
-func newChain(rules Rules) *chain {
+func newChain(rules Rules, pin slot.Root) *chain {
+	genesis := slot.Genesis(rules.Run).Hash()
 	return &chain{
-		rules: rules, hashes: []slot.Root{slot.Genesis(rules.Run).Hash()}, spent: map[slot.PeerID]spending{}, solo: true,
+		rules: rules, pin: pin, hashes: []slot.Root{genesis}, spent: map[slot.PeerID]spending{}, pinned: pin.IsZero() || pin == genesis,
 	}
+}
+
+// upTo is a chain of its own with the records up to a height.
+func (c *chain) upTo(height uint64) *chain {
+	b := newChain(c.rules, c.pin)
+	for i, commit := range c.commits[:height] {
+		b.pushHashed(commit, c.hashes[i+1])
+	}
+	return b
 }
 
 // height of the tip; 0 while only R_0 is known.
@@ -41,7 +55,7 @@ func (c *chain) at(height uint64) slot.Record {
 	return c.commits[height-1].Record
 }
 
-// founding is the hash of the record at height 1: it names the chain. Zero while there is none.
+// founding is the hash of the record at height 1. Zero while there is none.
 func (c *chain) founding() slot.Root {
 	if c.height() == 0 {
 		return slot.Root{}
@@ -84,11 +98,20 @@ func (c *chain) extend(commit Commit, verify slot.Verifier) error {
 }
 
 // push appends a commit that was verified before.
-func (c *chain) push(commit Commit) {
+func (c *chain) push(commit Commit) { c.pushHashed(commit, commit.Record.Hash()) }
+
+func (c *chain) pushHashed(commit Commit, hash slot.Root) {
 	r := commit.Record
+	switch r.Kind {
+	case slot.Fork:
+		c.branch = hash
+	case slot.Step:
+		c.stepWork = r.Work - c.tip().Work
+	case slot.Members:
+	}
+	c.pinned = c.pinned || hash == c.pin
 	c.commits = append(c.commits, commit)
-	c.hashes = append(c.hashes, r.Hash())
-	c.solo = c.solo && len(r.Members) == 1
+	c.hashes = append(c.hashes, hash)
 	for _, o := range r.Contributions {
 		c.spent[o.Peer] = spending{o.Seq, r.Slot}
 	}
@@ -117,6 +140,48 @@ func (c *chain) workAfter(kind slot.Kind, contributions []slot.Offer) uint64 {
 		work += w
 	}
 	return work
+}
+
+// forkPenalty is how many times the newest step's work a fork costs: a side that forked and then decided as many slots as the
+// side that did not has less work, and moves.
+const forkPenalty = 3
+
+// workOfFork is the work of a fork of the tip by these members. A pure function of the chain, like all work (HOLES H28): a fork
+// by the tip's members subtracts; one by others, who only hold its state, starts from nothing, or any stranger could fork the
+// newest record of a run and be a slot away from outdoing it.
+func (c *chain) workOfFork(members []slot.Member) uint64 {
+	work := c.tip().Work
+	if c.stays(members) == 0 || work/forkPenalty < c.stepWork {
+		return 0
+	}
+	return work - forkPenalty*c.stepWork
+}
+
+// stays counts those of a list that are members of the tip.
+func (c *chain) stays(members []slot.Member) (n int) {
+	for _, m := range members {
+		if _, old := findMember(c.electorate(), m.Peer, m.Incarnation); old {
+			n++
+		}
+	}
+	return n
+}
+
+// has says whether a record is part of the chain at a height.
+func (c *chain) has(height uint64, hash slot.Root) bool { return height <= c.height() && c.hashes[height] == hash }
+
+// meets is the height of the newest record that two chains of one run share.
+func (c *chain) meets(o *chain) uint64 {
+	h := min(c.height(), o.height())
+	for c.hashes[h] != o.hashes[h] {
+		h--
+	}
+	return h
+}
+
+// sharedSince says whether a record above a height lists a second member.
+func (c *chain) sharedSince(height uint64) bool {
+	return slices.ContainsFunc(c.commits[height:], func(k Commit) bool { return len(k.Record.Members) > 1 })
 }
 
 // listed is the member that a peer's incarnation is in a successor of the tip: seniority lasts while it is listed.

@@ -25,8 +25,13 @@ func (c *chain) check(r slot.Record) error {
 		return invalid("the record at height %d does not follow the tip at height %d", r.Height, c.height())
 	case c.closed():
 		return invalid("the run is closed")
-	case r.Work != c.workAfter(r.Kind, r.Contributions):
-		return invalid("work %d, %d expected", r.Work, c.workAfter(r.Kind, r.Contributions))
+	}
+	work := c.workAfter(r.Kind, r.Contributions)
+	if r.Kind == slot.Fork {
+		work = c.workOfFork(r.Members)
+	}
+	if r.Work != work {
+		return invalid("work %d, %d expected", r.Work, work)
 	}
 	if err := c.checkMembers(r); err != nil {
 		return err
@@ -38,9 +43,9 @@ func (c *chain) check(r slot.Record) error {
 		return invalid("a %s record moved the slot from %d to %d", r.Kind, tip.Slot, r.Slot)
 	case r.Fragment != 0 || len(r.Contributions) > 0 || len(r.Segments) > 0:
 		return invalid("a %s record with an outcome", r.Kind)
-	case (r.Kind == slot.Fork) != (tip.Height == 0):
+	case tip.Height == 0 && r.Kind != slot.Fork:
 		return invalid("a %s record at height %d", r.Kind, r.Height)
-	case r.Kind == slot.Fork && !c.rules.InitRoot.IsZero() && r.StateRoot != c.rules.InitRoot:
+	case tip.Height == 0 && !c.rules.InitRoot.IsZero() && r.StateRoot != c.rules.InitRoot:
 		return invalid("a founding on state %s; the run spec wants %s", r.StateRoot, c.rules.InitRoot)
 	}
 	return nil
@@ -60,7 +65,13 @@ func (c *chain) checkMembers(r slot.Record) error {
 			return invalid("%s is a member since %d, not %d", m.Peer.Short(), want.Since, m.Since)
 		}
 	}
-	if c.height() > 0 && !grows(c.electorate(), r.Members) {
+	switch stay := c.stays(r.Members); {
+	case c.height() == 0:
+	case r.Kind == slot.Fork:
+		if stay != 0 && stay != len(r.Members) {
+			return invalid("a fork by %d members and %d others: members fork alone, and others only without any", stay, len(r.Members)-stay)
+		}
+	case !grows(c.electorate(), r.Members):
 		return invalid("too few of the %d members were members before", len(r.Members))
 	}
 	return nil

@@ -47,6 +47,7 @@ func (m *Machine) openDecree() {
 	at := place{d.ref.Height, d.ref.Prev}
 	d.word = m.words[at]
 	delete(m.words, at)
+	m.fork = newForking(d.word.fork)
 	d.ballot = d.word.floor()
 	d.seen = d.ballot
 	m.open = d
@@ -74,6 +75,9 @@ func (m *Machine) restoreWords(saved Saved) {
 	if saved.Vote != nil {
 		entries = append(entries[:len(entries):len(entries)], *saved.Vote)
 	}
+	if saved.Fork != nil {
+		entries = append(entries[:len(entries):len(entries)], *saved.Fork)
+	}
 	for _, e := range entries {
 		switch e := e.(type) {
 		case EntryPromise:
@@ -86,15 +90,29 @@ func (m *Machine) restoreWords(saved Saved) {
 			w := m.words[at]
 			w.vote = &e
 			m.words[at] = w
+		case EntryFork:
+			at := place{e.Height, e.Prev}
+			w := m.words[at]
+			w.fork = &e
+			m.words[at] = w
 		}
 	}
 }
 
 // shelve keeps the open place's word when the chain is left without a decision there.
 func (m *Machine) shelve() {
-	if d := m.open; d.word.promise != nil || d.word.vote != nil {
+	if d := m.open; d.word != (word{}) {
 		m.words[place{d.ref.Height, d.ref.Prev}] = d.word
 	}
+}
+
+// leavePlace keeps what still binds once a record is certified at the open place: of a step or members record nothing but a fork
+// that was signed there. A fork decides nothing here: all words stay.
+func (m *Machine) leavePlace(c Commit) {
+	if c.Record.Kind != slot.Fork {
+		m.open.word = word{fork: m.open.word.fork}
+	}
+	m.shelve()
 }
 
 // at is the open place in a ballot.

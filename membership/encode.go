@@ -69,7 +69,7 @@ func (m Beat) Append(b []byte) []byte {
 
 // Append implements Body.
 func (m Alive) Append(b []byte) []byte {
-	b = wire.AppendU64(appendRoot(b, m.Founding), m.Height)
+	b = wire.AppendU64(appendRoot(b, m.Branch), m.Height)
 	b = wire.AppendU64(appendRoot(b, m.Tip), m.Work)
 	b = wire.AppendBool(wire.AppendU64(b, m.Applied), m.Synced)
 	b = wire.AppendBool(wire.AppendU64(b, m.Slot), m.Contributes)
@@ -154,7 +154,7 @@ func readPromise(r *wire.Reader) Promise {
 
 func readAlive(r *wire.Reader) Alive {
 	m := Alive{
-		Founding: readRoot(r), Height: r.U64(), Tip: readRoot(r), Work: r.U64(), Applied: r.U64(), Synced: r.Bool(),
+		Branch: readRoot(r), Height: r.U64(), Tip: readRoot(r), Work: r.U64(), Applied: r.U64(), Synced: r.Bool(),
 		Slot: r.U64(), Contributes: r.Bool(), Steps: r.U32(),
 	}
 	for range r.Count(slot.MaxMembers, 4) {

@@ -69,7 +69,7 @@ func testBodies() []Body {
 		Promise{Ref: ref},
 		Beat{Ref: ref, Revision: 1, Offers: 2, Bytes: 3, Haves: 4, Votes: 5, Segments: 6},
 		Alive{
-			Founding: testRoot(8), Height: 7, Tip: testRoot(9), Work: 12, Applied: 6, Synced: true, Slot: 2,
+			Branch: testRoot(8), Height: 7, Tip: testRoot(9), Work: 12, Applied: 6, Synced: true, Slot: 2,
 			Contributes: true, Steps: 17, Reaches: []slot.PeerID{"a", "b"},
 		},
 		Join{Contributes: true},

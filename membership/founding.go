@@ -21,7 +21,7 @@ func newFounding(saved *EntryFork) founding { return founding{fork: saved, sent:
 // lowest ID does; the others give it four windows more each before they think that it cannot.
 func (m *Machine) considerFounding() {
 	f := &m.founding
-	if m.chain.height() > 0 || m.leaving || m.cfg.NeverFounds {
+	if m.chain.height() > 0 || m.leaving || m.cfg.NeverFounds || !m.chain.pinned {
 		return
 	}
 	place, ok := m.foundingPlace()
@@ -94,16 +94,16 @@ func (m *Machine) sendForkVote() {
 	m.send(ForkVote{slot.Vote{Ref: f.fork.Ref, Hash: f.fork.Record.Hash()}}, m.cfg.Self)
 }
 
-// onForkVote makes the founding's certificate of the own signature.
-func (m *Machine) onForkVote(msg Message, v ForkVote) error {
+// onFounding makes the founding's certificate of the own signature.
+func (m *Machine) onFounding(msg Message, v ForkVote) error {
 	f := &m.founding
 	if msg.From != m.cfg.Self || msg.Incarnation != m.cfg.Incarnation {
 		return ErrSender
 	}
-	if m.chain.height() > 0 || f.fork == nil || v.Ref != f.fork.Ref || v.Hash != f.fork.Record.Hash() {
+	if f.fork == nil || v.Ref != f.fork.Ref || v.Hash != f.fork.Record.Hash() {
 		return fmt.Errorf("%w: another founding came first", ErrStale)
 	}
-	cert := slot.Certificate{Vote: v.Vote, Signatures: []slot.Signature{{Peer: msg.From, Sig: msg.Sig}}}
-	m.gossip(Commit{Record: f.fork.Record, Certificate: cert}, m.cfg.Self)
+	sigs := map[slot.PeerID][]byte{msg.From: msg.Sig}
+	m.gossip(Commit{Record: f.fork.Record, Certificate: certificate(v.Vote, sigs)}, m.cfg.Self)
 	return nil
 }

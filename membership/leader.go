@@ -144,12 +144,17 @@ func (m *Machine) onVote(msg Message, v slot.Vote) error {
 // commit sends the certificate to everybody whom it concerns, this peer included: it is adopted like anybody's.
 func (m *Machine) commit(v slot.Vote) {
 	l := m.open.lead
-	c := Commit{Record: *l.proposal, Certificate: slot.Certificate{Vote: v}}
-	for p, sig := range l.votes {
-		c.Certificate.Signatures = append(c.Certificate.Signatures, slot.Signature{Peer: p, Sig: sig})
-	}
-	slices.SortFunc(c.Certificate.Signatures, func(a, b slot.Signature) int { return cmpPeer(a.Peer, b.Peer) })
+	c := Commit{Record: *l.proposal, Certificate: certificate(v, l.votes)}
 	m.gossip(c, union(peersOf(m.chain.electorate()), peersOf(l.proposal.Members), []slot.PeerID{m.cfg.Self})...)
+}
+
+func certificate(v slot.Vote, signatures map[slot.PeerID][]byte) slot.Certificate {
+	c := slot.Certificate{Vote: v}
+	for p, sig := range signatures {
+		c.Signatures = append(c.Signatures, slot.Signature{Peer: p, Sig: sig})
+	}
+	slices.SortFunc(c.Signatures, func(a, b slot.Signature) int { return cmpPeer(a.Peer, b.Peer) })
+	return c
 }
 
 // repeatAsLeader says again what was not answered within Timing.Retry.

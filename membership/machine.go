@@ -24,13 +24,15 @@ type Config struct {
 	Plan        Planner
 	Verify      slot.Verifier // of certificates; the messages' own signatures are checked before Step
 	NeverFounds bool          // the run is known to exist: this peer waits for the others however long it takes
+	PauseOnLoss bool          // a lost quorum is waited for until ReportRecover; else this peer forks after Timing.ForkAfter
+	Pin         slot.Root     // hash of a record: a chain without it is neither joined nor moved to. Zero: none
 }
 
 // Machine is one peer's side of the slot ledger, as a pure function of its inputs: Step, Report and Tick put in, Ready takes out.
 // It reads no clock, draws no random numbers and does no I/O; time is the caller's argument. It is not safe for concurrent use.
 //
 // Its parts, each in files of its name: chain (what is certified), decree (the height being decided: acceptor, ballot, leader,
-// contributor), presence (who is heard), state (what model state is held), catchup, joining, founding, rival, ending.
+// contributor), presence (who is heard), state (what model state is held), catchup, joining, founding, fork, rival, ending.
 type Machine struct {
 	cfg       Config
 	now       time.Duration
@@ -42,9 +44,12 @@ type Machine struct {
 	state     modelState
 	founding  founding
 	rival     *rival
-	doubted   []slot.PeerID // whose claims of a better founding came to nothing, the newest last
+	doubted   []slot.PeerID // whose claims of a better branch came to nothing, the newest last
 	doubtedAt time.Duration // when the first of them did
-	refused   slot.Root     // the better founding that was said to be out of reach
+	judged    []slot.Root   // tips of branches that were gathered and are not better
+	refused   []slot.Root   // better branches that were said to be out of reach
+	fork      forking
+	moves     uint64 // how often records were given up for another branch
 	need      need
 	early     []Message // for the height after the open one; bounded by maxEarly
 
@@ -68,7 +73,7 @@ type Machine struct {
 // state it reports it with ReportApplied before the first Tick.
 func NewMachine(cfg Config, saved Saved) *Machine {
 	m := &Machine{
-		cfg: cfg, chain: newChain(cfg.Rules), words: map[place]word{}, boot: saved.Boot, offerSeq: saved.OfferSeq,
+		cfg: cfg, chain: newChain(cfg.Rules, cfg.Pin), words: map[place]word{}, boot: saved.Boot, offerSeq: saved.OfferSeq,
 		mineAt: never, aliveAt: never, askedAt: never,
 	}
 	m.presence = newPresence(who{cfg.Self, cfg.Incarnation})
@@ -108,6 +113,7 @@ func (m *Machine) Tick(now time.Duration) {
 	m.announce()
 	m.noticeLosses()
 	m.watchQuorum()
+	m.considerFork()
 	m.repeatOffer()
 	m.catchUp()
 	m.pursueRival()
@@ -143,10 +149,10 @@ func (m *Machine) settle() {
 	m.lead()
 }
 
-// elector says whether this peer decides the open height.
+// elector says whether this peer decides the open height: never on a chain without the pin.
 func (m *Machine) elector() bool {
 	_, ok := findMember(m.chain.electorate(), m.cfg.Self, m.cfg.Incarnation)
-	return ok
+	return ok && m.chain.pinned
 }
 
 // from says whether a message comes from an elector.

@@ -32,7 +32,7 @@ func TestOneStrangerTakesOneOfTheStrangersPlaces(t *testing.T) {
 	l, say := hostileLab(t, "ab")
 	a := l.peers[0]
 	tip := a.m.chain
-	honest := Alive{Founding: tip.founding(), Height: tip.height(), Tip: tip.tipHash(), Synced: true}
+	honest := Alive{Branch: tip.founding(), Height: tip.height(), Tip: tip.tipHash(), Synced: true}
 	_ = say(a, "honest", 1, honest)
 	_ = say(a, "honest", 1, Join{})
 	for i := range slot.Incarnation(200) {
@@ -59,7 +59,7 @@ func TestMembersAreAmongTheSources(t *testing.T) {
 	for i := range 40 {
 		tip := x.m.chain
 		_ = say(x, fmt.Sprintf("a%02d", i), 1, Alive{
-			Founding: tip.founding(), Height: tip.height(), Tip: tip.tipHash(), Synced: true, Applied: tip.height(),
+			Branch: tip.branch, Height: tip.height(), Tip: tip.tipHash(), Synced: true, Applied: tip.height(),
 		})
 	}
 	if from := x.m.sources(x.m.appliedBy(0)); !slices.Contains(from, labID("y")) || !slices.Contains(from, labID("z")) {
@@ -77,9 +77,9 @@ func TestALiarDoesNotKeepALaggardBehind(t *testing.T) {
 		_ = m.Step(now, Message{From: labID(name), Incarnation: 1, Body: a})
 	}
 	for ; now < time.Minute; now += time.Millisecond {
-		step("liar", Alive{Founding: slot.Root{1}, Height: 1 << 40, Work: 1})
+		step("liar", Alive{Branch: slot.Root{1}, Height: 1 << 40, Work: 1})
 		if now%labTiming.Alive == 7*time.Millisecond {
-			step("honest", Alive{Founding: slot.Root{1}, Height: 9, Work: 1})
+			step("honest", Alive{Branch: slot.Root{1}, Height: 9, Work: 1})
 		}
 		if now%(labTiming.Beat/2) == 0 {
 			m.Tick(now)
@@ -118,7 +118,7 @@ func TestABallotCannotBeJumpedTo(t *testing.T) {
 
 // A stranger that is lower than a founder and speaks under many incarnations must not hold up the founding.
 func TestAStrangerDoesNotHoldUpTheFounding(t *testing.T) {
-	for name, alive := range map[string]Alive{"of many incarnations": {}, "that claims a chain": {Founding: slot.Root{1}, Height: 5, Work: 9}} {
+	for name, alive := range map[string]Alive{"of many incarnations": {}, "that claims a chain": {Branch: slot.Root{1}, Height: 5, Work: 9}} {
 		l := newLab(t, labRules(), labTiming)
 		p := l.add("m")
 		inc := slot.Incarnation(0)
@@ -192,7 +192,7 @@ func TestEarlyMessagesAreBoundedBySender(t *testing.T) {
 func TestAnEmptyClaimDoesNotBlockOtherRivals(t *testing.T) {
 	l, say := hostileLab(t, "a")
 	a := l.peers[0]
-	claim := func(b byte) Alive { return Alive{Founding: slot.Root{b}, Height: 3, Work: math.MaxUint64} }
+	claim := func(b byte) Alive { return Alive{Branch: slot.Root{b}, Height: 3, Work: math.MaxUint64} }
 	_ = say(a, "liar", 1, claim(1))
 	met := false
 	for range 1200 {
@@ -200,7 +200,7 @@ func TestAnEmptyClaimDoesNotBlockOtherRivals(t *testing.T) {
 		l.run(50*time.Millisecond, func() bool { return false })
 		_ = say(a, "liar", 1, claim(1))
 		_ = say(a, "honest", 1, claim(2))
-		met = met || a.m.rival != nil && a.m.rival.founding == slot.Root{2}
+		met = met || a.m.rival != nil && a.m.rival.claim.Branch == slot.Root{2}
 	}
 	if !met {
 		t.Error("in a minute the other was never looked at")

@@ -43,6 +43,9 @@ func (m *Machine) atPlace(msg Message, ref slot.Ref) error {
 	}
 	switch b := msg.Body.(type) {
 	case Propose:
+		if b.Record.Kind == slot.Fork {
+			return m.onForkPropose(msg, b)
+		}
 		return m.onPropose(msg, b)
 	case Plan:
 		return m.onPlan(msg, b.Plan)
@@ -144,6 +147,8 @@ func (m *Machine) take(r Report) {
 			m.aliveAt = never // the leader waits for those who contribute, and for nobody else
 		}
 		m.contributes, m.steps = r.Contributes, r.Steps
+	case ReportRecover:
+		m.forkNow()
 	case ReportLeave:
 		m.leaving, m.askedAt = true, never
 	}

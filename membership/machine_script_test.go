@@ -36,7 +36,9 @@ func startLab(t *testing.T, d *datadriven.TestData) *lab {
 	n := number(d, "n", 3)
 	rules.StartPeers, rules.MinPeers = number(d, "start-peers", n), number(d, "min-peers", 1)
 	rules.LastSlot, rules.MaxStaleness = uint64(number(d, "last-slot", 0)), uint64(number(d, "staleness", 0))
-	l := newLab(t, rules, labTiming)
+	timing := labTiming
+	timing.ForkAfter, _ = time.ParseDuration(text(d, "fork-after")) // 0: nobody forks by itself
+	l := newLab(t, rules, timing)
 	for i := range n {
 		l.add(string(rune('A' + i)))
 	}
@@ -113,6 +115,10 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 	case "heal": // no filters any more; what they held stays held
 		l.filters = nil
 		l.connect()
+	case "recover": // recover A: its operator orders it to go on without a quorum
+		for _, p := range l.named(d) {
+			p.report(ReportRecover{})
+		}
 	case "manual": // messages are held until deliver, and no time passes
 		l.manual = true
 	case "auto":
@@ -193,6 +199,8 @@ func (l *lab) runUntil(t *testing.T, d *datadriven.TestData) string {
 		"height": func() bool { return all(func(_ *labPeer, v View) bool { return v.Synced && v.Applied >= n }) },
 		"done":   func() bool { return all(func(_ *labPeer, v View) bool { return v.Done || v.Left }) },
 		"left":   func() bool { return l.peer(arg).m.View().Left },
+		"moved":  func() bool { return l.peer(arg).m.View().Moves > 0 },
+		"forked": func() bool { return l.peer(arg).m.View().Tip.Kind == slot.Fork },
 		"paused": func() bool { return l.peer(arg).m.View().Paused },
 		"members": func() bool {
 			return all(func(_ *labPeer, v View) bool { return labNames(peersOf(v.Tip.Members)) == arg })

@@ -52,7 +52,8 @@ type (
 		StateRoot slot.Root // of the state after the record at Height-1
 	}
 
-	// Propose carries the leader's record, once a ballot. The leader's own Vote goes with it.
+	// Propose carries the leader's record, once a ballot. The leader's own Vote goes with it. With a fork record it asks those that
+	// the record lists for their ForkVote; Ballot is the attempt.
 	Propose struct {
 		Ballot uint32
 		Record slot.Record
@@ -94,7 +95,7 @@ type (
 
 	// Alive is gossiped by members and by those who want to be.
 	Alive struct {
-		Founding    slot.Root // hash of the record at height 1, zero when none is known
+		Branch      slot.Root // hash of the newest fork record of the chain, zero when there is no chain: it names the branch
 		Height      uint64    // of the newest certified record known
 		Tip         slot.Root // its hash
 		Work        uint64    // its work
@@ -183,7 +184,7 @@ type (
 		Record      slot.Record
 		Certificate slot.Certificate
 	}
-	// EntryRewind: the chain above Height is given up for another founding; EntryCommits of the other chain follow.
+	// EntryRewind: the chain above Height is given up for another branch; EntryCommits of that one follow.
 	EntryRewind struct{ Height uint64 }
 )
 
@@ -203,7 +204,7 @@ type Saved struct {
 	Vote        *EntryVote // the newest vote at the height above the chain, if any
 	Fork        *EntryFork // the newest fork signature at the height above the chain, if any
 	OfferSeq    uint64
-	Elsewhere   []Entry // the newest EntryPromise and EntryVote of every other place (height, prev): on chains given up (HOLES H7)
+	Elsewhere   []Entry // the newest EntryPromise, EntryVote and EntryFork of every other place (height, prev) (HOLES H7)
 }
 
 // Event is what happened, for logs, status and event files. It binds nobody.
@@ -215,7 +216,7 @@ type Event struct {
 	Peer         slot.PeerID // about whom
 	Members      []slot.PeerID
 	Contributors []slot.PeerID
-	Root         slot.Root // outcome of a commit, founding of another chain, last state of the run, or certified state where a peer differs
+	Root         slot.Root // outcome of a commit, record that another branch begins with, last state of the run, or certified state where a peer differs
 	State        slot.Root // where a peer differs: the root of the state that it holds
 	Detail       string    // plain words
 }
@@ -236,6 +237,7 @@ const (
 	EventPaused    EventKind = "run.paused"
 	EventResumed   EventKind = "run.resumed"
 	EventDiverged  EventKind = "state.diverged"
+	EventForked    EventKind = "run.forked"
 	EventSwitched  EventKind = "run.switched"
 	EventDone      EventKind = "run.done"
 )
@@ -334,6 +336,8 @@ type (
 		Contributes bool
 		Steps       uint32
 	}
+	// ReportRecover: an operator wants this peer to go on without a quorum.
+	ReportRecover struct{}
 	// ReportLeave: this peer wants to leave the run.
 	ReportLeave struct{}
 )
@@ -348,6 +352,7 @@ func (ReportFailed) isReport()      {}
 func (ReportConnected) isReport()   {}
 func (ReportContributes) isReport() {}
 func (ReportLeave) isReport()       {}
+func (ReportRecover) isReport()     {}
 
 // Ready is what a machine wants after an input: first Persist (durably, in order), then Send, Work and Events.
 type Ready struct {
@@ -367,6 +372,7 @@ type Timing struct {
 	GraceFactor float64       // grace = max(MinGrace, GraceFactor x recent spread of finishing times)
 	Straggler   time.Duration // the longest that one straggler holds up a slot
 	FoundAfter  time.Duration // discovery window
+	ForkAfter   time.Duration // without a quorum for so long, those who are left fork; 0: never by themselves
 	Linger      time.Duration // how long a member serves others after the last slot
 	Retry       time.Duration // between repeats of what was not answered
 }

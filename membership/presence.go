@@ -146,7 +146,13 @@ func (m *Machine) watchQuorum() {
 
 // quorumHeard says whether the members that are heard could decide the open height.
 func (m *Machine) quorumHeard() bool {
-	return slot.Quorum(m.chain.electorate(), func(e slot.Member) bool { return m.around(ofMember(e)) })
+	return slot.Quorum(m.chain.electorate(), m.present)
+}
+
+// present says whether a member is heard, and on this branch.
+func (m *Machine) present(e slot.Member) bool {
+	a := m.presence.known[ofMember(e)]
+	return m.around(ofMember(e)) && (a == nil || m.along(a))
 }
 
 // connected notes whether a direct connection exists.

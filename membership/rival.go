@@ -1,69 +1,49 @@
 package membership
 
 import (
-	"bytes"
 	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-const (
-	youngSlots    = 16       // a chain of fewer slots may be given up for another founding; so may one that had a single member
-	maxRivalBytes = 64 << 20 // of records gathered before a rival must have shown that it is better
-)
-
-// rival is another founding of the same run, gathered and verified beside the own chain.
+// rival is another branch of the run, gathered and verified beside the own chain, from the newest record that both have.
 type rival struct {
-	chain    *chain
-	founding slot.Root
-	from     slot.PeerID
-	asked    time.Duration
-	got      time.Duration // when its newest record came
-	bytes    int
+	claim Alive // what its holder says of it
+	from  slot.PeerID
+	base  uint64 // the record at this height may be common; those above it are asked for
+	back  uint64 // how far the next guess at the common record goes back
+	chain *chain // nil until a common record is found
+	asked time.Duration
+	got   time.Duration // when its newest record came
+	bytes int
 }
 
-// better is a total order on chains: work, then the lower hash of the founding. It is not the tip's hash: that changes with
-// every record, and two founders could change places.
-func better(work uint64, founding slot.Root, than *chain) bool {
-	if own := than.tip().Work; work != own {
-		return work > own
-	}
-	own := than.founding()
-	return bytes.Compare(founding[:], own[:]) < 0
-}
-
-// mayMove says whether the own chain may be given up: young, or never shared. Otherwise that is the operator's to decide.
-func (m *Machine) mayMove() bool {
-	return m.chain.height() > 0 && (m.chain.tip().Slot < youngSlots || m.chain.solo) && !m.left
-}
+const (
+	maxRivalBytes = 64 << 20 // of records gathered before a rival must have shown that it is better
+	firstProbe    = 8        // how far below a claim the first guess at the common record lies; the next goes twice as far
+	maxJudged     = 16       // tips, and branches, that were gathered and not moved to
+)
 
 // meetRival starts to gather a chain that claims to be better. The claim moves nobody: verified records do.
 func (m *Machine) meetRival(p slot.PeerID, a Alive) {
-	if m.now-m.doubtedAt > doubtFor*m.cfg.Timing.Retry {
-		m.doubted = nil
-	}
-	if m.rival != nil || !better(a.Work, a.Founding, m.chain) || slices.Contains(m.doubted, p) {
+	known := slices.Contains(m.refused, a.Branch) || slices.Contains(m.judged, a.Tip) && !m.stalled()
+	if m.rival != nil || m.left || known || m.doubts(p) || !m.worthGathering(a) {
 		return
 	}
-	if !m.mayMove() {
-		m.refuseRival(p, a)
-		return
-	}
-	m.rival = &rival{chain: newChain(m.cfg.Rules), founding: a.Founding, from: p, asked: never, got: m.now}
+	base := min(m.chain.height(), a.Height-1)
+	m.rival = &rival{claim: a, from: p, base: base - min(base, firstProbe), back: firstProbe, asked: never, got: m.now}
 	m.pursueRival()
 }
 
-// refuseRival says once that another founding of the run claims to be better, and that an operator must choose.
-func (m *Machine) refuseRival(p slot.PeerID, a Alive) {
-	if m.left || m.refused == a.Founding {
-		return
+// worthGathering says whether a claim could move this peer if it is true: more work, or as much, which a hash decides; or a branch
+// that goes on where this peer cannot, or need not stay.
+func (m *Machine) worthGathering(a Alive) bool {
+	if m.chain.has(a.Height, a.Tip) {
+		return false
 	}
-	m.refused = a.Founding
-	m.event(Event{
-		Kind: EventRefused, Height: a.Height, Slot: a.Slot, Peer: p, Root: a.Founding,
-		Detail: "another founding of this run claims to be the better one; both are too old to merge: stop the peers of one and start them anew",
-	})
+	goesOn := a.Height > m.chain.height() && (!m.elector() || m.stalled() || m.fork.signed != nil)
+	return goesOn || !m.chain.pinned || a.Work >= m.chain.tip().Work
 }
 
 // pursueRival asks for the rival's next records, and gives up on one that does not answer.
@@ -73,13 +53,87 @@ func (m *Machine) pursueRival() {
 		return
 	}
 	if m.now-r.got > 8*m.cfg.Timing.Retry || r.bytes > maxRivalBytes {
-		m.doubtRival()
+		m.doubt(r.from, "the chain that it claims is not shown")
+		m.rival = nil
 		return
 	}
 	if m.now-r.asked >= m.cfg.Timing.Retry {
 		r.asked = m.now
-		m.send(Need{From: r.chain.height() + 1}, r.from)
+		m.send(Need{From: r.next()}, r.from)
 	}
+}
+
+// next is the height that is asked for.
+func (r *rival) next() uint64 {
+	if r.chain == nil {
+		return r.base + 1
+	}
+	return r.chain.height() + 1
+}
+
+// isRival says whether a record is the one that was asked for.
+func (m *Machine) isRival(msg Message, c Commit) bool {
+	r := m.rival
+	if r == nil || c.Record.Height != r.next() {
+		return false
+	}
+	return r.chain == nil && msg.From == r.from || r.chain != nil && c.Record.Prev == r.chain.tipHash()
+}
+
+// extendRival verifies the rival's next record, and moves once what is verified is the chain to be on.
+func (m *Machine) extendRival(c Commit) error {
+	r := m.rival
+	if r.chain == nil && !m.findCommon(c) {
+		return nil
+	}
+	if err := r.chain.extend(c, m.cfg.Verify); err != nil {
+		m.doubt(r.from, "its chain does not verify: "+err.Error())
+		m.rival = nil
+		return err
+	}
+	r.got = m.now
+	r.bytes += len(c.Append(nil))
+	switch {
+	case m.prefers(r.chain):
+		m.decideMove()
+	case r.chain.height() >= r.claim.Height:
+		m.judgeRival()
+	case (r.chain.height()-r.base)%commitsAtOnce == 0:
+		r.asked = never
+		m.pursueRival()
+	}
+	return nil
+}
+
+// findCommon looks whether a record follows one of the own chain; if not, the common one lies further back.
+func (m *Machine) findCommon(c Commit) bool {
+	r := m.rival
+	if m.chain.has(r.base, c.Record.Prev) {
+		r.chain = m.chain.upTo(r.base)
+		return true
+	}
+	r.back *= 2
+	r.base -= min(r.base, r.back)
+	r.got, r.asked = m.now, never
+	m.pursueRival()
+	return false
+}
+
+// judgeRival ends the gathering of a chain that is all there and not the one to be on. What claimed more than it is was a lie.
+func (m *Machine) judgeRival() {
+	r := m.rival
+	m.rival = nil
+	if tip := r.chain.tip(); r.chain.tipHash() != r.claim.Tip || tip.Work != r.claim.Work {
+		m.doubt(r.from, "its chain is not what it claims")
+		return
+	}
+	m.judged = remember(m.judged, r.claim.Tip)
+}
+
+// remember appends to a short list, out of which the oldest falls.
+func remember(list []slot.Root, h slot.Root) []slot.Root {
+	list = append(list, h)
+	return list[max(0, len(list)-maxJudged):]
 }
 
 // Peers whose claims came to nothing are passed over: so many, and for so many Timing.Retry since the first of them.
@@ -88,61 +142,23 @@ const (
 	doubtFor   = 32
 )
 
-// doubtRival gives up a chain that is not shown, or not valid, so that others' claims are looked at before this peer's next one.
-func (m *Machine) doubtRival() {
+// doubt passes over a peer whose chain is not shown, not valid or not what it said, so that others' claims are looked at before
+// its next one. It is named once for that time.
+func (m *Machine) doubt(p slot.PeerID, why string) {
+	if m.doubts(p) {
+		return
+	}
 	if len(m.doubted) == 0 {
 		m.doubtedAt = m.now
 	}
-	m.doubted = append(m.doubted, m.rival.from)
+	m.doubted = append(m.doubted, p)
 	m.doubted = m.doubted[max(0, len(m.doubted)-maxDoubted):]
-	m.rival = nil
+	m.event(Event{Kind: EventRefused, Height: m.chain.height(), Slot: m.chain.tip().Slot, Peer: p, Detail: why})
 }
 
-// isRival says whether a record is the next one of the chain being gathered.
-func (m *Machine) isRival(c Commit) bool {
-	r := m.rival
-	if r == nil || c.Record.Height != r.chain.height()+1 || c.Record.Prev != r.chain.tipHash() {
-		return false
+func (m *Machine) doubts(p slot.PeerID) bool {
+	if len(m.doubted) > 0 && m.now-m.doubtedAt > doubtFor*m.cfg.Timing.Retry {
+		m.doubted = nil
 	}
-	return c.Record.Height > 1 || c.Record.Hash() == r.founding
-}
-
-// extendRival verifies the rival's next record, and moves once what is verified is the better chain.
-func (m *Machine) extendRival(c Commit) error {
-	r := m.rival
-	if err := r.chain.extend(c, m.cfg.Verify); err != nil {
-		m.doubtRival()
-		return err
-	}
-	r.got = m.now
-	r.bytes += len(c.Append(nil))
-	switch {
-	case m.mayMove() && better(r.chain.tip().Work, r.founding, m.chain):
-		m.moveToRival()
-	case r.chain.height()%commitsAtOnce == 0:
-		r.asked = never
-		m.pursueRival()
-	}
-	return nil
-}
-
-// moveToRival gives up the own chain. Words said on it stay said (HOLES H7); the state is the other chain's from here on.
-func (m *Machine) moveToRival() {
-	r, given := m.rival, m.chain
-	m.shelve()
-	m.persist(EntryRewind{})
-	for _, c := range r.chain.commits {
-		m.persist(EntryCommit(c))
-	}
-	m.event(Event{
-		Kind: EventSwitched, Height: r.chain.height(), Slot: r.chain.tip().Slot, Members: peersOf(r.chain.electorate()),
-		Root: r.founding, Detail: "the chain founded by record " + given.founding().Short() + " is given up for the better one",
-	})
-	m.rival, m.chain = nil, r.chain
-	m.state = modelState{retryAt: never}
-	m.mine, m.early, m.need, m.ending = nil, nil, need{at: never}, ending{}
-	m.founding.fork = nil
-	m.meetMembers(nil)
-	m.openDecree()
-	m.ask(r.from)
+	return slices.Contains(m.doubted, p)
 }

@@ -75,7 +75,7 @@ func (m *Machine) sync(least uint64) {
 func (m *Machine) appliedBy(height uint64) (ps []slot.PeerID) {
 	var strangers []slot.PeerID
 	for _, a := range m.presence.sorted() {
-		if a.alive == nil || !a.alive.Synced || a.alive.Founding != m.chain.founding() || a.alive.Applied < height || !m.around(a.who) {
+		if a.alive == nil || !a.alive.Synced || !m.along(a) || a.alive.Applied < height || !m.around(a.who) {
 			continue
 		}
 		if _, member := findMember(m.chain.electorate(), a.peer, a.inc); member {

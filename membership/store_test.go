@@ -141,7 +141,7 @@ func TestStoresKeepWhatWasSaved(t *testing.T) {
 	if len(got.Chain) != 2 || got.OfferSeq != 3 || got.Promise.Ballot != 3 || got.Vote.Ballot != 1 || got.Vote.Record.StateRoot != testRoot(9) || got.Fork.Ballot != 2 {
 		t.Errorf("in the end: %+v", got)
 	}
-	if n := len(file.mu.state.words); n != 2 { // at the tip, and where the other chain was left
+	if n := len(file.mu.state.words); n != 4 { // at the tip, where the other chain was left, and what was decided below that
 		t.Errorf("words about %d places are kept", n)
 	}
 }

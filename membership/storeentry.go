@@ -159,7 +159,13 @@ func (s *ledgerState) commit(e EntryCommit) error {
 	if e.Record.Height != uint64(len(s.chain))+1 || e.Record.Prev != s.tip || e.Record.Run != s.run {
 		return fmt.Errorf("the record at height %d does not follow the one at height %d", e.Record.Height, len(s.chain))
 	}
-	delete(s.words, place{e.Record.Height, e.Record.Prev})
+	if at := (place{e.Record.Height, e.Record.Prev}); e.Record.Kind == slot.Fork {
+		// It decides nothing among its siblings: what was said there still binds.
+	} else if w := s.words[at]; w.fork != nil {
+		s.words[at] = word{fork: w.fork}
+	} else {
+		delete(s.words, at)
+	}
 	s.chain, s.tip = append(s.chain, Commit(e)), e.Record.Hash()
 	return nil
 }
@@ -170,6 +176,7 @@ func (s *ledgerState) rewind(height uint64) error {
 	}
 	for _, c := range s.chain[height:] {
 		s.garbage += int64(len(appendEntry(nil, EntryCommit(c))))
+		s.keepDecided(c)
 	}
 	// A copy: what Load gave away shares the old array.
 	s.chain, s.tip = append([]Commit(nil), s.chain[:height]...), slot.Genesis(s.run).Hash()
@@ -177,6 +184,16 @@ func (s *ledgerState) rewind(height uint64) error {
 		s.tip = s.chain[height-1].Record.Hash()
 	}
 	return nil
+}
+
+// keepDecided remembers a certified record of a chain given up as a vote in its ballot, as Machine.keepDecided does.
+func (s *ledgerState) keepDecided(c Commit) {
+	if c.Record.Kind != slot.Fork {
+		at := place{c.Record.Height, c.Record.Prev}
+		w := s.words[at]
+		w.vote = &EntryVote{c.Certificate.Ref, c.Record}
+		s.words[at] = w
+	}
 }
 
 // saved is what a machine starts from.
@@ -189,7 +206,7 @@ func (s *ledgerState) saved() Saved {
 	}
 }
 
-// elsewhere lists the promises and votes at all places but the open one: the chain may come back to them (HOLES H7).
+// elsewhere lists the promises, votes and fork signatures at all places but the open one: the chain may come back to them (HOLES H7).
 func (s *ledgerState) elsewhere(open place) (entries []Entry) {
 	for _, at := range slices.SortedFunc(maps.Keys(s.words), place.compare) {
 		w := s.words[at]
@@ -201,6 +218,9 @@ func (s *ledgerState) elsewhere(open place) (entries []Entry) {
 		}
 		if w.vote != nil {
 			entries = append(entries, *w.vote)
+		}
+		if w.fork != nil {
+			entries = append(entries, *w.fork)
 		}
 	}
 	return entries

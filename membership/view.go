@@ -9,6 +9,7 @@ import (
 // View is a copy of what status pages and the node need to know of a machine.
 type View struct {
 	Founding slot.Root // hash of the record at height 1; zero while there is no chain
+	Moves    uint64    // how often records were given up for another branch since the start: what grew from them is void
 	Tip      slot.Record
 
 	Synced      bool // a state is held and not known to be wrong
@@ -21,6 +22,7 @@ type View struct {
 	Leaving  bool
 	Left     bool
 	Paused   bool // too few members are heard for a quorum
+	NoQuorum bool // the same, or, at a peer that is no member, none of them is heard
 	Done     bool // the run is over, and everybody has it or had the time
 	Members  []MemberView
 	Ref      slot.Ref      // the height being decided, and the ballot followed
@@ -47,7 +49,7 @@ type MemberView struct {
 func (m *Machine) View() View {
 	s, d := m.state, m.open
 	v := View{
-		Founding: m.chain.founding(), Tip: m.chain.tip(),
+		Founding: m.chain.founding(), Moves: m.moves, Tip: m.chain.tip(), NoQuorum: m.fork.without,
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,
 		IsMember: m.elector(), Leaving: m.leaving, Left: m.left, Paused: m.paused, Done: m.ending.done,
 		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan, Offered: offerers(m.offers()),
