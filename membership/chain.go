@@ -168,7 +168,9 @@ func (c *chain) stays(members []slot.Member) (n int) {
 }
 
 // has says whether a record is part of the chain at a height.
-func (c *chain) has(height uint64, hash slot.Root) bool { return height <= c.height() && c.hashes[height] == hash }
+func (c *chain) has(height uint64, hash slot.Root) bool {
+	return height <= c.height() && c.hashes[height] == hash
+}
 
 // meets is the height of the newest record that two chains of one run share.
 func (c *chain) meets(o *chain) uint64 {

@@ -15,7 +15,7 @@ import (
 // other, slots are decided again (I4).
 func TestRandomSchedules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newChaos(t)
+		w := newChaos(t, labTiming)
 		t.Repeat(map[string]func(*rapid.T){
 			"":        w.check,
 			"run":     w.pass,
@@ -34,11 +34,11 @@ func TestRandomSchedules(t *testing.T) {
 
 type chaos struct{ lab *lab }
 
-func newChaos(t *rapid.T) *chaos {
+func newChaos(t *rapid.T, timing Timing) *chaos {
 	rules := labRules()
 	rules.StartPeers = rapid.IntRange(1, 3).Draw(t, "start peers")
 	rules.MaxStaleness = rapid.Uint64Range(0, 1).Draw(t, "staleness")
-	l := newLab(t, rules, labTiming)
+	l := newLab(t, rules, timing)
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	l.delays = func() []time.Duration { return someDelays(rng) }
 	for i := range 3 {

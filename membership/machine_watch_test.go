@@ -93,7 +93,11 @@ func (w *watcher) sent(p *labPeer, msg Message) {
 			w.fault("I6: %s votes in ballot %d after it promised %d", who, b.Ballot, w.promised[at])
 		}
 	case Propose:
-		once(fmt.Sprintf("proposal %d %s %d", b.Record.Height, b.Record.Prev.Short(), b.Ballot), b.Record.Hash())
+		what := "proposal"
+		if b.Record.Kind == slot.Fork {
+			what = "fork proposal" // its ballot is an attempt
+		}
+		once(fmt.Sprintf("%s %d %s %d", what, b.Record.Height, b.Record.Prev.Short(), b.Ballot), b.Record.Hash())
 	case ForkVote:
 		once(fmt.Sprintf("fork %d %s %d", b.Height, b.Prev.Short(), b.Ballot), b.Hash)
 	case Offer:
