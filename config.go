@@ -9,6 +9,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
+// What a peer does when no quorum of the members is left.
+const (
+	OnLossContinue = "continue"
+	OnLossPause    = "pause"
+)
+
 // Config is how one peer takes part in a run. Run-wide settings are in Spec; the rest concerns this peer alone.
 type Config struct {
 	// Spec holds the run's name and the settings given here; zero fields are adopted from the run, or defaulted if this peer founds it.
@@ -31,6 +37,13 @@ type Config struct {
 	Bootstrap []string
 	// Found lets this peer found the run although none of its bootstrap addresses answers.
 	Found bool
+	// OnQuorumLoss is what this peer does when no quorum of the members is heard for the preset's time (20 s on a LAN, 5 min on a
+	// WAN): OnLossContinue (default) forks the run with those that are left; OnLossPause waits for them, or for Recover. Each
+	// peer's own choice: a fork lists those that want it.
+	OnQuorumLoss string
+	// Pin is the hash of a record that the run's chain must have, as a peer that is trusted knows it (Status.Tip). A chain without it is
+	// neither joined nor moved to. Zero: the chain of the first peers met is trusted.
+	Pin Root
 	// Preset is the timing of the network: "lan" or "wan" (default).
 	Preset string
 	// CheckpointEvery is the number of slots between checkpoints; default 4.
@@ -54,6 +67,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Preset == "" {
 		c.Preset = PresetWAN
+	}
+	if c.OnQuorumLoss == "" {
+		c.OnQuorumLoss = OnLossContinue
 	}
 	if c.MaxAdopted == 0 {
 		c.MaxAdopted = 1 << 30
@@ -84,6 +100,9 @@ func (c Config) Validate() error {
 	}
 	if _, ok := presets[c.Preset]; !ok {
 		errs = append(errs, fmt.Errorf("preset %q: allowed: %s, %s", c.Preset, PresetLAN, PresetWAN))
+	}
+	if c.OnQuorumLoss != OnLossContinue && c.OnQuorumLoss != OnLossPause {
+		errs = append(errs, fmt.Errorf("on quorum loss %q: allowed: %s, %s", c.OnQuorumLoss, OnLossContinue, OnLossPause))
 	}
 	return errors.Join(errs...)
 }

@@ -23,7 +23,8 @@ import (
 //	peer.refused    about, detail
 //	run.paused      slot, detail
 //	run.resumed     slot, detail
-//	run.switched    slot, detail
+//	run.forked      slot, height, members, record, detail
+//	run.switched    slot, height, members, record, detail
 //	run.done        slot, detail
 //	trainer.stats   round, loss, train_loss, tokens, seconds
 //

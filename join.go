@@ -50,7 +50,8 @@ type Node struct {
 	// Of the goroutine that runs the rounds.
 	start    []float32 // the anchor that the inner steps started from
 	base     uint64    // its slot
-	founding Root      // of the chain it is on; zero before the first anchor
+	anchored bool      // there is an anchor to start from
+	moves    uint64    // of the ledger, when it was taken: one that moved to another branch since makes it void
 	local    []float32 // scratch: local parameters, then the pseudo-gradient
 	last     Stats     // of the newest round of inner steps
 	measured *uint64   // slot of the anchor that was evaluated last
@@ -187,7 +188,7 @@ func (n *Node) openLedger(saved membership.Saved) (err error) {
 	}
 	n.driver, err = membership.NewDriver(membership.DriverConfig{
 		Store: n.store, Signer: n.net, Transport: n.transport, Worker: n.worker, Rules: n.spec.rules(n.run), Timing: n.timing.ledger,
-		Plan: n.worker.params.Planner(), Verify: p2p.Verify, NeverFounds: amnesiac, Logger: n.log, OnEvent: n.ledgerEvent,
+		Plan: n.worker.params.Planner(), Verify: p2p.Verify, NeverFounds: amnesiac, PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Pin: n.cfg.Pin, Logger: n.log, OnEvent: n.ledgerEvent,
 	})
 	if err == nil {
 		close(ready)

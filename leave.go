@@ -23,6 +23,20 @@ func (n *Node) Leave(ctx context.Context) error {
 	return errors.Join(err, n.Close())
 }
 
+// ErrQuorum is returned by Recover while the members can decide.
+var ErrQuorum = errors.New("p2pdiloco: the members can decide by themselves: there is nothing to recover from")
+
+// Recover is the operator's order to go on without a quorum: this peer forks the run at the newest record that it knows, with the
+// members it hears that are ordered to, too, or that do so by themselves; alone if there are none. What the others decide
+// meanwhile is another branch, and when they are met again the one of more work wins. The order is void once there is a quorum.
+func (n *Node) Recover() error {
+	if v := n.driver.View(); v.Tip.Height == 0 || !v.NoQuorum {
+		return ErrQuorum
+	}
+	n.driver.Report(membership.ReportRecover{})
+	return nil
+}
+
 // fail ends the node for a fault that it cannot go on with, as a crash would: what is agreed is on the others' disks.
 func (n *Node) fail(err error) {
 	n.log.Error("the node ends", "err", err)

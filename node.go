@@ -76,7 +76,7 @@ func (n *Node) next(ctx context.Context) (Task, error) {
 		_, err := n.wait(ctx, func(v membership.View) bool { return v.Done })
 		return Task{}, errors.Join(err, ErrRunEnded)
 	}
-	n.founding = v.Founding
+	n.anchored, n.moves = true, v.Moves
 	return Task{Slot: v.AppliedSlot + 1, Steps: int(n.spec.InnerSteps), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v)}, nil
 }
 
@@ -170,11 +170,11 @@ func (n *Node) encode(gradient []float32, weight uint64) (contribution, error) {
 }
 
 // agree offers a contribution to the open slot and returns once that has been applied here, with the contribution or without it.
-// One that grew too stale, or on a chain that was given up for another founding's, is dropped.
+// One that grew too stale, or on records that were given up for another branch, is dropped.
 func (n *Node) agree(ctx context.Context, c contribution) error {
-	founding := n.founding
+	moves := n.moves
 	task, err := n.next(ctx)
-	if err != nil || n.founding != founding || task.Slot-1 > c.base+n.spec.MaxStaleness() {
+	if err != nil || n.moves != moves || task.Slot-1 > c.base+n.spec.MaxStaleness() {
 		return err
 	}
 	n.worker.keep(c)
@@ -195,7 +195,7 @@ func (n *Node) agree(ctx context.Context, c contribution) error {
 
 // past says whether a slot is decided, or of no concern any more.
 func (n *Node) past(v membership.View, slotNumber uint64) bool {
-	return v.AppliedSlot >= slotNumber || v.Done || v.Founding != n.founding
+	return v.AppliedSlot >= slotNumber || v.Done || v.Moves != n.moves
 }
 
 // Anchor waits until this peer is a member and holds the state, copies the anchor, D elements, into dst, and returns the
@@ -222,7 +222,7 @@ func (n *Node) Sync(ctx context.Context, params []float32, weight uint64) error 
 	if err := n.checkLength(params); err != nil {
 		return err
 	}
-	if n.founding.IsZero() {
+	if !n.anchored {
 		return errors.New("p2pdiloco: Sync before Anchor: there is nothing yet that params could have grown from")
 	}
 	copy(n.local, params)

@@ -25,7 +25,7 @@ var presets = map[string]preset{
 		ledger: membership.Timing{
 			Alive: 250 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: 2 * time.Second, Lost: 1500 * time.Millisecond,
 			MinGrace: 5 * time.Second, GraceFactor: 3, Straggler: 60 * time.Second,
-			FoundAfter: 1500 * time.Millisecond, Linger: 5 * time.Second, Retry: 500 * time.Millisecond,
+			FoundAfter: 1500 * time.Millisecond, ForkAfter: 20 * time.Second, Linger: 5 * time.Second, Retry: 500 * time.Millisecond,
 		},
 		discovery: 2 * time.Second, stall: 4 * time.Second, hello: 250 * time.Millisecond,
 	},
@@ -33,7 +33,7 @@ var presets = map[string]preset{
 		ledger: membership.Timing{
 			Alive: 5 * time.Second, Beat: 5 * time.Second, Patience: 15 * time.Second, Lost: 30 * time.Second,
 			MinGrace: 30 * time.Second, GraceFactor: 3, Straggler: 10 * time.Minute,
-			FoundAfter: 10 * time.Second, Linger: 2 * time.Minute, Retry: 5 * time.Second,
+			FoundAfter: 10 * time.Second, ForkAfter: 5 * time.Minute, Linger: 2 * time.Minute, Retry: 5 * time.Second,
 		},
 		discovery: 20 * time.Second, stall: 20 * time.Second, hello: 2 * time.Second,
 	},

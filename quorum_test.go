@@ -92,6 +92,9 @@ func TestTheFounderVanishesBeforeTheFirstSlot(t *testing.T) {
 func TestHalfWithoutTheSeniorPausesAndResumes(t *testing.T) {
 	inSim(t, 10*time.Millisecond, simSpec(10, 4), 4, func(s *swarm) {
 		s.pace(50 * time.Millisecond)
+		for _, p := range s.peers {
+			p.config = func(c *Config) { c.OnQuorumLoss = OnLossPause }
+		}
 		s.start(s.peers...)
 		s.reach(2, s.peers...)
 		senior := s.founder()

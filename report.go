@@ -28,7 +28,10 @@ func (n *Node) ledgerEvent(e membership.Event) {
 		fields["about"], fields["detail"] = e.Peer, e.Detail
 	case membership.EventDiverged:
 		fields["slot"], fields["state_root"], fields["certified_root"], fields["detail"] = e.Slot, e.State, e.Root, e.Detail
-	case membership.EventPaused, membership.EventResumed, membership.EventSwitched, membership.EventDone:
+	case membership.EventForked, membership.EventSwitched:
+		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
+		fields["record"], fields["detail"] = e.Root, e.Detail
+	case membership.EventPaused, membership.EventResumed, membership.EventDone:
 		fields["slot"], fields["detail"] = e.Slot, e.Detail
 	}
 	n.emit(string(e.Kind), fields)
@@ -45,6 +48,7 @@ func (n *Node) Status() Status {
 	s.RunID, s.Spec, s.Parameters, s.LastSlot = n.run, n.spec.Fields(), n.spec.Layout.Elements(), n.spec.Rounds
 	s.Height, s.Slot, s.StateRoot, s.Ballot, s.Leader = v.Tip.Height, v.AppliedSlot, v.StateRoot, v.Ref.Ballot, v.Leader
 	s.Phase, s.Detail = n.phase(v)
+	s.Tip, s.Reason, s.Pinned = v.Tip.Hash(), v.Reason, !n.cfg.Pin.IsZero()
 	for _, m := range v.Members {
 		if m.Contributes {
 			s.Contributors++

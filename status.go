@@ -16,6 +16,9 @@ type Status struct {
 	Height       uint64            `json:"height"`           // of the newest certified record known
 	Slot         uint64            `json:"slot"`             // newest outer step applied here
 	StateRoot    Root              `json:"state_root"`       // of the state after it
+	Tip          Root              `json:"tip"`              // hash of the newest certified record known: what another peer may pin
+	Pinned       bool              `json:"pinned"`           // a record of the chain is pinned; else the first peers met were trusted with it
+	Reason       string            `json:"reason,omitempty"` // why it is paused or no member yet, in plain words
 	Ballot       uint32            `json:"ballot"`           // of the height being decided
 	Leader       PeerID            `json:"leader,omitempty"`
 	Members      []MemberStatus    `json:"members"`

@@ -108,7 +108,7 @@ func (x *stranger) forgeries(n *Node, heard [][]byte) (out [][]byte) {
 		for _, body := range []membership.Body{
 			membership.Leave{},
 			membership.Need{From: 1},
-			membership.Alive{Height: 1 << 40, Founding: Root{9}, Work: 1 << 60, Synced: true, Applied: 1 << 40},
+			membership.Alive{Height: 1 << 40, Branch: Root{9}, Work: 1 << 60, Synced: true, Applied: 1 << 40},
 			membership.Commit{Record: slot.Record{Run: run, Height: 3, Members: []slot.Member{{Peer: member}}}},
 			membership.Prepare{Ref: slot.Ref{Height: next.Height, Prev: next.Prev, Ballot: 1 << 30}},
 		} {

@@ -37,7 +37,9 @@ type DriverConfig struct {
 	Timing      Timing
 	Plan        Planner
 	Verify      slot.Verifier
-	NeverFounds bool         // see Config
+	NeverFounds bool // see Config; so are the next two
+	PauseOnLoss bool
+	Pin         slot.Root
 	Logger      *slog.Logger // nil: silent
 	OnEvent     func(Event)  // called from the driver's loop in order; must not block. nil: nobody listens
 }
@@ -114,7 +116,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	}
 	d.mu.machine = NewMachine(Config{
 		Self: cfg.Signer.ID(), Incarnation: saved.Incarnation, Rules: cfg.Rules, Timing: cfg.Timing,
-		Plan: cfg.Plan, Verify: cfg.Verify, NeverFounds: cfg.NeverFounds,
+		Plan: cfg.Plan, Verify: cfg.Verify, NeverFounds: cfg.NeverFounds, PauseOnLoss: cfg.PauseOnLoss, Pin: cfg.Pin,
 	}, saved)
 	d.view.now = d.mu.machine.View()
 	return d, nil

@@ -21,9 +21,10 @@ type View struct {
 	IsMember bool
 	Leaving  bool
 	Left     bool
-	Paused   bool // too few members are heard for a quorum
-	NoQuorum bool // the same, or, at a peer that is no member, none of them is heard
-	Done     bool // the run is over, and everybody has it or had the time
+	Paused   bool   // too few members are heard for a quorum
+	NoQuorum bool   // the same, or, at a peer that is no member, none of them is heard
+	Reason   string // why this peer is paused or no member, in plain words
+	Done     bool   // the run is over, and everybody has it or had the time
 	Members  []MemberView
 	Ref      slot.Ref      // the height being decided, and the ballot followed
 	Leader   slot.PeerID   // of that ballot
@@ -49,7 +50,7 @@ type MemberView struct {
 func (m *Machine) View() View {
 	s, d := m.state, m.open
 	v := View{
-		Founding: m.chain.founding(), Moves: m.moves, Tip: m.chain.tip(), NoQuorum: m.fork.without,
+		Founding: m.chain.founding(), Moves: m.moves, Tip: m.chain.tip(), NoQuorum: m.fork.without, Reason: m.reason(),
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,
 		IsMember: m.elector(), Leaving: m.leaving, Left: m.left, Paused: m.paused, Done: m.ending.done,
 		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan, Offered: offerers(m.offers()),

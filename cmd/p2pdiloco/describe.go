@@ -40,6 +40,7 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"run.paused":     func(get func(string) string, _ p2pdiloco.Event) string { return "paused: " + get("detail") },
 	"run.resumed":    func(get func(string) string, _ p2pdiloco.Event) string { return "resumed " + get("detail") },
 	"state.diverged": func(get func(string) string, _ p2pdiloco.Event) string { return "diverged: " + get("detail") },
+	"run.forked":     func(get func(string) string, _ p2pdiloco.Event) string { return "forked: " + get("detail") },
 	"run.switched":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"peer.refused":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 }

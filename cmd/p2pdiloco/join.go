@@ -30,6 +30,8 @@ type joinFlags struct {
 	listen    []string
 	found     bool
 	preset    oneOf
+	onLoss    oneOf
+	pin       pin
 	trainer   oneOf
 	model     model
 	threads   int
@@ -44,6 +46,7 @@ type joinFlags struct {
 func newJoin() *cobra.Command {
 	f := &joinFlags{
 		preset:   oneOf{p2pdiloco.PresetWAN, []string{p2pdiloco.PresetLAN, p2pdiloco.PresetWAN}, "preset"},
+		onLoss:   oneOf{p2pdiloco.OnLossContinue, []string{p2pdiloco.OnLossContinue, p2pdiloco.OnLossPause}, "what"},
 		trainer:  oneOf{trainerGPT, []string{trainerGPT, trainerNone}, "trainer"},
 		logLevel: "warn",
 	}
@@ -80,6 +83,8 @@ func (f *joinFlags) add(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.listen, "listen", nil, "`multiaddr` to listen on, may be repeated (default any free TCP and UDP port)")
 	fs.BoolVar(&f.found, "found", false, "found the run even if no bootstrap address answers")
 	fs.Var(&f.preset, "preset", "timing: lan (one machine or building) or wan (the internet)")
+	fs.Var(&f.onLoss, "on-quorum-loss", "when too few members are left to decide: continue without the others after a while, or pause until p2pdiloco recover")
+	fs.Var(&f.pin, "pin", "`hash` of a record that the run's chain must have, as the status of a peer that is trusted shows it under tip (default: the first peers met are trusted)")
 	fs.Var(&f.trainer, "trainer", "what trains: builtin:gpt (a small byte-level transformer), or none (vote and serve only)")
 	fs.Var(&f.model, "model", "sizes of builtin:gpt, the same on all peers: "+modelKeys()+" (default layers=1,width=96,heads=4,context=32,batch=32)")
 	fs.IntVar(&f.threads, "threads", 1, "cores that builtin:gpt uses")

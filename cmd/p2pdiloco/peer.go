@@ -17,6 +17,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/statedir"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
 
 // leaveTimeout bounds a graceful leave: a round that others still reduce with this peer's contribution should end in it.
@@ -77,7 +78,11 @@ func (p *peer) prepare() (err error) {
 	if err != nil {
 		return err
 	}
-	if p.api, err = api.Serve(addr, p.status); err != nil {
+	orders := api.Orders{Token: api.NewToken(), Recover: p.recover}
+	if p.api, err = api.Serve(addr, p.status, orders); err != nil {
+		return err
+	}
+	if err := disk.Replace(filepath.Join(p.dir, statedir.TokenFile), []byte(orders.Token+"\n")); err != nil { // for this user's eyes
 		return err
 	}
 	return writeFile(filepath.Join(p.dir, statedir.APIFile), p.api.Addr().String()+"\n")
@@ -128,6 +133,7 @@ func (p *peer) config(ctx context.Context) (cfg p2pdiloco.Config, err error) {
 	f := p.flags
 	cfg = p2pdiloco.Config{
 		Spec: p.spec, DataDir: p.dir, Listen: f.listen, Bootstrap: f.bootstrap, Found: f.found, Preset: f.preset.value,
+		OnQuorumLoss: f.onLoss.value, Pin: f.pin.Root,
 		OnEvent: p.onEvent, Logger: f.logLevel.logger(p.stderr),
 	}
 	if f.trainer.value == trainerGPT {
@@ -196,11 +202,23 @@ func (p *peer) status() (p2pdiloco.Status, bool) {
 	}, true
 }
 
+// recover is the order that the API takes.
+func (p *peer) recover() error {
+	node := p.node.Load()
+	if node == nil {
+		return errors.New("the peer is still looking for the run")
+	}
+	return node.Recover()
+}
+
 // cleanUp closes what prepare opened, in the opposite order.
 func (p *peer) cleanUp() error {
 	var errs []error
 	if p.api != nil {
-		errs = append(errs, os.Remove(filepath.Join(p.dir, statedir.APIFile)), p.api.Close())
+		for _, name := range []string{statedir.APIFile, statedir.TokenFile} {
+			errs = append(errs, os.Remove(filepath.Join(p.dir, name)))
+		}
+		errs = append(errs, p.api.Close())
 	}
 	if p.claim != nil {
 		errs = append(errs, p.claim.Release())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,7 @@ its API listens when it starts; without --api the one running peer with a defaul
 
 func showStatus(ctx context.Context, out io.Writer, given string, asJSON bool) error {
 	if given == "" {
-		found, err := findAPI(ctx)
+		found, _, err := findAPI(ctx)
 		if err != nil {
 			return err
 		}
@@ -59,15 +60,15 @@ func showStatus(ctx context.Context, out io.Writer, given string, asJSON bool) e
 	return printStatus(out, s)
 }
 
-// findAPI is the address of the only peer that runs with a default data directory.
-func findAPI(ctx context.Context) (string, error) {
+// findAPI is the address, and the data directory, of the only peer that runs with a default one.
+func findAPI(ctx context.Context) (addr, dir string, err error) {
 	base, err := statedir.Base()
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	files, err := statedir.APIFiles(base)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	var running, lines []string
 	for _, file := range files {
@@ -80,15 +81,15 @@ func findAPI(ctx context.Context) (string, error) {
 			continue
 		}
 		if s, _, err := api.Get(ctx, addr); err == nil {
-			running = append(running, addr.String())
+			running, dir = append(running, addr.String()), filepath.Dir(file)
 			lines = append(lines, fmt.Sprintf("  p2pdiloco status --api %s   (run %s)", addr, s.Run))
 		}
 	}
 	switch len(running) {
 	case 0:
-		return "", fmt.Errorf("no running peer found under %s: give the address that the peer printed with --api", base)
+		return "", "", fmt.Errorf("no running peer found under %s: give the address that the peer printed with --api", base)
 	case 1:
-		return running[0], nil
+		return running[0], dir, nil
 	}
-	return "", errors.New("several peers run here; choose one:\n" + strings.Join(lines, "\n"))
+	return "", "", errors.New("several peers run here; choose one:\n" + strings.Join(lines, "\n"))
 }

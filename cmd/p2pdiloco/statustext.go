@@ -19,9 +19,13 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	fmt.Fprintf(w, "run\t%s%s\n", s.Run, inBrackets(s.RunID.IsZero(), s.RunID.Short()))
 	fmt.Fprintf(w, "peer\t%s, up %s\n", s.Peer, s.Uptime.Round(time.Second))
 	fmt.Fprintf(w, "phase\t%s%s\n", s.Phase, inBrackets(s.Detail == "", s.Detail))
+	if s.Reason != "" {
+		fmt.Fprintf(w, "reason\t%s\n", s.Reason)
+	}
 	if !s.RunID.IsZero() {
 		fmt.Fprintf(w, "slot\t%d of %d, height %d\n", s.Slot, s.LastSlot, s.Height)
 		fmt.Fprintf(w, "state root\t%s\n", s.StateRoot)
+		fmt.Fprintf(w, "record\t%s (%s)\n", s.Tip, pinned(s))
 		fmt.Fprintf(w, "model\t%d parameters\n", s.Parameters)
 		fmt.Fprintf(w, "bad peers\t%s\n", tolerance(s))
 	}
@@ -38,6 +42,14 @@ func inBrackets(empty bool, text string) string {
 		return ""
 	}
 	return " (" + text + ")"
+}
+
+// pinned says on whose word the chain is taken for the run's.
+func pinned(s p2pdiloco.Status) string {
+	if s.Pinned {
+		return "its chain has the pinned record"
+	}
+	return "not pinned: the chain of the first peers met is trusted"
 }
 
 // tolerance says in plain words what a bad peer can do.

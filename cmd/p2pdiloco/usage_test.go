@@ -52,6 +52,9 @@ func TestWrongCommandLines(t *testing.T) {
 		{"demo --rounds 0 --inner-steps 0", "--inner-steps 0: allowed: 1 and above"},
 		{"demo --aggregator max", "allowed: mean, trimmed_mean, median"},
 		{"status --api example.org:80", "for this machine only"},
+		{"join --run x --on-quorum-loss panic", "allowed: continue, pause"},
+		{"join --run x --pin 12ab", "allowed: the 64 hex digits"},
+		{"recover now", "takes flags only"},
 		{"bootstrap --log-level loud", "allowed: debug, info, warn, error"},
 	} {
 		code, stdout, stderr := line(strings.Split(c.args, " ")...)

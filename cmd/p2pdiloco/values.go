@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 )
 
@@ -57,6 +58,27 @@ func (o *oneOf) String() string { return o.value }
 
 // Type is what help calls the value.
 func (o *oneOf) Type() string { return o.kind }
+
+// pin is the value of --pin: the hash of a record.
+type pin struct{ p2pdiloco.Root }
+
+// Set reads 64 hex digits.
+func (p *pin) Set(s string) error {
+	if err := p.UnmarshalText([]byte(s)); err != nil || p.IsZero() {
+		return errors.New("allowed: the 64 hex digits of a record's hash")
+	}
+	return nil
+}
+
+func (p *pin) String() string {
+	if p.IsZero() {
+		return ""
+	}
+	return p.Root.String()
+}
+
+// Type is what help calls the value.
+func (p *pin) Type() string { return "hash" }
 
 // model is the value of --model: the sizes of the built-in model, like layers=2,width=128.
 type model struct{ builtin.Config }

@@ -33,7 +33,7 @@ func serve(t *testing.T, addr string, status func() (p2pdiloco.Status, bool)) *S
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Serve(a, status)
+	s, err := Serve(a, status, Orders{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestStarting(t *testing.T) {
 
 func TestPortInUse(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", sampleStatus)
-	if _, err := Serve(s.Addr(), sampleStatus); err == nil || !strings.Contains(err.Error(), "--api") {
+	if _, err := Serve(s.Addr(), sampleStatus, Orders{}); err == nil || !strings.Contains(err.Error(), "--api") {
 		t.Errorf("got %v, want a way out", err)
 	}
 }
@@ -140,7 +140,7 @@ func TestSockets(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	a := Address{"unix", path}
-	if _, err := Serve(a, sampleStatus); err == nil {
+	if _, err := Serve(a, sampleStatus, Orders{}); err == nil {
 		t.Error("a living socket was taken over")
 	}
 	l.Close() // as a killed process leaves it
@@ -149,7 +149,7 @@ func TestSockets(t *testing.T) {
 	if err := os.WriteFile(plain, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Serve(Address{"unix", plain}, sampleStatus); err == nil {
+	if _, err := Serve(Address{"unix", plain}, sampleStatus, Orders{}); err == nil {
 		t.Error("a plain file was replaced by a socket")
 	}
 }

@@ -22,7 +22,7 @@ const (
 func Get(ctx context.Context, addr Address) (p2pdiloco.Status, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
 	defer cancel()
-	b, err := fetch(ctx, addr)
+	b, err := ask(ctx, addr, http.MethodGet, "/status", "")
 	if err != nil {
 		return p2pdiloco.Status{}, nil, fmt.Errorf("status API at %s: %w", addr, err)
 	}
@@ -33,16 +33,19 @@ func Get(ctx context.Context, addr Address) (p2pdiloco.Status, []byte, error) {
 	return s, b, nil
 }
 
-func fetch(ctx context.Context, addr Address) ([]byte, error) {
+func ask(ctx context.Context, addr Address, method, path, token string) ([]byte, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, addr.network, addr.place)
 	}
 	t := &http.Transport{DialContext: dial, DisableKeepAlives: true, Proxy: nil}
 	defer t.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/status", nil)
+	req, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, nil)
 	if err != nil {
 		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", bearer+token)
 	}
 	resp, err := (&http.Client{Transport: t}).Do(req)
 	if err != nil {
@@ -55,7 +58,7 @@ func fetch(ctx context.Context, addr Address) ([]byte, error) {
 		return nil, err
 	case len(b) > maxStatus:
 		return nil, fmt.Errorf("an answer of more than %d bytes", maxStatus)
-	case resp.StatusCode != http.StatusOK:
+	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted:
 		return nil, fmt.Errorf("%s: %.200s", resp.Status, strings.TrimSpace(string(b)))
 	}
 	return b, nil

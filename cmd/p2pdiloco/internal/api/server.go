@@ -30,9 +30,9 @@ type Server struct {
 	served chan struct{} // closed when the server's goroutine has ended
 }
 
-// Serve listens on addr and answers with what status returns, or with 503 while its second result is false. status is
-// called from many goroutines.
-func Serve(addr Address, status func() (p2pdiloco.Status, bool)) (*Server, error) {
+// Serve listens on addr and answers with what status returns, or with 503 while its second result is false, and takes orders. All
+// functions are called from many goroutines.
+func Serve(addr Address, status func() (p2pdiloco.Status, bool), orders Orders) (*Server, error) {
 	l, err := listen(addr)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func Serve(addr Address, status func() (p2pdiloco.Status, bool)) (*Server, error
 		addr:   addr,
 		served: make(chan struct{}),
 		http: &http.Server{
-			Handler:           handler(addr, status),
+			Handler:           handler(addr, status, orders),
 			ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
 			WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		},
@@ -85,7 +85,7 @@ func removeStale(path string) {
 	_ = os.Remove(path)
 }
 
-func handler(addr Address, status func() (p2pdiloco.Status, bool)) http.Handler {
+func handler(addr Address, status func() (p2pdiloco.Status, bool), orders Orders) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		s, ok := status()
@@ -97,6 +97,9 @@ func handler(addr Address, status func() (p2pdiloco.Status, bool)) http.Handler 
 		w.Header().Set("Cache-Control", "no-store")
 		_ = json.NewEncoder(w).Encode(s)
 	})
+	if orders.Recover != nil {
+		mux.HandleFunc("POST /recover", func(w http.ResponseWriter, r *http.Request) { orders.serve(addr, w, r) })
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if addr.network == "tcp" && !ownHost(r.Host) {
 			http.Error(w, "ask under a loopback address or localhost", http.StatusForbidden)

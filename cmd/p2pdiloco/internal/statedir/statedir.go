@@ -17,6 +17,9 @@ import (
 // APIFile is the name of the file in a data directory that says where the peer's API is.
 const APIFile = "api"
 
+// TokenFile is the name of the file in a data directory that holds the secret an order to the peer must bear.
+const TokenFile = "api.token"
+
 const (
 	maxPeers = 1024 // of one run on one machine
 	maxName  = 100  // bytes of a run's name in a path

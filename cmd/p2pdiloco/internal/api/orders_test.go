@@ -1,0 +1,72 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An order needs the token on a loopback address, the right host name, and POST; on a Unix socket its permissions do.
+func TestOrders(t *testing.T) {
+	var answer error
+	ordered := 0
+	orders := Orders{Token: NewToken(), Recover: func() error { ordered++; return answer }}
+	start := func(addr string) *Server {
+		a, err := ParseAddress(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Serve(a, sampleStatus, orders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	tcp, socket := start("127.0.0.1:0"), start("unix:"+filepath.Join(t.TempDir(), "s"))
+	for _, c := range []struct {
+		addr  Address
+		token string
+		want  int
+		part  string
+	}{
+		{tcp.Addr(), "", 0, "401"},
+		{tcp.Addr(), orders.Token[1:], 0, "401"},
+		{tcp.Addr(), orders.Token, 1, ""},
+		{socket.Addr(), "", 1, ""},
+	} {
+		ordered = 0
+		err := Recover(t.Context(), c.addr, c.token)
+		if ordered != c.want || (err == nil) != (c.part == "") || err != nil && !strings.Contains(err.Error(), c.part) {
+			t.Errorf("%s, token %q: ordered %d times, %v", c.addr, c.token, ordered, err)
+		}
+	}
+	answer = errors.New("nothing to recover from")
+	if err := Recover(t.Context(), tcp.Addr(), orders.Token); err == nil || !strings.Contains(err.Error(), answer.Error()) {
+		t.Errorf("got %v", err)
+	}
+	ordered = 0
+	for _, c := range []struct {
+		method, host string
+		want         int
+	}{{"GET", "", 405}, {"POST", "rebound.example.org", 403}} {
+		req, _ := http.NewRequestWithContext(t.Context(), c.method, "http://"+tcp.Addr().String()+"/recover", nil)
+		req.Host = c.host
+		req.Header.Set("Authorization", bearer+orders.Token)
+		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != c.want || ordered > 0 {
+			t.Errorf("%s of host %q: %d, ordered %d times", c.method, c.host, resp.StatusCode, ordered)
+		}
+	}
+	// Without a token nobody may order on a loopback address.
+	orders.Token = ""
+	if err := Recover(t.Context(), start("127.0.0.1:0").Addr(), ""); err == nil || ordered > 0 {
+		t.Errorf("ordered %d times, %v", ordered, err)
+	}
+}

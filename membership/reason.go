@@ -1,0 +1,85 @@
+package membership
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// reason says in plain words why nothing is decided here, or why this peer is no member yet; "" where there is nothing to explain.
+func (m *Machine) reason() string {
+	switch {
+	case m.left || m.ending.done:
+		return ""
+	case !m.chain.pinned && m.chain.height() > 0:
+		return "the chain on disk does not have the pinned record: looking for peers of the one that has it"
+	case m.elector() && m.fork.without:
+		return m.whyPaused()
+	case m.state.diverged:
+		return "the state here differs from the certified one: fetching that"
+	case !m.elector() && m.chain.height() > 0:
+		return m.whyJoining()
+	}
+	return ""
+}
+
+// whyPaused names the members that are missing.
+func (m *Machine) whyPaused() string {
+	var missing []string
+	members := m.chain.electorate()
+	for _, e := range members {
+		if m.present(e) {
+			continue
+		}
+		why := "not heard"
+		if a := m.presence.known[ofMember(e)]; m.around(ofMember(e)) && a != nil {
+			why = "on another branch"
+		} else if m.cameBack(e) {
+			why = "back without its ledger, which makes it another member"
+		}
+		missing = append(missing, fmt.Sprintf("%s (%s)", e.Peer.Short(), why))
+	}
+	return fmt.Sprintf("%d of %d members are missing, too many to decide anything: %s; %s",
+		len(missing), len(members), strings.Join(missing[:min(len(missing), 8)], ", "), m.whatNext())
+}
+
+// whatNext says what ends the pause if they stay away.
+func (m *Machine) whatNext() string {
+	left := m.cfg.Timing.ForkAfter - (m.now - m.fork.lost)
+	switch {
+	case m.stalled():
+		return "going on without them"
+	case m.cfg.PauseOnLoss || m.cfg.Timing.ForkAfter == 0:
+		return "waiting for them, or for the order to go on without them (p2pdiloco recover)"
+	}
+	return fmt.Sprintf("going on without them in %v", max(left, 0).Round(time.Second))
+}
+
+// cameBack says whether a member's peer is heard in another incarnation.
+func (m *Machine) cameBack(e slot.Member) bool {
+	for w := range m.presence.known {
+		if w.peer == e.Peer && w.inc != e.Incarnation && m.around(w) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Machine) whyJoining() string {
+	i := slot.Find(m.chain.electorate(), m.cfg.Self)
+	switch {
+	case m.fork.without:
+		return "holds what is known of the run, but hears none of its members"
+	case len(m.ahead()) > 0:
+		return "fetching the chain"
+	case !m.state.known:
+		return "fetching the state"
+	case m.state.height < m.chain.height():
+		return "catching up with the newest state"
+	case i >= 0:
+		return "this peer is still a member with the ledger that it lost: the others must agree to go on without that one first"
+	}
+	return "asking the members to list it"
+}
