@@ -82,7 +82,7 @@ func (p *peer) prepare() (err error) {
 	if p.api, err = api.Serve(addr, p.status, orders); err != nil {
 		return err
 	}
-	if err := disk.Replace(filepath.Join(p.dir, statedir.TokenFile), []byte(orders.Token+"\n")); err != nil { // for this user's eyes
+	if err := disk.Replace(disk.OS, filepath.Join(p.dir, statedir.TokenFile), []byte(orders.Token+"\n")); err != nil { // for this user's eyes
 		return err
 	}
 	return writeFile(filepath.Join(p.dir, statedir.APIFile), p.api.Addr().String()+"\n")
