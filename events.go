@@ -20,6 +20,7 @@ import (
 //	members.changed slot, height, members
 //	peer.suspected  about, detail
 //	peer.left       about, detail
+//	peer.evicted    about, detail
 //	peer.refused    about, detail
 //	run.paused      slot, detail
 //	run.resumed     slot, detail

@@ -24,7 +24,7 @@ func (n *Node) ledgerEvent(e membership.Event) {
 	case membership.EventMembers:
 		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
 		n.keepClose(e.Members)
-	case membership.EventSuspected, membership.EventLeft, membership.EventRefused:
+	case membership.EventSuspected, membership.EventLeft, membership.EventEvicted, membership.EventRefused:
 		fields["about"], fields["detail"] = e.Peer, e.Detail
 	case membership.EventDiverged:
 		fields["slot"], fields["state_root"], fields["certified_root"], fields["detail"] = e.Slot, e.State, e.Root, e.Detail
@@ -84,6 +84,8 @@ func (n *Node) memberStatus(v membership.View, m membership.MemberView) MemberSt
 		Peer: m.Peer, Since: m.Since, Self: m.Peer == n.Self(), Leader: m.Peer == v.Leader, Heard: m.Heard, Slot: m.Slot, Steps: m.Steps,
 	}
 	switch {
+	case m.Evicted:
+		s.State = "evicted"
 	case m.Lost:
 		s.State = "missing"
 	case m.Leaving:

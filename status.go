@@ -49,7 +49,7 @@ type MemberStatus struct {
 	Since  uint64        `json:"since"` // height
 	Self   bool          `json:"self,omitempty"`
 	Leader bool          `json:"leader,omitempty"`
-	State  string        `json:"state"`    // training | offered | late | missing | leaving | voting (a member without a trainer)
+	State  string        `json:"state"`    // training | offered | late | missing | evicted | leaving | voting (a member without a trainer)
 	Heard  time.Duration `json:"heard_ns"` // ago
 	Slot   uint64        `json:"slot"`     // newest it says it has applied
 	Steps  uint32        `json:"steps"`    // inner steps done in its current round

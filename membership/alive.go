@@ -66,6 +66,9 @@ func (m *Machine) onJoin(msg Message, _ Join) error {
 	if err := m.from(msg); err == nil {
 		return ErrStale
 	}
+	if m.evicted(who{msg.From, msg.Incarnation}) {
+		return ErrSender
+	}
 	a := m.presence.known[who{msg.From, msg.Incarnation}]
 	if m.now-a.joinHeard > m.cfg.Timing.Lost {
 		a.joinSince = m.now

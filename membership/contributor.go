@@ -76,7 +76,7 @@ func (m *Machine) noteSpread() {
 func (m *Machine) onOffer(msg Message, o Offer) error {
 	a := m.presence.known[who{msg.From, msg.Incarnation}]
 	switch {
-	case a == nil || o.Peer != msg.From:
+	case a == nil || o.Peer != msg.From || m.evicted(a.who):
 		return ErrSender
 	case o.Slot < m.chain.openSlot() || a.offer != nil && o.Seq < a.offer.Seq:
 		return ErrStale
@@ -150,7 +150,7 @@ func (d *decree) running(ref slot.Ref, revision uint32) bool {
 // stateSegment tells the leader what this owner reduced.
 func (m *Machine) stateSegment(r ReportSegment) {
 	if d := m.open; d.running(r.Ref, r.Revision) {
-		m.send(Segment{Ref: r.Ref, Revision: r.Revision, Segment: r.Segment}, d.leader(r.Ballot).Peer)
+		m.send(Segment{Ref: r.Ref, Revision: r.Revision, Inputs: inputsOf(*d.plan, r.Segment), Segment: r.Segment}, d.leader(r.Ballot).Peer)
 	}
 }
 

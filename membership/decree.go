@@ -35,13 +35,16 @@ type decree struct {
 	fetchedAt time.Duration
 	bytes     uint64 // of the running reduction, received here
 
+	said   map[said]Message // what members committed themselves to here
+	saidBy map[who]int
+
 	lead *leading // nil unless this peer leads the ballot
 }
 
 // openDecree starts the height above the tip, with what was promised and voted there before, if anything was.
 func (m *Machine) openDecree() {
 	d := &decree{
-		ref: m.chain.next(), outcomes: map[slot.Root]bool{}, life: never, owed: never, campaign: never, draftAt: never, fetchedAt: never,
+		ref: m.chain.next(), outcomes: map[slot.Root]bool{}, said: map[said]Message{}, saidBy: map[who]int{}, life: never, owed: never, campaign: never, draftAt: never, fetchedAt: never,
 	}
 	d.order = slot.LeaderOrder(d.ref.Prev, m.chain.electorate())
 	at := place{d.ref.Height, d.ref.Prev}

@@ -19,7 +19,7 @@ func (m Plan) Append(b []byte) []byte { return m.Plan.Append(b) }
 
 // Append implements Body.
 func (m Segment) Append(b []byte) []byte {
-	return m.Segment.Append(wire.AppendU32(m.Ref.Append(b), m.Revision))
+	return m.Segment.Append(appendRoot(wire.AppendU32(m.Ref.Append(b), m.Revision), m.Inputs))
 }
 
 // Append implements Body.
@@ -89,6 +89,22 @@ func (m Leave) Append(b []byte) []byte { return b }
 // Append implements Body.
 func (m Need) Append(b []byte) []byte { return wire.AppendU64(b, m.From) }
 
+// Append implements Body.
+func (m Evidence) Append(b []byte) []byte {
+	b = wire.AppendU64(appendPeer(wire.AppendU8(b, uint8(m.Kind)), m.Peer), uint64(m.Incarnation))
+	for _, s := range []Said{m.First, m.Second} {
+		b = wire.AppendBytes(wire.AppendBytes(b, s.Body), s.Sig)
+	}
+	return b
+}
+
+func readSaid(r *wire.Reader) Said {
+	return Said{append([]byte{}, r.Bytes(maxEvidence)...), append([]byte{}, r.Bytes(slot.MaxSigLen)...)}
+}
+
+// maxEvidence bounds a body in evidence, in bytes: a vote or a statement of many contributors.
+const maxEvidence = 4 << 10
+
 // ParseBody reads what a body's Append wrote. It checks form alone: whether a message makes sense is the machine's to say. Its
 // errors wrap wire.ErrMalformed. The result shares no memory with b.
 func ParseBody(t slot.MessageType, b []byte) (Body, error) {
@@ -107,7 +123,7 @@ func readBody(t slot.MessageType, r *wire.Reader) Body {
 	case slot.TypePlan:
 		return Plan{slot.ReadPlan(r)}
 	case slot.TypeSegment:
-		return Segment{Ref: slot.ReadRef(r), Revision: r.U32(), Segment: slot.ReadSegment(r)}
+		return Segment{Ref: slot.ReadRef(r), Revision: r.U32(), Inputs: readRoot(r), Segment: slot.ReadSegment(r)}
 	case slot.TypeLost:
 		return Lost{Ref: slot.ReadRef(r), Revision: r.U32(), Peer: readPeer(r), Reason: LostReason(r.U8())}
 	case slot.TypeDraft:
@@ -137,6 +153,10 @@ func readBody(t slot.MessageType, r *wire.Reader) Body {
 		return Join{Contributes: r.Bool()}
 	case slot.TypeLeave:
 		return Leave{}
+	case slot.TypeEvidence:
+		return Evidence{
+			Kind: slot.MessageType(r.U8()), Peer: readPeer(r), Incarnation: slot.Incarnation(r.U64()), First: readSaid(r), Second: readSaid(r),
+		}
 	case slot.TypeNeed:
 		return Need{From: r.U64()}
 	}
@@ -169,7 +189,7 @@ func TypeName(t slot.MessageType) string {
 		slot.TypeOffer: "OFFER", slot.TypePlan: "PLAN", slot.TypeSegment: "SEGMENT", slot.TypeLost: "LOST", slot.TypeDraft: "DRAFT",
 		slot.TypeHave: "HAVE", slot.TypePropose: "PROPOSE", slot.TypeVote: "VOTE", slot.TypeCommit: "COMMIT", slot.TypePrepare: "PREPARE",
 		slot.TypePromise: "PROMISE", slot.TypeBeat: "BEAT", slot.TypeAlive: "ALIVE", slot.TypeJoin: "JOIN", slot.TypeLeave: "LEAVE",
-		slot.TypeNeed: "NEED", slot.TypeFork: "FORK",
+		slot.TypeNeed: "NEED", slot.TypeFork: "FORK", slot.TypeEvidence: "EVIDENCE",
 	}
 	if int(t) < len(names) && names[t] != "" {
 		return names[t]

@@ -52,7 +52,7 @@ func testBodies() []Body {
 			Ref: ref, Revision: 1, Slot: 3, Fragment: 1, Offers: []slot.Offer{testOffer("a"), testOffer("b")},
 			Pieces: []slot.Piece{{Range: slot.Range{End: 5}, Owner: "a"}, {Range: slot.Range{Begin: 5, End: 9}, Owner: "b"}},
 		}},
-		Segment{Ref: ref, Revision: 1, Segment: testSegment(5, 9, 3)},
+		Segment{Ref: ref, Revision: 1, Inputs: testRoot(6), Segment: testSegment(5, 9, 3)},
 		Lost{Ref: ref, Revision: 1, Peer: "b", Reason: LostBadValue},
 		Draft{slot.Draft{
 			Ref: ref, Revision: 1, Kind: slot.Step, Slot: 3, Fragment: 1, Contributions: []slot.Offer{testOffer("a"), testOffer("b")},
@@ -75,6 +75,10 @@ func testBodies() []Body {
 		Join{Contributes: true},
 		Leave{},
 		Need{From: 4},
+		Evidence{
+			Kind: slot.TypeVote, Peer: "a", Incarnation: 5,
+			First: Said{[]byte("one"), []byte("signed")}, Second: Said{[]byte("two"), []byte("too")},
+		},
 	}
 }
 
@@ -99,12 +103,12 @@ func TestBodiesRoundTrip(t *testing.T) {
 			t.Errorf("%s with a byte too many: %v", TypeName(want.Type()), err)
 		}
 	}
-	for typ := slot.TypeOffer; typ <= slot.TypeFork; typ++ {
+	for typ := slot.TypeOffer; typ <= slot.TypeEvidence; typ++ {
 		if !seen[typ] {
 			t.Errorf("%s is not tested", TypeName(typ))
 		}
 	}
-	for _, typ := range []slot.MessageType{0, slot.TypeFork + 1, 255} {
+	for _, typ := range []slot.MessageType{0, slot.TypeEvidence + 1, 255} {
 		if _, err := ParseBody(typ, nil); !errors.Is(err, wire.ErrMalformed) {
 			t.Errorf("type %d: %v", typ, err)
 		}

@@ -65,6 +65,7 @@ func copyMachine(m *Machine) *Machine {
 	c.chain = &ch
 	d := *m.open
 	d.outcomes = maps.Clone(d.outcomes)
+	d.said, d.saidBy = maps.Clone(d.said), maps.Clone(d.saidBy)
 	if d.lead != nil {
 		l := *d.lead
 		l.promises, l.segments, l.reports = maps.Clone(l.promises), maps.Clone(l.segments), slices.Clone(l.reports)
@@ -117,6 +118,9 @@ func appendValue(b []byte, v reflect.Value) []byte {
 			b = appendValue(b, v.Index(i))
 		}
 	case reflect.Map:
+		if v.Type() == reflect.TypeFor[map[said]Message]() || v.Type() == reflect.TypeFor[map[who]int]() {
+			return b // remembered to find contradictions, of which the explorer's peers have none
+		}
 		var entries []string
 		for it := v.MapRange(); it.Next(); {
 			entries = append(entries, string(appendValue(appendValue(nil, it.Key()), it.Value())))

@@ -49,6 +49,7 @@ type Machine struct {
 	judged    []slot.Root   // tips of branches that were gathered and are not better
 	refused   []slot.Root   // better branches that were said to be out of reach
 	fork      forking
+	evictions []eviction
 	moves     uint64 // how often records were given up for another branch
 	need      need
 	early     []Message // for the height after the open one; bounded by maxEarly
@@ -115,6 +116,7 @@ func (m *Machine) Tick(now time.Duration) {
 	m.watchQuorum()
 	m.considerFork()
 	m.repeatOffer()
+	m.repeatEvidence()
 	m.catchUp()
 	m.pursueRival()
 	m.considerFounding()

@@ -21,7 +21,10 @@ func (m *Machine) receive(msg Message) error {
 	case Commit:
 		return m.onCommit(msg, b)
 	case ForkVote:
+		m.watchWords(msg)
 		return m.onForkVote(msg, b)
+	case Evidence:
+		return m.onEvidence(b)
 	case Offer:
 		return m.onOffer(msg, b)
 	case placed:
@@ -41,6 +44,7 @@ func (m *Machine) atPlace(msg Message, ref slot.Ref) error {
 	case ref.Prev != next.Prev:
 		return fmt.Errorf("%w: it follows another record", ErrStale)
 	}
+	m.watchWords(msg)
 	switch b := msg.Body.(type) {
 	case Propose:
 		if b.Record.Kind == slot.Fork {

@@ -27,10 +27,11 @@ type (
 	// Plan divides a reduction. From the leader to the members.
 	Plan struct{ slot.Plan }
 
-	// Segment is an owner's statement of what it reduced. To the leader.
+	// Segment is an owner's statement of what it reduced, and from what. To the leader.
 	Segment struct {
 		slot.Ref
 		Revision uint32
+		Inputs   slot.Root // inputsOf: two statements of equal inputs with different roots are evidence
 		slot.Segment
 	}
 
@@ -113,9 +114,20 @@ type (
 	// Leave asks to be dropped, repeated until a record says so. Gossiped.
 	Leave struct{}
 
+	// Evidence shows that an incarnation contradicted itself. Gossiped.
+	Evidence struct {
+		Kind          slot.MessageType // of both messages
+		Peer          slot.PeerID      // who signed them
+		Incarnation   slot.Incarnation
+		First, Second Said // in the order of their bodies
+	}
+
 	// Need asks a peer for certified records from a height on, answered with a few Commits. Direct.
 	Need struct{ From uint64 }
 )
+
+// Said is a body as it was signed.
+type Said struct{ Body, Sig []byte }
 
 // LostReason says why a peer is reported. The enumeration only grows.
 type LostReason uint8
@@ -145,6 +157,7 @@ func (Alive) Type() slot.MessageType    { return slot.TypeAlive }
 func (Join) Type() slot.MessageType     { return slot.TypeJoin }
 func (Leave) Type() slot.MessageType    { return slot.TypeLeave }
 func (Need) Type() slot.MessageType     { return slot.TypeNeed }
+func (Evidence) Type() slot.MessageType { return slot.TypeEvidence }
 
 // placed is a body about one attempt at one height.
 type placed interface{ At() slot.Ref }
@@ -234,6 +247,7 @@ const (
 	EventSuspected EventKind = "peer.suspected"
 	EventLeft      EventKind = "peer.left"
 	EventRefused   EventKind = "peer.refused"
+	EventEvicted   EventKind = "peer.evicted"
 	EventPaused    EventKind = "run.paused"
 	EventResumed   EventKind = "run.resumed"
 	EventDiverged  EventKind = "state.diverged"

@@ -152,7 +152,7 @@ func (m *Machine) quorumHeard() bool {
 // present says whether a member is heard, and on this branch.
 func (m *Machine) present(e slot.Member) bool {
 	a := m.presence.known[ofMember(e)]
-	return m.around(ofMember(e)) && (a == nil || m.along(a))
+	return m.around(ofMember(e)) && (a == nil || m.along(a)) && !m.evicted(ofMember(e))
 }
 
 // connected notes whether a direct connection exists.

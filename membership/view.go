@@ -44,6 +44,7 @@ type MemberView struct {
 	Slot        uint64
 	Steps       uint32
 	Synced      bool
+	Evicted     bool // for evidence; the next record leaves it out
 }
 
 // View copies what is visible.
@@ -63,7 +64,7 @@ func (m *Machine) View() View {
 }
 
 func (m *Machine) viewMember(e slot.Member) MemberView {
-	v := MemberView{Member: e, Lost: !m.around(ofMember(e))}
+	v := MemberView{Member: e, Lost: !m.around(ofMember(e)), Evicted: m.evicted(ofMember(e))}
 	if ofMember(e) == m.presence.self {
 		s := m.state
 		v.Contributes, v.Applied, v.Slot, v.Steps, v.Synced = m.contributes, s.height, s.slot, m.steps, s.known

@@ -29,6 +29,7 @@ const (
 	TypeLeave   MessageType = 15
 	TypeNeed    MessageType = 16
 	TypeFork    MessageType = 17
+	TypeEvidence MessageType = 18
 )
 
 // SignedBytes is what a ledger signature covers: domain, type, run, signer and body.

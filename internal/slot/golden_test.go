@@ -156,7 +156,7 @@ func TestGoldenLeaderOrder(t *testing.T) {
 func TestGoldenNumbers(t *testing.T) {
 	types := []MessageType{
 		TypeOffer, TypePlan, TypeSegment, TypeLost, TypeDraft, TypeHave, TypePropose, TypeVote, TypeCommit,
-		TypePrepare, TypePromise, TypeBeat, TypeAlive, TypeJoin, TypeLeave, TypeNeed, TypeFork,
+		TypePrepare, TypePromise, TypeBeat, TypeAlive, TypeJoin, TypeLeave, TypeNeed, TypeFork, TypeEvidence,
 	}
 	for i, typ := range types {
 		if int(typ) != i+1 {

@@ -1,0 +1,142 @@
+package membership
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// labSigned is a message as its author would sign it.
+func labSigned(p *labPeer, b Body) Message {
+	sig := labSign(p.id, slot.SignedBytes(b.Type(), p.lab.rules.Run, p.id, p.inc, b.Append(nil)))
+	return Message{From: p.id, Incarnation: p.inc, Body: b, Sig: sig}
+}
+
+// Two votes in one ballot, two signatures on forks in one attempt, two roots of equal inputs: whoever sees both evicts the member at
+// once, everywhere, and does not take it back in that incarnation.
+func TestAContradictionEvicts(t *testing.T) {
+	for name, make2 := range map[string]func(next slot.Ref) [2]Body{
+		"votes": func(next slot.Ref) [2]Body {
+			return [2]Body{Vote{slot.Vote{Ref: next, Hash: slot.Root{1}}}, Vote{slot.Vote{Ref: next, Hash: slot.Root{2}}}}
+		},
+		"forks": func(next slot.Ref) [2]Body {
+			return [2]Body{ForkVote{slot.Vote{Ref: next, Hash: slot.Root{1}}}, ForkVote{slot.Vote{Ref: next, Hash: slot.Root{2}}}}
+		},
+		"segments": func(next slot.Ref) [2]Body {
+			s := Segment{Ref: next, Inputs: slot.Root{3}, Segment: slot.Segment{Range: slot.Range{End: 4}, Contributors: slot.Bitmap{1}}}
+			again := s
+			again.Ballot, again.Revision, again.Root = 1, 7, slot.Root{4} // what it was asked in does not matter
+			return [2]Body{s, again}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := labOf(t, "ABCD")
+			a, liar := l.peers[0], l.peers[3]
+			two := make2(a.m.chain.next())
+			_ = a.step(labSigned(liar, two[0]))
+			if len(a.m.evictions) > 0 {
+				t.Fatal("one word evicts")
+			}
+			_ = a.step(labSigned(liar, two[0]))
+			if len(a.m.evictions) > 0 {
+				t.Fatal("the same word twice evicts")
+			}
+			_ = a.step(labSigned(liar, two[1]))
+			out := func() bool {
+				return !slices.ContainsFunc(l.peers[:3], func(p *labPeer) bool {
+					return slot.Find(p.m.chain.electorate(), liar.id) >= 0 || !p.m.evicted(who{liar.id, liar.inc})
+				})
+			}
+			if !l.run(5*time.Second, out) {
+				t.Fatalf("not evicted everywhere\n%s", l.show())
+			}
+			l.run(10*time.Second, func() bool { return false })
+			if !out() {
+				t.Error("it was taken back")
+			}
+		})
+	}
+}
+
+// What is no contradiction, or not the accused one's, evicts nobody.
+func TestFalseEvidence(t *testing.T) {
+	l := labOf(t, "ABC")
+	a, b, c := l.peers[0], l.peers[1], l.peers[2]
+	next := a.m.chain.next()
+	vote := func(p *labPeer, ballot uint32, h byte) Message {
+		ref := next
+		ref.Ballot = ballot
+		return labSigned(p, Vote{slot.Vote{Ref: ref, Hash: slot.Root{h}}})
+	}
+	true2 := evidenceOf(vote(c, 0, 1), vote(c, 0, 2))
+	for name, change := range map[string]func(e *Evidence){
+		"another ballot":       func(e *Evidence) { *e = evidenceOf(vote(c, 0, 1), vote(c, 1, 2)) },
+		"the same vote":        func(e *Evidence) { e.Second = e.First },
+		"in the wrong order":   func(e *Evidence) { e.First, e.Second = e.Second, e.First },
+		"another's signature":  func(e *Evidence) { e.Second.Sig = vote(b, 0, 2).Sig },
+		"another's name":       func(e *Evidence) { e.Peer, e.Incarnation = b.id, b.inc },
+		"of another life":      func(e *Evidence) { e.Incarnation++ },
+		"no message":           func(e *Evidence) { e.First.Body = e.First.Body[1:] },
+		"of a kind without it": func(e *Evidence) { e.Kind = slot.TypeAlive },
+		"said otherwise":       func(e *Evidence) { e.Kind = slot.TypeFork },
+	} {
+		e := true2
+		change(&e)
+		if err := e.Check(l.rules.Run, labVerify); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := a.step(labSigned(b, e)); err == nil || len(a.m.evictions) > 0 {
+			t.Errorf("%s: %v, %d evicted", name, err, len(a.m.evictions))
+		}
+	}
+	if err := a.step(labSigned(b, true2)); err != nil || !a.m.evicted(who{c.id, c.inc}) {
+		t.Errorf("true evidence: %v", err)
+	}
+}
+
+// HOLES H25: an honest owner that restarts and reduces again, from other contributors meanwhile, is no liar.
+func TestH25ARestartedOwnerIsNoLiar(t *testing.T) {
+	plan := slot.Plan{Slot: 3, Offers: []slot.Offer{{Peer: "a", Seq: 1}, {Peer: "b", Seq: 1}}}
+	of := func(set byte) slot.Segment {
+		return slot.Segment{Range: slot.Range{End: 9}, Contributors: slot.Bitmap{set}}
+	}
+	again := plan
+	again.Offers = []slot.Offer{{Peer: "a", Seq: 1}, {Peer: "b", Seq: 2}}
+	if inputsOf(plan, of(3)) == inputsOf(plan, of(1)) || inputsOf(plan, of(3)) == inputsOf(again, of(3)) {
+		t.Error("other inputs have the same name")
+	}
+	if inputsOf(plan, of(1)) != inputsOf(again, of(1)) {
+		t.Error("who is not in the range changes its inputs")
+	}
+	l := labOf(t, "ABCD")
+	for range 6 {
+		p := l.peers[1]
+		p.crash()
+		l.run(700*time.Millisecond, func() bool { return false })
+		p.start()
+		l.connect()
+		l.run(1300*time.Millisecond, func() bool { return false })
+	}
+	for _, p := range l.peers {
+		if len(p.m.evictions) > 0 {
+			t.Errorf("%s has evicted %v", p.name, p.m.evictions[0].who)
+		}
+	}
+}
+
+// What is remembered of one member and of all is bounded.
+func TestWordsRememberedAreBounded(t *testing.T) {
+	l := labOf(t, "AB")
+	a, b := l.peers[0], l.peers[1]
+	next := a.m.chain.next()
+	for i := range uint32(4 * maxSaidBy) {
+		next.Ballot = i
+		_ = a.step(labSigned(b, Vote{slot.Vote{Ref: next}}))
+	}
+	if n := len(a.m.open.said); n > maxSaidBy {
+		t.Errorf("%d words of one member are kept", n)
+	}
+}
