@@ -10,6 +10,8 @@ import (
 var (
 	// ErrClosed is returned by calls on a node that was closed. It unwraps to net.ErrClosed.
 	ErrClosed = fmt.Errorf("p2pdiloco: node is closed: %w", net.ErrClosed)
+	// ErrCloned ends a node whose identity another process uses at the same time, or whose data directory is an old copy.
+	ErrCloned = errors.New("p2pdiloco: the identity is used twice")
 	// ErrRunEnded is returned by Sync when the run's last slot has been applied.
 	ErrRunEnded = errors.New("p2pdiloco: the run has ended")
 	// ErrNotFinite is returned when a pseudo-gradient holds a NaN, an infinity, or a value of 2^100 (about 1.3e30) or more in

@@ -21,6 +21,7 @@ import (
 //	peer.suspected  about, detail
 //	peer.left       about, detail
 //	peer.evicted    about, detail
+//	peer.cloned     about, detail
 //	peer.refused    about, detail
 //	run.paused      slot, detail
 //	run.resumed     slot, detail

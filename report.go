@@ -1,6 +1,7 @@
 package p2pdiloco
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -24,8 +25,11 @@ func (n *Node) ledgerEvent(e membership.Event) {
 	case membership.EventMembers:
 		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
 		n.keepClose(e.Members)
-	case membership.EventSuspected, membership.EventLeft, membership.EventEvicted, membership.EventRefused:
+	case membership.EventSuspected, membership.EventLeft, membership.EventEvicted, membership.EventCloned, membership.EventRefused:
 		fields["about"], fields["detail"] = e.Peer, e.Detail
+		if e.Kind == membership.EventCloned && e.Peer == n.Self() {
+			defer n.fail(fmt.Errorf("%w: %s", ErrCloned, e.Detail))
+		}
 	case membership.EventDiverged:
 		fields["slot"], fields["state_root"], fields["certified_root"], fields["detail"] = e.Slot, e.State, e.Root, e.Detail
 	case membership.EventForked, membership.EventSwitched:

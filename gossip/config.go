@@ -33,6 +33,9 @@ type Config struct {
 	// Deliver gets each announcement of another peer that went through all checks, one call at a time. While it blocks,
 	// up to Queue announcements wait, then they are dropped. body belongs to it.
 	Deliver func(from slot.PeerID, kind uint8, body []byte)
+	// Echo, if set, gets some of what others announce under this peer's own name; it may be of this peer's earlier days. It must not
+	// block.
+	Echo func(kind uint8, body []byte)
 	// Check, if set, judges an announcement before it is delivered and passed on. It is called from several goroutines
 	// and must neither block nor keep body.
 	Check func(from slot.PeerID, kind uint8, body []byte) Verdict

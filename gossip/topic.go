@@ -90,6 +90,7 @@ func (t *Topic) options() []pubsub.Option {
 		pubsub.WithPeerOutboundQueueSize(t.cfg.Queue),
 		pubsub.WithValidateQueueSize(t.cfg.Queue),
 		pubsub.WithSubscriptionFilter(pubsub.NewAllowlistSubscriptionFilter(t.cfg.Topic)),
+		pubsub.WithRawTracer(&echoes{cfg: t.cfg}),
 		pubsub.WithLogger(t.cfg.Logger),
 		pubsub.WithRPCLogger(t.cfg.Logger),
 	}

@@ -43,7 +43,9 @@ func (m *Machine) onAlive(msg Message, a Alive) error {
 	if len(a.Reaches) > slot.MaxMembers || a.Applied > a.Height || (a.Height > 0) == a.Branch.IsZero() {
 		return invalid("an ALIVE that contradicts itself")
 	}
-	m.presence.known[who{msg.From, msg.Incarnation}].alive = &a
+	by := m.presence.known[who{msg.From, msg.Incarnation}]
+	by.alive = &a
+	m.noteTwins(by)
 	if a.Height == 0 {
 		return nil
 	}

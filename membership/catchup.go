@@ -119,6 +119,7 @@ func (m *Machine) takeNext(msg Message, c Commit) error {
 // adopted turns to the next height after the chain has grown by c. I5: the certificate is on disk before anything is applied.
 func (m *Machine) adopted(c Commit, before []slot.Member) {
 	m.persist(EntryCommit(c))
+	m.checkOwnWords(c, before)
 	m.tellAdopted(c, before)
 	m.leavePlace(c)
 	m.meetMembers(before)

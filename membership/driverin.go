@@ -22,7 +22,9 @@ func (d *Driver) verifyLoop() {
 		case err != nil:
 			d.blame.bad(q.from, err)
 		case m.From == d.cfg.Signer.ID():
-			if m.Incarnation != d.inc {
+			if m.Incarnation != d.inc && q.from == m.From {
+				d.inputs.report(ReportEcho{m})
+			} else if m.Incarnation != d.inc {
 				d.blame.twin(q.from, m.Incarnation)
 			} // else an announcement of our own that came back
 		case m.From != q.from:

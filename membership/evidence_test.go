@@ -35,6 +35,7 @@ func TestAContradictionEvicts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := labOf(t, "ABCD")
 			a, liar := l.peers[0], l.peers[3]
+			l.exact = true
 			two := make2(a.m.chain.next())
 			_ = a.step(labSigned(liar, two[0]))
 			if len(a.m.evictions) > 0 {
@@ -112,6 +113,7 @@ func TestH25ARestartedOwnerIsNoLiar(t *testing.T) {
 		t.Error("who is not in the range changes its inputs")
 	}
 	l := labOf(t, "ABCD")
+	l.exact = true
 	for range 6 {
 		p := l.peers[1]
 		p.crash()

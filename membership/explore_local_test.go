@@ -65,7 +65,7 @@ func copyMachine(m *Machine) *Machine {
 	c.chain = &ch
 	d := *m.open
 	d.outcomes = maps.Clone(d.outcomes)
-	d.said, d.saidBy = maps.Clone(d.said), maps.Clone(d.saidBy)
+	d.said, d.saidBy = map[said]Message{}, map[who]int{} // here an owner reduces otherwise in each ballot: what is proposed shall differ
 	if d.lead != nil {
 		l := *d.lead
 		l.promises, l.segments, l.reports = maps.Clone(l.promises), maps.Clone(l.segments), slices.Clone(l.reports)

@@ -80,6 +80,7 @@ func (m *Machine) signFounding() {
 			Members: []slot.Member{m.chain.listed(m.cfg.Self, m.cfg.Incarnation)},
 		}}
 		f.sent = never
+		m.open.word.fork = f.fork
 		m.persist(*f.fork)
 	}
 	m.sendForkVote()

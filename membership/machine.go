@@ -2,6 +2,7 @@ package membership
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -50,7 +51,9 @@ type Machine struct {
 	refused   []slot.Root   // better branches that were said to be out of reach
 	fork      forking
 	evictions []eviction
-	moves     uint64 // how often records were given up for another branch
+	clones    []slot.PeerID // whose identities were found to be used twice
+	freshFrom uint64        // height of the chain when this peer had first caught up; the greatest number before
+	moves     uint64        // how often records were given up for another branch
 	need      need
 	early     []Message // for the height after the open one; bounded by maxEarly
 
@@ -75,7 +78,7 @@ type Machine struct {
 func NewMachine(cfg Config, saved Saved) *Machine {
 	m := &Machine{
 		cfg: cfg, chain: newChain(cfg.Rules, cfg.Pin), words: map[place]word{}, boot: saved.Boot, offerSeq: saved.OfferSeq,
-		mineAt: never, aliveAt: never, askedAt: never,
+		mineAt: never, aliveAt: never, askedAt: never, freshFrom: math.MaxUint64,
 	}
 	m.presence = newPresence(who{cfg.Self, cfg.Incarnation})
 	m.need.at = never
@@ -117,6 +120,7 @@ func (m *Machine) Tick(now time.Duration) {
 	m.considerFork()
 	m.repeatOffer()
 	m.repeatEvidence()
+	m.caughtUp()
 	m.catchUp()
 	m.pursueRival()
 	m.considerFounding()

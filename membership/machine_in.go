@@ -151,6 +151,8 @@ func (m *Machine) take(r Report) {
 			m.aliveAt = never // the leader waits for those who contribute, and for nobody else
 		}
 		m.contributes, m.steps = r.Contributes, r.Steps
+	case ReportEcho:
+		m.onEcho(r.Message)
 	case ReportRecover:
 		m.forkNow()
 	case ReportLeave:

@@ -248,6 +248,7 @@ const (
 	EventLeft      EventKind = "peer.left"
 	EventRefused   EventKind = "peer.refused"
 	EventEvicted   EventKind = "peer.evicted"
+	EventCloned    EventKind = "peer.cloned"
 	EventPaused    EventKind = "run.paused"
 	EventResumed   EventKind = "run.resumed"
 	EventDiverged  EventKind = "state.diverged"
@@ -352,6 +353,8 @@ type (
 	}
 	// ReportRecover: an operator wants this peer to go on without a quorum.
 	ReportRecover struct{}
+	// ReportEcho: somebody else announced this under this peer's own name, and signed it with its key.
+	ReportEcho struct{ Message }
 	// ReportLeave: this peer wants to leave the run.
 	ReportLeave struct{}
 )
@@ -367,6 +370,7 @@ func (ReportConnected) isReport()   {}
 func (ReportContributes) isReport() {}
 func (ReportLeave) isReport()       {}
 func (ReportRecover) isReport()     {}
+func (ReportEcho) isReport()        {}
 
 // Ready is what a machine wants after an input: first Persist (durably, in order), then Send, Work and Events.
 type Ready struct {

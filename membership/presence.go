@@ -30,7 +30,8 @@ type acquaintance struct {
 	leaving   bool
 	offer     *slot.Offer // the one of the highest sequence number
 	offerAt   time.Duration
-	suspected bool // said to be lost, and not heard since
+	met       uint64 // height of the chain when it was first heard
+	suspected bool   // said to be lost, and not heard since
 }
 
 // presence is who is about. It decides only who acts when and whom a leader lists, never whether a record is valid.
@@ -91,7 +92,10 @@ func (m *Machine) heard(msg Message) {
 	a := m.presence.known[w]
 	switch msg.Body.(type) {
 	case Alive, Join:
-		a = m.presence.meet(w, m.now, m.chain.electorate())
+		if a == nil {
+			a = m.presence.meet(w, m.now, m.chain.electorate())
+			a.met = m.chain.height()
+		}
 	}
 	if a != nil {
 		a.heard, a.suspected = m.now, false

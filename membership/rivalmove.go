@@ -89,6 +89,7 @@ func (m *Machine) moveTo(r *rival, common uint64) {
 		}
 	}
 	for _, c := range r.chain.commits[common:] {
+		m.checkOwnWords(c, r.chain.at(c.Record.Height-1).Members)
 		m.persist(EntryCommit(c))
 	}
 	m.chain = r.chain

@@ -42,7 +42,13 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"state.diverged": func(get func(string) string, _ p2pdiloco.Event) string { return "diverged: " + get("detail") },
 	"run.forked":     func(get func(string) string, _ p2pdiloco.Event) string { return "forked: " + get("detail") },
 	"run.switched":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
-	"peer.refused":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"peer.evicted": func(get func(string) string, _ p2pdiloco.Event) string {
+		return "peer " + get("about") + " is evicted: " + get("detail")
+	},
+	"peer.cloned": func(get func(string) string, _ p2pdiloco.Event) string {
+		return "peer " + get("about") + ": " + get("detail")
+	},
+	"peer.refused": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 }
 
 func describe(e p2pdiloco.Event) string {

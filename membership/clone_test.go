@@ -1,0 +1,106 @@
+package membership
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+func (l *lab) eventOf(kind EventKind, by string) bool {
+	return slices.ContainsFunc(l.log, func(line string) bool {
+		f := strings.Fields(line)
+		return f[0] == by && f[1] == string(kind)
+	})
+}
+
+// An old copy of the data directory is put back: the chain has votes and contributions of this incarnation that the copy does not know.
+// A disk that is only behind, because the peer was away, is none.
+func TestAnOldDataDirectoryIsNoticed(t *testing.T) {
+	for name, old := range map[string]bool{"an old copy": true, "only away": false} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, labRules(), labTiming)
+			for _, n := range "ABC" {
+				l.add(string(n))
+			}
+			l.connect()
+			at := func(s uint64) {
+				if !l.run(time.Minute, func() bool { return l.peers[0].m.View().AppliedSlot >= s }) {
+					t.Fatal(l.show())
+				}
+			}
+			at(3)
+			c := l.peers[2]
+			copied := *c.store.Restart() // of what is on disk now
+			c.store = copied.Restart()
+			if old {
+				at(6)
+			}
+			c.crash()
+			if old {
+				c.store = copied.Restart()
+				for h := range c.states { // the states are of the same day
+					if h > uint64(len(mustLoad(t, c.store).Chain)) {
+						delete(c.states, h)
+					}
+				}
+			}
+			at(9)
+			c.start()
+			l.connect()
+			at(14)
+			if l.eventOf(EventCloned, "C") != old {
+				t.Errorf("noticed %v\n%s", !old, strings.Join(l.log[max(0, len(l.log)-20):], "\n"))
+			}
+		})
+	}
+}
+
+func mustLoad(t *testing.T, s Store) Saved {
+	saved, err := s.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return saved
+}
+
+// Another process speaks under this peer's identity. What this peer's earlier life said, repeated by whomever, proves nothing; what is
+// about a record that is younger than this life does. The others name the peer, too, once both have spoken of such a record.
+func TestACloneIsNoticed(t *testing.T) {
+	l := labOf(t, "AB")
+	a, b := l.peers[0], l.peers[1]
+	l.run(time.Second, func() bool { return false })
+	says := func(height uint64) Message {
+		c := a.m.chain
+		alive := Alive{Branch: c.branch, Height: height, Tip: c.hashes[height], Work: c.at(height).Work, Synced: true, Applied: height}
+		return Message{From: a.id, Incarnation: a.inc + 1, Body: alive}
+	}
+	told := a.m.chain.height()
+	a.report(ReportEcho{says(a.m.freshFrom)})
+	if a.m.clones != nil {
+		t.Fatal("an earlier life is taken for a clone")
+	}
+	_ = b.step(says(told))
+	for _, p := range l.peers {
+		p.trains = true
+		p.report(ReportContributes{Contributes: true})
+	}
+	if !l.run(time.Minute, func() bool { return a.m.chain.height() > told+2 && b.m.chain.height() > told+2 }) {
+		t.Fatal(l.show())
+	}
+	_ = b.step(says(told))
+	if b.m.clones != nil {
+		t.Error("who says again what an earlier life said is taken for a clone")
+	}
+	_ = b.step(says(told + 1))
+	a.report(ReportEcho{Message{From: a.id, Incarnation: a.inc, Body: says(told + 1).Body}})
+	if a.m.clones != nil {
+		t.Error("its own announcement is taken for a clone's")
+	}
+	a.report(ReportEcho{says(told + 1)})
+	if !slices.Equal(a.m.clones, []slot.PeerID{a.id}) || !slices.Equal(b.m.clones, []slot.PeerID{a.id}) {
+		t.Errorf("A names %v, B names %v", a.m.clones, b.m.clones)
+	}
+}
