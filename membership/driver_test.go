@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,6 +166,47 @@ func TestDriverWithAStuckDisk(t *testing.T) {
 		if err := p.driver.Close(); !errors.Is(err, errPowerCut) {
 			t.Errorf("closed with %v", err)
 		}
+		s.end()
+	})
+}
+
+// hangingStore is a disk that hangs from some moment on.
+type hangingStore struct {
+	*memoryStore
+	hangs *atomic.Bool
+	let   chan struct{}
+}
+
+func (s hangingStore) Save(entries []Entry) error {
+	if s.hangs.Load() {
+		<-s.let
+	}
+	return s.memoryStore.Save(entries)
+}
+
+// A peer whose disk hangs is not taken for lost until it is no straggler any more; the others decide slots meanwhile.
+func TestAHangingDiskIsASlowOneForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSwarm(t, simRules(0, 3))
+		a, b := s.start(1, newSimDisk(s, 1)), s.start(2, newSimDisk(s, 2))
+		p := &simPeer{swarm: s, signer: newTestSigner(3), disk: newSimDisk(s, 3), cut: map[slot.PeerID]bool{}}
+		store := hangingStore{p.disk.ledger, new(atomic.Bool), make(chan struct{})}
+		s.run(p, DriverConfig{Store: store})
+		at := p.await("three slots", atSlot(3)).AppliedSlot
+		store.hangs.Store(true)
+		time.Sleep(s.timing.Straggler - time.Second)
+		for _, q := range []*simPeer{a, b} {
+			if v := q.await("slots without it", atSlot(at+2)); len(v.Tip.Members) != 3 {
+				t.Errorf("members are %v", v.Tip.Members)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		for _, q := range []*simPeer{a, b} {
+			if v := q.driver.View(); len(v.Tip.Members) != 2 {
+				t.Errorf("it hangs for ever, and is a member still: %v", v.Tip.Members)
+			}
+		}
+		close(store.let)
 		s.end()
 	})
 }
