@@ -240,8 +240,14 @@ func (p *powerPeer) cutSoon() {
 func (p *powerPeer) Load() (Saved, error) { return p.store.Load() }
 func (p *powerPeer) Close() error         { return p.store.Close() }
 
-// Do implements Worker: outcomes and states are on the peer's disk. A state is the hash of all outcomes applied.
+// Do implements Worker: outcomes and states are on the peer's disk. A state is the hash of all outcomes applied. What is to be
+// applied must be on disk by now.
 func (p *powerPeer) Do(ctx context.Context, work Work, report func(Report)) {
+	if apply, ok := work.(WorkApply); ok {
+		p.world.mu.Lock()
+		p.world.mu.watch.applies(p.name, apply.Record)
+		p.world.mu.Unlock()
+	}
 	p.wg.Go(func() {
 		select {
 		case <-time.After(20 * time.Millisecond):
@@ -311,14 +317,11 @@ func (p *powerPeer) hold(height uint64, kind slot.Kind, segments []slot.Segment)
 	})
 }
 
-// applies applies a record, whose certificate must be on disk by now, and makes a checkpoint of every other slot.
+// applies applies a record and makes a checkpoint of every other slot.
 func (p *powerPeer) applies(r slot.Record) ([]Report, error) {
 	if err := p.hold(r.Height, r.Kind, r.Segments); err != nil {
 		return nil, err
 	}
-	p.world.mu.Lock()
-	p.world.mu.watch.applies(p.name, r)
-	p.world.mu.Unlock()
 	p.said.Lock()
 	p.said.applied[r.Height] = true
 	p.said.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -108,9 +109,7 @@ func (v *victim) open() (*FileStore, error) {
 func (v *victim) save(s *FileStore, entries ...Entry) error {
 	state := newLedgerState(v.run, v.saved.Incarnation)
 	state.chain, state.tip, state.offerSeq, state.boot = v.saved.Chain, s.mu.state.tip, v.saved.OfferSeq, v.saved.Boot
-	for at, w := range s.mu.state.words {
-		state.words[at] = w
-	}
+	maps.Copy(state.words, s.mu.state.words)
 	for _, e := range entries {
 		if err := state.apply(e); err != nil {
 			v.t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"syscall"
 	"testing"
@@ -279,10 +280,7 @@ func TestProperty(t *testing.T) {
 			},
 			"syncdir": func(t *rapid.T) {
 				must(t, f.SyncDir("/"))
-				clear(durable)
-				for name, b := range synced {
-					durable[name] = b
-				}
+				maps.Copy(durable, synced)
 			},
 			"": func(t *rapid.T) {},
 		})
