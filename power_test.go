@@ -2,14 +2,18 @@ package p2pdiloco
 
 import (
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
 // onPower puts peers on disks that lose power.
@@ -126,6 +130,9 @@ func TestASlowDiskSlowsItsOwnPeer(t *testing.T) {
 		began := time.Now()
 		s.finish(5*time.Minute, s.peers...)
 		t.Logf("7 slots in %v", time.Since(began))
+		if e := slow.events("peer.suspected"); len(e) > 0 {
+			t.Errorf("it takes others for lost that spoke while its disk was busy: %v", e)
+		}
 		for _, q := range s.but(slow) {
 			for _, e := range append(q.events("peer.left"), q.events("peer.suspected")...) {
 				if e.Fields["about"] == s.id(slow) {
@@ -134,4 +141,43 @@ func TestASlowDiskSlowsItsOwnPeer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The power goes at each operation of holding an outcome: what was reported as held is on the disk after it.
+func TestHeldIsOnDisk(t *testing.T) {
+	cfg := checkpoint.Config{Shape: checkpoint.Shape{Elements: 1}, FrameBytes: 64}
+	open := func(f *powerfs.FS) *checkpoint.Store {
+		cfg.FS = f
+		store, err := checkpoint.Open("/state", cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	draft := slot.Draft{Ref: slot.Ref{Height: 1}, Kind: slot.Step, Slot: 1}
+	held, told := 0, 0
+	for at := range 20 {
+		f := powerfs.New()
+		w := &worker{log: slog.New(slog.DiscardHandler), fatal: func(error) {}, store: open(f)}
+		f.CutAt(f.Ops()+at, powerfs.Before)
+		said := false
+		w.Do(t.Context(), membership.WorkHold{Draft: draft}, func(r membership.Report) {
+			_, ok := r.(membership.ReportHeld)
+			said = said || ok
+		})
+		w.jobs.wait()
+		is := open(f.Reboot(0)).HasOutcome(1, draft.Outcome())
+		if said && !is {
+			t.Errorf("cut at operation %d: held, and it is lost", at)
+		}
+		if said {
+			told++
+		}
+		if is {
+			held++
+		}
+	}
+	if told == 0 || held == 20 {
+		t.Errorf("reported %d times and held %d times of 20", told, held)
+	}
 }

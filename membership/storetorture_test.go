@@ -33,6 +33,14 @@ func tortureSeeds(t testing.TB, usual uint64) uint64 {
 	return n
 }
 
+// vary gives the mixed ways of surviving another seed at each place.
+func vary(seed uint64, at int) uint64 {
+	if seed < 4 {
+		return seed
+	}
+	return seed + 1000*uint64(at)
+}
+
 const tortureDir = "/home/peer/books"
 
 // victim is a peer's log over all its processes, and what was acknowledged to them.
@@ -188,7 +196,7 @@ func eachCut(t *testing.T, n int, do func(where string, at int, cut powerfs.Cut)
 
 // The power goes before and after every operation on the disk, and what was not synced survives in many ways.
 func TestPowerCutAtEveryOperationOfTheLog(t *testing.T) {
-	seeds, torn := tortureSeeds(t, 8), 0
+	seeds, torn := tortureSeeds(t, 6), 0
 	eachCut(t, ops(t), func(where string, at int, cut powerfs.Cut) {
 		for seed := range seeds {
 			v := newVictim(t, fmt.Sprintf("%s, seed %d", where, seed))
@@ -196,7 +204,7 @@ func TestPowerCutAtEveryOperationOfTheLog(t *testing.T) {
 			if err := v.live(); !errors.Is(err, powerfs.ErrPowerCut) {
 				v.fatalf("it lives on: %v", err)
 			}
-			v.fs = v.fs.Reboot(seed)
+			v.fs = v.fs.Reboot(vary(seed, at))
 			v.goOn()
 			if strings.Contains(v.log.String(), "torn end of the ledger log") && strings.Contains(v.log.String(), filepath.Join(tortureDir, logName)) {
 				torn++
@@ -217,9 +225,9 @@ func TestKillThenPowerCutOfTheLog(t *testing.T) {
 			v := newVictim(t, fmt.Sprintf("kill, %s, seed %d", where, seed))
 			v.fs.CutAt(at, cut)
 			_ = v.live()
-			v.fs = v.fs.Restart(seed)
+			v.fs = v.fs.Restart(vary(seed, at))
 			v.goOn()
-			v.fs = v.fs.Reboot(seed)
+			v.fs = v.fs.Reboot(vary(seed, at))
 			v.goOn()
 		}
 	})
@@ -235,15 +243,15 @@ func TestPowerCutDuringRecoveryOfTheLog(t *testing.T) {
 				v.fs.CutAt(at, powerfs.Before)
 				_ = v.live()
 				if seed%2 == 0 {
-					v.fs = v.fs.Reboot(seed + 4)
+					v.fs = v.fs.Reboot(vary(seed+4, at))
 				} else {
-					v.fs = v.fs.Restart(seed)
+					v.fs = v.fs.Restart(vary(seed, at))
 				}
 				v.fs.CutAt(again, powerfs.Before)
 				if s, err := v.open(); err == nil {
 					_ = v.save(s, EntryOffer{v.saved.OfferSeq + 1})
 				}
-				v.fs = v.fs.Reboot(seed + 4)
+				v.fs = v.fs.Reboot(vary(seed+4, 13*at+again))
 				v.goOn()
 			}
 		}
@@ -270,9 +278,9 @@ func TestFailingDiskUnderTheLog(t *testing.T) {
 				if !errors.Is(err, fault) || !disk.Fault(err) {
 					v.fatalf("%+v failed, and the process says %v", failed, err)
 				}
-				v.fs = v.fs.Restart(seed)
+				v.fs = v.fs.Restart(vary(seed, at))
 				v.goOn()
-				v.fs = v.fs.Reboot(seed)
+				v.fs = v.fs.Reboot(vary(seed, at))
 				v.goOn()
 			}
 		}
