@@ -11,9 +11,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -283,6 +285,30 @@ func TestStoreErrorsAreFinal(t *testing.T) {
 	}
 	if _, err := OpenStore(t.TempDir(), run, strings.NewReader("short"), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("no randomness: %v", err)
+	}
+}
+
+// After a sync that failed once, what a second one says proves nothing.
+func TestAFailedSyncIsFinal(t *testing.T) {
+	f, script := powerfs.New(), newLedgerScript(testRoot(1))
+	s, err := OpenStoreOn(f, "/run", testRoot(1), rand.Reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := false
+	f.Plan(func(op powerfs.Op) (fault powerfs.Fault) {
+		if op.Kind == powerfs.Sync && !failed {
+			failed, fault.Err = true, syscall.EIO
+		}
+		return fault
+	})
+	for range 2 {
+		if err := s.Save([]Entry{script.offer()}); !errors.Is(err, syscall.EIO) {
+			t.Errorf("save: %v", err)
+		}
+	}
+	if _, err := s.Load(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("load: %v", err)
 	}
 }
 

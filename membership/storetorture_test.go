@@ -186,12 +186,13 @@ func (v *victim) goOn() {
 	}
 }
 
+// eachCut does something for a cut before and after each of n operations: after one is before the next.
 func eachCut(t *testing.T, n int, do func(where string, at int, cut powerfs.Cut)) {
 	t.Helper()
 	for at := range n {
-		do(fmt.Sprintf("cut before operation %d", at), at, powerfs.Before)
-		do(fmt.Sprintf("cut after operation %d", at), at, powerfs.After)
+		do(fmt.Sprintf("cut before operation %d of %d", at, n), at, powerfs.Before)
 	}
+	do("cut after the last operation", n-1, powerfs.After)
 }
 
 // The power goes before and after every operation on the disk, and what was not synced survives in many ways.
