@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"testing"
 )
 
@@ -46,6 +47,24 @@ func TestReadIsBounded(t *testing.T) {
 	}
 	if _, err := Read(OS, path, 4); err == nil {
 		t.Error("a file above the limit was read")
+	}
+}
+
+func TestMakeDirIsNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b")
+	for range 2 {
+		if err := MakeDir(OS, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(path, "f")
+	if err := Replace(OS, file, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, filepath.Join(file, "c")} {
+		if err := MakeDir(OS, path); !errors.Is(err, syscall.ENOTDIR) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

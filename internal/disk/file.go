@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // MakeDir makes a directory and what is missing above it, durably, for this user alone. That it exists already is no error.
@@ -25,12 +26,26 @@ func MakeDir(fsys FS, dir string) error {
 	if err != nil && !existed {
 		return err
 	}
+	if existed && !isDir(fsys, dir) {
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
+	}
 	// Also where it existed: who made it may have died before this. But then the place above may be no business of ours.
 	err = fsys.SyncDir(parent)
 	if existed && !Fault(err) {
 		return nil
 	}
 	return err
+}
+
+// isDir says whether what exists is a directory, as far as one may look.
+func isDir(fsys FS, path string) bool {
+	f, err := fsys.OpenFile(path, os.O_RDONLY)
+	if err != nil {
+		return true
+	}
+	info, err := f.Stat()
+	_ = f.Close()
+	return err != nil || info.IsDir()
 }
 
 // writeTemp writes b to a new file beside path and has it on disk when it returns.
