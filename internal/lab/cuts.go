@@ -1,0 +1,47 @@
+package lab
+
+// cuts say who cannot reach whom. A packet is stopped where it sets out and where it would arrive: what is on its way when a cut comes is
+// lost, unless the cut is over first.
+type cuts struct {
+	nodes []bool
+	pairs map[pair]bool // both orders
+	group []int         // of each node; nodes of different groups are apart
+}
+
+func newCuts(nodes int) cuts {
+	return cuts{nodes: make([]bool, nodes), pairs: make(map[pair]bool), group: make([]int, nodes)}
+}
+
+func (c *cuts) apart(i, j int) bool {
+	return c.nodes[i] || c.nodes[j] || c.group[i] != c.group[j] || c.pairs[pair{i, j}]
+}
+
+func (c *cuts) cutPair(i, j int) {
+	c.pairs[pair{i, j}] = true
+	c.pairs[pair{j, i}] = true
+}
+
+// partition puts the nodes into groups; who is in none is in one with all others that are in none.
+func (c *cuts) partition(groups [][]int) {
+	clear(c.group)
+	for g, nodes := range groups {
+		for _, i := range nodes {
+			c.group[i] = g + 1
+		}
+	}
+}
+
+func (c *cuts) heal() {
+	clear(c.nodes)
+	clear(c.pairs)
+	clear(c.group)
+}
+
+func (c *cuts) healNode(i int) {
+	c.nodes[i] = false
+	for way := range c.pairs {
+		if way.from == i || way.to == i {
+			delete(c.pairs, way)
+		}
+	}
+}

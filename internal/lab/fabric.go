@@ -1,0 +1,172 @@
+package lab
+
+import "time"
+
+// maxPackets bounds the packets on their way at once, about 100 MB: what is sent above it is dropped.
+const maxPackets = 1 << 16
+
+// A pair is two nodes, in order.
+type pair struct{ from, to int }
+
+// A fabric carries packets between nodes: up the sender's link, down the receiver's. It is pure: times are arguments, since the lab's start,
+// and must not go back. The caller reads packets, calls send with each, sleeps until next, and writes what deliver returns.
+type fabric struct {
+	up, down []*pipe
+	between  map[pair]*pipe // only of pairs that were given a link of their own
+	cuts     cuts
+	agenda   agenda
+	stats    []Stats // by sender; what arrived, by receiver
+	arrived  []*packet
+	onTheWay int
+	seed     uint64
+	release  func(*packet) // takes packets that were dropped
+}
+
+func newFabric(nodes int, link Link, seed uint64, release func(*packet)) *fabric {
+	f := &fabric{
+		between: make(map[pair]*pipe), cuts: newCuts(nodes), stats: make([]Stats, nodes), seed: seed, release: release,
+	}
+	for i := range uint64(nodes) {
+		f.up = append(f.up, newPipe(link, seed, 2*i))
+		f.down = append(f.down, newPipe(link, seed, 2*i+1))
+	}
+	return f
+}
+
+// send starts a packet on its way from pk.from to pk.to.
+func (f *fabric) send(now time.Duration, pk *packet) {
+	f.advance(now)
+	f.onTheWay++
+	s := &f.stats[pk.from]
+	s.SentPackets++
+	s.SentBytes += uint64(len(pk.data))
+	switch {
+	case f.cuts.apart(pk.from, pk.to):
+		f.drop(pk, &s.Cut)
+	case f.onTheWay > maxPackets:
+		f.drop(pk, &s.Overflowed)
+	default:
+		pk.hop = uplink
+		f.enter(now, f.up[pk.from], pk)
+	}
+}
+
+// next is when deliver has something to do.
+func (f *fabric) next() (at time.Duration, ok bool) {
+	if len(f.arrived) > 0 {
+		return 0, true
+	}
+	return f.agenda.next()
+}
+
+// deliver returns the packets that have reached their nodes by now, in place of empty, which it may use later.
+func (f *fabric) deliver(now time.Duration, empty []*packet) []*packet {
+	f.advance(now)
+	out := f.arrived
+	f.arrived = empty[:0]
+	return out
+}
+
+// advance does all that is due by now, each thing at its own time.
+func (f *fabric) advance(now time.Duration) {
+	for {
+		at, ok := f.agenda.next()
+		if !ok || at > now {
+			return
+		}
+		e := f.agenda.take()
+		switch {
+		case e.packet != nil:
+			f.arrive(e.at, e.packet)
+		case e.version == e.pipe.version:
+			f.depart(e.at, e.pipe)
+		}
+	}
+}
+
+func (f *fabric) enter(at time.Duration, p *pipe, pk *packet) {
+	idle := p.waiting.empty()
+	if !p.push(at, pk) {
+		f.drop(pk, &f.stats[pk.from].Overflowed)
+		return
+	}
+	if idle {
+		f.foretell(p)
+	}
+}
+
+// foretell notes when the first packet of p's queue leaves.
+func (f *fabric) foretell(p *pipe) {
+	f.agenda.add(event{at: p.departure(), pipe: p, version: p.version})
+}
+
+func (f *fabric) depart(at time.Duration, p *pipe) {
+	pk, arrival, lost := p.pop(at)
+	if lost {
+		f.drop(pk, &f.stats[pk.from].Lost)
+	} else {
+		f.agenda.add(event{at: arrival, pipe: p, packet: pk})
+	}
+	if !p.waiting.empty() {
+		f.foretell(p)
+	}
+}
+
+// arrive takes a packet that came out of a pipe to the next one, or to its node.
+func (f *fabric) arrive(at time.Duration, pk *packet) {
+	switch pk.hop {
+	case uplink:
+		if p := f.between[pair{pk.from, pk.to}]; p != nil {
+			pk.hop = crossing
+			f.enter(at, p, pk)
+			return
+		}
+		fallthrough
+	case crossing:
+		pk.hop = downlink
+		f.enter(at, f.down[pk.to], pk)
+	case downlink:
+		if f.cuts.apart(pk.from, pk.to) {
+			f.drop(pk, &f.stats[pk.from].Cut)
+			return
+		}
+		f.onTheWay--
+		f.stats[pk.to].ReceivedPackets++
+		f.stats[pk.to].ReceivedBytes += uint64(len(pk.data))
+		f.arrived = append(f.arrived, pk)
+	}
+}
+
+func (f *fabric) drop(pk *packet, counter *uint64) {
+	f.onTheWay--
+	*counter++
+	f.release(pk)
+}
+
+// setLink changes both directions of a node's link.
+func (f *fabric) setLink(now time.Duration, node int, link Link) {
+	f.change(now, f.up[node], link)
+	f.change(now, f.down[node], link)
+}
+
+// setPair puts a link between two nodes, in both directions, in addition to their own. The zero Link is like none.
+func (f *fabric) setPair(now time.Duration, i, j int, link Link) {
+	for _, way := range []pair{{i, j}, {j, i}} {
+		p := f.between[way]
+		if p == nil {
+			nodes := uint64(len(f.up))
+			p = newPipe(link, f.seed, 2*nodes+uint64(way.from)*nodes+uint64(way.to))
+			f.between[way] = p
+		}
+		f.change(now, p, link)
+	}
+}
+
+func (f *fabric) change(now time.Duration, p *pipe, link Link) {
+	for _, pk := range p.change(now, link) {
+		f.drop(pk, &f.stats[pk.from].Overflowed)
+	}
+	if !p.waiting.empty() {
+		f.foretell(p)
+	}
+}

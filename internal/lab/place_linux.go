@@ -1,0 +1,65 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Place makes cmd, which has not been started, run in node i's namespace. The process is the command itself: its id and its signals
+// are what they would be without. It needs nsenter, of util-linux.
+func (l *Lab) Place(i int, cmd *exec.Cmd) error {
+	if i < 0 || i >= len(l.nodes) {
+		return l.noNode(i)
+	}
+	if cmd.Err != nil {
+		return cmd.Err // the command was not found
+	}
+	nsenter, err := exec.LookPath("nsenter")
+	if err != nil {
+		return fmt.Errorf("lab: %w: install util-linux", err)
+	}
+	// nsenter replaces itself with the command.
+	args := []string{nsenter, "--net=" + filepath.Join(namespaces, l.nodes[i].name), "--", cmd.Path}
+	if len(cmd.Args) > 0 {
+		args = append(args, cmd.Args[1:]...)
+	}
+	cmd.Path, cmd.Args = nsenter, args
+	return nil
+}
+
+// Do calls f in node i's namespace: sockets that f makes belong to that node, and so do processes that it starts. f must not leave its
+// goroutine for that: a dial to an IP address or a listener is made in the caller's, a dial to a host name is not.
+func (l *Lab) Do(i int, f func() error) (err error) {
+	if i < 0 || i >= len(l.nodes) {
+		return l.noNode(i)
+	}
+	target, err := os.Open(filepath.Join(namespaces, l.nodes[i].name))
+	if err != nil {
+		return fmt.Errorf("lab: %w", err)
+	}
+	defer target.Close()
+	runtime.LockOSThread()
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("lab: %w", err)
+	}
+	defer home.Close()
+	defer func() {
+		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
+			err = errors.Join(err, fmt.Errorf("lab: leaving namespace %s: %w", l.nodes[i].name, back))
+			return // the thread stays locked, and ends with its goroutine
+		}
+		runtime.UnlockOSThread()
+	}()
+	if err := unix.Setns(int(target.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("lab: entering namespace %s: %w", l.nodes[i].name, explain(err))
+	}
+	return f()
+}

@@ -1,0 +1,161 @@
+package lab
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// newLab makes a lab where that is allowed. Elsewhere it checks how New says so and returns nil: the test has then seen all it can.
+func newLab(t *testing.T, cfg Config) *Lab {
+	t.Helper()
+	cfg.Name = "labtest"
+	l, err := New(t.Context(), cfg)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return l
+	}
+	if _, missing := os.Stat(tunPath); missing == nil && os.Getuid() == 0 && !errors.Is(err, ErrNotRoot) {
+		t.Fatal(err)
+	}
+	if text := err.Error(); !strings.Contains(text, "root") && !strings.Contains(text, "modprobe tun") {
+		t.Errorf("%q does not say what to do", text)
+	}
+	t.Log("no lab here, only New's error was checked:", err)
+	return nil
+}
+
+// connect opens a TCP connection from node 0 to node 1.
+func connect(t *testing.T, l *Lab) (from, to net.Conn) {
+	t.Helper()
+	var listener net.Listener
+	err := l.Do(1, func() (err error) {
+		listener, err = net.Listen("tcp", netip.AddrPortFrom(l.Addr(1), 0).String())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	err = l.Do(0, func() (err error) {
+		from, err = net.DialTimeout("tcp", listener.Addr().String(), 20*time.Second)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to, err = listener.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { from.Close(); to.Close() })
+	return from, to
+}
+
+// TestNodesTalk sends bytes through two kernels' TCP and a link that loses some.
+func TestNodesTalk(t *testing.T) {
+	l := newLab(t, Config{Nodes: 2, Link: Link{Rate: 100e6, Delay: time.Millisecond, Jitter: time.Millisecond, Loss: 10}})
+	if l == nil {
+		return
+	}
+	from, to := connect(t, l)
+	sent := bytes.Repeat([]byte("through the lab "), 1<<16)
+	go func() {
+		_, _ = from.Write(sent)
+		_ = from.(*net.TCPConn).CloseWrite()
+	}()
+	got, err := io.ReadAll(to)
+	if err != nil || !bytes.Equal(got, sent) {
+		t.Fatalf("%d of %d bytes arrived whole: %v", len(got), len(sent), err)
+	}
+	a, b := l.Stats(0), l.Stats(1)
+	if a.Lost == 0 || a.SentBytes < uint64(len(sent)) || b.ReceivedPackets+a.Lost+a.Overflowed > a.SentPackets {
+		t.Errorf("sender %+v, receiver %+v", a, b)
+	}
+}
+
+// TestCutStopsBytes waits for nothing while a node is cut, and for everything once it is healed.
+func TestCutStopsBytes(t *testing.T) {
+	l := newLab(t, Config{Nodes: 2})
+	if l == nil {
+		return
+	}
+	from, to := connect(t, l)
+	if err := l.Cut(1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	_ = to.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if n, err := to.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("read %d bytes through a cut: %v", n, err)
+	}
+	if err := l.Heal(); err != nil {
+		t.Fatal(err)
+	}
+	_ = to.SetReadDeadline(time.Now().Add(30 * time.Second)) // the kernel sends again
+	if n, err := to.Read(make([]byte, 1)); n != 1 {
+		t.Fatalf("nothing came after the cut: %v", err)
+	}
+}
+
+// TestPlaceRunsInside starts a command that prints the addresses it sees.
+func TestPlaceRunsInside(t *testing.T) {
+	l := newLab(t, Config{Nodes: 2})
+	if l == nil {
+		return
+	}
+	cmd := exec.Command("cat", "/proc/net/fib_trie")
+	if err := l.Place(1, cmd); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.Output()
+	if err != nil || !strings.Contains(string(out), l.Addr(1).String()+"\n") || strings.Contains(string(out), l.Addr(0).String()+"\n") {
+		t.Errorf("in node 1: %s, %v", out, err)
+	}
+	if err := l.Place(2, exec.Command("true")); err == nil {
+		t.Error("placed a command on a node that is not there")
+	}
+}
+
+// TestNothingIsLeft looks for namespaces after Close, and for those of a process that died.
+func TestNothingIsLeft(t *testing.T) {
+	l := newLab(t, Config{Nodes: 2})
+	if l == nil {
+		return
+	}
+	dead := exec.Command("true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	left := strings.Replace(l.Namespace(1), strconv.Itoa(os.Getpid()), strconv.Itoa(dead.Process.Pid), 1)
+	if _, err := makeNamespace(left, func() (*tun, error) { return nil, nil }); err != nil {
+		t.Fatal(err)
+	}
+	removed, err := Clean("labtest")
+	if err != nil || len(removed) != 1 || removed[0] != left {
+		t.Errorf("cleaned %q, %v; %q was left", removed, err, left)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := filepath.Glob(filepath.Join(namespaces, "labtest-"+strconv.Itoa(os.Getpid())+"-*")); len(names) != 0 {
+		t.Errorf("after Close: %q", names)
+	}
+	if err := l.Cut(0); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Cut after Close: %v", err)
+	}
+}
