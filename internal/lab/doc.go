@@ -24,6 +24,10 @@
 // The links are pure code (fabric and what it is made of): packets and times in, packets out. Around them stand one goroutine a node that
 // reads the node's TUN device and one that waits for the next event and writes what has arrived; see pump.go.
 //
+// One TCP connection between two nodes gets 189 of 200 Mbit/s at 100 ms round trip and 944 of 1000 at 20 ms, on two cores shared with other
+// work (headers leave 193 and 965); a byte there and back takes 100 to 101 ms. `go test -run xxx -bench . ./internal/lab` measures it. Without
+// limits, 1.4 to 1.8 Gbit/s is what the forwarder carries: a packet costs two system calls.
+//
 // The caller ends the processes that it placed before it calls Close. Namespaces are called NAME-PID-LAB-NODE, after the process that made
 // them, so that those of a process that crashed are found: Clean removes them, and New cleans first.
 package lab

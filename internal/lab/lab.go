@@ -30,7 +30,7 @@ type Lab struct {
 	wg      sync.WaitGroup
 }
 
-// A node is a namespace with the only device in it.
+// A node is a namespace with one device in it.
 type node struct {
 	name   string
 	device device
@@ -41,6 +41,7 @@ type device interface {
 	// read fills data of at least one and at most all packets, and says of how many. It waits; Close ends it.
 	read(batch []*packet) (int, error)
 	write(data []byte) error
+	// Close takes the device and its namespace away.
 	Close() error
 }
 
@@ -88,9 +89,6 @@ func (l *Lab) Close() error {
 		errs = append(errs, n.device.Close())
 	}
 	l.wg.Wait()
-	for _, n := range l.nodes {
-		errs = append(errs, removeNamespace(n.name))
-	}
 	return errors.Join(errs...)
 }
 

@@ -16,8 +16,6 @@ func unsupported() error {
 
 func makeNodes(context.Context, Config) ([]node, error) { return nil, unsupported() }
 
-func removeNamespace(string) error { return nil }
-
 // Clean has nothing to do where there are no namespaces.
 func Clean(string) ([]string, error) { return nil, nil }
 

@@ -35,7 +35,7 @@ func makeNodes(ctx context.Context, cfg Config) (nodes []node, err error) {
 			return nodes, err
 		}
 		name := fmt.Sprintf("%s-%d-%d-%d", cfg.Name, os.Getpid(), number, i)
-		device, err := makeNamespace(name, func() (*tun, error) { return openTun(cfg.addr(i), cfg.Network.Bits(), cfg.MTU) })
+		device, err := makeNamespace(name, func() (*tun, error) { return openTun(name, cfg.addr(i), cfg.Network.Bits(), cfg.MTU) })
 		if err != nil {
 			return nodes, fmt.Errorf("namespace %s: %w", name, explain(err))
 		}
@@ -47,7 +47,7 @@ func makeNodes(ctx context.Context, cfg Config) (nodes []node, err error) {
 func removeNodes(nodes []node) error {
 	var errs []error
 	for _, n := range nodes {
-		errs = append(errs, n.device.Close(), removeNamespace(n.name))
+		errs = append(errs, n.device.Close())
 	}
 	return errors.Join(errs...)
 }

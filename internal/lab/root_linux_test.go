@@ -39,7 +39,7 @@ func newLab(t *testing.T, cfg Config) *Lab {
 }
 
 // connect opens a TCP connection from node 0 to node 1.
-func connect(t *testing.T, l *Lab) (from, to net.Conn) {
+func connect(t testing.TB, l *Lab) (from, to net.Conn) {
 	t.Helper()
 	var listener net.Listener
 	err := l.Do(1, func() (err error) {

@@ -20,12 +20,13 @@ const (
 
 // tun is a TUN device: what the kernel routes to it is read here, what is written here the kernel receives.
 type tun struct {
-	file *os.File
-	raw  syscall.RawConn
+	file      *os.File
+	raw       syscall.RawConn
+	namespace string // the file in namespaces
 }
 
-// openTun makes the device in the namespace that the calling thread is in.
-func openTun(addr netip.Addr, bits, mtu int) (*tun, error) {
+// openTun makes the device in the namespace that the calling thread is in and that has this name.
+func openTun(namespace string, addr netip.Addr, bits, mtu int) (*tun, error) {
 	fd, err := unix.Open(tunPath, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: load the kernel's tun module (modprobe tun), or give the container that device", tunPath, err)
@@ -38,7 +39,7 @@ func openTun(addr netip.Addr, bits, mtu int) (*tun, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &tun{file: file, raw: raw}, nil
+	return &tun{file, raw, namespace}, nil
 }
 
 func setUp(fd int, addr netip.Addr, bits, mtu int) error {
@@ -124,4 +125,4 @@ func (t *tun) write(data []byte) error {
 	return err
 }
 
-func (t *tun) Close() error { return t.file.Close() }
+func (t *tun) Close() error { return errors.Join(t.file.Close(), removeNamespace(t.namespace)) }

@@ -1,0 +1,148 @@
+package lab
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fake is a device without a kernel: the test sends through it and sees what arrives, and when.
+type fake struct {
+	sends    chan []byte
+	arrivals chan time.Time
+	closed   chan struct{}
+}
+
+func (d *fake) read(batch []*packet) (int, error) {
+	select {
+	case data := <-d.sends:
+		batch[0].data = batch[0].buf[:copy(batch[0].buf, data)]
+		return 1, nil
+	case <-d.closed:
+		return 0, net.ErrClosed
+	}
+}
+
+func (d *fake) write([]byte) error {
+	d.arrivals <- time.Now()
+	return nil
+}
+
+func (d *fake) Close() error {
+	close(d.closed)
+	return nil
+}
+
+func fakeLab(nodes int, link Link) (l *Lab, devices []*fake) {
+	cfg := Config{Nodes: nodes, Link: link}.withDefaults()
+	made := make([]node, nodes)
+	for i := range nodes {
+		devices = append(devices, &fake{make(chan []byte), make(chan time.Time, 10), make(chan struct{})})
+		made[i].device = devices[i]
+	}
+	return start(cfg, made), devices
+}
+
+// TestPumpKeepsTime sends through the goroutines around the fabric: what arrives does so when the links say.
+func TestPumpKeepsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, devices := fakeLab(2, Link{Delay: 20 * ms})
+		defer l.Close()
+		for _, want := range []time.Duration{40 * ms, 40 * ms, 240 * ms} {
+			began := time.Now()
+			devices[0].sends <- ipv4(l.Addr(1))
+			if took := (<-devices[1].arrivals).Sub(began); took < want || took > want+grain {
+				t.Errorf("took %v, want %v", took, want)
+			}
+			if want == 40*ms && l.Stats(1).ReceivedPackets == 2 {
+				if err := l.SetPair(0, 1, Link{Delay: 200 * ms}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// TestNobodyElseIsReached: packets to strangers vanish, and their buffers serve the next ones.
+func TestNobodyElseIsReached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, devices := fakeLab(2, Link{})
+		defer l.Close()
+		devices[0].sends <- []byte{1, 2, 3}
+		devices[0].sends <- ipv4(l.cfg.addr(7))
+		devices[0].sends <- ipv4(l.Addr(1))
+		<-devices[1].arrivals
+		synctest.Wait()
+		if s := l.Stats(0); s.SentPackets != 1 || len(devices[1].arrivals) != 0 {
+			t.Errorf("%+v, %d more arrivals", s, len(devices[1].arrivals))
+		}
+	})
+}
+
+func TestFaultsAreSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, devices := fakeLab(4, Link{})
+		defer l.Close()
+		reached := func() (out []int) {
+			for i := 1; i < 4; i++ {
+				devices[0].sends <- ipv4(l.Addr(i))
+			}
+			time.Sleep(time.Second)
+			for i := 1; i < 4; i++ {
+				if len(devices[i].arrivals) > 0 {
+					<-devices[i].arrivals
+					out = append(out, i)
+				}
+			}
+			return out
+		}
+		for _, test := range []struct {
+			name string
+			set  func() error
+			want []int
+		}{
+			{"cut 1", func() error { return l.Cut(1) }, []int{2, 3}},
+			{"cut 0-2", func() error { return l.CutPair(2, 0) }, []int{3}},
+			{"heal 1", func() error { return l.Heal(1) }, []int{1, 3}},
+			{"partition", func() error { return l.Partition([]int{0, 1}, []int{2, 3}) }, []int{1}},
+			{"heal", func() error { return l.Heal() }, []int{1, 2, 3}},
+			{"lossy", func() error { return l.SetLink(3, Link{Loss: 1000}) }, []int{1, 2}},
+		} {
+			if err := test.set(); err != nil {
+				t.Errorf("%s: %v", test.name, err)
+			}
+			if got := reached(); !slices.Equal(got, test.want) {
+				t.Errorf("%s: node 0 reaches %v, want %v", test.name, got, test.want)
+			}
+		}
+	})
+}
+
+// TestMistakesAreNamed: no fault is set on nodes that are not there.
+func TestMistakesAreNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := fakeLab(2, Link{})
+		defer l.Close()
+		for want, err := range map[string]error{
+			"no node 2: they are numbered from 0 to 1": l.Cut(0, 2),
+			"no node -1":       l.CutPair(-1, 0),
+			"no node 9":        l.Heal(9),
+			"no node 3":        l.SetLink(3, Link{}),
+			"no node 4":        l.SetPair(0, 4, Link{}),
+			"loss 2000":        l.SetLink(0, Link{Loss: 2000}),
+			"rate 1 bit/s":     l.SetPair(0, 1, Link{Rate: 1}),
+			"is in two groups": l.Partition([]int{0, 1}, []int{1}),
+			"no node 5":        l.Partition([]int{5}),
+		} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v does not say %q", err, want)
+			}
+		}
+		if c := &l.mu.fabric.cuts; c.apart(0, 1) {
+			t.Error("a refused cut was made")
+		}
+	})
+}

@@ -1,0 +1,151 @@
+package lab
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const ms = time.Millisecond
+
+// push is a packet of size bytes that enters a pipe at a time.
+type push struct {
+	at   time.Duration
+	size int
+}
+
+// carry sends packets through a pipe alone, each leaving as soon as it can, and says when each arrived (-1: lost, -2: no room).
+func carry(p *pipe, pushes []push) []time.Duration {
+	arrivals := make([]time.Duration, len(pushes))
+	depart := func(until time.Duration) {
+		for !p.waiting.empty() && p.departure() <= until {
+			pk, arrival, lost := p.pop(p.departure())
+			if lost {
+				arrival = -1
+			}
+			arrivals[pk.to] = arrival
+		}
+	}
+	for i, in := range pushes {
+		depart(in.at)
+		if !p.push(in.at, &packet{data: make([]byte, in.size), to: i}) {
+			arrivals[i] = -2
+		}
+	}
+	depart(never)
+	return arrivals
+}
+
+func TestPipe(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		link   Link
+		pushes []push
+		want   []time.Duration
+	}{
+		{"no link at all", Link{}, []push{{0, 1500}, {0, 1500}, {5 * ms, 1500}}, []time.Duration{0, 0, 5 * ms}},
+		{"delay", Link{Delay: 40 * ms}, []push{{0, 100}, {ms, 100}}, []time.Duration{40 * ms, 41 * ms}},
+		{"rate: 1000 bytes take 8 ms at 1 Mbit/s", Link{Rate: 1e6}, []push{{0, 1000}, {0, 1000}, {20 * ms, 1000}}, []time.Duration{8 * ms, 16 * ms, 28 * ms}},
+		{"rate and delay", Link{Rate: 1e6, Delay: 10 * ms}, []push{{0, 1000}, {0, 500}}, []time.Duration{18 * ms, 22 * ms}},
+		{"the queue is full", Link{Rate: 1e6, Queue: 2000}, []push{{0, 1000}, {0, 1000}, {0, 1}, {8 * ms, 1000}}, []time.Duration{8 * ms, 16 * ms, -2, 24 * ms}},
+		{"a smaller packet still has room", Link{Rate: 1e6, Queue: 1500}, []push{{0, 1000}, {0, 1000}, {0, 500}}, []time.Duration{8 * ms, -2, 12 * ms}},
+		{"all is lost", Link{Loss: 1000}, []push{{0, 1}, {0, 1}}, []time.Duration{-1, -1}},
+		{"what is lost was sent all the same", Link{Rate: 1e6, Loss: 1000}, []push{{0, 1000}, {0, 1000}}, []time.Duration{-1, -1}},
+	} {
+		if got := carry(newPipe(test.link, 1, 1), test.pushes); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+func anyLink() *rapid.Generator[Link] {
+	return rapid.Custom(func(t *rapid.T) Link {
+		return Link{
+			Rate:    rapid.SampledFrom([]int64{0, minRate, 1e6, 200e6, maxRate}).Draw(t, "rate"),
+			Delay:   time.Duration(rapid.Int64Range(0, int64(100*ms)).Draw(t, "delay")),
+			Jitter:  time.Duration(rapid.Int64Range(0, int64(50*ms)).Draw(t, "jitter")),
+			Loss:    rapid.SampledFrom([]int{0, 0, 100, 1000}).Draw(t, "loss"),
+			Queue:   rapid.SampledFrom([]int{0, 3000, 100_000}).Draw(t, "queue"),
+			Reorder: rapid.Bool().Draw(t, "reorder"),
+		}
+	})
+}
+
+func anyPushes(t *rapid.T) (pushes []push) {
+	var now time.Duration
+	for range rapid.IntRange(1, 200).Draw(t, "packets") {
+		now += time.Duration(rapid.Int64Range(0, int64(3*ms)).Draw(t, "pause"))
+		pushes = append(pushes, push{now, rapid.IntRange(20, 1500).Draw(t, "size")})
+	}
+	return pushes
+}
+
+// TestPipeKeepsItsBounds checks, of any link and traffic: no packet is earlier than its link allows; jitter stays in its bound; order is
+// kept unless Reorder; over any stretch no more bytes come through than the rate lets; and the same seed gives the same arrivals.
+func TestPipeKeepsItsBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		link, pushes := anyLink().Draw(t, "link"), anyPushes(t)
+		got := carry(newPipe(link, 7, 1), pushes)
+		if again := carry(newPipe(link, 7, 1), pushes); !slices.Equal(got, again) {
+			t.Fatalf("two pipes of one seed differ: %v, %v", got, again)
+		}
+		var waiting time.Duration // at the longest, rounded up
+		if link.Rate > 0 {
+			waiting = time.Duration(float64(link.queue())*8e9/float64(link.Rate)) + 1
+		}
+		sent, newest := 0, time.Duration(0) // bytes let in, at the least; newest arrival
+		for i, in := range pushes {
+			if got[i] < 0 {
+				continue
+			}
+			earliest := in.at + link.Delay + link.sending(in.size)
+			if got[i] < earliest {
+				t.Fatalf("packet %d arrived at %v, cannot before %v", i, got[i], earliest)
+			}
+			if latest := max(newest, earliest+waiting+link.Jitter); got[i] > latest {
+				t.Fatalf("packet %d arrived at %v, must by %v", i, got[i], latest)
+			}
+			if !link.Reorder && got[i] < newest {
+				t.Fatalf("packet %d overtook another", i)
+			}
+			newest = max(newest, got[i])
+			sent += in.size
+		}
+		if least := link.sending(sent) + link.Delay - time.Duration(len(pushes)); sent > 0 && newest < least {
+			t.Fatalf("%d bytes came through by %v, the rate lets them by %v", sent, newest, least)
+		}
+	})
+}
+
+// TestLossIsItsShare counts: of 20,000 packets at 50 per mille, 1,000 are lost on average, with a standard deviation of 31.
+func TestLossIsItsShare(t *testing.T) {
+	pushes := make([]push, 20_000)
+	for i := range pushes {
+		pushes[i] = push{0, 100}
+	}
+	lost := 0
+	for _, at := range carry(newPipe(Link{Loss: 50}, 3, 1), pushes) {
+		if at == -1 {
+			lost++
+		}
+	}
+	if lost < 850 || lost > 1150 {
+		t.Errorf("%d of %d lost", lost, len(pushes))
+	}
+}
+
+// TestReorderingIsAskedFor: with jitter, packets overtake each other only if the link says so.
+func TestReorderingIsAskedFor(t *testing.T) {
+	pushes := make([]push, 100)
+	for i := range pushes {
+		pushes[i] = push{time.Duration(i) * ms, 100}
+	}
+	for _, reorder := range []bool{false, true} {
+		got := carry(newPipe(Link{Jitter: 20 * ms, Reorder: reorder}, 1, 1), pushes)
+		if sorted := slices.IsSorted(got); sorted == reorder {
+			t.Errorf("Reorder %v: in order %v", reorder, sorted)
+		}
+	}
+}
