@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// A command is one line. The answer is what to print, after a first line that is "ok" or "error: why"; then the connection ends.
+
+const (
+	maxLine   = 64 << 10
+	askWithin = 10 * time.Second
+)
+
+// listen makes the socket for this user alone. A socket that nobody listens on any more is replaced.
+func listen(ctx context.Context, path string) (net.Listener, error) {
+	if conn, err := net.Dial("unix", path); err == nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("another linkd listens on %s", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}
+
+// serve answers one connection after the other until ctx ends or a command said down.
+func serve(ctx context.Context, listener net.Listener, c *control) error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-ctx.Done():
+		case <-c.down:
+		}
+		_ = listener.Close()
+	}()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			<-ended // only that goroutine closes the listener
+			return nil
+		}
+		answer(conn, c)
+	}
+}
+
+func answer(conn net.Conn, c *control) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(askWithin))
+	line, err := bufio.NewReader(io.LimitReader(conn, maxLine)).ReadString('\n')
+	if err != nil {
+		return // who cannot say a line gets no answer
+	}
+	text, err := c.do(line)
+	if err != nil {
+		_, _ = fmt.Fprintf(conn, "error: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return
+	}
+	_, _ = io.WriteString(conn, "ok\n"+text)
+}
+
+// ask sends a command and prints the answer.
+func ask(ctx context.Context, path, command string, out io.Writer) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if err != nil {
+		return fmt.Errorf("%w: is the lab up?", err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(askWithin))
+	if _, err := fmt.Fprintln(conn, command); err != nil {
+		return err
+	}
+	answer := bufio.NewReader(conn)
+	first, err := answer.ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("linkd did not answer: %w", err)
+	}
+	if why, refused := strings.CutPrefix(first, "error: "); refused {
+		return errors.New(strings.TrimSpace(why))
+	}
+	_, err = io.Copy(out, answer)
+	return err
+}
