@@ -118,11 +118,11 @@ field() { grep -oE "\"$1\": ?(\"[^\"]*\"|[^,}]*)" | head -n 1 | sed -E 's/^"[^"]
 
 status() {
 	local json members
-	# shellcheck disable=SC2016 # expanded on the host
-	if ! json=$(on "$1" '{ ./p2pdiloco status --json --api "$(cat peer/api)"; } 2>/dev/null'); then
-		printf '%-24s not running\n' "$1"
-		return
-	fi
+	json=$(on "$1" "$runs; if runs join; then ./p2pdiloco status --json --api \"\$(cat peer/api)\" 2>/dev/null || echo mute; fi")
+	case $json in
+	'') printf '%-24s not running\n' "$1" && return ;;
+	mute) printf '%-24s running, but gives no answer: see %s/join.log there\n' "$1" "$REMOTE_DIR" && return ;;
+	esac
 	members=$(grep -oE '"state": ?"' <<<"$json" | wc -l)
 	printf '%-24s %-10s slot %s of %s  members %s  root %.16s\n' "$1" "$(field phase <<<"$json")" "$(field slot <<<"$json")" \
 		"$(field last_slot <<<"$json")" "$members" "$(field state_root <<<"$json")"
@@ -143,7 +143,7 @@ wait_for() {
 		done
 		[ ${#running[@]} -eq 0 ] && return
 		[ "$SECONDS" -lt "$deadline" ] || die "still running: ${running[*]}"
-		sleep 1
+		sleep 0.3
 	done
 }
 
