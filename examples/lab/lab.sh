@@ -38,7 +38,10 @@ die() {
 
 say() { printf '\n-- %s\n' "$*"; }
 
-linkd() { "$LAB_DIR/bin/linkd" "do" "$socket" "$@"; }
+linkd() {
+	[ -S "$socket" ] || die 'the lab is not up'
+	"$LAB_DIR/bin/linkd" "do" "$socket" "$@"
+}
 
 is_up() { [ -S "$socket" ] && linkd nodes >/dev/null 2>&1; }
 
@@ -109,6 +112,8 @@ down() {
 			sleep 0.1
 		done
 	fi
+	if [ -x "$LAB_DIR/bin/linkd" ]; then "$LAB_DIR/bin/linkd" clean; fi # if it crashed
+	rm -f "$socket"
 	rm -rf "${LAB_DIR:?}/bin" "${LAB_DIR:?}/hosts" "${LAB_DIR:?}/collected"
 	rm -f "$LAB_DIR/hosts.txt" "$LAB_DIR/text.txt" "$LAB_DIR/linkd.out" "$LAB_DIR/linkd.log"
 	if [ -d "$LAB_DIR" ]; then rmdir "$LAB_DIR"; fi

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -118,7 +119,7 @@ func Clean(name string) (removed []string, err error) {
 	var errs []error
 	for _, e := range entries {
 		owner, ok := ownerOf(e.Name(), name)
-		if !ok || !errors.Is(unix.Kill(owner, 0), unix.ESRCH) {
+		if !ok || alive(owner) {
 			continue
 		}
 		if err := removeNamespace(e.Name()); err != nil {
@@ -128,6 +129,16 @@ func Clean(name string) (removed []string, err error) {
 		removed = append(removed, e.Name())
 	}
 	return removed, errors.Join(errs...)
+}
+
+// alive says whether a process runs. One that has ended, and whose parent has not asked how, is a zombie with a number still.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	_, state, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ") // after the name, which may hold anything
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
 // ownerOf is the process that made a namespace, from its name.

@@ -3,9 +3,11 @@
 //
 //	linkd up NODES SOCKET [rate=200mbit] [delay=25ms] [jitter=5ms] [loss=1%] [queue=BYTES] [mtu=1500] [seed=1] [network=10.213.0.0/16]
 //	linkd do SOCKET COMMAND...
+//	linkd clean
 //
 // up needs root and runs until it is told `down`, or gets SIGINT or SIGTERM. It prints one line a node, its name, namespace and address, and
-// then `ready`. do sends one command, prints the answer and exits with 1 if it was refused. Nodes are called n1, n2 and so on. Commands:
+// then `ready`. do sends one command, prints the answer and exits with 1 if it was refused. clean removes the namespaces of those that
+// crashed. Nodes are called n1, n2 and so on. Commands:
 //
 //	nodes                      name, namespace and address of each
 //	link NODE...|all KEY=...   change links: rate, delay, jitter, loss, queue; what is not named stays
@@ -42,7 +44,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: linkd up NODES SOCKET [KEY=VALUE...] | linkd do SOCKET COMMAND...")
+var errUsage = errors.New("usage: linkd up NODES SOCKET [KEY=VALUE...] | linkd do SOCKET COMMAND... | linkd clean")
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	switch {
@@ -50,6 +52,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return up(ctx, args[1], args[2], args[3:], out)
 	case len(args) >= 3 && args[0] == "do":
 		return ask(ctx, args[1], strings.Join(args[2:], " "), out)
+	case len(args) == 1 && args[0] == "clean":
+		removed, err := lab.Clean(lab.DefaultName)
+		for _, name := range removed {
+			fmt.Fprintln(out, "removed", name)
+		}
+		return err
 	}
 	return errUsage
 }
