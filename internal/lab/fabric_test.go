@@ -79,6 +79,19 @@ func TestAFasterLinkTakesOver(t *testing.T) {
 	}
 }
 
+// TestALatePumpCostsNoPackets: a queue has room as soon as packets have left it, whoever was late to look.
+func TestALatePumpCostsNoPackets(t *testing.T) {
+	w := newWire(2, Link{})
+	w.setLink(0, 0, Link{Rate: 1e6, Queue: 1000})
+	for i := range 3 {
+		w.send(time.Duration(i)*8*ms, &packet{data: make([]byte, 1000), to: 1})
+	}
+	w.check(t, "0>1@0 0>1@0 0>1@24") // the first two were delivered as soon as anybody asked
+	if w.dropped != 0 {
+		t.Errorf("%d dropped", w.dropped)
+	}
+}
+
 func TestAPairMayBeFarApart(t *testing.T) {
 	w := newWire(3, Link{Delay: 10 * ms})
 	w.setPair(0, 0, 1, Link{Delay: 100 * ms})

@@ -66,6 +66,44 @@ func TestPumpKeepsTime(t *testing.T) {
 	})
 }
 
+// TestPumpWakesForWhatIsSooner: a packet on a short way does not wait for one on a long way that set out before.
+func TestPumpWakesForWhatIsSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, devices := fakeLab(3, Link{})
+		defer l.Close()
+		if err := l.SetPair(0, 1, Link{Delay: 10 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		devices[0].sends <- ipv4(l.Addr(1))
+		time.Sleep(time.Second)
+		began := time.Now()
+		devices[0].sends <- ipv4(l.Addr(2))
+		if took := (<-devices[2].arrivals).Sub(began); took > grain {
+			t.Errorf("took %v", took)
+		}
+		if took := (<-devices[1].arrivals).Sub(began); took < 9*time.Second || took > 9*time.Second+grain {
+			t.Errorf("the other took %v more", took)
+		}
+	})
+}
+
+// TestACutIsNotInThePast: what was due before a cut has arrived, though the pump was late.
+func TestACutIsNotInThePast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Nodes: 2}.withDefaults()
+		l := &Lab{cfg: cfg, nodes: make([]node, 2), began: time.Now()} // without a pump
+		l.mu.fabric = newFabric(2, Link{Delay: ms}, 1, l.put)
+		l.send(0, []*packet{{data: ipv4(l.Addr(1))}})
+		time.Sleep(time.Second)
+		if err := l.Cut(1); err != nil {
+			t.Fatal(err)
+		}
+		if due, _ := l.pass(nil); len(due) != 1 {
+			t.Errorf("%d packets arrived, want 1", len(due))
+		}
+	})
+}
+
 // TestNobodyElseIsReached: packets to strangers vanish, and their buffers serve the next ones.
 func TestNobodyElseIsReached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -109,6 +110,32 @@ func TestCutStopsBytes(t *testing.T) {
 	_ = to.SetReadDeadline(time.Now().Add(30 * time.Second)) // the kernel sends again
 	if n, err := to.Read(make([]byte, 1)); n != 1 {
 		t.Fatalf("nothing came after the cut: %v", err)
+	}
+}
+
+// TestDoComesBack compares the thread's namespace before, in and after Do.
+func TestDoComesBack(t *testing.T) {
+	l := newLab(t, Config{Nodes: 1})
+	if l == nil {
+		return
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	where := func() string {
+		name, err := os.Readlink("/proc/thread-self/ns/net")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	before, inside := where(), ""
+	fault := errors.New("fault")
+	err := l.Do(0, func() error { inside = where(); return fault })
+	if after := where(); !errors.Is(err, fault) || before != after || inside == before {
+		t.Errorf("before %s, in %s, after %s: %v", before, inside, after, err)
+	}
+	if err := l.Do(1, func() error { return nil }); err == nil {
+		t.Error("did something on a node that is not there")
 	}
 }
 
