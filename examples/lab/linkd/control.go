@@ -154,7 +154,7 @@ func (c *control) cut(command string, words []string) error {
 
 func (c *control) partition(words []string) error {
 	if len(words) == 0 {
-		return errors.New("want partition NODE,NODE... NODE,...")
+		return errors.New("want partition GROUP..., such as partition n1,n2 n3,n4")
 	}
 	var groups [][]int
 	for _, word := range words {

@@ -88,7 +88,8 @@ func up(ctx context.Context, nodes, socket string, settings []string, out io.Wri
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	return serve(ctx, listener, c)
+	serve(ctx, listener, c)
+	return nil
 }
 
 // named is a lab that can say where its nodes are.

@@ -39,7 +39,7 @@ func listen(ctx context.Context, path string) (net.Listener, error) {
 }
 
 // serve answers one connection after the other until ctx ends or a command said down.
-func serve(ctx context.Context, listener net.Listener, c *control) error {
+func serve(ctx context.Context, listener net.Listener, c *control) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -53,7 +53,7 @@ func serve(ctx context.Context, listener net.Listener, c *control) error {
 		conn, err := listener.Accept()
 		if err != nil {
 			<-ended // only that goroutine closes the listener
-			return nil
+			return
 		}
 		answer(conn, c)
 	}
