@@ -48,3 +48,32 @@ func TestAFullDiskEndsTheNode(t *testing.T) {
 		t.Errorf("a passing failure: fatal %v, reported %v", fatal, reported)
 	}
 }
+
+// A peer loses its ledger while the others go on: it comes back as a new member.
+func TestAPeerThatLostItsLedgerComesBackToALiveRun(t *testing.T) {
+	inSim(t, 10*time.Millisecond, simSpec(24, 3), 3, func(s *swarm) {
+		s.pace(30 * time.Millisecond)
+		s.start(s.peers...)
+		s.reach(2, s.peers...)
+		forgetful := s.but(s.founder())[0]
+		for range 2 { // the others have heard of more starts than the new ledger counts
+			at := forgetful.applied()
+			s.stop(forgetful)
+			s.start(forgetful)
+			s.until(time.Minute, "back", func() bool { return s.contributedAfter(forgetful, at+1) })
+		}
+		at := forgetful.applied()
+		s.stop(forgetful)
+		remove(t, forgetful, "ledger.log")
+		s.start(forgetful)
+		s.finish(3*time.Minute, s.peers...)
+		if !s.contributedAfter(forgetful, at+1) {
+			t.Error("it never contributed again")
+		}
+		for _, p := range s.peers {
+			if p.had("peer.cloned") {
+				t.Errorf("host %d: %v", p.host, p.events("peer.cloned")[0].Fields)
+			}
+		}
+	})
+}

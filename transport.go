@@ -30,6 +30,7 @@ func openTransport(ctx context.Context, net *p2p.Network, run Root, boot uint64,
 	cfg := gossip.Config{
 		Topic: "/p2pdiloco/run/" + run.String(), Kinds: []uint8{kindLedger}, Boot: boot, Logger: log,
 		Deliver: func(from slot.PeerID, _ uint8, body []byte) { deliver(from, body) },
+		Epoch:   func(body []byte) uint64 { return uint64(membership.IncarnationOf(body)) },
 		Echo:    func(_ uint8, body []byte) { deliver(net.ID(), body) },
 		Check: func(from slot.PeerID, _ uint8, body []byte) gossip.Verdict {
 			if membership.MayAnnounce(body, run, from) {

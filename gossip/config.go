@@ -28,6 +28,9 @@ type Config struct {
 	// Boot rises with each start of this peer: a counter kept on disk, never a clock. Messages of a lower boot than one
 	// heard before are ignored by all.
 	Boot uint64
+	// Epoch, if set, tells an author's epochs apart by a body: the count of its boots starts anew with each. An author that lost its
+	// count would not be heard otherwise. It must be quick.
+	Epoch func(body []byte) uint64
 	// Kinds are the kinds of announcements that exist.
 	Kinds []uint8
 	// Deliver gets each announcement of another peer that went through all checks, one call at a time. While it blocks,
@@ -61,6 +64,13 @@ const MaxBody = 64 << 10
 
 // LANHeartbeat is a Heartbeat for peers on one network: they need not wait seconds until a mesh has formed.
 const LANHeartbeat = 250 * time.Millisecond
+
+func (c Config) epoch(body []byte) uint64 {
+	if c.Epoch == nil {
+		return 0
+	}
+	return c.Epoch(body)
+}
 
 func (c Config) withDefaults() Config {
 	c.MaxBody = cmp.Or(c.MaxBody, MaxBody)

@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"container/list"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ type origins struct {
 
 type origin struct {
 	id       slot.PeerID
-	window   window
+	lives    []life // the one heard last is at the end
 	messages bucket
 	bytes    bucket
 }
@@ -33,12 +34,35 @@ func newOrigins(cfg Config) *origins {
 	return o
 }
 
+// life is an author's window in one epoch: its boots are counted within it.
+type life struct {
+	epoch uint64
+	window
+}
+
+// maxLives bounds what is kept of one author's epochs. A lost count of boots starts another one.
+const maxLives = 4
+
+func (og *origin) life(epoch uint64) *window {
+	i := slices.IndexFunc(og.lives, func(l life) bool { return l.epoch == epoch })
+	l := life{epoch: epoch}
+	if i >= 0 {
+		l = og.lives[i]
+		og.lives = slices.Delete(og.lives, i, i+1)
+	} else if len(og.lives) >= maxLives {
+		og.lives = slices.Delete(og.lives, 0, 1)
+	}
+	og.lives = append(og.lives, l)
+	return &og.lives[len(og.lives)-1].window
+}
+
 // admit says whether an announcement of n bytes is new and its author within its rates, and takes note of it.
 func (o *origins) admit(from slot.PeerID, a announcement, n int, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	og := o.get(from, now)
-	if og.window.seen(a.boot, a.counter) {
+	w := og.life(o.cfg.epoch(a.body))
+	if w.seen(a.boot, a.counter) {
 		return false
 	}
 	if !og.messages.has(now, o.cfg.Rate, o.cfg.Burst, 1) || !og.bytes.has(now, o.cfg.ByteRate, o.cfg.ByteBurst, float64(n)) {
@@ -46,7 +70,7 @@ func (o *origins) admit(from slot.PeerID, a announcement, n int, now time.Time) 
 	}
 	og.messages.tokens--
 	og.bytes.tokens -= float64(n)
-	og.window.add(a.boot, a.counter)
+	w.add(a.boot, a.counter)
 	return true
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	pb "github.com/libp2p/go-libp2p-pubsub/pb"
 	"pgregory.net/rapid"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -122,5 +124,54 @@ func TestKeptAuthorsAreNotForgotten(t *testing.T) {
 	}
 	if len(o.mu.byID) > 8 {
 		t.Errorf("%d authors are kept", len(o.mu.byID))
+	}
+}
+
+// An author that lost its count of boots starts another epoch, and is heard in it. So many epochs are kept, and no more.
+func TestEpochs(t *testing.T) {
+	cfg := Config{Epoch: func(body []byte) uint64 { return uint64(body[0]) }}.withDefaults()
+	o := newOrigins(cfg)
+	admit := func(epoch byte, boot, counter uint64) bool {
+		return o.admit("a", announcement{boot: boot, counter: counter, body: []byte{epoch}}, 1, time.Unix(0, 0))
+	}
+	for i, c := range []struct {
+		epoch         byte
+		boot, counter uint64
+		want          bool
+	}{
+		{1, 7, 100, true}, {1, 7, 100, false}, {1, 6, 200, false},
+		{2, 1, 1, true}, {2, 1, 1, false}, {1, 7, 100, false}, {1, 7, 101, true},
+	} {
+		if got := admit(c.epoch, c.boot, c.counter); got != c.want {
+			t.Errorf("%d: %v", i, got)
+		}
+	}
+	for e := range byte(50) {
+		admit(e, 1, uint64(e)+500)
+	}
+	if n := len(o.mu.byID["a"].Value.(*origin).lives); n > maxLives {
+		t.Errorf("%d epochs of one author are kept", n)
+	}
+}
+
+// What comes from others under the own name is handed on, now and then, and only if it can be read.
+func TestEchoes(t *testing.T) {
+	heard := 0
+	e := &echoes{cfg: Config{Kinds: []uint8{1}, Echo: func(uint8, []byte) { heard++ }}.withDefaults()}
+	say := func(reason string, data []byte) {
+		e.RejectMessage(&pubsub.Message{Message: &pb.Message{Data: data}}, reason)
+	}
+	good := announcement{kind: 1, boot: 1, counter: 1, body: []byte("x")}.append(nil)
+	say(pubsub.RejectBlacklistedSource, good)
+	say(pubsub.RejectSelfOrigin, good[1:])
+	say(pubsub.RejectSelfOrigin, announcement{kind: 9, body: []byte("x")}.append(nil))
+	if heard != 0 {
+		t.Fatalf("%d were handed on", heard)
+	}
+	for range 1000 {
+		say(pubsub.RejectSelfOrigin, good)
+	}
+	if heard == 0 || heard > 2*echoBurst {
+		t.Errorf("%d of 1000 were handed on", heard)
 	}
 }

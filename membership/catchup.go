@@ -161,15 +161,29 @@ func (m *Machine) tellMembers(e Event, before, now []slot.Member) {
 			m.tellGone(e, gone)
 		}
 	}
-	_, was := findMember(before, m.cfg.Self, m.cfg.Incarnation)
-	if !was && m.elector() {
-		joined := e
-		joined.Kind, joined.Peer = EventJoined, m.cfg.Self
-		if e.Height == 1 {
-			joined.Kind = EventFounded
-		}
-		m.event(joined)
+	if _, was := findMember(before, m.cfg.Self, m.cfg.Incarnation); !was && e.Height == 1 && m.elector() {
+		e.Kind, e.Peer, m.listed = EventFounded, m.cfg.Self, true
+		m.event(e)
 	}
+	m.tellStanding()
+}
+
+// tellStanding says when this peer has become a member, or is none any more, at the newest record that it hears of: not again for
+// each old record that it catches up with.
+func (m *Machine) tellStanding() {
+	if m.listed == m.elector() || len(m.ahead()) > 0 {
+		return
+	}
+	m.listed = m.elector()
+	tip := m.chain.tip()
+	e := Event{Kind: EventJoined, Height: tip.Height, Slot: tip.Slot, Peer: m.cfg.Self, Members: peersOf(tip.Members)}
+	if !m.listed {
+		e.Kind, e.Detail = EventLeft, "lost"
+		if m.left {
+			e.Detail = "left"
+		}
+	}
+	m.event(e)
 }
 
 func (m *Machine) tellGone(e Event, gone slot.Member) {
@@ -179,8 +193,9 @@ func (m *Machine) tellGone(e Event, gone slot.Member) {
 	}
 	if ofMember(gone) == m.presence.self {
 		if m.left = m.leaving; m.left {
-			m.mine, e.Detail = nil, "left"
+			m.mine = nil
 		} // else the offer stands: it counts if this peer is listed again in time
+		return // tellStanding
 	}
 	m.event(e)
 }

@@ -76,6 +76,17 @@ func Open(b []byte, run slot.Root, verify slot.Verifier) (Message, error) {
 	return m, nil
 }
 
+// IncarnationOf is the incarnation that a sealed message bears, 0 if it cannot be told.
+func IncarnationOf(b []byte) slot.Incarnation {
+	r := wire.NewReader(b)
+	_, _, _, _ = r.U8(), r.U8(), readRoot(r), readPeer(r)
+	inc := slot.Incarnation(r.U64())
+	if r.Err() != nil {
+		return 0
+	}
+	return inc
+}
+
 // MayAnnounce is for a gossip validator: whether bytes that a peer announced may be passed on and delivered. They must be of
 // this run and this version and bear that peer's name; the signature itself is for Open. A NEED is never announced: everybody
 // would answer it.

@@ -53,6 +53,7 @@ type Machine struct {
 	evictions []eviction
 	clones    []slot.PeerID // whose identities were found to be used twice
 	freshFrom uint64        // height of the chain when this peer had first caught up; the greatest number before
+	listed    bool          // this peer was told to be a member
 	moves     uint64        // how often records were given up for another branch
 	need      need
 	early     []Message // for the height after the open one; bounded by maxEarly
@@ -90,6 +91,7 @@ func NewMachine(cfg Config, saved Saved) *Machine {
 	m.founding = newFounding(saved.Fork)
 	m.meetMembers(nil)
 	m.openDecree()
+	m.listed = m.elector()
 	return m
 }
 
@@ -121,6 +123,7 @@ func (m *Machine) Tick(now time.Duration) {
 	m.repeatOffer()
 	m.repeatEvidence()
 	m.caughtUp()
+	m.tellStanding()
 	m.catchUp()
 	m.pursueRival()
 	m.considerFounding()
