@@ -71,6 +71,7 @@ type lab struct {
 	delays  func() []time.Duration // of a message's copies; nil: one, after labLatency
 	log     []string
 	exact   bool // statements are compared
+	pins    map[string]slot.Root
 }
 
 type labEvent struct {
@@ -157,6 +158,7 @@ func (p *labPeer) start() {
 	}
 	p.m = NewMachine(Config{
 		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: labPlanner, Verify: labVerify,
+		Pin: p.lab.pins[p.name],
 	}, saved)
 	p.m.now = p.lab.now
 	for _, a := range p.m.presence.known {

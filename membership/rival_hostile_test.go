@@ -1,0 +1,181 @@
+package membership
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// forger grows a branch from a record of a chain, signing alone with whatever weight it likes.
+type forger struct {
+	*labPeer
+	chain *chain
+}
+
+func newForger(l *lab, from *chain, height uint64) *forger {
+	p := &labPeer{lab: l, name: "Z", id: labID("Z"), inc: 77}
+	f := &forger{p, from.upTo(height)}
+	members := []slot.Member{f.chain.listed(p.id, p.inc)}
+	f.add(slot.Record{Kind: slot.Fork, Slot: f.chain.tip().Slot, Members: members, Work: f.chain.workOfFork(members)})
+	return f
+}
+
+func (f *forger) add(r slot.Record) {
+	c := f.chain
+	r.Run, r.Height, r.Prev, r.StateRoot = c.rules.Run, c.height()+1, c.tipHash(), slot.Hash([]byte("forged"))
+	v := slot.Vote{Ref: c.next(), Hash: r.Hash()}
+	typ := slot.TypeVote
+	if r.Kind == slot.Fork {
+		typ = slot.TypeFork
+	}
+	sig := labSign(f.id, slot.SignedBytes(typ, r.Run, f.id, f.inc, v.Append(nil)))
+	commit := Commit{Record: r, Certificate: certificate(v, map[slot.PeerID][]byte{f.id: sig})}
+	if err := c.extend(commit, labVerify); err != nil {
+		panic(err)
+	}
+}
+
+// steps adds slots of the greatest weight that the rules take.
+func (f *forger) steps(n int) {
+	for range n {
+		c := f.chain
+		o := []slot.Offer{{Peer: f.id, Slot: c.openSlot(), Seq: c.spent[f.id].seq + 1, Base: c.openSlot() - 1, Weight: c.rules.MaxWeight}}
+		f.add(slot.Record{
+			Kind: slot.Step, Slot: c.openSlot(), Members: c.electorate(), Work: c.workAfter(slot.Step, o), Contributions: o,
+			Segments: []slot.Segment{{Range: slot.Range{End: labElements}, Contributors: slot.Bitmap{1}}},
+		})
+	}
+}
+
+func (f *forger) alive() Alive {
+	c := f.chain
+	return Alive{Branch: c.branch, Height: c.height(), Tip: c.tipHash(), Work: c.tip().Work, Synced: true, Applied: c.height()}
+}
+
+// serve lets the forger announce its chain to everybody and answer their questions for a while. spoil changes what it sends.
+func (f *forger) serve(d time.Duration, spoil func(*Commit)) (asked int) {
+	l := f.lab
+	for end := l.now + d; l.now < end; l.run(100*time.Millisecond, func() bool { return false }) {
+		for _, p := range l.peers {
+			_ = p.step(labSigned(f.labPeer, f.alive()))
+			for r := p.m.rival; r != nil && r.from == f.id && r.next() <= f.chain.height(); r = p.m.rival {
+				c := f.chain.commits[r.next()-1]
+				if spoil != nil {
+					spoil(&c)
+				}
+				asked++
+				if err := p.step(labSigned(f.labPeer, c)); err != nil {
+					break
+				}
+			}
+		}
+	}
+	return asked
+}
+
+func agedLab(t *testing.T, slots uint64) *lab {
+	l := newLab(t, labRules(), labTiming)
+	for _, n := range "ABC" {
+		l.add(string(n))
+	}
+	l.connect()
+	if !l.run(2*time.Minute, func() bool {
+		return l.peers[0].m.View().AppliedSlot >= slots && len(l.peers[0].m.chain.electorate()) == 3
+	}) {
+		t.Fatal(l.show())
+	}
+	return l
+}
+
+func (l *lab) count(by string, kind EventKind) (n int) {
+	for _, line := range l.log {
+		if f := strings.Fields(line); f[0] == by && f[1] == string(kind) {
+			n++
+		}
+	}
+	return n
+}
+
+// HOLES H26: a heavy chain that a stranger forks off an old record moves nobody; it is named, once, and the run goes on.
+func TestH26AHeavyForgedChain(t *testing.T) {
+	l := agedLab(t, 2*youngSlots)
+	old := l.peers[0].m.chain
+	f := newForger(l, old, old.height()-youngSlots-4)
+	f.steps(200)
+	if f.alive().Work <= old.tip().Work {
+		t.Fatal("the forged chain is not heavy")
+	}
+	at := old.openSlot()
+	if f.serve(5*time.Second, nil) == 0 {
+		t.Fatal("nobody looked at it")
+	}
+	for _, p := range l.peers {
+		if p.m.chain.tip().Slot < at+5 || p.m.moves > 0 || l.count(p.name, EventRefused) != 1 {
+			t.Errorf("%s: slot %d after %d, moved %d times, named it %d times", p.name, p.m.chain.tip().Slot, at, p.m.moves, l.count(p.name, EventRefused))
+		}
+	}
+}
+
+// A branch whose certificates are forged, replayed from another record, or whose work is not what it claims: refused, its holder
+// named, nothing lost.
+func TestABranchThatDoesNotVerify(t *testing.T) {
+	for name, spoil := range map[string]func(f *forger) func(*Commit){
+		"a forged signature": func(*forger) func(*Commit) {
+			return func(c *Commit) {
+				c.Certificate.Signatures = []slot.Signature{{Peer: c.Certificate.Signatures[0].Peer, Sig: []byte("x")}}
+			}
+		},
+		"a replayed certificate": func(f *forger) func(*Commit) {
+			return func(c *Commit) { c.Certificate = f.chain.commits[len(f.chain.commits)-1].Certificate }
+		},
+		"no signatures": func(*forger) func(*Commit) { return func(c *Commit) { c.Certificate.Signatures = nil } },
+		"more work than it has": func(f *forger) func(*Commit) {
+			return func(c *Commit) { c.Record.Work++ }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := agedLab(t, 4)
+			f := newForger(l, l.peers[0].m.chain, l.peers[0].m.chain.height()-2)
+			f.steps(60)
+			at := l.peers[0].m.chain.openSlot()
+			f.serve(4*time.Second, spoil(f))
+			for _, p := range l.peers {
+				if p.m.chain.tip().Slot < at+5 || p.m.moves > 0 || l.count(p.name, EventRefused) == 0 || len(p.m.doubted) == 0 {
+					t.Errorf("%s: slot %d after %d, moved %d times, named it %d times", p.name, p.m.chain.tip().Slot, at, p.m.moves, l.count(p.name, EventRefused))
+				}
+			}
+		})
+	}
+}
+
+// A joiner without a pin takes the chain of whom it meets first; with one it takes none that lacks it, however heavy, and comes over
+// to the one that has it, however light.
+func TestAPinnedJoiner(t *testing.T) {
+	l := agedLab(t, 6)
+	honest := l.peers[0].m.chain
+	f := newForger(l, honest, honest.height()-3)
+	f.steps(120)
+	joiner := &labPeer{lab: l, name: "J", id: labID("J"), trains: true}
+	joiner.format()
+	l.peers = append(l.peers, joiner)
+	l.pins = map[string]slot.Root{"J": honest.tipHash()}
+	joiner.start()
+	l.connect()
+	only := []*labPeer{joiner}
+	all := l.peers
+	l.peers = only
+	f.serve(3*time.Second, nil)
+	l.peers = all
+	if joiner.m.chain.height() > 0 {
+		t.Fatalf("it is on a chain without the pin, at height %d", joiner.m.chain.height())
+	}
+	if !l.run(time.Minute, func() bool { return joiner.m.View().IsMember }) {
+		t.Fatalf("it has not joined the chain with the pin\n%s", l.show())
+	}
+	if !slices.Contains(joiner.m.chain.hashes, honest.tipHash()) {
+		t.Error("its chain lacks the pin")
+	}
+}
