@@ -35,13 +35,15 @@
 //	message.go, seam.go            what is said, saved, asked for and reported; the interfaces around the driver
 //	encode.go, envelope.go         canonical bytes, signatures
 //	machine*.go, view.go           the machine's inputs and outputs
-//	chain*.go, rival.go            the certified records; what a valid one is; two chains meet
+//	chain*.go, rival*.go           the certified records; what a valid one is; two branches meet
+//	fork.go                        going on without a quorum
+//	evidence.go, clone.go          who contradicts itself; an identity that is used twice
 //	decree.go, acceptor.go         the height being decided; PREPARE, PROMISE, PROPOSE, VOTE
 //	ballot.go                      patience with a leader, and the end of it
 //	leader*.go                     plans and their revisions, drafts, proposals, certificates
 //	contributor.go, state.go       offers, segments, HAVE; which model state is held
 //	founding.go, catchup.go        a run's first record; joining it, and coming back to it
-//	presence.go, alive.go          who is heard
+//	presence.go, alive.go          who is heard;  reason.go: why it is waiting
 //	ending.go                      the last slot and the closing record
 //	store*.go                      the log on disk: what must be there before what is sent
 //	driver*.go, inbox.go           the shell: queues, signature checks, how many questions are answered, the loop
