@@ -139,8 +139,13 @@ func TestEpochs(t *testing.T) {
 		boot, counter uint64
 		want          bool
 	}{
-		{1, 7, 100, true}, {1, 7, 100, false}, {1, 6, 200, false},
-		{2, 1, 1, true}, {2, 1, 1, false}, {1, 7, 100, false}, {1, 7, 101, true},
+		{1, 7, 100, true},
+		{1, 7, 100, false},
+		{1, 6, 200, false},
+		{2, 1, 1, true},
+		{2, 1, 1, false},
+		{1, 7, 100, false},
+		{1, 7, 101, true},
 	} {
 		if got := admit(c.epoch, c.boot, c.counter); got != c.want {
 			t.Errorf("%d: %v", i, got)

@@ -90,9 +90,9 @@ func (m Leave) Append(b []byte) []byte { return b }
 func (m Need) Append(b []byte) []byte { return wire.AppendU64(b, m.From) }
 
 // Append implements Body.
-func (m Evidence) Append(b []byte) []byte {
-	b = wire.AppendU64(appendPeer(wire.AppendU8(b, uint8(m.Kind)), m.Peer), uint64(m.Incarnation))
-	for _, s := range []Said{m.First, m.Second} {
+func (e Evidence) Append(b []byte) []byte {
+	b = wire.AppendU64(appendPeer(wire.AppendU8(b, uint8(e.Kind)), e.Peer), uint64(e.Incarnation))
+	for _, s := range []Said{e.First, e.Second} {
 		b = wire.AppendBytes(wire.AppendBytes(b, s.Body), s.Sig)
 	}
 	return b
