@@ -49,13 +49,19 @@ func (m *Machine) onAlive(msg Message, a Alive) error {
 	if a.Height == 0 {
 		return nil
 	}
-	if m.ours(a) && a.Height > m.chain.height() {
+	ours := m.ours(a)
+	if ours && a.Height > m.chain.height() {
 		m.ask(msg.From)
-	} else if a.Branch != m.chain.branch || !m.chain.pinned {
+	}
+	// Taken for ours it may still have parted further back: then asking for what follows the tip is in vain.
+	if a.Branch != m.chain.branch && m.chain.height() > 0 && (!ours || m.need.times >= askedInVain) || !m.chain.pinned {
 		m.meetRival(msg.From, a)
 	}
 	return nil
 }
+
+// askedInVain is after how many repeated questions for the record above the tip it is looked for further back.
+const askedInVain = 2
 
 // ours says whether the chain that an ALIVE is about is taken up record by record: the own branch; any branch by who has no chain
 // yet, and by who comes from a part of the chain that nobody stands on any more, where forks lie ahead.
