@@ -1,0 +1,129 @@
+package membership
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// forkWorld is A alone of ABC, long enough without the others to fork, and B, which does not run but whose words the test says.
+func forkWorld(t *testing.T) (l *lab, a, b *labPeer, fork func(attempt uint32, members ...*labPeer) Propose) {
+	l = labOf(t, "ABC")
+	a, b = l.peers[0], l.peers[1]
+	l.filters = []*labFilter{{from: "A", left: -1}}
+	l.peers[2].crash()
+	b.crash()
+	l.run(3*time.Second, func() bool { return false })
+	a.m.cfg.Timing.ForkAfter = time.Second
+	a.m.fork.leads = false
+	return l, a, b, func(attempt uint32, members ...*labPeer) Propose {
+		c := a.m.chain
+		var list []slot.Member
+		for _, p := range members {
+			list = append(list, c.listed(p.id, p.inc))
+		}
+		ref := c.next()
+		return Propose{attempt, slot.Record{
+			Run: l.rules.Run, Height: ref.Height, Kind: slot.Fork, Prev: ref.Prev, Slot: c.tip().Slot, StateRoot: a.m.state.root,
+			Members: list, Work: c.workOfFork(list),
+		}}
+	}
+}
+
+// One signature for an attempt, none for a lower one, and none for the next before its time: over a restart, too.
+func TestOneForkSignatureAnAttempt(t *testing.T) {
+	l, a, b, fork := forkWorld(t)
+	first, other := fork(4, a, b), fork(4, a, b, l.peers[2])
+	if err := a.step(labSigned(b, first)); err != nil || a.m.fork.signed == nil || a.m.fork.signed.Ballot != 4 {
+		t.Fatalf("%v, signed %+v", err, a.m.fork.signed)
+	}
+	signed := func(p Propose) bool {
+		return a.m.fork.signed.Record.Hash() == p.Record.Hash() && a.m.fork.signed.Ballot == p.Ballot
+	}
+	for _, p := range []Propose{other, fork(3, a, b, l.peers[2]), fork(5, a, b)} { // the last comes too soon
+		if err := a.step(labSigned(b, p)); !errors.Is(err, ErrStale) || !signed(first) {
+			t.Errorf("attempt %d: %v", p.Ballot, err)
+		}
+	}
+	a.crash()
+	a.start()
+	l.now += 3 * time.Second
+	a.m.now, a.m.fork.lost = l.now, l.now-2*time.Second
+	a.m.cfg.Timing.ForkAfter = time.Second
+	if s := a.m.fork.signed; s == nil || s.Ballot != 4 {
+		t.Fatalf("after a restart the mark is %+v", s)
+	}
+	for _, p := range []Propose{other, fork(3, a, b)} {
+		if err := a.step(labSigned(b, p)); !errors.Is(err, ErrStale) || !signed(first) {
+			t.Errorf("after a restart, attempt %d: %v", p.Ballot, err)
+		}
+	}
+	if err := a.step(labSigned(b, fork(6, a, b))); err != nil || a.m.fork.signed.Ballot != 6 {
+		t.Errorf("the next attempt: %v", err)
+	}
+}
+
+// What nobody signs: a fork while a quorum is there, of a peer that pauses, of another state, by who is not listed or mixed with
+// others.
+func TestForksThatAreNotSigned(t *testing.T) {
+	for name, prepare := range map[string]func(l *lab, a, b *labPeer, p *Propose){
+		"a quorum is heard": func(_ *lab, a, _ *labPeer, _ *Propose) { a.m.fork.lost = a.m.now },
+		"it pauses":         func(_ *lab, a, _ *labPeer, _ *Propose) { a.m.cfg.PauseOnLoss = true },
+		"another state":     func(_ *lab, _, _ *labPeer, p *Propose) { p.Record.StateRoot = slot.Root{1} },
+		"not listed":        func(_ *lab, _, b *labPeer, p *Propose) { p.Record.Members = p.Record.Members[1:] },
+		"more work":         func(_ *lab, _, _ *labPeer, p *Propose) { p.Record.Work += 9 },
+		"with a stranger": func(l *lab, a, _ *labPeer, p *Propose) {
+			p.Record.Members = with(p.Record.Members, a.m.chain.listed(labID("Z"), 1))
+		},
+	} {
+		l, a, b, fork := forkWorld(t)
+		p := fork(0, a, b)
+		prepare(l, a, b, &p)
+		if _ = a.step(labSigned(b, p)); a.m.fork.signed != nil {
+			t.Errorf("%s: signed", name)
+		}
+	}
+	_, a, _, _ := forkWorld(t)
+	a.m.cfg.PauseOnLoss = true
+	a.report(ReportRecover{})
+	if a.m.chain.tip().Kind != slot.Fork {
+		t.Error("no fork on the operator's order")
+	}
+}
+
+// A fork decides nothing about its siblings: the vote given at the place stays, in memory and on disk. So does what was certified on
+// records that are given up.
+func TestWordsOutliveAFork(t *testing.T) {
+	_, a, _, fork := forkWorld(t)
+	next := a.m.chain.next()
+	at := place{next.Height, next.Prev}
+	a.m.recordVote(0, slot.Record{Run: a.lab.rules.Run, Height: next.Height, Prev: next.Prev, Kind: slot.Members})
+	p := fork(0, a)
+	a.m.signFork(p.At(), p.Record)
+	a.m.repeatFork()
+	a.flush()
+	if a.m.chain.branch != p.Record.Hash() {
+		t.Fatal("the fork was not certified")
+	}
+	if w := a.m.words[at]; w.vote == nil || w.fork == nil {
+		t.Errorf("in memory: %+v", w)
+	}
+	votes, forks := 0, 0
+	for _, e := range mustLoad(t, a.store).Elsewhere {
+		switch e := e.(type) {
+		case EntryVote:
+			if e.Height == next.Height {
+				votes++
+			}
+		case EntryFork:
+			if e.Height == next.Height {
+				forks++
+			}
+		}
+	}
+	if votes != 1 || forks != 1 {
+		t.Errorf("on disk: %d votes, %d marks", votes, forks)
+	}
+}
