@@ -236,7 +236,7 @@ func (n *Node) newWorker() (*worker, error) {
 	}); err != nil {
 		return nil, err
 	}
-	w.client = statesync.NewClient(streamOpener{n.net, p2p.ProtocolState}, statesync.Config{Timeout: n.timing.stall, Logger: n.log})
+	w.client = statesync.NewClient(streamOpener{n.net, p2p.ProtocolState}, statesync.Config{Timeout: n.timing.fetch, Logger: n.log})
 	return w, nil
 }
 
@@ -280,7 +280,7 @@ func (n *Node) serve() {
 			n.log.Debug("exchange stream ended", "peer", from, "err", err)
 		}
 	})
-	n.server = statesync.NewServer(n.worker.store, statesync.ServerConfig{Prefer: n.isMember, Logger: n.log})
+	n.server = statesync.NewServer(n.worker.store, statesync.ServerConfig{Prefer: n.isMember, Loose: n.worker.part, Logger: n.log})
 	n.net.Handle(p2p.ProtocolState, n.server.Serve)
 }
 

@@ -1,7 +1,6 @@
 package p2pdiloco
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -53,35 +52,94 @@ type outcomeOf struct {
 	segments      []slot.Segment
 }
 
-// gather collects the bytes of an outcome's segments: those of the reduction that have the right root, the rest from peers.
+// missingError says which segments nobody gave.
+type missingError struct {
+	ranges []slot.Range
+	err    error
+}
+
+func (e missingError) Error() string { return e.err.Error() }
+func (e missingError) Unwrap() error { return e.err }
+
+// gather collects the bytes of an outcome's segments: those of the reduction that have the right root, the rest from peers. What
+// it has is there for others meanwhile: where connections failed here and there, it may be that nobody has all.
 func (w *worker) gather(ctx context.Context, o outcomeOf, from []PeerID) ([][]byte, error) {
 	w.awaitReduction(ctx, o)
 	data := make([][]byte, len(o.segments))
 	var missing []int
-	var wanted []statesync.Blob
 	for i, s := range o.segments {
-		if b, ok := w.reduced(s); ok {
-			data[i] = b
-			continue
+		if data[i] = w.reduced(s); data[i] == nil {
+			missing = append(missing, i)
 		}
-		missing = append(missing, i)
-		wanted = append(wanted, statesync.Blob{Root: s.Root, Size: int64(w.codec.EncodedSize(int(s.Range.Len())))})
 	}
 	if len(missing) == 0 {
 		return data, nil
 	}
+	w.lend(o, data)
+	err := w.fetch(ctx, o, missing, data, from)
+	if errors.Is(err, statesync.ErrNoDonor) && len(missing) > 1 {
+		err = w.fetchEach(ctx, o, missing, data, from)
+	} else if err != nil {
+		err = missingError{[]slot.Range{o.segments[missing[0]].Range}, err}
+	}
+	return data, err
+}
+
+// fetch gets some segments from peers.
+func (w *worker) fetch(ctx context.Context, o outcomeOf, missing []int, data [][]byte, from []PeerID) error {
+	wanted := make([]statesync.Blob, len(missing))
+	for k, i := range missing {
+		s := o.segments[i]
+		wanted[k] = statesync.Blob{Root: s.Root, Size: int64(w.codec.EncodedSize(int(s.Range.Len())))}
+	}
 	fetched, _, err := w.client.FetchOutcome(ctx, wanted, w.frameBytes, from)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for k, i := range missing {
 		data[i] = fetched[k]
 	}
-	return data, nil
+	return nil
 }
 
-// awaitReduction waits for what the running reduction will bring anyway: a draft overtakes the last frames to some members.
-// Where a peer is lost, or this one was left out meanwhile, it never completes; then what is missing is fetched.
+// fetchEach gets what can be had, and says what cannot.
+func (w *worker) fetchEach(ctx context.Context, o outcomeOf, missing []int, data [][]byte, from []PeerID) error {
+	var lacking missingError
+	for _, i := range missing {
+		if err := w.fetch(ctx, o, []int{i}, data, from); err != nil {
+			lacking.ranges, lacking.err = append(lacking.ranges, o.segments[i].Range), err
+			continue
+		}
+		w.lend(o, data)
+	}
+	if lacking.err == nil {
+		return nil
+	}
+	return lacking
+}
+
+// lend has the segments that are here served to others until the slot is decided.
+func (w *worker) lend(o outcomeOf, data [][]byte) {
+	parts := make(map[Root][]byte)
+	for i, b := range data {
+		if b != nil {
+			parts[o.segments[i].Root] = b
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.parts = parts
+}
+
+// part is a segment that is lent.
+func (w *worker) part(root Root) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.parts[root]
+}
+
+// awaitReduction waits for what the running reduction will bring anyway: a draft overtakes the last frames to some members. It
+// waits as long as something comes.
 func (w *worker) awaitReduction(ctx context.Context, o outcomeOf) {
 	w.mu.Lock()
 	r := w.mu.reduction
@@ -90,27 +148,40 @@ func (w *worker) awaitReduction(ctx context.Context, o outcomeOf) {
 	if r == nil || r.Plan().Height != o.height || !listed {
 		return
 	}
-	late := time.NewTimer(w.stall)
-	defer late.Stop()
-	select {
-	case <-r.Complete():
-	case <-late.C:
-	case <-ctx.Done():
+	tick := time.NewTicker(w.stall)
+	defer tick.Stop()
+	for _, had := r.Traffic(); ; {
+		select {
+		case <-r.Settled():
+			return
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		_, now := r.Traffic()
+		if now == had {
+			return
+		}
+		had = now
 	}
 }
 
-// reduced is a segment's bytes as the running reduction has them; a copy, since the reduction may end meanwhile.
-func (w *worker) reduced(s slot.Segment) ([]byte, bool) {
+// reduced is a copy of a segment as the running reduction has it; nil if it has it not.
+func (w *worker) reduced(s slot.Segment) []byte {
+	if b := w.part(s.Root); b != nil {
+		return b
+	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.mu.reduction == nil {
-		return nil, false
+	r := w.mu.reduction
+	w.mu.Unlock()
+	if r == nil {
+		return nil
 	}
-	b, ok := w.mu.reduction.Result(s.Range)
+	b, ok := r.Copy(s.Range)
 	if !ok || slot.FrameRoot(slot.FrameHashes(b, w.frameBytes), w.frameBytes, uint64(len(b))) != s.Root {
-		return nil, false
+		return nil
 	}
-	return bytes.Clone(b), true
+	return b
 }
 
 // obtain gets a certified outcome on disk, if it is not.

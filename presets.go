@@ -16,7 +16,8 @@ const (
 type preset struct {
 	ledger    membership.Timing
 	discovery time.Duration // a peer that finds nobody for so long founds the run
-	stall     time.Duration // a data stream without progress for so long is lost
+	stall     time.Duration // a stream of the reduction without any byte for so long is lost: it costs that peer's share of a slot
+	fetch     time.Duration // a donor of states without progress for so long is replaced
 	hello     time.Duration // between hellos while no spec is settled
 }
 
@@ -27,7 +28,7 @@ var presets = map[string]preset{
 			MinGrace: 5 * time.Second, GraceFactor: 3, Straggler: 60 * time.Second,
 			FoundAfter: 1500 * time.Millisecond, ForkAfter: 20 * time.Second, Linger: 5 * time.Second, Retry: 500 * time.Millisecond,
 		},
-		discovery: 2 * time.Second, stall: 4 * time.Second, hello: 250 * time.Millisecond,
+		discovery: 2 * time.Second, stall: 4 * time.Second, fetch: 4 * time.Second, hello: 250 * time.Millisecond,
 	},
 	PresetWAN: {
 		ledger: membership.Timing{
@@ -35,6 +36,6 @@ var presets = map[string]preset{
 			MinGrace: 30 * time.Second, GraceFactor: 3, Straggler: 10 * time.Minute,
 			FoundAfter: 10 * time.Second, ForkAfter: 5 * time.Minute, Linger: 2 * time.Minute, Retry: 5 * time.Second,
 		},
-		discovery: 20 * time.Second, stall: 20 * time.Second, hello: 2 * time.Second,
+		discovery: 20 * time.Second, stall: 6 * time.Second, fetch: 20 * time.Second, hello: 2 * time.Second,
 	},
 }

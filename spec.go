@@ -262,7 +262,7 @@ func (s Spec) MaxStaleness() uint64 { return uint64(len(s.Discount)) - 1 }
 func (s Spec) params() allreduce.Params {
 	p := allreduce.Params{
 		Elements: s.Layout.Elements(), FrameElements: int(s.Frame), Aggregator: allreduce.Aggregator(s.Aggregator),
-		TrimPermille: int(s.TrimPermille), Clip: s.Clip == "on", Codec: s.Codec,
+		TrimPermille: int(s.TrimPermille), Clip: s.Clip == "on", Codec: s.Codec, MinPeers: int(s.MinPeers),
 	}
 	for _, d := range s.Discount {
 		p.Discount = append(p.Discount, uint32(d))

@@ -2,6 +2,7 @@ package p2pdiloco
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -50,6 +51,7 @@ type worker struct {
 		sync.Mutex
 		own       map[slot.Root]contribution // offered and not yet spent, by root
 		reduction *allreduce.Reduction
+		parts     map[slot.Root][]byte // segments of an outcome that is being gathered, for others who lack them
 	}
 }
 
@@ -94,7 +96,11 @@ func (w *worker) failed(ctx context.Context, work membership.Work, err error, re
 		return
 	}
 	w.log.Warn("work failed", "work", fmt.Sprintf("%T", work), "err", err)
-	report(membership.ReportFailed{Work: work, Err: err.Error()})
+	failed := membership.ReportFailed{Work: work, Err: err.Error()}
+	if m := (missingError{}); errors.As(err, &m) {
+		failed.Missing = m.ranges
+	}
+	report(failed)
 }
 
 // found makes the initial state, durably.
@@ -122,7 +128,7 @@ func (w *worker) keep(c contribution) {
 	w.mu.own[c.encoded.Root()] = c
 }
 
-// reduce takes part in the reduction by plan; a newer plan replaces it.
+// reduce takes part in the reduction by plan. A revision of the running plan goes on where that one stands.
 func (w *worker) reduce(ctx context.Context, plan slot.Plan, report func(membership.Report)) {
 	w.mu.Lock()
 	var own *allreduce.Contribution
@@ -132,19 +138,25 @@ func (w *worker) reduce(ctx context.Context, plan slot.Plan, report func(members
 		}
 	}
 	old := w.mu.reduction
-	w.mu.reduction = nil
+	if old != nil && old.Plan().Group() != plan.Group() {
+		w.mu.reduction = nil
+	} else {
+		old = nil
+	}
 	w.mu.Unlock()
 	if old != nil {
 		old.Release()
 	}
-	r, err := w.engine.Start(ctx, plan, own, &sink{w, plan, report})
-	if err != nil {
+	r, err := w.engine.Start(ctx, plan, own, &sink{w, plan.Group(), report})
+	switch {
+	case errors.Is(err, allreduce.ErrNotInGroup): // left out: what came so far may still be of use
+	case err != nil:
 		w.failed(ctx, membership.WorkReduce{Plan: plan}, err, report)
-		return
+	default:
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.mu.reduction = r
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.mu.reduction = r
 }
 
 // apply applies a certified record to the state.
@@ -208,6 +220,7 @@ func sources(r statesync.Report) map[string]int64 {
 func (w *worker) spend(record slot.Record) {
 	w.mu.Lock()
 	r := w.mu.reduction
+	w.mu.parts = nil
 	if r != nil && r.Plan().Slot <= record.Slot {
 		w.mu.reduction = nil
 	} else {
@@ -270,12 +283,12 @@ func (w *worker) close() {
 // sink turns what the engine says into reports to the ledger.
 type sink struct {
 	w      *worker
-	plan   slot.Plan
+	group  Root
 	report func(membership.Report)
 }
 
 func (s *sink) SegmentDone(segment slot.Segment) {
-	s.report(membership.ReportSegment{Ref: s.plan.Ref, Revision: s.plan.Revision, Segment: segment})
+	s.report(membership.ReportSegment{Group: s.group, Segment: segment})
 }
 
 func (s *sink) Lost(peer PeerID, reason allreduce.Reason, err error) {
@@ -284,7 +297,7 @@ func (s *sink) Lost(peer PeerID, reason allreduce.Reason, err error) {
 		allreduce.Connection: membership.LostConnection, allreduce.BadValue: membership.LostBadValue, allreduce.BadBytes: membership.LostBadBytes,
 	}
 	if r, ok := why[reason]; ok {
-		s.report(membership.ReportLost{Ref: s.plan.Ref, Revision: s.plan.Revision, Peer: peer, Reason: r})
+		s.report(membership.ReportLost{Group: s.group, Peer: peer, Reason: r})
 	}
 }
 

@@ -11,8 +11,10 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// errUnwanted says that a stream is for no reduction that runs or will run here.
-var errUnwanted = errors.New("stream is not wanted here")
+var (
+	errUnwanted = errors.New("stream is not wanted here")      // it is for no reduction that runs or will run here
+	errEarly    = errors.New("the stream's plan is not known") // the plan may be on its way
+)
 
 // Accept serves a stream that a peer, whose identity the transport has proven, opened to this one. It returns when the
 // stream is done with, and leaves it closed or reset. The error says why it was refused; peers that fail in a reduction are
@@ -83,7 +85,9 @@ func (e *Engine) welcome(from slot.PeerID, s wire.Stream) (*input, hello, error)
 		}
 		if r != nil {
 			in, err := r.attach(from, h)
-			return in, h, err
+			if !errors.Is(err, errEarly) {
+				return in, h, err
+			}
 		}
 		select {
 		case <-changed:
@@ -104,8 +108,8 @@ func (e *Engine) readHello(s wire.Stream) (hello, error) {
 	return parseHello(b[:])
 }
 
-// match returns the reduction that a hello is for; or nil and a channel that is closed when another starts; or an error if
-// the stream is of another run or of a plan that has been replaced.
+// match returns the reduction that a hello is for, or nil, and a channel that is closed when another plan starts; or an error
+// if the stream is of another run or of a plan that has been replaced.
 func (e *Engine) match(h hello) (*Reduction, <-chan struct{}, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -117,9 +121,9 @@ func (e *Engine) match(h hello) (*Reduction, <-chan struct{}, error) {
 		return nil, nil, fmt.Errorf("%w: it is of another run", errUnwanted)
 	case r == nil:
 		return nil, e.mu.changed, nil
-	case r.hash == h.Plan:
-		return r, nil, nil
-	case outdated(h, r.plan):
+	case r.group == h.Group:
+		return r, e.mu.changed, nil
+	case outdated(h, r.Plan()):
 		return nil, nil, fmt.Errorf("%w: a newer plan runs", errUnwanted)
 	default:
 		return nil, e.mu.changed, nil

@@ -22,17 +22,17 @@ func (g *group) dial(from, to int) (*link, wire.Stream) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	r := &Reduction{engine: g.engines[from], ctx: context.Background()}
-	l, _ := r.link(s)
+	r := &Reduction{engine: g.engines[from]}
+	l, _ := (&piece{r: r}).link(context.Background(), s)
 	return l, s
 }
 
 // opening is what peer from says first to the owner of its first piece.
 func (g *group) opening(from, to int) []byte {
-	h := slot.Hash(g.plan.Append(nil))
-	r := &Reduction{engine: g.engines[from], plan: g.plan, hash: h, own: g.own[from], window: 2}
-	piece := slices.IndexFunc(g.plan.Pieces, func(p slot.Piece) bool { return p.Owner == peerName(to) })
-	return newFeed(r, piece).opening()
+	r := newReduction(context.Background(), g.engines[from], g.plan, g.own[from], nil)
+	defer r.cancel()
+	i := slices.IndexFunc(g.plan.Pieces, func(p slot.Piece) bool { return p.Owner == peerName(to) })
+	return newFeed(newPiece(r, g.plan.Pieces[i])).opening()
 }
 
 // accept runs Accept on bytes that end, and returns its error.
@@ -92,11 +92,19 @@ func TestUnwanted(t *testing.T) {
 	g.plan.Revision, g.plan.Ballot = 3, 3
 	g.start(0)
 	good := g.plan
+	split := func() {
+		whole := g.plan.Pieces[0]
+		half := whole
+		half.Range.End = 100
+		g.plan.Pieces = []slot.Piece{half, {Range: slot.Range{Begin: 100, End: whole.Range.End}, Owner: whole.Owner}, g.plan.Pieces[1]}
+	}
 	for name, change := range map[string]func(){
-		"an older height":             func() { g.plan.Height-- },
-		"an older ballot":             func() { g.plan.Ballot--; g.plan.Revision = 9 },
-		"an older revision":           func() { g.plan.Revision-- },
-		"another plan of this number": func() { g.plan.Slot++ },
+		"an older height":                  func() { g.plan.Height-- },
+		"another group, an older ballot":   func() { g.plan.Ballot--; g.plan.Revision = 9; g.plan.Opened.Ballot++ },
+		"another group, an older revision": func() { g.plan.Revision--; g.plan.Opened.Ballot++ },
+		"another group of this number":     func() { g.plan.Slot++ },
+		"a piece of an older revision":     func() { g.plan.Revision--; split() },
+		"a piece that is not in the plan":  split,
 	} {
 		g.plan = good
 		change()
@@ -158,15 +166,16 @@ func TestStreamsWaitForThePlan(t *testing.T) {
 			g.start(i)
 		}
 		g.wait()
-		g.check(g.vectors)
+		g.check()
 		g.plan.Revision++ // a peer that is ahead waits for the others
+		g.plan.Opened.Revision = g.plan.Revision
 		for i := range g.engines {
 			time.Sleep(20 * time.Second)
 			g.start(i)
 		}
 		g.running = g.running[3:]
 		g.wait()
-		g.check(g.vectors)
+		g.check()
 		g.close()
 	})
 }

@@ -95,6 +95,8 @@ type Engine struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // Accept calls and reductions
 
+	hearsay time.Duration // how much later than a peer this one may hear of a plan
+
 	mu struct {
 		sync.Mutex
 		closed  bool
@@ -113,7 +115,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	e := &Engine{cfg: cfg, grid: newGrid(cfg.Params), lanes: make(chan struct{}, cfg.Lanes)}
+	e := &Engine{cfg: cfg, grid: newGrid(cfg.Params), lanes: make(chan struct{}, cfg.Lanes), hearsay: cfg.Stall / 16}
 	e.frames.New = func() any { return new(frame) }
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.mu.changed = make(chan struct{})
@@ -123,41 +125,71 @@ func New(cfg Config) (*Engine, error) {
 
 // Start takes part in the reduction by plan, as contributor and as owner, until it is released, replaced by another Start,
 // or ctx ends. own must be what this peer's offer in the plan commits to. Calls for older plans than the running one are
-// the caller's to avoid: the newest call wins. Streams of what is replaced are reset, so one plan cannot be started twice:
-// the others take this peer for lost, and a revision must follow.
+// the caller's to avoid: the newest call wins. Call it from one goroutine at a time.
+//
+// A plan of the running group (slot.Plan.Group) revises that reduction in place, and returns it: pieces that the plan leaves
+// as they are go on, and sink, which takes the place of the one before, hears again of the own ranges that are closed. Another
+// group's plan replaces the reduction: its streams are reset. A group in which this peer is gone is ended, with ErrNotInGroup.
 func (e *Engine) Start(ctx context.Context, plan slot.Plan, own *Contribution, sink Sink) (*Reduction, error) {
 	if err := checkPlan(e.cfg.Params, plan); err != nil {
 		return nil, err
 	}
-	self := offerIndex(plan.Offers, e.cfg.Self)
-	if self < 0 {
+	old := e.running()
+	again := old != nil && old.group == plan.Group() && old.ctx.Err() == nil
+	self := plan.Place(e.cfg.Self)
+	switch {
+	case self < 0 || plan.Gone.Has(self):
+		if again {
+			old.cancel()
+		}
 		return nil, ErrNotInGroup
-	}
-	if own == nil || own.root != plan.Offers[self].Root {
+	case again:
+		err := old.revise(plan, sink)
+		e.wake()
+		return old, err
+	case own == nil || own.root != plan.Offers[self].Root:
 		return nil, errors.New("allreduce: the contribution is not the one that was offered")
 	}
-	r, err := newReduction(ctx, e, plan, self, own, sink)
-	if err != nil {
+	r := newReduction(ctx, e, plan, own, sink)
+	if err := e.replace(r); err != nil {
+		r.cancel()
 		return nil, err
 	}
-	e.mu.Lock()
-	old := e.mu.current
-	if e.mu.closed {
-		e.mu.Unlock()
-		r.cancel()
-		return nil, ErrClosed
-	}
-	e.mu.current = r
-	e.wg.Add(1)
-	close(e.mu.changed)
-	e.mu.changed = make(chan struct{})
-	r.result = e.takeBuffer()
-	r.run() // within the lock: no stream can join before all is in place
-	e.mu.Unlock()
 	if old != nil {
 		old.cancel()
 	}
 	return r, nil
+}
+
+// running is the reduction that was started last, if any.
+func (e *Engine) running() *Reduction {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mu.current
+}
+
+// replace makes r the running reduction.
+func (e *Engine) replace(r *Reduction) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.closed {
+		return ErrClosed
+	}
+	e.mu.current = r
+	e.wg.Add(1)
+	r.result = e.takeBuffer()
+	r.run() // within the lock: no stream can join before all is in place
+	close(e.mu.changed)
+	e.mu.changed = make(chan struct{})
+	return nil
+}
+
+// wake lets the streams that wait for a plan look again.
+func (e *Engine) wake() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	close(e.mu.changed)
+	e.mu.changed = make(chan struct{})
 }
 
 // takeBuffer returns a result buffer. The caller holds mu.

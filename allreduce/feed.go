@@ -1,6 +1,7 @@
 package allreduce
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -8,52 +9,66 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // feed sends the own contribution to the owner of a piece and takes the reduced piece back: steps 1 and 5 of the data path.
 type feed struct {
-	r           *Reduction
-	index       int // of the piece in the plan
-	piece       slot.Piece
-	first, last int           // frames [first, last) of the vector
-	credit      chan struct{} // one for each reduced frame that came back
-	taken       atomic.Uint64 // payload bytes that came back: what alive messages tell
+	*piece
+	credit chan struct{} // one for each reduced frame that came back
+	taken  atomic.Uint64 // payload bytes that came back: what alive messages tell
 }
 
-func newFeed(r *Reduction, index int) *feed {
-	f := &feed{r: r, index: index, piece: r.plan.Pieces[index]}
-	f.first, f.last = r.engine.grid.framesOf(f.piece.Range)
-	f.credit = make(chan struct{}, f.last-f.first)
-	return f
+func newFeed(p *piece) *feed {
+	return &feed{piece: p, credit: make(chan struct{}, p.last-p.first)}
 }
 
-// run opens the stream, sends on one goroutine and receives on this one. It returns when the piece is complete or lost.
+// run opens the stream and carries it to its end. It returns when the piece is complete or lost.
 func (f *feed) run() {
-	s, err := f.r.engine.cfg.Transport.Open(f.r.ctx, f.piece.Owner)
-	if err != nil {
-		f.r.lose(f.piece.Owner, Connection, err)
+	s, err := f.open()
+	if err == nil {
+		err = f.carry(s)
+	}
+	if err == nil {
 		return
 	}
-	l, stop := f.r.link(s)
+	f.end(pieceFailed)
+	if f.r.lastWord(f.ctx, reasonOf(err)) {
+		return
+	}
+	f.r.lose(f.Owner, reasonOf(err), err)
+}
+
+// open gives up when it takes longer than the stall limit: a dead host answers nothing.
+func (f *feed) open() (wire.Stream, error) {
+	ctx, cancel := context.WithTimeout(f.ctx, f.r.engine.cfg.Stall)
+	defer cancel()
+	return f.r.engine.cfg.Transport.Open(ctx, f.Owner)
+}
+
+// carry sends on one goroutine and receives on this one. Its error is of the side that failed first.
+func (f *feed) carry(s wire.Stream) error {
+	l, stop := f.link(f.ctx, s)
 	defer stop()
-	ctx, cancel := context.WithCancel(f.r.ctx)
+	ctx, cancel := context.WithCancel(f.ctx)
 	var sender sync.WaitGroup
+	var failed error // sending; read after sender.Wait
 	sender.Go(func() {
 		if err := f.send(ctx, l); err != nil && ctx.Err() == nil {
-			f.r.lose(f.piece.Owner, Connection, err)
+			failed = err
 			_ = s.Reset() // so that the receiver notices
 		}
 	})
-	err = f.receive(l)
+	err := f.receive(l)
 	cancel()
-	if err != nil {
-		f.r.lose(f.piece.Owner, reasonOf(err), err)
-		_ = s.Reset()
-	}
-	sender.Wait()
 	if err == nil {
+		sender.Wait()
 		_ = s.Close()
+		return nil
 	}
+	_ = s.Reset()
+	sender.Wait()
+	return cmp.Or(failed, err)
 }
 
 // send writes hello, hashes and raw frames, a window ahead of what comes back, and then only that it is alive.
@@ -89,9 +104,9 @@ func (f *feed) send(ctx context.Context, l *link) error {
 // opening is the hello and the hash list in one write.
 func (f *feed) opening() []byte {
 	own := f.r.own
+	plan := f.r.Plan()
 	h := hello{
-		Run: f.r.engine.cfg.Run, Ref: f.r.plan.Ref, Revision: f.r.plan.Revision, Plan: f.r.hash,
-		Piece: uint32(f.index), Hashes: uint32(len(own.hashes)),
+		Run: f.r.engine.cfg.Run, Ref: plan.Ref, Revision: plan.Revision, Group: f.r.group, Range: f.Range, Hashes: uint32(len(own.hashes)),
 	}
 	b := h.Append(make([]byte, 0, helloSize+len(own.hashes)*len(slot.Root{})))
 	for _, v := range own.hashes {
@@ -101,7 +116,7 @@ func (f *feed) opening() []byte {
 }
 
 func (f *feed) sendFrame(l *link, index int) error {
-	done := f.r.turn()
+	done := f.r.turn(f.ctx)
 	defer done()
 	err := l.writeFrame(kindRaw, index, f.r.engine.grid.frame(f.r.own.data, index))
 	f.r.moved()
@@ -148,9 +163,6 @@ func (f *feed) heard(l *link, moved *progress) error {
 	if err != nil {
 		return err
 	}
-	if f.r.broken() {
-		moved.moved()
-	}
 	return moved.heard(count, 4*l.stall)
 }
 
@@ -165,7 +177,7 @@ func (f *feed) complete(l *link, hashes []slot.Root) error {
 	if root != claimed {
 		return fmt.Errorf("%w: the root is not that of the frames", errBadBytes)
 	}
-	f.r.finish(f.index, nil)
+	f.end(pieceDone)
 	return nil
 }
 

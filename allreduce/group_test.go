@@ -2,11 +2,15 @@ package allreduce
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -74,6 +78,7 @@ type group struct {
 	engines []*Engine
 	sinks   []*recorder
 	running []*Reduction
+	gone    []int
 }
 
 func testParams(elements, frame int) Params {
@@ -117,6 +122,7 @@ func (g *group) addEngine(i int, change ...func(*Config)) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
+	e.hearsay = min(e.hearsay, 100*time.Millisecond)
 	g.net.add(e)
 	g.engines = append(g.engines, e)
 	g.sinks = append(g.sinks, newRecorder())
@@ -135,32 +141,37 @@ func (g *group) makePlan(rng *rand.Rand) {
 	g.plan.Pieces = Pieces(g.params, g.plan.Offers)
 }
 
-// revise makes the next revision of the plan without a peer.
-func (g *group) revise(without int) {
-	var offers []slot.Offer
-	for _, o := range g.plan.Offers {
-		if o.Peer != peerName(without) {
-			offers = append(offers, o)
-		}
-	}
+// revise makes the next revision of the plan, in which some peers are gone.
+func (g *group) revise(gone ...int) {
 	g.plan.Revision++
-	g.plan.Offers, g.plan.Pieces = offers, Pieces(g.params, offers)
+	g.plan.Gone = slices.Concat(slot.NewBitmap(len(g.plan.Offers)))
+	for _, i := range append(g.gone, gone...) {
+		g.plan.Gone.Set(i)
+	}
+	g.gone = append(g.gone, gone...)
+	g.plan.Pieces = Divide(g.params, g.plan)
 }
 
-func (g *group) start(i int) {
+func (g *group) start(i int) *Reduction {
 	g.t.Helper()
 	r, err := g.engines[i].Start(context.Background(), g.plan, g.own[i], g.sinks[i])
+	if errors.Is(err, net.ErrClosed) && !g.net.alive(peerName(i)) {
+		return nil
+	}
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	g.running = append(g.running, r)
+	if !slices.Contains(g.running, r) {
+		g.running = append(g.running, r)
+	}
+	return r
 }
 
 func (g *group) startAll(skip ...int) {
 	g.t.Helper()
 	g.running = nil
 	for i := range g.engines {
-		if len(skip) == 0 || skip[0] != i {
+		if !slices.Contains(skip, i) {
 			g.start(i)
 		}
 	}
@@ -178,16 +189,63 @@ func (g *group) wait() {
 	}
 }
 
-// check compares every peer's result with the reference, bit by bit.
-func (g *group) check(vectors [][]float32) {
+// check compares every peer's result with the reference, bit by bit: each range with the contributors that its owner names.
+func (g *group) check() {
 	g.t.Helper()
-	want := kernel.Bytes(reference(g.params, g.plan, vectors))
+	var want []byte
+	for _, s := range g.outcome() {
+		sub, vectors := g.params, [][]float32(nil)
+		sub.Elements = s.Range.Len()
+		plan := g.plan
+		plan.Offers = nil
+		for i, v := range g.vectors {
+			if s.Contributors.Has(i) {
+				plan.Offers = append(plan.Offers, g.plan.Offers[i])
+				vectors = append(vectors, v[s.Range.Begin:s.Range.End])
+			}
+		}
+		b := kernel.Bytes(reference(sub, plan, vectors))
+		if size := g.engines[0].grid.frameBytes; slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != s.Root {
+			g.t.Fatalf("range %v has another root than the reference", s.Range)
+		}
+		want = append(want, b...)
+	}
 	for i, r := range g.running {
 		got, ok := r.Result(slot.Range{End: g.params.Elements})
 		if !ok || !bytes.Equal(got, want) {
 			g.t.Fatalf("peer %d has another result (complete: %v)", i, ok)
 		}
 	}
+}
+
+// outcome is what the owners of the newest plan have stated, which must cover the vector.
+func (g *group) outcome() (all []slot.Segment) {
+	g.t.Helper()
+	for _, piece := range g.plan.Pieces {
+		var of []slot.Segment
+		s := g.sinks[g.plan.Place(piece.Owner)]
+		s.mu.Lock()
+		for _, d := range s.mu.done {
+			again := slices.ContainsFunc(of, func(o slot.Segment) bool { return o.Range == d.Range })
+			if !again && piece.Range.Begin <= d.Range.Begin && d.Range.End <= piece.Range.End {
+				of = append(of, d)
+			}
+		}
+		s.mu.Unlock()
+		slices.SortFunc(of, func(a, b slot.Segment) int { return cmp.Compare(a.Range.Begin, b.Range.Begin) })
+		all = append(all, of...)
+	}
+	at := uint64(0)
+	for _, s := range all {
+		if s.Range.Begin != at {
+			g.t.Fatalf("the statements do not join at %d: %v", at, all)
+		}
+		at = s.Range.End
+	}
+	if at != g.params.Elements {
+		g.t.Fatalf("the statements end at %d", at)
+	}
+	return all
 }
 
 func (g *group) close() {

@@ -1,6 +1,7 @@
 package allreduce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,29 +18,96 @@ var errNoStream = errors.New("it opened no stream")
 // input is one contributor to an own piece.
 type input struct {
 	p        *ownPiece
+	place    int // in the group
 	offer    slot.Offer
-	attached bool          // its stream has arrived; guarded by the reduction's mu
+	attached bool // its stream has arrived; guarded by the reduction's mu
+	left     bool // it gives no more frames than it has; guarded by the reduction's mu
+	ctx      context.Context
+	cancel   context.CancelFunc
 	free     chan struct{} // room for frames: window tokens, one taken by each frame that is not reduced yet
 	full     chan *frame   // checked frames in order, for the reducer
+	gone     chan struct{} // closed when left is set
+	at       *frame        // the reducer's: the frame at hand; nil if there will be none
 	ready    chan int      // reduced frames in order, for the writer; p.last when the root is known
 	refused  chan Reason   // for the writer: tell the contributor and stop
 }
 
-func newInput(p *ownPiece, o slot.Offer) *input {
+func newInput(p *ownPiece, place int, o slot.Offer) *input {
 	w := p.r.window
-	in := &input{p: p, offer: o, free: make(chan struct{}, w), full: make(chan *frame, w)}
+	in := &input{p: p, place: place, offer: o, free: make(chan struct{}, w), full: make(chan *frame, w), gone: make(chan struct{})}
 	for range w {
 		in.free <- struct{}{}
 	}
+	in.ctx, in.cancel = context.WithCancel(p.ctx)
 	in.ready = make(chan int, p.last-p.first+1)
 	in.refused = make(chan Reason, 1)
 	return in
 }
 
-func (in *input) isAttached() bool {
-	in.p.r.mu.Lock()
-	defer in.p.r.mu.Unlock()
-	return in.attached
+// quit says that no more frames come. Those that came count. The reduction's mu is held.
+func (in *input) quit() {
+	if !in.left {
+		in.left = true
+		close(in.gone)
+	}
+}
+
+// lost ends the contribution to this piece at once. The peer is to blame, and left out of all own pieces to come, unless the
+// piece itself ends: see Reduction.lastWord. Who sent what may not be used is left out of the other own pieces as well.
+func (in *input) lost(reason Reason, err error) {
+	r := in.p.r
+	r.mu.Lock()
+	in.quit()
+	if reason != Connection {
+		for _, p := range r.mu.own {
+			if other := p.inputs[in.place]; other != nil {
+				other.quit()
+			}
+		}
+	}
+	r.mu.Unlock()
+	if r.lastWord(in.ctx, reason) {
+		return
+	}
+	r.mu.Lock()
+	r.mu.dropped.Set(in.place)
+	r.mu.Unlock()
+	r.lose(in.offer.Peer, reason, err)
+}
+
+// absent ends the contribution of a peer that has opened no stream.
+func (in *input) absent() bool {
+	r := in.p.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if in.attached || in.left {
+		return false
+	}
+	in.quit()
+	r.mu.dropped.Set(in.place)
+	return true
+}
+
+// next puts the next frame into at, or nil if the contributor was lost and all that came before is used. It is false if the
+// piece has ended.
+func (in *input) next() bool {
+	select {
+	case in.at = <-in.full:
+		return true
+	default:
+	}
+	select {
+	case in.at = <-in.full:
+	case <-in.gone:
+		select {
+		case in.at = <-in.full:
+		default:
+			in.at = nil
+		}
+	case <-in.p.ctx.Done():
+		return false
+	}
+	return true
 }
 
 // serveOwn feeds this peer's own contribution by the same path, without a stream.
@@ -50,8 +118,8 @@ func (in *input) serveOwn() {
 		if err != nil {
 			return
 		}
-		if err := fr.decode(g, f, g.frame(in.p.r.own.data, f), in.p.agg.clip); err != nil {
-			in.p.r.lose(in.offer.Peer, reasonOf(err), err)
+		if err := fr.decode(g, f, g.frame(in.p.r.own.data, f), in.p.r.engine.cfg.Params.Clip); err != nil {
+			in.lost(reasonOf(err), err)
 			return
 		}
 		in.full <- fr
@@ -63,31 +131,27 @@ func (in *input) take() (*frame, error) {
 	select {
 	case <-in.free:
 		return in.p.r.engine.frames.Get().(*frame), nil
-	case <-in.p.r.ctx.Done():
-		return nil, in.p.r.ctx.Err()
+	case <-in.ctx.Done():
+		return nil, in.ctx.Err()
 	}
 }
 
 // serve carries one contributor's stream to its end. The hello has been read.
 func (in *input) serve(s wire.Stream) {
-	r := in.p.r
-	defer r.wg.Done()
-	l, stop := r.link(s)
+	defer in.p.leave()
+	l, stop := in.p.link(in.ctx, s)
 	defer stop()
-	ctx, cancel := context.WithCancel(r.ctx)
+	ctx, cancel := context.WithCancel(in.ctx)
 	var writer sync.WaitGroup
-	delivered := false // all is written; read after writer.Wait
+	var failed error // writing; nil if all is written; read after writer.Wait
 	writer.Go(func() {
-		err := in.write(ctx, l)
-		delivered = err == nil
-		if err != nil && ctx.Err() == nil && !errors.Is(err, errRefused) {
-			r.lose(in.offer.Peer, Connection, err)
+		if failed = in.write(ctx, l); failed != nil && ctx.Err() == nil && !errors.Is(failed, errRefused) {
 			_ = s.Reset() // so that the reader notices
 		}
 	})
 	err := in.readAll(l)
 	if reason := reasonOf(err); err != nil && reason != Connection {
-		r.lose(in.offer.Peer, reason, err)
+		in.lost(reason, err)
 		in.refused <- reason
 		in.drain(l)
 	}
@@ -99,12 +163,12 @@ func (in *input) serve(s wire.Stream) {
 	}
 	writer.Wait()
 	cancel()
-	if delivered {
+	if failed == nil {
 		_ = s.Close()
 		return
 	}
-	r.lose(in.offer.Peer, Connection, err)
 	_ = s.Reset()
+	in.lost(Connection, cmp.Or(err, failed))
 }
 
 // readAll reads the commitment and all raw frames, and then alive messages until the contributor has what it wants and closes.
@@ -168,7 +232,7 @@ func (in *input) readFrame(l *link, f int, hash slot.Root) error {
 	if slot.Hash(b) != hash {
 		return fmt.Errorf("%w: frame %d is not the one that was offered", errBadBytes, f)
 	}
-	if err := fr.decode(g, f, b, in.p.agg.clip); err != nil {
+	if err := fr.decode(g, f, b, in.p.r.engine.cfg.Params.Clip); err != nil {
 		return fmt.Errorf("%w: %w", errBadBytes, err)
 	}
 	in.full <- fr
@@ -182,7 +246,7 @@ func (in *input) heard(l *link, moved *progress, owes bool) error {
 	if err != nil {
 		return err
 	}
-	if !owes || len(in.full) > 0 || in.p.r.broken() {
+	if !owes || len(in.full) > 0 {
 		moved.moved()
 	}
 	return moved.heard(count, 2*l.stall)
@@ -227,7 +291,7 @@ func (in *input) write(ctx context.Context, l *link) error {
 }
 
 func (in *input) writeFrame(l *link, f int) error {
-	done := in.p.r.turn()
+	done := in.p.r.turn(in.ctx)
 	defer done()
 	err := l.writeFrame(kindReduced, f, in.p.r.engine.grid.frame(in.p.r.result, f))
 	in.p.r.moved()

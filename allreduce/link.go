@@ -1,6 +1,7 @@
 package allreduce
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +11,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// chunk is the most that goes into one Write: what a TLS layer with large records takes at once, and the granularity at which
-// progress is seen.
-const chunk = 256 << 10
+// A Write takes at most maxChunk: what a TLS layer with large records takes at once. A chunk is also the granularity at which the
+// other side may see progress (a stream multiplexer hands a message on when all of it is there), so that it is less where the
+// link is slow: at 16 KiB a link may be as slow as 3 KiB/s a stream and still not look dead within a Stall of 6 s.
+const (
+	minChunk   = 16 << 10
+	firstChunk = 64 << 10
+	maxChunk   = 256 << 10
+)
 
 var (
 	errBadBytes = errors.New("protocol broken") // the peer's bytes are wrong, not the connection
@@ -27,6 +33,7 @@ type link struct {
 	stall    time.Duration
 	read     direction
 	write    direction
+	chunk    int            // bytes of the next Write; 0: firstChunk
 	sent     *atomic.Uint64 // bytes
 	received *atomic.Uint64
 }
@@ -65,20 +72,43 @@ func (l *link) readFull(b []byte, count *atomic.Uint64) error {
 	return nil
 }
 
-// writeAll writes b in chunks. Each chunk that is taken counts as progress.
+// writeAll writes b in chunks. Whatever is taken counts as progress: a write that runs out of time with a part done goes on.
 func (l *link) writeAll(b []byte) error {
 	for len(b) > 0 {
 		if err := l.write.renew(l.stall, l.s.SetWriteDeadline); err != nil {
 			return err
 		}
-		n, err := l.s.Write(b[:min(chunk, len(b))])
-		l.sent.Add(uint64(n))
-		if err != nil {
-			return err
+		if l.chunk == 0 {
+			l.chunk = firstChunk
 		}
-		b = b[n:]
+		began := time.Now()
+		n, err := l.s.Write(b[:min(l.chunk, len(b))])
+		l.sent.Add(uint64(n))
+		if n == 0 || err != nil && !timedOut(err) {
+			return cmp.Or(err, io.ErrShortWrite)
+		}
+		l.pace(time.Since(began))
+		if b = b[n:]; err != nil {
+			l.write.set = time.Time{} // the deadline has passed: a new one
+		}
 	}
 	return nil
+}
+
+// timedOut says whether a deadline passed. Transports have errors of their own for it.
+func timedOut(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// pace makes chunks smaller where one takes long, and larger where it does not.
+func (l *link) pace(took time.Duration) {
+	switch {
+	case took > l.stall/16:
+		l.chunk = max(minChunk, l.chunk/2)
+	case took < l.stall/64:
+		l.chunk = min(maxChunk, l.chunk*2)
+	}
 }
 
 // readHeader reads the next header. io.EOF comes back as it is only between frames.

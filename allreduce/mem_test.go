@@ -171,6 +171,12 @@ func (n *memNet) add(e *Engine) {
 	n.mu.engines[e.cfg.Self] = e
 }
 
+func (n *memNet) alive(p slot.PeerID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.mu.engines[p] != nil
+}
+
 // memTransport is one peer's view of the net.
 type memTransport struct {
 	net  *memNet

@@ -1,103 +1,196 @@
 package allreduce
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// ownPiece is a piece that this peer reduces: steps 2 to 4 of the data path.
+var errTooManyRanges = errors.New("too many contributors were lost one by one: an outcome has no room for so many ranges")
+
+// ownPiece is a piece that this peer reduces: steps 2 to 4 of the data path. It is cut into ranges where contributors are lost:
+// within a range the contributors do not change.
 type ownPiece struct {
-	r           *Reduction
-	index       int // in the plan
-	rng         slot.Range
-	first, last int // frames [first, last) of the vector
-	agg         *aggregation
-	inputs      []*input      // a contributor, in peer-ID order, this peer included
-	taken       atomic.Uint64 // payload bytes of all contributors: what alive messages tell
-	root        slot.Root     // of the reduced piece; set before input.ready says that all is reduced
+	*piece
+	inputs []*input       // a contributor each, in peer-ID order, this peer included; nil: was lost before the piece began
+	taken  atomic.Uint64  // payload bytes of all contributors: what alive messages tell
+	root   slot.Root      // of the reduced piece; set before input.ready says that all is reduced
+	closed []slot.Segment // ranges that are reduced; guarded by the reduction's mu
 }
 
-func newOwnPiece(r *Reduction, index int) (*ownPiece, error) {
-	agg, err := newAggregation(r.engine.cfg.Params, r.plan.Slot, r.plan.Offers)
-	if err != nil {
-		return nil, err
+// newOwnPiece makes the piece. The reduction's mu is held.
+func newOwnPiece(p *piece) *ownPiece {
+	own := &ownPiece{piece: p, inputs: make([]*input, len(p.r.offers))}
+	for i, o := range p.r.offers {
+		if !p.r.mu.dropped.Has(i) && !p.r.mu.plan.Gone.Has(i) {
+			own.inputs[i] = newInput(own, i, o)
+		}
 	}
-	p := &ownPiece{r: r, index: index, rng: r.plan.Pieces[index].Range, agg: agg}
-	p.first, p.last = r.engine.grid.framesOf(p.rng)
-	for _, o := range r.plan.Offers {
-		p.inputs = append(p.inputs, newInput(p, o))
-	}
-	return p, nil
+	return own
 }
 
-// run starts the piece's own goroutines; those of the inputs start when their streams arrive.
-func (p *ownPiece) run() {
-	p.r.wg.Go(p.reduce)
-	p.r.wg.Go(p.inputs[p.r.self].serveOwn)
+// start starts the piece's own goroutines; those of the inputs start when their streams arrive.
+func (p *ownPiece) start() {
+	p.spawn(p.reduce)
+	if in := p.inputs[p.r.self]; in != nil {
+		p.spawn(in.serveOwn)
+	}
 	if len(p.inputs) > 1 {
-		p.r.wg.Go(p.watch)
+		p.spawn(p.watch)
 	}
 }
 
-// watch names the contributors that open no stream.
+// watch names the contributors that open no stream, and goes on without them.
 func (p *ownPiece) watch() {
 	timer := time.NewTimer(p.r.engine.cfg.Stall)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-p.r.ctx.Done():
+	case <-p.ctx.Done():
 		return
 	}
 	for i, in := range p.inputs {
-		if i != p.r.self && !in.isAttached() {
+		if i != p.r.self && in != nil && in.absent() {
 			p.r.lose(in.offer.Peer, Connection, errNoStream)
 		}
 	}
 }
 
-// reduce takes each frame of all contributors, in peer-ID order, and puts the aggregate where it belongs in the result.
+// span is a range being reduced.
+type span struct {
+	begin int      // its first frame
+	set   []*input // who is in it
+	agg   *aggregation
+	cols  [][]float32
+	norms []float64
+}
+
+// reduce takes each frame of all contributors, in peer-ID order, and puts the aggregate where it belongs in the result. Where
+// a contributor is lost the range ends with the last frame that was complete with it, and the next one begins without it: what
+// the others have sent counts as it is.
 func (p *ownPiece) reduce() {
 	g := p.r.engine.grid
-	n := len(p.inputs)
-	frames, cols, norms := make([]*frame, n), make([][]float32, n), make([]float64, n)
 	sum := make([]float32, g.frameElems)
 	hashes := make([]slot.Root, 0, p.last-p.first)
+	var s *span
 	for f := p.first; f < p.last; f++ {
-		for i, in := range p.inputs {
-			select {
-			case frames[i] = <-in.full:
-			case <-p.r.ctx.Done():
+		left, ok := p.collect(s)
+		if !ok {
+			return
+		}
+		if s == nil || len(left) < len(s.set) {
+			p.close(s, f, hashes)
+			if s = p.open(left, f); s == nil {
 				return
 			}
-			cols[i], norms[i] = frames[i].values, frames[i].norm
+		}
+		for i, in := range s.set {
+			s.cols[i], s.norms[i] = in.at.values, in.at.norm
 		}
 		dst := sum[:g.frameLen(f)]
-		p.agg.frame(dst, cols, norms)
+		s.agg.frame(dst, s.cols, s.norms)
 		out := g.frame(p.r.result, f)
 		g.codec.Append(out[:0], dst)
 		hashes = append(hashes, slot.Hash(out))
-		p.giveBack(frames)
+		p.giveBack(s)
 		p.publish(f)
 	}
-	p.root = slot.FrameRoot(hashes, g.frameBytes, uint64(g.size(p.first, p.last)))
+	p.root = p.rootOf(hashes, p.first, p.last)
+	p.close(s, p.last, hashes) // first: who has the bytes may count on the statement
 	p.publish(p.last)
-	p.r.finish(p.index, &slot.Segment{Range: p.rng, Contributors: allOf(n), Root: p.root})
+	p.end(pieceDone)
 }
 
-func allOf(n int) slot.Bitmap {
-	all := slot.NewBitmap(n)
-	for i := range n {
-		all.Set(i)
+// collect gets the next frame of each contributor to a range, and says who still is one: who was lost has no frame. Without a
+// range all are asked.
+func (p *ownPiece) collect(s *span) (left []*input, ok bool) {
+	set := p.inputs
+	if s != nil {
+		set = s.set
 	}
-	return all
+	left = make([]*input, 0, len(set))
+	for _, in := range set {
+		if in == nil {
+			continue
+		}
+		if !in.next() {
+			return nil, false
+		}
+		if in.at != nil {
+			left = append(left, in)
+		}
+	}
+	return left, true
+}
+
+// open begins a range at frame f, once there are contributors enough: until then a revision must say who is gone. It returns
+// nil if the piece has ended meanwhile, or an outcome has no room for more ranges.
+func (p *ownPiece) open(set []*input, f int) *span {
+	if int(p.r.ranges.Add(1)) > slot.MaxRanges(len(p.inputs)) {
+		p.r.lose(p.Owner, Connection, errTooManyRanges)
+		return nil
+	}
+	if !p.awaitWide(len(set)) {
+		return nil
+	}
+	offers := make([]slot.Offer, len(set))
+	for i, in := range set {
+		offers[i] = in.offer
+	}
+	agg, err := newAggregation(p.r.engine.cfg.Params, p.r.slot, offers)
+	if err != nil {
+		panic("allreduce: the plan's offers were not checked: " + err.Error())
+	}
+	return &span{begin: f, set: set, agg: agg, cols: make([][]float32, len(set)), norms: make([]float64, len(set))}
+}
+
+// awaitWide waits until so many contributors are enough for a range (slot.Plan.Wide).
+func (p *ownPiece) awaitWide(contributors int) bool {
+	for {
+		p.r.mu.Lock()
+		wide, revised := p.r.mu.plan.Wide(contributors, p.r.engine.cfg.Params.MinPeers), p.r.mu.revised
+		p.r.mu.Unlock()
+		if wide {
+			return true
+		}
+		select {
+		case <-revised:
+		case <-p.ctx.Done():
+			return false
+		}
+	}
+}
+
+// close ends a range before frame end and tells the sink. hashes are those of the whole piece so far.
+func (p *ownPiece) close(s *span, end int, hashes []slot.Root) {
+	if s == nil {
+		return
+	}
+	set := slot.NewBitmap(len(p.inputs))
+	for _, in := range s.set {
+		set.Set(in.place)
+	}
+	segment := slot.Segment{Range: p.r.engine.grid.elements(s.begin, end), Contributors: set, Root: p.rootOf(hashes, s.begin, end)}
+	p.r.mu.Lock()
+	p.closed = append(p.closed, segment)
+	sink := p.r.mu.sink
+	p.r.mu.Unlock()
+	sink.SegmentDone(segment)
+}
+
+// rootOf is the root of frames [first, last) of the piece.
+func (p *ownPiece) rootOf(hashes []slot.Root, first, last int) slot.Root {
+	g := p.r.engine.grid
+	return slot.FrameRoot(hashes[first-p.first:last-p.first], g.frameBytes, uint64(g.size(first, last)))
 }
 
 // giveBack makes room for the next frames of every contributor.
-func (p *ownPiece) giveBack(frames []*frame) {
-	for i, in := range p.inputs {
-		p.r.engine.frames.Put(frames[i])
+func (p *ownPiece) giveBack(s *span) {
+	for _, in := range s.set {
+		p.r.engine.frames.Put(in.at)
+		in.at = nil
 		in.free <- struct{}{}
 	}
 }
@@ -107,6 +200,8 @@ func (p *ownPiece) giveBack(frames []*frame) {
 func (p *ownPiece) publish(f int) {
 	n := len(p.inputs)
 	for shift := 1; shift < n; shift++ {
-		p.inputs[(p.r.self+shift)%n].ready <- f
+		if in := p.inputs[(p.r.self+shift)%n]; in != nil {
+			in.ready <- f
+		}
 	}
 }

@@ -28,6 +28,7 @@ type Params struct {
 	Clip          bool       // scale each contribution, per frame, to at most the median norm of the frame
 	Discount      []uint32   // per mille, by staleness (slot-1-base); nothing staler is accepted; empty means {1000}
 	Codec         string     // name of the codec of contributions and outcome
+	MinPeers      int        // contributors with which a range may close; less than 1 means 1
 }
 
 // Validate reports every fault at once.
@@ -75,13 +76,9 @@ func Pieces(p Params, offers []slot.Offer) []slot.Piece {
 		return nil
 	}
 	pieces := make([]slot.Piece, 0, min(len(owners), g.frames))
-	share, extra := g.frames/len(owners), g.frames%len(owners)
 	first := 0
 	for i, owner := range owners {
-		last := first + share
-		if i < extra {
-			last++
-		}
+		last := first + share(g.frames, len(owners), i)
 		if last > first {
 			pieces = append(pieces, slot.Piece{Range: g.elements(first, last), Owner: owner})
 		}
@@ -90,9 +87,68 @@ func Pieces(p Params, offers []slot.Offer) []slot.Piece {
 	return pieces
 }
 
-// Planner is Pieces in the form that the ledger takes: a planner for every fragment of a run without streaming.
-func (p Params) Planner() func(fragment uint32, offers []slot.Offer) []slot.Piece {
-	return func(_ uint32, offers []slot.Offer) []slot.Piece { return Pieces(p, offers) }
+// Divide gives every element of a plan's vector an owner that is not gone. A plan without pieces is divided as Pieces says. In
+// one that has some, what living peers own stays theirs, and what those own who are gone is cut up among the living: no one's
+// share is larger than another's by more than one frame, and who owns least so far comes first. It returns nil if all are gone.
+func Divide(p Params, plan slot.Plan) []slot.Piece {
+	var living []slot.Offer
+	for i, o := range plan.Offers {
+		if !plan.Gone.Has(i) {
+			living = append(living, o)
+		}
+	}
+	if len(living) == 0 || len(plan.Pieces) == 0 {
+		return Pieces(p, living)
+	}
+	return newGrid(p).reassign(plan, peersOf(living))
+}
+
+// reassign cuts up the pieces of all owners but the living ones.
+func (g grid) reassign(plan slot.Plan, living []slot.PeerID) []slot.Piece {
+	owned := make(map[slot.PeerID]int, len(living)) // frames
+	free, freed := 0, 0                             // frames without an owner, and in how many pieces they lie
+	for _, piece := range plan.Pieces {
+		first, last := g.framesOf(piece.Range)
+		if slices.Contains(living, piece.Owner) {
+			owned[piece.Owner] += last - first
+			continue
+		}
+		free, freed = free+last-first, freed+1
+	}
+	slices.SortStableFunc(living, func(a, b slot.PeerID) int { return owned[a] - owned[b] })
+	// Each heir but the last adds a cut at most.
+	heirs := min(len(living), slot.MaxSegments-len(plan.Pieces)+1)
+	next, left := 0, share(free, heirs, 0)
+	var pieces []slot.Piece
+	for _, piece := range plan.Pieces {
+		if slices.Contains(living, piece.Owner) {
+			pieces = append(pieces, piece)
+			continue
+		}
+		for at, last := g.framesOf(piece.Range); at < last; {
+			for left == 0 {
+				next++
+				left = share(free, heirs, next)
+			}
+			end := min(last, at+left)
+			pieces = append(pieces, slot.Piece{Range: g.elements(at, end), Owner: living[next]})
+			left, at = left-(end-at), end
+		}
+	}
+	return pieces
+}
+
+// share is how many of n things the i-th of k gets.
+func share(n, k, i int) int {
+	if i < n%k {
+		return n/k + 1
+	}
+	return n / k
+}
+
+// Planner is Divide in the form that the ledger takes.
+func (p Params) Planner() func(slot.Plan) []slot.Piece {
+	return func(plan slot.Plan) []slot.Piece { return Divide(p, plan) }
 }
 
 // Trim is the number of values that a trimmed mean of n values drops at each end: floor(permille x n / 1000).
@@ -134,6 +190,9 @@ func checkPlan(p Params, plan slot.Plan) error {
 			return err
 		}
 	}
+	if plan.Gone != nil && !plan.Gone.Fits(len(plan.Offers)) {
+		return fmt.Errorf("those gone are no bitmap over %d offers", len(plan.Offers))
+	}
 	return checkPieces(newGrid(p), plan)
 }
 
@@ -149,8 +208,8 @@ func checkPieces(g grid, plan slot.Plan) error {
 		if !g.onGrid(piece.Range) {
 			return fmt.Errorf("piece %d..%d of the plan is not on the frame grid", piece.Range.Begin, piece.Range.End)
 		}
-		if offerIndex(plan.Offers, piece.Owner) < 0 {
-			return fmt.Errorf("owner %s of a piece is not in the group", piece.Owner.Short())
+		if owner := plan.Place(piece.Owner); owner < 0 || plan.Gone.Has(owner) {
+			return fmt.Errorf("owner %s of a piece is not in the group, or gone", piece.Owner.Short())
 		}
 		at = piece.Range.End
 	}
@@ -158,9 +217,4 @@ func checkPieces(g grid, plan slot.Plan) error {
 		return fmt.Errorf("pieces of the plan end at element %d of %d", at, g.total)
 	}
 	return nil
-}
-
-// offerIndex is the place of a peer in the group, or -1.
-func offerIndex(offers []slot.Offer, id slot.PeerID) int {
-	return slices.IndexFunc(offers, func(o slot.Offer) bool { return o.Peer == id })
 }

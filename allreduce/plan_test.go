@@ -53,10 +53,75 @@ func checkBalance(t *rapid.T, g grid, plan slot.Plan) {
 	}
 }
 
+func checkInheritance(t *rapid.T, g grid, before, after slot.Plan, gone slot.PeerID) {
+	frames := func(plan slot.Plan, owner slot.PeerID) (n int) {
+		for _, piece := range plan.Pieces {
+			if first, last := g.framesOf(piece.Range); piece.Owner == owner {
+				n += last - first
+			}
+		}
+		return n
+	}
+	least, most := math.MaxInt, 0
+	for i, o := range after.Offers {
+		if !after.Gone.Has(i) {
+			more := frames(after, o.Peer) - frames(before, o.Peer)
+			least, most = min(least, more), max(most, more)
+		}
+	}
+	if most-least > 1 {
+		t.Fatalf("the heirs got %d to %d frames", least, most)
+	}
+	for _, piece := range before.Pieces {
+		if piece.Owner != gone && !slices.Contains(after.Pieces, piece) {
+			t.Fatalf("%s owned %v and does no more", piece.Owner, piece.Range)
+		}
+	}
+}
+
+// However many pieces there are, their number stays within the cap.
+func TestDivideIsBounded(t *testing.T) {
+	p := testParams(3*slot.MaxSegments, 1)
+	plan := slot.Plan{Slot: 1, Offers: []slot.Offer{{Peer: "a"}, {Peer: "b"}, {Peer: "c"}, {Peer: "d"}}, Gone: slot.Bitmap{1}}
+	for i := range uint64(slot.MaxSegments) {
+		owner := plan.Offers[min(i, 3)].Peer
+		plan.Pieces = append(plan.Pieces, slot.Piece{Range: slot.Range{Begin: 3 * i, End: 3*i + 3}, Owner: owner})
+	}
+	plan.Pieces = Divide(p, plan)
+	if err := checkPlan(p, plan); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPiecesWithoutOffers(t *testing.T) {
-	if p := testParams(10, 1).Planner()(0, nil); p != nil {
+	if p := testParams(10, 1).Planner()(slot.Plan{}); p != nil {
 		t.Errorf("got %v", p)
 	}
+}
+
+// However often owners go: what living ones own stays theirs, and what is free is shared out evenly among them.
+func TestDivideMovesOnlyWhatIsFree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := testParams(rapid.IntRange(1, 1<<14).Draw(t, "elements"), rapid.IntRange(1, 1<<6).Draw(t, "frame"))
+		g := newGrid(p)
+		plan := slot.Plan{Slot: 1}
+		n := rapid.IntRange(1, 20).Draw(t, "peers")
+		for i := range n {
+			plan.Offers = append(plan.Offers, slot.Offer{Peer: peerName(i)})
+		}
+		plan.Gone = slot.NewBitmap(n)
+		plan.Pieces = Divide(p, plan)
+		for _, i := range rapid.Permutation(plan.Offers).Draw(t, "order of going")[1:] {
+			before := plan
+			plan.Gone = slices.Clone(plan.Gone)
+			plan.Gone.Set(plan.Place(i.Peer))
+			plan.Pieces = Divide(p, plan)
+			if err := checkPlan(p, plan); err != nil { // nobody gone owns anything
+				t.Fatal(err)
+			}
+			checkInheritance(t, g, before, plan, i.Peer)
+		}
+	})
 }
 
 func TestTrimAndTolerated(t *testing.T) {

@@ -1,6 +1,7 @@
 package allreduce
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -8,75 +9,60 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// Reduction is one plan being carried out.
+// Reduction is one group's plan being carried out, through all its revisions.
 type Reduction struct {
 	engine *Engine
-	plan   slot.Plan
-	hash   slot.Root // of the plan
-	self   int       // place in the group
+	group  slot.Root // slot.Plan.Group
+	slot   uint64
+	offers []slot.Offer
+	self   int // place in the group
 	own    *Contribution
-	sink   Sink
 	window int
-	pieces map[int]*ownPiece // the own ones, by index in the plan
-	result []byte            // encoded outcome of the whole vector; each piece has one writer
+	result []byte // encoded outcome of the whole vector; each piece has one writer
 
 	ctx      context.Context
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup // all goroutines and joined streams
-	complete chan struct{}  // closed when every piece is in result
 	sent     atomic.Uint64
 	received atomic.Uint64
+	ranges   atomic.Int32 // that were opened in own pieces
 
-	mu struct {
+	reading sync.RWMutex // held for writing when complete pieces lose their owner; taken before mu
+	mu      struct {
 		sync.Mutex
-		ended    bool // nothing may join any more
+		plan     slot.Plan
+		sink     Sink
+		revised  chan struct{} // closed and replaced when plan changes
+		ended    bool          // nothing may join any more
 		released bool
-		done     []bool // a piece: complete
-		left     int    // pieces not finished
-		lost     map[slot.PeerID]Reason
+		own      map[slot.Piece]*ownPiece
+		feeds    map[slot.Piece]*feed
+		lost     map[slot.PeerID]Reason // told to the sink
+		dropped  slot.Bitmap            // contributors that own pieces do without
+		complete chan struct{}          // closed when every piece is in result
+		settled  chan struct{}          // closed when every piece is in result or will not come
 	}
 }
 
-func newReduction(ctx context.Context, e *Engine, plan slot.Plan, self int, own *Contribution, sink Sink) (*Reduction, error) {
-	r := &Reduction{engine: e, plan: plan, hash: slot.Hash(plan.Append(nil)), self: self, own: own, sink: sink}
+func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribution, sink Sink) *Reduction {
+	r := &Reduction{engine: e, group: plan.Group(), slot: plan.Slot, offers: plan.Offers, self: plan.Place(e.cfg.Self), own: own}
 	r.window = e.grid.window(len(plan.Offers))
-	r.pieces = make(map[int]*ownPiece)
-	r.complete = make(chan struct{})
-	r.mu.done = make([]bool, len(plan.Pieces))
-	r.mu.left = len(plan.Pieces)
+	r.mu.plan, r.mu.sink, r.mu.revised = plan, sink, make(chan struct{})
+	r.mu.own, r.mu.feeds = make(map[slot.Piece]*ownPiece), make(map[slot.Piece]*feed)
 	r.mu.lost = make(map[slot.PeerID]Reason)
+	r.mu.dropped = slot.NewBitmap(len(plan.Offers))
+	r.mu.complete, r.mu.settled = make(chan struct{}), make(chan struct{})
 	r.ctx, r.cancel = context.WithCancel(ctx)
-	for i, piece := range plan.Pieces {
-		if piece.Owner != e.cfg.Self {
-			continue
-		}
-		p, err := newOwnPiece(r, i)
-		if err != nil {
-			r.cancel()
-			return nil, err
-		}
-		r.pieces[i] = p
-	}
-	return r, nil
+	return r
 }
 
-// run starts all goroutines. Feeds start in ring order, from the next peer on.
+// run starts all goroutines.
 func (r *Reduction) run() {
-	for _, p := range r.pieces {
-		p.run()
-	}
-	n := len(r.plan.Offers)
-	for shift := 1; shift < n; shift++ {
-		owner := r.plan.Offers[(r.self+shift)%n].Peer
-		for i, piece := range r.plan.Pieces {
-			if piece.Owner == owner {
-				r.wg.Go(newFeed(r, i).run)
-			}
-		}
-	}
+	r.mu.Lock()
+	r.startPieces()
+	r.mu.Unlock()
 	go func() {
 		defer r.engine.wg.Done()
 		<-r.ctx.Done()
@@ -87,22 +73,30 @@ func (r *Reduction) run() {
 	}()
 }
 
-// attach gives a peer's stream its input. The stream then counts as one of the reduction's goroutines.
+// attach gives a peer's stream its input. The stream then counts as one of the piece's goroutines. errEarly says that the
+// stream is of a plan that has not arrived here.
 func (r *Reduction) attach(from slot.PeerID, h hello) (*input, error) {
-	p := r.pieces[int(h.Piece)]
-	at := offerIndex(r.plan.Offers, from)
-	if p == nil || at < 0 || at == r.self || h.Hashes != uint32(r.engine.grid.frames) {
-		return nil, fmt.Errorf("%w: piece %d is not reduced here for %s", errUnwanted, h.Piece, from.Short())
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	p := r.mu.own[slot.Piece{Range: h.Range, Owner: r.engine.cfg.Self}]
+	at := r.mu.plan.Place(from)
+	switch {
+	case r.mu.ended:
+		return nil, ErrClosed
+	case at < 0 || at == r.self || h.Hashes != uint32(r.engine.grid.frames):
+		return nil, fmt.Errorf("%w: %s is not in the group", errUnwanted, from.Short())
+	case p == nil && !outdated(h, r.mu.plan):
+		return nil, errEarly
+	case p == nil:
+		return nil, fmt.Errorf("%w: piece %v is not reduced here", errUnwanted, h.Range)
+	}
 	in := p.inputs[at]
-	if r.mu.ended || r.mu.lost[from] != 0 || in.attached {
+	if in == nil || in.left || in.attached {
 		return nil, fmt.Errorf("%w: the peer was lost or has a stream already", errUnwanted)
 	}
 	in.attached = true
 	r.received.Add(helloSize)
-	r.wg.Add(1)
+	p.enter()
 	return in, nil
 }
 
@@ -113,47 +107,96 @@ func (r *Reduction) lose(peer slot.PeerID, reason Reason, err error) {
 	if tell {
 		r.mu.lost[peer] = reason
 	}
+	sink, revision := r.mu.sink, r.mu.plan.Revision
 	r.mu.Unlock()
 	if tell {
-		r.engine.cfg.Logger.Warn("peer lost in all-reduce", "peer", peer.String(), "slot", r.plan.Slot,
-			"revision", r.plan.Revision, "reason", reason.String(), "err", err)
-		r.sink.Lost(peer, reason, err)
+		r.engine.cfg.Logger.Warn("peer lost in all-reduce", "peer", peer.String(), "slot", r.slot,
+			"revision", revision, "reason", reason.String(), "err", err)
+		sink.Lost(peer, reason, err)
 	}
 }
 
-// broken says whether somebody is lost: the pieces that need that peer then stand still, and nobody else is to blame for it.
-func (r *Reduction) broken() bool {
+// lastWord says whether the piece that ctx belongs to has ended. Where a connection failed it gives the ledger a moment to say so:
+// the peer may have heard before this one of a plan in which the piece is not its owner's any more, and that is no failure.
+func (r *Reduction) lastWord(ctx context.Context, reason Reason) bool {
+	if reason != Connection || ctx.Err() != nil {
+		return ctx.Err() != nil
+	}
+	timer := time.NewTimer(r.engine.hearsay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// tally closes what waits for the end of all pieces. mu is held.
+func (r *Reduction) tally() {
+	complete, settled := true, true
+	for _, piece := range r.mu.plan.Pieces {
+		s := r.statusOf(piece)
+		complete, settled = complete && s == pieceDone, settled && s != pieceOpen
+	}
+	r.mu.complete, r.mu.settled = mark(r.mu.complete, complete), mark(r.mu.settled, settled)
+}
+
+// mark closes a channel, or replaces a closed one by an open one.
+func mark(c chan struct{}, closed bool) chan struct{} {
+	select {
+	case <-c:
+		if !closed {
+			return make(chan struct{})
+		}
+	default:
+		if closed {
+			close(c)
+		}
+	}
+	return c
+}
+
+// statusOf is how far a piece of the plan is; one that has just been given to another owner has not begun. mu is held.
+func (r *Reduction) statusOf(p slot.Piece) pieceStatus {
+	if own := r.mu.own[p]; own != nil {
+		return own.status
+	}
+	if f := r.mu.feeds[p]; f != nil {
+		return f.status
+	}
+	return pieceOpen
+}
+
+// Plan is the plan being carried out: the newest revision.
+func (r *Reduction) Plan() slot.Plan {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.mu.lost) > 0
+	return r.mu.plan
 }
 
-// finish marks a piece complete, and tells the sink if it is an own one. Complete comes after the sink has heard of all of them.
-func (r *Reduction) finish(piece int, own *slot.Segment) {
-	r.mu.Lock()
-	r.mu.done[piece] = true
-	r.mu.Unlock()
-	if own != nil {
-		r.sink.SegmentDone(*own)
-	}
+// Complete is closed when every piece of the plan is in the result and the sink has heard of the own ones. The reduction may
+// still be sending to others. After a revision that moves pieces ask again.
+func (r *Reduction) Complete() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.mu.left--; r.mu.left == 0 {
-		close(r.complete)
-	}
+	return r.mu.complete
 }
 
-// Plan is the plan being carried out.
-func (r *Reduction) Plan() slot.Plan { return r.plan }
-
-// Complete is closed when every piece is in the result and the sink has heard of the own ones. The reduction may still be sending to others.
-func (r *Reduction) Complete() <-chan struct{} { return r.complete }
+// Settled is closed when every piece of the plan is in the result or will not come by this plan: its owner was lost here. After
+// a revision that moves pieces ask again.
+func (r *Reduction) Settled() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.settled
+}
 
 // Traffic is the number of bytes sent and received so far, headers included.
 func (r *Reduction) Traffic() (sent, received uint64) { return r.sent.Load(), r.received.Load() }
 
 // Result returns the encoded outcome of a range that begins and ends on the frame grid, not copied; ok is false while a
-// piece that it touches is incomplete. The bytes hold until Release.
+// piece that it touches is incomplete. The bytes hold until Release, or until a revision gives a part of the range to another
+// owner: where one may come, use Copy.
 func (r *Reduction) Result(rng slot.Range) (encoded []byte, ok bool) {
 	g := r.engine.grid
 	if !g.onGrid(rng) {
@@ -161,8 +204,8 @@ func (r *Reduction) Result(rng slot.Range) (encoded []byte, ok bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, p := range r.plan.Pieces {
-		if p.Range.Begin < rng.End && rng.Begin < p.Range.End && !r.mu.done[i] {
+	for _, p := range r.mu.plan.Pieces {
+		if p.Range.Begin < rng.End && rng.Begin < p.Range.End && r.statusOf(p) != pieceDone {
 			return nil, false
 		}
 	}
@@ -170,14 +213,27 @@ func (r *Reduction) Result(rng slot.Range) (encoded []byte, ok bool) {
 	return g.bytes(r.result, first, last), !r.mu.released
 }
 
+// Copy is a copy of what Result returns.
+func (r *Reduction) Copy(rng slot.Range) (encoded []byte, ok bool) {
+	r.reading.RLock()
+	defer r.reading.RUnlock()
+	b, ok := r.Result(rng)
+	if !ok {
+		return nil, false
+	}
+	return bytes.Clone(b), true
+}
+
 // Release ends the reduction, waits for its goroutines and gives its result buffer to the next Start. Call it once the slot
 // is decided and its bytes are not used any more: peers that still lack pieces of this owner must fetch them elsewhere.
 func (r *Reduction) Release() {
 	r.cancel()
+	r.reading.Lock() // no copy is being made
 	r.mu.Lock()
 	again := r.mu.released
 	r.mu.ended, r.mu.released = true, true
 	r.mu.Unlock()
+	r.reading.Unlock()
 	r.wg.Wait()
 	if again {
 		return
@@ -187,19 +243,18 @@ func (r *Reduction) Release() {
 	r.engine.mu.spare = r.result
 }
 
-// link wraps a stream and has it reset when the reduction ends. Call stop once the stream is closed.
-func (r *Reduction) link(s wire.Stream) (l *link, stop func() bool) {
-	l = &link{s: s, stall: r.engine.cfg.Stall, sent: &r.sent, received: &r.received}
-	return l, context.AfterFunc(r.ctx, func() { _ = s.Reset() })
-}
-
 // moved tells the sink that a frame has passed.
-func (r *Reduction) moved() { r.sink.Progress(r.Traffic()) }
+func (r *Reduction) moved() {
+	r.mu.Lock()
+	sink := r.mu.sink
+	r.mu.Unlock()
+	sink.Progress(r.Traffic())
+}
 
 // turn waits for one of the lanes, so that peers take turns. It is a courtesy and not a lock: who waits long goes ahead
 // anyway, for a lane may be held by a write to a peer that hangs, and nobody else may look dead for that. The returned
 // function gives the turn back.
-func (r *Reduction) turn() func() {
+func (r *Reduction) turn(ctx context.Context) func() {
 	lanes := r.engine.lanes
 	select {
 	case lanes <- struct{}{}:
@@ -212,7 +267,7 @@ func (r *Reduction) turn() func() {
 	case lanes <- struct{}{}:
 		return func() { <-lanes }
 	case <-patience.C:
-	case <-r.ctx.Done():
+	case <-ctx.Done():
 	}
 	return func() {}
 }

@@ -25,7 +25,7 @@ func TestMatchesReference(t *testing.T) {
 					g := newGroup(t, p, n, rng)
 					g.startAll()
 					g.wait()
-					g.check(g.vectors)
+					g.check()
 					g.checkSinks()
 				})
 			}
@@ -39,7 +39,7 @@ func TestMillionElements(t *testing.T) {
 	g := newGroup(t, p, 5, rand.New(rand.NewPCG(5, 5)))
 	g.startAll()
 	g.wait()
-	g.check(g.vectors)
+	g.check()
 }
 
 // checkSinks fails unless the sinks have heard of every piece once, with a full contributor set and the root of the bytes that
@@ -87,7 +87,7 @@ func TestSplitPiecesSameBits(t *testing.T) {
 	}, g.plan.Pieces[1:]...)
 	g.startAll()
 	g.wait()
-	g.check(g.vectors)
+	g.check()
 	g.checkSinks()
 }
 
@@ -98,7 +98,7 @@ func TestSlotsInSequence(t *testing.T) {
 	for range 3 {
 		g.startAll()
 		g.wait()
-		g.check(g.vectors)
+		g.check()
 		whole, _ := g.running[0].Result(slot.Range{End: 5000})
 		for _, r := range g.running {
 			r.Release()

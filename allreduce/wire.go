@@ -14,20 +14,21 @@ import (
 // and the owner answers with the reduced frames of the piece, in order, and its root. Either side may say "alive" between frames.
 const (
 	helloMagic = 0x50324452 // "P2DR"
-	helloSize  = 4 + 32 + 8 + 32 + 4 + 4 + 32 + 4 + 4
+	helloSize  = 4 + 32 + 8 + 32 + 4 + 4 + 32 + 8 + 8 + 4
 	headerSize = 1 + 4 + 4
 	aliveSize  = 8
 	refuseSize = 1
 )
 
-// hello says what a stream is for. It is the first thing on it, and of fixed size.
+// hello says what a stream is for. It is the first thing on it, and of fixed size. The stream belongs to the group, the range
+// and its owner, who is the one that is greeted: it lives through revisions that leave the piece as it is.
 type hello struct {
-	Run      slot.Root // run ID
-	Ref      slot.Ref  // height, previous record, ballot
-	Revision uint32    // of the plan
-	Plan     slot.Root // hash of the plan's canonical bytes: both sides must work by the same one
-	Piece    uint32    // index in the plan
-	Hashes   uint32    // frame hashes that follow: one for each frame of the vector
+	Run      slot.Root  // run ID
+	Ref      slot.Ref   // height, previous record, and ballot of the plan that the greeter goes by
+	Revision uint32     // of that plan
+	Group    slot.Root  // slot.Plan.Group: both sides must work on the same one
+	Range    slot.Range // of the piece
+	Hashes   uint32     // frame hashes that follow: one for each frame of the vector
 }
 
 // Append appends the fixed encoding.
@@ -35,8 +36,9 @@ func (h hello) Append(b []byte) []byte {
 	b = wire.AppendU32(b, helloMagic)
 	b = append(b, h.Run[:]...)
 	b = wire.AppendU32(h.Ref.Append(b), h.Revision)
-	b = append(b, h.Plan[:]...)
-	return wire.AppendU32(wire.AppendU32(b, h.Piece), h.Hashes)
+	b = append(b, h.Group[:]...)
+	b = wire.AppendU64(wire.AppendU64(b, h.Range.Begin), h.Range.End)
+	return wire.AppendU32(b, h.Hashes)
 }
 
 // parseHello reads exactly what Append wrote.
@@ -48,10 +50,10 @@ func parseHello(b []byte) (hello, error) {
 	var h hello
 	copy(h.Run[:], r.Take(len(h.Run)))
 	h.Ref, h.Revision = slot.ReadRef(r), r.U32()
-	copy(h.Plan[:], r.Take(len(h.Plan)))
-	h.Piece, h.Hashes = r.U32(), r.U32()
-	if h.Piece >= slot.MaxSegments || h.Hashes == 0 || h.Hashes > MaxFrames {
-		r.Fail("piece %d, %d hashes", h.Piece, h.Hashes)
+	copy(h.Group[:], r.Take(len(h.Group)))
+	h.Range, h.Hashes = slot.Range{Begin: r.U64(), End: r.U64()}, r.U32()
+	if h.Range.Begin >= h.Range.End || h.Hashes == 0 || h.Hashes > MaxFrames {
+		r.Fail("range %v, %d hashes", h.Range, h.Hashes)
 	}
 	if err := r.Done(); err != nil {
 		return hello{}, err

@@ -16,7 +16,7 @@ import (
 func testHello() hello {
 	return hello{
 		Run: testRun, Ref: slot.Ref{Height: 7, Prev: slot.Hash([]byte("prev")), Ballot: 3}, Revision: 2,
-		Plan: slot.Hash([]byte("plan")), Piece: 5, Hashes: 9,
+		Group: slot.Hash([]byte("group")), Range: slot.Range{Begin: 5, End: 9}, Hashes: 9,
 	}
 }
 
@@ -75,6 +75,9 @@ func FuzzHeader(f *testing.F) {
 func fuzzGroup(t testing.TB) *group {
 	g := newGroup(t, testParams(40, 4), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall, c.PendingWait = time.Hour, 10*time.Millisecond })
 	g.net.silent = peerName(1)
+	for _, e := range g.engines {
+		e.hearsay = 0
+	}
 	return g
 }
 

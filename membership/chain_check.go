@@ -147,8 +147,8 @@ func (c *chain) checkSegments(contributors int, segments []slot.Segment) error {
 			return invalid("segments do not join at element %d", at)
 		}
 		at = s.Range.End
-		if !s.Contributors.Fits(contributors) || s.Contributors.Count() == 0 {
-			return invalid("a contributor set of %d bytes over %d contributors", len(s.Contributors), contributors)
+		if !s.Contributors.Fits(contributors) || s.Contributors.Count() < max(1, c.rules.MinPeers) {
+			return invalid("a set of %d contributors in %d bytes, over %d", s.Contributors.Count(), len(s.Contributors), contributors)
 		}
 		for i := range all {
 			all[i] |= s.Contributors[i]

@@ -86,34 +86,6 @@ func (m *Machine) onOffer(msg Message, o Offer) error {
 	return nil
 }
 
-// onPlan takes the leader's plan or its revision, and takes part if this peer is in the group.
-func (m *Machine) onPlan(msg Message, p slot.Plan) error {
-	if err := m.follow(msg, p.Ballot); err != nil {
-		return err
-	}
-	d := m.open
-	if d.plan != nil && p.Revision <= d.plan.Revision {
-		return nil
-	}
-	if err := m.checkPlan(p); err != nil {
-		return err
-	}
-	d.plan, d.draft, d.bytes = &p, nil, 0
-	m.sawLife(p.Revision)
-	m.event(Event{
-		Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: offerers(p.Offers),
-	})
-	i := slices.IndexFunc(p.Offers, func(o slot.Offer) bool { return o.Peer == m.cfg.Self })
-	switch {
-	case i < 0:
-	case m.mine != nil && *m.mine == p.Offers[i] && !m.state.diverged:
-		m.work(WorkReduce{p})
-	default: // the bytes of this offer went with a restart
-		m.send(Lost{Ref: p.Ref, Revision: p.Revision, Peer: m.cfg.Self, Reason: LostConnection}, msg.From)
-	}
-	return nil
-}
-
 // checkPlan refuses plans that could not lead to a valid record.
 func (m *Machine) checkPlan(p slot.Plan) error {
 	c := m.chain
@@ -128,11 +100,14 @@ func (m *Machine) checkPlan(p slot.Plan) error {
 			return err
 		}
 	}
+	if p.Gone != nil && !p.Gone.Fits(len(p.Offers)) {
+		return invalid("a plan whose missing peers are no bitmap over %d offers", len(p.Offers))
+	}
 	at := uint64(0)
 	for _, s := range p.Pieces {
-		owner := func(o slot.Offer) bool { return o.Peer == s.Owner }
-		if s.Range.Begin != at || s.Range.End <= at || !slices.ContainsFunc(p.Offers, owner) {
-			return invalid("a plan whose pieces do not join at element %d", at)
+		owner := p.Place(s.Owner)
+		if s.Range.Begin != at || s.Range.End <= at || owner < 0 || p.Gone.Has(owner) {
+			return invalid("a plan whose pieces do not join at element %d, or have no owner", at)
 		}
 		at = s.Range.End
 	}
@@ -140,25 +115,6 @@ func (m *Machine) checkPlan(p slot.Plan) error {
 		return invalid("a plan for %d elements of %d", at, c.rules.Elements)
 	}
 	return nil
-}
-
-// running says whether a report is about the plan that runs here.
-func (d *decree) running(ref slot.Ref, revision uint32) bool {
-	return d.plan != nil && d.plan.Ref == ref && d.plan.Revision == revision
-}
-
-// stateSegment tells the leader what this owner reduced.
-func (m *Machine) stateSegment(r ReportSegment) {
-	if d := m.open; d.running(r.Ref, r.Revision) {
-		m.send(Segment{Ref: r.Ref, Revision: r.Revision, Inputs: inputsOf(*d.plan, r.Segment), Segment: r.Segment}, d.leader(r.Ballot).Peer)
-	}
-}
-
-// accuse tells the leader that a peer of the plan failed this one.
-func (m *Machine) accuse(r ReportLost) {
-	if d := m.open; d.running(r.Ref, r.Revision) {
-		m.send(Lost(r), d.leader(r.Ballot).Peer)
-	}
 }
 
 // onDraft keeps the leader's draft; answerDraft says HAVE once it is true. Newcomers answer drafts too.

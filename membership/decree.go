@@ -30,6 +30,8 @@ type decree struct {
 	drafts   int           // of members records that were seen at this height
 	draftAt  time.Duration // when the last one was
 
+	last      *slot.Plan         // the newest plan that was followed, in whichever ballot
+	testimony testimony          // about its group
 	outcomes  map[slot.Root]bool // on disk here
 	fetching  slot.Root          // of these, the one asked of the worker
 	fetchedAt time.Duration

@@ -19,12 +19,12 @@ func (m Plan) Append(b []byte) []byte { return m.Plan.Append(b) }
 
 // Append implements Body.
 func (m Segment) Append(b []byte) []byte {
-	return m.Segment.Append(appendRoot(wire.AppendU32(m.Ref.Append(b), m.Revision), m.Inputs))
+	return m.Segment.Append(appendRoot(appendRoot(m.Ref.Append(b), m.Group), m.Inputs))
 }
 
 // Append implements Body.
 func (m Lost) Append(b []byte) []byte {
-	b = wire.AppendU32(m.Ref.Append(b), m.Revision)
+	b = appendRoot(m.Ref.Append(b), m.Group)
 	return wire.AppendU8(appendPeer(b, m.Peer), uint8(m.Reason))
 }
 
@@ -123,9 +123,9 @@ func readBody(t slot.MessageType, r *wire.Reader) Body {
 	case slot.TypePlan:
 		return Plan{slot.ReadPlan(r)}
 	case slot.TypeSegment:
-		return Segment{Ref: slot.ReadRef(r), Revision: r.U32(), Inputs: readRoot(r), Segment: slot.ReadSegment(r)}
+		return Segment{Ref: slot.ReadRef(r), Group: readRoot(r), Inputs: readRoot(r), Segment: slot.ReadSegment(r)}
 	case slot.TypeLost:
-		return Lost{Ref: slot.ReadRef(r), Revision: r.U32(), Peer: readPeer(r), Reason: LostReason(r.U8())}
+		return Lost{Ref: slot.ReadRef(r), Group: readRoot(r), Peer: readPeer(r), Reason: LostReason(r.U8())}
 	case slot.TypeDraft:
 		return Draft{slot.ReadDraft(r)}
 	case slot.TypeHave:

@@ -49,11 +49,11 @@ func testBodies() []Body {
 	return []Body{
 		Offer{testOffer("a")},
 		Plan{slot.Plan{
-			Ref: ref, Revision: 1, Slot: 3, Fragment: 1, Offers: []slot.Offer{testOffer("a"), testOffer("b")},
+			Ref: ref, Revision: 1, Slot: 3, Fragment: 1, Offers: []slot.Offer{testOffer("a"), testOffer("b")}, Gone: slot.Bitmap{2},
 			Pieces: []slot.Piece{{Range: slot.Range{End: 5}, Owner: "a"}, {Range: slot.Range{Begin: 5, End: 9}, Owner: "b"}},
 		}},
-		Segment{Ref: ref, Revision: 1, Inputs: testRoot(6), Segment: testSegment(5, 9, 3)},
-		Lost{Ref: ref, Revision: 1, Peer: "b", Reason: LostBadValue},
+		Segment{Ref: ref, Group: slot.Root{7}, Inputs: testRoot(6), Segment: testSegment(5, 9, 3)},
+		Lost{Ref: ref, Group: slot.Root{7}, Peer: "b", Reason: LostBadValue},
 		Draft{slot.Draft{
 			Ref: ref, Revision: 1, Kind: slot.Step, Slot: 3, Fragment: 1, Contributions: []slot.Offer{testOffer("a"), testOffer("b")},
 			Segments: []slot.Segment{testSegment(0, 5, 3), testSegment(5, 9, 2)},

@@ -28,7 +28,7 @@ func TestAContradictionEvicts(t *testing.T) {
 		"segments": func(next slot.Ref) [2]Body {
 			s := Segment{Ref: next, Inputs: slot.Root{3}, Segment: slot.Segment{Range: slot.Range{End: 4}, Contributors: slot.Bitmap{1}}}
 			again := s
-			again.Ballot, again.Revision, again.Root = 1, 7, slot.Root{4} // what it was asked in does not matter
+			again.Ballot, again.Group, again.Root = 1, slot.Root{7}, slot.Root{4} // what it was asked in does not matter
 			return [2]Body{s, again}
 		},
 	} {

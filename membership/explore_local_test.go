@@ -66,10 +66,11 @@ func copyMachine(m *Machine) *Machine {
 	d := *m.open
 	d.outcomes = maps.Clone(d.outcomes)
 	d.said, d.saidBy = map[said]Message{}, map[who]int{} // here an owner reduces otherwise in each ballot: what is proposed shall differ
+	d.testimony.stated, d.testimony.lost = slices.Clone(d.testimony.stated), slices.Clone(d.testimony.lost)
 	if d.lead != nil {
 		l := *d.lead
 		l.promises, l.segments, l.reports = maps.Clone(l.promises), maps.Clone(l.segments), slices.Clone(l.reports)
-		l.excluded, l.banned = maps.Clone(l.excluded), maps.Clone(l.banned)
+		l.excluded, l.banned, l.narrow = maps.Clone(l.excluded), maps.Clone(l.banned), maps.Clone(l.narrow)
 		l.haves, l.votes = maps.Clone(l.haves), maps.Clone(l.votes)
 		d.lead = &l
 	}
@@ -313,17 +314,21 @@ func (x *explorer) crashed(d localDisk) localDisk {
 	return d
 }
 
-// reduce lets an owner reduce its pieces at once: from all of the group.
+// reduce lets an owner reduce its pieces at once: from all of the group that are not gone. A piece that it has done is done.
 func (x *explorer) reduce(p int, l *local, plan slot.Plan) {
-	all := slot.NewBitmap(len(plan.Offers))
+	set := slot.NewBitmap(len(plan.Offers))
 	for i := range plan.Offers {
-		all.Set(i)
+		if !plan.Gone.Has(i) {
+			set.Set(i)
+		}
 	}
+	group := plan.Group()
 	for _, piece := range plan.Pieces {
-		if piece.Owner == x.ids[p] {
-			root := slot.Hash(fmt.Appendf(plan.Append(nil), "%v", piece.Range))
+		done := func(s slot.Segment) bool { return s.Range == piece.Range }
+		if piece.Owner == x.ids[p] && !slices.ContainsFunc(l.m.open.testimony.stated, done) {
+			root := slot.Hash(fmt.Appendf(group[:], "%v %v by %s", piece.Range, set, piece.Owner))
 			l.store(root)
-			l.m.Report(x.now, ReportSegment{Ref: plan.Ref, Revision: plan.Revision, Segment: slot.Segment{Range: piece.Range, Contributors: all, Root: root}})
+			l.m.Report(x.now, ReportSegment{Group: group, Segment: slot.Segment{Range: piece.Range, Contributors: set, Root: root}})
 		}
 	}
 }

@@ -15,15 +15,17 @@ type leading struct {
 	forced   *slot.Record // what the promises say must be proposed again, unchanged
 
 	plan     *slot.Plan
-	revision uint32 // of the newest plan or draft; starts above any that an earlier process of this peer used
-	revised  int    // revisions of this attempt
+	group    slot.Root // of the plan
+	revision uint32    // of the newest plan or draft; starts above any that an earlier process of this peer used
+	revised  int       // revisions of this attempt
 	segments map[uint64]slot.Segment
-	reports  []report                 // who lost whom, in this revision
-	settleAt time.Duration            // when they are acted on; never while there are none
-	excluded map[slot.PeerID]uint64   // left out of plans: the sequence number of the offer they were left out with
-	banned   map[slot.PeerID]struct{} // of these, for what they sent
-	holdOff  time.Duration            // no plan before this time
-	failures int                      // attempts given up at this height
+	reports  []report                      // who lost whom, in this group
+	narrow   map[slot.PeerID]time.Duration // owners that stated ranges of too few contributors, since when
+	excluded map[slot.PeerID]uint64        // left out of plans: the sequence number of the offer they were left out with
+	banned   map[slot.PeerID]struct{}      // of these, for what they sent
+	holdOff  time.Duration                 // no plan before this time
+	failures int                           // attempts given up at this height
+	givenUp  slot.Root                     // the group of the last one
 
 	draft     *slot.Draft
 	draftAt   time.Duration
@@ -42,7 +44,7 @@ type leading struct {
 func newLeading(ref slot.Ref, boot uint64) *leading {
 	return &leading{
 		ref: ref, revision: uint32(boot&0xffff) << 16, promises: map[slot.PeerID]Promise{}, excluded: map[slot.PeerID]uint64{},
-		banned: map[slot.PeerID]struct{}{}, settleAt: never, sentAt: never, beatAt: never, holdOff: never, membersAt: never, draftAt: never,
+		banned: map[slot.PeerID]struct{}{}, narrow: map[slot.PeerID]time.Duration{}, sentAt: never, beatAt: never, holdOff: never, membersAt: never, draftAt: never,
 	}
 }
 
@@ -93,6 +95,8 @@ func (m *Machine) startWork() {
 	switch {
 	case m.closingDue():
 		m.draftMembers()
+	case m.open.last != nil && m.open.last.Group() != l.givenUp:
+		m.continuePlan()
 	case m.planDue() && m.now >= l.holdOff:
 		m.startPlan()
 	case m.membersDue() && m.now >= l.membersAt:

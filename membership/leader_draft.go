@@ -24,7 +24,6 @@ func (m *Machine) draftStep(segments []slot.Segment) {
 		}
 	}
 	if m.chain.checkOutcome(0, contributions, reindexed(segments, place, len(contributions))) != nil {
-		l.plan = nil
 		m.giveUpPlan()
 		return
 	}
@@ -106,7 +105,7 @@ func (m *Machine) proposeDraft() {
 	r := m.recordOf(*l.draft)
 	if !slot.Quorum(r.Members, func(e slot.Member) bool { return l.haves[ofMember(e)] }) {
 		if l.plan != nil {
-			m.reviseIfLost()
+			m.reviseDraft()
 		}
 		return
 	}
@@ -121,6 +120,27 @@ func (m *Machine) proposeDraft() {
 		return
 	}
 	m.propose(r)
+}
+
+// reviseDraft gives up a draft whose bytes may be gone with their owners, for a revision of its plan. If somebody who lives has
+// them all, everybody can have them, and it matters no more whose connection failed, but for owners whose bytes nobody gives, as
+// their peers find.
+func (m *Machine) reviseDraft() {
+	reports := m.open.lead.reports
+	if m.draftIsHeld() {
+		reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.reason != LostOutcome })
+		if len(reports) == 0 {
+			return
+		}
+	}
+	m.reviseIfLost(reports)
+}
+
+// draftIsHeld says whether a member that is heard has all of the draft's outcome.
+func (m *Machine) draftIsHeld() bool {
+	return slices.ContainsFunc(m.chain.electorate(), func(e slot.Member) bool {
+		return m.open.lead.haves[ofMember(e)] && m.around(ofMember(e))
+	})
 }
 
 // recordOf is the record that a draft leads to, with the members as they are heard now.

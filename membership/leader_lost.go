@@ -3,92 +3,137 @@ package membership
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// report is one peer's word that another failed it in the running plan.
+// report is one peer's word that another of its group failed it; or that it cannot take part itself.
 type report struct {
 	by, of slot.PeerID
-	bad    bool // for what it sent
+	reason LostReason
+	at     time.Duration
 }
 
 // onLost gathers what the plan's peers say about each other. Nobody's word alone is proof, and a connection that failed may be
-// either side's fault: the reports of one beat are weighed together. What a peer says about itself counts at once.
+// either side's fault. It need not be weighed at once, either: owners go on without a contributor by themselves.
 func (m *Machine) onLost(msg Message, lost Lost) error {
 	if err := m.from(msg); err != nil {
 		return err
 	}
 	l := m.open.lead
-	if l == nil || l.plan == nil || lost.Ref != l.ref || lost.Revision != l.plan.Revision {
+	if l == nil || l.plan == nil || lost.Ref != l.ref || lost.Group != l.group {
 		return ErrStale
 	}
-	in := func(p slot.PeerID) bool {
-		return slices.ContainsFunc(l.plan.Offers, func(o slot.Offer) bool { return o.Peer == p })
-	}
-	if !in(lost.Peer) || !in(msg.From) {
+	if l.plan.Place(lost.Peer) < 0 || l.plan.Place(msg.From) < 0 {
 		return invalid("a report about or by a peer that is not in the plan")
 	}
-	if lost.Peer == msg.From {
-		m.leaveOut([]slot.PeerID{lost.Peer}, "cannot take part")
-		return nil
-	}
-	if r := (report{msg.From, lost.Peer, lost.Reason != LostConnection}); !slices.Contains(l.reports, r) {
-		l.reports = append(l.reports, r)
-	}
-	if l.settleAt == never {
-		l.settleAt = m.now + m.cfg.Timing.Beat
-	}
+	m.noteReport(report{msg.From, lost.Peer, lost.Reason, m.now})
 	return nil
 }
 
-// reviseIfLost acts on the reports once they had time to come in, and on members of the plan that are not heard any more.
-func (m *Machine) reviseIfLost() bool {
+// noteReport keeps each report once.
+func (m *Machine) noteReport(r report) {
 	l := m.open.lead
-	var out []slot.PeerID
-	if l.settleAt != never && m.now >= l.settleAt {
-		out = m.cover(l.reports)
-		for _, r := range l.reports {
-			if r.bad && slices.Contains(out, r.of) && !slices.Contains(out, r.by) {
-				l.banned[r.of] = struct{}{}
-			}
-		}
+	again := func(o report) bool { return o.by == r.by && o.of == r.of && o.reason == r.reason }
+	if !slices.ContainsFunc(l.reports, again) {
+		l.reports = append(l.reports, r)
 	}
-	for _, o := range l.plan.Offers {
-		i := slot.Find(m.chain.electorate(), o.Peer)
-		if !m.around(ofMember(m.chain.electorate()[i])) && !slices.Contains(out, o.Peer) {
-			out = append(out, o.Peer)
-		}
-	}
+}
+
+// reviseIfLost gives the pieces of those who are gone, by some reports or because they are heard no more, to others.
+func (m *Machine) reviseIfLost(reports []report) bool {
+	l := m.open.lead
+	out := m.fallen(*l.plan, reports)
 	if len(out) == 0 {
 		return false
 	}
-	m.leaveOut(out, "failed in the reduction")
+	for _, p := range out {
+		bad := func(r report) bool {
+			return r.of == p && (r.reason == LostBadValue || r.reason == LostBadBytes) && !slices.Contains(out, r.by)
+		}
+		if slices.ContainsFunc(l.reports, bad) {
+			l.banned[p] = struct{}{}
+		}
+	}
+	m.leaveOut(out)
 	return true
 }
 
-// cover picks few peers so that every report has one side picked: the one in most reports first; then the one that fewer
-// members reach; then the accused rather than the accuser; then the higher ID.
-func (m *Machine) cover(reports []report) (out []slot.PeerID) {
-	reports = slices.Clone(reports)
-	for len(reports) > 0 {
-		var sides []slot.PeerID
-		degree, accused := map[slot.PeerID]int{}, map[slot.PeerID]int{}
-		for _, r := range reports {
-			sides = append(sides, r.by, r.of)
-			degree[r.by]++
-			degree[r.of]++
-			accused[r.of] = 1
+// fallen says who of a plan must be taken for gone, one after the other: the word of who is gone does not count any more.
+func (m *Machine) fallen(p slot.Plan, reports []report) (out []slot.PeerID) {
+	for {
+		p = withGone(p, out)
+		worst := m.worst(p, reports)
+		if worst == "" {
+			return out
 		}
-		worst := slices.MaxFunc(union(sides), func(a, b slot.PeerID) int {
-			return cmp.Or(
-				cmp.Compare(degree[a], degree[b]), cmp.Compare(m.reachedBy(b), m.reachedBy(a)),
-				cmp.Compare(accused[a], accused[b]), cmpPeer(a, b))
-		})
 		out = append(out, worst)
-		reports = slices.DeleteFunc(reports, func(r report) bool { return r.by == worst || r.of == worst })
 	}
-	return out
+}
+
+// worst picks one of the living who must go, if anybody must: first who is not heard or says so itself; then, of those convicted,
+// who is reached by fewer members, then anybody but this peer, then who is in more reports, then the higher ID.
+func (m *Machine) worst(p slot.Plan, reports []report) slot.PeerID {
+	alive := livingOf(p)
+	in := func(q slot.PeerID) bool { return slices.Contains(alive, q) }
+	reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return !in(r.by) || !in(r.of) })
+	for _, peer := range alive {
+		self := func(r report) bool { return r.by == peer && r.of == peer }
+		if e := slot.Find(m.chain.electorate(), peer); e < 0 || !m.around(ofMember(m.chain.electorate()[e])) || slices.ContainsFunc(reports, self) {
+			return peer
+		}
+	}
+	parted := len(alive) == 2 && m.parted(reports)
+	out := slices.DeleteFunc(alive, func(q slot.PeerID) bool { return !parted && !m.convicted(p, q, reports) })
+	if len(out) == 0 {
+		return ""
+	}
+	own := func(p slot.PeerID) int { return map[bool]int{true: 1}[p == m.cfg.Self] }
+	return slices.MaxFunc(out, func(a, b slot.PeerID) int {
+		return cmp.Or(
+			cmp.Compare(m.reachedBy(b), m.reachedBy(a)), cmp.Compare(own(b), own(a)),
+			cmp.Compare(len(accusers(reports, a)), len(accusers(reports, b))), cmpPeer(a, b))
+	})
+}
+
+// accusers lists who reports a peer.
+func accusers(reports []report, of slot.PeerID) (by []slot.PeerID) {
+	for _, r := range reports {
+		if r.of == of {
+			by = append(by, r.by)
+		}
+	}
+	return union(by)
+}
+
+// convicted says whether a peer must go, of a group of three or more:
+//   - more than half of the others accuse it. One accuser moves nothing: a liar cannot have honest peers removed one by one, and
+//     two peers that cannot connect lose their part in each other's pieces and nothing else;
+//   - it has accused so many, for so long, that what it can still reduce would have too few contributors, or it states such
+//     ranges: it waits for word that the others are gone, and they are heard.
+func (m *Machine) convicted(p slot.Plan, peer slot.PeerID, reports []report) bool {
+	if p.Living() < 3 {
+		return false
+	}
+	var accused []slot.PeerID
+	for _, r := range reports {
+		if r.by == peer && m.now-r.at >= m.cfg.Timing.Lost {
+			accused = append(accused, r.of)
+		}
+	}
+	since, narrow := m.open.lead.narrow[peer]
+	return 2*len(accusers(reports, peer)) > p.Living()-1 ||
+		!p.Wide(p.Living()-len(union(accused)), m.chain.rules.MinPeers) ||
+		narrow && m.now-since >= m.cfg.Timing.Lost
+}
+
+// parted says whether the last two of a group cannot work together. One of them must go then, and be it on one word: this peer's
+// own counts at once, another's once the other side had time to say its own.
+func (m *Machine) parted(reports []report) bool {
+	return slices.ContainsFunc(reports, func(r report) bool {
+		return r.by == m.cfg.Self || m.now-r.at >= m.cfg.Timing.Beat
+	})
 }
 
 // reachedBy counts the members, this one included, that say they have a connection to p.
@@ -104,22 +149,18 @@ func (m *Machine) reachedBy(p slot.PeerID) (n int) {
 	return n
 }
 
-// leaveOut revises the plan without some peers. They stay members, and their contributions stay theirs.
-func (m *Machine) leaveOut(out []slot.PeerID, why string) {
+// leaveOut revises the plan without some peers. They stay members, and what they contributed to stays so.
+func (m *Machine) leaveOut(out []slot.PeerID) {
 	l := m.open.lead
 	for _, p := range out {
-		for _, o := range l.plan.Offers {
-			if o.Peer == p {
-				l.excluded[p] = o.Seq
-			}
-		}
-		detail := why
+		l.excluded[p] = l.plan.Offers[l.plan.Place(p)].Seq
+		detail := "failed in the reduction"
 		if _, bad := l.banned[p]; bad {
-			detail = "sent what may not be used"
+			detail = sentBad
 		}
 		m.event(Event{Kind: EventSuspected, Height: l.ref.Height, Slot: l.plan.Slot, Ballot: l.ref.Ballot, Peer: p, Detail: detail})
 	}
-	m.revise(l.eligible(l.plan.Offers))
+	m.issue(withGone(*l.plan, out))
 }
 
 func cmpPeer(a, b slot.PeerID) int { return cmp.Compare(a, b) }

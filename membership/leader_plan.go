@@ -91,32 +91,68 @@ func (l *leading) eligible(offers []slot.Offer) []slot.Offer {
 	})
 }
 
-// startPlan opens the reduction of the open slot.
+// startPlan opens the reduction of the open slot by a new group.
 func (m *Machine) startPlan() {
-	m.open.lead.revised = 0
-	m.revise(m.open.lead.eligible(m.offers()))
+	l := m.open.lead
+	l.revised, l.reports = 0, nil
+	m.issue(slot.Plan{
+		Opened: slot.Opening{Ballot: l.ref.Ballot, Revision: l.revision + 1}, Slot: m.chain.openSlot(), Offers: l.eligible(m.offers()),
+	})
 }
 
-// revise makes a plan, or replaces the one that runs in the same ballot (HOLES H17). The reduction starts over.
-func (m *Machine) revise(offers []slot.Offer) {
+// continuePlan takes up the group that was at work when its leader was lost, or when a change of members came between: engines
+// go on where they stand, and owners say again what they have finished.
+func (m *Machine) continuePlan() {
+	l, p := m.open.lead, *m.open.last
+	if l.group != p.Group() {
+		l.reports = nil
+	}
+	m.issue(withGone(p, m.fallen(p, l.reports)))
+}
+
+// withGone is a plan less some peers.
+func withGone(p slot.Plan, gone []slot.PeerID) slot.Plan {
+	g := slot.NewBitmap(len(p.Offers))
+	copy(g, p.Gone)
+	for _, peer := range gone {
+		g.Set(p.Place(peer))
+	}
+	p.Gone = g
+	return p
+}
+
+// issue makes a plan or a revision of one the plan that runs (HOLES H17). Statements about pieces that stay where they are
+// stand.
+func (m *Machine) issue(p slot.Plan) {
 	l := m.open.lead
-	l.plan, l.draft, l.reports, l.settleAt = nil, nil, nil, never
-	if len(offers) < max(1, m.chain.rules.MinPeers) || l.revised > len(m.chain.electorate())+4 {
+	p.Ref = l.ref
+	l.plan, l.draft, l.group = nil, nil, p.Group()
+	if p.Living() < max(1, m.chain.rules.MinPeers) || l.revised > len(m.chain.electorate())+4 {
 		m.giveUpPlan()
 		return
 	}
 	l.revision++
 	l.revised++
-	l.plan = &slot.Plan{
-		Ref: l.ref, Revision: l.revision, Slot: m.chain.openSlot(), Offers: offers, Pieces: m.cfg.Plan(0, offers),
+	before := p.Pieces
+	p.Revision = l.revision
+	p.Pieces = m.cfg.Plan(p)
+	kept := map[uint64]slot.Segment{}
+	for at, s := range l.segments {
+		stays := func(q slot.Piece) bool {
+			return q.Range.Begin <= at && s.Range.End <= q.Range.End && slices.Contains(p.Pieces, q)
+		}
+		if slices.ContainsFunc(before, stays) {
+			kept[at] = s
+		}
 	}
-	l.segments = map[uint64]slot.Segment{}
+	l.plan, l.segments, l.narrow = &p, kept, map[slot.PeerID]time.Duration{}
 	m.sendPlan()
 }
 
-// giveUpPlan waits, longer each time, before peers that were only out of reach are tried again.
+// giveUpPlan waits, longer each time, before peers that were only out of reach are tried again, in another group.
 func (m *Machine) giveUpPlan() {
 	l := m.open.lead
+	l.plan, l.givenUp, l.segments = nil, l.group, nil
 	l.holdOff = m.now + m.cfg.Timing.Retry<<min(l.failures, 5)
 	l.failures++
 	for p := range l.excluded {
@@ -132,30 +168,44 @@ func (m *Machine) sendPlan() {
 	m.send(Plan{*l.plan}, peersOf(m.chain.electorate())...)
 }
 
-// onSegment takes an owner's statement. The newest of a range counts until the draft; one that differs after that means that
-// its bytes are not to be had any more (the owner restarted), and the plan is revised.
+// onSegment takes an owner's statement, whichever revision it knew: what counts is that the range is its own by the newest. An
+// owner that contradicts itself is as good as gone: nobody knows which bytes are to be had. One whose range has too few
+// contributors may not have heard yet who is gone, and is given time.
 func (m *Machine) onSegment(msg Message, s Segment) error {
 	l := m.open.lead
-	if l == nil || l.plan == nil || s.Ref != l.ref || s.Revision != l.plan.Revision {
+	if l == nil || l.plan == nil || s.Ref != l.ref || s.Group != l.group {
 		return ErrStale
 	}
 	if !s.Contributors.Fits(len(l.plan.Offers)) || s.Contributors.Count() == 0 {
 		return invalid("a contributor set of %d bytes over %d offers", len(s.Contributors), len(l.plan.Offers))
 	}
-	owned := func(p slot.Piece) bool {
-		return p.Owner == msg.From && p.Range.Begin <= s.Range.Begin && s.Range.Begin < s.Range.End && s.Range.End <= p.Range.End
-	}
-	if !slices.ContainsFunc(l.plan.Pieces, owned) {
+	if !owns(*l.plan, msg.From, s.Range) {
 		return ErrSender
 	}
-	before, had := l.segments[s.Range.Begin]
-	switch {
-	case !had && l.draft == nil && len(l.segments) < slot.MaxSegments, had && l.draft == nil:
+	if !l.plan.Wide(s.Contributors.Count(), m.chain.rules.MinPeers) {
+		if _, ok := l.narrow[msg.From]; !ok {
+			l.narrow[msg.From] = m.now
+		}
+		return invalid("a range with %d contributors of %d", s.Contributors.Count(), l.plan.Living())
+	}
+	switch before, had := l.segments[s.Range.Begin]; {
+	case had && before.Root == s.Root && before.Range == s.Range:
+	case had || m.statedBy(msg.From) >= slot.MaxRanges(len(l.plan.Offers)):
+		m.noteReport(report{by: msg.From, of: msg.From, at: m.now})
+	default:
 		l.segments[s.Range.Begin] = s.Segment
-	case had && (before.Root != s.Root || before.Range != s.Range):
-		m.revise(l.plan.Offers)
 	}
 	return nil
+}
+
+// statedBy counts an owner's statements.
+func (m *Machine) statedBy(owner slot.PeerID) (n int) {
+	for _, s := range m.open.lead.segments {
+		if owns(*m.open.lead.plan, owner, s.Range) {
+			n++
+		}
+	}
+	return n
 }
 
 // closePlan drafts the outcome once the statements cover the fragment, or revises the plan without those who failed.
@@ -165,7 +215,7 @@ func (m *Machine) closePlan() {
 		m.draftMembers()
 		return
 	}
-	if m.reviseIfLost() {
+	if m.reviseIfLost(l.reports) {
 		return
 	}
 	var segments []slot.Segment

@@ -160,7 +160,7 @@ func TestAnAccuserDoesNotReduceAlone(t *testing.T) {
 	}
 	for _, p := range l.peers {
 		if pl := leader.m.open.lead.plan; p != bad && pl != nil {
-			_ = say(leader, bad.name, bad.inc, Lost{Ref: pl.Ref, Revision: pl.Revision, Peer: p.id, Reason: LostBadBytes})
+			_ = say(leader, bad.name, bad.inc, Lost{Ref: pl.Ref, Group: pl.Group(), Peer: p.id, Reason: LostBadBytes})
 		}
 	}
 	height := leader.m.chain.height()

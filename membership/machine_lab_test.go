@@ -30,13 +30,27 @@ func labRules() Rules {
 	return Rules{Run: slot.Hash([]byte("lab")), MinPeers: 1, MaxWeight: 100, Elements: labElements}
 }
 
-// labPlanner gives each contributor an equal piece.
-func labPlanner(_ uint32, offers []slot.Offer) []slot.Piece {
-	var ps []slot.Piece
-	n := uint64(len(offers))
-	for i, o := range offers {
-		i := uint64(i)
-		ps = append(ps, slot.Piece{Range: slot.Range{Begin: i * labElements / n, End: (i + 1) * labElements / n}, Owner: o.Peer})
+// labPlanner gives each contributor an equal piece, and those of who is gone to the living in equal parts.
+func labPlanner(plan slot.Plan) (ps []slot.Piece) {
+	owners := livingOf(plan)
+	split := func(r slot.Range) {
+		n := uint64(len(owners))
+		for i, o := range owners {
+			part := slot.Range{Begin: r.Begin + uint64(i)*r.Len()/n, End: r.Begin + uint64(i+1)*r.Len()/n}
+			if part.Len() > 0 {
+				ps = append(ps, slot.Piece{Range: part, Owner: o})
+			}
+		}
+	}
+	if len(plan.Pieces) == 0 {
+		split(slot.Range{End: labElements})
+	}
+	for _, p := range plan.Pieces {
+		if slices.Contains(owners, p.Owner) {
+			ps = append(ps, p)
+		} else {
+			split(p.Range)
+		}
 	}
 	return ps
 }
@@ -109,6 +123,7 @@ type labPeer struct {
 	training uint64 // slot that is trained for
 	slowness time.Duration
 	broken   bool                // cannot reduce: others' reports name it
+	stuck    bool                // states nothing
 	gone     bool                // does not come back
 	unfed    bool                // gets no reduced bytes from others
 	segments map[slot.Root]bool  // reduced bytes, on disk

@@ -156,6 +156,14 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 			s := p.m.chain.openSlot()
 			p.report(ReportOffer{Slot: s, Base: s - 1, Weight: 10, Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s))})
 		}
+	case "accuse": // accuse by=A of=CD [reason=4]: A's engine loses them
+		by := l.peer(text(d, "by"))
+		for _, of := range text(d, "of") {
+			reason := LostReason(number(d, "reason", int(LostConnection)))
+			by.report(ReportLost{Group: by.m.open.testimony.group, Peer: labID(string(of)), Reason: reason})
+		}
+	case "record": // record A height=5: its ranges, and who is in them
+		return l.record(d)
 	case "order": // who leads ballots 0, 1, …
 		return labNames(peersOf(l.named(d)[0].m.open.order))
 	case "votes": // what the acceptors have on disk at the open height
@@ -180,6 +188,21 @@ func (l *lab) roster(d *datadriven.TestData) string {
 	var out strings.Builder
 	for _, e := range l.named(d)[0].m.chain.electorate() {
 		fmt.Fprintf(&out, "%s since %d\n", labName(e.Peer), e.Since)
+	}
+	return out.String()
+}
+
+func (l *lab) record(d *datadriven.TestData) string {
+	var out strings.Builder
+	r := l.named(d)[0].m.chain.at(uint64(number(d, "height", 0)))
+	for _, s := range r.Segments {
+		var names []slot.PeerID
+		for i, o := range r.Contributions {
+			if s.Contributors.Has(i) {
+				names = append(names, o.Peer)
+			}
+		}
+		fmt.Fprintf(&out, "%d..%d %s\n", s.Range.Begin, s.Range.End, labNames(names))
 	}
 	return out.String()
 }
@@ -255,6 +278,13 @@ func (l *lab) set(t *testing.T, d *datadriven.TestData) string {
 				p.broken = true
 			case "whole":
 				p.broken = false
+			case "stuck":
+				p.stuck = true
+			case "loose": // what it would have stated by now it states
+				p.stuck = false
+				if plan := p.m.open.plan; plan != nil {
+					p.reduce(*plan)
+				}
 			case "unfed":
 				p.unfed = true
 			case "fed":

@@ -19,39 +19,66 @@ func TestPatienceDoubles(t *testing.T) {
 	}
 }
 
-// TestCover: of failed connections as few peers are left out as explain them all.
-func TestCover(t *testing.T) {
-	r := func(pairs ...string) (rs []report) {
+// TestFallen: who is taken for gone, by what the peers of a group say of each other. A leads.
+func TestFallen(t *testing.T) {
+	const fresh, old = 0, -2 // seconds ago; Lost is less than two
+	r := func(at time.Duration, pairs ...string) (rs []report) {
 		for _, p := range pairs {
-			rs = append(rs, report{labID(p[:1]), labID(p[1:]), false})
+			rs = append(rs, report{labID(p[:1]), labID(p[1:]), LostConnection, at * time.Second})
 		}
 		return rs
 	}
-	m := labOf(t, "ABCD").peer("A").m
-	for _, c := range []struct {
-		reports []report
-		want    string
-	}{
-		{r("AD", "BD", "CD"), "D"},        // all lost D
-		{r("DA", "DB", "DC"), "D"},        // D lost all: the accuser
-		{r("BC"), "C"},                    // one word against another: the accused
-		{r("CB"), "B"},                    //
-		{r("BC", "CB"), "C"},              // each other: the higher ID
-		{r("AB", "AC", "DB", "DC"), "CB"}, // two are needed
-	} {
-		if got := labNames(m.cover(c.reports)); got != c.want {
-			t.Errorf("%v: %s left out, not %s", c.reports, got, c.want)
+	plan := func(names string) (p slot.Plan) {
+		for _, n := range names {
+			p.Offers = append(p.Offers, slot.Offer{Peer: labID(string(n))})
+		}
+		return p
+	}
+	m := labOf(t, "ABCDE").peer("A").m
+	m.open.lead = newLeading(m.open.ref, 1)
+	expect := func(p slot.Plan, reports []report, want string) {
+		t.Helper()
+		for i := range reports {
+			reports[i].at += m.now
+		}
+		if got := labNames(m.fallen(p, reports)); got != want {
+			t.Errorf("%s of %s are gone, not %s: %v", got, labNames(offerers(p.Offers)), want, reports)
 		}
 	}
-	// B, whom fewer members reach, is left out although C is the accused.
+	expect(plan("ABCD"), r(old, "BC"), "")                                                    // one word moves nothing
+	expect(plan("ABCD"), r(old, "BC", "CB"), "")                                              // two that cannot connect
+	expect(plan("ABCD"), r(old, "BC", "CB", "AD", "DA"), "")                                  // two such pairs
+	expect(plan("ABCD"), r(fresh, "AD", "BD"), "D")                                           // most of the others
+	expect(plan("ABCDE"), r(fresh, "AD", "BD"), "")                                           // half of them
+	expect(plan("ABCDE"), r(fresh, "AD", "BD", "CD", "AE", "BE", "CE"), "ED")                 // two at once
+	expect(plan("ABCDE"), r(fresh, "DA", "DB", "DC", "DE"), "")                               // a liar, or cut off
+	expect(plan("ABCDE"), r(old, "DA", "DB", "DC", "DE"), "D")                                // it can reduce nothing
+	expect(plan("ABCDE"), r(fresh, "AC", "AD", "BC", "BD", "CA", "CB", "DA", "DB"), "")       // two sides of a cut, and E that sees both
+	expect(plan("ABCD"), r(fresh, "AC", "AD", "BC", "BD", "CA", "CB", "DA", "DB"), "DC")      // the leader's side stays
+	expect(plan("ABC"), r(old, "BC"), "")                                                     //
+	expect(plan("ABC"), r(fresh, "BC", "AC"), "C")                                            // all others
+	expect(plan("ABC"), r(fresh, "BA", "CA"), "A")                                            // the leader, too
+	expect(plan("AB"), r(fresh, "AB"), "B")                                                   // the leader's own word, of two
+	expect(plan("BC"), r(fresh, "BC"), "")                                                    // C may have its own
+	expect(plan("BC"), r(old, "BC"), "C")                                                     // the accused
+	expect(plan("BC"), r(old, "CB"), "B")                                                     //
+	expect(plan("BC"), r(old, "BC", "CB"), "C")                                               // the higher ID
+	expect(plan("AB"), r(old, "BA"), "B")                                                     // not the leader: somebody must go
+	expect(withGone(plan("ABCD"), []slot.PeerID{labID("D")}), r(fresh, "DB", "DC", "CB"), "") // the word of who is gone is void
+	expect(plan("ABCD"), r(fresh, "CC"), "C")                                                 // it says so itself
+	m.open.lead.narrow[labID("B")] = m.now
+	expect(plan("ABCD"), nil, "")
+	m.open.lead.narrow[labID("B")] = m.now - m.cfg.Timing.Lost
+	expect(plan("ABCD"), nil, "B") // it states what has too few contributors
+	m.presence.known[who{labID("C"), m.chain.electorate()[2].Incarnation}].heard = never
+	expect(plan("ABCD"), nil, "CB")
+	// Of the last two, whom fewer members reach.
 	for _, a := range m.presence.known {
 		if a.alive != nil {
 			a.alive = &Alive{Reaches: without(a.alive.Reaches, labID("B"))}
 		}
 	}
-	if got := labNames(m.cover(r("BC"))); got != "B" {
-		t.Errorf("%s left out", got)
-	}
+	expect(plan("BD"), r(old, "BD"), "B")
 }
 
 // TestGraceWindow: the leader waits for most, then for the window, and for no straggler longer than Straggler.

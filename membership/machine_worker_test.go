@@ -40,31 +40,34 @@ func (p *labPeer) finish(w Work) {
 	}
 }
 
-// reduce states the own pieces if all of the group can be reached, and names those who cannot otherwise.
+// reduce names those of the group that cannot be reached and states the own pieces without them, if enough are left. What is
+// stated once stays.
 func (p *labPeer) reduce(plan slot.Plan) {
-	whole := true
-	for _, o := range plan.Offers {
-		if q := p.lab.peer(labName(o.Peer)); q != p && (!p.lab.reaches(p, q) || q.broken) {
-			whole = false
-			p.report(ReportLost{Ref: plan.Ref, Revision: plan.Revision, Peer: o.Peer, Reason: LostConnection})
+	group, set := plan.Group(), slot.NewBitmap(len(plan.Offers))
+	for i, o := range plan.Offers {
+		switch q := p.lab.peer(labName(o.Peer)); {
+		case plan.Gone.Has(i):
+		case q != p && (!p.lab.reaches(p, q) || q.broken):
+			p.report(ReportLost{Group: group, Peer: o.Peer, Reason: LostConnection})
+		default:
+			set.Set(i)
 		}
 	}
-	if p.broken {
+	switch at := plan.Place(p.id); {
+	case plan.Gone.Has(at):
+		return
+	case p.broken:
 		p.later(50*labWorkTime, func() { p.report(ReportFailed{Work: WorkReduce{plan}, Err: "broken"}) })
 		return
-	}
-	if !whole {
+	case p.stuck || !plan.Wide(set.Count(), p.lab.rules.MinPeers):
 		return
 	}
-	all := slot.NewBitmap(len(plan.Offers))
-	for i := range plan.Offers {
-		all.Set(i)
-	}
 	for _, piece := range plan.Pieces {
-		if piece.Owner == p.id {
-			root := slot.Hash(fmt.Appendf(plan.Append(nil), "%v by %s %d", piece.Range, p.name, p.life))
+		done := func(s slot.Segment) bool { return s.Range == piece.Range }
+		if piece.Owner == p.id && !slices.ContainsFunc(p.m.open.testimony.stated, done) {
+			root := slot.Hash(fmt.Appendf(group[:], "%v of %v by %s %d60", piece.Range, set, p.name, p.life))
 			p.segments[root] = true
-			p.report(ReportSegment{Ref: plan.Ref, Revision: plan.Revision, Segment: slot.Segment{Range: piece.Range, Contributors: all, Root: root}})
+			p.report(ReportSegment{Group: group, Segment: slot.Segment{Range: piece.Range, Contributors: set, Root: root}})
 		}
 	}
 }

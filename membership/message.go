@@ -27,20 +27,21 @@ type (
 	// Plan divides a reduction. From the leader to the members.
 	Plan struct{ slot.Plan }
 
-	// Segment is an owner's statement of what it reduced, and from what. To the leader.
+	// Segment is an owner's statement of what it reduced for a group, whichever revision of the plan it goes by, and from what. To the
+	// leader.
 	Segment struct {
 		slot.Ref
-		Revision uint32
-		Inputs   slot.Root // inputsOf: two statements of equal inputs with different roots are evidence
+		Group  slot.Root // slot.Plan.Group
+		Inputs slot.Root // inputsOf: two statements of equal inputs with different roots are evidence
 		slot.Segment
 	}
 
-	// Lost tells the leader that a peer of the plan cannot be reached or sends what may not be used.
+	// Lost tells the leader that a peer of the group cannot be reached or sends what may not be used.
 	Lost struct {
 		slot.Ref
-		Revision uint32
-		Peer     slot.PeerID
-		Reason   LostReason
+		Group  slot.Root
+		Peer   slot.PeerID
+		Reason LostReason
 	}
 
 	// Draft is the outcome that the leader wants to propose. To the members and the newcomers.
@@ -137,6 +138,7 @@ const (
 	LostConnection LostReason = 1 // reset, closed, or no progress for the stall limit
 	LostBadValue   LostReason = 2 // NaN, Inf or 2^100 and more in its contribution
 	LostBadBytes   LostReason = 3 // bytes that do not hash to what it offered, or break the protocol
+	LostOutcome    LostReason = 4 // what it states to have reduced is not to be had from anybody
 )
 
 // Type implements Body.
@@ -263,8 +265,9 @@ type Work interface{ isWork() }
 type (
 	// WorkFound: make the initial state durable; then ReportApplied at height 0.
 	WorkFound struct{}
-	// WorkReduce: take part in the reduction (as contributor and owner) by this plan; a higher revision or ballot replaces what runs.
-	// Then ReportSegment for every own piece, ReportLost for peers that fail, ReportProgress now and then.
+	// WorkReduce: take part in the reduction (as contributor and owner) by this plan. A plan of the group that runs revises it, any
+	// other replaces it; one in which this peer is gone ends it. Then ReportSegment for every range of an own piece, ReportLost for
+	// peers that fail, ReportProgress now and then.
 	WorkReduce struct{ Plan slot.Plan }
 	// WorkHold: get all bytes of the draft's outcome on disk, from the reduction or from the peers named; then ReportHeld.
 	WorkHold struct {
@@ -309,20 +312,18 @@ type (
 		Slot, Base, Weight uint64
 		Root               slot.Root
 	}
-	// ReportSegment: an own piece is reduced and sent out. Contributors is a bitmap over the plan's offers.
+	// ReportSegment: a range of an own piece is reduced. Contributors is a bitmap over the plan's offers.
 	ReportSegment struct {
-		slot.Ref
-		Revision uint32
-		Segment  slot.Segment
+		Group   slot.Root
+		Segment slot.Segment
 	}
 	// ReportProgress: bytes of the running reduction received so far.
 	ReportProgress struct{ Bytes uint64 }
-	// ReportLost: a peer of the running plan failed.
+	// ReportLost: a peer of the group failed.
 	ReportLost struct {
-		slot.Ref
-		Revision uint32
-		Peer     slot.PeerID
-		Reason   LostReason
+		Group  slot.Root
+		Peer   slot.PeerID
+		Reason LostReason
 	}
 	// ReportHeld: the outcome of this draft is on disk.
 	ReportHeld struct {
@@ -338,8 +339,9 @@ type (
 	}
 	// ReportFailed: work could not be done; the machine decides what instead.
 	ReportFailed struct {
-		Work Work
-		Err  string
+		Work    Work
+		Err     string
+		Missing []slot.Range // of WorkHold: the segments whose bytes nobody gives
 	}
 	// ReportConnected: a direct connection came or went.
 	ReportConnected struct {

@@ -18,9 +18,10 @@ type Rules struct {
 	Elements     uint64    // D, the length of the flat vector: the segments of fragment 0 cover [0, D)
 }
 
-// Planner divides a slot's fragment among the peers of the group: pure, and given from outside because reduction and
-// agreement do not know each other. The pieces cover the fragment in order.
-type Planner func(fragment uint32, offers []slot.Offer) []slot.Piece
+// Planner gives every part of a plan's fragment an owner that is not gone: pure, and given from outside because reduction and
+// agreement do not know each other. The pieces cover the fragment in order. Where the plan has pieces already, those of living
+// owners stay as they are.
+type Planner func(plan slot.Plan) []slot.Piece
 
 // Store is the disk under the ledger. Save appends entries in order and returns once they are durable; on an error nothing
 // may be sent that depends on them, and the driver stops.

@@ -32,6 +32,7 @@ type simPeer struct {
 	driver *Driver
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	stated sync.Map             // ranges by group: what is reduced once stays
 	cut    map[slot.PeerID]bool // unreachable from here; guarded by swarm.mu
 	events []Event              // guarded by swarm.mu
 }
@@ -196,12 +197,18 @@ func (p *simPeer) Connected() (peers []slot.PeerID) {
 
 const simElements = 60
 
-func simPlan(_ uint32, offers []slot.Offer) (pieces []slot.Piece) {
-	each := uint64(simElements / len(offers))
-	for i, o := range offers {
-		pieces = append(pieces, slot.Piece{Range: slot.Range{Begin: uint64(i) * each, End: uint64(i+1) * each}, Owner: o.Peer})
+// simPlan gives each an equal piece, and those of who is gone to the next one who is not.
+func simPlan(plan slot.Plan) (pieces []slot.Piece) {
+	n := len(plan.Offers)
+	each := uint64(simElements / n)
+	for i := range n {
+		heir := i
+		for plan.Gone.Has(heir) {
+			heir = (heir + 1) % n
+		}
+		pieces = append(pieces, slot.Piece{Range: slot.Range{Begin: uint64(i) * each, End: uint64(i+1) * each}, Owner: plan.Offers[heir].Peer})
 	}
-	pieces[len(pieces)-1].Range.End = simElements
+	pieces[n-1].Range.End = simElements
 	return pieces
 }
 
@@ -240,13 +247,18 @@ func (p *simPeer) reduce(plan slot.Plan) (reports []Report) {
 		if piece.Owner != p.signer.ID() {
 			continue
 		}
+		if _, again := p.stated.LoadOrStore(fmt.Sprint(plan.Group(), piece.Range), true); again {
+			continue
+		}
 		set, h := slot.NewBitmap(len(plan.Offers)), fmt.Append(nil, piece.Range)
 		for i, o := range plan.Offers {
-			set.Set(i)
-			h = append(h, o.Root[:]...)
+			if !plan.Gone.Has(i) {
+				set.Set(i)
+				h = append(h, o.Root[:]...)
+			}
 		}
 		s := slot.Segment{Range: piece.Range, Contributors: set, Root: slot.Hash(h)}
-		reports = append(reports, ReportSegment{Ref: plan.Ref, Revision: plan.Revision, Segment: s})
+		reports = append(reports, ReportSegment{Group: plan.Group(), Segment: s})
 	}
 	return reports
 }

@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -164,6 +163,7 @@ func (m *Machine) failed(r ReportFailed) {
 	case WorkHold:
 		if m.open.fetching == w.Draft.Outcome() {
 			m.open.fetchedAt = m.now - 3*m.cfg.Timing.Retry // once more, after a pause
+			m.accuseOwners(w.Draft, r.Missing)
 		}
 	case WorkFound:
 		m.founding.asked, m.founding.since = false, m.now
@@ -174,7 +174,7 @@ func (m *Machine) failed(r ReportFailed) {
 
 // reduceFailed: this peer cannot take part. The leader revises the plan without it.
 func (m *Machine) reduceFailed(p slot.Plan) {
-	if slices.Contains(offerers(p.Offers), m.cfg.Self) {
-		m.accuse(ReportLost{Ref: p.Ref, Revision: p.Revision, Peer: m.cfg.Self, Reason: LostConnection})
+	if p.Place(m.cfg.Self) >= 0 {
+		m.accuse(ReportLost{Group: p.Group(), Peer: m.cfg.Self, Reason: LostConnection})
 	}
 }

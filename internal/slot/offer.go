@@ -1,6 +1,10 @@
 package slot
 
-import "github.com/p2pdiloco/p2pdiloco/internal/wire"
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
 
 // Offer says that a peer's contribution to a slot is ready, and commits to its bytes before anybody has seen them.
 type Offer struct {
@@ -69,14 +73,45 @@ func (f Ref) Append(b []byte) []byte {
 // ReadRef reads what Append wrote.
 func ReadRef(r *wire.Reader) Ref { return Ref{Height: r.U64(), Prev: readRoot(r), Ballot: r.U32()} }
 
-// Plan is the leader's division of one reduction. It binds nobody. A revision replaces the plan in the same ballot.
+// Plan is the leader's division of one reduction. It binds nobody.
+//
+// Its group is what stays: the offers, at one place in the chain, since one plan opened them. A revision, in the same ballot or
+// by the leader of a higher one, marks peers of the group as gone and gives their pieces to others; what the others are about
+// goes on.
 type Plan struct {
 	Ref
 	Revision uint32
+	Opened   Opening // of the group: the plan that named it first
 	Slot     uint64
 	Fragment uint32  // 0 without streaming
-	Offers   []Offer // the contributing peers, sorted by ID: the group
+	Offers   []Offer // the contributing peers, sorted by ID
+	Gone     Bitmap  // over Offers: who takes no part any more; nil stands for nobody
 	Pieces   []Piece // in order, covering the fragment without gap or overlap
+}
+
+// Opening numbers the plan that opened a group: two groups with the same offers are told apart by it.
+type Opening struct{ Ballot, Revision uint32 }
+
+// Group names the reduction that a plan divides. Streams and statements carry it: they outlive revisions.
+func (p Plan) Group() Root {
+	b := appendRoot(wire.AppendU64([]byte("p2pdiloco/group/1"), p.Height), p.Prev)
+	b = wire.AppendU32(wire.AppendU32(b, p.Opened.Ballot), p.Opened.Revision)
+	b = wire.AppendU32(wire.AppendU64(b, p.Slot), p.Fragment)
+	return Hash(appendOffers(b, p.Offers))
+}
+
+// Living is the number of peers of the group that are not gone.
+func (p Plan) Living() int { return len(p.Offers) - p.Gone.Count() }
+
+// Place is a peer's index in the group, or -1.
+func (p Plan) Place(peer PeerID) int {
+	return slices.IndexFunc(p.Offers, func(o Offer) bool { return o.Peer == peer })
+}
+
+// Wide says whether so many contributors are enough for one range of an outcome: minPeers, and more than half of the group that
+// is not gone. So no two parts of a group that cannot see each other both go on, and a peer that drops all others gets nowhere.
+func (p Plan) Wide(contributors, minPeers int) bool {
+	return contributors >= max(1, minPeers) && 2*contributors > p.Living()
 }
 
 // Piece gives one range to the member that reduces it.
@@ -85,11 +120,20 @@ type Piece struct {
 	Owner PeerID // one of the group
 }
 
+// MaxRanges is how many ranges one owner may state for a group of n: together they fit into an outcome.
+func MaxRanges(n int) int { return MaxSegments / n }
+
 // Append appends the canonical encoding.
 func (p Plan) Append(b []byte) []byte {
 	b = wire.AppendU32(p.Ref.Append(b), p.Revision)
+	b = wire.AppendU32(wire.AppendU32(b, p.Opened.Ballot), p.Opened.Revision)
 	b = wire.AppendU32(wire.AppendU64(b, p.Slot), p.Fragment)
 	b = appendOffers(b, p.Offers)
+	gone := p.Gone
+	if gone == nil {
+		gone = NewBitmap(len(p.Offers))
+	}
+	b = wire.AppendBytes(b, gone)
 	b = wire.AppendU32(b, uint32(len(p.Pieces)))
 	for _, s := range p.Pieces {
 		b = appendPeer(appendRange(b, s.Range), s.Owner)
@@ -99,7 +143,13 @@ func (p Plan) Append(b []byte) []byte {
 
 // ReadPlan reads what Append wrote. It checks order and adjacency, not that the plan makes sense for a run.
 func ReadPlan(r *wire.Reader) Plan {
-	p := Plan{Ref: ReadRef(r), Revision: r.U32(), Slot: r.U64(), Fragment: r.U32(), Offers: readOffers(r)}
+	p := Plan{
+		Ref: ReadRef(r), Revision: r.U32(), Opened: Opening{r.U32(), r.U32()}, Slot: r.U64(), Fragment: r.U32(), Offers: readOffers(r),
+		Gone: append(Bitmap{}, r.Bytes(MaxMembers/8)...),
+	}
+	if !p.Gone.Fits(len(p.Offers)) {
+		r.Fail("those gone are no bitmap over %d offers", len(p.Offers))
+	}
 	n := r.Count(MaxSegments, 16+4)
 	p.Pieces = make([]Piece, 0, n)
 	for i := range n {

@@ -71,6 +71,8 @@ func genRef(t *rapid.T) Ref {
 
 func genPlan(t *rapid.T) Plan {
 	p := Plan{Ref: genRef(t), Revision: rapid.Uint32().Draw(t, "revision"), Slot: rapid.Uint64().Draw(t, "slot"), Offers: genOffers(t), Pieces: []Piece{}}
+	p.Opened = Opening{rapid.Uint32().Draw(t, "opening ballot"), rapid.Uint32().Draw(t, "opening revision")}
+	p.Gone = genBitmap(t, len(p.Offers))
 	for _, r := range genRanges(t) {
 		p.Pieces = append(p.Pieces, Piece{r, genPeers(t, 1, 1)[0]})
 	}
@@ -316,5 +318,43 @@ func TestFrameRoot(t *testing.T) {
 	}
 	if len(FrameHashes(nil, 32)) != 0 {
 		t.Error("nothing has frames")
+	}
+}
+
+// A group keeps its name over ballots, revisions, losses and moved pieces, and over nothing else.
+func TestGroupOutlivesRevisions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, q := genPlan(t), genPlan(t)
+		q.Height, q.Prev, q.Opened, q.Slot, q.Fragment, q.Offers = p.Height, p.Prev, p.Opened, p.Slot, p.Fragment, p.Offers
+		if p.Group() != q.Group() {
+			t.Fatal("a revision changes the name")
+		}
+		for name, change := range map[string]func(*Plan){
+			"height": func(p *Plan) { p.Height++ }, "prev": func(p *Plan) { p.Prev[0]++ }, "slot": func(p *Plan) { p.Slot++ },
+			"opening ballot": func(p *Plan) { p.Opened.Ballot++ }, "opening revision": func(p *Plan) { p.Opened.Revision++ },
+			"offers": func(p *Plan) { p.Offers = append(slices.Clone(p.Offers), Offer{Peer: "~"}) },
+		} {
+			q := p
+			if change(&q); q.Group() == p.Group() {
+				t.Fatalf("another %s keeps the name", name)
+			}
+		}
+	})
+}
+
+// What is wide enough: more than half of those who are not gone, and min_peers.
+func TestWide(t *testing.T) {
+	p := Plan{Offers: make([]Offer, 5)}
+	for _, c := range []struct {
+		gone              Bitmap
+		contributors, min int
+		want              bool
+	}{
+		{nil, 3, 1, true}, {nil, 2, 1, false}, {nil, 3, 4, false}, {Bitmap{1}, 3, 1, true}, {Bitmap{1}, 2, 0, false},
+		{Bitmap{7}, 2, 1, true}, {Bitmap{7}, 1, 1, false}, {Bitmap{15}, 1, 1, true}, {Bitmap{15}, 0, 0, false},
+	} {
+		if p.Gone = c.gone; p.Wide(c.contributors, c.min) != c.want {
+			t.Errorf("gone %v: %d contributors, min %d: not %v", c.gone, c.contributors, c.min, c.want)
+		}
 	}
 }

@@ -42,6 +42,32 @@ func TestFetchOutcome(t *testing.T) {
 	}
 }
 
+// Segments come from memory, too, each from whoever has that one.
+func TestFetchOutcomeLoose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		blobs, data := putOutcome(t, newStore(t, testShape), outcomeSizes...)
+		lends := func(i int) func(wire.Stream) {
+			return honest(server(t, newStore(t, testShape), ServerConfig{Loose: func(root slot.Root) []byte {
+				if root == blobs[i].Root {
+					return data[i]
+				}
+				return nil
+			}}))
+		}
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){}}
+		for i, id := range []slot.PeerID{"a", "b", "c", "d", "e"} {
+			n.serve[id] = lends(i)
+		}
+		for i, b := range blobs {
+			got, _, err := NewClient(n, Config{}).FetchOutcome(t.Context(), []Blob{b}, testFrame, n.ids())
+			if err != nil || !bytes.Equal(got[0], data[i]) {
+				t.Errorf("segment %d differs, or %v", i, err)
+			}
+		}
+		n.wg.Wait()
+	})
+}
+
 func TestFetchOutcomeNobodyHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, testShape)

@@ -24,6 +24,8 @@ type ServerConfig struct {
 	// Prefer, if set, says who may take all the streams: the members. The others, whoever they are and however many, get half of
 	// them, so that they cannot keep a member from what it missed. It must not block.
 	Prefer func(slot.PeerID) bool
+	// Loose, if set, gives segments that are in memory and not in the store, nil for others. Their bytes must hash to the root.
+	Loose func(root slot.Root) []byte
 }
 
 func (c ServerConfig) withDefaults() ServerConfig {
@@ -147,7 +149,7 @@ func (s *Server) sendChunk(st wire.Stream, q request, buf *scratch) (err error) 
 }
 
 func (s *Server) sendFrames(st wire.Stream, q request, buf *scratch) error {
-	r, err := s.store.Segment(q.Root)
+	r, err := s.segment(q.Root)
 	if err != nil {
 		return s.refuse(st, err)
 	}

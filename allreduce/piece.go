@@ -1,0 +1,71 @@
+package allreduce
+
+import (
+	"context"
+	"sync"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// piece is what pieces have in common that are reduced here and that are fed to another owner.
+type piece struct {
+	slot.Piece
+	r           *Reduction
+	first, last int // frames [first, last) of the vector
+	ctx         context.Context
+	cancel      context.CancelFunc
+	wg          sync.WaitGroup // goroutines and streams of this piece
+	status      pieceStatus    // guarded by the reduction's mu
+}
+
+type pieceStatus uint8
+
+const (
+	pieceOpen   pieceStatus = iota
+	pieceDone               // its bytes are in the result
+	pieceFailed             // its owner was lost: it comes by a revision, or is fetched elsewhere
+)
+
+func newPiece(r *Reduction, p slot.Piece) *piece {
+	np := &piece{Piece: p, r: r}
+	np.first, np.last = r.engine.grid.framesOf(p.Range)
+	np.ctx, np.cancel = context.WithCancel(r.ctx)
+	return np
+}
+
+// enter counts a goroutine of the piece, leave ends it. The reduction's mu is held, or another goroutine of the piece runs.
+func (p *piece) enter() {
+	p.r.wg.Add(1)
+	p.wg.Add(1)
+}
+
+func (p *piece) leave() {
+	p.wg.Done()
+	p.r.wg.Done()
+}
+
+// spawn runs f on a goroutine of the piece.
+func (p *piece) spawn(f func()) {
+	p.enter()
+	go func() {
+		defer p.leave()
+		f()
+	}()
+}
+
+// end says what became of the piece.
+func (p *piece) end(s pieceStatus) {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	if p.status == pieceOpen {
+		p.status = s
+		p.r.tally()
+	}
+}
+
+// link wraps a stream and has it reset when ctx ends. Call stop once the stream is closed.
+func (p *piece) link(ctx context.Context, s wire.Stream) (l *link, stop func() bool) {
+	l = &link{s: s, stall: p.r.engine.cfg.Stall, sent: &p.r.sent, received: &p.r.received}
+	return l, context.AfterFunc(ctx, func() { _ = s.Reset() })
+}
