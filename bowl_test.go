@@ -1,6 +1,7 @@
 package p2pdiloco
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -11,13 +12,16 @@ type bowl struct {
 	pace   time.Duration                // of one inner step
 	spoil  func(task Task, x []float32) // is shown the result of every round, if set, and may change it
 	x      []float32
+	size   uint64 // elements; bowlElements if 0
 }
 
 const bowlElements = 5000
 
-func bowlLayout() Layout { return Layout{{Name: "x", Shape: []uint64{bowlElements}}} }
+func bowlLayout() Layout { return (&bowl{}).Layout() }
 
-func (b *bowl) Layout() Layout { return bowlLayout() }
+func (b *bowl) Layout() Layout {
+	return Layout{{Name: "x", Shape: []uint64{cmp.Or(b.size, bowlElements)}}}
+}
 
 func (b *bowl) Init(_ context.Context, dst []float32) error {
 	for i := range dst {

@@ -38,6 +38,12 @@ func simSpec(rounds, startPeers uint64) Spec {
 func inSim(t *testing.T, latency time.Duration, spec Spec, n int, f func(s *swarm)) {
 	t.Helper()
 	t.Parallel()
+	inSimNow(t, latency, spec, n, f)
+}
+
+// inSimNow is inSim for tests that say themselves what runs beside what.
+func inSimNow(t *testing.T, latency time.Duration, spec Spec, n int, f func(s *swarm)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &swarm{t: t, net: sim.New(t, 1, latency), spec: spec}
 		boot, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(s.net.Hosts[0]))

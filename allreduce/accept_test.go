@@ -99,7 +99,7 @@ func TestUnwanted(t *testing.T) {
 		g.plan.Pieces = []slot.Piece{half, {Range: slot.Range{Begin: 100, End: whole.Range.End}, Owner: whole.Owner}, g.plan.Pieces[1]}
 	}
 	for name, change := range map[string]func(){
-		"an older height":                  func() { g.plan.Height-- },
+		"an older height":                  func() { g.plan.Height--; g.plan.Opened.Height-- },
 		"another group, an older ballot":   func() { g.plan.Ballot--; g.plan.Revision = 9; g.plan.Opened.Ballot++ },
 		"another group, an older revision": func() { g.plan.Revision--; g.plan.Opened.Ballot++ },
 		"another group of this number":     func() { g.plan.Slot++ },
@@ -168,7 +168,7 @@ func TestStreamsWaitForThePlan(t *testing.T) {
 		g.wait()
 		g.check()
 		g.plan.Revision++ // a peer that is ahead waits for the others
-		g.plan.Opened.Revision = g.plan.Revision
+		g.plan.Opened = slot.Opening{Ref: g.plan.Ref, Revision: g.plan.Revision}
 		for i := range g.engines {
 			time.Sleep(20 * time.Second)
 			g.start(i)

@@ -48,6 +48,7 @@ func benchmarkRotation(b *testing.B, kind string, a Aggregator) {
 			sent += s
 		}
 		g.plan.Height++
+		g.plan.Opened.Height++
 		slots++
 	}
 	ideal := 2.0 * (n - 1) / n * 4 * elements

@@ -2,6 +2,7 @@ package allreduce
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -21,6 +22,8 @@ func deathParams(n int) Params {
 	return p
 }
 
+var quietLogger = slog.New(slog.DiscardHandler)
+
 // mortal is a group whose peers can die.
 type mortal struct {
 	*group
@@ -31,14 +34,20 @@ type mortal struct {
 func newMortal(t testing.TB, n int) *mortal {
 	m := &mortal{group: newGroup(t, deathParams(n), n, rand.New(rand.NewPCG(uint64(n), 3)))}
 	t.Cleanup(m.deaths.Wait)
-	m.losses = make(chan slot.PeerID, n*n)
-	for _, s := range m.sinks {
-		s.losses = m.losses
-	}
+	m.listen()
 	return m
 }
 
-// dieAfter kills a peer once so many of its frames have passed.
+// listen makes one channel of what all sinks hear.
+func (m *mortal) listen() <-chan slot.PeerID {
+	m.losses = make(chan slot.PeerID, len(m.sinks)*len(m.sinks))
+	for _, s := range m.sinks {
+		s.losses = m.losses
+	}
+	return m.losses
+}
+
+// dieAfter kills a peer once so many of its frames have passed. Call it before the peer starts.
 func (m *mortal) dieAfter(victim, frames int) {
 	var passed atomic.Int32
 	m.sinks[victim].progress = func() {
@@ -152,10 +161,19 @@ func TestTwoDeaths(t *testing.T) {
 	bytes, frames := undisturbed(t, 8)
 	m := newMortal(t, 8)
 	m.dieAfter(1, frames/3)
+	var doomed atomic.Bool
+	m.sinks[6].progress = func() {
+		if doomed.CompareAndSwap(true, false) {
+			m.deaths.Go(func() { m.kill(6) })
+		}
+	}
 	m.startAll()
 	m.mourn(1)
-	m.dieAfter(6, 1)
+	doomed.Store(true)
 	m.bury(1)
+	if doomed.CompareAndSwap(true, false) { // nothing passed any more
+		m.kill(6)
+	}
 	m.mourn(6)
 	m.bury(6)
 	m.wait()

@@ -13,9 +13,9 @@
 // The loop of a caller:
 //
 //	own, err := allreduce.Commit(params, encoded)    // its Root goes into the offer
-//	r, err := engine.Start(ctx, plan, own, sink)     // a later Start replaces it
-//	…                                                // sink hears of own pieces that are done, and of lost peers
-//	bytes, ok := r.Result(rng)                       // encoded, once the pieces of rng are complete
+//	r, err := engine.Start(ctx, plan, own, sink)     // a later Start revises it, or replaces it by another group's
+//	…                                                // sink hears of ranges of own pieces that are done, and of lost peers
+//	bytes, ok := r.Copy(rng)                         // encoded, once the pieces of rng are complete
 //	r.Release()                                      // bytes are not used any more
 //
 // The data path of one piece, with k contributors:
@@ -26,12 +26,16 @@
 //  2. Owner: one goroutine a contributor reads, checks each frame against its hash, decodes it, refuses NaN, Inf and 2^100 and
 //     more, and takes its norm. Parallel over contributors.
 //  3. Owner: one goroutine a piece takes frame f of every contributor, in peer-ID order, aggregates, encodes and hashes it
-//     into the result buffer. Sequential: the order of sums is part of the outcome.
+//     into the result buffer. Sequential: the order of sums is part of the outcome. Where a contributor is lost a range ends, and
+//     the next begins without it.
 //  4. Owner: one goroutine a contributor writes the reduced frames as they come out, and the piece's root at the end.
 //  5. Contributor: one goroutine a (piece, owner) reads reduced frames straight into the result buffer and hashes them.
 //
 // No cycle of waiting is possible: an owner always has room for a frame that a contributor may send (the window is known to
 // both from the plan), and a contributor always has room for a reduced frame.
+//
+// A peer's death costs its share (owner.go, revise.go): owners go on without it, and a revision of the plan gives its pieces to
+// others, in place. Everything else that is under way goes on.
 //
 // Whoever is idle on a stream says so four times per [Config.Stall], with a count of the bytes it got: so a peer that hangs
 // is told apart from one that waits for somebody else. An owner names the contributor it waits for.

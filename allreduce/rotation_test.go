@@ -108,6 +108,7 @@ func TestSlotsInSequence(t *testing.T) {
 			}
 		}
 		g.plan.Height++
+		g.plan.Opened.Height++
 		g.start(0)
 		if again := g.running[len(g.running)-1].result; &again[0] != &whole[0] {
 			t.Error("the released buffer was not used again")

@@ -111,7 +111,7 @@ func (c *chain) checkOutcome(fragment uint32, contributions []slot.Offer, segmen
 		if i > 0 && contributions[i-1].Peer >= o.Peer {
 			return invalid("contributions are not sorted")
 		}
-		if slot.Find(c.electorate(), o.Peer) < 0 {
+		if !c.mayContribute(o.Peer) {
 			return invalid("%s contributes and is no member", o.Peer.Short())
 		}
 		if err := c.checkOffer(o); err != nil {
@@ -119,6 +119,21 @@ func (c *chain) checkOutcome(fragment uint32, contributions []slot.Offer, segmen
 		}
 	}
 	return c.checkSegments(len(contributions), segments)
+}
+
+// mayContribute says whether a peer was a member at any time since the open slot began: its reduction outlives records that change
+// the members alone, and what a peer gave before it was lost counts.
+func (c *chain) mayContribute(p slot.PeerID) bool {
+	for h := c.height(); h > 0; h-- {
+		r := c.at(h)
+		if slot.Find(r.Members, p) >= 0 {
+			return true
+		}
+		if r.Kind != slot.Members {
+			return false
+		}
+	}
+	return false
 }
 
 // checkOffer says whether an offer may enter the open slot. A sequence number is spent once (HOLES H24).

@@ -92,8 +92,8 @@ func (m *Machine) checkPlan(p slot.Plan) error {
 	if p.Slot != c.openSlot() || p.Fragment != 0 || c.ended() || len(p.Offers) == 0 || len(p.Pieces) == 0 {
 		return invalid("a plan for slot %d with %d offers", p.Slot, len(p.Offers))
 	}
-	for _, o := range p.Offers {
-		if slot.Find(c.electorate(), o.Peer) < 0 {
+	for i, o := range p.Offers {
+		if slot.Find(c.electorate(), o.Peer) < 0 && !(p.Gone.Has(i) && c.mayContribute(o.Peer)) {
 			return invalid("a plan with %s, who is no member", o.Peer.Short())
 		}
 		if err := c.checkOffer(o); err != nil {

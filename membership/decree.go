@@ -52,6 +52,9 @@ func (m *Machine) openDecree() {
 	at := place{d.ref.Height, d.ref.Prev}
 	d.word = m.words[at]
 	delete(m.words, at)
+	if old, tip := m.open, m.chain.tip(); old != nil && tip.Kind == slot.Members && tip.Height == old.ref.Height && tip.Prev == old.ref.Prev {
+		d.last, d.testimony = old.last, old.testimony // the slot is the same: its reduction goes on
+	}
 	m.fork = newForking(d.word.fork)
 	d.ballot = d.word.floor()
 	d.seen = d.ballot

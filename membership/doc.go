@@ -41,7 +41,8 @@
 //	decree.go, acceptor.go         the height being decided; PREPARE, PROMISE, PROPOSE, VOTE
 //	ballot.go                      patience with a leader, and the end of it
 //	leader*.go                     plans and their revisions, drafts, proposals, certificates
-//	contributor.go, state.go       offers, segments, HAVE; which model state is held
+//	contributor.go, state.go       offers, HAVE; which model state is held
+//	group.go                       taking part in a reduction, over plans, ballots and leaders
 //	founding.go, catchup.go        a run's first record; joining it, and coming back to it
 //	presence.go, alive.go          who is heard;  reason.go: why it is waiting
 //	ending.go                      the last slot and the closing record

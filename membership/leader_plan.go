@@ -96,7 +96,7 @@ func (m *Machine) startPlan() {
 	l := m.open.lead
 	l.revised, l.reports = 0, nil
 	m.issue(slot.Plan{
-		Opened: slot.Opening{Ballot: l.ref.Ballot, Revision: l.revision + 1}, Slot: m.chain.openSlot(), Offers: l.eligible(m.offers()),
+		Opened: slot.Opening{Ref: l.ref, Revision: l.revision + 1}, Slot: m.chain.openSlot(), Offers: l.eligible(m.offers()),
 	})
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -20,6 +21,7 @@ const linkBandwidth = 1_000_000_000
 // Net is a simulated network.
 type Net struct {
 	Hosts []host.Host // host i has address 1.0.0.i or so, UDP port 8000
+	Rate  int         // bits a second of the links of hosts to come, each way; enough not to matter if 0
 
 	t    testing.TB
 	wire *simnet.Simnet
@@ -57,7 +59,7 @@ func (s *Net) Add() int {
 	s.mu.index[addr.Unmap()] = i
 	s.mu.Unlock()
 	h, err := newHost(ip, func(a *net.UDPAddr) net.PacketConn {
-		link := simnet.LinkSettings{BitsPerSecond: linkBandwidth}
+		link := simnet.LinkSettings{BitsPerSecond: cmp.Or(s.Rate, linkBandwidth)}
 		return &packetConn{SimConn: s.wire.NewEndpoint(a, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}), net: s, from: i}
 	})
 	if err != nil {

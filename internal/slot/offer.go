@@ -75,9 +75,9 @@ func ReadRef(r *wire.Reader) Ref { return Ref{Height: r.U64(), Prev: readRoot(r)
 
 // Plan is the leader's division of one reduction. It binds nobody.
 //
-// Its group is what stays: the offers, at one place in the chain, since one plan opened them. A revision, in the same ballot or
-// by the leader of a higher one, marks peers of the group as gone and gives their pieces to others; what the others are about
-// goes on.
+// Its group is what stays: the offers, since one plan opened them. A revision, in the same ballot, by the leader of a higher one, or
+// above a record that changed the members and nothing else, marks peers of the group as gone and gives their pieces to others; what
+// the others are about goes on.
 type Plan struct {
 	Ref
 	Revision uint32
@@ -89,13 +89,17 @@ type Plan struct {
 	Pieces   []Piece // in order, covering the fragment without gap or overlap
 }
 
-// Opening numbers the plan that opened a group: two groups with the same offers are told apart by it.
-type Opening struct{ Ballot, Revision uint32 }
+// Opening is the place of the plan that opened a group: two groups with the same offers are told apart by it.
+type Opening struct {
+	Ref
+	Revision uint32
+}
+
+func (o Opening) appendTo(b []byte) []byte { return wire.AppendU32(o.Ref.Append(b), o.Revision) }
 
 // Group names the reduction that a plan divides. Streams and statements carry it: they outlive revisions.
 func (p Plan) Group() Root {
-	b := appendRoot(wire.AppendU64([]byte("p2pdiloco/group/1"), p.Height), p.Prev)
-	b = wire.AppendU32(wire.AppendU32(b, p.Opened.Ballot), p.Opened.Revision)
+	b := p.Opened.appendTo([]byte("p2pdiloco/group/1"))
 	b = wire.AppendU32(wire.AppendU64(b, p.Slot), p.Fragment)
 	return Hash(appendOffers(b, p.Offers))
 }
@@ -125,8 +129,7 @@ func MaxRanges(n int) int { return MaxSegments / n }
 
 // Append appends the canonical encoding.
 func (p Plan) Append(b []byte) []byte {
-	b = wire.AppendU32(p.Ref.Append(b), p.Revision)
-	b = wire.AppendU32(wire.AppendU32(b, p.Opened.Ballot), p.Opened.Revision)
+	b = p.Opened.appendTo(wire.AppendU32(p.Ref.Append(b), p.Revision))
 	b = wire.AppendU32(wire.AppendU64(b, p.Slot), p.Fragment)
 	b = appendOffers(b, p.Offers)
 	gone := p.Gone
@@ -144,7 +147,7 @@ func (p Plan) Append(b []byte) []byte {
 // ReadPlan reads what Append wrote. It checks order and adjacency, not that the plan makes sense for a run.
 func ReadPlan(r *wire.Reader) Plan {
 	p := Plan{
-		Ref: ReadRef(r), Revision: r.U32(), Opened: Opening{r.U32(), r.U32()}, Slot: r.U64(), Fragment: r.U32(), Offers: readOffers(r),
+		Ref: ReadRef(r), Revision: r.U32(), Opened: Opening{ReadRef(r), r.U32()}, Slot: r.U64(), Fragment: r.U32(), Offers: readOffers(r),
 		Gone: append(Bitmap{}, r.Bytes(MaxMembers/8)...),
 	}
 	if !p.Gone.Fits(len(p.Offers)) {

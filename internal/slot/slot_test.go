@@ -71,7 +71,7 @@ func genRef(t *rapid.T) Ref {
 
 func genPlan(t *rapid.T) Plan {
 	p := Plan{Ref: genRef(t), Revision: rapid.Uint32().Draw(t, "revision"), Slot: rapid.Uint64().Draw(t, "slot"), Offers: genOffers(t), Pieces: []Piece{}}
-	p.Opened = Opening{rapid.Uint32().Draw(t, "opening ballot"), rapid.Uint32().Draw(t, "opening revision")}
+	p.Opened = Opening{genRef(t), rapid.Uint32().Draw(t, "opening revision")}
 	p.Gone = genBitmap(t, len(p.Offers))
 	for _, r := range genRanges(t) {
 		p.Pieces = append(p.Pieces, Piece{r, genPeers(t, 1, 1)[0]})
@@ -325,12 +325,12 @@ func TestFrameRoot(t *testing.T) {
 func TestGroupOutlivesRevisions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, q := genPlan(t), genPlan(t)
-		q.Height, q.Prev, q.Opened, q.Slot, q.Fragment, q.Offers = p.Height, p.Prev, p.Opened, p.Slot, p.Fragment, p.Offers
+		q.Opened, q.Slot, q.Fragment, q.Offers = p.Opened, p.Slot, p.Fragment, p.Offers
 		if p.Group() != q.Group() {
 			t.Fatal("a revision changes the name")
 		}
 		for name, change := range map[string]func(*Plan){
-			"height": func(p *Plan) { p.Height++ }, "prev": func(p *Plan) { p.Prev[0]++ }, "slot": func(p *Plan) { p.Slot++ },
+			"height": func(p *Plan) { p.Opened.Height++ }, "prev": func(p *Plan) { p.Opened.Prev[0]++ }, "slot": func(p *Plan) { p.Slot++ },
 			"opening ballot": func(p *Plan) { p.Opened.Ballot++ }, "opening revision": func(p *Plan) { p.Opened.Revision++ },
 			"offers": func(p *Plan) { p.Offers = append(slices.Clone(p.Offers), Offer{Peer: "~"}) },
 		} {
@@ -350,8 +350,15 @@ func TestWide(t *testing.T) {
 		contributors, min int
 		want              bool
 	}{
-		{nil, 3, 1, true}, {nil, 2, 1, false}, {nil, 3, 4, false}, {Bitmap{1}, 3, 1, true}, {Bitmap{1}, 2, 0, false},
-		{Bitmap{7}, 2, 1, true}, {Bitmap{7}, 1, 1, false}, {Bitmap{15}, 1, 1, true}, {Bitmap{15}, 0, 0, false},
+		{nil, 3, 1, true},
+		{nil, 2, 1, false},
+		{nil, 3, 4, false},
+		{Bitmap{1}, 3, 1, true},
+		{Bitmap{1}, 2, 0, false},
+		{Bitmap{7}, 2, 1, true},
+		{Bitmap{7}, 1, 1, false},
+		{Bitmap{15}, 1, 1, true},
+		{Bitmap{15}, 0, 0, false},
 	} {
 		if p.Gone = c.gone; p.Wide(c.contributors, c.min) != c.want {
 			t.Errorf("gone %v: %d contributors, min %d: not %v", c.gone, c.contributors, c.min, c.want)
