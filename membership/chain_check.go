@@ -85,6 +85,12 @@ func grows(old, next []slot.Member) bool {
 	})
 }
 
+// takesStep says whether a step may come next: not before the founding, after the end, or without the peers that the run starts
+// with.
+func (c *chain) takesStep() bool {
+	return c.height() > 0 && !c.ended() && (c.tip().Slot > 0 || len(c.electorate()) >= c.rules.StartPeers)
+}
+
 func (c *chain) checkStep(r slot.Record) error {
 	switch {
 	case c.height() == 0:

@@ -95,7 +95,7 @@ func (m *Machine) startWork() {
 	switch {
 	case m.closingDue():
 		m.draftMembers()
-	case m.open.last != nil && m.open.last.Group() != l.givenUp:
+	case m.open.last != nil && m.open.last.Group() != l.givenUp && m.chain.takesStep():
 		m.continuePlan()
 	case m.planDue() && m.now >= l.holdOff:
 		m.startPlan()

@@ -22,7 +22,7 @@ func (m *Machine) offers() []slot.Offer {
 // those who have not is over. Followers ask the same question to know whether the leader owes a plan.
 func (m *Machine) planDue() bool {
 	c := m.chain
-	if c.height() == 0 || c.ended() || c.tip().Slot == 0 && len(c.electorate()) < c.rules.StartPeers {
+	if !c.takesStep() {
 		return false
 	}
 	offers := m.offers()
