@@ -13,6 +13,9 @@ import (
 //	run.founded     run, run_id
 //	run.joined      slot
 //	slot.planned    slot, ballot, members
+//	record.drafted  height, kind, slot, ballot: of the leader, which asks who holds the outcome
+//	record.proposed height, kind, slot, ballot, record, prev, certified_root: of the leader, which asks for votes
+//	record.certified the same, of every peer that takes the record into its chain; certified_root is the state before it
 //	slot.committed  slot, ballot, members, contributors, outcome_root, height
 //	slot.applied    slot, state_root, height
 //	state.synced    slot, bytes, sources, state_root, height

@@ -22,6 +22,11 @@ func (n *Node) ledgerEvent(e membership.Event) {
 	case membership.EventCommitted:
 		fields["slot"], fields["ballot"], fields["members"] = e.Slot, e.Ballot, e.Members
 		fields["contributors"], fields["outcome_root"], fields["height"] = e.Contributors, e.Root, e.Height
+	case membership.EventDrafted:
+		fields["height"], fields["kind"], fields["slot"], fields["ballot"] = e.Height, e.RecordKind.String(), e.Slot, e.Ballot
+	case membership.EventProposed, membership.EventCertified:
+		fields["height"], fields["kind"], fields["slot"], fields["ballot"] = e.Height, e.RecordKind.String(), e.Slot, e.Ballot
+		fields["record"], fields["prev"], fields["certified_root"] = e.Record, e.Prev, e.State
 	case membership.EventMembers:
 		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
 		n.keepClose(e.Members)
@@ -43,7 +48,7 @@ func (n *Node) ledgerEvent(e membership.Event) {
 
 // Status is what this node knows of its run now.
 func (n *Node) Status() Status {
-	s := Status{Run: n.cfg.Spec.Name, Phase: PhaseSearching, Uptime: time.Since(n.started), Peer: n.Self(), Addrs: n.Addrs()}
+	s := Status{Run: n.cfg.Spec.Name, Phase: PhaseSearching, Uptime: time.Since(n.started), Peer: n.Self(), Addrs: n.Addrs(), Process: processStatus()}
 	s.Sent, s.Received = n.net.Traffic()
 	if n.driver == nil {
 		return s

@@ -1,6 +1,10 @@
 package p2pdiloco
 
-import "time"
+import (
+	"runtime"
+	"runtime/metrics"
+	"time"
+)
 
 // Status is what a node knows of its run at one moment.
 type Status struct {
@@ -27,6 +31,19 @@ type Status struct {
 	Sent         uint64            `json:"bytes_sent"`
 	Received     uint64            `json:"bytes_received"`
 	Uptime       time.Duration     `json:"uptime_ns"`
+	Process      ProcessStatus     `json:"process"`
+}
+
+// ProcessStatus is what the node's process takes: it must not grow with the slots.
+type ProcessStatus struct {
+	Goroutines int    `json:"goroutines"`
+	HeapBytes  uint64 `json:"heap_bytes"` // live and not yet collected objects
+}
+
+func processStatus() ProcessStatus {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	return ProcessStatus{Goroutines: runtime.NumGoroutine(), HeapBytes: heap[0].Value.Uint64()}
 }
 
 // Phase says what a node is about.

@@ -135,6 +135,7 @@ func (m *Machine) adopted(c Commit, before []slot.Member) {
 // tellAdopted says what the record changed.
 func (m *Machine) tellAdopted(c Commit, before []slot.Member) {
 	r := c.Record
+	m.tellRecord(EventCertified, r, c.Certificate.Ballot)
 	e := Event{Height: r.Height, Slot: r.Slot, Ballot: c.Certificate.Ballot, Members: peersOf(r.Members)}
 	if r.Kind == slot.Step {
 		step := e
@@ -184,6 +185,12 @@ func (m *Machine) tellStanding() {
 		}
 	}
 	m.event(e)
+}
+
+func (m *Machine) tellRecord(kind EventKind, r slot.Record, ballot uint32) {
+	m.event(Event{
+		Kind: kind, Height: r.Height, Slot: r.Slot, Ballot: ballot, RecordKind: r.Kind, Record: r.Hash(), Prev: r.Prev, State: r.StateRoot,
+	})
 }
 
 func (m *Machine) tellGone(e Event, gone slot.Member) {

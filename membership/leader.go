@@ -108,6 +108,7 @@ func (m *Machine) startWork() {
 func (m *Machine) propose(r slot.Record) {
 	l := m.open.lead
 	l.proposal, l.votes, l.draft, l.plan = &r, map[slot.PeerID][]byte{}, nil, nil
+	m.tellRecord(EventProposed, r, l.ref.Ballot)
 	m.recordVote(l.ref.Ballot, r)
 	m.sendProposal()
 }

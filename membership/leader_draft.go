@@ -59,6 +59,7 @@ func (m *Machine) draftMembers() {
 func (m *Machine) openDraft(d slot.Draft) {
 	l := m.open.lead
 	l.draft, l.draftAt, l.haves = &d, m.now, map[who]bool{}
+	m.event(Event{Kind: EventDrafted, Height: d.Height, Slot: d.Slot, Ballot: d.Ballot, RecordKind: d.Kind})
 	m.sendDraft()
 }
 

@@ -301,7 +301,9 @@ func (p *labPeer) flush() {
 			p.do(w)
 		}
 		for _, e := range r.Events {
-			p.lab.log = append(p.lab.log, p.name+" "+labEventText(e))
+			if !strings.HasPrefix(string(e.Kind), "record.") { // other events say what a record brought; those would double it
+				p.lab.log = append(p.lab.log, p.name+" "+labEventText(e))
+			}
 		}
 		for _, msg := range own {
 			_ = p.m.Step(p.lab.now, msg) // a refusal of one's own message is part of the protocol

@@ -232,7 +232,10 @@ type Event struct {
 	Members      []slot.PeerID
 	Contributors []slot.PeerID
 	Root         slot.Root // outcome of a commit, record that another branch begins with, last state of the run, or certified state where a peer differs
-	State        slot.Root // where a peer differs: the root of the state that it holds
+	State        slot.Root // where a peer differs: the root of the state that it holds; of a certified record: the state before it
+	Record       slot.Root // hash of the record that was proposed or certified
+	Prev         slot.Root // of the record before it
+	RecordKind   slot.Kind
 	Detail       string    // plain words
 }
 
@@ -244,6 +247,9 @@ const (
 	EventFounded   EventKind = "run.founded"
 	EventJoined    EventKind = "run.joined"
 	EventPlanned   EventKind = "slot.planned"
+	EventDrafted   EventKind = "record.drafted"
+	EventProposed  EventKind = "record.proposed"
+	EventCertified EventKind = "record.certified"
 	EventCommitted EventKind = "slot.committed"
 	EventMembers   EventKind = "members.changed"
 	EventSuspected EventKind = "peer.suspected"

@@ -41,6 +41,10 @@ type joinFlags struct {
 	api       string
 	json      bool
 	logLevel  logLevel
+
+	// For `chaos`, and not in the help: see paced.
+	pause time.Duration
+	gate  string
 }
 
 func newJoin() *cobra.Command {
@@ -94,6 +98,9 @@ func (f *joinFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.api, "api", "127.0.0.1:0", "`address` of the status API: a loopback HOST:PORT, unix:PATH, or off")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document about this peer's part to stdout at the end, everything else to stderr")
 	fs.Var(&f.logLevel, "log-level", "of the log on stderr: "+strings.Join(logLevels, ", "))
+	fs.DurationVar(&f.pause, "pause", 0, "rest after the inner steps of each round")
+	fs.StringVar(&f.gate, "gate", "", "`file` with the newest slot to train for; when it has passed, wait until the file names a later one")
+	_, _ = fs.MarkHidden("pause"), fs.MarkHidden("gate") // fails for flags that are not there
 }
 
 func (f *joinFlags) run(cmd *cobra.Command) error {
@@ -145,11 +152,16 @@ func warnMomentum(spec p2pdiloco.Spec, say func(format string, args ...any)) {
 
 // newGPT is the built-in trainer. The seed makes the initial model, should this peer found the run; what divides the data is the
 // run's own, which comes with each task.
-func newGPT(ctx context.Context, cfg builtin.Config, seed uint64, data []string) (*builtin.Trainer, error) {
-	corpus, err := builtin.OpenCorpus(ctx, builtin.CorpusConfig{Paths: data})
+func (f *joinFlags) newGPT(ctx context.Context, seed uint64) (p2pdiloco.Trainer, error) {
+	corpus, err := builtin.OpenCorpus(ctx, builtin.CorpusConfig{Paths: f.data})
 	if err != nil {
 		return nil, err
 	}
+	cfg := f.model.Config
 	cfg.Seed = seed
-	return builtin.New(cfg, corpus)
+	t, err := builtin.New(cfg, corpus)
+	if err != nil || f.pause == 0 && f.gate == "" {
+		return t, err
+	}
+	return &paced{t, f.pause, f.gate}, nil
 }

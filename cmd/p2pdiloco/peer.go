@@ -137,7 +137,7 @@ func (p *peer) config(ctx context.Context) (cfg p2pdiloco.Config, err error) {
 		OnEvent: p.onEvent, Logger: f.logLevel.logger(p.stderr),
 	}
 	if f.trainer.value == trainerGPT {
-		cfg.Trainer, err = newGPT(ctx, f.model.Config, p.spec.Settled().Seed, f.data)
+		cfg.Trainer, err = f.newGPT(ctx, p.spec.Settled().Seed)
 	}
 	return cfg, err
 }
