@@ -14,6 +14,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 )
 
 // demoCurve is the name of the picture.
@@ -143,7 +144,7 @@ func (f *demoFlags) openKept() (err error) {
 	if err := os.MkdirAll(f.cfg.Dir, 0o755); err != nil {
 		return fmt.Errorf("--keep-dir: %w", err)
 	}
-	if demo.Used(f.cfg.Dir) {
+	if swarm.Used(f.cfg.Dir) {
 		return usageError(fmt.Errorf("--keep-dir %s holds an earlier demo: name another folder, or remove it", f.keepDir))
 	}
 	f.cfg.Curve = filepath.Join(f.cfg.Dir, demoCurve)

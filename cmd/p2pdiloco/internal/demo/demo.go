@@ -37,7 +37,7 @@ func runSwarm(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, e
 		s.stop(hurry)
 		return Result{}, err
 	}
-	w := &watcher{swarm: s, display: newDisplay(cfg)}
+	w := &watcher{procs: s, display: newDisplay(cfg)}
 	w.display.note(fmt.Sprintf("run %s: %d peers, %d rounds of %d steps, %s", s.run, cfg.Peers, cfg.Rounds, cfg.InnerSteps, cfg.Aggregator))
 	err = w.watch(ctx)
 	wall := time.Since(began).Seconds()

@@ -2,13 +2,12 @@ package demo
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 )
 
 // display shows progress.
@@ -18,7 +17,7 @@ type display interface {
 }
 
 func newDisplay(cfg Config) display {
-	l := &lines{cfg: cfg, out: cfg.Out, began: time.Now()}
+	l := &lines{cfg: cfg, screen: swarm.NewScreen(cfg.Out, cfg.Width)}
 	if cfg.Terminal {
 		return &table{lines: l}
 	}
@@ -28,8 +27,7 @@ func newDisplay(cfg Config) display {
 // lines shows progress on what is no terminal: a line for each thing that happened.
 type lines struct {
 	cfg     Config
-	out     io.Writer
-	began   time.Time
+	screen  *swarm.Screen
 	started int    // peers that were said to have started
 	slot    uint64 // newest that was told
 }
@@ -37,7 +35,7 @@ type lines struct {
 func (l *lines) update(peers []*peer) {
 	for ; l.started < len(peers) && peers[l.started].id != ""; l.started++ {
 		p := peers[l.started]
-		l.note(fmt.Sprintf("peer %d started: pid %d, ID %s; p2pdiloco status --api %s", p.n, p.proc.cmd.Process.Pid, p.id, p.api))
+		l.note(fmt.Sprintf("peer %d started: pid %d, ID %s; p2pdiloco status --api %s", p.n, p.proc.PID(), p.id, p.api))
 	}
 	for l.slot < l.cfg.Rounds && told(peers, l.slot+1) {
 		l.slot++
@@ -45,9 +43,7 @@ func (l *lines) update(peers []*peer) {
 	}
 }
 
-func (l *lines) note(text string) {
-	fmt.Fprintf(l.out, "%6.1fs  %s\n", time.Since(l.began).Seconds(), text)
-}
+func (l *lines) note(text string) { l.screen.Note(text) }
 
 // told says whether there is something whole to say about a slot: all living peers have applied it, and a loss is known.
 func told(peers []*peer, slot uint64) bool {
@@ -90,34 +86,9 @@ func slotLine(peers []*peer, slot, rounds uint64) string {
 func short(hash string) string { return hash[:min(8, len(hash))] }
 
 // table shows progress on a terminal: one table that is drawn again and again, with notes above it.
-type table struct {
-	*lines
-	drawn int // lines of it on the screen now
-}
+type table struct{ *lines }
 
-const (
-	up        = "\x1b[%dA" // moves the cursor up so many lines
-	clearDown = "\x1b[J"   // clears from the cursor to the screen's end
-)
-
-func (t *table) note(text string) {
-	t.clear()
-	t.lines.note(text)
-}
-
-func (t *table) clear() {
-	if t.drawn > 0 {
-		fmt.Fprintf(t.out, up+"\r"+clearDown, t.drawn)
-	}
-	t.drawn = 0
-}
-
-func (t *table) update(peers []*peer) {
-	text := t.draw(peers)
-	t.clear()
-	_, _ = io.WriteString(t.out, text)
-	t.drawn = strings.Count(text, "\n")
-}
+func (t *table) update(peers []*peer) { t.screen.Table(t.draw(peers)) }
 
 func (t *table) draw(peers []*peer) string {
 	var b strings.Builder
@@ -132,22 +103,10 @@ func (t *table) draw(peers []*peer) string {
 		if !p.exited && p.slot < t.cfg.Rounds {
 			steps = fmt.Sprintf("%d/%d", p.steps, t.cfg.InnerSteps)
 		}
-		fmt.Fprintf(w, "%d %s\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\n", p.n, p.id[max(0, len(p.id)-6):], p.proc.cmd.Process.Pid,
+		fmt.Fprintf(w, "%d %s\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\n", p.n, p.id[max(0, len(p.id)-6):], p.proc.PID(),
 			p.slot, t.cfg.Rounds, steps, loss, short(p.roots[p.slot]), report.Bytes(p.sent), p.doing)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
-	fmt.Fprintf(&b, "%.0f s\n", time.Since(t.began).Seconds())
-	return t.fit(b.String())
-}
-
-// fit cuts lines to the terminal's width: a line that wraps would spoil the count of lines to go up.
-func (t *table) fit(text string) string {
-	if t.cfg.Width <= 0 {
-		return text
-	}
-	rows := strings.Split(text, "\n")
-	for i, row := range rows {
-		rows[i] = row[:min(len(row), t.cfg.Width-1)]
-	}
-	return strings.Join(rows, "\n")
+	fmt.Fprintf(&b, "%.0f s\n", t.screen.Elapsed().Seconds())
+	return b.String()
 }

@@ -1,24 +1,27 @@
 package demo
 
 import (
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 )
 
 // fakePeers are peers without processes, each with a known ID.
 func fakePeers(t *testing.T, n int) []*peer {
 	t.Helper()
+	l := swarm.NewLauncher()
+	defer l.Close()
 	peers := make([]*peer, n)
 	for i := range peers {
 		peers[i] = newPeer(i+1, "")
-		cmd := exec.Command("true")
-		if err := cmd.Run(); err != nil {
+		proc, err := l.Start("true", t.TempDir(), "child")
+		if err != nil {
 			t.Fatal(err)
 		}
-		peers[i].proc = &process{cmd: cmd}
+		<-proc.Ended
+		peers[i].proc = proc
 		peers[i].observe(eventlog.Line{Event: "peer.started", PeerID: "12D3KooWabcdef", API: "127.0.0.1:1"})
 	}
 	return peers

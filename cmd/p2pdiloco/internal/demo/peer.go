@@ -9,12 +9,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 )
 
 // peer is one peer of the swarm as the demo sees it: through its events file, its status API and its exit.
 type peer struct {
 	n      int // from 1
-	proc   *process
+	proc   *swarm.Process
 	events string // path
 	follow *eventlog.Follower
 
@@ -106,7 +107,7 @@ func (p *peer) loss() (loss float64, ok bool) {
 
 // report is what the peer printed at its end; ok is false if it did not come so far.
 func (p *peer) report() (r report.Peer, ok bool) {
-	b, err := os.ReadFile(p.proc.stdout)
+	b, err := os.ReadFile(p.proc.Stdout)
 	if err != nil {
 		return r, false
 	}

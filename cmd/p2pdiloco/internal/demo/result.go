@@ -46,7 +46,7 @@ func ddpBytes(peers int, params, steps uint64) uint64 {
 	return 2 * (n - 1) * 4 * params * steps / n
 }
 
-func (s *swarm) result() Result {
+func (s *processes) result() Result {
 	r := Result{Rounds: s.cfg.Rounds, Identical: true, Peers: []PeerResult{}}
 	for _, p := range s.peers {
 		q := p.result()
@@ -65,7 +65,7 @@ func (s *swarm) result() Result {
 // result is the peer's own report, or what was seen of it if it died without one.
 func (p *peer) result() PeerResult {
 	r := PeerResult{
-		PeerID: p.id, PID: p.proc.cmd.Process.Pid, Exit: p.code, StateRoot: p.roots[p.slot],
+		PeerID: p.id, PID: p.proc.PID(), Exit: p.code, StateRoot: p.roots[p.slot],
 		BytesSent: p.sent, BytesReceived: p.received, RoundsApplied: uint64(len(p.roots)),
 	}
 	if first, ok := p.losses[0]; ok {
@@ -86,7 +86,7 @@ func (p *peer) result() PeerResult {
 
 // losses is the swarm's held-out loss by round, up to the first that nobody measured. Peers measure the same model on the same
 // text, so anyone's value serves.
-func (s *swarm) losses() []float64 {
+func (s *processes) losses() []float64 {
 	all := make(map[uint64]float64)
 	for _, p := range s.peers {
 		maps.Copy(all, p.losses)

@@ -56,7 +56,7 @@ func TestIdenticalMeansAll(t *testing.T) {
 			apply(p, 2, "two", 2)
 		}
 		spoil(peers[1])
-		s := swarm{cfg: Config{Peers: 3, Rounds: 2, InnerSteps: 1}, peers: peers}
+		s := processes{cfg: Config{Peers: 3, Rounds: 2, InnerSteps: 1}, peers: peers}
 		if got := s.result().Identical; got != (name == "none") {
 			t.Errorf("%s: identical is %v", name, got)
 		}
@@ -68,7 +68,7 @@ func TestLossesUpToTheFirstGap(t *testing.T) {
 	apply(peers[0], 0, "", 4)
 	apply(peers[1], 1, "", 3)
 	apply(peers[0], 3, "", 1)
-	s := swarm{cfg: Config{Peers: 2, Rounds: 3}, peers: peers}
+	s := processes{cfg: Config{Peers: 2, Rounds: 3}, peers: peers}
 	if got := s.losses(); len(got) != 2 || got[0] != 4 || got[1] != 3 {
 		t.Errorf("got %v", got)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 )
 
 const (
@@ -19,7 +21,7 @@ var errStuck = errors.New("the peers that are left wait in vain: too few are lef
 
 // watcher follows the peers of a swarm until all have ended.
 type watcher struct {
-	swarm   *swarm
+	procs   *processes
 	display display
 	active  time.Time // when a living peer last did something
 }
@@ -37,7 +39,7 @@ func (w *watcher) watch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.display.update(w.swarm.peers)
+		w.display.update(w.procs.peers)
 		if living == 0 {
 			return nil
 		}
@@ -57,7 +59,7 @@ func (w *watcher) ask(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
-	for _, p := range w.swarm.peers {
+	for _, p := range w.procs.peers {
 		if !p.exited {
 			wg.Go(func() { p.ask(ctx) })
 		}
@@ -67,11 +69,11 @@ func (w *watcher) ask(ctx context.Context) {
 
 // look reads the peers' events and sees who has ended.
 func (w *watcher) look() (living int, err error) {
-	for _, p := range w.swarm.peers {
+	for _, p := range w.procs.peers {
 		if p.exited {
 			continue
 		}
-		p.code, p.exited = p.proc.exit() // before the last events are read
+		p.code, p.exited = p.proc.Exit() // before the last events are read
 		if err := p.readEvents(w.merge); err != nil {
 			return 0, err
 		}
@@ -88,12 +90,12 @@ func (w *watcher) look() (living int, err error) {
 }
 
 func (w *watcher) merge(line []byte) {
-	if w.swarm.cfg.Events == nil {
+	if w.procs.cfg.Events == nil {
 		return
 	}
-	if err := w.swarm.cfg.Events.Line(line); err != nil {
+	if err := w.procs.cfg.Events.Line(line); err != nil {
 		w.display.note(err.Error())
-		w.swarm.cfg.Events = nil
+		w.procs.cfg.Events = nil
 	}
 }
 
@@ -103,6 +105,6 @@ func (w *watcher) bury(p *peer) {
 	if p.code != 0 {
 		p.doing = fmt.Sprintf("exit %d", p.code)
 		w.display.note(fmt.Sprintf("peer %d (pid %d) ended with exit status %d; the end of its log:\n%s",
-			p.n, p.proc.cmd.Process.Pid, p.code, tail(p.proc.log)))
+			p.n, p.proc.PID(), p.code, swarm.Tail(p.proc.Log)))
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package demo
+package swarm
 
 import (
 	"os"
@@ -14,9 +14,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func startShell(t *testing.T, l *launcher, script string) *process {
+func startShell(t *testing.T, l *Launcher, script string) *Process {
 	t.Helper()
-	p, err := l.start("/bin/sh", t.TempDir(), "child", "-c", script)
+	p, err := l.Start("/bin/sh", t.TempDir(), "child", "-c", script)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,51 +24,51 @@ func startShell(t *testing.T, l *launcher, script string) *process {
 }
 
 func TestProcess(t *testing.T) {
-	l := newLauncher()
-	defer l.close()
+	l := NewLauncher()
+	defer l.Close()
 	p := startShell(t, l, "echo out; echo first >&2; echo last >&2; exit 3")
-	<-p.ended
-	if code, ok := p.exit(); code != 3 || !ok {
+	<-p.Ended
+	if code, ok := p.Exit(); code != 3 || !ok {
 		t.Errorf("exit %d, %v", code, ok)
 	}
-	if b, err := os.ReadFile(p.stdout); err != nil || string(b) != "out\n" {
+	if b, err := os.ReadFile(p.Stdout); err != nil || string(b) != "out\n" {
 		t.Errorf("stdout %q, %v", b, err)
 	}
-	if got := tail(p.log); !strings.HasSuffix(got, "first\n    last") {
+	if got := Tail(p.Log); !strings.HasSuffix(got, "first\n    last") {
 		t.Errorf("log ends with %q", got)
 	}
-	if _, err := l.start(filepath.Join(t.TempDir(), "none"), t.TempDir(), "child"); err == nil {
+	if _, err := l.Start(filepath.Join(t.TempDir(), "none"), t.TempDir(), "child"); err == nil {
 		t.Error("a program that does not exist was started")
 	}
 }
 
 // TestStopAll has one child that leaves when asked once, one when asked twice, and one that never does.
 func TestStopAll(t *testing.T) {
-	l := newLauncher()
-	defer l.close()
+	l := NewLauncher()
+	defer l.Close()
 	const loop = "echo ready; while :; do sleep 0.02; done"
 	once := startShell(t, l, "trap 'exit 0' TERM; "+loop)
 	twice := startShell(t, l, "n=0; trap 'n=$((n+1)); [ $n = 2 ] && exit 130' TERM; "+loop)
 	never := startShell(t, l, "trap '' TERM; "+loop)
-	all := []*process{once, twice, never}
+	all := []*Process{once, twice, never}
 	for _, p := range all {
-		waitFor(t, p.stdout, "ready")
+		waitFor(t, p.Stdout, "ready")
 	}
 	hurry := make(chan struct{})
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		<-once.ended
+		<-once.Ended
 		close(hurry) // no need to wait for the grace
 	}()
-	stopAll(all, hurry)
+	StopAll(all, hurry)
 	<-stopped
-	for p, want := range map[*process]int{once: 0, never: -1} {
-		if code, ok := p.exit(); code != want || !ok {
+	for p, want := range map[*Process]int{once: 0, never: -1} {
+		if code, ok := p.Exit(); code != want || !ok {
 			t.Errorf("exit %d, %v, want %d", code, ok, want)
 		}
 	}
-	if _, ok := twice.exit(); !ok {
+	if _, ok := twice.Exit(); !ok {
 		t.Error("a child is still running")
 	}
 }

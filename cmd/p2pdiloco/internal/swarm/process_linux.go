@@ -1,4 +1,4 @@
-package demo
+package swarm
 
 import "syscall"
 
