@@ -80,6 +80,7 @@ func (n *Network) open(o options) (err error) {
 		return err
 	}
 	n.goDo(func() { n.events.run(n.ctx) })
+	n.host.Network().Notify(dropStale)
 	if n.dht, err = newDHT(n.host); err != nil {
 		return fmt.Errorf("starting the DHT: %w", err)
 	}

@@ -1,0 +1,53 @@
+package p2p
+
+import (
+	"testing"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
+)
+
+// paperConn is a connection to "other" that is only written down.
+type paperConn struct {
+	network.Conn
+	addr    string
+	limited bool
+	closed  bool
+}
+
+func (c *paperConn) RemotePeer() peer.ID { return "other" }
+func (c *paperConn) Stat() network.ConnStats {
+	return network.ConnStats{Stats: network.Stats{Limited: c.limited}}
+}
+func (c *paperConn) RemoteMultiaddr() multiaddr.Multiaddr { return multiaddr.StringCast(c.addr) }
+func (c *paperConn) Close() error                         { c.closed = true; return nil }
+
+type paperNetwork struct {
+	network.Network
+	conns []network.Conn
+}
+
+func (n paperNetwork) ConnsToPeer(peer.ID) []network.Conn { return n.conns }
+
+// TestNothingIsLeftOfADeadPeer: when its TCP connection ends, a QUIC connection to a peer that was killed would look alive for long.
+func TestNothingIsLeftOfADeadPeer(t *testing.T) {
+	const tcp, quic, relay = "/ip4/127.0.0.1/tcp/1", "/ip4/127.0.0.1/udp/1/quic-v1", "/ip4/127.0.0.1/udp/9/quic-v1"
+	for _, c := range []struct {
+		name  string
+		ended paperConn
+		want  [3]bool // whether these end with it: another over TCP, QUIC, a relayed one
+	}{
+		{"TCP", paperConn{addr: tcp}, [3]bool{false, true, false}},
+		{"QUIC", paperConn{addr: quic}, [3]bool{}},
+		{"a relay's TCP", paperConn{addr: tcp, limited: true}, [3]bool{}},
+	} {
+		left := []*paperConn{{addr: tcp}, {addr: quic}, {addr: relay, limited: true}}
+		dropStale.Disconnected(paperNetwork{conns: []network.Conn{left[0], left[1], left[2]}}, &c.ended)
+		for i, want := range c.want {
+			if left[i].closed != want {
+				t.Errorf("%s ended: %s closed is %v", c.name, left[i].addr, left[i].closed)
+			}
+		}
+	}
+}
