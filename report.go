@@ -18,7 +18,7 @@ func (n *Node) ledgerEvent(e membership.Event) {
 	case membership.EventJoined:
 		fields["slot"] = e.Slot
 	case membership.EventPlanned:
-		fields["slot"], fields["ballot"], fields["members"] = e.Slot, e.Ballot, e.Members
+		fields["slot"], fields["ballot"], fields["members"], fields["leader"] = e.Slot, e.Ballot, e.Members, e.Peer
 	case membership.EventCommitted:
 		fields["slot"], fields["ballot"], fields["members"] = e.Slot, e.Ballot, e.Members
 		fields["contributors"], fields["outcome_root"], fields["height"] = e.Contributors, e.Root, e.Height

@@ -33,7 +33,7 @@ func (m *Machine) onPlan(msg Message, p slot.Plan) error {
 	}
 	d.plan, d.last, d.draft, d.bytes = &p, &p, nil, 0
 	m.sawLife(p.Revision)
-	m.event(Event{Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p)})
+	m.event(Event{Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From})
 	if g := p.Group(); g != d.testimony.group {
 		d.testimony = testimony{group: g}
 	}

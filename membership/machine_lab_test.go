@@ -381,7 +381,7 @@ func labEventText(e Event) string {
 	if e.Contributors != nil {
 		s += " contributors=" + labNames(e.Contributors)
 	}
-	if e.Peer != "" {
+	if e.Peer != "" && e.Kind != EventPlanned { // a plan's leader follows from its ballot
 		s += " peer=" + labName(e.Peer)
 	}
 	if e.Detail != "" && e.Kind != EventSwitched {

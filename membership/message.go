@@ -236,7 +236,7 @@ type Event struct {
 	Record       slot.Root // hash of the record that was proposed or certified
 	Prev         slot.Root // of the record before it
 	RecordKind   slot.Kind
-	Detail       string    // plain words
+	Detail       string // plain words
 }
 
 // EventKind names an event.

@@ -133,6 +133,9 @@ func (m *Machine) tellMove(r *rival, given *chain, common uint64) {
 		e.Kind, e.Detail = EventForked, "followed: "+forkText(r.chain.at(common+1))
 		m.event(e)
 	}
+	for _, c := range r.chain.commits[common:] {
+		m.tellRecord(EventCertified, c.Record, c.Certificate.Ballot)
+	}
 	m.tellMembers(e, given.electorate(), r.chain.electorate())
 }
 

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/chaos"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+)
+
+// chaosFlags are the command line of chaos.
+type chaosFlags struct {
+	cfg        chaos.Config
+	faults     string
+	noBaseline bool
+	keepDir    string
+	json       bool
+	logLevel   logLevel
+	leftOut    []chaos.Kind // for want of root
+}
+
+func newChaos() *cobra.Command {
+	f := &chaosFlags{logLevel: "info"}
+	cmd := &cobra.Command{
+		Use:   "chaos",
+		Short: "Hurt a swarm on this machine, and check that nothing agreed was lost",
+		Long: `Run a swarm of real processes on this machine, kill, stop, restart and cut off its peers by a
+schedule drawn from a seed, and check at the end that all peers finished with equal state roots,
+that there is one certified record a height in all event logs, that no certified slot was lost,
+and that nothing hung or crashed. The exit status is 0 only if all checks hold.
+
+Faults, any of which may hit while another is not over yet:
+  kill       kill -9 of a peer, which comes back with its data directory
+  leader     the same of the leader: in inner steps, reduction, draft, vote, after the commit
+  restart    SIGTERM, so that it leaves, and comes back
+  wipe       kill -9, and it comes back without its data directory, as a new member
+  stop       SIGSTOP for a while
+  all        kill -9 of all peers at once; all come back
+  bootstrap  kill -9 of the bootstrap node, which comes back
+  late       a newcomer joins
+With root, on Linux, in network namespaces:
+  cut        a peer reaches nobody for a while
+  partition  two sides cannot reach each other: less than half, or half, on one
+  flap       a peer's link goes down and up
+  slow       a peer's link becomes slow and long`,
+		Example: `  p2pdiloco chaos
+  p2pdiloco chaos --peers 5 --slots 40 --seed 7 --faults kill,leader --keep-dir /tmp/chaos
+  p2pdiloco chaos --json 2>chaos.log | jq .recovery
+  p2pdiloco chaos --slots 500    # a soak: memory at its start, middle and end`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.IntVar(&f.cfg.Peers, "peers", 8, "peers to start")
+	fs.Uint64Var(&f.cfg.Slots, "slots", 60, "slots until the end")
+	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
+	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
+	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")
+	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "for everything (default by slots and faults)")
+	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, everything else to stderr")
+	fs.Var(&f.logLevel, "log-level", "of the peers' logs: "+strings.Join(logLevels, ", "))
+	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where the peers' data, logs and events stay (default a temporary one, kept if a check fails)")
+	return cmd
+}
+
+func (f *chaosFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	f.cfg.Baseline, f.cfg.Out, f.cfg.LogLevel = !f.noBaseline, stdout, string(f.logLevel)
+	if f.json {
+		f.cfg.Out = stderr
+	}
+	if err := errors.Join(f.chooseFaults(ctx), f.cfg.Validate()); err != nil {
+		return usageError(err)
+	}
+	f.cfg.Terminal, f.cfg.Width = terminal(f.cfg.Out)
+	if f.cfg.Executable, err = os.Executable(); err != nil {
+		return err
+	}
+	if err := f.openDir(); err != nil {
+		return err
+	}
+	keep := true
+	defer func() {
+		if f.keepDir == "" && !keep {
+			err = errors.Join(err, os.RemoveAll(f.cfg.Dir))
+		}
+	}()
+	hurry := make(chan struct{})
+	ctx, stop := untilSignal(ctx,
+		func() { fmt.Fprintln(f.cfg.Out, "\nstopping all peers (once more to kill them)") },
+		func() { close(hurry) })
+	defer stop()
+	result, err := chaos.Run(ctx, f.cfg, hurry)
+	if ctx.Err() != nil {
+		keep = false
+		return &exitError{exitInterrupted, errors.New("interrupted")}
+	}
+	if err != nil {
+		return fmt.Errorf("%w (logs are in %s)", err, f.cfg.Dir)
+	}
+	keep = !result.OK
+	if !keep && f.keepDir == "" {
+		result.Dir = ""
+	}
+	result.LeftOut = f.leftOut
+	return f.conclude(stdout, result)
+}
+
+// chooseFaults reads --faults, or takes all kinds that this user may cause, and says which not.
+func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
+	if f.faults == "" {
+		if err := chaos.CanLinks(ctx); err != nil {
+			f.leftOut = chaos.NeedLinks(chaos.Kinds(true))
+			fmt.Fprintf(f.cfg.Out, "without %s: %v\n", chaos.Join(f.leftOut), err)
+		}
+		f.cfg.Kinds = chaos.Kinds(f.leftOut == nil)
+		return nil
+	}
+	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
+		return err
+	}
+	if some := chaos.NeedLinks(f.cfg.Kinds); len(some) > 0 {
+		if err := chaos.CanLinks(ctx); err != nil {
+			return fmt.Errorf("--faults %s: %w", chaos.Join(some), err)
+		}
+	}
+	return nil
+}
+
+func (f *chaosFlags) openDir() (err error) {
+	if f.keepDir == "" {
+		f.cfg.Dir, err = os.MkdirTemp("", "p2pdiloco-chaos-")
+		return err
+	}
+	if f.cfg.Dir, err = filepath.Abs(f.keepDir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(f.cfg.Dir, 0o755); err != nil {
+		return fmt.Errorf("--keep-dir: %w", err)
+	}
+	for _, part := range []string{"baseline", "run"} {
+		if swarm.Used(filepath.Join(f.cfg.Dir, part)) {
+			return usageError(fmt.Errorf("--keep-dir %s holds an earlier run: name another folder, or remove it", f.keepDir))
+		}
+	}
+	return nil
+}
+
+func (f *chaosFlags) conclude(stdout io.Writer, r chaos.Result) error {
+	if f.json {
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	}
+	if !r.OK {
+		return &exitError{exitFailed, nil}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Config says what swarm to run, and how to hurt it.
+type Config struct {
+	Executable string // this program
+	Peers      int
+	Slots      uint64
+	Seed       uint64
+	Kinds      []Kind
+	Baseline   bool          // whether the same swarm runs undisturbed before
+	Timeout    time.Duration // for everything; 0: DefaultTimeout
+	LogLevel   string        // of the peers' logs
+
+	Dir string // for data directories, events and logs; exists
+
+	Out      io.Writer // progress and summary
+	Terminal bool      // whether Out is a terminal, where a table can be refreshed
+	Width    int       // of the terminal, in columns
+}
+
+// Most peers and slots. A swarm of 64 processes is what one machine can do something with.
+const (
+	minPeers = 3 // fewer have no minority that can be hurt
+	maxPeers = 64
+	maxSlots = 100_000
+)
+
+// Validate says all that is wrong with c at once.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Peers < minPeers || c.Peers > maxPeers {
+		errs = append(errs, fmt.Errorf("--peers %d: allowed: %d to %d", c.Peers, minPeers, maxPeers))
+	}
+	if c.Slots < MinSlots || c.Slots > maxSlots {
+		errs = append(errs, fmt.Errorf("--slots %d: allowed: %d to %d", c.Slots, MinSlots, maxSlots))
+	}
+	if c.Seed == 0 {
+		errs = append(errs, errors.New("--seed 0: allowed: 1 and above"))
+	}
+	if c.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("--timeout %v: allowed: 0 (chosen by --slots) and above", c.Timeout))
+	}
+	return errors.Join(errs...)
+}
+
+// DefaultTimeout is plenty for a run on a slow machine: a fault costs some ten seconds there, a slot two.
+func (c Config) DefaultTimeout() time.Duration {
+	faults := len(Schedule(c.Seed, c.Peers, c.Slots, c.Kinds))
+	return 2*time.Minute + time.Duration(c.Slots)*2*time.Second + time.Duration(faults)*20*time.Second
+}
+
+// Replay is the command line that runs the same schedule again.
+func (c Config) Replay() string {
+	return fmt.Sprintf("p2pdiloco chaos --peers %d --slots %d --seed %d --faults %s", c.Peers, c.Slots, c.Seed, Join(c.Kinds))
+}

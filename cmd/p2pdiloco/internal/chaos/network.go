@@ -1,0 +1,22 @@
+package chaos
+
+import "os/exec"
+
+// network is where the processes run, and what can be done to their links. Site 0 is the bootstrap node's, site n peer n's.
+type network interface {
+	// listen are the flags that make a process of a site listen where the others reach it.
+	listen(site int) []string
+	// command prepares a process of a site.
+	command(site int, program string, args ...string) *exec.Cmd
+	// cut keeps a site from all others, until heal.
+	cut(site int) error
+	// partition keeps some sites from the others, until heal with all.
+	partition(some []int) error
+	// heal ends the cuts of a site; healAll ends all, and the partition.
+	heal(site int) error
+	healAll() error
+	// slow makes a site's link slow and long, or as it was.
+	slow(site int, slow bool) error
+	// Close takes the network down; all processes have ended.
+	Close() error
+}

@@ -1,0 +1,70 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+)
+
+// labName is what the namespaces' names begin with: a later run removes what a crashed one left.
+const labName = "p2pchaos"
+
+// A link that nothing is done to: a building's network.
+const goodDelay = 200 * time.Microsecond
+
+// A slow link: a slot of the tiny model still passes in about a second.
+const (
+	slowRate  = 4_000_000 // bits a second
+	slowDelay = 40 * time.Millisecond
+)
+
+// labNetwork is a network of namespaces, one a site.
+type labNetwork struct{ *lab.Lab }
+
+// openLinks makes a network whose links can be changed.
+func openLinks(ctx context.Context, sites int) (network, error) {
+	l, err := lab.New(ctx, lab.Config{Nodes: sites, Name: labName, Link: lab.Link{Delay: goodDelay}})
+	if err != nil {
+		return nil, fmt.Errorf("%w (or leave out the faults %s)", err, Join(NeedLinks(Kinds(true))))
+	}
+	return labNetwork{l}, nil
+}
+
+// CanLinks says why links cannot be changed here, or nil.
+func CanLinks(ctx context.Context) error {
+	l, err := lab.New(ctx, lab.Config{Nodes: 1, Name: labName + "try"})
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+func (n labNetwork) listen(site int) []string {
+	ip := n.Addr(site)
+	return []string{"--listen", fmt.Sprintf("/ip4/%v/tcp/0", ip), "--listen", fmt.Sprintf("/ip4/%v/udp/0/quic-v1", ip)}
+}
+
+func (n labNetwork) command(site int, program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
+	if err := n.Place(site, cmd); err != nil {
+		cmd.Err = errors.Join(cmd.Err, err)
+	}
+	return cmd
+}
+
+func (n labNetwork) cut(site int) error         { return n.Cut(site) }
+func (n labNetwork) partition(some []int) error { return n.Partition(some) }
+func (n labNetwork) heal(site int) error        { return n.Heal(site) }
+func (n labNetwork) healAll() error             { return n.Heal() }
+
+func (n labNetwork) slow(site int, slow bool) error {
+	link := lab.Link{Delay: goodDelay}
+	if slow {
+		link = lab.Link{Rate: slowRate, Delay: slowDelay}
+	}
+	return n.SetLink(site, link)
+}
