@@ -124,9 +124,16 @@ func TestEachCheckFails(t *testing.T) {
 			branchOff(logs, true)
 			logs[2] = slices.Concat(logs[2], []eventlog.Line{started("D")}, life(1, 7, "x"), []eventlog.Line{started("E")}, life(1, lastSlot+1, ""))
 		}, nil},
-		"a committed slot that the end does not have": {func(logs [][]eventlog.Line, _ []ending) {
-			logs[0] = append(logs[0], certify(8, "")) // the slot after the last one, so only for this
-		}, nil}, // it extends the chain of a peer that finished
+		"a branch whose holder died, and a later part of it was given up": {func(logs [][]eventlog.Line, _ []ending) {
+			branchOff(logs, true)
+			logs[1] = slices.DeleteFunc(logs[1], func(l eventlog.Line) bool { return l.Record == hashOf(5, "x") }) // a kill swallowed its event
+			logs[2] = slices.Concat([]eventlog.Line{started("D")}, life(1, 5, "x"), logs[2])
+		}, nil},
+		"a record after the last slot": {func(logs [][]eventlog.Line, _ []ending) {
+			closing := certify(8, "")
+			closing.Kind = "members"
+			logs[0] = append(logs[0], closing)
+		}, nil},
 		"a committed slot of one that did not finish": {func(logs [][]eventlog.Line, ends []ending) {
 			logs[0], ends[0].finished = append(logs[0], certify(8, "")), false
 		}, []string{CheckRoots, CheckSlots}},
