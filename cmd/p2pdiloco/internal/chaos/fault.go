@@ -196,10 +196,26 @@ func (r *runner) due(f *fault) bool {
 	return enough && since.Seconds() >= f.Seconds
 }
 
+// takesPart says whether a peer is a member again. After a partition there may have been two chains, of which logs do not tell which
+// one is left: then all must have all others in their own lists.
+func (r *runner) takesPart(f *fault, p *node) bool {
+	if f.Kind != Partition {
+		return slices.Contains(r.members, p.id)
+	}
+	for _, q := range r.nodes {
+		members := q.members()
+		if !q.back(f.liftedSlot) || slices.ContainsFunc(r.nodes, func(o *node) bool { return !slices.Contains(members, o.id) }) {
+			return false
+		}
+		r.height, r.members = q.status.Height, members
+	}
+	return true
+}
+
 // returned ends a fault whose victims all take part again.
 func (r *runner) returned(f *fault) error {
 	for _, p := range f.victims {
-		if p.back(f.liftedSlot) && slices.Contains(r.members, p.id) {
+		if p.back(f.liftedSlot) && r.takesPart(f, p) {
 			continue
 		}
 		if time.Since(f.lifted) > returnWithin {

@@ -104,6 +104,15 @@ func (p *node) back(slot uint64) bool {
 	return p.running() && running && p.status.Slot >= slot
 }
 
+// members are those of its chain's newest record, as it last said.
+func (p *node) members() []string {
+	ids := make([]string, len(p.status.Members))
+	for i, m := range p.status.Members {
+		ids[i] = m.Peer.String()
+	}
+	return ids
+}
+
 func (p *node) address() (api.Address, error) { return api.ParseAddress(p.api) }
 
 // phaseReached is the phase of the slot in which a killed leader's log breaks off.

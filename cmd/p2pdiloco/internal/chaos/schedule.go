@@ -26,6 +26,9 @@ const (
 // perFault is for how many slots there is a fault, on average, where each kind has had its turn.
 const perFault = 4
 
+// forkTime is after how many seconds without a quorum peers fork the run, with the preset lan.
+const forkTime = 20
+
 // MinSlots is the shortest run that has room for a fault.
 const MinSlots = quietFirst + quietLast + 1
 
@@ -90,7 +93,9 @@ func (f Fault) drawn(rng *rand.Rand, peers int) Fault {
 		if rng.IntN(2) == 0 {
 			f.Side = peers / 2
 		}
-		f.Side = max(f.Side, 1)
+		if f.Side = max(f.Side, 1); 2*f.Side == peers {
+			f.Seconds += forkTime // the half without the senior goes on as a branch, which it gives up later
+		}
 	case Flap, Slow:
 		f.Seconds = seconds(3, 6)
 	}
