@@ -1,0 +1,280 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// MaxHeader bounds a header, as the reference implementation does, in bytes.
+const MaxHeader = 100_000_000
+
+// What can be wrong with a file.
+var (
+	ErrHeader    = errors.New("safetensors: not a header of this format")
+	ErrDuplicate = errors.New("safetensors: a name occurs twice")
+	ErrDType     = errors.New("safetensors: unknown dtype")
+	ErrShape     = errors.New("safetensors: the shape is no tensor's")
+	ErrSize      = errors.New("safetensors: the byte range does not fit dtype and shape")
+	ErrOverlap   = errors.New("safetensors: tensors overlap")
+	ErrGap       = errors.New("safetensors: bytes that belong to no tensor")
+	ErrTruncated = errors.New("safetensors: the file ends too early")
+)
+
+// DType is how an element is stored.
+type DType string
+
+// The dtypes that can be read: those of model parameters.
+const (
+	F32  DType = "F32"
+	BF16 DType = "BF16"
+	F16  DType = "F16"
+)
+
+// bytes is the size of an element, 0 if the dtype is unknown.
+func (d DType) bytes() uint64 {
+	switch d {
+	case F32:
+		return 4
+	case BF16, F16:
+		return 2
+	}
+	return 0
+}
+
+// Tensor is one tensor of a file.
+type Tensor struct {
+	Name  string
+	DType DType
+	Shape []uint64
+
+	begin, end uint64 // of its bytes in the data
+}
+
+// Elements is the product of the shape.
+func (t Tensor) Elements() uint64 { return slot.Tensor{Shape: t.Shape}.Elements() }
+
+// parse reads a header for data of so many bytes. Tensors come out in the order of their bytes.
+func parse(header []byte, data uint64) (map[string]string, []Tensor, error) {
+	if len(header) == 0 || header[0] != '{' || !utf8.Valid(header) {
+		return nil, nil, fmt.Errorf("%w: it is no JSON object in UTF-8", ErrHeader)
+	}
+	p := &parser{dec: json.NewDecoder(bytes.NewReader(header))}
+	p.dec.UseNumber()
+	p.file()
+	if p.err == nil && len(bytes.Trim(header[p.dec.InputOffset():], " ")) != 0 {
+		p.fail("something follows it")
+	}
+	if p.err != nil {
+		return nil, nil, p.err
+	}
+	return p.metadata, p.tensors, cover(p.tensors, data)
+}
+
+// cover sorts tensors by their bytes and checks that these are all of the data, once.
+func cover(tensors []Tensor, data uint64) error {
+	slices.SortStableFunc(tensors, func(a, b Tensor) int {
+		return slices.Compare([]uint64{a.begin, a.end}, []uint64{b.begin, b.end})
+	})
+	at, before := uint64(0), "the beginning"
+	for _, t := range tensors {
+		switch {
+		case t.begin < at:
+			return fmt.Errorf("%w: %q and %s", ErrOverlap, t.Name, before)
+		case t.begin > at:
+			return fmt.Errorf("%w: %d, between %s and %q", ErrGap, t.begin-at, before, t.Name)
+		case t.end > data:
+			return fmt.Errorf("%w: %q ends at byte %d of %d", ErrTruncated, t.Name, t.end, data)
+		}
+		at, before = t.end, fmt.Sprintf("%q", t.Name)
+	}
+	if at != data {
+		return fmt.Errorf("%w: %d, after the last tensor", ErrGap, data-at)
+	}
+	return nil
+}
+
+// parser walks a header's JSON by tokens: encoding/json would take the last of two equal keys, and keys in other letters.
+type parser struct {
+	dec      *json.Decoder
+	err      error
+	metadata map[string]string
+	tensors  []Tensor
+}
+
+func (p *parser) fail(format string, args ...any) {
+	p.failAs(ErrHeader, format, args...)
+}
+
+func (p *parser) failAs(kind error, format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))
+	}
+}
+
+// token is the next one, nil after a fault.
+func (p *parser) token() json.Token {
+	if p.err != nil {
+		return nil
+	}
+	t, err := p.dec.Token()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		p.fail("%v", err)
+		return nil
+	}
+	return t
+}
+
+// object calls member for every key of an object, which must read the value.
+func (p *parser) object(what string, member func(key string)) {
+	if p.token() != json.Delim('{') {
+		p.fail("%s is no object", what)
+	}
+	seen := map[string]bool{}
+	for p.err == nil && p.dec.More() {
+		key, _ := p.token().(string)
+		if seen[key] {
+			p.failAs(ErrDuplicate, "%.300q in %s", key, what)
+		}
+		seen[key] = true
+		if p.err == nil {
+			member(key)
+		}
+	}
+	p.token() // '}', or the decoder says what is wrong
+}
+
+func (p *parser) file() {
+	p.object("the header", func(key string) {
+		if key != metadataKey {
+			p.tensor(key)
+			return
+		}
+		p.metadata = map[string]string{}
+		p.object(metadataKey, func(k string) { p.metadata[k] = p.text(metadataKey) })
+	})
+}
+
+func (p *parser) text(what string) string {
+	s, ok := p.token().(string)
+	if !ok {
+		p.fail("%s holds something else than a string", what)
+	}
+	return s
+}
+
+func (p *parser) tensor(name string) {
+	t, what := Tensor{Name: name}, fmt.Sprintf("tensor %.300q", name)
+	var offsets []uint64
+	fields := 0
+	p.object(what, func(key string) {
+		fields++
+		switch key {
+		case "dtype":
+			t.DType = DType(p.text(what))
+		case "shape":
+			t.Shape = p.numbers(what+": shape", slot.MaxDims)
+		case "data_offsets":
+			offsets = p.numbers(what+": data_offsets", 2)
+		default:
+			p.fail("%s has a field %.100q", what, key)
+		}
+	})
+	if p.err == nil && (fields != 3 || len(offsets) != 2) {
+		p.fail("%s needs dtype, shape and two data_offsets", what)
+	}
+	if p.err != nil {
+		return
+	}
+	t.begin, t.end = offsets[0], offsets[1]
+	p.check(t)
+	if p.tensors = append(p.tensors, t); len(p.tensors) > slot.MaxTensors {
+		p.fail("more than %d tensors", slot.MaxTensors)
+	}
+}
+
+// check holds a tensor's fields against each other.
+func (p *parser) check(t Tensor) {
+	n := uint64(1)
+	for _, d := range t.Shape {
+		if d > slot.MaxElements || d > 0 && n > slot.MaxElements/d {
+			p.failAs(ErrShape, "%.300q %v: at most %d elements are allowed", t.Name, t.Shape, uint64(slot.MaxElements))
+			return
+		}
+		n *= d
+	}
+	switch size := t.DType.bytes(); {
+	case size == 0:
+		p.failAs(ErrDType, "%.100q of tensor %.300q: F32, BF16 and F16 can be read", t.DType, t.Name)
+	case t.begin > t.end || t.end-t.begin != n*size:
+		p.failAs(ErrSize, "%.300q, %s %v: bytes %d to %d", t.Name, t.DType, t.Shape, t.begin, t.end)
+	}
+}
+
+// numbers reads an array of at most so many unsigned integers.
+func (p *parser) numbers(what string, most int) (list []uint64) {
+	if p.token() != json.Delim('[') {
+		p.fail("%s is no array", what)
+	}
+	for p.err == nil && p.dec.More() {
+		n, ok := p.token().(json.Number)
+		v, exact := parseUint(n.String())
+		if !ok || !exact || len(list) == most {
+			p.fail("%s: up to %d whole numbers are allowed", what, most)
+			return nil
+		}
+		list = append(list, v)
+	}
+	p.token()
+	return list
+}
+
+func parseUint(s string) (uint64, bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	v := uint64(0)
+	for _, c := range s {
+		d := uint64(c - '0')
+		if v > (math.MaxInt64-d)/10 { // offsets are int64 in the end
+			return 0, false
+		}
+		v = 10*v + d
+	}
+	return v, true
+}
+
+// readHeader reads length and header from the front of a file of size bytes.
+func readHeader(r io.ReaderAt, size int64) ([]byte, error) {
+	var length [8]byte
+	if size < int64(len(length)) {
+		return nil, fmt.Errorf("%w: %d bytes", ErrTruncated, size)
+	}
+	if _, err := r.ReadAt(length[:], 0); err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	n := binary.LittleEndian.Uint64(length[:])
+	switch {
+	case n > MaxHeader:
+		return nil, fmt.Errorf("%w: it says that it has %d bytes, at most %d are allowed", ErrHeader, n, MaxHeader)
+	case n > uint64(size-8):
+		return nil, fmt.Errorf("%w: in the header, of %d bytes", ErrTruncated, n)
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(io.NewSectionReader(r, 8, int64(n)), b); err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	return b, nil
+}

@@ -1,0 +1,129 @@
+package safetensors
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// File is an open file whose header was found right.
+type File struct {
+	Metadata map[string]string
+	Tensors  []Tensor // in the order of their bytes
+
+	data   *io.SectionReader
+	byName map[string]int
+}
+
+// Open reads and checks the header of a file of size bytes. Errors wrap one of the Err values above, or the reader's. The file is
+// read when its tensors are; closing it is up to the caller.
+func Open(r io.ReaderAt, size int64) (*File, error) {
+	head, err := readHeader(r, size)
+	if err != nil {
+		return nil, err
+	}
+	at := int64(8 + len(head))
+	f := &File{data: io.NewSectionReader(r, at, size-at), byName: map[string]int{}}
+	if f.Metadata, f.Tensors, err = parse(head, uint64(size-at)); err != nil {
+		return nil, err
+	}
+	for i, t := range f.Tensors {
+		f.byName[t.Name] = i
+	}
+	return f, nil
+}
+
+// Match says everything in which the file differs from a layout: tensors that are missing, have another shape, or are not in the
+// layout (but for those whose names begin with ignore, if that is not empty).
+func (f *File) Match(layout slot.Layout, ignore string) error {
+	var errs []error
+	wanted := map[string]bool{}
+	for _, t := range layout {
+		wanted[t.Name] = true
+		i, ok := f.byName[t.Name]
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("tensor %q %v is missing", t.Name, t.Shape))
+		case !slices.Equal(f.Tensors[i].Shape, t.Shape):
+			errs = append(errs, fmt.Errorf("tensor %q is %v in the file and %v in the layout", t.Name, f.Tensors[i].Shape, t.Shape))
+		}
+	}
+	for _, t := range f.Tensors {
+		if !wanted[t.Name] && (ignore == "" || !strings.HasPrefix(t.Name, ignore)) {
+			errs = append(errs, fmt.Errorf("tensor %.300q %v is not in the layout", t.Name, t.Shape))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Read fills dst, layout.Elements() values, with the layout's tensors, which the file must have (Match).
+func (f *File) Read(dst []float32, layout slot.Layout) error {
+	for _, t := range layout {
+		i, ok := f.byName[t.Name]
+		if n := t.Elements(); !ok || f.Tensors[i].Elements() != n || uint64(len(dst)) < n {
+			return fmt.Errorf("safetensors: tensor %q does not match", t.Name)
+		}
+		if err := f.readTensor(dst[:t.Elements()], f.Tensors[i]); err != nil {
+			return fmt.Errorf("safetensors: tensor %q: %w", t.Name, err)
+		}
+		dst = dst[t.Elements():]
+	}
+	return nil
+}
+
+const bufferBytes = 1 << 18
+
+func (f *File) readTensor(dst []float32, t Tensor) error {
+	r := io.NewSectionReader(f.data, int64(t.begin), int64(t.end-t.begin))
+	if b, ok := kernel.View(dst); ok && t.DType == F32 {
+		_, err := io.ReadFull(r, b)
+		return err
+	}
+	size := int(t.DType.bytes())
+	buf := make([]byte, min(bufferBytes, size*len(dst)))
+	for len(dst) > 0 {
+		n := min(len(dst), len(buf)/size)
+		if _, err := io.ReadFull(r, buf[:n*size]); err != nil {
+			return err
+		}
+		t.DType.convert(dst[:n], buf)
+		dst = dst[n:]
+	}
+	return nil
+}
+
+// convert reads len(dst) elements; exactly, since float32 holds every value of the smaller formats.
+func (d DType) convert(dst []float32, src []byte) {
+	switch d {
+	case F32:
+		kernel.GetFloat32s(dst, src[:4*len(dst)])
+	case BF16:
+		for i := range dst {
+			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
+		}
+	case F16:
+		for i := range dst {
+			dst[i] = fromHalf(binary.LittleEndian.Uint16(src[2*i:]))
+		}
+	}
+}
+
+// fromHalf is the value of an IEEE 754 binary16.
+func fromHalf(h uint16) float32 {
+	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10&0x1f), uint32(h&0x3ff)
+	switch {
+	case exp == 0x1f: // infinity or NaN
+		return math.Float32frombits(sign | 0xff<<23 | frac<<13)
+	case exp != 0:
+		return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
+	}
+	v := float32(frac) / (1 << 24) // subnormal, or zero: exact
+	return math.Float32frombits(sign | math.Float32bits(v))
+}
