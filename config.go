@@ -24,6 +24,9 @@ type Config struct {
 	Trainer Trainer
 	// Init writes the initial parameters if this peer founds the run; nil asks the Trainer, or means zeros without one.
 	Init func(dst []float32) error
+	// InitFile is a .safetensors file that holds the initial parameters, tensor by tensor as the layout names them. It takes the place of
+	// Init, and settles Spec.Init: whoever founds the run must have the same file, and who joins it needs none.
+	InitFile string
 
 	// DataDir keeps identity, votes, records and checkpoints. A peer restarted with it carries on as the same member.
 	// Empty means a temporary directory, removed at Close: the peer comes back as a new member.
@@ -46,8 +49,12 @@ type Config struct {
 	Pin Root
 	// Preset is the timing of the network: "lan" or "wan" (default).
 	Preset string
-	// CheckpointEvery is the number of slots between checkpoints; default 4.
+	// CheckpointEvery is the number of slots between checkpoints; default 4. One more is made when the node leaves or closes. What a
+	// restarted peer finds of the slots since, the outcomes, it applies again.
 	CheckpointEvery uint64
+	// KeepCheckpoints is how many of the newest certified checkpoints are kept, with all outcomes since the oldest of them; default 2:
+	// where the newest is found corrupt the one before serves, and a peer that fetches one is not overtaken by the next.
+	KeepCheckpoints int
 
 	// MaxAdopted bounds the model of a run whose layout is adopted from other peers, in elements; a layout given here is not bounded.
 	// A node keeps five vectors of that many float32. Default 1 Gi.
@@ -77,6 +84,9 @@ func (c Config) withDefaults() Config {
 	if c.CheckpointEvery == 0 {
 		c.CheckpointEvery = 4
 	}
+	if c.KeepCheckpoints == 0 {
+		c.KeepCheckpoints = 2
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -103,6 +113,15 @@ func (c Config) Validate() error {
 	}
 	if c.OnQuorumLoss != OnLossContinue && c.OnQuorumLoss != OnLossPause {
 		errs = append(errs, fmt.Errorf("on quorum loss %q: allowed: %s, %s", c.OnQuorumLoss, OnLossContinue, OnLossPause))
+	}
+	if c.KeepCheckpoints < 0 {
+		errs = append(errs, fmt.Errorf("KeepCheckpoints %d: at least 1", c.KeepCheckpoints))
+	}
+	if c.InitFile != "" && c.Init != nil {
+		errs = append(errs, errors.New("Init and InitFile are both given: one of them says what the model begins with"))
+	}
+	if c.InitFile != "" && len(c.Spec.Layout) == 0 {
+		errs = append(errs, errors.New("InitFile needs a Trainer or Spec.Layout, to know which tensors make up the model"))
 	}
 	return errors.Join(errs...)
 }

@@ -40,6 +40,8 @@ func (e *SpecError) Error() string {
 	switch e.Field {
 	case "layout":
 		advice = "give the trainer the run's model sizes, or use another run name"
+	case "init":
+		advice = "the run began with another model: leave the model file out to take part in it, or use another run name"
 	case "name":
 		advice = "the directory belongs to that run: use another one"
 	}

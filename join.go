@@ -46,6 +46,7 @@ type Node struct {
 	closing  sync.Once
 	closeErr error
 	fault    atomic.Pointer[error] // why the node ended by itself
+	abrupt   bool                  // Close saves nothing: tests kill nodes so
 
 	// Of the goroutine that runs the rounds.
 	start    []float32 // the anchor that the inner steps started from
@@ -64,7 +65,9 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
+	if cfg, err = cfg.withDefaults().withInitFile(); err != nil {
+		return nil, err
+	}
 	n := &Node{cfg: cfg, log: cfg.Logger, timing: presets[cfg.Preset], started: time.Now()}
 	n.closed, n.stop = context.WithCancel(context.Background())
 	defer func() {
@@ -223,7 +226,7 @@ func (n *Node) newWorker() (*worker, error) {
 	}
 	w := &worker{
 		self: n.Self(), spec: n.spec, params: n.spec.params(), codec: c, frameBytes: c.EncodedSize(int(n.spec.Frame)),
-		state: state, init: n.initial, every: n.cfg.CheckpointEvery, stall: n.timing.stall, log: n.log, emit: n.emit, fatal: n.fail,
+		state: state, init: n.initial, every: n.cfg.CheckpointEvery, keepStates: n.cfg.KeepCheckpoints, stall: n.timing.stall, log: n.log, emit: n.emit, fatal: n.fail,
 	}
 	w.mu.own = make(map[Root]contribution)
 	shape := checkpoint.Shape{Elements: n.spec.Layout.Elements(), Optimizer: len(state.outer.State())}
@@ -243,6 +246,8 @@ func (n *Node) newWorker() (*worker, error) {
 // initial writes the initial parameters of a run founded here.
 func (n *Node) initial(ctx context.Context, dst []float32) error {
 	switch {
+	case n.cfg.InitFile != "":
+		return readInitFile(n.cfg.InitFile, n.spec.Layout, dst)
 	case n.cfg.Init != nil:
 		return n.cfg.Init(dst)
 	case n.cfg.Trainer != nil:

@@ -44,7 +44,15 @@ func (n *Node) fail(err error) {
 	n.stop()
 }
 
-// Close stops the node at once: to the others it looks like a crash. It waits for all that the node started.
+// keepState makes a checkpoint of the state held: the model of an ended run is then in one file, and a restart has little to do.
+func (n *Node) keepState() {
+	if _, held := n.worker.state.position(); held && n.driver != nil && n.fault.Load() == nil && !n.abrupt && !n.dir.temporary {
+		n.worker.save()
+	}
+}
+
+// Close stops the node at once, without a word: to the others it looks like a crash. It keeps the state that is held in a
+// checkpoint, and waits for all that the node started.
 func (n *Node) Close() error {
 	n.closing.Do(func() { n.closeErr = n.close() })
 	return n.closeErr
@@ -58,6 +66,7 @@ func (n *Node) close() error {
 	}
 	if n.worker != nil {
 		n.worker.close()
+		n.keepState()
 	}
 	if n.transport != nil {
 		n.transport.close()

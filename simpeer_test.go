@@ -44,6 +44,7 @@ func (p *simPeer) process(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return err
 	}
+	node.abrupt = true // it is closed as if its process were killed
 	p.node.Store(node)
 	if p.drive != nil {
 		return p.drive(ctx, node)

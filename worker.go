@@ -42,6 +42,7 @@ type worker struct {
 	init       func(ctx context.Context, dst []float32) error
 	certified  func(height uint64) (membership.Commit, bool)
 	every      uint64 // slots between checkpoints
+	keepStates int    // checkpoints
 	log        *slog.Logger
 	emit       func(name string, fields map[string]any)
 	fatal      func(error) // ends the node
@@ -114,7 +115,7 @@ func (w *worker) found(ctx context.Context) error {
 		}
 		root := checkpoint.StateRoot(0, vectors...)
 		if want := w.spec.Init; want != "founder" && want != "root:"+root.String() {
-			return position{}, fmt.Errorf("the initial state has root %s, the run spec wants %s", root, want)
+			return position{}, fmt.Errorf("the initial state has root %s, the run spec wants %s: give the model file that the run begins with (--init, Config.InitFile)", root, want)
 		}
 		return position{record: w.record(0), root: root}, w.store.Save(0, 0, root, vectors...)
 	})
@@ -242,20 +243,30 @@ func (w *worker) spend(record slot.Record) {
 // nothing agreed is lost by it, since the outcomes since the last checkpoint stay.
 func (w *worker) save() {
 	err := w.state.read(func(at position, vectors [][]float32) error {
+		if slices.ContainsFunc(w.store.List(), func(c checkpoint.Checkpoint) bool { return c.Root == at.root }) {
+			return nil // the records since have left the state as it was
+		}
 		return w.store.Save(at.height, at.slot, at.root, vectors...)
 	})
 	if err == nil {
-		err = w.store.Prune(checkpoint.Policy{Keep: 2, State: w.certifiedState, Outcome: w.certifiedOutcome})
+		err = w.store.Prune(checkpoint.Policy{Keep: w.keepStates, State: w.certifiedState, Outcome: w.certifiedOutcome})
 	}
 	if err != nil {
 		w.log.Error("checkpoint failed: the older one and the outcomes since are kept", "err", err)
 	}
 }
 
-// certifiedState is the root of the state after height, which the record after it certifies.
-func (w *worker) certifiedState(height uint64) (Root, bool) {
-	c, ok := w.certified(height + 1)
-	return c.Record.StateRoot, ok
+// certifiedState is the root of the state after height, if a record names it.
+func (w *worker) certifiedState(height uint64) (Root, bool) { return certifiedState(height, w.certified) }
+
+// certifiedState is the root of the state after height: the record after it names it, or the height's own record does, if that is
+// no step and left the state as it was.
+func certifiedState(height uint64, certified func(height uint64) (membership.Commit, bool)) (Root, bool) {
+	if c, ok := certified(height + 1); ok {
+		return c.Record.StateRoot, true
+	}
+	c, ok := certified(height)
+	return c.Record.StateRoot, ok && c.Record.Kind != slot.Step
 }
 
 // record is the hash of the record at a height of this node's chain; zero if it has none there.

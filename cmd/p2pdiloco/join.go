@@ -36,6 +36,9 @@ type joinFlags struct {
 	model     model
 	threads   int
 	data      []string
+	init      string
+	every     uint64
+	keep      int
 	dataDir   string
 	events    string
 	api       string
@@ -93,7 +96,10 @@ func (f *joinFlags) add(cmd *cobra.Command) {
 	fs.Var(&f.model, "model", "sizes of builtin:gpt, the same on all peers: "+modelKeys()+" (default layers=1,width=96,heads=4,context=32,batch=32)")
 	fs.IntVar(&f.threads, "threads", 1, "cores that builtin:gpt uses")
 	fs.StringArrayVar(&f.data, "data", nil, "text `file or folder` to train on, may be repeated (default the Go standard library's source)")
+	fs.StringVar(&f.init, "init", "", "found the run from this .safetensors `file`: who founds it must have the same one, who joins later needs none")
 	fs.StringVar(&f.dataDir, "data-dir", "", "`folder` for identity, votes and checkpoints; started with it again, the peer is the same member (default one under the user's state folder)")
+	fs.Uint64Var(&f.every, "checkpoint-every", 4, "rounds between checkpoints; one is also made at the end")
+	fs.IntVar(&f.keep, "keep-checkpoints", 2, "newest certified checkpoints kept, with the rounds since")
 	fs.StringVar(&f.events, "events", "", "append events to this `file`, one JSON object a line")
 	fs.StringVar(&f.api, "api", "127.0.0.1:0", "`address` of the status API: a loopback HOST:PORT, unix:PATH, or off")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document about this peer's part to stdout at the end, everything else to stderr")
@@ -123,8 +129,11 @@ func (f *joinFlags) check() error {
 		_, err := api.ParseAddress(f.api)
 		errs = append(errs, err)
 	}
+	if f.every < 1 || f.keep < 1 {
+		errs = append(errs, fmt.Errorf("--checkpoint-every %d, --keep-checkpoints %d: at least 1", f.every, f.keep))
+	}
 	if f.trainer.value == trainerNone {
-		for _, name := range []string{"model", "threads", "data"} {
+		for _, name := range []string{"model", "threads", "data", "init"} {
 			if f.spec.flags.Changed(name) {
 				errs = append(errs, fmt.Errorf("--%s is for a peer that trains, not for --trainer none", name))
 			}

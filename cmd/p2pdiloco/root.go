@@ -99,7 +99,7 @@ Start a run by hand, in two terminals of one machine or on two machines of one n
 	root.SetVersionTemplate("p2pdiloco {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newDemo(), newChaos(), newJoin(), newBootstrap(), newStatus(), newRecover(), newVersion())
+	root.AddCommand(newDemo(), newChaos(), newJoin(), newBootstrap(), newStatus(), newRecover(), newExport(), newVersion())
 	return root
 }
 

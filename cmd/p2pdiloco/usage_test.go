@@ -59,6 +59,11 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --on-quorum-loss panic", "allowed: continue, pause"},
 		{"join --run x --pin 12ab", "allowed: the 64 hex digits"},
 		{"recover now", "takes flags only"},
+		{"join --run x --trainer none --init m.safetensors", "--init is for a peer that trains"},
+		{"join --run x --keep-checkpoints 0", "at least 1"},
+		{"export", "--data-dir DIR"},
+		{"export --data-dir d", "--out MODEL.safetensors"},
+		{"export --data-dir d --out m --slot last", "a slot's number, or latest"},
 		{"bootstrap --log-level loud", "allowed: debug, info, warn, error"},
 	} {
 		code, stdout, stderr := line(strings.Split(c.args, " ")...)
@@ -74,6 +79,9 @@ func TestFailures(t *testing.T) {
 		{"join --run x --events " + dir, "events file"},
 		{"join --run x --api off --data-dir " + dir + " --data " + dir + "/none", "none: no such file"},
 		{"join --run x --api off --data-dir " + dir + " --data " + dir, "--data"},
+		{"export --data-dir " + dir + " --out " + dir + "/m", "holds no run.spec"},
+		{"export --data-dir " + dir + " --out " + dir, "--force"},
+		{"join --run x --api off --data-dir " + dir + " --init " + dir + "/none", "none: no such file"},
 		{"bootstrap --listen here", "give a multiaddr"},
 		{"bootstrap --identity " + dir, "identity file"},
 		{"demo --data " + dir + "/none --keep-dir " + dir + "/kept", "none: no such file"},

@@ -43,6 +43,7 @@ type Config struct {
 	FrameBytes int          // bytes of a frame, over which segment roots are made (slot.FrameRoot)
 	Logger     *slog.Logger // silent if nil
 	FS         disk.FS      // disk.OS if nil
+	ReadOnly   bool         // nothing in the directory is changed: another process may have it open
 }
 
 // Checkpoint is a state on disk: the one after the record at Height.
@@ -91,6 +92,9 @@ func Open(dir string, cfg Config) (*Store, error) {
 	s.mu.states = map[string]Checkpoint{}
 	s.mu.trees = map[slot.Root][]byte{}
 	s.mu.outcomes = map[string]*outcomeFile{}
+	if cfg.ReadOnly {
+		return s, s.scan()
+	}
 	if err := disk.MakeDir(s.fs, dir); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w: choose another data directory or make it writable", err)
 	}
@@ -123,6 +127,9 @@ func (s *Store) scan() error {
 // scanFile takes one file into the store. Files of others are left alone.
 func (s *Store) scanFile(name string) (err error) {
 	if strings.HasPrefix(name, tempPrefix) {
+		if s.cfg.ReadOnly {
+			return nil // it may be being written
+		}
 		s.log.Info("removing a file that was never finished", "file", name)
 		return s.fs.Remove(filepath.Join(s.dir, name))
 	}
@@ -137,9 +144,12 @@ func (s *Store) scanFile(name string) (err error) {
 		err = s.scanOutcome(name, height, root)
 	}
 	var corrupt *CorruptError
-	if errors.As(err, &corrupt) {
+	switch {
+	case errors.As(err, &corrupt):
 		s.setAside(name, corrupt)
 		return nil
+	case s.cfg.ReadOnly && errors.Is(err, os.ErrNotExist):
+		return nil // pruned since it was listed
 	}
 	return err
 }
@@ -185,6 +195,10 @@ func (s *Store) readHeader(f disk.File) (slotNumber uint64, err error) {
 func (s *Store) setAside(name string, why *CorruptError) {
 	s.log.Error("a file is torn or corrupt and is not used", "file", why.Path, "why", why.Why)
 	path := filepath.Join(s.dir, name)
+	if s.cfg.ReadOnly {
+		s.forget(name)
+		return
+	}
 	if err := s.fs.Rename(path, path+corruptSuffix); err != nil {
 		s.log.Error("cannot set a corrupt file aside: remove it by hand", "file", path, "error", err)
 	}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+// exportFlags are the command line of export.
+type exportFlags struct {
+	cfg      p2pdiloco.ExportConfig
+	slot     wantedSlot
+	json     bool
+	logLevel logLevel
+}
+
+// wantedSlot is the value of --slot.
+type wantedSlot struct{ n *uint64 }
+
+const latest = "latest"
+
+// Set, String and Type make it a flag.
+func (s *wantedSlot) Set(text string) error {
+	if text == latest {
+		s.n = nil
+		return nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return errors.New("allowed: a slot's number, or latest")
+	}
+	s.n = &n
+	return nil
+}
+
+func (s *wantedSlot) String() string {
+	if s.n == nil {
+		return latest
+	}
+	return strconv.FormatUint(*s.n, 10)
+}
+
+// Type is what help calls the value.
+func (s *wantedSlot) Type() string { return "slot" }
+
+func newExport() *cobra.Command {
+	f := &exportFlags{logLevel: "warn"}
+	cmd := &cobra.Command{
+		Use:   "export --data-dir DIR --out MODEL.safetensors",
+		Short: "Write a peer's model to a .safetensors file",
+		Long: `Write the model that a peer holds to a .safetensors file, which Python's safetensors package and
+'p2pdiloco join --init' read. The peer may be running: its data directory is only read.
+
+The newest checkpoint on disk that the members certified is brought up to the wanted slot by the
+outcomes that follow it, and each state is held against its certified root.`,
+		Example: `  p2pdiloco export --data-dir ~/.local/state/p2pdiloco/my-run/peer-1 --out model.safetensors`,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&f.cfg.DataDir, "data-dir", "", "data `folder` of a peer")
+	fs.StringVar(&f.cfg.Out, "out", "", "`file` to write")
+	fs.Var(&f.slot, "slot", "which slot's model: a number, or latest (what is on disk: one checkpoint or more, and the slots since)")
+	fs.BoolVar(&f.cfg.Momentum, "momentum", false, "add the outer optimizer's tensors, named p2pdiloco.outer.N.TENSOR")
+	fs.BoolVar(&f.cfg.Force, "force", false, "replace the file if it exists")
+	fs.BoolVar(&f.json, "json", false, "print what was written as JSON")
+	fs.Var(&f.logLevel, "log-level", "of the log on stderr")
+	return cmd
+}
+
+func (f *exportFlags) run(cmd *cobra.Command) error {
+	var errs []error
+	if f.cfg.DataDir == "" {
+		errs = append(errs, errors.New("which peer's model? Give --data-dir DIR, as the peer was given it"))
+	}
+	if f.cfg.Out == "" {
+		errs = append(errs, errors.New("where to? Give --out MODEL.safetensors"))
+	}
+	if len(errs) > 0 {
+		return usageError(errors.Join(errs...))
+	}
+	f.cfg.Slot, f.cfg.Logger = f.slot.n, f.logLevel.logger(cmd.ErrOrStderr())
+	e, err := p2pdiloco.Export(cmd.Context(), f.cfg)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
+	}
+	certified := "certified"
+	if !e.Certified {
+		certified = "agreed; no later record certifies it yet"
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the model of run %s after slot %d, %d parameters in %d tensors\nstate root %s (%s)\n",
+		f.cfg.Out, e.Run, e.Slot, e.Elements, e.Tensors, e.StateRoot, certified)
+	return err
+}
