@@ -167,10 +167,11 @@ func (w *worker) apply(ctx context.Context, work membership.WorkApply) error {
 		_, err := w.state.pass(record.Height, record.Hash())
 		return err
 	}
-	if err := w.obtain(ctx, record, work.From); err != nil {
-		return err
+	at, err := w.step(ctx, record, work.From)
+	var corrupt *checkpoint.CorruptError
+	if errors.As(err, &corrupt) { // it has been set aside: once more, with one fetched from others
+		at, err = w.step(ctx, record, work.From)
 	}
-	at, err := w.state.step(record.Height, record.Hash(), record.Slot, func(grad []float32) error { return w.decode(record, grad) })
 	if err != nil {
 		return err
 	}
@@ -180,6 +181,14 @@ func (w *worker) apply(ctx context.Context, work membership.WorkApply) error {
 		w.save()
 	}
 	return nil
+}
+
+// step does the outer step of a record with its outcome, which it gets from others where it is not held.
+func (w *worker) step(ctx context.Context, record slot.Record, from []PeerID) (position, error) {
+	if err := w.obtain(ctx, record, from); err != nil {
+		return position{}, err
+	}
+	return w.state.step(record.Height, record.Hash(), record.Slot, func(grad []float32) error { return w.decode(record, grad) })
 }
 
 // synchronize fetches a checkpoint that the chain certifies and makes it the state.

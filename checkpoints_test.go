@@ -1,0 +1,141 @@
+package p2pdiloco
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// logged keeps what a peer logs.
+type logged struct {
+	sync.Mutex
+	bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.Lock()
+	defer l.Unlock()
+	return l.Buffer.Write(b)
+}
+
+func (l *logged) has(all ...string) bool {
+	l.Lock()
+	defer l.Unlock()
+	for line := range strings.SplitSeq(l.String(), "\n") {
+		if !slices.ContainsFunc(all, func(s string) bool { return !strings.Contains(line, s) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// stateFiles are the names in a peer's store that begin with a word, newest first.
+func stateFiles(t *testing.T, p *simPeer, kind string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(p.dir, "state", kind+"-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names) // by height
+	slices.Reverse(names)
+	for i, n := range names {
+		names[i] = filepath.Base(n)
+	}
+	return names
+}
+
+// A stopped peer finds some of its files torn or corrupt when it comes back: each is named, and what came before it, or others, helps.
+func TestCorruptCheckpointsAreNamedAndTheOneBeforeIsUsed(t *testing.T) {
+	newest := func(kind string) func(*testing.T, *simPeer) []string {
+		return func(t *testing.T, p *simPeer) []string { return stateFiles(t, p, kind)[:1] }
+	}
+	for name, c := range map[string]struct {
+		harmed func(*testing.T, *simPeer) []string
+		tear   bool // cut the end off, rather than flip a byte
+		syncs  bool // needs a state from the others
+	}{
+		"the newest checkpoint corrupt": {newest("state"), false, false},
+		"the newest checkpoint torn":    {newest("state"), true, false},
+		"every checkpoint corrupt":      {func(t *testing.T, p *simPeer) []string { return stateFiles(t, p, "state") }, false, true},
+		"the newest outcome corrupt":    {newest("outcome"), false, false},
+		"the outcome before it corrupt": {func(t *testing.T, p *simPeer) []string { return stateFiles(t, p, "outcome")[1:2] }, false, false},
+		"the newest outcome torn":       {newest("outcome"), true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSim(t, 10*time.Millisecond, simSpec(16, 3), 3, func(s *swarm) {
+				s.pace(30 * time.Millisecond)
+				p, log := s.peers[1], &logged{}
+				p.config = func(cfg *Config) {
+					cfg.CheckpointEvery, cfg.Logger = 3, slog.New(slog.NewTextHandler(log, nil))
+				}
+				s.start(s.peers...)
+				s.reach(8, s.peers...) // checkpoints of slots 3 and 6
+				s.stop(p)
+				harmed := c.harmed(t, p)
+				for _, file := range harmed {
+					if c.tear {
+						tear(t, filepath.Join(p.dir, "state", file))
+					} else {
+						damage(t, p, filepath.Join("state", file))
+					}
+				}
+				before, synced := len(p.events("slot.applied")), len(p.events("state.synced"))
+				s.start(p)
+				s.finish(2*time.Minute, s.peers...)
+				for _, file := range harmed {
+					if !log.has("torn or corrupt", file, "why") {
+						t.Errorf("the log does not name %s:\n%s", file, log)
+					}
+				}
+				if got := len(p.events("state.synced")) > synced; got != c.syncs {
+					t.Errorf("fetched a state: %v, want %v", got, c.syncs)
+				}
+				if replayed := p.events("slot.applied")[before].Fields["slot"].(uint64); !c.syncs && (replayed < 4 || replayed > 7) {
+					t.Errorf("went on with slot %d, not from a checkpoint of its own", replayed)
+				}
+			})
+		})
+	}
+}
+
+func tear(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Truncate(path, info.Size()-7)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Close keeps the state held, whichever slot it is, and the store holds as many checkpoints as wanted, and the outcomes since.
+func TestCheckpointsAreKeptAsConfigured(t *testing.T) {
+	inSim(t, 10*time.Millisecond, simSpec(11, 1), 1, func(s *swarm) {
+		p := s.peers[0]
+		p.config = func(cfg *Config) { cfg.CheckpointEvery, cfg.KeepCheckpoints = 2, 3 }
+		p.drive = func(ctx context.Context, n *Node) error {
+			n.abrupt = false
+			if err := n.Run(ctx); err != nil {
+				return err
+			}
+			return n.Close()
+		}
+		s.start(p)
+		s.finish(time.Minute, p)
+		states, outcomes := stateFiles(t, p, "state"), stateFiles(t, p, "outcome")
+		if len(states) != 3 || len(outcomes) != 3 { // slots 7, 9 and 11 by outcome; checkpoints after 8, 10 and 11
+			t.Errorf("%d states and %d outcomes kept: %v %v", len(states), len(outcomes), states, outcomes)
+		}
+		if !strings.HasSuffix(states[0], p.states()[11].String()) {
+			t.Errorf("newest checkpoint is %s, not the state %s", states[0], p.states()[11])
+		}
+	})
+}
