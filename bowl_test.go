@@ -3,6 +3,7 @@ package p2pdiloco
 import (
 	"cmp"
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -13,6 +14,7 @@ type bowl struct {
 	spoil  func(task Task, x []float32) // is shown the result of every round, if set, and may change it
 	x      []float32
 	size   uint64 // elements; bowlElements if 0
+	noisy  bool   // the parameters begin as noise, which no compression makes small
 }
 
 const bowlElements = 5000
@@ -24,8 +26,11 @@ func (b *bowl) Layout() Layout {
 }
 
 func (b *bowl) Init(_ context.Context, dst []float32) error {
+	noise := rand.New(rand.NewPCG(1, 2))
 	for i := range dst {
-		dst[i] = float32(i % 7)
+		if dst[i] = float32(i % 7); b.noisy {
+			dst[i] = noise.Float32()
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
@@ -56,6 +57,11 @@ type Config struct {
 	// where the newest is found corrupt the one before serves, and a peer that fetches one is not overtaken by the next.
 	KeepCheckpoints int
 
+	// StateBytesPerSecond bounds what this peer sends to those who fetch states and outcomes from it. Default: 4 MB a core, for
+	// which some 2% of the machine's processors do: little enough for a trainer whose threads wait for each other on all of them. While a
+	// reduction runs here, an eighth of it.
+	StateBytesPerSecond int64
+
 	// MaxAdopted bounds the model of a run whose layout is adopted from other peers, in elements; a layout given here is not bounded.
 	// A node keeps five vectors of that many float32. Default 1 Gi.
 	MaxAdopted uint64
@@ -86,6 +92,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.KeepCheckpoints == 0 {
 		c.KeepCheckpoints = 2
+	}
+	if c.StateBytesPerSecond == 0 {
+		c.StateBytesPerSecond = 4_000_000 * int64(runtime.GOMAXPROCS(0))
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -18,7 +18,8 @@ import (
 //	record.certified the same, of every peer that takes the record into its chain; certified_root is the state before it
 //	slot.committed  slot, ballot, members, contributors, outcome_root, height
 //	slot.applied    slot, state_root, height
-//	state.synced    slot, bytes, sources, state_root, height
+//	state.synced    slot, bytes, resumed, sources, state_root, height
+//	donor.dropped   about, reason, lied
 //	state.diverged  slot, state_root (held here), certified_root, detail
 //	members.changed slot, height, members
 //	peer.suspected  about, detail

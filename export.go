@@ -133,14 +133,14 @@ func (a *archive) record(height uint64) (membership.Commit, bool) {
 func (a *archive) certified(height uint64) (Root, bool) { return certifiedState(height, a.record) }
 
 func (a *archive) restore() error {
-	oldest, any := uint64(0), false
+	oldest, found := uint64(0), false
 	err := a.worker.state.replace(func(vectors [][]float32) (position, error) {
 		c, err := a.worker.store.LoadNewest(func(c checkpoint.Checkpoint) bool {
 			root, ok := a.certified(c.Height)
 			if !ok || root != c.Root {
 				return false
 			}
-			oldest, any = c.Slot, true
+			oldest, found = c.Slot, true
 			return a.wanted == nil || c.Slot <= *a.wanted
 		}, vectors...)
 		a.restored = c.Slot
@@ -149,7 +149,7 @@ func (a *archive) restore() error {
 	if !errors.Is(err, checkpoint.ErrNotHeld) {
 		return err
 	}
-	if any && a.wanted != nil && *a.wanted < oldest {
+	if found && a.wanted != nil && *a.wanted < oldest {
 		return fmt.Errorf("slot %d is no longer on disk: the oldest checkpoint is of slot %d", *a.wanted, oldest)
 	}
 	return fmt.Errorf("no usable checkpoint that a record certifies: if the peer has just joined, try again after the next slot (%w)", err)
@@ -183,8 +183,7 @@ func (a *archive) advance(ctx context.Context) error {
 // apply is one record's step, held against the root that the next record certifies.
 func (a *archive) apply(r slot.Record) error {
 	if r.Kind != slot.Step {
-		_, err := a.worker.state.pass(r.Height, r.Hash())
-		return err
+		return a.worker.state.pass(r.Height, r.Hash())
 	}
 	at, err := a.worker.state.step(r.Height, r.Hash(), r.Slot, func(grad []float32) error { return a.worker.decode(r, grad) })
 	if err != nil {

@@ -163,6 +163,7 @@ func (n *Node) open() (err error) {
 		return err
 	}
 	n.worker.certified = n.driver.Record
+	n.worker.members = func() []PeerID { return peersOf(n.driver.View()) }
 	if err := n.restore(); err != nil {
 		return err
 	}
@@ -239,7 +240,7 @@ func (n *Node) newWorker() (*worker, error) {
 	}); err != nil {
 		return nil, err
 	}
-	w.client = statesync.NewClient(streamOpener{n.net, p2p.ProtocolState}, statesync.Config{Timeout: n.timing.fetch, Logger: n.log})
+	w.client = statesync.NewClient(streamOpener{n.net, p2p.ProtocolState}, statesync.Config{Timeout: n.timing.fetch, OnDrop: w.dropped, Logger: n.log})
 	return w, nil
 }
 
@@ -285,7 +286,9 @@ func (n *Node) serve() {
 			n.log.Debug("exchange stream ended", "peer", from, "err", err)
 		}
 	})
-	n.server = statesync.NewServer(n.worker.store, statesync.ServerConfig{Prefer: n.isMember, Loose: n.worker.part, Logger: n.log})
+	n.server = statesync.NewServer(n.worker.store, statesync.ServerConfig{
+		Prefer: n.isMember, BytesPerSecond: n.cfg.StateBytesPerSecond, Busy: n.worker.reducing, Loose: n.worker.part, Logger: n.log,
+	})
 	n.net.Handle(p2p.ProtocolState, n.server.Serve)
 }
 

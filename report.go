@@ -58,6 +58,9 @@ func (n *Node) Status() Status {
 	s.Height, s.Slot, s.StateRoot, s.Ballot, s.Leader = v.Tip.Height, v.AppliedSlot, v.StateRoot, v.Ref.Ballot, v.Leader
 	s.Phase, s.Detail = n.phase(v)
 	s.Tip, s.Reason, s.Pinned = v.Tip.Hash(), v.Reason, !n.cfg.Pin.IsZero()
+	if s.Sync = n.worker.syncing(); s.Sync != nil && s.Sync.Total > 0 {
+		s.Detail = fmt.Sprintf("fetching the state: %d of %d MB", s.Sync.Bytes/1e6, s.Sync.Total/1e6)
+	}
 	for _, m := range v.Members {
 		if m.Contributes {
 			s.Contributors++

@@ -81,14 +81,14 @@ func (s *state) step(height uint64, record Root, slotNumber uint64, decode func(
 }
 
 // pass moves on by a record that changes no state.
-func (s *state) pass(height uint64, record Root) (position, error) {
+func (s *state) pass(height uint64, record Root) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follows(height); err != nil {
-		return position{}, err
+		return err
 	}
 	s.mu.at.height, s.mu.at.record = height, record
-	return s.mu.at, nil
+	return nil
 }
 
 func (s *state) follows(height uint64) error {

@@ -27,6 +27,7 @@ type Status struct {
 	Leader       PeerID            `json:"leader,omitempty"`
 	Members      []MemberStatus    `json:"members"`
 	Contributors int               `json:"contributors"`        // members that train
+	Sync         *SyncStatus       `json:"sync,omitempty"`      // while the state is fetched from others
 	Tolerated    int               `json:"tolerated_bad_peers"` // with these contributors and this aggregator
 	Sent         uint64            `json:"bytes_sent"`
 	Received     uint64            `json:"bytes_received"`
@@ -44,6 +45,19 @@ func processStatus() ProcessStatus {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)
 	return ProcessStatus{Goroutines: runtime.NumGoroutine(), HeapBytes: heap[0].Value.Uint64()}
+}
+
+// SyncStatus is how far the fetch of a state is.
+type SyncStatus struct {
+	Bytes   int64          `json:"bytes"` // of the state that are here, verified
+	Total   int64          `json:"total"` // 0 until it is known who holds one
+	Dropped []DroppedDonor `json:"dropped,omitempty"`
+}
+
+// DroppedDonor is a peer that died, stalled or sent wrong bytes while a state was fetched from it.
+type DroppedDonor struct {
+	Peer   PeerID `json:"peer"`
+	Reason string `json:"reason"`
 }
 
 // Phase says what a node is about.

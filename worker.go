@@ -41,8 +41,9 @@ type worker struct {
 	stall      time.Duration // a reduction that has brought nothing for so long will not complete
 	init       func(ctx context.Context, dst []float32) error
 	certified  func(height uint64) (membership.Commit, bool)
-	every      uint64 // slots between checkpoints
-	keepStates int    // checkpoints
+	members    func() []PeerID // of the newest record
+	every      uint64          // slots between checkpoints
+	keepStates int             // checkpoints
 	log        *slog.Logger
 	emit       func(name string, fields map[string]any)
 	fatal      func(error) // ends the node
@@ -53,6 +54,7 @@ type worker struct {
 		own       map[slot.Root]contribution // offered and not yet spent, by root
 		reduction *allreduce.Reduction
 		parts     map[slot.Root][]byte // segments of an outcome that is being gathered, for others who lack them
+		sync      *SyncStatus          // while a state is being fetched
 	}
 }
 
@@ -164,8 +166,7 @@ func (w *worker) reduce(ctx context.Context, plan slot.Plan, report func(members
 func (w *worker) apply(ctx context.Context, work membership.WorkApply) error {
 	record := work.Record
 	if record.Kind != slot.Step {
-		_, err := w.state.pass(record.Height, record.Hash())
-		return err
+		return w.state.pass(record.Height, record.Hash())
 	}
 	at, err := w.step(ctx, record, work.From)
 	var corrupt *checkpoint.CorruptError
@@ -191,41 +192,6 @@ func (w *worker) step(ctx context.Context, record slot.Record, from []PeerID) (p
 	return w.state.step(record.Height, record.Hash(), record.Slot, func(grad []float32) error { return w.decode(record, grad) })
 }
 
-// synchronize fetches a checkpoint that the chain certifies and makes it the state.
-func (w *worker) synchronize(ctx context.Context, work membership.WorkSync) error {
-	targets, records := make([]statesync.Target, len(work.Roots)), make(map[uint64]Root, len(work.Roots))
-	for i, r := range work.Roots {
-		targets[i], records[r.Height] = statesync.Target{Height: r.Height, Slot: r.Slot, Root: r.Root}, r.Record
-	}
-	from := func() []PeerID { return work.From }
-	got, fetched, err := w.client.FetchState(ctx, w.store, targets, from, nil)
-	for _, b := range fetched.Bad {
-		w.log.Warn("donor dropped", "peer", b.Peer, "reason", b.Reason, "lied", b.Lied)
-	}
-	if err != nil {
-		return err
-	}
-	err = w.state.replace(func(vectors [][]float32) (position, error) {
-		return position{got.Height, records[got.Height], got.Slot, got.Root}, w.store.Load(got, vectors...)
-	})
-	if err != nil {
-		return err
-	}
-	w.emit("state.synced", map[string]any{
-		"slot": got.Slot, "height": got.Height, "bytes": fetched.Bytes, "sources": sources(fetched), "state_root": got.Root,
-	})
-	return nil
-}
-
-// sources are the bytes that each donor gave.
-func sources(r statesync.Report) map[string]int64 {
-	m := make(map[string]int64, len(r.Sources))
-	for p, n := range r.Sources {
-		m[p.String()] = n
-	}
-	return m
-}
-
 // spend lets go of the reduction of a slot that is decided and of the contributions that a record lists or that are too stale.
 func (w *worker) spend(record slot.Record) {
 	w.mu.Lock()
@@ -246,52 +212,6 @@ func (w *worker) spend(record slot.Record) {
 	if r != nil {
 		r.Release()
 	}
-}
-
-// save makes a checkpoint and drops what newer ones make needless. A failure is told and tried again with the next slot:
-// nothing agreed is lost by it, since the outcomes since the last checkpoint stay.
-func (w *worker) save() {
-	err := w.state.read(func(at position, vectors [][]float32) error {
-		if slices.ContainsFunc(w.store.List(), func(c checkpoint.Checkpoint) bool { return c.Root == at.root }) {
-			return nil // the records since have left the state as it was
-		}
-		return w.store.Save(at.height, at.slot, at.root, vectors...)
-	})
-	if err == nil {
-		err = w.store.Prune(checkpoint.Policy{Keep: w.keepStates, State: w.certifiedState, Outcome: w.certifiedOutcome})
-	}
-	if err != nil {
-		w.log.Error("checkpoint failed: the older one and the outcomes since are kept", "err", err)
-	}
-}
-
-// certifiedState is the root of the state after height, if a record names it.
-func (w *worker) certifiedState(height uint64) (Root, bool) { return certifiedState(height, w.certified) }
-
-// certifiedState is the root of the state after height: the record after it names it, or the height's own record does, if that is
-// no step and left the state as it was.
-func certifiedState(height uint64, certified func(height uint64) (membership.Commit, bool)) (Root, bool) {
-	if c, ok := certified(height + 1); ok {
-		return c.Record.StateRoot, true
-	}
-	c, ok := certified(height)
-	return c.Record.StateRoot, ok && c.Record.Kind != slot.Step
-}
-
-// record is the hash of the record at a height of this node's chain; zero if it has none there.
-func (w *worker) record(height uint64) Root {
-	if height == 0 {
-		return slot.Genesis(w.spec.RunID()).Hash()
-	}
-	if c, ok := w.certified(height); ok {
-		return c.Record.Hash()
-	}
-	return Root{}
-}
-
-func (w *worker) certifiedOutcome(height uint64) (Root, bool) {
-	c, ok := w.certified(height)
-	return c.Record.Outcome(), ok
 }
 
 // close ends what runs; the context of the jobs must have ended.

@@ -22,6 +22,9 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"state.synced": func(get func(string) string, _ p2pdiloco.Event) string {
 		return fmt.Sprintf("fetched the state of slot %s, %s bytes", get("slot"), get("bytes"))
 	},
+	"donor.dropped": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("fetching without peer %s: it %s", get("about"), get("reason"))
+	},
 	"slot.applied": func(get func(string) string, _ p2pdiloco.Event) string {
 		return fmt.Sprintf("slot %s applied, state root %s", get("slot"), short(get("state_root")))
 	},

@@ -39,6 +39,7 @@ type joinFlags struct {
 	init      string
 	every     uint64
 	keep      int
+	stateRate int64
 	dataDir   string
 	events    string
 	api       string
@@ -100,6 +101,7 @@ func (f *joinFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.dataDir, "data-dir", "", "`folder` for identity, votes and checkpoints; started with it again, the peer is the same member (default one under the user's state folder)")
 	fs.Uint64Var(&f.every, "checkpoint-every", 4, "rounds between checkpoints; one is also made at the end")
 	fs.IntVar(&f.keep, "keep-checkpoints", 2, "newest certified checkpoints kept, with the rounds since")
+	fs.Int64Var(&f.stateRate, "state-rate", 0, "`megabytes` a second given at most to those who fetch the state (default 4 a core)")
 	fs.StringVar(&f.events, "events", "", "append events to this `file`, one JSON object a line")
 	fs.StringVar(&f.api, "api", "127.0.0.1:0", "`address` of the status API: a loopback HOST:PORT, unix:PATH, or off")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document about this peer's part to stdout at the end, everything else to stderr")
@@ -131,6 +133,9 @@ func (f *joinFlags) check() error {
 	}
 	if f.every < 1 || f.keep < 1 {
 		errs = append(errs, fmt.Errorf("--checkpoint-every %d, --keep-checkpoints %d: at least 1", f.every, f.keep))
+	}
+	if f.stateRate < 0 {
+		errs = append(errs, fmt.Errorf("--state-rate %d: at least 1", f.stateRate))
 	}
 	if f.trainer.value == trainerNone {
 		for _, name := range []string{"model", "threads", "data", "init"} {

@@ -134,7 +134,7 @@ func (p *peer) config(ctx context.Context) (cfg p2pdiloco.Config, err error) {
 	cfg = p2pdiloco.Config{
 		Spec: p.spec, DataDir: p.dir, Listen: f.listen, Bootstrap: f.bootstrap, Found: f.found, Preset: f.preset.value,
 		OnQuorumLoss: f.onLoss.value, Pin: f.pin.Root,
-		InitFile: f.init, CheckpointEvery: f.every, KeepCheckpoints: f.keep,
+		InitFile: f.init, CheckpointEvery: f.every, KeepCheckpoints: f.keep, StateBytesPerSecond: 1_000_000 * f.stateRate,
 		OnEvent: p.onEvent, Logger: f.logLevel.logger(p.stderr),
 	}
 	if f.trainer.value == trainerGPT {

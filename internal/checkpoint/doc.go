@@ -9,7 +9,8 @@
 // Every file appears whole or not at all: it is written under a temporary name, synced, renamed, and the directory is
 // synced. Nothing is believed when it is read: states are checked against their root, outcomes against the roots of
 // their segments. A file that fails is named in a CorruptError and the log, set aside with the suffix ".corrupt", and no
-// longer listed or served.
+// longer listed or served. What is served is checked once more on its way out. Only a state on its way in (partial.go) grows in
+// its place, over several processes if need be.
 //
 // Callers Open a store with the shape that the run spec fixes, Save states and PutOutcome outcomes, start from
 // LoadNewest, and Prune after a checkpoint's root has been certified. All methods may be called from any goroutine.

@@ -59,13 +59,16 @@ func checkOutcome(t *testing.T, s *Store, seed uint64) {
 		if err != nil || !hasSegment(s, g.Root) {
 			t.Fatal(err)
 		}
+		hashes, err := r.Hashes()
+		if err != nil {
+			t.Fatal(err)
+		}
 		var whole []byte
 		for k := range r.Frames() {
-			if whole, err = r.Frame(whole, k); err != nil {
+			if whole, err = r.Frame(whole, k, hashes); err != nil {
 				t.Fatal(err)
 			}
 		}
-		hashes, err := r.Hashes()
 		var want []byte
 		for _, h := range slot.FrameHashes(whole, testFrame) {
 			want = append(want, h[:]...)
@@ -73,7 +76,7 @@ func checkOutcome(t *testing.T, s *Store, seed uint64) {
 		if err != nil || !bytes.Equal(whole, data(i)) || !bytes.Equal(hashes, want) {
 			t.Fatalf("frames of segment %d: %v", i, err)
 		}
-		if _, err := r.Frame(nil, r.Frames()); err == nil {
+		if _, err := r.Frame(nil, r.Frames(), hashes); err == nil {
 			t.Fatal("a frame behind the end")
 		}
 		_ = r.Close()

@@ -15,6 +15,8 @@ import (
 type Policy struct {
 	// Keep is the number of certified checkpoints to keep, at least 1. Two let a peer that is fetching one end while the next is made.
 	Keep int
+	// Hold spares what others are fetching.
+	Hold Hold
 	// State is the root that a certified record names for the state after the height; false if none does yet.
 	State func(height uint64) (slot.Root, bool)
 	// Outcome is the outcome root of the certified record at the height, zero if that is no step; false if no record is known there.
@@ -28,28 +30,43 @@ type Policy struct {
 func (s *Store) Prune(p Policy) error {
 	var gone []string
 	newest, oldest, kept := uint64(math.MaxUint64), uint64(0), 0
+	held, outcomes := map[string]bool{}, uint64(math.MaxUint64)
 	for _, c := range s.List() {
 		root, known := p.State(c.Height)
 		certified := known && root == c.Root
 		switch {
-		case known && !certified, // contradicted
-			kept >= max(1, p.Keep), kept > 0 && !certified && c.Height < newest:
+		case known && !certified: // contradicted
+			gone = append(gone, c.name())
+		case certified && held[c.name()]:
+			kept, oldest = kept+1, c.Height
+		case kept >= max(1, p.Keep), kept > 0 && !certified && c.Height < newest:
 			gone = append(gone, c.name())
 		case certified:
 			if kept == 0 {
 				newest = c.Height
+				held, outcomes = s.held(p.Hold, newest)
 			}
 			oldest = c.Height
 			kept++
 		}
 	}
-	gone = append(gone, s.spentOutcomes(p, kept > 0, oldest)...)
+	gone = append(gone, s.spentOutcomes(p, kept > 0, min(oldest, outcomes-1))...)
 	corrupt, err := s.corrupt()
 	errs := []error{err}
+	if kept > 0 { // whoever has a state of its own has no use for a part of another
+		errs = append(errs, s.removePartials(s.inUse()))
+	}
 	for _, name := range append(gone, corrupt...) {
 		errs = append(errs, s.remove(name))
 	}
 	return errors.Join(errs...)
+}
+
+// inUse is the file of the state on its way in, if there is one.
+func (s *Store) inUse() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.partial
 }
 
 // spentOutcomes lists the outcomes that no state kept needs, and those that were not chosen.

@@ -3,10 +3,8 @@ package checkpoint
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -64,62 +62,3 @@ func (s *Store) add(c Checkpoint, tree []byte) {
 		s.mu.trees[c.Root] = tree
 	}
 }
-
-// Partial is a state on its way in, written in any order. It must end with Adopt or Discard.
-type Partial struct {
-	s *Store
-	f disk.File
-	c Checkpoint
-}
-
-// Create starts a temporary file for the state that c describes; its size is the shape's.
-func (s *Store) Create(c Checkpoint) (*Partial, error) {
-	c.Size = s.cfg.Shape.Size()
-	f, err := s.fs.CreateTemp(s.dir, tempPrefix+"*")
-	if err != nil {
-		return nil, s.diskError(c.name(), err)
-	}
-	if err := f.Truncate(c.Size); err != nil {
-		s.discard(f)
-		return nil, s.diskError(c.name(), err)
-	}
-	return &Partial{s, f, c}, nil
-}
-
-// WriteAt writes bytes that the caller has verified against the root. Calls may overlap in time.
-func (p *Partial) WriteAt(b []byte, off int64) (int, error) {
-	n, err := p.f.WriteAt(b, off)
-	if err != nil {
-		return n, p.s.diskError(p.c.name(), err)
-	}
-	return n, nil
-}
-
-// Adopt makes the complete file a checkpoint, durably. Load verifies it once more, like any other. On an error the file is gone.
-func (p *Partial) Adopt() (Checkpoint, error) {
-	if err := p.checkHeader(); err != nil {
-		p.s.discard(p.f)
-		return Checkpoint{}, err
-	}
-	if err := p.s.publish(p.f, p.c.name()); err != nil {
-		return Checkpoint{}, err
-	}
-	p.s.add(p.c, nil)
-	return p.c, nil
-}
-
-func (p *Partial) checkHeader() error {
-	f, err := p.s.fs.OpenFile(p.f.Name(), os.O_RDONLY)
-	if err != nil {
-		return p.s.diskError(p.c.name(), err)
-	}
-	defer f.Close()
-	slotNumber, err := p.s.readHeader(f)
-	if err == nil && slotNumber != p.c.Slot {
-		err = fmt.Errorf("checkpoint: the state %s is the one of slot %d, not %d", p.c.Root, slotNumber, p.c.Slot)
-	}
-	return err
-}
-
-// Discard gives the file up.
-func (p *Partial) Discard() { p.s.discard(p.f) }

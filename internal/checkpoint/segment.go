@@ -66,6 +66,9 @@ func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
 func (s *Store) Segment(root slot.Root) (*SegmentReader, error) {
 	s.mu.Lock()
 	at, ok := s.mu.segments[root]
+	if ok {
+		s.touch(at.file.name)
+	}
 	s.mu.Unlock()
 	if !ok {
 		return nil, fmt.Errorf("checkpoint: segment %s: %w", root.Short(), ErrNotHeld)
@@ -84,7 +87,7 @@ func (s *Store) openSegment(at segmentAt) (*SegmentReader, error) {
 	return &SegmentReader{s: s, f: f, at: at}, nil
 }
 
-// SegmentReader reads the frames of one segment. Its frames are not verified: a receiver does that, with the hashes, which are.
+// SegmentReader reads the frames of one segment, for those who fetch it.
 type SegmentReader struct {
 	s  *Store
 	f  disk.File
@@ -119,16 +122,23 @@ func (r *SegmentReader) Hashes() ([]byte, error) {
 	return b, nil
 }
 
-// Frame appends frame k to dst.
-func (r *SegmentReader) Frame(dst []byte, k int64) ([]byte, error) {
+// Frame appends frame k to dst, verified against its hash, which Hashes gave: what has rotted is not sent to anybody.
+func (r *SegmentReader) Frame(dst []byte, k int64, hashes []byte) ([]byte, error) {
 	fb := int64(r.at.file.frameBytes)
 	if k < 0 || k >= r.Frames() {
 		return dst, fmt.Errorf("checkpoint: frame %d of %d", k, r.Frames())
 	}
 	n := len(dst)
 	dst = append(dst, make([]byte, min(fb, r.Size()-k*fb))...)
-	_, err := r.f.ReadAt(dst[n:], r.dataAt()+k*fb)
-	return dst, err
+	if _, err := r.f.ReadAt(dst[n:], r.dataAt()+k*fb); err != nil {
+		return dst[:n], err
+	}
+	if got := slot.Hash(dst[n:]); string(got[:]) != string(hashes[k*int64(len(got)):][:len(got)]) {
+		err := &CorruptError{r.f.Name(), fmt.Sprintf("frame %d of segment %d does not have its hash", k, r.at.index)}
+		r.s.setAside(r.at.file.name, err)
+		return dst[:n], err
+	}
+	return dst, nil
 }
 
 // Close closes the file.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -58,11 +59,12 @@ func (c Checkpoint) name() string { return fileName(statePrefix, c.Height, c.Roo
 
 // Store is one directory of checkpoints and outcomes. One process may have it open.
 type Store struct {
-	dir    string
-	cfg    Config
-	log    *slog.Logger
-	fs     disk.FS
-	making sync.Mutex // held, over reading a whole state, by who makes a tree: once is enough
+	dir     string
+	cfg     Config
+	log     *slog.Logger
+	fs      disk.FS
+	scratch sync.Pool  // of *[]byte
+	making  sync.Mutex // held, over reading a whole state, by who makes a tree: once is enough
 
 	mu struct {
 		sync.Mutex
@@ -70,6 +72,8 @@ type Store struct {
 		trees    map[slot.Root][]byte    // bao outboard of a state that was read or written whole
 		outcomes map[string]*outcomeFile // by file name
 		segments map[slot.Root]segmentAt // of the outcomes
+		asked    map[string]time.Time    // when somebody last fetched from a file, by its name
+		partial  string                  // file of the state on its way in, while it is open
 	}
 }
 
@@ -92,6 +96,7 @@ func Open(dir string, cfg Config) (*Store, error) {
 	s.mu.states = map[string]Checkpoint{}
 	s.mu.trees = map[slot.Root][]byte{}
 	s.mu.outcomes = map[string]*outcomeFile{}
+	s.mu.asked = map[string]time.Time{}
 	if cfg.ReadOnly {
 		return s, s.scan()
 	}
@@ -225,10 +230,12 @@ func (s *Store) List() []Checkpoint {
 	for _, c := range s.mu.states {
 		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b Checkpoint) int {
-		return cmp.Or(cmp.Compare(b.Height, a.Height), slices.Compare(a.Root[:], b.Root[:]))
-	})
+	slices.SortFunc(list, newestFirst)
 	return list
+}
+
+func newestFirst(a, b Checkpoint) int {
+	return cmp.Or(cmp.Compare(b.Height, a.Height), slices.Compare(a.Root[:], b.Root[:]))
 }
 
 // FrameBytes is the size of the frames that segment roots are made over.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -182,6 +183,7 @@ func (v *victim) open() (*Store, error) {
 		v.fatalf("a file is torn")
 	}
 	entries, err := v.fs.ReadDir(tortureDir)
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), partialPrefix) }) // for the next fetch
 	if n := len(s.List()) + len(s.mu.outcomes); err != nil || len(entries) != n {
 		v.fatalf("%d files for %d states and outcomes: %v", len(entries), n, err)
 	}

@@ -24,7 +24,7 @@ var ErrNoDonor = errors.New("statesync: nobody gives what is wanted")
 
 // Config bounds a client. The zero value means the defaults.
 type Config struct {
-	Timeout  time.Duration // for a stream to open and for one chunk or frame to arrive whole: 30 s
+	Timeout  time.Duration // for a stream to open and for something of a chunk or frame to arrive; for all of it 10 times that: 30 s
 	Survey   time.Duration // after somebody was found to hold a wanted state, others have so long to say that they do: 2 s
 	Poll     time.Duration // how often the list of peers is asked anew: 1 s
 	Patience time.Duration // FetchState goes on so long without any donor, waiting for new ones: 10 s
@@ -32,6 +32,8 @@ type Config struct {
 	Donors   int           // at once: 8
 	Streams  int           // to each of them, one piece in flight on each: 2
 	Logger   *slog.Logger  // silent if nil
+	// OnDrop, if set, is told of every donor as it is dropped. It must not block.
+	OnDrop func(Bad)
 }
 
 func (c Config) withDefaults() Config {
@@ -71,6 +73,7 @@ type Bad struct {
 type Report struct {
 	Bytes   int64                 // that travelled, of the pieces used
 	Decoded int64                 // what they came to
+	Resumed int64                 // of the state, on disk from an earlier fetch of it
 	Sources map[slot.PeerID]int64 // Bytes by donor
 	Bad     []Bad                 // in the order in which they were dropped
 	Elapsed time.Duration
@@ -80,12 +83,16 @@ func (r *Report) bad(p slot.PeerID) bool {
 	return slices.ContainsFunc(r.Bad, func(b Bad) bool { return b.Peer == p })
 }
 
-func (r *Report) drop(log *slog.Logger, b Bad) {
+// drop notes a donor that is not asked again in this fetch.
+func (c *Client) drop(r *Report, b Bad) {
 	if r.bad(b.Peer) {
 		return
 	}
-	log.Warn("dropped a donor", "peer", b.Peer, "reason", b.Reason, "lied", b.Lied)
+	c.cfg.Logger.Warn("dropped a donor", "peer", b.Peer, "reason", b.Reason, "lied", b.Lied)
 	r.Bad = append(r.Bad, b)
+	if c.cfg.OnDrop != nil {
+		c.cfg.OnDrop(b)
+	}
 }
 
 // noDonor says that nobody is left, and who was dropped why.

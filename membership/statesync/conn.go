@@ -65,16 +65,36 @@ func (n *conn) ask(q request) error {
 	return err
 }
 
+// patient reads from a stream that may be slow, as long as something comes: some of it within each timeout, and all of it within
+// maxTimeouts of them.
+type patient struct {
+	s       wire.Stream
+	timeout time.Duration
+	end     time.Time
+}
+
+const maxTimeouts = 10
+
+// Read implements io.Reader.
+func (p patient) Read(b []byte) (int, error) {
+	at := time.Now().Add(p.timeout)
+	if at.After(p.end) {
+		at = p.end
+	}
+	if err := p.s.SetDeadline(at); err != nil {
+		return 0, err
+	}
+	return p.s.Read(b)
+}
+
 // block reads a block into the connection's memory, or into dst if that is given.
 func (n *conn) block(dst []byte, least, most int) ([]byte, int, error) {
-	if err := n.s.SetDeadline(time.Now().Add(n.timeout)); err != nil {
-		return nil, 0, err
-	}
+	from := patient{n.s, n.timeout, time.Now().Add(maxTimeouts * n.timeout)}
 	if dst != nil {
-		b, sent, err := n.zip.readBlock(n.s, dst, least, most)
+		b, sent, err := n.zip.readBlock(from, dst, least, most)
 		return b, sent, lie(err)
 	}
-	b, sent, err := n.zip.readBlock(n.s, n.raw, least, most)
+	b, sent, err := n.zip.readBlock(from, n.raw, least, most)
 	if err != nil {
 		return nil, 0, lie(err)
 	}
@@ -112,19 +132,21 @@ func (n *conn) chunk(dst []byte, root slot.Root, size, offset int64) (int, error
 }
 
 // frames fetches and verifies dst, which is count frames of a blob from frame first on. It returns the bytes that travelled.
-func (n *conn) frames(dst []byte, blob Blob, frameBytes int, first, count int64) (int, error) {
-	if err := n.ask(request{askFrames, blob.Root, uint64(first), uint64(count)}); err != nil {
+func (n *conn) frames(dst []byte, blob *blob, first, count int64) (total int, err error) {
+	known := blob.hashes.Load()
+	q := request{askFramesOnly, blob.Root, uint64(first), uint64(count)}
+	if known == nil {
+		q.Type = askFrames
+	}
+	if err := n.ask(q); err != nil {
 		return 0, err
 	}
-	exact := hashesHead + int(frameCount(blob.Size, frameBytes))*len(slot.Root{})
-	b, total, err := n.block(nil, exact, exact)
-	if err != nil {
-		return 0, err
+	if known == nil {
+		if known, total, err = n.hashes(blob); err != nil {
+			return 0, err
+		}
 	}
-	hashes, err := parseHashes(b, blob.Size, frameBytes, blob.Root)
-	if err != nil {
-		return 0, &lieError{err}
-	}
+	hashes, frameBytes := *known, blob.frameBytes
 	for k := first; k < first+count; k++ {
 		size := min(frameBytes, len(dst))
 		f, sent, err := n.block(dst[:size:size], size, size)
@@ -138,6 +160,21 @@ func (n *conn) frames(dst []byte, blob Blob, frameBytes int, first, count int64)
 		dst = dst[size:]
 	}
 	return total, nil
+}
+
+// hashes reads and verifies the hashes of a blob's frames.
+func (n *conn) hashes(blob *blob) (*[]slot.Root, int, error) {
+	exact := hashesHead + int(frameCount(blob.Size, blob.frameBytes))*len(slot.Root{})
+	b, total, err := n.block(nil, exact, exact)
+	if err != nil {
+		return nil, 0, err
+	}
+	hashes, err := parseHashes(b, blob.Size, blob.frameBytes, blob.Root)
+	if err != nil {
+		return nil, 0, &lieError{err}
+	}
+	blob.hashes.Store(&hashes)
+	return &hashes, total, nil
 }
 
 func frameCount(size int64, frameBytes int) int64 {

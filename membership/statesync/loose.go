@@ -11,7 +11,7 @@ type segmentReader interface {
 	Size() int64
 	Frames() int64
 	Hashes() ([]byte, error)
-	Frame(dst []byte, k int64) ([]byte, error)
+	Frame(dst []byte, k int64, hashes []byte) ([]byte, error)
 	Close() error
 }
 
@@ -47,7 +47,7 @@ func (l loose) Hashes() ([]byte, error) {
 	return b, nil
 }
 
-func (l loose) Frame(dst []byte, k int64) ([]byte, error) {
+func (l loose) Frame(dst []byte, k int64, _ []byte) ([]byte, error) {
 	if k < 0 || k >= l.Frames() {
 		return dst, fmt.Errorf("statesync: frame %d of %d", k, l.Frames())
 	}

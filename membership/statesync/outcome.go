@@ -3,6 +3,7 @@ package statesync
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -12,6 +13,13 @@ import (
 type Blob struct {
 	Root slot.Root
 	Size int64
+}
+
+// blob is a Blob that is being fetched.
+type blob struct {
+	Blob
+	frameBytes int
+	hashes     atomic.Pointer[[]slot.Root] // of its frames, once a donor has sent them; verified
 }
 
 // outcomePiece bounds the bytes of one request for frames, and with it what a fault costs.
@@ -32,7 +40,7 @@ func (c *Client) FetchOutcome(ctx context.Context, blobs []Blob, frameBytes int,
 			return nil, report, fmt.Errorf("statesync: segment %s cannot be empty", b.Root.Short())
 		}
 		data[i] = make([]byte, b.Size)
-		w.pieces = append(w.pieces, framePieces(data[i], b, frameBytes)...)
+		w.pieces = append(w.pieces, framePieces(data[i], &blob{Blob: b, frameBytes: frameBytes})...)
 	}
 	err := w.run(ctx, "an outcome")
 	report.Elapsed = time.Since(began)
@@ -43,7 +51,8 @@ func (c *Client) FetchOutcome(ctx context.Context, blobs []Blob, frameBytes int,
 }
 
 // framePieces cuts a segment into runs of frames.
-func framePieces(data []byte, b Blob, frameBytes int) (pieces []*piece) {
+func framePieces(data []byte, b *blob) (pieces []*piece) {
+	frameBytes := b.frameBytes
 	run := min(max(1, outcomePiece/int64(frameBytes)), maxFrameCount)
 	frames := frameCount(b.Size, frameBytes)
 	for first := int64(0); first < frames; first += run {
@@ -52,7 +61,7 @@ func framePieces(data []byte, b Blob, frameBytes int) (pieces []*piece) {
 		part := data[offset:min(b.Size, offset+count*int64(frameBytes))]
 		pieces = append(pieces, &piece{
 			size:  int64(len(part)),
-			fetch: func(c *conn, dst []byte) (int, error) { return c.frames(dst, b, frameBytes, first, count) },
+			fetch: func(c *conn, dst []byte) (int, error) { return c.frames(dst, b, first, count) },
 			store: func(got []byte) error { copy(part, got); return nil },
 		})
 	}

@@ -92,3 +92,35 @@ func TestFetchOutcomeNobodyHas(t *testing.T) {
 		n.wg.Wait()
 	})
 }
+
+// requests counts a stream's requests by type.
+type requests struct {
+	wire.Stream
+	count map[requestType]int
+}
+
+func (r *requests) Read(b []byte) (int, error) {
+	n, err := r.Stream.Read(b)
+	if n == requestSize {
+		r.count[requestType(b[4])]++
+	}
+	return n, err
+}
+
+// The hashes of a segment's frames travel once, however many requests it takes.
+func TestHashesOfASegmentTravelOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, testShape)
+		blobs, data := putOutcome(t, s, 5*outcomePiece, 3*outcomePiece)
+		v, count := server(t, s, ServerConfig{}), map[requestType]int{}
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": func(st wire.Stream) { v.Serve("client", &requests{st, count}) }}}
+		got, _, err := NewClient(n, Config{Streams: 1}).FetchOutcome(t.Context(), blobs, testFrame, n.ids())
+		if err != nil || !bytes.Equal(got[0], data[0]) || !bytes.Equal(got[1], data[1]) {
+			t.Fatal(err)
+		}
+		n.wg.Wait()
+		if count[askFrames] != 2 || count[askFramesOnly] != 6 {
+			t.Fatalf("requests %v", count)
+		}
+	})
+}

@@ -15,6 +15,15 @@ type pacer struct {
 	}
 }
 
+// slice is the number of bytes to send at once: little at low rates, so that many streams take turns within a second.
+func (p *pacer) slice() int {
+	const least, most, turns = 4 << 10, 256 << 10, 64
+	if p.rate <= 0 {
+		return most
+	}
+	return int(min(max(p.rate/turns, least), most))
+}
+
 // wait returns when n bytes may go, or with ctx's error.
 func (p *pacer) wait(ctx context.Context, n int) error {
 	if p.rate <= 0 {

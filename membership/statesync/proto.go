@@ -37,6 +37,8 @@ const (
 	// askFrames wants length frames of the segment with this root, from frame number offset on: a block with the
 	// hashes of all the segment's frames, then a block for each frame.
 	askFrames requestType = 3
+	// askFramesOnly is askFrames without the block of hashes, for who has them.
+	askFramesOnly requestType = 4
 )
 
 type request struct {
@@ -73,7 +75,7 @@ func parseRequest(b []byte) (request, error) {
 		if q.Length == 0 || q.Length > maxChunk {
 			r.Fail("chunk of %d bytes", q.Length)
 		}
-	case askFrames:
+	case askFrames, askFramesOnly:
 		if q.Length == 0 || q.Length > maxFrameCount {
 			r.Fail("%d frames", q.Length)
 		}

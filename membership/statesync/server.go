@@ -18,7 +18,8 @@ import (
 type ServerConfig struct {
 	Streams        int           // served at once: 32. Each takes up to three chunks or frames of memory
 	PerPeer        int           // of these, to one peer: 4
-	BytesPerSecond int64         // sent to all together; 0 means no limit
+	BytesPerSecond int64         // of states, and of outcomes to peers not preferred, sent to all together; 0 means no limit
+	Busy           func() bool   // if set and true, bytes leave at an eighth of that: the uplink has something better to carry. It must not block
 	Timeout        time.Duration // for a request to come or a block to leave: 30 s
 	Logger         *slog.Logger  // silent if nil
 	// Prefer, if set, says who may take all the streams: the members. The others, whoever they are and however many, get half of
@@ -102,8 +103,9 @@ func (s *Server) serve(c *session) error {
 			return err
 		}
 		if !c.admitted {
-			return s.send(c.st, head{Status: statusBusy}.append(nil))
+			return s.send(c.st, head{Status: statusBusy}.append(nil), false)
 		}
+		c.buf.paced = q.Type == askChunk || s.cfg.Prefer == nil || !c.preferred
 		if err := s.answer(c.st, q, &c.buf); err != nil {
 			return err
 		}
@@ -122,7 +124,10 @@ func (s *Server) readRequest(st wire.Stream) (request, error) {
 }
 
 // scratch is the memory of one stream.
-type scratch struct{ raw, out []byte }
+type scratch struct {
+	raw, out []byte
+	paced    bool // what is asked for; a member that lacks an outcome may be what a slot waits for
+}
 
 func (s *Server) answer(st wire.Stream, q request, buf *scratch) (err error) {
 	switch q.Type {
@@ -130,7 +135,7 @@ func (s *Server) answer(st wire.Stream, q request, buf *scratch) (err error) {
 		return s.sendBlock(st, appendList(buf.raw[:0], s.store.List()), buf)
 	case askChunk:
 		return s.sendChunk(st, q, buf)
-	case askFrames:
+	case askFrames, askFramesOnly:
 		return s.sendFrames(st, q, buf)
 	}
 	panic("statesync: a request type that the parser lets pass has no answer")
@@ -160,14 +165,16 @@ func (s *Server) sendFrames(st wire.Stream, q request, buf *scratch) error {
 	}
 	hashes, err := r.Hashes()
 	if err != nil {
-		return err
+		return s.refuse(st, err)
 	}
-	if err := s.sendBlock(st, appendHashes(buf.raw[:0], r.Size(), s.store.FrameBytes(), hashes), buf); err != nil {
-		return err
+	if q.Type == askFrames {
+		if err := s.sendBlock(st, appendHashes(buf.raw[:0], r.Size(), s.store.FrameBytes(), hashes), buf); err != nil {
+			return err
+		}
 	}
 	for k := q.Offset; k < q.Offset+q.Length; k++ {
-		if buf.raw, err = r.Frame(buf.raw[:0], int64(k)); err != nil {
-			return err
+		if buf.raw, err = r.Frame(buf.raw[:0], int64(k), hashes); err != nil {
+			return s.refuse(st, err)
 		}
 		if err := s.sendBlock(st, buf.raw, buf); err != nil {
 			return err
@@ -176,29 +183,46 @@ func (s *Server) sendFrames(st wire.Stream, q request, buf *scratch) error {
 	return nil
 }
 
-// refuse says that something is not held; any other fault ends the stream.
+// refuse says that something is not held, or no longer, since it was found corrupt; any other fault ends the stream.
 func (s *Server) refuse(st wire.Stream, err error) error {
-	if !errors.Is(err, checkpoint.ErrNotHeld) {
+	var corrupt *checkpoint.CorruptError
+	if !errors.Is(err, checkpoint.ErrNotHeld) && !errors.As(err, &corrupt) {
 		s.cfg.Logger.Warn("cannot serve a piece", "error", err)
 		return err
 	}
-	return s.send(st, head{Status: statusNotHeld}.append(nil))
+	return s.send(st, head{Status: statusNotHeld}.append(nil), false)
 }
 
 func (s *Server) sendBlock(st wire.Stream, b []byte, buf *scratch) error {
 	buf.out = s.zip.appendBlock(buf.out[:0], b)
-	return s.send(st, buf.out)
+	return s.send(st, buf.out, buf.paced)
 }
 
-func (s *Server) send(st wire.Stream, b []byte) error {
-	if err := s.pace.wait(s.ctx, len(b)); err != nil {
-		return err
+// busyToll is how many times longer a byte takes while the node is busy.
+const busyToll = 8
+
+// send sends in slices, each at its time: so all streams move on side by side, and none looks stalled to its reader.
+func (s *Server) send(st wire.Stream, b []byte, paced bool) error {
+	for len(b) > 0 {
+		n := min(len(b), s.pace.slice())
+		toll := n
+		if s.cfg.Busy != nil && s.cfg.Busy() {
+			toll *= busyToll
+		}
+		if paced {
+			if err := s.pace.wait(s.ctx, toll); err != nil {
+				return err
+			}
+		}
+		if err := st.SetWriteDeadline(time.Now().Add(s.cfg.Timeout)); err != nil {
+			return err
+		}
+		if _, err := st.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
 	}
-	if err := st.SetWriteDeadline(time.Now().Add(s.cfg.Timeout)); err != nil {
-		return err
-	}
-	_, err := st.Write(b)
-	return err
+	return nil
 }
 
 // Close ends all streams and waits for them.

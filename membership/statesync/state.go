@@ -20,7 +20,8 @@ type Target struct {
 }
 
 // FetchState fetches the newest of the wanted states that somebody holds into the store, where it becomes a checkpoint,
-// and reports whom it came from. from is asked again and again for peers that may hold states, this one not among them; its
+// and reports whom it came from. What a fetch that did not end leaves there is taken up by the next one, as long as that state is
+// wanted and held by somebody. from is asked again and again for peers that may hold states, this one not among them; its
 // list may grow while the fetch runs. progress, if not nil, is told how many bytes of the state are there. The state's size
 // follows from the store's shape; nothing that a donor says is allocated.
 //
@@ -31,6 +32,12 @@ func (c *Client) FetchState(
 	f := stateFetch{c: c, store: store, size: store.Shape().Size(), from: from, progress: progress}
 	f.report.Sources = map[slot.PeerID]int64{}
 	f.want = slices.SortedFunc(slices.Values(want), func(a, b Target) int { return cmp.Compare(b.Height, a.Height) })
+	f.begun = map[slot.Root]int{}
+	for _, t := range want {
+		if store.Begun(checkpoint.Checkpoint{Height: t.Height, Root: t.Root}) {
+			f.begun[t.Root] = 1
+		}
+	}
 	began := time.Now()
 	got, err := f.run(ctx)
 	f.report.Elapsed = time.Since(began)
@@ -44,6 +51,7 @@ type stateFetch struct {
 	want     []Target // newest first
 	from     func() []slot.PeerID
 	progress func(done, total int64)
+	begun    map[slot.Root]int // 1: a part of it is on disk
 	report   Report
 }
 
@@ -74,10 +82,15 @@ func (f *stateFetch) fetch(ctx context.Context, t Target, lacking map[slot.PeerI
 	if err != nil {
 		return checkpoint.Checkpoint{}, err
 	}
-	done := int64(0)
+	pieces := chunks(file, t.Root, f.size)
+	done := f.size
+	for _, p := range pieces {
+		done -= p.size
+	}
+	f.report.Resumed = done
 	w := &swarm{
 		c: f.c, report: &f.report, from: f.from, patience: f.c.cfg.Patience, gone: lacking,
-		pieces: chunks(file, t.Root, f.size),
+		pieces: pieces,
 		fetched: func(p *piece) {
 			done += p.size
 			if f.progress != nil {
@@ -86,17 +99,21 @@ func (f *stateFetch) fetch(ctx context.Context, t Target, lacking map[slot.PeerI
 		},
 	}
 	if err := w.run(ctx, fmt.Sprintf("the state of slot %d", t.Slot)); err != nil {
-		file.Discard()
+		file.Keep() // for the next try, of this process or another
 		return checkpoint.Checkpoint{}, err
 	}
 	return file.Adopt()
 }
 
-// chunks cuts a state into pieces: about 64, so that several donors have a part in a small one, but none above maxChunk.
+// chunks cuts a state into pieces: about 64, so that several donors have a part in a small one, but none above maxChunk. Those that
+// are on disk from an earlier fetch are left out.
 func chunks(file *checkpoint.Partial, root slot.Root, size int64) (pieces []*piece) {
 	const unit = checkpoint.GroupBytes
 	step := min(max((size/64+unit-1)/unit*unit, unit), maxChunk)
 	for offset := int64(0); offset < size; offset += step {
+		if file.Has(offset, min(step, size-offset)) {
+			continue
+		}
 		pieces = append(pieces, &piece{
 			size:  min(step, size-offset),
 			fetch: func(c *conn, dst []byte) (int, error) { return c.chunk(dst, root, size, offset) },

@@ -1,6 +1,7 @@
 package statesync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ type survey struct {
 	f       *stateFetch
 	asked   map[slot.PeerID]bool               // the answer is on its way
 	holds   map[slot.PeerID]map[slot.Root]bool // the answers
+	failed  map[slot.PeerID]int                // how often a peer gave none
 	answers chan answer
 	wg      sync.WaitGroup
 }
@@ -31,7 +33,7 @@ type answer struct {
 // anybody to hold one, and from then on Survey for the others to answer.
 func (f *stateFetch) survey(ctx context.Context) (Target, map[slot.PeerID]bool, error) {
 	sctx, cancel := context.WithCancel(ctx)
-	s := &survey{f: f, asked: map[slot.PeerID]bool{}, holds: map[slot.PeerID]map[slot.Root]bool{}, answers: make(chan answer)}
+	s := &survey{f: f, asked: map[slot.PeerID]bool{}, holds: map[slot.PeerID]map[slot.Root]bool{}, failed: map[slot.PeerID]int{}, answers: make(chan answer)}
 	defer s.wg.Wait()
 	defer cancel()
 	poll := time.NewTicker(f.c.cfg.Poll)
@@ -42,8 +44,11 @@ func (f *stateFetch) survey(ctx context.Context) (Target, map[slot.PeerID]bool, 
 	s.ask(sctx)
 	for {
 		t, ok := s.best()
-		if ok && len(s.asked) == 0 {
+		switch {
+		case ok && len(s.asked) == 0:
 			return t, s.lacking(t), nil
+		case s.hopeless():
+			return Target{}, nil, s.f.report.noDonor("none of the certified states")
 		}
 		if ok && !found {
 			found = true
@@ -110,17 +115,35 @@ func (s *survey) take(a answer) {
 	var liar *lieError
 	switch {
 	case errors.As(a.err, &liar):
-		s.f.report.drop(s.f.c.cfg.Logger, Bad{a.peer, a.err.Error(), true})
+		s.f.c.drop(&s.f.report, Bad{a.peer, a.err.Error(), true})
 	case a.err == nil:
 		s.holds[a.peer] = held
 	default: // asked again at the next poll
+		s.failed[a.peer]++
 		s.f.c.cfg.Logger.Debug("a peer does not say what it holds", "peer", a.peer, "error", a.err)
 	}
 }
 
-// best is the newest wanted state that is held.
+// hopeless says whether everybody who can be reached has answered and nobody holds a wanted state. Who makes a checkpoint from now
+// on makes a newer one, which is not wanted yet: to wait would be for nothing.
+func (s *survey) hopeless() bool {
+	if len(s.asked) > 0 || len(s.holds) == 0 {
+		return false
+	}
+	for _, p := range s.f.from() {
+		silent := s.holds[p] == nil && !s.f.report.bad(p) && s.failed[p] < maxStrikes
+		if silent || len(s.holds[p]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// best is the newest wanted state that is held, or the one that was begun before: the outcomes since lead from it to the newest.
 func (s *survey) best() (Target, bool) {
-	for _, t := range s.f.want {
+	begun := slices.Clone(s.f.want)
+	slices.SortStableFunc(begun, func(a, b Target) int { return cmp.Compare(s.f.begun[b.Root], s.f.begun[a.Root]) })
+	for _, t := range begun {
 		for p := range s.holds {
 			if s.holds[p][t.Root] {
 				return t, true

@@ -163,7 +163,7 @@ func (w *swarm) book(r result) error {
 		w.gone[r.peer] = true
 	case d.ctx.Err() == nil: // else it stops because we told it so
 		var liar *lieError
-		w.report.drop(w.c.cfg.Logger, Bad{r.peer, r.err.Error(), errors.As(r.err, &liar)})
+		w.c.drop(w.report, Bad{r.peer, r.err.Error(), errors.As(r.err, &liar)})
 	}
 	d.cancel() // its other workers stop too
 	if d.workers--; d.workers == 0 {
@@ -180,7 +180,7 @@ func (w *swarm) bookPiece(r result) {
 		w.fetched(r.p)
 	}
 	if t := r.p.slow; t != nil && t.peer != r.peer {
-		w.report.drop(w.c.cfg.Logger, Bad{Peer: t.peer, Reason: fmt.Sprintf("stalled: another donor gave what it had not given for %v", time.Since(t.at).Round(time.Millisecond))})
+		w.c.drop(w.report, Bad{Peer: t.peer, Reason: fmt.Sprintf("stalled: another donor gave what it had not given for %v", time.Since(t.at).Round(time.Millisecond))})
 		if d := w.active[t.peer]; d != nil {
 			d.cancel()
 		}

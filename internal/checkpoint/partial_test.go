@@ -1,0 +1,284 @@
+package checkpoint
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// pieces are the ranges in which tests write a partial state.
+func pieces(size int64) (list [][2]int64) {
+	for off := int64(0); off < size; off += GroupBytes {
+		list = append(list, [2]int64{off, min(GroupBytes, size-off)})
+	}
+	return list
+}
+
+func begin(t *testing.T, s *Store, c Checkpoint) *Partial {
+	t.Helper()
+	p, err := s.Create(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func write(t *testing.T, p *Partial, b []byte, piece [2]int64) {
+	t.Helper()
+	if _, err := p.WriteAt(b[piece[0]:piece[0]+piece[1]], piece[0]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a process that died had fetched is there for the next one, but for what a power cut took.
+func TestPartialIsTakenUpAgain(t *testing.T) {
+	v := vectors(4)
+	b, dir := naive(4, v), t.TempDir()
+	c := Checkpoint{Height: 4, Slot: 4, Root: StateRoot(4, v...), Size: testShape.Size()}
+	all := pieces(c.Size)
+	s, _ := testStore(t, dir)
+	if s.Begun(c) {
+		t.Fatal("begun before it was")
+	}
+	p := begin(t, s, c)
+	for _, piece := range []int{3, 0, 1} {
+		write(t, p, b, all[piece])
+	}
+	p.Keep()
+	path := p.f.Name()
+	flip(t, path, 100) // piece 0
+	journal, err := os.OpenFile(path+journalSuffix, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.WriteString("torn"); err != nil {
+		t.Fatal(err)
+	}
+	_ = journal.Close()
+
+	for range 2 { // that it was taken up once changes nothing
+		if s, _ = testStore(t, dir); !s.Begun(c) {
+			t.Fatal("not found again")
+		}
+		p = begin(t, s, c)
+		for i, want := range []bool{false, true, false, true} {
+			if got := p.Has(all[i][0], all[i][1]); got != want {
+				t.Fatalf("has piece %d: %v, want %v", i, got, want)
+			}
+		}
+		if p.Has(all[1][0], all[1][1]*2) || p.Has(0, 0) {
+			t.Fatal("has what was never written")
+		}
+		p.Keep()
+	}
+	p = begin(t, s, c)
+	write(t, p, b, all[0])
+	write(t, p, b, all[2])
+	if _, err := p.Adopt(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Load(c, blank()...); err != nil {
+		t.Fatal(err)
+	}
+	if f := files(t, dir); len(f) != 1 {
+		t.Fatalf("files %v", f)
+	}
+}
+
+// One state is on its way in at a time, and none once this peer has one.
+func TestPartialsAreDropped(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := testStore(t, dir)
+	a, b := Checkpoint{Height: 4, Slot: 4, Root: slot.Root{1}}, Checkpoint{Height: 7, Slot: 7, Root: slot.Root{2}}
+	begin(t, s, a).Keep()
+	p := begin(t, s, b)
+	if s.Begun(a) || !s.Begun(b) {
+		t.Fatalf("files %v", files(t, dir))
+	}
+	c := save(t, s, 9)
+	policy := Policy{
+		State:   func(uint64) (slot.Root, bool) { return c.Root, true },
+		Outcome: func(uint64) (slot.Root, bool) { return slot.Root{}, false },
+	}
+	if err := s.Prune(policy); err != nil || !s.Begun(b) {
+		t.Fatalf("one in use was dropped: %v", err)
+	}
+	p.Keep()
+	if err := s.Prune(policy); err != nil || len(files(t, dir)) != 1 {
+		t.Fatalf("%v, files %v", err, files(t, dir))
+	}
+}
+
+// A journal is a file like any other: whatever stands in it, only pieces that are there count.
+func FuzzJournal(f *testing.F) {
+	c := Checkpoint{Height: 4, Slot: 4, Root: slot.Root{1}}
+	open := func(t testing.TB, dir string) *Store {
+		s, err := Open(dir, Config{Shape: Shape{2 * GroupBytes / 4, 0}, FrameBytes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	p, err := open(f, f.TempDir()).Create(c)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, piece := range pieces(p.c.Size) {
+		if _, err := p.WriteAt(make([]byte, piece[1]), piece[0]); err != nil {
+			f.Fatal(err)
+		}
+	}
+	p.Keep()
+	seed, err := os.ReadFile(p.journal.Name())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add(seed[:journalEntry+5])
+	f.Add(slices.Concat(seed, seed, seed))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		dir := t.TempDir()
+		s := open(t, dir)
+		name := filepath.Join(dir, fileName(partialPrefix, c.Height, c.Root))
+		if err := os.WriteFile(name, make([]byte, s.cfg.Shape.Size()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name+journalSuffix, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Create(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Discard()
+		for off, n := range p.have {
+			e := slot.Hash(make([]byte, n)) // all is zeros
+			if checkRange(s.cfg.Shape.Size(), off, n) != nil || !contains(b, e[:]) {
+				t.Fatalf("has %d bytes at %d", n, off)
+			}
+		}
+	})
+}
+
+func contains(b, part []byte) bool {
+	for i := 0; i+len(part) <= len(b); i++ {
+		if slices.Equal(b[i:i+len(part)], part) {
+			return true
+		}
+	}
+	return false
+}
+
+// A file that rots while the tree over it is in memory is found out by the next who would be sent a part of it.
+func TestRottenFilesAreNotServed(t *testing.T) {
+	s, _ := testStore(t, t.TempDir())
+	c := save(t, s, 1)
+	if _, err := s.AppendSlice(nil, c.Root, 0, GroupBytes); err != nil {
+		t.Fatal(err)
+	}
+	flip(t, s.path(c), GroupBytes+5)
+	if _, err := s.AppendSlice(nil, c.Root, 0, GroupBytes); err != nil {
+		t.Fatalf("a part that is right: %v", err)
+	}
+	b, err := s.AppendSlice(nil, c.Root, GroupBytes, GroupBytes)
+	wantCorrupt(t, err, s.path(c))
+	if len(b) != 0 || len(s.List()) != 0 {
+		t.Fatalf("%d bytes, %v", len(b), s.List())
+	}
+
+	gs, data := segments(1)
+	if err := s.PutOutcome(3, gs, data); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Segment(gs[0].Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	hashes, err := r.Hashes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := r.f.Name()
+	flip(t, path, r.dataAt()+testFrame+1)
+	if _, err := r.Frame(nil, 0, hashes); err != nil {
+		t.Fatal(err)
+	}
+	b, err = r.Frame(nil, 1, hashes)
+	wantCorrupt(t, err, path)
+	if len(b) != 0 || s.HasOutcome(3, slot.OutcomeRoot(gs)) {
+		t.Fatal("the outcome is still held")
+	}
+}
+
+// What somebody fetches is spared for a while, and not for ever.
+func TestWhatIsFetchedIsSpared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := testStore(t, t.TempDir())
+		roots := map[uint64]slot.Root{}
+		for h := uint64(2); h <= 10; h += 2 {
+			roots[h] = save(t, s, h).Root
+		}
+		outcomes := map[uint64]slot.Root{}
+		for h := uint64(3); h <= 10; h++ {
+			gs, data := segments(h)
+			if err := s.PutOutcome(h, gs, data); err != nil {
+				t.Fatal(err)
+			}
+			outcomes[h] = slot.OutcomeRoot(gs)
+		}
+		prune := func(heights uint64, states, kept []uint64) {
+			t.Helper()
+			err := s.Prune(Policy{
+				Keep: 1, Hold: Hold{For: time.Minute, Heights: heights},
+				State:   func(h uint64) (slot.Root, bool) { r, ok := roots[h]; return r, ok },
+				Outcome: func(h uint64) (slot.Root, bool) { r, ok := outcomes[h]; return r, ok },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []uint64
+			for _, c := range s.List() {
+				got = append(got, c.Height)
+			}
+			var held []uint64
+			for h, r := range outcomes {
+				if s.HasOutcome(h, r) {
+					held = append(held, h)
+				}
+			}
+			slices.Sort(held)
+			if !slices.Equal(got, states) || !slices.Equal(held, kept) {
+				t.Fatalf("states %v, want %v; outcomes %v, want %v", got, states, held, kept)
+			}
+		}
+		fetch := func(h uint64) {
+			t.Helper()
+			if _, err := s.AppendSlice(nil, roots[h], 0, GroupBytes); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fetch(2)
+		fetch(6)
+		fetch(8)
+		prune(100, []uint64{10, 8, 6}, []uint64{7, 8, 9, 10}) // two at once, the newest
+		time.Sleep(50 * time.Second)
+		fetch(6)
+		time.Sleep(20 * time.Second)
+		prune(100, []uint64{10, 6}, []uint64{7, 8, 9, 10})
+		gs, _ := segments(9)
+		r, err := s.Segment(gs[0].Root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Close()
+		prune(3, []uint64{10}, []uint64{9, 10}) // 6 is too far behind
+		time.Sleep(2 * time.Minute)
+		prune(100, []uint64{10}, nil)
+	})
+}

@@ -1,0 +1,244 @@
+package statesync
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+func openStore(t *testing.T, dir string, shape checkpoint.Shape) *checkpoint.Store {
+	t.Helper()
+	s, err := checkpoint.Open(dir, checkpoint.Config{Shape: shape, FrameBytes: testFrame})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// part fetches into a directory until so many bytes are there, and is killed then.
+func part(t *testing.T, n *peers, dir string, want []Target, until int64) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, _, err := NewClient(n, Config{}).FetchState(ctx, openStore(t, dir, testShape), want, n.ids, func(done, _ int64) {
+		if done >= until {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+	n.wg.Wait()
+}
+
+// A joiner that was killed goes on where it was, also from other donors.
+func TestFetchIsTakenUpAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, dir := newStore(t, testShape), t.TempDir()
+		want := put(t, s, 9)
+		slow := ServerConfig{BytesPerSecond: 1 << 20}
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, slow))}}
+		part(t, n, dir, []Target{want}, testShape.Size()/2)
+		n.serve = map[slot.PeerID]func(wire.Stream){"b": honest(server(t, s, slow))}
+		store := openStore(t, dir, testShape) // what a process that starts does
+		first := int64(0)
+		got, report, err := NewClient(n, Config{}).FetchState(t.Context(), store, []Target{want}, n.ids, func(done, _ int64) {
+			if first == 0 {
+				first = done
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.wg.Wait()
+		if report.Resumed < testShape.Size()/2 || report.Resumed+report.Decoded != testShape.Size() || first <= report.Resumed {
+			t.Fatalf("report %+v, first progress %d of %d", report, first, testShape.Size())
+		}
+		if err := store.Load(got, state(testShape, 1)...); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// While slots keep being committed: the state that was begun is finished as long as somebody has it, though there are newer ones; and
+// it is dropped when nobody has it any more.
+func TestWhatWasBegunIsFinishedWhileItIsServed(t *testing.T) {
+	for name, served := range map[string]bool{"served": true, "pruned": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				old, young, dir := newStore(t, testShape), newStore(t, testShape), t.TempDir()
+				begun, newer := put(t, old, 9), put(t, young, 12)
+				slow := ServerConfig{BytesPerSecond: 1 << 20}
+				n := &peers{serve: map[slot.PeerID]func(wire.Stream){"old": honest(server(t, old, slow))}}
+				part(t, n, dir, []Target{begun}, testShape.Size()/2)
+				n.serve["new"] = honest(server(t, young, slow))
+				if !served {
+					delete(n.serve, "old")
+				}
+				store := openStore(t, dir, testShape)
+				got, report, err := NewClient(n, Config{}).FetchState(t.Context(), store, []Target{newer, begun}, n.ids, nil)
+				if err != nil || (got.Height == 9) != served || (report.Resumed > 0) != served {
+					t.Fatalf("got %v, %+v, %v", got, report, err)
+				}
+				n.wg.Wait()
+				names, err := filepath.Glob(filepath.Join(dir, "*"))
+				if err != nil || len(names) != 1 {
+					t.Fatalf("left over: %v, %v", names, err)
+				}
+			})
+		})
+	}
+}
+
+// A donor whose file has rotted says that it holds the state no more. It is not blamed, and the others give what it lacks.
+func TestADonorWhoseFileRotsIsNotBlamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, dir := newStore(t, testShape), t.TempDir()
+		want := put(t, s, 9)
+		rotten := openStore(t, dir, testShape)
+		put(t, rotten, 9)
+		names, err := filepath.Glob(filepath.Join(dir, "state-*"))
+		if err != nil || len(names) != 1 {
+			t.Fatal(names, err)
+		}
+		b, err := os.ReadFile(names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := checkpoint.GroupBytes / 2; at < len(b); at += checkpoint.GroupBytes { // in every piece
+			b[at] ^= 4
+		}
+		if err := os.WriteFile(names[0], b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		slow := ServerConfig{BytesPerSecond: 1 << 20}
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, slow)), "rotten": honest(server(t, rotten, slow))}}
+		_, report := fetch(t, n, Config{}, []Target{want}, n.ids)
+		if len(report.Bad) != 0 || report.Sources["rotten"] != 0 {
+			t.Fatalf("report %+v", report)
+		}
+		if _, err := os.Stat(names[0] + ".corrupt"); err != nil {
+			t.Fatalf("the donor has not noticed: %v", err)
+		}
+	})
+}
+
+// Donors of speeds 1, 2 and 4 give shares of about 1, 2 and 4 parts.
+func TestSharesFollowSpeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, checkpoint.Shape{Elements: 4 << 20, Optimizer: 1}) // 32 MB, 64 pieces
+		want := put(t, s, 9)
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){}}
+		for p, rate := range map[slot.PeerID]int64{"one": 1 << 20, "two": 2 << 20, "four": 4 << 20} {
+			n.serve[p] = honest(server(t, s, ServerConfig{BytesPerSecond: rate}))
+		}
+		_, report, err := NewClient(n, Config{}).FetchState(t.Context(), newStore(t, s.Shape()), []Target{want}, n.ids, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.wg.Wait()
+		for p, parts := range map[slot.PeerID]float64{"one": 1, "two": 2, "four": 4} {
+			share := float64(report.Sources[p]) / float64(report.Bytes)
+			if ideal := parts / 7; share < .8*ideal || share > 1.25*ideal {
+				t.Errorf("%s gave %.3f of the bytes, its part of the speed is %.3f", p, share, ideal)
+			}
+		}
+		if ideal := time.Duration(float64(report.Bytes) / (7 << 20) * float64(time.Second)); report.Elapsed > ideal*5/4 {
+			t.Errorf("took %v, all donors together can do it in %v", report.Elapsed, ideal)
+		}
+	})
+}
+
+// Whoever is dropped is told at once, not when the fetch is over.
+func TestDropsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, testShape)
+		want := put(t, s, 9)
+		slow := ServerConfig{BytesPerSecond: 1 << 20}
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, slow)), "bad": faulty(server(t, s, slow), 5000, lying)}}
+		var told atomic.Pointer[Bad]
+		early := false
+		_, _, err := NewClient(n, Config{OnDrop: func(b Bad) { told.Store(&b) }}).FetchState(
+			t.Context(), newStore(t, testShape), []Target{want}, n.ids, func(done, total int64) { early = early || told.Load() != nil && done < total })
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.wg.Wait()
+		if b := told.Load(); b == nil || b.Peer != "bad" || !b.Lied || !strings.Contains(b.Reason, "wrong bytes") || !early {
+			t.Fatalf("told %+v, before the end: %v", b, early)
+		}
+	})
+}
+
+// Where everybody says that no wanted state is there, nobody waits for one.
+func TestNobodyIsWaitedForInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, testShape)
+		put(t, s, 9)
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, ServerConfig{})), "away": nil}}
+		began := time.Now()
+		_, _, err := NewClient(n, Config{}).FetchState(t.Context(), newStore(t, testShape), []Target{{Height: 5, Slot: 5, Root: slot.Root{5}}}, n.ids, nil)
+		if d := time.Since(began); !errors.Is(err, ErrNoDonor) || d > 2*time.Second {
+			t.Fatalf("after %v: %v", d, err)
+		}
+		n.wg.Wait()
+	})
+}
+
+// A busy server sends at an eighth of its rate.
+func TestABusyServerSendsSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, testShape)
+		want := put(t, s, 9)
+		took := func(busy bool) time.Duration {
+			n := &peers{serve: map[slot.PeerID]func(wire.Stream){
+				"a": honest(server(t, s, ServerConfig{BytesPerSecond: 1 << 20, Busy: func() bool { return busy }})),
+			}}
+			_, report := fetch(t, n, Config{}, []Target{want}, n.ids)
+			return report.Elapsed
+		}
+		if free, busy := took(false), took(true); busy < 6*free {
+			t.Fatalf("%v while busy, %v while not", busy, free)
+		}
+	})
+}
+
+// A member that lacks an outcome may be what a slot waits for: it gets it at once, and its state like everybody at the server's rate.
+func TestOutcomesForMembersAreNotPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, checkpoint.Shape{Elements: 25_000})
+		blobs, _ := putOutcome(t, s, 200_000)
+		want := put(t, s, 9)
+		took := func(member bool) (outcome, state time.Duration) {
+			v := server(t, s, ServerConfig{BytesPerSecond: 10_000, Prefer: func(slot.PeerID) bool { return member }})
+			n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(v)}}
+			c := NewClient(n, Config{})
+			_, first, err := c.FetchOutcome(t.Context(), blobs, testFrame, n.ids())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, second, err := c.FetchState(t.Context(), newStore(t, s.Shape()), []Target{want}, n.ids, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.wg.Wait()
+			return first.Elapsed, second.Elapsed
+		}
+		if outcome, state := took(true); outcome > time.Second || state < 7*time.Second {
+			t.Errorf("a member's outcome took %v, its state %v", outcome, state)
+		}
+		if outcome, _ := took(false); outcome < 15*time.Second {
+			t.Errorf("a stranger's outcome took %v", outcome)
+		}
+	})
+}
