@@ -66,7 +66,7 @@ type Config struct {
 	// A node keeps five vectors of that many float32. Default 1 Gi.
 	MaxAdopted uint64
 
-	// OnEvent is called for every event, one at a time; it must not block.
+	// OnEvent is called for every event, one at a time; it must not block, nor call the node.
 	OnEvent func(Event)
 	// Logger is silent when nil.
 	Logger *slog.Logger

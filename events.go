@@ -52,7 +52,10 @@ func (e Event) MarshalJSON() ([]byte, error) {
 
 func (n *Node) emit(name string, fields map[string]any) {
 	n.log.Debug(name, "fields", fields)
-	if n.cfg.OnEvent != nil {
-		n.cfg.OnEvent(Event{Time: time.Now(), Name: name, Peer: n.Self(), Fields: fields})
+	if n.cfg.OnEvent == nil {
+		return
 	}
+	n.telling.Lock()
+	defer n.telling.Unlock()
+	n.cfg.OnEvent(Event{Time: time.Now(), Name: name, Peer: n.Self(), Fields: fields})
 }

@@ -47,6 +47,7 @@ type Node struct {
 	closeErr error
 	fault    atomic.Pointer[error] // why the node ended by itself
 	abrupt   bool                  // Close saves nothing: tests kill nodes so
+	telling  sync.Mutex            // held over OnEvent: one event at a time
 
 	// Of the goroutine that runs the rounds.
 	start    []float32 // the anchor that the inner steps started from

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"sync"
@@ -78,6 +79,7 @@ func protocolOf(topic string) protocol.ID {
 }
 
 func (t *Topic) options() []pubsub.Option {
+	log := slog.New(quiet{t.cfg.Logger.Handler()})
 	params := pubsub.DefaultGossipSubParams()
 	params.HeartbeatInterval = t.cfg.Heartbeat
 	params.HeartbeatInitialDelay = min(params.HeartbeatInitialDelay, t.cfg.Heartbeat)
@@ -91,8 +93,8 @@ func (t *Topic) options() []pubsub.Option {
 		pubsub.WithValidateQueueSize(t.cfg.Queue),
 		pubsub.WithSubscriptionFilter(pubsub.NewAllowlistSubscriptionFilter(t.cfg.Topic)),
 		pubsub.WithRawTracer(&echoes{cfg: t.cfg}),
-		pubsub.WithLogger(t.cfg.Logger),
-		pubsub.WithRPCLogger(t.cfg.Logger),
+		pubsub.WithLogger(log),
+		pubsub.WithRPCLogger(log),
 	}
 }
 
