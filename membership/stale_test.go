@@ -48,7 +48,7 @@ func TestH24AStaleContributionCountsOnce(t *testing.T) {
 		}
 		return n
 	}
-	until("listed", func() bool { return listed() > 0 })
+	until("listed", func() bool { return listed() > 0 && c.m.chain.height() >= a.m.chain.height() })
 	if c.m.mine != nil {
 		t.Error("it still stands after it was spent")
 	}
