@@ -67,8 +67,15 @@ func (t *Topic) open() error {
 	if t.topic, err = ps.Join(t.cfg.Topic); err != nil {
 		return err
 	}
-	t.sub, err = t.topic.Subscribe(pubsub.WithBufferSize(t.cfg.Queue))
-	return err
+	if t.sub, err = t.topic.Subscribe(pubsub.WithBufferSize(t.cfg.Queue)); err != nil {
+		return err
+	}
+	streams, err := newStreams(t.host, t.proto, t.topic)
+	if err != nil {
+		return err
+	}
+	t.wg.Go(func() { streams.run(t.ctx.Done(), t.cfg.Heartbeat) })
+	return nil
 }
 
 // protocolOf gives every topic a gossipsub protocol of its own, so that several runs, and a program's own gossipsub, can share a host:

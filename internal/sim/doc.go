@@ -6,6 +6,8 @@
 //		net.Connect(0, 1)
 //		net.Cut(0, 1) // drops packets both ways; connections notice after QUIC's idle timeout of 30 s
 //		net.Heal(0, 1)
+//		net.Freeze(2)                      // no packet in or out, whoever comes later, until Thaw
+//		net.Slow(3, 200*time.Millisecond) // more latency, both ways
 //	})
 //
 // The hosts speak QUIC only. They close when the test ends; what a test starts on top of them must be closed before, by t.Cleanup

@@ -29,6 +29,8 @@ type Net struct {
 		sync.Mutex
 		index  map[netip.Addr]int // of a host by its address
 		cut    map[[2]int]bool    // packets from the first to the second host are dropped
+		frozen map[int]bool
+		slow   map[int]time.Duration // added to the latency of every packet to or from a host
 		closed map[int]bool
 	}
 }
@@ -39,8 +41,13 @@ func New(t testing.TB, n int, latency time.Duration) *Net {
 	s := &Net{t: t}
 	s.mu.index = make(map[netip.Addr]int)
 	s.mu.cut = make(map[[2]int]bool)
+	s.mu.frozen = make(map[int]bool)
+	s.mu.slow = make(map[int]time.Duration)
 	s.mu.closed = make(map[int]bool)
-	s.wire = &simnet.Simnet{LatencyFunc: simnet.StaticLatency(latency), Logger: slog.New(slog.DiscardHandler)}
+	s.wire = &simnet.Simnet{
+		LatencyFunc: func(p *simnet.Packet) time.Duration { return latency + s.slowness(p.From) + s.slowness(p.To) },
+		Logger:      slog.New(slog.DiscardHandler),
+	}
 	s.wire.Start()
 	t.Cleanup(s.close)
 	for range n {
@@ -130,6 +137,26 @@ func (s *Net) Rejoin(i int) {
 	}
 }
 
+// Freeze drops all packets to and from host i, those of hosts that come later included, as while its process is stopped. Cuts are
+// another matter: Thaw leaves them as they are.
+func (s *Net) Freeze(i int) { s.freeze(i, true) }
+
+// Thaw undoes Freeze.
+func (s *Net) Thaw(i int) { s.freeze(i, false) }
+
+func (s *Net) freeze(i int, frozen bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.frozen[i] = frozen
+}
+
+// Slow adds to the latency of every packet to or from host i; 0 undoes it.
+func (s *Net) Slow(i int, by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.slow[i] = by
+}
+
 // Close closes host i, telling its neighbours, as a process that ends well does. Isolate comes before it for one that does not.
 func (s *Net) Close(i int) {
 	s.t.Helper()
@@ -155,14 +182,30 @@ func (s *Net) set(cut bool, links ...[2]int) {
 
 // dropped says whether a packet from host i to an address is lost.
 func (s *Net) dropped(i int, to net.Addr) bool {
-	u, ok := to.(*net.UDPAddr)
-	if !ok {
-		return false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j, ok := s.mu.index[u.AddrPort().Addr().Unmap()]
-	return ok && s.mu.cut[[2]int{i, j}]
+	j, ok := s.at(to)
+	return ok && (s.mu.cut[[2]int{i, j}] || s.mu.frozen[i] || s.mu.frozen[j])
+}
+
+func (s *Net) slowness(at net.Addr) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, ok := s.at(at)
+	if !ok {
+		return 0
+	}
+	return s.mu.slow[i]
+}
+
+// at is the host of an address. mu is held.
+func (s *Net) at(a net.Addr) (int, bool) {
+	u, ok := a.(*net.UDPAddr)
+	if !ok {
+		return 0, false
+	}
+	i, ok := s.mu.index[u.AddrPort().Addr().Unmap()]
+	return i, ok
 }
 
 func (s *Net) close() {

@@ -77,3 +77,29 @@ func TestIsolateAndAdd(t *testing.T) {
 		}
 	})
 }
+
+func TestFreezeAndSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(t, 2, time.Millisecond)
+		s.Connect(0, 1)
+		s.Freeze(1)
+		if _, err := rtt(s, 0, 1); err == nil {
+			t.Error("a ping reached a frozen host")
+		}
+		i := s.Add()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if s.Hosts[i].Connect(ctx, s.Info(1)) == nil {
+			t.Error("a host that came later reached a frozen one")
+		}
+		s.Thaw(1)
+		s.Slow(1, 100*time.Millisecond)
+		if got, err := rtt(s, 0, 1); err != nil || got < 200*time.Millisecond {
+			t.Errorf("round trip to a slow host %v, %v", got, err)
+		}
+		s.Slow(1, 0)
+		if got, err := rtt(s, 0, 1); err != nil || got > 20*time.Millisecond {
+			t.Errorf("round trip to a host that is slow no more: %v, %v", got, err)
+		}
+	})
+}
