@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,8 +14,9 @@ type bowl struct {
 	pace   time.Duration                // of one inner step
 	spoil  func(task Task, x []float32) // is shown the result of every round, if set, and may change it
 	x      []float32
-	size   uint64 // elements; bowlElements if 0
-	noisy  bool   // the parameters begin as noise, which no compression makes small
+	size   uint64                        // elements; bowlElements if 0
+	noisy  bool                          // the parameters begin as noise, which no compression makes small
+	frozen atomic.Pointer[chan struct{}] // set while its process is stopped; closed when it goes on
 }
 
 const bowlElements = 5000
@@ -48,6 +50,13 @@ func (b *bowl) Train(ctx context.Context, task Task) (Stats, error) {
 		case <-ctx.Done():
 			return Stats{}, ctx.Err()
 		case <-time.After(b.pace):
+		}
+		if stopped := b.frozen.Load(); stopped != nil {
+			select {
+			case <-ctx.Done():
+				return Stats{}, ctx.Err()
+			case <-*stopped:
+			}
 		}
 		b.step()
 	}

@@ -132,6 +132,21 @@ func (s *swarm) forget(p *simPeer) {
 	}
 }
 
+// freeze stops a peer as SIGSTOP does, as far as others can see: no packet goes in or out, and its trainer stands still.
+func (s *swarm) freeze(p *simPeer) {
+	stopped := make(chan struct{})
+	p.trainer.(*bowl).frozen.Store(&stopped)
+	s.net.Freeze(p.host)
+}
+
+// thaw undoes freeze.
+func (s *swarm) thaw(p *simPeer) {
+	s.net.Thaw(p.host)
+	if stopped := p.trainer.(*bowl).frozen.Swap(nil); stopped != nil {
+		close(*stopped)
+	}
+}
+
 // restart starts killed peers again, from their disks.
 func (s *swarm) restart(peers ...*simPeer) {
 	for _, p := range peers {

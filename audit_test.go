@@ -1,0 +1,155 @@
+package p2pdiloco
+
+import (
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// audit watches a swarm's peers over all their lives, and keeps what each has ever shown as certified or held. It knows chains by
+// their records' hashes, so that two foundings, or a fork, are told from a contradiction.
+//
+// It checks I1 (a record has at most one certified successor that is a step or a change of members), I2 (equal states after equal
+// records, and equal to the certified root), that no process ends by itself with an error, and that the chain grows while it can.
+type audit struct {
+	s       *swarm
+	records map[Root]membership.Commit // certified, by hash
+	next    map[Root]Root              // the step or members record after each
+	states  map[Root]Root              // after each record
+	seen    map[*simPeer][]Root        // hashes of the chain that the peer showed last, by height
+	best    slot.Record                // the highest ever shown
+	rose    time.Time                  // when best became that
+}
+
+func newAudit(s *swarm) *audit {
+	return &audit{
+		s: s, records: make(map[Root]membership.Commit), next: make(map[Root]Root), states: make(map[Root]Root),
+		seen: make(map[*simPeer][]Root), rose: time.Now(),
+	}
+}
+
+// all looks at every living peer.
+func (a *audit) all() {
+	a.s.t.Helper()
+	for _, p := range a.s.peers {
+		a.look(p)
+	}
+}
+
+// look takes in what a peer shows now.
+func (a *audit) look(p *simPeer) {
+	a.s.t.Helper()
+	n := p.node.Load()
+	if n == nil || n.driver == nil {
+		return
+	}
+	v := n.driver.View()
+	seen := a.seen[p]
+	for len(seen) > 0 { // back to what its chain still has: it may have been given up for another
+		if c, ok := n.driver.Record(uint64(len(seen))); ok && c.Record.Hash() == seen[len(seen)-1] {
+			break
+		}
+		seen = seen[:len(seen)-1]
+	}
+	for {
+		c, ok := n.driver.Record(uint64(len(seen)) + 1)
+		if !ok {
+			break
+		}
+		seen = append(seen, a.certified(p, c))
+	}
+	a.seen[p] = seen
+	if v.Synced && v.Applied > 0 && v.Applied <= uint64(len(seen)) && v.Founding == seen[0] {
+		a.held(p, seen[v.Applied-1], v.StateRoot)
+	}
+}
+
+// certified takes in a record and returns its hash.
+func (a *audit) certified(p *simPeer, c membership.Commit) Root {
+	a.s.t.Helper()
+	r, hash := c.Record, c.Record.Hash()
+	if _, known := a.records[hash]; known {
+		return hash
+	}
+	a.records[hash] = c
+	if r.Height > a.best.Height {
+		a.best, a.rose = r, time.Now()
+	}
+	if r.Kind != slot.Fork {
+		if other, two := a.next[r.Prev]; two {
+			a.s.t.Errorf("host %d: record %d %s is certified, and so is %s", p.host, r.Height, hash.Short(), other.Short())
+		}
+		a.next[r.Prev] = hash
+	}
+	if r.Height > 1 {
+		a.held(p, r.Prev, r.StateRoot)
+	}
+	return hash
+}
+
+// held takes in the root of a state after a record.
+func (a *audit) held(p *simPeer, record, state Root) {
+	a.s.t.Helper()
+	if other, known := a.states[record]; known && other != state {
+		a.s.t.Errorf("host %d: the state after record %s is %s, elsewhere %s", p.host, record.Short(), state.Short(), other.Short())
+	}
+	a.states[record] = state
+}
+
+// finished checks that peers who have finished hold one chain, and every record of it that was ever certified.
+func (a *audit) finished(peers []*simPeer) {
+	a.s.t.Helper()
+	a.all()
+	first := a.seen[peers[0]]
+	for _, p := range peers {
+		if !slices.Equal(a.seen[p], first) {
+			a.s.t.Errorf("host %d ends with another chain than host %d: %d and %d records", p.host, peers[0].host, len(a.seen[p]), len(first))
+		}
+		if at := p.node.Load().driver.View().AppliedSlot; at != a.s.spec.Rounds {
+			a.s.t.Errorf("host %d ends at slot %d of %d", p.host, at, a.s.spec.Rounds)
+		}
+	}
+	if slices.ContainsFunc(first[1:], func(h Root) bool { return a.records[h].Record.Kind == slot.Fork }) {
+		return // a fork may leave records of the old quorum behind
+	}
+	for hash, c := range a.records {
+		if a.founding(hash) == first[0] && !slices.Contains(first, hash) {
+			a.s.t.Errorf("record %d (slot %d) was certified and is lost", c.Record.Height, c.Record.Slot)
+		}
+	}
+}
+
+// founding is the first record of a record's chain.
+func (a *audit) founding(hash Root) Root {
+	for a.records[hash].Record.Height > 1 {
+		hash = a.records[hash].Record.Prev
+	}
+	return hash
+}
+
+// streams compares the events of all peers: every slot was committed with one outcome, unless a chain was given up.
+func (a *audit) streams() {
+	a.s.t.Helper()
+	type place struct {
+		height uint64
+		root   Root
+	}
+	outcomes := make(map[uint64]place)
+	for _, p := range a.s.peers {
+		if p.had("run.switched") {
+			return
+		}
+	}
+	for _, p := range a.s.peers {
+		for _, e := range p.events("slot.committed") {
+			at := place{e.Fields["height"].(uint64), e.Fields["outcome_root"].(Root)}
+			number := e.Fields["slot"].(uint64)
+			if other, known := outcomes[number]; known && other != at {
+				a.s.t.Errorf("host %d: slot %d was committed as %v, elsewhere as %v", p.host, number, at, other)
+			}
+			outcomes[number] = at
+		}
+	}
+}
