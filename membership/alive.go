@@ -102,8 +102,11 @@ func (m *Machine) wantsIn() bool {
 
 // joining says whether a peer that is no member asked lately to be one.
 func (m *Machine) joining(a *acquaintance) bool {
+	if m.now-a.joinHeard > m.cfg.Timing.Lost {
+		return false
+	}
 	_, listed := findMember(m.chain.electorate(), a.peer, a.inc)
-	return !listed && m.now-a.joinHeard <= m.cfg.Timing.Lost
+	return !listed
 }
 
 // atOurTip says whether a peer's newest ALIVE shows the state after our tip.

@@ -55,12 +55,9 @@ func (m *Machine) chainGrows() bool { return m.need.times < 3 && len(m.ahead()) 
 
 // ahead lists who is further on this chain; on any chain while there is none here, those of the greatest work first.
 func (m *Machine) ahead() []slot.PeerID {
-	var as []*acquaintance
-	for _, a := range m.presence.sorted() {
-		if a.alive != nil && m.ours(*a.alive) && a.alive.Height > m.chain.height() && m.around(a.who) && !m.doubts(a.peer) {
-			as = append(as, a)
-		}
-	}
+	as := m.presence.sorted(func(a *acquaintance) bool {
+		return a.alive != nil && a.alive.Height > m.chain.height() && m.around(a.who) && m.ours(*a.alive) && !m.doubts(a.peer)
+	})
 	slices.SortStableFunc(as, func(a, b *acquaintance) int {
 		return cmp.Or(cmp.Compare(b.alive.Work, a.alive.Work), bytes.Compare(a.alive.Branch[:], b.alive.Branch[:]))
 	})

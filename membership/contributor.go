@@ -41,11 +41,15 @@ func (m *Machine) sendOffer() {
 	m.gossip(Offer{*m.mine}, m.cfg.Self)
 }
 
-// repeatOffer says the standing offer again: leaders change, and forget.
+// repeatOffer says the standing offer again, unless the leader plans with it: leaders change, and forget.
 func (m *Machine) repeatOffer() {
-	if m.mine != nil && m.now-m.mineAt >= m.cfg.Timing.Retry {
-		m.sendOffer()
+	if m.mine == nil || m.now-m.mineAt < m.cfg.Timing.Retry {
+		return
 	}
+	if p := m.open.plan; p != nil && slices.Contains(p.Offers, *m.mine) {
+		return
+	}
+	m.sendOffer()
 }
 
 // spendOffer looks after the own offer once a record is certified. Listed, it is spent, whole; not listed and not too stale, it

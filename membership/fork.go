@@ -103,12 +103,12 @@ func (m *Machine) mayFork() bool {
 // forkers lists who would be in a fork of the tip: its members that are heard and stand at it; where none is left, whoever holds
 // its state and asks to be a member (HOLES H22).
 func (m *Machine) forkers() (list []slot.Member) {
-	for _, a := range m.presence.sorted() {
+	for _, a := range m.presence.sorted(func(a *acquaintance) bool { return m.around(a.who) }) {
 		_, member := findMember(m.chain.electorate(), a.peer, a.inc)
 		self := a.who == m.presence.self
 		switch {
 		case self && member == m.elector():
-		case member != m.elector() || !m.around(a.who) || !m.atOurTip(a) || m.fork.passed[a.who] || !member && !m.joining(a):
+		case member != m.elector() || !m.atOurTip(a) || m.fork.passed[a.who] || !member && !m.joining(a):
 			continue
 		}
 		if slot.Find(list, a.peer) < 0 {

@@ -49,10 +49,8 @@ const claimsAsked = 8
 
 // foundingPlace counts the heard peers before this one; false while somebody has a chain.
 func (m *Machine) foundingPlace() (place int, ok bool) {
-	for _, a := range m.presence.sorted() {
-		if a.alive == nil || a.who == m.presence.self || !m.around(a.who) {
-			continue
-		}
+	others := func(a *acquaintance) bool { return a.alive != nil && a.who != m.presence.self && m.around(a.who) }
+	for _, a := range m.presence.sorted(others) {
 		if a.alive.Height > 0 && m.need.times < claimsAsked {
 			return 0, false
 		}

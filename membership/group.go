@@ -64,9 +64,8 @@ func livingOf(p slot.Plan) []slot.PeerID {
 
 // owns says whether a range lies in one piece of a peer.
 func owns(p slot.Plan, peer slot.PeerID, r slot.Range) bool {
-	return slices.ContainsFunc(p.Pieces, func(s slot.Piece) bool {
-		return s.Owner == peer && s.Range.Begin <= r.Begin && r.Begin < r.End && r.End <= s.Range.End
-	})
+	i := p.PieceAt(r.Begin)
+	return i >= 0 && p.Pieces[i].Owner == peer && r.Begin < r.End && r.End <= p.Pieces[i].Range.End
 }
 
 // stateSegment tells the leader what this owner reduced. Between two leaders it waits for the next one's plan.

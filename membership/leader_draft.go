@@ -73,8 +73,8 @@ func (m *Machine) sendDraft() {
 			to = append(to, e.Peer)
 		}
 	}
-	for _, a := range m.presence.sorted() {
-		if m.joining(a) && !l.haves[a.who] {
+	for _, a := range m.presence.sorted(m.joining) {
+		if !l.haves[a.who] {
 			to = append(to, a.peer)
 		}
 	}
@@ -159,9 +159,9 @@ func (m *Machine) recordOf(d slot.Draft) slot.Record {
 func (m *Machine) awaitsNewcomer() bool {
 	l := m.open.lead
 	step, over := l.draft.Kind == slot.Step, m.now-l.draftAt >= m.cfg.Timing.Beat
-	for _, a := range m.presence.sorted() {
+	for _, a := range m.presence.sorted(m.joining) {
 		switch {
-		case !m.joining(a) || !m.atOurTip(a) || l.haves[a.who]:
+		case !m.atOurTip(a) || l.haves[a.who]:
 		case step && m.now-a.silentAt <= m.cfg.Timing.Lost:
 		case !over:
 			return true

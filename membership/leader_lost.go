@@ -25,8 +25,12 @@ func (m *Machine) onLost(msg Message, lost Lost) error {
 	if l == nil || l.plan == nil || lost.Ref != l.ref || lost.Group != l.group {
 		return ErrStale
 	}
-	if l.plan.Place(lost.Peer) < 0 || l.plan.Place(msg.From) < 0 {
+	of, by := l.plan.Place(lost.Peer), l.plan.Place(msg.From)
+	switch {
+	case of < 0 || by < 0:
 		return invalid("a report about or by a peer that is not in the plan")
+	case l.plan.Gone.Has(of) || l.plan.Gone.Has(by):
+		return nil // settled
 	}
 	m.noteReport(report{msg.From, lost.Peer, lost.Reason, m.now})
 	return nil
@@ -76,7 +80,7 @@ func (m *Machine) fallen(p slot.Plan, reports []report) (out []slot.PeerID) {
 // who is reached by fewer members, then anybody but this peer, then who is in more reports, then the higher ID.
 func (m *Machine) worst(p slot.Plan, reports []report) slot.PeerID {
 	alive := livingOf(p)
-	in := func(q slot.PeerID) bool { return slices.Contains(alive, q) }
+	in := func(q slot.PeerID) bool { i := p.Place(q); return i >= 0 && !p.Gone.Has(i) }
 	reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return !in(r.by) || !in(r.of) })
 	for _, peer := range alive {
 		self := func(r report) bool { return r.by == peer && r.of == peer }
@@ -84,8 +88,20 @@ func (m *Machine) worst(p slot.Plan, reports []report) slot.PeerID {
 			return peer
 		}
 	}
+	if len(reports) == 0 && len(m.open.lead.narrow) == 0 {
+		return ""
+	}
 	parted := len(alive) == 2 && m.parted(reports)
-	out := slices.DeleteFunc(alive, func(q slot.PeerID) bool { return !parted && !m.convicted(p, q, reports) })
+	var named []slot.PeerID // nobody else can be convicted
+	for _, r := range reports {
+		named = append(named, r.by, r.of)
+	}
+	for q := range m.open.lead.narrow {
+		if in(q) {
+			named = append(named, q)
+		}
+	}
+	out := slices.DeleteFunc(union(named), func(q slot.PeerID) bool { return !parted && !m.convicted(p, q, reports) })
 	if len(out) == 0 {
 		return ""
 	}
@@ -160,6 +176,8 @@ func (m *Machine) leaveOut(out []slot.PeerID) {
 		}
 		m.event(Event{Kind: EventSuspected, Height: l.ref.Height, Slot: l.plan.Slot, Ballot: l.ref.Ballot, Peer: p, Detail: detail})
 	}
+	// What they said, and what was said of them, is settled: nobody who is gone comes back into the group.
+	l.reports = slices.DeleteFunc(l.reports, func(r report) bool { return slices.Contains(out, r.by) || slices.Contains(out, r.of) })
 	m.issue(withGone(*l.plan, out))
 }
 

@@ -45,7 +45,7 @@ func with(members []slot.Member, e slot.Member) []slot.Member {
 
 // newcomers lists who asks to be a member, the longest waiting first.
 func (m *Machine) newcomers() []*acquaintance {
-	all := slices.DeleteFunc(m.presence.sorted(), func(a *acquaintance) bool { return !m.joining(a) })
+	all := m.presence.sorted(m.joining)
 	slices.SortStableFunc(all, func(a, b *acquaintance) int { return cmp.Compare(a.joinSince, b.joinSince) })
 	return all
 }
@@ -84,10 +84,22 @@ func (m *Machine) closingDue() bool { return m.chain.ended() && !m.chain.closed(
 func (m *Machine) fragile() bool {
 	old := m.chain.electorate()
 	heard := m.present
+	if n := countMembers(old, heard); 2*(n-1) > len(old) {
+		return false // also without whomever
+	}
 	if !slot.Quorum(old, heard) || !slices.ContainsFunc(old, func(e slot.Member) bool { return !heard(e) }) {
 		return false
 	}
 	return slices.ContainsFunc(old, func(gone slot.Member) bool {
 		return heard(gone) && !slot.Quorum(old, func(e slot.Member) bool { return heard(e) && e != gone })
 	})
+}
+
+func countMembers(members []slot.Member, in func(slot.Member) bool) (n int) {
+	for _, e := range members {
+		if in(e) {
+			n++
+		}
+	}
+	return n
 }

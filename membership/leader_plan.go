@@ -43,7 +43,7 @@ func (m *Machine) planDue() bool {
 
 // mayStillOffer says whether a member without an offer is worth waiting for.
 func (m *Machine) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
-	if slices.ContainsFunc(offers, func(o slot.Offer) bool { return o.Peer == e.Peer }) || !m.around(ofMember(e)) {
+	if hasOffer(offers, e.Peer) || !m.around(ofMember(e)) {
 		return false
 	}
 	if l := m.open.lead; l != nil {
@@ -75,12 +75,18 @@ func (m *Machine) graceEnds(offers []slot.Offer, contributors int) time.Duration
 func (m *Machine) offerTimes(offers []slot.Offer) []time.Duration {
 	var at []time.Duration
 	for _, e := range m.chain.electorate() {
-		if slices.ContainsFunc(offers, func(o slot.Offer) bool { return o.Peer == e.Peer }) {
+		if hasOffer(offers, e.Peer) {
 			at = append(at, m.presence.known[ofMember(e)].offerAt)
 		}
 	}
 	slices.Sort(at)
 	return at
+}
+
+// hasOffer says whether one of the offers, sorted by peer, is of p.
+func hasOffer(offers []slot.Offer, p slot.PeerID) bool {
+	_, has := slices.BinarySearchFunc(offers, p, func(o slot.Offer, p slot.PeerID) int { return cmpPeer(o.Peer, p) })
+	return has
 }
 
 // eligible are the offers that are not left out of plans. A left-out peer comes back with a fresh offer.
@@ -133,15 +139,13 @@ func (m *Machine) issue(p slot.Plan) {
 	}
 	l.revision++
 	l.revised++
-	before := p.Pieces
+	before := p
 	p.Revision = l.revision
 	p.Pieces = m.cfg.Plan(p)
 	kept := map[uint64]slot.Segment{}
 	for at, s := range l.segments {
-		stays := func(q slot.Piece) bool {
-			return q.Range.Begin <= at && s.Range.End <= q.Range.End && slices.Contains(p.Pieces, q)
-		}
-		if slices.ContainsFunc(before, stays) {
+		was, is := before.PieceAt(at), p.PieceAt(at)
+		if was >= 0 && is >= 0 && before.Pieces[was] == p.Pieces[is] && s.Range.End <= p.Pieces[is].Range.End {
 			kept[at] = s
 		}
 	}

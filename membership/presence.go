@@ -69,16 +69,46 @@ func (p *presence) meet(w who, now time.Duration, members []slot.Member) *acquai
 	if strangers >= maxStrangers {
 		delete(p.known, oldest.who)
 	}
-	a := &acquaintance{who: w, heard: now, joinSince: never, joinHeard: never, silentAt: silentAt, offerAt: never}
+	a := newAcquaintance(w, now)
+	a.silentAt = silentAt
 	p.known[w] = a
 	return a
 }
 
-// sorted lists all entries in a fixed order.
-func (p *presence) sorted() []*acquaintance {
-	all := make([]*acquaintance, 0, len(p.known))
+// meetAll makes the entries of members that have none, in the place of what their peers were as strangers, and returns the members.
+func (p *presence) meetAll(members []slot.Member, now time.Duration) []slot.Member {
+	made := map[slot.PeerID]*acquaintance{}
+	for _, e := range members {
+		if w := ofMember(e); p.known[w] == nil {
+			made[w.peer] = newAcquaintance(w, now)
+			p.known[w] = made[w.peer]
+		}
+	}
+	if len(made) == 0 {
+		return members
+	}
+	for w, stranger := range p.known {
+		a := made[w.peer]
+		if _, listed := findMember(members, w.peer, w.inc); a == nil || listed || w == p.self {
+			continue
+		}
+		a.silentAt = max(a.silentAt, stranger.silentAt)
+		delete(p.known, w)
+	}
+	return members
+}
+
+func newAcquaintance(w who, now time.Duration) *acquaintance {
+	return &acquaintance{who: w, heard: now, joinSince: never, joinHeard: never, silentAt: never, offerAt: never}
+}
+
+// sorted lists the entries for which in holds, in a fixed order.
+func (p *presence) sorted(in func(*acquaintance) bool) []*acquaintance {
+	var all []*acquaintance
 	for _, a := range p.known {
-		all = append(all, a)
+		if in(a) {
+			all = append(all, a)
+		}
 	}
 	slices.SortFunc(all, func(a, b *acquaintance) int {
 		return cmp.Or(cmp.Compare(a.peer, b.peer), cmp.Compare(a.inc, b.inc))
@@ -114,8 +144,8 @@ func (m *Machine) around(w who) bool {
 // meetMembers makes entries for the tip's members; those who were none before get the full time to be heard.
 func (m *Machine) meetMembers(before []slot.Member) {
 	members := m.chain.electorate()
-	for _, e := range members {
-		a := m.presence.meet(ofMember(e), m.now, members)
+	for _, e := range m.presence.meetAll(members, m.now) {
+		a := m.presence.known[ofMember(e)]
 		if _, old := findMember(before, e.Peer, e.Incarnation); !old {
 			a.heard, a.suspected, a.joinSince, a.joinHeard = m.now, false, never, never
 		}

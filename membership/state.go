@@ -73,10 +73,10 @@ func (m *Machine) sync(least uint64) {
 // claim, however many they are, must not push members out of the sources.
 func (m *Machine) appliedBy(height uint64) (ps []slot.PeerID) {
 	var strangers []slot.PeerID
-	for _, a := range m.presence.sorted() {
-		if a.alive == nil || !a.alive.Synced || !m.along(a) || a.alive.Applied < height || !m.around(a.who) {
-			continue
-		}
+	holds := func(a *acquaintance) bool {
+		return a.alive != nil && a.alive.Synced && m.along(a) && a.alive.Applied >= height && m.around(a.who)
+	}
+	for _, a := range m.presence.sorted(holds) {
 		if _, member := findMember(m.chain.electorate(), a.peer, a.inc); member {
 			ps = append(ps, a.peer)
 		} else {

@@ -2,6 +2,8 @@ package slot
 
 import (
 	"slices"
+	"sort"
+	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -109,7 +111,20 @@ func (p Plan) Living() int { return len(p.Offers) - p.Gone.Count() }
 
 // Place is a peer's index in the group, or -1.
 func (p Plan) Place(peer PeerID) int {
-	return slices.IndexFunc(p.Offers, func(o Offer) bool { return o.Peer == peer })
+	i, ok := slices.BinarySearchFunc(p.Offers, peer, func(o Offer, peer PeerID) int { return strings.Compare(string(o.Peer), string(peer)) })
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// PieceAt is the index of the piece that an element lies in, or -1.
+func (p Plan) PieceAt(element uint64) int {
+	i := sort.Search(len(p.Pieces), func(i int) bool { return p.Pieces[i].Range.End > element })
+	if i == len(p.Pieces) || p.Pieces[i].Range.Begin > element {
+		return -1
+	}
+	return i
 }
 
 // Wide says whether so many contributors are enough for one range of an outcome: minPeers, and more than half of the group that

@@ -150,6 +150,12 @@ func Quorum(members []Member, in func(Member) bool) bool {
 
 // LeaderOrder is the order in which the members lead the ballots of the height after prev: by BLAKE3(prev | peer).
 func LeaderOrder(prev Root, members []Member) []Member {
-	key := func(m Member) []byte { h := Hash(append(prev[:], m.Peer...)); return h[:] }
-	return slices.SortedFunc(slices.Values(members), func(a, b Member) int { return bytes.Compare(key(a), key(b)) })
+	keys := make(map[PeerID]Root, len(members))
+	for _, m := range members {
+		keys[m.Peer] = Hash(append(prev[:], m.Peer...))
+	}
+	return slices.SortedFunc(slices.Values(members), func(a, b Member) int {
+		x, y := keys[a.Peer], keys[b.Peer]
+		return bytes.Compare(x[:], y[:])
+	})
 }
