@@ -14,13 +14,14 @@ import (
 
 // simPeer is one peer of a swarm, over all its restarts: what it did and has on disk outlives its process.
 type simPeer struct {
-	host    int
-	boot    int // the host whose address it starts from
-	dir     string
-	trainer Trainer
-	config  func(*Config)                      // changes what Join is given, if set
-	drive   func(context.Context, *Node) error // what the process does once it has joined; Run if nil
-	on      func(Event)                        // is told of every event, if set, from the goroutine that it happens on
+	host      int
+	boot      int // the host whose address it starts from
+	dir       string
+	trainer   Trainer
+	config    func(*Config)                      // changes what Join is given, if set
+	drive     func(context.Context, *Node) error // what the process does once it has joined; Run if nil
+	forgetful bool                               // keeps no events: they would be what grows
+	on        func(Event)                        // is told of every event, if set, from the goroutine that it happens on
 
 	node    atomic.Pointer[Node]
 	network *p2p.Network
@@ -63,9 +64,14 @@ func testLogger(host int) *slog.Logger {
 // note takes an event in.
 func (p *simPeer) note(e Event) {
 	p.mu.Lock()
-	p.mu.events = append(p.mu.events, e)
+	if !p.forgetful {
+		p.mu.events = append(p.mu.events, e)
+	}
 	switch e.Name {
 	case "slot.applied", "state.synced":
+		if p.forgetful {
+			break
+		}
 		p.mu.roots[e.Fields["slot"].(uint64)] = e.Fields["state_root"].(Root)
 	case "run.switched", "state.diverged": // what was applied before is of another chain, or wrong
 		clear(p.mu.roots)
