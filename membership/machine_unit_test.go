@@ -222,3 +222,22 @@ func TestChooseSetsAside(t *testing.T) {
 		}
 	}
 }
+
+// A clock that is said to have gone back changes nothing: the machine's time stands until it is past again.
+func TestATimeThatGoesBackIsNotTaken(t *testing.T) {
+	l := labOf(t, "AB")
+	m := l.peer("A").m
+	l.run(time.Minute, func() bool { return m.chain.tip().Slot >= 2 })
+	at := m.now
+	_ = m.Ready()
+	m.Tick(at - time.Hour)
+	m.Report(at-time.Hour, ReportContributes{Contributes: true})
+	for _, e := range m.Ready().Events {
+		if e.Kind == EventSuspected || e.Kind == EventPaused {
+			t.Errorf("%s after the time went back", e.Kind)
+		}
+	}
+	if m.now != at {
+		t.Errorf("the machine's time went from %v to %v", at, m.now)
+	}
+}

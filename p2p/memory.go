@@ -23,7 +23,7 @@ const (
 	maxPeersFile   = 1 << 20
 	rememberEvery  = 30 * time.Second
 	rememberSoon   = time.Second         // after a newcomer: whoever is killed a moment later must still find the others
-	rememberedTerm = 30 * 24 * time.Hour // after this long unseen a peer is forgotten
+	rememberedTerm = 30 * 24 * time.Hour // who was not seen for so long before somebody else was is forgotten
 )
 
 // remembered is one peer as it stands in the file.
@@ -55,12 +55,32 @@ func newMemory(n *Network) *memory {
 	if err != nil {
 		n.log.Warn("remembered addresses cannot be used; starting without them", "file", n.cfg.PeersFile, "err", err)
 	}
-	for _, p := range peers {
-		if p.ID != n.host.ID() && time.Since(p.Seen) < rememberedTerm {
+	for _, p := range fresh(peers, time.Now()) {
+		if p.ID != n.host.ID() {
 			m.mu.peers[p.ID] = p
 		}
 	}
 	return m
+}
+
+// fresh are the peers that were seen less than rememberedTerm before the one seen last. The file's times are of a wall clock, which
+// jumps: they are compared with each other and not with now, and what lies ahead of now was not seen later than now.
+func fresh(peers []remembered, now time.Time) (out []remembered) {
+	var last time.Time
+	for i := range peers {
+		if peers[i].Seen.After(now) {
+			peers[i].Seen = now
+		}
+		if peers[i].Seen.After(last) {
+			last = peers[i].Seen
+		}
+	}
+	for _, p := range peers {
+		if last.Sub(p.Seen) < rememberedTerm {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // loadPeers reads a peers file; a missing one is empty.

@@ -77,6 +77,23 @@ func TestLongUnseenPeersAreForgotten(t *testing.T) {
 	}
 }
 
+// Whatever the wall clock says when the file is read, the addresses in it are used.
+func TestAClockThatJumpsForgetsNobody(t *testing.T) {
+	then := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, now := range map[string]time.Time{
+		"back to 1970": time.Unix(0, 0), "a year back": then.AddDate(-1, 0, 0), "as it was": then, "ten years on": then.AddDate(10, 0, 0),
+	} {
+		peers := []remembered{{Seen: then}, {Seen: then.Add(-time.Hour)}, {Seen: then.Add(-rememberedTerm / 2)}}
+		if got := fresh(peers, now); len(got) != len(peers) {
+			t.Errorf("%s: %d of %d peers are remembered", name, len(got), len(peers))
+		}
+		mixed := []remembered{{Seen: then.AddDate(20, 0, 0)}, {Seen: now}} // one was seen while the clock was wrong
+		if got := fresh(mixed, now); len(got) != 2 {
+			t.Errorf("%s: a time ahead of the clock makes the others look old", name)
+		}
+	}
+}
+
 func TestMDNSServiceName(t *testing.T) {
 	seen := make(map[string]bool)
 	for i := range 100 {
