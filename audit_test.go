@@ -1,6 +1,7 @@
 package p2pdiloco
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,8 +20,8 @@ type audit struct {
 	next    map[Root]Root              // the step or members record after each
 	states  map[Root]Root              // after each record
 	seen    map[*simPeer][]Root        // hashes of the chain that the peer showed last, by height
-	best    slot.Record                // the highest ever shown
-	rose    time.Time                  // when best became that
+	best    slot.Record                // the tip of most work that a living peer shows, or the last one
+	rose    time.Time                  // when the newest record was first shown
 }
 
 func newAudit(s *swarm) *audit {
@@ -33,8 +34,17 @@ func newAudit(s *swarm) *audit {
 // all looks at every living peer.
 func (a *audit) all() {
 	a.s.t.Helper()
+	var best slot.Record
 	for _, p := range a.s.peers {
 		a.look(p)
+		if n := p.node.Load(); n != nil && n.driver != nil {
+			if tip := n.driver.View().Tip; cmp.Or(cmp.Compare(tip.Work, best.Work), cmp.Compare(tip.Height, best.Height)) > 0 {
+				best = tip
+			}
+		}
+	}
+	if best.Height > 0 {
+		a.best = best
 	}
 }
 
@@ -73,10 +83,7 @@ func (a *audit) certified(p *simPeer, c membership.Commit) Root {
 	if _, known := a.records[hash]; known {
 		return hash
 	}
-	a.records[hash] = c
-	if r.Height > a.best.Height {
-		a.best, a.rose = r, time.Now()
-	}
+	a.records[hash], a.rose = c, time.Now()
 	if r.Kind != slot.Fork {
 		if other, two := a.next[r.Prev]; two {
 			a.s.t.Errorf("host %d: record %d %s is certified, and so is %s", p.host, r.Height, hash.Short(), other.Short())
@@ -111,22 +118,29 @@ func (a *audit) finished(peers []*simPeer) {
 			a.s.t.Errorf("host %d ends at slot %d of %d", p.host, at, a.s.spec.Rounds)
 		}
 	}
-	if slices.ContainsFunc(first[1:], func(h Root) bool { return a.records[h].Record.Kind == slot.Fork }) {
-		return // a fork may leave records of the old quorum behind
-	}
 	for hash, c := range a.records {
-		if a.founding(hash) == first[0] && !slices.Contains(first, hash) {
+		if a.lost(hash, first) {
 			a.s.t.Errorf("record %d (slot %d) was certified and is lost", c.Record.Height, c.Record.Slot)
 		}
 	}
 }
 
-// founding is the first record of a record's chain.
-func (a *audit) founding(hash Root) Root {
-	for a.records[hash].Record.Height > 1 {
-		hash = a.records[hash].Record.Prev
+// lost says whether a certified record is missing in a chain though it should be there: where the two part, neither goes on with a
+// fork. Of two branches one gives way, with all that was certified on it since.
+func (a *audit) lost(hash Root, chain []Root) bool {
+	if slices.Contains(chain, hash) {
+		return false
 	}
-	return hash
+	forked := false
+	for !slices.Contains(chain, hash) {
+		r := a.records[hash].Record
+		if forked = forked || r.Kind == slot.Fork; r.Height == 1 {
+			return false // another founding
+		}
+		hash = r.Prev
+	}
+	next := int(a.records[hash].Record.Height) // the index of the record above
+	return !forked && (next == len(chain) || a.records[chain[next]].Record.Kind != slot.Fork)
 }
 
 // streams compares the events of all peers: every slot was committed with one outcome, unless a chain was given up.

@@ -24,7 +24,7 @@ func init() {
 		ledger: membership.Timing{
 			Alive: 2 * time.Second, Beat: time.Second, Patience: 4 * time.Second, Lost: 6 * time.Second,
 			MinGrace: 3 * time.Second, GraceFactor: 3, Straggler: 10 * time.Second,
-			FoundAfter: 1500 * time.Millisecond, Linger: 5 * time.Second, Retry: time.Second,
+			FoundAfter: 1500 * time.Millisecond, ForkAfter: 5 * time.Second, Linger: 5 * time.Second, Retry: time.Second,
 		},
 		discovery: 2 * time.Second, stall: 3 * time.Second, hello: 500 * time.Millisecond,
 	}
