@@ -22,7 +22,7 @@ const presetChaos = "chaos"
 func init() {
 	presets[presetChaos] = preset{
 		ledger: membership.Timing{
-			Alive: 2 * time.Second, Beat: time.Second, Patience: 4 * time.Second, Lost: 6 * time.Second,
+			Alive: 1500 * time.Millisecond, Beat: time.Second, Patience: 3 * time.Second, Lost: 4 * time.Second,
 			MinGrace: 3 * time.Second, GraceFactor: 3, Straggler: 10 * time.Second,
 			FoundAfter: 1500 * time.Millisecond, ForkAfter: 5 * time.Second, Linger: 5 * time.Second, Retry: time.Second,
 		},
@@ -109,7 +109,7 @@ func (c *chaos) pass(d time.Duration) {
 // watch checks that no process ends by itself, and that the run gets on.
 func (c *chaos) watch() {
 	for _, p := range c.s.peers {
-		if p.done == nil || len(p.done) == 0 {
+		if len(p.done) == 0 {
 			continue
 		}
 		err := <-p.done
@@ -237,7 +237,9 @@ func runChaos(s *swarm, seed int) {
 		c.pass(time.Duration(50+c.rand.IntN(1200)) * time.Millisecond)
 		c.strike()
 	}
-	c.pass(2 * time.Second)
+	for c.pass(2 * time.Second); c.links > 0; { // partitions last until each side knows of it
+		c.pass(time.Second)
+	}
 	c.heal()
 	c.finish(5 * time.Minute)
 }

@@ -151,7 +151,7 @@ func (c *chaos) partition(p *simPeer, lasts time.Duration) bool {
 	c.note("%d and %d peers cannot see each other", len(a), len(b))
 	c.links++
 	c.s.cut(true, a, b)
-	c.later(lasts, "they can again", func() {
+	c.later(6*time.Second+lasts, "they can again", func() {
 		c.links--
 		c.s.cut(false, a, b)
 	})

@@ -56,7 +56,7 @@ func TestMemoryAndGoroutinesAreFlat(t *testing.T) {
 		from, last      = 100, 500
 		hosts           = living + last/every
 		recordBytes     = 2 << 10 // of one record on one peer, with its certificate and all that is kept of it
-		heapMargin      = 6 << 20                  // what is under way, and gossipsub remembers messages for 2 minutes
+		heapMargin      = 6 << 20 // what is under way, and gossipsub remembers messages for 2 minutes
 		goroutineMargin = 40      // the same
 	)
 	spec := simSpec(last, 2)

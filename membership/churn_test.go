@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -98,7 +99,8 @@ func TestChurn(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("P2PDILOCO_TEST_CHURN")); err == nil {
 		times = n
 	}
-	table := churnHead
+	var table strings.Builder
+	table.WriteString(churnHead)
 	for _, c := range []churnConfig{
 		{peers: 8, slots: 20, coarse: churnTiming.Beat / 2},
 		{peers: 64, slots: 4, coarse: churnTiming.Beat},
@@ -106,7 +108,7 @@ func TestChurn(t *testing.T) {
 	} {
 		c.slots, c.limit, c.life, c.reduce, c.train = c.slots*times, 1000*time.Hour, 2*time.Hour, 2*time.Minute, time.Minute
 		r := c.row()
-		table += r.String()
+		table.WriteString(r.String())
 		k := r.keep
 		if share(k.firstBallot, k.slots) < 0.9 || share(k.counted, k.offered) < 0.9 || r.goodput(k.slots, k.ended) < 0.5 {
 			t.Errorf("%d peers: %+v", c.peers, k)
@@ -118,5 +120,5 @@ func TestChurn(t *testing.T) {
 			t.Errorf("%d peers: the all-restart rule did %d of %d slots at once", c.peers, r.aloneOK, r.alone)
 		}
 	}
-	t.Log(table)
+	t.Log(table.String())
 }
