@@ -56,6 +56,9 @@ func (m *Machine) progressed(bytes uint64) {
 		if d.plan != nil {
 			m.sawLife(d.plan.Revision)
 		}
+		if d.lead != nil {
+			d.lead.stirred = m.now
+		}
 	}
 }
 

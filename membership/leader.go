@@ -26,6 +26,7 @@ type leading struct {
 	holdOff  time.Duration                 // no plan before this time
 	failures int                           // attempts given up at this height
 	givenUp  slot.Root                     // the group of the last one
+	stirred  time.Duration                 // when the reduction last got on, by a statement or by bytes that came here
 
 	draft     *slot.Draft
 	draftAt   time.Duration

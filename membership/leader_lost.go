@@ -144,6 +144,31 @@ func (m *Machine) convicted(p slot.Plan, peer slot.PeerID, reports []report) boo
 		narrow && m.now-since >= m.cfg.Timing.Lost
 }
 
+// silent lists the owners that owe statements when nothing has got on for Timing.Lost: those of a half at most, for if most owe
+// them the reduction itself is held up. Their peers may have all their bytes and no reason to complain, and the slot would wait
+// for a hung or hostile owner for ever. A leader outside the group sees no bytes, and waits longer; one that owes a statement
+// itself is deposed in time.
+func (m *Machine) silent() (out []slot.PeerID) {
+	l := m.open.lead
+	limit := m.cfg.Timing.Lost
+	if self := l.plan.Place(m.cfg.Self); self < 0 || l.plan.Gone.Has(self) {
+		limit *= 4
+	}
+	if m.now-l.stirred < limit {
+		return nil
+	}
+	for _, piece := range l.plan.Pieces {
+		if _, ok := l.stated(piece.Range); !ok {
+			out = append(out, piece.Owner)
+		}
+	}
+	out = union(out)
+	if 2*len(out) > l.plan.Living() || slices.Contains(out, m.cfg.Self) {
+		return nil
+	}
+	return out
+}
+
 // parted says whether the last two of a group cannot work together. One of them must go then, and be it on one word: this peer's
 // own counts at once, another's once the other side had time to say its own.
 func (m *Machine) parted(reports []report) bool {

@@ -149,7 +149,7 @@ func (m *Machine) issue(p slot.Plan) {
 			kept[at] = s
 		}
 	}
-	l.plan, l.segments, l.narrow = &p, kept, map[slot.PeerID]time.Duration{}
+	l.plan, l.segments, l.narrow, l.stirred = &p, kept, map[slot.PeerID]time.Duration{}, m.now
 	m.sendPlan()
 }
 
@@ -197,7 +197,7 @@ func (m *Machine) onSegment(msg Message, s Segment) error {
 	case had || m.statedBy(msg.From) >= slot.MaxRanges(len(l.plan.Offers)):
 		m.noteReport(report{by: msg.From, of: msg.From, at: m.now})
 	default:
-		l.segments[s.Range.Begin] = s.Segment
+		l.segments[s.Range.Begin], l.stirred = s.Segment, m.now
 	}
 	return nil
 }
@@ -222,13 +222,23 @@ func (m *Machine) closePlan() {
 	if m.reviseIfLost(l.reports) {
 		return
 	}
-	var segments []slot.Segment
-	for at := uint64(0); at < m.chain.rules.Elements; {
+	if segments, ok := l.stated(slot.Range{End: m.chain.rules.Elements}); ok {
+		m.draftStep(segments)
+		return
+	}
+	if out := m.silent(); len(out) > 0 {
+		m.leaveOut(out)
+	}
+}
+
+// stated are the statements that cover a range, in order; ok is false while there is a gap.
+func (l *leading) stated(r slot.Range) (segments []slot.Segment, ok bool) {
+	for at := r.Begin; at < r.End; {
 		s, ok := l.segments[at]
 		if !ok {
-			return
+			return nil, false
 		}
 		segments, at = append(segments, s), s.Range.End
 	}
-	m.draftStep(segments)
+	return segments, true
 }
