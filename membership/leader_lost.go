@@ -32,6 +32,9 @@ func (m *Machine) onLost(msg Message, lost Lost) error {
 	case l.plan.Gone.Has(of) || l.plan.Gone.Has(by):
 		return nil // settled
 	}
+	if lost.Reason < LostConnection || lost.Reason > LostOutcome {
+		return invalid("a report for reason %d", lost.Reason) // and so the reports of one peer are bounded
+	}
 	m.noteReport(report{msg.From, lost.Peer, lost.Reason, m.now})
 	return nil
 }
@@ -80,28 +83,18 @@ func (m *Machine) fallen(p slot.Plan, reports []report) (out []slot.PeerID) {
 // who is reached by fewer members, then anybody but this peer, then who is in more reports, then the higher ID.
 func (m *Machine) worst(p slot.Plan, reports []report) slot.PeerID {
 	alive := livingOf(p)
-	in := func(q slot.PeerID) bool { i := p.Place(q); return i >= 0 && !p.Gone.Has(i) }
-	reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return !in(r.by) || !in(r.of) })
+	said := m.weigh(alive, reports)
 	for _, peer := range alive {
-		self := func(r report) bool { return r.by == peer && r.of == peer }
-		if e := slot.Find(m.chain.electorate(), peer); e < 0 || !m.around(ofMember(m.chain.electorate()[e])) || slices.ContainsFunc(reports, self) {
+		e := slot.Find(m.chain.electorate(), peer)
+		if e < 0 || !m.around(ofMember(m.chain.electorate()[e])) || slices.Contains(said.against[peer], peer) {
 			return peer
 		}
 	}
-	if len(reports) == 0 && len(m.open.lead.narrow) == 0 {
+	if len(said.against) == 0 && len(m.open.lead.narrow) == 0 {
 		return ""
 	}
-	parted := len(alive) == 2 && m.parted(reports)
-	var named []slot.PeerID // nobody else can be convicted
-	for _, r := range reports {
-		named = append(named, r.by, r.of)
-	}
-	for q := range m.open.lead.narrow {
-		if in(q) {
-			named = append(named, q)
-		}
-	}
-	out := slices.DeleteFunc(union(named), func(q slot.PeerID) bool { return !parted && !m.convicted(p, q, reports) })
+	parted := len(alive) == 2 && said.parted
+	out := slices.DeleteFunc(alive, func(q slot.PeerID) bool { return !parted && !m.convicted(p, q, said) })
 	if len(out) == 0 {
 		return ""
 	}
@@ -109,18 +102,42 @@ func (m *Machine) worst(p slot.Plan, reports []report) slot.PeerID {
 	return slices.MaxFunc(out, func(a, b slot.PeerID) int {
 		return cmp.Or(
 			cmp.Compare(m.reachedBy(b), m.reachedBy(a)), cmp.Compare(own(b), own(a)),
-			cmp.Compare(len(accusers(reports, a)), len(accusers(reports, b))), cmpPeer(a, b))
+			cmp.Compare(len(said.against[a]), len(said.against[b])), cmpPeer(a, b))
 	})
 }
 
-// accusers lists who reports a peer.
-func accusers(reports []report, of slot.PeerID) (by []slot.PeerID) {
-	for _, r := range reports {
-		if r.of == of {
-			by = append(by, r.by)
-		}
+// hearing is what the living of a group say of each other. The leader holds one with every message, so it is one pass.
+type hearing struct {
+	against map[slot.PeerID][]slot.PeerID // who accuses a peer
+	old     map[slot.PeerID][]slot.PeerID // whom a peer has accused for Timing.Lost
+	parted  bool                          // were they two, they could not work together
+}
+
+// weigh holds the hearing. Of the last two of a group one must go, and be it on one word: this peer's own counts at once, another's
+// once the other side had time to say its own.
+func (m *Machine) weigh(alive []slot.PeerID, reports []report) hearing {
+	said := hearing{against: map[slot.PeerID][]slot.PeerID{}, old: map[slot.PeerID][]slot.PeerID{}}
+	in := make(map[slot.PeerID]bool, len(alive))
+	for _, peer := range alive {
+		in[peer] = true
 	}
-	return union(by)
+	for _, r := range reports {
+		if !in[r.by] || !in[r.of] {
+			continue
+		}
+		said.against[r.of] = append(said.against[r.of], r.by)
+		if m.now-r.at >= m.cfg.Timing.Lost {
+			said.old[r.by] = append(said.old[r.by], r.of)
+		}
+		said.parted = said.parted || r.by == m.cfg.Self || m.now-r.at >= m.cfg.Timing.Beat
+	}
+	for peer, by := range said.against {
+		said.against[peer] = union(by)
+	}
+	for peer, of := range said.old {
+		said.old[peer] = union(of)
+	}
+	return said
 }
 
 // convicted says whether a peer must go, of a group of three or more:
@@ -128,19 +145,13 @@ func accusers(reports []report, of slot.PeerID) (by []slot.PeerID) {
 //     two peers that cannot connect lose their part in each other's pieces and nothing else;
 //   - it has accused so many, for so long, that what it can still reduce would have too few contributors, or it states such
 //     ranges: it waits for word that the others are gone, and they are heard.
-func (m *Machine) convicted(p slot.Plan, peer slot.PeerID, reports []report) bool {
+func (m *Machine) convicted(p slot.Plan, peer slot.PeerID, said hearing) bool {
 	if p.Living() < 3 {
 		return false
 	}
-	var accused []slot.PeerID
-	for _, r := range reports {
-		if r.by == peer && m.now-r.at >= m.cfg.Timing.Lost {
-			accused = append(accused, r.of)
-		}
-	}
 	since, narrow := m.open.lead.narrow[peer]
-	return 2*len(accusers(reports, peer)) > p.Living()-1 ||
-		!p.Wide(p.Living()-len(union(accused)), m.chain.rules.MinPeers) ||
+	return 2*len(said.against[peer]) > p.Living()-1 ||
+		!p.Wide(p.Living()-len(said.old[peer]), m.chain.rules.MinPeers) ||
 		narrow && m.now-since >= m.cfg.Timing.Lost
 }
 
@@ -167,14 +178,6 @@ func (m *Machine) silent() (out []slot.PeerID) {
 		return nil
 	}
 	return out
-}
-
-// parted says whether the last two of a group cannot work together. One of them must go then, and be it on one word: this peer's
-// own counts at once, another's once the other side had time to say its own.
-func (m *Machine) parted(reports []report) bool {
-	return slices.ContainsFunc(reports, func(r report) bool {
-		return r.by == m.cfg.Self || m.now-r.at >= m.cfg.Timing.Beat
-	})
 }
 
 // reachedBy counts the members, this one included, that say they have a connection to p.

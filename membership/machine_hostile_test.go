@@ -170,6 +170,32 @@ func TestAnAccuserDoesNotReduceAlone(t *testing.T) {
 	}
 }
 
+// One member's reports about another, for whatever reasons it makes up, take up no more room than the reasons there are.
+func TestReportsAreBounded(t *testing.T) {
+	l, say := hostileLab(t, "abcd")
+	for _, p := range l.peers {
+		p.stuck = true // the plan stays
+	}
+	var leader *labPeer
+	if !l.run(time.Minute, func() bool {
+		i := slices.IndexFunc(l.peers, func(p *labPeer) bool { return p.m.open.lead != nil && p.m.open.lead.plan != nil })
+		if i >= 0 {
+			leader = l.peers[i]
+		}
+		return i >= 0
+	}) {
+		t.Fatal("no plan")
+	}
+	i := slices.IndexFunc(l.peers, func(p *labPeer) bool { return p != leader })
+	bad, plan := l.peers[i], leader.m.open.lead.plan
+	for reason := range 256 {
+		_ = say(leader, bad.name, bad.inc, Lost{Ref: plan.Ref, Group: plan.Group(), Peer: leader.id, Reason: LostReason(reason)})
+	}
+	if n := len(leader.m.open.lead.reports); n != int(LostOutcome) {
+		t.Errorf("%d reports are kept, for %d reasons", n, LostOutcome)
+	}
+}
+
 // What a member sends for heights to come must not take the place of what others said of the next one, nor much memory.
 func TestEarlyMessagesAreBoundedBySender(t *testing.T) {
 	l, say := hostileLab(t, "abc")

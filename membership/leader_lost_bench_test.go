@@ -1,0 +1,41 @@
+package membership
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// BenchmarkFallen weighs what a group of 500 says after eight deaths: the leader does it with every message.
+func BenchmarkFallen(b *testing.B) {
+	l := newLab(b, labRules(), labTiming)
+	m := l.add("A").m
+	var p slot.Plan
+	var members []slot.Member
+	id := func(i int) slot.PeerID { return slot.PeerID(fmt.Sprintf("12D3KooWpeer%03d", i)) }
+	for i := range 500 {
+		p.Offers = append(p.Offers, slot.Offer{Peer: id(i)})
+		members = append(members, slot.Member{Peer: id(i)})
+	}
+	m.chain.commits = append(m.chain.commits, Commit{Record: slot.Record{Members: members}})
+	m.chain.hashes = append(m.chain.hashes, slot.Root{1})
+	for _, e := range members {
+		m.presence.meet(ofMember(e), m.now, members)
+	}
+	m.open.lead = newLeading(m.open.ref, 1)
+	var reports []report
+	var dead []slot.PeerID
+	for i := range 8 {
+		dead = append(dead, id(60*i))
+		for j := range 500 {
+			reports = append(reports, report{id(j), id(60 * i), LostConnection, 0})
+		}
+	}
+	p = withGone(p, dead)
+	for b.Loop() {
+		if out := m.fallen(p, reports); len(out) > 0 {
+			b.Fatal(out)
+		}
+	}
+}
