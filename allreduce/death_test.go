@@ -88,11 +88,12 @@ func (m *mortal) bury(victims ...int) {
 	m.startAll(m.gone...)
 }
 
-// sent is what the living have sent.
+// sent is what the living have sent, in reductions that were given up as well.
 func (m *mortal) sent() (bytes uint64) {
-	for _, r := range m.running {
-		s, _ := r.Traffic()
-		bytes += s
+	for r, peer := range m.started {
+		if s, _ := r.Traffic(); !slices.Contains(m.gone, peer) {
+			bytes += s
+		}
 	}
 	return bytes
 }

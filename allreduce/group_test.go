@@ -78,6 +78,7 @@ type group struct {
 	engines []*Engine
 	sinks   []*recorder
 	running []*Reduction
+	started map[*Reduction]int // all there were, and whose
 	gone    []int
 }
 
@@ -96,7 +97,7 @@ func newGroup(t testing.TB, p Params, n int, rng *rand.Rand, change ...func(*Con
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	g := &group{t: t, params: p, net: newMemNet(64 << 10)}
+	g := &group{t: t, params: p, net: newMemNet(64 << 10), started: make(map[*Reduction]int)}
 	for i := range n {
 		v := make([]float32, p.Elements)
 		size := float32(1 + 10*rng.IntN(3))
@@ -164,6 +165,7 @@ func (g *group) start(i int) *Reduction {
 	if !slices.Contains(g.running, r) {
 		g.running = append(g.running, r)
 	}
+	g.started[r] = i
 	return r
 }
 
