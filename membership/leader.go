@@ -27,6 +27,7 @@ type leading struct {
 	failures int                           // attempts given up at this height
 	givenUp  slot.Root                     // the group of the last one
 	stirred  time.Duration                 // when the reduction last got on, by a statement or by bytes that came here
+	hushed   bool                          // owners that owed statements were left out
 
 	draft     *slot.Draft
 	draftAt   time.Duration

@@ -155,17 +155,16 @@ func (m *Machine) convicted(p slot.Plan, peer slot.PeerID, said hearing) bool {
 		narrow && m.now-since >= m.cfg.Timing.Lost
 }
 
-// silent lists the owners that owe statements when nothing has got on for Timing.Lost: those of a half at most, for if most owe
-// them the reduction itself is held up. Their peers may have all their bytes and no reason to complain, and the slot would wait
-// for a hung or hostile owner for ever. A leader outside the group sees no bytes, and waits longer; one that owes a statement
-// itself is deposed in time.
+// silences is for how many Timing.Patience nothing may get on before owners are taken for silent: longer than an engine takes to
+// be sure of a peer that makes no progress, for on slow links frames are far apart; and less than the patience with ballot 3.
+const silences = 6
+
+// silent lists the owners that owe statements when nothing gets on: those of a half at most, for if most owe them the reduction
+// itself is held up. Their peers may have all their bytes and no reason to complain, and the slot would wait for a hung or hostile
+// owner for ever. Once a ballot, so that slow links do not have pieces moved in turns. A leader that owes one itself is deposed.
 func (m *Machine) silent() (out []slot.PeerID) {
 	l := m.open.lead
-	limit := m.cfg.Timing.Lost
-	if self := l.plan.Place(m.cfg.Self); self < 0 || l.plan.Gone.Has(self) {
-		limit *= 4
-	}
-	if m.now-l.stirred < limit {
+	if l.hushed || m.now-l.stirred < silences*m.cfg.Timing.Patience {
 		return nil
 	}
 	for _, piece := range l.plan.Pieces {

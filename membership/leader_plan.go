@@ -227,6 +227,7 @@ func (m *Machine) closePlan() {
 		return
 	}
 	if out := m.silent(); len(out) > 0 {
+		l.hushed = true
 		m.leaveOut(out)
 	}
 }
