@@ -24,7 +24,7 @@ type preset struct {
 var presets = map[string]preset{
 	PresetLAN: {
 		ledger: membership.Timing{
-			Alive: 250 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: 2 * time.Second, Lost: 1500 * time.Millisecond,
+			Alive: 250 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: 2 * time.Second, Lost: 1500 * time.Millisecond, Gone: 300 * time.Millisecond,
 			MinGrace: 5 * time.Second, GraceFactor: 3, Straggler: 60 * time.Second,
 			FoundAfter: 1500 * time.Millisecond, ForkAfter: 20 * time.Second, Linger: 5 * time.Second, Retry: 500 * time.Millisecond,
 		},
@@ -32,7 +32,7 @@ var presets = map[string]preset{
 	},
 	PresetWAN: {
 		ledger: membership.Timing{
-			Alive: 5 * time.Second, Beat: 5 * time.Second, Patience: 15 * time.Second, Lost: 30 * time.Second,
+			Alive: 5 * time.Second, Beat: 5 * time.Second, Patience: 15 * time.Second, Lost: 30 * time.Second, Gone: 800 * time.Millisecond,
 			MinGrace: 30 * time.Second, GraceFactor: 3, Straggler: 10 * time.Minute,
 			FoundAfter: 10 * time.Second, ForkAfter: 5 * time.Minute, Linger: 2 * time.Minute, Retry: 5 * time.Second,
 		},

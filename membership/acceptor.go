@@ -21,6 +21,7 @@ func (m *Machine) onPrepare(msg Message, ref slot.Ref) error {
 	case ref.Ballot < d.word.floor() || d.word.vote != nil && d.word.vote.Ballot >= ref.Ballot:
 		return ErrStale
 	case ref.Ballot > d.ballot && msg.From != m.cfg.Self && m.leaderLives():
+		d.asked = &msg
 		return nil // H18: its reduction gets on; the candidate asks again
 	}
 	if d.word.promise == nil || d.word.promise.Ballot < ref.Ballot {
@@ -34,6 +35,19 @@ func (m *Machine) onPrepare(msg Message, ref slot.Ref) error {
 	}
 	m.send(promise, msg.From)
 	return nil
+}
+
+// promiseLate grants the PREPARE that came before this peer had seen that the leader is gone: not every peer sees it first.
+func (m *Machine) promiseLate() {
+	d := m.open
+	asked := d.asked
+	if asked == nil || m.around(ofMember(d.leader(d.ballot))) {
+		return
+	}
+	d.asked = nil
+	if p, ok := asked.Body.(Prepare); ok {
+		_ = m.onPrepare(*asked, p.Ref) // refused now as it would have been on time
+	}
 }
 
 // onPropose takes the leader's record. It is voted for at once, or when the outcome is held and the state stands at the tip.

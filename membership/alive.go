@@ -4,7 +4,7 @@ import "github.com/p2pdiloco/p2pdiloco/internal/slot"
 
 // announce gossips ALIVE and, until a record answers, JOIN or LEAVE.
 func (m *Machine) announce() {
-	if m.now-m.aliveAt >= m.cfg.Timing.Alive {
+	if m.aliveDue() {
 		m.announceAlive()
 	}
 	if m.now-m.askedAt < m.cfg.Timing.Alive {
@@ -23,7 +23,7 @@ func (m *Machine) announce() {
 
 // announceAlive says where this peer stands. Who has left says nothing: nobody waits for it.
 func (m *Machine) announceAlive() {
-	m.aliveAt = m.now
+	m.aliveAt, m.hurry = m.now, false
 	if m.left {
 		return
 	}

@@ -84,9 +84,18 @@ func (m *Machine) watchLeader() {
 		return
 	}
 	wait := m.patience(d.ballot) * time.Duration(m.turn())
-	if m.now-max(d.owed, d.life, d.campaign) >= wait {
+	if m.now-max(d.owed, d.life, d.campaign) >= wait || m.succeeds() {
 		m.openBallot()
 	}
+}
+
+// succeeds says whether it is this peer's turn after a leader that is gone. That needs no patience: the first candidate goes ahead at
+// once, each further one a Timing.Gone later. Who hears no quorum is the one that was cut off, more likely.
+func (m *Machine) succeeds() bool {
+	d := m.open
+	since, gone := m.goneSince(ofMember(d.leader(d.ballot)))
+	step := m.cfg.Timing.Gone
+	return gone && step > 0 && m.now-max(d.owed, since, d.campaign) >= step*time.Duration(m.turn()-1) && m.quorumHeard()
 }
 
 // leadingGetsOn: a leader never deposes itself while it has its quorum of promises; its own ballot was not outbid.

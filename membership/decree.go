@@ -27,6 +27,7 @@ type decree struct {
 	owed     time.Duration // since when work is owed; never while none is
 	seen     uint32        // highest ballot that any member named
 	campaign time.Duration // when this peer last opened a ballot
+	asked    *Message      // the newest PREPARE that was not granted because the leader lives
 	drafts   int           // of members records that were seen at this height
 	draftAt  time.Duration // when the last one was
 
@@ -171,6 +172,7 @@ func (m *Machine) enter(ballot uint32) {
 	}
 	d.ballot = ballot
 	d.plan, d.draft, d.haveSent, d.proposal, d.beat, d.bytes = nil, nil, false, nil, Beat{}, 0
+	d.asked = nil
 	d.life, d.revision, d.revised = m.now, 0, 0
 	if d.lead != nil && d.lead.ref.Ballot < ballot {
 		d.lead = nil

@@ -13,7 +13,7 @@ import (
 // loop owns the machine: it takes inputs, and carries out what they lead to before it takes more.
 func (d *Driver) loop(ctx context.Context) {
 	defer d.stop()
-	tick := time.NewTicker(max(d.cfg.Timing.Beat/2, time.Millisecond))
+	tick := time.NewTicker(d.cfg.Timing.tick())
 	defer tick.Stop()
 	d.step() // what the node reported before Start comes before the first tick
 	d.tick()

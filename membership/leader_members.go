@@ -16,7 +16,7 @@ func (m *Machine) nextMembers(listed []slot.Offer, ready func(*acquaintance) boo
 	}
 	var next []slot.Member
 	for _, e := range old {
-		if m.present(e) && !m.mayGo(e, listed) {
+		if m.stays(e) && !m.mayGo(e, listed) {
 			next = append(next, e)
 		}
 	}
@@ -83,7 +83,7 @@ func (m *Machine) closingDue() bool { return m.chain.ended() && !m.chain.closed(
 // fragile says whether a member is lost and one more loss would cost the quorum: then its record cannot wait for the slot.
 func (m *Machine) fragile() bool {
 	old := m.chain.electorate()
-	heard := m.present
+	heard := m.stays
 	if n := countMembers(old, heard); 2*(n-1) > len(old) {
 		return false // also without whomever
 	}

@@ -67,6 +67,7 @@ type Machine struct {
 	steps       uint32
 	spreads     [spreadsKept]time.Duration // of recent slots' finishing times
 	aliveAt     time.Duration              // when ALIVE was last announced
+	hurry       bool                       // it has news of connections
 	askedAt     time.Duration              // when JOIN or LEAVE was
 	leaving     bool
 	left        bool
@@ -113,9 +114,10 @@ func (m *Machine) Report(now time.Duration, r Report) {
 	m.settle()
 }
 
-// Tick lets time pass. Call it at least every Timing.Beat/2.
+// Tick lets time pass. Call it at least every Timing.Beat/2, and every Timing.Gone/2 if that is set.
 func (m *Machine) Tick(now time.Duration) {
 	m.now = max(m.now, now)
+	m.watchReach()
 	m.announce()
 	m.noticeLosses()
 	m.watchQuorum()
@@ -127,6 +129,7 @@ func (m *Machine) Tick(now time.Duration) {
 	m.catchUp()
 	m.pursueRival()
 	m.considerFounding()
+	m.promiseLate()
 	m.watchLeader()
 	m.repeatAsLeader()
 	m.beat()

@@ -14,7 +14,7 @@ import (
 // without chance, so a script's output is the same each time. After every input the watcher checks I1, I2, I5 and I6.
 
 var labTiming = Timing{
-	Alive: 500 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: time.Second, Lost: 1600 * time.Millisecond,
+	Alive: 500 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: time.Second, Lost: 1600 * time.Millisecond, Gone: 300 * time.Millisecond,
 	MinGrace: 400 * time.Millisecond, GraceFactor: 2, Straggler: 3 * time.Second, FoundAfter: time.Second,
 	Linger: 10 * time.Second, Retry: 500 * time.Millisecond,
 }

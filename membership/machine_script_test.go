@@ -115,6 +115,8 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 	case "heal": // no filters any more; what they held stays held
 		l.filters = nil
 		l.connect()
+	case "notice": // notice [A B]: they, or all, see which connections there are: those of who crashed are reset
+		l.connect(l.named(d)...)
 	case "recover": // recover A: its operator orders it to go on without a quorum
 		for _, p := range l.named(d) {
 			p.report(ReportRecover{})

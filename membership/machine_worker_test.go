@@ -140,9 +140,12 @@ func (p *labPeer) train() {
 	})
 }
 
-// connect tells everybody who is directly connected to whom.
-func (l *lab) connect() {
-	for _, p := range l.peers {
+// connect tells everybody, or some, who is directly connected to them.
+func (l *lab) connect(some ...*labPeer) {
+	if len(some) == 0 {
+		some = l.peers
+	}
+	for _, p := range some {
 		for _, q := range l.peers {
 			if p != q {
 				p.report(ReportConnected{Peer: q.id, Connected: l.reaches(p, q)})

@@ -32,6 +32,7 @@ type acquaintance struct {
 	offerAt   time.Duration
 	met       uint64 // height of the chain when it was first heard
 	suspected bool   // said to be lost, and not heard since
+	reach     reach
 }
 
 // presence is who is about. It decides only who acts when and whom a leader lists, never whether a record is valid.
@@ -132,13 +133,16 @@ func (m *Machine) heard(msg Message) {
 	}
 }
 
-// around says whether a peer was heard lately, by anybody. Oneself always is.
+// around says whether a peer was heard lately, by anybody, and is not known to be gone since. Oneself always is.
 func (m *Machine) around(w who) bool {
-	if w == m.presence.self {
-		return true
-	}
 	a := m.presence.known[w]
-	return a != nil && m.now-a.heard <= m.cfg.Timing.Lost
+	return w == m.presence.self || m.heardLately(w) && !m.gone(a)
+}
+
+// heardLately says whether a peer was heard within Timing.Lost. Oneself always is.
+func (m *Machine) heardLately(w who) bool {
+	a := m.presence.known[w]
+	return w == m.presence.self || a != nil && m.now-a.heard <= m.cfg.Timing.Lost
 }
 
 // meetMembers makes entries for the tip's members; those who were none before get the full time to be heard.
@@ -147,7 +151,7 @@ func (m *Machine) meetMembers(before []slot.Member) {
 	for _, e := range m.presence.meetAll(members, m.now) {
 		a := m.presence.known[ofMember(e)]
 		if _, old := findMember(before, e.Peer, e.Incarnation); !old {
-			a.heard, a.suspected, a.joinSince, a.joinHeard = m.now, false, never, never
+			a.heard, a.suspected, a.joinSince, a.joinHeard, a.reach = m.now, false, never, never, reach{}
 		}
 	}
 }
@@ -158,7 +162,11 @@ func (m *Machine) noticeLosses() {
 		a := m.presence.known[ofMember(e)]
 		if a != nil && !a.suspected && !m.around(a.who) {
 			a.suspected = true
-			m.event(Event{Kind: EventSuspected, Height: m.chain.height(), Slot: m.chain.tip().Slot, Peer: e.Peer, Detail: "not heard"})
+			detail := "not heard"
+			if m.gone(a) {
+				detail = "nobody has a connection to it any more"
+			}
+			m.event(Event{Kind: EventSuspected, Height: m.chain.height(), Slot: m.chain.tip().Slot, Peer: e.Peer, Detail: detail})
 		}
 	}
 }
@@ -183,19 +191,17 @@ func (m *Machine) quorumHeard() bool {
 	return slot.Quorum(m.chain.electorate(), m.present)
 }
 
-// present says whether a member is heard, and on this branch.
-func (m *Machine) present(e slot.Member) bool {
-	a := m.presence.known[ofMember(e)]
-	return m.around(ofMember(e)) && (a == nil || m.along(a)) && !m.evicted(ofMember(e))
-}
+// present says whether a member is around, and on this branch.
+func (m *Machine) present(e slot.Member) bool { return m.around(ofMember(e)) && m.fits(e) }
 
-// connected notes whether a direct connection exists.
-func (m *Machine) connected(p slot.PeerID, up bool) {
-	if up {
-		m.presence.connected[p] = true
-	} else {
-		delete(m.presence.connected, p)
-	}
+// stays says whether the next record lists a member: one that is gone has Timing.Lost to come back, as its process may be
+// starting again.
+func (m *Machine) stays(e slot.Member) bool { return m.heardLately(ofMember(e)) && m.fits(e) }
+
+// fits says whether a member is on this branch, and nothing was proven against it.
+func (m *Machine) fits(e slot.Member) bool {
+	a := m.presence.known[ofMember(e)]
+	return (a == nil || m.along(a)) && !m.evicted(ofMember(e))
 }
 
 // reaches is which members have a direct connection to this peer, sorted.

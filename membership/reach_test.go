@@ -1,0 +1,142 @@
+package membership
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// says is an ALIVE of another peer that stands where m does and has connections to some.
+func (p *labPeer) says(from *labPeer, reaches ...*labPeer) {
+	a := Alive{
+		Branch: p.m.chain.branch, Height: p.m.chain.height(), Tip: p.m.chain.tipHash(), Synced: true,
+		Applied: p.m.chain.height(), Contributes: true,
+	}
+	for _, q := range reaches {
+		a.Reaches = append(a.Reaches, q.id)
+	}
+	_ = p.m.Step(p.lab.now, labSigned(from, a))
+}
+
+func (p *labPeer) sees(of *labPeer) bool { return p.m.around(who{of.id, of.inc}) }
+
+// pass lets time go by for one machine alone, which nobody answers.
+func (p *labPeer) pass(d time.Duration) {
+	for end := p.lab.now + d; p.lab.now < end; {
+		p.lab.now += labTiming.tick()
+		p.m.Tick(p.lab.now)
+		p.m.Ready()
+	}
+}
+
+// TestGoneIsReachedByNobody: A is connected to B alone, B says that it reaches C, and C that it reaches D.
+func TestGoneIsReachedByNobody(t *testing.T) {
+	for name, c := range map[string]struct {
+		events func(a, b, c, d *labPeer)
+		want   [3]bool // whether A takes B, C and D for around
+	}{
+		"all is well":             {func(_, _, _, _ *labPeer) {}, [3]bool{true, true, true}},
+		"over two others":         {func(a, b, c, d *labPeer) { a.says(b, c, a); a.says(c, b, d) }, [3]bool{true, true, true}},
+		"C lost D":                {func(a, b, c, _ *labPeer) { a.says(b, c, a); a.says(c, b) }, [3]bool{true, true, false}},
+		"C and D speak for each":  {func(a, b, c, d *labPeer) { a.says(b, a); a.says(c, d); a.says(d, c) }, [3]bool{true, false, false}},
+		"A lost B":                {func(a, b, _, _ *labPeer) { a.m.Report(a.lab.now, ReportConnected{Peer: b.id}) }, [3]bool{}},
+		"and has it again":        {func(a, b, _, _ *labPeer) { a.flap(b) }, [3]bool{true, true, true}},
+		"C is heard all the same": {func(a, b, c, d *labPeer) { a.says(b, a); a.pass(labTiming.Gone + labTiming.Gone/2); a.says(c, d) }, [3]bool{true, true, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := labOf(t, "ABCD")
+			p := l.peers
+			for _, q := range p[2:] {
+				p[0].m.Report(l.now, ReportConnected{Peer: q.id})
+			}
+			p[0].says(p[1], p[0], p[2])
+			p[0].says(p[2], p[1], p[3])
+			p[0].says(p[3], p[2])
+			p[0].pass(labTiming.Gone)
+			c.events(p[0], p[1], p[2], p[3])
+			p[0].pass(2 * labTiming.Gone)
+			if got := [3]bool{p[0].sees(p[1]), p[0].sees(p[2]), p[0].sees(p[3])}; got != c.want {
+				t.Errorf("around: %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// flap loses a connection for less than Timing.Gone.
+func (p *labPeer) flap(to *labPeer) {
+	p.m.Report(p.lab.now, ReportConnected{Peer: to.id})
+	p.pass(labTiming.Gone / 2)
+	p.m.Report(p.lab.now, ReportConnected{Peer: to.id, Connected: true})
+}
+
+// TestPromiseOnceTheLeaderIsGone: who is asked before it sees that the leader is gone answers when it does, unasked.
+func TestPromiseOnceTheLeaderIsGone(t *testing.T) {
+	l := labOf(t, "ABC")
+	a := l.peers[0]
+	a.m.open.life = l.now // progress just now
+	leader := a.m.open.leader(a.m.open.ballot)
+	next := a.m.open.leader(a.m.open.ballot + 1)
+	if next.Peer == a.id || leader.Peer == a.id {
+		a = l.peer(labName(a.m.open.leader(a.m.open.ballot + 2).Peer))
+		a.m.open.life = l.now
+	}
+	a.m.Ready()
+	promised := func() bool {
+		for _, e := range a.m.Ready().Send {
+			if _, ok := e.Body.(Promise); ok {
+				return true
+			}
+		}
+		return false
+	}
+	ask := labSigned(l.peer(labName(next.Peer)), Prepare{a.m.open.at(a.m.open.ballot + 1)})
+	if err := a.m.Step(l.now, ask); err != nil || promised() {
+		t.Fatalf("asked while the leader lives: %v", err)
+	}
+	for _, q := range l.peers {
+		if q.id != a.id && q.id != leader.Peer {
+			a.says(q, a)
+		}
+	}
+	a.m.Report(l.now, ReportConnected{Peer: leader.Peer})
+	for end := l.now + 2*labTiming.Gone; l.now < end; l.now += labTiming.tick() {
+		a.m.Tick(l.now)
+		if promised() {
+			return
+		}
+	}
+	t.Error("no promise though the leader is gone")
+}
+
+// TestNewsOfConnectionsTravelAtOnce, but not as often as a link flaps.
+func TestNewsOfConnectionsTravelAtOnce(t *testing.T) {
+	l := labOf(t, "ABC")
+	a, b := l.peers[0], l.peers[1]
+	alives := func(d time.Duration, up bool) (n int) {
+		a.m.Report(l.now, ReportConnected{Peer: b.id, Connected: up})
+		for end := l.now + d; l.now < end; l.now += 5 * time.Millisecond {
+			a.m.Tick(l.now)
+			for _, e := range a.m.Ready().Send {
+				if s, ok := e.Body.(Alive); ok {
+					if n++; slices.Contains(s.Reaches, b.id) != up {
+						t.Errorf("connected %v, announced %v", up, s.Reaches)
+					}
+				}
+			}
+		}
+		return n
+	}
+	a.m.Tick(l.now)
+	a.m.announceAlive()
+	a.m.Ready()
+	if n := alives(labTiming.Gone, false); n != 1 {
+		t.Errorf("%d ALIVEs after a connection broke", n)
+	}
+	n := 0
+	for i := range 50 { // a second
+		n += alives(20*time.Millisecond, i%2 == 0)
+	}
+	if most := int(time.Second/(labTiming.Gone/2)) + 1; n > most {
+		t.Errorf("%d ALIVEs in a second, at most %d are due", n, most)
+	}
+}
