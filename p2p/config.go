@@ -31,6 +31,9 @@ type Config struct {
 	FindEvery time.Duration
 	// MaxStreamsPerPeer bounds the incoming streams of one peer and protocol that are handled at once. Default 64.
 	MaxStreamsPerPeer int
+	// Pulse is the time between two signs of life to each member (Protect); one that is silent for three times that is disconnected.
+	// Default 4 s.
+	Pulse time.Duration
 	// Logger is silent when nil.
 	Logger *slog.Logger
 }
@@ -40,6 +43,7 @@ const (
 	defaultAdvertiseEvery    = 5 * time.Minute
 	defaultFindEvery         = 30 * time.Second
 	defaultMaxStreamsPerPeer = 64
+	defaultPulse             = 4 * time.Second
 	maxBootstrap             = 64
 )
 
@@ -51,7 +55,7 @@ var defaultListen = []string{
 
 // LAN is a Config for machines on one network, where peers come and go by the second: it searches and announces often.
 func LAN() Config {
-	return Config{AdvertiseEvery: 30 * time.Second, FindEvery: 2 * time.Second}
+	return Config{AdvertiseEvery: 30 * time.Second, FindEvery: 2 * time.Second, Pulse: time.Second}
 }
 
 // WAN is the Config with the defaults for peers across the internet.
@@ -66,6 +70,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxStreamsPerPeer == 0 {
 		c.MaxStreamsPerPeer = defaultMaxStreamsPerPeer
+	}
+	if c.Pulse == 0 {
+		c.Pulse = defaultPulse
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -94,6 +101,9 @@ func (c Config) Validate() error {
 	}
 	if c.FindEvery < 0 {
 		errs = append(errs, fmt.Errorf("searching every %s: more than 0 is allowed", c.FindEvery))
+	}
+	if c.Pulse < 0 {
+		errs = append(errs, fmt.Errorf("a pulse every %s: more than 0 is allowed", c.Pulse))
 	}
 	if c.MaxStreamsPerPeer < 0 {
 		errs = append(errs, fmt.Errorf("%d streams a peer: at least 1 is needed", c.MaxStreamsPerPeer))

@@ -30,6 +30,7 @@ type Network struct {
 	events  *events
 	boot    *bootstrapper
 	memory  *memory
+	pulses  *pulses
 
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc
@@ -84,6 +85,7 @@ func (n *Network) open(o options) (err error) {
 	if n.dht, err = newDHT(n.host); err != nil {
 		return fmt.Errorf("starting the DHT: %w", err)
 	}
+	n.pulses = startPulses(n)
 	n.memory = newMemory(n)
 	n.goDo(n.memory.run)
 	n.boot = newBootstrapper(n)
@@ -142,6 +144,9 @@ func (n *Network) Close() error {
 // closeParts undoes open, top down.
 func (n *Network) closeParts() error {
 	var errs []error
+	if n.pulses != nil {
+		n.host.Network().StopNotify(n.pulses.news)
+	}
 	if n.dht != nil {
 		errs = append(errs, n.dht.Close())
 	}

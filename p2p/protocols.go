@@ -7,6 +7,7 @@ const (
 	ProtocolHello    = "/p2pdiloco/hello/1.0.0"    // who are you, which run is this
 	ProtocolLedger   = "/p2pdiloco/ledger/1.0.0"   // one-way ledger messages
 	ProtocolExchange = "/p2pdiloco/exchange/1.0.0" // frames of the all-reduce
+	ProtocolPulse    = "/p2pdiloco/pulse/1.0.0"    // a byte now and then between members: still there
 	ProtocolState    = "/p2pdiloco/state/1.0.0"    // checkpoints and outcomes, fetched by root
 )
 

@@ -41,6 +41,9 @@ func (s *stream) Read(b []byte) (int, error) {
 	if !s.n.ownHost {
 		s.n.count.received.Add(int64(k))
 	}
+	if k > 0 {
+		s.n.pulses.saw(s.Conn().RemotePeer())
+	}
 	return k, err
 }
 
@@ -161,7 +164,7 @@ func (n *Network) admit(key inboundKey) bool {
 
 // streamsAtOnce bounds the streams of protocols of which an honest peer has one, or for a moment two.
 func streamsAtOnce(proto protocol.ID) int {
-	if proto == ProtocolHello || proto == ProtocolLedger {
+	if proto == ProtocolHello || proto == ProtocolLedger || proto == ProtocolPulse {
 		return 4
 	}
 	return math.MaxInt
