@@ -21,6 +21,7 @@ type simPeer struct {
 	config    func(*Config)                      // changes what Join is given, if set
 	drive     func(context.Context, *Node) error // what the process does once it has joined; Run if nil
 	forgetful bool                               // keeps no events: they would be what grows
+	far       bool                               // its network is set up for the internet
 	on        func(Event)                        // is told of every event, if set, from the goroutine that it happens on
 
 	node    atomic.Pointer[Node]

@@ -82,6 +82,9 @@ func (s *swarm) start(peers ...*simPeer) {
 		ctx, cancel := context.WithCancel(context.Background())
 		p.cancel, p.done = cancel, make(chan error, 1)
 		cfg := p2p.LAN()
+		if p.far {
+			cfg = p2p.WAN()
+		}
 		cfg.Bootstrap, cfg.Logger = []string{s.net.Addr(p.boot)}, testLogger(p.host)
 		cfg.PeersFile = filepath.Join(p.dir, "peers")
 		var err error

@@ -238,10 +238,17 @@ func (n *Network) Protect(peers []slot.PeerID) {
 			want[id] = struct{}{}
 		}
 	}
+	for _, id := range n.protect(want) {
+		n.pulses.send(id)
+	}
+}
+
+// protect does so, and lists those that were not among them before.
+func (n *Network) protect(want map[peer.ID]struct{}) (added []peer.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.mu.closed {
-		return
+		return nil
 	}
 	conns := n.host.ConnManager()
 	for id := range n.mu.protected {
@@ -251,7 +258,11 @@ func (n *Network) Protect(peers []slot.PeerID) {
 	}
 	for id := range want {
 		conns.Protect(id, protectTag)
+		if _, old := n.mu.protected[id]; !old {
+			added = append(added, id)
+		}
 	}
 	n.mu.protected = want
 	n.memory.setMembers(want)
+	return added
 }

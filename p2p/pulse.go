@@ -31,7 +31,7 @@ type pulses struct {
 	news network.Notifiee
 	mu   struct {
 		sync.Mutex
-		heard     map[peer.ID]time.Time // members that pulse over the present connections: when they last sent anything
+		heard     map[peer.ID]time.Time // peers that pulse over the present connections: when they last sent anything
 		redialled map[peer.ID]struct{}  // members being dialled again
 	}
 }
@@ -48,15 +48,18 @@ func startPulses(n *Network) *pulses {
 	return p
 }
 
-// arrived notes a pulse.
+// arrived notes a pulse. Whoever is connected may send one, members or not yet.
 func (p *pulses) arrived(from slot.PeerID, _ []byte) {
-	id := peer.ID(from)
-	if !p.n.isProtected(id) {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.heard[id] = time.Now()
+	p.mu.heard[peer.ID(from)] = time.Now()
+}
+
+// send pulses to a member that is connected.
+func (p *pulses) send(id peer.ID) {
+	if p.n.host.Network().Connectedness(id) == network.Connected {
+		p.post.Send(slot.PeerID(id), []byte{0})
+	}
 }
 
 // saw notes that something came on a stream.
@@ -78,7 +81,13 @@ func (p *pulses) forget(id peer.ID) {
 // watch starts anew with each connection: behind it may be another process, which has not come to pulsing yet.
 func (p *pulses) watch() network.Notifiee {
 	return &network.NotifyBundle{
-		ConnectedF: func(_ network.Network, c network.Conn) { p.forget(c.RemotePeer()) },
+		ConnectedF: func(_ network.Network, c network.Conn) {
+			id := c.RemotePeer()
+			p.forget(id)
+			if p.n.isProtected(id) {
+				p.post.Send(slot.PeerID(id), []byte{0})
+			}
+		},
 		DisconnectedF: func(w network.Network, c network.Conn) {
 			if id := c.RemotePeer(); w.Connectedness(id) != network.Connected {
 				p.forget(id)
@@ -148,9 +157,7 @@ func (p *pulses) excuse(now time.Time) {
 // beat pulses to every member that is connected, and disconnects those that are silent.
 func (p *pulses) beat(now time.Time) {
 	for _, id := range p.n.protectedPeers() {
-		if p.n.host.Network().Connectedness(id) == network.Connected {
-			p.post.Send(slot.PeerID(id), []byte{0})
-		}
+		p.send(id)
 	}
 	for _, id := range p.silent(now) {
 		p.n.log.Debug("a member is silent: disconnecting", "peer", id)
@@ -158,16 +165,16 @@ func (p *pulses) beat(now time.Time) {
 	}
 }
 
-// silent lists who has sent nothing for too long, and forgets them and all that are no members any more.
+// silent lists the members that have sent nothing for too long, and forgets whoever has not.
 func (p *pulses) silent(now time.Time) (ids []peer.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id, at := range p.mu.heard {
-		switch {
-		case !p.n.isProtected(id):
-			delete(p.mu.heard, id)
-		case now.Sub(at) > pulsesMissed*p.n.cfg.Pulse:
-			delete(p.mu.heard, id)
+		if now.Sub(at) <= pulsesMissed*p.n.cfg.Pulse {
+			continue
+		}
+		delete(p.mu.heard, id)
+		if p.n.isProtected(id) {
 			ids = append(ids, id)
 		}
 	}
