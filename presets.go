@@ -8,7 +8,7 @@ import (
 
 // Names of the timing presets.
 const (
-	PresetLAN = "lan" // one machine or one building: a lost peer is seen in 1 to 2 seconds
+	PresetLAN = "lan" // one machine or one building: a dead peer is seen within a second, one cut off in 2
 	PresetWAN = "wan" // the internet
 )
 
