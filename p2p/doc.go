@@ -22,6 +22,9 @@
 // and the handshake fails. Without it they get two connections, which libp2p copes with. The price is TCP hole punching, which
 // QUIC does not need port reuse for.
 //
+// Members pulse: a byte now and then over the connection there is. One that falls silent is disconnected after three pulses, long before
+// QUIC or yamux notice, and a connection to a member that breaks is dialled once more at once.
+//
 // Strangers. Anybody may connect, announce a run, or begin long messages under any number of names. So streams, large messages,
 // announcements held for the DHT, peers found and addresses remembered have bounds for one peer and for all together, and the
 // peers given to Protect, the members, keep their place where something must go.
