@@ -12,6 +12,7 @@ import (
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
@@ -20,17 +21,19 @@ import (
 
 // Network is a libp2p host with what a run needs around it. Its methods may be called from any goroutine.
 type Network struct {
-	cfg     Config
-	log     *slog.Logger
-	host    host.Host
-	ownHost bool
-	key     crypto.PrivKey
-	dht     *dht.IpfsDHT
-	count   traffic
-	events  *events
-	boot    *bootstrapper
-	memory  *memory
-	pulses  *pulses
+	cfg      Config
+	log      *slog.Logger
+	host     host.Host
+	ownHost  bool
+	key      crypto.PrivKey
+	dht      *dht.IpfsDHT
+	count    traffic
+	events   *events
+	boot     *bootstrapper
+	memory   *memory
+	arrivals arrivals
+	pulses   *pulses
+	arrived  network.Notifiee // of arrivals
 
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc
@@ -82,6 +85,8 @@ func (n *Network) open(o options) (err error) {
 	}
 	n.goDo(func() { n.events.run(n.ctx) })
 	n.host.Network().Notify(dropStale)
+	n.arrived = n.arrivals.watch()
+	n.host.Network().Notify(n.arrived)
 	if n.dht, err = newDHT(n.host); err != nil {
 		return fmt.Errorf("starting the DHT: %w", err)
 	}
@@ -144,6 +149,9 @@ func (n *Network) Close() error {
 // closeParts undoes open, top down.
 func (n *Network) closeParts() error {
 	var errs []error
+	if n.arrived != nil {
+		n.host.Network().StopNotify(n.arrived)
+	}
 	if n.pulses != nil {
 		n.host.Network().StopNotify(n.pulses.news)
 	}

@@ -118,7 +118,7 @@ func (p *pulses) redial(id peer.ID) {
 		defer done()
 		ctx, cancel := context.WithTimeout(p.n.ctx, redialTimeout)
 		defer cancel()
-		if err := p.n.host.Connect(ctx, peer.AddrInfo{ID: id}); err != nil {
+		if err := p.n.dial(ctx, peer.AddrInfo{ID: id}); err != nil {
 			p.n.log.Debug("a member whose connection broke does not answer", "peer", id, "err", err)
 		}
 	})

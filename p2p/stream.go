@@ -108,7 +108,7 @@ func (n *Network) connect(ctx context.Context, to peer.AddrInfo) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	err := n.host.Connect(ctx, to)
+	err := n.dial(ctx, to)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (n *Network) connect(ctx context.Context, to peer.AddrInfo) error {
 	if len(n.host.Peerstore().Addrs(to.ID)) == 0 {
 		return err
 	}
-	return n.host.Connect(ctx, peer.AddrInfo{ID: to.ID})
+	return n.dial(ctx, peer.AddrInfo{ID: to.ID})
 }
 
 // Handle serves a protocol: f runs in its own goroutine for each stream that a peer opens, which it owns until it returns; then
