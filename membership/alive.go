@@ -50,7 +50,7 @@ func (m *Machine) onAlive(msg Message, a Alive) error {
 		return nil
 	}
 	ours := m.ours(a)
-	if ours && a.Height > m.chain.height() {
+	if ours && a.Height > m.chain.height() && !m.showsBarren(a) {
 		m.ask(msg.From)
 	}
 	// Taken for ours it may still have parted further back: then asking for what follows the tip is in vain.

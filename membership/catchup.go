@@ -56,7 +56,7 @@ func (m *Machine) chainGrows() bool { return m.need.times < 3 && len(m.ahead()) 
 // ahead lists who is further on this chain; on any chain while there is none here, those of the greatest work first.
 func (m *Machine) ahead() []slot.PeerID {
 	as := m.presence.sorted(func(a *acquaintance) bool {
-		return a.alive != nil && a.alive.Height > m.chain.height() && m.around(a.who) && m.ours(*a.alive) && !m.doubts(a.peer)
+		return a.alive != nil && a.alive.Height > m.chain.height() && m.around(a.who) && m.ours(*a.alive) && !m.showsBarren(*a.alive) && !m.doubts(a.peer)
 	})
 	slices.SortStableFunc(as, func(a, b *acquaintance) int {
 		return cmp.Or(cmp.Compare(b.alive.Work, a.alive.Work), bytes.Compare(a.alive.Branch[:], b.alive.Branch[:]))
@@ -83,7 +83,7 @@ func (m *Machine) onNeed(msg Message, n Need) error {
 // sends it does not matter: the certificate does.
 func (m *Machine) onCommit(msg Message, c Commit) error {
 	r, next := c.Record, m.chain.next()
-	follows := r.Height == next.Height && r.Prev == next.Prev
+	follows := r.Height == next.Height && r.Prev == next.Prev && !(m.barren.has(r.Height, r.Hash()) && len(m.ahead()) == 0)
 	switch {
 	case r.Run != m.cfg.Rules.Run:
 		return invalid("a record of run %s", r.Run.Short())

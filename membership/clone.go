@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"math"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -13,22 +12,17 @@ import (
 //
 //   - a certificate with a vote or fork signature of this incarnation, or a contribution of it, that is not in its log: words are on
 //     disk before they are sent, so the log is an old copy, or another process has one, too;
-//   - an ALIVE of another incarnation under this identity about a record that was decided after this process had caught up: an earlier
-//     life of this peer had ended by then.
+//   - an ALIVE of another incarnation under this identity about a record that is not older than the membership of this one: an earlier
+//     life had ended before the record that lists this one was made. (Having caught up would not do: a branch, or a part of the chain,
+//     that comes later may be older than this life.)
 const cloneAdvice = "this identity is used by another process at the same time, or the data directory is an old copy: stop the other " +
 	"process; if there is none, move ledger.log and state/ away, and the peer comes back as a new member"
-
-// caughtUp notes how far the chain was when this peer had first caught up: what is later, its earlier lives cannot know.
-func (m *Machine) caughtUp() {
-	if m.freshFrom == math.MaxUint64 && m.chain.height() > 0 && m.state.known && len(m.ahead()) == 0 && (m.elector() || m.wantsIn()) {
-		m.freshFrom = m.chain.height()
-	}
-}
 
 // onEcho looks at what somebody else said under this peer's name.
 func (m *Machine) onEcho(msg Message) {
 	a, ok := msg.Body.(Alive)
-	if ok && msg.From == m.cfg.Self && msg.Incarnation != m.cfg.Incarnation && a.Height > m.freshFrom && m.chain.has(a.Height, a.Tip) {
+	self, member := findMember(m.chain.electorate(), m.cfg.Self, m.cfg.Incarnation)
+	if ok && member && msg.From == m.cfg.Self && msg.Incarnation != m.cfg.Incarnation && a.Height >= self.Since && m.chain.has(a.Height, a.Tip) {
 		m.cloned(m.cfg.Self, "another process speaks under this peer's identity; "+cloneAdvice)
 	}
 }
@@ -57,7 +51,8 @@ func (m *Machine) checkOwnWords(c Commit, electorate []slot.Member) {
 	if r.Kind == slot.Fork {
 		forgot = signed && mine(r.Members) && (w.fork == nil || w.fork.Ballot < cert.Ballot)
 	} else {
-		forgot = signed && mine(electorate) && (w.vote == nil || w.vote.Ballot < cert.Ballot)
+		// A record that is known to be decided, and was given up with its branch, is kept as one vote: in the ballot of one certificate.
+		forgot = signed && mine(electorate) && (w.vote == nil || w.vote.Ballot < cert.Ballot && w.vote.Record.Hash() != r.Hash())
 	}
 	for _, o := range r.Contributions {
 		forgot = forgot || o.Peer == m.cfg.Self && o.Seq > m.offerSeq && mine(electorate)

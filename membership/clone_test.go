@@ -78,7 +78,8 @@ func TestACloneIsNoticed(t *testing.T) {
 		return Message{From: a.id, Incarnation: a.inc + 1, Body: alive}
 	}
 	told := a.m.chain.height()
-	a.report(ReportEcho{says(a.m.freshFrom)})
+	since := a.m.chain.listed(a.id, a.inc).Since
+	a.report(ReportEcho{says(since - 1)})
 	if a.m.clones != nil {
 		t.Fatal("an earlier life is taken for a clone")
 	}
@@ -102,5 +103,67 @@ func TestACloneIsNoticed(t *testing.T) {
 	a.report(ReportEcho{says(told + 1)})
 	if !slices.Equal(a.m.clones, []slot.PeerID{a.id}) || !slices.Equal(b.m.clones, []slot.PeerID{a.id}) {
 		t.Errorf("A names %v, B names %v", a.m.clones, b.m.clones)
+	}
+}
+
+// What an earlier life said of a record is no clone's word because this life hears of that record late: it came back among peers that
+// were behind, or on a branch that it gave up since.
+func TestAnEarlierLifeIsNoClone(t *testing.T) {
+	l := newLab(t, labRules(), labTiming)
+	for _, n := range "ABC" {
+		l.add(string(n))
+	}
+	l.connect()
+	c := l.peers[2]
+	if !l.run(time.Minute, func() bool { return c.m.View().AppliedSlot >= 8 && len(c.m.chain.electorate()) == 3 }) {
+		t.Fatal(l.show())
+	}
+	known := c.m.chain
+	life := Message{From: c.id, Incarnation: c.inc, Body: Alive{
+		Branch: known.branch, Height: known.height(), Tip: known.tipHash(), Work: known.tip().Work, Synced: true, Applied: known.height(),
+	}}
+	behind := known.height() - 3
+	state := c.states[behind-1]
+	c.crash()
+	c.format()
+	l.filters = []*labFilter{{to: "C", left: -1}}
+	c.start()
+	l.connect()
+	for _, k := range known.commits[:behind] {
+		_ = c.step(labSigned(l.peers[0], k)) // it meets somebody who is behind
+	}
+	c.report(ReportApplied{Height: behind - 1, StateRoot: state.root, Record: state.record})
+	l.run(3*time.Second, func() bool { return false })
+	if c.m.chain.height() != behind || !c.m.wantsIn() {
+		t.Fatal(l.show())
+	}
+	for _, k := range known.commits {
+		_ = c.step(labSigned(l.peers[0], k))
+	}
+	c.report(ReportEcho{life})
+	if c.m.clones != nil {
+		t.Error("an earlier life is taken for a clone")
+	}
+}
+
+// A record that was re-proposed has certificates of several ballots. Who gave it up with its branch under one of them and meets it again
+// under another, which has its own signature, too, is no clone.
+func TestAnotherCertificateIsNoClone(t *testing.T) {
+	l := labOf(t, "ABC")
+	a := l.peers[0]
+	c := a.m.chain.commits[a.m.chain.height()-1]
+	electorate := a.m.chain.at(c.Record.Height - 1).Members
+	a.m.keepDecided(c)
+	again := c
+	again.Certificate.Ballot += 3
+	again.Certificate.Signatures = []slot.Signature{{Peer: a.id}}
+	a.m.checkOwnWords(again, electorate)
+	if a.m.clones != nil {
+		t.Error("a second certificate of a known record is taken for a clone's")
+	}
+	again.Record.Work++
+	a.m.checkOwnWords(again, electorate)
+	if a.m.clones == nil {
+		t.Error("a certificate of another record is not noticed")
 	}
 }

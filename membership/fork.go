@@ -18,6 +18,7 @@ import (
 type forking struct {
 	lost    time.Duration // when a quorum of the tip's members was last heard; of peers that are none of them, a member
 	without bool          // there is none
+	barren  time.Duration // since when nobody is heard that holds the state at the tip
 	ordered bool          // an operator said recover
 	next    uint32        // the lowest attempt that nobody has named here
 	signed  *EntryFork    // the newest signature of this peer
@@ -30,7 +31,7 @@ type forking struct {
 
 func newForking(saved *EntryFork) forking {
 	f := forking{
-		lost: never, at: never, sent: never, signed: saved, sigs: map[slot.PeerID][]byte{}, passed: map[who]bool{},
+		lost: never, barren: never, at: never, sent: never, signed: saved, sigs: map[slot.PeerID][]byte{}, passed: map[who]bool{},
 	}
 	if saved != nil {
 		f.next = saved.Ballot + 1
@@ -108,7 +109,7 @@ func (m *Machine) forkers() (list []slot.Member) {
 		self := a.who == m.presence.self
 		switch {
 		case self && member == m.elector():
-		case member != m.elector() || !m.atOurTip(a) || m.fork.passed[a.who] || !member && !m.joining(a):
+		case member != m.elector() || m.evicted(a.who) || !m.atOurTip(a) || m.fork.passed[a.who] || !member && !m.joining(a):
 			continue
 		}
 		if slot.Find(list, a.peer) < 0 {

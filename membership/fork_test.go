@@ -127,3 +127,21 @@ func TestWordsOutliveAFork(t *testing.T) {
 		t.Errorf("on disk: %d votes, %d marks", votes, forks)
 	}
 }
+
+// Who is proven to have contradicted itself is in nobody's fork.
+func TestAForkWithoutTheEvicted(t *testing.T) {
+	l, a, b, _ := forkWorld(t)
+	at := a.m.chain.next()
+	acquainted := a.m.presence.known[who{b.id, b.inc}]
+	acquainted.heard = l.now
+	acquainted.alive = &Alive{Branch: a.m.chain.branch, Height: at.Height - 1, Tip: at.Prev, Synced: true, Applied: at.Height - 1}
+	if slot.Find(a.m.forkers(), b.id) < 0 {
+		t.Fatal("B is not in the fork at all")
+	}
+	vote := func(h byte) Message { return labSigned(b, Vote{slot.Vote{Ref: at, Hash: slot.Root{h}}}) }
+	_ = a.step(vote(1))
+	_ = a.step(vote(2))
+	if slot.Find(a.m.forkers(), b.id) >= 0 {
+		t.Error("the evicted is in the fork")
+	}
+}

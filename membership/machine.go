@@ -2,7 +2,6 @@ package membership
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -50,9 +49,9 @@ type Machine struct {
 	judged    []slot.Root   // tips of branches that were gathered and are not better
 	refused   []slot.Root   // better branches that were said to be out of reach
 	fork      forking
+	barren    barren
 	evictions []eviction
 	clones    []slot.PeerID // whose identities were found to be used twice
-	freshFrom uint64        // height of the chain when this peer had first caught up; the greatest number before
 	listed    bool          // this peer was told to be a member
 	moves     uint64        // how often records were given up for another branch
 	need      need
@@ -80,7 +79,7 @@ type Machine struct {
 func NewMachine(cfg Config, saved Saved) *Machine {
 	m := &Machine{
 		cfg: cfg, chain: newChain(cfg.Rules, cfg.Pin), words: map[place]word{}, boot: saved.Boot, offerSeq: saved.OfferSeq,
-		mineAt: never, aliveAt: never, askedAt: never, freshFrom: math.MaxUint64,
+		mineAt: never, aliveAt: never, askedAt: never,
 	}
 	m.presence = newPresence(who{cfg.Self, cfg.Incarnation})
 	m.need.at = never
@@ -122,9 +121,9 @@ func (m *Machine) Tick(now time.Duration) {
 	m.noticeLosses()
 	m.watchQuorum()
 	m.considerFork()
+	m.leaveBarren()
 	m.repeatOffer()
 	m.repeatEvidence()
-	m.caughtUp()
 	m.tellStanding()
 	m.catchUp()
 	m.pursueRival()

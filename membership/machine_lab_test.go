@@ -121,6 +121,7 @@ type labPeer struct {
 
 	trains   bool
 	training uint64 // slot that is trained for
+	moves    uint64 // the branch that it is trained for, counted
 	slowness time.Duration
 	broken   bool                // cannot reduce: others' reports name it
 	stuck    bool                // states nothing

@@ -93,8 +93,8 @@ func (w *chaos) reunite(t *rapid.T) {
 		return true
 	}
 	old := func() bool { return slices.ContainsFunc(living, func(p *labPeer) bool { return len(p.m.refused) > 0 }) }
-	lost := func() bool { // nobody who lives has the state after the newest record: it died with its holders
-		return !slices.ContainsFunc(living, func(p *labPeer) bool { return p.m.atTip() })
+	lost := func() bool { // nobody who lives has any state
+		return !slices.ContainsFunc(living, func(p *labPeer) bool { return p.m.state.known })
 	}
 	if !l.run(3*time.Minute, func() bool { return one() || old() }) {
 		if lost() {

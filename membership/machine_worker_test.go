@@ -131,10 +131,10 @@ func (p *labPeer) sync(w WorkSync) {
 // train is the node: one contribution a slot, while this peer is a member whose state is current.
 func (p *labPeer) train() {
 	v, s := p.m.View(), p.m.chain.openSlot()
-	if !p.trains || !v.IsMember || !v.Synced || v.AppliedSlot+1 != s || p.training == s || v.Left || v.Leaving {
+	if !p.trains || !v.IsMember || !v.Synced || v.AppliedSlot+1 != s || p.training == s && p.moves == v.Moves || v.Left || v.Leaving {
 		return
 	}
-	p.training = s
+	p.training, p.moves = s, v.Moves
 	p.later(labTraining+p.slowness, func() {
 		p.report(ReportOffer{Slot: s, Base: s - 1, Weight: 10, Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s))})
 	})

@@ -39,7 +39,7 @@ func (m *Machine) meetRival(p slot.PeerID, a Alive) {
 // worthGathering says whether a claim could move this peer if it is true: more work, or as much, which a hash decides; or a branch
 // that goes on where this peer cannot, or need not stay.
 func (m *Machine) worthGathering(a Alive) bool {
-	if m.chain.has(a.Height, a.Tip) {
+	if m.chain.has(a.Height, a.Tip) || m.showsBarren(a) {
 		return false
 	}
 	goesOn := a.Height > m.chain.height() && (!m.elector() || m.stalled() || m.fork.signed != nil)

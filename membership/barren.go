@@ -1,0 +1,83 @@
+package membership
+
+import (
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// barren is the end of a chain whose state died with its holders: who is left knows its certificates, but cannot have its outcomes.
+// No quorum of its members is left then (I3), and nobody can fork its tip, for want of the state there. So those who are left go
+// back to the newest record whose state one of them holds, and fork that, by the rules of all forks. What they give up stays
+// decided (keepDecided), and is not taken back before somebody shows its state, or somebody has gone on from it.
+type barren struct {
+	above uint64 // records of the chain above this height
+	chain *chain // nil: none
+}
+
+// has says whether a record was given up because nobody holds what it led to.
+func (b barren) has(height uint64, hash slot.Root) bool {
+	return b.chain != nil && height > b.above && b.chain.has(height, hash)
+}
+
+// newestHeld is the height of the newest state of the own chain that this peer, or one that it hears on it, holds.
+func (m *Machine) newestHeld() (height uint64, any bool) {
+	if s := m.state; s.known && !s.diverged {
+		height, any = s.height, true
+	}
+	for _, a := range m.presence.known {
+		if a.who == m.presence.self || a.alive == nil || !a.alive.Synced || !m.around(a.who) || !m.along(a) || m.evicted(a.who) {
+			continue
+		}
+		height, any = max(height, min(a.alive.Applied, m.chain.height())), true
+	}
+	return height, any
+}
+
+// leaveBarren goes back to the newest record whose state can be had, once no quorum and no holder of a newer state was heard for as
+// long as it takes peers that are no members to fork.
+func (m *Machine) leaveBarren() {
+	f, s := &m.fork, &m.state
+	if !f.without {
+		f.barren = never
+		return
+	}
+	height, any := m.newestHeld()
+	if !any || height == m.chain.height() || height == 0 || m.rival != nil || m.left || m.leaving {
+		f.barren = never
+		return
+	}
+	if f.barren == never {
+		f.barren = m.now
+	}
+	waited := m.now-f.lost >= 2*m.forkPause() && m.now-f.barren >= 2*m.forkPause()
+	if !m.stalled() || !waited && !f.ordered || s.applying > 0 || s.syncing || !m.mayGiveUp(height) && !f.ordered {
+		return
+	}
+	m.giveUpBarren(height)
+}
+
+func (m *Machine) giveUpBarren(height uint64) {
+	given, lost, ordered := m.chain, m.fork.lost, m.fork.ordered
+	m.shelve()
+	m.persist(EntryRewind{Height: height})
+	for _, c := range given.commits[height:] {
+		m.keepDecided(c)
+	}
+	m.chain, m.barren = given.upTo(height), barren{height, given}
+	m.early, m.need, m.ending, m.mine = nil, need{at: never}, ending{}, nil
+	m.moves++
+	m.event(Event{
+		Kind: EventSwitched, Height: height, Slot: m.chain.tip().Slot, Members: peersOf(m.chain.electorate()), Peer: m.cfg.Self, Root: m.chain.tipHash(),
+		Detail: fmt.Sprintf("%d records above height %d are given up: nobody who is heard holds the state that they led to", given.height()-height, height),
+	})
+	m.meetMembers(given.electorate())
+	m.openDecree()
+	m.fork.lost, m.fork.ordered, m.fork.without = lost, ordered, true
+	m.aliveAt = never
+}
+
+// showsBarren says whether an ALIVE is about nothing more than what was given up, without its state.
+func (m *Machine) showsBarren(a Alive) bool {
+	return m.barren.has(a.Height, a.Tip) && (!a.Synced || a.Applied <= m.barren.above)
+}
