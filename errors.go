@@ -14,6 +14,8 @@ var (
 	ErrCloned = errors.New("p2pdiloco: the identity is used twice")
 	// ErrRunEnded is returned by Sync when the run's last slot has been applied.
 	ErrRunEnded = errors.New("p2pdiloco: the run has ended")
+	// ErrMissed is returned where the run has ended, its final model is not here, and no peer that holds it has been heard for long.
+	ErrMissed = errors.New("p2pdiloco: the run is over, and no peer that holds its final model answers: start one that has it, or ask for its export")
 	// ErrNotFinite is returned when a pseudo-gradient holds a NaN, an infinity, or a value of 2^100 (about 1.3e30) or more in
 	// magnitude: such a contribution is never offered.
 	ErrNotFinite = errors.New("p2pdiloco: the pseudo-gradient is not finite")

@@ -25,8 +25,8 @@ import (
 // the trainer fails. It leaves the node open: Leave or Close it.
 func (n *Node) Run(ctx context.Context) error {
 	if n.cfg.Trainer == nil {
-		_, err := n.wait(ctx, func(v membership.View) bool { return v.Done })
-		return err
+		v, err := n.wait(ctx, func(v membership.View) bool { return v.Done || v.Missed })
+		return errors.Join(err, missed(v))
 	}
 	n.progress()(0)                                       // from its first slot on, the others wait for this peer
 	defer n.driver.Report(membership.ReportContributes{}) // nobody waits for it any more
@@ -68,8 +68,8 @@ var errSlotClosed = errors.New("the slot closed before the inner steps were done
 
 // next waits until there is a round to do: this peer is a member, holds the state at the tip, and a slot is left.
 func (n *Node) next(ctx context.Context) (Task, error) {
-	v, err := n.wait(ctx, func(v membership.View) bool { return v.Done || v.IsMember && current(v) })
-	if err != nil {
+	v, err := n.wait(ctx, func(v membership.View) bool { return v.Done || v.Missed || v.IsMember && current(v) })
+	if err := errors.Join(err, missed(v)); err != nil {
 		return Task{}, err
 	}
 	if v.Done || v.AppliedSlot >= n.spec.Rounds {
@@ -78,6 +78,14 @@ func (n *Node) next(ctx context.Context) (Task, error) {
 	}
 	n.anchored, n.moves = true, v.Moves
 	return Task{Slot: v.AppliedSlot + 1, Steps: int(n.spec.InnerSteps), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v)}, nil
+}
+
+// missed is ErrMissed if the run ended without this peer.
+func missed(v membership.View) error {
+	if v.Missed && !v.Done {
+		return ErrMissed
+	}
+	return nil
 }
 
 // load makes the anchor the start of the inner steps, hands it to the trainer, and measures it where the trainer can.

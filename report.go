@@ -77,6 +77,8 @@ func (n *Node) phase(v membership.View) (Phase, string) {
 		return PhaseClosed, ""
 	case v.Done:
 		return PhaseEnded, "the last slot is applied and agreed"
+	case v.Missed:
+		return PhaseEnded, "the run is over, and no peer is heard that holds its final model"
 	case v.Diverged:
 		return PhaseJoining, "the state here differs from the certified one: fetching it anew, not contributing"
 	case v.Tip.Height == 0:

@@ -9,7 +9,8 @@ import (
 // barren is the end of a chain whose state died with its holders: who is left knows its certificates, but cannot have its outcomes.
 // No quorum of its members is left then (I3), and nobody can fork its tip, for want of the state there. So those who are left go
 // back to the newest record whose state one of them holds, and fork that, by the rules of all forks. What they give up stays
-// decided (keepDecided), and is not taken back before somebody shows its state, or somebody has gone on from it.
+// decided (keepDecided), and is not taken back before somebody shows its state, or somebody has gone on from it. A run whose last
+// slot is known to be decided is not begun again: others have its model, see missed.
 type barren struct {
 	above uint64 // records of the chain above this height
 	chain *chain // nil: none
@@ -43,7 +44,7 @@ func (m *Machine) leaveBarren() {
 		return
 	}
 	height, any := m.newestHeld()
-	if !any || height == m.chain.height() || height == 0 || m.rival != nil || m.left || m.leaving {
+	if !any || height == m.chain.height() || height == 0 || m.chain.ended() || m.rival != nil || m.left || m.leaving {
 		f.barren = never
 		return
 	}

@@ -12,6 +12,8 @@ type ending struct {
 	over  bool          // the last slot is applied here
 	since time.Duration // when it was
 	done  bool
+	away  time.Duration // since when nobody is heard that holds the last state, which is not here; 0: not so
+	gone  bool          // for so long that nobody is waited for any more
 }
 
 // finish says when this peer may go: it was dropped after it asked to leave, or the last slot is applied and everybody whom it
@@ -24,13 +26,14 @@ func (m *Machine) finish() {
 		}
 	}
 	e := &m.ending
-	if !m.chain.ended() || !m.state.known || m.state.diverged || m.state.slot < m.cfg.Rules.LastSlot {
+	if !m.chain.ended() || !m.holdsEnd() {
+		m.missed()
 		return
 	}
 	if !e.over {
 		e.over, e.since = true, m.now
 	}
-	if !e.done && (m.chain.closed() && m.atTip() && m.allApplied() || m.now-e.since >= m.cfg.Timing.Linger) {
+	if !e.done && (m.chain.closed() && m.atTip() && m.allApplied() && !m.awaited() || m.now-e.since >= m.cfg.Timing.Linger) {
 		e.done = true
 		m.announceAlive()
 		m.event(Event{Kind: EventDone, Height: m.chain.height(), Slot: m.chain.tip().Slot, Root: m.state.root})
@@ -51,4 +54,37 @@ func (m *Machine) allApplied() bool {
 		a := m.presence.known[ofMember(e)]
 		return ofMember(e) != m.presence.self && (a == nil || a.alive == nil || !a.alive.Synced || a.alive.Applied < m.chain.height())
 	})
+}
+
+// awaited says whether somebody is heard who may come for the last state: a peer that is on this chain and not at its end, one that has
+// no chain yet, or one of a branch that this chain outdoes. They have Linger.
+func (m *Machine) awaited() bool {
+	return len(m.presence.sorted(func(a *acquaintance) bool {
+		if a.who == m.presence.self || a.alive == nil || !m.around(a.who) || m.evicted(a.who) || m.doubts(a.peer) {
+			return false
+		}
+		comes := m.along(a) || a.alive.Work <= m.chain.tip().Work
+		return comes && (!a.alive.Synced || a.alive.Applied < m.chain.height())
+	})) > 0
+}
+
+// holdsEnd says whether the state after the last slot is held.
+func (m *Machine) holdsEnd() bool {
+	return m.state.known && !m.state.diverged && m.state.slot >= m.cfg.Rules.LastSlot
+}
+
+// missed notes that the run is over and its last state can be had of nobody: those who had it have gone their way.
+func (m *Machine) missed() {
+	e := &m.ending
+	holder := func(a *acquaintance) bool {
+		return a.who != m.presence.self && m.around(a.who) && a.alive != nil && a.alive.Synced && m.along(a) && a.alive.Slot >= m.cfg.Rules.LastSlot
+	}
+	switch {
+	case !m.chain.ended() || m.rival != nil || len(m.presence.sorted(holder)) > 0:
+		e.away, e.gone = 0, false
+	case e.away == 0:
+		e.away = m.now
+	case m.now-e.away >= m.cfg.Timing.Linger+2*m.forkPause() && m.state.applying == 0 && !m.state.syncing: // what runs may yet end well
+		e.gone = true
+	}
 }

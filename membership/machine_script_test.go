@@ -313,7 +313,7 @@ func (l *lab) show() string {
 		for _, x := range []struct {
 			name string
 			is   bool
-		}{{"newcomer", !v.IsMember}, {"unsynced", !v.Synced}, {"diverged", v.Diverged}, {"paused", v.Paused}, {"left", v.Left}, {"done", v.Done}} {
+		}{{"newcomer", !v.IsMember}, {"unsynced", !v.Synced}, {"diverged", v.Diverged}, {"paused", v.Paused}, {"left", v.Left}, {"done", v.Done}, {"missed", v.Missed}} {
 			if x.is {
 				out.WriteString(" " + x.name)
 			}

@@ -118,7 +118,7 @@ func (p *labPeer) become(height uint64, root, record slot.Root) {
 func (p *labPeer) sync(w WorkSync) {
 	for _, want := range w.Roots {
 		for _, id := range w.From {
-			if q := p.lab.peer(labName(id)); q != nil && p.lab.reaches(p, q) && q.states[want.Height].root == want.Root {
+			if q := p.lab.peer(labName(id)); q != nil && !p.unfed && p.lab.reaches(p, q) && q.states[want.Height].root == want.Root {
 				p.states = map[uint64]labState{}
 				p.become(want.Height, want.Root, want.Record)
 				return

@@ -13,6 +13,8 @@ func (m *Machine) reason() string {
 	switch {
 	case m.left || m.ending.done:
 		return ""
+	case m.ending.gone:
+		return "the run is over, and no peer is heard that holds its final model"
 	case !m.chain.pinned && m.chain.height() > 0:
 		return "the chain on disk does not have the pinned record: looking for peers of the one that has it"
 	case m.elector() && m.fork.without:

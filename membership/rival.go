@@ -15,13 +15,15 @@ type rival struct {
 	back  uint64 // how far the next guess at the common record goes back
 	chain *chain // nil until a common record is found
 	asked time.Duration
-	got   time.Duration // when its newest record came
+	began time.Duration
+	got   time.Duration // when its newest full answer came
 	bytes int
 }
 
 const (
 	maxRivalBytes = 64 << 20 // of records gathered before a rival must have shown that it is better
 	firstProbe    = 8        // how far below a claim the first guess at the common record lies; the next goes twice as far
+	maxGathering  = 256      // Timing.Retry for the whole of a rival: others' claims wait as long
 	maxJudged     = 16       // tips, and branches, that were gathered and not moved to
 )
 
@@ -32,7 +34,7 @@ func (m *Machine) meetRival(p slot.PeerID, a Alive) {
 		return
 	}
 	base := min(m.chain.height(), a.Height-1)
-	m.rival = &rival{claim: a, from: p, base: base - min(base, firstProbe), back: firstProbe, asked: never, got: m.now}
+	m.rival = &rival{claim: a, from: p, base: base - min(base, firstProbe), back: firstProbe, asked: never, began: m.now, got: m.now}
 	m.pursueRival()
 }
 
@@ -52,7 +54,7 @@ func (m *Machine) pursueRival() {
 	if r == nil {
 		return
 	}
-	if m.now-r.got > 8*m.cfg.Timing.Retry || r.bytes > maxRivalBytes {
+	if m.now-r.got > 8*m.cfg.Timing.Retry || m.now-r.began > maxGathering*m.cfg.Timing.Retry || r.bytes > maxRivalBytes {
 		m.doubt(r.from, "the chain that it claims is not shown")
 		m.rival = nil
 		return
@@ -91,15 +93,14 @@ func (m *Machine) extendRival(c Commit) error {
 		m.rival = nil
 		return err
 	}
-	r.got = m.now
 	r.bytes += len(c.Append(nil))
 	switch {
 	case m.prefers(r.chain):
 		m.decideMove()
 	case r.chain.height() >= r.claim.Height:
 		m.judgeRival()
-	case (r.chain.height()-r.base)%commitsAtOnce == 0:
-		r.asked = never
+	case (r.chain.height()-r.base)%commitsAtOnce == 0: // record by record it could be drawn out for ever
+		r.got, r.asked = m.now, never
 		m.pursueRival()
 	}
 	return nil

@@ -179,3 +179,27 @@ func TestAPinnedJoiner(t *testing.T) {
 		t.Error("its chain lacks the pin")
 	}
 }
+
+// A branch that is shown record by record, each just in time, must not keep others from being looked at.
+func TestABranchThatIsDripped(t *testing.T) {
+	l := agedLab(t, 4)
+	a := l.peers[0]
+	f := newForger(l, a.m.chain, a.m.chain.height()-2)
+	f.steps(300)
+	began, shown := l.now, time.Duration(0)
+	for l.now < began+time.Minute {
+		_ = a.step(labSigned(f.labPeer, f.alive()))
+		if r := a.m.rival; r != nil && r.from == f.id {
+			shown = l.now - began
+			if r.next() <= f.chain.height() && l.now-r.got > 6*l.timing.Retry {
+				_ = a.step(labSigned(f.labPeer, f.chain.commits[r.next()-1]))
+			}
+		} else if len(a.m.doubted) > 0 {
+			break
+		}
+		l.run(100*time.Millisecond, func() bool { return false })
+	}
+	if shown > 20*l.timing.Retry {
+		t.Errorf("looked at for %v", shown)
+	}
+}

@@ -25,6 +25,7 @@ type View struct {
 	NoQuorum bool   // the same, or, at a peer that is no member, none of them is heard
 	Reason   string // why this peer is paused or no member, in plain words
 	Done     bool   // the run is over, and everybody has it or had the time
+	Missed   bool   // the run is over, and nobody was heard for long who holds its last state, which is not here
 	Members  []MemberView
 	Ref      slot.Ref      // the height being decided, and the ballot followed
 	Leader   slot.PeerID   // of that ballot
@@ -53,7 +54,7 @@ func (m *Machine) View() View {
 	v := View{
 		Founding: m.chain.founding(), Moves: m.moves, Tip: m.chain.tip(), NoQuorum: m.fork.without, Reason: m.reason(),
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,
-		IsMember: m.elector(), Leaving: m.leaving, Left: m.left, Paused: m.paused, Done: m.ending.done,
+		IsMember: m.elector(), Leaving: m.leaving, Left: m.left, Paused: m.paused, Done: m.ending.done, Missed: m.ending.gone,
 		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan, Offered: offerers(m.offers()),
 		OwnOffer: m.mine,
 	}
