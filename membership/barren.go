@@ -21,6 +21,9 @@ func (b barren) has(height uint64, hash slot.Root) bool {
 	return b.chain != nil && height > b.above && b.chain.has(height, hash)
 }
 
+// strangersFor is for how many forkPauses without a quorum strangers' word counts that they hold a state: by then it was had of them.
+const strangersFor = 6
+
 // newestHeld is the height of the newest state of the own chain that this peer, or one that it hears on it, holds.
 func (m *Machine) newestHeld() (height uint64, any bool) {
 	if s := m.state; s.known && !s.diverged {
@@ -28,6 +31,9 @@ func (m *Machine) newestHeld() (height uint64, any bool) {
 	}
 	for _, a := range m.presence.known {
 		if a.who == m.presence.self || a.alive == nil || !a.alive.Synced || !m.around(a.who) || !m.along(a) || m.evicted(a.who) {
+			continue
+		}
+		if _, member := findMember(m.chain.electorate(), a.peer, a.inc); !member && m.now-m.fork.lost > strangersFor*m.forkPause() {
 			continue
 		}
 		height, any = max(height, min(a.alive.Applied, m.chain.height())), true
@@ -60,6 +66,9 @@ func (m *Machine) leaveBarren() {
 
 func (m *Machine) giveUpBarren(height uint64) {
 	given, lost, ordered := m.chain, m.fork.lost, m.fork.ordered
+	for _, p := range m.appliedBy(height + 1) {
+		m.doubt(p, "the state that it says it holds is not to be had of it")
+	}
 	m.shelve()
 	m.persist(EntryRewind{Height: height})
 	for _, c := range given.commits[height:] {

@@ -145,3 +145,41 @@ func TestAForkWithoutTheEvicted(t *testing.T) {
 		t.Error("the evicted is in the fork")
 	}
 }
+
+// A stranger who says that it holds the state that all others died with keeps nobody waiting for ever.
+func TestAStrangerWhoClaimsTheStateThatDied(t *testing.T) {
+	timing := labTiming
+	timing.ForkAfter = time.Second
+	l := newLab(t, labRules(), timing)
+	for _, n := range "ABC" {
+		l.add(string(n))
+	}
+	l.connect()
+	c := l.peers[2]
+	if !l.run(time.Minute, func() bool { return c.m.View().AppliedSlot >= 2 && len(c.m.chain.electorate()) == 3 }) {
+		t.Fatal(l.show())
+	}
+	c.unfed = true
+	l.run(400*time.Millisecond, func() bool { return false })
+	l.peers[0].crash()
+	l.peers[1].crash()
+	l.run(100*time.Millisecond, func() bool { return false })
+	liar := &labPeer{lab: l, name: "Z", id: labID("Z"), inc: 9}
+	died := c.m.chain
+	if c.m.state.height == died.height() {
+		t.Fatal("C has the state")
+	}
+	claim := Alive{
+		Branch: died.branch, Height: died.height(), Tip: died.tipHash(), Work: died.tip().Work, Synced: true, Applied: died.height(),
+	}
+	for range 300 {
+		_ = c.step(labSigned(liar, claim))
+		for _, k := range died.commits {
+			_ = c.step(labSigned(liar, k))
+		}
+		l.run(200*time.Millisecond, func() bool { return false })
+	}
+	if c.m.chain.tip().Slot < died.tip().Slot+5 {
+		t.Errorf("C stands still\n%s", l.show())
+	}
+}
