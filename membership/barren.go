@@ -25,9 +25,9 @@ func (b barren) has(height uint64, hash slot.Root) bool {
 const strangersFor = 6
 
 // newestHeld is the height of the newest state of the own chain that this peer, or one that it hears on it, holds.
-func (m *Machine) newestHeld() (height uint64, any bool) {
+func (m *Machine) newestHeld() (height uint64, ok bool) {
 	if s := m.state; s.known && !s.diverged {
-		height, any = s.height, true
+		height, ok = s.height, true
 	}
 	for _, a := range m.presence.known {
 		if a.who == m.presence.self || a.alive == nil || !a.alive.Synced || !m.around(a.who) || !m.along(a) || m.evicted(a.who) {
@@ -36,9 +36,9 @@ func (m *Machine) newestHeld() (height uint64, any bool) {
 		if _, member := findMember(m.chain.electorate(), a.peer, a.inc); !member && m.now-m.fork.lost > strangersFor*m.forkPause() {
 			continue
 		}
-		height, any = max(height, min(a.alive.Applied, m.chain.height())), true
+		height, ok = max(height, min(a.alive.Applied, m.chain.height())), true
 	}
-	return height, any
+	return height, ok
 }
 
 // leaveBarren goes back to the newest record whose state can be had, once no quorum and no holder of a newer state was heard for as
@@ -49,8 +49,8 @@ func (m *Machine) leaveBarren() {
 		f.barren = never
 		return
 	}
-	height, any := m.newestHeld()
-	if !any || height == m.chain.height() || height == 0 || m.chain.ended() || m.rival != nil || m.left || m.leaving {
+	height, ok := m.newestHeld()
+	if !ok || height == m.chain.height() || height == 0 || m.chain.ended() || m.rival != nil || m.left || m.leaving {
 		f.barren = never
 		return
 	}
