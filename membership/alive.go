@@ -53,8 +53,9 @@ func (m *Machine) onAlive(msg Message, a Alive) error {
 	if ours && a.Height > m.chain.height() && !m.showsBarren(a) {
 		m.ask(msg.From)
 	}
-	// Taken for ours it may still have parted further back: then asking for what follows the tip is in vain.
-	if a.Branch != m.chain.branch && m.chain.height() > 0 && (!ours || m.need.times >= askedInVain) || !m.chain.pinned {
+	// Taken for ours it may still have parted further back: then asking for what follows the tip is in vain, and nobody asks for it of who
+	// is no further.
+	if a.Branch != m.chain.branch && m.chain.height() > 0 && (!ours || m.need.times >= askedInVain || a.Height <= m.chain.height()) || !m.chain.pinned {
 		m.meetRival(msg.From, a)
 	}
 	return nil

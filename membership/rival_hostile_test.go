@@ -203,3 +203,31 @@ func TestABranchThatIsDripped(t *testing.T) {
 		t.Errorf("looked at for %v", shown)
 	}
 }
+
+// Two foundings wait for a second member, each at height 1. Of one only a newcomer is left, without its state. Where the other
+// is the better one, the newcomer goes there, though that one is no higher.
+func TestANewcomerOfAFoundingThatDied(t *testing.T) {
+	for _, names := range []string{"ABC", "DEF", "GHI", "JKL", "MNO", "PQR"} {
+		rules := labRules()
+		rules.StartPeers = 2
+		l := newLab(t, rules, labTiming)
+		founder := l.add(names[:1])
+		l.run(5*time.Second, func() bool { return false })
+		left := l.add(names[1:2])
+		left.unfed = true
+		l.run(2*time.Second, func() bool { return left.m.chain.height() > 0 })
+		founder.crash()
+		l.filters = []*labFilter{{from: names[1:2], left: -1}, {to: names[1:2], left: -1}}
+		other := l.add(names[2:])
+		l.run(5*time.Second, func() bool { return false })
+		if other.m.chain.height() == 0 || left.m.chain.founding() == other.m.chain.founding() {
+			t.Fatal(l.show())
+		}
+		l.filters, left.unfed = nil, false
+		l.connect()
+		founderIsBetter := slices.Compare(left.m.chain.hashes[1][:], other.m.chain.hashes[1][:]) < 0
+		if !l.run(time.Minute, func() bool { return left.m.View().AppliedSlot > 2 }) && !founderIsBetter {
+			t.Errorf("%s: no slot is decided\n%s", names, l.show())
+		}
+	}
+}
