@@ -165,14 +165,15 @@ func (c *chaos) spare() bool {
 	return slot.Quorum(c.audit.best.Members, c.fine)
 }
 
-// finish waits until the run has ended for all that live.
+// finish waits until the run has ended for all that live. Who lingers no longer may have ended before the closing record came, and
+// still takes it.
 func (c *chaos) finish(limit time.Duration) {
 	began := time.Now()
 	alive := func(p *simPeer) bool { return p.done != nil }
 	for ; ; c.pass(100 * time.Millisecond) {
 		waiting := slices.ContainsFunc(c.s.peers, func(p *simPeer) bool {
 			n := p.node.Load()
-			return alive(p) && (n == nil || !n.driver.View().Done)
+			return alive(p) && (n == nil || !n.driver.View().Done || n.driver.View().Tip.Kind != slot.Members)
 		})
 		if !waiting {
 			break
