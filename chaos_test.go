@@ -190,6 +190,9 @@ func (c *chaos) finish(limit time.Duration) {
 // P2PDILOCO_TEST_CHAOS=SEED/PEERS the one.
 func chaosRuns() (runs [][2]int) {
 	few := []int{8, 8, 16, 8, 8, 12, 8, 8, 16, 20}
+	if raced {
+		few = few[:2]
+	}
 	many := []int{16, 16, 16, 16, 16, 16, 16, 24, 24, 32}
 	var seed, peers int
 	if _, err := fmt.Sscanf(os.Getenv("P2PDILOCO_TEST_CHAOS"), "%d/%d", &seed, &peers); err == nil {

@@ -106,6 +106,9 @@ func TestChurn(t *testing.T) {
 		{peers: 64, slots: 4, coarse: churnTiming.Beat},
 		{peers: 500, slots: 1, coarse: churnTiming.Beat},
 	} {
+		if c.peers > churnMost {
+			continue
+		}
 		c.slots, c.limit, c.life, c.reduce, c.train = c.slots*times, 1000*time.Hour, 2*time.Hour, 2*time.Minute, time.Minute
 		r := c.row()
 		table.WriteString(r.String())
