@@ -151,8 +151,8 @@ func (in *input) serve(s wire.Stream) {
 	})
 	err := in.readAll(l)
 	if reason := reasonOf(err); err != nil && reason != Connection {
+		in.refused <- reason // before the piece goes on without it: its end must not overtake the refusal
 		in.lost(reason, err)
-		in.refused <- reason
 		in.drain(l)
 	}
 	if err != nil {
@@ -268,6 +268,11 @@ func (in *input) write(ctx context.Context, l *link) error {
 	for {
 		select {
 		case f := <-in.ready:
+			select {
+			case reason := <-in.refused: // it came first: the piece went on without these bytes
+				return refuse(l, reason)
+			default:
+			}
 			if f == in.p.last {
 				return in.writeRoot(l)
 			}
@@ -282,12 +287,17 @@ func (in *input) write(ctx context.Context, l *link) error {
 				return err
 			}
 		case reason := <-in.refused:
-			_ = l.writeAll(appendRefuse(nil, reason))
-			return errRefused
+			return refuse(l, reason)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// refuse is the last word to a contributor whose bytes are of no use.
+func refuse(l *link, reason Reason) error {
+	_ = l.writeAll(appendRefuse(nil, reason))
+	return errRefused
 }
 
 func (in *input) writeFrame(l *link, f int) error {
