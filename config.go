@@ -58,8 +58,7 @@ type Config struct {
 	KeepCheckpoints int
 
 	// StateBytesPerSecond bounds what this peer sends to those who fetch states and outcomes from it. Default: 4 MB a core, for
-	// which some 2% of the machine's processors do: little enough for a trainer whose threads wait for each other on all of them. While a
-	// reduction runs here, an eighth of it.
+	// which some 2% of the machine's processors do. While a reduction runs here, an eighth of it.
 	StateBytesPerSecond int64
 
 	// MaxAdopted bounds the model of a run whose layout is adopted from other peers, in elements; a layout given here is not bounded.
