@@ -9,16 +9,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p"
-
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 type bootstrapFlags struct {
 	listen   []string
 	identity string
 	addrFile string
-	logLevel logLevel
+	logLevel settings.LogLevel
 }
 
 func newBootstrap() *cobra.Command {
@@ -37,17 +38,17 @@ without it, and newcomers can start from any peer.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringArrayVar(&f.listen, "listen", nil, "`multiaddr` to listen on, may be repeated (default any free TCP and UDP port)")
+	fs.Var(sources.Addresses(&f.listen), "listen", "`multiaddr` to listen on, may be repeated (default any free TCP and UDP port)")
 	fs.StringVar(&f.identity, "identity", "", "`file` that keeps the key, so that the addresses stay the same over restarts; made if missing (default a new key each time)")
 	fs.StringVar(&f.addrFile, "addr-file", "", "`file` to write the addresses to, one a line")
-	fs.Var(&f.logLevel, "log-level", "of the log on stderr: "+strings.Join(logLevels, ", "))
+	fs.Var(&f.logLevel, "log-level", "of the log on stderr: "+strings.Join(settings.LogLevels(), ", "))
 	return cmd
 }
 
 func (f *bootstrapFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	ctx, stop := untilSignal(ctx, func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
-	net, err := p2p.New(ctx, p2p.Config{IdentityFile: f.identity, Listen: f.listen, Logger: f.logLevel.logger(stderr)})
+	net, err := p2p.New(ctx, p2p.Config{IdentityFile: f.identity, Listen: f.listen, Logger: f.logLevel.Logger(stderr)})
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/chaos"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // chaosFlags are the command line of chaos.
@@ -23,7 +25,7 @@ type chaosFlags struct {
 	noBaseline bool
 	keepDir    string
 	json       bool
-	logLevel   logLevel
+	logLevel   settings.LogLevel
 	leftOut    []chaos.Kind // for want of root
 }
 
@@ -69,7 +71,7 @@ With root, on Linux, in network namespaces:
 	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")
 	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "for everything (default by slots and faults)")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, everything else to stderr")
-	fs.Var(&f.logLevel, "log-level", "of the peers' logs: "+strings.Join(logLevels, ", "))
+	fs.Var(&f.logLevel, "log-level", "of the peers' logs: "+strings.Join(settings.LogLevels(), ", "))
 	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where the peers' data, logs and events stay (default a temporary one, kept if a check fails)")
 	return cmd
 }
@@ -131,7 +133,7 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 	}
 	if some := chaos.NeedLinks(f.cfg.Kinds); len(some) > 0 {
 		if err := chaos.CanLinks(ctx); err != nil {
-			return fmt.Errorf("--faults %s: %w", chaos.Join(some), err)
+			return &sources.Fault{Flag: "faults", Value: chaos.Join(some), Why: err.Error()}
 		}
 	}
 	return nil

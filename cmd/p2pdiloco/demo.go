@@ -13,8 +13,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // demoCurve is the name of the picture.
@@ -23,14 +24,14 @@ const demoCurve = "p2pdiloco-loss.png"
 // demoFlags are the command line of demo.
 type demoFlags struct {
 	cfg        demo.Config
-	aggregator oneOf
+	aggregator sources.OneOf
 	events     string
 	keepDir    string
 	json       bool
 }
 
 func newDemo() *cobra.Command {
-	f := &demoFlags{aggregator: oneOf{"trimmed_mean", demo.Aggregators, "how"}}
+	f := &demoFlags{aggregator: sources.OneOf{Value: "trimmed_mean", Allowed: demo.Aggregators, Kind: "how"}}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a whole swarm on this machine, to see it work",
@@ -54,7 +55,7 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs.Uint64Var(&f.cfg.Rounds, "rounds", 8, "rounds to train")
 	fs.Uint64Var(&f.cfg.InnerSteps, "inner-steps", 25, "training steps of a peer between two rounds")
 	fs.Var(&f.aggregator, "aggregator", "how contributions are combined: mean, trimmed_mean (of 4 peers, without the highest and the lowest) or median")
-	fs.StringArrayVar(&f.cfg.Data, "data", nil, "text `file or folder` to train on, may be repeated (default the Go standard library's source)")
+	fs.Var(sources.Paths(&f.cfg.Data), "data", "text `file or folder` to train on, may be repeated (default the Go standard library's source)")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the initial model and of the data's division among the peers")
 	fs.StringVar(&f.events, "events", "", "append the events of all peers to this `file`, one JSON object a line")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, everything else to stderr")
@@ -63,7 +64,7 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 }
 
 func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	f.cfg.Aggregator = f.aggregator.value
+	f.cfg.Aggregator = f.aggregator.Value
 	if err := f.cfg.Validate(); err != nil {
 		return usageError(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 )
 
 // exportFlags are the command line of export.
@@ -16,7 +17,7 @@ type exportFlags struct {
 	cfg      p2pdiloco.ExportConfig
 	slot     wantedSlot
 	json     bool
-	logLevel logLevel
+	logLevel settings.LogLevel
 }
 
 // wantedSlot is the value of --slot.
@@ -85,7 +86,7 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 	if len(errs) > 0 {
 		return usageError(errors.Join(errs...))
 	}
-	f.cfg.Slot, f.cfg.Logger = f.slot.n, f.logLevel.logger(cmd.ErrOrStderr())
+	f.cfg.Slot, f.cfg.Logger = f.slot.n, f.logLevel.Logger(cmd.ErrOrStderr())
 	e, err := p2pdiloco.Export(cmd.Context(), f.cfg)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 // asProgram makes the test binary be the program: then tests start real processes without building anything, and a race

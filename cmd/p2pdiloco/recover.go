@@ -11,8 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/api"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/statedir"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
 
 func newRecover() *cobra.Command {
@@ -48,8 +49,8 @@ func orderRecovery(ctx context.Context, out io.Writer, given, dir string, yes bo
 	if err != nil {
 		return err
 	}
-	s, _, err := api.Get(ctx, addr)
-	if err != nil {
+	var s p2pdiloco.Status
+	if _, err := api.Get(ctx, addr, &s); err != nil {
 		return err
 	}
 	fmt.Fprint(out, consequences(s))
@@ -83,7 +84,7 @@ func orderee(ctx context.Context, given, dir string) (addr api.Address, token st
 		token = strings.TrimSpace(string(secret))
 	}
 	if addr, err = api.ParseAddress(given); err != nil {
-		return addr, "", usageError(err)
+		return addr, "", usageError(&sources.Fault{Flag: "api", Value: given, Why: err.Error()})
 	}
 	return addr, token, nil
 }

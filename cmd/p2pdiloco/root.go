@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // Exit statuses, as docs/operations.md lists them.
@@ -48,7 +49,10 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	started := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		started = true
+		return fill(cmd, stderr)
+	}
 	cmd, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return exitOK
@@ -62,6 +66,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 		code = exit.code
 	}
 	if exit == nil || exit.err != nil {
+		err = sources.Explain(cmd.Flags(), err)
 		fmt.Fprintf(stderr, "p2pdiloco: %s\n", strings.TrimSpace(err.Error()))
 	}
 	if code == exitUsage {
@@ -98,6 +103,7 @@ Start a run by hand, in two terminals of one machine or on two machines of one n
 	}
 	root.SetVersionTemplate("p2pdiloco {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
+	root.PersistentFlags().String(sources.ConfigFlag, "", configUsage)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newDemo(), newChaos(), newJoin(), newBootstrap(), newStatus(), newRecover(), newExport(), newVersion())
 	return root

@@ -12,8 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/api"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/statedir"
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
 
 func newStatus() *cobra.Command {
@@ -47,9 +49,10 @@ func showStatus(ctx context.Context, out io.Writer, given string, asJSON bool) e
 	}
 	addr, err := api.ParseAddress(given)
 	if err != nil {
-		return usageError(err)
+		return usageError(&sources.Fault{Flag: "api", Value: given, Why: err.Error()})
 	}
-	s, raw, err := api.Get(ctx, addr)
+	var s p2pdiloco.Status
+	raw, err := api.Get(ctx, addr, &s)
 	if err != nil {
 		return err
 	}
@@ -80,7 +83,8 @@ func findAPI(ctx context.Context) (addr, dir string, err error) {
 		if err != nil {
 			continue
 		}
-		if s, _, err := api.Get(ctx, addr); err == nil {
+		var s p2pdiloco.Status
+		if _, err := api.Get(ctx, addr, &s); err == nil {
 			running, dir = append(running, addr.String()), filepath.Dir(file)
 			lines = append(lines, fmt.Sprintf("  p2pdiloco status --api %s   (run %s)", addr, s.Run))
 		}

@@ -34,20 +34,20 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --trim-permille 500", "--trim-permille 500: allowed: 1 to 499"},
 		{"join --run x --rounds many", "--rounds many: allowed: a whole number"},
 		{"join --run x --rounds -1", "--rounds -1: allowed: a whole number"},
-		{"join --run x --rounds 0", "--rounds is given, but empty or 0"},
-		{"join --run= --rounds 2", "--run is given, but empty"},
-		{"join --run a/\tb", "--run a/\tb: allowed:"},
+		{"join --run x --rounds 0", "--rounds 0: empty or 0: leave it out"},
+		{"join --run= --rounds 2", `--run "": empty or 0`},
+		{"join --run a/\tb", `--run "a/\tb": allowed:`},
 		{"join --run x --preset moon", "allowed: lan, wan"},
-		{"join --run x --trainer torch", "allowed: builtin:gpt, none"},
-		{"join --run x --trainer none --data /tmp", "--data is for a peer that trains"},
+		{"join --run x --trainer torch", "--trainer torch: allowed: builtin:gpt, none, or the path of a shared library"},
+		{"join --run x --trainer none --data /tmp", "--data /tmp: it is for a peer that trains with builtin:gpt, not for --trainer none"},
 		{"join --run x --model depth=3", "allowed: layers=N, width=N"},
-		{"join --run x --model width=100,heads=3", "--model: width 100 is not a multiple of 3 heads"},
+		{"join --run x --model width=100,heads=3", "--model width=100,heads=3: width 100 is not a multiple of 3 heads"},
 		{"join --run x --threads 0", "--threads 0: at least 1"},
 		{"join --run x --log-level loud", "allowed: debug, info, warn, error"},
 		{"join --run x --api 0.0.0.0:80", "for this machine only"},
 		{"join --run x --spec /nonexistent.toml", "no such file"},
 		{"join --spec " + spec, spec + ": outer = adam: allowed: nesterov, sgd"},
-		{"join --outer sgd --min-peers 0 --spec " + spec, "--min-peers is given, but empty or 0"},
+		{"join --outer sgd --min-peers 0 --spec " + spec, "--min-peers 0: empty or 0"},
 		{"demo --peers 0", "--peers 0: allowed: 1 to 64"},
 		{"demo --rounds 0 --inner-steps 0", "--inner-steps 0: allowed: 1 and above"},
 		{"demo --aggregator max", "allowed: mean, trimmed_mean, median"},
@@ -59,7 +59,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --on-quorum-loss panic", "allowed: continue, pause"},
 		{"join --run x --pin 12ab", "allowed: the 64 hex digits"},
 		{"recover now", "takes flags only"},
-		{"join --run x --trainer none --init m.safetensors", "--init is for a peer that trains"},
+		{"join --run x --trainer none --init m.safetensors", "--init m.safetensors: it is for a peer that trains"},
 		{"join --run x --keep-checkpoints 0", "at least 1"},
 		{"export", "--data-dir DIR"},
 		{"export --data-dir d", "--out MODEL.safetensors"},
@@ -91,24 +91,6 @@ func TestFailures(t *testing.T) {
 		if code != exitFailed || !strings.Contains(stderr, c.want) {
 			t.Errorf("p2pdiloco %s: exit %d, stderr %q; want %d and %q", c.args, code, stderr, exitFailed, c.want)
 		}
-	}
-}
-
-func TestFlagsWinOverTheFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "run.toml")
-	if err := os.WriteFile(file, []byte("name = \"books\"\nrounds = 5\naggregator = \"median\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f := &joinFlags{}
-	cmd := newJoin()
-	cmd.ResetFlags()
-	f.add(cmd)
-	if err := cmd.ParseFlags([]string{"--spec", file, "--rounds", "7", "--outer-lr", "0.7"}); err != nil {
-		t.Fatal(err)
-	}
-	got, err := f.spec.settle()
-	if err != nil || got.Name != "books" || got.Rounds != 7 || got.Aggregator != "median" || got.OuterLR != "0.7" || got.InnerSteps != 0 {
-		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

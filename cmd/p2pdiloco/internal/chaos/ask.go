@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
 )
 
 const (
@@ -50,7 +50,8 @@ func (r *runner) ask(ctx context.Context) {
 		r.asking.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, askTimeout)
 			defer cancel()
-			s, _, err := api.Get(ctx, addr)
+			var s p2pdiloco.Status
+			_, err := api.Get(ctx, addr, &s)
 			r.answers <- answer{p, proc, s, err} // there is room: one question a peer at a time
 		})
 	}

@@ -1,6 +1,6 @@
 package chaos
 
-import "github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
+import "github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 
 // chasing is the fault that waits for its moment, if there is one.
 func (r *runner) chasing() *fault {

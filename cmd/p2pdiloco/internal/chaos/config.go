@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // Config says what swarm to run, and how to hurt it.
@@ -36,18 +38,22 @@ const (
 func (c Config) Validate() error {
 	var errs []error
 	if c.Peers < minPeers || c.Peers > maxPeers {
-		errs = append(errs, fmt.Errorf("--peers %d: allowed: %d to %d", c.Peers, minPeers, maxPeers))
+		errs = append(errs, wrong("peers", c.Peers, "allowed: %d to %d", minPeers, maxPeers))
 	}
 	if c.Slots < MinSlots || c.Slots > maxSlots {
-		errs = append(errs, fmt.Errorf("--slots %d: allowed: %d to %d", c.Slots, MinSlots, maxSlots))
+		errs = append(errs, wrong("slots", c.Slots, "allowed: %d to %d", MinSlots, maxSlots))
 	}
 	if c.Seed == 0 {
-		errs = append(errs, errors.New("--seed 0: allowed: 1 and above"))
+		errs = append(errs, wrong("seed", c.Seed, "allowed: 1 and above"))
 	}
 	if c.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("--timeout %v: allowed: 0 (chosen by --slots) and above", c.Timeout))
+		errs = append(errs, wrong("timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above"))
 	}
 	return errors.Join(errs...)
+}
+
+func wrong(flag string, value any, format string, args ...any) error {
+	return &sources.Fault{Flag: flag, Value: fmt.Sprint(value), Why: fmt.Sprintf(format, args...)}
 }
 
 // DefaultTimeout is plenty for a run on a slow machine: a fault costs some ten seconds there, a slot two.

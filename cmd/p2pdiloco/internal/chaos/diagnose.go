@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
 )
 
 // dumpTime is how long processes have for writing their goroutines.
@@ -53,7 +54,8 @@ func (r *runner) diagnose() {
 
 // statusOf keeps a peer's status in a file and sums it up.
 func (r *runner) statusOf(ctx context.Context, p *node, addr api.Address) string {
-	s, raw, err := api.Get(ctx, addr)
+	var s p2pdiloco.Status
+	raw, err := api.Get(ctx, addr, &s)
 	if err != nil {
 		return err.Error()
 	}

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 // record is a certified record as an event tells it.

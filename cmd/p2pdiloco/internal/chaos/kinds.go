@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -67,7 +66,7 @@ func ParseKinds(list string) (kinds []Kind, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		k := Kind(strings.TrimSpace(name))
 		if !slices.Contains(Kinds(true), k) {
-			return nil, fmt.Errorf("--faults %s: %q is none of %s", list, k, Join(Kinds(true)))
+			return nil, wrong("faults", list, "%q is none of %s", k, Join(Kinds(true)))
 		}
 		if !slices.Contains(kinds, k) {
 			kinds = append(kinds, k)

@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/api"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 // node is one peer of the swarm, through all its processes.

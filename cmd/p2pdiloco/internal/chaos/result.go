@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 // Result is what a run ends with: the document that chaos --json prints.

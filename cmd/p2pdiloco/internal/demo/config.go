@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // Config says what swarm to run.
@@ -46,21 +47,26 @@ const (
 func (c Config) Validate() error {
 	var errs []error
 	if c.Peers < 1 || c.Peers > maxPeers {
-		errs = append(errs, fmt.Errorf("--peers %d: allowed: 1 to %d", c.Peers, maxPeers))
+		errs = append(errs, fault("peers", c.Peers, "allowed: 1 to %d", maxPeers))
 	}
 	if c.Rounds < 1 || c.Rounds > maxRounds {
-		errs = append(errs, fmt.Errorf("--rounds %d: allowed: 1 to %d", c.Rounds, maxRounds))
+		errs = append(errs, fault("rounds", c.Rounds, "allowed: 1 to %d", maxRounds))
 	}
 	if c.Seed == 0 {
-		errs = append(errs, errors.New("--seed 0: allowed: 1 and above"))
+		errs = append(errs, fault("seed", c.Seed, "allowed: 1 and above"))
 	}
 	if !slices.Contains(Aggregators, c.Aggregator) {
-		errs = append(errs, fmt.Errorf("--aggregator %s: allowed: %s", c.Aggregator, strings.Join(Aggregators, ", ")))
+		errs = append(errs, fault("aggregator", c.Aggregator, "allowed: %s", strings.Join(Aggregators, ", ")))
 	}
+	var wrong *p2pdiloco.SpecError
 	if c.InnerSteps == 0 {
-		errs = append(errs, errors.New("--inner-steps 0: allowed: 1 and above"))
-	} else if err := (p2pdiloco.Spec{Name: "demo", InnerSteps: c.InnerSteps}).Validate(); err != nil {
-		errs = append(errs, err)
+		errs = append(errs, fault("inner-steps", c.InnerSteps, "allowed: 1 and above"))
+	} else if err := (p2pdiloco.Spec{Name: "demo", InnerSteps: c.InnerSteps}).Validate(); errors.As(err, &wrong) {
+		errs = append(errs, fault("inner-steps", c.InnerSteps, "%s", wrong.Why))
 	}
 	return errors.Join(errs...)
+}
+
+func fault(flag string, value any, format string, args ...any) error {
+	return &sources.Fault{Flag: flag, Value: fmt.Sprint(value), Why: fmt.Sprintf(format, args...)}
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 // fakePeers are peers without processes, each with a known ID.

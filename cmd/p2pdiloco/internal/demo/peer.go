@@ -6,10 +6,10 @@ import (
 	"os"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/api"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
 // peer is one peer of the swarm as the demo sees it: through its events file, its status API and its exit.
@@ -70,8 +70,8 @@ func (p *peer) ask(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	s, _, err := api.Get(ctx, addr)
-	if err != nil {
+	var s p2pdiloco.Status
+	if _, err := api.Get(ctx, addr, &s); err != nil {
 		return
 	}
 	p.phase, p.doing = s.Phase, string(s.Phase)

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 const (
@@ -75,6 +77,9 @@ func (l *Launcher) StartCommand(cmd *exec.Cmd, dir, name string) (*Process, erro
 	}
 	defer stderr.Close()
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = stdout, stderr, attributes()
+	if cmd.Env == nil { // what the environment sets is for this process; its children have all they need as flags
+		cmd.Env = sources.Clean(os.Environ())
+	}
 	started := make(chan error)
 	l.jobs <- func() { started <- cmd.Start() }
 	if err := <-started; err != nil {

@@ -22,23 +22,23 @@ const maxSocketPath = 103
 
 var errNotLoopback = errors.New("the status API is for this machine only: give a loopback address like 127.0.0.1:0 (any free port) or [::1]:8080, or unix:PATH")
 
-// ParseAddress reads an address and refuses every one that other machines could reach.
+// ParseAddress reads an address and refuses every one that other machines could reach. Its errors say why, and do not name s.
 func ParseAddress(s string) (Address, error) {
 	if path, ok := strings.CutPrefix(s, unixPrefix); ok {
 		if path == "" || len(path) > maxSocketPath {
-			return Address{}, fmt.Errorf("API address %q: the socket's path must have 1 to %d bytes", s, maxSocketPath)
+			return Address{}, fmt.Errorf("the socket's path must have 1 to %d bytes", maxSocketPath)
 		}
 		return Address{"unix", path}, nil
 	}
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return Address{}, fmt.Errorf("API address %q: %w", s, errNotLoopback)
+		return Address{}, errNotLoopback
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return Address{}, fmt.Errorf("API address %q: the port must be a number from 0 to 65535", s)
+		return Address{}, errors.New("the port must be a number from 0 to 65535")
 	}
 	if !isLoopback(host) {
-		return Address{}, fmt.Errorf("API address %q: %w", s, errNotLoopback)
+		return Address{}, errNotLoopback
 	}
 	if host == "localhost" {
 		host = "127.0.0.1"

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -13,53 +13,65 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 )
 
-// logLevel is the value of --log-level.
-type logLevel string
+// LogLevel is the least level that is logged.
+type LogLevel string
 
 var logLevels = []string{"debug", "info", "warn", "error"}
 
+// LogLevels lists those allowed.
+func LogLevels() []string { return slices.Clone(logLevels) }
+
 // Set, String and Type make it a flag.
-func (l *logLevel) Set(s string) error {
+func (l *LogLevel) Set(s string) error {
 	if !slices.Contains(logLevels, s) {
 		return errors.New("allowed: " + strings.Join(logLevels, ", "))
 	}
-	*l = logLevel(s)
+	*l = LogLevel(s)
 	return nil
 }
 
-func (l *logLevel) String() string { return string(*l) }
+func (l *LogLevel) String() string { return string(*l) }
 
 // Type is what help calls the value.
-func (l *logLevel) Type() string { return "level" }
+func (l *LogLevel) Type() string { return "level" }
 
-func (l *logLevel) logger(w io.Writer) *slog.Logger {
+// Logger writes to w what the level lets through.
+func (l *LogLevel) Logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(*l)) // Set let only these through
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-// oneOf is a flag with few allowed values.
-type oneOf struct {
-	value   string
-	allowed []string
-	kind    string
+// Trainer is what trains: TrainerGPT, TrainerNone, or the path of a shared library.
+type Trainer string
+
+// Trainers that are no shared library.
+const (
+	TrainerGPT  Trainer = "builtin:gpt"
+	TrainerNone Trainer = "none"
+)
+
+// Library says whether the trainer is a shared library.
+func (t Trainer) Library() bool {
+	s := string(t)
+	return strings.ContainsAny(s, `/\`) || strings.HasSuffix(s, ".so") || strings.HasSuffix(s, ".dylib") || strings.HasSuffix(s, ".dll")
 }
 
 // Set, String and Type make it a flag.
-func (o *oneOf) Set(s string) error {
-	if !slices.Contains(o.allowed, s) {
-		return errors.New("allowed: " + strings.Join(o.allowed, ", "))
+func (t *Trainer) Set(s string) error {
+	if v := Trainer(s); v != TrainerGPT && v != TrainerNone && !v.Library() {
+		return fmt.Errorf("allowed: %s, %s, or the path of a shared library, like ./mine.so", TrainerGPT, TrainerNone)
 	}
-	o.value = s
+	*t = Trainer(s)
 	return nil
 }
 
-func (o *oneOf) String() string { return o.value }
+func (t *Trainer) String() string { return string(*t) }
 
 // Type is what help calls the value.
-func (o *oneOf) Type() string { return o.kind }
+func (t *Trainer) Type() string { return "trainer" }
 
-// pin is the value of --pin: the hash of a record.
+// pin is the hash of a record.
 type pin struct{ p2pdiloco.Root }
 
 // Set reads 64 hex digits.
@@ -80,10 +92,10 @@ func (p *pin) String() string {
 // Type is what help calls the value.
 func (p *pin) Type() string { return "hash" }
 
-// model is the value of --model: the sizes of the built-in model, like layers=2,width=128.
-type model struct{ builtin.Config }
+// Model is the sizes of the built-in model, like layers=2,width=128.
+type Model struct{ builtin.Config }
 
-// size is one key of --model.
+// size is one key of a model.
 type size struct {
 	key string
 	at  func(*builtin.Config) *int
@@ -98,7 +110,7 @@ var sizes = []size{
 }
 
 // Set reads KEY=N,KEY=N…; keys left out keep their values.
-func (m *model) Set(s string) error {
+func (m *Model) Set(s string) error {
 	for part := range strings.SplitSeq(s, ",") {
 		key, value, _ := strings.Cut(part, "=")
 		i := slices.IndexFunc(sizes, func(f size) bool { return f.key == key })
@@ -120,7 +132,7 @@ func modelKeys() string {
 }
 
 // String is the sizes that were set.
-func (m *model) String() string {
+func (m *Model) String() string {
 	var parts []string
 	for _, f := range sizes {
 		if n := *f.at(&m.Config); n != 0 {
@@ -131,4 +143,4 @@ func (m *model) String() string {
 }
 
 // Type is what help calls the value.
-func (m *model) Type() string { return "sizes" }
+func (m *Model) Type() string { return "sizes" }

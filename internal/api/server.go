@@ -10,8 +10,6 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"github.com/p2pdiloco/p2pdiloco"
 )
 
 // Bounds on what one client can hold.
@@ -30,9 +28,9 @@ type Server struct {
 	served chan struct{} // closed when the server's goroutine has ended
 }
 
-// Serve listens on addr and answers with what status returns, or with 503 while its second result is false, and takes orders. All
-// functions are called from many goroutines.
-func Serve(addr Address, status func() (p2pdiloco.Status, bool), orders Orders) (*Server, error) {
+// Serve listens on addr and answers with what status returns, as JSON, or with 503 while its second result is false, and takes
+// orders. All functions are called from many goroutines.
+func Serve(addr Address, status func() (any, bool), orders Orders) (*Server, error) {
 	l, err := listen(addr)
 	if err != nil {
 		return nil, err
@@ -85,7 +83,7 @@ func removeStale(path string) {
 	_ = os.Remove(path)
 }
 
-func handler(addr Address, status func() (p2pdiloco.Status, bool), orders Orders) http.Handler {
+func handler(addr Address, status func() (any, bool), orders Orders) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		s, ok := status()

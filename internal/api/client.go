@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/p2pdiloco/p2pdiloco"
 )
 
 const (
@@ -18,19 +16,19 @@ const (
 	maxStatus     = 8 << 20 // bytes; a run of 1024 members takes about 300 kB
 )
 
-// Get asks the peer at addr for its status. The second result is the JSON as it came.
-func Get(ctx context.Context, addr Address) (p2pdiloco.Status, []byte, error) {
+// Get asks the peer at addr for its status and decodes it into status, a pointer to what that peer serves. It returns the JSON as
+// it came.
+func Get(ctx context.Context, addr Address, status any) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
 	defer cancel()
 	b, err := ask(ctx, addr, http.MethodGet, "/status", "")
 	if err != nil {
-		return p2pdiloco.Status{}, nil, fmt.Errorf("status API at %s: %w", addr, err)
+		return nil, fmt.Errorf("status API at %s: %w", addr, err)
 	}
-	var s p2pdiloco.Status
-	if err := json.Unmarshal(b, &s); err != nil {
-		return p2pdiloco.Status{}, nil, fmt.Errorf("status API at %s: not a status: %w", addr, err)
+	if err := json.Unmarshal(b, status); err != nil {
+		return nil, fmt.Errorf("status API at %s: not a status: %w", addr, err)
 	}
-	return s, b, nil
+	return b, nil
 }
 
 func ask(ctx context.Context, addr Address, method, path, token string) ([]byte, error) {

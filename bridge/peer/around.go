@@ -1,0 +1,126 @@
+package peer
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
+)
+
+// around is what stands around a node.
+type around struct {
+	claim    *statedir.Claim // nil where the directory was given
+	events   *eventlog.Writer
+	api      *api.Server
+	self     atomic.Pointer[p2pdiloco.Event] // peer.started: who answers before the node stands
+	complain sync.Once
+}
+
+// prepare opens what can fail before the network is touched: the events file, the data directory, the API.
+func (p *Peer) prepare(s *settings.Settings) (err error) {
+	if s.Events != "" {
+		if p.events, err = eventlog.Create(s.Events); err != nil {
+			return err
+		}
+	}
+	if err = p.chooseDir(); err != nil {
+		return err
+	}
+	if s.API == settings.NoAPI {
+		return nil
+	}
+	addr, err := api.ParseAddress(s.API)
+	if err != nil {
+		return err
+	}
+	orders := api.Orders{Token: api.NewToken(), Recover: p.recover}
+	if p.api, err = api.Serve(addr, func() (any, bool) { return p.Status() }, orders); err != nil {
+		return err
+	}
+	if err := disk.Replace(disk.OS, filepath.Join(p.cfg.DataDir, statedir.TokenFile), []byte(orders.Token+"\n")); err != nil { // for this user's eyes
+		return err
+	}
+	file := filepath.Join(p.cfg.DataDir, statedir.APIFile)
+	if err := disk.Replace(disk.OS, file, []byte(p.api.Addr().String()+"\n")); err != nil {
+		return err
+	}
+	return os.Chmod(file, 0o644) // it is there to be read
+}
+
+func (p *Peer) chooseDir() error {
+	if p.cfg.DataDir != "" {
+		return os.MkdirAll(p.cfg.DataDir, 0o700)
+	}
+	base, err := statedir.Base()
+	if err != nil {
+		return err
+	}
+	if p.claim, err = statedir.Take(base, p.cfg.Spec.Name); err != nil {
+		return err
+	}
+	p.cfg.DataDir = p.claim.Dir
+	if !p.claim.First {
+		p.options.Notice("another peer of this run is on this machine: this one keeps its data in " + p.cfg.DataDir)
+	}
+	return nil
+}
+
+// onEvent is called by the node, one event at a time.
+func (p *Peer) onEvent(e p2pdiloco.Event) {
+	if e.Name == "peer.started" {
+		e.Fields["pid"] = os.Getpid()
+		if p.api != nil {
+			e.Fields["api"] = p.api.Addr().String()
+		}
+		p.self.Store(&e)
+	}
+	if p.events != nil {
+		if err := p.events.Event(e); err != nil {
+			p.complain.Do(func() { p.options.Notice(err.Error() + "; events are missing from now on") })
+		}
+	}
+	if p.options.OnEvent != nil {
+		p.options.OnEvent(e)
+	}
+}
+
+// recover is the order that the API takes.
+func (p *Peer) recover() error {
+	select {
+	case <-p.joined:
+	default:
+		return errors.New("the peer is still looking for the run")
+	}
+	if p.node == nil {
+		return p.err
+	}
+	return p.node.Recover()
+}
+
+// cleanUp closes what prepare opened, in the opposite order.
+func (p *Peer) cleanUp() error {
+	var errs []error
+	if p.api != nil {
+		for _, name := range []string{statedir.APIFile, statedir.TokenFile} {
+			if err := os.Remove(filepath.Join(p.cfg.DataDir, name)); !errors.Is(err, os.ErrNotExist) { // it may not have come so far
+				errs = append(errs, err)
+			}
+		}
+		errs = append(errs, p.api.Close())
+	}
+	if p.claim != nil {
+		errs = append(errs, p.claim.Release())
+	}
+	if p.events != nil {
+		errs = append(errs, p.events.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,162 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+)
+
+// Options are what a program adds to a peer's settings. The zero value is a peer that votes and serves.
+type Options struct {
+	// Trainer makes what trains, in the background, when the data directory (cfg.DataDir) is the peer's own. Its context ends when the
+	// peer does. Who made it closes it, after the peer.
+	Trainer func(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error)
+	// Init writes the initial parameters, D elements, should this peer found the run without a trainer; nil means zeros.
+	Init func(dst []float32) error
+	// OnEvent is called for every event after it has been written to the events file, one at a time; it must not block, nor call the peer.
+	OnEvent func(p2pdiloco.Event)
+	// Notice is told, from any goroutine, what a person should know and no event says. nil: the logger is.
+	Notice func(text string)
+	// Logger is silent when nil.
+	Logger *slog.Logger
+}
+
+// Peer is a node and what is around it. Its methods may be called from any goroutine.
+type Peer struct {
+	options Options
+	cfg     p2pdiloco.Config
+	began   time.Time
+	around
+
+	ctx    context.Context // of joining and the trainer's making
+	cancel context.CancelFunc
+	joined chan struct{}   // closed when node and err are final
+	node   *p2pdiloco.Node // nil with an error
+	err    error
+
+	leaving sync.Once // word to the others
+	left    error
+	ending  sync.Once // of what is around
+	ended   error
+}
+
+// Open starts a peer. It returns an error where the settings cannot be obeyed (settings.ErrInvalid) or something on this machine is in
+// the way, before anything of the network is touched; the run is looked for in the background.
+func Open(s *settings.Settings, o Options) (*Peer, error) {
+	cfg, err := s.Config()
+	if err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Notice == nil {
+		o.Notice = func(text string) { o.Logger.Warn(text) }
+	}
+	p := &Peer{options: o, cfg: cfg, began: time.Now(), joined: make(chan struct{})}
+	p.cfg.Init, p.cfg.Logger, p.cfg.OnEvent = o.Init, o.Logger, p.onEvent
+	if o.Trainer == nil {
+		if err := p.cfg.Validate(); err != nil {
+			return nil, settings.Invalid(err)
+		}
+	}
+	if err := p.prepare(s); err != nil {
+		return nil, errors.Join(err, p.cleanUp())
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	go p.join()
+	return p, nil
+}
+
+// join makes the trainer and the node.
+func (p *Peer) join() {
+	defer close(p.joined)
+	if p.options.Trainer != nil {
+		if p.cfg.Trainer, p.err = p.options.Trainer(p.ctx, p.cfg); p.err != nil {
+			return
+		}
+	}
+	p.node, p.err = p2pdiloco.Join(p.ctx, p.cfg)
+}
+
+// Dir is the data directory.
+func (p *Peer) Dir() string { return p.cfg.DataDir }
+
+// Joined is closed when the run has been found or founded, or joining has failed: then Node does not wait.
+func (p *Peer) Joined() <-chan struct{} { return p.joined }
+
+// Node waits until the run has been found or founded, and returns the node. The error is ctx's, or why there is none: p2pdiloco.ErrClosed if the
+// peer was closed before.
+func (p *Peer) Node(ctx context.Context) (*p2pdiloco.Node, error) {
+	select {
+	case <-p.joined:
+	case <-ctx.Done():
+		select {
+		case <-p.joined: // both: the node counts
+		default:
+			return nil, ctx.Err()
+		}
+	}
+	if p.err != nil && p.ctx.Err() != nil {
+		return nil, errors.Join(p2pdiloco.ErrClosed, p.err)
+	}
+	return p.node, p.err
+}
+
+// Status is the node's status, or before there is one that it searches; ok is false before it has an identity.
+func (p *Peer) Status() (s p2pdiloco.Status, ok bool) {
+	select {
+	case <-p.joined:
+		if p.node != nil {
+			return p.node.Status(), true
+		}
+	default:
+	}
+	started := p.self.Load()
+	if started == nil {
+		return s, false
+	}
+	addrs, _ := started.Fields["addrs"].([]string)
+	return p2pdiloco.Status{
+		Peer: started.Peer, Addrs: addrs, Run: p.cfg.Spec.Name, Phase: p2pdiloco.PhaseSearching,
+		Members: []p2pdiloco.MemberStatus{}, Uptime: time.Since(p.began),
+	}, true
+}
+
+// Leave announces that the peer leaves, waits until the members have agreed to go on without it (p2pdiloco.Node.Leave), and closes
+// everything. ctx bounds the waiting for others. Who leaves before the run was found is missed by nobody.
+func (p *Peer) Leave(ctx context.Context) error {
+	node := p.stop()
+	if node == nil || node.Status().Phase == p2pdiloco.PhaseClosed {
+		return p.Close()
+	}
+	p.leaving.Do(func() { p.left = node.Leave(ctx) })
+	return p.end(p.left)
+}
+
+// Close ends the peer at once, without a word to the others, and waits for all that it started. It is no error to close a peer twice.
+func (p *Peer) Close() error {
+	var err error
+	if node := p.stop(); node != nil {
+		err = node.Close()
+	}
+	return p.end(err)
+}
+
+// stop ends joining, and returns the node if there is one.
+func (p *Peer) stop() *p2pdiloco.Node {
+	p.cancel()
+	<-p.joined
+	return p.node
+}
+
+// end closes what is around the node, once.
+func (p *Peer) end(err error) error {
+	p.ending.Do(func() { p.ended = p.cleanUp() })
+	return errors.Join(err, p.ended)
+}

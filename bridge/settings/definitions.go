@@ -1,0 +1,94 @@
+package settings
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+// definition is one setting.
+type definition struct {
+	name  string // of the flag
+	usage string // in backquotes: what help calls the value
+	use   use
+	at    func(*Settings) any // pointer to the value
+}
+
+// use says for whom a setting is. The zero value: for every peer.
+type use int
+
+const (
+	ofRun     use = iota + 1 // a field of the run spec
+	ofProgram                // for who has a command line
+	ofTrainer                // for every peer with a trainer of its own
+	ofGPT                    // for TrainerGPT
+	ofPlugin                 // for a trainer that is a shared library
+	ofTests                  // as ofGPT, and not in the help
+	initial                  // for who has a model when it founds a run
+)
+
+var definitions = []definition{
+	{"run", "`name` of the run: peers that give the same name find each other", ofRun, func(s *Settings) any { return &s.spec.Name }},
+	{"rounds", "rounds of the run (founder's default 100)", ofRun, func(s *Settings) any { return &s.spec.Rounds }},
+	{"inner-steps", "training steps of a peer between two rounds (founder's default 500)", ofRun, func(s *Settings) any { return &s.spec.InnerSteps }},
+	{"start-peers", "members the first round waits for (founder's default 1)", ofRun, func(s *Settings) any { return &s.spec.StartPeers }},
+	{"min-peers", "contributors with which a round may close (founder's default 1)", ofRun, func(s *Settings) any { return &s.spec.MinPeers }},
+	{"aggregator", "`how` contributions are combined: mean, trimmed_mean or median (founder's default trimmed_mean)", ofRun, func(s *Settings) any { return &s.spec.Aggregator }},
+	{"trim-permille", "of the contributors, cut from each end by trimmed_mean (founder's default 200)", ofRun, func(s *Settings) any { return &s.spec.TrimPermille }},
+	{"clip", "`on` or off: scale contributions to at most the median norm (founder's default: on unless mean)", ofRun, func(s *Settings) any { return &s.spec.Clip }},
+	{"outer", "outer `optimizer`: nesterov or sgd (founder's default nesterov)", ofRun, func(s *Settings) any { return &s.spec.Outer }},
+	{"outer-lr", "outer learning rate, a `decimal` (founder's default 0.7)", ofRun, func(s *Settings) any { return &s.spec.OuterLR }},
+	{"momentum", "outer momentum, a `decimal` (founder's default 0.9; 0 for sgd)", ofRun, func(s *Settings) any { return &s.spec.Momentum }},
+	{"seed", "of the initial model and of the data's division among the peers (founder's default 1)", ofRun, func(s *Settings) any { return &s.spec.Seed }},
+	{"spec", "TOML `file` with the run spec; settings given beside it win", 0, func(s *Settings) any { return &s.specFile }},
+	{"bootstrap", "`multiaddr` ending in /p2p/PEER to start from, may be repeated (default: look on the local network with mDNS)", 0, func(s *Settings) any { return sources.Addresses(&s.bootstrap) }},
+	{"listen", "`multiaddr` to listen on, may be repeated (default any free TCP and UDP port)", 0, func(s *Settings) any { return sources.Addresses(&s.listen) }},
+	{"found", "found the run even if no bootstrap address answers", 0, func(s *Settings) any { return &s.found }},
+	{"preset", "timing: lan (one machine or building) or wan (the internet)", 0, func(s *Settings) any { return &s.preset }},
+	{"on-quorum-loss", "when too few members are left to decide: continue without the others after a while, or pause until p2pdiloco recover", 0, func(s *Settings) any { return &s.onLoss }},
+	{"pin", "`hash` of a record that the run's chain must have, as the status of a peer that is trusted shows it under tip (default: the first peers met are trusted)", 0, func(s *Settings) any { return &s.pin }},
+	{"trainer", "what trains: builtin:gpt (a small byte-level transformer), none (vote and serve only), or the path of a shared library with a trainer, like ./mine.so", ofTrainer, func(s *Settings) any { return &s.Trainer }},
+	{"trainer-config", "`file` whose text, JSON, a trainer from a shared library is made from", ofPlugin, func(s *Settings) any { return &s.TrainerConfig }},
+	{"trainer-timeout", "how long a trainer from a shared library may make no progress before it counts as hung", ofPlugin, func(s *Settings) any { return &s.TrainerTimeout }},
+	{"model", "sizes of builtin:gpt, the same on all peers: " + modelKeys() + " (default layers=1,width=96,heads=4,context=32,batch=32)", ofGPT, func(s *Settings) any { return &s.Model }},
+	{"threads", "cores that builtin:gpt uses", ofGPT, func(s *Settings) any { return &s.Threads }},
+	{"data", "text `file or folder` to train on, may be repeated (default the Go standard library's source)", ofGPT, func(s *Settings) any { return sources.Paths(&s.Data) }},
+	{"init", "found the run from this .safetensors `file`: who founds it must have the same one, who joins later needs none", initial, func(s *Settings) any { return &s.init }},
+	{"data-dir", "`folder` for identity, votes and checkpoints; started with it again, the peer is the same member (default one under the user's state folder)", 0, func(s *Settings) any { return &s.DataDir }},
+	{"checkpoint-every", "rounds between checkpoints; one is also made at the end", 0, func(s *Settings) any { return &s.every }},
+	{"keep-checkpoints", "newest certified checkpoints kept, with the rounds since", 0, func(s *Settings) any { return &s.keep }},
+	{"state-rate", "`megabytes` a second given at most to those who fetch the state (default 4 a core)", 0, func(s *Settings) any { return &s.stateRate }},
+	{"events", "append events to this `file`, one JSON object a line", 0, func(s *Settings) any { return &s.Events }},
+	{"api", "`address` of the status API: a loopback HOST:PORT, unix:PATH, or off", 0, func(s *Settings) any { return &s.API }},
+	{"json", "print one JSON document about this peer's part to stdout at the end, everything else to stderr", ofProgram, func(s *Settings) any { return &s.JSON }},
+	{"log-level", "of the log on stderr: " + strings.Join(logLevels, ", "), 0, func(s *Settings) any { return &s.LogLevel }},
+	{"pause", "rest after the inner steps of each round", ofTests, func(s *Settings) any { return &s.Pause }},
+	{"gate", "`file` with the newest slot to train for; when it has passed, wait until the file names a later one", ofTests, func(s *Settings) any { return &s.Gate }},
+}
+
+// register makes a flag of a setting; its default is the value that it has.
+func (d definition) register(fs *pflag.FlagSet, s *Settings) {
+	switch p := d.at(s).(type) {
+	case *string:
+		fs.StringVar(p, d.name, *p, d.usage)
+	case *bool:
+		fs.BoolVar(p, d.name, *p, d.usage)
+	case *int:
+		fs.IntVar(p, d.name, *p, d.usage)
+	case *int64:
+		fs.Int64Var(p, d.name, *p, d.usage)
+	case *uint64:
+		fs.Uint64Var(p, d.name, *p, d.usage)
+	case *time.Duration:
+		fs.DurationVar(p, d.name, *p, d.usage)
+	case pflag.Value:
+		fs.Var(p, d.name, d.usage)
+	}
+	fs.Lookup(d.name).Hidden = d.use == ofTests
+}
+
+// forLibrary says whether an embedding program, which has its own training loop and no command line, may have a setting.
+func (d definition) forLibrary() bool { return d.use == 0 || d.use == ofRun || d.use == initial }

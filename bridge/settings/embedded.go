@@ -1,0 +1,100 @@
+package settings
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+// maxObject bounds an embedding program's object, in bytes: some hundred thousand tensors.
+const maxObject = 32 << 20
+
+// object is what errors call it.
+const object = "configuration"
+
+// Embedded reads the settings of a program with its own training loop: a JSON object, whose keys are the names of the flags with _ for
+// - and "layout", then the environment (in os.Environ's form), then the file that "config" names. Settings of a trainer are refused in the
+// object; elsewhere they are for others. Errors are ErrInvalid.
+func Embedded(text []byte, environ []string) (*Settings, error) {
+	s := New()
+	s.embedded = true
+	s.flags = pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, d := range definitions {
+		if d.forLibrary() {
+			d.register(s.flags, s)
+		}
+	}
+	s.flags.StringVar(&s.config, sources.ConfigFlag, "", "")
+	if len(text) > maxObject {
+		return nil, Invalid(fmt.Errorf("%s: more than %d bytes", object, maxObject))
+	}
+	given, err := sources.Object(text, object)
+	if err != nil {
+		return nil, Invalid(err)
+	}
+	foreign, keys := refuse(given)
+	err = errors.Join(errors.Join(foreign...), s.readLayout(text),
+		sources.Fill(s.flags, Known(), given.Without(keys...), sources.Environment(environ)))
+	s.Warnings = sources.Mistyped(environ, Known())
+	if err != nil {
+		return nil, Invalid(err)
+	}
+	return s, nil
+}
+
+// refuse finds the settings of an object that a library does not have, and returns the keys that are dealt with.
+func refuse(given sources.Source) (errs []error, keys []string) {
+	keys = []string{"layout"}
+	for _, d := range definitions {
+		if !d.forLibrary() {
+			keys = append(keys, sources.Key(d.name))
+		}
+	}
+	for _, key := range given.Keys() {
+		switch d := find(key); {
+		case d == nil || d.forLibrary():
+		case d.use == ofProgram:
+			errs = append(errs, fmt.Errorf("%s: %s is for the program p2pdiloco alone: leave it out", object, key))
+		default:
+			errs = append(errs, fmt.Errorf("%s: %s is for `p2pdiloco join`: here is no trainer, your own loop trains: leave it out", object, key))
+		}
+	}
+	return errs, keys
+}
+
+func find(key string) *definition {
+	for i, d := range definitions {
+		if sources.Key(d.name) == key {
+			return &definitions[i]
+		}
+	}
+	return nil
+}
+
+// readLayout takes the model's tensors from an object that parses.
+func (s *Settings) readLayout(text []byte) error {
+	var with struct {
+		Layout json.RawMessage `json:"layout"`
+	}
+	if err := json.Unmarshal(text, &with); err != nil || len(with.Layout) == 0 || string(with.Layout) == "null" {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(with.Layout))
+	d.DisallowUnknownFields()
+	var layout p2pdiloco.Layout
+	if err := d.Decode(&layout); err != nil {
+		return fmt.Errorf(`%s: layout: %s: allowed: [{"name": "wte", "shape": [256, 96]}, …]`, object, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if err := layout.Validate(); err != nil {
+		return fmt.Errorf("%s: %w", object, err)
+	}
+	s.Layout = layout
+	return nil
+}

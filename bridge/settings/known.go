@@ -1,0 +1,33 @@
+package settings
+
+import (
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+// elsewhere are the flags of the program's other commands: a config file may hold them, and a variable be set for them. A test of
+// cmd/p2pdiloco holds the list against the commands.
+var elsewhere = []string{
+	"addr-file", "faults", "force", "identity", "keep-dir", "no-baseline", "out", "peers", "slot", "slots", "timeout", "yes",
+}
+
+// Known are the names of all flags of all commands.
+func Known() sources.Known {
+	known := sources.Known{sources.ConfigFlag: true}
+	for _, d := range definitions {
+		known[d.name] = d.use != ofTests
+	}
+	for _, name := range elsewhere {
+		known[name] = true
+	}
+	return known
+}
+
+// flagOf is the flag of a field of the run spec.
+func flagOf(field string) string {
+	if field == "name" {
+		return "run"
+	}
+	return strings.ReplaceAll(field, "_", "-")
+}

@@ -1,0 +1,82 @@
+package settings
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+// NoAPI is the value of API that turns the status API off.
+const NoAPI = "off"
+
+// Settings are what a user may choose about a peer. New gives the defaults; Register or Embedded have them filled.
+type Settings struct {
+	DataDir  string   // empty: one under the user's state folder is chosen
+	Events   string   // path of the events file; empty: none
+	API      string   // address of the status API, or NoAPI
+	JSON     bool     // print a report as JSON
+	LogLevel LogLevel // of the log on stderr
+
+	Trainer        Trainer
+	TrainerConfig  string        // path; empty: none
+	TrainerTimeout time.Duration // without progress
+	Model          Model         // of TrainerGPT; with Threads once Config has succeeded
+	Threads        int
+	Data           []string      // files and folders of text
+	Pause          time.Duration // rest after the inner steps of each round
+	Gate           string        // path of a file with the newest slot to train for
+
+	// Layout is an embedding program's model; empty adopts the run's.
+	Layout p2pdiloco.Layout
+	// Warnings are what looks like a mistake in the environment, for a log.
+	Warnings []string
+
+	// What Config turns into p2pdiloco.Config.
+	spec      p2pdiloco.Spec // as given, without the spec file
+	specFile  string
+	bootstrap []string
+	listen    []string
+	found     bool
+	preset    sources.OneOf
+	onLoss    sources.OneOf
+	pin       pin
+	init      string
+	every     uint64
+	keep      int
+	stateRate int64 // MB/s
+	config    string
+
+	flags    *pflag.FlagSet
+	embedded bool
+}
+
+// New is the defaults.
+func New() *Settings {
+	return &Settings{
+		API: "127.0.0.1:0", LogLevel: "warn",
+		Trainer: TrainerGPT, TrainerTimeout: 10 * time.Minute, Threads: 1,
+		preset: sources.OneOf{Value: p2pdiloco.PresetWAN, Allowed: []string{p2pdiloco.PresetLAN, p2pdiloco.PresetWAN}, Kind: "preset"},
+		onLoss: sources.OneOf{Value: p2pdiloco.OnLossContinue, Allowed: []string{p2pdiloco.OnLossContinue, p2pdiloco.OnLossPause}, Kind: "what"},
+		every:  4, keep: 2,
+	}
+}
+
+// Register makes each setting a flag of fs, whose values s has from then on.
+func (s *Settings) Register(fs *pflag.FlagSet) {
+	s.flags = fs
+	for _, d := range definitions {
+		d.register(fs, s)
+	}
+}
+
+// Given is what a flag's value was given as, for messages: --rounds 5, P2PDILOCO_ROUNDS=5 or run.toml: rounds = 5.
+func (s *Settings) Given(flag string) string {
+	value := ""
+	if f := s.flags.Lookup(flag); f != nil {
+		value = f.Value.String()
+	}
+	return sources.Given(s.flags, flag, value)
+}

@@ -1,0 +1,55 @@
+package sources
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Environment is the variables with Prefix of an environment in os.Environ's form.
+func Environment(environ []string) Source {
+	s := Source{
+		prefix: func(key string) string { return Variable(key) + "=" },
+		at:     func(int) string { return "" },
+		values: make(map[string]value),
+	}
+	for name, text := range variables(environ) {
+		if text != "" {
+			s.values[strings.ToLower(name[len(Prefix):])] = value{texts: []string{text}, split: true}
+		}
+	}
+	return s
+}
+
+// variables are those with Prefix, the last one of a name.
+func variables(environ []string) map[string]string {
+	found := make(map[string]string)
+	for _, v := range environ {
+		if name, text, ok := strings.Cut(v, "="); ok && strings.HasPrefix(name, Prefix) && strings.ToUpper(name) == name {
+			found[name] = text
+		}
+	}
+	return found
+}
+
+// Clean is an environment without settings: for child processes that get theirs as flags.
+func Clean(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		return strings.HasPrefix(v, Prefix) && !strings.HasPrefix(v, testPrefix)
+	})
+}
+
+// Mistyped are warnings of variables that look like settings and are none. Others' variables with the same prefix are let be.
+func Mistyped(environ []string, known Known) (warnings []string) {
+	for name := range variables(environ) {
+		key := strings.ToLower(name[len(Prefix):])
+		if known.has(key) || strings.HasPrefix(name, testPrefix) {
+			continue
+		}
+		if near := known.nearest(key); near != "" {
+			warnings = append(warnings, fmt.Sprintf("%s in the environment is no setting: did you mean %s?", name, Variable(near)))
+		}
+	}
+	slices.Sort(warnings)
+	return warnings
+}

@@ -1,0 +1,148 @@
+package sources
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// maxFile bounds a config file, in bytes: thousands of bootstrap addresses.
+const maxFile = 256 << 10
+
+// ReadFile reads a config file: JSON if its name ends in .json, else TOML. Its own errors name the line and not the file; what it
+// returns names both.
+func ReadFile(path string) (Source, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		if e := (*os.PathError)(nil); errors.As(err, &e) {
+			err = e.Err
+		}
+		return Source{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return Source{}, err
+	}
+	if len(text) > maxFile {
+		return Source{}, fmt.Errorf("more than %d bytes: that is no config file", maxFile)
+	}
+	s := Source{
+		closed: true, file: path,
+		prefix: func(key string) string { return path + ": " + key + " = " },
+		at:     func(line int) string { return fmt.Sprintf("%s, line %d: ", path, line) },
+	}
+	parse := parseTOML
+	if strings.EqualFold(filepath.Ext(path), ".json") {
+		parse = parseJSON
+	}
+	if s.values, err = parse(text); err != nil {
+		return Source{}, err
+	}
+	return s, nil
+}
+
+// Object reads a JSON object that a program was given. what is what errors call it.
+func Object(text []byte, what string) (Source, error) {
+	values, err := parseJSON(text)
+	if err != nil {
+		return Source{}, fmt.Errorf("%s: %w", what, err)
+	}
+	return Source{
+		closed: true,
+		prefix: func(key string) string { return what + ": " + key + " = " },
+		at:     func(int) string { return what + ": " },
+		values: values,
+	}, nil
+}
+
+// maxNesting bounds brackets in brackets: the decoder calls itself for each, and a flat file has two.
+const maxNesting = 100
+
+func parseTOML(text []byte) (map[string]value, error) {
+	if deep(text) {
+		return nil, errors.New("brackets in brackets in brackets: a config file is flat, one setting a line")
+	}
+	var decoded map[string]any
+	if _, err := toml.NewDecoder(bytes.NewReader(text)).Decode(&decoded); err != nil {
+		return nil, err // with the line
+	}
+	values := make(map[string]value, len(decoded))
+	for key, v := range decoded {
+		values[key] = tomlValue(v)
+		at := values[key]
+		at.line = lineOf(text, key)
+		values[key] = at
+	}
+	return values, nil
+}
+
+// deep says whether more brackets are open somewhere than any config file needs. Those in texts and comments count, too.
+func deep(text []byte) bool {
+	open := 0
+	for _, b := range text {
+		switch b {
+		case '[', '{':
+			open++
+		case ']', '}':
+			open = max(0, open-1)
+		}
+		if open > maxNesting {
+			return true
+		}
+	}
+	return false
+}
+
+func tomlValue(v any) value {
+	switch v := v.(type) {
+	case []any:
+		return listOf(v, tomlValue)
+	case string:
+		return value{texts: []string{v}}
+	case int64:
+		return value{texts: []string{strconv.FormatInt(v, 10)}}
+	case bool:
+		return value{texts: []string{strconv.FormatBool(v)}}
+	case float64:
+		return value{fault: `write decimals in quotes, like "0.7": every peer must read the same digits`}
+	case map[string]any, []map[string]any:
+		return value{fault: "a config file is flat: it has no tables"}
+	}
+	return value{fault: "allowed: a text in quotes, a whole number, true or false, or a list of these"}
+}
+
+// listOf is a list, if its elements are no lists themselves.
+func listOf(elements []any, one func(any) value) value {
+	all := value{list: true}
+	for _, e := range elements {
+		v := one(e)
+		if v.list {
+			v.fault = "a list in a list"
+		}
+		if v.fault != "" {
+			return v
+		}
+		all.texts = append(all.texts, v.texts...)
+	}
+	return all
+}
+
+// lineOf is the number of the first line that sets key or opens a table of that name; the decoder does not tell.
+func lineOf(text []byte, key string) int {
+	sets := regexp.MustCompile(`^[\s\[]*["']?` + regexp.QuoteMeta(key) + `["']?\s*[.=\]]`)
+	for i, line := range bytes.Split(text, []byte{'\n'}) {
+		if sets.Match(line) {
+			return i + 1
+		}
+	}
+	return 1
+}
