@@ -1,0 +1,277 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// read is settings of a peer that keeps to this machine, and more of them as members of a JSON object.
+func read(t *testing.T, more string) *settings.Settings {
+	t.Helper()
+	s, err := settings.Embedded(fmt.Appendf(nil, `{"run": "books", "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"]%s}`, more), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const layout = `, "layout": [{"name": "w", "shape": [4]}], "rounds": 1, "outer": "sgd", "outer_lr": "1.0"`
+
+// nowhere is a bootstrap address where nobody answers: the run is never found.
+const nowhere = `, "bootstrap": ["/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF"]`
+
+// open starts a peer, which the test's end closes.
+func open(t *testing.T, s *settings.Settings, o Options) *Peer {
+	t.Helper()
+	p, err := Open(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// TestOneRound takes a peer through a run that it founds alone.
+func TestOneRound(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	events := filepath.Join(home, "events")
+	var heard sync.Map
+	p := open(t, read(t, layout+fmt.Sprintf(`, "events": %q`, events)), Options{
+		Init:    func(dst []float32) error { copy(dst, []float32{1, 2, 3, 4}); return nil },
+		OnEvent: func(e p2pdiloco.Event) { heard.Store(e.Name, e) },
+		Notice:  func(text string) { t.Error(text) },
+	})
+	if want := filepath.Join(home, "p2pdiloco", "books", "peer-1"); p.Dir() != want {
+		t.Errorf("data lies in %s, not in %s", p.Dir(), want)
+	}
+	node, err := p.Node(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Joined()
+	params := make([]float32, 4)
+	if _, err := node.Anchor(t.Context(), params); err != nil || params[3] != 4 {
+		t.Fatalf("anchor %v, %v", params, err)
+	}
+	checkAPI(t, p)
+	params[0] = 5
+	if err := node.Sync(t.Context(), params, 1); !errors.Is(err, p2pdiloco.ErrRunEnded) || params[0] != 5 {
+		t.Errorf("after the last slot: %v, %v", params, err)
+	}
+	if err := p.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if s, ok := p.Status(); !ok || s.Phase != p2pdiloco.PhaseClosed || s.Slot != 1 {
+		t.Errorf("left with status %+v", s)
+	}
+	for _, name := range []string{statedir.APIFile, statedir.TokenFile} {
+		if _, err := os.Stat(filepath.Join(p.Dir(), name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left behind: %v", name, err)
+		}
+	}
+	if _, ok := heard.Load("slot.applied"); !ok {
+		t.Error("the hook never heard of the slot")
+	}
+	checkEvents(t, events)
+	for range 2 { // nothing is left to do
+		if err := errors.Join(p.Leave(t.Context()), p.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), "books"); err != nil || claim.Dir != p.Dir() || claim.Release() != nil {
+		t.Errorf("the directory is not free again: %+v, %v", claim, err)
+	}
+}
+
+// checkAPI asks a running peer as `p2pdiloco status` does, and gives it an order that it refuses.
+func checkAPI(t *testing.T, p *Peer) {
+	t.Helper()
+	address, err := os.ReadFile(filepath.Join(p.Dir(), statedir.APIFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := os.ReadFile(filepath.Join(p.Dir(), statedir.TokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(p.Dir(), statedir.TokenFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others may read the token: %v, %v", info.Mode(), err)
+	}
+	addr, err := api.ParseAddress(strings.TrimSpace(string(address)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s p2pdiloco.Status
+	if _, err := api.Get(t.Context(), addr, &s); err != nil || s.Run != "books" || s.Phase != p2pdiloco.PhaseRunning {
+		t.Errorf("status %+v, %v", s, err)
+	}
+	if err := api.Recover(t.Context(), addr, strings.TrimSpace(string(token))); err == nil || !strings.Contains(err.Error(), p2pdiloco.ErrQuorum.Error()) {
+		t.Errorf("ordered to recover: %v", err)
+	}
+}
+
+func checkEvents(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	e, err := eventlog.Parse([]byte(first))
+	if err != nil || e.Event != "peer.started" || e.PID != os.Getpid() || e.API == "" {
+		t.Errorf("the first event is %s, %v", first, err)
+	}
+	if !strings.Contains(string(text), `"event":"slot.applied"`) {
+		t.Error("the file never heard of the slot")
+	}
+}
+
+// TestBeforeTheRunIsFound: status says so, and whoever waits for the node hears of the end.
+func TestBeforeTheRunIsFound(t *testing.T) {
+	for _, end := range map[string]func(*Peer) error{
+		"leave": func(p *Peer) error { return p.Leave(t.Context()) },
+		"close": func(p *Peer) error { return p.Close() },
+	} {
+		started := make(chan struct{})
+		p := open(t, read(t, nowhere+fmt.Sprintf(`, "data_dir": %q`, t.TempDir())), Options{OnEvent: func(e p2pdiloco.Event) {
+			if e.Name == "run.searching" {
+				close(started)
+			}
+		}})
+		<-started
+		if s, ok := p.Status(); !ok || s.Phase != p2pdiloco.PhaseSearching || s.Run != "books" || s.Peer == "" || len(s.Addrs) == 0 || s.Members == nil {
+			t.Errorf("searching with status %+v, %v", s, ok)
+		}
+		if err := p.recover(); err == nil || !strings.Contains(err.Error(), "still looking") {
+			t.Errorf("ordered to recover: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := p.Node(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("no patience: %v", err)
+		}
+		waited := make(chan error)
+		go func() {
+			_, err := p.Node(t.Context())
+			waited <- err
+		}()
+		if err := end(p); err != nil {
+			t.Error(err)
+		}
+		if err := <-waited; !errors.Is(err, p2pdiloco.ErrClosed) || !errors.Is(err, net.ErrClosed) {
+			t.Errorf("waited for the node of a closed peer: %v", err)
+		}
+	}
+}
+
+// TestRefused: what is wrong is said before the network is touched, and nothing is left behind.
+func TestRefused(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	for _, c := range []struct {
+		more, want string
+		invalid    bool
+	}{
+		{`, "min_peers": 3, "start_peers": 2`, "min_peers = 3", true},
+		{`, "init": "m.safetensors"`, "InitFile needs", true},
+		{fmt.Sprintf(`, "events": %q`, home), "events file", false},
+		{fmt.Sprintf(`, "data_dir": "%s/file/x"`, home), "not a directory", false},
+		{fmt.Sprintf(`, "api": "unix:%s/none/x"`, home), "--api", false},
+	} {
+		if err := os.WriteFile(filepath.Join(home, "file"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := Open(read(t, c.more), Options{})
+		if err == nil {
+			t.Errorf("%s was accepted", c.more)
+			_ = p.Close()
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) || errors.Is(err, settings.ErrInvalid) != c.invalid {
+			t.Errorf("%s: %v, invalid is %v", c.more, err, !c.invalid)
+		}
+	}
+	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), "books"); err != nil || !claim.First || claim.Release() != nil {
+		t.Errorf("a claim is left behind: %+v, %v", claim, err)
+	}
+}
+
+var errTrainer = errors.New("no such GPU")
+
+func TestTrainerFails(t *testing.T) {
+	dir := t.TempDir()
+	p := open(t, read(t, fmt.Sprintf(`, "data_dir": %q, "api": "off"`, dir)), Options{
+		Trainer: func(_ context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error) {
+			if cfg.DataDir != dir {
+				t.Errorf("the trainer is to keep its files in %s, not in %s", cfg.DataDir, dir)
+			}
+			return nil, errTrainer
+		},
+	})
+	if _, err := p.Node(t.Context()); !errors.Is(err, errTrainer) || errors.Is(err, p2pdiloco.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if s, ok := p.Status(); ok {
+		t.Errorf("status %+v of a peer that never started", s)
+	}
+	if err := p.recover(); !errors.Is(err, errTrainer) {
+		t.Errorf("ordered to recover: %v", err)
+	}
+	if err := p.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSideBySide: a second peer of the run takes another directory and says so; an events file that fails is said once.
+func TestSideBySide(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	var notices []string
+	var mu sync.Mutex
+	notice := func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		notices = append(notices, text)
+	}
+	first := open(t, read(t, nowhere), Options{Notice: notice})
+	second := open(t, read(t, nowhere), Options{Notice: notice})
+	if first.Dir() == second.Dir() || len(notices) != 1 || !strings.Contains(notices[0], second.Dir()) {
+		t.Errorf("%s and %s, notices %q", first.Dir(), second.Dir(), notices)
+	}
+	third := &Peer{options: Options{Notice: notice}}
+	events, err := eventlog.Create(filepath.Join(t.TempDir(), "events"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	third.events = events
+	if err := events.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		third.onEvent(p2pdiloco.Event{Name: "slot.applied"})
+	}
+	if len(notices) != 2 || !strings.Contains(notices[1], "events are missing") {
+		t.Errorf("notices %q", notices)
+	}
+}

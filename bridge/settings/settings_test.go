@@ -1,0 +1,258 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+func write(t *testing.T, name, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// parse is a command line and an environment as `p2pdiloco join` reads them.
+func parse(t *testing.T, environ []string, args ...string) (*Settings, error) {
+	t.Helper()
+	s, fs := New(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.Register(fs)
+	fs.String(sources.ConfigFlag, "", "")
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return s, sources.Fill(fs, Known(), sources.Environment(environ))
+}
+
+func config(t *testing.T, environ []string, args ...string) (p2pdiloco.Config, *Settings) {
+	t.Helper()
+	s, err := parse(t, environ, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := s.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg, s
+}
+
+func TestDefaults(t *testing.T) {
+	cfg, s := config(t, nil, "--run", "x")
+	want := p2pdiloco.Config{Spec: p2pdiloco.Spec{Name: "x"}, Preset: "wan", OnQuorumLoss: "continue", CheckpointEvery: 4, KeepCheckpoints: 2}
+	if !reflect.DeepEqual(cfg, want) || s.Trainer != TrainerGPT || s.API != "127.0.0.1:0" || s.Model.Threads != 1 {
+		t.Errorf("got %+v, %+v", cfg, s)
+	}
+}
+
+// TestPrecedence gives --rounds in every combination of the places.
+func TestPrecedence(t *testing.T) {
+	spec := write(t, "spec.toml", "rounds = 5\nmomentum = \"0.6\"\n")
+	file := write(t, "run.toml", "rounds = 4\n")
+	for mask := range 1 << 4 {
+		want, args, environ := uint64(0), []string{"--run", "x"}, []string(nil)
+		if mask&8 != 0 {
+			args, want = append(args, "--spec", spec), 5
+		}
+		if mask&4 != 0 {
+			environ, want = append(environ, "P2PDILOCO_CONFIG="+file), 4
+		}
+		if mask&2 != 0 {
+			environ, want = append(environ, "P2PDILOCO_ROUNDS=3"), 3
+		}
+		if mask&1 != 0 {
+			args, want = append(args, "--rounds", "2"), 2
+		}
+		cfg, _ := config(t, environ, args...)
+		if cfg.Spec.Rounds != want || (cfg.Spec.Momentum == "0.6") != (mask&8 != 0) {
+			t.Errorf("flag, environment, config, spec %04b: %+v, want %d rounds", mask, cfg.Spec, want)
+		}
+	}
+}
+
+func TestEverythingFromAFile(t *testing.T) {
+	pin := p2pdiloco.Root{1}
+	file := write(t, "run.json", fmt.Sprintf(`{"run": "x", "rounds": 5, "outer_lr": "0.5", "bootstrap": ["/ip4/192.0.2.1/tcp/1/p2p/A", "B"], "listen": ["/l"], "found": true,
+		"preset": "lan", "on_quorum_loss": "pause", "pin": %q, "init": "m.safetensors", "data_dir": "dir", "checkpoint_every": 6, "keep_checkpoints": 3,
+		"state_rate": 2, "events": "e.jsonl", "api": "off", "json": true, "log_level": "debug", "model": "layers=2", "threads": 3, "data": ["a", "b"],
+		"pause": "1s", "gate": "g", "peers": 8, "identity": "k"}`, pin.String()))
+	cfg, s := config(t, nil, "--config", file)
+	want := p2pdiloco.Config{
+		Spec: p2pdiloco.Spec{Name: "x", Rounds: 5, OuterLR: "0.5"}, DataDir: "dir", Listen: []string{"/l"},
+		Bootstrap: []string{"/ip4/192.0.2.1/tcp/1/p2p/A", "B"}, Found: true, OnQuorumLoss: "pause", Pin: pin, Preset: "lan", InitFile: "m.safetensors",
+		CheckpointEvery: 6, KeepCheckpoints: 3, StateBytesPerSecond: 2_000_000,
+	}
+	if !reflect.DeepEqual(cfg, want) {
+		t.Errorf("got %+v", cfg)
+	}
+	if s.Events != "e.jsonl" || s.API != NoAPI || !s.JSON || s.LogLevel != "debug" || s.Model.Layers != 2 || s.Model.Threads != 3 ||
+		!slices.Equal(s.Data, []string{"a", "b"}) || s.Pause.String() != "1s" || s.Gate != "g" {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// TestFaults: all are said at once, each in the words of its source.
+func TestFaults(t *testing.T) {
+	spec := write(t, "spec.toml", "outer = \"adam\"\nrounds = 5\n")
+	file := write(t, "run.toml", "aggregator = \"avg\"\nstate_rate = -1\n")
+	s, err := parse(t, []string{"P2PDILOCO_API=0.0.0.0:80", "P2PDILOCO_TRIM_PERMILLE=500", "P2PDILOCO_MODEL=width=100,heads=3"},
+		"--run", "x", "--clip", "maybe", "--keep-checkpoints", "0", "--spec", spec, "--config", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Config()
+	if !errors.Is(err, ErrInvalid) {
+		t.Errorf("%v is not ErrInvalid", err)
+	}
+	for _, want := range []string{
+		"--clip maybe: allowed: on, off", spec + ": outer = adam: allowed: nesterov, sgd", file + ": aggregator = avg: allowed: mean",
+		"P2PDILOCO_TRIM_PERMILLE=500: allowed: 1 to 499", "P2PDILOCO_API=0.0.0.0:80: the status API is for this machine only",
+		"--keep-checkpoints 0: at least 1", file + ": state_rate = -1: allowed:", "P2PDILOCO_MODEL=width=100,heads=3: width 100 is not a multiple of 3 heads",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwithout %q", err, want)
+		}
+	}
+}
+
+// TestTrainers: a setting of another trainer than the chosen one is refused, unless it comes from a place that others read, too.
+func TestTrainers(t *testing.T) {
+	file := write(t, "run.toml", "run = \"x\"\ndata = \"books\"\ntrainer_config = \"t.json\"\nmodel = \"layers=2\"\n")
+	none := write(t, "none.toml", "trainer = \"none\"\ndata = \"books\"\n")
+	for _, c := range []struct {
+		environ, args, want string
+	}{
+		{"", "--trainer none --data books", "--data books: it is for a peer that trains with builtin:gpt, not for --trainer none"},
+		{"P2PDILOCO_TRAINER=none", "--threads 2", "--threads 2: it is for"},
+		{"P2PDILOCO_THREADS=2", "--trainer none", ""},
+		{"P2PDILOCO_THREADS=2\nP2PDILOCO_TRAINER=none", "", "P2PDILOCO_THREADS=2: it is for"},
+		{"", "--trainer none --config " + file, ""},
+		{"", "--config " + none, none + ": data = books: it is for"},
+		{"", "--config " + file, file + ": trainer_config = t.json: it is for a trainer that is a shared library, not for --trainer builtin:gpt"},
+		{"", "--trainer ./t.so --config " + file, ""},
+		{"", "--trainer t.dylib --trainer-config t.json --trainer-timeout 1m", ""},
+		{"", "--trainer dir/t --trainer-timeout 1ms", "--trainer-timeout 1ms: at least 1s"},
+		{"", "--trainer-timeout 1m", "--trainer-timeout 1m0s: it is for a trainer that is a shared library"},
+		{"", "--trainer ./t.so --model layers=2", "--model layers=2: it is for a peer that trains with builtin:gpt"},
+		{"", "--trainer none --init m", "--init m: it is for a peer that trains, not"},
+		{"", "--trainer ./t.so --init m", ""},
+		{"", "--threads 300", "--threads 300: threads 300: 1 to 256 is allowed"},
+	} {
+		s, err := parse(t, strings.Split(c.environ, "\n"), append(strings.Fields(c.args), "--run", "x")...)
+		if err == nil {
+			_, err = s.Config()
+		}
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s %s: %v, want %q", c.environ, c.args, err, c.want)
+		}
+	}
+}
+
+func TestEmbedded(t *testing.T) {
+	file := write(t, "run.toml", "rounds = 4\nseed = 4\ninner_steps = 4\ntrainer = \"none\"\ndata = [\"books\"]\nidentity = \"k\"\n")
+	object := fmt.Sprintf(`{"run": "x", "rounds": 2, "outer_lr": 0.70, "bootstrap": ["A"], "config": %q, "momentum": null,
+		"layout": [{"name": "w", "shape": [2, 3]}, {"name": "b", "shape": []}]}`, file)
+	s, err := Embedded([]byte(object), []string{"P2PDILOCO_ROUNDS=3", "P2PDILOCO_SEED=3", "P2PDILOCO_TRAINER=./t.so", "P2PDILOCO_THREDS=3", "P2PDILOCO_LISTEN=/a /b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := s.Config()
+	want := p2pdiloco.Spec{
+		Name: "x", Rounds: 2, Seed: 3, InnerSteps: 4, OuterLR: "0.70",
+		Layout: p2pdiloco.Layout{{Name: "w", Shape: []uint64{2, 3}}, {Name: "b", Shape: []uint64{}}},
+	}
+	if err != nil || !reflect.DeepEqual(cfg.Spec, want) || !slices.Equal(cfg.Bootstrap, []string{"A"}) || !slices.Equal(cfg.Listen, []string{"/a", "/b"}) || s.Trainer != TrainerGPT {
+		t.Errorf("got %+v, %v", cfg, err)
+	}
+	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "did you mean P2PDILOCO_THREADS?") {
+		t.Errorf("warnings %q", s.Warnings)
+	}
+}
+
+func TestEmbeddedFaults(t *testing.T) {
+	for _, c := range []struct{ object, environ, want string }{
+		{`{`, "", "configuration: line 1: the object has no end"},
+		{``, "", "configuration: line 1: not a JSON object"},
+		{`{}`, "", `which run? Give "run": "NAME", or P2PDILOCO_RUN`},
+		{`{"run": "x", "rouns": 3}`, "", "configuration: rouns is no setting: did you mean rounds?"},
+		{`{"run": "x", "rounds": "many"}`, "", "configuration: rounds = many: allowed: a whole number"},
+		{`{"run": "x", "rounds": 0}`, "", "configuration: rounds = 0: empty or 0"},
+		{`{"run": "x", "aggregator": "avg"}`, "", "configuration: aggregator = avg: allowed: mean"},
+		{`{"run": "x", "api": "0.0.0.0:1"}`, "", "configuration: api = 0.0.0.0:1: the status API"},
+		{`{"run": "x"}`, "P2PDILOCO_MIN_PEERS=x", "P2PDILOCO_MIN_PEERS=x: allowed"},
+		{`{"run": "x", "config": "/nonexistent"}`, "", "configuration: config = /nonexistent: no such file"},
+		{`{"run": "x", "trainer": "none"}`, "", "configuration: trainer is for `p2pdiloco join`: here is no trainer, your own loop trains"},
+		{`{"run": "x", "data": ["a"], "gate": "g"}`, "", "configuration: gate is for `p2pdiloco join`: here"},
+		{`{"run": "x", "json": true}`, "", "configuration: json is for the program p2pdiloco alone"},
+		{`{"run": "x", "trainer": null, "layout": null}`, "", ""},
+		{`{"run": "x", "layout": {}}`, "", `configuration: layout: cannot unmarshal object`},
+		{`{"run": "x", "layout": []}`, "", "configuration: layout has 0 tensors"},
+		{`{"run": "x", "layout": [{"name": "w", "shape": [-1]}]}`, "", `allowed: [{"name": "wte", "shape": [256, 96]}`},
+		{`{"run": "x", "layout": [{"name": "w", "sahpe": [1]}]}`, "", "sahpe"},
+		{`{"run": "x", "layout": [{"name": "w", "shape": [0]}]}`, "", `configuration: tensor "w" has shape [0]`},
+		{`{"run": "x", "layout": [{"name": "w"}, {"name": "w"}]}`, "", `tensor "w" is listed twice`},
+		{strings.Repeat(" ", maxObject+1), "", "more than"},
+	} {
+		s, err := Embedded([]byte(c.object), []string{c.environ})
+		if err == nil {
+			_, err = s.Config()
+		}
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%.100s %s: %v, want %q", c.object, c.environ, err, c.want)
+		}
+	}
+}
+
+// TestDefinitions holds the table to what it promises.
+func TestDefinitions(t *testing.T) {
+	known := Known()
+	for _, d := range definitions {
+		if strings.ToLower(d.name) != d.name || d.usage == "" {
+			t.Errorf("%+v", d)
+		}
+		if slices.Contains(elsewhere, d.name) {
+			t.Errorf("%s is listed twice", d.name)
+		}
+		if _, ok := known[d.name]; !ok {
+			t.Errorf("%s is not known", d.name)
+		}
+	}
+	if !slices.IsSorted(elsewhere) {
+		t.Errorf("not sorted: %q", elsewhere)
+	}
+	for name := range (p2pdiloco.Spec{Name: "x", Rounds: 1, InnerSteps: 1, Outer: "x", OuterLR: "x", Momentum: "x", Aggregator: "x", TrimPermille: 1, Clip: "x", Seed: 1, StartPeers: 1, MinPeers: 1}).Fields() {
+		if d := find(sources.Key(flagOf(name))); d == nil || d.use != ofRun {
+			t.Errorf("the spec's %s has no setting", name)
+		}
+	}
+}
+
+func FuzzEmbedded(f *testing.F) {
+	f.Add([]byte(`{"run": "x", "rounds": 3, "layout": [{"name": "w", "shape": [2]}]}`))
+	f.Add([]byte(`{"layout": null, "pin": "00", "bootstrap": "a"}`))
+	f.Fuzz(func(t *testing.T, object []byte) {
+		if strings.Contains(string(object), "config") || strings.Contains(string(object), `\u`) {
+			return // no files of this machine
+		}
+		s, err := Embedded(object, nil)
+		if err == nil && s.specFile == "" {
+			_, err = s.Config()
+		}
+		if err != nil && !errors.Is(err, ErrInvalid) {
+			t.Errorf("%v is not ErrInvalid", err)
+		}
+	})
+}
