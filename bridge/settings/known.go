@@ -9,7 +9,8 @@ import (
 // elsewhere are the flags of the program's other commands: a config file may hold them, and a variable be set for them. A test of
 // cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
-	"addr-file", "faults", "force", "identity", "keep-dir", "no-baseline", "out", "peers", "slot", "slots", "timeout", "yes",
+	"addr-file", "faults", "force", "identity", "keep-dir", "no-baseline", "out", "peers", "slot", "slots", "timeout", "with-momentum",
+	"yes",
 }
 
 // Known are the names of all flags of all commands.

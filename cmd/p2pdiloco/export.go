@@ -68,7 +68,7 @@ outcomes that follow it, and each state is held against its certified root.`,
 	fs.StringVar(&f.cfg.DataDir, "data-dir", "", "data `folder` of a peer")
 	fs.StringVar(&f.cfg.Out, "out", "", "`file` to write")
 	fs.Var(&f.slot, "slot", "which slot's model: a number, or latest (what is on disk: one checkpoint or more, and the slots since)")
-	fs.BoolVar(&f.cfg.Momentum, "momentum", false, "add the outer optimizer's tensors, named p2pdiloco.outer.N.TENSOR")
+	fs.BoolVar(&f.cfg.Momentum, "with-momentum", false, "add the outer optimizer's tensors, named p2pdiloco.outer.N.TENSOR")
 	fs.BoolVar(&f.cfg.Force, "force", false, "replace the file if it exists")
 	fs.BoolVar(&f.json, "json", false, "print what was written as JSON")
 	fs.Var(&f.logLevel, "log-level", "of the log on stderr")

@@ -49,6 +49,12 @@ func newProgram(t *testing.T, home string, args ...string) *program {
 func startProgram(t *testing.T, home string, args ...string) *program {
 	t.Helper()
 	p := newProgram(t, home, args...)
+	p.start(t)
+	return p
+}
+
+func (p *program) start(t *testing.T) {
+	t.Helper()
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +64,6 @@ func startProgram(t *testing.T, home string, args ...string) *program {
 			_ = p.Wait()
 		}
 	})
-	return p
 }
 
 // ends waits for the end and returns the exit status.

@@ -23,8 +23,11 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	kept, events := filepath.Join(home, "kept"), filepath.Join(home, "events")
-	p := startProgram(t, home, "demo", "--peers", "3", "--rounds", "2", "--inner-steps", "2", "--data", smallData(t),
-		"--json", "--events", events, "--keep-dir", kept)
+	p := newProgram(t, home, "demo", "--peers", "3", "--inner-steps", "2", "--json", "--events", events, "--keep-dir", kept)
+	// The demo's own settings from the environment; the rest would break its peers.
+	p.Env = append(p.Env, "P2PDILOCO_ROUNDS=2", "P2PDILOCO_DATA="+smallData(t), "P2PDILOCO_TRAINER=none", "P2PDILOCO_API=off", "P2PDILOCO_MIN_PEERS=9",
+		"P2PDILOCO_BOOTSTRAP=/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF", "P2PDILOCO_IDENTITY="+home)
+	p.start(t)
 	if code := p.ends(t); code != exitOK {
 		t.Fatalf("exit %d", code)
 	}
@@ -145,6 +148,52 @@ func running(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, _ := strings.Cut(string(b), ") ")
 	return err != nil || !strings.HasPrefix(state, "Z")
+}
+
+// TestJoinFromEverywhere takes settings from a flag, the environment, a config file and a spec file, each of which also says what a
+// better one overrules.
+func TestJoinFromEverywhere(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("spec.toml", "name = \"spec\"\nrounds = 4\ninner_steps = 4\nstart_peers = 4\ntrim_permille = 4\nmax_weight = 4\n")
+	write("run.toml", fmt.Sprintf("run = \"file\"\nrounds = 3\ninner_steps = 3\nstart_peers = 3\nspec = \"spec.toml\"\npreset = \"lan\"\n"+
+		"listen = [\"/ip4/127.0.0.1/tcp/0\"]\ndata = [%q]\nthreads = 0\nidentity = \"for bootstrap\"\n", smallData(t)))
+	events := filepath.Join(home, "events")
+	p := newProgram(t, home, "join", "--run", "books", "--events", events)
+	p.Env = append(p.Env, "P2PDILOCO_CONFIG=run.toml", "P2PDILOCO_RUN=environment", "P2PDILOCO_ROUNDS=2", "P2PDILOCO_INNER_STEPS=1000000", "P2PDILOCO_THREADS=1",
+		"P2PDILOCO_JSON=true", "P2PDILOCO_LOG_LEVEL=")
+	p.start(t)
+	awaitEvent(t, events, "the run's founding", named("run.founded"))
+
+	status := newProgram(t, home, "status")
+	status.Env = append(status.Env, "P2PDILOCO_JSON=1", "P2PDILOCO_API=127.0.0.1:0") // as a peer was given it: it names none
+	if err := status.Run(); err != nil {
+		t.Fatal(err, &status.stderr)
+	}
+	var s p2pdiloco.Status
+	if err := json.Unmarshal(status.stdout.Bytes(), &s); err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]string{"name": "books", "rounds": "2", "inner_steps": "1000000", "start_peers": "3", "trim_permille": "4", "max_weight": "4"} {
+		if s.Spec[field] != want {
+			t.Errorf("the run has %s = %s, not %s", field, s.Spec[field], want)
+		}
+	}
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.ends(t); code != exitOK {
+		t.Errorf("exit %d after leaving", code)
+	}
+	var r report.Peer
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil || r.Run != "books" {
+		t.Errorf("report %+v, %v", r, err)
+	}
 }
 
 // TestJoinStatusLeave founds a run alone, asks for its status, and leaves.

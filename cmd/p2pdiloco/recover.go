@@ -66,7 +66,7 @@ func orderRecovery(ctx context.Context, out io.Writer, given, dir string, yes bo
 
 // orderee is the peer to order, and the secret that it wants to hear.
 func orderee(ctx context.Context, given, dir string) (addr api.Address, token string, err error) {
-	if dir == "" && given == "" {
+	if dir == "" && !names(given) {
 		if given, dir, err = findAPI(ctx); err != nil {
 			return addr, "", err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
@@ -40,7 +41,7 @@ its API listens when it starts; without --api the one running peer with a defaul
 }
 
 func showStatus(ctx context.Context, out io.Writer, given string, asJSON bool) error {
-	if given == "" {
+	if !names(given) {
 		found, _, err := findAPI(ctx)
 		if err != nil {
 			return err
@@ -61,6 +62,12 @@ func showStatus(ctx context.Context, out io.Writer, given string, asJSON bool) e
 		return err
 	}
 	return printStatus(out, s)
+}
+
+// names says whether a value of --api names a peer. The setting of a peer that chooses its port, or has no API, names none: who has it in
+// the environment or a config file means no other one here.
+func names(given string) bool {
+	return given != "" && given != settings.NoAPI && !strings.HasSuffix(given, ":0")
 }
 
 // findAPI is the address, and the data directory, of the only peer that runs with a default one.

@@ -42,6 +42,22 @@ func TestProcess(t *testing.T) {
 	}
 }
 
+// TestChildrenGetNoSettings: what the environment sets is for the parent; a child that took it, too, would be another one than asked for.
+func TestChildrenGetNoSettings(t *testing.T) {
+	t.Setenv("P2PDILOCO_TRAINER", "none")
+	t.Setenv("P2PDILOCO_CONFIG", "run.toml")
+	t.Setenv("P2PDILOCO_TEST_KEPT", "1")
+	l := NewLauncher()
+	defer l.Close()
+	p := startShell(t, l, "env")
+	<-p.Ended
+	b, err := os.ReadFile(p.Stdout)
+	if env := string(b); err != nil || strings.Contains(env, "P2PDILOCO_TRAINER") || strings.Contains(env, "P2PDILOCO_CONFIG") ||
+		!strings.Contains(env, "P2PDILOCO_TEST_KEPT=1\n") || !strings.Contains(env, "PATH=") {
+		t.Errorf("%v, environment\n%s", err, b)
+	}
+}
+
 // TestStopAll has one child that leaves when asked once, one when asked twice, and one that never does.
 func TestStopAll(t *testing.T) {
 	l := NewLauncher()
