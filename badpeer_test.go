@@ -50,7 +50,7 @@ func contributing(ctx context.Context, n *Node, spoil func(Task, *allreduce.Cont
 			return err
 		}
 		n.begin()
-		n.progress()(0)
+		n.report(0)
 		for i, x := range n.start {
 			n.local[i] = 0.5 * (x - 99)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// Node is one peer of a run. Run, Anchor and Sync are for one goroutine at a time; the rest may be called from any.
+// Node is one peer of a run. Run, Anchor, Sync, Begin and Finish are for one goroutine at a time; the rest may be called from any.
 type Node struct {
 	cfg     Config
 	spec    Spec
@@ -43,11 +43,14 @@ type Node struct {
 	closed   context.Context // ends with Close
 	stop     context.CancelFunc
 	wg       sync.WaitGroup
+	starting sync.Mutex // held where wg grows while the node may be closed
 	closing  sync.Once
 	closeErr error
 	fault    atomic.Pointer[error] // why the node ended by itself
 	abrupt   bool                  // Close saves nothing: tests kill nodes so
 	telling  sync.Mutex            // held over OnEvent: one event at a time
+	task     atomic.Pointer[Task]  // newest
+	reported atomic.Int64          // when the ledger was last told of inner steps, in Unix nanoseconds; 0: this peer does not contribute yet
 
 	// Of the goroutine that runs the rounds.
 	start    []float32 // the anchor that the inner steps started from
@@ -57,6 +60,7 @@ type Node struct {
 	local    []float32 // scratch: local parameters, then the pseudo-gradient
 	last     Stats     // of the newest round of inner steps
 	measured *uint64   // slot of the anchor that was evaluated last
+	begun    *Round    // not finished
 }
 
 // Join takes part in the run that cfg.Spec names. It starts the network, finds the run through its peers, or settles its

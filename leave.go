@@ -59,7 +59,9 @@ func (n *Node) Close() error {
 }
 
 func (n *Node) close() error {
+	n.starting.Lock() // who starts a goroutine has done so, or will see that it is too late
 	n.stop()
+	n.starting.Unlock()
 	var errs []error
 	if n.driver != nil {
 		errs = append(errs, n.driver.Close())

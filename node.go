@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
@@ -28,7 +27,7 @@ func (n *Node) Run(ctx context.Context) error {
 		v, err := n.wait(ctx, func(v membership.View) bool { return v.Done || v.Missed })
 		return errors.Join(err, missed(v))
 	}
-	n.progress()(0)                                       // from its first slot on, the others wait for this peer
+	n.report(0)                                           // from its first slot on, the others wait for this peer
 	defer n.driver.Report(membership.ReportContributes{}) // nobody waits for it any more
 	for {
 		switch err := n.round(ctx, n.cfg.Trainer); {
@@ -53,10 +52,11 @@ func (n *Node) round(ctx context.Context, t Trainer) error {
 	if err != nil {
 		return err
 	}
-	if err := n.gradient(n.local); err != nil {
+	gradient, err := n.gradient(n.local)
+	if err != nil {
 		return err
 	}
-	c, err := n.encode(n.local, stats.Tokens)
+	c, err := n.encode(gradient, stats.Tokens)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,9 @@ func (n *Node) next(ctx context.Context) (Task, error) {
 		return Task{}, errors.Join(err, ErrRunEnded)
 	}
 	n.anchored, n.moves = true, v.Moves
-	return Task{Slot: v.AppliedSlot + 1, Steps: int(n.spec.InnerSteps), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v)}, nil
+	task := Task{Slot: v.AppliedSlot + 1, Steps: int(n.spec.InnerSteps), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v)}
+	n.task.Store(&task)
+	return task, nil
 }
 
 // missed is ErrMissed if the run ended without this peer.
@@ -119,8 +121,8 @@ func (n *Node) begin() position {
 // train does the inner steps and exports the result into n.local. They end early when the slot closes without this peer and the
 // run takes nothing so stale.
 func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
-	task.progress = n.progress()
-	task.Report(0)
+	task.progress = n.Progress
+	n.report(0)
 	steps, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -144,24 +146,13 @@ func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
 	return stats, nil
 }
 
-// progress tells the ledger how far the inner steps are, a few times a second at most.
-func (n *Node) progress() func(stepsDone int) {
-	var told time.Time
-	return func(done int) {
-		if now := time.Now(); done == 0 || now.Sub(told) > 200*time.Millisecond {
-			told = now
-			n.driver.Report(membership.ReportContributes{Contributes: true, Steps: uint32(done)})
-		}
+// gradient is the pseudo-gradient start - params, in n.local. params may be n.local itself.
+func (n *Node) gradient(params []float32) ([]float32, error) {
+	kernel.Sub(n.local, n.start, params)
+	if i := kernel.Bounded(n.local); i >= 0 {
+		return nil, fmt.Errorf("%w: element %d of %d is %v: the inner steps diverged", ErrNotFinite, i, len(n.local), n.local[i])
 	}
-}
-
-// gradient turns local parameters into the pseudo-gradient start - local, in place.
-func (n *Node) gradient(local []float32) error {
-	kernel.Sub(local, n.start, local)
-	if i := kernel.Bounded(local); i >= 0 {
-		return fmt.Errorf("%w: element %d of %d is %v: the inner steps diverged", ErrNotFinite, i, len(local), local[i])
-	}
-	return nil
+	return n.local, nil
 }
 
 // contribution is this peer's encoded pseudo-gradient.
@@ -206,51 +197,9 @@ func (n *Node) past(v membership.View, slotNumber uint64) bool {
 	return v.AppliedSlot >= slotNumber || v.Done || v.Moves != n.moves
 }
 
-// Anchor waits until this peer is a member and holds the state, copies the anchor, D elements, into dst, and returns the
-// number of outer steps in it: the start of a caller's own training loop. The others wait for this peer's contribution from
-// then on. It returns ErrRunEnded, with the last anchor in dst, when the run has ended.
-func (n *Node) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
-	if err := n.checkLength(dst); err != nil {
-		return 0, err
-	}
-	if _, err = n.next(ctx); err != nil && !errors.Is(err, ErrRunEnded) {
-		return 0, err
-	}
-	at := n.begin()
-	copy(dst, n.start)
-	n.progress()(0)
-	return at.slot, err
-}
-
-// Sync is one round for a caller with its own training loop: it contributes the pseudo-gradient anchor - params, waits until
-// the slot is agreed and applied, and overwrites params by the new anchor. params must have grown from what Anchor or the last
-// Sync left. weight is the number of tokens or samples processed. It returns ErrRunEnded, with the last anchor in params, after
-// the last slot.
-func (n *Node) Sync(ctx context.Context, params []float32, weight uint64) error {
-	if err := n.checkLength(params); err != nil {
-		return err
-	}
-	if !n.anchored {
-		return errors.New("p2pdiloco: Sync before Anchor: there is nothing yet that params could have grown from")
-	}
-	copy(n.local, params)
-	if err := n.gradient(n.local); err != nil {
-		return err
-	}
-	c, err := n.encode(n.local, weight)
-	if err != nil {
-		return err
-	}
-	if err := n.agree(ctx, c); err != nil && !errors.Is(err, ErrRunEnded) {
-		return err
-	}
-	_, err = n.Anchor(ctx, params)
-	return err
-}
-
 func (n *Node) checkLength(x []float32) error {
 	if d := n.spec.Layout.Elements(); uint64(len(x)) != d {
-		return fmt.Errorf("p2pdiloco: %d elements given, the run's model has %d", len(x), d)
+		return fmt.Errorf("%w: %d elements given, the run's model has %d", ErrLength, len(x), d)
 	}
 	return nil
 }

@@ -61,6 +61,7 @@ func (n *Node) Status() Status {
 	if s.Sync = n.worker.syncing(); s.Sync != nil && s.Sync.Total > 0 {
 		s.Detail = fmt.Sprintf("fetching the state: %d of %d MB", s.Sync.Bytes/1e6, s.Sync.Total/1e6)
 	}
+	s.Task = statusOf(n.task.Load())
 	for _, m := range v.Members {
 		if m.Contributes {
 			s.Contributors++

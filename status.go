@@ -3,6 +3,7 @@ package p2pdiloco
 import (
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"time"
 )
 
@@ -28,11 +29,29 @@ type Status struct {
 	Members      []MemberStatus    `json:"members"`
 	Contributors int               `json:"contributors"`        // members that train
 	Sync         *SyncStatus       `json:"sync,omitempty"`      // while the state is fetched from others
+	Task         *TaskStatus       `json:"task,omitempty"`      // of a peer that trains: its round
 	Tolerated    int               `json:"tolerated_bad_peers"` // with these contributors and this aggregator
 	Sent         uint64            `json:"bytes_sent"`
 	Received     uint64            `json:"bytes_received"`
 	Uptime       time.Duration     `json:"uptime_ns"`
 	Process      ProcessStatus     `json:"process"`
+}
+
+// TaskStatus is a round of inner steps, for those who keep their own loop. Data that is divided by (Seed, Rank, Members) is in one peer's
+// hands at a time.
+type TaskStatus struct {
+	Slot    uint64   `json:"slot"`        // that this round contributes to, from 1
+	Steps   int      `json:"inner_steps"` // H
+	Seed    uint64   `json:"seed"`        // of the run
+	Rank    int      `json:"rank"`        // this peer is Members[Rank]
+	Members []PeerID `json:"members"`     // at this slot's border, sorted
+}
+
+func statusOf(t *Task) *TaskStatus {
+	if t == nil {
+		return nil
+	}
+	return &TaskStatus{Slot: t.Slot, Steps: t.Steps, Seed: t.Seed, Rank: slices.Index(t.Members, t.Self), Members: t.Members}
 }
 
 // ProcessStatus is what the node's process takes: it must not grow with the slots.

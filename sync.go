@@ -1,0 +1,179 @@
+package p2pdiloco
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// Rounds of a caller that keeps its own training loop: the sentence of node.go, with the caller in the trainer's place.
+//
+//	Anchor -> caller's inner steps -> Begin -> Finish -> caller's inner steps -> …
+//	                                  '----- Sync ----'
+
+// Anchor waits until this peer is a member and holds the state, copies the anchor, D elements, into dst, and returns the
+// number of outer steps in it: the start of a caller's own training loop. The others wait for this peer's contribution from
+// then on. It returns ErrRunEnded, with the last anchor in dst, when the run has ended.
+func (n *Node) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
+	if n.begun != nil {
+		return 0, ErrRoundOpen
+	}
+	if err := n.checkLength(dst); err != nil {
+		return 0, err
+	}
+	return n.anchor(ctx, dst)
+}
+
+func (n *Node) anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
+	if _, err = n.next(ctx); err != nil && !errors.Is(err, ErrRunEnded) {
+		return 0, err
+	}
+	at := n.begin()
+	copy(dst, n.start)
+	n.report(0)
+	return at.slot, err
+}
+
+// Task is the round of inner steps that the newest anchor is the start of. There is none before the first.
+func (n *Node) Task() (task Task, ok bool) {
+	t := n.task.Load()
+	if t == nil {
+		return Task{}, false
+	}
+	task = *t
+	task.progress = n.Progress
+	return task, true
+}
+
+// Progress says how many inner steps of the round are done: the others see by it that this peer is at work. It may be called after every
+// step, from any goroutine; it tells the ledger a few times a second at most, and nothing before the first anchor.
+func (n *Node) Progress(stepsDone int) {
+	last, now := n.reported.Load(), time.Now().UnixNano()
+	if last != 0 && now-last > (200*time.Millisecond).Nanoseconds() {
+		n.report(stepsDone)
+	}
+}
+
+// report says at once how far the inner steps are. From the first time on the others wait for this peer's contributions.
+func (n *Node) report(stepsDone int) {
+	n.reported.Store(time.Now().UnixNano())
+	n.driver.Report(membership.ReportContributes{Contributes: true, Steps: uint32(stepsDone)})
+}
+
+// Sync is one round: it contributes the pseudo-gradient anchor - params, waits until the slot is agreed and applied, and overwrites
+// params by the new anchor. params, D elements, must have grown from what Anchor, Sync or Finish left. weight is the number of tokens
+// or samples processed. It returns ErrRunEnded, with the last anchor in params, after the last slot.
+func (n *Node) Sync(ctx context.Context, params []float32, weight uint64) error {
+	r, err := n.Begin(params, weight)
+	if err != nil {
+		return err
+	}
+	defer r.abandon() // when ctx has ended: the offer stands, but nobody waits for it any more
+	_, err = r.Finish(ctx, params)
+	return err
+}
+
+// Round is a contribution that was offered and whose slot is not applied yet.
+type Round struct {
+	n    *Node
+	stop context.CancelFunc
+	done chan struct{}
+	err  error // once done
+}
+
+// Begin is the first half of Sync, which does not wait: it takes the pseudo-gradient anchor - params and offers it. params are not kept, and
+// ErrNotFinite offers nothing. Finish comes next; what is trained until then starts from parameters that it overwrites.
+func (n *Node) Begin(params []float32, weight uint64) (*Round, error) {
+	if n.begun != nil {
+		return nil, ErrRoundOpen
+	}
+	if err := n.checkLength(params); err != nil {
+		return nil, err
+	}
+	if !n.anchored {
+		return nil, ErrNoAnchor
+	}
+	gradient, err := n.gradient(params)
+	if err != nil {
+		return nil, err
+	}
+	c, err := n.encode(gradient, weight)
+	if err != nil {
+		return nil, err
+	}
+	return n.offer(c)
+}
+
+// offer has a contribution agreed in the background, which Close ends.
+func (n *Node) offer(c contribution) (*Round, error) {
+	n.starting.Lock()
+	defer n.starting.Unlock()
+	if n.closed.Err() != nil {
+		return nil, n.ended()
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &Round{n: n, stop: stop, done: make(chan struct{})}
+	n.begun = r
+	n.wg.Go(func() {
+		defer close(r.done)
+		if r.err = n.agree(ctx, c); r.err == nil {
+			_, r.err = n.next(ctx) // the next anchor is here
+		}
+	})
+	return r, nil
+}
+
+// Done is closed when Finish need not wait any more.
+func (r *Round) Done() <-chan struct{} { return r.done }
+
+// Err is nil until Done is closed, then what Finish will return.
+func (r *Round) Err() error {
+	select {
+	case <-r.done:
+		return r.err
+	default:
+		return nil
+	}
+}
+
+// Finish waits until the slot is applied, with the contribution or without it, copies the new anchor into dst, and returns the number of
+// outer steps in it. It returns ErrRunEnded, with the last anchor in dst, after the last slot. When ctx ends first, its error is returned,
+// and the round goes on: Finish may be called again.
+func (r *Round) Finish(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
+	n := r.n
+	if n.begun != r {
+		return 0, ErrNoRound
+	}
+	if err := n.checkLength(dst); err != nil {
+		return 0, err
+	}
+	select {
+	case <-r.done:
+	default:
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	if r.err == nil || errors.Is(r.err, ErrRunEnded) {
+		if slotNumber, err = n.anchor(ctx, dst); err != nil && ctx.Err() != nil && !errors.Is(err, ErrRunEnded) {
+			return 0, err
+		}
+	} else {
+		err = r.err
+	}
+	r.abandon()
+	return slotNumber, err
+}
+
+// abandon ends a round that is not finished.
+func (r *Round) abandon() {
+	if r.n.begun == r {
+		r.stop()
+		<-r.done
+		r.n.begun = nil
+	}
+}
