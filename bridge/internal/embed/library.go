@@ -1,0 +1,202 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+// Library is a table of nodes. Its methods may be called from any goroutine; those on one node's vectors (Anchor, Sync, Begin, Finish) one
+// at a time: others get Busy. A timeout is in milliseconds; a negative one waits for as long as it takes.
+type Library struct {
+	stderr io.Writer
+	join   func(context.Context, p2pdiloco.Config) (peer, error)
+
+	mu struct {
+		sync.Mutex
+		last  int64 // handle
+		nodes map[int64]*node
+		past  []leftover // events of closed nodes that may still be asked for, oldest first
+	}
+}
+
+type leftover struct {
+	handle int64
+	events *events
+}
+
+const maxPast = 16 // closed nodes whose events are kept
+
+// New makes an empty table. Logs that a node's configuration asks for go to stderr.
+func New(stderr io.Writer) *Library {
+	l := &Library{stderr: stderr, join: joinWhole}
+	l.mu.nodes = make(map[int64]*node)
+	return l
+}
+
+// Join starts a node and returns at once; finding the run goes on in the background. config is a JSON object (settings.go). params are the
+// initial parameters should this peer found the run, nil for zeros; they are read until Anchor has returned without error, or Close.
+func (l *Library) Join(config string, params []float32) (handle int64, err error) {
+	err = apart(func() error {
+		n, err := open(config, params, l.stderr, l.join)
+		if err != nil {
+			return err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.mu.last++
+		handle = l.mu.last
+		l.mu.nodes[handle] = n
+		return nil
+	})
+	return handle, err
+}
+
+// Anchor waits until the peer is a member and holds the state, and copies the anchor into params; slot is the number of outer steps in it.
+func (l *Library) Anchor(handle int64, params []float32, timeout int32) (slot uint64, err error) {
+	err = l.on(handle, func(n *node) (err error) { slot, err = n.anchor(params, timeout); return err })
+	return slot, err
+}
+
+// Sync is Begin and Finish in one.
+func (l *Library) Sync(handle int64, params []float32, weight uint64) error {
+	return l.on(handle, func(n *node) error { return n.sync(params, weight) })
+}
+
+// Begin offers the pseudo-gradient anchor - params, without waiting.
+func (l *Library) Begin(handle int64, params []float32, weight uint64) error {
+	return l.on(handle, func(n *node) error { return n.begin(params, weight) })
+}
+
+// Poll waits until Finish need not.
+func (l *Library) Poll(handle int64, timeout int32) error {
+	return l.on(handle, func(n *node) error { return n.poll(timeout) })
+}
+
+// Finish waits until the slot is applied, and copies the new anchor into params; slot is the number of outer steps in it.
+func (l *Library) Finish(handle int64, params []float32, timeout int32) (slot uint64, err error) {
+	err = l.on(handle, func(n *node) (err error) { slot, err = n.finish(params, timeout); return err })
+	return slot, err
+}
+
+// Progress says how many inner steps of the round are done.
+func (l *Library) Progress(handle int64, stepsDone uint64) (err error) {
+	n, err := l.find(handle)
+	if err != nil {
+		return err
+	}
+	defer recovered(&err)
+	n.progress(stepsDone) // on the caller's goroutine: it is called after every step, and takes next to no time or stack
+	return nil
+}
+
+// Status is what the node knows, as JSON.
+func (l *Library) Status(handle int64) (status string, err error) {
+	err = l.on(handle, func(n *node) (err error) { status, err = n.status(); return err })
+	return status, err
+}
+
+// Event is the next event of a node, as JSON; those of a node that was closed lately can still be had.
+func (l *Library) Event(handle int64, timeout int32) (event string, err error) {
+	err = apart(func() (err error) {
+		e := l.events(handle)
+		if e == nil {
+			return errNone
+		}
+		ctx, cancel := within(context.Background(), timeout)
+		defer cancel()
+		event, err = e.next(ctx)
+		return err
+	})
+	return event, err
+}
+
+// Leave announces that the peer leaves, waits for the others' agreement for so long at most, and closes the node.
+func (l *Library) Leave(handle int64, timeout int32) error {
+	return l.on(handle, func(n *node) error {
+		defer l.forget(handle, n)
+		return n.leave(timeout)
+	})
+}
+
+// Close closes a node at once, and is no error for a handle that is none.
+func (l *Library) Close(handle int64) error {
+	err := l.on(handle, func(n *node) error {
+		defer l.forget(handle, n)
+		return n.close()
+	})
+	if errors.Is(err, errNone) {
+		return nil
+	}
+	return err
+}
+
+// on calls f with the node of a handle.
+func (l *Library) on(handle int64, f func(*node) error) error {
+	n, err := l.find(handle)
+	if err != nil {
+		return err
+	}
+	return apart(func() error { return f(n) })
+}
+
+func (l *Library) find(handle int64) (*node, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.mu.nodes[handle]; n != nil {
+		return n, nil
+	}
+	return nil, errNone
+}
+
+// forget makes a handle none once its node is closed.
+func (l *Library) forget(handle int64, n *node) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.nodes[handle] == nil || !n.isGone() {
+		return
+	}
+	delete(l.mu.nodes, handle)
+	l.mu.past = append(l.mu.past, leftover{handle, n.events})
+	if len(l.mu.past) > maxPast {
+		l.mu.past = append([]leftover(nil), l.mu.past[1:]...)
+	}
+}
+
+func (l *Library) events(handle int64) *events {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.mu.nodes[handle]; n != nil {
+		return n.events
+	}
+	for _, p := range l.mu.past {
+		if p.handle == handle {
+			return p.events
+		}
+	}
+	return nil
+}
+
+// apart calls f on a goroutine of its own, and makes an error of a panic.
+func apart(f func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() { result <- err }()
+		defer recovered(&err)
+		err = f()
+	}()
+	return <-result
+}
+
+// recovered, deferred, makes an error of a panic.
+func recovered(err *error) {
+	if fault := recover(); fault != nil {
+		*err = fmt.Errorf("a fault of this library, please report it: %v: %.1000s", fault, debug.Stack())
+	}
+}

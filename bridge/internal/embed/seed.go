@@ -1,0 +1,37 @@
+package embed
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// seed are the initial parameters, in the caller's memory, should this peer found the run.
+type seed struct {
+	mu struct {
+		sync.Mutex
+		params []float32 // nil once they may not be looked at any more
+	}
+}
+
+// write is a Config.Init.
+func (s *seed) write(dst []float32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch n := len(s.mu.params); n {
+	case 0:
+		return errors.New("the initial parameters were given back when the first anchor was taken: join anew to found a run")
+	default:
+		return fmt.Errorf("%d initial parameters were given to join, the model has %d", n, len(dst))
+	case len(dst):
+		copy(dst, s.mu.params)
+		return nil
+	}
+}
+
+// drop gives the parameters back to the caller. Nothing reads them after it.
+func (s *seed) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.params = nil
+}

@@ -1,0 +1,13 @@
+//go:build !cgo
+
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	fmt.Fprintln(os.Stderr, "libp2pdiloco is a C library: build it with cgo (CGO_ENABLED=1 and a C compiler) and -buildmode=c-shared")
+	os.Exit(1)
+}
