@@ -6,7 +6,7 @@
  * Signals. The kernel gives a signal of the process to any thread that does not block it, and a handler that the host installed without
  * SA_ONSTACK, as signal() does, would then run on the stack of a goroutine, a few kilobytes large. So Go's threads block all signals but those
  * that a thread brings upon itself: they start with the mask of the thread that loads the library, which is full for that moment. The host's
- * signals come to the host's threads, as if there were no others.
+ * signals come to the host's threads, as if there were no others. (Go unblocks SIGCHLD and SIGPROF all the same, whatever the mask.)
  *
  * SIGPIPE. Go takes it over. Its own threads block it, so the host gets back what it had: a handler, or the default by which
  * `program | head` ends.

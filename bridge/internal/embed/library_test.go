@@ -289,6 +289,7 @@ func TestEvents(t *testing.T) {
 func TestConfigurations(t *testing.T) {
 	for config, say := range map[string]string{
 		"":                                   "JSON object",
+		"{\"run\": \"\xff\"}":                "UTF-8",
 		"[]":                                 "JSON object",
 		`{"run": "x"} {}`:                    "more than one",
 		`{}`:                                 "a run needs a name",

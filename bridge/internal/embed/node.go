@@ -9,6 +9,7 @@ import (
 	"math"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/p2pdiloco/p2pdiloco"
 )
@@ -41,6 +42,9 @@ type node struct {
 
 // open starts a node.
 func open(config string, params []float32, stderr io.Writer, join func(context.Context, p2pdiloco.Config) (peer, error)) (*node, error) {
+	if !utf8.ValidString(config) {
+		return nil, faultOf(Invalid, "config is not UTF-8")
+	}
 	cfg, err := parse(config, stderr)
 	if err != nil {
 		return nil, &fault{Invalid, err}
