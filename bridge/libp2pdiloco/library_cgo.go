@@ -23,12 +23,21 @@ import (
 // The library is told with -buildmode=c-shared, and its main is never called.
 func main() {}
 
-var library = embed.New(stderr{})
+var library = embed.New(environ, stderr{})
 
 func init() {
 	log.SetOutput(io.Discard) // QUIC's advice on kernel buffers, and what else the dependencies would tell the host's terminal
 	p2p.Quiet()
 	C.p2pdiloco_loaded()
+}
+
+// environ is the host's environment now. Go's own copy is of when the library was loaded.
+func environ() []string {
+	var list []string
+	for p := C.p2pdiloco_environ(); p != nil && *p != nil; p = (**C.char)(unsafe.Add(unsafe.Pointer(p), unsafe.Sizeof(*p))) {
+		list = append(list, C.GoString(*p))
+	}
+	return list
 }
 
 // stderr is the host's standard error. os.Stderr would end the host with SIGPIPE if nobody reads it any more.

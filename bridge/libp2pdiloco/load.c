@@ -78,6 +78,12 @@ void p2pdiloco_complain(const char *text, size_t length) {
 	}
 }
 
+char **p2pdiloco_environ(void) {
+	extern char **environ;
+
+	return environ;
+}
+
 int p2pdiloco_forked(void) {
 	return getpid() != loader;
 }

@@ -98,3 +98,6 @@ func (s *Settings) readLayout(text []byte) error {
 	s.Layout = layout
 	return nil
 }
+
+// Logs says whether a log level was given. Who is in another's process should log nothing otherwise.
+func (s *Settings) Logs() bool { return sources.Rank(s.flags, "log-level") > 0 }

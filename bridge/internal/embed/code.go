@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 )
 
 // Code is what the functions of the header return.
@@ -58,6 +59,7 @@ var codes = []struct {
 	{p2pdiloco.ErrLength, Invalid},
 	{p2pdiloco.ErrNoAnchor, Invalid},
 	{p2pdiloco.ErrRoundOpen, Busy},
+	{settings.ErrInvalid, Invalid},
 }
 
 // CodeOf is the code that says err.
@@ -65,8 +67,7 @@ func CodeOf(err error) Code {
 	if err == nil {
 		return OK
 	}
-	var f *fault
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*fault](err); ok {
 		return f.code
 	}
 	for _, c := range codes {
@@ -74,8 +75,7 @@ func CodeOf(err error) Code {
 			return c.code
 		}
 	}
-	var spec *p2pdiloco.SpecError
-	if errors.As(err, &spec) {
+	if _, ok := errors.AsType[*p2pdiloco.SpecError](err); ok {
 		return Invalid
 	}
 	return Failed

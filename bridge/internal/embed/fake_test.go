@@ -9,6 +9,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -17,16 +19,18 @@ const config = `{"run": "test", "layout": [{"name": "w", "shape": [2, 2]}], "pre
 
 // fake is a peer whose steps the test takes.
 type fake struct {
-	cfg     p2pdiloco.Config
-	member  chan struct{} // Anchor waits for it
-	farewel chan struct{} // Leave waits for it
-	closed  chan struct{}
-	once    sync.Once
-	at      uint64
-	err     error // of what begins next
-	steps   int
-	panics  bool
-	current *fakeRound
+	options  peer.Options
+	joined   chan struct{}
+	member   chan struct{} // Anchor waits for it
+	farewell chan struct{} // Leave waits for it
+	closed   chan struct{}
+	once     sync.Once
+	at       uint64
+	err      error // of what begins next
+	refused  error // why it never joins
+	steps    int
+	panics   bool
+	current  *fakeRound
 }
 
 func (f *fake) Anchor(ctx context.Context, dst []float32) (uint64, error) {
@@ -51,7 +55,7 @@ func (f *fake) Anchor(ctx context.Context, dst []float32) (uint64, error) {
 	return f.at, f.err
 }
 
-func (f *fake) Begin(params []float32, _ uint64) (round, error) {
+func (f *fake) begin(params []float32, _ uint64) (round, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -59,12 +63,43 @@ func (f *fake) Begin(params []float32, _ uint64) (round, error) {
 	return f.current, nil
 }
 
-func (f *fake) Progress(stepsDone int)   { f.steps = stepsDone }
-func (f *fake) Status() p2pdiloco.Status { return p2pdiloco.Status{Run: "test", Slot: 7} }
+func (f *fake) Progress(stepsDone int) { f.steps = stepsDone }
+
+func (f *fake) Joined() <-chan struct{} { return f.joined }
+
+func (f *fake) Status() (p2pdiloco.Status, bool) {
+	select {
+	case <-f.joined:
+		return p2pdiloco.Status{Run: "test", Slot: 7}, f.refused == nil
+	default:
+		return p2pdiloco.Status{}, false
+	}
+}
+
+func (f *fake) node(ctx context.Context) (trainee, error) {
+	select {
+	case <-f.joined:
+	default:
+		select {
+		case <-f.joined:
+		case <-f.closed:
+			return nil, p2pdiloco.ErrClosed
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if f.refused != nil {
+		return nil, f.refused
+	}
+	return f, nil
+}
 
 func (f *fake) Leave(ctx context.Context) (err error) {
+	if _, ok := f.Status(); !ok {
+		return f.Close()
+	}
 	select {
-	case <-f.farewel:
+	case <-f.farewell:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -113,24 +148,14 @@ func (r *fakeRound) Finish(ctx context.Context, dst []float32) (uint64, error) {
 	return r.f.at, r.err
 }
 
-// with makes a library whose one node is f, which joins once the gate is closed.
-func with(t *testing.T, f *fake, gate <-chan struct{}, params []float32) (*Library, int64) {
+// with makes a library whose one node is f.
+func with(t *testing.T, f *fake, params []float32) (*Library, int64) {
 	t.Helper()
-	f.member, f.farewel, f.closed = make(chan struct{}), make(chan struct{}), make(chan struct{})
-	l := New(io.Discard)
-	l.join = func(ctx context.Context, cfg p2pdiloco.Config) (peer, error) {
-		f.cfg = cfg
-		cfg.OnEvent(p2pdiloco.Event{Name: "peer.started", Peer: "me"})
-		if gate != nil {
-			select {
-			case <-gate:
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}
-		if f.err != nil {
-			return nil, f.err
-		}
+	f.joined, f.member, f.farewell, f.closed = make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	l := newLibrary()
+	l.open = func(_ *settings.Settings, o peer.Options) (host, error) {
+		f.options = o
+		o.OnEvent(p2pdiloco.Event{Name: "peer.started", Peer: "me"})
 		return f, nil
 	}
 	h, err := l.Join(config, params)
@@ -141,10 +166,13 @@ func with(t *testing.T, f *fake, gate <-chan struct{}, params []float32) (*Libra
 	return l, h
 }
 
+func newLibrary() *Library { return New(func() []string { return nil }, io.Discard) }
+
 // joined is with, for a peer that is a member already.
 func joined(t *testing.T, f *fake) (*Library, int64) {
 	t.Helper()
-	l, h := with(t, f, nil, nil)
+	l, h := with(t, f, nil)
+	close(f.joined)
 	close(f.member)
 	want(t, OK, anchorErr(l, h, -1))
 	return l, h

@@ -8,14 +8,15 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 )
 
 // Library is a table of nodes. Its methods may be called from any goroutine; those on one node's vectors (Anchor, Sync, Begin, Finish) one
 // at a time: others get Busy. A timeout is in milliseconds; a negative one waits for as long as it takes.
 type Library struct {
-	stderr io.Writer
-	join   func(context.Context, p2pdiloco.Config) (peer, error)
+	environ func() []string
+	open    func(*settings.Settings, peer.Options) (host, error)
 
 	mu struct {
 		sync.Mutex
@@ -32,18 +33,20 @@ type leftover struct {
 
 const maxPast = 16 // closed nodes whose events are kept
 
-// New makes an empty table. Logs that a node's configuration asks for go to stderr.
-func New(stderr io.Writer) *Library {
-	l := &Library{stderr: stderr, join: joinWhole}
+// New makes an empty table. environ is asked for the environment at each Join, in os.Environ's form, and logs that a node's settings ask for go to
+// stderr.
+func New(environ func() []string, stderr io.Writer) *Library {
+	l := &Library{environ: environ}
+	l.open = func(s *settings.Settings, o peer.Options) (host, error) { return open(s, o, stderr) }
 	l.mu.nodes = make(map[int64]*node)
 	return l
 }
 
-// Join starts a node and returns at once; finding the run goes on in the background. config is a JSON object (settings.go). params are the
+// Join starts a node and returns at once; finding the run goes on in the background. config is a JSON object (settings.Embedded). params are the
 // initial parameters should this peer found the run, nil for zeros; they are read until Anchor has returned without error, or Close.
 func (l *Library) Join(config string, params []float32) (handle int64, err error) {
 	err = apart(func() error {
-		n, err := open(config, params, l.stderr, l.join)
+		n, err := newNode(config, l.environ(), params, l.open)
 		if err != nil {
 			return err
 		}

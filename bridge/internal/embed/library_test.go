@@ -1,7 +1,6 @@
 package embed
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 )
 
 func TestCodesAreTheHeaders(t *testing.T) {
@@ -78,8 +79,9 @@ func TestWrongHandles(t *testing.T) {
 func TestHandlesAreNeverUsedTwice(t *testing.T) {
 	l, h := joined(t, &fake{})
 	seen := map[int64]bool{h: true}
-	l.join = func(context.Context, p2pdiloco.Config) (peer, error) { return nil, errors.New("no") }
 	for range 40 {
+		f := &fake{joined: make(chan struct{}), closed: make(chan struct{})}
+		l.open = func(*settings.Settings, peer.Options) (host, error) { return f, nil }
 		next, err := l.Join(config, nil)
 		if err != nil || next == 0 || seen[next] {
 			t.Fatalf("handle %d, %v", next, err)
@@ -122,7 +124,7 @@ func TestCloseEndsCallsThatWait(t *testing.T) {
 
 func TestCloseBeforeTheRunIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, h := with(t, &fake{}, make(chan struct{}), []float32{1, 2, 3, 4})
+		l, h := with(t, &fake{}, []float32{1, 2, 3, 4})
 		waiting := make(chan error)
 		go func() { waiting <- anchorErr(l, h, -1) }()
 		synctest.Wait()
@@ -135,7 +137,9 @@ func TestARunThatCannotBeJoined(t *testing.T) {
 	spec := &p2pdiloco.SpecError{Field: "inner_steps", Here: "5", There: "7"}
 	for code, err := range map[Code]error{Invalid: fmt.Errorf("refused: %w", spec), Failed: errors.New("no network\nat all")} {
 		synctest.Test(t, func(t *testing.T) {
-			l, h := with(t, &fake{err: err}, nil, nil)
+			f := &fake{refused: err}
+			l, h := with(t, f, nil)
+			close(f.joined)
 			want(t, code, anchorErr(l, h, -1))
 			want(t, code, anchorErr(l, h, 0)) // it stays so
 			_, _ = l.Event(h, -1)
@@ -173,7 +177,7 @@ func TestLeave(t *testing.T) {
 		if _, err := l.Status(h); err != nil {
 			t.Error(err)
 		}
-		close(f.farewel)
+		close(f.farewell)
 		want(t, OK, <-left)
 		_, err := l.Status(h)
 		want(t, Closed, err)
@@ -221,16 +225,15 @@ func TestAPanicIsAnError(t *testing.T) {
 
 func TestStatusAndProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, gate := &fake{}, make(chan struct{})
-		l, h := with(t, f, gate, nil)
+		f := &fake{}
+		l, h := with(t, f, nil)
 		synctest.Wait()
 		want(t, OK, l.Progress(h, 1))
-		var s p2pdiloco.Status
 		text, err := l.Status(h)
-		if err := errors.Join(err, json.Unmarshal([]byte(text), &s)); err != nil || s.Phase != p2pdiloco.PhaseSearching || s.Run != "test" {
+		if err != nil || !strings.Contains(text, `"run":"test"`) || !strings.Contains(text, `"phase":"searching"`) {
 			t.Errorf("%s, %v", text, err)
 		}
-		close(gate)
+		close(f.joined)
 		synctest.Wait()
 		if text, err = l.Status(h); err != nil || !strings.Contains(text, `"slot":7`) {
 			t.Errorf("%s, %v", text, err)
@@ -259,7 +262,7 @@ func TestEvents(t *testing.T) {
 		_, err := l.Event(h, 10)
 		want(t, Again, err)
 		for i := range maxEvents + 3 {
-			f.cfg.OnEvent(p2pdiloco.Event{Name: "e", Fields: map[string]any{"i": i}})
+			f.options.OnEvent(p2pdiloco.Event{Name: "e", Fields: map[string]any{"i": i}})
 		}
 		if e := next(-1); e["i"] != 3.0 || e["events_lost"] != 3.0 {
 			t.Error(e)
@@ -272,11 +275,11 @@ func TestEvents(t *testing.T) {
 		waiting := make(chan map[string]any)
 		go func() { waiting <- next(-1) }()
 		synctest.Wait()
-		f.cfg.OnEvent(p2pdiloco.Event{Name: "late"})
+		f.options.OnEvent(p2pdiloco.Event{Name: "late"})
 		if e := <-waiting; e["event"] != "late" {
 			t.Error(e)
 		}
-		f.cfg.OnEvent(p2pdiloco.Event{Name: "last"})
+		f.options.OnEvent(p2pdiloco.Event{Name: "last"})
 		want(t, OK, l.Close(h))
 		if e := next(-1); e["event"] != "last" {
 			t.Error(e)
@@ -288,22 +291,53 @@ func TestEvents(t *testing.T) {
 
 func TestConfigurations(t *testing.T) {
 	for config, say := range map[string]string{
-		"":                                   "JSON object",
-		"{\"run\": \"\xff\"}":                "UTF-8",
-		"[]":                                 "JSON object",
-		`{"run": "x"} {}`:                    "more than one",
-		`{}`:                                 "a run needs a name",
-		`{"run": "x", "inner_stepz": 1}`:     "inner_stepz",
-		`{"run": "x", "outer_lr": "abc"}`:    "outer_lr",
-		`{"run": "x", "log_level": "shout"}`: "log_level",
-		`{"run": "x", "layout": [{"name": "", "shape": []}]}`: "name",
+		"":                               "configuration",
+		"{\"run\": \"\xff\"}":            "UTF-8",
+		"[]":                             "configuration",
+		`{}`:                             "which run?",
+		`{"run": "x", "inner_stepz": 1}`: "inner_stepz",
+		`{"run": "x", "model": "a=1"}`:   "your own loop trains",
+		`{"run": "x", "layout": [{"name": "w", "shape": [2], "stride": 1}]}`: "stride",
 	} {
-		if _, err := New(io.Discard).Join(config, nil); CodeOf(err) != Invalid || !strings.Contains(Text(err), say) {
+		if _, err := newLibrary().Join(config, nil); CodeOf(err) != Invalid || !strings.Contains(Text(err), say) {
 			t.Errorf("%s: %d %q", config, CodeOf(err), Text(err))
 		}
 	}
-	cfg, err := parse(`{"run": "x", "outer_lr": 0.70, "momentum": "0.6", "bootstrap": ["a", "b"], "found": true}`, io.Discard)
-	if err != nil || cfg.Spec.OuterLR != "0.70" || cfg.Spec.Momentum != "0.6" || len(cfg.Bootstrap) != 2 || !cfg.Found {
-		t.Errorf("%+v, %v", cfg, err)
+}
+
+// The environment is the host's of the moment, and a file of parameters that it names takes the place of join's.
+func TestTheEnvironment(t *testing.T) {
+	environ := []string{"P2PDILOCO_ROUNDS=many"}
+	l := New(func() []string { return environ }, io.Discard)
+	if _, err := l.Join(config, nil); CodeOf(err) != Invalid || !strings.Contains(Text(err), "P2PDILOCO_ROUNDS=many") {
+		t.Errorf("%d %q", CodeOf(err), Text(err))
+	}
+	for _, file := range []string{"", "model.safetensors"} {
+		environ = []string{"P2PDILOCO_INIT=" + file}
+		f := &fake{joined: make(chan struct{}), closed: make(chan struct{})}
+		l.open = func(_ *settings.Settings, o peer.Options) (host, error) { f.options = o; return f, nil }
+		h, err := l.Join(config, make([]float32, 4))
+		want(t, OK, err)
+		if (f.options.Init == nil) != (file != "") {
+			t.Errorf("with the file %q the parameters are used: %v", file, f.options.Init != nil)
+		}
+		want(t, OK, l.Close(h))
+	}
+}
+
+// A library says nothing unless it is asked to.
+func TestLogs(t *testing.T) {
+	for level, logs := range map[string]bool{"": false, `, "log_level": "debug"`: true} {
+		t.Setenv("XDG_STATE_HOME", t.TempDir())
+		var log strings.Builder
+		l := New(func() []string { return nil }, &log)
+		h, err := l.Join(`{"run": "quiet", "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"], "layout": [{"name": "w", "shape": [2]}]`+level+`}`, nil)
+		want(t, OK, err)
+		_, err = l.Event(h, -1)
+		want(t, OK, err)
+		want(t, OK, l.Close(h))
+		if (log.Len() > 0) != logs {
+			t.Errorf("with %q: %q", level, log.String())
+		}
 	}
 }

@@ -5,88 +5,72 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 )
 
 // node is one peer from join to close.
 type node struct {
-	cfg    p2pdiloco.Config
+	host   host
+	run    string
 	seed   *seed
 	events *events
 	began  time.Time
 
 	ctx    context.Context // ends when the node leaves or closes: so do calls that wait
 	cancel context.CancelFunc
-	crash  context.CancelFunc // ends a leave that waits
-	stay   context.Context    // ends with crash
-	gone   chan struct{}      // closed when all is over
+	stay   context.Context // ends when it closes: so does a leave that waits
+	crash  context.CancelFunc
+	watch  sync.WaitGroup
+	gone   chan struct{} // closed when all is over
 
-	joined chan struct{} // closed when the run was found, or could not be
-	peer   peer          // once joined; nil if that failed
-	failed error         // once joined
-
-	vectors sync.Mutex // held by the call that is at work on them; only ever tried
+	vectors sync.Mutex // held by the call that is at work on them; only ever tried, but by the one that ends the node
 	mu      struct {
 		sync.Mutex
-		ending  bool
-		round   round // begun and not finished
-		started p2pdiloco.Event
+		ending bool
+		round  round // begun and not finished
 	}
 }
 
-// open starts a node.
-func open(config string, params []float32, stderr io.Writer, join func(context.Context, p2pdiloco.Config) (peer, error)) (*node, error) {
+// newNode starts a node.
+func newNode(config string, environ []string, params []float32, open func(*settings.Settings, peer.Options) (host, error)) (*node, error) {
 	if !utf8.ValidString(config) {
-		return nil, faultOf(Invalid, "config is not UTF-8")
+		return nil, faultOf(Invalid, "configuration: it is not UTF-8")
 	}
-	cfg, err := parse(config, stderr)
+	s, err := settings.Embedded([]byte(config), environ)
 	if err != nil {
-		return nil, &fault{Invalid, err}
+		return nil, err
 	}
-	if d := cfg.Spec.Layout.Elements(); len(cfg.Spec.Layout) > 0 && params != nil && uint64(len(params)) != d {
+	cfg, err := s.Config()
+	if err != nil {
+		return nil, err
+	}
+	if d := s.Layout.Elements(); len(s.Layout) > 0 && params != nil && uint64(len(params)) != d {
 		return nil, faultOf(Invalid, fmt.Sprintf("%d initial parameters, the layout has %d elements: give as many, or none for zeros", len(params), d))
 	}
-	n := &node{seed: &seed{}, events: newEvents(), began: time.Now(), gone: make(chan struct{}), joined: make(chan struct{})}
-	n.seed.mu.params = params
-	if params != nil && cfg.InitFile == "" {
-		cfg.Init = n.seed.write
+	n := &node{run: cfg.Spec.Name, seed: newSeed(params), events: newEvents(), began: time.Now(), gone: make(chan struct{})}
+	o := peer.Options{OnEvent: n.events.add}
+	if params != nil && cfg.InitFile == "" { // a file that the settings name takes their place
+		o.Init = n.seed.write
 	}
-	cfg.OnEvent = n.onEvent
-	if err := cfg.Validate(); err != nil {
-		return nil, &fault{Invalid, err}
+	if n.host, err = open(s, o); err != nil {
+		return nil, err
 	}
-	n.cfg = cfg
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.stay, n.crash = context.WithCancel(context.Background())
-	go n.join(join)
-	return n, nil
-}
-
-// join finds the run. It ends with n.ctx at the latest, and close waits for it.
-func (n *node) join(join func(context.Context, p2pdiloco.Config) (peer, error)) {
-	defer close(n.joined)
-	defer func() {
-		if n.peer == nil {
+	n.watch.Go(func() {
+		if _, err := n.host.node(context.Background()); err != nil {
 			n.seed.drop()
 			n.events.end()
 		}
-	}()
-	n.failed = apart(func() (err error) { n.peer, err = join(n.ctx, n.cfg); return err })
-}
-
-func (n *node) onEvent(e p2pdiloco.Event) {
-	if e.Name == "peer.started" {
-		n.mu.Lock()
-		n.mu.started = e
-		n.mu.Unlock()
-	}
-	n.events.add(e)
+	})
+	return n, nil
 }
 
 // within is a context for a call that waits for so many milliseconds at most, or for ever if they are negative.
@@ -95,23 +79,6 @@ func within(ctx context.Context, timeout int32) (context.Context, context.Cancel
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, time.Duration(timeout)*time.Millisecond)
-}
-
-// await waits for the peer that joined.
-func (n *node) await(ctx context.Context) (peer, error) {
-	select {
-	case <-n.joined:
-	default:
-		select {
-		case <-n.joined:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	if n.failed != nil {
-		return nil, n.failed
-	}
-	return n.peer, nil
 }
 
 // explain says what an error of a call on this node means to the caller.
@@ -127,32 +94,32 @@ func (n *node) explain(ctx context.Context, err error) error {
 	return err
 }
 
+// trainee is the node once it has joined; ok is false before, and where that failed.
+func (n *node) trainee() (t trainee, ok bool, err error) {
+	select {
+	case <-n.host.Joined():
+		t, err = n.host.node(n.ctx)
+		return t, err == nil, err
+	default:
+		return nil, false, nil
+	}
+}
+
 // progress does nothing before there is an anchor to start from.
 func (n *node) progress(stepsDone uint64) {
-	select {
-	case <-n.joined:
-		if n.peer != nil {
-			n.peer.Progress(int(min(stepsDone, math.MaxUint32)))
-		}
-	default:
+	if t, ok, _ := n.trainee(); ok {
+		t.Progress(int(min(stepsDone, math.MaxUint32)))
 	}
 }
 
 // status is the peer's, or before there is one that it searches, or why it does not.
 func (n *node) status() (string, error) {
-	s := p2pdiloco.Status{Run: n.cfg.Spec.Name, Phase: p2pdiloco.PhaseSearching, Members: []p2pdiloco.MemberStatus{}, Uptime: time.Since(n.began)}
-	select {
-	case <-n.joined:
-		if n.peer != nil {
-			s = n.peer.Status()
-		} else {
-			s.Phase, s.Reason = p2pdiloco.PhaseClosed, Text(n.failed)
-		}
-	default:
-		n.mu.Lock()
-		s.Peer = n.mu.started.Peer
-		s.Addrs, _ = n.mu.started.Fields["addrs"].([]string)
-		n.mu.Unlock()
+	s, ok := n.host.Status()
+	if !ok {
+		s = p2pdiloco.Status{Run: n.run, Phase: p2pdiloco.PhaseSearching, Members: []p2pdiloco.MemberStatus{}, Uptime: time.Since(n.began)}
+	}
+	if _, _, err := n.trainee(); err != nil {
+		s.Phase, s.Reason = p2pdiloco.PhaseClosed, Text(err)
 	}
 	b, err := json.Marshal(s)
 	return string(b), err
@@ -163,10 +130,10 @@ func (n *node) leave(timeout int32) error {
 	if !n.end() {
 		return errNone
 	}
-	return n.shut(func(p peer) error {
+	return n.shut(func() error {
 		ctx, cancel := within(n.stay, timeout)
 		defer cancel()
-		err := p.Leave(ctx)
+		err := n.host.Leave(ctx)
 		switch {
 		case n.stay.Err() != nil:
 			return errClosed
@@ -184,7 +151,7 @@ func (n *node) close() error {
 		<-n.gone
 		return nil
 	}
-	return n.shut(peer.Close)
+	return n.shut(n.host.Close)
 }
 
 // end says whether the caller is the first to end the node, and ends the calls that wait.
@@ -199,16 +166,13 @@ func (n *node) end() bool {
 	return true
 }
 
-// shut has the peer end, and waits for whoever is still at work on the vectors.
-func (n *node) shut(end func(peer) error) error {
+// shut ends the peer, and waits for whoever is still at work on the vectors.
+func (n *node) shut(end func() error) error {
 	defer close(n.gone)
 	defer n.events.end()
 	defer n.crash()
-	<-n.joined
-	var err error
-	if n.peer != nil {
-		err = end(n.peer)
-	}
+	err := end()
+	n.watch.Wait()
 	n.vectors.Lock()
 	defer n.vectors.Unlock()
 	n.seed.drop()

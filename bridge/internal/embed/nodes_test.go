@@ -3,15 +3,13 @@ package embed
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"testing"
-
-	"github.com/p2pdiloco/p2pdiloco"
 )
 
 // Two real nodes, over loopback, with loops of their own: one by sync, one by begin and finish.
 func TestTwoNodesTrain(t *testing.T) {
-	l := New(io.Discard)
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	l := newLibrary()
 	const settings = `{"run": "embedded", "layout": [{"name": "w", "shape": [5, 3]}], "preset": "lan", "rounds": 3, "inner_steps": 10,
 		"start_peers": 2, "min_peers": 2, "aggregator": "mean", "outer": "sgd", "outer_lr": "1", "listen": ["/ip4/127.0.0.1/tcp/0"], "bootstrap": %s}`
 	first, err := l.Join(fmt.Sprintf(settings, "[]"), ones(15))
@@ -87,5 +85,3 @@ func addrsOf(t *testing.T, l *Library, h int64) []string {
 		}
 	}
 }
-
-var _ peer = whole{&p2pdiloco.Node{}}

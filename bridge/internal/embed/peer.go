@@ -2,18 +2,27 @@ package embed
 
 import (
 	"context"
+	"io"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 )
 
-// peer is what is needed of a p2pdiloco.Node; tests have others.
-type peer interface {
-	Anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error)
-	Begin(params []float32, weight uint64) (round, error)
-	Progress(stepsDone int)
-	Status() p2pdiloco.Status
+// host is what is needed of a peer.Peer; tests have others.
+type host interface {
+	Joined() <-chan struct{}
+	node(ctx context.Context) (trainee, error)
+	Status() (p2pdiloco.Status, bool)
 	Leave(ctx context.Context) error
 	Close() error
+}
+
+// trainee is what is needed of a p2pdiloco.Node.
+type trainee interface {
+	Anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error)
+	begin(params []float32, weight uint64) (round, error)
+	Progress(stepsDone int)
 }
 
 // round is what is needed of a p2pdiloco.Round.
@@ -23,22 +32,40 @@ type round interface {
 	Finish(ctx context.Context, dst []float32) (slotNumber uint64, err error)
 }
 
-// whole is a real node.
-type whole struct{ *p2pdiloco.Node }
+type (
+	realHost    struct{ *peer.Peer }
+	realTrainee struct{ *p2pdiloco.Node }
+)
 
-// Begin implements peer.
-func (w whole) Begin(params []float32, weight uint64) (round, error) {
-	r, err := w.Node.Begin(params, weight)
+// The functions of the real ones return interfaces that hold no nil pointers.
+
+func (h realHost) node(ctx context.Context) (trainee, error) {
+	n, err := h.Node(ctx)
 	if err != nil {
-		return nil, err // and no interface that holds a nil pointer
+		return nil, err
+	}
+	return realTrainee{n}, nil
+}
+
+func (t realTrainee) begin(params []float32, weight uint64) (round, error) {
+	r, err := t.Begin(params, weight)
+	if err != nil {
+		return nil, err
 	}
 	return r, nil
 }
 
-func joinWhole(ctx context.Context, cfg p2pdiloco.Config) (peer, error) {
-	n, err := p2pdiloco.Join(ctx, cfg)
+// open starts a real peer. It logs only what a log level was given for.
+func open(s *settings.Settings, o peer.Options, stderr io.Writer) (host, error) {
+	if s.Logs() {
+		o.Logger = s.LogLevel.Logger(stderr)
+		for _, warning := range s.Warnings {
+			o.Logger.Warn(warning)
+		}
+	}
+	p, err := peer.Open(s, o)
 	if err != nil {
 		return nil, err
 	}
-	return whole{n}, nil
+	return realHost{p}, nil
 }

@@ -14,6 +14,12 @@ type seed struct {
 	}
 }
 
+func newSeed(params []float32) *seed {
+	s := &seed{}
+	s.mu.params = params
+	return s
+}
+
 // write is a Config.Init.
 func (s *seed) write(dst []float32) error {
 	s.mu.Lock()

@@ -71,9 +71,9 @@ func (n *node) anchor(params []float32, timeout int32) (slot uint64, err error) 
 	defer release()
 	ctx, cancel := within(n.ctx, timeout)
 	defer cancel()
-	p, err := n.await(ctx)
+	t, err := n.host.node(ctx)
 	if err == nil {
-		slot, err = p.Anchor(ctx, params)
+		slot, err = t.Anchor(ctx, params)
 	}
 	if err == nil || errors.Is(err, p2pdiloco.ErrRunEnded) {
 		n.seed.drop()
@@ -116,16 +116,14 @@ func (n *node) finish(params []float32, timeout int32) (slot uint64, err error) 
 
 // offer begins a round.
 func (n *node) offer(params []float32, weight uint64) error {
-	select {
-	case <-n.joined:
-	default:
+	t, ok, err := n.trainee()
+	if err == nil && !ok {
 		return p2pdiloco.ErrNoAnchor
 	}
-	p, err := n.await(n.ctx)
 	if err != nil {
 		return n.explain(n.ctx, err)
 	}
-	r, err := p.Begin(params, weight)
+	r, err := t.begin(params, weight)
 	if err != nil {
 		return n.explain(n.ctx, err)
 	}

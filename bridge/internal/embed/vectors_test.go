@@ -2,7 +2,6 @@ package embed
 
 import (
 	"errors"
-	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,12 +13,12 @@ import (
 
 func TestAnchorWaitsForTheRunAndForMembership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, gate := &fake{at: 3}, make(chan struct{})
-		l, h := with(t, f, gate, nil)
+		f := &fake{at: 3}
+		l, h := with(t, f, nil)
 		began := time.Now()
 		want(t, Again, anchorErr(l, h, 0))
 		want(t, Again, anchorErr(l, h, 1500))
-		close(gate)
+		close(f.joined)
 		want(t, Again, anchorErr(l, h, 1500))
 		if waited := time.Since(began); waited != 3*time.Second {
 			t.Errorf("it waited %v", waited)
@@ -36,7 +35,8 @@ func TestAnchorWaitsForTheRunAndForMembership(t *testing.T) {
 func TestOneCallAtATimeOnANodesVectors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		l, h := with(t, f, nil, nil)
+		l, h := with(t, f, nil)
+		close(f.joined)
 		waiting := make(chan error)
 		go func() { waiting <- anchorErr(l, h, -1) }()
 		synctest.Wait()
@@ -130,7 +130,7 @@ func TestErrorsOfARound(t *testing.T) {
 
 func TestBeginBeforeTheRunIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, h := with(t, &fake{}, make(chan struct{}), nil)
+		l, h := with(t, &fake{}, nil)
 		want(t, Invalid, l.Begin(h, make([]float32, 4), 1))
 		want(t, Invalid, l.Sync(h, make([]float32, 4), 1))
 	})
@@ -140,18 +140,18 @@ func TestBeginBeforeTheRunIsFound(t *testing.T) {
 func TestInitialParametersAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, params, dst := &fake{}, []float32{1, 2, 3, 4}, make([]float32, 4)
-		l, h := with(t, f, nil, params)
-		synctest.Wait()
+		l, h := with(t, f, params)
+		close(f.joined)
 		want(t, Again, anchorErr(l, h, 0))
-		if err := f.cfg.Init(dst); err != nil || dst[3] != 4 {
+		if err := f.options.Init(dst); err != nil || dst[3] != 4 {
 			t.Errorf("initial parameters %v, %v", dst, err)
 		}
-		if err := f.cfg.Init(dst[:3]); err == nil || !strings.Contains(err.Error(), "4 initial parameters were given to join, the model has 3") {
+		if err := f.options.Init(dst[:3]); err == nil || !strings.Contains(err.Error(), "4 initial parameters were given to join, the model has 3") {
 			t.Errorf("for another model: %v", err)
 		}
 		close(f.member)
 		want(t, OK, anchorErr(l, h, -1))
-		if err := f.cfg.Init(dst); err == nil {
+		if err := f.options.Init(dst); err == nil {
 			t.Error("they are read after anchor")
 		}
 	})
@@ -174,7 +174,7 @@ func TestVector(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func TestAWrongNumberOfInitialParameters(t *testing.T) {
-	_, err := New(io.Discard).Join(config, make([]float32, 5))
+	_, err := newLibrary().Join(config, make([]float32, 5))
 	if want(t, Invalid, err); !strings.Contains(Text(err), "5 initial parameters, the layout has 4") {
 		t.Error(Text(err))
 	}

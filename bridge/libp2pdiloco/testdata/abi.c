@@ -59,7 +59,7 @@ static void a_run(void) {
 	p2pdiloco_node node;
 	char *text;
 
-	EXPECT(P2PDILOCO_OK, p2pdiloco_join("{\"run\": \"whole\", \"preset\": \"lan\", \"listen\": [\"/ip4/127.0.0.1/tcp/0\"], \"found\": true, \"rounds\": 3,"
+	EXPECT(P2PDILOCO_OK, p2pdiloco_join("{\"run\": \"whole\", \"preset\": \"lan\", \"listen\": [\"/ip4/127.0.0.1/tcp/0\"], \"rounds\": 3,"
 		" \"outer\": \"sgd\", \"outer_lr\": 1, \"aggregator\": \"mean\", \"layout\": [{\"name\": \"a\", \"shape\": [2, 2]}, {\"name\": \"b\", \"shape\": [2]}]}",
 		first, D, &node, &error));
 	EXPECT(P2PDILOCO_INVALID, p2pdiloco_begin(node, params, D, 1, &error)); /* no anchor yet */
@@ -132,7 +132,7 @@ static void close_while_others_wait(void) {
 	float params[D] = {0};
 	pthread_t waiting, listening;
 	int32_t code;
-	p2pdiloco_node node = join_alone("lonely", D, ", \"found\": false, \"bootstrap\": [\"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWACygP9oMSofzDEwcvkYovGaDAbvHwQWs2qTDGUgomGbJ\"]");
+	p2pdiloco_node node = join_alone("lonely", D, ", \"bootstrap\": [\"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWACygP9oMSofzDEwcvkYovGaDAbvHwQWs2qTDGUgomGbJ\"]");
 
 	pthread_create(&waiting, NULL, wait_in_anchor, &node);
 	pthread_create(&listening, NULL, wait_for_events, &node);

@@ -216,7 +216,7 @@ static void *wait_in_anchor(void *node) {
 /* A child by fork, while threads of the parent are in calls: no call of it hangs, it ends in the usual way, and the parent goes on. */
 static void children(void) {
 	pthread_t thread;
-	p2pdiloco_node node = join_alone("parent", 4, ""), lonely = join_alone("lonely", 4, ", \"start_peers\": 1, \"found\": false,"
+	p2pdiloco_node node = join_alone("parent", 4, ""), lonely = join_alone("lonely", 4, ","
 		" \"bootstrap\": [\"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWACygP9oMSofzDEwcvkYovGaDAbvHwQWs2qTDGUgomGbJ\"]");
 
 	EXPECT(P2PDILOCO_OK, p2pdiloco_anchor(node, params, 4, -1, NULL, &error));
