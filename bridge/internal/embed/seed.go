@@ -27,11 +27,11 @@ func (s *seed) write(dst []float32) error {
 	switch n := len(s.mu.params); n {
 	case 0:
 		return errors.New("the initial parameters were given back when the first anchor was taken: join anew to found a run")
-	default:
-		return fmt.Errorf("%d initial parameters were given to join, the model has %d", n, len(dst))
 	case len(dst):
 		copy(dst, s.mu.params)
 		return nil
+	default:
+		return fmt.Errorf("%d initial parameters were given to join, the model has %d", n, len(dst))
 	}
 }
 
