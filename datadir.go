@@ -21,6 +21,7 @@ import (
 //	ledger.log   incarnation, promises, votes, certified records
 //	ledger.lock  held while that log is open
 //	state/       checkpoints and outcomes
+//	trainer.state  the trainer's private state, where it can save one
 type dataDir struct {
 	fs        disk.FS
 	root      string

@@ -29,6 +29,22 @@ var (
 	ErrNotFinite = errors.New("p2pdiloco: the pseudo-gradient is not finite")
 )
 
+// TrainerError says in which of its calls a Trainer failed. The run goes on without this peer: Leave it.
+type TrainerError struct {
+	Call string // "load", "evaluate", "export", "init", or the slot it trained for
+	Err  error
+}
+
+func (e *TrainerError) Error() string { return "trainer: " + e.Call + ": " + e.Err.Error() }
+
+// Unwrap is the trainer's own error.
+func (e *TrainerError) Unwrap() error { return e.Err }
+
+// faultError is why a node ended by itself. It is ErrClosed, too, which need not be said.
+type faultError struct{ error }
+
+func (e faultError) Unwrap() []error { return []error{e.error, ErrClosed} }
+
 // SpecError says that a peer's run spec and the fields given here differ, or that a field has a wrong value.
 type SpecError struct {
 	Field string // as in the TOML file

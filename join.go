@@ -61,6 +61,8 @@ type Node struct {
 	last     Stats     // of the newest round of inner steps
 	measured *uint64   // slot of the anchor that was evaluated last
 	begun    *Round    // not finished
+	trained  bool      // since the trainer's private state was saved
+	restored bool      // that state, if there was any
 }
 
 // Join takes part in the run that cfg.Spec names. It starts the network, finds the run through its peers, or settles its
@@ -151,7 +153,9 @@ func (n *Node) searching() string {
 // open starts everything that needs the spec: stores, transports, worker, ledger.
 func (n *Node) open() (err error) {
 	d := n.spec.Layout.Elements()
-	n.start, n.local = make([]float32, d), make([]float32, d)
+	if err := n.makeVectors(int(d)); err != nil {
+		return err
+	}
 	store, err := membership.OpenStoreOn(n.cfg.disk, n.dir.root, n.run, rand.Reader, n.log)
 	if err != nil {
 		return err
@@ -174,6 +178,18 @@ func (n *Node) open() (err error) {
 	}
 	n.serve()
 	return n.driver.Start(n.closed)
+}
+
+// makeVectors makes the two that the rounds work in; a trainer may bring them.
+func (n *Node) makeVectors(d int) (err error) {
+	if m, ok := n.cfg.Trainer.(VectorMaker); ok {
+		if n.start, n.local, err = m.MakeVectors(d); err != nil {
+			return &TrainerError{"vectors", err}
+		}
+		return nil
+	}
+	n.start, n.local = make([]float32, d), make([]float32, d)
+	return nil
 }
 
 func (n *Node) openLedger(saved membership.Saved) (err error) {
@@ -257,7 +273,11 @@ func (n *Node) initial(ctx context.Context, dst []float32) error {
 	case n.cfg.Init != nil:
 		return n.cfg.Init(dst)
 	case n.cfg.Trainer != nil:
-		return n.cfg.Trainer.Init(ctx, dst)
+		err := n.cfg.Trainer.Init(ctx, dst)
+		if err != nil && ctx.Err() == nil {
+			err = &TrainerError{"init", err}
+		}
+		return err
 	}
 	return nil // zeros
 }

@@ -27,8 +27,17 @@ func (n *Node) Run(ctx context.Context) error {
 		v, err := n.wait(ctx, func(v membership.View) bool { return v.Done || v.Missed })
 		return errors.Join(err, missed(v))
 	}
-	n.report(0)                                           // from its first slot on, the others wait for this peer
-	defer n.driver.Report(membership.ReportContributes{}) // nobody waits for it any more
+	n.restoreTrainer(ctx)
+	n.report(0) // from its first slot on, the others wait for this peer
+	err := n.rounds(ctx)
+	n.driver.Report(membership.ReportContributes{}) // nobody waits for it any more
+	if t := (*TrainerError)(nil); (ctx.Err() != nil || !errors.As(err, &t)) && !n.abrupt {
+		n.saveTrainer(ctx)
+	}
+	return err
+}
+
+func (n *Node) rounds(ctx context.Context) error {
 	for {
 		switch err := n.round(ctx, n.cfg.Trainer); {
 		case errors.Is(err, ErrRunEnded):
@@ -52,7 +61,7 @@ func (n *Node) round(ctx context.Context, t Trainer) error {
 	if err != nil {
 		return err
 	}
-	gradient, err := n.gradient(n.local)
+	gradient, err := n.export(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -93,21 +102,35 @@ func missed(v membership.View) error {
 // load makes the anchor the start of the inner steps, hands it to the trainer, and measures it where the trainer can.
 func (n *Node) load(ctx context.Context, t Trainer) error {
 	at := n.begin()
-	if err := t.Load(ctx, n.start); err != nil {
-		return fmt.Errorf("trainer: load: %w", err)
+	if n.measured == nil || *n.measured != at.slot {
+		n.keepTrainer(ctx, at.slot)
 	}
-	e, ok := t.(Evaluator)
-	if !ok || n.measured != nil && *n.measured == at.slot {
+	if err := t.Load(ctx, n.start); err != nil {
+		return &TrainerError{"load", err}
+	}
+	if n.measured != nil && *n.measured == at.slot {
 		return nil
 	}
-	loss, err := e.Evaluate(ctx)
-	if err != nil {
-		return fmt.Errorf("trainer: evaluate: %w", err)
-	}
 	n.measured = &at.slot
-	n.emit("trainer.stats", map[string]any{
-		"round": at.slot, "loss": loss, "train_loss": n.last.Loss, "tokens": n.last.Tokens, "seconds": n.last.Elapsed.Seconds(),
-	})
+	return n.measure(ctx, t, at.slot)
+}
+
+// measure tells how the last round went, and how good the anchor is.
+func (n *Node) measure(ctx context.Context, t Trainer, slotNumber uint64) error {
+	fields := map[string]any{
+		"round": slotNumber, "train_loss": n.last.Loss, "tokens": n.last.Tokens, "seconds": n.last.Elapsed.Seconds(), "grad_norm": n.last.GradNorm,
+	}
+	e, ok := t.(Evaluator)
+	if !ok {
+		return nil
+	}
+	switch loss, err := e.Evaluate(ctx); {
+	case err == nil:
+		fields["loss"] = loss
+	case !errors.Is(err, errors.ErrUnsupported):
+		return &TrainerError{"evaluate", err}
+	}
+	n.emit("trainer.stats", fields)
 	return nil
 }
 
@@ -118,7 +141,7 @@ func (n *Node) begin() position {
 	return at
 }
 
-// train does the inner steps and exports the result into n.local. They end early when the slot closes without this peer and the
+// train does the inner steps. They end early when the slot closes without this peer and the
 // run takes nothing so stale.
 func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
 	task.progress = n.Progress
@@ -132,27 +155,45 @@ func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
 			stop()
 		}
 	})
+	n.trained = true
 	stats, err := t.Train(steps, task)
 	if err != nil && ctx.Err() == nil && steps.Err() != nil {
 		return Stats{}, errSlotClosed
 	}
 	if err != nil {
-		return stats, fmt.Errorf("trainer: slot %d: %w", task.Slot, err)
+		return stats, &TrainerError{fmt.Sprintf("slot %d", task.Slot), err}
 	}
 	n.last = stats
-	if err := t.Export(ctx, n.local); err != nil {
-		return stats, fmt.Errorf("trainer: export: %w", err)
-	}
 	return stats, nil
+}
+
+// export fetches the pseudo-gradient start - live parameters into n.local.
+func (n *Node) export(ctx context.Context, t Trainer) (gradient []float32, err error) {
+	if e, ok := t.(GradientExporter); ok {
+		gradient, err = n.local, e.ExportGradient(ctx, n.start, n.local, n.finite)
+	} else if err = t.Export(ctx, n.local); err == nil {
+		gradient, err = n.gradient(n.local)
+	}
+	if err != nil {
+		return nil, &TrainerError{"export", err}
+	}
+	return gradient, nil
 }
 
 // gradient is the pseudo-gradient start - params, in n.local. params may be n.local itself.
 func (n *Node) gradient(params []float32) ([]float32, error) {
 	kernel.Sub(n.local, n.start, params)
-	if i := kernel.Bounded(n.local); i >= 0 {
-		return nil, fmt.Errorf("%w: element %d of %d is %v: the inner steps diverged", ErrNotFinite, i, len(n.local), n.local[i])
+	return n.local, n.finite(0, len(n.local))
+}
+
+// finite refuses a pseudo-gradient that has a value of no use in [begin, end).
+func (n *Node) finite(begin, end int) error {
+	i := kernel.Bounded(n.local[begin:end])
+	if i < 0 {
+		return nil
 	}
-	return n.local, nil
+	i += begin
+	return fmt.Errorf("%w: element %d of %d (tensor %q) is %v: the inner steps diverged", ErrNotFinite, i, len(n.local), n.spec.Layout.At(uint64(i)), n.local[i])
 }
 
 // contribution is this peer's encoded pseudo-gradient.
@@ -230,7 +271,7 @@ func (n *Node) wait(ctx context.Context, wanted func(membership.View) bool) (mem
 // ended says why a closed node is closed: ErrClosed, and the fault that ended it, if one did.
 func (n *Node) ended() error {
 	if fault := n.fault.Load(); fault != nil {
-		return fmt.Errorf("%w (%w)", *fault, ErrClosed)
+		return faultError{*fault}
 	}
 	return errors.Join(ErrClosed, n.driver.Err())
 }

@@ -34,10 +34,36 @@ type Trainer interface {
 	Export(ctx context.Context, dst []float32) error
 }
 
+// What a Trainer may be able to do beyond that. A method may return errors.ErrUnsupported: the node then does without.
+
 // Evaluator is a Trainer that can measure the live model on a held-out batch, the same on every peer.
 type Evaluator interface {
 	// Evaluate returns the mean held-out loss, in nats per token.
 	Evaluate(ctx context.Context) (loss float64, err error)
+}
+
+// Saver is a Trainer that can keep its private state, the inner optimizer's and the place in the data, over a restart. The model is
+// no part of it. A failure of either leaves the trainer as it was.
+type Saver interface {
+	// Save writes the state to a new file. The node calls it between rounds and puts the file in place of the last one.
+	Save(ctx context.Context, path string) error
+	// Restore reads such a file. The node calls it once, before the first Load, if its data directory has one.
+	Restore(ctx context.Context, path string) error
+}
+
+// GradientExporter is a Trainer that hands out the pseudo-gradient itself: no second pass over the parameters is needed, and the
+// node works on its first elements while the rest is on the way.
+type GradientExporter interface {
+	// ExportGradient writes start - live parameters, subtracted in float32, D elements, into dst. start is what was loaded last. It calls
+	// ready for each range [begin, end) of dst that is done, in rising order and without gaps; an error of ready ends it.
+	ExportGradient(ctx context.Context, start, dst []float32, ready func(begin, end int) error) error
+}
+
+// VectorMaker is a Trainer that brings the memory of the node's two working vectors, so that nothing has to be copied between the two.
+type VectorMaker interface {
+	// MakeVectors returns two vectors of n elements, which must stay until the node is closed. start is what Load is passed, local what
+	// Export and ExportGradient are.
+	MakeVectors(n int) (start, local []float32, err error)
 }
 
 // Task is one round of inner steps.
@@ -66,4 +92,6 @@ type Stats struct {
 	Tokens  uint64        // tokens processed: the contribution's weight
 	Loss    float64       // mean training loss over the steps, nats per token
 	Elapsed time.Duration // time spent in the steps
+	// GradNorm is the mean over the steps of the gradient's norm before it was clipped; 0 for unknown.
+	GradNorm float64
 }

@@ -98,6 +98,10 @@ func (w *worker) failed(ctx context.Context, work membership.Work, err error, re
 		w.fatal(err)
 		return
 	}
+	if t := (*TrainerError)(nil); errors.As(err, &t) { // it has no initial parameters, and won't have them the next time
+		w.fatal(err)
+		return
+	}
 	w.log.Warn("work failed", "work", fmt.Sprintf("%T", work), "err", err)
 	failed := membership.ReportFailed{Work: work, Err: err.Error()}
 	if m := (missingError{}); errors.As(err, &m) {

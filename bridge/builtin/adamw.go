@@ -32,10 +32,10 @@ func newAdamW(cfg Config, layout p2pdiloco.Layout) *adamW {
 	return o
 }
 
-// step updates values by the gradient, which it clips in place.
-func (o *adamW) step(values, grad []float32) {
+// step updates values by the gradient, which it clips in place. It returns the norm that the gradient had.
+func (o *adamW) step(values, grad []float32) (norm float64) {
 	o.steps++
-	clipNorm(grad, o.cfg.Clip)
+	norm = clipNorm(grad, o.cfg.Clip)
 	rate := o.rate()
 	o.decay(values, rate)
 
@@ -50,6 +50,7 @@ func (o *adamW) step(values, grad []float32) {
 		o.first[i], o.second[i] = m, v
 		values[i] -= size * m / (float32(math.Sqrt(float64(v)))*root + eps)
 	}
+	return norm
 }
 
 // rate rises linearly over the warm-up, counted in this peer's own steps.
@@ -72,13 +73,14 @@ func (o *adamW) decay(values []float32, rate float64) {
 	}
 }
 
-// clipNorm scales v down to at most the given norm; none when that is negative.
-func clipNorm(v []float32, limit float64) {
+// clipNorm scales v down to at most the given norm; not at all when that is negative. It returns the norm before.
+func clipNorm(v []float32, limit float64) (norm float64) {
 	sum := 0.0
 	for _, x := range v {
 		sum += float64(x) * float64(x)
 	}
-	if norm := math.Sqrt(sum); limit > 0 && norm > limit {
+	if norm = math.Sqrt(sum); limit > 0 && norm > limit {
 		gemm.Sscal(len(v), float32(limit/norm), v, 1)
 	}
+	return norm
 }

@@ -15,7 +15,7 @@ func BenchmarkStep(b *testing.B) {
 			t := newTestTrainer(b, cfg)
 			data := newSampler(t.corpus, p2pdiloco.Task{Seed: 1, Slot: 1, Self: "a"})
 			for b.Loop() {
-				if _, err := t.step(data); err != nil {
+				if _, _, err := t.step(data); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -46,7 +46,7 @@ func besideAJoiner(b *testing.B, threads int) {
 	const round = 2 * time.Second
 	train := func() (steps float64) {
 		for began := time.Now(); time.Since(began) < round; steps++ {
-			if _, err := t.step(data); err != nil {
+			if _, _, err := t.step(data); err != nil {
 				b.Fatal(err)
 			}
 		}

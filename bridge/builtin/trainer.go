@@ -13,8 +13,8 @@ import (
 // ErrDiverged is wrapped when a loss is no longer a finite number.
 var ErrDiverged = errors.New("training diverged")
 
-// Trainer trains the built-in model. It implements p2pdiloco.Trainer and p2pdiloco.Evaluator and, like them, is for one
-// goroutine at a time.
+// Trainer trains the built-in model. It implements p2pdiloco.Trainer, p2pdiloco.Evaluator and p2pdiloco.Saver
+// and, like them, is for one goroutine at a time.
 type Trainer struct {
 	cfg     Config
 	corpus  *Corpus
@@ -28,6 +28,7 @@ type Trainer struct {
 var (
 	_ p2pdiloco.Trainer   = (*Trainer)(nil)
 	_ p2pdiloco.Evaluator = (*Trainer)(nil)
+	_ p2pdiloco.Saver     = (*Trainer)(nil)
 )
 
 // New makes a trainer whose live parameters are the initial ones. It refuses an invalid configuration, and wraps ErrNoData
@@ -97,7 +98,7 @@ func (t *Trainer) fits(v []float32) error {
 // Train does task.Steps steps on the shards that are task.Self's. When ctx ends it returns ctx's error with the statistics of
 // the steps done. It wraps ErrDiverged, without having stepped, when the loss is not finite.
 func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
-	start, sum := time.Now(), 0.0
+	start, sum, norms := time.Now(), 0.0, 0.0
 	stats := p2pdiloco.Stats{}
 	data := newSampler(t.corpus, task)
 	var err error
@@ -105,30 +106,29 @@ func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Sta
 		if err = ctx.Err(); err != nil {
 			break
 		}
-		var loss float64
-		if loss, err = t.step(data); err == nil {
-			sum += loss
+		var loss, norm float64
+		if loss, norm, err = t.step(data); err == nil {
+			sum, norms = sum+loss, norms+norm
 			stats.Steps++
 			task.Report(stats.Steps)
 		}
 	}
 	stats.Samples = uint64(stats.Steps) * uint64(t.cfg.Batch)
 	stats.Tokens = stats.Samples * uint64(t.cfg.Context)
-	stats.Loss = sum / float64(max(1, stats.Steps))
+	stats.Loss, stats.GradNorm = sum/float64(max(1, stats.Steps)), norms/float64(max(1, stats.Steps))
 	stats.Elapsed = time.Since(start)
 	return stats, err
 }
 
-// step is one inner step. It returns the loss before it.
-func (t *Trainer) step(data *sampler) (loss float64, err error) {
+// step is one inner step. It returns the loss before it, and the norm of the whole gradient before it was clipped.
+func (t *Trainer) step(data *sampler) (loss, norm float64, err error) {
 	data.draw(&t.drawn, t.cfg.Batch, t.cfg.Context)
 	loss = t.model.forward(t.drawn)
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return 0, fmt.Errorf("%w: the loss at inner step %d is %v: take a lower learning rate", ErrDiverged, t.opt.steps+1, loss)
+		return 0, 0, fmt.Errorf("%w: the loss at inner step %d is %v: take a lower learning rate", ErrDiverged, t.opt.steps+1, loss)
 	}
 	t.model.backward(t.drawn)
-	t.opt.step(t.model.flat, t.model.grads.flat)
-	return loss, nil
+	return loss, t.opt.step(t.model.flat, t.model.grads.flat), nil
 }
 
 // Evaluate is the mean loss of the live parameters over the held-out sequences, in nats per byte. ln 256 = 5.55 is what

@@ -44,6 +44,18 @@ func (l Layout) Elements() (d uint64) {
 	return d
 }
 
+// At names the tensor that an element of the flat vector belongs to; "" for one beyond the last.
+func (l Layout) At(element uint64) string {
+	for _, t := range l {
+		n := t.Elements()
+		if element < n {
+			return t.Name
+		}
+		element -= n
+	}
+	return ""
+}
+
 // Validate says what is wrong with a layout: no tensors, empty, overlong or repeated names, empty dimensions, sizes that overflow.
 func (l Layout) Validate() error {
 	if len(l) == 0 || len(l) > MaxTensors {
