@@ -13,7 +13,8 @@
  *
  * Order. entry, create, layout, register_memory; then any number of init, load, run, export_params, export_gradient, evaluate, save
  * and restore, in the peer's order; then unregister_memory and destroy. A function that fails leaves the trainer usable for
- * last_error and destroy, and for nothing else, unless it returned P2PDILOCO_TRAINER_CANCELLED.
+ * last_error and destroy, and for nothing else, unless it returned P2PDILOCO_TRAINER_CANCELLED, or is save or restore: those fail
+ * without having changed anything.
  *
  * Memory. Who makes memory frees it. What the trainer returns (names, layout, error texts) is its own and stays as it is until
  * destroy; last_error's until the next call. What it is passed is the caller's and may be read, or written where the comment

@@ -1,0 +1,16 @@
+//go:build !(cgo && unix)
+
+package plugin
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// checkHost says whether the program can be a host.
+func checkHost() error {
+	if !unixLike {
+		return fmt.Errorf("%w: they are not supported on %s: use Linux, or train in a program of your own (bridge/include/p2pdiloco.h)", ErrNoHost, runtime.GOOS)
+	}
+	return fmt.Errorf("%w: it was built without cgo: build it with CGO_ENABLED=1 and a C compiler", ErrNoHost)
+}

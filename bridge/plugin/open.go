@@ -1,0 +1,173 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+// Open loads a library in a process of its own and makes a trainer with it. ctx bounds Open alone. What is wrong with the library
+// is a *Fault.
+func Open(ctx context.Context, cfg Config) (*Trainer, error) {
+	cfg = cfg.withDefaults()
+	if err := checkHost(); err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Path, err)
+	}
+	if err := checkConfig(cfg); err != nil {
+		return nil, &Fault{Library: cfg.Path, Doing: "open", Problem: err.Error(), Err: err}
+	}
+	t := &Trainer{cfg: cfg, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	err := t.begin(ctx)
+	if err != nil {
+		t.failed = true // what closes says is no news
+		_ = t.Close()
+		return nil, err
+	}
+	cfg.Logger.Info("trainer loaded", "library", cfg.Path, "name", t.about.Name, "tensors", len(t.layout), "elements", t.layout.Elements(),
+		"types", t.about.Types, "evaluates", t.about.Evaluates, "saves", t.about.Saves, "pid", t.host.cmd.Process.Pid)
+	return t, nil
+}
+
+func checkConfig(cfg Config) error {
+	info, err := os.Stat(cfg.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("there is no such file: give the path of a trainer's shared library")
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errors.New("this is a folder: give the path of a trainer's shared library")
+	case len(cfg.Config) > maxConfig || strings.ContainsRune(cfg.Config, 0):
+		return fmt.Errorf("a configuration of %d bytes: text of at most %d is allowed", len(cfg.Config), maxConfig)
+	}
+	return nil
+}
+
+// begin starts the process and goes through the calls that a trainer's life begins with.
+func (t *Trainer) begin(ctx context.Context) (err error) {
+	if err = t.makeDataDir(); err != nil {
+		return err
+	}
+	if t.memory, err = newMemory(); err != nil {
+		return err
+	}
+	p, err := startProcess(t.cfg, t.memory.file)
+	if err != nil {
+		return err
+	}
+	t.host = newHost(p, t.cfg)
+	for _, step := range []func(context.Context) error{t.openLibrary, t.create, t.readLayout, t.share} {
+		if err = step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Trainer) makeDataDir() (err error) {
+	if t.cfg.DataDir == "" {
+		t.temporary = true
+		t.cfg.DataDir, err = os.MkdirTemp("", "p2pdiloco-trainer-")
+	} else if t.cfg.DataDir, err = filepath.Abs(t.cfg.DataDir); err == nil {
+		err = os.MkdirAll(t.cfg.DataDir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("the trainer's folder: %w", err)
+	}
+	return nil
+}
+
+func (t *Trainer) openLibrary(ctx context.Context) error {
+	path, err := filepath.Abs(t.cfg.Path) // a bare name would be looked for among the system's libraries
+	if err != nil {
+		return err
+	}
+	if _, err := t.do(ctx, &call{request: request{op: opOpen, payload: path}, doing: "load"}, watchers{}); err != nil {
+		return err
+	}
+	r, err := t.do(ctx, &call{request: request{op: opEntry}, doing: "p2pdiloco_trainer_entry"}, watchers{})
+	if err != nil {
+		return err
+	}
+	if len(r.payload) < 4 {
+		return errGarbled
+	}
+	can := native.Uint32(r.payload)
+	t.about = About{
+		Name: oneLine(string(r.payload[4:])), ExportsGradient: can&canExportGradient != 0, Evaluates: can&canEvaluate != 0, Saves: can&canSave != 0,
+	}
+	return nil
+}
+
+func (t *Trainer) create(ctx context.Context) error {
+	payload := t.cfg.Config + "\x00" + t.cfg.DataDir + "\x00"
+	_, err := t.do(ctx, &call{request: request{op: opCreate, payload: payload}, doing: "create"}, watchers{})
+	return err
+}
+
+func (t *Trainer) readLayout(ctx context.Context) error {
+	c := &call{request: request{op: opLayout}, doing: "layout"}
+	r, err := t.do(ctx, c, watchers{})
+	if err != nil {
+		return err
+	}
+	layout, types, err := parseLayout(r.payload)
+	if err == nil {
+		err = checkSize(layout.Elements())
+	}
+	if err != nil {
+		return t.host.fault(c, oneLine(err.Error()), err)
+	}
+	t.layout, t.about.Types = layout, countTypes(types)
+	return nil
+}
+
+// countTypes is like "14 f32, 2 bf16".
+func countTypes(types []string) string {
+	var parts []string
+	for _, name := range []string{"f32", "bf16", "f16"} {
+		n := 0
+		for _, t := range types {
+			if t == name {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprint(n, " ", name))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// share makes room for the vectors, now that their length is known.
+func (t *Trainer) share(ctx context.Context) error {
+	d := t.layout.Elements()
+	if err := t.memory.size(d); err != nil {
+		return err
+	}
+	start, local, total := offsets(d)
+	c := &call{request: request{op: opShare, arg: [4]uint64{total, start, local, d}}, doing: "register_memory"}
+	_, err := t.do(ctx, c, watchers{})
+	return err
+}
+
+// About is what a library says of itself.
+type About struct {
+	Name            string // of the trainer and its version
+	Types           string // of the live tensors, like "14 f32, 2 bf16"
+	ExportsGradient bool   // it subtracts itself, on the device perhaps
+	Evaluates       bool   // it measures the held-out loss
+	Saves           bool   // it can save its private state, and restore it
+}
+
+// About is what the library says of itself.
+func (t *Trainer) About() About { return t.about }
+
+// Layout lists the model's tensors in flat order.
+func (t *Trainer) Layout() p2pdiloco.Layout { return t.layout }

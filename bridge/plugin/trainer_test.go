@@ -1,0 +1,367 @@
+//go:build cgo && unix
+
+package plugin
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+// TestWholeLife goes through everything that a node asks of a trainer, and compares it with what the bowl computes.
+func TestWholeLife(t *testing.T) {
+	t.Parallel()
+	p := open(t, "bowl", `{"size": 5000, "target": 2}`)
+	if about := p.About(); about.Name != "bowl 1.0" || about.Types != "2 f32" || !about.ExportsGradient || !about.Evaluates || !about.Saves {
+		t.Errorf("about %+v", about)
+	}
+	want := p2pdiloco.Layout{{Name: "x", Shape: []uint64{4999}}, {Name: "bias"}}
+	if d := p.Layout().Diff(want); d != "" {
+		t.Error(d)
+	}
+	start, local, err := p.MakeVectors(5000)
+	if err != nil || &start[0] != &p.memory.start[0] || &local[0] != &p.memory.local[0] {
+		t.Fatalf("the shared vectors were not given: %v", err)
+	}
+	if again, _, err := p.MakeVectors(5000); err != nil || &again[0] == &start[0] || len(again) != 5000 {
+		t.Errorf("the same vectors for a second node: %v", err)
+	}
+	copy(start, started(t, p))
+	if start[0] == start[1] || start[17] != bowlInit(7, 17) {
+		t.Errorf("begins with %v", start[:2])
+	}
+	stats, err := p.Train(t.Context(), task(1, 3))
+	if err != nil || stats.Steps != 3 || stats.Samples != 3 || stats.Tokens != 30 || stats.Loss <= 0 || stats.GradNorm <= 0 {
+		t.Fatalf("%+v, %v", stats, err)
+	}
+	checkExports(t, p, start, local)
+	loss, err := p.Evaluate(t.Context())
+	if err != nil || !(loss > 0 && loss < stats.Loss) {
+		t.Errorf("held-out loss %v after a training loss of %v, %v", loss, stats.Loss, err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := p.Load(t.Context(), start); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// bowlInit is the bowl's initial parameter i.
+func bowlInit(seed, i uint64) float32 {
+	return float32((seed+i+1)*0x9e3779b97f4a7c15>>40) / (1 << 24)
+}
+
+// checkExports compares the exports, whole and by ranges, with three steps of the bowl from start, into the shared vector and others.
+func checkExports(t *testing.T, p *Trainer, start, local []float32) {
+	t.Helper()
+	ctx := t.Context()
+	want := make([]float32, len(start))
+	for i, x := range start {
+		for v, n := float32(0), 0; n < 3; n++ {
+			v = float32(float32(0.5*v) + (x - 2))
+			x -= float32(0.1 * v)
+		}
+		want[i] = x
+	}
+	params, part := make([]float32, len(start)), make([]float32, 100)
+	if err := errors.Join(p.Export(ctx, params), p.ExportRange(ctx, 900, part)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(params, want) || !slices.Equal(part, want[900:1000]) {
+		t.Error("the parameters exported are not the bowl's")
+	}
+	gradient := make([]float32, len(start))
+	for i := range gradient {
+		gradient[i] = start[i] - want[i]
+	}
+	for _, dst := range [][]float32{local, params} {
+		at := 0
+		err := p.ExportGradient(ctx, start, dst, func(begin, end int) error {
+			if begin != at || end <= begin {
+				t.Errorf("ready [%d, %d) after %d", begin, end, at)
+			}
+			at = end
+			return nil
+		})
+		if err != nil || at != len(dst) || !slices.Equal(dst, gradient) {
+			t.Errorf("the pseudo-gradient, ready up to %d, is wrong: %v", at, err)
+		}
+	}
+	if err := errors.Join(p.GradientRange(ctx, 4000, part), p.LoadRange(ctx, 4999, []float32{5}), p.ExportRange(ctx, 4950, part[:50])); err != nil || part[49] != 5 || part[50] != gradient[4050] {
+		t.Errorf("a range of the gradient, or the load of one element: %v", err)
+	}
+	if err := errors.Join(p.LoadRange(ctx, 4999, part), p.ExportRange(ctx, -1, part)); err == nil || strings.Count(err.Error(), "of a model of 5000") != 2 {
+		t.Errorf("out of range: %v", err)
+	}
+}
+
+// TestExportsInParts: of more elements than one range has, the first are handed over before the last are there.
+func TestExportsInParts(t *testing.T) {
+	t.Parallel()
+	const size = exportStep + 5
+	for _, how := range []string{"", "no-gradient"} {
+		cfg := config(t, "bad", fmt.Sprintf(`{"size": %d}`, size))
+		p := openWith(t, cfg, how)
+		start, local, err := p.MakeVectors(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(start, started(t, p))
+		if _, err := p.Train(t.Context(), task(1, 1)); err != nil {
+			t.Fatal(err)
+		}
+		var parts []int
+		err = p.ExportGradient(t.Context(), start, local, func(begin, end int) error {
+			parts = append(parts, begin, end)
+			return nil
+		})
+		if err != nil || !slices.Equal(parts, []int{0, exportStep, exportStep, size}) && !slices.Equal(parts, []int{0, size}) {
+			t.Errorf("ranges %v, %v", parts, err)
+		}
+		for _, i := range []int{0, exportStep - 1, exportStep, size - 1} {
+			if x := start[i] - float32(0.1*(start[i]-3)); local[i] != start[i]-x {
+				t.Errorf("%s: element %d is %v, want %v", how, i, local[i], start[i]-x)
+			}
+		}
+		err = p.ExportGradient(t.Context(), start, local, func(int, int) error { return p2pdiloco.ErrNotFinite })
+		if !errors.Is(err, p2pdiloco.ErrNotFinite) || !strings.HasPrefix(err.Error(), library("bad")+": export_") {
+			t.Errorf("an error of ready became %v", err)
+		}
+		if err := p.Load(t.Context(), start); err != nil {
+			t.Errorf("after an export that was not wanted any more: %v", err)
+		}
+	}
+}
+
+// openWith opens a library whose faults begin before its configuration is read.
+func openWith(t *testing.T, cfg Config, how string) *Trainer {
+	t.Helper()
+	cfg.Wrap = []string{"/usr/bin/env", "P2PDILOCO_BAD=" + how}
+	return openConfig(t, cfg)
+}
+
+// TestPrivateStateContinues: a new process that restores goes on with the same bits; one that does not, with others.
+func TestPrivateStateContinues(t *testing.T) {
+	t.Parallel()
+	ctx, file := t.Context(), filepath.Join(t.TempDir(), "state")
+	train := func(p *Trainer, slot uint64) []float32 {
+		if _, err := p.Train(ctx, task(slot, 2)); err != nil {
+			t.Fatal(err)
+		}
+		x := make([]float32, 1000)
+		if err := p.Export(ctx, x); err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	first := open(t, "bowl", "")
+	started(t, first)
+	middle := train(first, 1)
+	if err := first.Save(ctx, file); err != nil {
+		t.Fatal(err)
+	}
+	want := train(first, 2)
+	for _, restored := range []bool{true, false} {
+		p := open(t, "bowl", "")
+		if restored {
+			if err := p.Restore(ctx, file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.Load(ctx, middle); err != nil {
+			t.Fatal(err)
+		}
+		if got := train(p, 2); slices.Equal(got, want) != restored {
+			t.Errorf("restored: %v, the same bits: %v", restored, !restored)
+		}
+	}
+	other := open(t, "bowl", `{"size": 50}`)
+	if err := other.Restore(ctx, file); err == nil || !strings.HasSuffix(err.Error(), ": restore: the file is not of this model") {
+		t.Errorf("a state of another model: %v", err)
+	}
+	started(t, other) // the trainer stands
+}
+
+// TestUnsupported: what a library lacks is said so, and a node does without.
+func TestUnsupported(t *testing.T) {
+	t.Parallel()
+	p := openWith(t, config(t, "bad", ""), "no-evaluate no-save no-gradient")
+	_, err := p.Evaluate(t.Context())
+	for _, err := range []error{err, p.Save(t.Context(), "x"), p.Restore(t.Context(), "x")} {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if about := p.About(); about.Name != "bad 1.0" || about.Evaluates || about.Saves || about.ExportsGradient {
+		t.Errorf("about %+v", about)
+	}
+}
+
+// TestCancel: inner steps end when ctx does; with a library that is deaf to it, Train still returns, and Close ends it.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	for _, lib := range []struct{ name, config string }{
+		{"bowl", `{"size": 10, "pause_ms": 1}`},
+		{"bad", `{"size": 10, "how":"deaf", "in":"run"}`},
+	} {
+		cfg := config(t, lib.name, lib.config)
+		cfg.Timeout = 2 * time.Second // bounds the wait of Close as well
+		p := openConfig(t, cfg)
+		x := started(t, p)
+		ctx, cancel := context.WithCancel(t.Context())
+		var reported atomic.Int64
+		watched := task(1, 1_000_000)
+		go func() {
+			for p.memory.steps().Load() == 0 {
+				select {
+				case <-time.After(time.Millisecond):
+				case <-t.Context().Done():
+				}
+			}
+			cancel()
+		}()
+		if _, err := p.Train(ctx, watched); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", lib.name, err)
+		}
+		_ = reported.Load()
+		if lib.name == "bowl" {
+			if err := p.Load(t.Context(), x); err != nil {
+				t.Errorf("after a cancel: %v", err)
+			}
+			if _, err := p.Train(t.Context(), task(2, 2)); err != nil {
+				t.Errorf("the run after the one that was cancelled: %v", err)
+			}
+		} else if soon, stop := context.WithTimeout(t.Context(), 10*time.Millisecond); p.Load(soon, x) == nil {
+			stop()
+			t.Error("a call began while another one was under way")
+		} else {
+			stop()
+		}
+		if err := p.Close(); err != nil {
+			t.Errorf("%s: close: %v", lib.name, err)
+		}
+	}
+}
+
+// TestPeerDies: a host whose peer was killed ends, although its trainer would never.
+func TestPeerDies(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe)
+	cmd.Env = append(os.Environ(), asPeer+"="+library("bad"))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(line, &pid); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	for deadline := time.Now().Add(20 * time.Second); running(pid); {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d outlives its peer", pid)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// running says whether a process is there and is no zombie.
+func running(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return syscall.Kill(pid, 0) == nil && !errors.Is(err, os.ErrNotExist)
+	}
+	_, state, _ := strings.Cut(string(b), ") ")
+	return !strings.HasPrefix(state, "Z")
+}
+
+// TestPatience: nothing moves for as long as the limit; but a peer that stood still itself has not seen what moved.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var steps uint64
+		p := newPatience(10*time.Second, func() uint64 { return steps })
+		wait := func(d time.Duration, every time.Duration) (over bool) {
+			for ; d > 0 && !over; d -= every {
+				time.Sleep(every)
+				over = p.over(time.Now())
+			}
+			return over
+		}
+		if wait(9*time.Second, tick) {
+			t.Error("gave up early")
+		}
+		if steps++; wait(9*time.Second, tick) {
+			t.Error("a step was not seen")
+		}
+		if wait(time.Hour, time.Hour) {
+			t.Error("a peer that stood still blames its trainer")
+		}
+		if !wait(11*time.Second, tick) {
+			t.Error("never gives up")
+		}
+	})
+}
+
+func TestNoVectorsWithoutRoom(t *testing.T) {
+	if err := checkSize(1 << 40); err == nil && physicalMemory() > 0 {
+		t.Error("a model of 4 TiB fits")
+	}
+	if start, local, total := offsets(1); start%memoryPage != 0 || local-start != memoryPage || total != 3*memoryPage {
+		t.Errorf("offsets %d, %d, %d", start, local, total)
+	}
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	fields := func(v ...any) []byte {
+		var b bytes.Buffer
+		for _, x := range v {
+			switch x := x.(type) {
+			case int:
+				b.Write(native.AppendUint64(nil, uint64(x)))
+			case float64:
+				b.Write(native.AppendUint64(nil, math.Float64bits(x)))
+			}
+		}
+		return b.Bytes()
+	}
+	got, err := parseStats(fields(56, 4, 8, 80, 1.5, 2.0, math.Inf(1)), 5)
+	want := p2pdiloco.Stats{Steps: 4, Samples: 8, Tokens: 80, Loss: 1.5, Elapsed: 2 * time.Second}
+	if err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := parseStats(fields(56, 4, 8), 5); err == nil {
+		t.Error("short statistics were taken")
+	}
+}
