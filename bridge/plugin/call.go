@@ -192,7 +192,7 @@ func (h *host) crashed(c *call) {
 func (h *host) hung(c *call) {
 	why := fmt.Sprintf("no progress for %v%s, so it was ended: it hangs, or needs more time than --trainer-timeout gives it", h.timeout, c.place())
 	h.cancel(c)
-	grace := time.After(hangGrace)
+	grace := time.After(min(hangGrace, h.timeout))
 	for c.cancellable {
 		select {
 		case r, open := <-h.replied:

@@ -79,20 +79,30 @@ func (t *Trainer) take(ctx context.Context) error {
 	case <-t.closed:
 		return t.isClosed()
 	}
+	err := t.settle(ctx)
+	if err != nil {
+		t.release()
+	}
+	return err
+}
+
+// settle waits for a call that was left alone, and says whether there can be another one.
+func (t *Trainer) settle(ctx context.Context) error {
 	if t.pending != nil {
 		select {
 		case <-t.pending.done:
 			t.ended(t.pending)
 		case <-ctx.Done():
-			t.release()
 			return ctx.Err()
 		case <-t.closed:
-			t.release()
-			return t.isClosed()
 		}
 	}
+	select {
+	case <-t.closed:
+		return t.isClosed()
+	default:
+	}
 	if t.failed {
-		t.release()
 		return t.fault
 	}
 	return nil
@@ -291,7 +301,7 @@ func (t *Trainer) MakeVectors(n int) (start, local []float32, err error) {
 		return nil, nil, t.isClosed()
 	}
 	defer t.release()
-	if n != t.elements() || t.given {
+	if n != t.elements() || t.given || t.memory.start == nil {
 		return make([]float32, n), make([]float32, n), nil
 	}
 	t.given = true

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -222,12 +221,10 @@ func TestCancel(t *testing.T) {
 		{"bad", `{"size": 10, "how":"deaf", "in":"run"}`},
 	} {
 		cfg := config(t, lib.name, lib.config)
-		cfg.Timeout = 2 * time.Second // bounds the wait of Close as well
+		cfg.Timeout = 500 * time.Millisecond // bounds the wait of Close as well
 		p := openConfig(t, cfg)
 		x := started(t, p)
 		ctx, cancel := context.WithCancel(t.Context())
-		var reported atomic.Int64
-		watched := task(1, 1_000_000)
 		go func() {
 			for p.memory.steps().Load() == 0 {
 				select {
@@ -237,10 +234,9 @@ func TestCancel(t *testing.T) {
 			}
 			cancel()
 		}()
-		if _, err := p.Train(ctx, watched); !errors.Is(err, context.Canceled) {
+		if _, err := p.Train(ctx, task(1, 1_000_000)); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", lib.name, err)
 		}
-		_ = reported.Load()
 		if lib.name == "bowl" {
 			if err := p.Load(t.Context(), x); err != nil {
 				t.Errorf("after a cancel: %v", err)
