@@ -254,6 +254,9 @@ func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Sta
 	return stats, nil
 }
 
+// StepsDone is how far the library says that its run is, or its last one was. Not after Close.
+func (t *Trainer) StepsDone() uint64 { return t.memory.steps().Load() }
+
 // Evaluate measures the held-out loss, in nats per token.
 func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
 	if !t.about.Evaluates {

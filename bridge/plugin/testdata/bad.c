@@ -123,14 +123,19 @@ static int32_t bad_init(p2pdiloco_trainer *t, uint64_t seed, float *dst)
 	int32_t code = misbehave(t, "init");
 	if (code == 0)
 		code = init(t, seed, dst);
+	static float asked;
 	if (in("init") && is("nan"))
 		dst[t->size - 1] = NAN;
+	if (in("init") && is("unstable"))
+		dst[3] = asked++;
 	return code;
 }
 
 static int32_t bad_load(p2pdiloco_trainer *t, uint64_t begin, uint64_t count, const float *src)
 {
 	int32_t code = misbehave(t, "load");
+	if (in("load") && is("forgets") && begin > 0)
+		count--;
 	return code != 0 ? code : load(t, begin, count, src);
 }
 
@@ -149,6 +154,10 @@ static int32_t bad_run(p2pdiloco_trainer *t, const p2pdiloco_trainer_task *task,
 	code = run(t, task, stats);
 	if (!in("run") || code != 0 || early)
 		return code;
+	if (is("silent"))
+		*task->steps_done = 0;
+	if (is("lazy"))
+		memcpy(t->x, t->loaded, t->size * sizeof(float));
 	if (is("too-many"))
 		stats->steps = task->steps + 1;
 	if (is("no-steps"))
@@ -171,13 +180,21 @@ static int32_t bad_run(p2pdiloco_trainer *t, const p2pdiloco_trainer_task *task,
 static int32_t bad_export(p2pdiloco_trainer *t, uint64_t begin, uint64_t count, float *dst)
 {
 	int32_t code = misbehave(t, "export_params");
-	return code != 0 ? code : export_params(t, begin, count, dst);
+	if (code == 0)
+		code = export_params(t, begin, count, dst);
+	if (in("export_params") && is("rounds"))
+		dst[0] = (float)(int)dst[0];
+	return code;
 }
 
 static int32_t bad_gradient(p2pdiloco_trainer *t, uint64_t begin, uint64_t count, float *dst)
 {
 	int32_t code = misbehave(t, "export_gradient");
-	return code != 0 ? code : export_gradient(t, begin, count, dst);
+	if (code == 0)
+		code = export_gradient(t, begin, count, dst);
+	for (uint64_t i = 0; in("export_gradient") && is("ascends") && i < count; i++)
+		dst[i] = -dst[i];
+	return code;
 }
 
 static int32_t bad_evaluate(p2pdiloco_trainer *t, double *loss)
@@ -199,6 +216,8 @@ static int32_t bad_save(p2pdiloco_trainer *t, const char *path)
 static int32_t bad_restore(p2pdiloco_trainer *t, const char *path)
 {
 	int32_t code = misbehave(t, "restore");
+	if (in("restore") && is("takes-all"))
+		return 0;
 	return code != 0 ? code : restore(t, path);
 }
 

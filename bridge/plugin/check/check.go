@@ -1,0 +1,151 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/plugin"
+)
+
+// Config says what is tried.
+type Config struct {
+	// Library is tried. Its DataDir should be empty: every process gets a temporary one.
+	Library plugin.Config
+	// Against are compared with it, tensor by tensor.
+	Against []plugin.Config
+	// Steps are the inner steps of a round; default 4.
+	Steps int
+	// A tensor is alike in two libraries if no element differs by more than Absolute, or the difference is at most Relative of how
+	// far the tensor has moved (L2). Defaults 1e-6 and 0.01.
+	Absolute, Relative float64
+	// CancelWithin is how soon a cancelled run must end; default 30 s.
+	CancelWithin time.Duration
+	// Tell is called with each line, as soon as it is known. It may be nil.
+	Tell func(Line)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Steps < 1 {
+		c.Steps = 4
+	}
+	if c.Absolute == 0 {
+		c.Absolute = 1e-6
+	}
+	if c.Relative == 0 {
+		c.Relative = 0.01
+	}
+	if c.CancelWithin == 0 {
+		c.CancelWithin = 30 * time.Second
+	}
+	if c.Tell == nil {
+		c.Tell = func(Line) {}
+	}
+	return c
+}
+
+// Verdict is what became of a check.
+type Verdict string
+
+// Verdicts.
+const (
+	OK      Verdict = "ok"
+	Failed  Verdict = "failed"
+	Note    Verdict = "note"    // not forbidden, but worth knowing
+	Skipped Verdict = "skipped" // the library does not offer it
+)
+
+// Line is one check.
+type Line struct {
+	Check   string  `json:"check"`
+	Verdict Verdict `json:"verdict"`
+	Detail  string  `json:"detail"`
+}
+
+func (l Line) String() string { return fmt.Sprintf("%-7s %-16s %s", l.Verdict, l.Check, l.Detail) }
+
+// Report is all that was found.
+type Report struct {
+	Library     string       `json:"library"`
+	Name        string       `json:"name"`
+	Tensors     int          `json:"tensors"`
+	Parameters  uint64       `json:"parameters"`
+	OK          bool         `json:"ok"`
+	Lines       []Line       `json:"checks"`
+	Comparisons []Comparison `json:"comparisons,omitempty"`
+}
+
+// checker is one run of the checks.
+type checker struct {
+	ctx    context.Context //nolint:containedctx // of Run, all of whose work this is
+	cfg    Config
+	report Report
+	start  []float32 // initial parameters
+	exact  bool      // all live tensors are float32: nothing may be rounded
+}
+
+// Run tries the library. An error is one of ctx, or of what is to be tried, not of a check.
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	c := &checker{ctx: ctx, cfg: cfg.withDefaults()}
+	c.report = Report{Library: cfg.Library.Path, OK: true}
+	if p := c.open(c.cfg.Library, "open"); p != nil {
+		c.one(p)
+		c.close(p)
+	}
+	for _, other := range c.cfg.Against {
+		if c.start == nil {
+			break // there is nothing to begin from
+		}
+		c.against(other)
+	}
+	return c.report, ctx.Err()
+}
+
+// one goes through the checks of one library, until one shows that it is of no use.
+func (c *checker) one(p *plugin.Trainer) {
+	for _, check := range []func(*plugin.Trainer) bool{c.describe, c.initial, c.roundTrip, c.ranges, c.round, c.cancel, c.continues} {
+		if c.ctx.Err() != nil || !check(p) {
+			return
+		}
+	}
+}
+
+func (c *checker) line(check string, v Verdict, format string, args ...any) {
+	l := Line{check, v, fmt.Sprintf(format, args...)}
+	if v == Failed {
+		c.report.OK = false
+	}
+	c.report.Lines = append(c.report.Lines, l)
+	c.cfg.Tell(l)
+}
+
+// failed says whether there is an error, and tells it.
+func (c *checker) failed(check string, err error) bool {
+	if err == nil {
+		return false
+	}
+	c.line(check, Failed, "%v", err)
+	return true
+}
+
+// open opens a library, for a check.
+func (c *checker) open(cfg plugin.Config, check string) *plugin.Trainer {
+	p, err := plugin.Open(c.ctx, cfg)
+	if c.failed(check, err) {
+		return nil
+	}
+	return p
+}
+
+func (c *checker) close(p *plugin.Trainer) {
+	if !c.failed("destroy", p.Close()) {
+		c.line("destroy", OK, "the process ended as it should")
+	}
+}
+
+// task is a round of a peer that is alone.
+func (c *checker) task(slot uint64, steps int) p2pdiloco.Task {
+	const self = p2pdiloco.PeerID("trainer-check")
+	return p2pdiloco.Task{Slot: slot, Steps: steps, Seed: c.cfg.Library.Seed, Self: self, Members: []p2pdiloco.PeerID{self}}
+}

@@ -1,0 +1,170 @@
+//go:build cgo && unix
+
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/plugin"
+)
+
+// built are the libraries of the plug-in's testdata.
+var built string
+
+func TestMain(m *testing.M) {
+	var err error
+	if built, err = os.MkdirTemp("", "p2pdiloco-check-test-"); err == nil {
+		err = compile("bowl", "bad")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(built)
+		os.Exit(code)
+	}))
+}
+
+func compile(names ...string) error {
+	compiler := os.Getenv("CC")
+	if compiler == "" {
+		compiler = "cc"
+	}
+	for _, name := range names {
+		cmd := exec.Command(compiler, "-std=c11", "-D_GNU_SOURCE", "-I../../include", "-shared", "-fPIC",
+			"-o", filepath.Join(built, name+".so"), filepath.Join("..", "testdata", name+".c"), "-lm")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", cmd, err, out)
+		}
+	}
+	return nil
+}
+
+func library(name, config string) plugin.Config {
+	return plugin.Config{Path: filepath.Join(built, name+".so"), Config: config, Timeout: time.Minute, Stderr: io.Discard, Seed: 5}
+}
+
+// verdicts are those of a report's lines, by check.
+func verdicts(r Report) map[string]Line {
+	m := make(map[string]Line)
+	for _, l := range r.Lines {
+		if old, ok := m[l.Check]; !ok || old.Verdict != Failed {
+			m[l.Check] = l
+		}
+	}
+	return m
+}
+
+func TestAGoodLibraryPasses(t *testing.T) {
+	t.Parallel()
+	told := 0
+	r, err := Run(t.Context(), Config{
+		Library: library("bowl", `{"size": 777}`), Against: []plugin.Config{library("bowl", `{"size": 777}`)}, Tell: func(Line) { told++ },
+	})
+	if err != nil || !r.OK || r.Name != "bowl 1.0" || r.Tensors != 2 || r.Parameters != 777 || told != len(r.Lines) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	got := verdicts(r)
+	for _, check := range []string{
+		"open", "init", "load, export", "ranges", "run", "export_gradient", "evaluate", "cancel", "deterministic", "save, restore", "restore refuses", "destroy",
+		"against " + library("bowl", "").Path,
+	} {
+		if got[check].Verdict != OK {
+			t.Errorf("%s: %v", check, got[check])
+		}
+	}
+	if len(r.Comparisons) != 1 || len(r.Comparisons[0].Tensors) != 2 || r.Comparisons[0].Tensors[0] != (TensorDifference{Name: "x", OK: true}) {
+		t.Errorf("compared with itself: %+v", r.Comparisons)
+	}
+	if _, err := json.Marshal(r); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBadLibraries: each fault is found by the check that is for it.
+func TestBadLibraries(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		how, in, check string
+		verdict        Verdict
+		detail         string
+	}{
+		{"fail", "create", "open", Failed, "the data are"},
+		{"unstable", "init", "init", Failed, `asked twice with one seed, 1 of 100 elements differ, by 1 at most; the first is 3 (tensor "x"): 0 and 1`},
+		{"rounds", "export_params", "load, export", Failed, "the first is 0"},
+		{"forgets", "load", "ranges", Failed, "loaded by ranges, 3 of 100 elements differ"},
+		{"too-many", "run", "run", Failed, "did 5 steps of 4"},
+		{"silent", "run", "run", Failed, "*task->steps_done is 0"},
+		{"lazy", "run", "run", Failed, "left every parameter as it was"},
+		{"crash", "run", "run", Failed, "SIGSEGV"},
+		{"ascends", "export_gradient", "export_gradient", Failed, "100 of 100 elements differ"},
+		{"nan", "evaluate", "evaluate", Failed, "is NaN"},
+		{"takes-all", "restore", "save, restore", Failed, "goes on otherwise"},
+		{"takes-all", "restore", "restore refuses", Failed, "was taken"},
+		{"fail", "save", "save, restore", Failed, "the data are"},
+		{"crash", "destroy", "destroy", Failed, "SIGSEGV"},
+	} {
+		t.Run(c.in+"/"+c.how, func(t *testing.T) {
+			t.Parallel()
+			r, err := Run(t.Context(), Config{Library: library("bad", fmt.Sprintf(`{"size":100, "how":%q, "in":%q}`, c.how, c.in))})
+			if got := verdicts(r)[c.check]; err != nil || r.OK || got.Verdict != c.verdict || !strings.Contains(got.Detail, c.detail) {
+				t.Errorf("%v, among %v, %v", got, r.Lines, err)
+			}
+		})
+	}
+}
+
+// TestDeafLibrary: a run that does not end when it is cancelled is found.
+func TestDeafLibrary(t *testing.T) {
+	t.Parallel()
+	deaf := library("bad", `{"size":10, "how":"deaf", "in":"run"}`)
+	deaf.Timeout = 200 * time.Millisecond
+	c := &checker{ctx: t.Context(), cfg: Config{Library: deaf, Steps: 2, CancelWithin: 200 * time.Millisecond}.withDefaults()}
+	p := c.open(deaf, "open")
+	if p == nil {
+		t.Fatal(c.report)
+	}
+	defer p.Close()
+	c.start = make([]float32, 10)
+	if c.cancel(p) || verdicts(c.report)["cancel"].Detail != "the run has not ended within 200ms" {
+		t.Errorf("got %v", c.report.Lines)
+	}
+}
+
+// TestCompare: two trainers that pull elsewhere are told apart, tensor by tensor, unless so much is allowed.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	run := func(cfg Config, other string) Report {
+		cfg.Library, cfg.Against = library("bowl", `{"size":50, "target":1}`), []plugin.Config{library("bowl", other)}
+		r, err := Run(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	against := "against " + library("bowl", "").Path
+	far := run(Config{}, `{"size":50, "target":2}`)
+	if far.OK || verdicts(far)[against].Verdict != Failed || len(far.Comparisons[0].Tensors) != 2 || far.Comparisons[0].Tensors[0].Absolute < 0.1 {
+		t.Errorf("%+v", far)
+	}
+	if near := run(Config{Absolute: 10}, `{"size":50, "target":2}`); !near.OK {
+		t.Errorf("%+v", near)
+	}
+	if near := run(Config{Relative: 100}, `{"size":50, "target":1.5}`); !near.OK {
+		t.Errorf("%+v", near)
+	}
+	if other := run(Config{}, `{"size":51}`); other.OK || !strings.Contains(verdicts(other)[against].Detail, `another layout: tensor 0 is "x" [49] here and "x" [50] there`) {
+		t.Errorf("%+v", other)
+	}
+}

@@ -1,0 +1,145 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/plugin"
+)
+
+// describe is not a check but a first line. What could be wrong with the layout, Open has refused.
+func (c *checker) describe(p *plugin.Trainer) bool {
+	about, layout := p.About(), p.Layout()
+	c.report.Name, c.report.Tensors, c.report.Parameters = about.Name, len(layout), layout.Elements()
+	c.exact = !strings.Contains(about.Types, "16")
+	c.line("open", OK, "%q: %d parameters in %d tensors (%s)", about.Name, layout.Elements(), len(layout), about.Types)
+	return true
+}
+
+// initial: the initial parameters follow from configuration and seed alone.
+func (c *checker) initial(p *plugin.Trainer) bool {
+	d := p.Layout().Elements()
+	c.start = make([]float32, d)
+	again, fresh, other := make([]float32, d), make([]float32, d), make([]float32, d)
+	if c.failed("init", errors.Join(p.Init(c.ctx, c.start), p.Init(c.ctx, again))) {
+		return false
+	}
+	seeded := c.cfg.Library
+	seeded.Seed++
+	if c.failed("init", errors.Join(c.initOf(c.cfg.Library, fresh), c.initOf(seeded, other))) {
+		return false
+	}
+	switch {
+	case differ(c.start, again) >= 0:
+		c.line("init", Failed, "asked twice with one seed, %s", c.where(p, c.start, again))
+	case differ(c.start, fresh) >= 0:
+		c.line("init", Failed, "asked in two processes with one seed, %s", c.where(p, c.start, fresh))
+	case differ(c.start, other) < 0:
+		c.line("init", Note, "the same parameters for every seed")
+	default:
+		c.line("init", OK, "the same bits twice and in another process; others for another seed")
+	}
+	return true
+}
+
+// initOf asks a process of its own for the initial parameters.
+func (c *checker) initOf(cfg plugin.Config, dst []float32) error {
+	p, err := plugin.Open(c.ctx, cfg)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Init(c.ctx, dst), p.Close())
+}
+
+// roundTrip: what is loaded is what is exported, to the bit where live tensors are float32.
+func (c *checker) roundTrip(p *plugin.Trainer) bool {
+	const name = "load, export"
+	x, got, again := noise(len(c.start), 1), make([]float32, len(c.start)), make([]float32, len(c.start))
+	if c.failed(name, errors.Join(p.Load(c.ctx, x), p.Export(c.ctx, got))) {
+		return false
+	}
+	if c.exact {
+		if differ(x, got) >= 0 {
+			c.line(name, Failed, "loaded and exported, %s", c.where(p, x, got))
+		} else {
+			c.line(name, OK, "the same bits come back")
+		}
+		return true
+	}
+	if c.failed(name, errors.Join(p.Load(c.ctx, got), p.Export(c.ctx, again))) {
+		return false
+	}
+	if differ(got, again) >= 0 {
+		c.line(name, Failed, "what was exported, loaded and exported again, %s", c.where(p, got, again))
+	} else {
+		c.line(name, OK, "values are rounded once, then the same bits come back")
+	}
+	return true
+}
+
+// ranges: loading and exporting by ranges is the same as at once.
+func (c *checker) ranges(p *plugin.Trainer) bool {
+	const name = "ranges"
+	d := len(c.start)
+	x, whole, parts := noise(d, 2), make([]float32, d), make([]float32, d)
+	if c.failed(name, p.Load(c.ctx, c.start)) {
+		return false
+	}
+	cuts := []int{0, 1 % d, d / 3, d/3 + 1, d}
+	for i := 1; i < len(cuts); i++ {
+		if begin, end := cuts[i-1], cuts[i]; begin < end && c.failed(name, p.LoadRange(c.ctx, begin, x[begin:end])) {
+			return false
+		}
+	}
+	if c.failed(name, p.Export(c.ctx, whole)) {
+		return false
+	}
+	for i := 1; i < len(cuts); i++ {
+		if begin, end := cuts[i-1], cuts[i]; begin < end && c.failed(name, p.ExportRange(c.ctx, begin, parts[begin:end])) {
+			return false
+		}
+	}
+	if c.exact && differ(x, whole) >= 0 {
+		c.line(name, Failed, "loaded by ranges, %s", c.where(p, x, whole))
+	} else if differ(whole, parts) >= 0 {
+		c.line(name, Failed, "exported by ranges, %s", c.where(p, whole, parts))
+	} else {
+		c.line(name, OK, "the same as at once")
+	}
+	return true
+}
+
+// noise is a vector to load: of the size that parameters have, all different.
+func noise(n int, seed uint64) []float32 {
+	r := rand.New(rand.NewPCG(seed, 0))
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64() * 0.05)
+	}
+	return x
+}
+
+// differ is the first element whose bits differ, -1 if none does.
+func differ(a, b []float32) int {
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// where says how two vectors that differ do.
+func (c *checker) where(p *plugin.Trainer, want, got []float32) string {
+	i, n, most := differ(want, got), 0, 0.0
+	for j := range want {
+		if math.Float32bits(want[j]) != math.Float32bits(got[j]) {
+			n++
+			most = max(most, math.Abs(float64(want[j])-float64(got[j])))
+		}
+	}
+	return fmt.Sprintf("%d of %d elements differ, by %.3g at most; the first is %d (tensor %q): %v and %v", n, len(want), most, i, p.Layout().At(uint64(i)), want[i], got[i])
+}
