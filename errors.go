@@ -43,7 +43,8 @@ func (e *TrainerError) Unwrap() error { return e.Err }
 // faultError is why a node ended by itself. It is ErrClosed, too, which need not be said.
 type faultError struct{ error }
 
-func (e faultError) Unwrap() []error { return []error{e.error, ErrClosed} }
+func (e faultError) Unwrap() error        { return e.error }
+func (e faultError) Is(target error) bool { return errors.Is(ErrClosed, target) }
 
 // SpecError says that a peer's run spec and the fields given here differ, or that a field has a wrong value.
 type SpecError struct {

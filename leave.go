@@ -39,7 +39,9 @@ func (n *Node) Recover() error {
 
 // fail ends the node for a fault that it cannot go on with, as a crash would: what is agreed is on the others' disks.
 func (n *Node) fail(err error) {
-	n.log.Error("the node ends", "err", err)
+	if t := (*TrainerError)(nil); !errors.As(err, &t) { // that is Run's to say
+		n.log.Error("the node ends", "err", err)
+	}
 	n.fault.CompareAndSwap(nil, &err)
 	n.stop()
 }

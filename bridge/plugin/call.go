@@ -94,7 +94,8 @@ func (h *host) watch(c *call) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	p := newPatience(h.timeout, c.beat)
-	var again time.Time
+	asked := c.asked
+	var again time.Time // the last cancel
 	for {
 		select {
 		case r, open := <-h.replied:
@@ -112,8 +113,11 @@ func (h *host) watch(c *call) {
 		case <-h.exited:
 			h.crashed(c)
 			return
+		case <-asked:
+			asked, again = nil, time.Now()
+			h.cancel(c)
 		case now := <-ticker.C:
-			if c.isAsked() && now.Sub(again) > cancelAgain {
+			if asked == nil && now.Sub(again) > cancelAgain {
 				again = now
 				h.cancel(c)
 			}

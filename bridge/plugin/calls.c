@@ -113,6 +113,7 @@ static int32_t close_trainer(struct host *h, int failed)
 	}
 	if (h->trainer != NULL)
 		h->api.destroy(h->trainer);
+	h->trainer = NULL; /* what is left of it now, nobody can free */
 	return 0; /* the library stays: what it left lying is found with its names */
 }
 

@@ -20,7 +20,7 @@ func Open(ctx context.Context, cfg Config) (*Trainer, error) {
 		return nil, fmt.Errorf("%s: %w", cfg.Path, err)
 	}
 	if err := checkConfig(cfg); err != nil {
-		return nil, &Fault{Library: cfg.Path, Doing: "open", Problem: err.Error(), Err: err}
+		return nil, err
 	}
 	t := &Trainer{cfg: cfg, turn: make(chan struct{}, 1), closed: make(chan struct{})}
 	err := t.begin(ctx)
@@ -34,19 +34,23 @@ func Open(ctx context.Context, cfg Config) (*Trainer, error) {
 	return t, nil
 }
 
+// checkConfig finds what is wrong with what was asked for. A file that is not there is fs.ErrNotExist.
 func checkConfig(cfg Config) error {
 	info, err := os.Stat(cfg.Path)
+	problem := ""
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return errors.New("there is no such file: give the path of a trainer's shared library")
+		problem = "there is no such file: give the path of a trainer's shared library"
 	case err != nil:
-		return err
+		problem = err.Error()
 	case info.IsDir():
-		return errors.New("this is a folder: give the path of a trainer's shared library")
+		problem = "this is a folder: give the path of a trainer's shared library"
 	case len(cfg.Config) > maxConfig || strings.ContainsRune(cfg.Config, 0):
-		return fmt.Errorf("a configuration of %d bytes: text of at most %d is allowed", len(cfg.Config), maxConfig)
+		problem = fmt.Sprintf("a configuration of %d bytes: text of at most %d is allowed", len(cfg.Config), maxConfig)
+	default:
+		return nil
 	}
-	return nil
+	return &Fault{Library: cfg.Path, Doing: "open", Problem: problem, Err: err}
 }
 
 // begin starts the process and goes through the calls that a trainer's life begins with.

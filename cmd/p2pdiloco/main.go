@@ -5,6 +5,7 @@
 //	p2pdiloco join        take part in a run
 //	p2pdiloco bootstrap   an address that newcomers can start from
 //	p2pdiloco status      what a running peer knows
+//	p2pdiloco trainer-check  whether a shared library is a trainer
 //
 // Each command is one file here that reads flags and wires parts together; the parts are under internal.
 package main

@@ -25,7 +25,7 @@ func sample(f *pflag.Flag) string {
 	}[f.Name]; ok {
 		return v
 	}
-	if v, ok := map[string]string{"bool": "true", "int": "3", "int64": "3", "uint64": "3", "duration": "3s", "string": "text", "addresses": "/a", "paths": "a b"}[f.Value.Type()]; ok {
+	if v, ok := map[string]string{"bool": "true", "int": "3", "int64": "3", "uint64": "3", "float64": "3", "duration": "3s", "string": "text", "addresses": "/a", "paths": "a b"}[f.Value.Type()]; ok {
 		return v
 	}
 	return "no sample of " + f.Value.Type()

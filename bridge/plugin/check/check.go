@@ -139,10 +139,13 @@ func (c *checker) open(cfg plugin.Config, check string) *plugin.Trainer {
 }
 
 func (c *checker) close(p *plugin.Trainer) {
-	if !c.failed("destroy", p.Close()) {
+	if c.end(p) {
 		c.line("destroy", OK, "the process ended as it should")
 	}
 }
+
+// end closes a library, and says whether it ended as it should.
+func (c *checker) end(p *plugin.Trainer) bool { return !c.failed("destroy", p.Close()) }
 
 // task is a round of a peer that is alone.
 func (c *checker) task(slot uint64, steps int) p2pdiloco.Task {

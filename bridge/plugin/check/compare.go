@@ -33,12 +33,12 @@ func (c *checker) against(cfg plugin.Config) {
 	if mine == nil {
 		return
 	}
-	defer mine.Close() //nolint:errcheck // told by another check
+	defer c.end(mine)
 	other := c.open(cfg, name)
 	if other == nil {
 		return
 	}
-	defer other.Close() //nolint:errcheck // it is not the one that is tried
+	defer c.end(other)
 	layout := mine.Layout()
 	if d := layout.Diff(other.Layout()); d != "" {
 		c.line(name, Failed, "another layout: %s", d)

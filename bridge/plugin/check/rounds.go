@@ -180,7 +180,7 @@ func (c *checker) rounds(restore, save string, from []float32) *rounds {
 	if p == nil {
 		return nil
 	}
-	defer p.Close() //nolint:errcheck // told by another check
+	defer c.end(p)
 	r := &rounds{from, make([]float32, len(c.start))}
 	if restore != "" && c.failed(name, p.Restore(c.ctx, restore)) {
 		return nil
