@@ -120,15 +120,13 @@ func (n *Node) measure(ctx context.Context, t Trainer, slotNumber uint64) error 
 	fields := map[string]any{
 		"round": slotNumber, "train_loss": n.last.Loss, "tokens": n.last.Tokens, "seconds": n.last.Elapsed.Seconds(), "grad_norm": n.last.GradNorm,
 	}
-	e, ok := t.(Evaluator)
-	if !ok {
-		return nil
-	}
-	switch loss, err := e.Evaluate(ctx); {
-	case err == nil:
-		fields["loss"] = loss
-	case !errors.Is(err, errors.ErrUnsupported):
-		return &TrainerError{"evaluate", err}
+	if e, ok := t.(Evaluator); ok {
+		switch loss, err := e.Evaluate(ctx); {
+		case err == nil:
+			fields["loss"] = loss
+		case !errors.Is(err, errors.ErrUnsupported):
+			return &TrainerError{"evaluate", err}
+		}
 	}
 	n.emit("trainer.stats", fields)
 	return nil

@@ -32,6 +32,9 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 		if loss, ok := e.Fields["loss"].(float64); ok {
 			return fmt.Sprintf("round %s: held-out loss %.4f", get("round"), loss)
 		}
+		if loss, _ := e.Fields["train_loss"].(float64); loss != 0 { // there is none before the first round
+			return fmt.Sprintf("round %s: training loss %.4f", get("round"), loss)
+		}
 		return "round " + get("round")
 	},
 	"peer.suspected": func(get func(string) string, _ p2pdiloco.Event) string {
