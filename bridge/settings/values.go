@@ -21,7 +21,7 @@ var logLevels = []string{"debug", "info", "warn", "error"}
 // LogLevels lists those allowed.
 func LogLevels() []string { return slices.Clone(logLevels) }
 
-// Set, String and Type make it a flag.
+// Set takes one of LogLevels; String and Type make it a flag.
 func (l *LogLevel) Set(s string) error {
 	if !slices.Contains(logLevels, s) {
 		return errors.New("allowed: " + strings.Join(logLevels, ", "))
@@ -57,7 +57,7 @@ func (t Trainer) Library() bool {
 	return strings.ContainsAny(s, `/\`) || strings.HasSuffix(s, ".so") || strings.HasSuffix(s, ".dylib") || strings.HasSuffix(s, ".dll")
 }
 
-// Set, String and Type make it a flag.
+// Set takes the name of a trainer, or a path; String and Type make it a flag.
 func (t *Trainer) Set(s string) error {
 	if v := Trainer(s); v != TrainerGPT && v != TrainerNone && !v.Library() {
 		return fmt.Errorf("allowed: %s, %s, or the path of a shared library, like ./mine.so", TrainerGPT, TrainerNone)

@@ -192,6 +192,38 @@ func rank(cmd *cobra.Command) int {
 	return 1
 }
 
+// TestExampleEnvironment: the settings that the systemd unit's example has are some.
+func TestExampleEnvironment(t *testing.T) {
+	text, err := os.ReadFile("../../examples/multihost/systemd/peer.env.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var environ []string
+	for l := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(l, "#") {
+			environ = append(environ, strings.TrimSpace(l))
+		}
+	}
+	s, fs := settings.New(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.Register(fs)
+	if err := fs.Parse([]string{"--run", "books"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sources.Fill(fs, settings.Known(), sources.Environment(environ)); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := s.Config()
+	set := 0
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			set++
+		}
+	})
+	if err != nil || set != len(environ)+1 || len(cfg.Listen) != 2 || len(cfg.Bootstrap) != 1 {
+		t.Errorf("%d of %d settings, %+v, %v", set, len(environ), cfg, err)
+	}
+}
+
 // TestSourcesInErrors has commands other than join name the place that a wrong value came from.
 func TestSourcesInErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.toml")

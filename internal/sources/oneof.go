@@ -13,7 +13,7 @@ type OneOf struct {
 	Kind    string // what help calls it
 }
 
-// Set, String and Type make it a flag.
+// Set takes one of Allowed; String and Type make it a flag.
 func (o *OneOf) Set(s string) error {
 	if !slices.Contains(o.Allowed, s) {
 		return errors.New("allowed: " + strings.Join(o.Allowed, ", "))
