@@ -16,6 +16,9 @@ const configUsage = "TOML or .json `file` for flags that are not given, with _ f
 
 // fill gives a command's flags that were not given what the environment and the config file say.
 func fill(cmd *cobra.Command, stderr io.Writer) error {
+	if cmd.Hidden { // cobra's, for shells
+		return nil
+	}
 	known, environ := flagsOf(cmd.Root()), os.Environ()
 	for _, warning := range sources.Mistyped(environ, known) {
 		fmt.Fprintf(stderr, "p2pdiloco: %s\n", warning)
@@ -32,7 +35,7 @@ func flagsOf(root *cobra.Command) sources.Known {
 	add := func(f *pflag.Flag) { known[f.Name] = known[f.Name] || !f.Hidden }
 	root.PersistentFlags().VisitAll(add)
 	for _, cmd := range root.Commands() {
-		if cmd.Name() != "help" && cmd.Name() != "completion" { // cobra's own
+		if cmd.Name() != "help" && !cmd.Hidden { // cobra's own
 			cmd.LocalNonPersistentFlags().VisitAll(add)
 		}
 	}

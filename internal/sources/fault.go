@@ -42,6 +42,8 @@ func Why(f *pflag.Flag, err error) string {
 	switch {
 	case f.Value.Type() == "bool":
 		return "allowed: true or false"
+	case f.Value.Type() == "float64":
+		return "allowed: a number"
 	case f.Value.Type() == "duration":
 		return "allowed: a duration like 90s, 10m or 1h30m"
 	case errors.As(err, &number):

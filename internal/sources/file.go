@@ -121,7 +121,11 @@ func tomlValue(v any) value {
 	case bool:
 		return value{texts: []string{strconv.FormatBool(v)}}
 	case float64:
-		return value{fault: `write decimals in quotes, like "0.7": every peer must read the same digits`}
+		text := strconv.FormatFloat(v, 'g', -1, 64)
+		if strings.Trim(text, "-0123456789") == "" {
+			text += ".0" // no whole number, as it was not written as one
+		}
+		return value{texts: []string{text}, float: true}
 	case map[string]any, []map[string]any:
 		return value{fault: "a config file is flat: it has no tables"}
 	}
@@ -133,6 +137,7 @@ func listOf(elements []any, one func(any) value) value {
 	all := value{list: true}
 	for _, e := range elements {
 		v := one(e)
+		all.float = all.float || v.float
 		if v.list {
 			v.fault = "a list in a list"
 		}

@@ -55,7 +55,10 @@ func (s Source) fill(f *pflag.Flag, rank int) error {
 // unsettable are the flags that every command has and that only the command line can give.
 var unsettable = map[string]bool{"help": true, "version": true}
 
-var errList = errors.New("allowed: one value, not a list")
+var (
+	errList    = errors.New("allowed: one value, not a list")
+	errDecimal = errors.New(`write decimals in quotes, like "0.7": every peer must read the same digits`)
+)
 
 func (v value) set(to pflag.Value) error {
 	texts := v.texts
@@ -65,6 +68,8 @@ func (v value) set(to pflag.Value) error {
 		texts = list.split(texts[0])
 	case !many && v.list:
 		return errList
+	case v.float && (many || to.Type() == "string"):
+		return errDecimal
 	}
 	for _, text := range texts {
 		if err := to.Set(text); err != nil {

@@ -25,6 +25,7 @@ type target struct {
 	listen   []string
 	data     []string
 	decimals string
+	limit    float64
 }
 
 func newTarget(t *testing.T, args ...string) *target {
@@ -34,6 +35,7 @@ func newTarget(t *testing.T, args ...string) *target {
 	f.IntVar(&f.threads, "threads", 1, "")
 	f.BoolVar(&f.found, "found", false, "")
 	f.StringVar(&f.name, "run", "none", "")
+	f.Float64Var(&f.limit, "limit", 0, "")
 	f.StringVar(&f.decimals, "outer-lr", "", "")
 	f.DurationVar(&f.wait, "wait", time.Second, "")
 	f.Var(&f.preset, "preset", "")
@@ -49,7 +51,7 @@ func newTarget(t *testing.T, args ...string) *target {
 
 // known are the target's flags and another command's.
 var known = Known{
-	"rounds": true, "threads": true, "found": true, "run": true, "outer-lr": true, "wait": true, "preset": true, "listen": true,
+	"rounds": true, "threads": true, "found": true, "run": true, "outer-lr": true, "wait": true, "preset": true, "listen": true, "limit": true,
 	"data": true, ConfigFlag: true, "identity": true, "hidden-thing": false,
 }
 
@@ -100,6 +102,7 @@ func TestKinds(t *testing.T) {
 rounds = 7
 threads = "8" # as a text, too
 found = true
+limit = 2.5e-1
 run = "a run"
 outer_lr = "0.70"
 wait = "90s"
@@ -108,10 +111,10 @@ listen = ["/ip4/127.0.0.1/tcp/0", "/ip6/::1/tcp/0"]
 data = "one, folder"
 identity = "for another command"
 `)
-	js := write(t, "run.JSON", `{"rounds": 7, "threads": "8", "found": true, "run": "a run", "outer_lr": 0.70, "wait": "90s", "preset": "lan",
+	js := write(t, "run.JSON", `{"rounds": 7, "threads": "8", "found": true, "limit": 0.25, "run": "a run", "outer_lr": 0.70, "wait": "90s", "preset": "lan",
 		"listen": ["/ip4/127.0.0.1/tcp/0", "/ip6/::1/tcp/0"], "data": "one, folder", "identity": null, "config": null}`)
 	environ := []string{
-		"P2PDILOCO_ROUNDS=7", "P2PDILOCO_THREADS=8", "P2PDILOCO_FOUND=1", "P2PDILOCO_RUN=a run", "P2PDILOCO_OUTER_LR=0.70", "P2PDILOCO_WAIT=90s",
+		"P2PDILOCO_ROUNDS=7", "P2PDILOCO_THREADS=8", "P2PDILOCO_FOUND=1", "P2PDILOCO_LIMIT=.25", "P2PDILOCO_RUN=a run", "P2PDILOCO_OUTER_LR=0.70", "P2PDILOCO_WAIT=90s",
 		"P2PDILOCO_PRESET=lan", "P2PDILOCO_LISTEN= /ip4/127.0.0.1/tcp/0,\t/ip6/::1/tcp/0\n", "P2PDILOCO_DATA=one\n folder \n,", "P2PDILOCO_IDENTITY=",
 		"P2PDILOCO_HELP=true", "p2pdiloco_rounds=9", "ROUNDS=9", "P2PDILOCO_OTHER=of somebody", "P2PDILOCO_",
 	}
@@ -129,7 +132,7 @@ identity = "for another command"
 		if err := Fill(f.FlagSet, known, c.from...); err != nil {
 			t.Errorf("%s: %v", place, err)
 		}
-		if f.rounds != 7 || f.threads != 8 || !f.found || f.name != "a run" || f.decimals != "0.70" || f.wait != 90*time.Second || f.preset.Value != "lan" ||
+		if f.rounds != 7 || f.threads != 8 || !f.found || f.limit != 0.25 || f.name != "a run" || f.decimals != "0.70" || f.wait != 90*time.Second || f.preset.Value != "lan" ||
 			!slices.Equal(f.listen, []string{"/ip4/127.0.0.1/tcp/0", "/ip6/::1/tcp/0"}) || !slices.Equal(f.data, c.data) {
 			t.Errorf("%s: %+v, data %q", place, f, f.data)
 		}
@@ -156,6 +159,8 @@ func TestFaults(t *testing.T) {
 		"environment":    {environ: "P2PDILOCO_ROUNDS=abc", want: []string{"P2PDILOCO_ROUNDS=abc: allowed: a whole number"}},
 		"bool":           {environ: "P2PDILOCO_FOUND=maybe", want: []string{"P2PDILOCO_FOUND=maybe: allowed: true or false"}},
 		"duration":       {environ: "P2PDILOCO_WAIT=10", want: []string{"P2PDILOCO_WAIT=10: allowed: a duration like"}},
+		"number":         {environ: "P2PDILOCO_LIMIT=much", want: []string{"P2PDILOCO_LIMIT=much: allowed: a number"}},
+		"whole number":   {"f.toml", "rounds = 3.0\n", "", []string{"PATH: rounds = 3.0: allowed: a whole number"}},
 		"choice":         {environ: "P2PDILOCO_PRESET=moon", want: []string{"P2PDILOCO_PRESET=moon: allowed: lan, wan"}},
 		"no file":        {environ: "P2PDILOCO_CONFIG=/nonexistent.toml", want: []string{"P2PDILOCO_CONFIG=/nonexistent.toml: no such file"}},
 		"value":          {"f.toml", "rounds = \"abc\"\nfound = 3\n", "", []string{"PATH: rounds = abc: allowed: a whole number", "PATH: found = 3: allowed: true or false"}},
@@ -167,7 +172,7 @@ func TestFaults(t *testing.T) {
 		"nothing near":   {"f.toml", "wibblewobble = 3\n", "", []string{"wibblewobble is no setting: p2pdiloco join --help lists them"}},
 		"table":          {"f.toml", "run = \"x\"\n[rounds]\nn = 3\n", "", []string{"PATH, line 2: rounds: a config file is flat"}},
 		"dotted":         {"f.toml", "rounds.n = 3\n", "", []string{"PATH, line 1: rounds: a config file is flat"}},
-		"decimal":        {"f.toml", "outer_lr = 0.7\n", "", []string{"PATH, line 1: outer_lr: write decimals in quotes"}},
+		"decimal":        {"f.toml", "outer_lr = 0.7\n", "", []string{"PATH: outer_lr = 0.7: write decimals in quotes"}},
 		"date":           {"f.toml", "run = 2026-11-20\n", "", []string{"PATH, line 1: run: allowed: a text in quotes"}},
 		"list":           {"f.toml", "rounds = [1, 2]\n", "", []string{"PATH: rounds = 1, 2: allowed: one value, not a list"}},
 		"list of lists":  {"f.toml", "listen = [[1]]\n", "", []string{"PATH, line 1: listen: a list in a list"}},

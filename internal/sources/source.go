@@ -22,6 +22,7 @@ type value struct {
 	list  bool
 	split bool   // the text may be the elements of a list
 	null  bool   // given as not given
+	float bool   // its digits may not be those that were written
 	fault string // why it can be no flag's value
 	line  int
 }
