@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // asProgram makes the test binary be the program: then tests start real processes without building anything, and a race
@@ -22,6 +23,12 @@ const asProgram = "P2PDILOCO_TEST_AS_PROGRAM"
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
+	}
+	for _, v := range os.Environ() { // the user's settings are not the tests'
+		if len(sources.Clean([]string{v})) == 0 {
+			name, _, _ := strings.Cut(v, "=")
+			_ = os.Unsetenv(name)
+		}
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -24,7 +24,7 @@ func Fill(fs *pflag.FlagSet, known Known, from ...Source) error {
 	if f := fs.Lookup(ConfigFlag); f != nil && f.Value.String() != "" {
 		s, err := ReadFile(f.Value.String())
 		if err != nil {
-			return errors.Join(append(errs, fmt.Errorf("%s: %w", Given(fs, ConfigFlag, f.Value.String()), err))...)
+			errs = append(errs, fmt.Errorf("%s: %w", Given(fs, ConfigFlag, f.Value.String()), err))
 		}
 		errs = append(errs, s.check(known)...)
 		from = append(from, s.Without(ConfigFlag))

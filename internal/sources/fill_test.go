@@ -196,6 +196,7 @@ func TestFaults(t *testing.T) {
 		"odd value":      {"f.json", `{"rounds": "a\u0000\nb"}`, "", []string{`PATH: rounds = "a\x00\nb": allowed`}},
 		"odd key":        {"f.json", `{"a\nb": 1}`, "", []string{`PATH, line 1: "a\nb" is no setting`}},
 		"long value":     {"f.json", `{"rounds": "` + strings.Repeat("ä", 5000) + `"}`, "", []string{"ä…: allowed"}},
+		"file and rest":  {"f.toml", "=", "P2PDILOCO_ROUNDS=abc", []string{"--config PATH: toml", "P2PDILOCO_ROUNDS=abc: allowed"}},
 		"both":           {"f.toml", "rouns = 3\n", "P2PDILOCO_ROUNDS=abc", []string{"P2PDILOCO_ROUNDS=abc: allowed", "rouns is no setting"}},
 	} {
 		t.Run(name, func(t *testing.T) {
