@@ -169,6 +169,7 @@ func TestFaults(t *testing.T) {
 		"dash":           {"f.toml", "outer-lr = \"3\"\n", "", []string{"PATH, line 1: outer-lr is no setting: did you mean outer_lr?"}},
 		"capitals":       {"f.toml", "Rounds = 3\n", "", []string{"PATH, line 1: Rounds is no setting: did you mean rounds?"}},
 		"as in a spec":   {"f.toml", "name = \"x\"\n", "", []string{"PATH, line 1: name is no setting: did you mean run?"}},
+		"of a spec":      {"f.toml", "codec = \"f32\"\n", "", []string{"PATH, line 1: codec is no setting: p2pdiloco join --help lists them; more of a run's own goes into the --spec file"}},
 		"nothing near":   {"f.toml", "wibblewobble = 3\n", "", []string{"wibblewobble is no setting: p2pdiloco join --help lists them"}},
 		"table":          {"f.toml", "run = \"x\"\n[rounds]\nn = 3\n", "", []string{"PATH, line 2: rounds: a config file is flat"}},
 		"dotted":         {"f.toml", "rounds.n = 3\n", "", []string{"PATH, line 1: rounds: a config file is flat"}},

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxTypos is how many letters a name may be off for another to be suggested.
+// maxTypos is how many letters a name may be off for another to be suggested; one in three at most.
 const maxTypos = 3
 
 // maxTypo is the longest name that is taken for a mistyped one, in bytes.
@@ -19,10 +19,11 @@ func Nearest(name string, names []string) (best string) {
 	least := maxTypos + 1
 	for _, candidate := range slices.Sorted(slices.Values(names)) {
 		d := distance(name, candidate)
-		if strings.HasPrefix(candidate, name) {
+		begun := len(name) > 1 && strings.HasPrefix(candidate, name)
+		if begun {
 			d = min(d, 1)
 		}
-		if d < least && 2*d < len(name) {
+		if d < least && (begun || 3*d <= len(name)) {
 			best, least = candidate, d
 		}
 	}

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,7 +51,9 @@ func (s Source) Without(keys ...string) Source {
 
 // check says which keys are no settings and which values can be none.
 func (s Source) check(known Known) (errs []error) {
-	for _, key := range slices.Sorted(maps.Keys(s.values)) {
+	for _, key := range slices.SortedFunc(maps.Keys(s.values), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.values[a].line, s.values[b].line), cmp.Compare(a, b))
+	}) {
 		v := s.values[key]
 		switch {
 		case !s.closed:
