@@ -45,7 +45,7 @@ static inline p2pdiloco_node join_alone(const char *run, unsigned elements, cons
 	p2pdiloco_node node = 0;
 
 	snprintf(config, sizeof config,
-		"{\"run\": \"%s\", \"preset\": \"lan\", \"listen\": [\"/ip4/127.0.0.1/tcp/0\"], \"outer\": \"sgd\", \"outer_lr\": \"1\","
+		"{\"run\": \"%s\", \"preset\": \"lan\", \"listen\": [\"/ip4/127.0.0.1/tcp/0\", \"/ip4/127.0.0.1/udp/0/quic-v1\"], \"outer\": \"sgd\", \"outer_lr\": \"1\","
 		" \"aggregator\": \"mean\", \"layout\": [{\"name\": \"w\", \"shape\": [%u]}]%s}",
 		run, elements, more);
 	EXPECT(P2PDILOCO_OK, p2pdiloco_join(config, NULL, 0, &node, &error));
