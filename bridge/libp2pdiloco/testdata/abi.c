@@ -162,6 +162,7 @@ static void listening(p2pdiloco_node node) {
 }
 
 static void many_nodes(void) {
+	const struct timespec moment = {0, 50000000};
 	int before = 0;
 
 	for (int i = 0; i < 40; i++) {
@@ -176,7 +177,12 @@ static void many_nodes(void) {
 		if (i == 20)
 			before = open_files();
 	}
-	CHECK(open_files() <= before + 2);
+	for (int i = 0; i < 100 && open_files() > before + 2; i++) /* the kernel, and goroutines that end, take a moment */
+		nanosleep(&moment, NULL);
+	if (open_files() > before + 2) {
+		fprintf(stderr, "%d files are open, %d nodes ago there were %d\n", open_files(), 40, before);
+		failures++;
+	}
 	passed("many nodes");
 }
 

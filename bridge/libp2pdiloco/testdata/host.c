@@ -221,11 +221,11 @@ static void children(void) {
 
 	EXPECT(P2PDILOCO_OK, p2pdiloco_anchor(node, params, 4, -1, NULL, &error));
 	pthread_create(&thread, NULL, wait_in_anchor, &lonely);
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < 20 && !failures; i++) {
 		int status = 0;
 		pid_t pid = fork();
 		if (pid == 0) {
-			alarm(20); /* who hangs is killed */
+			alarm(10); /* who hangs is killed */
 			fclose(stdout); /* with what the parent has written to it */
 			exit(every_function_in_a_child(node));
 		}
