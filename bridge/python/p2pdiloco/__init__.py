@@ -1,0 +1,78 @@
+"""Train one model with PyTorch, or anything else, on machines that only talk now and then.
+
+    with p2pdiloco.DiLoCo(model, optimizer, run="tinygpt", bootstrap=[...], sync_every=500) as d:
+        for batch in data:
+            loss = model(batch)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        print(d.metrics)
+
+DiLoCo is for PyTorch models, Node with Arrays for those who have numpy or a vector of their own.
+Errors are subclasses of Error. Neither torch nor numpy is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .arrays import Arrays
+from .errors import (
+    Busy,
+    Closed,
+    Ended,
+    Error,
+    Forked,
+    Invalid,
+    LibraryNotFound,
+    Missed,
+    NotFinite,
+    NotYet,
+)
+from .library import load as _load
+from .metrics import Metrics
+from .node import Event, Node
+
+if TYPE_CHECKING:
+    from .diloco import DiLoCo
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Arrays",
+    "Busy",
+    "Closed",
+    "DiLoCo",
+    "Ended",
+    "Error",
+    "Event",
+    "Forked",
+    "Invalid",
+    "LibraryNotFound",
+    "Metrics",
+    "Missed",
+    "Node",
+    "NotFinite",
+    "NotYet",
+    "library_version",
+]
+
+
+def library_version() -> str:
+    """The version of the C library, its protocol and its arithmetic."""
+    return _load().version()
+
+
+def __getattr__(name: str) -> Any:
+    if name != "DiLoCo":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from .diloco import DiLoCo
+    except ModuleNotFoundError as err:
+        if err.name != "torch":
+            raise
+        raise ImportError(
+            "p2pdiloco.DiLoCo needs PyTorch, which is not installed here. p2pdiloco.Node and "
+            "p2pdiloco.Arrays work without it"
+        ) from err
+    return DiLoCo

@@ -1,0 +1,341 @@
+"""DiLoCo for a PyTorch training loop.
+
+A round: optimizer steps are counted (hooks.py); after sync_every of them the parameters are gathered
+into one float32 vector (tensors.py), contributed, and overwritten by what all peers agreed on
+(node.py). All of it happens in the thread that calls optimizer.step.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Sized, TypeVar, Union
+
+from . import settings
+from .data import Place, ShardSampler
+from .errors import Error, Invalid
+from .hooks import StepHook
+from .metrics import Metrics
+from .node import Event, Node
+from .tensors import FlatTensors, Model, choose
+
+_log = logging.getLogger("p2pdiloco")
+_LOOK = 1.0  # seconds between two looks at whether the others are ahead
+
+T = TypeVar("T")
+
+
+class DiLoCo:
+    """Takes part in a run for as long as its with block lasts.
+
+        with DiLoCo(model, optimizer, run="tinygpt", bootstrap=[...], sync_every=500) as d:
+            for batch in d.batches(data):
+                ...
+                optimizer.step()
+
+    Entering the block waits until this peer is a member of the run and loads the run's model. Then
+    every sync_every-th optimizer.step() ends with a round. Leaving the block leaves the run; so do
+    Ctrl-C, where a second one closes at once, and sys.exit. Any other exception closes the node: to
+    the others that is a crash, and a process started again with the same data_dir is the same
+    member. Where no run is given, here or in the environment, nothing of this happens and the loop
+    trains alone.
+
+    model: a module, or named tensors (a dict, or pairs) where a module's parameters are not what the
+        optimizer steps, such as float32 master weights. The names, shapes and order must be the same
+        on all peers.
+    optimizer: what is stepped, any optimizer with step(). Of a list, steps of the last one count:
+        step it last. None: call step() yourself.
+    run: the run's name. None takes P2PDILOCO_RUN, or what the config file says.
+    sync_every: optimizer steps between rounds, the run's inner_steps. None adopts the run's.
+    tokens_per_step: the weight of a step; see tokens().
+    buffers: "local" leaves a module's buffers (running statistics) to each peer; "average" makes
+        floating-point buffers of the state dict part of the model, averaged like parameters.
+    frozen: whether parameters with requires_grad=False are part of the model, too. If they are not,
+        nothing compares them: load the same ones on all peers.
+    on_event: called with every event of the node (a dict), in the thread that trains.
+    leave_timeout: seconds that leaving waits at most for the others.
+    options: as p2pdiloco join has them, with _ for -: bootstrap, rounds, start_peers, preset,
+        data_dir, outer_lr and so on.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        optimizer: Any = None,
+        run: Optional[str] = None,
+        *,
+        sync_every: Optional[int] = None,
+        tokens_per_step: int = 1,
+        buffers: str = "local",
+        frozen: bool = False,
+        on_event: Optional[Callable[[Event], None]] = None,
+        leave_timeout: float = 60.0,
+        **options: Any,
+    ) -> None:
+        if buffers not in ("local", "average"):
+            raise Invalid(f"buffers={buffers!r}: 'local' or 'average' is allowed")
+        sync_every = options.pop("inner_steps", None) or sync_every  # two names of one thing
+        if sync_every is not None and sync_every < 1 or tokens_per_step < 1:
+            raise Invalid("sync_every and tokens_per_step are at least 1")
+        if "layout" in options or "initial" in options:
+            raise Invalid("layout and initial parameters are the model's")
+        self._optimizers: Sequence[Any] = _as_list(optimizer)
+        self.sync_every = sync_every or 0
+        """Optimizer steps between rounds; 0 until the run's are known."""
+        self.enabled = settings.given(run, options)
+        """Whether there is a run to take part in."""
+        self._tensors = FlatTensors(
+            choose(model, buffers=buffers == "average", frozen=frozen)
+        ) if self.enabled else None
+        self._tokens_per_step = tokens_per_step
+        self._node_options = dict(
+            options, run=run, inner_steps=sync_every, on_event=on_event, leave_timeout=leave_timeout
+        )
+        self._node: Optional[Node] = None
+        self._hook: Optional[StepHook] = None
+        self._resume: dict[str, Any] = {}
+        self._place = Place(0, 1, 0)
+        self._slot = self._steps = self._rounds = 0
+        self._weight = self._contributed = 0
+        self._stall = self._last_stall = 0.0
+        self._losses: list[Any] = [0.0, 0]  # sum and number in this round
+        self._loss: Optional[float] = None
+        self._looked = 0.0
+
+    # Taking part.
+
+    def start(self) -> DiLoCo:
+        """Joins the run and loads its model: what entering the with block does."""
+        if not self.enabled or self._tensors is None:
+            return self
+        if self._node is not None and not self._node.closed:
+            raise Error("this DiLoCo has started already: leave or close it first")
+        hook_on = self._optimizers[-1] if self._optimizers else None
+        self._tensors.initial()
+        self._node = Node(
+            layout=self._tensors.layout, initial=self._tensors.buffer, **self._node_options
+        )
+        try:
+            self._anchored(self._node.anchor(self._tensors.buffer))
+            self._hook = StepHook(hook_on, self.step) if hook_on is not None else None
+        except BaseException as err:
+            self.__exit__(type(err))
+            if isinstance(err, Error) and "inner_steps" in str(err):
+                hint = "sync_every is the run's inner_steps: leave it out to adopt it"
+                raise type(err)(f"{err} ({hint})") from err
+            raise
+        return self
+
+    def leave(self) -> None:
+        """Leaves the run so that the others go on at once, and takes the hooks off. KeyboardInterrupt
+        meanwhile closes at once. What goes wrong is logged: the training is done."""
+        self._unhook()
+        try:
+            if self._node is not None:
+                self._node.leave()
+        except Error as err:
+            _log.warning("leaving the run: %s", err)
+
+    def close(self) -> None:
+        """Closes the node at once, to the others a crash, and takes the hooks off."""
+        self._unhook()
+        if self._node is not None:
+            self._node.close()
+
+    def __enter__(self) -> DiLoCo:
+        return self.start()
+
+    def __exit__(self, kind: Optional[type[BaseException]], *rest: object) -> None:
+        if kind is None or issubclass(kind, (KeyboardInterrupt, SystemExit)):
+            self.leave()
+        else:
+            self.close()
+
+    def _unhook(self) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+
+    # Training.
+
+    def step(self) -> None:
+        """Counts an inner step, and does the round if one is due. The hook calls it."""
+        if not self._active():
+            return
+        self._steps += 1
+        self._node_or_fail().progress(self._steps)
+        if self._steps >= self.sync_every:
+            self._round()
+        elif self._behind():
+            self.reset()
+
+    def tokens(self, n: int) -> None:
+        """Counts n tokens, or samples, towards the weight of this peer's next contribution. Without
+        it a round weighs its steps, times tokens_per_step. All peers must count the same thing."""
+        self._weight += int(n)
+
+    def report(self, loss: Any) -> None:
+        """Takes a step's loss, a number or a scalar tensor, for metrics.loss. It waits for no GPU."""
+        detached = loss.detach() if hasattr(loss, "detach") else loss
+        self._losses = [self._losses[0] + detached, self._losses[1] + 1]
+
+    def batches(self, data: Iterable[T], repeat: bool = False) -> Iterator[T]:
+        """Yields from data until the run has ended: with repeat, from its beginning again and again.
+        Where no run is given it goes through data once."""
+        while not self.finished:
+            for batch in data:
+                yield batch
+                if self.finished:
+                    return
+            if not repeat or not self.enabled:
+                return
+
+    def sampler(self, data: Sized) -> ShardSampler:
+        """This peer's share of a dataset, as a sampler for a DataLoader."""
+        return ShardSampler(data, lambda: self._place)
+
+    def reset(self) -> None:
+        """Gives up the inner steps since the last round: loads the anchor again. A way on after
+        NotFinite. The optimizer's state stays."""
+        if self._active() and self._tensors is not None:
+            self._anchored(self._node_or_fail().anchor(self._tensors.buffer))
+
+    # Looking.
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is over. The model is its last one, and further steps are one's own."""
+        return self._node is not None and self._node.ended
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that this peer has taken part in, since the process started."""
+        return self._rounds
+
+    @property
+    def rank(self) -> int:
+        """This peer's place among the members, from 0, since the last round."""
+        return self._place.rank
+
+    @property
+    def world(self) -> int:
+        """How many members there were at the last round; 1 without a run."""
+        return self._place.world
+
+    def status(self) -> dict[str, Any]:
+        """What the node knows, as `p2pdiloco status --json` prints it. {"phase": "off"} without a
+        run; what was known last after the with block."""
+        return {"phase": "off"} if self._node is None else self._node.status()
+
+    @property
+    def metrics(self) -> Metrics:
+        """How far this peer and its run are. Printing it gives one line."""
+        status = self.status()
+        return Metrics(
+            phase=status["phase"], slot=self._slot, last_slot=status.get("last_slot", 0),
+            rounds=self._rounds, steps=self._steps, loss=self._loss, weight=self._contributed,
+            members=len(status.get("members") or ()), contributors=status.get("contributors", 0),
+            bytes_sent=status.get("bytes_sent", 0), bytes_received=status.get("bytes_received", 0),
+            stall_seconds=self._stall, last_stall_seconds=self._last_stall,
+        )
+
+    # The caller's own checkpoints.
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where in the round this peer is, to be saved beside the model's and the optimizer's state.
+        Identity and anchor are in the node's data_dir."""
+        if self._node is None:
+            return dict(self._resume)
+        return {
+            "run_id": self._node.status().get("run_id"), "slot": self._slot,
+            "steps": self._steps, "weight": self._weight,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on where state_dict was taken, if the run is still at that slot: load the model's
+        state before. If the run has gone on, its anchor is what counts: the model is overwritten by
+        it, and a new round begins. It may be called before start, or afterwards."""
+        self._resume = dict(state)
+        if self._node is None or self._node.closed:
+            return
+        if self._takes_up(self._slot):
+            self._resume = {}
+        else:
+            self.reset()
+
+    def _takes_up(self, slot: int) -> bool:
+        """Whether the loaded state belongs to the anchor of this slot; then it is taken."""
+        here = {"run_id": self.status().get("run_id"), "slot": slot}
+        if not self._resume or any(self._resume.get(k) != v for k, v in here.items()):
+            return False
+        self._steps, self._weight = self._resume["steps"], self._resume["weight"]
+        return True
+
+    # A round.
+
+    def _active(self) -> bool:
+        return self._node is not None and not self._node.closed and not self._node.ended
+
+    def _node_or_fail(self) -> Node:
+        if self._node is None:
+            raise Error("this DiLoCo has not started")
+        return self._node
+
+    def _round(self) -> None:
+        node, tensors, began = self._node_or_fail(), self._tensors, time.monotonic()
+        if tensors is None:
+            return
+        weight = self._weight or self._steps * self._tokens_per_step
+        if not node.begun:  # else an exception ended the wait for this round, and it goes on
+            tensors.gather()
+            node.begin(tensors.buffer, weight)
+            self._contributed += weight
+            self._rounds += 1
+        node.poll(None)
+        self._anchored(node.finish(tensors.buffer))
+        self._last_stall = time.monotonic() - began
+        self._stall += self._last_stall
+        if self._losses[1]:
+            self._loss = float(self._losses[0]) / self._losses[1]
+            self._losses = [0.0, 0]
+        _log.info("%s", self.metrics)
+
+    def _anchored(self, slot: int) -> None:
+        """Begins inner steps from the anchor that is in the vector."""
+        status = self.status()
+        self._slot, self._steps, self._weight = slot, 0, 0
+        if self._tensors is not None:
+            self._tensors.adopt() if self._takes_up(slot) else self._tensors.load()
+        self._resume = {}
+        self._looked = time.monotonic()
+        task = status.get("task") or {}
+        self.sync_every = int(task.get("inner_steps") or self.sync_every)
+        members = task.get("members") or ()
+        world = members if isinstance(members, int) else len(members)
+        rank = max(0, int(task.get("rank") or 0))
+        self._place = Place(rank, max(world, rank + 1), int(task.get("seed") or 0))
+
+    def _behind(self) -> bool:
+        """Whether the others are so far ahead that a contribution from here would be dropped: then
+        the round ends early, and the next one starts from the new anchor."""
+        if time.monotonic() - self._looked < _LOOK:
+            return False
+        self._looked = time.monotonic()
+        status = self.status()
+        staleness = len(re.findall(r"\d+", str(status.get("spec", {}).get("discount", "")))) - 1
+        return int(status.get("slot", 0)) > self._slot + max(0, staleness)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a DiLoCo belongs to the process that made it and cannot be pickled: keep it out of "
+            "datasets and of what is passed to other processes"
+        )
+
+
+def _as_list(optimizer: Union[None, Any, Iterable[Any]]) -> list[Any]:
+    if optimizer is None:
+        return []
+    if isinstance(optimizer, (list, tuple)):
+        return list(optimizer)
+    return [optimizer]

@@ -1,0 +1,276 @@
+"""A peer of a run, for those who have a training loop and a flat float32 vector of parameters."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import threading
+import time
+import weakref
+from typing import Any, Callable, Iterable, Iterator, Optional
+
+from . import library, settings
+from .errors import AGAIN, CLOSED, ENDED, OK, Closed, Ended, Error, NotYet, error_of
+from .vector import Vector
+
+Event = dict[str, Any]
+"""What happened on a node: "event" is its name, and docs/operations.md lists the other keys."""
+
+_SLICE = 0.1  # seconds that one call waits at most: between two, Python handles signals
+_ENDING = 3.0  # seconds for the last events of a node that has left
+
+
+class Node:
+    """One process's part in a run.
+
+        with p2pdiloco.Node("my-run", layout=[("w", (1000,))], bootstrap=[...]) as node:
+            node.anchor(params)
+            while not node.ended:
+                train(params)                       # inner steps
+                node.sync(params, weight=tokens)
+
+    Making one returns at once: it looks for the run, or founds it, in the background.
+
+    run: the name of the run. layout: (name, shape) of each tensor, in the order in which they lie in
+    the vector; None adopts the run's. initial: the vector should this peer found the run; None is
+    zeros. on_event: called with every event, in the thread that calls a method of this node, while
+    that method waits and in progress(). settings: those of `p2pdiloco join`, with _ for -.
+
+    Methods raise the classes of p2pdiloco.errors. Those that take a vector are for one thread at a
+    time. A vector is anything with the buffer protocol, of float32, as many elements as the layout
+    has; none is kept.
+
+    Leaving the with block leaves the run, so that the others go on at once; so do Ctrl-C and
+    sys.exit. Any other exception closes the node: to the others that is a crash, and a process that
+    is started again with the same data_dir carries on as the same member.
+    """
+
+    def __init__(
+        self,
+        run: Optional[str] = None,
+        *,
+        layout: Optional[Iterable[settings.Tensor]] = None,
+        initial: Any = None,
+        on_event: Optional[Callable[[Event], None]] = None,
+        leave_timeout: float = 60.0,
+        **options: Any,
+    ) -> None:
+        self.leave_timeout = leave_timeout
+        self.ended = False
+        """Whether the run is over. The vector of the call that set it holds the last model."""
+        self.begun = False
+        """Whether a begin waits for its finish."""
+        self._on_event = on_event
+        self._last: dict[str, Any] = {"phase": "closed"}
+        start = None if initial is None else Vector(initial, writable=False)
+        self._library = library.load()
+        self._handle = self._library.join(
+            settings.encode(run, layout, options),
+            None if start is None else start.address,
+            0 if start is None else start.elements,
+        )
+        self._initial = [start]  # the library reads it until there is an anchor
+        self._close = weakref.finalize(self, _close, self._library, self._handle, self._initial)
+
+    @property
+    def closed(self) -> bool:
+        """Whether this node has been left or closed, or belongs to another process."""
+        return self._library.forked or not self._close.alive
+
+    def anchor(self, params: Any, timeout: Optional[float] = None) -> int:
+        """Waits until this peer is a member and holds the run's state, and copies the anchor into
+        params: where inner steps begin. It returns the number of outer steps in it. After the run's
+        last one, ended is set. NotYet after timeout seconds."""
+        vector, slot = Vector(params), ctypes.c_uint64()
+        self._wait(
+            timeout,
+            lambda ms: self._call(
+                "anchor", vector.address, vector.elements, ms, ctypes.byref(slot)
+            ),
+        )
+        self._initial.clear()
+        return slot.value
+
+    def sync(self, params: Any, weight: int) -> int:
+        """One round: contributes anchor - params with this weight (tokens or samples processed, the
+        same unit on all peers), waits until the slot is agreed, and overwrites params by the new
+        anchor. It returns the number of outer steps in it. After the run's last one, ended is set.
+
+        An exception while it waits, such as KeyboardInterrupt, leaves the round begun: finish, or
+        another sync, which then ignores what params hold, ends it."""
+        if not self.begun:
+            self.begin(params, weight)
+        self.poll(None)
+        return self.finish(params)
+
+    def begin(self, params: Any, weight: int) -> None:
+        """The first part of sync: offers the contribution. params are free again on return."""
+        if self.ended:
+            raise Ended("the run is over: there is no round left to contribute to")
+        vector = Vector(params, writable=False)
+        code, text = self._call("begin", vector.address, vector.elements, weight)
+        if code not in (OK, ENDED):
+            raise error_of(code, text)
+        self.begun = True
+        self.ended = code == ENDED
+
+    def poll(self, timeout: Optional[float] = 0) -> bool:
+        """Says whether the round is over, and finish will not wait. None waits until it is."""
+        try:
+            self._wait(timeout, lambda ms: (OK, "") if self.ended else self._call("poll", ms))
+        except NotYet:
+            return False
+        return True
+
+    def finish(self, params: Any, timeout: Optional[float] = None) -> int:
+        """The last part of sync: waits, and overwrites params by the new anchor."""
+        if self.ended and self.begun:  # the run ended before the contribution was offered
+            slot = self.anchor(params, timeout)
+            self.begun = False
+            return slot
+        vector, number = Vector(params), ctypes.c_uint64()
+        self._wait(
+            timeout,
+            lambda ms: self._call(
+                "finish", vector.address, vector.elements, ms, ctypes.byref(number)
+            ),
+        )
+        self.begun = False
+        return number.value
+
+    def progress(self, steps: int) -> None:
+        """Says how many inner steps of this round are done, so that the others see this peer at
+        work. It costs nothing: call it after each of them."""
+        self._library.progress(self._handle, steps)
+        self._tell()
+
+    def status(self) -> dict[str, Any]:
+        """What the node knows: what `p2pdiloco status --json` prints, and "task" once there is one.
+        Of a closed node, what it knew before."""
+        text = "" if self.closed else self._library.status(self._handle)
+        if text:
+            self._last = json.loads(text)
+        return self._last
+
+    def event(self, timeout: Optional[float] = 0) -> Optional[Event]:
+        """The next event; None if there is none in this time. Closed after the last one of a closed
+        node. The newest 1024 are kept for who asks late. Not for a node that has on_event."""
+        found = ""
+
+        def ask(milliseconds: int) -> tuple[int, str]:
+            nonlocal found
+            code, found = self._library.event(self._handle, milliseconds)
+            return code, "the node is closed, and there are no more events of it"
+
+        try:
+            self._wait(timeout, ask, tell=False)
+        except NotYet:
+            return None
+        return dict(json.loads(found))
+
+    def events(self) -> Iterator[Event]:
+        """All events, from the oldest that is kept to the last one of the closed node."""
+        while True:
+            try:
+                event = self.event(None)
+            except Closed:
+                return
+            if event is not None:
+                yield event
+
+    def leave(self, timeout: Optional[float] = None) -> None:
+        """Announces that this peer leaves, waits timeout seconds (default: leave_timeout) at most
+        for the others to agree, and closes the node. KeyboardInterrupt meanwhile closes it at once.
+        Nothing happens to a closed node."""
+        if self.closed:
+            return
+        self.status()
+        milliseconds = _milliseconds(self.leave_timeout if timeout is None else timeout)
+        outcome: list[tuple[int, str]] = []
+        # In a thread of its own: a signal is handled by the one that waits for it.
+        thread = threading.Thread(
+            target=lambda: outcome.append(self._call("leave", milliseconds)),
+            name="p2pdiloco leave",
+            daemon=True,
+        )
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(_SLICE)
+                self._tell()
+        finally:
+            self.close()
+        if outcome and outcome[0][0] not in (OK, CLOSED):
+            raise error_of(*outcome[0])
+
+    def close(self) -> None:
+        """Closes the node at once: to the others it looks like a crash. Never an error."""
+        if self.closed:
+            return
+        self.status()
+        self._close()
+        self.begun = False
+        self._tell(until=time.monotonic() + _ENDING)
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], *rest: object) -> None:
+        if kind is None or issubclass(kind, (KeyboardInterrupt, SystemExit)):
+            self.leave()
+        else:
+            self.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a p2pdiloco node belongs to the process that made it and cannot be pickled: "
+            "keep it out of datasets and of what is passed to other processes"
+        )
+
+    def _call(self, name: str, *arguments: Any) -> tuple[int, str]:
+        return self._library.call(name, self._handle, *arguments)
+
+    def _wait(
+        self,
+        timeout: Optional[float],
+        call: Callable[[int], tuple[int, str]],
+        tell: bool = True,
+    ) -> None:
+        """Calls, for a short time each, until the answer is another than AGAIN."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _SLICE if deadline is None else max(0.0, deadline - time.monotonic())
+            code, text = call(_milliseconds(min(left, _SLICE)))
+            if tell:
+                self._tell()
+            if code == ENDED:
+                self.ended = True
+            if code in (OK, ENDED):
+                return
+            if code != AGAIN:
+                raise error_of(code, text)
+            if left <= _SLICE and deadline is not None and time.monotonic() >= deadline:
+                raise NotYet(text or f"not within {timeout} s: nothing is lost, ask again")
+
+    def _tell(self, until: float = 0.0) -> None:
+        """Hands events to on_event: those that are there, or all until a moment or the last one."""
+        while self._on_event is not None:
+            left = max(0.0, until - time.monotonic()) if until else 0.0
+            code, text = self._library.event(self._handle, _milliseconds(min(left, _SLICE)))
+            if code == OK:
+                self._on_event(json.loads(text))
+            elif code == CLOSED or left == 0.0:
+                return
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(0, min(round(1000 * seconds), 2**31 - 1))
+
+
+def _close(lib: library.Library, handle: int, initial: list[Optional[Vector]]) -> None:
+    """Closes a node that is dropped, or open when the interpreter ends."""
+    try:
+        lib.call("close", handle)
+    except Error:
+        pass
+    initial.clear()

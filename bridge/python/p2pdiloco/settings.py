@@ -1,0 +1,53 @@
+"""Settings of a node: what the caller gave, as the library's JSON.
+
+The names are those of the flags of `p2pdiloco join` with _ for -: run, bootstrap, inner_steps,
+data_dir, preset and so on. What is not given here, the library takes from the environment
+(P2PDILOCO_INNER_STEPS=500), then from the file that `config` or P2PDILOCO_CONFIG names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Iterable, Mapping, Optional, Sequence, Union
+
+from .errors import Invalid
+
+Tensor = tuple[str, Sequence[int]]
+"""Name and shape; () is the shape of a scalar."""
+
+
+def given(run: Optional[str], settings: Mapping[str, Any]) -> bool:
+    """Whether a run is named, here or in the environment, or a file is that may name one."""
+    names = ("run", "spec", "config")
+    return bool(
+        run
+        or any(settings.get(name) for name in names)
+        or any(os.environ.get("P2PDILOCO_" + name.upper()) for name in names)
+    )
+
+
+def encode(
+    run: Optional[str], layout: Optional[Iterable[Tensor]], settings: Mapping[str, Any]
+) -> str:
+    """The JSON for the library. None means not given."""
+    config = {name: _plain(name, value) for name, value in settings.items() if value is not None}
+    if run is not None:
+        config["run"] = run
+    if layout is not None:
+        config["layout"] = [
+            {"name": name, "shape": [int(n) for n in shape]} for name, shape in layout
+        ]
+    return json.dumps(config)
+
+
+def _plain(name: str, value: Any) -> Union[None, bool, int, str, list[Any]]:
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return repr(value)  # fractions are decimal strings: every peer must read the same digits
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
+    if isinstance(value, (list, tuple)):
+        return [_plain(name, v) for v in value]
+    raise Invalid(f"{name} is {value!r}: text, a number, True, False, a path or a list is allowed")

@@ -1,0 +1,259 @@
+"""DiLoCo over the fake library, whose outer step goes half of the way."""
+
+import support  # first: it puts the package on the path
+
+import os
+import pickle
+import unittest
+from unittest import mock
+
+import p2pdiloco
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, value=0.0, kind=torch.float32):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.full((3,), value, dtype=kind))
+
+
+def new_run(model, optimizer="sgd", run="test", **options):
+    """A run whose every step adds 1 to all parameters."""
+    if optimizer == "sgd":
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.0)
+    return p2pdiloco.DiLoCo(model, optimizer, run, **options), optimizer
+
+
+def step(model, optimizer):
+    for p in model.parameters():
+        p.grad = torch.full_like(p, -1.0)
+    optimizer.step()
+
+
+class Training(support.FakeCase):
+    def test_a_run_by_its_hook(self):
+        model = Model(10.0)
+        d, optimizer = new_run(model, sync_every=2, rounds=3)
+        seen = []
+        with d:
+            while not d.finished:
+                step(model, optimizer)
+                seen.append(model.w[0].item())
+            self.assertEqual(seen, [11, 11, 12, 12, 13, 13])
+            self.assertEqual((d.metrics.slot, d.metrics.rounds, d.metrics.phase), (3, 3, "ended"))
+            step(model, optimizer)  # goes on alone
+            self.assertEqual(model.w[0].item(), 14)
+        step(model, optimizer)
+        self.assertEqual(model.w[0].item(), 15)
+        self.assertNotIn("step", vars(optimizer))
+        self.assertIn("slot 3 of 3 (ended)", str(d.metrics))
+
+    def test_the_runs_inner_steps_are_adopted(self):
+        d, _ = new_run(Model())
+        with d:
+            self.assertEqual(d.sync_every, 2)
+
+    def test_the_inner_optimizers_state_stays(self):
+        model = Model()
+        d, optimizer = new_run(model, torch.optim.AdamW(model.parameters(), lr=0.1))
+        with d:
+            for _ in range(4):
+                step(model, optimizer)
+            self.assertEqual(int(optimizer.state[model.w]["step"]), 4)
+
+    def test_of_several_optimizers_the_last_counts(self):
+        model = Model()
+        a, b = (torch.optim.SGD(model.parameters(), lr=1.0) for _ in range(2))
+        d, _ = new_run(model, [a, b])
+        with d:
+            for _ in range(3):
+                step(model, a)
+            self.assertEqual(d.metrics.rounds, 0)
+            step(model, b)
+            step(model, b)
+            self.assertEqual(d.metrics.rounds, 1)
+
+    def test_without_an_optimizer_steps_are_told(self):
+        model = Model()
+        d, _ = new_run({"w": model.w}, None)
+        with d:
+            model.w.data += 3
+            d.step()
+            d.step()
+            self.assertEqual(model.w[0].item(), 1.5)
+
+    def test_a_bfloat16_model_loses_no_outer_step(self):
+        model = Model(1.0, torch.bfloat16)
+        d, optimizer = new_run(
+            model, torch.optim.SGD(model.parameters(), lr=2**-7), rounds=9, inner_steps=1
+        )
+        with d:
+            step(model, optimizer)  # 1 + 1/128, and half of that is no bfloat16
+            self.assertEqual(d._tensors.vector[0].item(), 1 + 2**-8)
+            for _ in range(3):
+                step(model, optimizer)
+            self.assertEqual(d._tensors.vector[0].item(), 1 + 4 * 2**-8)
+
+    def test_weights(self):
+        model = Model()
+        d, optimizer = new_run(model, tokens_per_step=100)
+        with d:
+            for _ in range(2):
+                step(model, optimizer)
+            self.assertEqual(d.status()["fake"]["weight"], 200)
+            d.tokens(30)
+            step(model, optimizer)
+            d.tokens(40)
+            step(model, optimizer)
+            self.assertEqual((d.status()["fake"]["weight"], d.metrics.weight), (70, 270))
+
+    def test_losses_are_averaged_over_a_round(self):
+        model = Model()
+        d, optimizer = new_run(model)
+        with d:
+            for loss in (torch.tensor(1.0, requires_grad=True), 3.0):
+                d.report(loss)
+                step(model, optimizer)
+            self.assertEqual(d.metrics.loss, 2.0)
+
+    def test_buffers(self):
+        for choice, expected in (("local", 8.0), ("average", 4.0)):
+            model = Model()
+            model.register_buffer("mean", torch.zeros(3))
+            d, optimizer = new_run(model, buffers=choice)
+            with d:
+                model.mean += 8
+                step(model, optimizer)
+                step(model, optimizer)
+                self.assertEqual(model.mean[0].item(), expected)
+
+    def test_who_is_behind_begins_anew(self):
+        model = Model()
+        d, optimizer = new_run(model, rounds=9, inner_steps=50, fake_ahead=3)
+        with mock.patch("p2pdiloco.diloco._LOOK", 0.0), d:
+            for _ in range(3):
+                step(model, optimizer)
+            self.assertEqual((d.metrics.steps, d.metrics.slot), (0, 2))
+            self.assertEqual((model.w[0].item(), d.metrics.rounds), (0, 0))
+
+
+class Errors(support.FakeCase):
+    def test_a_model_that_diverged_can_begin_anew(self):
+        model = Model(5.0)
+        d, optimizer = new_run(model)
+        with d:
+            model.w.data[1] = float("nan")
+            with self.assertRaises(p2pdiloco.NotFinite):
+                for _ in range(2):
+                    step(model, optimizer)
+            d.reset()
+            self.assertEqual(model.w.tolist(), [5, 5, 5])
+            self.assertEqual(d.metrics.steps, 0)
+
+    def test_arguments(self):
+        for wrong in (dict(buffers="none"), dict(sync_every=0), dict(layout=[])):
+            with self.assertRaises(p2pdiloco.Invalid):
+                new_run(Model(), **wrong)
+        with self.assertRaisesRegex(TypeError, "no optimizer"):
+            new_run(Model(), optimizer=3)[0].start()
+
+    def test_it_starts_once_at_a_time(self):
+        d, _ = new_run(Model())
+        with d, self.assertRaisesRegex(p2pdiloco.Error, "started already"):
+            d.start()
+        with d:
+            self.assertFalse(d.finished)
+
+    def test_leaving_badly_ends_no_training(self):
+        d, _ = new_run(Model(), leave_timeout=0.0, fake_leave=50)
+        with self.assertLogs("p2pdiloco", "WARNING"):
+            with d:
+                pass
+
+    def test_it_is_not_pickled(self):
+        with self.assertRaisesRegex(TypeError, "process that made it"):
+            pickle.dumps(new_run(Model())[0])
+
+
+class WithoutARun(support.FakeCase):
+    def test_it_does_nothing(self):
+        model = Model()
+        d, optimizer = new_run(model, run=None)
+        with d:
+            for _ in d.batches([1, 2, 3], repeat=True):
+                step(model, optimizer)
+            self.assertNotIn("step", vars(optimizer))
+            self.assertEqual((str(d.metrics), d.rank, d.world), ("no run", 0, 1))
+            self.assertEqual(sorted(d.sampler([5, 6])), [0, 1])
+            d.load_state_dict(d.state_dict())
+            d.reset()
+        self.assertEqual(model.w[0].item(), 3)
+        self.assertFalse(d.enabled or d.finished)
+
+    def test_the_environment_names_one(self):
+        for name in ("RUN", "CONFIG", "SPEC"):
+            with mock.patch.dict(os.environ, {f"P2PDILOCO_{name}": "x"}):
+                d, _ = new_run(Model(), run=None)
+            with d:
+                self.assertNotIn("run", d.status()["fake"]["config"])
+
+
+class Checkpoints(support.FakeCase):
+    def half_a_round(self):
+        """A model and states in the middle of the second round of two steps."""
+        model = Model(10.0)
+        d, optimizer = new_run(model)
+        with d:
+            for _ in range(3):
+                step(model, optimizer)
+            return model.state_dict(), d.state_dict()
+
+    def test_it_goes_on_at_the_same_slot(self):
+        _, state = self.half_a_round()
+        state = dict(state, slot=0)  # the fake remembers nothing: its new node is at slot 0
+        for before in (True, False):
+            model = Model(20.0)
+            d, optimizer = new_run(model)
+            if before:
+                d.load_state_dict(state)
+            with d:
+                if not before:
+                    d.load_state_dict(state)
+                self.assertEqual(d.metrics.steps, 1)
+                step(model, optimizer)
+                self.assertEqual((d.metrics.rounds, model.w[0].item()), (1, 20.5))
+
+    def test_the_anchor_wins_where_the_run_went_on(self):
+        weights, state = self.half_a_round()
+        self.assertEqual((state["slot"], state["steps"]), (1, 1))
+        model = Model(20.0)
+        d, optimizer = new_run(model)
+        with d:
+            model.load_state_dict(weights)
+            d.load_state_dict(state)
+            self.assertEqual((d.metrics.steps, model.w[0].item()), (0, 20))
+
+
+class Data(support.FakeCase):
+    def test_batches_end_with_the_run(self):
+        model = Model()
+        d, optimizer = new_run(model, rounds=2)
+        done = []
+        with d:
+            for batch in d.batches("abc", repeat=True):
+                done.append(batch)
+                step(model, optimizer)
+        self.assertEqual("".join(done), "abca")
+
+    def test_shares_are_disjoint_and_whole(self):
+        from p2pdiloco.data import Place, ShardSampler
+
+        shares = [ShardSampler(range(10), lambda r=r: Place(r, 3, 7)) for r in range(3)]
+        drawn = [list(share) for share in shares]
+        self.assertEqual(sorted(sum(drawn, [])), list(range(10)))
+        self.assertEqual([len(share) for share in shares], [len(d) for d in drawn])
+        self.assertNotEqual(drawn, [list(share) for share in shares])  # the next epoch
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,129 @@
+"""The hook on optimizer.step, with all that users put around a step."""
+
+import support  # first: it puts the package on the path
+
+import inspect
+import unittest
+import warnings
+
+import torch
+from p2pdiloco.hooks import StepHook
+
+
+def new_sgd():
+    p = torch.nn.Parameter(torch.ones(1))
+    p.grad = torch.ones(1)
+    return torch.optim.SGD([p], lr=0.5), p
+
+
+class Wrapping(unittest.TestCase):
+    def setUp(self):
+        self.calls = 0
+
+    def count(self):
+        self.calls += 1
+
+    def test_after_the_step_and_no_more_once_removed(self):
+        optimizer, p = new_sgd()
+        seen = []
+        hook = StepHook(optimizer, lambda: seen.append(p.item()))
+        optimizer.step()
+        hook.remove()
+        optimizer.step()
+        self.assertEqual(seen, [0.5])
+        self.assertNotIn("step", vars(optimizer))
+
+    def test_closures_and_results_pass(self):
+        optimizer, p = new_sgd()
+        StepHook(optimizer, self.count)
+        self.assertEqual(optimizer.step(lambda: 42), 42)
+        self.assertEqual(optimizer.step(closure=lambda: 43), 43)
+        lbfgs = torch.optim.LBFGS([p], max_iter=4)
+        StepHook(lbfgs, self.count)
+        lbfgs.step(lambda: (p * p).sum())
+        self.assertEqual(self.calls, 3)
+
+    def test_its_signature_stays(self):
+        optimizer, _ = new_sgd()
+        before = inspect.signature(optimizer.step)
+        StepHook(optimizer, self.count)
+        self.assertEqual(inspect.signature(optimizer.step), before)
+
+    def test_schedulers_before_and_after(self):
+        for first in (True, False):
+            optimizer, _ = new_sgd()
+            make = torch.optim.lr_scheduler.StepLR
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                scheduler = make(optimizer, 1, 0.5) if first else None
+                hook = StepHook(optimizer, self.count)
+                scheduler = scheduler or make(optimizer, 1, 0.5)
+                optimizer.step()
+                scheduler.step()
+                hook.remove()
+                optimizer.step()
+                scheduler.step()
+            self.assertAlmostEqual(optimizer.param_groups[0]["lr"], 0.125)
+            self.assertEqual(optimizer._step_count, 2)
+        self.assertEqual(self.calls, 2)
+
+    def test_grad_scaler_counts_the_steps_that_are_taken(self):
+        optimizer, p = new_sgd()
+        StepHook(optimizer, self.count)
+        scaler = torch.cuda.amp.GradScaler(enabled=False)
+        scaler.scale(p.sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        self.assertEqual(self.calls, 1)
+
+    def test_two_hooks_come_off_in_any_order(self):
+        optimizer, _ = new_sgd()
+        first, second = StepHook(optimizer, self.count), StepHook(optimizer, self.count)
+        optimizer.step()
+        first.remove()
+        optimizer.step()
+        second.remove()
+        optimizer.step()
+        self.assertEqual(self.calls, 3)
+
+    def test_an_exception_of_the_step_is_none_of_ours(self):
+        optimizer, _ = new_sgd()
+        StepHook(optimizer, self.count)
+
+        def closure():
+            raise ZeroDivisionError
+
+        with self.assertRaises(ZeroDivisionError):
+            optimizer.step(closure)
+        self.assertEqual(self.calls, 0)
+
+    def test_no_optimizer(self):
+        with self.assertRaisesRegex(TypeError, "dict is no optimizer"):
+            StepHook({}, self.count)
+
+    def test_post_hooks_are_used_where_there_are_some(self):
+        class Handle:
+            def remove(self):
+                optimizer.hooks.clear()
+
+        class Optimizer:
+            hooks = []
+
+            def register_step_post_hook(self, hook):
+                self.hooks.append(hook)
+                return Handle()
+
+            def step(self):
+                for hook in self.hooks:
+                    hook(self, (), {})
+
+        optimizer = Optimizer()
+        hook = StepHook(optimizer, self.count)
+        optimizer.step()
+        hook.remove()
+        self.assertEqual((self.calls, optimizer.hooks), (1, []))
+        self.assertNotIn("step", vars(optimizer))
+
+
+if __name__ == "__main__":
+    unittest.main()
