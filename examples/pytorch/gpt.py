@@ -1,8 +1,8 @@
 """A small byte-level GPT, with the same tensors as the program's builtin:gpt.
 
 Names, shapes and order of the parameters are builtin:gpt's, so that a run may have peers of both
-kinds: learned positions, blocks that normalize first, GELU in its tanh form, and an output head that
-is the byte embedding.
+kinds: learned positions, blocks that normalize first, GELU in its tanh form, and an output head
+that is the byte embedding.
 """
 
 import dataclasses

@@ -15,10 +15,10 @@ class Place(NamedTuple):
 
 
 class ShardSampler:
-    """A sampler for torch.utils.data.DataLoader: every epoch in a new order, of which each peer takes
-    every world-th index. The order follows from the run's seed and the epoch, so that peers in the
-    same epoch draw disjoint shares. Members come and go: the share follows from the next index on,
-    and then some are drawn twice, or not in this epoch.
+    """A sampler for torch.utils.data.DataLoader: every epoch in a new order, of which each peer
+    takes every world-th index. The order follows from the run's seed and the epoch, so that peers
+    in the same epoch draw disjoint shares. Members come and go: the share follows from the next
+    index on, and then some are drawn twice, or not in this epoch.
 
     data: its length counts. place: asked for before every index.
     """

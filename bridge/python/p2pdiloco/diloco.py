@@ -1,8 +1,8 @@
 """DiLoCo for a PyTorch training loop.
 
-A round: optimizer steps are counted (hooks.py); after sync_every of them the parameters are gathered
-into one float32 vector (tensors.py), contributed, and overwritten by what all peers agreed on
-(node.py). All of it happens in the thread that calls optimizer.step.
+A round: optimizer steps are counted (hooks.py); after sync_every of them the parameters are
+gathered into one float32 vector (tensors.py), contributed, and overwritten by what all peers agreed
+on (node.py). All of it happens in the thread that calls optimizer.step.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class DiLoCo:
     member. Where no run is given, here or in the environment, nothing of this happens and the loop
     trains alone.
 
-    model: a module, or named tensors (a dict, or pairs) where a module's parameters are not what the
-        optimizer steps, such as float32 master weights. The names, shapes and order must be the same
-        on all peers.
+    model: a module, or named tensors (a dict, or pairs) where a module's parameters are not what
+        the optimizer steps, such as float32 master weights. The names, shapes and order must be the
+        same on all peers.
     optimizer: what is stepped, any optimizer with step(). Of a list, steps of the last one count:
         step it last. None: call step() yourself.
     run: the run's name. None takes P2PDILOCO_RUN, or what the config file says.
@@ -128,8 +128,9 @@ class DiLoCo:
         return self
 
     def leave(self) -> None:
-        """Leaves the run so that the others go on at once, and takes the hooks off. KeyboardInterrupt
-        meanwhile closes at once. What goes wrong is logged: the training is done."""
+        """Leaves the run so that the others go on at once, and takes the hook off.
+        KeyboardInterrupt meanwhile closes at once. What goes wrong is logged: the training is
+        done."""
         self._unhook()
         try:
             if self._node is not None:
@@ -138,7 +139,7 @@ class DiLoCo:
             _log.warning("leaving the run: %s", err)
 
     def close(self) -> None:
-        """Closes the node at once, to the others a crash, and takes the hooks off."""
+        """Closes the node at once, to the others a crash, and takes the hook off."""
         self._unhook()
         if self._node is not None:
             self._node.close()
@@ -176,13 +177,14 @@ class DiLoCo:
         self._weight += int(n)
 
     def report(self, loss: Any) -> None:
-        """Takes a step's loss, a number or a scalar tensor, for metrics.loss. It waits for no GPU."""
+        """Takes a step's loss, a number or a scalar tensor, for metrics.loss. It waits for no
+        GPU."""
         detached = loss.detach() if hasattr(loss, "detach") else loss
         self._losses = [self._losses[0] + detached, self._losses[1] + 1]
 
     def batches(self, data: Iterable[T], repeat: bool = False) -> Iterator[T]:
-        """Yields from data until the run has ended: with repeat, from its beginning again and again.
-        Where no run is given it goes through data once."""
+        """Yields from data until the run has ended: with repeat, from its beginning again and
+        again. Where no run is given it goes through data once."""
         while not self.finished:
             for batch in data:
                 yield batch
@@ -243,8 +245,8 @@ class DiLoCo:
     # The caller's own checkpoints.
 
     def state_dict(self) -> dict[str, Any]:
-        """Where in the round this peer is, to be saved beside the model's and the optimizer's state.
-        Identity and anchor are in the node's data_dir."""
+        """Where in the round this peer is, to be saved beside the model's and the optimizer's
+        state. Identity and anchor are in the node's data_dir."""
         if self._node is None:
             return dict(self._resume)
         return {

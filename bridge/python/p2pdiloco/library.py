@@ -158,8 +158,8 @@ def _find() -> str:
         ctypes.CDLL(FILE_NAME)
     except OSError:
         raise LibraryNotFound(
-            f"{FILE_NAME} is neither beside the package ({beside.parent}) nor installed. Build it, "
-            f"in the repository: go build -buildmode=c-shared -o {FILE_NAME} ./bridge/libp2pdiloco; "
-            "then set P2PDILOCO_LIBRARY to its path, or pip install ./bridge/python again"
+            f"{FILE_NAME} is neither beside the package ({beside.parent}) nor installed. In the "
+            "repository, pip install ./bridge/python builds it, or bridge/libp2pdiloco/build.sh "
+            "FOLDER does: then set P2PDILOCO_LIBRARY to its path"
         )
     return FILE_NAME

@@ -31,10 +31,14 @@ class Node:
 
     Making one returns at once: it looks for the run, or founds it, in the background.
 
-    run: the name of the run. layout: (name, shape) of each tensor, in the order in which they lie in
-    the vector; None adopts the run's. initial: the vector should this peer found the run; None is
-    zeros. on_event: called with every event, in the thread that calls a method of this node, while
-    that method waits and in progress(). settings: those of `p2pdiloco join`, with _ for -.
+    run: the name of the run.
+    layout: (name, shape) of each tensor, in the order in which they lie in the vector; None adopts
+        the run's.
+    initial: the vector should this peer found the run; None is zeros.
+    on_event: called with every event, in the thread that calls a method of this node, while that
+        method waits and in progress().
+    leave_timeout: seconds that leaving waits at most for the others.
+    options: those of `p2pdiloco join`, with _ for -.
 
     Methods raise the classes of p2pdiloco.errors. Those that take a vector are for one thread at a
     time. A vector is anything with the buffer protocol, of float32, as many elements as the layout
@@ -60,6 +64,7 @@ class Node:
         """Whether the run is over. The vector of the call that set it holds the last model."""
         self.begun = False
         """Whether a begin waits for its finish."""
+        self._over = False  # the run ended before the begun contribution was offered
         self._on_event = on_event
         self._last: dict[str, Any] = {"phase": "closed"}
         start = None if initial is None else Vector(initial, writable=False)
@@ -81,15 +86,9 @@ class Node:
         """Waits until this peer is a member and holds the run's state, and copies the anchor into
         params: where inner steps begin. It returns the number of outer steps in it. After the run's
         last one, ended is set. NotYet after timeout seconds."""
-        vector, slot = Vector(params), ctypes.c_uint64()
-        self._wait(
-            timeout,
-            lambda ms: self._call(
-                "anchor", vector.address, vector.elements, ms, ctypes.byref(slot)
-            ),
-        )
+        slot = self._receive("anchor", params, timeout)
         self._initial.clear()
-        return slot.value
+        return slot
 
     def sync(self, params: Any, weight: int) -> int:
         """One round: contributes anchor - params with this weight (tokens or samples processed, the
@@ -111,32 +110,21 @@ class Node:
         code, text = self._call("begin", vector.address, vector.elements, weight)
         if code not in (OK, ENDED):
             raise error_of(code, text)
-        self.begun = True
-        self.ended = code == ENDED
+        self.begun, self._over = True, code == ENDED
 
     def poll(self, timeout: Optional[float] = 0) -> bool:
         """Says whether the round is over, and finish will not wait. None waits until it is."""
         try:
-            self._wait(timeout, lambda ms: (OK, "") if self.ended else self._call("poll", ms))
+            self._wait(timeout, lambda ms: (OK, "") if self._over else self._call("poll", ms))
         except NotYet:
             return False
         return True
 
     def finish(self, params: Any, timeout: Optional[float] = None) -> int:
         """The last part of sync: waits, and overwrites params by the new anchor."""
-        if self.ended and self.begun:  # the run ended before the contribution was offered
-            slot = self.anchor(params, timeout)
-            self.begun = False
-            return slot
-        vector, number = Vector(params), ctypes.c_uint64()
-        self._wait(
-            timeout,
-            lambda ms: self._call(
-                "finish", vector.address, vector.elements, ms, ctypes.byref(number)
-            ),
-        )
-        self.begun = False
-        return number.value
+        slot = self._receive("anchor" if self._over else "finish", params, timeout)
+        self.begun = self._over = False
+        return slot
 
     def progress(self, steps: int) -> None:
         """Says how many inner steps of this round are done, so that the others see this peer at
@@ -227,6 +215,16 @@ class Node:
             "keep it out of datasets and of what is passed to other processes"
         )
 
+    def _receive(self, name: str, params: Any, timeout: Optional[float]) -> int:
+        """Has a function of the library wait for an anchor and write it to params."""
+        vector, slot = Vector(params), ctypes.c_uint64()
+        code = self._wait(
+            timeout,
+            lambda ms: self._call(name, vector.address, vector.elements, ms, ctypes.byref(slot)),
+        )
+        self.ended = self.ended or code == ENDED
+        return slot.value
+
     def _call(self, name: str, *arguments: Any) -> tuple[int, str]:
         return self._library.call(name, self._handle, *arguments)
 
@@ -235,18 +233,16 @@ class Node:
         timeout: Optional[float],
         call: Callable[[int], tuple[int, str]],
         tell: bool = True,
-    ) -> None:
-        """Calls, for a short time each, until the answer is another than AGAIN."""
+    ) -> int:
+        """Calls, for a short time each, until the answer is OK or ENDED, which it returns."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left = _SLICE if deadline is None else max(0.0, deadline - time.monotonic())
             code, text = call(_milliseconds(min(left, _SLICE)))
             if tell:
                 self._tell()
-            if code == ENDED:
-                self.ended = True
             if code in (OK, ENDED):
-                return
+                return code
             if code != AGAIN:
                 raise error_of(code, text)
             if left <= _SLICE and deadline is not None and time.monotonic() >= deadline:

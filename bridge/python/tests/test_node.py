@@ -83,7 +83,8 @@ class Rounds(support.FakeCase):
 class Vectors(support.FakeCase):
     def test_what_has_the_buffer_protocol(self):
         shaped = numpy.zeros((2, 2), dtype=numpy.float32)
-        for vector in (shaped, array.array("f", [0] * 4), (ctypes.c_float * 4)(), memoryview(shaped)):
+        plain = array.array("f", [0] * 4)
+        for vector in (shaped, plain, (ctypes.c_float * 4)(), memoryview(shaped)):
             with new_node() as node:
                 node.anchor(vector)
                 node.sync(vector, 1)
