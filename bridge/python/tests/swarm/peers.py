@@ -1,0 +1,105 @@
+"""Processes for the tests: a bootstrap node, peers, and what they print, line by line."""
+
+import json
+import os
+import pathlib
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import uuid
+
+HERE = pathlib.Path(__file__).resolve().parent
+EXAMPLE = HERE.parents[3] / "examples" / "pytorch" / "train_gpt.py"
+PATIENCE = 60  # seconds for anything that a process is waited for; a busy machine needs some
+LISTEN = "/ip4/127.0.0.1/tcp/0"
+
+
+class Process:
+    """A program whose standard output is read line by line. It is killed when the test is over."""
+
+    def __init__(self, test, name, command, **environment):
+        self.name, self.test = name, test
+        self.seen = []
+        self._lines = queue.Queue()
+        env = dict(os.environ, OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1", **environment)
+        self.log = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        test.addCleanup(self._stop)
+
+    def _read(self):
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def _stop(self):
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        self.process.stdout.close()
+        self.log.close()
+
+    def line(self, wanted):
+        """Waits for the first line, of those not read yet, for which wanted(line) is true."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.01, deadline - time.monotonic()))
+            except queue.Empty:
+                self.test.fail(f"{self.name} did not print what it should\n{self.told()}")
+            if line is None:
+                self.test.fail(f"{self.name} ended too early\n{self.told()}")
+            self.seen.append(line)
+            if wanted(line):
+                return line
+
+    def report(self, kind):
+        """Waits for a peer's next report of a kind."""
+        prefix = f'{{"is": "{kind}"'
+        return json.loads(self.line(lambda line: line.startswith(prefix)))
+
+    def end(self, status=0):
+        """Waits for the end with this exit status."""
+        try:
+            got = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.test.fail(f"{self.name} does not end\n{self.told()}")
+        self.test.assertEqual(got, status, f"{self.name}\n{self.told()}")
+
+    def kill(self, number=signal.SIGKILL):
+        self.process.send_signal(number)
+
+    def told(self):
+        self.log.seek(0)
+        return "".join(self.seen[-20:]) + self.log.read()[-4000:]
+
+
+class SwarmCase(unittest.TestCase):
+    """A test with a bootstrap node of its own. P2PDILOCO_TEST_PROGRAM names the program."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.run_name = f"test-{uuid.uuid4().hex[:12]}"
+        self.program = os.environ["P2PDILOCO_TEST_PROGRAM"]
+        node = Process(self, "bootstrap", [self.program, "bootstrap", "--listen", LISTEN])
+        self.bootstrap = node.line(lambda line: "/p2p/" in line).strip()
+
+    def peer(self, name, kind="torch_peer.py", **settings):
+        """Starts a script of this folder as a peer. settings are those of the node, and the
+        script's own."""
+        settings = {
+            "run": self.run_name, "bootstrap": [self.bootstrap], "listen": [LISTEN], "found": True,
+            "preset": "lan", "data_dir": str(self.folder / name), **settings,
+        }
+        script = [sys.executable, str(HERE / kind), json.dumps(settings)]
+        return Process(self, name, script, ATEN_CPU_CAPABILITY="default")

@@ -1,0 +1,116 @@
+"""Peers as processes of their own, over the real library and loopback.
+
+    P2PDILOCO_TEST_PROGRAM=./p2pdiloco P2PDILOCO_LIBRARY=./libp2pdiloco.so \\
+        python3 -m unittest discover -s bridge/python/tests/swarm
+
+The package is the one that Python finds: an installed one, or that of PYTHONPATH.
+"""
+
+import json
+import os
+import re
+import signal
+import sys
+import unittest
+
+from peers import EXAMPLE, LISTEN, Process, SwarmCase
+
+os.environ["P2PDILOCO_TEST_EXAMPLE"] = str(EXAMPLE.parent)
+
+
+class Swarm(SwarmCase):
+    def test_one_is_killed_and_one_comes_late(self):
+        go = str(self.folder / "go")
+        settings = dict(inner_steps=4, rounds=12, start_peers=3, hold=8, go=go)
+        first = [self.peer(f"peer-{i}", **settings) for i in range(3)]
+        for p in first:
+            self.assertEqual(p.report("joined")["every"], 4)
+        first[2].report("round")
+        first[2].kill()
+        late = self.peer("late", hold=8, go=go)
+        joined = late.report("joined")
+        self.assertEqual(joined["every"], 4)  # adopted
+        self.assertGreater(joined["slot"], 0)
+        open(go, "w").close()
+        done = [p.report("done") for p in (*first[:2], late)]
+        for p in (*first[:2], late):
+            p.end()
+        self.assertEqual({d["slot"] for d in done}, {12})
+        self.assertEqual(len({d["state_root"] for d in done}), 1, done)
+        self.assertEqual(len({d["weights"] for d in done}), 1, done)
+        self.assertGreaterEqual(done[2]["rounds"], 1)
+
+    def test_ctrl_c_leaves(self):
+        settings = dict(inner_steps=4, rounds=500, start_peers=2)
+        events = ["peer.left", "peer.suspected"]
+        stays = self.peer("stays", events=events, **settings)
+        leaves = self.peer("leaves", **settings)
+        peer = leaves.report("joined")["peer"]
+        leaves.report("round")
+        leaves.kill(signal.SIGINT)
+        left = stays.report("peer.left")
+        self.assertEqual((left["about"], left["detail"]), (peer, "left"))
+        self.assertNotIn("suspected", "".join(stays.seen))
+        leaves.end(-signal.SIGINT)  # as of any Python program that Ctrl-C ends
+        stays.report("round")
+        stays.kill(signal.SIGINT)
+        stays.end(-signal.SIGINT)
+
+    def test_go_and_pytorch_in_one_run(self):
+        sizes = dict(layers=2, width=32, heads=4, context=16, batch=8)
+        go = Process(self, "go", [
+            self.program, "join", "--run", self.run_name, "--bootstrap", self.bootstrap, "--found",
+            "--listen", LISTEN, "--preset", "lan", "--rounds", "5", "--inner-steps", "10",
+            "--start-peers", "2", "--data-dir", str(self.folder / "go"), "--json",
+            "--data", str(EXAMPLE.parents[2] / "docs"),
+            "--model", ",".join(f"{k}={v}" for k, v in sizes.items()),
+        ])
+        torch = Process(self, "torch", [
+            sys.executable, str(EXAMPLE), "--run", self.run_name, "--bootstrap", self.bootstrap,
+            "--preset", "lan", "--rounds", "5", "--sync-every", "10", "--start-peers", "2",
+            "--data-dir", str(self.folder / "torch"),
+            *(f"--{k}={v}" for k, v in sizes.items()),
+        ], P2PDILOCO_LISTEN=LISTEN, P2PDILOCO_FOUND="true")
+        here = re.search("state root ([0-9a-f]{64})", torch.line(lambda line: "state root" in line))
+        report = json.loads(go.line(lambda line: line.startswith("{")))
+        torch.end()
+        go.end()
+        self.assertEqual(report["slot"], 5)
+        self.assertEqual(report["state_root"], here[1])
+
+
+class Alone(SwarmCase):
+    def test_the_outer_step_is_pytorchs(self):
+        runs = [
+            dict(outer="nesterov", outer_lr="0.7", momentum="0.9"),
+            dict(outer="sgd", outer_lr="0.7", momentum="0"),
+        ]
+        peer = self.peer("peer", "parity_peer.py", inner_steps=3, rounds=6, runs=runs)
+        for _ in runs:
+            done = peer.report("done")
+            self.assertEqual((done["rounds"], done["differing"]), (6, 0))
+            self.assertGreater(done["moved"], 5 * done["elements"])
+        peer.end()
+
+    def test_data_loader_workers(self):
+        for workers in ("fork", "spawn"):
+            with self.subTest(workers):
+                peer = self.peer(
+                    workers, run=f"{self.run_name}-{workers}", inner_steps=4, rounds=3,
+                    workers=workers,
+                )
+                self.assertEqual(peer.report("done")["slot"], 3)
+                peer.end()
+
+    def test_numpy_without_torch(self):
+        settings = dict(inner_steps=20, rounds=10, start_peers=2, momentum="0.5")
+        peers = [self.peer(f"peer-{i}", "numpy_peer.py", **settings) for i in range(2)]
+        done = [p.report("done") for p in peers]
+        for p in peers:
+            p.end()
+        self.assertEqual(done[0]["state_root"], done[1]["state_root"])
+        self.assertLess(done[0]["off"], 0.5)
+
+
+if __name__ == "__main__":
+    unittest.main()
