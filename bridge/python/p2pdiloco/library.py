@@ -58,7 +58,9 @@ class Library:
             try:
                 function = getattr(self._c, "p2pdiloco_" + name)
             except AttributeError:
-                raise LibraryNotFound(f"{path} is no p2pdiloco library: it lacks p2pdiloco_{name}")
+                raise LibraryNotFound(
+                    f"{path} is no p2pdiloco library: it lacks p2pdiloco_{name}"
+                ) from None
             function.restype, function.argtypes = result, arguments
         abi = self._c.p2pdiloco_abi()
         if abi != ABI:
@@ -161,5 +163,5 @@ def _find() -> str:
             f"{FILE_NAME} is neither beside the package ({beside.parent}) nor installed. In the "
             "repository, pip install ./bridge/python builds it, or bridge/libp2pdiloco/build.sh "
             "FOLDER does: then set P2PDILOCO_LIBRARY to its path"
-        )
+        ) from None
     return FILE_NAME
