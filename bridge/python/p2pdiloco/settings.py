@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from .errors import Invalid
@@ -18,13 +19,23 @@ Tensor = tuple[str, Sequence[int]]
 
 
 def given(run: Optional[str], settings: Mapping[str, Any]) -> bool:
-    """Whether a run is named, here or in the environment, or a file is that may name one."""
-    names = ("run", "spec", "config")
-    return bool(
-        run
-        or any(settings.get(name) for name in names)
-        or any(os.environ.get("P2PDILOCO_" + name.upper()) for name in names)
-    )
+    """Whether a run is named: here, in the environment, or in the config file."""
+
+    def find(name: str) -> Any:
+        return settings.get(name) or os.environ.get("P2PDILOCO_" + name.upper())
+
+    return bool(run or find("run") or find("spec") or find("config") and _names_run(find("config")))
+
+
+def _names_run(path: Any) -> bool:
+    """Whether a config file, TOML or JSON, has the key of a run or of its spec. What cannot be read
+    counts as if: the library says then what is wrong with it."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            text = f.read(1 << 18)
+    except (OSError, ValueError, TypeError):
+        return True
+    return re.search(r"""(?m)^\s*["']?(run|spec)["']?\s*=|"(run|spec)"\s*:""", text) is not None
 
 
 def encode(

@@ -4,6 +4,7 @@ import support  # first: it puts the package on the path
 
 import os
 import pickle
+import tempfile
 import unittest
 from unittest import mock
 
@@ -189,6 +190,19 @@ class WithoutARun(support.FakeCase):
             d.reset()
         self.assertEqual(model.w[0].item(), 3)
         self.assertFalse(d.enabled or d.finished)
+
+    def test_a_config_file_may_name_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for text, names in (
+                ("rounds = 3\n# run = 1", False), ('run = "x"', True), ('rounds=3\n"spec"=""', True),
+                ('{"rounds": 3}', False), ('{"rounds": 3, "run": "x"}', True),
+            ):
+                path = os.path.join(folder, "config.toml")
+                with open(path, "w") as f:
+                    f.write(text)
+                self.assertIs(new_run(Model(), run=None, config=path)[0].enabled, names, text)
+            os.remove(path)
+            self.assertTrue(new_run(Model(), run=None, config=path)[0].enabled)
 
     def test_the_environment_names_one(self):
         for name in ("RUN", "CONFIG", "SPEC"):
