@@ -20,13 +20,13 @@ class StepHook:
         self._optimizer, self._after = optimizer, after
         self._handle: Any = None
         self._active = True
-        if hasattr(optimizer, "register_step_post_hook"):
-            self._handle = optimizer.register_step_post_hook(lambda *_: self._call())
-        elif callable(getattr(optimizer, "step", None)):
-            self._wrap()
-        else:
+        if not callable(getattr(optimizer, "step", None)):
             kind = type(optimizer).__name__
             raise TypeError(f"{kind} is no optimizer, and no list of them: it has no step()")
+        try:
+            self._handle = optimizer.register_step_post_hook(lambda *_: self._call())
+        except AttributeError:  # also of a wrapper that inherits the method and never set it up
+            self._wrap()
 
     def _call(self) -> None:
         if self._active:

@@ -106,7 +106,7 @@ class FlatTensors:
     def initial(self) -> None:
         """Writes the tensors as they are to the vector: what a founder begins with."""
         for part in self._parts:
-            part.flat.copy_(part.tensor, non_blocking=True)
+            part.flat.copy_(part.tensor, non_blocking=part.tensor.is_cuda)
         self._synchronize()
 
     @torch.no_grad()
@@ -122,7 +122,7 @@ class FlatTensors:
         """Writes the anchor, which is in the vector, to the tensors, in place."""
         self.adopt()
         for part in self._parts:
-            part.tensor.copy_(part.shown(part.flat), non_blocking=True)
+            part.tensor.copy_(part.shown(part.flat), non_blocking=part.tensor.is_cuda)
         self._synchronize()
 
     @torch.no_grad()

@@ -158,6 +158,13 @@ class Errors(support.FakeCase):
         with self.assertRaisesRegex(TypeError, "no optimizer"):
             new_run(Model(), optimizer=3)[0].start()
 
+    def test_another_number_of_steps_than_the_runs(self):
+        d, optimizer = new_run(Model(), sync_every=2, fake_other=1)
+        with self.assertRaisesRegex(p2pdiloco.Invalid, "but 3 in the run .sync_every is"):
+            d.start()
+        self.assertTrue(d._node.closed)
+        self.assertNotIn("step", vars(optimizer))
+
     def test_it_starts_once_at_a_time(self):
         d, _ = new_run(Model())
         with d, self.assertRaisesRegex(p2pdiloco.Error, "started already"):

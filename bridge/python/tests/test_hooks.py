@@ -101,6 +101,19 @@ class Wrapping(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "dict is no optimizer"):
             StepHook({}, self.count)
 
+    def test_a_wrapper_that_has_no_hooks_of_its_own(self):
+        class Wrapper:  # a subclass of torch.optim.Optimizer that does not call its __init__
+            def register_step_post_hook(self, hook):
+                return self.no_such_dict
+
+            def step(self):
+                pass
+
+        wrapper = Wrapper()
+        StepHook(wrapper, self.count)
+        wrapper.step()
+        self.assertEqual(self.calls, 1)
+
     def test_post_hooks_are_used_where_there_are_some(self):
         class Handle:
             def remove(self):

@@ -5,6 +5,7 @@
  *     rounds, inner_steps    as the real one's
  *     fake_again             so many calls of anchor or poll per round answer AGAIN, after their time
  *     fake_refuse            join answers INVALID
+ *     fake_other             anchor answers INVALID: the run's inner_steps are others
  *     fake_missed            anchor answers MISSED
  *     fake_leave             leave takes so many milliseconds, unless the node is closed
  *     fake_ahead             after so many calls of progress the others are two slots ahead
@@ -157,6 +158,8 @@ int32_t p2pdiloco_anchor(p2pdiloco_node node, float *params, uint64_t elements, 
 		return fail(error, P2PDILOCO_CLOSED, "no such node");
 	if (number(n->config, "fake_missed", 0))
 		return fail(error, P2PDILOCO_MISSED, "the run ended without this peer");
+	if (number(n->config, "fake_other", 0))
+		return fail(error, P2PDILOCO_INVALID, "inner_steps is 2 here, but 3 in the run");
 	if (n->elements && n->elements != elements)
 		return fail(error, P2PDILOCO_INVALID, "the vector has another length than the layout");
 	int32_t code = patience(n, timeout_ms, error);

@@ -31,6 +31,19 @@ class Alone(SwarmCase):
             self.assertEqual(peer.report("done")["slot"], 3)
             peer.end()
 
+    def test_a_checkpoint_in_the_middle_of_a_round(self):
+        file, settings = str(self.folder / "checkpoint"), dict(inner_steps=4, rounds=4)
+        dies = self.peer("peer", save=file, **settings)
+        saved = dies.report("saved")
+        dies.end(9)
+        self.assertEqual((saved["slot"], saved["steps"]), (1, 3))
+        again = self.peer("peer", resume=file, **settings)
+        joined = again.report("joined")
+        for key in ("slot", "steps", "weights"):
+            self.assertEqual(joined[key], saved[key], key)
+        self.assertEqual(again.report("done")["rounds"], 3)
+        again.end()
+
     def test_numpy_without_torch(self):
         settings = dict(inner_steps=20, rounds=10, start_peers=2, momentum="0.5")
         peers = [self.peer(f"peer-{i}", "numpy_peer.py", **settings) for i in range(2)]

@@ -2,7 +2,8 @@
 
 Its argument is a JSON object of settings of DiLoCo, and of its own: hold and go (from that slot on it
 waits in its inner steps until the file go is there), events (names of those to be reported),
-workers (of a DataLoader: fork or spawn).
+workers (of a DataLoader: fork or spawn), save (a file for a checkpoint after the seventh step, with
+which the process dies), resume (such a file).
 """
 
 import hashlib
@@ -29,6 +30,11 @@ class Data(torch.utils.data.Dataset):
         return x, x.sin().sum().view(1)
 
 
+def digest(model):
+    weights = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
+    return hashlib.sha256(weights).hexdigest()
+
+
 def batches(workers):
     if workers is None:
         x, y = zip(*(Data()[i] for i in range(64)))
@@ -44,6 +50,7 @@ def main():
     settings = json.loads(sys.argv[1])
     hold, go = settings.pop("hold", None), settings.pop("go", "")
     wanted, workers = settings.pop("events", []), settings.pop("workers", None)
+    save, resume = settings.pop("save", None), settings.pop("resume", None)
     torch.manual_seed(os.getpid())
     model = torch.nn.Sequential(
         torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 1)
@@ -56,9 +63,15 @@ def main():
             tell(event["event"], about=event.get("about"), detail=event.get("detail"))
 
     tell("started")
-    with p2pdiloco.DiLoCo(model, optimizer, on_event=on_event, **settings) as d:
-        tell("joined", slot=d.metrics.slot, peer=d.status()["peer"], every=d.sync_every)
-        rounds = 0
+    d = p2pdiloco.DiLoCo(model, optimizer, on_event=on_event, **settings)
+    if resume:
+        states = torch.load(resume)
+        for part, state in zip((model, optimizer, scheduler, d), states):
+            part.load_state_dict(state)
+    with d:
+        at = dict(slot=d.metrics.slot, steps=d.metrics.steps, weights=digest(model))
+        tell("joined", peer=d.status()["peer"], every=d.sync_every, **at)
+        rounds = steps = 0
         for x, y in d.batches(batches(workers)):
             while hold is not None and d.metrics.slot >= hold and not os.path.exists(go):
                 time.sleep(0.05)
@@ -69,13 +82,18 @@ def main():
             optimizer.step()
             scheduler.step()
             optimizer.zero_grad()
+            steps += 1
+            if save and steps == 7:
+                parts = (model, optimizer, scheduler, d)
+                torch.save([part.state_dict() for part in parts], save)
+                tell("saved", slot=d.metrics.slot, steps=d.metrics.steps, weights=digest(model))
+                os._exit(9)
             if d.rounds > rounds:
                 rounds = d.rounds
                 tell("round", slot=d.metrics.slot, loss=d.metrics.loss, world=d.world)
-        weights = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
         tell(
             "done", slot=d.metrics.slot, phase=d.metrics.phase, rounds=d.rounds,
-            state_root=d.status()["state_root"], weights=hashlib.sha256(weights).hexdigest(),
+            state_root=d.status()["state_root"], weights=digest(model),
         )
 
 
