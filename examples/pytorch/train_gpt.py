@@ -35,6 +35,7 @@ def arguments():
     own.add_argument("--data", help="a text file, or a folder (default: Python's own library)")
     own.add_argument("--suffix", default=".py", help="of the files in the folder")
     own.add_argument("--steps", type=int, help="stop after so many (default: when the run ends)")
+    own.add_argument("--save", help="file for the model at the end, a PyTorch state dict")
     own.add_argument("--batch", type=int, default=32)
     own.add_argument("--lr", type=float, default=8e-3)
     own.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -51,7 +52,7 @@ def read(path, suffix):
     files = [root] if root.is_file() else sorted(p for p in root.glob(f"*{suffix}") if p.is_file())
     text = b"".join(p.read_bytes() for p in files)
     if len(text) < 10_000:
-        raise SystemExit(f"{root}: too little text in files that end in {suffix}")
+        raise SystemExit(f"{root}: too little text (files that end in {suffix})")
     return torch.frombuffer(bytearray(text), dtype=torch.uint8)
 
 
@@ -100,6 +101,8 @@ def main():
             if d.rounds > rounds:
                 rounds = d.rounds
                 print(d.metrics, flush=True)
+        if args.save:
+            torch.save(model.state_dict(), args.save)
         print(f"loss {loss.item():.4f} in the last batch; state root {state_root(d)}")
 
 

@@ -15,6 +15,24 @@ import unittest
 from peers import EXAMPLE, LISTEN, Process, SwarmCase
 
 
+def held_out_loss(model, data, sizes):
+    """The loss of a saved model, in nats per byte, as builtin:gpt measures it on a single file: over
+    128 windows at even distances in its last sixteenth."""
+    import torch
+
+    sys.path.insert(0, str(EXAMPLE.parent))
+    import gpt
+
+    text = EXAMPLE.parents[2].joinpath(data).read_bytes()
+    tail, length = text[len(text) - len(text) // 16 :], sizes["context"]
+    starts = [i * (len(tail) - length - 1) // 127 for i in range(128)]
+    windows = torch.tensor([list(tail[s : s + length + 1]) for s in starts])
+    net = gpt.GPT(gpt.Config(*(sizes[k] for k in ("layers", "width", "heads", "context"))))
+    net.load_state_dict(torch.load(model))
+    with torch.no_grad():
+        return net.double()(windows[:, :-1], windows[:, 1:]).item()
+
+
 class Swarm(SwarmCase):
     def test_one_is_killed_and_one_comes_late(self):
         go = str(self.folder / "go")
@@ -55,17 +73,18 @@ class Swarm(SwarmCase):
 
     def test_go_and_pytorch_in_one_run(self):
         sizes = dict(layers=2, width=32, heads=4, context=16, batch=8)
+        data, model = str(EXAMPLE.parents[2] / "docs" / "protocol.md"), str(self.folder / "model.pt")
         go = Process(self, "go", [
             self.program, "join", "--run", self.run_name, "--bootstrap", self.bootstrap, "--found",
             "--listen", LISTEN, "--preset", "lan", "--rounds", "5", "--inner-steps", "10",
             "--start-peers", "2", "--data-dir", str(self.folder / "go"), "--json",
-            "--data", str(EXAMPLE.parents[2] / "docs"),
+            "--data", data,
             "--model", ",".join(f"{k}={v}" for k, v in sizes.items()),
         ])
         torch = Process(self, "torch", [
             sys.executable, str(EXAMPLE), "--run", self.run_name, "--bootstrap", self.bootstrap,
             "--preset", "lan", "--rounds", "5", "--sync-every", "10", "--start-peers", "2",
-            "--data-dir", str(self.folder / "torch"),
+            "--data-dir", str(self.folder / "torch"), "--data", data, "--save", model,
             *(f"--{k}={v}" for k, v in sizes.items()),
         ], P2PDILOCO_LISTEN=LISTEN, P2PDILOCO_FOUND="true")
         here = re.search("state root ([0-9a-f]{64})", torch.line(lambda line: "state root" in line))
@@ -74,6 +93,7 @@ class Swarm(SwarmCase):
         go.end()
         self.assertEqual(report["slot"], 5)
         self.assertEqual(report["state_root"], here[1])
+        self.assertAlmostEqual(held_out_loss(model, data, sizes), report["loss_last"], delta=1e-6)
 
 
 if __name__ == "__main__":
