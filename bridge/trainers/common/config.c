@@ -88,15 +88,17 @@ static int unknown(struct json *j, const char *key) {
 	return json_fail(j, what);
 }
 
-static int parse_member(struct json *j, struct config *c, const char *key, bool seen[FIELDS + 1], config_other other, void *mine) {
+/* Reads the value of a key, which stands at start. */
+static int parse_value(struct json *j, struct json *start, struct config *c, const char *key, bool seen[FIELDS + 1], config_other other,
+    void *mine) {
 	int i = 0;
 	while (i < FIELDS && strcmp(key, fields[i].name) != 0) i++;
 	bool data = strcmp(key, "data") == 0;
 	if (i == FIELDS && !data) {
 		int code = other ? other(j, key, mine) : -1;
-		return code < 0 ? unknown(j, key) : code;
+		return code < 0 ? unknown(start, key) : code;
 	}
-	if (seen[i]) return json_fail(j, "this key stands here twice");
+	if (seen[i]) return json_fail(start, "this key stands here twice");
 	seen[i] = true;
 	return data ? parse_paths(j, c) : parse_number(j, c, &fields[i]);
 }
@@ -106,7 +108,9 @@ static int parse(struct json *j, struct config *c, config_other other, void *min
 	char key[64];
 	if (json_enter(j, '{', &more)) return 1;
 	while (more) {
-		if (json_key(j, key, sizeof key) || parse_member(j, c, key, seen, other, mine) || json_more(j, '}', &more)) return 1;
+		json_peek(j);
+		struct json start = *j;
+		if (json_key(j, key, sizeof key) || parse_value(j, &start, c, key, seen, other, mine) || json_more(j, '}', &more)) return 1;
 	}
 	return json_end(j);
 }

@@ -118,7 +118,7 @@ int json_string(struct json *j, char *out, size_t room) {
 	j->at++;
 	while (*j->at != '"') {
 		char c[4];
-		size_t length;
+		size_t length = 0;
 		if (character(j, c, &length)) return 1;
 		if (length >= room - used) return json_fail(j, "this string is too long");
 		memcpy(out + used, c, length);

@@ -1,0 +1,38 @@
+/* Matrix products, where nearly all of the time goes, and sums of many products. */
+#ifndef P2PDILOCO_CPU_MATMUL_H
+#define P2PDILOCO_CPU_MATMUL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "team.h"
+
+/*
+ * FAST marks what the compiler makes twice, for any x86-64 processor and for those with AVX2 and FMA: the loader takes the one that fits. It
+ * is left out where a sanitizer could not follow, and on other machines, which have one form.
+ */
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && !defined(__SANITIZE_ADDRESS__)
+#define FAST __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define FAST
+#endif
+
+/* A view: element (i, j) is data[i * row + j * column]. */
+struct matrix {
+	const float *data;
+	size_t row, column;
+};
+
+/* Row-major, so many elements from row to row. */
+static inline struct matrix mat(const float *data, size_t stride) { return (struct matrix){data, stride, 1}; }
+
+/* The transpose, a view too. */
+static inline struct matrix transposed(struct matrix m) { return (struct matrix){m.data, m.column, m.row}; }
+
+/* Computes c = a b, or c += a b with add, for a (m x k), b (k x n) and c (m x n), row-major with so many elements from row to row. */
+void matmul(struct team *team, float *c, size_t stride, struct matrix a, struct matrix b, size_t m, size_t n, size_t k, bool add);
+
+/* The sum of n products, in several partial sums. */
+float dot(const float *a, const float *b, size_t n);
+
+#endif
