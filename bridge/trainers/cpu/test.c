@@ -114,6 +114,24 @@ static void test_bad_configurations(void) {
 	}
 }
 
+/* Whatever the text is, create says no in one line: its data is nowhere. Sanitizers and valgrind see what else it does. */
+static void test_mangled_configurations(void) {
+	static const char good[] = "{ \"layers\" : 2, \"beta1\":-1.5e-1 ,\"clip\":0,\n\"data\":[\"/nowhere\\u00e9\\ud83d\\ude00\\n\", \"\xc3\xa9\xf0\x9f\x98\x80\"] }";
+	static const char bytes[] = "{}[]\",:\\u0dDeE+-.19 \t\n\x80\xc3\xed\xf0\xff/antfl";
+	uint32_t random = 1;
+	for (int i = 0; i < (slow ? 300 : 30000); i++) {
+		char text[sizeof good];
+		memcpy(text, good, sizeof good);
+		for (int k = 0; k <= i % 4; k++) {
+			random = random * 1664525 + 1013904223;
+			text[(random >> 16) % (sizeof good - 1)] = bytes[(random >> 8) % sizeof bytes]; /* a zero ends it */
+		}
+		p2pdiloco_trainer *t = NULL;
+		CHECK(api->create(text, folder, &t) == P2PDILOCO_TRAINER_FAILED && *api->last_error(t) && !strchr(api->last_error(t), '\n'), "%s", text);
+		if (t) api->destroy(t);
+	}
+}
+
 static void test_layout(void) {
 	static const char *const names[] = {
 		"wte", "wpe", "h.0.ln1.weight", "h.0.ln1.bias", "h.0.attn.qkv.weight", "h.0.attn.qkv.bias", "h.0.attn.proj.weight", "h.0.attn.proj.bias",
@@ -226,6 +244,7 @@ int main(int argc, char **argv) {
 	write_corpus();
 	run_test("entry", test_entry);
 	run_test("bad configurations", test_bad_configurations);
+	run_test("mangled configurations", test_mangled_configurations);
 	run_test("layout", test_layout);
 	run_test("initial bits", test_initial_bits);
 	run_test("ranges", test_ranges);
