@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "matmul.h"
 #include "update.h"
 
 static double norm(const float *v, size_t n) {
@@ -13,7 +12,7 @@ static double norm(const float *v, size_t n) {
 }
 
 /* Updates one tensor. */
-FAST static void update(const struct update *u, float keep, size_t n, float *restrict values, const float *restrict grads,
+static void update(const struct update *u, float keep, size_t n, float *restrict values, const float *restrict grads,
     float *restrict first, float *restrict second) {
 	for (size_t i = 0; i < n; i++) {
 		float g = u->scale * grads[i];

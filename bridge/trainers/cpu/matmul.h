@@ -7,16 +7,6 @@
 
 #include "team.h"
 
-/*
- * FAST marks what the compiler makes twice, for any x86-64 processor and for those with AVX2 and FMA: the loader takes the one that fits. It
- * is left out where a sanitizer could not follow, and on other machines, which have one form.
- */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && !defined(__SANITIZE_ADDRESS__)
-#define FAST __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define FAST
-#endif
-
 /* A view: element (i, j) is data[i * row + j * column]. */
 struct matrix {
 	const float *data;
