@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -22,10 +23,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// runName is a run that no other test on this network takes part in: peers find each other by it.
+var runName = "test-" + rand.Text()
+
 // read is settings of a peer that keeps to this machine, and more of them as members of a JSON object.
 func read(t *testing.T, more string) *settings.Settings {
 	t.Helper()
-	s, err := settings.Embedded(fmt.Appendf(nil, `{"run": "books", "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"]%s}`, more), nil)
+	s, err := settings.Embedded(fmt.Appendf(nil, `{"run": %q, "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"]%s}`, runName, more), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +67,7 @@ func TestOneRound(t *testing.T) {
 		OnEvent: func(e p2pdiloco.Event) { heard.Store(e.Name, e) },
 		Notice:  func(text string) { t.Error(text) },
 	})
-	if want := filepath.Join(home, "p2pdiloco", "books", "peer-1"); p.Dir() != want {
+	if want := filepath.Join(home, "p2pdiloco", runName, "peer-1"); p.Dir() != want {
 		t.Errorf("data lies in %s, not in %s", p.Dir(), want)
 	}
 	node, err := p.Node(t.Context())
@@ -100,7 +104,7 @@ func TestOneRound(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), "books"); err != nil || claim.Dir != p.Dir() || claim.Release() != nil {
+	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName); err != nil || claim.Dir != p.Dir() || claim.Release() != nil {
 		t.Errorf("the directory is not free again: %+v, %v", claim, err)
 	}
 }
@@ -124,7 +128,7 @@ func checkAPI(t *testing.T, p *Peer) {
 		t.Fatal(err)
 	}
 	var s p2pdiloco.Status
-	if _, err := api.Get(t.Context(), addr, &s); err != nil || s.Run != "books" || s.Phase != p2pdiloco.PhaseRunning {
+	if _, err := api.Get(t.Context(), addr, &s); err != nil || s.Run != runName || s.Phase != p2pdiloco.PhaseRunning {
 		t.Errorf("status %+v, %v", s, err)
 	}
 	if err := api.Recover(t.Context(), addr, strings.TrimSpace(string(token))); err == nil || !strings.Contains(err.Error(), p2pdiloco.ErrQuorum.Error()) {
@@ -161,7 +165,7 @@ func TestBeforeTheRunIsFound(t *testing.T) {
 			}
 		}})
 		<-started
-		if s, ok := p.Status(); !ok || s.Phase != p2pdiloco.PhaseSearching || s.Run != "books" || s.Peer == "" || len(s.Addrs) == 0 || s.Members == nil {
+		if s, ok := p.Status(); !ok || s.Phase != p2pdiloco.PhaseSearching || s.Run != runName || s.Peer == "" || len(s.Addrs) == 0 || s.Members == nil {
 			t.Errorf("searching with status %+v, %v", s, ok)
 		}
 		if err := p.recover(); err == nil || !strings.Contains(err.Error(), "still looking") {
@@ -213,7 +217,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v, invalid is %v", c.more, err, !c.invalid)
 		}
 	}
-	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), "books"); err != nil || !claim.First || claim.Release() != nil {
+	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName); err != nil || !claim.First || claim.Release() != nil {
 		t.Errorf("a claim is left behind: %+v, %v", claim, err)
 	}
 }

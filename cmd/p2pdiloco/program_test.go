@@ -16,6 +16,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
 
@@ -164,7 +165,8 @@ func TestJoinFromEverywhere(t *testing.T) {
 	write("run.toml", fmt.Sprintf("run = \"file\"\nrounds = 3\ninner_steps = 3\nstart_peers = 3\nspec = \"spec.toml\"\npreset = \"lan\"\n"+
 		"listen = [\"/ip4/127.0.0.1/tcp/0\"]\ndata = [%q]\nthreads = 0\nidentity = \"for bootstrap\"\n", smallData(t)))
 	events := filepath.Join(home, "events")
-	p := newProgram(t, home, "join", "--run", "books", "--events", events)
+	name := swarm.RunName("test") // nobody else on this network has it
+	p := newProgram(t, home, "join", "--run", name, "--events", events)
 	p.Env = append(p.Env, "P2PDILOCO_CONFIG=run.toml", "P2PDILOCO_RUN=environment", "P2PDILOCO_ROUNDS=2", "P2PDILOCO_INNER_STEPS=1000000", "P2PDILOCO_THREADS=1",
 		"P2PDILOCO_JSON=true", "P2PDILOCO_LOG_LEVEL=")
 	p.start(t)
@@ -179,7 +181,7 @@ func TestJoinFromEverywhere(t *testing.T) {
 	if err := json.Unmarshal(status.stdout.Bytes(), &s); err != nil {
 		t.Fatal(err)
 	}
-	for field, want := range map[string]string{"name": "books", "rounds": "2", "inner_steps": "1000000", "start_peers": "3", "trim_permille": "4", "max_weight": "4"} {
+	for field, want := range map[string]string{"name": name, "rounds": "2", "inner_steps": "1000000", "start_peers": "3", "trim_permille": "4", "max_weight": "4"} {
 		if s.Spec[field] != want {
 			t.Errorf("the run has %s = %s, not %s", field, s.Spec[field], want)
 		}
@@ -191,7 +193,7 @@ func TestJoinFromEverywhere(t *testing.T) {
 		t.Errorf("exit %d after leaving", code)
 	}
 	var r report.Peer
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil || r.Run != "books" {
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil || r.Run != name {
 		t.Errorf("report %+v, %v", r, err)
 	}
 }
@@ -201,8 +203,9 @@ func TestJoinStatusLeave(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	events := filepath.Join(home, "events")
+	name := swarm.RunName("test") // nobody else on this network has it
 	args := append([]string{
-		"join", "--run", "books", "--rounds", "100", "--inner-steps", "1000000", "--outer", "sgd", "--preset", "lan",
+		"join", "--run", name, "--rounds", "100", "--inner-steps", "1000000", "--outer", "sgd", "--preset", "lan",
 		"--data", smallData(t), "--events", events, "--json",
 	}, onLoopback...)
 	p := startProgram(t, home, args...)
@@ -217,7 +220,7 @@ func TestJoinStatusLeave(t *testing.T) {
 		t.Fatal(err, &status.stderr)
 	}
 	var s p2pdiloco.Status
-	if err := json.Unmarshal(status.stdout.Bytes(), &s); err != nil || s.Run != "books" || s.Peer.String() != started.PeerID {
+	if err := json.Unmarshal(status.stdout.Bytes(), &s); err != nil || s.Run != name || s.Peer.String() != started.PeerID {
 		t.Errorf("status %+v, %v", s, err)
 	}
 	human := newProgram(t, home, "status", "--api", started.API)
@@ -232,7 +235,7 @@ func TestJoinStatusLeave(t *testing.T) {
 		t.Errorf("exit %d after leaving", code)
 	}
 	var r report.Peer
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil || r.Ended || r.Run != "books" || r.LossFirst == nil {
+	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil || r.Ended || r.Run != name || r.LossFirst == nil {
 		t.Errorf("report %+v, %v", r, err)
 	}
 	gone := newProgram(t, home, "status")
