@@ -21,7 +21,7 @@ func (m *Machine) onPrepare(msg Message, ref slot.Ref) error {
 	case ref.Ballot < d.word.floor() || d.word.vote != nil && d.word.vote.Ballot >= ref.Ballot:
 		return ErrStale
 	case ref.Ballot > d.ballot && msg.From != m.cfg.Self && m.leaderLives():
-		d.asked = &msg
+		m.keepAsked(msg, ref.Ballot)
 		return nil // H18: its reduction gets on; the candidate asks again
 	}
 	if d.word.promise == nil || d.word.promise.Ballot < ref.Ballot {
@@ -37,15 +37,33 @@ func (m *Machine) onPrepare(msg Message, ref slot.Ref) error {
 	return nil
 }
 
-// promiseLate grants the PREPARE that came before this peer had seen that the leader is gone: not every peer sees it first.
-func (m *Machine) promiseLate() {
+// keepAsked remembers a PREPARE that is not granted because the leader lives: that of the highest ballot of those who still ask. The
+// leader itself had its turn.
+func (m *Machine) keepAsked(msg Message, ballot uint32) {
 	d := m.open
-	asked := d.asked
-	if asked == nil || m.around(ofMember(d.leader(d.ballot))) {
+	if d.leads(msg, d.ballot) || m.asks() && d.asked.Body.(placed).At().Ballot > ballot {
 		return
 	}
+	d.asked, d.askedAt = &msg, m.now
+}
+
+// asks says whether a candidate waits for a promise. Who still wants one has repeated its PREPARE.
+func (m *Machine) asks() bool {
+	d := m.open
+	return d.asked != nil && m.now-d.askedAt <= 2*m.cfg.Timing.Retry
+}
+
+// promiseLate grants the PREPARE of a candidate that has waited, once this peer's patience with the leader is over, or it has seen that
+// the leader is gone. It comes before a ballot of its own: where the promise of every living peer is needed, and each in turn outbid
+// who had all but one, no ballot would ever be led.
+func (m *Machine) promiseLate() {
+	d := m.open
+	if d.asked == nil || m.leaderLives() {
+		return
+	}
+	asked, asks := d.asked, m.asks()
 	d.asked = nil
-	if p, ok := asked.Body.(Prepare); ok {
+	if p, ok := asked.Body.(Prepare); ok && asks {
 		_ = m.onPrepare(*asked, p.Ref) // refused now as it would have been on time
 	}
 }

@@ -27,7 +27,8 @@ type decree struct {
 	owed     time.Duration // since when work is owed; never while none is
 	seen     uint32        // highest ballot that any member named
 	campaign time.Duration // when this peer last opened a ballot
-	asked    *Message      // the newest PREPARE that was not granted because the leader lives
+	asked    *Message      // a PREPARE that was not granted because the leader lives
+	askedAt  time.Duration // when it came
 	drafts   int           // of members records that were seen at this height
 	draftAt  time.Duration // when the last one was
 
