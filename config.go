@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -71,6 +72,9 @@ type Config struct {
 	Logger *slog.Logger
 
 	disk disk.FS // under DataDir; tests have others than the operating system's
+
+	// streams, if set, may replace a stream of a protocol that was opened or accepted here: what a hostile program would do to it, in tests.
+	streams func(protocol string, opened bool, s wire.Stream) wire.Stream
 }
 
 func (c Config) withDefaults() Config {

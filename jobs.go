@@ -15,19 +15,43 @@ type jobs struct {
 }
 
 type job struct {
+	what   string // it is for; "" for jobs of which each is another
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
+// runs says whether the job is for the same and has not ended.
+func (j job) runs(what string) bool {
+	if what == "" || j.what != what {
+		return false
+	}
+	select {
+	case <-j.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // replace starts f as the job of its kind and returns at once.
 func (j *jobs) replace(ctx context.Context, kind string, f func(context.Context)) {
+	j.start(ctx, kind, "", f)
+}
+
+// start starts f as the job of its kind, unless that runs for the same already: what is asked for again goes on. It returns at once.
+func (j *jobs) start(ctx context.Context, kind, what string, f func(context.Context)) {
 	ctx, cancel := context.WithCancel(ctx)
-	next := job{cancel, make(chan struct{})}
+	next := job{what, cancel, make(chan struct{})}
 	j.mu.Lock()
 	if j.mu.running == nil {
 		j.mu.running = make(map[string]job)
 	}
 	previous := j.mu.running[kind]
+	if previous.runs(what) {
+		j.mu.Unlock()
+		cancel()
+		return
+	}
 	j.mu.running[kind] = next
 	j.mu.Unlock()
 	if previous.cancel != nil {

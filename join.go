@@ -256,12 +256,12 @@ func (n *Node) newWorker() (*worker, error) {
 		return nil, err
 	}
 	if w.engine, err = allreduce.New(allreduce.Config{
-		Self: n.Self(), Run: n.run, Params: w.params, Transport: streamOpener{n.net, p2p.ProtocolExchange}, Logger: n.log, Stall: n.timing.stall,
+		Self: n.Self(), Run: n.run, Params: w.params, Transport: bulk{n.net, p2p.ProtocolExchange, n.cfg.streams}, Logger: n.log, Stall: n.timing.stall,
 		Known: n.isMember,
 	}); err != nil {
 		return nil, err
 	}
-	w.client = statesync.NewClient(streamOpener{n.net, p2p.ProtocolState}, statesync.Config{Timeout: n.timing.fetch, OnDrop: w.dropped, Logger: n.log})
+	w.client = statesync.NewClient(bulk{n.net, p2p.ProtocolState, n.cfg.streams}, statesync.Config{Timeout: n.timing.fetch, OnDrop: w.dropped, Logger: n.log})
 	return w, nil
 }
 
@@ -306,7 +306,7 @@ func (n *Node) restore() error {
 
 // serve lets other peers in: to the reduction, and to what they fetch.
 func (n *Node) serve() {
-	n.net.Handle(p2p.ProtocolExchange, func(from PeerID, s wire.Stream) {
+	bulk{n.net, p2p.ProtocolExchange, n.cfg.streams}.handle(func(from PeerID, s wire.Stream) {
 		if err := n.worker.engine.Accept(from, s); err != nil {
 			n.log.Debug("exchange stream ended", "peer", from, "err", err)
 		}
@@ -314,7 +314,7 @@ func (n *Node) serve() {
 	n.server = statesync.NewServer(n.worker.store, statesync.ServerConfig{
 		Prefer: n.isMember, BytesPerSecond: n.cfg.StateBytesPerSecond, Busy: n.worker.reducing, Loose: n.worker.part, Logger: n.log,
 	})
-	n.net.Handle(p2p.ProtocolState, n.server.Serve)
+	bulk{n.net, p2p.ProtocolState, n.cfg.streams}.handle(n.server.Serve)
 }
 
 // isMember says whether the newest record lists a peer.

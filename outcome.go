@@ -138,16 +138,26 @@ func (w *worker) part(root Root) []byte {
 	return w.mu.parts[root]
 }
 
+// An owner that states its ranges and then drips their bytes would keep all who wait for them. Whoever has waited for a draft's bytes for
+// so many stalls, and so many times as long as the reduction had taken by then, asks the others: if nobody has them, the owner is
+// to blame.
+const (
+	drippedStalls = 8
+	drippedFactor = 4 // for a slow link the reduction was slow, too
+)
+
 // awaitReduction waits for what the running reduction will bring anyway: a draft overtakes the last frames to some members. It
-// waits as long as something comes.
+// waits as long as something comes, within limits.
 func (w *worker) awaitReduction(ctx context.Context, o outcomeOf) {
 	w.mu.Lock()
-	r := w.mu.reduction
+	r, began := w.mu.reduction, w.mu.reducing
 	w.mu.Unlock()
 	listed := slices.ContainsFunc(o.contributions, func(c slot.Offer) bool { return c.Peer == w.self })
 	if r == nil || r.Plan().Height != o.height || !listed {
 		return
 	}
+	end := time.NewTimer(drippedStalls*w.stall + drippedFactor*time.Since(began))
+	defer end.Stop()
 	tick := time.NewTicker(w.stall)
 	defer tick.Stop()
 	for _, had := r.Traffic(); ; {
@@ -155,6 +165,8 @@ func (w *worker) awaitReduction(ctx context.Context, o outcomeOf) {
 		case <-r.Settled():
 			return
 		case <-tick.C:
+		case <-end.C:
+			return
 		case <-ctx.Done():
 			return
 		}

@@ -78,13 +78,28 @@ func (t *ledgerTransport) undelivered(to PeerID, message []byte, err error) {
 // close leaves the topic. The messenger ends with its network.
 func (t *ledgerTransport) close() { _ = t.topic.Close() }
 
-// streamOpener opens streams of one protocol: the transport of the all-reduce and of state synchronisation.
-type streamOpener struct {
+// bulk opens and takes in streams of one protocol: the transport of the all-reduce and of state synchronisation.
+type bulk struct {
 	net      *p2p.Network
 	protocol string
+	streams  func(protocol string, opened bool, s wire.Stream) wire.Stream // Config.streams
 }
 
 // Open implements allreduce.Transport and statesync's opener.
-func (o streamOpener) Open(ctx context.Context, peer PeerID) (wire.Stream, error) {
-	return o.net.Open(ctx, peer, o.protocol)
+func (b bulk) Open(ctx context.Context, peer PeerID) (wire.Stream, error) {
+	s, err := b.net.Open(ctx, peer, b.protocol)
+	if err == nil && b.streams != nil {
+		s = b.streams(b.protocol, true, s)
+	}
+	return s, err
+}
+
+// handle has serve called with each stream that a peer opens to this one.
+func (b bulk) handle(serve func(from PeerID, s wire.Stream)) {
+	b.net.Handle(b.protocol, func(from PeerID, s wire.Stream) {
+		if b.streams != nil {
+			s = b.streams(b.protocol, false, s)
+		}
+		serve(from, s)
+	})
 }

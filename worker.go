@@ -53,6 +53,7 @@ type worker struct {
 		sync.Mutex
 		own       map[slot.Root]contribution // offered and not yet spent, by root
 		reduction *allreduce.Reduction
+		reducing  time.Time            // since when it has run
 		parts     map[slot.Root][]byte // segments of an outcome that is being gathered, for others who lack them
 		sync      *SyncStatus          // while a state is being fetched
 	}
@@ -66,7 +67,8 @@ func (w *worker) Do(ctx context.Context, work membership.Work, report func(membe
 	case membership.WorkReduce:
 		w.jobs.replace(ctx, "reduce", func(context.Context) { w.reduce(ctx, work.Plan, report) })
 	case membership.WorkHold:
-		w.jobs.replace(ctx, "hold", func(ctx context.Context) {
+		what := fmt.Sprint(work.Draft.Height, work.Draft.Prev, work.Draft.Outcome())
+		w.jobs.start(ctx, "hold", what, func(ctx context.Context) { // asked for again and again while it lasts
 			if err := w.hold(ctx, work); err != nil {
 				w.failed(ctx, work, err, report)
 				return
@@ -162,7 +164,9 @@ func (w *worker) reduce(ctx context.Context, plan slot.Plan, report func(members
 	default:
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.mu.reduction = r
+		if w.mu.reduction != r {
+			w.mu.reduction, w.mu.reducing = r, time.Now()
+		}
 	}
 }
 

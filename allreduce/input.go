@@ -25,16 +25,23 @@ type input struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	free     chan struct{} // room for frames: window tokens, one taken by each frame that is not reduced yet
-	full     chan *frame   // checked frames in order, for the reducer
+	full     chan arrival  // checked frames in order, for the reducer
 	gone     chan struct{} // closed when left is set
 	at       *frame        // the reducer's: the frame at hand; nil if there will be none
-	ready    chan int      // reduced frames in order, for the writer; p.last when the root is known
-	refused  chan Reason   // for the writer: tell the contributor and stop
+	tempo    tempo
+	ready    chan int    // reduced frames in order, for the writer; p.last when the root is known
+	refused  chan Reason // for the writer: tell the contributor and stop
+}
+
+// arrival is a checked frame, and when it came.
+type arrival struct {
+	frame *frame
+	at    time.Time
 }
 
 func newInput(p *ownPiece, place int, o slot.Offer) *input {
 	w := p.r.window
-	in := &input{p: p, place: place, offer: o, free: make(chan struct{}, w), full: make(chan *frame, w), gone: make(chan struct{})}
+	in := &input{p: p, place: place, offer: o, free: make(chan struct{}, w), full: make(chan arrival, w), gone: make(chan struct{})}
 	for range w {
 		in.free <- struct{}{}
 	}
@@ -88,26 +95,42 @@ func (in *input) absent() bool {
 	return true
 }
 
-// next puts the next frame into at, or nil if the contributor was lost and all that came before is used. It is false if the
-// piece has ended.
-func (in *input) next() bool {
-	select {
-	case in.at = <-in.full:
-		return true
-	default:
-	}
-	select {
-	case in.at = <-in.full:
-	case <-in.gone:
+// next puts frame f into at, or nil if the contributor was lost and all that came before is used. It is false if the piece has
+// ended. While it waits it calls judge now and then.
+func (in *input) next(f int, look <-chan time.Time, judge func()) bool {
+	for !in.poll(f) {
 		select {
-		case in.at = <-in.full:
-		default:
-			in.at = nil
+		case a := <-in.full:
+			in.arrived(a, f)
+		case <-in.gone:
+			in.poll(f)
+			return true
+		case <-look:
+			judge()
+		case <-in.p.ctx.Done():
+			return false
 		}
-	case <-in.p.ctx.Done():
-		return false
 	}
 	return true
+}
+
+// poll says whether frame f is at hand, and takes it if it has come.
+func (in *input) poll(f int) bool {
+	if in.at != nil {
+		return true
+	}
+	select {
+	case a := <-in.full:
+		in.arrived(a, f)
+		return true
+	default:
+		return false
+	}
+}
+
+func (in *input) arrived(a arrival, f int) {
+	in.at = a.frame
+	in.tempo.took(in.p.roomAt(f), a.at)
 }
 
 // serveOwn feeds this peer's own contribution by the same path, without a stream.
@@ -122,7 +145,7 @@ func (in *input) serveOwn() {
 			in.lost(reasonOf(err), err)
 			return
 		}
-		in.full <- fr
+		in.full <- arrival{fr, in.p.began}
 	}
 }
 
@@ -151,7 +174,7 @@ func (in *input) serve(s wire.Stream) {
 	})
 	err := in.readAll(l)
 	if reason := reasonOf(err); err != nil && reason != Connection {
-		in.refused <- reason // before the piece goes on without it: its end must not overtake the refusal
+		in.refuse(reason) // before the piece goes on without it: its end must not overtake the refusal
 		in.lost(reason, err)
 		in.drain(l)
 	}
@@ -205,7 +228,7 @@ func (in *input) readHashes(l *link) ([]slot.Root, error) {
 	g := in.p.r.engine.grid
 	hashes := make([]slot.Root, g.frames)
 	for i := range hashes {
-		if err := l.readPayload(hashes[i][:], nil); err != nil {
+		if err := l.readPayload(hashes[i][:], &in.p.taken); err != nil {
 			return nil, err
 		}
 	}
@@ -235,7 +258,7 @@ func (in *input) readFrame(l *link, f int, hash slot.Root) error {
 	if err := fr.decode(g, f, b, in.p.r.engine.cfg.Params.Clip); err != nil {
 		return fmt.Errorf("%w: %w", errBadBytes, err)
 	}
-	in.full <- fr
+	in.full <- arrival{fr, time.Now()}
 	in.p.r.moved()
 	return nil
 }
@@ -291,6 +314,14 @@ func (in *input) write(ctx context.Context, l *link) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// refuse has the writer tell the contributor that the piece goes on without it.
+func (in *input) refuse(reason Reason) {
+	select {
+	case in.refused <- reason:
+	default: // it was told
 	}
 }
 

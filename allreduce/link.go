@@ -117,14 +117,25 @@ func (l *link) readHeader() (header, error) {
 	if err := l.readFull(b[:1], nil); err != nil {
 		return header{}, err
 	}
-	if err := l.readFull(b[1:], nil); err != nil {
-		return header{}, unexpected(err)
+	if err := l.readAtOnce(b[1:]); err != nil {
+		return header{}, err
 	}
 	h, err := parseHeader(b)
 	if err != nil {
 		return header{}, fmt.Errorf("%w: %w", errBadBytes, err)
 	}
 	return h, nil
+}
+
+// readAtOnce reads what was written together with what came before. It is nobody's progress, so it has one deadline for all: byte by byte
+// it would keep others waiting without an end, and without a sign of whom for.
+func (l *link) readAtOnce(b []byte) error {
+	if err := l.read.renew(l.stall, l.s.SetReadDeadline); err != nil {
+		return err
+	}
+	n, err := io.ReadFull(l.s, b)
+	l.received.Add(uint64(n))
+	return unexpected(err)
 }
 
 // readPayload reads what follows a header whose length was checked.
@@ -134,7 +145,7 @@ func (l *link) readPayload(b []byte, count *atomic.Uint64) error {
 
 func (l *link) readAlive() (uint64, error) {
 	b := l.read.head[:aliveSize]
-	err := l.readPayload(b, nil)
+	err := l.readAtOnce(b)
 	return parseAlive(b), err
 }
 

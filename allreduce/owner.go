@@ -15,14 +15,16 @@ var errTooManyRanges = errors.New("too many contributors were lost one by one: a
 type ownPiece struct {
 	*piece
 	inputs []*input       // a contributor each, in peer-ID order, this peer included; nil: was lost before the piece began
-	taken  atomic.Uint64  // payload bytes of all contributors: what alive messages tell
+	taken  atomic.Uint64  // bytes of hashes and frames of all contributors: what alive messages tell
 	root   slot.Root      // of the reduced piece; set before input.ready says that all is reduced
 	closed []slot.Segment // ranges that are reduced; guarded by the reduction's mu
+	began  time.Time
+	rooms  []time.Time // when the frames of a window, the newest that are reduced, made room for others; the reducer's
 }
 
 // newOwnPiece makes the piece. The reduction's mu is held.
 func newOwnPiece(p *piece) *ownPiece {
-	own := &ownPiece{piece: p, inputs: make([]*input, len(p.r.offers))}
+	own := &ownPiece{piece: p, inputs: make([]*input, len(p.r.offers)), began: time.Now(), rooms: make([]time.Time, p.r.window)}
 	for i, o := range p.r.offers {
 		if !p.r.mu.dropped.Has(i) && !p.r.mu.plan.Gone.Has(i) {
 			own.inputs[i] = newInput(own, i, o)
@@ -74,9 +76,11 @@ func (p *ownPiece) reduce() {
 	g := p.r.engine.grid
 	sum := make([]float32, g.frameElems)
 	hashes := make([]slot.Root, 0, p.last-p.first)
+	look := time.NewTicker(p.r.engine.cfg.Stall / 2)
+	defer look.Stop()
 	var s *span
 	for f := p.first; f < p.last; f++ {
-		left, ok := p.collect(s)
+		left, ok := p.collect(s, f, look.C)
 		if !ok {
 			return
 		}
@@ -94,7 +98,7 @@ func (p *ownPiece) reduce() {
 		out := g.frame(p.r.result, f)
 		g.codec.Append(out[:0], dst)
 		hashes = append(hashes, slot.Hash(out))
-		p.giveBack(s)
+		p.giveBack(s, f)
 		p.publish(f)
 	}
 	p.root = p.rootOf(hashes, p.first, p.last)
@@ -103,9 +107,9 @@ func (p *ownPiece) reduce() {
 	p.end(pieceDone)
 }
 
-// collect gets the next frame of each contributor to a range, and says who still is one: who was lost has no frame. Without a
-// range all are asked.
-func (p *ownPiece) collect(s *span) (left []*input, ok bool) {
+// collect gets frame f of each contributor to a range, and says who still is one: who was lost has no frame. Without a range all
+// are asked. While it waits it looks now and then whom for.
+func (p *ownPiece) collect(s *span, f int, look <-chan time.Time) (left []*input, ok bool) {
 	set := p.inputs
 	if s != nil {
 		set = s.set
@@ -115,7 +119,7 @@ func (p *ownPiece) collect(s *span) (left []*input, ok bool) {
 		if in == nil {
 			continue
 		}
-		if !in.next() {
+		if !in.next(f, look, func() { p.judge(set, f) }) {
 			return nil, false
 		}
 		if in.at != nil {
@@ -186,8 +190,9 @@ func (p *ownPiece) rootOf(hashes []slot.Root, first, last int) slot.Root {
 	return slot.FrameRoot(hashes[first-p.first:last-p.first], g.frameBytes, uint64(g.size(first, last)))
 }
 
-// giveBack makes room for the next frames of every contributor.
-func (p *ownPiece) giveBack(s *span) {
+// giveBack makes room for the next frames of every contributor, frame f being reduced.
+func (p *ownPiece) giveBack(s *span, f int) {
+	p.rooms[(f-p.first)%len(p.rooms)] = time.Now()
 	for _, in := range s.set {
 		p.r.engine.frames.Put(in.at)
 		in.at = nil

@@ -68,7 +68,7 @@ const (
 	kindRaw     frameKind = 1 // to the owner: encoded values of a frame
 	kindReduced frameKind = 2 // from the owner: encoded outcome of a frame
 	kindRoot    frameKind = 3 // from the owner, last: root of the reduced piece
-	kindAlive   frameKind = 4 // either way: payload bytes received so far that count as progress, u64
+	kindAlive   frameKind = 4 // either way: bytes of hashes and frames received so far, which count as progress, u64
 	kindRefuse  frameKind = 5 // from the owner, last: the contribution is bad; Reason, u8
 )
 

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"slices"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -11,6 +12,7 @@ import (
 // testimony is what this peer has to say about the group of the newest plan.
 type testimony struct {
 	group  slot.Root
+	since  time.Duration  // when this peer first heard of it
 	stated []slot.Segment // ranges of own pieces that are reduced
 	lost   []ReportLost   // peers that failed this one, each once for a reason
 }
@@ -35,7 +37,7 @@ func (m *Machine) onPlan(msg Message, p slot.Plan) error {
 	m.sawLife(p.Revision)
 	m.event(Event{Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From})
 	if g := p.Group(); g != d.testimony.group {
-		d.testimony = testimony{group: g}
+		d.testimony = testimony{group: g, since: m.now}
 	}
 	d.testimony.stated = slices.DeleteFunc(slices.Clone(d.testimony.stated), func(s slot.Segment) bool { return !owns(p, m.cfg.Self, s.Range) })
 	switch i := p.Place(m.cfg.Self); {

@@ -28,6 +28,8 @@ type leading struct {
 	givenUp  slot.Root                     // the group of the last one
 	stirred  time.Duration                 // when the reduction last got on, by a statement or by bytes that came here
 	hushed   bool                          // owners that owed statements were left out
+	owing    []slot.PeerID                 // owners that owe statements
+	owingAt  time.Duration                 // since when these
 
 	draft     *slot.Draft
 	draftAt   time.Duration

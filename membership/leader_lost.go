@@ -159,24 +159,36 @@ func (m *Machine) convicted(p slot.Plan, peer slot.PeerID, said hearing) bool {
 // be sure of a peer that makes no progress, for on slow links frames are far apart; and less than the patience with ballot 3.
 const silences = 6
 
-// silent lists the owners that owe statements when nothing gets on: those of a half at most, for if most owe them the reduction
-// itself is held up. Their peers may have all their bytes and no reason to complain, and the slot would wait for a hung or hostile
-// owner for ever. Once a ballot, so that slow links do not have pieces moved in turns. A leader that owes one itself is deposed.
-func (m *Machine) silent() (out []slot.PeerID) {
-	l := m.open.lead
-	if l.hushed || m.now-l.stirred < silences*m.cfg.Timing.Patience {
+// drawnOut is how many times as long as all others together an owner may take. A link that is slower by as much is honest; who drips
+// bytes to everybody is let go then. It is more than what an owner gives its slowest contributor, which it may be waiting for.
+const drawnOut = 40
+
+// silent lists the owners that owe statements when nothing gets on, or when they alone have kept the others waiting for too long: those
+// of a half at most, for if most owe them the reduction itself is held up. Their peers may have all their bytes and no reason to
+// complain, and the slot would wait for a hung or hostile owner for ever. Once a ballot, so that slow links do not have pieces moved in
+// turns. A leader that owes one itself is deposed.
+func (m *Machine) silent() []slot.PeerID {
+	l, group := m.open.lead, m.open.testimony
+	hangs := m.now-l.stirred >= silences*m.cfg.Timing.Patience
+	drags := group.group == l.group && m.now-l.owingAt >= silences*m.cfg.Timing.Patience+drawnOut*(l.owingAt-group.since)
+	if l.hushed || !hangs && !drags || 2*len(l.owing) > l.plan.Living() || slices.Contains(l.owing, m.cfg.Self) {
 		return nil
 	}
+	return l.owing
+}
+
+// noteOwing keeps who owes statements, and since when.
+func (m *Machine) noteOwing() {
+	l := m.open.lead
+	var owing []slot.PeerID
 	for _, piece := range l.plan.Pieces {
 		if _, ok := l.stated(piece.Range); !ok {
-			out = append(out, piece.Owner)
+			owing = append(owing, piece.Owner)
 		}
 	}
-	out = union(out)
-	if 2*len(out) > l.plan.Living() || slices.Contains(out, m.cfg.Self) {
-		return nil
+	if owing = union(owing); !slices.Equal(owing, l.owing) {
+		l.owing, l.owingAt = owing, m.now
 	}
-	return out
 }
 
 // reachedBy counts the members, this one included, that say they have a connection to p.

@@ -150,6 +150,7 @@ func (m *Machine) issue(p slot.Plan) {
 		}
 	}
 	l.plan, l.segments, l.narrow, l.stirred = &p, kept, map[slot.PeerID]time.Duration{}, m.now
+	m.noteOwing()
 	m.sendPlan()
 }
 
@@ -198,6 +199,7 @@ func (m *Machine) onSegment(msg Message, s Segment) error {
 		m.noteReport(report{by: msg.From, of: msg.From, at: m.now})
 	default:
 		l.segments[s.Range.Begin], l.stirred = s.Segment, m.now
+		m.noteOwing()
 	}
 	return nil
 }

@@ -125,6 +125,7 @@ type labPeer struct {
 	slowness time.Duration
 	broken   bool                // cannot reduce: others' reports name it
 	stuck    bool                // states nothing
+	trickle  uint64              // bytes that have come here, a few with each tick; 0: none do
 	gone     bool                // does not come back
 	unfed    bool                // gets no reduced bytes from others
 	segments map[slot.Root]bool  // reduced bytes, on disk
@@ -230,6 +231,10 @@ func (p *labPeer) tickLater(after time.Duration) {
 			p.m.Tick(p.lab.now)
 			p.flush()
 			p.train()
+			if p.trickle > 0 {
+				p.trickle++
+				p.report(ReportProgress{Bytes: p.trickle})
+			}
 			if p.m.left && p.gone {
 				p.crash() // its process ends
 				return

@@ -127,7 +127,7 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		l.manual, l.held = false, nil
 	case "deliver": // deliver from=A to=B type=vote: once each, in order; what they lead to is held again
 		return l.deliver(d)
-	case "set": // set A slowness=2s | idle | broken | whole | unfed | fed
+	case "set": // set A slowness=2s | idle | broken | whole | stuck | loose | trickle | unfed | fed
 		return l.set(t, d)
 	case "flip": // flip A: its model state differs from now on
 		for _, p := range l.named(d) {
@@ -287,6 +287,8 @@ func (l *lab) set(t *testing.T, d *datadriven.TestData) string {
 				if plan := p.m.open.plan; plan != nil {
 					p.reduce(*plan)
 				}
+			case "trickle": // it gets a few bytes now and then, whatever else happens
+				p.trickle = 1
 			case "unfed":
 				p.unfed = true
 			case "fed":
