@@ -33,11 +33,23 @@ func (m *Machine) finish() {
 	if !e.over {
 		e.over, e.since = true, m.now
 	}
-	if !e.done && (m.chain.closed() && m.atTip() && m.allApplied() && !m.awaited() || m.now-e.since >= m.cfg.Timing.Linger) {
+	if !e.done && (m.chain.closed() && m.atTip() && m.allApplied() && !m.awaited() || m.lingered()) {
 		e.done = true
 		m.announceAlive()
 		m.event(Event{Kind: EventDone, Height: m.chain.height(), Slot: m.chain.tip().Slot, Root: m.state.root})
 	}
+}
+
+// lingerMost is for how many Timing.Linger a peer waits at most for the end of the chain to be decided, or to come here.
+const lingerMost = 4
+
+// lingered says whether others had their time. Who goes takes its vote with it: if peers went one by one while the closing record is
+// being decided, nobody would ever have it, and so no certificate of the last state. So they stay while a quorum is heard that can
+// decide it, and while somebody is heard who has more of the chain; but not for ever, since both may be said in vain.
+func (m *Machine) lingered() bool {
+	waited, linger := m.now-m.ending.since, m.cfg.Timing.Linger
+	open := !m.chain.closed() && m.quorumHeard() || len(m.ahead()) > 0
+	return waited >= linger && !open || waited >= lingerMost*linger
 }
 
 // alone: there is no record that could drop the last member, and nobody to take its place.
