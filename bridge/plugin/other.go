@@ -9,8 +9,6 @@ import (
 
 // Systems where a program cannot be a host: Open says so before any of these is asked.
 
-const unixLike = false
-
 func anonymousFile() (*os.File, error)                { return nil, errors.ErrUnsupported }
 func setSize(*os.File, int64) error                   { return errors.ErrUnsupported }
 func mapFile(*os.File, int) ([]byte, error)           { return nil, errors.ErrUnsupported }

@@ -15,8 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const unixLike = true
-
 // outputDelay is how long the output of what the trainer started, and is killed with it, may still come.
 const outputDelay = time.Second
 
