@@ -53,7 +53,7 @@ func compile(names ...string) error {
 	failures := make(chan error, len(names))
 	for _, name := range names {
 		group.Go(func() {
-			cmd := exec.Command(compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-I../include", "-shared", "-fPIC", "-g",
+			cmd := exec.Command(compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-I../include", "-shared", "-fPIC", "-g", "-O1",
 				"-o", filepath.Join(built, name+".so"), filepath.Join("testdata", name+".c"), "-lm")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				failures <- fmt.Errorf("%s: %w\n%s", cmd, err, out)

@@ -125,6 +125,14 @@ func TestBadLibraries(t *testing.T) {
 	}
 }
 
+func TestExactTypes(t *testing.T) {
+	for types, want := range map[string]bool{"16 f32": true, "16 f32, 1 bf16": false, "2 f16": false} {
+		if exact(types) != want {
+			t.Errorf("%s: exact is %v", types, !want)
+		}
+	}
+}
+
 // TestDeafLibrary: a run that does not end when it is cancelled is found.
 func TestDeafLibrary(t *testing.T) {
 	t.Parallel()

@@ -14,10 +14,13 @@ import (
 func (c *checker) describe(p *plugin.Trainer) bool {
 	about, layout := p.About(), p.Layout()
 	c.report.Name, c.report.Tensors, c.report.Parameters = about.Name, len(layout), layout.Elements()
-	c.exact = !strings.Contains(about.Types, "16")
+	c.exact = exact(about.Types)
 	c.line("open", OK, "%q: %d parameters in %d tensors (%s)", about.Name, layout.Elements(), len(layout), about.Types)
 	return true
 }
+
+// exact says whether live tensors of these types hold what is loaded to the bit.
+func exact(types string) bool { return !strings.Contains(types, "f16") } // bf16, too
 
 // initial: the initial parameters follow from configuration and seed alone.
 func (c *checker) initial(p *plugin.Trainer) bool {
