@@ -1,0 +1,256 @@
+//go:build cgo
+
+package trainers_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+)
+
+// pair is the built-in trainer and the C one with the same configuration and text.
+type pair struct {
+	cfg    builtin.Config
+	corpus builtin.CorpusConfig
+}
+
+// start makes both trainers.
+func (p pair) start(t testing.TB) (ours, theirs p2pdiloco.Trainer) {
+	t.Helper()
+	corpus, err := builtin.OpenCorpus(t.Context(), p.corpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := builtin.New(p.cfg, corpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, open(t, p.config(), p.cfg.Seed)
+}
+
+// config is the C trainer's configuration. Where the built-in trainer says "none" with a negative value, this may be said with 0.
+func (p pair) config() string {
+	var members []string
+	add := func(key string, value any, given bool) {
+		if given {
+			members = append(members, fmt.Sprintf("%q: %v", key, value))
+		}
+	}
+	c, d := p.cfg, p.corpus
+	for _, m := range []struct {
+		key   string
+		value int
+	}{
+		{"layers", c.Layers},
+		{"width", c.Width},
+		{"heads", c.Heads},
+		{"context", c.Context},
+		{"batch", c.Batch},
+		{"held_out", c.HeldOut},
+		{"threads", c.Threads},
+		{"max_bytes", d.MaxBytes},
+		{"shards", d.Shards},
+		{"hold_out", d.HoldOut},
+		{"warm_up", c.WarmUp},
+	} {
+		add(m.key, m.value, m.value != 0)
+	}
+	for _, m := range []struct {
+		key   string
+		value float64
+	}{
+		{"learning_rate", c.LearningRate},
+		{"beta1", c.Beta1},
+		{"beta2", c.Beta2},
+		{"epsilon", c.Epsilon},
+		{"weight_decay", max(c.WeightDecay, 0)},
+		{"clip", max(c.Clip, 0)},
+	} {
+		add(m.key, m.value, m.value != 0 || m.key == "clip" && c.Clip < 0 || m.key == "weight_decay" && c.WeightDecay < 0)
+	}
+	var paths []string
+	for _, path := range d.Paths {
+		paths = append(paths, fmt.Sprintf("%q", path))
+	}
+	add("data", "["+strings.Join(paths, ", ")+"]", len(paths) > 0)
+	return "{" + strings.Join(members, ", ") + "}"
+}
+
+func train(t *testing.T, tr p2pdiloco.Trainer, task p2pdiloco.Task) p2pdiloco.Stats {
+	t.Helper()
+	stats, err := tr.Train(t.Context(), task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats
+}
+
+func export(t *testing.T, tr p2pdiloco.Trainer) []float32 {
+	t.Helper()
+	v := make([]float32, tr.Layout().Elements())
+	if err := tr.Export(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// initialize loads both with ours' initial parameters, which theirs must give bit for bit.
+func initialize(t *testing.T, ours, theirs p2pdiloco.Trainer) {
+	t.Helper()
+	if a, b := fmt.Sprint(ours.Layout()), fmt.Sprint(theirs.Layout()); a != b {
+		t.Fatalf("layout %s\nwant %s", b, a)
+	}
+	want := make([]float32, ours.Layout().Elements())
+	got := slices.Clone(want)
+	for tr, v := range map[p2pdiloco.Trainer][]float32{ours: want, theirs: got} {
+		if err := tr.Init(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range want {
+		if math.Float32bits(want[i]) != math.Float32bits(got[i]) {
+			t.Fatalf("initial parameter %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+	for _, tr := range []p2pdiloco.Trainer{ours, theirs} {
+		if err := tr.Load(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// compare says by how much each tensor of theirs is off, as a share of its norm, and fails above the tolerance.
+func compare(t *testing.T, ours, theirs p2pdiloco.Trainer, tolerance float64) {
+	t.Helper()
+	want, got := export(t, ours), export(t, theirs)
+	worst, at := 0.0, ""
+	for _, tensor := range ours.Layout() {
+		n := tensor.Elements()
+		wrong, norm := 0.0, 0.0
+		for i := range n {
+			wrong += math.Pow(float64(want[i])-float64(got[i]), 2)
+			norm += math.Pow(float64(want[i]), 2)
+		}
+		want, got = want[n:], got[n:]
+		off := math.Sqrt(wrong / norm)
+		if !(off <= tolerance) {
+			t.Errorf("%s is off by %.3g of its norm %.3g, %.3g is allowed", tensor.Name, off, math.Sqrt(norm), tolerance)
+		}
+		if off > worst {
+			worst, at = off, tensor.Name
+		}
+	}
+	t.Logf("tensors agree to %.2g of their norm (%s)", worst, at)
+}
+
+// compareLosses compares what both measure on the held-out text.
+func compareLosses(t *testing.T, ours, theirs p2pdiloco.Trainer) {
+	t.Helper()
+	var loss [2]float64
+	for i, tr := range []p2pdiloco.Trainer{ours, theirs} {
+		loss[i] = held(t, tr)
+	}
+	if off := math.Abs(loss[0] - loss[1]); !(off < 1e-4) {
+		t.Errorf("held-out loss %v, want %v", loss[1], loss[0])
+	} else {
+		t.Logf("held-out loss %.5f, off by %.2g", loss[0], off)
+	}
+}
+
+// TestStepsAgree compares the two trainers tensor by tensor after one and after ten steps of the same task. An element whose gradient is no
+// more than rounding still moves by up to the rate, since AdamW divides by the gradient's size: the key's bias, on which no
+// loss depends, is all of this kind. So the second of each pair has a larger epsilon, and a much smaller tolerance.
+func TestStepsAgree(t *testing.T) {
+	t.Parallel()
+	text := []string{write(t, manyFiles())}
+	odd := builtin.Config{Layers: 3, Width: 20, Heads: 5, Context: 13, Batch: 7, HeldOut: 10, Seed: 1 << 63, Threads: 2}
+	smooth, smoothOdd := builtin.Config{Epsilon: 1e-3, Seed: 3}, odd
+	smoothOdd.Epsilon, smoothOdd.WeightDecay, smoothOdd.Clip, smoothOdd.WarmUp = 1e-3, -1, -1, 5
+	for name, c := range map[string]struct {
+		cfg       builtin.Config
+		tolerance [2]float64
+	}{
+		"default":        {builtin.Config{Seed: 1}, [2]float64{1e-2, 1e-2}},
+		"default smooth": {smooth, [2]float64{1e-5, 1e-5}},
+		"odd":            {odd, [2]float64{1e-2, 1e-2}},
+		"odd smooth":     {smoothOdd, [2]float64{1e-5, 1e-5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs := pair{cfg: c.cfg, corpus: builtin.CorpusConfig{Paths: text, Shards: 32}}.start(t)
+			initialize(t, ours, theirs)
+			compareLosses(t, ours, theirs)
+			for round, steps := range []int{1, 9} {
+				task := p2pdiloco.Task{Slot: uint64(1 + round), Steps: steps, Seed: 1 << 40, Self: members(3)[1], Members: members(3)}
+				a, b := train(t, ours, task), train(t, theirs, task)
+				if a.Steps != b.Steps || a.Samples != b.Samples || a.Tokens != b.Tokens || math.Abs(a.Loss-b.Loss) > 1e-4 ||
+					math.Abs(a.GradNorm/b.GradNorm-1) > 1e-3 {
+					t.Errorf("statistics %+v, want %+v", b, a)
+				}
+				compare(t, ours, theirs, c.tolerance[round])
+				compareLosses(t, ours, theirs)
+			}
+		})
+	}
+}
+
+// tiny is a model on which the loss of the first batch shows at once if it was another batch.
+var tiny = builtin.Config{Width: 8, Heads: 1, Context: 8, Batch: 32, HeldOut: 64}
+
+// sameData trains one step of both and compares losses: the same bytes were read, divided and drawn.
+func sameData(t *testing.T, p pair, task p2pdiloco.Task) {
+	t.Helper()
+	ours, theirs := p.start(t)
+	initialize(t, ours, theirs)
+	compareLosses(t, ours, theirs)
+	if a, b := train(t, ours, task), train(t, theirs, task); math.Abs(a.Loss-b.Loss) > 1e-6 {
+		t.Errorf("loss of the first batch %v, want %v", b.Loss, a.Loss)
+	}
+}
+
+// TestTheSameText: files that are passed over, a few large files, a text cut at max_bytes, roots within each other, and the default.
+func TestTheSameText(t *testing.T) {
+	t.Parallel()
+	files := manyFiles()
+	for name, text := range map[string]string{
+		".hidden": "hidden", "testdata/x.txt": "testdata", "a/vendor/x.txt": "vendor", "a/.git/x": "git", "binary": "a\x00b", "empty": "",
+		"b/vendor": "no folder",
+	} {
+		files[name] = strings.Repeat(text, 50)
+	}
+	many, few := write(t, files), write(t, map[string]string{"a.txt": prose(1, 30000), "b.txt": prose(2, 5000), "ü.txt": prose(3, 9000)})
+	if err := os.Symlink(filepath.Join(few, "a.txt"), filepath.Join(many, "link.txt")); err != nil {
+		t.Fatal(err)
+	}
+	inside := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(many, inside); err != nil {
+		t.Fatal(err)
+	}
+	for name, corpus := range map[string]builtin.CorpusConfig{
+		"many":    {Paths: []string{many}},
+		"few":     {Paths: []string{few}, Shards: 7},
+		"cut":     {Paths: []string{many}, MaxBytes: 50001, HoldOut: 3, Shards: 100},
+		"overlap": {Paths: []string{filepath.Join(many, "dir3"), many, filepath.Join(few, "a.txt"), inside}},
+		"default": {MaxBytes: 1 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sameData(t, pair{cfg: tiny, corpus: corpus}, p2pdiloco.Task{Slot: 9, Steps: 1, Seed: 5, Self: members(2)[0], Members: members(2)})
+		})
+	}
+}
+
+// TestTheSameShards: among many members, and where there are more members than shards.
+func TestTheSameShards(t *testing.T) {
+	t.Parallel()
+	p := pair{cfg: tiny, corpus: builtin.CorpusConfig{Paths: []string{write(t, manyFiles())}, Shards: 12}}
+	for _, rank := range []int{0, 7, 29} {
+		task := p2pdiloco.Task{Slot: 1 << 50, Steps: 2, Seed: 99, Self: members(30)[rank], Members: members(30)}
+		sameData(t, p, task)
+	}
+}
