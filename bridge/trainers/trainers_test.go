@@ -126,8 +126,11 @@ func initialize(t *testing.T, ours, theirs p2pdiloco.Trainer) {
 	}
 }
 
-// compare says by how much each tensor of theirs is off, as a share of its norm, and fails above the tolerance.
-func compare(t *testing.T, ours, theirs p2pdiloco.Trainer, tolerance float64) {
+// tolerance is how far a tensor may be off, as a share of its norm.
+const tolerance = 1e-5
+
+// compare fails where a tensor of theirs is off by more than the tolerance. It allows keyBias to the bias that holds the key's.
+func compare(t *testing.T, ours, theirs p2pdiloco.Trainer, keyBias float64) {
 	t.Helper()
 	want, got := export(t, ours), export(t, theirs)
 	worst, at := 0.0, ""
@@ -139,12 +142,14 @@ func compare(t *testing.T, ours, theirs p2pdiloco.Trainer, tolerance float64) {
 			norm += math.Pow(float64(want[i]), 2)
 		}
 		want, got = want[n:], got[n:]
-		off := math.Sqrt(wrong / norm)
-		if !(off <= tolerance) {
-			t.Errorf("%s is off by %.3g of its norm %.3g, %.3g is allowed", tensor.Name, off, math.Sqrt(norm), tolerance)
-		}
-		if off > worst {
+		off, most := math.Sqrt(wrong/norm), tolerance
+		if strings.HasSuffix(tensor.Name, "attn.qkv.bias") {
+			most = keyBias
+		} else if off > worst {
 			worst, at = off, tensor.Name
+		}
+		if !(off <= most) {
+			t.Errorf("%s is off by %.3g of its norm %.3g, %.3g is allowed", tensor.Name, off, math.Sqrt(norm), most)
 		}
 	}
 	t.Logf("tensors agree to %.2g of their norm (%s)", worst, at)
@@ -164,9 +169,9 @@ func compareLosses(t *testing.T, ours, theirs p2pdiloco.Trainer) {
 	}
 }
 
-// TestStepsAgree compares the two trainers tensor by tensor after one and after ten steps of the same task. An element whose gradient is no
-// more than rounding still moves by up to the rate, since AdamW divides by the gradient's size: the key's bias, on which no
-// loss depends, is all of this kind. So the second of each pair has a larger epsilon, and a much smaller tolerance.
+// TestStepsAgree compares the two trainers tensor by tensor after one and after ten steps of the same task. No loss depends on the bias of
+// the attention's keys: its gradient is rounding and nothing else, and as AdamW divides by a gradient's size it moves all the
+// same. With a larger epsilon it stays where it is, and agrees like the others.
 func TestStepsAgree(t *testing.T) {
 	t.Parallel()
 	text := []string{write(t, manyFiles())}
@@ -174,13 +179,13 @@ func TestStepsAgree(t *testing.T) {
 	smooth, smoothOdd := builtin.Config{Epsilon: 1e-3, Seed: 3}, odd
 	smoothOdd.Epsilon, smoothOdd.WeightDecay, smoothOdd.Clip, smoothOdd.WarmUp = 1e-3, -1, -1, 5
 	for name, c := range map[string]struct {
-		cfg       builtin.Config
-		tolerance [2]float64
+		cfg     builtin.Config
+		keyBias float64
 	}{
-		"default":        {builtin.Config{Seed: 1}, [2]float64{1e-2, 1e-2}},
-		"default smooth": {smooth, [2]float64{1e-5, 1e-5}},
-		"odd":            {odd, [2]float64{1e-2, 1e-2}},
-		"odd smooth":     {smoothOdd, [2]float64{1e-5, 1e-5}},
+		"default":        {builtin.Config{Seed: 1}, 1e-2},
+		"default smooth": {smooth, 1e-5},
+		"odd":            {odd, 1e-2},
+		"odd smooth":     {smoothOdd, 1e-5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := pair{cfg: c.cfg, corpus: builtin.CorpusConfig{Paths: text, Shards: 32}}.start(t)
@@ -193,7 +198,7 @@ func TestStepsAgree(t *testing.T) {
 					math.Abs(a.GradNorm/b.GradNorm-1) > 1e-3 {
 					t.Errorf("statistics %+v, want %+v", b, a)
 				}
-				compare(t, ours, theirs, c.tolerance[round])
+				compare(t, ours, theirs, c.keyBias)
 				compareLosses(t, ours, theirs)
 			}
 		})
