@@ -16,7 +16,7 @@ from . import settings
 from .data import Place, ShardSampler
 from .errors import Error, Invalid
 from .hooks import StepHook
-from .metrics import Metrics
+from .metrics import Metrics, Tally
 from .node import Event, Node
 from .tensors import FlatTensors, Model, choose
 
@@ -96,11 +96,7 @@ class DiLoCo:
         self._hook: Optional[StepHook] = None
         self._resume: dict[str, Any] = {}
         self._place = Place(0, 1, 0)
-        self._slot = self._steps = self._rounds = 0
-        self._weight = self._contributed = 0
-        self._stall = self._last_stall = 0.0
-        self._losses: list[Any] = [0.0, 0]  # sum and number in this round
-        self._loss: Optional[float] = None
+        self._tally = Tally()
         self._looked = 0.0
 
     # Taking part.
@@ -164,9 +160,9 @@ class DiLoCo:
         """Counts an inner step, and does the round if one is due. The hook calls it."""
         if not self._active():
             return
-        self._steps += 1
-        self._node_or_fail().progress(self._steps)
-        if self._steps >= self.sync_every:
+        self._tally.steps += 1
+        self._node_or_fail().progress(self._tally.steps)
+        if self._tally.steps >= self.sync_every:
             self._round()
         elif self._behind():
             self.reset()
@@ -174,13 +170,12 @@ class DiLoCo:
     def tokens(self, n: int) -> None:
         """Counts n tokens, or samples, towards the weight of this peer's next contribution. Without
         it a round weighs its steps, times tokens_per_step. All peers must count the same thing."""
-        self._weight += int(n)
+        self._tally.weight += int(n)
 
     def report(self, loss: Any) -> None:
         """Takes a step's loss, a number or a scalar tensor, for metrics.loss. It waits for no
         GPU."""
-        detached = loss.detach() if hasattr(loss, "detach") else loss
-        self._losses = [self._losses[0] + detached, self._losses[1] + 1]
+        self._tally.report(loss)
 
     def batches(self, data: Iterable[T], repeat: bool = False) -> Iterator[T]:
         """Yields from data until the run has ended: with repeat, from its beginning again and
@@ -213,7 +208,7 @@ class DiLoCo:
     @property
     def rounds(self) -> int:
         """Rounds that this peer has taken part in, since the process started."""
-        return self._rounds
+        return self._tally.rounds
 
     @property
     def rank(self) -> int:
@@ -233,14 +228,7 @@ class DiLoCo:
     @property
     def metrics(self) -> Metrics:
         """How far this peer and its run are. Printing it gives one line."""
-        status = self.status()
-        return Metrics(
-            phase=status["phase"], slot=self._slot, last_slot=status.get("last_slot", 0),
-            rounds=self._rounds, steps=self._steps, loss=self._loss, weight=self._contributed,
-            members=len(status.get("members") or ()), contributors=status.get("contributors", 0),
-            bytes_sent=status.get("bytes_sent", 0), bytes_received=status.get("bytes_received", 0),
-            stall_seconds=self._stall, last_stall_seconds=self._last_stall,
-        )
+        return self._tally.metrics(self.status())
 
     # The caller's own checkpoints.
 
@@ -249,9 +237,9 @@ class DiLoCo:
         state. Identity and anchor are in the node's data_dir."""
         if self._node is None:
             return dict(self._resume)
+        tally, run_id = self._tally, self.status().get("run_id")
         return {
-            "run_id": self._node.status().get("run_id"), "slot": self._slot,
-            "steps": self._steps, "weight": self._weight,
+            "run_id": run_id, "slot": tally.slot, "steps": tally.steps, "weight": tally.weight
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -261,7 +249,7 @@ class DiLoCo:
         self._resume = dict(state)
         if self._node is None or self._node.closed:
             return
-        if self._takes_up(self._slot):
+        if self._takes_up(self._tally.slot):
             self._resume = {}
         else:
             self.reset()
@@ -271,7 +259,7 @@ class DiLoCo:
         here = {"run_id": self.status().get("run_id"), "slot": slot}
         if not self._resume or any(self._resume.get(k) != v for k, v in here.items()):
             return False
-        self._steps, self._weight = self._resume["steps"], self._resume["weight"]
+        self._tally.steps, self._tally.weight = self._resume["steps"], self._resume["weight"]
         return True
 
     # A round.
@@ -288,25 +276,20 @@ class DiLoCo:
         node, tensors, began = self._node_or_fail(), self._tensors, time.monotonic()
         if tensors is None:
             return
-        weight = self._weight or self._steps * self._tokens_per_step
         if not node.begun:  # else an exception ended the wait for this round, and it goes on
+            weight = self._tally.weight or self._tally.steps * self._tokens_per_step
             tensors.gather()
             node.begin(tensors.buffer, weight)
-            self._contributed += weight
-            self._rounds += 1
+            self._tally.contribute(weight)
         node.poll(None)
         self._anchored(node.finish(tensors.buffer))
-        self._last_stall = time.monotonic() - began
-        self._stall += self._last_stall
-        if self._losses[1]:
-            self._loss = float(self._losses[0]) / self._losses[1]
-            self._losses = [0.0, 0]
+        self._tally.end(stall=time.monotonic() - began)
         _log.info("%s", self.metrics)
 
     def _anchored(self, slot: int) -> None:
         """Begins inner steps from the anchor that is in the vector."""
         status = self.status()
-        self._slot, self._steps, self._weight = slot, 0, 0
+        self._tally.begin(slot)
         if self._tensors is not None:
             self._tensors.adopt() if self._takes_up(slot) else self._tensors.load()
         self._resume = {}
@@ -326,7 +309,7 @@ class DiLoCo:
         self._looked = time.monotonic()
         status = self.status()
         staleness = len(re.findall(r"\d+", str(status.get("spec", {}).get("discount", "")))) - 1
-        return int(status.get("slot", 0)) > self._slot + max(0, staleness)
+        return int(status.get("slot", 0)) > self._tally.slot + max(0, staleness)
 
     def __reduce__(self) -> Any:
         raise TypeError(

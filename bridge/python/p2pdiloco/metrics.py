@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional
+from typing import Any, Mapping, Optional
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +41,50 @@ class Metrics:
             f"slot {self.slot} of {self.last_slot} ({self.phase}), {self.steps} steps since{loss}, "
             f"{self.members} members, {_bytes(self.bytes_sent)} sent, "
             f"{_bytes(self.bytes_received)} received, {self.stall_seconds:.1f} s stalled"
+        )
+
+
+class Tally:
+    """What a peer counts: since its last round, and over all of them."""
+
+    def __init__(self) -> None:
+        self.slot = self.steps = self.weight = 0  # of this round
+        self.rounds = self.contributed = 0  # in all
+        self.stall = self.last_stall = 0.0
+        self.loss: Optional[float] = None
+        self._sum: Any = 0.0
+        self._losses = 0
+
+    def begin(self, slot: int) -> None:
+        """A new round, from the anchor of this slot."""
+        self.slot, self.steps, self.weight = slot, 0, 0
+
+    def contribute(self, weight: int) -> None:
+        """A contribution was offered."""
+        self.rounds += 1
+        self.contributed += weight
+
+    def report(self, loss: Any) -> None:
+        """Takes a step's loss. A tensor stays where it is."""
+        self._sum = self._sum + (loss.detach() if hasattr(loss, "detach") else loss)
+        self._losses += 1
+
+    def end(self, stall: float) -> None:
+        """A round is over that held the training up for so many seconds."""
+        self.last_stall = stall
+        self.stall += stall
+        if self._losses:
+            self.loss = float(self._sum) / self._losses
+            self._sum, self._losses = 0.0, 0
+
+    def metrics(self, status: Mapping[str, Any]) -> Metrics:
+        """The same, with what the node knows."""
+        return Metrics(
+            phase=status["phase"], slot=self.slot, last_slot=status.get("last_slot", 0),
+            rounds=self.rounds, steps=self.steps, loss=self.loss, weight=self.contributed,
+            members=len(status.get("members") or ()), contributors=status.get("contributors", 0),
+            bytes_sent=status.get("bytes_sent", 0), bytes_received=status.get("bytes_received", 0),
+            stall_seconds=self.stall, last_stall_seconds=self.last_stall,
         )
 
 
