@@ -196,7 +196,9 @@ class DiLoCo:
         """Gives up the inner steps since the last round: loads the anchor again. A way on after
         NotFinite. The optimizer's state stays."""
         if self._active() and self._tensors is not None:
-            self._anchored(self._node_or_fail().anchor(self._tensors.buffer))
+            node = self._node_or_fail()
+            receive = node.finish if node.begun else node.anchor
+            self._anchored(receive(self._tensors.buffer))
 
     # Looking.
 
@@ -284,7 +286,8 @@ class DiLoCo:
         node.poll(None)
         self._anchored(node.finish(tensors.buffer))
         self._tally.end(stall=time.monotonic() - began)
-        _log.info("%s", self.metrics)
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("%s", self.metrics)
 
     def _anchored(self, slot: int) -> None:
         """Begins inner steps from the anchor that is in the vector."""

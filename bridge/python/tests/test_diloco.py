@@ -158,6 +158,17 @@ class Errors(support.FakeCase):
         with self.assertRaisesRegex(TypeError, "no optimizer"):
             new_run(Model(), optimizer=3)[0].start()
 
+    def test_a_round_that_was_interrupted_can_be_given_up(self):
+        model = Model()
+        d, optimizer = new_run(model)
+        with d:
+            with mock.patch.object(d._node, "poll", side_effect=KeyboardInterrupt):
+                with self.assertRaises(KeyboardInterrupt):
+                    for _ in range(2):
+                        step(model, optimizer)
+            d.reset()
+            self.assertEqual((d.metrics.steps, d.metrics.slot), (0, 1))
+
     def test_another_number_of_steps_than_the_runs(self):
         d, optimizer = new_run(Model(), sync_every=2, fake_other=1)
         with self.assertRaisesRegex(p2pdiloco.Invalid, "but 3 in the run .sync_every is"):
