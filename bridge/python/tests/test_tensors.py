@@ -9,6 +9,9 @@ from p2pdiloco.errors import Invalid
 from p2pdiloco.tensors import FlatTensors, choose
 
 
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+
+
 class Tied(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -62,6 +65,26 @@ class Choice(unittest.TestCase):
 
 
 class Copies(unittest.TestCase):
+    def test_every_kind_on_every_device(self):
+        for device in DEVICES:
+            for kind in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+                with self.subTest(device=device, kind=kind):
+                    here = torch.zeros(3, 4, dtype=kind, device=device).t()  # in pieces
+                    beside = torch.zeros(5, dtype=kind)
+                    f = flat(here, beside)
+                    self.assertEqual(f.vector.is_pinned(), device == "cuda")
+                    anchor = torch.linspace(-2, 2, 17)
+                    f.vector.copy_(anchor)
+                    f.load()
+                    f.gather()
+                    self.assertTrue(torch.equal(f.vector, anchor))
+                    self.assertTrue(torch.equal(here.cpu(), anchor[:12].view(4, 3).to(kind)))
+                    here[1, 2] += 1
+                    f.gather()
+                    changed = (f.vector - anchor).nonzero().flatten().tolist()
+                    self.assertEqual(changed, [5])
+                    self.assertAlmostEqual((f.vector - anchor)[5].item(), 1, delta=0.01)
+
     def test_layout_and_order(self):
         f = flat(torch.tensor(3.0), torch.arange(6.0).view(2, 3))
         self.assertEqual(f.layout, [("t0.weight", ()), ("t1.weight", (2, 3))])
