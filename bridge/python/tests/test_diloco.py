@@ -212,7 +212,7 @@ class WithoutARun(support.FakeCase):
     def test_a_config_file_may_name_one(self):
         with tempfile.TemporaryDirectory() as folder:
             for text, names in (
-                ("rounds = 3\n# run = 1", False), ('run = "x"', True), ('rounds=3\n"spec"=""', True),
+                ("rounds = 3\n# run = 1", False), ('run = "x"', True), ('a=3\n"spec"=""', True),
                 ('{"rounds": 3}', False), ('{"rounds": 3, "run": "x"}', True),
             ):
                 path = os.path.join(folder, "config.toml")

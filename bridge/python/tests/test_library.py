@@ -58,7 +58,8 @@ class Finding(unittest.TestCase):
         with mock.patch.dict(os.environ):
             os.environ.pop("P2PDILOCO_LIBRARY", None)
             with mock.patch.object(library, "FILE_NAME", "libnot-there.so"):
-                with self.assertRaisesRegex(errors.LibraryNotFound, "pip install .*P2PDILOCO_LIBRARY"):
+                hint = "pip install .*P2PDILOCO_LIBRARY"
+                with self.assertRaisesRegex(errors.LibraryNotFound, hint):
                     library._find()
 
     def test_no_library(self):

@@ -1,4 +1,5 @@
-"""A peer without PyTorch: linear regression with numpy. Its argument is a JSON object of settings."""
+"""A peer without PyTorch: linear regression with numpy. Its argument is a JSON object of the
+node's settings."""
 
 import json
 import sys

@@ -1,6 +1,7 @@
-"""One peer alone trains the example's GPT, and after every round compares the anchor, bit by bit, with
-what torch.optim.SGD makes of the same pseudo-gradient. Its argument is a JSON object of settings, and
-runs: a list of {outer, outer_lr, momentum}, done one after the other in this process."""
+"""One peer alone trains the example's GPT, and after every round compares the anchor, bit by bit,
+with what torch.optim.SGD makes of the same pseudo-gradient. Its argument is a JSON object of
+settings, and runs: a list of {outer, outer_lr, momentum}, done one after the other in this
+process."""
 
 import json
 import os

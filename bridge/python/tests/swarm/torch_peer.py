@@ -1,7 +1,7 @@
 """A PyTorch peer for the tests: a small network that learns a fixed function.
 
-Its argument is a JSON object of settings of DiLoCo, and of its own: hold and go (from that slot on it
-waits in its inner steps until the file go is there), events (names of those to be reported),
+Its argument is a JSON object of settings of DiLoCo, and of its own: hold and go (from that slot on
+it waits in its inner steps until the file go is there), events (names of those to be reported),
 workers (of a DataLoader: fork or spawn), save (a file for a checkpoint after the seventh step, with
 which the process dies), resume (such a file).
 """
