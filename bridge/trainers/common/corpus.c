@@ -73,12 +73,10 @@ static bool divide(struct corpus *corpus, const struct texts *t, const struct fi
 	struct bytes train = {0}, held_out = {0};
 	bool ok = true;
 	size_t begin = 0;
-	corpus->files = 0;
 	for (size_t i = 0; i < files->count && ok; begin = t->ends[i++]) {
 		size_t size = t->ends[i] - begin, held = files->list[i].hash % hold_out == 0 ? size : 0;
 		if (tails) held = size / hold_out;
 		ok = append(&train, t->all.data + begin, size - held) && append(&held_out, t->all.data + begin + size - held, held);
-		corpus->files += size > 0;
 	}
 	corpus->train = train.data, corpus->train_bytes = train.size;
 	corpus->held_out = held_out.data, corpus->held_out_bytes = held_out.size;

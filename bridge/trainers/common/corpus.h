@@ -22,7 +22,6 @@ struct corpus {
 	uint8_t *train, *held_out;
 	size_t train_bytes, held_out_bytes;
 	size_t shards;
-	size_t files; /* read */
 };
 
 /* Reads the data that c names, and refuses what is too little for c's context. */

@@ -2,6 +2,8 @@
 # Builds libp2pdiloco_cpu.so with any C11 compiler: build.sh [FOLDER], by default this one.
 #
 #   CC=clang CFLAGS='-O1 -g -fsanitize=address,undefined' bridge/trainers/cpu/build.sh /tmp/checked
+#
+# With -DANY_PROCESSOR in CFLAGS it looks for no vector unit that not all processors have.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here}

@@ -25,7 +25,7 @@ try() {
 
 build plain -O3
 try plain ''
-build addresses -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+build addresses -DANY_PROCESSOR -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 try addresses ''
 build threads -O1 -g -fsanitize=thread
 try threads slow

@@ -108,7 +108,7 @@ INLINE void tiles(const struct product *p, size_t begin, size_t end, bool eights
 
 static void tiles_anywhere(const void *operation, size_t begin, size_t end) { tiles(operation, begin, end, false); }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(ANY_PROCESSOR)
 __attribute__((target("avx2,fma"))) static void tiles_avx2(const void *operation, size_t begin, size_t end) {
 	tiles(operation, begin, end, true);
 }
