@@ -130,7 +130,7 @@ typedef struct p2pdiloco_trainer_api {
 	int32_t (*run)(p2pdiloco_trainer *, const p2pdiloco_trainer_task *, p2pdiloco_trainer_stats *);
 
 	/* Ends a run or evaluate that is under way soon, and is no error where none is. The only function that is called from another thread
-	 * and while another one runs. */
+	 * and while another one runs. One that comes before run has begun is lost: the peer repeats it. */
 	void (*cancel)(p2pdiloco_trainer *);
 
 	/* Writes elements [begin, begin + count) of the live parameters to dst[0..count). The peer asks for ranges in rising order,
