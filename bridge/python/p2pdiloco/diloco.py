@@ -144,6 +144,8 @@ class DiLoCo:
         return self.start()
 
     def __exit__(self, kind: Optional[type[BaseException]], *rest: object) -> None:
+        if kind is KeyboardInterrupt:
+            _log.warning("leaving the run; Ctrl-C once more closes at once")
         if kind is None or issubclass(kind, (KeyboardInterrupt, SystemExit)):
             self.leave()
         else:

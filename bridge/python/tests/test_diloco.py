@@ -189,6 +189,14 @@ class Errors(support.FakeCase):
             with d:
                 pass
 
+    def test_ctrl_c_leaves(self):
+        events = []
+        d, _ = new_run(Model(), on_event=events.append)
+        with self.assertLogs("p2pdiloco", "WARNING"), self.assertRaises(KeyboardInterrupt):
+            with d:
+                raise KeyboardInterrupt
+        self.assertEqual(events[-1]["event"], "fake.left")
+
     def test_it_is_not_pickled(self):
         with self.assertRaisesRegex(TypeError, "process that made it"):
             pickle.dumps(new_run(Model())[0])
