@@ -10,7 +10,18 @@ import weakref
 from typing import Any, Callable, Iterable, Iterator, Optional
 
 from . import library, settings
-from .errors import AGAIN, CLOSED, ENDED, OK, Closed, Ended, Error, NotYet, error_of
+from .errors import (
+    AGAIN,
+    CLOSED,
+    ENDED,
+    OK,
+    Closed,
+    Ended,
+    Error,
+    Invalid,
+    NotYet,
+    error_of,
+)
 from .vector import Vector
 
 Event = dict[str, Any]
@@ -122,7 +133,13 @@ class Node:
 
     def finish(self, params: Any, timeout: Optional[float] = None) -> int:
         """The last part of sync: waits, and overwrites params by the new anchor."""
-        slot = self._receive("anchor" if self._over else "finish", params, timeout)
+        try:
+            slot = self._receive("anchor" if self._over else "finish", params, timeout)
+        except (NotYet, Invalid):  # the round goes on: ask again, with a vector that fits
+            raise
+        except Error:
+            self.begun = self._over = False
+            raise
         self.begun = self._over = False
         return slot
 

@@ -70,6 +70,19 @@ class Rounds(support.FakeCase):
             self.assertFalse(node.begun)
             self.assertEqual(list(params), [1, 0, 0, 0])
 
+    def test_which_errors_end_a_round(self):
+        params = numpy.zeros(4, dtype=numpy.float32)
+        node = new_node()
+        node.anchor(params)
+        node.begin(params, 1)
+        with self.assertRaises(p2pdiloco.Invalid):
+            node.finish(numpy.zeros(5, dtype=numpy.float32))
+        self.assertTrue(node.begun)
+        node._library.call("close", node._handle)  # as if it had failed by itself
+        with self.assertRaises(p2pdiloco.Closed):
+            node.finish(params)
+        self.assertFalse(node.begun)
+
     def test_a_run_that_others_end_before_the_contribution(self):
         params = numpy.zeros(4, dtype=numpy.float32)
         with new_node(rounds=5, fake_late=1) as node:

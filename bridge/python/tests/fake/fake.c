@@ -303,7 +303,7 @@ int32_t p2pdiloco_leave(p2pdiloco_node node, int32_t timeout_ms, char **error)
 	for (uint64_t t = 0; t < wait && __atomic_load_n(&n->open, __ATOMIC_SEQ_CST); t++) {
 		if (t >= (uint64_t)timeout_ms) {
 			n->open = 0;
-			return fail(error, P2PDILOCO_AGAIN, "the others did not agree in time: left anyway");
+			return fail(error, P2PDILOCO_ERROR, "the others did not agree in time: left anyway");
 		}
 		rest(1);
 	}
