@@ -1,8 +1,12 @@
 //go:build cgo
 
 /*
- * The functions of p2pdiloco.h. Of the threads of a process fork copies one, so that in a child Go's runtime has no threads left, and whoever enters
- * it hangs. Here nobody does.
+ * The functions of p2pdiloco.h, and what stands between a host and Go's runtime.
+ *
+ * Fork copies one thread of a process, so that in a child Go has no threads left, and whoever enters it hangs. Here nobody does.
+ *
+ * A thread that enters Go runs on a goroutine's stack, where a signal handler of the host's must not find itself: load.c says why. So it enters with
+ * signals blocked, only to have a thread of Go's begin the call, and waits for the end of it here, on its own stack and with its own mask.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +18,43 @@
 #include "_cgo_export.h"
 #include "load.h"
 
-static int32_t refuse(char **error) {
+/* Begins a call, or says what there is to say in a child. */
+static int enter(struct p2pdiloco_call *call, char **error) {
+	if (p2pdiloco_forked()) {
+		if (error)
+			*error = strdup("this process is a child, by fork, of the one that loaded libp2pdiloco: use the library in the parent, or start the child by exec");
+		return 0;
+	}
+	memset(call, 0, sizeof *call);
+	pthread_mutex_init(&call->mutex, NULL);
+	pthread_cond_init(&call->changed, NULL);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel); /* the call is on this thread's stack */
+	p2pdiloco_block(&call->mask);
+	return 1;
+}
+
+/* Waits for the call's end. */
+static int32_t leave(struct p2pdiloco_call *call, char **error) {
+	pthread_sigmask(SIG_SETMASK, &call->mask, NULL);
+	pthread_mutex_lock(&call->mutex);
+	while (!call->done)
+		pthread_cond_wait(&call->changed, &call->mutex);
+	pthread_mutex_unlock(&call->mutex);
+	pthread_cond_destroy(&call->changed);
+	pthread_mutex_destroy(&call->mutex);
+	pthread_setcancelstate(call->cancel, NULL);
 	if (error)
-		*error = strdup("this process is a child, by fork, of the one that loaded libp2pdiloco: use the library in the parent, or start the child by exec");
-	return P2PDILOCO_FORKED;
+		*error = call->error;
+	else
+		free(call->error);
+	return call->code;
+}
+
+void p2pdiloco_done(struct p2pdiloco_call *call) {
+	pthread_mutex_lock(&call->mutex);
+	call->done = 1;
+	pthread_cond_signal(&call->changed);
+	pthread_mutex_unlock(&call->mutex);
 }
 
 uint32_t p2pdiloco_abi(void) {
@@ -32,7 +69,10 @@ const char *p2pdiloco_version(void) {
 		return known;
 	if (p2pdiloco_forked())
 		return "p2pdiloco (in a child of the process that loaded it)";
+	sigset_t mask;
+	p2pdiloco_block(&mask);
 	char *mine = p2pdilocoGoVersion();
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	if (__atomic_compare_exchange_n(&version, &known, mine, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return mine;
 	free(mine); /* another thread was faster */
@@ -40,72 +80,120 @@ const char *p2pdiloco_version(void) {
 }
 
 int32_t p2pdiloco_join(const char *config, const float *params, uint64_t elements, p2pdiloco_node *node, char **error) {
-	if (p2pdiloco_forked())
-		return refuse(error);
-	return p2pdilocoGoJoin((char *)config, (float *)params, elements, node, error);
+	struct p2pdiloco_call call;
+
+	if (!enter(&call, error))
+		return P2PDILOCO_FORKED;
+	p2pdilocoGoJoin(&call, (char *)config, (float *)params, elements, node == NULL);
+	int32_t code = leave(&call, error);
+	if (node)
+		*node = call.node;
+	return code;
 }
 
 int32_t p2pdiloco_anchor(p2pdiloco_node node, float *params, uint64_t elements, int32_t timeout_ms, uint64_t *slot, char **error) {
-	if (p2pdiloco_forked())
-		return refuse(error);
-	return p2pdilocoGoAnchor(node, params, elements, timeout_ms, slot, error);
+	struct p2pdiloco_call call;
+
+	if (!enter(&call, error))
+		return P2PDILOCO_FORKED;
+	p2pdilocoGoAnchor(&call, node, params, elements, timeout_ms);
+	int32_t code = leave(&call, error);
+	if (slot && call.has_slot)
+		*slot = call.slot;
+	return code;
 }
 
 int32_t p2pdiloco_sync(p2pdiloco_node node, float *params, uint64_t elements, uint64_t weight, char **error) {
-	if (p2pdiloco_forked())
-		return refuse(error);
-	return p2pdilocoGoSync(node, params, elements, weight, error);
+	struct p2pdiloco_call call;
+
+	if (!enter(&call, error))
+		return P2PDILOCO_FORKED;
+	p2pdilocoGoSync(&call, node, params, elements, weight);
+	return leave(&call, error);
 }
 
 int32_t p2pdiloco_begin(p2pdiloco_node node, const float *params, uint64_t elements, uint64_t weight, char **error) {
-	if (p2pdiloco_forked())
-		return refuse(error);
-	return p2pdilocoGoBegin(node, (float *)params, elements, weight, error);
+	struct p2pdiloco_call call;
+
+	if (!enter(&call, error))
+		return P2PDILOCO_FORKED;
+	p2pdilocoGoBegin(&call, node, (float *)params, elements, weight);
+	return leave(&call, error);
 }
 
 int32_t p2pdiloco_poll(p2pdiloco_node node, int32_t timeout_ms, char **error) {
-	if (p2pdiloco_forked())
-		return refuse(error);
-	return p2pdilocoGoPoll(node, timeout_ms, error);
+	struct p2pdiloco_call call;
+
+	if (!enter(&call, error))
+		return P2PDILOCO_FORKED;
+	p2pdilocoGoPoll(&call, node, timeout_ms);
+	return leave(&call, error);
 }
 
 int32_t p2pdiloco_finish(p2pdiloco_node node, float *params, uint64_t elements, int32_t timeout_ms, uint64_t *slot, char **error) {
-	if (p2pdiloco_forked())
-		return refuse(error);
-	return p2pdilocoGoFinish(node, params, elements, timeout_ms, slot, error);
+	struct p2pdiloco_call call;
+
+	if (!enter(&call, error))
+		return P2PDILOCO_FORKED;
+	p2pdilocoGoFinish(&call, node, params, elements, timeout_ms);
+	int32_t code = leave(&call, error);
+	if (slot && call.has_slot)
+		*slot = call.slot;
+	return code;
 }
 
+/* It waits for nobody, so that it need not wait here either. */
 int32_t p2pdiloco_progress(p2pdiloco_node node, uint64_t steps_done) {
+	sigset_t mask;
+
 	if (p2pdiloco_forked())
 		return P2PDILOCO_FORKED;
-	return p2pdilocoGoProgress(node, steps_done);
+	p2pdiloco_block(&mask);
+	int32_t code = p2pdilocoGoProgress(node, steps_done);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	return code;
 }
 
 char *p2pdiloco_status(p2pdiloco_node node) {
-	if (p2pdiloco_forked())
+	struct p2pdiloco_call call;
+
+	if (!enter(&call, NULL))
 		return NULL;
-	return p2pdilocoGoStatus(node);
+	p2pdilocoGoStatus(&call, node);
+	leave(&call, NULL);
+	return call.text;
 }
 
 int32_t p2pdiloco_event(p2pdiloco_node node, int32_t timeout_ms, char **event) {
-	if (p2pdiloco_forked()) {
-		if (event)
-			*event = NULL;
+	struct p2pdiloco_call call;
+
+	if (!event)
+		return P2PDILOCO_INVALID;
+	*event = NULL;
+	if (!enter(&call, NULL))
 		return P2PDILOCO_FORKED;
-	}
-	return p2pdilocoGoEvent(node, timeout_ms, event);
+	p2pdilocoGoEvent(&call, node, timeout_ms);
+	int32_t code = leave(&call, NULL);
+	*event = call.text;
+	return code;
 }
 
 int32_t p2pdiloco_leave(p2pdiloco_node node, int32_t timeout_ms, char **error) {
-	if (p2pdiloco_forked())
-		return refuse(error);
-	return p2pdilocoGoLeave(node, timeout_ms, error);
+	struct p2pdiloco_call call;
+
+	if (!enter(&call, error))
+		return P2PDILOCO_FORKED;
+	p2pdilocoGoLeave(&call, node, timeout_ms);
+	return leave(&call, error);
 }
 
 int32_t p2pdiloco_close(p2pdiloco_node node, char **error) {
-	if (p2pdiloco_forked())
-		return refuse(error);
-	return p2pdilocoGoClose(node, error);
+	struct p2pdiloco_call call;
+
+	if (!enter(&call, error))
+		return P2PDILOCO_FORKED;
+	p2pdilocoGoClose(&call, node);
+	return leave(&call, error);
 }
 
 void p2pdiloco_free(char *text) {

@@ -49,7 +49,7 @@ func (stderr) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Everything from here on is called by guard.c, under the names of the header with Go in them.
+// Everything from here on is called by guard.c, under the names of the header with Go in them, on a thread of the host's with signals blocked.
 
 //export p2pdilocoGoVersion
 func p2pdilocoGoVersion() *C.char {
@@ -61,100 +61,113 @@ func p2pdilocoGoVersion() *C.char {
 }
 
 //export p2pdilocoGoJoin
-func p2pdilocoGoJoin(config *C.char, params *C.float, elements C.uint64_t, node *C.p2pdiloco_node, text **C.char) C.int32_t {
-	if config == nil || node == nil {
-		return done(embed.ErrNull, text)
-	}
-	*node = 0
-	v, err := vector(params, elements)
-	if err == nil {
-		var handle int64
-		handle, err = library.Join(C.GoString(config), v)
-		*node = C.p2pdiloco_node(handle)
-	}
-	return done(err, text)
+func p2pdilocoGoJoin(c *C.struct_p2pdiloco_call, config *C.char, params *C.float, elements C.uint64_t, nowhere C.int) {
+	begin(c, func() error {
+		if config == nil || nowhere != 0 {
+			return embed.ErrNull
+		}
+		v, err := vector(params, elements)
+		if err != nil {
+			return err
+		}
+		node, err := library.Join(C.GoString(config), v)
+		c.node = C.int64_t(node)
+		return err
+	})
 }
 
 //export p2pdilocoGoAnchor
-func p2pdilocoGoAnchor(node C.p2pdiloco_node, params *C.float, elements C.uint64_t, timeout C.int32_t, slot *C.uint64_t, text **C.char) C.int32_t {
-	v, err := vector(params, elements)
-	if err == nil {
-		var at uint64
-		at, err = library.Anchor(int64(node), v, int32(timeout))
-		tell(slot, at, err)
-	}
-	return done(err, text)
+func p2pdilocoGoAnchor(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params *C.float, elements C.uint64_t, timeout C.int32_t) {
+	begin(c, func() error {
+		v, err := vector(params, elements)
+		if err != nil {
+			return err
+		}
+		slot, err := library.Anchor(int64(node), v, int32(timeout))
+		return tell(c, slot, err)
+	})
 }
 
 //export p2pdilocoGoSync
-func p2pdilocoGoSync(node C.p2pdiloco_node, params *C.float, elements, weight C.uint64_t, text **C.char) C.int32_t {
-	v, err := vector(params, elements)
-	if err == nil {
-		err = library.Sync(int64(node), v, uint64(weight))
-	}
-	return done(err, text)
+func p2pdilocoGoSync(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params *C.float, elements, weight C.uint64_t) {
+	begin(c, func() error {
+		v, err := vector(params, elements)
+		if err != nil {
+			return err
+		}
+		return library.Sync(int64(node), v, uint64(weight))
+	})
 }
 
 //export p2pdilocoGoBegin
-func p2pdilocoGoBegin(node C.p2pdiloco_node, params *C.float, elements, weight C.uint64_t, text **C.char) C.int32_t {
-	v, err := vector(params, elements)
-	if err == nil {
-		err = library.Begin(int64(node), v, uint64(weight))
-	}
-	return done(err, text)
+func p2pdilocoGoBegin(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params *C.float, elements, weight C.uint64_t) {
+	begin(c, func() error {
+		v, err := vector(params, elements)
+		if err != nil {
+			return err
+		}
+		return library.Begin(int64(node), v, uint64(weight))
+	})
 }
 
 //export p2pdilocoGoPoll
-func p2pdilocoGoPoll(node C.p2pdiloco_node, timeout C.int32_t, text **C.char) C.int32_t {
-	return done(library.Poll(int64(node), int32(timeout)), text)
+func p2pdilocoGoPoll(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, timeout C.int32_t) {
+	begin(c, func() error { return library.Poll(int64(node), int32(timeout)) })
 }
 
 //export p2pdilocoGoFinish
-func p2pdilocoGoFinish(node C.p2pdiloco_node, params *C.float, elements C.uint64_t, timeout C.int32_t, slot *C.uint64_t, text **C.char) C.int32_t {
-	v, err := vector(params, elements)
-	if err == nil {
-		var at uint64
-		at, err = library.Finish(int64(node), v, int32(timeout))
-		tell(slot, at, err)
-	}
-	return done(err, text)
+func p2pdilocoGoFinish(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params *C.float, elements C.uint64_t, timeout C.int32_t) {
+	begin(c, func() error {
+		v, err := vector(params, elements)
+		if err != nil {
+			return err
+		}
+		slot, err := library.Finish(int64(node), v, int32(timeout))
+		return tell(c, slot, err)
+	})
 }
 
 //export p2pdilocoGoProgress
 func p2pdilocoGoProgress(node C.p2pdiloco_node, steps C.uint64_t) C.int32_t {
-	return done(library.Progress(int64(node), uint64(steps)), nil)
+	return C.int32_t(embed.CodeOf(library.Progress(int64(node), uint64(steps))))
 }
 
 //export p2pdilocoGoStatus
-func p2pdilocoGoStatus(node C.p2pdiloco_node) *C.char {
-	status, err := library.Status(int64(node))
-	if err != nil {
-		return nil
-	}
-	return C.CString(status)
+func p2pdilocoGoStatus(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node) {
+	begin(c, func() error {
+		status, err := library.Status(int64(node))
+		return write(c, status, err)
+	})
 }
 
 //export p2pdilocoGoEvent
-func p2pdilocoGoEvent(node C.p2pdiloco_node, timeout C.int32_t, event **C.char) C.int32_t {
-	if event == nil {
-		return done(embed.ErrNull, nil)
-	}
-	*event = nil
-	e, err := library.Event(int64(node), int32(timeout))
-	if err == nil {
-		*event = C.CString(e)
-	}
-	return done(err, nil)
+func p2pdilocoGoEvent(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, timeout C.int32_t) {
+	begin(c, func() error {
+		event, err := library.Event(int64(node), int32(timeout))
+		return write(c, event, err)
+	})
 }
 
 //export p2pdilocoGoLeave
-func p2pdilocoGoLeave(node C.p2pdiloco_node, timeout C.int32_t, text **C.char) C.int32_t {
-	return done(library.Leave(int64(node), int32(timeout)), text)
+func p2pdilocoGoLeave(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, timeout C.int32_t) {
+	begin(c, func() error { return library.Leave(int64(node), int32(timeout)) })
 }
 
 //export p2pdilocoGoClose
-func p2pdilocoGoClose(node C.p2pdiloco_node, text **C.char) C.int32_t {
-	return done(library.Close(int64(node)), text)
+func p2pdilocoGoClose(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node) {
+	begin(c, func() error { return library.Close(int64(node)) })
+}
+
+// begin does a call on a thread of Go's, and then wakes the host's.
+func begin(c *C.struct_p2pdiloco_call, call func() error) {
+	go func() {
+		err := call()
+		if text := embed.Text(err); text != "" {
+			c.error = C.CString(text)
+		}
+		c.code = C.int32_t(embed.CodeOf(err))
+		C.p2pdiloco_done(c)
+	}()
 }
 
 // vector is the caller's memory.
@@ -163,19 +176,17 @@ func vector(params *C.float, elements C.uint64_t) ([]float32, error) {
 }
 
 // tell says the slot where there is one.
-func tell(slot *C.uint64_t, at uint64, err error) {
-	if code := embed.CodeOf(err); slot != nil && (code == embed.OK || code == embed.Ended) {
-		*slot = C.uint64_t(at)
+func tell(c *C.struct_p2pdiloco_call, slot uint64, err error) error {
+	if code := embed.CodeOf(err); code == embed.OK || code == embed.Ended {
+		c.slot, c.has_slot = C.uint64_t(slot), 1
 	}
+	return err
 }
 
-// done is err's code, and its text in C's memory.
-func done(err error, text **C.char) C.int32_t {
-	if text != nil {
-		*text = nil
-		if line := embed.Text(err); line != "" {
-			*text = C.CString(line)
-		}
+// write gives a text to C.
+func write(c *C.struct_p2pdiloco_call, text string, err error) error {
+	if err == nil {
+		c.text = C.CString(text)
 	}
-	return C.int32_t(embed.CodeOf(err))
+	return err
 }

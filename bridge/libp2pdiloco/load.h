@@ -1,8 +1,30 @@
-/* What load.c has for the rest of the library. */
+/* What the C side has for the Go side, and guard.c of load.c. */
 #ifndef P2PDILOCO_LOAD_H
 #define P2PDILOCO_LOAD_H
 
+#include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
+
+/* A call that Go does on a thread of its own, while the host's thread waits for it in C. */
+struct p2pdiloco_call {
+	int32_t code;
+	char *error; /* in C's memory, as text is */
+	char *text;
+	uint64_t slot; /* where has_slot */
+	int has_slot;
+	int64_t node;
+
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	int done;
+	sigset_t mask; /* the host's thread had it */
+	int cancel;
+};
+
+/* Go says that a call is done, and does not look at it again. */
+void p2pdiloco_done(struct p2pdiloco_call *call);
 
 /* Go calls it when its runtime and all packages are initialised. */
 void p2pdiloco_loaded(void);
@@ -15,5 +37,8 @@ char **p2pdiloco_environ(void);
 
 /* Says whether this process is a child of the one that loaded the library. */
 int p2pdiloco_forked(void);
+
+/* Blocks the signals that come from outside for this thread, and says in old what it blocked before. */
+void p2pdiloco_block(sigset_t *old);
 
 #endif

@@ -7,7 +7,5 @@
 //	err = l.Sync(h, params, tokens)
 //	code, text := embed.CodeOf(err), embed.Text(err)
 //
-// Every call does its work on a goroutine of its own, for two reasons. A panic in it is an error of that call. And the thread of the
-// caller spends its time in the call on its own stack: a signal handler of the host that did not ask for a signal stack (SA_ONSTACK) would
-// otherwise find itself on a goroutine's, which is a few kilobytes large.
+// A panic in a call is an error of that call. One in a goroutine of a node's own ends the process, as a crash in any library does.
 package embed

@@ -45,19 +45,16 @@ func New(environ func() []string, stderr io.Writer) *Library {
 // Join starts a node and returns at once; finding the run goes on in the background. config is a JSON object (settings.Embedded). params are the
 // initial parameters should this peer found the run, nil for zeros; they are read until Anchor has returned without error, or Close.
 func (l *Library) Join(config string, params []float32) (handle int64, err error) {
-	err = apart(func() error {
-		n, err := newNode(config, l.environ(), params, l.open)
-		if err != nil {
-			return err
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.mu.last++
-		handle = l.mu.last
-		l.mu.nodes[handle] = n
-		return nil
-	})
-	return handle, err
+	defer recovered(&err)
+	n, err := newNode(config, l.environ(), params, l.open)
+	if err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.last++
+	l.mu.nodes[l.mu.last] = n
+	return l.mu.last, nil
 }
 
 // Anchor waits until the peer is a member and holds the state, and copies the anchor into params; slot is the number of outer steps in it.
@@ -88,14 +85,8 @@ func (l *Library) Finish(handle int64, params []float32, timeout int32) (slot ui
 }
 
 // Progress says how many inner steps of the round are done.
-func (l *Library) Progress(handle int64, stepsDone uint64) (err error) {
-	n, err := l.find(handle)
-	if err != nil {
-		return err
-	}
-	defer recovered(&err)
-	n.progress(stepsDone) // on the caller's goroutine: it is called after every step, and takes next to no time or stack
-	return nil
+func (l *Library) Progress(handle int64, stepsDone uint64) error {
+	return l.on(handle, func(n *node) error { n.progress(stepsDone); return nil })
 }
 
 // Status is what the node knows, as JSON.
@@ -106,17 +97,14 @@ func (l *Library) Status(handle int64) (status string, err error) {
 
 // Event is the next event of a node, as JSON; those of a node that was closed lately can still be had.
 func (l *Library) Event(handle int64, timeout int32) (event string, err error) {
-	err = apart(func() (err error) {
-		e := l.events(handle)
-		if e == nil {
-			return errNone
-		}
-		ctx, cancel := within(context.Background(), timeout)
-		defer cancel()
-		event, err = e.next(ctx)
-		return err
-	})
-	return event, err
+	defer recovered(&err)
+	e := l.events(handle)
+	if e == nil {
+		return "", errNone
+	}
+	ctx, cancel := within(context.Background(), timeout)
+	defer cancel()
+	return e.next(ctx)
 }
 
 // Leave announces that the peer leaves, waits for the others' agreement for so long at most, and closes the node.
@@ -140,12 +128,13 @@ func (l *Library) Close(handle int64) error {
 }
 
 // on calls f with the node of a handle.
-func (l *Library) on(handle int64, f func(*node) error) error {
+func (l *Library) on(handle int64, f func(*node) error) (err error) {
 	n, err := l.find(handle)
 	if err != nil {
 		return err
 	}
-	return apart(func() error { return f(n) })
+	defer recovered(&err)
+	return f(n)
 }
 
 func (l *Library) find(handle int64) (*node, error) {
@@ -185,19 +174,7 @@ func (l *Library) events(handle int64) *events {
 	return nil
 }
 
-// apart calls f on a goroutine of its own, and makes an error of a panic.
-func apart(f func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		var err error
-		defer func() { result <- err }()
-		defer recovered(&err)
-		err = f()
-	}()
-	return <-result
-}
-
-// recovered, deferred, makes an error of a panic.
+// recovered, deferred, makes an error of a panic: the host lives on.
 func recovered(err *error) {
 	if fault := recover(); fault != nil {
 		*err = fmt.Errorf("a fault of this library, please report it: %v: %.1000s", fault, debug.Stack())
