@@ -16,13 +16,14 @@
  * node's vectors (anchor, sync, begin, finish) one at a time: P2PDILOCO_BUSY otherwise. They block no other node.
  *
  * Errors. A function that can fail takes char **error, which may be NULL. Where it returns an error, *error is one line of UTF-8
- * that says what happened and what to do, for p2pdiloco_free; else it is NULL.
+ * that says what happened and what to do, for p2pdiloco_free; else it is NULL. OK, AGAIN and ENDED are no errors.
  *
  * Memory. Vectors are the caller's, D float32 elements in the layout's order, and not kept after a function has returned, with one
  * exception: join's params. Texts that are returned are freed with p2pdiloco_free.
  *
  * The host process. The library installs no handler of SIGINT, SIGTERM or SIGHUP, never exits, and writes to standard error only what
- * log_level asks for. It is for the process that loaded it: in a child made by fork every function returns P2PDILOCO_FORKED.
+ * log_level asks for. It is for the process that loaded it: in a child made by fork every function returns P2PDILOCO_FORKED (status: NULL).
+ * Unloading it does nothing.
  */
 #ifndef P2PDILOCO_H
 #define P2PDILOCO_H
@@ -90,10 +91,11 @@ int32_t p2pdiloco_progress(p2pdiloco_node node, uint64_t steps_done);
 char *p2pdiloco_status(p2pdiloco_node node);
 
 /* The next event of the node, as JSON (docs/operations.md lists them): OK, AGAIN, or CLOSED after the last one of a closed node. The
- * newest 1024 are kept for who asks late; "events_lost" in the next one counts those that were dropped. */
+ * newest 1024 are kept for who asks late, also of the 16 nodes closed last; "events_lost" in the next one counts those that were dropped. */
 int32_t p2pdiloco_event(p2pdiloco_node node, int32_t timeout_ms, char **event);
 
-/* Announces that this peer leaves, waits for the others' agreement for so long at most, and closes the node. The handle is then none. */
+/* Announces that this peer leaves, waits for the others' agreement for so long at most, and closes the node. The handle is then none, also where
+ * the time was over, which is an ERROR. */
 int32_t p2pdiloco_leave(p2pdiloco_node node, int32_t timeout_ms, char **error);
 
 /* Closes the node at once: to the others it looks like a crash. Ends calls that wait, and is no error for a handle that is none. */
