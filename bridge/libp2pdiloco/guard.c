@@ -1,4 +1,4 @@
-//go:build cgo
+//go:build cgo && !windows
 
 /*
  * The functions of p2pdiloco.h, and what stands between a host and Go's runtime.

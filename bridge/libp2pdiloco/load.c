@@ -1,4 +1,4 @@
-//go:build cgo
+//go:build cgo && !windows
 
 /*
  * What loading the library does to the host process. Go's runtime starts with it, in threads of its own, and two things of it would be felt:
@@ -18,6 +18,10 @@
 #include <errno.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifdef __APPLE__
+#include <crt_externs.h>
+#endif
 
 #include "load.h"
 
@@ -83,9 +87,13 @@ void p2pdiloco_complain(const char *text, size_t length) {
 }
 
 char **p2pdiloco_environ(void) {
+#ifdef __APPLE__
+	return *_NSGetEnviron(); /* libraries there have no environ */
+#else
 	extern char **environ;
 
 	return environ;
+#endif
 }
 
 int p2pdiloco_forked(void) {
