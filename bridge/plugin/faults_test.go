@@ -15,22 +15,31 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 )
 
-// calls are what a life of a trainer goes through after Open, as the node asks for it.
-func calls(ctx context.Context, p *Trainer, dir string) error {
+// impatience is the timeout of a call that hangs in a test.
+const impatience = 300 * time.Millisecond
+
+// calls are what a life of a trainer goes through after Open, as the node asks for it. The one that hangs is not waited for long.
+func calls(ctx context.Context, p *Trainer, dir, hangs string) error {
 	x := make([]float32, p.Layout().Elements())
 	file := filepath.Join(dir, "state")
-	for _, call := range []func() error{
-		func() error { return p.Init(ctx, x) },
-		func() error { return p.Load(ctx, x) },
-		func() error { _, err := p.Evaluate(ctx); return err },
-		func() error { _, err := p.Train(ctx, task(3, 5)); return err },
-		func() error { return p.Export(ctx, x) },
-		func() error { return p.ExportGradient(ctx, x, x, func(int, int) error { return nil }) },
-		func() error { return p.Save(ctx, file) },
-		func() error { return p.Restore(ctx, file) },
-		p.Close,
+	for _, call := range []struct {
+		name string
+		do   func() error
+	}{
+		{"init", func() error { return p.Init(ctx, x) }},
+		{"load", func() error { return p.Load(ctx, x) }},
+		{"evaluate", func() error { _, err := p.Evaluate(ctx); return err }},
+		{"run", func() error { _, err := p.Train(ctx, task(3, 5)); return err }},
+		{"export_params", func() error { return p.Export(ctx, x) }},
+		{"export_gradient", func() error { return p.ExportGradient(ctx, x, x, func(int, int) error { return nil }) }},
+		{"save", func() error { return p.Save(ctx, file) }},
+		{"restore", func() error { return p.Restore(ctx, file) }},
+		{"destroy", p.Close},
 	} {
-		if err := call(); err != nil {
+		if call.name == hangs {
+			p.host.timeout = impatience
+		}
+		if err := call.do(); err != nil {
 			return err
 		}
 	}
@@ -38,7 +47,7 @@ func calls(ctx context.Context, p *Trainer, dir string) error {
 }
 
 // fault opens a misbehaving library, uses it until it fails, and returns that error: one line that names the library.
-func fault(t *testing.T, cfg Config, environment string) error {
+func fault(t *testing.T, cfg Config, environment, hangs string) error {
 	t.Helper()
 	if environment != "" {
 		cfg.Wrap = []string{"/usr/bin/env", "P2PDILOCO_BAD=" + environment}
@@ -46,7 +55,7 @@ func fault(t *testing.T, cfg Config, environment string) error {
 	began := time.Now()
 	p, err := Open(t.Context(), cfg)
 	if err == nil {
-		err = calls(t.Context(), p, t.TempDir())
+		err = calls(t.Context(), p, t.TempDir(), hangs)
 		if closing := p.Close(); closing != nil && !errors.Is(err, closing) {
 			t.Errorf("after %v, Close says %v", err, closing)
 		}
@@ -91,7 +100,7 @@ func TestFaultsOfEveryFunction(t *testing.T) {
 		{"abort", "it crashed (SIGABRT, aborted", ErrCrashed},
 		{"killed", "it was killed (SIGKILL)", ErrCrashed},
 		{"exit", "it ended the process with exit status 3", ErrCrashed},
-		{"hang", "no progress for 300ms", ErrHung},
+		{"hang", "no progress for ", ErrHung},
 		{"fail", "the data are [31mgone \uFFFD", nil},
 	}
 	for _, f := range inEvery {
@@ -102,10 +111,14 @@ func TestFaultsOfEveryFunction(t *testing.T) {
 					return // one signal is as good as another
 				}
 				cfg := config(t, "bad", `{"size":100, "how":"`+w.how+`", "in":"`+f.function+`"}`)
+				hangs := ""
 				if w.how == "hang" {
-					cfg.Timeout = 300 * time.Millisecond
+					hangs = f.function
 				}
-				err := fault(t, cfg, "")
+				if hangs == "create" || hangs == "layout" || hangs == "register_memory" {
+					cfg.Timeout = time.Second // of all that Open does
+				}
+				err := fault(t, cfg, "", hangs)
 				if err == nil || !strings.Contains(err.Error(), ": "+f.doing+": "+w.want) || w.is != nil && !errors.Is(err, w.is) {
 					t.Errorf("got %v", err)
 				}
@@ -158,10 +171,11 @@ func TestOtherFaults(t *testing.T) {
 		t.Run(c.environment+c.in+"/"+c.how, func(t *testing.T) {
 			t.Parallel()
 			cfg := config(t, "bad", `{"size":100, "how":"`+c.how+`", "in":"`+c.in+`"}`)
+			hangs := ""
 			if c.how == "hang" {
-				cfg.Timeout = 300 * time.Millisecond
+				hangs = c.in
 			}
-			if err := fault(t, cfg, c.environment); err == nil || !strings.HasPrefix(err.Error(), cfg.Path+": "+c.want) {
+			if err := fault(t, cfg, c.environment, hangs); err == nil || !strings.HasPrefix(err.Error(), cfg.Path+": "+c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
@@ -183,12 +197,12 @@ func TestNoLibrary(t *testing.T) {
 	} {
 		cfg := config(t, "bowl", "")
 		cfg.Path = path
-		if err := fault(t, cfg, ""); err == nil || !strings.HasPrefix(err.Error(), path+want) || strings.Count(err.Error(), path) != 1 {
+		if err := fault(t, cfg, "", ""); err == nil || !strings.HasPrefix(err.Error(), path+want) || strings.Count(err.Error(), path) != 1 {
 			t.Errorf("got %v", err)
 		}
 	}
 	cfg := config(t, "bowl", `{"size": 1}`)
-	if err := fault(t, cfg, ""); err == nil || err.Error() != cfg.Path+": create: size 1: 2 to 1e9 is allowed" {
+	if err := fault(t, cfg, "", ""); err == nil || err.Error() != cfg.Path+": create: size 1: 2 to 1e9 is allowed" {
 		t.Errorf("got %v", err)
 	}
 }

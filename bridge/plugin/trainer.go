@@ -18,6 +18,7 @@ import (
 
 const (
 	abandonAfter = time.Second      // from a cancel to not waiting for the library any more
+	saveAfter    = 2 * time.Second  // for what is under way at Save: who leaves does not wait for a run that is deaf to cancel
 	closeGrace   = 30 * time.Second // for what is under way at Close, and for destroy
 )
 
@@ -277,8 +278,18 @@ func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
 	return loss, nil
 }
 
-// Save writes the inner optimizer's state and the data position to a file.
+// Save writes the inner optimizer's state and the data position to a file. It does not wait long for a call that was left alone.
 func (t *Trainer) Save(ctx context.Context, path string) error {
+	soon, stop := context.WithTimeout(ctx, saveAfter)
+	defer stop()
+	switch err := t.take(soon); {
+	case err == nil:
+		t.release()
+	case soon.Err() != nil && ctx.Err() == nil:
+		return fmt.Errorf("%s: save: the call before has not ended", t.cfg.Path)
+	default:
+		return err
+	}
 	return t.file(ctx, opSave, "save", path)
 }
 

@@ -220,9 +220,10 @@ func TestCancel(t *testing.T) {
 		{"bowl", `{"size": 10, "pause_ms": 1}`},
 		{"bad", `{"size": 10, "how":"deaf", "in":"run"}`},
 	} {
-		cfg := config(t, lib.name, lib.config)
-		cfg.Timeout = 500 * time.Millisecond // bounds the wait of Close as well
-		p := openConfig(t, cfg)
+		p := open(t, lib.name, lib.config)
+		if lib.name == "bad" {
+			p.cfg.Timeout = 200 * time.Millisecond // bounds the wait of Close
+		}
 		x := started(t, p)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
@@ -249,6 +250,9 @@ func TestCancel(t *testing.T) {
 			t.Error("a call began while another one was under way")
 		} else {
 			stop()
+			if err := p.Save(t.Context(), "x"); err == nil || !strings.HasSuffix(err.Error(), ": save: the call before has not ended") {
+				t.Errorf("save beside a run: %v", err)
+			}
 		}
 		if err := p.Close(); err != nil {
 			t.Errorf("%s: close: %v", lib.name, err)

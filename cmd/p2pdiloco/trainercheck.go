@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -77,7 +78,7 @@ func (f *checkFlags) run(cmd *cobra.Command, library string) error {
 		lines = cmd.ErrOrStderr()
 	}
 	cfg.Tell = func(l check.Line) { fmt.Fprintln(lines, l) }
-	ctx, stop := untilSignal(cmd.Context(), func() {}, func() {})
+	ctx, stop := untilSignal(cmd.Context(), func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
 	report, err := check.Run(ctx, cfg)
 	if err != nil {

@@ -137,7 +137,7 @@ func TestExactTypes(t *testing.T) {
 func TestDeafLibrary(t *testing.T) {
 	t.Parallel()
 	deaf := library("bad", `{"size":10, "how":"deaf", "in":"run"}`)
-	deaf.Timeout = 200 * time.Millisecond
+	deaf.Timeout = 2 * time.Second // bounds the wait of Close as well
 	c := &checker{ctx: t.Context(), cfg: Config{Library: deaf, Steps: 2, CancelWithin: 200 * time.Millisecond}.withDefaults()}
 	p := c.open(deaf, "open")
 	if p == nil {
