@@ -1,0 +1,224 @@
+/* Streams and events: work waits until somebody waits for it. See cuda_runtime.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "internal.h"
+
+namespace emulate {
+
+struct Event {
+	uint64_t recorded = 0, completed = 0; /* how many times */
+	std::chrono::steady_clock::time_point at;
+};
+
+struct Op {
+	const char *what;
+	std::function<void()> run;
+	Event *awaited = nullptr; /* a wait: until it completed so many times */
+	uint64_t times = 0;
+};
+
+struct Stream {
+	std::deque<Op> ops;
+	bool blocked() const { return ops.front().awaited && ops.front().awaited->completed < ops.front().times; }
+};
+
+namespace {
+
+std::set<Stream *> streams;
+std::set<Event *> events;
+cudaError_t last_error = cudaSuccess;
+
+/* The streams whose first operation could run. */
+std::vector<Stream *> runnable() {
+	std::vector<Stream *> out;
+	for (auto *s : streams)
+		if (!s->ops.empty() && !s->blocked())
+			out.push_back(s);
+	return out;
+}
+
+bool run_one() {
+	auto ready = runnable();
+	if (ready.empty())
+		return false;
+	Stream *s = ready[dice()() % ready.size()];
+	Op op = std::move(s->ops.front());
+	s->ops.pop_front();
+	if (op.run)
+		op.run();
+	return true;
+}
+
+/* The GPU does something by itself, or not. */
+void maybe_run_some() {
+	unsigned times = dice()() % 4 == 0 ? dice()() % 8 : 0;
+	if (times == 0)
+		return;
+	open_device_memory(true);
+	while (times-- > 0 && run_one()) {
+	}
+	open_device_memory(false);
+}
+
+uint64_t number(const char *variable, uint64_t otherwise) {
+	const char *text = getenv(variable);
+	return text && *text ? strtoull(text, nullptr, 10) : otherwise;
+}
+
+} // namespace
+
+std::mt19937_64 &dice() {
+	static std::mt19937_64 engine(number("P2PDILOCO_EMULATE_SEED", 1));
+	return engine;
+}
+
+void fault(const char *format, ...) {
+	char text[512];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	fprintf(stderr, "emulated CUDA: %s\n", text);
+	abort();
+}
+
+bool shall_fail(const char *name) {
+	static std::map<std::string, uint64_t> calls;
+	const char *which = getenv("P2PDILOCO_EMULATE_FAIL"), *colon = which ? strchr(which, ':') : nullptr;
+	if (!colon || std::string(which, colon) != name)
+		return false;
+	return ++calls[name] == strtoull(colon + 1, nullptr, 10);
+}
+
+cudaError_t set_last_error(cudaError_t e) { return last_error = e; }
+
+cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()> run) {
+	if (!streams.count(stream))
+		fault("%s is given a stream that is none: the trainer uses none but its own", what);
+	stream->ops.push_back({what, std::move(run), nullptr, 0});
+	maybe_run_some();
+	return cudaSuccess;
+}
+
+void run_until(const std::function<bool()> &done) {
+	open_device_memory(true);
+	while (!done())
+		if (!run_one())
+			fault("the host waits for work that waits for an event which nobody will record");
+	open_device_memory(false);
+}
+
+} // namespace emulate
+
+using namespace emulate;
+
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned) {
+	if (shall_fail("cudaStreamCreate"))
+		return set_last_error(cudaErrorMemoryAllocation);
+	*out = *streams.insert(new Stream).first;
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t s) {
+	if (!streams.count(s))
+		return set_last_error(cudaErrorInvalidValue);
+	cudaStreamSynchronize(s);
+	streams.erase(s);
+	delete s;
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+	if (!streams.count(s))
+		return set_last_error(cudaErrorInvalidValue);
+	run_until([=] { return s->ops.empty(); });
+	return shall_fail("cudaStreamSynchronize") ? set_last_error(cudaErrorIllegalAddress) : cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+	run_until([] {
+		return std::all_of(streams.begin(), streams.end(), [](Stream *s) { return s->ops.empty(); });
+	});
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
+	if (!streams.count(s) || !events.count(e))
+		return set_last_error(cudaErrorInvalidValue);
+	s->ops.push_back({"cudaStreamWaitEvent", nullptr, e, e->recorded});
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned) {
+	*out = *events.insert(new Event).first;
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t e) {
+	if (!events.count(e))
+		return set_last_error(cudaErrorInvalidValue);
+	run_until([=] { return e->completed == e->recorded; });
+	events.erase(e);
+	delete e;
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+	if (!events.count(e))
+		return set_last_error(cudaErrorInvalidValue);
+	uint64_t times = ++e->recorded;
+	return enqueue(s, "cudaEventRecord", [=] {
+		e->completed = times;
+		e->at = std::chrono::steady_clock::now();
+	});
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t e) {
+	if (!events.count(e))
+		return set_last_error(cudaErrorInvalidValue);
+	maybe_run_some();
+	return e->completed == e->recorded ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t e) {
+	if (!events.count(e))
+		return set_last_error(cudaErrorInvalidValue);
+	run_until([=] { return e->completed == e->recorded; });
+	return shall_fail("cudaEventSynchronize") ? set_last_error(cudaErrorIllegalAddress) : cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
+	if (from->completed != from->recorded || to->completed != to->recorded || from->recorded == 0 || to->recorded == 0)
+		return set_last_error(cudaErrorNotReady);
+	*ms = std::chrono::duration<float, std::milli>(to->at - from->at).count();
+	return cudaSuccess;
+}
+
+namespace {
+
+/* Says at the end what was never given back; with P2PDILOCO_EMULATE_STRICT it is an error. */
+struct Ending {
+	~Ending() {
+		size_t left = streams.size() + events.size();
+		if (left == 0)
+			return;
+		fprintf(stderr, "emulated CUDA: %zu streams and %zu events were not destroyed\n", streams.size(), events.size());
+		if (getenv("P2PDILOCO_EMULATE_STRICT"))
+			_exit(97);
+	}
+} ending;
+
+} // namespace
