@@ -6,7 +6,7 @@
 # nvcc knows.
 #
 #   --emulate  builds libp2pdiloco_cuda_emulated.so with g++ for the CPU instead: slow, for tests alone (emulate/cuda_runtime.h)
-#   --bench    builds cuda_bench too, which times what check.sh reports
+#   --bench    builds cuda_bench too, which times what check.sh reports; emulated, cuda_bench_emulated, whose times mean nothing
 #   NVCCFLAGS, CXXFLAGS, LDFLAGS are added to the compiler's
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -49,6 +49,12 @@ if [ "$emulate" ]; then
 	# shellcheck disable=SC2086
 	"${CXX:-g++}" -shared ${CXXFLAGS:-} -o "$out/libp2pdiloco_cuda_emulated.so" "$objects"/*.o ${LDFLAGS:-} -lpthread
 	echo "$out/libp2pdiloco_cuda_emulated.so"
+	if [ "$bench" ]; then
+		# shellcheck disable=SC2086
+		"${CXX:-g++}" $emulated_flags ${CXXFLAGS:-} $includes -o "$out/cuda_bench_emulated" -x c++ "$here/bench.cu" -x none \
+			"$objects"/device.o "$objects"/grid.o "$objects"/streams.o "$objects"/memory.o "$objects"/blas.o -ldl -lpthread
+		echo "$out/cuda_bench_emulated"
+	fi
 	exit 0
 fi
 

@@ -1,5 +1,7 @@
 #include "device.h"
 
+#include <sched.h>
+
 #include <cstdio>
 #include <cstring>
 
@@ -94,6 +96,13 @@ void *pinned_alloc(size_t bytes, const char *what) {
 
 Event::Event(bool timed) {
 	CUDA(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync | (timed ? 0 : cudaEventDisableTiming)));
+}
+
+void Stream::wait_awake() const {
+	cudaError_t e;
+	while ((e = cudaStreamQuery(stream_)) == cudaErrorNotReady)
+		sched_yield();
+	check(e, "cudaStreamQuery", __FILE__, __LINE__);
 }
 
 std::string use_device(int ordinal) {

@@ -101,6 +101,8 @@ public:
 	~Stream() { cudaStreamDestroy(stream_); }
 	operator cudaStream_t() const { return stream_; }
 	void wait() const { CUDA(cudaStreamSynchronize(stream_)); }
+	/* The same for what takes less time than falling asleep and waking up. */
+	void wait_awake() const;
 	/* What is queued here from now on comes after what event was recorded behind. */
 	void after(const Event &event) const { CUDA(cudaStreamWaitEvent(stream_, event, 0)); }
 	void record(const Event &event) const { CUDA(cudaEventRecord(event, stream_)); }

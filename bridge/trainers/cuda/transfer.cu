@@ -68,7 +68,7 @@ void Transfer::download(float *dst, const float *src, size_t count, const Stream
 		copies_.record(s.done);
 		s.dst = dst + at, s.count = n;
 	}
-	copies_.wait();
+	copies_.wait_awake();
 	for (auto &s : stages_)
 		deliver(*s);
 }
@@ -90,5 +90,5 @@ void Transfer::upload(float *dst, const float *src, size_t count, const Stream &
 		compute.after(made_);
 		finish(at, n);
 	}
-	compute.wait();
+	compute.wait_awake();
 }

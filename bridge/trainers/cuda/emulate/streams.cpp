@@ -148,6 +148,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
 	return shall_fail("cudaStreamSynchronize") ? set_last_error(cudaErrorIllegalAddress) : cudaSuccess;
 }
 
+cudaError_t cudaStreamQuery(cudaStream_t s) {
+	if (!streams.count(s))
+		return set_last_error(cudaErrorInvalidValue);
+	maybe_run_some();
+	return s->ops.empty() ? cudaSuccess : cudaErrorNotReady;
+}
+
 cudaError_t cudaDeviceSynchronize() {
 	run_until([] {
 		return std::all_of(streams.begin(), streams.end(), [](Stream *s) { return s->ops.empty(); });

@@ -16,7 +16,7 @@ export P2PDILOCO_EMULATE_STRICT=1
 cuda=$work/libp2pdiloco_cuda_emulated.so
 cpu=$work/libp2pdiloco_cpu.so
 
-WERROR=-Werror "$here/../build.sh" --emulate "$work"
+WERROR=-Werror "$here/../build.sh" --emulate --bench "$work"
 WERROR=-Werror "$trainers/cpu/build.sh" "$work"
 cc=(cc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror "-I$trainers/../include")
 "${cc[@]}" -o "$work/test" "$trainers"/cpu/test*.c -ldl -lm -lpthread
@@ -69,3 +69,11 @@ fails_with P2PDILOCO_EMULATE_FAIL=cudaEventSynchronize:9 'device.h:[0-9]+: cudaE
 P2PDILOCO_EMULATE_FAIL=cudaHostRegister:1 quietly "$work/compare" "$cuda" "$cpu" 1e-5 "$config"
 grep -q 'cannot be page-locked' "$work/log"
 echo 'ok: errors'
+
+P2PDILOCO_EMULATE_STRICT=1 "$work/cuda_bench_emulated" "$cuda" "{$config}" 2 2 >"$work/bench.json" 2>"$work/log"
+/usr/bin/python3 - "$work/bench.json" <<'END'
+import json, sys
+bench = json.load(open(sys.argv[1]))
+assert bench["parameters"] == 21120 and bench["copies"]["bytes"] == 4 * 21120 and bench["step_ms"] > 0, bench
+END
+echo 'ok: the bench runs (its times mean nothing here)'
