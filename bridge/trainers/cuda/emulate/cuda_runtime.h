@@ -10,8 +10,8 @@
  *     other at random. A copy that nobody waited for has not happened; page-locked memory that is written too early is seen so.
  *   - Device memory is out of the host's reach (it faults), new memory and every block's shared memory hold NaNs, and behind each
  *     allocation lies a page that faults.
- *   - P2PDILOCO_EMULATE_SEED picks the order, P2PDILOCO_EMULATE_MEMORY the device's bytes, and P2PDILOCO_EMULATE_FAIL=cudaMalloc:3
- *     makes the third call of that name fail.
+ *   - P2PDILOCO_EMULATE_SEED picks the order, and by its rest modulo 3 how much runs before somebody waits; P2PDILOCO_EMULATE_MEMORY is
+ *     the device's bytes, and P2PDILOCO_EMULATE_FAIL=cudaMalloc:3 makes the third call of that name fail.
  */
 #pragma once
 

@@ -48,11 +48,22 @@ std::vector<Stream *> runnable() {
 	return out;
 }
 
+/* Streams have different speeds, which change: one is preferred for a while. */
+Stream *pick(const std::vector<Stream *> &ready) {
+	static Stream *preferred;
+	if (dice()() % 32 == 0)
+		preferred = nullptr;
+	bool there = std::find(ready.begin(), ready.end(), preferred) != ready.end();
+	if (there && dice()() % 8 != 0)
+		return preferred;
+	return preferred = ready[dice()() % ready.size()];
+}
+
 bool run_one() {
 	auto ready = runnable();
 	if (ready.empty())
 		return false;
-	Stream *s = ready[dice()() % ready.size()];
+	Stream *s = pick(ready);
 	Op op = std::move(s->ops.front());
 	s->ops.pop_front();
 	if (op.run)
@@ -60,20 +71,25 @@ bool run_one() {
 	return true;
 }
 
-/* The GPU does something by itself, or not. */
-void maybe_run_some() {
-	unsigned times = dice()() % 4 == 0 ? dice()() % 8 : 0;
-	if (times == 0)
-		return;
+uint64_t number(const char *variable, uint64_t otherwise) {
+	const char *text = getenv(variable);
+	return text && *text ? strtoull(text, nullptr, 10) : otherwise;
+}
+
+void run_some() {
+	unsigned times = 1 + dice()() % 8;
 	open_device_memory(true);
 	while (times-- > 0 && run_one()) {
 	}
 	open_device_memory(false);
 }
 
-uint64_t number(const char *variable, uint64_t otherwise) {
-	const char *text = getenv(variable);
-	return text && *text ? strtoull(text, nullptr, 10) : otherwise;
+/* The GPU does something by itself: often, seldom or never, by the seed. */
+void maybe_run_some() {
+	static const unsigned periods[] = {0, 4, 64};
+	static const unsigned period = periods[number("P2PDILOCO_EMULATE_SEED", 1) % 3];
+	if (period != 0 && dice()() % period == 0)
+		run_some();
 }
 
 } // namespace
@@ -151,7 +167,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
 cudaError_t cudaStreamQuery(cudaStream_t s) {
 	if (!streams.count(s))
 		return set_last_error(cudaErrorInvalidValue);
-	maybe_run_some();
+	run_some();
 	return s->ops.empty() ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -196,7 +212,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
 cudaError_t cudaEventQuery(cudaEvent_t e) {
 	if (!events.count(e))
 		return set_last_error(cudaErrorInvalidValue);
-	maybe_run_some();
+	run_some();
 	return e->completed == e->recorded ? cudaSuccess : cudaErrorNotReady;
 }
 

@@ -11,7 +11,7 @@ trainers=$here/../..
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 seeds=("$@")
-[ ${#seeds[@]} -gt 0 ] || seeds=(1 2)
+[ ${#seeds[@]} -gt 0 ] || seeds=(1 2 3)
 export P2PDILOCO_EMULATE_STRICT=1
 cuda=$work/libp2pdiloco_cuda_emulated.so
 cpu=$work/libp2pdiloco_cpu.so
