@@ -7,7 +7,7 @@
  * CONFIG is the inside of a JSON object that both are given, such as '"layers":2,"data":"/some/text"', ONLY what LIBRARY alone is given
  * beside it, such as '"dtype":"bf16"'. Compared are layout, initial bits (equal), held-out loss, each tensor's gradient (by its norm) and the
  * losses of some steps of training (all within TOLERANCE), what export_gradient says (exact), and the saved file, which each must read from the
- * other. It returns 1 where they differ.
+ * other; and that a NaN is noticed soon. It returns 1 where they differ.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -169,6 +169,18 @@ static void check_load(struct side *s) {
 	free(back);
 }
 
+/* A round from parameters that are no numbers fails, and soon. Nothing but destroy may follow. */
+static void check_divergence(struct side *s) {
+	static const char *const members[] = {"12D3KooWA1bysjrTACSWqf6q172inxvwKHUxAnBtVgaVDKMxpZtx"};
+	volatile uint64_t done = 0;
+	p2pdiloco_trainer_task task = {.size = sizeof task, .slot = 2, .steps = 100, .seed = 7, .member_count = 1, .members = members, .steps_done = &done};
+	p2pdiloco_trainer_stats stats = {.size = sizeof stats};
+	s->values[s->elements - 1] = NAN;
+	load(s, s->values);
+	bool failed = s->api->run(s->trainer, &task, &stats) == P2PDILOCO_TRAINER_FAILED && strstr(s->api->last_error(s->trainer), "diverged");
+	check(failed && done <= 16, "steps until a NaN is noticed", (double)done, 16);
+}
+
 static void exchange_states(struct side *a, struct side *b) {
 	char path[] = "/tmp/compare-state-XXXXXX";
 	if (!a->api->save || !b->api->save) return;
@@ -200,6 +212,8 @@ static void compare_training(struct side *a, struct side *b, const float *start)
 	check_load(a);
 	check_load(b);
 	exchange_states(a, b);
+	check_divergence(a);
+	check_divergence(b);
 }
 
 int main(int argc, char **argv) {

@@ -95,11 +95,17 @@ for source in $sources; do
 	# shellcheck disable=SC2086
 	"$nvcc" $flags $codes ${NVCCFLAGS:-} $includes -c "$here/$source.cu" -o "$objects/$source.o"
 done
+# Where nvcc is, cuBLAS is, and it need not be where the system looks.
+toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+paths=''
+for folder in "$toolkit/lib64" "$toolkit/targets/$(uname -m)-linux/lib"; do
+	[ ! -d "$folder" ] || paths="$paths -L$folder -Xlinker -rpath -Xlinker $folder"
+done
 # shellcheck disable=SC2086
-"$nvcc" -shared -cudart shared $codes ${NVCCFLAGS:-} -o "$out/libp2pdiloco_cuda.so" "$objects"/*.o ${LDFLAGS:-} -lcublas
+"$nvcc" -shared $codes ${NVCCFLAGS:-} -o "$out/libp2pdiloco_cuda.so" "$objects"/*.o $paths ${LDFLAGS:-} -lcublas
 echo "$out/libp2pdiloco_cuda.so"
 if [ "$bench" ]; then
 	# shellcheck disable=SC2086
-	"$nvcc" -std=c++17 -O2 $codes ${NVCCFLAGS:-} $includes -o "$out/cuda_bench" "$here/bench.cu" "$objects/device.o" -lcublas -ldl
+	"$nvcc" -std=c++17 -O2 $codes ${NVCCFLAGS:-} $includes -o "$out/cuda_bench" "$here/bench.cu" "$objects/device.o" $paths ${LDFLAGS:-} -lcublas -ldl
 	echo "$out/cuda_bench"
 fi

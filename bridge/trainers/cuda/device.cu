@@ -13,7 +13,7 @@ const char *advice(cudaError_t e) {
 	case cudaErrorNoDevice:
 		return "no NVIDIA GPU is to be seen: does nvidia-smi list one, and does CUDA_VISIBLE_DEVICES allow it?";
 	case cudaErrorInsufficientDriver:
-		return "the driver is older than the CUDA this was built with: update it, or build with an older toolkit";
+		return "there is no NVIDIA driver, or it is older than the CUDA this was built with: update it, or build with an older toolkit";
 	case cudaErrorInvalidDevice:
 		return "there is no GPU of this number: set \"device\" in --trainer-config";
 	case cudaErrorNoKernelImageForDevice:
@@ -109,8 +109,9 @@ std::string use_device(int ordinal) {
 	int count = 0;
 	CUDA(cudaGetDeviceCount(&count));
 	CUDA(cudaSetDevice(ordinal));
-	/* Waiting sleeps: a spinning host would take the core that the peer needs. */
-	CUDA(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
+	/* Waiting sleeps: a spinning host would take the core that the peer needs. Some versions refuse it for a device in use. */
+	if (cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync) != cudaSuccess)
+		cudaGetLastError();
 	cudaDeviceProp p;
 	CUDA(cudaGetDeviceProperties(&p, ordinal));
 	return std::string(p.name) + " (compute capability " + std::to_string(p.major) + "." + std::to_string(p.minor) + ", " +
