@@ -20,7 +20,7 @@ WERROR=-Werror "$here/../build.sh" --emulate --bench "$work"
 WERROR=-Werror "$trainers/cpu/build.sh" "$work"
 cc=(cc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror "-I$trainers/../include")
 "${cc[@]}" -o "$work/test" "$trainers"/cpu/test*.c -ldl -lm -lpthread
-"${cc[@]}" -o "$work/compare" "$trainers/compare.c" -ldl -lm
+"${cc[@]}" -o "$work/compare" "$trainers/compare/compare.c" -ldl -lm
 
 # Prints a command's output only when it fails, or when it should have.
 quietly() {
@@ -44,11 +44,11 @@ for seed in "${seeds[@]}"; do
 done
 unset P2PDILOCO_EMULATE_SEED
 
-# fails_with SETTING WORDS: with this environment the trainer must fail, in one line that has these words.
+# fails_with SETTING WORDS [ONLY]: with this environment, or these keys of its own, the trainer must fail, in one line that has these words.
 fails_with() {
-	if env "$1" "$work/compare" "$cuda" "$cpu" 1e-5 "$config" >"$work/log" 2>&1 || ! grep -qE "error 1: .*$2" "$work/log"; then
+	if env "$1" "$work/compare" "$cuda" "$cpu" 1e-5 "$config" "${3:-}" >"$work/log" 2>&1 || ! grep -qE "error 1: .*$2" "$work/log"; then
 		cat "$work/log"
-		echo "with $1 an error was expected that says: $2"
+		echo "with $1 ${3:-} an error was expected that says: $2"
 		return 1
 	fi
 	grep -oE 'error 1: .*' "$work/log"
@@ -64,6 +64,8 @@ fails_with P2PDILOCO_EMULATE_FAIL=cublasGemm:5 'products.cu:[0-9]+: .*EXECUTION_
 fails_with P2PDILOCO_EMULATE_FAIL=cublasCreate:1 'products.cu:[0-9]+: .*out of GPU memory'
 fails_with P2PDILOCO_EMULATE_FAIL=cudaMemcpyAsync:60 '.*cu:[0-9]+: cudaMemcpyAsync.*compute-sanitizer'
 fails_with P2PDILOCO_EMULATE_FAIL=cudaEventSynchronize:9 'device.h:[0-9]+: cudaEventSynchronize'
+fails_with P2PDILOCO_EMULATE_SEED=1 'column [0-9]+: dtype is "f32", "tf32" or "bf16"' '"dtype":"f16"'
+fails_with P2PDILOCO_EMULATE_SEED=1 'no GPU of this number: set "device"' '"device":5'
 
 # Memory that cannot be page-locked is no error.
 P2PDILOCO_EMULATE_FAIL=cudaHostRegister:1 quietly "$work/compare" "$cuda" "$cpu" 1e-5 "$config"
