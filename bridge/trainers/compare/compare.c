@@ -178,7 +178,7 @@ static void check_divergence(struct side *s) {
 	s->values[s->elements - 1] = NAN;
 	load(s, s->values);
 	bool failed = s->api->run(s->trainer, &task, &stats) == P2PDILOCO_TRAINER_FAILED && strstr(s->api->last_error(s->trainer), "diverged");
-	check(failed && done <= 16, "steps until a NaN is noticed", (double)done, 16);
+	check(failed && done <= 8, "steps until a NaN is noticed", (double)done, 8);
 }
 
 static void exchange_states(struct side *a, struct side *b) {

@@ -261,7 +261,7 @@ machine="$(gpu_name)"
 [ -z "$emulated" ] || machine="$machine; EMULATED on the CPU, the figures mean nothing"
 host="$(nproc) cores of $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
 compiler=$({ "${NVCC:-nvcc}" --version 2>/dev/null || true; } | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
-say "GPU: $machine. Host: $host. nvcc ${compiler:-none}. Sources: $(cat "$pack/packed-for-check.sh")"
+say "GPU: $machine. Host: $host. nvcc ${compiler:-none}. Sources: $(cat "$pack/PACKED")"
 
 run_part build 120
 if [[ " $parts " == *' build '* ]] && [ ! -e "$cuda" ]; then
@@ -280,7 +280,7 @@ copy_rate() { sed -n "s/.*\"$2\": {\"gb_per_s\": \([0-9.]*\),.*/\1/p" "$1" 2>/de
 
 report_md() {
 	local name file
-	printf '### %s\n\n%s, nvcc %s, sources %s.\n\n' "$machine" "$host" "${compiler:-none}" "$(cat "$pack/packed-for-check.sh")"
+	printf '### %s\n\n%s, nvcc %s, sources %s.\n\n' "$machine" "$host" "${compiler:-none}" "$(cat "$pack/PACKED")"
 	printf '| part | result | seconds |\n| --- | --- | --- |\n'
 	cat "$out/parts.md"
 	printf '\n| model, dtype | parameters | step, ms | tokens/s |\n| --- | --- | --- | --- |\n'
@@ -303,7 +303,7 @@ report_md() {
 report_json() {
 	local file first=1
 	printf '{"gpu": "%s", "host": "%s", "nvcc": "%s", "sources": "%s", "emulated": %s,\n "parts": [' "$machine" "$host" "$compiler" \
-		"$(cat "$pack/packed-for-check.sh")" "$([ "$emulated" ] && echo true || echo false)"
+		"$(cat "$pack/PACKED")" "$([ "$emulated" ] && echo true || echo false)"
 	paste -sd, "$out/parts.jsonl"
 	printf ' ],\n "swarm": %s' "$(cat "$out/idle.json" 2>/dev/null || echo null)"
 	printf ',\n "bench": {'

@@ -9,14 +9,14 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 folder=$1
 most=$((56 << 20)) # bytes: what carries it may take 64 MiB in all
 
-if [ -e "$folder" ] && [ ! -e "$folder/packed-for-check.sh" ]; then
+if [ -e "$folder" ] && [ ! -e "$folder/PACKED" ]; then
 	echo "pack.sh: $folder exists and is not of pack.sh: remove it, or name another one" >&2
 	exit 1
 fi
 rm -rf "$folder"
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
-git -C "$root" describe --always --dirty >"$folder/packed-for-check.sh"
+git -C "$root" describe --always --dirty >"$folder/PACKED"
 
 cd "$root"
 CGO_ENABLED=1 go build -trimpath -ldflags='-s -w' -o "$folder/p2pdiloco" ./cmd/p2pdiloco
