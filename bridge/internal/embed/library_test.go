@@ -327,10 +327,10 @@ func TestTheEnvironment(t *testing.T) {
 
 // A library says nothing unless it is asked to.
 func TestLogs(t *testing.T) {
-	for level, logs := range map[string]bool{"": false, `, "log_level": "debug"`: true} {
+	for level, logs := range map[string]bool{"": false, `, "log_level": "warn"`: true} {
 		t.Setenv("XDG_STATE_HOME", t.TempDir())
 		var log strings.Builder
-		l := New(func() []string { return nil }, &log)
+		l := New(func() []string { return []string{"P2PDILOCO_INNER_STEPZ=5"} }, &log) // of which it would warn
 		h, err := l.Join(`{"run": "quiet", "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"], "layout": [{"name": "w", "shape": [2]}]`+level+`}`, nil)
 		want(t, OK, err)
 		_, err = l.Event(h, -1)
