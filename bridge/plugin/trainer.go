@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,11 +14,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
 
-const (
-	abandonAfter = time.Second      // from a cancel to not waiting for the library any more
-	saveAfter    = 2 * time.Second  // for what is under way at Save: who leaves does not wait for a run that is deaf to cancel
-	closeGrace   = 30 * time.Second // for what is under way at Close, and for destroy
-)
+// saveAfter is for what is under way at Save: who leaves does not wait for a run that is deaf to cancel.
+const saveAfter = 2 * time.Second
 
 // Trainer is a trainer library in a process of its own. It implements p2pdiloco.Trainer and all that a node asks of one beyond that;
 // what the library cannot do returns errors.ErrUnsupported. Calls from several goroutines follow each other.
@@ -50,118 +45,6 @@ var (
 	_ p2pdiloco.GradientExporter = (*Trainer)(nil)
 	_ p2pdiloco.VectorMaker      = (*Trainer)(nil)
 )
-
-// watchers are what a caller does before its call, and while it is under way.
-type watchers struct {
-	before   func()                  // with the shared vectors for itself
-	tick     func()                  // now and then
-	exported func(upTo uint64) error // whenever elements below upTo are there, and at the end; an error ends the waiting
-}
-
-// do makes a call and waits for its end, or ctx's.
-func (t *Trainer) do(ctx context.Context, c *call, w watchers) (reply, error) {
-	if err := t.take(ctx); err != nil {
-		return reply{}, err
-	}
-	defer t.release()
-	if w.before != nil {
-		w.before()
-	}
-	t.pending = t.host.start(c)
-	return t.await(ctx, c, w)
-}
-
-// take waits for the turn to call, and for a call that was left alone.
-func (t *Trainer) take(ctx context.Context) error {
-	select {
-	case t.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.closed:
-		return t.isClosed()
-	}
-	err := t.settle(ctx)
-	if err != nil {
-		t.release()
-	}
-	return err
-}
-
-// settle waits for a call that was left alone, and says whether there can be another one.
-func (t *Trainer) settle(ctx context.Context) error {
-	if t.pending != nil {
-		select {
-		case <-t.pending.done:
-			t.ended(t.pending)
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-t.closed:
-		}
-	}
-	select {
-	case <-t.closed:
-		return t.isClosed()
-	default:
-	}
-	if t.failed {
-		return t.fault
-	}
-	return nil
-}
-
-func (t *Trainer) release() { <-t.turn }
-
-func (t *Trainer) isClosed() error { return fmt.Errorf("%s: closed: %w", t.cfg.Path, net.ErrClosed) }
-
-// ended notes what became of a call. Save and restore may fail and leave the trainer as it is.
-func (t *Trainer) ended(c *call) {
-	t.pending = nil
-	harmless := c.err == nil || errors.Is(c.err, errCancelled) || (c.op == opSave || c.op == opRestore) && t.host.dead == nil
-	if !harmless && !t.failed {
-		t.failed, t.fault = true, c.err
-	}
-}
-
-// await waits for a call. One that is not over soon after ctx has ended is left alone, and the next call waits for it.
-func (t *Trainer) await(ctx context.Context, c *call, w watchers) (reply, error) {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for {
-		var err error
-		select {
-		case <-c.done:
-			if t.ended(c); c.err == nil && w.exported != nil {
-				return c.reply, w.exported(math.MaxUint64)
-			}
-			return c.reply, c.err
-		case <-c.progress:
-			if w.exported != nil {
-				err = w.exported(c.exported.Load())
-			}
-		case <-ticker.C:
-			if w.tick != nil {
-				w.tick()
-			}
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-t.closed:
-			err = t.isClosed()
-		}
-		if err != nil {
-			t.leaveAlone(c)
-			return reply{}, err
-		}
-	}
-}
-
-func (t *Trainer) leaveAlone(c *call) {
-	c.cancelled()
-	select {
-	case <-c.done:
-		t.ended(c)
-	case <-time.After(abandonAfter):
-	}
-}
 
 // Init writes the initial parameters, which follow from Config and Seed, into dst.
 func (t *Trainer) Init(ctx context.Context, dst []float32) error {
@@ -320,74 +203,4 @@ func (t *Trainer) MakeVectors(n int) (start, local []float32, err error) {
 	}
 	t.given = true
 	return t.memory.start, t.memory.local, nil
-}
-
-// Close destroys the trainer and ends its process. The node that worked with it must be closed: its vectors are gone. It returns
-// what went wrong in destroy, and nothing new of a trainer that had failed before.
-func (t *Trainer) Close() error {
-	t.closing.Do(func() {
-		close(t.closed)
-		t.turn <- struct{}{}
-		t.closeErr = t.close()
-		t.release()
-	})
-	return t.closeErr
-}
-
-func (t *Trainer) close() error {
-	var errs []error
-	if t.host != nil {
-		errs = append(errs, t.destroy(), t.host.close())
-	}
-	if t.memory != nil {
-		errs = append(errs, t.memory.close())
-	}
-	if t.temporary {
-		errs = append(errs, os.RemoveAll(t.cfg.DataDir))
-	}
-	return errors.Join(errs...)
-}
-
-// destroy ends the trainer as it would have it, as long as it can be waited for.
-func (t *Trainer) destroy() error {
-	if p := t.pending; p != nil {
-		p.cancelled()
-		select {
-		case <-p.done:
-			t.ended(p)
-		case <-time.After(min(closeGrace, t.cfg.Timeout)):
-			t.host.kill()
-			<-p.done
-			return nil // it was asked for nothing but an early end, and the peer is going
-		}
-	}
-	if t.host.dead != nil {
-		return nil
-	}
-	c := &call{request: request{op: opClose}, doing: "destroy"}
-	if t.failed {
-		c.arg[0] = 1
-	}
-	t.host.timeout = min(t.host.timeout, closeGrace)
-	<-t.host.start(c).done
-	if errors.Is(c.err, ErrHung) {
-		return t.unlessFailed(c.err)
-	}
-	select {
-	case <-t.host.exited:
-	case <-time.After(t.host.timeout):
-		t.host.kill()
-		<-t.host.exited
-	}
-	if !t.host.endedWell() {
-		return t.unlessFailed(t.host.fault(c, t.host.ending(), ErrCrashed))
-	}
-	return nil
-}
-
-func (t *Trainer) unlessFailed(err error) error {
-	if t.failed {
-		return nil
-	}
-	return err
 }

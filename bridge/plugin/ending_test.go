@@ -1,0 +1,109 @@
+//go:build cgo && unix
+
+package plugin
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestCancel: inner steps end when ctx does; with a library that is deaf to it, Train still returns, and Close ends it.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	for _, lib := range []struct{ name, config string }{
+		{"bowl", `{"size": 10, "pause_ms": 1}`},
+		{"bad", `{"size": 10, "how":"deaf", "in":"run"}`},
+	} {
+		p := open(t, lib.name, lib.config)
+		if lib.name == "bad" {
+			p.cfg.Timeout = 200 * time.Millisecond // bounds the wait of Close
+		}
+		x := started(t, p)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for p.memory.steps().Load() == 0 {
+				select {
+				case <-time.After(time.Millisecond):
+				case <-t.Context().Done():
+				}
+			}
+			cancel()
+		}()
+		if _, err := p.Train(ctx, task(1, 1_000_000)); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", lib.name, err)
+		}
+		if lib.name == "bowl" {
+			if err := p.Load(t.Context(), x); err != nil {
+				t.Errorf("after a cancel: %v", err)
+			}
+			if _, err := p.Train(t.Context(), task(2, 2)); err != nil {
+				t.Errorf("the run after the one that was cancelled: %v", err)
+			}
+		} else if soon, stop := context.WithTimeout(t.Context(), 10*time.Millisecond); p.Load(soon, x) == nil {
+			stop()
+			t.Error("a call began while another one was under way")
+		} else {
+			stop()
+			if err := p.Save(t.Context(), "x"); err == nil || !strings.HasSuffix(err.Error(), ": save: the call before has not ended") {
+				t.Errorf("save beside a run: %v", err)
+			}
+		}
+		if err := p.Close(); err != nil {
+			t.Errorf("%s: close: %v", lib.name, err)
+		}
+	}
+}
+
+// TestPeerDies: a host whose peer was killed ends, although its trainer would never.
+func TestPeerDies(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe)
+	cmd.Env = append(os.Environ(), asPeer+"="+library("bad"))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(line, &pid); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	for deadline := time.Now().Add(20 * time.Second); running(pid); {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d outlives its peer", pid)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// running says whether a process is there and is no zombie.
+func running(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return syscall.Kill(pid, 0) == nil && !errors.Is(err, os.ErrNotExist)
+	}
+	_, state, _ := strings.Cut(string(b), ") ")
+	return !strings.HasPrefix(state, "Z")
+}
