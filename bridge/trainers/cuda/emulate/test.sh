@@ -16,10 +16,11 @@ export P2PDILOCO_EMULATE_STRICT=1
 cuda=$work/libp2pdiloco_cuda_emulated.so
 cpu=$work/libp2pdiloco_cpu.so
 
-WERROR=-Werror "$here/../build.sh" --emulate --bench "$work"
+# Undefined behaviour ends the program, and so do leaks of host memory where trainers are destroyed as they should.
+CXXFLAGS='-fsanitize=undefined -fno-sanitize-recover=undefined' WERROR=-Werror "$here/../build.sh" --emulate --bench "$work"
 WERROR=-Werror "$trainers/cpu/build.sh" "$work"
 cc=(cc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror "-I$trainers/../include")
-"${cc[@]}" -o "$work/test" "$trainers"/cpu/test*.c -ldl -lm -lpthread
+"${cc[@]}" -fsanitize=leak -o "$work/test" "$trainers"/cpu/test*.c -ldl -lm -lpthread
 "${cc[@]}" -o "$work/compare" "$trainers/compare/compare.c" -ldl -lm
 
 # Prints a command's output only when it fails, or when it should have.
