@@ -13,7 +13,7 @@
 #     swarm     4 nodes share the GPU in a real run: equal state roots; how long the GPU waits for the outer step
 #     pytorch   2 PyTorch processes on the GPU with bfloat16 parameters: equal state roots
 #
-# PARTS="build bench" does these alone. CHECK_EMULATED=1 goes through all of it with the emulation, to test this script without a GPU.
+# It returns 1 if a part failed or was late, and 77 where there is no nvcc. PARTS="build bench" does these alone. CHECK_EMULATED=1 goes through all of it with the emulation, to test this script without a GPU.
 # shellcheck disable=SC2317 # parts are called by a name that is put together
 set -euo pipefail
 [ $# -eq 2 ] || { echo 'usage: check.sh PACK OUT' >&2; exit 2; }
@@ -49,6 +49,7 @@ trap finish EXIT
 # --- the report: one line a part ---
 
 failed=0
+skipped=''
 say() { printf '%s\n' "$*" | tee -a "$out/check.log"; }
 
 # note PART RESULT SECONDS: RESULT is ok, failed, late or skipped: WHY.
@@ -67,7 +68,10 @@ run_part() {
 	CHECK_PART=part_$name CHECK_WORK=$work timeout -k 5 "$limit" "$here/check.sh" "$pack" "$results" >"$out/$name.log" 2>&1 || status=$?
 	case $status in
 	0) note "$name" ok $((SECONDS - began)) ;;
-	77) note "$name" "skipped: $(tail -n 1 "$out/$name.log" | tr -d '"\\|')" $((SECONDS - began)) ;;
+	77)
+		skipped="$skipped $name"
+		note "$name" "skipped: $(tail -n 1 "$out/$name.log" | sed 's/^skipped: //' | tr -d '"\\|')" $((SECONDS - began))
+		;;
 	124 | 137) note "$name" "late: over $limit s" $((SECONDS - began)) ;;
 	*)
 		tail -n 15 "$out/$name.log"
@@ -266,6 +270,7 @@ say "GPU: $machine. Host: $host. nvcc ${compiler:-none}. Sources: $(cat "$pack/P
 run_part build 120
 if [[ " $parts " == *' build '* ]] && [ ! -e "$cuda" ]; then
 	say 'there is no CUDA trainer: nothing else was tried'
+	[ -z "$skipped" ] || exit 77
 	exit 1
 fi
 run_part agree 100
