@@ -29,7 +29,6 @@ func (n *Node) saveTrainer(ctx context.Context) {
 	if !ok || n.dir.temporary || !n.trained {
 		return
 	}
-	n.trained = false
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trainerSaveTime)
 	defer cancel()
 	path := n.dir.path(trainerFile)
@@ -37,7 +36,10 @@ func (n *Node) saveTrainer(ctx context.Context) {
 	if err == nil {
 		err = n.dir.publish(path+".new", path)
 	}
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	switch {
+	case err == nil, errors.Is(err, errors.ErrUnsupported):
+		n.trained = false
+	default:
 		n.log.Warn("the trainer's own state was not saved: after a restart its inner optimizer goes on from an older one", "err", err)
 	}
 }

@@ -21,6 +21,7 @@ type keeper struct {
 	restored     []uint64  // what Restore read, each time
 	loaded       bool
 	refuses      bool
+	saves        int // that failed
 	failsInit    bool
 	gradients    int
 }
@@ -70,6 +71,10 @@ func (k *keeper) ExportGradient(_ context.Context, start, dst []float32, ready f
 func (k *keeper) Evaluate(context.Context) (float64, error) { return 0, errors.ErrUnsupported }
 
 func (k *keeper) Save(_ context.Context, path string) error {
+	if k.refuses {
+		k.saves++
+		return errors.New("the disk is full")
+	}
 	return os.WriteFile(path, binary.LittleEndian.AppendUint64(nil, k.rounds), 0o600)
 }
 
@@ -121,19 +126,20 @@ func TestTheTrainersOwnStateOutlivesARestart(t *testing.T) {
 	})
 }
 
-// A state that the trainer refuses is left out, and nothing else.
+// A state that the trainer refuses is left out, one that it cannot save is missed, and nothing else.
 func TestATrainersStateThatIsRefusedIsLeftOut(t *testing.T) {
 	inSim(t, 10*time.Millisecond, simSpec(3, 1), 1, func(s *swarm) {
 		p, k := s.peers[0], newKeeper(1)
 		k.refuses = true
 		p.trainer = k
+		p.config = func(cfg *Config) { cfg.CheckpointEvery = 1 }
 		if err := os.WriteFile(filepath.Join(p.dir, trainerFile), make([]byte, 8), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s.start(p)
 		s.finish(time.Minute, p)
-		if k.rounds != 3 || len(k.restored) != 0 {
-			t.Errorf("%d rounds, restored %v", k.rounds, k.restored)
+		if k.rounds != 3 || len(k.restored) != 0 || k.saves != 3 {
+			t.Errorf("%d rounds, restored %v, %d saves", k.rounds, k.restored, k.saves)
 		}
 	})
 }
