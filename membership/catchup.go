@@ -101,10 +101,13 @@ func (m *Machine) onCommit(msg Message, c Commit) error {
 // takeNext verifies and adopts the successor of the tip.
 func (m *Machine) takeNext(msg Message, c Commit) error {
 	r, before := c.Record, m.chain.electorate()
-	m.noteSpread()
+	spread := m.spread()
 	if err := m.chain.extend(c, m.cfg.Verify); err != nil {
 		m.doubt(msg.From, "its chain does not verify: "+err.Error())
 		return err
+	}
+	if r.Kind == slot.Step {
+		m.noteSpread(spread)
 	}
 	m.adopted(c, before)
 	if m.need.from > 0 && r.Height == m.need.from+commitsAtOnce-1 {

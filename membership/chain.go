@@ -10,14 +10,15 @@ import (
 
 // chain is certified records, from R_0 on without a gap. It only grows: what follows another fork is another chain.
 type chain struct {
-	rules    Rules
-	pin      slot.Root   // a record that the chain must have; zero: none
-	commits  []Commit    // heights 1, 2, …
-	hashes   []slot.Root // by height; hashes[0] is that of R_0
-	spent    map[slot.PeerID]spending
-	branch   slot.Root // hash of the newest fork record: it names the chain. Zero while there is only R_0
-	stepWork uint64    // what the newest step added to the work: the measure of a fork's penalty
-	pinned   bool      // it has the pin, or needs none
+	rules      Rules
+	pin        slot.Root   // a record that the chain must have; zero: none
+	commits    []Commit    // heights 1, 2, …
+	hashes     []slot.Root // by height; hashes[0] is that of R_0
+	spent      map[slot.PeerID]spending
+	branch     slot.Root // hash of the newest fork record: it names the chain. Zero while there is only R_0
+	stepWork   uint64    // what the newest step added to the work: the measure of a fork's penalty
+	stepHeight uint64    // of the newest step; 0 while there is none
+	pinned     bool      // it has the pin, or needs none
 }
 
 // spending is the newest contribution of a peer that a record lists.
@@ -106,7 +107,7 @@ func (c *chain) pushHashed(commit Commit, hash slot.Root) {
 	case slot.Fork:
 		c.branch = hash
 	case slot.Step:
-		c.stepWork = r.Work - c.tip().Work
+		c.stepWork, c.stepHeight = r.Work-c.tip().Work, r.Height
 	case slot.Members:
 	}
 	c.pinned = c.pinned || hash == c.pin

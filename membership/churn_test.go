@@ -55,8 +55,8 @@ func (c churnConfig) row() churnRow {
 	r := churnRow{cfg: c, keep: w.run()}
 	r.deaths = len(w.deaths)
 	r.alone, r.aloneOK = allRestart(c, w.deaths, r.keep.ended)
-	if c.peers > 100 && os.Getenv("P2PDILOCO_TEST_CHURN") == "" {
-		return r
+	if c.peers > 100 {
+		return r // it starts over every few seconds and gets nowhere, at great length
 	}
 	c.restart, c.limit = true, 2*r.keep.ended
 	r.all = newChurnWorld(c).run()

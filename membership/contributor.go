@@ -2,6 +2,7 @@ package membership
 
 import (
 	"slices"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -68,11 +69,20 @@ func (m *Machine) spendOffer() {
 	}
 }
 
-// noteSpread remembers how far apart the contributors of the open slot finished.
-func (m *Machine) noteSpread() {
-	if at := m.offerTimes(m.offers()); len(at) > 1 {
+// spread is how far apart the contributors of the open slot finished, of those who could begin together.
+func (m *Machine) spread() time.Duration {
+	at := m.offerTimes(slices.DeleteFunc(m.offers(), func(o slot.Offer) bool { return m.cameDuring(o.Peer) }))
+	if len(at) < 2 {
+		return never
+	}
+	return at[len(at)-1] - at[0]
+}
+
+// noteSpread remembers the spread of a slot that is over.
+func (m *Machine) noteSpread(spread time.Duration) {
+	if spread != never {
 		copy(m.spreads[1:], m.spreads[:])
-		m.spreads[0] = at[len(at)-1] - at[0]
+		m.spreads[0] = spread
 	}
 }
 

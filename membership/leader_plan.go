@@ -41,9 +41,26 @@ func (m *Machine) planDue() bool {
 	return waiting == 0 || m.now >= m.graceEnds(offers, len(offers)+waiting)
 }
 
+// cameDuring says whether a peer has become a member after the open slot had begun. It finishes its inner steps later than the others,
+// and no joiner holds up a slot; with a large swarm's comings and goings, each slot would wait for somebody. Who was a member when the
+// slot began, and was dropped and listed again since, began with the others.
+func (m *Machine) cameDuring(p slot.PeerID) bool {
+	c := m.chain
+	i := slot.Find(c.electorate(), p)
+	if i < 0 || c.stepHeight == 0 {
+		return false
+	}
+	_, began := findMember(c.at(c.stepHeight).Members, p, c.electorate()[i].Incarnation)
+	return !began
+}
+
 // mayStillOffer says whether a member without an offer is worth waiting for.
 func (m *Machine) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
 	if hasOffer(offers, e.Peer) || !m.around(ofMember(e)) {
+		return false
+	}
+	settled := func(o slot.Offer) bool { return !m.cameDuring(o.Peer) }
+	if m.cameDuring(e.Peer) && slices.ContainsFunc(offers, settled) {
 		return false
 	}
 	if l := m.open.lead; l != nil {

@@ -241,3 +241,61 @@ func TestATimeThatGoesBackIsNotTaken(t *testing.T) {
 		t.Errorf("the machine's time went from %v to %v", at, m.now)
 	}
 }
+
+// No joiner holds up a slot: who became a member after it had begun is not waited for, unless nobody else contributes.
+func TestWhoCameDuringASlotIsNotWaitedFor(t *testing.T) {
+	l := labOf(t, "AB")
+	m := l.peer("A").m
+	l.run(time.Minute, func() bool { return m.chain.tip().Slot >= 2 })
+	c := l.add("C")
+	c.slowness = time.Hour
+	in := func() bool { return slot.Find(m.chain.electorate(), c.id) >= 0 }
+	if !l.run(time.Minute, in) {
+		t.Fatal("C did not join")
+	}
+	member := m.chain.electorate()[slot.Find(m.chain.electorate(), c.id)]
+	m.chain.stepHeight = member.Since - 1 // whether a members record or a step listed it is chance
+	others, own := []slot.Offer{{Peer: labID("A")}, {Peer: labID("B")}}, []slot.Offer{}
+	if m.mayStillOffer(member, others) {
+		t.Error("a member that came during the slot is waited for")
+	}
+	if !m.mayStillOffer(member, own) {
+		t.Error("nobody else contributes, and it is not waited for")
+	}
+	m.chain.stepHeight = member.Since
+	if !m.mayStillOffer(member, others) {
+		t.Error("a member that began with the slot is not waited for")
+	}
+}
+
+// Who was a member when the slot began, was lost for a while and is listed again since, has its inner steps done like the others.
+func TestWhoCameBackDuringASlotIsWaitedFor(t *testing.T) {
+	l := labOf(t, "ABC")
+	m := l.peer("A").m
+	for _, p := range l.peers {
+		p.trains = true
+		p.report(ReportContributes{Contributes: true})
+	}
+	l.run(time.Minute, func() bool { return m.chain.tip().Slot >= 2 })
+	for _, p := range l.peers {
+		p.slowness = time.Hour
+	}
+	l.run(2*time.Second, func() bool { return false })
+	c := l.peer("C")
+	in := func() bool { return slot.Find(m.chain.electorate(), c.id) >= 0 }
+	began := m.chain.tip()
+	c.crash()
+	l.connect()
+	if !l.run(time.Minute, func() bool { return !in() }) {
+		t.Fatal("C is not dropped")
+	}
+	c.start()
+	l.connect()
+	if !l.run(time.Minute, in) || m.chain.tip().Slot != began.Slot {
+		t.Fatal("C is not listed again in the same slot")
+	}
+	member := m.chain.electorate()[slot.Find(m.chain.electorate(), c.id)]
+	if member.Since <= began.Height || !m.mayStillOffer(member, []slot.Offer{{Peer: labID("A")}, {Peer: labID("B")}}) {
+		t.Errorf("a member since %d that began with slot %d is not waited for", member.Since, began.Slot+1)
+	}
+}
