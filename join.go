@@ -46,11 +46,11 @@ type Node struct {
 	starting sync.Mutex // held where wg grows while the node may be closed
 	closing  sync.Once
 	closeErr error
-	fault    atomic.Pointer[error] // why the node ended by itself
-	abrupt   bool                  // Close saves nothing: tests kill nodes so
-	telling  sync.Mutex            // held over OnEvent: one event at a time
-	task     atomic.Pointer[Task]  // newest
-	reported atomic.Int64          // when the ledger was last told of inner steps, in Unix nanoseconds; 0: this peer does not contribute yet
+	fault    atomic.Pointer[error]     // why the node ended by itself
+	abrupt   bool                      // Close saves nothing: tests kill nodes so
+	telling  sync.Mutex                // held over OnEvent: one event at a time
+	task     atomic.Pointer[Task]      // newest
+	reported atomic.Pointer[time.Time] // when the ledger was last told of inner steps; nil: this peer does not contribute yet
 
 	// Of the goroutine that runs the rounds.
 	start    []float32 // the anchor that the inner steps started from

@@ -50,15 +50,15 @@ func (n *Node) Task() (task Task, ok bool) {
 // Progress says how many inner steps of the round are done: the others see by it that this peer is at work. It may be called after every
 // step, from any goroutine; it tells the ledger a few times a second at most, and nothing before the first anchor.
 func (n *Node) Progress(stepsDone int) {
-	last, now := n.reported.Load(), time.Now().UnixNano()
-	if last != 0 && now-last > (200*time.Millisecond).Nanoseconds() {
+	if last := n.reported.Load(); last != nil && time.Since(*last) > 200*time.Millisecond {
 		n.report(stepsDone)
 	}
 }
 
 // report says at once how far the inner steps are. From the first time on the others wait for this peer's contributions.
 func (n *Node) report(stepsDone int) {
-	n.reported.Store(time.Now().UnixNano())
+	now := time.Now()
+	n.reported.Store(&now)
 	n.driver.Report(membership.ReportContributes{Contributes: true, Steps: uint32(stepsDone)})
 }
 

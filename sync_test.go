@@ -157,7 +157,7 @@ func TestTaskAndProgressOfAnOwnLoop(t *testing.T) {
 			if _, ok := n.Task(); ok || n.Status().Task != nil {
 				t.Error("a task before the first anchor")
 			}
-			if n.Progress(5); n.reported.Load() != 0 {
+			if n.Progress(5); n.reported.Load() != nil {
 				t.Error("progress before the first anchor is told to others")
 			}
 			params := make([]float32, bowlElements)
