@@ -19,8 +19,9 @@ var stripping = []string{
 
 // wallClock are the places that may know the time of day: what they make of it is shown, or survives a jump (TestAClockThatJumps…).
 var wallClock = []string{
-	"events.go: UTC",      // an event's time, to be read
-	"p2p/memory.go: Seen", // when a remembered peer was seen
+	"events.go: UTC",                  // an event's time, to be read
+	"internal/eventlog/line.go: Time", // the same
+	"p2p/memory.go: Seen",             // when a remembered peer was seen
 }
 
 // Nothing in agreement, liveness or transfer uses the wall clock: a jump of it changes nothing. Go's time.Now has a monotonic reading,
