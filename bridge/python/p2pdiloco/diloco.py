@@ -98,6 +98,7 @@ class DiLoCo:
         self._place = Place(0, 1, 0)
         self._tally = Tally()
         self._looked = 0.0
+        self._torn = False  # an anchor may be in the vector that is not, or half, in the tensors
 
     # Taking part.
 
@@ -113,7 +114,7 @@ class DiLoCo:
             layout=self._tensors.layout, initial=self._tensors.buffer, **self._node_options
         )
         try:
-            self._anchored(self._node.anchor(self._tensors.buffer))
+            self._receive()
             self._hook = StepHook(hook_on, self.step) if hook_on is not None else None
         except BaseException as err:
             self.__exit__(type(err))
@@ -164,7 +165,9 @@ class DiLoCo:
             return
         self._tally.steps += 1
         self._node_or_fail().progress(self._tally.steps)
-        if self._tally.steps >= self.sync_every:
+        if self._torn:
+            self.reset()
+        elif self._tally.steps >= self.sync_every:
             self._round()
         elif self._behind():
             self.reset()
@@ -197,17 +200,15 @@ class DiLoCo:
     def reset(self) -> None:
         """Gives up the inner steps since the last round: loads the anchor again. A way on after
         NotFinite. The optimizer's state stays."""
-        if self._active() and self._tensors is not None:
-            node = self._node_or_fail()
-            receive = node.finish if node.begun else node.anchor
-            self._anchored(receive(self._tensors.buffer))
+        if self._active():
+            self._receive()
 
     # Looking.
 
     @property
     def finished(self) -> bool:
         """Whether the run is over. The model is its last one, and further steps are one's own."""
-        return self._node is not None and self._node.ended
+        return self._node is not None and self._node.ended and not self._torn
 
     @property
     def rounds(self) -> int:
@@ -269,7 +270,7 @@ class DiLoCo:
     # A round.
 
     def _active(self) -> bool:
-        return self._node is not None and not self._node.closed and not self._node.ended
+        return self._node is not None and not self._node.closed and not self.finished
 
     def _node_or_fail(self) -> Node:
         if self._node is None:
@@ -286,18 +287,32 @@ class DiLoCo:
             node.begin(tensors.buffer, weight)
             self._tally.contribute(weight)
         node.poll(None)
-        self._anchored(node.finish(tensors.buffer))
+        self._receive()
         self._tally.end(stall=time.monotonic() - began)
         if _log.isEnabledFor(logging.INFO):
             _log.info("%s", self.metrics)
 
-    def _anchored(self, slot: int) -> None:
-        """Begins inner steps from the anchor that is in the vector."""
-        status = self.status()
+    def _receive(self) -> None:
+        """Begins inner steps from the next anchor. An exception on the way, like KeyboardInterrupt,
+        leaves tensors of which nobody knows what they hold: then the next step begins anew."""
+        node, tensors = self._node_or_fail(), self._tensors
+        if tensors is None:
+            return
+        self._torn = True
+        try:
+            slot = (node.finish if node.begun else node.anchor)(tensors.buffer)
+        except Error:  # nothing was received
+            self._torn = False
+            raise
         self._tally.begin(slot)
-        if self._tensors is not None:
-            self._tensors.adopt() if self._takes_up(slot) else self._tensors.load()
+        tensors.adopt() if self._takes_up(slot) else tensors.load()
         self._resume = {}
+        self._torn = False
+        self._settle()
+
+    def _settle(self) -> None:
+        """Takes what the status says of the round that begins."""
+        status = self.status()
         self._looked = time.monotonic()
         task = status.get("task") or {}
         self.sync_every = int(task.get("inner_steps") or self.sync_every)

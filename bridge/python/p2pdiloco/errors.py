@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-OK, AGAIN, ENDED, CLOSED, FORKED = 0, 2, 3, 4, 8
+OK, AGAIN, ENDED, CLOSED, INVALID, FORKED = 0, 2, 3, 4, 6, 8
 
 
 class Error(Exception):
@@ -41,7 +41,7 @@ class Busy(Error):
 class Invalid(Error, ValueError):
     """An argument or a setting is wrong."""
 
-    code = 6
+    code = INVALID
 
 
 class NotFinite(Error, ArithmeticError):

@@ -14,6 +14,7 @@ from .errors import (
     AGAIN,
     CLOSED,
     ENDED,
+    INVALID,
     OK,
     Closed,
     Ended,
@@ -118,15 +119,22 @@ class Node:
         if self.ended:
             raise Ended("the run is over: there is no round left to contribute to")
         vector = Vector(params, writable=False)
+        begun_before, self.begun = self.begun, True  # should an exception keep the answer from us
         code, text = self._call("begin", vector.address, vector.elements, weight)
         if code not in (OK, ENDED):
+            self.begun = begun_before
             raise error_of(code, text)
-        self.begun, self._over = True, code == ENDED
+        self._over = code == ENDED
 
     def poll(self, timeout: Optional[float] = 0) -> bool:
         """Says whether the round is over, and finish will not wait. None waits until it is."""
+
+        def ask(milliseconds: int) -> tuple[int, str]:
+            code, text = (OK, "") if self._over else self._call("poll", milliseconds)
+            return (OK, "") if code == INVALID and self.begun else (code, text)
+
         try:
-            self._wait(timeout, lambda ms: (OK, "") if self._over else self._call("poll", ms))
+            self._wait(timeout, ask)
         except NotYet:
             return False
         return True
@@ -235,10 +243,18 @@ class Node:
     def _receive(self, name: str, params: Any, timeout: Optional[float]) -> int:
         """Has a function of the library wait for an anchor and write it to params."""
         vector, slot = Vector(params), ctypes.c_uint64()
-        code = self._wait(
-            timeout,
-            lambda ms: self._call(name, vector.address, vector.elements, ms, ctypes.byref(slot)),
-        )
+
+        def ask(ms: int, name: str = name) -> tuple[int, str]:
+            code, text = self._call(name, vector.address, vector.elements, ms, ctypes.byref(slot))
+            if code == INVALID and name == "finish":
+                # Is there no round? An exception, like KeyboardInterrupt, that came after the call
+                # was done keeps its answer from us. Then there is an anchor.
+                other, why = ask(ms, "anchor")
+                if other in (OK, ENDED, AGAIN):
+                    return other, why
+            return code, text
+
+        code = self._wait(timeout, ask)
         self.ended = self.ended or code == ENDED
         return slot.value
 
@@ -277,7 +293,7 @@ class Node:
 
 
 def _milliseconds(seconds: float) -> int:
-    return max(0, min(round(1000 * seconds), 2**31 - 1))
+    return round(max(0, min(1000 * seconds, 2**31 - 1)))
 
 
 def _close(lib: library.Library, handle: int, initial: list[Optional[Vector]]) -> None:

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NODES 64
+#define NODES 1024
 #define EVENTS 64
 
 struct node {
@@ -31,7 +31,7 @@ struct node {
 	char *config;
 	float *anchor;
 	const float *initial;
-	uint64_t elements, slot, rounds, inner_steps, again, ahead, progress, weight;
+	uint64_t elements, slot, rounds, inner_steps, again, ahead, progress, weight, offered;
 	int begun, ended;
 	float *gradient;
 	char *events[EVENTS];
@@ -198,6 +198,7 @@ int32_t p2pdiloco_begin(p2pdiloco_node node, const float *params, uint64_t eleme
 			return fail(error, P2PDILOCO_NOT_FINITE, "element 0 is nan: the inner steps diverged");
 	}
 	n->weight = weight;
+	n->offered += weight;
 	n->begun = 1;
 	if (number(n->config, "fake_late", 0) == n->slot + 1) {
 		n->slot = n->rounds;
@@ -214,6 +215,8 @@ int32_t p2pdiloco_poll(p2pdiloco_node node, int32_t timeout_ms, char **error)
 	*error = NULL;
 	if (!n)
 		return fail(error, P2PDILOCO_CLOSED, "no such node");
+	if (!n->begun)
+		return fail(error, P2PDILOCO_INVALID, "no round was begun");
 	if (n->begun == 1) {
 		int32_t code = patience(n, timeout_ms, error);
 		if (code != P2PDILOCO_OK)
@@ -229,8 +232,6 @@ int32_t p2pdiloco_finish(p2pdiloco_node node, float *params, uint64_t elements, 
 	if (code != P2PDILOCO_OK)
 		return code;
 	struct node *n = find(node);
-	if (!n->begun)
-		return fail(error, P2PDILOCO_INVALID, "finish without begin");
 	if (elements != n->elements)
 		return fail(error, P2PDILOCO_INVALID, "the vector has another length than the layout");
 	for (uint64_t i = 0; i < elements; i++)
@@ -268,9 +269,10 @@ char *p2pdiloco_status(p2pdiloco_node node)
 	snprintf(s, room,
 		"{\"phase\":\"%s\",\"run_id\":\"fake\",\"slot\":%llu,\"last_slot\":%llu,\"members\":[{}],\"contributors\":1,\"bytes_sent\":1234,"
 		"\"spec\":{\"discount\":\"1000\"},\"task\":{\"slot\":%llu,\"inner_steps\":%llu,\"seed\":1,\"rank\":0,\"members\":1},"
-		"\"fake\":{\"weight\":%llu,\"progress\":%llu,\"config\":%s}}",
+		"\"fake\":{\"weight\":%llu,\"offered\":%llu,\"progress\":%llu,\"config\":%s}}",
 		n->slot >= n->rounds ? "ended" : "running", slot, (unsigned long long)n->rounds, slot + 1,
-		(unsigned long long)n->inner_steps, (unsigned long long)n->weight, (unsigned long long)n->progress, n->config);
+		(unsigned long long)n->inner_steps, (unsigned long long)n->weight, (unsigned long long)n->offered,
+		(unsigned long long)n->progress, n->config);
 	__atomic_add_fetch(&texts, 1, __ATOMIC_SEQ_CST);
 	return s;
 }
