@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -113,7 +114,7 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := []error{c.Spec.Validate()}
 	if len(c.Spec.Layout) > 0 { // without one, the run's is adopted
-		errs = append(errs, c.Spec.Layout.Validate())
+		errs = append(errs, c.Spec.Layout.Validate(), machine.Holds(c.Spec.Layout.Elements()))
 	}
 	if c.Trainer != nil {
 		if d := c.Spec.Layout.Diff(c.Trainer.Layout()); d != "" {

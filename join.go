@@ -14,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -135,6 +136,9 @@ func (n *Node) settle(ctx context.Context) error {
 	n.net.Advertise(n.closed, n.cfg.Spec.Name)
 	n.returns = known != nil
 	if n.spec, err = n.meeting.await(ctx); err != nil {
+		return err
+	}
+	if err := machine.Holds(n.spec.Layout.Elements()); err != nil { // adopted
 		return err
 	}
 	n.run = n.spec.RunID()

@@ -31,18 +31,6 @@ func offsets(d uint64) (start, local, total uint64) {
 	return memoryPage, memoryPage + vector, memoryPage + 2*vector
 }
 
-// nodeVectors are the vectors of D float32 that a node keeps, the two here among them.
-const nodeVectors = 5
-
-// checkSize refuses a model that this machine cannot hold, before anything is allocated.
-func checkSize(d uint64) error {
-	if limit := physicalMemory(); limit > 0 && d > limit/4/nodeVectors {
-		return fmt.Errorf("the model has %d elements: a node keeps %d vectors of them, and this machine has %d MiB of memory",
-			d, nodeVectors, limit>>20)
-	}
-	return nil
-}
-
 // newMemory makes a file without a name; size gives it one.
 func newMemory() (*memory, error) {
 	f, err := anonymousFile()

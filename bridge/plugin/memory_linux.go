@@ -22,12 +22,3 @@ func setSize(f *os.File, size int64) error {
 	_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 	return os.NewSyscallError("fcntl", err)
 }
-
-// physicalMemory is the machine's, in bytes; 0 if unknown.
-func physicalMemory() uint64 {
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) != nil {
-		return 0
-	}
-	return uint64(info.Totalram) * uint64(info.Unit) //nolint:unconvert // 32 bits wide on some systems
-}

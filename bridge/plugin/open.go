@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 )
 
 // Open loads a library in a process of its own and makes a trainer with it. ctx bounds Open alone. What is wrong with the library
@@ -123,7 +124,7 @@ func (t *Trainer) readLayout(ctx context.Context) error {
 	}
 	layout, types, err := parseLayout(r.payload)
 	if err == nil {
-		err = checkSize(layout.Elements())
+		err = machine.Holds(layout.Elements())
 	}
 	if err != nil {
 		return t.host.fault(c, oneLine(err.Error()), err)

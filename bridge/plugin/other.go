@@ -13,7 +13,6 @@ func anonymousFile() (*os.File, error)                { return nil, errors.ErrUn
 func setSize(*os.File, int64) error                   { return errors.ErrUnsupported }
 func mapFile(*os.File, int) ([]byte, error)           { return nil, errors.ErrUnsupported }
 func unmap([]byte) error                              { return errors.ErrUnsupported }
-func physicalMemory() uint64                          { return 0 }
 func startCommand(*process, Config, []*os.File) error { return errors.ErrUnsupported }
 func (*process) kill()                                {}
 func (*process) ending() string                       { return "" }

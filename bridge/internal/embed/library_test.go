@@ -298,6 +298,7 @@ func TestConfigurations(t *testing.T) {
 		`{"run": "x", "inner_stepz": 1}`: "inner_stepz",
 		`{"run": "x", "model": "a=1"}`:   "your own loop trains",
 		`{"run": "x", "layout": [{"name": "w", "shape": [2], "stride": 1}]}`: "stride",
+		`{"run": "x", "layout": [{"name": "w", "shape": [1099511627776]}]}`:  "MiB of memory", // Go would end the host
 	} {
 		if _, err := newLibrary().Join(config, nil); CodeOf(err) != Invalid || !strings.Contains(Text(err), say) {
 			t.Errorf("%s: %d %q", config, CodeOf(err), Text(err))
