@@ -85,7 +85,7 @@ def main():
     with p2pdiloco.DiLoCo(
         model, optimizer, args.run, bootstrap=args.bootstrap, sync_every=args.sync_every,
         rounds=args.rounds, start_peers=args.start_peers, preset=args.preset,
-        data_dir=args.data_dir, tokens_per_step=args.batch * args.context,
+        data_dir=args.data_dir, tokens_per_step=args.batch * args.context, on_event=tell,
     ) as d:
         text = read(args.data, args.suffix)
         windows = Windows(text, args.context, args.batch, lambda: (d.rank, d.world))
@@ -104,6 +104,21 @@ def main():
         if args.save:
             torch.save(model.state_dict(), args.save)
         print(f"loss {loss.item():.4f} in the last batch; state root {state_root(d)}")
+
+
+def tell(event):
+    """Says what happens while there is no round to print a line about."""
+    name, get = event["event"], event.get
+    addrs = get("addrs", [])
+    addrs.sort(key=lambda a: a.startswith(("/ip4/127.", "/ip6/::1/")))  # of this machine only
+    lines = {
+        "peer.started": "others can start from " + " ".join(addrs[:1]),
+        "run.searching": get("detail"),
+        "run.founded": "founded the run",
+        "run.joined": f"joined the run at slot {get('slot')}",
+    }
+    if name in lines:
+        print(lines[name], flush=True)
 
 
 def state_root(d):

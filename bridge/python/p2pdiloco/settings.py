@@ -20,11 +20,14 @@ Tensor = tuple[str, Sequence[int]]
 
 def given(run: Optional[str], settings: Mapping[str, Any]) -> bool:
     """Whether a run is named: here, in the environment, or in the config file."""
+    config = value(settings, "config")
+    named = run or value(settings, "run") or value(settings, "spec")
+    return bool(named or config and _names_run(config))
 
-    def find(name: str) -> Any:
-        return settings.get(name) or os.environ.get("P2PDILOCO_" + name.upper())
 
-    return bool(run or find("run") or find("spec") or find("config") and _names_run(find("config")))
+def value(settings: Mapping[str, Any], name: str) -> Any:
+    """A setting that is given here or in the environment."""
+    return settings.get(name) or os.environ.get("P2PDILOCO_" + name.upper())
 
 
 def _names_run(path: Any) -> bool:

@@ -46,6 +46,10 @@ def choose(model: Model, *, buffers: bool, frozen: bool) -> list[tuple[str, torc
         if not isinstance(tensor, torch.Tensor) or tensor.dtype not in _ALLOWED:
             kind = getattr(tensor, "dtype", type(tensor).__name__)
             raise Invalid(f"{name} is of {kind}: float32, float64, bfloat16 or float16 is needed")
+        if tensor.is_meta:
+            raise Invalid(f"{name} is on the meta device and has no values: give it some before")
+        if any(n > 1 and step == 0 for n, step in zip(tensor.shape, tensor.stride())):
+            raise Invalid(f"elements of {name} share their memory (expand): clone() it before")
         if tensor.numel() > 0:
             # torch.compile wraps modules; its peers without it have the same layout.
             chosen.setdefault(id(tensor), (name.replace("_orig_mod.", ""), tensor))
@@ -74,7 +78,9 @@ class _Part:
 class FlatTensors:
     """Named tensors and the vector of all their elements, which is allocated once."""
 
-    def __init__(self, named: list[tuple[str, torch.Tensor]]) -> None:
+    def __init__(self, named: list[tuple[str, torch.Tensor]], model: Any = None) -> None:
+        self._module = model if isinstance(model, torch.nn.Module) else None
+        self._kinds = [(name, t.shape, t.dtype) for name, t in named]
         self.layout: list[Tensor] = [(name, tuple(tensor.shape)) for name, tensor in named]
         self._devices = {tensor.device for _, tensor in named if tensor.is_cuda}
         inexact = [_is_inexact(name, tensor) for name, tensor in named]
@@ -111,7 +117,8 @@ class FlatTensors:
 
     @torch.no_grad()
     def gather(self) -> None:
-        """Writes the local parameters to the vector."""
+        """Writes the local parameters to the vector. Invalid where the model has others now."""
+        self._check()
         self.initial()
         for part in self._parts:
             if part.kept is not None:
@@ -131,6 +138,20 @@ class FlatTensors:
         for part in self._parts:
             if part.kept is not None:
                 part.kept.copy_(part.flat)
+
+    def _check(self) -> None:
+        """Who trains tensors that are not those of the beginning would go on alone, unseen."""
+        module = self._module
+        have = module and {id(t) for t in (*module.parameters(), *module.buffers())}
+        for part, (name, shape, dtype) in zip(self._parts, self._kinds):
+            if have is not None and id(part.tensor) not in have:
+                why = "is another tensor now: write to it in place, or assign to its data"
+            elif (part.tensor.shape, part.tensor.dtype) != (shape, dtype):
+                now = f"{tuple(part.tensor.shape)}, {part.tensor.dtype}"
+                why = f"was {tuple(shape)}, {dtype}, and is {now}: change it before"
+            else:
+                continue
+            raise Invalid(f"{name} {why} (since this DiLoCo was made)")
 
     def _synchronize(self) -> None:
         """Waits for the copies: the vector belongs to the host again."""

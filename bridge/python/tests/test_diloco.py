@@ -202,7 +202,58 @@ class Errors(support.FakeCase):
             pickle.dumps(new_run(Model())[0])
 
 
+class OtherTensors(support.FakeCase):
+    """What the run's tensors can turn into, by the hands of the script."""
+
+    def test_data_may_be_assigned(self):
+        model = Model()
+        d, optimizer = new_run(model)
+        with d:
+            model.w.data = torch.full((3,), 7.0)
+            step(model, optimizer)
+            step(model, optimizer)
+            self.assertEqual(model.w[0].item(), 4.5)
+
+    def test_another_parameter_is_no_silent_training_alone(self):
+        model = Model()
+        d, _ = new_run(model)
+        with d, self.assertRaisesRegex(p2pdiloco.Invalid, "w is another tensor now"):
+            model.w = torch.nn.Parameter(torch.zeros(3))
+            d.step()
+            d.step()
+
+    def test_another_type(self):
+        model = Model()
+        d, _ = new_run(model)
+        with d, self.assertRaisesRegex(p2pdiloco.Invalid, "w was .3,., torch.float32"):
+            model.half()
+            d.step()
+            d.step()
+
+    def test_frozen_on_the_way(self):
+        model = Model()
+        d, _ = new_run(model)
+        with d:
+            model.w.requires_grad_(False)
+            d.step()
+            d.step()
+            self.assertEqual(d.rounds, 1)
+
+    def test_refused_before_anything_is_joined(self):
+        spread, empty = torch.zeros(1).expand(3), torch.zeros(3, device="meta")
+        for w, why in ((spread, "share"), (empty, "meta")):
+            with self.assertRaisesRegex(p2pdiloco.Invalid, why):
+                p2pdiloco.DiLoCo({"w": w}, None, "test")
+
+
 class WithoutARun(support.FakeCase):
+    def test_who_meant_one_is_told(self):
+        with self.assertLogs("p2pdiloco", "WARNING"):
+            new_run(Model(), run=None, bootstrap=["/ip4/192.0.2.1"])
+        with self.assertLogs("p2pdiloco", "WARNING"):
+            with mock.patch.dict(os.environ, P2PDILOCO_BOOTSTRAP="/ip4/192.0.2.1"):
+                new_run(Model(), run=None)
+
     def test_it_does_nothing(self):
         model = Model()
         d, optimizer = new_run(model, run=None)
