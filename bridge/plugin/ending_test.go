@@ -62,7 +62,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestPeerDies: a host whose peer was killed ends, although its trainer would never.
+// TestPeerDies: a host whose peer was killed ends, although its trainer would never, and so does what the trainer started.
 func TestPeerDies(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -90,9 +90,10 @@ func TestPeerDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	for deadline := time.Now().Add(20 * time.Second); running(pid); {
+	for deadline := time.Now().Add(20 * time.Second); running(pid) || syscall.Kill(-pid, 0) == nil; {
 		if time.Now().After(deadline) {
-			t.Fatalf("process %d outlives its peer", pid)
+			_ = syscall.Kill(-pid, syscall.SIGKILL)
+			t.Fatalf("process %d, or one of its group, outlives its peer", pid)
 		}
 		<-time.After(5 * time.Millisecond)
 	}

@@ -41,6 +41,25 @@ static void orphaned(void)
 	_exit(0);
 }
 
+static pid_t peer;
+
+/* On Linux the peer's end sends SIGTERM, before the reading thread sees it, or if that never does. One from somebody else does what it
+ * always does. */
+static void terminated(int number, siginfo_t *info, void *unused)
+{
+	(void)unused;
+	if (info->si_pid == peer)
+		orphaned();
+	raise(number);
+}
+
+static void watch_peer(void)
+{
+	struct sigaction action = {.sa_sigaction = terminated, .sa_flags = (int)(SA_SIGINFO | SA_RESETHAND | SA_RESTART)};
+	peer = getppid();
+	sigaction(SIGTERM, &action, NULL);
+}
+
 static void *allocate(void *old, size_t bytes)
 {
 	void *p = realloc(old, bytes);
@@ -188,6 +207,7 @@ static void run_host(void)
 	for (int fd = REQUESTS_FD; fd <= VECTORS_FD; fd++)
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) /* not for programs that the trainer starts */
 			die("not started by a peer");
+	watch_peer();
 	setvbuf(stdout, NULL, _IOLBF, 0); /* the last line before a crash matters most */
 	errno = pthread_create(&reader, NULL, reading, NULL);
 	if (errno != 0)

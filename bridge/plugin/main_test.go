@@ -133,9 +133,9 @@ func started(t *testing.T, p *Trainer) []float32 {
 	return x
 }
 
-// bePeer opens a trainer that never ends its run, prints its process's number, and waits to be killed.
+// bePeer opens a trainer that never ends its run and has started a process, prints its process's number, and waits to be killed.
 func bePeer() {
-	p, err := Open(context.Background(), Config{Path: os.Getenv(asPeer), Config: `{"how":"deaf", "in":"run"}`})
+	p, err := Open(context.Background(), Config{Path: os.Getenv(asPeer), Config: `{"how":"deaf forks", "in":"run"}`})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)

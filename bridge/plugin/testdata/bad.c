@@ -147,6 +147,9 @@ static int32_t bad_run(p2pdiloco_trainer *t, const p2pdiloco_trainer_task *task,
 	int32_t code = early ? 0 : misbehave(t, "run");
 	if (code != 0)
 		return code;
+	if (in("run") && is("forks") && fork() == 0)
+		for (;;)
+			pause();
 	while (in("run") && is("deaf")) { /* to cancel */
 		*task->steps_done = (*task->steps_done + 1) % task->steps;
 		rest(5);
