@@ -92,6 +92,35 @@ func TestAGoodLibraryPasses(t *testing.T) {
 	}
 }
 
+// TestTheUsersPage: the trainer that docs/bridge.md begins with builds as the page says, without a warning, and passes.
+func TestTheUsersPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/bridge.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## A trainer as a shared library\n")
+	build, _, _ := strings.Cut(section[max(0, strings.Index(section, "cc -I")):], "\n")
+	_, code, _ := strings.Cut(section, "\n```c\n")
+	code, _, ended := strings.Cut(code, "\n```\n")
+	if !ended || build != "cc -I bridge/include -shared -fPIC -o libmine.so mine.c" {
+		t.Fatalf("the page has no trainer any more, or builds it with %q", build)
+	}
+	dir := t.TempDir()
+	source, lib := filepath.Join(dir, "mine.c"), filepath.Join(dir, "libmine.so")
+	if err := os.WriteFile(source, []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("cc", "-I", "../../include", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", lib, source)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	r, err := Run(t.Context(), Config{Library: plugin.Config{Path: lib, Timeout: time.Minute, Stderr: io.Discard}})
+	if err != nil || !r.OK {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestBadLibraries: each fault is found by the check that is for it.
 func TestBadLibraries(t *testing.T) {
 	t.Parallel()
