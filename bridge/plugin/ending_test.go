@@ -62,6 +62,18 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// TestOpenIsInterrupted: who ends while the library makes its trainer does not wait for that.
+func TestOpenIsInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := Open(ctx, config(t, "bad", `{"how":"hang", "in":"create"}`))
+	if spent := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || spent > closeGrace*2/3 {
+		t.Errorf("after %v: %v", spent, err)
+	}
+}
+
 // TestPeerDies: a host whose peer was killed ends, although its trainer would never, and so does what the trainer started.
 func TestPeerDies(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,10 @@ func Open(ctx context.Context, cfg Config) (*Trainer, error) {
 	t := &Trainer{cfg: cfg, turn: make(chan struct{}, 1), closed: make(chan struct{})}
 	err := t.begin(ctx)
 	if err != nil {
-		t.failed = true // what closes says is no news
+		t.failed = true // what Close says is no news
+		if ctx.Err() != nil && t.host != nil {
+			t.host.kill() // nobody waits for a create that takes minutes: nothing is lost yet
+		}
 		_ = t.Close()
 		return nil, err
 	}

@@ -120,13 +120,12 @@ func (c *checker) line(check string, v Verdict, format string, args ...any) {
 	c.cfg.Tell(l)
 }
 
-// failed says whether there is an error, and tells it.
+// failed says whether there is an error, and tells it, unless it is the end of ctx.
 func (c *checker) failed(check string, err error) bool {
-	if err == nil {
-		return false
+	if err != nil && c.ctx.Err() == nil {
+		c.line(check, Failed, "%v", err)
 	}
-	c.line(check, Failed, "%v", err)
-	return true
+	return err != nil
 }
 
 // open opens a library, for a check.
