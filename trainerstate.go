@@ -12,7 +12,7 @@ import (
 
 const (
 	trainerFile = "trainer.state"
-	// trainerSaveTime bounds the last save of a node that leaves.
+	// trainerSaveTime bounds the last save of a node that leaves. Others take as long as they need: the next round waits for them anyway.
 	trainerSaveTime = time.Minute
 )
 
@@ -29,7 +29,7 @@ func (n *Node) saveTrainer(ctx context.Context) {
 	if !ok || n.dir.temporary || !n.trained {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trainerSaveTime)
+	ctx, cancel := outlast(ctx, trainerSaveTime)
 	defer cancel()
 	path := n.dir.path(trainerFile)
 	err := s.Save(ctx, path+".new")
@@ -40,7 +40,24 @@ func (n *Node) saveTrainer(ctx context.Context) {
 	case err == nil, errors.Is(err, errors.ErrUnsupported):
 		n.trained = false
 	default:
+		_ = n.dir.fs.Remove(path + ".new") // where the disk is full, half a file takes what others need
 		n.log.Warn("the trainer's own state was not saved: after a restart its inner optimizer goes on from an older one", "err", err)
+	}
+}
+
+// outlast is a context that ends a while after ctx has.
+func outlast(ctx context.Context, while time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-longer.Done():
+		case <-time.After(while):
+			cancel()
+		}
+	})
+	return longer, func() {
+		stop()
+		cancel()
 	}
 }
 

@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -23,6 +25,7 @@ type keeper struct {
 	refuses      bool
 	saves        int // that failed
 	failsInit    bool
+	saving       time.Duration // a Save takes
 	gradients    int
 }
 
@@ -70,10 +73,15 @@ func (k *keeper) ExportGradient(_ context.Context, start, dst []float32, ready f
 
 func (k *keeper) Evaluate(context.Context) (float64, error) { return 0, errors.ErrUnsupported }
 
-func (k *keeper) Save(_ context.Context, path string) error {
+func (k *keeper) Save(ctx context.Context, path string) error {
+	select {
+	case <-time.After(k.saving):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if k.refuses {
 		k.saves++
-		return errors.New("the disk is full")
+		return errors.Join(os.WriteFile(path, make([]byte, 3), 0o600), errors.New("the disk is full"))
 	}
 	return os.WriteFile(path, binary.LittleEndian.AppendUint64(nil, k.rounds), 0o600)
 }
@@ -140,6 +148,40 @@ func TestATrainersStateThatIsRefusedIsLeftOut(t *testing.T) {
 		s.finish(time.Minute, p)
 		if k.rounds != 3 || len(k.restored) != 0 || k.saves != 3 {
 			t.Errorf("%d rounds, restored %v, %d saves", k.rounds, k.restored, k.saves)
+		}
+		if _, err := os.Stat(filepath.Join(p.dir, trainerFile+".new")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("half a state is left lying: %v", err)
+		}
+	})
+}
+
+// A large model's state takes minutes to write: it is kept all the same.
+func TestALongSaveIsWaitedForBetweenRounds(t *testing.T) {
+	inSim(t, 10*time.Millisecond, simSpec(3, 1), 1, func(s *swarm) {
+		p, k := s.peers[0], newKeeper(1)
+		k.saving = 3 * trainerSaveTime
+		p.trainer = k
+		p.config = func(cfg *Config) { cfg.CheckpointEvery = 1 }
+		s.start(p)
+		s.finish(time.Hour, p)
+		if kept, err := os.ReadFile(filepath.Join(p.dir, trainerFile)); err != nil || binary.LittleEndian.Uint64(kept) != 3 {
+			t.Errorf("after 3 rounds % x is kept: %v", kept, err)
+		}
+	})
+}
+
+// One who leaves does not wait for a save for ever.
+func TestTheLastSaveIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		longer, stop := outlast(ctx, trainerSaveTime)
+		defer stop()
+		if cancel(); longer.Err() != nil {
+			t.Error("a save ends as soon as its peer is told to leave")
+		}
+		began := time.Now()
+		if <-longer.Done(); time.Since(began) != trainerSaveTime {
+			t.Errorf("the last save may take %v", time.Since(began))
 		}
 	})
 }
