@@ -165,6 +165,7 @@ func TestOtherFaults(t *testing.T) {
 		{"", "cancelled", "run", "run for slot 3: it says that it was cancelled"},
 		{"", "cancelled", "load", "load: it says that it was cancelled"},
 		{"", "garble", "load", "load: it wrote into the pipe to the peer"},
+		{"", "closes", "load", "load: it ended the process with exit status 71: what it printed stands above"},
 		{"", "crash", "destroy", "destroy: it crashed (SIGSEGV"},
 		{"", "hang", "destroy", "destroy: no progress for 300ms"},
 	} {

@@ -97,7 +97,9 @@ static void read_all(void *data, size_t bytes)
 		ssize_t n = read(REQUESTS_FD, at, bytes);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
+		if (n < 0)
+			die("the trainer has closed the pipe from the peer (descriptor 3)");
+		if (n == 0)
 			orphaned();
 		at += n;
 		bytes -= (size_t)n;
@@ -110,6 +112,8 @@ static void write_all(const void *data, size_t bytes)
 		ssize_t n = write(REPLIES_FD, at, bytes);
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno != EPIPE)
+			die("the trainer has closed the pipe to the peer (descriptor 4)");
 		if (n <= 0)
 			orphaned();
 		at += n;

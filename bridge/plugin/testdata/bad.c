@@ -36,6 +36,8 @@ static int32_t misbehave(p2pdiloco_trainer *t, const char *function)
 		exit(3);
 	if (is("garble") && write(4, "this is no reply at all", 23) == 23)
 		pause();
+	if (is("closes"))
+		close(4);
 	while (is("hang"))
 		pause();
 	if (is("cancelled"))
