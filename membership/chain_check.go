@@ -91,6 +91,9 @@ func (c *chain) takesStep() bool {
 	return c.height() > 0 && !c.ended() && (c.tip().Slot > 0 || len(c.electorate()) >= c.rules.StartPeers)
 }
 
+// lacks says whether offers wait for more members: for those that the run starts with, or that a slot needs to close.
+func (c *chain) lacks() bool { return !c.takesStep() || len(c.electorate()) < c.rules.MinPeers }
+
 func (c *chain) checkStep(r slot.Record) error {
 	switch {
 	case c.height() == 0:

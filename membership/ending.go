@@ -54,7 +54,7 @@ func (m *Machine) lingered() bool {
 
 // alone: there is no record that could drop the last member, and nobody to take its place.
 func (m *Machine) alone() bool {
-	return m.mine == nil && len(m.newcomers()) == 0 && !slices.ContainsFunc(m.chain.electorate(), func(e slot.Member) bool {
+	return (m.mine == nil || m.chain.lacks()) && len(m.newcomers()) == 0 && !slices.ContainsFunc(m.chain.electorate(), func(e slot.Member) bool {
 		a := m.presence.known[ofMember(e)]
 		return ofMember(e) != m.presence.self && m.around(ofMember(e)) && (a == nil || !a.leaving)
 	})

@@ -50,13 +50,14 @@ func (m *Machine) newcomers() []*acquaintance {
 	return all
 }
 
-// mayGo says whether a member that wants to leave can: its standing offer for the open slot still counts.
+// mayGo says whether a member that wants to leave can: its standing offer for the open slot still counts, unless it waits for members that
+// nobody knows will ever come.
 func (m *Machine) mayGo(e slot.Member, listed []slot.Offer) bool {
 	a := m.presence.known[ofMember(e)]
 	if a == nil || !a.leaving {
 		return false
 	}
-	if a.offer == nil || m.chain.ended() || m.chain.checkOffer(*a.offer) != nil {
+	if a.offer == nil || m.chain.ended() || m.chain.lacks() || m.chain.checkOffer(*a.offer) != nil {
 		return true
 	}
 	return slices.ContainsFunc(listed, func(o slot.Offer) bool { return o.Peer == e.Peer && o.Seq >= a.offer.Seq })
