@@ -127,4 +127,7 @@ def state_root(d):
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None  # it has left the run

@@ -25,6 +25,9 @@ _i32, _u32, _i64, _u64 = ctypes.c_int32, ctypes.c_uint32, ctypes.c_int64, ctypes
 _text, _pointer = ctypes.c_char_p, ctypes.c_void_p
 _error = ctypes.POINTER(ctypes.c_void_p)
 
+Handle = ctypes.c_int64
+"""A node; 0 is none."""
+
 # name: (result, arguments). Texts that are to be freed come as plain addresses.
 _FUNCTIONS = {
     "abi": (_u32, []),
@@ -92,26 +95,24 @@ class Library:
             text = self._take(error.value)
         return code, text
 
-    def join(self, config: str, params: Optional[int], elements: int) -> int:
-        """Starts a node and returns its handle. It raises what the library says is wrong."""
-        handle = _i64()
+    def join(self, handle: Handle, config: str, params: Optional[int], elements: int) -> None:
+        """Starts a node and writes its handle. It raises what the library says is wrong."""
         code, text = self.call(
             "join", config.encode(), params, elements, ctypes.byref(handle)
         )
         if code != OK:
             raise error_of(code, text)
-        return handle.value
 
-    def progress(self, handle: int, steps: int) -> None:
+    def progress(self, handle: Handle, steps: int) -> None:
         """Says how many inner steps of the round are done. A closed node does not mind."""
         if not self.forked:
             self._c.p2pdiloco_progress(handle, steps)
 
-    def status(self, handle: int) -> str:
+    def status(self, handle: Handle) -> str:
         """The status of a node as JSON; empty where it is none."""
         return "" if self.forked else self._take(self._c.p2pdiloco_status(handle))
 
-    def event(self, handle: int, milliseconds: int) -> tuple[int, str]:
+    def event(self, handle: Handle, milliseconds: int) -> tuple[int, str]:
         """The next event as JSON, with OK; AGAIN or CLOSED without one."""
         if self.forked:
             return CLOSED, ""

@@ -81,13 +81,19 @@ class Node:
         self._last: dict[str, Any] = {"phase": "closed"}
         start = None if initial is None else Vector(initial, writable=False)
         self._library = library.load()
-        self._handle = self._library.join(
-            settings.encode(run, layout, options),
-            None if start is None else start.address,
-            0 if start is None else start.elements,
-        )
+        self._handle = library.Handle()
         self._initial = [start]  # the library reads it until there is an anchor
         self._close = weakref.finalize(self, _close, self._library, self._handle, self._initial)
+        try:
+            self._library.join(
+                self._handle,
+                settings.encode(run, layout, options),
+                None if start is None else start.address,
+                0 if start is None else start.elements,
+            )
+        except BaseException:  # KeyboardInterrupt, too, though there is a node by then
+            self._close()
+            raise
 
     @property
     def closed(self) -> bool:
@@ -296,10 +302,11 @@ def _milliseconds(seconds: float) -> int:
     return round(max(0, min(1000 * seconds, 2**31 - 1)))
 
 
-def _close(lib: library.Library, handle: int, initial: list[Optional[Vector]]) -> None:
+def _close(lib: library.Library, handle: library.Handle, initial: list[Optional[Vector]]) -> None:
     """Closes a node that is dropped, or open when the interpreter ends."""
-    try:
-        lib.call("close", handle)
-    except Error:
-        pass
+    if handle.value:
+        try:
+            lib.call("close", handle)
+        except Error:
+            pass
     initial.clear()

@@ -2,6 +2,7 @@
 
 import support  # first: it puts the package on the path
 
+import array
 import pathlib
 import sys
 import unittest
@@ -11,17 +12,18 @@ import torch
 
 
 class At:
-    """Raises KeyboardInterrupt once, at the nth point of a round: a line of the package, or a
-    return in it, which stands for a signal that came while the library was at work."""
+    """Raises KeyboardInterrupt once, at the nth point of a function, a round if it is not named: a
+    line of the package, or a return in it, which stands for a signal that came while the library
+    was at work."""
 
-    def __init__(self, nth):
-        self.nth, self.seen, self.depth = nth, 0, 0
+    def __init__(self, nth, name="_round"):
+        self.nth, self.name, self.seen, self.depth = nth, name, 0, 0
 
     def enter(self, frame, event, _):
         code = frame.f_code
         if pathlib.Path(code.co_filename).parent.name != "p2pdiloco" or code.co_name == "_take":
             return None  # in _take a text would be lost, and nothing else
-        if code.co_name == "_round":
+        if code.co_name == self.name:
             self.depth += 1
         return self.point if self.depth else None
 
@@ -30,7 +32,7 @@ class At:
             self.seen += 1
             if self.seen == self.nth:
                 raise KeyboardInterrupt
-        if event == "return" and frame.f_code.co_name == "_round":
+        if event == "return" and frame.f_code.co_name == self.name:
             self.depth -= 1
         return self.point
 
@@ -67,6 +69,21 @@ class EveryPoint(support.FakeCase):
             while self.whole_run(points + 1, kind):
                 points += 1
             self.assertGreater(points, 60)
+
+    def test_no_node_is_left_behind_by_a_join(self):
+        for nth in range(1, 100):
+            before, initial = self.fake.fake_open(), array.array("f", [1])
+            try:
+                sys.settrace(At(nth, "join").enter)
+                node = p2pdiloco.Node("test", layout=[("w", (1,))], initial=initial)
+            except KeyboardInterrupt:
+                self.assertEqual(self.fake.fake_open(), before, f"point {nth}")
+            else:
+                node.close()
+                break
+            finally:
+                sys.settrace(None)
+        self.assertGreater(nth, 3)
 
     def test_an_event_handler_that_fails(self):
         for bad in range(1, 5):
