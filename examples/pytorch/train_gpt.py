@@ -90,7 +90,7 @@ def main():
         text = read(args.data, args.suffix)
         windows = Windows(text, args.context, args.batch, lambda: (d.rank, d.world))
         steps = args.steps or (None if d.enabled else 500)
-        rounds = 0
+        rounds, loss = 0, None
         for inputs, targets in itertools.islice(d.batches(windows), steps):
             loss = model(inputs.to(args.device), targets.to(args.device))
             loss.backward()
@@ -101,9 +101,14 @@ def main():
             if d.rounds > rounds:
                 rounds = d.rounds
                 print(d.metrics, flush=True)
+        if d.finished:
+            print("the run has ended: the next one needs another name")
         if args.save:
             torch.save(model.state_dict(), args.save)
-        print(f"loss {loss.item():.4f} in the last batch; state root {state_root(d)}")
+        if loss is not None:
+            print(f"loss {loss.item():.4f} in the last batch")
+        if d.enabled:  # the hash of model and outer optimizer: at a slot, the same on all peers
+            print("state root", d.status().get("state_root"))
 
 
 def tell(event):
@@ -119,11 +124,6 @@ def tell(event):
     }
     if name in lines:
         print(lines[name], flush=True)
-
-
-def state_root(d):
-    """The hash of model and outer optimizer: the same on all peers at the same slot."""
-    return d.status().get("state_root", "none: no run")
 
 
 if __name__ == "__main__":

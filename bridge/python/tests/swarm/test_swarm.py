@@ -79,18 +79,23 @@ class Swarm(SwarmCase):
             "--data", data,
             "--model", ",".join(f"{k}={v}" for k, v in sizes.items()),
         ])
-        torch = Process(self, "torch", [
+        script = [
             sys.executable, str(EXAMPLE), "--run", self.run_name, "--bootstrap", self.bootstrap,
             "--preset", "lan", "--rounds", "5", "--sync-every", "10", "--start-peers", "2",
             "--data-dir", str(self.folder / "torch"), "--data", data, "--save", model,
             *(f"--{k}={v}" for k, v in sizes.items()),
-        ], P2PDILOCO_LISTEN=LISTEN, P2PDILOCO_FOUND="true")
+        ]
+        settings = dict(P2PDILOCO_LISTEN=LISTEN, P2PDILOCO_FOUND="true")
+        torch = Process(self, "torch", script, **settings)
         here = re.search("state root ([0-9a-f]{64})", torch.line(lambda line: "state root" in line))
         report = json.loads(go.line(lambda line: line.startswith("{")))
         torch.end()
         go.end()
         self.assertEqual(report["slot"], 5)
         self.assertEqual(report["state_root"], here[1])
+        again = Process(self, "again", script, **settings)
+        self.assertIn(here[1], again.line(lambda line: "state root" in line))
+        again.end()
         self.assertAlmostEqual(held_out_loss(model, data, sizes), report["loss_last"], delta=2e-6)
 
 
