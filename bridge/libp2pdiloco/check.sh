@@ -47,6 +47,10 @@ quiet late "$work/late" "$work/libp2pdiloco.so"
 cc "${flags[@]}" -fsanitize=address,undefined -o "$work/sanitized" testdata/abi.c "-L$work" -lp2pdiloco -lpthread "-Wl,-rpath,$work"
 quiet sanitized "$work/sanitized"
 
+# The example says why a call failed.
+! "$work/linear" "no name" 2>"$work/refused" >&2
+grep -q 'without spaces' "$work/refused" || { cat "$work/refused"; exit 1; }
+
 # Two processes of the example: the second starts from the address that the first prints.
 export XDG_STATE_HOME=$work/state
 : >"$work/first"

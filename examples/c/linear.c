@@ -98,7 +98,8 @@ int main(int argc, char **argv) {
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("%s\n", p2pdiloco_version());
-	check(p2pdiloco_join(config, NULL, 0, &node, &error), error);
+	code = p2pdiloco_join(config, NULL, 0, &node, &error);
+	check(code, error);
 	print_address(node);
 
 	code = p2pdiloco_anchor(node, params, PARAMS, -1, &slot, &error); /* the model as the run has it now */
@@ -116,6 +117,7 @@ int main(int argc, char **argv) {
 	status = p2pdiloco_status(node);
 	print_field("state root", status, "\"state_root\":\"");
 	p2pdiloco_free(status);
-	check(p2pdiloco_leave(node, 60000, &error), error);
+	code = p2pdiloco_leave(node, 60000, &error);
+	check(code, error);
 	return 0;
 }
