@@ -170,6 +170,30 @@ class HalfPrecision(unittest.TestCase):
         f.gather()
         self.assertTrue(torch.equal(f.vector, torch.linspace(0, 1, 7)))
 
+    def test_200_rounds_drift_no_more_than_float32(self):
+        worst = {}
+        for kind in (torch.float32, torch.bfloat16, torch.float16):
+            torch.manual_seed(1)
+            w = torch.nn.Parameter(torch.randn(1000).to(kind))
+            flat = FlatTensors([("w", w)])
+            flat.initial()
+            anchor = flat.vector.clone()
+            exact, moves, steps = anchor.double(), torch.zeros(1000).double(), torch.zeros(1000)
+            flat.load()
+            for _ in range(200):
+                before = w.detach().double()
+                w.data += (1e-3 * torch.randn(1000)).to(kind)
+                flat.gather()
+                # Nesterov's momentum, as the anchor moves and as it would without any rounding
+                steps = 0.9 * steps + (anchor - flat.vector)
+                moves = 0.9 * moves + (before - w.detach().double())
+                anchor = anchor - 0.7 * (anchor - flat.vector + 0.9 * steps)
+                exact = exact - 0.7 * (before - w.detach().double() + 0.9 * moves)
+                flat.vector.copy_(anchor)
+                flat.load()
+            worst[kind] = (anchor.double() - exact).abs().max().item()
+            self.assertLess(worst[kind], 2e-5, worst)
+
 
 class RunningVariance(unittest.TestCase):
     def test_it_is_never_negative_and_what_is_missing_is_kept(self):
