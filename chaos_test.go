@@ -186,24 +186,35 @@ func (c *chaos) finish(limit time.Duration) {
 	c.audit.streams()
 }
 
-// chaosRuns are the runs to make, as seed and number of peers. P2PDILOCO_TEST_CHAOS=N makes N larger ones, and
-// P2PDILOCO_TEST_CHAOS=SEED/PEERS the one.
-func chaosRuns() (runs [][2]int) {
+// chaosRun is one run of TestChaos: SEED/PEERS/MODE.
+type chaosRun struct {
+	seed, peers int
+	mode        string
+}
+
+func (r chaosRun) String() string { return fmt.Sprintf("%d/%d/%s", r.seed, r.peers, r.mode) }
+
+// chaosRuns are the runs to make. P2PDILOCO_TEST_CHAOS=N makes N larger ones, and P2PDILOCO_TEST_CHAOS=SEED/PEERS/MODE the one.
+func chaosRuns() (runs []chaosRun) {
 	few := []int{8, 8, 16, 8, 8, 12, 8, 8, 16, 20}
 	if raced {
 		few = few[:2]
 	}
 	many := []int{16, 16, 16, 16, 16, 16, 16, 24, 24, 32}
-	var seed, peers int
-	if _, err := fmt.Sscanf(os.Getenv("P2PDILOCO_TEST_CHAOS"), "%d/%d", &seed, &peers); err == nil {
-		return [][2]int{{seed, peers}}
+	var one chaosRun
+	if _, err := fmt.Sscanf(strings.ReplaceAll(os.Getenv("P2PDILOCO_TEST_CHAOS"), "/", " "), "%d %d %s", &one.seed, &one.peers, &one.mode); err == nil {
+		return []chaosRun{one}
 	}
+	modes := []string{ModeSync, ModeDelayed, ModeEager}
 	n, err := strconv.Atoi(os.Getenv("P2PDILOCO_TEST_CHAOS"))
 	if err != nil {
-		n, many = len(few), few
+		for i, peers := range few {
+			runs = append(runs, chaosRun{i, peers, ModeSync})
+		}
+		return append(runs, chaosRun{len(few), 8, ModeDelayed}, chaosRun{len(few) + 1, 8, ModeEager})
 	}
 	for i := range n {
-		runs = append(runs, [2]int{i, many[i%len(many)]})
+		runs = append(runs, chaosRun{i, many[i%len(many)], modes[i%len(modes)]})
 	}
 	return runs
 }
@@ -212,21 +223,25 @@ func chaosRuns() (runs [][2]int) {
 // the run gets on while a quorum is up, and it ends for everybody.
 func TestChaos(t *testing.T) {
 	for _, run := range chaosRuns() {
-		t.Run(fmt.Sprintf("%d/%d", run[0], run[1]), func(t *testing.T) {
-			inSim(t, 10*time.Millisecond, simSpec(12, 3), run[1], func(s *swarm) { runChaos(s, run[0]) })
+		t.Run(run.String(), func(t *testing.T) {
+			spec := simSpec(12, 3)
+			if spec.Mode = run.mode; spec.Overlaps() {
+				spec.Rounds = 24 // or both sides of a partition could be at the end, each on a branch of its own, before it is over
+			}
+			inSim(t, 10*time.Millisecond, spec, run.peers, func(s *swarm) { runChaos(s, run) })
 		})
 	}
 }
 
-func runChaos(s *swarm, seed int) {
-	peers := len(s.peers)
+func runChaos(s *swarm, run chaosRun) {
+	peers := run.peers
 	c := &chaos{
-		s: s, audit: newAudit(s), rand: rand.New(rand.NewPCG(uint64(seed), 1)), began: time.Now(), trouble: make(map[*simPeer]string),
+		s: s, audit: newAudit(s), rand: rand.New(rand.NewPCG(uint64(run.seed), 1)), began: time.Now(), trouble: make(map[*simPeer]string),
 		told: make(map[*simPeer]chan struct{}), most: peers + peers/4,
 	}
 	defer func() {
 		if c.note("end"); s.t.Failed() || testing.Verbose() {
-			s.t.Logf("%s\nreplay the same faults: P2PDILOCO_TEST_CHAOS=%d/%d go test -run 'TestChaos$' -v .", strings.Join(c.story, "\n"), seed, peers)
+			s.t.Logf("%s\nreplay the same faults: P2PDILOCO_TEST_CHAOS=%s go test -run 'TestChaos$' -v .", strings.Join(c.story, "\n"), run)
 		}
 		for _, p := range s.peers {
 			s.thaw(p)

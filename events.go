@@ -32,7 +32,7 @@ import (
 //	run.forked      slot, height, members, record, detail
 //	run.switched    slot, height, members, record, detail
 //	run.done        slot, detail
-//	trainer.stats   round, loss (where the trainer measures it), train_loss, tokens, seconds, grad_norm
+//	trainer.stats   round, loss (where the trainer measures it), train_loss, tokens, seconds, grad_norm, stall
 //
 // Others may come; readers skip the names they do not know.
 type Event struct {

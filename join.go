@@ -53,17 +53,25 @@ type Node struct {
 	task     atomic.Pointer[Task]      // newest
 	reported atomic.Pointer[time.Time] // when the ledger was last told of inner steps; nil: this peer does not contribute yet
 
+	training atomic.Int64 // time spent in inner steps, in nanoseconds
+	idle     idle
+
 	// Of the goroutine that runs the rounds.
-	start    []float32 // the anchor that the inner steps started from
-	base     uint64    // its slot
+	start    []float32 // what the inner steps started from: the anchor, moved ahead in an overlapped mode
+	held     uint64    // the anchor's slot
+	base     uint64    // the newest slot that the start could have in it: a contribution is stale by those after it
 	anchored bool      // there is an anchor to start from
 	moves    uint64    // of the ledger, when it was taken: one that moved to another branch since makes it void
 	local    []float32 // scratch: local parameters, then the pseudo-gradient
 	last     Stats     // of the newest round of inner steps
 	measured *uint64   // slot of the anchor that was evaluated last
+	blind    bool      // the trainer has said that it cannot
 	begun    *Round    // not finished
-	trained  bool      // since the trainer's private state was saved
-	restored bool      // that state, if there was any
+	freed    time.Time // when a loop of one's own could begin its inner steps
+	flight   *flight   // of an overlapped mode: the contribution under way
+	eager    eager
+	trained  bool // since the trainer's private state was saved
+	restored bool // that state, if there was any
 }
 
 // Join takes part in the run that cfg.Spec names. It starts the network, finds the run through its peers, or settles its

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
@@ -18,7 +19,8 @@ import (
 //
 // The last three interleave, so one call stands for them: the ledger (membership) decides what is reduced and when it is
 // agreed, and has the worker (worker.go) reduce, hold and apply it. That goes on beside this loop, also while no trainer
-// runs; this loop only offers a contribution and waits for its slot to be applied.
+// runs; this loop only offers a contribution and waits for its slot to be applied. In an overlapped mode (overlap.go) it waits for the
+// slot before instead.
 
 // Run drives Config.Trainer, round by round, until the run's last slot is applied and agreed (nil), ctx ends (its error), or
 // the trainer fails. It leaves the node open: Leave or Close it.
@@ -38,6 +40,9 @@ func (n *Node) Run(ctx context.Context) error {
 }
 
 func (n *Node) rounds(ctx context.Context) error {
+	if err := n.land(ctx); err != nil { // what an earlier Run left
+		return err
+	}
 	for {
 		switch err := n.round(ctx, n.cfg.Trainer); {
 		case errors.Is(err, ErrRunEnded):
@@ -69,19 +74,37 @@ func (n *Node) round(ctx context.Context, t Trainer) error {
 	if err != nil {
 		return err
 	}
-	return n.agree(ctx, c)
+	n.idle.begin()
+	if err := n.agree(ctx, c); err != nil || !n.drains() {
+		return err
+	}
+	defer n.idle.begin()
+	return n.load(ctx, t) // nothing is left to train: the last anchor but one is measured meanwhile
 }
 
 // errSlotClosed ends a round whose slot was agreed without this peer: the next one starts from the new anchor.
 var errSlotClosed = errors.New("the slot closed before the inner steps were done")
 
-// next waits until there is a round to do: this peer is a member, holds the state at the tip, and a slot is left.
+// next waits until there is a round to do. The one after a contribution that is still under way need not be waited for, but after the
+// last slot there is none: then that is waited for.
 func (n *Node) next(ctx context.Context) (Task, error) {
+	if n.flight != nil && !n.drains() {
+		return *n.task.Load(), nil
+	}
+	if err := n.land(ctx); err != nil {
+		return Task{}, err
+	}
+	return n.border(ctx)
+}
+
+// border waits until this peer is a member and holds the state at the tip, where a slot is left to train for.
+func (n *Node) border(ctx context.Context) (Task, error) {
 	v, err := n.wait(ctx, func(v membership.View) bool { return v.Done || v.Missed || v.IsMember && current(v) })
 	if err := errors.Join(err, missed(v)); err != nil {
 		return Task{}, err
 	}
 	if v.Done || v.AppliedSlot >= n.spec.Rounds {
+		n.idle.end() // there is nothing to train any more
 		_, err := n.wait(ctx, func(v membership.View) bool { return v.Done })
 		return Task{}, errors.Join(err, ErrRunEnded)
 	}
@@ -99,32 +122,48 @@ func missed(v membership.View) error {
 	return nil
 }
 
-// load makes the anchor the start of the inner steps, hands it to the trainer, and measures it where the trainer can.
+// load makes the start of the inner steps, hands it to the trainer, and measures the anchor where the trainer can.
 func (n *Node) load(ctx context.Context, t Trainer) error {
-	at := n.begin()
-	if n.measured == nil || *n.measured != at.slot {
-		n.keepTrainer(ctx, at.slot)
+	n.idle.end()
+	at, plain := n.begin(), n.flight == nil
+	fresh := n.measured == nil || *n.measured != at
+	if fresh {
+		n.keepTrainer(ctx, at)
 	}
+	if _, measures := n.evaluator(t); plain || fresh && measures { // it is the anchor that is measured
+		if err := t.Load(ctx, n.start); err != nil {
+			return &TrainerError{"load", err}
+		}
+	}
+	if fresh {
+		n.measured = &at
+		if err := n.measure(ctx, t, at); err != nil {
+			return err
+		}
+	}
+	if plain {
+		return nil
+	}
+	n.ahead()
 	if err := t.Load(ctx, n.start); err != nil {
 		return &TrainerError{"load", err}
 	}
-	if n.measured != nil && *n.measured == at.slot {
-		return nil
-	}
-	n.measured = &at.slot
-	return n.measure(ctx, t, at.slot)
+	return nil
 }
 
 // measure tells how the last round went, and how good the anchor is.
 func (n *Node) measure(ctx context.Context, t Trainer, slotNumber uint64) error {
 	fields := map[string]any{
 		"round": slotNumber, "train_loss": n.last.Loss, "tokens": n.last.Tokens, "seconds": n.last.Elapsed.Seconds(), "grad_norm": n.last.GradNorm,
+		"stall": n.idle.last.Seconds(),
 	}
-	if e, ok := t.(Evaluator); ok {
+	if e, ok := n.evaluator(t); ok {
 		switch loss, err := e.Evaluate(ctx); {
 		case err == nil:
 			fields["loss"] = loss
-		case !errors.Is(err, errors.ErrUnsupported):
+		case errors.Is(err, errors.ErrUnsupported):
+			n.blind = true
+		default:
 			return &TrainerError{"evaluate", err}
 		}
 	}
@@ -132,11 +171,19 @@ func (n *Node) measure(ctx context.Context, t Trainer, slotNumber uint64) error 
 	return nil
 }
 
-// begin copies the anchor to n.start.
-func (n *Node) begin() position {
-	at := n.worker.state.copyAnchor(n.start)
-	n.base = at.slot
-	return at
+// evaluator is the trainer, if it can measure.
+func (n *Node) evaluator(t Trainer) (e Evaluator, ok bool) {
+	e, ok = t.(Evaluator)
+	return e, ok && !n.blind
+}
+
+// begin copies the anchor to n.start, unless the one that the next inner steps start from is there already, and says which it is.
+func (n *Node) begin() (slotNumber uint64) {
+	if n.flight == nil {
+		n.held = n.worker.state.copyAnchor(n.start).slot
+		n.base = n.held
+	}
+	return n.held
 }
 
 // train does the inner steps. They end early when the slot closes without this peer and the
@@ -148,14 +195,18 @@ func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer stop()
+	moves := n.moves
 	watch.Go(func() {
-		if _, err := n.wait(steps, func(v membership.View) bool { return n.past(v, task.Slot+n.spec.MaxStaleness()) }); err == nil {
+		if _, err := n.wait(steps, func(v membership.View) bool { return past(v, task.Slot+n.spec.MaxStaleness(), moves) }); err == nil {
 			stop()
 		}
 	})
 	n.trained = true
+	began := time.Now()
 	stats, err := t.Train(steps, task)
+	n.training.Add(int64(time.Since(began)))
 	if err != nil && ctx.Err() == nil && steps.Err() != nil {
+		n.flight = nil // it is settled: the round after this one starts from the newest anchor
 		return Stats{}, errSlotClosed
 	}
 	if err != nil {
@@ -207,22 +258,42 @@ func (n *Node) encode(gradient []float32, weight uint64) (contribution, error) {
 	return contribution{n.base, weight, encoded}, err
 }
 
-// agree offers a contribution to the open slot and returns once that has been applied here, with the contribution or without it.
-// One that grew too stale, or on records that were given up for another branch, is dropped.
+// agree offers a contribution to the open slot and returns once that has been applied here, with the contribution or without it; in an
+// overlapped mode once the slot before has, which the contribution waits for. One that grew too stale, or on records that were given up
+// for another branch, is dropped.
 func (n *Node) agree(ctx context.Context, c contribution) error {
-	moves := n.moves
-	task, err := n.next(ctx)
-	if err != nil || n.moves != moves || task.Slot-1 > c.base+n.spec.MaxStaleness() {
+	if err := n.land(ctx); err != nil {
 		return err
 	}
+	moves := n.moves
+	task, err := n.border(ctx)
+	if err != nil {
+		return err
+	}
+	if n.overlaps() {
+		task.Slot = n.begin() + 1 // a slot may have been applied meanwhile
+	}
+	if n.moves != moves || task.Slot-1 > c.base+n.spec.MaxStaleness() || task.Slot > n.spec.Rounds {
+		return nil
+	}
+	c.base = min(c.base, task.Slot-1) // a slot that another contribution was dropped from may be open still
 	n.worker.keep(c)
-	n.driver.Report(membership.ReportOffer{Slot: task.Slot, Base: c.base, Weight: c.weight, Root: c.encoded.Root()})
+	root := c.encoded.Root()
+	n.driver.Report(membership.ReportOffer{Slot: task.Slot, Base: c.base, Weight: c.weight, Root: root})
+	if n.overlaps() {
+		return n.takeOff(task, root)
+	}
+	return n.decided(ctx, task.Slot, moves, root)
+}
+
+// decided waits until the slot that a contribution was offered for is applied, with it or without it.
+func (n *Node) decided(ctx context.Context, slotNumber, moves uint64, root Root) error {
 	seen := false // the ledger has taken the offer in, or could not
-	_, err = n.wait(ctx, func(v membership.View) bool {
+	_, err := n.wait(ctx, func(v membership.View) bool {
 		switch {
-		case n.past(v, task.Slot):
+		case past(v, slotNumber, moves):
 			return current(v)
-		case !v.IsMember || !current(v) || v.OwnOffer != nil && v.OwnOffer.Root == c.encoded.Root():
+		case !v.IsMember || !current(v) || v.OwnOffer != nil && v.OwnOffer.Root == root:
 			seen = true
 			return false
 		}
@@ -231,9 +302,9 @@ func (n *Node) agree(ctx context.Context, c contribution) error {
 	return err
 }
 
-// past says whether a slot is decided, or of no concern any more.
-func (n *Node) past(v membership.View, slotNumber uint64) bool {
-	return v.AppliedSlot >= slotNumber || v.Done || v.Moves != n.moves
+// past says whether a slot is decided, or of no concern any more to what was taken after so many moves.
+func past(v membership.View, slotNumber, moves uint64) bool {
+	return v.AppliedSlot >= slotNumber || v.Done || v.Moves != moves
 }
 
 func (n *Node) checkLength(x []float32) error {

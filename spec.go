@@ -24,7 +24,7 @@ type Spec struct {
 	Nonce        uint64   `toml:"nonce"`         // tells runs of one name and equal settings apart
 	Protocol     string   `toml:"protocol"`      // wire and ledger rules
 	Kernel       string   `toml:"kernel"`        // arithmetic whose bits must agree
-	Mode         string   `toml:"mode"`          // sync
+	Mode         string   `toml:"mode"`          // sync | delayed | eager
 	Rounds       uint64   `toml:"rounds"`        // the last slot; default 100
 	InnerSteps   uint64   `toml:"inner_steps"`   // H, inner steps a round
 	Outer        string   `toml:"outer"`         // outer optimizer: nesterov | sgd
@@ -65,7 +65,7 @@ var specFields = []specField{
 	{"nonce", func(s *Spec) any { return &s.Nonce }, "", nil},
 	{"protocol", func(s *Spec) any { return &s.Protocol }, ProtocolVersion, oneOf(ProtocolVersion)},
 	{"kernel", func(s *Spec) any { return &s.Kernel }, KernelVersion, oneOf(KernelVersion)},
-	{"mode", func(s *Spec) any { return &s.Mode }, "sync", oneOf("sync")},
+	{"mode", func(s *Spec) any { return &s.Mode }, ModeSync, oneOf(ModeSync, ModeDelayed, ModeEager)},
 	{"rounds", func(s *Spec) any { return &s.Rounds }, "100", upTo(math.MaxUint32)},
 	{"inner_steps", func(s *Spec) any { return &s.InnerSteps }, "500", upTo(1 << 30)},
 	{"outer", func(s *Spec) any { return &s.Outer }, "nesterov", oneOf("nesterov", "sgd")},
@@ -148,7 +148,7 @@ func setField(p any, text string) (err error) {
 // Settled returns the spec with every field filled: those given, the defaults for the rest.
 func (s Spec) Settled() Spec {
 	s.Discount = slices.Clone(s.Discount)
-	if s.Outer == "sgd" && s.Momentum == "" {
+	if (s.Outer == "sgd" || s.Overlaps()) && s.Momentum == "" { // momentum on what comes a slot late costs several percent
 		s.Momentum = "0"
 	}
 	for _, f := range specFields {

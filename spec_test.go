@@ -149,3 +149,21 @@ func FuzzParseSpec(f *testing.F) {
 		}
 	})
 }
+
+// A founder of an overlapped run that gives no outer settings gets those that suit it; what is given stays.
+func TestOverlappedModesHaveOuterSettingsOfTheirOwn(t *testing.T) {
+	for _, c := range []struct {
+		given    Spec
+		lr, mu   string
+		overlaps bool
+	}{
+		{Spec{Name: "x"}, "0.7", "0.9", false},
+		{Spec{Name: "x", Mode: ModeDelayed}, "0.7", "0", true},
+		{Spec{Name: "x", Mode: ModeEager, OuterLR: "0.5", Momentum: "0.3"}, "0.5", "0.3", true},
+	} {
+		s := c.given.Settled()
+		if s.OuterLR != c.lr || s.Momentum != c.mu || s.Overlaps() != c.overlaps || s.Validate() != nil {
+			t.Errorf("%+v: got %s/%s, %v", c.given, s.OuterLR, s.Momentum, s.Validate())
+		}
+	}
+}

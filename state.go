@@ -37,7 +37,7 @@ func (p position) report() membership.ReportApplied {
 
 func newState(spec Spec) (*state, error) {
 	d := spec.Layout.Elements()
-	outer, err := outeropt.New(outeropt.Config{Name: spec.Outer, LR: spec.float(spec.OuterLR), Momentum: spec.float(spec.Momentum)}, d)
+	outer, err := outeropt.New(spec.outer(), d)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,8 @@ type Status struct {
 	Tolerated    int               `json:"tolerated_bad_peers"` // with these contributors and this aggregator
 	Sent         uint64            `json:"bytes_sent"`
 	Received     uint64            `json:"bytes_received"`
+	Training     time.Duration     `json:"training_ns"` // spent in inner steps, since the start
+	Stall        time.Duration     `json:"stall_ns"`    // that the trainer stood still and waited for others
 	Uptime       time.Duration     `json:"uptime_ns"`
 	Process      ProcessStatus     `json:"process"`
 }

@@ -12,15 +12,22 @@ import (
 //
 //	Anchor -> caller's inner steps -> Begin -> Finish -> caller's inner steps -> …
 //	                                  '----- Sync ----'
+//
+// In an overlapped mode (Spec.Mode) they are the same calls, and wait for the slot before: what Sync and Finish leave in the caller's
+// vector is where the next inner steps start, ahead of the anchor by the contribution that is still being reduced.
 
 // Anchor waits until this peer is a member and holds the state, copies the anchor, D elements, into dst, and returns the
 // number of outer steps in it: the start of a caller's own training loop. The others wait for this peer's contribution from
-// then on. It returns ErrRunEnded, with the last anchor in dst, when the run has ended.
+// then on. It returns ErrRunEnded, with the last anchor in dst, when the run has ended. What was trained before is given up; a
+// contribution that was offered is waited for.
 func (n *Node) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
 	if n.begun != nil {
 		return 0, ErrRoundOpen
 	}
 	if err := n.checkLength(dst); err != nil {
+		return 0, err
+	}
+	if err := n.land(ctx); err != nil {
 		return 0, err
 	}
 	return n.anchor(ctx, dst)
@@ -30,10 +37,12 @@ func (n *Node) anchor(ctx context.Context, dst []float32) (slotNumber uint64, er
 	if _, err = n.next(ctx); err != nil && !errors.Is(err, ErrRunEnded) {
 		return 0, err
 	}
-	at := n.begin()
+	n.begin()
+	n.ahead()
 	copy(dst, n.start)
 	n.report(0)
-	return at.slot, err
+	n.freed = time.Now()
+	return n.base, err
 }
 
 // Task is the round of inner steps that the newest anchor is the start of. There is none before the first.
@@ -65,6 +74,9 @@ func (n *Node) report(stepsDone int) {
 // Sync is one round: it contributes the pseudo-gradient anchor - params, waits until the slot is agreed and applied, and overwrites
 // params by the new anchor. params, D elements, must have grown from what Anchor, Sync or Finish left. weight is the number of tokens
 // or samples processed. It returns ErrRunEnded, with the last anchor in params, after the last slot.
+//
+// In an overlapped mode it waits until the slot before is applied, and overwrites params by where the next inner steps start; with the
+// last slot's contribution it waits for that slot, too. One that is given up because ctx has ended is to be followed by Anchor.
 func (n *Node) Sync(ctx context.Context, params []float32, weight uint64) error {
 	r, err := n.Begin(params, weight)
 	if err != nil {
@@ -72,6 +84,9 @@ func (n *Node) Sync(ctx context.Context, params []float32, weight uint64) error 
 	}
 	defer r.abandon() // when ctx has ended: the offer stands, but nobody waits for it any more
 	_, err = r.Finish(ctx, params)
+	if n.begun == r && n.overlaps() {
+		n.anchored = false // params and start may have parted
+	}
 	return err
 }
 
@@ -98,6 +113,10 @@ func (n *Node) Begin(params []float32, weight uint64) (*Round, error) {
 	gradient, err := n.gradient(params)
 	if err != nil {
 		return nil, err
+	}
+	if !n.freed.IsZero() {
+		n.training.Add(int64(time.Since(n.freed)))
+		n.freed = time.Time{}
 	}
 	c, err := n.encode(gradient, weight)
 	if err != nil {
@@ -139,7 +158,8 @@ func (r *Round) Err() error {
 }
 
 // Finish waits until the slot is applied, with the contribution or without it, copies the new anchor into dst, and returns the number of
-// outer steps in it. It returns ErrRunEnded, with the last anchor in dst, after the last slot. When ctx ends first, its error is returned,
+// outer steps in it. In an overlapped mode it waits for the slot before, copies where the next inner steps start, and counts the slot
+// under way. It returns ErrRunEnded, with the last anchor in dst, after the last slot. When ctx ends first, its error is returned,
 // and the round goes on: Finish may be called again.
 func (r *Round) Finish(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
 	n := r.n
@@ -149,6 +169,7 @@ func (r *Round) Finish(ctx context.Context, dst []float32) (slotNumber uint64, e
 	if err := n.checkLength(dst); err != nil {
 		return 0, err
 	}
+	defer func(began time.Time) { n.idle.add(time.Since(began)) }(time.Now())
 	select {
 	case <-r.done:
 	default:

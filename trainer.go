@@ -26,8 +26,9 @@ type Trainer interface {
 	Layout() Layout
 	// Init writes the initial parameters, D elements, into dst. It is asked for only where this peer founds the run.
 	Init(ctx context.Context, dst []float32) error
-	// Load replaces the live model's parameters by the anchor, D elements.
-	Load(ctx context.Context, anchor []float32) error
+	// Load replaces the live model's parameters by where the next inner steps start, D elements: the anchor, or in an overlapped mode
+	// (Spec.Mode) what is ahead of it. There a trainer that can Evaluate is loaded with the anchor before.
+	Load(ctx context.Context, start []float32) error
 	// Train does task.Steps inner steps from the live parameters. It returns early with ctx's error when ctx ends.
 	Train(ctx context.Context, task Task) (Stats, error)
 	// Export writes the live parameters, D elements, into dst.
