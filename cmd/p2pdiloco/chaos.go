@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/chaos"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
@@ -21,6 +22,7 @@ import (
 // chaosFlags are the command line of chaos.
 type chaosFlags struct {
 	cfg        chaos.Config
+	mode       sources.OneOf
 	faults     string
 	noBaseline bool
 	keepDir    string
@@ -30,7 +32,7 @@ type chaosFlags struct {
 }
 
 func newChaos() *cobra.Command {
-	f := &chaosFlags{logLevel: "info"}
+	f := &chaosFlags{logLevel: "info", mode: sources.OneOf{Value: p2pdiloco.ModeSync, Allowed: chaos.Modes, Kind: "how"}}
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Hurt a swarm on this machine, and check that nothing agreed was lost",
@@ -67,6 +69,7 @@ With root, on Linux, in network namespaces:
 	fs.IntVar(&f.cfg.Peers, "peers", 8, "peers to start")
 	fs.Uint64Var(&f.cfg.Slots, "slots", 60, "slots until the end")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
+	fs.Var(&f.mode, "mode", "how rounds follow each other: "+strings.Join(chaos.Modes, ", "))
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
 	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")
 	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "for everything (default by slots and faults)")
@@ -77,6 +80,7 @@ With root, on Linux, in network namespaces:
 }
 
 func (f *chaosFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	f.cfg.Mode = f.mode.Value
 	f.cfg.Baseline, f.cfg.Out, f.cfg.LogLevel = !f.noBaseline, stdout, string(f.logLevel)
 	if f.json {
 		f.cfg.Out = stderr

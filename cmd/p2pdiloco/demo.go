@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
@@ -24,6 +25,7 @@ const demoCurve = "p2pdiloco-loss.png"
 // demoFlags are the command line of demo.
 type demoFlags struct {
 	cfg        demo.Config
+	mode       sources.OneOf
 	aggregator sources.OneOf
 	events     string
 	keepDir    string
@@ -31,7 +33,10 @@ type demoFlags struct {
 }
 
 func newDemo() *cobra.Command {
-	f := &demoFlags{aggregator: sources.OneOf{Value: "trimmed_mean", Allowed: demo.Aggregators, Kind: "how"}}
+	f := &demoFlags{
+		mode:       sources.OneOf{Value: p2pdiloco.ModeSync, Allowed: demo.Modes, Kind: "how"},
+		aggregator: sources.OneOf{Value: "trimmed_mean", Allowed: demo.Aggregators, Kind: "how"},
+	}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a whole swarm on this machine, to see it work",
@@ -54,6 +59,7 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers to start")
 	fs.Uint64Var(&f.cfg.Rounds, "rounds", 8, "rounds to train")
 	fs.Uint64Var(&f.cfg.InnerSteps, "inner-steps", 25, "training steps of a peer between two rounds")
+	fs.Var(&f.mode, "mode", "how rounds follow each other: sync, or delayed or eager, in which the reduction runs beside the next inner steps")
 	fs.Var(&f.aggregator, "aggregator", "how contributions are combined: mean, trimmed_mean (of 4 peers, without the highest and the lowest) or median")
 	fs.Var(sources.Paths(&f.cfg.Data), "data", "text `file or folder` to train on, may be repeated (default the Go standard library's source)")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the initial model and of the data's division among the peers")
@@ -64,7 +70,7 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 }
 
 func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	f.cfg.Aggregator = f.aggregator.Value
+	f.cfg.Mode, f.cfg.Aggregator = f.mode.Value, f.aggregator.Value
 	if err := f.cfg.Validate(); err != nil {
 		return usageError(err)
 	}

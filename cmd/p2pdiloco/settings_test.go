@@ -20,7 +20,7 @@ import (
 // sample is a value that a flag may have and by default has not.
 func sample(f *pflag.Flag) string {
 	if v, ok := map[string]string{
-		"on-quorum-loss": "pause", "preset": "lan", "trainer": "./t.so", "model": "layers=2", "aggregator": "median", "log-level": "error", "slot": "7",
+		"mode": "eager", "on-quorum-loss": "pause", "preset": "lan", "trainer": "./t.so", "model": "layers=2", "aggregator": "median", "log-level": "error", "slot": "7",
 		"pin": p2pdiloco.Root{1}.String(),
 	}[f.Name]; ok {
 		return v

@@ -29,6 +29,9 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 		fmt.Fprintf(w, "model\t%d parameters\n", s.Parameters)
 		fmt.Fprintf(w, "bad peers\t%s\n", tolerance(s))
 	}
+	if s.Training > 0 {
+		fmt.Fprintf(w, "stalled\t%s of %s\n", s.Stall.Round(time.Second), (s.Stall + s.Training).Round(time.Second))
+	}
 	fmt.Fprintf(w, "bytes\t%s sent, %s received\n", report.Bytes(s.Sent), report.Bytes(s.Received))
 	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
 	_ = w.Flush() // a strings.Builder takes everything

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -15,6 +18,7 @@ type Config struct {
 	Peers      int
 	Slots      uint64
 	Seed       uint64
+	Mode       string
 	Kinds      []Kind
 	Baseline   bool          // whether the same swarm runs undisturbed before
 	Timeout    time.Duration // for everything; 0: DefaultTimeout
@@ -34,6 +38,9 @@ const (
 	maxSlots = 100_000
 )
 
+// Modes lists those that a run can be in.
+var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager}
+
 // Validate says all that is wrong with c at once.
 func (c Config) Validate() error {
 	var errs []error
@@ -42,6 +49,9 @@ func (c Config) Validate() error {
 	}
 	if c.Slots < MinSlots || c.Slots > maxSlots {
 		errs = append(errs, wrong("slots", c.Slots, "allowed: %d to %d", MinSlots, maxSlots))
+	}
+	if !slices.Contains(Modes, c.Mode) {
+		errs = append(errs, wrong("mode", c.Mode, "allowed: %s", strings.Join(Modes, ", ")))
 	}
 	if c.Seed == 0 {
 		errs = append(errs, wrong("seed", c.Seed, "allowed: 1 and above"))
@@ -64,5 +74,9 @@ func (c Config) DefaultTimeout() time.Duration {
 
 // Replay is the command line that runs the same schedule again.
 func (c Config) Replay() string {
-	return fmt.Sprintf("p2pdiloco chaos --peers %d --slots %d --seed %d --faults %s", c.Peers, c.Slots, c.Seed, Join(c.Kinds))
+	line := fmt.Sprintf("p2pdiloco chaos --peers %d --slots %d --seed %d --faults %s", c.Peers, c.Slots, c.Seed, Join(c.Kinds))
+	if c.Mode != p2pdiloco.ModeSync {
+		line += " --mode " + c.Mode
+	}
+	return line
 }

@@ -77,7 +77,7 @@ func (r *runner) startNode(p *node) (err error) {
 		"join", "--run", r.name, "--preset", "lan", "--json", "--log-level", r.cfg.LogLevel, "--events", p.events(), "--data-dir", p.dir,
 		"--api", p.api, "--data", filepath.Join(r.dir, "text"), "--model", model, "--gate", filepath.Join(r.dir, gateFile), "--pause", pause.String(),
 		"--rounds", strconv.FormatUint(r.cfg.Slots, 10), "--inner-steps", "1", "--start-peers", strconv.Itoa(r.cfg.Peers),
-		"--outer-lr", "0.7", "--momentum", "0.6",
+		"--mode", r.cfg.Mode, "--outer-lr", "0.7", "--momentum", "0.6",
 	}, r.net.listen(p.n)...)
 	for _, a := range r.boot.Addrs {
 		args = append(args, "--bootstrap", a)

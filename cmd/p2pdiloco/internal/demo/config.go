@@ -18,6 +18,7 @@ type Config struct {
 	Peers      int
 	Rounds     uint64
 	InnerSteps uint64 // of a peer, a round
+	Mode       string
 	Aggregator string
 	Data       []string // files and folders of text; none: the Go standard library's source
 	Seed       uint64
@@ -30,6 +31,9 @@ type Config struct {
 	Terminal bool      // whether Out is a terminal, where a table can be refreshed
 	Width    int       // of the terminal, in columns
 }
+
+// Modes lists those that the demo can run in.
+var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager}
 
 // Aggregators lists those that the demo can run with.
 var Aggregators = []string{"mean", "trimmed_mean", "median"}
@@ -54,6 +58,9 @@ func (c Config) Validate() error {
 	}
 	if c.Seed == 0 {
 		errs = append(errs, fault("seed", c.Seed, "allowed: 1 and above"))
+	}
+	if !slices.Contains(Modes, c.Mode) {
+		errs = append(errs, fault("mode", c.Mode, "allowed: %s", strings.Join(Modes, ", ")))
 	}
 	if !slices.Contains(Aggregators, c.Aggregator) {
 		errs = append(errs, fault("aggregator", c.Aggregator, "allowed: %s", strings.Join(Aggregators, ", ")))

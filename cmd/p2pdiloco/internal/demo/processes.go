@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 )
 
@@ -62,12 +63,20 @@ func (s *processes) settings() []string {
 		"--run", s.run, "--preset", "lan", "--start-peers", strconv.Itoa(c.Peers),
 		"--rounds", strconv.FormatUint(c.Rounds, 10), "--inner-steps", strconv.FormatUint(c.InnerSteps, 10),
 		"--seed", strconv.FormatUint(c.Seed, 10), "--aggregator", c.Aggregator,
-		"--outer", "sgd", "--outer-lr", "1.0", "--momentum", "0",
+		"--mode", c.Mode, "--outer", "sgd", "--outer-lr", c.outerLR(), "--momentum", "0",
 	}
 	if c.Aggregator == "trimmed_mean" {
 		args = append(args, "--trim-permille", strconv.Itoa(trimPermille))
 	}
 	return args
+}
+
+// outerLR is the outer learning rate: what comes a slot late wants a smaller one.
+func (c Config) outerLR() string {
+	if c.Mode == p2pdiloco.ModeSync {
+		return "1.0"
+	}
+	return "0.7"
 }
 
 // stop ends all processes, and returns when they have.
