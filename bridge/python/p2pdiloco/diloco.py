@@ -263,7 +263,10 @@ class DiLoCo:
 
     def _takes_up(self, slot: int) -> bool:
         """Whether the loaded state belongs to the anchor of this slot; then it is taken."""
-        here = {"run_id": self.status().get("run_id"), "slot": slot}
+        status = self.status()
+        here = {"run_id": status.get("run_id"), "slot": slot}
+        if status.get("spec", {}).get("mode", "sync") != "sync":
+            return False  # where this round started is not kept over a restart
         if not self._resume or any(self._resume.get(k) != v for k, v in here.items()):
             return False
         self._tally.steps, self._tally.weight = self._resume["steps"], self._resume["weight"]
