@@ -30,4 +30,5 @@ try addresses ''
 build threads -O1 -g -fsanitize=thread
 try threads slow
 build valgrind -O2 -g
-try valgrind slow valgrind --quiet --leak-check=full --show-leak-kinds=all --errors-for-leak-kinds=all --error-exitcode=1
+# Fairly: else, with a core to spare, one thread may wait minutes for the others.
+try valgrind slow valgrind --quiet --fair-sched=yes --leak-check=full --show-leak-kinds=all --errors-for-leak-kinds=all --error-exitcode=1
