@@ -15,7 +15,14 @@ func (m *Machine) patience(ballot uint32) time.Duration {
 // peer with a bad link cannot depose it.
 func (m *Machine) leaderLives() bool {
 	d := m.open
-	return m.now-d.life < m.patience(d.ballot) && m.around(ofMember(d.leader(d.ballot)))
+	leader := ofMember(d.leader(d.ballot))
+	return m.now-d.life < m.patience(d.ballot) && m.around(leader) && !m.astray(leader)
+}
+
+// astray says whether a member stands on another branch: it leads nothing here, however patient one was with it.
+func (m *Machine) astray(w who) bool {
+	a := m.presence.known[w]
+	return a != nil && a.alive != nil && a.alive.Height > 0 && a.alive.Branch != m.chain.branch
 }
 
 // sawLife notes progress in a revision. A leader that revises without end gets nowhere: after so many as a ballot's losses can
@@ -89,11 +96,13 @@ func (m *Machine) watchLeader() {
 	}
 }
 
-// succeeds says whether it is this peer's turn after a leader that is gone. That needs no patience: the first candidate goes ahead at
+// succeeds says whether it is this peer's turn after a leader that is gone, or went off on another branch. That needs no patience: the first candidate goes ahead at
 // once, each further one a Timing.Gone later. Who hears no quorum is the one that was cut off, more likely.
 func (m *Machine) succeeds() bool {
 	d := m.open
-	since, gone := m.goneSince(ofMember(d.leader(d.ballot)))
+	leader := ofMember(d.leader(d.ballot))
+	since, gone := m.goneSince(leader)
+	gone = gone || m.astray(leader)
 	step := m.cfg.Timing.Gone
 	return gone && step > 0 && m.now-max(d.owed, since, d.campaign) >= step*time.Duration(m.turn()-1) && m.quorumHeard()
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // says is an ALIVE of another peer that stands where m does and has connections to some.
@@ -69,36 +71,34 @@ func (p *labPeer) flap(to *labPeer) {
 	p.m.Report(p.lab.now, ReportConnected{Peer: to.id, Connected: true})
 }
 
-// TestPromiseOnceTheLeaderIsGone: who is asked before it sees that the leader is gone answers when it does, unasked.
+// TestPromiseOnceTheLeaderIsGone: who is asked before it sees that the leader is gone, or on another branch, answers when it does, unasked.
 func TestPromiseOnceTheLeaderIsGone(t *testing.T) {
-	l := labOf(t, "ABC")
-	a := l.peers[0]
-	a.m.open.life = l.now // progress just now
-	leader := a.m.open.leader(a.m.open.ballot)
-	next := a.m.open.leader(a.m.open.ballot + 1)
-	if next.Peer == a.id || leader.Peer == a.id {
-		a = l.peer(labName(a.m.open.leader(a.m.open.ballot + 2).Peer))
-		a.m.open.life = l.now
+	for name, goes := range map[string]func(a, leader *labPeer){
+		"reached by nobody": func(a, leader *labPeer) { a.m.Report(a.lab.now, ReportConnected{Peer: leader.id}) },
+		"on another branch": func(a, leader *labPeer) {
+			_ = a.m.Step(a.lab.now, labSigned(leader, Alive{Branch: slot.Root{1}, Height: a.m.chain.height(), Tip: slot.Root{2}}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testPromiseOnce(t, goes) })
 	}
+}
+
+func testPromiseOnce(t *testing.T, goes func(a, leader *labPeer)) {
+	l := labOf(t, "ABC")
+	at := func(ballot uint32) *labPeer { return l.peer(labName(l.peers[0].m.open.leader(ballot).Peer)) }
+	followed := l.peers[0].m.open.ballot
+	leader, next, a := at(followed), at(followed+1), at(followed+2)
+	a.m.open.life = l.now // progress just now
 	a.m.Ready()
 	promised := func() bool {
-		for _, e := range a.m.Ready().Send {
-			if _, ok := e.Body.(Promise); ok {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(a.m.Ready().Send, func(e Envelope) bool { _, ok := e.Body.(Promise); return ok })
 	}
-	ask := labSigned(l.peer(labName(next.Peer)), Prepare{a.m.open.at(a.m.open.ballot + 1)})
+	ask := labSigned(next, Prepare{a.m.open.at(followed + 1)})
 	if err := a.m.Step(l.now, ask); err != nil || promised() {
 		t.Fatalf("asked while the leader lives: %v", err)
 	}
-	for _, q := range l.peers {
-		if q.id != a.id && q.id != leader.Peer {
-			a.says(q, a)
-		}
-	}
-	a.m.Report(l.now, ReportConnected{Peer: leader.Peer})
+	a.says(next, a)
+	goes(a, leader)
 	for end := l.now + 2*labTiming.Gone; l.now < end; l.now += labTiming.tick() {
 		a.m.Tick(l.now)
 		if promised() {
