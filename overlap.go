@@ -117,6 +117,7 @@ func (n *Node) ahead() {
 type eager struct {
 	peers int
 	outer outeropt.Optimizer
+	steps uint64 // it has done
 }
 
 func (e *eager) step(cfg outeropt.Config, peers int, start, gradient []float32) {
@@ -133,7 +134,8 @@ func (e *eager) step(cfg outeropt.Config, peers int, start, gradient []float32) 
 		}
 		e.peers, e.outer = peers, outer
 	}
-	e.outer.Step(start, gradient, 0)
+	e.steps++
+	e.outer.Step(start, gradient, outeropt.At{Step: e.steps})
 }
 
 // idle is the time that the trainer stood still and waited for others.

@@ -75,7 +75,7 @@ func (s *state) step(height uint64, record Root, slotNumber uint64, decode func(
 	if err := decode(s.grad); err != nil {
 		return position{}, err
 	}
-	s.outer.Step(s.mu.anchor, s.grad, 0)
+	s.outer.Step(s.mu.anchor, s.grad, outeropt.At{Step: slotNumber})
 	s.mu.at = position{height, record, slotNumber, checkpoint.StateRoot(slotNumber, s.vectors()...)}
 	return s.mu.at, nil
 }

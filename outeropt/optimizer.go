@@ -11,12 +11,19 @@ import (
 // at once.
 type Optimizer interface {
 	// Step updates params in place with grad, the reduced pseudo-gradient. Both hold equally many elements, which are
-	// those from offset on of the flat vector: all D with offset 0, or one fragment. It panics if they reach beyond D.
-	// Values must be finite.
-	Step(params, grad []float32, offset int)
+	// those from at.Offset on of the flat vector: all D with offset 0, or a range of one fragment. It panics if they reach
+	// beyond D, or if at.Step is 0. Values must be finite.
+	Step(params, grad []float32, at At)
 	// State returns the vectors of state, D elements each; how many, and in what order, depends on the configuration alone.
 	// They are the optimizer's own memory: what is written there is the state from then on. They start as zeros.
 	State() [][]float32
+}
+
+// At says which elements a step is of, and which step of theirs it is. Both follow from the slot, so that no count is part of
+// the state.
+type At struct {
+	Offset int    // of the first element in the flat vector
+	Step   uint64 // how many outer steps these elements have had with this one, from 1
 }
 
 // New makes an optimizer for a model of that many elements (D) with its state at zero.
@@ -44,8 +51,8 @@ type sgd struct {
 	lr       float32
 }
 
-func (o *sgd) Step(params, grad []float32, offset int) {
-	checkRange(offset, len(params), o.elements)
+func (o *sgd) Step(params, grad []float32, at At) {
+	at.check(len(params), o.elements)
 	kernel.SGDStep(params, grad, o.lr)
 }
 
@@ -63,15 +70,19 @@ func newMomentum(cfg Config, elements int, step func(p, v, g []float32, lr, mu f
 	return &momentum{v: make([]float32, elements), lr: cfg.LR, mu: cfg.Momentum, step: step}
 }
 
-func (o *momentum) Step(params, grad []float32, offset int) {
-	checkRange(offset, len(params), len(o.v))
-	o.step(params, o.v[offset:offset+len(params)], grad, o.lr, o.mu)
+func (o *momentum) Step(params, grad []float32, at At) {
+	at.check(len(params), len(o.v))
+	o.step(params, o.v[at.Offset:at.Offset+len(params)], grad, o.lr, o.mu)
 }
 
 func (o *momentum) State() [][]float32 { return [][]float32{o.v} }
 
-func checkRange(offset, n, elements int) {
-	if offset < 0 || offset > elements || n > elements-offset {
-		panic(fmt.Sprintf("outeropt: %d elements from %d on do not lie in a model of %d", n, offset, elements))
+// check panics unless it is a step of n elements of a model of so many.
+func (at At) check(n, elements int) {
+	if at.Offset < 0 || at.Offset > elements || n > elements-at.Offset {
+		panic(fmt.Sprintf("outeropt: %d elements from %d on do not lie in a model of %d", n, at.Offset, elements))
+	}
+	if at.Step == 0 {
+		panic("outeropt: steps count from 1")
 	}
 }

@@ -78,10 +78,10 @@ func TestFragmentsAndRestoredState(t *testing.T) {
 		next := noise()
 		p, g := vector(next, n), vector(next, n)
 		q := slices.Clone(p)
-		for round := range 3 {
-			whole.Step(p, g, 0)
+		for round := range uint64(3) {
+			whole.Step(p, g, At{Step: round + 1})
 			for _, r := range [][2]int{{300, 1000}, {0, 0}, {0, 299}, {299, 300}, {1000, 1000}} {
-				parts.Step(q[r[0]:r[1]], g[r[0]:r[1]], r[0])
+				parts.Step(q[r[0]:r[1]], g[r[0]:r[1]], At{r[0], round + 1})
 			}
 			equalBits(t, "params", q, p)
 			restored, _ := New(cfg, n)
@@ -95,17 +95,17 @@ func TestFragmentsAndRestoredState(t *testing.T) {
 	}
 }
 
-func TestStepBeyondTheModelPanics(t *testing.T) {
+func TestStepBeyondTheModelOrBeforeTheFirstPanics(t *testing.T) {
 	for _, cfg := range []Config{{SGD, 1, 0}, defaults} {
 		opt, _ := New(cfg, 4)
-		for _, r := range [][2]int{{0, 5}, {3, 2}, {-1, 1}, {5, 0}, {math.MaxInt, 1}} {
+		for at, n := range map[At]int{{0, 1}: 5, {3, 1}: 2, {-1, 1}: 1, {5, 1}: 0, {math.MaxInt, 1}: 1, {0, 0}: 4} {
 			func() {
 				defer func() {
 					if recover() == nil {
-						t.Errorf("%+v: %d elements from %d on: no panic", cfg, r[1], r[0])
+						t.Errorf("%+v: %d elements at %+v: no panic", cfg, n, at)
 					}
 				}()
-				opt.Step(make([]float32, r[1]), make([]float32, r[1]), r[0])
+				opt.Step(make([]float32, n), make([]float32, n), at)
 			}()
 		}
 	}
@@ -122,9 +122,11 @@ func BenchmarkStep(b *testing.B) {
 			name += "+momentum"
 		}
 		b.Run(name, func(b *testing.B) {
+			step := uint64(1)
 			b.SetBytes(4 * n * int64(3+2*len(opt.State())))
 			for b.Loop() {
-				opt.Step(p, g, 0)
+				opt.Step(p, g, At{Step: step})
+				step++
 			}
 		})
 	}

@@ -115,7 +115,7 @@ func TestEqualsPyTorch(t *testing.T) {
 			params := vector(next, torchElements)
 			wrong := 0
 			for i, want := range c.steps {
-				opt.Step(params, vector(next, torchElements), 0)
+				opt.Step(params, vector(next, torchElements), At{Step: uint64(i) + 1})
 				if got := checksum(params, opt.State()); got != want && wrong == 0 {
 					wrong = i + 1
 				}
