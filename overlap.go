@@ -165,5 +165,5 @@ func (s Spec) Overlaps() bool { return slices.Contains([]string{ModeDelayed, Mod
 
 // outer is the outer optimizer of a settled spec.
 func (s Spec) outer() outeropt.Config {
-	return outeropt.Config{Name: s.Outer, LR: s.float(s.OuterLR), Momentum: s.float(s.Momentum)}
+	return outeropt.Config{Name: s.Outer, LR: s.float(s.OuterLR), Momentum: s.float(s.Momentum), Beta2: s.float(s.Beta2), Every: s.DNEvery}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
 
 // Spec is the run spec: what all peers of a run must agree on. It is immutable; its hash is the run ID.
@@ -27,9 +28,11 @@ type Spec struct {
 	Mode         string   `toml:"mode"`          // sync | delayed | eager
 	Rounds       uint64   `toml:"rounds"`        // the last slot; default 100
 	InnerSteps   uint64   `toml:"inner_steps"`   // H, inner steps a round
-	Outer        string   `toml:"outer"`         // outer optimizer: nesterov | sgd
+	Outer        string   `toml:"outer"`         // outer optimizer: nesterov | sgd | delayed_nesterov | adam
 	OuterLR      string   `toml:"outer_lr"`      // decimal
-	Momentum     string   `toml:"momentum"`      // decimal
+	Momentum     string   `toml:"momentum"`      // decimal; of adam beta1
+	DNEvery      uint64   `toml:"dn_every"`      // delayed_nesterov: slots from one use of the momentum to the next
+	Beta2        string   `toml:"beta2"`         // adam: decimal
 	Aggregator   string   `toml:"aggregator"`    // mean | trimmed_mean | median
 	TrimPermille uint64   `toml:"trim_permille"` // of the contributors, cut from each end
 	Clip         string   `toml:"clip"`          // on | off: scale each contribution to at most the median norm
@@ -68,9 +71,11 @@ var specFields = []specField{
 	{"mode", func(s *Spec) any { return &s.Mode }, ModeSync, oneOf(ModeSync, ModeDelayed, ModeEager)},
 	{"rounds", func(s *Spec) any { return &s.Rounds }, "100", upTo(math.MaxUint32)},
 	{"inner_steps", func(s *Spec) any { return &s.InnerSteps }, "500", upTo(1 << 30)},
-	{"outer", func(s *Spec) any { return &s.Outer }, "nesterov", oneOf("nesterov", "sgd")},
-	{"outer_lr", func(s *Spec) any { return &s.OuterLR }, "0.7", decimal(1e-6, 100)},
+	{"outer", func(s *Spec) any { return &s.Outer }, outeropt.Nesterov, oneOf(outeropt.Names()...)},
+	{"outer_lr", func(s *Spec) any { return &s.OuterLR }, defaultLR, decimal(1e-6, 100)},
 	{"momentum", func(s *Spec) any { return &s.Momentum }, "0.9", decimal(0, 0.9999)},
+	{"dn_every", func(s *Spec) any { return &s.DNEvery }, "4", upTo(1 << 20)},
+	{"beta2", func(s *Spec) any { return &s.Beta2 }, "0.99", decimal(0.0001, 0.999999)},
 	{"aggregator", func(s *Spec) any { return &s.Aggregator }, "trimmed_mean", oneOf("mean", "trimmed_mean", "median")},
 	{"trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", upTo(499)},
 	{"clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off")},
@@ -84,6 +89,12 @@ var specFields = []specField{
 	{"max_weight", func(s *Spec) any { return &s.MaxWeight }, strconv.Itoa(1 << 40), upTo(1 << 56)},
 	{"discount", func(s *Spec) any { return &s.Discount }, "1000", nil},
 }
+
+// Defaults of outer_lr.
+const (
+	defaultLR     = "0.7"
+	defaultAdamLR = "0.01"
+)
 
 // Frames of the default grid hold 64 Ki elements (256 KiB in f32), fewer in small models so that every peer has some.
 const (
@@ -148,8 +159,11 @@ func setField(p any, text string) (err error) {
 // Settled returns the spec with every field filled: those given, the defaults for the rest.
 func (s Spec) Settled() Spec {
 	s.Discount = slices.Clone(s.Discount)
-	if (s.Outer == "sgd" || s.Overlaps()) && s.Momentum == "" { // momentum on what comes a slot late costs several percent
+	if s.Momentum == "" && s.withoutMomentum() {
 		s.Momentum = "0"
+	}
+	if s.OuterLR == "" && s.Outer == outeropt.Adam { // its steps have the rate's size, whatever the pseudo-gradient's
+		s.OuterLR = defaultAdamLR
 	}
 	for _, f := range specFields {
 		if p := f.at(&s); fieldText(p) == "" && f.preset != "" {
@@ -163,6 +177,12 @@ func (s Spec) Settled() Spec {
 		s.Frame = defaultFrame(s.Layout.Elements())
 	}
 	return s
+}
+
+// withoutMomentum says whether the default is no momentum: on what comes a slot late it costs several percent. Delayed Nesterov is made
+// for that.
+func (s Spec) withoutMomentum() bool {
+	return s.Outer == outeropt.SGD || s.Overlaps() && s.Outer != outeropt.DelayedNesterov
 }
 
 // Validate reports every fault of the fields given at once; a field not given is no fault, but for the name.
@@ -188,6 +208,9 @@ func (s Spec) Validate() error {
 	}
 	if s.MinPeers > s.StartPeers && s.StartPeers > 0 {
 		errs = append(errs, &SpecError{Field: "min_peers", Here: strconv.FormatUint(s.MinPeers, 10), Why: "more than start_peers: the first slot could never close"})
+	}
+	if s.Mode == ModeEager && (s.Outer == outeropt.Adam || s.Outer == outeropt.DelayedNesterov) {
+		errs = append(errs, &SpecError{Field: "outer", Here: s.Outer, Why: "mode eager takes a peer's own part of the step ahead, which only nesterov and sgd can be divided into"})
 	}
 	return errors.Join(errs...)
 }

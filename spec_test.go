@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -108,10 +109,10 @@ func TestSpecFloatsAreTakenFromDecimals(t *testing.T) {
 // The run ID of a given spec must never change: peers of different releases would not meet.
 func TestRunIDIsPinned(t *testing.T) {
 	s := Spec{Name: "demo", Layout: Layout{{Name: "w", Shape: []uint64{2, 3}}}}.Settled()
-	if n := len(s.Append(nil)); n != 449 {
-		t.Errorf("the encoding takes %d bytes, not 449", n)
+	if n := len(s.Append(nil)); n != 483 {
+		t.Errorf("the encoding takes %d bytes, not 483", n)
 	}
-	if got := s.RunID().String(); got != "860b1a3b384fafe1f06d2d361647b55f9cf946c5d19be1e9bd8bac94eecf27b7" {
+	if got := s.RunID().String(); got != "64581a6837fe59dc63a1078fd97dd2ac68f3236ecf62d59d485339cd18b34cda" {
 		t.Errorf("run ID %s", got)
 	}
 }
@@ -124,7 +125,10 @@ func TestVersionsAreThoseOfTheParts(t *testing.T) {
 
 // What Validate lets pass, the parts must accept.
 func TestLimitsOfTheSpecAreThoseOfTheParts(t *testing.T) {
-	for _, s := range []Spec{{OuterLR: "0.000001", Momentum: "0.9999"}, {OuterLR: "100", Momentum: "0", Outer: "sgd"}, {TrimPermille: 499, Frame: 1 << 18}, {Frame: 1024, Aggregator: "median"}} {
+	for _, s := range []Spec{
+		{OuterLR: "0.000001", Momentum: "0.9999"}, {OuterLR: "100", Momentum: "0", Outer: "sgd"}, {TrimPermille: 499, Frame: 1 << 18}, {Frame: 1024, Aggregator: "median"},
+		{Outer: "adam", Beta2: "0.0001"}, {Outer: "adam", Beta2: "0.999999", Momentum: "0"}, {Outer: "delayed_nesterov", DNEvery: 1 << 20},
+	} {
 		s.Name, s.Layout = "edge", testSpec().Layout
 		s = s.Settled()
 		if err := errors.Join(s.Validate(), s.params().Validate()); err != nil {
@@ -150,8 +154,8 @@ func FuzzParseSpec(f *testing.F) {
 	})
 }
 
-// A founder of an overlapped run that gives no outer settings gets those that suit it; what is given stays.
-func TestOverlappedModesHaveOuterSettingsOfTheirOwn(t *testing.T) {
+// A founder that gives no outer settings gets those that suit the mode and the optimizer; what is given stays.
+func TestModesAndOptimizersHaveOuterSettingsOfTheirOwn(t *testing.T) {
 	for _, c := range []struct {
 		given    Spec
 		lr, mu   string
@@ -160,10 +164,28 @@ func TestOverlappedModesHaveOuterSettingsOfTheirOwn(t *testing.T) {
 		{Spec{Name: "x"}, "0.7", "0.9", false},
 		{Spec{Name: "x", Mode: ModeDelayed}, "0.7", "0", true},
 		{Spec{Name: "x", Mode: ModeEager, OuterLR: "0.5", Momentum: "0.3"}, "0.5", "0.3", true},
+		{Spec{Name: "x", Mode: ModeDelayed, Outer: "delayed_nesterov"}, "0.7", "0.9", true},
+		{Spec{Name: "x", Outer: "sgd"}, "0.7", "0", false},
+		{Spec{Name: "x", Outer: "adam"}, "0.01", "0.9", false},
+		{Spec{Name: "x", Outer: "adam", OuterLR: "0.3"}, "0.3", "0.9", false},
+		{Spec{Name: "x", Outer: "adam", Mode: ModeDelayed}, "0.01", "0", true},
 	} {
 		s := c.given.Settled()
 		if s.OuterLR != c.lr || s.Momentum != c.mu || s.Overlaps() != c.overlaps || s.Validate() != nil {
 			t.Errorf("%+v: got %s/%s, %v", c.given, s.OuterLR, s.Momentum, s.Validate())
+		}
+	}
+}
+
+// What cannot be divided into the peers' parts is no outer optimizer of mode eager.
+func TestEagerTakesNoOptimizerThatCannotBeDivided(t *testing.T) {
+	for _, outer := range outeropt.Names() {
+		divisible := outer == outeropt.SGD || outer == outeropt.Nesterov
+		for _, mode := range []string{ModeSync, ModeDelayed, ModeEager} {
+			err := Spec{Name: "x", Mode: mode, Outer: outer}.Validate()
+			if (err == nil) != (divisible || mode != ModeEager) {
+				t.Errorf("%s in mode %s: %v", outer, mode, err)
+			}
 		}
 	}
 }

@@ -10,18 +10,26 @@ import (
 
 // Names of the optimizers, as a run spec spells them.
 const (
-	SGD      = "sgd"      // v = mu*v + g; p -= lr*v (heavy ball); without momentum p -= lr*g
-	Nesterov = "nesterov" // v = mu*v + g; p -= lr*(g + mu*v)
+	SGD             = "sgd"              // v = mu*v + g; p -= lr*v (heavy ball); without momentum p -= lr*g
+	Nesterov        = "nesterov"         // v = mu*v + g; p -= lr*(g + mu*v)
+	DelayedNesterov = "delayed_nesterov" // b += g; p -= lr*g; every so many steps v = mu*v + b; p -= lr*mu*v; b = 0 (arXiv 2401.09135)
+	Adam            = "adam"             // m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; p -= lr * m/(1-b1^t) / (sqrt(v/(1-b2^t)) + Eps)
 )
 
+// Eps is Adam's term against division by zero, as in PyTorch.
+const Eps = 1e-8
+
 // Names are the allowed values of Config.Name.
-func Names() []string { return []string{SGD, Nesterov} }
+func Names() []string { return []string{SGD, Nesterov, DelayedNesterov, Adam} }
 
 // Config says which optimizer to use. It is part of the run spec: all peers of a run hold the same bits.
 type Config struct {
-	Name     string  // one of Names
-	LR       float32 // learning rate, above 0
-	Momentum float32 // at least 0 and below 1; 0 makes either optimizer plain SGD, which has no state
+	Name string  // one of Names
+	LR   float32 // learning rate, above 0
+	// Momentum is at least 0 and below 1: mu, or Adam's b1. With 0 all but Adam are plain SGD, which has no state.
+	Momentum float32
+	Beta2    float32 // of Adam alone, above 0 and below 1
+	Every    uint64  // steps from one use of the momentum to the next, of DelayedNesterov alone; with 1 it is Nesterov
 }
 
 // Validate reports every fault of the configuration at once.
@@ -35,6 +43,12 @@ func (c Config) Validate() error {
 	}
 	if !(c.Momentum >= 0 && c.Momentum < 1) {
 		faults = append(faults, fmt.Errorf("outer momentum is %v: use a number of at least 0 and below 1", c.Momentum))
+	}
+	if c.Name == Adam && !(c.Beta2 > 0 && c.Beta2 < 1) {
+		faults = append(faults, fmt.Errorf("outer beta2 is %v: use a number above 0 and below 1", c.Beta2))
+	}
+	if c.Name == DelayedNesterov && c.Every == 0 {
+		faults = append(faults, errors.New("delayed Nesterov takes its momentum every 0 steps: use at least 1"))
 	}
 	return errors.Join(faults...)
 }

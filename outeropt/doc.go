@@ -11,6 +11,7 @@
 // An optimizer's state is part of the state root. State lends its vectors out: to hash them, to write a checkpoint, and,
 // for a joiner, to fill them in before the first step.
 //
-// Pseudo-gradients are anchor - local, so a step goes downhill; the equations are those of PyTorch's SGD, bit for bit
-// (testdata/pytorch_sgd.py), which DiLoCo (arXiv 2311.08105) uses with Nesterov momentum.
+// Pseudo-gradients are anchor - local, so a step goes downhill; the equations are those of PyTorch's SGD and Adam, bit for bit
+// (testdata/pytorch.py). DiLoCo (arXiv 2311.08105) uses SGD with Nesterov momentum; delayed Nesterov is its form for
+// asynchronous runs (arXiv 2401.09135).
 package outeropt

@@ -36,8 +36,12 @@ func New(cfg Config, elements uint64) (Optimizer, error) {
 	}
 	n := int(elements)
 	switch {
+	case cfg.Name == Adam:
+		return &adam{cfg: cfg, m: make([]float32, n), v: make([]float32, n)}, nil
 	case cfg.Momentum == 0:
 		return &sgd{elements: n, lr: cfg.LR}, nil
+	case cfg.Name == DelayedNesterov:
+		return &delayed{cfg: cfg, v: make([]float32, n), b: make([]float32, n)}, nil
 	case cfg.Name == SGD:
 		return newMomentum(cfg, n, kernel.MomentumStep), nil
 	default:
@@ -76,6 +80,39 @@ func (o *momentum) Step(params, grad []float32, at At) {
 }
 
 func (o *momentum) State() [][]float32 { return [][]float32{o.v} }
+
+// delayed is Nesterov's momentum in the form for asynchronous runs (arXiv 2401.09135, with c = 0): each step descends by its own
+// gradient, and only every so many bring the momentum, of their sum.
+type delayed struct {
+	cfg  Config
+	v, b []float32 // momentum; sum of the gradients since it was last used
+}
+
+func (o *delayed) Step(params, grad []float32, at At) {
+	at.check(len(params), len(o.v))
+	end := at.Offset + len(params)
+	if at.Step%o.cfg.Every != 0 {
+		kernel.DelayedStep(params, o.b[at.Offset:end], grad, o.cfg.LR)
+		return
+	}
+	kernel.DelayedMomentumStep(params, o.v[at.Offset:end], o.b[at.Offset:end], grad, o.cfg.LR, o.cfg.Momentum)
+}
+
+func (o *delayed) State() [][]float32 { return [][]float32{o.v, o.b} }
+
+// adam is Adam (arXiv 1412.6980).
+type adam struct {
+	cfg  Config
+	m, v []float32 // running means of the gradient and of its square
+}
+
+func (o *adam) Step(params, grad []float32, at At) {
+	at.check(len(params), len(o.v))
+	end := at.Offset + len(params)
+	kernel.AdamStep(params, o.m[at.Offset:end], o.v[at.Offset:end], grad, kernel.AdamAt(o.cfg.LR, o.cfg.Momentum, o.cfg.Beta2, Eps, at.Step))
+}
+
+func (o *adam) State() [][]float32 { return [][]float32{o.m, o.v} }
 
 // check panics unless it is a step of n elements of a model of so many.
 func (at At) check(n, elements int) {

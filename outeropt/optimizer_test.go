@@ -7,7 +7,15 @@ import (
 	"testing"
 )
 
-var defaults = Config{Nesterov, 0.7, 0.9}
+// config is one with what the others of its kind need.
+func config(name string, lr, momentum float32) Config {
+	return Config{Name: name, LR: lr, Momentum: momentum, Beta2: 0.99, Every: 4}
+}
+
+var (
+	defaults = config(Nesterov, 0.7, 0.9)
+	kinds    = []Config{config(SGD, 0.7, 0), config(SGD, 0.7, 0.9), defaults, config(DelayedNesterov, 0.7, 0.9), config(Adam, 0.01, 0.9)}
+)
 
 func TestValidateNamesEveryFault(t *testing.T) {
 	if err := defaults.Validate(); err != nil {
@@ -18,15 +26,19 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		cfg  Config
 		want []string
 	}{
-		{Config{"adagrad", 0.7, 0.9}, []string{`"adagrad"`, "sgd, nesterov"}},
-		{Config{SGD, 0, 0}, []string{"learning rate is 0"}},
-		{Config{SGD, -1, 0}, []string{"learning rate is -1"}},
-		{Config{SGD, inf, 0}, []string{"learning rate is +Inf"}},
-		{Config{SGD, nan, 0}, []string{"learning rate is NaN"}},
-		{Config{SGD, 1, 1}, []string{"momentum is 1"}},
-		{Config{SGD, 1, -0.5}, []string{"momentum is -0.5"}},
-		{Config{Nesterov, 1, nan}, []string{"momentum is NaN"}},
-		{Config{"", 0, 2}, []string{"optimizer", "learning rate", "momentum"}},
+		{config("adagrad", 0.7, 0.9), []string{`"adagrad"`, "sgd, nesterov, delayed_nesterov, adam"}},
+		{config(SGD, 0, 0), []string{"learning rate is 0"}},
+		{config(SGD, -1, 0), []string{"learning rate is -1"}},
+		{config(SGD, inf, 0), []string{"learning rate is +Inf"}},
+		{config(SGD, nan, 0), []string{"learning rate is NaN"}},
+		{config(SGD, 1, 1), []string{"momentum is 1"}},
+		{config(SGD, 1, -0.5), []string{"momentum is -0.5"}},
+		{config(Nesterov, 1, nan), []string{"momentum is NaN"}},
+		{Config{Name: Adam, LR: 1, Beta2: 1}, []string{"beta2 is 1"}},
+		{Config{Name: Adam, LR: 1}, []string{"beta2 is 0"}},
+		{Config{Name: Adam, LR: 1, Beta2: nan}, []string{"beta2 is NaN"}},
+		{Config{Name: DelayedNesterov, LR: 1}, []string{"every 0 steps"}},
+		{config("", 0, 2), []string{"optimizer", "learning rate", "momentum"}},
 	} {
 		err := c.cfg.Validate()
 		for _, w := range c.want {
@@ -48,10 +60,14 @@ func TestStateFollowsFromTheConfiguration(t *testing.T) {
 		cfg  Config
 		want int // vectors
 	}{
-		{Config{SGD, 1, 0}, 0},
-		{Config{Nesterov, 1, 0}, 0},
-		{Config{SGD, 1, 0.9}, 1},
-		{Config{Nesterov, 1, 0.9}, 1},
+		{config(SGD, 1, 0), 0},
+		{config(Nesterov, 1, 0), 0},
+		{config(SGD, 1, 0.9), 1},
+		{config(Nesterov, 1, 0.9), 1},
+		{config(DelayedNesterov, 1, 0), 0},
+		{config(DelayedNesterov, 1, 0.9), 2},
+		{config(Adam, 1, 0), 2},
+		{config(Adam, 1, 0.9), 2},
 	} {
 		opt, err := New(c.cfg, 5)
 		if err != nil {
@@ -72,13 +88,13 @@ func TestStateFollowsFromTheConfiguration(t *testing.T) {
 // Stepping a vector piece by piece is stepping it whole, and state written into State is what the next step uses.
 func TestFragmentsAndRestoredState(t *testing.T) {
 	const n = 1000
-	for _, cfg := range []Config{{SGD, 0.7, 0}, {SGD, 0.7, 0.9}, {Nesterov, 0.7, 0.9}} {
+	for _, cfg := range kinds {
 		whole, _ := New(cfg, n)
 		parts, _ := New(cfg, n)
 		next := noise()
 		p, g := vector(next, n), vector(next, n)
 		q := slices.Clone(p)
-		for round := range uint64(3) {
+		for round := range uint64(9) {
 			whole.Step(p, g, At{Step: round + 1})
 			for _, r := range [][2]int{{300, 1000}, {0, 0}, {0, 299}, {299, 300}, {1000, 1000}} {
 				parts.Step(q[r[0]:r[1]], g[r[0]:r[1]], At{r[0], round + 1})
@@ -96,7 +112,7 @@ func TestFragmentsAndRestoredState(t *testing.T) {
 }
 
 func TestStepBeyondTheModelOrBeforeTheFirstPanics(t *testing.T) {
-	for _, cfg := range []Config{{SGD, 1, 0}, defaults} {
+	for _, cfg := range kinds {
 		opt, _ := New(cfg, 4)
 		for at, n := range map[At]int{{0, 1}: 5, {3, 1}: 2, {-1, 1}: 1, {5, 1}: 0, {math.MaxInt, 1}: 1, {0, 0}: 4} {
 			func() {
@@ -115,10 +131,10 @@ func BenchmarkStep(b *testing.B) {
 	const n = 1 << 20
 	next := noise()
 	p, g := vector(next, n), vector(next, n)
-	for _, cfg := range []Config{{SGD, 0.7, 0}, {SGD, 0.7, 0.9}, {Nesterov, 0.7, 0.9}} {
+	for _, cfg := range kinds {
 		opt, _ := New(cfg, n)
 		name := cfg.Name
-		if cfg.Momentum != 0 {
+		if cfg.Name == SGD && cfg.Momentum != 0 {
 			name += "+momentum"
 		}
 		b.Run(name, func(b *testing.B) {

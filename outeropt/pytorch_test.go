@@ -18,7 +18,7 @@ const (
 	torchSteps    = 20
 )
 
-// noise gives the stream of values that testdata/pytorch_sgd.py makes.
+// noise gives the stream of values that testdata/pytorch.py makes.
 func noise() func() float32 {
 	x := uint32(1)
 	return func() float32 {
@@ -46,7 +46,7 @@ func equalBits(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// torchCase is one run of PyTorch's SGD.
+// torchCase is one run of an optimizer of PyTorch's.
 type torchCase struct {
 	cfg   Config
 	steps []uint32             // CRC-32 of parameters and state after each step
@@ -54,7 +54,7 @@ type torchCase struct {
 }
 
 func readTorch(t *testing.T) (cases []*torchCase) {
-	f, err := os.Open("testdata/pytorch_sgd.txt")
+	f, err := os.Open("testdata/pytorch.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (c *torchCase) read(t *testing.T, word, rest string) {
 	var err error
 	switch word {
 	case "case":
-		_, err = fmt.Sscan(rest, &c.cfg.Name, &c.cfg.LR, &c.cfg.Momentum)
+		_, err = fmt.Sscan(rest, &c.cfg.Name, &c.cfg.LR, &c.cfg.Momentum, &c.cfg.Beta2)
 	case "step":
 		var n int
 		var crc uint32
@@ -99,8 +99,8 @@ func (c *torchCase) read(t *testing.T, word, rest string) {
 // Every step of every case must have the bits of PyTorch's.
 func TestEqualsPyTorch(t *testing.T) {
 	cases := readTorch(t)
-	if len(cases) < 3 {
-		t.Fatalf("%d cases: want SGD, SGD with momentum and Nesterov", len(cases))
+	if len(cases) < 4 {
+		t.Fatalf("%d cases: want SGD, SGD with momentum, Nesterov and Adam", len(cases))
 	}
 	for _, c := range cases {
 		t.Run(fmt.Sprintf("%s lr=%v momentum=%v", c.cfg.Name, c.cfg.LR, c.cfg.Momentum), func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestEqualsPyTorch(t *testing.T) {
 				}
 			}
 			equalBits(t, "params", params, c.last["params"])
-			for _, v := range opt.State() {
-				equalBits(t, "momentum", v, c.last["momentum"])
+			for i, v := range opt.State() {
+				equalBits(t, "state", v, c.last[fmt.Sprint("state", i)])
 			}
 			if wrong != 0 {
 				t.Errorf("step %d is the first with other bits", wrong)

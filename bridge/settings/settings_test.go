@@ -106,7 +106,7 @@ func TestEverythingFromAFile(t *testing.T) {
 
 // TestFaults: all are said at once, each in the words of its source.
 func TestFaults(t *testing.T) {
-	spec := write(t, "spec.toml", "outer = \"adam\"\nrounds = 5\n")
+	spec := write(t, "spec.toml", "outer = \"adagrad\"\nrounds = 5\n")
 	file := write(t, "run.toml", "aggregator = \"avg\"\nstate_rate = -1\n")
 	s, err := parse(t, []string{"P2PDILOCO_API=0.0.0.0:80", "P2PDILOCO_TRIM_PERMILLE=500", "P2PDILOCO_MODEL=width=100,heads=3"},
 		"--run", "x", "--clip", "maybe", "--keep-checkpoints", "0", "--spec", spec, "--config", file)
@@ -118,7 +118,7 @@ func TestFaults(t *testing.T) {
 		t.Errorf("%v is not ErrInvalid", err)
 	}
 	for _, want := range []string{
-		"--clip maybe: allowed: on, off", spec + ": outer = adam: allowed: nesterov, sgd", file + ": aggregator = avg: allowed: mean",
+		"--clip maybe: allowed: on, off", spec + ": outer = adagrad: allowed: sgd, nesterov, delayed_nesterov, adam", file + ": aggregator = avg: allowed: mean",
 		"P2PDILOCO_TRIM_PERMILLE=500: allowed: 1 to 499", "P2PDILOCO_API=0.0.0.0:80: the status API is for this machine only",
 		"--keep-checkpoints 0: at least 1", file + ": state_rate = -1: allowed:", "P2PDILOCO_MODEL=width=100,heads=3: width 100 is not a multiple of 3 heads",
 	} {

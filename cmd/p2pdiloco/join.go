@@ -53,7 +53,7 @@ const manyRounds = 100
 // In an overlapped mode momentum has no such excuse: what comes a slot late swings with it, and .6 costs 5.8% more loss than 0.
 func warnMomentum(spec p2pdiloco.Spec, say func(format string, args ...any)) {
 	s := spec.Settled()
-	if s.Overlaps() && s.Momentum != "0" {
+	if s.Overlaps() && s.Momentum != "0" && s.Outer != "delayed_nesterov" {
 		say("note: mode %s does worse with outer momentum: --outer-lr 0.7 --momentum 0 usually ends with a lower loss", s.Mode)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +49,8 @@ func golden() string {
 	line("MomentumStep", p, v)
 	NesterovStep(p, v, g, 0.7, 0.9)
 	line("NesterovStep", p, v)
+	line("Delayed", delayed(p, v, g)...)
+	line("AdamStep", adam(p, g)...)
 
 	var cols [][]float32
 	var squares []float64
@@ -72,6 +75,24 @@ func golden() string {
 	MedianInto(dst, cols[:8], clip[:8])
 	line("MedianInto N=8", dst)
 	return out.String()
+}
+
+// delayed is two slots of delayed Nesterov, on copies.
+func delayed(p, v, g []float32) [][]float32 {
+	p, v, b := slices.Clone(p), slices.Clone(v), make([]float32, len(p))
+	DelayedStep(p, b, g, 0.7)
+	sum := slices.Clone(b)
+	DelayedMomentumStep(p, v, b, g, 0.7, 0.9)
+	return [][]float32{p, v, b, sum}
+}
+
+// adam is a few steps of Adam, on a copy.
+func adam(p, g []float32) [][]float32 {
+	p, m, v := slices.Clone(p), make([]float32, len(p)), make([]float32, len(p))
+	for _, step := range []uint64{1, 2, 3, 1000, 1<<32 + 7} {
+		AdamStep(p, m, v, g, AdamAt(0.01, 0.9, 0.99, 1e-8, step))
+	}
+	return [][]float32{p, m, v}
 }
 
 // Every architecture must give the committed bits. A change here is a change of Version.

@@ -106,18 +106,21 @@ func TestSteps(t *testing.T) {
 func TestLengthsMustAgree(t *testing.T) {
 	x, y := make([]float32, 3), make([]float32, 4)
 	for name, f := range map[string]func(){
-		"Sub":             func() { Sub(x, x, y) },
-		"Mul":             func() { Mul(x, y, x) },
-		"SGDStep":         func() { SGDStep(x, y, 1) },
-		"MomentumStep":    func() { MomentumStep(x, y, x, 1, 1) },
-		"NesterovStep":    func() { NesterovStep(x, x, y, 1, 1) },
-		"MeanInto":        func() { MeanInto(x, [][]float32{x, y}, []float32{1, 1}) },
-		"MeanInto scale":  func() { MeanInto(x, [][]float32{x}, []float32{1, 1}) },
-		"MeanInto empty":  func() { MeanInto(x, nil, nil) },
-		"TrimmedMeanInto": func() { TrimmedMeanInto(x, [][]float32{x, x}, []float32{1, 1}, 1) },
-		"negative trim":   func() { TrimmedMeanInto(x, [][]float32{x, x}, []float32{1, 1}, -1) },
-		"GetFloat32s":     func() { GetFloat32s(x, make([]byte, 16)) },
-		"Float32s":        func() { Float32s(make([]byte, 5)) },
+		"Sub":              func() { Sub(x, x, y) },
+		"Mul":              func() { Mul(x, y, x) },
+		"SGDStep":          func() { SGDStep(x, y, 1) },
+		"MomentumStep":     func() { MomentumStep(x, y, x, 1, 1) },
+		"NesterovStep":     func() { NesterovStep(x, x, y, 1, 1) },
+		"DelayedStep":      func() { DelayedStep(x, y, x, 1) },
+		"Delayed momentum": func() { DelayedMomentumStep(x, x, y, x, 1, 1) },
+		"AdamStep":         func() { AdamStep(x, x, x, y, Adam{}) },
+		"MeanInto":         func() { MeanInto(x, [][]float32{x, y}, []float32{1, 1}) },
+		"MeanInto scale":   func() { MeanInto(x, [][]float32{x}, []float32{1, 1}) },
+		"MeanInto empty":   func() { MeanInto(x, nil, nil) },
+		"TrimmedMeanInto":  func() { TrimmedMeanInto(x, [][]float32{x, x}, []float32{1, 1}, 1) },
+		"negative trim":    func() { TrimmedMeanInto(x, [][]float32{x, x}, []float32{1, 1}, -1) },
+		"GetFloat32s":      func() { GetFloat32s(x, make([]byte, 16)) },
+		"Float32s":         func() { Float32s(make([]byte, 5)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
