@@ -16,7 +16,7 @@ func line(args ...string) (code int, stdout, stderr string) {
 
 func TestWrongCommandLines(t *testing.T) {
 	spec := filepath.Join(t.TempDir(), "run.toml")
-	if err := os.WriteFile(spec, []byte("name = \"x\"\nouter = \"adam\"\nrounds = 5\n"), 0o600); err != nil {
+	if err := os.WriteFile(spec, []byte("name = \"x\"\nouter = \"adagrad\"\nrounds = 5\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ args, want string }{
@@ -27,7 +27,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --inner 3", "did you mean --inner-steps?"},
 		{"join --run x --wibble", "unknown flag: --wibble"},
 		{"join --run x --aggregator avg", "--aggregator avg: allowed: mean, trimmed_mean, median"},
-		{"join --run x --outer adam", "--outer adam: allowed: nesterov, sgd"},
+		{"join --run x --outer adagrad", "--outer adagrad: allowed: sgd, nesterov, delayed_nesterov, adam"},
 		{"join --run x --outer-lr fast", "--outer-lr fast: allowed: a decimal number"},
 		{"join --run x --momentum 1", "--momentum 1: allowed:"},
 		{"join --run x --clip maybe", "--clip maybe: allowed: on, off"},
@@ -46,7 +46,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --log-level loud", "allowed: debug, info, warn, error"},
 		{"join --run x --api 0.0.0.0:80", "for this machine only"},
 		{"join --run x --spec /nonexistent.toml", "no such file"},
-		{"join --spec " + spec, spec + ": outer = adam: allowed: nesterov, sgd"},
+		{"join --spec " + spec, spec + ": outer = adagrad: allowed: sgd, nesterov, delayed_nesterov, adam"},
 		{"join --outer sgd --min-peers 0 --spec " + spec, "--min-peers 0: empty or 0"},
 		{"demo --peers 0", "--peers 0: allowed: 1 to 64"},
 		{"demo --rounds 0 --inner-steps 0", "--inner-steps 0: allowed: 1 and above"},
