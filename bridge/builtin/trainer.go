@@ -23,6 +23,8 @@ type Trainer struct {
 	opt     *adamW
 	heldOut batch
 	drawn   batch // the training batch, used again by every step
+
+	stepTime time.Duration // that a step lasts at least
 }
 
 var (
@@ -111,6 +113,7 @@ func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Sta
 			sum, norms = sum+loss, norms+norm
 			stats.Steps++
 			task.Report(stats.Steps)
+			err = t.await(ctx, start, stats.Steps)
 		}
 	}
 	stats.Samples = uint64(stats.Steps) * uint64(t.cfg.Batch)
@@ -123,6 +126,11 @@ func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Sta
 // step is one inner step. It returns the loss before it, and the norm of the whole gradient before it was clipped.
 func (t *Trainer) step(data *sampler) (loss, norm float64, err error) {
 	data.draw(&t.drawn, t.cfg.Batch, t.cfg.Context)
+	return t.descend()
+}
+
+// descend is the inner step on the batch that was drawn.
+func (t *Trainer) descend() (loss, norm float64, err error) {
 	loss = t.model.forward(t.drawn)
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return 0, 0, fmt.Errorf("%w: the loss at inner step %d is %v: take a lower learning rate", ErrDiverged, t.opt.steps+1, loss)

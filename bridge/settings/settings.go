@@ -28,6 +28,7 @@ type Settings struct {
 	Data           []string      // files and folders of text
 	Pause          time.Duration // rest after the inner steps of each round
 	Gate           string        // path of a file with the newest slot to train for
+	StepTime       time.Duration // that an inner step lasts at least
 
 	// Layout is an embedding program's model; empty adopts the run's.
 	Layout p2pdiloco.Layout

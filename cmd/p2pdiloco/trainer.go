@@ -66,8 +66,12 @@ func newGPT(ctx context.Context, s *settings.Settings, seed uint64) (p2pdiloco.T
 	cfg := s.Model.Config
 	cfg.Seed = seed
 	t, err := builtin.New(cfg, corpus)
-	if err != nil || s.Pause == 0 && s.Gate == "" {
-		return t, err
+	if err != nil {
+		return nil, err
+	}
+	t.Pace(s.StepTime)
+	if s.Pause == 0 && s.Gate == "" {
+		return t, nil
 	}
 	return &paced{t, s.Pause, s.Gate}, nil
 }

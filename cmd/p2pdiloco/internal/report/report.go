@@ -24,6 +24,8 @@ type Peer struct {
 	Tokens        uint64   `json:"tokens"` // trained on here
 	BytesSent     uint64   `json:"bytes_sent"`
 	BytesReceived uint64   `json:"bytes_received"`
+	Training      float64  `json:"training_seconds"` // spent in inner steps
+	Stall         float64  `json:"stall_seconds"`    // that the trainer stood still and waited for others
 	WallSeconds   float64  `json:"wall_seconds"`
 }
 
@@ -66,6 +68,6 @@ func (c *Collector) Report(s p2pdiloco.Status, ended bool, wall time.Duration) P
 		Run: s.Run, RunID: s.RunID.String(), PeerID: s.Peer.String(), Parameters: s.Parameters,
 		Ended: ended, Slot: s.Slot, StateRoot: s.StateRoot.String(), RoundsApplied: c.mu.applied,
 		LossFirst: c.mu.first, LossLast: c.mu.last, Tokens: c.mu.tokens,
-		BytesSent: s.Sent, BytesReceived: s.Received, WallSeconds: wall.Seconds(),
+		BytesSent: s.Sent, BytesReceived: s.Received, Training: s.Training.Seconds(), Stall: s.Stall.Seconds(), WallSeconds: wall.Seconds(),
 	}
 }
