@@ -23,7 +23,7 @@ func (m *Machine) offer(r ReportOffer) {
 	}
 	o := slot.Offer{
 		Peer: m.cfg.Self, Slot: r.Slot, Seq: max(m.offerSeq, c.spent[m.cfg.Self].seq) + 1, Base: r.Base,
-		Weight: max(r.Weight, 1), Root: r.Root,
+		Weight: max(r.Weight, 1), Root: r.Root, Steps: r.Steps, StepTime: r.StepTime,
 	}
 	if c.rules.MaxWeight > 0 {
 		o.Weight = min(o.Weight, c.rules.MaxWeight)
@@ -65,7 +65,7 @@ func (m *Machine) spendOffer() {
 	}
 	m.mine = nil
 	if o.Seq > m.chain.spent[o.Peer].seq {
-		m.offer(ReportOffer{Slot: m.chain.openSlot(), Base: o.Base, Weight: o.Weight, Root: o.Root})
+		m.offer(ReportOffer{Slot: m.chain.openSlot(), Base: o.Base, Weight: o.Weight, Root: o.Root, Steps: o.Steps, StepTime: o.StepTime})
 	}
 }
 

@@ -22,7 +22,7 @@ func testRecord() slot.Record {
 }
 
 func testOffer(p slot.PeerID) slot.Offer {
-	return slot.Offer{Peer: p, Slot: 3, Seq: 8, Base: 2, Weight: 100, Root: testRoot(4)}
+	return slot.Offer{Peer: p, Slot: 3, Seq: 8, Base: 2, Weight: 100, Root: testRoot(4), Steps: 50, StepTime: 2000}
 }
 
 func testSegment(begin, end uint64, set byte) slot.Segment {

@@ -85,6 +85,7 @@ type lab struct {
 	delays  func() []time.Duration // of a message's copies; nil: one, after labLatency
 	log     []string
 	exact   bool // statements are compared
+	salt    int  // of the records' hashes, by which the order of leaders falls out otherwise
 	pins    map[string]slot.Root
 }
 

@@ -39,6 +39,7 @@ func startLab(t *testing.T, d *datadriven.TestData) *lab {
 	timing := labTiming
 	timing.ForkAfter, _ = time.ParseDuration(text(d, "fork-after")) // 0: nobody forks by itself
 	l := newLab(t, rules, timing)
+	l.salt = number(d, "salt", 0)
 	for i := range n {
 		l.add(string(rune('A' + i)))
 	}
@@ -156,7 +157,7 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 	case "offer": // offer A: its trainer is ready at once
 		for _, p := range l.named(d) {
 			s := p.m.chain.openSlot()
-			p.report(ReportOffer{Slot: s, Base: s - 1, Weight: 10, Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s))})
+			p.offer(s)
 		}
 	case "accuse": // accuse by=A of=CD [reason=4]: A's engine loses them
 		by := l.peer(text(d, "by"))

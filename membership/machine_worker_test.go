@@ -136,7 +136,14 @@ func (p *labPeer) train() {
 	}
 	p.training, p.moves = s, v.Moves
 	p.later(labTraining+p.slowness, func() {
-		p.report(ReportOffer{Slot: s, Base: s - 1, Weight: 10, Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s))})
+		p.offer(s)
+	})
+}
+
+// offer reports a contribution.
+func (p *labPeer) offer(s uint64) {
+	p.report(ReportOffer{
+		Slot: s, Base: s - 1, Weight: 10, Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s)), StepTime: uint32(p.lab.salt),
 	})
 }
 

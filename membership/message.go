@@ -315,6 +315,7 @@ type (
 	ReportOffer struct {
 		Slot, Base, Weight uint64
 		Root               slot.Root
+		Steps, StepTime    uint32 // inner steps behind it, and what one took in microseconds; 0 for unknown
 	}
 	// ReportSegment: a range of an own piece is reduced. Contributors is a bitmap over the plan's offers.
 	ReportSegment struct {

@@ -13,6 +13,7 @@ func TestH24AStaleContributionCountsOnce(t *testing.T) {
 	rules := labRules()
 	rules.MaxStaleness = 2
 	l := newLab(t, rules, labTiming)
+	l.salt = 2 // C leads neither of the slots that are to be without it
 	for _, n := range "ABC" {
 		l.add(string(n))
 	}

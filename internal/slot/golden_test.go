@@ -19,8 +19,8 @@ func fillHex(b string) string { return strings.Repeat(b, 32) }
 // Two contributors of slot 3; the second one's inner steps began a slot earlier.
 var (
 	goldenOffers = []Offer{
-		{Peer: "a", Slot: 3, Seq: 4, Base: 2, Weight: 5, Root: fill(0xaa)},
-		{Peer: "bc", Slot: 3, Seq: 6, Base: 1, Weight: 7, Root: fill(0xbb)},
+		{Peer: "a", Slot: 3, Seq: 4, Base: 2, Weight: 5, Root: fill(0xaa), Steps: 50, StepTime: 2000},
+		{Peer: "bc", Slot: 3, Seq: 6, Base: 1, Weight: 7, Root: fill(0xbb), Steps: 12, StepTime: 0x01020304},
 	}
 	goldenSegments = []Segment{
 		{Range: Range{0, 1024}, Contributors: Bitmap{0b11}, Root: fill(0xc1)},
@@ -37,8 +37,8 @@ var (
 // The same as text: fields apart by spaces.
 var (
 	refHex    = "0000000000000009 " + fillHex("22") + " 00000001 "
-	offerHexA = "00000001 61 0000000000000003 0000000000000004 0000000000000002 0000000000000005 " + fillHex("aa")
-	offerHexB = "00000002 6263 0000000000000003 0000000000000006 0000000000000001 0000000000000007 " + fillHex("bb")
+	offerHexA = "00000001 61 0000000000000003 0000000000000004 0000000000000002 0000000000000005 " + fillHex("aa") + "00000032 000007d0"
+	offerHexB = "00000002 6263 0000000000000003 0000000000000006 0000000000000001 0000000000000007 " + fillHex("bb") + "0000000c 01020304"
 	offersHex = "00000002 " + offerHexA + offerHexB
 	segment0  = "0000000000000000 0000000000000400 00000001 03 " + fillHex("c1")
 	segment1  = "0000000000000400 00000000000005dc 00000001 02 " + fillHex("c2")
@@ -131,7 +131,7 @@ func TestGoldenHashes(t *testing.T) {
 		name, want string
 		got        Root
 	}{
-		{"record", "8a60456c861806b8d336488be1646f245d1277d5cc607a53fd76688235b0d1ce", goldenStep.Hash()},
+		{"record", "e047ee3bfc12dc74bb95020ac5016a2cf88dc649904e337366581d40cd98d894", goldenStep.Hash()},
 		{"first record of a run", "ec089049ca79213a6cbe72ab50af9f6b815b68b6889158bcc4a98029554276a0", Genesis(fill(0x11)).Hash()},
 		{"outcome", "3b0d841d4a6935d39b0a3306309049ede21a99c6b676a471ab5f6ad106c5cc91", OutcomeRoot(goldenSegments)},
 		{"frames", "ec3e1360f99e229e362e553327fa86394aa1a3301cfa834d44e8cde1fbb61a58", FrameRoot(FrameHashes(data, 4), 4, uint64(len(data)))},

@@ -16,9 +16,12 @@ type Offer struct {
 	Base   uint64 // the slot whose anchor the inner steps started from; Slot-1 when fresh
 	Weight uint64 // tokens or samples processed, capped by the run spec
 	Root   Root   // FrameRoot of the encoded contribution
+
+	Steps    uint32 // inner steps behind it; 0 for unknown
+	StepTime uint32 // microseconds that one of them took; 0 for unknown
 }
 
-const offerSize = 4 + 4*8 + 32 // at least
+const offerSize = 4 + 4*8 + 32 + 2*4 // at least
 
 // Append appends the canonical encoding.
 func (o Offer) Append(b []byte) []byte {
@@ -27,12 +30,15 @@ func (o Offer) Append(b []byte) []byte {
 	b = wire.AppendU64(b, o.Seq)
 	b = wire.AppendU64(b, o.Base)
 	b = wire.AppendU64(b, o.Weight)
-	return appendRoot(b, o.Root)
+	b = appendRoot(b, o.Root)
+	return wire.AppendU32(wire.AppendU32(b, o.Steps), o.StepTime)
 }
 
 // ReadOffer reads what Append wrote.
 func ReadOffer(r *wire.Reader) Offer {
-	return Offer{Peer: readPeer(r), Slot: r.U64(), Seq: r.U64(), Base: r.U64(), Weight: r.U64(), Root: readRoot(r)}
+	return Offer{
+		Peer: readPeer(r), Slot: r.U64(), Seq: r.U64(), Base: r.U64(), Weight: r.U64(), Root: readRoot(r), Steps: r.U32(), StepTime: r.U32(),
+	}
 }
 
 // Offers are sorted by peer ID, one a peer.

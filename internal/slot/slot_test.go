@@ -32,7 +32,9 @@ func genOffers(t *rapid.T) []Offer {
 	os := []Offer{}
 	for _, p := range genPeers(t, 0, 11) {
 		u := rapid.Uint64()
-		os = append(os, Offer{p, u.Draw(t, "slot"), u.Draw(t, "seq"), u.Draw(t, "base"), u.Draw(t, "weight"), genRoot(t)})
+		os = append(os, Offer{
+			p, u.Draw(t, "slot"), u.Draw(t, "seq"), u.Draw(t, "base"), u.Draw(t, "weight"), genRoot(t), rapid.Uint32().Draw(t, "steps"), rapid.Uint32().Draw(t, "step time"),
+		})
 	}
 	return os
 }
