@@ -108,6 +108,7 @@ func (m *Machine) takeNext(msg Message, c Commit) error {
 	}
 	if r.Kind == slot.Step {
 		m.noteSpread(spread)
+		m.slotAt = m.now
 	}
 	m.adopted(c, before)
 	if m.need.from > 0 && r.Height == m.need.from+commitsAtOnce-1 {

@@ -76,7 +76,8 @@ func (m *Machine) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
 }
 
 // graceEnds is when the window closes. It opens once most contributors have offered, lasts GraceFactor times the recent spread
-// of finishing times, and no longer than one straggler may hold up a slot; fewer than most wait four times as long for more.
+// of finishing times, and no longer than one straggler may hold up a slot; fewer than most wait four times as long for more. GraceShare
+// keeps it in proportion: whoever slows down in the middle of a run costs the others that share of a slot, however long theirs take.
 func (m *Machine) graceEnds(offers []slot.Offer, contributors int) time.Duration {
 	t := m.cfg.Timing
 	at := m.offerTimes(offers)
@@ -85,6 +86,9 @@ func (m *Machine) graceEnds(offers []slot.Offer, contributors int) time.Duration
 		return at[0] + 4*t.Straggler
 	}
 	spread := time.Duration(t.GraceFactor * float64(slices.Max(m.spreads[:])))
+	if t.GraceShare > 0 && m.slotAt != never {
+		spread = min(spread, time.Duration(t.GraceShare*float64(at[most-1]-m.slotAt)))
+	}
 	return at[most-1] + min(max(t.MinGrace, spread), max(t.Straggler, t.MinGrace))
 }
 

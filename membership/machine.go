@@ -65,9 +65,12 @@ type Machine struct {
 	contributes bool
 	steps       uint32
 	spreads     [spreadsKept]time.Duration // of recent slots' finishing times
-	aliveAt     time.Duration              // when ALIVE was last announced
-	hurry       bool                       // it has news of connections
-	askedAt     time.Duration              // when JOIN or LEAVE was
+	slotAt      time.Duration              // when the open slot began; never while that is not known
+	pacing      Pace                       // of the chain with the tip pacedAt
+	pacedAt     slot.Root
+	aliveAt     time.Duration // when ALIVE was last announced
+	hurry       bool          // it has news of connections
+	askedAt     time.Duration // when JOIN or LEAVE was
 	leaving     bool
 	left        bool
 	paused      bool
@@ -79,7 +82,7 @@ type Machine struct {
 func NewMachine(cfg Config, saved Saved) *Machine {
 	m := &Machine{
 		cfg: cfg, chain: newChain(cfg.Rules, cfg.Pin), words: map[place]word{}, boot: saved.Boot, offerSeq: saved.OfferSeq,
-		mineAt: never, aliveAt: never, askedAt: never,
+		mineAt: never, aliveAt: never, askedAt: never, slotAt: never,
 	}
 	m.presence = newPresence(who{cfg.Self, cfg.Incarnation})
 	m.need.at = never

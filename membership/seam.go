@@ -15,6 +15,7 @@ type Rules struct {
 	MaxStaleness uint64    // an offer's base may lie so many slots behind Slot-1
 	MaxWeight    uint64    // cap of an offer's weight; 0 means none
 	InitRoot     slot.Root // the state that the founding record must name; zero: its founder's choice
+	Pace         PaceRules // what the members' inner steps follow from, where the run has them follow from measured speeds
 	Elements     uint64    // D, the length of the flat vector: the segments of fragment 0 cover [0, D)
 }
 

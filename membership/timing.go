@@ -11,6 +11,7 @@ type Timing struct {
 	Gone        time.Duration // a member that nobody reaches any more is not waited for after so long; 0: only Lost counts
 	MinGrace    time.Duration // least grace window after most contributors have offered
 	GraceFactor float64       // grace = max(MinGrace, GraceFactor x recent spread of finishing times)
+	GraceShare  float64       // of the time that most took to offer: the longest grace above MinGrace; 0: no such bound
 	Straggler   time.Duration // the longest that one straggler holds up a slot
 	FoundAfter  time.Duration // discovery window
 	ForkAfter   time.Duration // without a quorum for so long, those who are left fork; 0: never by themselves

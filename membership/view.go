@@ -32,6 +32,7 @@ type View struct {
 	Plan     *slot.Plan    // the reduction that runs; never changed once made
 	Offered  []slot.PeerID // whose offers for the open slot are known
 	OwnOffer *slot.Offer   // this peer's standing offer
+	Pace     Pace          // what the chain says of the members' speeds
 }
 
 // MemberView is one member as this peer sees it.
@@ -56,7 +57,7 @@ func (m *Machine) View() View {
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,
 		IsMember: m.elector(), Leaving: m.leaving, Left: m.left, Paused: m.paused, Done: m.ending.done, Missed: m.ending.gone,
 		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan, Offered: offerers(m.offers()),
-		OwnOffer: m.mine,
+		OwnOffer: m.mine, Pace: m.paced(),
 	}
 	for _, e := range m.chain.electorate() {
 		v.Members = append(v.Members, m.viewMember(e))
