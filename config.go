@@ -52,7 +52,7 @@ type Config struct {
 	Pin Root
 	// Preset is the timing of the network: "lan" or "wan" (default).
 	Preset string
-	// CheckpointEvery is the number of slots between checkpoints; default 4. One more is made when the node leaves or closes. What a
+	// CheckpointEvery is the number of rounds (slots, where the run has one fragment) between checkpoints; default 4. One more is made when the node leaves or closes. What a
 	// restarted peer finds of the slots since, the outcomes, it applies again.
 	CheckpointEvery uint64
 	// KeepCheckpoints is how many of the newest certified checkpoints are kept, with all outcomes since the oldest of them; default 2:

@@ -63,6 +63,7 @@ type Node struct {
 	anchored bool      // there is an anchor to start from
 	moves    uint64    // of the ledger, when it was taken: one that moved to another branch since makes it void
 	local    []float32 // scratch: local parameters, then the pseudo-gradient
+	part     []float32 // scratch of gather: one fragment
 	last     Stats     // of the newest round of inner steps
 	measured *uint64   // slot of the anchor that was evaluated last
 	blind    bool      // the trainer has said that it cannot
@@ -260,7 +261,7 @@ func (n *Node) newWorker() (*worker, error) {
 	}
 	w := &worker{
 		self: n.Self(), spec: n.spec, params: n.spec.params(), codec: c, frameBytes: c.EncodedSize(int(n.spec.Frame)),
-		state: state, init: n.initial, every: n.cfg.CheckpointEvery, keepStates: n.cfg.KeepCheckpoints, stall: n.timing.stall, log: n.log, emit: n.emit, fatal: n.fail,
+		state: state, init: n.initial, every: n.cfg.CheckpointEvery * n.spec.Fragments, keepStates: n.cfg.KeepCheckpoints, stall: n.timing.stall, log: n.log, emit: n.emit, fatal: n.fail,
 	}
 	w.mu.own = make(map[Root]contribution)
 	shape := checkpoint.Shape{Elements: n.spec.Layout.Elements(), Optimizer: len(state.outer.State())}

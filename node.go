@@ -100,7 +100,7 @@ func (n *Node) border(ctx context.Context) (Task, error) {
 	if err := errors.Join(err, missed(v)); err != nil {
 		return Task{}, err
 	}
-	if v.Done || v.AppliedSlot >= n.spec.Rounds {
+	if v.Done || v.AppliedSlot >= n.spec.LastSlot() {
 		n.idle.end() // there is nothing to train any more
 		_, err := n.wait(ctx, func(v membership.View) bool { return v.Done })
 		return Task{}, errors.Join(err, ErrRunEnded)
@@ -122,14 +122,21 @@ func missed(v membership.View) error {
 // contribution is this peer's encoded pseudo-gradient.
 type contribution struct {
 	base, weight uint64 // slot of the anchor it started from; tokens
+	fragment     int
 	encoded      *allreduce.Contribution
 }
 
-// encode puts a pseudo-gradient into the run's codec. The buffer is new: the last one may still be on its way to others.
+// encode puts what the slot after the base takes of a pseudo-gradient into the run's codec.
 func (n *Node) encode(gradient []float32, weight uint64) (contribution, error) {
-	c := n.worker.codec
-	encoded, err := allreduce.Commit(n.worker.params, c.Append(make([]byte, 0, c.EncodedSize(len(gradient))), gradient))
-	return contribution{n.base, weight, encoded}, err
+	return n.encodePart(n.gather(n.base+1, gradient), weight)
+}
+
+// encodePart is encode of the fragment that the slot after the base updates, alone. The buffer is new: the last one may still be on its
+// way to others.
+func (n *Node) encodePart(part []float32, weight uint64) (contribution, error) {
+	c, fragment := n.worker.codec, n.spec.FragmentOf(n.base+1)
+	encoded, err := allreduce.Commit(n.worker.params, uint32(fragment), c.Append(make([]byte, 0, c.EncodedSize(len(part))), part))
+	return contribution{n.base, weight, fragment, encoded}, err
 }
 
 // agree offers a contribution to the open slot and returns once that has been applied here, with the contribution or without it; in an
@@ -147,7 +154,7 @@ func (n *Node) agree(ctx context.Context, c contribution) error {
 	if n.overlaps() {
 		task.Slot = n.begin() + 1 // a slot may have been applied meanwhile
 	}
-	if n.moves != moves || task.Slot-1 > c.base+n.spec.MaxStaleness() || task.Slot > n.spec.Rounds {
+	if n.moves != moves || task.Slot-1 > c.base+n.spec.MaxStaleness() || task.Slot > n.spec.LastSlot() || n.spec.FragmentOf(task.Slot) != c.fragment {
 		return nil
 	}
 	c.base = min(c.base, task.Slot-1) // a slot that another contribution was dropped from may be open still

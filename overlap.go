@@ -83,7 +83,7 @@ func (n *Node) land(ctx context.Context) error {
 }
 
 // drains says whether the last slot's contribution is under way.
-func (n *Node) drains() bool { return n.flight != nil && n.flight.slot >= n.spec.Rounds }
+func (n *Node) drains() bool { return n.flight != nil && n.flight.slot >= n.spec.LastSlot() }
 
 // contributors is how many peers the open slot may have contributions of, as far as it is known here.
 func (n *Node) contributors() (m int) {

@@ -55,7 +55,7 @@ func (n *Node) Status() Status {
 		return s
 	}
 	v := n.driver.View()
-	s.RunID, s.Spec, s.Parameters, s.LastSlot = n.run, n.spec.Fields(), n.spec.Layout.Elements(), n.spec.Rounds
+	s.RunID, s.Spec, s.Parameters, s.LastSlot = n.run, n.spec.Fields(), n.spec.Layout.Elements(), n.spec.LastSlot()
 	s.Height, s.Slot, s.StateRoot, s.Ballot, s.Leader = v.Tip.Height, v.AppliedSlot, v.StateRoot, v.Ref.Ballot, v.Leader
 	s.Phase, s.Detail = n.phase(v)
 	s.Tip, s.Reason, s.Pinned = v.Tip.Hash(), v.Reason, !n.cfg.Pin.IsZero()

@@ -21,30 +21,32 @@ import (
 // a field that was given and differs from the run's is refused by name. Numbers are integers (per mille where a fraction is
 // meant) or decimal strings that are parsed once to float32, so that no peer rounds them differently.
 type Spec struct {
-	Name         string   `toml:"name"`          // of the run; keys discovery
-	Nonce        uint64   `toml:"nonce"`         // tells runs of one name and equal settings apart
-	Protocol     string   `toml:"protocol"`      // wire and ledger rules
-	Kernel       string   `toml:"kernel"`        // arithmetic whose bits must agree
-	Mode         string   `toml:"mode"`          // sync | delayed | eager
-	Rounds       uint64   `toml:"rounds"`        // the last slot; default 100
-	InnerSteps   uint64   `toml:"inner_steps"`   // H, inner steps a round
-	Outer        string   `toml:"outer"`         // outer optimizer: nesterov | sgd | delayed_nesterov | adam
-	OuterLR      string   `toml:"outer_lr"`      // decimal
-	Momentum     string   `toml:"momentum"`      // decimal; of adam beta1
-	DNEvery      uint64   `toml:"dn_every"`      // delayed_nesterov: slots from one use of the momentum to the next
-	Beta2        string   `toml:"beta2"`         // adam: decimal
-	Aggregator   string   `toml:"aggregator"`    // mean | trimmed_mean | median
-	TrimPermille uint64   `toml:"trim_permille"` // of the contributors, cut from each end
-	Clip         string   `toml:"clip"`          // on | off: scale each contribution to at most the median norm
-	Codec        string   `toml:"codec"`         // f32
-	Schedule     string   `toml:"schedule"`      // rotation
-	Frame        uint64   `toml:"frame"`         // elements of the frame grid
-	Init         string   `toml:"init"`          // founder | root:HASH of the initial state
-	Seed         uint64   `toml:"seed"`          // of the data's division into shards, and of a new model
-	StartPeers   uint64   `toml:"start_peers"`   // the first slot waits for so many members
-	MinPeers     uint64   `toml:"min_peers"`     // contributors with which a slot may close
-	MaxWeight    uint64   `toml:"max_weight"`    // cap of one contribution's weight, in tokens
-	Discount     []uint64 `toml:"discount"`      // per mille, by staleness in slots; its length less one is the greatest staleness
+	Name          string   `toml:"name"`           // of the run; keys discovery
+	Nonce         uint64   `toml:"nonce"`          // tells runs of one name and equal settings apart
+	Protocol      string   `toml:"protocol"`       // wire and ledger rules
+	Kernel        string   `toml:"kernel"`         // arithmetic whose bits must agree
+	Mode          string   `toml:"mode"`           // sync | delayed | eager
+	Rounds        uint64   `toml:"rounds"`         // after which the run ends; default 100
+	InnerSteps    uint64   `toml:"inner_steps"`    // H, inner steps a round
+	Outer         string   `toml:"outer"`          // outer optimizer: nesterov | sgd | delayed_nesterov | adam
+	OuterLR       string   `toml:"outer_lr"`       // decimal
+	Momentum      string   `toml:"momentum"`       // decimal; of adam beta1
+	DNEvery       uint64   `toml:"dn_every"`       // delayed_nesterov: slots from one use of the momentum to the next
+	Beta2         string   `toml:"beta2"`          // adam: decimal
+	Fragments     uint64   `toml:"fragments"`      // P: parts of the vector, of which a slot updates one
+	FragmentOrder string   `toml:"fragment_order"` // strided | sequential: how tensors are put into fragments
+	Aggregator    string   `toml:"aggregator"`     // mean | trimmed_mean | median
+	TrimPermille  uint64   `toml:"trim_permille"`  // of the contributors, cut from each end
+	Clip          string   `toml:"clip"`           // on | off: scale each contribution to at most the median norm
+	Codec         string   `toml:"codec"`          // f32
+	Schedule      string   `toml:"schedule"`       // rotation
+	Frame         uint64   `toml:"frame"`          // elements of the frame grid
+	Init          string   `toml:"init"`           // founder | root:HASH of the initial state
+	Seed          uint64   `toml:"seed"`           // of the data's division into shards, and of a new model
+	StartPeers    uint64   `toml:"start_peers"`    // the first slot waits for so many members
+	MinPeers      uint64   `toml:"min_peers"`      // contributors with which a slot may close
+	MaxWeight     uint64   `toml:"max_weight"`     // cap of one contribution's weight, in tokens
+	Discount      []uint64 `toml:"discount"`       // per mille, by staleness in slots; its length less one is the greatest staleness
 
 	Layout Layout `toml:"-"` // the model's tensors; comes from the trainer
 }
@@ -76,6 +78,8 @@ var specFields = []specField{
 	{"momentum", func(s *Spec) any { return &s.Momentum }, "0.9", decimal(0, 0.9999)},
 	{"dn_every", func(s *Spec) any { return &s.DNEvery }, "4", upTo(1 << 20)},
 	{"beta2", func(s *Spec) any { return &s.Beta2 }, "0.99", decimal(0.0001, 0.999999)},
+	{"fragments", func(s *Spec) any { return &s.Fragments }, "1", upTo(slot.MaxFragments)},
+	{"fragment_order", func(s *Spec) any { return &s.FragmentOrder }, OrderStrided, oneOf(OrderStrided, OrderSequential)},
 	{"aggregator", func(s *Spec) any { return &s.Aggregator }, "trimmed_mean", oneOf("mean", "trimmed_mean", "median")},
 	{"trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", upTo(499)},
 	{"clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off")},
@@ -174,7 +178,7 @@ func (s Spec) Settled() Spec {
 		s.Clip = map[bool]string{true: "on", false: "off"}[allreduce.Aggregator(s.Aggregator).DefaultClip()]
 	}
 	if s.Frame == 0 {
-		s.Frame = defaultFrame(s.Layout.Elements())
+		s.Frame = defaultFrame(s.Layout.Elements() / s.Fragments)
 	}
 	return s
 }
@@ -212,6 +216,7 @@ func (s Spec) Validate() error {
 	if s.Mode == ModeEager && (s.Outer == outeropt.Adam || s.Outer == outeropt.DelayedNesterov) {
 		errs = append(errs, &SpecError{Field: "outer", Here: s.Outer, Why: "mode eager takes a peer's own part of the step ahead, which only nesterov and sgd can be divided into"})
 	}
+	errs = append(errs, s.checkFragments()...)
 	return errors.Join(errs...)
 }
 
@@ -284,7 +289,7 @@ func (s Spec) MaxStaleness() uint64 { return uint64(len(s.Discount)) - 1 }
 // params are the spec's values that the all-reduce needs.
 func (s Spec) params() allreduce.Params {
 	p := allreduce.Params{
-		Elements: s.Layout.Elements(), FrameElements: int(s.Frame), Aggregator: allreduce.Aggregator(s.Aggregator),
+		Fragments: s.fragmentElements(), FrameElements: int(s.Frame), Aggregator: allreduce.Aggregator(s.Aggregator),
 		TrimPermille: int(s.TrimPermille), Clip: s.Clip == "on", Codec: s.Codec, MinPeers: int(s.MinPeers),
 	}
 	for _, d := range s.Discount {
@@ -300,7 +305,7 @@ func (s Spec) rules(run Root) membership.Rules {
 		_ = init.UnmarshalText([]byte(hex)) // validated
 	}
 	return membership.Rules{
-		Run: run, InitRoot: init, LastSlot: s.Rounds, StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
-		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Elements: s.Layout.Elements(),
+		Run: run, InitRoot: init, LastSlot: s.LastSlot(), StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
+		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.fragmentElements(),
 	}
 }

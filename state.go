@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
@@ -12,8 +13,9 @@ import (
 // state is what all peers of a run hold alike: the anchor and the outer optimizer's vectors, after the record at some height.
 // Only the worker's state jobs change it, one at a time; everybody else reads copies.
 type state struct {
-	outer outeropt.Optimizer
-	grad  []float32 // scratch of step
+	outer     outeropt.Optimizer
+	fragments []slot.Fragment
+	grad      []float32 // scratch of step: of one fragment
 
 	mu struct {
 		sync.RWMutex
@@ -41,7 +43,7 @@ func newState(spec Spec) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &state{outer: outer}
+	s := &state{outer: outer, fragments: spec.fragments()}
 	s.mu.anchor = make([]float32, d)
 	return s, nil
 }
@@ -62,20 +64,33 @@ func (s *state) replace(fill func(vectors [][]float32) (position, error)) error 
 	return nil
 }
 
-// step does the outer step of the record at height with the gradient that decode fills in.
+// fragment is the part of the vectors that a slot updates.
+func (s *state) fragment(slotNumber uint64) slot.Fragment {
+	return s.fragments[slot.FragmentOf(slotNumber, uint64(len(s.fragments)))]
+}
+
+// step does the outer step of the record at height, on the slot's fragment, with the gradient that decode fills in. The optimizer is
+// elementwise: the rest of its vectors stays as it is.
 func (s *state) step(height uint64, record Root, slotNumber uint64, decode func(grad []float32) error) (position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follows(height); err != nil {
 		return position{}, err
 	}
+	f := s.fragment(slotNumber)
 	if s.grad == nil {
-		s.grad = make([]float32, len(s.mu.anchor))
+		s.grad = make([]float32, s.fragments[0].Elements()) // none is larger
 	}
-	if err := decode(s.grad); err != nil {
+	grad := s.grad[:f.Elements()]
+	if err := decode(grad); err != nil {
 		return position{}, err
 	}
-	s.outer.Step(s.mu.anchor, s.grad, outeropt.At{Step: slotNumber})
+	at := outeropt.At{Step: (slotNumber-1)/uint64(len(s.fragments)) + 1} // every one of them has had a slot a round
+	for _, r := range f.Ranges {
+		at.Offset = int(r.Begin)
+		s.outer.Step(s.mu.anchor[r.Begin:r.End], grad[:r.Len()], at)
+		grad = grad[r.Len():]
+	}
 	s.mu.at = position{height, record, slotNumber, checkpoint.StateRoot(slotNumber, s.vectors()...)}
 	return s.mu.at, nil
 }

@@ -46,8 +46,8 @@ func (g *group) accept(from, to int, b []byte) error {
 // Whatever a peer in the group sends after its hello, it alone is named and nothing hangs.
 func TestGarbageInGroup(t *testing.T) {
 	frames := func(g *group, change func(h header, b []byte) (header, []byte)) []byte {
-		first, _ := g.engines[0].grid.framesOf(g.plan.Pieces[0].Range)
-		payload := g.engines[0].grid.frame(g.own[1].data, first)
+		first, _ := g.engines[0].grids[0].framesOf(g.plan.Pieces[0].Range)
+		payload := g.engines[0].grids[0].frame(g.own[1].data, first)
 		h, b := change(header{kindRaw, uint32(first), uint32(len(payload))}, slices.Clone(payload))
 		return append(h.Append(g.opening(1, 0)), b...)
 	}
@@ -259,8 +259,8 @@ func TestStartChecksThePlan(t *testing.T) {
 }
 
 func TestConfigValidate(t *testing.T) {
-	_, err := New(Config{Params: Params{FrameElements: -1, Aggregator: "best", TrimPermille: 500, Discount: []uint32{1001}, Codec: "f33"}})
-	for _, word := range []string{"Self", "Transport", "f33", "best", "500", "1001", "without elements"} {
+	_, err := New(Config{Params: Params{Fragments: []uint64{0}, FrameElements: -1, Aggregator: "best", TrimPermille: 500, Discount: []uint32{1001}, Codec: "f33"}})
+	for _, word := range []string{"Self", "Transport", "f33", "best", "500", "1001", "no elements"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("error does not name %s: %v", word, err)
 		}

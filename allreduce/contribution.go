@@ -20,13 +20,13 @@ type Contribution struct {
 	root   slot.Root
 }
 
-// Commit checks and hashes a whole encoded vector, which must not change while the contribution is in use: any number of
+// Commit checks and hashes a whole encoded fragment, which must not change while the contribution is in use: any number of
 // reductions may send it. Its Root goes into the offer. The error wraps ErrNotFinite or wire.ErrMalformed, or says that
 // the length is wrong.
-func Commit(p Params, encoded []byte) (*Contribution, error) {
-	g := newGrid(p)
+func Commit(p Params, fragment uint32, encoded []byte) (*Contribution, error) {
+	g := newGrid(p, fragment)
 	if len(encoded) != g.totalBytes {
-		return nil, fmt.Errorf("contribution of %d bytes: %s of %d elements takes %d", len(encoded), p.Codec, p.Elements, g.totalBytes)
+		return nil, fmt.Errorf("contribution of %d bytes: %s of %d elements takes %d", len(encoded), p.Codec, g.total, g.totalBytes)
 	}
 	var in frame
 	for f := range g.frames {

@@ -142,7 +142,7 @@ func TestDeathOfAContributor(t *testing.T) {
 			e.cfg.Stall = time.Second // an owner waits so long for a stream that does not come
 		}
 		const victim = 2
-		m.plan.Pieces = Pieces(m.params, slices.Delete(slices.Clone(m.plan.Offers), victim, victim+1))
+		m.plan.Pieces = Pieces(m.params, 0, slices.Delete(slices.Clone(m.plan.Offers), victim, victim+1))
 		m.dieAfter(victim, frames)
 		m.startAll()
 		m.mourn(victim)

@@ -88,7 +88,7 @@ func (c Config) Validate() error {
 // Engine takes part in one reduction at a time.
 type Engine struct {
 	cfg    Config
-	grid   grid
+	grids  []grid // of the fragments
 	lanes  chan struct{}
 	frames sync.Pool // of *frame: rooms of frames are used again
 	ctx    context.Context
@@ -115,7 +115,10 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	e := &Engine{cfg: cfg, grid: newGrid(cfg.Params), lanes: make(chan struct{}, cfg.Lanes), hearsay: cfg.Stall / 16}
+	e := &Engine{cfg: cfg, lanes: make(chan struct{}, cfg.Lanes), hearsay: cfg.Stall / 16}
+	for p := range cfg.Params.Fragments {
+		e.grids = append(e.grids, newGrid(cfg.Params, uint32(p)))
+	}
 	e.frames.New = func() any { return new(frame) }
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.mu.changed = make(chan struct{})
@@ -177,7 +180,7 @@ func (e *Engine) replace(r *Reduction) error {
 	}
 	e.mu.current = r
 	e.wg.Add(1)
-	r.result = e.takeBuffer()
+	r.result = e.takeBuffer(r.grid.totalBytes)
 	r.run() // within the lock: no stream can join before all is in place
 	close(e.mu.changed)
 	e.mu.changed = make(chan struct{})
@@ -193,13 +196,13 @@ func (e *Engine) wake() {
 }
 
 // takeBuffer returns a result buffer. The caller holds mu.
-func (e *Engine) takeBuffer() []byte {
+func (e *Engine) takeBuffer(size int) []byte {
 	b := e.mu.spare
 	e.mu.spare = nil
-	if b == nil {
-		b = make([]byte, e.grid.totalBytes)
+	if cap(b) < size { // fragments differ by an element
+		b = make([]byte, size)
 	}
-	return b
+	return b[:size]
 }
 
 // Close ends the running reduction and waits for all goroutines, Accept calls included. It must not be called from a Sink.

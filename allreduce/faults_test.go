@@ -35,7 +35,7 @@ func TestBadValueIsNamed(t *testing.T) {
 		for _, piece := range g.plan.Pieces {
 			g.vectors[sender][piece.Range.End-3] = bad
 		}
-		g.own[sender] = commit(g.engines[0].grid, kernel.Bytes(g.vectors[sender]))
+		g.own[sender] = commit(g.engines[0].grids[0], kernel.Bytes(g.vectors[sender]))
 		g.plan.Offers[sender].Root = g.own[sender].Root()
 		g.startAll()
 		for i := range g.engines {
@@ -68,14 +68,14 @@ func TestCommitRefusesWhatIsNotFinite(t *testing.T) {
 	p := testParams(10, 4)
 	v := make([]float32, 10)
 	v[7] = float32(math.Inf(1))
-	if _, err := Commit(p, kernel.Bytes(v)); reasonOf(err) != BadValue {
+	if _, err := Commit(p, 0, kernel.Bytes(v)); reasonOf(err) != BadValue {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Commit(p, kernel.Bytes(v)[:36]); err == nil {
+	if _, err := Commit(p, 0, kernel.Bytes(v)[:36]); err == nil {
 		t.Error("a short contribution was taken")
 	}
 	v[7] = 1
-	c, err := Commit(p, kernel.Bytes(v))
+	c, err := Commit(p, 0, kernel.Bytes(v))
 	if err != nil || c.Root() != slot.FrameRoot(slot.FrameHashes(c.Bytes(), 16), 16, 40) {
 		t.Errorf("root %v, err %v", c.Root(), err)
 	}
@@ -294,7 +294,7 @@ func (g *group) contribute(l *link, from, to int) {
 	if err := l.writeAll(g.opening(from, to)); err != nil {
 		g.t.Fatal(err)
 	}
-	grid := g.engines[from].grid
+	grid := g.engines[from].grids[0]
 	for _, p := range g.plan.Pieces {
 		first, last := grid.framesOf(p.Range)
 		for f := first; f < last && p.Owner == peerName(to); f++ {

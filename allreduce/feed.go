@@ -118,14 +118,14 @@ func (f *feed) opening() []byte {
 func (f *feed) sendFrame(l *link, index int) error {
 	done := f.r.turn(f.ctx)
 	defer done()
-	err := l.writeFrame(kindRaw, index, f.r.engine.grid.frame(f.r.own.data, index))
+	err := l.writeFrame(kindRaw, index, f.r.grid.frame(f.r.own.data, index))
 	f.r.moved()
 	return err
 }
 
 // receive reads the reduced frames into the result, and the root.
 func (f *feed) receive(l *link) error {
-	g := f.r.engine.grid
+	g := f.r.grid
 	hashes := make([]slot.Root, 0, f.last-f.first)
 	moved := progress{at: time.Now()}
 	for next := f.first; ; {
@@ -172,7 +172,7 @@ func (f *feed) complete(l *link, hashes []slot.Root) error {
 	if err := l.readPayload(claimed[:], nil); err != nil {
 		return err
 	}
-	g := f.r.engine.grid
+	g := f.r.grid
 	root := slot.FrameRoot(hashes, g.frameBytes, uint64(g.size(f.first, f.last)))
 	if root != claimed {
 		return fmt.Errorf("%w: the root is not that of the frames", errBadBytes)

@@ -16,14 +16,14 @@ type grid struct {
 	totalBytes int    // bytes of the encoded vector
 }
 
-// newGrid makes the grid of validated params.
-func newGrid(p Params) grid {
+// newGrid makes the grid of a fragment of validated params.
+func newGrid(p Params, fragment uint32) grid {
 	c, err := codec.New(p.Codec)
-	if err != nil || p.FrameElements < 1 || p.Elements < 1 {
+	if err != nil || p.FrameElements < 1 || p.Fragments[fragment] < 1 {
 		panic("allreduce: params were not validated")
 	}
-	g := grid{codec: c, total: p.Elements, frameElems: p.FrameElements, frameBytes: c.EncodedSize(p.FrameElements)}
-	g.frames = int((p.Elements-1)/uint64(p.FrameElements)) + 1
+	g := grid{codec: c, total: p.Fragments[fragment], frameElems: p.FrameElements, frameBytes: c.EncodedSize(p.FrameElements)}
+	g.frames = int((g.total-1)/uint64(p.FrameElements)) + 1
 	g.totalBytes = (g.frames-1)*g.frameBytes + g.frameSize(g.frames-1)
 	return g
 }

@@ -84,7 +84,7 @@ type group struct {
 
 func testParams(elements, frame int) Params {
 	return Params{
-		Elements: uint64(elements), FrameElements: frame, Aggregator: Mean, TrimPermille: 250,
+		Fragments: []uint64{uint64(elements)}, FrameElements: frame, Aggregator: Mean, TrimPermille: 250,
 		Discount: []uint32{1000, 500, 250}, Codec: "f32",
 	}
 }
@@ -99,13 +99,13 @@ func newGroup(t testing.TB, p Params, n int, rng *rand.Rand, change ...func(*Con
 	}
 	g := &group{t: t, params: p, net: newMemNet(64 << 10), started: make(map[*Reduction]int)}
 	for i := range n {
-		v := make([]float32, p.Elements)
+		v := make([]float32, p.Fragments[0])
 		size := float32(1 + 10*rng.IntN(3))
 		for j := range v {
 			v[j] = size * (rng.Float32() - 0.5)
 		}
 		g.vectors = append(g.vectors, v)
-		g.own = append(g.own, commit(newGrid(p), kernel.Bytes(v)))
+		g.own = append(g.own, commit(newGrid(p, 0), kernel.Bytes(v)))
 		g.addEngine(i, change...)
 	}
 	g.makePlan(rng)
@@ -139,7 +139,7 @@ func (g *group) makePlan(rng *rand.Rand) {
 		}
 		g.plan.Offers = append(g.plan.Offers, o)
 	}
-	g.plan.Pieces = Pieces(g.params, g.plan.Offers)
+	g.plan.Pieces = Pieces(g.params, 0, g.plan.Offers)
 }
 
 // revise makes the next revision of the plan, in which some peers are gone.
@@ -197,7 +197,7 @@ func (g *group) check() {
 	var want []byte
 	for _, s := range g.outcome() {
 		sub, vectors := g.params, [][]float32(nil)
-		sub.Elements = s.Range.Len()
+		sub.Fragments = []uint64{s.Range.Len()}
 		plan := g.plan
 		plan.Offers = nil
 		for i, v := range g.vectors {
@@ -207,13 +207,13 @@ func (g *group) check() {
 			}
 		}
 		b := kernel.Bytes(reference(sub, plan, vectors))
-		if size := g.engines[0].grid.frameBytes; slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != s.Root {
+		if size := g.engines[0].grids[0].frameBytes; slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != s.Root {
 			g.t.Fatalf("range %v has another root than the reference", s.Range)
 		}
 		want = append(want, b...)
 	}
 	for i, r := range g.running {
-		got, ok := r.Result(slot.Range{End: g.params.Elements})
+		got, ok := r.Result(slot.Range{End: g.params.Fragments[0]})
 		if !ok || !bytes.Equal(got, want) {
 			g.t.Fatalf("peer %d has another result (complete: %v)", i, ok)
 		}
@@ -244,7 +244,7 @@ func (g *group) outcome() (all []slot.Segment) {
 		}
 		at = s.Range.End
 	}
-	if at != g.params.Elements {
+	if at != g.params.Fragments[0] {
 		g.t.Fatalf("the statements end at %d", at)
 	}
 	return all

@@ -135,7 +135,7 @@ func (in *input) arrived(a arrival, f int) {
 
 // serveOwn feeds this peer's own contribution by the same path, without a stream.
 func (in *input) serveOwn() {
-	g := in.p.r.engine.grid
+	g := in.p.r.grid
 	for f := in.p.first; f < in.p.last; f++ {
 		fr, err := in.take()
 		if err != nil {
@@ -210,7 +210,7 @@ func (in *input) readAll(l *link) error {
 			return unexpected(err)
 		case h.Kind == kindAlive:
 			err = in.heard(l, &moved, f < in.p.last)
-		case h.Kind == kindRaw && f < in.p.last && int(h.Index) == f && int(h.Length) == in.p.r.engine.grid.frameSize(f):
+		case h.Kind == kindRaw && f < in.p.last && int(h.Index) == f && int(h.Length) == in.p.r.grid.frameSize(f):
 			err = in.readFrame(l, f, hashes[f])
 			moved.moved()
 			f++
@@ -225,7 +225,7 @@ func (in *input) readAll(l *link) error {
 
 // readHashes reads the hash of each frame of the whole contribution and checks them against the root that was offered.
 func (in *input) readHashes(l *link) ([]slot.Root, error) {
-	g := in.p.r.engine.grid
+	g := in.p.r.grid
 	hashes := make([]slot.Root, g.frames)
 	for i := range hashes {
 		if err := l.readPayload(hashes[i][:], &in.p.taken); err != nil {
@@ -244,9 +244,9 @@ func (in *input) readFrame(l *link, f int, hash slot.Root) error {
 	if err != nil {
 		return err
 	}
-	g := in.p.r.engine.grid
-	if fr.buf == nil {
-		fr.buf = make([]byte, g.frameSize(0))
+	g := in.p.r.grid
+	if cap(fr.buf) < g.frameSize(f) {
+		fr.buf = make([]byte, g.frameSize(0)) // none is larger
 	}
 	b := fr.buf[:g.frameSize(f)]
 	if err := l.readPayload(b, &in.p.taken); err != nil {
@@ -334,7 +334,7 @@ func refuse(l *link, reason Reason) error {
 func (in *input) writeFrame(l *link, f int) error {
 	done := in.p.r.turn(in.ctx)
 	defer done()
-	err := l.writeFrame(kindReduced, f, in.p.r.engine.grid.frame(in.p.r.result, f))
+	err := l.writeFrame(kindReduced, f, in.p.r.grid.frame(in.p.r.result, f))
 	in.p.r.moved()
 	return err
 }

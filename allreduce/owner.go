@@ -73,7 +73,7 @@ type span struct {
 // a contributor is lost the range ends with the last frame that was complete with it, and the next one begins without it: what
 // the others have sent counts as it is.
 func (p *ownPiece) reduce() {
-	g := p.r.engine.grid
+	g := p.r.grid
 	sum := make([]float32, g.frameElems)
 	hashes := make([]slot.Root, 0, p.last-p.first)
 	look := time.NewTicker(p.r.engine.cfg.Stall / 2)
@@ -176,7 +176,7 @@ func (p *ownPiece) close(s *span, end int, hashes []slot.Root) {
 	for _, in := range s.set {
 		set.Set(in.place)
 	}
-	segment := slot.Segment{Range: p.r.engine.grid.elements(s.begin, end), Contributors: set, Root: p.rootOf(hashes, s.begin, end)}
+	segment := slot.Segment{Range: p.r.grid.elements(s.begin, end), Contributors: set, Root: p.rootOf(hashes, s.begin, end)}
 	p.r.mu.Lock()
 	p.closed = append(p.closed, segment)
 	sink := p.r.mu.sink
@@ -186,7 +186,7 @@ func (p *ownPiece) close(s *span, end int, hashes []slot.Root) {
 
 // rootOf is the root of frames [first, last) of the piece.
 func (p *ownPiece) rootOf(hashes []slot.Root, first, last int) slot.Root {
-	g := p.r.engine.grid
+	g := p.r.grid
 	return slot.FrameRoot(hashes[first-p.first:last-p.first], g.frameBytes, uint64(g.size(first, last)))
 }
 

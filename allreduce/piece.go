@@ -29,7 +29,7 @@ const (
 
 func newPiece(r *Reduction, p slot.Piece) *piece {
 	np := &piece{Piece: p, r: r}
-	np.first, np.last = r.engine.grid.framesOf(p.Range)
+	np.first, np.last = r.grid.framesOf(p.Range)
 	np.ctx, np.cancel = context.WithCancel(r.ctx)
 	return np
 }

@@ -21,7 +21,7 @@ const fullDiscount = 1000
 
 // Params are the values of the run spec that the all-reduce needs. They are equal on all peers.
 type Params struct {
-	Elements      uint64     // of the vector (the fragment)
+	Fragments     []uint64   // elements of each fragment, at least one: a slot reduces one of them (slot.FragmentOf)
 	FrameElements int        // elements of one frame, a multiple of the codec's block; pieces begin and end on its grid
 	Aggregator    Aggregator // how the contributions to one coordinate become one value
 	TrimPermille  int        // trimmed mean: floor(TrimPermille x N / 1000) values go from each end; 0..499
@@ -42,11 +42,15 @@ func (p Params) Validate() error {
 	case p.FrameElements < 1 || p.FrameElements > MaxFrameElements || p.FrameElements%c.Block() != 0:
 		bad("frame of %d elements: choose a multiple of %d from 1 to %d", p.FrameElements, c.Block(), MaxFrameElements)
 	}
-	if p.Elements == 0 {
-		bad("a vector without elements: the layout is empty")
+	if n := len(p.Fragments); n == 0 || n > slot.MaxFragments {
+		bad("%d fragments: choose 1 to %d", n, slot.MaxFragments)
 	}
-	if p.FrameElements > 0 && (p.Elements-1)/uint64(p.FrameElements) >= MaxFrames {
-		bad("%d elements in frames of %d are more than %d frames: choose larger frames", p.Elements, p.FrameElements, MaxFrames)
+	for i, elements := range p.Fragments {
+		if elements == 0 {
+			bad("fragment %d has no elements: the layout is empty, or has fewer than there are fragments", i)
+		} else if p.FrameElements > 0 && (elements-1)/uint64(p.FrameElements) >= MaxFrames {
+			bad("%d elements in frames of %d are more than %d frames: choose larger frames", elements, p.FrameElements, MaxFrames)
+		}
 	}
 	if !slices.Contains(Aggregators(), p.Aggregator) {
 		bad("aggregator %q: choose one of %v", p.Aggregator, Aggregators())
@@ -65,13 +69,13 @@ func (p Params) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Pieces divides the vector among the peers that made offers: contiguous pieces on the frame grid, one a peer in the order
+// Pieces divides a fragment among the peers that made offers: contiguous pieces on the frame grid, one a peer in the order
 // of peer IDs, whose sizes differ by at most one frame. Where there are fewer frames than peers the last peers get none.
 // It returns nil if there are no offers.
-func Pieces(p Params, offers []slot.Offer) []slot.Piece {
+func Pieces(p Params, fragment uint32, offers []slot.Offer) []slot.Piece {
 	owners := peersOf(offers)
 	slices.Sort(owners)
-	g := newGrid(p)
+	g := newGrid(p, fragment)
 	if len(owners) == 0 {
 		return nil
 	}
@@ -98,9 +102,9 @@ func Divide(p Params, plan slot.Plan) []slot.Piece {
 		}
 	}
 	if len(living) == 0 || len(plan.Pieces) == 0 {
-		return Pieces(p, living)
+		return Pieces(p, plan.Fragment, living)
 	}
-	return newGrid(p).reassign(plan, peersOf(living))
+	return newGrid(p, plan.Fragment).reassign(plan, peersOf(living))
 }
 
 // reassign cuts up the pieces of all owners but the living ones.
@@ -176,9 +180,12 @@ func peersOf(offers []slot.Offer) []slot.PeerID {
 	return ids
 }
 
-// checkPlan says whether a plan fits the run: the group sorted, offers fresh enough, pieces on the grid, covering the vector,
+// checkPlan says whether a plan fits the run: of the slot's fragment, the group sorted, offers fresh enough, pieces on the grid, covering the vector,
 // owned by the group.
 func checkPlan(p Params, plan slot.Plan) error {
+	if due := slot.FragmentOf(plan.Slot, uint64(len(p.Fragments))); plan.Fragment != due {
+		return fmt.Errorf("plan for fragment %d in slot %d, which reduces fragment %d", plan.Fragment, plan.Slot, due)
+	}
 	if len(plan.Offers) == 0 || len(plan.Offers) > slot.MaxMembers {
 		return fmt.Errorf("plan with %d offers: a group has 1 to %d peers", len(plan.Offers), slot.MaxMembers)
 	}
@@ -193,7 +200,7 @@ func checkPlan(p Params, plan slot.Plan) error {
 	if plan.Gone != nil && !plan.Gone.Fits(len(plan.Offers)) {
 		return fmt.Errorf("those gone are no bitmap over %d offers", len(plan.Offers))
 	}
-	return checkPieces(newGrid(p), plan)
+	return checkPieces(newGrid(p, plan.Fragment), plan)
 }
 
 func checkPieces(g grid, plan slot.Plan) error {

@@ -21,13 +21,13 @@ func TestPieces(t *testing.T) {
 		for i := range rapid.IntRange(1, 40).Draw(t, "peers") {
 			plan.Offers = append(plan.Offers, slot.Offer{Peer: peerName(i)})
 		}
-		plan.Pieces = Pieces(p, plan.Offers)
+		plan.Pieces = Pieces(p, 0, plan.Offers)
 		if err := checkPlan(p, plan); err != nil { // covers, joins, on the grid, owned by the group
 			t.Fatal(err)
 		}
-		checkBalance(t, newGrid(p), plan)
+		checkBalance(t, newGrid(p, 0), plan)
 		mixed := rapid.Permutation(plan.Offers).Draw(t, "order of arrival")
-		if !slices.Equal(Pieces(p, mixed), plan.Pieces) {
+		if !slices.Equal(Pieces(p, 0, mixed), plan.Pieces) {
 			t.Fatal("the pieces depend on the order of the offers")
 		}
 	})
@@ -103,7 +103,7 @@ func TestPiecesWithoutOffers(t *testing.T) {
 func TestDivideMovesOnlyWhatIsFree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := testParams(rapid.IntRange(1, 1<<14).Draw(t, "elements"), rapid.IntRange(1, 1<<6).Draw(t, "frame"))
-		g := newGrid(p)
+		g := newGrid(p, 0)
 		plan := slot.Plan{Slot: 1}
 		n := rapid.IntRange(1, 20).Draw(t, "peers")
 		for i := range n {
@@ -179,7 +179,7 @@ func TestDefaultClip(t *testing.T) {
 func TestWindow(t *testing.T) {
 	for _, n := range []int{1, 4, 64, slot.MaxMembers} {
 		for _, frame := range []int{16, 1 << 16, 1 << 18, MaxFrameElements} {
-			g := newGrid(testParams(1<<24, frame))
+			g := newGrid(testParams(1<<24, frame), 0)
 			w := g.window(n)
 			if w < minWindow || w > maxWindow || (w > minWindow && w*n*g.frameBytes > windowBytes) {
 				t.Errorf("window of %d frames of %d bytes for %d peers", w, g.frameBytes, n)
@@ -189,9 +189,9 @@ func TestWindow(t *testing.T) {
 }
 
 func ExamplePieces() {
-	p := Params{Elements: 1000, FrameElements: 64, Aggregator: TrimmedMean, TrimPermille: 250, Clip: true, Codec: "f32"}
+	p := Params{Fragments: []uint64{1000}, FrameElements: 64, Aggregator: TrimmedMean, TrimPermille: 250, Clip: true, Codec: "f32"}
 	offers := []slot.Offer{{Peer: "a"}, {Peer: "b"}, {Peer: "c"}}
-	for _, piece := range Pieces(p, offers) {
+	for _, piece := range Pieces(p, 0, offers) {
 		fmt.Println(string(piece.Owner), piece.Range.Begin, piece.Range.End)
 	}
 	// Output:

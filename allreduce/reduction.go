@@ -14,13 +14,14 @@ import (
 // Reduction is one group's plan being carried out, through all its revisions.
 type Reduction struct {
 	engine *Engine
+	grid   grid      // of the plan's fragment
 	group  slot.Root // slot.Plan.Group
 	slot   uint64
 	offers []slot.Offer
 	self   int // place in the group
 	own    *Contribution
 	window int
-	result []byte // encoded outcome of the whole vector; each piece has one writer
+	result []byte // encoded outcome of the whole fragment; each piece has one writer
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -48,7 +49,8 @@ type Reduction struct {
 
 func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribution, sink Sink) *Reduction {
 	r := &Reduction{engine: e, group: plan.Group(), slot: plan.Slot, offers: plan.Offers, self: plan.Place(e.cfg.Self), own: own}
-	r.window = e.grid.window(len(plan.Offers))
+	r.grid = e.grids[plan.Fragment]
+	r.window = r.grid.window(len(plan.Offers))
 	r.mu.plan, r.mu.sink, r.mu.revised = plan, sink, make(chan struct{})
 	r.mu.own, r.mu.feeds = make(map[slot.Piece]*ownPiece), make(map[slot.Piece]*feed)
 	r.mu.lost = make(map[slot.PeerID]Reason)
@@ -83,7 +85,7 @@ func (r *Reduction) attach(from slot.PeerID, h hello) (*input, error) {
 	switch {
 	case r.mu.ended:
 		return nil, ErrClosed
-	case at < 0 || at == r.self || h.Hashes != uint32(r.engine.grid.frames):
+	case at < 0 || at == r.self || h.Hashes != uint32(r.grid.frames):
 		return nil, fmt.Errorf("%w: %s is not in the group", errUnwanted, from.Short())
 	case p == nil && !outdated(h, r.mu.plan):
 		return nil, errEarly
@@ -198,7 +200,7 @@ func (r *Reduction) Traffic() (sent, received uint64) { return r.sent.Load(), r.
 // piece that it touches is incomplete. The bytes hold until Release, or until a revision gives a part of the range to another
 // owner: where one may come, use Copy.
 func (r *Reduction) Result(rng slot.Range) (encoded []byte, ok bool) {
-	g := r.engine.grid
+	g := r.grid
 	if !g.onGrid(rng) {
 		return nil, false
 	}

@@ -9,7 +9,7 @@ import (
 
 // reference computes what a reduction must give, the slow and plain way: all vectors in one place, one coordinate at a time.
 func reference(p Params, plan slot.Plan, vectors [][]float32) []float32 {
-	out := make([]float32, p.Elements)
+	out := make([]float32, p.Fragments[0])
 	for at := 0; at < len(out); at += p.FrameElements {
 		end := min(at+p.FrameElements, len(out))
 		scale := referenceScale(p, plan)

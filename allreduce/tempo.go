@@ -94,7 +94,7 @@ func (in *input) isGone() bool {
 // tooSlow says why the owner should wait for a contributor no longer. spent is by all that have streams. Where there is one such
 // contributor only, nobody can say which side is slow: it must then be as fast as a link has to be that is not taken for dead.
 func (p *ownPiece) tooSlow(in *input, spent map[*input]time.Duration, f int, now time.Time) error {
-	g, stall := p.r.engine.grid, p.r.engine.cfg.Stall
+	g, stall := p.r.grid, p.r.engine.cfg.Stall
 	_, frame := in.tempo.until(p.roomAt(f), now)
 	due := g.frameSize(f)
 	if f == p.first {

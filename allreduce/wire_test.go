@@ -87,7 +87,7 @@ func FuzzAccept(f *testing.F) {
 	opening := len(g.opening(1, 0))
 	var good []byte
 	for i := range 5 {
-		b := g.engines[0].grid.frame(g.own[1].data, i)
+		b := g.engines[0].grids[0].frame(g.own[1].data, i)
 		good = append(header{kindRaw, uint32(i), uint32(len(b))}.Append(good), b...)
 	}
 	f.Add(0, good)
@@ -114,7 +114,7 @@ func FuzzAccept(f *testing.F) {
 
 // reducedPiece is what peer 1 would answer to peer 0 if its own values were the outcome.
 func (g *group) reducedPiece() []byte {
-	grid := g.engines[0].grid
+	grid := g.engines[0].grids[0]
 	first, last := grid.framesOf(g.plan.Pieces[len(g.plan.Pieces)-1].Range)
 	var b []byte
 	for i := first; i < last; i++ {
@@ -155,7 +155,7 @@ func TestBadOwnerIsNamed(t *testing.T) {
 func FuzzReceive(f *testing.F) {
 	group := func(t testing.TB) *group {
 		g := fuzzGroup(t)
-		g.plan.Pieces = []slot.Piece{{Range: slot.Range{End: g.params.Elements}, Owner: peerName(1)}}
+		g.plan.Pieces = []slot.Piece{{Range: slot.Range{End: g.params.Fragments[0]}, Owner: peerName(1)}}
 		return g
 	}
 	g := group(f)

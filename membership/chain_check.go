@@ -110,8 +110,8 @@ func (c *chain) checkStep(r slot.Record) error {
 
 // checkOutcome enforces what a step's contributions and segments must look like: a draft's as well as a record's.
 func (c *chain) checkOutcome(fragment uint32, contributions []slot.Offer, segments []slot.Segment) error {
-	if fragment != 0 {
-		return invalid("fragment %d", fragment)
+	if due := c.rules.fragment(c.openSlot()); fragment != due {
+		return invalid("fragment %d in slot %d, which updates fragment %d", fragment, c.openSlot(), due)
 	}
 	if n := len(contributions); n < max(1, c.rules.MinPeers) || n > slot.MaxMembers {
 		return invalid("%d contributors", n)
@@ -160,7 +160,7 @@ func (c *chain) checkOffer(o slot.Offer) error {
 	return nil
 }
 
-// checkSegments: they cover the fragment in order, each has contributors, and each contributor is in one.
+// checkSegments: they cover the open slot's fragment in order, each has contributors, and each contributor is in one.
 func (c *chain) checkSegments(contributors int, segments []slot.Segment) error {
 	if n := len(segments); n == 0 || n > slot.MaxSegments {
 		return invalid("%d segments", n)
@@ -178,8 +178,8 @@ func (c *chain) checkSegments(contributors int, segments []slot.Segment) error {
 			all[i] |= s.Contributors[i]
 		}
 	}
-	if at != c.rules.Elements {
-		return invalid("segments end at element %d of %d", at, c.rules.Elements)
+	if elements := c.rules.elements(c.openSlot()); at != elements {
+		return invalid("segments end at element %d of %d", at, elements)
 	}
 	if all.Count() != contributors {
 		return invalid("a contributor is in no segment")

@@ -93,7 +93,7 @@ func (q *churnQueue) Pop() any {
 func newChurnWorld(cfg churnConfig) *churnWorld {
 	w := &churnWorld{
 		cfg: cfg, rand: rand.New(rand.NewPCG(uint64(cfg.peers), 7)), after: map[slot.Root]slot.Root{},
-		rules: Rules{Run: slot.Hash([]byte("churn")), MinPeers: 1, Elements: 1 << 20},
+		rules: Rules{Run: slot.Hash([]byte("churn")), MinPeers: 1, Fragments: []uint64{1 << 20}},
 	}
 	w.reduce.plans = map[string]time.Duration{}
 	for range cfg.peers {

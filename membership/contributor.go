@@ -103,8 +103,8 @@ func (m *Machine) onOffer(msg Message, o Offer) error {
 // checkPlan refuses plans that could not lead to a valid record.
 func (m *Machine) checkPlan(p slot.Plan) error {
 	c := m.chain
-	if p.Slot != c.openSlot() || p.Fragment != 0 || c.ended() || len(p.Offers) == 0 || len(p.Pieces) == 0 {
-		return invalid("a plan for slot %d with %d offers", p.Slot, len(p.Offers))
+	if p.Slot != c.openSlot() || p.Fragment != c.rules.fragment(p.Slot) || c.ended() || len(p.Offers) == 0 || len(p.Pieces) == 0 {
+		return invalid("a plan for fragment %d in slot %d with %d offers", p.Fragment, p.Slot, len(p.Offers))
 	}
 	for i, o := range p.Offers {
 		if slot.Find(c.electorate(), o.Peer) < 0 && !(p.Gone.Has(i) && c.mayContribute(o.Peer)) {
@@ -125,8 +125,8 @@ func (m *Machine) checkPlan(p slot.Plan) error {
 		}
 		at = s.Range.End
 	}
-	if at != c.rules.Elements {
-		return invalid("a plan for %d elements of %d", at, c.rules.Elements)
+	if elements := c.rules.elements(p.Slot); at != elements {
+		return invalid("a plan for %d elements of %d", at, elements)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 )
 
 func simRules(last uint64, start int) Rules {
-	return Rules{Run: testRoot(1), LastSlot: last, StartPeers: start, MinPeers: 1, MaxStaleness: 2, MaxWeight: 1000, Elements: simElements}
+	return Rules{Run: testRoot(1), LastSlot: last, StartPeers: start, MinPeers: 1, MaxStaleness: 2, MaxWeight: 1000, Fragments: []uint64{simElements}}
 }
 
 // sameChain asks that all peers hold the same records and the same state.

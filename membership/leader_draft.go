@@ -23,12 +23,12 @@ func (m *Machine) draftStep(segments []slot.Segment) {
 			contributions = append(contributions, o)
 		}
 	}
-	if m.chain.checkOutcome(0, contributions, reindexed(segments, place, len(contributions))) != nil {
+	if m.chain.checkOutcome(l.plan.Fragment, contributions, reindexed(segments, place, len(contributions))) != nil {
 		m.giveUpPlan()
 		return
 	}
 	m.openDraft(slot.Draft{
-		Ref: l.ref, Revision: l.revision, Kind: slot.Step, Slot: l.plan.Slot,
+		Ref: l.ref, Revision: l.revision, Kind: slot.Step, Slot: l.plan.Slot, Fragment: l.plan.Fragment,
 		Contributions: contributions, Segments: reindexed(segments, place, len(contributions)),
 	})
 }

@@ -122,8 +122,9 @@ func (l *leading) eligible(offers []slot.Offer) []slot.Offer {
 func (m *Machine) startPlan() {
 	l := m.open.lead
 	l.revised, l.reports = 0, nil
+	s := m.chain.openSlot()
 	m.issue(slot.Plan{
-		Opened: slot.Opening{Ref: l.ref, Revision: l.revision + 1}, Slot: m.chain.openSlot(), Offers: l.eligible(m.offers()),
+		Opened: slot.Opening{Ref: l.ref, Revision: l.revision + 1}, Slot: s, Fragment: m.chain.rules.fragment(s), Offers: l.eligible(m.offers()),
 	})
 }
 
@@ -245,7 +246,7 @@ func (m *Machine) closePlan() {
 	if m.reviseIfLost(l.reports) {
 		return
 	}
-	if segments, ok := l.stated(slot.Range{End: m.chain.rules.Elements}); ok {
+	if segments, ok := l.stated(slot.Range{End: m.chain.rules.elements(l.plan.Slot)}); ok {
 		m.draftStep(segments)
 		return
 	}

@@ -27,7 +27,7 @@ const (
 )
 
 func labRules() Rules {
-	return Rules{Run: slot.Hash([]byte("lab")), MinPeers: 1, MaxWeight: 100, Elements: labElements}
+	return Rules{Run: slot.Hash([]byte("lab")), MinPeers: 1, MaxWeight: 100, Fragments: []uint64{labElements}}
 }
 
 // labPlanner gives each contributor an equal piece, and those of who is gone to the living in equal parts.

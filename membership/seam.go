@@ -16,8 +16,16 @@ type Rules struct {
 	MaxWeight    uint64    // cap of an offer's weight; 0 means none
 	InitRoot     slot.Root // the state that the founding record must name; zero: its founder's choice
 	Pace         PaceRules // what the members' inner steps follow from, where the run has them follow from measured speeds
-	Elements     uint64    // D, the length of the flat vector: the segments of fragment 0 cover [0, D)
+	Fragments    []uint64  // elements of each fragment, at least one: segments of a slot cover [0, elements) of its fragment
 }
+
+// fragment is the one that a slot updates.
+func (r Rules) fragment(slotNumber uint64) uint32 {
+	return slot.FragmentOf(slotNumber, uint64(len(r.Fragments)))
+}
+
+// elements is the number of elements of the fragment that a slot updates.
+func (r Rules) elements(slotNumber uint64) uint64 { return r.Fragments[r.fragment(slotNumber)] }
 
 // Planner gives every part of a plan's fragment an owner that is not gone: pure, and given from outside because reduction and
 // agreement do not know each other. The pieces cover the fragment in order. Where the plan has pieces already, those of living

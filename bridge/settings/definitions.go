@@ -45,6 +45,8 @@ var definitions = []definition{
 	{"momentum", "outer momentum, a `decimal`; beta1 of adam (founder's default 0.9; 0 for sgd, and in modes delayed and eager unless delayed_nesterov)", ofRun, func(s *Settings) any { return &s.spec.Momentum }},
 	{"dn-every", "rounds from one use of the momentum to the next, with --outer delayed_nesterov (founder's default 4)", ofRun, func(s *Settings) any { return &s.spec.DNEvery }},
 	{"beta2", "beta2 of --outer adam, a `decimal` (founder's default 0.99)", ofRun, func(s *Settings) any { return &s.spec.Beta2 }},
+	{"fragments", "parts of the model, of which each slot reduces one in turn: that much less is sent at a time (founder's default 1)", ofRun, func(s *Settings) any { return &s.spec.Fragments }},
+	{"fragment-order", "`how` tensors are put into fragments: strided over the layers, or sequential (founder's default strided)", ofRun, func(s *Settings) any { return &s.spec.FragmentOrder }},
 	{"seed", "of the initial model and of the data's division among the peers (founder's default 1)", ofRun, func(s *Settings) any { return &s.spec.Seed }},
 	{"spec", "TOML `file` with the run spec; settings given beside it win", 0, func(s *Settings) any { return &s.specFile }},
 	{"bootstrap", "`multiaddr` ending in /p2p/PEER to start from, may be repeated (default: look on the local network with mDNS)", 0, func(s *Settings) any { return sources.Addresses(&s.bootstrap) }},
