@@ -169,8 +169,8 @@ func (s *swarm) finish(limit time.Duration, peers ...*simPeer) {
 	}
 	s.equal()
 	for _, p := range peers {
-		if p.applied() != s.spec.Rounds {
-			s.t.Errorf("host %d ended at slot %d of %d", p.host, p.applied(), s.spec.Rounds)
+		if p.applied() != s.spec.LastSlot() {
+			s.t.Errorf("host %d ended at slot %d of %d", p.host, p.applied(), s.spec.LastSlot())
 		}
 	}
 }
