@@ -18,6 +18,7 @@ import (
 //	record.certified the same, of every peer that takes the record into its chain; certified_root is the state before it
 //	slot.committed  slot, ballot, members, contributors, outcome_root, height
 //	slot.applied    slot, state_root, height
+//	slot.stats      slot, contributors, weight, staleness (mean), max_staleness, norm; and, where they are known, own_norm, cosine, pair_cosine
 //	state.synced    slot, bytes, resumed, sources, state_root, height
 //	donor.dropped   about, reason, lied
 //	state.diverged  slot, state_root (held here), certified_root, detail

@@ -55,6 +55,7 @@ type Node struct {
 
 	training atomic.Int64 // time spent in inner steps, in nanoseconds
 	idle     idle
+	gauges   gauges
 
 	// Of the goroutine that runs the rounds.
 	start    []float32 // what the inner steps started from: the anchor, moved ahead in an overlapped mode
@@ -262,6 +263,7 @@ func (n *Node) newWorker() (*worker, error) {
 	w := &worker{
 		self: n.Self(), spec: n.spec, params: n.spec.params(), codec: c, frameBytes: c.EncodedSize(int(n.spec.Frame)),
 		state: state, init: n.initial, every: n.cfg.CheckpointEvery * n.spec.Fragments, keepStates: n.cfg.KeepCheckpoints, stall: n.timing.stall, log: n.log, emit: n.emit, fatal: n.fail,
+		gauges: &n.gauges,
 	}
 	w.mu.own = make(map[Root]contribution)
 	shape := checkpoint.Shape{Elements: n.spec.Layout.Elements(), Optimizer: len(state.outer.State())}

@@ -134,6 +134,7 @@ func (n *Node) encode(gradient []float32, weight uint64) (contribution, error) {
 // encodePart is encode of the fragment that the slot after the base updates, alone. The buffer is new: the last one may still be on its
 // way to others.
 func (n *Node) encodePart(part []float32, weight uint64) (contribution, error) {
+	n.gauges.encoded(weight)
 	c, fragment := n.worker.codec, n.spec.FragmentOf(n.base+1)
 	encoded, err := allreduce.Commit(n.worker.params, uint32(fragment), c.Append(make([]byte, 0, c.EncodedSize(len(part))), part))
 	return contribution{n.base, weight, fragment, encoded}, err

@@ -52,6 +52,7 @@ func (n *Node) measure(ctx context.Context, t Trainer, slotNumber uint64) error 
 		switch loss, err := e.Evaluate(ctx); {
 		case err == nil:
 			fields["loss"] = loss
+			n.gauges.measured(slotNumber, loss)
 		case errors.Is(err, errors.ErrUnsupported):
 			n.blind = true
 		default:
@@ -104,6 +105,7 @@ func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
 		return stats, &TrainerError{fmt.Sprintf("slot %d", task.Slot), err}
 	}
 	n.last = stats
+	n.gauges.trained(stats)
 	return stats, nil
 }
 

@@ -44,6 +44,7 @@ type worker struct {
 	members    func() []PeerID // of the newest record
 	every      uint64          // slots between checkpoints
 	keepStates int             // checkpoints
+	gauges     *gauges
 	log        *slog.Logger
 	emit       func(name string, fields map[string]any)
 	fatal      func(error) // ends the node
@@ -176,15 +177,16 @@ func (w *worker) apply(ctx context.Context, work membership.WorkApply) error {
 	if record.Kind != slot.Step {
 		return w.state.pass(record.Height, record.Hash())
 	}
-	at, err := w.step(ctx, record, work.From)
+	at, stats, err := w.step(ctx, record, work.From)
 	var corrupt *checkpoint.CorruptError
 	if errors.As(err, &corrupt) { // it has been set aside: once more, with one fetched from others
-		at, err = w.step(ctx, record, work.From)
+		at, stats, err = w.step(ctx, record, work.From)
 	}
 	if err != nil {
 		return err
 	}
 	w.emit("slot.applied", map[string]any{"slot": at.slot, "height": at.height, "state_root": at.root})
+	w.emit("slot.stats", w.gauges.applied(stats))
 	w.spend(record)
 	if at.slot%w.every == 0 {
 		w.save()
@@ -193,11 +195,18 @@ func (w *worker) apply(ctx context.Context, work membership.WorkApply) error {
 }
 
 // step does the outer step of a record with its outcome, which it gets from others where it is not held.
-func (w *worker) step(ctx context.Context, record slot.Record, from []PeerID) (position, error) {
+func (w *worker) step(ctx context.Context, record slot.Record, from []PeerID) (at position, stats slotStats, err error) {
 	if err := w.obtain(ctx, record, from); err != nil {
-		return position{}, err
+		return position{}, slotStats{}, err
 	}
-	return w.state.step(record.Height, record.Hash(), record.Slot, func(grad []float32) error { return w.decode(record, grad) })
+	at, err = w.state.step(record.Height, record.Hash(), record.Slot, func(grad []float32) error {
+		if err := w.decode(record, grad); err != nil {
+			return err
+		}
+		stats = w.measure(record, grad)
+		return nil
+	})
+	return at, stats, err
 }
 
 // spend lets go of the reduction of a slot that is decided and of the contributions that a record lists or that are too stale.

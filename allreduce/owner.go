@@ -95,6 +95,7 @@ func (p *ownPiece) reduce() {
 		}
 		dst := sum[:g.frameLen(f)]
 		s.agg.frame(dst, s.cols, s.norms)
+		p.compare(f, s.cols)
 		out := g.frame(p.r.result, f)
 		g.codec.Append(out[:0], dst)
 		hashes = append(hashes, slot.Hash(out))

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -44,6 +45,7 @@ type Reduction struct {
 		dropped  slot.Bitmap            // contributors that own pieces do without
 		complete chan struct{}          // closed when every piece is in result
 		settled  chan struct{}          // closed when every piece is in result or will not come
+		cosine   similarity.Mean        // between contributions
 	}
 }
 

@@ -46,6 +46,43 @@ func TestPrintStatusOfASearch(t *testing.T) {
 	}
 }
 
+func TestPrintStats(t *testing.T) {
+	some := func(v float64) *float64 { return &v }
+	for _, c := range []struct {
+		given       p2pdiloco.StatsStatus
+		want, never []string
+	}{
+		{p2pdiloco.StatsStatus{}, nil, []string{"loss", "norm", "contributors"}},
+		{p2pdiloco.StatsStatus{Loss: some(3.5)}, []string{"3.5000 held out, after slot 0"}, []string{"norm", "contributors"}},
+		{
+			p2pdiloco.StatsStatus{Slot: 3, Contributors: 4, Norm: 1.25}, []string{"4 contributors, none stale", "norm 1.25"},
+			[]string{"own", "cosine", "between", "loss"},
+		},
+		{
+			p2pdiloco.StatsStatus{
+				Slot: 3, Contributors: 4, Staleness: 0.5, MaxStaleness: 2, Norm: 1.25, OwnNorm: some(2), Cosine: some(0.834), PairCosine: some(-0.5),
+				Loss: some(2), LossSlot: 2,
+			},
+			[]string{"stale by 0.5 slots in the mean, 2 at most", "norm 1.25, own 2, cosine of the own to it 0.83, between peers -0.50", "after slot 2"}, nil,
+		},
+	} {
+		var out strings.Builder
+		if err := printStatus(&out, p2pdiloco.Status{Peer: "self", Run: "books", Stats: c.given}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q is missing:\n%s", want, out.String())
+			}
+		}
+		for _, never := range c.never {
+			if strings.Contains(out.String(), never) {
+				t.Errorf("%q is told, and not known:\n%s", never, out.String())
+			}
+		}
+	}
+}
+
 func TestTolerance(t *testing.T) {
 	s := p2pdiloco.Status{Contributors: 3, Spec: map[string]string{"aggregator": "mean"}}
 	if got := tolerance(s); !strings.Contains(got, "none tolerated: with mean of 3 peers") {
