@@ -8,7 +8,7 @@ import (
 
 // Event is one thing that happened on a node: one line of an events file. Names and fields are stable: scripts rely on them.
 //
-//	peer.started    pid, peer_id, addrs, api
+//	peer.started    pid, peer_id, addrs, api, metrics (where they have an address of their own)
 //	run.searching   run, detail
 //	run.founded     run, run_id
 //	run.joined      slot

@@ -2,12 +2,14 @@ package peer
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/internal/metrics"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
@@ -20,6 +22,7 @@ type around struct {
 	claim    *statedir.Claim // nil where the directory was given
 	events   *eventlog.Writer
 	api      *api.Server
+	metrics  *api.Server                     // on an address of its own, or nil
 	self     atomic.Pointer[p2pdiloco.Event] // peer.started: who answers before the node stands
 	complain sync.Once
 }
@@ -34,15 +37,30 @@ func (p *Peer) prepare(s *settings.Settings) (err error) {
 	if err = p.chooseDir(); err != nil {
 		return err
 	}
+	scrapes := metrics.Handler(p.Status)
+	if s.Metrics != "" {
+		addr, err := api.ParseMetricsAddress(s.Metrics)
+		if err != nil {
+			return err
+		}
+		if p.metrics, err = api.ServeMetrics(addr, scrapes); err != nil {
+			return err
+		}
+	}
 	if s.API == settings.NoAPI {
 		return nil
 	}
-	addr, err := api.ParseAddress(s.API)
+	return p.serveAPI(s.API, scrapes)
+}
+
+// serveAPI serves the status API, and says in the data directory where.
+func (p *Peer) serveAPI(at string, scrapes http.Handler) error {
+	addr, err := api.ParseAddress(at)
 	if err != nil {
 		return err
 	}
 	orders := api.Orders{Token: api.NewToken(), Recover: p.recover}
-	if p.api, err = api.Serve(addr, func() (any, bool) { return p.Status() }, orders); err != nil {
+	if p.api, err = api.Serve(addr, func() (any, bool) { return p.Status() }, orders, scrapes); err != nil {
 		return err
 	}
 	if err := disk.Replace(disk.OS, filepath.Join(p.cfg.DataDir, statedir.TokenFile), []byte(orders.Token+"\n")); err != nil { // for this user's eyes
@@ -80,6 +98,9 @@ func (p *Peer) onEvent(e p2pdiloco.Event) {
 		if p.api != nil {
 			e.Fields["api"] = p.api.Addr().String()
 		}
+		if p.metrics != nil {
+			e.Fields["metrics"] = p.metrics.Addr().String()
+		}
 		p.self.Store(&e)
 	}
 	if p.events != nil {
@@ -115,6 +136,9 @@ func (p *Peer) cleanUp() error {
 			}
 		}
 		errs = append(errs, p.api.Close())
+	}
+	if p.metrics != nil {
+		errs = append(errs, p.metrics.Close())
 	}
 	if p.claim != nil {
 		errs = append(errs, p.claim.Release())

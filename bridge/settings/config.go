@@ -58,6 +58,11 @@ func (s *Settings) check() (errs []error) {
 			errs = append(errs, fault("api", s.API, "%v", err))
 		}
 	}
+	if s.Metrics != "" {
+		if _, err := api.ParseMetricsAddress(s.Metrics); err != nil {
+			errs = append(errs, fault("metrics", s.Metrics, "%v", err))
+		}
+	}
 	if s.every < 1 {
 		errs = append(errs, fault("checkpoint-every", s.every, "at least 1"))
 	}

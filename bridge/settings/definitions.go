@@ -68,6 +68,7 @@ var definitions = []definition{
 	{"state-rate", "`megabytes` a second given at most to those who fetch the state (default 4 a core)", 0, func(s *Settings) any { return &s.stateRate }},
 	{"events", "append events to this `file`, one JSON object a line", 0, func(s *Settings) any { return &s.Events }},
 	{"api", "`address` of the status API: a loopback HOST:PORT, unix:PATH, or off", 0, func(s *Settings) any { return &s.API }},
+	{"metrics", "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; other machines can reach it if it is no loopback address (they are at /metrics of the status API anyway)", 0, func(s *Settings) any { return &s.Metrics }},
 	{"json", "print one JSON document about this peer's part to stdout at the end, everything else to stderr", ofProgram, func(s *Settings) any { return &s.JSON }},
 	{"log-level", "of the log on stderr: " + strings.Join(logLevels, ", "), 0, func(s *Settings) any { return &s.LogLevel }},
 	{"pause", "rest after the inner steps of each round", ofTests, func(s *Settings) any { return &s.Pause }},

@@ -17,6 +17,7 @@ type Settings struct {
 	DataDir  string   // empty: one under the user's state folder is chosen
 	Events   string   // path of the events file; empty: none
 	API      string   // address of the status API, or NoAPI
+	Metrics  string   // address of the metrics alone; empty: none
 	JSON     bool     // print a report as JSON
 	LogLevel LogLevel // of the log on stderr
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Address is where an API is: a loopback HOST:PORT, or unix: and the path of a socket.
+// Address is where an API is: HOST:PORT, a loopback one but for metrics, or unix: and the path of a socket.
 type Address struct {
 	network string // tcp | unix
 	place   string
@@ -24,6 +24,20 @@ var errNotLoopback = errors.New("the status API is for this machine only: give a
 
 // ParseAddress reads an address and refuses every one that other machines could reach. Its errors say why, and do not name s.
 func ParseAddress(s string) (Address, error) {
+	a, err := parse(s, errNotLoopback)
+	if err == nil && a.network == "tcp" && !a.local() {
+		return Address{}, errNotLoopback
+	}
+	return a, err
+}
+
+// ParseMetricsAddress reads an address that other machines may reach: what is served there can only be read.
+func ParseMetricsAddress(s string) (Address, error) {
+	return parse(s, errors.New("give HOST:PORT, like 127.0.0.1:9464, or :9464 for all addresses of this machine, or unix:PATH"))
+}
+
+// parse reads an address of any host; shape is the error for what is none.
+func parse(s string, shape error) (Address, error) {
 	if path, ok := strings.CutPrefix(s, unixPrefix); ok {
 		if path == "" || len(path) > maxSocketPath {
 			return Address{}, fmt.Errorf("the socket's path must have 1 to %d bytes", maxSocketPath)
@@ -32,18 +46,21 @@ func ParseAddress(s string) (Address, error) {
 	}
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return Address{}, errNotLoopback
+		return Address{}, shape
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return Address{}, errors.New("the port must be a number from 0 to 65535")
-	}
-	if !isLoopback(host) {
-		return Address{}, errNotLoopback
 	}
 	if host == "localhost" {
 		host = "127.0.0.1"
 	}
 	return Address{"tcp", net.JoinHostPort(host, port)}, nil
+}
+
+// local says whether it is a loopback HOST:PORT.
+func (a Address) local() bool {
+	host, _, err := net.SplitHostPort(a.place)
+	return a.network == "tcp" && err == nil && isLoopback(host)
 }
 
 // String is the address as ParseAddress reads it.

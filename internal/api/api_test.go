@@ -36,7 +36,7 @@ func serve(t *testing.T, addr string, status func() (any, bool)) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Serve(a, status, Orders{})
+	s, err := Serve(a, status, Orders{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +87,58 @@ func TestOnlyThisMachine(t *testing.T) {
 	}
 }
 
+// The metrics alone may be reached from elsewhere, and nothing else is there.
+func TestMetricsOnTheirOwn(t *testing.T) {
+	for _, addr := range []string{"x", "127.0.0.1", "127.0.0.1:x", ":65536", "", "unix:"} {
+		if a, err := ParseMetricsAddress(addr); err == nil {
+			t.Errorf("%q was accepted as %v", addr, a)
+		}
+	}
+	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for addr, foreign := range map[string]int{"0.0.0.0:0": 200, ":0": 200, "localhost:0": 403} {
+		a, err := ParseMetricsAddress(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := ServeMetrics(a, hello)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ := net.SplitHostPort(s.Addr().String())
+		for _, c := range []struct {
+			method, path, host string
+			want               int
+		}{
+			{"GET", "/metrics", "", 200},
+			{"GET", "/metrics", "peer.example.org:9464", foreign},
+			{"POST", "/metrics", "", 405},
+			{"GET", "/status", "", 404},
+			{"POST", "/recover", "", 404},
+		} {
+			req, err := http.NewRequestWithContext(t.Context(), c.method, "http://127.0.0.1:"+port+c.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = c.host
+			res, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if res.StatusCode != c.want {
+				t.Errorf("%s: %s %s as %q: %d, want %d", addr, c.method, c.path, c.host, res.StatusCode, c.want)
+			}
+		}
+		if _, err := ServeMetrics(s.Addr(), hello); err == nil || !strings.Contains(err.Error(), "--metrics") {
+			t.Errorf("an address that is taken: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", sampleStatus)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -131,7 +183,7 @@ func TestStarting(t *testing.T) {
 
 func TestPortInUse(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", sampleStatus)
-	if _, err := Serve(s.Addr(), sampleStatus, Orders{}); err == nil || !strings.Contains(err.Error(), "--api") {
+	if _, err := Serve(s.Addr(), sampleStatus, Orders{}, nil); err == nil || !strings.Contains(err.Error(), "--api") {
 		t.Errorf("got %v, want a way out", err)
 	}
 }
@@ -144,7 +196,7 @@ func TestSockets(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	a := Address{"unix", path}
-	if _, err := Serve(a, sampleStatus, Orders{}); err == nil {
+	if _, err := Serve(a, sampleStatus, Orders{}, nil); err == nil {
 		t.Error("a living socket was taken over")
 	}
 	l.Close() // as a killed process leaves it
@@ -153,7 +205,7 @@ func TestSockets(t *testing.T) {
 	if err := os.WriteFile(plain, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Serve(Address{"unix", plain}, sampleStatus, Orders{}); err == nil {
+	if _, err := Serve(Address{"unix", plain}, sampleStatus, Orders{}, nil); err == nil {
 		t.Error("a plain file was replaced by a socket")
 	}
 }

@@ -18,7 +18,7 @@ func TestOrders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Serve(a, sampleStatus, orders)
+		s, err := Serve(a, sampleStatus, orders, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,13 +28,18 @@ type Server struct {
 	served chan struct{} // closed when the server's goroutine has ended
 }
 
-// Serve listens on addr and answers with what status returns, as JSON, or with 503 while its second result is false, and takes
-// orders. All functions are called from many goroutines.
-func Serve(addr Address, status func() (any, bool), orders Orders) (*Server, error) {
+// Serve listens on addr and answers with what status returns, as JSON, or with 503 while its second result is false, gives /metrics to
+// metrics if that is not nil, and takes orders. All functions are called from many goroutines.
+func Serve(addr Address, status func() (any, bool), orders Orders, metrics http.Handler) (*Server, error) {
 	l, err := listen(addr)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("status API: %w: choose another address with --api, like 127.0.0.1:0 for any free port", err)
 	}
+	return start(addr, l, handler(addr, status, orders, metrics)), nil
+}
+
+// start serves on a listener, which Close closes.
+func start(addr Address, l net.Listener, h http.Handler) *Server {
 	if addr.network == "tcp" {
 		addr.place = l.Addr().String()
 	}
@@ -42,7 +47,7 @@ func Serve(addr Address, status func() (any, bool), orders Orders) (*Server, err
 		addr:   addr,
 		served: make(chan struct{}),
 		http: &http.Server{
-			Handler:           handler(addr, status, orders),
+			Handler:           h,
 			ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
 			WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		},
@@ -51,7 +56,7 @@ func Serve(addr Address, status func() (any, bool), orders Orders) (*Server, err
 		defer close(s.served)
 		_ = s.http.Serve(l) // ends with Close
 	}()
-	return s, nil
+	return s
 }
 
 func listen(addr Address) (net.Listener, error) {
@@ -60,11 +65,11 @@ func listen(addr Address) (net.Listener, error) {
 	}
 	l, err := net.Listen(addr.network, addr.place)
 	if err != nil {
-		return nil, fmt.Errorf("status API: %w: choose another address with --api, like 127.0.0.1:0 for any free port", err)
+		return nil, err
 	}
 	if addr.network == "unix" {
 		if err := os.Chmod(addr.place, 0o600); err != nil {
-			return nil, errors.Join(fmt.Errorf("status API: %w", err), l.Close())
+			return nil, errors.Join(err, l.Close())
 		}
 	}
 	return l, nil
@@ -83,7 +88,7 @@ func removeStale(path string) {
 	_ = os.Remove(path)
 }
 
-func handler(addr Address, status func() (any, bool), orders Orders) http.Handler {
+func handler(addr Address, status func() (any, bool), orders Orders, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		s, ok := status()
@@ -98,12 +103,20 @@ func handler(addr Address, status func() (any, bool), orders Orders) http.Handle
 	if orders.Recover != nil {
 		mux.HandleFunc("POST /recover", func(w http.ResponseWriter, r *http.Request) { orders.serve(addr, w, r) })
 	}
+	if metrics != nil {
+		mux.Handle("GET /metrics", metrics)
+	}
+	return underOwnName(addr, mux)
+}
+
+// underOwnName refuses requests on a loopback address that come under another name.
+func underOwnName(addr Address, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if addr.network == "tcp" && !ownHost(r.Host) {
+		if addr.local() && !ownHost(r.Host) {
 			http.Error(w, "ask under a loopback address or localhost", http.StatusForbidden)
 			return
 		}
-		mux.ServeHTTP(w, r)
+		h.ServeHTTP(w, r)
 	})
 }
 

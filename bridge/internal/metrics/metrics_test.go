@@ -1,0 +1,175 @@
+package metrics
+
+import (
+	"flag"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+var update = flag.Bool("update", false, "rewrite the table in docs/operations.md")
+
+// scrape asks for metrics as Prometheus does, and reads them with its parser.
+func scrape(t *testing.T, status func() (p2pdiloco.Status, bool)) map[string]*dto.MetricFamily {
+	t.Helper()
+	w := httptest.NewRecorder()
+	Handler(status).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+func full() p2pdiloco.Status {
+	v := 0.5
+	return p2pdiloco.Status{
+		Peer: "self", Run: "books\xff", RunID: p2pdiloco.Root{1}, Phase: p2pdiloco.PhasePaused, Slot: 7, Training: 90 * time.Second, Sent: 1500,
+		Members: []p2pdiloco.MemberStatus{
+			{Peer: "self", State: "training", Slot: 7, Steps: 3},
+			{Peer: "gone", State: "missing", Heard: time.Minute},
+			{Peer: "late", State: "late"},
+		},
+		Stats: p2pdiloco.StatsStatus{Slot: 7, Contributors: 2, Staleness: 0.5, Norm: 3, OwnNorm: &v, Cosine: &v, PairCosine: &v, Loss: &v, LossSlot: 6, TrainLoss: &v},
+	}
+}
+
+// All metrics are there, with the values of the status.
+func TestScrape(t *testing.T) {
+	s := full()
+	families := scrape(t, func() (p2pdiloco.Status, bool) { return s, true })
+	for name, want := range map[string]float64{
+		"p2pdiloco_slot": 7, "p2pdiloco_training_seconds_total": 90, "p2pdiloco_sent_bytes_total": 1500, "p2pdiloco_slot_contributors": 2,
+		"p2pdiloco_slot_staleness_mean": 0.5, "p2pdiloco_gradient_norm": 3, "p2pdiloco_own_gradient_norm": 0.5, "p2pdiloco_loss_slot": 6, "p2pdiloco_info": 1,
+	} {
+		f := families[name]
+		if f == nil || len(f.Metric) != 1 || value(f.Metric[0]) != want {
+			t.Errorf("%s: %v, want %v", name, f, want)
+		}
+	}
+	for _, m := range families["p2pdiloco_phase"].Metric {
+		if on := m.Label[0].GetValue() == "paused"; (value(m) == 1) != on {
+			t.Errorf("phase %v", m)
+		}
+	}
+	heard := families["p2pdiloco_member_heard_seconds"].Metric
+	if len(heard) != 3 || value(heard[0])+value(heard[1])+value(heard[2]) != 60 {
+		t.Errorf("heard: %v", heard)
+	}
+	if families["go_goroutines"] == nil {
+		t.Error("the runtime says nothing")
+	}
+	for _, row := range rows(Table()) {
+		if families[row] == nil {
+			t.Errorf("%s is in the table, and missing", row)
+		}
+		delete(families, row)
+	}
+	for name := range families {
+		if strings.HasPrefix(name, "p2pdiloco") {
+			t.Errorf("%s is not in the table", name)
+		}
+	}
+}
+
+func value(m *dto.Metric) float64 { return m.GetGauge().GetValue() + m.GetCounter().GetValue() }
+
+// rows are the names in a table.
+func rows(table string) (names []string) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)").FindAllStringSubmatch(table, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// What is not known is not told: no zeros that look like measurements.
+func TestUnknown(t *testing.T) {
+	families := scrape(t, func() (p2pdiloco.Status, bool) {
+		return p2pdiloco.Status{Run: "books", Phase: p2pdiloco.PhaseSearching}, true
+	})
+	for _, name := range []string{"p2pdiloco_slot", "p2pdiloco_gradient_norm", "p2pdiloco_own_gradient_cosine", "p2pdiloco_loss", "p2pdiloco_loss_slot", "p2pdiloco_member_slot"} {
+		if families[name] != nil {
+			t.Errorf("%s is told of a peer that searches", name)
+		}
+	}
+	if families["p2pdiloco_sent_bytes_total"] == nil || families["p2pdiloco_info"] == nil {
+		t.Error("what is known is missing")
+	}
+	families = scrape(t, func() (p2pdiloco.Status, bool) { return p2pdiloco.Status{}, false })
+	if families["p2pdiloco_info"] != nil || families["go_goroutines"] == nil {
+		t.Error("before the peer has an identity only the process is told of")
+	}
+}
+
+// Members whose IDs end alike keep apart.
+func TestShortIDsThatAreEqual(t *testing.T) {
+	id := func(n int64) p2pdiloco.PeerID { // in base58 they differ before the last six digits
+		return p2pdiloco.PeerID(big.NewInt(n*58*58*58*58*58*58 + 12345).Bytes())
+	}
+	if id(5).Short() != id(9).Short() || id(5) == id(9) {
+		t.Fatalf("%s and %s don't end alike", id(5), id(9))
+	}
+	s := full()
+	s.Members[1].Peer, s.Members[2].Peer = id(5), id(9)
+	if f := scrape(t, func() (p2pdiloco.Status, bool) { return s, true }); len(f["p2pdiloco_member_slot"].Metric) != 3 {
+		t.Errorf("%v", f["p2pdiloco_member_slot"])
+	}
+}
+
+// Names and help are as Prometheus wants them.
+func TestNames(t *testing.T) {
+	families := scrape(t, func() (p2pdiloco.Status, bool) { return full(), true })
+	for name, f := range families {
+		if !strings.HasPrefix(name, "p2pdiloco_") {
+			continue
+		}
+		if isCounter := f.GetType() == dto.MetricType_COUNTER; isCounter != strings.HasSuffix(name, "_total") {
+			t.Errorf("%s is a %v", name, f.GetType())
+		}
+		if f.GetHelp() == "" || strings.Contains(f.GetHelp(), "|") {
+			t.Errorf("%s: help %q", name, f.GetHelp())
+		}
+	}
+}
+
+const (
+	docs  = "../../../docs/operations.md"
+	begin = "<!-- metrics: go test ./bridge/internal/metrics -run TestDocs -update -->\n"
+	end   = "<!-- /metrics -->"
+)
+
+// The table in the documentation is made from the definitions.
+func TestDocs(t *testing.T) {
+	b, err := os.ReadFile(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begun := strings.Cut(string(b), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !begun || !ended {
+		t.Fatalf("%s has no place for the table", docs)
+	}
+	want := before + begin + Table() + end + after
+	if *update {
+		if err := os.WriteFile(docs, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if want != string(b) {
+		t.Errorf("the table of metrics in %s is not that of the code: go test ./bridge/internal/metrics -run TestDocs -update", docs)
+	}
+}
