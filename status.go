@@ -27,7 +27,7 @@ type Status struct {
 	Ballot       uint32            `json:"ballot"`           // of the height being decided
 	Leader       PeerID            `json:"leader,omitempty"`
 	Members      []MemberStatus    `json:"members"`
-	Contributors int               `json:"contributors"`        // members that train
+	Contributors int               `json:"contributors"` // members that train
 	Stats        StatsStatus       `json:"stats"`
 	Sync         *SyncStatus       `json:"sync,omitempty"`      // while the state is fetched from others
 	Task         *TaskStatus       `json:"task,omitempty"`      // of a peer that trains: its round
