@@ -199,6 +199,7 @@ func (g *group) check() {
 		sub, vectors := g.params, [][]float32(nil)
 		sub.Fragments = []uint64{s.Range.Len()}
 		plan := g.plan
+		plan.Fragment = 0 // of sub
 		plan.Offers = nil
 		for i, v := range g.vectors {
 			if s.Contributors.Has(i) {
@@ -207,13 +208,13 @@ func (g *group) check() {
 			}
 		}
 		b := kernel.Bytes(reference(sub, plan, vectors))
-		if size := g.engines[0].grids[0].frameBytes; slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != s.Root {
+		if size := g.engines[0].grids[g.plan.Fragment].frameBytes; slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != s.Root {
 			g.t.Fatalf("range %v has another root than the reference", s.Range)
 		}
 		want = append(want, b...)
 	}
 	for i, r := range g.running {
-		got, ok := r.Result(slot.Range{End: g.params.Fragments[0]})
+		got, ok := r.Result(slot.Range{End: g.params.Fragments[g.plan.Fragment]})
 		if !ok || !bytes.Equal(got, want) {
 			g.t.Fatalf("peer %d has another result (complete: %v)", i, ok)
 		}
@@ -244,7 +245,7 @@ func (g *group) outcome() (all []slot.Segment) {
 		}
 		at = s.Range.End
 	}
-	if at != g.params.Fragments[0] {
+	if at != g.params.Fragments[g.plan.Fragment] {
 		g.t.Fatalf("the statements end at %d", at)
 	}
 	return all
