@@ -106,7 +106,11 @@ func (n *Node) border(ctx context.Context) (Task, error) {
 		return Task{}, errors.Join(err, ErrRunEnded)
 	}
 	n.anchored, n.moves = true, v.Moves
-	task := Task{Slot: v.AppliedSlot + 1, Steps: int(n.spec.InnerSteps), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v)}
+	task := Task{
+		Slot: v.AppliedSlot + 1, Steps: int(n.spec.InnerSteps), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v),
+		PartSteps: int(n.spec.InnerSteps),
+	}
+	task.deal(v)
 	n.task.Store(&task)
 	return task, nil
 }

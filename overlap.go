@@ -34,7 +34,7 @@ const (
 //   - a pseudo-gradient that is not finite ends the Run, as in mode sync; what was offered before it stands;
 //   - after the last slot's inner steps nothing is left to train: the round waits until that slot is applied.
 //
-// A round beside a slot has the members of the moment at which that slot's contribution was offered: its data shards follow from them.
+// A round beside a slot has the members of the moment at which that slot's contribution was offered.
 
 // overlaps says whether the run's mode is an overlapped one.
 func (n *Node) overlaps() bool { return n.spec.Overlaps() }
@@ -63,6 +63,7 @@ func (n *Node) takeOff(task Task, root Root) error {
 	})
 	n.flight, n.base = f, f.slot
 	task.Slot++
+	task.deal(n.driver.View())
 	n.task.Store(&task)
 	return nil
 }

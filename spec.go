@@ -42,7 +42,7 @@ type Spec struct {
 	Schedule      string   `toml:"schedule"`       // rotation
 	Frame         uint64   `toml:"frame"`          // elements of the frame grid
 	Init          string   `toml:"init"`           // founder | root:HASH of the initial state
-	Seed          uint64   `toml:"seed"`           // of the data's division into shards, and of a new model
+	Seed          uint64   `toml:"seed"`           // of the data's order, and of a new model
 	StartPeers    uint64   `toml:"start_peers"`    // the first slot waits for so many members
 	MinPeers      uint64   `toml:"min_peers"`      // contributors with which a slot may close
 	MaxWeight     uint64   `toml:"max_weight"`     // cap of one contribution's weight, in tokens
@@ -304,8 +304,12 @@ func (s Spec) rules(run Root) membership.Rules {
 	if hex, ok := strings.CutPrefix(s.Init, "root:"); ok {
 		_ = init.UnmarshalText([]byte(hex)) // validated
 	}
+	ahead := uint64(0)
+	if s.Mode != ModeSync {
+		ahead = 1
+	}
 	return membership.Rules{
-		Run: run, InitRoot: init, LastSlot: s.LastSlot(), StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
+		Ahead: ahead, Run: run, InitRoot: init, LastSlot: s.LastSlot(), StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
 		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.fragmentElements(),
 	}
 }

@@ -40,21 +40,27 @@ type Status struct {
 	Process      ProcessStatus     `json:"process"`
 }
 
-// TaskStatus is a round of inner steps, for those who keep their own loop. Data that is divided by (Seed, Rank, Members) is in one peer's
-// hands at a time.
+// TaskStatus is a round of inner steps, for those who keep their own loop. Which part of the data is whose is in docs/data.md.
 type TaskStatus struct {
 	Slot    uint64   `json:"slot"`        // that this round contributes to, from 1
 	Steps   int      `json:"inner_steps"` // H
 	Seed    uint64   `json:"seed"`        // of the run
 	Rank    int      `json:"rank"`        // this peer is Members[Rank]
 	Members []PeerID `json:"members"`     // at this slot's border, sorted
+
+	Part      uint64 `json:"part"`       // of the data, from 0: this peer's alone
+	PartSteps int    `json:"part_steps"` // inner steps that a part has data for
+	Done      int    `json:"part_done"`  // of them, trained before this round
 }
 
 func statusOf(t *Task) *TaskStatus {
 	if t == nil {
 		return nil
 	}
-	return &TaskStatus{Slot: t.Slot, Steps: t.Steps, Seed: t.Seed, Rank: slices.Index(t.Members, t.Self), Members: t.Members}
+	return &TaskStatus{
+		Slot: t.Slot, Steps: t.Steps, Seed: t.Seed, Rank: slices.Index(t.Members, t.Self), Members: t.Members,
+		Part: t.Part, PartSteps: t.PartSteps, Done: t.Done,
+	}
 }
 
 // ProcessStatus is what the node's process takes: it must not grow with the slots.

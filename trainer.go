@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
 // The plain types that users meet, under the names they import.
@@ -71,11 +72,24 @@ type VectorMaker interface {
 type Task struct {
 	Slot    uint64   // the slot that this round contributes to, from 1
 	Steps   int      // inner steps to do (H)
-	Seed    uint64   // of the run: data is divided into shards by it
+	Seed    uint64   // of the run: the order of the data follows from it
 	Self    PeerID   // this peer
-	Members []PeerID // the run's members at this slot border, sorted: data shards follow from them
+	Members []PeerID // the run's members at this slot border, sorted
+
+	// Part is the part of the data that is this round's: parts are numbered from 0 without an end, and each is enough for PartSteps steps
+	// (docs/data.md). All peers agree who has which; no other peer has this one until it is known that no contribution came of it.
+	Part      uint64
+	PartSteps int // H, or what is Steps of a whole round
+	Done      int // steps of the part that were trained before: inner steps go on behind them
 
 	progress func(stepsDone int) // nil outside a node
+}
+
+// deal gives the task this peer's part for its slot. There is none where the slot closed meanwhile: then its round will be cut short.
+func (t *Task) deal(v membership.View) {
+	if part, ok := v.Part(t.Slot); ok {
+		t.Part, t.Done = part, 0
+	}
 }
 
 // Report tells the node how many steps of the task are done, for status and so that the others know this peer is at work. Calling it

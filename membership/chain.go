@@ -19,6 +19,7 @@ type chain struct {
 	stepWork   uint64    // what the newest step added to the work: the measure of a fork's penalty
 	stepHeight uint64    // of the newest step; 0 while there is none
 	pinned     bool      // it has the pin, or needs none
+	deal       *dealer
 }
 
 // spending is the newest contribution of a peer that a record lists.
@@ -28,6 +29,7 @@ func newChain(rules Rules, pin slot.Root) *chain {
 	genesis := slot.Genesis(rules.Run).Hash()
 	return &chain{
 		rules: rules, pin: pin, hashes: []slot.Root{genesis}, spent: map[slot.PeerID]spending{}, pinned: pin.IsZero() || pin == genesis,
+		deal: newDealer(rules),
 	}
 }
 
@@ -116,6 +118,7 @@ func (c *chain) pushHashed(commit Commit, hash slot.Root) {
 	for _, o := range r.Contributions {
 		c.spent[o.Peer] = spending{o.Seq, r.Slot}
 	}
+	c.deal.follow(r, func(p slot.PeerID) uint64 { return c.spent[p].slot })
 	// What is forgotten cannot come back: an offer names its slot, and peers long gone would fill the map.
 	for p, s := range c.spent {
 		if slot.Find(r.Members, p) < 0 && s.slot+c.rules.MaxStaleness < r.Slot {

@@ -13,6 +13,7 @@ type Rules struct {
 	StartPeers   int       // slot 1 is held until so many are members
 	MinPeers     int       // contributors with which a slot may close, at least 1
 	MaxStaleness uint64    // an offer's base may lie so many slots behind Slot-1
+	Ahead        uint64    // how many slots before theirs is decided members begin to train for one: 1 where slots overlap with inner steps
 	MaxWeight    uint64    // cap of an offer's weight; 0 means none
 	InitRoot     slot.Root // the state that the founding record must name; zero: its founder's choice
 	Pace         PaceRules // what the members' inner steps follow from, where the run has them follow from measured speeds

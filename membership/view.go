@@ -33,6 +33,23 @@ type View struct {
 	Offered  []slot.PeerID // whose offers for the open slot are known
 	OwnOffer *slot.Offer   // this peer's standing offer
 	Pace     Pace          // what the chain says of the members' speeds
+	Parts    []Part        // of the data, in this peer's hands, by slot
+}
+
+// Part is a part of the data in one member's hands.
+type Part struct {
+	Slot   uint64 // that the member trains for with it
+	Number uint64 // from 0
+}
+
+// Part is the number of the part that this peer was dealt for a slot. A member has one for the open slot and for Rules.Ahead beyond it.
+func (v View) Part(s uint64) (number uint64, ok bool) {
+	for _, p := range v.Parts {
+		if p.Slot == s {
+			return p.Number, true
+		}
+	}
+	return 0, false
 }
 
 // MemberView is one member as this peer sees it.
@@ -62,6 +79,7 @@ func (m *Machine) View() View {
 	for _, e := range m.chain.electorate() {
 		v.Members = append(v.Members, m.viewMember(e))
 	}
+	v.Parts = m.chain.deal.parts(m.cfg.Self)
 	return v
 }
 
