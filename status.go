@@ -50,7 +50,7 @@ type TaskStatus struct {
 
 	Part      uint64 `json:"part"`       // of the data, from 0: this peer's alone
 	PartSteps int    `json:"part_steps"` // inner steps that a part has data for
-	Done      int    `json:"part_done"`  // of them, trained before this round
+	Done      uint64 `json:"part_done"`  // of them, trained before this round
 }
 
 func statusOf(t *Task) *TaskStatus {

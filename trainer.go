@@ -79,8 +79,8 @@ type Task struct {
 	// Part is the part of the data that is this round's: parts are numbered from 0 without an end, and each is enough for PartSteps steps
 	// (docs/data.md). All peers agree who has which; no other peer has this one until it is known that no contribution came of it.
 	Part      uint64
-	PartSteps int // H, or what is Steps of a whole round
-	Done      int // steps of the part that were trained before: inner steps go on behind them
+	PartSteps int    // H, or what is Steps of a whole round
+	Done      uint64 // steps of the part that were trained before: inner steps go on behind them
 
 	progress func(stepsDone int) // nil outside a node
 }

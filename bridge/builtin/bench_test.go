@@ -13,7 +13,7 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
 			cfg := Config{Threads: threads}
 			t := newTestTrainer(b, cfg)
-			data := newSampler(t.corpus, p2pdiloco.Task{Seed: 1, Slot: 1, Self: "a"})
+			data := newSampler(t.corpus, p2pdiloco.Task{Seed: 1, Slot: 1, Self: "a"}, t.cfg.Batch, t.cfg.Context)
 			for b.Loop() {
 				if _, _, err := t.step(data); err != nil {
 					b.Fatal(err)

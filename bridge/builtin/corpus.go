@@ -12,15 +12,13 @@ import (
 var ErrNoData = errors.New("not enough data")
 
 // CorpusConfig says what to read. The zero value reads the Go standard library's own source. All peers of a run should read
-// the same data under the same configuration: then the shards they train on are disjoint and their held-out losses compare.
+// the same data under the same configuration: then what they train on is disjoint and their held-out losses compare.
 type CorpusConfig struct {
 	// Paths are text files, and folders that are searched for text files; hidden files, folders named testdata or vendor,
 	// symbolic links and files with zero bytes in them are passed over. Default: *.go under GOROOT/src, without cmd.
 	Paths []string
 	// MaxBytes bounds what is read and held in memory; beyond it files are left out. Default 64 MiB, most 1 GiB.
 	MaxBytes int
-	// Shards is the number of pieces that the training part is cut into for the members to share. Default 256.
-	Shards int
 	// HoldOut: one file of so many is held out of training. Default 16.
 	HoldOut int
 }
@@ -28,7 +26,6 @@ type CorpusConfig struct {
 // WithDefaults is c with every field that was left 0 filled in, but for Paths.
 func (c CorpusConfig) WithDefaults() CorpusConfig {
 	c.MaxBytes = cmp.Or(c.MaxBytes, 64<<20)
-	c.Shards = cmp.Or(c.Shards, 256)
 	c.HoldOut = cmp.Or(c.HoldOut, 16)
 	return c
 }
@@ -36,20 +33,19 @@ func (c CorpusConfig) WithDefaults() CorpusConfig {
 // Validate says everything that is wrong with c, defaults applied, in one joined error; nil when nothing is.
 func (c CorpusConfig) Validate() error {
 	c = c.WithDefaults()
-	errs := []error{between("corpus bytes", c.MaxBytes, 1<<30), between("shards", c.Shards, 1<<16)}
+	errs := []error{between("corpus bytes", c.MaxBytes, 1<<30)}
 	if c.HoldOut < 2 || c.HoldOut > math.MaxInt16 {
 		errs = append(errs, fmt.Errorf("hold out one file of %d: 2 to %d is allowed", c.HoldOut, math.MaxInt16))
 	}
 	return errors.Join(errs...)
 }
 
-// Corpus is text held in memory, in two parts without overlap: one to train on, cut into shards, and one held out. It is
+// Corpus is text held in memory, in two parts without overlap: one to train on, and one held out. It is
 // never written after OpenCorpus, so trainers may share it.
 type Corpus struct {
 	train   []byte
 	heldOut []byte
 	files   int
-	shards  int
 }
 
 // OpenCorpus reads the data. The same files under the same root give the same corpus on every machine: a hash of each file's
@@ -97,21 +93,15 @@ func (c *Corpus) balanced(holdOut int) bool {
 
 // check says whether both parts are large enough for windows of n bytes.
 func (c *Corpus) check(n int) error {
-	if least := len(c.train) / c.shards; least < n {
-		return fmt.Errorf("%w: %d bytes to train on, in %d shards, are %d bytes a shard, and one sequence needs %d: "+
-			"give more text (--data), fewer shards or a shorter context", ErrNoData, len(c.train), c.shards, least, n)
+	if len(c.train) < 2*n {
+		return fmt.Errorf("%w: %d bytes to train on, and two sequences need %d: give more text (--data) or a shorter context",
+			ErrNoData, len(c.train), 2*n)
 	}
 	if len(c.heldOut) < n {
 		return fmt.Errorf("%w: %d bytes held out, and one sequence needs %d: give more text (--data) or a shorter context",
 			ErrNoData, len(c.heldOut), n)
 	}
 	return nil
-}
-
-// shard is the bytes of shard i. Shards cover the training part and differ by at most one byte in size.
-func (c *Corpus) shard(i int) []byte {
-	n := len(c.train)
-	return c.train[i*n/c.shards : (i+1)*n/c.shards]
 }
 
 // heldOutBatch cuts sequences of the given length at even distances from the held-out part. It depends on nothing else, so

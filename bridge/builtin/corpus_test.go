@@ -138,8 +138,8 @@ func TestCorpusErrors(t *testing.T) {
 	if _, err := OpenCorpus(ctx, CorpusConfig{Paths: []string{binary}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: error %v", err)
 	}
-	err := CorpusConfig{MaxBytes: -1, Shards: -1, HoldOut: 1}.Validate()
-	for _, word := range []string{"corpus bytes", "shards", "hold out"} {
+	err := CorpusConfig{MaxBytes: -1, HoldOut: 1}.Validate()
+	for _, word := range []string{"corpus bytes", "hold out"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not named in: %v", word, err)
 		}

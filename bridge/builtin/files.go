@@ -144,7 +144,7 @@ func byTail(_ file, text []byte, holdOut int) (train, heldOut []byte) {
 
 // read reads files until MaxBytes are held.
 func (c CorpusConfig) read(ctx context.Context, files []file, divide division) (*Corpus, error) {
-	corpus := &Corpus{shards: c.Shards}
+	corpus := &Corpus{}
 	left := c.MaxBytes
 	for _, f := range files {
 		if err := ctx.Err(); err != nil {

@@ -42,7 +42,7 @@ func besideAJoiner(b *testing.B, threads int) {
 	perCore := int64(4_000_000) // p2pdiloco.Config.StateBytesPerSecond's default
 	j := startJoiner(b, serve(b, perCore*int64(runtime.GOMAXPROCS(0))))
 	t := newTestTrainer(b, Config{Threads: threads})
-	data := newSampler(t.corpus, p2pdiloco.Task{Seed: 1, Slot: 1, Self: "a"})
+	data := newSampler(t.corpus, p2pdiloco.Task{Seed: 1, Slot: 1, Self: "a"}, t.cfg.Batch, t.cfg.Context)
 	const round = 2 * time.Second
 	train := func() (steps float64) {
 		for began := time.Now(); time.Since(began) < round; steps++ {

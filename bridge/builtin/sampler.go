@@ -1,33 +1,56 @@
 package builtin
 
 import (
-	"math/rand/v2"
+	"encoding/binary"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco"
 )
 
-// sampler draws training sequences from one peer's shards for one round.
+// sampler draws the training sequences of one task: samples without replacement, from a part of the data that is this peer's alone
+// (docs/data.md). An epoch is the training text cut into windows, from a place of its own on, in an order of its own.
 type sampler struct {
 	corpus *Corpus
-	shards []int
-	rng    *rand.Rand
+	task   p2pdiloco.Task
+	batch  uint64 // sequences a step
+	length uint64 // of a sequence
+	step   uint64 // the next one, of the part's
+
+	windows uint64 // in an epoch
+	known   bool   // what follows is epoch's
+	epoch   uint64
+	offset  uint64 // of the first window
+	order   permutation
 }
 
-// newSampler seeds the draw with (the run's seed, slot, peer): a peer that restarts goes on with data it has not seen in this order, and
-// no two peers draw alike.
-func newSampler(c *Corpus, task p2pdiloco.Task) *sampler {
+// newSampler prepares the draw of batch sequences a step. In a task whose maker deals no parts (PartSteps 0) they follow from slot and rank.
+func newSampler(c *Corpus, task p2pdiloco.Task, batch, length int) *sampler {
+	if task.PartSteps == 0 {
+		task.PartSteps = max(1, task.Steps)
+		task.Part = task.Slot*uint64(len(task.Members)) + uint64(max(0, slices.Index(task.Members, task.Self)))
+	}
 	return &sampler{
-		corpus: c,
-		shards: ownShards(task.Seed, c.shards, task.Self, task.Members),
-		rng:    rand.New(rand.NewChaCha8(keyed("p2pdiloco/sample/1", task.Seed, task.Slot, task.Self))),
+		corpus: c, task: task, batch: uint64(batch), length: uint64(length), step: task.Done, windows: uint64((len(c.train) - length) / length),
 	}
 }
 
-// draw fills b with random windows, each inside one shard.
-func (s *sampler) draw(b *batch, sequences, length int) {
+// draw fills b with the next step's sequences.
+func (s *sampler) draw(b *batch) {
 	b.inputs, b.targets = b.inputs[:0], b.targets[:0]
-	for range sequences {
-		text := s.corpus.shard(s.shards[s.rng.IntN(len(s.shards))])
-		b.appendWindow(text[s.rng.IntN(len(text)-length):], length)
+	steps := uint64(s.task.PartSteps)
+	place := (s.task.Part*steps + s.step%steps) * s.batch
+	for i := range s.batch {
+		b.appendWindow(s.corpus.train[s.window(place+i):], int(s.length))
 	}
+	s.step++
+}
+
+// window is where the sequence at a place begins.
+func (s *sampler) window(place uint64) uint64 {
+	if epoch := place / s.windows; !s.known || epoch != s.epoch {
+		offset := keyed("p2pdiloco/offset/1", s.task.Seed, epoch)
+		s.known, s.epoch, s.offset = true, epoch, binary.BigEndian.Uint64(offset[:])%s.length
+		s.order = newPermutation(s.windows, keyed("p2pdiloco/order/1", s.task.Seed, epoch))
+	}
+	return s.offset + s.order.at(place%s.windows)*s.length
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // The private state of a trainer is AdamW's: how many steps it has done, and the two moments. The place in the data is not part of it:
-// every round draws anew (sampler.go). In a file, all little-endian:
+// that follows from the task (sampler.go). In a file, all little-endian:
 //
 //	text      stateMagic
 //	32 bytes  SHA-256 of the layout

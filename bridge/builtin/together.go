@@ -20,7 +20,7 @@ func (t *Trainer) TrainTogether(ctx context.Context, tasks []p2pdiloco.Task) (st
 		if task.Steps != tasks[0].Steps {
 			return stats, fmt.Errorf("builtin trainer: tasks of %d and of %d steps cannot be trained together", tasks[0].Steps, task.Steps)
 		}
-		data[i] = newSampler(t.corpus, task)
+		data[i] = newSampler(t.corpus, task, t.cfg.Batch/len(tasks), t.cfg.Context)
 	}
 	sum := 0.0
 	for stats.Steps < tasks[0].Steps {
@@ -43,7 +43,7 @@ func (t *Trainer) TrainTogether(ctx context.Context, tasks []p2pdiloco.Task) (st
 func (t *Trainer) stepTogether(data []*sampler) (loss, norm float64, err error) {
 	var all batch
 	for _, d := range data {
-		d.draw(&t.drawn, t.cfg.Batch/len(data), t.cfg.Context)
+		d.draw(&t.drawn)
 		all.inputs, all.targets = append(all.inputs, t.drawn.inputs...), append(all.targets, t.drawn.targets...)
 	}
 	t.drawn = all

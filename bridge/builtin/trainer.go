@@ -97,12 +97,12 @@ func (t *Trainer) fits(v []float32) error {
 	return nil
 }
 
-// Train does task.Steps steps on the shards that are task.Self's. When ctx ends it returns ctx's error with the statistics of
+// Train does task.Steps steps on the task's part of the data. When ctx ends it returns ctx's error with the statistics of
 // the steps done. It wraps ErrDiverged, without having stepped, when the loss is not finite.
 func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
 	start, sum, norms := time.Now(), 0.0, 0.0
 	stats := p2pdiloco.Stats{}
-	data := newSampler(t.corpus, task)
+	data := newSampler(t.corpus, task, t.cfg.Batch, t.cfg.Context)
 	var err error
 	for stats.Steps < task.Steps && err == nil {
 		if err = ctx.Err(); err != nil {
@@ -125,7 +125,7 @@ func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Sta
 
 // step is one inner step. It returns the loss before it, and the norm of the whole gradient before it was clipped.
 func (t *Trainer) step(data *sampler) (loss, norm float64, err error) {
-	data.draw(&t.drawn, t.cfg.Batch, t.cfg.Context)
+	data.draw(&t.drawn)
 	return t.descend()
 }
 

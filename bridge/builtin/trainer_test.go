@@ -193,17 +193,17 @@ func TestWrongLengths(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	tiny := func(train, heldOut int) *Corpus {
-		return &Corpus{train: make([]byte, train), heldOut: make([]byte, heldOut), shards: 4}
+		return &Corpus{train: make([]byte, train), heldOut: make([]byte, heldOut)}
 	}
 	if _, err := New(Config{Width: -1}, tiny(1000, 1000)); err == nil || !strings.Contains(err.Error(), "width") {
 		t.Errorf("bad configuration: error %v", err)
 	}
-	for name, c := range map[string]*Corpus{"train on": tiny(4*33-1, 33), "held out": tiny(4*33, 32)} {
+	for name, c := range map[string]*Corpus{"train on": tiny(2*33-1, 33), "held out": tiny(2*33, 32)} {
 		if _, err := New(Config{}, c); !errors.Is(err, ErrNoData) || !strings.Contains(err.Error(), name) {
 			t.Errorf("too small: error %v, want one about bytes %s", err, name)
 		}
 	}
-	tr, err := New(Config{}, tiny(4*33, 33))
+	tr, err := New(Config{}, tiny(2*33, 33))
 	if err != nil {
 		t.Fatalf("just large enough: %v", err)
 	}

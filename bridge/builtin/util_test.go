@@ -15,7 +15,7 @@ func testCorpus() *Corpus {
 		}
 		return b[:n]
 	}
-	return &Corpus{train: text(1 << 16), heldOut: text(1 << 13), files: 1, shards: 64}
+	return &Corpus{train: text(1 << 16), heldOut: text(1 << 13), files: 1}
 }
 
 func newTestTrainer(tb testing.TB, cfg Config) *Trainer {

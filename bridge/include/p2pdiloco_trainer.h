@@ -72,15 +72,18 @@ typedef struct p2pdiloco_trainer_task {
 	uint64_t size;
 	uint64_t slot;  /* that the round contributes to, from 1 */
 	uint64_t steps; /* to do (H), at least 1 */
-	uint64_t seed;  /* of the run: data is divided among the members by it */
-	/* Who trains at this slot's border: all members' peer IDs as text, sorted by their binary form; this peer is members[rank].
-	 * Data that is divided by (seed, rank, members) is in one peer's hands at a time. */
+	uint64_t seed;  /* of the run: the order of the data follows from it */
+	/* Who trains at this slot's border: all members' peer IDs as text, sorted by their binary form; this peer is members[rank]. */
 	uint32_t rank;
 	uint32_t member_count;
 	const char *const *members;
 	/* Where run stores the number of steps done, after each: others see by it that this peer is at work, and a trainer that
 	 * stores nothing new for the peer's --trainer-timeout counts as hung. Never NULL. */
 	volatile uint64_t *steps_done;
+	/* The part of the data that this round is to train on: parts are numbered from 0 without an end, and each is enough for part_steps steps
+	 * (H). No other peer has it (docs/data.md). done of its steps were trained before, where run is called more than once a round: the
+	 * task's are those behind them. */
+	uint64_t part, part_steps, done;
 } p2pdiloco_trainer_task;
 
 /* What a round of inner steps did. run fills it; size is set by the caller. */

@@ -148,7 +148,7 @@ func (c *call) advance(to uint64) {
 
 func (h *host) cancel(c *call) {
 	if c.cancellable {
-		_ = h.send(request{op: opCancel, arg: [4]uint64{uint64(c.number)}}, tick)
+		_ = h.send(request{op: opCancel, arg: [requestArgs]uint64{uint64(c.number)}}, tick)
 	}
 }
 

@@ -58,6 +58,9 @@ static int32_t run(struct host *h, const struct request *r, const char *payload,
 		.seed = r->arg[2],
 		.rank = (uint32_t)r->arg[3],
 		.steps_done = h->steps_done,
+		.part = r->arg[4],
+		.part_steps = r->arg[5],
+		.done = r->arg[6],
 	};
 	const char *end = payload + r->bytes;
 	for (const char *at = payload; at < end; at += strlen(at) + 1)

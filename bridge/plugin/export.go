@@ -83,7 +83,7 @@ func (t *Trainer) export(ctx context.Context, x exported) error {
 	if x.gradient {
 		doing, flag = "export_gradient", 1
 	}
-	c := &call{request: request{op: opExport, arg: [4]uint64{uint64(x.begin), uint64(x.end - x.begin), exportStep, flag}}, doing: doing}
+	c := &call{request: request{op: opExport, arg: [requestArgs]uint64{uint64(x.begin), uint64(x.end - x.begin), exportStep, flag}}, doing: doing}
 	c.where = func() string { return fmt.Sprintf(" after element %d", max(x.begin, int(c.exported.Load()))) }
 	at := x.begin
 	upTo := func(to uint64) error {

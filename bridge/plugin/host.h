@@ -30,7 +30,7 @@ enum op {
 	OP_SHARE,    /* arg: bytes of the memory, offsets of the vectors start and local, D */
 	OP_INIT,     /* arg: seed. Into local */
 	OP_LOAD,     /* arg: begin, count. From start */
-	OP_RUN,      /* arg: slot, steps, seed, rank. payload: members, each ended by NUL */
+	OP_RUN,      /* arg: slot, steps, seed, rank, part, its steps, done. payload: members, each ended by NUL */
 	OP_EXPORT,   /* arg: begin, count, elements a call, 1 for the pseudo-gradient. Into local */
 	OP_EVALUATE,
 	OP_SAVE,     /* payload: path */
@@ -55,7 +55,7 @@ enum {
 struct request {
 	uint32_t op;
 	uint32_t number; /* rises by one a request; a reply repeats it */
-	uint64_t arg[4];
+	uint64_t arg[7];
 	uint64_t bytes; /* of payload that follow */
 };
 

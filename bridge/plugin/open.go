@@ -160,7 +160,7 @@ func (t *Trainer) share(ctx context.Context) error {
 		return err
 	}
 	start, local, total := offsets(d)
-	c := &call{request: request{op: opShare, arg: [4]uint64{total, start, local, d}}, doing: "register_memory"}
+	c := &call{request: request{op: opShare, arg: [requestArgs]uint64{total, start, local, d}}, doing: "register_memory"}
 	_, err := t.do(ctx, c, watchers{})
 	return err
 }

@@ -51,7 +51,7 @@ func (t *Trainer) Init(ctx context.Context, dst []float32) error {
 	if err := t.fits(dst); err != nil {
 		return err
 	}
-	c := &call{request: request{op: opInit, arg: [4]uint64{t.cfg.Seed}}, doing: "init"}
+	c := &call{request: request{op: opInit, arg: [requestArgs]uint64{t.cfg.Seed}}, doing: "init"}
 	_, err := t.do(ctx, c, watchers{exported: func(uint64) error {
 		t.copyOut(dst, 0)
 		if err := t.finite(dst, 0); err != nil {
@@ -76,7 +76,7 @@ func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error
 	if begin < 0 || end > t.elements() || len(src) == 0 {
 		return fmt.Errorf("%s: load: elements %d to %d of a model of %d", t.cfg.Path, begin, end, t.elements())
 	}
-	c := &call{request: request{op: opLoad, arg: [4]uint64{uint64(begin), uint64(len(src))}}, doing: "load"}
+	c := &call{request: request{op: opLoad, arg: [requestArgs]uint64{uint64(begin), uint64(len(src))}}, doing: "load"}
 	_, err := t.do(ctx, c, watchers{before: func() {
 		if shared := t.memory.start[begin:end]; !same(src, shared) {
 			copy(shared, src)
@@ -122,8 +122,11 @@ func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Sta
 	}
 	done := func() uint64 { return t.memory.steps().Load() }
 	c := &call{
-		request: request{op: opRun, arg: [4]uint64{task.Slot, uint64(task.Steps), task.Seed, uint64(rank)}, payload: members.String()},
-		doing:   fmt.Sprintf("run for slot %d", task.Slot), cancellable: true, beat: done,
+		request: request{
+			op: opRun, payload: members.String(),
+			arg: [requestArgs]uint64{task.Slot, uint64(task.Steps), task.Seed, uint64(rank), task.Part, uint64(task.PartSteps), task.Done},
+		},
+		doing: fmt.Sprintf("run for slot %d", task.Slot), cancellable: true, beat: done,
 		where: func() string { return fmt.Sprintf(" after %d of %d steps", done(), task.Steps) },
 	}
 	r, err := t.do(ctx, c, watchers{before: func() { t.memory.steps().Store(0) }, tick: func() { task.Report(int(min(done(), uint64(task.Steps)))) }})

@@ -56,10 +56,13 @@ const (
 
 var native = binary.NativeEndian
 
+// requestArgs is how many numbers a request carries, as in host.h.
+const requestArgs = 7
+
 type request struct {
 	op      op
 	number  uint32
-	arg     [4]uint64
+	arg     [requestArgs]uint64
 	payload string
 }
 

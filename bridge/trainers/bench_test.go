@@ -13,7 +13,7 @@ import (
 //
 //	GOMAXPROCS=1 go test -run xxx -bench Step ./bridge/trainers
 func BenchmarkStep(b *testing.B) {
-	corpus := builtin.CorpusConfig{Paths: []string{write(b, map[string]string{"text": prose(1, 1<<16)})}, Shards: 64}
+	corpus := builtin.CorpusConfig{Paths: []string{write(b, map[string]string{"text": prose(1, 1<<16)})}}
 	p := pair{corpus: corpus}
 	ours, theirs := p.start(b)
 	for name, tr := range map[string]p2pdiloco.Trainer{"builtin": ours, "c": theirs} {

@@ -19,7 +19,7 @@ func TestRunWithBuiltins(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	p := pair{cfg: tiny, corpus: builtin.CorpusConfig{Paths: []string{write(t, manyFiles())}, Shards: 32}}
+	p := pair{cfg: tiny, corpus: builtin.CorpusConfig{Paths: []string{write(t, manyFiles())}}}
 	second, first := p.start(t)
 	third, _ := p.start(t)
 	trainers := []p2pdiloco.Trainer{first, second, third} // the first founds the run

@@ -56,7 +56,6 @@ func (p pair) config() string {
 		{"held_out", c.HeldOut},
 		{"threads", c.Threads},
 		{"max_bytes", d.MaxBytes},
-		{"shards", d.Shards},
 		{"hold_out", d.HoldOut},
 		{"warm_up", c.WarmUp},
 	} {
@@ -188,7 +187,7 @@ func TestStepsAgree(t *testing.T) {
 		"odd smooth":     {smoothOdd, 1e-5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ours, theirs := pair{cfg: c.cfg, corpus: builtin.CorpusConfig{Paths: text, Shards: 32}}.start(t)
+			ours, theirs := pair{cfg: c.cfg, corpus: builtin.CorpusConfig{Paths: text}}.start(t)
 			initialize(t, ours, theirs)
 			compareLosses(t, ours, theirs)
 			for round, steps := range []int{1, 9} {
@@ -239,8 +238,8 @@ func TestTheSameText(t *testing.T) {
 	}
 	for name, corpus := range map[string]builtin.CorpusConfig{
 		"many":    {Paths: []string{many}},
-		"few":     {Paths: []string{few}, Shards: 7},
-		"cut":     {Paths: []string{many}, MaxBytes: 50001, HoldOut: 3, Shards: 100},
+		"few":     {Paths: []string{few}},
+		"cut":     {Paths: []string{many}, MaxBytes: 50001, HoldOut: 3},
 		"overlap": {Paths: []string{filepath.Join(many, "dir3"), many, filepath.Join(few, "a.txt"), inside}},
 		"default": {MaxBytes: 1 << 20},
 	} {
@@ -250,12 +249,19 @@ func TestTheSameText(t *testing.T) {
 	}
 }
 
-// TestTheSameShards: among many members, and where there are more members than shards.
-func TestTheSameShards(t *testing.T) {
+// TestTheSameParts: far along in the data, in the middle of a part, over its end, and where a batch reaches from one epoch into the next.
+func TestTheSameParts(t *testing.T) {
 	t.Parallel()
-	p := pair{cfg: tiny, corpus: builtin.CorpusConfig{Paths: []string{write(t, manyFiles())}, Shards: 12}}
-	for _, rank := range []int{0, 7, 29} {
-		task := p2pdiloco.Task{Slot: 1 << 50, Steps: 2, Seed: 99, Self: members(30)[rank], Members: members(30)}
+	p := pair{cfg: tiny, corpus: builtin.CorpusConfig{Paths: []string{write(t, manyFiles())}}}
+	for _, task := range []p2pdiloco.Task{
+		{Part: 0, PartSteps: 2},
+		{Part: 1 << 40, PartSteps: 500},
+		{Part: 7, PartSteps: 500, Done: 123},
+		{Part: 7, PartSteps: 5, Done: 4},
+		{Part: 0, PartSteps: 1 << 20, Done: 1000},
+		{}, // no parts: by slot and rank
+	} {
+		task.Slot, task.Steps, task.Seed, task.Self, task.Members = 1<<50, 2, 99, members(3)[1], members(3)
 		sameData(t, p, task)
 	}
 }

@@ -149,5 +149,7 @@ func (c *checker) end(p *plugin.Trainer) bool { return !c.failed("destroy", p.Cl
 // task is a round of a peer that is alone.
 func (c *checker) task(slot uint64, steps int) p2pdiloco.Task {
 	const self = p2pdiloco.PeerID("trainer-check")
-	return p2pdiloco.Task{Slot: slot, Steps: steps, Seed: c.cfg.Library.Seed, Self: self, Members: []p2pdiloco.PeerID{self}}
+	return p2pdiloco.Task{
+		Slot: slot, Steps: steps, Seed: c.cfg.Library.Seed, Self: self, Members: []p2pdiloco.PeerID{self}, Part: slot, PartSteps: c.cfg.Steps,
+	}
 }

@@ -31,7 +31,6 @@ static const struct field {
 	{"held_out", INTEGER, offsetof(struct config, held_out), 128, 1, 1 << 20},
 	{"threads", INTEGER, offsetof(struct config, threads), 1, 1, 256},
 	{"max_bytes", INTEGER, offsetof(struct config, max_bytes), 64 << 20, 1, 1 << 30},
-	{"shards", INTEGER, offsetof(struct config, shards), 256, 1, 1 << 16},
 	{"hold_out", INTEGER, offsetof(struct config, hold_out), 16, 2, 32767},
 };
 

@@ -31,7 +31,7 @@ struct config {
 
 	char **paths; /* of the text; none: the Go standard library's source */
 	size_t path_count;
-	int64_t max_bytes, shards, hold_out;
+	int64_t max_bytes, hold_out;
 };
 
 /* Reads the value of a key that config does not know, for trainers with keys of their own. It returns 0, FAILED, or -1 where it does

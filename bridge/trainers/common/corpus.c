@@ -91,13 +91,12 @@ static bool balanced(const struct corpus *corpus, uint64_t hold_out) {
 
 /* Whether both parts are large enough for windows of n bytes. */
 static int check(const struct corpus *corpus, size_t n, struct failure *why) {
-	size_t least = corpus->train_bytes / corpus->shards;
 	if (corpus->train_bytes == 0) {
 		return fail(why, "not enough data: no text in the files found: name text files or folders that hold some with \"data\"");
 	}
-	if (least < n) {
-		return fail(why, "not enough data: %zu bytes to train on, in %zu shards, are %zu bytes a shard, and one sequence needs %zu: "
-		    "give more text (\"data\"), fewer shards or a shorter context", corpus->train_bytes, corpus->shards, least, n);
+	if (corpus->train_bytes < 2 * n) {
+		return fail(why, "not enough data: %zu bytes to train on, and two sequences need %zu: give more text (\"data\") or a shorter context",
+		    corpus->train_bytes, 2 * n);
 	}
 	if (corpus->held_out_bytes < n) {
 		return fail(why, "not enough data: %zu bytes held out, and one sequence needs %zu: give more text (\"data\") or a shorter context",
@@ -128,7 +127,6 @@ int corpus_open(struct corpus *corpus, const struct config *c, struct failure *w
 	memset(corpus, 0, sizeof *corpus);
 	int code = files_find(&files, c, why) || build(corpus, c, &files, why);
 	files_free(&files);
-	corpus->shards = (size_t)c->shards;
 	if (!code) code = check(corpus, (size_t)c->context + 1, why);
 	if (code) corpus_close(corpus);
 	return code;
@@ -138,13 +136,6 @@ void corpus_close(struct corpus *corpus) {
 	free(corpus->train);
 	free(corpus->held_out);
 	memset(corpus, 0, sizeof *corpus);
-}
-
-const uint8_t *corpus_shard(const struct corpus *corpus, size_t i, size_t *bytes) {
-	uint64_t n = corpus->train_bytes;
-	size_t begin = (size_t)(i * n / corpus->shards), end = (size_t)((i + 1) * n / corpus->shards);
-	*bytes = end - begin;
-	return corpus->train + begin;
 }
 
 void corpus_held_out(const struct corpus *corpus, uint8_t *inputs, uint8_t *targets, size_t sequences, size_t length) {

@@ -1,5 +1,5 @@
 /*
- * Text held in memory, in two parts without overlap: one to train on, cut into shards, and one held out. The same files under the
+ * Text held in memory, in two parts without overlap: one to train on, and one held out. The same files under the
  * same root give the same bytes as the built-in trainer's corpus: a hash of each file's path below its root decides the order and what is
  * held out. Where that hash holds out far too little or too much, as with a handful of files, the end of every file is held out
  * instead.
@@ -21,15 +21,11 @@ extern "C" {
 struct corpus {
 	uint8_t *train, *held_out;
 	size_t train_bytes, held_out_bytes;
-	size_t shards;
 };
 
 /* Reads the data that c names, and refuses what is too little for c's context. */
 int corpus_open(struct corpus *corpus, const struct config *c, struct failure *why);
 void corpus_close(struct corpus *corpus);
-
-/* The bytes of shard i. Shards cover the training part and differ by at most one byte in size. */
-const uint8_t *corpus_shard(const struct corpus *corpus, size_t i, size_t *bytes);
 
 /* Cuts sequences of the given length at even distances from the held-out part, and writes them one after the other to inputs, the byte
  * that follows each to targets: sequences * length bytes each. All peers with the same data measure the same. */

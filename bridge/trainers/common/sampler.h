@@ -1,4 +1,7 @@
-/* Draws training sequences from one peer's shards for one round: the same ones as the built-in trainer on that peer. */
+/*
+ * Draws the training sequences of one task: samples without replacement, from a part of the data that is this peer's alone (docs/data.md), the
+ * same ones as the built-in trainer's. An epoch is the training text cut into windows, from a place of its own on, in an order of its own.
+ */
 #ifndef P2PDILOCO_COMMON_SAMPLER_H
 #define P2PDILOCO_COMMON_SAMPLER_H
 
@@ -7,27 +10,38 @@
 
 #include "corpus.h"
 #include "p2pdiloco_trainer.h"
-#include "random.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-struct sampler {
-	const struct corpus *corpus;
-	size_t *shards; /* this peer's, ascending; never none */
-	size_t count;
-	struct chacha8 random;
+/* An order of the numbers below n that needs no memory: a Feistel network of four rounds over the least even number of bits that holds
+ * them, applied again until the result is below n (cycle walking: Black and Rogaway 2002). */
+struct permutation {
+	uint64_t n;
+	int half; /* bits of a half */
+	uint64_t keys[4];
 };
 
-/* Prepares the draw for a task. Each shard goes to the member with the highest hash of (seed, shard, member): rendezvous hashing
- * (Thaler and Ravishankar 1998). A member to which no shard fell takes the one for which its hash is highest. The draw is
- * seeded with (seed, slot, peer). It refuses a task that makes no sense. */
-int sampler_open(struct sampler *s, const struct corpus *corpus, const p2pdiloco_trainer_task *task, struct failure *why);
-void sampler_close(struct sampler *s);
+void permutation_make(struct permutation *p, uint64_t n, const uint8_t key[32]);
+uint64_t permutation_at(const struct permutation *p, uint64_t x);
 
-/* Writes random windows, each inside one shard, and the byte after each input: sequences * length bytes each. */
-void sampler_draw(struct sampler *s, uint8_t *inputs, uint8_t *targets, size_t sequences, size_t length);
+struct sampler {
+	const struct corpus *corpus;
+	uint64_t seed, part, part_steps;
+	uint64_t step; /* the next one, of the part's */
+	uint64_t batch, length; /* sequences a step, bytes of one */
+	uint64_t windows; /* in an epoch; what follows is that epoch's */
+	uint64_t epoch, offset; /* of the first window */
+	struct permutation order;
+};
+
+/* Prepares the draw for a task, batch sequences of length bytes a step. It refuses a task that makes no sense. */
+int sampler_open(struct sampler *s, const struct corpus *corpus, const p2pdiloco_trainer_task *task, uint64_t batch, uint64_t length,
+                 struct failure *why);
+
+/* Writes the next step's sequences, and the byte after each input: batch * length bytes each. */
+void sampler_draw(struct sampler *s, uint8_t *inputs, uint8_t *targets);
 
 #ifdef __cplusplus
 }

@@ -87,7 +87,7 @@ static void end(struct side *s) {
 static p2pdiloco_trainer_stats run(struct side *s, uint64_t steps) {
 	static const char *const members[] = {"12D3KooWA1bysjrTACSWqf6q172inxvwKHUxAnBtVgaVDKMxpZtx"};
 	volatile uint64_t done = 0;
-	p2pdiloco_trainer_task task = {.size = sizeof task, .slot = 1, .steps = steps, .seed = 7, .member_count = 1, .members = members, .steps_done = &done};
+	p2pdiloco_trainer_task task = {.size = sizeof task, .slot = 1, .steps = steps, .seed = 7, .member_count = 1, .members = members, .steps_done = &done, .part = 1, .part_steps = steps};
 	p2pdiloco_trainer_stats stats = {.size = sizeof stats};
 	must(s, s->api->run(s->trainer, &task, &stats), "run");
 	if (done != steps) check(false, "steps done", (double)done, (double)steps);
@@ -173,7 +173,7 @@ static void check_load(struct side *s) {
 static void check_divergence(struct side *s) {
 	static const char *const members[] = {"12D3KooWA1bysjrTACSWqf6q172inxvwKHUxAnBtVgaVDKMxpZtx"};
 	volatile uint64_t done = 0;
-	p2pdiloco_trainer_task task = {.size = sizeof task, .slot = 2, .steps = 100, .seed = 7, .member_count = 1, .members = members, .steps_done = &done};
+	p2pdiloco_trainer_task task = {.size = sizeof task, .slot = 2, .steps = 100, .seed = 7, .member_count = 1, .members = members, .steps_done = &done, .part = 2, .part_steps = 100};
 	p2pdiloco_trainer_stats stats = {.size = sizeof stats};
 	s->values[s->elements - 1] = NAN;
 	load(s, s->values);

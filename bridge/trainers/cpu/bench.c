@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
 		p2pdiloco_trainer_stats stats = {.size = sizeof stats};
 		p2pdiloco_trainer_task task = {
 			.size = sizeof task, .slot = slot, .steps = argc > 3 ? strtoull(argv[3], NULL, 10) : 50, .seed = 1,
-			.member_count = 1, .members = &self, .steps_done = &done,
+			.member_count = 1, .members = &self, .steps_done = &done, .part = slot, .part_steps = 50,
 		};
 		must(t, api->run(t, &task, &stats));
 		double rate = (double)stats.steps / stats.seconds;

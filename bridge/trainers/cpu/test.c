@@ -62,7 +62,7 @@ int32_t run_round(p2pdiloco_trainer *t, uint64_t slot, uint64_t steps, p2pdiloco
 	};
 	volatile uint64_t done = 0;
 	p2pdiloco_trainer_task task = {
-		.size = sizeof task, .slot = slot, .steps = steps, .seed = 7, .rank = 1, .member_count = 2, .members = members, .steps_done = &done,
+		.size = sizeof task, .slot = slot, .steps = steps, .seed = 7, .rank = 1, .member_count = 2, .members = members, .steps_done = &done, .part = slot, .part_steps = steps,
 	};
 	stats->size = sizeof *stats;
 	int32_t code = api->run(t, &task, stats);

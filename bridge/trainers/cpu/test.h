@@ -27,7 +27,7 @@ extern int failures;
 	} while (0)
 
 /* A small model whose sizes are all different, so that a mixed-up dimension shows. */
-#define SMALL "\"layers\":2,\"width\":12,\"heads\":3,\"context\":10,\"batch\":4,\"held_out\":7,\"shards\":8"
+#define SMALL "\"layers\":2,\"width\":12,\"heads\":3,\"context\":10,\"batch\":4,\"held_out\":7"
 
 /* Makes a trainer with the test's text and these members of the configuration; it ends the program where that fails. */
 p2pdiloco_trainer *make_trainer(const char *members);

@@ -139,7 +139,7 @@ static double now(void) {
 /* One inner step: adds its loss and its gradient's norm to stats. */
 static int step(trainer *t, struct sampler *data, p2pdiloco_trainer_stats *stats) {
 	size_t batch = (size_t)t->config.batch;
-	sampler_draw(data, t->inputs, t->targets, batch, (size_t)t->config.context);
+	sampler_draw(data, t->inputs, t->targets);
 	double loss = model_forward(&t->model, t->inputs, t->targets, batch);
 	if (!isfinite(loss)) {
 		return fail(&t->why, "training diverged: the loss at inner step %llu is %g: take a lower learning_rate",
@@ -170,7 +170,7 @@ static int32_t run(trainer *t, const p2pdiloco_trainer_task *task, p2pdiloco_tra
 	struct sampler data;
 	double began = now();
 	atomic_store(&t->cancelled, false); /* one that came when nothing ran is for nothing */
-	if (sampler_open(&data, &t->corpus, task, &t->why)) return P2PDILOCO_TRAINER_FAILED;
+	if (sampler_open(&data, &t->corpus, task, (uint64_t)t->config.batch, (uint64_t)t->config.context, &t->why)) return P2PDILOCO_TRAINER_FAILED;
 	int code = P2PDILOCO_TRAINER_OK;
 	while (code == P2PDILOCO_TRAINER_OK && stats.steps < task->steps) {
 		if (atomic_load(&t->cancelled)) {
@@ -180,7 +180,6 @@ static int32_t run(trainer *t, const p2pdiloco_trainer_task *task, p2pdiloco_tra
 			*task->steps_done = stats.steps;
 		}
 	}
-	sampler_close(&data);
 	stats.seconds = now() - began;
 	report(t, &stats, out);
 	return code;

@@ -101,7 +101,7 @@ config() { printf '{%s,"data":"%s/text"}\n' "$2" "$pack" >"$1"; }
 
 # --- agree ---
 
-small='"layers":2,"width":24,"heads":3,"context":20,"batch":6,"held_out":9,"shards":8'
+small='"layers":2,"width":24,"heads":3,"context":20,"batch":6,"held_out":9'
 usual='"layers":2,"width":128,"heads":4,"context":64,"batch":16,"held_out":32'
 [ -z "$emulated" ] || usual='"layers":1,"width":16,"heads":2,"context":16,"batch":4,"held_out":4'
 

@@ -25,7 +25,7 @@ Feed::Feed(int sequences, int context)
 
 Batch Feed::next(sampler *s, const Stream &compute) {
 	now_->uploaded.wait();
-	sampler_draw(s, now_->host, now_->host + rows(), sequences_, context_);
+	sampler_draw(s, now_->host, now_->host + rows());
 	return upload(sequences_, compute);
 }
 

@@ -178,7 +178,7 @@ static void fill(p2pdiloco_trainer_stats *out, p2pdiloco_trainer_stats stats) {
 static int32_t api_run(Trainer *t, const p2pdiloco_trainer_task *task, p2pdiloco_trainer_stats *out) {
 	t->cancelled = false; /* one that came when nothing ran is for nothing */
 	sampler data;
-	if (sampler_open(&data, &t->data, task, &t->why))
+	if (sampler_open(&data, &t->data, task, (uint64_t)t->settings.batch, (uint64_t)t->settings.context, &t->why))
 		return P2PDILOCO_TRAINER_FAILED;
 	p2pdiloco_trainer_stats stats{};
 	int32_t code = guarded(t, "run", task->steps, [&]() -> int32_t {
@@ -187,7 +187,6 @@ static int32_t api_run(Trainer *t, const p2pdiloco_trainer_task *task, p2pdiloco
 		fail(&t->why, "cancelled after %llu of %llu steps", (unsigned long long)stats.steps, (unsigned long long)task->steps);
 		return P2PDILOCO_TRAINER_CANCELLED;
 	});
-	sampler_close(&data);
 	fill(out, stats);
 	return code;
 }

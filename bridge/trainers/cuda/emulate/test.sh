@@ -35,12 +35,12 @@ mkdir "$work/folder"
 for seed in "${seeds[@]}"; do
 	export P2PDILOCO_EMULATE_SEED=$seed
 	quietly "$work/test" "$cuda" "$work/folder" slow
-	config="\"layers\":2,\"width\":24,\"heads\":3,\"context\":20,\"batch\":6,\"held_out\":9,\"shards\":8,\"data\":\"$work/folder/text\""
+	config="\"layers\":2,\"width\":24,\"heads\":3,\"context\":20,\"batch\":6,\"held_out\":9,\"data\":\"$work/folder/text\""
 	quietly "$work/compare" "$cuda" "$cpu" 1e-5 "$config" '"dtype":"f32"'
 	quietly "$work/compare" "$cuda" "$cpu" 3e-3 "$config" '"dtype":"tf32"'
 	quietly "$work/compare" "$cuda" "$cpu" 3e-2 "$config" '"dtype":"bf16"'
 	# Rows that fill no warp, columns that fill several, heads of one element.
-	quietly "$work/compare" "$cuda" "$cpu" 1e-5 "\"width\":70,\"heads\":70,\"context\":3,\"batch\":1,\"held_out\":2,\"shards\":8,\"data\":\"$work/folder/text\""
+	quietly "$work/compare" "$cuda" "$cpu" 1e-5 "\"width\":70,\"heads\":70,\"context\":3,\"batch\":1,\"held_out\":2,\"data\":\"$work/folder/text\""
 	echo "ok: the ABI's promises and the C trainer's numbers, seed $seed"
 done
 unset P2PDILOCO_EMULATE_SEED

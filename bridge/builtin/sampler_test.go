@@ -1,0 +1,133 @@
+package builtin
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+func TestPermutationIsOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Uint64Range(1, 3000).Draw(t, "n")
+		p := newPermutation(n, keyed("test", rapid.Uint64().Draw(t, "seed"), 0))
+		seen := make([]bool, n)
+		for x := range n {
+			y := p.at(x)
+			if y >= n || seen[y] {
+				t.Fatalf("of %d: %d gives %d, again or beyond the end", n, x, y)
+			}
+			seen[y] = true
+		}
+	})
+}
+
+// The order is no simple one: neighbours do not stay together, and the first places come from everywhere.
+func TestPermutationMixes(t *testing.T) {
+	const n = 10000
+	p := newPermutation(n, keyed("test", 1, 2))
+	near, sum := 0, uint64(0)
+	for x := range uint64(n - 1) {
+		if d := int64(p.at(x)) - int64(p.at(x+1)); d >= -10 && d <= 10 {
+			near++
+		}
+		if x < n/10 {
+			sum += p.at(x)
+		}
+	}
+	if near > 60 { // 20 of 10000 are expected
+		t.Errorf("%d of %d neighbours stay within 10 of each other", near, n)
+	}
+	if mean := sum / (n / 10); mean < 4500 || mean > 5500 {
+		t.Errorf("the first tenth has a mean of %d, of %d", mean, n)
+	}
+}
+
+// drawn is what a task trains on: where each sequence begins.
+func drawn(c *Corpus, task p2pdiloco.Task, batch, length int) (at []uint64) {
+	s := newSampler(c, task, batch, length)
+	for range task.Steps {
+		place := (s.task.Part*uint64(s.task.PartSteps) + s.step%uint64(s.task.PartSteps)) * s.batch
+		for i := range uint64(batch) {
+			at = append(at, s.window(place+i))
+		}
+		s.step++
+	}
+	return at
+}
+
+// An epoch's parts have each window once, and every byte but a few is in one; the next epoch has other windows in another order.
+func TestPartsCoverTheTextOncePerEpoch(t *testing.T) {
+	const length, batch, steps = 7, 3, 5
+	c := &Corpus{train: make([]byte, 7*(3*5*10+1))} // ten parts an epoch
+	epochs := [2][]uint64{}
+	for part := range uint64(20) {
+		at := drawn(c, p2pdiloco.Task{Seed: 9, Part: part, Steps: steps, PartSteps: steps}, batch, length)
+		epochs[part/10] = append(epochs[part/10], at...)
+	}
+	for e, at := range epochs {
+		sorted := slices.Sorted(slices.Values(at))
+		for i, begin := range sorted {
+			if i > 0 && begin != sorted[i-1]+length {
+				t.Fatalf("epoch %d: a window at %d follows one at %d", e, begin, sorted[i-1])
+			}
+		}
+		if sorted[0] >= length || len(sorted) != 150 {
+			t.Errorf("epoch %d: %d windows from %d on", e, len(sorted), sorted[0])
+		}
+	}
+	if slices.Equal(epochs[0], epochs[1]) {
+		t.Error("both epochs have one order")
+	}
+	if other := drawn(c, p2pdiloco.Task{Seed: 8, Steps: steps, PartSteps: steps}, batch, length); slices.Equal(other, epochs[0][:15]) {
+		t.Error("another seed gives the same order")
+	}
+}
+
+// A round in pieces is the round: what was done before is not drawn again. Beyond the part's end it begins again.
+func TestATaskGoesOnWhereItsPartIs(t *testing.T) {
+	c := testCorpus()
+	whole := drawn(c, p2pdiloco.Task{Part: 3, Steps: 10, PartSteps: 10}, 2, 16)
+	first := drawn(c, p2pdiloco.Task{Part: 3, Steps: 4, PartSteps: 10}, 2, 16)
+	rest := drawn(c, p2pdiloco.Task{Part: 3, Steps: 8, PartSteps: 10, Done: 4}, 2, 16)
+	if !slices.Equal(whole, append(first, rest[:12]...)) || !slices.Equal(rest[12:], whole[:4]) {
+		t.Errorf("in pieces %v and %v, in one %v", first, rest, whole)
+	}
+}
+
+func TestDrawnTargetsFollowTheirInputs(t *testing.T) {
+	c := &Corpus{train: make([]byte, 97)}
+	for i := range c.train {
+		c.train[i] = byte(i)
+	}
+	var b batch
+	s := newSampler(c, p2pdiloco.Task{Seed: 1, Steps: 50}, 2, 5)
+	for range 50 {
+		s.draw(&b)
+		for i, v := range b.inputs {
+			if b.targets[i] != v+1 {
+				t.Fatalf("%d is followed by %d", v, b.targets[i])
+			}
+		}
+		if len(b.inputs) != 10 || len(b.targets) != 10 {
+			t.Fatalf("%d inputs and %d targets", len(b.inputs), len(b.targets))
+		}
+	}
+}
+
+// Who makes tasks without dealing parts gets other data for every slot and member all the same.
+func TestTasksWithoutParts(t *testing.T) {
+	c, seen := testCorpus(), map[uint64]bool{}
+	for slot := range uint64(3) {
+		for _, self := range []p2pdiloco.PeerID{"a", "b"} {
+			for _, at := range drawn(c, task(slot+1, self, 5), 2, 16) {
+				if seen[at] {
+					t.Errorf("slot %d: the window at %d is drawn again", slot+1, at)
+				}
+				seen[at] = true
+			}
+		}
+	}
+}
