@@ -131,3 +131,15 @@ func TestTasksWithoutParts(t *testing.T) {
 		}
 	}
 }
+
+// The Python package has the same permutation, and its tests the same numbers.
+func TestPermutationGolden(t *testing.T) {
+	p := newPermutation(100, keyed("p2pdiloco/order/1", 3, 5))
+	var got []uint64
+	for x := range uint64(8) {
+		got = append(got, p.at(x))
+	}
+	if want := []uint64{43, 2, 67, 57, 6, 15, 31, 56}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

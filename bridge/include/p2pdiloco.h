@@ -86,8 +86,8 @@ int32_t p2pdiloco_finish(p2pdiloco_node node, float *params, uint64_t elements, 
 /* Says how many inner steps of this round are done: others see by it that this peer is at work. It costs nothing. */
 int32_t p2pdiloco_progress(p2pdiloco_node node, uint64_t steps_done);
 
-/* What the node knows, as JSON: what `p2pdiloco status --json` prints, and "task": {slot, inner_steps, seed, rank, members} once there is one.
- * NULL where node is none. */
+/* What the node knows, as JSON: what `p2pdiloco status --json` prints, and "task": {slot, inner_steps, seed, rank, members, part, part_steps,
+ * part_done} once there is one (docs/data.md). NULL where node is none. */
 char *p2pdiloco_status(p2pdiloco_node node);
 
 /* The next event of the node, as JSON (docs/operations.md lists them): OK, AGAIN, or CLOSED after the last one of a closed node. The

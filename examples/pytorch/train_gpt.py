@@ -56,20 +56,23 @@ def read(path, suffix):
     return torch.frombuffer(bytearray(text), dtype=torch.uint8)
 
 
-class Windows:
-    """Random windows of the part of a text that is this peer's: (inputs, targets), both
-    (batch, context). Peers come and go; the part follows."""
+class Windows(torch.utils.data.Dataset):
+    """A text cut into windows: (inputs, targets), both (context)."""
 
-    def __init__(self, text, context, batch, place):
-        self.text, self.context, self.batch, self.place = text, context, batch, place
+    def __init__(self, text, context):
+        self.text, self.context = text, context
 
-    def __iter__(self):
-        while True:
-            rank, world = self.place()
-            size = len(self.text) // world
-            starts = rank * size + torch.randint(size - self.context - 1, (self.batch, 1))
-            window = self.text[starts + torch.arange(self.context + 1)].long()
-            yield window[:, :-1], window[:, 1:]
+    def __len__(self):
+        return (len(self.text) - 1) // self.context
+
+    def __getitem__(self, i):
+        window = self.text[i * self.context : (i + 1) * self.context + 1].long()
+        return window[:-1], window[1:]
+
+
+def forever(loader):
+    while True:
+        yield from loader
 
 
 def main():
@@ -87,11 +90,12 @@ def main():
         rounds=args.rounds, start_peers=args.start_peers, preset=args.preset,
         data_dir=args.data_dir, tokens_per_step=args.batch * args.context, on_event=tell,
     ) as d:
-        text = read(args.data, args.suffix)
-        windows = Windows(text, args.context, args.batch, lambda: (d.rank, d.world))
+        windows = Windows(read(args.data, args.suffix), args.context)
+        sampler = d.sampler(windows, args.batch)  # what nobody else trains on
+        batches = forever(torch.utils.data.DataLoader(windows, args.batch, sampler=sampler))
         steps = args.steps or (None if d.enabled else 500)
         rounds, loss = 0, None
-        for inputs, targets in itertools.islice(d.batches(windows), steps):
+        for inputs, targets in itertools.islice(d.batches(batches), steps):
             loss = model(inputs.to(args.device), targets.to(args.device))
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -13,7 +13,7 @@ import time
 from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Sized, TypeVar, Union
 
 from . import settings
-from .data import Place, ShardSampler
+from .data import Place, PartSampler, read_parts
 from .errors import Error, Invalid
 from .hooks import StepHook
 from .metrics import Metrics, Tally
@@ -97,7 +97,11 @@ class DiLoCo:
         self._node: Optional[Node] = None
         self._hook: Optional[StepHook] = None
         self._resume: dict[str, Any] = {}
-        self._place = Place(0, 1, 0)
+        self._place = Place()
+        self._mode = "sync"
+        self._delay = 0  # in mode streaming: steps from begin to finish
+        self._slot = 0  # that the place in the data is for
+        self._due = 0  # steps of the tally with which the next round is due
         self._tally = Tally()
         self._looked = 0.0
         self._torn = False  # an anchor may be in the vector that is not, or half, in the tensors
@@ -169,9 +173,32 @@ class DiLoCo:
         self._node_or_fail().progress(self._tally.steps)
         if self._torn:
             self.reset()
-        elif self._tally.steps >= self.sync_every:
+        elif self._streams:
+            self._stream()
+        elif self._tally.steps >= self._due:
             self._round()
         elif self._behind():
+            self.reset()
+
+    def force_sync(self) -> None:
+        """Contributes what was trained since the last round now instead of after all its steps,
+        waits until it is applied, and loads the anchor: the model is then what all peers agreed on,
+        for an evaluation or a checkpoint. It takes as long as the others need for the slot; in mode
+        streaming for one slot of each fragment. The next round begins from there."""
+        if not self._active():
+            return
+        if self._torn:
+            self.reset()
+        spec = self.status().get("spec", {})
+        slots = int(self._node_or_fail().begun)
+        if self._streams:
+            slots += int(spec.get("fragments") or 1)
+        elif self._tally.steps > 0:
+            slots = 1
+        for _ in range(slots):
+            if not self.finished:
+                self._round()
+        if self._mode != "sync" and self._active():
             self.reset()
 
     def tokens(self, n: int) -> None:
@@ -195,15 +222,31 @@ class DiLoCo:
             if not repeat or not self.enabled:
                 return
 
-    def sampler(self, data: Sized) -> ShardSampler:
-        """This peer's share of a dataset, as a sampler for a DataLoader."""
-        return ShardSampler(data, lambda: self._place)
+    def sampler(self, data: Sized, batch_size: int = 1) -> PartSampler:
+        """What this peer trains on of a map-style dataset, as a sampler for a DataLoader.
+        batch_size is the samples of an inner step; see PartSampler."""
+        return PartSampler(data, batch_size, lambda: self._place)
+
+    def parts(self, read: Callable[[int], Iterable[T]]) -> Iterator[T]:
+        """What this peer trains on of data that cannot be indexed: yields from read(part), which
+        gives the items of a part from its beginning, and goes on with the next part when the round
+        changes. It does not end: wrap it in batches()."""
+        return read_parts(read, lambda: self._place)
+
+    @property
+    def part(self) -> int:
+        """The number of the part of the data that this round is to train on."""
+        return self._place.part
 
     def reset(self) -> None:
         """Gives up the inner steps since the last round: loads the anchor again. A way on after
         NotFinite. The optimizer's state stays."""
-        if self._active():
-            self._receive()
+        if not self._active():
+            return
+        node, tensors = self._node_or_fail(), self._tensors
+        if node.begun and self._streams and tensors is not None:
+            node.finish(tensors.buffer)  # what lands in it is overwritten by the anchor
+        self._receive()
 
     # Looking.
 
@@ -282,20 +325,47 @@ class DiLoCo:
             raise Error("this DiLoCo has not started")
         return self._node
 
+    @property
+    def _streams(self) -> bool:
+        return self._mode == "streaming"
+
     def _round(self) -> None:
-        node, tensors, began = self._node_or_fail(), self._tensors, time.monotonic()
+        began = time.monotonic()
+        if not self._node_or_fail().begun:  # else an exception ended the wait, and it goes on
+            self._begin()
+        self._finish(began)
+
+    def _begin(self) -> None:
+        node, tensors = self._node_or_fail(), self._tensors
         if tensors is None:
             return
-        if not node.begun:  # else an exception ended the wait for this round, and it goes on
-            weight = self._tally.weight or self._tally.steps * self._tokens_per_step
-            tensors.gather()
-            node.begin(tensors.buffer, weight)
-            self._tally.contribute(weight)
+        weight = self._tally.weight or max(1, self._tally.steps) * self._tokens_per_step
+        tensors.gather()
+        node.begin(tensors.buffer, weight)
+        self._tally.contribute(weight)
+        if self._streams:  # what follows counts for the next border
+            self._tally.begin(self._tally.slot)
+
+    def _finish(self, began: float) -> None:
+        node, tensors = self._node_or_fail(), self._tensors
         node.poll(None)
+        if self._streams and tensors is not None:
+            tensors.gather()  # the slot's fragment lands in it
         self._receive()
         self._tally.end(stall=time.monotonic() - began)
         if _log.isEnabledFor(logging.INFO):
             _log.info("%s", self.metrics)
+
+    def _stream(self) -> None:
+        """Does what is due in mode streaming: offers a fragment at a border, and lands it delay
+        steps later. A slot that was missed is due at once."""
+        node = self._node_or_fail()
+        if not node.begun and (self._tally.steps >= self._due or self._behind()):
+            self._begin()
+        if node.begun and (self._tally.steps >= self._delay or node.ended):
+            self._finish(time.monotonic())
+        elif node.begun:
+            self._move_on()
 
     def _receive(self) -> None:
         """Begins inner steps from the next anchor. An exception on the way, like KeyboardInterrupt,
@@ -304,27 +374,48 @@ class DiLoCo:
         if tensors is None:
             return
         self._torn = True
+        name = "finish" if node.begun else "anchor"
         try:
-            slot = (node.finish if node.begun else node.anchor)(tensors.buffer)
+            slot = getattr(node, name)(tensors.buffer)
         except Error:  # nothing was received
             self._torn = False
             raise
-        self._tally.begin(slot)
+        landed = self._streams and name == "finish"
+        self._tally.land(slot) if landed else self._tally.begin(slot)
         tensors.adopt() if self._takes_up(slot) else tensors.load()
         self._resume = {}
         self._torn = False
         self._settle()
 
     def _settle(self) -> None:
-        """Takes what the status says of the round that begins."""
+        """Takes what the status says of the round that begins, or in mode streaming goes on."""
         status = self.status()
         self._looked = time.monotonic()
+        self._mode = str(status.get("spec", {}).get("mode") or "sync")
         task = status.get("task") or {}
-        self.sync_every = int(task.get("inner_steps") or self.sync_every)
+        steps = int(task.get("inner_steps") or self.sync_every)
+        self._delay = int(task.get("delay") or 0)
+        self._due = steps + (self._tally.steps if self._streams else 0)
+        self.sync_every = self._due
+        done = int(task.get("part_done") or 0)
+        self._take(task, done if self._streams else self._tally.steps)
+
+    def _take(self, task: dict[str, Any], done: int) -> None:
+        """Takes a task's place in the data."""
         members = task.get("members") or ()
         world = members if isinstance(members, int) else len(members)
         rank = max(0, int(task.get("rank") or 0))
-        self._place = Place(rank, max(world, rank + 1), int(task.get("seed") or 0))
+        self._slot = int(task.get("slot") or 0)
+        self._place = Place(
+            rank, max(world, rank + 1), int(task.get("seed") or 0), int(task.get("part") or 0),
+            int(task.get("part_steps") or 0), done, self._place.round + 1,
+        )
+
+    def _move_on(self) -> None:
+        """Goes on with the next slot's part of the data as soon as there is one."""
+        task = self.status().get("task") or {}
+        if int(task.get("slot") or 0) != self._slot:
+            self._take(task, self._tally.steps)
 
     def _behind(self) -> bool:
         """Whether the others are so far ahead that a contribution from here would be dropped: then

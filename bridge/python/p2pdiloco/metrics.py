@@ -59,6 +59,10 @@ class Tally:
         """A new round, from the anchor of this slot."""
         self.slot, self.steps, self.weight = slot, 0, 0
 
+    def land(self, slot: int) -> None:
+        """A slot has landed in the middle of a round: its steps go on."""
+        self.slot = slot
+
     def contribute(self, weight: int) -> None:
         """A contribution was offered."""
         self.rounds += 1

@@ -10,6 +10,9 @@ from unittest import mock
 
 import p2pdiloco
 import torch
+from p2pdiloco.data import PartSampler, Permutation, Place
+
+GOLDEN = [43, 2, 67, 57, 6, 15, 31, 56]  # as in sampler_test.go of bridge/builtin
 
 
 class Model(torch.nn.Module):
@@ -336,14 +339,128 @@ class Data(support.FakeCase):
                 step(model, optimizer)
         self.assertEqual("".join(done), "abca")
 
-    def test_shares_are_disjoint_and_whole(self):
-        from p2pdiloco.data import Place, ShardSampler
+    def test_parts_are_disjoint_and_an_epoch_is_whole(self):
+        drawn = []
+        for part in range(10):  # of two steps of three samples
+            sampler = PartSampler(range(30), 3, lambda: Place(0, 5, 7, part, 2, 0, part))
+            drawn += list(sampler)
+            self.assertEqual(len(sampler), 6)
+        self.assertEqual((sorted(drawn[:30]), sorted(drawn[30:])), ([*range(30)], [*range(30)]))
+        self.assertNotEqual(drawn[:30], drawn[30:])  # the next epoch
 
-        shares = [ShardSampler(range(10), lambda r=r: Place(r, 3, 7)) for r in range(3)]
-        drawn = [list(share) for share in shares]
-        self.assertEqual(sorted(sum(drawn, [])), list(range(10)))
-        self.assertEqual([len(share) for share in shares], [len(d) for d in drawn])
-        self.assertNotEqual(drawn, [list(share) for share in shares])  # the next epoch
+    def test_the_order_is_the_built_in_trainers(self):
+        order = Permutation(100, 3, 5)
+        self.assertEqual([order[i] for i in range(8)], GOLDEN)
+        self.assertEqual(sorted(order[i] for i in range(100)), [*range(100)])
+
+    def test_the_sampler_goes_on_with_the_round(self):
+        place = Place(0, 1, 7, 4, 3, 0, 1)
+        sampler = iter(PartSampler(range(1000), 2, lambda: place))
+        first = [next(sampler) for _ in range(8)]
+        self.assertEqual(first[6:], first[:2])  # a part of three steps begins again
+        place = place._replace(done=1, round=2)
+        self.assertEqual([next(sampler) for _ in range(4)], first[2:6])
+        place = place._replace(part=5, done=0, round=3)
+        self.assertFalse(set(first) & {next(sampler) for _ in range(6)})
+
+    def test_each_round_has_its_part(self):
+        model = Model()
+        d, optimizer = new_run(model, rounds=4)
+        data, drawn = list(range(100, 108)), []
+        with d:
+            self.assertEqual(d.part, 0)
+            loader = torch.utils.data.DataLoader(data, 1, sampler=d.sampler(data))
+            for batch in d.batches(loader, repeat=True):
+                drawn.append(batch.item())
+                step(model, optimizer)
+        self.assertEqual(sorted(drawn), data)
+
+    def test_data_that_cannot_be_indexed(self):
+        model = Model()
+        d, optimizer = new_run(model, rounds=3)
+        with d:
+            seen = []
+            for item in d.batches(d.parts(lambda part: [f"{part}{c}" for c in "abc"[: 3 - part]])):
+                seen.append(item)
+                step(model, optimizer)
+            self.assertEqual(seen, ["0a", "0b", "1a", "1b", "2a", "2a"])
+            with self.assertRaisesRegex(ValueError, "part 3"):
+                next(d.parts(lambda part: []))
+
+
+class Streaming(support.FakeCase):
+    """Over a fake whose fragments are the elements, one after the other."""
+
+    def test_a_fragment_lands_in_what_was_trained_meanwhile(self):
+        model = Model(10.0)
+        d, optimizer = new_run(model, sync_every=4, rounds=3, fake_delay=1)
+        seen = []
+        with d:
+            while not d.finished:
+                step(model, optimizer)
+                seen.append((model.w.tolist(), d.metrics.slot, d.part))
+        self.assertEqual(seen[3], ([14, 14, 14], 0, 1))  # offered: 14 - 10 of the first
+        self.assertEqual(seen[4], ([12, 15, 15], 1, 1))  # landed
+        self.assertEqual([at[1] for at in seen], [0] * 4 + [1] * 4 + [2] * 4 + [3])
+        self.assertEqual(seen[8], ([16, 14, 19], 2, 2))
+        self.assertEqual(seen[-1], ([12, 14, 16], 3, 3))  # the last one is the anchor
+        self.assertEqual(d.status()["fake"]["offered"], 12)
+
+    def test_without_a_delay(self):
+        model = Model(10.0)
+        d, optimizer = new_run(model, sync_every=2, rounds=3, fake_delay=0)
+        with d:
+            for _ in range(4):
+                step(model, optimizer)
+            self.assertEqual(model.w.tolist(), [13, 12, 14])
+
+    def test_a_part_goes_on_behind_the_landing(self):
+        model = Model()
+        d, optimizer = new_run(model, sync_every=4, rounds=3, fake_delay=2)
+        drawn, data = [], range(8)
+        with d:
+            sampler = iter(d.sampler(data))
+            for _ in range(8):
+                drawn.append(next(sampler))
+                step(model, optimizer)
+        self.assertEqual(sorted(drawn), list(data))
+
+    def test_force_sync(self):
+        model = Model(10.0)
+        d, optimizer = new_run(model, sync_every=4, rounds=30, fake_delay=1)
+        with d:
+            for _ in range(4):
+                step(model, optimizer)
+            d.force_sync()
+            self.assertEqual((d.metrics.slot, d.metrics.steps), (4, 0))
+            self.assertEqual(model.w.tolist(), [12, 12, 12])
+            for _ in range(4):
+                step(model, optimizer)
+            self.assertEqual((d.metrics.rounds, d.metrics.slot), (5, 4))
+
+
+class ForceSync(support.FakeCase):
+    def test_what_is_there_is_contributed_now(self):
+        model = Model(10.0)
+        d, optimizer = new_run(model, sync_every=5, rounds=2)
+        with d:
+            d.force_sync()  # nothing is there
+            self.assertEqual(d.rounds, 0)
+            for _ in range(2):
+                step(model, optimizer)
+            d.force_sync()
+            self.assertEqual((model.w[0].item(), d.rounds, d.metrics.steps), (11, 1, 0))
+            self.assertEqual(d.status()["fake"]["weight"], 2)
+            for _ in range(5):
+                step(model, optimizer)
+            self.assertTrue(d.finished)
+            d.force_sync()
+            self.assertEqual(d.rounds, 2)
+
+    def test_without_a_run(self):
+        d, _ = new_run(Model(), run=None)
+        with d:
+            d.force_sync()
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ class Children(support.FakeCase):
         with p2pdiloco.DiLoCo(model, optimizer, "test", rounds=100) as d:
             loader = DataLoader(
                 data, batch_size=2, num_workers=2, multiprocessing_context=context,
-                sampler=d.sampler(data),
+                sampler=d.sampler(data, batch_size=2),
             )
             for _ in range(2):
                 for (x,) in loader:

@@ -10,6 +10,7 @@
  *     fake_leave             leave takes so many milliseconds, unless the node is closed
  *     fake_ahead             after so many calls of progress the others are two slots ahead
  *     fake_late              the run ends, by others, before the contribution of this slot
+ *     fake_delay             mode streaming, with so many steps from begin to finish, and one element a fragment
  *
  * It aborts where a child made by fork calls it, and counts the texts that were not freed.
  */
@@ -32,7 +33,7 @@ struct node {
 	float *anchor;
 	const float *initial;
 	uint64_t elements, slot, rounds, inner_steps, again, ahead, progress, weight, offered;
-	int begun, ended;
+	int begun, ended, streams, delay, landed;
 	float *gradient;
 	char *events[EVENTS];
 	int first, last;
@@ -134,6 +135,8 @@ int32_t p2pdiloco_join(const char *config, const float *params, uint64_t element
 	n->inner_steps = number(config, "inner_steps", 2);
 	n->again = number(config, "fake_again", 0);
 	n->ahead = number(config, "fake_ahead", 0);
+	n->delay = (int)number(config, "fake_delay", 0);
+	n->streams = strstr(config, "fake_delay") != NULL;
 	event(n, "run.searching");
 	return P2PDILOCO_OK;
 }
@@ -173,6 +176,7 @@ int32_t p2pdiloco_anchor(p2pdiloco_node node, float *params, uint64_t elements, 
 	int32_t code = patience(n, timeout_ms, error);
 	if (code != P2PDILOCO_OK)
 		return code;
+	n->landed = 0;
 	if (!n->anchor) { /* read as late as the interface allows */
 		n->elements = elements;
 		n->anchor = calloc(elements, sizeof(float));
@@ -242,12 +246,19 @@ int32_t p2pdiloco_finish(p2pdiloco_node node, float *params, uint64_t elements, 
 	struct node *n = find(node);
 	if (elements != n->elements)
 		return fail(error, P2PDILOCO_INVALID, "the vector has another length than the layout");
+	uint64_t fragment = n->slot % elements;
 	for (uint64_t i = 0; i < elements; i++)
-		n->anchor[i] -= 0.5f * n->gradient[i];
+		if (!n->streams || i == fragment)
+			n->anchor[i] -= 0.5f * n->gradient[i];
 	n->slot++;
 	n->begun = 0;
+	n->landed = n->streams;
 	event(n, "slot.applied");
-	return hand_out(n, params, slot);
+	if (!n->streams || n->slot >= n->rounds)
+		return hand_out(n, params, slot);
+	params[fragment] = n->anchor[fragment];
+	*slot = n->slot;
+	return P2PDILOCO_OK;
 }
 
 int32_t p2pdiloco_sync(p2pdiloco_node node, float *params, uint64_t elements, uint64_t weight, char **error)
@@ -272,14 +283,17 @@ char *p2pdiloco_status(p2pdiloco_node node)
 	if (!n)
 		return NULL;
 	unsigned long long slot = n->slot + (n->ahead && n->progress >= n->ahead ? 2 : 0);
-	size_t room = strlen(n->config) + 512;
+	unsigned long long next = slot + 1 + (n->streams && n->begun), done = n->landed ? n->delay : 0;
+	size_t room = strlen(n->config) + 1024;
 	char *s = malloc(room);
 	snprintf(s, room,
 		"{\"phase\":\"%s\",\"run_id\":\"fake\",\"slot\":%llu,\"last_slot\":%llu,\"members\":[{}],\"contributors\":1,\"bytes_sent\":1234,"
-		"\"spec\":{\"discount\":\"1000\"},\"task\":{\"slot\":%llu,\"inner_steps\":%llu,\"seed\":1,\"rank\":0,\"members\":1},"
-		"\"fake\":{\"weight\":%llu,\"offered\":%llu,\"progress\":%llu,\"config\":%s}}",
-		n->slot >= n->rounds ? "ended" : "running", slot, (unsigned long long)n->rounds, slot + 1,
-		(unsigned long long)n->inner_steps, (unsigned long long)n->weight, (unsigned long long)n->offered,
+		"\"spec\":{\"discount\":\"1000\",\"mode\":\"%s\",\"fragments\":\"%llu\"},"
+		"\"task\":{\"slot\":%llu,\"inner_steps\":%llu,\"delay\":%d,\"seed\":1,\"rank\":0,\"members\":1,\"part\":%llu,\"part_steps\":%llu,"
+		"\"part_done\":%llu},\"fake\":{\"weight\":%llu,\"offered\":%llu,\"progress\":%llu,\"config\":%s}}",
+		n->slot >= n->rounds ? "ended" : "running", slot, (unsigned long long)n->rounds, n->streams ? "streaming" : "sync",
+		(unsigned long long)n->elements, next, (unsigned long long)n->inner_steps - done, n->delay, next - 1, (unsigned long long)n->inner_steps, done,
+		(unsigned long long)n->weight, (unsigned long long)n->offered,
 		(unsigned long long)n->progress, n->config);
 	__atomic_add_fetch(&texts, 1, __ATOMIC_SEQ_CST);
 	return s;
