@@ -84,6 +84,7 @@ func (s *swarm) start(peers ...*simPeer) {
 		cfg := p2p.LAN()
 		if p.far {
 			cfg = p2p.WAN()
+			cfg.Pulse = p.pulse
 		}
 		cfg.Bootstrap, cfg.Logger = []string{s.net.Addr(p.boot)}, testLogger(p.host)
 		cfg.PeersFile = filepath.Join(p.dir, "peers")

@@ -1,0 +1,156 @@
+package p2pdiloco
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+)
+
+// Goodput is the share of the peers' time that was spent on inner steps which a record lists: of all peers' time, from the start of the
+// process to its end, with looking for the run and fetching its state. Whole nodes are simulated, with trainers that only take time.
+
+// presetGoodput is wan slowed down some ten times, as the scenarios' rounds and links are: what costs in a simulation is signs of life and
+// packets, not time that passes. Grace, stragglers and discovery are as they are in wan.
+const presetGoodput = "goodput"
+
+func init() {
+	p := presets[PresetWAN]
+	p.ledger.Alive, p.ledger.Beat, p.ledger.Lost, p.ledger.Gone = time.Minute, time.Minute, 200*time.Second, 10*time.Second
+	p.ledger.Patience, p.ledger.Retry = 3*time.Minute, 30*time.Second
+	p.stall, p.fetch = time.Minute, 3*time.Minute
+	presets[presetGoodput] = p
+}
+
+// scenario is what a swarm goes through.
+type scenario struct {
+	peers    int
+	elements uint64
+	steps    uint64          // H
+	paces    []time.Duration // of an inner step, dealt out in turn
+	latency  time.Duration
+	rate     int           // bits a second of each link
+	life     time.Duration // mean time that a peer stays; half of them leave, half vanish
+	away     time.Duration // mean time until another comes for it
+	lasts    time.Duration // of the measurement
+	warm     uint64        // slots before it
+}
+
+// goodput is what came of it.
+type goodput struct {
+	mode       string
+	seed       uint64
+	total      time.Duration // living peers' time
+	useful     time.Duration // in records
+	discounted time.Duration // the same, times the discount of its staleness
+	busy       time.Duration // in inner steps
+	joining    time.Duration // before a peer's first inner step
+	slots      uint64
+	listed     int // contributions
+	left, lost int
+	virtual    time.Duration
+	wall       time.Duration
+}
+
+func (g goodput) share(d time.Duration) float64 { return float64(d) / float64(max(g.total, 1)) }
+
+const goodputHead = "mode       seed  goodput  discounted  training  wasted  joining  waiting  slots  contributors  left  lost  virtual    faster"
+
+func (g goodput) String() string {
+	pc := func(d time.Duration) float64 { return 100 * g.share(d) }
+	return fmt.Sprintf("%-10s %4d  %6.1f%%  %9.1f%%  %7.1f%%  %5.1f%%  %6.1f%%  %6.1f%%  %5d  %12.1f  %4d  %4d  %8s  %5.0fx",
+		g.mode, g.seed, pc(g.useful), pc(g.discounted), pc(g.busy), pc(g.busy-g.useful), pc(g.joining), pc(g.total-g.busy-g.joining), g.slots,
+		float64(g.listed)/float64(max(g.slots, 1)), g.left, g.lost, g.virtual.Round(time.Second), float64(g.virtual)/float64(max(g.wall, 1)))
+}
+
+// unsynced is a disk that is quick: no power fails here.
+type unsynced struct{ disk.FS }
+
+type unsyncedFile struct{ disk.File }
+
+func (unsynced) SyncDir(string) error { return nil }
+func (unsyncedFile) Sync() error      { return nil }
+
+func (u unsynced) OpenFile(name string, flag int) (disk.File, error) {
+	f, err := u.FS.OpenFile(name, flag)
+	return unsyncedFile{f}, err
+}
+
+func (u unsynced) CreateTemp(dir, pattern string) (disk.File, error) {
+	f, err := u.FS.CreateTemp(dir, pattern)
+	return unsyncedFile{f}, err
+}
+
+// speeds are the peers' inner steps, dealt out in turn: half of them are fast, a quarter takes twice as long, a quarter four times.
+func speeds(step time.Duration) []time.Duration {
+	return []time.Duration{step, step, 2 * step, 4 * step}
+}
+
+// large is the scenario of P2PDILOCO_TEST_GOODPUT=PEERS: ten minutes of inner steps at the fast peers, and links on which a reduction
+// takes a third of that.
+func large(peers int) scenario {
+	return scenario{
+		peers: peers, elements: 1 << 16, steps: 100, paces: speeds(6 * time.Second), latency: 50 * time.Millisecond, rate: 50_000,
+		life: 6 * time.Hour, away: 2 * time.Minute, lasts: 6 * time.Hour, warm: 2,
+	}
+}
+
+// small is a scenario of seconds.
+func small() scenario {
+	return scenario{
+		peers: 6, elements: 1 << 15, steps: 20, paces: speeds(5 * time.Second), latency: 50 * time.Millisecond, rate: 100_000,
+		life: time.Hour, away: time.Minute, lasts: 15 * time.Minute, warm: 2,
+	}
+}
+
+func (sc scenario) spec(mode string) Spec {
+	return Spec{Name: "sim", Rounds: 100_000, InnerSteps: sc.steps, StartPeers: uint64(sc.peers), TrimPermille: 250, Mode: mode}
+}
+
+// goodputModes are those of the table, the best last.
+var goodputModes = []string{ModeSync, ModeDelayed, ModeEager}
+
+// TestGoodputTable prints what is left of the peers' time in each mode:
+//
+//	P2PDILOCO_TEST_GOODPUT=32 go test . -run TestGoodput -v -timeout 30m
+//
+// P2PDILOCO_TEST_SEEDS (default 3) and P2PDILOCO_TEST_MODES say how often and of what.
+func TestGoodputTable(t *testing.T) {
+	peers, err := strconv.Atoi(os.Getenv("P2PDILOCO_TEST_GOODPUT"))
+	if err != nil {
+		t.Skip("prints a table if P2PDILOCO_TEST_GOODPUT=PEERS is set; TestGoodput checks a small one")
+	}
+	modes := goodputModes
+	if given := os.Getenv("P2PDILOCO_TEST_MODES"); given != "" {
+		modes = strings.Split(given, ",")
+	}
+	seeds, _ := strconv.ParseUint(cmp.Or(os.Getenv("P2PDILOCO_TEST_SEEDS"), "3"), 10, 64)
+	fmt.Println(goodputHead)
+	for _, mode := range modes {
+		for seed := range seeds {
+			fmt.Println(simulate(t, large(peers), large(peers).spec(mode), seed+1))
+		}
+	}
+}
+
+// A reduction beside the inner steps leaves more of the peers' time to them than one that is waited for.
+func TestGoodput(t *testing.T) {
+	t.Parallel()
+	sc := small()
+	sc.paces = sc.paces[:1]
+	waited, beside := simulate(t, sc, sc.spec(ModeSync), 1), simulate(t, sc, sc.spec(ModeDelayed), 1)
+	t.Logf("\n%s\n%s\n%s", goodputHead, waited, beside)
+	for _, g := range []goodput{waited, beside} {
+		if g.useful > g.busy+g.total/50 || g.busy+g.joining > g.total {
+			t.Errorf("%s: %v in records, %v of inner steps, %v of joining, in %v of living", g.mode, g.useful, g.busy, g.joining, g.total)
+		}
+	}
+	if waited.share(waited.useful)+0.1 > beside.share(beside.useful) {
+		t.Error("mode delayed has no more goodput than mode sync")
+	}
+}

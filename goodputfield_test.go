@@ -1,0 +1,239 @@
+package p2pdiloco
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// field is a swarm whose peers come and go.
+type field struct {
+	s       *swarm
+	sc      scenario
+	rand    *rand.Rand
+	seed    uint64
+	records map[Root]slot.Record // certified, by hash
+	tip     slot.Record          // of most work
+	lives   []*life
+	due     []arrival
+	out     *goodput
+}
+
+// arrival is a peer that will come.
+type arrival struct {
+	at   time.Time
+	pace time.Duration
+}
+
+// life is one peer's time in the swarm.
+type life struct {
+	p           *simPeer
+	trainer     *stub
+	began, ends time.Time     // zero: it still lives
+	before      time.Duration // in inner steps, before the measurement
+	until       time.Time     // drawn
+	leaves      bool          // or else it vanishes
+	told        chan struct{} // closed to make it leave; nil once it was
+}
+
+// simulate runs a scenario in a mode.
+func simulate(t *testing.T, sc scenario, spec Spec, seed uint64) (out goodput) {
+	t.Helper()
+	began := time.Now()
+	out.mode, out.seed = spec.Mode, seed
+	inSimNow(t, sc.latency, spec, 0, func(s *swarm) {
+		s.net.Rate = sc.rate
+		f := &field{s: s, sc: sc, rand: rand.New(rand.NewPCG(seed, 3)), seed: seed, records: make(map[Root]slot.Record), out: &out}
+		f.run()
+	})
+	out.wall = time.Since(began)
+	return out
+}
+
+func (f *field) run() {
+	start := time.Now()
+	for i := range f.sc.peers {
+		f.arrive(f.sc.paces[i%len(f.sc.paces)])
+	}
+	f.s.until(2*time.Hour, "past the first slots", func() bool { time.Sleep(time.Second); f.look(); return f.tip.Slot >= f.sc.warm })
+	from, began := f.tip.Slot, time.Now()
+	for _, l := range f.lives {
+		f.stays(l)
+		l.before = l.trainer.busy()
+	}
+	for time.Since(began) < f.sc.lasts {
+		f.churn()
+		time.Sleep(time.Second)
+		f.look()
+	}
+	f.count(from, began)
+	f.out.virtual = time.Since(start)
+	f.s.closeAll()
+}
+
+// arrive starts a peer with a trainer of a pace.
+func (f *field) arrive(pace time.Duration) *life {
+	p := f.s.add()
+	told := make(chan struct{})
+	l := &life{
+		p: p, trainer: newStub(pace, f.sc.elements, f.seed<<16+uint64(p.host)), began: time.Now(), until: time.Now().Add(1 << 60), told: told,
+	}
+	p.trainer, p.far, p.pulse, p.forgetful = l.trainer, true, 30*time.Second, true
+	p.config = func(c *Config) { c.Preset, c.disk = presetGoodput, unsynced{disk.OS} }
+	p.drive = func(ctx context.Context, n *Node) error {
+		running, stop := context.WithCancel(ctx)
+		defer stop()
+		go func() {
+			select {
+			case <-told:
+				stop()
+			case <-running.Done():
+			}
+		}()
+		if err := n.Run(running); err != nil && (ctx.Err() != nil || !errors.Is(err, context.Canceled)) {
+			return err
+		}
+		return n.Leave(ctx)
+	}
+	f.lives = append(f.lives, l)
+	f.s.start(p)
+	return l
+}
+
+// stays draws how long a peer stays.
+func (f *field) stays(l *life) {
+	l.until = time.Now().Add(f.exponential(f.sc.life))
+	l.leaves = f.rand.IntN(2) == 0
+}
+
+// exponential draws a time of a mean; forever if that is 0.
+func (f *field) exponential(mean time.Duration) time.Duration {
+	if x := f.rand.ExpFloat64(); mean > 0 {
+		return time.Duration(x * float64(mean))
+	}
+	return 1 << 60
+}
+
+// churn lets those go whose time has come, and others come in their place.
+func (f *field) churn() {
+	for _, l := range f.lives {
+		switch {
+		case !l.ends.IsZero():
+		case l.told == nil:
+			if len(l.p.done) > 0 {
+				f.gone(l)
+			}
+		case time.Now().After(l.until) && l.leaves:
+			close(l.told)
+			l.told = nil
+			f.out.left++
+		case time.Now().After(l.until):
+			f.s.isolate(l.p)
+			f.gone(l)
+			f.out.lost++
+		case len(l.p.done) > 0:
+			f.s.t.Fatalf("host %d ended by itself: %v", l.p.host, <-l.p.done)
+		}
+	}
+	for i := 0; i < len(f.due); i++ {
+		if time.Now().After(f.due[i].at) {
+			f.stays(f.arrive(f.due[i].pace))
+			f.due = append(f.due[:i], f.due[i+1:]...)
+			i--
+		}
+	}
+}
+
+// gone ends a peer for good.
+func (f *field) gone(l *life) {
+	f.takeIn(l.p)
+	l.ends = time.Now()
+	f.s.stop(l.p)
+	f.s.net.Close(l.p.host)
+	f.due = append(f.due, arrival{time.Now().Add(f.exponential(f.sc.away)), l.trainer.step})
+}
+
+// look takes in what the peers have agreed on.
+func (f *field) look() {
+	for _, l := range f.lives {
+		if l.ends.IsZero() {
+			f.takeIn(l.p)
+		}
+	}
+}
+
+// takeIn takes in a peer's chain, if it is the best.
+func (f *field) takeIn(p *simPeer) {
+	n := p.node.Load()
+	if n == nil || n.driver == nil {
+		return
+	}
+	tip := n.driver.View().Tip
+	if tip.Work < f.tip.Work || tip.Work == f.tip.Work && tip.Height <= f.tip.Height {
+		return
+	}
+	f.tip = tip
+	for h := tip.Height; h > 0; h-- {
+		c, ok := n.driver.Record(h)
+		if !ok {
+			return
+		}
+		hash := c.Record.Hash()
+		if _, known := f.records[hash]; known {
+			return
+		}
+		f.records[hash] = c.Record
+	}
+}
+
+// count adds up what became of the peers' time since the measurement began, with the records after a slot.
+func (f *field) count(after uint64, began time.Time) {
+	byID := make(map[PeerID]*stub)
+	for _, l := range f.lives {
+		byID[f.s.id(l.p)] = l.trainer
+		f.span(l, began)
+	}
+	discount := f.s.spec.Settled().Discount
+	for r, ok := f.tip, true; ok && r.Slot > after; r, ok = f.records[r.Prev] {
+		if r.Kind != slot.Step {
+			continue
+		}
+		f.out.slots++
+		for _, o := range r.Contributions {
+			f.out.listed++
+			d := byID[o.Peer].behind(o.Weight)
+			if d == 0 {
+				f.s.t.Errorf("slot %d lists a contribution of %d tokens that nobody made", r.Slot, o.Weight)
+			}
+			f.out.useful += d
+			f.out.discounted += d * time.Duration(discount[r.Slot-1-o.Base]) / 1000
+		}
+	}
+}
+
+// span adds a peer's time since the measurement began.
+func (f *field) span(l *life, began time.Time) {
+	ends := l.ends
+	if ends.IsZero() {
+		ends = time.Now()
+	}
+	first := l.trainer.started()
+	if first.IsZero() {
+		first = ends
+	}
+	f.out.total += max(0, ends.Sub(later(l.began, began)))
+	f.out.joining += max(0, first.Sub(later(l.began, began)))
+	f.out.busy += l.trainer.busy() - l.before
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
