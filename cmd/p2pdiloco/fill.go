@@ -34,11 +34,23 @@ func flagsOf(root *cobra.Command) sources.Known {
 	known := sources.Known{}
 	add := func(f *pflag.Flag) { known[f.Name] = known[f.Name] || !f.Hidden }
 	root.PersistentFlags().VisitAll(add)
-	for _, cmd := range root.Commands() {
-		if cmd.Name() != "help" && !cmd.Hidden { // cobra's own
-			cmd.LocalNonPersistentFlags().VisitAll(add)
-		}
+	for _, cmd := range commandsOf(root) {
+		cmd.LocalNonPersistentFlags().VisitAll(add)
 	}
 	delete(known, "help")
 	return known
+}
+
+// commandsOf are the commands below one that do something themselves.
+func commandsOf(parent *cobra.Command) (all []*cobra.Command) {
+	for _, cmd := range parent.Commands() {
+		switch {
+		case cmd.Name() == "help", cmd.Hidden: // cobra's own
+		case cmd.HasSubCommands():
+			all = append(all, commandsOf(cmd)...)
+		default:
+			all = append(all, cmd)
+		}
+	}
+	return all
 }

@@ -20,7 +20,7 @@ import (
 // sample is a value that a flag may have and by default has not.
 func sample(f *pflag.Flag) string {
 	if v, ok := map[string]string{
-		"mode": "eager", "on-quorum-loss": "pause", "preset": "lan", "trainer": "./t.so", "model": "layers=2", "aggregator": "median", "log-level": "error", "slot": "7",
+		"mode": "eager", "on-quorum-loss": "pause", "preset": "lan", "trainer": "./t.so", "model": "layers=2", "aggregator": "median", "log-level": "error", "slot": "7", "rate": "20mbit", "seeds": "5",
 		"pin": p2pdiloco.Root{1}.String(),
 	}[f.Name]; ok {
 		return v
@@ -33,21 +33,24 @@ func sample(f *pflag.Flag) string {
 
 // eachFlag calls f for every flag of every command that is not cobra's own, with a fresh command each time.
 func eachFlag(t *testing.T, f func(t *testing.T, cmd *cobra.Command, flag *pflag.Flag)) {
-	for _, like := range newRoot().Commands() {
+	for _, like := range commandsOf(newRoot()) {
 		var names []string
 		like.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		for _, name := range names {
-			cmd, _, err := newRoot().Find([]string{like.Name()})
+			cmd, _, err := newRoot().Find(words(like))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := cmd.ParseFlags(nil); err != nil {
 				t.Fatal(err)
 			}
-			t.Run(cmd.Name()+" --"+name, func(t *testing.T) { f(t, cmd, cmd.Flags().Lookup(name)) })
+			t.Run(strings.Join(words(cmd), " ")+" --"+name, func(t *testing.T) { f(t, cmd, cmd.Flags().Lookup(name)) })
 		}
 	}
 }
+
+// words is a command's words below the root.
+func words(cmd *cobra.Command) []string { return strings.Fields(cmd.CommandPath())[1:] }
 
 // TestEveryFlagIsASetting gives every flag of every command by its variable and by its key in both kinds of files.
 func TestEveryFlagIsASetting(t *testing.T) {
@@ -62,7 +65,7 @@ func TestEveryFlagIsASetting(t *testing.T) {
 		files := map[string]string{"f.toml": fmt.Sprintf("%s = %q\n", key, value), "f.json": fmt.Sprintf("{%q: %q}", key, value)}
 		t.Setenv("P2PDILOCO_"+strings.ToUpper(key), value)
 		for name, text := range files {
-			again, _, _ := newRoot().Find([]string{cmd.Name()})
+			again, _, _ := newRoot().Find(words(cmd))
 			path := filepath.Join(t.TempDir(), name)
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -115,8 +118,8 @@ func TestOneNameIsOneKind(t *testing.T) {
 }
 
 func TestHelpSaysWhereFlagsMayBeGiven(t *testing.T) {
-	for _, cmd := range newRoot().Commands() {
-		code, stdout, _ := line(cmd.Name(), "--help")
+	for _, cmd := range commandsOf(newRoot()) {
+		code, stdout, _ := line(append(words(cmd), "--help")...)
 		if code != exitOK || !strings.Contains(stdout, "P2PDILOCO_INNER_STEPS=100") || !strings.Contains(stdout, "--config file") {
 			t.Errorf("%s --help says\n%s", cmd.Name(), stdout)
 		}
@@ -159,14 +162,14 @@ func settingsTable() string {
 	root := newRoot()
 	rows, order := map[string]string{}, []string{}
 	commands := map[string][]string{}
-	list := root.Commands()
+	list := commandsOf(root)
 	slices.SortStableFunc(list, func(a, b *cobra.Command) int { return rank(a) - rank(b) })
 	for _, cmd := range list {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Hidden {
 				return
 			}
-			commands[f.Name] = append(commands[f.Name], "`"+cmd.Name()+"`")
+			commands[f.Name] = append(commands[f.Name], "`"+strings.Join(words(cmd), " ")+"`")
 			if rows[f.Name] == "" {
 				order = append(order, f.Name)
 				_, usage := pflag.UnquoteUsage(f)

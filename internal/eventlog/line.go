@@ -19,6 +19,7 @@ type Line struct {
 	StateRoot string    `json:"state_root"`
 	Round     uint64    `json:"round"`
 	Loss      float64   `json:"loss"` // held-out, nats per token
+	Tokens    uint64    `json:"tokens"`
 	Detail    string    `json:"detail"`
 
 	// Of plans, drafts, proposals and certified records.

@@ -2,11 +2,11 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
@@ -23,7 +23,7 @@ const (
 )
 
 // labNetwork is a network of namespaces, one a site.
-type labNetwork struct{ *lab.Lab }
+type labNetwork struct{ swarm.Namespaces }
 
 // openLinks makes a network whose links can be changed.
 func openLinks(ctx context.Context, sites int) (network, error) {
@@ -31,7 +31,7 @@ func openLinks(ctx context.Context, sites int) (network, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (or leave out the faults %s)", err, Join(NeedLinks(Kinds(true))))
 	}
-	return labNetwork{l}, nil
+	return labNetwork{swarm.Namespaces{Lab: l}}, nil
 }
 
 // CanLinks says why links cannot be changed here, or nil.
@@ -43,17 +43,10 @@ func CanLinks(ctx context.Context) error {
 	return l.Close()
 }
 
-func (n labNetwork) listen(site int) []string {
-	ip := n.Addr(site)
-	return []string{"--listen", fmt.Sprintf("/ip4/%v/tcp/0", ip), "--listen", fmt.Sprintf("/ip4/%v/udp/0/quic-v1", ip)}
-}
+func (n labNetwork) listen(site int) []string { return n.Listen(site) }
 
 func (n labNetwork) command(site int, program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(program, args...)
-	if err := n.Place(site, cmd); err != nil {
-		cmd.Err = errors.Join(cmd.Err, err)
-	}
-	return cmd
+	return n.Command(site, program, args...)
 }
 
 func (n labNetwork) cut(site int) error         { return n.Cut(site) }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/bench"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+func newBench() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure what the ways to train cost",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newBenchModes())
+	return cmd
+}
+
+// benchFlags are the command line of bench modes.
+type benchFlags struct {
+	cfg     bench.Config
+	modes   string
+	model   settings.Model
+	rate    bench.Rate
+	quick   bool
+	keepDir string
+	json    bool
+}
+
+func newBenchModes() *cobra.Command {
+	f := &benchFlags{}
+	cmd := &cobra.Command{
+		Use:   "modes",
+		Short: "Measure the modes of a run against synchronous data-parallel training",
+		Long: `Train the built-in model with swarms of real processes on this machine, once in every mode and seed,
+all from one warm start and on equally many tokens, and compare them with synchronous data-parallel
+training, in which every step is averaged over all peers: loss, bytes, peak bandwidth, the share of
+time in which trainers stood still, wall-clock time. Mode async is measured with one peer that is
+four times slower than the others, and so is mode sync, beside it.
+
+Peers share this machine's cores. Therefore inner steps are given a length at which that does not
+matter; without that, stall and wall-clock time would mean nothing.
+
+The goals are printed beside what was measured. One that is not met is no failure: the exit status
+is 0 if everything ran to its end. Without --quick it takes about an hour on two cores.`,
+		Example: `  p2pdiloco bench modes --quick
+  p2pdiloco bench modes --json --keep-dir /tmp/bench >modes.json
+  p2pdiloco bench modes --modes sync,delayed --inner-steps 10 --rounds 80
+  sudo p2pdiloco bench modes --quick --netns --rate 20mbit   # stall shares on slow links`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.BoolVar(&f.quick, "quick", false, "1 seed, 8 rounds of 25 steps, a warm start of 200: some minutes. What is given beside it wins")
+	fs.StringVar(&f.modes, "modes", strings.Join(bench.Modes, ","), "`modes` to measure")
+	fs.IntVar(&f.cfg.Seeds, "seeds", 3, "how many times everything is done, each time with other data")
+	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers of each swarm")
+	fs.Uint64Var(&f.cfg.InnerSteps, "inner-steps", 50, "training steps of a peer between two rounds")
+	fs.Uint64Var(&f.cfg.Rounds, "rounds", 20, "rounds to train")
+	fs.IntVar(&f.cfg.WarmSteps, "warm-steps", 400, "data-parallel steps of the common start; kept in --keep-dir and used again")
+	fs.Var(&f.model, "model", "sizes of builtin:gpt (default layers=1,width=96,heads=4,context=32,batch=32)")
+	fs.Var(sources.Paths(&f.cfg.Data), "data", "text `file or folder` to train on, may be repeated (default the Go standard library's source)")
+	fs.DurationVar(&f.cfg.StepTime, "step-time", 0, "how long an inner step lasts (default by measurement: long enough for this machine's cores)")
+	fs.BoolVar(&f.cfg.Namespaces, "netns", false, "put each peer into a network namespace of its own, behind a link; needs root, on Linux")
+	fs.Var(&f.rate, "rate", "of that link, each way, like 20mbit (default no limit)")
+	fs.BoolVar(&f.json, "json", false, "print one JSON document with every seed and round to stdout, everything else to stderr")
+	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where the warm start, logs and events stay (default a temporary one)")
+	return cmd
+}
+
+// quick are the values of flags that --quick stands for.
+var quick = map[string]string{"seeds": "1", "rounds": "8", "inner-steps": "25", "warm-steps": "200"}
+
+func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
+	if err := f.settle(cmd); err != nil {
+		return usageError(err)
+	}
+	stdout := cmd.OutOrStdout()
+	f.cfg.Out = stdout
+	if f.json {
+		f.cfg.Out = cmd.ErrOrStderr()
+	}
+	if f.cfg.Executable, err = os.Executable(); err != nil {
+		return err
+	}
+	remove, err := f.openDir()
+	if err != nil {
+		return err
+	}
+	hurry := make(chan struct{})
+	ctx, stop := untilSignal(ctx,
+		func() { fmt.Fprintln(f.cfg.Out, "\nstopping all peers (once more to kill them)") },
+		func() { close(hurry) })
+	defer stop()
+	result, err := bench.Run(ctx, f.cfg, hurry)
+	if ctx.Err() != nil {
+		return errors.Join(&exitError{exitInterrupted, errors.New("interrupted")}, remove())
+	}
+	if err != nil {
+		return fmt.Errorf("%w (logs are in %s)", err, f.cfg.Dir)
+	}
+	return f.conclude(stdout, result, remove)
+}
+
+// settle makes a Config of the flags.
+func (f *benchFlags) settle(cmd *cobra.Command) error {
+	fs := cmd.Flags()
+	for name, value := range quick {
+		if f.quick && sources.Rank(fs, name) == 0 {
+			if err := fs.Lookup(name).Value.Set(value); err != nil {
+				return err
+			}
+		}
+	}
+	f.cfg.Model, f.cfg.Rate, f.cfg.Modes = f.model.Config, int64(f.rate), nil
+	for m := range strings.SplitSeq(f.modes, ",") {
+		f.cfg.Modes = append(f.cfg.Modes, strings.TrimSpace(m))
+	}
+	model := f.model.Validate()
+	if model != nil {
+		model = &sources.Fault{Flag: "model", Value: f.model.String(), Why: model.Error()}
+	}
+	return errors.Join(f.cfg.Validate(), model)
+}
+
+// openDir opens the folder; remove frees a temporary one.
+func (f *benchFlags) openDir() (remove func() error, err error) {
+	if f.keepDir == "" {
+		f.cfg.Dir, err = os.MkdirTemp("", "p2pdiloco-bench-")
+		return func() error { return os.RemoveAll(f.cfg.Dir) }, err
+	}
+	if f.cfg.Dir, err = filepath.Abs(f.keepDir); err != nil {
+		return nil, err
+	}
+	// Each bench has its own folder in it, beside the warm starts.
+	if err := os.MkdirAll(f.cfg.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("--keep-dir: %w", err)
+	}
+	return func() error { return nil }, nil
+}
+
+func (f *benchFlags) conclude(stdout io.Writer, r bench.Result, remove func() error) error {
+	if f.json {
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	}
+	if !r.OK() {
+		fmt.Fprintf(f.cfg.Out, "logs are in %s\n", f.cfg.Dir)
+		return &exitError{exitFailed, nil}
+	}
+	return remove()
+}

@@ -1,0 +1,132 @@
+package bench
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+)
+
+func sampleConfig() Config {
+	return Config{Modes: slices.Clone(Modes), Peers: 4, InnerSteps: 10, Rounds: 5, Seeds: 1, WarmSteps: 3, StepTime: time.Second}
+}
+
+func TestValidate(t *testing.T) {
+	if err := sampleConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	for want, spoil := range map[string]func(*Config){
+		"--peers 1: allowed: 2 to":        func(c *Config) { c.Peers = 1 },
+		"--seeds 0: allowed: 1 to":        func(c *Config) { c.Seeds = -1 },
+		"--rounds 0: allowed":             func(c *Config) { c.Rounds = 0 },
+		"--inner-steps 0: allowed":        func(c *Config) { c.InnerSteps = 0 },
+		"--warm-steps 0: allowed":         func(c *Config) { c.WarmSteps = 0 },
+		"--step-time -1s: allowed":        func(c *Config) { c.StepTime = -time.Second },
+		"--modes sync,sync: allowed: eac": func(c *Config) { c.Modes = []string{"sync", "sync"} },
+		"--modes gossip: allowed: each":   func(c *Config) { c.Modes = []string{"gossip"} },
+		"--rate 20mbit: it is of links":   func(c *Config) { c.Rate = 20e6 },
+	} {
+		c := sampleConfig()
+		spoil(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	names := func(c Config) (list []string) {
+		for _, r := range c.rows() {
+			list = append(list, r.name)
+		}
+		return list
+	}
+	c := sampleConfig()
+	if got := names(c); !slices.Equal(got, []string{"sync", "delayed", "eager", "streaming", slowSyncRow, slowAsyncRow}) {
+		t.Errorf("all modes are rows %q", got)
+	}
+	rows := c.rows()
+	if s := rows[len(rows)-2]; s.stepTime(c, 3) != slowness*time.Second || s.stepTime(c, 2) != time.Second || s.span(c) != 200*time.Second {
+		t.Errorf("%s: steps of %v and %v, %v in all", s.name, s.stepTime(c, 2), s.stepTime(c, 3), s.span(c))
+	}
+	if s := rows[0]; s.stepTime(c, 3) != time.Second || !slices.Contains(s.args(c, 7), "7") {
+		t.Errorf("%s has a straggler, or another seed: %q", s.name, s.args(c, 7))
+	}
+	c.Modes = []string{"delayed"}
+	if got := names(c); !slices.Equal(got, []string{"delayed"}) {
+		t.Errorf("mode delayed is rows %q", got)
+	}
+	if unbuilt("nonsense") == "" || unbuilt(modeSync) != "" {
+		t.Error("a mode is taken for what it is not")
+	}
+}
+
+func TestRate(t *testing.T) {
+	for text, want := range map[string]Rate{"20mbit": 20e6, "1.5gbit": 15e8, "64kbit": 64e3, "1kbit": 1000} {
+		var r Rate
+		if err := r.Set(text); err != nil || r != want || r.String() != text {
+			t.Errorf("%s: %d, %q, %v", text, r, r, err)
+		}
+	}
+	for _, text := range []string{"", "20", "mbit", "-1mbit", "0mbit", "101gbit", "NaNmbit", "Infgbit", "20mbits", "0.5kbit"} {
+		if err := new(Rate).Set(text); err == nil {
+			t.Errorf("%q was taken for a rate", text)
+		}
+	}
+}
+
+func FuzzRate(f *testing.F) {
+	for _, s := range []string{"20mbit", "1.5gbit", "64kbit", "1e3kbit", "x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var r, again Rate
+		if r.Set(s) != nil {
+			return
+		}
+		if r < 1000 || r > maxRate || again.Set(r.String()) != nil || again != r {
+			t.Errorf("%q is %d, written %q, read again %d", s, r, r, again)
+		}
+	})
+}
+
+// A warm start is trained once, found again, and its own when anything is another.
+func TestWarmStart(t *testing.T) {
+	c := sampleConfig()
+	c.Dir, c.Data = t.TempDir(), []string{"."} // this package's source will do
+	c.Model = builtin.Config{Width: 8, Heads: 1, Context: 8, Batch: 1, HeldOut: 4}
+	corpus, err := builtin.OpenCorpus(t.Context(), builtin.CorpusConfig{Paths: c.Data, Shards: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := warmStart(t.Context(), c, corpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := warmStart(t.Context(), c, corpus)
+	if err != nil || first.Cached || !again.Cached || again.Loss != first.Loss || again.Steps != 3 || !slices.Equal(first.values, again.values) {
+		t.Errorf("first %+v, again %+v, %v", first, again, err)
+	}
+	a, errA := trainReference(t.Context(), c, corpus, first, 1)
+	b, errB := trainReference(t.Context(), c, corpus, again, 1)
+	other, _ := trainReference(t.Context(), c, corpus, again, 2)
+	if errA != nil || errB != nil || a.Curve[0].Loss != first.Loss || a.Loss != b.Loss || a.Loss == other.Loss || len(a.Curve) != 6 || a.Curve[5].Tokens != 50*4*8 {
+		t.Errorf("%+v, %v; %+v, %v; other seed %v", a, errA, b, errB, other.Loss)
+	}
+	c.WarmSteps++
+	if w, err := warmStart(t.Context(), c, corpus); err != nil || w.Cached {
+		t.Errorf("4 steps: %+v, %v", w, err)
+	}
+	if err := first.prepare(c.Dir + "/peer"); err != nil {
+		t.Error(err)
+	}
+	tr, err := together(c, corpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.Restore(t.Context(), c.Dir+"/peer/trainer.state"); err != nil {
+		t.Errorf("a peer does not find the optimizer's state: %v", err)
+	}
+}

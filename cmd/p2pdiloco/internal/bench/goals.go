@@ -1,0 +1,65 @@
+package bench
+
+import "fmt"
+
+// Goal is one of the figures that a mode should reach, beside the one measured.
+type Goal struct {
+	What     string  `json:"what"`
+	Most     float64 `json:"at_most"` // a share: .01 is 1%
+	Measured float64 `json:"measured"`
+	Met      bool    `json:"met"`
+	Percent  bool    `json:"-"` // how it is printed
+}
+
+// overReference are the goals of mode sync against data-parallel training, by the number of peers and of inner steps up to which they hold.
+var overReference = []struct {
+	peers int
+	steps uint64
+	most  float64
+}{{4, 10, .006}, {4, 50, .010}, {4, 100, .015}, {8, 50, .018}}
+
+const (
+	streamingOverSync = .002
+	overlapOverSync   = .008
+	overlapStall      = .02
+	asyncOfSync       = .45
+	// The peak of P fragments is 1/P; samples of it are a quarter off.
+	peakSlack = 1.25
+)
+
+// goals are those that something was measured for. They say nothing of other numbers of peers and inner steps than they were found with.
+func (r *Result) goals() (goals []Goal) {
+	add := func(what string, most float64, measured *float64, percent bool) {
+		if measured != nil {
+			goals = append(goals, Goal{what, most, *measured, *measured <= most, percent})
+		}
+	}
+	value := func(row string, of func(*Row) *float64) *float64 {
+		if x := r.row(row); x != nil {
+			return of(x)
+		}
+		return nil
+	}
+	overSync := func(x *Row) *float64 { return x.OverSync }
+	for _, g := range overReference {
+		if g.peers == r.Peers && r.InnerSteps <= g.steps {
+			add(fmt.Sprintf("sync: loss over data-parallel, %d peers, up to %d inner steps", g.peers, g.steps), g.most,
+				value(modeSync, func(x *Row) *float64 { return x.OverReference }), true)
+			break
+		}
+	}
+	add("streaming: loss over sync", streamingOverSync, value(modeStreaming, overSync), true)
+	add("streaming: peak bandwidth against sync's", peakSlack/fragments, value(modeStreaming, func(x *Row) *float64 { return x.Peak }), false)
+	for _, mode := range []string{modeDelayed, modeEager} {
+		add(mode+": loss over sync", overlapOverSync, value(mode, overSync), true)
+	}
+	for _, mode := range []string{modeDelayed, modeEager, modeStreaming} {
+		if r.Links != nil {
+			add(mode+": stall share", overlapStall, value(mode, func(x *Row) *float64 { return x.Stall }), true)
+		}
+	}
+	if r.Race != nil {
+		add("async: time to the same loss against sync's, one of the peers four times slower", asyncOfSync, &r.Race.Ratio, false)
+	}
+	return goals
+}
