@@ -74,6 +74,7 @@ var definitions = []definition{
 	{"pause", "rest after the inner steps of each round", ofTests, func(s *Settings) any { return &s.Pause }},
 	{"gate", "`file` with the newest slot to train for; when it has passed, wait until the file names a later one", ofTests, func(s *Settings) any { return &s.Gate }},
 	{"step-time", "how long an inner step lasts at least", ofTests, func(s *Settings) any { return &s.StepTime }},
+	{"held-out", "sequences that losses are measured on (default 128)", ofTests, func(s *Settings) any { return &s.HeldOut }},
 }
 
 // register makes a flag of a setting; its default is the value that it has.

@@ -30,6 +30,7 @@ type Settings struct {
 	Pause          time.Duration // rest after the inner steps of each round
 	Gate           string        // path of a file with the newest slot to train for
 	StepTime       time.Duration // that an inner step lasts at least
+	HeldOut        int           // sequences that losses are measured on; 0: the trainer's default
 
 	// Layout is an embedding program's model; empty adopts the run's.
 	Layout p2pdiloco.Layout

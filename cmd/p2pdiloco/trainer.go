@@ -64,7 +64,7 @@ func newGPT(ctx context.Context, s *settings.Settings, seed uint64) (p2pdiloco.T
 		return nil, err
 	}
 	cfg := s.Model.Config
-	cfg.Seed = seed
+	cfg.Seed, cfg.HeldOut = seed, s.HeldOut
 	t, err := builtin.New(cfg, corpus)
 	if err != nil {
 		return nil, err

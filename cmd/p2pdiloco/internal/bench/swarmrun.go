@@ -105,7 +105,7 @@ func (s *swarmRun) args(name string, p *peer) []string {
 func (r row) args(c Config, seed uint64) []string {
 	args := []string{
 		"--start-peers", strconv.Itoa(c.Peers), "--rounds", strconv.FormatUint(r.rounds, 10), "--inner-steps", strconv.FormatUint(c.InnerSteps, 10),
-		"--seed", strconv.FormatUint(seed, 10), "--aggregator", "mean", "--mode", r.mode,
+		"--seed", strconv.FormatUint(seed, 10), "--aggregator", "mean", "--mode", r.mode, "--held-out", strconv.Itoa(heldOut),
 	}
 	m := c.Model.WithDefaults()
 	args = append(args, "--model", fmt.Sprintf("layers=%d,width=%d,heads=%d,context=%d,batch=%d", m.Layers, m.Width, m.Heads, m.Context, m.Batch))

@@ -66,7 +66,7 @@ func warmStart(ctx context.Context, cfg Config, corpus *builtin.Corpus) (*warm, 
 
 // warmKey names all that a warm start follows from.
 func (c Config) warmKey(corpus *builtin.Corpus) string {
-	b, err := json.Marshal([]any{c.Model.WithDefaults(), c.Peers, c.WarmSteps, corpus.Files(), corpus.TrainBytes(), corpus.HeldOutBytes()})
+	b, err := json.Marshal([]any{c.Model.WithDefaults(), c.Peers, c.WarmSteps, heldOut, corpus.Files(), corpus.TrainBytes(), corpus.HeldOutBytes()})
 	if err != nil {
 		panic(err) // plain numbers
 	}
