@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -126,7 +128,16 @@ func TestWarmStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.Restore(t.Context(), c.Dir+"/peer/trainer.state"); err != nil {
-		t.Errorf("a peer does not find the optimizer's state: %v", err)
+	if err := first.load(t.Context(), tr); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.Save(t.Context(), c.Dir+"/loaded"); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(first.path(warmState))
+	for _, name := range []string{"/peer/trainer.state", "/loaded"} {
+		if got, err2 := os.ReadFile(c.Dir + name); err != nil || err2 != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not the warm start's state of the optimizer: %v, %v", name, err, err2)
+		}
 	}
 }
