@@ -147,7 +147,6 @@ func (f *benchFlags) openDir() (remove func() error, err error) {
 	if f.cfg.Dir, err = filepath.Abs(f.keepDir); err != nil {
 		return nil, err
 	}
-	// Each bench has its own folder in it, beside the warm starts.
 	if err := os.MkdirAll(f.cfg.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("--keep-dir: %w", err)
 	}

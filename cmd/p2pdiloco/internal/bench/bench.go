@@ -19,6 +19,7 @@ type bench struct {
 	warm    *warm
 	place   place
 	sockets string
+	runs    string // folder of all rows' folders
 	screen  *swarm.Screen
 	rows    []row
 	result  Result
@@ -37,6 +38,9 @@ func Run(ctx context.Context, cfg Config, hurry <-chan struct{}) (r Result, err 
 		return r, err
 	}
 	defer os.RemoveAll(b.sockets) //nolint:errcheck // a folder for sockets
+	if b.runs, err = os.MkdirTemp(cfg.Dir, "bench-"); err != nil {
+		return r, err
+	}
 	if err := b.prepare(ctx); err != nil {
 		return r, err
 	}
@@ -130,7 +134,7 @@ func (b *bench) limit(r row) uint64 {
 }
 
 func (b *bench) runRow(ctx context.Context, r row, seed uint64, hurry <-chan struct{}) (Trial, error) {
-	dir, err := b.cfg.folder(r, seed)
+	dir, err := folder(b.runs, r, seed)
 	if err != nil {
 		return Trial{}, err
 	}

@@ -164,8 +164,8 @@ func (s *swarmRun) window() time.Duration {
 	return max(2*sampleEvery, time.Duration(s.cfg.InnerSteps)*s.cfg.StepTime/fragments/2)
 }
 
-// folder makes the row's folder in a seed.
-func (c Config) folder(r row, seed uint64) (string, error) {
-	dir := filepath.Join(c.Dir, fmt.Sprintf("seed-%d", seed), strings.ReplaceAll(strings.ReplaceAll(r.name, ",", ""), " ", "-"))
+// folder makes the row's folder in a seed, in one that is this bench's own: what an earlier one left is of other runs.
+func folder(runs string, r row, seed uint64) (string, error) {
+	dir := filepath.Join(runs, fmt.Sprintf("seed-%d", seed), strings.ReplaceAll(strings.ReplaceAll(r.name, ",", ""), " ", "-"))
 	return dir, os.MkdirAll(dir, 0o755)
 }
