@@ -99,7 +99,7 @@ func TestWarmStart(t *testing.T) {
 	c := sampleConfig()
 	c.Dir, c.Data = t.TempDir(), []string{"."} // this package's source will do
 	c.Model = builtin.Config{Width: 8, Heads: 1, Context: 8, Batch: 1, HeldOut: 4}
-	corpus, err := builtin.OpenCorpus(t.Context(), builtin.CorpusConfig{Paths: c.Data, Shards: 8})
+	corpus, err := builtin.OpenCorpus(t.Context(), builtin.CorpusConfig{Paths: c.Data})
 	if err != nil {
 		t.Fatal(err)
 	}
