@@ -126,8 +126,13 @@ func TestVersionsAreThoseOfTheParts(t *testing.T) {
 // What Validate lets pass, the parts must accept.
 func TestLimitsOfTheSpecAreThoseOfTheParts(t *testing.T) {
 	for _, s := range []Spec{
-		{OuterLR: "0.000001", Momentum: "0.9999"}, {OuterLR: "100", Momentum: "0", Outer: "sgd"}, {TrimPermille: 499, Frame: 1 << 18}, {Frame: 1024, Aggregator: "median"},
-		{Outer: "adam", Beta2: "0.0001"}, {Outer: "adam", Beta2: "0.999999", Momentum: "0"}, {Outer: "delayed_nesterov", DNEvery: 1 << 20},
+		{OuterLR: "0.000001", Momentum: "0.9999"},
+		{OuterLR: "100", Momentum: "0", Outer: "sgd"},
+		{TrimPermille: 499, Frame: 1 << 18},
+		{Frame: 1024, Aggregator: "median"},
+		{Outer: "adam", Beta2: "0.0001"},
+		{Outer: "adam", Beta2: "0.999999", Momentum: "0"},
+		{Outer: "delayed_nesterov", DNEvery: 1 << 20},
 	} {
 		s.Name, s.Layout = "edge", testSpec().Layout
 		s = s.Settled()

@@ -35,8 +35,8 @@ type StatsStatus struct {
 	Tokens        uint64 `json:"tokens"`        // or samples, behind this peer's pseudo-gradients since this process started
 }
 
-// statsElements bounds what the measures cost: some 50 ms a slot on one core.
-const statsElements = 1 << 24
+// statsElements bounds what the measures cost: some 10 ms a slot on one core.
+const statsElements = 1 << 22
 
 // gauges keep the newest StatsStatus.
 type gauges struct {

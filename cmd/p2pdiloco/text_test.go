@@ -55,7 +55,8 @@ func TestPrintStats(t *testing.T) {
 		{p2pdiloco.StatsStatus{}, nil, []string{"loss", "norm", "contributors"}},
 		{p2pdiloco.StatsStatus{Loss: some(3.5)}, []string{"3.5000 held out, after slot 0"}, []string{"norm", "contributors"}},
 		{
-			p2pdiloco.StatsStatus{Slot: 3, Contributors: 4, Norm: 1.25}, []string{"4 contributors, none stale", "norm 1.25"},
+			p2pdiloco.StatsStatus{Slot: 3, Contributors: 4, Norm: 1.25},
+			[]string{"4 contributors, none stale", "norm 1.25"},
 			[]string{"own", "cosine", "between", "loss"},
 		},
 		{
@@ -63,7 +64,8 @@ func TestPrintStats(t *testing.T) {
 				Slot: 3, Contributors: 4, Staleness: 0.5, MaxStaleness: 2, Norm: 1.25, OwnNorm: some(2), Cosine: some(0.834), PairCosine: some(-0.5),
 				Loss: some(2), LossSlot: 2,
 			},
-			[]string{"stale by 0.5 slots in the mean, 2 at most", "norm 1.25, own 2, cosine of the own to it 0.83, between peers -0.50", "after slot 2"}, nil,
+			[]string{"stale by 0.5 slots in the mean, 2 at most", "norm 1.25, own 2, cosine of the own to it 0.83, between peers -0.50", "after slot 2"},
+			nil,
 		},
 	} {
 		var out strings.Builder
