@@ -79,9 +79,12 @@ func describeStart(get func(string) string, e p2pdiloco.Event) string {
 		fmt.Fprintf(&b, "  others can start from  --bootstrap %s\n", a)
 	}
 	if api := get("api"); api != "" {
-		fmt.Fprintf(&b, "  its status             p2pdiloco status --api %s", api)
+		fmt.Fprintf(&b, "  its status             p2pdiloco status --api %s\n", api)
 	}
-	return b.String()
+	if metrics := get("metrics"); metrics != "" {
+		fmt.Fprintf(&b, "  its metrics            /metrics at %s\n", metrics)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // handy is the few addresses worth copying by hand: one for this machine and one for others, over TCP if there is such. The event

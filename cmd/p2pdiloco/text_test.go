@@ -101,6 +101,7 @@ func TestDescribe(t *testing.T) {
 	}{
 		{"peer.started", map[string]any{"addrs": []string{"/ip4/127.0.0.1/tcp/1/p2p/x"}, "api": "127.0.0.1:2"}, "--bootstrap /ip4/127.0.0.1/tcp/1/p2p/x"},
 		{"peer.started", map[string]any{"api": "127.0.0.1:2"}, "p2pdiloco status --api 127.0.0.1:2"},
+		{"peer.started", map[string]any{"metrics": "[::]:9464"}, "/metrics at [::]:9464"},
 		{"run.founded", map[string]any{"run_id": root}, "founded the run, ID abcd0000"},
 		{"slot.applied", map[string]any{"slot": uint64(3), "state_root": root}, "slot 3 applied, state root abcd0000"},
 		{"trainer.stats", map[string]any{"round": uint64(3), "loss": 2.5}, "round 3: held-out loss 2.5000"},
