@@ -30,6 +30,15 @@ func labRules() Rules {
 	return Rules{Run: slot.Hash([]byte("lab")), MinPeers: 1, MaxWeight: 100, Fragments: []uint64{labElements}}
 }
 
+// labFragments are the sizes of n fragments: another one for each, so that none is taken for another.
+func labFragments(n int) []uint64 {
+	sizes := make([]uint64, n)
+	for p := range sizes {
+		sizes[p] = labElements - uint64(p)
+	}
+	return sizes
+}
+
 // labPlanner gives each contributor an equal piece, and those of who is gone to the living in equal parts.
 func labPlanner(plan slot.Plan) (ps []slot.Piece) {
 	owners := livingOf(plan)
@@ -43,7 +52,7 @@ func labPlanner(plan slot.Plan) (ps []slot.Piece) {
 		}
 	}
 	if len(plan.Pieces) == 0 {
-		split(slot.Range{End: labElements})
+		split(slot.Range{End: labElements - uint64(plan.Fragment)})
 	}
 	for _, p := range plan.Pieces {
 		if slices.Contains(owners, p.Owner) {

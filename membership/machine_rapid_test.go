@@ -38,6 +38,10 @@ func newChaos(t *rapid.T, timing Timing) *chaos {
 	rules := labRules()
 	rules.StartPeers = rapid.IntRange(1, 3).Draw(t, "start peers")
 	rules.MaxStaleness = rapid.Uint64Range(0, 1).Draw(t, "staleness")
+	rules.Fragments = labFragments(rapid.IntRange(1, 3).Draw(t, "fragments"))
+	if len(rules.Fragments) > 1 { // as Spec.Validate has it
+		rules.MaxStaleness = 0
+	}
 	l := newLab(t, rules, timing)
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	l.delays = func() []time.Duration { return someDelays(rng) }

@@ -121,9 +121,10 @@ func stepRecord(m *Machine, names string) slot.Record {
 			Peer: labID(string(n)), Slot: r.Slot, Seq: c.spent[labID(string(n))].seq + 1, Base: r.Slot - 1, Weight: 7,
 		})
 	}
+	r.Fragment = c.rules.fragment(r.Slot)
 	r.Segments = []slot.Segment{
 		{Range: slot.Range{End: 10}, Contributors: all, Root: slot.Hash([]byte("a"))},
-		{Range: slot.Range{Begin: 10, End: labElements}, Contributors: all, Root: slot.Hash([]byte("b"))},
+		{Range: slot.Range{Begin: 10, End: c.rules.elements(r.Slot)}, Contributors: all, Root: slot.Hash([]byte("b"))},
 	}
 	r.Work = c.tip().Work + 7*uint64(len(names))
 	return r

@@ -36,6 +36,7 @@ func startLab(t *testing.T, d *datadriven.TestData) *lab {
 	n := number(d, "n", 3)
 	rules.StartPeers, rules.MinPeers = number(d, "start-peers", n), number(d, "min-peers", 1)
 	rules.LastSlot, rules.MaxStaleness = uint64(number(d, "last-slot", 0)), uint64(number(d, "staleness", 0))
+	rules.Fragments = labFragments(number(d, "fragments", 1))
 	timing := labTiming
 	timing.ForkAfter, _ = time.ParseDuration(text(d, "fork-after")) // 0: nobody forks by itself
 	l := newLab(t, rules, timing)
@@ -198,6 +199,9 @@ func (l *lab) roster(d *datadriven.TestData) string {
 func (l *lab) record(d *datadriven.TestData) string {
 	var out strings.Builder
 	r := l.named(d)[0].m.chain.at(uint64(number(d, "height", 0)))
+	if len(l.rules.Fragments) > 1 {
+		fmt.Fprintf(&out, "slot %d, fragment %d\n", r.Slot, r.Fragment)
+	}
 	for _, s := range r.Segments {
 		var names []slot.PeerID
 		for i, o := range r.Contributions {

@@ -1,0 +1,109 @@
+package membership
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// ofThree is a lab of three members without training and of three fragments, in which so many slots are done.
+func ofThree(t *testing.T, slots int) *lab {
+	rules := labRules()
+	rules.Fragments, rules.StartPeers = labFragments(3), 3
+	l := newLab(t, rules, labTiming)
+	for _, n := range "ABC" {
+		l.add(string(n))
+	}
+	l.connect()
+	at := func(p *labPeer) bool { return p.m.View().AppliedSlot == uint64(slots) && len(p.m.chain.electorate()) == 3 }
+	if !l.run(time.Minute, func() bool {
+		for _, p := range l.peers {
+			p.trains = p.m.View().AppliedSlot < uint64(slots)
+		}
+		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool { return !at(p) })
+	}) {
+		t.Fatal(l.show())
+	}
+	for _, p := range l.peers {
+		p.trains = false
+	}
+	return l
+}
+
+// Slots take the fragments in turn, and what is said of another fragment than the slot's, or of its elements, is refused: in a plan, a
+// draft, and a record, shown or to be voted for.
+func TestAnotherFragmentIsRefused(t *testing.T) {
+	for slots := range 4 {
+		l := ofThree(t, slots)
+		m := l.peers[0].m
+		open := uint64(slots) + 1
+		due := uint32(slots % 3)
+		for height := uint64(1); height <= m.chain.height(); height++ {
+			if r := m.chain.at(height); r.Kind == slot.Step && r.Fragment != uint32(r.Slot-1)%3 {
+				t.Errorf("slot %d updated fragment %d", r.Slot, r.Fragment)
+			}
+		}
+		good := stepRecord(m, "AB")
+		if err := m.chain.check(good); err != nil || good.Slot != open {
+			t.Fatalf("slot %d: %v", open, err)
+		}
+		plan := slot.Plan{Slot: open, Fragment: due, Offers: good.Contributions}
+		plan.Pieces = labPlanner(plan)
+		if err := m.checkPlan(plan); err != nil {
+			t.Fatalf("slot %d: %v", open, err)
+		}
+		for _, other := range []uint32{0, 1, 2, 3, 1 << 31} {
+			if other == due {
+				continue
+			}
+			r, p := good, plan
+			r.Fragment, p.Fragment = other, other
+			if err := m.chain.check(r); !errors.Is(err, ErrInvalid) {
+				t.Errorf("a record of fragment %d for slot %d: %v", other, open, err)
+			}
+			if err := m.checkPlan(p); !errors.Is(err, ErrInvalid) {
+				t.Errorf("a plan of fragment %d for slot %d: %v", other, open, err)
+			}
+			l.refuses(t, r)
+		}
+		for _, elements := range l.rules.Fragments {
+			if elements == l.rules.elements(open) {
+				continue
+			}
+			r, p := good, plan
+			r.Segments, p.Pieces = slices.Clone(r.Segments), slices.Clone(p.Pieces)
+			r.Segments[len(r.Segments)-1].Range.End, p.Pieces[len(p.Pieces)-1].Range.End = elements, elements
+			if err := m.chain.check(r); !errors.Is(err, ErrInvalid) {
+				t.Errorf("a record of %d elements for slot %d: %v", elements, open, err)
+			}
+			if err := m.checkPlan(p); !errors.Is(err, ErrInvalid) {
+				t.Errorf("a plan of %d elements for slot %d: %v", elements, open, err)
+			}
+			l.refuses(t, r)
+		}
+	}
+}
+
+// refuses fails unless members refuse a record that the leader of the open ballot drafts and proposes.
+func (l *lab) refuses(t *testing.T, r slot.Record) {
+	t.Helper()
+	d := l.peers[0].m.open
+	leader := d.leader(d.ballot)
+	for _, p := range l.peers {
+		if p.id == leader.Peer {
+			continue
+		}
+		say := func(body Body) error { return p.step(Message{From: leader.Peer, Incarnation: leader.Incarnation, Body: body}) }
+		draft := draftOf(r, d.ballot)
+		draft.Revision = 1
+		if err := say(Draft{draft}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s takes a draft of fragment %d: %v", p.name, r.Fragment, err)
+		}
+		if err := say(Propose{Ballot: d.ballot, Record: r}); !errors.Is(err, ErrInvalid) || p.m.open.word.vote != nil {
+			t.Errorf("%s takes a proposal of fragment %d: %v", p.name, r.Fragment, err)
+		}
+	}
+}
