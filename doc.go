@@ -21,8 +21,8 @@
 //
 // (Begin and Round.Finish are Sync in two halves, for a loop that has something to do meanwhile.)
 //
-// Where to look: node.go is the data flow of a round, training.go what it asks of a trainer, overlap.go what changes where the
-// reduction runs beside the inner steps (Spec.Mode), sync.go the same for a loop of the caller's, worker.go what the ledger has
+// Where to look: node.go is the data flow of a round, training.go what it asks of a trainer, overlap.go and streaming.go what
+// changes where the reduction runs beside the inner steps (Spec.Mode), sync.go the same for a loop of the caller's, worker.go what the ledger has
 // done, join.go how the parts are put together. The parts are packages of their own, side by side: p2p (hosts, discovery,
 // streams), gossip (announcements), membership (who takes part, and what was agreed), allreduce (plans, aggregation, transfer),
 // outeropt (the outer step). What may be shared between them lies in internal/slot.

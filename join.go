@@ -65,15 +65,17 @@ type Node struct {
 	moves    uint64    // of the ledger, when it was taken: one that moved to another branch since makes it void
 	local    []float32 // scratch: local parameters, then the pseudo-gradient
 	part     []float32 // scratch of gather: one fragment
-	last     Stats     // of the newest round of inner steps
+	last     Stats     // of the inner steps since they were told last
 	measured *uint64   // slot of the anchor that was evaluated last
 	blind    bool      // the trainer has said that it cannot
+	coarse   bool      // it has said that it cannot be loaded and exported in parts
 	begun    *Round    // not finished
 	freed    time.Time // when a loop of one's own could begin its inner steps
 	flight   *flight   // of an overlapped mode: the contribution under way
 	eager    eager
-	trained  bool // since the trainer's private state was saved
-	restored bool // that state, if there was any
+	landing  landing // of mode streaming
+	trained  bool    // since the trainer's private state was saved
+	restored bool    // that state, if there was any
 }
 
 // Join takes part in the run that cfg.Spec names. It starts the network, finds the run through its peers, or settles its

@@ -16,8 +16,8 @@ import (
 //
 // The last three interleave, so one call stands for them: the ledger (membership) decides what is reduced and when it is
 // agreed, and has the worker (worker.go) reduce, hold and apply it. That goes on beside this loop, also while no trainer
-// runs; this loop only offers a contribution and waits for its slot to be applied. In an overlapped mode (overlap.go) it waits for the
-// slot before instead.
+// runs; this loop only offers a contribution and waits for its slot to be applied: at once, in an overlapped mode (overlap.go) before
+// it offers the next one, and in mode streaming (streaming.go) in the midst of the next inner steps.
 
 // Run drives Config.Trainer, round by round, until the run's last slot is applied and agreed (nil), ctx ends (its error), or
 // the trainer fails. It leaves the node open: Leave or Close it.
@@ -27,7 +27,8 @@ func (n *Node) Run(ctx context.Context) error {
 		return errors.Join(err, missed(v))
 	}
 	n.restoreTrainer(ctx)
-	n.report(0) // from its first slot on, the others wait for this peer
+	n.landing.at = edition{} // nobody knows what the trainer holds
+	n.report(0)              // from its first slot on, the others wait for this peer
 	err := n.rounds(ctx)
 	n.driver.Report(membership.ReportContributes{}) // nobody waits for it any more
 	if t := (*TrainerError)(nil); (ctx.Err() != nil || !errors.As(err, &t)) && !n.abrupt {
@@ -106,9 +107,10 @@ func (n *Node) border(ctx context.Context) (Task, error) {
 		return Task{}, errors.Join(err, ErrRunEnded)
 	}
 	n.anchored, n.moves = true, v.Moves
+	slotNumber := v.AppliedSlot + 1
 	task := Task{
-		Slot: v.AppliedSlot + 1, Steps: int(n.spec.InnerSteps), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v),
-		PartSteps: int(n.spec.InnerSteps),
+		Slot: slotNumber, Steps: n.spec.interval(slotNumber), Delay: n.spec.delay(), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v),
+		PartSteps: int((n.spec.InnerSteps + n.spec.Fragments - 1) / n.spec.Fragments), // the longest interval
 	}
 	task.deal(v)
 	n.task.Store(&task)
@@ -130,23 +132,18 @@ type contribution struct {
 	encoded      *allreduce.Contribution
 }
 
-// encode puts what the slot after the base takes of a pseudo-gradient into the run's codec.
-func (n *Node) encode(gradient []float32, weight uint64) (contribution, error) {
-	return n.encodePart(n.gather(n.base+1, gradient), weight)
-}
-
-// encodePart is encode of the fragment that the slot after the base updates, alone. The buffer is new: the last one may still be on its
-// way to others.
-func (n *Node) encodePart(part []float32, weight uint64) (contribution, error) {
-	n.gauges.encoded(weight)
-	c, fragment := n.worker.codec, n.spec.FragmentOf(n.base+1)
+// encode puts what the slot after the base takes of a pseudo-gradient into the run's codec; tokens are those of the inner steps. The buffer is
+// new: the last one may still be on its way to others.
+func (n *Node) encode(gradient []float32, tokens uint64) (contribution, error) {
+	n.gauges.encoded(tokens)
+	c, part, fragment := n.worker.codec, n.gather(n.base+1, gradient), n.spec.FragmentOf(n.base+1)
 	encoded, err := allreduce.Commit(n.worker.params, uint32(fragment), c.Append(make([]byte, 0, c.EncodedSize(len(part))), part))
-	return contribution{n.base, weight, fragment, encoded}, err
+	return contribution{n.base, n.weight(tokens), fragment, encoded}, err
 }
 
-// agree offers a contribution to the open slot and returns once that has been applied here, with the contribution or without it; in an
-// overlapped mode once the slot before has, which the contribution waits for. One that grew too stale, or on records that were given up
-// for another branch, is dropped.
+// agree offers a contribution to the open slot and returns once that has been applied here, with the contribution or without it; in mode
+// streaming as soon as it is offered, in an overlapped mode once the slot before has been applied, which the contribution waits for. One that
+// grew too stale, or on records that were given up for another branch, is dropped.
 func (n *Node) agree(ctx context.Context, c contribution) error {
 	if err := n.land(ctx); err != nil {
 		return err
@@ -166,7 +163,7 @@ func (n *Node) agree(ctx context.Context, c contribution) error {
 	n.worker.keep(c)
 	root := c.encoded.Root()
 	n.driver.Report(membership.ReportOffer{Slot: task.Slot, Base: c.base, Weight: c.weight, Root: root})
-	if n.overlaps() {
+	if n.overlaps() || n.spec.Streams() {
 		return n.takeOff(task, root)
 	}
 	return n.decided(ctx, task.Slot, moves, root)

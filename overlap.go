@@ -63,6 +63,7 @@ func (n *Node) takeOff(task Task, root Root) error {
 	})
 	n.flight, n.base = f, f.slot
 	task.Slot++
+	task.Steps = n.spec.interval(task.Slot)
 	task.deal(n.driver.View())
 	n.task.Store(&task)
 	return nil
@@ -76,7 +77,7 @@ func (n *Node) land(ctx context.Context) error {
 	}
 	select {
 	case <-f.done:
-		n.flight = nil
+		n.flight, n.landing.slot = nil, f.slot
 		return f.err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -142,7 +143,7 @@ func (e *eager) step(cfg outeropt.Config, peers int, start, gradient []float32) 
 // idle is the time that the trainer stood still and waited for others.
 type idle struct {
 	since time.Time     // zero: it does not
-	last  time.Duration // the newest wait
+	last  time.Duration // since the trainer's newest statistics
 	total atomic.Int64  // nanoseconds
 }
 
@@ -157,7 +158,7 @@ func (i *idle) end() {
 }
 
 func (i *idle) add(d time.Duration) {
-	i.last = d
+	i.last += d
 	i.total.Add(int64(d))
 }
 

@@ -25,7 +25,7 @@ type Spec struct {
 	Nonce         uint64   `toml:"nonce"`          // tells runs of one name and equal settings apart
 	Protocol      string   `toml:"protocol"`       // wire and ledger rules
 	Kernel        string   `toml:"kernel"`         // arithmetic whose bits must agree
-	Mode          string   `toml:"mode"`           // sync | delayed | eager
+	Mode          string   `toml:"mode"`           // sync | delayed | eager | streaming
 	Rounds        uint64   `toml:"rounds"`         // after which the run ends; default 100
 	InnerSteps    uint64   `toml:"inner_steps"`    // H, inner steps a round
 	Outer         string   `toml:"outer"`          // outer optimizer: nesterov | sgd | delayed_nesterov | adam
@@ -35,6 +35,8 @@ type Spec struct {
 	Beta2         string   `toml:"beta2"`          // adam: decimal
 	Fragments     uint64   `toml:"fragments"`      // P: parts of the vector, of which a slot updates one
 	FragmentOrder string   `toml:"fragment_order"` // strided | sequential: how tensors are put into fragments
+	FragmentDelay string   `toml:"fragment_delay"` // tau, an integer: inner steps after which a fragment's slot lands (mode streaming)
+	FragmentAlpha string   `toml:"fragment_alpha"` // decimal: how much of the live parameters stays there (mode streaming)
 	Aggregator    string   `toml:"aggregator"`     // mean | trimmed_mean | median
 	TrimPermille  uint64   `toml:"trim_permille"`  // of the contributors, cut from each end
 	Clip          string   `toml:"clip"`           // on | off: scale each contribution to at most the median norm
@@ -70,7 +72,7 @@ var specFields = []specField{
 	{"nonce", func(s *Spec) any { return &s.Nonce }, "", nil},
 	{"protocol", func(s *Spec) any { return &s.Protocol }, ProtocolVersion, oneOf(ProtocolVersion)},
 	{"kernel", func(s *Spec) any { return &s.Kernel }, KernelVersion, oneOf(KernelVersion)},
-	{"mode", func(s *Spec) any { return &s.Mode }, ModeSync, oneOf(ModeSync, ModeDelayed, ModeEager)},
+	{"mode", func(s *Spec) any { return &s.Mode }, ModeSync, oneOf(ModeSync, ModeDelayed, ModeEager, ModeStreaming)},
 	{"rounds", func(s *Spec) any { return &s.Rounds }, "100", upTo(math.MaxUint32)},
 	{"inner_steps", func(s *Spec) any { return &s.InnerSteps }, "500", upTo(1 << 30)},
 	{"outer", func(s *Spec) any { return &s.Outer }, outeropt.Nesterov, oneOf(outeropt.Names()...)},
@@ -80,6 +82,8 @@ var specFields = []specField{
 	{"beta2", func(s *Spec) any { return &s.Beta2 }, "0.99", decimal(0.0001, 0.999999)},
 	{"fragments", func(s *Spec) any { return &s.Fragments }, "1", upTo(slot.MaxFragments)},
 	{"fragment_order", func(s *Spec) any { return &s.FragmentOrder }, OrderStrided, oneOf(OrderStrided, OrderSequential)},
+	{"fragment_delay", func(s *Spec) any { return &s.FragmentDelay }, "0", upToText(1 << 30)},
+	{"fragment_alpha", func(s *Spec) any { return &s.FragmentAlpha }, "0", decimal(0, 0.9999)},
 	{"aggregator", func(s *Spec) any { return &s.Aggregator }, "trimmed_mean", oneOf("mean", "trimmed_mean", "median")},
 	{"trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", upTo(499)},
 	{"clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off")},
@@ -162,6 +166,7 @@ func setField(p any, text string) (err error) {
 
 // Settled returns the spec with every field filled: those given, the defaults for the rest.
 func (s Spec) Settled() Spec {
+	given := s
 	s.Discount = slices.Clone(s.Discount)
 	if s.Momentum == "" && s.withoutMomentum() {
 		s.Momentum = "0"
@@ -173,6 +178,9 @@ func (s Spec) Settled() Spec {
 		if p := f.at(&s); fieldText(p) == "" && f.preset != "" {
 			_ = setField(p, f.preset) // presets parse: a test says so
 		}
+	}
+	if given.FragmentDelay == "" && s.Streams() {
+		s.FragmentDelay = strconv.FormatUint(s.defaultDelay(), 10)
 	}
 	if s.Clip == "" {
 		s.Clip = map[bool]string{true: "on", false: "off"}[allreduce.Aggregator(s.Aggregator).DefaultClip()]
@@ -217,6 +225,7 @@ func (s Spec) Validate() error {
 		errs = append(errs, &SpecError{Field: "outer", Here: s.Outer, Why: "mode eager takes a peer's own part of the step ahead, which only nesterov and sgd can be divided into"})
 	}
 	errs = append(errs, s.checkFragments()...)
+	errs = append(errs, s.checkStreaming()...)
 	return errors.Join(errs...)
 }
 

@@ -31,6 +31,16 @@ func upTo(high uint64) func(string) string {
 	}
 }
 
+// upToText is upTo of a number that may be 0 and is spelt as text: 0 is not the same as not given.
+func upToText(high uint64) func(string) string {
+	return func(v string) string {
+		if n, err := strconv.ParseUint(v, 10, 64); err == nil && n <= high && strconv.FormatUint(n, 10) == v {
+			return ""
+		}
+		return fmt.Sprintf("allowed: 0 to %d", high)
+	}
+}
+
 func decimal(low, high float64) func(string) string {
 	return func(v string) string {
 		n, err := strconv.ParseFloat(v, 64)

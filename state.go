@@ -19,9 +19,10 @@ type state struct {
 
 	mu struct {
 		sync.RWMutex
-		at     position
-		held   bool
-		anchor []float32
+		at      position
+		held    bool
+		filling uint64 // how often the vectors were filled anew
+		anchor  []float32
 	}
 }
 
@@ -56,6 +57,7 @@ func (s *state) replace(fill func(vectors [][]float32) (position, error)) error 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.held = false
+	s.mu.filling++
 	at, err := fill(s.vectors())
 	if err != nil {
 		return err
@@ -136,4 +138,29 @@ func (s *state) read(f func(at position, vectors [][]float32) error) error {
 		return fmt.Errorf("no state is held")
 	}
 	return f(s.mu.at, s.vectors())
+}
+
+// edition says which anchor a copy is of: after how many outer steps of which filling of the vectors.
+type edition struct{ filling, slot uint64 }
+
+// follows says whether e is another one's anchor some outer steps later, one of each fragment at most.
+func (e edition) follows(other edition, fragments uint64) bool {
+	return e.filling == other.filling && e.slot >= other.slot && e.slot-other.slot <= fragments
+}
+
+// copyOnward takes dst, D elements, from an edition of the anchor to the one held: it copies what has changed.
+func (s *state) copyOnward(dst []float32, from edition) edition {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	now := edition{s.mu.filling, s.mu.at.slot}
+	if !now.follows(from, uint64(len(s.fragments))) {
+		copy(dst, s.mu.anchor)
+		return now
+	}
+	for slotNumber := from.slot + 1; slotNumber <= now.slot; slotNumber++ {
+		for _, r := range s.fragment(slotNumber).Ranges {
+			copy(dst[r.Begin:r.End], s.mu.anchor[r.Begin:r.End])
+		}
+	}
+	return now
 }

@@ -43,7 +43,8 @@ type Status struct {
 // TaskStatus is a round of inner steps, for those who keep their own loop. Which part of the data is whose is in docs/data.md.
 type TaskStatus struct {
 	Slot    uint64   `json:"slot"`        // that this round contributes to, from 1
-	Steps   int      `json:"inner_steps"` // H
+	Steps   int      `json:"inner_steps"` // H; in mode streaming those to the next border: begin
+	Delay   int      `json:"delay"`       // in mode streaming: inner steps between begin and finish; else 0
 	Seed    uint64   `json:"seed"`        // of the run
 	Rank    int      `json:"rank"`        // this peer is Members[Rank]
 	Members []PeerID `json:"members"`     // at this slot's border, sorted
@@ -58,7 +59,7 @@ func statusOf(t *Task) *TaskStatus {
 		return nil
 	}
 	return &TaskStatus{
-		Slot: t.Slot, Steps: t.Steps, Seed: t.Seed, Rank: slices.Index(t.Members, t.Self), Members: t.Members,
+		Slot: t.Slot, Steps: t.Steps, Delay: t.Delay, Seed: t.Seed, Rank: slices.Index(t.Members, t.Self), Members: t.Members,
 		Part: t.Part, PartSteps: t.PartSteps, Done: t.Done,
 	}
 }

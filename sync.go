@@ -15,6 +15,10 @@ import (
 //
 // In an overlapped mode (Spec.Mode) they are the same calls, and wait for the slot before: what Sync and Finish leave in the caller's
 // vector is where the next inner steps start, ahead of the anchor by the contribution that is still being reduced.
+//
+// In mode streaming a round is a slot's, with a fragment of the model, and Finish lands it in what the caller has trained since Begin:
+//
+//	Anchor -> Task.Steps -> Begin -> Task.Delay steps -> Finish -> Task.Steps -> Begin -> …
 
 // Anchor waits until this peer is a member and holds the state, copies the anchor, D elements, into dst, and returns the
 // number of outer steps in it: the start of a caller's own training loop. The others wait for this peer's contribution from
@@ -30,6 +34,7 @@ func (n *Node) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, er
 	if err := n.land(ctx); err != nil {
 		return 0, err
 	}
+	n.landing.at = edition{} // dst is the caller's
 	return n.anchor(ctx, dst)
 }
 
@@ -37,12 +42,24 @@ func (n *Node) anchor(ctx context.Context, dst []float32) (slotNumber uint64, er
 	if _, err = n.next(ctx); err != nil && !errors.Is(err, ErrRunEnded) {
 		return 0, err
 	}
-	n.begin()
-	n.ahead()
-	copy(dst, n.start)
+	n.receive(dst)
 	n.report(0)
 	n.freed = time.Now()
 	return n.base, err
+}
+
+// receive takes the caller's parameters to where the next inner steps start.
+func (n *Node) receive(params []float32) {
+	if n.spec.Streams() {
+		if slots, all := n.follow(); !all {
+			n.mix(params, slots)
+			return
+		}
+	} else {
+		n.begin()
+		n.ahead()
+	}
+	copy(params, n.start)
 }
 
 // Task is the round of inner steps that the newest anchor is the start of. There is none before the first.
@@ -77,14 +94,18 @@ func (n *Node) report(stepsDone int) {
 //
 // In an overlapped mode it waits until the slot before is applied, and overwrites params by where the next inner steps start; with the
 // last slot's contribution it waits for that slot, too. One that is given up because ctx has ended is to be followed by Anchor.
+//
+// In mode streaming a round is what Task says: its steps to the next border, and the slot's fragment alone. Sync waits for it on the spot;
+// Begin and Finish are for loops that train on meanwhile.
 func (n *Node) Sync(ctx context.Context, params []float32, weight uint64) error {
 	r, err := n.Begin(params, weight)
 	if err != nil {
 		return err
 	}
 	defer r.abandon() // when ctx has ended: the offer stands, but nobody waits for it any more
-	_, err = r.Finish(ctx, params)
-	if n.begun == r && n.overlaps() {
+	_, err = r.finish(ctx, params, 0)
+	if n.begun == r && (n.overlaps() || n.spec.Streams()) {
+		r.abandon()
 		n.anchored = false // params and start may have parted
 	}
 	return err
@@ -99,7 +120,8 @@ type Round struct {
 }
 
 // Begin is the first half of Sync, which does not wait: it takes the pseudo-gradient anchor - params and offers it. params are not kept, and
-// ErrNotFinite offers nothing. Finish comes next; what is trained until then starts from parameters that it overwrites.
+// ErrNotFinite offers nothing. Finish comes next; what is trained until then starts from parameters that it overwrites, but in mode
+// streaming.
 func (n *Node) Begin(params []float32, weight uint64) (*Round, error) {
 	if n.begun != nil {
 		return nil, ErrRoundOpen
@@ -114,15 +136,23 @@ func (n *Node) Begin(params []float32, weight uint64) (*Round, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !n.freed.IsZero() {
-		n.training.Add(int64(time.Since(n.freed)))
-		n.freed = time.Time{}
-	}
+	n.stopClock()
 	c, err := n.encode(gradient, weight)
 	if err != nil {
 		return nil, err
 	}
+	if n.spec.Streams() { // the caller trains on
+		n.freed = time.Now()
+	}
 	return n.offer(c)
+}
+
+// stopClock counts the inner steps of a loop of one's own up to now.
+func (n *Node) stopClock() {
+	if !n.freed.IsZero() {
+		n.training.Add(int64(time.Since(n.freed)))
+		n.freed = time.Time{}
+	}
 }
 
 // offer has a contribution agreed in the background, which Close ends.
@@ -137,7 +167,11 @@ func (n *Node) offer(c contribution) (*Round, error) {
 	n.begun = r
 	n.wg.Go(func() {
 		defer close(r.done)
-		if r.err = n.agree(ctx, c); r.err == nil {
+		r.err = n.agree(ctx, c)
+		if r.err == nil && n.spec.Streams() {
+			r.err = n.land(ctx)
+		}
+		if r.err == nil {
 			_, r.err = n.next(ctx) // the next anchor is here
 		}
 	})
@@ -161,7 +195,16 @@ func (r *Round) Err() error {
 // outer steps in it. In an overlapped mode it waits for the slot before, copies where the next inner steps start, and counts the slot
 // under way. It returns ErrRunEnded, with the last anchor in dst, after the last slot. When ctx ends first, its error is returned,
 // and the round goes on: Finish may be called again.
+//
+// In mode streaming dst holds the live parameters, Task.Delay inner steps after Begin; the fragment of the slot lands in them, and the rest
+// stays. Those of slots that were applied without this peer become the anchor's. After Anchor, a change of branch or the last slot all do.
+// Task.Steps is then what is left to the next border.
 func (r *Round) Finish(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
+	return r.finish(ctx, dst, r.n.spec.delay())
+}
+
+// finish is Finish after so many inner steps since Begin.
+func (r *Round) finish(ctx context.Context, dst []float32, trained int) (slotNumber uint64, err error) {
 	n := r.n
 	if n.begun != r {
 		return 0, ErrNoRound
@@ -169,6 +212,7 @@ func (r *Round) Finish(ctx context.Context, dst []float32) (slotNumber uint64, e
 	if err := n.checkLength(dst); err != nil {
 		return 0, err
 	}
+	n.stopClock()
 	defer func(began time.Time) { n.idle.add(time.Since(began)) }(time.Now())
 	select {
 	case <-r.done:
@@ -183,6 +227,7 @@ func (r *Round) Finish(ctx context.Context, dst []float32) (slotNumber uint64, e
 		if slotNumber, err = n.anchor(ctx, dst); err != nil && ctx.Err() != nil && !errors.Is(err, ErrRunEnded) {
 			return 0, err
 		}
+		n.goOn(trained)
 	} else {
 		err = r.err
 	}

@@ -27,8 +27,9 @@ type Trainer interface {
 	Layout() Layout
 	// Init writes the initial parameters, D elements, into dst. It is asked for only where this peer founds the run.
 	Init(ctx context.Context, dst []float32) error
-	// Load replaces the live model's parameters by where the next inner steps start, D elements: the anchor, or in an overlapped mode
-	// (Spec.Mode) what is ahead of it. There a trainer that can Evaluate is loaded with the anchor before.
+	// Load replaces the live model's parameters by where the next inner steps start, D elements: the anchor, in an overlapped mode
+	// (Spec.Mode) what is ahead of it, in mode streaming what was exported with a part of the anchor in it. Where that is not the anchor, a
+	// trainer that can Evaluate is loaded with the anchor before.
 	Load(ctx context.Context, start []float32) error
 	// Train does task.Steps inner steps from the live parameters. It returns early with ctx's error when ctx ends.
 	Train(ctx context.Context, task Task) (Stats, error)
@@ -64,14 +65,24 @@ type GradientExporter interface {
 // VectorMaker is a Trainer that brings the memory of the node's two working vectors, so that nothing has to be copied between the two.
 type VectorMaker interface {
 	// MakeVectors returns two vectors of n elements, which must stay until the node is closed. start is what Load is passed, local what
-	// Export and ExportGradient are.
+	// Export and ExportGradient are, and of each a part what LoadRange and ExportRange are.
 	MakeVectors(n int) (start, local []float32, err error)
 }
 
-// Task is one round of inner steps.
+// RangeTrainer is a Trainer that hands out and takes parts of the live parameters: in mode streaming, where each slot updates a fragment of the
+// model, nothing else is moved then. It has both methods or none (errors.ErrUnsupported).
+type RangeTrainer interface {
+	// LoadRange replaces the live parameters from element begin on by src. The rest stays as the inner steps have left it.
+	LoadRange(ctx context.Context, begin int, src []float32) error
+	// ExportRange writes the live parameters from element begin on into dst.
+	ExportRange(ctx context.Context, begin int, dst []float32) error
+}
+
+// Task is one round of inner steps, or in mode streaming a part of one: those to the next border, in one piece or in two.
 type Task struct {
 	Slot    uint64   // the slot that this round contributes to, from 1
-	Steps   int      // inner steps to do (H)
+	Steps   int      // inner steps to do: H, in mode streaming those that are left to the border
+	Delay   int      // in mode streaming: inner steps after a border at which its slot lands; else 0
 	Seed    uint64   // of the run: the order of the data follows from it
 	Self    PeerID   // this peer
 	Members []PeerID // the run's members at this slot border, sorted

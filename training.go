@@ -16,6 +16,9 @@ import (
 // load makes the start of the inner steps, hands it to the trainer, and measures the anchor where the trainer can.
 func (n *Node) load(ctx context.Context, t Trainer) error {
 	n.idle.end()
+	if n.spec.Streams() {
+		return n.refresh(ctx, t)
+	}
 	at, plain := n.begin(), n.flight == nil
 	fresh := n.measured == nil || *n.measured != at
 	if fresh {
@@ -45,7 +48,7 @@ func (n *Node) load(ctx context.Context, t Trainer) error {
 // measure tells how the last round went, and how good the anchor is.
 func (n *Node) measure(ctx context.Context, t Trainer, slotNumber uint64) error {
 	fields := map[string]any{
-		"round": slotNumber, "train_loss": n.last.Loss, "tokens": n.last.Tokens, "seconds": n.last.Elapsed.Seconds(), "grad_norm": n.last.GradNorm,
+		"round": slotNumber / n.spec.Fragments, "train_loss": n.last.Loss, "tokens": n.last.Tokens, "seconds": n.last.Elapsed.Seconds(), "grad_norm": n.last.GradNorm,
 		"stall": n.idle.last.Seconds(),
 	}
 	if e, ok := n.evaluator(t); ok {
@@ -60,6 +63,7 @@ func (n *Node) measure(ctx context.Context, t Trainer, slotNumber uint64) error 
 		}
 	}
 	n.emit("trainer.stats", fields)
+	n.last, n.idle.last = Stats{}, 0
 	return nil
 }
 
@@ -78,11 +82,34 @@ func (n *Node) begin() (slotNumber uint64) {
 	return n.held
 }
 
-// train does the inner steps. They end early when the slot closes without this peer and the
-// run takes nothing so stale.
+// train does the inner steps. In mode streaming the slot under way lands in the midst of them.
 func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
-	task.progress = n.Progress
-	n.report(0)
+	if !n.spec.Streams() || n.flight == nil {
+		return n.steps(ctx, t, task)
+	}
+	first, err := n.steps(ctx, t, task.part(0, task.Delay))
+	if err == nil {
+		err = n.landIn(ctx, t, task)
+	}
+	if err != nil {
+		return first, err
+	}
+	rest, err := n.steps(ctx, t, task.part(task.Delay, task.Steps))
+	return first.plus(rest), err
+}
+
+// steps does inner steps. They end early when the slot closes without this peer and the
+// run takes nothing so stale.
+func (n *Node) steps(ctx context.Context, t Trainer, task Task) (Stats, error) {
+	if task.Steps == 0 {
+		return Stats{}, nil
+	}
+	done := 0 // for this slot
+	if n.spec.Streams() {
+		done = int(task.Done)
+	}
+	task.progress = func(stepsDone int) { n.Progress(done + stepsDone) }
+	n.report(done)
 	steps, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -104,17 +131,25 @@ func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
 	if err != nil {
 		return stats, &TrainerError{fmt.Sprintf("slot %d", task.Slot), err}
 	}
-	n.last = stats
+	n.last = n.last.plus(stats)
 	n.gauges.trained(stats)
 	return stats, nil
 }
 
-// export fetches the pseudo-gradient start - live parameters into n.local.
+// export fetches the pseudo-gradient start - live parameters into n.local: that of the next slot's fragment.
 func (n *Node) export(ctx context.Context, t Trainer) (gradient []float32, err error) {
-	if e, ok := t.(GradientExporter); ok {
+	e, ok := t.(GradientExporter)
+	switch {
+	case n.spec.Streams():
+		if err = n.fetch(ctx, t, n.fragment(n.base+1).Ranges); err == nil {
+			gradient, err = n.gradient(n.local)
+		}
+	case ok:
 		gradient, err = n.local, e.ExportGradient(ctx, n.start, n.local, n.finite)
-	} else if err = t.Export(ctx, n.local); err == nil {
-		gradient, err = n.gradient(n.local)
+	default:
+		if err = t.Export(ctx, n.local); err == nil {
+			gradient, err = n.gradient(n.local)
+		}
 	}
 	if err != nil {
 		return nil, &TrainerError{"export", err}
@@ -122,10 +157,15 @@ func (n *Node) export(ctx context.Context, t Trainer) (gradient []float32, err e
 	return gradient, nil
 }
 
-// gradient is the pseudo-gradient start - params, in n.local. params may be n.local itself.
+// gradient is the pseudo-gradient start - params of the next slot's fragment, in n.local. params may be n.local itself.
 func (n *Node) gradient(params []float32) ([]float32, error) {
-	kernel.Sub(n.local, n.start, params)
-	return n.local, n.finite(0, len(n.local))
+	for _, r := range n.fragment(n.base + 1).Ranges {
+		kernel.Sub(n.local[r.Begin:r.End], n.start[r.Begin:r.End], params[r.Begin:r.End])
+		if err := n.finite(int(r.Begin), int(r.End)); err != nil {
+			return nil, err
+		}
+	}
+	return n.local, nil
 }
 
 // finite refuses a pseudo-gradient that has a value of no use in [begin, end).

@@ -74,6 +74,8 @@ func golden() string {
 	}
 	MedianInto(dst, cols[:8], clip[:8])
 	line("MedianInto N=8", dst)
+	Mix(dst, p, g, 0.3)
+	line("Mix", dst)
 	return out.String()
 }
 

@@ -1,0 +1,319 @@
+package p2pdiloco
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+)
+
+// inStream runs a swarm of streamer trainers in mode streaming, with 4 fragments, and checks in the end that every one that has finished is
+// left with the run's last anchor.
+func inStream(t *testing.T, rounds, startPeers uint64, peers int, f func(s *swarm)) {
+	t.Helper()
+	spec := streamSpec(rounds, startPeers, 4)
+	spec.FragmentAlpha = "0.5"
+	inSim(t, 10*time.Millisecond, spec, peers, func(s *swarm) {
+		s.streaming()
+		f(s)
+		var last []float32
+		for _, p := range s.peers {
+			if l := streamerOf(p); l != nil && p.applied() == s.spec.LastSlot() {
+				if last == nil {
+					last = l.x
+				}
+				same(t, "what a trainer is left with", l.x, last)
+			}
+		}
+	})
+}
+
+func streamerOf(p *simPeer) *streamer {
+	switch l := p.trainer.(type) {
+	case *streamer:
+		return l
+	case divided:
+		return l.streamer
+	case mute:
+		return l.streamer
+	}
+	return nil
+}
+
+// A slot whose reduction takes less time than tau inner steps holds nobody up, and one that takes longer does: 200 ms of inner steps a slot, links
+// of 10 ms, in virtual time.
+func TestTrainersDoNotStallInModeStreaming(t *testing.T) {
+	for delay, stalls := range map[string]bool{"0": true, "15": false} {
+		t.Run("tau="+delay, func(t *testing.T) {
+			spec := streamSpec(4, 4, 3)
+			spec.InnerSteps, spec.FragmentDelay = 60, delay
+			inSim(t, 10*time.Millisecond, spec, 4, func(s *swarm) {
+				s.streaming()
+				s.start(s.peers...)
+				s.reach(3, s.peers...)
+				first := s.stalls()
+				s.reach(11, s.peers...)
+				for i, last := range s.stalls() {
+					stall, training := last.Stall-first[i].Stall, last.Training-first[i].Training
+					share := stall.Seconds() / (stall + training).Seconds()
+					if stalls != (share > 0.25) || !stalls && share > 0.02 {
+						t.Errorf("host %d stalled for %v and trained for %v", s.peers[i].host, stall, training)
+					}
+					t.Logf("host %d: stalled %v, trained %v: %.1f%%", s.peers[i].host, stall, training, 100*share)
+				}
+				s.finish(time.Minute, s.peers...)
+			})
+		})
+	}
+}
+
+// A trainer that can be given parts of its parameters is given no more than those: a whole vector a round, where others are given P.
+func TestPartsAreMovedAlone(t *testing.T) {
+	inStream(t, 3, 2, 2, func(s *swarm) {
+		for _, p := range s.peers {
+			p.config = func(c *Config) { c.Trainer = blind{p.trainer} } // measuring moves everything
+		}
+		s.start(s.peers...)
+		s.finish(time.Minute, s.peers...)
+		whole := int(streamerOf(s.peers[0]).Layout().Elements())
+		if got, want := streamerOf(s.peers[1]).moved, (1+3)*whole; got > want+whole {
+			t.Errorf("%d elements were loaded in parts, want %d or somewhat less", got, want)
+		}
+		if got, want := streamerOf(s.peers[0]).moved, 3*4*whole; got < want {
+			t.Errorf("%d elements were loaded as a whole, want %d", got, want)
+		}
+	})
+}
+
+// blind hides what else a trainer can do.
+type blind struct{ Trainer }
+
+func (b blind) LoadRange(ctx context.Context, begin int, src []float32) error {
+	if r, ok := b.Trainer.(RangeTrainer); ok {
+		return r.LoadRange(ctx, begin, src)
+	}
+	return errors.ErrUnsupported
+}
+
+func (b blind) ExportRange(ctx context.Context, begin int, dst []float32) error {
+	if r, ok := b.Trainer.(RangeTrainer); ok {
+		return r.ExportRange(ctx, begin, dst)
+	}
+	return errors.ErrUnsupported
+}
+
+// A joiner fetches one state, contributes from the next border on, and the others wait for nothing.
+func TestALateJoinerFallsIntoTheStream(t *testing.T) {
+	inStream(t, 5, 2, 3, func(s *swarm) {
+		late := s.peers[2]
+		s.start(s.but(late)...)
+		s.reach(5, s.peers[0])
+		s.start(late)
+		s.finish(3*time.Minute, s.peers...)
+		if n := len(late.events("state.synced")); n != 1 || !s.contributed(late) {
+			s.t.Errorf("the late joiner fetched %d states and contributed to %v", n, s.contributions(late))
+		}
+	})
+}
+
+// A killed peer costs the others nothing, and carries on from the anchor when it is back.
+func TestAPeerKilledInTheStreamComesBack(t *testing.T) {
+	inStream(t, 5, 3, 4, func(s *swarm) {
+		s.start(s.peers...)
+		p := s.peers[1]
+		s.reach(5, p)
+		s.stop(p)
+		s.reach(8, s.peers[0])
+		s.start(p)
+		s.finish(3*time.Minute, s.peers...)
+		if !s.contributedAfter(p, 8) {
+			s.t.Errorf("it contributed to %v", s.contributions(p))
+		}
+	})
+}
+
+// The leader dies while it plans, and when it has committed: the others lose no slot.
+func TestTheLeaderDiesInTheStream(t *testing.T) {
+	for _, event := range []string{"slot.planned", "slot.committed"} {
+		t.Run(event, func(t *testing.T) {
+			inStream(t, 2, 4, 4, func(s *swarm) {
+				victim := s.whenLeader(3, event, func(p *simPeer) { s.net.Isolate(p.host) })
+				s.start(s.peers...)
+				s.killAndFinish(victim)
+			})
+		})
+	}
+}
+
+// A straggler that misses a slot takes that slot's fragment from the anchor, and is back in time for a later one.
+func TestAStragglerInTheStream(t *testing.T) {
+	inStream(t, 3, 4, 4, func(s *swarm) {
+		slow := s.peers[1]
+		l := streamerOf(slow)
+		for _, p := range s.peers {
+			streamerOf(p).pace = 20 * time.Millisecond
+		}
+		once := false
+		l.spoil = func(task Task, _ []float32) {
+			if task.Slot == 6 && !once { // the grace window is 5 s
+				once = true
+				time.Sleep(9 * time.Second)
+			}
+		}
+		s.start(s.peers...)
+		s.finish(2*time.Minute, s.peers...)
+		got := s.contributions(slow)
+		if slices.Contains(got, 6) || !s.contributedAfter(slow, 6) || slow.had("peer.left") {
+			s.t.Errorf("the straggler contributed to slots %v", got)
+		}
+		for _, p := range s.but(slow) {
+			if got := s.contributions(p); len(got) != 12 {
+				s.t.Errorf("host %d contributed to slots %v, want all 12", p.host, got)
+			}
+		}
+	})
+}
+
+// A peer that was cut off for more than a round starts from the newest anchor; one that misses less, too: its state is fetched or made up.
+func TestACutOffPeerComesBackIntoTheStream(t *testing.T) {
+	inStream(t, 6, 4, 4, func(s *swarm) {
+		s.start(s.peers...)
+		p := s.peers[2]
+		s.reach(4, p)
+		s.net.Isolate(p.host)
+		s.reach(10, s.peers[0])
+		s.net.Rejoin(p.host)
+		s.finish(5*time.Minute, s.peers...)
+		if !s.contributedAfter(p, 10) {
+			s.t.Errorf("it contributed to %v", s.contributions(p))
+		}
+	})
+}
+
+// What was trained on a branch that was given up is given up, too: all of it.
+func TestAChangeOfBranchInTheStream(t *testing.T) {
+	inStream(t, 7, 4, 4, func(s *swarm) {
+		for _, p := range s.peers {
+			streamerOf(p).pace = 400 * time.Millisecond // 2 s a slot: it takes 20 s to fork
+		}
+		alone, rest := s.peers[1], s.but(s.peers[1])
+		s.start(s.peers...)
+		s.reach(3, s.peers...)
+		s.cut(true, []*simPeer{alone}, rest)
+		s.until(time.Minute, "forked", func() bool { return alone.had("run.forked") })
+		s.reach(alone.applied()+2, alone)
+		s.cut(false, []*simPeer{alone}, rest)
+		s.finish(5*time.Minute, s.peers...)
+		if !alone.had("run.switched") || !s.contributedAfter(alone, 20) {
+			s.t.Errorf("it contributed to %v", s.contributions(alone))
+		}
+	})
+}
+
+// streamed is a program with a loop of its own in mode streaming.
+func streamed(ctx context.Context, n *Node, p *simPeer) error {
+	params := make([]float32, n.Spec().Layout.Elements())
+	_, err := n.Anchor(ctx, params)
+	for err == nil {
+		task, _ := n.Task()
+		p.descendFor(params, place{task.Slot, task.Done}, task.Steps)
+		var r *Round
+		if r, err = n.Begin(params, (task.Done+uint64(task.Steps))*streamerOf(p).tokens); err != nil {
+			return err
+		}
+		if task.Slot < n.Spec().LastSlot() {
+			p.descendFor(params, place{task.Slot + 1, 0}, task.Delay)
+		}
+		_, err = r.Finish(ctx, params)
+	}
+	streamerOf(p).x = params
+	return ended(err)
+}
+
+// descendFor is inner steps of such a program.
+func (p *simPeer) descendFor(params []float32, at place, steps int) {
+	l := streamerOf(p)
+	if steps > 0 {
+		l.lives[at] = slices.Clone(params)
+	}
+	l.x = params
+	for range steps {
+		time.Sleep(l.pace)
+		l.step()
+	}
+}
+
+// Programs with loops of their own and trainers are the same to each other, and to the replay.
+func TestOwnLoopsInTheStream(t *testing.T) {
+	spec := streamSpec(3, 3, 3)
+	spec.InnerSteps, spec.FragmentDelay, spec.FragmentAlpha, spec.MinPeers = 10, "2", "0.5", 3
+	spec.Aggregator, spec.Clip = "mean", "off"
+	inSim(t, 10*time.Millisecond, spec, 3, func(s *swarm) {
+		trainers := s.streaming()
+		s.ownLoops(s.peers[:2], streamed)
+		s.start(s.peers...)
+		s.finish(2*time.Minute, s.peers...)
+		r := newReplay(s, trainers)
+		for slotNumber := uint64(1); slotNumber <= r.spec.LastSlot(); slotNumber++ {
+			r.slot(t, slotNumber)
+		}
+		for _, p := range s.peers[:2] {
+			same(t, "what a loop is left with", streamerOf(p).x, r.theta)
+		}
+	})
+}
+
+// ownLoops makes peers programs with a loop of their own, without a Trainer.
+func (s *swarm) ownLoops(peers []*simPeer, loop func(context.Context, *Node, *simPeer) error) {
+	for _, p := range peers {
+		l := streamerOf(p)
+		p.config = func(c *Config) {
+			c.Trainer, c.Spec.Layout = nil, l.Layout()
+			c.Init = func(dst []float32) error { return l.Init(context.Background(), dst) }
+		}
+		p.drive = func(ctx context.Context, n *Node) error { return loop(ctx, n, p) }
+	}
+}
+
+// Sync by itself, with a NaN and with one that is given up: only Anchor leads on then.
+func TestSyncInTheStream(t *testing.T) {
+	inStream(t, 2, 2, 2, func(s *swarm) {
+		s.ownLoops(s.peers, func(ctx context.Context, n *Node, p *simPeer) error {
+			params := make([]float32, n.Spec().Layout.Elements())
+			_, err := n.Anchor(ctx, params)
+			for round := 0; err == nil; round++ {
+				task, _ := n.Task()
+				if want := 5; task.Steps != want || task.Done != 0 || task.Delay != 2 {
+					s.t.Errorf("task %+v, want %d steps", task, want)
+				}
+				p.descendFor(params, place{task.Slot, 0}, task.Steps)
+				if p == s.peers[0] && round == 1 {
+					at := n.fragment(task.Slot).Ranges[0].Begin
+					x := params[at]
+					params[at] = float32(math.NaN())
+					if err := n.Sync(ctx, params, 1); !errors.Is(err, ErrNotFinite) {
+						s.t.Errorf("Sync with a NaN: %v", err)
+					}
+					params[at] = x
+					if err := n.Sync(expired(), params, 1); !errors.Is(err, context.Canceled) {
+						s.t.Errorf("Sync with a context that has ended: %v", err)
+					}
+					if err := n.Sync(ctx, params, 20); !errors.Is(err, ErrNoAnchor) {
+						s.t.Errorf("Sync after one that was given up: %v", err)
+					}
+					if _, err = n.Anchor(ctx, params); err != nil {
+						break
+					}
+					continue
+				}
+				err = n.Sync(ctx, params, 20)
+			}
+			streamerOf(p).x = params
+			return ended(err)
+		})
+		s.start(s.peers...)
+		s.finish(2*time.Minute, s.peers...)
+	})
+}
