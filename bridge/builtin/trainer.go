@@ -13,7 +13,7 @@ import (
 // ErrDiverged is wrapped when a loss is no longer a finite number.
 var ErrDiverged = errors.New("training diverged")
 
-// Trainer trains the built-in model. It implements p2pdiloco.Trainer, p2pdiloco.Evaluator and p2pdiloco.Saver
+// Trainer trains the built-in model. It implements p2pdiloco.Trainer, p2pdiloco.Evaluator, p2pdiloco.Saver and p2pdiloco.RangeTrainer
 // and, like them, is for one goroutine at a time.
 type Trainer struct {
 	cfg     Config
@@ -28,9 +28,10 @@ type Trainer struct {
 }
 
 var (
-	_ p2pdiloco.Trainer   = (*Trainer)(nil)
-	_ p2pdiloco.Evaluator = (*Trainer)(nil)
-	_ p2pdiloco.Saver     = (*Trainer)(nil)
+	_ p2pdiloco.Trainer      = (*Trainer)(nil)
+	_ p2pdiloco.Evaluator    = (*Trainer)(nil)
+	_ p2pdiloco.Saver        = (*Trainer)(nil)
+	_ p2pdiloco.RangeTrainer = (*Trainer)(nil)
 )
 
 // New makes a trainer whose live parameters are the initial ones. It refuses an invalid configuration, and wraps ErrNoData
@@ -87,6 +88,28 @@ func (t *Trainer) Export(_ context.Context, dst []float32) error {
 	}
 	copy(dst, t.model.flat)
 	return nil
+}
+
+// LoadRange replaces the live parameters from element begin on.
+func (t *Trainer) LoadRange(_ context.Context, begin int, src []float32) error {
+	live, err := t.piece(begin, len(src))
+	copy(live, src)
+	return err
+}
+
+// ExportRange writes the live parameters from element begin on into dst.
+func (t *Trainer) ExportRange(_ context.Context, begin int, dst []float32) error {
+	live, err := t.piece(begin, len(dst))
+	copy(dst, live)
+	return err
+}
+
+// piece is n of the live parameters from element begin on.
+func (t *Trainer) piece(begin, n int) ([]float32, error) {
+	if d := len(t.model.flat); begin < 0 || begin > d || n > d-begin {
+		return nil, fmt.Errorf("builtin trainer: %d elements from %d on of a model of %d", n, begin, d)
+	}
+	return t.model.flat[begin : begin+n], nil
 }
 
 func (t *Trainer) fits(v []float32) error {

@@ -220,3 +220,23 @@ func TestLayout(t *testing.T) {
 		t.Errorf("layout %v", l)
 	}
 }
+
+// A part is loaded and exported where it belongs, and what does not lie in the model is refused.
+func TestPartsOfTheModel(t *testing.T) {
+	tr := newTestTrainer(t, small)
+	d := int(tr.Layout().Elements())
+	before, after := make([]float32, d), make([]float32, d)
+	got := make([]float32, 3)
+	if err := errors.Join(tr.Export(t.Context(), before), tr.LoadRange(t.Context(), 5, []float32{7, 8, 9}), tr.ExportRange(t.Context(), 6, got), tr.Export(t.Context(), after)); err != nil {
+		t.Fatal(err)
+	}
+	copy(before[5:], []float32{7, 8, 9})
+	if !slices.Equal(after, before) || !slices.Equal(got, before[6:9]) {
+		t.Errorf("elements 5 to 7 loaded, 6 to 8 are %v", got)
+	}
+	for _, begin := range []int{-1, d - 2, d, d + 1} {
+		if tr.LoadRange(t.Context(), begin, got) == nil || tr.ExportRange(t.Context(), begin, got) == nil {
+			t.Errorf("3 elements from %d on of %d", begin, d)
+		}
+	}
+}

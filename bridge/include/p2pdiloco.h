@@ -78,7 +78,10 @@ int32_t p2pdiloco_sync(p2pdiloco_node node, float *params, uint64_t elements, ui
 
 /* The same in parts. begin takes the pseudo-gradient, for which params are read and free again on return, and offers it. poll says whether
  * the slot is applied: OK, AGAIN or an error. finish waits, and writes the new anchor to params. What is trained between begin and finish
- * starts from parameters that finish overwrites: use the time for what does not change them. */
+ * starts from parameters that finish overwrites: use the time for what does not change them.
+ *
+ * Not so in mode streaming, in which a slot is of one fragment of the model. Train task.delay steps (status) between begin and finish, and give
+ * finish the live parameters: it takes that fragment in, and leaves the others. weight is that of the steps since the last begin. */
 int32_t p2pdiloco_begin(p2pdiloco_node node, const float *params, uint64_t elements, uint64_t weight, char **error);
 int32_t p2pdiloco_poll(p2pdiloco_node node, int32_t timeout_ms, char **error);
 int32_t p2pdiloco_finish(p2pdiloco_node node, float *params, uint64_t elements, int32_t timeout_ms, uint64_t *slot, char **error);
@@ -86,8 +89,9 @@ int32_t p2pdiloco_finish(p2pdiloco_node node, float *params, uint64_t elements, 
 /* Says how many inner steps of this round are done: others see by it that this peer is at work. It costs nothing. */
 int32_t p2pdiloco_progress(p2pdiloco_node node, uint64_t steps_done);
 
-/* What the node knows, as JSON: what `p2pdiloco status --json` prints, and "task": {slot, inner_steps, seed, rank, members, part, part_steps,
- * part_done} once there is one (docs/data.md). NULL where node is none. */
+/* What the node knows, as JSON: what `p2pdiloco status --json` prints, and "task": {slot, inner_steps, delay, seed, rank, members, part, part_steps,
+ * part_done} once there is one (docs/data.md). inner_steps is how many there are to the next begin; delay, in mode streaming, how many from
+ * begin to finish, else 0. NULL where node is none. */
 char *p2pdiloco_status(p2pdiloco_node node);
 
 /* The next event of the node, as JSON (docs/operations.md lists them): OK, AGAIN, or CLOSED after the last one of a closed node. The

@@ -71,7 +71,7 @@ typedef struct p2pdiloco_trainer_tensor {
 typedef struct p2pdiloco_trainer_task {
 	uint64_t size;
 	uint64_t slot;  /* that the round contributes to, from 1 */
-	uint64_t steps; /* to do (H), at least 1 */
+	uint64_t steps; /* to do (H; in mode streaming fewer, in several runs for one slot), at least 1 */
 	uint64_t seed;  /* of the run: the order of the data follows from it */
 	/* Who trains at this slot's border: all members' peer IDs as text, sorted by their binary form; this peer is members[rank]. */
 	uint32_t rank;
@@ -126,7 +126,8 @@ typedef struct p2pdiloco_trainer_api {
 	int32_t (*init)(p2pdiloco_trainer *, uint64_t seed, float *dst);
 
 	/* Replaces elements [begin, begin + count) of the live parameters by src[0..count), and takes them as where the next
-	 * pseudo-gradient begins. A whole load is begin 0 and count D. The inner optimizer's state stays. */
+	 * pseudo-gradient begins. A whole load is begin 0 and count D. The inner optimizer's state stays. In mode streaming parts are loaded
+	 * between runs, and the rest of the live parameters must stay as the runs have left it. */
 	int32_t (*load)(p2pdiloco_trainer *, uint64_t begin, uint64_t count, const float *src);
 
 	/* Does task->steps inner steps from the live parameters. */

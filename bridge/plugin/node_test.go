@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,6 +109,41 @@ func TestThreePeers(t *testing.T) {
 		if x[i] < 2.8 || x[i] > 3.2 { // the mean of the targets
 			t.Errorf("element %d ends at %v", i, x[i])
 		}
+	}
+}
+
+// TestPeersInModeStreaming: parts of the model go to the libraries and come from them, through memory that is shared, and each library is
+// left with the run's last model.
+func TestPeersInModeStreaming(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var trainers []*Trainer
+	for _, target := range []int{1, 5} {
+		trainers = append(trainers, open(t, "bowl", fmt.Sprintf(`{"size": 20000, "target": %d}`, target)))
+	}
+	s := spec("plugin-streaming", 5, 2)
+	s.Mode, s.Fragments, s.FragmentAlpha, s.FragmentDelay = p2pdiloco.ModeStreaming, 3, "0.25", "1"
+	all := members(t, ctx, s, trainers...)
+	for _, m := range all {
+		if err := <-m.ended; err != nil {
+			t.Error(err)
+		}
+	}
+	anchor, x := make([]float32, 20000), make([]float32, 20000)
+	if _, err := all[0].node.Anchor(ctx, anchor); !errors.Is(err, p2pdiloco.ErrRunEnded) {
+		t.Fatal(err)
+	}
+	for i, m := range all {
+		if s := m.node.Status(); s.Slot != 15 || s.StateRoot != all[0].node.Status().StateRoot {
+			t.Errorf("ended at slot %d with %s", s.Slot, s.StateRoot)
+		}
+		if err := trainers[i].Export(ctx, x); err != nil || !slices.Equal(x, anchor) {
+			t.Errorf("library %d is left with another model (%v)", i, err)
+		}
+	}
+	if x[0] < 2.7 || x[0] > 3.3 || x[19999] < 2.7 || x[19999] > 3.3 { // the mean of the targets
+		t.Errorf("elements end at %v and %v", x[0], x[19999])
 	}
 }
 

@@ -44,6 +44,7 @@ var (
 	_ p2pdiloco.Saver            = (*Trainer)(nil)
 	_ p2pdiloco.GradientExporter = (*Trainer)(nil)
 	_ p2pdiloco.VectorMaker      = (*Trainer)(nil)
+	_ p2pdiloco.RangeTrainer     = (*Trainer)(nil)
 )
 
 // Init writes the initial parameters, which follow from Config and Seed, into dst.

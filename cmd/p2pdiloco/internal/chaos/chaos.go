@@ -31,6 +31,7 @@ func Run(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, error)
 	if cfg.Baseline {
 		quiet := cfg
 		quiet.Slots, quiet.Kinds = min(cfg.Slots, baselineSlots), nil
+		quiet.Slots -= quiet.Slots % cfg.Settings().Fragments // the last round is whole, and one there is: both are multiples
 		screen.Note(fmt.Sprintf("%d slots undisturbed, to compare with", quiet.Slots))
 		res, err := runOne(timed, quiet, "baseline", screen, hurry)
 		if err != nil || ctx.Err() != nil {

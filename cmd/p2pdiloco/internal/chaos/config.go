@@ -19,6 +19,9 @@ type Config struct {
 	Slots      uint64
 	Seed       uint64
 	Mode       string
+	Fragments  uint64 // of mode streaming, as the next two; 0 and "" for what suits it
+	Delay      string
+	Alpha      string
 	Kinds      []Kind
 	Baseline   bool          // whether the same swarm runs undisturbed before
 	Timeout    time.Duration // for everything; 0: DefaultTimeout
@@ -39,7 +42,7 @@ const (
 )
 
 // Modes lists those that a run can be in.
-var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager}
+var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming}
 
 // Validate says all that is wrong with c at once.
 func (c Config) Validate() error {
@@ -53,6 +56,12 @@ func (c Config) Validate() error {
 	if !slices.Contains(Modes, c.Mode) {
 		errs = append(errs, wrong("mode", c.Mode, "allowed: %s", strings.Join(Modes, ", ")))
 	}
+	if n := c.Settings().Fragments; c.Slots%n != 0 {
+		errs = append(errs, wrong("slots", c.Slots, "a multiple of the %d fragments: the run ends with a whole round", n))
+	}
+	if fault := (*p2pdiloco.SpecError)(nil); errors.As(c.Settings().Validate(), &fault) {
+		errs = append(errs, wrong(strings.ReplaceAll(fault.Field, "_", "-"), fault.Here, "%s", fault.Why))
+	}
 	if c.Seed == 0 {
 		errs = append(errs, wrong("seed", c.Seed, "allowed: 1 and above"))
 	}
@@ -60,6 +69,29 @@ func (c Config) Validate() error {
 		errs = append(errs, wrong("timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above"))
 	}
 	return errors.Join(errs...)
+}
+
+// defaultFragments is how many parts mode streaming has here.
+const defaultFragments = 4
+
+// Settings are the run's as far as they depend on the mode. Slots follow each other as fast as can be; between two of mode streaming one
+// lands.
+func (c Config) Settings() p2pdiloco.Spec {
+	s := p2pdiloco.Spec{Name: "chaos", Mode: c.Mode, InnerSteps: 1, Fragments: max(c.Fragments, 1), FragmentDelay: c.Delay, FragmentAlpha: c.Alpha}
+	if c.Mode != p2pdiloco.ModeStreaming {
+		return s
+	}
+	if c.Fragments == 0 {
+		s.Fragments = defaultFragments
+	}
+	if s.FragmentDelay == "" {
+		s.FragmentDelay = "1"
+	}
+	if s.FragmentAlpha == "" {
+		s.FragmentAlpha = "0"
+	}
+	s.InnerSteps = 2 * s.Fragments
+	return s
 }
 
 func wrong(flag string, value any, format string, args ...any) error {
@@ -77,6 +109,9 @@ func (c Config) Replay() string {
 	line := fmt.Sprintf("p2pdiloco chaos --peers %d --slots %d --seed %d --faults %s", c.Peers, c.Slots, c.Seed, Join(c.Kinds))
 	if c.Mode != p2pdiloco.ModeSync {
 		line += " --mode " + c.Mode
+	}
+	if s := c.Settings(); c.Mode == p2pdiloco.ModeStreaming {
+		line += fmt.Sprintf(" --fragments %d --fragment-delay %s --fragment-alpha %s", s.Fragments, s.FragmentDelay, s.FragmentAlpha)
 	}
 	return line
 }

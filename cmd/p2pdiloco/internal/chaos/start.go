@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 )
 
@@ -73,12 +74,16 @@ func (r *runner) startNode(p *node) (err error) {
 	if p.lives > 1 {
 		name = fmt.Sprintf("peer-%d.%d", p.n, p.lives)
 	}
+	run := r.cfg.Settings()
 	args := append([]string{
 		"join", "--run", r.name, "--preset", "lan", "--json", "--log-level", r.cfg.LogLevel, "--events", p.events(), "--data-dir", p.dir,
 		"--api", p.api, "--data", filepath.Join(r.dir, "text"), "--model", model, "--gate", filepath.Join(r.dir, gateFile), "--pause", pause.String(),
-		"--rounds", strconv.FormatUint(r.cfg.Slots, 10), "--inner-steps", "1", "--start-peers", strconv.Itoa(r.cfg.Peers),
+		"--rounds", strconv.FormatUint(r.cfg.Slots/run.Fragments, 10), "--inner-steps", strconv.FormatUint(run.InnerSteps, 10), "--start-peers", strconv.Itoa(r.cfg.Peers),
 		"--mode", r.cfg.Mode, "--outer-lr", "0.7", "--momentum", "0.6",
 	}, r.net.listen(p.n)...)
+	if run.Mode == p2pdiloco.ModeStreaming {
+		args = append(args, "--fragments", strconv.FormatUint(run.Fragments, 10), "--fragment-delay", run.FragmentDelay, "--fragment-alpha", run.FragmentAlpha)
+	}
 	for _, a := range r.boot.Addrs {
 		args = append(args, "--bootstrap", a)
 	}

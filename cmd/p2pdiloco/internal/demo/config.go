@@ -19,6 +19,9 @@ type Config struct {
 	Rounds     uint64
 	InnerSteps uint64 // of a peer, a round
 	Mode       string
+	Fragments  uint64 // of mode streaming, as the next two; 0 and "" for what suits it
+	Delay      string
+	Alpha      string
 	Aggregator string
 	Data       []string // files and folders of text; none: the Go standard library's source
 	Seed       uint64
@@ -33,13 +36,16 @@ type Config struct {
 }
 
 // Modes lists those that the demo can run in.
-var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager}
+var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming}
 
 // Aggregators lists those that the demo can run with.
 var Aggregators = []string{"mean", "trimmed_mean", "median"}
 
 // trimPermille makes the trimmed mean of 4 peers drop the highest and the lowest.
 const trimPermille = 250
+
+// defaultFragments is how many parts mode streaming has here: enough to see that less is sent at a time.
+const defaultFragments = 4
 
 // Most peers and rounds: above these, processes and the picture say nothing any more.
 const (
@@ -70,8 +76,23 @@ func (c Config) Validate() error {
 		errs = append(errs, fault("inner-steps", c.InnerSteps, "allowed: 1 and above"))
 	} else if err := (p2pdiloco.Spec{Name: "demo", InnerSteps: c.InnerSteps}).Validate(); errors.As(err, &wrong) {
 		errs = append(errs, fault("inner-steps", c.InnerSteps, "%s", wrong.Why))
+	} else if err := c.streaming().Validate(); errors.As(err, &wrong) {
+		errs = append(errs, fault(strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Here, "%s", wrong.Why))
 	}
 	return errors.Join(errs...)
+}
+
+// fragments is how many parts of the model take turns.
+func (c Config) fragments() uint64 {
+	if c.Fragments == 0 && c.Mode == p2pdiloco.ModeStreaming {
+		return defaultFragments
+	}
+	return max(c.Fragments, 1)
+}
+
+// streaming is what the run's settings say of fragments.
+func (c Config) streaming() p2pdiloco.Spec {
+	return p2pdiloco.Spec{Name: "demo", Mode: c.Mode, InnerSteps: c.InnerSteps, Fragments: c.fragments(), FragmentDelay: c.Delay, FragmentAlpha: c.Alpha}
 }
 
 func fault(flag string, value any, format string, args ...any) error {

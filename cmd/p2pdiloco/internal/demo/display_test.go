@@ -15,7 +15,7 @@ func fakePeers(t *testing.T, n int) []*peer {
 	defer l.Close()
 	peers := make([]*peer, n)
 	for i := range peers {
-		peers[i] = newPeer(i+1, "")
+		peers[i] = newPeer(i+1, "", 1)
 		proc, err := l.Start("true", t.TempDir(), "child")
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,8 @@ import (
 
 // peer is one peer of the swarm as the demo sees it: through its events file, its status API and its exit.
 type peer struct {
-	n      int // from 1
+	n      int    // from 1
+	parts  uint64 // slots of a round
 	proc   *swarm.Process
 	events string // path
 	follow *eventlog.Follower
@@ -23,8 +24,8 @@ type peer struct {
 	api      string
 	runID    string
 	losses   map[uint64]float64 // held-out, by round
-	roots    map[uint64]string  // state roots, by slot
-	slot     uint64             // newest applied
+	roots    map[uint64]string  // state roots, by round
+	slot     uint64             // newest applied that ends a round, counted in rounds
 	phase    p2pdiloco.Phase
 	doing    string // its member state where it is a member
 	steps    uint32 // in its current round
@@ -35,9 +36,9 @@ type peer struct {
 	code     int
 }
 
-func newPeer(n int, events string) *peer {
+func newPeer(n int, events string, parts uint64) *peer {
 	return &peer{
-		n: n, events: events, follow: eventlog.Follow(events),
+		n: n, parts: parts, events: events, follow: eventlog.Follow(events),
 		losses: make(map[uint64]float64), roots: make(map[uint64]string), doing: "starting",
 	}
 }
@@ -57,8 +58,10 @@ func (p *peer) observe(e eventlog.Line) {
 	case "peer.started":
 		p.id, p.api = e.PeerID, e.API
 	case "slot.applied":
-		p.slot = max(p.slot, e.Slot)
-		p.roots[e.Slot] = e.StateRoot
+		if e.Slot%p.parts == 0 {
+			p.slot = max(p.slot, e.Slot/p.parts)
+			p.roots[e.Slot/p.parts] = e.StateRoot
+		}
 	case "trainer.stats":
 		p.losses[e.Round] = e.Loss
 	}

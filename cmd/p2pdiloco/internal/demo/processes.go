@@ -42,7 +42,7 @@ func startSwarm(ctx context.Context, cfg Config) (*processes, error) {
 // startPeer starts peer n (from 1). All it learns of the others is the bootstrap node's addresses.
 func (s *processes) startPeer(n int, bootstrap []string) (*peer, error) {
 	name := fmt.Sprintf("peer-%d", n)
-	p := newPeer(n, filepath.Join(s.cfg.Dir, name+".events"))
+	p := newPeer(n, filepath.Join(s.cfg.Dir, name+".events"), s.cfg.fragments())
 	args := append([]string{"join", "--json", "--log-level", "info", "--events", p.events, "--data-dir", filepath.Join(s.cfg.Dir, name)}, swarm.Loopback...)
 	for _, a := range bootstrap {
 		args = append(args, "--bootstrap", a)
@@ -65,6 +65,10 @@ func (s *processes) settings() []string {
 		"--seed", strconv.FormatUint(c.Seed, 10), "--aggregator", c.Aggregator,
 		"--mode", c.Mode, "--outer", "sgd", "--outer-lr", c.outerLR(), "--momentum", "0",
 	}
+	if c.Mode == p2pdiloco.ModeStreaming {
+		s := c.streaming().Settled()
+		args = append(args, "--fragments", strconv.FormatUint(s.Fragments, 10), "--fragment-delay", s.FragmentDelay, "--fragment-alpha", s.FragmentAlpha)
+	}
 	if c.Aggregator == "trimmed_mean" {
 		args = append(args, "--trim-permille", strconv.Itoa(trimPermille))
 	}
@@ -73,7 +77,7 @@ func (s *processes) settings() []string {
 
 // outerLR is the outer learning rate: what comes a slot late wants a smaller one.
 func (c Config) outerLR() string {
-	if c.Mode == p2pdiloco.ModeSync {
+	if c.Mode == p2pdiloco.ModeSync || c.Mode == p2pdiloco.ModeStreaming {
 		return "1.0"
 	}
 	return "0.7"

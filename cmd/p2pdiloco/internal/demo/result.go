@@ -78,8 +78,8 @@ func (p *peer) result() PeerResult {
 	if !ok {
 		return r
 	}
-	p.params, p.runID, p.slot = own.Parameters, own.RunID, own.Slot
-	r.PeerID, r.StateRoot, r.RoundsApplied = own.PeerID, own.StateRoot, own.RoundsApplied
+	p.params, p.runID, p.slot = own.Parameters, own.RunID, own.Slot/p.parts
+	r.PeerID, r.StateRoot, r.RoundsApplied = own.PeerID, own.StateRoot, own.RoundsApplied/p.parts
 	r.LossFirst, r.LossLast, r.BytesSent, r.BytesReceived = own.LossFirst, own.LossLast, own.BytesSent, own.BytesReceived
 	return r
 }
