@@ -110,7 +110,7 @@ func (n *Node) border(ctx context.Context) (Task, error) {
 	slotNumber := v.AppliedSlot + 1
 	task := Task{
 		Slot: slotNumber, Steps: n.spec.interval(slotNumber), Delay: n.spec.delay(), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v),
-		PartSteps: int((n.spec.InnerSteps + n.spec.Fragments - 1) / n.spec.Fragments), // the longest interval
+		PartSteps: int(n.spec.partSteps()),
 	}
 	task.deal(v)
 	n.task.Store(&task)

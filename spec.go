@@ -313,12 +313,9 @@ func (s Spec) rules(run Root) membership.Rules {
 	if hex, ok := strings.CutPrefix(s.Init, "root:"); ok {
 		_ = init.UnmarshalText([]byte(hex)) // validated
 	}
-	ahead := uint64(0)
-	if s.Mode != ModeSync {
-		ahead = 1
-	}
+	ahead, partSteps := s.dealing()
 	return membership.Rules{
-		Ahead: ahead, Run: run, InitRoot: init, LastSlot: s.LastSlot(), StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
+		Ahead: ahead, PartSteps: partSteps, Run: run, InitRoot: init, LastSlot: s.LastSlot(), StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
 		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.fragmentElements(),
 	}
 }

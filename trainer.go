@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
 // The plain types that users meet, under the names they import.
@@ -90,17 +89,10 @@ type Task struct {
 	// Part is the part of the data that is this round's: parts are numbered from 0 without an end, and each is enough for PartSteps steps
 	// (docs/data.md). All peers agree who has which; no other peer has this one until it is known that no contribution came of it.
 	Part      uint64
-	PartSteps int    // H, or what is Steps of a whole round
-	Done      uint64 // steps of the part that were trained before: inner steps go on behind them
+	PartSteps int    // H, more where peers' steps follow from their speed, in mode streaming those from border to border
+	Done      uint64 // steps of the part that were trained before: the task's go on behind them
 
 	progress func(stepsDone int) // nil outside a node
-}
-
-// deal gives the task this peer's part for its slot. There is none where the slot closed meanwhile: then its round will be cut short.
-func (t *Task) deal(v membership.View) {
-	if part, ok := v.Part(t.Slot); ok {
-		t.Part, t.Done = part, 0
-	}
 }
 
 // Report tells the node how many steps of the task are done, for status and so that the others know this peer is at work. Calling it

@@ -2,7 +2,6 @@ package membership
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -12,33 +11,37 @@ import (
 // one place at a time:
 //
 //	never dealt (next and above) -> in a member's hands for a slot -> contributed: a record lists that member's contribution of it
-//	                                         ^                '----> back: no record can list it any more
-//	                                         '-- lowest first ---------'
+//	                                         ^                '----> back: no record can list it any more, or a rest of it is left
+//	                                         '----------------------------'
 //
 // A part that was dealt for a slot stays with its member until then, whatever records follow. So all who hold a record agree on what was
 // dealt up to it, no matter how much further they know the chain, and a newcomer that a record lists in mid-slot is dealt parts that
 // nobody has.
 
-// dealer deals parts along one chain.
-type dealer struct {
-	ahead uint64                   // slots beyond the open one that members are dealt parts for
-	stale uint64                   // a part for slot s comes back with the record of slot s + stale
-	next  uint64                   // the lowest part that was never dealt
-	back  []uint64                 // parts that came back, ascending
-	first uint64                   // the slot of hands[0]
-	hands []map[slot.PeerID]uint64 // parts by slot and peer, not yet contributed
+// piece is a part, or what is left of it.
+type piece struct {
+	part uint64
+	done uint64      // steps of it that are contributed
+	of   slot.PeerID // who contributed them, and goes on with the rest; none if that did not
 }
 
-func newDealer(rules Rules) *dealer {
-	return &dealer{ahead: rules.Ahead, stale: rules.MaxStaleness, first: 1}
+// dealer deals parts along one chain.
+type dealer struct {
+	rules Rules
+	next  uint64                  // the lowest part that was never dealt
+	back  []piece                 // ascending by part
+	first uint64                  // the slot of hands[0]
+	hands []map[slot.PeerID]piece // parts by slot and peer, not yet contributed
 }
+
+func newDealer(rules Rules) *dealer { return &dealer{rules: rules, first: 1} }
 
 // follow goes on by the chain's next record. last is the slot of the newest record that lists a peer's contribution, this one included; 0: none.
 func (d *dealer) follow(r slot.Record, last func(slot.PeerID) uint64) {
 	if r.Kind == slot.Step {
 		d.settle(r)
 	}
-	for s := r.Slot + 1; s <= r.Slot+1+d.ahead; s++ {
+	for s := r.Slot + 1; s <= r.Slot+1+d.rules.Ahead; s++ {
 		d.deal(s, r.Members, last)
 	}
 }
@@ -47,54 +50,95 @@ func (d *dealer) follow(r slot.Record, last func(slot.PeerID) uint64) {
 func (d *dealer) settle(r slot.Record) {
 	for _, o := range r.Contributions {
 		if at := o.Base + 1; at >= d.first && at-d.first < uint64(len(d.hands)) {
-			delete(d.hands[at-d.first], o.Peer)
+			d.spend(d.hands[at-d.first], o)
 		}
 	}
-	old := len(d.back)
-	for len(d.hands) > 0 && d.first+d.stale <= r.Slot {
-		d.back = slices.AppendSeq(d.back, maps.Values(d.hands[0]))
+	for len(d.hands) > 0 && d.first+d.rules.MaxStaleness <= r.Slot {
+		for _, p := range d.hands[0] {
+			p.of = ""
+			d.back = append(d.back, p)
+		}
 		d.first, d.hands = d.first+1, d.hands[1:]
 	}
-	if len(d.back) > old {
-		slices.Sort(d.back)
+	d.sort()
+}
+
+// spend takes a contribution's part from the hands. What it leaves of the part comes back.
+func (d *dealer) spend(hands map[slot.PeerID]piece, o slot.Offer) {
+	p, ok := hands[o.Peer]
+	if !ok {
+		return
+	}
+	delete(hands, o.Peer)
+	steps := cmp.Or(uint64(o.Steps), d.rules.Pace.InnerSteps)
+	if p.done < d.rules.PartSteps && steps < d.rules.PartSteps-p.done {
+		d.back = append(d.back, piece{p.part, p.done + steps, o.Peer})
 	}
 }
 
-// deal gives a part for a slot to each member that has none. Those that contributed last come first, so that what has come back does
-// not go from one to the other among members that never train.
+// deal gives a part for a slot to each member that has none: the lowest whose rest is its own, else the lowest that came back and is no
+// other member's rest, else a new one. Those that contributed last come first, so that what has come back does not go from one to the other
+// among members that never train.
 func (d *dealer) deal(s uint64, members []slot.Member, last func(slot.PeerID) uint64) {
 	for uint64(len(d.hands)) <= s-d.first {
-		d.hands = append(d.hands, make(map[slot.PeerID]uint64, len(members)))
+		d.hands = append(d.hands, make(map[slot.PeerID]piece, len(members)))
 	}
 	hands := d.hands[s-d.first]
-	type claim struct {
-		peer slot.PeerID
-		last uint64
-	}
-	var claims []claim
-	for _, m := range members {
-		if _, has := hands[m.Peer]; !has {
-			claims = append(claims, claim{m.Peer, last(m.Peer)})
-		}
-	}
-	slices.SortStableFunc(claims, func(a, b claim) int { return cmp.Compare(b.last, a.last) }) // members are in the order of their IDs
-	back := min(len(claims), len(d.back))
-	for i, c := range claims {
-		if i < back {
-			hands[c.peer] = d.back[i]
-		} else {
-			hands[c.peer] = d.next
+	rests, free := d.offers(members)
+	for _, p := range d.claims(hands, members, last) {
+		switch own := rests[p]; {
+		case len(own) > 0:
+			hands[p], rests[p] = own[0], own[1:]
+		case len(free) > 0:
+			hands[p], free = free[0], free[1:]
+		default:
+			hands[p] = piece{part: d.next}
 			d.next++
 		}
 	}
-	d.back = slices.Delete(d.back, 0, back)
+	d.back = free
+	for _, own := range rests {
+		d.back = append(d.back, own...)
+	}
+	d.sort()
+}
+
+// claims lists the members that have no part yet.
+func (d *dealer) claims(hands map[slot.PeerID]piece, members []slot.Member, last func(slot.PeerID) uint64) []slot.PeerID {
+	var claims []slot.PeerID
+	for _, m := range members { // in the order of their IDs
+		if _, has := hands[m.Peer]; !has {
+			claims = append(claims, m.Peer)
+		}
+	}
+	slices.SortStableFunc(claims, func(a, b slot.PeerID) int { return cmp.Compare(last(b), last(a)) })
+	return claims
+}
+
+// offers divides what came back into members' own rests and what anybody may have.
+func (d *dealer) offers(members []slot.Member) (rests map[slot.PeerID][]piece, free []piece) {
+	for _, p := range d.back {
+		if p.of == "" || slot.Find(members, p.of) < 0 {
+			free = append(free, p)
+			continue
+		}
+		if rests == nil {
+			rests = make(map[slot.PeerID][]piece)
+		}
+		rests[p.of] = append(rests[p.of], p)
+	}
+	return rests, free
+}
+
+func (d *dealer) sort() {
+	slices.SortFunc(d.back, func(a, b piece) int { return cmp.Compare(a.part, b.part) })
 }
 
 // parts are those in a peer's hands: for the open slot, Ahead beyond it, and slots not long ago that it may still contribute to.
 func (d *dealer) parts(p slot.PeerID) (parts []Part) {
 	for i, hands := range d.hands {
-		if number, ok := hands[p]; ok {
-			parts = append(parts, Part{d.first + uint64(i), number})
+		if h, ok := hands[p]; ok {
+			parts = append(parts, Part{d.first + uint64(i), h.part, h.done})
 		}
 	}
 	return parts

@@ -45,7 +45,7 @@ func (w *dealt) follow(r slot.Record) {
 	w.d.follow(r, w.lastOf)
 }
 
-func (w *dealt) inHand(s uint64, p slot.PeerID) (number uint64, ok bool) {
+func (w *dealt) inHand(s uint64, p slot.PeerID) (part Part, ok bool) {
 	return View{Parts: w.d.parts(p)}.Part(s)
 }
 
@@ -77,17 +77,17 @@ func (w *dealt) check(t interface{ Fatalf(string, ...any) }) {
 	for part := range w.contributed {
 		put(part, "contributed")
 	}
-	for _, part := range w.d.back {
-		put(part, "back")
+	for _, p := range w.d.back {
+		put(p.part, "back")
 	}
 	for i, hands := range w.d.hands {
-		for p, part := range hands {
-			s := w.d.first + uint64(i)
+		for p, h := range hands {
+			part, s := h.part, w.d.first+uint64(i)
 			put(part, fmt.Sprintf("%s for slot %d", p, s))
-			if owner, known := w.was[Part{s, part}]; known && owner != p {
+			if owner, known := w.was[Part{Slot: s, Number: part}]; known && owner != p {
 				t.Fatalf("part %d went from %s to %s within slot %d", part, owner, p, s)
 			}
-			w.was[Part{s, part}] = p
+			w.was[Part{Slot: s, Number: part}] = p
 		}
 	}
 	for part := range w.d.next {
@@ -99,7 +99,7 @@ func (w *dealt) check(t interface{ Fatalf(string, ...any) }) {
 		t.Fatalf("%d parts have a place, %d were dealt", len(place), w.d.next)
 	}
 	for _, m := range w.members {
-		for s := w.open; s <= w.open+w.d.ahead; s++ {
+		for s := w.open; s <= w.open+w.d.rules.Ahead; s++ {
 			if _, ok := w.inHand(s, m.Peer); !ok {
 				t.Fatalf("%s has no part for slot %d", m.Peer, s)
 			}
@@ -122,13 +122,13 @@ func TestPartsAreInOnePlaceAndNoneIsLost(t *testing.T) {
 			} else {
 				bases := map[slot.PeerID]uint64{}
 				for _, m := range some("contributors") {
-					bases[m.Peer] = w.open - 1 - min(w.open-1, rapid.Uint64Range(0, w.d.stale).Draw(t, "staleness"))
+					bases[m.Peer] = w.open - 1 - min(w.open-1, rapid.Uint64Range(0, w.d.rules.MaxStaleness).Draw(t, "staleness"))
 				}
 				w.step(some("members"), bases)
 			}
 			w.check(t)
 		}
-		again := newDealer(Rules{Ahead: w.d.ahead, MaxStaleness: w.d.stale})
+		again := newDealer(w.d.rules)
 		last := map[slot.PeerID]uint64{}
 		for _, r := range w.records {
 			for _, o := range r.Contributions {
@@ -175,20 +175,56 @@ func TestPartsByExample(t *testing.T) {
 		}
 	}
 	w.follow(slot.Record{Kind: slot.Fork, Members: w.listed(1)})
-	want("founded", 1, Part{1, 0}, Part{2, 1})
+	want("founded", 1, Part{1, 0, 0}, Part{2, 1, 0})
 	w.follow(slot.Record{Kind: slot.Members, Members: w.listed(1, 2)})
-	want("a newcomer", 2, Part{1, 2}, Part{2, 3})
-	want("a newcomer", 1, Part{1, 0}, Part{2, 1})
+	want("a newcomer", 2, Part{1, 2, 0}, Part{2, 3, 0})
+	want("a newcomer", 1, Part{1, 0, 0}, Part{2, 1, 0})
 	w.step(w.listed(1, 2), map[slot.PeerID]uint64{"p01": 0}) // p02 is late
-	want("slot 1", 1, Part{2, 1}, Part{3, 4})
-	want("slot 1", 2, Part{1, 2}, Part{2, 3}, Part{3, 5})
+	want("slot 1", 1, Part{2, 1, 0}, Part{3, 4, 0})
+	want("slot 1", 2, Part{1, 2, 0}, Part{2, 3, 0}, Part{3, 5, 0})
 	w.follow(slot.Record{Kind: slot.Members, Slot: 1, Members: w.listed(1)})
 	w.follow(slot.Record{Kind: slot.Members, Slot: 1, Members: w.listed(1, 2)})
-	want("listed again", 2, Part{1, 2}, Part{2, 3}, Part{3, 5})
+	want("listed again", 2, Part{1, 2, 0}, Part{2, 3, 0}, Part{3, 5, 0})
 	w.step(w.listed(1, 2), map[slot.PeerID]uint64{"p01": 1, "p02": 0}) // its part of slot 1
-	want("slot 2", 2, Part{2, 3}, Part{3, 5}, Part{4, 7})
+	want("slot 2", 2, Part{2, 3, 0}, Part{3, 5, 0}, Part{4, 7, 0})
 	w.step(w.listed(1, 2), map[slot.PeerID]uint64{"p01": 2, "p02": 2}) // what p02 has for slot 2 comes back
-	want("slot 3", 1, Part{4, 6}, Part{5, 3})
+	want("slot 3", 1, Part{4, 6, 0}, Part{5, 3, 0})
+}
+
+// Members that do few steps a round go on with the rest of their part, two parts in turn where they are ahead. Who leaves one, or does
+// nothing with it, leaves it to others.
+func TestRestsOfParts(t *testing.T) {
+	w := newDealt(1, 0)
+	w.d.rules.PartSteps, w.d.rules.Pace.InnerSteps = 10, 4
+	step := func(members []slot.Member, steps ...uint32) {
+		r := slot.Record{Kind: slot.Step, Slot: w.open, Members: members}
+		for i, n := range steps {
+			r.Contributions = append(r.Contributions, slot.Offer{Peer: w.listed(i + 1)[0].Peer, Slot: w.open, Base: w.open - 1, Steps: n})
+			w.last[r.Contributions[i].Peer] = w.open
+		}
+		w.members, w.open = members, w.open+1
+		w.d.follow(r, w.lastOf)
+	}
+	want := func(what string, peer int, parts ...Part) {
+		t.Helper()
+		if got := w.d.parts(w.listed(peer)[0].Peer); !slices.Equal(got, parts) {
+			t.Errorf("%s: peer %d has %v, want %v", what, peer, got, parts)
+		}
+	}
+	both := w.listed(1, 2)
+	w.d.follow(slot.Record{Kind: slot.Fork, Members: both}, w.lastOf)
+	want("founded", 1, Part{1, 0, 0}, Part{2, 2, 0})
+	want("founded", 2, Part{1, 1, 0}, Part{2, 3, 0})
+	step(both, 6, 10)
+	want("a rest", 1, Part{2, 2, 0}, Part{3, 0, 6})
+	want("a whole part", 2, Part{2, 3, 0}, Part{3, 4, 0})
+	step(both, 0, 9)
+	want("H where nothing is said", 1, Part{3, 0, 6}, Part{4, 2, 4})
+	want("one step is left", 2, Part{3, 4, 0}, Part{4, 3, 9})
+	step(both, 9, 20)
+	want("beyond the end", 1, Part{4, 2, 4}, Part{5, 5, 0})
+	step(w.listed(2))
+	want("of who is gone", 2, Part{5, 6, 0}, Part{6, 2, 4})
 }
 
 func BenchmarkDeal(b *testing.B) {

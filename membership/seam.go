@@ -16,6 +16,7 @@ type Rules struct {
 	Ahead        uint64    // how many slots before theirs is decided members begin to train for one: 1 where slots overlap with inner steps
 	MaxWeight    uint64    // cap of an offer's weight; 0 means none
 	InitRoot     slot.Root // the state that the founding record must name; zero: its founder's choice
+	PartSteps    uint64    // inner steps that a part of the data is enough for; 0: each contribution takes a whole part
 	Pace         PaceRules // what the members' inner steps follow from, where the run has them follow from measured speeds
 	Fragments    []uint64  // elements of each fragment, at least one: segments of a slot cover [0, elements) of its fragment
 }

@@ -40,16 +40,17 @@ type View struct {
 type Part struct {
 	Slot   uint64 // that the member trains for with it
 	Number uint64 // from 0
+	Done   uint64 // inner steps of it that were contributed before: the round's are those behind them
 }
 
-// Part is the number of the part that this peer was dealt for a slot. A member has one for the open slot and for Rules.Ahead beyond it.
-func (v View) Part(s uint64) (number uint64, ok bool) {
+// Part is the part that this peer was dealt for a slot. A member has one for the open slot and for Rules.Ahead beyond it.
+func (v View) Part(s uint64) (part Part, ok bool) {
 	for _, p := range v.Parts {
 		if p.Slot == s {
-			return p.Number, true
+			return p, true
 		}
 	}
-	return 0, false
+	return Part{}, false
 }
 
 // MemberView is one member as this peer sees it.

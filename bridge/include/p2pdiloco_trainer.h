@@ -80,9 +80,8 @@ typedef struct p2pdiloco_trainer_task {
 	/* Where run stores the number of steps done, after each: others see by it that this peer is at work, and a trainer that
 	 * stores nothing new for the peer's --trainer-timeout counts as hung. Never NULL. */
 	volatile uint64_t *steps_done;
-	/* The part of the data that this round is to train on: parts are numbered from 0 without an end, and each is enough for part_steps steps
-	 * (H). No other peer has it (docs/data.md). done of its steps were trained before, where run is called more than once a round: the
-	 * task's are those behind them. */
+	/* The part of the data that this round is to train on: parts are numbered from 0 without an end, and each is enough for part_steps steps.
+	 * No other peer has it (docs/data.md). done of its steps were trained before: the task's are those behind them. */
 	uint64_t part, part_steps, done;
 } p2pdiloco_trainer_task;
 

@@ -398,7 +398,7 @@ class DiLoCo:
         self._due = steps + (self._tally.steps if self._streams else 0)
         self.sync_every = self._due
         done = int(task.get("part_done") or 0)
-        self._take(task, done if self._streams else self._tally.steps)
+        self._take(task, done if self._streams else done + self._tally.steps)
 
     def _take(self, task: dict[str, Any], done: int) -> None:
         """Takes a task's place in the data."""
