@@ -54,6 +54,21 @@ class Swarm(SwarmCase):
         self.assertEqual(len({d["state_root"] for d in done}), 1, done)
         self.assertEqual(len({d["weights"] for d in done}), 1, done)
         self.assertGreaterEqual(done[-1]["rounds"], 1)
+        for slot in done[0]["parts"]:
+            parts = [d["parts"][slot] for d in done if slot in d["parts"]]
+            self.assertEqual(len(parts), len(set(parts)), f"slot {slot}: {parts}")
+
+    def test_agreed_weights_on_demand(self):
+        for mode in ("sync", "delayed"):
+            settings = dict(inner_steps=4, rounds=5, start_peers=2, mode=mode, force=6)
+            name = f"{self.run_name}-{mode}"
+            peers = [self.peer(f"{mode}-{i}", run=name, **settings) for i in range(2)]
+            forced, done = [[p.report(kind) for p in peers] for kind in ("forced", "done")]
+            self.assertEqual(forced[0], forced[1])
+            self.assertEqual((forced[0]["slot"], forced[0]["steps"]), (2, 0))
+            self.assertEqual(len({d["weights"] for d in done}), 1)
+            for p in peers:
+                p.end()
 
     def test_ctrl_c_leaves(self):
         settings = dict(inner_steps=4, rounds=500, start_peers=2)

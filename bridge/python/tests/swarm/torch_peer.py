@@ -2,7 +2,8 @@
 
 Its argument is a JSON object of settings of DiLoCo, and of its own: hold and go (from that slot on
 it waits in its inner steps until the file go is there), events (names of those to be reported),
-workers (of a DataLoader: fork or spawn), save (a file for a checkpoint after the seventh step, with
+workers (of a DataLoader: fork or spawn), force (after that many steps it wants the weights that all
+agree on), save (a file for a checkpoint after the seventh step, with
 which the process dies), resume (such a file).
 """
 
@@ -50,6 +51,7 @@ def main():
     settings = json.loads(sys.argv[1])
     hold, go = settings.pop("hold", None), settings.pop("go", "")
     wanted, workers = settings.pop("events", []), settings.pop("workers", None)
+    force = settings.pop("force", None)
     save, resume = settings.pop("save", None), settings.pop("resume", None)
     torch.manual_seed(os.getpid())
     model = torch.nn.Sequential(
@@ -72,9 +74,11 @@ def main():
         at = dict(slot=d.metrics.slot, steps=d.metrics.steps, weights=digest(model))
         tell("joined", peer=d.status()["peer"], every=d.sync_every, **at)
         rounds = steps = 0
+        parts = {}
         for x, y in d.batches(batches(workers)):
             while hold is not None and d.metrics.slot >= hold and not os.path.exists(go):
                 time.sleep(0.05)
+            parts[d.status()["task"]["slot"]] = d.part
             loss = (model(x) - y).square().mean()
             loss.backward()
             d.report(loss)
@@ -83,6 +87,9 @@ def main():
             scheduler.step()
             optimizer.zero_grad()
             steps += 1
+            if steps == force:
+                d.force_sync()
+                tell("forced", slot=d.metrics.slot, steps=d.metrics.steps, weights=digest(model))
             if save and steps == 7:
                 parts = (model, optimizer, scheduler, d)
                 torch.save([part.state_dict() for part in parts], save)
@@ -93,7 +100,7 @@ def main():
                 tell("round", slot=d.metrics.slot, loss=d.metrics.loss, world=d.world)
         tell(
             "done", slot=d.metrics.slot, phase=d.metrics.phase, rounds=d.rounds,
-            state_root=d.status()["state_root"], weights=digest(model),
+            state_root=d.status()["state_root"], weights=digest(model), parts=parts,
         )
 
 
