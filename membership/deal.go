@@ -28,10 +28,22 @@ type piece struct {
 // dealer deals parts along one chain.
 type dealer struct {
 	rules Rules
-	next  uint64                  // the lowest part that was never dealt
-	back  []piece                 // ascending by part
-	first uint64                  // the slot of hands[0]
-	hands []map[slot.PeerID]piece // parts by slot and peer, not yet contributed
+	next  uint64  // the lowest part that was never dealt
+	back  []piece // ascending by part
+	first uint64  // the slot of hands[0]
+	hands []hands // by slot
+}
+
+// hands is who has which part for a slot, and has not contributed it: ascending by peer.
+type hands []hand
+
+type hand struct {
+	peer slot.PeerID
+	piece
+}
+
+func (h hands) find(p slot.PeerID) (place int, ok bool) {
+	return slices.BinarySearchFunc(h, p, func(a hand, p slot.PeerID) int { return cmp.Compare(a.peer, p) })
 }
 
 func newDealer(rules Rules) *dealer { return &dealer{rules: rules, first: 1} }
@@ -50,13 +62,12 @@ func (d *dealer) follow(r slot.Record, last func(slot.PeerID) uint64) {
 func (d *dealer) settle(r slot.Record) {
 	for _, o := range r.Contributions {
 		if at := o.Base + 1; at >= d.first && at-d.first < uint64(len(d.hands)) {
-			d.spend(d.hands[at-d.first], o)
+			d.spend(&d.hands[at-d.first], o)
 		}
 	}
 	for len(d.hands) > 0 && d.first+d.rules.MaxStaleness <= r.Slot {
-		for _, p := range d.hands[0] {
-			p.of = ""
-			d.back = append(d.back, p)
+		for _, h := range d.hands[0] {
+			d.back = append(d.back, piece{part: h.part, done: h.done})
 		}
 		d.first, d.hands = d.first+1, d.hands[1:]
 	}
@@ -64,12 +75,13 @@ func (d *dealer) settle(r slot.Record) {
 }
 
 // spend takes a contribution's part from the hands. What it leaves of the part comes back.
-func (d *dealer) spend(hands map[slot.PeerID]piece, o slot.Offer) {
-	p, ok := hands[o.Peer]
+func (d *dealer) spend(from *hands, o slot.Offer) {
+	i, ok := from.find(o.Peer)
 	if !ok {
 		return
 	}
-	delete(hands, o.Peer)
+	p := (*from)[i]
+	*from = slices.Delete(*from, i, i+1)
 	steps := cmp.Or(uint64(o.Steps), d.rules.Pace.InnerSteps)
 	if p.done < d.rules.PartSteps && steps < d.rules.PartSteps-p.done {
 		d.back = append(d.back, piece{p.part, p.done + steps, o.Peer})
@@ -81,21 +93,28 @@ func (d *dealer) spend(hands map[slot.PeerID]piece, o slot.Offer) {
 // among members that never train.
 func (d *dealer) deal(s uint64, members []slot.Member, last func(slot.PeerID) uint64) {
 	for uint64(len(d.hands)) <= s-d.first {
-		d.hands = append(d.hands, make(map[slot.PeerID]piece, len(members)))
+		d.hands = append(d.hands, nil)
 	}
-	hands := d.hands[s-d.first]
+	into := &d.hands[s-d.first]
+	claims := into.lacking(members, last)
+	if len(claims) == 0 {
+		return
+	}
+	*into = slices.Grow(*into, len(claims))
 	rests, free := d.offers(members)
-	for _, p := range d.claims(hands, members, last) {
+	for _, p := range claims {
+		got := piece{part: d.next}
 		switch own := rests[p]; {
 		case len(own) > 0:
-			hands[p], rests[p] = own[0], own[1:]
+			got, rests[p] = own[0], own[1:]
 		case len(free) > 0:
-			hands[p], free = free[0], free[1:]
+			got, free = free[0], free[1:]
 		default:
-			hands[p] = piece{part: d.next}
 			d.next++
 		}
+		*into = append(*into, hand{p, got})
 	}
+	slices.SortFunc(*into, func(a, b hand) int { return cmp.Compare(a.peer, b.peer) })
 	d.back = free
 	for _, own := range rests {
 		d.back = append(d.back, own...)
@@ -103,11 +122,11 @@ func (d *dealer) deal(s uint64, members []slot.Member, last func(slot.PeerID) ui
 	d.sort()
 }
 
-// claims lists the members that have no part yet.
-func (d *dealer) claims(hands map[slot.PeerID]piece, members []slot.Member, last func(slot.PeerID) uint64) []slot.PeerID {
+// lacking lists the members that have no part, those that contributed last first.
+func (h hands) lacking(members []slot.Member, last func(slot.PeerID) uint64) []slot.PeerID {
 	var claims []slot.PeerID
 	for _, m := range members { // in the order of their IDs
-		if _, has := hands[m.Peer]; !has {
+		if _, has := h.find(m.Peer); !has {
 			claims = append(claims, m.Peer)
 		}
 	}
@@ -137,8 +156,8 @@ func (d *dealer) sort() {
 // parts are those in a peer's hands: for the open slot, Ahead beyond it, and slots not long ago that it may still contribute to.
 func (d *dealer) parts(p slot.PeerID) (parts []Part) {
 	for i, hands := range d.hands {
-		if h, ok := hands[p]; ok {
-			parts = append(parts, Part{d.first + uint64(i), h.part, h.done})
+		if at, ok := hands.find(p); ok {
+			parts = append(parts, Part{d.first + uint64(i), hands[at].part, hands[at].done})
 		}
 	}
 	return parts

@@ -62,6 +62,12 @@ func copyMachine(m *Machine) *Machine {
 	c := *m
 	ch := *m.chain
 	ch.commits, ch.hashes, ch.spent = slices.Clip(ch.commits), slices.Clip(ch.hashes), maps.Clone(ch.spent)
+	deal := *ch.deal
+	deal.back, deal.hands = slices.Clone(deal.back), slices.Clone(deal.hands)
+	for i, h := range deal.hands {
+		deal.hands[i] = slices.Clone(h)
+	}
+	ch.deal = &deal
 	c.chain = &ch
 	d := *m.open
 	d.outcomes = maps.Clone(d.outcomes)
