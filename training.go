@@ -132,7 +132,7 @@ func (n *Node) steps(ctx context.Context, t Trainer, task Task) (Stats, error) {
 		return stats, &TrainerError{fmt.Sprintf("slot %d", task.Slot), err}
 	}
 	n.last = n.last.plus(stats)
-	n.gauges.trained(stats)
+	n.gauges.trained(n.last)
 	return stats, nil
 }
 
