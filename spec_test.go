@@ -156,6 +156,12 @@ func FuzzParseSpec(f *testing.F) {
 		if got := s.Append(nil); string(got) != string(b) {
 			t.Fatalf("parsed and encoded again: %x, not %x", got, b)
 		}
+		sizes := s.fragmentElements()
+		for p, f := range s.fragments() {
+			if f.Elements() != sizes[p] || sizes[p] == 0 {
+				t.Fatalf("fragment %d of %d has %d elements", p, len(sizes), f.Elements())
+			}
+		}
 	})
 }
 

@@ -18,7 +18,9 @@ func ofThree(t *testing.T, slots int) *lab {
 		l.add(string(n))
 	}
 	l.connect()
-	at := func(p *labPeer) bool { return p.m.View().AppliedSlot == uint64(slots) && len(p.m.chain.electorate()) == 3 }
+	at := func(p *labPeer) bool {
+		return p.m.View().AppliedSlot == uint64(slots) && len(p.m.chain.electorate()) == 3
+	}
 	if !l.run(time.Minute, func() bool {
 		for _, p := range l.peers {
 			p.trains = p.m.View().AppliedSlot < uint64(slots)
@@ -96,7 +98,9 @@ func (l *lab) refuses(t *testing.T, r slot.Record) {
 		if p.id == leader.Peer {
 			continue
 		}
-		say := func(body Body) error { return p.step(Message{From: leader.Peer, Incarnation: leader.Incarnation, Body: body}) }
+		say := func(body Body) error {
+			return p.step(Message{From: leader.Peer, Incarnation: leader.Incarnation, Body: body})
+		}
 		draft := draftOf(r, d.ballot)
 		draft.Revision = 1
 		if err := say(Draft{draft}); !errors.Is(err, ErrInvalid) {
