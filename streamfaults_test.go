@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -315,5 +316,33 @@ func TestSyncInTheStream(t *testing.T) {
 		})
 		s.start(s.peers...)
 		s.finish(2*time.Minute, s.peers...)
+	})
+}
+
+// saving counts how often its state is saved.
+type saving struct {
+	*streamer
+	saves int
+}
+
+func (s *saving) Save(_ context.Context, path string) error {
+	s.saves++
+	return os.WriteFile(path, nil, 0o600)
+}
+
+func (s *saving) Restore(context.Context, string) error { return nil }
+
+// A trainer's state is saved as often as checkpoints are made, by rounds and not by slots.
+func TestATrainersStateIsSavedByRoundsInTheStream(t *testing.T) {
+	inSim(t, 10*time.Millisecond, streamSpec(4, 1, 4), 1, func(s *swarm) {
+		s.streaming()
+		p := s.peers[0]
+		trainer := &saving{streamer: streamerOf(p)}
+		p.trainer, p.config = trainer, func(c *Config) { c.CheckpointEvery = 2 }
+		s.start(p)
+		s.finish(time.Minute, p)
+		if trainer.saves != 2 {
+			t.Errorf("saved %d times in 4 rounds, want every 2", trainer.saves)
+		}
 	})
 }

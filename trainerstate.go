@@ -18,7 +18,7 @@ const (
 
 // keepTrainer saves the trainer's state at the borders of rounds that checkpoints are made at, too.
 func (n *Node) keepTrainer(ctx context.Context, slotNumber uint64) {
-	if slotNumber%n.cfg.CheckpointEvery == 0 {
+	if slotNumber%n.worker.every == 0 {
 		n.saveTrainer(ctx)
 	}
 }
