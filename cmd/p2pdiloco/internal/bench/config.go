@@ -61,7 +61,11 @@ func (c Config) Validate() error {
 		}
 	}
 	whole("peers", uint64(max(c.Peers, 0)), 2, maxPeers)
-	whole("inner-steps", c.InnerSteps, 1, maxSteps)
+	least := uint64(1)
+	if c.has(modeStreaming) {
+		least = fragments // a border needs a step before it
+	}
+	whole("inner-steps", c.InnerSteps, least, maxSteps)
 	whole("rounds", c.Rounds, 1, maxSlots)
 	whole("seeds", uint64(max(c.Seeds, 0)), 1, maxSeeds)
 	whole("warm-steps", uint64(max(c.WarmSteps, 0)), 1, maxWarm)

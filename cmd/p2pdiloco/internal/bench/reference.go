@@ -24,7 +24,8 @@ func together(cfg Config, corpus *builtin.Corpus) (*builtin.Trainer, error) {
 	return builtin.New(c, corpus)
 }
 
-// tasks are what the peers of a run of that seed train on in a round.
+// tasks are what the peers of a run of that seed train on in a round, from 1: the parts that they are dealt where all are there from the
+// first slot on and none is late (docs/data.md). In modes that overlap, the same parts come in another order.
 func (c Config) tasks(seed, round uint64, steps int) []p2pdiloco.Task {
 	members := make([]p2pdiloco.PeerID, c.Peers)
 	for i := range members {
@@ -32,7 +33,9 @@ func (c Config) tasks(seed, round uint64, steps int) []p2pdiloco.Task {
 	}
 	tasks := make([]p2pdiloco.Task, c.Peers)
 	for i, self := range members {
-		tasks[i] = p2pdiloco.Task{Slot: round, Steps: steps, Seed: seed, Self: self, Members: members}
+		tasks[i] = p2pdiloco.Task{
+			Slot: round, Steps: steps, Seed: seed, Self: self, Members: members, Part: (round-1)*uint64(c.Peers) + uint64(i), PartSteps: steps,
+		}
 	}
 	return tasks
 }
