@@ -39,7 +39,7 @@ const (
 	modeSync      = p2pdiloco.ModeSync
 	modeDelayed   = p2pdiloco.ModeDelayed
 	modeEager     = p2pdiloco.ModeEager
-	modeStreaming = "streaming"
+	modeStreaming = p2pdiloco.ModeStreaming
 	modeAsync     = "async"
 )
 
