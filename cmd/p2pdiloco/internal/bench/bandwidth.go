@@ -20,7 +20,7 @@ func at(s []sample, t time.Time) float64 {
 	return a.bytes + (b.bytes-a.bytes)*float64(t.Sub(a.at))/float64(b.at.Sub(a.at))
 }
 
-// busiest is the most that was sent within a window, all of it after begun. Windows end at samples.
+// busiest is the most that was sent within a window, all of it after begun; 0 in a window of 0. Windows end at samples.
 func busiest(s []sample, begun time.Time, window time.Duration) (most float64) {
 	for _, x := range s {
 		from := x.at.Add(-window)

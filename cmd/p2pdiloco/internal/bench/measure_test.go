@@ -71,6 +71,16 @@ func TestBandwidth(t *testing.T) {
 	if got := busiest(s, after(3.1), time.Second); math.Abs(got-10) > 1e-6 {
 		t.Errorf("busiest second at last %v, want 10", got)
 	}
+	if got := busiest(s, after(1), 0); got != 0 {
+		t.Errorf("within nothing %v", got)
+	}
+	c := Config{InnerSteps: 40, StepTime: 40 * time.Millisecond}
+	if got := c.window(); got != 200*time.Millisecond {
+		t.Errorf("a window of %v, want half of what 10 steps take", got)
+	}
+	if c.InnerSteps--; c.window() != 0 {
+		t.Errorf("a window of %v for samples every %v", c.window(), sampleEvery)
+	}
 	if got := busiest(nil, epoch, time.Second); got != 0 || at(nil, epoch) != 0 {
 		t.Errorf("of no samples %v", got)
 	}

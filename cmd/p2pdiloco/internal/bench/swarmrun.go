@@ -144,7 +144,7 @@ func (s *swarmRun) result() (Trial, error) {
 		return r, fmt.Errorf("no peer measured the model; logs are in %s", s.dir)
 	}
 	r.Curve, r.Seconds = curve, curve[len(curve)-1].Seconds
-	window := s.window()
+	window := s.cfg.window()
 	for i, p := range s.peers {
 		q := reports[i]
 		r.Identical = r.Identical && q.StateRoot == reports[0].StateRoot
@@ -159,9 +159,13 @@ func (s *swarmRun) result() (Trial, error) {
 	return r, removeData(s.dir, s.cfg.Peers)
 }
 
-// window is what peak bandwidth is measured over: half of what lies between two fragments' slots.
-func (s *swarmRun) window() time.Duration {
-	return max(2*sampleEvery, time.Duration(s.cfg.InnerSteps)*s.cfg.StepTime/fragments/2)
+// window is what peak bandwidth is measured over: half of what lies between two fragments' slots. It is 0 where samples are too few for that.
+func (c Config) window() time.Duration {
+	w := time.Duration(c.InnerSteps) * c.StepTime / fragments / 2
+	if w < 2*sampleEvery {
+		return 0
+	}
+	return w
 }
 
 // folder makes the row's folder in a seed, in one that is this bench's own: what an earlier one left is of other runs.
