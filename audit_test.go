@@ -116,8 +116,8 @@ func (a *audit) finished(peers []*simPeer) {
 		if n := len(a.seen[p]); !slices.Equal(a.seen[p], first[:n]) {
 			a.s.t.Errorf("host %d ends with another chain than host %d: %d and %d records", p.host, longest.host, n, len(first))
 		}
-		if at := p.node.Load().driver.View().AppliedSlot; at != a.s.spec.Rounds {
-			a.s.t.Errorf("host %d ends at slot %d of %d", p.host, at, a.s.spec.Rounds)
+		if at := p.node.Load().driver.View().AppliedSlot; at != a.s.spec.LastSlot() {
+			a.s.t.Errorf("host %d ends at slot %d of %d", p.host, at, a.s.spec.LastSlot())
 		}
 	}
 	for hash, c := range a.records {

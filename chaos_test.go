@@ -140,7 +140,7 @@ func (c *chaos) fine(m slot.Member) bool {
 
 // over says whether the run has ended.
 func (c *chaos) over() bool {
-	return c.audit.best.Slot >= c.s.spec.Rounds && c.audit.best.Kind == slot.Members
+	return c.audit.best.Slot >= c.s.spec.LastSlot() && c.audit.best.Kind == slot.Members
 }
 
 // heal ends all trouble, but leaves some dead that nobody needs.
@@ -196,7 +196,7 @@ func (r chaosRun) String() string { return fmt.Sprintf("%d/%d/%s", r.seed, r.pee
 
 // chaosRuns are the runs to make. P2PDILOCO_TEST_CHAOS=N makes N larger ones, and P2PDILOCO_TEST_CHAOS=SEED/PEERS/MODE the one.
 func chaosRuns() (runs []chaosRun) {
-	few := []int{8, 8, 16, 8, 8, 12, 8, 8, 16, 20}
+	few := []int{8, 8, 16, 8, 8, 12, 20} // of mode sync
 	if raced {
 		few = few[:2]
 	}
@@ -205,18 +205,39 @@ func chaosRuns() (runs []chaosRun) {
 	if _, err := fmt.Sscanf(strings.ReplaceAll(os.Getenv("P2PDILOCO_TEST_CHAOS"), "/", " "), "%d %d %s", &one.seed, &one.peers, &one.mode); err == nil {
 		return []chaosRun{one}
 	}
-	modes := []string{ModeSync, ModeDelayed, ModeEager}
 	n, err := strconv.Atoi(os.Getenv("P2PDILOCO_TEST_CHAOS"))
 	if err != nil {
 		for i, peers := range few {
 			runs = append(runs, chaosRun{i, peers, ModeSync})
 		}
-		return append(runs, chaosRun{len(few), 8, ModeDelayed}, chaosRun{len(few) + 1, 8, ModeEager})
+		for _, mode := range everyMode()[1:] {
+			runs = append(runs, chaosRun{len(runs), 8, mode})
+		}
+		return runs
 	}
 	for i := range n {
-		runs = append(runs, chaosRun{i, many[i%len(many)], modes[i%len(modes)]})
+		runs = append(runs, chaosRun{i, many[i%len(many)], everyMode()[i%len(everyMode())]})
 	}
 	return runs
+}
+
+// everyMode lists the modes that a run may have, sync first.
+func everyMode() []string {
+	return slices.DeleteFunc([]string{ModeSync, ModeDelayed, ModeEager, "streaming", "async"}, func(mode string) bool {
+		return Spec{Name: "x", Mode: mode}.Validate() != nil
+	})
+}
+
+// chaosSpec is of a run long enough that no side of a partition is at the end, each on a branch of its own, before the partition is over.
+func chaosSpec(mode string) Spec {
+	spec := simSpec(24, 3)
+	switch spec.Mode = mode; mode {
+	case ModeSync:
+		spec.Rounds = 12
+	case "streaming": // four slots a round
+		spec.Fragments = 4
+	}
+	return spec
 }
 
 // Whatever happens to whom, no two peers ever hold different records or states at the same place, nothing certified is lost,
@@ -224,11 +245,7 @@ func chaosRuns() (runs []chaosRun) {
 func TestChaos(t *testing.T) {
 	for _, run := range chaosRuns() {
 		t.Run(run.String(), func(t *testing.T) {
-			spec := simSpec(12, 3)
-			if spec.Mode = run.mode; spec.Overlaps() {
-				spec.Rounds = 24 // or both sides of a partition could be at the end, each on a branch of its own, before it is over
-			}
-			inSim(t, 10*time.Millisecond, spec, run.peers, func(s *swarm) { runChaos(s, run) })
+			inSim(t, 10*time.Millisecond, chaosSpec(run.mode), run.peers, func(s *swarm) { runChaos(s, run) })
 		})
 	}
 }

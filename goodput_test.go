@@ -15,7 +15,7 @@ import (
 // Goodput is the share of the peers' time that was spent on inner steps which a record lists: of all peers' time, from the start of the
 // process to its end, with looking for the run and fetching its state. Whole nodes are simulated, with trainers that only take time.
 
-// presetGoodput is wan slowed down some ten times, as the scenarios' rounds and links are: what costs in a simulation is signs of life and
+// presetGoodput is wan slowed down ten times and more, as the scenarios' rounds and links are: what costs in a simulation is signs of life and
 // packets, not time that passes. Grace, stragglers and discovery are as they are in wan.
 const presetGoodput = "goodput"
 
@@ -23,7 +23,7 @@ func init() {
 	p := presets[PresetWAN]
 	p.ledger.Alive, p.ledger.Beat, p.ledger.Lost, p.ledger.Gone = time.Minute, time.Minute, 200*time.Second, 10*time.Second
 	p.ledger.Patience, p.ledger.Retry = 3*time.Minute, 30*time.Second
-	p.stall, p.fetch = time.Minute, 3*time.Minute
+	p.stall, p.fetch = 3*time.Minute, 3*time.Minute
 	presets[presetGoodput] = p
 }
 
@@ -38,7 +38,7 @@ type scenario struct {
 	life     time.Duration // mean time that a peer stays; half of them leave, half vanish
 	away     time.Duration // mean time until another comes for it
 	lasts    time.Duration // of the measurement
-	warm     uint64        // slots before it
+	warm     time.Duration // from the first slot on, before it: all work at full pace then
 }
 
 // goodput is what came of it.
@@ -95,8 +95,8 @@ func speeds(step time.Duration) []time.Duration {
 // takes a third of that.
 func large(peers int) scenario {
 	return scenario{
-		peers: peers, elements: 1 << 16, steps: 100, paces: speeds(6 * time.Second), latency: 50 * time.Millisecond, rate: 50_000,
-		life: 6 * time.Hour, away: 2 * time.Minute, lasts: 6 * time.Hour, warm: 2,
+		peers: peers, elements: 1 << 17, steps: 100, paces: speeds(6 * time.Second), latency: 50 * time.Millisecond, rate: 50_000,
+		life: 6 * time.Hour, away: 2 * time.Minute, lasts: 4 * time.Hour, warm: time.Hour,
 	}
 }
 
@@ -104,7 +104,7 @@ func large(peers int) scenario {
 func small() scenario {
 	return scenario{
 		peers: 6, elements: 1 << 15, steps: 20, paces: speeds(5 * time.Second), latency: 50 * time.Millisecond, rate: 100_000,
-		life: time.Hour, away: time.Minute, lasts: 15 * time.Minute, warm: 2,
+		life: time.Hour, away: time.Minute, lasts: 15 * time.Minute, warm: 3 * time.Minute,
 	}
 }
 

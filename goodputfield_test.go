@@ -60,7 +60,9 @@ func (f *field) run() {
 	for i := range f.sc.peers {
 		f.arrive(f.sc.paces[i%len(f.sc.paces)])
 	}
-	f.s.until(2*time.Hour, "past the first slots", func() bool { time.Sleep(time.Second); f.look(); return f.tip.Slot >= f.sc.warm })
+	f.s.until(2*time.Hour, "past the first slot", func() bool { time.Sleep(time.Second); f.look(); return f.tip.Slot > 0 })
+	time.Sleep(f.sc.warm)
+	f.look()
 	from, began := f.tip.Slot, time.Now()
 	for _, l := range f.lives {
 		f.stays(l)
