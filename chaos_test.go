@@ -223,7 +223,7 @@ func chaosRuns() (runs []chaosRun) {
 
 // everyMode lists the modes that a run may have, sync first.
 func everyMode() []string {
-	return slices.DeleteFunc([]string{ModeSync, ModeDelayed, ModeEager, "streaming", "async"}, func(mode string) bool {
+	return slices.DeleteFunc([]string{ModeSync, ModeDelayed, ModeEager, ModeStreaming, "async"}, func(mode string) bool {
 		return Spec{Name: "x", Mode: mode}.Validate() != nil
 	})
 }
@@ -234,8 +234,8 @@ func chaosSpec(mode string) Spec {
 	switch spec.Mode = mode; mode {
 	case ModeSync:
 		spec.Rounds = 12
-	case "streaming": // four slots a round
-		spec.Fragments = 4
+	case ModeStreaming: // two slots a round
+		spec.Fragments = 2
 	}
 	return spec
 }

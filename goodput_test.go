@@ -110,7 +110,11 @@ func small() scenario {
 }
 
 func (sc scenario) spec(mode string) Spec {
-	return Spec{Name: "sim", Rounds: 100_000, InnerSteps: sc.steps, StartPeers: uint64(sc.peers), TrimPermille: 250, Mode: mode}
+	spec := Spec{Name: "sim", Rounds: 100_000, InnerSteps: sc.steps, StartPeers: uint64(sc.peers), TrimPermille: 250, Mode: mode}
+	if mode == ModeStreaming {
+		spec.Fragments = 4
+	}
+	return spec
 }
 
 // TestGoodputTable prints what is left of the peers' time in each mode:

@@ -198,7 +198,7 @@ func (f *field) count(after uint64, began time.Time) {
 	for _, l := range f.lives {
 		f.span(l, began)
 	}
-	discount := f.s.spec.Settled().Discount
+	spec := f.s.spec.Settled()
 	for r, ok := f.tip, true; ok && r.Slot > after; r, ok = f.records[r.Prev] {
 		if r.Kind != slot.Step {
 			continue
@@ -206,9 +206,10 @@ func (f *field) count(after uint64, began time.Time) {
 		f.out.slots++
 		for _, o := range r.Contributions {
 			f.out.listed++
-			d := time.Duration(o.Weight) * time.Millisecond
+			d := time.Duration(o.Weight) * time.Millisecond / time.Duration(spec.Fragments)
+			d -= d * time.Duration(spec.delay()) / time.Duration(spec.InnerSteps) // where a slot has landed, its fragment's inner steps are lost
 			f.out.useful += d
-			f.out.discounted += d * time.Duration(discount[r.Slot-1-o.Base]) / 1000
+			f.out.discounted += d * time.Duration(spec.Discount[r.Slot-1-o.Base]) / 1000
 		}
 	}
 }
