@@ -56,6 +56,7 @@ type Node struct {
 	training atomic.Int64 // time spent in inner steps, in nanoseconds
 	idle     idle
 	gauges   gauges
+	tempo    tempo // of the inner steps
 
 	// Of the goroutine that runs the rounds.
 	start    []float32 // what the inner steps started from: the anchor, moved ahead in an overlapped mode
@@ -236,7 +237,7 @@ func (n *Node) openLedger(saved membership.Saved) (err error) {
 		return err
 	}
 	n.driver, err = membership.NewDriver(membership.DriverConfig{
-		Store: n.store, Signer: n.net, Transport: n.transport, Worker: n.worker, Rules: n.spec.rules(n.run), Timing: n.timing.ledger,
+		Store: n.store, Signer: n.net, Transport: n.transport, Worker: n.worker, Rules: n.spec.rules(n.run), Timing: n.ledgerTiming(),
 		Plan: n.worker.params.Planner(), Verify: p2p.Verify, NeverFounds: amnesiac, PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Pin: n.cfg.Pin, Logger: n.log, OnEvent: n.ledgerEvent,
 	})
 	if err == nil {

@@ -109,7 +109,7 @@ func (n *Node) border(ctx context.Context) (Task, error) {
 	n.anchored, n.moves = true, v.Moves
 	slotNumber := v.AppliedSlot + 1
 	task := Task{
-		Slot: slotNumber, Steps: n.spec.interval(slotNumber), Delay: n.spec.delay(), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v),
+		Slot: slotNumber, Steps: n.paced(v, slotNumber), Delay: n.spec.delay(), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v),
 		PartSteps: int(n.spec.partSteps()),
 	}
 	task.deal(v)
@@ -162,7 +162,7 @@ func (n *Node) agree(ctx context.Context, c contribution) error {
 	c.base = min(c.base, task.Slot-1) // a slot that another contribution was dropped from may be open still
 	n.worker.keep(c)
 	root := c.encoded.Root()
-	n.driver.Report(membership.ReportOffer{Slot: task.Slot, Base: c.base, Weight: c.weight, Root: root})
+	n.driver.Report(n.tempo.on(membership.ReportOffer{Slot: task.Slot, Base: c.base, Weight: c.weight, Root: root}))
 	if n.overlaps() || n.spec.Streams() {
 		return n.takeOff(task, root)
 	}
@@ -175,8 +175,8 @@ func (n *Node) decided(ctx context.Context, slotNumber, moves uint64, root Root)
 	_, err := n.wait(ctx, func(v membership.View) bool {
 		switch {
 		case past(v, slotNumber, moves):
-			return current(v)
-		case !v.IsMember || !current(v) || v.OwnOffer != nil && v.OwnOffer.Root == root:
+			return current(v) && !(n.spec.Mode == ModeAsync && v.Moves == moves && stands(v, root))
+		case !v.IsMember || !current(v) || stands(v, root):
 			seen = true
 			return false
 		}
@@ -184,6 +184,9 @@ func (n *Node) decided(ctx context.Context, slotNumber, moves uint64, root Root)
 	})
 	return err
 }
+
+// stands says whether a contribution is offered for the open slot.
+func stands(v membership.View, root Root) bool { return v.OwnOffer != nil && v.OwnOffer.Root == root }
 
 // past says whether a slot is decided, or of no concern any more to what was taken after so many moves.
 func past(v membership.View, slotNumber, moves uint64) bool {

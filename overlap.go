@@ -15,6 +15,7 @@ const (
 	ModeSync    = "sync"    // the trainer waits until its slot is applied
 	ModeDelayed = "delayed" // overlapped: keeps its own progress, and others' steps come a slot late
 	ModeEager   = "eager"   // overlapped: takes its own part of the outer step at once, and the others' a slot late
+	ModeAsync   = "async"   // delayed, and no slot waits for who is slow: by default each does the inner steps that its speed allows
 )
 
 // In the overlapped modes the reduction of a slot runs beside the next inner steps (Eager Updates, arXiv 2502.12996):
@@ -25,11 +26,14 @@ const (
 // The anchor steps as ever, on all peers alike; what is ahead of it is private:
 //
 //	delayed  start = anchor - D_s
+//	async    as delayed
 //	eager    w = mu w + D_s;  start = anchor - lr/M (D_s + mu w), of M contributors: the outer step, of this peer's part alone
 //
 // A pseudo-gradient is counted from the start that it grew from, so nothing is counted twice. What becomes of the private start:
 //   - a slot that closes while its inner steps run cuts them short, and one that closes without an offered contribution spends that:
 //     as in mode sync. The next round starts from the newest anchor in the first case, and as ever in the second;
+//   - in mode async an offered contribution that its slot closed without stands for the next slots, discounted, until one takes it or it
+//     is too stale; the newer one waits behind it;
 //   - after a change of branch, a restart, or a contribution that was too late, the next round starts from the newest anchor;
 //   - a pseudo-gradient that is not finite ends the Run, as in mode sync; what was offered before it stands;
 //   - after the last slot's inner steps nothing is left to train: the round waits until that slot is applied.
@@ -63,8 +67,9 @@ func (n *Node) takeOff(task Task, root Root) error {
 	})
 	n.flight, n.base = f, f.slot
 	task.Slot++
-	task.Steps = n.spec.interval(task.Slot)
-	task.deal(n.driver.View())
+	v := n.driver.View()
+	task.Steps = n.paced(v, task.Slot)
+	task.deal(v)
 	n.task.Store(&task)
 	return nil
 }
@@ -108,7 +113,7 @@ func (n *Node) ahead() {
 		return
 	}
 	f.ahead = true
-	if n.spec.Mode == ModeDelayed {
+	if n.spec.Mode != ModeEager {
 		kernel.Sub(n.start, n.start, n.local)
 		return
 	}
@@ -163,7 +168,9 @@ func (i *idle) add(d time.Duration) {
 }
 
 // Overlaps says whether a settled spec's mode is an overlapped one.
-func (s Spec) Overlaps() bool { return slices.Contains([]string{ModeDelayed, ModeEager}, s.Mode) }
+func (s Spec) Overlaps() bool {
+	return slices.Contains([]string{ModeDelayed, ModeEager, ModeAsync}, s.Mode)
+}
 
 // outer is the outer optimizer of a settled spec.
 func (s Spec) outer() outeropt.Config {

@@ -22,6 +22,7 @@ func (n *Node) ledgerEvent(e membership.Event) {
 	case membership.EventCommitted:
 		fields["slot"], fields["ballot"], fields["members"] = e.Slot, e.Ballot, e.Members
 		fields["contributors"], fields["outcome_root"], fields["height"] = e.Contributors, e.Root, e.Height
+		n.tempo.opened(e.Slot + 1)
 	case membership.EventDrafted:
 		fields["height"], fields["kind"], fields["slot"], fields["ballot"] = e.Height, e.RecordKind.String(), e.Slot, e.Ballot
 	case membership.EventProposed, membership.EventCertified:
@@ -64,11 +65,12 @@ func (n *Node) Status() Status {
 		s.Detail = fmt.Sprintf("fetching the state: %d of %d MB", s.Sync.Bytes/1e6, s.Sync.Total/1e6)
 	}
 	s.Task = statusOf(n.task.Load())
+	paces := n.paces(v)
 	for _, m := range v.Members {
 		if m.Contributes {
 			s.Contributors++
 		}
-		s.Members = append(s.Members, n.memberStatus(v, m))
+		s.Members = append(s.Members, paces.of(n.memberStatus(v, m)))
 	}
 	s.Tolerated = allreduce.Tolerated(n.worker.params.Aggregator, n.worker.params.TrimPermille, s.Contributors)
 	return s

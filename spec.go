@@ -25,7 +25,7 @@ type Spec struct {
 	Nonce         uint64   `toml:"nonce"`          // tells runs of one name and equal settings apart
 	Protocol      string   `toml:"protocol"`       // wire and ledger rules
 	Kernel        string   `toml:"kernel"`         // arithmetic whose bits must agree
-	Mode          string   `toml:"mode"`           // sync | delayed | eager | streaming
+	Mode          string   `toml:"mode"`           // sync | delayed | eager | streaming | async
 	Rounds        uint64   `toml:"rounds"`         // after which the run ends; default 100
 	InnerSteps    uint64   `toml:"inner_steps"`    // H, inner steps a round
 	Outer         string   `toml:"outer"`          // outer optimizer: nesterov | sgd | delayed_nesterov | adam
@@ -37,6 +37,8 @@ type Spec struct {
 	FragmentOrder string   `toml:"fragment_order"` // strided | sequential: how tensors are put into fragments
 	FragmentDelay string   `toml:"fragment_delay"` // tau, an integer: inner steps after which a fragment's slot lands (mode streaming)
 	FragmentAlpha string   `toml:"fragment_alpha"` // decimal: how much of the live parameters stays there (mode streaming)
+	Pace          string   `toml:"pace"`           // steps | dylu | deadline: how many inner steps a peer does
+	RoundTime     string   `toml:"round_time"`     // pace deadline: seconds of a round, decimal
 	Aggregator    string   `toml:"aggregator"`     // mean | trimmed_mean | median
 	TrimPermille  uint64   `toml:"trim_permille"`  // of the contributors, cut from each end
 	Clip          string   `toml:"clip"`           // on | off: scale each contribution to at most the median norm
@@ -72,7 +74,7 @@ var specFields = []specField{
 	{"nonce", func(s *Spec) any { return &s.Nonce }, "", nil},
 	{"protocol", func(s *Spec) any { return &s.Protocol }, ProtocolVersion, oneOf(ProtocolVersion)},
 	{"kernel", func(s *Spec) any { return &s.Kernel }, KernelVersion, oneOf(KernelVersion)},
-	{"mode", func(s *Spec) any { return &s.Mode }, ModeSync, oneOf(ModeSync, ModeDelayed, ModeEager, ModeStreaming)},
+	{"mode", func(s *Spec) any { return &s.Mode }, ModeSync, oneOf(ModeSync, ModeDelayed, ModeEager, ModeStreaming, ModeAsync)},
 	{"rounds", func(s *Spec) any { return &s.Rounds }, "100", upTo(math.MaxUint32)},
 	{"inner_steps", func(s *Spec) any { return &s.InnerSteps }, "500", upTo(1 << 30)},
 	{"outer", func(s *Spec) any { return &s.Outer }, outeropt.Nesterov, oneOf(outeropt.Names()...)},
@@ -84,6 +86,8 @@ var specFields = []specField{
 	{"fragment_order", func(s *Spec) any { return &s.FragmentOrder }, OrderStrided, oneOf(OrderStrided, OrderSequential)},
 	{"fragment_delay", func(s *Spec) any { return &s.FragmentDelay }, "0", upToText(1 << 30)},
 	{"fragment_alpha", func(s *Spec) any { return &s.FragmentAlpha }, "0", decimal(0, 0.9999)},
+	{"pace", func(s *Spec) any { return &s.Pace }, PaceSteps, oneOf(PaceSteps, PaceDyLU, PaceDeadline)},
+	{"round_time", func(s *Spec) any { return &s.RoundTime }, "0", decimal(0, 1e6)},
 	{"aggregator", func(s *Spec) any { return &s.Aggregator }, "trimmed_mean", oneOf("mean", "trimmed_mean", "median")},
 	{"trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", upTo(499)},
 	{"clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off")},
@@ -168,6 +172,9 @@ func setField(p any, text string) (err error) {
 func (s Spec) Settled() Spec {
 	given := s
 	s.Discount = slices.Clone(s.Discount)
+	if s.Mode == ModeAsync {
+		s.asyncDefaults()
+	}
 	if s.Momentum == "" && s.withoutMomentum() {
 		s.Momentum = "0"
 	}
@@ -221,6 +228,7 @@ func (s Spec) Validate() error {
 	if s.MinPeers > s.StartPeers && s.StartPeers > 0 {
 		errs = append(errs, &SpecError{Field: "min_peers", Here: strconv.FormatUint(s.MinPeers, 10), Why: "more than start_peers: the first slot could never close"})
 	}
+	errs = append(errs, s.checkPace()...)
 	if s.Mode == ModeEager && (s.Outer == outeropt.Adam || s.Outer == outeropt.DelayedNesterov) {
 		errs = append(errs, &SpecError{Field: "outer", Here: s.Outer, Why: "mode eager takes a peer's own part of the step ahead, which only nesterov and sgd can be divided into"})
 	}
@@ -317,5 +325,6 @@ func (s Spec) rules(run Root) membership.Rules {
 	return membership.Rules{
 		Ahead: ahead, PartSteps: partSteps, Run: run, InitRoot: init, LastSlot: s.LastSlot(), StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
 		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.fragmentElements(),
+		Pace: membership.PaceRules{InnerSteps: s.InnerSteps, TrimPermille: s.TrimPermille},
 	}
 }

@@ -113,4 +113,16 @@ type MemberStatus struct {
 	Heard  time.Duration `json:"heard_ns"` // ago
 	Slot   uint64        `json:"slot"`     // newest it says it has applied
 	Steps  uint32        `json:"steps"`    // inner steps done in its current round
+
+	Assigned     uint32              `json:"assigned_steps,omitempty"` // inner steps of a round that it begins now, by the run's pace; 0 where that is its own choice
+	Contribution *ContributionStatus `json:"contribution,omitempty"`   // its newest in a record
+}
+
+// ContributionStatus is what a record says of the work behind a contribution, and what the records before asked for.
+type ContributionStatus struct {
+	Slot      uint64        `json:"slot"`
+	Staleness uint64        `json:"staleness"`                // in slots
+	Steps     uint32        `json:"steps"`                    // inner steps, as the peer says; 0 for unknown
+	StepTime  time.Duration `json:"step_ns"`                  // of one, as the peer measured it; 0 for unknown
+	Assigned  uint32        `json:"assigned_steps,omitempty"` // by the run's pace
 }

@@ -76,6 +76,7 @@ func (n *Node) Task() (task Task, ok bool) {
 // Progress says how many inner steps of the round are done: the others see by it that this peer is at work. It may be called after every
 // step, from any goroutine; it tells the ledger a few times a second at most, and nothing before the first anchor.
 func (n *Node) Progress(stepsDone int) {
+	n.tempo.progress(stepsDone)
 	if last := n.reported.Load(); last != nil && time.Since(*last) > 200*time.Millisecond {
 		n.report(stepsDone)
 	}
@@ -136,7 +137,7 @@ func (n *Node) Begin(params []float32, weight uint64) (*Round, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.stopClock()
+	n.clocked(n.stopClock())
 	c, err := n.encode(gradient, weight)
 	if err != nil {
 		return nil, err
@@ -148,11 +149,13 @@ func (n *Node) Begin(params []float32, weight uint64) (*Round, error) {
 }
 
 // stopClock counts the inner steps of a loop of one's own up to now.
-func (n *Node) stopClock() {
+func (n *Node) stopClock() (took time.Duration) {
 	if !n.freed.IsZero() {
-		n.training.Add(int64(time.Since(n.freed)))
+		took = time.Since(n.freed)
+		n.training.Add(int64(took))
 		n.freed = time.Time{}
 	}
+	return took
 }
 
 // offer has a contribution agreed in the background, which Close ends.

@@ -1,6 +1,7 @@
 package p2pdiloco
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,10 +122,13 @@ func (n *Node) steps(ctx context.Context, t Trainer, task Task) (Stats, error) {
 		}
 	})
 	n.trained = true
+	n.tempo.begin()
 	began := time.Now()
 	stats, err := t.Train(steps, task)
-	n.training.Add(int64(time.Since(began)))
+	took := time.Since(began)
+	n.training.Add(int64(took))
 	if err != nil && ctx.Err() == nil && steps.Err() != nil {
+		n.tempo.cut(task.Steps, took)
 		n.flight = nil // it is settled: the round after this one starts from the newest anchor
 		return Stats{}, errSlotClosed
 	}
@@ -133,6 +137,7 @@ func (n *Node) steps(ctx context.Context, t Trainer, task Task) (Stats, error) {
 	}
 	n.last = n.last.plus(stats)
 	n.gauges.trained(n.last)
+	n.tempo.note(cmp.Or(stats.Steps, task.Steps), took)
 	return stats, nil
 }
 

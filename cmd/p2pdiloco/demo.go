@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -26,6 +27,7 @@ const demoCurve = "p2pdiloco-loss.png"
 type demoFlags struct {
 	cfg        demo.Config
 	mode       sources.OneOf
+	pace       sources.OneOf
 	aggregator sources.OneOf
 	events     string
 	keepDir    string
@@ -35,6 +37,7 @@ type demoFlags struct {
 func newDemo() *cobra.Command {
 	f := &demoFlags{
 		mode:       sources.OneOf{Value: p2pdiloco.ModeSync, Allowed: demo.Modes, Kind: "how"},
+		pace:       sources.OneOf{Allowed: demo.Paces, Kind: "how"},
 		aggregator: sources.OneOf{Value: "trimmed_mean", Allowed: demo.Aggregators, Kind: "how"},
 	}
 	cmd := &cobra.Command{
@@ -59,10 +62,12 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers to start")
 	fs.Uint64Var(&f.cfg.Rounds, "rounds", 8, "rounds to train")
 	fs.Uint64Var(&f.cfg.InnerSteps, "inner-steps", 25, "training steps of a peer between two rounds")
-	fs.Var(&f.mode, "mode", "how rounds follow each other: sync; delayed or eager, in which the reduction runs beside the next inner steps; or streaming, in which parts of the model take turns")
+	fs.Var(&f.mode, "mode", "how rounds follow each other: sync; delayed or eager, in which the reduction runs beside the next inner steps; streaming, in which parts of the model take turns; or async, delayed without waiting for who is slow")
 	fs.Uint64Var(&f.cfg.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")
 	fs.StringVar(&f.cfg.Delay, "fragment-delay", "", "inner `steps` after which a part that was sent off lands again, in mode streaming (default a tenth of the inner steps)")
 	fs.StringVar(&f.cfg.Alpha, "fragment-alpha", "", "how much of what was trained stays where a part lands, a `decimal` below 1, in mode streaming (default 0)")
+	fs.Var(&f.pace, "pace", "how many inner steps a peer does in a round: "+strings.Join(demo.Paces, ", ")+" (default dylu in mode async, else steps)")
+	fs.StringVar(&f.cfg.RoundTime, "round-time", "", "`seconds` of a round with --pace deadline, a decimal")
 	fs.Var(&f.aggregator, "aggregator", "how contributions are combined: mean, trimmed_mean (of 4 peers, without the highest and the lowest) or median")
 	fs.Var(sources.Paths(&f.cfg.Data), "data", "text `file or folder` to train on, may be repeated (default the Go standard library's source)")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the initial model and of the data's division among the peers")
@@ -73,7 +78,7 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 }
 
 func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	f.cfg.Mode, f.cfg.Aggregator = f.mode.Value, f.aggregator.Value
+	f.cfg.Mode, f.cfg.Pace, f.cfg.Aggregator = f.mode.Value, f.pace.Value, f.aggregator.Value
 	if err := f.cfg.Validate(); err != nil {
 		return usageError(err)
 	}

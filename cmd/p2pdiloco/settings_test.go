@@ -20,7 +20,7 @@ import (
 // sample is a value that a flag may have and by default has not.
 func sample(f *pflag.Flag) string {
 	if v, ok := map[string]string{
-		"mode": "eager", "on-quorum-loss": "pause", "preset": "lan", "trainer": "./t.so", "model": "layers=2", "aggregator": "median", "log-level": "error", "slot": "7", "rate": "20mbit", "seeds": "5",
+		"mode": "eager", "pace": "dylu", "on-quorum-loss": "pause", "preset": "lan", "trainer": "./t.so", "model": "layers=2", "aggregator": "median", "log-level": "error", "slot": "7", "rate": "20mbit", "seeds": "5",
 		"pin": p2pdiloco.Root{1}.String(),
 	}[f.Name]; ok {
 		return v

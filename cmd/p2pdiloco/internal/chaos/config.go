@@ -42,7 +42,7 @@ const (
 )
 
 // Modes lists those that a run can be in.
-var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming}
+var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming, p2pdiloco.ModeAsync}
 
 // Validate says all that is wrong with c at once.
 func (c Config) Validate() error {

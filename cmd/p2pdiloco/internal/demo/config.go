@@ -22,6 +22,8 @@ type Config struct {
 	Fragments  uint64 // of mode streaming, as the next two; 0 and "" for what suits it
 	Delay      string
 	Alpha      string
+	Pace       string // empty: the mode's
+	RoundTime  string // seconds, with pace deadline
 	Aggregator string
 	Data       []string // files and folders of text; none: the Go standard library's source
 	Seed       uint64
@@ -36,7 +38,10 @@ type Config struct {
 }
 
 // Modes lists those that the demo can run in.
-var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming}
+var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming, p2pdiloco.ModeAsync}
+
+// Paces lists what decides about a peer's inner steps.
+var Paces = []string{p2pdiloco.PaceSteps, p2pdiloco.PaceDyLU, p2pdiloco.PaceDeadline}
 
 // Aggregators lists those that the demo can run with.
 var Aggregators = []string{"mean", "trimmed_mean", "median"}
@@ -77,6 +82,9 @@ func (c Config) Validate() error {
 	} else if err := (p2pdiloco.Spec{Name: "demo", InnerSteps: c.InnerSteps}).Validate(); errors.As(err, &wrong) {
 		errs = append(errs, fault("inner-steps", c.InnerSteps, "%s", wrong.Why))
 	} else if err := c.streaming().Validate(); errors.As(err, &wrong) {
+		errs = append(errs, fault(strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Here, "%s", wrong.Why))
+	}
+	if err := (p2pdiloco.Spec{Name: "demo", Pace: c.Pace, RoundTime: c.RoundTime}).Validate(); errors.As(err, &wrong) {
 		errs = append(errs, fault(strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Here, "%s", wrong.Why))
 	}
 	return errors.Join(errs...)

@@ -69,6 +69,12 @@ func (s *processes) settings() []string {
 		s := c.streaming().Settled()
 		args = append(args, "--fragments", strconv.FormatUint(s.Fragments, 10), "--fragment-delay", s.FragmentDelay, "--fragment-alpha", s.FragmentAlpha)
 	}
+	if c.Pace != "" {
+		args = append(args, "--pace", c.Pace)
+	}
+	if c.RoundTime != "" {
+		args = append(args, "--round-time", c.RoundTime)
+	}
 	if c.Aggregator == "trimmed_mean" {
 		args = append(args, "--trim-permille", strconv.Itoa(trimPermille))
 	}
