@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
 // slope is a trainer of a noisy quadratic whose directions are of very different steepness: how low its loss is tells how much training
@@ -225,6 +228,28 @@ func TestALateContributionIsNotReplaced(t *testing.T) {
 	})
 }
 
+// The newer contribution waits while the one before stands for a later slot: in mode async, and on the same branch.
+func TestWhatStandsIsWaitedFor(t *testing.T) {
+	root, other := Root{1}, Root{2}
+	standing := membership.View{Synced: true, Moves: 3, AppliedSlot: 5, OwnOffer: &slot.Offer{Root: root}}
+	for _, c := range []struct {
+		name, mode string
+		root       Root
+		moves      uint64
+		over       bool
+	}{
+		{"it stands", ModeAsync, root, 3, false},
+		{"another stands", ModeAsync, other, 3, true},
+		{"on another branch", ModeAsync, root, 2, true},
+		{"in mode delayed", ModeDelayed, root, 3, true},
+	} {
+		n := &Node{spec: Spec{Mode: c.mode}}
+		if got := n.over(standing, c.moves, c.root); got != c.over {
+			t.Errorf("%s: over %v", c.name, got)
+		}
+	}
+}
+
 // With a deadline in the place of a number of steps, all finish together: each does as many as it can, by its own measure.
 func TestDeadlinePace(t *testing.T) {
 	for _, mode := range []string{ModeSync, ModeAsync} {
@@ -298,6 +323,12 @@ func TestTempo(t *testing.T) {
 	m.progress(3)
 	if m.cut(40, 8*time.Second); m.newest() != 2_000_000 {
 		t.Errorf("3 steps and a part in 8 s: %d µs", m.newest())
+	}
+	m.opened(5)
+	for slotNumber, want := range map[uint64]time.Duration{5: time.Hour, 6: 2 * time.Hour, 4: time.Hour, 7: time.Hour} { // the last two: not known
+		if got := m.left(slotNumber, time.Hour); got > want || got < want-time.Minute {
+			t.Errorf("%v left for slot %d while slot 5 is open, want %v", got, slotNumber, want)
+		}
 	}
 	m.begin()
 	if m.cut(40, 8*time.Second); m.newest() != 200_000 {

@@ -175,7 +175,7 @@ func (n *Node) decided(ctx context.Context, slotNumber, moves uint64, root Root)
 	_, err := n.wait(ctx, func(v membership.View) bool {
 		switch {
 		case past(v, slotNumber, moves):
-			return current(v) && !(n.spec.Mode == ModeAsync && v.Moves == moves && stands(v, root))
+			return n.over(v, moves, root)
 		case !v.IsMember || !current(v) || stands(v, root):
 			seen = true
 			return false
@@ -183,6 +183,11 @@ func (n *Node) decided(ctx context.Context, slotNumber, moves uint64, root Root)
 		return seen // it stands no more: this peer was dropped meanwhile, or its state was wrong, and a new round is due
 	})
 	return err
+}
+
+// over says whether a contribution whose slot is past need not be waited for any more: in mode async it may stand for a later one.
+func (n *Node) over(v membership.View, moves uint64, root Root) bool {
+	return current(v) && !(n.spec.Mode == ModeAsync && v.Moves == moves && stands(v, root))
 }
 
 // stands says whether a contribution is offered for the open slot.
