@@ -24,7 +24,7 @@ func (s Spec) partSteps() uint64 {
 	switch s.Mode {
 	case "async":
 		return partsOfRounds * s.InnerSteps
-	case "streaming": // what the longest way to a border takes
+	case ModeStreaming: // what the longest way to a border takes
 		return (s.InnerSteps + s.Fragments - 1) / s.Fragments
 	}
 	return s.InnerSteps

@@ -70,6 +70,19 @@ class Swarm(SwarmCase):
             for p in peers:
                 p.end()
 
+    def test_streaming(self):
+        settings = dict(inner_steps=8, rounds=3, start_peers=2, mode="streaming", fragments=4)
+        peers = [
+            self.peer(f"peer-{i}", fragment_delay=1, force=9, **settings) for i in range(2)
+        ]
+        forced, done = [[p.report(kind) for p in peers] for kind in ("forced", "done")]
+        self.assertEqual(forced[0], forced[1])
+        self.assertEqual((done[0]["slot"], done[0]["weights"]), (12, done[1]["weights"]))
+        for slot, part in done[0]["parts"].items():
+            self.assertNotEqual(part, done[1]["parts"].get(slot), f"slot {slot}")
+        for p in peers:
+            p.end()
+
     def test_ctrl_c_leaves(self):
         settings = dict(inner_steps=4, rounds=500, start_peers=2)
         stays = self.peer("stays", events=["peer.left"], **settings)
