@@ -2,6 +2,7 @@ package slot
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -118,9 +119,7 @@ func ReadRecord(r *wire.Reader) Record {
 
 // Find is the place of a peer in a sorted member list, or -1.
 func Find(members []Member, p PeerID) int {
-	i, ok := slices.BinarySearchFunc(members, p, func(m Member, p PeerID) int {
-		return bytes.Compare([]byte(m.Peer), []byte(p))
-	})
+	i, ok := slices.BinarySearchFunc(members, p, func(m Member, p PeerID) int { return cmp.Compare(m.Peer, p) })
 	if !ok {
 		return -1
 	}
