@@ -13,7 +13,7 @@ func (s Spec) dealing() (ahead, partSteps uint64) {
 	if s.Mode != ModeSync {
 		ahead = 1
 	}
-	if s.Mode == "async" {
+	if s.Pace != PaceSteps {
 		partSteps = s.partSteps()
 	}
 	return ahead, partSteps
@@ -21,10 +21,10 @@ func (s Spec) dealing() (ahead, partSteps uint64) {
 
 // partSteps is how many inner steps a part is enough for.
 func (s Spec) partSteps() uint64 {
-	switch s.Mode {
-	case "async":
+	switch {
+	case s.Pace != PaceSteps:
 		return partsOfRounds * s.InnerSteps
-	case ModeStreaming: // what the longest way to a border takes
+	case s.Streams(): // what the longest way to a border takes
 		return (s.InnerSteps + s.Fragments - 1) / s.Fragments
 	}
 	return s.InnerSteps

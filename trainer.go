@@ -89,7 +89,7 @@ type Task struct {
 	// Part is the part of the data that is this round's: parts are numbered from 0 without an end, and each is enough for PartSteps steps
 	// (docs/data.md). All peers agree who has which; no other peer has this one until it is known that no contribution came of it.
 	Part      uint64
-	PartSteps int    // H, more where peers' steps follow from their speed, in mode streaming those from border to border
+	PartSteps int    // H, 16 H where the pace is not steps, in mode streaming those from border to border
 	Done      uint64 // steps of the part that were trained before: the task's go on behind them
 
 	progress func(stepsDone int) // nil outside a node
