@@ -33,7 +33,7 @@ func (s Spec) fragmentElements() []uint64 {
 
 // checkFragments says what of a spec does not go with its fragments.
 func (s Spec) checkFragments() (errs []error) {
-	if s.Fragments > 1 && len(s.Discount) > 1 {
+	if s.Fragments > 1 && len(s.Discount) > 1 && !s.Streams() { // which has its own word on it
 		errs = append(errs, &SpecError{Field: "discount", Here: fieldText(&s.Discount), Why: "with more than one fragment only 1000: the next slot takes another"})
 	}
 	if d := s.Layout.Elements(); len(s.Layout) > 0 && s.Fragments > d {

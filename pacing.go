@@ -209,14 +209,17 @@ func (s *Spec) asyncDefaults() {
 
 // checkPace says what of the fields given does not go together.
 func (s Spec) checkPace() (errs []error) {
+	fault := func(field, here, why string) { errs = append(errs, &SpecError{Field: field, Here: here, Why: why}) }
 	switch timed := s.RoundTime != "" && s.roundTime() > 0; {
+	case s.Pace == PaceDeadline && s.RoundTime == "":
+		fault("pace", s.Pace, "it needs the seconds that a round is to take, too: round_time")
 	case s.Pace == PaceDeadline && !timed:
-		errs = append(errs, &SpecError{Field: "round_time", Here: cmp.Or(s.RoundTime, "0"), Why: "pace deadline needs the seconds that a round is to take"})
+		fault("round_time", s.RoundTime, "pace deadline needs the seconds that a round is to take")
 	case s.Pace != PaceDeadline && s.Pace != "" && timed:
-		errs = append(errs, &SpecError{Field: "round_time", Here: s.RoundTime, Why: "only pace deadline has one"})
+		fault("round_time", s.RoundTime, "only pace deadline has one")
 	}
-	if (s.Fragments > 1 || s.Mode == ModeStreaming) && (s.Mode == ModeAsync || s.Pace != PaceSteps && s.Pace != "") {
-		errs = append(errs, &SpecError{Field: "fragments", Here: strconv.FormatUint(s.Fragments, 10), Why: "only with pace steps, and not in mode async: what comes late is of another fragment"})
+	if (s.Fragments > 1 || s.Mode == ModeStreaming) && s.Pace != PaceSteps && s.Pace != "" {
+		fault("pace", s.Pace, "with fragments, and in mode streaming, only steps: the borders of the slots are the same for all")
 	}
 	return errs
 }

@@ -58,6 +58,35 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// Settings that do not go together are a fault of one that was given, and one fault.
+func TestFaultsAreOfWhatWasGiven(t *testing.T) {
+	late := write(t, "spec.toml", "discount = [1000, 500]\n")
+	for _, args := range [][]string{
+		{"--pace", "deadline"},
+		{"--mode", "async", "--pace", "deadline"},
+		{"--mode", "streaming", "--pace", "dylu"},
+		{"--mode", "streaming", "--pace", "deadline", "--round-time", "5"},
+		{"--mode", "async", "--fragments", "4"},
+		{"--pace", "dylu", "--fragments", "4"},
+		{"--mode", "streaming", "--fragments", "300"},
+		{"--mode", "streaming", "--fragments", "4", "--spec", late},
+		{"--mode", "eager", "--outer", "adam"},
+	} {
+		s, err := parse(t, nil, append(args, "--run", "x")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Config()
+		if err == nil {
+			t.Errorf("%v is let pass", args)
+			continue
+		}
+		if text := err.Error(); !strings.HasPrefix(text, "--") && !strings.HasPrefix(text, late) || strings.Contains(text, "\n") {
+			t.Errorf("%v: %q", args, text)
+		}
+	}
+}
+
 // TestPrecedence gives --rounds in every combination of the places.
 func TestPrecedence(t *testing.T) {
 	spec := write(t, "spec.toml", "rounds = 5\nmomentum = \"0.6\"\n")
