@@ -177,6 +177,25 @@ func TestAStragglerInTheStream(t *testing.T) {
 	})
 }
 
+// A trainer that says, when it is asked first, that it moves no parts is asked for the whole: also where that is before it has exported
+// anything, because its first slots close without it.
+func TestATrainerWithoutPartsIsLateInTheStream(t *testing.T) {
+	inStream(t, 5, 2, 3, func(s *swarm) {
+		late := s.peers[2]
+		if _, ok := late.trainer.(mute); !ok {
+			t.Fatalf("the late peer's trainer is a %T", late.trainer)
+		}
+		streamerOf(late).pace = 4 * time.Second // 20 s a slot; the grace window is 5 s
+		s.start(s.but(late)...)
+		s.reach(3, s.peers[0])
+		s.start(late)
+		s.finish(3*time.Minute, s.peers...)
+		if s.contributed(late) {
+			t.Errorf("it contributed to %v: its slots did not close without it", s.contributions(late))
+		}
+	})
+}
+
 // A peer that was cut off for more than a round starts from the newest anchor; one that misses less, too: its state is fetched or made up.
 func TestACutOffPeerComesBackIntoTheStream(t *testing.T) {
 	inStream(t, 6, 4, 4, func(s *swarm) {

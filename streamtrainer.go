@@ -66,6 +66,16 @@ func (n *Node) takeIn(ctx context.Context, t Trainer) error {
 		}
 		return nil
 	}
+	err := n.mixIn(ctx, t, slots)
+	if err != nil && n.divides(t) && errors.Is(err, errors.ErrUnsupported) { // asked for the first time: nothing has moved yet
+		n.coarse = true
+		err = n.mixIn(ctx, t, slots)
+	}
+	return err
+}
+
+// mixIn lands slots in the trainer's live parameters.
+func (n *Node) mixIn(ctx context.Context, t Trainer, slots []uint64) error {
 	var ranges, mixed []slot.Range
 	for _, s := range slots {
 		ranges = append(ranges, n.fragment(s).Ranges...)
