@@ -1,6 +1,7 @@
 package p2pdiloco
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"testing"
@@ -124,4 +125,39 @@ func TestStatsAreJSON(t *testing.T) {
 	if _, err := json.Marshal(Status{Stats: g.stats()}); err != nil {
 		t.Error(err)
 	}
+}
+
+// A trainer need not count its own steps: they are the task's then, and its losses are losses. What is measured after the last slot, when there
+// are no more inner steps, has the newest one's.
+func TestStatsWithoutSteps(t *testing.T) {
+	for _, mode := range []string{ModeSync, ModeDelayed, ModeStreaming} {
+		t.Run(mode, func(t *testing.T) {
+			spec := simSpec(2, 1)
+			spec.Mode = mode
+			inSim(t, 10*time.Millisecond, spec, 1, func(s *swarm) {
+				p := s.peers[0]
+				p.trainer = uncounted{p.trainer}
+				s.start(p)
+				s.finish(time.Minute, p)
+				told := p.events("trainer.stats")
+				if len(told) != 3 {
+					t.Fatalf("%d rounds were measured, want the start and 2", len(told))
+				}
+				for _, e := range told[1:] {
+					if e.Fields["train_loss"] != float64(1) {
+						t.Errorf("round %v has a training loss of %v, want 1", e.Fields["round"], e.Fields["train_loss"])
+					}
+				}
+			})
+		})
+	}
+}
+
+// uncounted says nothing of its steps.
+type uncounted struct{ Trainer }
+
+func (u uncounted) Train(ctx context.Context, task Task) (Stats, error) {
+	stats, err := u.Trainer.Train(ctx, task)
+	stats.Steps, stats.Loss = 0, 1
+	return stats, err
 }

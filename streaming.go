@@ -93,7 +93,10 @@ func (t Task) part(from, to int) Task {
 
 // plus is what two rounds of inner steps did together.
 func (s Stats) plus(o Stats) Stats {
-	steps := float64(max(1, s.Steps+o.Steps))
+	if s.Steps == 0 {
+		return o
+	}
+	steps := float64(s.Steps + o.Steps)
 	mean := func(a, b float64) float64 { return (a*float64(s.Steps) + b*float64(o.Steps)) / steps }
 	return Stats{
 		Steps: s.Steps + o.Steps, Samples: s.Samples + o.Samples, Tokens: s.Tokens + o.Tokens, Elapsed: s.Elapsed + o.Elapsed,

@@ -64,7 +64,7 @@ func (n *Node) measure(ctx context.Context, t Trainer, slotNumber uint64) error 
 		}
 	}
 	n.emit("trainer.stats", fields)
-	n.last, n.idle.last = Stats{}, 0
+	n.last, n.idle.last = Stats{Loss: n.last.Loss, GradNorm: n.last.GradNorm}, 0 // after the last slot there are no more inner steps
 	return nil
 }
 
@@ -96,7 +96,8 @@ func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
 		return first, err
 	}
 	rest, err := n.steps(ctx, t, task.part(task.Delay, task.Steps))
-	return first.plus(rest), err
+	stats := first.plus(rest)
+	return stats, err
 }
 
 // steps does inner steps. They end early when the slot closes without this peer and the
@@ -135,9 +136,10 @@ func (n *Node) steps(ctx context.Context, t Trainer, task Task) (Stats, error) {
 	if err != nil {
 		return stats, &TrainerError{fmt.Sprintf("slot %d", task.Slot), err}
 	}
+	stats.Steps = cmp.Or(stats.Steps, task.Steps)
 	n.last = n.last.plus(stats)
 	n.gauges.trained(n.last)
-	n.tempo.note(cmp.Or(stats.Steps, task.Steps), took)
+	n.tempo.note(stats.Steps, took)
 	return stats, nil
 }
 
