@@ -50,6 +50,13 @@ func (t *tempo) note(steps int, took time.Duration) {
 	t.mu.recent = t.mu.recent[max(0, len(t.mu.recent)-tempoKept):]
 }
 
+// whole says how many steps there were in a round that was measured in parts.
+func (t *tempo) whole(steps int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.steps = steps
+}
+
 // begin and progress follow the round under way, so that one that is cut short leaves a measure, too.
 func (t *tempo) begin() { t.progress(0) }
 
@@ -137,6 +144,9 @@ func (n *Node) clocked(took time.Duration) {
 	n.tempo.mu.Unlock()
 	if task := n.task.Load(); task != nil && !given {
 		n.tempo.note(task.Steps, took)
+		if n.spec.Streams() {
+			n.tempo.whole(int(task.Done) + task.Steps)
+		}
 	}
 }
 
@@ -165,6 +175,7 @@ type paces struct {
 	spec Spec
 	pace membership.Pace
 	now  map[PeerID]uint32
+	slot uint64 // that it is for
 }
 
 func (n *Node) paces(v membership.View) paces {
@@ -172,18 +183,18 @@ func (n *Node) paces(v membership.View) paces {
 	if n.overlaps() {
 		base++
 	}
-	return paces{n.spec, v.Pace, v.Pace.All(base, v.Tip.Members)}
+	return paces{n.spec, v.Pace, v.Pace.All(base, v.Tip.Members), base + 1}
 }
 
 func (p paces) of(s MemberStatus) MemberStatus {
-	assigned := func(by uint32) uint32 {
-		return map[string]uint32{PaceSteps: uint32(p.spec.InnerSteps), PaceDyLU: by}[p.spec.Pace]
+	assigned := func(slotNumber uint64, by uint32) uint32 {
+		return map[string]uint32{PaceSteps: uint32(p.spec.interval(slotNumber)), PaceDyLU: by}[p.spec.Pace]
 	}
-	s.Assigned = assigned(p.now[s.Peer])
+	s.Assigned = assigned(p.slot, p.now[s.Peer])
 	if o, ok := p.pace.Newest(s.Peer); ok {
 		s.Contribution = &ContributionStatus{
 			Slot: o.Slot, Staleness: o.Slot - 1 - o.Base, Steps: o.Steps, StepTime: time.Duration(o.StepTime) * time.Microsecond,
-			Assigned: assigned(p.pace.Steps(s.Peer, o.Base)),
+			Assigned: assigned(o.Slot, p.pace.Steps(s.Peer, o.Base)),
 		}
 	}
 	return s

@@ -264,3 +264,28 @@ func (r *replayed) end(t *testing.T) {
 		same(t, fmt.Sprintf("host %d: what it is left with", r.s.byID(id).host), r.trainers[id].x, r.theta)
 	})
 }
+
+// A record says how many inner steps are behind a contribution: all from border to border, though a slot has landed in their midst. So many the
+// run's pace asks for. One of the peers is a loop of its own.
+func TestStepsBehindAContributionToTheStream(t *testing.T) {
+	spec := streamSpec(3, 2, 3)
+	spec.InnerSteps, spec.FragmentDelay, spec.MinPeers = 11, "2", 2
+	inSim(t, 10*time.Millisecond, spec, 2, func(s *swarm) {
+		s.streaming()
+		s.ownLoops(s.peers[:1], streamed)
+		s.start(s.peers...)
+		for slotNumber, want := range []uint32{1: 3, 2: 4, 3: 4, 4: 3} {
+			s.reach(uint64(slotNumber), s.peers...)
+			for _, p := range s.peers {
+				c := s.member(s.peers[0], p).Contribution
+				if slotNumber > 0 && (c == nil || c.Slot != uint64(slotNumber) || c.Steps != want || c.Assigned != want) {
+					t.Errorf("host %d, slot %d: %+v, want %d steps", p.host, slotNumber, c, want)
+				}
+			}
+		}
+		if m := s.member(s.peers[0], s.peers[1]); m.Assigned != 4 {
+			t.Errorf("%d steps are asked for in slot 5, want 4", m.Assigned)
+		}
+		s.finish(time.Minute, s.peers...)
+	})
+}

@@ -97,6 +97,7 @@ func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
 	}
 	rest, err := n.steps(ctx, t, task.part(task.Delay, task.Steps))
 	stats := first.plus(rest)
+	n.tempo.whole(stats.Steps)
 	return stats, err
 }
 
