@@ -98,6 +98,11 @@ func (c Config) fragments() uint64 {
 	return max(c.Fragments, 1)
 }
 
+// unequal says whether peers do as many inner steps as their speed allows.
+func (c Config) unequal() bool {
+	return c.Pace != p2pdiloco.PaceSteps && (c.Pace != "" || c.Mode == p2pdiloco.ModeAsync)
+}
+
 // streaming is what the run's settings say of fragments.
 func (c Config) streaming() p2pdiloco.Spec {
 	return p2pdiloco.Spec{Name: "demo", Mode: c.Mode, InnerSteps: c.InnerSteps, Fragments: c.fragments(), FragmentDelay: c.Delay, FragmentAlpha: c.Alpha}

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,7 +40,7 @@ func (l *lines) update(peers []*peer) {
 	}
 	for l.slot < l.cfg.Rounds && told(peers, l.slot+1) {
 		l.slot++
-		l.note(slotLine(peers, l.slot, l.cfg.Rounds))
+		l.note(slotLine(peers, l.slot, l.cfg))
 	}
 }
 
@@ -58,7 +59,7 @@ func told(peers []*peer, slot uint64) bool {
 	return measured
 }
 
-func slotLine(peers []*peer, slot, rounds uint64) string {
+func slotLine(peers []*peer, slot uint64, cfg Config) string {
 	var roots []string
 	holders, loss, sent := 0, 0.0, uint64(0)
 	for _, p := range peers {
@@ -80,7 +81,11 @@ func slotLine(peers []*peer, slot, rounds uint64) string {
 	default:
 		state = "STATE ROOTS DIFFER: " + strings.Join(roots, ", ")
 	}
-	return fmt.Sprintf("slot %d of %d: held-out loss %.4f, %s, %s sent in all", slot, rounds, loss, state, report.Bytes(sent))
+	unit := "slot"
+	if cfg.fragments() > 1 { // several make a round
+		unit = "round"
+	}
+	return fmt.Sprintf("%s %d of %d: held-out loss %.4f, %s, %s sent in all", unit, slot, cfg.Rounds, loss, state, report.Bytes(sent))
 }
 
 func short(hash string) string { return hash[:min(8, len(hash))] }
@@ -101,7 +106,7 @@ func (t *table) draw(peers []*peer) string {
 		}
 		steps := "-"
 		if !p.exited && p.slot < t.cfg.Rounds {
-			steps = fmt.Sprintf("%d/%d", p.steps, t.cfg.InnerSteps)
+			steps = fmt.Sprintf("%d/%d", p.steps, cmp.Or(uint64(p.asked), t.cfg.InnerSteps))
 		}
 		fmt.Fprintf(w, "%d %s\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\n", p.n, p.id[max(0, len(p.id)-6):], p.proc.PID(),
 			p.slot, t.cfg.Rounds, steps, loss, short(p.roots[p.slot]), report.Bytes(p.sent), p.doing)

@@ -70,6 +70,20 @@ func TestLinesGoOnWithoutTheDead(t *testing.T) {
 	}
 }
 
+// In mode streaming a loss is of a round, which has several slots.
+func TestLinesOfModeStreaming(t *testing.T) {
+	var out strings.Builder
+	l := newDisplay(Config{Out: &out, Rounds: 2, Mode: "streaming", Fragments: 3})
+	peers := fakePeers(t, 1)
+	peers[0].parts = 3
+	peers[0].observe(eventlog.Line{Event: "slot.applied", Slot: 3, StateRoot: "aaaaaaaaaa"})
+	peers[0].observe(eventlog.Line{Event: "trainer.stats", Round: 1, Loss: 2.5})
+	l.update(peers)
+	if want := "round 1 of 2: held-out loss 2.5000"; !strings.Contains(out.String(), want) {
+		t.Errorf("%q is missing:\n%s", want, out.String())
+	}
+}
+
 func TestTableIsDrawnInPlace(t *testing.T) {
 	var out strings.Builder
 	d := newDisplay(Config{Out: &out, Rounds: 2, InnerSteps: 5, Terminal: true, Width: 40})

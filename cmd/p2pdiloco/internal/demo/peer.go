@@ -29,6 +29,7 @@ type peer struct {
 	phase    p2pdiloco.Phase
 	doing    string // its member state where it is a member
 	steps    uint32 // in its current round
+	asked    uint32 // of it; 0 for unknown
 	sent     uint64 // bytes
 	received uint64
 	params   uint64
@@ -84,7 +85,7 @@ func (p *peer) ask(ctx context.Context) {
 	}
 	for _, m := range s.Members {
 		if m.Self && s.Phase == p2pdiloco.PhaseRunning {
-			p.doing, p.steps = m.State, m.Steps
+			p.doing, p.steps, p.asked = m.State, m.Steps, m.Assigned
 		}
 	}
 }

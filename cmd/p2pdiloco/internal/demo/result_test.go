@@ -89,6 +89,20 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// Where peers do different numbers of steps, nothing is said to be after the same ones.
+func TestComparisonOfUnequalSteps(t *testing.T) {
+	r := Result{Losses: []float64{3, 2}, AloneLosses: []float64{3, 2.25}}
+	for _, c := range []struct {
+		mode, pace string
+		same       bool
+	}{{"sync", "", true}, {"streaming", "", true}, {"async", "steps", true}, {"async", "", false}, {"sync", "dylu", false}, {"sync", "deadline", false}} {
+		text := comparison(Config{Peers: 4, Rounds: 2, InnerSteps: 5, Mode: c.mode, Pace: c.pace}, r)
+		if got := strings.Contains(text, "same"); got != c.same || !strings.Contains(text, "2.2500 after") {
+			t.Errorf("mode %s, pace %q: %s", c.mode, c.pace, text)
+		}
+	}
+}
+
 func TestCurve(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "curve.png")
 	for name, losses := range map[string][]float64{"both": {3, 2.5, 2.25}, "one value": {3}, "none": nil} {

@@ -65,6 +65,11 @@ func comparison(cfg Config, r Result) string {
 		return ""
 	}
 	last := len(r.Losses) - 1
+	if cfg.unequal() {
+		return fmt.Sprintf("The swarm ends at %.4f, one peer alone at %.4f after %d steps of its own. How many steps each peer of the swarm did follows from its "+
+			"speed, fewer where it was slower, so this compares neither equal steps nor equal tokens: `p2pdiloco status` says what a member does.\n",
+			r.Losses[last], r.AloneLosses[last], cfg.Rounds*cfg.InnerSteps)
+	}
 	return fmt.Sprintf("The swarm ends at %.4f, one peer alone at %.4f after the same %d steps of its own: alone it saw 1/%d of the swarm's tokens, "+
 		"so the difference is what the other peers' work added in the same number of steps, not what DiLoCo gains over one machine given all those tokens.\n",
 		r.Losses[last], r.AloneLosses[last], cfg.Rounds*cfg.InnerSteps, cfg.Peers)
