@@ -307,6 +307,32 @@ func TestLoopsOfOnesOwnAreMeasured(t *testing.T) {
 	})
 }
 
+// A loop that says how many steps it has done may offer before all are: the clock's measure is of those.
+func TestALoopThatOffersEarly(t *testing.T) {
+	spec := simSpec(3, 1)
+	spec.Pace = PaceDyLU
+	inSim(t, 10*time.Millisecond, spec, 1, func(s *swarm) {
+		s.embedded(func(ctx context.Context, n *Node, p *simPeer) error {
+			params := make([]float32, bowlElements)
+			_, err := n.Anchor(ctx, params)
+			for steps := 1; err == nil; steps++ {
+				for step := range steps {
+					time.Sleep(10 * time.Millisecond)
+					n.Progress(step + 1)
+				}
+				if err = n.Sync(ctx, params, 1); err == nil {
+					if c := s.member(p, p).Contribution; c == nil || c.StepTime != 10*time.Millisecond || c.Steps != uint32(steps) {
+						t.Errorf("after %d steps: %+v", steps, c)
+					}
+				}
+			}
+			return ended(err)
+		})
+		s.start(s.peers...)
+		s.finish(time.Minute, s.peers...)
+	})
+}
+
 // What a peer goes by: its newest step time in offers, the median of three for deadlines, and of a round cut short what it has seen of it.
 func TestTempo(t *testing.T) {
 	var m tempo

@@ -128,7 +128,8 @@ func (t *tempo) left(slotNumber uint64, round time.Duration) time.Duration {
 }
 
 // Measured says how long the inner steps of the round took that Sync or Begin is called for next, where that is not the time since the last
-// of these calls returned: because the loop did more than Task.Steps, or something else meanwhile. The run's pace goes by it.
+// of these calls returned: because the loop did other than Task.Steps and does not tell by Progress, or something else meanwhile. The run's
+// pace goes by it.
 func (n *Node) Measured(steps int, took time.Duration) {
 	n.tempo.note(steps, took)
 	n.tempo.mu.Lock()
@@ -136,17 +137,20 @@ func (n *Node) Measured(steps int, took time.Duration) {
 	n.tempo.mu.given = true
 }
 
-// clocked is Measured by the clock, unless the caller has measured for itself.
+// clocked is Measured by the clock, unless the caller has measured for itself: of the steps that it has told of (Progress), or of all.
 func (n *Node) clocked(took time.Duration) {
 	n.tempo.mu.Lock()
-	given := n.tempo.mu.given
+	given, done := n.tempo.mu.given, n.tempo.mu.done
 	n.tempo.mu.given = false
 	n.tempo.mu.Unlock()
-	if task := n.task.Load(); task != nil && !given {
+	task := n.task.Load()
+	switch {
+	case task == nil || given:
+	case n.spec.Streams(): // since the slot before has landed
 		n.tempo.note(task.Steps, took)
-		if n.spec.Streams() {
-			n.tempo.whole(int(task.Done) + task.Steps)
-		}
+		n.tempo.whole(int(task.Done) + task.Steps)
+	default: // it may offer early
+		n.tempo.note(cmp.Or(done, task.Steps), took)
 	}
 }
 

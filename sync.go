@@ -43,6 +43,7 @@ func (n *Node) anchor(ctx context.Context, dst []float32) (slotNumber uint64, er
 		return 0, err
 	}
 	n.receive(dst)
+	n.tempo.begin()
 	n.report(0)
 	n.freed = time.Now()
 	return n.base, err
@@ -73,7 +74,8 @@ func (n *Node) Task() (task Task, ok bool) {
 	return task, true
 }
 
-// Progress says how many inner steps of the round are done: the others see by it that this peer is at work. It may be called after every
+// Progress says how many inner steps of the round are done: the others see by it that this peer is at work, and where a run's pace goes by
+// speeds it says what the time of a round that is offered early was spent on. It may be called after every
 // step, from any goroutine; it tells the ledger a few times a second at most, and nothing before the first anchor.
 func (n *Node) Progress(stepsDone int) {
 	n.tempo.progress(stepsDone)

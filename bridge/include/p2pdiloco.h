@@ -86,7 +86,8 @@ int32_t p2pdiloco_begin(p2pdiloco_node node, const float *params, uint64_t eleme
 int32_t p2pdiloco_poll(p2pdiloco_node node, int32_t timeout_ms, char **error);
 int32_t p2pdiloco_finish(p2pdiloco_node node, float *params, uint64_t elements, int32_t timeout_ms, uint64_t *slot, char **error);
 
-/* Says how many inner steps of this round are done: others see by it that this peer is at work. It costs nothing. */
+/* Says how many inner steps of this round are done: others see by it that this peer is at work, and how fast it is where it does not do
+ * all of task.inner_steps. It costs nothing. */
 int32_t p2pdiloco_progress(p2pdiloco_node node, uint64_t steps_done);
 
 /* What the node knows, as JSON: what `p2pdiloco status --json` prints, and "task": {slot, inner_steps, delay, seed, rank, members, part, part_steps,
