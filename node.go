@@ -62,6 +62,7 @@ func (n *Node) round(ctx context.Context, t Trainer) error {
 	}
 	stats, err := n.train(ctx, t, task)
 	if err != nil {
+		n.landing.tokens += stats.Tokens // in mode streaming what was cut short stays in the live parameters
 		return err
 	}
 	gradient, err := n.export(ctx, t)

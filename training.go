@@ -97,7 +97,9 @@ func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
 	}
 	rest, err := n.steps(ctx, t, task.part(task.Delay, task.Steps))
 	stats := first.plus(rest)
-	n.tempo.whole(stats.Steps)
+	if err == nil {
+		n.tempo.whole(stats.Steps)
+	}
 	return stats, err
 }
 
@@ -132,7 +134,7 @@ func (n *Node) steps(ctx context.Context, t Trainer, task Task) (Stats, error) {
 	if err != nil && ctx.Err() == nil && steps.Err() != nil {
 		n.tempo.cut(task.Steps, took)
 		n.flight = nil // it is settled: the round after this one starts from the newest anchor
-		return Stats{}, errSlotClosed
+		return stats, errSlotClosed
 	}
 	if err != nil {
 		return stats, &TrainerError{fmt.Sprintf("slot %d", task.Slot), err}
