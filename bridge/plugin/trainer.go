@@ -74,7 +74,7 @@ func (t *Trainer) Load(ctx context.Context, anchor []float32) error {
 // LoadRange replaces the live parameters from element begin on.
 func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error {
 	end := begin + len(src)
-	if begin < 0 || end > t.elements() || len(src) == 0 {
+	if begin < 0 || begin >= end || end > t.elements() { // an end before the beginning is one too large for an int
 		return fmt.Errorf("%s: load: elements %d to %d of a model of %d", t.cfg.Path, begin, end, t.elements())
 	}
 	c := &call{request: request{op: opLoad, arg: [requestArgs]uint64{uint64(begin), uint64(len(src))}}, doing: "load"}

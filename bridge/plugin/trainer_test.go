@@ -101,7 +101,9 @@ func checkExports(t *testing.T, p *Trainer, start, local []float32) {
 	if err := errors.Join(p.GradientRange(ctx, 4000, part), p.LoadRange(ctx, 4999, []float32{5}), p.ExportRange(ctx, 4950, part[:50])); err != nil || part[49] != 5 || part[50] != gradient[4050] {
 		t.Errorf("a range of the gradient, or the load of one element: %v", err)
 	}
-	if err := errors.Join(p.LoadRange(ctx, 4999, part), p.ExportRange(ctx, -1, part)); err == nil || strings.Count(err.Error(), "of a model of 5000") != 2 {
+	far := math.MaxInt - 50 // where begin and count add up to less than 0
+	err := errors.Join(p.LoadRange(ctx, 4999, part), p.ExportRange(ctx, -1, part), p.LoadRange(ctx, far, part), p.ExportRange(ctx, far, part))
+	if err == nil || strings.Count(err.Error(), "of a model of 5000") != 4 {
 		t.Errorf("out of range: %v", err)
 	}
 }
