@@ -219,8 +219,8 @@ func (w *worker) spend(record slot.Record) {
 	} else {
 		r = nil
 	}
-	listed := func(root Root) bool {
-		return slices.ContainsFunc(record.Contributions, func(o slot.Offer) bool { return o.Root == root })
+	listed := func(root Root) bool { // another peer's may be of the same bytes
+		return slices.ContainsFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == w.self && o.Root == root })
 	}
 	maps.DeleteFunc(w.mu.own, func(root Root, c contribution) bool {
 		return listed(root) || c.base+w.spec.MaxStaleness() < record.Slot // else the ledger offers it for the next slot
