@@ -239,9 +239,15 @@ func (s Spec) checkPace() (errs []error) {
 	return errs
 }
 
-// ledgerTiming is the preset's, and in mode async that of slots that do not wait for who is late: what misses one enters the next.
+// ledgerTiming is the preset's, with how long peers train on beside a slot, and in mode async that of slots that do not wait for who is late: what misses one enters the next.
 func (n *Node) ledgerTiming() membership.Timing {
 	t := n.timing.ledger
+	switch {
+	case n.spec.Streams():
+		t.Beside = uint32(n.spec.delay())
+	case n.overlaps():
+		t.Beside = maxSteps
+	}
 	if n.spec.Mode == ModeAsync {
 		t.MinGrace, t.GraceShare = t.Beat, asyncGrace
 	}

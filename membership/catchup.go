@@ -108,6 +108,7 @@ func (m *Machine) takeNext(msg Message, c Commit) error {
 	}
 	if r.Kind == slot.Step {
 		m.noteSpread(spread)
+		m.noteReduction(r)
 		m.slotAt = m.now
 	}
 	m.adopted(c, before)

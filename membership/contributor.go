@@ -2,12 +2,9 @@ package membership
 
 import (
 	"slices"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
-
-const spreadsKept = 4
 
 // offer announces this peer's contribution; one that comes before this peer is a member waits until it is. The sequence number
 // is on disk first: no restart uses one twice (HOLES H24).
@@ -66,23 +63,6 @@ func (m *Machine) spendOffer() {
 	m.mine = nil
 	if o.Seq > m.chain.spent[o.Peer].seq {
 		m.offer(ReportOffer{Slot: m.chain.openSlot(), Base: o.Base, Weight: o.Weight, Root: o.Root, Steps: o.Steps, StepTime: o.StepTime})
-	}
-}
-
-// spread is how far apart the contributors of the open slot finished, of those who could begin together.
-func (m *Machine) spread() time.Duration {
-	at := m.offerTimes(slices.DeleteFunc(m.offers(), func(o slot.Offer) bool { return m.cameDuring(o.Peer) }))
-	if len(at) < 2 {
-		return never
-	}
-	return at[len(at)-1] - at[0]
-}
-
-// noteSpread remembers the spread of a slot that is over.
-func (m *Machine) noteSpread(spread time.Duration) {
-	if spread != never {
-		copy(m.spreads[1:], m.spreads[:])
-		m.spreads[0] = spread
 	}
 }
 

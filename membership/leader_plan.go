@@ -75,23 +75,6 @@ func (m *Machine) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
 	return !a.leaving && (a.alive == nil || a.alive.Contributes)
 }
 
-// graceEnds is when the window closes. It opens once most contributors have offered, lasts GraceFactor times the recent spread
-// of finishing times, and no longer than one straggler may hold up a slot; fewer than most wait four times as long for more. GraceShare
-// keeps it in proportion: whoever slows down in the middle of a run costs the others that share of a slot, however long theirs take.
-func (m *Machine) graceEnds(offers []slot.Offer, contributors int) time.Duration {
-	t := m.cfg.Timing
-	at := m.offerTimes(offers)
-	most := contributors/2 + 1
-	if len(at) < most {
-		return at[0] + 4*t.Straggler
-	}
-	spread := time.Duration(t.GraceFactor * float64(slices.Max(m.spreads[:])))
-	if t.GraceShare > 0 && m.slotAt != never {
-		spread = min(spread, time.Duration(t.GraceShare*float64(at[most-1]-m.slotAt)))
-	}
-	return at[most-1] + min(max(t.MinGrace, spread), max(t.Straggler, t.MinGrace))
-}
-
 // offerTimes is when the offers came in, sorted.
 func (m *Machine) offerTimes(offers []slot.Offer) []time.Duration {
 	var at []time.Duration

@@ -64,7 +64,8 @@ type Machine struct {
 	waiting     *ReportOffer // came before this peer was a member
 	contributes bool
 	steps       uint32
-	spreads     [spreadsKept]time.Duration // of recent slots' finishing times
+	spreads     [recentSlots]time.Duration // of recent slots' finishing times
+	reductions  [recentSlots]time.Duration // from recent slots' plans to their records; 0: not known
 	slotAt      time.Duration              // when the open slot began; never while that is not known
 	pacing      Pace                       // of the chain with the tip pacedAt
 	pacedAt     slot.Root

@@ -103,7 +103,7 @@ func TestGraceWindow(t *testing.T) {
 		{at("ABC", 1, 5, 6), 3, 12},    // twice the recent spread
 		{at("ABC", 1, 5, 6), 3600, 16}, // never longer than for one straggler
 	} {
-		m.spreads = [spreadsKept]time.Duration{c.spread * time.Second}
+		m.spreads = [recentSlots]time.Duration{c.spread * time.Second}
 		_ = at(labNames(offerers(c.offers)), []time.Duration{1, 5, 6}[:len(c.offers)]...)
 		if got := m.graceEnds(c.offers, 4); got != c.want*time.Second {
 			t.Errorf("%d offers, spread %d: ends at %v, not %d s", len(c.offers), c.spread, got, c.want)

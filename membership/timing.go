@@ -13,6 +13,7 @@ type Timing struct {
 	GraceFactor float64       // grace = max(MinGrace, GraceFactor x recent spread of finishing times)
 	GraceShare  float64       // of the time that most took to offer: the longest grace above MinGrace; 0: no such bound
 	Straggler   time.Duration // the longest that one straggler holds up a slot
+	Beside      uint32        // inner steps, of as many as its offer says, that a contributor does before it waits for the slot; 0: it waits at once
 	FoundAfter  time.Duration // discovery window
 	ForkAfter   time.Duration // without a quorum for so long, those who are left fork; 0: never by themselves
 	Linger      time.Duration // how long a member serves others after the last slot
