@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
@@ -174,12 +175,13 @@ func (n *Node) paced(v membership.View, slotNumber uint64) int {
 	return n.spec.interval(slotNumber)
 }
 
-// paces is what a status page says of the members' inner steps.
+// paces is what a status says of the members' inner steps.
 type paces struct {
 	spec Spec
 	pace membership.Pace
-	now  map[PeerID]uint32
-	slot uint64 // that it is for
+	of   []slot.Member
+	base uint64                       // of a round that begins now
+	dylu map[uint64]map[PeerID]uint32 // steps, by base: they cost too much to be found for each member anew
 }
 
 func (n *Node) paces(v membership.View) paces {
@@ -187,18 +189,30 @@ func (n *Node) paces(v membership.View) paces {
 	if n.overlaps() {
 		base++
 	}
-	return paces{n.spec, v.Pace, v.Pace.All(base, v.Tip.Members), base + 1}
+	return paces{n.spec, v.Pace, v.Tip.Members, base, make(map[uint64]map[PeerID]uint32)}
 }
 
-func (p paces) of(s MemberStatus) MemberStatus {
-	assigned := func(slotNumber uint64, by uint32) uint32 {
-		return map[string]uint32{PaceSteps: uint32(p.spec.interval(slotNumber)), PaceDyLU: by}[p.spec.Pace]
+// assigned is how many inner steps a member has in a round from the anchor of slot base; 0 where that is its own choice.
+func (p paces) assigned(peer PeerID, base uint64) uint32 {
+	switch p.spec.Pace {
+	case PaceSteps:
+		return uint32(p.spec.interval(base + 1))
+	case PaceDyLU:
+		if p.dylu[base] == nil {
+			p.dylu[base] = p.pace.All(base, p.of)
+		}
+		return p.dylu[base][peer]
 	}
-	s.Assigned = assigned(p.slot, p.now[s.Peer])
+	return 0
+}
+
+// tell adds to what a status says of a member.
+func (p paces) tell(s MemberStatus) MemberStatus {
+	s.Assigned = p.assigned(s.Peer, p.base)
 	if o, ok := p.pace.Newest(s.Peer); ok {
 		s.Contribution = &ContributionStatus{
 			Slot: o.Slot, Staleness: o.Slot - 1 - o.Base, Steps: o.Steps, StepTime: time.Duration(o.StepTime) * time.Microsecond,
-			Assigned: assigned(o.Slot, p.pace.Steps(s.Peer, o.Base)),
+			Assigned: p.assigned(s.Peer, o.Base),
 		}
 	}
 	return s

@@ -70,7 +70,7 @@ func (n *Node) Status() Status {
 		if m.Contributes {
 			s.Contributors++
 		}
-		s.Members = append(s.Members, paces.of(n.memberStatus(v, m)))
+		s.Members = append(s.Members, paces.tell(n.memberStatus(v, m)))
 	}
 	s.Tolerated = allreduce.Tolerated(n.worker.params.Aggregator, n.worker.params.TrimPermille, s.Contributors)
 	return s
