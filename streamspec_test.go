@@ -41,6 +41,8 @@ func TestFaultsOfModeStreaming(t *testing.T) {
 		{Spec{Mode: ModeStreaming, Fragments: 11, InnerSteps: 10}, "fragments"},
 		{Spec{Mode: ModeStreaming, Fragments: 4, InnerSteps: 10, FragmentDelay: "3"}, "fragment_delay"},
 		{Spec{Mode: ModeStreaming, Fragments: 1, InnerSteps: 10, FragmentDelay: "10"}, "fragment_delay"},
+		{Spec{Mode: ModeStreaming, Pace: PaceDyLU}, "pace"},
+		{Spec{Mode: ModeStreaming, Fragments: 2, Pace: PaceDeadline, RoundTime: "1"}, "pace"},
 		{Spec{FragmentDelay: "03"}, "fragment_delay"},
 		{Spec{FragmentDelay: "-1"}, "fragment_delay"},
 		{Spec{FragmentDelay: "1.5"}, "fragment_delay"},

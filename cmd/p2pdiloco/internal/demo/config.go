@@ -84,7 +84,7 @@ func (c Config) Validate() error {
 	} else if err := c.streaming().Validate(); errors.As(err, &wrong) {
 		errs = append(errs, fault(strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Here, "%s", wrong.Why))
 	}
-	if err := (p2pdiloco.Spec{Name: "demo", Pace: c.Pace, RoundTime: c.RoundTime}).Validate(); errors.As(err, &wrong) {
+	if err := c.pace().Validate(); errors.As(err, &wrong) {
 		errs = append(errs, fault(strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Here, "%s", wrong.Why))
 	}
 	return errors.Join(errs...)
@@ -96,6 +96,16 @@ func (c Config) fragments() uint64 {
 		return defaultFragments
 	}
 	return max(c.Fragments, 1)
+}
+
+// pace is what the run's settings say of inner steps.
+func (c Config) pace() p2pdiloco.Spec {
+	s := p2pdiloco.Spec{Name: "demo", Pace: c.Pace, RoundTime: c.RoundTime}
+	if slices.Contains(Modes, c.Mode) {
+		s.Mode = c.Mode
+	}
+	s.Pace = s.Settled().Pace
+	return s
 }
 
 // unequal says whether peers do as many inner steps as their speed allows.
