@@ -370,7 +370,7 @@ func TestTempo(t *testing.T) {
 
 func TestPaceSettings(t *testing.T) {
 	s := Spec{Name: "x", Mode: ModeAsync}.Settled()
-	if s.Pace != PaceDyLU || s.Outer != "delayed_nesterov" || s.Momentum != "0.6" || !slices.Equal(s.Discount, []uint64{1000, 500, 333, 250}) || s.Validate() != nil {
+	if s.Pace != PaceDyLU || s.Outer != "delayed_nesterov" || s.Momentum != "0.6" || s.DNEvery != 2 || !slices.Equal(s.Discount, []uint64{1000, 500, 333, 250}) || s.Validate() != nil {
 		t.Errorf("mode async settles as %+v", s)
 	}
 	if s := (Spec{Name: "x", Mode: ModeAsync, Outer: "sgd", Pace: PaceSteps, Discount: []uint64{1000}}).Settled(); s.Outer != "sgd" || s.Pace != PaceSteps || len(s.Discount) != 1 {

@@ -229,7 +229,7 @@ func (s *Spec) asyncDefaults() {
 	s.Outer = cmp.Or(s.Outer, outeropt.DelayedNesterov)
 	s.Pace = cmp.Or(s.Pace, PaceDyLU)
 	if s.Outer == outeropt.DelayedNesterov { // .9 swings for a hundred rounds
-		s.Momentum = cmp.Or(s.Momentum, "0.6")
+		s.Momentum, s.DNEvery = cmp.Or(s.Momentum, "0.6"), cmp.Or(s.DNEvery, 2)
 	}
 	if len(s.Discount) == 0 {
 		s.Discount = []uint64{1000, 500, 333, 250}

@@ -12,7 +12,7 @@ import (
 const (
 	SGD             = "sgd"              // v = mu*v + g; p -= lr*v (heavy ball); without momentum p -= lr*g
 	Nesterov        = "nesterov"         // v = mu*v + g; p -= lr*(g + mu*v)
-	DelayedNesterov = "delayed_nesterov" // b += g; p -= lr*g; every so many steps v = mu*v + b; p -= lr*mu*v; b = 0 (arXiv 2401.09135)
+	DelayedNesterov = "delayed_nesterov" // b += g; p -= lr*g; every N steps v = mu*v + b/N; p -= lr*mu*v; b = 0 (arXiv 2401.09135)
 	Adam            = "adam"             // m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; p -= lr * m/(1-b1^t) / (sqrt(v/(1-b2^t)) + Eps)
 )
 

@@ -28,7 +28,7 @@ func TestDelayedNesterovFollowsItsEquations(t *testing.T) {
 				b[j] += float64(g[j])
 				theta[j] -= lr * float64(g[j])
 				if (step+1)%every == 0 {
-					v[j] = mu*v[j] + b[j]
+					v[j] = mu*v[j] + b[j]/float64(every)
 					theta[j] -= lr * mu * v[j]
 					b[j] = 0
 				}

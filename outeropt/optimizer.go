@@ -82,7 +82,7 @@ func (o *momentum) Step(params, grad []float32, at At) {
 func (o *momentum) State() [][]float32 { return [][]float32{o.v} }
 
 // delayed is Nesterov's momentum in the form for asynchronous runs (arXiv 2401.09135, with c = 0): each step descends by its own
-// gradient, and only every so many bring the momentum, of their sum.
+// gradient, and only every so many bring the momentum, of their mean.
 type delayed struct {
 	cfg  Config
 	v, b []float32 // momentum; sum of the gradients since it was last used
@@ -95,7 +95,7 @@ func (o *delayed) Step(params, grad []float32, at At) {
 		kernel.DelayedStep(params, o.b[at.Offset:end], grad, o.cfg.LR)
 		return
 	}
-	kernel.DelayedMomentumStep(params, o.v[at.Offset:end], o.b[at.Offset:end], grad, o.cfg.LR, o.cfg.Momentum)
+	kernel.DelayedMomentumStep(params, o.v[at.Offset:end], o.b[at.Offset:end], grad, o.cfg.LR, o.cfg.Momentum, 1/float32(o.cfg.Every))
 }
 
 func (o *delayed) State() [][]float32 { return [][]float32{o.v, o.b} }

@@ -45,7 +45,7 @@ var definitions = []definition{
 	{"outer", "outer `optimizer`: nesterov, sgd, delayed_nesterov or adam (founder's default nesterov; delayed_nesterov in mode async)", ofRun, func(s *Settings) any { return &s.spec.Outer }},
 	{"outer-lr", "outer learning rate, a `decimal` (founder's default 0.7; 0.01 for adam)", ofRun, func(s *Settings) any { return &s.spec.OuterLR }},
 	{"momentum", "outer momentum, a `decimal`; beta1 of adam (founder's default 0.9; 0 for sgd, and in overlapped modes unless delayed_nesterov, which has 0.6 in mode async)", ofRun, func(s *Settings) any { return &s.spec.Momentum }},
-	{"dn-every", "rounds from one use of the momentum to the next, with --outer delayed_nesterov (founder's default 4)", ofRun, func(s *Settings) any { return &s.spec.DNEvery }},
+	{"dn-every", "rounds from one use of the momentum to the next, with --outer delayed_nesterov (founder's default 4; 2 in mode async)", ofRun, func(s *Settings) any { return &s.spec.DNEvery }},
 	{"beta2", "beta2 of --outer adam, a `decimal` (founder's default 0.99)", ofRun, func(s *Settings) any { return &s.spec.Beta2 }},
 	{"fragments", "parts of the model, of which each slot reduces one in turn: that much less is sent at a time; for mode streaming (founder's default 1)", ofRun, func(s *Settings) any { return &s.spec.Fragments }},
 	{"fragment-order", "`how` tensors are put into fragments: strided over the layers, or sequential (founder's default strided)", ofRun, func(s *Settings) any { return &s.spec.FragmentOrder }},

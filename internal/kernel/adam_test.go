@@ -12,13 +12,13 @@ func TestDelayedSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := vector(t)
 		p, v, b, g := draw("p"), draw("v"), draw("b"), draw("g")
-		lr, mu := rapid.Float32Range(0, 2).Draw(t, "lr"), rapid.Float32Range(0, 1).Draw(t, "mu")
+		lr, mu, share := rapid.Float32Range(0, 2).Draw(t, "lr"), rapid.Float32Range(0, 1).Draw(t, "mu"), rapid.Float32Range(0, 1).Draw(t, "share")
 		n := len(p)
 		sum, plain, with, state := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)
 		for j := range n {
 			sum[j] = b[j] + g[j]
 			plain[j] = p[j] - float32(lr*g[j])
-			state[j] = float32(mu*v[j]) + sum[j]
+			state[j] = float32(mu*v[j]) + float32(share*sum[j])
 			direction := g[j] + float32(mu*state[j])
 			with[j] = p[j] - float32(lr*direction)
 		}
@@ -26,7 +26,7 @@ func TestDelayedSteps(t *testing.T) {
 		DelayedStep(q, c, g, lr)
 		equalBits(t, "DelayedStep p", q, plain)
 		equalBits(t, "DelayedStep b", c, sum)
-		DelayedMomentumStep(p, v, b, g, lr, mu)
+		DelayedMomentumStep(p, v, b, g, lr, mu, share)
 		equalBits(t, "DelayedMomentumStep p", p, with)
 		equalBits(t, "DelayedMomentumStep v", v, state)
 		equalBits(t, "DelayedMomentumStep b", b, make([]float32, n))

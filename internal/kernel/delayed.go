@@ -11,12 +11,12 @@ func DelayedStep(p, b, g []float32, lr float32) {
 }
 
 // DelayedMomentumStep does a slot of delayed Nesterov with its momentum step, in place:
-// v = mu*v + (b + g); p -= lr*(g + mu*v); b = 0. With b at zero it is NesterovStep.
-func DelayedMomentumStep(p, v, b, g []float32, lr, mu float32) {
+// v = mu*v + share*(b + g); p -= lr*(g + mu*v); b = 0. With b at zero and a share of 1 it is NesterovStep.
+func DelayedMomentumStep(p, v, b, g []float32, lr, mu, share float32) {
 	same(len(p), len(v), len(b), len(g))
 	v, b, g = v[:len(p)], b[:len(p)], g[:len(p)]
 	for j := range p {
-		w := float32(mu*v[j]) + (b[j] + g[j])
+		w := float32(mu*v[j]) + float32(share*(b[j]+g[j]))
 		v[j] = w
 		p[j] -= float32(lr * (g[j] + float32(mu*w)))
 		b[j] = 0

@@ -84,7 +84,7 @@ func delayed(p, v, g []float32) [][]float32 {
 	p, v, b := slices.Clone(p), slices.Clone(v), make([]float32, len(p))
 	DelayedStep(p, b, g, 0.7)
 	sum := slices.Clone(b)
-	DelayedMomentumStep(p, v, b, g, 0.7, 0.9)
+	DelayedMomentumStep(p, v, b, g, 0.7, 0.9, 0.25)
 	return [][]float32{p, v, b, sum}
 }
 

@@ -112,7 +112,7 @@ func TestLengthsMustAgree(t *testing.T) {
 		"MomentumStep":     func() { MomentumStep(x, y, x, 1, 1) },
 		"NesterovStep":     func() { NesterovStep(x, x, y, 1, 1) },
 		"DelayedStep":      func() { DelayedStep(x, y, x, 1) },
-		"Delayed momentum": func() { DelayedMomentumStep(x, x, y, x, 1, 1) },
+		"Delayed momentum": func() { DelayedMomentumStep(x, x, y, x, 1, 1, 1) },
 		"AdamStep":         func() { AdamStep(x, x, x, y, Adam{}) },
 		"MeanInto":         func() { MeanInto(x, [][]float32{x, y}, []float32{1, 1}) },
 		"MeanInto scale":   func() { MeanInto(x, [][]float32{x}, []float32{1, 1}) },
