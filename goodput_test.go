@@ -105,7 +105,7 @@ func large(peers int) scenario {
 func small() scenario {
 	return scenario{
 		peers: 6, elements: 1 << 15, steps: 20, paces: speeds(5 * time.Second), latency: 50 * time.Millisecond, rate: 100_000,
-		life: time.Hour, away: time.Minute, lasts: 15 * time.Minute, warm: 3 * time.Minute,
+		life: time.Hour, away: time.Minute, lasts: 10 * time.Minute, warm: 3 * time.Minute,
 	}
 }
 
@@ -121,13 +121,16 @@ func (sc scenario) spec(mode string) Spec {
 //
 //	P2PDILOCO_TEST_GOODPUT=32 go test . -run TestGoodput -v -timeout 30m
 //
-// P2PDILOCO_TEST_SEEDS (default 3) and P2PDILOCO_TEST_MODES say how often and of what.
+// P2PDILOCO_TEST_SEEDS (default 3) and P2PDILOCO_TEST_MODES say how often and of what; with P2PDILOCO_TEST_SPEEDS=equal all peers are fast.
 func TestGoodputTable(t *testing.T) {
 	peers, err := strconv.Atoi(os.Getenv("P2PDILOCO_TEST_GOODPUT"))
 	if err != nil {
 		t.Skip("prints a table if P2PDILOCO_TEST_GOODPUT=PEERS is set; TestGoodput checks a small one")
 	}
-	modes := everyMode()
+	sc, modes := large(peers), everyMode()
+	if os.Getenv("P2PDILOCO_TEST_SPEEDS") == "equal" {
+		sc.paces = sc.paces[:1]
+	}
 	if given := os.Getenv("P2PDILOCO_TEST_MODES"); given != "" {
 		modes = strings.Split(given, ",")
 	}
@@ -135,7 +138,7 @@ func TestGoodputTable(t *testing.T) {
 	fmt.Println(goodputHead)
 	for _, mode := range modes {
 		for seed := range seeds {
-			fmt.Println(simulate(t, large(peers), large(peers).spec(mode), seed+1))
+			fmt.Println(simulate(t, sc, sc.spec(mode), seed+1))
 		}
 	}
 }

@@ -253,7 +253,8 @@ func (s Spec) checkPace() (errs []error) {
 	return errs
 }
 
-// ledgerTiming is the preset's, with how long peers train on beside a slot, and in mode async that of slots that do not wait for who is late: what misses one enters the next.
+// ledgerTiming is the preset's, with the inner steps that peers do beside a slot, and in mode async that of slots that do not wait for who is
+// late: what misses one enters the next.
 func (n *Node) ledgerTiming() membership.Timing {
 	t := n.timing.ledger
 	switch {
