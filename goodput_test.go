@@ -105,7 +105,7 @@ func large(peers int) scenario {
 func small() scenario {
 	return scenario{
 		peers: 6, elements: 1 << 15, steps: 20, paces: speeds(5 * time.Second), latency: 50 * time.Millisecond, rate: 100_000,
-		life: time.Hour, away: time.Minute, lasts: 10 * time.Minute, warm: 3 * time.Minute,
+		life: time.Hour, away: time.Minute, lasts: 15 * time.Minute, warm: 3 * time.Minute,
 	}
 }
 
