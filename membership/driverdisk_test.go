@@ -97,6 +97,7 @@ func (s *swarm) startRecorded(n byte, disk *simDisk) *recorder {
 // The disk fails at the n-th save, for every n: the driver stops at once and says why, nothing leaves that was not saved, and
 // the peer that comes back on what was saved goes on.
 func TestDiskFailsAtEverySave(t *testing.T) {
+	sent := map[slot.MessageType]int{}
 	for n := range 12 {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSwarm(t, simRules(4, 2))
@@ -123,13 +124,18 @@ func TestDiskFailsAtEverySave(t *testing.T) {
 				p.await("the end", func(v View) bool { return v.Done })
 			}
 			sameChain(t, back.simPeer, other.simPeer)
-			for _, typ := range []slot.MessageType{slot.TypeAlive, slot.TypeVote, slot.TypeOffer, slot.TypeCommit, slot.TypeHave} {
-				if back.mu.sent[typ]+other.mu.sent[typ] == 0 {
-					t.Errorf("save %d: no %s was sent: what this test checks did not happen", n, TypeName(typ))
+			for _, p := range []*recorder{back, other} {
+				for typ, times := range p.mu.sent {
+					sent[typ] += times
 				}
 			}
 			s.end()
 		})
+	}
+	for _, typ := range []slot.MessageType{slot.TypeAlive, slot.TypeVote, slot.TypeOffer, slot.TypeCommit, slot.TypeHave} {
+		if sent[typ] == 0 { // of one n alone that may be: where the senior of two leads every height, it needs nobody's vote
+			t.Errorf("no %s was sent: what this test checks did not happen", TypeName(typ))
+		}
 	}
 }
 
