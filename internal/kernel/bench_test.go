@@ -34,7 +34,9 @@ func BenchmarkElementwise(b *testing.B) {
 	b.Run("SGDStep", func(b *testing.B) { benchmark(b, 3, func() { SGDStep(x[0], x[1], 0.7) }) })
 	b.Run("MomentumStep", func(b *testing.B) { benchmark(b, 5, func() { MomentumStep(x[0], x[3], x[1], 0.7, 0.9) }) })
 	b.Run("NesterovStep", func(b *testing.B) { benchmark(b, 5, func() { NesterovStep(x[0], x[3], x[1], 0.7, 0.9) }) })
-	b.Run("DelayedMomentumStep", func(b *testing.B) { benchmark(b, 7, func() { DelayedMomentumStep(x[0], x[3], x[2], x[1], 0.7, 0.9, 0.25) }) })
+	b.Run("DelayedMomentumStep", func(b *testing.B) {
+		benchmark(b, 7, func() { DelayedMomentumStep(x[0], x[3], x[2], x[1], 0.7, 0.9, 0.25) })
+	})
 	clear(x[2])
 	b.Run("AdamStep", func(b *testing.B) {
 		benchmark(b, 7, func() { AdamStep(x[0], x[3], x[2], x[1], AdamAt(0.01, 0.9, 0.99, 1e-8, 3)) })
