@@ -106,6 +106,7 @@ func TestAnOfferThatWasLeftOutCountsInTheNextSlot(t *testing.T) {
 			}, func(task Task) {
 				if task.Slot == 2 {
 					garble(garbled)
+					n.Status() // takes the lock that the ledger's loop takes before it has the bytes read again
 					s.reach(3, p)
 				}
 			})
