@@ -233,6 +233,12 @@ class Events(support.FakeCase):
 class Interrupts(support.FakeCase):
     """Ctrl-C while the library waits. The waits would last for minutes."""
 
+    def setUp(self):
+        super().setUp()
+        # What a shell starts in the background ignores SIGINT, and so would these tests.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+
     def interrupt(self, after=0.2):
         timer = threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
