@@ -228,7 +228,7 @@ func (s Spec) roundTime() time.Duration {
 func (s *Spec) asyncDefaults() {
 	s.Outer = cmp.Or(s.Outer, outeropt.DelayedNesterov)
 	s.Pace = cmp.Or(s.Pace, PaceDyLU)
-	if s.Outer == outeropt.DelayedNesterov { // .9 swings for a hundred rounds
+	if s.Outer == outeropt.DelayedNesterov { // of what was tried the fastest that does not swing (docs/operations.md)
 		s.Momentum, s.DNEvery = cmp.Or(s.Momentum, "0.6"), cmp.Or(s.DNEvery, 2)
 	}
 	if len(s.Discount) == 0 {
