@@ -1,0 +1,74 @@
+package p2pdiloco
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+)
+
+// finishing is a trainer that says when its inner steps are done.
+type finishing struct {
+	*bowl
+	done func(slot uint64)
+}
+
+func (t finishing) Train(ctx context.Context, task Task) (Stats, error) {
+	defer t.done(task.Slot)
+	return t.bowl.Train(ctx, task)
+}
+
+// What a slot costs beside the transfer, in one-way delays of the network: from the moment at which the last peer has finished its inner
+// steps to the one at which the last peer has applied the outcome. The vector is so small that its transfer takes two delays, there and back,
+// between the plan's arrival and the leader's draft: the offer takes one, the plan one, and draft, have, proposal, vote and commit five.
+func TestASlotsOverheadInOneWayDelays(t *testing.T) {
+	const peers, rounds, latency = 8, 6, 50 * time.Millisecond
+	inSim(t, latency, simSpec(rounds, peers), peers, func(s *swarm) {
+		s.pace(100 * time.Millisecond)
+		type span struct{ trained, planned, drafted, applied time.Time }
+		var mu sync.Mutex
+		spans := make(map[uint64]*span)
+		of := func(n uint64) *span {
+			if spans[n] == nil {
+				spans[n] = &span{}
+			}
+			return spans[n]
+		}
+		for _, p := range s.peers {
+			p.trainer = finishing{p.trainer.(*bowl), func(n uint64) {
+				mu.Lock()
+				defer mu.Unlock()
+				of(n).trained = later(of(n).trained, time.Now())
+			}}
+			p.on = func(e Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				n, _ := e.Fields["slot"].(uint64)
+				switch e.Name {
+				case "slot.planned":
+					of(n).planned = later(of(n).planned, time.Now())
+				case "record.drafted":
+					if of(n).drafted.IsZero() { // the one that closes the run is later
+						of(n).drafted = time.Now()
+					}
+				case "slot.applied":
+					of(n).applied = later(of(n).applied, time.Now())
+				}
+			}
+		}
+		s.start(s.peers...)
+		s.finish(5*time.Minute, s.peers...)
+		for n := uint64(2); n <= rounds; n++ {
+			span := of(n)
+			transfer := span.drafted.Sub(span.planned)
+			delays := float64(span.applied.Sub(span.trained)-transfer) / float64(latency)
+			t.Logf("slot %d: %.1f one-way delays beside the transfer's %.1f", n, delays, float64(transfer)/float64(latency))
+			if delays > 8 {
+				t.Errorf("slot %d took %.1f one-way delays beside its transfer: 8 are allowed", n, delays)
+			}
+			if transfer > 4*latency {
+				t.Errorf("slot %d: its transfer took %v over links of %v", n, transfer, latency)
+			}
+		}
+	})
+}
