@@ -89,6 +89,16 @@ func (n *Node) land(ctx context.Context) error {
 	}
 }
 
+// landed says whether land would return at once.
+func (n *Node) landed() bool {
+	select {
+	case <-n.flight.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // drains says whether the last slot's contribution is under way.
 func (n *Node) drains() bool { return n.flight != nil && n.flight.slot >= n.spec.LastSlot() }
 

@@ -17,6 +17,9 @@ const ModeStreaming = "streaming"
 //
 //	live = alpha live + (1 - alpha) anchor;  start = anchor
 //
+// A Trainer trains on while the reduction takes longer than tau, and the slot lands as soon as it is applied (besides, in training.go): when a slot
+// lands is each peer's own affair, for only the live parameters depend on it.
+//
 // So the start is at any time the anchor that has landed here last, whatever the fragment, and one vector is enough for it. The rest of the
 // live parameters goes on untouched. Where it goes otherwise:
 //   - a slot that closes while its inner steps run cuts them short. It and whatever else was applied without a contribution from here

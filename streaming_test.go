@@ -19,6 +19,8 @@ type streamer struct {
 	measured map[uint64][]float32 // by slot
 	held     func() uint64        // slot of the anchor that is measured
 	moved    int                  // elements that were loaded
+	at       place                // that it has trained to
+	landed   map[uint64]uint64    // inner steps of a slot after which the one before landed
 }
 
 // place is a point of a run.
@@ -28,6 +30,7 @@ func newStreamer(host int) *streamer {
 	return &streamer{
 		bowl:   bowl{target: float32(host), pace: 10 * time.Millisecond},
 		tokens: uint64(3 + host), lives: make(map[place][]float32), measured: make(map[uint64][]float32),
+		landed: make(map[uint64]uint64),
 	}
 }
 
@@ -44,14 +47,23 @@ func (l *streamer) Layout() Layout {
 }
 
 func (l *streamer) Load(ctx context.Context, x []float32) error {
-	l.moved += len(x)
+	l.loaded(len(x))
 	return l.bowl.Load(ctx, x)
+}
+
+// loaded notes that so many elements were. What is loaded first after a border has landed; later, at the next one, the anchor is measured.
+func (l *streamer) loaded(elements int) {
+	l.moved += elements
+	if _, ok := l.landed[l.at.slot]; !ok {
+		l.landed[l.at.slot] = l.at.done
+	}
 }
 
 func (l *streamer) Train(ctx context.Context, task Task) (Stats, error) {
 	l.lives[place{task.Slot, task.Done}] = slices.Clone(l.x)
 	stats, err := l.bowl.Train(ctx, task)
 	stats.Tokens = l.tokens * uint64(stats.Steps)
+	l.at = place{task.Slot, task.Done + uint64(stats.Steps)}
 	return stats, err
 }
 
@@ -64,7 +76,7 @@ func (l *streamer) Evaluate(context.Context) (float64, error) {
 type divided struct{ *streamer }
 
 func (d divided) LoadRange(_ context.Context, begin int, src []float32) error {
-	d.moved += copy(d.x[begin:], src)
+	d.loaded(copy(d.x[begin:], src))
 	return nil
 }
 
@@ -187,14 +199,15 @@ func (r *replayed) slot(t *testing.T, slotNumber uint64) {
 	H, P := r.spec.InnerSteps, r.spec.Fragments
 	i := (slotNumber - 1) % P
 	todo := int((i+1)*H/P) - int(i*H/P)
-	if slotNumber > 1 {
-		delay, _ := strconv.Atoi(r.spec.FragmentDelay)
-		r.train(t, place{slotNumber, 0}, delay)
-		r.land(slotNumber - 1)
-		r.train(t, place{slotNumber, uint64(delay)}, todo-delay)
-	} else {
-		r.train(t, place{slotNumber, 0}, todo)
-	}
+	r.each(func(id PeerID, b *bowl) {
+		lands := 0
+		if slotNumber > 1 {
+			lands = r.lands(t, id, slotNumber, todo)
+			r.train(t, id, b, place{slotNumber, 0}, lands)
+			r.land(slotNumber-1, b)
+		}
+		r.train(t, id, b, place{slotNumber, uint64(lands)}, todo-lands)
+	})
 	if i == 0 && slotNumber > 1 {
 		r.measured(t, slotNumber-1)
 	}
@@ -205,27 +218,37 @@ func (r *replayed) slot(t *testing.T, slotNumber uint64) {
 	}
 }
 
-// train does the inner steps of all peers.
-func (r *replayed) train(t *testing.T, at place, steps int) {
+// lands is after how many inner steps of a slot the one before has landed on a peer: tau, or as many more as it trained meanwhile.
+func (r *replayed) lands(t *testing.T, id PeerID, slotNumber uint64, todo int) int {
 	t.Helper()
-	r.each(func(id PeerID, b *bowl) {
-		if steps > 0 {
-			same(t, fmt.Sprintf("host %d: live parameters at %+v", r.s.byID(id).host, at), r.trainers[id].lives[at], b.x)
-		}
-		for range steps {
-			b.step()
-		}
-	})
+	delay, _ := strconv.Atoi(r.spec.FragmentDelay)
+	landed, ok := r.trainers[id].landed[slotNumber]
+	if !ok || delay == 0 { // a loop of its own, which waits; or everybody does
+		return delay
+	}
+	if int(landed) < delay || int(landed) > todo {
+		t.Fatalf("host %d: slot %d landed %d inner steps after its border, of %d, tau being %d", r.s.byID(id).host, slotNumber-1, landed, todo, delay)
+	}
+	return int(landed)
+}
+
+// train does inner steps of a peer.
+func (r *replayed) train(t *testing.T, id PeerID, b *bowl, at place, steps int) {
+	t.Helper()
+	if steps > 0 {
+		same(t, fmt.Sprintf("host %d: live parameters at %+v", r.s.byID(id).host, at), r.trainers[id].lives[at], b.x)
+	}
+	for range steps {
+		b.step()
+	}
 }
 
 // land mixes a slot's fragment of the anchor into the live parameters.
-func (r *replayed) land(slotNumber uint64) {
+func (r *replayed) land(slotNumber uint64, b *bowl) {
 	alpha := r.spec.float(r.spec.FragmentAlpha)
-	r.each(func(_ PeerID, b *bowl) {
-		for _, j := range r.indices(slotNumber) {
-			b.x[j] = float32(alpha*b.x[j]) + float32((1-alpha)*r.theta[j])
-		}
-	})
+	for _, j := range r.indices(slotNumber) {
+		b.x[j] = float32(alpha*b.x[j]) + float32((1-alpha)*r.theta[j])
+	}
 }
 
 // mean is what the contributors to a slot have moved its fragment by, weighted by the tokens behind it.
@@ -262,6 +285,25 @@ func (r *replayed) end(t *testing.T) {
 	r.measured(t, r.spec.LastSlot())
 	r.each(func(id PeerID, _ *bowl) {
 		same(t, fmt.Sprintf("host %d: what it is left with", r.s.byID(id).host), r.trainers[id].x, r.theta)
+	})
+}
+
+// A slot that takes longer than tau lands as soon as it is there, and not at the next border only: here it takes some 100 ms, tau 40 ms, and what
+// lies between two borders 300 ms.
+func TestALateSlotLandsLaterInTheStream(t *testing.T) {
+	spec := streamSpec(5, 3, 2)
+	spec.InnerSteps, spec.FragmentDelay = 60, "4"
+	inSim(t, 10*time.Millisecond, spec, 3, func(s *swarm) {
+		trainers := s.streaming()
+		s.start(s.peers...)
+		s.finish(2*time.Minute, s.peers...)
+		for _, p := range s.peers {
+			for slotNumber, landed := range trainers[s.id(p)].landed {
+				if slotNumber > 1 && (landed < 5 || landed > 20) {
+					t.Errorf("host %d: the slot before %d landed after %d inner steps", p.host, slotNumber, landed)
+				}
+			}
+		}
 	})
 }
 

@@ -88,19 +88,48 @@ func (n *Node) train(ctx context.Context, t Trainer, task Task) (Stats, error) {
 	if !n.spec.Streams() || n.flight == nil {
 		return n.steps(ctx, t, task)
 	}
-	first, err := n.steps(ctx, t, task.part(0, task.Delay))
+	at, stats, err := n.besides(ctx, t, task)
 	if err == nil {
 		err = n.landIn(ctx, t, task)
 	}
 	if err != nil {
-		return first, err
+		return stats, err
 	}
-	rest, err := n.steps(ctx, t, task.part(task.Delay, task.Steps))
-	stats := first.plus(rest)
+	rest, err := n.steps(ctx, t, task.part(at, task.Steps))
+	stats = stats.plus(rest)
 	if err == nil {
 		n.tempo.whole(stats.Steps)
 	}
 	return stats, err
+}
+
+// besides does the inner steps of a task beside the slot under way, and says how many: tau; and more of them, some at a time, while the
+// slot's reduction lasts longer. That costs what is trained in its fragment, and nothing in the others: standing still would cost all of them.
+// Who is ahead of the others does wait for their offers: else it would be ahead for good. So does, for the outcome, who wants tau 0.
+func (n *Node) besides(ctx context.Context, t Trainer, task Task) (at int, stats Stats, err error) {
+	next := task.Delay
+	for {
+		more, err := n.steps(ctx, t, task.part(at, next))
+		stats, at = stats.plus(more), next
+		if err != nil || at == 0 || at == task.Steps {
+			return at, stats, err
+		}
+		if err := n.planned(ctx); err != nil || n.landed() {
+			return at, stats, err
+		}
+		next = min(at+max(1, task.Delay/4), task.Steps)
+	}
+}
+
+// planned waits until the slot under way has a plan, or needs none any more.
+func (n *Node) planned(ctx context.Context) error {
+	n.idle.begin()
+	defer n.idle.end()
+	s, moves := n.flight.slot, n.moves
+	_, err := n.wait(ctx, func(v membership.View) bool {
+		return n.landed() || v.Plan != nil && v.Plan.Slot >= s || past(v, s, moves) || v.Done || v.Missed
+	})
+	return err
 }
 
 // steps does inner steps. They end early when the slot closes without this peer and the
