@@ -62,3 +62,23 @@ func BenchmarkReduce(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkQuantise(b *testing.B) {
+	x, _ := benchColumns(1)
+	for _, q := range quantisers {
+		enc := make([]byte, q.size(benchElements))
+		bytes := int64(4*benchElements + len(enc))
+		b.Run(q.name+"/Encode", func(b *testing.B) {
+			b.SetBytes(bytes)
+			for b.Loop() {
+				q.encode(enc, x[0])
+			}
+		})
+		b.Run(q.name+"/Decode", func(b *testing.B) {
+			b.SetBytes(bytes)
+			for b.Loop() {
+				q.decode(x[0], enc)
+			}
+		})
+	}
+}

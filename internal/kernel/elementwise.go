@@ -53,3 +53,12 @@ func Bounded(x []float32) int {
 
 // carry has its sign bit set exactly when v is NaN, Inf, or too large.
 func carry(v float32) uint32 { return math.Float32bits(v)&exponentBits + limitCarry }
+
+// Add sets dst[j] = a[j] + b[j].
+func Add(dst, a, b []float32) {
+	same(len(dst), len(a), len(b))
+	a, b = a[:len(dst)], b[:len(dst)]
+	for j := range dst {
+		dst[j] = a[j] + b[j]
+	}
+}

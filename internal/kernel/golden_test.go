@@ -76,6 +76,17 @@ func golden() string {
 	line("MedianInto N=8", dst)
 	Mix(dst, p, g, 0.3)
 	line("Mix", dst)
+	Add(dst, p, g)
+	line("Add", dst)
+	for _, q := range quantisers {
+		enc := make([]byte, q.size(n))
+		q.encode(enc, g)
+		fmt.Fprintf(&out, "Encode%s %x\n", q.name, blake3.Sum256(enc))
+		if at := q.decode(dst, enc); at >= 0 {
+			fmt.Fprintf(&out, "Decode%s refuses %d\n", q.name, at)
+		}
+		line("Decode"+q.name, dst)
+	}
 	return out.String()
 }
 

@@ -1,0 +1,58 @@
+package kernel
+
+// Int4Size is the number of bytes that n elements take in int4: half a byte each, rounded up at the tail, and 4 a block of
+// QuantBlock.
+func Int4Size(n int) int { return quantSize(n, QuantBlock, int4Bytes) }
+
+func int4Bytes(n int) int { return scaleSize + (n+1)/2 }
+
+// int4Zero is the nibble of 0: integers -7 to 7 are written as 1 to 15.
+const int4Zero = 8
+
+// EncodeInt4 writes src block by block: the scale absmax/7, then two elements a byte, the first in the low bits, each an integer
+// from -7 to 7 plus 8. The high bits that a tail of odd length leaves are 0. len(dst) must be Int4Size(len(src)).
+func EncodeInt4(dst []byte, src []float32) {
+	eachQuantBlock(src, dst, QuantBlock, int4Bytes, encodeInt4)
+}
+
+func encodeInt4(x []float32, b []byte) bool {
+	scale, factor, ok := scales(absMaxBits(x), int4Steps)
+	putScale(b, scale)
+	q := b[scaleSize:]
+	if !ok {
+		clear(q)
+		return true
+	}
+	for len(x) >= 2 {
+		q[0] = byte(nearest(x[0], factor)+int4Zero) | byte(nearest(x[1], factor)+int4Zero)<<4
+		x, q = x[2:], q[1:]
+	}
+	if len(x) > 0 {
+		q[0] = byte(nearest(x[0], factor) + int4Zero)
+	}
+	return true
+}
+
+// DecodeInt4 fills dst from what EncodeInt4 wrote and returns -1, or the index of the first element of a block that it did not
+// write; dst then holds anything from there on. len(src) must be Int4Size(len(dst)).
+func DecodeInt4(dst []float32, src []byte) int {
+	return eachQuantBlock(dst, src, QuantBlock, int4Bytes, decodeInt4)
+}
+
+func decodeInt4(x []float32, b []byte) bool {
+	scale, zero, ok := getScale(b, minScaleBits)
+	q := b[scaleSize:]
+	low, high := byte(int4Zero), byte(int4Zero)
+	for len(x) >= 2 {
+		first, second := q[0]&15, q[0]>>4
+		low, high = min(low, first, second), max(high, first, second)
+		x[0], x[1] = float32(int32(first)-int4Zero)*scale, float32(int32(second)-int4Zero)*scale
+		x, q = x[2:], q[1:]
+	}
+	if len(x) > 0 {
+		low, high = min(low, q[0]&15), max(high, q[0]&15)
+		x[0] = float32(int32(q[0]&15)-int4Zero) * scale
+		ok = ok && q[0]>>4 == 0
+	}
+	return ok && extremes(int32(low)-int4Zero, int32(high)-int4Zero, int4Steps, zero)
+}

@@ -1,0 +1,50 @@
+package kernel
+
+// Int8Size is the number of bytes that n elements take in int8: one each, and 4 a block of QuantBlock.
+func Int8Size(n int) int { return quantSize(n, QuantBlock, int8Bytes) }
+
+func int8Bytes(n int) int { return scaleSize + n }
+
+// EncodeInt8 writes src block by block: the scale absmax/127, then an int8 an element, -127 to 127. len(dst) must be
+// Int8Size(len(src)).
+func EncodeInt8(dst []byte, src []float32) {
+	eachQuantBlock(src, dst, QuantBlock, int8Bytes, encodeInt8)
+}
+
+func encodeInt8(x []float32, b []byte) bool {
+	scale, factor, ok := scales(absMaxBits(x), int8Steps)
+	putScale(b, scale)
+	q := b[scaleSize:][:len(x)]
+	if !ok {
+		clear(q)
+		return true
+	}
+	for j, v := range x {
+		q[j] = byte(nearest(v, factor))
+	}
+	return true
+}
+
+// DecodeInt8 fills dst from what EncodeInt8 wrote and returns -1, or the index of the first element of a block that it did not
+// write; dst then holds anything from there on. len(src) must be Int8Size(len(dst)).
+func DecodeInt8(dst []float32, src []byte) int {
+	return eachQuantBlock(dst, src, QuantBlock, int8Bytes, decodeInt8)
+}
+
+func decodeInt8(x []float32, b []byte) bool {
+	scale, zero, ok := getScale(b, minScaleBits)
+	q := b[scaleSize:][:len(x)]
+	var low, high int8
+	for j := range x {
+		v := int8(q[j])
+		low, high = min(low, v), max(high, v)
+		x[j] = float32(v) * scale
+	}
+	return ok && extremes(int32(low), int32(high), int8Steps, zero)
+}
+
+// extremes says whether a block's least and greatest integers are an encoder's: the value of the largest magnitude is steps steps.
+func extremes(low, high, steps int32, zero bool) bool {
+	most := max(-low, high)
+	return zero && most == 0 || !zero && most == steps
+}
