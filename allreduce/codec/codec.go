@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
@@ -16,6 +17,8 @@ type Codec interface {
 	// Block is the number of elements that are encoded as a unit, at least 1. Ranges that are encoded or decoded on their
 	// own begin at a multiple of it, and end at one or at the vector's end.
 	Block() int
+	// Lossy says whether a value may come back as another one: then whoever sends keeps the difference and adds it to what it sends next.
+	Lossy() bool
 	// EncodedSize is the exact number of bytes that so many elements take. It never falls as elements rise.
 	EncodedSize(elements int) int
 	// Append appends the encoding of src, EncodedSize(len(src)) bytes, to dst. Equal values give equal bytes.
@@ -26,7 +29,11 @@ type Codec interface {
 }
 
 var codecs = map[string]Codec{
-	F32: f32{},
+	F32:  f32{},
+	BF16: quantised{BF16, 1, kernel.BF16Size, kernel.EncodeBF16, decodeBF16},
+	Int8: quantised{Int8, kernel.QuantBlock, kernel.Int8Size, kernel.EncodeInt8, kernel.DecodeInt8},
+	Int4: quantised{Int4, kernel.QuantBlock, kernel.Int4Size, kernel.EncodeInt4, kernel.DecodeInt4},
+	Sign: quantised{Sign, kernel.SignBlock, kernel.SignSize, kernel.EncodeSign, kernel.DecodeSign},
 }
 
 // Names are the codecs' names, sorted.

@@ -3,6 +3,7 @@ package codec
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -57,6 +58,61 @@ func checkContract(t *rapid.T, c Codec) {
 	for _, wrong := range [][]byte{append(slices.Clone(enc), 0), enc[:max(0, len(enc)-1)]} {
 		if err := c.Decode(dst, wrong); len(wrong) != len(enc) && !errors.Is(err, wire.ErrMalformed) {
 			t.Fatalf("%d bytes for %d: got %v", len(wrong), len(enc), err)
+		}
+	}
+}
+
+// What a peer pays, exactly. docs/protocol.md says the same.
+func TestEncodedSize(t *testing.T) {
+	for name, want := range map[string][5]int{ // bytes of 0, 1, 1023, 1024 and 1 Mi elements
+		F32:  {0, 4, 4092, 4096, 4 << 20},
+		BF16: {0, 2, 2046, 2048, 2 << 20},
+		Int8: {0, 5, 1039, 1040, 1<<20 + 4<<12},
+		Int4: {0, 5, 528, 528, 1<<19 + 4<<12},
+		Sign: {0, 5, 132, 132, 1<<17 + 4<<10},
+	} {
+		c, _ := New(name)
+		for i, n := range []int{0, 1, 1023, 1024, 1 << 20} {
+			if got := c.EncodedSize(n); got != want[i] {
+				t.Errorf("%s of %d elements takes %d bytes, want %d", name, n, got, want[i])
+			}
+		}
+	}
+}
+
+// A lossy codec's values are near, and its bytes those of the kernels.
+func TestLossy(t *testing.T) {
+	src := make([]float32, 3000)
+	for i := range src {
+		src[i] = float32(i%201)/100 - 1
+	}
+	for _, name := range Names() {
+		c, _ := New(name)
+		dst := make([]float32, len(src))
+		if err := c.Decode(dst, c.Append(nil, src)); err != nil {
+			t.Fatal(err)
+		}
+		within := map[string]float64{F32: 0, BF16: 0.004, Int8: 0.004, Int4: 0.0715, Sign: 0.52}[name]
+		for i := range src {
+			if d := math.Abs(float64(src[i]) - float64(dst[i])); d > within {
+				t.Fatalf("%s: %v came back as %v", name, src[i], dst[i])
+			}
+		}
+		if c.Lossy() != (name != F32) {
+			t.Errorf("%s: lossy %v", name, c.Lossy())
+		}
+	}
+}
+
+func TestDecodeRefusesWhatNoEncoderWrites(t *testing.T) {
+	for _, name := range []string{Int8, Int4, Sign} {
+		c, _ := New(name)
+		n := 2*c.Block() + 1
+		enc := c.Append(nil, slices.Repeat([]float32{1}, n))
+		copy(enc[c.EncodedSize(c.Block()):], []byte{0, 0, 0xc0, 0x7f}) // the second block's scale
+		err := c.Decode(make([]float32, n), enc)
+		if !errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), fmt.Sprint(c.Block())) {
+			t.Errorf("%s: got %v, want an error that names element %d", name, err, c.Block())
 		}
 	}
 }

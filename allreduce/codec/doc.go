@@ -6,8 +6,9 @@
 // encoded and decoded without the rest. A codec is stateless and may be used by many goroutines at once; error feedback,
 // which lossy codecs need, belongs to the sender.
 //
-// Decoding takes bytes of any origin: it checks their length exactly and never panics. It does not judge the values:
-// a decoded NaN, Inf or 2^100 and more is for the receiver to find (kernel.Bounded) and to refuse.
+// Decoding takes bytes of any origin: it checks their length exactly, refuses scales that are no numbers and blocks that no encoder
+// writes (internal/kernel/quant.go says which), and never panics. It does not judge the values: a decoded NaN, Inf or 2^100 and
+// more is for the receiver to find (kernel.Bounded) and to refuse.
 //
 // A new codec is one more file with a type that implements Codec, an entry in the table beside New, and an entry in
 // no other place: the tests and the fuzz target run over the table.

@@ -1,0 +1,54 @@
+package codec
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// The codecs that lose something. Their bytes are those of the kernels (internal/kernel/quant.go); docs/protocol.md has the formats.
+const (
+	BF16 = "bf16" // the upper half of each float32: 2 bytes an element
+	Int8 = "int8" // blocks of 256 with a common scale: 1.015625 bytes an element
+	Int4 = "int4" // blocks of 256 with a common scale: 0.515625 bytes an element
+	Sign = "sign" // blocks of 1024, of which the mean magnitude and the signs are left: 0.12890625 bytes an element
+)
+
+// quantised is a codec of a pair of kernels.
+type quantised struct {
+	name   string
+	block  int
+	size   func(elements int) int
+	encode func(dst []byte, src []float32)
+	decode func(dst []float32, src []byte) (bad int) // index of an element in the first block that is no encoder's; -1: none
+}
+
+func (q quantised) Name() string                 { return q.name }
+func (q quantised) Block() int                   { return q.block }
+func (q quantised) Lossy() bool                  { return true }
+func (q quantised) EncodedSize(elements int) int { return q.size(elements) }
+
+func (q quantised) Append(dst []byte, src []float32) []byte {
+	n, size := len(dst), q.size(len(src))
+	dst = slices.Grow(dst, size)[:n+size]
+	q.encode(dst[n:], src)
+	return dst
+}
+
+func (q quantised) Decode(dst []float32, src []byte) error {
+	if err := checkSize(q, len(dst), src); err != nil {
+		return err
+	}
+	if at := q.decode(dst, src); at >= 0 {
+		return fmt.Errorf("%w: %s block of element %d is none that an encoder writes", wire.ErrMalformed, q.name, at)
+	}
+	return nil
+}
+
+// decodeBF16 takes any bytes: each two are some value's.
+func decodeBF16(dst []float32, src []byte) int {
+	kernel.DecodeBF16(dst, src)
+	return -1
+}
