@@ -39,6 +39,11 @@ func power(x float64, n uint64) float64 {
 // Where g*g is too large for float32, v is the largest float32: it can shrink again, and sqrt(v) stays finite.
 func AdamStep(p, m, v, g []float32, a Adam) {
 	same(len(p), len(m), len(v), len(g))
+	i := adamFast(p, m, v, g, &a)
+	adamGo(p[i:], m[i:], v[i:], g[i:], &a)
+}
+
+func adamGo(p, m, v, g []float32, a *Adam) {
 	m, v, g = m[:len(p)], v[:len(p)], g[:len(p)]
 	for j := range p {
 		first := float32(a.Beta1*m[j]) + float32(a.Rest1*g[j])

@@ -7,8 +7,10 @@
 //     each product that is added to anything is written float32(x*y) or float64(x*y).
 //   - Sums start from +0, so the sign of a zero among the inputs never reaches an outcome.
 //
-// A faster version of a kernel must give the same bits as the plain one here. testdata/golden.txt holds a digest of each
-// kernel's outputs; a change of any of them is a change of Version.
+// Each kernel is a plain loop, xyzGo, which says what the result is. On amd64 with AVX2 assembly takes its place (xyzAVX2; the build
+// tag purego leaves it out, P2PDILOCO_KERNELS=go switches it off) and gives the same bits for all inputs: infinities, subnormals and
+// zeros of either sign as well. Where the plain loop gives a NaN so does the assembly, but which of the many is not fixed, as it is not
+// between architectures. testdata/golden.txt holds a digest of each kernel's outputs; a change of any of them is a change of Version.
 //
 // Kernels take slices of equal length and panic when lengths differ: lengths are checked where bytes are parsed, so here
 // a difference is a broken invariant. A destination may be the very same slice as an input; partial overlap is not

@@ -5,6 +5,11 @@ import "math"
 // Sub sets dst[j] = a[j] - b[j]. A pseudo-gradient is Sub(dst, anchor, local), so that an outer SGD step descends.
 func Sub(dst, a, b []float32) {
 	same(len(dst), len(a), len(b))
+	i := subFast(dst, a, b)
+	subGo(dst[i:], a[i:], b[i:])
+}
+
+func subGo(dst, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for j := range dst {
 		dst[j] = a[j] - b[j]
@@ -14,6 +19,11 @@ func Sub(dst, a, b []float32) {
 // Mul sets dst[j] = a[j] * b[j]. It combines scales: a contribution's weight times its clip.
 func Mul(dst, a, b []float32) {
 	same(len(dst), len(a), len(b))
+	i := mulFast(dst, a, b)
+	mulGo(dst[i:], a[i:], b[i:])
+}
+
+func mulGo(dst, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for j := range dst {
 		dst[j] = a[j] * b[j]
@@ -32,6 +42,14 @@ const (
 
 // Bounded returns the index of the first element of x that is NaN, Inf, or Limit or more in magnitude; -1 when there is none.
 func Bounded(x []float32) int {
+	i := boundedFast(x)
+	if j := boundedGo(x[i:]); j >= 0 {
+		return i + j
+	}
+	return -1
+}
+
+func boundedGo(x []float32) int {
 	const step = 8
 	rest := x
 	for len(rest) >= step {

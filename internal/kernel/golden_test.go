@@ -111,7 +111,14 @@ func adam(p, g []float32) [][]float32 {
 // Every architecture must give the committed bits. A change here is a change of Version.
 func TestGolden(t *testing.T) {
 	const file = "testdata/golden.txt"
+	had := SetFast(false)
+	defer SetFast(had)
+	plain := golden()
+	SetFast(true)
 	got := golden()
+	if got != plain {
+		t.Errorf("the fast paths give\n%sthe plain loops\n%s", got, plain)
+	}
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,11 @@ func Mix(dst, a, b []float32, alpha float32) {
 		return
 	}
 	rest := 1 - alpha
+	i := mixFast(dst, a, b, alpha, rest)
+	mixGo(dst[i:], a[i:], b[i:], alpha, rest)
+}
+
+func mixGo(dst, a, b []float32, alpha, rest float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for j := range dst {
 		dst[j] = float32(alpha*a[j]) + float32(rest*b[j])

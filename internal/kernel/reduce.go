@@ -9,7 +9,12 @@ const block = 256
 // the weighted mean; with scales times ClipScales, the clipped one.
 func MeanInto(dst []float32, cols [][]float32, scale []float32) {
 	checkColumns(dst, cols, scale)
-	eachBlock(dst, func(d []float32, at int) {
+	meanGo(dst, cols, scale, meanFast(dst, cols, scale, 1))
+}
+
+// meanGo does the coordinates from begin on.
+func meanGo(dst []float32, cols [][]float32, scale []float32, begin int) {
+	eachBlock(dst, begin, func(d []float32, at int) {
 		var sum [block]float32
 		addColumns(sum[:len(d)], cols, scale, at)
 		copy(d, sum[:])
@@ -31,8 +36,16 @@ func TrimmedMeanInto(dst []float32, cols [][]float32, scale []float32, k int) {
 	if k < 0 || kept < 1 {
 		panic("kernel: trimming leaves nothing")
 	}
+	trimmedMeanGo(dst, cols, scale, k, trimFast(dst, cols, scale, k))
+}
+
+// trimmedMeanGo does the coordinates from begin on.
+func trimmedMeanGo(dst []float32, cols [][]float32, scale []float32, k, begin int) {
+	if begin == len(dst) {
+		return
+	}
 	lanes := make([]float32, 2*k*block)
-	eachBlock(dst, func(d []float32, at int) {
+	eachBlock(dst, begin, func(d []float32, at int) {
 		var sum [block]float32
 		s := sum[:len(d)]
 		switch k {
@@ -43,7 +56,7 @@ func TrimmedMeanInto(dst []float32, cols [][]float32, scale []float32, k int) {
 		default:
 			trimMany(s, lanes, cols, scale, at)
 		}
-		n := float32(kept)
+		n := float32(len(cols) - 2*k)
 		for j := range d {
 			d[j] = s[j] / n
 		}
@@ -66,9 +79,9 @@ func checkColumns(dst []float32, cols [][]float32, scale []float32) {
 	}
 }
 
-// eachBlock calls f for each block of dst and says where it lies.
-func eachBlock(dst []float32, f func(d []float32, at int)) {
-	for at := 0; at < len(dst); at += block {
+// eachBlock calls f for each block of dst from begin on and says where it lies.
+func eachBlock(dst []float32, begin int, f func(d []float32, at int)) {
+	for at := begin; at < len(dst); at += block {
 		f(dst[at:min(at+block, len(dst))], at)
 	}
 }

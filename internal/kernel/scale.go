@@ -10,6 +10,17 @@ import (
 // that takes it whole: the pieces must be agreed.
 func NormSq(x []float32) float64 {
 	var l [8]float64
+	i := normSqFast(&l, x)
+	normSqGo(&l, x[i:])
+	return combine(&l)
+}
+
+func combine(l *[8]float64) float64 {
+	return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))
+}
+
+// normSqGo adds the square of element j to lane j%8.
+func normSqGo(l *[8]float64, x []float32) {
 	for len(x) >= len(l) {
 		c := (*[8]float32)(x)
 		l[0] += square(c[0])
@@ -25,7 +36,6 @@ func NormSq(x []float32) float64 {
 	for j, v := range x {
 		l[j] += square(v)
 	}
-	return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))
 }
 
 // square is exact: a float32 has 24 significant bits, its square 48 of float64's 53.

@@ -6,6 +6,11 @@ package kernel
 // SGDStep descends in place: p -= lr*g.
 func SGDStep(p, g []float32, lr float32) {
 	same(len(p), len(g))
+	i := sgdFast(p, g, lr)
+	sgdGo(p[i:], g[i:], lr)
+}
+
+func sgdGo(p, g []float32, lr float32) {
 	g = g[:len(p)]
 	for j := range p {
 		p[j] -= float32(lr * g[j])
@@ -15,6 +20,11 @@ func SGDStep(p, g []float32, lr float32) {
 // MomentumStep does SGD with heavy-ball momentum in place: v = mu*v + g; p -= lr*v.
 func MomentumStep(p, v, g []float32, lr, mu float32) {
 	same(len(p), len(v), len(g))
+	i := momentumFast(p, v, g, lr, mu)
+	momentumGo(p[i:], v[i:], g[i:], lr, mu)
+}
+
+func momentumGo(p, v, g []float32, lr, mu float32) {
 	v, g = v[:len(p)], g[:len(p)]
 	for j := range p {
 		w := float32(mu*v[j]) + g[j]
@@ -26,6 +36,11 @@ func MomentumStep(p, v, g []float32, lr, mu float32) {
 // NesterovStep does SGD with Nesterov momentum in place, as PyTorch defines it: v = mu*v + g; p -= lr*(g + mu*v).
 func NesterovStep(p, v, g []float32, lr, mu float32) {
 	same(len(p), len(v), len(g))
+	i := nesterovFast(p, v, g, lr, mu)
+	nesterovGo(p[i:], v[i:], g[i:], lr, mu)
+}
+
+func nesterovGo(p, v, g []float32, lr, mu float32) {
 	v, g = v[:len(p)], g[:len(p)]
 	for j := range p {
 		w := float32(mu*v[j]) + g[j]
