@@ -24,7 +24,7 @@ func newBench() *cobra.Command {
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchModes())
+	cmd.AddCommand(newBenchModes(), newBenchKernels())
 	return cmd
 }
 

@@ -66,6 +66,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"bench modes --netns --rate fast", "--rate fast: allowed: 1kbit to"},
 		{"bench modes --rate 20mbit", "--rate 20mbit: it is of links that only --netns has"},
 		{"bench modes --model width=5,heads=3", "--model width=5,heads=3: width 5 is not a multiple"},
+		{"bench kernels --elements 9 --iters 0", "--elements 9: allowed: 1024 to"},
 		{"bench moods", "takes flags only"},
 		{"join --run x --on-quorum-loss panic", "allowed: continue, pause"},
 		{"join --run x --pin 12ab", "allowed: the 64 hex digits"},
@@ -115,6 +116,7 @@ func TestHelp(t *testing.T) {
 		{"status --help", "--json"},
 		{"bench", "Available Commands"},
 		{"bench modes --help", "goals are printed beside"},
+		{"bench kernels --help", "a copy (memcpy) of as many bytes"},
 		{"version", "protocol 1"},
 		{"--version", "p2pdiloco "},
 	} {
