@@ -75,6 +75,11 @@ func carry(v float32) uint32 { return math.Float32bits(v)&exponentBits + limitCa
 // Add sets dst[j] = a[j] + b[j].
 func Add(dst, a, b []float32) {
 	same(len(dst), len(a), len(b))
+	i := addFast(dst, a, b)
+	addGo(dst[i:], a[i:], b[i:])
+}
+
+func addGo(dst, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for j := range dst {
 		dst[j] = a[j] + b[j]

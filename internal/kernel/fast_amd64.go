@@ -26,6 +26,12 @@ func subFast(dst, a, b []float32) int {
 	return n
 }
 
+func addFast(dst, a, b []float32) int {
+	n := done(len(dst), stride)
+	addAVX2(dst[:n], a, b)
+	return n
+}
+
 func mulFast(dst, a, b []float32) int {
 	n := done(len(dst), stride)
 	mulAVX2(dst[:n], a, b)
@@ -122,6 +128,9 @@ func trimFast(dst []float32, cols [][]float32, scale []float32, k int) int {
 
 //go:noescape
 func subAVX2(dst, a, b []float32)
+
+//go:noescape
+func addAVX2(dst, a, b []float32)
 
 //go:noescape
 func mulAVX2(dst, a, b []float32)

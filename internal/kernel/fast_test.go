@@ -33,6 +33,7 @@ func adamOf(s []float32) Adam {
 func elementwisePairs() []pair {
 	return []pair{
 		run("Sub", 3, func(x [][]float32, _ []float32) { Sub(x[0], x[1], x[2]) }, func(x [][]float32, _ []float32) { subGo(x[0], x[1], x[2]) }),
+		run("Add", 3, func(x [][]float32, _ []float32) { Add(x[0], x[1], x[2]) }, func(x [][]float32, _ []float32) { addGo(x[0], x[1], x[2]) }),
 		run("Mul", 3, func(x [][]float32, _ []float32) { Mul(x[0], x[1], x[2]) }, func(x [][]float32, _ []float32) { mulGo(x[0], x[1], x[2]) }),
 		run("Mix", 3, func(x [][]float32, _ []float32) { Mix(x[0], x[1], x[2], 0.3) }, func(x [][]float32, _ []float32) { mixGo(x[0], x[1], x[2], 0.3, 1-float32(0.3)) }),
 		run("SGDStep", 2, func(x [][]float32, s []float32) { SGDStep(x[0], x[1], s[0]) }, func(x [][]float32, s []float32) { sgdGo(x[0], x[1], s[0]) }),

@@ -56,8 +56,9 @@ func quantSize(n, blockElements int, blockBytes func(n int) int) int {
 }
 
 // absMaxBits is the largest magnitude of x, as bits: Inf ranks above all numbers, and NaN above Inf.
-func absMaxBits(x []float32) (most uint32) {
-	for _, v := range x {
+func absMaxBits(x []float32) uint32 {
+	i, most := absMaxFast(x)
+	for _, v := range x[i:] {
 		most = max(most, math.Float32bits(v)&^signBit)
 	}
 	return most

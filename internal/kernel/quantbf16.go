@@ -12,8 +12,8 @@ func BF16Size(n int) int { return 2 * n }
 // BF16Size(len(src)). NaN stays NaN, with its quiet bit set; what rounds above the largest bfloat16 becomes Inf.
 func EncodeBF16(dst []byte, src []float32) {
 	same(len(dst), BF16Size(len(src)))
-	for j, v := range src {
-		binary.LittleEndian.PutUint16(dst[2*j:], toBF16(math.Float32bits(v)))
+	for j := encodeBF16Fast(dst, src); j < len(src); j++ {
+		binary.LittleEndian.PutUint16(dst[2*j:], toBF16(math.Float32bits(src[j])))
 	}
 }
 
@@ -27,7 +27,7 @@ func toBF16(b uint32) uint16 {
 // DecodeBF16 is the inverse: exact, and every two bytes are some value's.
 func DecodeBF16(dst []float32, src []byte) {
 	same(len(src), BF16Size(len(dst)))
-	for j := range dst {
+	for j := decodeBF16Fast(dst, src); j < len(dst); j++ {
 		dst[j] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*j:])) << 16)
 	}
 }

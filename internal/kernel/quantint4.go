@@ -23,6 +23,8 @@ func encodeInt4(x []float32, b []byte) bool {
 		clear(q)
 		return true
 	}
+	i := toInt4Fast(q, x, factor)
+	x, q = x[i:], q[i/2:]
 	for len(x) >= 2 {
 		q[0] = byte(nearest(x[0], factor)+int4Zero) | byte(nearest(x[1], factor)+int4Zero)<<4
 		x, q = x[2:], q[1:]
@@ -42,6 +44,8 @@ func DecodeInt4(dst []float32, src []byte) int {
 func decodeInt4(x []float32, b []byte) bool {
 	scale, zero, ok := getScale(b, minScaleBits)
 	q := b[scaleSize:]
+	i, most := fromInt4Fast(x, q, scale)
+	x, q = x[i:], q[i/2:]
 	low, high := byte(int4Zero), byte(int4Zero)
 	for len(x) >= 2 {
 		first, second := q[0]&15, q[0]>>4
@@ -54,5 +58,5 @@ func decodeInt4(x []float32, b []byte) bool {
 		x[0] = float32(int32(q[0]&15)-int4Zero) * scale
 		ok = ok && q[0]>>4 == 0
 	}
-	return ok && extremes(int32(low)-int4Zero, int32(high)-int4Zero, int4Steps, zero)
+	return ok && extremes(max(most, int4Zero-int32(low), int32(high)-int4Zero), int4Steps, zero)
 }

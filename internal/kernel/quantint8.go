@@ -19,8 +19,9 @@ func encodeInt8(x []float32, b []byte) bool {
 		clear(q)
 		return true
 	}
-	for j, v := range x {
-		q[j] = byte(nearest(v, factor))
+	i := toInt8Fast(q, x, factor)
+	for j := i; j < len(x); j++ {
+		q[j] = byte(nearest(x[j], factor))
 	}
 	return true
 }
@@ -34,17 +35,17 @@ func DecodeInt8(dst []float32, src []byte) int {
 func decodeInt8(x []float32, b []byte) bool {
 	scale, zero, ok := getScale(b, minScaleBits)
 	q := b[scaleSize:][:len(x)]
+	i, most := fromInt8Fast(x, q, scale)
 	var low, high int8
-	for j := range x {
+	for j := i; j < len(x); j++ {
 		v := int8(q[j])
 		low, high = min(low, v), max(high, v)
 		x[j] = float32(v) * scale
 	}
-	return ok && extremes(int32(low), int32(high), int8Steps, zero)
+	return ok && extremes(max(most, -int32(low), int32(high)), int8Steps, zero)
 }
 
-// extremes says whether a block's least and greatest integers are an encoder's: the value of the largest magnitude is steps steps.
-func extremes(low, high, steps int32, zero bool) bool {
-	most := max(-low, high)
+// extremes says whether the largest magnitude of a block's integers is an encoder's: that value is steps steps.
+func extremes(most, steps int32, zero bool) bool {
 	return zero && most == 0 || !zero && most == steps
 }

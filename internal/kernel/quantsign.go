@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // SignSize is the number of bytes that n elements take in sign: a bit each, rounded up at the tail, and 4 a block of SignBlock.
 func SignSize(n int) int { return quantSize(n, SignBlock, signBytes) }
@@ -33,6 +36,7 @@ func encodeSign(x []float32, b []byte) bool {
 // NormSq are.
 func absSum(x []float32) float64 {
 	var l [8]float64
+	x = x[absSumFast(&l, x):]
 	for len(x) >= len(l) {
 		c := (*[8]float32)(x)
 		l[0] += abs(c[0])
@@ -48,12 +52,14 @@ func absSum(x []float32) float64 {
 	for j, v := range x {
 		l[j] += abs(v)
 	}
-	return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))
+	return combine(&l)
 }
 
 func abs(v float32) float64 { return float64(math.Float32frombits(math.Float32bits(v) &^ signBit)) }
 
 func packSigns(bits []byte, x []float32) {
+	i := packSignsFast(bits, x)
+	x, bits = x[i:], bits[i/8:]
 	for len(x) >= 8 {
 		c := (*[8]float32)(x)
 		bits[0] = byte(bit(c[0], 0) | bit(c[1], 1) | bit(c[2], 2) | bit(c[3], 3) | bit(c[4], 4) | bit(c[5], 5) | bit(c[6], 6) | bit(c[7], 7))
@@ -79,16 +85,14 @@ func DecodeSign(dst []float32, src []byte) int {
 func decodeSign(x []float32, b []byte) bool {
 	scale, zero, ok := getScale(b, tinyBits)
 	bits, s := b[scaleSize:], math.Float32bits(scale)
-	var set byte
-	for i, b := range bits {
-		set |= b
+	for i := unpackSignsFast(x, bits, scale) / 8; i < len(bits); i++ {
 		for j := range x[8*i : min(8*i+8, len(x))] {
-			x[8*i+j] = math.Float32frombits(s | uint32(b)>>j<<31)
+			x[8*i+j] = math.Float32frombits(s | uint32(bits[i])>>j<<31)
 		}
 	}
 	unused := byte(0)
 	if rest := len(x) % 8; rest > 0 {
 		unused = bits[len(bits)-1] >> rest
 	}
-	return ok && unused == 0 && !(zero && set != 0)
+	return ok && unused == 0 && !(zero && slices.ContainsFunc(bits, func(b byte) bool { return b != 0 }))
 }
