@@ -32,6 +32,7 @@ pass:
 	// The first 2k values fill the lanes.
 fill:
 	MOVQ         (BX), SI
+	PREFETCHT0   768(SI)(AX*4)
 	VBROADCASTSS (DX), Y15
 	ADDQ         $24, BX
 	ADDQ         $4, DX
@@ -75,6 +76,7 @@ splitlow:
 
 column:
 	MOVQ         (BX), SI
+	PREFETCHT0   768(SI)(AX*4)
 	VBROADCASTSS (DX), Y15
 	ADDQ         $24, BX
 	ADDQ         $4, DX
