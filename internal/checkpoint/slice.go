@@ -12,6 +12,7 @@ import (
 	"lukechampine.com/blake3/bao"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -130,7 +131,7 @@ func parents(pos, n, from, to int64) int64 {
 	if n <= GroupBytes || pos >= to || from >= pos+n {
 		return 0
 	}
-	mid := leftBytes(n)
+	mid := hashtree.Left(n)
 	return 1 + parents(pos, mid, from, to) + parents(pos+mid, n-mid, from, to)
 }
 

@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"encoding/binary"
 	"io"
-	"math/bits"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -11,13 +10,12 @@ import (
 	"lukechampine.com/blake3/bao"
 	"lukechampine.com/blake3/guts"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// BLAKE3 is a tree over chunks of 1024 bytes: the left side of a node is the largest power of two of chunks that leaves
-// something for the right. A group of GroupBytes is therefore a subtree of its own. The groups are hashed in parallel, and
-// the nodes above them give both the root and the bao tree. (A blake3.Hasher starts a goroutine for every 16 KiB and is
-// half as fast as one thread that does not; bao.Encode is one thread.)
+// A group of GroupBytes is a subtree of its own of BLAKE3's (hashtree). The groups are hashed in parallel, and the nodes above them give
+// both the root and the bao tree. (bao.Encode is one thread.)
 
 // groupLog is the size of a hash group as bao counts: 2^groupLog chunks of 1024 bytes.
 const groupLog = 8
@@ -50,7 +48,7 @@ func hashGroups(src source, size int64) ([]guts.Node, error) {
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			buf, k := make([]byte, min(size, GroupBytes)), new(block)
+			buf, k := make([]byte, min(size, GroupBytes)), new(hashtree.Block)
 			for g := next.Add(1) - 1; g < int64(len(nodes)); g = next.Add(1) - 1 {
 				offset := g * GroupBytes
 				b, err := src(buf[:min(GroupBytes, size-offset)], offset)
@@ -58,7 +56,7 @@ func hashGroups(src source, size int64) ([]guts.Node, error) {
 					errs[w] = err
 					return
 				}
-				nodes[g] = k.hashNode(b, uint64(offset/guts.ChunkSize))
+				nodes[g] = k.Top(b, uint64(offset/guts.ChunkSize))
 			}
 		})
 	}
@@ -71,20 +69,6 @@ func hashGroups(src source, size int64) ([]guts.Node, error) {
 	return nodes, nil
 }
 
-// block is what is hashed side by side: 16 chunks. It is filled by copying, because reading 16 chunks at once straight
-// from memory is slower than reading them in order first.
-type block [guts.MaxSIMD * guts.ChunkSize]byte
-
-// hashNode is the top of the tree over b, whose first chunk has this number.
-func (k *block) hashNode(b []byte, chunk uint64) guts.Node {
-	if len(b) <= len(k) {
-		return guts.CompressBuffer((*[len(block{})]byte)(k), copy(k[:], b), &guts.IV, chunk, 0)
-	}
-	mid := leftBytes(int64(len(b)))
-	l, r := k.hashNode(b[:mid], chunk), k.hashNode(b[mid:], chunk+uint64(mid/guts.ChunkSize))
-	return guts.ParentNode(guts.ChainingValue(l), guts.ChainingValue(r), &guts.IV, 0)
-}
-
 // joinGroups is the top of the tree over n bytes at pos. It appends the tree's nodes in bao's order: each before its children.
 func joinGroups(tree *[]byte, nodes []guts.Node, pos, n int64) guts.Node {
 	if n <= GroupBytes {
@@ -92,15 +76,12 @@ func joinGroups(tree *[]byte, nodes []guts.Node, pos, n int64) guts.Node {
 	}
 	at := len(*tree)
 	*tree = append(*tree, make([]byte, 64)...)
-	mid := leftBytes(n)
+	mid := hashtree.Left(n)
 	l := guts.ChainingValue(joinGroups(tree, nodes, pos, mid))
 	r := guts.ChainingValue(joinGroups(tree, nodes, pos+mid, n-mid))
 	appendCV(appendCV((*tree)[:at], l), r)
 	return guts.ParentNode(l, r, &guts.IV, 0)
 }
-
-// leftBytes is the part of n > 1024 bytes that lies on the left side of their node.
-func leftBytes(n int64) int64 { return 1 << (bits.Len64(uint64(n-1)) - 1) }
 
 func appendCV(b []byte, cv [8]uint32) []byte {
 	for _, w := range cv {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/mr-tron/base58"
-	"lukechampine.com/blake3"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
@@ -50,7 +50,7 @@ type Incarnation uint64
 type Root [32]byte
 
 // Hash is the BLAKE3-256 of b.
-func Hash(b []byte) Root { return blake3.Sum256(b) }
+func Hash(b []byte) Root { return hashtree.Sum256(b) }
 
 // String is the hash in hex.
 func (r Root) String() string { return hex.EncodeToString(r[:]) }
