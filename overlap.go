@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
 
@@ -124,7 +123,7 @@ func (n *Node) ahead() {
 	}
 	f.ahead = true
 	if n.spec.Mode != ModeEager {
-		kernel.Sub(n.start, n.start, n.local)
+		subtract(n.start, n.start, n.local)
 		return
 	}
 	n.eager.step(n.spec.outer(), f.peers, n.start, n.local)
@@ -152,7 +151,7 @@ func (e *eager) step(cfg outeropt.Config, peers int, start, gradient []float32) 
 		e.peers, e.outer = peers, outer
 	}
 	e.steps++
-	e.outer.Step(start, gradient, outeropt.At{Step: e.steps})
+	outerStep(e.outer, start, gradient, outeropt.At{Step: e.steps})
 }
 
 // idle is the time that the trainer stood still and waited for others.

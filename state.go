@@ -90,7 +90,7 @@ func (s *state) step(height uint64, record Root, slotNumber uint64, decode func(
 	at := outeropt.At{Step: (slotNumber-1)/uint64(len(s.fragments)) + 1} // every one of them has had a slot a round
 	for _, r := range f.Ranges {
 		at.Offset = int(r.Begin)
-		s.outer.Step(s.mu.anchor[r.Begin:r.End], grad[:r.Len()], at)
+		outerStep(s.outer, s.mu.anchor[r.Begin:r.End], grad[:r.Len()], at)
 		grad = grad[r.Len():]
 	}
 	s.mu.at = position{height, record, slotNumber, checkpoint.StateRoot(slotNumber, s.vectors()...)}

@@ -1,9 +1,5 @@
 package p2pdiloco
 
-import (
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
-)
-
 // ModeStreaming reduces the model in parts: fragment after fragment, each beside the inner steps that follow its border.
 const ModeStreaming = "streaming"
 
@@ -75,7 +71,7 @@ func (n *Node) alpha(slotNumber uint64) float32 {
 func (n *Node) mix(live []float32, slots []uint64) {
 	for _, s := range slots {
 		for _, r := range n.fragment(s).Ranges {
-			kernel.Mix(live[r.Begin:r.End], live[r.Begin:r.End], n.start[r.Begin:r.End], n.alpha(s))
+			mix(live[r.Begin:r.End], live[r.Begin:r.End], n.start[r.Begin:r.End], n.alpha(s))
 		}
 	}
 }

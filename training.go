@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
@@ -199,7 +198,7 @@ func (n *Node) export(ctx context.Context, t Trainer) (gradient []float32, err e
 // gradient is the pseudo-gradient start - params of the next slot's fragment, in n.local. params may be n.local itself.
 func (n *Node) gradient(params []float32) ([]float32, error) {
 	for _, r := range n.fragment(n.base + 1).Ranges {
-		kernel.Sub(n.local[r.Begin:r.End], n.start[r.Begin:r.End], params[r.Begin:r.End])
+		subtract(n.local[r.Begin:r.End], n.start[r.Begin:r.End], params[r.Begin:r.End])
 		if err := n.finite(int(r.Begin), int(r.End)); err != nil {
 			return nil, err
 		}
@@ -209,7 +208,7 @@ func (n *Node) gradient(params []float32) ([]float32, error) {
 
 // finite refuses a pseudo-gradient that has a value of no use in [begin, end).
 func (n *Node) finite(begin, end int) error {
-	i := kernel.Bounded(n.local[begin:end])
+	i := bounded(n.local[begin:end])
 	if i < 0 {
 		return nil
 	}

@@ -87,6 +87,7 @@ func (s *sampler) sample(least time.Duration) {
 
 // rate is the bytes a second of some calls, in GB/s. How many a sample takes is found the first time.
 func (s *sampler) rate(way int, least time.Duration, call func()) float64 {
+	call() // what the caches hold is its own from here on
 	n := &s.times[way]
 	if *n == 0 {
 		for *n = 1; timed(*n, call) < least; *n *= 2 {

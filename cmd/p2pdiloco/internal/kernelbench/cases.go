@@ -1,6 +1,7 @@
 package kernelbench
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -51,7 +52,7 @@ func newArena(elements int) *arena {
 		a.columns, a.scale = append(a.columns, vector()), append(a.scale, 0.5)
 	}
 	half := 4 * elements * (mostColumns + 1) / 2
-	a.from, a.to = make([]byte, half), make([]byte, half)
+	a.from, a.to = bytes.Repeat([]byte{1}, half), bytes.Repeat([]byte{2}, half) // memory that was never written is all one page
 	return a
 }
 
