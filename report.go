@@ -50,7 +50,8 @@ func (n *Node) ledgerEvent(e membership.Event) {
 // Status is what this node knows of its run now.
 func (n *Node) Status() Status {
 	s := Status{Run: n.cfg.Spec.Name, Phase: PhaseSearching, Uptime: time.Since(n.started), Peer: n.Self(), Addrs: n.Addrs(), Process: processStatus()}
-	s.Sent, s.Received = n.net.Traffic()
+	s.Traffic = n.net.Traffic()
+	s.Sent, s.Received = s.Traffic.Total()
 	s.Stats = n.gauges.stats()
 	s.Training, s.Stall = time.Duration(n.training.Load()), time.Duration(n.idle.total.Load())
 	if n.driver == nil {

@@ -5,6 +5,8 @@ import (
 	"runtime/metrics"
 	"slices"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // Status is what a node knows of its run at one moment.
@@ -34,6 +36,7 @@ type Status struct {
 	Tolerated    int               `json:"tolerated_bad_peers"` // with these contributors and this aggregator
 	Sent         uint64            `json:"bytes_sent"`
 	Received     uint64            `json:"bytes_received"`
+	Traffic      p2p.Traffic       `json:"traffic"`     // the same, by what for
 	Training     time.Duration     `json:"training_ns"` // spent in inner steps, since the start
 	Stall        time.Duration     `json:"stall_ns"`    // that the trainer stood still and waited for others
 	Uptime       time.Duration     `json:"uptime_ns"`

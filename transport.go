@@ -87,7 +87,7 @@ type bulk struct {
 
 // Open implements allreduce.Transport and statesync's opener.
 func (b bulk) Open(ctx context.Context, peer PeerID) (wire.Stream, error) {
-	s, err := b.net.Open(ctx, peer, b.protocol)
+	s, err := b.net.OpenBulk(ctx, peer, b.protocol)
 	if err == nil && b.streams != nil {
 		s = b.streams(b.protocol, true, s)
 	}

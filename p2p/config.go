@@ -34,9 +34,24 @@ type Config struct {
 	// Pulse is the time between two signs of life to each member (Protect); one that is silent for three times that is disconnected.
 	// Default 4 s.
 	Pulse time.Duration
+	// Security is what TCP connections are secured with: SecurityTLS or SecurityNoise. Empty: TLS, or Noise where a peer has nothing else.
+	Security string
+	// Transports are those to dial and listen on: TransportTCP, TransportQUIC. Empty: both.
+	Transports []string
+	// MaxUpload bounds the bytes a second sent on streams for much data (all-reduce, states); what else is sent is counted against it
+	// and never held up. 0: no bound.
+	MaxUpload int64
 	// Logger is silent when nil.
 	Logger *slog.Logger
 }
+
+// Values of Config.Security and Config.Transports.
+const (
+	SecurityTLS   = "tls"
+	SecurityNoise = "noise"
+	TransportTCP  = "tcp"
+	TransportQUIC = "quic"
+)
 
 // Defaults of Config, and bounds on it.
 const (
@@ -45,6 +60,7 @@ const (
 	defaultMaxStreamsPerPeer = 64
 	defaultPulse             = 4 * time.Second
 	maxBootstrap             = 64
+	minUpload                = 8 << 10 // bytes a second; with less a peer looks dead to the others
 )
 
 // defaultListen is tried address by address; one that can be had is enough.
@@ -73,6 +89,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Pulse == 0 {
 		c.Pulse = defaultPulse
+	}
+	if len(c.Transports) == 0 {
+		c.Transports = []string{TransportTCP, TransportQUIC}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -108,5 +127,21 @@ func (c Config) Validate() error {
 	if c.MaxStreamsPerPeer < 0 {
 		errs = append(errs, fmt.Errorf("%d streams a peer: at least 1 is needed", c.MaxStreamsPerPeer))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.validateWays()...)...)
+}
+
+// validateWays checks what connections are made of.
+func (c Config) validateWays() (errs []error) {
+	if c.Security != "" && c.Security != SecurityTLS && c.Security != SecurityNoise {
+		errs = append(errs, fmt.Errorf("security %q: give %s or %s, or nothing for both", c.Security, SecurityTLS, SecurityNoise))
+	}
+	for _, t := range c.Transports {
+		if t != TransportTCP && t != TransportQUIC {
+			errs = append(errs, fmt.Errorf("transport %q: give %s or %s, or nothing for both", t, TransportTCP, TransportQUIC))
+		}
+	}
+	if c.MaxUpload < 0 || c.MaxUpload > 0 && c.MaxUpload < minUpload {
+		errs = append(errs, fmt.Errorf("at most %d bytes a second sent: give at least %d, or 0 for no bound", c.MaxUpload, minUpload))
+	}
+	return errs
 }

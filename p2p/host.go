@@ -3,6 +3,7 @@ package p2p
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -32,7 +33,7 @@ const (
 )
 
 // newHost makes a libp2p host that does not listen yet.
-func newHost(key crypto.PrivKey, count *traffic) (host.Host, error) {
+func newHost(key crypto.PrivKey, cfg Config, count *traffic) (host.Host, error) {
 	limits, err := newResourceManager()
 	if err != nil {
 		return nil, err
@@ -43,12 +44,9 @@ func newHost(key crypto.PrivKey, count *traffic) (host.Host, error) {
 	}
 	h, err := libp2p.New(
 		libp2p.Identity(key),
+		libp2p.ChainOptions(ways(cfg)...),
 		libp2p.UserAgent(userAgent),
 		libp2p.NoListenAddrs, // listen reports each address by itself
-		libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport()),
-		libp2p.Transport(quic.NewTransport),
-		libp2p.Security(libp2ptls.ID, libp2ptls.New), // the first is preferred
-		libp2p.Security(noise.ID, noise.New),
 		libp2p.Muxer(yamux.ID, muxer()),
 		libp2p.SwarmOpts(swarm.WithDialRanker(rankTCPFirst)),
 		libp2p.ResourceManager(limits),
@@ -61,6 +59,23 @@ func newHost(key crypto.PrivKey, count *traffic) (host.Host, error) {
 		return nil, fmt.Errorf("making a libp2p host: %w", errors.Join(err, conns.Close(), limits.Close()))
 	}
 	return h, nil
+}
+
+// ways are the transports and what secures them, those preferred first.
+func ways(cfg Config) (opts []libp2p.Option) {
+	if slices.Contains(cfg.Transports, TransportTCP) {
+		opts = append(opts, libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport()))
+	}
+	if slices.Contains(cfg.Transports, TransportQUIC) {
+		opts = append(opts, libp2p.Transport(quic.NewTransport))
+	}
+	if cfg.Security != SecurityNoise {
+		opts = append(opts, libp2p.Security(libp2ptls.ID, libp2ptls.New))
+	}
+	if cfg.Security != SecurityTLS {
+		opts = append(opts, libp2p.Security(noise.ID, noise.New))
+	}
+	return opts
 }
 
 func muxer() *yamux.Transport {
@@ -98,12 +113,22 @@ func isTCP(a multiaddr.Multiaddr) bool {
 	return err == nil
 }
 
-// listen starts to listen on all of given, or on what can be had of the defaults.
-func listen(h host.Host, given []string) error {
-	if len(given) > 0 {
-		return errors.Join(listenOn(h, given)...)
+// listen starts to listen on all that is given, or on what can be had of the defaults.
+func listen(h host.Host, cfg Config) error {
+	if len(cfg.Listen) > 0 {
+		return errors.Join(listenOn(h, cfg.Listen)...)
 	}
-	return listenAny(h, defaultListen)
+	return listenAny(h, defaultsOf(cfg.Transports))
+}
+
+// defaultsOf are the default addresses of some transports.
+func defaultsOf(transports []string) (addrs []string) {
+	for _, a := range defaultListen {
+		if slices.ContainsFunc(transports, func(t string) bool { return strings.Contains(a, "/"+t) }) {
+			addrs = append(addrs, a)
+		}
+	}
+	return addrs
 }
 
 // listenAny fails only if not one of the addresses can be had.

@@ -109,11 +109,11 @@ func (n *Network) openHost(o options) (err error) {
 	if n.key, err = loadIdentity(n.cfg.IdentityFile); err != nil {
 		return err
 	}
-	if n.host, err = newHost(n.key, &n.count); err != nil {
+	if n.host, err = newHost(n.key, n.cfg, &n.count); err != nil {
 		return err
 	}
 	n.ownHost = true
-	return listen(n.host, n.cfg.Listen)
+	return listen(n.host, n.cfg)
 }
 
 // Close resets all streams, waits for handlers and everything else that the Network started, and closes the host unless it was
@@ -223,10 +223,8 @@ func (n *Network) Peers() []slot.PeerID {
 	return out
 }
 
-// Traffic is the number of bytes sent and received so far.
-func (n *Network) Traffic() (sent, received uint64) {
-	return uint64(n.count.sent.Load()), uint64(n.count.received.Load())
-}
+// Traffic is the number of bytes sent and received so far, by what for.
+func (n *Network) Traffic() Traffic { return n.count.snapshot() }
 
 // Sign signs data with this peer's key. Verify checks it.
 func (n *Network) Sign(data []byte) ([]byte, error) {

@@ -77,12 +77,12 @@ func TestRealHosts(t *testing.T) {
 	}
 	b.Handle(protocolEcho, echo)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-	before, _ := a.Traffic()
+	before, _ := a.Traffic().Total()
 	got, err := roundTrip(bounded(t), a, b.ID(), protocolEcho, data)
 	if err != nil || !bytes.Equal(got, data) {
 		t.Errorf("%d bytes came back of %d: %v", len(got), len(data), err)
 	}
-	if sent, received := a.Traffic(); sent < before+uint64(len(data)) || received < uint64(len(data)) {
+	if sent, received := a.Traffic().Total(); sent < before+uint64(len(data)) || received < uint64(len(data)) {
 		t.Errorf("counted %d bytes sent and %d received of %d each way", sent-before, received, len(data))
 	}
 	sig, err := a.Sign(data)

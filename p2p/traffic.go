@@ -9,16 +9,77 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// traffic counts bytes of streams, all protocols together, DHT and gossip included, without what TLS, yamux and IP add. It
-// is libp2p's bandwidth reporter cut down to totals: no goroutine, no table of peers that grows.
-type traffic struct{ sent, received atomic.Int64 }
+// Bytes are numbers of bytes, each way.
+type Bytes struct {
+	Sent     uint64 `json:"sent"`
+	Received uint64 `json:"received"`
+}
+
+// Traffic is the bytes of streams by what they are for, without what TLS, yamux and IP add.
+type Traffic struct {
+	Control  Bytes `json:"control"`  // hello, ledger messages, pulses
+	Gossip   Bytes `json:"gossip"`   // gossip, the DHT, and libp2p's own protocols
+	Exchange Bytes `json:"exchange"` // frames of the all-reduce
+	State    Bytes `json:"state"`    // checkpoints and outcomes
+}
+
+// Total is all of them together.
+func (t Traffic) Total() (sent, received uint64) {
+	for _, b := range []Bytes{t.Control, t.Gossip, t.Exchange, t.State} {
+		sent, received = sent+b.Sent, received+b.Received
+	}
+	return sent, received
+}
+
+// purpose is a field of Traffic.
+type purpose int
+
+const (
+	control purpose = iota
+	gossipAndDHT
+	exchange
+	state
+	purposes
+)
+
+func purposeOf(proto protocol.ID) purpose {
+	switch proto {
+	case ProtocolHello, ProtocolLedger, ProtocolPulse:
+		return control
+	case ProtocolExchange:
+		return exchange
+	case ProtocolState:
+		return state
+	default:
+		return gossipAndDHT
+	}
+}
+
+// traffic counts bytes of streams. It is libp2p's bandwidth reporter cut down to totals: no goroutine, no table of peers that
+// grows.
+type traffic struct {
+	sent, received [purposes]atomic.Uint64
+}
 
 var _ metrics.Reporter = (*traffic)(nil)
 
-func (t *traffic) LogSentMessage(n int64)                                { t.sent.Add(n) }
-func (t *traffic) LogRecvMessage(n int64)                                { t.received.Add(n) }
-func (t *traffic) LogSentMessageStream(int64, protocol.ID, peer.ID)      {}
-func (t *traffic) LogRecvMessageStream(int64, protocol.ID, peer.ID)      {}
+func (t *traffic) snapshot() Traffic {
+	at := func(p purpose) Bytes { return Bytes{t.sent[p].Load(), t.received[p].Load()} }
+	return Traffic{Control: at(control), Gossip: at(gossipAndDHT), Exchange: at(exchange), State: at(state)}
+}
+
+// LogSentMessageStream counts what was written on a stream.
+func (t *traffic) LogSentMessageStream(n int64, proto protocol.ID, _ peer.ID) {
+	t.sent[purposeOf(proto)].Add(uint64(n))
+}
+
+// LogRecvMessageStream counts what was read from a stream.
+func (t *traffic) LogRecvMessageStream(n int64, proto protocol.ID, _ peer.ID) {
+	t.received[purposeOf(proto)].Add(uint64(n))
+}
+
+func (t *traffic) LogSentMessage(int64)                                  {} // each is counted with its stream
+func (t *traffic) LogRecvMessage(int64)                                  {}
 func (t *traffic) GetBandwidthForPeer(peer.ID) (s metrics.Stats)         { return s }
 func (t *traffic) GetBandwidthForProtocol(protocol.ID) (s metrics.Stats) { return s }
 func (t *traffic) GetBandwidthByPeer() map[peer.ID]metrics.Stats         { return nil }
@@ -27,5 +88,6 @@ func (t *traffic) Reset()                                                {}
 func (t *traffic) TrimIdle(time.Time)                                    {}
 
 func (t *traffic) GetBandwidthTotals() metrics.Stats {
-	return metrics.Stats{TotalIn: t.received.Load(), TotalOut: t.sent.Load()}
+	sent, received := t.snapshot().Total()
+	return metrics.Stats{TotalIn: int64(received), TotalOut: int64(sent)}
 }
