@@ -60,7 +60,7 @@ const (
 	defaultMaxStreamsPerPeer = 64
 	defaultPulse             = 4 * time.Second
 	maxBootstrap             = 64
-	minUpload                = 8 << 10 // bytes a second; with less a peer looks dead to the others
+	minUpload                = 16 << 10 // bytes a second; with less a peer looks dead to the others
 )
 
 // defaultListen is tried address by address; one that can be had is enough.

@@ -33,7 +33,7 @@ const (
 )
 
 // newHost makes a libp2p host that does not listen yet.
-func newHost(key crypto.PrivKey, cfg Config, count *traffic) (host.Host, error) {
+func newHost(key crypto.PrivKey, cfg Config, count *traffic, b *bulk) (host.Host, error) {
 	limits, err := newResourceManager()
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func newHost(key crypto.PrivKey, cfg Config, count *traffic) (host.Host, error) 
 	}
 	h, err := libp2p.New(
 		libp2p.Identity(key),
-		libp2p.ChainOptions(ways(cfg)...),
+		libp2p.ChainOptions(ways(cfg, b)...),
 		libp2p.UserAgent(userAgent),
 		libp2p.NoListenAddrs, // listen reports each address by itself
 		libp2p.Muxer(yamux.ID, muxer()),
@@ -62,15 +62,18 @@ func newHost(key crypto.PrivKey, cfg Config, count *traffic) (host.Host, error) 
 }
 
 // ways are the transports and what secures them, those preferred first.
-func ways(cfg Config) (opts []libp2p.Option) {
-	if slices.Contains(cfg.Transports, TransportTCP) {
+func ways(cfg Config, b *bulk) (opts []libp2p.Option) {
+	switch {
+	case b != nil:
+		opts = append(opts, libp2p.Transport(newTCPTransport(b)))
+	case slices.Contains(cfg.Transports, TransportTCP):
 		opts = append(opts, libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport()))
 	}
 	if slices.Contains(cfg.Transports, TransportQUIC) {
 		opts = append(opts, libp2p.Transport(quic.NewTransport))
 	}
 	if cfg.Security != SecurityNoise {
-		opts = append(opts, libp2p.Security(libp2ptls.ID, libp2ptls.New))
+		opts = append(opts, libp2p.Security(libp2ptls.ID, newLargeTLS))
 	}
 	if cfg.Security != SecurityTLS {
 		opts = append(opts, libp2p.Security(noise.ID, noise.New))

@@ -21,6 +21,7 @@ const (
 	streamsPerProtocol = 16384
 	peerMemory         = 512 << 20 // yamux windows of up to 16 MiB a stream
 	transientConns     = 1024      // connections still shaking hands
+	connsPerPeer       = 8 + 2*maxBulkConns
 	systemConns        = 8192
 	systemStreams      = 1 << 16
 )
@@ -69,6 +70,7 @@ func ourLimits() rcmgr.PartialLimitConfig {
 			Streams: 4 * transientConns, StreamsInbound: 4 * transientConns, StreamsOutbound: 4 * transientConns,
 		},
 		PeerDefault: rcmgr.ResourceLimits{
+			Conns: connsPerPeer, ConnsInbound: connsPerPeer, ConnsOutbound: connsPerPeer, FD: connsPerPeer,
 			Streams: 2 * streamsPerPeer, StreamsInbound: streamsPerPeer, StreamsOutbound: streamsPerPeer,
 			Memory: peerMemory,
 		},

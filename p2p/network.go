@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -28,6 +29,8 @@ type Network struct {
 	key      crypto.PrivKey
 	dht      *dht.IpfsDHT
 	count    traffic
+	upload   upload
+	bulk     *bulk // nil without TCP, TLS or a host of its own
 	events   *events
 	boot     *bootstrapper
 	memory   *memory
@@ -44,7 +47,7 @@ type Network struct {
 		closed    bool
 		streams   map[*stream]struct{}
 		inbound   map[inboundKey]int // streams being handled
-		protocols map[protocol.ID]struct{}
+		handlers  map[protocol.ID]handlerFunc
 		protected map[peer.ID]struct{}
 	}
 }
@@ -64,9 +67,10 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 		opt(&o)
 	}
 	n := &Network{cfg: cfg, log: cfg.Logger}
+	n.upload.rate, n.count.upload = float64(cfg.MaxUpload), &n.upload
 	n.mu.streams = make(map[*stream]struct{})
 	n.mu.inbound = make(map[inboundKey]int)
-	n.mu.protocols = make(map[protocol.ID]struct{})
+	n.mu.handlers = make(map[protocol.ID]handlerFunc)
 	n.mu.protected = make(map[peer.ID]struct{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	if err := n.open(o); err != nil {
@@ -109,10 +113,19 @@ func (n *Network) openHost(o options) (err error) {
 	if n.key, err = loadIdentity(n.cfg.IdentityFile); err != nil {
 		return err
 	}
-	if n.host, err = newHost(n.key, n.cfg, &n.count); err != nil {
+	if slices.Contains(n.cfg.Transports, TransportTCP) && n.cfg.Security != SecurityNoise {
+		if n.bulk, err = newBulk(n); err != nil {
+			return err
+		}
+	}
+	if n.host, err = newHost(n.key, n.cfg, &n.count, n.bulk); err != nil {
 		return err
 	}
 	n.ownHost = true
+	if n.bulk != nil {
+		n.bulk.news = n.bulk.watch()
+		n.host.Network().Notify(n.bulk.news)
+	}
 	return listen(n.host, n.cfg)
 }
 
@@ -129,10 +142,7 @@ func (n *Network) Close() error {
 	for s := range n.mu.streams {
 		streams = append(streams, s)
 	}
-	protocols := make([]protocol.ID, 0, len(n.mu.protocols))
-	for p := range n.mu.protocols {
-		protocols = append(protocols, p)
-	}
+	protocols := slices.Collect(maps.Keys(n.mu.handlers))
 	n.mu.Unlock()
 
 	n.cancel()
@@ -141,6 +151,9 @@ func (n *Network) Close() error {
 	}
 	for _, s := range streams {
 		_ = s.Reset()
+	}
+	if n.bulk != nil {
+		n.bulk.close()
 	}
 	n.wg.Wait()
 	return n.closeParts()
@@ -151,6 +164,9 @@ func (n *Network) closeParts() error {
 	var errs []error
 	if n.arrived != nil {
 		n.host.Network().StopNotify(n.arrived)
+	}
+	if n.bulk != nil && n.bulk.news != nil {
+		n.host.Network().StopNotify(n.bulk.news)
 	}
 	if n.pulses != nil {
 		n.host.Network().StopNotify(n.pulses.news)

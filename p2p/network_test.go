@@ -21,7 +21,7 @@ import (
 )
 
 // loopback makes a Network with real sockets.
-func loopback(t *testing.T, cfg Config) *Network {
+func loopback(t testing.TB, cfg Config) *Network {
 	t.Helper()
 	if len(cfg.Listen) == 0 {
 		cfg.Listen = []string{"/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"}
@@ -34,7 +34,7 @@ func loopback(t *testing.T, cfg Config) *Network {
 	return n
 }
 
-func bounded(t *testing.T) context.Context {
+func bounded(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)

@@ -28,13 +28,24 @@ type inboundKey struct {
 type stream struct {
 	network.Stream
 	n    *Network
+	gate uploadGate
 	once sync.Once
 }
 
 var _ wire.Stream = (*stream)(nil)
 
 func (s *stream) Close() error { s.forget(); return s.Stream.Close() }
-func (s *stream) Reset() error { s.forget(); return s.Stream.Reset() }
+func (s *stream) Reset() error { s.forget(); s.gate.shut(); return s.Stream.Reset() }
+
+func (s *stream) SetDeadline(t time.Time) error {
+	s.gate.until(t)
+	return s.Stream.SetDeadline(t)
+}
+
+func (s *stream) SetWriteDeadline(t time.Time) error {
+	s.gate.until(t)
+	return s.Stream.SetWriteDeadline(t)
+}
 
 func (s *stream) Read(b []byte) (int, error) {
 	k, err := s.Stream.Read(b)
@@ -47,12 +58,18 @@ func (s *stream) Read(b []byte) (int, error) {
 	return k, err
 }
 
-func (s *stream) Write(b []byte) (int, error) {
-	k, err := s.Stream.Write(b)
-	if !s.n.ownHost {
-		s.n.count.LogSentMessageStream(int64(max(k, 0)), s.Protocol(), "")
+func (s *stream) Write(b []byte) (n int, err error) {
+	for first := true; err == nil && (first || n < len(b)); first = false { // nothing is written too: it may begin the stream
+		var k int
+		if k, err = s.gate.take(len(b) - n); err == nil {
+			k, err = s.Stream.Write(b[n : n+k])
+			n += k
+		}
 	}
-	return k, err
+	if !s.n.ownHost {
+		s.n.count.LogSentMessageStream(int64(n), s.Protocol(), "")
+	}
+	return n, err
 }
 
 func (s *stream) forget() {
@@ -66,6 +83,7 @@ func (s *stream) forget() {
 // track takes s under the Network's care. When the Network is closed it resets s and returns nil.
 func (n *Network) track(s network.Stream) *stream {
 	t := &stream{Stream: s, n: n}
+	t.gate.open(n, s.Protocol())
 	n.mu.Lock()
 	closed := n.mu.closed
 	if !closed {
@@ -95,8 +113,18 @@ func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.
 }
 
 // OpenBulk is Open for much data: it takes the fastest authenticated way to the peer that there is. The stream reaches the same
-// handler.
+// handler. Reset after Close does nothing there.
 func (n *Network) OpenBulk(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
+	if n.bulk != nil {
+		ctx, cancel := n.joined(ctx)
+		defer cancel()
+		if err := n.connect(ctx, peer.AddrInfo{ID: peer.ID(to)}); err != nil {
+			return nil, n.closedError(fmt.Errorf("stream %s to %s: %w", proto, to.Short(), err))
+		}
+		if s, err := n.bulk.open(ctx, peer.ID(to), protocol.ID(proto)); err == nil {
+			return s, nil
+		}
+	}
 	return n.Open(ctx, to, proto)
 }
 
@@ -136,11 +164,20 @@ func (n *Network) Handle(proto string, f func(from slot.PeerID, s wire.Stream)) 
 	id := protocol.ID(proto)
 	n.mu.Lock()
 	closed := n.mu.closed
-	n.mu.protocols[id] = struct{}{}
+	n.mu.handlers[id] = f
 	n.mu.Unlock()
 	if !closed {
 		n.host.SetStreamHandler(id, func(s network.Stream) { n.handle(s, id, f) })
 	}
+}
+
+type handlerFunc = func(from slot.PeerID, s wire.Stream)
+
+// handlerOf is what Handle was given for a protocol; nil if nothing.
+func (n *Network) handlerOf(id protocol.ID) handlerFunc {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.mu.handlers[id]
 }
 
 func (n *Network) handle(s network.Stream, id protocol.ID, f func(slot.PeerID, wire.Stream)) {

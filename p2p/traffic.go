@@ -59,6 +59,7 @@ func purposeOf(proto protocol.ID) purpose {
 // grows.
 type traffic struct {
 	sent, received [purposes]atomic.Uint64
+	upload         *upload // that what does not wait for its turn is counted against
 }
 
 var _ metrics.Reporter = (*traffic)(nil)
@@ -71,6 +72,9 @@ func (t *traffic) snapshot() Traffic {
 // LogSentMessageStream counts what was written on a stream.
 func (t *traffic) LogSentMessageStream(n int64, proto protocol.ID, _ peer.ID) {
 	t.sent[purposeOf(proto)].Add(uint64(n))
+	if !limited(proto) {
+		t.upload.sent(int(n))
+	}
 }
 
 // LogRecvMessageStream counts what was read from a stream.

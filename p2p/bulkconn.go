@@ -1,0 +1,176 @@
+package p2p
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// bulkConnMemory is what one connection may take, in bytes, as the resource manager counts it: the buffers of records and TLS's own.
+const bulkConnMemory = 768 << 10
+
+// bulkConn is a TLS connection without a muxer. It carries one stream at a time; the dialer opens them.
+type bulkConn struct {
+	b       *bulk
+	peer    peer.ID
+	dialled bool // by this side
+	raw     net.Conn
+	records *recordConn
+	tls     *tls.Conn
+	scope   network.ConnManagementScope
+	once    sync.Once    // of close
+	sent    atomic.Int64 // bytes
+
+	head [bulkHeaderSize]byte // the reader's
+	got  int                  // bytes of head that have come
+	out  []byte               // the writer's scratch for headers
+
+	parked *parked // while it is idle; guarded by bulk.mu
+}
+
+// handshake makes a bulk connection of a TCP connection. Both sides prove their peer IDs as in libp2p's TLS. to is empty on the accepting side.
+// The caller closes raw and scope after an error.
+func (b *bulk) handshake(ctx context.Context, raw net.Conn, to peer.ID, scope network.ConnManagementScope) (*bulkConn, error) {
+	conf, keys := b.identity.ConfigForPeer(to)
+	conf.NextProtos = []string{bulkALPN}
+	conf.DynamicRecordSizingDisabled = true
+	c := &bulkConn{b: b, dialled: to != "", raw: raw, records: newRecordConn(raw), scope: scope, out: make([]byte, 0, bulkHeaderSize+maxProtocolName)}
+	if c.tls = tls.Server(c.records, conf); c.dialled {
+		c.tls = tls.Client(c.records, conf)
+	}
+	if err := c.tls.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	if c.tls.ConnectionState().NegotiatedProtocol != bulkALPN {
+		return nil, errors.New("the other side does not speak " + bulkALPN)
+	}
+	var key crypto.PubKey
+	select {
+	case key = <-keys:
+	default:
+	}
+	if key == nil {
+		return nil, errors.New("the other side proved no identity")
+	}
+	var err error
+	if c.peer, err = peer.IDFromPublicKey(key); err != nil {
+		return nil, err
+	}
+	if c.peer == b.n.host.ID() {
+		return nil, errors.New("that is this peer itself")
+	}
+	return c, scope.ReserveMemory(bulkConnMemory, network.ReservationPriorityMedium)
+}
+
+// newBulkIdentity is what TLS proves this peer's ID with.
+func newBulkIdentity(key crypto.PrivKey) (*libp2ptls.Identity, error) {
+	id, err := libp2ptls.NewIdentity(key)
+	if err != nil {
+		return nil, fmt.Errorf("making a TLS certificate: %w", err)
+	}
+	return id, nil
+}
+
+// close resets the connection and forgets it. Whatever blocks on it ends.
+func (c *bulkConn) close() {
+	c.once.Do(func() {
+		_ = c.raw.Close()
+		c.scope.Done()
+		c.b.forget(c)
+	})
+}
+
+// readHeader reads the next header. After a timeout it can be called again.
+func (c *bulkConn) readHeader() (bulkHeader, error) {
+	for c.got < bulkHeaderSize {
+		k, err := c.tls.Read(c.head[c.got:])
+		if c.got += k; err != nil && c.got < bulkHeaderSize {
+			return bulkHeader{}, cutShort(err)
+		}
+	}
+	c.got = 0
+	return parseBulkHeader(c.head[:])
+}
+
+// cutShort tells a connection that ends from a stream that does: TLS says io.EOF where the peer closed it.
+func cutShort(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// expect reads a message of one kind, by a deadline, and what follows it.
+func (c *bulkConn) expect(kind bulkKind, until time.Time) ([]byte, error) {
+	if err := c.raw.SetReadDeadline(until); err != nil {
+		return nil, err
+	}
+	h, err := c.readHeader()
+	if err != nil {
+		return nil, err
+	}
+	if h.kind != kind {
+		return nil, fmt.Errorf("%w: message of kind %d on a bulk connection, where %d was due", wire.ErrMalformed, h.kind, kind)
+	}
+	b := make([]byte, h.length) // small, as the header was checked, for all kinds that are expected
+	if _, err := io.ReadFull(c.tls, b); err != nil {
+		return nil, cutShort(err)
+	}
+	return b, c.raw.SetReadDeadline(time.Time{})
+}
+
+// put encrypts a message into the buffer, which has room for it.
+func (c *bulkConn) put(kind bulkKind, payload []byte) error {
+	c.records.gather()
+	c.sent.Add(int64(bulkHeaderSize + len(payload)))
+	if _, err := c.tls.Write(bulkHeader{kind, len(payload)}.append(c.out[:0])); err != nil || len(payload) == 0 {
+		return err
+	}
+	_, err := c.tls.Write(payload)
+	return err
+}
+
+// send writes a short message by a deadline.
+func (c *bulkConn) send(kind bulkKind, payload []byte, until time.Time) error {
+	if err := c.raw.SetWriteDeadline(until); err != nil {
+		return err
+	}
+	if err := c.put(kind, payload); err != nil {
+		return err
+	}
+	if err := c.records.flush(); err != nil {
+		return err
+	}
+	return c.raw.SetWriteDeadline(time.Time{})
+}
+
+// Room for one message, in plaintext bytes, of which the records fit the free part of the buffer.
+const (
+	recordSize     = 16 << 10
+	recordOverhead = 5 + 1 + 16                            // header, content type, tag
+	messageSpare   = bulkHeaderSize + 2*recordOverhead     // the header's own record, and a last record that is not full
+	leastRoom      = messageSpare + recordOverhead + 1<<10 // less is not worth a record
+)
+
+// room is how many bytes one message may have now.
+func (c *bulkConn) room() int {
+	free := c.records.free()
+	if free < leastRoom {
+		return 0
+	}
+	free -= messageSpare
+	return min(free-(free/recordSize+1)*recordOverhead, recordsAtOnce)
+}

@@ -1,0 +1,62 @@
+package p2p
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// parked is a dialled connection between two streams. A goroutine reads from it: nothing may come, so that it learns of the connection's end at
+// once.
+type parked struct {
+	c       *bulkConn
+	wanted  atomic.Bool
+	done    chan struct{} // closed when nobody reads any more
+	healthy bool          // nothing has come; to be read after done
+}
+
+// park keeps a connection for the next stream.
+func (b *bulk) park(c *bulkConn) {
+	if c.sent.Load() > maxBulkConnBytes || c.raw.SetReadDeadline(time.Now().Add(bulkIdle)) != nil {
+		c.close()
+		return
+	}
+	p := &parked{c: c, done: make(chan struct{})}
+	if !b.n.goDo(p.run) {
+		c.close()
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c.parked = p
+	if peer := b.mu.peers[c.peer]; peer != nil {
+		if _, ours := peer.conns[c]; ours { // else it has been closed
+			peer.idle = append(peer.idle, c)
+		}
+	}
+}
+
+// run ends when the connection is wanted, or has been idle for long, or fails.
+func (p *parked) run() {
+	_, err := p.c.readHeader()
+	if p.healthy = timedOut(err) && p.c.got == 0; !p.wanted.Load() {
+		p.healthy = false
+		p.c.close()
+	}
+	close(p.done)
+}
+
+// take ends run, and says whether the connection may be used.
+func (p *parked) take() bool {
+	p.wanted.Store(true)
+	_ = p.c.raw.SetReadDeadline(time.Unix(1, 0)) // where this fails the connection is closed, and run ends
+	<-p.done
+	return p.healthy && p.c.raw.SetReadDeadline(time.Time{}) == nil
+}
+
+// timedOut says whether a deadline passed.
+func timedOut(err error) bool {
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout()
+}

@@ -1,0 +1,242 @@
+package p2p
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// What the end of a stream may take until its connection is not worth keeping.
+const (
+	endTimeout = 10 * time.Second
+	endBytes   = 1 << 20 // that nobody reads any more
+)
+
+// bulkStream is one stream on a bulk connection. Reset resets the connection; after a clean end another stream may follow.
+type bulkStream struct {
+	c     *bulkConn
+	proto protocol.ID
+	gate  uploadGate
+	done  func(clean bool) // called once, when the stream has the connection no more
+	once  sync.Once
+
+	r struct {
+		sync.Mutex // of who reads
+		left       int
+		ended      bool
+	}
+	w struct {
+		sync.Mutex // of who writes
+		ended      bool
+	}
+	mu struct {
+		sync.Mutex
+		closed bool
+	}
+}
+
+var _ wire.Stream = (*bulkStream)(nil)
+
+func newBulkStream(c *bulkConn, proto protocol.ID, done func(clean bool)) *bulkStream {
+	s := &bulkStream{c: c, proto: proto, done: done}
+	s.gate.open(c.b.n, proto)
+	return s
+}
+
+// Read implements io.Reader. After a timeout reading may go on.
+func (s *bulkStream) Read(b []byte) (int, error) {
+	s.r.Lock()
+	defer s.r.Unlock()
+	if s.isClosed() {
+		return 0, net.ErrClosed
+	}
+	n, err := s.read(b)
+	if n > 0 {
+		s.c.b.n.count.LogRecvMessageStream(int64(n), s.proto, "")
+		s.c.b.n.pulses.saw(s.c.peer)
+	}
+	return n, err
+}
+
+// read is for who holds r.
+func (s *bulkStream) read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if s.r.left == 0 {
+		if err := s.nextMessage(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := s.c.tls.Read(b[:min(len(b), s.r.left)])
+	s.r.left -= n
+	if n > 0 {
+		err = nil // it comes again
+	}
+	return n, cutShort(err)
+}
+
+// nextMessage reads up to the next bytes of the stream.
+func (s *bulkStream) nextMessage() error {
+	if s.r.ended {
+		return io.EOF
+	}
+	h, err := s.c.readHeader()
+	switch {
+	case err != nil:
+		if errors.Is(err, wire.ErrMalformed) {
+			s.c.close()
+		}
+		return err
+	case h.kind == bulkData:
+		s.r.left = h.length
+		return nil
+	case h.kind == bulkEnd:
+		s.r.ended = true
+		return io.EOF
+	default:
+		s.c.close()
+		return wire.ErrMalformed
+	}
+}
+
+// Write implements io.Writer. Where the deadline passes with a part of b taken, writing may go on: what is taken will be sent.
+func (s *bulkStream) Write(b []byte) (n int, err error) {
+	s.w.Lock()
+	defer s.w.Unlock()
+	if s.w.ended {
+		return 0, net.ErrClosed
+	}
+	defer func() { s.c.b.n.count.LogSentMessageStream(int64(n), s.proto, "") }()
+	for n < len(b) && err == nil {
+		k := min(s.c.room(), len(b)-n)
+		if k == 0 {
+			err = s.c.records.flush() // of an earlier write that ran out of time
+			continue
+		}
+		if k, err = s.gate.take(k); k > 0 {
+			err = errors.Join(s.c.put(bulkData, b[n:n+k]), s.c.records.flush(), err)
+			n += k
+		}
+	}
+	return n, err
+}
+
+// CloseWrite says that no more bytes follow.
+func (s *bulkStream) CloseWrite() error {
+	s.w.Lock()
+	defer s.w.Unlock()
+	if s.w.ended {
+		return nil
+	}
+	s.w.ended = true
+	if s.c.room() == 0 {
+		if err := s.c.records.flush(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(s.c.put(bulkEnd, nil), s.c.records.flush())
+}
+
+// Close ends the stream: what was written arrives, what arrives is not read. It does not wait for the other side.
+func (s *bulkStream) Close() error {
+	s.mu.Lock()
+	again := s.mu.closed
+	s.mu.closed = true
+	s.mu.Unlock()
+	if again {
+		return nil
+	}
+	// The one who reads ends; who writes has a while.
+	now := time.Now()
+	_ = s.c.raw.SetReadDeadline(now)
+	_ = s.c.raw.SetWriteDeadline(now.Add(endTimeout))
+	if err := s.CloseWrite(); err != nil {
+		s.abort()
+		return err
+	}
+	if !s.c.b.n.goDo(s.finish) {
+		s.abort()
+	}
+	return nil
+}
+
+// finish reads to the end of the stream, so that the connection can be used for another.
+func (s *bulkStream) finish() {
+	s.r.Lock()
+	defer s.r.Unlock()
+	if err := s.c.raw.SetReadDeadline(time.Now().Add(endTimeout)); err != nil {
+		s.abort()
+		return
+	}
+	n, err := io.Copy(io.Discard, io.LimitReader(readerFunc(s.read), endBytes))
+	if err != nil || n == endBytes || s.c.raw.SetDeadline(time.Time{}) != nil {
+		s.abort()
+		return
+	}
+	s.once.Do(func() { s.done(true) })
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// Reset ends both directions at once. The other side sees an error. After Close it does nothing: what was written still arrives.
+func (s *bulkStream) Reset() error {
+	s.mu.Lock()
+	again := s.mu.closed
+	s.mu.closed = true
+	s.mu.Unlock()
+	if !again {
+		s.abort()
+	}
+	return nil
+}
+
+// abort ends the connection with the stream, unless it serves another by now.
+func (s *bulkStream) abort() {
+	s.gate.shut()
+	s.once.Do(func() {
+		s.c.close()
+		s.done(false)
+	})
+}
+
+func (s *bulkStream) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.closed
+}
+
+// unlessClosed sets a deadline of the connection, which belongs to others once the stream is closed.
+func (s *bulkStream) unlessClosed(set func(time.Time) error, t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return net.ErrClosed
+	}
+	return set(t)
+}
+
+// SetDeadline sets both deadlines.
+func (s *bulkStream) SetDeadline(t time.Time) error {
+	s.gate.until(t)
+	return s.unlessClosed(s.c.raw.SetDeadline, t)
+}
+
+// SetReadDeadline sets when Read gives up.
+func (s *bulkStream) SetReadDeadline(t time.Time) error {
+	return s.unlessClosed(s.c.raw.SetReadDeadline, t)
+}
+
+// SetWriteDeadline sets when Write and CloseWrite give up.
+func (s *bulkStream) SetWriteDeadline(t time.Time) error {
+	s.gate.until(t)
+	return s.unlessClosed(s.c.raw.SetWriteDeadline, t)
+}

@@ -1,0 +1,166 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/transport"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcpreuse"
+	"github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+)
+
+// firstBytesTimeout is how long a connection may take to say what it is.
+const firstBytesTimeout = 5 * time.Second
+
+// tcpTransport is libp2p's TCP transport, whose port takes bulk connections as well: these begin with a TLS ClientHello, those of libp2p
+// with multistream-select. go-libp2p's own demultiplexer (tcpreuse.ConnMgr) is not used: 64 connections that say nothing hold up all others there.
+type tcpTransport struct {
+	*tcp.TcpTransport
+	upgrader transport.Upgrader
+	bulk     *bulk
+}
+
+// newTCPTransport returns a constructor for libp2p.Transport.
+func newTCPTransport(b *bulk) func(transport.Upgrader, network.ResourceManager) (*tcpTransport, error) {
+	return func(u transport.Upgrader, limits network.ResourceManager) (*tcpTransport, error) {
+		t, err := tcp.NewTCPTransport(u, limits, nil, tcp.DisableReuseport())
+		if err != nil {
+			return nil, err
+		}
+		return &tcpTransport{TcpTransport: t, upgrader: u, bulk: b}, nil
+	}
+}
+
+// Listen implements transport.Transport.
+func (t *tcpTransport) Listen(a multiaddr.Multiaddr) (transport.Listener, error) {
+	l, err := manet.Listen(a)
+	if err != nil {
+		return nil, err
+	}
+	return t.upgrader.UpgradeGatedMaListener(t, demultiplex(t.upgrader.GateMaListener(l), t.bulk.accept)), nil
+}
+
+// demux tells connections apart by their first bytes: libp2p's come out of Accept, those that begin with TLS go to other. Connections
+// that have said nothing yet count as transient for the resource manager, which bounds them in all and for each address.
+type demux struct {
+	transport.GatedMaListener
+	other  func(net.Conn, multiaddr.Multiaddr, network.ConnManagementScope)
+	libp2p chan arrivedConn
+	ctx    context.Context // ends when Close begins
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+type arrivedConn struct {
+	conn  manet.Conn
+	scope network.ConnManagementScope
+	err   error
+}
+
+func demultiplex(l transport.GatedMaListener, other func(net.Conn, multiaddr.Multiaddr, network.ConnManagementScope)) *demux {
+	d := &demux{GatedMaListener: l, other: other, libp2p: make(chan arrivedConn)}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.wg.Go(d.run)
+	return d
+}
+
+// run takes connections in until the listener is closed. Whoever calls Accept decides which errors end that.
+func (d *demux) run() {
+	for d.ctx.Err() == nil {
+		c, scope, err := d.GatedMaListener.Accept()
+		if err != nil {
+			d.deliver(arrivedConn{err: err})
+			continue
+		}
+		d.wg.Go(func() { d.identify(c, scope) })
+	}
+}
+
+// identify reads the first bytes of a connection and hands it on.
+func (d *demux) identify(c manet.Conn, scope network.ConnManagementScope) {
+	stop := context.AfterFunc(d.ctx, func() { _ = c.Close() })
+	defer stop()
+	prepareTCP(c)
+	var first tcpreuse.Prefix
+	err := c.SetReadDeadline(time.Now().Add(firstBytesTimeout))
+	if err == nil {
+		_, err = io.ReadFull(c, first[:])
+	}
+	if err == nil {
+		err = c.SetReadDeadline(time.Time{})
+	}
+	again := &peeked{Conn: c, first: first[:]}
+	switch {
+	case err == nil && tcpreuse.IsMultistreamSelect(first) && d.deliver(arrivedConn{again, scope, nil}):
+	case err == nil && tcpreuse.IsTLS(first):
+		d.other(again, c.RemoteMultiaddr(), scope)
+	default:
+		_ = c.Close()
+		scope.Done()
+	}
+}
+
+// prepareTCP does what libp2p does with its TCP connections: a closed one is reset, so that no port waits.
+func prepareTCP(c net.Conn) {
+	if t, ok := c.(interface {
+		SetLinger(int) error
+		SetKeepAlive(bool) error
+		SetKeepAlivePeriod(time.Duration) error
+	}); ok {
+		_ = t.SetLinger(0) // all three are for the better, and not needed
+		_ = t.SetKeepAlive(true)
+		_ = t.SetKeepAlivePeriod(30 * time.Second)
+	}
+}
+
+func (d *demux) deliver(a arrivedConn) bool {
+	select {
+	case d.libp2p <- a:
+		return true
+	case <-d.ctx.Done():
+		return false
+	}
+}
+
+// Accept implements transport.GatedMaListener.
+func (d *demux) Accept() (manet.Conn, network.ConnManagementScope, error) {
+	select {
+	case a := <-d.libp2p:
+		return a.conn, a.scope, a.err
+	case <-d.ctx.Done():
+		return nil, nil, net.ErrClosed
+	}
+}
+
+// Close implements transport.GatedMaListener. It waits for the goroutines.
+func (d *demux) Close() error {
+	d.cancel()
+	err := d.GatedMaListener.Close()
+	d.wg.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil // closed twice
+	}
+	return err
+}
+
+// peeked is a connection of which the first bytes have been read.
+type peeked struct {
+	manet.Conn
+	first []byte // not handed on yet
+}
+
+func (c *peeked) Read(b []byte) (int, error) {
+	if len(c.first) > 0 {
+		n := copy(b, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	return c.Conn.Read(b)
+}
