@@ -1,0 +1,131 @@
+package p2p
+
+import (
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+)
+
+var somewhere = multiaddr.StringCast("/ip4/192.0.2.1/tcp/4001")
+
+// pipeConn is one end of a net.Pipe with an address.
+type pipeConn struct{ net.Conn }
+
+func (pipeConn) LocalMultiaddr() multiaddr.Multiaddr  { return somewhere }
+func (pipeConn) RemoteMultiaddr() multiaddr.Multiaddr { return somewhere }
+
+// pipeListener hands out connections that are put into it, and notes in scopes that are done.
+type pipeListener struct {
+	conns  chan manet.Conn
+	closed chan struct{}
+	done   *int
+}
+
+type countedScope struct {
+	network.NullScope
+	done *int
+}
+
+func (s *countedScope) Done() { *s.done++ }
+
+func (l *pipeListener) Accept() (manet.Conn, network.ConnManagementScope, error) {
+	select {
+	case c := <-l.conns:
+		return c, &countedScope{done: l.done}, nil
+	case <-l.closed:
+		return nil, nil, net.ErrClosed
+	}
+}
+func (l *pipeListener) Close() error                   { close(l.closed); return nil }
+func (l *pipeListener) Multiaddr() multiaddr.Multiaddr { return somewhere }
+func (l *pipeListener) Addr() net.Addr                 { return nil }
+
+// TestDemux tells connections apart. What says nothing, or something else, is closed in time, and holds up nobody, however many there are.
+func TestDemux(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := 0
+		l := &pipeListener{conns: make(chan manet.Conn), closed: make(chan struct{}), done: &done}
+		other := make(chan net.Conn, 1)
+		d := demultiplex(l, func(c net.Conn, _ multiaddr.Multiaddr, _ network.ConnManagementScope) { other <- c })
+		connect := func(first string) net.Conn {
+			x, y := net.Pipe()
+			l.conns <- pipeConn{y}
+			go func() { _, _ = x.Write([]byte(first)) }()
+			return x
+		}
+		const silent = 200
+		began := time.Now()
+		for range silent {
+			connect("\x13")
+		}
+		odd := connect("SSH-2.0-")
+		connect("\x13/multistream/1.0.0\n")
+		c, _, err := d.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := make([]byte, 20)
+		if _, err := io.ReadFull(c, head); err != nil || string(head) != "\x13/multistream/1.0.0\n" {
+			t.Errorf("libp2p's connection begins with %q, %v", head, err)
+		}
+		connect("\x16\x03\x01\x00\x05hello")
+		head = head[:10]
+		if _, err := io.ReadFull(<-other, head); err != nil || string(head) != "\x16\x03\x01\x00\x05hello" {
+			t.Errorf("the other connection begins with %q, %v", head, err)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the silent held the others up for %s", took)
+		}
+		if _, err := io.ReadAll(odd); err != nil {
+			t.Errorf("what is neither: %v", err)
+		}
+		time.Sleep(firstBytesTimeout + time.Millisecond)
+		if done != silent+1 {
+			t.Errorf("%d connections were given back to the resource manager, want %d", done, silent+1)
+		}
+		late := connect("\x13")
+		synctest.Wait()
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := io.ReadAll(late); err != nil {
+			t.Error("closing the listener leaves a connection open")
+		}
+		if _, _, err := d.Accept(); err == nil {
+			t.Error("Accept after Close")
+		}
+	})
+}
+
+// TestBulkSlowHandshake: who begins a handshake and goes no further is disconnected in time.
+func TestBulkSlowHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := simulated(t, sim.New(t, 1, time.Millisecond), 0, LAN())
+		b, err := newBulk(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := 0
+		x, y := net.Pipe()
+		b.accept(y, somewhere, &countedScope{done: &done})
+		began := time.Now()
+		if _, err := x.Write([]byte("\x16\x03\x01\x01\x00")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(x); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if took := time.Since(began); took != bulkHandshake || done == 0 || len(b.mu.raw) != 0 {
+			t.Errorf("after %s, given back %d times, %d still known; want %s", took, done, len(b.mu.raw), bulkHandshake)
+		}
+	})
+}

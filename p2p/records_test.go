@@ -1,0 +1,165 @@
+package p2p
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// countingConn notes the sizes of writes and the room for reads.
+type countingConn struct {
+	net.Conn
+	writes []int
+	rooms  []int
+}
+
+func (c *countingConn) Write(b []byte) (int, error) {
+	c.writes = append(c.writes, len(b))
+	return c.Conn.Write(b)
+}
+
+func (c *countingConn) Read(b []byte) (int, error) {
+	c.rooms = append(c.rooms, len(b))
+	return c.Conn.Read(b)
+}
+
+// TestRecordsLeaveTogether: between gather and flush nothing is written, then all in one write; at other times everything at once.
+func TestRecordsLeaveTogether(t *testing.T) {
+	x, y := net.Pipe()
+	inner := &countingConn{Conn: x}
+	c := newRecordConn(inner)
+	var want []byte
+	got := make(chan []byte)
+	go func() {
+		b, _ := io.ReadAll(y)
+		got <- b
+	}()
+	put := func(n int) {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(rand.Uint32())
+		}
+		want = append(want, b...)
+		if _, err := c.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(5)
+	c.gather()
+	for range 15 {
+		put(16 << 10)
+	}
+	if len(inner.writes) != 1 {
+		t.Errorf("writes of %v bytes before flush", inner.writes)
+	}
+	if err := c.flush(); err != nil {
+		t.Fatal(err)
+	}
+	put(7)
+	c.gather()
+	for range 40 { // more than the buffer holds
+		put(16 << 10)
+	}
+	if err := c.flush(); err != nil {
+		t.Fatal(err)
+	}
+	if len(inner.writes) != 6 || inner.writes[0] != 5 || inner.writes[1] != 15*16<<10 || inner.writes[2] != 7 {
+		t.Errorf("writes of %v bytes", inner.writes)
+	}
+	_ = c.Close()
+	if !bytes.Equal(<-got, want) {
+		t.Error("other bytes arrived")
+	}
+	if c.out.buf != nil {
+		t.Error("a buffer is held with nothing in it")
+	}
+}
+
+// TestRecordsFlushGoesOn after a timeout where it stopped, with room for as much as has left.
+func TestRecordsFlushGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, y := net.Pipe()
+		c := newRecordConn(x)
+		want := make([]byte, recordsBuffer)
+		for i := range want {
+			want[i] = byte(i >> 8)
+		}
+		c.gather()
+		if _, err := c.Write(want); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 100_000)
+		go func() { _, _ = io.ReadFull(y, got) }()
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+		if err := c.flush(); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("flush: %v", err)
+		}
+		if c.free() != len(got) {
+			t.Errorf("room for %d bytes, want %d", c.free(), len(got))
+		}
+		more := []byte("more")
+		c.gather()
+		if _, err := c.Write(more); err != nil {
+			t.Fatal(err)
+		}
+		rest := make(chan []byte)
+		go func() {
+			b, _ := io.ReadAll(y)
+			rest <- b
+		}()
+		_ = c.SetWriteDeadline(time.Time{})
+		if err := errors.Join(c.flush(), c.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(append(got, <-rest...), append(want, more...)) {
+			t.Error("other bytes arrived")
+		}
+	})
+}
+
+// TestRecordsArriveTogether: reads become large where much comes, and small again where little does; no byte is lost over that.
+func TestRecordsArriveTogether(t *testing.T) {
+	x, y := net.Pipe()
+	inner := &countingConn{Conn: y}
+	c := newRecordConn(inner)
+	var want []byte
+	for range 3 {
+		want = append(want, bytes.Repeat([]byte("large"), 200_000)...)
+		want = append(want, bytes.Repeat([]byte("s"), 2*recordsCalm)...)
+	}
+	go func() {
+		for b := want; len(b) > 0; {
+			n := len(b)
+			if b[0] == 's' {
+				n = 1
+			} else if at := bytes.IndexByte(b, 's'); at >= 0 {
+				n = at
+			}
+			_, _ = x.Write(b[:n])
+			b = b[n:]
+		}
+		_ = x.Close()
+	}()
+	got, err := io.ReadAll(io.MultiReader(c))
+	if err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("%d bytes arrived of %d, or others: %v", len(got), len(want), err)
+	}
+	large, back := 0, 0
+	for i, r := range inner.rooms {
+		if r == recordsAtOnce {
+			large++
+		}
+		if i > 0 && r == recordsSmall && inner.rooms[i-1] == recordsAtOnce {
+			back++
+		}
+	}
+	if large < 12 || back != 3 || c.in.large != nil {
+		t.Errorf("%d large reads, %d times back to small ones, large buffer held %v", large, back, c.in.large != nil)
+	}
+}
