@@ -63,6 +63,11 @@ type Config struct {
 	// which some 2% of the machine's processors do. While a reduction runs here, an eighth of it.
 	StateBytesPerSecond int64
 
+	// MaxUpload bounds the bytes a second that this peer sends for the all-reduce and to those who fetch states and outcomes; what else
+	// it sends (the ledger, gossip) is counted against it and never waits. At least p2p.MinUpload; 0: no bound. With Network
+	// it is the network's own affair.
+	MaxUpload int64
+
 	// MaxAdopted bounds the model of a run whose layout is adopted from other peers, in elements; a layout given here is not bounded.
 	// A node keeps five vectors of that many float32. Default 1 Gi.
 	MaxAdopted uint64
@@ -126,6 +131,9 @@ func (c Config) Validate() error {
 	}
 	if c.OnQuorumLoss != OnLossContinue && c.OnQuorumLoss != OnLossPause {
 		errs = append(errs, fmt.Errorf("on quorum loss %q: allowed: %s, %s", c.OnQuorumLoss, OnLossContinue, OnLossPause))
+	}
+	if c.MaxUpload != 0 && c.MaxUpload < p2p.MinUpload {
+		errs = append(errs, fmt.Errorf("MaxUpload %d: at least %d bytes a second, or 0 for no bound", c.MaxUpload, p2p.MinUpload))
 	}
 	if c.KeepCheckpoints < 0 {
 		errs = append(errs, fmt.Errorf("KeepCheckpoints %d: at least 1", c.KeepCheckpoints))

@@ -125,7 +125,7 @@ func (n *Node) openNetwork(ctx context.Context) (err error) {
 	}
 	cfg.IdentityFile, cfg.PeersFile = n.dir.path("identity"), n.dir.path("peers")
 	cfg.Listen, cfg.Bootstrap, cfg.MDNS = n.cfg.Listen, n.cfg.Bootstrap, len(n.cfg.Bootstrap) == 0
-	cfg.Logger = n.log
+	cfg.Logger, cfg.MaxUpload = n.log, n.cfg.MaxUpload
 	n.net, err = p2p.New(ctx, cfg)
 	return err
 }

@@ -53,6 +53,9 @@ const (
 	TransportQUIC = "quic"
 )
 
+// MinUpload is the least Config.MaxUpload, in bytes a second: with less a peer looks dead to the others.
+const MinUpload = 16_000
+
 // Defaults of Config, and bounds on it.
 const (
 	defaultAdvertiseEvery    = 5 * time.Minute
@@ -60,7 +63,6 @@ const (
 	defaultMaxStreamsPerPeer = 64
 	defaultPulse             = 4 * time.Second
 	maxBootstrap             = 64
-	minUpload                = 16 << 10 // bytes a second; with less a peer looks dead to the others
 )
 
 // defaultListen is tried address by address; one that can be had is enough.
@@ -140,8 +142,8 @@ func (c Config) validateWays() (errs []error) {
 			errs = append(errs, fmt.Errorf("transport %q: give %s or %s, or nothing for both", t, TransportTCP, TransportQUIC))
 		}
 	}
-	if c.MaxUpload < 0 || c.MaxUpload > 0 && c.MaxUpload < minUpload {
-		errs = append(errs, fmt.Errorf("at most %d bytes a second sent: give at least %d, or 0 for no bound", c.MaxUpload, minUpload))
+	if c.MaxUpload < 0 || c.MaxUpload > 0 && c.MaxUpload < MinUpload {
+		errs = append(errs, fmt.Errorf("at most %d bytes a second sent: give at least %d, or 0 for no bound", c.MaxUpload, MinUpload))
 	}
 	return errs
 }

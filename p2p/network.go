@@ -242,6 +242,9 @@ func (n *Network) Peers() []slot.PeerID {
 // Traffic is the number of bytes sent and received so far, by what for.
 func (n *Network) Traffic() Traffic { return n.count.snapshot() }
 
+// MaxUpload is Config.MaxUpload.
+func (n *Network) MaxUpload() int64 { return n.cfg.MaxUpload }
+
 // Sign signs data with this peer's key. Verify checks it.
 func (n *Network) Sign(data []byte) ([]byte, error) {
 	if err := n.closedError(nil); err != nil {

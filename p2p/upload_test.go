@@ -22,7 +22,7 @@ func limitedNetwork(rate float64) *Network {
 // TestUploadRate lets streams send as they can, and control messages beside them, for a minute: all together keep to the rate, and nobody
 // gets less than others.
 func TestUploadRate(t *testing.T) {
-	for _, rate := range []float64{minUpload, 2.5e6, 1e9} {
+	for _, rate := range []float64{MinUpload, 2.5e6, 1e9} {
 		synctest.Test(t, func(t *testing.T) {
 			const streams, lasts = 4, 60
 			n := limitedNetwork(rate)
@@ -75,7 +75,7 @@ func TestUploadRate(t *testing.T) {
 // TestUploadGateEnds: a deadline and a reset end the wait for a turn, and what was not sent is not counted.
 func TestUploadGateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := limitedNetwork(minUpload)
+		n := limitedNetwork(MinUpload)
 		var g uploadGate
 		g.open(n, ProtocolState)
 		for range 4 { // the burst, and who comes next

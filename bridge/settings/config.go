@@ -8,6 +8,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // ErrInvalid is what errors about settings are, for errors.Is: nothing was started.
@@ -40,7 +41,7 @@ func (s *Settings) Config() (p2pdiloco.Config, error) {
 	return p2pdiloco.Config{
 		Spec: spec, DataDir: s.DataDir, Listen: s.listen, Bootstrap: s.bootstrap, Found: s.found, Preset: s.preset.Value,
 		OnQuorumLoss: s.onLoss.Value, Pin: s.pin.Root, InitFile: s.init,
-		CheckpointEvery: s.every, KeepCheckpoints: s.keep, StateBytesPerSecond: 1_000_000 * s.stateRate,
+		CheckpointEvery: s.every, KeepCheckpoints: s.keep, StateBytesPerSecond: 1_000_000 * s.stateRate, MaxUpload: int64(s.maxUpload) / 8,
 	}, nil
 }
 
@@ -71,6 +72,9 @@ func (s *Settings) check() (errs []error) {
 	}
 	if s.stateRate < 0 || s.stateRate > maxStateRate {
 		errs = append(errs, fault("state-rate", s.stateRate, "allowed: 1 to %d, or 0 for the default", maxStateRate))
+	}
+	if s.maxUpload > 0 && s.maxUpload/8 < p2p.MinUpload {
+		errs = append(errs, fault("max-upload", s.maxUpload, "at least %s, or the others take this peer for lost", sources.Rate(8*p2p.MinUpload)))
 	}
 	return errs
 }

@@ -50,6 +50,7 @@ type Settings struct {
 	every     uint64
 	keep      int
 	stateRate int64 // MB/s
+	maxUpload sources.Rate
 	config    string
 
 	flags    *pflag.FlagSet

@@ -10,6 +10,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // printStatus writes a status for people.
@@ -33,7 +34,11 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	if s.Training > 0 {
 		fmt.Fprintf(w, "stalled\t%s of %s\n", s.Stall.Round(time.Second), (s.Stall + s.Training).Round(time.Second))
 	}
-	fmt.Fprintf(w, "bytes\t%s sent, %s received\n", report.Bytes(s.Sent), report.Bytes(s.Received))
+	fmt.Fprintf(w, "bytes\t%s sent, %s received%s\n", report.Bytes(s.Sent), report.Bytes(s.Received), inBrackets(s.MaxUpload == 0, "at most "+report.Bytes(uint64(s.MaxUpload))+" sent a second"))
+	if t := s.Traffic; t != (p2p.Traffic{}) {
+		fmt.Fprintf(w, "sent for\tall-reduce %s, states %s, control %s, gossip and DHT %s\n",
+			report.Bytes(t.Exchange.Sent), report.Bytes(t.State.Sent), report.Bytes(t.Control.Sent), report.Bytes(t.Gossip.Sent))
+	}
 	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
 	_ = w.Flush() // a strings.Builder takes everything
 	printMembers(&b, s.Members)

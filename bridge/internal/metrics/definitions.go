@@ -31,6 +31,10 @@ var (
 	phase        = definition{"p2pdiloco_phase", gauge, "1 for the phase that this peer is in, 0 for the others"}
 	member       = definition{"p2pdiloco_member_state", gauge, "1 for the state that a member is in, as this peer sees it"}
 	memberLabels = []string{"peer", "state"}
+
+	// The bytes by what for.
+	traffic       = definition{"p2pdiloco_traffic_bytes_total", counter, "bytes sent to other peers or received, by what for: exchange (the all-reduce), state, control or gossip (and the DHT)"}
+	trafficLabels = []string{"purpose", "direction"}
 )
 
 var phases = []p2pdiloco.Phase{

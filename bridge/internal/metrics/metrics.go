@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // maxScrapes is how many scrapes are answered at a time.
@@ -36,6 +37,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range ofMember {
 		out <- m.desc("peer")
 	}
+	out <- traffic.desc(trafficLabels...)
 	out <- info.desc(infoLabels...)
 	out <- phase.desc("phase")
 	out <- member.desc(memberLabels...)
@@ -56,7 +58,15 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, p := range phases {
 		out <- prometheus.MustNewConstMetric(phase.desc("phase"), phase.kind, oneIf(s.Phase == p), string(p))
 	}
+	collectTraffic(out, s.Traffic)
 	collectMembers(out, s.Members)
+}
+
+func collectTraffic(out chan<- prometheus.Metric, t p2p.Traffic) {
+	for purpose, b := range map[string]p2p.Bytes{"control": t.Control, "gossip": t.Gossip, "exchange": t.Exchange, "state": t.State} {
+		out <- prometheus.MustNewConstMetric(traffic.desc(trafficLabels...), traffic.kind, float64(b.Sent), purpose, "sent")
+		out <- prometheus.MustNewConstMetric(traffic.desc(trafficLabels...), traffic.kind, float64(b.Received), purpose, "received")
+	}
 }
 
 // collectMembers tells of each member under the short form of its ID, or under the whole where two have the same.
@@ -100,6 +110,7 @@ func Table() string {
 	}
 	row(info, infoLabels...)
 	row(phase, "phase")
+	row(traffic, trafficLabels...)
 	for _, m := range single {
 		row(m.definition)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 var update = flag.Bool("update", false, "rewrite the table in docs/operations.md")
@@ -45,7 +46,8 @@ func full() p2pdiloco.Status {
 			{Peer: "gone", State: "missing", Heard: time.Minute},
 			{Peer: "late", State: "late"},
 		},
-		Stats: p2pdiloco.StatsStatus{Slot: 7, Contributors: 2, Staleness: 0.5, Norm: 3, OwnNorm: &v, Cosine: &v, PairCosine: &v, Loss: &v, LossSlot: 6, TrainLoss: &v},
+		Stats:   p2pdiloco.StatsStatus{Slot: 7, Contributors: 2, Staleness: 0.5, Norm: 3, OwnNorm: &v, Cosine: &v, PairCosine: &v, Loss: &v, LossSlot: 6, TrainLoss: &v},
+		Traffic: p2p.Traffic{Exchange: p2p.Bytes{Sent: 1200, Received: 5}, Control: p2p.Bytes{Sent: 300}},
 	}
 }
 
@@ -70,6 +72,13 @@ func TestScrape(t *testing.T) {
 	heard := families["p2pdiloco_member_heard_seconds"].Metric
 	if len(heard) != 3 || value(heard[0])+value(heard[1])+value(heard[2]) != 60 {
 		t.Errorf("heard: %v", heard)
+	}
+	sent := map[string]float64{}
+	for _, m := range families["p2pdiloco_traffic_bytes_total"].Metric {
+		sent[m.Label[1].GetValue()+" "+m.Label[0].GetValue()] = value(m)
+	}
+	if len(sent) != 8 || sent["exchange sent"] != 1200 || sent["exchange received"] != 5 || sent["control sent"] != 300 {
+		t.Errorf("traffic: %v", sent)
 	}
 	if families["go_goroutines"] == nil {
 		t.Error("the runtime says nothing")
