@@ -114,7 +114,8 @@ func (a *archive) openWorker(dir dataDir, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	w := &worker{spec: a.spec, codec: c, frameBytes: c.EncodedSize(int(a.spec.Frame)), state: state}
+	c = codec.Outcome(c)
+	w := &worker{spec: a.spec, outcome: c, frameBytes: c.EncodedSize(int(a.spec.Frame)), state: state}
 	shape := checkpoint.Shape{Elements: a.spec.Layout.Elements(), Optimizer: len(state.outer.State())}
 	w.store, err = checkpoint.Open(dir.path("state"), checkpoint.Config{Shape: shape, FrameBytes: w.frameBytes, Logger: log, ReadOnly: true})
 	a.worker = w

@@ -264,7 +264,7 @@ func (n *Node) newWorker() (*worker, error) {
 		return nil, err
 	}
 	w := &worker{
-		self: n.Self(), spec: n.spec, params: n.spec.params(), codec: c, frameBytes: c.EncodedSize(int(n.spec.Frame)),
+		self: n.Self(), spec: n.spec, params: n.spec.params(), codec: c, outcome: codec.Outcome(c), frameBytes: codec.Outcome(c).EncodedSize(int(n.spec.Frame)),
 		state: state, init: n.initial, every: n.cfg.CheckpointEvery * n.spec.Fragments, keepStates: n.cfg.KeepCheckpoints, stall: n.timing.stall, log: n.log, emit: n.emit, fatal: n.fail,
 		gauges: &n.gauges,
 	}

@@ -90,7 +90,7 @@ func (w *worker) fetch(ctx context.Context, o outcomeOf, missing []int, data [][
 	wanted := make([]statesync.Blob, len(missing))
 	for k, i := range missing {
 		s := o.segments[i]
-		wanted[k] = statesync.Blob{Root: s.Root, Size: int64(w.codec.EncodedSize(int(s.Range.Len())))}
+		wanted[k] = statesync.Blob{Root: s.Root, Size: int64(w.outcome.EncodedSize(int(s.Range.Len())))}
 	}
 	fetched, _, err := w.client.FetchOutcome(ctx, wanted, w.frameBytes, from)
 	if err != nil {
@@ -219,7 +219,7 @@ func (w *worker) decode(record slot.Record, grad []float32) error {
 		if b, err = outcome.Read(i, b); err != nil {
 			return err
 		}
-		if err = w.codec.Decode(grad[s.Range.Begin:s.Range.End], b); err != nil {
+		if err = w.outcome.Decode(grad[s.Range.Begin:s.Range.End], b); err != nil {
 			return fmt.Errorf("outcome of slot %d: %w", record.Slot, err)
 		}
 	}

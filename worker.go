@@ -32,8 +32,9 @@ type worker struct {
 	self       PeerID
 	spec       Spec
 	params     allreduce.Params
-	codec      codec.Codec
-	frameBytes int
+	codec      codec.Codec // of contributions
+	outcome    codec.Codec // of outcomes
+	frameBytes int         // of outcomes
 	state      *state
 	store      *checkpoint.Store
 	engine     *allreduce.Engine

@@ -32,7 +32,11 @@ type mortal struct {
 }
 
 func newMortal(t testing.TB, n int) *mortal {
-	m := &mortal{group: newGroup(t, deathParams(n), n, rand.New(rand.NewPCG(uint64(n), 3)))}
+	return newMortalOf(t, deathParams(n), n)
+}
+
+func newMortalOf(t testing.TB, p Params, n int) *mortal {
+	m := &mortal{group: newGroup(t, p, n, rand.New(rand.NewPCG(uint64(n), 3)))}
 	t.Cleanup(m.deaths.Wait)
 	m.listen()
 	return m

@@ -88,7 +88,8 @@ func (c Config) Validate() error {
 // Engine takes part in one reduction at a time.
 type Engine struct {
 	cfg    Config
-	grids  []grid // of the fragments
+	grids  []grid // of the contributions to each fragment
+	outs   []grid // of the outcomes
 	lanes  chan struct{}
 	frames sync.Pool // of *frame: rooms of frames are used again
 	ctx    context.Context
@@ -118,6 +119,7 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{cfg: cfg, lanes: make(chan struct{}, cfg.Lanes), hearsay: cfg.Stall / 16}
 	for p := range cfg.Params.Fragments {
 		e.grids = append(e.grids, newGrid(cfg.Params, uint32(p)))
+		e.outs = append(e.outs, outcomeGrid(cfg.Params, uint32(p)))
 	}
 	e.frames.New = func() any { return new(frame) }
 	e.ctx, e.cancel = context.WithCancel(context.Background())
@@ -180,7 +182,7 @@ func (e *Engine) replace(r *Reduction) error {
 	}
 	e.mu.current = r
 	e.wg.Add(1)
-	r.result = e.takeBuffer(r.grid.totalBytes)
+	r.result = e.takeBuffer(r.out.totalBytes)
 	r.run() // within the lock: no stream can join before all is in place
 	close(e.mu.changed)
 	e.mu.changed = make(chan struct{})

@@ -125,7 +125,7 @@ func (f *feed) sendFrame(l *link, index int) error {
 
 // receive reads the reduced frames into the result, and the root.
 func (f *feed) receive(l *link) error {
-	g := f.r.grid
+	g := f.r.out
 	hashes := make([]slot.Root, 0, f.last-f.first)
 	moved := progress{at: time.Now()}
 	for next := f.first; ; {
@@ -172,7 +172,7 @@ func (f *feed) complete(l *link, hashes []slot.Root) error {
 	if err := l.readPayload(claimed[:], nil); err != nil {
 		return err
 	}
-	g := f.r.grid
+	g := f.r.out
 	root := slot.FrameRoot(hashes, g.frameBytes, uint64(g.size(f.first, f.last)))
 	if root != claimed {
 		return fmt.Errorf("%w: the root is not that of the frames", errBadBytes)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -21,7 +20,7 @@ func (g *group) nextSlot(rng *rand.Rand) {
 		for j := range v {
 			v[j] = rng.Float32() - 0.5
 		}
-		own, err := Commit(g.params, g.plan.Fragment, kernel.Bytes(v))
+		own, err := Commit(g.params, g.plan.Fragment, encoded(newGrid(g.params, g.plan.Fragment), v))
 		if err != nil {
 			g.t.Fatal(err)
 		}

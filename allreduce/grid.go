@@ -16,12 +16,22 @@ type grid struct {
 	totalBytes int    // bytes of the encoded vector
 }
 
-// newGrid makes the grid of a fragment of validated params.
+// newGrid makes the grid of the contributions to a fragment of validated params.
 func newGrid(p Params, fragment uint32) grid {
 	c, err := codec.New(p.Codec)
 	if err != nil || p.FrameElements < 1 || p.Fragments[fragment] < 1 {
 		panic("allreduce: params were not validated")
 	}
+	return gridOf(p, fragment, c)
+}
+
+// outcomeGrid is that of the outcome. Only bytes may differ: frames are of the same elements.
+func outcomeGrid(p Params, fragment uint32) grid {
+	g := newGrid(p, fragment)
+	return gridOf(p, fragment, codec.Outcome(g.codec))
+}
+
+func gridOf(p Params, fragment uint32, c codec.Codec) grid {
 	g := grid{codec: c, total: p.Fragments[fragment], frameElems: p.FrameElements, frameBytes: c.EncodedSize(p.FrameElements)}
 	g.frames = int((g.total-1)/uint64(p.FrameElements)) + 1
 	g.totalBytes = (g.frames-1)*g.frameBytes + g.frameSize(g.frames-1)
@@ -67,7 +77,7 @@ func (g grid) size(first, last int) int { return g.end(last) - first*g.frameByte
 func (g grid) end(last int) int { return min(last*g.frameBytes, g.totalBytes) }
 
 const (
-	windowBytes  = 128 << 20 // raw frames that an owner may have to hold, all contributors together
+	windowBytes  = 128 << 20 // raw frames that an owner may have to hold, as they came and decoded, all contributors together
 	minWindow    = 2         // frames, so that one travels while another is reduced
 	maxWindow    = 64        // frames
 	streamWindow = 16 << 20  // bytes in flight on one stream: 1 Gbit/s at 100 ms
@@ -76,6 +86,10 @@ const (
 // window is the number of raw frames that a contributor may be ahead of the reduced frames it got back. Both sides take it
 // from here: the sender keeps to it, and an owner holds that many buffers for each of n contributors.
 func (g grid) window(n int) int {
-	frames := min(windowBytes/n, streamWindow) / g.frameBytes
+	held := g.frameBytes
+	if g.codec.Lossy() {
+		held += 4 * g.frameElems
+	}
+	frames := min(windowBytes/n/held, streamWindow/g.frameBytes)
 	return min(max(frames, minWindow), maxWindow)
 }

@@ -17,7 +17,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -104,13 +103,22 @@ func newGroup(t testing.TB, p Params, n int, rng *rand.Rand, change ...func(*Con
 		for j := range v {
 			v[j] = size * (rng.Float32() - 0.5)
 		}
+		g.own = append(g.own, commit(newGrid(p, 0), encoded(newGrid(p, 0), v)))
 		g.vectors = append(g.vectors, v)
-		g.own = append(g.own, commit(newGrid(p, 0), kernel.Bytes(v)))
 		g.addEngine(i, change...)
 	}
 	g.makePlan(rng)
 	t.Cleanup(g.close)
 	return g
+}
+
+// encoded is a vector's encoding; the vector becomes what everybody decodes from it.
+func encoded(g grid, v []float32) []byte {
+	b := g.codec.Append(nil, v)
+	if err := g.codec.Decode(v, b); err != nil {
+		panic(err)
+	}
+	return b
 }
 
 func (g *group) addEngine(i int, change ...func(*Config)) {
@@ -207,8 +215,9 @@ func (g *group) check() {
 				vectors = append(vectors, v[s.Range.Begin:s.Range.End])
 			}
 		}
-		b := kernel.Bytes(reference(sub, plan, vectors))
-		if size := g.engines[0].grids[g.plan.Fragment].frameBytes; slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != s.Root {
+		out := g.engines[0].outs[g.plan.Fragment]
+		b := out.codec.Append(nil, reference(sub, plan, vectors))
+		if size := out.frameBytes; slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != s.Root {
 			g.t.Fatalf("range %v has another root than the reference", s.Range)
 		}
 		want = append(want, b...)

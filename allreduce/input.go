@@ -334,7 +334,7 @@ func refuse(l *link, reason Reason) error {
 func (in *input) writeFrame(l *link, f int) error {
 	done := in.p.r.turn(in.ctx)
 	defer done()
-	err := l.writeFrame(kindReduced, f, in.p.r.grid.frame(in.p.r.result, f))
+	err := l.writeFrame(kindReduced, f, in.p.r.out.frame(in.p.r.result, f))
 	in.p.r.moved()
 	return err
 }

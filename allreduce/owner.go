@@ -96,8 +96,8 @@ func (p *ownPiece) reduce() {
 		dst := sum[:g.frameLen(f)]
 		s.agg.frame(dst, s.cols, s.norms)
 		p.compare(f, s.cols)
-		out := g.frame(p.r.result, f)
-		g.codec.Append(out[:0], dst)
+		out := p.r.out.frame(p.r.result, f)
+		p.r.out.codec.Append(out[:0], dst)
 		hashes = append(hashes, slot.Hash(out))
 		p.giveBack(s, f)
 		p.publish(f)
@@ -187,7 +187,7 @@ func (p *ownPiece) close(s *span, end int, hashes []slot.Root) {
 
 // rootOf is the root of frames [first, last) of the piece.
 func (p *ownPiece) rootOf(hashes []slot.Root, first, last int) slot.Root {
-	g := p.r.grid
+	g := p.r.out
 	return slot.FrameRoot(hashes[first-p.first:last-p.first], g.frameBytes, uint64(g.size(first, last)))
 }
 

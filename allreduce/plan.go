@@ -27,7 +27,7 @@ type Params struct {
 	TrimPermille  int        // trimmed mean: floor(TrimPermille x N / 1000) values go from each end; 0..499
 	Clip          bool       // scale each contribution, per frame, to at most the median norm of the frame
 	Discount      []uint32   // per mille, by staleness (slot-1-base); nothing staler is accepted; empty means {1000}
-	Codec         string     // name of the codec of contributions and outcome
+	Codec         string     // name of the codec of contributions; codec.Outcome says that of the outcome
 	MinPeers      int        // contributors with which a range may close; less than 1 means 1
 }
 

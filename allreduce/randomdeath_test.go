@@ -11,28 +11,32 @@ import (
 // send to heirs that do not know of it yet. Whatever the order, the survivors end with one outcome, and it is the reference's.
 func TestRandomDeaths(t *testing.T) {
 	for seed := range uint64(8) {
-		rng := rand.New(rand.NewPCG(seed, 9))
-		m := newMortal(t, 7)
-		for i := range m.engines {
-			m.engines[i].cfg.Logger = quietLogger
-		}
-		order := rng.Perm(7)[:1+rng.IntN(4)]
-		m.dieAfter(order[0], rng.IntN(120))
-		m.startAll()
-		m.mourn(order[0])
-		for next := 0; next < len(order); {
-			some := order[next:min(len(order), next+1+rng.IntN(2))]
-			for _, v := range some {
-				m.kill(v)
-			}
-			m.revise(some...)
-			m.tell(rng)
-			next += len(some)
-		}
-		m.wait()
-		m.check()
-		m.group.close()
+		randomDeaths(t, deathParams(7), rand.New(rand.NewPCG(seed, 9)))
 	}
+}
+
+func randomDeaths(t *testing.T, p Params, rng *rand.Rand) {
+	t.Helper()
+	m := newMortalOf(t, p, 7)
+	for i := range m.engines {
+		m.engines[i].cfg.Logger = quietLogger
+	}
+	order := rng.Perm(7)[:1+rng.IntN(4)]
+	m.dieAfter(order[0], rng.IntN(120))
+	m.startAll()
+	m.mourn(order[0])
+	for next := 0; next < len(order); {
+		some := order[next:min(len(order), next+1+rng.IntN(2))]
+		for _, v := range some {
+			m.kill(v)
+		}
+		m.revise(some...)
+		m.tell(rng)
+		next += len(some)
+	}
+	m.wait()
+	m.check()
+	m.group.close()
 }
 
 // tell starts the newest plan on all the living at once, in any order.

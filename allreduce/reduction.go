@@ -15,7 +15,8 @@ import (
 // Reduction is one group's plan being carried out, through all its revisions.
 type Reduction struct {
 	engine *Engine
-	grid   grid      // of the plan's fragment
+	grid   grid      // of the contributions to the plan's fragment
+	out    grid      // of its outcome
 	group  slot.Root // slot.Plan.Group
 	slot   uint64
 	offers []slot.Offer
@@ -51,7 +52,7 @@ type Reduction struct {
 
 func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribution, sink Sink) *Reduction {
 	r := &Reduction{engine: e, group: plan.Group(), slot: plan.Slot, offers: plan.Offers, self: plan.Place(e.cfg.Self), own: own}
-	r.grid = e.grids[plan.Fragment]
+	r.grid, r.out = e.grids[plan.Fragment], e.outs[plan.Fragment]
 	r.window = r.grid.window(len(plan.Offers))
 	r.mu.plan, r.mu.sink, r.mu.revised = plan, sink, make(chan struct{})
 	r.mu.own, r.mu.feeds = make(map[slot.Piece]*ownPiece), make(map[slot.Piece]*feed)
@@ -202,7 +203,7 @@ func (r *Reduction) Traffic() (sent, received uint64) { return r.sent.Load(), r.
 // piece that it touches is incomplete. The bytes hold until Release, or until a revision gives a part of the range to another
 // owner: where one may come, use Copy.
 func (r *Reduction) Result(rng slot.Range) (encoded []byte, ok bool) {
-	g := r.grid
+	g := r.out
 	if !g.onGrid(rng) {
 		return nil, false
 	}

@@ -64,7 +64,7 @@ func (g *group) checkSinks() {
 	if len(roots) != len(g.plan.Pieces) {
 		g.t.Fatalf("%d pieces done of %d", len(roots), len(g.plan.Pieces))
 	}
-	size := g.engines[0].grids[g.plan.Fragment].frameBytes
+	size := g.engines[0].outs[g.plan.Fragment].frameBytes
 	for i, r := range g.running {
 		for rng, root := range roots {
 			b, ok := r.Result(rng)

@@ -47,6 +47,15 @@ func New(name string) (Codec, error) {
 	return nil, fmt.Errorf("codec %.40q is not known: use one of %s", name, strings.Join(Names(), ", "))
 }
 
+// Outcome is the codec that the outcome of contributions in c travels in. It is c itself but for sign: what an owner loses of a reduced
+// segment nobody sends again, owners change from slot to slot, and signs alone lose too much (docs/decisions.md).
+func Outcome(c Codec) Codec {
+	if c.Name() == Sign {
+		return codecs[Int8]
+	}
+	return c
+}
+
 // checkSize says whether src is as long as c's encoding of that many elements.
 func checkSize(c Codec, elements int, src []byte) error {
 	if want := c.EncodedSize(elements); len(src) != want {
