@@ -30,6 +30,7 @@ func (w *worker) synchronize(ctx context.Context, work membership.WorkSync) erro
 	if err != nil {
 		return err
 	}
+	w.feedback.forgive()
 	w.emit("state.synced", map[string]any{
 		"slot": got.Slot, "height": got.Height, "bytes": fetched.Bytes, "resumed": fetched.Resumed, "sources": sources(fetched), "state_root": got.Root,
 	})

@@ -69,6 +69,12 @@ func (n *Node) round(ctx context.Context, t Trainer) error {
 	if err != nil {
 		return err
 	}
+	n.idle.begin()
+	err = n.settleDebt(ctx)
+	n.idle.end()
+	if err != nil {
+		return err
+	}
 	c, err := n.encode(gradient, stats.Tokens)
 	if err != nil {
 		return err
@@ -131,15 +137,24 @@ type contribution struct {
 	base, weight uint64 // slot of the anchor it started from; tokens
 	fragment     int
 	encoded      *allreduce.Contribution
+	residual     []float32 // what encoding lost of the pseudo-gradient alone (feedback.go); nil: nothing is kept of it
+}
+
+// settleDebt waits for the contribution under way where what became of it goes into the next one's bytes: with a lossy codec (feedback.go).
+func (n *Node) settleDebt(ctx context.Context) error {
+	if n.worker.feedback == nil {
+		return nil
+	}
+	return n.land(ctx)
 }
 
 // encode puts what the slot after the base takes of a pseudo-gradient into the run's codec; tokens are those of the inner steps. The buffer is
 // new: the last one may still be on its way to others.
 func (n *Node) encode(gradient []float32, tokens uint64) (contribution, error) {
 	n.gauges.encoded(tokens)
-	c, part, fragment := n.worker.codec, n.gather(n.base+1, gradient), n.spec.FragmentOf(n.base+1)
-	encoded, err := allreduce.Commit(n.worker.params, uint32(fragment), c.Append(make([]byte, 0, c.EncodedSize(len(part))), part))
-	return contribution{n.base, n.weight(tokens), fragment, encoded}, err
+	fragment := n.spec.FragmentOf(n.base + 1)
+	encoded, residual, err := n.worker.feedback.encode(n.worker.params, fragment, n.gather(n.base+1, gradient))
+	return contribution{n.base, n.weight(tokens), fragment, encoded, residual}, err
 }
 
 // agree offers a contribution to the open slot and returns once that has been applied here, with the contribution or without it; in mode

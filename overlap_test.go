@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 )
 
 // witness is a bowl that remembers what it was given and what it made of it.
@@ -69,6 +71,8 @@ func (w exporting) ExportGradient(_ context.Context, start, dst []float32, ready
 type byHand struct {
 	lr, mu   float32
 	nesterov bool
+	codec    codec.Codec          // nil: nothing is lost
+	debt     map[PeerID][]float32 // of what it loses, by peer
 }
 
 func (h byHand) step(p, v, g []float32, lr float32) {
@@ -112,10 +116,42 @@ func TestOverlappedModesAreTheirEquations(t *testing.T) {
 					witnesses[s.id(s.peers[2])].late = 3
 					s.start(s.peers...)
 					s.finish(2*time.Minute, s.peers...)
-					replay(t, s, witnesses, byHand{0.7, 0.6, outer == "nesterov"})
+					replay(t, s, witnesses, byHand{lr: 0.7, mu: 0.6, nesterov: outer == "nesterov"})
 				})
 			})
 		}
+	}
+}
+
+// So it is with lossy codecs, with error feedback on every peer: the one that misses a slot owes what it owed before.
+func TestModesWithLossyCodecsAreTheirEquations(t *testing.T) {
+	for name, mode := range map[string]string{codec.BF16: ModeSync, codec.Int8: ModeDelayed, codec.Int4: ModeEager, codec.Sign: ModeDelayed} {
+		t.Run(name+"/"+mode, func(t *testing.T) {
+			const peers, rounds = 3, 6
+			spec := simSpec(rounds, peers)
+			spec.Mode, spec.Codec, spec.Aggregator, spec.Clip = mode, name, "mean", "off"
+			inSim(t, 10*time.Millisecond, spec, peers, func(s *swarm) {
+				witnesses := make(map[PeerID]*witness)
+				for _, p := range s.peers {
+					w := newWitness(p.host)
+					w.at = func() uint64 { return p.node.Load().held }
+					w.spoil = func(task Task, x []float32) { // no two elements alike
+						for j := range x {
+							x[j] += float32((j*7919+int(task.Slot))%1000) / 500
+						}
+					}
+					p.trainer, witnesses[s.id(p)] = w, w
+				}
+				witnesses[s.id(s.peers[2])].late = 3
+				s.start(s.peers...)
+				s.finish(2*time.Minute, s.peers...)
+				c, err := codec.New(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				replay(t, s, witnesses, byHand{lr: 0.7, mu: 0.6, nesterov: true, codec: c, debt: make(map[PeerID][]float32)})
+			})
+		})
 	}
 }
 
@@ -176,11 +212,42 @@ func (h byHand) mean(witnesses map[PeerID]*witness, contributors []PeerID, round
 	for _, id := range contributors {
 		w := witnesses[id]
 		scale := float32(float64(w.tokens) / total)
-		for j, x := range minus(w.starts[round], w.locals[round]) {
+		for j, x := range h.sent(id, minus(w.starts[round], w.locals[round])) {
 			g[j] += float32(scale * x)
 		}
 	}
+	if h.codec != nil {
+		g = throughCodec(codec.Outcome(h.codec), g)
+	}
 	return g
+}
+
+// sent is what others decode of a peer's pseudo-gradient.
+func (h byHand) sent(id PeerID, d []float32) []float32 {
+	if h.codec == nil {
+		return d
+	}
+	x := slices.Clone(d)
+	if e := h.debt[id]; e != nil {
+		for j := range x {
+			x[j] = e[j] + d[j]
+		}
+	} else {
+		h.debt[id] = make([]float32, len(d))
+	}
+	x = throughCodec(h.codec, x)
+	for j := range x {
+		h.debt[id][j] += d[j] - x[j]
+	}
+	return x
+}
+
+func throughCodec(c codec.Codec, x []float32) []float32 {
+	out := make([]float32, len(x))
+	if err := c.Decode(out, c.Append(nil, x)); err != nil {
+		panic(err)
+	}
+	return out
 }
 
 // contributors are those that the record of a slot lists, in its order.

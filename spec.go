@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -42,7 +43,7 @@ type Spec struct {
 	Aggregator    string   `toml:"aggregator"`     // mean | trimmed_mean | median
 	TrimPermille  uint64   `toml:"trim_permille"`  // of the contributors, cut from each end
 	Clip          string   `toml:"clip"`           // on | off: scale each contribution to at most the median norm
-	Codec         string   `toml:"codec"`          // f32
+	Codec         string   `toml:"codec"`          // f32 | bf16 | int8 | int4 | sign: how pseudo-gradients travel
 	Schedule      string   `toml:"schedule"`       // rotation
 	Frame         uint64   `toml:"frame"`          // elements of the frame grid
 	Init          string   `toml:"init"`           // founder | root:HASH of the initial state
@@ -54,6 +55,9 @@ type Spec struct {
 
 	Layout Layout `toml:"-"` // the model's tensors; comes from the trainer
 }
+
+// Codecs are the values that Spec.Codec may have: f32 loses nothing, the others something, for fewer bytes (docs/protocol.md, section 5).
+func Codecs() []string { return codec.Names() }
 
 // Values of this version: p2p.Version and kernel.Version, as a spec spells them.
 const (
@@ -91,7 +95,7 @@ var specFields = []specField{
 	{"aggregator", func(s *Spec) any { return &s.Aggregator }, "trimmed_mean", oneOf("mean", "trimmed_mean", "median")},
 	{"trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", upTo(499)},
 	{"clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off")},
-	{"codec", func(s *Spec) any { return &s.Codec }, "f32", oneOf("f32")},
+	{"codec", func(s *Spec) any { return &s.Codec }, codec.F32, oneOf(Codecs()...)},
 	{"schedule", func(s *Spec) any { return &s.Schedule }, "rotation", oneOf("rotation")},
 	{"frame", func(s *Spec) any { return &s.Frame }, "", frameSize},
 	{"init", func(s *Spec) any { return &s.Init }, "founder", checkInit},

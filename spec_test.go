@@ -133,6 +133,8 @@ func TestLimitsOfTheSpecAreThoseOfTheParts(t *testing.T) {
 		{Outer: "adam", Beta2: "0.0001"},
 		{Outer: "adam", Beta2: "0.999999", Momentum: "0"},
 		{Outer: "delayed_nesterov", DNEvery: 1 << 20},
+		{Codec: "int8", Frame: 1 << 10},
+		{Codec: "sign", Frame: 1 << 10},
 	} {
 		s.Name, s.Layout = "edge", testSpec().Layout
 		s = s.Settled()

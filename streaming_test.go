@@ -164,7 +164,7 @@ type replayed struct {
 
 func newReplay(s *swarm, trainers map[PeerID]*streamer) *replayed {
 	r := &replayed{
-		s: s, trainers: trainers, live: make(map[PeerID]*bowl), h: byHand{0.7, 0.6, true},
+		s: s, trainers: trainers, live: make(map[PeerID]*bowl), h: byHand{lr: 0.7, mu: 0.6, nesterov: true},
 	}
 	for id, l := range trainers {
 		spec := s.spec

@@ -140,14 +140,10 @@ func (n *Node) Begin(params []float32, weight uint64) (*Round, error) {
 		return nil, err
 	}
 	n.clocked(n.stopClock())
-	c, err := n.encode(gradient, weight)
-	if err != nil {
-		return nil, err
-	}
 	if n.spec.Streams() { // the caller trains on
 		n.freed = time.Now()
 	}
-	return n.offer(c)
+	return n.offer(gradient, weight)
 }
 
 // stopClock counts the inner steps of a loop of one's own up to now.
@@ -160,8 +156,8 @@ func (n *Node) stopClock() (took time.Duration) {
 	return took
 }
 
-// offer has a contribution agreed in the background, which Close ends.
-func (n *Node) offer(c contribution) (*Round, error) {
+// offer has a pseudo-gradient, which stays in n.local until Finish, encoded and agreed in the background, which Close ends.
+func (n *Node) offer(gradient []float32, weight uint64) (*Round, error) {
 	n.starting.Lock()
 	defer n.starting.Unlock()
 	if n.closed.Err() != nil {
@@ -172,7 +168,7 @@ func (n *Node) offer(c contribution) (*Round, error) {
 	n.begun = r
 	n.wg.Go(func() {
 		defer close(r.done)
-		r.err = n.agree(ctx, c)
+		r.err = n.contribute(ctx, gradient, weight)
 		if r.err == nil && n.spec.Streams() {
 			r.err = n.land(ctx)
 		}
@@ -181,6 +177,17 @@ func (n *Node) offer(c contribution) (*Round, error) {
 		}
 	})
 	return r, nil
+}
+
+func (n *Node) contribute(ctx context.Context, gradient []float32, weight uint64) error {
+	if err := n.settleDebt(ctx); err != nil {
+		return err
+	}
+	c, err := n.encode(gradient, weight)
+	if err != nil {
+		return err
+	}
+	return n.agree(ctx, c)
 }
 
 // Done is closed when Finish need not wait any more.

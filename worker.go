@@ -46,6 +46,7 @@ type worker struct {
 	every      uint64          // slots between checkpoints
 	keepStates int             // checkpoints
 	gauges     *gauges
+	feedback   *feedback // nil if nothing is lost
 	log        *slog.Logger
 	emit       func(name string, fields map[string]any)
 	fatal      func(error) // ends the node
@@ -220,11 +221,17 @@ func (w *worker) spend(record slot.Record) {
 	} else {
 		r = nil
 	}
-	listed := func(root Root) bool { // another peer's may be of the same bytes
-		return slices.ContainsFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == w.self && o.Root == root })
-	}
 	maps.DeleteFunc(w.mu.own, func(root Root, c contribution) bool {
-		return listed(root) || c.base+w.spec.MaxStaleness() < record.Slot // else the ledger offers it for the next slot
+		// Another peer's may be of the same bytes.
+		place := slices.IndexFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == w.self && o.Root == root })
+		done := place >= 0 || c.base+w.spec.MaxStaleness() < record.Slot // else the ledger offers it for the next slot
+		if c.residual != nil && place >= 0 {
+			w.feedback.advance(record, place, c.residual)
+		}
+		if done {
+			w.feedback.giveBack(c.residual)
+		}
+		return done
 	})
 	w.mu.Unlock()
 	if r != nil {

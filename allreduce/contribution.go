@@ -37,6 +37,31 @@ func Commit(p Params, fragment uint32, encoded []byte) (*Contribution, error) {
 	return commit(g, encoded), nil
 }
 
+// Encode puts a whole fragment's values into the codec and commits to that. The values are overwritten by what everybody decodes; where
+// the codec is not lossy that is the same. The error wraps ErrNotFinite, or says that the length is wrong.
+func Encode(p Params, fragment uint32, values []float32) (*Contribution, error) {
+	g := newGrid(p, fragment)
+	if uint64(len(values)) != g.total {
+		return nil, fmt.Errorf("contribution of %d elements: fragment %d has %d", len(values), fragment, g.total)
+	}
+	encoded := g.codec.Append(make([]byte, 0, g.totalBytes), values)
+	for f := range g.frames {
+		part := values[f*g.frameElems:][:g.frameLen(f)]
+		if g.codec.Lossy() {
+			if at := kernel.Bounded(part); at >= 0 { // of which some codecs make a number
+				return nil, fmt.Errorf("element %d: %w", f*g.frameElems+at, ErrNotFinite)
+			}
+			if err := g.codec.Decode(part, g.frame(encoded, f)); err != nil {
+				return nil, err
+			}
+		}
+		if at := kernel.Bounded(part); at >= 0 {
+			return nil, fmt.Errorf("element %d: %w", f*g.frameElems+at, ErrNotFinite)
+		}
+	}
+	return commit(g, encoded), nil
+}
+
 func commit(g grid, encoded []byte) *Contribution {
 	c := &Contribution{data: encoded, hashes: slot.FrameHashes(encoded, g.frameBytes)}
 	c.root = slot.FrameRoot(c.hashes, g.frameBytes, uint64(len(encoded)))

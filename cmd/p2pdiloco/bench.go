@@ -32,6 +32,7 @@ func newBench() *cobra.Command {
 type benchFlags struct {
 	cfg     bench.Config
 	modes   string
+	codecs  string
 	model   settings.Model
 	rate    bench.Rate
 	quick   bool
@@ -58,6 +59,7 @@ is 0 if everything ran to its end. Without --quick it takes about an hour on two
 		Example: `  p2pdiloco bench modes --quick
   p2pdiloco bench modes --json --keep-dir /tmp/bench >modes.json
   p2pdiloco bench modes --modes sync,delayed --inner-steps 10 --rounds 80
+  p2pdiloco bench modes --modes sync --codecs f32,int8,int4,sign --inner-steps 25   # what is lost with fewer bits
   sudo p2pdiloco bench modes --quick --netns --rate 20mbit   # stall shares on slow links`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,6 +70,7 @@ is 0 if everything ran to its end. Without --quick it takes about an hour on two
 	fs.SortFlags = false
 	fs.BoolVar(&f.quick, "quick", false, "1 seed, 8 rounds of 25 steps, a warm start of 200: some minutes. What is given beside it wins")
 	fs.StringVar(&f.modes, "modes", strings.Join(bench.Modes, ","), "`modes` to measure")
+	fs.StringVar(&f.codecs, "codecs", "f32", "`codecs` to measure mode sync with, like f32,int8,int4,sign")
 	fs.IntVar(&f.cfg.Seeds, "seeds", 3, "how many times everything is done, each time with other data")
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers of each swarm")
 	fs.Uint64Var(&f.cfg.InnerSteps, "inner-steps", 50, "training steps of a peer between two rounds")
@@ -128,6 +131,10 @@ func (f *benchFlags) settle(cmd *cobra.Command) error {
 		}
 	}
 	f.cfg.Model, f.cfg.Rate, f.cfg.Modes = f.model.Config, int64(f.rate), nil
+	f.cfg.Codecs = nil
+	for name := range strings.SplitSeq(f.codecs, ",") {
+		f.cfg.Codecs = append(f.cfg.Codecs, strings.TrimSpace(name))
+	}
 	for m := range strings.SplitSeq(f.modes, ",") {
 		f.cfg.Modes = append(f.cfg.Modes, strings.TrimSpace(m))
 	}

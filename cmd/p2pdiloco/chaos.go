@@ -23,6 +23,7 @@ import (
 type chaosFlags struct {
 	cfg        chaos.Config
 	mode       sources.OneOf
+	codec      sources.OneOf
 	faults     string
 	noBaseline bool
 	keepDir    string
@@ -32,7 +33,10 @@ type chaosFlags struct {
 }
 
 func newChaos() *cobra.Command {
-	f := &chaosFlags{logLevel: "info", mode: sources.OneOf{Value: p2pdiloco.ModeSync, Allowed: chaos.Modes, Kind: "how"}}
+	f := &chaosFlags{
+		logLevel: "info", mode: sources.OneOf{Value: p2pdiloco.ModeSync, Allowed: chaos.Modes, Kind: "how"},
+		codec: sources.OneOf{Value: chaos.DefaultCodec, Allowed: p2pdiloco.Codecs(), Kind: "how"},
+	}
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Hurt a swarm on this machine, and check that nothing agreed was lost",
@@ -70,6 +74,7 @@ With root, on Linux, in network namespaces:
 	fs.Uint64Var(&f.cfg.Slots, "slots", 60, "slots until the end")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
 	fs.Var(&f.mode, "mode", "how rounds follow each other: "+strings.Join(chaos.Modes, ", "))
+	fs.Var(&f.codec, "codec", "how pseudo-gradients travel: "+strings.Join(p2pdiloco.Codecs(), ", "))
 	fs.Uint64Var(&f.cfg.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")
 	fs.StringVar(&f.cfg.Delay, "fragment-delay", "", "inner `steps`, of 2 a slot, after which a part that was sent off lands again, in mode streaming (default 1)")
 	fs.StringVar(&f.cfg.Alpha, "fragment-alpha", "", "how much of what was trained stays where a part lands, a `decimal` below 1, in mode streaming (default 0)")
@@ -83,7 +88,7 @@ With root, on Linux, in network namespaces:
 }
 
 func (f *chaosFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	f.cfg.Mode = f.mode.Value
+	f.cfg.Mode, f.cfg.Codec = f.mode.Value, f.codec.Value
 	f.cfg.Baseline, f.cfg.Out, f.cfg.LogLevel = !f.noBaseline, stdout, string(f.logLevel)
 	if f.json {
 		f.cfg.Out = stderr

@@ -29,6 +29,7 @@ type demoFlags struct {
 	mode       sources.OneOf
 	pace       sources.OneOf
 	aggregator sources.OneOf
+	codec      sources.OneOf
 	events     string
 	keepDir    string
 	json       bool
@@ -39,6 +40,7 @@ func newDemo() *cobra.Command {
 		mode:       sources.OneOf{Value: p2pdiloco.ModeSync, Allowed: demo.Modes, Kind: "how"},
 		pace:       sources.OneOf{Allowed: demo.Paces, Kind: "how"},
 		aggregator: sources.OneOf{Value: "trimmed_mean", Allowed: demo.Aggregators, Kind: "how"},
+		codec:      sources.OneOf{Value: demo.DefaultCodec, Allowed: p2pdiloco.Codecs(), Kind: "how"},
 	}
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -69,6 +71,7 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs.Var(&f.pace, "pace", "how many inner steps a peer does in a round: "+strings.Join(demo.Paces, ", ")+" (default dylu in mode async, else steps)")
 	fs.StringVar(&f.cfg.RoundTime, "round-time", "", "`seconds` of a round with --pace deadline, a decimal")
 	fs.Var(&f.aggregator, "aggregator", "how contributions are combined: mean, trimmed_mean (of 4 peers, without the highest and the lowest) or median")
+	fs.Var(&f.codec, "codec", "how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one")
 	fs.Var(sources.Paths(&f.cfg.Data), "data", "text `file or folder` to train on, may be repeated (default the Go standard library's source)")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the initial model and of the data's division among the peers")
 	fs.StringVar(&f.events, "events", "", "append the events of all peers to this `file`, one JSON object a line")
@@ -78,7 +81,7 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 }
 
 func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	f.cfg.Mode, f.cfg.Pace, f.cfg.Aggregator = f.mode.Value, f.pace.Value, f.aggregator.Value
+	f.cfg.Mode, f.cfg.Pace, f.cfg.Aggregator, f.cfg.Codec = f.mode.Value, f.pace.Value, f.aggregator.Value, f.codec.Value
 	if err := f.cfg.Validate(); err != nil {
 		return usageError(err)
 	}

@@ -21,7 +21,8 @@ import (
 func sample(f *pflag.Flag) string {
 	if v, ok := map[string]string{
 		"mode": "eager", "pace": "dylu", "on-quorum-loss": "pause", "preset": "lan", "trainer": "./t.so", "model": "layers=2", "aggregator": "median", "log-level": "error", "slot": "7", "rate": "20mbit", "seeds": "5",
-		"pin": p2pdiloco.Root{1}.String(),
+		"pin":   p2pdiloco.Root{1}.String(),
+		"codec": "int4",
 	}[f.Name]; ok {
 		return v
 	}

@@ -17,6 +17,7 @@ import (
 type Config struct {
 	Executable string   // this program
 	Modes      []string // of Modes, each once
+	Codecs     []string // of p2pdiloco.Codecs, each once: mode sync is measured with each. None: f32 alone
 	Peers      int
 	InnerSteps uint64 // H
 	Rounds     uint64
@@ -81,6 +82,12 @@ func (c Config) Validate() error {
 	for i, m := range c.Modes {
 		if !slices.Contains(Modes, m) || slices.Contains(c.Modes[:i], m) {
 			errs = append(errs, fault("modes", strings.Join(c.Modes, ","), "allowed: each once of %s", strings.Join(Modes, ", ")))
+			break
+		}
+	}
+	for i, name := range c.Codecs {
+		if !slices.Contains(p2pdiloco.Codecs(), name) || slices.Contains(c.Codecs[:i], name) {
+			errs = append(errs, fault("codecs", strings.Join(c.Codecs, ","), "allowed: each once of %s", strings.Join(p2pdiloco.Codecs(), ", ")))
 			break
 		}
 	}

@@ -29,6 +29,7 @@ func TestValidate(t *testing.T) {
 		"--step-time -1s: allowed":        func(c *Config) { c.StepTime = -time.Second },
 		"--modes sync,sync: allowed: eac": func(c *Config) { c.Modes = []string{"sync", "sync"} },
 		"--modes gossip: allowed: each":   func(c *Config) { c.Modes = []string{"gossip"} },
+		"--codecs f32,f31: allowed: each": func(c *Config) { c.Codecs = []string{"f32", "f31"} },
 		"--rate 20mbit: it is of links":   func(c *Config) { c.Rate = 20e6 },
 	} {
 		c := sampleConfig()
@@ -60,6 +61,14 @@ func TestRows(t *testing.T) {
 	c.Modes = []string{"delayed"}
 	if got := names(c); !slices.Equal(got, []string{"delayed"}) {
 		t.Errorf("mode delayed is rows %q", got)
+	}
+	c.Codecs = []string{"f32", "int4"}
+	if got := names(c); !slices.Equal(got, []string{"delayed"}) {
+		t.Errorf("codecs without mode sync are rows %q", got)
+	}
+	c.Modes = []string{"sync"}
+	if got := names(c); !slices.Equal(got, []string{"sync", "sync, int4"}) || !slices.Contains(c.rows()[1].args(c, 1), "int4") {
+		t.Errorf("codecs are rows %q", got)
 	}
 	if unbuilt("nonsense") == "" || unbuilt(modeSync) != "" {
 		t.Error("a mode is taken for what it is not")

@@ -18,6 +18,17 @@ var overReference = []struct {
 	most  float64
 }{{4, 10, .006}, {4, 50, .010}, {4, 100, .015}, {8, 50, .018}}
 
+// codecsOverF32 are those of the codecs against mode sync with f32, for so many peers and up to so many inner steps.
+var codecsOverF32 = []struct {
+	codec string
+	most  float64
+}{{"int4", .001}, {"sign", .002}}
+
+const (
+	codecPeers = 4
+	codecSteps = 25
+)
+
 const (
 	streamingOverSync = .002
 	overlapOverSync   = .008
@@ -56,6 +67,11 @@ func (r *Result) goals() (goals []Goal) {
 	for _, mode := range []string{modeDelayed, modeEager, modeStreaming} {
 		if r.Links != nil {
 			add(mode+": stall share", overlapStall, value(mode, func(x *Row) *float64 { return x.Stall }), true)
+		}
+	}
+	for _, g := range codecsOverF32 {
+		if r.Peers == codecPeers && r.InnerSteps <= codecSteps {
+			add(fmt.Sprintf("codec %s: loss over f32, %d peers, up to %d inner steps", g.codec, codecPeers, codecSteps), g.most, value(codecRow(g.codec), overSync), true)
 		}
 	}
 	if r.Race != nil {

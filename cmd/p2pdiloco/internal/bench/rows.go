@@ -54,8 +54,19 @@ func (c Config) rows() (rows []row) {
 		}
 		rows = append(rows, r)
 	}
+	for _, name := range c.Codecs {
+		if name != lossless && c.has(modeSync) {
+			rows = append(rows, row{name: codecRow(name), mode: modeSync, settings: append(nesterov("0.6"), "--codec", name), rounds: c.Rounds})
+		}
+	}
 	return rows
 }
+
+// lossless is the codec of all other rows.
+const lossless = "f32"
+
+// codecRow is mode sync with another codec.
+func codecRow(name string) string { return modeSync + ", " + name }
 
 // asyncRounds is enough to come to as many tokens as the others, and somewhat further: a straggler brings 1/slowness of a peer's.
 func (c Config) asyncRounds() uint64 { return c.Rounds + (c.Rounds+1)/2 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ type Config struct {
 	Slots      uint64
 	Seed       uint64
 	Mode       string
+	Codec      string // empty: DefaultCodec
 	Fragments  uint64 // of mode streaming, as the next two; 0 and "" for what suits it
 	Delay      string
 	Alpha      string
@@ -40,6 +42,9 @@ const (
 	maxPeers = 64
 	maxSlots = 100_000
 )
+
+// DefaultCodec is how pseudo-gradients travel where nothing else is said.
+const DefaultCodec = "f32"
 
 // Modes lists those that a run can be in.
 var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming, p2pdiloco.ModeAsync}
@@ -77,7 +82,7 @@ const defaultFragments = 4
 // Settings are the run's as far as they depend on the mode. Slots follow each other as fast as can be; between two of mode streaming one
 // lands.
 func (c Config) Settings() p2pdiloco.Spec {
-	s := p2pdiloco.Spec{Name: "chaos", Mode: c.Mode, InnerSteps: 1, Fragments: max(c.Fragments, 1), FragmentDelay: c.Delay, FragmentAlpha: c.Alpha}
+	s := p2pdiloco.Spec{Name: "chaos", Mode: c.Mode, Codec: cmp.Or(c.Codec, DefaultCodec), InnerSteps: 1, Fragments: max(c.Fragments, 1), FragmentDelay: c.Delay, FragmentAlpha: c.Alpha}
 	if c.Mode != p2pdiloco.ModeStreaming {
 		return s
 	}
@@ -109,6 +114,9 @@ func (c Config) Replay() string {
 	line := fmt.Sprintf("p2pdiloco chaos --peers %d --slots %d --seed %d --faults %s", c.Peers, c.Slots, c.Seed, Join(c.Kinds))
 	if c.Mode != p2pdiloco.ModeSync {
 		line += " --mode " + c.Mode
+	}
+	if s := c.Settings(); s.Codec != DefaultCodec {
+		line += " --codec " + s.Codec
 	}
 	if s := c.Settings(); c.Mode == p2pdiloco.ModeStreaming {
 		line += fmt.Sprintf(" --fragments %d --fragment-delay %s --fragment-alpha %s", s.Fragments, s.FragmentDelay, s.FragmentAlpha)

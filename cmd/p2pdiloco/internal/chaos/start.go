@@ -79,7 +79,7 @@ func (r *runner) startNode(p *node) (err error) {
 		"join", "--run", r.name, "--preset", "lan", "--json", "--log-level", r.cfg.LogLevel, "--events", p.events(), "--data-dir", p.dir,
 		"--api", p.api, "--data", filepath.Join(r.dir, "text"), "--model", model, "--gate", filepath.Join(r.dir, gateFile), "--pause", pause.String(),
 		"--rounds", strconv.FormatUint(r.cfg.Slots/run.Fragments, 10), "--inner-steps", strconv.FormatUint(run.InnerSteps, 10), "--start-peers", strconv.Itoa(r.cfg.Peers),
-		"--mode", r.cfg.Mode, "--outer-lr", "0.7", "--momentum", "0.6",
+		"--mode", r.cfg.Mode, "--codec", run.Codec, "--outer-lr", "0.7", "--momentum", "0.6",
 	}, r.net.listen(p.n)...)
 	if run.Mode == p2pdiloco.ModeStreaming {
 		args = append(args, "--fragments", strconv.FormatUint(run.Fragments, 10), "--fragment-delay", run.FragmentDelay, "--fragment-alpha", run.FragmentAlpha)

@@ -25,6 +25,7 @@ type Config struct {
 	Pace       string // empty: the mode's
 	RoundTime  string // seconds, with pace deadline
 	Aggregator string
+	Codec      string   // empty: DefaultCodec
 	Data       []string // files and folders of text; none: the Go standard library's source
 	Seed       uint64
 
@@ -36,6 +37,9 @@ type Config struct {
 	Terminal bool      // whether Out is a terminal, where a table can be refreshed
 	Width    int       // of the terminal, in columns
 }
+
+// DefaultCodec is how pseudo-gradients travel where nothing else is said.
+const DefaultCodec = "f32"
 
 // Modes lists those that the demo can run in.
 var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming, p2pdiloco.ModeAsync}

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -63,7 +64,7 @@ func (s *processes) settings() []string {
 		"--run", s.run, "--preset", "lan", "--start-peers", strconv.Itoa(c.Peers),
 		"--rounds", strconv.FormatUint(c.Rounds, 10), "--inner-steps", strconv.FormatUint(c.InnerSteps, 10),
 		"--seed", strconv.FormatUint(c.Seed, 10), "--aggregator", c.Aggregator,
-		"--mode", c.Mode, "--outer", "sgd", "--outer-lr", c.outerLR(), "--momentum", "0",
+		"--mode", c.Mode, "--codec", cmp.Or(c.Codec, DefaultCodec), "--outer", "sgd", "--outer-lr", c.outerLR(), "--momentum", "0",
 	}
 	if c.Mode == p2pdiloco.ModeStreaming {
 		s := c.streaming().Settled()
