@@ -92,6 +92,10 @@ type Engine struct {
 	outs   []grid // of the outcomes
 	lanes  chan struct{}
 	frames sync.Pool // of *frame: rooms of frames are used again
+	coders *coders
+
+	raw, reduced packer // of frames that are sent
+
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // Accept calls and reductions
@@ -121,6 +125,8 @@ func New(cfg Config) (*Engine, error) {
 		e.grids = append(e.grids, newGrid(cfg.Params, uint32(p)))
 		e.outs = append(e.outs, outcomeGrid(cfg.Params, uint32(p)))
 	}
+	e.coders = newCoders()
+	e.raw.coders, e.reduced.coders = e.coders, e.coders
 	e.frames.New = func() any { return new(frame) }
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.mu.changed = make(chan struct{})

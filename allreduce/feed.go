@@ -116,9 +116,12 @@ func (f *feed) opening() []byte {
 }
 
 func (f *feed) sendFrame(l *link, index int) error {
+	raw := &f.r.engine.raw
+	frame := f.r.grid.frame(f.r.own.data, index)
+	packed := raw.pack(frame)
 	done := f.r.turn(f.ctx)
 	defer done()
-	err := l.writeFrame(kindRaw, index, f.r.grid.frame(f.r.own.data, index))
+	err := raw.write(l, kindRaw, index, frame, packed)
 	f.r.moved()
 	return err
 }
@@ -139,9 +142,9 @@ func (f *feed) receive(l *link) error {
 			return f.refused(l)
 		case h.Kind == kindRoot && next == f.last:
 			return f.complete(l, hashes)
-		case h.Kind == kindReduced && next < f.last && int(h.Index) == next && int(h.Length) == g.frameSize(next):
+		case next < f.last && h.carries(kindReduced, next, g.frameSize(next)):
 			b := g.frame(f.r.result, next)
-			if err = l.readPayload(b, &f.taken); err == nil {
+			if err = l.readFrameInto(b, h, f.r.engine.coders, &f.taken); err == nil {
 				hashes = append(hashes, slot.Hash(b))
 				f.credit <- struct{}{}
 				f.r.moved()

@@ -210,8 +210,8 @@ func (in *input) readAll(l *link) error {
 			return unexpected(err)
 		case h.Kind == kindAlive:
 			err = in.heard(l, &moved, f < in.p.last)
-		case h.Kind == kindRaw && f < in.p.last && int(h.Index) == f && int(h.Length) == in.p.r.grid.frameSize(f):
-			err = in.readFrame(l, f, hashes[f])
+		case f < in.p.last && h.carries(kindRaw, f, in.p.r.grid.frameSize(f)):
+			err = in.readFrame(l, h, f, hashes[f])
 			moved.moved()
 			f++
 		default:
@@ -239,7 +239,7 @@ func (in *input) readHashes(l *link) ([]slot.Root, error) {
 }
 
 // readFrame reads a frame, checks it, and hands it to the reducer.
-func (in *input) readFrame(l *link, f int, hash slot.Root) error {
+func (in *input) readFrame(l *link, h header, f int, hash slot.Root) error {
 	fr, err := in.take()
 	if err != nil {
 		return err
@@ -249,7 +249,7 @@ func (in *input) readFrame(l *link, f int, hash slot.Root) error {
 		fr.buf = make([]byte, g.frameSize(0)) // none is larger
 	}
 	b := fr.buf[:g.frameSize(f)]
-	if err := l.readPayload(b, &in.p.taken); err != nil {
+	if err := l.readFrameInto(b, h, in.p.r.engine.coders, &in.p.taken); err != nil {
 		return err
 	}
 	if slot.Hash(b) != hash {
@@ -332,9 +332,12 @@ func refuse(l *link, reason Reason) error {
 }
 
 func (in *input) writeFrame(l *link, f int) error {
+	frame, reduced := in.p.r.out.frame(in.p.r.result, f), &in.p.r.engine.reduced
+	once := &in.p.packed[f-in.p.first]
+	once.Do(func() { once.packed = reduced.pack(frame) })
 	done := in.p.r.turn(in.ctx)
 	defer done()
-	err := l.writeFrame(kindReduced, f, in.p.r.out.frame(in.p.r.result, f))
+	err := reduced.write(l, kindReduced, f, frame, once.packed)
 	in.p.r.moved()
 	return err
 }

@@ -19,12 +19,14 @@ type ownPiece struct {
 	root   slot.Root      // of the reduced piece; set before input.ready says that all is reduced
 	closed []slot.Segment // ranges that are reduced; guarded by the reduction's mu
 	began  time.Time
+	packed []once      // reduced frames that go compressed
 	rooms  []time.Time // when the frames of a window, the newest that are reduced, made room for others; the reducer's
 }
 
 // newOwnPiece makes the piece. The reduction's mu is held.
 func newOwnPiece(p *piece) *ownPiece {
 	own := &ownPiece{piece: p, inputs: make([]*input, len(p.r.offers)), began: time.Now(), rooms: make([]time.Time, p.r.window)}
+	own.packed = make([]once, p.last-p.first)
 	for i, o := range p.r.offers {
 		if !p.r.mu.dropped.Has(i) && !p.r.mu.plan.Gone.Has(i) {
 			own.inputs[i] = newInput(own, i, o)

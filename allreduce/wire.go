@@ -18,6 +18,8 @@ const (
 	headerSize = 1 + 4 + 4
 	aliveSize  = 8
 	refuseSize = 1
+
+	packedLeast = 2 // bytes of a packed frame: the method, and something
 )
 
 // hello says what a stream is for. It is the first thing on it, and of fixed size. The stream belongs to the group, the range
@@ -70,7 +72,27 @@ const (
 	kindRoot    frameKind = 3 // from the owner, last: root of the reduced piece
 	kindAlive   frameKind = 4 // either way: bytes of hashes and frames received so far, which count as progress, u64
 	kindRefuse  frameKind = 5 // from the owner, last: the contribution is bad; Reason, u8
+
+	kindPackedRaw     frameKind = 8 // as raw, compressed (pack.go): method u8, then bytes; shorter than the frame
+	kindPackedReduced frameKind = 9 // as reduced, compressed
 )
+
+// packed is the kind of a raw or reduced frame that is compressed.
+func (k frameKind) packed() frameKind { return k + kindPackedRaw - kindRaw }
+
+func (k frameKind) isPacked() bool { return k == kindPackedRaw || k == kindPackedReduced }
+
+// carries says whether a header stands before a frame of that kind, packed or not, index and size.
+func (h header) carries(kind frameKind, index, size int) bool {
+	switch {
+	case int(h.Index) != index:
+		return false
+	case h.Kind == kind:
+		return int(h.Length) == size
+	default:
+		return h.Kind == kind.packed() && int(h.Length) < size
+	}
+}
 
 // header stands before each payload.
 type header struct {
@@ -90,6 +112,10 @@ func parseHeader(b []byte) (header, error) {
 	h := header{Kind: frameKind(r.U8()), Index: r.U32(), Length: r.U32()}
 	switch h.Kind {
 	case kindRaw, kindReduced:
+	case kindPackedRaw, kindPackedReduced:
+		if h.Length < packedLeast {
+			r.Fail("packed frame of %d bytes", h.Length)
+		}
 	case kindRoot:
 		h.expect(r, uint32(len(slot.Root{})))
 	case kindAlive:

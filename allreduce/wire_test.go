@@ -57,6 +57,7 @@ func FuzzHello(f *testing.F) {
 func FuzzHeader(f *testing.F) {
 	f.Add(header{kindRaw, 3, 4096}.Append(nil))
 	f.Add(header{kindReduced, 1<<32 - 1, 1<<32 - 1}.Append(nil))
+	f.Add(header{kindPackedRaw, 3, 99}.Append(nil))
 	f.Add(appendAlive(nil, 4)[:headerSize])
 	f.Add(appendRoot(nil, testRun)[:headerSize])
 	f.Add(appendRefuse(nil, BadValue)[:headerSize])
