@@ -63,7 +63,10 @@ func Encode(p Params, fragment uint32, values []float32) (*Contribution, error) 
 }
 
 func commit(g grid, encoded []byte) *Contribution {
-	c := &Contribution{data: encoded, hashes: slot.FrameHashes(encoded, g.frameBytes)}
+	c := &Contribution{data: encoded, hashes: make([]slot.Root, g.frames)}
+	for f := range c.hashes {
+		c.hashes[f] = g.hash(g.frame(encoded, f))
+	}
 	c.root = slot.FrameRoot(c.hashes, g.frameBytes, uint64(len(encoded)))
 	return c
 }

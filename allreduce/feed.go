@@ -145,7 +145,7 @@ func (f *feed) receive(l *link) error {
 		case next < f.last && h.carries(kindReduced, next, g.frameSize(next)):
 			b := g.frame(f.r.result, next)
 			if err = l.readFrameInto(b, h, f.r.engine.coders, &f.taken); err == nil {
-				hashes = append(hashes, slot.Hash(b))
+				hashes = append(hashes, g.hash(b))
 				f.credit <- struct{}{}
 				f.r.moved()
 				moved.moved()

@@ -14,6 +14,7 @@ type grid struct {
 	frameBytes int    // bytes of an encoded frame
 	frames     int    // number of frames
 	totalBytes int    // bytes of the encoded vector
+	rootless   bool   // Params.Rootless
 }
 
 // newGrid makes the grid of the contributions to a fragment of validated params.
@@ -32,7 +33,7 @@ func outcomeGrid(p Params, fragment uint32) grid {
 }
 
 func gridOf(p Params, fragment uint32, c codec.Codec) grid {
-	g := grid{codec: c, total: p.Fragments[fragment], frameElems: p.FrameElements, frameBytes: c.EncodedSize(p.FrameElements)}
+	g := grid{codec: c, total: p.Fragments[fragment], frameElems: p.FrameElements, frameBytes: c.EncodedSize(p.FrameElements), rootless: p.Rootless}
 	g.frames = int((g.total-1)/uint64(p.FrameElements)) + 1
 	g.totalBytes = (g.frames-1)*g.frameBytes + g.frameSize(g.frames-1)
 	return g
@@ -75,6 +76,14 @@ func (g grid) bytes(encoded []byte, first, last int) []byte {
 func (g grid) size(first, last int) int { return g.end(last) - first*g.frameBytes }
 
 func (g grid) end(last int) int { return min(last*g.frameBytes, g.totalBytes) }
+
+// hash is the hash of a frame's encoded bytes.
+func (g grid) hash(frame []byte) slot.Root {
+	if g.rootless {
+		return slot.Root{}
+	}
+	return slot.Hash(frame)
+}
 
 const (
 	windowBytes  = 128 << 20 // raw frames that an owner may have to hold, as they came and decoded, all contributors together

@@ -252,7 +252,7 @@ func (in *input) readFrame(l *link, h header, f int, hash slot.Root) error {
 	if err := l.readFrameInto(b, h, in.p.r.engine.coders, &in.p.taken); err != nil {
 		return err
 	}
-	if slot.Hash(b) != hash {
+	if g.hash(b) != hash {
 		return fmt.Errorf("%w: frame %d is not the one that was offered", errBadBytes, f)
 	}
 	if err := fr.decode(g, f, b, in.p.r.engine.cfg.Params.Clip); err != nil {

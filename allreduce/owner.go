@@ -100,7 +100,7 @@ func (p *ownPiece) reduce() {
 		p.compare(f, s.cols)
 		out := p.r.out.frame(p.r.result, f)
 		p.r.out.codec.Append(out[:0], dst)
-		hashes = append(hashes, slot.Hash(out))
+		hashes = append(hashes, g.hash(out))
 		p.giveBack(s, f)
 		p.publish(f)
 	}

@@ -29,6 +29,8 @@ type Params struct {
 	Discount      []uint32   // per mille, by staleness (slot-1-base); nothing staler is accepted; empty means {1000}
 	Codec         string     // name of the codec of contributions; codec.Outcome says that of the outcome
 	MinPeers      int        // contributors with which a range may close; less than 1 means 1
+	// Rootless leaves out hashing and checking frames, roots being those of zero hashes: it measures what they cost, and is for nothing else.
+	Rootless bool
 }
 
 // Validate reports every fault at once.

@@ -20,11 +20,11 @@ import (
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what the ways to train cost",
+		Short: "Measure what the ways to train cost, and the all-reduce",
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchModes(), newBenchKernels())
+	cmd.AddCommand(newBenchModes(), newBenchKernels(), newBenchAllreduce())
 	return cmd
 }
 

@@ -47,7 +47,7 @@ func (l *Launcher) Close() {
 // Process is a child, started.
 type Process struct {
 	Log    string        // path of its stderr
-	Stdout string        // path of its stdout
+	Stdout string        // path of its stdout; there is no such file where the command had one already
 	Ended  chan struct{} // closed when it has been waited for
 
 	cmd *exec.Cmd
@@ -58,7 +58,7 @@ func (l *Launcher) Start(program, dir, name string, args ...string) (*Process, e
 	return l.StartCommand(exec.Command(program, args...), dir, name)
 }
 
-// StartCommand is Start for a command that is prepared already. What it has no attributes for is set here.
+// StartCommand is Start for a command that is prepared already. What it has no attributes for is set here; a stdout that it has stays.
 func (l *Launcher) StartCommand(cmd *exec.Cmd, dir, name string) (*Process, error) {
 	p := &Process{
 		cmd:    cmd,
@@ -66,17 +66,20 @@ func (l *Launcher) StartCommand(cmd *exec.Cmd, dir, name string) (*Process, erro
 		Stdout: filepath.Join(dir, name+".out"),
 		Ended:  make(chan struct{}),
 	}
-	stdout, err := os.Create(p.Stdout)
-	if err != nil {
-		return nil, err
+	if cmd.Stdout == nil {
+		stdout, err := os.Create(p.Stdout)
+		if err != nil {
+			return nil, err
+		}
+		defer stdout.Close()
+		cmd.Stdout = stdout
 	}
-	defer stdout.Close()
 	stderr, err := os.Create(p.Log)
 	if err != nil {
 		return nil, err
 	}
 	defer stderr.Close()
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = stdout, stderr, attributes()
+	cmd.Stderr, cmd.SysProcAttr = stderr, attributes()
 	if cmd.Env == nil { // what the environment sets is for this process; its children have all they need as flags
 		cmd.Env = sources.Clean(os.Environ())
 	}

@@ -1,0 +1,14 @@
+//go:build unix
+
+package reducebench
+
+import "syscall"
+
+// cpuSeconds is the CPU time that the process has used, the system's share included.
+func cpuSeconds() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
