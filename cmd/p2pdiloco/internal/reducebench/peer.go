@@ -119,7 +119,7 @@ func (p *peer) start(ctx context.Context, o order) (a answer, err error) {
 // network is the configuration of the peer's network. Only addresses of the transport that is measured are listened on.
 func (p *peer) network(o order) p2p.Config {
 	cfg := p2p.LAN()
-	cfg.Listen, cfg.Bootstrap = o.Listen, o.Bootstrap
+	cfg.Listen, cfg.Bootstrap, cfg.Pulse = o.Listen, o.Bootstrap, time.Minute // a machine that has too much to do looks like a silent peer
 	return cfg
 }
 
