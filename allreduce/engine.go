@@ -92,6 +92,7 @@ type Engine struct {
 	outs   []grid // of the outcomes
 	lanes  chan struct{}
 	frames sync.Pool // of *frame: rooms of frames are used again
+	joint  sync.Pool // of *[outBytes]byte: what links put together
 	coders *coders
 
 	raw, reduced packer // of frames that are sent
@@ -100,7 +101,8 @@ type Engine struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // Accept calls and reductions
 
-	hearsay time.Duration // how much later than a peer this one may hear of a plan
+	together int           // link.together of all streams; tests have less
+	hearsay  time.Duration // how much later than a peer this one may hear of a plan
 
 	mu struct {
 		sync.Mutex
@@ -120,7 +122,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	e := &Engine{cfg: cfg, lanes: make(chan struct{}, cfg.Lanes), hearsay: cfg.Stall / 16}
+	e := &Engine{cfg: cfg, lanes: make(chan struct{}, cfg.Lanes), hearsay: cfg.Stall / 16, together: outBytes}
 	for p := range cfg.Params.Fragments {
 		e.grids = append(e.grids, newGrid(cfg.Params, uint32(p)))
 		e.outs = append(e.outs, outcomeGrid(cfg.Params, uint32(p)))
@@ -128,6 +130,7 @@ func New(cfg Config) (*Engine, error) {
 	e.coders = newCoders()
 	e.raw.coders, e.reduced.coders = e.coders, e.coders
 	e.frames.New = func() any { return new(frame) }
+	e.joint.New = func() any { return new([outBytes]byte) }
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.mu.changed = make(chan struct{})
 	e.mu.pending = make(map[slot.PeerID]int)

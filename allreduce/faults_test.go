@@ -219,6 +219,7 @@ func TestSlowIsNotDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stall := 8 * time.Second
 		g := newGroup(t, testParams(1200, 100), 4, rand.New(rand.NewPCG(8, 9)), func(c *Config) { c.Stall = stall })
+		g.apart()
 		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
 			if local != peerName(2) {
 				return slow{s, 200, stall / 2}

@@ -73,7 +73,7 @@ func (f *feed) carry(s wire.Stream) error {
 
 // send writes hello, hashes and raw frames, a window ahead of what comes back, and then only that it is alive.
 func (f *feed) send(ctx context.Context, l *link) error {
-	if err := l.writeAll(f.opening()); err != nil {
+	if err := l.put(f.opening()); err != nil {
 		return err
 	}
 	alive := time.NewTicker(l.stall / 4)
@@ -88,6 +88,9 @@ func (f *feed) send(ctx context.Context, l *link) error {
 			credit--
 			continue
 		}
+		if err := l.flush(); err != nil {
+			return err
+		}
 		select {
 		case <-f.credit:
 			credit++
@@ -101,7 +104,7 @@ func (f *feed) send(ctx context.Context, l *link) error {
 	}
 }
 
-// opening is the hello and the hash list in one write.
+// opening is the hello and the hash list.
 func (f *feed) opening() []byte {
 	own := f.r.own
 	plan := f.r.Plan()

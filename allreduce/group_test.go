@@ -137,6 +137,13 @@ func (g *group) addEngine(i int, change ...func(*Config)) {
 	g.sinks = append(g.sinks, newRecorder())
 }
 
+// apart has every header and frame written by itself, for streams that look at single Writes.
+func (g *group) apart() {
+	for _, e := range g.engines {
+		e.together = 0
+	}
+}
+
 func (g *group) makePlan(rng *rand.Rand) {
 	const number = 7
 	g.plan = slot.Plan{Ref: slot.Ref{Height: 9, Prev: slot.Hash([]byte("prev"))}, Slot: number}

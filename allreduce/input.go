@@ -327,7 +327,9 @@ func (in *input) refuse(reason Reason) {
 
 // refuse is the last word to a contributor whose bytes are of no use.
 func refuse(l *link, reason Reason) error {
-	_ = l.writeAll(appendRefuse(nil, reason))
+	if l.put(appendRefuse(nil, reason)) == nil {
+		_ = l.flush()
+	}
 	return errRefused
 }
 
@@ -338,12 +340,18 @@ func (in *input) writeFrame(l *link, f int) error {
 	done := in.p.r.turn(in.ctx)
 	defer done()
 	err := reduced.write(l, kindReduced, f, frame, once.packed)
+	if err == nil && len(in.ready) == 0 {
+		err = l.flush()
+	}
 	in.p.r.moved()
 	return err
 }
 
 func (in *input) writeRoot(l *link) error {
-	if err := l.writeAll(appendRoot(nil, in.p.root)); err != nil {
+	if err := l.put(appendRoot(nil, in.p.root)); err != nil {
+		return err
+	}
+	if err := l.flush(); err != nil {
 		return err
 	}
 	return l.s.CloseWrite()

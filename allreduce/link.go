@@ -31,17 +31,19 @@ var (
 type link struct {
 	s        wire.Stream
 	stall    time.Duration
+	head     [headerSize]byte // of the frame being read
 	read     direction
 	write    direction
 	chunk    int            // bytes of the next Write; 0: firstChunk
+	out      []byte         // what goes with what is written next. Flush it before waiting for anything
+	together int            // bytes that out may hold; 0: everything is written at once
 	sent     *atomic.Uint64 // bytes
 	received *atomic.Uint64
 }
 
 // direction is what is kept for one direction. Its deadline is renewed lazily: setting one costs a lock and a timer.
 type direction struct {
-	set  time.Time // when the deadline was last set
-	head [headerSize + aliveSize]byte
+	set time.Time // when the deadline was last set
 }
 
 func (d *direction) renew(stall time.Duration, set func(time.Time) error) error {
@@ -113,7 +115,7 @@ func (l *link) pace(took time.Duration) {
 
 // readHeader reads the next header. io.EOF comes back as it is only between frames.
 func (l *link) readHeader() (header, error) {
-	b := l.read.head[:headerSize]
+	b := l.head[:]
 	if err := l.readFull(b[:1], nil); err != nil {
 		return header{}, err
 	}
@@ -144,22 +146,53 @@ func (l *link) readPayload(b []byte, count *atomic.Uint64) error {
 }
 
 func (l *link) readAlive() (uint64, error) {
-	b := l.read.head[:aliveSize]
+	b := l.head[:aliveSize]
 	err := l.readAtOnce(b)
 	return parseAlive(b), err
 }
 
+// outBytes is how much is put together for one Write: headers and small frames cost a system call and a wake-up each, alone. It is four
+// records of TLS.
+const outBytes = 64 << 10
+
 func (l *link) writeAlive(progress uint64) error {
-	return l.writeAll(appendAlive(l.write.head[:0], progress))
+	l.out = appendAlive(l.out, progress)
+	return l.flush()
 }
 
-// writeFrame writes a header and its payload, which is not copied.
+// writeFrame writes a header and its payload, of which a part may stay in out. Of a large payload only what fills out up is copied.
 func (l *link) writeFrame(kind frameKind, index int, payload []byte) error {
 	h := header{kind, uint32(index), uint32(len(payload))}
-	if err := l.writeAll(h.Append(l.write.head[:0])); err != nil {
+	l.out = h.Append(l.out)
+	return l.put(payload)
+}
+
+// put writes b with what is in out, or leaves both there while they fit.
+func (l *link) put(b []byte) error {
+	if n := max(0, min(len(b), l.together-len(l.out))); n > 0 {
+		l.out, b = append(l.out, b[:n]...), b[n:]
+	}
+	if len(b) == 0 && len(l.out) < l.together {
+		return nil
+	}
+	if err := l.flush(); err != nil {
 		return err
 	}
-	return l.writeAll(payload)
+	if len(b) < l.together { // too little for a Write of its own
+		l.out = append(l.out, b...)
+		return nil
+	}
+	return l.writeAll(b)
+}
+
+// flush writes what is in out.
+func (l *link) flush() error {
+	if len(l.out) == 0 {
+		return nil
+	}
+	err := l.writeAll(l.out)
+	l.out = l.out[:0]
+	return err
 }
 
 func unexpected(err error) error {

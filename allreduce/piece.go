@@ -64,8 +64,14 @@ func (p *piece) end(s pieceStatus) {
 	}
 }
 
-// link wraps a stream and has it reset when ctx ends. Call stop once the stream is closed.
-func (p *piece) link(ctx context.Context, s wire.Stream) (l *link, stop func() bool) {
+// link wraps a stream and has it reset when ctx ends. Call stop once the stream is closed and nobody reads or writes any more.
+func (p *piece) link(ctx context.Context, s wire.Stream) (l *link, stop func()) {
+	out := p.r.engine.joint.Get().(*[outBytes]byte)
 	l = &link{s: s, stall: p.r.engine.cfg.Stall, sent: &p.r.sent, received: &p.r.received}
-	return l, context.AfterFunc(ctx, func() { _ = s.Reset() })
+	l.out, l.together = out[:0], p.r.engine.together
+	unwatch := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	return l, func() {
+		unwatch()
+		p.r.engine.joint.Put(out)
+	}
 }

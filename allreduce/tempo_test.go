@@ -119,6 +119,7 @@ func TestTenTimesSlowerIsNotADrip(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const stall = 8 * time.Second
 				g := newGroup(t, testParams(12_000, 100), 4, rand.New(rand.NewPCG(11, 3)), func(c *Config) { c.Stall = stall })
+				g.apart()
 				g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
 					if local == peerName(2) {
 						return slow{s, 20, time.Second}

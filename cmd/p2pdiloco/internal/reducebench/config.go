@@ -12,6 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // Config says what to measure and where.
@@ -45,8 +46,8 @@ type Case struct {
 // What may be chosen. The first is the default.
 var (
 	Schedules  = []string{"rotation"}
-	Securities = []string{"tls"}
-	Transports = []string{"tcp", "quic"}
+	Securities = []string{p2p.SecurityTLS, p2p.SecurityNoise}
+	Transports = []string{p2p.TransportTCP, p2p.TransportQUIC}
 )
 
 // MPI is Debian's OpenMPI, which Config.Against may name.

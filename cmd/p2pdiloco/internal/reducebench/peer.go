@@ -120,12 +120,13 @@ func (p *peer) start(ctx context.Context, o order) (a answer, err error) {
 func (p *peer) network(o order) p2p.Config {
 	cfg := p2p.LAN()
 	cfg.Listen, cfg.Bootstrap, cfg.Pulse = o.Listen, o.Bootstrap, time.Minute // a machine that has too much to do looks like a silent peer
+	cfg.Security, cfg.Transports = p.Security, []string{p.Transport}
 	return cfg
 }
 
 // Open implements allreduce.Transport as the root package does.
 func (p *peer) Open(ctx context.Context, to slot.PeerID) (wire.Stream, error) {
-	return p.net.Open(ctx, to, p2p.ProtocolExchange)
+	return p.net.OpenBulk(ctx, to, p2p.ProtocolExchange)
 }
 
 // prepare makes the contribution, and waits until all others are connected.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // HiddenCommand is the command of this program that calls Serve.
@@ -232,7 +233,7 @@ func (p place) listen(site int, transport string) []string {
 	if p.namespaces != nil {
 		ip = p.namespaces.Addr(site)
 	}
-	if transport == "quic" {
+	if transport == p2p.TransportQUIC {
 		return []string{fmt.Sprintf("/ip4/%v/udp/0/quic-v1", ip)}
 	}
 	return []string{fmt.Sprintf("/ip4/%v/tcp/0", ip)}
