@@ -38,6 +38,7 @@ func newMortal(t testing.TB, n int) *mortal {
 func newMortalOf(t testing.TB, p Params, n int) *mortal {
 	m := &mortal{group: newGroup(t, p, n, rand.New(rand.NewPCG(uint64(n), 3)))}
 	t.Cleanup(m.deaths.Wait)
+	m.apart() // a frame that has passed has gone out
 	m.listen()
 	return m
 }

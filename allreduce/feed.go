@@ -81,7 +81,7 @@ func (f *feed) send(ctx context.Context, l *link) error {
 	credit := f.r.window
 	for next := f.first; ; {
 		if credit > 0 && next < f.last {
-			if err := f.sendFrame(l, next); err != nil {
+			if err := f.sendFrame(l, next, credit == 1 || next+1 == f.last); err != nil {
 				return err
 			}
 			next++
@@ -118,13 +118,13 @@ func (f *feed) opening() []byte {
 	return b
 }
 
-func (f *feed) sendFrame(l *link, index int) error {
+func (f *feed) sendFrame(l *link, index int, last bool) error {
 	raw := &f.r.engine.raw
 	frame := f.r.grid.frame(f.r.own.data, index)
 	packed := raw.pack(frame)
 	done := f.r.turn(f.ctx)
 	defer done()
-	err := raw.write(l, kindRaw, index, frame, packed)
+	err := raw.write(l, kindRaw, index, frame, packed, last)
 	f.r.moved()
 	return err
 }

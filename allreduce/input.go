@@ -339,10 +339,7 @@ func (in *input) writeFrame(l *link, f int) error {
 	once.Do(func() { once.packed = reduced.pack(frame) })
 	done := in.p.r.turn(in.ctx)
 	defer done()
-	err := reduced.write(l, kindReduced, f, frame, once.packed)
-	if err == nil && len(in.ready) == 0 {
-		err = l.flush()
-	}
+	err := reduced.write(l, kindReduced, f, frame, once.packed, len(in.ready) == 0)
 	in.p.r.moved()
 	return err
 }

@@ -207,13 +207,16 @@ func (p *packer) try(m packMethod, b []byte) []byte {
 	return packed
 }
 
-// write writes a frame, packed if packed is not nil, and takes in how long that took.
-func (p *packer) write(l *link, kind frameKind, index int, frame, packed []byte) error {
+// write writes a frame, packed if packed is not nil, and takes in how long that took. The last one before a wait is flushed.
+func (p *packer) write(l *link, kind frameKind, index int, frame, packed []byte, last bool) error {
 	began, b := time.Now(), frame
 	if packed != nil {
 		kind, b = kind.packed(), packed
 	}
 	err := l.writeFrame(kind, index, b)
+	if err == nil && last {
+		err = l.flush()
+	}
 	p.wrote(len(b), time.Since(began))
 	return err
 }

@@ -244,7 +244,7 @@ func (p *peer) end(o order) (a answer, err error) {
 // checkShare compares this peer's share of frames with the reference.
 func (p *peer) checkShare(result []byte) (worst, allowed float64, err error) {
 	r := newReference(p.Case, p.codec)
-	size := p.codec.EncodedSize(int(p.frame()))
+	size := r.outcome.EncodedSize(int(p.frame()))
 	for f := uint64(p.index); f*p.frame() < p.Elements; f += uint64(p.Peers) {
 		at := int(f) * size
 		w, a, err := r.check(result[at:min(at+size, len(result))], f*p.frame())

@@ -39,13 +39,14 @@ func (c Case) encoded(k codec.Codec, peer int) []byte {
 // reference computes a frame of the outcome the plain way, in float64, from what the contributions decode to. It is what the kernels must come
 // close to: that they give all peers the same bits is another check.
 type reference struct {
-	c     Case
-	codec codec.Codec
-	cols  [][]float32
+	c       Case
+	codec   codec.Codec // of contributions
+	outcome codec.Codec
+	cols    [][]float32
 }
 
 func newReference(c Case, k codec.Codec) *reference {
-	r := &reference{c: c, codec: k, cols: make([][]float32, c.Peers)}
+	r := &reference{c: c, codec: k, outcome: codec.Outcome(k), cols: make([][]float32, c.Peers)}
 	for i := range r.cols {
 		r.cols[i] = make([]float32, c.frame())
 	}
@@ -56,7 +57,7 @@ func newReference(c Case, k codec.Codec) *reference {
 func (r *reference) check(encoded []byte, from uint64) (worst, allowed float64, err error) {
 	n := int(min(r.c.frame(), r.c.Elements-from))
 	got := make([]float32, n)
-	if err := r.codec.Decode(got, encoded); err != nil {
+	if err := r.outcome.Decode(got, encoded); err != nil {
 		return 0, 0, err
 	}
 	scale := make([]float64, r.c.Peers)
@@ -80,7 +81,7 @@ func (r *reference) check(encoded []byte, from uint64) (worst, allowed float64, 
 		want[j] = float32(r.aggregate(values))
 	}
 	back := make([]float32, n)
-	if err := r.codec.Decode(back, r.codec.Append(nil, want)); err != nil {
+	if err := r.outcome.Decode(back, r.outcome.Append(nil, want)); err != nil {
 		return 0, 0, err
 	}
 	allowed = 1e-9 // of values of up to a thousandth: some roundings of float32

@@ -43,12 +43,12 @@ func testReference(t *testing.T, aggregator, name string) {
 		slices.Sort(values)
 		outcome[j] = float32(expected(aggregator, values))
 	}
-	good := k.Append(nil, outcome)
+	good := r.outcome.Append(nil, outcome)
 	if worst, allowed, err := r.check(good, from); err != nil || worst > allowed {
 		t.Errorf("off by %g where %g is allowed: %v", worst, allowed, err)
 	}
 	outcome[7] += 0.01
-	if worst, allowed, err := r.check(k.Append(nil, outcome), from); err != nil || worst <= allowed {
+	if worst, allowed, err := r.check(r.outcome.Append(nil, outcome), from); err != nil || worst <= allowed {
 		t.Errorf("an element that is wrong by a hundredth passes: off by %g where %g is allowed: %v", worst, allowed, err)
 	}
 	if _, _, err := r.check(good[:len(good)-1], from); err == nil {
