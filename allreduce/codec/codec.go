@@ -51,7 +51,7 @@ func New(name string) (Codec, error) {
 // segment nobody sends again, owners change from slot to slot, and signs alone lose too much (docs/decisions.md).
 func Outcome(c Codec) Codec {
 	if c.Name() == Sign {
-		return codecs[Int8]
+		return codecs[Int4]
 	}
 	return c
 }
