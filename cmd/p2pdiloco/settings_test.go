@@ -22,9 +22,12 @@ func sample(f *pflag.Flag) string {
 	if v, ok := map[string]string{
 		"mode": "eager", "pace": "dylu", "on-quorum-loss": "pause", "preset": "lan", "trainer": "./t.so", "model": "layers=2", "aggregator": "median", "log-level": "error", "slot": "7", "rate": "20mbit", "seeds": "5",
 		"pin":   p2pdiloco.Root{1}.String(),
-		"codec": "int4",
+		"codec": "int4", "max-upload": "20mbit", "size": "3KiB",
 	}[f.Name]; ok {
 		return v
+	}
+	if f.DefValue == "true" {
+		return "false"
 	}
 	if v, ok := map[string]string{"bool": "true", "int": "3", "int64": "3", "uint64": "3", "float64": "3", "duration": "3s", "string": "text", "addresses": "/a", "paths": "a b"}[f.Value.Type()]; ok {
 		return v
