@@ -14,7 +14,7 @@ const Environment = "P2PDILOCO_KERNELS"
 // fast says whether the fast paths are in use.
 var fast atomic.Bool
 
-func init() { fast.Store(hasFast() && os.Getenv(Environment) != "go") }
+func init() { fast.Store(hasFast() && !raced && os.Getenv(Environment) != "go") }
 
 // Fast says whether the kernels use this processor's vector instructions.
 func Fast() bool { return fast.Load() }
