@@ -26,7 +26,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"mean n=32", "trimmed mean n=8 k=1", "step nesterov", "step adam", "pseudo-gradient", "bounded", "squared norm", "encode f32", "hash blake3, frames"} {
+	for _, name := range []string{"mean n=32", "trimmed mean n=8 k=1", "step nesterov", "step adam", "pseudo-gradient", "bounded", "squared norm", "encode f32", "hash blake3, frames", "decode int8", "compress s2", "compress zstd"} {
 		if !strings.Contains(string(b), `"name":"`+name) {
 			t.Errorf("%s was not measured", name)
 		}

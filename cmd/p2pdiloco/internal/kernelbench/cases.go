@@ -7,6 +7,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
@@ -62,7 +65,7 @@ func (a *arena) vectors(name string, n int, call func()) kase {
 }
 
 func (a *arena) cases() []kase {
-	return slices.Concat(a.reductions(), a.steps(), a.elementwise(), a.codecs(), a.hashes())
+	return slices.Concat(a.reductions(), a.steps(), a.elementwise(), a.codecs(), a.hashes(), a.compressors())
 }
 
 func (a *arena) reductions() (cases []kase) {
@@ -130,6 +133,31 @@ func (a *arena) codecs() (cases []kase) {
 			}})
 	}
 	return cases
+}
+
+// compressors are the fastest levels of s2 and zstd on frames of int8, as frames may travel; only what goes in counts.
+func (a *arena) compressors() []kase {
+	c, err := codec.New(codec.Int8)
+	if err != nil {
+		panic(err) // the name is a constant
+	}
+	b := c.Append(nil, a.columns[0])
+	room := make([]byte, s2.MaxEncodedLen(frameBytes))
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	each := func(name string, compress func(frame []byte)) kase {
+		return kase{name, len(b), false, func() {
+			for frame := range slices.Chunk(b, frameBytes) {
+				compress(frame)
+			}
+		}}
+	}
+	return []kase{
+		each("compress s2, int8", func(frame []byte) { s2.Encode(room, frame) }),
+		each("compress zstd, int8", func(frame []byte) { z.EncodeAll(frame, room[:0]) }),
+	}
 }
 
 func (a *arena) hashes() []kase {
