@@ -28,7 +28,6 @@ const (
 
 var (
 	errNoBulk     = errors.New("no bulk connection")
-	errBulkTaken  = errors.New("the connection is taken for a stream")
 	errNoBulkAddr = errors.New("the peer has no TCP address")
 )
 

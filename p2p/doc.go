@@ -22,6 +22,10 @@
 // and the handshake fails. Without it they get two connections, which libp2p copes with. The price is TCP hole punching, which
 // QUIC does not need port reuse for.
 //
+// Streams of much data (OpenBulk) have TCP connections of their own on the same port, TLS without a muxer, which are kept for the
+// next stream. The swarm does not know of them; they end with libp2p's connections to the peer. Where none can be had, such a stream is one
+// of libp2p's.
+//
 // Members pulse: a byte now and then over the connection there is. One that falls silent is disconnected after three pulses, long before
 // QUIC or yamux notice, and a connection to a member that breaks is dialled once more at once.
 //
