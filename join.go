@@ -233,7 +233,7 @@ func (n *Node) openLedger(saved membership.Saved) (err error) {
 		case <-n.closed.Done():
 		}
 	}
-	if n.transport, err = openTransport(n.closed, n.net, n.run, saved.Boot, n.cfg.Preset == PresetLAN, deliver, n.log); err != nil {
+	if n.transport, err = openTransport(n.closed, n.net, n.run, saved.Boot, n.timing.heartbeat, deliver, n.log); err != nil {
 		return err
 	}
 	n.driver, err = membership.NewDriver(membership.DriverConfig{

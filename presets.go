@@ -3,6 +3,7 @@ package p2pdiloco
 import (
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/gossip"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
@@ -19,6 +20,7 @@ type preset struct {
 	stall     time.Duration // a stream of the reduction without any byte for so long is lost: it costs that peer's share of a slot
 	fetch     time.Duration // a donor of states without progress for so long is replaced
 	hello     time.Duration // between hellos while no spec is settled
+	heartbeat time.Duration // of gossip; its default if 0
 }
 
 var presets = map[string]preset{
@@ -29,6 +31,7 @@ var presets = map[string]preset{
 			FoundAfter: 1500 * time.Millisecond, ForkAfter: 20 * time.Second, Linger: 5 * time.Second, Retry: 500 * time.Millisecond,
 		},
 		discovery: 2 * time.Second, stall: 4 * time.Second, fetch: 4 * time.Second, hello: 250 * time.Millisecond,
+		heartbeat: gossip.LANHeartbeat,
 	},
 	PresetWAN: {
 		ledger: membership.Timing{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/gossip"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -25,10 +26,10 @@ type ledgerTransport struct {
 	last      Root // hash of what was gossiped last for want of a stream; of the goroutine that reports drops
 }
 
-func openTransport(ctx context.Context, net *p2p.Network, run Root, boot uint64, lan bool, deliver func(from PeerID, b []byte), log *slog.Logger) (*ledgerTransport, error) {
+func openTransport(ctx context.Context, net *p2p.Network, run Root, boot uint64, heartbeat time.Duration, deliver func(from PeerID, b []byte), log *slog.Logger) (*ledgerTransport, error) {
 	t := &ledgerTransport{net: net, log: log}
 	cfg := gossip.Config{
-		Topic: "/p2pdiloco/run/" + run.String(), Kinds: []uint8{kindLedger}, Boot: boot, Logger: log,
+		Topic: "/p2pdiloco/run/" + run.String(), Kinds: []uint8{kindLedger}, Boot: boot, Heartbeat: heartbeat, Logger: log,
 		Deliver: func(from slot.PeerID, _ uint8, body []byte) { deliver(from, body) },
 		Epoch:   func(body []byte) uint64 { return uint64(membership.IncarnationOf(body)) },
 		Echo:    func(_ uint8, body []byte) { deliver(net.ID(), body) },
@@ -38,9 +39,6 @@ func openTransport(ctx context.Context, net *p2p.Network, run Root, boot uint64,
 			}
 			return gossip.Reject
 		},
-	}
-	if lan {
-		cfg.Heartbeat = gossip.LANHeartbeat
 	}
 	var err error
 	if t.topic, err = gossip.Join(ctx, net.Host(), cfg); err != nil {

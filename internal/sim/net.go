@@ -20,12 +20,14 @@ const linkBandwidth = 1_000_000_000
 
 // Net is a simulated network.
 type Net struct {
-	Hosts []host.Host // host i has address 1.0.0.i or so, UDP port 8000
-	Rate  int         // bits a second of the links of hosts to come, each way; enough not to matter if 0
+	Hosts []host.Host    // host i has address 1.0.0.i or so, port 8000
+	Rate  int            // bits a second of the links of hosts to come, each way; enough not to matter if 0
+	Heavy map[string]int // of NewMemory: for how many bytes each byte of a protocol's streams counts on the links; set before any is opened
 
-	t    testing.TB
-	wire *simnet.Simnet
-	mu   struct {
+	t      testing.TB
+	wire   *simnet.Simnet
+	memory *memory // in place of wire
+	mu     struct {
 		sync.Mutex
 		index  map[netip.Addr]int // of a host by its address
 		cut    map[[2]int]bool    // packets from the first to the second host are dropped
@@ -38,12 +40,7 @@ type Net struct {
 // New makes n hosts with a latency each way between any two. It must be called inside a synctest bubble.
 func New(t testing.TB, n int, latency time.Duration) *Net {
 	t.Helper()
-	s := &Net{t: t}
-	s.mu.index = make(map[netip.Addr]int)
-	s.mu.cut = make(map[[2]int]bool)
-	s.mu.frozen = make(map[int]bool)
-	s.mu.slow = make(map[int]time.Duration)
-	s.mu.closed = make(map[int]bool)
+	s := newNet(t)
 	s.wire = &simnet.Simnet{
 		LatencyFunc: func(p *simnet.Packet) time.Duration { return latency + s.slowness(p.From) + s.slowness(p.To) },
 		Logger:      slog.New(slog.DiscardHandler),
@@ -56,25 +53,43 @@ func New(t testing.TB, n int, latency time.Duration) *Net {
 	return s
 }
 
+func newNet(t testing.TB) *Net {
+	s := &Net{t: t}
+	s.mu.index = make(map[netip.Addr]int)
+	s.mu.cut = make(map[[2]int]bool)
+	s.mu.frozen = make(map[int]bool)
+	s.mu.slow = make(map[int]time.Duration)
+	s.mu.closed = make(map[int]bool)
+	return s
+}
+
 // Add adds a host and returns its index.
 func (s *Net) Add() int {
 	s.t.Helper()
 	i := len(s.Hosts)
 	ip := simnet.IntToPublicIPv4(i)
-	addr, _ := netip.AddrFromSlice(ip)
 	s.mu.Lock()
-	s.mu.index[addr.Unmap()] = i
+	s.mu.index[addrOf(ip)] = i
 	s.mu.Unlock()
-	h, err := newHost(ip, func(a *net.UDPAddr) net.PacketConn {
-		link := simnet.LinkSettings{BitsPerSecond: cmp.Or(s.Rate, linkBandwidth)}
-		return &packetConn{SimConn: s.wire.NewEndpoint(a, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}), net: s, from: i}
-	})
+	h, err := s.host(i, ip)
 	if err != nil {
 		s.t.Fatalf("simulated host %d: %v", i, err)
 	}
 	s.Hosts = append(s.Hosts, h)
 	return i
 }
+
+func (s *Net) host(i int, ip net.IP) (host.Host, error) {
+	if s.memory != nil {
+		return s.memory.add(i, ip)
+	}
+	return newHost(ip, func(a *net.UDPAddr) net.PacketConn {
+		link := simnet.LinkSettings{BitsPerSecond: s.rate()}
+		return &packetConn{SimConn: s.wire.NewEndpoint(a, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}), net: s, from: i}
+	})
+}
+
+func (s *Net) rate() int { return cmp.Or(s.Rate, linkBandwidth) }
 
 // Info is how to reach host i.
 func (s *Net) Info(i int) peer.AddrInfo { return *host.InfoFromHost(s.Hosts[i]) }
@@ -120,21 +135,19 @@ func (s *Net) CutOneWay(i, j int) { s.set(true, [2]int{i, j}) }
 func (s *Net) Heal(i, j int) { s.set(false, [2]int{i, j}, [2]int{j, i}) }
 
 // Isolate cuts host i off from all others that exist now.
-func (s *Net) Isolate(i int) {
-	for j := range s.Hosts {
-		if j != i {
-			s.Cut(i, j)
-		}
-	}
-}
+func (s *Net) Isolate(i int) { s.set(true, s.around(i)...) }
 
 // Rejoin undoes Isolate.
-func (s *Net) Rejoin(i int) {
+func (s *Net) Rejoin(i int) { s.set(false, s.around(i)...) }
+
+// around are the links of host i to all others, both ways.
+func (s *Net) around(i int) (links [][2]int) {
 	for j := range s.Hosts {
 		if j != i {
-			s.Heal(i, j)
+			links = append(links, [2]int{i, j}, [2]int{j, i})
 		}
 	}
+	return links
 }
 
 // Freeze drops all packets to and from host i, those of hosts that come later included, as while its process is stopped. Cuts are
@@ -146,8 +159,16 @@ func (s *Net) Thaw(i int) { s.freeze(i, false) }
 
 func (s *Net) freeze(i int, frozen bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.mu.frozen[i] = frozen
+	s.mu.Unlock()
+	s.changed()
+}
+
+// changed has connections find out, in a while, that their link is cut.
+func (s *Net) changed() {
+	if s.memory != nil {
+		s.memory.recheck()
+	}
 }
 
 // Slow adds to the latency of every packet to or from host i; 0 undoes it.
@@ -174,18 +195,26 @@ func (s *Net) Close(i int) {
 
 func (s *Net) set(cut bool, links ...[2]int) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, l := range links {
 		s.mu.cut[l] = cut
 	}
+	s.mu.Unlock()
+	s.changed()
 }
 
 // dropped says whether a packet from host i to an address is lost.
 func (s *Net) dropped(i int, to net.Addr) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	j, ok := s.at(to)
-	return ok && (s.mu.cut[[2]int{i, j}] || s.mu.frozen[i] || s.mu.frozen[j])
+	s.mu.Unlock()
+	return ok && s.lost(i, j)
+}
+
+// lost says whether what host i sends to host j is lost.
+func (s *Net) lost(i, j int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.cut[[2]int{i, j}] || s.mu.frozen[i] || s.mu.frozen[j]
 }
 
 func (s *Net) slowness(at net.Addr) time.Duration {
@@ -196,6 +225,19 @@ func (s *Net) slowness(at net.Addr) time.Duration {
 		return 0
 	}
 	return s.mu.slow[i]
+}
+
+func (s *Net) slownessOf(i int) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.slow[i]
+}
+
+func (s *Net) hostOf(a netip.Addr) (int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, ok := s.mu.index[a.Unmap()]
+	return i, ok
 }
 
 // at is the host of an address. mu is held.
@@ -212,5 +254,7 @@ func (s *Net) close() {
 	for i := range s.Hosts {
 		s.Close(i)
 	}
-	s.wire.Close()
+	if s.wire != nil {
+		s.wire.Close()
+	}
 }

@@ -24,9 +24,16 @@ func rtt(s *Net, i, j int) (time.Duration, error) {
 	return res.RTT, res.Error
 }
 
+// each runs f over both kinds of network.
+func each(t *testing.T, f func(t *testing.T, open func(testing.TB, int, time.Duration) *Net)) {
+	t.Helper()
+	t.Run("QUIC", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { f(t, New) }) })
+	t.Run("memory", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { f(t, NewMemory) }) })
+}
+
 func TestLatency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(t, 2, 50*time.Millisecond)
+	each(t, func(t *testing.T, open func(testing.TB, int, time.Duration) *Net) {
+		s := open(t, 2, 50*time.Millisecond)
 		s.Connect(0, 1)
 		got, err := rtt(s, 0, 1)
 		if err != nil || got < 100*time.Millisecond || got > 120*time.Millisecond {
@@ -36,8 +43,8 @@ func TestLatency(t *testing.T) {
 }
 
 func TestCutAndHeal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(t, 3, 10*time.Millisecond)
+	each(t, func(t *testing.T, open func(testing.TB, int, time.Duration) *Net) {
+		s := open(t, 3, 10*time.Millisecond)
 		s.ConnectAll()
 		s.Cut(0, 1)
 		if _, err := rtt(s, 0, 1); err == nil {
@@ -59,8 +66,8 @@ func TestCutAndHeal(t *testing.T) {
 }
 
 func TestIsolateAndAdd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(t, 2, time.Millisecond)
+	each(t, func(t *testing.T, open func(testing.TB, int, time.Duration) *Net) {
+		s := open(t, 2, time.Millisecond)
 		s.Connect(0, 1)
 		s.Isolate(1)
 		if _, err := rtt(s, 0, 1); err == nil {
@@ -79,8 +86,8 @@ func TestIsolateAndAdd(t *testing.T) {
 }
 
 func TestFreezeAndSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(t, 2, time.Millisecond)
+	each(t, func(t *testing.T, open func(testing.TB, int, time.Duration) *Net) {
+		s := open(t, 2, time.Millisecond)
 		s.Connect(0, 1)
 		s.Freeze(1)
 		if _, err := rtt(s, 0, 1); err == nil {

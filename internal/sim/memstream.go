@@ -1,0 +1,301 @@
+package sim
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+)
+
+// lostRetry is how long it takes to send again what was lost on a cut link.
+const lostRetry = time.Second
+
+// memoryStream is one end of a stream: a pipe to read from and one to write to.
+type memoryStream struct {
+	conn    *memoryConn
+	other   *memoryStream
+	in, out *pipe
+	opener  bool
+	taken   atomic.Bool // it was accepted
+	once    sync.Once   // the protocol is known
+}
+
+var _ network.MuxedStream = (*memoryStream)(nil)
+
+// pipe is one direction of a stream.
+type pipe struct {
+	from, to *memoryHost
+	wake     chan struct{} // for its reader: something was sent, or has changed
+	room     chan struct{} // for its writer: something was read, or has changed
+	mu       struct {
+		sync.Mutex
+		queue  []parcel
+		queued int       // bytes
+		weight int       // bytes of link time for each byte; 0: overtakes what has a weight
+		last   time.Time // when the newest comes
+		landed time.Time // when the newest that has come is there
+		shut   bool      // by its reader: what comes is dropped
+		closed bool      // by its writer
+
+		readBy, writeBy time.Time // deadlines
+	}
+}
+
+// parcel is bytes; none: the end. What has a weight waits for its turn on its receiver's link when it comes there, in the order of coming.
+type parcel struct {
+	at   time.Time // when it is there, or comes to its receiver's link
+	wait bool      // there
+	b    []byte
+}
+
+// Read implements network.MuxedStream.
+func (s *memoryStream) Read(b []byte) (int, error) {
+	for {
+		n, next, err := s.in.take(b)
+		if n > 0 || err != nil || len(b) == 0 {
+			return n, err
+		}
+		pause(s.in.wake, nil, next)
+	}
+}
+
+// take is what has come, or when to look again: never, if that is zero.
+func (p *pipe) take(b []byte) (n int, next time.Time, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	switch {
+	case p.mu.shut:
+		return 0, next, network.ErrReset
+	case !p.mu.readBy.IsZero() && !now.Before(p.mu.readBy):
+		return 0, next, os.ErrDeadlineExceeded
+	}
+	if len(p.mu.queue) > 0 && !p.mu.queue[0].at.After(now) && p.from.memory.net.lost(p.from.index, p.to.index) {
+		p.mu.queue[0].at = now.Add(lostRetry)
+	}
+	arrives := p.land(now)
+	for n < len(b) && len(p.mu.queue) > 0 && !p.mu.queue[0].wait && !p.mu.queue[0].at.After(now) {
+		head := &p.mu.queue[0]
+		if head.b == nil {
+			if n == 0 {
+				return 0, next, io.EOF
+			}
+			break
+		}
+		k := copy(b[n:], head.b)
+		if head.b, n = head.b[k:], n+k; len(head.b) == 0 {
+			p.mu.queue = p.mu.queue[1:]
+		}
+	}
+	if n > 0 {
+		p.mu.queued -= n
+		signal(p.room)
+		return n, next, nil
+	}
+	if len(p.mu.queue) > 0 {
+		next = p.mu.queue[0].at
+	}
+	return 0, earlier(earlier(next, arrives), p.mu.readBy), nil
+}
+
+// land queues on the receiver's link what has come to it, and says when the next will have. mu is held.
+func (p *pipe) land(now time.Time) (next time.Time) {
+	for i := range p.mu.queue {
+		q := &p.mu.queue[i]
+		if !q.wait {
+			continue
+		}
+		if q.at.After(now) {
+			return q.at
+		}
+		q.at, q.wait = later(p.to.link.receive(now, q.at, len(q.b), p.mu.weight), p.mu.landed), false
+		p.mu.landed = q.at
+	}
+	return next
+}
+
+// Write implements network.MuxedStream.
+func (s *memoryStream) Write(b []byte) (n int, err error) {
+	if s.opener {
+		s.once.Do(func() { s.weigh(b) })
+	}
+	for n < len(b) {
+		k, next, err := s.out.put(b[n:])
+		if err != nil {
+			return n, err
+		}
+		if n += k; k == 0 {
+			pause(s.out.room, nil, next)
+			continue
+		}
+		s.sent()
+	}
+	return n, nil
+}
+
+// sent wakes who waits for what was sent.
+func (s *memoryStream) sent() {
+	signal(s.out.wake)
+	if s.opener && !s.other.taken.Load() {
+		signal(s.other.conn.wake)
+	}
+}
+
+// weigh finds the protocol that a stream is opened for in the first bytes that its opener writes.
+func (s *memoryStream) weigh(b []byte) {
+	for protocol, weight := range s.conn.host.memory.net.Heavy {
+		if bytes.Contains(b[:min(len(b), 256)], []byte(protocol+"\n")) {
+			for _, p := range []*pipe{s.in, s.out} {
+				p.mu.Lock()
+				p.mu.weight = weight
+				p.mu.Unlock()
+			}
+		}
+	}
+}
+
+// put sends some of b; if the window is full none, and when to give up.
+func (p *pipe) put(b []byte) (n int, next time.Time, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	by := p.mu.writeBy
+	switch {
+	case p.mu.closed:
+		return 0, next, network.ErrReset
+	case !by.IsZero() && !now.Before(by):
+		return 0, next, os.ErrDeadlineExceeded
+	case p.mu.shut:
+		return len(b), next, nil
+	}
+	size, window := p.from.link.portion(p.mu.weight)
+	if p.mu.queued >= window {
+		return 0, by, nil
+	}
+	n = min(len(b), size)
+	p.send(now, bytes.Clone(b[:n]))
+	return n, next, nil
+}
+
+// send puts a parcel on its way. mu is held.
+func (p *pipe) send(now time.Time, b []byte) {
+	at := p.from.link.send(now, len(b), p.mu.weight).Add(p.from.memory.delay(p.from.index, p.to.index))
+	heavy := p.mu.weight > 0
+	if !heavy {
+		at = p.to.link.receive(now, at, len(b), 0)
+	}
+	at = later(at, p.mu.last)
+	p.mu.last = at
+	p.mu.queued += len(b)
+	p.mu.queue = append(p.mu.queue, parcel{at, heavy, b})
+}
+
+// first is when the first bytes come, or came.
+func (p *pipe) first() (time.Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.mu.queue) == 0 {
+		return time.Time{}, false
+	}
+	at := p.mu.queue[0].at
+	if !at.After(time.Now()) && p.from.memory.net.lost(p.from.index, p.to.index) {
+		at = time.Now().Add(lostRetry)
+		p.mu.queue[0].at = at
+	}
+	return at, true
+}
+
+// CloseWrite implements network.MuxedStream.
+func (s *memoryStream) CloseWrite() error {
+	s.out.mu.Lock()
+	if !s.out.mu.closed {
+		s.out.mu.closed = true
+		s.out.send(time.Now(), nil)
+	}
+	s.out.mu.Unlock()
+	signal(s.out.room)
+	s.sent()
+	return nil
+}
+
+// CloseRead implements network.MuxedStream.
+func (s *memoryStream) CloseRead() error {
+	s.in.mu.Lock()
+	s.in.mu.shut = true
+	s.in.mu.queue, s.in.mu.queued = nil, 0
+	s.in.mu.Unlock()
+	signal(s.in.wake)
+	signal(s.in.room)
+	return nil
+}
+
+// Close implements network.MuxedStream.
+func (s *memoryStream) Close() error {
+	_ = s.CloseWrite()
+	_ = s.CloseRead()
+	s.conn.forget(s)
+	return nil
+}
+
+// Reset implements network.MuxedStream. The other end hears of it if the link holds.
+func (s *memoryStream) Reset() error {
+	if !s.end() {
+		return nil
+	}
+	s.conn.forget(s)
+	from, to, m := s.conn.host.index, s.other.conn.host.index, s.conn.host.memory
+	time.AfterFunc(m.delay(from, to), func() {
+		if !m.net.lost(from, to) {
+			s.other.end()
+			s.other.conn.forget(s.other)
+		}
+	})
+	return nil
+}
+
+// ResetWithError implements network.MuxedStream.
+func (s *memoryStream) ResetWithError(network.StreamErrorCode) error { return s.Reset() }
+
+// end breaks this end off; it says whether it was open.
+func (s *memoryStream) end() (open bool) {
+	s.in.mu.Lock()
+	open = !s.in.mu.shut
+	s.in.mu.shut, s.in.mu.queue, s.in.mu.queued = true, nil, 0
+	s.in.mu.Unlock()
+	s.out.mu.Lock()
+	open = open || !s.out.mu.closed
+	s.out.mu.closed = true
+	s.out.mu.Unlock()
+	for _, c := range []chan struct{}{s.in.wake, s.in.room, s.out.wake, s.out.room} {
+		signal(c)
+	}
+	return open
+}
+
+// SetDeadline implements network.MuxedStream.
+func (s *memoryStream) SetDeadline(t time.Time) error {
+	_ = s.SetReadDeadline(t)
+	return s.SetWriteDeadline(t)
+}
+
+// SetReadDeadline implements network.MuxedStream.
+func (s *memoryStream) SetReadDeadline(t time.Time) error {
+	s.in.mu.Lock()
+	s.in.mu.readBy = t
+	s.in.mu.Unlock()
+	signal(s.in.wake)
+	return nil
+}
+
+// SetWriteDeadline implements network.MuxedStream.
+func (s *memoryStream) SetWriteDeadline(t time.Time) error {
+	s.out.mu.Lock()
+	s.out.mu.writeBy = t
+	s.out.mu.Unlock()
+	signal(s.out.room)
+	return nil
+}
