@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // field is a swarm whose peers come and go.
@@ -44,16 +46,20 @@ type life struct {
 // simulate runs a scenario in a mode.
 func simulate(t *testing.T, sc scenario, spec Spec, seed uint64) (out goodput) {
 	t.Helper()
-	began := time.Now()
+	began := spent()
 	out.mode, out.seed = spec.Mode, seed
-	inSimNow(t, sc.latency, spec, 0, func(s *swarm) {
+	inSimOver(t, sim.NewMemory, sc.latency, spec, 0, func(s *swarm) {
 		s.net.Rate = sc.rate
+		s.net.Heavy = map[string]int{p2p.ProtocolExchange: sc.weight(), p2p.ProtocolState: sc.weight()}
 		f := &field{s: s, sc: sc, rand: rand.New(rand.NewPCG(seed, 3)), seed: seed, records: make(map[Root]slot.Record), out: &out}
 		f.run()
 	})
-	out.wall = time.Since(began)
+	out.work = spent() - began
 	return out
 }
+
+// spent is what this process has used of the processors, where that can be had: a clock that does not run while other programs do.
+var spent = func() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 func (f *field) run() {
 	start := time.Now()
@@ -62,20 +68,35 @@ func (f *field) run() {
 	}
 	f.s.until(2*time.Hour, "past the first slot", func() bool { time.Sleep(time.Second); f.look(); return f.tip.Slot > 0 })
 	time.Sleep(f.sc.warm)
-	f.look()
+	f.nextSlot()
 	from, began := f.tip.Slot, time.Now()
 	for _, l := range f.lives {
 		f.stays(l)
 		l.before = l.trainer.busy()
 	}
 	for time.Since(began) < f.sc.lasts {
-		f.churn()
-		time.Sleep(time.Second)
-		f.look()
+		f.pass()
 	}
+	f.nextSlot()
 	f.count(from, began)
 	f.out.virtual = time.Since(start)
 	f.s.closeAll()
+}
+
+// pass lets some time pass.
+func (f *field) pass() {
+	f.churn()
+	time.Sleep(5 * time.Second)
+	f.look()
+}
+
+// nextSlot lets time pass until a slot has closed. A measurement begins and ends so: the inner steps that the first record lists were done
+// before, in part, as those were that the next one would have listed.
+func (f *field) nextSlot() {
+	f.look()
+	for at, began := f.tip.Slot, time.Now(); f.tip.Slot == at && time.Since(began) < time.Hour; {
+		f.pass()
+	}
 }
 
 // arrive starts a peer with a trainer of a pace.
@@ -85,8 +106,13 @@ func (f *field) arrive(pace time.Duration) *life {
 	l := &life{
 		p: p, trainer: newStub(pace, f.sc.elements, f.seed<<16+uint64(p.host)), began: time.Now(), until: time.Now().Add(1 << 60), told: told,
 	}
-	p.trainer, p.far, p.pulse, p.forgetful = l.trainer, true, 30*time.Second, true
-	p.config = func(c *Config) { c.Preset, c.disk = presetGoodput, unsynced{disk.OS} }
+	p.trainer, p.far, p.forgetful = l.trainer, true, true
+	p.tune = func(c *p2p.Config) {
+		c.Pulse, c.FindEvery, c.AdvertiseEvery, c.PeersFile = slow*c.Pulse, slow*c.FindEvery, 3*c.AdvertiseEvery, ""
+	}
+	p.config = func(c *Config) {
+		c.Preset, c.disk, c.StateBytesPerSecond = presetGoodput, unsynced{disk.OS}, stateRate/int64(f.sc.weight())
+	}
 	p.drive = func(ctx context.Context, n *Node) error {
 		running, stop := context.WithCancel(ctx)
 		defer stop()

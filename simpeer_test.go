@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -23,7 +22,7 @@ type simPeer struct {
 	drive     func(context.Context, *Node) error // what the process does once it has joined; Run if nil
 	forgetful bool                               // keeps no events: they would be what grows
 	far       bool                               // its network is set up for the internet
-	pulse     time.Duration                      // of that network; its default if 0
+	tune      func(*p2p.Config)                  // changes that, if set
 	on        func(Event)                        // is told of every event, if set, from the goroutine that it happens on
 
 	node    atomic.Pointer[Node]

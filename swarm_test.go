@@ -44,8 +44,14 @@ func inSim(t *testing.T, latency time.Duration, spec Spec, n int, f func(s *swar
 // inSimNow is inSim for tests that say themselves what runs beside what.
 func inSimNow(t *testing.T, latency time.Duration, spec Spec, n int, f func(s *swarm)) {
 	t.Helper()
+	inSimOver(t, sim.New, latency, spec, n, f)
+}
+
+// inSimOver is inSimNow over a network that open makes.
+func inSimOver(t *testing.T, open func(testing.TB, int, time.Duration) *sim.Net, latency time.Duration, spec Spec, n int, f func(s *swarm)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &swarm{t: t, net: sim.New(t, 1, latency), spec: spec}
+		s := &swarm{t: t, net: open(t, 1, latency), spec: spec}
 		boot, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(s.net.Hosts[0]))
 		if err != nil {
 			t.Fatal(err)
@@ -84,10 +90,12 @@ func (s *swarm) start(peers ...*simPeer) {
 		cfg := p2p.LAN()
 		if p.far {
 			cfg = p2p.WAN()
-			cfg.Pulse = p.pulse
+		}
+		cfg.PeersFile = filepath.Join(p.dir, "peers")
+		if p.tune != nil {
+			p.tune(&cfg)
 		}
 		cfg.Bootstrap, cfg.Logger = []string{s.net.Addr(p.boot)}, testLogger(p.host)
-		cfg.PeersFile = filepath.Join(p.dir, "peers")
 		var err error
 		if p.network, err = p2p.New(ctx, cfg, p2p.WithHost(s.net.Hosts[p.host])); err != nil {
 			s.t.Fatal(err)
