@@ -10,6 +10,7 @@
 //		net.Slow(3, 200*time.Millisecond) // more latency, both ways
 //	})
 //
-// The hosts speak QUIC only. They close when the test ends; what a test starts on top of them must be closed before, by t.Cleanup
+// The hosts of New speak QUIC only. Those of NewMemory exchange no packets: their streams are queues with latency and rate, for long runs of many
+// peers. Both close when the test ends; what a test starts on top of them must be closed before, by t.Cleanup
 // after New or in the test itself. No real socket may be used inside the bubble.
 package sim
