@@ -28,13 +28,10 @@ func Commit(p Params, fragment uint32, encoded []byte) (*Contribution, error) {
 	if len(encoded) != g.totalBytes {
 		return nil, fmt.Errorf("contribution of %d bytes: %s of %d elements takes %d", len(encoded), p.Codec, g.total, g.totalBytes)
 	}
-	var in frame
-	for f := range g.frames {
-		if err := in.decode(g, f, g.frame(encoded, f), false); err != nil {
-			return nil, err
-		}
-	}
-	return commit(g, encoded), nil
+	return commitEach(g, encoded, func(f int) error {
+		var in frame
+		return in.decode(g, f, g.frame(encoded, f), false)
+	})
 }
 
 // Encode puts a whole fragment's values into the codec and commits to that. The values are overwritten by what everybody decodes; where
@@ -44,31 +41,41 @@ func Encode(p Params, fragment uint32, values []float32) (*Contribution, error) 
 	if uint64(len(values)) != g.total {
 		return nil, fmt.Errorf("contribution of %d elements: fragment %d has %d", len(values), fragment, g.total)
 	}
-	encoded := g.codec.Append(make([]byte, 0, g.totalBytes), values)
-	for f := range g.frames {
-		part := values[f*g.frameElems:][:g.frameLen(f)]
+	encoded := make([]byte, g.totalBytes)
+	return commitEach(g, encoded, func(f int) error {
+		part, at := values[f*g.frameElems:][:g.frameLen(f)], f*g.frameElems
+		g.codec.Append(g.frame(encoded, f)[:0], part)
 		if g.codec.Lossy() {
-			if at := kernel.Bounded(part); at >= 0 { // of which some codecs make a number
-				return nil, fmt.Errorf("element %d: %w", f*g.frameElems+at, ErrNotFinite)
+			if i := kernel.Bounded(part); i >= 0 { // of which some codecs make a number
+				return fmt.Errorf("element %d: %w", at+i, ErrNotFinite)
 			}
 			if err := g.codec.Decode(part, g.frame(encoded, f)); err != nil {
-				return nil, err
+				return err
 			}
 		}
-		if at := kernel.Bounded(part); at >= 0 {
-			return nil, fmt.Errorf("element %d: %w", f*g.frameElems+at, ErrNotFinite)
+		if i := kernel.Bounded(part); i >= 0 {
+			return fmt.Errorf("element %d: %w", at+i, ErrNotFinite)
 		}
-	}
-	return commit(g, encoded), nil
+		return nil
+	})
 }
 
-func commit(g grid, encoded []byte) *Contribution {
+// commitEach hashes an encoded fragment, frame by frame, each made and checked by do before: so that it is still in the cache. The error is that of
+// the first frame that has one.
+func commitEach(g grid, encoded []byte, do func(f int) error) (*Contribution, error) {
 	c := &Contribution{data: encoded, hashes: make([]slot.Root, g.frames)}
-	for f := range c.hashes {
+	err := eachFrame(g.frames, func(f int) error {
+		if err := do(f); err != nil {
+			return err
+		}
 		c.hashes[f] = g.hash(g.frame(encoded, f))
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	c.root = slot.FrameRoot(c.hashes, g.frameBytes, uint64(len(encoded)))
-	return c
+	return c, nil
 }
 
 // Root is the commitment: slot.FrameRoot over the encoded bytes.

@@ -52,12 +52,17 @@ func (m *mortal) listen() <-chan slot.PeerID {
 	return m.losses
 }
 
-// dieAfter kills a peer once so many of its frames have passed. Call it before the peer starts.
+// dieAfter kills a peer once so many of its frames have passed; hardly any other passes until it is dead, however fast the rest would
+// be. Call it before the peer starts.
 func (m *mortal) dieAfter(victim, frames int) {
 	var passed atomic.Int32
 	m.sinks[victim].progress = func() {
-		if int(passed.Add(1)) == max(1, frames) {
+		n := int(passed.Add(1))
+		if n == max(1, frames) {
 			m.deaths.Go(func() { m.kill(victim) })
+		}
+		if n >= max(1, frames) {
+			<-m.engines[victim].ctx.Done()
 		}
 	}
 }
@@ -69,9 +74,12 @@ func (m *mortal) kill(victim int) {
 	_ = m.engines[victim].Close()
 }
 
-// mourn waits until a living peer has named a victim: those who had all they need of it do not.
+// mourn waits until a living peer has named a victim, or until all have all they need: then nobody does.
 func (m *mortal) mourn(victim int) {
 	m.t.Helper()
+	returned := make(chan struct{})
+	defer close(returned)
+	complete := m.complete(victim, returned)
 	for deadline := time.After(time.Minute); ; {
 		for i, s := range m.sinks {
 			if i != victim && !slices.Contains(m.gone, i) && s.lost()[peerName(victim)] != 0 {
@@ -80,10 +88,34 @@ func (m *mortal) mourn(victim int) {
 		}
 		select {
 		case <-m.losses:
+		case <-complete:
+			return
 		case <-deadline:
 			m.t.Fatalf("nobody names peer %d", victim)
 		}
 	}
+}
+
+// complete is closed when the running reductions of all who live are complete, unless stop is before.
+func (m *mortal) complete(victim int, stop <-chan struct{}) <-chan struct{} {
+	all := make(chan struct{})
+	var living []*Reduction
+	for _, r := range m.running {
+		if i := m.started[r]; i != victim && !slices.Contains(m.gone, i) {
+			living = append(living, r)
+		}
+	}
+	m.deaths.Go(func() {
+		for _, r := range living {
+			select {
+			case <-r.Complete():
+			case <-stop:
+				return
+			}
+		}
+		close(all)
+	})
+	return all
 }
 
 // bury revises the plan without a victim, everywhere.

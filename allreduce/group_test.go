@@ -90,6 +90,15 @@ func testParams(elements, frame int) Params {
 
 func peerName(i int) slot.PeerID { return slot.PeerID(fmt.Sprintf("peer-%02d", i)) }
 
+// commit commits to bytes that nobody has checked.
+func commit(g grid, encoded []byte) *Contribution {
+	c, err := commitEach(g, encoded, func(int) error { return nil })
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
 // newGroup makes the contributions, offers and engines; nothing runs yet.
 func newGroup(t testing.TB, p Params, n int, rng *rand.Rand, change ...func(*Config)) *group {
 	t.Helper()
