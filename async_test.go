@@ -105,7 +105,7 @@ func TestAStragglerDoesNotHoldUpTheLoss(t *testing.T) {
 				case ModeSync:
 					spec.Momentum = "0.6" // what is best for so few rounds
 				case ModeAsync:
-					spec.Rounds = 32 // in less time
+					spec.Rounds, spec.Outer = 32, "delayed_nesterov" // of the same momentum, and in less time
 				}
 				sloped(t, spec, []int{1, 1, 1, 4}, func(s *swarm, slopes []*slope) {
 					s.start(s.peers...)
@@ -370,10 +370,13 @@ func TestTempo(t *testing.T) {
 
 func TestPaceSettings(t *testing.T) {
 	s := Spec{Name: "x", Mode: ModeAsync}.Settled()
-	if s.Pace != PaceDyLU || s.Outer != "delayed_nesterov" || s.Momentum != "0.6" || s.DNEvery != 2 || !slices.Equal(s.Discount, []uint64{1000, 500, 333, 250}) || s.Validate() != nil {
+	if s.Pace != PaceDyLU || s.Outer != "sgd" || s.Momentum != "0" || !slices.Equal(s.Discount, []uint64{1000, 500, 333, 250}) || s.Validate() != nil {
 		t.Errorf("mode async settles as %+v", s)
 	}
-	if s := (Spec{Name: "x", Mode: ModeAsync, Outer: "sgd", Pace: PaceSteps, Discount: []uint64{1000}}).Settled(); s.Outer != "sgd" || s.Pace != PaceSteps || len(s.Discount) != 1 {
+	if s := (Spec{Name: "x", Mode: ModeAsync, Outer: "delayed_nesterov"}).Settled(); s.Momentum != "0.6" || s.DNEvery != 2 {
+		t.Errorf("delayed Nesterov in mode async settles as %+v", s)
+	}
+	if s := (Spec{Name: "x", Mode: ModeAsync, Outer: "nesterov", Pace: PaceSteps, Discount: []uint64{1000}}).Settled(); s.Outer != "nesterov" || s.Pace != PaceSteps || len(s.Discount) != 1 {
 		t.Errorf("what was given did not stay: %+v", s)
 	}
 	for _, bad := range []Spec{{Pace: PaceDeadline}, {Pace: PaceDeadline, RoundTime: "0"}, {Pace: PaceDyLU, RoundTime: "3"}, {Pace: "fast"}, {RoundTime: "x"}, {Mode: ModeAsync, Fragments: 2}, {Pace: PaceDyLU, Fragments: 2}} {

@@ -14,7 +14,7 @@ const (
 	ModeSync    = "sync"    // the trainer waits until its slot is applied
 	ModeDelayed = "delayed" // overlapped: keeps its own progress, and others' steps come a slot late
 	ModeEager   = "eager"   // overlapped: takes its own part of the outer step at once, and the others' a slot late
-	ModeAsync   = "async"   // delayed, and no slot waits for who is slow: by default each does the inner steps that its speed allows
+	ModeAsync   = "async"   // eager, and no slot waits for who is slow: by default each does the inner steps that its speed allows
 )
 
 // In the overlapped modes the reduction of a slot runs beside the next inner steps (Eager Updates, arXiv 2502.12996):
@@ -25,8 +25,8 @@ const (
 // The anchor steps as ever, on all peers alike; what is ahead of it is private:
 //
 //	delayed  start = anchor - D_s
-//	async    as delayed
 //	eager    w = mu w + D_s;  start = anchor - lr/M (D_s + mu w), of M contributors: the outer step, of this peer's part alone
+//	async    as eager
 //
 // A pseudo-gradient is counted from the start that it grew from, so nothing is counted twice. What becomes of the private start:
 //   - a slot that closes while its inner steps run cuts them short, and one that closes without an offered contribution spends that:
@@ -122,7 +122,7 @@ func (n *Node) ahead() {
 		return
 	}
 	f.ahead = true
-	if n.spec.Mode != ModeEager {
+	if n.spec.Mode == ModeDelayed {
 		subtract(n.start, n.start, n.local)
 		return
 	}

@@ -226,9 +226,9 @@ func (s Spec) roundTime() time.Duration {
 
 // asyncDefaults are those of mode async.
 func (s *Spec) asyncDefaults() {
-	s.Outer = cmp.Or(s.Outer, outeropt.DelayedNesterov)
+	s.Outer = cmp.Or(s.Outer, outeropt.SGD) // what is late costs least without momentum (docs/benchmarks.md)
 	s.Pace = cmp.Or(s.Pace, PaceDyLU)
-	if s.Outer == outeropt.DelayedNesterov { // of what was tried the fastest that does not swing (docs/operations.md)
+	if s.Outer == outeropt.DelayedNesterov { // of what was tried the fastest that does not swing
 		s.Momentum, s.DNEvery = cmp.Or(s.Momentum, "0.6"), cmp.Or(s.DNEvery, 2)
 	}
 	if len(s.Discount) == 0 {

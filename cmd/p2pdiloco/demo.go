@@ -64,7 +64,7 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers to start")
 	fs.Uint64Var(&f.cfg.Rounds, "rounds", 8, "rounds to train")
 	fs.Uint64Var(&f.cfg.InnerSteps, "inner-steps", 25, "training steps of a peer between two rounds")
-	fs.Var(&f.mode, "mode", "how rounds follow each other: sync; delayed or eager, in which the reduction runs beside the next inner steps; streaming, in which parts of the model take turns; or async, delayed without waiting for who is slow")
+	fs.Var(&f.mode, "mode", "how rounds follow each other: sync; delayed or eager, in which the reduction runs beside the next inner steps; streaming, in which parts of the model take turns; or async, eager without waiting for who is slow")
 	fs.Uint64Var(&f.cfg.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")
 	fs.StringVar(&f.cfg.Delay, "fragment-delay", "", "inner `steps` after which a part that was sent off lands again, in mode streaming (default a tenth of the inner steps)")
 	fs.StringVar(&f.cfg.Alpha, "fragment-alpha", "", "how much of what was trained stays where a part lands, a `decimal` below 1, in mode streaming (default 0)")

@@ -48,11 +48,11 @@ func TestRows(t *testing.T) {
 		return list
 	}
 	c := sampleConfig()
-	if got := names(c); !slices.Equal(got, []string{"sync", "delayed", "eager", "streaming", slowSyncRow, slowAsyncRow}) {
+	if got := names(c); !slices.Equal(got, []string{"sync", "delayed", "eager", "streaming", slowSyncRow, slowPacedRow, slowAsyncRow}) {
 		t.Errorf("all modes are rows %q", got)
 	}
 	rows := c.rows()
-	if s := rows[len(rows)-2]; s.stepTime(c, 3) != slowness*time.Second || s.stepTime(c, 2) != time.Second || s.span(c) != 200*time.Second {
+	if s := rows[len(rows)-3]; s.stepTime(c, 3) != slowness*time.Second || s.stepTime(c, 2) != time.Second || s.span(c) != 200*time.Second {
 		t.Errorf("%s: steps of %v and %v, %v in all", s.name, s.stepTime(c, 2), s.stepTime(c, 3), s.span(c))
 	}
 	if s := rows[0]; s.stepTime(c, 3) != time.Second || !slices.Contains(s.args(c, 7), "7") {

@@ -52,6 +52,17 @@ func lossAt(curve []Point, tokens uint64) float64 {
 	return loss
 }
 
+// settled is a curve whose losses are medians of the newest three, the start's being one of them twice.
+func settled(curve []Point) []Point {
+	out := slices.Clone(curve)
+	for i := range out {
+		last := []float64{curve[i].Loss, curve[max(i-1, 0)].Loss, curve[max(i-2, 0)].Loss}
+		slices.Sort(last)
+		out[i].Loss = last[1]
+	}
+	return out
+}
+
 // lowest is the least loss of a curve.
 func lowest(curve []Point) float64 {
 	return slices.MinFunc(curve, func(a, b Point) int { return cmp.Compare(a.Loss, b.Loss) }).Loss

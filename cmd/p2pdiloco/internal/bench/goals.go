@@ -74,8 +74,8 @@ func (r *Result) goals() (goals []Goal) {
 			add(fmt.Sprintf("codec %s: loss over f32, %d peers, up to %d inner steps", g.codec, codecPeers, codecSteps), g.most, value(codecRow(g.codec), overSync), true)
 		}
 	}
-	if r.Race != nil {
-		add("async: time to the same loss against sync's, one of the peers four times slower", asyncOfSync, &r.Race.Ratio, false)
+	for _, race := range r.Races {
+		add(fmt.Sprintf("%s: time to the same loss against sync's", race.Row), asyncOfSync, &race.Ratio, false)
 	}
 	return goals
 }

@@ -15,7 +15,7 @@ type Result struct {
 	Links       *Links      `json:"links"`        // null: loopback
 	Warm        *warm       `json:"warm"`
 	Rows        []Row       `json:"rows"`
-	Race        *Race       `json:"straggler"` // null unless both rows with a straggler ran
+	Races       []Race      `json:"straggler"` // rows with a straggler, beside mode sync with one
 	Goals       []Goal      `json:"goals"`
 	WallSeconds float64     `json:"wall_seconds"` // of the whole bench
 	Load        *CoresShort `json:"cores_short"`  // null: the cores kept up
@@ -73,12 +73,14 @@ type PeerRun struct {
 	Stall    float64 `json:"stall_seconds"`
 }
 
-// Race is the straggler's pair: the time to the lowest loss that both rows come to, by seed.
+// Race is a row with a straggler beside mode sync with one: the time to the lowest loss that both come to, by seed. Losses are medians of the
+// newest three rounds' there: of one round's, the lowest is chance.
 type Race struct {
+	Row     string    `json:"row"`
 	Targets []float64 `json:"targets"` // losses
 	Sync    []float64 `json:"sync_seconds"`
-	Async   []float64 `json:"async_seconds"`
-	Ratio   float64   `json:"ratio"` // mean of async over sync
+	Seconds []float64 `json:"seconds"`
+	Ratio   float64   `json:"ratio"` // mean of the row's seconds over sync's
 }
 
 // row is the one of a name, nil without.

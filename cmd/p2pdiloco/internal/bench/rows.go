@@ -27,6 +27,7 @@ type row struct {
 const (
 	referenceRow = "data-parallel"
 	slowSyncRow  = "sync, one slow"
+	slowPacedRow = "sync, dylu, one slow"
 	slowAsyncRow = "async, one slow"
 )
 
@@ -43,13 +44,14 @@ func (c Config) rows() (rows []row) {
 		{name: modeEager, mode: modeEager, settings: nesterov("0"), rounds: c.Rounds},
 		{name: modeStreaming, mode: modeStreaming, settings: append(nesterov("0.6"), "--fragments", strconv.Itoa(fragments), "--fragment-alpha", "0"), rounds: c.Rounds},
 		{name: slowSyncRow, mode: modeSync, settings: nesterov("0.6"), rounds: c.Rounds, slow: true},
+		{name: slowPacedRow, mode: modeSync, settings: append(nesterov("0.6"), "--pace", "dylu"), rounds: c.asyncRounds(), slow: true},
 		{name: slowAsyncRow, mode: modeAsync, rounds: c.asyncRounds(), slow: true},
 	} {
-		if r.name == slowSyncRow && !c.has(modeAsync) || r.name != slowSyncRow && !c.has(r.mode) {
+		if r.slow && !c.has(modeAsync) || !r.slow && !c.has(r.mode) {
 			continue
 		}
 		r.notBuilt = unbuilt(r.mode)
-		if r.name == slowSyncRow {
+		if r.slow {
 			r.notBuilt = unbuilt(modeAsync) // there is nothing to compare with it
 		}
 		rows = append(rows, r)

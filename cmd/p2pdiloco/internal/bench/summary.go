@@ -26,7 +26,12 @@ func (r *Result) sumUp() {
 			}
 		}
 	}
-	r.Race = raceOf(r.row(slowSyncRow), r.row(slowAsyncRow))
+	r.Races = nil
+	for _, name := range []string{slowPacedRow, slowAsyncRow} {
+		if race := raceOf(r.row(slowSyncRow), r.row(name)); race != nil {
+			r.Races = append(r.Races, *race)
+		}
+	}
 	r.Load = r.coresShort()
 	r.Goals = r.goals()
 }
@@ -113,16 +118,17 @@ func (x Trial) stall() float64 {
 }
 
 // raceOf compares the rows with a straggler, null if there are none.
-func raceOf(barrier, async *Row) *Race {
-	if barrier == nil || async == nil {
+func raceOf(barrier, row *Row) *Race {
+	if barrier == nil || row == nil {
 		return nil
 	}
-	race := &Race{}
-	ratios := async.pairs(barrier, func(a, b Trial) float64 {
-		target := max(lowest(a.Curve), lowest(b.Curve))
-		mine, _ := timeTo(a.Curve, target)
-		theirs, _ := timeTo(b.Curve, target)
-		race.Targets, race.Async, race.Sync = append(race.Targets, target), append(race.Async, mine), append(race.Sync, theirs)
+	race := &Race{Row: row.Name}
+	ratios := row.pairs(barrier, func(a, b Trial) float64 {
+		one, other := settled(a.Curve), settled(b.Curve)
+		target := max(lowest(one), lowest(other))
+		mine, _ := timeTo(one, target)
+		theirs, _ := timeTo(other, target)
+		race.Targets, race.Seconds, race.Sync = append(race.Targets, target), append(race.Seconds, mine), append(race.Sync, theirs)
 		return mine / theirs
 	})
 	mean, _ := meanAndSpread(ratios)
@@ -153,7 +159,7 @@ func (r *Result) pace(row Row, x Trial) float64 {
 	batch := float64(r.Tokens) / float64(uint64(r.Peers)*r.Rounds*r.InnerSteps)
 	slowest := 0.0
 	for i, p := range x.Peers {
-		if slow := i == r.Peers-1 && (row.Name == slowSyncRow || row.Name == slowAsyncRow); !slow && p.Tokens > 0 {
+		if slow := i == r.Peers-1 && (row.Name == slowSyncRow || row.Name == slowPacedRow || row.Name == slowAsyncRow); !slow && p.Tokens > 0 {
 			slowest = max(slowest, p.Training/(float64(p.Tokens)/batch*r.StepSeconds))
 		}
 	}

@@ -62,14 +62,12 @@ func (r *Result) printRows(out io.Writer) {
 }
 
 func (r *Result) printRace(out io.Writer) {
-	if r.Race == nil {
-		return
+	for _, race := range r.Races {
+		fmt.Fprintf(out, "\n%q takes %.2f of the time of %q, to the lowest loss that both came to, by the median of three rounds:\n", race.Row, race.Ratio, slowSyncRow)
+		for i, target := range race.Targets {
+			fmt.Fprintf(out, "  seed %d: loss %.4f, %.0f s and %.0f s\n", i+1, target, race.Seconds[i], race.Sync[i])
+		}
 	}
-	fmt.Fprintln(out, "\nWith one of the peers four times slower, to the lowest loss that both came to:")
-	for i, target := range r.Race.Targets {
-		fmt.Fprintf(out, "  seed %d: loss %.4f, sync %.0f s, async %.0f s\n", i+1, target, r.Race.Sync[i], r.Race.Async[i])
-	}
-	fmt.Fprintf(out, "  async takes %.2f of sync's time\n", r.Race.Ratio)
 }
 
 func (r *Result) printGoals(out io.Writer) {
