@@ -32,7 +32,7 @@ func dies(t *testing.T, after time.Duration, strike func(s *swarm) *simPeer) (ou
 		begun := make(chan struct{})
 		for range deathPeers {
 			p := s.add()
-			p.trainer = &bowl{target: float32(p.host), pace: 10 * time.Millisecond, size: deathElements}
+			p.trainer = &bowl{target: float32(p.host), pace: 10 * time.Millisecond, size: deathElements, noisy: true}
 			p.drive = stay
 			p.on = func(e Event) {
 				mu.Lock()

@@ -83,7 +83,7 @@ func TestAdoptNamesTheFieldThatDiffers(t *testing.T) {
 func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 	bad := Spec{
 		Name: "two words", Mode: "wild", Rounds: 1 << 40, Outer: "adamw", OuterLR: "1e3", Momentum: "1.5", Aggregator: "max",
-		TrimPermille: 500, Clip: "maybe", Codec: "int4", Frame: 1000, Init: "root:12", StartPeers: 2, MinPeers: 3, Discount: []uint64{500, 600},
+		TrimPermille: 500, Clip: "maybe", Codec: "int5", Frame: 1000, Init: "root:12", StartPeers: 2, MinPeers: 3, Discount: []uint64{500, 600},
 	}
 	err := bad.Validate()
 	for _, field := range []string{

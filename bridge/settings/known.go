@@ -9,8 +9,9 @@ import (
 // elsewhere are the flags of the program's other commands: a config file may hold them, and a variable be set for them. A test of
 // cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
-	"absolute", "addr-file", "against", "against-config", "faults", "force", "identity", "keep-dir", "modes", "netns", "no-baseline", "out", "peers",
-	"quick", "rate", "relative", "seeds", "slot", "slots", "step-time", "steps", "timeout", "warm-steps", "with-momentum", "wrap", "yes",
+	"absolute", "addr-file", "against", "against-config", "codecs", "delay", "elements", "faults", "force", "frame", "goals", "identity", "iters",
+	"keep-dir", "modes", "netns", "no-baseline", "out", "peers", "profile", "quick", "rate", "relative", "roots", "schedule", "security", "seeds",
+	"size", "slot", "slots", "step-time", "steps", "timeout", "transport", "warm-steps", "with-momentum", "wrap", "yes",
 }
 
 // Known are the names of all flags of all commands.

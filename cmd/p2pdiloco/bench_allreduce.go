@@ -21,11 +21,12 @@ import (
 
 // reduceFlags are the command line of bench allreduce.
 type reduceFlags struct {
-	cfg   reducebench.Config
-	size  byteSize
-	rate  bench.Rate
-	json  bool
-	goals bool
+	cfg     reducebench.Config
+	size    byteSize
+	rate    bench.Rate
+	against []string
+	json    bool
+	goals   bool
 }
 
 func newBenchAllreduce() *cobra.Command {
@@ -67,7 +68,7 @@ With --goals all cases that goals are set for are measured one after the other.`
 	fs.BoolVar(&c.Namespaces, "netns", false, "put each peer into a network namespace of its own, behind a link; needs root, on Linux")
 	fs.Var(&f.rate, "rate", "of that link, each way, like 200mbit (default no limit)")
 	fs.DurationVar(&c.Delay, "delay", 0, "one way between two peers in namespaces")
-	fs.StringVar(&c.Against, "against", "", "`program` to take turns with: mpi")
+	fs.Var(sources.Paths(&f.against), "against", "`program` to take turns with: mpi")
 	fs.StringVar(&c.Profile, "profile", "", "`folder` for a CPU profile of each peer's counted rounds")
 	fs.BoolVar(&f.goals, "goals", false, "measure all cases that goals are set for; with root also those on links")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout")
@@ -130,7 +131,7 @@ func (f *reduceFlags) measure(ctx context.Context) (reduceReport, error) {
 // settle makes a Config of the flags.
 func (f *reduceFlags) settle(cmd *cobra.Command) (err error) {
 	fs := cmd.Flags()
-	f.cfg.Rate = int64(f.rate)
+	f.cfg.Rate, f.cfg.Against = int64(f.rate), strings.Join(f.against, ", ")
 	if f.size > 0 {
 		if sources.Rank(fs, "elements") > 0 {
 			return &sources.Fault{Flag: "size", Value: f.size.String(), Why: "give it or --elements, not both"}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,8 +15,9 @@ import (
 
 // benchKernelsFlags are the command line of bench kernels.
 type benchKernelsFlags struct {
-	cfg  kernelbench.Config
-	json bool
+	cfg      kernelbench.Config
+	elements uint64
+	json     bool
 }
 
 func newBenchKernels() *cobra.Command {
@@ -34,13 +36,14 @@ round. Samples are interleaved, and medians are what counts: ratios hold on a bu
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.IntVar(&f.cfg.Elements, "elements", 1<<20, "`elements` of a vector; about 70 vectors are held")
+	fs.Uint64Var(&f.elements, "elements", 1<<20, "`elements` of a vector; about 70 vectors are held")
 	fs.IntVar(&f.cfg.Rounds, "iters", 7, "samples of each kernel, of which the median counts")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, everything else to stderr")
 	return cmd
 }
 
 func (f *benchKernelsFlags) run(ctx context.Context, cmd *cobra.Command) error {
+	f.cfg.Elements = int(min(f.elements, math.MaxInt))
 	if err := f.cfg.Validate(); err != nil {
 		return usageError(err)
 	}
