@@ -1,0 +1,106 @@
+package kernel
+
+import "math"
+
+// Lanes are a reduction of contributions that come one after the other, as they do where a partial result goes from peer to peer. With k
+// values to be trimmed from each end, the partial of n contributions is Lanes(k, n) lanes of a value for each coordinate, one lane behind
+// the other: first the lowest and highest values seen so far, in rising order (all of them up to 2k; from then on the k lowest and
+// the k highest), then, from more than 2k on, the sum of the rest. With k = 0 that is the sum alone.
+//
+// AddLane for each contribution in order and then FinishLanes gives the bits of TrimmedMeanInto with the columns in that order, and
+// SumLane those of MeanInto: nothing that is trimmed in the end has ever been in the sum.
+
+// LaneLimit bounds the magnitude of what lanes may hold: a run has no more than 2^10 contributors with values below Limit.
+const LaneLimit = 0x1p112
+
+// Lanes is the number of lanes of the partial of n contributions, k trimmed from each end.
+func Lanes(k, n int) int {
+	if n <= 2*k {
+		return n
+	}
+	return 2*k + 1
+}
+
+// AddLane adds a contribution's column, times scale, to the partial of n others, in place. lanes has room for the lanes that come out,
+// Lanes(k, n+1); what lies behind those that go in is not read. Rising values are kept by moving x up through the lanes: x is what
+// is left over. The sum starts from +0.
+func AddLane(lanes, col []float32, scale float32, k, n int) {
+	size := len(col)
+	same(Lanes(k, n+1)*size, len(lanes))
+	if k < 0 || n < 0 {
+		panic("kernel: a partial of less than nothing")
+	}
+	if n == 2*k {
+		clear(lanes[n*size:])
+	}
+	eachBlock(col, func(c []float32, at int) {
+		var value [block]float32
+		x := value[:len(c)]
+		scaled(x, c, scale, 0)
+		lane := func(l int) []float32 { return lanes[l*size+at:][:len(c)] }
+		for l := range min(n, k) {
+			order(lane(l), x)
+		}
+		if n < 2*k {
+			rise(lane, min(n, k), n, x)
+			copy(lane(n), x)
+			return
+		}
+		for l := 2*k - 1; l >= k; l-- {
+			order(x, lane(l))
+		}
+		s := lane(2 * k)
+		for j, v := range x {
+			s[j] += v
+		}
+	})
+}
+
+// rise moves x through lanes [from, to) while these are being filled.
+func rise(lane func(int) []float32, from, to int, x []float32) {
+	for l := from; l < to; l++ {
+		order(lane(l), x)
+	}
+}
+
+// SumLane sets dst to the sum: the mean, if the scales were MeanScales. lanes are those of a partial with k = 0.
+func SumLane(dst, lanes []float32) {
+	same(len(dst), len(lanes))
+	copy(dst, lanes)
+}
+
+// FinishLanes sets dst to the trimmed mean of n contributions: the sum over n-2k. It panics unless 2k < n.
+func FinishLanes(dst, lanes []float32, k, n int) {
+	if k < 0 || n <= 2*k {
+		panic("kernel: trimming leaves nothing")
+	}
+	same(len(dst)*(2*k+1), len(lanes))
+	sum := lanes[2*k*len(dst):]
+	kept := float32(n - 2*k)
+	for j, s := range sum {
+		dst[j] = s / kept
+	}
+}
+
+const laneCarry = (256 - (112 + 127)) << 23 // as limitCarry, of LaneLimit
+
+// BoundedLanes returns the index of the first element of x that is NaN, Inf, or LaneLimit or more in magnitude; -1 when there is none.
+func BoundedLanes(x []float32) int {
+	const step = 4
+	rest := x
+	for len(rest) >= step {
+		c := (*[step]float32)(rest)
+		if (carryLane(c[0])|carryLane(c[1])|carryLane(c[2])|carryLane(c[3]))&signBit != 0 {
+			break
+		}
+		rest = rest[step:]
+	}
+	for j, v := range rest {
+		if carryLane(v)&signBit != 0 {
+			return len(x) - len(rest) + j
+		}
+	}
+	return -1
+}
+
+func carryLane(v float32) uint32 { return math.Float32bits(v)&exponentBits + laneCarry }
