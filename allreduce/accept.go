@@ -69,7 +69,7 @@ func (e *Engine) leave(from slot.PeerID, known bool) {
 }
 
 // welcome reads the hello and finds the input it is for, waiting for a plan that is still on its way.
-func (e *Engine) welcome(from slot.PeerID, s wire.Stream) (*input, hello, error) {
+func (e *Engine) welcome(from slot.PeerID, s wire.Stream) (guest, hello, error) {
 	stop := context.AfterFunc(e.ctx, func() { _ = s.Reset() })
 	defer stop()
 	h, err := e.readHello(s)

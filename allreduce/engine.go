@@ -95,6 +95,8 @@ type Engine struct {
 	joint  sync.Pool // of *[outBytes]byte: what links put together
 	coders *coders
 
+	partials sync.Pool // of *partial: rooms of partial results, likewise
+
 	raw, reduced packer // of frames that are sent
 
 	ctx    context.Context
@@ -131,6 +133,7 @@ func New(cfg Config) (*Engine, error) {
 	e.raw.coders, e.reduced.coders = e.coders, e.coders
 	e.frames.New = func() any { return new(frame) }
 	e.joint.New = func() any { return new([outBytes]byte) }
+	e.partials.New = func() any { return new(partial) }
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.mu.changed = make(chan struct{})
 	e.mu.pending = make(map[slot.PeerID]int)

@@ -232,7 +232,7 @@ func (g *group) check() {
 			}
 		}
 		out := g.engines[0].outs[g.plan.Fragment]
-		b := out.codec.Append(nil, reference(sub, plan, vectors))
+		b := out.codec.Append(nil, reference(sub, plan, vectors, g.order(s)))
 		if size := out.frameBytes; slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != s.Root {
 			g.t.Fatalf("range %v has another root than the reference", s.Range)
 		}
@@ -244,6 +244,21 @@ func (g *group) check() {
 			g.t.Fatalf("peer %d has another result (complete: %v)", i, ok)
 		}
 	}
+}
+
+// order is in which order the contributors to a segment are added up, as indices among them.
+func (g *group) order(s slot.Segment) (order []int) {
+	in := make(map[int]int)
+	for i := range g.plan.Offers {
+		if s.Contributors.Has(i) {
+			in[i] = len(in)
+		}
+	}
+	owner := g.plan.Pieces[g.plan.PieceAt(s.Range.Begin)].Owner
+	for _, place := range g.plan.Order(g.plan.Place(owner), s.Contributors) {
+		order = append(order, in[place])
+	}
+	return order
 }
 
 // outcome is what the owners of the newest plan have stated, which must cover the vector.

@@ -153,8 +153,8 @@ func share(n, k, i int) int {
 }
 
 // Planner is Divide in the form that the ledger takes.
-func (p Params) Planner() func(slot.Plan) []slot.Piece {
-	return func(plan slot.Plan) []slot.Piece { return Divide(p, plan) }
+func (p Params) Planner() func(slot.Plan, slot.Links) ([]slot.Piece, []uint16) {
+	return func(plan slot.Plan, _ slot.Links) ([]slot.Piece, []uint16) { return Divide(p, plan), plan.Ring }
 }
 
 // Trim is the number of values that a trimmed mean of n values drops at each end: floor(permille x n / 1000).
@@ -201,6 +201,9 @@ func checkPlan(p Params, plan slot.Plan) error {
 	}
 	if plan.Gone != nil && !plan.Gone.Fits(len(plan.Offers)) {
 		return fmt.Errorf("those gone are no bitmap over %d offers", len(plan.Offers))
+	}
+	if !slot.RingOf(plan.Ring, len(plan.Offers)) {
+		return fmt.Errorf("the ring is no order of %d offers", len(plan.Offers))
 	}
 	return checkPieces(newGrid(p, plan.Fragment), plan)
 }

@@ -94,8 +94,8 @@ func TestDivideIsBounded(t *testing.T) {
 }
 
 func TestPiecesWithoutOffers(t *testing.T) {
-	if p := testParams(10, 1).Planner()(slot.Plan{}); p != nil {
-		t.Errorf("got %v", p)
+	if p, ring := testParams(10, 1).Planner()(slot.Plan{}, slot.Links{}); p != nil || ring != nil {
+		t.Errorf("got %v, %v", p, ring)
 	}
 }
 

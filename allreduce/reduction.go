@@ -42,11 +42,13 @@ type Reduction struct {
 		released bool
 		own      map[slot.Piece]*ownPiece
 		feeds    map[slot.Piece]*feed
-		lost     map[slot.PeerID]Reason // told to the sink
-		dropped  slot.Bitmap            // contributors that own pieces do without
-		complete chan struct{}          // closed when every piece is in result
-		settled  chan struct{}          // closed when every piece is in result or will not come
-		cosine   similarity.Mean        // between contributions
+		ring     *ring                      // the circle that runs, in schedule ring
+		round    map[slot.Piece]*roundPiece // all pieces, in schedule ring
+		lost     map[slot.PeerID]Reason     // told to the sink
+		dropped  slot.Bitmap                // contributors that own pieces do without
+		complete chan struct{}              // closed when every piece is in result
+		settled  chan struct{}              // closed when every piece is in result or will not come
+		cosine   similarity.Mean            // between contributions
 	}
 }
 
@@ -56,6 +58,7 @@ func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribut
 	r.window = r.grid.window(len(plan.Offers))
 	r.mu.plan, r.mu.sink, r.mu.revised = plan, sink, make(chan struct{})
 	r.mu.own, r.mu.feeds = make(map[slot.Piece]*ownPiece), make(map[slot.Piece]*feed)
+	r.mu.round = make(map[slot.Piece]*roundPiece)
 	r.mu.lost = make(map[slot.PeerID]Reason)
 	r.mu.dropped = slot.NewBitmap(len(plan.Offers))
 	r.mu.complete, r.mu.settled = make(chan struct{}), make(chan struct{})
@@ -80,7 +83,10 @@ func (r *Reduction) run() {
 
 // attach gives a peer's stream its input. The stream then counts as one of the piece's goroutines. errEarly says that the
 // stream is of a plan that has not arrived here.
-func (r *Reduction) attach(from slot.PeerID, h hello) (*input, error) {
+func (r *Reduction) attach(from slot.PeerID, h hello) (guest, error) {
+	if h.Ring {
+		return r.attachRing(from, h)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.mu.own[slot.Piece{Range: h.Range, Owner: r.engine.cfg.Self}]
@@ -169,6 +175,9 @@ func (r *Reduction) statusOf(p slot.Piece) pieceStatus {
 	}
 	if f := r.mu.feeds[p]; f != nil {
 		return f.status
+	}
+	if p := r.mu.round[p]; p != nil {
+		return p.status
 	}
 	return pieceOpen
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// reference computes what a reduction must give, the slow and plain way: all vectors in one place, one coordinate at a time.
-func reference(p Params, plan slot.Plan, vectors [][]float32) []float32 {
+// reference computes what a reduction must give, the slow and plain way: all vectors in one place, one coordinate at a time. order is
+// that of the sums.
+func reference(p Params, plan slot.Plan, vectors [][]float32, order []int) []float32 {
 	out := make([]float32, p.Fragments[0])
 	for at := 0; at < len(out); at += p.FrameElements {
 		end := min(at+p.FrameElements, len(out))
@@ -20,8 +21,8 @@ func reference(p Params, plan slot.Plan, vectors [][]float32) []float32 {
 		}
 		for j := at; j < end; j++ {
 			values := make([]float32, len(vectors))
-			for i, v := range vectors {
-				values[i] = float32(scale[i] * v[j])
+			for at, i := range order {
+				values[at] = float32(scale[i] * vectors[i][j])
 			}
 			switch p.Aggregator {
 			case Mean:

@@ -8,13 +8,14 @@ import (
 
 // revise turns to another plan of the same group, in four steps:
 //
-//  1. pieces that are not in it any more stop: their owners are gone;
+//  1. pieces that are not in it any more stop: their owners are gone; in schedule ring all stops, for the ring is another one;
 //  2. it waits until their goroutines have ended, so that a range of the result has one writer;
 //  3. contributors that are gone are dropped by the own pieces, where these stand, and the new pieces start;
 //  4. the sink hears once more of all own ranges that are closed: whoever leads now may not know them.
 //
 // All other pieces go on: no byte is sent twice.
 func (r *Reduction) revise(plan slot.Plan, sink Sink) error {
+	r.stopRing(plan)
 	for _, p := range r.withdraw(plan) {
 		p.cancel()
 		p.wg.Wait()
@@ -36,6 +37,9 @@ func (r *Reduction) revise(plan slot.Plan, sink Sink) error {
 	r.tally()
 	var closed []slot.Segment
 	for _, p := range r.mu.own {
+		closed = append(closed, p.closed...)
+	}
+	for _, p := range r.mu.round {
 		closed = append(closed, p.closed...)
 	}
 	r.mu.Unlock()
@@ -63,11 +67,20 @@ func (r *Reduction) withdraw(plan slot.Plan) (out []*piece) {
 			out = append(out, f.piece)
 		}
 	}
+	for key := range r.mu.round {
+		if !slices.Contains(plan.Pieces, key) {
+			delete(r.mu.round, key)
+		}
+	}
 	return out
 }
 
 // startPieces starts all pieces of the plan that do not run yet. Feeds start in ring order, from the next peer on. mu is held.
 func (r *Reduction) startPieces() {
+	if len(r.mu.plan.Ring) > 0 {
+		r.startRing()
+		return
+	}
 	n := len(r.offers)
 	for shift := range n {
 		owner := r.offers[(r.self+shift)%n].Peer

@@ -31,14 +31,24 @@ type hello struct {
 	Group    slot.Root  // slot.Plan.Group: both sides must work on the same one
 	Range    slot.Range // of the piece
 	Hashes   uint32     // frame hashes that follow: one for each frame of the vector
+
+	Ring  bool     // it is a stream of a ring: there is no range and no hash, but
+	Round roundKey // what its circle works on
 }
 
 // Append appends the fixed encoding.
 func (h hello) Append(b []byte) []byte {
-	b = wire.AppendU32(b, helloMagic)
+	magic := uint32(helloMagic)
+	if h.Ring {
+		magic = ringMagic
+	}
+	b = wire.AppendU32(b, magic)
 	b = append(b, h.Run[:]...)
 	b = wire.AppendU32(h.Ref.Append(b), h.Revision)
 	b = append(b, h.Group[:]...)
+	if h.Ring {
+		return append(b, h.Round[:]...)
+	}
 	b = wire.AppendU64(wire.AppendU64(b, h.Range.Begin), h.Range.End)
 	return wire.AppendU32(b, h.Hashes)
 }
@@ -46,21 +56,33 @@ func (h hello) Append(b []byte) []byte {
 // parseHello reads exactly what Append wrote.
 func parseHello(b []byte) (hello, error) {
 	r := wire.NewReader(b)
-	if r.U32() != helloMagic {
+	var h hello
+	switch r.U32() {
+	case helloMagic:
+	case ringMagic:
+		h.Ring = true
+	default:
 		r.Fail("not an all-reduce stream of this version")
 	}
-	var h hello
 	copy(h.Run[:], r.Take(len(h.Run)))
 	h.Ref, h.Revision = slot.ReadRef(r), r.U32()
 	copy(h.Group[:], r.Take(len(h.Group)))
-	h.Range, h.Hashes = slot.Range{Begin: r.U64(), End: r.U64()}, r.U32()
-	if h.Range.Begin >= h.Range.End || h.Hashes == 0 || h.Hashes > MaxFrames {
-		r.Fail("range %v, %d hashes", h.Range, h.Hashes)
+	if h.Ring {
+		copy(h.Round[:], r.Take(len(h.Round)))
+	} else {
+		h.readRange(r)
 	}
 	if err := r.Done(); err != nil {
 		return hello{}, err
 	}
 	return h, nil
+}
+
+func (h *hello) readRange(r *wire.Reader) {
+	h.Range, h.Hashes = slot.Range{Begin: r.U64(), End: r.U64()}, r.U32()
+	if h.Range.Begin >= h.Range.End || h.Hashes == 0 || h.Hashes > MaxFrames {
+		r.Fail("range %v, %d hashes", h.Range, h.Hashes)
+	}
 }
 
 // frameKind says what a frame's payload is. The enumeration only grows.
@@ -106,12 +128,12 @@ func (h header) Append(b []byte) []byte {
 	return wire.AppendU32(wire.AppendU32(append(b, uint8(h.Kind)), h.Index), h.Length)
 }
 
-// parseHeader reads exactly what Append wrote. It checks the lengths of all kinds but raw and reduced: those the grid says.
+// parseHeader reads exactly what Append wrote. It checks the lengths of all kinds but those of frames and norms: those the grid says.
 func parseHeader(b []byte) (header, error) {
 	r := wire.NewReader(b)
 	h := header{Kind: frameKind(r.U8()), Index: r.U32(), Length: r.U32()}
 	switch h.Kind {
-	case kindRaw, kindReduced:
+	case kindRaw, kindReduced, kindPartial, kindPassed, kindNorms:
 	case kindPackedRaw, kindPackedReduced:
 		if h.Length < packedLeast {
 			r.Fail("packed frame of %d bytes", h.Length)

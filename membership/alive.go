@@ -30,7 +30,10 @@ func (m *Machine) announceAlive() {
 	tip, s := m.chain.tip(), m.state
 	a := Alive{
 		Branch: m.chain.branch, Height: tip.Height, Tip: m.chain.tipHash(), Work: tip.Work,
-		Synced: s.known && !s.diverged, Contributes: m.contributes && !s.diverged, Steps: m.steps, Reaches: m.reaches(),
+		Synced: s.known && !s.diverged, Contributes: m.contributes && !s.diverged, Steps: m.steps, Reaches: m.reaches(), Uplink: slot.LinkOf(m.speeds.Uplink),
+	}
+	for _, p := range a.Reaches {
+		a.Links = append(a.Links, slot.LinkOf(m.speeds.Speeds[p]))
 	}
 	if a.Synced {
 		a.Applied, a.Slot = s.height, s.slot

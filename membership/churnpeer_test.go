@@ -30,7 +30,7 @@ func (w *churnWorld) newPeer() *churnPeer {
 }
 
 // churnPlanner gives each contributor an equal piece, and those of who is gone to the next that lives.
-func churnPlanner(p slot.Plan) []slot.Piece {
+func churnPlanner(p slot.Plan, _ slot.Links) ([]slot.Piece, []uint16) {
 	const elements = 1 << 20
 	var ps []slot.Piece
 	n := len(p.Offers)
@@ -42,7 +42,7 @@ func churnPlanner(p slot.Plan) []slot.Piece {
 		at := func(i int) uint64 { return uint64(i) * elements / uint64(n) }
 		ps = append(ps, slot.Piece{Range: slot.Range{Begin: at(i), End: at(i + 1)}, Owner: p.Offers[owner].Peer})
 	}
-	return ps
+	return ps, nil
 }
 
 // start runs the machine on a chain. The first peers hold the state, newcomers fetch it.

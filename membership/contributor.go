@@ -97,6 +97,9 @@ func (m *Machine) checkPlan(p slot.Plan) error {
 	if p.Gone != nil && !p.Gone.Fits(len(p.Offers)) {
 		return invalid("a plan whose missing peers are no bitmap over %d offers", len(p.Offers))
 	}
+	if !slot.RingOf(p.Ring, len(p.Offers)) {
+		return invalid("a plan whose ring is no order of its %d offers", len(p.Offers))
+	}
 	at := uint64(0)
 	for _, s := range p.Pieces {
 		owner := p.Place(s.Owner)

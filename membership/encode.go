@@ -74,10 +74,18 @@ func (m Alive) Append(b []byte) []byte {
 	b = wire.AppendBool(wire.AppendU64(b, m.Applied), m.Synced)
 	b = wire.AppendBool(wire.AppendU64(b, m.Slot), m.Contributes)
 	b = wire.AppendU32(wire.AppendU32(b, m.Steps), uint32(len(m.Reaches)))
-	for _, p := range m.Reaches {
-		b = appendPeer(b, p)
+	for i, p := range m.Reaches {
+		b = wire.AppendU8(appendPeer(b, p), uint8(linkAt(m.Links, i)))
 	}
-	return b
+	return wire.AppendU8(b, uint8(m.Uplink))
+}
+
+// linkAt is the link to a peer that is reached: of unknown speed where nothing else was said.
+func linkAt(links []slot.Link, i int) slot.Link {
+	if i < len(links) {
+		return links[i]
+	}
+	return slot.LinkDirect
 }
 
 // Append implements Body.
@@ -177,9 +185,10 @@ func readAlive(r *wire.Reader) Alive {
 		Branch: readRoot(r), Height: r.U64(), Tip: readRoot(r), Work: r.U64(), Applied: r.U64(), Synced: r.Bool(),
 		Slot: r.U64(), Contributes: r.Bool(), Steps: r.U32(),
 	}
-	for range r.Count(slot.MaxMembers, 4) {
-		m.Reaches = append(m.Reaches, readPeer(r))
+	for range r.Count(slot.MaxMembers, 4+1) {
+		m.Reaches, m.Links = append(m.Reaches, readPeer(r)), append(m.Links, slot.Link(r.U8()))
 	}
+	m.Uplink = slot.Link(r.U8())
 	return m
 }
 

@@ -49,7 +49,7 @@ func testBodies() []Body {
 	return []Body{
 		Offer{testOffer("a")},
 		Plan{slot.Plan{
-			Ref: ref, Revision: 1, Slot: 3, Fragment: 1, Offers: []slot.Offer{testOffer("a"), testOffer("b")}, Gone: slot.Bitmap{2},
+			Ref: ref, Revision: 1, Slot: 3, Fragment: 1, Offers: []slot.Offer{testOffer("a"), testOffer("b")}, Gone: slot.Bitmap{2}, Ring: []uint16{1, 0},
 			Pieces: []slot.Piece{{Range: slot.Range{End: 5}, Owner: "a"}, {Range: slot.Range{Begin: 5, End: 9}, Owner: "b"}},
 		}},
 		Segment{Ref: ref, Group: slot.Root{7}, Inputs: testRoot(6), Segment: testSegment(5, 9, 3)},
@@ -70,7 +70,7 @@ func testBodies() []Body {
 		Beat{Ref: ref, Revision: 1, Offers: 2, Bytes: 3, Haves: 4, Votes: 5, Segments: 6},
 		Alive{
 			Branch: testRoot(8), Height: 7, Tip: testRoot(9), Work: 12, Applied: 6, Synced: true, Slot: 2,
-			Contributes: true, Steps: 17, Reaches: []slot.PeerID{"a", "b"},
+			Contributes: true, Steps: 17, Reaches: []slot.PeerID{"a", "b"}, Links: []slot.Link{slot.LinkDirect, 40}, Uplink: 50,
 		},
 		Join{Contributes: true},
 		Leave{},

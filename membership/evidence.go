@@ -160,15 +160,18 @@ func (m *Machine) repeatEvidence() {
 	}
 }
 
-// inputsOf names what a statement about a range of a plan is computed from: all that could make its bytes differ.
+// inputsOf names what a statement about a range of a plan is computed from: all that could make its bytes differ, so the offers
+// stand in the order of their sums.
 func inputsOf(p slot.Plan, s slot.Segment) slot.Root {
 	b := wire.AppendU64([]byte("p2pdiloco/inputs/1"), p.Slot)
 	b = wire.AppendU32(b, p.Fragment)
 	b = wire.AppendU64(wire.AppendU64(b, s.Range.Begin), s.Range.End)
-	for i, o := range p.Offers {
-		if s.Contributors.Has(i) {
-			b = o.Append(b)
-		}
+	owner := 0
+	if i := p.PieceAt(s.Range.Begin); i >= 0 {
+		owner = p.Place(p.Pieces[i].Owner)
+	}
+	for _, i := range p.Order(owner, s.Contributors) {
+		b = p.Offers[i].Append(b)
 	}
 	return slot.Hash(b)
 }

@@ -112,6 +112,12 @@ func TestH25ARestartedOwnerIsNoLiar(t *testing.T) {
 	if inputsOf(plan, of(1)) != inputsOf(again, of(1)) {
 		t.Error("who is not in the range changes its inputs")
 	}
+	three := slot.Plan{Slot: 3, Offers: []slot.Offer{{Peer: "a"}, {Peer: "b"}, {Peer: "c"}}, Pieces: []slot.Piece{{Range: slot.Range{End: 9}, Owner: "c"}}}
+	other := three
+	three.Ring, other.Ring = []uint16{0, 1, 2}, []uint16{1, 0, 2}
+	if inputsOf(three, of(7)) == inputsOf(other, of(7)) || inputsOf(three, of(6)) != inputsOf(other, of(6)) {
+		t.Error("the inputs are not named in the order of their sums")
+	}
 	l := labOf(t, "ABCD")
 	l.exact = true
 	for range 6 {

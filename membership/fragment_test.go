@@ -53,7 +53,7 @@ func TestAnotherFragmentIsRefused(t *testing.T) {
 			t.Fatalf("slot %d: %v", open, err)
 		}
 		plan := slot.Plan{Slot: open, Fragment: due, Offers: good.Contributions}
-		plan.Pieces = labPlanner(plan)
+		plan.Pieces, _ = labPlanner(plan, slot.Links{})
 		if err := m.checkPlan(plan); err != nil {
 			t.Fatalf("slot %d: %v", open, err)
 		}

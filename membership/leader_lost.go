@@ -94,7 +94,10 @@ func (m *Machine) worst(p slot.Plan, reports []report) slot.PeerID {
 		return ""
 	}
 	parted := len(alive) == 2 && said.parted
-	out := slices.DeleteFunc(alive, func(q slot.PeerID) bool { return !parted && !m.convicted(p, q, said) })
+	out := slices.DeleteFunc(alive, func(q slot.PeerID) bool {
+		broken := len(p.Ring) > 0 && said.parted && len(said.against[q]) > 0
+		return !parted && !broken && !m.convicted(p, q, said)
+	})
 	if len(out) == 0 {
 		return ""
 	}
@@ -110,11 +113,12 @@ func (m *Machine) worst(p slot.Plan, reports []report) slot.PeerID {
 type hearing struct {
 	against map[slot.PeerID][]slot.PeerID // who accuses a peer
 	old     map[slot.PeerID][]slot.PeerID // whom a peer has accused for Timing.Lost
-	parted  bool                          // were they two, they could not work together
+	parted  bool                          // were they two, or neighbours in a ring, they could not work together
 }
 
 // weigh holds the hearing. Of the last two of a group one must go, and be it on one word: this peer's own counts at once, another's
-// once the other side had time to say its own.
+// once the other side had time to say its own. So it is in a ring, which only its neighbours know to be broken: nothing goes round any
+// more, for all.
 func (m *Machine) weigh(alive []slot.PeerID, reports []report) hearing {
 	said := hearing{against: map[slot.PeerID][]slot.PeerID{}, old: map[slot.PeerID][]slot.PeerID{}}
 	in := make(map[slot.PeerID]bool, len(alive))

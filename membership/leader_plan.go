@@ -137,6 +137,10 @@ func withGone(p slot.Plan, gone []slot.PeerID) slot.Plan {
 func (m *Machine) issue(p slot.Plan) {
 	l := m.open.lead
 	p.Ref = l.ref
+	before := p
+	if p.Living() > 0 {
+		p.Pieces, p.Ring = m.cfg.Plan(p, m.links(p.Offers))
+	}
 	l.plan, l.draft, l.group = nil, nil, p.Group()
 	if p.Living() < max(1, m.chain.rules.MinPeers) || l.revised > len(m.chain.electorate())+4 {
 		m.giveUpPlan()
@@ -144,9 +148,7 @@ func (m *Machine) issue(p slot.Plan) {
 	}
 	l.revision++
 	l.revised++
-	before := p
 	p.Revision = l.revision
-	p.Pieces = m.cfg.Plan(p)
 	kept := map[uint64]slot.Segment{}
 	for at, s := range l.segments {
 		was, is := before.PieceAt(at), p.PieceAt(at)

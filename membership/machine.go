@@ -69,6 +69,7 @@ type Machine struct {
 	slotAt      time.Duration              // when the open slot began; never while that is not known
 	pacing      Pace                       // of the chain with the tip pacedAt
 	pacedAt     slot.Root
+	speeds      ReportLinks   // the newest
 	aliveAt     time.Duration // when ALIVE was last announced
 	hurry       bool          // it has news of connections
 	askedAt     time.Duration // when JOIN or LEAVE was

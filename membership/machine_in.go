@@ -136,6 +136,8 @@ func (m *Machine) take(r Report) {
 		m.stateSegment(r)
 	case ReportLost:
 		m.accuse(r)
+	case ReportLinks:
+		m.speeds = r
 	case ReportProgress:
 		m.progressed(r.Bytes)
 	case ReportHeld:

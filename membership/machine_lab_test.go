@@ -40,7 +40,7 @@ func labFragments(n int) []uint64 {
 }
 
 // labPlanner gives each contributor an equal piece, and those of who is gone to the living in equal parts.
-func labPlanner(plan slot.Plan) (ps []slot.Piece) {
+func labPlanner(plan slot.Plan, _ slot.Links) (ps []slot.Piece, ring []uint16) {
 	owners := livingOf(plan)
 	split := func(r slot.Range) {
 		n := uint64(len(owners))
@@ -61,7 +61,7 @@ func labPlanner(plan slot.Plan) (ps []slot.Piece) {
 			split(p.Range)
 		}
 	}
-	return ps
+	return ps, plan.Ring
 }
 
 // labSign is a signature that only its signer makes in the lab.

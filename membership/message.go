@@ -105,6 +105,8 @@ type (
 		Contributes bool      // a trainer is at work here
 		Steps       uint32    // inner steps done in the current round, for status
 		Reaches     []slot.PeerID
+		Links       []slot.Link // of the ways to Reaches: slot.LinkDirect or a speed
+		Uplink      slot.Link   // what it can send to all together: slot.LinkDirect, for unknown, or a speed
 	}
 
 	// Join asks to be made a member, repeated until a record says so. The sender follows the chain and answers drafts. Gossiped.
@@ -322,6 +324,11 @@ type (
 		Group   slot.Root
 		Segment slot.Segment
 	}
+	// ReportLinks: how fast this peer can send to others, and to all together, in kB/s, as measured. It takes the place of the one before.
+	ReportLinks struct {
+		Speeds map[slot.PeerID]uint32
+		Uplink uint32 // 0 for unknown
+	}
 	// ReportProgress: bytes of the running reduction received so far.
 	ReportProgress struct{ Bytes uint64 }
 	// ReportLost: a peer of the group failed.
@@ -369,6 +376,7 @@ type (
 func (ReportOffer) isReport()       {}
 func (ReportSegment) isReport()     {}
 func (ReportProgress) isReport()    {}
+func (ReportLinks) isReport()       {}
 func (ReportLost) isReport()        {}
 func (ReportHeld) isReport()        {}
 func (ReportApplied) isReport()     {}

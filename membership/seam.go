@@ -29,10 +29,10 @@ func (r Rules) fragment(slotNumber uint64) uint32 {
 // elements is the number of elements of the fragment that a slot updates.
 func (r Rules) elements(slotNumber uint64) uint64 { return r.Fragments[r.fragment(slotNumber)] }
 
-// Planner gives every part of a plan's fragment an owner that is not gone: pure, and given from outside because reduction and
-// agreement do not know each other. The pieces cover the fragment in order. Where the plan has pieces already, those of living
-// owners stay as they are.
-type Planner func(plan slot.Plan) []slot.Piece
+// Planner gives every part of a plan's fragment an owner that is not gone, and chooses the schedule (slot.Plan.Ring): pure, and given
+// from outside because reduction and agreement do not know each other. The pieces cover the fragment in order. Where the plan has pieces
+// already, those of living owners stay as they are, and so does the ring. links is what the peers say of the ways between them.
+type Planner func(plan slot.Plan, links slot.Links) (pieces []slot.Piece, ring []uint16)
 
 // Store is the disk under the ledger. Save appends entries in order and returns once they are durable; on an error nothing
 // may be sent that depends on them, and the driver stops.

@@ -198,7 +198,7 @@ func (p *simPeer) Connected() (peers []slot.PeerID) {
 const simElements = 60
 
 // simPlan gives each an equal piece, and those of who is gone to the next one who is not.
-func simPlan(plan slot.Plan) (pieces []slot.Piece) {
+func simPlan(plan slot.Plan, _ slot.Links) (pieces []slot.Piece, ring []uint16) {
 	n := len(plan.Offers)
 	each := uint64(simElements / n)
 	for i := range n {
@@ -209,7 +209,7 @@ func simPlan(plan slot.Plan) (pieces []slot.Piece) {
 		pieces = append(pieces, slot.Piece{Range: slot.Range{Begin: uint64(i) * each, End: uint64(i+1) * each}, Owner: plan.Offers[heir].Peer})
 	}
 	pieces[n-1].Range.End = simElements
-	return pieces
+	return pieces, plan.Ring
 }
 
 func (p *simPeer) Do(ctx context.Context, w Work, report func(Report)) {

@@ -56,6 +56,7 @@ func TestGoldenLayouts(t *testing.T) {
 	plan := Plan{
 		Ref: goldenRef, Revision: 0x10001, Opened: Opening{goldenRef, 0x10000}, Slot: 3, Offers: goldenOffers, Gone: Bitmap{2},
 		Pieces: []Piece{{Range{0, 1024}, "a"}, {Range{1024, 1500}, "bc"}},
+		Ring:   []uint16{1, 0},
 	}
 	draft := Draft{Ref: goldenRef, Revision: 0x10001, Kind: Step, Slot: 3, Contributions: goldenOffers, Segments: goldenSegments}
 	layout := Layout{{Name: "w", Shape: []uint64{2, 3}}, {Name: "scale"}}
@@ -77,7 +78,7 @@ func TestGoldenLayouts(t *testing.T) {
 		{
 			"plan", plan.Append(nil),
 			refHex + "00010001" + refHex + "00010000 0000000000000003 00000000 " + offersHex +
-				"00000001 02 00000002 0000000000000000 0000000000000400 00000001 61  0000000000000400 00000000000005dc 00000002 6263",
+				"00000001 02 00000002 0000000000000000 0000000000000400 00000001 61  0000000000000400 00000000000005dc 00000002 6263 00000002 0001 0000",
 			func(r *wire.Reader) []byte { return ReadPlan(r).Append(nil) },
 		},
 		{

@@ -95,6 +95,10 @@ type Plan struct {
 	Offers   []Offer // the contributing peers, sorted by ID
 	Gone     Bitmap  // over Offers: who takes no part any more; nil stands for nobody
 	Pieces   []Piece // in order, covering the fragment without gap or overlap
+
+	// Ring is the schedule: empty for rotation, else the order of the ring that partial results go round, as places in Offers, each
+	// once. It is the group's and does not change: who is gone is passed over.
+	Ring []uint16
 }
 
 // Opening is the place of the plan that opened a group: two groups with the same offers are told apart by it.
@@ -109,7 +113,11 @@ func (o Opening) appendTo(b []byte) []byte { return wire.AppendU32(o.Ref.Append(
 func (p Plan) Group() Root {
 	b := p.Opened.appendTo([]byte("p2pdiloco/group/1"))
 	b = wire.AppendU32(wire.AppendU64(b, p.Slot), p.Fragment)
-	return Hash(appendOffers(b, p.Offers))
+	b = appendOffers(b, p.Offers)
+	if len(p.Ring) > 0 {
+		b = appendRing(b, p.Ring)
+	}
+	return Hash(b)
 }
 
 // Living is the number of peers of the group that are not gone.
@@ -162,7 +170,7 @@ func (p Plan) Append(b []byte) []byte {
 	for _, s := range p.Pieces {
 		b = appendPeer(appendRange(b, s.Range), s.Owner)
 	}
-	return b
+	return appendRing(b, p.Ring)
 }
 
 // ReadPlan reads what Append wrote. It checks order and adjacency, not that the plan makes sense for a run.
@@ -183,6 +191,7 @@ func ReadPlan(r *wire.Reader) Plan {
 		}
 		p.Pieces = append(p.Pieces, s)
 	}
+	p.Ring = readRing(r, len(p.Offers))
 	return p
 }
 

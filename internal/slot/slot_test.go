@@ -78,7 +78,20 @@ func genPlan(t *rapid.T) Plan {
 	for _, r := range genRanges(t) {
 		p.Pieces = append(p.Pieces, Piece{r, genPeers(t, 1, 1)[0]})
 	}
+	if rapid.Bool().Draw(t, "ring") {
+		p.Ring = genRing(t, len(p.Offers))
+	}
 	return p
+}
+
+func genRing(t *rapid.T, n int) (ring []uint16) {
+	for i := range n {
+		ring = append(ring, uint16(i))
+	}
+	if n == 0 {
+		return nil
+	}
+	return rapid.Permutation(ring).Draw(t, "order")
 }
 
 func genDraft(t *rapid.T) Draft {
@@ -327,14 +340,15 @@ func TestFrameRoot(t *testing.T) {
 func TestGroupOutlivesRevisions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, q := genPlan(t), genPlan(t)
-		q.Opened, q.Slot, q.Fragment, q.Offers = p.Opened, p.Slot, p.Fragment, p.Offers
+		q.Opened, q.Slot, q.Fragment, q.Offers, q.Ring = p.Opened, p.Slot, p.Fragment, p.Offers, p.Ring
 		if p.Group() != q.Group() {
 			t.Fatal("a revision changes the name")
 		}
 		for name, change := range map[string]func(*Plan){
 			"height": func(p *Plan) { p.Opened.Height++ }, "prev": func(p *Plan) { p.Opened.Prev[0]++ }, "slot": func(p *Plan) { p.Slot++ },
 			"opening ballot": func(p *Plan) { p.Opened.Ballot++ }, "opening revision": func(p *Plan) { p.Opened.Revision++ },
-			"offers": func(p *Plan) { p.Offers = append(slices.Clone(p.Offers), Offer{Peer: "~"}) },
+			"schedule": func(p *Plan) { p.Ring = append(slices.Clone(p.Ring), 0) },
+			"offers":   func(p *Plan) { p.Offers = append(slices.Clone(p.Offers), Offer{Peer: "~"}) },
 		} {
 			q := p
 			if change(&q); q.Group() == p.Group() {

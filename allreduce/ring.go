@@ -1,0 +1,373 @@
+package allreduce
+
+import (
+	"context"
+	"errors"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// Schedule ring. Each peer has one stream to the next peer of the ring and one from the peer before, for all pieces together:
+//
+//  1. Writer (one goroutine): opens the stream, says what it has of each piece, hears what the next peer has, and writes what is in the
+//     queue, in order. With nothing in the queue it begins frames of the piece that starts here, at most a window ahead of the reduced
+//     frames that came back.
+//  2. Reader (the goroutine of the stream that came): reads partial results, adds its own contribution, and puts them into the
+//     queue; of its own pieces it finishes them: trims, divides, encodes, hashes. Reduced frames it reads straight into the
+//     result buffer. They go into the queue as well, unless the next peer is the one they come from.
+//
+// No cycle of waiting is possible: the window bounds how many partial results of a piece there are in all, so that every peer has room
+// for whatever it may be sent, and a reader never waits for a writer.
+//
+// Where somebody is lost nothing goes round any more. A revision of the plan starts another circle without it: what is reduced
+// stays, here and elsewhere, and each peer tells the one before from where on it needs it. Partial results that were under way are begun
+// again, from contributions that all still have; a range never mixes circles.
+type ring struct {
+	r      *Reduction
+	key    roundKey
+	circle circle
+	place  int
+	pieces []*roundPiece // of the plan, in order
+	seats  []int         // own position in each of them
+	trim   int
+	window int
+	scales []float32 // of all in the circle, in peer-ID order
+	self   int       // the own one of them
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	stir   chan struct{} // there may be something to write
+	came   chan struct{} // closed when the stream of the peer before is here
+
+	attached bool // guarded by the reduction's mu
+	mu       struct {
+		sync.Mutex
+		queue []parcel
+		begin []int // the next frame to begin, of each piece; -1 where it does not start here, or is not known yet
+		norms map[int][]float64
+	}
+	clip  []float32 // own factor for each frame, once all norms are here; read after clipped is closed
+	known chan struct{}
+}
+
+// parcel is what goes to the next peer.
+type parcel struct {
+	kind  frameKind
+	index int      // of the frame; of norms, the place of whom they are
+	lanes *partial // of a partial result
+	n     int      // how many contributions are in it
+}
+
+// roundPiece is what stands of a piece through all circles. have is guarded by the mu of the ring that runs, the rest that changes by the
+// reduction's.
+type roundPiece struct {
+	slot.Piece
+	first, last int
+	have        int // frames [first, have) are in the result
+	status      pieceStatus
+	begin       int            // own piece: the first frame of the range that is open
+	hashes      []slot.Root    // own piece: of the frames that are reduced; the reader's
+	closed      []slot.Segment // own piece
+}
+
+// partial is room for a partial result.
+type partial struct {
+	values []float32
+	raw    []byte // where there is no view of the values
+}
+
+func (p *partial) grow(n int) {
+	if cap(p.values) < n {
+		p.values = make([]float32, n)
+	}
+	p.values = p.values[:n]
+}
+
+// startRing starts a circle, if none of the plan's runs. mu is held.
+func (r *Reduction) startRing() {
+	if r.mu.ring != nil {
+		return
+	}
+	plan := r.mu.plan
+	g := &ring{r: r, key: keyOf(plan), circle: circleOf(plan), place: r.self, stir: make(chan struct{}, 1), came: make(chan struct{}), known: make(chan struct{})}
+	g.ctx, g.cancel = context.WithCancel(r.ctx)
+	g.trim = r.engine.cfg.Params.trimmed(len(g.circle))
+	g.window = r.grid.roundWindow(len(plan.Pieces), g.trim)
+	g.mu.norms = make(map[int][]float64)
+	for _, p := range plan.Pieces {
+		rp := r.mu.round[p]
+		if rp == nil {
+			rp = &roundPiece{Piece: p}
+			rp.first, rp.last = r.grid.framesOf(p.Range)
+			rp.have, rp.begin = rp.first, rp.first
+			r.mu.round[p] = rp
+		}
+		if rp.status == pieceFailed {
+			rp.status = pieceOpen
+		}
+		g.pieces = append(g.pieces, rp)
+		g.seats = append(g.seats, g.circle.position(plan.Place(p.Owner), r.self))
+		g.mu.begin = append(g.mu.begin, -1)
+	}
+	g.weigh(plan)
+	r.mu.ring = g
+	if len(g.circle) == 1 {
+		g.spawn(g.alone)
+		return
+	}
+	g.spawn(g.run)
+	g.spawn(g.watch)
+}
+
+// weigh finds the scales of all in the circle.
+func (g *ring) weigh(plan slot.Plan) {
+	var offers []slot.Offer
+	for i, o := range plan.Offers {
+		if plan.Gone.Has(i) {
+			continue
+		}
+		if i == g.place {
+			g.self = len(offers)
+		}
+		offers = append(offers, o)
+	}
+	agg, err := newAggregation(g.r.engine.cfg.Params, plan.Slot, offers)
+	if err != nil {
+		panic("allreduce: the plan's offers were not checked: " + err.Error())
+	}
+	g.scales = agg.scale
+	if !agg.clip {
+		close(g.known)
+	}
+}
+
+// stopRing ends the circle that runs, unless the plan goes on with it, and closes the ranges that it has begun here.
+func (r *Reduction) stopRing(plan slot.Plan) {
+	r.mu.Lock()
+	g := r.mu.ring
+	if g == nil || g.key == keyOf(plan) && g.ctx.Err() == nil {
+		r.mu.Unlock()
+		return
+	}
+	r.mu.ring = nil
+	r.mu.Unlock()
+	g.cancel()
+	g.wg.Wait()
+	for _, p := range g.pieces {
+		g.closeRange(p, p.have)
+	}
+}
+
+// attachRing gives the stream of the peer before to the circle it is for.
+func (r *Reduction) attachRing(from slot.PeerID, h hello) (guest, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g := r.mu.ring
+	switch {
+	case r.mu.ended:
+		return nil, ErrClosed
+	case (g == nil || g.key != h.Round) && !outdated(h, r.mu.plan):
+		return nil, errEarly
+	case g == nil || g.key != h.Round:
+		return nil, errUnwanted
+	case g.attached || len(g.circle) < 2 || from != g.peer(g.circle.before(g.place)):
+		return nil, errUnwanted
+	}
+	g.attached = true
+	close(g.came)
+	r.received.Add(helloSize)
+	g.enter()
+	return g, nil
+}
+
+func (g *ring) enter() {
+	g.r.wg.Add(1)
+	g.wg.Add(1)
+}
+
+func (g *ring) leave() {
+	g.wg.Done()
+	g.r.wg.Done()
+}
+
+func (g *ring) spawn(f func()) {
+	g.enter()
+	go func() {
+		defer g.leave()
+		f()
+	}()
+}
+
+func (g *ring) peer(place int) slot.PeerID { return g.r.offers[place].Peer }
+
+// watch names the peer before if it opens no stream.
+func (g *ring) watch() {
+	timer := time.NewTimer(g.r.engine.cfg.Stall)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		g.lost(g.circle.before(g.place), errNoStream)
+	case <-g.came:
+	case <-g.ctx.Done():
+	}
+}
+
+// lost says that a peer failed, unless the circle has ended: see Reduction.lastWord. Nothing more will come by this circle.
+func (g *ring) lost(place int, err error) {
+	reason := reasonOf(err)
+	if g.r.lastWord(g.ctx, reason) {
+		return
+	}
+	g.r.mu.Lock()
+	for _, p := range g.pieces {
+		if p.status == pieceOpen {
+			p.status = pieceFailed
+		}
+	}
+	g.r.tally()
+	g.r.mu.Unlock()
+	g.r.lose(g.peer(place), reason, err)
+}
+
+// pieceOf is the index of the piece that a frame lies in, or -1.
+func (g *ring) pieceOf(frame int) int {
+	i := sort.Search(len(g.pieces), func(i int) bool { return g.pieces[i].last > frame })
+	if i == len(g.pieces) {
+		return -1
+	}
+	return i
+}
+
+// put queues parcels.
+func (g *ring) put(ps ...parcel) {
+	g.mu.Lock()
+	g.mu.queue = append(g.mu.queue, ps...)
+	g.mu.Unlock()
+	g.wake()
+}
+
+func (g *ring) wake() {
+	select {
+	case g.stir <- struct{}{}:
+	default:
+	}
+}
+
+// add puts the own contribution to frame f into a partial result of n others.
+func (g *ring) add(p *partial, f, n int) error {
+	own := g.r.engine.frames.Get().(*frame)
+	defer g.r.engine.frames.Put(own)
+	grid := g.r.grid
+	if err := own.decode(grid, f, grid.frame(g.r.own.data, f), false); err != nil {
+		return err
+	}
+	p.grow(kernel.Lanes(g.trim, n+1) * grid.frameLen(f))
+	kernel.AddLane(p.values, own.values, g.scale(f), g.trim, n)
+	return nil
+}
+
+// scale is the own one, of frame f.
+func (g *ring) scale(f int) float32 {
+	if g.clip != nil {
+		return g.clip[f]
+	}
+	return g.scales[g.self]
+}
+
+// finish makes the outcome of a frame of an own piece.
+func (g *ring) finish(p *roundPiece, f int, lanes *partial) {
+	params, grid := g.r.engine.cfg.Params, g.r.grid
+	out := lanes.values
+	if params.Aggregator != Mean {
+		out = lanes.values[:grid.frameLen(f)]
+		kernel.FinishLanes(out, lanes.values, g.trim, len(g.circle))
+	}
+	encoded := grid.frame(g.r.result, f)
+	grid.codec.Append(encoded[:0], out)
+	p.hashes = append(p.hashes, slot.Hash(encoded))
+}
+
+// took says that frame f of a piece is in the result, and sends it on.
+func (g *ring) took(i, f int) {
+	p := g.pieces[i]
+	if f+1 == p.last {
+		g.closeRange(p, p.last) // first: who has the bytes may count on the statement
+	}
+	g.mu.Lock()
+	p.have = f + 1
+	if next := g.circle.next(g.place); len(g.circle) > 1 && g.peer(next) != p.Owner {
+		g.mu.queue = append(g.mu.queue, parcel{kind: kindPassed, index: f})
+	}
+	g.mu.Unlock()
+	g.wake()
+	if f+1 == p.last {
+		g.r.mu.Lock()
+		p.status = pieceDone
+		g.r.tally()
+		g.r.mu.Unlock()
+	}
+	g.r.moved()
+}
+
+// closeRange ends a range of an own piece before frame end and tells the sink. It is empty if nothing was reduced since the last one.
+func (g *ring) closeRange(p *roundPiece, end int) {
+	if g.peer(g.place) != p.Owner || p.begin == end {
+		return
+	}
+	grid := g.r.grid
+	root := slot.FrameRoot(p.hashes[p.begin-p.first:end-p.first], grid.frameBytes, uint64(grid.size(p.begin, end)))
+	s := slot.Segment{Range: grid.elements(p.begin, end), Contributors: g.circle.set(len(g.r.offers)), Root: root}
+	g.r.mu.Lock()
+	p.begin = end
+	p.closed = append(p.closed, s)
+	sink := g.r.mu.sink
+	g.r.mu.Unlock()
+	sink.SegmentDone(s)
+}
+
+// alone is the circle of one: what it has is the outcome.
+func (g *ring) alone() {
+	if err := g.learn(); err != nil {
+		g.lost(g.place, err)
+		return
+	}
+	room := g.takePartial()
+	defer g.r.engine.partials.Put(room)
+	for i, p := range g.pieces {
+		if g.opens(p) != nil {
+			return
+		}
+		for f := p.have; f < p.last && g.ctx.Err() == nil; f++ {
+			if err := g.add(room, f, 0); err != nil {
+				g.lost(g.place, err)
+				return
+			}
+			g.finish(p, f, room)
+			g.took(i, f)
+		}
+	}
+}
+
+// opens counts the range that an owner begins. An outcome has room for so many.
+func (g *ring) opens(p *roundPiece) error {
+	if g.peer(g.place) != p.Owner || p.have == p.last {
+		return nil
+	}
+	if int(g.r.ranges.Add(1)) > slot.MaxRanges(len(g.r.offers)) {
+		g.lost(g.place, errTooManyRanges)
+		return errTooManyRanges
+	}
+	return nil
+}
+
+func (g *ring) takePartial() *partial { return g.r.engine.partials.Get().(*partial) }
+
+// guest is what serves a stream that a peer has opened.
+type guest interface{ serve(s wire.Stream) }
+
+var errOutOfTurn = errors.New("sent out of turn")

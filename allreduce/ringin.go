@@ -1,0 +1,258 @@
+package allreduce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// serve carries the stream of the peer before to its end. The hello has been read.
+func (g *ring) serve(s wire.Stream) {
+	defer g.leave()
+	l, stop := g.link(s)
+	defer stop()
+	in := &incoming{ring: g, l: l, seen: make([]int, len(g.pieces))}
+	err := in.readAll()
+	in.quit()
+	if err == nil {
+		_ = s.Close()
+		return
+	}
+	_ = s.Reset()
+	if own := (*ownError)(nil); errors.As(err, &own) {
+		g.lost(g.place, own.err)
+		return
+	}
+	g.lost(g.circle.before(g.place), err)
+}
+
+// link wraps a stream and has it reset when the circle ends.
+func (g *ring) link(s wire.Stream) (l *link, stop func() bool) {
+	l = &link{s: s, stall: g.r.engine.cfg.Stall, sent: &g.r.sent, received: &g.r.received}
+	return l, context.AfterFunc(g.ctx, func() { _ = s.Reset() })
+}
+
+// ownError is a fault of this peer's own contribution.
+type ownError struct{ err error }
+
+func (e *ownError) Error() string { return e.err.Error() }
+func (e *ownError) Unwrap() error { return e.err }
+
+// incoming is what comes from the peer before.
+type incoming struct {
+	*ring
+	l      *link
+	seen   []int // the next partial result of each piece; 0: none has come
+	alive  sync.WaitGroup
+	end    context.CancelFunc
+	drips  *time.Timer // runs while a frame comes
+	dripFn atomic.Bool
+}
+
+// quit ends what says alive to the peer before.
+func (in *incoming) quit() {
+	if in.end != nil {
+		in.end()
+		_ = in.l.s.SetWriteDeadline(time.Now())
+		in.alive.Wait()
+	}
+}
+
+// readAll reads what the peer before has, tells it what is here, and takes frames until there is nothing more to come.
+func (in *incoming) readAll() error {
+	has, err := in.readTable(in.l)
+	if err != nil {
+		return err
+	}
+	if err := in.l.writeAll(in.table()); err != nil {
+		return err
+	}
+	if err := in.start(has); err != nil {
+		return err
+	}
+	in.sayAlive()
+	in.drips = time.AfterFunc(time.Hour, func() {
+		in.dripFn.Store(true)
+		_ = in.l.s.Reset()
+	})
+	defer in.drips.Stop()
+	in.drips.Stop()
+	for {
+		h, err := in.l.readHeader()
+		if errors.Is(err, io.EOF) && in.complete() {
+			return nil
+		}
+		if err == nil {
+			in.drips.Reset(in.patience(int(h.Length)))
+			err = in.take(h)
+			in.drips.Stop()
+		}
+		switch {
+		case in.dripFn.Load():
+			return errDrips
+		case err != nil:
+			return unexpected(err)
+		}
+	}
+}
+
+// patience is for how long a frame may be on its way, its peer showing life or not: see tempo.go.
+func (in *incoming) patience(bytes int) time.Duration {
+	stall := in.l.stall
+	return outpacedStalls*stall + time.Duration(float64(stall)*float64(bytes)/minChunk)
+}
+
+// start says from where on the pieces of the peer before begin here: at what it has not reduced yet.
+func (in *incoming) start(has []int) error {
+	for _, p := range in.pieces {
+		if err := in.opens(p); err != nil {
+			return &ownError{err}
+		}
+	}
+	in.mu.Lock()
+	defer in.wake()
+	defer in.mu.Unlock()
+	for i, seat := range in.seats {
+		if seat != 0 {
+			continue
+		}
+		if has[i] < in.pieces[i].have {
+			return fmt.Errorf("%w: it has less of its own piece than came from it", errBadBytes)
+		}
+		in.mu.begin[i] = has[i]
+	}
+	return nil
+}
+
+// sayAlive tells the peer before that this one lives, until quit.
+func (in *incoming) sayAlive() {
+	ctx, cancel := context.WithCancel(in.ctx)
+	in.end = cancel
+	in.alive.Go(func() {
+		tick := time.NewTicker(in.l.stall / 4)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if in.l.writeAlive(in.r.received.Load()) != nil {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// complete says whether the result is.
+func (g *ring) complete() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.pieces {
+		if p.have < p.last {
+			return false
+		}
+	}
+	return true
+}
+
+// take reads what follows a header.
+func (in *incoming) take(h header) error {
+	switch h.Kind {
+	case kindAlive:
+		_, err := in.l.readAlive()
+		return err
+	case kindNorms:
+		return in.readNorms(in.l, h)
+	case kindPartial:
+		return in.readPartial(h)
+	case kindPassed:
+		return in.readPassed(h)
+	default:
+		return fmt.Errorf("%w: kind %d in a ring", errBadBytes, h.Kind)
+	}
+}
+
+// readPassed reads a reduced frame into the result.
+func (in *incoming) readPassed(h header) error {
+	f, i := int(h.Index), in.pieceOf(int(h.Index))
+	if i < 0 || f != in.standing(i) || in.peer(in.place) == in.pieces[i].Owner || int(h.Length) != in.r.grid.frameSize(f) {
+		return fmt.Errorf("%w: %w: reduced frame %d of %d bytes", errBadBytes, errOutOfTurn, f, h.Length)
+	}
+	if err := in.l.readPayload(in.r.grid.frame(in.r.result, f), nil); err != nil {
+		return err
+	}
+	in.took(i, f)
+	return nil
+}
+
+// standing is the first frame of a piece that is not in the result.
+func (g *ring) standing(i int) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pieces[i].have
+}
+
+// readPartial reads a partial result, adds the own contribution and sends it on, or makes the outcome of it. Honest peers check what
+// they add and what they are given: a value that is out of bounds comes from the peer before.
+func (in *incoming) readPartial(h header) error {
+	f, i := int(h.Index), in.pieceOf(int(h.Index))
+	if i < 0 || !in.due(i, f) || int(h.Length) != in.r.grid.partialBytes(f, in.trim, in.seats[i]) {
+		return fmt.Errorf("%w: %w: partial result of frame %d, %d bytes", errBadBytes, errOutOfTurn, f, h.Length)
+	}
+	in.seen[i] = f + 1
+	room, n := in.takePartial(), in.seats[i]
+	room.grow(kernel.Lanes(in.trim, n+1) * in.r.grid.frameLen(f))
+	lanes := room.values[:h.Length/4]
+	if err := in.readValues(room, lanes); err != nil {
+		return err
+	}
+	if at := kernel.BoundedLanes(lanes); at >= 0 {
+		return fmt.Errorf("%w: %w: lane value %d of frame %d", errBadBytes, ErrNotFinite, at, f)
+	}
+	if err := in.add(room, f, n); err != nil {
+		return &ownError{err}
+	}
+	if n+1 < len(in.circle) {
+		in.put(parcel{kind: kindPartial, index: f, lanes: room, n: n + 1})
+		in.r.moved()
+		return nil
+	}
+	in.finish(in.pieces[i], f, room)
+	in.r.engine.partials.Put(room)
+	in.took(i, f)
+	return nil
+}
+
+// due says whether a partial result may come now: the window is the piece's in the whole ring, and what came back is ahead of what
+// it made room for.
+func (in *incoming) due(i, f int) bool {
+	have, p := in.standing(i), in.pieces[i]
+	switch {
+	case in.seats[i] == 0 || f < have || f >= have+in.window || f >= p.last || !in.normsKnown():
+		return false
+	case in.seats[i] == len(in.circle)-1:
+		return f == have
+	}
+	return in.seen[i] == 0 || f == in.seen[i]
+}
+
+// readValues reads lanes as they travel.
+func (in *incoming) readValues(room *partial, lanes []float32) error {
+	if b, ok := kernel.View(lanes); ok {
+		return in.l.readPayload(b, nil)
+	}
+	room.raw = make([]byte, 4*len(lanes))
+	if err := in.l.readPayload(room.raw, nil); err != nil {
+		return err
+	}
+	kernel.GetFloat32s(lanes, room.raw)
+	return nil
+}

@@ -1,0 +1,116 @@
+package allreduce
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+)
+
+// Clipping takes the norms of all contributions to a frame before the first of them is added. So where it is on, the squared norms of all
+// frames go round first: 8 bytes a frame and peer. No partial result is begun before all are known, and they go ahead of all else, so
+// that whoever gets a partial result has them.
+
+// learn takes in the own norms.
+func (g *ring) learn() error {
+	if !g.r.engine.cfg.Params.Clip {
+		return nil
+	}
+	grid := g.r.grid
+	norms := make([]float64, grid.frames)
+	fr := g.r.engine.frames.Get().(*frame)
+	defer g.r.engine.frames.Put(fr)
+	for f := range norms {
+		if err := fr.decode(grid, f, grid.frame(g.r.own.data, f), true); err != nil {
+			return err
+		}
+		norms[f] = fr.norm
+	}
+	g.heardOf(g.place, norms)
+	return nil
+}
+
+// heardOf keeps a peer's norms, and sends them on unless the next peer is the one they are of. With the last of them the own factors
+// are known. It is false if they were known.
+func (g *ring) heardOf(place int, norms []float64) bool {
+	g.mu.Lock()
+	defer g.wake()
+	defer g.mu.Unlock()
+	if g.mu.norms[place] != nil {
+		return false
+	}
+	g.mu.norms[place] = norms
+	if len(g.circle) > 1 && g.circle.next(g.place) != place {
+		g.mu.queue = append(g.mu.queue, parcel{kind: kindNorms, index: place})
+	}
+	if len(g.mu.norms) < len(g.circle) {
+		return true
+	}
+	g.clip = make([]float32, g.r.grid.frames)
+	of := make([]float64, 0, len(g.circle))
+	used := make([]float32, len(g.circle))
+	for f := range g.clip {
+		of = of[:0]
+		for i := range g.r.offers { // in peer-ID order
+			if n := g.mu.norms[i]; n != nil {
+				of = append(of, n[f])
+			}
+		}
+		kernel.Mul(used, g.scales, kernel.ClipScales(of))
+		g.clip[f] = used[g.self]
+	}
+	close(g.known)
+	return true
+}
+
+// normsAre says whether all norms are known.
+func (g *ring) normsKnown() bool {
+	select {
+	case <-g.known:
+		return true
+	default:
+		return false
+	}
+}
+
+func appendNorms(b []byte, norms []float64) []byte {
+	for _, v := range norms {
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return b
+}
+
+// parseNorms reads what appendNorms wrote. The sum of so many bounded squares is finite and not negative.
+func parseNorms(b []byte) ([]float64, error) {
+	norms := make([]float64, len(b)/8)
+	for f := range norms {
+		v := math.Float64frombits(binary.BigEndian.Uint64(b[8*f:]))
+		if !(v >= 0) || math.IsInf(v, 1) || math.Signbit(v) {
+			return nil, fmt.Errorf("%w: a norm of %v", errBadBytes, v)
+		}
+		norms[f] = v
+	}
+	return norms, nil
+}
+
+// readNorms reads the norms of a peer.
+func (g *ring) readNorms(l *link, h header) error {
+	place := int(h.Index)
+	inside := false
+	for _, p := range g.circle {
+		inside = inside || p == place && p != g.place
+	}
+	if !g.r.engine.cfg.Params.Clip || !inside || int(h.Length) != 8*g.r.grid.frames {
+		return fmt.Errorf("%w: norms of place %d, %d bytes", errBadBytes, place, h.Length)
+	}
+	b := make([]byte, h.Length)
+	if err := l.readPayload(b, nil); err != nil {
+		return err
+	}
+	norms, err := parseNorms(b)
+	if err == nil && !g.heardOf(place, norms) {
+		err = fmt.Errorf("%w: norms of place %d came twice", errBadBytes, place)
+	}
+	return err
+}

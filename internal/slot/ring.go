@@ -1,0 +1,64 @@
+package slot
+
+import "github.com/p2pdiloco/p2pdiloco/internal/wire"
+
+// Order lists the contributors to a range of an owner's in the order in which their values are added up: rising places in schedule
+// rotation; in a ring, from the peer after the owner round to the owner itself. in says who contributes, owner is a place in Offers.
+func (p Plan) Order(owner int, in Bitmap) []int {
+	order := make([]int, 0, len(p.Offers))
+	if len(p.Ring) == 0 {
+		for i := range p.Offers {
+			order = append(order, i)
+		}
+	}
+	after := 0 // the seat after the owner's
+	for seat, place := range p.Ring {
+		if int(place) == owner {
+			after = seat + 1
+		}
+	}
+	for i := range p.Ring {
+		order = append(order, int(p.Ring[(after+i)%len(p.Ring)]))
+	}
+	kept := order[:0]
+	for _, i := range order {
+		if in.Has(i) {
+			kept = append(kept, i)
+		}
+	}
+	return kept
+}
+
+// RingOf says whether a ring is an order of n places: each once, or none at all.
+func RingOf(ring []uint16, n int) bool {
+	if len(ring) == 0 {
+		return true
+	}
+	seen := NewBitmap(n)
+	for _, place := range ring {
+		if int(place) >= n || seen.Has(int(place)) {
+			return false
+		}
+		seen.Set(int(place))
+	}
+	return len(ring) == n
+}
+
+func appendRing(b []byte, ring []uint16) []byte {
+	b = wire.AppendU32(b, uint32(len(ring)))
+	for _, place := range ring {
+		b = wire.AppendU16(b, place)
+	}
+	return b
+}
+
+func readRing(r *wire.Reader, n int) []uint16 {
+	var ring []uint16
+	for range r.Count(MaxMembers, 2) {
+		ring = append(ring, r.U16())
+	}
+	if !RingOf(ring, n) {
+		r.Fail("the ring is no order of %d offers", n)
+	}
+	return ring
+}

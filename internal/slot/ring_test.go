@@ -1,0 +1,78 @@
+package slot
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// The order of sums: by peer in rotation, from the one after the owner in a ring; who does not contribute is passed over.
+func TestOrder(t *testing.T) {
+	for _, c := range []struct {
+		ring  []uint16
+		owner int
+		in    byte
+		want  []int
+	}{
+		{nil, 2, 0b11111, []int{0, 1, 2, 3, 4}},
+		{nil, 0, 0b10110, []int{1, 2, 4}},
+		{[]uint16{3, 0, 2, 4, 1}, 2, 0b11111, []int{4, 1, 3, 0, 2}},
+		{[]uint16{3, 0, 2, 4, 1}, 1, 0b11111, []int{3, 0, 2, 4, 1}},
+		{[]uint16{3, 0, 2, 4, 1}, 3, 0b01011, []int{0, 1, 3}},
+	} {
+		p := Plan{Offers: make([]Offer, 5), Ring: c.ring}
+		if got := p.Order(c.owner, Bitmap{c.in}); !slices.Equal(got, c.want) {
+			t.Errorf("ring %v, owner %d, in %b: %v, want %v", c.ring, c.owner, c.in, got, c.want)
+		}
+	}
+}
+
+func TestHostileRings(t *testing.T) {
+	for _, ring := range [][]uint16{{0}, {0, 0}, {0, 2}, {0, 1, 1}, {65535, 1}} {
+		p := Plan{Offers: []Offer{{Peer: "a"}, {Peer: "b"}}, Ring: ring}
+		r := wire.NewReader(p.Append(nil))
+		ReadPlan(r)
+		if r.Done() == nil {
+			t.Errorf("ring %v of two is taken", ring)
+		}
+	}
+}
+
+// A speed comes back within a quarter of a doubling, and never as another kind of word.
+func TestLinkSpeeds(t *testing.T) {
+	last := LinkDirect
+	for speed := uint32(1); speed < 1<<31; speed += 1 + speed/7 {
+		l := LinkOf(speed)
+		if got := l.Speed(); l < last || got > float64(speed)*1.0001 || got*1.19 < float64(speed) {
+			t.Fatalf("%d kB/s comes back as %v, link %d after %d", speed, got, l, last)
+		}
+		last = l
+	}
+	if LinkOf(0) != LinkDirect || LinkDirect.Speed() != 0 || LinkOf(1<<32-1) < last {
+		t.Error("the ends of the scale are wrong")
+	}
+}
+
+func TestBetween(t *testing.T) {
+	const fast, slow = Link(60), Link(40)
+	for _, c := range [][3]Link{
+		{LinkUnknown, LinkUnknown, LinkUnknown},
+		{LinkNone, LinkNone, LinkNone},
+		{LinkNone, LinkDirect, LinkDirect}, // one liar closes no way
+		{LinkNone, LinkUnknown, LinkNone},
+		{LinkUnknown, LinkNone, LinkNone},
+		{LinkDirect, LinkNone, LinkDirect},
+		{LinkDirect, fast, fast},
+		{slow, fast, slow},
+		{LinkUnknown, slow, slow},
+	} {
+		ls := Links{Ways: [][]Link{{LinkUnknown, c[0]}, {c[1], LinkUnknown}}}
+		if got := ls.Between(0, 1); got != c[2] {
+			t.Errorf("%d and %d join to %d, want %d", c[0], c[1], got, c[2])
+		}
+	}
+	if (Links{}).Between(3, 4) != LinkUnknown {
+		t.Error("nothing known is something")
+	}
+}
