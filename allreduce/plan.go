@@ -28,6 +28,7 @@ type Params struct {
 	Clip          bool       // scale each contribution, per frame, to at most the median norm of the frame
 	Discount      []uint32   // per mille, by staleness (slot-1-base); nothing staler is accepted; empty means {1000}
 	Codec         string     // name of the codec of contributions; codec.Outcome says that of the outcome
+	Schedule      Schedule   // how contributions meet; empty means Rotation
 	MinPeers      int        // contributors with which a range may close; less than 1 means 1
 	// Rootless leaves out hashing and checking frames, roots being those of zero hashes: it measures what they cost, and is for nothing else.
 	Rootless bool
@@ -56,6 +57,9 @@ func (p Params) Validate() error {
 	}
 	if !slices.Contains(Aggregators(), p.Aggregator) {
 		bad("aggregator %q: choose one of %v", p.Aggregator, Aggregators())
+	}
+	if p.Schedule != "" && !slices.Contains(Schedules(), p.Schedule) {
+		bad("schedule %q: choose one of %v", p.Schedule, Schedules())
 	}
 	if p.TrimPermille < 0 || p.TrimPermille > 499 {
 		bad("trim of %d per mille: choose 0 to 499, so that something is left", p.TrimPermille)
@@ -152,9 +156,32 @@ func share(n, k, i int) int {
 	return n / k
 }
 
-// Planner is Divide in the form that the ledger takes.
+// Planner divides plans and chooses the schedule of new ones, in the form that the ledger takes.
 func (p Params) Planner() func(slot.Plan, slot.Links) ([]slot.Piece, []uint16) {
-	return func(plan slot.Plan, _ slot.Links) ([]slot.Piece, []uint16) { return Divide(p, plan), plan.Ring }
+	return func(plan slot.Plan, links slot.Links) ([]slot.Piece, []uint16) {
+		if len(plan.Pieces) > 0 || plan.Living() == 0 {
+			return Divide(p, plan), plan.Ring
+		}
+		if ring := p.choose(plan.Offers, links); ring != nil {
+			return Pieces(p, plan.Fragment, plan.Offers), ring
+		}
+		if _, uneven := uplinks(len(plan.Offers), links); !uneven || plan.Gone.Count() > 0 {
+			return Divide(p, plan), nil
+		}
+		return newGrid(p, plan.Fragment).weighted(peersOf(plan.Offers), shares(len(plan.Offers), links)), nil
+	}
+}
+
+// weighted gives each owner its share, in their order.
+func (g grid) weighted(owners []slot.PeerID, share []float64) (pieces []slot.Piece) {
+	first := 0
+	for i, frames := range apportion(g.frames, share) {
+		if frames > 0 {
+			pieces = append(pieces, slot.Piece{Range: g.elements(first, first+frames), Owner: owners[i]})
+			first += frames
+		}
+	}
+	return pieces
 }
 
 // Trim is the number of values that a trimmed mean of n values drops at each end: floor(permille x n / 1000).

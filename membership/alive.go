@@ -30,7 +30,7 @@ func (m *Machine) announceAlive() {
 	tip, s := m.chain.tip(), m.state
 	a := Alive{
 		Branch: m.chain.branch, Height: tip.Height, Tip: m.chain.tipHash(), Work: tip.Work,
-		Synced: s.known && !s.diverged, Contributes: m.contributes && !s.diverged, Steps: m.steps, Reaches: m.reaches(), Uplink: slot.LinkOf(m.speeds.Uplink),
+		Synced: s.known && !s.diverged, Contributes: m.contributes && !s.diverged, Steps: m.steps, Reaches: m.reaches(), Uplink: slot.LinkOf(m.speeds.Uplink), Apart: m.parted(),
 	}
 	for _, p := range a.Reaches {
 		a.Links = append(a.Links, slot.LinkOf(m.speeds.Speeds[p]))
@@ -43,7 +43,7 @@ func (m *Machine) announceAlive() {
 
 // onAlive notes where a peer stands, and follows it where it is further.
 func (m *Machine) onAlive(msg Message, a Alive) error {
-	if len(a.Reaches) > slot.MaxMembers || a.Applied > a.Height || (a.Height > 0) == a.Branch.IsZero() {
+	if len(a.Reaches) > slot.MaxMembers || len(a.Apart) > slot.MaxMembers || a.Applied > a.Height || (a.Height > 0) == a.Branch.IsZero() {
 		return invalid("an ALIVE that contradicts itself")
 	}
 	by := m.presence.known[who{msg.From, msg.Incarnation}]

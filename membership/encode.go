@@ -77,7 +77,11 @@ func (m Alive) Append(b []byte) []byte {
 	for i, p := range m.Reaches {
 		b = wire.AppendU8(appendPeer(b, p), uint8(linkAt(m.Links, i)))
 	}
-	return wire.AppendU8(b, uint8(m.Uplink))
+	b = wire.AppendU32(wire.AppendU8(b, uint8(m.Uplink)), uint32(len(m.Apart)))
+	for _, p := range m.Apart {
+		b = appendPeer(b, p)
+	}
+	return b
 }
 
 // linkAt is the link to a peer that is reached: of unknown speed where nothing else was said.
@@ -189,6 +193,9 @@ func readAlive(r *wire.Reader) Alive {
 		m.Reaches, m.Links = append(m.Reaches, readPeer(r)), append(m.Links, slot.Link(r.U8()))
 	}
 	m.Uplink = slot.Link(r.U8())
+	for range r.Count(slot.MaxMembers, 4) {
+		m.Apart = append(m.Apart, readPeer(r))
+	}
 	return m
 }
 

@@ -69,10 +69,11 @@ type Machine struct {
 	slotAt      time.Duration              // when the open slot began; never while that is not known
 	pacing      Pace                       // of the chain with the tip pacedAt
 	pacedAt     slot.Root
-	speeds      ReportLinks   // the newest
-	aliveAt     time.Duration // when ALIVE was last announced
-	hurry       bool          // it has news of connections
-	askedAt     time.Duration // when JOIN or LEAVE was
+	speeds      ReportLinks          // the newest
+	apart       map[slot.PeerID]bool // who could not be reached in a reduction; a connection ends it
+	aliveAt     time.Duration        // when ALIVE was last announced
+	hurry       bool                 // it has news of connections
+	askedAt     time.Duration        // when JOIN or LEAVE was
 	leaving     bool
 	left        bool
 	paused      bool

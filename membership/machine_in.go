@@ -135,6 +135,7 @@ func (m *Machine) take(r Report) {
 	case ReportSegment:
 		m.stateSegment(r)
 	case ReportLost:
+		m.part(r)
 		m.accuse(r)
 	case ReportLinks:
 		m.speeds = r

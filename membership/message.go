@@ -105,8 +105,9 @@ type (
 		Contributes bool      // a trainer is at work here
 		Steps       uint32    // inner steps done in the current round, for status
 		Reaches     []slot.PeerID
-		Links       []slot.Link // of the ways to Reaches: slot.LinkDirect or a speed
-		Uplink      slot.Link   // what it can send to all together: slot.LinkDirect, for unknown, or a speed
+		Links       []slot.Link   // of the ways to Reaches: slot.LinkDirect or a speed
+		Apart       []slot.PeerID // members that it failed to reach in a reduction, and has had no connection to since
+		Uplink      slot.Link     // what it can send to all together: slot.LinkDirect, for unknown, or a speed
 	}
 
 	// Join asks to be made a member, repeated until a record says so. The sender follows the chain and answers drafts. Gossiped.

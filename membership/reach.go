@@ -94,6 +94,7 @@ func (m *Machine) connected(p slot.PeerID, up bool) {
 	}
 	if up {
 		m.presence.connected[p] = true
+		delete(m.apart, p)
 	} else {
 		delete(m.presence.connected, p)
 	}

@@ -18,7 +18,7 @@ type Link uint8
 // What is not a speed.
 const (
 	LinkUnknown Link = 0 // nothing was heard
-	LinkNone    Link = 1 // it has no direct connection
+	LinkNone    Link = 1 // it tried in vain
 	LinkDirect  Link = 2 // it has one, of unknown speed
 	linkSlowest Link = 3 // 1 kB/s; each step above is a quarter of a doubling
 )
