@@ -1,6 +1,7 @@
 package p2pdiloco
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -19,6 +20,7 @@ func (n *Node) ledgerEvent(e membership.Event) {
 		fields["slot"] = e.Slot
 	case membership.EventPlanned:
 		fields["slot"], fields["ballot"], fields["members"], fields["leader"] = e.Slot, e.Ballot, e.Members, e.Peer
+		fields["schedule"] = cmp.Or(e.Detail, string(allreduce.Rotation))
 	case membership.EventCommitted:
 		fields["slot"], fields["ballot"], fields["members"] = e.Slot, e.Ballot, e.Members
 		fields["contributors"], fields["outcome_root"], fields["height"] = e.Contributors, e.Root, e.Height

@@ -35,7 +35,7 @@ func (m *Machine) onPlan(msg Message, p slot.Plan) error {
 	}
 	d.plan, d.last, d.draft, d.bytes = &p, &p, nil, 0
 	m.sawLife(p.Revision)
-	m.event(Event{Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From})
+	m.event(Event{Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From, Detail: scheduleOf(p)})
 	if g := p.Group(); g != d.testimony.group {
 		d.testimony = testimony{group: g, since: m.now}
 	}
@@ -51,6 +51,14 @@ func (m *Machine) onPlan(msg Message, p slot.Plan) error {
 		m.accuse(ReportLost{Group: d.testimony.group, Peer: m.cfg.Self, Reason: LostConnection})
 	}
 	return nil
+}
+
+// scheduleOf names a schedule other than rotation.
+func scheduleOf(p slot.Plan) string {
+	if len(p.Ring) > 0 {
+		return "ring"
+	}
+	return ""
 }
 
 // livingOf lists the peers of a group that are not gone.

@@ -33,7 +33,13 @@ func AddLane(lanes, col []float32, scale float32, k, n int) {
 	if n == 2*k {
 		clear(lanes[n*size:])
 	}
-	eachBlock(col, func(c []float32, at int) {
+	if k == 0 {
+		for j, v := range col {
+			lanes[j] += float32(scale * v)
+		}
+		return
+	}
+	eachBlock(col, 0, func(c []float32, at int) {
 		var value [block]float32
 		x := value[:len(c)]
 		scaled(x, c, scale, 0)
