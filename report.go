@@ -104,7 +104,7 @@ func (n *Node) phase(v membership.View) (Phase, string) {
 
 func (n *Node) memberStatus(v membership.View, m membership.MemberView) MemberStatus {
 	s := MemberStatus{
-		Peer: m.Peer, Since: m.Since, Self: m.Peer == n.Self(), Leader: m.Peer == v.Leader, Heard: m.Heard, Slot: m.Slot, Steps: m.Steps,
+		Peer: m.Peer, Since: m.Since, Self: m.Peer == n.Self(), Leader: m.Peer == v.Leader, Heard: m.Heard, Slot: m.Slot, Steps: m.Steps, Uplink: uint32(m.Uplink.Speed()),
 	}
 	switch {
 	case m.Evicted:

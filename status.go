@@ -113,10 +113,11 @@ type MemberStatus struct {
 	Since  uint64        `json:"since"` // height
 	Self   bool          `json:"self,omitempty"`
 	Leader bool          `json:"leader,omitempty"`
-	State  string        `json:"state"`    // training | offered | late | missing | evicted | leaving | voting (a member without a trainer)
-	Heard  time.Duration `json:"heard_ns"` // ago
-	Slot   uint64        `json:"slot"`     // newest it says it has applied
-	Steps  uint32        `json:"steps"`    // inner steps done in its current round
+	State  string        `json:"state"`            // training | offered | late | missing | evicted | leaving | voting (a member without a trainer)
+	Heard  time.Duration `json:"heard_ns"`         // ago
+	Slot   uint64        `json:"slot"`             // newest it says it has applied
+	Steps  uint32        `json:"steps"`            // inner steps done in its current round
+	Uplink uint32        `json:"uplink,omitempty"` // kB/s that it measured when it sent to others, to a quarter of a doubling; 0 for unknown
 
 	Assigned     uint32              `json:"assigned_steps,omitempty"` // inner steps of a round that it begins now, by the run's pace; 0 where that is its own choice
 	Contribution *ContributionStatus `json:"contribution,omitempty"`   // its newest in a record

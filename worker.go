@@ -159,6 +159,8 @@ func (w *worker) reduce(ctx context.Context, plan slot.Plan, report func(members
 	if old != nil {
 		old.Release()
 	}
+	uplink, speeds := w.engine.Rates()
+	report(membership.ReportLinks{Uplink: uplink, Speeds: speeds})
 	r, err := w.engine.Start(ctx, plan, own, &sink{w, plan.Group(), report})
 	switch {
 	case errors.Is(err, allreduce.ErrNotInGroup): // left out: what came so far may still be of use

@@ -21,16 +21,19 @@ import (
 func BenchmarkRotation(b *testing.B) {
 	for _, kind := range []string{"memory", "tcp"} {
 		for _, a := range []Aggregator{Mean, TrimmedMean} {
-			b.Run(kind+"/"+string(a), func(b *testing.B) { benchmarkRotation(b, kind, a) })
+			b.Run(kind+"/"+string(a), func(b *testing.B) { benchmarkSchedule(b, kind, a, false) })
 		}
 	}
 }
 
-func benchmarkRotation(b *testing.B, kind string, a Aggregator) {
+func benchmarkSchedule(b *testing.B, kind string, a Aggregator, ring bool) {
 	const n, elements = 4, 16 << 20
 	p := testParams(elements, 1<<18)
 	p.Aggregator, p.Clip = a, a.DefaultClip()
 	g := newGroup(b, p, n, rand.New(rand.NewPCG(1, 1)))
+	if ring {
+		g.plan.Ring = []uint16{0, 1, 2, 3}
+	}
 	g.net.size = 4 << 20
 	if kind == "tcp" {
 		g.useTCP()
@@ -114,4 +117,13 @@ type tcpStream struct{ *net.TCPConn }
 func (s tcpStream) Reset() error {
 	_ = s.SetLinger(0)
 	return s.Close()
+}
+
+// BenchmarkRing is BenchmarkRotation in schedule ring. A trimmed mean carries up to 2k+1 lanes: its ideal is not a mean's.
+func BenchmarkRing(b *testing.B) {
+	for _, kind := range []string{"memory", "tcp"} {
+		for _, a := range []Aggregator{Mean, TrimmedMean} {
+			b.Run(kind+"/"+string(a), func(b *testing.B) { benchmarkSchedule(b, kind, a, true) })
+		}
+	}
 }

@@ -94,6 +94,7 @@ type Engine struct {
 	frames sync.Pool // of *frame: rooms of frames are used again
 	joint  sync.Pool // of *[outBytes]byte: what links put together
 	coders *coders
+	meter  *meter
 
 	partials sync.Pool // of *partial: rooms of partial results, likewise
 
@@ -124,7 +125,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	e := &Engine{cfg: cfg, lanes: make(chan struct{}, cfg.Lanes), hearsay: cfg.Stall / 16, together: outBytes}
+	e := &Engine{cfg: cfg, lanes: make(chan struct{}, cfg.Lanes), hearsay: cfg.Stall / 16, together: outBytes, meter: newMeter()}
 	for p := range cfg.Params.Fragments {
 		e.grids = append(e.grids, newGrid(cfg.Params, uint32(p)))
 		e.outs = append(e.outs, outcomeGrid(cfg.Params, uint32(p)))

@@ -50,6 +50,7 @@ func (f *feed) open() (wire.Stream, error) {
 func (f *feed) carry(s wire.Stream) error {
 	l, stop := f.link(f.ctx, s)
 	defer stop()
+	l.meter = f.r.engine.meter.to(f.Owner)
 	ctx, cancel := context.WithCancel(f.ctx)
 	var sender sync.WaitGroup
 	var failed error // sending; read after sender.Wait

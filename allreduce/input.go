@@ -164,6 +164,7 @@ func (in *input) serve(s wire.Stream) {
 	defer in.p.leave()
 	l, stop := in.p.link(in.ctx, s)
 	defer stop()
+	l.meter = in.p.r.engine.meter.to(in.offer.Peer)
 	ctx, cancel := context.WithCancel(in.ctx)
 	var writer sync.WaitGroup
 	var failed error // writing; nil if all is written; read after writer.Wait

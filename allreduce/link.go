@@ -39,6 +39,7 @@ type link struct {
 	together int            // bytes that out may hold; 0: everything is written at once
 	sent     *atomic.Uint64 // bytes
 	received *atomic.Uint64
+	meter    func() func(bytes int) // if set, measures writes: meter.to
 }
 
 // direction is what is kept for one direction. Its deadline is renewed lazily: setting one costs a lock and a timer.
@@ -84,7 +85,7 @@ func (l *link) writeAll(b []byte) error {
 			l.chunk = firstChunk
 		}
 		began := time.Now()
-		n, err := l.s.Write(b[:min(l.chunk, len(b))])
+		n, err := l.measured(b[:min(l.chunk, len(b))])
 		l.sent.Add(uint64(n))
 		if n == 0 || err != nil && !timedOut(err) {
 			return cmp.Or(err, io.ErrShortWrite)
@@ -95,6 +96,16 @@ func (l *link) writeAll(b []byte) error {
 		}
 	}
 	return nil
+}
+
+func (l *link) measured(b []byte) (int, error) {
+	if l.meter == nil {
+		return l.s.Write(b)
+	}
+	end := l.meter()
+	n, err := l.s.Write(b)
+	end(n)
+	return n, err
 }
 
 // timedOut says whether a deadline passed. Transports have errors of their own for it.

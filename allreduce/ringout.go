@@ -36,6 +36,7 @@ func (g *ring) run() {
 func (g *ring) carry(s wire.Stream) error {
 	l, stop := g.link(s)
 	defer stop()
+	l.meter = g.r.engine.meter.to(g.peer(g.circle.next(g.place)))
 	err := l.writeAll(g.greeting())
 	var has []int
 	if err == nil {

@@ -63,6 +63,7 @@ type MemberView struct {
 	Applied     uint64 // as it last said
 	Slot        uint64
 	Steps       uint32
+	Uplink      slot.Link // as it last said
 	Synced      bool
 	Evicted     bool // for evidence; the next record leaves it out
 }
@@ -89,6 +90,7 @@ func (m *Machine) viewMember(e slot.Member) MemberView {
 	if ofMember(e) == m.presence.self {
 		s := m.state
 		v.Contributes, v.Applied, v.Slot, v.Steps, v.Synced = m.contributes, s.height, s.slot, m.steps, s.known
+		v.Uplink = slot.LinkOf(m.speeds.Uplink)
 		v.Leaving = m.leaving
 		return v
 	}
@@ -96,7 +98,7 @@ func (m *Machine) viewMember(e slot.Member) MemberView {
 		v.Heard, v.Leaving = m.now-a.heard, a.leaving
 		if a.alive != nil {
 			v.Contributes, v.Applied, v.Slot = a.alive.Contributes, a.alive.Applied, a.alive.Slot
-			v.Steps, v.Synced = a.alive.Steps, a.alive.Synced
+			v.Steps, v.Synced, v.Uplink = a.alive.Steps, a.alive.Synced, a.alive.Uplink
 		}
 	}
 	return v
