@@ -43,6 +43,7 @@ var definitions = []definition{
 	{"trim-permille", "of the contributors, cut from each end by trimmed_mean (founder's default 200)", ofRun, func(s *Settings) any { return &s.spec.TrimPermille }},
 	{"clip", "`on` or off: scale contributions to at most the median norm (founder's default: on unless mean)", ofRun, func(s *Settings) any { return &s.spec.Clip }},
 	{"codec", "`how` pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one. What is lost is made up for later (founder's default f32)", ofRun, func(s *Settings) any { return &s.spec.Codec }},
+	{"schedule", "`how` contributions meet: rotation, each part at its owner, who sees all values; ring, from neighbour to neighbour, for groups that trust each other's software; or auto, by what can be reached and is cheaper (founder's default auto)", ofRun, func(s *Settings) any { return &s.spec.Schedule }},
 	{"outer", "outer `optimizer`: nesterov, sgd, delayed_nesterov or adam (founder's default nesterov; sgd in mode async)", ofRun, func(s *Settings) any { return &s.spec.Outer }},
 	{"outer-lr", "outer learning rate, a `decimal` (founder's default 0.7; 0.01 for adam)", ofRun, func(s *Settings) any { return &s.spec.OuterLR }},
 	{"momentum", "outer momentum, a `decimal`; beta1 of adam (founder's default 0.9; 0 for sgd, and in overlapped modes unless delayed_nesterov, which has 0.6 in mode async)", ofRun, func(s *Settings) any { return &s.spec.Momentum }},
