@@ -281,15 +281,15 @@ func (g *ring) scale(f int) float32 {
 
 // finish makes the outcome of a frame of an own piece.
 func (g *ring) finish(p *roundPiece, f int, lanes *partial) {
-	params, grid := g.r.engine.cfg.Params, g.r.grid
-	out := lanes.values
+	params, grid := g.r.engine.cfg.Params, g.r.out
+	values := lanes.values
 	if params.Aggregator != Mean {
-		out = lanes.values[:grid.frameLen(f)]
-		kernel.FinishLanes(out, lanes.values, g.trim, len(g.circle))
+		values = lanes.values[:grid.frameLen(f)]
+		kernel.FinishLanes(values, lanes.values, g.trim, len(g.circle))
 	}
 	encoded := grid.frame(g.r.result, f)
-	grid.codec.Append(encoded[:0], out)
-	p.hashes = append(p.hashes, slot.Hash(encoded))
+	grid.codec.Append(encoded[:0], values)
+	p.hashes = append(p.hashes, grid.hash(encoded))
 }
 
 // took says that frame f of a piece is in the result, and sends it on.
@@ -319,7 +319,7 @@ func (g *ring) closeRange(p *roundPiece, end int) {
 	if g.peer(g.place) != p.Owner || p.begin == end {
 		return
 	}
-	grid := g.r.grid
+	grid := g.r.out
 	root := slot.FrameRoot(p.hashes[p.begin-p.first:end-p.first], grid.frameBytes, uint64(grid.size(p.begin, end)))
 	s := slot.Segment{Range: grid.elements(p.begin, end), Contributors: g.circle.set(len(g.r.offers)), Root: root}
 	g.r.mu.Lock()

@@ -15,6 +15,23 @@ func (g *group) goRound(rng *rand.Rand) {
 	}
 }
 
+// Contributions are decoded and the outcome encoded each by its own codec, whatever these lose.
+func TestRingOfCodecs(t *testing.T) {
+	eachCodec(t, func(t *testing.T, name string, block int) {
+		rng := rand.New(rand.NewPCG(2, 8))
+		for _, a := range Aggregators() {
+			frame := block * max(1, 256/block)
+			p := testParams(7*frame+rng.IntN(frame), frame)
+			p.Codec, p.Aggregator, p.Clip = name, a, a != Mean
+			g := newGroup(t, p, 4, rng)
+			g.goRound(rng)
+			g.startAll()
+			g.wait()
+			g.check()
+		}
+	})
+}
+
 // A ring gives the reference's bits, in the ring's order, for every aggregator, group size and ragged tail.
 func TestRingIsTheReference(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))

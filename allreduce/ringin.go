@@ -34,9 +34,16 @@ func (g *ring) serve(s wire.Stream) {
 }
 
 // link wraps a stream and has it reset when the circle ends.
-func (g *ring) link(s wire.Stream) (l *link, stop func() bool) {
+// Call stop once the stream is closed and nobody reads or writes any more.
+func (g *ring) link(s wire.Stream) (l *link, stop func()) {
+	out := g.r.engine.joint.Get().(*[outBytes]byte)
 	l = &link{s: s, stall: g.r.engine.cfg.Stall, sent: &g.r.sent, received: &g.r.received}
-	return l, context.AfterFunc(g.ctx, func() { _ = s.Reset() })
+	l.out, l.together = out[:0], g.r.engine.together
+	unwatch := context.AfterFunc(g.ctx, func() { _ = s.Reset() })
+	return l, func() {
+		unwatch()
+		g.r.engine.joint.Put(out)
+	}
 }
 
 // ownError is a fault of this peer's own contribution.
@@ -183,10 +190,10 @@ func (in *incoming) take(h header) error {
 // readPassed reads a reduced frame into the result.
 func (in *incoming) readPassed(h header) error {
 	f, i := int(h.Index), in.pieceOf(int(h.Index))
-	if i < 0 || f != in.standing(i) || in.peer(in.place) == in.pieces[i].Owner || int(h.Length) != in.r.grid.frameSize(f) {
+	if i < 0 || f != in.standing(i) || in.peer(in.place) == in.pieces[i].Owner || int(h.Length) != in.r.out.frameSize(f) {
 		return fmt.Errorf("%w: %w: reduced frame %d of %d bytes", errBadBytes, errOutOfTurn, f, h.Length)
 	}
-	if err := in.l.readPayload(in.r.grid.frame(in.r.result, f), nil); err != nil {
+	if err := in.l.readPayload(in.r.out.frame(in.r.result, f), nil); err != nil {
 		return err
 	}
 	in.took(i, f)

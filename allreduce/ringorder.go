@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -180,6 +181,15 @@ func rotationCost(share []float64, links slot.Links) (cost float64) {
 	return cost
 }
 
+// laneCost is what a value of a partial result takes, always a float32, in units of an encoded one: where contributions are few bits a ring is dear.
+func (p Params) laneCost() float64 {
+	c, err := codec.New(p.Codec)
+	if err != nil {
+		return 1 // Validate says so
+	}
+	return float32Size * float64(c.Block()) / float64(c.EncodedSize(c.Block()))
+}
+
 // ringCost is the time that a ring takes: with equal shares each peer sends the next one (n-1)/n of the vector reduced, and as much in
 // partial results, of one lane while there is nothing to trim, of more the further it came.
 func ringCost(p Params, order []uint16, links slot.Links) (cost float64) {
@@ -188,7 +198,7 @@ func ringCost(p Params, order []uint16, links slot.Links) (cost float64) {
 	for position := 1; position < n; position++ {
 		lanes += min(position, 2*trim+1)
 	}
-	bytes := (float64(lanes) + float64(n-1)) / float64(n)
+	bytes := (float64(lanes)*p.laneCost() + float64(n-1)) / float64(n)
 	speeds := pairSpeeds(n, links)
 	for i, from := range order {
 		to := order[(i+1)%n]

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -265,5 +266,17 @@ func TestPlannerByLinks(t *testing.T) {
 		if plan.Pieces, plan.Ring = p.Planner()(plan, slot.Links{}); !slices.Equal(plan.Ring, ring) {
 			t.Errorf("ring %v becomes %v within the group", ring, plan.Ring)
 		}
+	}
+}
+
+// Partial results are float32 whatever the codec: what is few bits in a rotation is dear in a ring.
+func TestRingCostsMoreOfCompressed(t *testing.T) {
+	p := testParams(4000, 10)
+	p.Aggregator = Mean
+	links, order := linksOf(4, clearSpeeds), []uint16{0, 1, 2, 3}
+	plain := ringCost(p, order, links)
+	p.Codec = codec.Int8
+	if got := ringCost(p, order, links); got < 2*plain || got > 2.5*plain { // (4+1)/2
+		t.Errorf("cost %v of int8, %v of f32", got, plain)
 	}
 }

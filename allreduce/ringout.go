@@ -101,7 +101,7 @@ func (g *ring) write(ctx context.Context, l *link, has []int) error {
 			continue
 		}
 		for f := has[i]; f < have; f++ {
-			if err := l.writeFrame(kindPassed, f, g.r.grid.frame(g.r.result, f)); err != nil {
+			if err := l.writeFrame(kindPassed, f, g.r.out.frame(g.r.result, f)); err != nil {
 				return err
 			}
 		}
@@ -113,12 +113,15 @@ func (g *ring) write(ctx context.Context, l *link, has []int) error {
 		p, ok, done := g.pick()
 		switch {
 		case done:
-			return nil
+			return l.flush()
 		case ok:
 			if err := g.send(l, p, has); err != nil {
 				return err
 			}
 			continue
+		}
+		if err := l.flush(); err != nil { // before waiting
+			return err
 		}
 		select {
 		case <-g.stir:
@@ -166,7 +169,7 @@ func (g *ring) send(l *link, p parcel, has []int) error {
 		if p.index < has[g.pieceOf(p.index)] {
 			return nil // it was sent with what stood in the result
 		}
-		return l.writeFrame(kindPassed, p.index, g.r.grid.frame(g.r.result, p.index))
+		return l.writeFrame(kindPassed, p.index, g.r.out.frame(g.r.result, p.index))
 	}
 	if p.lanes == nil {
 		p.lanes, p.n = g.takePartial(), 1

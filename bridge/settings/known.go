@@ -10,7 +10,7 @@ import (
 // cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
 	"absolute", "addr-file", "against", "against-config", "codecs", "delay", "elements", "faults", "force", "frame", "goals", "identity", "iters",
-	"keep-dir", "modes", "netns", "no-baseline", "out", "peers", "profile", "quick", "rate", "relative", "roots", "schedule", "security", "seeds",
+	"keep-dir", "modes", "netns", "no-baseline", "out", "peers", "profile", "quick", "rate", "relative", "roots", "security", "seeds",
 	"size", "slot", "slots", "step-time", "steps", "timeout", "transport", "warm-steps", "with-momentum", "wrap", "yes",
 }
 

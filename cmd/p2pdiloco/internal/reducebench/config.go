@@ -45,7 +45,7 @@ type Case struct {
 
 // What may be chosen. The first is the default.
 var (
-	Schedules  = []string{"rotation"}
+	Schedules  = []string{string(allreduce.Rotation), string(allreduce.Ring), string(allreduce.Auto)}
 	Securities = []string{p2p.SecurityTLS, p2p.SecurityNoise}
 	Transports = []string{p2p.TransportTCP, p2p.TransportQUIC}
 )
@@ -132,7 +132,7 @@ func (c Case) params() allreduce.Params {
 	a := allreduce.Aggregator(c.Aggregator)
 	return allreduce.Params{
 		Fragments: []uint64{c.Elements}, FrameElements: int(c.frame()), Aggregator: a, TrimPermille: trimPermille, Clip: a.DefaultClip(), Codec: c.Codec,
-		Rootless: !c.Roots,
+		Schedule: allreduce.Schedule(c.Schedule), Rootless: !c.Roots,
 	}
 }
 

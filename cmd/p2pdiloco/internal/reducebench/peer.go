@@ -192,7 +192,7 @@ func (p *peer) makePlan(o order) error {
 		}
 		return 1
 	})
-	p.plan.Pieces = allreduce.Divide(p.params(), p.plan)
+	p.plan.Pieces, p.plan.Ring = p.params().Planner()(p.plan, slot.Links{})
 	return nil
 }
 
