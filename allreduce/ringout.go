@@ -170,7 +170,13 @@ func (g *ring) send(l *link, p parcel, has []int) error {
 			return nil // it was sent with what stood in the result
 		}
 		return l.writeFrame(kindPassed, p.index, g.r.out.frame(g.r.result, p.index))
+	default:
+		return g.sendPartial(l, p)
 	}
+}
+
+// sendPartial writes a partial result; of the peer at the start of the way it is its own contribution.
+func (g *ring) sendPartial(l *link, p parcel) error {
 	if p.lanes == nil {
 		p.lanes, p.n = g.takePartial(), 1
 		if err := g.add(p.lanes, p.index, 0); err != nil {
