@@ -50,7 +50,7 @@ func (p *parked) run() {
 // take ends run, and says whether the connection may be used.
 func (p *parked) take() bool {
 	p.wanted.Store(true)
-	_ = p.c.raw.SetReadDeadline(time.Unix(1, 0)) // where this fails the connection is closed, and run ends
+	_ = p.c.raw.SetReadDeadline(time.Now().Add(-time.Second)) // where this fails the connection is closed, and run ends
 	<-p.done
 	return p.healthy && p.c.raw.SetReadDeadline(time.Time{}) == nil
 }
