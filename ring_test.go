@@ -48,7 +48,9 @@ func TestARunInARing(t *testing.T) {
 // Where a pair cannot connect, a rotation leaves each out of the other's pieces. Once both have said so, auto takes a ring in which they are
 // no neighbours, and every contribution is in every segment again.
 func TestAPairThatCannotConnectMakesARing(t *testing.T) {
-	inSim(t, 10*time.Millisecond, simSpec(10, 4), 4, func(s *swarm) {
+	spec := simSpec(10, 4)
+	spec.Schedule, spec.Aggregator = "auto", "mean"
+	inSim(t, 10*time.Millisecond, spec, 4, func(s *swarm) {
 		s.pace(50 * time.Millisecond)
 		a, c := s.peers[0], s.peers[2]
 		s.net.Cut(a.host, c.host)

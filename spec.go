@@ -44,7 +44,7 @@ type Spec struct {
 	TrimPermille  uint64   `toml:"trim_permille"`  // of the contributors, cut from each end
 	Clip          string   `toml:"clip"`           // on | off: scale each contribution to at most the median norm
 	Codec         string   `toml:"codec"`          // f32 | bf16 | int8 | int4 | sign: how pseudo-gradients travel
-	Schedule      string   `toml:"schedule"`       // auto | rotation | ring: how contributions meet
+	Schedule      string   `toml:"schedule"`       // rotation | ring | auto: how contributions meet
 	Frame         uint64   `toml:"frame"`          // elements of the frame grid
 	Init          string   `toml:"init"`           // founder | root:HASH of the initial state
 	Seed          uint64   `toml:"seed"`           // of the data's order, and of a new model
@@ -96,7 +96,7 @@ var specFields = []specField{
 	{"trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", upTo(499)},
 	{"clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off")},
 	{"codec", func(s *Spec) any { return &s.Codec }, codec.F32, oneOf(Codecs()...)},
-	{"schedule", func(s *Spec) any { return &s.Schedule }, "auto", oneOf("auto", "rotation", "ring")},
+	{"schedule", func(s *Spec) any { return &s.Schedule }, "rotation", oneOf("auto", "rotation", "ring")},
 	{"frame", func(s *Spec) any { return &s.Frame }, "", frameSize},
 	{"init", func(s *Spec) any { return &s.Init }, "founder", checkInit},
 	{"seed", func(s *Spec) any { return &s.Seed }, "1", nil},
@@ -329,7 +329,7 @@ func (s Spec) rules(run Root) membership.Rules {
 	ahead, partSteps := s.dealing()
 	return membership.Rules{
 		Ahead: ahead, PartSteps: partSteps, Run: run, InitRoot: init, LastSlot: s.LastSlot(), StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
-		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.fragmentElements(),
+		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.fragmentElements(), Rings: s.params().Rings(),
 		Pace: membership.PaceRules{InnerSteps: s.InnerSteps, TrimPermille: s.TrimPermille},
 	}
 }

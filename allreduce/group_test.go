@@ -84,7 +84,7 @@ type group struct {
 func testParams(elements, frame int) Params {
 	return Params{
 		Fragments: []uint64{uint64(elements)}, FrameElements: frame, Aggregator: Mean, TrimPermille: 250,
-		Discount: []uint32{1000, 500, 250}, Codec: "f32",
+		Discount: []uint32{1000, 500, 250}, Codec: "f32", Schedule: Ring, // plans may have one
 	}
 }
 

@@ -218,6 +218,9 @@ func checkPlan(p Params, plan slot.Plan) error {
 	if len(plan.Offers) == 0 || len(plan.Offers) > slot.MaxMembers {
 		return fmt.Errorf("plan with %d offers: a group has 1 to %d peers", len(plan.Offers), slot.MaxMembers)
 	}
+	if len(plan.Ring) > 0 && !p.Rings() {
+		return fmt.Errorf("plan with a ring, which a run with schedule %q and aggregator %s has none of", p.Schedule, p.Aggregator)
+	}
 	for i, o := range plan.Offers {
 		if i > 0 && plan.Offers[i-1].Peer >= o.Peer {
 			return errors.New("offers of the plan are not in the order of their peers")

@@ -25,14 +25,17 @@ func Schedules() []Schedule { return []Schedule{Auto, Rotation, Ring} }
 // measured speeds err.
 const ringGain = 0.8
 
+// Rings says whether a plan may have a ring. Who passes a partial result on could change it, so a robust aggregator has one only where the run spec
+// asks for it by name.
+func (p Params) Rings() bool { return p.Schedule == Ring || p.Schedule == Auto && p.Aggregator == Mean }
+
 // choose returns the ring of a new group; nil for rotation.
 //
-// auto takes rotation where the aggregator is robust and all pairs can reach each other, as far as is known. Where some cannot, rotation
-// leaves their contributions out of each other's pieces: then it takes a ring in which all neighbours reach each other, if there is
-// one. Of a mean it takes the cheaper one.
+// auto takes rotation where the aggregator is robust. Of a mean it takes the cheaper one; and where a pair cannot reach each other, rotation
+// leaves their contributions out of each other's pieces: then it takes a ring in which all neighbours reach each other, if there is one.
 func (p Params) choose(offers []slot.Offer, links slot.Links) []uint16 {
 	n := len(offers)
-	if p.Schedule == Rotation || p.Schedule == "" || n < 2 {
+	if !p.Rings() || n < 2 {
 		return nil
 	}
 	order, closed := ringOrder(n, links)
@@ -43,7 +46,7 @@ func (p Params) choose(offers []slot.Offer, links slot.Links) []uint16 {
 		return nil
 	case !allReach(n, links):
 		return order
-	case p.Aggregator == Mean && ringCost(p, order, links) < ringGain*rotationCost(shares(n, links), links):
+	case ringCost(p, order, links) < ringGain*rotationCost(shares(n, links), links):
 		return order
 	}
 	return nil

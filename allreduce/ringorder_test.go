@@ -66,7 +66,8 @@ func TestChoose(t *testing.T) {
 		{"nothing known", Auto, Mean, 4, slot.Links{}, false},
 		{"nothing against it", Auto, TrimmedMean, 4, linksOf(4, nil), false},
 		{"equal speeds", Auto, Mean, 4, linksOf(4, func(l slot.Links) { twoSites(l); clearSpeeds(l) }), false},
-		{"a pair apart", Auto, TrimmedMean, 4, linksOf(4, func(l slot.Links) { apart(l, 0, 3) }), true},
+		{"a pair apart", Auto, Mean, 4, linksOf(4, func(l slot.Links) { apart(l, 0, 3) }), true},
+		{"a pair apart, but robust", Auto, TrimmedMean, 4, linksOf(4, func(l slot.Links) { apart(l, 0, 3) }), false},
 		{"a pair apart, says one of them", Auto, TrimmedMean, 4, linksOf(4, func(l slot.Links) { l.Ways[0][3] = slot.LinkNone }), false},
 		{"a pair of three apart: no ring goes round", Auto, Mean, 3, linksOf(3, func(l slot.Links) { apart(l, 0, 1) }), false},
 		{"a peer with one neighbour", Auto, Mean, 4, linksOf(4, func(l slot.Links) { apart(l, 0, 1); apart(l, 0, 2) }), false},
@@ -278,5 +279,25 @@ func TestRingCostsMoreOfCompressed(t *testing.T) {
 	p.Codec = codec.Int8
 	if got := ringCost(p, order, links); got < 2*plain || got > 2.5*plain { // (4+1)/2
 		t.Errorf("cost %v of int8, %v of f32", got, plain)
+	}
+}
+
+// Who passes partial results on could change them: a leader cannot turn a run to a ring that its spec did not ask for.
+func TestRingsOnlyWhereTheRunHasThem(t *testing.T) {
+	for _, c := range []struct {
+		schedule Schedule
+		agg      Aggregator
+		allowed  bool
+	}{
+		{"", Mean, false}, {Rotation, Mean, false}, {Rotation, TrimmedMean, false},
+		{Auto, Mean, true}, {Auto, TrimmedMean, false}, {Auto, Median, false}, {Ring, Mean, true}, {Ring, Median, true},
+	} {
+		p := testParams(4000, 10)
+		p.Schedule, p.Aggregator = c.schedule, c.agg
+		plan := slot.Plan{Slot: 1, Offers: offersOf(3), Ring: []uint16{0, 1, 2}}
+		plan.Pieces = Pieces(p, 0, plan.Offers)
+		if err := checkPlan(p, plan); (err == nil) != c.allowed {
+			t.Errorf("schedule %q, %s: %v", c.schedule, c.agg, err)
+		}
 	}
 }

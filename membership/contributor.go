@@ -97,6 +97,9 @@ func (m *Machine) checkPlan(p slot.Plan) error {
 	if p.Gone != nil && !p.Gone.Fits(len(p.Offers)) {
 		return invalid("a plan whose missing peers are no bitmap over %d offers", len(p.Offers))
 	}
+	if len(p.Ring) > 0 && !c.rules.Rings {
+		return invalid("a plan with a ring, which this run has none of")
+	}
 	if !slot.RingOf(p.Ring, len(p.Offers)) {
 		return invalid("a plan whose ring is no order of its %d offers", len(p.Offers))
 	}

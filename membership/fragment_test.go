@@ -57,6 +57,11 @@ func TestAnotherFragmentIsRefused(t *testing.T) {
 		if err := m.checkPlan(plan); err != nil {
 			t.Fatalf("slot %d: %v", open, err)
 		}
+		ring := plan
+		ring.Ring = []uint16{1, 0}
+		if err := m.checkPlan(ring); !errors.Is(err, ErrInvalid) { // a leader that wants what the run spec does not
+			t.Errorf("a plan with a ring, where there are none: %v", err)
+		}
 		for _, other := range []uint32{0, 1, 2, 3, 1 << 31} {
 			if other == due {
 				continue
