@@ -352,5 +352,5 @@ func (in *input) writeRoot(l *link) error {
 	if err := l.flush(); err != nil {
 		return err
 	}
-	return l.s.CloseWrite()
+	return l.closeWrite()
 }

@@ -108,6 +108,15 @@ func (l *link) measured(b []byte) (int, error) {
 	return n, err
 }
 
+// closeWrite says that no more bytes follow, and has as long for what is left as any write.
+func (l *link) closeWrite() error {
+	l.write.set = time.Time{}
+	if err := l.write.renew(l.stall, l.s.SetWriteDeadline); err != nil {
+		return err
+	}
+	return l.s.CloseWrite()
+}
+
 // timedOut says whether a deadline passed. Transports have errors of their own for it.
 func timedOut(err error) bool {
 	var t interface{ Timeout() bool }

@@ -58,7 +58,7 @@ func (g *ring) carry(s wire.Stream) error {
 	})
 	err = g.write(ctx, l, has)
 	if err == nil {
-		err = s.CloseWrite()
+		err = l.closeWrite()
 	}
 	if err != nil {
 		_ = s.Reset()

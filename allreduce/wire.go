@@ -110,9 +110,9 @@ func (h header) carries(kind frameKind, index, size int) bool {
 	case int(h.Index) != index:
 		return false
 	case h.Kind == kind:
-		return int(h.Length) == size
+		return uint64(h.Length) == uint64(size)
 	default:
-		return h.Kind == kind.packed() && int(h.Length) < size
+		return h.Kind == kind.packed() && uint64(h.Length) < uint64(size)
 	}
 }
 

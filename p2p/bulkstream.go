@@ -34,6 +34,7 @@ type bulkStream struct {
 	w struct {
 		sync.Mutex // of who writes
 		ended      bool
+		endErr     error // of CloseWrite: what was written did not all leave
 	}
 	mu struct {
 		sync.Mutex
@@ -133,15 +134,16 @@ func (s *bulkStream) CloseWrite() error {
 	s.w.Lock()
 	defer s.w.Unlock()
 	if s.w.ended {
-		return nil
+		return s.w.endErr
 	}
 	s.w.ended = true
 	if s.c.room() == 0 {
-		if err := s.c.records.flush(); err != nil {
-			return err
+		if s.w.endErr = s.c.records.flush(); s.w.endErr != nil {
+			return s.w.endErr
 		}
 	}
-	return errors.Join(s.c.put(bulkEnd, nil), s.c.records.flush())
+	s.w.endErr = errors.Join(s.c.put(bulkEnd, nil), s.c.records.flush())
+	return s.w.endErr
 }
 
 // Close ends the stream: what was written arrives, what arrives is not read. It does not wait for the other side.
