@@ -289,8 +289,14 @@ func TestRingsOnlyWhereTheRunHasThem(t *testing.T) {
 		agg      Aggregator
 		allowed  bool
 	}{
-		{"", Mean, false}, {Rotation, Mean, false}, {Rotation, TrimmedMean, false},
-		{Auto, Mean, true}, {Auto, TrimmedMean, false}, {Auto, Median, false}, {Ring, Mean, true}, {Ring, Median, true},
+		{"", Mean, false},
+		{Rotation, Mean, false},
+		{Rotation, TrimmedMean, false},
+		{Auto, Mean, true},
+		{Auto, TrimmedMean, false},
+		{Auto, Median, false},
+		{Ring, Mean, true},
+		{Ring, Median, true},
 	} {
 		p := testParams(4000, 10)
 		p.Schedule, p.Aggregator = c.schedule, c.agg
