@@ -29,7 +29,9 @@ class Process:
         env = dict(os.environ, OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1", **environment)
         self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env
+            command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env,
+            # what a shell starts in the background ignores it
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
