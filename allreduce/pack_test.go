@@ -65,7 +65,8 @@ func TestZerosArePacked(t *testing.T) {
 	g.check()
 	for _, r := range g.running {
 		r.Release()
-		if sent, _ := r.Traffic(); sent > 64<<10 {
+		// Some frames go as they are, while another stream takes the sample or writes to memory are measured: unpacked it would be 1.4 MB.
+		if sent, _ := r.Traffic(); sent > 512<<10 {
 			t.Errorf("%d bytes were sent of a vector of zeros", sent)
 		}
 	}
