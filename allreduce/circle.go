@@ -1,11 +1,11 @@
 package allreduce
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // circle is a plan's ring without those who are gone: places in the plan's offers, in ring order. What goes round goes from each to the
@@ -15,15 +15,7 @@ import (
 // reduced frames then go from the owner to positions 0, 1, … n-2.
 type circle []int
 
-func circleOf(plan slot.Plan) circle {
-	var c circle
-	for _, place := range plan.Ring {
-		if !plan.Gone.Has(int(place)) {
-			c = append(c, int(place))
-		}
-	}
-	return c
-}
+func circleOf(plan slot.Plan) circle { return plan.Circle() }
 
 // next is the place after another one, before the one before it.
 func (c circle) next(place int) int { return c[(slices.Index(c, place)+1)%len(c)] }
@@ -45,21 +37,12 @@ func (c circle) set(n int) slot.Bitmap {
 	return b
 }
 
-// roundKey names what one circle works on: whose pieces, and who is gone. Streams carry it.
+// roundKey is how much of a plan's round streams carry.
 type roundKey [20]byte
 
-func keyOf(plan slot.Plan) (k roundKey) {
-	group := plan.Group()
-	b := append([]byte("p2pdiloco/round/1"), group[:]...)
-	for i := range plan.Offers {
-		b = wire.AppendBool(b, plan.Gone.Has(i))
-	}
-	for _, p := range plan.Pieces {
-		b = wire.AppendBytes(wire.AppendU64(wire.AppendU64(b, p.Range.Begin), p.Range.End), p.Owner)
-	}
-	h := slot.Hash(b)
-	copy(k[:], h[:])
-	return k
+func keyOf(plan slot.Plan) roundKey {
+	round := plan.Round()
+	return roundKey(round[:len(roundKey{})])
 }
 
 // trimmed is how many values of n an aggregator drops at each end: half of what it carries round besides the sum.
@@ -72,6 +55,34 @@ func (p Params) trimmed(n int) int {
 	default:
 		return 0
 	}
+}
+
+const (
+	maxLanes  = 16        // of a partial result: with more, a ring sends many times what a rotation does
+	ringBytes = 512 << 20 // of partial results and norms that a peer of a ring may have to hold
+)
+
+// checkRing says whether a plan's ring is within bounds. Those of partial results' sizes follow: a frame's is far below what a header can say.
+func (p Params) checkRing(g grid, plan slot.Plan) error {
+	if len(plan.Ring) == 0 {
+		return nil
+	}
+	if !p.Rings() {
+		return fmt.Errorf("plan with a ring, which a run with schedule %q and aggregator %s has none of", p.Schedule, p.Aggregator)
+	}
+	n := plan.Living()
+	lanes := kernel.Lanes(p.trimmed(n), n)
+	if lanes > maxLanes {
+		return fmt.Errorf("partial results of a ring of %d hold %d values a coordinate: at most %d are allowed", n, lanes, maxLanes)
+	}
+	held := minWindow * uint64(len(plan.Pieces)) * uint64(lanes) * float32Size * uint64(g.frameElems)
+	if p.Clip {
+		held += uint64(n) * uint64(g.frames) * 8
+	}
+	if held > ringBytes {
+		return fmt.Errorf("a peer of a ring of %d with %d pieces may have to hold %d MiB: at most %d are allowed", n, len(plan.Pieces), held>>20, ringBytes>>20)
+	}
+	return nil
 }
 
 // roundWindow is the number of frames of a piece whose partial results may be under way at once: as many as fit into windowBytes for all

@@ -17,7 +17,7 @@ import (
 const (
 	minChunk   = 16 << 10
 	firstChunk = 64 << 10
-	maxChunk   = 256 << 10
+	maxChunk   = 128 << 10
 )
 
 var (
@@ -87,7 +87,7 @@ func (l *link) writeAll(b []byte) error {
 		began := time.Now()
 		n, err := l.measured(b[:min(l.chunk, len(b))])
 		l.sent.Add(uint64(n))
-		if n == 0 || err != nil && !timedOut(err) {
+		if n == 0 || err != nil && !wire.TimedOut(err) {
 			return cmp.Or(err, io.ErrShortWrite)
 		}
 		l.pace(time.Since(began))
@@ -115,12 +115,6 @@ func (l *link) closeWrite() error {
 		return err
 	}
 	return l.s.CloseWrite()
-}
-
-// timedOut says whether a deadline passed. Transports have errors of their own for it.
-func timedOut(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
 }
 
 // pace makes chunks smaller where one takes long, and larger where it does not.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
@@ -74,5 +75,52 @@ func TestHeadersDoNotTravelAlone(t *testing.T) {
 	l, c = newLink(outBytes)
 	if err := l.writeFrame(kindRaw, 0, make([]byte, 256<<10)); err != nil || c.writes[0] != outBytes || len(c.writes) > 3 || len(l.out) != 0 {
 		t.Errorf("a large frame is written in pieces of %v, %d bytes wait: %v", c.writes, len(l.out), err)
+	}
+}
+
+// lastWords is a stream that knows what was done last to its writing side.
+type lastWords struct {
+	wire.Stream
+	renewed atomic.Bool // it was the deadline
+	ends    *atomic.Int32
+	stale   *atomic.Int32 // ends that had only what was left of an earlier deadline
+}
+
+func (s *lastWords) Write(b []byte) (int, error) {
+	s.renewed.Store(false)
+	return s.Stream.Write(b)
+}
+
+func (s *lastWords) SetWriteDeadline(t time.Time) error {
+	s.renewed.Store(time.Until(t) > time.Minute) // newGroup's Stall
+	return s.Stream.SetWriteDeadline(t)
+}
+
+func (s *lastWords) CloseWrite() error {
+	if s.ends.Add(1); !s.renewed.Load() {
+		s.stale.Add(1)
+	}
+	return s.Stream.CloseWrite()
+}
+
+// TestTheEndHasItsTime: what is left may take as long to leave as any write, in a rotation and in a ring.
+func TestTheEndHasItsTime(t *testing.T) {
+	for _, ring := range []bool{false, true} {
+		rng := rand.New(rand.NewPCG(6, 6))
+		g := newGroup(t, testParams(2000, 100), 3, rng)
+		if ring {
+			g.goRound(rng)
+		}
+		var ends, stale atomic.Int32
+		g.net.wrap = func(_, _ slot.PeerID, s wire.Stream) wire.Stream {
+			return &lastWords{Stream: s, ends: &ends, stale: &stale}
+		}
+		g.startAll()
+		g.wait()
+		g.check()
+		g.close()
+		if ends.Load() < 3 || stale.Load() > 0 {
+			t.Errorf("ring %v: %d of %d ends had no deadline of their own", ring, stale.Load(), ends.Load())
+		}
 	}
 }

@@ -156,20 +156,32 @@ func share(n, k, i int) int {
 	return n / k
 }
 
-// Planner divides plans and chooses the schedule of new ones, in the form that the ledger takes.
+// Planner divides plans and chooses the schedule of new ones, in the form that the ledger takes. A ring that would be out of bounds is none, in
+// a revision too: then the group cannot go on.
 func (p Params) Planner() func(slot.Plan, slot.Links) ([]slot.Piece, []uint16) {
 	return func(plan slot.Plan, links slot.Links) ([]slot.Piece, []uint16) {
 		if len(plan.Pieces) > 0 || plan.Living() == 0 {
-			return Divide(p, plan), plan.Ring
+			plan.Pieces = Divide(p, plan)
+			return plan.Pieces, p.ringWithin(plan)
 		}
-		if ring := p.choose(plan.Offers, links); ring != nil {
-			return Pieces(p, plan.Fragment, plan.Offers), ring
+		ringed := plan
+		ringed.Pieces, ringed.Ring = Pieces(p, plan.Fragment, plan.Offers), p.choose(plan.Offers, links)
+		if ring := p.ringWithin(ringed); ring != nil {
+			return ringed.Pieces, ring
 		}
 		if _, uneven := uplinks(len(plan.Offers), links); !uneven || plan.Gone.Count() > 0 {
 			return Divide(p, plan), nil
 		}
 		return newGrid(p, plan.Fragment).weighted(peersOf(plan.Offers), shares(len(plan.Offers), links)), nil
 	}
+}
+
+// ringWithin is a plan's ring, if it is within bounds.
+func (p Params) ringWithin(plan slot.Plan) []uint16 {
+	if p.checkRing(newGrid(p, plan.Fragment), plan) != nil {
+		return nil
+	}
+	return plan.Ring
 }
 
 // weighted gives each owner its share, in their order.
@@ -218,8 +230,8 @@ func checkPlan(p Params, plan slot.Plan) error {
 	if len(plan.Offers) == 0 || len(plan.Offers) > slot.MaxMembers {
 		return fmt.Errorf("plan with %d offers: a group has 1 to %d peers", len(plan.Offers), slot.MaxMembers)
 	}
-	if len(plan.Ring) > 0 && !p.Rings() {
-		return fmt.Errorf("plan with a ring, which a run with schedule %q and aggregator %s has none of", p.Schedule, p.Aggregator)
+	if err := p.checkRing(newGrid(p, plan.Fragment), plan); err != nil {
+		return err
 	}
 	for i, o := range plan.Offers {
 		if i > 0 && plan.Offers[i-1].Peer >= o.Peer {

@@ -31,6 +31,7 @@ type Reduction struct {
 	sent     atomic.Uint64
 	received atomic.Uint64
 	ranges   atomic.Int32 // that were opened in own pieces
+	norms    []float64    // of the own contribution, once a circle knows them; the circle's that runs
 
 	reading sync.RWMutex // held for writing when complete pieces lose their owner; taken before mu
 	mu      struct {

@@ -1,6 +1,7 @@
 package allreduce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sort"
@@ -116,10 +117,12 @@ func (r *Reduction) startRing() {
 	}
 	g.weigh(plan)
 	r.mu.ring = g
+	clear(r.mu.lost) // who failed in another circle may do so in this one
 	if len(g.circle) == 1 {
 		g.spawn(g.alone)
 		return
 	}
+	g.spawn(g.learn)
 	g.spawn(g.run)
 	g.spawn(g.watch)
 }
@@ -332,18 +335,14 @@ func (g *ring) closeRange(p *roundPiece, end int) {
 
 // alone is the circle of one: what it has is the outcome.
 func (g *ring) alone() {
-	if err := g.learn(); err != nil {
-		g.lost(g.place, err)
+	if g.learn(); g.ctx.Err() != nil || !g.normsKnown() {
 		return
 	}
 	room := g.takePartial()
 	defer g.r.engine.partials.Put(room)
 	for i, p := range g.pieces {
-		if g.opens(p) != nil {
-			return
-		}
 		for f := p.have; f < p.last && g.ctx.Err() == nil; f++ {
-			if err := g.add(room, f, 0); err != nil {
+			if err := cmp.Or(g.add(room, f, 0), g.opens(p, f)); err != nil {
 				g.lost(g.place, err)
 				return
 			}
@@ -353,13 +352,10 @@ func (g *ring) alone() {
 	}
 }
 
-// opens counts the range that an owner begins. An outcome has room for so many.
-func (g *ring) opens(p *roundPiece) error {
-	if g.peer(g.place) != p.Owner || p.have == p.last {
-		return nil
-	}
-	if int(g.r.ranges.Add(1)) > slot.MaxRanges(len(g.r.offers)) {
-		g.lost(g.place, errTooManyRanges)
+// opens counts the range that an owner begins with frame f, if it does. An outcome has room for so many; circles in which nothing of the
+// piece comes round take none.
+func (g *ring) opens(p *roundPiece, f int) error {
+	if g.peer(g.place) == p.Owner && f == p.begin && int(g.r.ranges.Add(1)) > slot.MaxRanges(len(g.r.offers)) {
 		return errTooManyRanges
 	}
 	return nil

@@ -129,6 +129,26 @@ func TestRingMissingPeer(t *testing.T) {
 	})
 }
 
+// What a peer had to say of another in one circle it says again in the next: the words about the first one are settled with it.
+func TestRingNamesInEachCircle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, testParams(4000, 100), 6, rand.New(rand.NewPCG(1, 2)), func(c *Config) { c.Stall = time.Second })
+		g.plan.Ring = []uint16{0, 1, 2, 3, 4, 5}
+		delete(g.net.mu.engines, peerName(2))
+		g.startAll(2)
+		time.Sleep(10 * time.Second)
+		g.revise(5)
+		g.startAll(2, 5)
+		time.Sleep(10 * time.Second)
+		for _, i := range []int{1, 3} {
+			if n := len(g.sinks[i].losses); n != 2 {
+				t.Errorf("peer %d names its neighbour %d times in two circles", i, n)
+			}
+		}
+		g.close()
+	})
+}
+
 // A peer that stands still is named by the one before or the next, and by nobody else.
 func TestRingStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -232,7 +252,7 @@ func TestRingHostileNeighbour(t *testing.T) {
 	}{
 		"nan":                    {partialOf(first, 1, nan, 2, 3), BadValue},
 		"inf":                    {partialOf(first, 1, 2, inf, 3), BadValue},
-		"too large":              {partialOf(first, 1, 2, 3, kernel.LaneLimit), BadValue},
+		"too large":              {partialOf(first, 1, 2, 3, 2*kernel.Limit), BadValue},
 		"short":                  {partialOf(first, 1, 2, 3), BadBytes},
 		"long":                   {partialOf(first, 1, 2, 3, 4, 5), BadBytes},
 		"beyond the end":         {partialOf(10, 1, 2, 3, 4), BadBytes},

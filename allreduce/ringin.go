@@ -118,11 +118,6 @@ func (in *incoming) patience(bytes int) time.Duration {
 
 // start says from where on the pieces of the peer before begin here: at what it has not reduced yet.
 func (in *incoming) start(has []int) error {
-	for _, p := range in.pieces {
-		if err := in.opens(p); err != nil {
-			return &ownError{err}
-		}
-	}
 	in.mu.Lock()
 	defer in.wake()
 	defer in.mu.Unlock()
@@ -221,10 +216,13 @@ func (in *incoming) readPartial(h header) error {
 	if err := in.readValues(room, lanes); err != nil {
 		return err
 	}
-	if at := kernel.BoundedLanes(lanes); at >= 0 {
+	if at := kernel.BoundedLanes(lanes, in.trim, n); at >= 0 {
 		return fmt.Errorf("%w: %w: lane value %d of frame %d", errBadBytes, ErrNotFinite, at, f)
 	}
 	if err := in.add(room, f, n); err != nil {
+		return &ownError{err}
+	}
+	if err := in.opens(in.pieces[i], f); err != nil {
 		return &ownError{err}
 	}
 	if n+1 < len(in.circle) {

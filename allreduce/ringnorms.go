@@ -12,23 +12,40 @@ import (
 // frames go round first: 8 bytes a frame and peer. No partial result is begun before all are known, and they go ahead of all else, so
 // that whoever gets a partial result has them.
 
-// learn takes in the own norms.
-func (g *ring) learn() error {
+// learn takes in the own norms. It goes on while the streams open: the neighbours do not wait for them so long.
+func (g *ring) learn() {
 	if !g.r.engine.cfg.Params.Clip {
-		return nil
+		return
 	}
+	if g.r.norms == nil {
+		norms, err := g.ownNorms()
+		if err != nil {
+			g.lost(g.place, err)
+		}
+		if norms == nil {
+			return
+		}
+		g.r.norms = norms
+	}
+	g.heardOf(g.place, g.r.norms)
+}
+
+// ownNorms are those of the own contribution; nil once the circle has ended.
+func (g *ring) ownNorms() ([]float64, error) {
 	grid := g.r.grid
 	norms := make([]float64, grid.frames)
 	fr := g.r.engine.frames.Get().(*frame)
 	defer g.r.engine.frames.Put(fr)
 	for f := range norms {
+		if g.ctx.Err() != nil {
+			return nil, nil
+		}
 		if err := fr.decode(grid, f, grid.frame(g.r.own.data, f), true); err != nil {
-			return err
+			return nil, err
 		}
 		norms[f] = fr.norm
 	}
-	g.heardOf(g.place, norms)
-	return nil
+	return norms, nil
 }
 
 // heardOf keeps a peer's norms, and sends them on unless the next peer is the one they are of. With the last of them the own factors

@@ -15,7 +15,7 @@ type Schedule string
 const (
 	Auto     Schedule = "auto"     // by cost: see choose
 	Rotation Schedule = "rotation" // every peer sends every owner what is its; owners see all values
-	Ring     Schedule = "ring"     // partial results go from neighbour to neighbour
+	Ring     Schedule = "ring"     // partial results go from neighbour to neighbour; where that failed or would take too much, as Rotation
 )
 
 // Schedules lists all there are.
@@ -35,21 +35,40 @@ func (p Params) Rings() bool { return p.Schedule == Ring || p.Schedule == Auto &
 // leaves their contributions out of each other's pieces: then it takes a ring in which all neighbours reach each other, if there is one.
 func (p Params) choose(offers []slot.Offer, links slot.Links) []uint16 {
 	n := len(offers)
-	if !p.Rings() || n < 2 {
+	switch {
+	case !p.Rings() || links.NoRing || n < 2:
+		return nil
+	case p.Schedule == Ring:
+		order, _ := ringOrder(n, links)
+		return order
+	case n < 3:
 		return nil
 	}
-	order, closed := ringOrder(n, links)
-	switch {
-	case p.Schedule == Ring:
-		return order
-	case !closed || n < 3:
-		return nil
-	case !allReach(n, links):
-		return order
-	case ringCost(p, order, links) < ringGain*rotationCost(shares(n, links), links):
+	together := allReach(n, links)
+	usual := ringGain * rotationCost(shares(n, links), links)
+	if together && ringLeast(p, n, links) >= usual {
+		return nil // whatever its order: it need not be looked for
+	}
+	if order, closed := ringOrder(n, links); closed && (!together || ringCost(p, order, links) < usual) {
 		return order
 	}
 	return nil
+}
+
+// ringLeast is what a ring of any order takes at least: no step is faster than the fastest one there is.
+func ringLeast(p Params, n int, links slot.Links) (cost float64) {
+	fastest := 0.0
+	for _, speeds := range pairSpeeds(n, links) {
+		fastest = max(fastest, slices.Max(speeds))
+	}
+	load := p.ringLoad(n)
+	cost = load / fastest
+	for i := range n {
+		if up := links.Uplink(i); up > 0 {
+			cost = max(cost, load/up)
+		}
+	}
+	return cost
 }
 
 // allReach says whether no pair is known to have no way.
@@ -193,15 +212,20 @@ func (p Params) laneCost() float64 {
 	return float32Size * float64(c.Block()) / float64(c.EncodedSize(c.Block()))
 }
 
-// ringCost is the time that a ring takes: with equal shares each peer sends the next one (n-1)/n of the vector reduced, and as much in
-// partial results, of one lane while there is nothing to trim, of more the further it came.
-func ringCost(p Params, order []uint16, links slot.Links) (cost float64) {
-	n := len(order)
+// ringLoad is what each peer of a ring sends, of a vector of 1: with equal shares (n-1)/n of the vector reduced, and as much in partial
+// results, of one lane while there is nothing to trim, of more the further it came.
+func (p Params) ringLoad(n int) float64 {
 	trim, lanes := p.trimmed(n), 0
 	for position := 1; position < n; position++ {
 		lanes += min(position, 2*trim+1)
 	}
-	bytes := (float64(lanes)*p.laneCost() + float64(n-1)) / float64(n)
+	return (float64(lanes)*p.laneCost() + float64(n-1)) / float64(n)
+}
+
+// ringCost is the time that a ring takes.
+func ringCost(p Params, order []uint16, links slot.Links) (cost float64) {
+	n := len(order)
+	bytes := p.ringLoad(n)
 	speeds := pairSpeeds(n, links)
 	for i, from := range order {
 		to := order[(i+1)%n]

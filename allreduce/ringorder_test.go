@@ -63,6 +63,7 @@ func TestChoose(t *testing.T) {
 		{"ring is as it is", Ring, Median, 4, slot.Links{}, true},
 		{"a ring of two", Ring, Mean, 2, slot.Links{}, true},
 		{"a ring of one is none", Ring, Mean, 1, slot.Links{}, false},
+		{"one failed", Ring, Mean, 4, slot.Links{NoRing: true}, false},
 		{"nothing known", Auto, Mean, 4, slot.Links{}, false},
 		{"nothing against it", Auto, TrimmedMean, 4, linksOf(4, nil), false},
 		{"equal speeds", Auto, Mean, 4, linksOf(4, func(l slot.Links) { twoSites(l); clearSpeeds(l) }), false},
@@ -230,6 +231,32 @@ func TestSharesAreTheBest(t *testing.T) {
 			t.Errorf("the shares add up to %v", sum)
 		}
 	})
+}
+
+// The order of a ring is looked for only where some ring may pay; and none that would is missed.
+func TestRingLeastIsTheLeast(t *testing.T) {
+	p := testParams(4000, 10)
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 9).Draw(t, "n")
+		speed := rapid.SampledFrom([]uint32{0, 10, 100, 1000})
+		l := linksOf(n, func(l slot.Links) {
+			for i := range n {
+				l.Uplinks[i] = slot.LinkOf(speed.Draw(t, "uplink"))
+				for j := range n {
+					l.Ways[i][j] = slot.LinkOf(speed.Draw(t, "speed"))
+				}
+			}
+		})
+		order, _ := ringOrder(n, l)
+		if least, cost := ringLeast(p, n, l), ringCost(p, order, l); least > cost*(1+1e-9) {
+			t.Fatalf("at least %v, but %v", least, cost)
+		}
+	})
+	for _, l := range []slot.Links{{}, linksOf(6, clearSpeeds)} {
+		if ringLeast(p, 6, l) < ringGain*rotationCost(shares(6, l), l) {
+			t.Error("a ring is looked for where all speeds are equal")
+		}
+	}
 }
 
 // Plans by links are plans: whatever is said, pieces cover the fragment, and no owner gets more than its bound.

@@ -14,10 +14,6 @@ import (
 
 // run opens the stream to the next peer and carries it to its end.
 func (g *ring) run() {
-	if err := g.learn(); err != nil {
-		g.lost(g.place, err)
-		return
-	}
 	next := g.circle.next(g.place)
 	ctx, cancel := context.WithTimeout(g.ctx, g.r.engine.cfg.Stall)
 	s, err := g.r.engine.cfg.Transport.Open(ctx, g.peer(next))

@@ -200,3 +200,15 @@ func (*script) Reset() error                     { return nil }
 func (*script) SetDeadline(time.Time) error      { return nil }
 func (*script) SetReadDeadline(time.Time) error  { return nil }
 func (*script) SetWriteDeadline(time.Time) error { return nil }
+
+// A length beyond 31 bits is negative as an int where that has 32: it must not pass for a short one there.
+func TestLengthsBeyond31Bits(t *testing.T) {
+	for _, length := range []uint32{1 << 31, 1<<31 + 1, 1<<32 - 1} {
+		if h := (header{kindPackedRaw, 3, length}); h.carries(kindRaw, 3, 400) {
+			t.Errorf("a packed frame of %d bytes stands for one of 400", length)
+		}
+		if h := (header{kindRaw, 3, length}); h.carries(kindRaw, 3, 400) {
+			t.Errorf("a frame of %d bytes stands for one of 400", length)
+		}
+	}
+}

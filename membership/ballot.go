@@ -59,7 +59,7 @@ func (m *Machine) onBeat(msg Message, b Beat) error {
 // progressed takes bytes arriving here as life, too: the reduction gets on.
 func (m *Machine) progressed(bytes uint64) {
 	if d := m.open; bytes > d.bytes {
-		d.bytes = bytes
+		d.bytes, d.stirred = bytes, m.now
 		if d.plan != nil {
 			m.sawLife(d.plan.Revision)
 		}

@@ -37,7 +37,8 @@ type decree struct {
 	outcomes  map[slot.Root]bool // on disk here
 	fetching  slot.Root          // of these, the one asked of the worker
 	fetchedAt time.Duration
-	bytes     uint64 // of the running reduction, received here
+	bytes     uint64        // of the running reduction, received here
+	stirred   time.Duration // when some last came, or another circle of a ring began
 
 	said   map[said]Message // what members committed themselves to here
 	saidBy map[who]int
@@ -55,7 +56,7 @@ func (m *Machine) openDecree() {
 	d.word = m.words[at]
 	delete(m.words, at)
 	if old, tip := m.open, m.chain.tip(); old != nil && tip.Kind == slot.Members && tip.Height == old.ref.Height && tip.Prev == old.ref.Prev {
-		d.last, d.testimony = old.last, old.testimony // the slot is the same: its reduction goes on
+		d.last, d.testimony, d.stirred = old.last, old.testimony, old.stirred // the slot is the same: its reduction goes on
 	}
 	m.fork = newForking(d.word.fork)
 	d.ballot = d.word.floor()

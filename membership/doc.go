@@ -40,7 +40,7 @@
 //	evidence.go, clone.go          who contradicts itself; an identity that is used twice
 //	decree.go, acceptor.go         the height being decided; PREPARE, PROMISE, PROPOSE, VOTE
 //	ballot.go                      patience with a leader, and the end of it
-//	leader*.go                     plans and their revisions, drafts, proposals, certificates
+//	leader*.go                     plans and their revisions, drafts, proposals, certificates; leader_ring.go: a ring that breaks
 //	contributor.go, state.go       offers, HAVE; which model state is held
 //	group.go                       taking part in a reduction, over plans, ballots and leaders
 //	founding.go, catchup.go        a run's first record; joining it, and coming back to it

@@ -25,7 +25,7 @@ func (m Segment) Append(b []byte) []byte {
 // Append implements Body.
 func (m Lost) Append(b []byte) []byte {
 	b = appendRoot(m.Ref.Append(b), m.Group)
-	return wire.AppendU8(appendPeer(b, m.Peer), uint8(m.Reason))
+	return appendRoot(wire.AppendU8(appendPeer(b, m.Peer), uint8(m.Reason)), m.Round)
 }
 
 // Append implements Body.
@@ -137,7 +137,7 @@ func readBody(t slot.MessageType, r *wire.Reader) Body {
 	case slot.TypeSegment:
 		return Segment{Ref: slot.ReadRef(r), Group: readRoot(r), Inputs: readRoot(r), Segment: slot.ReadSegment(r)}
 	case slot.TypeLost:
-		return Lost{Ref: slot.ReadRef(r), Group: readRoot(r), Peer: readPeer(r), Reason: LostReason(r.U8())}
+		return Lost{Ref: slot.ReadRef(r), Group: readRoot(r), Peer: readPeer(r), Reason: LostReason(r.U8()), Round: readRoot(r)}
 	case slot.TypeDraft:
 		return Draft{slot.ReadDraft(r)}
 	case slot.TypeHave:

@@ -53,7 +53,7 @@ func testBodies() []Body {
 			Pieces: []slot.Piece{{Range: slot.Range{End: 5}, Owner: "a"}, {Range: slot.Range{Begin: 5, End: 9}, Owner: "b"}},
 		}},
 		Segment{Ref: ref, Group: slot.Root{7}, Inputs: testRoot(6), Segment: testSegment(5, 9, 3)},
-		Lost{Ref: ref, Group: slot.Root{7}, Peer: "b", Reason: LostBadValue},
+		Lost{Ref: ref, Group: slot.Root{7}, Peer: "b", Reason: LostBadValue, Round: testRoot(8)},
 		Draft{slot.Draft{
 			Ref: ref, Revision: 1, Kind: slot.Step, Slot: 3, Fragment: 1, Contributions: []slot.Offer{testOffer("a"), testOffer("b")},
 			Segments: []slot.Segment{testSegment(0, 5, 3), testSegment(5, 9, 2)},

@@ -12,6 +12,9 @@ import (
 // Evidence (message.go) is two things that one incarnation signed and that contradict each other. Whoever is shown it can check it: nobody's
 // word is needed. It evicts: the incarnation is left out of the next record, and neither its JOIN nor its offers are taken any more.
 //
+// What a ring made is no evidence either: partial results pass through all who are in it, so that its owner may have been given others the
+// second time. Statements about a ring have no inputs.
+//
 // A restart makes no evidence: votes are on disk before they are sent (I6), and an owner that reduces again states the inputs that
 // it used, so another set of contributors is another statement (HOLES H25).
 
@@ -47,6 +50,7 @@ func claimOf(by who, b Body) (key said, value slot.Root, ok bool) {
 		key.ref, value = b.Ref, b.Hash
 	case Segment:
 		key.ref, key.inputs, value = slot.Ref{Height: b.Height, Prev: b.Prev}, b.Inputs, b.Root
+		return key, value, b.Inputs != slot.Root{}
 	default:
 		return key, value, false
 	}
@@ -160,18 +164,19 @@ func (m *Machine) repeatEvidence() {
 	}
 }
 
-// inputsOf names what a statement about a range of a plan is computed from: all that could make its bytes differ, so the offers
-// stand in the order of their sums.
-func inputsOf(p slot.Plan, s slot.Segment) slot.Root {
+// inputsOf names what a statement about a range of a plan is computed from: all that could make its bytes differ. In a ring nobody can
+// say: zero.
+func inputsOf(p slot.Plan, s slot.Segment) (none slot.Root) {
+	if len(p.Ring) > 0 {
+		return none
+	}
 	b := wire.AppendU64([]byte("p2pdiloco/inputs/1"), p.Slot)
 	b = wire.AppendU32(b, p.Fragment)
 	b = wire.AppendU64(wire.AppendU64(b, s.Range.Begin), s.Range.End)
-	owner := 0
-	if i := p.PieceAt(s.Range.Begin); i >= 0 {
-		owner = p.Place(p.Pieces[i].Owner)
-	}
-	for _, i := range p.Order(owner, s.Contributors) {
-		b = p.Offers[i].Append(b)
+	for i, o := range p.Offers {
+		if s.Contributors.Has(i) {
+			b = o.Append(b)
+		}
 	}
 	return slot.Hash(b)
 }

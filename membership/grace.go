@@ -60,9 +60,15 @@ func (m *Machine) reduction(lasts time.Duration) time.Duration {
 
 // noteReduction remembers how long the open slot took from its plan to its record.
 func (m *Machine) noteReduction(r slot.Record) {
-	if p := m.open.last; m.cfg.Timing.Beside > 0 && p != nil && p.Slot == r.Slot {
+	p := m.open.last
+	if p == nil || p.Slot != r.Slot {
+		return
+	}
+	took := max(1, m.now-m.open.testimony.since)
+	m.noteUsual(took)
+	if m.cfg.Timing.Beside > 0 {
 		copy(m.reductions[1:], m.reductions[:])
-		m.reductions[0] = max(1, m.now-m.open.testimony.since)
+		m.reductions[0] = took
 	}
 }
 

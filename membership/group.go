@@ -33,6 +33,7 @@ func (m *Machine) onPlan(msg Message, p slot.Plan) error {
 	if err := m.checkPlan(p); err != nil {
 		return err
 	}
+	m.noticeRing(d.last, p)
 	d.plan, d.last, d.draft, d.bytes = &p, &p, nil, 0
 	m.sawLife(p.Revision)
 	m.event(Event{Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From, Detail: scheduleOf(p)})
@@ -123,7 +124,7 @@ func (m *Machine) sayStated(s slot.Segment) {
 
 func (m *Machine) sayLost(r ReportLost) {
 	if d := m.open; d.plan != nil {
-		m.send(Lost{Ref: d.plan.Ref, Group: d.testimony.group, Peer: r.Peer, Reason: r.Reason}, d.leader(d.plan.Ballot).Peer)
+		m.send(Lost{Ref: d.plan.Ref, Group: d.testimony.group, Peer: r.Peer, Reason: r.Reason, Round: r.Round}, d.leader(d.plan.Ballot).Peer)
 	}
 }
 

@@ -25,6 +25,7 @@ type leading struct {
 	banned   map[slot.PeerID]struct{}      // of these, for what they sent
 	holdOff  time.Duration                 // no plan before this time
 	failures int                           // attempts given up at this height
+	parted   []slot.PeerID                 // left out of rings on a neighbour's word
 	givenUp  slot.Root                     // the group of the last one
 	stirred  time.Duration                 // when the reduction last got on, by a statement or by bytes that came here
 	hushed   bool                          // owners that owed statements were left out

@@ -35,7 +35,11 @@ func (m *Machine) onLost(msg Message, lost Lost) error {
 	if lost.Reason < LostConnection || lost.Reason > LostOutcome {
 		return invalid("a report for reason %d", lost.Reason) // and so the reports of one peer are bounded
 	}
-	m.noteReport(report{msg.From, lost.Peer, lost.Reason, m.now})
+	r := report{msg.From, lost.Peer, lost.Reason, m.now}
+	if err := checkRing(*l.plan, r, lost.Round); err != nil {
+		return err
+	}
+	m.noteReport(r)
 	return nil
 }
 
@@ -51,13 +55,14 @@ func (m *Machine) noteReport(r report) {
 // reviseIfLost gives the pieces of those who are gone, by some reports or because they are heard no more, to others.
 func (m *Machine) reviseIfLost(reports []report) bool {
 	l := m.open.lead
+	ring, reports := ringWords(*l.plan, reports)
 	out := m.fallen(*l.plan, reports)
 	if len(out) == 0 {
-		return false
+		return m.mendRing(ring)
 	}
 	for _, p := range out {
 		bad := func(r report) bool {
-			return r.of == p && (r.reason == LostBadValue || r.reason == LostBadBytes) && !slices.Contains(out, r.by)
+			return r.of == p && (r.reason == LostBadValue || r.reason == LostBadBytes) && !slices.Contains(out, r.by) && len(l.plan.Ring) == 0
 		}
 		if slices.ContainsFunc(l.reports, bad) {
 			l.banned[p] = struct{}{}
@@ -95,8 +100,7 @@ func (m *Machine) worst(p slot.Plan, reports []report) slot.PeerID {
 	}
 	parted := len(alive) == 2 && said.parted
 	out := slices.DeleteFunc(alive, func(q slot.PeerID) bool {
-		broken := len(p.Ring) > 0 && said.parted && len(said.against[q]) > 0
-		return !parted && !broken && !m.convicted(p, q, said)
+		return !parted && !m.convicted(p, q, said)
 	})
 	if len(out) == 0 {
 		return ""
@@ -113,12 +117,11 @@ func (m *Machine) worst(p slot.Plan, reports []report) slot.PeerID {
 type hearing struct {
 	against map[slot.PeerID][]slot.PeerID // who accuses a peer
 	old     map[slot.PeerID][]slot.PeerID // whom a peer has accused for Timing.Lost
-	parted  bool                          // were they two, or neighbours in a ring, they could not work together
+	parted  bool                          // were they two, they could not work together
 }
 
 // weigh holds the hearing. Of the last two of a group one must go, and be it on one word: this peer's own counts at once, another's
-// once the other side had time to say its own. So it is in a ring, which only its neighbours know to be broken: nothing goes round any
-// more, for all.
+// once the other side had time to say its own.
 func (m *Machine) weigh(alive []slot.PeerID, reports []report) hearing {
 	said := hearing{against: map[slot.PeerID][]slot.PeerID{}, old: map[slot.PeerID][]slot.PeerID{}}
 	in := make(map[slot.PeerID]bool, len(alive))
@@ -170,12 +173,12 @@ const drawnOut = 40
 // silent lists the owners that owe statements when nothing gets on, or when they alone have kept the others waiting for too long: those
 // of a half at most, for if most owe them the reduction itself is held up. Their peers may have all their bytes and no reason to
 // complain, and the slot would wait for a hung or hostile owner for ever. Once a ballot, so that slow links do not have pieces moved in
-// turns. A leader that owes one itself is deposed.
+// turns. A leader that owes one itself is deposed. In a ring who owes statements may wait for anybody: see ringHangs.
 func (m *Machine) silent() []slot.PeerID {
 	l, group := m.open.lead, m.open.testimony
 	hangs := m.now-l.stirred >= silences*m.cfg.Timing.Patience
 	drags := group.group == l.group && m.now-l.owingAt >= silences*m.cfg.Timing.Patience+drawnOut*(l.owingAt-group.since)
-	if l.hushed || !hangs && !drags || 2*len(l.owing) > l.plan.Living() || slices.Contains(l.owing, m.cfg.Self) {
+	if l.hushed || len(l.plan.Ring) > 0 || !hangs && !drags || 2*len(l.owing) > l.plan.Living() || slices.Contains(l.owing, m.cfg.Self) {
 		return nil
 	}
 	return l.owing
@@ -219,7 +222,9 @@ func (m *Machine) leaveOut(out []slot.PeerID) {
 		}
 		m.event(Event{Kind: EventSuspected, Height: l.ref.Height, Slot: l.plan.Slot, Ballot: l.ref.Ballot, Peer: p, Detail: detail})
 	}
-	// What they said, and what was said of them, is settled: nobody who is gone comes back into the group.
+	// What they said, and what was said of them, is settled: nobody who is gone comes back into the group. So is what was said of the
+	// circle that ends.
+	_, l.reports = ringWords(*l.plan, l.reports)
 	l.reports = slices.DeleteFunc(l.reports, func(r report) bool { return slices.Contains(out, r.by) || slices.Contains(out, r.of) })
 	m.issue(withGone(*l.plan, out))
 }

@@ -118,7 +118,8 @@ func (m *Machine) continuePlan() {
 	if l.group != p.Group() {
 		l.reports = nil
 	}
-	m.issue(withGone(p, m.fallen(p, l.reports)))
+	_, reports := ringWords(p, l.reports)
+	m.issue(withGone(p, m.fallen(p, reports)))
 }
 
 // withGone is a plan less some peers.
@@ -140,6 +141,10 @@ func (m *Machine) issue(p slot.Plan) {
 	before := p
 	if p.Living() > 0 {
 		p.Pieces, p.Ring = m.cfg.Plan(p, m.links(p.Offers))
+		if len(before.Ring) > 0 && len(p.Ring) == 0 { // what is left of it is too much for a ring
+			m.giveUpRing(before)
+			return
+		}
 	}
 	l.plan, l.draft, l.group = nil, nil, p.Group()
 	if p.Living() < max(1, m.chain.rules.MinPeers) || l.revised > len(m.chain.electorate())+4 {
@@ -167,6 +172,11 @@ func (m *Machine) giveUpPlan() {
 	l.plan, l.givenUp, l.segments = nil, l.group, nil
 	l.holdOff = m.now + m.cfg.Timing.Retry<<min(l.failures, 5)
 	l.failures++
+	l.forgive()
+}
+
+// forgive lets those who were only out of reach into the next group.
+func (l *leading) forgive() {
 	for p := range l.excluded {
 		if _, bad := l.banned[p]; !bad {
 			delete(l.excluded, p)
@@ -199,6 +209,9 @@ func (m *Machine) onSegment(msg Message, s Segment) error {
 			l.narrow[msg.From] = m.now
 		}
 		return invalid("a range with %d contributors of %d", s.Contributors.Count(), l.plan.Living())
+	}
+	if s.Inputs != inputsOf(*l.plan, s.Segment) {
+		return invalid("a range of other inputs than it names")
 	}
 	switch before, had := l.segments[s.Range.Begin]; {
 	case had && before.Root == s.Root && before.Range == s.Range:
@@ -233,6 +246,10 @@ func (m *Machine) closePlan() {
 	}
 	if segments, ok := l.stated(slot.Range{End: m.chain.rules.elements(l.plan.Slot)}); ok {
 		m.draftStep(segments)
+		return
+	}
+	if m.ringHangs() {
+		m.giveUpRing(*l.plan)
 		return
 	}
 	if out := m.silent(); len(out) > 0 {

@@ -5,7 +5,9 @@ import "github.com/p2pdiloco/p2pdiloco/internal/slot"
 // links is what is known of the ways between the peers of a group: what each says in ALIVE, and what this peer knows itself. Peers
 // that have no connection may never have tried: there is no way only where one has tried in vain.
 func (m *Machine) links(offers []slot.Offer) slot.Links {
-	links := slot.Links{Ways: make([][]slot.Link, len(offers)), Uplinks: make([]slot.Link, len(offers))}
+	links := slot.Links{
+		Ways: make([][]slot.Link, len(offers)), Uplinks: make([]slot.Link, len(offers)), NoRing: m.chain.openSlot() < m.ringsFrom,
+	}
 	for i, o := range offers {
 		links.Ways[i] = make([]slot.Link, len(offers))
 		ways, uplink := m.linksOf(o.Peer)

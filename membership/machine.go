@@ -66,6 +66,8 @@ type Machine struct {
 	steps       uint32
 	spreads     [recentSlots]time.Duration // of recent slots' finishing times
 	reductions  [recentSlots]time.Duration // from recent slots' plans to their records; 0: not known
+	usual       time.Duration              // that a reduction takes, likewise; 0: not known
+	ringsFrom   uint64                     // the slot from which plans of this peer's may have rings
 	slotAt      time.Duration              // when the open slot began; never while that is not known
 	pacing      Pace                       // of the chain with the tip pacedAt
 	pacedAt     slot.Root

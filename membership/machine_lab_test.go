@@ -64,6 +64,16 @@ func labPlanner(plan slot.Plan, _ slot.Links) (ps []slot.Piece, ring []uint16) {
 	return ps, plan.Ring
 }
 
+// plan is labPlanner's, with rings of new groups where the lab's run has them.
+func (l *lab) plan(plan slot.Plan, links slot.Links) (ps []slot.Piece, ring []uint16) {
+	if l.rules.Rings && len(plan.Pieces) == 0 && len(plan.Offers) > 1 && !links.NoRing {
+		for i := range plan.Offers {
+			plan.Ring = append(plan.Ring, uint16(i))
+		}
+	}
+	return labPlanner(plan, links)
+}
+
 // labSign is a signature that only its signer makes in the lab.
 func labSign(p slot.PeerID, data []byte) []byte {
 	h := slot.Hash(append([]byte(p+"|"), data...))
@@ -135,6 +145,7 @@ type labPeer struct {
 	slowness time.Duration
 	broken   bool                // cannot reduce: others' reports name it
 	stuck    bool                // states nothing
+	mute     bool                // passes nothing on in a ring
 	trickle  uint64              // bytes that have come here, a few with each tick; 0: none do
 	gone     bool                // does not come back
 	unfed    bool                // gets no reduced bytes from others
@@ -184,7 +195,7 @@ func (p *labPeer) start() {
 		p.lab.t.Fatal(err)
 	}
 	p.m = NewMachine(Config{
-		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: labPlanner, Verify: labVerify,
+		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: p.lab.plan, Verify: labVerify,
 		Pin: p.lab.pins[p.name],
 	}, saved)
 	p.m.now = p.lab.now

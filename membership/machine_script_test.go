@@ -36,6 +36,7 @@ func startLab(t *testing.T, d *datadriven.TestData) *lab {
 	n := number(d, "n", 3)
 	rules.StartPeers, rules.MinPeers = number(d, "start-peers", n), number(d, "min-peers", 1)
 	rules.LastSlot, rules.MaxStaleness = uint64(number(d, "last-slot", 0)), uint64(number(d, "staleness", 0))
+	rules.Rings = number(d, "rings", 0) > 0
 	rules.Fragments = labFragments(number(d, "fragments", 1))
 	timing := labTiming
 	timing.ForkAfter, _ = time.ParseDuration(text(d, "fork-after")) // 0: nobody forks by itself
@@ -129,7 +130,7 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		l.manual, l.held = false, nil
 	case "deliver": // deliver from=A to=B type=vote: once each, in order; what they lead to is held again
 		return l.deliver(d)
-	case "set": // set A slowness=2s | idle | broken | whole | stuck | loose | trickle | unfed | fed
+	case "set": // set A slowness=2s | idle | broken | whole | stuck | loose | mute | speaks | trickle | unfed | fed
 		return l.set(t, d)
 	case "flip": // flip A: its model state differs from now on
 		for _, p := range l.named(d) {
@@ -164,7 +165,7 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		by := l.peer(text(d, "by"))
 		for _, of := range text(d, "of") {
 			reason := LostReason(number(d, "reason", int(LostConnection)))
-			by.report(ReportLost{Group: by.m.open.testimony.group, Peer: labID(string(of)), Reason: reason})
+			by.report(ReportLost{Group: by.m.open.testimony.group, Peer: labID(string(of)), Reason: reason, Round: by.m.open.last.Round()})
 		}
 	case "record": // record A height=5: its ranges, and who is in them
 		return l.record(d)
@@ -292,6 +293,10 @@ func (l *lab) set(t *testing.T, d *datadriven.TestData) string {
 				if plan := p.m.open.plan; plan != nil {
 					p.reduce(*plan)
 				}
+			case "mute":
+				p.mute = true
+			case "speaks":
+				p.mute = false
 			case "trickle": // it gets a few bytes now and then, whatever else happens
 				p.trickle = 1
 			case "unfed":

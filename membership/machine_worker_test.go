@@ -44,7 +44,13 @@ func (p *labPeer) finish(w Work) {
 // stated once stays.
 func (p *labPeer) reduce(plan slot.Plan) {
 	group, set := plan.Group(), slot.NewBitmap(len(plan.Offers))
+	whole := true // of a ring: all neighbours work together
 	for i, o := range plan.Offers {
+		if len(plan.Ring) > 0 && !plan.Gone.Has(i) {
+			set.Set(i)
+			whole = whole && p.worksInRing(plan, i)
+			continue
+		}
 		switch q := p.lab.peer(labName(o.Peer)); {
 		case plan.Gone.Has(i):
 		case q != p && (!p.lab.reaches(p, q) || q.broken):
@@ -59,7 +65,7 @@ func (p *labPeer) reduce(plan slot.Plan) {
 	case p.broken:
 		p.later(50*labWorkTime, func() { p.report(ReportFailed{Work: WorkReduce{plan}, Err: "broken"}) })
 		return
-	case p.stuck || !plan.Wide(set.Count(), p.lab.rules.MinPeers):
+	case p.stuck || !whole || !plan.Wide(set.Count(), p.lab.rules.MinPeers):
 		return
 	}
 	for _, piece := range plan.Pieces {
@@ -70,6 +76,20 @@ func (p *labPeer) reduce(plan slot.Plan) {
 			p.report(ReportSegment{Group: group, Segment: slot.Segment{Range: piece.Range, Contributors: set, Root: root}})
 		}
 	}
+}
+
+// worksInRing says whether a peer passes on what comes, to neighbours that it reaches. Own neighbours that do not are reported.
+func (p *labPeer) worksInRing(plan slot.Plan, i int) bool {
+	q, at, whole := p.lab.peer(labName(plan.Offers[i].Peer)), plan.Place(p.id), true
+	for j, o := range plan.Offers {
+		if other := p.lab.peer(labName(o.Peer)); plan.Beside(i, j) && (!p.lab.reaches(q, other) || other.broken) {
+			whole = false
+			if i == at {
+				p.report(ReportLost{Group: plan.Group(), Peer: o.Peer, Reason: LostConnection, Round: plan.Round()})
+			}
+		}
+	}
+	return whole && !q.mute
 }
 
 // fetch gets reduced bytes onto the own disk, from anybody within reach.

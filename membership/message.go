@@ -30,7 +30,7 @@ type (
 	Segment struct {
 		slot.Ref
 		Group  slot.Root // slot.Plan.Group
-		Inputs slot.Root // inputsOf: two statements of equal inputs with different roots are evidence
+		Inputs slot.Root // inputsOf: two statements of equal inputs with different roots are evidence; zero in a ring
 		slot.Segment
 	}
 
@@ -40,6 +40,7 @@ type (
 		Group  slot.Root
 		Peer   slot.PeerID
 		Reason LostReason
+		Round  slot.Root // slot.Plan.Round of the plan that it is about; zero where that does not matter
 	}
 
 	// Draft is the outcome that the leader wants to propose. To the members and the newcomers.
@@ -332,11 +333,12 @@ type (
 	}
 	// ReportProgress: bytes of the running reduction received so far.
 	ReportProgress struct{ Bytes uint64 }
-	// ReportLost: a peer of the group failed.
+	// ReportLost: a peer of the group failed, in that round of a ring.
 	ReportLost struct {
 		Group  slot.Root
 		Peer   slot.PeerID
 		Reason LostReason
+		Round  slot.Root
 	}
 	// ReportHeld: the outcome of this draft is on disk.
 	ReportHeld struct {

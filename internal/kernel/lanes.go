@@ -10,9 +10,6 @@ import "math"
 // AddLane for each contribution in order and then FinishLanes gives the bits of TrimmedMeanInto with the columns in that order, and
 // SumLane those of MeanInto: nothing that is trimmed in the end has ever been in the sum.
 
-// LaneLimit bounds the magnitude of what lanes may hold: a run has no more than 2^10 contributors with values below Limit.
-const LaneLimit = 0x1p112
-
 // Lanes is the number of lanes of the partial of n contributions, k trimmed from each end.
 func Lanes(k, n int) int {
 	if n <= 2*k {
@@ -88,25 +85,40 @@ func FinishLanes(dst, lanes []float32, k, n int) {
 	}
 }
 
-const laneCarry = (256 - (112 + 127)) << 23 // as limitCarry, of LaneLimit
+// BoundedLanes returns the index of the first element that cannot be in the lanes of n contributions below Limit in magnitude, k of them
+// trimmed from each end; -1 when there is none. A value must be below Limit itself. A sum of m values is at most m x Limit: that is a
+// float32 of its own up to m = 2^24, so no rounding leads beyond it, and whoever adds a value below Limit to a sum within the bound gets
+// one that is within the next. A fixed bound would have the peer blamed that adds to a sum just below it.
+func BoundedLanes(lanes []float32, k, n int) int {
+	size := len(lanes) / max(1, Lanes(k, n))
+	same(Lanes(k, n)*size, len(lanes))
+	values := min(n, 2*k) * size
+	if at := Bounded(lanes[:values]); at >= 0 {
+		return at
+	}
+	if at := within(lanes[values:], float32(n-2*k)*Limit); at >= 0 {
+		return values + at
+	}
+	return -1
+}
 
-// BoundedLanes returns the index of the first element of x that is NaN, Inf, or LaneLimit or more in magnitude; -1 when there is none.
-func BoundedLanes(x []float32) int {
+// within returns the index of the first element of x that is NaN or above limit in magnitude; -1 when there is none.
+func within(x []float32, limit float32) int {
 	const step = 4
+	most := math.Float32bits(limit) // above it the difference carries into the sign bit
+	over := func(v float32) uint32 { return most - math.Float32bits(v)&^signBit }
 	rest := x
 	for len(rest) >= step {
 		c := (*[step]float32)(rest)
-		if (carryLane(c[0])|carryLane(c[1])|carryLane(c[2])|carryLane(c[3]))&signBit != 0 {
+		if (over(c[0])|over(c[1])|over(c[2])|over(c[3]))&signBit != 0 {
 			break
 		}
 		rest = rest[step:]
 	}
 	for j, v := range rest {
-		if carryLane(v)&signBit != 0 {
+		if over(v)&signBit != 0 {
 			return len(x) - len(rest) + j
 		}
 	}
 	return -1
 }
-
-func carryLane(v float32) uint32 { return math.Float32bits(v)&exponentBits + laneCarry }

@@ -102,24 +102,55 @@ func TestLanesAgainstSorting(t *testing.T) {
 	})
 }
 
-func TestBoundedLanes(t *testing.T) {
-	x := make([]float32, 11)
-	for i := range x {
-		x[i] = 0x1.fffffep111
-		if i%2 == 1 {
-			x[i] = -x[i]
+// What honest peers make of what passes is within the next bound, up to the largest group: nobody is blamed for what came to it.
+func TestBoundedLanesHoldWhateverIsAdded(t *testing.T) {
+	below := math.Nextafter32(Limit, 0)
+	for _, k := range []int{0, 1, 5} {
+		lanes := make([]float32, (2*k+1)*3)
+		for n := range 1024 {
+			now := lanes[:Lanes(k, n)*3]
+			for i := range now { // as a hostile peer would: as much as passes
+				now[i] = below
+				if i/3 == 2*k {
+					now[i] = float32(n-2*k) * Limit
+				}
+			}
+			if at := BoundedLanes(now, k, n); at >= 0 {
+				t.Fatalf("k %d: element %d of %d contributions, %v, is refused", k, at, n, now[at])
+			}
+			next := lanes[:Lanes(k, n+1)*3]
+			AddLane(next, []float32{below, -below, below}, 1, k, n)
+			if at := BoundedLanes(next, k, n+1); at >= 0 {
+				t.Fatalf("k %d: with one added to %d, element %d, %v, is refused", k, n, at, next[at])
+			}
 		}
 	}
-	if at := BoundedLanes(x); at >= 0 {
-		t.Errorf("element %d, %v, is refused", at, x[at])
-	}
-	for _, bad := range []float32{LaneLimit, -LaneLimit, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+}
+
+func TestBoundedLanes(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, c := range []struct{ k, n int }{{0, 1}, {0, 6}, {1, 1}, {1, 2}, {1, 3}, {2, 9}} {
+		const size = 11
+		x := make([]float32, Lanes(c.k, c.n)*size)
 		for i := range x {
-			y := slices.Clone(x)
-			y[i] = bad
-			if at := BoundedLanes(y); at != i {
-				t.Errorf("%v at %d is found at %d", bad, i, at)
+			limit := float32(Limit)
+			if m := c.n - 2*c.k; i/size == 2*c.k {
+				limit *= math.Nextafter32(float32(m), float32(m+1))
 			}
+			good := math.Nextafter32(limit, 0)
+			for _, bad := range []float32{limit, -limit, nan, inf, -inf} {
+				y := slices.Clone(x)
+				y[i] = bad
+				if at := BoundedLanes(y, c.k, c.n); at != i {
+					t.Errorf("%v: %v at %d is found at %d", c, bad, i, at)
+				}
+			}
+			if x[i] = good; i%2 == 1 {
+				x[i] = -good
+			}
+		}
+		if at := BoundedLanes(x, c.k, c.n); at >= 0 {
+			t.Errorf("%v: element %d, %v, is refused", c, at, x[at])
 		}
 	}
 }

@@ -67,3 +67,20 @@ func BenchmarkRoundTrip(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkWires is BenchmarkTCP over the kernel's links.
+func BenchmarkWires(b *testing.B) {
+	w, err := NewWires(b.Context(), Config{Nodes: 2, Link: Link{Rate: 200e6}, Name: "wirestest"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	from, to := connect(b, w)
+	go func() { _, _ = io.Copy(from, zeros{}) }()
+	receive(b, to)
+	b.SetBytes(received)
+	for b.Loop() {
+		receive(b, to)
+	}
+	b.ReportMetric(float64(b.N)*received*8/1e6/b.Elapsed().Seconds(), "Mbit/s")
+}

@@ -16,8 +16,19 @@ func unsupported() error {
 
 func makeNodes(context.Context, Config) ([]node, error) { return nil, unsupported() }
 
+func makeWires(context.Context, Config) ([]string, error) { return nil, unsupported() }
+
+func placeIn(string, *exec.Cmd) error { return unsupported() }
+
+func doIn(string, func() error) error { return unsupported() }
+
+func removeNamespace(string) error { return unsupported() }
+
 // Clean has nothing to do where there are no namespaces.
 func Clean(string) ([]string, error) { return nil, nil }
+
+// NewSpaces needs Linux.
+func NewSpaces(context.Context, string, int) ([]Space, error) { return nil, unsupported() }
 
 // Place needs Linux.
 func (l *Lab) Place(int, *exec.Cmd) error { return unsupported() }

@@ -30,12 +30,15 @@ func makeNodes(ctx context.Context, cfg Config) (nodes []node, err error) {
 	if err := os.MkdirAll(namespaces, 0o755); err != nil {
 		return nil, explain(err)
 	}
+	if err := shareNamespaces(); err != nil {
+		return nil, fmt.Errorf("lab: %s: %w", namespaces, explain(err))
+	}
 	number := labs.Add(1)
 	for i := range cfg.Nodes {
 		if err := ctx.Err(); err != nil {
 			return nodes, err
 		}
-		name := fmt.Sprintf("%s-%d-%d-%d", cfg.Name, os.Getpid(), number, i)
+		name := spaceName(cfg.Name, number, i)
 		device, err := makeNamespace(name, func() (*tun, error) { return openTun(name, cfg.addr(i), cfg.Network.Bits(), cfg.MTU) })
 		if err != nil {
 			return nodes, fmt.Errorf("namespace %s: %w", name, explain(err))
@@ -43,6 +46,19 @@ func makeNodes(ctx context.Context, cfg Config) (nodes []node, err error) {
 		nodes = append(nodes, node{name, device})
 	}
 	return nodes, nil
+}
+
+// shareNamespaces makes the folder a mount of its own that is shared, as `ip netns` does when it finds none: done later by it, that would cover
+// what was mounted here before, which could not be removed then.
+func shareNamespaces() error {
+	share := func() error { return unix.Mount("", namespaces, "", unix.MS_SHARED|unix.MS_REC, "") }
+	err := share()
+	if errors.Is(err, unix.EINVAL) { // no mount yet
+		if err = unix.Mount(namespaces, namespaces, "", unix.MS_BIND|unix.MS_REC, ""); err == nil {
+			err = share()
+		}
+	}
+	return err
 }
 
 func removeNodes(nodes []node) error {

@@ -17,6 +17,11 @@ func (l *Lab) Place(i int, cmd *exec.Cmd) error {
 	if i < 0 || i >= len(l.nodes) {
 		return l.noNode(i)
 	}
+	return placeIn(l.nodes[i].name, cmd)
+}
+
+// placeIn is Place, by the namespace's name.
+func placeIn(namespace string, cmd *exec.Cmd) error {
 	if cmd.Err != nil {
 		return cmd.Err // the command was not found
 	}
@@ -25,7 +30,7 @@ func (l *Lab) Place(i int, cmd *exec.Cmd) error {
 		return fmt.Errorf("lab: %w: install util-linux", err)
 	}
 	// nsenter replaces itself with the command.
-	args := []string{nsenter, "--net=" + filepath.Join(namespaces, l.nodes[i].name), "--", cmd.Path}
+	args := []string{nsenter, "--net=" + filepath.Join(namespaces, namespace), "--", cmd.Path}
 	if len(cmd.Args) > 0 {
 		args = append(args, cmd.Args[1:]...)
 	}
@@ -35,11 +40,16 @@ func (l *Lab) Place(i int, cmd *exec.Cmd) error {
 
 // Do calls f in node i's namespace: sockets that f makes belong to that node, and so do processes that it starts. f must not leave its
 // goroutine for that: a dial to an IP address or a listener is made in the caller's, a dial to a host name is not.
-func (l *Lab) Do(i int, f func() error) (err error) {
+func (l *Lab) Do(i int, f func() error) error {
 	if i < 0 || i >= len(l.nodes) {
 		return l.noNode(i)
 	}
-	target, err := os.Open(filepath.Join(namespaces, l.nodes[i].name))
+	return doIn(l.nodes[i].name, f)
+}
+
+// doIn is Do, by the namespace's name.
+func doIn(namespace string, f func() error) (err error) {
+	target, err := os.Open(filepath.Join(namespaces, namespace))
 	if err != nil {
 		return fmt.Errorf("lab: %w", err)
 	}
@@ -53,13 +63,13 @@ func (l *Lab) Do(i int, f func() error) (err error) {
 	defer home.Close()
 	defer func() {
 		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
-			err = errors.Join(err, fmt.Errorf("lab: leaving namespace %s: %w", l.nodes[i].name, back))
+			err = errors.Join(err, fmt.Errorf("lab: leaving namespace %s: %w", namespace, back))
 			return // the thread stays locked, and ends with its goroutine
 		}
 		runtime.UnlockOSThread()
 	}()
 	if err := unix.Setns(int(target.Fd()), unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("lab: entering namespace %s: %w", l.nodes[i].name, explain(err))
+		return fmt.Errorf("lab: entering namespace %s: %w", namespace, explain(err))
 	}
 	return f()
 }

@@ -39,8 +39,14 @@ func newLab(t *testing.T, cfg Config) *Lab {
 	return nil
 }
 
+// ground is a Lab or Wires.
+type ground interface {
+	Addr(i int) netip.Addr
+	Do(i int, f func() error) error
+}
+
 // connect opens a TCP connection from node 0 to node 1.
-func connect(t testing.TB, l *Lab) (from, to net.Conn) {
+func connect(t testing.TB, l ground) (from, to net.Conn) {
 	t.Helper()
 	var listener net.Listener
 	err := l.Do(1, func() (err error) {

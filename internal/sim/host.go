@@ -29,15 +29,15 @@ func (c *packetConn) WriteTo(b []byte, to net.Addr) (int, error) {
 }
 
 // newHost makes a libp2p host whose only socket is made by listen.
-func newHost(ip net.IP, listen func(*net.UDPAddr) net.PacketConn) (host.Host, error) {
-	return libp2p.New(
+func newHost(ip net.IP, listen func(*net.UDPAddr) net.PacketConn, more []libp2p.Option) (host.Host, error) {
+	return libp2p.New(append([]libp2p.Option{
 		libp2p.ListenAddrStrings(fmt.Sprintf("/ip4/%s/udp/8000/quic-v1", ip)),
 		simulatedQUIC(listen),
 		libp2p.DisableIdentifyAddressDiscovery(), // it stalls synctest
 		libp2p.ResourceManager(&network.NullResourceManager{}),
 		libp2p.DisableRelay(),
 		libp2p.DisableMetrics(),
-	)
+	}, more...)...)
 }
 
 // simulatedQUIC replaces libp2p's UDP sockets. A connection manager that is passed in must be closed by whoever passes it.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/marcopolo/simnet"
@@ -20,9 +21,10 @@ const linkBandwidth = 1_000_000_000
 
 // Net is a simulated network.
 type Net struct {
-	Hosts []host.Host    // host i has address 1.0.0.i or so, port 8000
-	Rate  int            // bits a second of the links of hosts to come, each way; enough not to matter if 0
-	Heavy map[string]int // of NewMemory: for how many bytes each byte of a protocol's streams counts on the links; set before any is opened
+	Hosts   []host.Host     // host i has address 1.0.0.i or so, port 8000
+	Rate    int             // bits a second of the links of hosts to come, each way; enough not to matter if 0
+	Options []libp2p.Option // of New: for hosts to come, besides those that the simulation needs
+	Heavy   map[string]int  // of NewMemory: for how many bytes each byte of a protocol's streams counts on the links; set before any is opened
 
 	t      testing.TB
 	wire   *simnet.Simnet
@@ -32,6 +34,8 @@ type Net struct {
 		index  map[netip.Addr]int // of a host by its address
 		cut    map[[2]int]bool    // packets from the first to the second host are dropped
 		frozen map[int]bool
+		walled map[int]bool          // a firewall lets in packets only from hosts to which the host has sent
+		sent   map[[2]int]bool       // from the first, who is walled, to the second
 		slow   map[int]time.Duration // added to the latency of every packet to or from a host
 		closed map[int]bool
 	}
@@ -58,6 +62,8 @@ func newNet(t testing.TB) *Net {
 	s.mu.index = make(map[netip.Addr]int)
 	s.mu.cut = make(map[[2]int]bool)
 	s.mu.frozen = make(map[int]bool)
+	s.mu.walled = make(map[int]bool)
+	s.mu.sent = make(map[[2]int]bool)
 	s.mu.slow = make(map[int]time.Duration)
 	s.mu.closed = make(map[int]bool)
 	return s
@@ -86,7 +92,7 @@ func (s *Net) host(i int, ip net.IP) (host.Host, error) {
 	return newHost(ip, func(a *net.UDPAddr) net.PacketConn {
 		link := simnet.LinkSettings{BitsPerSecond: s.rate()}
 		return &packetConn{SimConn: s.wire.NewEndpoint(a, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}), net: s, from: i}
-	})
+	}, s.Options)
 }
 
 func (s *Net) rate() int { return cmp.Or(s.Rate, linkBandwidth) }
@@ -171,6 +177,14 @@ func (s *Net) changed() {
 	}
 }
 
+// Wall puts host i of New behind a firewall, as a router that translates addresses is one: a packet comes in only from an address to which
+// one has gone out.
+func (s *Net) Wall(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.walled[i] = true
+}
+
 // Slow adds to the latency of every packet to or from host i; 0 undoes it.
 func (s *Net) Slow(i int, by time.Duration) {
 	s.mu.Lock()
@@ -206,8 +220,12 @@ func (s *Net) set(cut bool, links ...[2]int) {
 func (s *Net) dropped(i int, to net.Addr) bool {
 	s.mu.Lock()
 	j, ok := s.at(to)
+	if ok && s.mu.walled[i] {
+		s.mu.sent[[2]int{i, j}] = true
+	}
+	stopped := ok && s.mu.walled[j] && !s.mu.sent[[2]int{j, i}]
 	s.mu.Unlock()
-	return ok && s.lost(i, j)
+	return ok && (stopped || s.lost(i, j))
 }
 
 // lost says whether what host i sends to host j is lost.

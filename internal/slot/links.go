@@ -10,6 +10,7 @@ import (
 type Links struct {
 	Ways    [][]Link // Ways[i][j] is i's word on its way to j
 	Uplinks []Link   // what each can send to all together, by its own measure: a speed or no more than LinkDirect
+	NoRing  bool     // a ring failed lately: no new group is to have one
 }
 
 // Link is one peer's word on its way to another: a speed on a logarithmic scale, or one of the values below.

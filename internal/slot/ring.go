@@ -1,6 +1,10 @@
 package slot
 
-import "github.com/p2pdiloco/p2pdiloco/internal/wire"
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
 
 // Order lists the contributors to a range of an owner's in the order in which their values are added up: rising places in schedule
 // rotation; in a ring, from the peer after the owner round to the owner itself. in says who contributes, owner is a place in Offers.
@@ -27,6 +31,42 @@ func (p Plan) Order(owner int, in Bitmap) []int {
 		}
 	}
 	return kept
+}
+
+// Circle is a plan's ring without those who are gone: places in Offers, in ring order. What goes round goes from each to the next, and from
+// the last to the first.
+func (p Plan) Circle() []int {
+	var circle []int
+	for _, place := range p.Ring {
+		if !p.Gone.Has(int(place)) {
+			circle = append(circle, int(place))
+		}
+	}
+	return circle
+}
+
+// Beside says whether two places are neighbours in the circle: nobody else has streams with them.
+func (p Plan) Beside(a, b int) bool {
+	circle := p.Circle()
+	i, j, n := slices.Index(circle, a), slices.Index(circle, b), len(circle)
+	return i >= 0 && j >= 0 && i != j && ((i+1)%n == j || (j+1)%n == i)
+}
+
+// Round names what one circle works on: whose pieces, and who is gone. Its streams carry it, and so does what peers say of each other
+// there. Zero in schedule rotation, where streams live through revisions.
+func (p Plan) Round() (none Root) {
+	if len(p.Ring) == 0 {
+		return none
+	}
+	group := p.Group()
+	b := append([]byte("p2pdiloco/round/1"), group[:]...)
+	for i := range p.Offers {
+		b = wire.AppendBool(b, p.Gone.Has(i))
+	}
+	for _, piece := range p.Pieces {
+		b = wire.AppendBytes(wire.AppendU64(wire.AppendU64(b, piece.Range.Begin), piece.Range.End), piece.Owner)
+	}
+	return Hash(b)
 }
 
 // RingOf says whether a ring is an order of n places: each once, or none at all.

@@ -28,6 +28,35 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// Who is gone is passed over: then others are neighbours, and it is another round.
+func TestCircle(t *testing.T) {
+	p := Plan{Offers: make([]Offer, 5), Ring: []uint16{3, 0, 2, 4, 1}, Gone: NewBitmap(5)}
+	before := p.Round()
+	if !p.Beside(0, 2) || !p.Beside(3, 1) || p.Beside(0, 4) || p.Beside(2, 2) {
+		t.Error("the neighbours are wrong")
+	}
+	p.Gone = NewBitmap(5)
+	p.Gone.Set(2)
+	if got := p.Circle(); !slices.Equal(got, []int{3, 0, 4, 1}) {
+		t.Errorf("the circle is %v", got)
+	}
+	if !p.Beside(0, 4) || !p.Beside(4, 0) || p.Beside(0, 2) {
+		t.Error("the neighbours are wrong without 2")
+	}
+	if p.Round() == before || before == (Root{}) {
+		t.Error("another circle has the same round")
+	}
+	divided := p
+	divided.Pieces = []Piece{{Range: Range{End: 4}}}
+	if divided.Round() == p.Round() {
+		t.Error("another division has the same round")
+	}
+	p.Ring = nil
+	if p.Round() != (Root{}) || p.Circle() != nil || p.Beside(0, 1) {
+		t.Error("a rotation has a circle")
+	}
+}
+
 func TestHostileRings(t *testing.T) {
 	for _, ring := range [][]uint16{{0}, {0, 0}, {0, 2}, {0, 1, 1}, {65535, 1}} {
 		p := Plan{Offers: []Offer{{Peer: "a"}, {Peer: "b"}}, Ring: ring}

@@ -32,6 +32,12 @@ type Stream interface {
 	SetWriteDeadline(time.Time) error
 }
 
+// TimedOut says whether an error is a deadline that passed. Transports have errors of their own for it.
+func TimedOut(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
 // AppendU8 appends one byte.
 func AppendU8(b []byte, v uint8) []byte { return append(b, v) }
 

@@ -2,10 +2,14 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"net"
+	"os"
 	"testing"
 )
 
@@ -98,4 +102,23 @@ func FuzzReadMessage(f *testing.F) {
 			t.Errorf("%x was read from %x", m, b)
 		}
 	})
+}
+
+// wornOut is a transport's own kind of timeout.
+type wornOut struct{ late bool }
+
+func (wornOut) Error() string   { return "worn out" }
+func (e wornOut) Timeout() bool { return e.late }
+
+func TestTimedOut(t *testing.T) {
+	for _, err := range []error{os.ErrDeadlineExceeded, context.DeadlineExceeded, wornOut{late: true}} {
+		if !TimedOut(err) || !TimedOut(fmt.Errorf("writing: %w", err)) {
+			t.Errorf("%v is no timeout", err)
+		}
+	}
+	for _, err := range []error{nil, io.EOF, net.ErrClosed, wornOut{}} {
+		if TimedOut(err) {
+			t.Errorf("%v is a timeout", err)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 const (
@@ -129,7 +130,7 @@ func (k *worker) judge(err error) error {
 		}
 		wait <<= k.busy
 	default:
-		if k.strikes++; k.strikes >= maxStrikes || timedOut(err) {
+		if k.strikes++; k.strikes >= maxStrikes || wire.TimedOut(err) { // two waits for a deadline would be too long
 			return fmt.Errorf("cannot be reached, or stalls: %w", err)
 		}
 	}
@@ -141,10 +142,4 @@ func (k *worker) judge(err error) error {
 	case <-t.C:
 		return nil
 	}
-}
-
-// timedOut says whether an error is a deadline that passed. Two such waits would be too long.
-func timedOut(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
 }

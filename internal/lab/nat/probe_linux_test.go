@@ -1,0 +1,300 @@
+package nat
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+)
+
+// patience bounds what must come. What must not come is told by what comes after it: packets don't overtake each other here.
+const patience = 10 * time.Second
+
+// newWorld makes a world where that is allowed. Elsewhere it skips the test, after a look at how New says so.
+func newWorld(t *testing.T, cfg Config) *World {
+	t.Helper()
+	cfg.Name = "nattest"
+	w, err := New(t.Context(), cfg)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return w
+	}
+	text := err.Error()
+	for _, reason := range []string{"root", "modprobe tun", "install iproute2", "must be writable", "the kernel may lack"} {
+		if strings.Contains(text, reason) {
+			t.Skip("no such network here: ", err)
+		}
+	}
+	t.Fatal(err)
+	return nil
+}
+
+// socket is a UDP socket of a host.
+func socket(t *testing.T, w *World, h int) *net.UDPConn {
+	t.Helper()
+	var c *net.UDPConn
+	err := w.Do(h, func() (err error) {
+		c, err = net.ListenUDP("udp4", nil)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func portOf(c *net.UDPConn) uint16 { return c.LocalAddr().(*net.UDPAddr).AddrPort().Port() }
+
+func send(t *testing.T, c *net.UDPConn, text string, to netip.AddrPort) {
+	t.Helper()
+	if _, err := c.WriteToUDPAddrPort([]byte(text), to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// receive is the next packet and where it came from; ok is false if none comes within a time.
+func receive(t *testing.T, c *net.UDPConn, within time.Duration) (text string, from netip.AddrPort, ok bool) {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 1500)
+	n, from, err := c.ReadFromUDPAddrPort(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return "", from, false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b[:n]), netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), true
+}
+
+// Hosts of the world that most of the tests have in common; each has a site of its own.
+const (
+	serverA = iota
+	serverB
+	cone
+	restricted
+	double
+	symmetric
+	noUDP
+	otherRestricted
+	otherSymmetric
+)
+
+// TestWorld makes one world, for that takes longest.
+func TestWorld(t *testing.T) {
+	cfg := Config{Sites: []Site{
+		serverA: {Kind: Public}, serverB: {Kind: Public}, cone: {Kind: FullCone}, restricted: {Kind: PortRestricted}, double: {Kind: DoubleNAT},
+		symmetric: {Kind: Symmetric}, noUDP: {Kind: NoUDP}, otherRestricted: {Kind: PortRestricted}, otherSymmetric: {Kind: Symmetric},
+	}}
+	for i := range cfg.Sites {
+		cfg.Hosts = append(cfg.Hosts, i)
+	}
+	w := newWorld(t, cfg)
+	t.Run("kinds", func(t *testing.T) { testKinds(t, w) })
+	t.Run("TCP", func(t *testing.T) { testTCP(t, w) })
+	t.Run("holes", func(t *testing.T) { testHoles(t, w) })
+}
+
+// testKinds finds out what RFC 5780 asks: a host sends from one port to two servers, one after the other, and each server says under what
+// address it was seen; before, the second and another port of the first try to reach the address that the first saw.
+func testKinds(t *testing.T, w *World) {
+	for _, x := range []struct {
+		host    int
+		mapped  bool // the same port towards both
+		anyAddr bool // whether a packet from another address comes in
+		anyPort bool // from another port of an address that was sent to
+		udp     bool
+	}{
+		{cone, true, true, true, true},
+		{restricted, true, false, false, true},
+		{double, true, false, false, true},
+		{symmetric, false, false, false, true},
+		{noUDP, false, false, false, false},
+	} {
+		t.Run(string(w.Kind(x.host)), func(t *testing.T) {
+			if !w.Addr(x.host).IsPrivate() {
+				t.Errorf("the host's address is %v", w.Addr(x.host))
+			}
+			a, otherPort, b, host := socket(t, w, serverA), socket(t, w, serverA), socket(t, w, serverB), socket(t, w, x.host)
+			place := func(h int, c *net.UDPConn) netip.AddrPort { return netip.AddrPortFrom(w.PublicAddr(h), portOf(c)) }
+			send(t, host, "hello", place(0, a))
+			within := patience
+			if !x.udp {
+				within = 200 * time.Millisecond
+			}
+			_, seen, ok := receive(t, a, within)
+			if ok != x.udp {
+				t.Fatalf("UDP passes: %v", ok)
+			}
+			if !ok {
+				return
+			}
+			if seen.Addr() != w.PublicAddr(x.host) {
+				t.Errorf("the host is seen at %v, its public address is %v", seen, w.PublicAddr(x.host))
+			}
+			got := knock(t, host, seen, b, otherPort, a, place(0, a))
+			if strings.Contains(got, "address") != x.anyAddr || strings.Contains(got, "port") != x.anyPort {
+				t.Errorf("what came in: %q", got)
+			}
+			send(t, host, "hello", place(1, b))
+			_, again, ok := receive(t, b, patience)
+			if !ok || (again.Port() == seen.Port()) != x.mapped {
+				t.Errorf("the host is seen at %v, then at %v, %v", seen, again, ok)
+			}
+		})
+	}
+}
+
+// knock sends to the address where a host was seen: from another address, from another port, and from where it sent to. That the last arrives
+// says that those before it were dropped if they are not there.
+func knock(t *testing.T, host *net.UDPConn, seen netip.AddrPort, otherAddr, otherPort, asked *net.UDPConn, server netip.AddrPort) (got string) {
+	t.Helper()
+	send(t, otherAddr, "address ", seen)
+	send(t, otherAddr, "I have knocked", server)
+	if _, _, ok := receive(t, asked, patience); !ok {
+		t.Fatal("public hosts don't hear each other")
+	}
+	send(t, otherPort, "port ", seen)
+	send(t, asked, "asked", seen)
+	for {
+		text, _, ok := receive(t, host, patience)
+		if !ok {
+			t.Fatal("not even who was asked is heard")
+		}
+		if text == "asked" {
+			return got
+		}
+		got += text
+	}
+}
+
+// testTCP: from every kind a TCP connection to a public host opens, and none the other way but to a public host.
+func testTCP(t *testing.T, w *World) {
+	server := listen(t, w, serverA)
+	for h := serverB; h <= noUDP; h++ {
+		from := dial(t, w, h, netip.AddrPortFrom(w.PublicAddr(serverA), server), patience)
+		if from == nil {
+			t.Fatalf("%s: no TCP to a public host", w.Kind(h))
+		}
+		to := dial(t, w, serverA, netip.AddrPortFrom(w.PublicAddr(h), listen(t, w, h)), 200*time.Millisecond)
+		if (to != nil) != (w.Kind(h) == Public) {
+			t.Errorf("%s: TCP from outside: %v", w.Kind(h), to != nil)
+		}
+	}
+}
+
+func listen(t *testing.T, w *World, h int) (port uint16) {
+	t.Helper()
+	var l net.Listener
+	err := w.Do(h, func() (err error) {
+		l, err = new(net.ListenConfig).Listen(t.Context(), "tcp4", "0.0.0.0:0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().(*net.TCPAddr).AddrPort().Port()
+}
+
+// dial connects, or returns nil if nobody answers within a time.
+func dial(t *testing.T, w *World, h int, to netip.AddrPort, within time.Duration) (c net.Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	err := w.Do(h, func() (err error) {
+		c, err = new(net.Dialer).DialContext(ctx, "tcp4", to.String())
+		return err
+	})
+	if err != nil {
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+		return nil
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// testHoles: of two hosts behind routers each learns where a server saw the other, and both send there. What can come of it is what
+// the kinds say: not between two symmetric ones.
+func testHoles(t *testing.T, w *World) {
+	server := socket(t, w, serverA)
+	for _, x := range []struct {
+		a, b    int
+		succeed bool
+	}{
+		{cone, restricted, true},
+		{restricted, double, true},
+		{restricted, otherRestricted, true},
+		{cone, symmetric, true},
+		{restricted, symmetric, false},
+		{double, symmetric, false},
+		{symmetric, otherSymmetric, false},
+	} {
+		a, b := socket(t, w, x.a), socket(t, w, x.b)
+		seenA, seenB := seenBy(t, w, server, a), seenBy(t, w, server, b)
+		send(t, a, "first", seenB) // opens a's side, may be dropped at b's
+		send(t, b, "second", seenA)
+		within := 200 * time.Millisecond
+		if x.succeed {
+			within = patience
+		}
+		_, from, heard := receive(t, a, within)
+		if !heard { // only b's side may be open to what a sends
+			_, from, heard = receive(t, b, within)
+		}
+		if heard != x.succeed {
+			t.Errorf("%s and %s: heard %v, from %v", w.Kind(x.a), w.Kind(x.b), heard, from)
+		}
+	}
+}
+
+func seenBy(t *testing.T, w *World, server, c *net.UDPConn) netip.AddrPort {
+	t.Helper()
+	send(t, c, "who am I", netip.AddrPortFrom(w.PublicAddr(0), portOf(server)))
+	_, seen, ok := receive(t, server, patience)
+	if !ok {
+		t.Fatal("the server hears nothing")
+	}
+	return seen
+}
+
+// TestMove: after it a host has other addresses inside and outside, and is heard from there.
+func TestMove(t *testing.T) {
+	w := newWorld(t, Config{
+		Sites: []Site{{Kind: Public}, {Kind: PortRestricted}, {Kind: Symmetric, LAN: 2}}, Hosts: []int{0, 1},
+		Link: lab.Link{Delay: time.Millisecond},
+	})
+	server, host := socket(t, w, 0), socket(t, w, 1)
+	before, inside := seenBy(t, w, server, host), w.Addr(1)
+	if err := w.Move(t.Context(), 1, 0); err == nil {
+		t.Error("a host moved to a public site")
+	}
+	if err := w.Move(t.Context(), 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	after := seenBy(t, w, server, host)
+	if before.Addr() == after.Addr() || after.Addr() != w.PublicAddr(1) || inside == w.Addr(1) || w.Kind(1) != Symmetric {
+		t.Errorf("seen at %v, then at %v; inside %v, then %v", before, after, inside, w.Addr(1))
+	}
+	if err := w.Move(t.Context(), 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	if back := seenBy(t, w, server, host); back.Addr() != before.Addr() || w.Addr(1) == inside {
+		t.Errorf("moved back: seen at %v, at first at %v; inside %v, at first %v", back, before, w.Addr(1), inside)
+	}
+}

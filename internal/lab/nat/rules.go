@@ -1,0 +1,63 @@
+package nat
+
+import "strings"
+
+// Devices of a router: the outer one leads to the internet or to the carrier, inner ones to hosts.
+const (
+	internetDevice = "lab0" // as package lab calls it
+	carrierDevice  = "wan0" // of a home router behind a carrier's
+)
+
+// rules are a router's, for `nft -f`: outer is its device towards the internet. All else on it leads inside.
+func rules(k Kind, outer string) string {
+	masquerade, inwards, leaving := "masquerade", "", ""
+	switch k {
+	case Symmetric:
+		masquerade = "masquerade random,fully-random" // no two connections of one port of the host have the same mapping
+	case FullCone:
+		inwards, leaving = fullCone, "iifname != $outer update @mapped { meta l4proto . th sport : ip saddr }"
+	case NoUDP:
+		leaving = "meta l4proto udp drop"
+	case Public, PortRestricted, DoubleNAT: // as Linux does it
+	}
+	r := strings.NewReplacer("OUTER", outer, "INWARDS", inwards, "LEAVING", leaving, "MASQUERADE", masquerade)
+	return r.Replace(router)
+}
+
+// router drops what nobody inside asked for. In input too: what a chain drops leaves no trace in conntrack, while a stray packet
+// that is let in would take the mapping that a host behind needs to answer.
+const router = `
+define outer = "OUTER"
+table ip router {
+	INWARDS
+	chain outwards {
+		type nat hook postrouting priority srcnat
+		oifname $outer MASQUERADE
+	}
+	chain input {
+		type filter hook input priority filter; policy drop
+		iifname != $outer accept
+	}
+	chain forward {
+		type filter hook forward priority filter; policy drop
+		LEAVING
+		ct state established,related accept
+		iifname != $outer accept
+		ct status dnat accept
+	}
+}
+`
+
+// fullCone sends what comes for a port that a host has sent from to that host, whoever sends it.
+const fullCone = `
+	map mapped {
+		type inet_proto . inet_service : ipv4_addr
+		flags dynamic,timeout
+		timeout 5m
+		size 65535
+	}
+	chain inwards {
+		type nat hook prerouting priority dstnat
+		iifname $outer dnat to meta l4proto . th dport map @mapped
+	}
+`

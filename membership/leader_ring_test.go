@@ -1,0 +1,222 @@
+package membership
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// ringLab is a run with rings that has the plan of one, of all, which does not end.
+func ringLab(t *testing.T, names string) (l *lab, leader *labPeer) {
+	t.Helper()
+	return plannedLab(t, names, true)
+}
+
+func plannedLab(t *testing.T, names string, ring bool) (l *lab, leader *labPeer) {
+	t.Helper()
+	rules := labRules()
+	rules.Rings, rules.StartPeers = ring, len(names)
+	l = newLab(t, rules, labTiming)
+	for _, n := range names {
+		l.add(string(n)).stuck = true
+	}
+	l.connect()
+	planned := func() bool {
+		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
+			plan := p.m.open.plan
+			if p.m.open.lead != nil && p.m.open.lead.plan != nil {
+				leader = p
+			}
+			return plan == nil || len(plan.Offers) != len(names) || (len(plan.Ring) > 0) != ring
+		})
+	}
+	if !l.run(time.Minute, planned) || leader == nil {
+		t.Fatalf("no plan of %s\n%s", names, l.show())
+	}
+	return l, leader
+}
+
+// ringWord is what a peer says of another in the round of a plan.
+func ringWord(by *labPeer, plan slot.Plan, of slot.PeerID, reason LostReason) Message {
+	return labSigned(by, Lost{Ref: plan.Ref, Group: plan.Group(), Peer: of, Reason: reason, Round: plan.Round()})
+}
+
+// aside is a member that does not lead, at a seat after the leader's.
+func (l *lab) aside(leader *labPeer, seats int) *labPeer {
+	return l.peers[(slices.Index(l.peers, leader)+seats)%len(l.peers)]
+}
+
+// Whatever one member says about a ring, again and again, it costs one of the two that it is about, and then the ring: the slot closes with
+// all who are not its sender.
+func TestALiarInARingCostsOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason LostReason
+		most   int // whom it names at once
+	}{
+		"one after the other": {LostConnection, 1},
+		"bad bytes":           {LostBadBytes, 1},
+		"all at once":         {LostConnection, 6},
+		"missing outcomes":    {LostOutcome, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, leader := ringLab(t, "ABCDEF")
+			liar := l.aside(leader, 2)
+			lie := func() {
+				lead, named := leader.m.open.lead, 0
+				for _, p := range l.peers {
+					if lead == nil || lead.plan == nil || p == liar || named == c.most || lead.plan.Gone.Has(lead.plan.Place(p.id)) {
+						continue
+					}
+					if leader.step(ringWord(liar, *lead.plan, p.id, c.reason)) == nil {
+						named++
+					}
+				}
+			}
+			for range 16 {
+				lie()
+				l.run(labTiming.Beat, func() bool { return false })
+				if lead := leader.m.open.lead; lead != nil && lead.plan != nil && lead.plan.Living() < 5 {
+					t.Fatalf("%d of 6 are left in the plan", lead.plan.Living())
+				}
+			}
+			for _, p := range l.peers {
+				p.stuck = false
+				if plan := p.m.open.plan; plan != nil {
+					p.reduce(*plan)
+				}
+			}
+			if !l.run(time.Minute, func() bool { return leader.m.View().AppliedSlot > 0 }) {
+				t.Fatalf("the slot does not close\n%s", l.show())
+			}
+			for h := uint64(1); h <= leader.m.chain.height(); h++ {
+				r := leader.m.chain.at(h)
+				honest := len(r.Contributions)
+				if slices.ContainsFunc(r.Contributions, func(o slot.Offer) bool { return o.Peer == liar.id }) {
+					honest--
+				}
+				if r.Slot == 1 && r.Kind == slot.Step && honest < 5 {
+					t.Errorf("%d of 5 honest members contribute", honest)
+				}
+			}
+		})
+	}
+}
+
+// What is said about a circle that is over opens no further revision: one loss is reported by several, some of them late.
+func TestLateWordsOfARingAreStale(t *testing.T) {
+	l, leader := ringLab(t, "ABCDEF")
+	first := *leader.m.open.lead.plan
+	out, two := l.aside(leader, 1), l.aside(leader, 3)
+	if err := leader.step(ringWord(leader, first, out.id, LostConnection)); err != nil {
+		t.Fatal(err)
+	}
+	plan := *leader.m.open.lead.plan
+	if plan.Living() != 5 || !plan.Gone.Has(plan.Place(out.id)) {
+		t.Fatalf("the leader's own word leaves %d in the plan", plan.Living())
+	}
+	if err := leader.step(ringWord(two, first, l.aside(two, 1).id, LostConnection)); !errors.Is(err, ErrStale) {
+		t.Errorf("a late word: %v", err)
+	}
+	l.run(4*labTiming.Beat, func() bool { return false })
+	if now := leader.m.open.lead.plan; now == nil || now.Living() != 5 || len(now.Ring) == 0 {
+		t.Errorf("a late word revised the plan")
+	}
+}
+
+// Nobody can know in a ring what becomes of who is no neighbour.
+func TestOnlyNeighboursAreNamedInARing(t *testing.T) {
+	l, leader := ringLab(t, "ABCDEF")
+	if err := leader.step(ringWord(l.aside(leader, 1), *leader.m.open.lead.plan, l.aside(leader, 3).id, LostConnection)); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a word about no neighbour: %v", err)
+	}
+}
+
+// Where the one who was left out is dead, its word, or that about it, is no lie: the ring goes on, whoever else dies.
+func TestDeathsDoNotEndARing(t *testing.T) {
+	l, leader := ringLab(t, "ABCDEFGH")
+	for _, seats := range []int{1, 4} {
+		victim, neighbour := l.aside(leader, seats), l.aside(leader, seats+1)
+		victim.crash()
+		l.connect()
+		neighbour.report(ReportLost{
+			Group: leader.m.open.lead.group, Peer: victim.id, Reason: LostConnection, Round: leader.m.open.lead.plan.Round(),
+		})
+		_ = leader.step(ringWord(neighbour, *leader.m.open.lead.plan, victim.id, LostConnection))
+		l.run(labTiming.Patience, func() bool { return false })
+	}
+	if plan := leader.m.open.lead.plan; plan == nil || len(plan.Ring) == 0 || plan.Living() != 6 {
+		t.Errorf("the plan is %+v", plan)
+	}
+}
+
+// One that says it is alive and passes nothing on ends the ring, not the slot; and rings rest for a while, whoever leads.
+func TestAMuteMemberEndsTheRing(t *testing.T) {
+	l, leader := ringLab(t, "ABCD")
+	l.aside(leader, 1).mute = true
+	for _, p := range l.peers {
+		p.stuck = false
+	}
+	s := leader.m.chain.openSlot()
+	began := l.now
+	if !l.run(time.Minute, func() bool { return leader.m.View().AppliedSlot >= s }) {
+		t.Fatalf("the slot does not close\n%s", l.show())
+	}
+	if took := l.now - began; took > 10*labTiming.Patience {
+		t.Errorf("it took %v", took)
+	}
+	if !l.run(time.Minute, func() bool { return leader.m.View().AppliedSlot >= s+ringRest }) {
+		t.Fatalf("slots do not close\n%s", l.show())
+	}
+	if took := l.now - began; took > 30*labTiming.Patience {
+		t.Errorf("slots took %v in all", took)
+	}
+	rings := func(p *labPeer) bool { return p.m.open.last != nil && len(p.m.open.last.Ring) > 0 }
+	if !l.run(time.Minute, func() bool { return slices.ContainsFunc(l.peers, rings) }) {
+		t.Error("no ring is tried any more")
+	}
+}
+
+// A ring through which bytes drip ends, too: it may take 40 times what is usual.
+func TestADrippingRingEnds(t *testing.T) {
+	l, leader := ringLab(t, "ABCD")
+	for _, p := range l.peers {
+		p.trickle, p.m.usual = 1, 100*time.Millisecond
+	}
+	began := l.now
+	end := func() bool { plan := l.peers[0].m.open.last; return plan != nil && len(plan.Ring) == 0 }
+	if !l.run(5*time.Minute, end) {
+		t.Fatalf("the ring goes on\n%s", l.show())
+	}
+	if took, least := l.now-began, silences*labTiming.Patience; took < least || took > least+drawnOut*100*time.Millisecond+2*labTiming.Beat {
+		t.Errorf("it ends after %v", took)
+	}
+	leader.m.usual = 0
+	leader.m.noteUsual(time.Second)
+	leader.m.noteUsual(time.Hour)
+	if leader.m.usual != 9*time.Second/8 {
+		t.Errorf("after one slow slot %v are usual", leader.m.usual)
+	}
+}
+
+// Of all that was said, whoever has most against it goes.
+func TestWhoLeavesARing(t *testing.T) {
+	l, leader := ringLab(t, "ABCDEF")
+	a, b, c, d, e := l.aside(leader, 1).id, l.aside(leader, 2).id, l.aside(leader, 3).id, l.aside(leader, 4).id, l.aside(leader, 5).id
+	for name, x := range map[string]struct {
+		words []report
+		want  slot.PeerID
+	}{
+		"the one that is named":             {[]report{{by: a, of: b}}, b},
+		"not the leader":                    {[]report{{by: a, of: leader.id}}, a},
+		"one that names both neighbours":    {[]report{{by: b, of: a}, {by: b, of: c}}, b},
+		"one that both neighbours name":     {[]report{{by: a, of: b}, {by: c, of: d}, {by: e, of: d}}, d},
+		"one that says more, not one named": {[]report{{by: a, of: b}, {by: c, of: b}, {by: c, of: d}}, c},
+	} {
+		if got := leader.m.unfit(x.words); got != x.want {
+			t.Errorf("%s: %s leaves, want %s", name, labName(got), labName(x.want))
+		}
+	}
+}
