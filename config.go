@@ -8,6 +8,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
+	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -41,15 +42,31 @@ type Config struct {
 	Listen []string
 	// Bootstrap holds multiaddrs, ending in /p2p/PEER, of nodes of the DHT to start from. Without any, peers are looked for on the local network (mDNS).
 	Bootstrap []string
+	// Announce holds multiaddrs that others are told besides those seen: where a router or firewall lets them through to this peer.
+	Announce []string
+	// NoPortMap keeps the node from asking the router (UPnP, NAT-PMP) to forward its ports, which it does except on a LAN (Preset).
+	NoPortMap bool
+	// NoRelaying keeps it from relaying for members of its run that cannot connect to each other, which it does, within
+	// p2p.MemberRelay's bounds, while it can be reached from everywhere.
+	NoRelaying bool
 	// Found lets this peer found the run although none of its bootstrap addresses answers.
 	Found bool
 	// OnQuorumLoss is what this peer does when no quorum of the members is heard for the preset's time (20 s on a LAN, 5 min on a
 	// WAN): OnLossContinue (default) forks the run with those that are left; OnLossPause waits for them, or for Recover. Each
 	// peer's own choice: a fork lists those that want it.
 	OnQuorumLoss string
+	// Ticket is the text of an invitation to the run, from Node.Invite or `p2pdiloco invite`. It takes the place of Spec.Name, Pin and
+	// Bootstrap: what is given beside it of the first two must agree with it, and further bootstrap addresses are tried, too. Who has one
+	// joins and never founds.
+	Ticket string
 	// Pin is the hash of a record that the run's chain must have, as a peer that is trusted knows it (Status.Tip). A chain without it is
 	// neither joined nor moved to. Zero: the chain of the first peers met is trusted.
 	Pin Root
+	// AdmissionSecret is a file with the secret of a private run, as its founder's peer has made it (admission.secret in its data directory):
+	// who has it needs no ticket. The data directory keeps a copy. A run that is founded with Spec.Access private makes a secret if none is given.
+	AdmissionSecret string
+	// Allow lists the peers that this one talks to about the run; empty: all that the run admits. All peers of a run should have the same list.
+	Allow []PeerID
 	// Preset is the timing of the network: "lan" or "wan" (default).
 	Preset string
 	// CheckpointEvery is the number of rounds (slots, where the run has one fragment) between checkpoints; default 4. One more is made when the node leaves or closes. What a
@@ -77,6 +94,8 @@ type Config struct {
 	// Logger is silent when nil.
 	Logger *slog.Logger
 
+	ticket *ticket.Ticket // Ticket as withDefaults has read it; nil if there is none, or it cannot be read
+
 	disk disk.FS // under DataDir; tests have others than the operating system's
 
 	// streams, if set, may replace a stream of a protocol that was opened or accepted here: what a hostile program would do to it, in tests.
@@ -84,6 +103,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	c = c.withTicket()
 	if c.Trainer != nil && len(c.Spec.Layout) == 0 {
 		c.Spec.Layout = c.Trainer.Layout()
 	}
@@ -117,7 +137,7 @@ func (c Config) withDefaults() Config {
 // Validate reports every fault at once.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	errs := []error{c.Spec.Validate()}
+	errs := append(c.checkTicket(), c.Spec.Validate())
 	if len(c.Spec.Layout) > 0 { // without one, the run's is adopted
 		errs = append(errs, c.Spec.Layout.Validate(), machine.Holds(c.Spec.Layout.Elements()))
 	}

@@ -14,6 +14,8 @@ var (
 	ErrCloned = errors.New("p2pdiloco: the identity is used twice")
 	// ErrRunEnded is returned by Anchor, Sync and Finish when the run's last slot has been applied.
 	ErrRunEnded = errors.New("p2pdiloco: the run has ended")
+	// ErrTicket is wrapped where an invitation (Config.Ticket) cannot be used any more, or is for another run.
+	ErrTicket = errors.New("p2pdiloco: the ticket is refused")
 	// ErrMissed is returned where the run has ended, its final model is not here, and no peer that holds it has been heard for long.
 	ErrMissed = errors.New("p2pdiloco: the run is over, and no peer that holds its final model answers: start one that has it, or ask for its export")
 	// ErrLength is returned where a vector of the caller's has not as many elements as the run's model.

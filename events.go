@@ -9,6 +9,7 @@ import (
 // Event is one thing that happened on a node: one line of an events file. Names and fields are stable: scripts rely on them.
 //
 //	peer.started    pid, peer_id, addrs, api, metrics (where they have an address of their own)
+//	admission.made  file: with the secret of a private run
 //	run.searching   run, detail
 //	run.founded     run, run_id
 //	run.joined      slot

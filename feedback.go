@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -60,7 +59,7 @@ func (f *feedback) encode(p allreduce.Params, fragment int, gradient []float32) 
 		f.giveBack(x)
 		return nil, nil, err
 	}
-	kernel.Sub(x, gradient, x)
+	subtract(x, gradient, x)
 	return c, x, nil
 }
 
@@ -69,7 +68,7 @@ func (f *feedback) addDebt(x []float32, fragment int, gradient []float32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if e := f.mu.debt[fragment]; e != nil {
-		kernel.Add(x, e, gradient)
+		add(x, e, gradient)
 		return
 	}
 	copy(x, gradient)
@@ -87,7 +86,7 @@ func (f *feedback) advance(record slot.Record, place int, residual []float32) {
 	for _, s := range record.Segments {
 		if s.Contributors.Has(place) {
 			part := e[s.Range.Begin:s.Range.End]
-			kernel.Add(part, part, residual[s.Range.Begin:s.Range.End])
+			add(part, part, residual[s.Range.Begin:s.Range.End])
 		}
 	}
 }

@@ -20,14 +20,15 @@ import (
 // other settles its own, and the others adopt that. Whether a settled spec's run is founded is for the ledger to decide.
 type meeting struct {
 	net    *p2p.Network
+	cfg    Config
 	given  Spec
 	said   map[string]string // what is given, as a hello tells it; "layout" is its hash
 	timing preset
-	found  bool // do not wait for a bootstrap address to answer
 	log    *slog.Logger
 
 	settled chan struct{} // closed once mu.spec is set
-	most    uint64        // elements of a layout that is adopted
+	refused <-chan error  // gives why a member refuses this peer's ticket; nil where none can
+	place   string        // what the run's peers announce themselves under
 
 	mu struct {
 		sync.Mutex
@@ -36,11 +37,13 @@ type meeting struct {
 		incarnation slot.Incarnation     // of this peer's vote log, once that is open
 		seekers     map[PeerID]time.Time // peers without a spec that could settle one, when they last said so
 		strangers   map[PeerID]error     // peers of another run of this name
+		unfit       error                // the ticket's run is there, and not as this peer was told it is
 	}
 }
 
-func newMeeting(net *p2p.Network, given Spec, timing preset, found bool, most uint64, log *slog.Logger) *meeting {
-	m := &meeting{net: net, given: given, timing: timing, found: found, most: most, log: log, settled: make(chan struct{})}
+func newMeeting(net *p2p.Network, cfg Config, timing preset) *meeting {
+	given := cfg.Spec
+	m := &meeting{net: net, cfg: cfg, given: given, timing: timing, log: cfg.Logger, settled: make(chan struct{})}
 	m.said = given.Fields()
 	if len(given.Layout) > 0 {
 		m.said["layout"] = slot.Hash(given.Layout.Append(nil)).String()
@@ -65,16 +68,22 @@ func (m *meeting) heard(p PeerID, h p2p.Hello) {
 	if err == nil && theirs.Name != m.given.Name {
 		err = fmt.Errorf("its run spec is of run %q", theirs.Name)
 	}
+	ticketed := err == nil && m.cfg.ticket != nil && m.cfg.checkRun(theirs) == nil // the run itself says what differs, whoever passes it on
 	if err == nil {
 		err = m.given.Adopt(theirs, p)
 	}
-	if d := theirs.Layout.Elements(); err == nil && len(m.given.Layout) == 0 && d > m.most {
-		err = fmt.Errorf("its model has %d elements, at most %d are adopted: raise Config.MaxAdopted or give the layout", d, m.most)
+	if d := theirs.Layout.Elements(); err == nil && len(m.given.Layout) == 0 && d > m.cfg.MaxAdopted {
+		err = fmt.Errorf("its model has %d elements, at most %d are adopted: raise Config.MaxAdopted or give the layout", d, m.cfg.MaxAdopted)
+	}
+	if err == nil {
+		err = m.cfg.checkRun(theirs)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.mu.seekers, p)
 	switch {
+	case err != nil && ticketed:
+		m.mu.unfit = err
 	case err != nil:
 		if m.mu.strangers[p] == nil {
 			m.log.Warn("peer is in a run of this name with another spec", "peer", p, "err", err)
@@ -164,6 +173,8 @@ func (m *meeting) await(ctx context.Context) (Spec, error) {
 		return Spec{}, ctx.Err()
 	case <-m.settled:
 		return *m.spec(), nil
+	case err := <-m.refused:
+		return Spec{}, err
 	case <-window.C:
 	}
 	ticker := time.NewTicker(m.timing.hello)
@@ -177,6 +188,8 @@ func (m *meeting) await(ctx context.Context) (Spec, error) {
 			return Spec{}, ctx.Err()
 		case <-m.settled:
 			return *m.spec(), nil
+		case err := <-m.refused:
+			return Spec{}, err
 		case <-ticker.C:
 		}
 	}
@@ -186,7 +199,7 @@ func (m *meeting) await(ctx context.Context) (Spec, error) {
 func (m *meeting) awaitDHT(ctx context.Context) error {
 	poll := time.NewTicker(m.timing.hello)
 	defer poll.Stop()
-	for told := time.Now(); !m.found && m.spec() == nil; {
+	for told := time.Now(); !m.cfg.Found && m.spec() == nil; {
 		err := m.net.Bootstrap().Err()
 		if err == nil {
 			return nil
@@ -199,6 +212,8 @@ func (m *meeting) awaitDHT(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-m.settled:
+		case err := <-m.refused:
+			return err
 		case <-poll.C:
 		}
 	}
@@ -212,10 +227,13 @@ const seekersWait = 5
 func (m *meeting) decide(began time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.spec != nil {
+	if m.mu.unfit != nil {
+		return m.mu.unfit
+	}
+	if m.mu.spec != nil || m.cfg.ticket != nil { // whoever differs from a ticket is not its run
 		return nil
 	}
-	if !m.found { // else the operator knows better than whoever says hello
+	if !m.cfg.Found { // else the operator knows better than whoever says hello
 		for _, err := range m.mu.strangers {
 			return err
 		}

@@ -20,7 +20,7 @@ const (
 // serve answers hellos and says hello to everybody found, until ctx ends. While no spec is settled it does so again and again.
 func (m *meeting) serve(ctx context.Context) {
 	m.net.SetHello(m.answer)
-	found := m.net.Discover(ctx, m.given.Name)
+	found := m.net.Discover(ctx, m.place)
 	g := greeter{meeting: m, known: make(map[PeerID]bool), waiting: make(map[PeerID]bool), busy: make(map[PeerID]bool), done: make(chan PeerID, maxGreets)}
 	defer g.wg.Wait()
 	again := time.NewTicker(m.timing.hello)
@@ -93,6 +93,9 @@ func (m *meeting) greet(ctx context.Context, p PeerID) {
 
 // answer is the other side of greet.
 func (m *meeting) answer(from PeerID, theirs p2p.Hello) (p2p.Hello, error) {
+	if listed := m.cfg.listed(); listed != nil && !listed(from) {
+		return p2p.Hello{}, fmt.Errorf("peer %s is not on the list of those that are admitted: have its ID put there", from)
+	}
 	if theirs.Run != m.given.Name {
 		return p2p.Hello{}, fmt.Errorf("this peer takes part in run %q, not %q", m.given.Name, theirs.Run)
 	}

@@ -34,6 +34,7 @@ type Node struct {
 	started time.Time
 	returns bool // its data directory knows the run from before
 
+	doorman   *doorman // of a private run; nil for an open one
 	meeting   *meeting
 	store     membership.Store
 	driver    *membership.Driver
@@ -73,6 +74,7 @@ type Node struct {
 	begun    *Round    // not finished
 	freed    time.Time // when a loop of one's own could begin its inner steps
 	flight   *flight   // of an overlapped mode: the contribution under way
+	tarry    tarry
 	eager    eager
 	landing  landing // of mode streaming
 	trained  bool    // since the trainer's private state was saved
@@ -99,7 +101,13 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if n.dir, err = openDataDir(cfg.disk, cfg.DataDir); err != nil {
 		return nil, err
 	}
+	if err := n.openAdmission(); err != nil {
+		return nil, err
+	}
 	if err := n.openNetwork(ctx); err != nil {
+		return nil, err
+	}
+	if err := n.closeGate(); err != nil {
 		return nil, err
 	}
 	n.emit("peer.started", map[string]any{"pid": os.Getpid(), "peer_id": n.Self(), "addrs": n.Addrs()})
@@ -126,6 +134,10 @@ func (n *Node) openNetwork(ctx context.Context) (err error) {
 	cfg.IdentityFile, cfg.PeersFile = n.dir.path("identity"), n.dir.path("peers")
 	cfg.Listen, cfg.Bootstrap, cfg.MDNS = n.cfg.Listen, n.cfg.Bootstrap, len(n.cfg.Bootstrap) == 0
 	cfg.Logger, cfg.MaxUpload = n.log, n.cfg.MaxUpload
+	cfg.Announce, cfg.PortMap = n.cfg.Announce, !n.cfg.NoPortMap && n.cfg.Preset != PresetLAN
+	if !n.cfg.NoRelaying {
+		cfg.Relay = p2p.MemberRelay()
+	}
 	n.net, err = p2p.New(ctx, cfg)
 	return err
 }
@@ -136,7 +148,17 @@ func (n *Node) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.meeting = newMeeting(n.net, n.cfg.Spec, n.timing, n.cfg.Found, n.cfg.MaxAdopted, n.log)
+	if err := n.useTicket(known); err != nil {
+		return err
+	}
+	n.meeting = newMeeting(n.net, n.cfg, n.timing)
+	if n.doorman != nil {
+		n.meeting.refused = n.doorman.refused
+	}
+	n.meeting.place = n.rendezvous()
+	if err := n.checkAccess(known); err != nil {
+		return err
+	}
 	if known != nil {
 		n.meeting.adopt(*known)
 	} else {
@@ -146,9 +168,12 @@ func (n *Node) settle(ctx context.Context) error {
 		})
 	}
 	n.wg.Go(func() { n.meeting.serve(n.closed) })
-	n.net.Advertise(n.closed, n.cfg.Spec.Name)
+	n.net.Advertise(n.closed, n.rendezvous())
 	n.returns = known != nil
 	if n.spec, err = n.meeting.await(ctx); err != nil {
+		return err
+	}
+	if err := n.checkAccess(&n.spec); err != nil {
 		return err
 	}
 	if err := machine.Holds(n.spec.Layout.Elements()); err != nil { // adopted
@@ -161,6 +186,9 @@ func (n *Node) settle(ctx context.Context) error {
 // searching says what happens while nobody is found who knows the run.
 func (n *Node) searching() string {
 	window := n.timing.discovery + n.timing.ledger.FoundAfter
+	if n.cfg.ticket != nil {
+		return "looking for the peers that the ticket names, or others of its run; it is not founded here"
+	}
 	if len(n.cfg.Bootstrap) > 0 && !n.cfg.Found {
 		return fmt.Sprintf("looking for peers that know the run; if a bootstrap address answers and there are none, it is founded after %v", window)
 	}
@@ -194,6 +222,9 @@ func (n *Node) open() (err error) {
 		return err
 	}
 	n.serve()
+	if n.doorman != nil {
+		n.wg.Go(n.announceUsed)
+	}
 	return n.driver.Start(n.closed)
 }
 
@@ -233,7 +264,7 @@ func (n *Node) openLedger(saved membership.Saved) (err error) {
 		case <-n.closed.Done():
 		}
 	}
-	if n.transport, err = openTransport(n.closed, n.net, n.run, saved.Boot, n.timing.heartbeat, deliver, n.log); err != nil {
+	if n.transport, err = openTransport(n.closed, n.net, n.run, n.gossipConfig(saved.Boot), deliver); err != nil {
 		return err
 	}
 	n.driver, err = membership.NewDriver(membership.DriverConfig{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -180,7 +181,7 @@ func (n *Node) agree(ctx context.Context, c contribution) error {
 	root := c.encoded.Root()
 	n.driver.Report(n.tempo.on(membership.ReportOffer{Slot: task.Slot, Base: c.base, Weight: c.weight, Root: root}))
 	if n.overlaps() || n.spec.Streams() {
-		return n.takeOff(task, root)
+		return errors.Join(n.takeOff(task, root), n.tarries(ctx))
 	}
 	return n.decided(ctx, task.Slot, moves, root)
 }
@@ -188,7 +189,9 @@ func (n *Node) agree(ctx context.Context, c contribution) error {
 // decided waits until the slot that a contribution was offered for is applied, with it or without it.
 func (n *Node) decided(ctx context.Context, slotNumber, moves uint64, root Root) error {
 	seen := false // the ledger has taken the offer in, or could not
+	var planned time.Time
 	_, err := n.wait(ctx, func(v membership.View) bool {
+		n.tarry.watch(v, slotNumber, &planned)
 		switch {
 		case past(v, slotNumber, moves):
 			return n.over(v, moves, root)

@@ -31,6 +31,7 @@ const (
 // A pseudo-gradient is counted from the start that it grew from, so nothing is counted twice. What becomes of the private start:
 //   - a slot that closes while its inner steps run cuts them short, and one that closes without an offered contribution spends that:
 //     as in mode sync. The next round starts from the newest anchor in the first case, and as ever in the second;
+//   - in mode async the next start waits a moment for the slot where that is likely to be enough (tarry.go);
 //   - in mode async an offered contribution that its slot closed without stands for the next slots, discounted, until one takes it or it
 //     is too stale; the newer one waits behind it;
 //   - after a change of branch, a restart, or a contribution that was too late, the next round starts from the newest anchor;

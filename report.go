@@ -8,6 +8,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // ledgerEvent passes on what happened in the ledger. It is called from the driver's loop and must not block.
@@ -55,6 +56,7 @@ func (n *Node) Status() Status {
 	s.Traffic = n.net.Traffic()
 	s.Sent, s.Received = s.Traffic.Total()
 	s.MaxUpload = n.net.MaxUpload()
+	s.Reach = n.net.Reach()
 	s.Stats = n.gauges.stats()
 	s.Training, s.Stall = time.Duration(n.training.Load()), time.Duration(n.idle.total.Load())
 	if n.driver == nil {
@@ -64,20 +66,31 @@ func (n *Node) Status() Status {
 	s.RunID, s.Spec, s.Parameters, s.LastSlot = n.run, n.spec.Fields(), n.spec.Layout.Elements(), n.spec.LastSlot()
 	s.Height, s.Slot, s.StateRoot, s.Ballot, s.Leader = v.Tip.Height, v.AppliedSlot, v.StateRoot, v.Ref.Ballot, v.Leader
 	s.Phase, s.Detail = n.phase(v)
-	s.Tip, s.Reason, s.Pinned = v.Tip.Hash(), v.Reason, !n.cfg.Pin.IsZero()
+	s.Tip, s.Reason, s.Pinned, s.Private = v.Tip.Hash(), v.Reason, !n.cfg.Pin.IsZero(), n.doorman != nil
 	if s.Sync = n.worker.syncing(); s.Sync != nil && s.Sync.Total > 0 {
 		s.Detail = fmt.Sprintf("fetching the state: %d of %d MB", s.Sync.Bytes/1e6, s.Sync.Total/1e6)
 	}
 	s.Task = statusOf(n.task.Load())
-	paces := n.paces(v)
+	paces, paths := n.paces(v), n.paths()
 	for _, m := range v.Members {
 		if m.Contributes {
 			s.Contributors++
 		}
-		s.Members = append(s.Members, paces.tell(n.memberStatus(v, m)))
+		member := paces.tell(n.memberStatus(v, m))
+		member.Path = paths[m.Peer]
+		s.Members = append(s.Members, member)
 	}
 	s.Tolerated = allreduce.Tolerated(n.worker.params.Aggregator, n.worker.params.TrimPermille, s.Contributors)
 	return s
+}
+
+// paths are the ways to the peers connected now.
+func (n *Node) paths() map[PeerID]*p2p.Path {
+	paths := make(map[PeerID]*p2p.Path)
+	for _, p := range n.net.Paths() {
+		paths[p.Peer] = &p
+	}
+	return paths
 }
 
 func (n *Node) phase(v membership.View) (Phase, string) {

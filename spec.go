@@ -52,6 +52,7 @@ type Spec struct {
 	MinPeers      uint64   `toml:"min_peers"`      // contributors with which a slot may close
 	MaxWeight     uint64   `toml:"max_weight"`     // cap of one contribution's weight, in tokens
 	Discount      []uint64 `toml:"discount"`       // per mille, by staleness in slots; its length less one is the greatest staleness
+	Access        string   `toml:"access"`         // open | private: who may take part
 
 	Layout Layout `toml:"-"` // the model's tensors; comes from the trainer
 }
@@ -104,6 +105,7 @@ var specFields = []specField{
 	{"min_peers", func(s *Spec) any { return &s.MinPeers }, "1", upTo(slot.MaxMembers)},
 	{"max_weight", func(s *Spec) any { return &s.MaxWeight }, strconv.Itoa(1 << 40), upTo(1 << 56)},
 	{"discount", func(s *Spec) any { return &s.Discount }, "1000", nil},
+	{"access", func(s *Spec) any { return &s.Access }, AccessOpen, oneOf(AccessOpen, AccessPrivate)},
 }
 
 // Defaults of outer_lr.

@@ -15,6 +15,7 @@ type Status struct {
 	Addrs        []string          `json:"addrs"`
 	Run          string            `json:"run"`
 	RunID        Root              `json:"run_id"`
+	Private      bool              `json:"private,omitempty"` // nobody takes part without a ticket or the secret
 	Phase        Phase             `json:"phase"`
 	Detail       string            `json:"detail,omitempty"` // the phase in plain words, where they help
 	Spec         map[string]string `json:"spec,omitempty"`   // of the run, once known
@@ -41,6 +42,7 @@ type Status struct {
 	Training     time.Duration     `json:"training_ns"`          // spent in inner steps, since the start
 	Stall        time.Duration     `json:"stall_ns"`             // that the trainer stood still and waited for others
 	Uptime       time.Duration     `json:"uptime_ns"`
+	Reach        p2p.Reach         `json:"reach"` // how others can reach this peer
 	Process      ProcessStatus     `json:"process"`
 }
 
@@ -117,6 +119,7 @@ type MemberStatus struct {
 	Heard  time.Duration `json:"heard_ns"`         // ago
 	Slot   uint64        `json:"slot"`             // newest it says it has applied
 	Steps  uint32        `json:"steps"`            // inner steps done in its current round
+	Path   *p2p.Path     `json:"path,omitempty"`   // how it is reached from here; nil: not now
 	Uplink uint32        `json:"uplink,omitempty"` // kB/s that it measured when it sent to others, to a quarter of a doubling; 0 for unknown
 
 	Assigned     uint32              `json:"assigned_steps,omitempty"` // inner steps of a round that it begins now, by the run's pace; 0 where that is its own choice

@@ -52,17 +52,7 @@ func TestTrainersDoNotStallInModeStreaming(t *testing.T) {
 			inSim(t, 10*time.Millisecond, spec, 4, func(s *swarm) {
 				s.streaming()
 				s.start(s.peers...)
-				s.reach(3, s.peers...)
-				first := s.stalls()
-				s.reach(11, s.peers...)
-				for i, last := range s.stalls() {
-					stall, training := last.Stall-first[i].Stall, last.Training-first[i].Training
-					share := stall.Seconds() / (stall + training).Seconds()
-					if stalls != (share > 0.25) || !stalls && share > 0.02 {
-						t.Errorf("host %d stalled for %v and trained for %v", s.peers[i].host, stall, training)
-					}
-					t.Logf("host %d: stalled %v, trained %v: %.1f%%", s.peers[i].host, stall, training, 100*share)
-				}
+				s.holdStall(stalls)
 				s.finish(time.Minute, s.peers...)
 			})
 		})
@@ -102,49 +92,6 @@ func (b blind) ExportRange(ctx context.Context, begin int, dst []float32) error 
 		return r.ExportRange(ctx, begin, dst)
 	}
 	return errors.ErrUnsupported
-}
-
-// A joiner fetches one state, contributes from the next border on, and the others wait for nothing.
-func TestALateJoinerFallsIntoTheStream(t *testing.T) {
-	inStream(t, 12, 2, 3, func(s *swarm) {
-		late := s.peers[2]
-		s.start(s.but(late)...)
-		s.reach(5, s.peers[0])
-		s.start(late)
-		s.finish(3*time.Minute, s.peers...)
-		if n := len(late.events("state.synced")); n != 1 || !s.contributed(late) {
-			s.t.Errorf("the late joiner fetched %d states and contributed to %v", n, s.contributions(late))
-		}
-	})
-}
-
-// A killed peer costs the others nothing, and carries on from the anchor when it is back.
-func TestAPeerKilledInTheStreamComesBack(t *testing.T) {
-	inStream(t, 5, 3, 4, func(s *swarm) {
-		s.start(s.peers...)
-		p := s.peers[1]
-		s.reach(5, p)
-		s.stop(p)
-		s.reach(8, s.peers[0])
-		s.start(p)
-		s.finish(3*time.Minute, s.peers...)
-		if !s.contributedAfter(p, 8) {
-			s.t.Errorf("it contributed to %v", s.contributions(p))
-		}
-	})
-}
-
-// The leader dies while it plans, and when it has committed: the others lose no slot.
-func TestTheLeaderDiesInTheStream(t *testing.T) {
-	for _, event := range []string{"slot.planned", "slot.committed"} {
-		t.Run(event, func(t *testing.T) {
-			inStream(t, 2, 4, 4, func(s *swarm) {
-				victim := s.whenLeader(3, event, func(p *simPeer) { s.net.Isolate(p.host) })
-				s.start(s.peers...)
-				s.killAndFinish(victim)
-			})
-		})
-	}
 }
 
 // A straggler that misses a slot takes that slot's fragment from the anchor, and is back in time for a later one.
@@ -191,22 +138,6 @@ func TestATrainerWithoutPartsIsLateInTheStream(t *testing.T) {
 		s.finish(3*time.Minute, s.peers...)
 		if s.contributed(late) {
 			t.Errorf("it contributed to %v: its slots did not close without it", s.contributions(late))
-		}
-	})
-}
-
-// A peer that was cut off for more than a round starts from the newest anchor; one that misses less, too: its state is fetched or made up.
-func TestACutOffPeerComesBackIntoTheStream(t *testing.T) {
-	inStream(t, 6, 4, 4, func(s *swarm) {
-		s.start(s.peers...)
-		p := s.peers[2]
-		s.reach(4, p)
-		s.net.Isolate(p.host)
-		s.reach(10, s.peers[0])
-		s.net.Rejoin(p.host)
-		s.finish(5*time.Minute, s.peers...)
-		if !s.contributedAfter(p, 10) {
-			s.t.Errorf("it contributed to %v", s.contributions(p))
 		}
 	})
 }

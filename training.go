@@ -159,6 +159,7 @@ func (n *Node) steps(ctx context.Context, t Trainer, task Task) (Stats, error) {
 	stats, err := t.Train(steps, task)
 	took := time.Since(began)
 	n.training.Add(int64(took))
+	n.tarry.phase = took
 	if err != nil && ctx.Err() == nil && steps.Err() != nil {
 		n.tempo.cut(task.Steps, took)
 		n.flight = nil // it is settled: the round after this one starts from the newest anchor

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/gossip"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -13,8 +12,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// kindLedger is the kind of announcement that carries ledger messages.
-const kindLedger = 1
+// Kinds of announcements.
+const (
+	kindLedger    = 1 // ledger messages
+	kindAdmission = 2 // tokens used in a private run
+)
 
 // ledgerTransport carries ledger messages (membership.Transport): by direct stream, by gossip to all, and by gossip, too, where a
 // pair cannot connect. Its receivers ignore what is not for them.
@@ -26,19 +28,29 @@ type ledgerTransport struct {
 	last      Root // hash of what was gossiped last for want of a stream; of the goroutine that reports drops
 }
 
-func openTransport(ctx context.Context, net *p2p.Network, run Root, boot uint64, heartbeat time.Duration, deliver func(from PeerID, b []byte), log *slog.Logger) (*ledgerTransport, error) {
-	t := &ledgerTransport{net: net, log: log}
-	cfg := gossip.Config{
-		Topic: "/p2pdiloco/run/" + run.String(), Kinds: []uint8{kindLedger}, Boot: boot, Heartbeat: heartbeat, Logger: log,
-		Deliver: func(from slot.PeerID, _ uint8, body []byte) { deliver(from, body) },
-		Epoch:   func(body []byte) uint64 { return uint64(membership.IncarnationOf(body)) },
-		Echo:    func(_ uint8, body []byte) { deliver(net.ID(), body) },
-		Check: func(from slot.PeerID, _ uint8, body []byte) gossip.Verdict {
-			if membership.MayAnnounce(body, run, from) {
-				return gossip.Accept
-			}
-			return gossip.Reject
-		},
+// openTransport opens it in a topic. cfg has what depends on the node; the rest is filled in.
+func openTransport(ctx context.Context, net *p2p.Network, run Root, cfg gossip.Config, deliver func(from PeerID, b []byte)) (*ledgerTransport, error) {
+	t := &ledgerTransport{net: net, log: cfg.Logger}
+	others := cfg.Deliver
+	cfg.Kinds = append(cfg.Kinds, kindLedger)
+	cfg.Deliver = func(from slot.PeerID, kind uint8, body []byte) {
+		if kind == kindLedger {
+			deliver(from, body)
+			return
+		}
+		others(from, kind, body)
+	}
+	cfg.Epoch = func(body []byte) uint64 { return uint64(membership.IncarnationOf(body)) }
+	cfg.Echo = func(kind uint8, body []byte) {
+		if kind == kindLedger {
+			deliver(net.ID(), body)
+		}
+	}
+	cfg.Check = func(from slot.PeerID, kind uint8, body []byte) gossip.Verdict {
+		if kind != kindLedger || membership.MayAnnounce(body, run, from) {
+			return gossip.Accept
+		}
+		return gossip.Reject
 	}
 	var err error
 	if t.topic, err = gossip.Join(ctx, net.Host(), cfg); err != nil {
@@ -52,8 +64,10 @@ func openTransport(ctx context.Context, net *p2p.Network, run Root, boot uint64,
 func (t *ledgerTransport) Send(to PeerID, message []byte) { t.messenger.Send(to, message) }
 
 // Publish implements membership.Transport.
-func (t *ledgerTransport) Publish(message []byte) {
-	if err := t.topic.Publish(context.Background(), kindLedger, message); err != nil {
+func (t *ledgerTransport) Publish(message []byte) { t.publish(kindLedger, message) }
+
+func (t *ledgerTransport) publish(kind uint8, body []byte) {
+	if err := t.topic.Publish(context.Background(), kind, body); err != nil {
 		t.log.Debug("announcement failed", "err", err)
 	}
 }

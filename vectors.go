@@ -14,6 +14,10 @@ func subtract(dst, a, b []float32) {
 	parallel.Ranges(len(dst), func(begin, end int) { kernel.Sub(dst[begin:end], a[begin:end], b[begin:end]) })
 }
 
+func add(dst, a, b []float32) {
+	parallel.Ranges(len(dst), func(begin, end int) { kernel.Add(dst[begin:end], a[begin:end], b[begin:end]) })
+}
+
 func mix(dst, a, b []float32, alpha float32) {
 	parallel.Ranges(len(dst), func(begin, end int) { kernel.Mix(dst[begin:end], a[begin:end], b[begin:end], alpha) })
 }

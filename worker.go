@@ -161,7 +161,7 @@ func (w *worker) reduce(ctx context.Context, plan slot.Plan, report func(members
 	}
 	uplink, speeds := w.engine.Rates()
 	report(membership.ReportLinks{Uplink: uplink, Speeds: speeds})
-	r, err := w.engine.Start(ctx, plan, own, &sink{w, plan.Group(), report})
+	r, err := w.engine.Start(ctx, plan, own, &sink{w, plan.Group(), plan.Round(), report})
 	switch {
 	case errors.Is(err, allreduce.ErrNotInGroup): // left out: what came so far may still be of use
 	case err != nil:
@@ -251,6 +251,7 @@ func (w *worker) close() {
 type sink struct {
 	w      *worker
 	group  Root
+	round  Root // of the plan, in a ring
 	report func(membership.Report)
 }
 
@@ -264,7 +265,7 @@ func (s *sink) Lost(peer PeerID, reason allreduce.Reason, err error) {
 		allreduce.Connection: membership.LostConnection, allreduce.BadValue: membership.LostBadValue, allreduce.BadBytes: membership.LostBadBytes,
 	}
 	if r, ok := why[reason]; ok {
-		s.report(membership.ReportLost{Group: s.group, Peer: peer, Reason: r})
+		s.report(membership.ReportLost{Group: s.group, Peer: peer, Reason: r, Round: s.round})
 	}
 }
 

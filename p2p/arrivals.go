@@ -53,12 +53,13 @@ func (a *arrivals) watch() network.Notifiee {
 	}}
 }
 
-// dial has a connection to the peer when it returns nil, whoever made it.
+// dial has a connection to the peer when it returns nil, whoever made it. One through a limited relay will do: small things pass there, and it
+// may be the first step to a better one.
 func (n *Network) dial(ctx context.Context, to peer.AddrInfo) error {
 	dialling, over := n.arrivals.dialling(ctx, to.ID)
 	defer over()
-	err := n.host.Connect(dialling, to)
-	if err != nil && n.host.Network().Connectedness(to.ID) == network.Connected {
+	err := n.host.Connect(network.WithAllowLimitedConn(dialling, "small things"), to)
+	if err != nil && n.host.Network().Connectedness(to.ID) != network.NotConnected {
 		return nil
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,39 +49,79 @@ func (n *Network) Bootstrap() BootstrapState { return n.boot.state() }
 
 // bootstrapper connects to the bootstrap addresses, and to remembered peers, whenever this peer knows nobody.
 type bootstrapper struct {
-	n      *Network
-	given  []peer.AddrInfo
-	lonely chan struct{} // the last connection ended
-	mu     struct {
+	n    *Network
+	wake chan struct{} // the last connection ended, or there is another address
+	mu   struct {
 		sync.Mutex
 		BootstrapState
+		given []peer.AddrInfo
 	}
 }
 
 func newBootstrapper(n *Network) *bootstrapper {
-	b := &bootstrapper{n: n, lonely: make(chan struct{}, 1)}
-	for _, s := range n.cfg.Bootstrap {
-		info, err := peer.AddrInfoFromString(s)
-		if err == nil && info.ID != n.host.ID() { // Validate has refused what does not parse
-			b.given = append(b.given, *info)
-			b.mu.Given = append(b.mu.Given, s)
-		}
-	}
+	b := &bootstrapper{n: n, wake: make(chan struct{}, 1)}
+	_ = b.add(n.cfg.Bootstrap) // Validate has refused what does not parse
 	n.events.subscribe(func(_ peer.ID, connected bool) {
 		if !connected && len(n.host.Network().Peers()) == 0 {
-			select {
-			case b.lonely <- struct{}{}:
-			default:
-			}
+			b.hurry()
 		}
 	})
 	return b
 }
 
+// AddBootstrap has further addresses, ending in /p2p/ID, tried as those of Config.Bootstrap are.
+func (n *Network) AddBootstrap(addrs []string) error {
+	if err := n.boot.add(addrs); err != nil {
+		return err
+	}
+	n.boot.hurry()
+	return nil
+}
+
+// add takes addresses that it does not have, all or none.
+func (b *bootstrapper) add(addrs []string) error {
+	infos := make([]*peer.AddrInfo, len(addrs))
+	for i, s := range addrs {
+		var err error
+		if infos[i], err = peer.AddrInfoFromString(s); err != nil {
+			return fmt.Errorf("bootstrap address %q: %w", s, err)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, s := range addrs {
+		if infos[i].ID == b.n.host.ID() || slices.Contains(b.mu.Given, s) {
+			continue
+		}
+		if len(b.mu.given) >= maxBootstrap {
+			return fmt.Errorf("%d bootstrap addresses: at most %d are allowed", len(b.mu.given)+1, maxBootstrap)
+		}
+		b.mu.given, b.mu.Given = append(b.mu.given, *infos[i]), append(b.mu.Given, s)
+	}
+	return nil
+}
+
+// nodes are the addresses given.
+func (b *bootstrapper) nodes() []peer.AddrInfo {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.mu.given)
+}
+
+// hurry has the next round begin at once.
+func (b *bootstrapper) hurry() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
 func (b *bootstrapper) state() BootstrapState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.mu.BootstrapState
+	s := b.mu.BootstrapState
+	s.Given = slices.Clone(s.Given)
+	return s
 }
 
 func (b *bootstrapper) run() {
@@ -97,7 +138,7 @@ func (b *bootstrapper) run() {
 		}
 		select {
 		case <-b.n.ctx.Done():
-		case <-b.lonely:
+		case <-b.wake:
 		case <-time.After(wait):
 		}
 	}
@@ -105,7 +146,7 @@ func (b *bootstrapper) run() {
 
 // wanting says whether to try again soon: nobody is connected though somebody could be.
 func (b *bootstrapper) wanting() bool {
-	known := len(b.given) > 0 || len(b.n.memory.known()) > 0
+	known := len(b.nodes()) > 0 || len(b.n.memory.known()) > 0
 	return known && len(b.n.host.Network().Peers()) == 0
 }
 
@@ -121,8 +162,12 @@ func (b *bootstrapper) round(alone bool) {
 			})
 		}
 	}
-	errs := make([]error, len(b.given))
-	for i, p := range b.given {
+	given := b.nodes()
+	errs := make([]error, len(given))
+	for i, p := range given {
+		if len(b.n.cfg.Announce) == 0 {
+			b.n.ranks.preferQUIC(p.Addrs...)
+		}
 		wg.Go(func() { errs[i] = b.dial(p) })
 	}
 	wg.Wait()

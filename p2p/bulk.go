@@ -15,13 +15,13 @@ import (
 
 const (
 	maxBulkConns  = 16               // of one pair and direction; further streams go over libp2p's connection
+	maxBulkTries  = 3                // connections on which a stream is begun, one after the other, before it goes over libp2p's
+	bulkOpening   = 5 * time.Second  // that this may take in all
 	bulkPatience  = time.Second      // that opening a stream waits for a new connection before it takes libp2p's
 	bulkDial      = 5 * time.Second  // for TCP, to one address
 	bulkHandshake = 10 * time.Second // for TLS and what follows it
 	bulkIdle      = time.Minute      // that the dialer keeps a connection without a stream
 	bulkIdleTaken = 5 * time.Minute  // that the acceptor does, so that the dialer is the one to end it
-	// A TLS 1.3 connection should not carry more than 2^24.5 records under one key (RFC 8446, 5.5): 388 GB.
-	maxBulkConnBytes = 256 << 30
 	// Where no connection comes about, further attempts wait, longer each time.
 	minBulkBackoff, maxBulkBackoff = 30 * time.Second, 10 * time.Minute
 )
@@ -41,51 +41,56 @@ type bulk struct {
 	n        *Network
 	identity *libp2ptls.Identity
 	news     network.Notifiee
+	reach    func(context.Context, peer.ID) (*bulkConn, error) // dial
 	mu       struct {
 		sync.Mutex
-		closed bool
-		peers  map[peer.ID]*bulkPeer
-		taken  map[*bulkConn]struct{} // accepted ones, and those that still shake hands
-		raw    map[net.Conn]struct{}  // shaking hands
+		closed             bool
+		peers              map[peer.ID]*bulkPeer
+		taken              map[*bulkConn]struct{} // accepted ones, and those that still shake hands
+		raw                map[net.Conn]struct{}  // shaking hands
+		shaking, strangers places                 // of raw and taken: those accepted, those of peers that are not members
 	}
-}
-
-// bulkPeer is what is known of the way to one peer.
-type bulkPeer struct {
-	conns   map[*bulkConn]struct{} // dialled
-	idle    []*bulkConn            // of them
-	dialing int
-	until   time.Time     // no attempt before
-	backoff time.Duration // the last
 }
 
 func newBulk(n *Network) (*bulk, error) {
 	b := &bulk{n: n}
+	b.reach = b.dial
 	b.mu.peers = make(map[peer.ID]*bulkPeer)
 	b.mu.taken = make(map[*bulkConn]struct{})
 	b.mu.raw = make(map[net.Conn]struct{})
+	b.mu.shaking, b.mu.strangers = newPlaces(maxBulkShaking), newPlaces(maxBulkStrangers)
 	var err error
 	b.identity, err = newBulkIdentity(n.key)
 	return b, err
 }
 
-// open begins a stream on a connection that is idle or comes about soon.
+// open begins a stream on a connection that is idle or comes about soon. A peer may accept connections and do nothing with them.
 func (b *bulk) open(ctx context.Context, to peer.ID, proto protocol.ID) (*bulkStream, error) {
-	for {
+	began := time.Now()
+	until := began.Add(bulkOpening)
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	for tries := 0; tries < maxBulkTries && time.Now().Before(until); tries++ {
 		c, err := b.get(ctx, to)
 		if err != nil {
 			return nil, err
 		}
-		if err := c.send(bulkOpen, []byte(proto), time.Now().Add(endTimeout)); err != nil {
-			c.close()
-			continue // it was idle for long, perhaps
+		if err := c.send(bulkOpen, []byte(proto), until); err == nil {
+			return b.streamOn(c, proto), nil
 		}
-		return newBulkStream(c, proto, func(clean bool) {
-			if clean {
-				b.park(c)
-			}
-		}), nil
+		c.close() // it was idle for long, perhaps
 	}
+	b.useless(to, began)
+	return nil, errNoBulk
+}
+
+// streamOn is a stream that was begun on a dialled connection.
+func (b *bulk) streamOn(c *bulkConn, proto protocol.ID) *bulkStream {
+	return newBulkStream(c, proto, func(clean bool) {
+		if clean {
+			b.park(c)
+		}
+	})
 }
 
 // get takes an idle connection, or waits a moment for a new one.
@@ -105,35 +110,14 @@ func (b *bulk) get(ctx context.Context, to peer.ID) (*bulkConn, error) {
 	}
 }
 
-// takeIdle takes a connection from the idle ones. Without one it says whether a new one may be dialled, which it counts.
-func (b *bulk) takeIdle(to peer.ID) (*bulkConn, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := b.mu.peers[to]
-	if p == nil {
-		p = &bulkPeer{conns: make(map[*bulkConn]struct{})}
-		b.mu.peers[to] = p
-	}
-	if n := len(p.idle); n > 0 {
-		c := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		return c, nil
-	}
-	if b.mu.closed || len(p.conns)+p.dialing >= maxBulkConns || time.Now().Before(p.until) {
-		return nil, errNoBulk
-	}
-	p.dialing++
-	return nil, nil
-}
-
 // await dials, and gives up waiting long before the dial does: a connection that comes later is for later streams.
 func (b *bulk) await(ctx context.Context, to peer.ID) (*bulkConn, error) {
-	result := make(chan *bulkConn)
+	result, began := make(chan *bulkConn), time.Now()
 	patience, cancel := context.WithTimeout(ctx, bulkPatience)
 	defer cancel()
 	started := b.n.goDo(func() {
-		c, err := b.dial(b.n.ctx, to)
-		b.dialled(to, c, err)
+		c, err := b.reach(b.n.ctx, to)
+		c = b.dialled(to, began, c, err)
 		select {
 		case result <- c:
 		case <-patience.Done():
@@ -143,7 +127,7 @@ func (b *bulk) await(ctx context.Context, to peer.ID) (*bulkConn, error) {
 		}
 	})
 	if !started {
-		b.dialled(to, nil, net.ErrClosed)
+		b.dialled(to, began, nil, net.ErrClosed)
 		return nil, net.ErrClosed
 	}
 	select {
@@ -154,72 +138,6 @@ func (b *bulk) await(ctx context.Context, to peer.ID) (*bulkConn, error) {
 		return nil, errNoBulk
 	case <-patience.Done():
 		return nil, errNoBulk
-	}
-}
-
-// dialled notes how an attempt ended.
-func (b *bulk) dialled(to peer.ID, c *bulkConn, err error) {
-	b.mu.Lock()
-	p := b.mu.peers[to]
-	p.dialing--
-	closed := b.mu.closed
-	switch {
-	case err != nil:
-		p.backoff = min(max(2*p.backoff, minBulkBackoff), maxBulkBackoff)
-		p.until = time.Now().Add(p.backoff)
-	case !closed:
-		p.conns[c] = struct{}{}
-		p.backoff = 0
-	}
-	b.tidy(to, p)
-	b.mu.Unlock()
-	if err != nil {
-		b.n.log.Debug("no bulk connection to a peer: its streams go over libp2p's", "peer", to, "err", err)
-	} else if closed {
-		c.close()
-	}
-}
-
-// tidy forgets a peer of which there is nothing to know. mu is held.
-func (b *bulk) tidy(id peer.ID, p *bulkPeer) {
-	if len(p.conns) == 0 && p.dialing == 0 && p.backoff == 0 {
-		delete(b.mu.peers, id)
-	}
-}
-
-// forget is for connections that are closed.
-func (b *bulk) forget(c *bulkConn) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.mu.taken, c)
-	p := b.mu.peers[c.peer]
-	if p == nil || !c.dialled {
-		return
-	}
-	delete(p.conns, c)
-	for i, other := range p.idle {
-		if other == c {
-			p.idle = append(p.idle[:i], p.idle[i+1:]...)
-			break
-		}
-	}
-	b.tidy(c.peer, p)
-}
-
-// connected has a peer's bulk connections tried for again at once: another address or process may answer.
-func (b *bulk) connected(id peer.ID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if p := b.mu.peers[id]; p != nil {
-		p.until, p.backoff = time.Time{}, 0
-		b.tidy(id, p)
-	}
-}
-
-// disconnected ends all connections to a peer.
-func (b *bulk) disconnected(id peer.ID) {
-	for _, c := range b.connsOf(func(c *bulkConn) bool { return c.peer == id }) {
-		c.close()
 	}
 }
 
@@ -239,18 +157,6 @@ func (b *bulk) connsOf(wanted func(*bulkConn) bool) (conns []*bulkConn) {
 		}
 	}
 	return conns
-}
-
-// watch is for host.Network().Notify.
-func (b *bulk) watch() network.Notifiee {
-	return &network.NotifyBundle{
-		ConnectedF: func(_ network.Network, c network.Conn) { b.connected(c.RemotePeer()) },
-		DisconnectedF: func(w network.Network, c network.Conn) {
-			if id := c.RemotePeer(); w.Connectedness(id) != network.Connected {
-				b.disconnected(id)
-			}
-		},
-	}
 }
 
 // close ends all connections. Their goroutines belong to the Network.

@@ -2,8 +2,10 @@ package p2p
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -13,14 +15,17 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// maxBulkStrangers bounds the bulk connections accepted from all peers that are not members, in all.
-const maxBulkStrangers = 256
+const (
+	maxBulkStrangers = 256      // bulk connections accepted from peers that are not members
+	maxBulkShaking   = 512      // connections accepted that shake hands
+	maxHandshake     = 32 << 10 // bytes from the other side; with large keys it has 8 KiB to say
+)
 
 // accept takes a TCP connection that begins with TLS. It returns at once. The resource manager has bounded the number of those whose
 // peers are not known yet, in all and for each address.
 func (b *bulk) accept(raw net.Conn, from multiaddr.Multiaddr, scope network.ConnManagementScope) {
 	started := b.n.goDo(func() {
-		if err := b.serve(raw, scope); err != nil {
+		if err := b.serve(raw, from, scope); err != nil {
 			b.n.log.Debug("a bulk connection ended", "from", from, "err", err)
 		}
 		_ = raw.Close() // it may be closed already
@@ -33,13 +38,13 @@ func (b *bulk) accept(raw net.Conn, from multiaddr.Multiaddr, scope network.Conn
 }
 
 // serve carries the streams of one connection, one after the other, to their handlers.
-func (b *bulk) serve(raw net.Conn, scope network.ConnManagementScope) error {
-	c, err := b.shake(raw, scope)
+func (b *bulk) serve(raw net.Conn, from multiaddr.Multiaddr, scope network.ConnManagementScope) error {
+	c, err := b.shake(raw, from, scope)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	if err := b.admit(c); err != nil {
+	if err := b.admit(c, siteOf(from)); err != nil {
 		return err
 	}
 	if err := c.send(bulkReady, nil, time.Now().Add(bulkHandshake)); err != nil {
@@ -50,48 +55,94 @@ func (b *bulk) serve(raw net.Conn, scope network.ConnManagementScope) error {
 		if err != nil {
 			return err
 		}
+		b.busy(c, true)
 		if !b.serveStream(c, protocol.ID(proto)) {
 			return nil
 		}
+		b.busy(c, false)
+		c.records.shrink()
 	}
 }
 
 // shake is the handshake, after which the connection counts as the peer's.
-func (b *bulk) shake(raw net.Conn, scope network.ConnManagementScope) (*bulkConn, error) {
+func (b *bulk) shake(raw net.Conn, from multiaddr.Multiaddr, scope network.ConnManagementScope) (*bulkConn, error) {
 	leave, err := b.enter(raw)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(b.n.ctx, bulkHandshake)
-	defer cancel()
-	c, err := b.handshake(ctx, raw, "", scope)
+	over, err := b.placeToShake(raw, siteOf(from))
 	if err != nil {
 		return nil, err
 	}
-	return c, scope.SetPeer(c.peer)
+	defer over()
+	ctx, cancel := context.WithTimeout(b.n.ctx, bulkHandshake)
+	defer cancel()
+	return b.handshake(ctx, raw, "", scope)
+}
+
+// placeToShake lets a connection shake hands. Nobody knows yet whose it is.
+func (b *bulk) placeToShake(raw net.Conn, site netip.Prefix) (over func(), err error) {
+	b.mu.Lock()
+	mine, lost := b.mu.shaking.take(site, func() { _ = raw.Close() })
+	b.mu.Unlock()
+	if lost != nil {
+		lost.evict()
+	}
+	if mine == nil {
+		return nil, errors.New("too many connections shake hands")
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.mu.shaking.leave(mine)
+	}, nil
 }
 
 // admit counts an accepted connection. Members always have a place: there are few of them, and of each the resource manager takes only so many.
-func (b *bulk) admit(c *bulkConn) error {
+func (b *bulk) admit(c *bulkConn, site netip.Prefix) error {
 	member := b.n.isProtected(c.peer)
+	lost, err := b.admitted(c, member, site)
+	if lost != nil {
+		lost.evict()
+	}
+	return err
+}
+
+func (b *bulk) admitted(c *bulkConn, member bool, site netip.Prefix) (lost *place, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mu.closed {
-		return net.ErrClosed
+		return nil, net.ErrClosed
 	}
-	if !member && len(b.mu.taken) >= maxBulkStrangers {
-		return fmt.Errorf("%d bulk connections: no more from peers that are not members", len(b.mu.taken))
+	if !member {
+		if c.place, lost = b.mu.strangers.take(site, c.close); c.place == nil {
+			return nil, fmt.Errorf("%d bulk connections with streams from peers that are not members: no more", b.mu.strangers.limit)
+		}
 	}
 	b.mu.taken[c] = struct{}{}
-	return nil
+	return lost, nil
+}
+
+// busy notes whether a stream is served on an accepted connection. A member's needs no place any more.
+func (b *bulk) busy(c *bulkConn, streaming bool) {
+	member := b.n.isProtected(c.peer)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c.place == nil {
+		return
+	}
+	if c.place.busy = streaming; member {
+		b.mu.strangers.leave(c.place)
+		c.place = nil
+	}
 }
 
 // serveStream has a stream handled, and says whether the connection is good for another.
 func (b *bulk) serveStream(c *bulkConn, proto protocol.ID) bool {
 	handler := b.n.handlerOf(proto)
 	key := inboundKey{c.peer, proto}
-	if handler == nil || !b.n.admit(key) {
+	if handler == nil || !bulky(proto) || !b.n.admit(key) {
 		return false
 	}
 	ended := make(chan bool, 1)

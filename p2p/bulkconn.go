@@ -19,8 +19,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// bulkConnMemory is what one connection may take, in bytes, as the resource manager counts it: the buffers of records and TLS's own.
-const bulkConnMemory = 768 << 10
+// What one connection may take, in bytes, as the resource manager counts it: the buffers of records and TLS's own. A stranger, who counts
+// among all others that shake hands, gets small ones.
+const (
+	bulkShakeMemory = 2*maxHandshake + recordsSmall
+	bulkConnMemory  = 768 << 10
+)
 
 // bulkConn is a TLS connection without a muxer. It carries one stream at a time; the dialer opens them.
 type bulkConn struct {
@@ -31,19 +35,24 @@ type bulkConn struct {
 	records *recordConn
 	tls     *tls.Conn
 	scope   network.ConnManagementScope
-	once    sync.Once    // of close
-	sent    atomic.Int64 // bytes
+	once    sync.Once // of close
+	sent    atomic.Int64
+	came    atomic.Int64 // like sent: records under the key of its direction
 
 	head [bulkHeaderSize]byte // the reader's
 	got  int                  // bytes of head that have come
 	out  []byte               // the writer's scratch for headers
 
 	parked *parked // while it is idle; guarded by bulk.mu
+	place  *place  // an accepted stranger's; guarded by bulk.mu
 }
 
 // handshake makes a bulk connection of a TCP connection. Both sides prove their peer IDs as in libp2p's TLS. to is empty on the accepting side.
 // The caller closes raw and scope after an error.
 func (b *bulk) handshake(ctx context.Context, raw net.Conn, to peer.ID, scope network.ConnManagementScope) (*bulkConn, error) {
+	if err := scope.ReserveMemory(bulkShakeMemory, network.ReservationPriorityMedium); err != nil {
+		return nil, err
+	}
 	conf, keys := b.identity.ConfigForPeer(to)
 	conf.NextProtos = []string{bulkALPN}
 	conf.DynamicRecordSizingDisabled = true
@@ -51,28 +60,42 @@ func (b *bulk) handshake(ctx context.Context, raw net.Conn, to peer.ID, scope ne
 	if c.tls = tls.Server(c.records, conf); c.dialled {
 		c.tls = tls.Client(c.records, conf)
 	}
+	c.records.restrain(maxHandshake)
 	if err := c.tls.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
+	c.records.release()
+	c.records.hold()
 	if c.tls.ConnectionState().NegotiatedProtocol != bulkALPN {
 		return nil, errors.New("the other side does not speak " + bulkALPN)
 	}
+	var err error
+	if c.peer, err = b.proven(keys); err != nil {
+		return nil, err
+	}
+	if !c.dialled {
+		if err := scope.SetPeer(c.peer); err != nil {
+			return nil, err
+		}
+	}
+	return c, scope.ReserveMemory(bulkConnMemory-bulkShakeMemory, network.ReservationPriorityMedium)
+}
+
+// proven is whose identity was proved in a handshake.
+func (b *bulk) proven(keys <-chan crypto.PubKey) (peer.ID, error) {
 	var key crypto.PubKey
 	select {
 	case key = <-keys:
 	default:
 	}
 	if key == nil {
-		return nil, errors.New("the other side proved no identity")
+		return "", errors.New("the other side proved no identity")
 	}
-	var err error
-	if c.peer, err = peer.IDFromPublicKey(key); err != nil {
-		return nil, err
+	id, err := peer.IDFromPublicKey(key)
+	if err == nil && id == b.n.host.ID() {
+		err = errors.New("that is this peer itself")
 	}
-	if c.peer == b.n.host.ID() {
-		return nil, errors.New("that is this peer itself")
-	}
-	return c, scope.ReserveMemory(bulkConnMemory, network.ReservationPriorityMedium)
+	return id, err
 }
 
 // newBulkIdentity is what TLS proves this peer's ID with.
@@ -102,7 +125,11 @@ func (c *bulkConn) readHeader() (bulkHeader, error) {
 		}
 	}
 	c.got = 0
-	return parseBulkHeader(c.head[:])
+	h, err := parseBulkHeader(c.head[:])
+	if err == nil {
+		err = wear(&c.came, h.length)
+	}
+	return h, err
 }
 
 // cutShort tells a connection that ends from a stream that does: TLS says io.EOF where the peer closed it.
@@ -135,7 +162,9 @@ func (c *bulkConn) expect(kind bulkKind, until time.Time) ([]byte, error) {
 // put encrypts a message into the buffer, which has room for it.
 func (c *bulkConn) put(kind bulkKind, payload []byte) error {
 	c.records.gather()
-	c.sent.Add(int64(bulkHeaderSize + len(payload)))
+	if err := wear(&c.sent, len(payload)); err != nil {
+		return err
+	}
 	if _, err := c.tls.Write(bulkHeader{kind, len(payload)}.append(c.out[:0])); err != nil || len(payload) == 0 {
 		return err
 	}
@@ -173,4 +202,26 @@ func (c *bulkConn) room() int {
 	}
 	free -= messageSpare
 	return min(free-(free/recordSize+1)*recordOverhead, recordsAtOnce)
+}
+
+// A TLS 1.3 connection should not carry more than 2^24.5 records under one key (RFC 8446, 5.5), and each direction has its own. A connection
+// gets no further stream when it has carried 2^24, which are 274 GB in large records.
+const (
+	maxBulkRecords = 23_726_566
+	keptForRecords = 1 << 24
+)
+
+var errWornOut = errors.New("the connection has carried as much as its keys may: open another stream")
+
+// wear counts the records of one message. The other side's may be smaller: that is at its own risk.
+func wear(records *atomic.Int64, length int) error {
+	if records.Add(int64(1+(length+recordSize-1)/recordSize)) > maxBulkRecords {
+		return errWornOut
+	}
+	return nil
+}
+
+// worn says whether the connection should carry no more streams.
+func (c *bulkConn) worn() bool {
+	return max(c.sent.Load(), c.came.Load()) > keptForRecords
 }

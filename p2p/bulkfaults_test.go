@@ -267,7 +267,7 @@ func TestBulkWithAPeerThatHasNone(t *testing.T) {
 		a.bulk.mu.Unlock()
 	}
 	// Connected anew it may have learned to.
-	a.bulk.connected(old.ID())
+	a.bulk.anew(old.ID())
 	if c, err := a.bulk.takeIdle(old.ID()); c != nil || err != nil {
 		t.Errorf("after a new connection: %v, %v; want leave to dial", c, err)
 	}
@@ -360,7 +360,7 @@ func TestBulkIdleConnectionsNoticeTheEnd(t *testing.T) {
 func TestBulkGarbage(t *testing.T) {
 	a, b := tcpPair(t, nil)
 	b.Handle(ProtocolExchange, echo)
-	addr := b.Host().Network().ListenAddresses()[0]
+	addr := b.Host().Addrs()[0]
 	port, _ := addr.ValueForProtocol(6)
 	for _, junk := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\xff\xff" + string(make([]byte, 70000)), "\x16\x03\x01\x00\x05hello", "\x00\x00\x00"} {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
@@ -380,6 +380,7 @@ func TestBulkGarbage(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = c.tls.Write(h.append(nil))
+		_ = c.records.flush()
 		_ = c.raw.SetReadDeadline(time.Now().Add(20 * time.Second))
 		if _, err := io.Copy(io.Discard, c.tls); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("after %+v: the connection lives on", h)

@@ -1,10 +1,10 @@
 package p2p
 
 import (
-	"errors"
-	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // parked is a dialled connection between two streams. A goroutine reads from it: nothing may come, so that it learns of the connection's end at
@@ -18,10 +18,11 @@ type parked struct {
 
 // park keeps a connection for the next stream.
 func (b *bulk) park(c *bulkConn) {
-	if c.sent.Load() > maxBulkConnBytes || c.raw.SetReadDeadline(time.Now().Add(bulkIdle)) != nil {
+	if c.worn() || c.raw.SetReadDeadline(time.Now().Add(bulkIdle)) != nil {
 		c.close()
 		return
 	}
+	c.records.shrink()
 	p := &parked{c: c, done: make(chan struct{})}
 	if !b.n.goDo(p.run) {
 		c.close()
@@ -40,7 +41,7 @@ func (b *bulk) park(c *bulkConn) {
 // run ends when the connection is wanted, or has been idle for long, or fails.
 func (p *parked) run() {
 	_, err := p.c.readHeader()
-	if p.healthy = timedOut(err) && p.c.got == 0; !p.wanted.Load() {
+	if p.healthy = wire.TimedOut(err) && p.c.got == 0; !p.wanted.Load() {
 		p.healthy = false
 		p.c.close()
 	}
@@ -53,10 +54,4 @@ func (p *parked) take() bool {
 	_ = p.c.raw.SetReadDeadline(time.Now().Add(-time.Second)) // where this fails the connection is closed, and run ends
 	<-p.done
 	return p.healthy && p.c.raw.SetReadDeadline(time.Time{}) == nil
-}
-
-// timedOut says whether a deadline passed.
-func timedOut(err error) bool {
-	var t net.Error
-	return errors.As(err, &t) && t.Timeout()
 }

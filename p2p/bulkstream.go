@@ -14,8 +14,9 @@ import (
 
 // What the end of a stream may take until its connection is not worth keeping.
 const (
-	endTimeout = 10 * time.Second
-	endBytes   = 1 << 20 // that nobody reads any more
+	endTimeout = 10 * time.Second // for our own last bytes
+	endLinger  = time.Minute      // for the other side's: it may still be reading what the kernel holds, which a reset would take from it
+	endBytes   = 1 << 20          // that nobody reads any more
 )
 
 // bulkStream is one stream on a bulk connection. Reset resets the connection; after a clean end another stream may follow.
@@ -32,7 +33,8 @@ type bulkStream struct {
 		ended      bool
 	}
 	w struct {
-		sync.Mutex // of who writes
+		sync.Mutex      // of who writes
+		cut        bool // the last Write took a part only
 		ended      bool
 		endErr     error // of CloseWrite: what was written did not all leave
 	}
@@ -60,7 +62,7 @@ func (s *bulkStream) Read(b []byte) (int, error) {
 	n, err := s.read(b)
 	if n > 0 {
 		s.c.b.n.count.LogRecvMessageStream(int64(n), s.proto, "")
-		s.c.b.n.pulses.saw(s.c.peer)
+		s.c.b.n.pulses.saw(s.c.peer, true)
 	}
 	return n, err
 }
@@ -91,7 +93,7 @@ func (s *bulkStream) nextMessage() error {
 	h, err := s.c.readHeader()
 	switch {
 	case err != nil:
-		if errors.Is(err, wire.ErrMalformed) {
+		if errors.Is(err, wire.ErrMalformed) || errors.Is(err, errWornOut) {
 			s.c.close()
 		}
 		return err
@@ -107,46 +109,8 @@ func (s *bulkStream) nextMessage() error {
 	}
 }
 
-// Write implements io.Writer. Where the deadline passes with a part of b taken, writing may go on: what is taken will be sent.
-func (s *bulkStream) Write(b []byte) (n int, err error) {
-	s.w.Lock()
-	defer s.w.Unlock()
-	if s.w.ended {
-		return 0, net.ErrClosed
-	}
-	defer func() { s.c.b.n.count.LogSentMessageStream(int64(n), s.proto, "") }()
-	for n < len(b) && err == nil {
-		k := min(s.c.room(), len(b)-n)
-		if k == 0 {
-			err = s.c.records.flush() // of an earlier write that ran out of time
-			continue
-		}
-		if k, err = s.gate.take(k); k > 0 {
-			err = errors.Join(s.c.put(bulkData, b[n:n+k]), s.c.records.flush(), err)
-			n += k
-		}
-	}
-	return n, err
-}
-
-// CloseWrite says that no more bytes follow.
-func (s *bulkStream) CloseWrite() error {
-	s.w.Lock()
-	defer s.w.Unlock()
-	if s.w.ended {
-		return s.w.endErr
-	}
-	s.w.ended = true
-	if s.c.room() == 0 {
-		if s.w.endErr = s.c.records.flush(); s.w.endErr != nil {
-			return s.w.endErr
-		}
-	}
-	s.w.endErr = errors.Join(s.c.put(bulkEnd, nil), s.c.records.flush())
-	return s.w.endErr
-}
-
-// Close ends the stream: what was written arrives, what arrives is not read. It does not wait for the other side.
+// Close ends the stream: what was written arrives, what arrives is not read. It does not wait for the other side. What cannot be sent in time
+// is lost, and a reset says so to both sides.
 func (s *bulkStream) Close() error {
 	s.mu.Lock()
 	again := s.mu.closed
@@ -159,6 +123,7 @@ func (s *bulkStream) Close() error {
 	now := time.Now()
 	_ = s.c.raw.SetReadDeadline(now)
 	_ = s.c.raw.SetWriteDeadline(now.Add(endTimeout))
+	s.gate.until(now.Add(endTimeout))
 	if err := s.CloseWrite(); err != nil {
 		s.abort()
 		return err
@@ -173,7 +138,7 @@ func (s *bulkStream) Close() error {
 func (s *bulkStream) finish() {
 	s.r.Lock()
 	defer s.r.Unlock()
-	if err := s.c.raw.SetReadDeadline(time.Now().Add(endTimeout)); err != nil {
+	if err := s.c.raw.SetReadDeadline(time.Now().Add(endLinger)); err != nil {
 		s.abort()
 		return
 	}

@@ -41,6 +41,13 @@ type Config struct {
 	// MaxUpload bounds the bytes a second sent on streams for much data (all-reduce, states); what else is sent is counted against it
 	// and never held up. 0: no bound.
 	MaxUpload int64
+	// Announce are multiaddrs that others are told besides those seen: where a router or firewall lets them through to this peer, which then
+	// counts as reachable and looks for no relay.
+	Announce []string
+	// PortMap asks the router (UPnP, NAT-PMP) to forward the ports listened on.
+	PortMap bool
+	// Relay says for whom this peer relays. Zero: for nobody.
+	Relay RelayConfig
 	// Logger is silent when nil.
 	Logger *slog.Logger
 }
@@ -63,6 +70,7 @@ const (
 	defaultMaxStreamsPerPeer = 64
 	defaultPulse             = 4 * time.Second
 	maxBootstrap             = 64
+	maxAnnounce              = 8
 )
 
 // defaultListen is tried address by address; one that can be had is enough.
@@ -95,6 +103,7 @@ func (c Config) withDefaults() Config {
 	if len(c.Transports) == 0 {
 		c.Transports = []string{TransportTCP, TransportQUIC}
 	}
+	c.Relay = c.Relay.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -114,6 +123,14 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("bootstrap address %q: %w; give one as the bootstrap node prints it, like /ip4/192.0.2.1/tcp/4001/p2p/12D3Koo…", s, err))
 		}
 	}
+	for _, s := range c.Announce {
+		if _, err := multiaddr.NewMultiaddr(s); err != nil {
+			errs = append(errs, fmt.Errorf("announced address %q: %w; give a multiaddr like /ip4/192.0.2.1/tcp/4001", s, err))
+		}
+	}
+	if len(c.Announce) > maxAnnounce {
+		errs = append(errs, fmt.Errorf("%d announced addresses: at most %d are allowed", len(c.Announce), maxAnnounce))
+	}
 	if len(c.Bootstrap) > maxBootstrap {
 		errs = append(errs, fmt.Errorf("%d bootstrap addresses: at most %d are allowed", len(c.Bootstrap), maxBootstrap))
 	}
@@ -129,6 +146,7 @@ func (c Config) Validate() error {
 	if c.MaxStreamsPerPeer < 0 {
 		errs = append(errs, fmt.Errorf("%d streams a peer: at least 1 is needed", c.MaxStreamsPerPeer))
 	}
+	errs = append(errs, c.Relay.withDefaults().validate())
 	return errors.Join(append(errs, c.validateWays()...)...)
 }
 

@@ -187,7 +187,7 @@ func (f *finder) makeRoom() bool {
 
 // pursue reports a candidate that is connected and dials one that is not.
 func (f *finder) pursue(ctx context.Context, c *candidate) {
-	if f.n.host.Network().Connectedness(c.info.ID) == network.Connected {
+	if f.n.host.Network().Connectedness(c.info.ID) != network.NotConnected {
 		f.report(c)
 		return
 	}

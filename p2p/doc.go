@@ -22,6 +22,10 @@
 // and the handshake fails. Without it they get two connections, which libp2p copes with. The price is TCP hole punching, which
 // QUIC does not need port reuse for.
 //
+// Reaching peers. Directly, over ports that the router forwards, through holes that both sides punch at once (QUIC), or through a relay: what is
+// there first is used and replaced by what is better. While this peer is not known to be reachable it holds reservations with relays among its bootstrap
+// nodes and members. It relays for others as Config.Relay says. Reach and Paths tell how things are.
+//
 // Streams of much data (OpenBulk) have TCP connections of their own on the same port, TLS without a muxer, which are kept for the
 // next stream. The swarm does not know of them; they end with libp2p's connections to the peer. Where none can be had, such a stream is one
 // of libp2p's.

@@ -57,7 +57,7 @@ func (e *events) run(ctx context.Context) {
 			}
 			ev := v.(event.EvtPeerConnectednessChanged)
 			for _, f := range e.snapshot() {
-				f(ev.Peer, ev.Connectedness == network.Connected)
+				f(ev.Peer, ev.Connectedness != network.NotConnected)
 			}
 		}
 	}

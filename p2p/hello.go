@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -69,7 +70,11 @@ func (n *Network) Hello(ctx context.Context, to slot.PeerID, mine Hello) (Hello,
 	if err != nil {
 		return Hello{}, n.closedError(fmt.Errorf("hello to %s: %w", to.Short(), errors.Join(err, ctx.Err())))
 	}
-	return parseReply(to, answer)
+	theirs, err := parseReply(to, answer)
+	if err == nil && theirs.Run == mine.Run {
+		n.greeted.note(peer.ID(to), time.Now())
+	}
+	return theirs, err
 }
 
 // ask sends one message and reads one.
@@ -92,7 +97,14 @@ func ask(s wire.Stream, b []byte) ([]byte, error) {
 func (n *Network) SetHello(f func(from slot.PeerID, theirs Hello) (Hello, error)) {
 	memory := newBudget(helloMemory)
 	n.Handle(ProtocolHello, func(from slot.PeerID, s wire.Stream) {
-		if err := answerHello(from, s, memory, f); err != nil {
+		noted := func(from slot.PeerID, theirs Hello) (Hello, error) {
+			ours, err := f(from, theirs)
+			if err == nil {
+				n.greeted.note(peer.ID(from), time.Now())
+			}
+			return ours, err
+		}
+		if err := answerHello(from, s, memory, noted); err != nil {
 			n.log.Debug("hello failed", "peer", from, "err", err)
 			_ = s.Reset()
 		}

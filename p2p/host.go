@@ -11,10 +11,10 @@ import (
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
@@ -28,12 +28,11 @@ const (
 	// yamux breaks a connection when one message takes longer than this to write: 256 KiB in 60 s is 35 kbit/s.
 	muxWriteTimeout = time.Minute
 	muxMaxMessage   = 256 << 10
-	// quicDelay is the head start that TCP gets over QUIC.
-	quicDelay = 500 * time.Millisecond
 )
 
 // newHost makes a libp2p host that does not listen yet.
-func newHost(key crypto.PrivKey, cfg Config, count *traffic, b *bulk) (host.Host, error) {
+func newHost(key crypto.PrivKey, n *Network) (host.Host, error) {
+	cfg := n.cfg
 	limits, err := newResourceManager()
 	if err != nil {
 		return nil, err
@@ -44,15 +43,15 @@ func newHost(key crypto.PrivKey, cfg Config, count *traffic, b *bulk) (host.Host
 	}
 	h, err := libp2p.New(
 		libp2p.Identity(key),
-		libp2p.ChainOptions(ways(cfg, b)...),
+		libp2p.ChainOptions(ways(cfg, n.bulk)...),
 		libp2p.UserAgent(userAgent),
 		libp2p.NoListenAddrs, // listen reports each address by itself
 		libp2p.Muxer(yamux.ID, muxer()),
-		libp2p.SwarmOpts(swarm.WithDialRanker(rankTCPFirst)),
+		libp2p.SwarmOpts(swarm.WithDialRanker(n.ranks.rank)),
 		libp2p.ResourceManager(limits),
 		libp2p.ConnectionManager(conns),
-		libp2p.BandwidthReporter(count),
-		libp2p.DisableRelay(),
+		libp2p.BandwidthReporter(&n.count),
+		libp2p.ChainOptions(reaching(cfg, &n.punches)...),
 		libp2p.DisableMetrics(),
 	)
 	if err != nil {
@@ -81,39 +80,26 @@ func ways(cfg Config, b *bulk) (opts []libp2p.Option) {
 	return opts
 }
 
+// reaching is what makes a peer behind a router or firewall reachable: addresses that are told besides those seen, ports that the router
+// is asked to forward, others that try this peer's addresses, relays, and holes punched from both sides at once.
+func reaching(cfg Config, tracer holepunch.EventTracer) []libp2p.Option {
+	opts := []libp2p.Option{
+		libp2p.AddrsFactory(announcing(cfg.Announce)),
+		libp2p.EnableRelay(),
+		libp2p.EnableAutoNATv2(),
+		libp2p.EnableHolePunching(holepunch.WithTracer(tracer)),
+	}
+	if cfg.PortMap {
+		opts = append(opts, libp2p.NATPortMap())
+	}
+	return opts
+}
+
 func muxer() *yamux.Transport {
 	t := *yamux.DefaultTransport
 	t.MaxMessageSize = muxMaxMessage
 	t.ConnectionWriteTimeout = muxWriteTimeout
 	return &t
-}
-
-// rankTCPFirst dials TCP addresses at once and QUIC ones a little later: QUIC costs three times the CPU a byte, but gets
-// through where TCP does not.
-func rankTCPFirst(addrs []multiaddr.Multiaddr) []network.AddrDelay {
-	ranked := make([]network.AddrDelay, 0, len(addrs))
-	hasTCP := false
-	for _, a := range addrs {
-		if isTCP(a) {
-			hasTCP = true
-			ranked = append(ranked, network.AddrDelay{Addr: a})
-		}
-	}
-	for _, a := range addrs {
-		if !isTCP(a) {
-			d := network.AddrDelay{Addr: a}
-			if hasTCP {
-				d.Delay = quicDelay
-			}
-			ranked = append(ranked, d)
-		}
-	}
-	return ranked
-}
-
-func isTCP(a multiaddr.Multiaddr) bool {
-	_, err := a.ValueForProtocol(multiaddr.P_TCP)
-	return err == nil
 }
 
 // listen starts to listen on all that is given, or on what can be had of the defaults.

@@ -36,10 +36,12 @@ func (t largeTLS) SecureOutbound(ctx context.Context, insecure net.Conn, p peer.
 
 func large(insecure net.Conn, shake func(net.Conn) (sec.SecureConn, error)) (sec.SecureConn, error) {
 	c := newRecordConn(insecure)
+	c.restrain(maxHandshake)
 	s, err := shake(c)
 	if err != nil {
 		return nil, err
 	}
+	c.release()
 	return &largeConn{SecureConn: s, records: c}, nil
 }
 

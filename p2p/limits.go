@@ -6,7 +6,10 @@ import (
 
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/protocol"
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
 	"github.com/libp2p/go-libp2p/x/rate"
 )
 
@@ -80,5 +83,15 @@ func ourLimits() rcmgr.PartialLimitConfig {
 		ProtocolPeerDefault: rcmgr.ResourceLimits{
 			Streams: streamsPerPeer, StreamsInbound: streamsPerPeer, StreamsOutbound: streamsPerPeer,
 		},
+		// libp2p's own relay limits hold 16 MiB and 64 streams of a peer: one large run.
+		Service:      map[string]rcmgr.ResourceLimits{relay.ServiceName: relayed(systemStreams/4, 1<<30)},
+		ServicePeer:  map[string]rcmgr.ResourceLimits{relay.ServiceName: relayed(2*streamsPerPeer, peerMemory)},
+		Protocol:     map[protocol.ID]rcmgr.ResourceLimits{proto.ProtoIDv2Hop: relayed(systemStreams/4, 1<<30), proto.ProtoIDv2Stop: relayed(systemStreams/4, 1<<30)},
+		ProtocolPeer: map[protocol.ID]rcmgr.ResourceLimits{proto.ProtoIDv2Hop: relayed(2*streamsPerPeer, peerMemory), proto.ProtoIDv2Stop: relayed(2*streamsPerPeer, peerMemory)},
 	}
+}
+
+// relayed are limits for streams that carry relayed connections.
+func relayed(streams rcmgr.LimitVal, memory rcmgr.LimitVal64) rcmgr.ResourceLimits {
+	return rcmgr.ResourceLimits{Streams: streams, StreamsInbound: streams, StreamsOutbound: streams, Memory: memory}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p/core/crypto"
@@ -22,21 +23,30 @@ import (
 
 // Network is a libp2p host with what a run needs around it. Its methods may be called from any goroutine.
 type Network struct {
-	cfg      Config
-	log      *slog.Logger
-	host     host.Host
-	ownHost  bool
-	key      crypto.PrivKey
-	dht      *dht.IpfsDHT
-	count    traffic
-	upload   upload
-	bulk     *bulk // nil without TCP, TLS or a host of its own
-	events   *events
-	boot     *bootstrapper
-	memory   *memory
-	arrivals arrivals
-	pulses   *pulses
-	arrived  network.Notifiee // of arrivals
+	cfg       Config
+	log       *slog.Logger
+	host      host.Host
+	ownHost   bool
+	key       crypto.PrivKey
+	dht       *dht.IpfsDHT
+	count     traffic
+	upload    upload
+	bulk      *bulk // nil without TCP, TLS or a host of its own
+	events    *events
+	boot      *bootstrapper
+	memory    *memory
+	arrivals  arrivals
+	pulses    *pulses
+	probes    *prober
+	ranks     dialRanks
+	greeted   greeted
+	punches   punches
+	rtts      rtts
+	relaying  *relaying
+	reserved  *reservations
+	reachable *reachability
+	arrived   network.Notifiee     // of arrivals
+	gate      atomic.Pointer[gate] // nil: anybody may come
 
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc
@@ -97,9 +107,30 @@ func (n *Network) open(o options) (err error) {
 	n.pulses = startPulses(n)
 	n.memory = newMemory(n)
 	n.goDo(n.memory.run)
+	n.probes = serveProbes(n)
 	n.boot = newBootstrapper(n)
+	if err := n.openReach(); err != nil {
+		return err
+	}
 	n.goDo(n.boot.run)
 	return nil
+}
+
+// openReach starts what makes this peer reachable, and what it relays for others.
+func (n *Network) openReach() (err error) {
+	n.relaying = newRelaying(n)
+	n.count.carried = &n.relaying.carried
+	if n.reserved, err = newReservations(n); err != nil {
+		return err
+	}
+	if n.reachable, err = newReachability(n); err != nil {
+		return err
+	}
+	n.goDo(func() { n.reachable.run(n.ctx) })
+	n.goDo(n.reserved.run)
+	n.goDo(newRelayWatch(n).run)
+	n.goDo(n.upgrades)
+	return n.relaying.set(n.reachable.public())
 }
 
 func (n *Network) openHost(o options) (err error) {
@@ -118,7 +149,7 @@ func (n *Network) openHost(o options) (err error) {
 			return err
 		}
 	}
-	if n.host, err = newHost(n.key, n.cfg, &n.count, n.bulk); err != nil {
+	if n.host, err = newHost(n.key, n); err != nil {
 		return err
 	}
 	n.ownHost = true
@@ -146,6 +177,9 @@ func (n *Network) Close() error {
 	n.mu.Unlock()
 
 	n.cancel()
+	if n.relaying != nil {
+		_ = n.relaying.close() // the host's own end follows
+	}
 	for _, p := range protocols {
 		n.host.RemoveStreamHandler(p)
 	}
@@ -212,8 +246,13 @@ func (n *Network) closedError(err error) error {
 // ID is this peer's ID.
 func (n *Network) ID() slot.PeerID { return slot.PeerID(n.host.ID()) }
 
-// Host is the libp2p host, for package gossip.
-func (n *Network) Host() host.Host { return n.host }
+// Host is the libp2p host, for package gossip: its streams go through the gate, if there is one.
+func (n *Network) Host() host.Host {
+	if n.gate.Load() == nil {
+		return n.host
+	}
+	return gatedHost{n.host, n}
+}
 
 // Addrs are the full addresses, with /p2p/ID, under which this peer can be reached.
 func (n *Network) Addrs() []string {
@@ -228,9 +267,12 @@ func (n *Network) Addrs() []string {
 	return out
 }
 
-// Peers are the IDs of the peers connected now, whichever run they are in, sorted.
+// Peers are the IDs of the peers connected now, whichever run they are in, sorted. Those that are so through a limited relay only, which is
+// none of ours, are not among them.
 func (n *Network) Peers() []slot.PeerID {
-	peers := n.host.Network().Peers()
+	peers := slices.DeleteFunc(n.host.Network().Peers(), func(p peer.ID) bool {
+		return n.host.Network().Connectedness(p) != network.Connected
+	})
 	out := make([]slot.PeerID, len(peers))
 	for i, p := range peers {
 		out[i] = slot.PeerID(p)

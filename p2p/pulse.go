@@ -14,6 +14,9 @@ import (
 const (
 	// pulsesMissed is how many pulses' time a member may send nothing before its connections are closed.
 	pulsesMissed = 3
+	// pulsesExcused is for how many pulses' time what comes on bulk connections stands for them: libp2p's connection, over which all else goes,
+	// may have died alone. On a link that is full a pulse may be late by some seconds.
+	pulsesExcused = 30
 	// redialTimeout bounds the one attempt to connect again at once.
 	redialTimeout = 5 * time.Second
 )
@@ -21,7 +24,7 @@ const (
 // pulses notices members whose connections have gone silent. A reset over TCP shows at once that a process has died; over QUIC, or
 // where a link is cut, libp2p takes 30 to 45 s. So members send each other a byte every Config.Pulse, over the connection they have,
 // and who has sent neither that nor anything else on a stream of ours for three times that is disconnected: then all that
-// waits for it learns of it.
+// waits for it learns of it. Bulk connections are others than libp2p's: bytes there are a sign of life for a while only.
 //
 // Only who pulses is judged, by what it sends and not by what it answers: pulses behind bulk in the other direction may take
 // their time. A connection that breaks is dialled once more at once: from who lives it comes back in a moment.
@@ -31,15 +34,21 @@ type pulses struct {
 	news network.Notifiee
 	mu   struct {
 		sync.Mutex
-		heard     map[peer.ID]time.Time // peers that pulse over the present connections: when they last sent anything
-		redialled map[peer.ID]struct{}  // members being dialled again
+		heard     map[peer.ID]heard    // peers that pulse over the present connections
+		redialled map[peer.ID]struct{} // members being dialled again
 	}
+}
+
+// heard is when a peer last sent something.
+type heard struct {
+	atAll time.Time
+	here  time.Time // over libp2p's connections
 }
 
 // startPulses begins to serve and to send.
 func startPulses(n *Network) *pulses {
 	p := &pulses{n: n}
-	p.mu.heard = make(map[peer.ID]time.Time)
+	p.mu.heard = make(map[peer.ID]heard)
 	p.mu.redialled = make(map[peer.ID]struct{})
 	p.post = n.NewMessenger(ProtocolPulse, 1, p.arrived, nil)
 	p.news = p.watch()
@@ -52,7 +61,8 @@ func startPulses(n *Network) *pulses {
 func (p *pulses) arrived(from slot.PeerID, _ []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.heard[peer.ID(from)] = time.Now()
+	now := time.Now()
+	p.mu.heard[peer.ID(from)] = heard{now, now}
 }
 
 // send pulses to a member that is connected.
@@ -62,13 +72,18 @@ func (p *pulses) send(id peer.ID) {
 	}
 }
 
-// saw notes that something came on a stream.
-func (p *pulses) saw(id peer.ID) {
+// saw notes that something came on a stream: a bulk stream, or one of libp2p's connections.
+func (p *pulses) saw(id peer.ID, bulk bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, pulsing := p.mu.heard[id]; pulsing {
-		p.mu.heard[id] = time.Now()
+	h, pulsing := p.mu.heard[id]
+	if !pulsing {
+		return
 	}
+	if h.atAll = time.Now(); !bulk {
+		h.here = h.atAll
+	}
+	p.mu.heard[id] = h
 }
 
 // forget judges a peer no more until its next pulse.
@@ -150,7 +165,7 @@ func (p *pulses) excuse(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id := range p.mu.heard {
-		p.mu.heard[id] = now
+		p.mu.heard[id] = heard{now, now}
 	}
 }
 
@@ -169,8 +184,8 @@ func (p *pulses) beat(now time.Time) {
 func (p *pulses) silent(now time.Time) (ids []peer.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id, at := range p.mu.heard {
-		if now.Sub(at) <= pulsesMissed*p.n.cfg.Pulse {
+	for id, h := range p.mu.heard {
+		if now.Sub(h.atAll) <= pulsesMissed*p.n.cfg.Pulse && now.Sub(h.here) <= pulsesExcused*p.n.cfg.Pulse {
 			continue
 		}
 		delete(p.mu.heard, id)

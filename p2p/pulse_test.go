@@ -111,6 +111,25 @@ func TestWhateverComesIsLife(t *testing.T) {
 	})
 }
 
+// TestBulkIsLifeForAWhile: bulk connections are others than libp2p's, which may have died alone.
+func TestBulkIsLifeForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := members(t)
+		conn := a.host.Network().ConnsToPeer(peer.ID(b.ID()))[0]
+		b.Protect(nil) // it pulses no more
+		for second := range pulsesExcused + pulsesMissed {
+			a.pulses.saw(peer.ID(b.ID()), true)
+			time.Sleep(time.Second)
+			if conn.IsClosed() && second < pulsesExcused-2 {
+				t.Fatalf("disconnected after %d s in which bulk came", second)
+			}
+		}
+		if !conn.IsClosed() {
+			t.Error("bulk that drips stands for pulses for ever")
+		}
+	})
+}
+
 // TestABrokenConnectionIsDialledAgain at once, between members.
 func TestABrokenConnectionIsDialledAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -52,7 +52,8 @@ func TestRecordsLeaveTogether(t *testing.T) {
 	}
 	put(5)
 	c.gather()
-	for range 15 {
+	const few = 7 // records, which the buffer holds
+	for range few {
 		put(16 << 10)
 	}
 	if len(inner.writes) != 1 {
@@ -69,7 +70,7 @@ func TestRecordsLeaveTogether(t *testing.T) {
 	if err := c.flush(); err != nil {
 		t.Fatal(err)
 	}
-	if len(inner.writes) != 6 || inner.writes[0] != 5 || inner.writes[1] != 15*16<<10 || inner.writes[2] != 7 {
+	if len(inner.writes) != 8 || inner.writes[0] != 5 || inner.writes[1] != few*16<<10 || inner.writes[2] != 7 || inner.writes[3] != recordsAtOnce {
 		t.Errorf("writes of %v bytes", inner.writes)
 	}
 	_ = c.Close()
@@ -162,4 +163,37 @@ func TestRecordsArriveTogether(t *testing.T) {
 	if large < 12 || back != 3 || c.in.large != nil {
 		t.Errorf("%d large reads, %d times back to small ones, large buffer held %v", large, back, c.in.large != nil)
 	}
+}
+
+// TestRecordsThatAreHeld wait for flush, whoever writes them, and what the buffer cannot hold is refused: nobody blocks.
+func TestRecordsThatAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, y := net.Pipe()
+		c := newRecordConn(x)
+		c.hold()
+		began, kept := time.Now(), 0
+		for err := error(nil); err == nil; {
+			var n int
+			_ = c.SetWriteDeadline(time.Now().Add(time.Minute)) // for who would block
+			n, err = c.Write(make([]byte, 27))
+			kept += n
+			if err != nil && !errors.Is(err, errUnasked) {
+				t.Error(err)
+			}
+		}
+		if kept == 0 || kept > recordsBuffer || time.Since(began) > 0 {
+			t.Errorf("%d bytes were kept in %s", kept, time.Since(began))
+		}
+		got := make(chan int64)
+		go func() {
+			n, _ := io.Copy(io.Discard, y)
+			got <- n
+		}()
+		if err := errors.Join(c.flush(), c.Close()); err != nil {
+			t.Error(err)
+		}
+		if n := <-got; n != int64(kept) {
+			t.Errorf("%d bytes arrived of %d", n, kept)
+		}
+	})
 }

@@ -11,18 +11,19 @@ import (
 // again. Who is alive connects again in a moment.
 var dropStale = &network.NotifyBundle{
 	DisconnectedF: func(n network.Network, c network.Conn) {
-		if c.Stat().Limited || !overTCP(c.RemoteMultiaddr()) {
+		if !overTCP(c.RemoteMultiaddr()) {
 			return
 		}
 		for _, other := range n.ConnsToPeer(c.RemotePeer()) {
-			if !other.Stat().Limited && !overTCP(other.RemoteMultiaddr()) {
+			if !isRelayed(other.RemoteMultiaddr()) && !overTCP(other.RemoteMultiaddr()) {
 				_ = other.Close() // it is gone in any case
 			}
 		}
 	},
 }
 
+// overTCP says whether an address is one of TCP, without a relay.
 func overTCP(a multiaddr.Multiaddr) bool {
 	_, err := a.ValueForProtocol(multiaddr.P_TCP)
-	return err == nil
+	return err == nil && !isRelayed(a)
 }

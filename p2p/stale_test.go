@@ -11,15 +11,11 @@ import (
 // paperConn is a connection to "other" that is only written down.
 type paperConn struct {
 	network.Conn
-	addr    string
-	limited bool
-	closed  bool
+	addr   string
+	closed bool
 }
 
-func (c *paperConn) RemotePeer() peer.ID { return "other" }
-func (c *paperConn) Stat() network.ConnStats {
-	return network.ConnStats{Stats: network.Stats{Limited: c.limited}}
-}
+func (c *paperConn) RemotePeer() peer.ID                  { return "other" }
 func (c *paperConn) RemoteMultiaddr() multiaddr.Multiaddr { return multiaddr.StringCast(c.addr) }
 func (c *paperConn) Close() error                         { c.closed = true; return nil }
 
@@ -32,7 +28,8 @@ func (n paperNetwork) ConnsToPeer(peer.ID) []network.Conn { return n.conns }
 
 // TestNothingIsLeftOfADeadPeer: when its TCP connection ends, a QUIC connection to a peer that was killed would look alive for long.
 func TestNothingIsLeftOfADeadPeer(t *testing.T) {
-	const tcp, quic, relay = "/ip4/127.0.0.1/tcp/1", "/ip4/127.0.0.1/udp/1/quic-v1", "/ip4/127.0.0.1/udp/9/quic-v1"
+	const tcp, quic = "/ip4/127.0.0.1/tcp/1", "/ip4/127.0.0.1/udp/1/quic-v1"
+	const circuit = "/p2p/QmYyQSo1c1Ym7orWxLYvCrM2EmxFTANf8wXmmE7DWjhx5N/p2p-circuit"
 	for _, c := range []struct {
 		name  string
 		ended paperConn
@@ -40,9 +37,9 @@ func TestNothingIsLeftOfADeadPeer(t *testing.T) {
 	}{
 		{"TCP", paperConn{addr: tcp}, [3]bool{false, true, false}},
 		{"QUIC", paperConn{addr: quic}, [3]bool{}},
-		{"a relay's TCP", paperConn{addr: tcp, limited: true}, [3]bool{}},
+		{"a relay's TCP", paperConn{addr: tcp + circuit}, [3]bool{}},
 	} {
-		left := []*paperConn{{addr: tcp}, {addr: quic}, {addr: relay, limited: true}}
+		left := []*paperConn{{addr: tcp}, {addr: quic}, {addr: quic + circuit}}
 		dropStale.Disconnected(paperNetwork{conns: []network.Conn{left[0], left[1], left[2]}}, &c.ended)
 		for i, want := range c.want {
 			if left[i].closed != want {

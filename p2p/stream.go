@@ -51,9 +51,12 @@ func (s *stream) Read(b []byte) (int, error) {
 	k, err := s.Stream.Read(b)
 	if !s.n.ownHost {
 		s.n.count.LogRecvMessageStream(int64(max(k, 0)), s.Protocol(), "")
+		if isRelayed(s.Conn().RemoteMultiaddr()) {
+			s.n.count.received[circuit].Add(uint64(max(k, 0)))
+		}
 	}
 	if k > 0 {
-		s.n.pulses.saw(s.Conn().RemotePeer())
+		s.n.pulses.saw(s.Conn().RemotePeer(), false)
 	}
 	return k, err
 }
@@ -68,6 +71,9 @@ func (s *stream) Write(b []byte) (n int, err error) {
 	}
 	if !s.n.ownHost {
 		s.n.count.LogSentMessageStream(int64(n), s.Protocol(), "")
+		if isRelayed(s.Conn().RemoteMultiaddr()) {
+			s.n.count.sent[circuit].Add(uint64(max(n, 0)))
+		}
 	}
 	return n, err
 }
@@ -112,13 +118,13 @@ func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.
 	return nil, n.closedError(nil)
 }
 
-// OpenBulk is Open for much data: it takes the fastest authenticated way to the peer that there is. The stream reaches the same
-// handler. Reset after Close does nothing there.
+// OpenBulk is Open for the protocols of much data (exchange, state, probe): it takes the fastest authenticated way to the peer that there is. The stream
+// reaches the same handler. Reset after Close does nothing there.
 func (n *Network) OpenBulk(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
-	if n.bulk != nil {
+	if n.bulk != nil && bulky(protocol.ID(proto)) {
 		ctx, cancel := n.joined(ctx)
 		defer cancel()
-		if err := n.connect(ctx, peer.AddrInfo{ID: peer.ID(to)}); err != nil {
+		if err := n.reach(ctx, peer.ID(to), protocol.ID(proto)); err != nil {
 			return nil, n.closedError(fmt.Errorf("stream %s to %s: %w", proto, to.Short(), err))
 		}
 		if s, err := n.bulk.open(ctx, peer.ID(to), protocol.ID(proto)); err == nil {
@@ -129,10 +135,21 @@ func (n *Network) OpenBulk(ctx context.Context, to slot.PeerID, proto string) (w
 }
 
 func (n *Network) openStream(ctx context.Context, to peer.ID, proto protocol.ID) (network.Stream, error) {
-	if err := n.connect(ctx, peer.AddrInfo{ID: to}); err != nil {
+	if err := n.reach(ctx, to, proto); err != nil {
 		return nil, err
 	}
+	if purposeOf(proto) == control {
+		ctx = network.WithAllowLimitedConn(ctx, "small things")
+	}
 	return n.host.NewStream(ctx, to, proto)
+}
+
+// reach connects to a peer, and goes through the gate.
+func (n *Network) reach(ctx context.Context, to peer.ID, proto protocol.ID) error {
+	if err := n.connect(ctx, peer.AddrInfo{ID: to}); err != nil {
+		return err
+	}
+	return n.pass(ctx, to, proto)
 }
 
 // connect has a connection to the peer when it returns nil. Where the addresses known fail, it asks the DHT for others.
@@ -193,8 +210,11 @@ func (n *Network) handle(s network.Stream, id protocol.ID, f func(slot.PeerID, w
 	}
 }
 
-// admit counts one more handler, which Close waits for.
+// admit counts one more handler, which Close waits for, if the gate lets the peer in.
 func (n *Network) admit(key inboundKey) bool {
+	if !n.admits(key) {
+		return false
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.mu.closed || n.mu.inbound[key] >= min(n.cfg.MaxStreamsPerPeer, streamsAtOnce(key.proto)) {
@@ -207,10 +227,14 @@ func (n *Network) admit(key inboundKey) bool {
 
 // streamsAtOnce bounds the streams of protocols of which an honest peer has one, or for a moment two.
 func streamsAtOnce(proto protocol.ID) int {
-	if proto == ProtocolHello || proto == ProtocolLedger || proto == ProtocolPulse {
+	switch proto {
+	case ProtocolHello, ProtocolLedger, ProtocolPulse, ProtocolAdmit:
 		return 4
+	case ProtocolProbe:
+		return 2
+	default:
+		return math.MaxInt
 	}
-	return math.MaxInt
 }
 
 func (n *Network) release(key inboundKey) {

@@ -7,6 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/metrics"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 )
 
 // Bytes are numbers of bytes, each way.
@@ -21,6 +22,7 @@ type Traffic struct {
 	Gossip   Bytes `json:"gossip"`   // gossip, the DHT, and libp2p's own protocols
 	Exchange Bytes `json:"exchange"` // frames of the all-reduce
 	State    Bytes `json:"state"`    // checkpoints and outcomes
+	Relayed  Bytes `json:"relayed"`  // of all these, with what TLS and yamux add: what went through relays
 }
 
 // Total is all of them together.
@@ -39,17 +41,20 @@ const (
 	gossipAndDHT
 	exchange
 	state
+	circuit // connections through relays, whose streams are counted by themselves
 	purposes
 )
 
-func purposeOf(proto protocol.ID) purpose {
-	switch proto {
-	case ProtocolHello, ProtocolLedger, ProtocolPulse:
+func purposeOf(id protocol.ID) purpose {
+	switch id {
+	case ProtocolHello, ProtocolLedger, ProtocolPulse, ProtocolAdmit:
 		return control
 	case ProtocolExchange:
 		return exchange
 	case ProtocolState:
 		return state
+	case proto.ProtoIDv2Hop, proto.ProtoIDv2Stop:
+		return circuit
 	default:
 		return gossipAndDHT
 	}
@@ -59,20 +64,29 @@ func purposeOf(proto protocol.ID) purpose {
 // grows.
 type traffic struct {
 	sent, received [purposes]atomic.Uint64
-	upload         *upload // that what does not wait for its turn is counted against
+	upload         *upload  // that what does not wait for its turn is counted against
+	carried        *carried // of the circuits, what is others'; nil: nothing
 }
+
+// carried is what a relay took in and sent on for others.
+type carried struct{ sent, received atomic.Uint64 }
 
 var _ metrics.Reporter = (*traffic)(nil)
 
 func (t *traffic) snapshot() Traffic {
 	at := func(p purpose) Bytes { return Bytes{t.sent[p].Load(), t.received[p].Load()} }
-	return Traffic{Control: at(control), Gossip: at(gossipAndDHT), Exchange: at(exchange), State: at(state)}
+	relayed := at(circuit)
+	if t.carried != nil { // counted a moment later than the streams
+		relayed.Sent -= min(relayed.Sent, t.carried.sent.Load())
+		relayed.Received -= min(relayed.Received, t.carried.received.Load())
+	}
+	return Traffic{Control: at(control), Gossip: at(gossipAndDHT), Exchange: at(exchange), State: at(state), Relayed: relayed}
 }
 
 // LogSentMessageStream counts what was written on a stream.
 func (t *traffic) LogSentMessageStream(n int64, proto protocol.ID, _ peer.ID) {
 	t.sent[purposeOf(proto)].Add(uint64(n))
-	if !limited(proto) {
+	if !bulky(proto) && purposeOf(proto) != circuit {
 		t.upload.sent(int(n))
 	}
 }

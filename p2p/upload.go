@@ -9,10 +9,15 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// uploadBurst is how long the upload may make up for what it has not used.
-const uploadBurst = 50 * time.Millisecond
+const (
+	// uploadBurst is how long the upload may make up for what it has not used.
+	uploadBurst = 50 * time.Millisecond
+	// uploadDebt is how long what does not wait may hold up what does: a hello of some MiB is minutes of a slow upload, after which every
+	// other peer would have taken the streams for dead. Beyond that the rate is exceeded.
+	uploadDebt = time.Second
+)
 
-// upload is a token bucket over all streams that carry much data: exchange and state. What else is sent takes tokens too, and never waits
+// upload is a token bucket over all streams that carry much data: exchange, state and probes. What else is sent takes tokens too, and never waits
 // for them. Who waits is served in turn.
 type upload struct {
 	rate float64 // bytes a second; 0: no bound
@@ -26,9 +31,7 @@ type upload struct {
 func (u *upload) reserve(n int, now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if earliest := now.Add(-uploadBurst); u.mu.free.Before(earliest) {
-		u.mu.free = earliest
-	}
+	u.catchUp(now)
 	wait := u.mu.free.Sub(now)
 	u.mu.free = u.mu.free.Add(u.lasts(n))
 	return max(wait, 0)
@@ -45,11 +48,32 @@ func (u *upload) lasts(n int) time.Duration {
 	return time.Duration(float64(n) / u.rate * float64(time.Second))
 }
 
-// sent notes bytes that do not wait.
+// sent notes bytes that do not wait. They put off the others' turns by uploadDebt at most, all together.
 func (u *upload) sent(n int) {
-	if u.rate > 0 {
-		u.reserve(n, time.Now())
+	if u.rate == 0 {
+		return
 	}
+	now := time.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.catchUp(now)
+	if latest := now.Add(uploadDebt); u.mu.free.Before(latest) {
+		u.mu.free = earlier(latest, u.mu.free.Add(u.lasts(n)))
+	}
+}
+
+// catchUp forgets what was not used, but for a burst. mu is held.
+func (u *upload) catchUp(now time.Time) {
+	if earliest := now.Add(-uploadBurst); u.mu.free.Before(earliest) {
+		u.mu.free = earliest
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // share is how much is reserved at a time: little enough for streams to take turns.
@@ -68,14 +92,14 @@ type uploadGate struct {
 	}
 }
 
-// limited says whether a protocol's streams wait for the upload's rate.
-func limited(proto protocol.ID) bool {
+// bulky says whether a protocol carries much data: its streams have bulk connections, and wait for the upload's rate.
+func bulky(proto protocol.ID) bool {
 	p := purposeOf(proto)
-	return p == exchange || p == state
+	return p == exchange || p == state || proto == ProtocolProbe
 }
 
 func (g *uploadGate) open(n *Network, proto protocol.ID) {
-	if n.upload.rate > 0 && limited(proto) {
+	if n.upload.rate > 0 && bulky(proto) {
 		g.upload = &n.upload
 		g.ended = make(chan struct{})
 	}
@@ -116,6 +140,13 @@ func (g *uploadGate) take(n int) (int, error) {
 		return 0, err
 	}
 	return n, nil
+}
+
+// force is take for what cannot wait.
+func (g *uploadGate) force(n int) {
+	if g.upload != nil {
+		g.upload.sent(n)
+	}
 }
 
 // sleep waits. Its error says that the stream ended meanwhile, or that the deadline came before the turn.

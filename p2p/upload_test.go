@@ -110,3 +110,34 @@ func TestUploadGateEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestUploadDebt: however much goes out that does not wait, at once or all the time, streams that do have their turns.
+func TestUploadDebt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := limitedNetwork(MinUpload)
+		var g uploadGate
+		g.open(n, ProtocolExchange)
+		control := func(bytes int64) { n.count.LogSentMessageStream(bytes, ProtocolHello, "") }
+		began := time.Now()
+		control(MaxHello)
+		control(MaxHello)
+		for range 5 {
+			if _, err := g.take(1 << 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took, own := time.Since(began), n.upload.lasts(4<<10); took != uploadDebt+own {
+			t.Errorf("after a burst 5 turns took %s, want %s", took, uploadDebt+own)
+		}
+		began = time.Now()
+		for range 10 {
+			control(MaxHello)
+			if _, err := g.take(1 << 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took > 11*uploadDebt {
+			t.Errorf("beside a flood 10 turns took %s", took)
+		}
+	})
+}

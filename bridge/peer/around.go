@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -59,7 +60,7 @@ func (p *Peer) serveAPI(at string, scrapes http.Handler) error {
 	if err != nil {
 		return err
 	}
-	orders := api.Orders{Token: api.NewToken(), Recover: p.recover}
+	orders := api.Orders{Token: api.NewToken(), Recover: p.recover, Invite: p.invite, Probe: p.probe}
 	if p.api, err = api.Serve(addr, func() (any, bool) { return p.Status() }, orders, scrapes); err != nil {
 		return err
 	}
@@ -113,17 +114,44 @@ func (p *Peer) onEvent(e p2pdiloco.Event) {
 	}
 }
 
-// recover is the order that the API takes.
+// recover is an order that the API takes.
 func (p *Peer) recover() error {
+	node, err := p.found()
+	if err != nil {
+		return err
+	}
+	return node.Recover()
+}
+
+// invite is another.
+func (p *Peer) invite(i api.Invitation) (string, error) {
+	node, err := p.found()
+	if err != nil {
+		return "", err
+	}
+	return node.Invite(p.ctx, p2pdiloco.InviteOptions{TTL: i.TTL, Uses: i.Uses})
+}
+
+// found is the node, or why there is none.
+func (p *Peer) found() (*p2pdiloco.Node, error) {
 	select {
 	case <-p.joined:
+		return p.node, p.err
 	default:
-		return errors.New("the peer is still looking for the run")
+		return nil, errors.New("the peer is still looking for the run")
 	}
-	if p.node == nil {
-		return p.err
+}
+
+// probeSize is how many bytes are sent to each member, and had from it: enough for a connection to find its rate.
+const probeSize = 4 << 20
+
+// probe is the third.
+func (p *Peer) probe(ctx context.Context) (any, error) {
+	node, err := p.found()
+	if err != nil {
+		return nil, err
 	}
-	return p.node.Recover()
+	return node.Probe(ctx, probeSize), nil
 }
 
 // cleanUp closes what prepare opened, in the opposite order.

@@ -37,11 +37,16 @@ func (s *Settings) Config() (p2pdiloco.Config, error) {
 	if err := sources.Explain(s.flags, errors.Join(errs...)); err != nil {
 		return p2pdiloco.Config{}, Invalid(err)
 	}
+	allowed, err := s.readAllow()
+	if err != nil {
+		return p2pdiloco.Config{}, Invalid(sources.Explain(s.flags, err))
+	}
 	spec.Layout = s.Layout
 	return p2pdiloco.Config{
-		Spec: spec, DataDir: s.DataDir, Listen: s.listen, Bootstrap: s.bootstrap, Found: s.found, Preset: s.preset.Value,
+		Spec: spec, Ticket: s.ticket, AdmissionSecret: s.secret, Allow: allowed, DataDir: s.DataDir, Listen: s.listen, Announce: s.announce, Bootstrap: s.bootstrap, Found: s.found, Preset: s.preset.Value,
 		OnQuorumLoss: s.onLoss.Value, Pin: s.pin.Root, InitFile: s.init,
 		CheckpointEvery: s.every, KeepCheckpoints: s.keep, StateBytesPerSecond: 1_000_000 * s.stateRate, MaxUpload: int64(s.maxUpload) / 8,
+		NoPortMap: s.noPortMap, NoRelaying: s.noRelaying,
 	}, nil
 }
 

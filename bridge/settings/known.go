@@ -10,8 +10,9 @@ import (
 // cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
 	"absolute", "addr-file", "against", "against-config", "codecs", "delay", "elements", "faults", "force", "frame", "goals", "identity", "iters",
-	"keep-dir", "modes", "netns", "no-baseline", "out", "peers", "profile", "quick", "rate", "relative", "roots", "security", "seeds",
-	"size", "slot", "slots", "step-time", "steps", "timeout", "transport", "warm-steps", "with-momentum", "wrap", "yes",
+	"keep-dir", "kinds", "limit", "modes", "netns", "no-baseline", "out", "pairs", "peers", "profile", "quick", "rate", "relative",
+	"relay", "relay-day", "relay-open", "relay-peer", "relay-peers", "relay-rate", "relay-run", "relay-time", "relay-total", "roots", "security",
+	"seeds", "size", "slot", "slots", "step-time", "steps", "timeout", "transport", "ttl", "uses", "warm-steps", "with-momentum", "wrap", "write", "yes",
 }
 
 // Known are the names of all flags of all commands.

@@ -40,8 +40,12 @@ type Settings struct {
 	// What Config turns into p2pdiloco.Config.
 	spec      p2pdiloco.Spec // as given, without the spec file
 	specFile  string
+	ticket    string
+	secret    string // path; empty: none
+	allow     string // the same
 	bootstrap []string
 	listen    []string
+	announce  []string
 	found     bool
 	preset    sources.OneOf
 	onLoss    sources.OneOf
@@ -52,6 +56,8 @@ type Settings struct {
 	stateRate int64 // MB/s
 	maxUpload sources.Rate
 	config    string
+
+	noPortMap, noRelaying bool
 
 	flags    *pflag.FlagSet
 	embedded bool

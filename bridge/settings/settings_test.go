@@ -14,6 +14,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
 func write(t *testing.T, name, text string) (path string) {
@@ -186,6 +187,56 @@ func TestTrainers(t *testing.T) {
 		}
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s %s: %v, want %q", c.environ, c.args, err, c.want)
+		}
+	}
+}
+
+// A ticket says which run; what contradicts it is named in the words of its source.
+func TestTicket(t *testing.T) {
+	k := ticket.Ticket{
+		Run: "books", RunID: p2pdiloco.Root{1}, Pin: p2pdiloco.Root{2},
+		Addrs: []string{"/ip4/192.0.2.1/tcp/4001/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF"},
+	}
+	text, err := k.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--ticket", text}, {"--ticket", text, "--run", "books", "--pin", k.Pin.String(), "--bootstrap", "/a"}} {
+		if cfg, _ := config(t, nil, args...); cfg.Ticket != text || cfg.Spec.Name != "books" {
+			t.Errorf("%v: %+v", args[2:], cfg)
+		}
+	}
+	spec := write(t, "spec.toml", "name = \"films\"\n")
+	for _, c := range []struct{ environ, args, want string }{
+		{"", "--run films", "--run films: the ticket is for run books: leave this out"},
+		{"P2PDILOCO_RUN=films", "", "P2PDILOCO_RUN=films: the ticket is for run books"},
+		{"", "--spec " + spec, spec + ": name = films: the ticket is for run books"},
+		{"", "--pin " + p2pdiloco.Root{3}.String(), "the ticket pins 02"},
+		{"", "--found", "a ticket is for a run that exists"},
+	} {
+		s, err := parse(t, []string{c.environ}, append(strings.Fields(c.args), "--ticket", text)...)
+		if err == nil {
+			_, err = s.Config()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s: %v, want %q", c.environ, c.args, err, c.want)
+		}
+	}
+}
+
+func TestAllow(t *testing.T) {
+	const id = "12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF"
+	cfg, _ := config(t, nil, "--run", "x", "--allow", write(t, "allow", "# friends\n\n "+id+" # one\r\n"+id+"\n"))
+	if len(cfg.Allow) != 2 || cfg.Allow[1].String() != id {
+		t.Errorf("got %v", cfg.Allow)
+	}
+	for text, want := range map[string]string{id + "\nbooks\n": "line 2 is no peer ID", "# nobody\n": "it lists nobody"} {
+		s, err := parse(t, nil, "--run", "x", "--allow", write(t, "allow", text))
+		if err == nil {
+			_, err = s.Config()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, ErrInvalid) {
+			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 }

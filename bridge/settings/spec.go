@@ -7,6 +7,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/specfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
 // settle is the run spec: the fields of the spec file, then those given beside it.
@@ -29,6 +30,7 @@ func (s *Settings) settle() (spec p2pdiloco.Spec, errs []error) {
 		assign(d.at(merged), value)
 	}
 	spec = merged.spec
+	errs = append(errs, s.checkTicket(&spec)...)
 	if spec.Name == "" && len(errs) == 0 {
 		errs = append(errs, s.nameless())
 	} else if spec.Name != "" {
@@ -37,11 +39,43 @@ func (s *Settings) settle() (spec p2pdiloco.Spec, errs []error) {
 	return spec, errs
 }
 
+// checkTicket takes the run's name from the ticket, and finds what contradicts it.
+func (s *Settings) checkTicket(spec *p2pdiloco.Spec) (errs []error) {
+	if s.ticket == "" {
+		return nil
+	}
+	t, err := ticket.Parse(s.ticket)
+	if err != nil {
+		return []error{fault("ticket", brief(s.ticket), "%v", err)}
+	}
+	if spec.Name == "" {
+		spec.Name = t.Run
+	}
+	if spec.Name != t.Run {
+		errs = append(errs, s.specFault(&p2pdiloco.SpecError{Field: "name", Here: spec.Name, Why: fmt.Sprintf("the ticket is for run %s: leave this out", t.Run)}))
+	}
+	if !s.pin.IsZero() && s.pin.Root != t.Pin {
+		errs = append(errs, fault("pin", &s.pin, "the ticket pins %s: leave this out", t.Pin))
+	}
+	if s.found {
+		errs = append(errs, fault("found", s.found, "a ticket is for a run that exists: leave one of them out"))
+	}
+	return errs
+}
+
+// brief is the beginning of a text that is long, and perhaps secret.
+func brief(text string) string {
+	if len(text) > 20 {
+		return text[:20] + "…"
+	}
+	return text
+}
+
 func (s *Settings) nameless() error {
 	if s.embedded {
-		return errors.New(`which run? Give "run": "NAME", or P2PDILOCO_RUN in the environment`)
+		return errors.New(`which run? Give "run": "NAME", or P2PDILOCO_RUN in the environment, or a ticket`)
 	}
-	return errors.New(`which run? Give --run NAME, or name = "NAME" in the --spec file`)
+	return errors.New(`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`)
 }
 
 func isZero(p any) bool {

@@ -20,11 +20,11 @@ import (
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what the ways to train cost, and the all-reduce",
+		Short: "Measure what the ways to train cost, the all-reduce, and who reaches whom",
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchModes(), newBenchKernels(), newBenchAllreduce())
+	cmd.AddCommand(newBenchModes(), newBenchKernels(), newBenchAllreduce(), newBenchNAT())
 	return cmd
 }
 

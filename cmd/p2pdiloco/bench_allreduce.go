@@ -106,9 +106,13 @@ func (f *reduceFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
 	if ctx.Err() != nil {
 		return &exitError{exitInterrupted, errors.New("interrupted")}
 	}
-	if err != nil {
+	if err != nil && !f.goals { // of the goals some are measured
 		return err
 	}
+	return errors.Join(err, f.report(result, stdout))
+}
+
+func (f *reduceFlags) report(result reduceReport, stdout io.Writer) error {
 	if !f.json {
 		result.Print(stdout)
 		return nil

@@ -17,6 +17,8 @@ import (
 
 type bootstrapFlags struct {
 	listen   []string
+	announce []string
+	relay    relayFlags
 	identity string
 	addrFile string
 	logLevel settings.LogLevel
@@ -29,9 +31,14 @@ func newBootstrap() *cobra.Command {
 		Short: "Run a node of the DHT that newcomers can start from",
 		Long: `Run a node of the DHT that newcomers can start from. It prints its addresses, takes no part in
 any run, and stops on SIGINT or SIGTERM. It may stop once peers know each other: a run goes on
-without it, and newcomers can start from any peer.`,
+without it, and newcomers can start from any peer.
+
+With --relay it also passes on what peers send each other that cannot connect, for peers of the
+runs named (--relay-run), within limits that hold for a peer and for an address however often it
+connects.`,
 		Example: `  p2pdiloco bootstrap
-  p2pdiloco bootstrap --listen /ip4/0.0.0.0/tcp/4001 --listen /ip4/0.0.0.0/udp/4001/quic-v1 --identity bootstrap.key`,
+  p2pdiloco bootstrap --listen /ip4/0.0.0.0/tcp/4001 --listen /ip4/0.0.0.0/udp/4001/quic-v1 --identity bootstrap.key
+  p2pdiloco bootstrap --listen /ip4/0.0.0.0/tcp/4001 --listen /ip4/0.0.0.0/udp/4001/quic-v1 --relay --relay-run my-run`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -39,6 +46,8 @@ without it, and newcomers can start from any peer.`,
 	}
 	fs := cmd.Flags()
 	fs.Var(sources.Addresses(&f.listen), "listen", "`multiaddr` to listen on, may be repeated (default any free TCP and UDP port)")
+	fs.Var(sources.Addresses(&f.announce), "announce", "`multiaddr` that others are told besides those seen, where a router or firewall lets them through to this node; may be repeated")
+	f.relay.register(fs)
 	fs.StringVar(&f.identity, "identity", "", "`file` that keeps the key, so that the addresses stay the same over restarts; made if missing (default a new key each time)")
 	fs.StringVar(&f.addrFile, "addr-file", "", "`file` to write the addresses to, one a line")
 	fs.Var(&f.logLevel, "log-level", "of the log on stderr: "+strings.Join(settings.LogLevels(), ", "))
@@ -46,13 +55,17 @@ without it, and newcomers can start from any peer.`,
 }
 
 func (f *bootstrapFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+	relay, err := f.relay.config()
+	if err != nil {
+		return usageError(err)
+	}
 	ctx, stop := untilSignal(ctx, func() {}, func() { os.Exit(exitInterrupted) })
 	defer stop()
-	net, err := p2p.New(ctx, p2p.Config{IdentityFile: f.identity, Listen: f.listen, Logger: f.logLevel.Logger(stderr)})
+	net, err := p2p.New(ctx, p2p.Config{IdentityFile: f.identity, Listen: f.listen, Announce: f.announce, Relay: relay, Logger: f.logLevel.Logger(stderr)})
 	if err != nil {
 		return err
 	}
-	if err := f.announce(net.Addrs(), stdout); err != nil {
+	if err := f.tell(net.Addrs(), stdout); err != nil {
 		_ = net.Close()
 		return err
 	}
@@ -60,7 +73,7 @@ func (f *bootstrapFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	return net.Close()
 }
 
-func (f *bootstrapFlags) announce(addrs []string, stdout io.Writer) error {
+func (f *bootstrapFlags) tell(addrs []string, stdout io.Writer) error {
 	text := strings.Join(addrs, "\n") + "\n"
 	if _, err := io.WriteString(stdout, text); err != nil {
 		return err

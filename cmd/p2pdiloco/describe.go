@@ -13,6 +13,9 @@ import (
 var describers = map[string]func(get func(field string) string, e p2pdiloco.Event) string{
 	"peer.started":  describeStart,
 	"run.searching": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"admission.made": func(get func(string) string, _ p2pdiloco.Event) string {
+		return "the run is private; its admission secret is in " + get("file") + "\nothers join with a ticket (p2pdiloco invite), or with a copy of that file (--admission-secret)"
+	},
 	"run.founded": func(get func(string) string, _ p2pdiloco.Event) string {
 		return fmt.Sprintf("founded the run, ID %s", short(get("run_id")))
 	},

@@ -1,23 +1,30 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
 func newJoin() *cobra.Command {
 	s := settings.New()
 	cmd := &cobra.Command{
-		Use:   "join --run NAME",
+		Use:   "join [TICKET]",
 		Short: "Take part in a run, or found it if nobody has",
 		Long: `Take part in a run: find its peers, train with them until its last round, and hold the same
 model as they do. Who finds nobody founds the run, filling with defaults the settings that were
 not given; who joins later adopts the run's settings, and is refused only where a setting given
 here differs.
+
+A ticket (p2pdiloco invite) is all that a newcomer needs: it says which run, where some of its peers are, and
+by which record to know it.
 
 The first SIGINT or SIGTERM (Ctrl-C) leaves: the others are told, and a contribution already
 offered still counts. The second stops at once.`,
@@ -27,14 +34,32 @@ offered still counts. The second stops at once.`,
   # over the internet, from a bootstrap node or any peer of the run
   p2pdiloco join --run my-run --bootstrap /ip4/192.0.2.1/tcp/4001/p2p/12D3Koo...
 
+  # by an invitation
+  p2pdiloco join p2pdiloco1aeaj...
+
   # settings in a file, text of your own
   p2pdiloco join --spec run.toml --data ~/books --model layers=4,width=256,context=128`,
-		Args: noArgs,
+		Args: ticketArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return join(cmd, s) },
 	}
 	cmd.Flags().SortFlags = false
 	s.Register(cmd.Flags())
 	return cmd
+}
+
+// ticketArgs takes arguments as a ticket, which may have come apart at white space.
+func ticketArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := strings.Join(args, "")
+	if !ticket.Is(text) {
+		return usageError(fmt.Errorf("%s takes flags, or a ticket, which begins with %s; not %q", cmd.CommandPath(), ticket.Prefix, args[0]))
+	}
+	if f := cmd.Flags().Lookup("ticket"); f.Changed && f.Value.String() != text {
+		return usageError(errors.New("two tickets: give one"))
+	}
+	return cmd.Flags().Set("ticket", text)
 }
 
 func join(cmd *cobra.Command, s *settings.Settings) error {

@@ -70,37 +70,64 @@ func names(given string) bool {
 	return given != "" && given != settings.NoAPI && !strings.HasSuffix(given, ":0")
 }
 
-// findAPI is the address, and the data directory, of the only peer that runs with a default one.
-func findAPI(ctx context.Context) (addr, dir string, err error) {
+// runningPeer is a peer on this machine that answers.
+type runningPeer struct {
+	addr   api.Address
+	dir    string // of its data; empty: not known
+	token  string // for orders; empty: not known
+	status p2pdiloco.Status
+}
+
+// runningPeers are the peers that run with a default data directory.
+func runningPeers(ctx context.Context) (all []runningPeer, err error) {
 	base, err := statedir.Base()
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
 	files, err := statedir.APIFiles(base)
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
-	var running, lines []string
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			continue // it stopped just now
 		}
-		addr, err := api.ParseAddress(strings.TrimSpace(string(text)))
-		if err != nil {
+		p := runningPeer{dir: filepath.Dir(file)}
+		if p.addr, err = api.ParseAddress(strings.TrimSpace(string(text))); err != nil {
 			continue
 		}
-		var s p2pdiloco.Status
-		if _, err := api.Get(ctx, addr, &s); err == nil {
-			running, dir = append(running, addr.String()), filepath.Dir(file)
-			lines = append(lines, fmt.Sprintf("  p2pdiloco status --api %s   (run %s)", addr, s.Run))
+		if _, err := api.Get(ctx, p.addr, &p.status); err == nil {
+			all = append(all, p)
 		}
 	}
-	switch len(running) {
+	return all, nil
+}
+
+// findAPI is the address, and the data directory, of the only peer that runs with a default one.
+func findAPI(ctx context.Context) (addr, dir string, err error) {
+	all, err := runningPeers(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	switch len(all) {
 	case 0:
+		base, err := statedir.Base()
+		if err != nil {
+			return "", "", err
+		}
 		return "", "", fmt.Errorf("no running peer found under %s: give the address that the peer printed with --api", base)
 	case 1:
-		return running[0], dir, nil
+		return all[0].addr.String(), all[0].dir, nil
 	}
-	return "", "", errors.New("several peers run here; choose one:\n" + strings.Join(lines, "\n"))
+	return "", "", severalPeers("status", all)
+}
+
+// severalPeers has the user of a command choose.
+func severalPeers(command string, all []runningPeer) error {
+	var lines []string
+	for _, p := range all {
+		lines = append(lines, fmt.Sprintf("  p2pdiloco %s --api %s   (run %s)", command, p.addr, p.status.Run))
+	}
+	return errors.New("several peers run here; choose one:\n" + strings.Join(lines, "\n"))
 }

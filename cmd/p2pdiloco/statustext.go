@@ -39,6 +39,10 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 		fmt.Fprintf(w, "sent for\tall-reduce %s, states %s, control %s, gossip and DHT %s\n",
 			report.Bytes(t.Exchange.Sent), report.Bytes(t.State.Sent), report.Bytes(t.Control.Sent), report.Bytes(t.Gossip.Sent))
 	}
+	if t := s.Traffic.Relayed; t != (p2p.Bytes{}) {
+		fmt.Fprintf(w, "relayed\t%s sent and %s received through other peers\n", report.Bytes(t.Sent), report.Bytes(t.Received))
+	}
+	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
 	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
 	_ = w.Flush() // a strings.Builder takes everything
 	printMembers(&b, s.Members)
@@ -93,7 +97,7 @@ func printMembers(out io.Writer, members []p2pdiloco.MemberStatus) {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
-	fmt.Fprintln(w, "\nMEMBER\tSTATE\tSLOT\tSTEPS\tHEARD\t")
+	fmt.Fprintln(w, "\nMEMBER\tSTATE\tSLOT\tSTEPS\tHEARD\tREACHED\t")
 	for _, m := range members {
 		heard := m.Heard.Round(100*time.Millisecond).String() + " ago"
 		if m.Self {
@@ -103,6 +107,6 @@ func printMembers(out io.Writer, members []p2pdiloco.MemberStatus) {
 		if m.Leader {
 			role = "leader"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\n", m.Peer.Short(), m.State, m.Slot, m.Steps, heard, role)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", m.Peer.Short(), m.State, m.Slot, m.Steps, heard, wayTo(m), role)
 	}
 }

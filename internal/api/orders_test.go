@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // An order needs the token on a loopback address, the right host name, and POST; on a Unix socket its permissions do.
@@ -68,5 +69,39 @@ func TestOrders(t *testing.T) {
 	orders.Token = ""
 	if err := Recover(t.Context(), start("127.0.0.1:0").Addr(), ""); err == nil || ordered > 0 {
 		t.Errorf("ordered %d times, %v", ordered, err)
+	}
+}
+
+// An invitation carries what was asked for there, and the ticket back; it needs the token, for what it gives may admit somebody.
+func TestOrderOfATicket(t *testing.T) {
+	var asked []Invitation
+	orders := Orders{Token: NewToken(), Invite: func(i Invitation) (string, error) {
+		asked = append(asked, i)
+		if i.Uses > 5 {
+			return "", errors.New("too many")
+		}
+		return "ticket", nil
+	}}
+	addr, err := ParseAddress("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Serve(addr, sampleStatus, orders, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	want := Invitation{TTL: 90 * time.Minute, Uses: 3}
+	if _, err := Invite(t.Context(), s.Addr(), "another", want); err == nil || len(asked) > 0 {
+		t.Errorf("without the token: %v, asked %v", err, asked)
+	}
+	if text, err := Invite(t.Context(), s.Addr(), orders.Token, want); err != nil || text != "ticket" || len(asked) != 1 || asked[0] != want {
+		t.Errorf("got %q, %v, asked %v", text, err, asked)
+	}
+	if _, err := Invite(t.Context(), s.Addr(), orders.Token, Invitation{Uses: 6}); err == nil || !strings.Contains(err.Error(), "too many") {
+		t.Errorf("refused: %v", err)
+	}
+	if err := Recover(t.Context(), s.Addr(), orders.Token); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("an order that is not taken: %v", err)
 	}
 }

@@ -100,9 +100,7 @@ func handler(addr Address, status func() (any, bool), orders Orders, metrics htt
 		w.Header().Set("Cache-Control", "no-store")
 		_ = json.NewEncoder(w).Encode(s)
 	})
-	if orders.Recover != nil {
-		mux.HandleFunc("POST /recover", func(w http.ResponseWriter, r *http.Request) { orders.serve(addr, w, r) })
-	}
+	orders.handle(addr, mux)
 	if metrics != nil {
 		mux.Handle("GET /metrics", metrics)
 	}

@@ -50,6 +50,7 @@ type Against struct {
 type Links struct {
 	BitsPerSecond int64   `json:"bits_per_second"` // each way; 0: no limit
 	DelaySeconds  float64 `json:"delay_seconds"`   // one way between two peers
+	Kernel        bool    `json:"kernel"`          // whether the kernel makes them; else a program that takes of the same processor
 }
 
 func newResult(cfg Config, s *swarmOf, samples []sample) Result {
@@ -59,7 +60,7 @@ func newResult(cfg Config, s *swarmOf, samples []sample) Result {
 	}
 	r.Frame = cfg.frame()
 	if cfg.Namespaces {
-		r.Links = &Links{cfg.Rate, cfg.Delay.Seconds()}
+		r.Links = &Links{cfg.Rate, cfg.Delay.Seconds(), cfg.Delay == 0}
 	}
 	r.Samples, r.Seconds = times(samples)
 	r.AlgBW = float64(r.Bytes) / r.Seconds.Median

@@ -78,3 +78,22 @@ func TestGoalsTable(t *testing.T) {
 		}
 	}
 }
+
+// The ideal of 32 MiB among four over 200 Mbit/s: 48 MiB a peer, and 52 bytes of headers a packet of 1500.
+func TestIdeal(t *testing.T) {
+	r := Result{Case: Default(), Bytes: 32 << 20, Links: &Links{BitsPerSecond: 200e6, Kernel: true}}
+	if got := r.ideal(); got < 2.0855 || got > 2.0856 {
+		t.Errorf("%v s", got)
+	}
+	r.Seconds.Median = 2 * r.ideal()
+	var b strings.Builder
+	r.Print(&b)
+	if text := b.String(); !strings.Contains(text, "the median is 2.000 of it") || !strings.Contains(text, "200 Mbit/s of what it sends, by the kernel's token buckets") {
+		t.Error(text)
+	}
+	for _, other := range []*Links{nil, {}} {
+		if r.Links = other; r.ideal() != 0 {
+			t.Errorf("%+v has an ideal", other)
+		}
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
@@ -104,16 +103,25 @@ func alternate(ctx context.Context, contenders []contender, iters int) ([][]samp
 
 const labName = "p2pbench"
 
-// openPlace makes the namespaces, if there are to be any. A packet crosses two links, so each has half of the delay.
+// openPlace makes the namespaces, if there are to be any. Links with a rate alone are the kernel's: a forwarder would take of the processor
+// what the peers need. A lab's packet crosses two links, so each has half of the delay.
 func openPlace(ctx context.Context, cfg Config) (place, error) {
-	if !cfg.Namespaces {
+	lc := lab.Config{Nodes: cfg.Peers, Name: labName, MTU: mtu(cfg.Delay == 0), Link: lab.Link{Rate: cfg.Rate, Delay: cfg.Delay / 2}}
+	switch {
+	case !cfg.Namespaces:
 		return place{}, nil
+	case cfg.Delay == 0:
+		w, err := lab.NewWires(ctx, lc)
+		if err != nil {
+			return place{}, err
+		}
+		return place{w}, nil
 	}
-	l, err := lab.New(ctx, lab.Config{Nodes: cfg.Peers, Name: labName, Link: lab.Link{Rate: cfg.Rate, Delay: cfg.Delay / 2}})
+	l, err := lab.New(ctx, lc)
 	if err != nil {
 		return place{}, err
 	}
-	return place{&swarm.Namespaces{Lab: l}}, nil
+	return place{l}, nil
 }
 
 // needsMPI says what is missing.

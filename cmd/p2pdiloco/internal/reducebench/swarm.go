@@ -218,20 +218,28 @@ func (s *swarmOf) Close() {
 }
 
 // place is where processes run: all on loopback, or each in a namespace.
-type place struct{ namespaces *swarm.Namespaces }
+type place struct{ nodes nodes }
+
+// nodes are namespaces: a lab's, or those that the kernel's links connect.
+type nodes interface {
+	Addr(site int) netip.Addr
+	Place(site int, cmd *exec.Cmd) error
+	Close() error
+}
 
 func (p place) command(site int, program string, args ...string) *exec.Cmd {
-	if p.namespaces == nil {
-		return exec.Command(program, args...)
+	cmd := exec.Command(program, args...)
+	if p.nodes != nil {
+		cmd.Err = errors.Join(cmd.Err, p.nodes.Place(site, cmd))
 	}
-	return p.namespaces.Command(site, program, args...)
+	return cmd
 }
 
 // listen is where a peer listens: on the transport that is measured, and no other.
 func (p place) listen(site int, transport string) []string {
 	ip := netip.MustParseAddr("127.0.0.1")
-	if p.namespaces != nil {
-		ip = p.namespaces.Addr(site)
+	if p.nodes != nil {
+		ip = p.nodes.Addr(site)
 	}
 	if transport == p2p.TransportQUIC {
 		return []string{fmt.Sprintf("/ip4/%v/udp/0/quic-v1", ip)}
@@ -240,8 +248,8 @@ func (p place) listen(site int, transport string) []string {
 }
 
 func (p place) Close() error {
-	if p.namespaces == nil {
+	if p.nodes == nil {
 		return nil
 	}
-	return p.namespaces.Close()
+	return p.nodes.Close()
 }

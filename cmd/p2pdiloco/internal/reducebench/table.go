@@ -15,6 +15,9 @@ func (r Result) Print(out io.Writer) {
 	row("case", "%s", r.Case.String())
 	row("links", "%s", r.links())
 	row("time", "%s (%s to %s), median of %d", seconds(r.Seconds.Median), seconds(r.Seconds.Min), seconds(r.Seconds.Max), r.Iters)
+	if ideal := r.ideal(); ideal > 0 {
+		row("ideal", "%s: the bytes with TCP's headers over the rate; the median is %.3f of it", seconds(ideal), r.Seconds.Median/ideal)
+	}
 	row("algbw", "%s/s", report.Bytes(uint64(r.AlgBW)))
 	row("busbw", "%s/s", report.Bytes(uint64(r.BusBW)))
 	row("CPU", "%.3f s a GB on the wire, %d cores here", r.CPU, r.Cores)
@@ -46,6 +49,9 @@ func (r Result) links() string {
 	rate := "no limit"
 	if r.Links.BitsPerSecond > 0 {
 		rate = fmt.Sprintf("%g Mbit/s", float64(r.Links.BitsPerSecond)/1e6)
+	}
+	if r.Links.Kernel {
+		return fmt.Sprintf("a network namespace each, %s of what it sends, by the kernel's token buckets", rate)
 	}
 	return fmt.Sprintf("a network namespace each, %s, %s one way", rate, seconds(r.Links.DelaySeconds))
 }

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
+	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
+)
+
+// doctorFlags are the command line of doctor.
+type doctorFlags struct {
+	run       string
+	bootstrap []string
+	api, dir  string
+	timeout   time.Duration
+	json      bool
+
+	ticket *ticket.Ticket // nil: none was given
+}
+
+func newDoctor() *cobra.Command {
+	f := &doctorFlags{timeout: 20 * time.Second}
+	cmd := &cobra.Command{
+		Use:   "doctor [TICKET]",
+		Short: "Find out what keeps a peer on this machine from a run, or makes it slow",
+		Long: `Look at this machine (disk, fsync, limits) and at the ways to others: whether the bootstrap addresses answer,
+where others see this machine, what its NAT does, how each member is reached and how fast, and how long a
+round's exchange will take beside its inner steps. Each finding says what to do about it.
+
+Where a peer runs here, it is asked: it sends 4 MiB to each member and has as much from it. Otherwise a
+peer with an identity of its own looks at the run that a ticket or --run and --bootstrap name, and takes no part.
+
+The exit status is 1 if something fails.`,
+		Example: `  p2pdiloco doctor
+  p2pdiloco doctor p2pdiloco1ae...
+  p2pdiloco doctor --run my-run --bootstrap /ip4/192.0.2.1/tcp/4001/p2p/12D3Koo... --json`,
+		Args: func(cmd *cobra.Command, args []string) error { return f.takeTicket(cmd, args) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.examine(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&f.run, "run", "", "`name` of the run to look at (default: the ticket's, or that of the peer that runs here)")
+	fs.Var(sources.Addresses(&f.bootstrap), "bootstrap", "`multiaddr` ending in /p2p/PEER to start from, may be repeated (default: the ticket's, and the local network with mDNS)")
+	fs.StringVar(&f.api, "api", "", "`address` of a running peer's API (default: the one running peer with a default data folder, if there is one)")
+	fs.StringVar(&f.dir, "data-dir", "", "`folder` of the peer's data, existing or not")
+	fs.DurationVar(&f.timeout, "timeout", f.timeout, "how long to look for the run's peers")
+	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout")
+	return cmd
+}
+
+// takeTicket reads the only argument there may be.
+func (f *doctorFlags) takeTicket(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	t, err := ticket.Parse(strings.Join(args, "")) // a line break may have come in
+	if err != nil {
+		return usageError(fmt.Errorf("%s: %w", cmd.CommandPath(), err))
+	}
+	f.ticket = &t
+	return nil
+}
+
+// settle adds what the ticket says.
+func (f *doctorFlags) settle() (all []doctor.Finding) {
+	if f.ticket == nil {
+		return nil
+	}
+	if f.run == "" {
+		f.run = f.ticket.Run
+	}
+	f.bootstrap = slices.Concat(f.bootstrap, f.ticket.Addrs)
+	found := doctor.Finding{Check: "ticket", Level: doctor.OK, What: fmt.Sprintf("for run %s, with %d addresses", f.ticket.Run, len(f.ticket.Addrs))}
+	if f.ticket.Expired(time.Now()) {
+		found = doctor.Finding{Check: "ticket", Level: doctor.Fail, What: "it expired at " + f.ticket.Expires.Format(time.RFC3339), Do: "ask for another one, and see whether this machine's clock is right"}
+	}
+	return []doctor.Finding{found}
+}
+
+func (f *doctorFlags) examine(ctx context.Context, stdout, stderr io.Writer) error {
+	ctx, stop := untilSignal(ctx, func() {}, func() { os.Exit(exitInterrupted) })
+	defer stop()
+	findings := f.settle()
+	look, err := f.look(ctx, stderr)
+	if err != nil {
+		return err
+	}
+	findings = slices.Concat(findings, doctor.Local(doctor.Host{}, look.dir, look.need), look.extra, look.view.Check())
+	if f.json {
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		err = e.Encode(struct {
+			Worst    doctor.Level     `json:"worst"`
+			Findings []doctor.Finding `json:"findings"`
+			*doctor.View
+		}{doctor.Worst(findings), findings, look.view})
+	} else {
+		doctor.Print(stdout, findings)
+	}
+	if err == nil && doctor.Worst(findings) == doctor.Fail {
+		err = &exitError{exitFailed, nil}
+	}
+	return err
+}
+
+// look is what is to be examined.
+type look struct {
+	dir   string
+	need  doctor.Need
+	view  *doctor.View
+	extra []doctor.Finding
+}
+
+// look asks the peer that runs here, or else looks for itself.
+func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error) {
+	p, err := f.peer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		fmt.Fprintf(stderr, "asking the peer that runs here, %s, of run %s; it probes its members\n", p.status.Peer.Short(), p.status.Run)
+		return p.look(ctx, f.bootstrap), nil
+	}
+	dir := f.dir
+	if dir == "" {
+		if dir, err = statedir.Base(); err != nil {
+			return nil, err
+		}
+	}
+	fmt.Fprintf(stderr, "no peer of the run is running here: looking at it from outside for up to %s\n", f.timeout)
+	l := &look{dir: dir}
+	return l, f.lookOutside(ctx, l)
+}
+
+// peer is the running one to ask; nil if there is none.
+func (f *doctorFlags) peer(ctx context.Context) (*runningPeer, error) {
+	if names(f.api) || f.dir != "" {
+		if _, err := os.Stat(filepath.Join(f.dir, statedir.APIFile)); err != nil && !names(f.api) {
+			return nil, nil //nolint:nilnil // none runs with its data there
+		}
+		addr, token, err := orderee(ctx, f.api, f.dir)
+		if err != nil {
+			return nil, err
+		}
+		p := &runningPeer{addr: addr, dir: f.dir, token: token}
+		_, err = api.Get(ctx, addr, &p.status)
+		return p, err
+	}
+	all, err := runningPeers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f.run != "" {
+		all = slices.DeleteFunc(all, func(p runningPeer) bool { return p.status.Run != f.run })
+	}
+	switch len(all) {
+	case 0:
+		return nil, nil //nolint:nilnil // none runs
+	case 1:
+		secret, _ := os.ReadFile(filepath.Join(all[0].dir, statedir.TokenFile)) // without it the peer refuses, and that is said
+		all[0].token = strings.TrimSpace(string(secret))
+		return &all[0], nil
+	}
+	return nil, severalPeers("doctor", all)
+}
+
+// needOf is what a model takes on the disk.
+func needOf(spec map[string]string, parameters uint64) doctor.Need {
+	vectors := map[string]uint64{"sgd": 1, "nesterov": 2}[spec["outer"]] // the anchor among them
+	if vectors == 0 {
+		vectors = 3
+	}
+	return doctor.Need{State: 4 * parameters * vectors, Outcome: encoded(spec["codec"], parameters)}
+}
+
+// slotOf is what a round of a run exchanges.
+func slotOf(spec p2pdiloco.Spec, parameters uint64, members int) doctor.Slot {
+	return doctor.Slot{
+		Bytes: encoded(spec.Codec, parameters), Codec: spec.Codec, Members: members, Steps: spec.InnerSteps, Beside: spec.Overlaps() || spec.Mode == "streaming",
+	}
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// look is the view of a peer that runs here.
+func (p *runningPeer) look(ctx context.Context, bootstrap []string) *look {
+	s := p.status
+	v := &doctor.View{Run: s.Run, Node: s.Peer.String(), Addrs: s.Addrs, Own: ownAddresses(), Reach: reachOf(s.Reach)}
+	v.Bootstrap = doctor.Bootstrap{Given: bootstrap, Answered: s.Phase != p2pdiloco.PhaseSearching, Err: s.Detail}
+	var probes []p2pdiloco.PeerProbe
+	l := &look{dir: p.dir, need: needOf(s.Spec, s.Parameters), view: v}
+	if err := api.Probe(ctx, p.addr, p.token, &probes); err != nil && len(s.Members) > 1 {
+		l.extra = []doctor.Finding{{
+			Check: "probe", Level: doctor.Warn, What: "the peer that runs here did not probe its members: " + err.Error(),
+			Do: "run this as the user whose peer it is, with --data-dir if it has a folder of its own",
+		}}
+	}
+	for _, r := range probes {
+		v.Peers = append(v.Peers, peerOf(r, true))
+	}
+	v.Mapped = mapped(ctx, bootstrap)
+	spec := p2pdiloco.Spec{Codec: s.Spec["codec"], Mode: s.Spec["mode"]}
+	spec.InnerSteps, _ = strconv.ParseUint(s.Spec["inner_steps"], 10, 64) // before there is a spec: 0
+	v.Slot = slotOf(spec, s.Parameters, max(len(s.Members), 1))
+	for _, m := range s.Members {
+		if c := m.Contribution; c != nil && c.StepTime*time.Duration(c.Steps) > v.Slot.Step*time.Duration(v.Slot.Steps) {
+			v.Slot.Step, v.Slot.Steps = c.StepTime, uint64(c.Steps)
+		}
+	}
+	return l
+}
+
+func reachOf(r p2p.Reach) *doctor.Reach {
+	d := &doctor.Reach{Public: r.Public, Tried: r.Tried, Failed: r.Failed}
+	for _, p := range r.Relays {
+		d.Relays = append(d.Relays, p.String())
+	}
+	return d
+}
+
+func peerOf(r p2pdiloco.PeerProbe, member bool) doctor.Peer {
+	return doctor.Peer{
+		ID: r.Peer.String(), Member: member, Error: r.Error, Addr: r.Addr, Observed: r.Observed, RTT: r.RTT, Offset: r.Offset, Up: r.Up, Down: r.Down,
+	}
+}
+
+// encoded is the bytes of a model as it travels; 0 if that is not known.
+func encoded(name string, parameters uint64) uint64 {
+	c, err := codec.New(name)
+	if err != nil || parameters > 1<<40 {
+		return 0
+	}
+	return uint64(c.EncodedSize(int(parameters)))
+}
+
+// ownAddresses are those of this machine's interfaces.
+func ownAddresses() (own []netip.Addr) {
+	all, _ := net.InterfaceAddrs() // without them all looks like NAT, which is said
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			own = append(own, p.Addr())
+		}
+	}
+	return own
+}
+
+// mapped is how those at some addresses see one UDP socket.
+func mapped(ctx context.Context, addrs []string) []string {
+	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return !strings.Contains(a, "/quic-v1") })
+	if len(addrs) == 0 {
+		return nil
+	}
+	seen, _ := p2p.Mapped(ctx, addrs) // the same addresses fail, or not, as bootstrap addresses
+	return seen
+}
+
+const (
+	outsideProbe = 2 << 20         // bytes each way
+	outsidePeers = 8               // that are probed
+	quiet        = 3 * time.Second // without another peer found, the search is over
+)
+
+// lookOutside joins the DHT with an identity of its own, finds peers of the run and probes them. It neither announces itself nor takes part.
+func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
+	cfg := p2p.LAN()
+	cfg.Bootstrap, cfg.MDNS = f.bootstrap, f.run != ""
+	n, err := p2p.New(ctx, cfg)
+	if err != nil {
+		return usageError(err)
+	}
+	defer n.Close() //nolint:errcheck // nothing of it is kept
+	v := &doctor.View{Run: f.run, Own: ownAddresses()}
+	l.view = v
+	found := f.find(ctx, n)
+	v.Addrs = n.Addrs()
+	b := n.Bootstrap()
+	v.Bootstrap = doctor.Bootstrap{Given: b.Given, Answered: b.Answered}
+	if err := b.Err(); err != nil {
+		v.Bootstrap.Err = err.Error()
+	}
+	if f.ticket != nil && f.ticket.Token != nil {
+		l.extra = f.private(v)
+		return nil
+	}
+	spec := f.greet(ctx, n, found)
+	others := slices.DeleteFunc(n.Peers(), func(id p2pdiloco.PeerID) bool { return slices.Contains(found, id) })
+	for i, id := range slices.Concat(found, others) {
+		if i == outsidePeers || ctx.Err() != nil {
+			break
+		}
+		p := p2pdiloco.PeerProbe{Peer: id}
+		if p.Probe, err = n.Probe(ctx, id, outsideProbe); err != nil {
+			p.Error = err.Error()
+		}
+		v.Peers = append(v.Peers, peerOf(p, slices.Contains(found, id)))
+	}
+	v.Mapped, v.Reach = mapped(ctx, f.bootstrap), reachOf(n.Reach())
+	if spec != nil {
+		l.need = needOf(spec.Fields(), spec.Layout.Elements())
+		v.Slot = slotOf(*spec, spec.Layout.Elements(), len(found)+1)
+	}
+	return nil
+}
+
+// private is all that is seen of a private run from outside.
+func (f *doctorFlags) private(v *doctor.View) []doctor.Finding {
+	v.Run = ""
+	return []doctor.Finding{{
+		Check: "members", Level: doctor.Warn, What: "run " + f.run + " is private: from outside nobody in it can be probed",
+		Do: "join with the ticket, then run this again: the peer that runs here is asked",
+	}}
+}
+
+// find waits for the run's peers, until no more come.
+func (f *doctorFlags) find(ctx context.Context, n *p2p.Network) (found []p2pdiloco.PeerID) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	var news <-chan p2pdiloco.PeerID
+	private := f.ticket != nil && f.ticket.Token != nil // nobody announces it under its name
+	if f.run != "" && !private {
+		news = n.Discover(ctx, f.run)
+	}
+	again := time.NewTicker(quiet)
+	defer again.Stop()
+	for {
+		select {
+		case p, open := <-news:
+			if !open {
+				return found
+			}
+			if !slices.Contains(found, p) {
+				found = append(found, p)
+			}
+			again.Reset(quiet)
+		case <-again.C:
+			b := n.Bootstrap()
+			if len(found) > 0 || (f.run == "" || private) && (b.Answered || len(b.Given) == 0) {
+				return found
+			}
+		case <-ctx.Done():
+			return found
+		}
+	}
+}
+
+// greet asks the run's peers for its spec, until one tells it.
+func (f *doctorFlags) greet(ctx context.Context, n *p2p.Network, found []p2pdiloco.PeerID) *p2pdiloco.Spec {
+	for _, p := range found {
+		h, err := n.Hello(ctx, p, p2p.Hello{Run: f.run})
+		if err != nil || len(h.Spec) == 0 {
+			continue
+		}
+		if spec, err := p2pdiloco.ParseSpec(h.Spec); err == nil && spec.Name == f.run {
+			return &spec
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
+)
+
+// invitation is one invite command.
+type invitation struct {
+	addr, dir string
+	ttl       lifetime
+	uses      int
+}
+
+func newInvite() *cobra.Command {
+	o := &invitation{ttl: lifetime(p2pdiloco.DefaultTTL)}
+	cmd := &cobra.Command{
+		Use:   "invite",
+		Short: "Print a ticket with which others can join the run of a peer on this machine",
+		Long: `Print a ticket with which others can join the run of a peer on this machine: one line of text, all
+that p2pdiloco join needs. It names several members, so that it outlives any one of them, and pins
+the newest agreed record, so that who joins with it is led to no other run.
+
+Of a private run it admits whoever has it, as many as --uses says and as long as --ttl says: tell it to
+nobody else.`,
+		Example: `  p2pdiloco invite
+  p2pdiloco invite --ttl 24h --data-dir ~/run1
+  p2pdiloco join "$(ssh gpu1 p2pdiloco invite)"`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.order(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&o.addr, "api", "", "`address` of the peer's API, if it is unix:PATH (default: as its data folder says)")
+	cmd.Flags().StringVar(&o.dir, "data-dir", "", "`folder` of the peer's data (default: that of the one running peer with a default folder)")
+	cmd.Flags().Var(&o.ttl, "ttl", "how long the ticket is good, like 12h or 7d")
+	cmd.Flags().IntVar(&o.uses, "uses", 0, "`newcomers` that it admits to a private run (default 1)")
+	return cmd
+}
+
+// order prints the ticket alone on stdout, for scripts.
+func (o *invitation) order(ctx context.Context, stdout, stderr io.Writer) error {
+	if o.ttl < lifetime(time.Second) || o.ttl > lifetime(p2pdiloco.MaxTTL) {
+		return usageError(&sources.Fault{Flag: "ttl", Value: o.ttl.String(), Why: "allowed: 1s to " + lifetime(p2pdiloco.MaxTTL).String()})
+	}
+	if o.uses < 0 || o.uses > ticket.MaxUses {
+		return usageError(&sources.Fault{Flag: "uses", Value: strconv.Itoa(o.uses), Why: fmt.Sprintf("allowed: 1 to %d", ticket.MaxUses)})
+	}
+	addr, token, err := orderee(ctx, o.addr, o.dir)
+	if err != nil {
+		return err
+	}
+	text, err := api.Invite(ctx, addr, token, api.Invitation{TTL: time.Duration(o.ttl), Uses: o.uses})
+	if err != nil {
+		return err
+	}
+	t, err := ticket.Parse(text)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(stderr, about(t))
+	_, err = fmt.Fprintln(stdout, text)
+	return err
+}
+
+// about says what a ticket is good for.
+func about(t ticket.Ticket) string {
+	s := fmt.Sprintf("run %s, record %d pinned, %d addresses, good until %s; others join with: p2pdiloco join TICKET\n",
+		t.Run, t.Height, len(t.Addrs), t.Expires.Local().Format(time.RFC1123))
+	if t.Token != nil {
+		s += fmt.Sprintf("it admits %d to a private run: tell it to nobody else\n", t.Token.Uses)
+	}
+	here := func(a string) bool { return strings.HasPrefix(a, "/ip4/127.") || strings.HasPrefix(a, "/ip6/::1/") }
+	if !slices.ContainsFunc(t.Addrs, func(a string) bool { return !here(a) }) {
+		s += "all its addresses are of this machine: it is of no use on others\n"
+	}
+	return s
+}
+
+// lifetime is a duration that may be given in days.
+type lifetime time.Duration
+
+const day = 24 * time.Hour
+
+// Set reads 7d, or what time.ParseDuration does; String and Type make it a flag.
+func (l *lifetime) Set(s string) error {
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			*l = lifetime(time.Duration(n) * day)
+			return nil
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return errors.New("allowed: days or hours, like 7d or 12h")
+	}
+	*l = lifetime(d)
+	return nil
+}
+
+func (l lifetime) String() string {
+	if d := time.Duration(l); d >= day && d%day == 0 {
+		return strconv.Itoa(int(d/day)) + "d"
+	}
+	return time.Duration(l).String()
+}
+
+// Type is what help calls the value.
+func (l *lifetime) Type() string { return "time" }

@@ -1,0 +1,224 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
+)
+
+const now = 1_800_000_000
+
+func member(self slot.PeerID) *Doorkeeper {
+	return &Doorkeeper{Run: "books", Self: self, Secret: Secret{1, 2, 3}, Used: NewRegister()}
+}
+
+// newcomer has a token that a member made.
+func newcomer(self slot.PeerID, uses uint32, expires uint64) *Doorkeeper {
+	t := &ticket.Token{ID: [ticket.IDSize]byte{9}, Uses: uses}
+	t.Tag = Secret{1, 2, 3}.Tag("books", t.ID, expires, uses)
+	return &Doorkeeper{Run: "books", Self: self, Token: t, Until: expires, Used: NewRegister()}
+}
+
+// meet is an exchange over the wire: what each side makes of the other.
+func meet(t *testing.T, asker, answerer *Doorkeeper) (admitted bool, err error) {
+	t.Helper()
+	asked := asker.Ask(answerer.Self)
+	ask, err := ParseAsk(asked.Append(nil))
+	if err != nil || ask != asked {
+		t.Fatalf("%+v is read as %+v, %v", asked, ask, err)
+	}
+	said := answerer.Answer(now, asker.Self, ask)
+	answer, err := ParseAnswer(said.Append(nil))
+	if err != nil || !reflect.DeepEqual(answer, said) {
+		t.Fatalf("%+v is read as %+v, %v", said, answer, err)
+	}
+	return answer.Refusal == "", asker.Judge(now, answerer.Self, asked, answer)
+}
+
+func TestMembersKnowEachOther(t *testing.T) {
+	if admitted, err := meet(t, member("a"), member("b")); !admitted || err != nil {
+		t.Errorf("admitted %v, %v", admitted, err)
+	}
+}
+
+func TestATokenBringsTheSecret(t *testing.T) {
+	x := newcomer("x", 1, now+60)
+	if admitted, err := meet(t, x, member("b")); !admitted || err != nil || x.Secret != member("b").Secret {
+		t.Fatalf("admitted %v, %v", admitted, err)
+	}
+	if admitted, err := meet(t, member("c"), x); !admitted || err != nil {
+		t.Errorf("it is no member: %v, %v", admitted, err)
+	}
+}
+
+// Who only has the same ticket can answer, too, and has no secret to give.
+func TestAFalseSecretIsNotKept(t *testing.T) {
+	x, other := newcomer("x", 2, now+60), newcomer("o", 2, now+60)
+	asked := x.Ask(other.Self)
+	wrong := Answer{Secret: Secret{6, 6, 6}}
+	wrong.Proof = prove(other.Token.Tag, other.Self, x.Self, wrong.body())
+	if err := x.Judge(now, other.Self, asked, wrong); err == nil || !x.Secret.IsZero() {
+		t.Errorf("%v; the secret is %v", err, x.Secret)
+	}
+}
+
+func TestWhoIsRefused(t *testing.T) {
+	refused := func(what, reason string, proven bool, asker, answerer *Doorkeeper) {
+		t.Helper()
+		admitted, err := meet(t, asker, answerer)
+		var r *RefusedError
+		if admitted || !errors.As(err, &r) || !strings.Contains(r.Reason, reason) || r.Proven != proven {
+			t.Errorf("%s: admitted %v, %v", what, admitted, err)
+		}
+	}
+	other := member("x")
+	other.Secret[0]++
+	refused("another secret", "without a ticket", false, other, member("b"))
+	elsewhere := member("x")
+	elsewhere.Run = "films"
+	refused("another run", "without a ticket", false, elsewhere, member("b"))
+	more := newcomer("x", 1, now+60)
+	more.Token.Uses = 100
+	refused("more uses than were given", "without a ticket", false, more, member("b"))
+	longer := newcomer("x", 1, now-1000)
+	longer.Until = now + 60
+	refused("a later expiry", "without a ticket", false, longer, member("b"))
+	refused("an expired token", "expired", true, newcomer("x", 1, now-tolerance-1), member("b"))
+	picky := member("b")
+	picky.Listed = func(p slot.PeerID) bool { return p == "friend" }
+	refused("who is not listed", "not on the list", true, member("x"), picky)
+	refused("by who is no member yet", "not admitted itself", false, newcomer("x", 1, now+60), newcomer("y", 1, now+60))
+}
+
+func TestATokenIsUsedUp(t *testing.T) {
+	a, b := member("a"), member("b")
+	for i := range 4 {
+		x := newcomer(slot.PeerID(fmt.Sprint("x", i)), 2, now+60)
+		for range 2 { // the same peer may come again
+			if admitted, err := meet(t, x, a); admitted != (i < 2) {
+				t.Errorf("newcomer %d: %v", i, err)
+			}
+			x.Secret = Secret{}
+		}
+	}
+	b.Used.Merge(now, a.Used.Used())
+	if admitted, err := meet(t, newcomer("y", 2, now+60), b); admitted || !strings.Contains(err.Error(), "fewer peers") {
+		t.Errorf("another member, which has been told: %v", err)
+	}
+	c := member("c")
+	if admitted, _ := meet(t, c, a); !admitted {
+		t.Fatal("not admitted")
+	}
+	if admitted, _ := meet(t, newcomer("y", 2, now+60), c); admitted {
+		t.Error("who was told in an answer has not learnt it")
+	}
+}
+
+// A proof is good for one pair of peers, in one direction, and an answer for one asker.
+func TestReplays(t *testing.T) {
+	a, b, thief := member("a"), member("b"), slot.PeerID("thief")
+	ask := a.Ask("b")
+	if b.Answer(now, thief, ask).Refusal == "" {
+		t.Error("a proof was taken from somebody else")
+	}
+	if member("c").Answer(now, "a", ask).Refusal == "" {
+		t.Error("a proof was taken by somebody else")
+	}
+	if a.Answer(now, "b", ask).Refusal == "" {
+		t.Error("a proof was taken back to who made it")
+	}
+	x := newcomer("x", 5, now+60)
+	asked := x.Ask("b")
+	answer := b.Answer(now, "x", asked)
+	if b.Answer(now, thief, asked).Refusal == "" {
+		t.Error("a token was used by who has only seen it used")
+	}
+	if err := newcomer("y", 5, now+60).Judge(now, "b", asked, answer); err == nil {
+		t.Error("an answer for somebody else was taken")
+	}
+	if err := x.Judge(now, thief, asked, answer); err == nil {
+		t.Error("an answer was taken from somebody else")
+	}
+	forged := answer
+	forged.Secret[5]++
+	if err := x.Judge(now, "b", asked, forged); err == nil || !x.Secret.IsZero() {
+		t.Error("a secret was taken that no member gave")
+	}
+}
+
+func TestRegisterIsBounded(t *testing.T) {
+	r := NewRegister()
+	for i := range 3 * maxTokens {
+		u := Used{ID: [ticket.IDSize]byte{byte(i), byte(i >> 8)}, Expires: now + 10}
+		for p := range 10 {
+			u.Peers = append(u.Peers, slot.PeerID(fmt.Sprint(i, "-", p)))
+		}
+		r.Merge(now, []Used{u})
+	}
+	if len(r.tokens) > maxTokens || r.peers > maxNewest {
+		t.Errorf("%d tokens, %d peers", len(r.tokens), r.peers)
+	}
+	if b := AppendUsed(nil, r.Used()); len(b) > MaxAnswer {
+		t.Errorf("%d bytes", len(b))
+	}
+	if err := r.use(now, Ask{ID: [ticket.IDSize]byte{0xff, 0xff}, Expires: now + 10, Uses: 1}, "x"); !errors.Is(err, errFull) {
+		t.Errorf("one more: %v", err)
+	}
+	if err := r.use(now+1000, Ask{ID: [ticket.IDSize]byte{0xff, 0xff}, Expires: now + 2000, Uses: 1}, "x"); err != nil || r.peers != 1 {
+		t.Errorf("when the others have expired: %v, %d peers", err, r.peers)
+	}
+}
+
+func TestSecretText(t *testing.T) {
+	s := Secret{1, 0xff}
+	if got, err := ParseSecret(" " + s.Text() + "\n"); err != nil || got != s {
+		t.Errorf("%v", err)
+	}
+	for _, bad := range []string{"", "ab", strings.Repeat("0", 64), s.Text() + "00"} {
+		if _, err := ParseSecret(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+	if text := fmt.Sprintf("%v %+v %x %s", s, s, s, struct{ S Secret }{s}); strings.Contains(text, "ff") || strings.Contains(text, "255") {
+		t.Errorf("it shows: %s", text)
+	}
+}
+
+func TestNamesAreDerivedFromTheSecret(t *testing.T) {
+	s, other := Secret{1}, Secret{2}
+	if s.Rendezvous("a") == s.Rendezvous("b") || s.Rendezvous("a") == other.Rendezvous("a") {
+		t.Error("rendezvous")
+	}
+	if s.Topic("a", slot.Root{1}) == s.Topic("a", slot.Root{2}) || s.Topic("a", slot.Root{1}) == other.Topic("a", slot.Root{1}) {
+		t.Error("topic")
+	}
+}
+
+func FuzzAsk(f *testing.F) {
+	f.Add(member("a").Ask("b").Append(nil))
+	f.Add(newcomer("x", 3, now).Ask("b").Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if a, err := ParseAsk(b); err == nil && string(a.Append(nil)) != string(b) {
+			t.Errorf("%x is read as %+v", b, a)
+		}
+		if a, err := ParseAsk(b); err == nil && member("b").Answer(now, "z", a).Refusal == "" {
+			t.Errorf("%x admits z", b)
+		}
+	})
+}
+
+func FuzzAnswer(f *testing.F) {
+	x, m := newcomer("x", 3, now), member("b")
+	f.Add(m.Answer(now, "x", x.Ask("b")).Append(nil))
+	f.Add(m.Answer(now, "y", x.Ask("b")).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if a, err := ParseAnswer(b); err == nil && string(a.Append(nil)) != string(b) {
+			t.Errorf("%x is read as %+v", b, a)
+		}
+	})
+}

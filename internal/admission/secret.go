@@ -1,0 +1,77 @@
+package admission
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// Secret is what all peers of a private run know, and nobody else. The zero value is none.
+type Secret [32]byte
+
+// NewSecret takes a secret from a source of randomness.
+func NewSecret(random io.Reader) (s Secret, err error) {
+	_, err = io.ReadFull(random, s[:])
+	return s, err
+}
+
+// ParseSecret reads what Text writes, with white space around it.
+func ParseSecret(text string) (s Secret, err error) {
+	b, err := hex.DecodeString(strings.TrimSpace(text))
+	if err != nil || len(b) != len(s) || Secret(b).IsZero() {
+		return Secret{}, errors.New("no admission secret: it is 64 hex digits, as the founder's peer has written them")
+	}
+	return Secret(b), nil
+}
+
+// IsZero says that it is none.
+func (s Secret) IsZero() bool { return s == Secret{} }
+
+// Text is the secret for a file.
+func (s Secret) Text() string { return hex.EncodeToString(s[:]) + "\n" }
+
+// String hides it: secrets find their way into logs.
+func (s Secret) String() string { return "secret" }
+
+// Format hides it from all verbs.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// key is a key for one purpose in the run of a name.
+func (s Secret) key(purpose, run string) [32]byte {
+	b := wire.AppendBytes(wire.AppendBytes([]byte("p2pdiloco/admission/1"), purpose), run)
+	return mac(s[:], b)
+}
+
+func mac(key, b []byte) (sum [32]byte) {
+	h := hmac.New(sha256.New, key)
+	h.Write(b)
+	return [32]byte(h.Sum(nil))
+}
+
+// Rendezvous is what the run's peers announce themselves under instead of its name.
+func (s Secret) Rendezvous(run string) (r [ticket.RendezvousSize]byte) {
+	k := s.key("rendezvous", run)
+	copy(r[:], k[:])
+	return r
+}
+
+// Topic is the name of what the run's peers gossip in.
+func (s Secret) Topic(run string, id slot.Root) string {
+	k := s.key("topic", run)
+	sum := mac(k[:], id[:])
+	return "/p2pdiloco/private/" + hex.EncodeToString(sum[:16])
+}
+
+// Tag is what makes a token of an ID, an expiry and a number of uses.
+func (s Secret) Tag(run string, id [ticket.IDSize]byte, expires uint64, uses uint32) [ticket.TagSize]byte {
+	k := s.key("token", run)
+	return mac(k[:], wire.AppendU32(wire.AppendU64(id[:], expires), uses))
+}

@@ -1,0 +1,41 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A probe needs the token as other orders do, one is under way at a time, and it may take longer than other answers.
+func TestProbe(t *testing.T) {
+	addr, _ := ParseAddress("127.0.0.1:0")
+	began, end := make(chan struct{}), make(chan struct{})
+	orders := Orders{Token: NewToken(), Probe: func(ctx context.Context) (any, error) {
+		if until, ok := ctx.Deadline(); !ok || time.Until(until) < writeTimeout {
+			t.Errorf("there is time until %v", until)
+		}
+		close(began)
+		<-end
+		return []string{"far", "near"}, nil
+	}}
+	s, err := Serve(addr, sampleStatus, orders, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := Probe(t.Context(), s.Addr(), "", nil); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("without the token: %v", err)
+	}
+	answered := make(chan error)
+	var got []string
+	go func() { answered <- Probe(t.Context(), s.Addr(), orders.Token, &got) }()
+	<-began
+	if err := Probe(t.Context(), s.Addr(), orders.Token, nil); err == nil || !strings.Contains(err.Error(), "under way") {
+		t.Errorf("the second at once: %v", err)
+	}
+	close(end)
+	if err := <-answered; err != nil || len(got) != 2 || got[1] != "near" {
+		t.Errorf("%v, %v", got, err)
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package doctor
+
+import "errors"
+
+// Buffers implements Machine.
+func (Host) Buffers() (receive, send uint64, err error) { return 0, 0, errors.ErrUnsupported }

@@ -1,0 +1,185 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// machine is a Machine as a test wants it.
+type machine struct {
+	free, files, receive, send uint64
+	small                      time.Duration
+	rate                       float64
+	err                        error
+}
+
+func good() machine {
+	return machine{free: 100 * gib, files: 1 << 16, receive: 8 << 20, send: 8 << 20, small: time.Millisecond, rate: 1e9}
+}
+
+func (m machine) Disk(string) (uint64, error)                 { return m.free, m.err }
+func (m machine) Sync(string) (time.Duration, float64, error) { return m.small, m.rate, m.err }
+func (m machine) Files() (uint64, error)                      { return m.files, m.err }
+func (m machine) Buffers() (receive, send uint64, err error)  { return m.receive, m.send, m.err }
+
+// find is the finding of a check.
+func find(t *testing.T, all []Finding, check string) Finding {
+	t.Helper()
+	for _, f := range all {
+		if f.Check == check {
+			if f.Level != OK && f.Do == "" || f.Level == OK && f.Do != "" {
+				t.Errorf("%+v: something to do goes with what is wrong", f)
+			}
+			return f
+		}
+	}
+	t.Fatalf("no finding %s in %+v", check, all)
+	return Finding{}
+}
+
+func TestLocal(t *testing.T) {
+	need := Need{State: 8 * gib, Outcome: gib}
+	for _, c := range []struct {
+		check string
+		spoil func(*machine)
+		need  Need
+		level Level
+		part  string
+	}{
+		{"disk", func(*machine) {}, need, OK, "100.0 GiB free in /data; 3 checkpoints of this model and the rounds between takes 36.0 GiB"},
+		{"disk", func(m *machine) { m.free = 40 * gib }, need, Warn, ""},
+		{"disk", func(m *machine) { m.free = 30 * gib }, need, Fail, ""},
+		{"disk", func(m *machine) { m.free = gib }, Need{}, Warn, "guessed"},
+		{"disk", func(m *machine) { m.err = os.ErrPermission }, need, Fail, "permission"},
+		{"disk", func(m *machine) { m.err = errors.ErrUnsupported }, need, OK, "not known"},
+		{"fsync", func(*machine) {}, need, OK, "safe after 1ms; 953.7 MiB/s in bulk, so a round's outcome takes 1.07"},
+		{"fsync", func(m *machine) { m.small = time.Second }, need, Warn, ""},
+		{"fsync", func(m *machine) { m.rate = 1e6 }, need, Warn, ""},
+		{"files", func(*machine) {}, need, OK, "65536"},
+		{"files", func(m *machine) { m.files = 1024 }, need, Warn, ""},
+		{"files", func(m *machine) { m.files = 64 }, need, Fail, ""},
+		{"udp", func(*machine) {}, need, OK, ""},
+		{"udp", func(m *machine) { m.send = 212992 }, need, Warn, "208 KiB out"},
+	} {
+		m := good()
+		c.spoil(&m)
+		f := find(t, Local(m, "/data", c.need), c.check)
+		if f.Level != c.level || !strings.Contains(f.What, c.part) {
+			t.Errorf("%+v, want %s with %q", f, c.level, c.part)
+		}
+	}
+}
+
+// This machine's own values are had, and what is written to measure is gone.
+func TestHost(t *testing.T) {
+	dir := t.TempDir()
+	for _, f := range Local(Host{}, dir+"/not/yet/there", Need{}) {
+		if f.Level == Fail {
+			t.Errorf("%+v", f)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// sample is a View of which nothing is wrong: three peers, NAT that keeps ports.
+func sample() *View {
+	v := &View{
+		Run: "books", Bootstrap: Bootstrap{Given: []string{"/x"}, Answered: true}, Own: []netip.Addr{netip.MustParseAddr("10.0.0.2")},
+		Mapped: []string{"/ip4/198.51.100.7/udp/4001/quic-v1", "/ip4/198.51.100.7/udp/4001/quic-v1"},
+		Slot:   Slot{Bytes: 100e6, Codec: "int8", Members: 4, Steps: 500, Step: 2 * time.Second},
+	}
+	for i := range 3 {
+		v.Peers = append(v.Peers, Peer{
+			ID: fmt.Sprintf("12D3KooWpeer%d", i), Member: true, Addr: "/ip4/203.0.113.5/tcp/4001", Observed: "/ip4/198.51.100.7/tcp/50001",
+			RTT: 30 * time.Millisecond, Up: 2.5e6 * float64(i+1), Down: 5e6,
+		})
+	}
+	return v
+}
+
+func TestView(t *testing.T) {
+	if all := sample().Check(); Worst(all) != OK {
+		t.Errorf("%+v", all)
+	}
+	for _, c := range []struct {
+		check string
+		spoil func(*View)
+		level Level
+		part  string
+	}{
+		{"bootstrap", func(v *View) { v.Bootstrap = Bootstrap{Given: []string{"/x"}, Err: "refused"} }, Warn, "refused"},
+		{"bootstrap", func(v *View) { v.Bootstrap, v.Peers = Bootstrap{Given: []string{"/x"}}, nil }, Fail, "no bootstrap address answers"},
+		{"bootstrap", func(v *View) { v.Bootstrap = Bootstrap{} }, OK, "none was needed"},
+		{"bootstrap", func(v *View) { v.Bootstrap, v.Peers = Bootstrap{}, nil }, Warn, "nobody was found"},
+		{"members", func(v *View) { v.Peers = nil }, Warn, "no other peer of run books"},
+		{"members", func(v *View) {
+			for i := range v.Peers {
+				v.Peers[i].Member = false
+			}
+		}, Warn, "no other peer of run books"},
+		{"slot", func(v *View) { v.Peers[0].Member = false }, OK, "to ooWpeer1, carries 40.0 Mbit/s"},
+		{"address", func(*View) {}, OK, "at 198.51.100.7, which it does not have itself"},
+		{"address", func(v *View) { v.Own = append(v.Own, netip.MustParseAddr("198.51.100.7")) }, OK, "an address of its own: 198.51.100.7"},
+		{"address", func(v *View) { v.Mapped, v.Peers = nil, nil }, Warn, "nobody has told"},
+		{"nat", func(*View) {}, OK, "keeps a socket's port"},
+		{"nat", func(v *View) { v.Mapped[0] = "/ip4/198.51.100.7/udp/4999/quic-v1" }, Warn, "holes cannot be punched"},
+		{"nat", func(v *View) { v.Mapped = v.Mapped[1:] }, OK, "not known"},
+		{"nat", func(v *View) { v.Own = append(v.Own, netip.MustParseAddr("198.51.100.7")) }, OK, "none seen"},
+		{"reach", func(v *View) { v.Reach = &Reach{Failed: []string{"/ip4/198.51.100.7/tcp/1"}} }, Warn, "in vain"},
+		{"reach", func(v *View) { v.Reach = &Reach{Relays: []string{"x"}, Failed: []string{"/z"}} }, Warn, "1 relays"},
+		{"reach", func(v *View) { v.Reach = &Reach{Relays: []string{"x"}} }, OK, "1 relays"},
+		{"reach", func(v *View) { v.Reach = &Reach{Public: true, Tried: []string{"/y"}} }, OK, "/y"},
+		{"peer ooWpeer0", func(*View) {}, OK, "over TCP, round trip 30ms, 20.0 Mbit/s up, 40.0 Mbit/s down"},
+		{"peer ooWpeer0", func(v *View) { v.Peers[0].RTT = time.Second }, Warn, ""},
+		{"peer ooWpeer0", func(v *View) { v.Peers[0].Addr = "/ip4/203.0.113.5/tcp/1/p2p/X/p2p-circuit" }, Warn, "a relay"},
+		{"peer ooWpeer0", func(v *View) { v.Peers[0].Error = "no\nway" }, Warn, "no answer: no way"},
+		{"members", func(v *View) {
+			for i := range v.Peers {
+				v.Peers[i].Error = "x"
+			}
+		}, Fail, "can be reached"},
+		{"clock", func(v *View) { v.Peers[0].Offset = time.Minute }, OK, "these differ from the rest: ooWpeer0"},
+		{"clock", func(v *View) { v.Peers[0].Offset, v.Peers[1].Offset = time.Minute, time.Minute }, Warn, "1m0s behind the others'"},
+		{"clock", func(v *View) { v.Peers[0].Offset, v.Peers[1].Offset = -time.Minute, -time.Minute }, Warn, "ahead of the others'"},
+		// 2 x 3/4 of 100 MB at 2.5 MB/s, beside 1000 s.
+		{"slot", func(*View) {}, OK, "among 4 take 1m0s of exchange a round; the slowest way, to ooWpeer0, carries 20.0 Mbit/s; the inner phase takes 16m40s"},
+		{"slot", func(v *View) { v.Slot.Steps = 100 }, Warn, ""},
+		{"slot", func(v *View) { v.Slot.Steps, v.Slot.Beside = 100, true }, OK, "runs beside it"},
+		{"slot", func(v *View) { v.Slot.Steps, v.Slot.Beside = 20, true }, Warn, ""},
+		{"slot", func(v *View) { v.Slot.Step = 0 }, OK, "short beside inner phases of 9m"},
+	} {
+		v := sample()
+		c.spoil(v)
+		f := find(t, v.Check(), c.check)
+		if f.Level != c.level || !strings.Contains(f.What, c.part) {
+			t.Errorf("%+v, want %s with %q", f, c.level, c.part)
+		}
+	}
+}
+
+// What is not known is no finding, and a table names levels and what to do.
+func TestPrint(t *testing.T) {
+	v := sample()
+	v.Slot.Bytes = 0
+	for i := range v.Peers {
+		v.Peers[i].Error = "x"
+	}
+	all := v.Check()
+	for _, f := range all {
+		if f.Check == "slot" || f.Check == "clock" {
+			t.Errorf("%+v", f)
+		}
+	}
+	var b strings.Builder
+	Print(&b, all)
+	if Worst(all) != Fail || !strings.Contains(b.String(), "fail") || !strings.Contains(b.String(), "-> check this machine's firewall") {
+		t.Errorf("%s", b.String())
+	}
+}

@@ -1,0 +1,56 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// Level is how bad a finding is.
+type Level string
+
+// The levels, the best first.
+const (
+	OK   Level = "ok"
+	Warn Level = "warn" // it works, but slower or less surely than it might
+	Fail Level = "fail" // no run can be had like this
+)
+
+// Finding is what one check found.
+type Finding struct {
+	Check string `json:"check"`
+	Level Level  `json:"level"`
+	What  string `json:"what"`
+	Do    string `json:"do,omitempty"` // empty: nothing has to be done
+}
+
+// finding makes one; do is dropped where all is well.
+func finding(check string, level Level, what, do string) Finding {
+	if level == OK {
+		do = ""
+	}
+	return Finding{check, level, what, do}
+}
+
+// Worst is the worst level of some findings.
+func Worst(findings []Finding) Level {
+	worst := OK
+	for _, f := range findings {
+		if f.Level == Fail || f.Level == Warn && worst == OK {
+			worst = f.Level
+		}
+	}
+	return worst
+}
+
+// Print writes findings for people.
+func Print(out io.Writer, findings []Finding) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, f := range findings {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Level, f.Check, f.What)
+		if f.Do != "" {
+			fmt.Fprintf(w, "\t\t  -> %s\n", f.Do)
+		}
+	}
+	_ = w.Flush() // out is the terminal: nobody is left to tell
+}

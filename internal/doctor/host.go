@@ -1,0 +1,67 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Host is the machine that this process runs on.
+type Host struct{}
+
+var _ Machine = Host{}
+
+// What Sync writes: some votes' worth, and an outcome's.
+const (
+	smallWrites = 5
+	smallWrite  = 4 << 10
+	largeWrite  = 16 << 20
+	chunk       = 1 << 20
+)
+
+// Sync implements Machine.
+func (Host) Sync(dir string) (small time.Duration, rate float64, err error) {
+	f, err := os.CreateTemp(existing(dir), ".doctor-*")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
+	var took []time.Duration
+	for range smallWrites {
+		t, err := written(f, smallWrite)
+		if err != nil {
+			return 0, 0, err
+		}
+		took = append(took, t)
+	}
+	slices.Sort(took)
+	t, err := written(f, largeWrite)
+	return took[len(took)/2], largeWrite / max(t, time.Microsecond).Seconds(), err
+}
+
+// written writes n bytes and waits until they are safe.
+func written(f *os.File, n int) (time.Duration, error) {
+	began := time.Now()
+	for b := make([]byte, min(n, chunk)); n > 0; n -= len(b) {
+		if _, err := f.Write(b); err != nil {
+			return 0, fmt.Errorf("writing %s: %w", f.Name(), err)
+		}
+	}
+	err := f.Sync()
+	return time.Since(began), err
+}
+
+// existing is dir, or the nearest folder above that is there already.
+func existing(dir string) string {
+	dir, err := filepath.Abs(dir)
+	for err == nil {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() || dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}

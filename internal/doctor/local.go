@@ -1,0 +1,152 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Machine is what the checks ask of this one. What a system does not tell is errors.ErrUnsupported.
+type Machine interface {
+	// Disk is the bytes that may still be written where dir is, or will be.
+	Disk(dir string) (free uint64, err error)
+	// Sync writes there: how long a few bytes take until they are safe, and how many bytes a second are of many.
+	Sync(dir string) (small time.Duration, rate float64, err error)
+	// Files is how many files, connections among them, this process may have open.
+	Files() (uint64, error)
+	// Buffers are the most bytes that a UDP socket may buffer.
+	Buffers() (receive, send uint64, err error)
+}
+
+// Need is what a run's model takes here. The zero value: it is not known.
+type Need struct {
+	State   uint64 // bytes of anchor and optimizer state
+	Outcome uint64 // bytes of a round's outcome, encoded
+}
+
+const (
+	mib, gib = 1 << 20, 1 << 30
+	// checkpoints that are on the disk at most at once: two are kept while one is written. Beside them lie the outcomes of the rounds between.
+	checkpoints, outcomes = 3, 12
+	unknownNeed           = 2 * gib
+
+	slowSync  = 100 * time.Millisecond
+	slowWrite = 30e6 // bytes a second
+
+	fewFiles, enoughFiles = 256, 4096
+	quicBuffer            = 7 << 20 // what QUIC asks for
+)
+
+// bytes is what must be free on the disk.
+func (n Need) bytes() uint64 {
+	if n.State == 0 {
+		return unknownNeed
+	}
+	return checkpoints*n.State + outcomes*n.Outcome
+}
+
+// Local are the checks of this machine, with a peer's data in dir.
+func Local(m Machine, dir string, need Need) []Finding {
+	return []Finding{disk(m, dir, need), sync(m, dir, need), files(m), buffers(m)}
+}
+
+func disk(m Machine, dir string, need Need) Finding {
+	free, err := m.Disk(dir)
+	if err != nil {
+		return unknown("disk", err, "choose another folder with --data-dir")
+	}
+	want, of := need.bytes(), "a run's checkpoints, guessed"
+	if need.State > 0 {
+		of = fmt.Sprintf("%d checkpoints of this model and the rounds between", checkpoints)
+	}
+	level := OK
+	switch {
+	case free < want:
+		level = Fail
+	case free < 2*want:
+		level = Warn
+	}
+	if level == Fail && need.State == 0 {
+		level = Warn // it may be a small model
+	}
+	what := fmt.Sprintf("%s free in %s; %s takes %s", size(free), dir, of, size(want))
+	return finding("disk", level, what, "free some space, or put the peer's data elsewhere with --data-dir; --keep-checkpoints 1 takes a third less")
+}
+
+func sync(m Machine, dir string, need Need) Finding {
+	small, rate, err := m.Sync(dir)
+	if err != nil {
+		return unknown("fsync", err, "make "+dir+" writable, or choose another folder with --data-dir")
+	}
+	what := fmt.Sprintf("a vote is safe after %s; %s/s in bulk", short(small), size(uint64(rate)))
+	if need.Outcome > 0 && rate > 0 {
+		what += fmt.Sprintf(", so a round's outcome takes %s", short(seconds(float64(need.Outcome)/rate)))
+	}
+	level := OK
+	if small > slowSync || rate < slowWrite {
+		level = Warn
+	}
+	return finding("fsync", level, what, "every slot waits for this disk: put --data-dir on a local SSD, not on a network share or a card")
+}
+
+func files(m Machine) Finding {
+	limit, err := m.Files()
+	if err != nil {
+		return unknown("files", err, "")
+	}
+	level := OK
+	switch {
+	case limit < fewFiles:
+		level = Fail
+	case limit < enoughFiles:
+		level = Warn
+	}
+	return finding("files", level, fmt.Sprintf("%d open files and connections allowed", limit),
+		fmt.Sprintf("a peer of a large run has hundreds of connections: ulimit -n %d, or LimitNOFILE=%[1]d in the systemd unit", 16*enoughFiles))
+}
+
+func buffers(m Machine) Finding {
+	receive, send, err := m.Buffers()
+	if err != nil {
+		return unknown("udp", err, "")
+	}
+	level := OK
+	if min(receive, send) < quicBuffer {
+		level = Warn
+	}
+	return finding("udp", level, fmt.Sprintf("UDP sockets may buffer %s in, %s out; QUIC wants %s", size(receive), size(send), size(quicBuffer)),
+		fmt.Sprintf("QUIC loses packets on fast links: sysctl -w net.core.rmem_max=%d net.core.wmem_max=%[1]d (and a line each in /etc/sysctl.d)", quicBuffer))
+}
+
+// unknown is the finding of a check that could not be done.
+func unknown(check string, err error, do string) Finding {
+	if errors.Is(err, errors.ErrUnsupported) {
+		return finding(check, OK, "not known on this system", "")
+	}
+	return finding(check, Fail, err.Error(), do)
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// short is a duration in three digits or so.
+func short(d time.Duration) string {
+	for digit := 10 * time.Second; digit > 10*time.Microsecond; digit /= 10 {
+		if d.Abs() >= 100*digit {
+			return d.Round(digit).String()
+		}
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
+
+// size is a number of bytes in binary units.
+func size(n uint64) string {
+	switch {
+	case n >= 1<<40:
+		return fmt.Sprintf("%.1f TiB", float64(n)/(1<<40))
+	case n >= gib:
+		return fmt.Sprintf("%.1f GiB", float64(n)/gib)
+	case n >= mib:
+		return fmt.Sprintf("%.1f MiB", float64(n)/mib)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}

@@ -1,0 +1,200 @@
+package doctor
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+func (v *View) bootstrap() Finding {
+	b := v.Bootstrap
+	reached := slices.ContainsFunc(v.Peers, func(p Peer) bool { return p.Error == "" })
+	switch {
+	case b.Answered && v.Node != "":
+		return finding("bootstrap", OK, "the peer that runs here has found its run", "")
+	case b.Answered:
+		return finding("bootstrap", OK, "a bootstrap address answers", "")
+	case len(b.Given) > 0 && reached:
+		return finding("bootstrap", Warn, "no bootstrap address answers, but peers were found: "+b.Err, "newcomers may not find them: give addresses of peers that run now")
+	case len(b.Given) > 0:
+		return finding("bootstrap", Fail, "no bootstrap address answers: "+b.Err,
+			"check the addresses (a bootstrap node prints them, PEER included), that it runs, and that its port is open in its firewall")
+	case reached:
+		return finding("bootstrap", OK, "none was needed: peers were found on the local network or remembered", "")
+	}
+	return finding("bootstrap", Warn, "none given, and nobody was found on the local network", "give a ticket, or --bootstrap with the address of a bootstrap node or of any peer")
+}
+
+// seen are the addresses at which others see this peer, IPs alone.
+func (v *View) seen() (ips []netip.Addr) {
+	observed := slices.Clone(v.Mapped)
+	for _, p := range v.Peers {
+		observed = append(observed, p.Observed)
+	}
+	for _, a := range observed {
+		if e, ok := parse(a); ok && !e.relay && !slices.Contains(ips, e.ip) {
+			ips = append(ips, e.ip)
+		}
+	}
+	slices.SortFunc(ips, netip.Addr.Compare)
+	return ips
+}
+
+func (v *View) addresses() Finding {
+	var own, behind []string
+	for _, ip := range v.seen() {
+		if slices.Contains(v.Own, ip) {
+			own = append(own, ip.String())
+		} else {
+			behind = append(behind, ip.String())
+		}
+	}
+	switch {
+	case len(behind) > 0:
+		return finding("address", OK, fmt.Sprintf("others see this machine at %s, which it does not have itself: it is behind NAT", strings.Join(behind, ", ")), "")
+	case len(own) > 0:
+		return finding("address", OK, "others see this machine at an address of its own: "+strings.Join(own, ", "), "")
+	}
+	return finding("address", Warn, "nobody has told yet where this machine is seen", "find peers first: see bootstrap")
+}
+
+// mapping says what the NAT does with UDP ports: whether two peers behind such ones can punch a hole. It takes what others at two addresses see of
+// one socket.
+func (v *View) mapping() Finding {
+	const check = "nat"
+	ports := make(map[endpoint]bool)
+	for _, a := range v.Mapped {
+		if e, ok := parse(a); ok && !slices.Contains(v.Own, e.ip) {
+			ports[endpoint{ip: e.ip, port: e.port}] = true
+		}
+	}
+	behind := slices.ContainsFunc(v.seen(), func(ip netip.Addr) bool { return !slices.Contains(v.Own, ip) })
+	switch {
+	case !behind:
+		return finding(check, OK, "none seen", "")
+	case len(ports) > 1:
+		return finding(check, Warn, fmt.Sprintf("it gives one socket another port for each peer (%d seen): holes cannot be punched", len(ports)),
+			"forward a TCP and a UDP port in the router and say so (--listen with that port); otherwise a relay carries this peer's bytes to others behind NAT")
+	case len(v.Mapped) > 1:
+		return finding(check, OK, "it keeps a socket's port for all peers: holes can be punched to peers behind others like it", "")
+	}
+	return finding(check, OK, "its way with ports is not known: that takes UDP answers of peers at two addresses", "")
+}
+
+func (v *View) reached() Finding {
+	r := v.Reach
+	const do = "forward a TCP and a UDP port in the router to this machine, --listen there and --announce the router's address"
+	switch {
+	case r.Public && len(r.Tried) > 0:
+		return finding("reach", OK, "others reach this peer at "+strings.Join(r.Tried, ", "), "")
+	case r.Public:
+		return finding("reach", OK, "this peer counts as public", "")
+	case len(r.Relays) > 0 && len(r.Failed) == 0:
+		return finding("reach", OK, fmt.Sprintf("%d relays lead to this peer; whether it can be reached directly is not known yet", len(r.Relays)), "")
+	case len(r.Relays) > 0:
+		return finding("reach", Warn, fmt.Sprintf("others cannot reach this peer directly; %d relays lead to it", len(r.Relays)), do+": direct ways are faster")
+	case len(r.Failed) > 0:
+		return finding("reach", Warn, "others tried in vain to reach "+strings.Join(r.Failed, ", "), do+", or have a public peer or bootstrap node relay")
+	}
+	return finding("reach", OK, "nobody has tried yet to reach this peer", "")
+}
+
+const slowTrip = 400 * time.Millisecond
+
+// members are the findings of each peer; one that says so if there are none.
+func (v *View) members() (all []Finding) {
+	failed, members := 0, 0
+	for _, p := range v.Peers {
+		if p.Member {
+			members++
+		}
+		f := p.check()
+		if f.Level == Fail {
+			f.Level = Warn // the others may do
+			if p.Member {
+				failed++
+			}
+		}
+		all = append(all, f)
+	}
+	switch {
+	case members == 0 && v.Run != "" && v.Slot.Members != 1:
+		all = append(all, finding("members", Warn, "no other peer of run "+v.Run+" was found", "is anybody in it? Check the run's name (of a private run only the ticket finds peers), and see bootstrap"))
+	case failed > 0 && failed == members:
+		all = append(all, finding("members", Fail, "no peer of the run can be reached", "check this machine's firewall for outgoing TCP and UDP, and that the others run"))
+	}
+	return all
+}
+
+// check says how a peer is reached and how fast. Fail: not at all.
+func (p Peer) check() Finding {
+	check := "peer " + p.ID[max(0, len(p.ID)-8):]
+	if p.Error != "" {
+		return finding(check, Fail, "no answer: "+strings.Join(strings.Fields(p.Error), " "), "if others reach it, the two of you are both behind NAT: one must open a port, or a relay must help")
+	}
+	e, _ := parse(p.Addr)
+	way := map[string]string{"tcp": "TCP", "udp": "QUIC"}[e.proto]
+	if e.relay {
+		way = "a relay"
+	}
+	what := fmt.Sprintf("over %s, round trip %s, %s", way, short(p.RTT), p.speeds())
+	switch {
+	case e.relay:
+		return finding(check, Warn, what, "relays are slow and bounded: open a port on one of the two sides")
+	case p.RTT > slowTrip:
+		return finding(check, Warn, what, "every slot takes some round trips: fine for long inner phases; something else may be filling the link (--max-upload)")
+	}
+	return finding(check, OK, what, "")
+}
+
+func (p Peer) speeds() string {
+	if p.Up == 0 && p.Down == 0 {
+		return "speed not measured (it has answered enough for now)"
+	}
+	return fmt.Sprintf("%s up, %s down", bits(p.Up), bits(p.Down))
+}
+
+// bits is a rate as providers tell it.
+func bits(bytesPerSecond float64) string {
+	switch b := 8 * bytesPerSecond; {
+	case b >= 1e9:
+		return fmt.Sprintf("%.1f Gbit/s", b/1e9)
+	case b >= 1e6:
+		return fmt.Sprintf("%.1f Mbit/s", b/1e6)
+	default:
+		return fmt.Sprintf("%.0f kbit/s", b/1e3)
+	}
+}
+
+const skewed = 5 * time.Second
+
+// clock compares this machine's clock with the median of others, and each of theirs.
+func (v *View) clock() (f Finding, ok bool) {
+	var offsets []time.Duration
+	var odd []string
+	for _, p := range v.Peers {
+		if p.Error == "" {
+			offsets = append(offsets, p.Offset)
+		}
+	}
+	if len(offsets) == 0 {
+		return f, false
+	}
+	slices.Sort(offsets)
+	median := offsets[len(offsets)/2]
+	for _, p := range v.Peers {
+		if p.Error == "" && (p.Offset-median).Abs() > skewed {
+			odd = append(odd, p.ID[max(0, len(p.ID)-8):])
+		}
+	}
+	level, what := OK, fmt.Sprintf("%s off the others'", short(median.Abs()))
+	if median.Abs() > skewed {
+		level, what = Warn, fmt.Sprintf("this machine's is %s %s the others'", short(median.Abs()), map[bool]string{true: "behind", false: "ahead of"}[median > 0])
+	}
+	if len(odd) > 0 {
+		what += "; these differ from the rest: " + strings.Join(odd, ", ")
+	}
+	return finding("clock", level, what, "a run does not need clocks that agree, but logs are hard to compare and tickets expire early or late: turn NTP on (timedatectl set-ntp true)"), true
+}

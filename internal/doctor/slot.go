@@ -1,0 +1,42 @@
+package doctor
+
+import (
+	"fmt"
+	"time"
+)
+
+// A round pays where its exchange is short beside the inner steps: beyond this share of both, peers stand still too long.
+const waiting = .10
+
+// slot says how long a round's exchange will take: each member sends and receives 2(N-1)/N of the model, and the slowest way is the pace of
+// all. Each measured way is the narrower of its two ends, so a slow peer is seen, and a fast one never too fast.
+func (v *View) slot() (f Finding, ok bool) {
+	s := &v.Slot
+	for _, p := range v.Peers {
+		if rate := min(p.Up, p.Down); p.Member && p.Error == "" && rate > 0 && (s.Slow == 0 || rate < s.Slow) {
+			s.Slow, s.Slowest = rate, p.ID
+		}
+	}
+	if s.Slow == 0 || s.Bytes == 0 {
+		return f, false
+	}
+	n := float64(max(s.Members, 2))
+	s.Takes = seconds(2 * (n - 1) / n * float64(s.Bytes) / s.Slow)
+	what := fmt.Sprintf("%s (%s) among %.0f take %s of exchange a round; the slowest way, to %s, carries %s",
+		size(s.Bytes), s.Codec, n, short(s.Takes), s.Slowest[max(0, len(s.Slowest)-8):], bits(s.Slow))
+	if s.Step == 0 {
+		return finding("slot", OK, what+fmt.Sprintf("; that is short beside inner phases of %s and more", short(seconds(s.Takes.Seconds()*(1-waiting)/waiting))), ""), true
+	}
+	s.Inner = s.Step * time.Duration(s.Steps)
+	share := s.Takes.Seconds() / (s.Takes + s.Inner).Seconds()
+	what += fmt.Sprintf("; the inner phase takes %s", short(s.Inner))
+	level := OK
+	switch {
+	case s.Beside && s.Takes > s.Inner, !s.Beside && share > waiting:
+		level = Warn
+	case s.Beside:
+		what += ", and runs beside it"
+	}
+	do := fmt.Sprintf("peers will stand still for %.0f%% of the time: more --inner-steps, a smaller --codec (int8, int4), or --mode streaming, in which the exchange runs beside training", 100*share)
+	return finding("slot", level, what, do), true
+}

@@ -1,0 +1,118 @@
+package ticket
+
+import (
+	"bytes"
+	"encoding/base32"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// Prefix begins every ticket. The 1 is no letter of what follows.
+const Prefix = "p2pdiloco1"
+
+// What can be wrong with a text.
+var (
+	ErrNoTicket = errors.New("this is no ticket: one begins with " + Prefix)
+	ErrCutOff   = errors.New("the ticket is cut off: copy it whole, to its last character")
+	ErrDamaged  = errors.New("the ticket is damaged, characters were changed, lost or added: copy it again")
+	ErrVersion  = errors.New("the ticket is of another version of p2pdiloco: use the release that the run's peers use")
+)
+
+const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
+
+var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
+
+// maxText is the longest text that can be a ticket, with as much white space as a mail program may put in.
+const maxText = 4 * maxBytes
+
+// Encode is the ticket as text, or what is wrong with it.
+func (t Ticket) Encode() (string, error) {
+	if err := t.Validate(); err != nil {
+		return "", err
+	}
+	b := t.append(make([]byte, headSize, 512))
+	size := len(b) + checkSize
+	if size > maxBytes {
+		return "", fmt.Errorf("ticket of %d bytes: %w (%d)", size, wire.ErrTooLarge, maxBytes)
+	}
+	b[0] = version
+	binary.BigEndian.PutUint16(b[1:], uint16(size))
+	return Prefix + encoding.EncodeToString(append(b, check(b)...)), nil
+}
+
+// check is the checksum of a ticket's bytes before it.
+func check(b []byte) []byte {
+	h := slot.Hash(append([]byte("p2pdiloco/ticket"), b...))
+	return h[:checkSize]
+}
+
+// Is says whether a text looks like a ticket, whole or not.
+func Is(text string) bool {
+	return len(text) <= maxText && strings.HasPrefix(squeeze(text), Prefix)
+}
+
+// squeeze drops white space and capitals.
+func squeeze(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, text)
+}
+
+// Parse reads a ticket. Its errors say what to do, and do not repeat the text.
+func Parse(text string) (Ticket, error) {
+	if !Is(text) {
+		return Ticket{}, ErrNoTicket
+	}
+	letters := strings.TrimPrefix(squeeze(text), Prefix)
+	if strings.Trim(letters, alphabet) != "" {
+		return Ticket{}, ErrDamaged
+	}
+	b, err := decode(letters)
+	if err != nil {
+		return Ticket{}, err
+	}
+	body, sum := b[:len(b)-checkSize], b[len(b)-checkSize:]
+	if !bytes.Equal(check(body), sum) || encoding.EncodeToString(b) != letters {
+		return Ticket{}, ErrDamaged
+	}
+	t, err := parse(body[headSize:])
+	if err != nil {
+		return Ticket{}, fmt.Errorf("the ticket is none that p2pdiloco makes: %w", err)
+	}
+	return t, nil
+}
+
+// decode is the bytes of a text of as many letters as its head says.
+func decode(letters string) ([]byte, error) {
+	whole := letters
+	for broken := len(letters) % 8; broken == 1 || broken == 3 || broken == 6; broken = len(letters) % 8 {
+		letters = letters[:len(letters)-1] // no text ends so: it is cut off, and what there is of it says how long it was
+	}
+	b, err := encoding.DecodeString(letters)
+	if err != nil {
+		return nil, ErrDamaged // only letters of the alphabet come here
+	}
+	if len(b) > 0 && b[0] != version {
+		return nil, ErrVersion
+	}
+	if len(b) < headSize {
+		return nil, ErrCutOff
+	}
+	size := int(binary.BigEndian.Uint16(b[1:]))
+	switch {
+	case size > maxBytes || size < headSize+checkSize || len(whole) > encoding.EncodedLen(size):
+		return nil, ErrDamaged
+	case len(b) < size:
+		return nil, ErrCutOff
+	}
+	return b, nil
+}

@@ -1,0 +1,115 @@
+package ticket
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/multiformats/go-multiaddr"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Bounds on a ticket.
+const (
+	MaxAddrs = 16   // addresses
+	MaxRun   = 128  // bytes of the run's name
+	MaxUses  = 1024 // of a token
+	maxAddr  = 255  // bytes of one address, without its peer ID
+	maxBytes = 4096 // of the whole, encoded
+)
+
+// Sizes of a token's parts, in bytes.
+const (
+	IDSize         = 16
+	TagSize        = 32
+	RendezvousSize = 16
+)
+
+// Ticket is an invitation to a run.
+type Ticket struct {
+	Run     string    // the run's name
+	RunID   slot.Root // hash of its spec
+	Height  uint64    // of the pinned record
+	Pin     slot.Root // hash of a certified record of the run's chain
+	Expires time.Time // to the second, UTC; zero: never
+	Addrs   []string  // multiaddrs ending in /p2p/PEER, those of one peer next to each other, the likeliest first
+	Token   *Token    // what admits to a private run; nil where the run is open
+}
+
+// Token is what a private run's members admit a newcomer for. Who has it can be admitted, but can make no other.
+type Token struct {
+	ID         [IDSize]byte
+	Uses       uint32               // peers that it admits
+	Tag        [TagSize]byte        // proves that a member made it, for this ID, expiry and number of uses
+	Rendezvous [RendezvousSize]byte // under which the run's peers announce themselves
+}
+
+// Expired says whether the ticket's time is over.
+func (t Ticket) Expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
+
+// Validate reports every fault at once.
+func (t Ticket) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("ticket: "+format, args...)) }
+	if t.Run == "" || len(t.Run) > MaxRun || !printable(t.Run) {
+		bad("a run's name of %d bytes: 1 to %d are allowed, without spaces and control characters", len(t.Run), MaxRun)
+	}
+	if t.RunID.IsZero() || t.Pin.IsZero() {
+		bad("the run's ID or the pinned record's hash is missing")
+	}
+	if len(t.Addrs) == 0 || len(t.Addrs) > MaxAddrs {
+		bad("%d addresses: 1 to %d are allowed", len(t.Addrs), MaxAddrs)
+	}
+	if !t.Expires.IsZero() && (t.Expires.Unix() <= 0 || t.Expires.Nanosecond() != 0) {
+		bad("it expires at %s: a whole second after 1970 is allowed", t.Expires)
+	}
+	if t.Token != nil && (t.Token.Uses < 1 || t.Token.Uses > MaxUses || t.Expires.IsZero()) {
+		bad("a token admits 1 to %d peers, not %d, and expires", MaxUses, t.Token.Uses)
+	}
+	for _, a := range t.Addrs {
+		if _, _, err := split(a); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func printable(s string) bool {
+	for _, r := range s {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
+}
+
+// split takes an address apart: what leads to a peer, and the peer's ID.
+func split(addr string) (way, id []byte, err error) {
+	a, err := multiaddr.NewMultiaddr(addr)
+	if err != nil {
+		return nil, nil, fmt.Errorf("ticket: address %.100q: %w", addr, err)
+	}
+	rest, last := multiaddr.SplitLast(a)
+	if last == nil || last.Protocol().Code != multiaddr.P_P2P || len(rest) == 0 {
+		return nil, nil, fmt.Errorf("ticket: address %.100q does not end in /p2p/PEER", addr)
+	}
+	way, id = rest.Bytes(), last.RawValue()
+	if len(way) > maxAddr || len(id) > slot.MaxPeerIDLen || !printable(addr) || a.String() != addr {
+		return nil, nil, fmt.Errorf("ticket: address %.100q is too long or not spelt as usual", addr)
+	}
+	return way, id, nil
+}
+
+// join is the opposite of split.
+func join(way, id []byte) (string, error) {
+	b := append([]byte(nil), way...)
+	b = append(b, 0xa5, 0x03, byte(len(id))) // the code of p2p as a varint, and the length, which takes one byte
+	a, err := multiaddr.NewMultiaddrBytes(append(b, id...))
+	if err != nil {
+		return "", err
+	}
+	return a.String(), nil
+}

@@ -1,0 +1,101 @@
+package p2p
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
+)
+
+// TestAllowances has peers take their share of a relay at times that are given.
+func TestAllowances(t *testing.T) {
+	at := func(ip string) multiaddr.Multiaddr { return multiaddr.StringCast(ip + "/tcp/4001") }
+	home, away := at("/ip4/203.0.113.1"), at("/ip4/198.51.100.1")
+	start := time.Now()
+	type take struct {
+		after time.Duration // since the start
+		id    peer.ID
+		from  multiaddr.Multiaddr
+		bytes int
+		ok    bool
+		wait  time.Duration // to a tenth of a second
+	}
+	for _, c := range []struct {
+		name             string
+		rate, total, day int64
+		takes            []take
+	}{
+		{"a rate", 1000, 0, 0, []take{
+			{0, "a", home, 1000, true, 0},
+			{0, "a", home, 1000, true, 900 * time.Millisecond},
+			{0, "b", home, 1000, true, 200 * time.Millisecond}, // the address has eight times a peer's
+			{0, "a", away, 1000, true, 1900 * time.Millisecond},
+			{time.Minute, "a", home, 1000, true, 0},
+		}},
+		{"a rate of all", 0, 1000, 0, []take{
+			{0, "a", home, 1000, true, 0},
+			{0, "b", away, 1000, true, 900 * time.Millisecond},
+		}},
+		{"a day", 0, 0, 1000, []take{
+			{0, "a", home, 900, true, 0},
+			{0, "a", home, 200, false, 0},
+			{0, "a", away, 200, false, 0}, // the peer's own account
+			{0, "b", home, 1000, true, 0},
+			{time.Hour, "a", home, 200, false, 0},
+			{6 * time.Hour, "a", home, 200, true, 0}, // a quarter has come back
+			{6 * time.Hour, "a", home, 200, false, 0},
+		}},
+	} {
+		a := newAllowances(c.rate, c.total, c.day)
+		for i, k := range c.takes {
+			wait, ok := a.take(k.id, k.from, k.bytes, start.Add(k.after))
+			if ok != k.ok || (wait-k.wait).Abs() > 100*time.Millisecond {
+				t.Errorf("%s, %d: %v, wait %s; want %v, %s", c.name, i, ok, wait, k.ok, k.wait)
+			}
+		}
+	}
+}
+
+// TestAllowancesOfOneAddress: names are made up in no time, addresses are not.
+func TestAllowancesOfOneAddress(t *testing.T) {
+	a, now := newAllowances(0, 0, 1000), time.Now()
+	const site = "/ip6/2001:db8:0:1%02x::%x/tcp/4001" // a /56 is one subscriber's
+	passed := 0
+	for i := range 100 {
+		from := multiaddr.StringCast(fmt.Sprintf(site, i, i+1))
+		if _, ok := a.take(peer.ID(fmt.Sprint("peer ", i)), from, 1000, now); ok {
+			passed++
+		}
+	}
+	if passed != addressAccounts {
+		t.Errorf("%d peers of one address had a day's allowance, want %d", passed, addressAccounts)
+	}
+	if !a.spent("another", multiaddr.StringCast("/ip6/2001:db8:0:1ff::9/tcp/1"), now) {
+		t.Error("a newcomer at that address has something left")
+	}
+	if a.spent("another", multiaddr.StringCast("/ip6/2001:db8:0:200::9/tcp/1"), now) {
+		t.Error("another address has nothing left")
+	}
+}
+
+// TestAllowancesForgetOnlyWhatIsPaid: whoever floods a relay with names has nobody's use forgotten.
+func TestAllowancesForgetOnlyWhatIsPaid(t *testing.T) {
+	a, now := newAllowances(0, 0, 1000), time.Now()
+	home := multiaddr.StringCast("/ip4/203.0.113.1/tcp/4001")
+	a.take("greedy", home, 1000, now)
+	for i := range maxAccounts {
+		ip := multiaddr.StringCast(fmt.Sprintf("/ip4/10.%d.%d.%d/tcp/1", i>>16, i>>8&255, i&255))
+		a.spent(peer.ID(fmt.Sprint("name ", i)), ip, now.Add(time.Duration(i)*20*time.Microsecond))
+	}
+	if n := len(a.mu.accounts); n > maxAccounts {
+		t.Errorf("%d accounts are kept, at most %d are allowed", n, maxAccounts)
+	}
+	if !a.spent("greedy", home, now.Add(time.Minute)) {
+		t.Error("what was used is forgotten")
+	}
+	if a.spent("greedy", home, now.Add(25*time.Hour)) {
+		t.Error("a day later it is not back")
+	}
+}

@@ -1,0 +1,146 @@
+package p2p
+
+import (
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+// bulkPeer is what is known of the way to one peer.
+type bulkPeer struct {
+	conns   map[*bulkConn]struct{} // dialled
+	idle    []*bulkConn            // of them
+	dialing int
+	until   time.Time     // no attempt before
+	backoff time.Duration // the last
+	known   time.Time     // what began before, and fails, says nothing new: since then it is known that attempts fail, or there is another connection
+}
+
+// failed puts off the next attempt. Those that run at the same time fail for the same reason: together they count once.
+func (p *bulkPeer) failed(began, now time.Time) {
+	if !began.After(p.known) {
+		return
+	}
+	p.backoff = min(max(2*p.backoff, minBulkBackoff), maxBulkBackoff)
+	p.until, p.known = now.Add(p.backoff), now
+}
+
+// peerLocked makes an entry where there is none. mu is held.
+func (b *bulk) peerLocked(id peer.ID) *bulkPeer {
+	p := b.mu.peers[id]
+	if p == nil {
+		p = &bulkPeer{conns: make(map[*bulkConn]struct{})}
+		b.mu.peers[id] = p
+	}
+	return p
+}
+
+// takeIdle takes a connection from the idle ones. Without one it says whether a new one may be dialled, which it counts.
+func (b *bulk) takeIdle(to peer.ID) (*bulkConn, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.peerLocked(to)
+	if n := len(p.idle); n > 0 {
+		c := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		return c, nil
+	}
+	if b.mu.closed || len(p.conns)+p.dialing >= maxBulkConns || time.Now().Before(p.until) {
+		return nil, errNoBulk
+	}
+	p.dialing++
+	return nil, nil
+}
+
+// dialled notes how an attempt ended that began then, and returns the connection if it can be used.
+func (b *bulk) dialled(to peer.ID, began time.Time, c *bulkConn, err error) *bulkConn {
+	b.mu.Lock()
+	p := b.mu.peers[to]
+	p.dialing--
+	closed := b.mu.closed
+	switch {
+	case err != nil:
+		p.failed(began, time.Now())
+	case !closed:
+		p.conns[c] = struct{}{}
+		p.backoff = 0
+	}
+	b.tidy(to, p)
+	b.mu.Unlock()
+	if err != nil {
+		b.n.log.Debug("no bulk connection to a peer: its streams go over libp2p's", "peer", to, "err", err)
+		return nil
+	}
+	if closed || b.n.host.Network().Connectedness(to) != network.Connected { // libp2p's went meanwhile
+		c.close()
+		return nil
+	}
+	return c
+}
+
+// useless notes that the connections to a peer, though they come about, carry no stream.
+func (b *bulk) useless(to peer.ID, began time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.peerLocked(to).failed(began, time.Now())
+}
+
+// tidy forgets a peer of which there is nothing to know. mu is held.
+func (b *bulk) tidy(id peer.ID, p *bulkPeer) {
+	if len(p.conns) == 0 && p.dialing == 0 && p.backoff == 0 {
+		delete(b.mu.peers, id)
+	}
+}
+
+// forget is for connections that are closed.
+func (b *bulk) forget(c *bulkConn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.mu.taken, c)
+	if c.place != nil {
+		b.mu.strangers.leave(c.place)
+	}
+	p := b.mu.peers[c.peer]
+	if p == nil || !c.dialled {
+		return
+	}
+	delete(p.conns, c)
+	for i, other := range p.idle {
+		if other == c {
+			p.idle = append(p.idle[:i], p.idle[i+1:]...)
+			break
+		}
+	}
+	b.tidy(c.peer, p)
+}
+
+// anew forgets what failed. It is called where libp2p's connections come and go: behind the next one another address or process may answer.
+func (b *bulk) anew(id peer.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.mu.peers[id]; p != nil {
+		p.until, p.backoff, p.known = time.Time{}, 0, time.Now()
+		b.tidy(id, p)
+	}
+}
+
+// disconnected ends all connections to a peer.
+func (b *bulk) disconnected(id peer.ID) {
+	b.anew(id)
+	for _, c := range b.connsOf(func(c *bulkConn) bool { return c.peer == id }) {
+		c.close()
+	}
+}
+
+// watch is for host.Network().Notify.
+func (b *bulk) watch() network.Notifiee {
+	return &network.NotifyBundle{
+		ConnectedF: func(_ network.Network, c network.Conn) { b.anew(c.RemotePeer()) },
+		DisconnectedF: func(w network.Network, c network.Conn) {
+			if id := c.RemotePeer(); w.Connectedness(id) != network.Connected {
+				b.disconnected(id)
+			}
+		},
+	}
+}

@@ -1,0 +1,160 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+)
+
+// bulkPair is the bulk connections of two simulated peers that are connected.
+func bulkPair(t *testing.T) (near, far *bulk) {
+	t.Helper()
+	s := sim.New(t, 2, time.Millisecond)
+	near, err := newBulk(simulated(t, s, 0, LAN()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if far, err = newBulk(simulated(t, s, 1, LAN())); err != nil {
+		t.Fatal(err)
+	}
+	s.Connect(0, 1)
+	return near, far
+}
+
+func (b *bulk) id() peer.ID { return b.n.host.ID() }
+
+// to is a dialled connection to another one, which has shaken hands and does nothing more: its end of the pipe comes with it.
+func (b *bulk) to(t *testing.T, far *bulk) (c *bulkConn, end net.Conn) {
+	t.Helper()
+	x, y := net.Pipe()
+	go func() { _, _ = far.handshake(t.Context(), y, "", &network.NullScope{}) }()
+	c, err := b.handshake(t.Context(), x, far.id(), &network.NullScope{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, y
+}
+
+func (b *bulk) backoffOf(id peer.ID) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.mu.peers[id]; p != nil {
+		return p.backoff
+	}
+	return 0
+}
+
+// TestBulkFailuresAtOnceCountOnce: many streams are opened at a time, and all dials fail when a peer has gone.
+func TestBulkFailuresAtOnceCountOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int32
+		b, far := bulkPair(t)
+		to := far.id()
+		b.reach = func(context.Context, peer.ID) (*bulkConn, error) {
+			time.Sleep(time.Duration(dials.Add(1)) * 5 * time.Second) // the last one longer than the first pause
+			return nil, errors.New("no answer")
+		}
+		event := func() {
+			dials.Store(0)
+			for range maxBulkConns {
+				go func() { _, _ = b.open(t.Context(), to, ProtocolExchange) }()
+			}
+			time.Sleep(6 * time.Second)
+		}
+		event()
+		if got := b.backoffOf(to); got != minBulkBackoff {
+			t.Errorf("a pause of %s after one failure", got)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := b.backoffOf(to); got != minBulkBackoff {
+			t.Errorf("a pause of %s after all that began together", got)
+		}
+		event()
+		time.Sleep(2 * time.Minute)
+		if got := b.backoffOf(to); got != 2*minBulkBackoff {
+			t.Errorf("a pause of %s after two failures, one after the other", got)
+		}
+		dials.Store(11)
+		go func() { _, _ = b.open(t.Context(), to, ProtocolExchange) }()
+		time.Sleep(30 * time.Second)
+		b.anew(to)
+		time.Sleep(time.Minute)
+		if got := b.backoffOf(to); got != 0 {
+			t.Errorf("a pause of %s after an attempt that began before the peer connected anew", got)
+		}
+	})
+}
+
+// TestBulkOpenGivesUp on a peer whose connections come about and are of no use, and leaves it alone for a while.
+func TestBulkOpenGivesUp(t *testing.T) {
+	for name, use := range map[string]func(end net.Conn){
+		"closed": func(end net.Conn) { _ = end.Close() },
+		"stuck":  func(net.Conn) {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, far := bulkPair(t)
+			dials := 0
+			b.reach = func(context.Context, peer.ID) (*bulkConn, error) {
+				if dials++; dials > 10 {
+					return nil, errors.New("that is enough")
+				}
+				c, end := b.to(t, far)
+				use(end)
+				return c, nil
+			}
+			began := time.Now()
+			if _, err := b.open(t.Context(), far.id(), ProtocolExchange); !errors.Is(err, errNoBulk) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if took := time.Since(began); dials > maxBulkTries || took > bulkOpening {
+				t.Errorf("%s: gave up after %d connections and %s", name, dials, took)
+			}
+			before := dials
+			if _, err := b.open(t.Context(), far.id(), ProtocolExchange); !errors.Is(err, errNoBulk) || dials != before {
+				t.Errorf("%s: %d connections more at once: %v", name, dials-before, err)
+			}
+			if n := known(b); n != 0 {
+				t.Errorf("%s: %d connections are kept", name, n)
+			}
+		})
+	}
+}
+
+// TestBulkForgetsWhoIsGone: what was known of a peer that failed ends with its connection.
+func TestBulkForgetsWhoIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, far := bulkPair(t)
+		b.reach = func(context.Context, peer.ID) (*bulkConn, error) { return nil, errors.New("no") }
+		_, _ = b.open(t.Context(), far.id(), ProtocolExchange)
+		if b.backoffOf(far.id()) == 0 {
+			t.Error("the failure is not known")
+		}
+		b.disconnected(far.id())
+		if len(b.mu.peers) != 0 {
+			t.Error("a peer that is gone is remembered")
+		}
+	})
+}
+
+// TestBulkConnectionOfNobody: libp2p's connection went while a bulk connection came about.
+func TestBulkConnectionOfNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, far := bulkPair(t)
+		b.reach = func(context.Context, peer.ID) (*bulkConn, error) {
+			c, _ := b.to(t, far)
+			return c, b.n.host.Network().ClosePeer(far.id())
+		}
+		if _, err := b.open(t.Context(), far.id(), ProtocolExchange); !errors.Is(err, errNoBulk) || known(b) != 0 {
+			t.Errorf("%v, %d connections", err, known(b))
+		}
+	})
+}

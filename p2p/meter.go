@@ -1,0 +1,137 @@
+package p2p
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+)
+
+// meterShare is how many bytes are let through at a time, so that streams take turns.
+const meterShare = 16 << 10
+
+// meteredHost is the host as libp2p's relay service sees it: every stream that it relays between is metered.
+//
+//	source -> hop stream: Read counts what the source sends -> relay -> stop stream -> destination, and the same way back
+type meteredHost struct {
+	host.Host
+	r *relaying
+}
+
+// SetStreamHandler implements host.Host.
+func (h *meteredHost) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
+	h.Host.SetStreamHandler(id, func(s network.Stream) {
+		if m := h.r.meter(s); m != nil {
+			f(m)
+		}
+	})
+}
+
+// NewStream implements host.Host.
+func (h *meteredHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
+	s, err := h.Host.NewStream(ctx, p, ids...)
+	if err != nil || !slices.Contains(ids, proto.ProtoIDv2Stop) {
+		return s, err
+	}
+	if m := h.r.meter(s); m != nil {
+		return m, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// meteredStream is one side of a relayed connection. What its peer sends is counted against that peer, and waits for its turn; after
+// RelayConfig.Duration the stream ends.
+type meteredStream struct {
+	network.Stream
+	r     *relaying
+	until time.Time
+	ended chan struct{}
+	once  sync.Once
+}
+
+// meter takes a stream of the relay's; nil when that is closed.
+func (r *relaying) meter(s network.Stream) *meteredStream {
+	m := &meteredStream{Stream: s, r: r, until: time.Now().Add(r.cfg.Duration), ended: make(chan struct{})}
+	if !r.enter(m) {
+		_ = s.Reset()
+		return nil
+	}
+	return m
+}
+
+func (m *meteredStream) Read(b []byte) (int, error) {
+	k, err := m.Stream.Read(b[:min(len(b), meterShare)])
+	if k == 0 {
+		return k, err
+	}
+	m.r.carried.received.Add(uint64(k))
+	if wait := m.pass(k); wait != nil {
+		return 0, wait
+	}
+	return k, err
+}
+
+func (m *meteredStream) Write(b []byte) (int, error) {
+	k, err := m.Stream.Write(b)
+	m.r.carried.sent.Add(uint64(max(k, 0)))
+	m.r.n.upload.sent(max(k, 0))
+	return k, err
+}
+
+// pass waits until n bytes that have come may go on.
+func (m *meteredStream) pass(n int) error {
+	c := m.Conn()
+	wait, ok := m.r.allowed.take(c.RemotePeer(), c.RemoteMultiaddr(), n, time.Now())
+	if !ok {
+		return errRelaySpent
+	}
+	if wait == 0 {
+		return nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-m.ended:
+		return net.ErrClosed
+	}
+}
+
+// The relay clears deadlines when the two sides are connected; the end of the time for one connection stays.
+
+func (m *meteredStream) SetDeadline(t time.Time) error { return m.Stream.SetDeadline(m.within(t)) }
+
+func (m *meteredStream) SetReadDeadline(t time.Time) error {
+	return m.Stream.SetReadDeadline(m.within(t))
+}
+
+func (m *meteredStream) within(t time.Time) time.Time {
+	if t.IsZero() || t.After(m.until) {
+		return m.until
+	}
+	return t
+}
+
+func (m *meteredStream) end() {
+	m.once.Do(func() {
+		close(m.ended)
+		m.r.leave(m)
+	})
+}
+
+func (m *meteredStream) Close() error { m.end(); return m.Stream.Close() }
+func (m *meteredStream) Reset() error { m.end(); return m.Stream.Reset() }
+
+// ResetWithError implements network.MuxedStream.
+func (m *meteredStream) ResetWithError(code network.StreamErrorCode) error {
+	m.end()
+	return m.Stream.ResetWithError(code)
+}

@@ -1,0 +1,249 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// A probe is one stream, on which nothing is answered that was not asked for:
+//
+//  1. the asker says how many bytes it would send and how many it would have
+//  2. the answerer says how many it will take and give, and from which address the asker comes
+//  3. some round trips of a byte, answered with the time of day
+//  4. the asker sends its bytes, and is told how fast they came
+//  5. the answerer sends its bytes
+//
+// Anybody may ask. So what is taken and given is bounded: for a peer, and for all peers together, as a new identity costs nothing. Who has
+// had his share is still told the time. Bytes given keep to Config.MaxUpload.
+const (
+	MaxProbe     = 8 << 20   // bytes each way of one probe
+	probePeer    = 32 << 20  // bytes, both ways, of one peer in a probeWindow
+	probeAll     = 256 << 20 // of all peers: 3.6 Mbit/s
+	probeWindow  = 10 * time.Minute
+	probeTimeout = time.Minute // of one probe
+	maxProbers   = 1024        // peers in a window that are given any bytes
+	probeTrips   = 4           // round trips
+	probeChunk   = 64 << 10    // bytes
+	maxProbeTalk = 512         // bytes of what both sides say about a probe
+)
+
+// Probe is what a probe of a peer showed.
+type Probe struct {
+	RTT      time.Duration `json:"rtt_ns"`             // the shortest of some
+	Offset   time.Duration `json:"offset_ns"`          // of its clock against ours, to half of RTT; greater: it is ahead
+	Up       float64       `json:"up"`                 // bytes a second from here to there; 0: not measured
+	Down     float64       `json:"down"`               // and from there to here
+	Observed string        `json:"observed,omitempty"` // multiaddr that it sees this peer at
+	Addr     string        `json:"addr"`               // multiaddr that it is reached at
+}
+
+// prober answers probes.
+type prober struct {
+	n   *Network
+	now func() time.Time // of day
+	mu  struct {
+		sync.Mutex
+		began time.Time // of the window
+		all   int
+		used  map[peer.ID]int
+	}
+}
+
+func serveProbes(n *Network) *prober {
+	p := &prober{n: n, now: time.Now}
+	p.mu.used = make(map[peer.ID]int)
+	n.Handle(ProtocolProbe, func(from slot.PeerID, s wire.Stream) {
+		if err := p.answer(peer.ID(from), s); err != nil {
+			n.log.Debug("probe failed", "peer", from, "err", err)
+			_ = s.Reset()
+		}
+	})
+	return p
+}
+
+// allow is how many of so many bytes a peer is allowed now.
+func (p *prober) allow(from peer.ID, want int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); now.Sub(p.mu.began) >= probeWindow {
+		p.mu.began, p.mu.all = now, 0
+		clear(p.mu.used)
+	}
+	if _, known := p.mu.used[from]; !known && len(p.mu.used) >= maxProbers {
+		return 0
+	}
+	got := max(0, min(want, MaxProbe, probePeer-p.mu.used[from], probeAll-p.mu.all))
+	if got > 0 {
+		p.mu.used[from] += got
+		p.mu.all += got
+	}
+	return got
+}
+
+func (p *prober) answer(from peer.ID, s wire.Stream) error {
+	if err := s.SetDeadline(time.Now().Add(probeTimeout)); err != nil {
+		return err
+	}
+	ask, err := wire.ReadMessage(s, maxProbeTalk)
+	if err != nil {
+		return err
+	}
+	r := wire.NewReader(ask)
+	give, take := int(r.U32()), int(r.U32())
+	if err := r.Done(); err != nil {
+		return err
+	}
+	give, take = p.allow(from, give), p.allow(from, take)
+	b := wire.AppendU32(wire.AppendU32(nil, uint32(give)), uint32(take))
+	if err := wire.WriteMessage(s, wire.AppendBytes(b, p.n.remoteAddr(from))); err != nil {
+		return err
+	}
+	for range probeTrips {
+		if _, err := io.ReadFull(s, make([]byte, 1)); err != nil {
+			return err
+		}
+		if _, err := s.Write(wire.AppendU64(nil, uint64(p.now().UnixNano()))); err != nil {
+			return err
+		}
+	}
+	rate, err := drain(s, give)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Write(wire.AppendU64(nil, uint64(rate))); err != nil {
+		return err
+	}
+	return pour(s, take)
+}
+
+// remoteAddr is where a peer that is connected comes from.
+func (n *Network) remoteAddr(id peer.ID) string {
+	for _, c := range n.host.Network().ConnsToPeer(id) {
+		if !c.IsClosed() && !c.Stat().Limited {
+			return c.RemoteMultiaddr().String()
+		}
+	}
+	return ""
+}
+
+// Probe asks a peer for some round trips and its clock, and sends and takes up to so many bytes each way; it may allow fewer, or none. It
+// connects first where that is needed.
+func (n *Network) Probe(ctx context.Context, to slot.PeerID, size int) (r Probe, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	s, err := n.OpenBulk(network.WithAllowLimitedConn(ctx, "probe"), to, ProtocolProbe)
+	if err != nil {
+		return r, err
+	}
+	defer s.Reset() //nolint:errcheck // everything wanted has been read
+	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
+	defer stop()
+	if r, err = probe(s, min(size, MaxProbe)); err != nil {
+		return r, n.closedError(fmt.Errorf("probe of %s: %w", to.Short(), errors.Join(err, ctx.Err())))
+	}
+	r.Addr = n.remoteAddr(peer.ID(to))
+	return r, nil
+}
+
+// probe is the asker's side.
+func probe(s wire.Stream, size int) (r Probe, err error) {
+	if err := wire.WriteMessage(s, wire.AppendU32(wire.AppendU32(nil, uint32(size)), uint32(size))); err != nil {
+		return r, err
+	}
+	b, err := wire.ReadMessage(s, maxProbeTalk)
+	if err != nil {
+		return r, err
+	}
+	answer := wire.NewReader(b)
+	give, take := int(answer.U32()), int(answer.U32())
+	r.Observed = oneLine(string(answer.Bytes(maxProbeTalk)), maxProbeTalk)
+	if give > size || take > size {
+		answer.Fail("%d and %d bytes where %d were asked for", give, take, size)
+	}
+	if err := answer.Done(); err != nil {
+		return r, err
+	}
+	if err := r.trips(s); err != nil {
+		return r, err
+	}
+	if err := pour(s, give); err != nil {
+		return r, err
+	}
+	rate, err := readU64(s)
+	if err != nil {
+		return r, err
+	}
+	if give > 0 {
+		r.Up = float64(rate)
+	}
+	r.Down, err = drain(s, take)
+	return r, err
+}
+
+// trips takes the clock of the shortest round trip for the most exact.
+func (r *Probe) trips(s wire.Stream) error {
+	for i := range probeTrips {
+		sent := time.Now()
+		if _, err := s.Write([]byte{0}); err != nil {
+			return err
+		}
+		theirs, err := readU64(s)
+		if err != nil {
+			return err
+		}
+		if took := time.Since(sent); i == 0 || took < r.RTT {
+			r.RTT, r.Offset = took, time.Unix(0, int64(theirs)).Sub(sent.Round(0))-took/2
+		}
+	}
+	return nil
+}
+
+func readU64(s io.Reader) (uint64, error) {
+	var b [8]byte
+	if _, err := io.ReadFull(s, b[:]); err != nil {
+		return 0, err
+	}
+	return wire.NewReader(b[:]).U64(), nil
+}
+
+// pour writes n bytes.
+func pour(w io.Writer, n int) error {
+	zeros := make([]byte, min(n, probeChunk))
+	for n > 0 {
+		k, err := w.Write(zeros[:min(n, len(zeros))])
+		if err != nil {
+			return err
+		}
+		n -= k
+	}
+	return nil
+}
+
+// drain reads n bytes and says how fast the second half came, in bytes a second: in the first a connection finds its rate.
+func drain(r io.Reader, n int) (rate float64, err error) {
+	var since time.Time
+	half, got := n, 0
+	for b := make([]byte, min(n, probeChunk)); got < n; {
+		k, err := r.Read(b[:min(len(b), n-got)])
+		if got += k; got >= n/2 && since.IsZero() {
+			since, half = time.Now(), got
+		}
+		if err != nil && got < n {
+			return 0, err
+		}
+	}
+	if took := time.Since(since).Seconds(); n > half && took > 0 {
+		rate = float64(n-half) / took
+	}
+	return rate, nil
+}

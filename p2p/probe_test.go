@@ -1,0 +1,125 @@
+package p2p
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// probed makes two connected Networks with links of 20 Mbit/s and 10 ms each way, of which the second sends 1 MB/s at most.
+func probed(t *testing.T) (a, b *Network) {
+	t.Helper()
+	s := sim.NewMemory(t, 0, 10*time.Millisecond)
+	s.Rate = 20_000_000
+	s.Add()
+	s.Add()
+	slow := LAN()
+	slow.MaxUpload = 1_000_000
+	a, b = simulated(t, s, 0, LAN()), simulated(t, s, 1, slow)
+	s.Connect(0, 1)
+	return a, b
+}
+
+// A probe measures both directions, the round trip and the other's clock.
+func TestProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := probed(t)
+		b.probes.now = func() time.Time { return time.Now().Add(3 * time.Second) }
+		r, err := a.Probe(t.Context(), b.ID(), 4<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Up < 2.3e6 || r.Up > 2.7e6 || r.Down < .9e6 || r.Down > 1.1e6 {
+			t.Errorf("%.0f bytes/s up where a link carries 2500000, %.0f down of at most 1000000", r.Up, r.Down)
+		}
+		if r.RTT < 20*time.Millisecond || r.RTT > 21*time.Millisecond || (r.Offset-3*time.Second).Abs() > time.Millisecond {
+			t.Errorf("round trip %v of 20ms, clock ahead by %v of 3s", r.RTT, r.Offset)
+		}
+		if r.Observed != a.Host().Addrs()[0].String() || r.Addr != b.Host().Addrs()[0].String() {
+			t.Errorf("seen at %s, reached at %s", r.Observed, r.Addr)
+		}
+	})
+}
+
+// Who probes again and again is given no more than its share in a window, and is still told the time.
+func TestProbesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := probed(t)
+		for range probePeer / (2 * MaxProbe) {
+			if r, err := a.Probe(t.Context(), b.ID(), 2*MaxProbe); err != nil || r.Up == 0 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		}
+		if r, err := a.Probe(t.Context(), b.ID(), MaxProbe); err != nil || r.Up != 0 || r.Down != 0 || r.RTT == 0 {
+			t.Errorf("after its share: %+v, %v", r, err)
+		}
+		if b.Traffic().Gossip.Received > probePeer+1<<20 {
+			t.Errorf("%d bytes were taken", b.Traffic().Gossip.Received)
+		}
+		time.Sleep(probeWindow)
+		if r, err := a.Probe(t.Context(), b.ID(), 1<<20); err != nil || r.Up == 0 {
+			t.Errorf("in the next window: %+v, %v", r, err)
+		}
+	})
+}
+
+// New identities, each with its own share, have no more than all together may.
+func TestProbesOfManyIdentities(t *testing.T) {
+	p := &prober{}
+	p.mu.used = make(map[peer.ID]int)
+	sum := 0
+	for i := range 4 * maxProbers {
+		sum += p.allow(peer.ID(strings.Repeat("x", i+1)), 1<<20)
+	}
+	if sum != probeAll || len(p.mu.used) > maxProbers {
+		t.Errorf("%d bytes for %d identities", sum, len(p.mu.used))
+	}
+}
+
+// An answerer that wants or gives more than it was asked for is not obeyed, and one that says nothing ends in time.
+func TestProbeOfABadPeer(t *testing.T) {
+	for _, answer := range [][]byte{
+		wire.AppendBytes(wire.AppendU32(wire.AppendU32(nil, 1<<30), 0), "x"),
+		wire.AppendBytes(wire.AppendU32(wire.AppendU32(nil, 0), 1<<30), "x"),
+		{1, 2, 3},
+		nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a, b := probed(t)
+			b.Handle(ProtocolProbe, func(_ slot.PeerID, s wire.Stream) {
+				if answer == nil {
+					time.Sleep(2 * probeTimeout)
+					return
+				}
+				_ = wire.WriteMessage(s, answer)
+				go func() { _ = pour(s, 16<<20) }() // times, and whatever is asked for
+				_, _ = io.Copy(io.Discard, s)
+			})
+			began := time.Now()
+			if r, err := a.Probe(t.Context(), b.ID(), 1<<20); err == nil || time.Since(began) > probeTimeout+time.Second {
+				t.Errorf("%x: %+v after %v", answer, r, time.Since(began))
+			}
+			if moved := a.Traffic().Gossip; moved.Sent+moved.Received > 1<<20 {
+				t.Errorf("%x: %+v moved", answer, moved)
+			}
+		})
+	}
+}
+
+// Two peers see one socket, and over UDP though there is TCP.
+func TestMapped(t *testing.T) {
+	a, b := loopback(t, LAN()), loopback(t, LAN())
+	seen, err := Mapped(t.Context(), slices.Concat(a.Addrs(), b.Addrs()))
+	if err != nil || len(seen) != 2 || seen[0] != seen[1] || !strings.Contains(seen[0], "/quic-v1") {
+		t.Errorf("%v, %v", seen, err)
+	}
+}

@@ -1,0 +1,226 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
+	"github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+const (
+	relayBuffer      = 32 << 10 // bytes, each way of a relayed connection
+	relayCircuits    = 1024     // relayed connections of one peer
+	relayReservation = time.Hour
+
+	relayAsk      = 5 * time.Second // for the hello that shows whether a peer is of a run that is served
+	relayRefused  = 30 * time.Second
+	relayAdmitted = time.Hour
+	maxRelayAsked = 4096 // peers whose answer is kept
+)
+
+var errRelaySpent = errors.New("the peer has used up what it may have relayed")
+
+// relaying is what this peer does as a relay: libp2p's relay service, under our own rules of who may use it and how much of it. libp2p's
+// bounds are for each connection, so they are got round by connecting again; and a connection with such bounds is a limited one, on which most
+// protocols open no streams. Ours are of peers and addresses (allowances), and what is relayed is metered on its way (meteredHost): to libp2p
+// these connections have no limits.
+type relaying struct {
+	n       *Network
+	cfg     RelayConfig
+	allowed *allowances
+	listed  map[peer.ID]bool
+	carried carried
+	mu      struct {
+		sync.Mutex
+		closed  bool
+		service *relay.Relay // nil: not serving
+		streams map[*meteredStream]struct{}
+		asked   map[peer.ID]*question
+	}
+}
+
+// question is whether a peer is of a run that is served.
+type question struct {
+	answered chan struct{} // closed then
+	yes      bool          // once answered
+	until    time.Time
+}
+
+// relayShare is the part of Config.MaxUpload, one in so many, that a peer relays for others at most: what is relayed does not wait for its own bytes.
+const relayShare = 4
+
+func newRelaying(n *Network) *relaying {
+	r := &relaying{n: n, cfg: n.cfg.Relay, listed: make(map[peer.ID]bool)}
+	if most := n.cfg.MaxUpload / relayShare; most > 0 && (r.cfg.Total == 0 || r.cfg.Total > most) {
+		r.cfg.Total = most
+	}
+	r.allowed = newAllowances(r.cfg.Rate, r.cfg.Total, r.cfg.Day)
+	for _, s := range r.cfg.Peers {
+		if id, err := peer.Decode(s); err == nil { // Validate has refused what does not parse
+			r.listed[id] = true
+		}
+	}
+	r.mu.streams = make(map[*meteredStream]struct{})
+	r.mu.asked = make(map[peer.ID]*question)
+	return r
+}
+
+// set starts or stops to serve.
+func (r *relaying) set(reachable bool) error {
+	serve := r.cfg.Serve == RelayAlways || r.cfg.Serve == RelayAuto && reachable
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.mu.closed || serve == (r.mu.service != nil):
+		return nil
+	case !serve:
+		err := r.mu.service.Close()
+		r.mu.service = nil
+		return err
+	}
+	service, err := relay.New(&meteredHost{Host: r.n.host, r: r},
+		relay.WithResources(relay.Resources{
+			ReservationTTL: relayReservation, MaxReservations: r.cfg.Reservations, MaxCircuits: relayCircuits, BufferSize: relayBuffer,
+			MaxReservationsPerIP: max(1, r.cfg.Reservations/2), MaxReservationsPerASN: r.cfg.Reservations,
+		}),
+		relay.WithACL(r),
+		relay.WithReservationAddressFilter(func(a multiaddr.Multiaddr) bool { return !manet.IsIPLoopback(a) }),
+	)
+	if err != nil {
+		return fmt.Errorf("starting to relay: %w", err)
+	}
+	r.mu.service = service
+	return nil
+}
+
+// serving says whether this peer relays for others now.
+func (r *relaying) serving() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.service != nil
+}
+
+// AllowReserve implements relay.ACLFilter: may a peer be reached through here?
+func (r *relaying) AllowReserve(p peer.ID, from multiaddr.Multiaddr) bool { return r.mayUse(p, from) }
+
+// AllowConnect implements relay.ACLFilter: may a peer connect to one that has a reservation?
+func (r *relaying) AllowConnect(src peer.ID, from multiaddr.Multiaddr, _ peer.ID) bool {
+	return r.mayUse(src, from)
+}
+
+func (r *relaying) mayUse(p peer.ID, from multiaddr.Multiaddr) bool {
+	if !r.serves(p) {
+		r.n.log.Debug("not relaying for a peer that is of no run served here", "peer", p)
+		return false
+	}
+	if r.allowed.spent(p, from, time.Now()) {
+		r.n.log.Info("not relaying for a peer that has used up its day", "peer", p, "from", from)
+		return false
+	}
+	return true
+}
+
+// serves says whether a peer is one of those that this relay is for.
+func (r *relaying) serves(p peer.ID) bool {
+	return r.cfg.Open || r.listed[p] || r.n.isProtected(p) || r.n.greeted.has(p, time.Now()) || r.ask(p)
+}
+
+// ask says hello to a peer as one of each run that is given by name, and remembers how that went. Many at once ask once.
+func (r *relaying) ask(p peer.ID) bool {
+	if len(r.cfg.Runs) == 0 {
+		return false
+	}
+	q, mine := r.question(p)
+	if q == nil {
+		return false
+	}
+	if mine {
+		yes := r.isOfRun(p)
+		r.mu.Lock()
+		q.yes, q.until = yes, time.Now().Add(relayRefused)
+		if yes {
+			q.until = time.Now().Add(relayAdmitted)
+		}
+		r.mu.Unlock()
+		close(q.answered)
+	}
+	select {
+	case <-q.answered:
+		return q.yes
+	case <-r.n.ctx.Done():
+		return false
+	}
+}
+
+// question finds what was asked of a peer, or notes that the caller asks. It is nil where there are too many.
+func (r *relaying) question(p peer.ID) (q *question, mine bool) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q = r.mu.asked[p]; q != nil && (q.until.IsZero() || now.Before(q.until)) {
+		return q, false
+	}
+	if len(r.mu.asked) >= maxRelayAsked {
+		maps.DeleteFunc(r.mu.asked, func(_ peer.ID, q *question) bool { return !q.until.IsZero() && now.After(q.until) })
+	}
+	if len(r.mu.asked) >= maxRelayAsked {
+		return nil, false
+	}
+	q = &question{answered: make(chan struct{})}
+	r.mu.asked[p] = q
+	return q, true
+}
+
+func (r *relaying) isOfRun(p peer.ID) bool {
+	return slices.ContainsFunc(r.cfg.Runs, func(run string) bool {
+		ctx, cancel := context.WithTimeout(r.n.ctx, relayAsk)
+		defer cancel()
+		theirs, err := r.n.Hello(ctx, slot.PeerID(p), Hello{Run: run})
+		if err != nil {
+			r.n.log.Debug("a peer that would use the relay is not of the run", "peer", p, "run", run, "err", err)
+		}
+		return err == nil && theirs.Run == run
+	})
+}
+
+// enter takes a stream under the relay's care; false when that is closed.
+func (r *relaying) enter(s *meteredStream) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.mu.closed {
+		r.mu.streams[s] = struct{}{}
+	}
+	return !r.mu.closed
+}
+
+func (r *relaying) leave(s *meteredStream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.mu.streams, s)
+}
+
+// close ends the service and all that it relays.
+func (r *relaying) close() (err error) {
+	r.mu.Lock()
+	r.mu.closed = true
+	streams := slices.Collect(maps.Keys(r.mu.streams))
+	if r.mu.service != nil {
+		err = r.mu.service.Close()
+		r.mu.service = nil
+	}
+	r.mu.Unlock()
+	for _, s := range streams {
+		_ = s.Reset()
+	}
+	return err
+}

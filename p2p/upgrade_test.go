@@ -1,0 +1,105 @@
+package p2p
+
+import (
+	"context"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// relayedConns counts the connections of a to b through relays.
+func relayedConns(a, b *Network) (count int) {
+	for _, c := range a.Host().Network().ConnsToPeer(peer.ID(b.ID())) {
+		if isRelayed(c.RemoteMultiaddr()) {
+			count++
+		}
+	}
+	return count
+}
+
+// TestHolePunched has two peers behind firewalls meet through a relay and punch a hole; a stream that goes on over the relay is not cut.
+func TestHolePunched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openRelays(t, 1, 2, always(), libp2p.EnableHolePunching())
+		a, b := s.peers[0], s.peers[1]
+		s.reserved(t, 1)
+		b.Handle(ProtocolExchange, echo)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		stream, err := a.Open(ctx, b.ID(), ProtocolExchange)
+		if err != nil {
+			t.Fatal(err)
+		}
+		say := func(text string) {
+			t.Helper()
+			if _, err := stream.Write([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(stream, make([]byte, len(text))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		say("relayed")
+		if p := pathTo(a, b); p.Way != WayRelayed {
+			t.Fatalf("path %+v before a hole is punched", p)
+		}
+		s.Wall(1)
+		s.Wall(2)
+		s.Heal(1, 2)
+		_ = b.Host().Network().ClosePeer(peer.ID(a.ID())) // holes are punched when a relayed connection is new
+		time.Sleep(time.Second)
+		if stream, err = a.Open(ctx, b.ID(), ProtocolExchange); err != nil {
+			t.Fatal(err)
+		}
+		say("relayed again")
+		eventually(t, 20*time.Second, "a direct way", func() bool { return pathTo(a, b).Way != WayRelayed })
+		say("still relayed")
+		time.Sleep(2 * relayedIdle)
+		say("and still")
+		if err := stream.Close(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 20*time.Second, "the end of the relayed connection", func() bool { return relayedConns(a, b) == 0 })
+		if _, err := roundTrip(ctx, a, b.ID(), ProtocolExchange, []byte("direct")); err != nil {
+			t.Error(err)
+		}
+		for _, p := range []Path{pathTo(a, b), pathTo(b, a)} {
+			if p.Way == WayRelayed || p.Transport != "quic-v1" {
+				t.Errorf("path %+v, want a direct one", p)
+			}
+		}
+		pathTo(a, b)
+		time.Sleep(time.Second)
+		if rtt := pathTo(a, b).RTT; rtt < 20*time.Millisecond || rtt > 30*time.Millisecond {
+			t.Errorf("round trip %s, want 20 ms", rtt)
+		}
+	})
+}
+
+// TestUpgradedWhenADirectWayAppears: no hole can be punched, and later the members can connect.
+func TestUpgradedWhenADirectWayAppears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openRelays(t, 1, 2, always())
+		s.reserved(t, 1)
+		a, b := s.peers[0], s.peers[1]
+		a.Host().Peerstore().AddAddrs(peer.ID(b.ID()), s.Hosts[2].Network().ListenAddresses(), time.Hour)
+		a.Protect([]slot.PeerID{b.ID()})
+		b.Protect([]slot.PeerID{a.ID()})
+		if err := a.connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if p := pathTo(a, b); p.Way != WayRelayed {
+			t.Fatalf("path %+v, want a relayed one", p)
+		}
+		s.Heal(1, 2)
+		eventually(t, upgradeRetryMax+time.Minute, "a direct way", func() bool { return pathTo(a, b).Way == WayDirect })
+		eventually(t, time.Minute, "the end of the relayed connection", func() bool { return relayedConns(a, b) == 0 })
+	})
+}

@@ -1,0 +1,241 @@
+package p2pdiloco
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// inPrivate is inSim with a run that its only peer has founded as a private one, with inner steps of this length.
+func inPrivate(t *testing.T, rounds, startPeers uint64, step time.Duration, f func(s *swarm, founder *simPeer)) {
+	inSim(t, 10*time.Millisecond, simSpec(rounds, startPeers), 1, func(s *swarm) {
+		founder := s.peers[0]
+		founder.config = func(c *Config) { c.Spec.Access = AccessPrivate }
+		s.pace(step)
+		s.start(founder)
+		s.until(time.Minute, "founded", func() bool { return founder.had("run.founded") })
+		f(s, founder)
+	})
+}
+
+// A ticket admits as many as it was made for, whichever members they ask, and who was admitted comes back without it.
+func TestPrivateRun(t *testing.T) {
+	inPrivate(t, 40, 3, 20*time.Millisecond, func(s *swarm, founder *simPeer) {
+		text := s.invite(founder, InviteOptions{Uses: 2})
+		a, b := s.guest(text), s.guest(text)
+		s.start(a, b)
+		s.reach(2, s.peers...)
+		late := s.guest(text)
+		s.start(late)
+		select {
+		case err := <-late.done:
+			if !errors.Is(err, ErrTicket) || !strings.Contains(err.Error(), "fewer peers") {
+				t.Errorf("a third one with a ticket for two: %v", err)
+			}
+			late.done <- err
+			s.stop(late)
+		case <-time.After(time.Minute):
+			t.Fatal("a third one with a ticket for two was not refused")
+		}
+		s.kill(a)
+		a.config = func(c *Config) { c.Ticket, c.Spec = "", Spec{Name: "sim"} }
+		a.boot = b.host
+		s.restart(a)
+		s.finish(3*time.Minute, founder, a, b)
+		if !s.contributed(a) || !s.contributed(b) || late.applied() > 0 {
+			t.Error("those with a ticket contributed nothing, or one without took part")
+		}
+		if info, err := os.Stat(filepath.Join(a.dir, secretFile)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the secret's file: %v, %v", info, err)
+		}
+	})
+}
+
+// Who has the founder's secret needs no ticket, and finds the run by its name.
+func TestSecretInsteadOfATicket(t *testing.T) {
+	inPrivate(t, 8, 2, 10*time.Millisecond, func(s *swarm, founder *simPeer) {
+		p, q := s.add(), s.add()
+		p.config = func(c *Config) {
+			c.Spec, c.AdmissionSecret = Spec{Name: "sim"}, filepath.Join(founder.dir, secretFile)
+		}
+		wrong := filepath.Join(t.TempDir(), "secret")
+		if err := os.WriteFile(wrong, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		q.config = func(c *Config) { c.Spec, c.AdmissionSecret = Spec{Name: "sim"}, wrong }
+		s.start(p, q)
+		s.finish(2*time.Minute, founder, p)
+		if q.applied() > 0 || q.had("run.joined") {
+			t.Error("a peer with another secret takes part")
+		}
+	})
+}
+
+// An expired token is refused by the members, too, whatever the newcomer's clock says; and so is one that was changed.
+func TestTokensOfNoUse(t *testing.T) {
+	inPrivate(t, 1000, 1, time.Second, func(s *swarm, founder *simPeer) {
+		short := s.invite(founder, InviteOptions{TTL: time.Second})
+		time.Sleep(5 * time.Minute)
+		p := s.guest(short)
+		s.start(p)
+		err := <-p.done
+		p.done <- err
+		s.stop(p)
+		if !errors.Is(err, ErrTicket) || !strings.Contains(err.Error(), "expired") {
+			t.Errorf("an expired ticket: %v", err)
+		}
+	})
+}
+
+// A stranger that knows the run's name, its ID and all protocols gets nothing of a private run but refusals.
+func TestAStrangerLearnsNothingOfAPrivateRun(t *testing.T) {
+	inPrivate(t, 100, 2, 10*time.Millisecond, func(s *swarm, founder *simPeer) {
+		guest := s.guest(s.invite(founder, InviteOptions{}))
+		s.start(guest)
+		s.reach(2, founder, guest)
+		n := founder.node.Load()
+		x := newStranger(s)
+		heard := 0
+		topic := x.listen(n.RunID())
+		told := x.eavesdrop(s.net.Hosts[founder.host].Mux().Protocols())
+		for _, proto := range s.net.Hosts[founder.host].Mux().Protocols() {
+			if !strings.HasPrefix(string(proto), "/p2pdiloco/") || strings.HasPrefix(string(proto), "/p2pdiloco/kad") {
+				continue
+			}
+			heard++
+			for _, b := range x.greetings(proto) {
+				answer := x.hear(founder, proto, b)
+				if proto == p2p.ProtocolAdmit && len(answer) < 200 && !strings.Contains(string(answer), "sim") {
+					continue // a refusal
+				}
+				if len(answer) > 0 {
+					t.Errorf("%s answers a stranger with %q", proto, answer)
+				}
+			}
+		}
+		if heard < 6 {
+			t.Errorf("only %d protocols", heard)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		for p := range s.boot.Discover(ctx, "sim") {
+			t.Errorf("peer %s is found by the run's name", p)
+		}
+		s.reach(6, founder, guest)
+		if len(x.gathered()) > 0 || len(topic.Peers()) > 0 || told.Load() > 0 {
+			t.Error("the stranger hears the run's gossip")
+		}
+	})
+}
+
+// eavesdrop speaks all these protocols from now on, and counts what it is told.
+func (x *stranger) eavesdrop(protocols []protocol.ID) *atomic.Int64 {
+	var told atomic.Int64
+	for _, proto := range protocols {
+		if !strings.HasPrefix(string(proto), "/p2pdiloco/") || strings.HasPrefix(string(proto), "/p2pdiloco/kad") || proto == p2p.ProtocolAdmit {
+			continue
+		}
+		x.s.net.Hosts[x.host].SetStreamHandler(proto, func(st network.Stream) {
+			n, _ := st.Read(make([]byte, 1)) // streams of gossip have no end
+			told.Add(int64(n))
+			_ = st.Reset()
+		})
+	}
+	return &told
+}
+
+// greetings are what might open a protocol's mouth.
+func (x *stranger) greetings(proto protocol.ID) [][]byte {
+	all := [][]byte{{0, 0, 0, 0}, []byte(strings.Repeat("\x00", 100)), []byte("\x00\x00\x00\x21\x01" + strings.Repeat("\x07", 32))}
+	if proto == p2p.ProtocolHello {
+		all = append(all, []byte("\x00\x00\x00\x07\x08\x01\x12\x03sim"))
+	}
+	return all
+}
+
+// hear writes b to a peer, and is all that comes back.
+func (x *stranger) hear(p *simPeer, proto protocol.ID, b []byte) []byte {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	st, err := x.s.net.Hosts[x.host].NewStream(ctx, peer.ID(x.s.id(p)), proto)
+	if err != nil {
+		return nil
+	}
+	defer st.Reset() //nolint:errcheck // all was read
+	_ = st.SetDeadline(time.Now().Add(5 * time.Second))
+	_, _ = st.Write(b)
+	_ = st.CloseWrite()
+	all, _ := io.ReadAll(st)
+	return all
+}
+
+// Where there is a list of peers, others are told so in hello, and have no stream of anything else.
+func TestOnlyThoseListed(t *testing.T) {
+	inSim(t, 10*time.Millisecond, simSpec(8, 2), 3, func(s *swarm) {
+		var list []PeerID
+		for _, p := range s.peers[:2] {
+			list = append(list, s.id(p))
+		}
+		for _, p := range s.peers[:2] {
+			p.config = func(c *Config) { c.Allow = list }
+		}
+		out := s.peers[2]
+		out.config = func(c *Config) { c.Spec = Spec{Name: "sim"}; c.Trainer = nil }
+		s.start(s.peers...)
+		s.reach(2, s.peers[:2]...)
+		_, err := out.network.Hello(s.t.Context(), list[0], p2p.Hello{Run: "sim"})
+		var refused *p2p.HelloRefused
+		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "not on the list") {
+			t.Errorf("hello of one that is not listed: %v", err)
+		}
+		began := time.Now()
+		if st, err := out.network.Open(s.t.Context(), list[0], p2p.ProtocolState); err == nil {
+			_, _ = st.Read(make([]byte, 1))
+			_ = st.Reset()
+		}
+		if time.Since(began) > 5*time.Second { // what is served waits longer for a request
+			t.Error("one that is not listed may ask for states")
+		}
+		s.finish(time.Minute, s.peers[:2]...)
+		if out.applied() > 0 {
+			t.Error("one that is not listed takes part")
+		}
+	})
+}
+
+// A member's connection that breaks is admitted again, without anybody's doing.
+func TestAdmittedAgain(t *testing.T) {
+	inPrivate(t, 60, 2, 10*time.Millisecond, func(s *swarm, founder *simPeer) {
+		guest := s.guest(s.invite(founder, InviteOptions{}))
+		s.start(guest)
+		s.reach(2, founder, guest)
+		var all sync.WaitGroup
+		for _, c := range s.net.Hosts[founder.host].Network().ConnsToPeer(peer.ID(s.id(guest))) {
+			all.Go(func() { _ = c.Close() })
+		}
+		all.Wait()
+		st, err := founder.network.Open(s.t.Context(), s.id(guest), p2p.ProtocolHello)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Reset() //nolint:errcheck // it was opened
+		if err := wire.WriteMessage(st, nil); err != nil {
+			t.Error(err)
+		}
+		s.finish(time.Minute, founder, guest)
+	})
+}
