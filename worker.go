@@ -56,6 +56,7 @@ type worker struct {
 		sync.Mutex
 		own       map[slot.Root]contribution // offered and not yet spent, by root
 		reduction *allreduce.Reduction
+		retired   *allreduce.Reduction // of a slot that is applied: it still sends to those on slow links
 		reducing  time.Time            // since when it has run
 		parts     map[slot.Root][]byte // segments of an outcome that is being gathered, for others who lack them
 		sync      *SyncStatus          // while a state is being fetched
@@ -155,9 +156,13 @@ func (w *worker) reduce(ctx context.Context, plan slot.Plan, report func(members
 	} else {
 		old = nil
 	}
+	ended := []*allreduce.Reduction{old, w.mu.retired}
+	w.mu.retired = nil
 	w.mu.Unlock()
-	if old != nil {
-		old.Release()
+	for _, r := range ended {
+		if r != nil {
+			r.Release() // the next one has its buffer
+		}
 	}
 	uplink, speeds := w.engine.Rates()
 	report(membership.ReportLinks{Uplink: uplink, Speeds: speeds})
@@ -219,7 +224,7 @@ func (w *worker) spend(record slot.Record) {
 	r := w.mu.reduction
 	w.mu.parts = nil
 	if r != nil && r.Plan().Slot <= record.Slot {
-		w.mu.reduction = nil
+		w.mu.reduction, w.mu.retired = nil, r
 	} else {
 		r = nil
 	}
@@ -237,7 +242,7 @@ func (w *worker) spend(record slot.Record) {
 	})
 	w.mu.Unlock()
 	if r != nil {
-		r.Release()
+		r.Retire()
 	}
 }
 

@@ -239,6 +239,24 @@ func (r *Reduction) Copy(rng slot.Range) (encoded []byte, ok bool) {
 	return bytes.Clone(b), true
 }
 
+// Retire lets a reduction whose slot is decided, and whose bytes nobody here uses any more, end by itself: peers on slow links get the rest of
+// what this owner owes them, nothing new joins, and the sink hears no more. Release and the next Start end it at once.
+func (r *Reduction) Retire() {
+	r.mu.Lock()
+	r.mu.ended, r.mu.sink = true, deaf{}
+	r.mu.Unlock()
+	e := r.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.closed {
+		return // Close ends it
+	}
+	e.wg.Go(func() {
+		r.wg.Wait()
+		r.Release()
+	})
+}
+
 // Release ends the reduction, waits for its goroutines and gives its result buffer to the next Start. Call it once the slot
 // is decided and its bytes are not used any more: peers that still lack pieces of this owner must fetch them elsewhere.
 func (r *Reduction) Release() {

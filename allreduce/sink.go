@@ -45,6 +45,13 @@ type Sink interface {
 	Progress(sent, received uint64)
 }
 
+// deaf is the sink of a reduction that nobody listens to any more.
+type deaf struct{}
+
+func (deaf) SegmentDone(slot.Segment)        {}
+func (deaf) Lost(slot.PeerID, Reason, error) {}
+func (deaf) Progress(sent, received uint64)  {}
+
 // reasonOf sorts errors by whose fault they are.
 func reasonOf(err error) Reason {
 	switch {
