@@ -54,9 +54,11 @@ func TestTheSlowGetTheRestOfWhatIsRetired(t *testing.T) {
 		g.running = all[2:]
 		g.wait()
 		for i, e := range g.engines[:2] {
+			e.mu.Lock()
 			if e.mu.spare == nil {
 				t.Errorf("peer %d keeps its buffer", i)
 			}
+			e.mu.Unlock()
 		}
 		for i, s := range g.sinks {
 			if l := s.lost(); len(l) != 0 {
