@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -13,6 +14,14 @@ const (
 	maxAccounts     = 1 << 16 // peers and addresses that are kept in mind; who comes beyond shares one account
 	siteBits        = 56      // of an IPv6 address that one subscriber has
 	addressAccounts = 8       // times what a peer may send is what an address may: several live behind one
+	// relayPatience is how long bytes may have to wait for their turn. Who has more on its way is refused: turns that are promised far ahead
+	// would keep everybody waiting, also when who they were promised to has long gone.
+	relayPatience = 10 * time.Second
+)
+
+var (
+	errRelaySpent = errors.New("the peer has used up what it may have relayed today")
+	errRelayBusy  = errors.New("more is to be relayed than the rate allows")
 )
 
 // allowances bound what peers may have relayed: for each peer, for each address and for all together a rate, for a peer and an address bytes
@@ -52,23 +61,46 @@ func (a *allowances) opened(peers int64) *account {
 	return acc
 }
 
-// take counts n bytes of a peer at an address, and says how long they must wait. ok is false, and nothing counted, where a day's allowance
-// does not hold them.
-func (a *allowances) take(id peer.ID, from multiaddr.Multiaddr, n int, now time.Time) (wait time.Duration, ok bool) {
+// take counts n bytes of a peer at an address, and says how long they must wait for the turn of these. Where a day's allowance does not hold them,
+// or too much waits already, it counts nothing.
+func (a *allowances) take(id peer.ID, from multiaddr.Multiaddr, n int, now time.Time) (wait time.Duration, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	pair := a.pair(id, from, now)
 	for _, acc := range pair {
 		if !acc.holds(n, now) {
-			return 0, false
+			return 0, errRelaySpent
+		}
+		if acc.rate.ahead(now) > relayPatience {
+			return 0, errRelayBusy
 		}
 	}
 	for _, acc := range pair {
 		acc.used += float64(n)
 		wait = max(wait, acc.rate.turn(n, now))
 	}
-	return max(wait, a.total.turn(n, now)), true
+	return wait, nil
 }
+
+// turn says how long n bytes must wait for their turn among those of all.
+func (a *allowances) turn(n int, now time.Time) (time.Duration, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.total.ahead(now) > relayPatience {
+		return 0, errRelayBusy
+	}
+	return a.total.turn(n, now), nil
+}
+
+// giveBack returns a turn that is not used.
+func (a *allowances) giveBack(n int) {
+	if a.total.rate > 0 {
+		a.total.giveBack(n)
+	}
+}
+
+// busy says whether too much waits for more to be let in.
+func (a *allowances) busy(now time.Time) bool { return a.total.ahead(now) > relayPatience }
 
 // spent says whether a peer has nothing left of its day.
 func (a *allowances) spent(id peer.ID, from multiaddr.Multiaddr, now time.Time) bool {
@@ -128,7 +160,7 @@ func (acc *account) holds(n int, now time.Time) bool {
 // untouched says whether the account is as good as a new one.
 func (acc *account) untouched(now time.Time) bool {
 	acc.drain(now)
-	return (acc.used == 0 || acc.day == 0) && !acc.rate.busy(now)
+	return (acc.used == 0 || acc.day == 0) && acc.rate.ahead(now) == 0
 }
 
 // turn reserves n bytes where there is a rate.
@@ -139,11 +171,11 @@ func (u *upload) turn(n int, now time.Time) time.Duration {
 	return u.reserve(n, now)
 }
 
-// busy says whether something granted has not been sent yet.
-func (u *upload) busy(now time.Time) bool {
+// ahead is how much time what is granted and has not been sent will take.
+func (u *upload) ahead(now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.mu.free.After(now)
+	return max(0, u.mu.free.Sub(now))
 }
 
 // subscriberOf is the address as far as whoever has it cannot choose it: an IPv4 address, of IPv6 the /56.

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -19,8 +20,8 @@ func TestAllowances(t *testing.T) {
 		id    peer.ID
 		from  multiaddr.Multiaddr
 		bytes int
-		ok    bool
-		wait  time.Duration // to a tenth of a second
+		err   error
+		wait  time.Duration // to a tenth of a second; for the peer's turn and then that of all
 	}
 	for _, c := range []struct {
 		name             string
@@ -28,31 +29,47 @@ func TestAllowances(t *testing.T) {
 		takes            []take
 	}{
 		{"a rate", 1000, 0, 0, []take{
-			{0, "a", home, 1000, true, 0},
-			{0, "a", home, 1000, true, 900 * time.Millisecond},
-			{0, "b", home, 1000, true, 200 * time.Millisecond}, // the address has eight times a peer's
-			{0, "a", away, 1000, true, 1900 * time.Millisecond},
-			{time.Minute, "a", home, 1000, true, 0},
+			{0, "a", home, 1000, nil, 0},
+			{0, "a", home, 1000, nil, 900 * time.Millisecond},
+			{0, "b", home, 1000, nil, 200 * time.Millisecond}, // the address has eight times a peer's
+			{0, "a", away, 1000, nil, 1900 * time.Millisecond},
+			{time.Minute, "a", home, 1000, nil, 0},
+		}},
+		{"too much at once", 1000, 0, 0, []take{
+			{0, "a", home, 11_000, nil, 0},
+			{0, "a", home, 1, errRelayBusy, 0},
+			{0, "b", home, 1, nil, 1300 * time.Millisecond},
+			{2 * time.Second, "a", home, 1, nil, 9 * time.Second},
+		}},
+		{"too much of all at once", 0, 1000, 0, []take{
+			{0, "a", home, 11_000, nil, 0},
+			{0, "b", away, 1, errRelayBusy, 0},
+			{2 * time.Second, "b", away, 1, nil, 9 * time.Second},
 		}},
 		{"a rate of all", 0, 1000, 0, []take{
-			{0, "a", home, 1000, true, 0},
-			{0, "b", away, 1000, true, 900 * time.Millisecond},
+			{0, "a", home, 1000, nil, 0},
+			{0, "b", away, 1000, nil, 900 * time.Millisecond},
 		}},
 		{"a day", 0, 0, 1000, []take{
-			{0, "a", home, 900, true, 0},
-			{0, "a", home, 200, false, 0},
-			{0, "a", away, 200, false, 0}, // the peer's own account
-			{0, "b", home, 1000, true, 0},
-			{time.Hour, "a", home, 200, false, 0},
-			{6 * time.Hour, "a", home, 200, true, 0}, // a quarter has come back
-			{6 * time.Hour, "a", home, 200, false, 0},
+			{0, "a", home, 900, nil, 0},
+			{0, "a", home, 200, errRelaySpent, 0},
+			{0, "a", away, 200, errRelaySpent, 0}, // the peer's own account
+			{0, "b", home, 1000, nil, 0},
+			{time.Hour, "a", home, 200, errRelaySpent, 0},
+			{6 * time.Hour, "a", home, 200, nil, 0}, // a quarter has come back
+			{6 * time.Hour, "a", home, 200, errRelaySpent, 0},
 		}},
 	} {
 		a := newAllowances(c.rate, c.total, c.day)
 		for i, k := range c.takes {
-			wait, ok := a.take(k.id, k.from, k.bytes, start.Add(k.after))
-			if ok != k.ok || (wait-k.wait).Abs() > 100*time.Millisecond {
-				t.Errorf("%s, %d: %v, wait %s; want %v, %s", c.name, i, ok, wait, k.ok, k.wait)
+			wait, err := a.take(k.id, k.from, k.bytes, start.Add(k.after))
+			if err == nil {
+				var more time.Duration
+				more, err = a.turn(k.bytes, start.Add(k.after))
+				wait += more
+			}
+			if !errors.Is(err, k.err) || (wait-k.wait).Abs() > 100*time.Millisecond {
+				t.Errorf("%s, %d: %v, wait %s; want %v, %s", c.name, i, err, wait, k.err, k.wait)
 			}
 		}
 	}
@@ -65,7 +82,7 @@ func TestAllowancesOfOneAddress(t *testing.T) {
 	passed := 0
 	for i := range 100 {
 		from := multiaddr.StringCast(fmt.Sprintf(site, i, i+1))
-		if _, ok := a.take(peer.ID(fmt.Sprint("peer ", i)), from, 1000, now); ok {
+		if _, err := a.take(peer.ID(fmt.Sprint("peer ", i)), from, 1000, now); err == nil {
 			passed++
 		}
 	}
@@ -84,7 +101,9 @@ func TestAllowancesOfOneAddress(t *testing.T) {
 func TestAllowancesForgetOnlyWhatIsPaid(t *testing.T) {
 	a, now := newAllowances(0, 0, 1000), time.Now()
 	home := multiaddr.StringCast("/ip4/203.0.113.1/tcp/4001")
-	a.take("greedy", home, 1000, now)
+	if _, err := a.take("greedy", home, 1000, now); err != nil {
+		t.Fatal(err)
+	}
 	for i := range maxAccounts {
 		ip := multiaddr.StringCast(fmt.Sprintf("/ip4/10.%d.%d.%d/tcp/1", i>>16, i>>8&255, i&255))
 		a.spent(peer.ID(fmt.Sprint("name ", i)), ip, now.Add(time.Duration(i)*20*time.Microsecond))

@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
@@ -14,8 +15,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 )
 
-// meterShare is how many bytes are let through at a time, so that streams take turns.
-const meterShare = 16 << 10
+// meterShare is how many bytes are let through at a time at most, meterLeast at least, so that streams take turns.
+const meterShare, meterLeast = 16 << 10, 1 << 10
 
 // meteredHost is the host as libp2p's relay service sees it: every stream that it relays between is metered.
 //
@@ -28,7 +29,7 @@ type meteredHost struct {
 // SetStreamHandler implements host.Host.
 func (h *meteredHost) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
 	h.Host.SetStreamHandler(id, func(s network.Stream) {
-		if m := h.r.meter(s); m != nil {
+		if m := h.r.meter(s, false); m != nil {
 			f(m)
 		}
 	})
@@ -40,7 +41,7 @@ func (h *meteredHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.
 	if err != nil || !slices.Contains(ids, proto.ProtoIDv2Stop) {
 		return s, err
 	}
-	if m := h.r.meter(s); m != nil {
+	if m := h.r.meter(s, true); m != nil {
 		return m, nil
 	}
 	return nil, net.ErrClosed
@@ -54,11 +55,15 @@ type meteredStream struct {
 	until time.Time
 	ended chan struct{}
 	once  sync.Once
+	// carries says that what comes is relayed. On a hop stream it is so once the relay has answered: what came before asks for that, and
+	// strangers may ask as often as they like.
+	carries atomic.Bool
 }
 
 // meter takes a stream of the relay's; nil when that is closed.
-func (r *relaying) meter(s network.Stream) *meteredStream {
+func (r *relaying) meter(s network.Stream, carries bool) *meteredStream {
 	m := &meteredStream{Stream: s, r: r, until: time.Now().Add(r.cfg.Duration), ended: make(chan struct{})}
+	m.carries.Store(carries)
 	if !r.enter(m) {
 		_ = s.Reset()
 		return nil
@@ -67,35 +72,55 @@ func (r *relaying) meter(s network.Stream) *meteredStream {
 }
 
 func (m *meteredStream) Read(b []byte) (int, error) {
-	k, err := m.Stream.Read(b[:min(len(b), meterShare)])
+	k, err := m.Stream.Read(b[:min(len(b), m.r.share)])
 	if k == 0 {
 		return k, err
 	}
 	m.r.carried.received.Add(uint64(k))
-	if wait := m.pass(k); wait != nil {
-		return 0, wait
+	if !m.carries.Load() {
+		return k, err
+	}
+	if refused := m.pass(k); refused != nil {
+		return 0, refused
 	}
 	return k, err
 }
 
 func (m *meteredStream) Write(b []byte) (int, error) {
+	m.carries.Store(true)
 	k, err := m.Stream.Write(b)
 	m.r.carried.sent.Add(uint64(max(k, 0)))
 	m.r.n.upload.sent(max(k, 0))
 	return k, err
 }
 
-// pass waits until n bytes that have come may go on.
+// pass waits until n bytes that have come may go on: for their peer's turn, and then for that of all. Bytes that wait for their peer's are in
+// nobody else's way.
 func (m *meteredStream) pass(n int) error {
 	c := m.Conn()
-	wait, ok := m.r.allowed.take(c.RemotePeer(), c.RemoteMultiaddr(), n, time.Now())
-	if !ok {
-		return errRelaySpent
+	wait, err := m.r.allowed.take(c.RemotePeer(), c.RemoteMultiaddr(), n, time.Now())
+	if err != nil {
+		return err
 	}
-	if wait == 0 {
+	if err := m.sleep(wait); err != nil {
+		return err
+	}
+	if wait, err = m.r.allowed.turn(n, time.Now()); err != nil {
+		return err
+	}
+	if err := m.sleep(wait); err != nil {
+		m.r.allowed.giveBack(n)
+		return err
+	}
+	return nil
+}
+
+// sleep waits, unless the stream ends.
+func (m *meteredStream) sleep(d time.Duration) error {
+	if d == 0 {
 		return nil
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -2,7 +2,6 @@ package p2p
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,8 +27,6 @@ const (
 	maxRelayAsked = 4096 // peers whose answer is kept
 )
 
-var errRelaySpent = errors.New("the peer has used up what it may have relayed")
-
 // relaying is what this peer does as a relay: libp2p's relay service, under our own rules of who may use it and how much of it. libp2p's
 // bounds are for each connection, so they are got round by connecting again; and a connection with such bounds is a limited one, on which most
 // protocols open no streams. Ours are of peers and addresses (allowances), and what is relayed is metered on its way (meteredHost): to libp2p
@@ -38,6 +35,7 @@ type relaying struct {
 	n       *Network
 	cfg     RelayConfig
 	allowed *allowances
+	share   int // bytes that are let through at a time
 	listed  map[peer.ID]bool
 	carried carried
 	mu      struct {
@@ -65,6 +63,7 @@ func newRelaying(n *Network) *relaying {
 		r.cfg.Total = most
 	}
 	r.allowed = newAllowances(r.cfg.Rate, r.cfg.Total, r.cfg.Day)
+	r.share = shareOf(r.cfg.Rate, r.cfg.Total)
 	for _, s := range r.cfg.Peers {
 		if id, err := peer.Decode(s); err == nil { // Validate has refused what does not parse
 			r.listed[id] = true
@@ -73,6 +72,14 @@ func newRelaying(n *Network) *relaying {
 	r.mu.streams = make(map[*meteredStream]struct{})
 	r.mu.asked = make(map[peer.ID]*question)
 	return r
+}
+
+// shareOf is little enough for many streams to have their turns within relayPatience, whatever the rates.
+func shareOf(rate, total int64) int {
+	if total > 0 {
+		rate = min(rate, total)
+	}
+	return int(min(max(rate/64, meterLeast), meterShare))
 }
 
 // set starts or stops to serve.
@@ -115,6 +122,10 @@ func (r *relaying) AllowReserve(p peer.ID, from multiaddr.Multiaddr) bool { retu
 
 // AllowConnect implements relay.ACLFilter: may a peer connect to one that has a reservation?
 func (r *relaying) AllowConnect(src peer.ID, from multiaddr.Multiaddr, _ peer.ID) bool {
+	if r.allowed.busy(time.Now()) {
+		r.n.log.Info("not relaying for one peer more: too much waits already", "peer", src, "from", from)
+		return false
+	}
 	return r.mayUse(src, from)
 }
 
