@@ -1,7 +1,6 @@
 package p2p
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,19 +11,12 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 const (
 	relayBuffer      = 32 << 10 // bytes, each way of a relayed connection
 	relayCircuits    = 1024     // relayed connections of one peer
 	relayReservation = time.Hour
-
-	relayAsk      = 5 * time.Second // for the hello that shows whether a peer is of a run that is served
-	relayRefused  = 30 * time.Second
-	relayAdmitted = time.Hour
-	maxRelayAsked = 4096 // peers whose answer is kept
 )
 
 // relaying is what this peer does as a relay: libp2p's relay service, under our own rules of who may use it and how much of it. libp2p's
@@ -37,21 +29,14 @@ type relaying struct {
 	allowed *allowances
 	share   int // bytes that are let through at a time
 	listed  map[peer.ID]bool
+	asked   questions
 	carried carried
 	mu      struct {
 		sync.Mutex
 		closed  bool
 		service *relay.Relay // nil: not serving
 		streams map[*meteredStream]struct{}
-		asked   map[peer.ID]*question
 	}
-}
-
-// question is whether a peer is of a run that is served.
-type question struct {
-	answered chan struct{} // closed then
-	yes      bool          // once answered
-	until    time.Time
 }
 
 // relayShare is the part of Config.MaxUpload, one in so many, that a peer relays for others at most: what is relayed does not wait for its own bytes.
@@ -70,7 +55,6 @@ func newRelaying(n *Network) *relaying {
 		}
 	}
 	r.mu.streams = make(map[*meteredStream]struct{})
-	r.mu.asked = make(map[peer.ID]*question)
 	return r
 }
 
@@ -130,7 +114,7 @@ func (r *relaying) AllowConnect(src peer.ID, from multiaddr.Multiaddr, _ peer.ID
 }
 
 func (r *relaying) mayUse(p peer.ID, from multiaddr.Multiaddr) bool {
-	if !r.serves(p) {
+	if !r.serves(p, from) {
 		r.n.log.Debug("not relaying for a peer that is of no run served here", "peer", p)
 		return false
 	}
@@ -142,66 +126,8 @@ func (r *relaying) mayUse(p peer.ID, from multiaddr.Multiaddr) bool {
 }
 
 // serves says whether a peer is one of those that this relay is for.
-func (r *relaying) serves(p peer.ID) bool {
-	return r.cfg.Open || r.listed[p] || r.n.isProtected(p) || r.n.greeted.has(p, time.Now()) || r.ask(p)
-}
-
-// ask says hello to a peer as one of each run that is given by name, and remembers how that went. Many at once ask once.
-func (r *relaying) ask(p peer.ID) bool {
-	if len(r.cfg.Runs) == 0 {
-		return false
-	}
-	q, mine := r.question(p)
-	if q == nil {
-		return false
-	}
-	if mine {
-		yes := r.isOfRun(p)
-		r.mu.Lock()
-		q.yes, q.until = yes, time.Now().Add(relayRefused)
-		if yes {
-			q.until = time.Now().Add(relayAdmitted)
-		}
-		r.mu.Unlock()
-		close(q.answered)
-	}
-	select {
-	case <-q.answered:
-		return q.yes
-	case <-r.n.ctx.Done():
-		return false
-	}
-}
-
-// question finds what was asked of a peer, or notes that the caller asks. It is nil where there are too many.
-func (r *relaying) question(p peer.ID) (q *question, mine bool) {
-	now := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if q = r.mu.asked[p]; q != nil && (q.until.IsZero() || now.Before(q.until)) {
-		return q, false
-	}
-	if len(r.mu.asked) >= maxRelayAsked {
-		maps.DeleteFunc(r.mu.asked, func(_ peer.ID, q *question) bool { return !q.until.IsZero() && now.After(q.until) })
-	}
-	if len(r.mu.asked) >= maxRelayAsked {
-		return nil, false
-	}
-	q = &question{answered: make(chan struct{})}
-	r.mu.asked[p] = q
-	return q, true
-}
-
-func (r *relaying) isOfRun(p peer.ID) bool {
-	return slices.ContainsFunc(r.cfg.Runs, func(run string) bool {
-		ctx, cancel := context.WithTimeout(r.n.ctx, relayAsk)
-		defer cancel()
-		theirs, err := r.n.Hello(ctx, slot.PeerID(p), Hello{Run: run})
-		if err != nil {
-			r.n.log.Debug("a peer that would use the relay is not of the run", "peer", p, "run", run, "err", err)
-		}
-		return err == nil && theirs.Run == run
-	})
+func (r *relaying) serves(p peer.ID, from multiaddr.Multiaddr) bool {
+	return r.cfg.Open || r.listed[p] || r.n.isProtected(p) || r.n.greeted.has(p, time.Now()) || r.ask(p, from)
 }
 
 // enter takes a stream under the relay's care; false when that is closed.
