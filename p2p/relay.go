@@ -30,6 +30,7 @@ type relaying struct {
 	share   int // bytes that are let through at a time
 	listed  map[peer.ID]bool
 	asked   questions
+	guests  guests
 	carried carried
 	mu      struct {
 		sync.Mutex
@@ -48,6 +49,7 @@ func newRelaying(n *Network) *relaying {
 		r.cfg.Total = most
 	}
 	r.allowed = newAllowances(r.cfg.Rate, r.cfg.Total, r.cfg.Day)
+	r.guests.limit = r.cfg.Reservations
 	r.share = shareOf(r.cfg.Rate, r.cfg.Total)
 	for _, s := range r.cfg.Peers {
 		if id, err := peer.Decode(s); err == nil { // Validate has refused what does not parse
@@ -77,12 +79,14 @@ func (r *relaying) set(reachable bool) error {
 	case !serve:
 		err := r.mu.service.Close()
 		r.mu.service = nil
+		r.guests.clear()
 		return err
 	}
 	service, err := relay.New(&meteredHost{Host: r.n.host, r: r},
 		relay.WithResources(relay.Resources{
-			ReservationTTL: relayReservation, MaxReservations: r.cfg.Reservations, MaxCircuits: relayCircuits, BufferSize: relayBuffer,
-			MaxReservationsPerIP: max(1, r.cfg.Reservations/2), MaxReservationsPerASN: r.cfg.Reservations,
+			ReservationTTL: relayReservation, MaxCircuits: relayCircuits, BufferSize: relayBuffer,
+			// Who has a place is decided by guests. libp2p may forget one a moment later.
+			MaxReservations: 2 * r.cfg.Reservations, MaxReservationsPerIP: 2 * r.cfg.Reservations, MaxReservationsPerASN: 2 * r.cfg.Reservations,
 		}),
 		relay.WithACL(r),
 		relay.WithReservationAddressFilter(func(a multiaddr.Multiaddr) bool { return !manet.IsIPLoopback(a) }),
@@ -102,7 +106,16 @@ func (r *relaying) serving() bool {
 }
 
 // AllowReserve implements relay.ACLFilter: may a peer be reached through here?
-func (r *relaying) AllowReserve(p peer.ID, from multiaddr.Multiaddr) bool { return r.mayUse(p, from) }
+func (r *relaying) AllowReserve(p peer.ID, from multiaddr.Multiaddr) bool {
+	if !r.mayUse(p, from) {
+		return false
+	}
+	if !r.guests.take(p, subscriberOf(from), r.guestRules(), time.Now()) {
+		r.n.log.Info("not relaying for a peer: all places are taken, or kept for members", "peer", p, "from", from)
+		return false
+	}
+	return true
+}
 
 // AllowConnect implements relay.ACLFilter: may a peer connect to one that has a reservation?
 func (r *relaying) AllowConnect(src peer.ID, from multiaddr.Multiaddr, _ peer.ID) bool {
