@@ -16,7 +16,6 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 	"github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
 )
 
 const (
@@ -41,9 +40,16 @@ type reservations struct {
 	told []multiaddr.Multiaddr // of the goroutine of run
 	mu   struct {
 		sync.Mutex
-		held  map[peer.ID]*client.Reservation
+		held  map[peer.ID]reservation
 		tries map[peer.ID]reserveTry
 	}
+}
+
+// reservation is one that a relay gave. It ends with the connection that it was asked for on: the relay forgets whoever disconnects, and at the
+// other end of the next one may be a new process.
+type reservation struct {
+	*client.Reservation
+	conn string
 }
 
 // reserveTry is how asking a peer that refused goes on.
@@ -54,7 +60,7 @@ type reserveTry struct {
 
 func newReservations(n *Network) (*reservations, error) {
 	r := &reservations{n: n, wake: make(chan struct{}, 1)}
-	r.mu.held = make(map[peer.ID]*client.Reservation)
+	r.mu.held = make(map[peer.ID]reservation)
 	r.mu.tries = make(map[peer.ID]reserveTry)
 	var err error
 	r.tell, err = n.host.EventBus().Emitter(new(event.EvtAutoRelayAddrsUpdated), eventbus.Stateful)
@@ -113,13 +119,13 @@ func (r *reservations) round() time.Duration {
 	return reserveRest
 }
 
-// drop forgets reservations that have ended: a relay forgets those of peers that disconnect.
+// drop forgets reservations that have ended, and those with peers that relay no more.
 func (r *reservations) drop(now time.Time) {
 	public := r.n.reachable.public()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, rsvp := range r.mu.held {
-		if public || !r.n.connectedDirectly(id) || now.After(rsvp.Expiration) {
+		if public || now.After(rsvp.Expiration) || !r.n.stillOn(id, rsvp.conn) || !r.n.speaks(id, proto.ProtoIDv2Hop) {
 			delete(r.mu.held, id)
 			r.n.host.ConnManager().Unprotect(id, relayTag)
 		}
@@ -132,7 +138,7 @@ const relayTag = "p2pdiloco/relay"
 func (r *reservations) missing(now time.Time, id peer.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if rsvp := r.mu.held[id]; rsvp != nil {
+	if rsvp, held := r.mu.held[id]; held {
 		return now.Add(relayReservation / 4).After(rsvp.Expiration)
 	}
 	return len(r.mu.held) < wantedRelays
@@ -162,7 +168,8 @@ func (r *reservations) candidates(now time.Time) (ids []peer.ID) {
 func (r *reservations) reserve(id peer.ID) {
 	ctx, cancel := context.WithTimeout(r.n.ctx, reserveTimeout)
 	defer cancel()
-	rsvp, err := client.Reserve(ctx, &endingHost{r.n.host}, peer.AddrInfo{ID: id})
+	h := &endingHost{Host: r.n.host}
+	rsvp, err := client.Reserve(ctx, h, peer.AddrInfo{ID: id})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -172,18 +179,23 @@ func (r *reservations) reserve(id peer.ID) {
 		return
 	}
 	delete(r.mu.tries, id)
-	r.mu.held[id] = rsvp
+	r.mu.held[id] = reservation{rsvp, h.conn}
 	r.n.host.ConnManager().Protect(id, relayTag)
 	r.n.log.Debug("reachable through a relay", "relay", id, "until", rsvp.Expiration)
 }
 
-// endingHost is a host whose streams end with the context that they were opened with: the relay client would wait a minute.
-type endingHost struct{ host.Host }
+// endingHost is a host whose streams end with the context that they were opened with: the relay client would wait a minute. It remembers on
+// which connection the last one was.
+type endingHost struct {
+	host.Host
+	conn string
+}
 
 // NewStream implements host.Host.
 func (h *endingHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
 	s, err := h.Host.NewStream(ctx, p, ids...)
 	if err == nil {
+		h.conn = s.Conn().ID()
 		context.AfterFunc(ctx, func() { _ = s.Reset() })
 	}
 	return s, err
@@ -214,47 +226,4 @@ func (r *reservations) publish() {
 	if err := r.tell.Emit(event.EvtAutoRelayAddrsUpdated{RelayAddrs: slices.Clone(addrs)}); err != nil {
 		r.n.log.Debug("telling the addresses of relays", "err", err)
 	}
-}
-
-// throughRelay are the addresses of this peer through a relay: first the way that this peer took to it, then what the relay says of itself.
-func (r *reservations) throughRelay(id peer.ID) (addrs []multiaddr.Multiaddr) {
-	circuit, err := multiaddr.NewMultiaddr("/p2p/" + id.String() + "/p2p-circuit")
-	if err != nil {
-		return nil // an ID always makes an address
-	}
-	var taken []multiaddr.Multiaddr
-	for _, c := range r.n.host.Network().ConnsToPeer(id) {
-		if c.Stat().Direction == network.DirOutbound && !isRelayed(c.RemoteMultiaddr()) {
-			taken = append(taken, c.RemoteMultiaddr())
-		}
-	}
-	known := slices.DeleteFunc(slices.Clone(r.n.host.Peerstore().Addrs(id)), func(a multiaddr.Multiaddr) bool {
-		return isRelayed(a) || manet.IsIPLoopback(a)
-	})
-	slices.SortFunc(known, func(a, b multiaddr.Multiaddr) int { return cmp.Or(preference(a)-preference(b), a.Compare(b)) })
-	for _, a := range firstOf(maxRelayAddrs, taken, known) {
-		addrs = append(addrs, a.Encapsulate(circuit))
-	}
-	return addrs
-}
-
-// preference is less for addresses that more peers can dial.
-func preference(a multiaddr.Multiaddr) int {
-	if manet.IsPublicAddr(a) {
-		return 0
-	}
-	return 1
-}
-
-// isRelayed says whether an address leads through a relay.
-func isRelayed(a multiaddr.Multiaddr) bool {
-	_, err := a.ValueForProtocol(multiaddr.P_CIRCUIT)
-	return err == nil
-}
-
-// connectedDirectly says whether there is a connection to a peer that goes through no relay.
-func (n *Network) connectedDirectly(id peer.ID) bool {
-	return slices.ContainsFunc(n.host.Network().ConnsToPeer(id), func(c network.Conn) bool {
-		return !c.IsClosed() && !isRelayed(c.RemoteMultiaddr())
-	})
 }
