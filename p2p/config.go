@@ -42,7 +42,7 @@ type Config struct {
 	// and never held up. 0: no bound.
 	MaxUpload int64
 	// Announce are multiaddrs that others are told besides those seen: where a router or firewall lets them through to this peer, which then
-	// counts as reachable and looks for no relay.
+	// counts as reachable and looks for no relay, if one of them is an address of IPv4.
 	Announce []string
 	// PortMap asks the router (UPnP, NAT-PMP) to forward the ports listened on.
 	PortMap bool

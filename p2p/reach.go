@@ -17,7 +17,7 @@ import (
 
 // Reach is how this peer can be reached by others.
 type Reach struct {
-	Public   bool          `json:"public"`             // some address is known to be reachable: announced by Config, or tried by others (AutoNATv2)
+	Public   bool          `json:"public"`             // an address that nearly all can dial is known to be reachable: announced by Config, or tried by others (AutoNATv2)
 	Tried    []string      `json:"tried,omitempty"`    // public addresses that others reached
 	Failed   []string      `json:"failed,omitempty"`   // and those that they could not reach
 	Relays   []slot.PeerID `json:"relays,omitempty"`   // through which this peer can be reached
@@ -84,7 +84,23 @@ func (r *reachability) follow() {
 func (r *reachability) public() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.n.cfg.Announce) > 0 || len(r.mu.tried) > 0 || r.mu.forced == network.ReachabilityPublic
+	return r.mu.forced == network.ReachabilityPublic || slices.ContainsFunc(r.mu.tried, fromEverywhere) ||
+		slices.ContainsFunc(parsed(r.n.cfg.Announce), fromEverywhere)
+}
+
+// fromEverywhere says whether an address is one that nearly all peers can dial. Where only IPv6 gets through, those that have none need a relay.
+func fromEverywhere(a multiaddr.Multiaddr) bool {
+	var names []string
+	for _, p := range a.Protocols() {
+		if p.Code != multiaddr.P_P2P {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) < 2 || !slices.Contains([]string{"ip4", "dns4", "dns"}, names[0]) {
+		return false
+	}
+	way := names[1:]
+	return slices.Equal(way, []string{"tcp"}) || slices.Equal(way, []string{"udp", "quic-v1"})
 }
 
 // Reach tells how this peer can be reached.
@@ -115,11 +131,15 @@ func (n *Network) speaks(id peer.ID, proto protocol.ID) bool {
 
 // announcing puts the addresses that are given among those that others are told.
 func announcing(given []string) func([]multiaddr.Multiaddr) []multiaddr.Multiaddr {
-	var fixed []multiaddr.Multiaddr
+	fixed := parsed(given)
+	return func(addrs []multiaddr.Multiaddr) []multiaddr.Multiaddr { return append(slices.Clone(fixed), addrs...) }
+}
+
+func parsed(given []string) (addrs []multiaddr.Multiaddr) {
 	for _, s := range given {
 		if a, err := multiaddr.NewMultiaddr(s); err == nil { // Validate has refused what does not parse
-			fixed = append(fixed, a)
+			addrs = append(addrs, a)
 		}
 	}
-	return func(addrs []multiaddr.Multiaddr) []multiaddr.Multiaddr { return append(slices.Clone(fixed), addrs...) }
+	return addrs
 }

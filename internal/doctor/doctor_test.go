@@ -136,6 +136,8 @@ func TestView(t *testing.T) {
 		{"reach", func(v *View) { v.Reach = &Reach{Relays: []string{"x"}, Failed: []string{"/z"}} }, Warn, "1 relays"},
 		{"reach", func(v *View) { v.Reach = &Reach{Relays: []string{"x"}} }, OK, "1 relays"},
 		{"reach", func(v *View) { v.Reach = &Reach{Public: true, Tried: []string{"/y"}} }, OK, "/y"},
+		{"reach", func(v *View) { v.Reach = &Reach{Relays: []string{"x"}, Tried: []string{"/y"}} }, OK, "/y, and whom that does not suit by 1 relays"},
+		{"reach", func(v *View) { v.Reach = &Reach{Tried: []string{"/y"}} }, Warn, "not those that have IPv4 only"},
 		{"peer ooWpeer0", func(*View) {}, OK, "over TCP, round trip 30ms, 20.0 Mbit/s up, 40.0 Mbit/s down"},
 		{"peer ooWpeer0", func(v *View) { v.Peers[0].RTT = time.Second }, Warn, ""},
 		{"peer ooWpeer0", func(v *View) { v.Peers[0].Addr = "/ip4/203.0.113.5/tcp/1/p2p/X/p2p-circuit" }, Warn, "a relay"},

@@ -91,6 +91,10 @@ func (v *View) reached() Finding {
 		return finding("reach", OK, "others reach this peer at "+strings.Join(r.Tried, ", "), "")
 	case r.Public:
 		return finding("reach", OK, "this peer counts as public", "")
+	case len(r.Tried) > 0 && len(r.Relays) > 0:
+		return finding("reach", OK, fmt.Sprintf("others reach this peer at %s, and whom that does not suit by %d relays", strings.Join(r.Tried, ", "), len(r.Relays)), "")
+	case len(r.Tried) > 0:
+		return finding("reach", Warn, fmt.Sprintf("others reach this peer at %s, but not those that have IPv4 only", strings.Join(r.Tried, ", ")), do+", or have a public peer or bootstrap node relay")
 	case len(r.Relays) > 0 && len(r.Failed) == 0:
 		return finding("reach", OK, fmt.Sprintf("%d relays lead to this peer; whether it can be reached directly is not known yet", len(r.Relays)), "")
 	case len(r.Relays) > 0:
