@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -23,15 +24,15 @@ import (
 //  4. the asker sends its bytes, and is told how fast they came
 //  5. the answerer sends its bytes
 //
-// Anybody may ask. So what is taken and given is bounded: for a peer, and for all peers together, as a new identity costs nothing. Who has
+// Anybody may ask. So what is taken and given is bounded: for an address, as a new identity costs nothing, and for all together. Who has
 // had his share is still told the time. Bytes given keep to Config.MaxUpload.
 const (
 	MaxProbe     = 8 << 20   // bytes each way of one probe
-	probePeer    = 32 << 20  // bytes, both ways, of one peer in a probeWindow
-	probeAll     = 256 << 20 // of all peers: 3.6 Mbit/s
+	probeSite    = 64 << 20  // bytes, both ways, of all peers at one address (IPv6: the /56) in a probeWindow
+	probeAll     = 256 << 20 // of all: 3.6 Mbit/s
 	probeWindow  = 10 * time.Minute
 	probeTimeout = time.Minute // of one probe
-	maxProbers   = 1024        // peers in a window that are given any bytes
+	maxProbers   = 1024        // addresses in a window that are given any bytes
 	probeTrips   = 4           // round trips
 	probeChunk   = 64 << 10    // bytes
 	maxProbeTalk = 512         // bytes of what both sides say about a probe
@@ -55,13 +56,13 @@ type prober struct {
 		sync.Mutex
 		began time.Time // of the window
 		all   int
-		used  map[peer.ID]int
+		used  map[string]int // by subscriberOf
 	}
 }
 
 func serveProbes(n *Network) *prober {
 	p := &prober{n: n, now: time.Now}
-	p.mu.used = make(map[peer.ID]int)
+	p.mu.used = make(map[string]int)
 	n.Handle(ProtocolProbe, func(from slot.PeerID, s wire.Stream) {
 		if err := p.answer(peer.ID(from), s); err != nil {
 			n.log.Debug("probe failed", "peer", from, "err", err)
@@ -71,20 +72,20 @@ func serveProbes(n *Network) *prober {
 	return p
 }
 
-// allow is how many of so many bytes a peer is allowed now.
-func (p *prober) allow(from peer.ID, want int) int {
+// allow is how many of so many bytes the peers at an address are allowed now.
+func (p *prober) allow(site string, want int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := time.Now(); now.Sub(p.mu.began) >= probeWindow {
 		p.mu.began, p.mu.all = now, 0
 		clear(p.mu.used)
 	}
-	if _, known := p.mu.used[from]; !known && len(p.mu.used) >= maxProbers {
+	if _, known := p.mu.used[site]; !known && len(p.mu.used) >= maxProbers {
 		return 0
 	}
-	got := max(0, min(want, MaxProbe, probePeer-p.mu.used[from], probeAll-p.mu.all))
+	got := max(0, min(want, MaxProbe, probeSite-p.mu.used[site], probeAll-p.mu.all))
 	if got > 0 {
-		p.mu.used[from] += got
+		p.mu.used[site] += got
 		p.mu.all += got
 	}
 	return got
@@ -103,9 +104,11 @@ func (p *prober) answer(from peer.ID, s wire.Stream) error {
 	if err := r.Done(); err != nil {
 		return err
 	}
-	give, take = p.allow(from, give), p.allow(from, take)
+	seen := p.n.remoteAddr(from)
+	site := subscriberOf(seen)
+	give, take = p.allow(site, give), p.allow(site, take)
 	b := wire.AppendU32(wire.AppendU32(nil, uint32(give)), uint32(take))
-	if err := wire.WriteMessage(s, wire.AppendBytes(b, p.n.remoteAddr(from))); err != nil {
+	if err := wire.WriteMessage(s, wire.AppendBytes(b, seen.String())); err != nil {
 		return err
 	}
 	for range probeTrips {
@@ -126,14 +129,12 @@ func (p *prober) answer(from peer.ID, s wire.Stream) error {
 	return pour(s, take)
 }
 
-// remoteAddr is where a peer that is connected comes from.
-func (n *Network) remoteAddr(id peer.ID) string {
-	for _, c := range n.host.Network().ConnsToPeer(id) {
-		if !c.IsClosed() && !c.Stat().Limited {
-			return c.RemoteMultiaddr().String()
-		}
+// remoteAddr is where a peer that is connected comes from, by the way that new streams take; empty if it is not connected.
+func (n *Network) remoteAddr(id peer.ID) multiaddr.Multiaddr {
+	if c, ok := n.bestConn(id); ok {
+		return c.RemoteMultiaddr()
 	}
-	return ""
+	return nil
 }
 
 // Probe asks a peer for some round trips and its clock, and sends and takes up to so many bytes each way; it may allow fewer, or none. It
@@ -151,7 +152,7 @@ func (n *Network) Probe(ctx context.Context, to slot.PeerID, size int) (r Probe,
 	if r, err = probe(s, min(size, MaxProbe)); err != nil {
 		return r, n.closedError(fmt.Errorf("probe of %s: %w", to.Short(), errors.Join(err, ctx.Err())))
 	}
-	r.Addr = n.remoteAddr(peer.ID(to))
+	r.Addr = n.remoteAddr(peer.ID(to)).String()
 	return r, nil
 }
 

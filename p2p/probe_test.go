@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -54,7 +56,7 @@ func TestProbe(t *testing.T) {
 func TestProbesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := probed(t)
-		for range probePeer / (2 * MaxProbe) {
+		for range probeSite / (2 * MaxProbe) {
 			if r, err := a.Probe(t.Context(), b.ID(), 2*MaxProbe); err != nil || r.Up == 0 {
 				t.Fatalf("%+v, %v", r, err)
 			}
@@ -62,7 +64,7 @@ func TestProbesAreBounded(t *testing.T) {
 		if r, err := a.Probe(t.Context(), b.ID(), MaxProbe); err != nil || r.Up != 0 || r.Down != 0 || r.RTT == 0 {
 			t.Errorf("after its share: %+v, %v", r, err)
 		}
-		if b.Traffic().Gossip.Received > probePeer+1<<20 {
+		if b.Traffic().Gossip.Received > probeSite+1<<20 {
 			t.Errorf("%d bytes were taken", b.Traffic().Gossip.Received)
 		}
 		time.Sleep(probeWindow)
@@ -72,16 +74,69 @@ func TestProbesAreBounded(t *testing.T) {
 	})
 }
 
-// New identities, each with its own share, have no more than all together may.
+// New identities cost nothing: those at one address have its share, and those at many no more than all together may.
 func TestProbesOfManyIdentities(t *testing.T) {
 	p := &prober{}
-	p.mu.used = make(map[peer.ID]int)
+	p.mu.used = make(map[string]int)
+	ask := func(addr string) int { return p.allow(subscriberOf(multiaddr.StringCast(addr)), 1<<20) }
 	sum := 0
+	for i := range 256 {
+		sum += ask(fmt.Sprintf("/ip6/2001:db8:0:1%02x::1/tcp/4001", i))
+	}
+	if sum != probeSite {
+		t.Errorf("%d bytes for the identities of one subscriber, want %d", sum, probeSite)
+	}
 	for i := range 4 * maxProbers {
-		sum += p.allow(peer.ID(strings.Repeat("x", i+1)), 1<<20)
+		sum += ask(fmt.Sprintf("/ip4/10.1.%d.%d/tcp/4001", i>>8, i&255))
 	}
 	if sum != probeAll || len(p.mu.used) > maxProbers {
-		t.Errorf("%d bytes for %d identities", sum, len(p.mu.used))
+		t.Errorf("%d bytes for %d addresses", sum, len(p.mu.used))
+	}
+}
+
+var somewhereLocal = multiaddr.StringCast("/ip4/127.0.0.1/tcp/1")
+
+// Two identities at one address share what it may have.
+func TestProbesOfOneAddress(t *testing.T) {
+	a, b := loopback(t, LAN()), loopback(t, LAN())
+	acquaint(a, b)
+	for left := probeSite - 1<<20; left > 0; {
+		left -= b.probes.allow(subscriberOf(somewhereLocal), min(left, MaxProbe))
+	}
+	if r, err := a.Probe(bounded(t), b.ID(), 1<<20); err != nil || r.Up == 0 || r.Down != 0 {
+		t.Errorf("where there is 1 MiB left for its address: %+v, %v", r, err)
+	}
+}
+
+// A peer with two connections is seen where it comes from directly.
+func TestProbeTellsTheBestAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openRelays(t, 1, 2, always())
+		s.reserved(t, 1)
+		a, b := s.peers[0], s.peers[1]
+		if err := a.connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := a.Probe(t.Context(), b.ID(), 0); err != nil || !strings.Contains(r.Observed, "p2p-circuit") {
+			t.Errorf("relayed: %+v, %v", r, err)
+		}
+		s.Heal(1, 2)
+		a.dialDirectTo(t, b, s.Hosts[2].Network().ListenAddresses())
+		if relayedConns(a, b) == 0 {
+			t.Fatal("the relayed connection is gone too soon for this test")
+		}
+		if r, err := a.Probe(t.Context(), b.ID(), 0); err != nil || strings.Contains(r.Observed+r.Addr, "p2p-circuit") {
+			t.Errorf("direct and relayed: %+v, %v", r, err)
+		}
+	})
+}
+
+func (n *Network) dialDirectTo(t *testing.T, to *Network, addrs []multiaddr.Multiaddr) {
+	t.Helper()
+	n.Host().Peerstore().AddAddrs(peer.ID(to.ID()), addrs, time.Hour)
+	n.dialDirect(peer.ID(to.ID()))
+	if !n.connectedDirectly(peer.ID(to.ID())) {
+		t.Fatal("no direct connection")
 	}
 }
 
