@@ -1,16 +1,13 @@
 package p2pdiloco
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
-	"os"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/gossip"
 	"github.com/p2pdiloco/p2pdiloco/internal/admission"
@@ -30,24 +27,8 @@ const (
 	usedFile   = "admission.used"   // tokens that were used, until they expire
 )
 
-// maxUnsaid bounds what waits to be told to the others.
-const maxUnsaid = 256
-
 // maxSecretFile bounds what is read of a file with a secret, in bytes.
 const maxSecretFile = 1 << 10
-
-// doorman is whom this peer of a private run lets in, and how it asks to be let in itself: a p2p.Gatekeeper.
-type doorman struct {
-	dir     dataDir
-	log     *slog.Logger
-	refused chan error  // has room for one: a member says that the ticket is no good
-	news    chan []byte // tokens used here, for the others; has room for some
-	made    bool        // the secret is new: this peer is the first of the run
-	mu      struct {
-		sync.Mutex
-		admission.Doorkeeper
-	}
-}
 
 // openAdmission finds out how this peer is admitted, if the run is private, and to whom it talks at all. It comes before the network.
 func (n *Node) openAdmission() error {
@@ -163,109 +144,12 @@ func (d dataDir) saveSecret(s admission.Secret) error {
 	return nil
 }
 
-func newDoorman(dir dataDir, cfg Config, secret admission.Secret, token *ticket.Token, made bool, log *slog.Logger) (*doorman, error) {
-	d := &doorman{dir: dir, log: log, made: made, refused: make(chan error, 1), news: make(chan []byte, maxUnsaid)}
-	d.mu.Doorkeeper = admission.Doorkeeper{Run: cfg.Spec.Name, Secret: secret, Token: token, Used: admission.NewRegister(), Listed: cfg.listed()}
-	if token != nil {
-		d.mu.Until = uint64(cfg.ticket.Expires.Unix())
-	}
-	b, err := disk.Read(dir.fs, dir.path(usedFile), admission.MaxAnswer)
-	if errors.Is(err, fs.ErrNotExist) {
-		return d, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
-	}
-	used, err := admission.ParseUsed(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w: remove it; tickets that were used may then be used again", dir.path(usedFile), err)
-	}
-	d.mu.Used.Merge(now(), used)
-	return d, nil
-}
-
-func now() uint64 { return uint64(max(time.Now().Unix(), 0)) }
-
 // listed says who is on Config.Allow; nil if there is no such list.
 func (c Config) listed() func(PeerID) bool {
 	if len(c.Allow) == 0 {
 		return nil
 	}
 	return func(p PeerID) bool { return slices.Contains(c.Allow, p) }
-}
-
-// Ask implements p2p.Gatekeeper.
-func (d *doorman) Ask(to PeerID) []byte {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.mu.Ask(to).Append(nil)
-}
-
-// Answer implements p2p.Gatekeeper.
-func (d *doorman) Answer(from PeerID, b []byte) (answer []byte, admitted bool) {
-	ask, err := admission.ParseAsk(b)
-	if err != nil {
-		return admission.Answer{Refusal: "not understood"}.Append(nil), false
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	a := d.mu.Answer(now(), from, ask)
-	if admitted = a.Refusal == ""; admitted && ask.Token {
-		d.log.Info("a ticket admits a peer", "peer", from, "token", hex.EncodeToString(ask.ID[:4]))
-		d.saveUsed()
-		select {
-		case d.news <- admission.AppendUsed(nil, []admission.Used{{ID: ask.ID, Expires: ask.Expires, Peers: []PeerID{from}}}):
-		default: // who joins hears of it in the answer to its own asking
-		}
-	}
-	return a.Append(nil), admitted
-}
-
-// Judge implements p2p.Gatekeeper.
-func (d *doorman) Judge(from PeerID, asked, b []byte) error {
-	ask, err := admission.ParseAsk(asked)
-	if err != nil {
-		return err
-	}
-	answer, err := admission.ParseAnswer(b)
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	had := !d.mu.Secret.IsZero()
-	err = d.mu.Judge(now(), from, ask, answer)
-	var refused *admission.RefusedError
-	if errors.As(err, &refused) && refused.Proven && ask.Token && !had {
-		select {
-		case d.refused <- fmt.Errorf("%w: %s", ErrTicket, refused.Reason):
-		default:
-		}
-	}
-	if err == nil && !had {
-		err = d.dir.saveSecret(d.mu.Secret)
-	}
-	return err
-}
-
-// learn takes in what another peer has said of tokens.
-func (d *doorman) learn(b []byte) {
-	used, err := admission.ParseUsed(b)
-	if err != nil {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.mu.Used.Merge(now(), used) {
-		d.saveUsed()
-	}
-}
-
-// saveUsed writes the register; mu is held, which keeps the order. A disk that fails lets tickets be used more often, and is not the end.
-func (d *doorman) saveUsed() {
-	if err := disk.Replace(d.dir.fs, d.dir.path(usedFile), d.mu.Used.Append(nil)); err != nil && !errors.Is(err, os.ErrClosed) {
-		d.log.Warn("who used a ticket could not be noted", "err", err)
-	}
 }
 
 // announceUsed tells the others which tokens have been used here, until the node closes: it is one of its goroutines.
@@ -278,13 +162,6 @@ func (n *Node) announceUsed() {
 			n.transport.publish(kindAdmission, b)
 		}
 	}
-}
-
-// secret is what this peer was given or has been told.
-func (d *doorman) secret() admission.Secret {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.mu.Secret
 }
 
 // rendezvous is what the run's peers announce themselves under: its name, or of a private run what only its peers and its tickets know.
@@ -303,23 +180,23 @@ func (n *Node) rendezvous() string {
 	return "private/" + hex.EncodeToString(r[:])
 }
 
-// topic is where the run's peers gossip.
+// awaitAdmission waits until this peer is let into the run, if that is private. Who was in it before and has lost the secret knows the spec sooner,
+// but the topic's name comes from the secret.
+func (n *Node) awaitAdmission(ctx context.Context) error {
+	if err := n.checkAccess(&n.spec); err != nil || n.doorman == nil || n.doorman.isIn() {
+		return err
+	}
+	n.emit("run.searching", map[string]any{
+		"run":    n.spec.Name,
+		"detail": n.dir.path(secretFile) + " is gone: looking for a member that lets this peer in again with its ticket",
+	})
+	return n.doorman.await(ctx)
+}
+
+// topic is where the run's peers gossip; awaitAdmission comes first.
 func (n *Node) topic() string {
 	if n.doorman == nil {
 		return "/p2pdiloco/run/" + n.run.String()
 	}
 	return n.doorman.secret().Topic(n.spec.Name, n.run)
-}
-
-// newToken makes what admits newcomers with a ticket.
-func (d *doorman) newToken(expires time.Time, uses int) (*ticket.Token, error) {
-	t := &ticket.Token{Uses: uint32(max(uses, 1))}
-	if _, err := rand.Read(t.ID[:]); err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t.Tag = d.mu.Secret.Tag(d.mu.Run, t.ID, uint64(expires.Unix()), t.Uses)
-	t.Rendezvous = d.mu.Secret.Rendezvous(d.mu.Run)
-	return t, nil
 }

@@ -24,7 +24,7 @@ var wallClock = []string{
 	"p2p/memory.go: Seen",             // when a remembered peer was seen
 	"p2p/paths.go: Since",             // since when a connection is there, to be read
 	// Tickets end at a date.
-	"admission.go: Unix", "internal/ticket/encode.go: Unix", "internal/ticket/encode.go: UTC", "internal/ticket/ticket.go: Unix",
+	"doorman.go: Unix", "internal/ticket/encode.go: Unix", "internal/ticket/encode.go: UTC", "internal/ticket/ticket.go: Unix",
 	"invite.go: UTC", "invite.go: Local", "invite.go: Parse",
 	// A probe compares two clocks.
 	"p2p/probe.go: UnixNano", "p2p/probe.go: Unix", "p2p/probe.go: Round",

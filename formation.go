@@ -27,7 +27,8 @@ type meeting struct {
 	log    *slog.Logger
 
 	settled chan struct{} // closed once mu.spec is set
-	refused <-chan error  // gives why a member refuses this peer's ticket; nil where none can
+	refused <-chan error  // gives why this peer is not let into a private run; nil where none can
+	isIn    func() bool   // whether it is let in; nil where all are
 	place   string        // what the run's peers announce themselves under
 
 	mu struct {
@@ -142,6 +143,9 @@ func (m *meeting) spec() *Spec {
 	defer m.mu.Unlock()
 	return m.mu.spec
 }
+
+// over says that nobody need be looked for any more.
+func (m *meeting) over() bool { return m.spec() != nil && (m.isIn == nil || m.isIn()) }
 
 // introduce lets hellos name this peer's incarnation from now on.
 func (m *meeting) introduce(i slot.Incarnation) {

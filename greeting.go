@@ -17,7 +17,7 @@ const (
 	maxMet    = 1024 // peers that are greeted again, and whose words are kept
 )
 
-// serve answers hellos and says hello to everybody found, until ctx ends. While no spec is settled it does so again and again.
+// serve answers hellos and says hello to everybody found, until ctx ends. While no spec is settled, or nobody has let this peer in, it does so again and again.
 func (m *meeting) serve(ctx context.Context) {
 	m.net.SetHello(m.answer)
 	found := m.net.Discover(ctx, m.place)
@@ -35,7 +35,7 @@ func (m *meeting) serve(ctx context.Context) {
 		case p := <-g.done:
 			delete(g.busy, p)
 		case <-again.C:
-			if m.spec() != nil {
+			if m.over() {
 				again.Stop() // peers found from now on are greeted once; those that seek ask us
 			} else {
 				maps.Copy(g.waiting, g.known)

@@ -153,7 +153,7 @@ func (n *Node) settle(ctx context.Context) error {
 	}
 	n.meeting = newMeeting(n.net, n.cfg, n.timing)
 	if n.doorman != nil {
-		n.meeting.refused = n.doorman.refused
+		n.meeting.refused, n.meeting.isIn = n.doorman.refused, n.doorman.isIn
 	}
 	n.meeting.place = n.rendezvous()
 	if err := n.checkAccess(known); err != nil {
@@ -173,7 +173,7 @@ func (n *Node) settle(ctx context.Context) error {
 	if n.spec, err = n.meeting.await(ctx); err != nil {
 		return err
 	}
-	if err := n.checkAccess(&n.spec); err != nil {
+	if err := n.awaitAdmission(ctx); err != nil {
 		return err
 	}
 	if err := machine.Holds(n.spec.Layout.Elements()); err != nil { // adopted

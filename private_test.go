@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,6 +63,27 @@ func TestPrivateRun(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(a.dir, secretFile)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("the secret's file: %v, %v", info, err)
 		}
+	})
+}
+
+// A member whose secret is gone gets it back with a new ticket, and is in the run's gossip again.
+func TestALostSecretIsGivenAgain(t *testing.T) {
+	inPrivate(t, 40, 2, 20*time.Millisecond, func(s *swarm, founder *simPeer) {
+		guest := s.guest(s.invite(founder, InviteOptions{}))
+		s.start(guest)
+		s.reach(2, founder, guest)
+		s.kill(guest)
+		if err := os.Remove(filepath.Join(guest.dir, secretFile)); err != nil {
+			t.Fatal(err)
+		}
+		text := s.invite(founder, InviteOptions{})
+		guest.config = func(c *Config) { c.Spec, c.Ticket = Spec{}, text }
+		s.restart(guest)
+		s.until(time.Minute, "in the run's gossip again", func() bool {
+			n := guest.node.Load()
+			return n != nil && slices.Contains(n.transport.topic.Peers(), s.id(founder))
+		})
+		s.finish(2*time.Minute, founder, guest)
 	})
 }
 

@@ -1,0 +1,196 @@
+package p2pdiloco
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/admission"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
+)
+
+// maxUnsaid bounds what waits to be told to the others.
+const maxUnsaid = 256
+
+// doorman is whom this peer of a private run lets in, and how it asks to be let in itself: a p2p.Gatekeeper.
+type doorman struct {
+	dir     dataDir
+	log     *slog.Logger
+	inside  chan struct{} // closed once the secret is known
+	refused chan error    // has room for one: this peer will not be let in
+	news    chan []byte   // tokens used here, for the others; has room for some
+	made    bool          // the secret is new: this peer is the first of the run
+	mu      struct {
+		sync.Mutex
+		admission.Doorkeeper
+	}
+}
+
+func newDoorman(dir dataDir, cfg Config, secret admission.Secret, token *ticket.Token, made bool, log *slog.Logger) (*doorman, error) {
+	d := &doorman{dir: dir, log: log, made: made, inside: make(chan struct{}), refused: make(chan error, 1), news: make(chan []byte, maxUnsaid)}
+	d.mu.Doorkeeper = admission.Doorkeeper{Run: cfg.Spec.Name, Secret: secret, Token: token, Used: admission.NewRegister(), Listed: cfg.listed()}
+	if !secret.IsZero() {
+		close(d.inside)
+	}
+	if token != nil {
+		d.mu.Until = uint64(cfg.ticket.Expires.Unix())
+	}
+	b, err := disk.Read(dir.fs, dir.path(usedFile), admission.MaxAnswer)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	used, err := admission.ParseUsed(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w: remove it; tickets that were used may then be used again", dir.path(usedFile), err)
+	}
+	d.mu.Used.Merge(now(), used)
+	return d, nil
+}
+
+func now() uint64 { return uint64(max(time.Now().Unix(), 0)) }
+
+// Ask implements p2p.Gatekeeper.
+func (d *doorman) Ask(to PeerID) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.Ask(to).Append(nil)
+}
+
+// Answer implements p2p.Gatekeeper.
+func (d *doorman) Answer(from PeerID, b []byte) (answer []byte, admitted bool) {
+	ask, err := admission.ParseAsk(b)
+	if err != nil {
+		return admission.Answer{Refusal: "not understood"}.Append(nil), false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.mu.Answer(now(), from, ask)
+	if admitted = a.Refusal == ""; admitted && ask.Token {
+		d.log.Info("a ticket admits a peer", "peer", from, "token", hex.EncodeToString(ask.ID[:4]))
+		d.saveUsed()
+		select {
+		case d.news <- admission.AppendUsed(nil, []admission.Used{{ID: ask.ID, Expires: ask.Expires, Peers: []PeerID{from}}}):
+		default: // who joins hears of it in the answer to its own asking
+		}
+	}
+	return a.Append(nil), admitted
+}
+
+// Judge implements p2p.Gatekeeper.
+func (d *doorman) Judge(from PeerID, asked, b []byte) error {
+	ask, err := admission.ParseAsk(asked)
+	if err != nil {
+		return err
+	}
+	answer, err := admission.ParseAnswer(b)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	had := !d.mu.Secret.IsZero()
+	err = d.mu.Judge(now(), from, ask, answer)
+	if had {
+		return err
+	}
+	var refused *admission.RefusedError
+	switch {
+	case err == nil:
+		return d.enter()
+	case errors.As(err, &refused) && refused.Proven:
+		d.end(fmt.Errorf("%w: %s", ErrTicket, refused.Reason))
+	}
+	return err
+}
+
+// enter keeps the secret that a member has just given. mu is held.
+func (d *doorman) enter() error {
+	if err := d.dir.saveSecret(d.mu.Secret); err != nil {
+		d.mu.Secret = admission.Secret{} // it would be lost with the process
+		d.end(err)
+		return err
+	}
+	close(d.inside)
+	return nil
+}
+
+// end says why this peer will not be let in.
+func (d *doorman) end(err error) {
+	select {
+	case d.refused <- err:
+	default:
+	}
+}
+
+// isIn says whether this peer belongs to the run.
+func (d *doorman) isIn() bool {
+	select {
+	case <-d.inside:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits until this peer is let in.
+func (d *doorman) await(ctx context.Context) error {
+	select {
+	case <-d.inside:
+		return nil
+	case err := <-d.refused:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// learn takes in what another peer has said of tokens.
+func (d *doorman) learn(b []byte) {
+	used, err := admission.ParseUsed(b)
+	if err != nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.Used.Merge(now(), used) {
+		d.saveUsed()
+	}
+}
+
+// saveUsed writes the register; mu is held, which keeps the order. A disk that fails lets tickets be used more often, and is not the end.
+func (d *doorman) saveUsed() {
+	if err := disk.Replace(d.dir.fs, d.dir.path(usedFile), d.mu.Used.Append(nil)); err != nil && !errors.Is(err, os.ErrClosed) {
+		d.log.Warn("who used a ticket could not be noted", "err", err)
+	}
+}
+
+// secret is what this peer was given or has been told; zero until it is in.
+func (d *doorman) secret() admission.Secret {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.Secret
+}
+
+// newToken makes what admits newcomers with a ticket.
+func (d *doorman) newToken(expires time.Time, uses int) (*ticket.Token, error) {
+	t := &ticket.Token{Uses: uint32(max(uses, 1))}
+	if _, err := rand.Read(t.ID[:]); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t.Tag = d.mu.Secret.Tag(d.mu.Run, t.ID, uint64(expires.Unix()), t.Uses)
+	t.Rendezvous = d.mu.Secret.Rendezvous(d.mu.Run)
+	return t, nil
+}
