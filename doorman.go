@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +22,12 @@ import (
 // maxUnsaid bounds what waits to be told to the others.
 const maxUnsaid = 256
 
+// A member that refuses a ticket may be wrong: its clock is, or it has a list of its own. So others are asked, too, for some discovery windows.
+const (
+	refusalsWait = 3
+	maxRefusals  = 16 // that are remembered
+)
+
 // doorman is whom this peer of a private run lets in, and how it asks to be let in itself: a p2p.Gatekeeper.
 type doorman struct {
 	dir     dataDir
@@ -28,14 +36,17 @@ type doorman struct {
 	refused chan error    // has room for one: this peer will not be let in
 	news    chan []byte   // tokens used here, for the others; has room for some
 	made    bool          // the secret is new: this peer is the first of the run
+	asking  time.Duration // others, after the first refusal
 	mu      struct {
 		sync.Mutex
 		admission.Doorkeeper
+		refusals map[PeerID]string // what members have said against letting this peer in
+		since    time.Time         // the first of them
 	}
 }
 
 func newDoorman(dir dataDir, cfg Config, secret admission.Secret, token *ticket.Token, made bool, log *slog.Logger) (*doorman, error) {
-	d := &doorman{dir: dir, log: log, made: made, inside: make(chan struct{}), refused: make(chan error, 1), news: make(chan []byte, maxUnsaid)}
+	d := &doorman{dir: dir, log: log, made: made, asking: refusalsWait * presets[cfg.Preset].discovery, inside: make(chan struct{}), refused: make(chan error, 1), news: make(chan []byte, maxUnsaid)}
 	d.mu.Doorkeeper = admission.Doorkeeper{Run: cfg.Spec.Name, Secret: secret, Token: token, Used: admission.NewRegister(), Listed: cfg.listed()}
 	if !secret.IsZero() {
 		close(d.inside)
@@ -109,7 +120,7 @@ func (d *doorman) Judge(from PeerID, asked, b []byte) error {
 	case err == nil:
 		return d.enter()
 	case errors.As(err, &refused) && refused.Proven:
-		d.end(fmt.Errorf("%w: %s", ErrTicket, refused.Reason))
+		d.refusedBy(from, refused.Reason)
 	}
 	return err
 }
@@ -123,6 +134,25 @@ func (d *doorman) enter() error {
 	}
 	close(d.inside)
 	return nil
+}
+
+// refusedBy notes what a member says, and ends when others had their time to say something else. mu is held.
+func (d *doorman) refusedBy(from PeerID, reason string) {
+	if d.mu.refusals == nil {
+		d.mu.refusals, d.mu.since = make(map[PeerID]string), time.Now()
+	}
+	_, again := d.mu.refusals[from]
+	if !again {
+		d.log.Warn("a member refuses the ticket; asking others", "peer", from, "reason", reason)
+	}
+	if again || len(d.mu.refusals) < maxRefusals {
+		d.mu.refusals[from] = reason
+	}
+	if time.Since(d.mu.since) < d.asking {
+		return
+	}
+	why := slices.Compact(slices.Sorted(maps.Values(d.mu.refusals)))
+	d.end(fmt.Errorf("%w by all members that were asked (%d): %q", ErrTicket, len(d.mu.refusals), why))
 }
 
 // end says why this peer will not be let in.

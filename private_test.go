@@ -87,6 +87,29 @@ func TestALostSecretIsGivenAgain(t *testing.T) {
 	})
 }
 
+// One member's refusal is not the last word: another one, that knows better, may let the newcomer in.
+func TestAskingOnAfterARefusal(t *testing.T) {
+	inPrivate(t, 1000, 2, 200*time.Millisecond, func(s *swarm, founder *simPeer) {
+		member := s.guest(s.invite(founder, InviteOptions{}))
+		s.start(member)
+		s.reach(1, founder, member)
+		guest := s.guest(s.invite(founder, InviteOptions{}))
+		list := func(at *simPeer, listed func(PeerID) bool) {
+			d := at.node.Load().doorman
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.mu.Listed = listed
+		}
+		others := func(p PeerID) bool { return p != s.id(guest) }
+		list(founder, others)
+		list(member, others)
+		s.start(guest)
+		time.Sleep(4 * time.Second) // both have refused; three discovery windows are not over
+		list(member, nil)
+		s.until(time.Minute, "let in by the other one", func() bool { return guest.node.Load() != nil })
+	})
+}
+
 // Who has the founder's secret needs no ticket, and finds the run by its name.
 func TestSecretInsteadOfATicket(t *testing.T) {
 	inPrivate(t, 8, 2, 10*time.Millisecond, func(s *swarm, founder *simPeer) {
