@@ -1,6 +1,7 @@
 package p2pdiloco
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -30,26 +31,56 @@ const (
 // maxSecretFile bounds what is read of a file with a secret, in bytes.
 const maxSecretFile = 1 << 10
 
-// openAdmission finds out how this peer is admitted, if the run is private, and to whom it talks at all. It comes before the network.
-func (n *Node) openAdmission() error {
-	secret, made, err := n.findSecret()
+// openAdmission finds out how this peer is admitted, if the run is private, and to whom it talks at all. It comes before the network. known is the
+// spec in the data directory, if there is one.
+func (n *Node) openAdmission(known *Spec) error {
+	secret, kept, err := n.findSecret()
 	if err != nil {
 		return err
 	}
-	var token *ticket.Token
-	if n.cfg.ticket != nil {
-		token = n.cfg.ticket.Token
-	}
-	if secret.IsZero() && token == nil {
+	token := n.cfg.token()
+	if secret.IsZero() && token == nil && n.cfg.Spec.Access != AccessPrivate {
 		return nil
 	}
-	if n.cfg.Spec.Access == AccessOpen {
-		return &SpecError{Field: "access", Here: AccessOpen, Why: "there is an admission secret, or a ticket of a private run: leave this out"}
+	if err := n.checkAdmission(known, secret, token); err != nil {
+		return err
+	}
+	made := secret.IsZero() && token == nil
+	if made {
+		if secret, err = admission.NewSecret(rand.Reader); err != nil {
+			return err
+		}
+	}
+	if !kept && !secret.IsZero() { // all that could speak against it has been looked at
+		if err := n.dir.saveSecret(secret); err != nil {
+			return err
+		}
 	}
 	n.cfg.Spec.Access = AccessPrivate
 	n.doorman, err = newDoorman(n.dir, n.cfg, secret, token, made, n.log)
 	return err
 }
+
+// checkAdmission finds out whether the secret, if there is one, is of use together with all else that is given and known.
+func (n *Node) checkAdmission(known *Spec, secret admission.Secret, token *ticket.Token) error {
+	switch {
+	case n.cfg.Spec.Access == AccessOpen:
+		return &SpecError{Field: "access", Here: AccessOpen, Why: "there is an admission secret, or a ticket of a private run: leave this out"}
+	case known != nil && known.Access != AccessPrivate:
+		return fmt.Errorf("the run of data directory %s is open: leave out the admission secret or the ticket, remove %s if it is there, or use another directory", n.dir.root, secretFile)
+	case known != nil && secret.IsZero() && token == nil:
+		return fmt.Errorf("%s is gone: put it back, or ask for a ticket (p2pdiloco invite)", n.dir.path(secretFile))
+	case token == nil || secret.IsZero() || secret.Made(n.cfg.ticket):
+		return nil
+	case known == nil:
+		return fmt.Errorf("%w: it is not of the admission secret in %s: leave out the ticket, or use another data directory, without that secret", ErrTicket, n.secretPath())
+	}
+	n.log.Warn("the ticket is not of this peer's admission secret: the secret is used, and not the ticket", "file", n.secretPath())
+	return nil
+}
+
+// secretPath is where the secret comes from.
+func (n *Node) secretPath() string { return cmp.Or(n.cfg.AdmissionSecret, n.dir.path(secretFile)) }
 
 // closeGate keeps out, from now on, who is not admitted.
 func (n *Node) closeGate() error {
@@ -87,37 +118,23 @@ func (n *Node) gossipConfig(boot uint64) gossip.Config {
 	return cfg
 }
 
-// findSecret reads the secret given, or the one kept in the data directory, or makes one for a run that is to be private.
-func (n *Node) findSecret() (secret admission.Secret, made bool, err error) {
-	kept, err := readSecret(n.dir.fs, n.dir.path(secretFile))
+// findSecret reads the secret given, or the one kept in the data directory, and says whether it is kept there.
+func (n *Node) findSecret() (secret admission.Secret, kept bool, err error) {
+	secret, err = readSecret(n.dir.fs, n.dir.path(secretFile))
+	if kept = !secret.IsZero(); err != nil || n.cfg.AdmissionSecret == "" {
+		return secret, kept, err
+	}
+	given, err := readSecret(disk.OS, n.cfg.AdmissionSecret)
+	if err == nil && given.IsZero() {
+		err = fs.ErrNotExist
+	}
 	if err != nil {
-		return secret, false, err
+		return secret, kept, fmt.Errorf("admission secret %s: %w", n.cfg.AdmissionSecret, err)
 	}
-	secret = kept
-	if n.cfg.AdmissionSecret != "" {
-		if secret, err = readSecret(disk.OS, n.cfg.AdmissionSecret); err == nil && secret.IsZero() {
-			err = fs.ErrNotExist
-		}
-		if err != nil {
-			return secret, false, fmt.Errorf("admission secret %s: %w", n.cfg.AdmissionSecret, err)
-		}
-		if !kept.IsZero() && kept != secret {
-			return secret, false, fmt.Errorf("%s and %s hold different admission secrets: the data directory is of another run", n.cfg.AdmissionSecret, n.dir.path(secretFile))
-		}
+	if kept && given != secret {
+		return secret, kept, fmt.Errorf("%s and %s hold different admission secrets: the data directory is of another run", n.cfg.AdmissionSecret, n.dir.path(secretFile))
 	}
-	if secret.IsZero() && n.cfg.Spec.Access == AccessPrivate && n.cfg.ticket == nil {
-		if n.dir.has(specFile) {
-			return secret, false, fmt.Errorf("%s is gone: put it back, or ask for a ticket (p2pdiloco invite)", n.dir.path(secretFile))
-		}
-		made = true
-		if secret, err = admission.NewSecret(rand.Reader); err != nil {
-			return secret, false, err
-		}
-	}
-	if !secret.IsZero() && kept.IsZero() {
-		err = n.dir.saveSecret(secret)
-	}
-	return secret, made, err
+	return given, kept, nil
 }
 
 // readSecret is the secret in a file, none if there is no file.

@@ -106,8 +106,8 @@ func (c Config) checkTicket() (errs []error) {
 	return errs
 }
 
-// useTicket has the ticket's peers looked for. Who was in the run before needs no ticket that is still good.
-func (n *Node) useTicket(known *Spec) error {
+// fitTicket holds the ticket against the data directory. Who was in the run before needs no ticket that is still good.
+func (n *Node) fitTicket(known *Spec) error {
 	t := n.cfg.ticket
 	switch {
 	case t == nil:
@@ -117,7 +117,15 @@ func (n *Node) useTicket(known *Spec) error {
 	case known != nil && known.RunID() != t.RunID:
 		return fmt.Errorf("%w: it is for another run named %q than the data directory %s: use another directory", ErrTicket, t.Run, n.dir.root)
 	}
-	return n.net.AddBootstrap(t.Addrs)
+	return nil
+}
+
+// token is what the ticket holds for a private run; nil if there is none.
+func (c Config) token() *ticket.Token {
+	if c.ticket == nil {
+		return nil
+	}
+	return c.ticket.Token
 }
 
 // checkRun holds the spec that a peer told against the ticket.

@@ -98,10 +98,8 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 			err = errors.Join(err, n.Close())
 		}
 	}()
-	if n.dir, err = openDataDir(cfg.disk, cfg.DataDir); err != nil {
-		return nil, err
-	}
-	if err := n.openAdmission(); err != nil {
+	known, err := n.openData()
+	if err != nil {
 		return nil, err
 	}
 	if err := n.openNetwork(ctx); err != nil {
@@ -111,13 +109,27 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n.emit("peer.started", map[string]any{"pid": os.Getpid(), "peer_id": n.Self(), "addrs": n.Addrs()})
-	if err := n.settle(ctx); err != nil {
+	if err := n.settle(ctx, known); err != nil {
 		return nil, err
 	}
 	if err := n.open(); err != nil {
 		return nil, err
 	}
 	return n, nil
+}
+
+// openData opens the data directory, and holds what is given against what it knows. The run's spec is known if this peer was in it before.
+func (n *Node) openData() (known *Spec, err error) {
+	if n.dir, err = openDataDir(n.cfg.disk, n.cfg.DataDir); err != nil {
+		return nil, err
+	}
+	if known, err = n.dir.loadSpec(n.cfg.Spec); err != nil {
+		return nil, err
+	}
+	if err := n.fitTicket(known); err != nil {
+		return nil, err
+	}
+	return known, n.openAdmission(known)
 }
 
 func (n *Node) openNetwork(ctx context.Context) (err error) {
@@ -143,13 +155,11 @@ func (n *Node) openNetwork(ctx context.Context) (err error) {
 }
 
 // settle meets the run's peers until it is known which spec holds. A restarted peer knows it from its data directory.
-func (n *Node) settle(ctx context.Context) error {
-	known, err := n.dir.loadSpec(n.cfg.Spec)
-	if err != nil {
-		return err
-	}
-	if err := n.useTicket(known); err != nil {
-		return err
+func (n *Node) settle(ctx context.Context, known *Spec) (err error) {
+	if n.cfg.ticket != nil {
+		if err := n.net.AddBootstrap(n.cfg.ticket.Addrs); err != nil {
+			return err
+		}
 	}
 	n.meeting = newMeeting(n.net, n.cfg, n.timing)
 	if n.doorman != nil {

@@ -75,3 +75,10 @@ func (s Secret) Tag(run string, id [ticket.IDSize]byte, expires uint64, uses uin
 	k := s.key("token", run)
 	return mac(k[:], wire.AppendU32(wire.AppendU64(id[:], expires), uses))
 }
+
+// Made says whether this is the secret that a private run's ticket was made with.
+func (s Secret) Made(t *ticket.Ticket) bool {
+	k := t.Token
+	tag := s.Tag(t.Run, k.ID, uint64(t.Expires.Unix()), k.Uses)
+	return hmac.Equal(tag[:], k.Tag[:])
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
@@ -18,7 +19,7 @@ const (
 )
 
 // tolerance is by how many seconds clocks may differ.
-const tolerance = 120
+const tolerance = uint64(ticket.Grace / time.Second)
 
 // Used says whom a token has admitted.
 type Used struct {

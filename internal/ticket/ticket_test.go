@@ -122,8 +122,8 @@ func TestWhatIsNoTicket(t *testing.T) {
 
 func TestExpired(t *testing.T) {
 	k := sample()
-	if k.Expired(k.Expires.Add(-time.Second)) || !k.Expired(k.Expires) {
-		t.Error("it expires at its second")
+	if end := k.Expires.Add(Grace); k.Expired(end) || !k.Expired(end.Add(time.Second)) {
+		t.Error("it expires when the grace is over")
 	}
 	k.Expires = time.Time{}
 	if k.Expired(time.Unix(1<<40, 0)) {
