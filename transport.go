@@ -73,7 +73,7 @@ func (t *ledgerTransport) publish(kind uint8, body []byte) {
 }
 
 // Connected implements membership.Transport.
-func (t *ledgerTransport) Connected() []PeerID { return t.net.Peers() }
+func (t *ledgerTransport) Connected() map[PeerID]bool { return t.net.Relayed() }
 
 // undelivered gossips what could not be sent to a peer.
 func (t *ledgerTransport) undelivered(to PeerID, message []byte, err error) {

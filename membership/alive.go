@@ -33,7 +33,7 @@ func (m *Machine) announceAlive() {
 		Synced: s.known && !s.diverged, Contributes: m.contributes && !s.diverged, Steps: m.steps, Reaches: m.reaches(), Uplink: slot.LinkOf(m.speeds.Uplink), Apart: m.parted(),
 	}
 	for _, p := range a.Reaches {
-		a.Links = append(a.Links, slot.LinkOf(m.speeds.Speeds[p]))
+		a.Links = append(a.Links, m.linkTo(p))
 	}
 	if a.Synced {
 		a.Applied, a.Slot = s.height, s.slot

@@ -92,9 +92,9 @@ type Driver struct {
 	wg sync.WaitGroup
 
 	// Owned by the loop.
-	self      []Message // signed, addressed to this peer itself
-	alive     *Envelope // the newest ALIVE that was sent
-	connected map[slot.PeerID]bool
+	self      []Message                       // signed, addressed to this peer itself
+	alive     *Envelope                       // the newest ALIVE that was sent
+	connected map[slot.PeerID]ReportConnected // the newest of each
 }
 
 // NewDriver loads the store and makes a driver that does nothing until Start.
@@ -112,7 +112,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	d := &Driver{
 		cfg: cfg, log: cfg.Logger, inc: saved.Incarnation, inbox: newInbox(), inputs: newInputs(), blame: newBlame(cfg.Logger),
 		answers: newAnswers(),
-		done:    make(chan struct{}), connected: map[slot.PeerID]bool{},
+		done:    make(chan struct{}), connected: map[slot.PeerID]ReportConnected{},
 	}
 	d.mu.machine = NewMachine(Config{
 		Self: cfg.Signer.ID(), Incarnation: saved.Incarnation, Rules: cfg.Rules, Timing: cfg.Timing,

@@ -303,9 +303,9 @@ func TestDriverLife(t *testing.T) {
 // sink counts what a driver sends.
 type sink struct{ sent, published int }
 
-func (s *sink) Send(slot.PeerID, []byte) { s.sent++ }
-func (s *sink) Publish([]byte)           { s.published++ }
-func (s *sink) Connected() []slot.PeerID { return nil }
+func (s *sink) Send(slot.PeerID, []byte)        { s.sent++ }
+func (s *sink) Publish([]byte)                  { s.published++ }
+func (s *sink) Connected() map[slot.PeerID]bool { return nil }
 
 // What gossip cannot carry goes by direct stream alone; what nothing carries is dropped and told. Neither stops the driver.
 func TestDriverSendsNothingTooLarge(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
@@ -65,7 +64,7 @@ func (d *Driver) step() {
 	now := d.now()
 	for _, r := range reports {
 		if c, ok := r.(ReportConnected); ok {
-			d.connected[c.Peer] = c.Connected
+			d.connected[c.Peer] = c
 		}
 		d.mu.machine.Report(now, r)
 	}
@@ -89,21 +88,19 @@ func (d *Driver) stepSelf() {
 
 // tick also looks which peers are connected now: the transport's word, so that no notice of it can be missed.
 func (d *Driver) tick() {
-	peers := d.cfg.Transport.Connected()
-	up := make(map[slot.PeerID]bool, len(peers)) // strangers connect too: there may be thousands
+	up := d.cfg.Transport.Connected() // strangers connect too: there may be thousands
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()
-	for _, p := range peers {
-		up[p] = true
-		if !d.connected[p] {
-			d.connected[p] = true
-			d.mu.machine.Report(now, ReportConnected{Peer: p, Connected: true})
+	for p, relayed := range up {
+		if is := (ReportConnected{Peer: p, Connected: true, Relayed: relayed}); d.connected[p] != is {
+			d.connected[p] = is
+			d.mu.machine.Report(now, is)
 		}
 	}
-	for p := range d.connected {
-		if !up[p] {
-			if d.connected[p] {
+	for p, was := range d.connected {
+		if _, is := up[p]; !is {
+			if was.Connected {
 				d.mu.machine.Report(now, ReportConnected{Peer: p})
 			}
 			delete(d.connected, p)

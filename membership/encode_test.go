@@ -70,7 +70,7 @@ func testBodies() []Body {
 		Beat{Ref: ref, Revision: 1, Offers: 2, Bytes: 3, Haves: 4, Votes: 5, Segments: 6},
 		Alive{
 			Branch: testRoot(8), Height: 7, Tip: testRoot(9), Work: 12, Applied: 6, Synced: true, Slot: 2,
-			Contributes: true, Steps: 17, Reaches: []slot.PeerID{"a", "b"}, Links: []slot.Link{slot.LinkDirect, 40}, Uplink: 50, Apart: []slot.PeerID{"c"},
+			Contributes: true, Steps: 17, Reaches: []slot.PeerID{"a", "b"}, Links: []slot.Link{slot.LinkDirect, slot.Link(40).Way(true)}, Uplink: 50, Apart: []slot.PeerID{"c"},
 		},
 		Join{Contributes: true},
 		Leave{},

@@ -27,7 +27,7 @@ func (m *Machine) linksOf(p slot.PeerID) (ways map[slot.PeerID]slot.Link, uplink
 			ways[to] = slot.LinkNone
 		}
 		for to := range m.presence.connected {
-			ways[to] = slot.LinkOf(m.speeds.Speeds[to])
+			ways[to] = m.linkTo(to)
 		}
 		return ways, slot.LinkOf(m.speeds.Uplink)
 	}
@@ -43,9 +43,15 @@ func (m *Machine) linksOf(p slot.PeerID) (ways map[slot.PeerID]slot.Link, uplink
 		ways[to] = slot.LinkNone
 	}
 	for k, to := range a.alive.Reaches {
-		ways[to] = max(slot.LinkDirect, linkAt(a.alive.Links, k))
+		l := linkAt(a.alive.Links, k)
+		ways[to] = l.Way(l.Relayed())
 	}
 	return ways, a.alive.Uplink
+}
+
+// linkTo is this peer's word on its way to one that it is connected to.
+func (m *Machine) linkTo(p slot.PeerID) slot.Link {
+	return slot.LinkOf(m.speeds.Speeds[p]).Way(m.presence.relayed[p])
 }
 
 // part notes a peer that failed this one in a reduction, unless there is a connection.

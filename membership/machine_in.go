@@ -148,7 +148,7 @@ func (m *Machine) take(r Report) {
 	case ReportFailed:
 		m.failed(r)
 	case ReportConnected:
-		m.connected(r.Peer, r.Connected)
+		m.connected(r)
 	case ReportContributes:
 		if m.contributes != r.Contributes {
 			m.aliveAt = never // the leader waits for those who contribute, and for nobody else

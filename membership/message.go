@@ -106,7 +106,7 @@ type (
 		Contributes bool      // a trainer is at work here
 		Steps       uint32    // inner steps done in the current round, for status
 		Reaches     []slot.PeerID
-		Links       []slot.Link   // of the ways to Reaches: slot.LinkDirect or a speed
+		Links       []slot.Link   // of the ways to Reaches: slot.LinkDirect or a speed, and whether they lead through a relay
 		Apart       []slot.PeerID // members that it failed to reach in a reduction, and has had no connection to since
 		Uplink      slot.Link     // what it can send to all together: slot.LinkDirect, for unknown, or a speed
 	}
@@ -358,10 +358,11 @@ type (
 		Err     string
 		Missing []slot.Range // of WorkHold: the segments whose bytes nobody gives
 	}
-	// ReportConnected: a direct connection came or went.
+	// ReportConnected: a connection to a peer came or went, or leads another way.
 	ReportConnected struct {
 		Peer      slot.PeerID
 		Connected bool
+		Relayed   bool // it leads through a relay
 	}
 	// ReportContributes: whether a trainer is at work here, and how far it is.
 	ReportContributes struct {

@@ -40,10 +40,11 @@ type presence struct {
 	self      who
 	known     map[who]*acquaintance
 	connected map[slot.PeerID]bool
+	relayed   map[slot.PeerID]bool // of those connected, through a relay
 }
 
 func newPresence(self who) presence {
-	return presence{self: self, known: map[who]*acquaintance{}, connected: map[slot.PeerID]bool{}}
+	return presence{self: self, known: map[who]*acquaintance{}, connected: map[slot.PeerID]bool{}, relayed: map[slot.PeerID]bool{}}
 }
 
 // meet finds or makes the entry of a peer. Strangers beyond maxStrangers push out the one heard longest ago.

@@ -86,9 +86,14 @@ func (m *Machine) goneSince(w who) (since time.Duration, is bool) {
 	return a.heard + m.cfg.Timing.Lost, true
 }
 
-// connected notes whether a direct connection exists. That one to a member broke, or came back, is announced at once: all must
+// connected notes whether a connection exists, and which way it leads. That one to a member broke, or came back, is announced at once: all must
 // know before they can tell a peer that died from a link that broke.
-func (m *Machine) connected(p slot.PeerID, up bool) {
+func (m *Machine) connected(r ReportConnected) {
+	p, up := r.Peer, r.Connected
+	delete(m.presence.relayed, p)
+	if up && r.Relayed {
+		m.presence.relayed[p] = true
+	}
 	if m.presence.connected[p] == up {
 		return
 	}

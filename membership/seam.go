@@ -54,7 +54,7 @@ type Signer interface {
 type Transport interface {
 	Send(to slot.PeerID, message []byte)
 	Publish(message []byte)
-	Connected() []slot.PeerID // peers with a direct connection now
+	Connected() map[slot.PeerID]bool // peers with a connection now: true where it leads through a relay
 }
 
 // Worker does what the machine asks for. Do returns at once; results go to report from any goroutine, also after later calls

@@ -177,17 +177,18 @@ func (p *simPeer) Send(to slot.PeerID, b []byte) {
 }
 
 func (p *simPeer) Publish(b []byte) {
-	for _, to := range p.Connected() {
+	for to := range p.Connected() {
 		p.Send(to, b)
 	}
 }
 
-func (p *simPeer) Connected() (peers []slot.PeerID) {
+func (p *simPeer) Connected() map[slot.PeerID]bool {
+	peers := map[slot.PeerID]bool{}
 	p.swarm.mu.Lock()
 	defer p.swarm.mu.Unlock()
 	for id := range p.swarm.mu.peers {
 		if id != p.signer.ID() && !p.cut[id] {
-			peers = append(peers, id)
+			peers[id] = false
 		}
 	}
 	return peers

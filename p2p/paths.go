@@ -59,6 +59,17 @@ func (n *Network) Paths() []Path {
 	return paths
 }
 
+// Relayed has the peers connected now, but over limited relays alone: true where the best way leads through a relay.
+func (n *Network) Relayed() map[slot.PeerID]bool {
+	relayed := make(map[slot.PeerID]bool)
+	for _, id := range n.host.Network().Peers() {
+		if best, ok := n.bestConn(id); ok && !best.Stat().Limited {
+			relayed[slot.PeerID(id)] = isRelayed(best.RemoteMultiaddr())
+		}
+	}
+	return relayed
+}
+
 // bestConn is the connection to a peer that new streams take: direct before relayed, relayed before limited.
 func (n *Network) bestConn(id peer.ID) (best network.Conn, ok bool) {
 	for _, c := range n.host.Network().ConnsToPeer(id) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,6 +107,9 @@ func TestPeersThatCannotConnectMeetThroughARelay(t *testing.T) {
 		}
 		if p := pathTo(a, s.relays[0]); p.Way != WayDirect || p.Transport != "quic-v1" {
 			t.Errorf("path to the relay %+v", p)
+		}
+		if got, want := a.Relayed(), map[slot.PeerID]bool{b.ID(): true, s.relays[0].ID(): false}; !maps.Equal(got, want) {
+			t.Errorf("ways through relays %v, want %v", got, want)
 		}
 		if r := a.Traffic().Relayed; r.Sent < uint64(len(data)) || r.Received < uint64(len(data)) {
 			t.Errorf("counted %+v through the relay, want %d and more each way", r, len(data))

@@ -73,18 +73,22 @@ func TestLinkSpeeds(t *testing.T) {
 	last := LinkDirect
 	for speed := uint32(1); speed < 1<<31; speed += 1 + speed/7 {
 		l := LinkOf(speed)
+		if r := l.Way(true); !r.Relayed() || r.Speed() != l.Speed() || l.Relayed() || r.Way(false) != l || l.Way(false) != l {
+			t.Fatalf("%d kB/s through a relay are link %d, directly %d", speed, r, l)
+		}
 		if got := l.Speed(); l < last || got > float64(speed)*1.0001 || got*1.19 < float64(speed) {
 			t.Fatalf("%d kB/s comes back as %v, link %d after %d", speed, got, l, last)
 		}
 		last = l
 	}
-	if LinkOf(0) != LinkDirect || LinkDirect.Speed() != 0 || LinkOf(1<<32-1) < last {
+	if LinkOf(0) != LinkDirect || LinkDirect.Speed() != 0 || LinkOf(1<<32-1) < last || LinkOf(1<<32-1).Relayed() || LinkUnknown.Way(true).Way(false) != LinkDirect {
 		t.Error("the ends of the scale are wrong")
 	}
 }
 
 func TestBetween(t *testing.T) {
 	const fast, slow = Link(60), Link(40)
+	const relayed, slowRelayed = LinkDirect | linkRelayed, slow | linkRelayed
 	for _, c := range [][3]Link{
 		{LinkUnknown, LinkUnknown, LinkUnknown},
 		{LinkNone, LinkNone, LinkNone},
@@ -95,6 +99,12 @@ func TestBetween(t *testing.T) {
 		{LinkDirect, fast, fast},
 		{slow, fast, slow},
 		{LinkUnknown, slow, slow},
+		{relayed, relayed, relayed},
+		{slowRelayed, LinkUnknown, slowRelayed},
+		{LinkUnknown, slowRelayed, slowRelayed},
+		{LinkNone, relayed, relayed},
+		{slow, relayed, slowRelayed},
+		{relayed, fast, fast | linkRelayed},
 	} {
 		ls := Links{Ways: [][]Link{{LinkUnknown, c[0]}, {c[1], LinkUnknown}}}
 		if got := ls.Between(0, 1); got != c[2] {
