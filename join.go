@@ -307,7 +307,7 @@ func (n *Node) newWorker() (*worker, error) {
 	w := &worker{
 		self: n.Self(), spec: n.spec, params: n.spec.params(), codec: c, outcome: codec.Outcome(c), frameBytes: codec.Outcome(c).EncodedSize(int(n.spec.Frame)),
 		state: state, init: n.initial, every: n.cfg.CheckpointEvery * n.spec.Fragments, keepStates: n.cfg.KeepCheckpoints, stall: n.timing.stall, log: n.log, emit: n.emit, fatal: n.fail,
-		gauges: &n.gauges, feedback: newFeedback(n.spec, c.Lossy()),
+		gauges: &n.gauges, feedback: newFeedback(n.spec, c.Lossy()), relayed: n.net.Relayed,
 	}
 	w.mu.own = make(map[Root]contribution)
 	shape := checkpoint.Shape{Elements: n.spec.Layout.Elements(), Optimizer: len(state.outer.State())}

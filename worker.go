@@ -42,9 +42,10 @@ type worker struct {
 	stall      time.Duration // a reduction that has brought nothing for so long will not complete
 	init       func(ctx context.Context, dst []float32) error
 	certified  func(height uint64) (membership.Commit, bool)
-	members    func() []PeerID // of the newest record
-	every      uint64          // slots between checkpoints
-	keepStates int             // checkpoints
+	members    func() []PeerID        // of the newest record
+	relayed    func() map[PeerID]bool // peers connected now: whether through a relay
+	every      uint64                 // slots between checkpoints
+	keepStates int                    // checkpoints
 	gauges     *gauges
 	feedback   *feedback // nil if nothing is lost
 	log        *slog.Logger
@@ -164,7 +165,7 @@ func (w *worker) reduce(ctx context.Context, plan slot.Plan, report func(members
 			r.Release() // the next one has its buffer
 		}
 	}
-	uplink, speeds := w.engine.Rates()
+	uplink, speeds := w.engine.Rates(w.relayed())
 	report(membership.ReportLinks{Uplink: uplink, Speeds: speeds})
 	r, err := w.engine.Start(ctx, plan, own, &sink{w, plan.Group(), plan.Round(), report})
 	switch {

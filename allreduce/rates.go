@@ -1,6 +1,7 @@
 package allreduce
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -22,8 +23,9 @@ type meter struct {
 	now func() time.Time
 	mu  struct {
 		sync.Mutex
-		all   rate
-		peers map[slot.PeerID]*rate
+		all     rate
+		peers   map[slot.PeerID]*rate
+		relayed map[slot.PeerID]bool // as Rates was told last
 	}
 }
 
@@ -68,6 +70,9 @@ func (r *rate) sample() {
 	r.bytes, r.busy = 0, 0
 }
 
+// forget drops all samples.
+func (r *rate) forget(now time.Time) { *r = rate{writing: r.writing, since: now} }
+
 // fastest is the speed above which links are equal here: no wire is measured any more, but memory and cores.
 const fastest = 1 << 20 // kB/s
 
@@ -98,12 +103,26 @@ func (m *meter) mark(f func(now time.Time)) {
 	f(m.now())
 }
 
+// reroute forgets what was measured on other ways than there are now: a relay's rate says nothing of a direct way, nor that of a relay's. mu
+// is held.
+func (m *meter) reroute(relayed map[slot.PeerID]bool) {
+	for p, is := range relayed {
+		if was, known := m.mu.relayed[p]; known && was != is && m.mu.peers[p] != nil {
+			m.mu.peers[p].forget(m.now())
+			m.mu.all.forget(m.now())
+		}
+	}
+	m.mu.relayed = maps.Clone(relayed)
+}
+
 // Rates says how fast this peer could send in its reductions so far: to all together, and to each other peer, in kB/s (1000 bytes a
-// second); 0, and no entry, where too little was sent to tell.
-func (e *Engine) Rates() (uplink uint32, to map[slot.PeerID]uint32) {
+// second); 0, and no entry, where too little was sent to tell. relayed says to which of the peers connected now the way leads through a relay:
+// a write there takes as long as the relay lets it, and so do the speeds.
+func (e *Engine) Rates(relayed map[slot.PeerID]bool) (uplink uint32, to map[slot.PeerID]uint32) {
 	m := e.meter
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.reroute(relayed)
 	to = make(map[slot.PeerID]uint32)
 	for p, r := range m.mu.peers {
 		if r.sample(); r.average > 0 {

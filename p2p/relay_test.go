@@ -139,6 +139,33 @@ func TestRelayRate(t *testing.T) {
 	})
 }
 
+// TestWritesTakeAsLongAsTheRelay: what a peer measures when it sends through a relay is the relay's rate, but for what the buffers between them
+// hold.
+func TestWritesTakeAsLongAsTheRelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := always()
+		cfg.Rate = 2_500_000
+		s := openRelays(t, 1, 2, cfg)
+		s.reserved(t, 1)
+		s.peers[1].Handle(ProtocolExchange, func(_ slot.PeerID, s wire.Stream) { _, _ = io.Copy(io.Discard, s) })
+		to, err := s.peers[0].OpenBulk(t.Context(), s.peers[1].ID(), ProtocolExchange)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const total = 20_000_000
+		began := time.Now()
+		for sent, frame := 0, make([]byte, 1_000_000); sent < total; sent += len(frame) {
+			if _, err := to.Write(frame); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if rate := total / time.Since(began).Seconds(); rate > 1.2*float64(cfg.Rate) {
+			t.Errorf("writes went at %.0f bytes a second, the relay's rate is %d", rate, cfg.Rate)
+		}
+		_ = to.Reset()
+	})
+}
+
 // TestRelayDay has a peer use up what it may have relayed and come again: under its name, and under another one.
 func TestRelayDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
