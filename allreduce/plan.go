@@ -169,10 +169,11 @@ func (p Params) Planner() func(slot.Plan, slot.Links) ([]slot.Piece, []uint16) {
 		if ring := p.ringWithin(ringed); ring != nil {
 			return ringed.Pieces, ring
 		}
-		if _, uneven := uplinks(len(plan.Offers), links); !uneven || plan.Gone.Count() > 0 {
+		share, uneven := shares(len(plan.Offers), links)
+		if !uneven || plan.Gone.Count() > 0 {
 			return Divide(p, plan), nil
 		}
-		return newGrid(p, plan.Fragment).weighted(peersOf(plan.Offers), shares(len(plan.Offers), links)), nil
+		return newGrid(p, plan.Fragment).weighted(peersOf(plan.Offers), share), nil
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -45,7 +44,8 @@ func (p Params) choose(offers []slot.Offer, links slot.Links) []uint16 {
 		return nil
 	}
 	together := allReach(n, links)
-	usual := ringGain * rotationCost(shares(n, links), links)
+	share, _ := shares(n, links)
+	usual := ringGain * rotationCost(share, links)
 	if together && ringLeast(p, n, links) >= usual {
 		return nil // whatever its order: it need not be looked for
 	}
@@ -53,22 +53,6 @@ func (p Params) choose(offers []slot.Offer, links slot.Links) []uint16 {
 		return order
 	}
 	return nil
-}
-
-// ringLeast is what a ring of any order takes at least: no step is faster than the fastest one there is.
-func ringLeast(p Params, n int, links slot.Links) (cost float64) {
-	fastest := 0.0
-	for _, speeds := range pairSpeeds(n, links) {
-		fastest = max(fastest, slices.Max(speeds))
-	}
-	load := p.ringLoad(n)
-	cost = load / fastest
-	for i := range n {
-		if up := links.Uplink(i); up > 0 {
-			cost = max(cost, load/up)
-		}
-	}
-	return cost
 }
 
 // allReach says whether no pair is known to have no way.
@@ -84,15 +68,35 @@ func allReach(n int, links slot.Links) bool {
 }
 
 // ringOrder is an order of n places round a ring whose slowest step is as fast as could be found: greedy from place 0, then pairs of steps
-// are exchanged as long as that helps (2-opt, with steps taken in their worse direction). closed says that each step has a way. It
-// depends on its arguments alone; where nothing is known it is 0, 1, 2, …
+// are exchanged as long as that helps (2-opt, with steps taken in their worse direction). A step through a relay comes after every direct one,
+// however slow; where one is left, or one that has no way, the other places are tried to begin from, too. closed says that each step has a way.
+// It depends on its arguments alone; where nothing is known it is 0, 1, 2, …
 func ringOrder(n int, links slot.Links) (order []uint16, closed bool) {
-	speed := pairSpeeds(n, links)
-	at, left := 0, make([]int, 0, n)
-	for i := 1; i < n; i++ {
-		left = append(left, i)
+	speed := directFirst(pairSpeeds(n, links), links)
+	var best []int
+	for start := range n {
+		if seq := ringFrom(start, n, speed); best == nil || slowestStep(seq, speed) > slowestStep(best, speed) {
+			best = seq
+		}
+		if slowestStep(best, speed) >= slowestDirect {
+			break
+		}
 	}
-	seq := []int{0}
+	for _, place := range best {
+		order = append(order, uint16(place))
+	}
+	return order, slowestStep(best, speed) > 0
+}
+
+// ringFrom looks for an order by beginning somewhere.
+func ringFrom(start, n int, speed [][]float64) []int {
+	at, left := start, make([]int, 0, n)
+	for i := range n {
+		if i != start {
+			left = append(left, i)
+		}
+	}
+	seq := []int{start}
 	for len(left) > 0 {
 		best := 0
 		for k, j := range left {
@@ -108,12 +112,18 @@ func ringOrder(n int, links slot.Links) (order []uint16, closed bool) {
 			break
 		}
 	}
-	closed = true
+	return seq
+}
+
+// slowestStep is the speed of a ring's slowest step; of one place, which has none, above all speeds.
+func slowestStep(seq []int, speed [][]float64) float64 {
+	slowest := math.Inf(1)
 	for i, place := range seq {
-		order = append(order, uint16(place))
-		closed = closed && (n < 2 || speed[place][seq[(i+1)%n]] > 0)
+		if len(seq) > 1 {
+			slowest = min(slowest, speed[place][seq[(i+1)%len(seq)]])
+		}
 	}
-	return order, closed
+	return slowest
 }
 
 // improve turns round each stretch of the ring if the two steps at its ends become faster: the slower of them, then the other one.
@@ -134,108 +144,4 @@ func improve(seq []int, speed [][]float64) (better bool) {
 		}
 	}
 	return better
-}
-
-// pairSpeeds is the speed of each pair in its worse direction, in kB/s: 0 where there is no way, what is usual where none is known.
-func pairSpeeds(n int, links slot.Links) [][]float64 {
-	usual := usualSpeed(n, links)
-	speeds := make([][]float64, n)
-	for i := range speeds {
-		speeds[i] = make([]float64, n)
-		for j := range speeds[i] {
-			there, back := links.Between(i, j), links.Between(j, i)
-			if i == j || there == slot.LinkNone || back == slot.LinkNone {
-				continue
-			}
-			speeds[i][j] = min(known(there.Speed(), usual), known(back.Speed(), usual))
-		}
-	}
-	return speeds
-}
-
-func known(speed, usual float64) float64 {
-	if speed == 0 {
-		return usual
-	}
-	return speed
-}
-
-// usualSpeed is the median of the speeds of pairs that are known; 1 if none is.
-func usualSpeed(n int, links slot.Links) float64 {
-	var all []float64
-	for i := range n {
-		for j := range n {
-			if v := links.Between(i, j).Speed(); i != j && v > 0 {
-				all = append(all, v)
-			}
-		}
-	}
-	return median(all)
-}
-
-func median(all []float64) float64 {
-	if len(all) == 0 {
-		return 1
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
-}
-
-// rotationCost is the time that a rotation takes by the links, of a vector of 1 kB: peer i sends each other peer j the raw share of j and
-// the reduced one of i, 1 + (n-2) s_i in all.
-func rotationCost(share []float64, links slot.Links) (cost float64) {
-	n := len(share)
-	speeds := pairSpeeds(n, links)
-	for i := range n {
-		if up := links.Uplink(i); up > 0 {
-			cost = max(cost, (1+float64(n-2)*share[i])/up)
-		}
-		for j := range n {
-			if i == j {
-				continue
-			}
-			if speeds[i][j] == 0 {
-				return math.Inf(1)
-			}
-			cost = max(cost, (share[i]+share[j])/speeds[i][j])
-		}
-	}
-	return cost
-}
-
-// laneCost is what a value of a partial result takes, always a float32, in units of an encoded one: where contributions are few bits a ring is dear.
-func (p Params) laneCost() float64 {
-	c, err := codec.New(p.Codec)
-	if err != nil {
-		return 1 // Validate says so
-	}
-	return float32Size * float64(c.Block()) / float64(c.EncodedSize(c.Block()))
-}
-
-// ringLoad is what each peer of a ring sends, of a vector of 1: with equal shares (n-1)/n of the vector reduced, and as much in partial
-// results, of one lane while there is nothing to trim, of more the further it came.
-func (p Params) ringLoad(n int) float64 {
-	trim, lanes := p.trimmed(n), 0
-	for position := 1; position < n; position++ {
-		lanes += min(position, 2*trim+1)
-	}
-	return (float64(lanes)*p.laneCost() + float64(n-1)) / float64(n)
-}
-
-// ringCost is the time that a ring takes.
-func ringCost(p Params, order []uint16, links slot.Links) (cost float64) {
-	n := len(order)
-	bytes := p.ringLoad(n)
-	speeds := pairSpeeds(n, links)
-	for i, from := range order {
-		to := order[(i+1)%n]
-		if speeds[from][to] == 0 {
-			return math.Inf(1)
-		}
-		cost = max(cost, bytes/speeds[from][to])
-		if up := links.Uplink(int(from)); up > 0 {
-			cost = max(cost, bytes/up)
-		}
-	}
-	return cost
 }
