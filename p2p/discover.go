@@ -5,18 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 const (
-	findFirst     = 250 * time.Millisecond // between the first searches; doubles up to Config.FindEvery
-	findTimeout   = 20 * time.Second
-	maxCandidates = 4096 // peers found that are kept in mind
-	maxDials      = 16   // of them dialled at once
-	maxFailures   = 8    // in a row, then a peer is dropped until it is found again
+	findFirst   = 250 * time.Millisecond // between the first searches; doubles up to Config.FindEvery
+	findTimeout = 20 * time.Second
 )
 
 // Discover finds the peers that announce a run, in the DHT, on the local network (Config.MDNS) and among those remembered,
@@ -59,13 +55,6 @@ type finder struct {
 	candidates map[peer.ID]*candidate
 	dials      int       // under way
 	pending    []peer.ID // to be reported, each at most once
-}
-
-type candidate struct {
-	info     peer.AddrInfo
-	reported bool // since it connected
-	dialling bool
-	failures int
 }
 
 type change struct {
@@ -116,6 +105,7 @@ func (f *finder) loop(ctx context.Context) {
 			f.connection(c)
 		case r := <-f.dialled:
 			f.dialEnded(r)
+			f.dialMore(ctx)
 		case <-timer.C:
 			f.redial(ctx)
 			if !f.n.goDo(func() { f.search(ctx) }) {
@@ -150,59 +140,6 @@ func (f *finder) search(ctx context.Context) {
 	}
 }
 
-// consider takes up a peer that was found.
-func (f *finder) consider(ctx context.Context, p peer.AddrInfo) {
-	if p.ID == f.n.host.ID() || p.ID.Validate() != nil {
-		return
-	}
-	c := f.candidates[p.ID]
-	if c == nil {
-		if len(f.candidates) >= maxCandidates && !f.makeRoom() {
-			return
-		}
-		c = &candidate{}
-		f.candidates[p.ID] = c
-	}
-	if len(p.Addrs) > 0 || c.info.ID == "" {
-		c.info = p
-	}
-	c.failures = min(c.failures, maxFailures/2) // found again: it may be back
-	f.pursue(ctx, c)
-}
-
-// makeRoom drops a candidate that has not answered: announcements of peers that cannot be reached, which anybody can make any
-// number of, must not keep out one that can. It says whether there was one.
-func (f *finder) makeRoom() bool {
-	var worst *candidate
-	for _, c := range f.candidates {
-		if c.failures > 0 && !c.dialling && (worst == nil || c.failures > worst.failures) {
-			worst = c
-		}
-	}
-	if worst != nil {
-		delete(f.candidates, worst.info.ID)
-	}
-	return worst != nil
-}
-
-// pursue reports a candidate that is connected and dials one that is not.
-func (f *finder) pursue(ctx context.Context, c *candidate) {
-	if f.n.host.Network().Connectedness(c.info.ID) != network.NotConnected {
-		f.report(c)
-		return
-	}
-	c.reported = false
-	if c.dialling || f.dials >= maxDials {
-		return
-	}
-	c.dialling = true
-	f.dials++
-	info := c.info
-	go func() {
-		f.dialled <- dialResult{info.ID, f.n.connect(ctx, info)} // room for maxDials
-	}()
-}
-
 // report puts a candidate among those to be reported. The loop sends them when the caller takes them: a slow caller must not hold
 // up the news of connections, which all of the host waits for.
 func (f *finder) report(c *candidate) {
@@ -233,29 +170,6 @@ func (f *finder) connection(ch change) {
 		c.reported = false
 		return // the next round dials it again
 	}
-	c.failures = 0
+	c.failures, c.met = 0, true
 	f.report(c)
-}
-
-func (f *finder) dialEnded(r dialResult) {
-	f.dials--
-	c := f.candidates[r.id]
-	if c == nil {
-		return
-	}
-	c.dialling = false
-	if r.err == nil {
-		return // the connection's event reports it
-	}
-	f.n.log.Debug("peer found does not answer", "peer", r.id, "err", r.err)
-	if c.failures++; c.failures >= maxFailures {
-		delete(f.candidates, r.id)
-	}
-}
-
-// redial goes after every candidate that is not connected.
-func (f *finder) redial(ctx context.Context) {
-	for _, c := range f.candidates {
-		f.pursue(ctx, c)
-	}
 }

@@ -52,6 +52,10 @@ func newHost(key crypto.PrivKey, n *Network) (host.Host, error) {
 		libp2p.ConnectionManager(conns),
 		libp2p.BandwidthReporter(&n.count),
 		libp2p.ChainOptions(reaching(cfg, &n.punches)...),
+		// libp2p stops dialling over UDP, or IPv6, where of a hundred dials hardly any got through: so a hundred announcements of peers that
+		// are not there would do.
+		libp2p.UDPBlackHoleSuccessCounter(nil),
+		libp2p.IPv6BlackHoleSuccessCounter(nil),
 		libp2p.DisableMetrics(),
 	)
 	if err != nil {

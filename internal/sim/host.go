@@ -37,6 +37,7 @@ func newHost(ip net.IP, listen func(*net.UDPAddr) net.PacketConn, more []libp2p.
 		libp2p.ResourceManager(&network.NullResourceManager{}),
 		libp2p.DisableRelay(),
 		libp2p.DisableMetrics(),
+		libp2p.UDPBlackHoleSuccessCounter(nil), // as in package p2p
 	}, more...)...)
 }
 

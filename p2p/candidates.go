@@ -1,0 +1,153 @@
+package p2p
+
+import (
+	"context"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+// Anybody may announce any number of peers that are not there: their addresses cost nothing. So who was found is dialled many at a time, for a
+// short time at first, those before that have failed least; and who never answered is tried ever more seldom.
+const (
+	maxCandidates = 4096            // peers found that are kept in mind
+	maxDials      = 128             // of them dialled at once: 500 that are not there take no longer than the window in which a newcomer looks for the run
+	maxFailures   = 12              // in a row, then a peer is dropped if it was not found again lately
+	firstDial     = 4 * time.Second // a peer's first chance; the next ones have connectTimeout
+	redialFirst   = time.Second     // after the first failure of one that never answered; doubles
+	redialMost    = 32              // times Config.FindEvery is where that ends
+	foundLately   = 4               // times Config.FindEvery ago
+)
+
+type candidate struct {
+	info     peer.AddrInfo
+	found    time.Time // last
+	reported bool      // since it connected
+	dialling bool
+	met      bool      // it was connected once
+	failures int       // since
+	next     time.Time // it is not dialled before
+}
+
+// consider takes up a peer that was found.
+func (f *finder) consider(ctx context.Context, p peer.AddrInfo) {
+	if p.ID == f.n.host.ID() || p.ID.Validate() != nil {
+		return
+	}
+	c := f.candidates[p.ID]
+	if c == nil {
+		if len(f.candidates) >= maxCandidates && !f.makeRoom() {
+			return
+		}
+		c = &candidate{}
+		f.candidates[p.ID] = c
+	}
+	if len(p.Addrs) > 0 || c.info.ID == "" {
+		c.info = p
+	}
+	c.found = time.Now()
+	if f.connected(c) {
+		f.report(c)
+		return
+	}
+	f.dialMore(ctx)
+}
+
+// makeRoom drops a candidate that has not answered: announcements of peers that cannot be reached, which anybody can make any
+// number of, must not keep out one that can. It says whether there was one.
+func (f *finder) makeRoom() bool {
+	var worst *candidate
+	for _, c := range f.candidates {
+		if c.failures > 0 && !c.dialling && (worst == nil || c.failures > worst.failures) {
+			worst = c
+		}
+	}
+	if worst != nil {
+		delete(f.candidates, worst.info.ID)
+	}
+	return worst != nil
+}
+
+func (f *finder) connected(c *candidate) bool {
+	return f.n.host.Network().Connectedness(c.info.ID) != network.NotConnected
+}
+
+// redial goes after every candidate that is not connected.
+func (f *finder) redial(ctx context.Context) {
+	for _, c := range f.candidates {
+		if f.connected(c) {
+			f.report(c)
+		} else {
+			c.reported = false
+		}
+	}
+	f.dialMore(ctx)
+}
+
+// dialMore dials as many as may be at once.
+func (f *finder) dialMore(ctx context.Context) {
+	for now := time.Now(); f.dials < maxDials && ctx.Err() == nil; {
+		c := f.nextDial(now)
+		if c == nil {
+			return
+		}
+		c.dialling, c.reported = true, false
+		f.dials++
+		info, first := c.info, c.failures == 0 && !c.met
+		go func() {
+			f.dialled <- dialResult{info.ID, f.n.try(ctx, info, first)} // room for maxDials
+		}()
+	}
+}
+
+// nextDial is who is dialled next, nil for nobody: one that failed least often, of these any.
+func (f *finder) nextDial(now time.Time) (best *candidate) {
+	for _, c := range f.candidates {
+		if c.dialling || c.next.After(now) || best != nil && best.failures <= c.failures || f.connected(c) {
+			continue
+		}
+		if best = c; c.failures == 0 {
+			break
+		}
+	}
+	return best
+}
+
+// try connects to a peer. Its first chance is short, and nobody else is asked where it might be.
+func (n *Network) try(ctx context.Context, p peer.AddrInfo, first bool) error {
+	if !first {
+		return n.connect(ctx, p)
+	}
+	ctx, cancel := context.WithTimeout(ctx, firstDial)
+	defer cancel()
+	return n.dial(ctx, p)
+}
+
+func (f *finder) dialEnded(r dialResult) {
+	f.dials--
+	c := f.candidates[r.id]
+	if c == nil {
+		return
+	}
+	c.dialling = false
+	if r.err == nil {
+		return // the connection's event reports it
+	}
+	f.n.log.Debug("peer found does not answer", "peer", r.id, "err", r.err)
+	now := time.Now()
+	c.failures = min(c.failures+1, maxFailures)
+	if c.failures == maxFailures && now.Sub(c.found) > foundLately*f.n.cfg.FindEvery {
+		delete(f.candidates, r.id)
+		return
+	}
+	c.next = now.Add(f.pause(c))
+}
+
+// pause is how long one that failed is left alone. Who was there once may be back any moment: it is dialled after each search.
+func (f *finder) pause(c *candidate) time.Duration {
+	if c.met {
+		return f.n.cfg.FindEvery / 2
+	}
+	return min(redialFirst<<(c.failures-1), redialMost*f.n.cfg.FindEvery)
+}

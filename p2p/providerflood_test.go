@@ -1,0 +1,76 @@
+package p2p
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+)
+
+// TestAFloodOfProviders has 500 peers that nobody can reach announce the run, which costs a stranger nothing but names. A newcomer that the DHT
+// tells of them all still finds the run's own peers soon.
+func TestAFloodOfProviders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bogus, peers = 500, 3
+		s := sim.New(t, 1+peers, 20*time.Millisecond)
+		newcomer := simulated(t, s, 0, WAN())
+		key, err := runKey("run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		announce := func(p peer.AddrInfo) {
+			if err := newcomer.dht.ProviderStore().AddProvider(t.Context(), key.Hash(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range bogus {
+			id, err := peerOf(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nowhere := multiaddr.StringCast(fmt.Sprintf("/ip4/9.9.%d.%d/udp/4001/quic-v1", i>>8, i&255))
+			announce(peer.AddrInfo{ID: id, Addrs: []multiaddr.Multiaddr{nowhere}})
+		}
+		for i := range peers {
+			simulated(t, s, 1+i, WAN())
+			announce(s.Info(1 + i))
+		}
+		collect(t, newcomer.Discover(t.Context(), "run"), peers, bogus/maxDials*firstDial+10*time.Second)
+	})
+}
+
+// TestDialsForNothingGrowRare has one peer that never answers found again and again, and one that did answer once.
+func TestDialsForNothingGrowRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 1, time.Millisecond)
+		n := simulated(t, s, 0, WAN())
+		tries := func(met bool) (count int) {
+			id, err := peerOf(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := &finder{n: n, candidates: make(map[peer.ID]*candidate)}
+			c := &candidate{info: peer.AddrInfo{ID: id}, met: met}
+			f.candidates[id] = c
+			for began := time.Now(); time.Since(began) < time.Hour; time.Sleep(time.Second) {
+				c.found = time.Now()
+				if f.nextDial(time.Now()) == c {
+					count++
+					f.dialEnded(dialResult{id, errBusy})
+				}
+			}
+			return count
+		}
+		if got := tries(false); got < 8 || got > 16 {
+			t.Errorf("who never answered is dialled %d times an hour", got)
+		}
+		if got := tries(true); got < 100 {
+			t.Errorf("who was there once is dialled %d times an hour", got)
+		}
+	})
+}
