@@ -6,8 +6,6 @@ import (
 	"time"
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
-	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
 // echoes sees what comes from others under this peer's own name, which gossipsub drops: most of it announcements of its own that
@@ -15,6 +13,7 @@ import (
 // else can tell this peer about that. The signature that gossipsub puts on messages is not checked for these: bodies that matter
 // bear one of their own.
 type echoes struct {
+	silent
 	cfg Config
 	mu  struct {
 		sync.Mutex
@@ -49,21 +48,3 @@ func (e *echoes) due(now time.Time) bool {
 	e.mu.bucket.tokens--
 	return true
 }
-
-// The rest of pubsub.RawTracer is of no interest.
-
-// OnNewOutboundStream implements pubsub.RawTracer, like all below.
-func (*echoes) OnNewOutboundStream(peer.ID, protocol.ID) {}
-func (*echoes) OnClosedOutboundStream(peer.ID)           {}
-func (*echoes) Join(string)                              {}
-func (*echoes) Leave(string)                             {}
-func (*echoes) Graft(peer.ID, string)                    {}
-func (*echoes) Prune(peer.ID, string)                    {}
-func (*echoes) ValidateMessage(*pubsub.Message)          {}
-func (*echoes) DeliverMessage(*pubsub.Message)           {}
-func (*echoes) DuplicateMessage(*pubsub.Message)         {}
-func (*echoes) ThrottlePeer(peer.ID)                     {}
-func (*echoes) RecvRPC(*pubsub.RPC)                      {}
-func (*echoes) SendRPC(*pubsub.RPC, peer.ID)             {}
-func (*echoes) DropRPC(*pubsub.RPC, peer.ID)             {}
-func (*echoes) UndeliverableMessage(*pubsub.Message)     {}

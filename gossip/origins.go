@@ -17,6 +17,7 @@ type origins struct {
 		byID   map[slot.PeerID]*list.Element // of *origin
 		recent *list.List                    // the one heard last in front
 		kept   map[slot.PeerID]struct{}      // not forgotten for others
+		passed map[slot.PeerID]*bucket       // by neighbour: what it may yet pass on of authors that are not kept
 	}
 }
 
@@ -31,6 +32,7 @@ func newOrigins(cfg Config) *origins {
 	o := &origins{cfg: cfg}
 	o.mu.byID = make(map[slot.PeerID]*list.Element)
 	o.mu.recent = list.New()
+	o.mu.passed = make(map[slot.PeerID]*bucket)
 	return o
 }
 
@@ -56,10 +58,13 @@ func (og *origin) life(epoch uint64) *window {
 	return &og.lives[len(og.lives)-1].window
 }
 
-// admit says whether an announcement of n bytes is new and its author within its rates, and takes note of it.
-func (o *origins) admit(from slot.PeerID, a announcement, n int, now time.Time) bool {
+// admit says whether an announcement of n bytes, which a neighbour passed on, is new and its author within its rates, and takes note of it.
+func (o *origins) admit(via, from slot.PeerID, a announcement, n int, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if !o.mayPass(via, from, now) {
+		return false
+	}
 	og := o.get(from, now)
 	w := og.life(o.cfg.epoch(a.body))
 	if w.seen(a.boot, a.counter) {
@@ -72,6 +77,39 @@ func (o *origins) admit(from slot.PeerID, a announcement, n int, now time.Time) 
 	og.bytes.tokens -= float64(n)
 	w.add(a.boot, a.counter)
 	return true
+}
+
+// mayPass bounds what a neighbour passes on of authors that are not kept, once any are: names are made up in no time, so all of them together
+// have the rate of one. o.mu is held.
+func (o *origins) mayPass(via, from slot.PeerID, now time.Time) bool {
+	if _, kept := o.mu.kept[from]; kept || len(o.mu.kept) == 0 {
+		return true
+	}
+	b := o.mu.passed[via]
+	if b == nil {
+		if len(o.mu.passed) >= o.cfg.MaxOrigins {
+			o.dropPassed(now)
+		}
+		b = &bucket{o.cfg.Burst, now}
+		o.mu.passed[via] = b
+	}
+	if !b.has(now, o.cfg.Rate, o.cfg.Burst, 1) {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// dropPassed forgets the neighbours of whom that makes no difference, or else all. o.mu is held.
+func (o *origins) dropPassed(now time.Time) {
+	for id, b := range o.mu.passed {
+		if b.has(now, o.cfg.Rate, o.cfg.Burst, o.cfg.Burst) {
+			delete(o.mu.passed, id)
+		}
+	}
+	if len(o.mu.passed) >= o.cfg.MaxOrigins {
+		clear(o.mu.passed)
+	}
 }
 
 // get finds or makes the author's entry and makes it the newest. o.mu is held.
@@ -110,6 +148,13 @@ func (o *origins) keep(authors []slot.PeerID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mu.kept = kept
+}
+
+func (o *origins) keeps(author slot.PeerID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, kept := o.mu.kept[author]
+	return kept
 }
 
 // bucket is a token bucket.

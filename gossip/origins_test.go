@@ -7,6 +7,7 @@ import (
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	pb "github.com/libp2p/go-libp2p-pubsub/pb"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -55,7 +56,7 @@ func TestRates(t *testing.T) {
 	admitted := func(tries, size int) (n int) {
 		for range tries {
 			counter++
-			if o.admit("a", announcement{counter: counter}, size, now) {
+			if o.admit("via", "a", announcement{counter: counter}, size, now) {
 				n++
 			}
 		}
@@ -72,7 +73,7 @@ func TestRates(t *testing.T) {
 	if got := admitted(10, 900); got != 1 {
 		t.Errorf("%d of 10 large ones admitted, want 1", got)
 	}
-	if !o.admit("b", announcement{counter: 1}, 10, now) {
+	if !o.admit("via", "b", announcement{counter: 1}, 10, now) {
 		t.Error("one author's flood mutes another")
 	}
 }
@@ -81,13 +82,13 @@ func TestOriginsAreBounded(t *testing.T) {
 	o := newOrigins(Config{MaxOrigins: 10}.withDefaults())
 	now := time.Unix(0, 0)
 	for i := range 1000 {
-		o.admit(slot.PeerID(fmt.Sprint(i%500)), announcement{counter: uint64(i + 1)}, 1, now)
-		o.admit("steady", announcement{counter: uint64(i + 1)}, 1, now.Add(time.Duration(i)*time.Second))
+		o.admit("via", slot.PeerID(fmt.Sprint(i%500)), announcement{counter: uint64(i + 1)}, 1, now)
+		o.admit("via", "steady", announcement{counter: uint64(i + 1)}, 1, now.Add(time.Duration(i)*time.Second))
 	}
 	if n := o.mu.recent.Len(); n != 10 || len(o.mu.byID) != 10 {
 		t.Errorf("%d and %d origins kept, want 10", n, len(o.mu.byID))
 	}
-	if o.admit("steady", announcement{counter: 900}, 1, now) {
+	if o.admit("via", "steady", announcement{counter: 900}, 1, now) {
 		t.Error("an author heard all the time was forgotten")
 	}
 }
@@ -100,27 +101,27 @@ func TestKeptAuthorsAreNotForgotten(t *testing.T) {
 	said := announcement{kind: 1, boot: 1, counter: 5}
 	o.keep(members)
 	for _, id := range append(members, "stranger") {
-		if !o.admit(id, said, 10, now) {
+		if !o.admit("via", id, said, 10, now) {
 			t.Fatalf("%s is not heard", id)
 		}
 	}
 	for i := range 100 {
-		o.admit(slot.PeerID(fmt.Sprint(i)), said, 10, now)
+		o.admit("via", slot.PeerID(fmt.Sprint(i)), said, 10, now)
 		if len(o.mu.byID) > 8 || o.mu.recent.Len() != len(o.mu.byID) {
 			t.Fatalf("%d authors are kept", len(o.mu.byID))
 		}
 	}
 	for _, id := range members {
-		if o.admit(id, said, 10, now) {
+		if o.admit("via", id, said, 10, now) {
 			t.Errorf("%s is heard again", id)
 		}
 	}
-	if !o.admit("stranger", said, 10, now) {
+	if !o.admit("via", "stranger", said, 10, now) {
 		t.Error("a stranger's window was kept")
 	}
 	o.keep([]slot.PeerID{"m1", "m2", "m3", "n1", "n2", "n3", "n4", "n5", "n6"})
 	for _, id := range []slot.PeerID{"n1", "n2", "n3", "n4", "n5", "n6"} { // more than there is room for
-		o.admit(id, said, 10, now)
+		o.admit("via", id, said, 10, now)
 	}
 	if len(o.mu.byID) > 8 {
 		t.Errorf("%d authors are kept", len(o.mu.byID))
@@ -132,7 +133,7 @@ func TestEpochs(t *testing.T) {
 	cfg := Config{Epoch: func(body []byte) uint64 { return uint64(body[0]) }}.withDefaults()
 	o := newOrigins(cfg)
 	admit := func(epoch byte, boot, counter uint64) bool {
-		return o.admit("a", announcement{boot: boot, counter: counter, body: []byte{epoch}}, 1, time.Unix(0, 0))
+		return o.admit("via", "a", announcement{boot: boot, counter: counter, body: []byte{epoch}}, 1, time.Unix(0, 0))
 	}
 	for i, c := range []struct {
 		epoch         byte
@@ -178,5 +179,63 @@ func TestEchoes(t *testing.T) {
 	}
 	if heard == 0 || heard > 2*echoBurst {
 		t.Errorf("%d of 1000 were handed on", heard)
+	}
+}
+
+// A neighbour that makes up an author for each announcement gets no further than one author does, and takes nobody else's place.
+func TestMadeUpAuthorsShareOneRate(t *testing.T) {
+	o := newOrigins(Config{MaxOrigins: 64}.withDefaults())
+	now := time.Now()
+	o.keep([]slot.PeerID{"member"})
+	admitted := 0
+	for i := range 10_000 {
+		if o.admit("flooder", slot.PeerID(fmt.Sprint(i)), announcement{kind: 1}, 10, now) {
+			admitted++
+		}
+	}
+	if admitted != int(o.cfg.Burst) {
+		t.Errorf("%d of a flood of authors were admitted", admitted)
+	}
+	if !o.admit("flooder", "member", announcement{kind: 1}, 10, now) {
+		t.Error("a member is not heard through the flooder")
+	}
+	if !o.admit("another", "newcomer", announcement{kind: 1}, 10, now) {
+		t.Error("a newcomer is not heard through another neighbour")
+	}
+	for i := range 1000 {
+		o.admit(slot.PeerID(fmt.Sprint("neighbour ", i)), "newcomer", announcement{kind: 1, counter: uint64(i)}, 10, now)
+	}
+	if n := len(o.mu.passed); n > o.cfg.MaxOrigins {
+		t.Errorf("%d neighbours are kept in mind", n)
+	}
+}
+
+// Whoever sends junk is muted, and heard again later. However many do, few are kept in mind.
+func TestOffenders(t *testing.T) {
+	o, now := newOffenders(), time.Now()
+	noted := 0
+	for range 1000 {
+		if o.note("bad", now) {
+			noted++
+		}
+	}
+	if noted != 1 || !o.muted("bad", now) || o.muted("good", now) {
+		t.Errorf("told of %d times", noted)
+	}
+	if o.muted("bad", now.Add(muteFor+time.Second)) {
+		t.Error("muted for ever")
+	}
+	for range 10 * int(offencesBurst) { // rare ones do not add up
+		now = now.Add(time.Second)
+		o.note("odd", now)
+	}
+	if o.muted("odd", now) {
+		t.Error("muted for what is rare")
+	}
+	for i := range 2 * maxOffenders {
+		o.note(peer.ID(fmt.Sprint(i)), now)
+	}
+	if n := len(o.mu.by); n > maxOffenders {
+		t.Errorf("%d are kept in mind", n)
 	}
 }

@@ -31,6 +31,7 @@ type Topic struct {
 	topic   *pubsub.Topic
 	sub     *pubsub.Subscription
 	origins *origins
+	bad     *offenders
 	counter atomic.Uint64
 
 	ctx    context.Context // gossipsub's, ends with Close
@@ -45,7 +46,7 @@ func Join(ctx context.Context, h host.Host, cfg Config) (*Topic, error) {
 	if err := errors.Join(cfg.Validate(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	t := &Topic{cfg: cfg, self: h.ID(), host: h, proto: protocolOf(cfg.Topic), origins: newOrigins(cfg)}
+	t := &Topic{cfg: cfg, self: h.ID(), host: h, proto: protocolOf(cfg.Topic), origins: newOrigins(cfg), bad: newOffenders()}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	if err := t.open(); err != nil {
 		t.cancel()
@@ -100,6 +101,8 @@ func (t *Topic) options() []pubsub.Option {
 		pubsub.WithValidateQueueSize(t.cfg.Queue),
 		pubsub.WithSubscriptionFilter(pubsub.NewAllowlistSubscriptionFilter(t.cfg.Topic)),
 		pubsub.WithRawTracer(&echoes{cfg: t.cfg}),
+		pubsub.WithRawTracer(&rejections{topic: t}),
+		pubsub.WithAppSpecificRpcInspector(t.inspect),
 		pubsub.WithLogger(log),
 		pubsub.WithRPCLogger(log),
 	}
@@ -155,7 +158,7 @@ func (t *Topic) Peers() []slot.PeerID {
 }
 
 // validate judges a message before it is delivered or passed on.
-func (t *Topic) validate(_ context.Context, _ peer.ID, m *pubsub.Message) pubsub.ValidationResult {
+func (t *Topic) validate(_ context.Context, via peer.ID, m *pubsub.Message) pubsub.ValidationResult {
 	from := m.GetFrom()
 	if from == t.self {
 		return pubsub.ValidationAccept // gossipsub drops what others send under our name
@@ -167,7 +170,10 @@ func (t *Topic) validate(_ context.Context, _ peer.ID, m *pubsub.Message) pubsub
 		return pubsub.ValidationReject
 	case !slices.Contains(t.cfg.Kinds, a.kind):
 		return pubsub.ValidationIgnore // a later release may know it
-	case !t.origins.admit(slot.PeerID(from), a, len(m.Data), time.Now()):
+	case !t.origins.admit(slot.PeerID(via), slot.PeerID(from), a, len(m.Data), time.Now()):
+		if via == from && !t.origins.keeps(slot.PeerID(from)) {
+			t.offended(via) // it repeats itself, or says too much; others may only pass that on
+		}
 		return pubsub.ValidationIgnore
 	case t.cfg.Check == nil:
 		return pubsub.ValidationAccept
