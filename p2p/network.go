@@ -78,6 +78,7 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	}
 	n := &Network{cfg: cfg, log: cfg.Logger}
 	n.upload.rate, n.count.upload = float64(cfg.MaxUpload), &n.upload
+	n.count.relays = newRelayWatch(n)
 	n.mu.streams = make(map[*stream]struct{})
 	n.mu.inbound = make(map[inboundKey]int)
 	n.mu.handlers = make(map[protocol.ID]handlerFunc)
@@ -128,7 +129,7 @@ func (n *Network) openReach() (err error) {
 	}
 	n.goDo(func() { n.reachable.run(n.ctx) })
 	n.goDo(n.reserved.run)
-	n.goDo(newRelayWatch(n).run)
+	n.goDo(n.count.relays.run)
 	n.goDo(n.upgrades)
 	return n.relaying.set(n.reachable.public())
 }

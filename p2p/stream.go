@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -51,8 +52,8 @@ func (s *stream) Read(b []byte) (int, error) {
 	k, err := s.Stream.Read(b)
 	if !s.n.ownHost {
 		s.n.count.LogRecvMessageStream(int64(max(k, 0)), s.Protocol(), "")
-		if isRelayed(s.Conn().RemoteMultiaddr()) {
-			s.n.count.received[circuit].Add(uint64(max(k, 0)))
+		if relay, relayed := relayOf(s.Conn().RemoteMultiaddr()); relayed {
+			s.n.count.LogRecvMessageStream(int64(max(k, 0)), proto.ProtoIDv2Stop, relay)
 		}
 	}
 	if k > 0 {

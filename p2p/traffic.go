@@ -66,6 +66,7 @@ type traffic struct {
 	sent, received [purposes]atomic.Uint64
 	upload         *upload  // that what does not wait for its turn is counted against
 	carried        *carried // of the circuits, what is others'; nil: nothing
+	relays         *relayWatch
 }
 
 // carried is what a relay took in and sent on for others.
@@ -92,8 +93,12 @@ func (t *traffic) LogSentMessageStream(n int64, proto protocol.ID, _ peer.ID) {
 }
 
 // LogRecvMessageStream counts what was read from a stream.
-func (t *traffic) LogRecvMessageStream(n int64, proto protocol.ID, _ peer.ID) {
-	t.received[purposeOf(proto)].Add(uint64(n))
+func (t *traffic) LogRecvMessageStream(n int64, proto protocol.ID, from peer.ID) {
+	p := purposeOf(proto)
+	t.received[p].Add(uint64(n))
+	if n > 0 && p == circuit && t.relays != nil {
+		t.relays.saw(from)
+	}
 }
 
 func (t *traffic) LogSentMessage(int64)                                  {} // each is counted with its stream
