@@ -99,7 +99,7 @@ func (n *Network) SetHello(f func(from slot.PeerID, theirs Hello) (Hello, error)
 	n.Handle(ProtocolHello, func(from slot.PeerID, s wire.Stream) {
 		noted := func(from slot.PeerID, theirs Hello) (Hello, error) {
 			ours, err := f(from, theirs)
-			if err == nil {
+			if err == nil && ours.Run == theirs.Run {
 				n.greeted.note(peer.ID(from), time.Now())
 			}
 			return ours, err

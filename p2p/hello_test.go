@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
@@ -178,6 +179,43 @@ func TestHelloBounds(t *testing.T) {
 	if b, err := appendHello(nil, full); err != nil || len(b) > MaxHello {
 		t.Errorf("the largest hello: %d bytes, %v; a message holds %d", len(b), err, MaxHello)
 	}
+}
+
+// TestHelloOfAnotherRunIsNoGreeting: only who is of the same run is served by a relay for it, on whichever side the answer was one.
+func TestHelloOfAnotherRunIsNoGreeting(t *testing.T) {
+	for _, answer := range []string{"run", "another"} {
+		synctest.Test(t, func(t *testing.T) {
+			_, a, b := pair(t)
+			b.SetHello(func(slot.PeerID, Hello) (Hello, error) { return Hello{Run: answer}, nil })
+			if _, err := a.Hello(t.Context(), b.ID(), Hello{Run: "run"}); err != nil {
+				t.Fatal(err)
+			}
+			now, want := time.Now(), answer == "run"
+			if got := a.greeted.has(peer.ID(b.ID()), now); got != want {
+				t.Errorf("answered as of run %q: greeted %v", answer, got)
+			}
+			if got := b.greeted.has(peer.ID(a.ID()), now); got != want {
+				t.Errorf("answering as of run %q: greeted %v", answer, got)
+			}
+			if a.greeted.has(peer.ID(b.ID()), now.Add(greetedTerm)) {
+				t.Error("greeted for ever")
+			}
+		})
+	}
+}
+
+// TestRefusedIsNoGreeting on either side.
+func TestRefusedIsNoGreeting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := pair(t)
+		b.SetHello(func(slot.PeerID, Hello) (Hello, error) { return Hello{Run: "run"}, errors.New("no") })
+		if _, err := a.Hello(t.Context(), b.ID(), Hello{Run: "run"}); err == nil {
+			t.Error("not refused")
+		}
+		if a.greeted.has(peer.ID(b.ID()), time.Now()) || b.greeted.has(peer.ID(a.ID()), time.Now()) {
+			t.Error("greeted")
+		}
+	})
 }
 
 func TestHelloAfterClose(t *testing.T) {
