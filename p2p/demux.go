@@ -16,8 +16,10 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// firstBytesTimeout is how long a connection may take to say what it is.
-const firstBytesTimeout = 5 * time.Second
+const (
+	firstBytesTimeout = 5 * time.Second // that a connection may take to say what it is
+	maxSilent         = 256             // connections that have not said it: a quarter of what the resource manager has for those that are none's yet
+)
 
 // tcpTransport is libp2p's TCP transport, whose port takes bulk connections as well: these begin with a TLS ClientHello, those of libp2p
 // with multistream-select. go-libp2p's own demultiplexer (tcpreuse.ConnMgr) is not used: 64 connections that say nothing hold up all others there.
@@ -56,6 +58,10 @@ type demux struct {
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	mu     struct {
+		sync.Mutex
+		silent places
+	}
 }
 
 type arrivedConn struct {
@@ -66,6 +72,7 @@ type arrivedConn struct {
 
 func demultiplex(l transport.GatedMaListener, other func(net.Conn, multiaddr.Multiaddr, network.ConnManagementScope)) *demux {
 	d := &demux{GatedMaListener: l, other: other, libp2p: make(chan arrivedConn)}
+	d.mu.silent = newPlaces(maxSilent)
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.wg.Go(d.run)
 	return d
@@ -88,14 +95,7 @@ func (d *demux) identify(c manet.Conn, scope network.ConnManagementScope) {
 	stop := context.AfterFunc(d.ctx, func() { _ = c.Close() })
 	defer stop()
 	prepareTCP(c)
-	var first tcpreuse.Prefix
-	err := c.SetReadDeadline(time.Now().Add(firstBytesTimeout))
-	if err == nil {
-		_, err = io.ReadFull(c, first[:])
-	}
-	if err == nil {
-		err = c.SetReadDeadline(time.Time{})
-	}
+	first, err := d.firstBytes(c)
 	again := &peeked{Conn: c, first: first[:]}
 	switch {
 	case err == nil && tcpreuse.IsMultistreamSelect(first) && d.deliver(arrivedConn{again, scope, nil}):
@@ -104,6 +104,34 @@ func (d *demux) identify(c manet.Conn, scope network.ConnManagementScope) {
 	default:
 		_ = c.Close()
 		scope.Done()
+	}
+}
+
+// firstBytes are what a connection says first.
+func (d *demux) firstBytes(c manet.Conn) (first tcpreuse.Prefix, err error) {
+	over := d.placeFor(c)
+	defer over()
+	if err = c.SetReadDeadline(time.Now().Add(firstBytesTimeout)); err != nil {
+		return first, err
+	}
+	if _, err = io.ReadFull(c, first[:]); err != nil {
+		return first, err
+	}
+	return first, c.SetReadDeadline(time.Time{})
+}
+
+// placeFor has a place for a connection among the silent. Another one may lose its own.
+func (d *demux) placeFor(c manet.Conn) (over func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	mine, lost := d.mu.silent.take(siteOf(c.RemoteMultiaddr()), func() { _ = c.Close() })
+	if lost != nil {
+		lost.evict()
+	}
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.mu.silent.leave(mine) // of those without a stream there is always one that goes for another
 	}
 }
 

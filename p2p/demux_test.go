@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
@@ -102,6 +103,46 @@ func TestDemux(t *testing.T) {
 		}
 		if _, _, err := d.Accept(); err == nil {
 			t.Error("Accept after Close")
+		}
+	})
+}
+
+// comingFrom is one end of a net.Pipe with an address of its own.
+type comingFrom struct {
+	pipeConn
+	addr multiaddr.Multiaddr
+}
+
+func (c comingFrom) RemoteMultiaddr() multiaddr.Multiaddr { return c.addr }
+
+// TestDemuxManySilent: connections that say nothing are bounded, and those of one network give way to others.
+func TestDemuxManySilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var done atomic.Int32
+		l := &pipeListener{conns: make(chan manet.Conn), closed: make(chan struct{}), done: &done}
+		d := demultiplex(l, nil)
+		connect := func(addr string) net.Conn {
+			x, y := net.Pipe()
+			l.conns <- comingFrom{pipeConn{y}, multiaddr.StringCast(addr)}
+			synctest.Wait()
+			return x
+		}
+		few := connect("/ip4/203.0.113.1/tcp/1")
+		const silent = 3 * maxSilent
+		for i := range silent {
+			connect(fmt.Sprintf("/ip4/198.51.100.%d/tcp/1", i&255))
+		}
+		if n := int(done.Load()); n != 1+silent-maxSilent {
+			t.Errorf("%d connections of %d were ended, want all but %d", n, 1+silent, maxSilent)
+		}
+		go func() { _, _ = few.Write([]byte("\x13/multistream/1.0.0\n")) }()
+		c, _, err := d.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Close()
+		if err := d.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }
