@@ -1,6 +1,7 @@
 package p2pdiloco
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -80,6 +81,11 @@ type Config struct {
 	// which some 2% of the machine's processors do. While a reduction runs here, an eighth of it.
 	StateBytesPerSecond int64
 
+	// NewcomerStates is how many full states this peer of an open run gives in an hour to one that has not been a member; default 3.
+	// SiteNewcomers is how many such peers it serves in an hour at one address (of IPv6 one /56; loopback counts as none), which together get as many states;
+	// default 128. Outcomes count an eighth. Below 0: no bound.
+	NewcomerStates, SiteNewcomers int
+
 	// MaxUpload bounds the bytes a second that this peer sends for the all-reduce and to those who fetch states and outcomes; what else
 	// it sends (the ledger, gossip) is counted against it and never waits. At least p2p.MinUpload; 0: no bound. With Network
 	// it is the network's own affair.
@@ -125,6 +131,7 @@ func (c Config) withDefaults() Config {
 	if c.StateBytesPerSecond == 0 {
 		c.StateBytesPerSecond = 4_000_000 * int64(runtime.GOMAXPROCS(0))
 	}
+	c.NewcomerStates, c.SiteNewcomers = cmp.Or(c.NewcomerStates, 3), cmp.Or(c.SiteNewcomers, 128)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

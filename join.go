@@ -41,6 +41,7 @@ type Node struct {
 	transport *ledgerTransport
 	worker    *worker
 	server    *statesync.Server
+	wasMember peerSet // since this node started: no newcomers, if they come back
 
 	closed   context.Context // ends with Close
 	stop     context.CancelFunc
@@ -291,6 +292,7 @@ func (n *Node) openLedger(saved membership.Saved) (err error) {
 
 // keepClose spares the members where connections, or what is kept of authors, must be cut down.
 func (n *Node) keepClose(members []PeerID) {
+	n.wasMember.add(members)
 	n.net.Protect(members)
 	n.transport.topic.Keep(members)
 }
@@ -372,8 +374,17 @@ func (n *Node) serve() {
 	})
 	n.server = statesync.NewServer(n.worker.store, statesync.ServerConfig{
 		Prefer: n.isMember, BytesPerSecond: n.cfg.StateBytesPerSecond, Busy: n.worker.reducing, Loose: n.worker.part, Logger: n.log,
+		Quota: n.quota(),
 	})
 	bulk{n.net, p2p.ProtocolState, n.cfg.streams}.handle(n.server.Serve)
+}
+
+// quota bounds what newcomers get. Those of a private run are known.
+func (n *Node) quota() statesync.Quota {
+	if n.doorman != nil {
+		return statesync.Quota{}
+	}
+	return statesync.Quota{States: n.cfg.NewcomerStates, Newcomers: n.cfg.SiteNewcomers, Exempt: n.wasMember.has, Site: n.net.Site}
 }
 
 // isMember says whether the newest record lists a peer.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 const (
@@ -187,4 +189,20 @@ func subscriberOf(a multiaddr.Multiaddr) string {
 		}
 	}
 	return ip.String()
+}
+
+// Site is where a peer that is connected lives, as far as it cannot choose that: its IPv4 address, of IPv6 the /56; behind a relay, the relay's. It is empty
+// for a process on this machine, and "unknown" for a peer that is not connected.
+func (n *Network) Site(id slot.PeerID) string {
+	site := "unknown"
+	for _, c := range n.host.Network().ConnsToPeer(peer.ID(id)) {
+		if ipOf(c.RemoteMultiaddr()).IsLoopback() {
+			return ""
+		}
+		site = subscriberOf(c.RemoteMultiaddr())
+		if !isRelayed(c.RemoteMultiaddr()) {
+			break
+		}
+	}
+	return site
 }

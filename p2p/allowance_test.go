@@ -118,3 +118,17 @@ func TestAllowancesForgetOnlyWhatIsPaid(t *testing.T) {
 		t.Error("a day later it is not back")
 	}
 }
+
+// TestSite: what counts for all who come from one address. Processes of this machine do not live together so.
+func TestSite(t *testing.T) {
+	a, b := loopback(t, Config{}), loopback(t, Config{})
+	if got := a.Site(b.ID()); got != "unknown" {
+		t.Errorf("nobody is connected: %q", got)
+	}
+	if err := a.host.Connect(t.Context(), peer.AddrInfo{ID: b.host.ID(), Addrs: b.host.Addrs()}); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Site(b.ID()); got != "" {
+		t.Errorf("a process of this machine comes from %q", got)
+	}
+}

@@ -46,7 +46,7 @@ func (s *Settings) Config() (p2pdiloco.Config, error) {
 		Spec: spec, Ticket: s.ticket, AdmissionSecret: s.secret, Allow: allowed, DataDir: s.DataDir, Listen: s.listen, Announce: s.announce, Bootstrap: s.bootstrap, Found: s.found, Preset: s.preset.Value,
 		OnQuorumLoss: s.onLoss.Value, Pin: s.pin.Root, InitFile: s.init,
 		CheckpointEvery: s.every, KeepCheckpoints: s.keep, StateBytesPerSecond: 1_000_000 * s.stateRate, MaxUpload: int64(s.maxUpload) / 8,
-		NoPortMap: s.noPortMap, NoRelaying: s.noRelaying,
+		NoPortMap: s.noPortMap, NoRelaying: s.noRelaying, NewcomerStates: s.newcomers.states, SiteNewcomers: s.newcomers.perSite,
 	}, nil
 }
 

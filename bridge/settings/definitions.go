@@ -79,6 +79,8 @@ var definitions = []definition{
 	{"checkpoint-every", "rounds between checkpoints; one is also made at the end", 0, func(s *Settings) any { return &s.every }},
 	{"keep-checkpoints", "newest certified checkpoints kept, with the rounds since", 0, func(s *Settings) any { return &s.keep }},
 	{"state-rate", "`megabytes` a second given at most to those who fetch the state (default 4 a core)", 0, func(s *Settings) any { return &s.stateRate }},
+	{"newcomer-states", "full states given in an hour to one peer that was no member of the open run yet; below 0: no limit (default 3)", 0, func(s *Settings) any { return &s.newcomers.states }},
+	{"site-newcomers", "such peers served in an hour at one address, which get as many states together; below 0: no limit (default 128)", 0, func(s *Settings) any { return &s.newcomers.perSite }},
 	{"max-upload", "`rate` of what is sent at most for the all-reduce and for those who fetch the state, like 20mbit; what else is sent counts, and never waits (default no limit)", 0, func(s *Settings) any { return &s.maxUpload }},
 	{"events", "append events to this `file`, one JSON object a line", 0, func(s *Settings) any { return &s.Events }},
 	{"api", "`address` of the status API: a loopback HOST:PORT, unix:PATH, or off", 0, func(s *Settings) any { return &s.API }},

@@ -54,6 +54,7 @@ type Settings struct {
 	every     uint64
 	keep      int
 	stateRate int64 // MB/s
+	newcomers struct{ states, perSite int }
 	maxUpload sources.Rate
 	config    string
 

@@ -117,13 +117,13 @@ func TestEverythingFromAFile(t *testing.T) {
 	pin := p2pdiloco.Root{1}
 	file := write(t, "run.json", fmt.Sprintf(`{"run": "x", "rounds": 5, "outer_lr": "0.5", "bootstrap": ["/ip4/192.0.2.1/tcp/1/p2p/A", "B"], "listen": ["/l"], "found": true,
 		"preset": "lan", "on_quorum_loss": "pause", "pin": %q, "init": "m.safetensors", "data_dir": "dir", "checkpoint_every": 6, "keep_checkpoints": 3,
-		"state_rate": 2, "max_upload": "20mbit", "events": "e.jsonl", "api": "off", "metrics": ":9464", "json": true, "log_level": "debug", "model": "layers=2", "threads": 3, "data": ["a", "b"],
+		"state_rate": 2, "newcomer_states": 7, "site_newcomers": -1, "max_upload": "20mbit", "events": "e.jsonl", "api": "off", "metrics": ":9464", "json": true, "log_level": "debug", "model": "layers=2", "threads": 3, "data": ["a", "b"],
 		"pause": "1s", "gate": "g", "peers": 8, "identity": "k"}`, pin.String()))
 	cfg, s := config(t, nil, "--config", file)
 	want := p2pdiloco.Config{
 		Spec: p2pdiloco.Spec{Name: "x", Rounds: 5, OuterLR: "0.5"}, DataDir: "dir", Listen: []string{"/l"},
 		Bootstrap: []string{"/ip4/192.0.2.1/tcp/1/p2p/A", "B"}, Found: true, OnQuorumLoss: "pause", Pin: pin, Preset: "lan", InitFile: "m.safetensors",
-		CheckpointEvery: 6, KeepCheckpoints: 3, StateBytesPerSecond: 2_000_000, MaxUpload: 2_500_000,
+		CheckpointEvery: 6, KeepCheckpoints: 3, StateBytesPerSecond: 2_000_000, MaxUpload: 2_500_000, NewcomerStates: 7, SiteNewcomers: -1,
 	}
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got %+v", cfg)

@@ -95,6 +95,7 @@ const (
 	statusOK      status = 1
 	statusNotHeld status = 2 // not or no longer; no bytes follow
 	statusBusy    status = 3 // ask again later; the stream ends
+	statusSpent   status = 4 // a newcomer's quota is spent: ask others; the stream ends
 )
 
 // encoding says how a block's bytes travel.
@@ -127,7 +128,7 @@ func parseHead(b []byte) (head, error) {
 	}
 	h.Size, h.Sent = r.U32(), r.U32()
 	switch {
-	case h.Status < statusOK || h.Status > statusBusy:
+	case h.Status < statusOK || h.Status > statusSpent:
 		r.Fail("status %d", h.Status)
 	case h.Encoding > zstdPlanes:
 		r.Fail("encoding %d", h.Encoding)
@@ -143,6 +144,7 @@ func parseHead(b []byte) (head, error) {
 var (
 	errNotHeld = errors.New("does not hold it")
 	errBusy    = errors.New("is busy")
+	errSpent   = errors.New("has given this peer, or its address, all that a newcomer gets from it in an hour")
 )
 
 // readBlock reads one block of least to most decoded bytes. It returns the decoded bytes, in dst's memory where they fit,
@@ -160,6 +162,8 @@ func (z *zip) readBlock(r io.Reader, dst []byte, least, most int) ([]byte, int, 
 		return nil, 0, errNotHeld
 	case h.Status == statusBusy:
 		return nil, 0, errBusy
+	case h.Status == statusSpent:
+		return nil, 0, errSpent
 	case uint64(h.Size) < uint64(least) || uint64(h.Size) > uint64(most):
 		return nil, 0, fmt.Errorf("block of %d bytes: %w (%d to %d)", h.Size, wire.ErrTooLarge, least, most)
 	}

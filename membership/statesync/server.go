@@ -27,6 +27,7 @@ type ServerConfig struct {
 	Prefer func(slot.PeerID) bool
 	// Loose, if set, gives segments that are in memory and not in the store, nil for others. Their bytes must hash to the root.
 	Loose func(root slot.Root) []byte
+	Quota Quota // of newcomers
 }
 
 func (c ServerConfig) withDefaults() ServerConfig {
@@ -52,6 +53,7 @@ type Server struct {
 	cfg   ServerConfig
 	zip   *zip
 	pace  pacer
+	quota *quotas
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -70,7 +72,7 @@ type Server struct {
 
 // NewServer makes a server. The caller closes it.
 func NewServer(store *checkpoint.Store, cfg ServerConfig) *Server {
-	s := &Server{store: store, cfg: cfg.withDefaults(), zip: newZip(), pace: pacer{rate: cfg.BytesPerSecond}}
+	s := &Server{store: store, cfg: cfg.withDefaults(), zip: newZip(), pace: pacer{rate: cfg.BytesPerSecond}, quota: newQuotas(cfg.Quota, store.Shape().Size())}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.mu.perPeer, s.mu.idle = map[slot.PeerID]int{}, map[*session]struct{}{}
 	return s
@@ -105,11 +107,26 @@ func (s *Server) serve(c *session) error {
 		if !c.admitted {
 			return s.send(c.st, head{Status: statusBusy}.append(nil), false)
 		}
+		if !s.quota.take(c.from, s.cost(q)) {
+			s.cfg.Logger.Debug("a newcomer has had its share", "peer", c.from)
+			return s.send(c.st, head{Status: statusSpent}.append(nil), false)
+		}
 		c.buf.paced = q.Type == askChunk || s.cfg.Prefer == nil || !c.preferred
 		if err := s.answer(c.st, q, &c.buf); err != nil {
 			return err
 		}
 	}
+}
+
+// cost is what a request counts in quotas, in bytes.
+func (s *Server) cost(q request) float64 {
+	switch q.Type {
+	case askChunk:
+		return float64(q.Length)
+	case askFrames, askFramesOnly:
+		return float64(q.Length) * float64(s.store.FrameBytes()) / outcomesToll
+	}
+	return 0
 }
 
 func (s *Server) readRequest(st wire.Stream) (request, error) {

@@ -122,7 +122,7 @@ func (k *worker) judge(err error) error {
 	switch {
 	case k.ctx.Err() != nil:
 		return k.ctx.Err()
-	case errors.As(err, &liar), errors.Is(err, errNotHeld):
+	case errors.As(err, &liar), errors.Is(err, errNotHeld), errors.Is(err, errSpent):
 		return err
 	case errors.Is(err, errBusy):
 		if k.busy++; k.busy >= maxBusy {
