@@ -1,0 +1,121 @@
+package membership
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// largeRun is of so many members, with names as long as real ones, that all contribute.
+type largeRun struct {
+	ids     []slot.PeerID
+	members []slot.Member
+	offers  []slot.Offer
+}
+
+func newLargeRun(n int) (r largeRun) {
+	for i := range n {
+		id := slot.PeerID(fmt.Sprintf("%038d", i)) // of an Ed25519 identity, in bytes
+		r.ids = append(r.ids, id)
+		r.members = append(r.members, slot.Member{Peer: id, Incarnation: 1, Since: 1})
+		r.offers = append(r.offers, slot.Offer{Peer: id, Slot: 1, Seq: 1, Weight: 1, Root: testRoot(byte(i))})
+	}
+	return r
+}
+
+func (r largeRun) record(kind slot.Kind) slot.Record {
+	c := slot.Record{Run: testRoot(1), Height: 2, Kind: kind, Slot: 1, Members: r.members}
+	if kind == slot.Step {
+		c.Contributions, c.Segments = r.offers, r.segments()
+	}
+	return c
+}
+
+// segments are one for each member, of all.
+func (r largeRun) segments() (out []slot.Segment) {
+	all := slot.NewBitmap(len(r.ids))
+	for i := range r.ids {
+		all.Set(i)
+	}
+	for i := range r.ids {
+		out = append(out, slot.Segment{Range: slot.Range{Begin: uint64(i), End: uint64(i) + 1}, Contributors: all, Root: testRoot(2)})
+	}
+	return out
+}
+
+// certificate has so many signatures.
+func (r largeRun) certificate(n int) (c slot.Certificate) {
+	for _, id := range r.ids[:n] {
+		c.Signatures = append(c.Signatures, slot.Signature{Peer: id, Sig: make([]byte, 64)})
+	}
+	return c
+}
+
+// What 500 members gossip fits into an announcement, and everything that they say into a message. `go test -v` shows how much is left.
+func TestFiveHundredMembers(t *testing.T) {
+	const n = 500
+	r, links := newLargeRun(n), make([]slot.Link, n-1)
+	for _, c := range []struct {
+		name string
+		body Body
+		most int
+	}{
+		{"ALIVE of one that reaches all", Alive{Reaches: r.ids[1:], Links: links}, MaxAnnouncement},
+		{"ALIVE of one that reaches nobody", Alive{Apart: r.ids[1:]}, MaxAnnouncement},
+		{"OFFER", Offer{r.offers[0]}, MaxAnnouncement},
+		{"JOIN", Join{}, MaxAnnouncement},
+		{"COMMIT of a members record", Commit{r.record(slot.Members), r.certificate(n/2 + 1)}, MaxAnnouncement},
+		{"COMMIT of a step", Commit{r.record(slot.Step), r.certificate(n)}, slot.MaxMessage},
+		{"COMMIT of a fork", Commit{r.record(slot.Fork), r.certificate(n)}, slot.MaxMessage},
+		{"PROPOSE of a step", Propose{Record: r.record(slot.Step)}, slot.MaxMessage},
+		{"PROMISE", Promise{Voted: true, VoteRecord: r.record(slot.Step)}, slot.MaxMessage},
+		{"DRAFT", Draft{slot.Draft{Kind: slot.Step, Contributions: r.offers, Segments: r.segments()}}, slot.MaxMessage},
+		{"PLAN", Plan{slot.Plan{Offers: r.offers, Pieces: pieces(r.ids)}}, slot.MaxMessage},
+	} {
+		b := mustSeal(t, newTestSigner(1), testRoot(1), 1, c.body)
+		t.Logf("%s: %d bytes of %d", c.name, len(b), c.most)
+		if len(b) > c.most {
+			t.Errorf("%s: %d bytes, at most %d may be said so", c.name, len(b), c.most)
+		}
+		if _, err := Open(b, testRoot(1), testVerify); err != nil {
+			t.Errorf("%s cannot be read: %v", c.name, err)
+		}
+	}
+}
+
+func pieces(owners []slot.PeerID) (ps []slot.Piece) {
+	for i, id := range owners {
+		ps = append(ps, slot.Piece{Range: slot.Range{Begin: uint64(i), End: uint64(i) + 1}, Owner: id})
+	}
+	return ps
+}
+
+// BenchmarkMemberOf500 is what a member of a run of 500 does with each ALIVE that it hears, of which one of each comes every 5 s, and with each tick.
+func BenchmarkMemberOf500(b *testing.B) {
+	r := newLargeRun(500)
+	m := newLab(b, labRules(), labTiming).add("A").m
+	m.chain.commits = append(m.chain.commits, Commit{Record: r.record(slot.Members)})
+	m.chain.hashes = append(m.chain.hashes, slot.Root{1})
+	links := make([]slot.Link, len(r.ids))
+	hear := func(i int) {
+		from := r.members[i%len(r.members)]
+		alive := Alive{Branch: slot.Root{1}, Height: 1, Tip: slot.Root{1}, Work: 1, Reaches: r.ids, Links: links}
+		if err := m.Step(m.now+time.Millisecond, Message{From: from.Peer, Incarnation: from.Incarnation, Body: alive}); err != nil {
+			b.Fatal(err)
+		}
+		m.Ready()
+	}
+	b.Run("alive", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			hear(i)
+		}
+	})
+	b.Run("tick", func(b *testing.B) {
+		for b.Loop() {
+			m.Tick(m.now + time.Microsecond)
+			m.Ready()
+		}
+	})
+}
