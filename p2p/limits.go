@@ -16,10 +16,10 @@ import (
 // libp2p's defaults allow 8 connections from one address, and new ones at 0.2 a second. Whole swarms live behind one address (a
 // lab, a rented cluster), so these allow the largest run from a single one. They still bound what one address can take.
 const (
-	connsPerAddress    = 1024
+	connsPerAddress    = 4096 // 64 peers with all their bulk connections, or 500 with a few each
 	connsPerSite       = 4096 // an IPv6 /48
 	newConnsPerSecond  = 32
-	newConnsBurst      = 1024
+	newConnsBurst      = connsPerAddress
 	streamsPerPeer     = 1024
 	streamsPerProtocol = 16384
 	peerMemory         = 512 << 20 // yamux windows of up to 16 MiB a stream

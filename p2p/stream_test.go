@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -99,6 +100,33 @@ func TestManyPeersBehindOneAddress(t *testing.T) {
 			}
 			if err != nil {
 				t.Fatalf("stream of connection %d: %v", i, err)
+			}
+		}
+	}
+}
+
+// TestASwarmBehindOneAddress takes 64 peers from behind one router, each with all the bulk connections that it may have, then 500 with a few each.
+func TestASwarmBehindOneAddress(t *testing.T) {
+	for _, c := range []struct{ peers, conns int }{{64, 1 + maxBulkConns}, {500, 5}} {
+		m, err := newResourceManager()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close() //nolint:errcheck // nothing can be done about it
+		for k := range c.peers {
+			id, err := peerOf(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range c.conns {
+				from := multiaddr.StringCast(fmt.Sprintf("/ip4/192.0.2.1/tcp/%d", 2000+c.conns*k+i))
+				conn, err := m.OpenConnection(network.DirInbound, false, from) // how many files there may be is the machine's affair
+				if err == nil {
+					err = conn.SetPeer(id)
+				}
+				if err != nil {
+					t.Fatalf("%d peers: connection %d of peer %d: %v", c.peers, i, k, err)
+				}
 			}
 		}
 	}
