@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/multiformats/go-multiaddr"
 
@@ -19,6 +20,8 @@ const (
 	maxBulkStrangers = 256      // bulk connections accepted from peers that are not members
 	maxBulkShaking   = 512      // connections accepted that shake hands
 	maxHandshake     = 32 << 10 // bytes from the other side; with large keys it has 8 KiB to say
+	// bulkAlone is how long a connection waits for libp2p's with that peer, which may be known here a moment later than there.
+	bulkAlone = 5 * time.Second
 )
 
 // accept takes a TCP connection that begins with TLS. It returns at once. The resource manager has bounded the number of those whose
@@ -47,6 +50,9 @@ func (b *bulk) serve(raw net.Conn, from multiaddr.Multiaddr, scope network.ConnM
 	if err := b.admit(c, siteOf(from)); err != nil {
 		return err
 	}
+	if err := b.accompanied(c.peer); err != nil {
+		return err
+	}
 	if err := c.send(bulkReady, nil, time.Now().Add(bulkHandshake)); err != nil {
 		return err
 	}
@@ -62,6 +68,22 @@ func (b *bulk) serve(raw net.Conn, from multiaddr.Multiaddr, scope network.ConnM
 		b.busy(c, false)
 		c.records.shrink()
 	}
+}
+
+// accompanied waits until libp2p has a connection to a peer: by that its life is judged, and with that the others end.
+func (b *bulk) accompanied(id peer.ID) error {
+	ctx, cancel := context.WithTimeout(b.n.ctx, bulkAlone)
+	defer cancel()
+	ctx, over := b.n.arrivals.dialling(ctx, id)
+	defer over()
+	connected := func() bool { return b.n.host.Network().Connectedness(id) == network.Connected }
+	if connected() {
+		return nil
+	}
+	if <-ctx.Done(); connected() {
+		return nil
+	}
+	return fmt.Errorf("a bulk connection of %s, to which libp2p has none", slot.PeerID(id).Short())
 }
 
 // shake is the handshake, after which the connection counts as the peer's.

@@ -374,6 +374,9 @@ func TestBulkGarbage(t *testing.T) {
 		}
 		_ = c.Close()
 	}
+	if err := a.connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
+		t.Fatal(err)
+	}
 	for _, h := range []bulkHeader{{bulkData, 1}, {bulkReady, 0}, {bulkOpen, maxProtocolName + 1}, {9, 0}, {bulkOpen, 0}} {
 		c, err := a.bulk.dialAddr(t.Context(), peer.ID(b.ID()), addr)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -70,6 +71,45 @@ func TestBulkMemoryIsCounted(t *testing.T) {
 			t.Error("it is still there")
 		}
 	})
+}
+
+// TestBulkNeedsLibp2psConnection: without one nothing is served, and one that comes about a moment later is waited for.
+func TestBulkNeedsLibp2psConnection(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := sim.New(t, 2, time.Millisecond)
+			near, err := newBulk(simulated(t, s, 0, LAN()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			far, err := newBulk(simulated(t, s, 1, LAN()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, y := net.Pipe()
+			far.accept(y, somewhere, &network.NullScope{})
+			c, err := near.handshake(t.Context(), x, far.id(), &network.NullScope{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if late {
+				time.Sleep(bulkAlone / 2)
+				s.Connect(0, 1)
+			}
+			began := time.Now()
+			if _, err := c.expect(bulkReady, began.Add(2*bulkAlone)); (err == nil) != late || wire.TimedOut(err) {
+				t.Errorf("connected late %v: %v", late, err)
+			}
+			if took := time.Since(began); late && took > time.Second {
+				t.Errorf("connected, and ready %s later", took)
+			}
+			c.close()
+			synctest.Wait()
+			if known(far) != 0 {
+				t.Error("it is still there")
+			}
+		})
+	}
 }
 
 // TestBulkLongHandshake: who says more in a handshake than one takes is cut off.
@@ -153,6 +193,9 @@ func TestBulkIsForBulk(t *testing.T) {
 	served := make(chan string, 8)
 	for _, proto := range []string{ProtocolHello, ProtocolLedger, protocolEcho, ProtocolExchange, ProtocolState} {
 		b.Handle(proto, func(slot.PeerID, wire.Stream) { served <- proto })
+	}
+	if err := a.connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
+		t.Fatal(err)
 	}
 	for _, proto := range []string{ProtocolPulse, ProtocolHello, ProtocolLedger, protocolEcho} {
 		c, err := a.bulk.dialAddr(t.Context(), peer.ID(b.ID()), b.Host().Addrs()[0])
