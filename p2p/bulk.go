@@ -85,12 +85,18 @@ func (b *bulk) open(ctx context.Context, to peer.ID, proto protocol.ID) (*bulkSt
 }
 
 // streamOn is a stream that was begun on a dialled connection.
-func (b *bulk) streamOn(c *bulkConn, proto protocol.ID) *bulkStream {
-	return newBulkStream(c, proto, func(clean bool) {
-		if clean {
+func (b *bulk) streamOn(c *bulkConn, proto protocol.ID) (s *bulkStream) {
+	began := time.Now()
+	s = newBulkStream(c, proto, func(clean bool) {
+		switch {
+		case clean:
+			b.lasted(c.peer)
 			b.park(c)
+		case s.broke.Load():
+			b.broke(c.peer, began)
 		}
 	})
+	return s
 }
 
 // get takes an idle connection, or waits a moment for a new one.

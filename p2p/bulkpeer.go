@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -15,6 +16,8 @@ type bulkPeer struct {
 	until   time.Time     // no attempt before
 	backoff time.Duration // the last
 	known   time.Time     // what began before, and fails, says nothing new: since then it is known that attempts fail, or there is another connection
+	broke   int           // streams in a row whose connections failed under them; those at the same time count once
+	brokeAt time.Time     // the last
 }
 
 // failed puts off the next attempt. Those that run at the same time fail for the same reason: together they count once.
@@ -64,7 +67,9 @@ func (b *bulk) dialled(to peer.ID, began time.Time, c *bulkConn, err error) *bul
 		p.failed(began, time.Now())
 	case !closed:
 		p.conns[c] = struct{}{}
-		p.backoff = 0
+		if p.broke == 0 {
+			p.backoff = 0
+		}
 	}
 	b.tidy(to, p)
 	b.mu.Unlock()
@@ -86,9 +91,45 @@ func (b *bulk) useless(to peer.ID, began time.Time) {
 	b.peerLocked(to).failed(began, time.Now())
 }
 
+// maxBulkBroke is how many streams in a row may have their connections fail under them before others go over libp2p's for a while: something on
+// the way may let connections come about and end them when they have carried much, or for long.
+const maxBulkBroke = 3
+
+// broke notes that a stream that began then ended so. What ends with libp2p's connection says nothing.
+func (b *bulk) broke(id peer.ID, began time.Time) {
+	if b.n.host.Network().Connectedness(id) != network.Connected {
+		return
+	}
+	now := time.Now()
+	b.mu.Lock()
+	p := b.peerLocked(id)
+	var idle []*bulkConn
+	if began.After(p.brokeAt) {
+		p.brokeAt = now
+		if p.broke++; p.broke >= maxBulkBroke {
+			p.failed(began, now)
+			idle = slices.Clone(p.idle)
+		}
+	}
+	b.mu.Unlock()
+	for _, c := range idle {
+		c.close()
+	}
+}
+
+// lasted notes that a stream ended well.
+func (b *bulk) lasted(id peer.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.mu.peers[id]; p != nil && p.broke > 0 {
+		p.broke, p.backoff = 0, 0
+		b.tidy(id, p)
+	}
+}
+
 // tidy forgets a peer of which there is nothing to know. mu is held.
 func (b *bulk) tidy(id peer.ID, p *bulkPeer) {
-	if len(p.conns) == 0 && p.dialing == 0 && p.backoff == 0 {
+	if len(p.conns) == 0 && p.dialing == 0 && p.backoff == 0 && p.broke == 0 {
 		delete(b.mu.peers, id)
 	}
 }
@@ -120,7 +161,7 @@ func (b *bulk) anew(id peer.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.mu.peers[id]; p != nil {
-		p.until, p.backoff, p.known = time.Time{}, 0, time.Now()
+		p.until, p.backoff, p.known, p.broke = time.Time{}, 0, time.Now(), 0
 		b.tidy(id, p)
 	}
 }

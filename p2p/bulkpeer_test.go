@@ -129,6 +129,123 @@ func TestBulkOpenGivesUp(t *testing.T) {
 	}
 }
 
+// breaking makes streams to another peer, whose connections something on the way can end.
+type breaking struct {
+	*testing.T
+	near, far *bulk
+	last      net.Conn // the far end of the newest connection
+}
+
+func newBreaking(t *testing.T) *breaking {
+	t.Helper()
+	k := &breaking{T: t}
+	k.near, k.far = bulkPair(t)
+	t.Cleanup(func() { k.near.close(); k.far.close() })
+	k.far.n.Handle(ProtocolExchange, echo)
+	k.near.reach = func(ctx context.Context, to peer.ID) (*bulkConn, error) {
+		x, y := net.Pipe()
+		k.last = y
+		k.far.accept(y, somewhere, &network.NullScope{})
+		c, err := k.near.handshake(ctx, x, to, &network.NullScope{})
+		if err == nil {
+			_, err = c.expect(bulkReady, time.Now().Add(bulkHandshake))
+		}
+		return c, err
+	}
+	return k
+}
+
+// stream opens one that has carried something; nil if there is no connection for it.
+func (k *breaking) stream() *bulkStream {
+	k.Helper()
+	s, err := k.near.open(k.Context(), k.far.id(), ProtocolExchange)
+	if err != nil {
+		return nil
+	}
+	if _, err := s.Write([]byte("x")); err != nil {
+		k.Fatal(err)
+	}
+	if err := readSome(s); err != nil {
+		k.Fatal(err)
+	}
+	return s
+}
+
+// breaks has something on the way end the connection of the newest stream.
+func (k *breaking) breaks(s *bulkStream) {
+	k.Helper()
+	if s == nil {
+		k.Fatal("no bulk connection")
+	}
+	_ = k.last.Close()
+	if err := readSome(s); err == nil {
+		k.Error("the stream goes on")
+	}
+	_ = s.Reset()
+	time.Sleep(time.Second)
+}
+
+// TestBulkBreaksAgainAndAgain: something on the way lets connections come about and ends them. Then streams go over libp2p's connection, for
+// longer each time, until one lasts.
+func TestBulkBreaksAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newBreaking(t)
+		for range maxBulkBroke {
+			k.breaks(k.stream())
+		}
+		for _, pause := range []time.Duration{minBulkBackoff, 2 * minBulkBackoff, 4 * minBulkBackoff} {
+			time.Sleep(pause - 2*time.Second)
+			if k.stream() != nil {
+				t.Errorf("a bulk connection before %s are over", pause)
+			}
+			time.Sleep(2 * time.Second)
+			k.breaks(k.stream())
+		}
+		time.Sleep(8 * minBulkBackoff)
+		lasts := func() {
+			if err := k.stream().Close(); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+		}
+		lasts()
+		if got := k.near.backoffOf(k.far.id()); got != 0 {
+			t.Errorf("a pause of %s after a stream that lasted", got)
+		}
+		for range maxBulkBroke {
+			k.breaks(k.stream())
+			lasts()
+		}
+	})
+}
+
+// TestBulkThatBreaksAtOnceCountsOnce: streams that a peer's router loses together, and those that are reset here, keep nobody from bulk connections.
+func TestBulkThatBreaksAtOnceCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newBreaking(t)
+		for range 2 * maxBulkBroke {
+			if err := k.stream().Reset(); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+		}
+		var streams []*bulkStream
+		var ends []net.Conn
+		for range 2 * maxBulkBroke {
+			streams = append(streams, k.stream())
+			ends = append(ends, k.last)
+		}
+		time.Sleep(time.Second)
+		for i, s := range streams {
+			k.last = ends[i]
+			k.breaks(s)
+		}
+		if k.stream() == nil {
+			t.Error("no bulk connection")
+		}
+	})
+}
+
 // TestBulkForgetsWhoIsGone: what was known of a peer that failed ends with its connection.
 func TestBulkForgetsWhoIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

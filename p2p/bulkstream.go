@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/protocol"
@@ -26,6 +28,7 @@ type bulkStream struct {
 	gate  uploadGate
 	done  func(clean bool) // called once, when the stream has the connection no more
 	once  sync.Once
+	broke atomic.Bool // the connection failed while the stream was open
 
 	r struct {
 		sync.Mutex // of who reads
@@ -64,7 +67,15 @@ func (s *bulkStream) Read(b []byte) (int, error) {
 		s.c.b.n.count.LogRecvMessageStream(int64(n), s.proto, "")
 		s.c.b.n.pulses.saw(s.c.peer, true)
 	}
+	s.note(err)
 	return n, err
+}
+
+// note keeps in mind that the connection failed, by nobody's doing here. The other side's reset looks like that, too.
+func (s *bulkStream) note(err error) {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ETIMEDOUT) {
+		s.broke.Store(true)
+	}
 }
 
 // read is for who holds r.

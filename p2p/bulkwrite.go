@@ -20,6 +20,7 @@ func (s *bulkStream) Write(b []byte) (n int, err error) {
 		n, err = s.write(b)
 	}
 	s.w.cut = err != nil && n < len(b)
+	s.note(err)
 	s.c.b.n.count.LogSentMessageStream(int64(n), s.proto, "")
 	return n, err
 }
