@@ -90,6 +90,9 @@ type Config struct {
 	// it sends (the ledger, gossip) is counted against it and never waits. At least p2p.MinUpload; 0: no bound. With Network
 	// it is the network's own affair.
 	MaxUpload int64
+	// MaxDownload bounds the bytes a second that it takes in of contributions, outcomes and states, and so holds their senders back; what
+	// else comes is counted against it and never waits. At least p2p.MinDownload; 0: no bound. With Network it is the network's own affair.
+	MaxDownload int64
 
 	// MaxAdopted bounds the model of a run whose layout is adopted from other peers, in elements; a layout given here is not bounded.
 	// A node keeps five vectors of that many float32. Default 1 Gi.
@@ -161,6 +164,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxUpload != 0 && c.MaxUpload < p2p.MinUpload {
 		errs = append(errs, fmt.Errorf("MaxUpload %d: at least %d bytes a second, or 0 for no bound", c.MaxUpload, p2p.MinUpload))
+	}
+	if c.MaxDownload != 0 && c.MaxDownload < p2p.MinDownload {
+		errs = append(errs, fmt.Errorf("MaxDownload %d: at least %d bytes a second, or 0 for no bound", c.MaxDownload, p2p.MinDownload))
 	}
 	if c.KeepCheckpoints < 0 {
 		errs = append(errs, fmt.Errorf("KeepCheckpoints %d: at least 1", c.KeepCheckpoints))

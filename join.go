@@ -146,7 +146,7 @@ func (n *Node) openNetwork(ctx context.Context) (err error) {
 	}
 	cfg.IdentityFile, cfg.PeersFile = n.dir.path("identity"), n.dir.path("peers")
 	cfg.Listen, cfg.Bootstrap, cfg.MDNS = n.cfg.Listen, n.cfg.Bootstrap, len(n.cfg.Bootstrap) == 0
-	cfg.Logger, cfg.MaxUpload = n.log, n.cfg.MaxUpload
+	cfg.Logger, cfg.MaxUpload, cfg.MaxDownload = n.log, n.cfg.MaxUpload, n.cfg.MaxDownload
 	cfg.Announce, cfg.PortMap = n.cfg.Announce, !n.cfg.NoPortMap && n.cfg.Preset != PresetLAN
 	if !n.cfg.NoRelaying {
 		cfg.Relay = p2p.MemberRelay()

@@ -55,7 +55,7 @@ func (n *Node) Status() Status {
 	s := Status{Run: n.cfg.Spec.Name, Phase: PhaseSearching, Uptime: time.Since(n.started), Peer: n.Self(), Addrs: n.Addrs(), Process: processStatus()}
 	s.Traffic = n.net.Traffic()
 	s.Sent, s.Received = s.Traffic.Total()
-	s.MaxUpload = n.net.MaxUpload()
+	s.MaxUpload, s.MaxDownload = n.net.MaxUpload(), n.net.MaxDownload()
 	s.Reach = n.net.Reach()
 	s.Stats = n.gauges.stats()
 	s.Training, s.Stall = time.Duration(n.training.Load()), time.Duration(n.idle.total.Load())

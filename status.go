@@ -37,10 +37,11 @@ type Status struct {
 	Tolerated    int               `json:"tolerated_bad_peers"` // with these contributors and this aggregator
 	Sent         uint64            `json:"bytes_sent"`
 	Received     uint64            `json:"bytes_received"`
-	Traffic      p2p.Traffic       `json:"traffic"`              // the same, by what for
-	MaxUpload    int64             `json:"max_upload,omitempty"` // bytes a second; 0: no bound
-	Training     time.Duration     `json:"training_ns"`          // spent in inner steps, since the start
-	Stall        time.Duration     `json:"stall_ns"`             // that the trainer stood still and waited for others
+	Traffic      p2p.Traffic       `json:"traffic"`                // the same, by what for
+	MaxUpload    int64             `json:"max_upload,omitempty"`   // bytes a second; 0: no bound
+	MaxDownload  int64             `json:"max_download,omitempty"` // the same
+	Training     time.Duration     `json:"training_ns"`            // spent in inner steps, since the start
+	Stall        time.Duration     `json:"stall_ns"`               // that the trainer stood still and waited for others
 	Uptime       time.Duration     `json:"uptime_ns"`
 	Reach        p2p.Reach         `json:"reach"` // how others can reach this peer
 	Process      ProcessStatus     `json:"process"`

@@ -31,7 +31,7 @@ var (
 // nothing of it is left: then forgetting makes no difference.
 type allowances struct {
 	rate, day int64 // of a peer; bytes a second, bytes
-	total     upload
+	total     bucket
 	mu        struct {
 		sync.Mutex
 		accounts map[string]*account
@@ -42,7 +42,7 @@ type allowances struct {
 
 // account is what one peer or address has used.
 type account struct {
-	rate upload
+	rate bucket
 	day  float64 // bytes of a day's allowance; what is used comes back little by little
 	used float64
 	at   time.Time // of used
@@ -166,7 +166,7 @@ func (acc *account) untouched(now time.Time) bool {
 }
 
 // turn reserves n bytes where there is a rate.
-func (u *upload) turn(n int, now time.Time) time.Duration {
+func (u *bucket) turn(n int, now time.Time) time.Duration {
 	if u.rate == 0 {
 		return 0
 	}
@@ -174,7 +174,7 @@ func (u *upload) turn(n int, now time.Time) time.Duration {
 }
 
 // ahead is how much time what is granted and has not been sent will take.
-func (u *upload) ahead(now time.Time) time.Duration {
+func (u *bucket) ahead(now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return max(0, u.mu.free.Sub(now))

@@ -26,6 +26,7 @@ type bulkStream struct {
 	c     *bulkConn
 	proto protocol.ID
 	gate  uploadGate
+	inlet downloadGate
 	done  func(clean bool) // called once, when the stream has the connection no more
 	once  sync.Once
 	broke atomic.Bool // the connection failed while the stream was open
@@ -51,7 +52,8 @@ var _ wire.Stream = (*bulkStream)(nil)
 
 func newBulkStream(c *bulkConn, proto protocol.ID, done func(clean bool)) *bulkStream {
 	s := &bulkStream{c: c, proto: proto, done: done}
-	s.gate.open(c.b.n, proto)
+	s.gate.open(&c.b.n.upload, proto)
+	s.inlet.open(&c.b.n.download, proto)
 	return s
 }
 
@@ -62,8 +64,12 @@ func (s *bulkStream) Read(b []byte) (int, error) {
 	if s.isClosed() {
 		return 0, net.ErrClosed
 	}
-	n, err := s.read(b)
-	if n > 0 {
+	n, err := s.inlet.take(len(b))
+	if err != nil {
+		return 0, err
+	}
+	if n, err = s.read(b[:n]); n > 0 {
+		s.inlet.came(n)
 		s.c.b.n.count.LogRecvMessageStream(int64(n), s.proto, "")
 		s.c.b.n.pulses.saw(s.c.peer, true)
 	}
@@ -130,6 +136,7 @@ func (s *bulkStream) Close() error {
 	if again {
 		return nil
 	}
+	s.inlet.shut()
 	// The one who reads ends; who writes has a while.
 	now := time.Now()
 	_ = s.c.raw.SetReadDeadline(now)
@@ -180,6 +187,7 @@ func (s *bulkStream) Reset() error {
 // abort ends the connection with the stream, unless it serves another by now.
 func (s *bulkStream) abort() {
 	s.gate.shut()
+	s.inlet.shut()
 	s.once.Do(func() {
 		s.c.close()
 		s.done(false)
@@ -205,11 +213,13 @@ func (s *bulkStream) unlessClosed(set func(time.Time) error, t time.Time) error 
 // SetDeadline sets both deadlines.
 func (s *bulkStream) SetDeadline(t time.Time) error {
 	s.gate.until(t)
+	s.inlet.until(t)
 	return s.unlessClosed(s.c.raw.SetDeadline, t)
 }
 
 // SetReadDeadline sets when Read gives up.
 func (s *bulkStream) SetReadDeadline(t time.Time) error {
+	s.inlet.until(t)
 	return s.unlessClosed(s.c.raw.SetReadDeadline, t)
 }
 

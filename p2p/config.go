@@ -41,6 +41,9 @@ type Config struct {
 	// MaxUpload bounds the bytes a second sent on streams for much data (all-reduce, states); what else is sent is counted against it
 	// and never held up. 0: no bound.
 	MaxUpload int64
+	// MaxDownload bounds the bytes a second read from streams for much data, so that their senders are held back; what else comes is counted
+	// against it and never held up. 0: no bound.
+	MaxDownload int64
 	// Announce are multiaddrs that others are told besides those seen: where a router or firewall lets them through to this peer, which then
 	// counts as reachable and looks for no relay, if one of them is an address of IPv4.
 	Announce []string
@@ -60,8 +63,11 @@ const (
 	TransportQUIC = "quic"
 )
 
-// MinUpload is the least Config.MaxUpload, in bytes a second: with less a peer looks dead to the others.
-const MinUpload = 16_000
+// MinUpload and MinDownload are the least Config.MaxUpload and MaxDownload, in bytes a second: with less a peer looks dead to the others.
+const (
+	MinUpload   = 16_000
+	MinDownload = 16_000
+)
 
 // Defaults of Config, and bounds on it.
 const (
@@ -162,6 +168,9 @@ func (c Config) validateWays() (errs []error) {
 	}
 	if c.MaxUpload < 0 || c.MaxUpload > 0 && c.MaxUpload < MinUpload {
 		errs = append(errs, fmt.Errorf("at most %d bytes a second sent: give at least %d, or 0 for no bound", c.MaxUpload, MinUpload))
+	}
+	if c.MaxDownload < 0 || c.MaxDownload > 0 && c.MaxDownload < MinDownload {
+		errs = append(errs, fmt.Errorf("at most %d bytes a second received: give at least %d, or 0 for no bound", c.MaxDownload, MinDownload))
 	}
 	return errs
 }

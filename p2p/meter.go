@@ -77,6 +77,7 @@ func (m *meteredStream) Read(b []byte) (int, error) {
 		return k, err
 	}
 	m.r.carried.received.Add(uint64(k))
+	m.r.n.download.sent(k)
 	if !m.carries.Load() {
 		return k, err
 	}

@@ -30,7 +30,8 @@ type Network struct {
 	key       crypto.PrivKey
 	dht       *dht.IpfsDHT
 	count     traffic
-	upload    upload
+	upload    bucket
+	download  bucket
 	bulk      *bulk // nil without TCP, TLS or a host of its own
 	events    *events
 	boot      *bootstrapper
@@ -78,6 +79,7 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	}
 	n := &Network{cfg: cfg, log: cfg.Logger}
 	n.upload.rate, n.count.upload = float64(cfg.MaxUpload), &n.upload
+	n.download.rate, n.count.download = float64(cfg.MaxDownload), &n.download
 	n.count.relays = newRelayWatch(n)
 	n.mu.streams = make(map[*stream]struct{})
 	n.mu.inbound = make(map[inboundKey]int)
@@ -287,6 +289,9 @@ func (n *Network) Traffic() Traffic { return n.count.snapshot() }
 
 // MaxUpload is Config.MaxUpload.
 func (n *Network) MaxUpload() int64 { return n.cfg.MaxUpload }
+
+// MaxDownload is Config.MaxDownload.
+func (n *Network) MaxDownload() int64 { return n.cfg.MaxDownload }
 
 // Sign signs data with this peer's key. Verify checks it.
 func (n *Network) Sign(data []byte) ([]byte, error) {

@@ -40,13 +40,15 @@ type relaying struct {
 	}
 }
 
-// relayShare is the part of Config.MaxUpload, one in so many, that a peer relays for others at most: what is relayed does not wait for its own bytes.
+// relayShare is the part of Config.MaxUpload and MaxDownload, one in so many, that a peer relays for others at most: what is relayed does not wait for its own bytes.
 const relayShare = 4
 
 func newRelaying(n *Network) *relaying {
 	r := &relaying{n: n, cfg: n.cfg.Relay, listed: make(map[peer.ID]bool)}
-	if most := n.cfg.MaxUpload / relayShare; most > 0 && (r.cfg.Total == 0 || r.cfg.Total > most) {
-		r.cfg.Total = most
+	for _, bound := range []int64{n.cfg.MaxUpload, n.cfg.MaxDownload} {
+		if most := bound / relayShare; most > 0 && (r.cfg.Total == 0 || r.cfg.Total > most) {
+			r.cfg.Total = most
+		}
 	}
 	r.allowed = newAllowances(r.cfg.Rate, r.cfg.Total, r.cfg.Day)
 	r.guests.limit = r.cfg.Reservations

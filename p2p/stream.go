@@ -28,19 +28,26 @@ type inboundKey struct {
 // stream is a libp2p stream that the Network knows of until it is closed or reset.
 type stream struct {
 	network.Stream
-	n    *Network
-	gate uploadGate
-	once sync.Once
+	n     *Network
+	gate  uploadGate
+	inlet downloadGate
+	once  sync.Once
 }
 
 var _ wire.Stream = (*stream)(nil)
 
-func (s *stream) Close() error { s.forget(); return s.Stream.Close() }
-func (s *stream) Reset() error { s.forget(); s.gate.shut(); return s.Stream.Reset() }
+func (s *stream) Close() error { s.forget(); s.inlet.shut(); return s.Stream.Close() }
+func (s *stream) Reset() error { s.forget(); s.gate.shut(); s.inlet.shut(); return s.Stream.Reset() }
 
 func (s *stream) SetDeadline(t time.Time) error {
 	s.gate.until(t)
+	s.inlet.until(t)
 	return s.Stream.SetDeadline(t)
+}
+
+func (s *stream) SetReadDeadline(t time.Time) error {
+	s.inlet.until(t)
+	return s.Stream.SetReadDeadline(t)
 }
 
 func (s *stream) SetWriteDeadline(t time.Time) error {
@@ -49,7 +56,12 @@ func (s *stream) SetWriteDeadline(t time.Time) error {
 }
 
 func (s *stream) Read(b []byte) (int, error) {
-	k, err := s.Stream.Read(b)
+	k, err := s.inlet.take(len(b))
+	if err != nil {
+		return 0, err
+	}
+	k, err = s.Stream.Read(b[:k])
+	s.inlet.came(k)
 	if !s.n.ownHost {
 		s.n.count.LogRecvMessageStream(int64(max(k, 0)), s.Protocol(), "")
 		if relay, relayed := relayOf(s.Conn().RemoteMultiaddr()); relayed {
@@ -90,7 +102,8 @@ func (s *stream) forget() {
 // track takes s under the Network's care. When the Network is closed it resets s and returns nil.
 func (n *Network) track(s network.Stream) *stream {
 	t := &stream{Stream: s, n: n}
-	t.gate.open(n, s.Protocol())
+	t.gate.open(&n.upload, s.Protocol())
+	t.inlet.open(&n.download, s.Protocol())
 	n.mu.Lock()
 	closed := n.mu.closed
 	if !closed {

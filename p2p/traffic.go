@@ -64,7 +64,8 @@ func purposeOf(id protocol.ID) purpose {
 // grows.
 type traffic struct {
 	sent, received [purposes]atomic.Uint64
-	upload         *upload  // that what does not wait for its turn is counted against
+	upload         *bucket  // that what does not wait for its turn is counted against
+	download       *bucket  // the same
 	carried        *carried // of the circuits, what is others'; nil: nothing
 	relays         *relayWatch
 }
@@ -96,6 +97,9 @@ func (t *traffic) LogSentMessageStream(n int64, proto protocol.ID, _ peer.ID) {
 func (t *traffic) LogRecvMessageStream(n int64, proto protocol.ID, from peer.ID) {
 	p := purposeOf(proto)
 	t.received[p].Add(uint64(n))
+	if !bulky(proto) && p != circuit {
+		t.download.sent(int(n))
+	}
 	if n > 0 && p == circuit && t.relays != nil {
 		t.relays.saw(from)
 	}

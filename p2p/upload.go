@@ -17,9 +17,9 @@ const (
 	uploadDebt = time.Second
 )
 
-// upload is a token bucket over all streams that carry much data: exchange, state and probes. What else is sent takes tokens too, and never waits
-// for them. Who waits is served in turn.
-type upload struct {
+// bucket is a token bucket over all streams that carry much data, one way: exchange, state and probes. What else is sent, or comes, takes tokens
+// too, and never waits for them. Who waits is served in turn.
+type bucket struct {
 	rate float64 // bytes a second; 0: no bound
 	mu   struct {
 		sync.Mutex
@@ -28,7 +28,7 @@ type upload struct {
 }
 
 // reserve takes n bytes' time and returns how long to wait before they may be sent.
-func (u *upload) reserve(n int, now time.Time) time.Duration {
+func (u *bucket) reserve(n int, now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.catchUp(now)
@@ -38,18 +38,18 @@ func (u *upload) reserve(n int, now time.Time) time.Duration {
 }
 
 // giveBack returns what was reserved and not used.
-func (u *upload) giveBack(n int) {
+func (u *bucket) giveBack(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.mu.free = u.mu.free.Add(-u.lasts(n))
 }
 
-func (u *upload) lasts(n int) time.Duration {
+func (u *bucket) lasts(n int) time.Duration {
 	return time.Duration(float64(n) / u.rate * float64(time.Second))
 }
 
 // sent notes bytes that do not wait. They put off the others' turns by uploadDebt at most, all together.
-func (u *upload) sent(n int) {
+func (u *bucket) sent(n int) {
 	if u.rate == 0 {
 		return
 	}
@@ -63,7 +63,7 @@ func (u *upload) sent(n int) {
 }
 
 // catchUp forgets what was not used, but for a burst. mu is held.
-func (u *upload) catchUp(now time.Time) {
+func (u *bucket) catchUp(now time.Time) {
 	if earliest := now.Add(-uploadBurst); u.mu.free.Before(earliest) {
 		u.mu.free = earliest
 	}
@@ -77,81 +77,59 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // share is how much is reserved at a time: little enough for streams to take turns.
-func (u *upload) share() int {
+func (u *bucket) share() int {
 	return min(max(int(u.rate*uploadBurst.Seconds())/4, 1<<10), 64<<10)
 }
 
-// uploadGate makes one stream keep to the upload's rate.
-type uploadGate struct {
-	upload *upload       // nil: no bound
+// turns makes one direction of a stream keep to a bucket's rate.
+type turns struct {
+	bucket *bucket       // nil: no bound
 	ended  chan struct{} // closed when the stream ends
 	once   sync.Once     // of that
 	mu     struct {
 		sync.Mutex
-		deadline time.Time // of writes
+		deadline time.Time
 	}
 }
 
-// bulky says whether a protocol carries much data: its streams have bulk connections, and wait for the upload's rate.
+// bulky says whether a protocol carries much data: its streams have bulk connections, and wait for the rates' turns.
 func bulky(proto protocol.ID) bool {
 	p := purposeOf(proto)
 	return p == exchange || p == state || proto == ProtocolProbe
 }
 
-func (g *uploadGate) open(n *Network, proto protocol.ID) {
-	if n.upload.rate > 0 && bulky(proto) {
-		g.upload = &n.upload
+func (g *turns) open(b *bucket, proto protocol.ID) {
+	if b.rate > 0 && bulky(proto) {
+		g.bucket = b
 		g.ended = make(chan struct{})
 	}
 }
 
-func (g *uploadGate) until(t time.Time) {
+func (g *turns) until(t time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mu.deadline = t
 }
 
-func (g *uploadGate) shut() {
-	if g.upload != nil {
+func (g *turns) shut() {
+	if g.bucket != nil {
 		g.once.Do(func() { close(g.ended) })
 	}
 }
 
-// take waits until some of n bytes may be written, and says how many.
-func (g *uploadGate) take(n int) (int, error) {
-	if g.upload == nil {
-		return n, nil
+// await waits. Its error says that the stream ended meanwhile, or that the deadline comes before.
+func (g *turns) await(wait time.Duration, now time.Time) error {
+	if wait <= 0 {
+		return nil
 	}
 	g.mu.Lock()
 	deadline := g.mu.deadline
 	g.mu.Unlock()
-	n = min(n, g.upload.share())
-	now := time.Now()
-	wait := g.upload.reserve(n, now)
-	if wait == 0 {
-		return n, nil
-	}
 	late := !deadline.IsZero() && now.Add(wait).After(deadline)
 	if late {
 		wait = deadline.Sub(now)
 	}
-	if err := g.sleep(wait, late); err != nil {
-		g.upload.giveBack(n)
-		return 0, err
-	}
-	return n, nil
-}
-
-// force is take for what cannot wait.
-func (g *uploadGate) force(n int) {
-	if g.upload != nil {
-		g.upload.sent(n)
-	}
-}
-
-// sleep waits. Its error says that the stream ended meanwhile, or that the deadline came before the turn.
-func (g *uploadGate) sleep(d time.Duration, late bool) error {
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -162,4 +140,52 @@ func (g *uploadGate) sleep(d time.Duration, late bool) error {
 		return os.ErrDeadlineExceeded
 	}
 	return nil
+}
+
+// uploadGate is for writes.
+type uploadGate struct{ turns }
+
+// take waits until some of n bytes may be written, and says how many.
+func (g *uploadGate) take(n int) (int, error) {
+	if g.bucket == nil {
+		return n, nil
+	}
+	n = min(n, g.bucket.share())
+	now := time.Now()
+	if err := g.await(g.bucket.reserve(n, now), now); err != nil {
+		g.bucket.giveBack(n)
+		return 0, err
+	}
+	return n, nil
+}
+
+// force is take for what cannot wait.
+func (g *uploadGate) force(n int) {
+	if g.bucket != nil {
+		g.bucket.sent(n)
+	}
+}
+
+// downloadGate is for reads. How much comes shows when it is here: so it is counted then, and the next read waits for the stream's turn. What
+// is not read fills the buffers before it, and then TCP or QUIC holds the sender back.
+type downloadGate struct {
+	turns
+	next time.Time // when the stream may read again; of who reads
+}
+
+// take waits for the stream's turn, and says how many of n bytes may be read.
+func (g *downloadGate) take(n int) (int, error) {
+	if g.bucket == nil {
+		return n, nil
+	}
+	now := time.Now()
+	return min(n, g.bucket.share()), g.await(g.next.Sub(now), now)
+}
+
+// came counts what was read.
+func (g *downloadGate) came(n int) {
+	if g.bucket != nil && n > 0 {
+		now := time.Now()
+		g.next = now.Add(g.bucket.reserve(n, now))
+	}
 }

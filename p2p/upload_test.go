@@ -16,6 +16,7 @@ import (
 func limitedNetwork(rate float64) *Network {
 	n := &Network{}
 	n.upload.rate, n.count.upload = rate, &n.upload
+	n.download.rate, n.count.download = rate, &n.download
 	return n
 }
 
@@ -33,7 +34,7 @@ func TestUploadRate(t *testing.T) {
 			for i := range streams {
 				sending.Go(func() {
 					var g uploadGate
-					g.open(n, ProtocolExchange)
+					g.open(&n.upload, ProtocolExchange)
 					for {
 						k, err := g.take(256 << 10)
 						if err != nil {
@@ -77,7 +78,7 @@ func TestUploadGateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := limitedNetwork(MinUpload)
 		var g uploadGate
-		g.open(n, ProtocolState)
+		g.open(&n.upload, ProtocolState)
 		for range 4 { // the burst, and who comes next
 			if _, err := g.take(1 << 10); err != nil {
 				t.Fatal(err)
@@ -104,7 +105,7 @@ func TestUploadGateEnds(t *testing.T) {
 			t.Error("what was not sent is counted")
 		}
 		var other uploadGate
-		other.open(n, ProtocolLedger)
+		other.open(&n.upload, ProtocolLedger)
 		if k, err := other.take(1 << 20); k != 1<<20 || err != nil {
 			t.Errorf("control: %d, %v", k, err)
 		}
@@ -116,7 +117,7 @@ func TestUploadDebt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := limitedNetwork(MinUpload)
 		var g uploadGate
-		g.open(n, ProtocolExchange)
+		g.open(&n.upload, ProtocolExchange)
 		control := func(bytes int64) { n.count.LogSentMessageStream(bytes, ProtocolHello, "") }
 		began := time.Now()
 		control(MaxHello)

@@ -45,7 +45,7 @@ func (s *Settings) Config() (p2pdiloco.Config, error) {
 	return p2pdiloco.Config{
 		Spec: spec, Ticket: s.ticket, AdmissionSecret: s.secret, Allow: allowed, DataDir: s.DataDir, Listen: s.listen, Announce: s.announce, Bootstrap: s.bootstrap, Found: s.found, Preset: s.preset.Value,
 		OnQuorumLoss: s.onLoss.Value, Pin: s.pin.Root, InitFile: s.init,
-		CheckpointEvery: s.every, KeepCheckpoints: s.keep, StateBytesPerSecond: 1_000_000 * s.stateRate, MaxUpload: int64(s.maxUpload) / 8,
+		CheckpointEvery: s.every, KeepCheckpoints: s.keep, StateBytesPerSecond: 1_000_000 * s.stateRate, MaxUpload: int64(s.maxUpload) / 8, MaxDownload: int64(s.maxDownload) / 8,
 		NoPortMap: s.noPortMap, NoRelaying: s.noRelaying, NewcomerStates: s.newcomers.states, SiteNewcomers: s.newcomers.perSite,
 	}, nil
 }
@@ -80,6 +80,9 @@ func (s *Settings) check() (errs []error) {
 	}
 	if s.maxUpload > 0 && s.maxUpload/8 < p2p.MinUpload {
 		errs = append(errs, fault("max-upload", s.maxUpload, "at least %s, or the others take this peer for lost", sources.Rate(8*p2p.MinUpload)))
+	}
+	if s.maxDownload > 0 && s.maxDownload/8 < p2p.MinDownload {
+		errs = append(errs, fault("max-download", s.maxDownload, "at least %s, or the others take this peer for lost", sources.Rate(8*p2p.MinDownload)))
 	}
 	return errs
 }

@@ -82,6 +82,7 @@ var definitions = []definition{
 	{"newcomer-states", "full states given in an hour to one peer that was no member of the open run yet; below 0: no limit (default 3)", 0, func(s *Settings) any { return &s.newcomers.states }},
 	{"site-newcomers", "such peers served in an hour at one address, which get as many states together; below 0: no limit (default 128)", 0, func(s *Settings) any { return &s.newcomers.perSite }},
 	{"max-upload", "`rate` of what is sent at most for the all-reduce and for those who fetch the state, like 20mbit; what else is sent counts, and never waits (default no limit)", 0, func(s *Settings) any { return &s.maxUpload }},
+	{"max-download", "`rate` at which contributions, outcomes and states are taken in at most, like 50mbit: their senders are held back; what else comes counts, and never waits (default no limit)", 0, func(s *Settings) any { return &s.maxDownload }},
 	{"events", "append events to this `file`, one JSON object a line", 0, func(s *Settings) any { return &s.Events }},
 	{"api", "`address` of the status API: a loopback HOST:PORT, unix:PATH, or off", 0, func(s *Settings) any { return &s.API }},
 	{"metrics", "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; other machines can reach it if it is no loopback address (they are at /metrics of the status API anyway)", 0, func(s *Settings) any { return &s.Metrics }},

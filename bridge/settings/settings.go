@@ -38,25 +38,26 @@ type Settings struct {
 	Warnings []string
 
 	// What Config turns into p2pdiloco.Config.
-	spec      p2pdiloco.Spec // as given, without the spec file
-	specFile  string
-	ticket    string
-	secret    string // path; empty: none
-	allow     string // the same
-	bootstrap []string
-	listen    []string
-	announce  []string
-	found     bool
-	preset    sources.OneOf
-	onLoss    sources.OneOf
-	pin       pin
-	init      string
-	every     uint64
-	keep      int
-	stateRate int64 // MB/s
-	newcomers struct{ states, perSite int }
-	maxUpload sources.Rate
-	config    string
+	spec        p2pdiloco.Spec // as given, without the spec file
+	specFile    string
+	ticket      string
+	secret      string // path; empty: none
+	allow       string // the same
+	bootstrap   []string
+	listen      []string
+	announce    []string
+	found       bool
+	preset      sources.OneOf
+	onLoss      sources.OneOf
+	pin         pin
+	init        string
+	every       uint64
+	keep        int
+	stateRate   int64 // MB/s
+	newcomers   struct{ states, perSite int }
+	maxUpload   sources.Rate
+	maxDownload sources.Rate
+	config      string
 
 	noPortMap, noRelaying bool
 

@@ -117,13 +117,13 @@ func TestEverythingFromAFile(t *testing.T) {
 	pin := p2pdiloco.Root{1}
 	file := write(t, "run.json", fmt.Sprintf(`{"run": "x", "rounds": 5, "outer_lr": "0.5", "bootstrap": ["/ip4/192.0.2.1/tcp/1/p2p/A", "B"], "listen": ["/l"], "found": true,
 		"preset": "lan", "on_quorum_loss": "pause", "pin": %q, "init": "m.safetensors", "data_dir": "dir", "checkpoint_every": 6, "keep_checkpoints": 3,
-		"state_rate": 2, "newcomer_states": 7, "site_newcomers": -1, "max_upload": "20mbit", "events": "e.jsonl", "api": "off", "metrics": ":9464", "json": true, "log_level": "debug", "model": "layers=2", "threads": 3, "data": ["a", "b"],
+		"state_rate": 2, "newcomer_states": 7, "site_newcomers": -1, "max_upload": "20mbit", "max_download": "40mbit", "events": "e.jsonl", "api": "off", "metrics": ":9464", "json": true, "log_level": "debug", "model": "layers=2", "threads": 3, "data": ["a", "b"],
 		"pause": "1s", "gate": "g", "peers": 8, "identity": "k"}`, pin.String()))
 	cfg, s := config(t, nil, "--config", file)
 	want := p2pdiloco.Config{
 		Spec: p2pdiloco.Spec{Name: "x", Rounds: 5, OuterLR: "0.5"}, DataDir: "dir", Listen: []string{"/l"},
 		Bootstrap: []string{"/ip4/192.0.2.1/tcp/1/p2p/A", "B"}, Found: true, OnQuorumLoss: "pause", Pin: pin, Preset: "lan", InitFile: "m.safetensors",
-		CheckpointEvery: 6, KeepCheckpoints: 3, StateBytesPerSecond: 2_000_000, MaxUpload: 2_500_000, NewcomerStates: 7, SiteNewcomers: -1,
+		CheckpointEvery: 6, KeepCheckpoints: 3, StateBytesPerSecond: 2_000_000, MaxUpload: 2_500_000, MaxDownload: 5_000_000, NewcomerStates: 7, SiteNewcomers: -1,
 	}
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got %+v", cfg)
@@ -139,7 +139,7 @@ func TestFaults(t *testing.T) {
 	spec := write(t, "spec.toml", "outer = \"adagrad\"\nrounds = 5\n")
 	file := write(t, "run.toml", "aggregator = \"avg\"\nstate_rate = -1\n")
 	s, err := parse(t, []string{"P2PDILOCO_API=0.0.0.0:80", "P2PDILOCO_TRIM_PERMILLE=500", "P2PDILOCO_MODEL=width=100,heads=3"},
-		"--run", "x", "--clip", "maybe", "--metrics", "9464", "--keep-checkpoints", "0", "--max-upload", "100kbit", "--spec", spec, "--config", file)
+		"--run", "x", "--clip", "maybe", "--metrics", "9464", "--keep-checkpoints", "0", "--max-upload", "100kbit", "--max-download", "100kbit", "--spec", spec, "--config", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestFaults(t *testing.T) {
 	for _, want := range []string{
 		"--clip maybe: allowed: on, off", "--metrics 9464: give HOST:PORT", spec + ": outer = adagrad: allowed: sgd, nesterov, delayed_nesterov, adam", file + ": aggregator = avg: allowed: mean",
 		"P2PDILOCO_TRIM_PERMILLE=500: allowed: 1 to 499", "P2PDILOCO_API=0.0.0.0:80: the status API is for this machine only",
-		"--keep-checkpoints 0: at least 1", "--max-upload 100kbit: at least", file + ": state_rate = -1: allowed:", "P2PDILOCO_MODEL=width=100,heads=3: width 100 is not a multiple of 3 heads",
+		"--keep-checkpoints 0: at least 1", "--max-upload 100kbit: at least", "--max-download 100kbit: at least", file + ": state_rate = -1: allowed:", "P2PDILOCO_MODEL=width=100,heads=3: width 100 is not a multiple of 3 heads",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwithout %q", err, want)

@@ -22,7 +22,7 @@ func sample(f *pflag.Flag) string {
 	if v, ok := map[string]string{
 		"mode": "eager", "pace": "dylu", "on-quorum-loss": "pause", "preset": "lan", "trainer": "./t.so", "model": "layers=2", "aggregator": "median", "log-level": "error", "slot": "7", "rate": "20mbit", "seeds": "5",
 		"pin":   p2pdiloco.Root{1}.String(),
-		"codec": "int4", "max-upload": "20mbit", "ttl": "3d", "size": "3KiB", "relay-rate": "20mbit", "relay-total": "20mbit",
+		"codec": "int4", "max-upload": "20mbit", "max-download": "20mbit", "ttl": "3d", "size": "3KiB", "relay-rate": "20mbit", "relay-total": "20mbit",
 	}[f.Name]; ok {
 		return v
 	}

@@ -34,7 +34,7 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	if s.Training > 0 {
 		fmt.Fprintf(w, "stalled\t%s of %s\n", s.Stall.Round(time.Second), (s.Stall + s.Training).Round(time.Second))
 	}
-	fmt.Fprintf(w, "bytes\t%s sent, %s received%s\n", report.Bytes(s.Sent), report.Bytes(s.Received), inBrackets(s.MaxUpload == 0, "at most "+report.Bytes(uint64(s.MaxUpload))+" sent a second"))
+	fmt.Fprintf(w, "bytes\t%s sent, %s received%s\n", report.Bytes(s.Sent), report.Bytes(s.Received), bounds(s))
 	if t := s.Traffic; t != (p2p.Traffic{}) {
 		fmt.Fprintf(w, "sent for\tall-reduce %s, states %s, control %s, gossip and DHT %s\n",
 			report.Bytes(t.Exchange.Sent), report.Bytes(t.State.Sent), report.Bytes(t.Control.Sent), report.Bytes(t.Gossip.Sent))
@@ -55,6 +55,18 @@ func inBrackets(empty bool, text string) string {
 		return ""
 	}
 	return " (" + text + ")"
+}
+
+// bounds says what is sent and received at most.
+func bounds(s p2pdiloco.Status) string {
+	var parts []string
+	if s.MaxUpload > 0 {
+		parts = append(parts, report.Bytes(uint64(s.MaxUpload))+" sent")
+	}
+	if s.MaxDownload > 0 {
+		parts = append(parts, report.Bytes(uint64(s.MaxDownload))+" received")
+	}
+	return inBrackets(len(parts) == 0, "at most "+strings.Join(parts, " and ")+" a second")
 }
 
 // pinned says on whose word the chain is taken for the run's.
