@@ -13,7 +13,8 @@ import (
 //	run.searching   run, detail
 //	run.founded     run, run_id
 //	run.joined      slot
-//	slot.planned    slot, ballot, members, leader
+//	slot.planned    slot, ballot, members, leader, schedule; and, where they are known, expected_seconds (of its bytes, by measured links),
+//	                relayed_bytes (of them, through relays)
 //	record.drafted  height, kind, slot, ballot: of the leader, which asks who holds the outcome
 //	record.proposed height, kind, slot, ballot, record, prev, certified_root: of the leader, which asks for votes
 //	record.certified the same, of every peer that takes the record into its chain; certified_root is the state before it

@@ -59,6 +59,7 @@ type Node struct {
 	idle     idle
 	gauges   gauges
 	tempo    tempo // of the inner steps
+	times    slotTimes
 
 	// Of the goroutine that runs the rounds.
 	start    []float32 // what the inner steps started from: the anchor, moved ahead in an overlapped mode

@@ -22,10 +22,12 @@ func (n *Node) ledgerEvent(e membership.Event) {
 	case membership.EventPlanned:
 		fields["slot"], fields["ballot"], fields["members"], fields["leader"] = e.Slot, e.Ballot, e.Members, e.Peer
 		fields["schedule"] = cmp.Or(e.Detail, string(allreduce.Rotation))
+		n.expect(e, fields)
 	case membership.EventCommitted:
 		fields["slot"], fields["ballot"], fields["members"] = e.Slot, e.Ballot, e.Members
 		fields["contributors"], fields["outcome_root"], fields["height"] = e.Contributors, e.Root, e.Height
 		n.tempo.opened(e.Slot + 1)
+		n.times.decided(e.Slot)
 	case membership.EventDrafted:
 		fields["height"], fields["kind"], fields["slot"], fields["ballot"] = e.Height, e.RecordKind.String(), e.Slot, e.Ballot
 	case membership.EventProposed, membership.EventCertified:
@@ -50,6 +52,18 @@ func (n *Node) ledgerEvent(e membership.Event) {
 	n.emit(string(e.Kind), fields)
 }
 
+// expect adds to the event of a plan how long the plan should take.
+func (n *Node) expect(e membership.Event, fields map[string]any) {
+	estimate := n.worker.params.Estimate(*e.Plan, e.Links)
+	n.times.planned(e.Slot, estimate)
+	if estimate.Takes > 0 {
+		fields["expected_seconds"] = estimate.Takes.Seconds()
+	}
+	if estimate.Relayed > 0 {
+		fields["relayed_bytes"] = estimate.Relayed
+	}
+}
+
 // Status is what this node knows of its run now.
 func (n *Node) Status() Status {
 	s := Status{Run: n.cfg.Spec.Name, Phase: PhaseSearching, Uptime: time.Since(n.started), Peer: n.Self(), Addrs: n.Addrs(), Process: processStatus()}
@@ -57,7 +71,7 @@ func (n *Node) Status() Status {
 	s.Sent, s.Received = s.Traffic.Total()
 	s.MaxUpload, s.MaxDownload = n.net.MaxUpload(), n.net.MaxDownload()
 	s.Reach = n.net.Reach()
-	s.Stats = n.gauges.stats()
+	s.Stats, s.Exchange = n.gauges.stats(), n.times.exchange()
 	s.Training, s.Stall = time.Duration(n.training.Load()), time.Duration(n.idle.total.Load())
 	if n.driver == nil {
 		return s

@@ -32,6 +32,7 @@ type Status struct {
 	Members      []MemberStatus    `json:"members"`
 	Contributors int               `json:"contributors"` // members that train
 	Stats        StatsStatus       `json:"stats"`
+	Exchange     ExchangeStatus    `json:"exchange"`
 	Sync         *SyncStatus       `json:"sync,omitempty"`      // while the state is fetched from others
 	Task         *TaskStatus       `json:"task,omitempty"`      // of a peer that trains: its round
 	Tolerated    int               `json:"tolerated_bad_peers"` // with these contributors and this aggregator

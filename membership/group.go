@@ -36,7 +36,10 @@ func (m *Machine) onPlan(msg Message, p slot.Plan) error {
 	m.noticeRing(d.last, p)
 	d.plan, d.last, d.draft, d.bytes = &p, &p, nil, 0
 	m.sawLife(p.Revision)
-	m.event(Event{Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From, Detail: scheduleOf(p)})
+	m.event(Event{
+		Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From, Detail: scheduleOf(p),
+		Plan: &p, Links: m.links(p.Offers),
+	})
 	if g := p.Group(); g != d.testimony.group {
 		d.testimony = testimony{group: g, since: m.now}
 	}

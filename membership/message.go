@@ -239,6 +239,9 @@ type Event struct {
 	Prev         slot.Root // of the record before it
 	RecordKind   slot.Kind
 	Detail       string // plain words
+
+	Plan  *slot.Plan // of EventPlanned
+	Links slot.Links // what the plan's peers say of the ways between them
 }
 
 // EventKind names an event.

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
 )
 
 // printStats writes the lines of a status that say how the training goes, as far as it is known.
@@ -36,3 +38,30 @@ func staleness(s p2pdiloco.StatsStatus) string {
 	}
 	return fmt.Sprintf("stale by %.1f slots in the mean, %d at most", s.Staleness, s.MaxStaleness)
 }
+
+// printTimes writes how long slots take, beside what the links let expect.
+func printTimes(w io.Writer, e p2pdiloco.ExchangeStatus) {
+	var parts []string
+	if last := e.Last; last != nil {
+		parts = append(parts, fmt.Sprintf("slot %d took %s%s", last.Slot, seconds(last.Took), expected(*last)))
+	}
+	if now := e.Now; now != nil {
+		parts = append(parts, fmt.Sprintf("slot %d is under way%s", now.Slot, expected(*now)))
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(w, "exchange\t%s\n", strings.Join(parts, "; "))
+	}
+}
+
+func expected(t p2pdiloco.SlotTime) string {
+	var parts []string
+	if t.Expected > 0 {
+		parts = append(parts, seconds(t.Expected)+" expected by the links")
+	}
+	if t.Relayed > 0 {
+		parts = append(parts, report.Bytes(t.Relayed)+" of it through relays")
+	}
+	return inBrackets(len(parts) == 0, strings.Join(parts, ", "))
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2gs", d.Seconds()) }

@@ -31,6 +31,7 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 		fmt.Fprintf(w, "bad peers\t%s\n", tolerance(s))
 	}
 	printStats(w, s.Stats)
+	printTimes(w, s.Exchange)
 	if s.Training > 0 {
 		fmt.Fprintf(w, "stalled\t%s of %s\n", s.Stall.Round(time.Second), (s.Stall + s.Training).Round(time.Second))
 	}

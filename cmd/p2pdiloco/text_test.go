@@ -15,7 +15,12 @@ func TestPrintStatus(t *testing.T) {
 	s := p2pdiloco.Status{
 		Peer: "self", Run: "books", RunID: p2pdiloco.Root{1}, Phase: p2pdiloco.PhasePaused, Detail: "2 of 4 members are heard",
 		Spec: map[string]string{"aggregator": "trimmed_mean"}, Parameters: 1000, Slot: 3, LastSlot: 8, Height: 5, StateRoot: p2pdiloco.Root{2},
-		Sent: 1500, Received: 12, MaxUpload: 2_500_000, MaxDownload: 5_000_000, Traffic: p2p.Traffic{Exchange: p2p.Bytes{Sent: 1400}, Control: p2p.Bytes{Sent: 100}}, Uptime: 90 * time.Second, Contributors: 4, Tolerated: 1,
+		Sent: 1500, Received: 12, MaxUpload: 2_500_000, MaxDownload: 5_000_000,
+		Exchange: p2pdiloco.ExchangeStatus{
+			Now:  &p2pdiloco.SlotTime{Slot: 4, Expected: 2300 * time.Millisecond, Relayed: 1_500_000},
+			Last: &p2pdiloco.SlotTime{Slot: 3, Expected: 2 * time.Second, Took: 2100 * time.Millisecond},
+		},
+		Traffic: p2p.Traffic{Exchange: p2p.Bytes{Sent: 1400}, Control: p2p.Bytes{Sent: 100}}, Uptime: 90 * time.Second, Contributors: 4, Tolerated: 1,
 		Members: []p2pdiloco.MemberStatus{
 			{Peer: "self", Self: true, State: "training", Slot: 3, Steps: 7},
 			{Peer: "late", State: "late", Slot: 3, Heard: 1500 * time.Millisecond},
@@ -27,7 +32,7 @@ func TestPrintStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"books", "up 1m30s", "paused (2 of 4 members are heard)", "3 of 8, height 5", s.StateRoot.String(), "1.5 kB sent, 12 B received (at most 2.5 MB sent and 5.0 MB received a second)",
+		"books", "up 1m30s", "paused (2 of 4 members are heard)", "3 of 8, height 5", s.StateRoot.String(), "slot 3 took 2.1s (2s expected by the links); slot 4 is under way (2.3s expected by the links, 1.5 MB of it through relays)", "1.5 kB sent, 12 B received (at most 2.5 MB sent and 5.0 MB received a second)",
 		"all-reduce 1.4 kB, states 0 B, control 100 B",
 		"1 of the 4 peers that train may send wrong values", p2pdiloco.PeerID("late").Short() + " is late", p2pdiloco.PeerID("gone").Short() + " is missing",
 		"itself", "1.5s ago", "leader",
