@@ -61,7 +61,7 @@ func newDoorman(dir dataDir, cfg Config, secret admission.Secret, token *ticket.
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	used, err := admission.ParseUsed(b)
+	used, err := admission.ParseTold(b)
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w: remove it; tickets that were used may then be used again", dir.path(usedFile), err)
 	}
@@ -91,7 +91,7 @@ func (d *doorman) Answer(from PeerID, b []byte) (answer []byte, admitted bool) {
 		d.log.Info("a ticket admits a peer", "peer", from, "token", hex.EncodeToString(ask.ID[:4]))
 		d.saveUsed()
 		select {
-		case d.news <- admission.AppendUsed(nil, []admission.Used{{ID: ask.ID, Expires: ask.Expires, Peers: []PeerID{from}}}):
+		case d.news <- admission.Told{Used: []admission.Used{{ID: ask.ID, Expires: ask.Expires, Peers: []PeerID{from}}}}.Append(nil):
 		default: // who joins hears of it in the answer to its own asking
 		}
 	}
@@ -187,7 +187,7 @@ func (d *doorman) await(ctx context.Context) error {
 
 // learn takes in what another peer has said of tokens.
 func (d *doorman) learn(b []byte) {
-	used, err := admission.ParseUsed(b)
+	used, err := admission.ParseTold(b)
 	if err != nil {
 		return
 	}
@@ -200,7 +200,7 @@ func (d *doorman) learn(b []byte) {
 
 // saveUsed writes the register; mu is held, which keeps the order. A disk that fails lets tickets be used more often, and is not the end.
 func (d *doorman) saveUsed() {
-	if err := disk.Replace(d.dir.fs, d.dir.path(usedFile), d.mu.Used.Append(nil)); err != nil && !errors.Is(err, os.ErrClosed) {
+	if err := disk.Replace(d.dir.fs, d.dir.path(usedFile), d.mu.Used.Told().Append(nil)); err != nil && !errors.Is(err, os.ErrClosed) {
 		d.log.Warn("who used a ticket could not be noted", "err", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // Bounds on an invitation.
 const (
 	DefaultTTL = 7 * 24 * time.Hour
-	MaxTTL     = 366 * 24 * time.Hour
+	MaxTTL     = ticket.MaxTTL
 
 	ticketAddrs = 8 // addresses that a ticket made here has
 )

@@ -106,7 +106,7 @@ func TestATokenIsUsedUp(t *testing.T) {
 			x.Secret = Secret{}
 		}
 	}
-	b.Used.Merge(now, a.Used.Used())
+	b.Used.Merge(now, a.Used.Told())
 	if admitted, err := meet(t, newcomer("y", 2, now+60), b); admitted || !strings.Contains(err.Error(), "fewer peers") {
 		t.Errorf("another member, which has been told: %v", err)
 	}
@@ -151,26 +151,104 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-func TestRegisterIsBounded(t *testing.T) {
+// filled is a register without room, of tokens that are good for ten seconds.
+func filled() *Register {
 	r := NewRegister()
-	for i := range 3 * maxTokens {
+	for i := range 1000 {
 		u := Used{ID: [ticket.IDSize]byte{byte(i), byte(i >> 8)}, Expires: now + 10}
 		for p := range 10 {
 			u.Peers = append(u.Peers, slot.PeerID(fmt.Sprint(i, "-", p)))
 		}
-		r.Merge(now, []Used{u})
+		r.Merge(now, Told{Used: []Used{u}})
 	}
-	if len(r.tokens) > maxTokens || r.peers > maxNewest {
-		t.Errorf("%d tokens, %d peers", len(r.tokens), r.peers)
+	return r
+}
+
+// A register without room forgets nothing, in memory or when it is read again, but admits nobody.
+func TestAFullRegisterAdmitsNobody(t *testing.T) {
+	r := filled()
+	if r.lost != now+10 {
+		t.Errorf("what had no room expires at %d", r.lost)
 	}
-	if b := AppendUsed(nil, r.Used()); len(b) > MaxAnswer {
-		t.Errorf("%d bytes", len(b))
+	b := r.Told().Append(nil)
+	if len(b) > usedRoom+12 || len(b) < usedRoom-1000 {
+		t.Errorf("%d bytes of %d", len(b), usedRoom)
 	}
-	if err := r.use(now, Ask{ID: [ticket.IDSize]byte{0xff, 0xff}, Expires: now + 10, Uses: 1}, "x"); !errors.Is(err, errFull) {
-		t.Errorf("one more: %v", err)
+	told, err := ParseTold(b)
+	if err != nil || !reflect.DeepEqual(told, r.Told()) || !r.Within(told) {
+		t.Fatalf("it is read as another one: %v", err)
 	}
-	if err := r.use(now+1000, Ask{ID: [ticket.IDSize]byte{0xff, 0xff}, Expires: now + 2000, Uses: 1}, "x"); err != nil || r.peers != 1 {
-		t.Errorf("when the others have expired: %v, %d peers", err, r.peers)
+	again := NewRegister()
+	again.Merge(now, told)
+	other := [ticket.IDSize]byte{0xff, 0xff}
+	for _, r := range []*Register{r, again} {
+		for id, p := range map[[ticket.IDSize]byte]slot.PeerID{other: "x", {0}: "another"} {
+			if err := r.use(now, Ask{ID: id, Expires: now + 10, Uses: 100}, p); !errors.Is(err, errFull) {
+				t.Errorf("one more: %v", err)
+			}
+		}
+		if err := r.use(now, Ask{ID: [ticket.IDSize]byte{0}, Expires: now + 10, Uses: 10}, "0-3"); err != nil {
+			t.Errorf("one that was admitted: %v", err)
+		}
+		if err := r.use(now+1000, Ask{ID: other, Expires: now + 2000, Uses: 1}, "x"); err != nil || len(r.tokens) != 1 || r.size != 29+4 {
+			t.Errorf("when the others have expired: %v, %d tokens in %d bytes", err, len(r.tokens), r.size)
+		}
+	}
+}
+
+func TestATokenOfManyPeersIsBounded(t *testing.T) {
+	u := Used{Expires: now}
+	for i := range ticket.MaxUses {
+		u.Peers = append(u.Peers, slot.PeerID(fmt.Sprintf("%0100d", i)))
+	}
+	r := NewRegister()
+	r.Merge(now, Told{Used: []Used{u}})
+	if len(r.Told().Append(nil)) > MaxAnswer || r.lost != now {
+		t.Errorf("%d bytes, lost %d", r.size, r.lost)
+	}
+}
+
+// What there was no room for is not forgotten when there is room again.
+func TestWhatHadNoRoomIsNoNews(t *testing.T) {
+	r, lost := filled(), [ticket.IDSize]byte{0xff, 0xff}
+	r.Merge(now, Told{Used: []Used{{ID: lost, Expires: now + 5000, Peers: []slot.PeerID{"x"}}}})
+	if err := r.use(now+1000, Ask{ID: lost, Expires: now + 5000, Uses: 1}, "y"); !errors.Is(err, errFull) {
+		t.Errorf("a token that was used: %v", err)
+	}
+	if err := r.use(now+1000, Ask{ID: lost, Expires: now + 5001, Uses: 1}, "y"); err != nil {
+		t.Errorf("one that lasts longer than all that had no room: %v", err)
+	}
+	if err := r.use(now+6000, Ask{ID: lost, Expires: now + 6000, Uses: 5}, "y"); err != nil || r.lost != 0 {
+		t.Errorf("when all that have expired: %v", err)
+	}
+}
+
+func TestTokensThatLastTooLong(t *testing.T) {
+	r, far := NewRegister(), Used{ID: [ticket.IDSize]byte{1}, Expires: now + maxLife + 1, Peers: []slot.PeerID{"x"}}
+	if r.Merge(now, Told{Lost: 1 << 63, Used: []Used{far, {ID: [ticket.IDSize]byte{2}, Expires: 1<<64 - 1, Peers: far.Peers}}}); len(r.tokens) > 0 || r.lost > now+maxLife {
+		t.Errorf("%d are noted", len(r.tokens))
+	}
+	if err := NewRegister().use(now, Ask{ID: far.ID, Expires: far.Expires, Uses: 1}, "x"); !errors.Is(err, errEndless) {
+		t.Error(err)
+	}
+}
+
+// A use counts for as long as any member might take the token, and whatever others say of its expiry.
+func TestAUseCountsUntilTheGraceIsOver(t *testing.T) {
+	used := Used{ID: [ticket.IDSize]byte{1}, Expires: now, Peers: []slot.PeerID{"x"}}
+	ask := Ask{ID: used.ID, Expires: now, Uses: 1}
+	r := NewRegister()
+	r.Merge(now+tolerance, Told{Used: []Used{used}})
+	if err := r.use(now+tolerance, ask, "y"); !errors.Is(err, errUsedUp) {
+		t.Errorf("told of after it has expired: %v", err)
+	}
+	r, ask.Expires = NewRegister(), now+1000
+	r.Merge(now, Told{Used: []Used{used}})
+	if err := r.use(now, ask, "x"); err != nil {
+		t.Error(err)
+	}
+	if err := r.use(now+500, ask, "y"); !errors.Is(err, errUsedUp) {
+		t.Errorf("told of with an earlier expiry: %v", err)
 	}
 }
 

@@ -55,7 +55,7 @@ func (d *Doorkeeper) Answer(now uint64, from slot.PeerID, a Ask) Answer {
 	if err := d.judge(now, from, a); err != nil {
 		out.Refusal = err.Error()
 	} else {
-		out.Used = d.Used.Used()
+		out.Told = d.Used.Told()
 		if a.Token {
 			out.Secret = d.Secret
 		}
@@ -93,6 +93,6 @@ func (d *Doorkeeper) Judge(now uint64, from slot.PeerID, asked Ask, a Answer) er
 	if d.Secret.IsZero() {
 		d.Secret = a.Secret
 	}
-	d.Used.Merge(now, a.Used)
+	d.Used.Merge(now, a.Told)
 	return nil
 }

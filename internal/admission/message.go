@@ -64,7 +64,7 @@ func ParseAsk(b []byte) (a Ask, err error) {
 type Answer struct {
 	Refusal string // why not; empty: admitted
 	Secret  Secret // for who asked with a token
-	Used    []Used // tokens used so far, as far as they fit
+	Told    Told   // tokens used so far
 	Proof   [32]byte
 }
 
@@ -76,7 +76,7 @@ func (a Answer) body() []byte {
 	if !a.Secret.IsZero() {
 		b = append(b, a.Secret[:]...)
 	}
-	return AppendUsed(b, a.Used)
+	return a.Told.Append(b)
 }
 
 // Append appends the canonical bytes.
@@ -94,7 +94,7 @@ func ParseAnswer(b []byte) (a Answer, err error) {
 		if r.Bool() {
 			copy(a.Secret[:], r.Take(len(a.Secret)))
 		}
-		a.Used = readUsed(r)
+		a.Told = readTold(r)
 	default:
 		r.Fail("kind %d of answer", kind)
 	}

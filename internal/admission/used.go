@@ -11,12 +11,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// Bounds on what is kept of tokens that were used. Each is forgotten when it has expired.
-const (
-	maxTokens = 1024
-	maxNewest = 4096 // peers, of all tokens together
-	usedRoom  = MaxAnswer - 1024
-)
+// usedRoom bounds what is kept of tokens that were used, in bytes as it is told: all of it fits an answer, an announcement and the file. It is room for
+// 900 peers with a token each, or 1500 with the same. A use is forgotten when its token has expired.
+const usedRoom = MaxAnswer - 1024
+
+// maxLife is for how long a token can be good, in s. Who has the secret could make one that blocks its place for ever.
+const maxLife = uint64(ticket.MaxTTL/time.Second) + 2*tolerance
 
 // tolerance is by how many seconds clocks may differ.
 const tolerance = uint64(ticket.Grace / time.Second)
@@ -28,11 +28,28 @@ type Used struct {
 	Peers   []slot.PeerID
 }
 
+func (u Used) size() int {
+	n := ticket.IDSize + 8 + 4
+	for _, p := range u.Peers {
+		n += peerSize(p)
+	}
+	return n
+}
+
+func peerSize(p slot.PeerID) int { return 4 + len(p) }
+
+// Told is what peers tell each other of tokens that were used.
+type Told struct {
+	Lost uint64 // tokens that expire until then may have been used though they are not listed; 0: all that is known is listed
+	Used []Used
+}
+
 // Register is which tokens were used for whom. It is no authority: peers tell each other, and for as long as that takes a token may
-// admit more than it should.
+// admit more than it should. But it forgets no use while the token is good: where there is no room, it admits nobody.
 type Register struct {
 	tokens map[[ticket.IDSize]byte]*entry
-	peers  int // of all
+	size   int    // of all, in bytes as it is told
+	lost   uint64 // see Told
 }
 
 type entry struct {
@@ -47,120 +64,161 @@ func NewRegister() *Register { return &Register{tokens: map[[ticket.IDSize]byte]
 var (
 	errExpired = errors.New("the ticket has expired: ask for a new one")
 	errUsedUp  = errors.New("the ticket was for fewer peers than have used it: ask for a new one")
+	errEndless = errors.New("the ticket lasts longer than any that a member makes: ask for a new one")
 	errFull    = errors.New("too many tickets are in use: ask again when some have expired")
 )
 
+// over says that a time is past, by all clocks that are about right.
+func over(now, expires uint64) bool { return now > expires && now-expires > tolerance }
+
 // use notes that a token of so many uses admits a peer, which it may do again and again.
 func (r *Register) use(now uint64, a Ask, p slot.PeerID) error {
-	if now > a.Expires && now-a.Expires > tolerance {
-		return errExpired
-	}
 	r.forget(now)
-	if e := r.tokens[a.ID]; e != nil && !e.peers[p] && len(e.peers) >= int(a.Uses) {
-		return errUsedUp
+	switch {
+	case over(now, a.Expires):
+		return errExpired
+	case a.Expires > now+maxLife:
+		return errEndless
 	}
-	if !r.note(Used{a.ID, a.Expires, []slot.PeerID{p}}) {
+	e := r.tokens[a.ID]
+	switch {
+	case e != nil && !e.peers[p] && len(e.peers) >= int(min(a.Uses, ticket.MaxUses)):
+		return errUsedUp
+	case (e == nil || !e.peers[p]) && a.Expires <= r.lost:
+		return errFull
+	case !r.note(Used{a.ID, a.Expires, []slot.PeerID{p}}):
 		return errFull
 	}
 	return nil
 }
 
 // Merge takes in what another peer of the run knows. It says whether there was news.
-func (r *Register) Merge(now uint64, used []Used) (news bool) {
+func (r *Register) Merge(now uint64, told Told) (news bool) {
 	r.forget(now)
-	before := r.peers
-	for _, u := range used {
-		if now <= u.Expires {
-			r.note(u)
+	size, lost := r.size, r.lost
+	if len(r.tokens) == 0 { // who begins knows no more than it is told
+		r.lost = max(r.lost, min(told.Lost, now+maxLife))
+	}
+	for _, u := range told.Used {
+		if u.Expires > now+maxLife || r.gone(now, u.Expires) {
+			continue // use refuses it
+		}
+		if !r.note(u) {
+			r.lost = max(r.lost, u.Expires)
 		}
 	}
-	return r.peers != before
+	return r.size != size || r.lost != lost
 }
 
 // note adds what there is room for, and says whether there was room for all.
 func (r *Register) note(u Used) bool {
 	e := r.tokens[u.ID]
 	if e == nil {
-		if len(r.tokens) >= maxTokens || len(u.Peers) == 0 {
+		if len(u.Peers) == 0 {
+			return true
+		}
+		first := Used{Peers: u.Peers[:1]}
+		if r.size+first.size() > usedRoom {
 			return false
 		}
-		e = &entry{expires: u.Expires, peers: map[slot.PeerID]bool{}}
+		e = &entry{peers: map[slot.PeerID]bool{}}
 		r.tokens[u.ID] = e
+		r.size += Used{}.size()
 	}
+	e.expires = max(e.expires, u.Expires) // else a false one could have it forgotten
 	for _, p := range u.Peers {
-		if e.peers[p] {
+		switch {
+		case e.peers[p] || len(e.peers) >= ticket.MaxUses: // no token has more
 			continue
-		}
-		if r.peers >= maxNewest || len(e.peers) >= ticket.MaxUses {
+		case r.size+peerSize(p) > usedRoom:
 			return false
 		}
 		e.peers[p] = true
-		r.peers++
+		r.size += peerSize(p)
 	}
 	return true
 }
 
+// gone says that no peer admits with a token any more, though its clock be behind ours.
+func (r *Register) gone(now, expires uint64) bool { return over(now, expires+tolerance) }
+
 func (r *Register) forget(now uint64) {
 	for id, e := range r.tokens {
-		if now > e.expires && now-e.expires > 2*tolerance {
-			r.peers -= len(e.peers)
+		if r.gone(now, e.expires) {
+			r.size -= Used{id, e.expires, slices.Collect(maps.Keys(e.peers))}.size()
 			delete(r.tokens, id)
 		}
 	}
+	if r.gone(now, r.lost) {
+		r.lost = 0
+	}
 }
 
-// Used lists all, those that last longest first.
-func (r *Register) Used() []Used {
-	var all []Used
+// Told is all that there is to tell, in an order of its own.
+func (r *Register) Told() Told {
+	t := Told{Lost: r.lost}
 	for id, e := range r.tokens {
-		all = append(all, Used{id, e.expires, slices.Sorted(maps.Keys(e.peers))})
+		t.Used = append(t.Used, Used{id, e.expires, slices.Sorted(maps.Keys(e.peers))})
 	}
-	slices.SortFunc(all, func(a, b Used) int { return slices.Compare(key(b), key(a)) })
-	return all
+	slices.SortFunc(t.Used, func(a, b Used) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	return t
 }
 
-func key(u Used) []byte { return append(wire.AppendU64(nil, u.Expires), u.ID[:]...) }
-
-// AppendUsed appends as many as fit an answer.
-func AppendUsed(b []byte, all []Used) []byte {
-	var body []byte
-	n := 0
-	for _, u := range all {
-		one := wire.AppendU64(u.ID[:], u.Expires)
-		one = wire.AppendU32(one, uint32(len(u.Peers)))
+// Within says whether another peer, which has told this, knows all that is known here.
+func (r *Register) Within(t Told) bool {
+	type use struct {
+		token [ticket.IDSize]byte
+		peer  slot.PeerID
+	}
+	theirs := make(map[use]bool)
+	for _, u := range t.Used {
 		for _, p := range u.Peers {
-			one = wire.AppendBytes(one, p)
+			theirs[use{u.ID, p}] = true
 		}
-		if len(body)+len(one) > usedRoom {
-			break
-		}
-		body, n = append(body, one...), n+1
 	}
-	return append(wire.AppendU32(b, uint32(n)), body...)
+	for id, e := range r.tokens {
+		for p := range e.peers {
+			if !theirs[use{id, p}] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
-func readUsed(r *wire.Reader) (all []Used) {
-	for n := r.Count(maxTokens, ticket.IDSize+12); n > 0 && r.Err() == nil; n-- {
+// Append appends the canonical bytes.
+func (t Told) Append(b []byte) []byte {
+	b = wire.AppendU32(wire.AppendU64(b, t.Lost), uint32(len(t.Used)))
+	for _, u := range t.Used {
+		b = wire.AppendU64(append(b, u.ID[:]...), u.Expires)
+		b = wire.AppendU32(b, uint32(len(u.Peers)))
+		for _, p := range u.Peers {
+			b = wire.AppendBytes(b, p)
+		}
+	}
+	return b
+}
+
+func readTold(r *wire.Reader) (t Told) {
+	t.Lost = r.U64()
+	for n := r.Count(usedRoom, Used{}.size()); n > 0 && r.Err() == nil; n-- {
 		var u Used
 		copy(u.ID[:], r.Take(len(u.ID)))
 		u.Expires = r.U64()
 		for p := r.Count(ticket.MaxUses, 4); p > 0 && r.Err() == nil; p-- {
 			u.Peers = append(u.Peers, slot.PeerID(r.Bytes(slot.MaxPeerIDLen)))
 		}
-		all = append(all, u)
+		t.Used = append(t.Used, u)
 	}
-	return all
+	return t
 }
 
-// Append appends the register for a file, or for a peer.
-func (r *Register) Append(b []byte) []byte { return AppendUsed(b, r.Used()) }
-
-// ParseUsed reads what AppendUsed wrote.
-func ParseUsed(b []byte) ([]Used, error) {
+// ParseTold reads what Append wrote.
+func ParseTold(b []byte) (Told, error) {
 	if len(b) > MaxAnswer {
-		return nil, wire.ErrTooLarge
+		return Told{}, wire.ErrTooLarge
 	}
 	r := wire.NewReader(b)
-	all := readUsed(r)
-	return all, r.Done()
+	t := readTold(r)
+	return t, r.Done()
 }

@@ -47,6 +47,9 @@ type Token struct {
 	Rendezvous [RendezvousSize]byte // under which the run's peers announce themselves
 }
 
+// MaxTTL is for how long a ticket can be good.
+const MaxTTL = 366 * 24 * time.Hour
+
 // Grace is by how much clocks may differ: a ticket is good for so much longer than it says.
 const Grace = 2 * time.Minute
 
