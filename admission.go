@@ -14,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // Values of Spec.Access.
@@ -85,6 +86,7 @@ func (n *Node) secretPath() string { return cmp.Or(n.cfg.AdmissionSecret, n.dir.
 // closeGate keeps out, from now on, who is not admitted.
 func (n *Node) closeGate() error {
 	listed := n.cfg.listed()
+	var keeper p2p.Gatekeeper
 	switch {
 	case n.doorman != nil:
 		n.doorman.mu.Lock()
@@ -93,11 +95,13 @@ func (n *Node) closeGate() error {
 		if n.doorman.made {
 			n.emit("admission.made", map[string]any{"file": n.dir.path(secretFile)})
 		}
-		return n.net.SetGate(n.doorman, listed)
-	case listed != nil:
-		return n.net.SetGate(nil, listed)
+		keeper = n.doorman
+	case listed == nil:
+		return nil
 	}
-	return nil
+	err := n.net.SetGate(keeper, listed)
+	n.gated = err == nil
+	return err
 }
 
 // checkAccess refuses a private run's spec where nothing would keep others out.

@@ -35,6 +35,7 @@ type Node struct {
 	returns bool // its data directory knows the run from before
 
 	doorman   *doorman // of a private run; nil for an open one
+	gated     bool     // net has a gate of this node's
 	meeting   *meeting
 	store     membership.Store
 	driver    *membership.Driver

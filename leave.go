@@ -82,6 +82,9 @@ func (n *Node) close() error {
 		errs = append(errs, n.net.Close())
 	}
 	n.wg.Wait()
+	if n.gated { // nothing of this run's opens a stream any more
+		n.net.LiftGate()
+	}
 	if n.store != nil {
 		errs = append(errs, n.store.Close())
 	}

@@ -310,3 +310,29 @@ func TestAdmittedAgain(t *testing.T) {
 		s.finish(time.Minute, founder, guest)
 	})
 }
+
+// A Network that the caller gave is open again after Close, for another private run, and serves nothing of the one before.
+func TestANetworkOutlivesItsPrivateRun(t *testing.T) {
+	inSim(t, 10*time.Millisecond, simSpec(1000, 1), 0, func(s *swarm) {
+		network, err := p2p.New(s.t.Context(), p2p.LAN(), p2p.WithHost(s.net.Hosts[s.net.Add()]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer network.Close()
+		for range 2 {
+			cfg := Config{Spec: s.spec, Trainer: &bowl{}, DataDir: t.TempDir(), Network: network, Preset: PresetLAN}
+			cfg.Spec.Access = AccessPrivate
+			n, err := Join(s.t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := n.Close(); err != nil {
+				t.Error(err)
+			}
+			s.net.Connect(0, len(s.net.Hosts)-1)
+			if h, err := s.boot.Hello(s.t.Context(), network.ID(), p2p.Hello{Run: "sim"}); err == nil {
+				t.Errorf("a stranger is told %+v", h)
+			}
+		}
+	})
+}

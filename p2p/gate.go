@@ -45,8 +45,14 @@ type gate struct {
 	n      *Network
 	keeper Gatekeeper             // nil: only the list counts
 	listed func(slot.PeerID) bool // nil: everybody
+	before map[protocol.ID]bool   // what was handled when it was set
+	unsub  func()
+	ctx    context.Context // ends when it is lifted, or with the Network
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // who may call keeper
 	mu     struct {
 		sync.Mutex
+		lifted   bool                 // nobody joins wg any more
 		admitted map[peer.ID]struct{} // and connected: at the other end of a new connection may be a new process, which does not know us
 		asking   map[peer.ID]*asking
 	}
@@ -66,10 +72,13 @@ type asking struct {
 func (n *Network) SetGate(keeper Gatekeeper, listed func(slot.PeerID) bool) error {
 	g := &gate{n: n, keeper: keeper, listed: listed}
 	g.mu.admitted, g.mu.asking = make(map[peer.ID]struct{}), make(map[peer.ID]*asking)
+	g.before = n.handled()
+	g.ctx, g.cancel = context.WithCancel(n.ctx)
 	if !n.gate.CompareAndSwap(nil, g) {
+		g.cancel()
 		return errors.New("the network is closed for another run already: a private run needs one of its own")
 	}
-	n.events.subscribe(func(id peer.ID, connected bool) {
+	g.unsub = n.events.subscribe(func(id peer.ID, connected bool) {
 		if !connected && n.host.Network().Connectedness(id) != network.Connected {
 			g.forget(id)
 		}
@@ -78,6 +87,38 @@ func (n *Network) SetGate(keeper Gatekeeper, listed func(slot.PeerID) bool) erro
 		n.Handle(ProtocolAdmit, g.answer)
 	}
 	return nil
+}
+
+// LiftGate undoes SetGate, if there is a gate: the Network can then be closed for another run. What was handled since is handled no more, for
+// it was not meant for everybody. Nothing of the run may use the Network any more. It returns when the keeper is not called any more.
+func (n *Network) LiftGate() {
+	g := n.gate.Load()
+	if g == nil {
+		return
+	}
+	g.unsub()
+	for id := range n.handled() {
+		if !g.before[id] {
+			n.unhandle(id)
+		}
+	}
+	g.mu.Lock()
+	g.mu.lifted = true
+	g.mu.Unlock()
+	g.cancel()
+	g.wg.Wait()
+	n.gate.CompareAndSwap(g, nil)
+}
+
+// enter says whether the keeper may still be called; then wg.Done follows.
+func (g *gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.lifted {
+		return false
+	}
+	g.wg.Add(1)
+	return true
 }
 
 // admits says whether a peer may have a stream of a protocol. It is the one place where that is decided for what comes in.
@@ -136,6 +177,9 @@ func (g *gate) ask(ctx context.Context, to peer.ID) error {
 	g.mu.Lock()
 	a := g.mu.asking[to]
 	switch {
+	case g.mu.lifted:
+		g.mu.Unlock()
+		return fmt.Errorf("%w: the run is closed here", ErrNotAdmitted)
 	case a == nil || !a.at.IsZero() && time.Since(a.at) > askAgain:
 		a = g.begin(to)
 	case !a.at.IsZero():
@@ -158,7 +202,9 @@ func (g *gate) begin(to peer.ID) *asking {
 		g.dropFailures()
 	}
 	g.mu.asking[to] = a
-	if !g.n.goDo(func() { g.ended(to, a, g.exchange(to)) }) {
+	g.wg.Add(1) // mu is held, and it was not lifted
+	if !g.n.goDo(func() { defer g.wg.Done(); g.ended(to, a, g.exchange(to)) }) {
+		g.wg.Done()
 		a.err, a.at = g.n.closedError(nil), time.Now()
 		close(a.done)
 	}
@@ -186,7 +232,7 @@ func (g *gate) dropFailures() {
 }
 
 func (g *gate) exchange(to peer.ID) error {
-	ctx, cancel := context.WithTimeout(g.n.ctx, admitTimeout)
+	ctx, cancel := context.WithTimeout(g.ctx, admitTimeout)
 	defer cancel()
 	s, err := g.n.Open(ctx, slot.PeerID(to), ProtocolAdmit)
 	if err != nil {
@@ -212,6 +258,13 @@ func (g *gate) exchange(to peer.ID) error {
 
 // answer is the other side of exchange. Anybody may come here: it takes little to read, and less to refuse.
 func (g *gate) answer(from slot.PeerID, s wire.Stream) {
+	if !g.enter() {
+		_ = s.Reset()
+		return
+	}
+	defer g.wg.Done()
+	stop := context.AfterFunc(g.ctx, func() { _ = s.Reset() })
+	defer stop()
 	_ = s.SetDeadline(time.Now().Add(admitTimeout))
 	ask, err := wire.ReadMessage(s, maxAsk)
 	if err != nil {

@@ -202,6 +202,25 @@ func (n *Network) Handle(proto string, f func(from slot.PeerID, s wire.Stream)) 
 	}
 }
 
+// unhandle ends Handle for streams to come.
+func (n *Network) unhandle(id protocol.ID) {
+	n.mu.Lock()
+	delete(n.mu.handlers, id)
+	n.mu.Unlock()
+	n.host.RemoveStreamHandler(id)
+}
+
+// handled are the protocols that Handle was called for.
+func (n *Network) handled() map[protocol.ID]bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := make(map[protocol.ID]bool, len(n.mu.handlers))
+	for id := range n.mu.handlers {
+		all[id] = true
+	}
+	return all
+}
+
 type handlerFunc = func(from slot.PeerID, s wire.Stream)
 
 // handlerOf is what Handle was given for a protocol; nil if nothing.
@@ -231,6 +250,9 @@ func (n *Network) admit(key inboundKey) bool {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.mu.handlers[key.proto] == nil { // since this stream was opened
+		return false
+	}
 	if n.mu.closed || n.mu.inbound[key] >= min(n.cfg.MaxStreamsPerPeer, streamsAtOnce(key.proto)) {
 		return false
 	}
