@@ -52,7 +52,7 @@ func (n *Node) Invite(ctx context.Context, o InviteOptions) (string, error) {
 	members := slices.DeleteFunc(peersOf(v), func(p PeerID) bool { return p == n.Self() })
 	t := ticket.Ticket{
 		Run: n.spec.Name, RunID: n.run, Height: v.Tip.Height, Pin: v.Tip.Hash(), Expires: time.Now().Add(o.TTL).UTC().Truncate(time.Second),
-		Addrs: n.net.Contacts(append([]PeerID{n.Self()}, members...), ticketAddrs),
+		Addrs: n.net.Contacts(append([]PeerID{n.Self()}, members...), ticketAddrs, ticket.Usable),
 	}
 	if len(t.Addrs) == 0 {
 		return "", errors.New("no address is known under which others could find a peer of the run: give this one a --listen address")

@@ -13,8 +13,8 @@ import (
 
 // Contacts are up to limit addresses, each ending in /p2p/PEER, with which somebody who knows nobody could find the given peers: of as many
 // of them as can be, then of the bootstrap nodes that this peer was given, then second ones. Those of one peer stand next to each other, and peers
-// with public addresses first. A loopback address is only among them where a peer has no other.
-func (n *Network) Contacts(peers []slot.PeerID, limit int) []string {
+// with public addresses first. A loopback address is only among them where a peer has no other, and none that usable refuses.
+func (n *Network) Contacts(peers []slot.PeerID, limit int, usable func(addr string) bool) []string {
 	var all []contact
 	for _, p := range peers {
 		id := peer.ID(p)
@@ -22,7 +22,7 @@ func (n *Network) Contacts(peers []slot.PeerID, limit int) []string {
 		if id == n.host.ID() {
 			addrs = n.host.Addrs()
 		}
-		all = addContact(all, id, addrs)
+		all = addContact(all, id, addrs, usable)
 	}
 	for _, given := range n.boot.nodes() {
 		addrs := slices.Clone(n.host.Peerstore().Addrs(given.ID))
@@ -31,13 +31,13 @@ func (n *Network) Contacts(peers []slot.PeerID, limit int) []string {
 				addrs = append(addrs, again.Addrs...)
 			}
 		}
-		all = addContact(all, given.ID, multiaddr.Unique(addrs))
+		all = addContact(all, given.ID, multiaddr.Unique(addrs), usable)
 	}
 	choose(all, limit)
 	var out []string
 	for _, c := range all {
 		for _, a := range c.addrs[:c.chosen] {
-			out = append(out, a.String()+"/p2p/"+c.id.String())
+			out = append(out, full(a, c.id))
 		}
 	}
 	return out
@@ -52,9 +52,11 @@ type contact struct {
 
 func (c contact) rank() int { return addrRank(c.addrs[0]) }
 
+func full(a multiaddr.Multiaddr, id peer.ID) string { return a.String() + "/p2p/" + id.String() }
+
 // addContact adds a peer that has an address and is not among all.
-func addContact(all []contact, id peer.ID, addrs []multiaddr.Multiaddr) []contact {
-	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a multiaddr.Multiaddr) bool { return addrRank(a) == rankNone })
+func addContact(all []contact, id peer.ID, addrs []multiaddr.Multiaddr, usable func(addr string) bool) []contact {
+	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a multiaddr.Multiaddr) bool { return addrRank(a) == rankNone || !usable(full(a, id)) })
 	slices.SortStableFunc(addrs, func(a, b multiaddr.Multiaddr) int {
 		return cmp.Or(cmp.Compare(addrRank(a), addrRank(b)), cmp.Compare(a.String(), b.String()))
 	})

@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -14,15 +15,16 @@ func contactOf(t *testing.T, all []contact, id string, addrs ...string) []contac
 	for _, a := range addrs {
 		parsed = append(parsed, multiaddr.StringCast(a))
 	}
-	return addContact(all, peer.ID(id), parsed)
+	return addContact(all, peer.ID(id), parsed, func(addr string) bool { return !strings.Contains(addr, "odd") })
 }
 
 func TestContactsAreChosenInTurn(t *testing.T) {
-	all := contactOf(t, nil, "a", "/ip4/127.0.0.1/tcp/1", "/ip4/10.0.0.1/tcp/1", "/ip4/8.8.8.8/udp/1/quic-v1", "/ip4/8.8.8.8/tcp/1")
+	all := contactOf(t, nil, "a", "/ip4/127.0.0.1/tcp/1", "/dns4/odd.example/tcp/1", "/ip4/10.0.0.1/tcp/1", "/ip4/8.8.8.8/udp/1/quic-v1", "/ip4/8.8.8.8/tcp/1")
 	all = contactOf(t, all, "b", "/ip4/127.0.0.1/tcp/2", "/ip4/0.0.0.0/tcp/2", "/ip6/fe80::1/tcp/2")
 	all = contactOf(t, all, "c", "/ip4/10.0.0.3/tcp/3", "/ip4/127.0.0.1/tcp/3")
 	all = contactOf(t, all, "a", "/ip4/9.9.9.9/tcp/1")
 	all = contactOf(t, all, "nowhere", "/ip4/0.0.0.0/tcp/2")
+	all = contactOf(t, all, "odd", "/dns4/odd.example/tcp/2")
 	choose(all, 2)
 	var got [][]string
 	for _, c := range all {

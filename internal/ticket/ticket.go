@@ -92,6 +92,12 @@ func printable(s string) bool {
 	return utf8.ValidString(s)
 }
 
+// Usable says whether an address can be in a ticket. Peers announce what they like, names with spaces in them, too.
+func Usable(addr string) bool {
+	_, _, err := split(addr)
+	return err == nil
+}
+
 // split takes an address apart: what leads to a peer, and the peer's ID.
 func split(addr string) (way, id []byte, err error) {
 	a, err := multiaddr.NewMultiaddr(addr)

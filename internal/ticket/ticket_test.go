@@ -120,6 +120,17 @@ func TestWhatIsNoTicket(t *testing.T) {
 	}
 }
 
+func TestUsable(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"/dns4/a.example/tcp/1/p2p/" + idA: true, "/dns4/a b/tcp/1/p2p/" + idA: false, "/dns4/a.example/tcp/1": false,
+		"/dns4/" + strings.Repeat("a", maxAddr) + "/tcp/1/p2p/" + idA: false,
+	} {
+		if Usable(addr) != want {
+			t.Errorf("%.60s: %v", addr, !want)
+		}
+	}
+}
+
 func TestExpired(t *testing.T) {
 	k := sample()
 	if end := k.Expires.Add(Grace); k.Expired(end) || !k.Expired(end.Add(time.Second)) {
