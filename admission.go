@@ -29,6 +29,9 @@ const (
 	usedFile   = "admission.used"   // tokens that were used, until they expire
 )
 
+// privateGossip is the gossipsub protocol of all private runs: strangers must not see who is in the same one.
+const privateGossip = "/p2pdiloco/gossip/1.0.0"
+
 // maxSecretFile bounds what is read of a file with a secret, in bytes.
 const maxSecretFile = 1 << 10
 
@@ -116,6 +119,7 @@ func (n *Node) checkAccess(spec *Spec) error {
 func (n *Node) gossipConfig(boot uint64) gossip.Config {
 	cfg := gossip.Config{Topic: n.topic(), Boot: boot, Heartbeat: n.timing.heartbeat, Logger: n.log}
 	if n.doorman != nil {
+		cfg.Protocol = privateGossip
 		cfg.Kinds = []uint8{kindAdmission}
 		cfg.Deliver = func(_ PeerID, _ uint8, body []byte) { n.doorman.learn(body) }
 	}

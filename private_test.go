@@ -186,6 +186,9 @@ func TestAStrangerLearnsNothingOfAPrivateRun(t *testing.T) {
 			if !listed {
 				t.Errorf("%s: what does it say to a stranger?", proto)
 			}
+			if strings.HasPrefix(string(proto), "/p2pdiloco/gossip") && proto != privateGossip {
+				t.Errorf("protocol %s tells who is in the same run", proto)
+			}
 			for _, b := range x.greetings(proto) {
 				if answer := x.hear(founder, proto, b); len(answer) > may.most || may.never != "" && strings.Contains(string(answer), may.never) {
 					t.Errorf("%s answers a stranger with %q", proto, answer)

@@ -25,6 +25,9 @@ const (
 type Config struct {
 	// Topic names the topic. Peers of one run use the same.
 	Topic string
+	// Protocol, if set, is the gossipsub protocol's ID, in place of one that comes from the topic's name: libp2p's identify tells it to
+	// anybody, who could see by it which hosts share a topic. A host can be in one topic of a protocol.
+	Protocol string
 	// Boot rises with each start of this peer: a counter kept on disk, never a clock. Messages of a lower boot than one
 	// heard before are ignored by all.
 	Boot uint64

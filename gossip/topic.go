@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -46,7 +47,7 @@ func Join(ctx context.Context, h host.Host, cfg Config) (*Topic, error) {
 	if err := errors.Join(cfg.Validate(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	t := &Topic{cfg: cfg, self: h.ID(), host: h, proto: protocolOf(cfg.Topic), origins: newOrigins(cfg), bad: newOffenders()}
+	t := &Topic{cfg: cfg, self: h.ID(), host: h, proto: cmp.Or(protocol.ID(cfg.Protocol), protocolOf(cfg.Topic)), origins: newOrigins(cfg), bad: newOffenders()}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	if err := t.open(); err != nil {
 		t.cancel()
