@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/gossip"
 	"github.com/p2pdiloco/p2pdiloco/internal/admission"
@@ -177,14 +178,23 @@ func (c Config) listed() func(PeerID) bool {
 	return func(p PeerID) bool { return slices.Contains(c.Allow, p) }
 }
 
-// announceUsed tells the others which tokens have been used here, until the node closes: it is one of its goroutines.
+// sayAgain is after how many ALIVEs a peer says again which tokens have been used: announcements get lost, above all before a newcomer gossips.
+const sayAgain = 6
+
+// announceUsed tells the others which tokens have been used, until the node closes: it is one of its goroutines.
 func (n *Node) announceUsed() {
+	again := time.NewTicker(sayAgain * n.timing.ledger.Alive)
+	defer again.Stop()
 	for {
 		select {
 		case <-n.closed.Done():
 			return
 		case b := <-n.doorman.news:
 			n.transport.publish(kindAdmission, b)
+		case <-again.C:
+			if b := n.doorman.unsaid(); b != nil {
+				n.transport.publish(kindAdmission, b)
+			}
 		}
 	}
 }

@@ -40,6 +40,7 @@ type doorman struct {
 	mu      struct {
 		sync.Mutex
 		admission.Doorkeeper
+		said     bool              // since unsaid was called another peer has said all that is known here of tokens
 		refusals map[PeerID]string // what members have said against letting this peer in
 		since    time.Time         // the first of them
 	}
@@ -196,6 +197,20 @@ func (d *doorman) learn(b []byte) {
 	if d.mu.Used.Merge(now(), used) {
 		d.saveUsed()
 	}
+	d.mu.said = d.mu.said || d.mu.Used.Within(used)
+}
+
+// unsaid is what the others should be told of tokens, nil if another peer has just done so.
+func (d *doorman) unsaid() []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	said := d.mu.said
+	d.mu.said = false
+	told := d.mu.Used.Told()
+	if said || len(told.Used) == 0 {
+		return nil
+	}
+	return told.Append(nil)
 }
 
 // saveUsed writes the register; mu is held, which keeps the order. A disk that fails lets tickets be used more often, and is not the end.

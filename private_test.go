@@ -17,6 +17,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/admission"
+	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -35,11 +37,12 @@ func inPrivate(t *testing.T, rounds, startPeers uint64, step time.Duration, f fu
 
 // A ticket admits as many as it was made for, whichever members they ask, and who was admitted comes back without it.
 func TestPrivateRun(t *testing.T) {
-	inPrivate(t, 40, 3, 20*time.Millisecond, func(s *swarm, founder *simPeer) {
+	inPrivate(t, 40, 3, 100*time.Millisecond, func(s *swarm, founder *simPeer) {
 		text := s.invite(founder, InviteOptions{Uses: 2})
 		a, b := s.guest(text), s.guest(text)
 		s.start(a, b)
 		s.reach(2, s.peers...)
+		s.until(10*time.Second, "known to all who was admitted", func() bool { return s.agreed(s.peers...) })
 		late := s.guest(text)
 		s.start(late)
 		select {
@@ -63,6 +66,33 @@ func TestPrivateRun(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(a.dir, secretFile)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("the secret's file: %v, %v", info, err)
 		}
+	})
+}
+
+// agreed says whether some peers know the same of tokens that were used, and something at all.
+func (s *swarm) agreed(peers ...*simPeer) bool {
+	var all [][]byte
+	for _, p := range peers {
+		d := p.node.Load().doorman
+		d.mu.Lock()
+		all = append(all, d.mu.Used.Told().Append(nil))
+		d.mu.Unlock()
+	}
+	return len(all[0]) > 12 && len(slices.CompactFunc(all, slices.Equal)) == 1
+}
+
+// A use that was announced while a member could not hear it is told again, by who knows of it to who does not.
+func TestUsesOfTokensAreToldAgain(t *testing.T) {
+	inPrivate(t, 1000, 1, 500*time.Millisecond, func(s *swarm, founder *simPeer) {
+		guest := s.guest(s.invite(founder, InviteOptions{}))
+		s.start(guest)
+		s.reach(1, founder, guest)
+		used := admission.Told{Used: []admission.Used{{ID: [ticket.IDSize]byte{7}, Expires: now() + 1000, Peers: []PeerID{"somebody"}}}}
+		guest.node.Load().doorman.learn(used.Append(nil))
+		if s.agreed(founder, guest) {
+			t.Fatal("they know the same already")
+		}
+		s.until(20*time.Second, "told again", func() bool { return s.agreed(founder, guest) })
 	})
 }
 
@@ -159,7 +189,7 @@ var toStrangers = map[string]struct {
 	p2p.ProtocolPulse:    {},
 	p2p.ProtocolState:    {},
 	p2p.ProtocolProbe:    {},
-	"/p2pdiloco/gossip-": {},
+	privateGossip:        {},
 	// What libp2p serves says nothing of runs; of the DHT see below.
 	"/p2pdiloco/kad/1.0.0": {4 << 10, "sim"},
 	"/ipfs/ping/1.0.0":     {100, "sim"},
@@ -182,12 +212,9 @@ func TestAStrangerLearnsNothingOfAPrivateRun(t *testing.T) {
 			t.Errorf("the peer serves %q, of %d that there may be", protocols, len(toStrangers))
 		}
 		for _, proto := range protocols {
-			may, listed := toStrangers[anyGossip(proto)]
+			may, listed := toStrangers[string(proto)]
 			if !listed {
 				t.Errorf("%s: what does it say to a stranger?", proto)
-			}
-			if strings.HasPrefix(string(proto), "/p2pdiloco/gossip") && proto != privateGossip {
-				t.Errorf("protocol %s tells who is in the same run", proto)
 			}
 			for _, b := range x.greetings(proto) {
 				if answer := x.hear(founder, proto, b); len(answer) > may.most || may.never != "" && strings.Contains(string(answer), may.never) {
@@ -205,15 +232,6 @@ func TestAStrangerLearnsNothingOfAPrivateRun(t *testing.T) {
 			t.Error("the stranger hears the run's gossip")
 		}
 	})
-}
-
-// anyGossip leaves out what tells one gossip topic's protocol from another's.
-func anyGossip(proto protocol.ID) string {
-	const gossip = "/p2pdiloco/gossip-"
-	if strings.HasPrefix(string(proto), gossip) {
-		return gossip
-	}
-	return string(proto)
 }
 
 // eavesdrop speaks all these protocols from now on, and counts what it is told.
