@@ -56,7 +56,7 @@ func (o *offenders) note(id peer.ID, now time.Time) bool {
 	return fresh
 }
 
-// makeRoom forgets who has been good for long, or else anybody. mu is held.
+// makeRoom forgets who has been good for long, or else any eighth of them. mu is held.
 func (o *offenders) makeRoom(now time.Time) {
 	for id, of := range o.mu.by {
 		if of.left.has(now, offencesRate, offencesBurst, offencesBurst) && !of.muted.After(now) {
@@ -64,7 +64,7 @@ func (o *offenders) makeRoom(now time.Time) {
 		}
 	}
 	for id := range o.mu.by {
-		if len(o.mu.by) < maxOffenders {
+		if len(o.mu.by) <= maxOffenders*7/8 {
 			return
 		}
 		delete(o.mu.by, id)
