@@ -52,6 +52,12 @@ const (
 	leastOwn = 1. / 8
 )
 
+// Planning must not keep a large group's leader: beyond 64 peers fewer orders of a ring are tried, and fewer owners relieved.
+const (
+	ringWork    = 1 << 18
+	relieveWork = 1 << 22
+)
+
 // relieve has owners whose ways lead through relays own less, or nothing, as long as the slowest way or uplink is faster for it: of the slowest
 // relayed pair, the one whose owning less helps more. It returns nil where that gains nothing worth it. most is what each may own.
 func relieve(share, most, up []float64, links slot.Links) []float64 {
@@ -62,7 +68,7 @@ func relieve(share, most, up []float64, links slot.Links) []float64 {
 	speeds := pairSpeeds(n, links)
 	before, _, _ := slowest(share, up, speeds, links)
 	best, cost := share, before
-	for range 4 * n {
+	for range min(4*n, relieveWork/(n*n)) {
 		_, i, j := slowest(best, up, speeds, links)
 		var next, bounds []float64
 		for _, k := range []int{i, j} {

@@ -74,7 +74,7 @@ func allReach(n int, links slot.Links) bool {
 func ringOrder(n int, links slot.Links) (order []uint16, closed bool) {
 	speed := directFirst(pairSpeeds(n, links), links)
 	var best []int
-	for start := range n {
+	for start := range max(1, min(n, ringWork/(n*n))) {
 		if seq := ringFrom(start, n, speed); best == nil || slowestStep(seq, speed) > slowestStep(best, speed) {
 			best = seq
 		}
