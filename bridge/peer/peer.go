@@ -9,6 +9,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 )
 
 // Options are what a program adds to a peer's settings. The zero value is a peer that votes and serves.
@@ -81,7 +82,9 @@ func (p *Peer) join() {
 			return
 		}
 	}
-	p.node, p.err = p2pdiloco.Join(p.ctx, p.cfg)
+	if p.node, p.err = p2pdiloco.Join(p.ctx, p.cfg); p.err == nil {
+		machine.Frugal(p.node.Spec().Layout.Elements())
+	}
 }
 
 // Dir is the data directory.

@@ -1,5 +1,5 @@
 // Package machine says what this machine can hold. Go ends a process that asks for more, a host program of the embedding library included, so it is
-// asked before a model is allocated.
+// asked before a model is allocated. It also says how much garbage may lie beside the model.
 package machine
 
 import "fmt"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
@@ -142,6 +143,7 @@ func (p *peer) prepare(ctx context.Context, o order) (a answer, err error) {
 		p.plan.Offers[i].Peer = id
 	}
 	p.net.Protect(ids)
+	machine.Frugal(p.Elements) // as a node does
 	data := p.encoded(p.codec, p.index)
 	began := time.Now()
 	if p.own, err = allreduce.Commit(p.params(), 0, data); err != nil {
