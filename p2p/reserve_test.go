@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // TestReservationEndsWithItsConnection: a relay that was away for a moment has forgotten who could be reached through it, and is asked again.
@@ -40,7 +38,7 @@ func TestReservationWithAPeerThatRelaysNoMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * reserveRest)
-		if left := s.peers[0].Reach().Relays; len(left) != 1 || left[0] != slot.PeerID(s.relays[1].ID()) {
+		if left := s.peers[0].Reach().Relays; len(left) != 1 || left[0] != s.relays[1].ID() {
 			t.Errorf("reachable through %v, want through the other one alone", left)
 		}
 	})

@@ -125,6 +125,7 @@ func (s *Server) cost(q request) float64 {
 		return float64(q.Length)
 	case askFrames, askFramesOnly:
 		return float64(q.Length) * float64(s.store.FrameBytes()) / outcomesToll
+	case askList: // it is short
 	}
 	return 0
 }
