@@ -43,19 +43,20 @@ static void orphaned(void)
 
 static pid_t peer;
 
-/* On Linux the peer's end sends SIGTERM, before the reading thread sees it, or if that never does. One from somebody else does what it
- * always does. */
+/* On Linux the peer's end sends SIGTERM, before the reading thread sees it, or if that never does: perhaps more than once, as its threads end
+ * one by one, so that the second must not do what SIGTERM does elsewhere before the first was dealt with. One from somebody else does that. */
 static void terminated(int number, siginfo_t *info, void *unused)
 {
 	(void)unused;
 	if (info->si_pid == peer)
 		orphaned();
+	signal(number, SIG_DFL);
 	raise(number);
 }
 
 static void watch_peer(void)
 {
-	struct sigaction action = {.sa_sigaction = terminated, .sa_flags = (int)(SA_SIGINFO | SA_RESETHAND | SA_RESTART)};
+	struct sigaction action = {.sa_sigaction = terminated, .sa_flags = SA_SIGINFO | SA_RESTART};
 	peer = getppid();
 	sigaction(SIGTERM, &action, NULL);
 }
