@@ -85,20 +85,23 @@ func TestWeight(t *testing.T) {
 		between(t, "10 heavy KB", pass(t, heavy, there, 10_000), time.Second, 1500*time.Millisecond)
 
 		took := make(chan time.Duration, 2)
-		for _, to := range []int{2, 3} {
-			a, b := open(t, s, 0, to, heavyProtocol)
-			go func() { took <- pass(t, a, b, 100_000) }()
+		both := func(from, to [2]int) {
+			var ends [2][2]network.Stream // all are open before the first takes the link
+			for i := range ends {
+				ends[i][0], ends[i][1] = open(t, s, from[i], to[i], heavyProtocol)
+			}
+			for _, e := range ends {
+				go func() { took <- pass(t, e[0], e[1], 100_000) }()
+			}
 		}
+		both([2]int{0, 0}, [2]int{2, 3})
 		time.Sleep(5 * time.Second)
 		between(t, "a light KB beside 200 heavy ones", pass(t, near, far, 1000), 10*time.Millisecond, 50*time.Millisecond)
 		for range 2 {
 			between(t, "100 heavy KB of 200 on one uplink", <-took, 18*time.Second, 23*time.Second)
 		}
 
-		for _, from := range []int{1, 2} {
-			a, b := open(t, s, from, 3, heavyProtocol)
-			go func() { took <- pass(t, a, b, 100_000) }()
-		}
+		both([2]int{1, 2}, [2]int{3, 3})
 		for range 2 {
 			between(t, "100 heavy KB of 200 on one downlink", <-took, 18*time.Second, 23*time.Second)
 		}
