@@ -21,7 +21,7 @@ func (w *worker) hold(ctx context.Context, work membership.WorkHold) error {
 	if d.Kind != slot.Step || w.store.HasOutcome(d.Height, d.Outcome()) {
 		return nil
 	}
-	data, err := w.gatherSoon(ctx, outcomeOf{d.Height, d.Contributions, d.Segments}, work.From)
+	data, err := w.gatherSoon(ctx, outcomeOf{height: d.Height, contributions: d.Contributions, segments: d.Segments}, work.From)
 	if err != nil {
 		return err
 	}
@@ -50,6 +50,7 @@ type outcomeOf struct {
 	height        uint64
 	contributions []slot.Offer
 	segments      []slot.Segment
+	certified     bool // a quorum has it on disk
 }
 
 // missingError says which segments nobody gave.
@@ -146,6 +147,18 @@ const (
 	drippedFactor = 4 // for a slow link the reduction was slow, too
 )
 
+// Once a quorum has the bytes, the reduction has a stall, and a part of the time that it has taken, to bring the last of them: those on slow
+// links lack little then, and what drips is fetched elsewhere.
+const certifiedPart = 4
+
+// patience is how long the reduction may take from now on, which has run for so long.
+func (w *worker) patience(o outcomeOf, ran time.Duration) time.Duration {
+	if o.certified {
+		return w.stall + ran/certifiedPart
+	}
+	return drippedStalls*w.stall + drippedFactor*ran
+}
+
 // awaitReduction waits for what the running reduction will bring anyway: a draft overtakes the last frames to some members. It
 // waits as long as something comes, within limits.
 func (w *worker) awaitReduction(ctx context.Context, o outcomeOf) {
@@ -156,7 +169,7 @@ func (w *worker) awaitReduction(ctx context.Context, o outcomeOf) {
 	if r == nil || r.Plan().Height != o.height || !listed {
 		return
 	}
-	end := time.NewTimer(drippedStalls*w.stall + drippedFactor*time.Since(began))
+	end := time.NewTimer(w.patience(o, time.Since(began)))
 	defer end.Stop()
 	tick := time.NewTicker(w.stall)
 	defer tick.Stop()
@@ -201,7 +214,7 @@ func (w *worker) obtain(ctx context.Context, record slot.Record, from []PeerID) 
 	if w.store.HasOutcome(record.Height, record.Outcome()) {
 		return nil
 	}
-	data, err := w.gather(ctx, outcomeOf{record.Height, record.Contributions, record.Segments}, from)
+	data, err := w.gather(ctx, outcomeOf{record.Height, record.Contributions, record.Segments, true}, from)
 	if err != nil {
 		return err
 	}
