@@ -214,7 +214,7 @@ func (w *worker) obtain(ctx context.Context, record slot.Record, from []PeerID) 
 	if w.store.HasOutcome(record.Height, record.Outcome()) {
 		return nil
 	}
-	data, err := w.gather(ctx, outcomeOf{record.Height, record.Contributions, record.Segments, true}, from)
+	data, err := w.gather(ctx, outcomeOf{height: record.Height, contributions: record.Contributions, segments: record.Segments, certified: true}, from)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@
 //	r, err := engine.Start(ctx, plan, own, sink)     // a later Start revises it, or replaces it by another group's
 //	…                                                // sink hears of ranges of own pieces that are done, and of lost peers
 //	bytes, ok := r.Copy(rng)                         // encoded, once the pieces of rng are complete
-//	r.Release()                                      // bytes are not used any more
+//	r.Retire()                                       // decided: peers on slow links get the rest; the next Start, or Release, ends it
 //
 // The data path of one piece, with k contributors:
 //
