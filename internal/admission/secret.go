@@ -63,6 +63,9 @@ func (s Secret) Rendezvous(run string) (r [ticket.RendezvousSize]byte) {
 	return r
 }
 
+// Commitment names the secret in the run of an ID, and does not give it away.
+func (s Secret) Commitment(run slot.Root) slot.Root { return s.key("commitment", string(run[:])) }
+
 // Topic is the name of what the run's peers gossip in.
 func (s Secret) Topic(run string, id slot.Root) string {
 	k := s.key("topic", run)
