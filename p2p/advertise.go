@@ -21,8 +21,11 @@ const (
 //
 // The first announcements come close together, and one follows each newcomer while the swarm is small: a record put while only
 // the bootstrap node was known would die with it.
-func (n *Network) Advertise(ctx context.Context, run string) {
-	a := &advertiser{n: n, run: run, came: make(chan struct{}, 1)}
+func (n *Network) Advertise(ctx context.Context, run string) { n.AdvertiseAt(ctx, NewPlaces(run)) }
+
+// AdvertiseAt is Advertise under every name of some places, and under those that follow, at once.
+func (n *Network) AdvertiseAt(ctx context.Context, places *Places) {
+	a := &advertiser{n: n, places: places, came: make(chan struct{}, 1)}
 	n.goDo(func() {
 		ctx, cancel := n.joined(ctx)
 		defer cancel()
@@ -32,9 +35,9 @@ func (n *Network) Advertise(ctx context.Context, run string) {
 }
 
 type advertiser struct {
-	n    *Network
-	run  string
-	came chan struct{} // a peer connected
+	n      *Network
+	places *Places
+	came   chan struct{} // a peer connected
 }
 
 func (a *advertiser) onConnection(_ peer.ID, connected bool) {
@@ -51,29 +54,34 @@ func (a *advertiser) loop(ctx context.Context) {
 	retry, next := advertiseRetryMin, advertiseFirst
 	for ctx.Err() == nil {
 		wait := next
-		if err := a.provide(ctx); err != nil {
-			a.n.log.Debug("announcing the run failed", "run", a.run, "err", err)
+		names, changed := a.places.now()
+		if err := a.provide(ctx, names); err != nil {
+			a.n.log.Debug("announcing the run failed", "places", names, "err", err)
 			wait = retry
 			retry = min(2*retry, advertiseRetryMax)
 		} else {
 			retry = advertiseRetryMin
 			next = min(2*next, a.n.cfg.AdvertiseEvery)
 		}
-		a.pause(ctx, wait)
+		if a.pause(ctx, wait, changed) {
+			next = advertiseFirst
+		}
 	}
 }
 
-// pause waits, less long when a peer comes meanwhile.
-func (a *advertiser) pause(ctx context.Context, wait time.Duration) {
+// pause waits, less long when a peer comes meanwhile, and not when there are other places, which it says.
+func (a *advertiser) pause(ctx context.Context, wait time.Duration, changed <-chan struct{}) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	deadline := time.Now().Add(wait)
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return false
+		case <-changed:
+			return true
 		case <-timer.C:
-			return
+			return false
 		case <-a.came:
 			if left := time.Until(deadline); left > advertiseSettle {
 				deadline = time.Now().Add(advertiseSettle)
@@ -85,13 +93,21 @@ func (a *advertiser) pause(ctx context.Context, wait time.Duration) {
 
 var errNoNeighbours = errors.New("the routing table is empty")
 
-func (a *advertiser) provide(ctx context.Context) error {
-	key, err := runKey(a.run)
-	if err != nil {
-		return err
-	}
+func (a *advertiser) provide(ctx context.Context, names []string) error {
 	if a.n.dht.RoutingTable().Size() == 0 {
 		return errNoNeighbours
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, a.provideAt(ctx, name))
+	}
+	return errors.Join(errs...)
+}
+
+func (a *advertiser) provideAt(ctx context.Context, name string) error {
+	key, err := runKey(name)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, advertiseTimeout)
 	defer cancel()

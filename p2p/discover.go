@@ -3,6 +3,7 @@ package p2p
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -20,9 +21,14 @@ const (
 // ended. It goes on until ctx or the Network ends, then the channel is closed. Whoever is found is a stranger: anybody
 // may announce anything.
 func (n *Network) Discover(ctx context.Context, run string) <-chan slot.PeerID {
+	return n.DiscoverAt(ctx, NewPlaces(run))
+}
+
+// DiscoverAt is Discover under every name of some places, and under those that follow, at once.
+func (n *Network) DiscoverAt(ctx context.Context, places *Places) <-chan slot.PeerID {
 	out := make(chan slot.PeerID, 64)
 	f := &finder{
-		n: n, run: run, out: out,
+		n: n, places: places, out: out,
 		found:      make(chan peer.AddrInfo, 64),
 		changes:    make(chan change, 256),
 		dialled:    make(chan dialResult, maxDials),
@@ -43,9 +49,9 @@ func (n *Network) Discover(ctx context.Context, run string) <-chan slot.PeerID {
 
 // finder is the loop behind one Discover. All its state belongs to the goroutine of serve.
 type finder struct {
-	n   *Network
-	run string
-	out chan<- slot.PeerID
+	n      *Network
+	places *Places
+	out    chan<- slot.PeerID
 
 	found    chan peer.AddrInfo // by DHT, mDNS or memory
 	changes  chan change        // of connections
@@ -74,24 +80,24 @@ func (f *finder) serve(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	})()
-	if f.n.cfg.MDNS {
-		stop := f.n.startMDNS(f.run, func(p peer.AddrInfo) { f.offer(ctx, p) })
-		defer stop()
-	}
+	local := localSearch{f: f, stops: make(map[string]func())}
+	defer local.at(ctx, nil)
 	for _, p := range f.n.memory.known() {
 		f.consider(ctx, p)
 	}
-	f.loop(ctx)
+	f.loop(ctx, local)
 	for f.dials > 0 { // they end with ctx
 		<-f.dialled
 		f.dials--
 	}
 }
 
-func (f *finder) loop(ctx context.Context) {
-	wait := findFirst
+func (f *finder) loop(ctx context.Context, local localSearch) {
+	wait, searching := findFirst, false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	names, changed := f.places.now()
+	local.at(ctx, names)
 	for {
 		out, first := f.nextReport()
 		select {
@@ -108,12 +114,20 @@ func (f *finder) loop(ctx context.Context) {
 			f.dialMore(ctx)
 		case <-timer.C:
 			f.redial(ctx)
-			if !f.n.goDo(func() { f.search(ctx) }) {
+			now := names
+			if searching = f.n.goDo(func() { f.search(ctx, now) }); !searching {
 				return
 			}
 		case <-f.searched:
+			searching = false
 			timer.Reset(wait)
 			wait = min(2*wait, f.n.cfg.FindEvery)
+		case <-changed:
+			names, changed = f.places.now()
+			local.at(ctx, names)
+			if wait = findFirst; !searching {
+				timer.Reset(0)
+			}
 		}
 	}
 }
@@ -126,18 +140,22 @@ func (f *finder) offer(ctx context.Context, p peer.AddrInfo) {
 	}
 }
 
-// search asks the DHT once.
-func (f *finder) search(ctx context.Context) {
+// search asks the DHT once for every place.
+func (f *finder) search(ctx context.Context, names []string) {
 	defer func() { f.searched <- struct{}{} }() // room for the one search that runs
-	key, err := runKey(f.run)
-	if err != nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()
-	for p := range f.n.dht.FindProvidersAsync(ctx, key, 0) {
-		f.offer(ctx, p)
+	var all sync.WaitGroup
+	for _, name := range names {
+		if key, err := runKey(name); err == nil {
+			all.Go(func() {
+				for p := range f.n.dht.FindProvidersAsync(ctx, key, 0) {
+					f.offer(ctx, p)
+				}
+			})
+		}
 	}
+	all.Wait()
 }
 
 // report puts a candidate among those to be reported. The loop sends them when the caller takes them: a slow caller must not hold

@@ -7,13 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // Gatekeeper decides who is let into a private run. Its methods are called from any goroutine and must not block for long. What asks and
@@ -54,15 +52,9 @@ type gate struct {
 		sync.Mutex
 		lifted   bool                 // nobody joins wg any more
 		admitted map[peer.ID]struct{} // and connected: at the other end of a new connection may be a new process, which does not know us
+		purges   int                  // what was decided before the last one may be wrong
 		asking   map[peer.ID]*asking
 	}
-}
-
-// asking is one ask under way, or the last one that failed.
-type asking struct {
-	done chan struct{}
-	err  error
-	at   time.Time // when it failed
 }
 
 // SetGate closes the Network: from now on no protocol serves a peer, and no stream is opened to one, that listed refuses (nil refuses nobody) or
@@ -160,157 +152,53 @@ func (g *gate) knows(id peer.ID) bool {
 	return ok
 }
 
-func (g *gate) admit(id peer.ID) {
+// admit lets a peer in for which the keeper has decided when there had been so many purges. false: it is to be decided anew.
+func (g *gate) admit(id peer.ID, purges int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if purges != g.mu.purges {
+		return false
+	}
 	g.mu.admitted[id] = struct{}{}
+	return true
+}
+
+func (g *gate) purges() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.purges
+}
+
+// Expel ends the admission of the peers that out names, among those admitted, and every connection to them. The keeper decides already as it will from now
+// on; what it was asked before counts no more.
+func (n *Network) Expel(out func(slot.PeerID) bool) {
+	g := n.gate.Load()
+	if g == nil {
+		return
+	}
+	for _, id := range g.purge(out) {
+		n.greeted.forget(id)
+		if err := n.host.Network().ClosePeer(id); err != nil {
+			n.log.Debug("closing the connections of a peer that was let in", "peer", id, "err", err)
+		}
+	}
+}
+
+func (g *gate) purge(out func(slot.PeerID) bool) (gone []peer.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.purges++
+	for id := range g.mu.admitted {
+		if out(slot.PeerID(id)) {
+			delete(g.mu.admitted, id)
+			gone = append(gone, id)
+		}
+	}
+	return gone
 }
 
 func (g *gate) forget(id peer.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.mu.admitted, id)
-}
-
-// ask asks a peer for admission, once for all who wait for that.
-func (g *gate) ask(ctx context.Context, to peer.ID) error {
-	g.mu.Lock()
-	a := g.mu.asking[to]
-	switch {
-	case g.mu.lifted:
-		g.mu.Unlock()
-		return fmt.Errorf("%w: the run is closed here", ErrNotAdmitted)
-	case a == nil || !a.at.IsZero() && time.Since(a.at) > askAgain:
-		a = g.begin(to)
-	case !a.at.IsZero():
-		g.mu.Unlock()
-		return a.err
-	}
-	g.mu.Unlock()
-	select {
-	case <-a.done:
-		return a.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// begin starts to ask. mu is held.
-func (g *gate) begin(to peer.ID) *asking {
-	a := &asking{done: make(chan struct{})}
-	if len(g.mu.asking) >= maxAsked {
-		g.dropFailures()
-	}
-	g.mu.asking[to] = a
-	g.wg.Add(1) // mu is held, and it was not lifted
-	if !g.n.goDo(func() { defer g.wg.Done(); g.ended(to, a, g.exchange(to)) }) {
-		g.wg.Done()
-		a.err, a.at = g.n.closedError(nil), time.Now()
-		close(a.done)
-	}
-	return a
-}
-
-func (g *gate) ended(to peer.ID, a *asking, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if a.err = err; err == nil {
-		delete(g.mu.asking, to)
-	} else {
-		a.at = time.Now()
-	}
-	close(a.done)
-}
-
-// dropFailures forgets who failed. mu is held.
-func (g *gate) dropFailures() {
-	for id, a := range g.mu.asking {
-		if !a.at.IsZero() {
-			delete(g.mu.asking, id)
-		}
-	}
-}
-
-func (g *gate) exchange(to peer.ID) error {
-	ctx, cancel := context.WithTimeout(g.ctx, admitTimeout)
-	defer cancel()
-	s, err := g.n.Open(ctx, slot.PeerID(to), ProtocolAdmit)
-	if err != nil {
-		return err
-	}
-	defer s.Reset() //nolint:errcheck // everything wanted has been read
-	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
-	defer stop()
-	ask := g.keeper.Ask(slot.PeerID(to))
-	if err := errors.Join(wire.WriteMessage(s, ask), s.CloseWrite()); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotAdmitted, err)
-	}
-	answer, err := wire.ReadMessage(s, maxAnswer)
-	if err == nil {
-		err = g.keeper.Judge(slot.PeerID(to), ask, answer)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNotAdmitted, err)
-	}
-	g.admit(to)
-	return nil
-}
-
-// answer is the other side of exchange. Anybody may come here: it takes little to read, and less to refuse.
-func (g *gate) answer(from slot.PeerID, s wire.Stream) {
-	if !g.enter() {
-		_ = s.Reset()
-		return
-	}
-	defer g.wg.Done()
-	stop := context.AfterFunc(g.ctx, func() { _ = s.Reset() })
-	defer stop()
-	_ = s.SetDeadline(time.Now().Add(admitTimeout))
-	ask, err := wire.ReadMessage(s, maxAsk)
-	if err != nil {
-		_ = s.Reset()
-		return
-	}
-	answer, admitted := g.keeper.Answer(from, ask)
-	if admitted && g.lists(peer.ID(from)) {
-		g.admit(peer.ID(from)) // before it can hear of it
-	}
-	if err := wire.WriteMessage(s, answer); err != nil {
-		g.n.log.Debug("admission failed", "peer", from, "err", err)
-		_ = s.Reset()
-	}
-}
-
-// gatedHost is a host whose streams go through the gate: for gossipsub, which opens and takes its own.
-type gatedHost struct {
-	host.Host
-	n *Network
-}
-
-// SetStreamHandler implements host.Host.
-func (h gatedHost) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
-	h.Host.SetStreamHandler(id, h.gated(f))
-}
-
-// SetStreamHandlerMatch implements host.Host.
-func (h gatedHost) SetStreamHandlerMatch(id protocol.ID, match func(protocol.ID) bool, f network.StreamHandler) {
-	h.Host.SetStreamHandlerMatch(id, match, h.gated(f))
-}
-
-func (h gatedHost) gated(f network.StreamHandler) network.StreamHandler {
-	return func(s network.Stream) {
-		if !h.n.admits(inboundKey{s.Conn().RemotePeer(), s.Protocol()}) {
-			_ = s.Reset()
-			return
-		}
-		f(s)
-	}
-}
-
-// NewStream implements host.Host.
-func (h gatedHost) NewStream(ctx context.Context, to peer.ID, ids ...protocol.ID) (network.Stream, error) {
-	if err := h.n.pass(ctx, to, ""); err != nil {
-		return nil, err
-	}
-	return h.Host.NewStream(ctx, to, ids...)
 }

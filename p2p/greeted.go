@@ -45,3 +45,9 @@ func (g *greeted) has(id peer.ID, now time.Time) bool {
 	at, ok := g.mu.at[id]
 	return ok && now.Sub(at) < greetedTerm
 }
+
+func (g *greeted) forget(id peer.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.mu.at, id)
+}

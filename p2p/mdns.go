@@ -1,8 +1,10 @@
 package p2p
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/discovery/mdns"
@@ -18,6 +20,27 @@ type mdnsFound func(peer.AddrInfo)
 
 // HandlePeerFound is called by the resolver.
 func (f mdnsFound) HandlePeerFound(p peer.AddrInfo) { f(p) }
+
+// localSearch is what runs on the local network for a finder, by place.
+type localSearch struct {
+	f     *finder
+	stops map[string]func()
+}
+
+// at searches under these names, and no others any more.
+func (l localSearch) at(ctx context.Context, names []string) {
+	for name, stop := range l.stops {
+		if !slices.Contains(names, name) {
+			stop()
+			delete(l.stops, name)
+		}
+	}
+	for _, name := range names {
+		if l.f.n.cfg.MDNS && l.stops[name] == nil {
+			l.stops[name] = l.f.n.startMDNS(name, func(p peer.AddrInfo) { l.f.offer(ctx, p) })
+		}
+	}
+}
 
 // startMDNS announces this peer on the local network and reports others of the run there, until stop is called. A machine
 // without multicast is no error: the DHT remains.

@@ -5,6 +5,7 @@ import "github.com/libp2p/go-libp2p/core/protocol"
 // Protocol IDs of the streams between peers.
 const (
 	ProtocolAdmit    = "/p2pdiloco/admit/1.0.0"    // of private runs: proofs, before anything else
+	ProtocolKey      = "/p2pdiloco/key/1.0.0"      // of private runs: a member gets the secret in force, once it is admitted
 	ProtocolHello    = "/p2pdiloco/hello/1.0.0"    // who are you, which run is this
 	ProtocolLedger   = "/p2pdiloco/ledger/1.0.0"   // one-way ledger messages
 	ProtocolExchange = "/p2pdiloco/exchange/1.0.0" // frames of the all-reduce

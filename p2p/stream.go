@@ -264,7 +264,7 @@ func (n *Network) admit(key inboundKey) bool {
 // streamsAtOnce bounds the streams of protocols of which an honest peer has one, or for a moment two.
 func streamsAtOnce(proto protocol.ID) int {
 	switch proto {
-	case ProtocolHello, ProtocolLedger, ProtocolPulse, ProtocolAdmit:
+	case ProtocolHello, ProtocolLedger, ProtocolPulse, ProtocolAdmit, ProtocolKey:
 		return 4
 	case ProtocolProbe:
 		return 2

@@ -47,7 +47,7 @@ const (
 
 func purposeOf(id protocol.ID) purpose {
 	switch id {
-	case ProtocolHello, ProtocolLedger, ProtocolPulse, ProtocolAdmit:
+	case ProtocolHello, ProtocolLedger, ProtocolPulse, ProtocolAdmit, ProtocolKey:
 		return control
 	case ProtocolExchange:
 		return exchange
