@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,56 +25,56 @@ const (
 
 // Files of the data directory.
 const (
-	secretFile = "admission.secret" // of a private run
+	secretFile = "admission.secret" // of a private run: the one in force, then older ones, newest first
+	nextFile   = "admission.next"   // secrets that a record may put in force
 	usedFile   = "admission.used"   // tokens that were used, until they expire
 )
 
 // privateGossip is the gossipsub protocol of all private runs: strangers must not see who is in the same one.
 const privateGossip = "/p2pdiloco/gossip/1.0.0"
 
-// maxSecretFile bounds what is read of a file with a secret, in bytes.
-const maxSecretFile = 1 << 10
-
 // openAdmission finds out how this peer is admitted, if the run is private, and to whom it talks at all. It comes before the network. known is the
 // spec in the data directory, if there is one.
 func (n *Node) openAdmission(known *Spec) error {
-	secret, kept, err := n.findSecret()
+	ring, kept, err := n.findSecrets()
 	if err != nil {
 		return err
 	}
 	token := n.cfg.token()
-	if secret.IsZero() && token == nil && n.cfg.Spec.Access != AccessPrivate {
+	if ring.IsZero() && token == nil && n.cfg.Spec.Access != AccessPrivate {
 		return nil
 	}
-	if err := n.checkAdmission(known, secret, token); err != nil {
+	if err := n.checkAdmission(known, ring, token); err != nil {
 		return err
 	}
-	made := secret.IsZero() && token == nil
+	made := ring.IsZero() && token == nil
 	if made {
-		if secret, err = admission.NewSecret(rand.Reader); err != nil {
+		secret, err := admission.NewSecret(rand.Reader)
+		if err != nil {
 			return err
 		}
+		ring = admission.NewRing(secret)
 	}
-	if !kept && !secret.IsZero() { // all that could speak against it has been looked at
-		if err := n.dir.saveSecret(secret); err != nil {
+	if !kept && !ring.IsZero() { // all that could speak against it has been looked at
+		if err := n.dir.replaceSecrets(secretFile, ring.Line(), nil); err != nil {
 			return err
 		}
 	}
 	n.cfg.Spec.Access = AccessPrivate
-	n.doorman, err = newDoorman(n.dir, n.cfg, secret, token, made, n.log)
+	n.doorman, err = newDoorman(n.dir, n.cfg, ring, token, made, n.log)
 	return err
 }
 
-// checkAdmission finds out whether the secret, if there is one, is of use together with all else that is given and known.
-func (n *Node) checkAdmission(known *Spec, secret admission.Secret, token *ticket.Token) error {
+// checkAdmission finds out whether the secrets, if there are any, are of use together with all else that is given and known.
+func (n *Node) checkAdmission(known *Spec, ring admission.Ring, token *ticket.Token) error {
 	switch {
 	case n.cfg.Spec.Access == AccessOpen:
 		return &SpecError{Field: "access", Here: AccessOpen, Why: "there is an admission secret, or a ticket of a private run: leave this out"}
 	case known != nil && known.Access != AccessPrivate:
 		return fmt.Errorf("the run of data directory %s is open: leave out the admission secret or the ticket, remove %s if it is there, or use another directory", n.dir.root, secretFile)
-	case known != nil && secret.IsZero() && token == nil:
+	case known != nil && ring.IsZero() && token == nil:
 		return fmt.Errorf("%s is gone: put it back, or ask for a ticket (p2pdiloco invite)", n.dir.path(secretFile))
-	case token == nil || secret.IsZero() || secret.Made(n.cfg.ticket):
+	case token == nil || ring.IsZero() || slices.ContainsFunc(ring.Line(), func(s admission.Secret) bool { return s.Made(n.cfg.ticket) }):
 		return nil
 	case known == nil:
 		return fmt.Errorf("%w: it is not of the admission secret in %s: leave out the ticket, or use another data directory, without that secret", ErrTicket, n.secretPath())
@@ -96,6 +95,7 @@ func (n *Node) closeGate() error {
 		n.doorman.mu.Lock()
 		n.doorman.mu.Self = n.Self()
 		n.doorman.mu.Unlock()
+		n.doorman.gate = n.net
 		if n.doorman.made {
 			n.emit("admission.made", map[string]any{"file": n.dir.path(secretFile)})
 		}
@@ -105,6 +105,9 @@ func (n *Node) closeGate() error {
 	}
 	err := n.net.SetGate(keeper, listed)
 	n.gated = err == nil
+	if n.gated && n.doorman != nil {
+		n.net.Handle(p2p.ProtocolKey, n.doorman.serveKey)
+	}
 	return err
 }
 
@@ -127,39 +130,25 @@ func (n *Node) gossipConfig(boot uint64) gossip.Config {
 	return cfg
 }
 
-// findSecret reads the secret given, or the one kept in the data directory, and says whether it is kept there.
-func (n *Node) findSecret() (secret admission.Secret, kept bool, err error) {
-	secret, err = readSecret(n.dir.fs, n.dir.path(secretFile))
-	if kept = !secret.IsZero(); err != nil || n.cfg.AdmissionSecret == "" {
-		return secret, kept, err
+// findSecrets reads the secrets given, and those kept in the data directory, and says whether all of them are kept there. Either may know newer ones than the
+// other.
+func (n *Node) findSecrets() (ring admission.Ring, kept bool, err error) {
+	ring, err = n.dir.loadRing()
+	if err != nil || n.cfg.AdmissionSecret == "" {
+		return ring, !ring.IsZero(), err
 	}
-	given, err := readSecret(disk.OS, n.cfg.AdmissionSecret)
-	if err == nil && given.IsZero() {
+	given, err := readSecrets(disk.OS, n.cfg.AdmissionSecret)
+	if err == nil && len(given) == 0 {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return secret, kept, fmt.Errorf("admission secret %s: %w", n.cfg.AdmissionSecret, err)
+		return ring, false, fmt.Errorf("admission secret %s: %w", n.cfg.AdmissionSecret, err)
 	}
-	if kept && given != secret {
-		return secret, kept, fmt.Errorf("%s and %s hold different admission secrets: the data directory is of another run", n.cfg.AdmissionSecret, n.dir.path(secretFile))
+	joined, same := ring.Join(admission.NewRing(given...))
+	if !same {
+		return ring, false, fmt.Errorf("%s and %s hold different admission secrets: the data directory is of another run", n.cfg.AdmissionSecret, n.dir.path(secretFile))
 	}
-	return given, kept, nil
-}
-
-// readSecret is the secret in a file, none if there is no file.
-func readSecret(fsys disk.FS, path string) (admission.Secret, error) {
-	b, err := disk.Read(fsys, path, maxSecretFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return admission.Secret{}, nil
-	}
-	if err != nil {
-		return admission.Secret{}, err
-	}
-	secret, err := admission.ParseSecret(string(b))
-	if err != nil {
-		return secret, fmt.Errorf("%s: %w", path, err)
-	}
-	return secret, nil
+	return joined, !ring.IsZero() && slices.Equal(joined.Line(), ring.Line()), nil
 }
 
 // saveSecret keeps a secret, for this user's eyes alone.
@@ -199,27 +188,24 @@ func (n *Node) announceUsed() {
 	}
 }
 
-// rendezvous is what the run's peers announce themselves under: its name, or of a private run what only its peers and its tickets know.
-func (n *Node) rendezvous() string {
+// places are where the run's peers announce themselves: under its name, or of a private run under what only its peers and its tickets know.
+func (n *Node) places() *p2p.Places {
 	if n.doorman == nil {
-		return n.cfg.Spec.Name
+		return p2p.NewPlaces(n.cfg.Spec.Name)
 	}
-	n.doorman.mu.Lock()
-	defer n.doorman.mu.Unlock()
-	var r [ticket.RendezvousSize]byte
-	if d := &n.doorman.mu; d.Secret.IsZero() {
-		r = d.Token.Rendezvous
-	} else {
-		r = d.Secret.Rendezvous(d.Run)
-	}
-	return "private/" + hex.EncodeToString(r[:])
+	return n.doorman.places
 }
 
-// awaitAdmission waits until this peer is let into the run, if that is private. Who was in it before and has lost the secret knows the spec sooner,
-// but the topic's name comes from the secret.
+// awaitAdmission waits until this peer is let into the run, if that is private. Who was in it before and has lost the secret knows the spec sooner.
 func (n *Node) awaitAdmission(ctx context.Context) error {
-	if err := n.checkAccess(&n.spec); err != nil || n.doorman == nil || n.doorman.isIn() {
+	if err := n.checkAccess(&n.spec); err != nil || n.doorman == nil {
 		return err
+	}
+	n.doorman.mu.Lock()
+	n.doorman.mu.run = n.spec.RunID()
+	n.doorman.mu.Unlock()
+	if n.doorman.isIn() {
+		return nil
 	}
 	n.emit("run.searching", map[string]any{
 		"run":    n.spec.Name,
@@ -228,10 +214,5 @@ func (n *Node) awaitAdmission(ctx context.Context) error {
 	return n.doorman.await(ctx)
 }
 
-// topic is where the run's peers gossip; awaitAdmission comes first.
-func (n *Node) topic() string {
-	if n.doorman == nil {
-		return "/p2pdiloco/run/" + n.run.String()
-	}
-	return n.doorman.secret().Topic(n.spec.Name, n.run)
-}
+// topic is where the run's peers gossip. That of a private run is kept from strangers by the gate: its name lasts when the secret is changed.
+func (n *Node) topic() string { return "/p2pdiloco/run/" + n.run.String() }

@@ -17,6 +17,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // maxUnsaid bounds what waits to be told to the others.
@@ -28,6 +29,8 @@ const (
 	maxRefusals  = 16 // that are remembered
 )
 
+var errSecret = errors.New("p2pdiloco: the admission secret is refused")
+
 // doorman is whom this peer of a private run lets in, and how it asks to be let in itself: a p2p.Gatekeeper.
 type doorman struct {
 	dir     dataDir
@@ -37,24 +40,37 @@ type doorman struct {
 	news    chan []byte   // tokens used here, for the others; has room for some
 	made    bool          // the secret is new: this peer is the first of the run
 	asking  time.Duration // others, after the first refusal
-	mu      struct {
+	places  *p2p.Places   // where the run's peers meet
+	gate    *p2p.Network  // nil before there is one
+	keys    sync.Mutex    // held, before mu, while secrets are written
+	own     struct {      // the candidate made here; of who holds keys
+		key     Root
+		without []PeerID
+	}
+	mu struct {
 		sync.Mutex
 		admission.Doorkeeper
+		run      Root              // zero until it is known
+		withheld map[Root][]PeerID // by commitment to a secret not in force: whom it is not given to
+		tries    map[PeerID]int    // how often a peer proved nothing when it was asked
+		told     map[PeerID]string // what refusals were logged
 		said     bool              // since unsaid was called another peer has said all that is known here of tokens
 		refusals map[PeerID]string // what members have said against letting this peer in
 		since    time.Time         // the first of them
 	}
 }
 
-func newDoorman(dir dataDir, cfg Config, secret admission.Secret, token *ticket.Token, made bool, log *slog.Logger) (*doorman, error) {
+func newDoorman(dir dataDir, cfg Config, ring admission.Ring, token *ticket.Token, made bool, log *slog.Logger) (*doorman, error) {
 	d := &doorman{dir: dir, log: log, made: made, asking: refusalsWait * presets[cfg.Preset].discovery, inside: make(chan struct{}), refused: make(chan error, 1), news: make(chan []byte, maxUnsaid)}
-	d.mu.Doorkeeper = admission.Doorkeeper{Run: cfg.Spec.Name, Secret: secret, Token: token, Used: admission.NewRegister(), Listed: cfg.listed()}
-	if !secret.IsZero() {
+	d.mu.Doorkeeper = admission.Doorkeeper{Run: cfg.Spec.Name, Ring: ring, Token: token, Used: admission.NewRegister(), Listed: cfg.listed()}
+	d.mu.withheld, d.mu.tries, d.mu.told = make(map[Root][]PeerID), make(map[PeerID]int), make(map[PeerID]string)
+	if !ring.IsZero() {
 		close(d.inside)
 	}
 	if token != nil {
 		d.mu.Until = uint64(cfg.ticket.Expires.Unix())
 	}
+	d.places = p2p.NewPlaces(d.rendezvous()...)
 	b, err := disk.Read(dir.fs, dir.path(usedFile), admission.MaxAnswer)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, nil
@@ -76,7 +92,7 @@ func now() uint64 { return uint64(max(time.Now().Unix(), 0)) }
 func (d *doorman) Ask(to PeerID) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.mu.Ask(to).Append(nil)
+	return d.mu.Ask(to, d.mu.tries[to]).Append(nil)
 }
 
 // Answer implements p2p.Gatekeeper.
@@ -111,25 +127,48 @@ func (d *doorman) Judge(from PeerID, asked, b []byte) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	had := !d.mu.Secret.IsZero()
+	had := !d.mu.Ring.IsZero()
 	err = d.mu.Judge(now(), from, ask, answer)
-	if had {
-		return err
-	}
 	var refused *admission.RefusedError
 	switch {
-	case err == nil:
+	case err == nil && !had:
 		return d.enter()
-	case errors.As(err, &refused) && refused.Proven:
+	case err == nil:
+		delete(d.mu.tries, from)
+	case errors.As(err, &refused) && refused.Proven && !had:
 		d.refusedBy(from, refused.Reason)
+	case errors.As(err, &refused):
+		d.turnedAway(from, refused)
 	}
 	return err
 }
 
+// turnedAway notes that a peer does not admit this one, though it has a secret. mu is held. Who proves nothing may know an older one: it is asked with that next.
+func (d *doorman) turnedAway(from PeerID, refused *admission.RefusedError) {
+	if !refused.Proven {
+		if _, known := d.mu.tries[from]; !known && len(d.mu.tries) >= maxMet {
+			clear(d.mu.tries)
+		}
+		d.mu.tries[from]++
+		return
+	}
+	if d.mu.run.IsZero() { // the secret may be an old copy: that is to be known
+		d.refusedBy(from, refused.Reason)
+		return
+	}
+	if len(d.mu.told) >= maxMet {
+		clear(d.mu.told)
+	}
+	if d.mu.told[from] != refused.Reason {
+		d.mu.told[from] = refused.Reason
+		d.log.Warn("a peer of the run does not let this one in", "peer", from, "reason", refused.Reason)
+	}
+}
+
 // enter keeps the secret that a member has just given. mu is held.
 func (d *doorman) enter() error {
-	if err := d.dir.saveSecret(d.mu.Secret); err != nil {
-		d.mu.Secret = admission.Secret{} // it would be lost with the process
+	if err := d.dir.saveSecret(d.mu.Ring.Current()); err != nil {
+		d.mu.Ring = admission.Ring{} // it would be lost with the process
 		d.end(err)
 		return err
 	}
@@ -144,7 +183,7 @@ func (d *doorman) refusedBy(from PeerID, reason string) {
 	}
 	_, again := d.mu.refusals[from]
 	if !again {
-		d.log.Warn("a member refuses the ticket; asking others", "peer", from, "reason", reason)
+		d.log.Warn("a member does not let this peer in; asking others", "peer", from, "reason", reason)
 	}
 	if again || len(d.mu.refusals) < maxRefusals {
 		d.mu.refusals[from] = reason
@@ -153,7 +192,11 @@ func (d *doorman) refusedBy(from PeerID, reason string) {
 		return
 	}
 	why := slices.Compact(slices.Sorted(maps.Values(d.mu.refusals)))
-	d.end(fmt.Errorf("%w by all members that were asked (%d): %q", ErrTicket, len(d.mu.refusals), why))
+	what := ErrTicket
+	if !d.mu.Ring.IsZero() {
+		what = errSecret
+	}
+	d.end(fmt.Errorf("%w by all members that were asked (%d): %q", what, len(d.mu.refusals), why))
 }
 
 // end says why this peer will not be let in.
@@ -220,11 +263,27 @@ func (d *doorman) saveUsed() {
 	}
 }
 
-// secret is what this peer was given or has been told; zero until it is in.
-func (d *doorman) secret() admission.Secret {
+// isSelf says whether a peer is this one.
+func (d *doorman) isSelf(p PeerID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.mu.Secret
+	return p == d.mu.Self
+}
+
+// rendezvous is what the run's peers announce themselves under: what its peers and its tickets alone know. Who slept while the secret was changed looks for the
+// others under the one before.
+func (d *doorman) rendezvous() (places []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := func(r [ticket.RendezvousSize]byte) { places = append(places, "private/"+hex.EncodeToString(r[:])) }
+	if d.mu.Ring.IsZero() {
+		name(d.mu.Token.Rendezvous)
+	}
+	line := d.mu.Ring.Line()
+	for _, s := range line[:min(len(line), 2)] {
+		name(s.Rendezvous(d.mu.Run))
+	}
+	return places
 }
 
 // newToken makes what admits newcomers with a ticket.
@@ -235,7 +294,7 @@ func (d *doorman) newToken(expires time.Time, uses int) (*ticket.Token, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t.Tag = d.mu.Secret.Tag(d.mu.Run, t.ID, uint64(expires.Unix()), t.Uses)
-	t.Rendezvous = d.mu.Secret.Rendezvous(d.mu.Run)
+	t.Tag = d.mu.Ring.Current().Tag(d.mu.Run, t.ID, uint64(expires.Unix()), t.Uses)
+	t.Rendezvous = d.mu.Ring.Current().Rendezvous(d.mu.Run)
 	return t, nil
 }

@@ -29,7 +29,7 @@ type meeting struct {
 	settled chan struct{} // closed once mu.spec is set
 	refused <-chan error  // gives why this peer is not let into a private run; nil where none can
 	isIn    func() bool   // whether it is let in; nil where all are
-	place   string        // what the run's peers announce themselves under
+	places  *p2p.Places   // what the run's peers announce themselves under
 
 	mu struct {
 		sync.Mutex

@@ -20,7 +20,7 @@ const (
 // serve answers hellos and says hello to everybody found, until ctx ends. While no spec is settled, or nobody has let this peer in, it does so again and again.
 func (m *meeting) serve(ctx context.Context) {
 	m.net.SetHello(m.answer)
-	found := m.net.Discover(ctx, m.place)
+	found := m.net.DiscoverAt(ctx, m.places)
 	g := greeter{meeting: m, known: make(map[PeerID]bool), waiting: make(map[PeerID]bool), busy: make(map[PeerID]bool), done: make(chan PeerID, maxGreets)}
 	defer g.wg.Wait()
 	again := time.NewTicker(m.timing.hello)

@@ -168,7 +168,7 @@ func (n *Node) settle(ctx context.Context, known *Spec) (err error) {
 	if n.doorman != nil {
 		n.meeting.refused, n.meeting.isIn = n.doorman.refused, n.doorman.isIn
 	}
-	n.meeting.place = n.rendezvous()
+	n.meeting.places = n.places()
 	if err := n.checkAccess(known); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (n *Node) settle(ctx context.Context, known *Spec) (err error) {
 		})
 	}
 	n.wg.Go(func() { n.meeting.serve(n.closed) })
-	n.net.Advertise(n.closed, n.rendezvous())
+	n.net.AdvertiseAt(n.closed, n.places())
 	n.returns = known != nil
 	if n.spec, err = n.meeting.await(ctx); err != nil {
 		return err

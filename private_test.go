@@ -184,6 +184,7 @@ var toStrangers = map[string]struct {
 }{
 	p2p.ProtocolAdmit:    {200, "sim"}, // a refusal, which does not name the run
 	p2p.ProtocolHello:    {},
+	p2p.ProtocolKey:      {},
 	p2p.ProtocolLedger:   {},
 	p2p.ProtocolExchange: {},
 	p2p.ProtocolPulse:    {},

@@ -66,13 +66,6 @@ func (s Secret) Rendezvous(run string) (r [ticket.RendezvousSize]byte) {
 // Commitment names the secret in the run of an ID, and does not give it away.
 func (s Secret) Commitment(run slot.Root) slot.Root { return s.key("commitment", string(run[:])) }
 
-// Topic is the name of what the run's peers gossip in.
-func (s Secret) Topic(run string, id slot.Root) string {
-	k := s.key("topic", run)
-	sum := mac(k[:], id[:])
-	return "/p2pdiloco/private/" + hex.EncodeToString(sum[:16])
-}
-
 // Tag is what makes a token of an ID, an expiry and a number of uses.
 func (s Secret) Tag(run string, id [ticket.IDSize]byte, expires uint64, uses uint32) [ticket.TagSize]byte {
 	k := s.key("token", run)
