@@ -84,9 +84,13 @@ func (m *Machine) onPropose(msg Message, p Propose) error {
 		m.sendVote() // the first was lost, or the leader restarted
 		return nil
 	}
-	if err := m.chain.check(p.Record); err != nil {
+	if err := m.checkRecord(p.Record); err != nil {
 		return err
 	}
+	if r := p.Record; r.Kind == slot.Access && m.chain.access.barredBy(r, msg.From) {
+		return invalid("a proposal that removes its leader")
+	}
+	m.absorb(p.Record.Decisions)
 	if d.proposal == nil {
 		d.proposal, d.life = &p, m.now
 	}
@@ -131,6 +135,6 @@ func (m *Machine) sendVote() {
 func draftOf(r slot.Record, ballot uint32) slot.Draft {
 	return slot.Draft{
 		Ref: slot.Ref{Height: r.Height, Prev: r.Prev, Ballot: ballot}, Kind: r.Kind, Slot: r.Slot, Fragment: r.Fragment,
-		Contributions: r.Contributions, Segments: r.Segments,
+		Contributions: r.Contributions, Segments: r.Segments, Key: r.Key, Decisions: r.Decisions,
 	}
 }

@@ -78,7 +78,7 @@ func (m *Machine) onJoin(msg Message, _ Join) error {
 	if err := m.from(msg); err == nil {
 		return ErrStale
 	}
-	if m.evicted(who{msg.From, msg.Incarnation}) {
+	if m.unwelcome(who{msg.From, msg.Incarnation}) {
 		return ErrSender
 	}
 	a := m.presence.known[who{msg.From, msg.Incarnation}]
@@ -100,13 +100,13 @@ func (m *Machine) onLeave(msg Message) error {
 
 // wantsIn: everybody who can follow the run wants to be a member.
 func (m *Machine) wantsIn() bool {
-	return !m.leaving && !m.elector() && !m.chain.ended() && m.chain.height() > 0 && m.chain.pinned &&
+	return !m.leaving && !m.elector() && !m.barred(m.cfg.Self) && !m.chain.ended() && m.chain.height() > 0 && m.chain.pinned &&
 		m.state.known && !m.state.diverged && m.state.height+2 >= m.chain.height()
 }
 
 // joining says whether a peer that is no member asked lately to be one.
 func (m *Machine) joining(a *acquaintance) bool {
-	if m.now-a.joinHeard > m.cfg.Timing.Lost {
+	if m.now-a.joinHeard > m.cfg.Timing.Lost || m.barred(a.peer) {
 		return false
 	}
 	_, listed := findMember(m.chain.electorate(), a.peer, a.inc)

@@ -16,7 +16,7 @@ func (m *Machine) patience(ballot uint32) time.Duration {
 func (m *Machine) leaderLives() bool {
 	d := m.open
 	leader := ofMember(d.leader(d.ballot))
-	return m.now-d.life < m.patience(d.ballot) && m.around(leader) && !m.astray(leader)
+	return m.now-d.life < m.patience(d.ballot) && m.around(leader) && !m.astray(leader) && !m.barred(leader.peer)
 }
 
 // astray says whether a member stands on another branch: it leads nothing here, however patient one was with it.
@@ -96,14 +96,17 @@ func (m *Machine) watchLeader() {
 	}
 }
 
-// succeeds says whether it is this peer's turn after a leader that is gone, or went off on another branch. That needs no patience: the first candidate goes ahead at
+// succeeds says whether it is this peer's turn after a leader that is gone, was removed, or went off on another branch. That needs no patience: the first candidate goes ahead at
 // once, each further one a Timing.Gone later. Who hears no quorum is the one that was cut off, more likely.
 func (m *Machine) succeeds() bool {
 	d := m.open
 	leader := ofMember(d.leader(d.ballot))
 	since, gone := m.goneSince(leader)
-	gone = gone || m.astray(leader)
+	gone = gone || m.astray(leader) || m.barred(leader.peer)
 	step := m.cfg.Timing.Gone
+	if step == 0 && m.barred(leader.peer) {
+		step = m.cfg.Timing.Retry
+	}
 	return gone && step > 0 && m.now-max(d.owed, since, d.campaign) >= step*time.Duration(m.turn()-1) && m.quorumHeard()
 }
 

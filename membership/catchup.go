@@ -149,6 +149,7 @@ func (m *Machine) tellAdopted(c Commit, before []slot.Member) {
 		forked.Kind, forked.Root, forked.Detail = EventForked, r.Hash(), forkText(r)
 		m.event(forked)
 	}
+	m.tellDecisions(e, r)
 	m.tellMembers(e, before, r.Members)
 }
 
@@ -182,8 +183,11 @@ func (m *Machine) tellStanding() {
 	e := Event{Kind: EventJoined, Height: tip.Height, Slot: tip.Slot, Peer: m.cfg.Self, Members: peersOf(tip.Members)}
 	if !m.listed {
 		e.Kind, e.Detail = EventLeft, "lost"
-		if m.left {
+		switch {
+		case m.left:
 			e.Detail = "left"
+		case m.chain.access.removed[m.cfg.Self]:
+			e.Detail = "removed"
 		}
 	}
 	m.event(e)
@@ -199,6 +203,9 @@ func (m *Machine) tellGone(e Event, gone slot.Member) {
 	e.Kind, e.Peer, e.Detail = EventLeft, gone.Peer, "lost"
 	if a := m.presence.known[ofMember(gone)]; a != nil && a.leaving {
 		e.Detail = "left"
+	}
+	if m.chain.access.removed[gone.Peer] {
+		e.Detail = "removed"
 	}
 	if ofMember(gone) == m.presence.self {
 		if m.left = m.leaving; m.left {

@@ -20,6 +20,7 @@ type chain struct {
 	stepHeight uint64    // of the newest step; 0 while there is none
 	pinned     bool      // it has the pin, or needs none
 	deal       *dealer
+	access     access
 }
 
 // spending is the newest contribution of a peer that a record lists.
@@ -29,7 +30,7 @@ func newChain(rules Rules, pin slot.Root) *chain {
 	genesis := slot.Genesis(rules.Run).Hash()
 	return &chain{
 		rules: rules, pin: pin, hashes: []slot.Root{genesis}, spent: map[slot.PeerID]spending{}, pinned: pin.IsZero() || pin == genesis,
-		deal: newDealer(rules),
+		deal: newDealer(rules), access: newAccess(),
 	}
 }
 
@@ -96,6 +97,9 @@ func (c *chain) extend(commit Commit, verify slot.Verifier) error {
 	if err := commit.Certificate.Verify(commit.Record, c.electorate(), verify); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	if err := c.verifyOrders(commit.Record, verify); err != nil {
+		return err
+	}
 	c.push(commit)
 	return nil
 }
@@ -110,7 +114,7 @@ func (c *chain) pushHashed(commit Commit, hash slot.Root) {
 		c.branch = hash
 	case slot.Step:
 		c.stepWork, c.stepHeight = r.Work-c.tip().Work, r.Height
-	case slot.Members:
+	case slot.Members, slot.Access:
 	}
 	c.pinned = c.pinned || hash == c.pin
 	c.commits = append(c.commits, commit)
@@ -118,6 +122,7 @@ func (c *chain) pushHashed(commit Commit, hash slot.Root) {
 	for _, o := range r.Contributions {
 		c.spent[o.Peer] = spending{o.Seq, r.Slot}
 	}
+	c.access.follow(r, hash)
 	c.deal.follow(r, func(p slot.PeerID) uint64 { return c.spent[p].slot })
 	// What is forgotten cannot come back: an offer names its slot, and peers long gone would fill the map.
 	for p, s := range c.spent {

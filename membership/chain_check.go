@@ -47,6 +47,10 @@ func (c *chain) check(r slot.Record) error {
 		return invalid("a %s record at height %d", r.Kind, r.Height)
 	case tip.Height == 0 && !c.rules.InitRoot.IsZero() && r.StateRoot != c.rules.InitRoot:
 		return invalid("a founding on state %s; the run spec wants %s", r.StateRoot, c.rules.InitRoot)
+	case r.Kind == slot.Access:
+		return c.checkAccess(r)
+	case !r.Key.IsZero() || len(r.Decisions) > 0:
+		return invalid("a %s record with decisions", r.Kind)
 	}
 	return nil
 }
@@ -63,6 +67,9 @@ func (c *chain) checkMembers(r slot.Record) error {
 		}
 		if want := c.listed(m.Peer, m.Incarnation); m != want {
 			return invalid("%s is a member since %d, not %d", m.Peer.Short(), want.Since, m.Since)
+		}
+		if c.access.barredBy(r, m.Peer) {
+			return invalid("%s is a member and was removed", m.Peer.Short())
 		}
 	}
 	switch stay := c.stays(r.Members); {
@@ -131,14 +138,17 @@ func (c *chain) checkOutcome(fragment uint32, contributions []slot.Offer, segmen
 }
 
 // mayContribute says whether a peer was a member at any time since the open slot began: its reduction outlives records that change
-// the members alone, and what a peer gave before it was lost counts.
+// the members alone, and what a peer gave before it was lost counts; before it was removed, not.
 func (c *chain) mayContribute(p slot.PeerID) bool {
+	if c.access.removed[p] {
+		return false
+	}
 	for h := c.height(); h > 0; h-- {
 		r := c.at(h)
 		if slot.Find(r.Members, p) >= 0 {
 			return true
 		}
-		if r.Kind != slot.Members {
+		if !r.Kind.KeepsSlot() {
 			return false
 		}
 	}

@@ -70,7 +70,7 @@ func (m *Machine) spendOffer() {
 func (m *Machine) onOffer(msg Message, o Offer) error {
 	a := m.presence.known[who{msg.From, msg.Incarnation}]
 	switch {
-	case a == nil || o.Peer != msg.From || m.evicted(a.who):
+	case a == nil || o.Peer != msg.From || m.unwelcome(a.who):
 		return ErrSender
 	case o.Slot < m.chain.openSlot() || a.offer != nil && o.Seq < a.offer.Seq:
 		return ErrStale
@@ -127,7 +127,10 @@ func (m *Machine) onDraft(msg Message, dr slot.Draft) error {
 		return ErrStale
 	}
 	switch {
-	case dr.Kind == slot.Members && len(dr.Contributions) == 0 && len(dr.Segments) == 0:
+	case dr.Kind.KeepsSlot() && len(dr.Contributions) == 0 && len(dr.Segments) == 0:
+		if err := m.checkDraftAccess(msg.From, dr); err != nil {
+			return err
+		}
 	case dr.Kind == slot.Step && dr.Slot == m.chain.openSlot() && !m.chain.ended():
 		if err := m.chain.checkOutcome(dr.Fragment, dr.Contributions, dr.Segments); err != nil {
 			return err
@@ -137,7 +140,7 @@ func (m *Machine) onDraft(msg Message, dr slot.Draft) error {
 	}
 	if d.draft == nil || dr.Revision > d.draft.Revision {
 		m.sawLife(dr.Revision)
-		if dr.Kind == slot.Members {
+		if dr.Kind.KeepsSlot() {
 			d.drafts, d.draftAt = d.drafts+1, m.now
 		}
 	}
@@ -155,16 +158,16 @@ func (m *Machine) answerDraft() {
 	m.send(Have{Ref: d.draft.Ref, Outcome: d.draft.Outcome(), StateRoot: m.state.root}, d.leader(d.draft.Ballot).Peer)
 }
 
-// hold says whether the outcome of a draft is on disk, and has it fetched if not: from the peers named, the contributors, or
-// whoever else is a member.
+// hold says whether the outcome of a draft, or the secret that it brings, is on disk, and has it fetched if not: from the peers named, the
+// contributors, the leader, or whoever else is a member.
 func (m *Machine) hold(dr slot.Draft, from ...slot.PeerID) bool {
 	d, outcome := m.open, dr.Outcome()
-	if dr.Kind != slot.Step || d.outcomes[outcome] {
+	if outcome.IsZero() || d.outcomes[outcome] {
 		return true
 	}
 	if d.fetching != outcome || m.now-d.fetchedAt >= 4*m.cfg.Timing.Retry {
 		d.fetching, d.fetchedAt = outcome, m.now
-		m.work(WorkHold{Draft: dr, From: m.sources(from, offerers(dr.Contributions))})
+		m.work(WorkHold{Draft: dr, From: m.sources(from, offerers(dr.Contributions), []slot.PeerID{d.leader(dr.Ballot).Peer})})
 	}
 	return false
 }

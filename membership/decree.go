@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -34,11 +35,13 @@ type decree struct {
 
 	last      *slot.Plan         // the newest plan that was followed, in whichever ballot
 	testimony testimony          // about its group
-	outcomes  map[slot.Root]bool // on disk here
+	outcomes  map[slot.Root]bool // on disk here; and next secrets, by their commitments
 	fetching  slot.Root          // of these, the one asked of the worker
 	fetchedAt time.Duration
 	bytes     uint64        // of the running reduction, received here
 	stirred   time.Duration // when some last came, or another circle of a ring began
+
+	verified slot.Root // hash of the record whose orders were last verified
 
 	said   map[said]Message // what members committed themselves to here
 	saidBy map[who]int
@@ -55,13 +58,19 @@ func (m *Machine) openDecree() {
 	at := place{d.ref.Height, d.ref.Prev}
 	d.word = m.words[at]
 	delete(m.words, at)
-	if old, tip := m.open, m.chain.tip(); old != nil && tip.Kind == slot.Members && tip.Height == old.ref.Height && tip.Prev == old.ref.Prev {
-		d.last, d.testimony, d.stirred = old.last, old.testimony, old.stirred // the slot is the same: its reduction goes on
+	if old, tip := m.open, m.chain.tip(); old != nil && tip.Kind.KeepsSlot() && tip.Height == old.ref.Height && tip.Prev == old.ref.Prev {
+		if old.last == nil || !slices.ContainsFunc(old.last.Offers, func(o slot.Offer) bool { return m.chain.access.removed[o.Peer] }) {
+			d.last, d.testimony, d.stirred = old.last, old.testimony, old.stirred // the slot is the same: its reduction goes on
+		}
 	}
 	m.fork = newForking(d.word.fork)
 	d.ballot = d.word.floor()
 	d.seen = d.ballot
 	m.open = d
+	m.countOrders()
+	if d.word.vote != nil {
+		m.absorb(d.word.vote.Record.Decisions)
+	}
 	m.resumeLead()
 }
 

@@ -37,8 +37,9 @@ type DriverConfig struct {
 	Timing      Timing
 	Plan        Planner
 	Verify      slot.Verifier
-	NeverFounds bool // see Config; so are the next two
+	NeverFounds bool // see Config; so are the next three
 	PauseOnLoss bool
+	Follow      []slot.PeerID
 	Pin         slot.Root
 	Logger      *slog.Logger // nil: silent
 	OnEvent     func(Event)  // called from the driver's loop in order; must not block. nil: nobody listens
@@ -116,7 +117,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	}
 	d.mu.machine = NewMachine(Config{
 		Self: cfg.Signer.ID(), Incarnation: saved.Incarnation, Rules: cfg.Rules, Timing: cfg.Timing,
-		Plan: cfg.Plan, Verify: cfg.Verify, NeverFounds: cfg.NeverFounds, PauseOnLoss: cfg.PauseOnLoss, Pin: cfg.Pin,
+		Plan: cfg.Plan, Verify: cfg.Verify, NeverFounds: cfg.NeverFounds, PauseOnLoss: cfg.PauseOnLoss, Follow: cfg.Follow, Pin: cfg.Pin,
 	}, saved)
 	d.view.now = d.mu.machine.View()
 	return d, nil
@@ -190,6 +191,13 @@ func (d *Driver) Record(height uint64) (Commit, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.mu.machine.Record(height)
+}
+
+// Standing is what the newest certified record says of a peer; of no name: the turn of rotations.
+func (d *Driver) Standing(p slot.PeerID) Standing {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.machine.Standing(p)
 }
 
 // Incarnation is the one that this peer's messages carry.

@@ -102,6 +102,9 @@ func (m Leave) Append(b []byte) []byte { return b }
 func (m Need) Append(b []byte) []byte { return wire.AppendU64(b, m.From) }
 
 // Append implements Body.
+func (m Order) Append(b []byte) []byte { return m.Order.Append(b) }
+
+// Append implements Body.
 func (e Evidence) Append(b []byte) []byte {
 	b = wire.AppendU64(appendPeer(wire.AppendU8(b, uint8(e.Kind)), e.Peer), uint64(e.Incarnation))
 	for _, s := range []Said{e.First, e.Second} {
@@ -169,6 +172,8 @@ func readBody(t slot.MessageType, r *wire.Reader) Body {
 		return Evidence{
 			Kind: slot.MessageType(r.U8()), Peer: readPeer(r), Incarnation: slot.Incarnation(r.U64()), First: readSaid(r), Second: readSaid(r),
 		}
+	case slot.TypeOrder:
+		return Order{slot.ReadOrder(r)}
 	case slot.TypeNeed:
 		return Need{From: r.U64()}
 	}
@@ -205,7 +210,7 @@ func TypeName(t slot.MessageType) string {
 		slot.TypeOffer: "OFFER", slot.TypePlan: "PLAN", slot.TypeSegment: "SEGMENT", slot.TypeLost: "LOST", slot.TypeDraft: "DRAFT",
 		slot.TypeHave: "HAVE", slot.TypePropose: "PROPOSE", slot.TypeVote: "VOTE", slot.TypeCommit: "COMMIT", slot.TypePrepare: "PREPARE",
 		slot.TypePromise: "PROMISE", slot.TypeBeat: "BEAT", slot.TypeAlive: "ALIVE", slot.TypeJoin: "JOIN", slot.TypeLeave: "LEAVE",
-		slot.TypeNeed: "NEED", slot.TypeFork: "FORK", slot.TypeEvidence: "EVIDENCE",
+		slot.TypeNeed: "NEED", slot.TypeFork: "FORK", slot.TypeEvidence: "EVIDENCE", slot.TypeOrder: "ORDER",
 	}
 	if int(t) < len(names) && names[t] != "" {
 		return names[t]

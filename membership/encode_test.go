@@ -35,6 +35,19 @@ func testMembersRecord() slot.Record {
 	return c
 }
 
+func testDecisions() []slot.Decision {
+	return []slot.Decision{
+		{Action: slot.Remove, Peer: "c", Turn: 2, Orders: []slot.SignedOrder{{Peer: "a", From: 5, Sig: []byte("sig a")}, {Peer: "b", From: 6, Sig: []byte("sig b")}}},
+		{Action: slot.Rotate, Turn: 1, Orders: []slot.SignedOrder{{Peer: "a", From: 5, Sig: []byte("sig")}}},
+	}
+}
+
+func testAccessRecord() slot.Record {
+	c := testMembersRecord()
+	c.Kind, c.Key, c.Decisions = slot.Access, testRoot(10), testDecisions()
+	return c
+}
+
 func testRef() slot.Ref { return slot.Ref{Height: 7, Prev: testRoot(2), Ballot: 2} }
 
 func testVote() slot.Vote { return slot.Vote{Ref: testRef(), Hash: testRoot(6)} }
@@ -58,12 +71,14 @@ func testBodies() []Body {
 			Ref: ref, Revision: 1, Kind: slot.Step, Slot: 3, Fragment: 1, Contributions: []slot.Offer{testOffer("a"), testOffer("b")},
 			Segments: []slot.Segment{testSegment(0, 5, 3), testSegment(5, 9, 2)},
 		}},
+		Draft{slot.Draft{Ref: ref, Revision: 1, Kind: slot.Access, Slot: 3, Contributions: []slot.Offer{}, Segments: []slot.Segment{}, Key: testRoot(10), Decisions: testDecisions()}},
 		Have{Ref: ref, Outcome: testRoot(7), StateRoot: testRoot(3)},
 		Propose{Ballot: 2, Record: testRecord()},
 		Vote{testVote()},
 		ForkVote{testVote()},
 		Commit{Record: testRecord(), Certificate: testCertificate()},
 		Commit{Record: testMembersRecord(), Certificate: testCertificate()},
+		Commit{Record: testAccessRecord(), Certificate: testCertificate()},
 		Prepare{ref},
 		Promise{Ref: ref, Voted: true, VoteBallot: 1, VoteRecord: testRecord()},
 		Promise{Ref: ref},
@@ -75,6 +90,8 @@ func testBodies() []Body {
 		Join{Contributes: true},
 		Leave{},
 		Need{From: 4},
+		Order{slot.Order{Action: slot.Remove, Peer: "c", Turn: 2, From: 5}},
+		Order{slot.Order{Action: slot.Rotate, From: 5}},
 		Evidence{
 			Kind: slot.TypeVote, Peer: "a", Incarnation: 5,
 			First: Said{[]byte("one"), []byte("signed")}, Second: Said{[]byte("two"), []byte("too")},
@@ -103,12 +120,12 @@ func TestBodiesRoundTrip(t *testing.T) {
 			t.Errorf("%s with a byte too many: %v", TypeName(want.Type()), err)
 		}
 	}
-	for typ := slot.TypeOffer; typ <= slot.TypeEvidence; typ++ {
+	for typ := slot.TypeOffer; typ <= slot.TypeOrder; typ++ {
 		if !seen[typ] {
 			t.Errorf("%s is not tested", TypeName(typ))
 		}
 	}
-	for _, typ := range []slot.MessageType{0, slot.TypeEvidence + 1, 255} {
+	for _, typ := range []slot.MessageType{0, slot.TypeOrder + 1, 255} {
 		if _, err := ParseBody(typ, nil); !errors.Is(err, wire.ErrMalformed) {
 			t.Errorf("type %d: %v", typ, err)
 		}
@@ -137,10 +154,12 @@ func eachField(v reflect.Value, name string, f func(string)) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if c, ok := v.Interface().(slot.Record); ok && c.Kind != slot.Step && i > 7 {
-				return // only steps have work
+			field := v.Type().Field(i).Name
+			if kind := kindOf(v.Interface()); kind != 0 && kind != slot.Step && (field == "Fragment" || field == "Contributions" || field == "Segments") ||
+				kind != 0 && kind != slot.Access && (field == "Key" || field == "Decisions") {
+				continue // of records of another kind
 			}
-			eachField(v.Field(i), name+"."+v.Type().Field(i).Name, f)
+			eachField(v.Field(i), name+"."+field, f)
 		}
 		return
 	case reflect.Slice, reflect.Array:
@@ -161,6 +180,17 @@ func eachField(v reflect.Value, name string, f func(string)) {
 	}
 	f(name)
 	v.Set(old)
+}
+
+// kindOf is the kind of a record or draft; 0 of anything else.
+func kindOf(v any) slot.Kind {
+	switch v := v.(type) {
+	case slot.Record:
+		return v.Kind
+	case slot.Draft:
+		return v.Kind
+	}
+	return 0
 }
 
 func FuzzParseBody(f *testing.F) {

@@ -151,6 +151,9 @@ func (m *Machine) evicted(w who) bool {
 	return slices.ContainsFunc(m.evictions, func(v eviction) bool { return v.who == w })
 }
 
+// unwelcome says whether a peer is to be no member any more: evicted for what it signed, or removed by order.
+func (m *Machine) unwelcome(w who) bool { return m.barred(w.peer) || m.evicted(w) }
+
 // repeatEvidence announces evidence again while the peer is listed or asks to be: leaders change, and forget.
 func (m *Machine) repeatEvidence() {
 	for i := range m.evictions {

@@ -109,7 +109,7 @@ func (m *Machine) forkers() (list []slot.Member) {
 		self := a.who == m.presence.self
 		switch {
 		case self && member == m.elector():
-		case member != m.elector() || m.evicted(a.who) || !m.atOurTip(a) || m.fork.passed[a.who] || !member && !m.joining(a):
+		case member != m.elector() || m.unwelcome(a.who) || !m.atOurTip(a) || m.fork.passed[a.who] || !member && !m.joining(a):
 			continue
 		}
 		if slot.Find(list, a.peer) < 0 {

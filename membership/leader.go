@@ -100,8 +100,11 @@ func (m *Machine) startWork() {
 	switch {
 	case m.closingDue():
 		m.draftMembers()
+	case m.accessDue() && m.barred(m.cfg.Self): // the others take over: this peer must not choose their secret
 	case m.open.last != nil && m.open.last.Group() != l.givenUp && m.chain.takesStep():
 		m.continuePlan()
+	case m.draftsAccess() && m.now >= l.membersAt:
+		m.draftMembers()
 	case m.planDue() && m.now >= l.holdOff:
 		m.startPlan()
 	case m.membersDue() && m.now >= l.membersAt:

@@ -53,7 +53,12 @@ func (m *Machine) draftMembers() {
 	l := m.open.lead
 	l.revision++
 	l.plan, l.membersAt = nil, m.now+m.cfg.Timing.Retry
-	m.openDraft(slot.Draft{Ref: l.ref, Revision: l.revision, Kind: slot.Members, Slot: m.chain.tip().Slot})
+	d := slot.Draft{Kind: slot.Members}
+	if m.draftsAccess() {
+		d = m.accessDraft()
+	}
+	d.Ref, d.Revision, d.Slot = l.ref, l.revision, m.chain.tip().Slot
+	m.openDraft(d)
 }
 
 func (m *Machine) openDraft(d slot.Draft) {
@@ -105,8 +110,11 @@ func (m *Machine) proposeDraft() {
 	l := m.open.lead
 	r := m.recordOf(*l.draft)
 	if !slot.Quorum(r.Members, func(e slot.Member) bool { return l.haves[ofMember(e)] }) {
-		if l.plan != nil {
+		switch {
+		case l.plan != nil:
 			m.reviseDraft()
+		case l.draft.Kind == slot.Access && m.now-l.draftAt >= m.cfg.Timing.Patience: // no slot waits for a secret that too few can fetch
+			l.draft, m.orders.pauseAt = nil, m.now
 		}
 		return
 	}
@@ -117,7 +125,7 @@ func (m *Machine) proposeDraft() {
 		l.draft = nil // nothing changes: the newcomer did not answer, or the lost one is back
 		return
 	}
-	if m.chain.check(r) != nil || !m.open.outcomes[l.draft.Outcome()] && r.Kind == slot.Step {
+	if m.chain.check(r) != nil || !l.draft.Outcome().IsZero() && !m.open.outcomes[l.draft.Outcome()] {
 		return
 	}
 	m.propose(r)
@@ -150,6 +158,7 @@ func (m *Machine) recordOf(d slot.Draft) slot.Record {
 		Run: m.cfg.Rules.Run, Height: d.Height, Kind: d.Kind, Prev: d.Prev, Slot: d.Slot, StateRoot: m.state.root,
 		Members: m.nextMembers(d.Contributions, func(a *acquaintance) bool { return m.open.lead.haves[a.who] }),
 		Work:    m.chain.workAfter(d.Kind, d.Contributions), Fragment: d.Fragment, Contributions: d.Contributions, Segments: d.Segments,
+		Key: d.Key, Decisions: d.Decisions,
 	}
 }
 

@@ -71,6 +71,9 @@ func (m *Machine) membersDue() bool {
 	if m.chain.height() == 0 || m.chain.ended() {
 		return false
 	}
+	if m.accessDue() {
+		return true
+	}
 	// A newcomer that never says HAVE does not keep the members busy: drafts for its sake come ever more seldom.
 	d := m.open
 	pause := m.cfg.Timing.Retry << min(d.drafts/draftsAPause, 6)

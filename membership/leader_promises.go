@@ -21,7 +21,7 @@ func (m *Machine) onPromise(msg Message, p Promise) error {
 		if p.VoteBallot >= p.Ballot || r.Height != p.Height || r.Prev != p.Prev {
 			return invalid("a promise whose vote is from elsewhere")
 		}
-		if err := m.chain.check(r); err != nil {
+		if err := m.checkRecord(r); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ type Config struct {
 	Verify      slot.Verifier // of certificates; the messages' own signatures are checked before Step
 	NeverFounds bool          // the run is known to exist: this peer waits for the others however long it takes
 	PauseOnLoss bool          // a lost quorum is waited for until ReportRecover; else this peer forks after Timing.ForkAfter
+	Follow      []slot.PeerID // whose orders this peer makes its own
 	Pin         slot.Root     // hash of a record: a chain without it is neither joined nor moved to. Zero: none
 }
 
@@ -51,6 +52,7 @@ type Machine struct {
 	fork      forking
 	barren    barren
 	evictions []eviction
+	orders    orders
 	clones    []slot.PeerID // whose identities were found to be used twice
 	listed    bool          // this peer was told to be a member
 	moves     uint64        // how often records were given up for another branch
@@ -91,6 +93,7 @@ func NewMachine(cfg Config, saved Saved) *Machine {
 	}
 	m.presence = newPresence(who{cfg.Self, cfg.Incarnation})
 	m.need.at = never
+	m.orders = newOrders()
 	m.state = modelState{fromDisk: true, retryAt: never}
 	for _, c := range saved.Chain {
 		m.chain.push(c)
@@ -132,6 +135,8 @@ func (m *Machine) Tick(now time.Duration) {
 	m.leaveBarren()
 	m.repeatOffer()
 	m.repeatEvidence()
+	m.repeatOrders()
+	m.tellAccess()
 	m.tellStanding()
 	m.catchUp()
 	m.pursueRival()

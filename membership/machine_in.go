@@ -25,6 +25,8 @@ func (m *Machine) receive(msg Message) error {
 		return m.onForkVote(msg, b)
 	case Evidence:
 		return m.onEvidence(b)
+	case Order:
+		return m.onOrder(msg, b.Order)
 	case Offer:
 		return m.onOffer(msg, b)
 	case placed:
@@ -156,6 +158,10 @@ func (m *Machine) take(r Report) {
 		m.contributes, m.steps = r.Contributes, r.Steps
 	case ReportEcho:
 		m.onEcho(r.Message)
+	case ReportOrders:
+		m.give(r)
+	case ReportKey:
+		m.orders.key = r.Key
 	case ReportRecover:
 		m.forkNow()
 	case ReportLeave:

@@ -151,7 +151,9 @@ type labPeer struct {
 	unfed    bool                // gets no reduced bytes from others
 	segments map[slot.Root]bool  // reduced bytes, on disk
 	states   map[uint64]labState // model states by height, on disk; the newest is the one held
-	keep     func(Entry) bool    // nil: the disk keeps all
+	keys     labKeys             // on disk
+	follows  []slot.PeerID
+	keep     func(Entry) bool // nil: the disk keeps all
 }
 
 func newLab(t fataler, rules Rules, timing Timing) *lab {
@@ -196,7 +198,7 @@ func (p *labPeer) start() {
 	}
 	p.m = NewMachine(Config{
 		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: p.lab.plan, Verify: labVerify,
-		Pin: p.lab.pins[p.name],
+		Pin: p.lab.pins[p.name], Follow: p.follows,
 	}, saved)
 	p.m.now = p.lab.now
 	for _, a := range p.m.presence.known {
@@ -207,6 +209,7 @@ func (p *labPeer) start() {
 		p.report(ReportApplied{Height: h, StateRoot: s.root, Record: s.record})
 	}
 	p.report(ReportContributes{Contributes: p.trains})
+	p.makeKey()
 	p.tickLater(0)
 }
 

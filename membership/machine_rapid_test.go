@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // TestRandomSchedules lets peers come, go, crash, lose disks, cut each other off and train at different speeds, over a network
@@ -27,6 +29,7 @@ func TestRandomSchedules(t *testing.T) {
 			"leave":   w.leave,
 			"slow":    w.slow,
 			"break":   w.breakDown,
+			"want":    w.want,
 		})
 		w.recover(t)
 	})
@@ -37,6 +40,7 @@ type chaos struct{ lab *lab }
 func newChaos(t *rapid.T, timing Timing) *chaos {
 	rules := labRules()
 	rules.StartPeers = rapid.IntRange(1, 3).Draw(t, "start peers")
+	rules.Private = rapid.Bool().Draw(t, "private")
 	rules.MaxStaleness = rapid.Uint64Range(0, 1).Draw(t, "staleness")
 	rules.Fragments = labFragments(rapid.IntRange(1, 3).Draw(t, "fragments"))
 	if len(rules.Fragments) > 1 { // as Spec.Validate has it
@@ -135,6 +139,26 @@ func (w *chaos) leave(t *rapid.T) {
 func (w *chaos) slow(t *rapid.T) {
 	if p := w.one(t, (*labPeer).up); p != nil {
 		p.slowness = time.Duration(rapid.IntRange(0, 40).Draw(t, "tenths")) * 100 * time.Millisecond
+	}
+}
+
+// want has some operators order a peer out, or back in, or another secret.
+func (w *chaos) want(t *rapid.T) {
+	of := w.one(t, func(p *labPeer) bool { return p.up() })
+	if of == nil || of.m.chain.height() == 0 {
+		return
+	}
+	o := slot.Order{Action: slot.Remove, Peer: of.id}
+	if of.m.chain.access.removed[of.id] {
+		o.Action = slot.Readmit
+	} else if w.lab.rules.Private && rapid.Bool().Draw(t, "rotates") {
+		o = slot.Order{Action: slot.Rotate}
+	}
+	for _, p := range w.lab.peers {
+		if p.up() && (p != of || o.Action == slot.Rotate) && rapid.IntRange(0, 3).Draw(t, "agrees") > 0 {
+			o.Turn = p.m.Standing(o.Peer).Turn
+			p.report(ReportOrders{[]slot.Order{o}})
+		}
 	}
 }
 

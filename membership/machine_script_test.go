@@ -36,6 +36,7 @@ func startLab(t *testing.T, d *datadriven.TestData) *lab {
 	n := number(d, "n", 3)
 	rules.StartPeers, rules.MinPeers = number(d, "start-peers", n), number(d, "min-peers", 1)
 	rules.LastSlot, rules.MaxStaleness = uint64(number(d, "last-slot", 0)), uint64(number(d, "staleness", 0))
+	rules.Private = number(d, "private", 0) > 0
 	rules.Rings = number(d, "rings", 0) > 0
 	rules.Fragments = labFragments(number(d, "fragments", 1))
 	timing := labTiming
@@ -81,7 +82,7 @@ func (l *lab) named(d *datadriven.TestData) (ps []*labPeer) {
 
 func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
-	case "run": // run until=slot:2|height:3|members:ABC|done|left:A [limit=30s]: virtual time passes
+	case "run": // run until=slot:2|height:3|members:ABC|removed:C|done|left:A [limit=30s]: virtual time passes
 		return l.runUntil(t, d)
 	case "tick": // tick 2s: that much virtual time passes
 		pause, err := time.ParseDuration(d.CmdArgs[0].Key)
@@ -130,7 +131,7 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		l.manual, l.held = false, nil
 	case "deliver": // deliver from=A to=B type=vote: once each, in order; what they lead to is held again
 		return l.deliver(d)
-	case "set": // set A slowness=2s | idle | broken | whole | stuck | loose | mute | speaks | trickle | unfed | fed
+	case "set": // set A slowness=2s | idle | broken | whole | stuck | loose | mute | speaks | trickle | unfed | fed | keyless | keyed
 		return l.set(t, d)
 	case "flip": // flip A: its model state differs from now on
 		for _, p := range l.named(d) {
@@ -167,6 +168,16 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 			reason := LostReason(number(d, "reason", int(LostConnection)))
 			by.report(ReportLost{Group: by.m.open.testimony.group, Peer: labID(string(of)), Reason: reason, Round: by.m.open.last.Round()})
 		}
+	case "want": // want A B remove=C readmit=D rotate: what their operators want now
+		l.want(d)
+	case "follow": // follow A of=B: from its next start A makes B's orders its own
+		for _, p := range l.named(d) {
+			p.follows = append(p.follows, labID(text(d, "of")))
+		}
+	case "access": // who is out, what is wanted, and the secrets
+		return l.showAccess()
+	case "secret": // who holds the newest secret
+		return strings.Join(l.heldBy(l.named(d)[0].m.View().Key), "") + "\n"
 	case "record": // record A height=5: its ranges, and who is in them
 		return l.record(d)
 	case "order": // who leads ballots 0, 1, …
@@ -203,6 +214,7 @@ func (l *lab) record(d *datadriven.TestData) string {
 	if len(l.rules.Fragments) > 1 {
 		fmt.Fprintf(&out, "slot %d, fragment %d\n", r.Slot, r.Fragment)
 	}
+	out.WriteString(decisionText(r))
 	for _, s := range r.Segments {
 		var names []slot.PeerID
 		for i, o := range r.Contributions {
@@ -226,13 +238,14 @@ func (l *lab) runUntil(t *testing.T, d *datadriven.TestData) string {
 		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool { return p.up() && !ok(p, p.m.View()) })
 	}
 	done := map[string]func() bool{
-		"slot":   func() bool { return all(func(_ *labPeer, v View) bool { return v.Synced && v.AppliedSlot >= n }) },
-		"height": func() bool { return all(func(_ *labPeer, v View) bool { return v.Synced && v.Applied >= n }) },
-		"done":   func() bool { return all(func(_ *labPeer, v View) bool { return v.Done || v.Left }) },
-		"left":   func() bool { return l.peer(arg).m.View().Left },
-		"moved":  func() bool { return l.peer(arg).m.View().Moves > 0 },
-		"forked": func() bool { return l.peer(arg).m.View().Tip.Kind == slot.Fork },
-		"paused": func() bool { return l.peer(arg).m.View().Paused },
+		"slot":    func() bool { return all(func(_ *labPeer, v View) bool { return v.Synced && v.AppliedSlot >= n }) },
+		"height":  func() bool { return all(func(_ *labPeer, v View) bool { return v.Synced && v.Applied >= n }) },
+		"done":    func() bool { return all(func(_ *labPeer, v View) bool { return v.Done || v.Left }) },
+		"left":    func() bool { return l.peer(arg).m.View().Left },
+		"moved":   func() bool { return l.peer(arg).m.View().Moves > 0 },
+		"forked":  func() bool { return l.peer(arg).m.View().Tip.Kind == slot.Fork },
+		"paused":  func() bool { return l.peer(arg).m.View().Paused },
+		"removed": func() bool { return all(func(_ *labPeer, v View) bool { return labNames(v.Removed) == arg }) },
 		"members": func() bool {
 			return all(func(_ *labPeer, v View) bool { return labNames(peersOf(v.Tip.Members)) == arg })
 		},
@@ -301,6 +314,10 @@ func (l *lab) set(t *testing.T, d *datadriven.TestData) string {
 				p.trickle = 1
 			case "unfed":
 				p.unfed = true
+			case "keyless": // gets no secret for a draft
+				p.keys.deaf = true
+			case "keyed":
+				p.keys.deaf = false
 			case "fed":
 				p.unfed = false
 			case p.name:

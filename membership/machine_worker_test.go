@@ -27,7 +27,13 @@ func (p *labPeer) finish(w Work) {
 		p.become(0, slot.Hash([]byte("initial "+p.name)), slot.Genesis(p.lab.rules.Run).Hash())
 	case WorkReduce:
 		p.reduce(w.Plan)
+	case WorkAccess:
+		p.turnKey(w)
 	case WorkHold:
+		if w.Draft.Kind == slot.Access {
+			p.holdKey(w)
+			return
+		}
 		if p.fetch(w.Draft.Segments) {
 			p.report(ReportHeld{Ref: w.Draft.Ref, Outcome: w.Draft.Outcome()})
 		} else {

@@ -49,7 +49,7 @@ type (
 	// Have says: all bytes of this outcome and the state after the record before it are on my disk. To the leader.
 	Have struct {
 		slot.Ref
-		Outcome   slot.Root // zero for a members record
+		Outcome   slot.Root // slot.Draft.Outcome
 		StateRoot slot.Root // of the state after the record at Height-1
 	}
 
@@ -125,6 +125,9 @@ type (
 		First, Second Said // in the order of their bodies
 	}
 
+	// Order says what its sender's operator wants done about who may be in the run. Gossiped.
+	Order struct{ slot.Order }
+
 	// Need asks a peer for certified records from a height on, answered with a few Commits. Direct.
 	Need struct{ From uint64 }
 )
@@ -162,6 +165,7 @@ func (Join) Type() slot.MessageType     { return slot.TypeJoin }
 func (Leave) Type() slot.MessageType    { return slot.TypeLeave }
 func (Need) Type() slot.MessageType     { return slot.TypeNeed }
 func (Evidence) Type() slot.MessageType { return slot.TypeEvidence }
+func (Order) Type() slot.MessageType    { return slot.TypeOrder }
 
 // placed is a body about one attempt at one height.
 type placed interface{ At() slot.Ref }
@@ -268,6 +272,11 @@ const (
 	EventForked    EventKind = "run.forked"
 	EventSwitched  EventKind = "run.switched"
 	EventDone      EventKind = "run.done"
+
+	EventOrdered    EventKind = "access.ordered"
+	EventRemoved    EventKind = "peer.removed"
+	EventReadmitted EventKind = "peer.readmitted"
+	EventRotated    EventKind = "secret.rotated"
 )
 
 // Work is something the machine wants done outside: one of the types below.
@@ -280,7 +289,8 @@ type (
 	// other replaces it; one in which this peer is gone ends it. Then ReportSegment for every range of an own piece, ReportLost for
 	// peers that fail, ReportProgress now and then.
 	WorkReduce struct{ Plan slot.Plan }
-	// WorkHold: get all bytes of the draft's outcome on disk, from the reduction or from the peers named; then ReportHeld.
+	// WorkHold: get all bytes of the draft's outcome on disk, from the reduction or from the peers named; of an access record, the secret
+	// that its key names. Then ReportHeld.
 	WorkHold struct {
 		Draft slot.Draft
 		From  []slot.PeerID
@@ -298,6 +308,13 @@ type (
 		Roots []CertifiedState
 		From  []slot.PeerID
 	}
+	// WorkAccess: who may be in the run has changed, or this peer has just started: Machine.Standing says who. Key names a private run's
+	// secret from now on, which the peers named have; zero: the one it was founded with. ReportFailed if it cannot be had; it is
+	// asked for again then.
+	WorkAccess struct {
+		Key  slot.Root
+		From []slot.PeerID
+	}
 )
 
 // CertifiedState is a state whose root a certified record names.
@@ -308,6 +325,7 @@ type CertifiedState struct {
 	Record slot.Root // hash of the record at this height, for ReportApplied
 }
 
+func (WorkAccess) isWork() {}
 func (WorkFound) isWork()  {}
 func (WorkReduce) isWork() {}
 func (WorkHold) isWork()   {}
@@ -376,6 +394,11 @@ type (
 	ReportRecover struct{}
 	// ReportEcho: somebody else announced this under this peer's own name, and signed it with its key.
 	ReportEcho struct{ Message }
+	// ReportOrders: what this peer's operator wants done about who may be in the run, instead of what was wanted before. Turn is
+	// Standing's; an order whose turn is over is void.
+	ReportOrders struct{ Orders []slot.Order }
+	// ReportKey: a secret that nobody else knows yet is on disk here under this commitment, for the next change.
+	ReportKey struct{ Key slot.Root }
 	// ReportLeave: this peer wants to leave the run.
 	ReportLeave struct{}
 )
@@ -393,6 +416,8 @@ func (ReportContributes) isReport() {}
 func (ReportLeave) isReport()       {}
 func (ReportRecover) isReport()     {}
 func (ReportEcho) isReport()        {}
+func (ReportOrders) isReport()      {}
+func (ReportKey) isReport()         {}
 
 // Ready is what a machine wants after an input: first Persist (durably, in order), then Send, Work and Events.
 type Ready struct {

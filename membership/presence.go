@@ -199,10 +199,10 @@ func (m *Machine) present(e slot.Member) bool { return m.around(ofMember(e)) && 
 // starting again.
 func (m *Machine) stays(e slot.Member) bool { return m.heardLately(ofMember(e)) && m.fits(e) }
 
-// fits says whether a member is on this branch, and nothing was proven against it.
+// fits says whether a member is on this branch, and nothing was proven or decided against it.
 func (m *Machine) fits(e slot.Member) bool {
 	a := m.presence.known[ofMember(e)]
-	return (a == nil || m.along(a)) && !m.evicted(ofMember(e))
+	return (a == nil || m.along(a)) && !m.unwelcome(ofMember(e))
 }
 
 // reaches is which members have a direct connection to this peer, sorted.

@@ -72,6 +72,8 @@ func (m *Machine) cameBack(e slot.Member) bool {
 func (m *Machine) whyJoining() string {
 	i := slot.Find(m.chain.electorate(), m.cfg.Self)
 	switch {
+	case m.barred(m.cfg.Self):
+		return "the members have removed this peer from the run: ask them to take it back (p2pdiloco readmit PEER, at a quorum of them)"
 	case m.fork.without:
 		return "holds what is known of the run, but hears none of its members"
 	case len(m.ahead()) > 0:

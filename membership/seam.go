@@ -19,6 +19,7 @@ type Rules struct {
 	PartSteps    uint64    // inner steps that a part of the data is enough for; 0: each contribution takes a whole part
 	Pace         PaceRules // what the members' inner steps follow from, where the run has them follow from measured speeds
 	Rings        bool      // plans may have a ring (slot.Plan.Ring)
+	Private      bool      // the members share a secret, which an access record can change
 	Fragments    []uint64  // elements of each fragment, at least one: segments of a slot cover [0, elements) of its fragment
 }
 

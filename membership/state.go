@@ -165,6 +165,8 @@ func (m *Machine) failed(r ReportFailed) {
 			m.open.fetchedAt = m.now - 3*m.cfg.Timing.Retry // once more, after a pause
 			m.accuseOwners(w.Draft, r.Missing)
 		}
+	case WorkAccess:
+		m.accessFailed(w)
 	case WorkFound:
 		m.founding.asked, m.founding.since = false, m.now
 	case WorkReduce:

@@ -1,6 +1,8 @@
 package membership
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -34,6 +36,18 @@ type View struct {
 	OwnOffer *slot.Offer   // this peer's standing offer
 	Pace     Pace          // what the chain says of the members' speeds
 	Parts    []Part        // of the data, in this peer's hands, by slot
+
+	Key     slot.Root     // names a private run's secret in force; zero: the one it was founded with
+	Removed []slot.PeerID // may not be members, sorted
+	Orders  []OrderView   // that members have given and that are not decided, in order
+}
+
+// OrderView is what some members want done about who may be in the run.
+type OrderView struct {
+	Action slot.Action
+	Peer   slot.PeerID   // empty: of a rotation
+	By     []slot.PeerID // sorted
+	Enough bool          // a quorum: it waits for its record
 }
 
 // Part is a part of the data in one member's hands.
@@ -65,7 +79,7 @@ type MemberView struct {
 	Steps       uint32
 	Uplink      slot.Link // as it last said
 	Synced      bool
-	Evicted     bool // for evidence; the next record leaves it out
+	Evicted     bool // for evidence, or by order; the next record leaves it out
 }
 
 // View copies what is visible.
@@ -82,11 +96,29 @@ func (m *Machine) View() View {
 		v.Members = append(v.Members, m.viewMember(e))
 	}
 	v.Parts = m.chain.deal.parts(m.cfg.Self)
+	v.Key, v.Removed, v.Orders = m.chain.access.key, m.chain.access.removedPeers(), m.viewOrders()
 	return v
 }
 
+func (m *Machine) viewOrders() (out []OrderView) {
+	by := map[slot.Order][]slot.PeerID{}
+	for w, held := range m.orders.held {
+		for _, h := range held {
+			k := slot.Order{Action: h.order.Action, Peer: h.order.Peer}
+			by[k] = append(by[k], w.peer)
+		}
+	}
+	for k, ps := range by {
+		slices.Sort(ps)
+		enough := slices.ContainsFunc(m.orders.ready, func(d slot.Decision) bool { return d.Action == k.Action && d.Peer == k.Peer })
+		out = append(out, OrderView{Action: k.Action, Peer: k.Peer, By: ps, Enough: enough})
+	}
+	slices.SortFunc(out, func(a, b OrderView) int { return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.Peer, b.Peer)) })
+	return out
+}
+
 func (m *Machine) viewMember(e slot.Member) MemberView {
-	v := MemberView{Member: e, Lost: !m.around(ofMember(e)), Evicted: m.evicted(ofMember(e))}
+	v := MemberView{Member: e, Lost: !m.around(ofMember(e)), Evicted: m.unwelcome(ofMember(e))}
 	if ofMember(e) == m.presence.self {
 		s := m.state
 		v.Contributes, v.Applied, v.Slot, v.Steps, v.Synced = m.contributes, s.height, s.slot, m.steps, s.known

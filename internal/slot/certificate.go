@@ -30,6 +30,7 @@ const (
 	TypeNeed     MessageType = 16
 	TypeFork     MessageType = 17
 	TypeEvidence MessageType = 18
+	TypeOrder    MessageType = 19
 )
 
 // SignedBytes is what a ledger signature covers: domain, type, run, signer and body.

@@ -51,6 +51,9 @@ var (
 func TestGoldenLayouts(t *testing.T) {
 	members := goldenStep
 	members.Kind, members.Contributions, members.Segments = Members, nil, nil
+	access := members
+	access.Kind, access.Key = Access, fill(0x55)
+	access.Decisions = []Decision{{Remove, "d", 3, []SignedOrder{{"a", 8, []byte{1, 2}}}}, {Action: Rotate}}
 	vote := Vote{goldenRef, fill(0x44)}
 	voteHex := refHex + fillHex("44")
 	plan := Plan{
@@ -90,6 +93,16 @@ func TestGoldenLayouts(t *testing.T) {
 			"members record", members.Append(nil),
 			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+offersHex+segsHex), "09 02 ", "09 03 ", 1),
 			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
+		},
+		{
+			"access record", access.Append(nil),
+			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+offersHex+segsHex), "09 02 ", "09 04 ", 1) + fillHex("55") +
+				"00000002 01 00000001 64 0000000000000003 00000001 00000001 61 0000000000000008 00000002 0102  03 00000000 0000000000000000 00000000",
+			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
+		},
+		{
+			"order", Order{Readmit, "bc", 3, 8}.Append(nil), "02 00000002 6263 0000000000000003 0000000000000008",
+			func(r *wire.Reader) []byte { return ReadOrder(r).Append(nil) },
 		},
 		{"vote", vote.Append(nil), voteHex, func(r *wire.Reader) []byte { return ReadVote(r).Append(nil) }},
 		{
@@ -157,14 +170,17 @@ func TestGoldenLeaderOrder(t *testing.T) {
 func TestGoldenNumbers(t *testing.T) {
 	types := []MessageType{
 		TypeOffer, TypePlan, TypeSegment, TypeLost, TypeDraft, TypeHave, TypePropose, TypeVote, TypeCommit,
-		TypePrepare, TypePromise, TypeBeat, TypeAlive, TypeJoin, TypeLeave, TypeNeed, TypeFork, TypeEvidence,
+		TypePrepare, TypePromise, TypeBeat, TypeAlive, TypeJoin, TypeLeave, TypeNeed, TypeFork, TypeEvidence, TypeOrder,
 	}
 	for i, typ := range types {
 		if int(typ) != i+1 {
 			t.Errorf("message type %d stands for what %d did", typ, i+1)
 		}
 	}
-	if Fork != 1 || Step != 2 || Members != 3 {
+	if Fork != 1 || Step != 2 || Members != 3 || Access != 4 {
 		t.Error("kinds of records have other numbers")
+	}
+	if Remove != 1 || Readmit != 2 || Rotate != 3 {
+		t.Error("actions have other numbers")
 	}
 }

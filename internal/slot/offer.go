@@ -255,14 +255,22 @@ type Draft struct {
 	Fragment      uint32
 	Contributions []Offer   // sorted by peer; those that are in at least one segment
 	Segments      []Segment // contributors are a bitmap over Contributions
+
+	// Of an access record only: see Record.
+	Key       Root
+	Decisions []Decision
 }
 
-// Outcome is the root that HAVE answers with; zero for a members record.
+// Outcome names what HAVE says is held: a step's outcome, or a private run's next secret. Zero: nothing is to be held.
 func (d Draft) Outcome() Root {
-	if d.Kind != Step {
-		return Root{}
+	switch d.Kind {
+	case Step:
+		return OutcomeRoot(d.Segments)
+	case Access:
+		return d.Key
+	case Fork, Members:
 	}
-	return OutcomeRoot(d.Segments)
+	return Root{}
 }
 
 // Append appends the canonical encoding.
@@ -270,7 +278,11 @@ func (d Draft) Append(b []byte) []byte {
 	b = wire.AppendU32(d.Ref.Append(b), d.Revision)
 	b = wire.AppendU8(b, uint8(d.Kind))
 	b = wire.AppendU32(wire.AppendU64(b, d.Slot), d.Fragment)
-	return appendSegments(appendOffers(b, d.Contributions), d.Segments)
+	b = appendSegments(appendOffers(b, d.Contributions), d.Segments)
+	if d.Kind == Access {
+		b = appendDecisions(appendRoot(b, d.Key), d.Decisions)
+	}
+	return b
 }
 
 // ReadDraft reads what Append wrote.
@@ -280,6 +292,9 @@ func ReadDraft(r *wire.Reader) Draft {
 		Contributions: readOffers(r),
 	}
 	d.Segments = readSegments(r, len(d.Contributions))
+	if d.Kind == Access {
+		d.Key, d.Decisions = readRoot(r), readDecisions(r)
+	}
 	if d.Kind != Step && len(d.Contributions)+len(d.Segments) > 0 {
 		r.Fail("a draft of a %s record has work in it", d.Kind)
 	}

@@ -16,6 +16,7 @@ const (
 	Fork    Kind = 1 // founds a run, or continues one whose quorum is gone: signed by every member it lists
 	Step    Kind = 2 // one outer step
 	Members Kind = 3 // a change of members alone, or the closing record of a run
+	Access  Kind = 4 // a change of who may be a member, and of the members as it follows from that
 )
 
 func (k Kind) String() string {
@@ -26,13 +27,15 @@ func (k Kind) String() string {
 		return "step"
 	case Members:
 		return "members"
+	case Access:
+		return "access"
 	}
 	return "unknown"
 }
 
 func readKind(r *wire.Reader) Kind {
 	k := Kind(r.U8())
-	if k < Fork || k > Members {
+	if k < Fork || k > Access {
 		r.Fail("record kind %d", k)
 	}
 	return k
@@ -61,6 +64,10 @@ type Record struct {
 	Fragment      uint32
 	Contributions []Offer   // sorted by peer
 	Segments      []Segment // in order; contributors are bitmaps over Contributions
+
+	// Access records only.
+	Key       Root       // names a private run's secret from now on, by its commitment; zero: it stays
+	Decisions []Decision // in order
 }
 
 // Genesis is R_0, which follows from the run spec.
@@ -94,6 +101,9 @@ func (c Record) Append(b []byte) []byte {
 		b = wire.AppendU32(b, c.Fragment)
 		b = appendSegments(appendOffers(b, c.Contributions), c.Segments)
 	}
+	if c.Kind == Access {
+		b = appendDecisions(appendRoot(b, c.Key), c.Decisions)
+	}
 	return b
 }
 
@@ -114,8 +124,14 @@ func ReadRecord(r *wire.Reader) Record {
 		c.Contributions = readOffers(r)
 		c.Segments = readSegments(r, len(c.Contributions))
 	}
+	if c.Kind == Access {
+		c.Key, c.Decisions = readRoot(r), readDecisions(r)
+	}
 	return c
 }
+
+// KeepsSlot says whether a record of this kind leaves the open slot and its reduction as they are.
+func (k Kind) KeepsSlot() bool { return k == Members || k == Access }
 
 // Find is the place of a peer in a sorted member list, or -1.
 func Find(members []Member, p PeerID) int {

@@ -100,10 +100,15 @@ func genDraft(t *rapid.T) Draft {
 		d.Contributions = genOffers(t)
 		d.Segments = genSegments(t, len(d.Contributions))
 	}
+	if d.Kind == Access {
+		d.Key, d.Decisions = genRoot(t), genDecisions(t)
+	}
 	return d
 }
 
-func genKind(t *rapid.T) Kind { return rapid.SampledFrom([]Kind{Fork, Step, Members}).Draw(t, "kind") }
+func genKind(t *rapid.T) Kind {
+	return rapid.SampledFrom([]Kind{Fork, Step, Members, Access}).Draw(t, "kind")
+}
 
 func genRecord(t *rapid.T) Record {
 	c := Record{
@@ -118,7 +123,32 @@ func genRecord(t *rapid.T) Record {
 		c.Contributions = genOffers(t)
 		c.Segments = genSegments(t, len(c.Contributions))
 	}
+	if c.Kind == Access {
+		c.Key, c.Decisions = genRoot(t), genDecisions(t)
+	}
 	return c
+}
+
+func genOrder(t *rapid.T) Order {
+	o := Order{Action: rapid.SampledFrom([]Action{Remove, Readmit, Rotate}).Draw(t, "action"), Turn: rapid.Uint64().Draw(t, "turn"), From: rapid.Uint64().Draw(t, "from")}
+	if o.Action != Rotate {
+		o.Peer = "p"
+	}
+	return o
+}
+
+func genDecisions(t *rapid.T) (ds []Decision) {
+	for _, p := range genPeers(t, 0, 2) {
+		d := Decision{Action: Readmit, Peer: p + "x", Turn: rapid.Uint64().Draw(t, "turn")}
+		for _, q := range genPeers(t, 0, 3) {
+			d.Orders = append(d.Orders, SignedOrder{q, rapid.Uint64().Draw(t, "from"), rapid.SliceOfN(rapid.Byte(), 0, MaxSigLen).Draw(t, "sig")})
+		}
+		ds = append(ds, d)
+	}
+	if rapid.Bool().Draw(t, "rotates") {
+		ds = append(ds, Decision{Action: Rotate})
+	}
+	return ds
 }
 
 func parseRecord(b []byte) (Record, error) {
@@ -158,6 +188,7 @@ var parsers = []struct {
 	{"segment", func(t *rapid.T) appender { return append(genSegments(t, 9), Segment{Contributors: Bitmap{}})[0] }, func(r *wire.Reader) appender { return ReadSegment(r) }},
 	{"draft", func(t *rapid.T) appender { return genDraft(t) }, func(r *wire.Reader) appender { return ReadDraft(r) }},
 	{"vote", func(t *rapid.T) appender { return Vote{genRef(t), genRoot(t)} }, func(r *wire.Reader) appender { return ReadVote(r) }},
+	{"order", func(t *rapid.T) appender { return genOrder(t) }, func(r *wire.Reader) appender { return ReadOrder(r) }},
 	{"record", func(t *rapid.T) appender { return genRecord(t) }, func(r *wire.Reader) appender { return ReadRecord(r) }},
 	{"certificate", func(t *rapid.T) appender { return genCertificate(t) }, func(r *wire.Reader) appender { return ReadCertificate(r) }},
 	{"layout", func(t *rapid.T) appender { return genLayout(t) }, func(r *wire.Reader) appender { return ReadLayout(r) }},
@@ -221,7 +252,7 @@ func testStep() Record {
 func TestStrictness(t *testing.T) {
 	cases := map[string]func(*Record){
 		"kind 0":                        func(c *Record) { c.Kind = 0 },
-		"kind 4":                        func(c *Record) { c.Kind = 4 },
+		"kind 5":                        func(c *Record) { c.Kind = 5 },
 		"members out of order":          func(c *Record) { slices.Reverse(c.Members) },
 		"a member twice":                func(c *Record) { c.Members[1] = c.Members[0] },
 		"contributions out of order":    func(c *Record) { slices.Reverse(c.Contributions) },
