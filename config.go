@@ -68,6 +68,9 @@ type Config struct {
 	AdmissionSecret string
 	// Allow lists the peers that this one talks to about the run; empty: all that the run admits. All peers of a run should have the same list.
 	Allow []PeerID
+	// Follow lists peers whose orders about who may be in the run (Remove, Readmit, RotateSecret) this one gives, too: so the operator of one peer
+	// can act for many. Orders against this peer itself are not followed.
+	Follow []PeerID
 	// Preset is the timing of the network: "lan" or "wan" (default).
 	Preset string
 	// CheckpointEvery is the number of rounds (slots, where the run has one fragment) between checkpoints; default 4. One more is made when the node leaves or closes. What a

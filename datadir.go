@@ -19,6 +19,7 @@ import (
 //	peers        addresses of peers met
 //	run.spec     the settled run spec
 //	ledger.log   incarnation, promises, votes, certified records
+//	orders       of this peer's operator, about who may be in the run
 //	ledger.lock  held while that log is open
 //	state/       checkpoints and outcomes
 //	trainer.state  the trainer's private state, where it can save one

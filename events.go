@@ -29,6 +29,10 @@ import (
 //	peer.left       about, detail
 //	peer.evicted    about, detail
 //	peer.cloned     about, detail
+//	access.ordered  about (whose order it is), height, detail
+//	peer.removed    about, height, detail
+//	peer.readmitted about, height, detail
+//	secret.rotated  height, detail
 //	peer.refused    about, detail
 //	run.paused      slot, detail
 //	run.resumed     slot, detail

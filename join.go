@@ -34,8 +34,12 @@ type Node struct {
 	started time.Time
 	returns bool // its data directory knows the run from before
 
-	doorman   *doorman // of a private run; nil for an open one
-	gated     bool     // net has a gate of this node's
+	doorman *doorman // of a private run; nil for an open one
+	orders  struct {
+		sync.Mutex
+		all []slot.Order // of this peer's operator
+	}
+	gated     bool // net has a gate of this node's
 	meeting   *meeting
 	store     membership.Store
 	driver    *membership.Driver
@@ -282,12 +286,14 @@ func (n *Node) openLedger(saved membership.Saved) (err error) {
 	}
 	n.driver, err = membership.NewDriver(membership.DriverConfig{
 		Store: n.store, Signer: n.net, Transport: n.transport, Worker: n.worker, Rules: n.spec.rules(n.run), Timing: n.ledgerTiming(),
-		Plan: n.worker.params.Planner(), Verify: p2p.Verify, NeverFounds: amnesiac, PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Pin: n.cfg.Pin, Logger: n.log, OnEvent: n.ledgerEvent,
+		Plan: n.worker.params.Planner(), Verify: p2p.Verify, NeverFounds: amnesiac, PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Pin: n.cfg.Pin, Follow: n.cfg.Follow, Logger: n.log, OnEvent: n.ledgerEvent,
 	})
 	if err == nil {
 		close(ready)
 		n.meeting.introduce(n.driver.Incarnation())
 		n.keepClose(peersOf(n.driver.View()))
+		n.worker.standing = n.standing
+		err = n.restoreOrders()
 	}
 	return err
 }
@@ -314,6 +320,9 @@ func (n *Node) newWorker() (*worker, error) {
 		gauges: &n.gauges, feedback: newFeedback(n.spec, c.Lossy()), relayed: n.net.Relayed,
 	}
 	w.mu.own = make(map[Root]contribution)
+	if k, ok := any(n.doorman).(keyring); ok && n.doorman != nil {
+		w.keys = k
+	}
 	shape := checkpoint.Shape{Elements: n.spec.Layout.Elements(), Optimizer: len(state.outer.State())}
 	if w.store, err = checkpoint.Open(n.dir.path("state"), checkpoint.Config{Shape: shape, FrameBytes: w.frameBytes, Logger: n.log, FS: n.cfg.disk}); err != nil {
 		return nil, err

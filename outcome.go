@@ -18,6 +18,9 @@ import (
 // hold makes the outcome of a draft durable: from the reduction, and what that lacks from other peers.
 func (w *worker) hold(ctx context.Context, work membership.WorkHold) error {
 	d := work.Draft
+	if d.Kind == slot.Access && w.keys != nil {
+		return w.keys.holdKey(ctx, d.Key, work.From)
+	}
 	if d.Kind != slot.Step || w.store.HasOutcome(d.Height, d.Outcome()) {
 		return nil
 	}

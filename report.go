@@ -41,6 +41,14 @@ func (n *Node) ledgerEvent(e membership.Event) {
 		if e.Kind == membership.EventCloned && e.Peer == n.Self() {
 			defer n.fail(fmt.Errorf("%w: %s", ErrCloned, e.Detail))
 		}
+		if e.Kind == membership.EventLeft && e.Peer == n.Self() && e.Detail == membership.DetailRemoved {
+			defer n.fail(ErrRemoved)
+		}
+	case membership.EventOrdered, membership.EventRemoved, membership.EventReadmitted, membership.EventRotated:
+		if e.Peer != "" {
+			fields["about"] = e.Peer
+		}
+		fields["height"], fields["detail"] = e.Height, e.Detail
 	case membership.EventDiverged:
 		fields["slot"], fields["state_root"], fields["certified_root"], fields["detail"] = e.Slot, e.State, e.Root, e.Detail
 	case membership.EventForked, membership.EventSwitched:
@@ -84,6 +92,7 @@ func (n *Node) Status() Status {
 	if s.Sync = n.worker.syncing(); s.Sync != nil && s.Sync.Total > 0 {
 		s.Detail = fmt.Sprintf("fetching the state: %d of %d MB", s.Sync.Bytes/1e6, s.Sync.Total/1e6)
 	}
+	s.Orders, s.Removed = orderStatuses(v), v.Removed
 	s.Task = statusOf(n.task.Load())
 	paces, paths := n.paces(v), n.paths()
 	for _, m := range v.Members {

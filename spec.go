@@ -331,7 +331,7 @@ func (s Spec) rules(run Root) membership.Rules {
 	ahead, partSteps := s.dealing()
 	return membership.Rules{
 		Ahead: ahead, PartSteps: partSteps, Run: run, InitRoot: init, LastSlot: s.LastSlot(), StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
-		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.fragmentElements(), Rings: s.params().Rings(),
+		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.fragmentElements(), Rings: s.params().Rings(), Private: s.Access == AccessPrivate,
 		Pace: membership.PaceRules{InnerSteps: s.InnerSteps, TrimPermille: s.TrimPermille},
 	}
 }

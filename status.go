@@ -30,7 +30,9 @@ type Status struct {
 	Ballot       uint32            `json:"ballot"`           // of the height being decided
 	Leader       PeerID            `json:"leader,omitempty"`
 	Members      []MemberStatus    `json:"members"`
-	Contributors int               `json:"contributors"` // members that train
+	Contributors int               `json:"contributors"`      // members that train
+	Orders       []OrderStatus     `json:"orders,omitempty"`  // about who may be in the run, given by members and not yet carried out
+	Removed      []PeerID          `json:"removed,omitempty"` // peers that may not be members
 	Stats        StatsStatus       `json:"stats"`
 	Exchange     ExchangeStatus    `json:"exchange"`
 	Sync         *SyncStatus       `json:"sync,omitempty"`      // while the state is fetched from others

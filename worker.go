@@ -26,6 +26,7 @@ import (
 //	WorkHold   -> the outcome's bytes on disk       (hold job)
 //	WorkApply  -> outer step with the outcome       (state job)
 //	WorkSync   -> a checkpoint from other peers     (state job)
+//	WorkAccess -> a private run's secret, in force  (access job)
 //
 // Jobs of one kind follow each other, the newest replacing an unfinished one; kinds run beside each other.
 type worker struct {
@@ -42,7 +43,9 @@ type worker struct {
 	stall      time.Duration // a reduction that has brought nothing for so long will not complete
 	init       func(ctx context.Context, dst []float32) error
 	certified  func(height uint64) (membership.Commit, bool)
-	members    func() []PeerID        // of the newest record
+	members    func() []PeerID // of the newest record
+	keys       keyring         // of a private run; nil for an open one
+	standing   func(PeerID) (ever, removed bool)
 	relayed    func() map[PeerID]bool // peers connected now: whether through a relay
 	every      uint64                 // slots between checkpoints
 	keepStates int                    // checkpoints
@@ -80,6 +83,8 @@ func (w *worker) Do(ctx context.Context, work membership.Work, report func(membe
 			}
 			report(membership.ReportHeld{Ref: work.Draft.Ref, Outcome: work.Draft.Outcome()})
 		})
+	case membership.WorkAccess:
+		w.jobs.replace(ctx, "access", func(ctx context.Context) { w.admit(ctx, work, report) })
 	case membership.WorkApply:
 		w.jobs.replace(ctx, "state", func(ctx context.Context) { w.attempt(work, w.apply(ctx, work), report) })
 	case membership.WorkSync:

@@ -187,7 +187,7 @@ func (m *Machine) tellStanding() {
 		case m.left:
 			e.Detail = "left"
 		case m.chain.access.removed[m.cfg.Self]:
-			e.Detail = "removed"
+			e.Detail = DetailRemoved
 		}
 	}
 	m.event(e)
@@ -204,8 +204,8 @@ func (m *Machine) tellGone(e Event, gone slot.Member) {
 	if a := m.presence.known[ofMember(gone)]; a != nil && a.leaving {
 		e.Detail = "left"
 	}
-	if m.chain.access.removed[gone.Peer] {
-		e.Detail = "removed"
+	if m.chain.access.removed[gone.Peer] && gone.Peer != m.cfg.Self { // of itself tellStanding says so, where it is still so
+		e.Detail = DetailRemoved
 	}
 	if ofMember(gone) == m.presence.self {
 		if m.left = m.leaving; m.left {

@@ -248,6 +248,9 @@ type Event struct {
 	Links slot.Links // what the plan's peers say of the ways between them
 }
 
+// DetailRemoved is what EventLeft says of a peer that a record has removed.
+const DetailRemoved = "removed"
+
 // EventKind names an event.
 type EventKind string
 

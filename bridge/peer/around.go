@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
 )
 
@@ -60,7 +62,7 @@ func (p *Peer) serveAPI(at string, scrapes http.Handler) error {
 	if err != nil {
 		return err
 	}
-	orders := api.Orders{Token: api.NewToken(), Recover: p.recover, Invite: p.invite, Probe: p.probe}
+	orders := api.Orders{Token: api.NewToken(), Recover: p.recover, Change: p.change, Invite: p.invite, Probe: p.probe}
 	if p.api, err = api.Serve(addr, func() (any, bool) { return p.Status() }, orders, scrapes); err != nil {
 		return err
 	}
@@ -121,6 +123,27 @@ func (p *Peer) recover() error {
 		return err
 	}
 	return node.Recover()
+}
+
+// change is another.
+func (p *Peer) change(c api.Change) error {
+	node, err := p.found()
+	if err != nil {
+		return err
+	}
+	if c.Action == "rotate" {
+		return node.RotateSecret()
+	}
+	about, err := slot.ParsePeerID(c.Peer)
+	switch {
+	case err != nil:
+		return err
+	case c.Action == "remove":
+		return node.Remove(about)
+	case c.Action == "readmit":
+		return node.Readmit(about)
+	}
+	return fmt.Errorf("no order is called %q", c.Action)
 }
 
 // invite is another.

@@ -30,8 +30,8 @@ func (s *Settings) readAllow() (allowed []p2pdiloco.PeerID, err error) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		p, err := slot.ParsePeerID(line)
-		if err != nil || len(p) < minPeerID {
+		p, ok := peerID(line)
+		if !ok {
 			return nil, fault("allow", s.allow, "line %d is no peer ID, like 12D3Koo…", n)
 		}
 		allowed = append(allowed, p)
@@ -40,4 +40,21 @@ func (s *Settings) readAllow() (allowed []p2pdiloco.PeerID, err error) {
 		return nil, fault("allow", s.allow, "it lists nobody")
 	}
 	return allowed, nil
+}
+
+// readFollow reads the peers whose orders are followed.
+func (s *Settings) readFollow() (peers []p2pdiloco.PeerID, err error) {
+	for _, text := range s.follow {
+		p, ok := peerID(text)
+		if !ok {
+			return nil, fault("follow", text, "no peer ID, like 12D3Koo…, as status shows it")
+		}
+		peers = append(peers, p)
+	}
+	return peers, nil
+}
+
+func peerID(text string) (p p2pdiloco.PeerID, ok bool) {
+	p, err := slot.ParsePeerID(text)
+	return p, err == nil && len(p) >= minPeerID
 }

@@ -38,12 +38,13 @@ func (s *Settings) Config() (p2pdiloco.Config, error) {
 		return p2pdiloco.Config{}, Invalid(err)
 	}
 	allowed, err := s.readAllow()
-	if err != nil {
+	followed, err2 := s.readFollow()
+	if err := errors.Join(err, err2); err != nil {
 		return p2pdiloco.Config{}, Invalid(sources.Explain(s.flags, err))
 	}
 	spec.Layout = s.Layout
 	return p2pdiloco.Config{
-		Spec: spec, Ticket: s.ticket, AdmissionSecret: s.secret, Allow: allowed, DataDir: s.DataDir, Listen: s.listen, Announce: s.announce, Bootstrap: s.bootstrap, Found: s.found, Preset: s.preset.Value,
+		Spec: spec, Ticket: s.ticket, AdmissionSecret: s.secret, Allow: allowed, Follow: followed, DataDir: s.DataDir, Listen: s.listen, Announce: s.announce, Bootstrap: s.bootstrap, Found: s.found, Preset: s.preset.Value,
 		OnQuorumLoss: s.onLoss.Value, Pin: s.pin.Root, InitFile: s.init,
 		CheckpointEvery: s.every, KeepCheckpoints: s.keep, StateBytesPerSecond: 1_000_000 * s.stateRate, MaxUpload: int64(s.maxUpload) / 8, MaxDownload: int64(s.maxDownload) / 8,
 		NoPortMap: s.noPortMap, NoRelaying: s.noRelaying, NewcomerStates: s.newcomers.states, SiteNewcomers: s.newcomers.perSite,

@@ -58,6 +58,7 @@ var definitions = []definition{
 	{"access", "`who` may take part: open, or private, for those with a ticket or the admission secret alone (founder's default open)", ofRun, func(s *Settings) any { return &s.spec.Access }},
 	{"admission-secret", "`file` with the secret of a private run, from the data folder of a peer of it; instead of a ticket (default: who founds a private run makes one)", 0, func(s *Settings) any { return &s.secret }},
 	{"allow", "`file` with the IDs of the peers that may take part, one a line, the same for all peers (default: everybody that the run admits)", 0, func(s *Settings) any { return &s.allow }},
+	{"follow", "`peer` whose orders to remove or readmit others, or to change the secret, this peer gives, too; may be repeated", 0, func(s *Settings) any { return sources.Peers(&s.follow) }},
 	{"ticket", "`text` of an invitation, as p2pdiloco invite prints it: instead of --run, --pin and --bootstrap", 0, func(s *Settings) any { return &s.ticket }},
 	{"bootstrap", "`multiaddr` ending in /p2p/PEER to start from, may be repeated (default: look on the local network with mDNS)", 0, func(s *Settings) any { return sources.Addresses(&s.bootstrap) }},
 	{"listen", "`multiaddr` to listen on, may be repeated (default any free TCP and UDP port)", 0, func(s *Settings) any { return sources.Addresses(&s.listen) }},

@@ -41,8 +41,9 @@ type Settings struct {
 	spec        p2pdiloco.Spec // as given, without the spec file
 	specFile    string
 	ticket      string
-	secret      string // path; empty: none
-	allow       string // the same
+	secret      string   // path; empty: none
+	allow       string   // the same
+	follow      []string // peer IDs
 	bootstrap   []string
 	listen      []string
 	announce    []string

@@ -241,6 +241,21 @@ func TestAllow(t *testing.T) {
 	}
 }
 
+func TestFollow(t *testing.T) {
+	const id = "12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF"
+	cfg, _ := config(t, []string{"P2PDILOCO_FOLLOW=" + id}, "--run", "x")
+	if len(cfg.Follow) != 1 || cfg.Follow[0].String() != id {
+		t.Errorf("got %v", cfg.Follow)
+	}
+	s, err := parse(t, nil, "--run", "x", "--follow", "books")
+	if err == nil {
+		_, err = s.Config()
+	}
+	if err == nil || !strings.Contains(err.Error(), "--follow books: no peer ID") || !errors.Is(err, ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestEmbedded(t *testing.T) {
 	file := write(t, "run.toml", "rounds = 4\nseed = 4\ninner_steps = 4\ntrainer = \"none\"\ndata = [\"books\"]\nidentity = \"k\"\n")
 	object := fmt.Sprintf(`{"run": "x", "rounds": 2, "outer_lr": 0.70, "bootstrap": ["A"], "config": %q, "momentum": null,

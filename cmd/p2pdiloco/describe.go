@@ -57,7 +57,17 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"peer.cloned": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "peer " + get("about") + ": " + get("detail")
 	},
-	"peer.refused": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"access.ordered": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("member %s %s", get("about"), get("detail"))
+	},
+	"peer.removed": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("peer %s is removed from the run: %s", get("about"), get("detail"))
+	},
+	"peer.readmitted": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("peer %s may take part again: %s", get("about"), get("detail"))
+	},
+	"secret.rotated": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"peer.refused":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 }
 
 func describe(e p2pdiloco.Event) string {

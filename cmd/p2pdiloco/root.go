@@ -105,7 +105,7 @@ Start a run by hand, in two terminals of one machine or on two machines of one n
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().String(sources.ConfigFlag, "", configUsage)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newDemo(), newChaos(), newBench(), newJoin(), newInvite(), newBootstrap(), newStatus(), newDoctor(), newRecover(), newExport(), newTrainerCheck(), newVersion(), newBenchPeer())
+	root.AddCommand(newDemo(), newChaos(), newBench(), newJoin(), newInvite(), newBootstrap(), newStatus(), newDoctor(), newRecover(), newRemove(), newReadmit(), newRotate(), newExport(), newTrainerCheck(), newVersion(), newBenchPeer())
 	return root
 }
 

@@ -29,7 +29,7 @@ func sample(f *pflag.Flag) string {
 	if f.DefValue == "true" {
 		return "false"
 	}
-	if v, ok := map[string]string{"bool": "true", "int": "3", "int64": "3", "uint64": "3", "float64": "3", "duration": "3s", "string": "text", "addresses": "/a", "paths": "a b"}[f.Value.Type()]; ok {
+	if v, ok := map[string]string{"bool": "true", "int": "3", "int64": "3", "uint64": "3", "float64": "3", "duration": "3s", "string": "text", "addresses": "/a", "peers": "p", "paths": "a b"}[f.Value.Type()]; ok {
 		return v
 	}
 	return "no sample of " + f.Value.Type()

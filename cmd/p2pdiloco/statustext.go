@@ -45,6 +45,12 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	}
 	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
 	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
+	for _, o := range s.Orders {
+		fmt.Fprintf(w, "order\t%s\n", orderText(o, len(s.Members)))
+	}
+	for _, p := range s.Removed {
+		fmt.Fprintf(w, "removed\t%s\n", p)
+	}
 	_ = w.Flush() // a strings.Builder takes everything
 	printMembers(&b, s.Members)
 	_, err := io.WriteString(out, b.String())

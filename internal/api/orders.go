@@ -19,9 +19,16 @@ import (
 type Orders struct {
 	Token   string
 	Recover func() error                     // nil: that order is not taken
+	Change  func(Change) error               // nil: that order is not taken
 	Invite  func(Invitation) (string, error) // nil: that order is not taken
 	// Probe is of the members; what it returns is sent as JSON. nil: that order is not taken
 	Probe func(ctx context.Context) (any, error)
+}
+
+// Change is an order about who may be in the run.
+type Change struct {
+	Action string // remove | readmit | rotate
+	Peer   string // whom it is about; empty for rotate
 }
 
 // Invitation is what a ticket that is ordered should be good for.
@@ -40,6 +47,15 @@ func (o Orders) handle(addr Address, mux *http.ServeMux) {
 	if o.Recover != nil {
 		mux.HandleFunc("POST /recover", o.bearing(addr, func(w http.ResponseWriter, _ *http.Request) error {
 			err := o.Recover()
+			if err == nil {
+				w.WriteHeader(http.StatusAccepted)
+			}
+			return err
+		}))
+	}
+	if o.Change != nil {
+		mux.HandleFunc("POST /change", o.bearing(addr, func(w http.ResponseWriter, r *http.Request) error {
+			err := o.Change(Change{r.URL.Query().Get("action"), r.URL.Query().Get("peer")})
 			if err == nil {
 				w.WriteHeader(http.StatusAccepted)
 			}
@@ -100,6 +116,17 @@ func Invite(ctx context.Context, addr Address, token string, i Invitation) (stri
 		return "", fmt.Errorf("API at %s: %w", addr, err)
 	}
 	return strings.TrimSpace(string(text)), nil
+}
+
+// Order orders a change from the peer at addr.
+func Order(ctx context.Context, addr Address, token, action, peer string) error {
+	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
+	defer cancel()
+	q := url.Values{"action": {action}, "peer": {peer}}.Encode()
+	if _, err := ask(ctx, addr, http.MethodPost, "/change?"+q, token); err != nil {
+		return fmt.Errorf("API at %s: %w", addr, err)
+	}
+	return nil
 }
 
 // Recover orders the peer at addr to go on without a quorum.

@@ -18,6 +18,11 @@ func Addresses(p *[]string) *List {
 	return &List{p, "addresses", func(r rune) bool { return r == ',' || unicode.IsSpace(r) }}
 }
 
+// Peers is a list of peer IDs.
+func Peers(p *[]string) *List {
+	return &List{p, "peers", func(r rune) bool { return r == ',' || unicode.IsSpace(r) }}
+}
+
 // Paths is a list of files and folders, whose names may hold spaces: commas and line ends separate them in the environment.
 func Paths(p *[]string) *List {
 	return &List{p, "paths", func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }}
