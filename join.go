@@ -320,8 +320,8 @@ func (n *Node) newWorker() (*worker, error) {
 		gauges: &n.gauges, feedback: newFeedback(n.spec, c.Lossy()), relayed: n.net.Relayed,
 	}
 	w.mu.own = make(map[Root]contribution)
-	if k, ok := any(n.doorman).(keyring); ok && n.doorman != nil {
-		w.keys = k
+	if n.doorman != nil {
+		w.keys = n.doorman
 	}
 	shape := checkpoint.Shape{Elements: n.spec.Layout.Elements(), Optimizer: len(state.outer.State())}
 	if w.store, err = checkpoint.Open(n.dir.path("state"), checkpoint.Config{Shape: shape, FrameBytes: w.frameBytes, Logger: n.log, FS: n.cfg.disk}); err != nil {

@@ -139,11 +139,21 @@ func parseOrders(text string) (all []slot.Order, err error) {
 // keyring is what a private run's peer does about the secret (doorman).
 type keyring interface {
 	// candidate is the commitment to a secret of this peer's own, on disk, that nobody else knows yet.
-	candidate() (slot.Root, error)
-	// holdKey gets the secret of a commitment on disk.
-	holdKey(ctx context.Context, key slot.Root, from []PeerID) error
+	candidate(without ...PeerID) (Root, error)
+	// holdKey gets the secret of a commitment on disk, and keeps it from the peers of without.
+	holdKey(ctx context.Context, key Root, from []PeerID, without ...PeerID) error
 	// follow brings it in force, and shuts out who may not be here any more.
 	follow(a access) error
+}
+
+// removedBy lists whom a draft removes.
+func removedBy(d slot.Draft) (out []PeerID) {
+	for _, k := range d.Decisions {
+		if k.Action == slot.Remove {
+			out = append(out, k.Peer)
+		}
+	}
+	return out
 }
 
 // admit does as the chain says about who may be in the run, and gets the next secret ready.
@@ -189,10 +199,4 @@ func orderStatuses(v membership.View) (out []OrderStatus) {
 		out = append(out, OrderStatus{Action: o.Action.String(), Peer: o.Peer, By: o.By, Enough: o.Enough})
 	}
 	return out
-}
-
-// access is what the chain says about who may be in the run.
-type access struct {
-	key      slot.Root // of the secret in force; zero: the one that the run was founded with
-	standing func(PeerID) (ever, removed bool)
 }

@@ -19,7 +19,7 @@ import (
 func (w *worker) hold(ctx context.Context, work membership.WorkHold) error {
 	d := work.Draft
 	if d.Kind == slot.Access && w.keys != nil {
-		return w.keys.holdKey(ctx, d.Key, work.From)
+		return w.keys.holdKey(ctx, d.Key, work.From, removedBy(d)...)
 	}
 	if d.Kind != slot.Step || w.store.HasOutcome(d.Height, d.Outcome()) {
 		return nil
