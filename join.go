@@ -286,7 +286,7 @@ func (n *Node) openLedger(saved membership.Saved) (err error) {
 	}
 	n.driver, err = membership.NewDriver(membership.DriverConfig{
 		Store: n.store, Signer: n.net, Transport: n.transport, Worker: n.worker, Rules: n.spec.rules(n.run), Timing: n.ledgerTiming(),
-		Plan: n.worker.params.Planner(), Verify: p2p.Verify, NeverFounds: amnesiac, PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Pin: n.cfg.Pin, Follow: n.cfg.Follow, Logger: n.log, OnEvent: n.ledgerEvent,
+		Plan: n.worker.params.Planner(), Verify: p2p.Verify, NeverFounds: amnesiac, PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Open: n.doorman == nil, Pin: n.cfg.Pin, Follow: n.cfg.Follow, Logger: n.log, OnEvent: n.ledgerEvent,
 	})
 	if err == nil {
 		close(ready)

@@ -21,6 +21,7 @@ type chain struct {
 	pinned     bool      // it has the pin, or needs none
 	deal       *dealer
 	access     access
+	credit     *credit
 }
 
 // spending is the newest contribution of a peer that a record lists.
@@ -30,7 +31,7 @@ func newChain(rules Rules, pin slot.Root) *chain {
 	genesis := slot.Genesis(rules.Run).Hash()
 	return &chain{
 		rules: rules, pin: pin, hashes: []slot.Root{genesis}, spent: map[slot.PeerID]spending{}, pinned: pin.IsZero() || pin == genesis,
-		deal: newDealer(rules), access: newAccess(),
+		deal: newDealer(rules), access: newAccess(), credit: newCredit(rules),
 	}
 }
 
@@ -117,6 +118,7 @@ func (c *chain) pushHashed(commit Commit, hash slot.Root) {
 	case slot.Members, slot.Access:
 	}
 	c.pinned = c.pinned || hash == c.pin
+	c.credit.follow(r, c.electorate())
 	c.commits = append(c.commits, commit)
 	c.hashes = append(c.hashes, hash)
 	for _, o := range r.Contributions {

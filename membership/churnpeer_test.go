@@ -75,7 +75,7 @@ func (p *churnPeer) look() {
 		if q.alive == nil || q == p {
 			continue
 		}
-		a := p.m.presence.meet(who{q.id, q.inc}, p.w.now, members)
+		a := p.m.presence.meet(who{q.id, q.inc}, p.w.now, members, p.m.chain.credit)
 		a.heard, a.alive, a.suspected = p.w.now, q.alive, false
 	}
 	p.w.at(2*p.w.cfg.coarse, p.look)

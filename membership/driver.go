@@ -37,8 +37,9 @@ type DriverConfig struct {
 	Timing      Timing
 	Plan        Planner
 	Verify      slot.Verifier
-	NeverFounds bool // see Config; so are the next three
+	NeverFounds bool // see Config; so are the next four
 	PauseOnLoss bool
+	Open        bool
 	Follow      []slot.PeerID
 	Pin         slot.Root
 	Logger      *slog.Logger // nil: silent
@@ -117,7 +118,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	}
 	d.mu.machine = NewMachine(Config{
 		Self: cfg.Signer.ID(), Incarnation: saved.Incarnation, Rules: cfg.Rules, Timing: cfg.Timing,
-		Plan: cfg.Plan, Verify: cfg.Verify, NeverFounds: cfg.NeverFounds, PauseOnLoss: cfg.PauseOnLoss, Follow: cfg.Follow, Pin: cfg.Pin,
+		Plan: cfg.Plan, Verify: cfg.Verify, NeverFounds: cfg.NeverFounds, PauseOnLoss: cfg.PauseOnLoss, Open: cfg.Open, Follow: cfg.Follow, Pin: cfg.Pin,
 	}, saved)
 	d.view.now = d.mu.machine.View()
 	return d, nil

@@ -78,7 +78,7 @@ func (m *Machine) sendDraft() {
 			to = append(to, e.Peer)
 		}
 	}
-	for _, a := range m.presence.sorted(m.joining) {
+	for _, a := range m.admissible() {
 		if !l.haves[a.who] {
 			to = append(to, a.peer)
 		}
@@ -168,7 +168,7 @@ func (m *Machine) recordOf(d slot.Draft) slot.Record {
 func (m *Machine) awaitsNewcomer() bool {
 	l := m.open.lead
 	step, over := l.draft.Kind == slot.Step, m.now-l.draftAt >= m.cfg.Timing.Beat
-	for _, a := range m.presence.sorted(m.joining) {
+	for _, a := range m.admissible() {
 		switch {
 		case !m.atOurTip(a) || l.haves[a.who]:
 		case step && m.now-a.silentAt <= m.cfg.Timing.Lost:

@@ -21,7 +21,7 @@ func BenchmarkFallen(b *testing.B) {
 	m.chain.commits = append(m.chain.commits, Commit{Record: slot.Record{Members: members}})
 	m.chain.hashes = append(m.chain.hashes, slot.Root{1})
 	for _, e := range members {
-		m.presence.meet(ofMember(e), m.now, members)
+		m.presence.meet(ofMember(e), m.now, members, m.chain.credit)
 	}
 	m.open.lead = newLeading(m.open.ref, 1)
 	var reports []report

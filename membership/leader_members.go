@@ -23,10 +23,21 @@ func (m *Machine) nextMembers(listed []slot.Offer, ready func(*acquaintance) boo
 	if len(next) == 0 {
 		next = slices.DeleteFunc(slices.Clone(old), func(e slot.Member) bool { return ofMember(e) != m.presence.self })
 	}
+	return m.withNewcomers(next, ready)
+}
+
+// withNewcomers adds them.
+func (m *Machine) withNewcomers(next []slot.Member, ready func(*acquaintance) bool) []slot.Member {
+	room := m.room()
 	for _, a := range m.newcomers() {
-		if ready(a) && len(next) < slot.MaxMembers {
-			if more := with(next, m.chain.listed(a.peer, a.inc)); more != nil && grows(old, more) {
-				next = more
+		proven := m.chain.credit.contributed(a.peer)
+		if !ready(a) || len(next) >= slot.MaxMembers || !proven && room == 0 {
+			continue
+		}
+		if more := with(next, m.chain.listed(a.peer, a.inc)); more != nil && grows(m.chain.electorate(), more) {
+			next = more
+			if !proven {
+				room--
 			}
 		}
 	}
@@ -43,11 +54,23 @@ func with(members []slot.Member, e slot.Member) []slot.Member {
 	return more
 }
 
-// newcomers lists who asks to be a member, the longest waiting first.
+// newcomers lists who asks to be a member and may be one now: those that contributed before, then the longest waiting.
 func (m *Machine) newcomers() []*acquaintance {
-	all := m.presence.sorted(m.joining)
-	slices.SortStableFunc(all, func(a, b *acquaintance) int { return cmp.Compare(a.joinSince, b.joinSince) })
+	all := m.admissible()
+	slices.SortStableFunc(all, func(a, b *acquaintance) int {
+		return cmp.Or(-compareBools(m.chain.credit.contributed(a.peer), m.chain.credit.contributed(b.peer)), cmp.Compare(a.joinSince, b.joinSince))
+	})
 	return all
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // mayGo says whether a member that wants to leave can: its standing offer for the open slot still counts, unless it waits for members that

@@ -25,6 +25,7 @@ type Config struct {
 	Verify      slot.Verifier // of certificates; the messages' own signatures are checked before Step
 	NeverFounds bool          // the run is known to exist: this peer waits for the others however long it takes
 	PauseOnLoss bool          // a lost quorum is waited for until ReportRecover; else this peer forks after Timing.ForkAfter
+	Open        bool          // anybody may come: newcomers are listed at the pace at which members contribute
 	Follow      []slot.PeerID // whose orders this peer makes its own
 	Pin         slot.Root     // hash of a record: a chain without it is neither joined nor moved to. Zero: none
 }

@@ -243,7 +243,7 @@ func TestASilentNewcomerIsAwaitedOnce(t *testing.T) {
 		lead.draft, lead.draftAt, lead.haves = &slot.Draft{Kind: kind}, m.now, map[who]bool{}
 	}
 	claim := func(inc slot.Incarnation) {
-		a := m.presence.meet(who{labID("Z"), inc}, m.now, tip.Members)
+		a := m.presence.meet(who{labID("Z"), inc}, m.now, tip.Members, m.chain.credit)
 		a.joinHeard, a.alive = m.now, &Alive{Synced: true, Tip: m.chain.tipHash(), Height: tip.Height, Applied: tip.Height}
 	}
 	expect := func(when string, want bool) {

@@ -104,6 +104,7 @@ type lab struct {
 	delays  func() []time.Duration // of a message's copies; nil: one, after labLatency
 	log     []string
 	exact   bool // statements are compared
+	open    bool // anybody may come
 	salt    int  // of the records' hashes, by which the order of leaders falls out otherwise
 	pins    map[string]slot.Root
 }
@@ -198,7 +199,7 @@ func (p *labPeer) start() {
 	}
 	p.m = NewMachine(Config{
 		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: p.lab.plan, Verify: labVerify,
-		Pin: p.lab.pins[p.name], Follow: p.follows,
+		Pin: p.lab.pins[p.name], Open: p.lab.open, Follow: p.follows,
 	}, saved)
 	p.m.now = p.lab.now
 	for _, a := range p.m.presence.known {

@@ -47,6 +47,7 @@ func newChaos(t *rapid.T, timing Timing) *chaos {
 		rules.MaxStaleness = 0
 	}
 	l := newLab(t, rules, timing)
+	l.open = rapid.Bool().Draw(t, "open")
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	l.delays = func() []time.Duration { return someDelays(rng) }
 	for i := range 3 {

@@ -42,7 +42,7 @@ func startLab(t *testing.T, d *datadriven.TestData) *lab {
 	timing := labTiming
 	timing.ForkAfter, _ = time.ParseDuration(text(d, "fork-after")) // 0: nobody forks by itself
 	l := newLab(t, rules, timing)
-	l.salt = number(d, "salt", 0)
+	l.salt, l.open = number(d, "salt", 0), number(d, "open", 0) > 0
 	for i := range n {
 		l.add(string(rune('A' + i)))
 	}
@@ -190,6 +190,8 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		return fmt.Sprintf("%d\n", l.named(d)[0].m.open.drafts)
 	case "roster": // the tip's members, each with the height it is a member since
 		return l.roster(d)
+	case "why": // why C: what keeps it from being a member
+		return l.named(d)[0].m.View().Reason + "\n"
 	case "show":
 		return l.show()
 	case "events": // events [of=run.joined,…]: since the last time
@@ -320,9 +322,10 @@ func (l *lab) set(t *testing.T, d *datadriven.TestData) string {
 				p.keys.deaf = false
 			case "fed":
 				p.unfed = false
-			case p.name:
 			default:
-				t.Fatalf("set what? %q", a.Key)
+				if l.peer(a.Key) == nil {
+					t.Fatalf("set what? %q", a.Key)
+				}
 			}
 		}
 	}

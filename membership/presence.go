@@ -47,8 +47,9 @@ func newPresence(self who) presence {
 	return presence{self: self, known: map[who]*acquaintance{}, connected: map[slot.PeerID]bool{}, relayed: map[slot.PeerID]bool{}}
 }
 
-// meet finds or makes the entry of a peer. Strangers beyond maxStrangers push out the one heard longest ago.
-func (p *presence) meet(w who, now time.Duration, members []slot.Member) *acquaintance {
+// meet finds or makes the entry of a peer. Strangers beyond maxStrangers push out the one heard longest ago,
+// of those that never contributed if there is one.
+func (p *presence) meet(w who, now time.Duration, members []slot.Member, c *credit) *acquaintance {
 	if a := p.known[w]; a != nil {
 		return a
 	}
@@ -64,7 +65,7 @@ func (p *presence) meet(w who, now time.Duration, members []slot.Member) *acquai
 			continue
 		}
 		strangers++
-		if oldest == nil || cmp.Or(cmp.Compare(a.heard, oldest.heard), cmp.Compare(a.peer, oldest.peer), cmp.Compare(a.inc, oldest.inc)) < 0 {
+		if oldest == nil || cmp.Or(compareBools(c.contributed(a.peer), c.contributed(oldest.peer)), cmp.Compare(a.heard, oldest.heard), cmp.Compare(a.peer, oldest.peer), cmp.Compare(a.inc, oldest.inc)) < 0 {
 			oldest = a
 		}
 	}
@@ -125,7 +126,7 @@ func (m *Machine) heard(msg Message) {
 	switch msg.Body.(type) {
 	case Alive, Join:
 		if a == nil {
-			a = m.presence.meet(w, m.now, m.chain.electorate())
+			a = m.presence.meet(w, m.now, m.chain.electorate(), m.chain.credit)
 			a.met = m.chain.height()
 		}
 	}

@@ -85,5 +85,17 @@ func (m *Machine) whyJoining() string {
 	case i >= 0:
 		return "this peer is still a member with the ledger that it lost: the others must agree to go on without that one first"
 	}
+	if !m.mayCome(m.cfg.Self, m.room()) {
+		return m.whyWaiting()
+	}
 	return "asking the members to list it"
+}
+
+// whyWaiting is for a newcomer of an open run that may not be listed yet.
+func (m *Machine) whyWaiting() string {
+	c := m.chain.credit
+	if s := m.chain.tip().Slot; c.backsOff(m.cfg.Self, s) {
+		return fmt.Sprintf("it came and went %d times without contributing: it may be listed after slot %d", c.visitors[m.cfg.Self].times, c.visitors[m.cfg.Self].until)
+	}
+	return fmt.Sprintf("this open run lists %d newcomers in this slot, and has: waiting for the next one", c.quota)
 }
