@@ -18,6 +18,7 @@ const (
 	redialFirst   = time.Second     // after the first failure of one that never answered; doubles
 	redialMost    = 32              // times Config.FindEvery is where that ends
 	foundLately   = 4               // times Config.FindEvery ago
+	greetWithin   = time.Minute     // of being connected; who has not by then gives its place to others that are found
 )
 
 type candidate struct {
@@ -26,7 +27,9 @@ type candidate struct {
 	reported bool      // since it connected
 	dialling bool
 	met      bool      // it was connected once
+	came     time.Time // when it was connected last
 	failures int       // since
+	silent   int       // connections in a row of which no hello came
 	next     time.Time // it is not dialled before
 }
 
@@ -54,12 +57,13 @@ func (f *finder) consider(ctx context.Context, p peer.AddrInfo) {
 	f.dialMore(ctx)
 }
 
-// makeRoom drops a candidate that has not answered: announcements of peers that cannot be reached, which anybody can make any
-// number of, must not keep out one that can. It says whether there was one.
+// makeRoom drops a candidate that has not answered, or one that takes connections and says nothing: announcements of such peers, which anybody
+// can make any number of, must not keep out others. It says whether there was one.
 func (f *finder) makeRoom() bool {
 	var worst *candidate
+	now := time.Now()
 	for _, c := range f.candidates {
-		if c.failures > 0 && !c.dialling && (worst == nil || c.failures > worst.failures) {
+		if !c.dialling && (c.failures > 0 || f.mute(c, now)) && (worst == nil || c.failures > worst.failures) {
 			worst = c
 		}
 	}
@@ -67,6 +71,21 @@ func (f *finder) makeRoom() bool {
 		delete(f.candidates, worst.info.ID)
 	}
 	return worst != nil
+}
+
+// mute says whether a candidate had time for a hello since it was connected last, and none went well.
+func (f *finder) mute(c *candidate, now time.Time) bool {
+	return !c.came.IsZero() && now.Sub(c.came) > greetWithin && !f.n.greeted.has(c.info.ID, now)
+}
+
+// parted has one that was mute wait ever longer: it would else be dialled in each round, to say nothing.
+func (f *finder) parted(c *candidate, now time.Time) {
+	if !f.mute(c, now) {
+		c.silent = 0
+		return
+	}
+	c.silent = min(c.silent+1, maxFailures)
+	c.next = now.Add(min(redialFirst<<c.silent, redialMost*f.n.cfg.FindEvery))
 }
 
 func (f *finder) connected(c *candidate) bool {

@@ -184,10 +184,12 @@ func (f *finder) connection(ch change) {
 	if c == nil {
 		return
 	}
+	now := time.Now()
 	if !ch.connected {
 		c.reported = false
+		f.parted(c, now)
 		return // the next round dials it again
 	}
-	c.failures, c.met = 0, true
+	c.failures, c.met, c.came = 0, true, now
 	f.report(c)
 }

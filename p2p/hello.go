@@ -50,8 +50,29 @@ func (e *HelloRefused) Error() string {
 	return fmt.Sprintf("peer %s refused: %s", e.Peer.Short(), e.Reason)
 }
 
+// ErrMute is wrapped where a peer that was greeted said nothing.
+var ErrMute = errors.New("the peer says nothing")
+
 // Hello says hello to a peer and returns its answer. The error is a *HelloRefused when the peer declined with a reason.
 func (n *Network) Hello(ctx context.Context, to slot.PeerID, mine Hello) (Hello, error) {
+	return n.Greet(ctx, to, mine, helloTimeout)
+}
+
+// Greet is Hello to a stranger. It ends with ErrMute if nothing of an answer comes within patience; what has begun to come has all of a hello's time.
+func (n *Network) Greet(ctx context.Context, to slot.PeerID, mine Hello, patience time.Duration) (Hello, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	mute := time.AfterFunc(patience, func() { cancel(ErrMute) })
+	defer mute.Stop()
+	theirs, err := n.hello(ctx, to, mine, func() { mute.Stop() })
+	if err != nil && errors.Is(context.Cause(ctx), ErrMute) {
+		err = fmt.Errorf("hello to %s: %w for %s", to.Short(), ErrMute, patience)
+	}
+	return theirs, err
+}
+
+// hello is Hello that calls heard when an answer begins to come.
+func (n *Network) hello(ctx context.Context, to slot.PeerID, mine Hello, heard func()) (Hello, error) {
 	mine.Version = Version
 	b, err := appendHello(nil, mine)
 	if err != nil {
@@ -66,10 +87,11 @@ func (n *Network) Hello(ctx context.Context, to slot.PeerID, mine Hello) (Hello,
 	defer s.Reset() //nolint:errcheck // everything wanted has been read
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
-	answer, err := ask(s, b)
+	answer, giveBack, err := n.ask(s, b, heard)
 	if err != nil {
 		return Hello{}, n.closedError(fmt.Errorf("hello to %s: %w", to.Short(), errors.Join(err, ctx.Err())))
 	}
+	defer giveBack()
 	theirs, err := parseReply(to, answer)
 	if err == nil && theirs.Run == mine.Run {
 		n.greeted.note(peer.ID(to), time.Now())
@@ -77,19 +99,26 @@ func (n *Network) Hello(ctx context.Context, to slot.PeerID, mine Hello) (Hello,
 	return theirs, err
 }
 
-// ask sends one message and reads one.
-func ask(s wire.Stream, b []byte) ([]byte, error) {
+// ask sends one message and reads one, on the budget for answers: strangers by the hundred may be asked at once.
+func (n *Network) ask(s wire.Stream, b []byte, heard func()) (answer []byte, giveBack func(), err error) {
 	if err := wire.WriteMessage(s, b); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := s.CloseWrite(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	n, err := readLength(s, MaxHello)
+	size, err := readLength(s, MaxHello)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return readBody(s, n)
+	heard()
+	if giveBack, err = n.answers.lend(size); err != nil {
+		return nil, nil, err
+	}
+	if answer, err = readBody(s, size); err != nil {
+		giveBack()
+	}
+	return answer, giveBack, err
 }
 
 // SetHello serves the hello protocol. f gets each hello that arrives and answers with ours, or with an error whose text is sent to

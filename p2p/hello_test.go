@@ -92,7 +92,7 @@ func TestHelloOfAnotherVersionIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		reply, err := ask(s, raw)
+		reply, _, err := a.ask(s, raw, func() {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,6 +41,7 @@ type Network struct {
 	probes    *prober
 	ranks     dialRanks
 	greeted   greeted
+	answers   *budget // of those who are greeted
 	punches   punches
 	rtts      rtts
 	relaying  *relaying
@@ -77,7 +78,7 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	n := &Network{cfg: cfg, log: cfg.Logger}
+	n := &Network{cfg: cfg, log: cfg.Logger, answers: newBudget(helloMemory)}
 	n.upload.rate, n.count.upload = float64(cfg.MaxUpload), &n.upload
 	n.download.rate, n.count.download = float64(cfg.MaxDownload), &n.download
 	n.count.relays = newRelayWatch(n)

@@ -74,3 +74,54 @@ func TestDialsForNothingGrowRare(t *testing.T) {
 		}
 	})
 }
+
+// TestMuteProvidersGiveWay has as many peers as are kept in mind take connections and say nothing. One that is found then has a place, and who was greeted
+// keeps its own. A mute one whose connections end is dialled ever more seldom.
+func TestMuteProvidersGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 1, time.Millisecond)
+		n := simulated(t, s, 0, WAN())
+		f := &finder{n: n, candidates: make(map[peer.ID]*candidate), dials: maxDials}
+		name := func(i int) peer.ID { return peer.ID(fmt.Sprintf("mute %d", i)) }
+		for i := range maxCandidates {
+			f.candidates[name(i)] = &candidate{info: peer.AddrInfo{ID: name(i)}}
+			f.connection(change{name(i), true})
+			f.pending = nil
+		}
+		n.greeted.note(name(7), time.Now())
+		found := func() bool {
+			id, err := peerOf(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.consider(t.Context(), peer.AddrInfo{ID: id})
+			return f.candidates[id] != nil
+		}
+		if found() {
+			t.Error("a peer that had no time for a hello yet gave way")
+		}
+		time.Sleep(greetWithin + time.Second)
+		for range 100 {
+			if !found() {
+				t.Fatal("among mute peers there was no place for one that was found")
+			}
+		}
+		if f.candidates[name(7)] == nil {
+			t.Error("who was greeted gave way")
+		}
+		c := f.candidates[name(7)]
+		f.connection(change{c.info.ID, false})
+		if c.next.After(time.Now()) {
+			t.Error("who was greeted is not dialled at once")
+		}
+		delete(n.greeted.mu.at, c.info.ID)
+		for want := 2 * redialFirst; want < 20*time.Minute; want *= 2 {
+			f.connection(change{c.info.ID, true})
+			time.Sleep(greetWithin + time.Second)
+			f.connection(change{c.info.ID, false})
+			if got := time.Until(c.next); got != min(want, redialMost*n.cfg.FindEvery) {
+				t.Fatalf("a mute peer is dialled after %s, want %s", got, want)
+			}
+		}
+	})
+}
