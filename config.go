@@ -71,7 +71,8 @@ type Config struct {
 	// Follow lists peers whose orders about who may be in the run (Remove, Readmit, RotateSecret) this one gives, too: so the operator of one peer
 	// can act for many. Orders against this peer itself are not followed.
 	Follow []PeerID
-	// Preset is the timing of the network: "lan" or "wan" (default).
+	// Preset is the timing of the network, "lan" or "wan", the same for all peers of a run. Empty: as the data directory remembers it or, for a
+	// newcomer, as the run's peers have it; who founds takes wan.
 	Preset string
 	// CheckpointEvery is the number of rounds (slots, where the run has one fragment) between checkpoints; default 4. One more is made when the node leaves or closes. What a
 	// restarted peer finds of the slots since, the outcomes, it applies again.
@@ -119,9 +120,6 @@ func (c Config) withDefaults() Config {
 	if c.Trainer != nil && len(c.Spec.Layout) == 0 {
 		c.Spec.Layout = c.Trainer.Layout()
 	}
-	if c.Preset == "" {
-		c.Preset = PresetWAN
-	}
 	if c.OnQuorumLoss == "" {
 		c.OnQuorumLoss = OnLossContinue
 	}
@@ -159,7 +157,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("Spec.Layout is not the trainer's: %s", d))
 		}
 	}
-	if _, ok := presets[c.Preset]; !ok {
+	if _, ok := presets[c.preset()]; !ok {
 		errs = append(errs, fmt.Errorf("preset %q: allowed: %s, %s", c.Preset, PresetLAN, PresetWAN))
 	}
 	if c.OnQuorumLoss != OnLossContinue && c.OnQuorumLoss != OnLossPause {

@@ -18,6 +18,7 @@ import (
 //	identity     libp2p key
 //	peers        addresses of peers met
 //	run.spec     the settled run spec
+//	preset       name of the run's timing
 //	ledger.log   incarnation, promises, votes, certified records
 //	orders       of this peer's operator, about who may be in the run
 //	ledger.lock  held while that log is open

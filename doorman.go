@@ -61,7 +61,7 @@ type doorman struct {
 }
 
 func newDoorman(dir dataDir, cfg Config, ring admission.Ring, token *ticket.Token, made bool, log *slog.Logger) (*doorman, error) {
-	d := &doorman{dir: dir, log: log, made: made, asking: refusalsWait * presets[cfg.Preset].discovery, inside: make(chan struct{}), refused: make(chan error, 1), news: make(chan []byte, maxUnsaid)}
+	d := &doorman{dir: dir, log: log, made: made, asking: refusalsWait * presets[cfg.preset()].discovery, inside: make(chan struct{}), refused: make(chan error, 1), news: make(chan []byte, maxUnsaid)}
 	d.mu.Doorkeeper = admission.Doorkeeper{Run: cfg.Spec.Name, Ring: ring, Token: token, Used: admission.NewRegister(), Listed: cfg.listed()}
 	d.mu.withheld, d.mu.tries, d.mu.told = make(map[Root][]PeerID), make(map[PeerID]int), make(map[PeerID]string)
 	if !ring.IsZero() {

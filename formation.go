@@ -35,6 +35,8 @@ type meeting struct {
 		sync.Mutex
 		spec        *Spec
 		encoded     []byte
+		preset      string               // of the run's peers, once there is a spec; else that which was given, or the default
+		warned      bool                 // that a peer has another one
 		incarnation slot.Incarnation     // of this peer's vote log, once that is open
 		seekers     map[PeerID]time.Time // peers without a spec that could settle one, when they last said so
 		strangers   map[PeerID]error     // peers of another run of this name
@@ -49,6 +51,7 @@ func newMeeting(net *p2p.Network, cfg Config, timing preset) *meeting {
 	if len(given.Layout) > 0 {
 		m.said["layout"] = slot.Hash(given.Layout.Append(nil)).String()
 	}
+	m.mu.preset = cfg.preset()
 	m.mu.seekers, m.mu.strangers = make(map[PeerID]time.Time), make(map[PeerID]error)
 	return m
 }
@@ -63,6 +66,7 @@ func (m *meeting) heard(p PeerID, h p2p.Hello) {
 		return
 	}
 	if !m.isNews(p, h.Spec) {
+		m.comparePreset(p, h)
 		return
 	}
 	theirs, err := ParseSpec(h.Spec)
@@ -94,7 +98,9 @@ func (m *meeting) heard(p PeerID, h p2p.Hello) {
 		}
 	case m.mu.spec == nil:
 		m.log.Info("adopted the run spec", "from", p, "run_id", theirs.RunID())
+		m.takePreset(h.Timing)
 		m.settle(theirs)
+		m.comparePresetLocked(p, h.Timing)
 	case theirs.RunID() != m.mu.spec.RunID():
 		m.log.Warn("peer is in another run of this name", "peer", p, "its_run_id", theirs.RunID(), "run_id", m.mu.spec.RunID())
 	}

@@ -178,5 +178,9 @@ func (m *meeting) answer(from PeerID, theirs p2p.Hello) (p2p.Hello, error) {
 func (m *meeting) hello() p2p.Hello {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return p2p.Hello{Run: m.given.Name, Given: m.said, Spec: m.mu.encoded, Incarnation: m.mu.incarnation}
+	h := p2p.Hello{Run: m.given.Name, Given: m.said, Spec: m.mu.encoded, Incarnation: m.mu.incarnation}
+	if m.mu.spec != nil {
+		h.Timing = m.mu.preset
+	}
+	return h
 }

@@ -98,7 +98,7 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if cfg, err = cfg.withDefaults().withInitFile(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, timing: presets[cfg.Preset], started: time.Now()}
+	n := &Node{cfg: cfg, log: cfg.Logger, timing: presets[cfg.preset()], started: time.Now()}
 	n.closed, n.stop = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -131,6 +131,9 @@ func (n *Node) openData() (known *Spec, err error) {
 		return nil, err
 	}
 	if known, err = n.dir.loadSpec(n.cfg.Spec); err != nil {
+		return nil, err
+	}
+	if err := n.recallPreset(); err != nil {
 		return nil, err
 	}
 	if err := n.fitTicket(known); err != nil {
@@ -194,6 +197,9 @@ func (n *Node) settle(ctx context.Context, known *Spec) (err error) {
 		return err
 	}
 	if err := machine.Holds(n.spec.Layout.Elements()); err != nil { // adopted
+		return err
+	}
+	if err := n.adoptPreset(); err != nil {
 		return err
 	}
 	n.run = n.spec.RunID()

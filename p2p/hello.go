@@ -25,6 +25,7 @@ const (
 	maxGivenKey  = 128                // bytes
 	maxGivenText = 1024               // bytes
 	maxUserAgent = 128                // bytes
+	maxTiming    = 32                 // bytes
 	maxRefusal   = 4096               // bytes
 
 	helloTimeout = 20 * time.Second
@@ -38,6 +39,7 @@ type Hello struct {
 	Spec        []byte            // the whole spec in canonical bytes, empty while the sender does not know it
 	Incarnation slot.Incarnation  // 0 while the sender has no vote log of the run
 	UserAgent   string            // filled in by this package if empty
+	Timing      string            // name of the sender's timing preset, empty while it does not know the spec
 }
 
 // HelloRefused is the answer of a peer that will not have us in its run.
@@ -233,14 +235,14 @@ func toProto(h Hello) (*pb.Hello, error) {
 	}
 	return &pb.Hello{
 		ProtocolVersion: h.Version, Run: h.Run, Given: h.Given, Spec: h.Spec,
-		Incarnation: uint64(h.Incarnation), UserAgent: h.UserAgent,
+		Incarnation: uint64(h.Incarnation), UserAgent: h.UserAgent, Timing: h.Timing,
 	}, nil
 }
 
 func fromProto(p *pb.Hello) (Hello, error) {
 	h := Hello{
 		Version: p.ProtocolVersion, Run: p.Run, Given: p.Given, Spec: p.Spec,
-		Incarnation: slot.Incarnation(p.Incarnation), UserAgent: oneLine(p.UserAgent, maxUserAgent),
+		Incarnation: slot.Incarnation(p.Incarnation), UserAgent: oneLine(p.UserAgent, maxUserAgent), Timing: p.Timing,
 	}
 	return h, h.check()
 }
@@ -256,6 +258,9 @@ func (h Hello) check() error {
 		return fmt.Errorf("hello: %d spec fields: %w (%d)", len(h.Given), wire.ErrTooLarge, maxGiven)
 	case len(h.UserAgent) > maxUserAgent:
 		return fmt.Errorf("hello: user agent of %d bytes: %w (%d)", len(h.UserAgent), wire.ErrTooLarge, maxUserAgent)
+	}
+	if len(h.Timing) > maxTiming {
+		return fmt.Errorf("hello: timing of %d bytes: %w (%d)", len(h.Timing), wire.ErrTooLarge, maxTiming)
 	}
 	for k, v := range h.Given {
 		if len(k) > maxGivenKey || len(v) > maxGivenText {

@@ -31,13 +31,13 @@ func pair(t *testing.T) (s *sim.Net, a, b *Network) {
 func sampleHello() Hello {
 	return Hello{
 		Version: Version, Run: "run", Given: map[string]string{"h": "25", "codec": "f32"},
-		Spec: []byte("the spec"), Incarnation: 1 << 63, UserAgent: "test",
+		Spec: []byte("the spec"), Incarnation: 1 << 63, UserAgent: "test", Timing: "lan",
 	}
 }
 
 func sameHello(a, b Hello) bool {
 	return a.Version == b.Version && a.Run == b.Run && maps.Equal(a.Given, b.Given) && bytes.Equal(a.Spec, b.Spec) &&
-		a.Incarnation == b.Incarnation && a.UserAgent == b.UserAgent
+		a.Incarnation == b.Incarnation && a.UserAgent == b.UserAgent && a.Timing == b.Timing
 }
 
 func TestHello(t *testing.T) {
@@ -159,12 +159,13 @@ func TestHelloBounds(t *testing.T) {
 		"fields":     {Given: many},
 		"key":        {Given: map[string]string{strings.Repeat("k", maxGivenKey+1): ""}},
 		"value":      {Given: map[string]string{"k": strings.Repeat("v", maxGivenText+1)}},
+		"timing":     {Timing: strings.Repeat("t", maxTiming+1)},
 		"user agent": {UserAgent: strings.Repeat("u", maxUserAgent+1)},
 	} {
 		if _, err := appendHello(nil, h); !errors.Is(err, wire.ErrTooLarge) {
 			t.Errorf("%s: encoded, error %v", name, err)
 		}
-		raw, err := proto.Marshal(&pb.Hello{Run: h.Run, Spec: h.Spec, Given: h.Given})
+		raw, err := proto.Marshal(&pb.Hello{Run: h.Run, Spec: h.Spec, Given: h.Given, Timing: h.Timing})
 		if err != nil {
 			t.Fatal(err)
 		}

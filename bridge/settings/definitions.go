@@ -66,7 +66,7 @@ var definitions = []definition{
 	{"no-port-map", "do not ask the router (UPnP, NAT-PMP) to forward this peer's ports, as is done with --preset wan", 0, func(s *Settings) any { return &s.noPortMap }},
 	{"no-relaying", "do not relay for members of the run that cannot connect to each other, as a peer does that can be reached from everywhere", 0, func(s *Settings) any { return &s.noRelaying }},
 	{"found", "found the run even if no bootstrap address answers", 0, func(s *Settings) any { return &s.found }},
-	{"preset", "timing: lan (one machine or building) or wan (the internet)", 0, func(s *Settings) any { return &s.preset }},
+	{"preset", "timing, the same for all peers of a run: lan (one machine or building) or wan (the internet) (default: as the run's peers have it; wan for who founds it)", 0, func(s *Settings) any { return &s.preset }},
 	{"on-quorum-loss", "when too few members are left to decide: continue without the others after a while, or pause until p2pdiloco recover", 0, func(s *Settings) any { return &s.onLoss }},
 	{"pin", "`hash` of a record that the run's chain must have, as the status of a peer that is trusted shows it under tip (default: the first peers met are trusted)", 0, func(s *Settings) any { return &s.pin }},
 	{"trainer", "what trains: builtin:gpt (a small byte-level transformer), none (vote and serve only), or the path of a shared library with a trainer, like ./mine.so", ofTrainer, func(s *Settings) any { return &s.Trainer }},

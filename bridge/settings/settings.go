@@ -71,7 +71,7 @@ func New() *Settings {
 	return &Settings{
 		API: "127.0.0.1:0", LogLevel: "warn",
 		Trainer: TrainerGPT, TrainerTimeout: 10 * time.Minute, Threads: 1,
-		preset: sources.OneOf{Value: p2pdiloco.PresetWAN, Allowed: []string{p2pdiloco.PresetLAN, p2pdiloco.PresetWAN}, Kind: "preset"},
+		preset: sources.OneOf{Allowed: []string{p2pdiloco.PresetLAN, p2pdiloco.PresetWAN}, Kind: "preset"},
 		onLoss: sources.OneOf{Value: p2pdiloco.OnLossContinue, Allowed: []string{p2pdiloco.OnLossContinue, p2pdiloco.OnLossPause}, Kind: "what"},
 		every:  4, keep: 2,
 	}
