@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -196,7 +197,7 @@ func (d *doorman) refusedBy(from PeerID, reason string) {
 	if !d.mu.Ring.IsZero() {
 		what = errSecret
 	}
-	d.end(fmt.Errorf("%w by all members that were asked (%d): %q", what, len(d.mu.refusals), why))
+	d.end(fmt.Errorf("%w by all members that were asked (%d): %s", what, len(d.mu.refusals), strings.Join(why, "; ")))
 }
 
 // end says why this peer will not be let in.

@@ -47,7 +47,7 @@ func TestPrivateRun(t *testing.T) {
 		s.start(late)
 		select {
 		case err := <-late.done:
-			if !errors.Is(err, ErrTicket) || !strings.Contains(err.Error(), "fewer peers") {
+			if !errors.Is(err, ErrTicket) || !strings.HasSuffix(err.Error(), ": the ticket was for fewer peers than have used it: ask for a new one") {
 				t.Errorf("a third one with a ticket for two: %v", err)
 			}
 			late.done <- err

@@ -17,7 +17,7 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 		return "the run is private; its admission secret is in " + get("file") + "\nothers join with a ticket (p2pdiloco invite), or with a copy of that file (--admission-secret)"
 	},
 	"run.founded": func(get func(string) string, _ p2pdiloco.Event) string {
-		return fmt.Sprintf("founded the run, ID %s", short(get("run_id")))
+		return fmt.Sprintf("founded the run, ID %s; others join with a ticket: p2pdiloco invite", short(get("run_id")))
 	},
 	"run.joined": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "joined the run at slot " + get("slot")
@@ -26,7 +26,7 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 		return fmt.Sprintf("fetched the state of slot %s, %s bytes", get("slot"), get("bytes"))
 	},
 	"donor.dropped": func(get func(string) string, _ p2pdiloco.Event) string {
-		return fmt.Sprintf("fetching without peer %s: it %s", get("about"), get("reason"))
+		return fmt.Sprintf("fetching without peer %s: it %s", get("about"), strings.Join(strings.Fields(get("reason")), " ")) // libp2p spreads dial errors over lines
 	},
 	"slot.applied": func(get func(string) string, _ p2pdiloco.Event) string {
 		return fmt.Sprintf("slot %s applied, state root %s", get("slot"), short(get("state_root")))
@@ -49,7 +49,12 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"run.paused":     func(get func(string) string, _ p2pdiloco.Event) string { return "paused: " + get("detail") },
 	"run.resumed":    func(get func(string) string, _ p2pdiloco.Event) string { return "resumed " + get("detail") },
 	"state.diverged": func(get func(string) string, _ p2pdiloco.Event) string { return "diverged: " + get("detail") },
-	"run.forked":     func(get func(string) string, _ p2pdiloco.Event) string { return "forked: " + get("detail") },
+	"run.forked": func(get func(string) string, _ p2pdiloco.Event) string {
+		if strings.Contains(get("detail"), "from height 0 ") {
+			return "" // its founding: nobody was left behind
+		}
+		return "forked: " + get("detail")
+	},
 	"run.switched":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"peer.evicted": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "peer " + get("about") + " is evicted: " + get("detail")

@@ -67,7 +67,8 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	}
 	if exit == nil || exit.err != nil {
 		err = sources.Explain(cmd.Flags(), err)
-		fmt.Fprintf(stderr, "p2pdiloco: %s\n", strings.TrimSpace(err.Error()))
+		const name = "p2pdiloco: " // errors of the library begin so, too
+		fmt.Fprintf(stderr, name+"%s\n", strings.TrimPrefix(strings.TrimSpace(err.Error()), name))
 	}
 	if code == exitUsage {
 		fmt.Fprintf(stderr, "See '%s --help'.\n", cmd.CommandPath())

@@ -57,14 +57,18 @@ func Is(text string) bool {
 	return len(text) <= maxText && strings.HasPrefix(squeeze(text), Prefix)
 }
 
-// squeeze drops white space and capitals.
+// around is what people and programs put around a text that they quote, and after it.
+const around = "\"'`<>()[]“”‘’«»*_|.,;:"
+
+// squeeze drops white space, characters that nobody sees, capitals, and what is put around a text.
 func squeeze(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
 			return -1
 		}
 		return unicode.ToLower(r)
 	}, text)
+	return strings.Trim(text, around)
 }
 
 // Parse reads a ticket. Its errors say what to do, and do not repeat the text.

@@ -64,7 +64,7 @@ func TestTextIsPinned(t *testing.T) {
 	}
 }
 
-// White space and capitals come of mail programs and the telephone.
+// White space, capitals, quotes and what nobody sees come of mail programs and the telephone.
 func TestTextSurvivesCopying(t *testing.T) {
 	s := text(t, private())
 	var wrapped strings.Builder
@@ -74,7 +74,7 @@ func TestTextSurvivesCopying(t *testing.T) {
 		}
 		wrapped.WriteRune(r)
 	}
-	for _, copied := range []string{wrapped.String(), "\n  " + s + "\n", strings.ToUpper(s)} {
+	for _, copied := range []string{wrapped.String(), "\n  " + s + "\n", strings.ToUpper(s), "'" + s + "'", "“" + s + "”.", "<" + s + ">", s[:50] + "\u200b" + s[50:]} {
 		if got, err := Parse(copied); err != nil || !reflect.DeepEqual(got, private()) || !Is(copied) {
 			t.Errorf("%v of %q", err, copied)
 		}
