@@ -189,9 +189,13 @@ func (m *meeting) await(ctx context.Context) (Spec, error) {
 	}
 	ticker := time.NewTicker(m.timing.hello)
 	defer ticker.Stop()
-	for {
+	for told := began; ; {
 		if err := m.decide(began); err != nil {
 			return Spec{}, err
+		}
+		if m.cfg.ticket != nil && time.Since(told) > missingAgain {
+			told = time.Now()
+			m.sayMissing(errMissing)
 		}
 		select {
 		case <-ctx.Done():
@@ -205,17 +209,32 @@ func (m *meeting) await(ctx context.Context) (Spec, error) {
 	}
 }
 
+// missingAgain is between words about nobody being found.
+const missingAgain = 20 * time.Second
+
+var errMissing = errors.New("some answer, and none of them knows a peer of the run")
+
+// sayMissing says why there is no getting on with a ticket.
+func (m *meeting) sayMissing(err error) {
+	m.log.Warn("nobody of the ticket's run is found yet; still looking. If the run's peers have ended or moved, ask one for a new ticket (p2pdiloco invite)", "err", err)
+}
+
 // awaitDHT waits until a bootstrap address answers, where any were given: a typo must not found a lonely run.
 func (m *meeting) awaitDHT(ctx context.Context) error {
 	poll := time.NewTicker(m.timing.hello)
 	defer poll.Stop()
-	for told := time.Now(); !m.cfg.Found && m.spec() == nil; {
+	told, wait := time.Now(), m.timing.discovery
+	for !m.cfg.Found && m.spec() == nil {
 		err := m.net.Bootstrap().Err()
 		if err == nil {
 			return nil
 		}
-		if time.Since(told) > m.timing.discovery {
-			told = time.Now()
+		if time.Since(told) > wait {
+			told, wait = time.Now(), missingAgain
+			if m.cfg.ticket != nil {
+				m.sayMissing(err)
+				continue
+			}
 			m.log.Warn("still trying; founding is off until a bootstrap address answers (Found, --found, overrides)", "err", err)
 		}
 		select {

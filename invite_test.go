@@ -2,6 +2,7 @@ package p2pdiloco
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -122,5 +123,36 @@ func TestATicketOfNoUse(t *testing.T) {
 		if c.config.Ticket == expired && !errors.Is(err, ErrTicket) {
 			t.Errorf("%v is not ErrTicket", err)
 		}
+	}
+}
+
+// A ticket whose run is gone founds nothing; its user is told why nothing happens, whether somebody is left who was in its addresses or not.
+func TestATicketOfADeadRun(t *testing.T) {
+	for name, want := range map[string]string{"the bootstrap node lives": errMissing.Error(), "nobody lives": "no bootstrap address answers yet"} {
+		t.Run(name, func(t *testing.T) {
+			inSim(t, 10*time.Millisecond, simSpec(200, 1), 1, func(s *swarm) {
+				s.start(s.peers...)
+				s.reach(1, s.peers...)
+				guest := s.guest(s.invite(s.peers[0], InviteOptions{}))
+				var log lines
+				ticketed := guest.config
+				guest.config = func(c *Config) { ticketed(c); c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }
+				s.kill(s.peers[0])
+				if name == "nobody lives" {
+					s.net.Isolate(0)
+				}
+				s.start(guest)
+				s.until(3*time.Minute, "it says so", func() bool {
+					return strings.Contains(log.String(), "nobody of the ticket's run is found yet") && strings.Contains(log.String(), want)
+				})
+				time.Sleep(2 * time.Minute)
+				if n := strings.Count(log.String(), "\n"); n > 20 {
+					t.Errorf("%d lines of log:\n%s", n, log.String())
+				}
+				if guest.had("run.founded") {
+					t.Error("a ticket founded a run")
+				}
+			})
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -39,7 +40,7 @@ func (b BootstrapState) Err() error {
 	}
 	why := "still trying"
 	if b.LastErr != nil {
-		why = strings.Join(strings.Fields(b.LastErr.Error()), " ") // libp2p spreads dial errors over lines
+		why = strings.ReplaceAll(b.LastErr.Error(), "\n", "; ")
 	}
 	return fmt.Errorf("%w: %s (%s)", ErrNoBootstrap, strings.Join(b.Given, ", "), why)
 }
@@ -184,7 +185,7 @@ func (b *bootstrapper) dial(p peer.AddrInfo) error {
 	ctx, cancel := context.WithTimeout(b.n.ctx, bootstrapTimeout)
 	defer cancel()
 	if err := b.n.host.Connect(ctx, p); err != nil {
-		return fmt.Errorf("%s: %w", p.ID, err)
+		return &dialFault{p.ID, err}
 	}
 	return nil
 }
@@ -198,9 +199,14 @@ func (b *bootstrapper) record(errs []error) {
 	b.mu.Attempts++
 	b.mu.Answered = b.mu.Answered || answered
 	b.mu.LastErr = errors.Join(errs...)
+	state := b.mu.BootstrapState
 	b.mu.Unlock()
 	if len(errs) > 0 && !answered {
-		b.n.log.Warn("no bootstrap address answers", "err", errors.Join(errs...))
+		level := slog.LevelDebug
+		if state.Attempts&(state.Attempts-1) == 0 { // again and again is no news
+			level = slog.LevelWarn
+		}
+		b.n.log.Log(b.n.ctx, level, "no bootstrap address answers", "err", strings.ReplaceAll(state.LastErr.Error(), "\n", "; "))
 	}
 }
 

@@ -1,0 +1,46 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+)
+
+// dialFault is why a bootstrap peer could not be dialled, in as many words as a terminal has room for: libp2p says it in a line for each
+// address, with the peer's ID twice in front, and in other words for each transport.
+type dialFault struct {
+	peer peer.ID
+	err  error
+}
+
+func (e *dialFault) Unwrap() error { return e.err }
+
+func (e *dialFault) Error() string {
+	var tried *swarm.DialError
+	if !errors.As(e.err, &tried) || len(tried.DialErrors) == 0 {
+		return fmt.Sprintf("%s: %s", e.peer, plainly(e.err))
+	}
+	parts := make([]string, len(tried.DialErrors))
+	for i, d := range tried.DialErrors {
+		parts[i] = fmt.Sprintf("%s: %s", d.Address, plainly(d.Cause))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// plainly is what went wrong with a dial.
+func plainly(err error) string {
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &errno):
+		return errno.Error() // "connection refused", "no route to host", "network is unreachable"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), strings.Contains(err.Error(), "no recent network activity"):
+		return "no answer"
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
