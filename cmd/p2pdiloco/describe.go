@@ -43,7 +43,10 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"peer.suspected": func(get func(string) string, _ p2pdiloco.Event) string {
 		return fmt.Sprintf("peer %s: %s", get("about"), get("detail"))
 	},
-	"peer.left": func(get func(string) string, _ p2pdiloco.Event) string {
+	"peer.left": func(get func(string) string, e p2pdiloco.Event) string {
+		if get("about") == e.Peer.String() && get("detail") == "lost" {
+			return "the others went on without this peer, which they did not hear"
+		}
 		return fmt.Sprintf("peer %s left: %s", get("about"), get("detail"))
 	},
 	"run.paused":     func(get func(string) string, _ p2pdiloco.Event) string { return "paused: " + get("detail") },

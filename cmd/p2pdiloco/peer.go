@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -43,6 +44,11 @@ func (p *participant) run(ctx context.Context) error {
 		func() { p.say("leaving (once more to stop at once)") },
 		func() { os.Exit(exitInterrupted) })
 	defer stop()
+	var watching sync.WaitGroup
+	watched, unwatch := context.WithCancel(ctx)
+	watching.Go(func() { watchStandstill(watched, p.say) })
+	defer watching.Wait()
+	defer unwatch()
 	joined, err := peer.Open(p.settings, p.options())
 	if errors.Is(err, settings.ErrInvalid) {
 		return usageError(err)

@@ -116,6 +116,8 @@ func TestDescribe(t *testing.T) {
 		{"slot.applied", map[string]any{"slot": uint64(3), "state_root": root}, "slot 3 applied, state root abcd0000"},
 		{"trainer.stats", map[string]any{"round": uint64(3), "loss": 2.5}, "round 3: held-out loss 2.5000"},
 		{"trainer.stats", map[string]any{"round": uint64(3)}, "round 3"},
+		{"peer.left", map[string]any{"about": "q", "detail": "lost"}, "peer q left: lost"},
+		{"peer.left", map[string]any{"about": p2pdiloco.PeerID("p"), "detail": "lost"}, "the others went on without this peer"},
 		{"run.paused", map[string]any{"detail": "no quorum"}, "paused: no quorum"},
 		{"run.resumed", nil, "resumed"},
 		{"slot.planned", map[string]any{"slot": uint64(3)}, ""},

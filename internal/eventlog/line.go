@@ -23,14 +23,16 @@ type Line struct {
 	Detail    string    `json:"detail"`
 
 	// Of plans, drafts, proposals and certified records.
-	Height        uint64   `json:"height"`
-	Kind          string   `json:"kind"` // of a record: fork, step or members
-	Leader        string   `json:"leader"`
-	Record        string   `json:"record"` // hash
-	Prev          string   `json:"prev"`   // hash of the record before it
-	CertifiedRoot string   `json:"certified_root"`
-	Members       []string `json:"members"`
-	Addrs         []string `json:"addrs"`
+	Height        uint64          `json:"height"`
+	Kind          string          `json:"kind"` // of a record: fork, step or members
+	Leader        string          `json:"leader"`
+	Record        string          `json:"record"` // hash
+	Prev          string          `json:"prev"`   // hash of the record before it
+	CertifiedRoot string          `json:"certified_root"`
+	Members       []string        `json:"members"`
+	Contributors  json.RawMessage `json:"contributors"` // to a committed slot their list, in statistics their number
+	About         string          `json:"about"`
+	Addrs         []string        `json:"addrs"`
 }
 
 // Parse reads one line. Fields it does not know are passed over.
