@@ -103,14 +103,14 @@ func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
 		return usageError(err)
 	}
 	defer n.Close() //nolint:errcheck // nothing of it is kept
-	v := &doctor.View{Run: f.run, Own: ownAddresses()}
+	v := &doctor.View{Run: f.run, Own: ownAddresses(), Ticket: f.ticket != nil}
 	l.view = v
 	found := f.find(ctx, n)
 	v.Addrs = n.Addrs()
 	b := n.Bootstrap()
 	v.Bootstrap = doctor.Bootstrap{Given: b.Given, Answered: b.Answered}
 	if err := b.Err(); err != nil {
-		v.Bootstrap.Err = err.Error()
+		v.Bootstrap.Err = strings.TrimPrefix(err.Error(), p2p.ErrNoBootstrap.Error()+": ")
 	}
 	if f.ticket != nil && f.ticket.Token != nil {
 		l.extra = f.private(v)

@@ -1,11 +1,15 @@
 package doctor
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -116,6 +120,12 @@ func TestView(t *testing.T) {
 	}{
 		{"bootstrap", func(v *View) { v.Bootstrap = Bootstrap{Given: []string{"/x"}, Err: "refused"} }, Warn, "refused"},
 		{"bootstrap", func(v *View) { v.Bootstrap, v.Peers = Bootstrap{Given: []string{"/x"}}, nil }, Fail, "no bootstrap address answers"},
+		{"bootstrap", func(v *View) {
+			v.Bootstrap, v.Peers, v.Ticket = Bootstrap{Given: []string{"/x"}, Err: "/x: no answer"}, nil, true
+		}, Fail, "none of the ticket's addresses answers: /x: no answer"},
+		{"bootstrap", func(v *View) { v.Bootstrap, v.Peers, v.Own = Bootstrap{Given: []string{"/x"}}, nil, nil }, Fail, "no bootstrap address"},
+		{"members", func(v *View) { v.Peers, v.Ticket = nil, true }, Warn, "no peer of the ticket's run books"},
+		{"address", func(v *View) { v.Mapped, v.Peers, v.Own = nil, nil, v.Own[:0] }, Warn, "no address but loopback"},
 		{"bootstrap", func(v *View) { v.Bootstrap = Bootstrap{} }, OK, "none was needed"},
 		{"bootstrap", func(v *View) { v.Bootstrap, v.Peers = Bootstrap{}, nil }, Warn, "nobody was found"},
 		{"members", func(v *View) { v.Peers = nil }, Warn, "no other peer of run books"},
@@ -127,7 +137,8 @@ func TestView(t *testing.T) {
 		{"slot", func(v *View) { v.Peers[0].Member = false }, OK, "to ooWpeer1, carries 40.0 Mbit/s"},
 		{"address", func(*View) {}, OK, "at 198.51.100.7, which it does not have itself"},
 		{"address", func(v *View) { v.Own = append(v.Own, netip.MustParseAddr("198.51.100.7")) }, OK, "an address of its own: 198.51.100.7"},
-		{"address", func(v *View) { v.Mapped, v.Peers = nil, nil }, Warn, "nobody has told"},
+		{"address", func(v *View) { v.Mapped, v.Peers = nil, nil }, Warn, "nobody has told where"},
+		{"address", func(v *View) { v.Mapped, v.Peers, v.Bootstrap.Answered = nil, nil, false }, Warn, "nobody has told yet"},
 		{"nat", func(*View) {}, OK, "keeps a socket's port"},
 		{"nat", func(v *View) { v.Mapped[0] = "/ip4/198.51.100.7/udp/4999/quic-v1" }, Warn, "holes cannot be punched"},
 		{"nat", func(v *View) { v.Mapped = v.Mapped[1:] }, OK, "not known"},
@@ -183,5 +194,63 @@ func TestPrint(t *testing.T) {
 	Print(&b, all)
 	if Worst(all) != Fail || !strings.Contains(b.String(), "fail") || !strings.Contains(b.String(), "-> check this machine's firewall") {
 		t.Errorf("%s", b.String())
+	}
+}
+
+// What to do is said for the fault at hand: a full disk is writable, and a machine without a network needs no other address.
+func TestWhatToDo(t *testing.T) {
+	m := good()
+	m.err = &os.PathError{Op: "write", Path: "/data/x", Err: syscall.ENOSPC}
+	if f := find(t, Local(m, "/data", Need{}), "fsync"); f.Level != Fail || !strings.HasPrefix(f.Do, "free some space") {
+		t.Errorf("%+v", f)
+	}
+	v := sample()
+	v.Bootstrap, v.Peers, v.Own = Bootstrap{Given: []string{"/x"}}, nil, []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("fe80::1")}
+	if f := find(t, v.Check(), "bootstrap"); f.Do != noNetwork {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestTheDocumentIsStable pins the keys of doctor --json, which docs/operations.md lists: scripts read them.
+func TestTheDocumentIsStable(t *testing.T) {
+	v := sample()
+	v.Node, v.Addrs, v.Bootstrap.Err = "n", []string{"/a"}, "x"
+	v.Reach = &Reach{Public: true, Tried: []string{"/a"}, Failed: []string{"/b"}, Relays: []string{"r"}}
+	v.Peers[0].Error, v.Peers[0].Offset = "x", time.Second
+	v.Peers = v.Peers[:2]
+	v.Check()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(b, &doc); err != nil {
+		t.Fatal(err)
+	}
+	docs, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"":          {"addrs", "bootstrap", "mapped", "node", "peers", "reach", "run", "slot"},
+		"bootstrap": {"answered", "error", "given"},
+		"reach":     {"failed", "public", "relays", "tried"},
+		"peers":     {"addr", "down", "error", "member", "observed", "offset_ns", "peer", "rtt_ns", "up"},
+		"slot":      {"beside", "bytes", "codec", "inner_ns", "inner_steps", "members", "slow_bps", "slowest", "step_ns", "takes_ns"},
+	} {
+		part := doc
+		if list, ok := doc[name].([]any); ok {
+			part = list[0].(map[string]any)
+		} else if name != "" {
+			part = doc[name].(map[string]any)
+		}
+		if got := slices.Sorted(maps.Keys(part)); !slices.Equal(got, want) {
+			t.Errorf("%q has %q, want %q", name, got, want)
+		}
+		for _, key := range want {
+			if !strings.Contains(string(docs), "`"+key+"`") {
+				t.Errorf("docs/operations.md says nothing of %s in %q", key, name)
+			}
+		}
 	}
 }

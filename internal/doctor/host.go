@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,7 +46,7 @@ func written(f *os.File, n int) (time.Duration, error) {
 	began := time.Now()
 	for b := make([]byte, min(n, chunk)); n > 0; n -= len(b) {
 		if _, err := f.Write(b); err != nil {
-			return 0, fmt.Errorf("writing %s: %w", f.Name(), err)
+			return 0, err // it names the file
 		}
 	}
 	err := f.Sync()

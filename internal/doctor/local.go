@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 )
 
@@ -76,7 +77,11 @@ func disk(m Machine, dir string, need Need) Finding {
 func sync(m Machine, dir string, need Need) Finding {
 	small, rate, err := m.Sync(dir)
 	if err != nil {
-		return unknown("fsync", err, "make "+dir+" writable, or choose another folder with --data-dir")
+		do := "make " + dir + " writable, or choose another folder with --data-dir"
+		if errors.Is(err, syscall.ENOSPC) {
+			do = "free some space there, or choose another folder with --data-dir"
+		}
+		return unknown("fsync", err, do)
 	}
 	what := fmt.Sprintf("a vote is safe after %s; %s/s in bulk", short(small), size(uint64(rate)))
 	if need.Outcome > 0 && rate > 0 {

@@ -18,6 +18,11 @@ func (v *View) bootstrap() Finding {
 		return finding("bootstrap", OK, "a bootstrap address answers", "")
 	case len(b.Given) > 0 && reached:
 		return finding("bootstrap", Warn, "no bootstrap address answers, but peers were found: "+b.Err, "newcomers may not find them: give addresses of peers that run now")
+	case len(b.Given) > 0 && !v.networked():
+		return finding("bootstrap", Fail, "no bootstrap address answers: "+b.Err, noNetwork)
+	case len(b.Given) > 0 && v.Ticket:
+		return finding("bootstrap", Fail, "none of the ticket's addresses answers: "+b.Err,
+			"if the run's peers have ended or moved, ask one that runs for a new ticket (p2pdiloco invite); else see that this machine's firewall lets TCP and UDP out, and theirs in")
 	case len(b.Given) > 0:
 		return finding("bootstrap", Fail, "no bootstrap address answers: "+b.Err,
 			"check the addresses (a bootstrap node prints them, PEER included), that it runs, and that its port is open in its firewall")
@@ -57,7 +62,20 @@ func (v *View) addresses() Finding {
 	case len(own) > 0:
 		return finding("address", OK, "others see this machine at an address of its own: "+strings.Join(own, ", "), "")
 	}
+	switch {
+	case !v.networked():
+		return finding("address", Warn, "this machine has no address but loopback ones", noNetwork)
+	case v.Bootstrap.Answered:
+		return finding("address", Warn, "nobody has told where this machine is seen", "those who answered tell members alone, or not at all: join, then run this again")
+	}
 	return finding("address", Warn, "nobody has told yet where this machine is seen", "find peers first: see bootstrap")
+}
+
+const noNetwork = "connect this machine to a network: it reaches nobody but itself now"
+
+// networked says whether this machine has an address that others might reach, or they it.
+func (v *View) networked() bool {
+	return slices.ContainsFunc(v.Own, func(ip netip.Addr) bool { return !ip.IsLoopback() && !ip.IsLinkLocalUnicast() })
 }
 
 // mapping says what the NAT does with UDP ports: whether two peers behind such ones can punch a hole. It takes what others at two addresses see of
@@ -124,6 +142,8 @@ func (v *View) members() (all []Finding) {
 		all = append(all, f)
 	}
 	switch {
+	case members == 0 && v.Run != "" && v.Slot.Members != 1 && v.Ticket:
+		all = append(all, finding("members", Warn, "no peer of the ticket's run "+v.Run+" was found", "if it goes on, ask one of its peers for a new ticket, and see bootstrap"))
 	case members == 0 && v.Run != "" && v.Slot.Members != 1:
 		all = append(all, finding("members", Warn, "no other peer of run "+v.Run+" was found", "is anybody in it? Check the run's name (of a private run only the ticket finds peers), and see bootstrap"))
 	case failed > 0 && failed == members:

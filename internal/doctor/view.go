@@ -14,6 +14,7 @@ type View struct {
 	Bootstrap Bootstrap    `json:"bootstrap"`
 	Addrs     []string     `json:"addrs"`           // that others are told
 	Own       []netip.Addr `json:"-"`               // of this machine's interfaces
+	Ticket    bool         `json:"-"`               // the addresses and the run's name are a ticket's
 	Reach     *Reach       `json:"reach,omitempty"` // nil: nobody has tried
 	Mapped    []string     `json:"mapped,omitempty"`
 	Peers     []Peer       `json:"peers"`
