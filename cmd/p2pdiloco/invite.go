@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -83,11 +83,41 @@ func about(t ticket.Ticket) string {
 	if t.Token != nil {
 		s += fmt.Sprintf("it admits %d to a private run: tell it to nobody else\n", t.Token.Uses)
 	}
-	here := func(a string) bool { return strings.HasPrefix(a, "/ip4/127.") || strings.HasPrefix(a, "/ip6/::1/") }
-	if !slices.ContainsFunc(t.Addrs, func(a string) bool { return !here(a) }) {
+	switch far := farthest(t.Addrs); far {
+	case thisMachine:
 		s += "all its addresses are of this machine: it is of no use on others\n"
+	case thisNetwork:
+		s += "all its addresses are of the local network: elsewhere it is of no use, unless a peer can be reached from there (join --announce) or through a relay (bootstrap --relay, and join --bootstrap with its address)\n"
 	}
 	return s
+}
+
+// reachOfAddress is from where an address may work.
+type reachOfAddress int
+
+const (
+	thisMachine reachOfAddress = iota
+	thisNetwork
+	everywhere
+)
+
+// farthest is from where the best of some multiaddrs may work.
+func farthest(addrs []string) (far reachOfAddress) {
+	for _, a := range addrs {
+		parts := strings.SplitN(a, "/", 4)
+		if len(parts) < 3 {
+			continue
+		}
+		ip, err := netip.ParseAddr(parts[2])
+		switch {
+		case err == nil && ip.IsLoopback():
+		case err == nil && (ip.IsPrivate() || ip.IsLinkLocalUnicast()):
+			far = max(far, thisNetwork)
+		default: // a name, too
+			far = everywhere
+		}
+	}
+	return far
 }
 
 // lifetime is a duration that may be given in days.

@@ -57,6 +57,8 @@ func expected(t p2pdiloco.SlotTime) string {
 	var parts []string
 	if t.Expected > 0 {
 		parts = append(parts, seconds(t.Expected)+" expected by the links")
+	} else {
+		parts = append(parts, "no link measured yet: that takes 4 MiB of slots")
 	}
 	if t.Relayed > 0 {
 		parts = append(parts, report.Bytes(t.Relayed)+" of it through relays")

@@ -92,6 +92,19 @@ func TestPrintStats(t *testing.T) {
 	}
 }
 
+// A time that is not known yet is said to be so: who looks for it should not think that it is broken.
+func TestExpectedTime(t *testing.T) {
+	for want, s := range map[string]p2pdiloco.SlotTime{
+		" (no link measured yet: that takes 4 MiB of slots)":                              {},
+		" (2s expected by the links)":                                                     {Expected: 2 * time.Second},
+		" (no link measured yet: that takes 4 MiB of slots, 1.5 MB of it through relays)": {Relayed: 1.5e6},
+	} {
+		if got := expected(s); got != want {
+			t.Errorf("%+v: %q, want %q", s, got, want)
+		}
+	}
+}
+
 func TestTolerance(t *testing.T) {
 	s := p2pdiloco.Status{Contributors: 3, Spec: map[string]string{"aggregator": "mean"}}
 	if got := tolerance(s); !strings.Contains(got, "none tolerated: with mean of 3 peers") {
