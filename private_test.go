@@ -188,6 +188,7 @@ var toStrangers = map[string]struct {
 	p2p.ProtocolLedger:   {},
 	p2p.ProtocolExchange: {},
 	p2p.ProtocolPulse:    {},
+	p2p.ProtocolMoved:    {},
 	p2p.ProtocolState:    {},
 	p2p.ProtocolProbe:    {},
 	privateGossip:        {},

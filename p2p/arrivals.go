@@ -45,22 +45,38 @@ func (a *arrivals) watch() network.Notifiee {
 		if c.Stat().Limited {
 			return
 		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		for cancel := range a.mu.dials[c.RemotePeer()] {
-			(*cancel)()
-		}
+		a.again(c.RemotePeer()) // where it is connected a dial is not begun anew
 	}}
+}
+
+// again begins the dials to a peer anew.
+func (a *arrivals) again(id peer.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for cancel := range a.mu.dials[id] {
+		(*cancel)()
+	}
 }
 
 // dial has a connection to the peer when it returns nil, whoever made it. One through a limited relay will do: small things pass there, and it
 // may be the first step to a better one.
 func (n *Network) dial(ctx context.Context, to peer.AddrInfo) error {
+	for {
+		again, err := n.dialOnce(ctx, to)
+		switch {
+		case err != nil && n.host.Network().Connectedness(to.ID) != network.NotConnected:
+			return nil
+		case !again || ctx.Err() != nil:
+			return err
+		}
+		n.forgetFailures(to.ID)
+	}
+}
+
+// dialOnce dials, and says whether that ended because it is to begin anew.
+func (n *Network) dialOnce(ctx context.Context, to peer.AddrInfo) (again bool, err error) {
 	dialling, over := n.arrivals.dialling(ctx, to.ID)
 	defer over()
-	err := n.host.Connect(network.WithAllowLimitedConn(dialling, "small things"), to)
-	if err != nil && n.host.Network().Connectedness(to.ID) != network.NotConnected {
-		return nil
-	}
-	return err
+	err = n.host.Connect(network.WithAllowLimitedConn(dialling, "small things"), to)
+	return err != nil && dialling.Err() != nil, err
 }

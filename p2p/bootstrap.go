@@ -184,7 +184,7 @@ func (b *bootstrapper) dial(p peer.AddrInfo) error {
 	b.n.forgetFailures(p.ID)
 	ctx, cancel := context.WithTimeout(b.n.ctx, bootstrapTimeout)
 	defer cancel()
-	if err := b.n.host.Connect(ctx, p); err != nil {
+	if err := b.n.dial(ctx, p); err != nil {
 		return &dialFault{p.ID, err}
 	}
 	return nil

@@ -35,6 +35,7 @@ type bulkConn struct {
 	records *recordConn
 	tls     *tls.Conn
 	scope   network.ConnManagementScope
+	opened  time.Time
 	once    sync.Once // of close
 	sent    atomic.Int64
 	came    atomic.Int64 // like sent: records under the key of its direction
@@ -56,7 +57,7 @@ func (b *bulk) handshake(ctx context.Context, raw net.Conn, to peer.ID, scope ne
 	conf, keys := b.identity.ConfigForPeer(to)
 	conf.NextProtos = []string{bulkALPN}
 	conf.DynamicRecordSizingDisabled = true
-	c := &bulkConn{b: b, dialled: to != "", raw: raw, records: newRecordConn(raw), scope: scope, out: make([]byte, 0, bulkHeaderSize+maxProtocolName)}
+	c := &bulkConn{b: b, dialled: to != "", raw: raw, opened: time.Now(), records: newRecordConn(raw), scope: scope, out: make([]byte, 0, bulkHeaderSize+maxProtocolName)}
 	if c.tls = tls.Server(c.records, conf); c.dialled {
 		c.tls = tls.Client(c.records, conf)
 	}

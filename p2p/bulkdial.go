@@ -81,16 +81,23 @@ func (b *bulk) dialScoped(ctx context.Context, to peer.ID, a multiaddr.Multiaddr
 }
 
 // addrs are those that are likely to answer: first the ones to which there are connections, then the peer's others, those of the same
-// machines first.
+// machines first. Of a peer that is reached through a relay there are none: its addresses are tried for libp2p's connection now and then, and each
+// stream would wait for their silence here.
 func (b *bulk) addrs(id peer.ID) []multiaddr.Multiaddr {
 	var best, good, rest []multiaddr.Multiaddr
 	hosts := make(map[netip.Addr]bool)
 	for _, c := range b.n.host.Network().ConnsToPeer(id) {
 		a := c.RemoteMultiaddr()
+		if isRelayed(a) {
+			continue
+		}
 		hosts[ipOf(a)] = true
 		if isPlainTCP(a) && c.Stat().Direction == network.DirOutbound {
 			best = append(best, a)
 		}
+	}
+	if len(hosts) == 0 {
+		return nil
 	}
 	for _, a := range b.n.host.Peerstore().Addrs(id) {
 		switch {

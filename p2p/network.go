@@ -38,6 +38,7 @@ type Network struct {
 	memory    *memory
 	arrivals  arrivals
 	pulses    *pulses
+	moves     *moves
 	probes    *prober
 	ranks     dialRanks
 	greeted   greeted
@@ -102,7 +103,7 @@ func (n *Network) open(o options) (err error) {
 		return err
 	}
 	n.goDo(func() { n.events.run(n.ctx) })
-	n.host.Network().Notify(dropStale)
+	n.moves = newMoves(n)
 	n.arrived = n.arrivals.watch()
 	n.host.Network().Notify(n.arrived)
 	if n.dht, err = newDHT(n.host); err != nil {
@@ -117,6 +118,9 @@ func (n *Network) open(o options) (err error) {
 		return err
 	}
 	n.goDo(n.boot.run)
+	if n.ownHost {
+		n.goDo(n.moves.run)
+	}
 	return nil
 }
 
@@ -205,6 +209,9 @@ func (n *Network) closeParts() error {
 	}
 	if n.bulk != nil && n.bulk.news != nil {
 		n.host.Network().StopNotify(n.bulk.news)
+	}
+	if n.moves != nil {
+		n.moves.close()
 	}
 	if n.pulses != nil {
 		n.host.Network().StopNotify(n.pulses.news)

@@ -11,6 +11,7 @@ const (
 	ProtocolExchange = "/p2pdiloco/exchange/1.0.0" // frames of the all-reduce
 	ProtocolPulse    = "/p2pdiloco/pulse/1.0.0"    // a byte now and then between members: still there
 	ProtocolState    = "/p2pdiloco/state/1.0.0"    // checkpoints and outcomes, fetched by root
+	ProtocolMoved    = "/p2pdiloco/moved/1.0.0"    // my older connections are dead
 	ProtocolProbe    = "/p2pdiloco/probe/1.0.0"    // how fast is the way to you, what time is it
 )
 

@@ -8,14 +8,15 @@ import (
 	"github.com/multiformats/go-multiaddr"
 )
 
-// paperConn is a connection to "other" that is only written down.
+// paperConn is a connection that is only written down.
 type paperConn struct {
 	network.Conn
+	peer   peer.ID
 	addr   string
 	closed bool
 }
 
-func (c *paperConn) RemotePeer() peer.ID                  { return "other" }
+func (c *paperConn) RemotePeer() peer.ID                  { return c.peer }
 func (c *paperConn) RemoteMultiaddr() multiaddr.Multiaddr { return multiaddr.StringCast(c.addr) }
 func (c *paperConn) Close() error                         { c.closed = true; return nil }
 
@@ -33,14 +34,16 @@ func TestNothingIsLeftOfADeadPeer(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		ended paperConn
+		moved bool    // it ends because a machine has moved
 		want  [3]bool // whether these end with it: another over TCP, QUIC, a relayed one
 	}{
-		{"TCP", paperConn{addr: tcp}, [3]bool{false, true, false}},
-		{"QUIC", paperConn{addr: quic}, [3]bool{}},
-		{"a relay's TCP", paperConn{addr: tcp + circuit}, [3]bool{}},
+		{"TCP", paperConn{addr: tcp}, false, [3]bool{false, true, false}},
+		{"TCP, for a move,", paperConn{addr: tcp}, true, [3]bool{}},
+		{"QUIC", paperConn{addr: quic}, false, [3]bool{}},
+		{"a relay's TCP", paperConn{addr: tcp + circuit}, false, [3]bool{}},
 	} {
 		left := []*paperConn{{addr: tcp}, {addr: quic}, {addr: quic + circuit}}
-		dropStale.Disconnected(paperNetwork{conns: []network.Conn{left[0], left[1], left[2]}}, &c.ended)
+		dropStale(func(network.Conn) bool { return c.moved }).Disconnected(paperNetwork{conns: []network.Conn{left[0], left[1], left[2]}}, &c.ended)
 		for i, want := range c.want {
 			if left[i].closed != want {
 				t.Errorf("%s ended: %s closed is %v", c.name, left[i].addr, left[i].closed)

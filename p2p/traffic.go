@@ -47,7 +47,7 @@ const (
 
 func purposeOf(id protocol.ID) purpose {
 	switch id {
-	case ProtocolHello, ProtocolLedger, ProtocolPulse, ProtocolAdmit, ProtocolKey:
+	case ProtocolHello, ProtocolLedger, ProtocolPulse, ProtocolMoved, ProtocolAdmit, ProtocolKey:
 		return control
 	case ProtocolExchange:
 		return exchange
