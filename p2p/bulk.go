@@ -5,12 +5,14 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
+	"github.com/multiformats/go-multiaddr"
 )
 
 const (
@@ -40,6 +42,7 @@ var (
 type bulk struct {
 	n        *Network
 	identity *libp2ptls.Identity
+	ports    atomic.Pointer[tcpPorts] // of the listeners that the connections share with libp2p's
 	news     network.Notifiee
 	reach    func(context.Context, peer.ID) (*bulkConn, error) // dial
 	mu       struct {
@@ -62,6 +65,11 @@ func newBulk(n *Network) (*bulk, error) {
 	var err error
 	b.identity, err = newBulkIdentity(n.key)
 	return b, err
+}
+
+// observes says whether a node may tell how a router translates this peer's port.
+func (b *bulk) observes(a multiaddr.Multiaddr) bool {
+	return b.n.ranks.prefersQUIC([]multiaddr.Multiaddr{a})
 }
 
 // open begins a stream on a connection that is idle or comes about soon. A peer may accept connections and do nothing with them.

@@ -27,6 +27,7 @@ type tcpTransport struct {
 	*tcp.TcpTransport
 	upgrader transport.Upgrader
 	bulk     *bulk
+	ports    *tcpPorts
 }
 
 // newTCPTransport returns a constructor for libp2p.Transport.
@@ -36,13 +37,16 @@ func newTCPTransport(b *bulk) func(transport.Upgrader, network.ResourceManager) 
 		if err != nil {
 			return nil, err
 		}
-		return &tcpTransport{TcpTransport: t, upgrader: u, bulk: b}, nil
+		ports := &tcpPorts{observe: b.observes}
+		ports.punching, err = tcp.NewTCPTransport(u, limits, nil, tcp.DisableReuseport(), tcp.WithDialerForAddr(ports.dialer))
+		return &tcpTransport{TcpTransport: t, upgrader: u, bulk: b, ports: ports}, err
 	}
 }
 
 // Listen implements transport.Transport.
 func (t *tcpTransport) Listen(a multiaddr.Multiaddr) (transport.Listener, error) {
-	l, err := manet.Listen(a)
+	t.bulk.ports.Store(t.ports) // libp2p makes a second transport, for tries of others' addresses under another name: that one does not listen
+	l, err := t.ports.listen(a)
 	if err != nil {
 		return nil, err
 	}

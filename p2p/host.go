@@ -51,7 +51,7 @@ func newHost(key crypto.PrivKey, n *Network) (host.Host, error) {
 		libp2p.ResourceManager(limits),
 		libp2p.ConnectionManager(conns),
 		libp2p.BandwidthReporter(&n.count),
-		libp2p.ChainOptions(reaching(cfg, &n.punches)...),
+		libp2p.ChainOptions(reaching(cfg, &n.punches, &punchAddrs{n: n})...),
 		// libp2p stops dialling over UDP, or IPv6, where of a hundred dials hardly any got through: so a hundred announcements of peers that
 		// are not there would do.
 		libp2p.UDPBlackHoleSuccessCounter(nil),
@@ -86,12 +86,12 @@ func ways(cfg Config, b *bulk) (opts []libp2p.Option) {
 
 // reaching is what makes a peer behind a router or firewall reachable: addresses that are told besides those seen, ports that the router
 // is asked to forward, others that try this peer's addresses, relays, and holes punched from both sides at once.
-func reaching(cfg Config, tracer holepunch.EventTracer) []libp2p.Option {
+func reaching(cfg Config, tracer holepunch.EventTracer, filter holepunch.AddrFilter) []libp2p.Option {
 	opts := []libp2p.Option{
 		libp2p.AddrsFactory(announcing(cfg.Announce)),
 		libp2p.EnableRelay(),
 		libp2p.EnableAutoNATv2(),
-		libp2p.EnableHolePunching(holepunch.WithTracer(tracer)),
+		libp2p.EnableHolePunching(holepunch.WithTracer(tracer), holepunch.WithAddrFilter(filter)),
 	}
 	if cfg.PortMap {
 		opts = append(opts, libp2p.NATPortMap())
