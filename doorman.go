@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,14 +20,6 @@ import (
 
 // maxUnsaid bounds what waits to be told to the others.
 const maxUnsaid = 256
-
-// A member that refuses a ticket may be wrong: its clock is, or it has a list of its own. So others are asked, too, for some discovery windows.
-const (
-	refusalsWait = 3
-	maxRefusals  = 16 // that are remembered
-)
-
-var errSecret = errors.New("p2pdiloco: the admission secret is refused")
 
 // doorman is whom this peer of a private run lets in, and how it asks to be let in itself: a p2p.Gatekeeper.
 type doorman struct {
@@ -136,34 +125,13 @@ func (d *doorman) Judge(from PeerID, asked, b []byte) error {
 		return d.enter()
 	case err == nil:
 		delete(d.mu.tries, from)
+		clear(d.mu.refusals)
 	case errors.As(err, &refused) && refused.Proven && !had:
 		d.refusedBy(from, refused.Reason)
 	case errors.As(err, &refused):
 		d.turnedAway(from, refused)
 	}
 	return err
-}
-
-// turnedAway notes that a peer does not admit this one, though it has a secret. mu is held. Who proves nothing may know an older one: it is asked with that next.
-func (d *doorman) turnedAway(from PeerID, refused *admission.RefusedError) {
-	if !refused.Proven {
-		if _, known := d.mu.tries[from]; !known && len(d.mu.tries) >= maxMet {
-			clear(d.mu.tries)
-		}
-		d.mu.tries[from]++
-		return
-	}
-	if d.mu.run.IsZero() { // the secret may be an old copy: that is to be known
-		d.refusedBy(from, refused.Reason)
-		return
-	}
-	if len(d.mu.told) >= maxMet {
-		clear(d.mu.told)
-	}
-	if d.mu.told[from] != refused.Reason {
-		d.mu.told[from] = refused.Reason
-		d.log.Warn("a peer of the run does not let this one in", "peer", from, "reason", refused.Reason)
-	}
 }
 
 // enter keeps the secret that a member has just given. mu is held.
@@ -175,37 +143,6 @@ func (d *doorman) enter() error {
 	}
 	close(d.inside)
 	return nil
-}
-
-// refusedBy notes what a member says, and ends when others had their time to say something else. mu is held.
-func (d *doorman) refusedBy(from PeerID, reason string) {
-	if d.mu.refusals == nil {
-		d.mu.refusals, d.mu.since = make(map[PeerID]string), time.Now()
-	}
-	_, again := d.mu.refusals[from]
-	if !again {
-		d.log.Warn("a member does not let this peer in; asking others", "peer", from, "reason", reason)
-	}
-	if again || len(d.mu.refusals) < maxRefusals {
-		d.mu.refusals[from] = reason
-	}
-	if time.Since(d.mu.since) < d.asking {
-		return
-	}
-	why := slices.Compact(slices.Sorted(maps.Values(d.mu.refusals)))
-	what := ErrTicket
-	if !d.mu.Ring.IsZero() {
-		what = errSecret
-	}
-	d.end(fmt.Errorf("%w by all members that were asked (%d): %s", what, len(d.mu.refusals), strings.Join(why, "; ")))
-}
-
-// end says why this peer will not be let in.
-func (d *doorman) end(err error) {
-	select {
-	case d.refused <- err:
-	default:
-	}
 }
 
 // isIn says whether this peer belongs to the run.

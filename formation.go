@@ -29,6 +29,7 @@ type meeting struct {
 	settled chan struct{} // closed once mu.spec is set
 	refused <-chan error  // gives why this peer is not let into a private run; nil where none can
 	isIn    func() bool   // whether it is let in; nil where all are
+	barred  func() bool   // whether members have refused it; nil where none can
 	places  *p2p.Places   // what the run's peers announce themselves under
 
 	mu struct {
@@ -261,6 +262,9 @@ func (m *meeting) decide(began time.Time) error {
 	}
 	if m.mu.spec != nil || m.cfg.ticket != nil { // whoever differs from a ticket is not its run
 		return nil
+	}
+	if m.barred != nil && m.barred() {
+		return nil // the run exists
 	}
 	if !m.cfg.Found { // else the operator knows better than whoever says hello
 		for _, err := range m.mu.strangers {

@@ -173,7 +173,7 @@ func (n *Node) settle(ctx context.Context, known *Spec) (err error) {
 	}
 	n.meeting = newMeeting(n.net, n.cfg, n.timing)
 	if n.doorman != nil {
-		n.meeting.refused, n.meeting.isIn = n.doorman.refused, n.doorman.isIn
+		n.meeting.refused, n.meeting.isIn, n.meeting.barred = n.doorman.refused, n.doorman.isIn, n.doorman.barred
 	}
 	n.meeting.places = n.places()
 	if err := n.checkAccess(known); err != nil {

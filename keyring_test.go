@@ -1,0 +1,218 @@
+package p2pdiloco
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/admission"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
+)
+
+// doormanOn is one with its files on a disk, of a run that was founded with a secret.
+func doormanOn(t *testing.T, fsys *powerfs.FS) *doorman {
+	t.Helper()
+	dir, err := openDataDir(fsys, "/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dir.close() })
+	ring, err := dir.loadRing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ring.IsZero() {
+		ring = admission.NewRing(admission.Secret{1})
+		if err := dir.saveSecret(ring.Current()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := newDoorman(dir, Config{}.withDefaults(), ring, nil, false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.mu.run, d.mu.Self = Root{7}, "me"
+	return d
+}
+
+// everyone has been a member, but for those whose names begin with n; those with r were removed.
+func everyone(p PeerID) (ever, removed bool) { return p[0] != 'n', p[0] == 'r' }
+
+func TestACandidateIsMadeOnce(t *testing.T) {
+	d := doormanOn(t, powerfs.New())
+	a, err := d.candidate()
+	if err != nil || a.IsZero() || !d.holds(a) {
+		t.Fatal(err)
+	}
+	if again, err := d.candidate(); again != a || err != nil {
+		t.Errorf("again: %v", err)
+	}
+	b, err := d.candidate("r2", "r1", "r2")
+	if b == a || err != nil {
+		t.Errorf("one that others must not know: %v", err)
+	}
+	if again, _ := d.candidate("r1", "r2"); again != b {
+		t.Error("for the same peers it is another one")
+	}
+	if err := d.follow(access{a, everyone}); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := d.candidate("r1", "r2"); c == a || c == b || err != nil {
+		t.Errorf("after a rotation: %v", err)
+	}
+}
+
+func TestFollowing(t *testing.T) {
+	d := doormanOn(t, powerfs.New())
+	before := d.places
+	names := d.rendezvous()
+	key, _ := d.candidate()
+	if err := d.follow(access{Root{9}, everyone}); !errors.Is(err, errKeyNotHeld) || d.ring().Current() != (admission.Secret{1}) {
+		t.Errorf("a key that is not held: %v", err)
+	}
+	if err := d.follow(access{key, everyone}); err != nil || d.ring().Current().Commitment(Root{7}) != key {
+		t.Fatalf("%v", err)
+	}
+	if now := d.rendezvous(); len(now) != 2 || now[0] == names[0] || now[1] != names[0] || before != d.places {
+		t.Errorf("it meets others at %q", now)
+	}
+	if err := d.follow(access{Root{}, everyone}); err != nil || d.ring().Current() != (admission.Secret{1}) || !d.holds(key) || !slices.Equal(d.rendezvous(), names) {
+		t.Errorf("back at the founding secret: %v", err)
+	}
+}
+
+// A secret that is not on disk is neither in force nor held, whatever the disk does; and it is when it is written again.
+func TestASecretThatIsNotWritten(t *testing.T) {
+	for _, kind := range []powerfs.Kind{powerfs.Create, powerfs.Write, powerfs.Sync, powerfs.Rename, powerfs.SyncDir} {
+		fsys := powerfs.New()
+		d := doormanOn(t, fsys)
+		failing := func(op powerfs.Op) powerfs.Fault {
+			if op.Kind == kind {
+				return powerfs.Fault{Err: syscall.EIO}
+			}
+			return powerfs.Fault{}
+		}
+		fsys.Plan(failing)
+		if key, err := d.candidate(); !errors.Is(err, syscall.EIO) || !key.IsZero() || len(d.ring().Next()) > 0 {
+			t.Errorf("%s fails: %v, and it is held", kind, err)
+		}
+		fsys.Plan(func(powerfs.Op) powerfs.Fault { return powerfs.Fault{} })
+		key, err := d.candidate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fsys.Plan(failing)
+		if err := d.follow(access{key, everyone}); !errors.Is(err, syscall.EIO) || d.ring().Current() != (admission.Secret{1}) {
+			t.Errorf("%s fails: %v, and it is in force", kind, err)
+		}
+		fsys.Plan(func(powerfs.Op) powerfs.Fault { return powerfs.Fault{} })
+		if err := d.follow(access{key, everyone}); err != nil {
+			t.Errorf("written again: %v", err)
+		}
+	}
+}
+
+// Wherever the power goes, no secret is lost that was held, nor what is in force.
+func TestSecretsOutliveThePower(t *testing.T) {
+	for n := 0; ; n++ {
+		for cut := range 2 {
+			fsys := powerfs.New()
+			d := doormanOn(t, fsys)
+			_ = d.follow(access{Root{}, everyone})
+			a, _ := d.candidate()
+			_ = d.follow(access{a, everyone})
+			b, err := d.candidate("r1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			from := fsys.Ops()
+			fsys.CutAt(from+n, powerfs.Before+powerfs.Cut(cut))
+			followed := d.follow(access{b, everyone})
+			if followed == nil {
+				_ = d.follow(access{Root{}, everyone})
+			}
+			over := !fsys.Down()
+			for seed := range uint64(4) {
+				again := doormanOn(t, fsys.Reboot(seed))
+				if !again.holds(a) || !again.holds(b) || !again.holds(Root{}) || again.ring().Line()[len(again.ring().Line())-1] != (admission.Secret{1}) {
+					t.Fatalf("operation %d, cut %d, seed %d: a secret is gone", n, cut, seed)
+				}
+			}
+			if over {
+				return
+			}
+		}
+	}
+}
+
+// Who gets a secret: members, and of one that is not in force those from whom it is not kept.
+func TestWhoIsGivenASecret(t *testing.T) {
+	fsys := powerfs.New()
+	d := doormanOn(t, fsys)
+	key, _ := d.candidate("m2")
+	asked := func(d *doorman, what string, to PeerID, key Root, want error) {
+		t.Helper()
+		s, err := d.give(to, key)
+		if !errors.Is(err, want) || (err == nil) != (s.Commitment(Root{7}) == key) && !key.IsZero() {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+	}
+	asked(d, "before the records are known", "m1", key, errKeyUnsure)
+	_ = d.follow(access{Root{}, everyone})
+	asked(d, "a member", "m1", key, nil)
+	asked(d, "one that is being removed", "m2", key, errKeyUnknown)
+	asked(d, "one that was removed", "r1", key, errKeyMembers)
+	asked(d, "one that never was a member", "n1", key, errKeyMembers)
+	asked(d, "a secret that is not held", "m1", Root{5}, errKeyUnknown)
+	if err := d.holdKey(context.Background(), key, nil, "m3"); err != nil {
+		t.Error(err)
+	}
+	asked(d, "another one that is being removed", "m3", key, errKeyUnknown)
+	asked(d, "the first one still", "m2", key, errKeyUnknown)
+	again := doormanOn(t, fsys.Restart(1))
+	_ = again.follow(access{Root{}, everyone})
+	asked(again, "after a restart", "m1", key, errKeyUnknown)
+	if err := again.holdKey(context.Background(), key, nil, "m2"); err != nil {
+		t.Error(err)
+	}
+	asked(again, "when it is proposed again", "m1", key, nil)
+	asked(again, "though not to all", "m2", key, errKeyUnknown)
+	if err := again.follow(access{key, everyone}); err != nil {
+		t.Error(err)
+	}
+	asked(again, "in force", "m2", key, nil)
+}
+
+// A copy of another peer's secrets may be newer or older than the own ones.
+func TestACopyOfSecrets(t *testing.T) {
+	one, two, three := admission.Secret{1}, admission.Secret{2}, admission.Secret{3}
+	for what, c := range map[string]struct {
+		kept, given, want []admission.Secret
+		err               string
+	}{
+		"an older copy":  {[]admission.Secret{two, one}, []admission.Secret{one}, []admission.Secret{two, one}, ""},
+		"a newer copy":   {[]admission.Secret{one}, []admission.Secret{two, one}, []admission.Secret{two, one}, ""},
+		"another run's":  {[]admission.Secret{two, one}, []admission.Secret{three}, nil, "different admission secrets"},
+		"a first secret": {nil, []admission.Secret{two, one}, []admission.Secret{two, one}, ""},
+	} {
+		n := &Node{cfg: Config{DataDir: t.TempDir(), Spec: Spec{Name: "sim"}}.withDefaults(), log: slog.New(slog.DiscardHandler)}
+		n.dir = dataDir{fs: n.cfg.disk, root: n.cfg.DataDir}
+		n.cfg.AdmissionSecret = n.dir.path("given")
+		for name, secrets := range map[string][]admission.Secret{secretFile: c.kept, "given": c.given} {
+			if err := n.dir.replaceSecrets(name, secrets, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := n.openAdmission(nil)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if kept, _ := n.dir.loadRing(); err == nil && !slices.Equal(kept.Line(), c.want) {
+			t.Errorf("%s: %d secrets are kept", what, len(kept.Line()))
+		}
+	}
+}
