@@ -33,15 +33,12 @@ type doorman struct {
 	places  *p2p.Places   // where the run's peers meet
 	gate    *p2p.Network  // nil before there is one
 	keys    sync.Mutex    // held, before mu, while secrets are written
-	own     struct {      // the candidate made here; of who holds keys
-		key     Root
-		without []PeerID
-	}
-	mu struct {
+	own     Root          // commitment to the candidate made here; of who holds keys
+	mu      struct {
 		sync.Mutex
 		admission.Doorkeeper
 		run      Root              // zero until it is known
-		withheld map[Root][]PeerID // by commitment to a secret not in force: whom it is not given to
+		withheld map[Root][]PeerID // by commitment to a secret that was proposed and is not in force: whom it is not given to
 		tries    map[PeerID]int    // how often a peer proved nothing when it was asked
 		told     map[PeerID]string // what refusals were logged
 		said     bool              // since unsaid was called another peer has said all that is known here of tokens

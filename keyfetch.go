@@ -12,30 +12,39 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// holdKey returns nil when the secret of a commitment is on disk here. Where it is not it is fetched from the peers named, in turn, that may have it. It is
-// given on to all members but those of without, for whom it is to be kept secret, until it is in force.
+// errKeyShared is of a secret that was proposed before when others were to have it than now.
+var errKeyShared = errors.New("the admission secret may be known to a peer from which it is to be kept: another one is needed")
+
+// holdKey returns nil when the secret of a commitment, which is proposed, is on disk here. Where it is not it is fetched from the peers named, in turn, that
+// may have it. It is given on to all members but those of without, whom the record removes, until it is in force. If it was proposed before without that, the
+// error is errKeyShared.
 func (d *doorman) holdKey(ctx context.Context, key Root, from []PeerID, without ...PeerID) error {
 	if !d.holds(key) {
 		if err := d.fetchKey(ctx, key, from); err != nil {
 			return err
 		}
 	}
-	d.keys.Lock()
-	defer d.keys.Unlock()
-	d.withhold(key, without)
-	return nil
+	return d.withhold(key, without)
 }
 
-// withhold says from whom a secret is kept that is not in force. Twice said, both count. keys is held.
-func (d *doorman) withhold(key Root, from []PeerID) {
+// withhold says from whom a secret is kept that is not in force.
+func (d *doorman) withhold(key Root, from []PeerID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for k := range d.mu.withheld {
-		if _, held := d.mu.Ring.Find(d.mu.run, k); !held || d.mu.Ring.InForce(d.mu.run, k) {
-			delete(d.mu.withheld, k)
+	if d.mu.Ring.InForce(d.mu.run, key) {
+		return nil
+	}
+	before, proposed := d.mu.withheld[key]
+	if !proposed {
+		d.mu.withheld[key] = slices.Clone(from)
+		return nil
+	}
+	for _, p := range from {
+		if !slices.Contains(before, p) {
+			return errKeyShared
 		}
 	}
-	d.mu.withheld[key] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(d.mu.withheld[key], from))))
+	return nil
 }
 
 // maxKeyErrors bounds what is told of peers that did not give a secret.

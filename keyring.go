@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -21,14 +22,17 @@ type access struct {
 
 var errKeyNotHeld = errors.New("the run's new admission secret is not held here")
 
-// candidate is the commitment to a secret of this peer's own making, on disk, which a record may put in force: the same one each time until another is in
-// force. It is given to no peer of without, for whom it is to be kept secret: with others there it is another one.
-func (d *doorman) candidate(without ...PeerID) (Root, error) {
+// candidate is the commitment to a secret of this peer's own making, on disk, which a record may put in force: the same one each time until it was proposed,
+// or another one is in force. Nobody is given it before it is proposed (holdKey): only then is it known from whom it is to be kept.
+func (d *doorman) candidate() (Root, error) {
 	d.keys.Lock()
 	defer d.keys.Unlock()
-	without = slices.Compact(slices.Sorted(slices.Values(without)))
-	if d.own.key != (Root{}) && slices.Equal(d.own.without, without) {
-		return d.own.key, nil
+	d.mu.Lock()
+	_, proposed := d.mu.withheld[d.own]
+	run := d.mu.run
+	d.mu.Unlock()
+	if !d.own.IsZero() && !proposed {
+		return d.own, nil
 	}
 	secret, err := admission.NewSecret(rand.Reader)
 	if err != nil {
@@ -37,9 +41,8 @@ func (d *doorman) candidate(without ...PeerID) (Root, error) {
 	if err := d.keep(secret); err != nil {
 		return Root{}, err
 	}
-	d.own.key, d.own.without = secret.Commitment(d.runID()), without
-	d.withhold(d.own.key, without)
-	return d.own.key, nil
+	d.own = secret.Commitment(run)
+	return d.own, nil
 }
 
 // holds says whether the secret of a commitment is on disk here.
@@ -64,10 +67,14 @@ func (d *doorman) follow(a access) error {
 	d.mu.Standing = a.standing
 	if changed {
 		clear(d.mu.tries)
+		maps.DeleteFunc(d.mu.withheld, func(k Root, _ []PeerID) bool {
+			_, held := d.mu.Ring.Find(d.mu.run, k)
+			return !held || d.mu.Ring.InForce(d.mu.run, k)
+		})
 	}
 	d.mu.Unlock()
 	if changed {
-		d.own.key, d.own.without = Root{}, nil
+		d.own = Root{}
 		d.places.Set(d.rendezvous()...)
 		d.log.Info("the run has another admission secret now")
 	}

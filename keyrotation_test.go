@@ -42,11 +42,11 @@ func (r *records) known(peers ...*simPeer) {
 // rotate puts a secret of one peer's in force, without some members, once the others hold it.
 func (r *records) rotate(by *simPeer, holders []*simPeer, without ...PeerID) {
 	r.s.t.Helper()
-	key, err := r.s.doorman(by).candidate(without...)
+	key, err := r.s.doorman(by).candidate()
 	if err != nil {
 		r.s.t.Fatal(err)
 	}
-	for _, p := range holders {
+	for _, p := range append([]*simPeer{by}, holders...) {
 		if err := r.s.doorman(p).holdKey(r.s.t.Context(), key, []PeerID{r.s.id(p), r.s.id(by)}, without...); err != nil {
 			r.s.t.Fatalf("host %d: %v", p.host, err)
 		}
@@ -124,12 +124,14 @@ func TestARemovedPeerIsOut(t *testing.T) {
 		s.start(member, out)
 		s.reach(2, s.peers...)
 		r := s.listed(s.peers...)
-		key, err := s.doorman(founder).candidate(s.id(out))
+		key, err := s.doorman(founder).candidate()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.doorman(member).holdKey(s.t.Context(), key, []PeerID{s.id(founder)}, s.id(out)); err != nil {
-			t.Fatal(err)
+		for _, p := range []*simPeer{founder, member} {
+			if err := s.doorman(p).holdKey(s.t.Context(), key, []PeerID{s.id(founder)}, s.id(out)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := s.doorman(out).holdKey(s.t.Context(), key, []PeerID{s.id(founder), s.id(member)}); err == nil {
 			t.Fatal("who is being removed was given the next secret")
@@ -197,6 +199,9 @@ func TestHostileAnswersToWhoAsksForASecret(t *testing.T) {
 		r.rotate(founder, []*simPeer{liar})
 		key, err := s.doorman(founder).candidate()
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.doorman(founder).holdKey(s.t.Context(), key, nil); err != nil {
 			t.Fatal(err)
 		}
 		honest := s.guest(s.invite(founder, InviteOptions{}))

@@ -139,7 +139,7 @@ func parseOrders(text string) (all []slot.Order, err error) {
 // keyring is what a private run's peer does about the secret (doorman).
 type keyring interface {
 	// candidate is the commitment to a secret of this peer's own, on disk, that nobody else knows yet.
-	candidate(without ...PeerID) (Root, error)
+	candidate() (Root, error)
 	// holdKey gets the secret of a commitment on disk, and keeps it from the peers of without.
 	holdKey(ctx context.Context, key Root, from []PeerID, without ...PeerID) error
 	// follow brings it in force, and shuts out who may not be here any more.
@@ -178,6 +178,16 @@ func (w *worker) admit(ctx context.Context, work membership.WorkAccess, report f
 		return
 	}
 	report(membership.ReportKey{Key: next})
+}
+
+// another has another secret ready for the next proposal, if that failed because the one in it may be known to whom it removes.
+func (w *worker) another(err error, report func(membership.Report)) {
+	if !errors.Is(err, errKeyShared) {
+		return
+	}
+	if next, err := w.keys.candidate(); err == nil {
+		report(membership.ReportKey{Key: next})
+	}
 }
 
 // standing says of a peer whether it was ever a member, and whether it is removed or as good as that.

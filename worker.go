@@ -78,6 +78,7 @@ func (w *worker) Do(ctx context.Context, work membership.Work, report func(membe
 		what := fmt.Sprint(work.Draft.Height, work.Draft.Prev, work.Draft.Outcome())
 		w.jobs.start(ctx, "hold", what, func(ctx context.Context) { // asked for again and again while it lasts
 			if err := w.hold(ctx, work); err != nil {
+				w.another(err, report)
 				w.failed(ctx, work, err, report)
 				return
 			}
