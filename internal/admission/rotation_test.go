@@ -112,3 +112,19 @@ func TestAnAnswerToASecretThatIsGone(t *testing.T) {
 		t.Error("no key at all proves something")
 	}
 }
+
+// What a stranger costs that asks a peer which holds as many secrets as are tried.
+func BenchmarkAStranger(b *testing.B) {
+	d := &Doorkeeper{Run: "books", Self: "m", Ring: NewRing(), Used: NewRegister(), Standing: standing}
+	for i := range 1 + triedOlder {
+		d.Ring.line = append(d.Ring.line, Secret{1, byte(i)})
+	}
+	for i := range triedNext {
+		d.Ring.next = append(d.Ring.next, Secret{2, byte(i)})
+	}
+	for b.Loop() {
+		if d.Answer(now, "x", Ask{Token: true, Uses: 1}).Refusal == "" {
+			b.Fatal("admitted")
+		}
+	}
+}
