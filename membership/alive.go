@@ -54,7 +54,7 @@ func (m *Machine) onAlive(msg Message, a Alive) error {
 	}
 	ours := m.ours(a)
 	if ours && a.Height > m.chain.height() && !m.showsBarren(a) {
-		m.ask(msg.From)
+		m.askOrAwait(msg.From, a.Height)
 	}
 	// Taken for ours it may still have parted further back: then asking for what follows the tip is in vain, and nobody asks for it of who
 	// is no further.

@@ -111,6 +111,7 @@ func (m *Machine) takeNext(msg Message, c Commit) error {
 		m.noteReduction(r)
 		m.slotAt = m.now
 	}
+	m.passOn(msg.From, before, c)
 	m.adopted(c, before)
 	if m.need.from > 0 && r.Height == m.need.from+commitsAtOnce-1 {
 		m.ask(msg.From)

@@ -158,7 +158,7 @@ func (m *Machine) onVote(msg Message, v slot.Vote) error {
 func (m *Machine) commit(v slot.Vote) {
 	l := m.open.lead
 	c := Commit{Record: *l.proposal, Certificate: certificate(v, l.votes)}
-	m.gossip(c, union(peersOf(m.chain.electorate()), peersOf(l.proposal.Members), []slot.PeerID{m.cfg.Self})...)
+	m.gossip(c, m.firstToHear(c)...)
 }
 
 func certificate(v slot.Vote, signatures map[slot.PeerID][]byte) slot.Certificate {

@@ -98,7 +98,7 @@ func (m *Machine) onEarly(msg Message, height uint64) error {
 	if err := m.from(msg); err != nil {
 		return err
 	}
-	m.ask(msg.From)
+	m.askOrAwait(msg.From, height-1)
 	if height != m.chain.height()+2 {
 		return nil
 	}

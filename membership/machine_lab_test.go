@@ -1,6 +1,8 @@
 package membership
 
 import (
+	"cmp"
+	"container/heap"
 	"fmt"
 	"maps"
 	"slices"
@@ -95,7 +97,7 @@ type lab struct {
 	timing  Timing
 	now     time.Duration
 	seq     int
-	queue   []labEvent
+	queue   labQueue
 	peers   []*labPeer
 	manual  bool // messages wait in held for the script to deliver
 	held    []labMessage
@@ -103,9 +105,10 @@ type lab struct {
 	watch   *watcher
 	delays  func() []time.Duration // of a message's copies; nil: one, after labLatency
 	log     []string
-	exact   bool // statements are compared
-	open    bool // anybody may come
-	salt    int  // of the records' hashes, by which the order of leaders falls out otherwise
+	large   map[string]int // COMMITs by sender, which are too large for gossip then
+	exact   bool           // statements are compared
+	open    bool           // anybody may come
+	salt    int            // of the records' hashes, by which the order of leaders falls out otherwise
 	pins    map[string]slot.Root
 }
 
@@ -247,7 +250,7 @@ func (p *labPeer) later(after time.Duration, do func()) {
 
 func (l *lab) at(at time.Duration, do func()) {
 	l.seq++
-	l.queue = append(l.queue, labEvent{at, l.seq, do})
+	heap.Push(&l.queue, labEvent{at, l.seq, do})
 }
 
 func (p *labPeer) tickLater(after time.Duration) {
@@ -273,27 +276,36 @@ func (p *labPeer) tickLater(after time.Duration) {
 func (l *lab) run(limit time.Duration, done func() bool) bool {
 	end := l.now + limit
 	for !done() {
-		i := l.next()
-		if i < 0 || l.queue[i].at > end {
+		if len(l.queue) == 0 || l.queue[0].at > end {
 			l.now = end
 			return done()
 		}
-		e := l.queue[i]
-		l.queue = slices.Delete(l.queue, i, i+1)
+		e := heap.Pop(&l.queue).(labEvent)
 		l.now = max(l.now, e.at)
 		e.do()
 	}
 	return true
 }
 
-func (l *lab) next() int {
-	best := -1
-	for i, e := range l.queue {
-		if best < 0 || e.at < l.queue[best].at || e.at == l.queue[best].at && e.seq < l.queue[best].seq {
-			best = i
-		}
-	}
-	return best
+// labQueue is a heap of what is to happen: by time, then in the order in which it was put there.
+type labQueue []labEvent
+
+func (q labQueue) Len() int { return len(q) }
+
+func (q labQueue) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(q[i].at, q[j].at), cmp.Compare(q[i].seq, q[j].seq)) < 0
+}
+
+func (q labQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+
+func (q *labQueue) Push(e any) { *q = append(*q, e.(labEvent)) }
+
+func (q *labQueue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last] = labEvent{}
+	*q = (*q)[:last]
+	return e
 }
 
 func (p *labPeer) report(r Report) {
@@ -353,6 +365,10 @@ func (p *labPeer) send(e Envelope) (own []Message) {
 	msg := Message{From: p.id, Incarnation: p.inc, Body: e.Body}
 	msg.Sig = labSign(p.id, slot.SignedBytes(e.Body.Type(), p.lab.rules.Run, p.id, p.inc, e.Body.Append(nil)))
 	p.lab.watch.sent(p, msg)
+	if _, commit := e.Body.(Commit); commit && p.lab.large != nil {
+		p.lab.large[p.name] += len(without(e.To, p.id))
+		e.Gossip = false
+	}
 	for _, q := range p.lab.peers {
 		switch direct := slices.Contains(e.To, q.id); {
 		case direct && q == p:

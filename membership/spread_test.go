@@ -1,0 +1,121 @@
+package membership
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Every one of an audience gets a COMMIT once, over three others at most, and nobody passes it to more than a few.
+func TestACommitReachesAll(t *testing.T) {
+	for _, n := range []int{directMost + 1, 73, 200, 500, slot.MaxMembers} {
+		r := newLargeRun(n)
+		before := r.members[:n-n/5] // a fifth is new
+		c := Commit{Record: r.record(slot.Step), Certificate: slot.Certificate{Vote: slot.Vote{Ref: slot.Ref{Ballot: 3}}}}
+		all := audience(before, c)
+		if lead := slot.LeaderOrder(c.Record.Prev, before)[3].Peer; all[0] != lead || len(all) != n {
+			t.Fatalf("%d peers, led by %q, want %d and %q", len(all), all[0], n, lead)
+		}
+		hops := map[slot.PeerID]int{all[0]: 0}
+		for queue := all[:1:1]; len(queue) > 0; queue = queue[1:] {
+			to := passesTo(all, queue[0])
+			if len(to) > commitFan {
+				t.Errorf("of %d one passes to %d", n, len(to))
+			}
+			for _, p := range to {
+				if _, again := hops[p]; again {
+					t.Fatalf("of %d %q gets it twice", n, p)
+				}
+				if hops[p] = hops[queue[0]] + 1; hops[p] > 4 {
+					t.Errorf("of %d %q gets it after %d hops", n, p, hops[p])
+				}
+			}
+			queue = append(queue, to...)
+		}
+		if len(hops) != n {
+			t.Errorf("%d of %d get it", len(hops), n)
+		}
+		if c.Record.Prev[0]++; audience(before, c)[1] == all[1] && audience(before, c)[2] == all[2] {
+			t.Error("another record has the same order")
+		}
+	}
+}
+
+// A leader of many sends a COMMIT to a few, all apply it at once nevertheless, and those behind a peer that passes nothing on get it soon.
+func TestALargeSwarmPassesCommitsOn(t *testing.T) {
+	const first, n = maxStrangers - 4, directMost + 16
+	rules := labRules()
+	rules.StartPeers = n
+	l := newLab(t, rules, labTiming)
+	for i := range n {
+		l.add(fmt.Sprintf("%03d", i))
+		if i == first {
+			l.connect()
+			l.run(time.Minute, func() bool { return len(l.peers[0].m.chain.electorate()) >= first })
+		}
+	}
+	l.connect()
+	at := func(s uint64) func() bool {
+		return func() bool {
+			for _, p := range l.peers {
+				if p.m.state.slot < s {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	if !l.run(time.Minute, at(1)) {
+		t.Fatal(l.show())
+	}
+	l.large = map[string]int{}
+	tip := l.peers[0].m.chain.height()
+	if !l.run(time.Minute, at(2)) {
+		t.Fatal(l.show())
+	}
+	most := 0
+	for _, k := range l.large {
+		most = max(most, k)
+	}
+	t.Logf("one peer sent %d COMMITs at most", most)
+	if records := l.peers[0].m.chain.height() - tip; most > int(records)*commitFan {
+		t.Errorf("one peer sent %d COMMITs for %d records", most, records)
+	}
+	c := l.peers[0].m.chain
+	lead := slot.LeaderOrder(c.tipHash(), c.electorate())[0].Peer
+	var hushed []string // among them peers that should pass the next COMMIT on, and pass it to nobody
+	for _, p := range l.peers[n-30:] {
+		if p.id != lead {
+			hushed = append(hushed, p.name)
+		}
+	}
+	l.filters = append(l.filters, &labFilter{from: strings.Join(hushed, ","), kind: "commit", left: -1})
+	began := l.now
+	if !l.run(20*labTiming.Retry, at(3)) {
+		t.Fatal("some that pass nothing on hold up the slots")
+	}
+	t.Logf("with %d that pass nothing on, all have the next slot after %s", len(hushed), l.now-began)
+}
+
+// What a leader sends for one step, if all contribute: in vain for small ones, since gossip carries theirs too.
+func TestWhatALeaderSends(t *testing.T) {
+	for _, n := range []int{64, 200, 500} {
+		r := newLargeRun(n)
+		size := func(b Body) int { return len(mustSeal(t, newTestSigner(1), testRoot(1), 1, b)) }
+		c := Commit{r.record(slot.Step), r.certificate(n/2 + 1)}
+		to := len(passesTo(audience(r.members, c), audience(r.members, c)[0]))
+		if n <= directMost {
+			to = n - 1
+		}
+		others := size(Plan{slot.Plan{Offers: r.offers, Pieces: pieces(r.ids)}}) + size(Propose{Record: r.record(slot.Step)}) +
+			size(Draft{slot.Draft{Kind: slot.Step, Contributions: r.offers, Segments: r.segments()}})
+		t.Logf("%d members: PLAN, DRAFT and PROPOSE %.1f MiB; COMMIT of %d KiB to %d of them, %.1f MiB, to all %.1f MiB", n,
+			float64(others*(n-1))/(1<<20), size(c)>>10, to, float64(size(c)*to)/(1<<20), float64(size(c)*(n-1))/(1<<20))
+		if n > directMost && to != commitFan {
+			t.Errorf("of %d members the leader sends to %d", n, to)
+		}
+	}
+}
