@@ -1,7 +1,7 @@
 package membership
 
 import (
-	"bytes"
+	"encoding/binary"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -15,22 +15,13 @@ const (
 	directMost = 64 // want it: then the leader sends it to all
 )
 
-// audience is whom a record concerns: the members before it and those that it lists. The leader that decided it is first. The others' order is another one for
-// each record, so that passing on is not always the same peers' part.
-func audience(before []slot.Member, c Commit) []slot.PeerID {
-	r := c.Record
-	lead := slot.LeaderOrder(r.Prev, before)[c.Certificate.Ballot%uint32(len(before))].Peer
-	all := without(union(peersOf(before), peersOf(r.Members)), lead)
-	keys := make(map[slot.PeerID]slot.Root, len(all))
+// audience is whom a record concerns: the members before it and those that it lists. The leader that decided it is first. The others follow by
+// peer, from another one on for each record, so that passing on is not always the same peers' part.
+func audience(lead slot.PeerID, before []slot.Member, r slot.Record) []slot.PeerID {
+	others := without(union(peersOf(before), peersOf(r.Members)), lead)
 	hash := r.Hash()
-	for _, p := range all {
-		keys[p] = slot.Hash(append(hash[:], p...))
-	}
-	slices.SortFunc(all, func(a, b slot.PeerID) int {
-		x, y := keys[a], keys[b]
-		return bytes.Compare(x[:], y[:])
-	})
-	return append([]slot.PeerID{lead}, all...)
+	first := int(binary.BigEndian.Uint64(hash[:]) % uint64(max(1, len(others))))
+	return slices.Concat([]slot.PeerID{lead}, others[first:], others[:first])
 }
 
 // firstToHear is to whom the leader sends a COMMIT: itself too.
@@ -40,7 +31,7 @@ func (m *Machine) firstToHear(c Commit) []slot.PeerID {
 	if len(all) <= directMost || c.Record.Kind == slot.Fork {
 		return all
 	}
-	return append(passesTo(audience(before, c), m.cfg.Self), m.cfg.Self)
+	return append(passesTo(audience(m.cfg.Self, before, c.Record), m.cfg.Self), m.cfg.Self)
 }
 
 // passesTo is to whom one of a large audience passes a COMMIT on.
@@ -58,7 +49,7 @@ func (m *Machine) passOn(from slot.PeerID, before []slot.Member, c Commit) {
 	if c.Record.Kind == slot.Fork || len(before)+len(c.Record.Members) <= directMost {
 		return
 	}
-	all := audience(before, c)
+	all := audience(m.open.leader(c.Certificate.Ballot).Peer, before, c.Record)
 	if slices.Contains(passesTo(all, from), m.cfg.Self) {
 		m.send(c, passesTo(all, m.cfg.Self)...)
 	}

@@ -14,9 +14,10 @@ func TestACommitReachesAll(t *testing.T) {
 	for _, n := range []int{directMost + 1, 73, 200, 500, slot.MaxMembers} {
 		r := newLargeRun(n)
 		before := r.members[:n-n/5] // a fifth is new
-		c := Commit{Record: r.record(slot.Step), Certificate: slot.Certificate{Vote: slot.Vote{Ref: slot.Ref{Ballot: 3}}}}
-		all := audience(before, c)
-		if lead := slot.LeaderOrder(c.Record.Prev, before)[3].Peer; all[0] != lead || len(all) != n {
+		c := r.record(slot.Step)
+		lead := r.ids[3]
+		all := audience(lead, before, c)
+		if all[0] != lead || len(all) != n {
 			t.Fatalf("%d peers, led by %q, want %d and %q", len(all), all[0], n, lead)
 		}
 		hops := map[slot.PeerID]int{all[0]: 0}
@@ -38,7 +39,7 @@ func TestACommitReachesAll(t *testing.T) {
 		if len(hops) != n {
 			t.Errorf("%d of %d get it", len(hops), n)
 		}
-		if c.Record.Prev[0]++; audience(before, c)[1] == all[1] && audience(before, c)[2] == all[2] {
+		if c.Prev[0]++; audience(lead, before, c)[1] == all[1] {
 			t.Error("another record has the same order")
 		}
 	}
@@ -106,7 +107,7 @@ func TestWhatALeaderSends(t *testing.T) {
 		r := newLargeRun(n)
 		size := func(b Body) int { return len(mustSeal(t, newTestSigner(1), testRoot(1), 1, b)) }
 		c := Commit{r.record(slot.Step), r.certificate(n/2 + 1)}
-		to := len(passesTo(audience(r.members, c), audience(r.members, c)[0]))
+		to := len(passesTo(audience(r.ids[0], r.members, c.Record), r.ids[0]))
 		if n <= directMost {
 			to = n - 1
 		}
