@@ -34,7 +34,7 @@ type Config struct {
 // It reads no clock, draws no random numbers and does no I/O; time is the caller's argument. It is not safe for concurrent use.
 //
 // Its parts, each in files of its name: chain (what is certified), decree (the height being decided: acceptor, ballot, leader,
-// contributor), presence (who is heard), state (what model state is held), catchup, joining, founding, fork, rival, ending.
+// contributor), presence (who is heard), access and order (who may be here), state (what model state is held), catchup, joining, founding, fork, rival, ending.
 type Machine struct {
 	cfg       Config
 	now       time.Duration

@@ -9,7 +9,7 @@ import (
 )
 
 // maxStrangers bounds how many peers that are no members are remembered: those heard last.
-const maxStrangers = 64
+const maxStrangers = 256
 
 // who is a peer in one incarnation: the unit of membership.
 type who struct {

@@ -24,12 +24,17 @@ func newDHT(h host.Host) (*dht.IpfsDHT, error) {
 		dht.Mode(dht.ModeServer),
 		dht.DisableValues(),
 		dht.ProviderDatastore(newAnnouncements()),
-		dht.ProviderManagerOpts(
-			records.ProvideValidity(provideValidity),
-			records.ProviderAddrTTL(provideValidity),
-			records.CleanupInterval(provideValidity/2),
-		),
+		dht.ProviderManagerOpts(providerOptions()...),
 	)
+}
+
+func providerOptions() []records.Option {
+	return []records.Option{
+		records.ProvideValidity(provideValidity),
+		records.ProviderAddrTTL(provideValidity),
+		records.CleanupInterval(provideValidity / 2),
+		records.Cache(noCache{}),
+	}
 }
 
 // runKey is the DHT key under which the peers of a run announce themselves.

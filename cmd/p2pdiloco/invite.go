@@ -88,6 +88,7 @@ func about(t ticket.Ticket) string {
 		s += "all its addresses are of this machine: it is of no use on others\n"
 	case thisNetwork:
 		s += "all its addresses are of the local network: elsewhere it is of no use, unless a peer can be reached from there (join --announce) or through a relay (bootstrap --relay, and join --bootstrap with its address)\n"
+	case everywhere:
 	}
 	return s
 }

@@ -1,0 +1,59 @@
+package membership
+
+import (
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Event is what happened, for logs, status and event files. It binds nobody.
+type Event struct {
+	Kind         EventKind
+	Height       uint64
+	Slot         uint64
+	Ballot       uint32
+	Peer         slot.PeerID // about whom
+	Members      []slot.PeerID
+	Contributors []slot.PeerID
+	Root         slot.Root // outcome of a commit, record that another branch begins with, last state of the run, or certified state where a peer differs
+	State        slot.Root // where a peer differs: the root of the state that it holds; of a certified record: the state before it
+	Record       slot.Root // hash of the record that was proposed or certified
+	Prev         slot.Root // of the record before it
+	RecordKind   slot.Kind
+	Detail       string // plain words
+
+	Plan  *slot.Plan // of EventPlanned
+	Links slot.Links // what the plan's peers say of the ways between them
+}
+
+// DetailRemoved is what EventLeft says of a peer that a record has removed.
+const DetailRemoved = "removed"
+
+// EventKind names an event.
+type EventKind string
+
+// The ledger's events.
+const (
+	EventFounded   EventKind = "run.founded"
+	EventJoined    EventKind = "run.joined"
+	EventPlanned   EventKind = "slot.planned"
+	EventDrafted   EventKind = "record.drafted"
+	EventProposed  EventKind = "record.proposed"
+	EventCertified EventKind = "record.certified"
+	EventCommitted EventKind = "slot.committed"
+	EventMembers   EventKind = "members.changed"
+	EventSuspected EventKind = "peer.suspected"
+	EventLeft      EventKind = "peer.left"
+	EventRefused   EventKind = "peer.refused"
+	EventEvicted   EventKind = "peer.evicted"
+	EventCloned    EventKind = "peer.cloned"
+	EventPaused    EventKind = "run.paused"
+	EventResumed   EventKind = "run.resumed"
+	EventDiverged  EventKind = "state.diverged"
+	EventForked    EventKind = "run.forked"
+	EventSwitched  EventKind = "run.switched"
+	EventDone      EventKind = "run.done"
+
+	EventOrdered    EventKind = "access.ordered"
+	EventRemoved    EventKind = "peer.removed"
+	EventReadmitted EventKind = "peer.readmitted"
+	EventRotated    EventKind = "secret.rotated"
+)
