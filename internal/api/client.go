@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -31,6 +32,22 @@ func Get(ctx context.Context, addr Address, status any) ([]byte, error) {
 	return b, nil
 }
 
+// refusal is why a peer does not do what it is ordered to, in its own words.
+type refusal string
+
+func (r refusal) Error() string { return "the peer refuses: " + string(r) }
+
+// maxRefusal bounds those words, in bytes.
+const maxRefusal = 1 << 10
+
+// at says which API an error is about, unless that has put it in words itself.
+func at(addr Address, err error) error {
+	if r := refusal(""); errors.As(err, &r) {
+		return r
+	}
+	return fmt.Errorf("API at %s: %w", addr, err)
+}
+
 func ask(ctx context.Context, addr Address, method, path, token string) ([]byte, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -56,6 +73,8 @@ func ask(ctx context.Context, addr Address, method, path, token string) ([]byte,
 		return nil, err
 	case len(b) > maxStatus:
 		return nil, fmt.Errorf("an answer of more than %d bytes", maxStatus)
+	case resp.StatusCode == http.StatusConflict:
+		return nil, refusal(strings.TrimPrefix(strings.TrimSpace(string(b[:min(len(b), maxRefusal)])), "p2pdiloco: "))
 	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted:
 		return nil, fmt.Errorf("%s: %.200s", resp.Status, strings.TrimSpace(string(b)))
 	}

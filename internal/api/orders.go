@@ -113,7 +113,7 @@ func Invite(ctx context.Context, addr Address, token string, i Invitation) (stri
 	defer cancel()
 	text, err := ask(ctx, addr, http.MethodPost, "/invite?"+i.query(), token)
 	if err != nil {
-		return "", fmt.Errorf("API at %s: %w", addr, err)
+		return "", at(addr, err)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
@@ -124,7 +124,7 @@ func Order(ctx context.Context, addr Address, token, action, peer string) error 
 	defer cancel()
 	q := url.Values{"action": {action}, "peer": {peer}}.Encode()
 	if _, err := ask(ctx, addr, http.MethodPost, "/change?"+q, token); err != nil {
-		return fmt.Errorf("API at %s: %w", addr, err)
+		return at(addr, err)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func Recover(ctx context.Context, addr Address, token string) error {
 	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
 	defer cancel()
 	if _, err := ask(ctx, addr, http.MethodPost, "/recover", token); err != nil {
-		return fmt.Errorf("API at %s: %w", addr, err)
+		return at(addr, err)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -48,7 +47,7 @@ func Probe(ctx context.Context, addr Address, token string, result any) error {
 		err = json.Unmarshal(b, result)
 	}
 	if err != nil {
-		return fmt.Errorf("API at %s: %w", addr, err)
+		return at(addr, err)
 	}
 	return nil
 }
