@@ -131,7 +131,7 @@ func checkAPI(t *testing.T, p *Peer) {
 	if _, err := api.Get(t.Context(), addr, &s); err != nil || s.Run != runName || s.Phase != p2pdiloco.PhaseRunning {
 		t.Errorf("status %+v, %v", s, err)
 	}
-	if err := api.Recover(t.Context(), addr, strings.TrimSpace(string(token))); err == nil || !strings.Contains(err.Error(), p2pdiloco.ErrQuorum.Error()) {
+	if err := api.Recover(t.Context(), addr, strings.TrimSpace(string(token))); err == nil || !strings.Contains(p2pdiloco.ErrQuorum.Error(), strings.TrimPrefix(err.Error(), "the peer refuses: ")) {
 		t.Errorf("ordered to recover: %v", err)
 	}
 }

@@ -53,7 +53,7 @@ func config(t *testing.T, environ []string, args ...string) (p2pdiloco.Config, *
 
 func TestDefaults(t *testing.T) {
 	cfg, s := config(t, nil, "--run", "x")
-	want := p2pdiloco.Config{Spec: p2pdiloco.Spec{Name: "x"}, Preset: "wan", OnQuorumLoss: "continue", CheckpointEvery: 4, KeepCheckpoints: 2}
+	want := p2pdiloco.Config{Spec: p2pdiloco.Spec{Name: "x"}, OnQuorumLoss: "continue", CheckpointEvery: 4, KeepCheckpoints: 2}
 	if !reflect.DeepEqual(cfg, want) || s.Trainer != TrainerGPT || s.API != "127.0.0.1:0" || s.Model.Threads != 1 {
 		t.Errorf("got %+v, %+v", cfg, s)
 	}

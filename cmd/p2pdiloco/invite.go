@@ -83,7 +83,7 @@ func about(t ticket.Ticket) string {
 	if t.Token != nil {
 		s += fmt.Sprintf("it admits %d to a private run: tell it to nobody else\n", t.Token.Uses)
 	}
-	switch far := farthest(t.Addrs); far {
+	switch farthest(t.Addrs) {
 	case thisMachine:
 		s += "all its addresses are of this machine: it is of no use on others\n"
 	case thisNetwork:
