@@ -63,8 +63,8 @@ func (n *Node) order(action slot.Action, p PeerID) error {
 	n.orders.Lock()
 	defer n.orders.Unlock()
 	s := n.driver.Standing(p)
-	all := slices.DeleteFunc(slices.Clone(n.orders.all), func(o slot.Order) bool { return o.Turn != n.driver.Standing(o.Peer).Turn })
-	at := slices.IndexFunc(all, func(o slot.Order) bool { return o.Peer == p })
+	all := slices.DeleteFunc(slices.Clone(n.orders.all), func(o slot.Order) bool { return o.Turn < n.driver.Standing(o.Peer).Turn })
+	at := slices.IndexFunc(all, func(o slot.Order) bool { return o.Peer == p && o.Turn == s.Turn })
 	switch {
 	case at >= 0 && all[at].Action != action:
 		all = slices.Delete(all, at, at+1)

@@ -11,7 +11,7 @@ func (m *Machine) onPrepare(msg Message, ref slot.Ref) error {
 	switch {
 	case !d.leads(msg, ref.Ballot) || ref.Ballot == 0:
 		return ErrSender
-	case !m.elector():
+	case !m.elector() || m.barred(msg.From):
 		return ErrSender
 	case ref.Ballot > d.seen+maxBallotStep:
 		return invalid("ballot %d after %d", ref.Ballot, d.seen)

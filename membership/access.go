@@ -105,6 +105,9 @@ func (c *chain) checkDecision(d slot.Decision, height uint64) error {
 	case d.Turn != c.access.turns[d.Peer]:
 		return invalid("a decision by orders of turn %d in turn %d", d.Turn, c.access.turns[d.Peer])
 	}
+	if n, most := len(d.Orders), len(c.electorate())/2+1; n > most { // a record stays small enough to be sent
+		return invalid("a decision with %d orders, where %d do", n, most)
+	}
 	ordered := map[slot.PeerID]bool{}
 	for i, o := range d.Orders {
 		if i > 0 && d.Orders[i-1].Peer >= o.Peer || slot.Find(c.electorate(), o.Peer) < 0 || !d.Order(o.From).CountsAt(height) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -53,6 +54,7 @@ func TestCheckAccessRecord(t *testing.T) {
 		"of another kind":             func(r *slot.Record) { r.Kind = slot.Members },
 		"the removed is a member":     func(r *slot.Record) { r.Members = m.chain.electorate() },
 		"two of four without senior":  func(r *slot.Record) { r.Decisions = []slot.Decision{signedBy(m, slot.Remove, "D", "BC")} },
+		"more orders than it takes":   func(r *slot.Record) { r.Decisions = []slot.Decision{signedBy(m, slot.Remove, "D", "ABCD")} },
 		"signed twice by one":         func(r *slot.Record) { o := &r.Decisions[0].Orders; *o = []slot.SignedOrder{(*o)[1], (*o)[1], (*o)[2]} },
 		"by a stranger":               func(r *slot.Record) { r.Decisions[0].Orders[2].Peer = labID("E") },
 		"a forged order":              func(r *slot.Record) { r.Decisions[0].Orders[1].Sig = []byte("B agrees") },
@@ -107,7 +109,7 @@ func TestAfterRemoval(t *testing.T) {
 	if err := m.chain.check(stepRecord(m, "AB")); err != nil {
 		t.Errorf("a step without it: %v", err)
 	}
-	back := accessRecord(m, slot.Root{}, signedBy(m, slot.Readmit, "D", "ABC"))
+	back := accessRecord(m, slot.Root{}, signedBy(m, slot.Readmit, "D", "AB"))
 	if err := m.checkRecord(back); err != nil {
 		t.Errorf("readmitted: %v", err)
 	}
@@ -122,10 +124,10 @@ func TestAfterRemoval(t *testing.T) {
 	if err := m.checkRecord(again); !errors.Is(err, ErrInvalid) {
 		t.Errorf("removed again by the same orders: %v", err)
 	}
-	if err := m.checkRecord(accessRecord(m, key, signedBy(m, slot.Rotate, "", "ABC"))); !errors.Is(err, ErrInvalid) {
+	if err := m.checkRecord(accessRecord(m, key, signedBy(m, slot.Rotate, "", "AB"))); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a secret of before: %v", err)
 	}
-	if err := m.checkRecord(accessRecord(m, slot.Hash([]byte("third")), signedBy(m, slot.Rotate, "", "ABC"))); err != nil {
+	if err := m.checkRecord(accessRecord(m, slot.Hash([]byte("third")), signedBy(m, slot.Rotate, "", "AB"))); err != nil {
 		t.Errorf("a rotation: %v", err)
 	}
 	if s := m.Standing(labID("D")); !s.Ever || s.Removed || s.Turn != 2 {
@@ -216,7 +218,40 @@ func TestDraftsOfBadLeaders(t *testing.T) {
 	if err := draft(forged); !errors.Is(err, ErrInvalid) || m.barred(labID(others[1])) {
 		t.Errorf("a draft with orders that nobody gave: %v", err)
 	}
-	if err := draft(signedBy(m, slot.Remove, others[1], "ABC")); err != nil || !m.barred(labID(others[1])) {
+	if err := draft(signedBy(m, slot.Remove, others[1], "AB")); err != nil || !m.barred(labID(others[1])) {
 		t.Errorf("a sound draft: %v", err)
+	}
+}
+
+// Whoever is to be removed cannot keep the others from it by outbidding each leader: nobody follows it any more.
+func TestTheRemovedOutbidsNobody(t *testing.T) {
+	rules := labRules()
+	rules.StartPeers = 5
+	l := newLab(t, rules, labTiming)
+	for _, n := range "ABCDE" {
+		l.add(string(n))
+	}
+	l.connect()
+	if !l.run(20*time.Second, func() bool { return l.peer("A").m.View().AppliedSlot >= 2 }) {
+		t.Fatal("no slot")
+	}
+	e := l.peer("E")
+	var outbid func()
+	outbid = func() {
+		if d := e.m.open; e.m.elector() {
+			b := d.seen + 1
+			for ofMember(d.leader(b)) != e.m.presence.self {
+				b++
+			}
+			e.send(Envelope{To: peersOf(e.m.chain.electorate()), Body: Beat{Ref: d.at(b), Revision: 1, Offers: 1}})
+		}
+		l.at(l.now+15*time.Millisecond, outbid)
+	}
+	for _, n := range "ABCD" {
+		l.peer(string(n)).report(ReportOrders{Orders: []slot.Order{{Action: slot.Remove, Peer: e.id}}})
+	}
+	outbid()
+	if !l.run(20*time.Second, func() bool { return l.peer("A").m.Standing(e.id).Removed }) {
+		t.Errorf("it is not removed:\n%s", l.show())
 	}
 }

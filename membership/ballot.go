@@ -73,14 +73,14 @@ func (m *Machine) progressed(bytes uint64) {
 // steps. A draft of a members record that the leader dropped again is nothing owed.
 func (m *Machine) workOwed() bool {
 	d := m.open
-	return d.plan != nil || d.draft != nil && d.draft.Kind == slot.Step || d.proposal != nil || d.word.vote != nil || m.closingDue() || m.planDue() || m.membersDue()
+	return d.plan != nil || d.draft != nil && d.draft.Kind == slot.Step || d.proposal != nil || d.word.vote != nil || m.closingDue() || m.planDue() || m.recordDue()
 }
 
 // watchLeader counts how long owed work shows no progress. The k-th candidate after the leader, of those that are heard, waits
 // k times the patience, so that they do not outbid each other.
 func (m *Machine) watchLeader() {
 	d := m.open
-	if !m.elector() || !m.workOwed() {
+	if !m.elector() || !m.workOwed() || m.barred(m.cfg.Self) {
 		d.owed = never
 		return
 	}
@@ -120,7 +120,7 @@ func (m *Machine) turn() int {
 	k := 0
 	for i := 1; i <= n; i++ {
 		e := d.order[(int(d.ballot)+i)%n]
-		if m.around(ofMember(e)) {
+		if m.around(ofMember(e)) && !m.barred(e.Peer) {
 			k++
 		}
 		if ofMember(e) == m.presence.self {

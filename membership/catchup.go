@@ -176,10 +176,16 @@ func (m *Machine) tellMembers(e Event, before, now []slot.Member) {
 // tellStanding says when this peer has become a member, or is none any more, at the newest record that it hears of: not again for
 // each old record that it catches up with.
 func (m *Machine) tellStanding() {
-	if m.listed == m.elector() || len(m.ahead()) > 0 {
+	if len(m.ahead()) > 0 {
+		return
+	}
+	out := m.chain.access.removed[m.cfg.Self]
+	news := out && m.wasMember && !m.toldOut // it may have been dropped before its removal was on record
+	if m.toldOut = out; m.listed == m.elector() && !news {
 		return
 	}
 	m.listed = m.elector()
+	m.wasMember = m.wasMember || m.listed
 	tip := m.chain.tip()
 	e := Event{Kind: EventJoined, Height: tip.Height, Slot: tip.Slot, Peer: m.cfg.Self, Members: peersOf(tip.Members)}
 	if !m.listed {
@@ -187,7 +193,7 @@ func (m *Machine) tellStanding() {
 		switch {
 		case m.left:
 			e.Detail = "left"
-		case m.chain.access.removed[m.cfg.Self]:
+		case out:
 			e.Detail = DetailRemoved
 		}
 	}
@@ -205,7 +211,7 @@ func (m *Machine) tellGone(e Event, gone slot.Member) {
 	if a := m.presence.known[ofMember(gone)]; a != nil && a.leaving {
 		e.Detail = "left"
 	}
-	if m.chain.access.removed[gone.Peer] && gone.Peer != m.cfg.Self { // of itself tellStanding says so, where it is still so
+	if m.barred(gone.Peer) && gone.Peer != m.cfg.Self { // of itself tellStanding says so, where it is still so
 		e.Detail = DetailRemoved
 	}
 	if ofMember(gone) == m.presence.self {

@@ -143,6 +143,9 @@ func (m *Machine) onDraft(msg Message, dr slot.Draft) error {
 		if dr.Kind.KeepsSlot() {
 			d.drafts, d.draftAt = d.drafts+1, m.now
 		}
+		if dr.Kind == slot.Access {
+			d.accessAt = m.now
+		}
 	}
 	d.draft, d.haveSent = &dr, false
 	return nil

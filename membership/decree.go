@@ -41,7 +41,8 @@ type decree struct {
 	bytes     uint64        // of the running reduction, received here
 	stirred   time.Duration // when some last came, or another circle of a ring began
 
-	verified slot.Root // hash of the record whose orders were last verified
+	accessAt time.Duration // when a draft of an access record was last seen
+	verified slot.Root     // hash of the record whose orders were last verified
 
 	said   map[said]Message // what members committed themselves to here
 	saidBy map[who]int
@@ -52,7 +53,7 @@ type decree struct {
 // openDecree starts the height above the tip, with what was promised and voted there before, if anything was.
 func (m *Machine) openDecree() {
 	d := &decree{
-		ref: m.chain.next(), outcomes: map[slot.Root]bool{}, said: map[said]Message{}, saidBy: map[who]int{}, life: never, owed: never, campaign: never, draftAt: never, fetchedAt: never,
+		ref: m.chain.next(), outcomes: map[slot.Root]bool{}, said: map[said]Message{}, saidBy: map[who]int{}, life: never, owed: never, campaign: never, draftAt: never, fetchedAt: never, accessAt: never,
 	}
 	d.order = slot.LeaderOrder(d.ref.Prev, m.chain.electorate())
 	at := place{d.ref.Height, d.ref.Prev}
@@ -163,7 +164,7 @@ const maxBallotStep = 1 << 16
 func (m *Machine) follow(msg Message, ballot uint32) error {
 	d := m.open
 	switch {
-	case !d.leads(msg, ballot):
+	case !d.leads(msg, ballot) || m.barred(msg.From): // the barred would outbid whoever is to record it
 		return ErrSender
 	case ballot > d.seen+maxBallotStep:
 		return invalid("ballot %d after %d", ballot, d.seen)

@@ -158,6 +158,11 @@ func (m *Machine) onVote(msg Message, v slot.Vote) error {
 func (m *Machine) commit(v slot.Vote) {
 	l := m.open.lead
 	c := Commit{Record: *l.proposal, Certificate: certificate(v, l.votes)}
+	for _, d := range c.Record.Decisions { // who may have been dropped before learns why
+		if d.Action == slot.Remove && slot.Find(m.chain.electorate(), d.Peer) < 0 {
+			m.send(c, d.Peer)
+		}
+	}
 	m.gossip(c, m.firstToHear(c)...)
 }
 

@@ -109,12 +109,13 @@ func (m *Machine) onHave(msg Message, h Have) error {
 func (m *Machine) proposeDraft() {
 	l := m.open.lead
 	r := m.recordOf(*l.draft)
+	if l.draft.Kind == slot.Access && (m.now-l.draftAt >= m.cfg.Timing.Patience || m.chain.check(r) != nil) {
+		l.draft, m.orders.pauseAt = nil, m.now // an order was taken back; or no slot waits for a secret that too few can fetch
+		return
+	}
 	if !slot.Quorum(r.Members, func(e slot.Member) bool { return l.haves[ofMember(e)] }) {
-		switch {
-		case l.plan != nil:
+		if l.plan != nil {
 			m.reviseDraft()
-		case l.draft.Kind == slot.Access && m.now-l.draftAt >= m.cfg.Timing.Patience: // no slot waits for a secret that too few can fetch
-			l.draft, m.orders.pauseAt = nil, m.now
 		}
 		return
 	}

@@ -23,6 +23,9 @@ func (m *Machine) nextMembers(listed []slot.Offer, ready func(*acquaintance) boo
 	if len(next) == 0 {
 		next = slices.DeleteFunc(slices.Clone(old), func(e slot.Member) bool { return ofMember(e) != m.presence.self })
 	}
+	if m.accessDue() { // newcomers would make the quorum that has ordered it none
+		return next
+	}
 	return m.withNewcomers(next, ready)
 }
 
@@ -89,13 +92,19 @@ func (m *Machine) mayGo(e slot.Member, listed []slot.Offer) bool {
 // draftsAPause is after how many drafts of members records at one height the pause between them doubles.
 const draftsAPause = 4
 
+// accessPatience is for how many Timing.Patience a draft of an access record is progress enough: the leader gives up one that too few can answer
+// after one, and tries again four later.
+const accessPatience = 6
+
+// recordDue says whether the leader owes a record without a step.
+func (m *Machine) recordDue() bool {
+	return m.membersDue() || m.accessDue() && m.now-m.open.accessAt >= accessPatience*m.cfg.Timing.Patience
+}
+
 // membersDue says whether a join, leave or loss waits to be recorded.
 func (m *Machine) membersDue() bool {
 	if m.chain.height() == 0 || m.chain.ended() {
 		return false
-	}
-	if m.accessDue() {
-		return true
 	}
 	// A newcomer that never says HAVE does not keep the members busy: drafts for its sake come ever more seldom.
 	d := m.open

@@ -56,6 +56,8 @@ type Machine struct {
 	orders    orders
 	clones    []slot.PeerID // whose identities were found to be used twice
 	listed    bool          // this peer was told to be a member
+	wasMember bool          // it was since it started
+	toldOut   bool          // it was told to be removed
 	moves     uint64        // how often records were given up for another branch
 	need      need
 	early     []Message // for the height after the open one; bounded by maxEarly
@@ -104,6 +106,7 @@ func NewMachine(cfg Config, saved Saved) *Machine {
 	m.meetMembers(nil)
 	m.openDecree()
 	m.listed = m.elector()
+	m.wasMember = m.listed
 	return m
 }
 

@@ -69,7 +69,7 @@ func (p *labPeer) fetchKey(key slot.Root, from []slot.PeerID) bool {
 // holdKey answers a draft that brings a secret.
 func (p *labPeer) holdKey(w WorkHold) {
 	if !p.keys.deaf && p.fetchKey(w.Draft.Key, w.From) {
-		p.report(ReportHeld{Ref: w.Draft.Ref, Outcome: w.Draft.Key})
+		p.report(ReportHeld{Ref: w.Draft.Ref, Outcome: w.Draft.Outcome()})
 	} else {
 		p.report(ReportFailed{Work: w, Err: "nobody gives the secret"})
 	}

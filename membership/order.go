@@ -68,10 +68,26 @@ func (m *Machine) takeBack(o slot.Order) {
 	}
 }
 
+// repeatTakenBack says again what was taken back, for as long as the order could still count where that was not heard.
+func (m *Machine) repeatTakenBack() {
+	a := &m.chain.access
+	for _, p := range slices.Sorted(maps.Keys(m.orders.sent)) {
+		switch o := m.orders.sent[p]; {
+		case o.Turn != a.turns[p] || m.chain.height() >= o.From+slot.OrderSpan:
+			delete(m.orders.sent, p)
+		case !a.takes(o.Action, p) && m.elector():
+			m.gossip(Order{o}, m.cfg.Self)
+		}
+	}
+}
+
 // wanted is what this peer asks for: its operator's orders, then those of peers that it follows on other matters.
 func (m *Machine) wanted() []slot.Order {
 	out := slices.Clone(m.orders.own)
 	for _, p := range slices.Sorted(maps.Keys(m.orders.adopted)) {
+		if len(out) == slot.MaxDecisions { // others keep no more
+			break
+		}
 		if o := m.orders.adopted[p].Order; !slices.ContainsFunc(m.orders.own, func(w slot.Order) bool { return w.Peer == p && w.Turn == o.Turn }) {
 			out = append(out, o)
 		}
@@ -83,6 +99,7 @@ func (m *Machine) wanted() []slot.Order {
 func (m *Machine) repeatOrders() {
 	if m.now-m.orders.sentAt >= sayAgainAfter*m.cfg.Timing.Alive {
 		m.sendOrders()
+		m.repeatTakenBack()
 	}
 }
 
@@ -102,14 +119,20 @@ func (m *Machine) sendOrders() {
 func (m *Machine) sendOrder(o slot.Order) {
 	sent, was := m.orders.sent[o.Peer]
 	o.From = sent.From
-	if !was || sent != o || m.chain.height()-sent.From >= slot.OrderSpan/2 {
+	switch {
+	case !was:
+		o.From = m.chain.height()
+	case sent != o: // it takes the place of what was said before, whichever comes first
+		o.From = max(m.chain.height(), sent.From+1)
+	case m.chain.height() >= sent.From+slot.OrderSpan/2:
 		o.From = m.chain.height()
 	}
 	m.orders.sent[o.Peer] = o
 	m.gossip(Order{o}, m.cfg.Self)
 }
 
-// onOrder keeps a member's order. One that says the opposite of what could be decided takes an earlier one back.
+// onOrder keeps a member's order. One that says the opposite of what could be decided takes an earlier one back, and is kept in its place: what
+// was signed before it may still come by other ways.
 func (m *Machine) onOrder(msg Message, o slot.Order) error {
 	if err := m.from(msg); err != nil {
 		return err
@@ -122,11 +145,10 @@ func (m *Machine) onOrder(msg Message, o slot.Order) error {
 		return ErrStale
 	case o.From > m.chain.height()+slot.OrderSpan || o.Action == slot.Rotate && !m.chain.rules.Private:
 		return invalid("an order to %s from height %d", o.Action, o.From)
-	case !a.takes(o.Action, o.Peer):
-		delete(held, o.Peer)
-		m.countOrders()
-		m.adopt(msg.From, o)
+	case had && before.order == o:
 		return nil
+	case !a.takes(o.Action, o.Peer) && !had:
+		return ErrStale
 	case !had && len(held) >= slot.MaxDecisions:
 		return invalid("more than %d orders at a time", slot.MaxDecisions)
 	case held == nil:
@@ -135,7 +157,7 @@ func (m *Machine) onOrder(msg Message, o slot.Order) error {
 	}
 	held[o.Peer] = heldOrder{o, slices.Clone(msg.Sig)}
 	m.countOrders()
-	if !had || before.order.Action != o.Action {
+	if !had {
 		m.tellOrder(msg.From, o)
 	}
 	m.adopt(msg.From, o)
@@ -211,7 +233,7 @@ func (m *Machine) countOrders() {
 		}
 	}
 	slices.SortFunc(o.ready, slot.Decision.Compare)
-	o.ready = o.ready[:min(len(o.ready), slot.MaxDecisions)]
+	o.ready = m.spareOne(o.ready[:min(len(o.ready), slot.MaxDecisions)])
 	for _, d := range o.ready {
 		if d.Action == slot.Remove {
 			if o.condemned == nil {
@@ -222,23 +244,46 @@ func (m *Machine) countOrders() {
 	}
 }
 
+// spareOne leaves out the removal of the senior where all members are to be removed: a run is not ended so.
+func (m *Machine) spareOne(ds []slot.Decision) []slot.Decision {
+	electors := m.chain.electorate()
+	out := func(e slot.Member) bool {
+		return slices.ContainsFunc(ds, func(d slot.Decision) bool { return d.Action == slot.Remove && d.Peer == e.Peer })
+	}
+	if len(electors) == 0 || slices.ContainsFunc(electors, func(e slot.Member) bool { return !out(e) }) {
+		return ds
+	}
+	senior := slot.Senior(electors).Peer
+	return slices.DeleteFunc(ds, func(d slot.Decision) bool { return d.Action == slot.Remove && d.Peer == senior })
+}
+
+// forget lets go of what was said on a chain that is given up: heights there mean nothing on another one. What is wanted is said again.
+func (o *orders) forget() {
+	clear(o.sent)
+	clear(o.held)
+	o.sentAt = never
+}
+
 // decisionOf is the decision that orders make, with no more signatures than it takes; false if they are too few.
 func (m *Machine) decisionOf(k slot.Order, signed []slot.SignedOrder) (slot.Decision, bool) {
 	electors := m.chain.electorate()
+	if 2*len(signed) < len(electors) {
+		return slot.Decision{}, false
+	}
 	senior := slot.Senior(electors).Peer
 	slices.SortFunc(signed, func(a, b slot.SignedOrder) int {
 		return cmp.Or(btoi(b.Peer == senior)-btoi(a.Peer == senior), cmpPeer(a.Peer, b.Peer))
 	})
-	in := map[slot.PeerID]bool{}
-	for i, s := range signed {
-		in[s.Peer] = true
-		if slot.Quorum(electors, func(e slot.Member) bool { return in[e.Peer] }) {
-			enough := slices.Clone(signed[:i+1])
-			slices.SortFunc(enough, func(a, b slot.SignedOrder) int { return cmpPeer(a.Peer, b.Peer) })
-			return slot.Decision{Action: k.Action, Peer: k.Peer, Turn: k.Turn, Orders: enough}, true
-		}
+	n := len(electors)/2 + 1
+	if len(electors)%2 == 0 && signed[0].Peer == senior {
+		n--
 	}
-	return slot.Decision{}, false
+	if len(signed) < n {
+		return slot.Decision{}, false
+	}
+	enough := slices.Clone(signed[:n])
+	slices.SortFunc(enough, func(a, b slot.SignedOrder) int { return cmpPeer(a.Peer, b.Peer) })
+	return slot.Decision{Action: k.Action, Peer: k.Peer, Turn: k.Turn, Orders: enough}, true
 }
 
 func btoi(b bool) int {

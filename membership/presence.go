@@ -193,8 +193,12 @@ func (m *Machine) quorumHeard() bool {
 	return slot.Quorum(m.chain.electorate(), m.present)
 }
 
-// present says whether a member is around, and on this branch.
-func (m *Machine) present(e slot.Member) bool { return m.around(ofMember(e)) && m.fits(e) }
+// present says whether a member is around, and on this branch. Who is to be removed votes until a record says so: where orders cross, it takes
+// such votes to carry them out.
+func (m *Machine) present(e slot.Member) bool {
+	a := m.presence.known[ofMember(e)]
+	return m.around(ofMember(e)) && (a == nil || m.along(a)) && !m.evicted(ofMember(e))
+}
 
 // stays says whether the next record lists a member: one that is gone has Timing.Lost to come back, as its process may be
 // starting again.

@@ -93,6 +93,7 @@ func (m *Machine) moveTo(r *rival, common uint64) {
 		m.persist(EntryCommit(c))
 	}
 	m.chain = r.chain
+	m.orders.forget()
 	m.tellMove(r, given, common)
 	m.early, m.need, m.ending, m.founding.fork = nil, need{at: never}, ending{}, nil
 	if common < given.height() {

@@ -104,6 +104,9 @@ func (m *Machine) viewOrders() (out []OrderView) {
 	by := map[slot.Order][]slot.PeerID{}
 	for w, held := range m.orders.held {
 		for _, h := range held {
+			if !m.chain.access.takes(h.order.Action, h.order.Peer) {
+				continue // taken back
+			}
 			k := slot.Order{Action: h.order.Action, Peer: h.order.Peer}
 			by[k] = append(by[k], w.peer)
 		}

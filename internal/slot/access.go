@@ -140,3 +140,12 @@ func readDecisions(r *wire.Reader) (ds []Decision) {
 	}
 	return ds
 }
+
+// keyOutcome names a secret together with what is decided when it comes in force.
+func keyOutcome(key Root, ds []Decision) Root {
+	b := appendRoot([]byte("p2pdiloco/access/1"), key)
+	for _, d := range ds {
+		b = wire.AppendU64(appendPeer(wire.AppendU8(b, uint8(d.Action)), d.Peer), d.Turn)
+	}
+	return Hash(b)
+}

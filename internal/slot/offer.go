@@ -261,13 +261,16 @@ type Draft struct {
 	Decisions []Decision
 }
 
-// Outcome names what HAVE says is held: a step's outcome, or a private run's next secret. Zero: nothing is to be held.
+// Outcome names what HAVE says is held: a step's outcome, or a private run's next secret, which is kept from those whom the decisions remove. Zero: nothing
+// is to be held.
 func (d Draft) Outcome() Root {
 	switch d.Kind {
 	case Step:
 		return OutcomeRoot(d.Segments)
 	case Access:
-		return d.Key
+		if !d.Key.IsZero() {
+			return keyOutcome(d.Key, d.Decisions)
+		}
 	case Fork, Members:
 	}
 	return Root{}

@@ -412,3 +412,17 @@ func TestWide(t *testing.T) {
 		}
 	}
 }
+
+// A HAVE for a secret says for which decisions: from whom it is kept follows from them.
+func TestDraftOutcomes(t *testing.T) {
+	rotate := Draft{Kind: Access, Key: Root{1}, Decisions: []Decision{{Action: Rotate}}}
+	more := rotate
+	more.Decisions = []Decision{{Action: Remove, Peer: "d"}, {Action: Rotate}}
+	other := rotate
+	other.Key = Root{2}
+	without := rotate
+	without.Key = Root{}
+	if o := rotate.Outcome(); o.IsZero() || o == more.Outcome() || o == other.Outcome() || !without.Outcome().IsZero() {
+		t.Error("drafts of different secrets or decisions have equal outcomes")
+	}
+}
