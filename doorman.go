@@ -25,15 +25,15 @@ const maxUnsaid = 256
 type doorman struct {
 	dir     dataDir
 	log     *slog.Logger
-	inside  chan struct{} // closed once the secret is known
-	refused chan error    // has room for one: this peer will not be let in
-	news    chan []byte   // tokens used here, for the others; has room for some
-	made    bool          // the secret is new: this peer is the first of the run
-	asking  time.Duration // others, after the first refusal
-	places  *p2p.Places   // where the run's peers meet
-	gate    *p2p.Network  // nil before there is one
-	keys    sync.Mutex    // held, before mu, while secrets are written
-	own     Root          // commitment to the candidate made here; of who holds keys
+	inside  chan struct{}    // closed once the secret is known
+	refused chan error       // has room for one: this peer will not be let in
+	news    chan []byte      // tokens used here, for the others; has room for some
+	made    bool             // the secret is new: this peer is the first of the run
+	asking  time.Duration    // others, after the first refusal
+	places  *p2p.Places      // where the run's peers meet
+	gate    *p2p.Network     // nil before there is one
+	keys    sync.Mutex       // held, before mu, while secrets are written
+	own     admission.Secret // made here and not proposed yet, not on disk; zero: none. Of who holds keys
 	mu      struct {
 		sync.Mutex
 		admission.Doorkeeper

@@ -15,10 +15,13 @@ import (
 // errKeyShared is of a secret that was proposed before when others were to have it than now.
 var errKeyShared = errors.New("the admission secret may be known to a peer from which it is to be kept: another one is needed")
 
-// holdKey returns nil when the secret of a commitment, which is proposed, is on disk here. Where it is not it is fetched from the peers named, in turn, that
-// may have it. It is given on to all members but those of without, whom the record removes, until it is in force. If it was proposed before without that, the
+// holdKey returns nil when the secret of a commitment, which is proposed, is on disk here. Where it is not, and is not this peer's own either, it is fetched
+// from the peers named, in turn, that may have it. It is given on to all members but those of without, whom the record removes, until it is in force. If it was proposed before without that, the
 // error is errKeyShared.
 func (d *doorman) holdKey(ctx context.Context, key Root, from []PeerID, without ...PeerID) error {
+	if err := d.keepOwn(key); err != nil {
+		return err
+	}
 	if !d.holds(key) {
 		if err := d.fetchKey(ctx, key, from); err != nil {
 			return err

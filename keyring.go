@@ -22,27 +22,34 @@ type access struct {
 
 var errKeyNotHeld = errors.New("the run's new admission secret is not held here")
 
-// candidate is the commitment to a secret of this peer's own making, on disk, which a record may put in force: the same one each time until it was proposed,
-// or another one is in force. Nobody is given it before it is proposed (holdKey): only then is it known from whom it is to be kept.
+// candidate is the commitment to a secret of this peer's own making, which a record may put in force: the same one each time until it is proposed. It is
+// not on disk before that (keepOwn): each start of the peer would leave one more there. Nobody is given it earlier either: only then is it known from whom it
+// is to be kept. So nothing is lost if it goes with the process.
 func (d *doorman) candidate() (Root, error) {
 	d.keys.Lock()
 	defer d.keys.Unlock()
-	d.mu.Lock()
-	_, proposed := d.mu.withheld[d.own]
-	run := d.mu.run
-	d.mu.Unlock()
-	if !d.own.IsZero() && !proposed {
-		return d.own, nil
+	if d.own.IsZero() {
+		secret, err := admission.NewSecret(rand.Reader)
+		if err != nil {
+			return Root{}, err
+		}
+		d.own = secret
 	}
-	secret, err := admission.NewSecret(rand.Reader)
-	if err != nil {
-		return Root{}, err
+	return d.own.Commitment(d.runID()), nil
+}
+
+// keepOwn has the candidate on disk, if it is the secret of this commitment, which is proposed: the next candidate is another one.
+func (d *doorman) keepOwn(key Root) error {
+	d.keys.Lock()
+	defer d.keys.Unlock()
+	if d.own.IsZero() || d.own.Commitment(d.runID()) != key {
+		return nil
 	}
-	if err := d.keep(secret); err != nil {
-		return Root{}, err
+	if err := d.keep(d.own); err != nil {
+		return err
 	}
-	d.own = secret.Commitment(run)
-	return d.own, nil
+	d.own = admission.Secret{}
+	return nil
 }
 
 // holds says whether the secret of a commitment is on disk here.
@@ -74,7 +81,6 @@ func (d *doorman) follow(a access) error {
 	}
 	d.mu.Unlock()
 	if changed {
-		d.own = Root{}
 		d.places.Set(d.rendezvous()...)
 		d.log.Info("the run has another admission secret now")
 	}
