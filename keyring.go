@@ -103,7 +103,8 @@ func (d *doorman) enforce(key Root) (changed bool, err error) {
 	if secret == ring.Current() {
 		return false, nil
 	}
-	return true, d.write(ring.Enforce(secret))
+	err = d.write(ring.Enforce(secret))
+	return err == nil, err
 }
 
 // keep holds a secret that is not in force. keys is held.
@@ -172,13 +173,7 @@ func (d dataDir) loadRing() (admission.Ring, error) {
 	if err != nil {
 		return admission.Ring{}, err
 	}
-	ring := admission.NewRing(line...)
-	for _, s := range next {
-		if ring, err = ring.With(s); err != nil {
-			return ring, fmt.Errorf("%s: %w", d.path(nextFile), err)
-		}
-	}
-	return ring, nil
+	return admission.NewRing(line...).Restore(next), nil
 }
 
 // readSecrets are those in a file, none if there is no file.

@@ -94,6 +94,13 @@ func (r Ring) With(s Secret) (Ring, error) {
 	return r, nil
 }
 
+// Restore holds those of a file, which has one too many where the process ended between two writes: the oldest, which made room.
+func (r Ring) Restore(next []Secret) Ring {
+	r.next = slices.DeleteFunc(slices.Clone(next), func(s Secret) bool { return slices.Contains(r.line, s) })
+	r.next = r.next[max(0, len(r.next)-maxNext):]
+	return r
+}
+
 // Enforce puts one that is held in force. Those that came after an older one are held on: the run may go back to them, too.
 func (r Ring) Enforce(s Secret) Ring {
 	if i := slices.Index(r.line, s); i >= 0 {

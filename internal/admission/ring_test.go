@@ -98,6 +98,20 @@ func TestNextIsBounded(t *testing.T) {
 	}
 }
 
+// Between two writes the file holds what comes and what goes for it.
+func TestAFileWithOneTooMany(t *testing.T) {
+	var all []Secret
+	for i := range maxNext + 1 {
+		all = append(all, Secret{2, byte(i), byte(i >> 8)})
+	}
+	if r := NewRing(line(1)...).Restore(all); !slices.Equal(r.next, all[1:]) {
+		t.Errorf("%d are held", len(r.next))
+	}
+	if r := NewRing(all[5]).Restore(all); len(r.next) != maxNext || slices.Contains(r.next, all[5]) {
+		t.Errorf("with the one in force %d are held", len(r.next))
+	}
+}
+
 func TestALongLineKeepsItsEnds(t *testing.T) {
 	r := NewRing(line(1)...)
 	var before Secret
