@@ -114,12 +114,12 @@ func (d *doorman) Judge(from PeerID, asked, b []byte) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	had := !d.mu.Ring.IsZero()
+	before, had := d.mu.Ring, !d.mu.Ring.IsZero()
 	err = d.mu.Judge(now(), from, ask, answer)
 	var refused *admission.RefusedError
 	switch {
 	case err == nil && !had:
-		return d.enter()
+		return d.enter(before)
 	case err == nil:
 		delete(d.mu.tries, from)
 		clear(d.mu.refusals)
@@ -132,9 +132,9 @@ func (d *doorman) Judge(from PeerID, asked, b []byte) error {
 }
 
 // enter keeps the secret that a member has just given. mu is held.
-func (d *doorman) enter() error {
+func (d *doorman) enter(before admission.Ring) error {
 	if err := d.dir.saveSecret(d.mu.Ring.Current()); err != nil {
-		d.mu.Ring = admission.Ring{} // it would be lost with the process
+		d.mu.Ring = before // it would be lost with the process
 		d.end(err)
 		return err
 	}

@@ -141,7 +141,7 @@ func (d *Doorkeeper) Judge(now uint64, from slot.PeerID, asked Ask, a Answer) er
 	case d.Listed != nil && !d.Listed(from):
 		return &RefusedError{"it is not on the list here", false}
 	case d.Ring.IsZero():
-		d.Ring = NewRing(secret)
+		d.Ring, _ = d.Ring.Join(NewRing(secret))
 	}
 	if err := d.stands(from, secret, false); err != nil {
 		return &RefusedError{"by this peer itself: " + err.Error(), false}

@@ -125,8 +125,8 @@ func (r Ring) Enforce(s Secret) Ring {
 // Join takes over what a copy of another peer's ring knows more, where both are of one run.
 func (r Ring) Join(other Ring) (joined Ring, same bool) {
 	switch i := slices.Index(other.line, r.Current()); {
-	case r.IsZero():
-		return other, true
+	case r.IsZero(): // what may come into force is of this run, too
+		return other.Restore(r.next), true
 	case slices.Contains(r.line, other.Current()):
 		return r, true
 	case i < 0:

@@ -164,6 +164,19 @@ func TestJoinedRings(t *testing.T) {
 	}
 }
 
+// Who has lost the secrets that were in force, and has those that may be, loses these not, wherever it gets the others from.
+func TestSecretsToComeOutliveThoseInForce(t *testing.T) {
+	kept := held(t, Ring{}, 2, 1, 3)
+	if got, same := kept.Join(NewRing(line(1)...)); !same || !slices.Equal(got.line, line(1)) || !slices.Equal(got.next, line(2, 3)) {
+		t.Errorf("from a copy: %v, %+v", same, got)
+	}
+	x := newcomer("n1", 1, now+60)
+	x.Ring = kept
+	if admitted, err := meet(t, x, peer(t, "m2", []Secret{{1, 2, 3}})); !admitted || err != nil || x.Ring.Current() != (Secret{1, 2, 3}) || !slices.Equal(x.Ring.next, kept.next) {
+		t.Errorf("with a ticket: admitted %v, %v; %+v", admitted, err, x.Ring)
+	}
+}
+
 func TestSecretsInAFile(t *testing.T) {
 	all := line(3, 2, 1)
 	if got, err := ParseSecrets("\n " + Text(all) + Text(all[2:]) + "\n"); err != nil || !slices.Equal(got, all) {
