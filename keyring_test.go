@@ -11,6 +11,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
+	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
 // doormanOn is one with its files on a disk, of a run that was founded with a secret.
@@ -170,6 +171,20 @@ func TestFollowing(t *testing.T) {
 	}
 	if err := d.follow(access{Root{}, everyone}); err != nil || d.ring().Current() != (admission.Secret{1}) || !d.holds(key) || !slices.Equal(d.rendezvous(), names) {
 		t.Errorf("back at the founding secret: %v", err)
+	}
+}
+
+// Who may take part is known to a peer that can get the secret in force from nobody, too: it puts out who was removed, and the others can ask it.
+func TestRecordsAreFollowedWithoutTheSecret(t *testing.T) {
+	d := doormanOn(t, powerfs.New())
+	w := &worker{keys: d, standing: everyone, log: slog.New(slog.DiscardHandler)}
+	var reports []membership.Report
+	w.admit(t.Context(), membership.WorkAccess{Key: Root{9}}, func(r membership.Report) { reports = append(reports, r) })
+	if failed, ok := reports[0].(membership.ReportFailed); len(reports) != 1 || !ok || !strings.Contains(failed.Err, errKeyNotHeld.Error()) {
+		t.Errorf("it reports %+v", reports)
+	}
+	if d.mu.Standing == nil {
+		t.Error("it does not know who may take part")
 	}
 }
 

@@ -165,10 +165,7 @@ func (w *worker) admit(ctx context.Context, work membership.WorkAccess, report f
 	if !work.Key.IsZero() {
 		err = w.keys.holdKey(ctx, work.Key, work.From)
 	}
-	if err == nil {
-		err = w.keys.follow(access{work.Key, w.standing})
-	}
-	if err != nil {
+	if err := errors.Join(err, w.keys.follow(access{work.Key, w.standing})); err != nil { // who was removed is put out without the secret, too
 		w.failed(ctx, work, err, report)
 		return
 	}
