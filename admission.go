@@ -79,7 +79,7 @@ func (n *Node) checkAdmission(known *Spec, ring admission.Ring, token *ticket.To
 	case known == nil:
 		return fmt.Errorf("%w: it is not of the admission secret in %s: leave out the ticket, or use another data directory, without that secret", ErrTicket, n.secretPath())
 	}
-	n.log.Warn("the ticket is not of this peer's admission secret: the secret is used, and not the ticket", "file", n.secretPath())
+	n.log.Warn("the ticket is not of this peer's admission secret: the ticket is used where the secret is refused", "file", n.secretPath())
 	return nil
 }
 

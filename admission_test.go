@@ -62,7 +62,7 @@ func TestSecretsThatDoNotFit(t *testing.T) {
 		"another run's ticket":   {config: Config{AdmissionSecret: path, Ticket: ticketOf(t, private, here)}, spec: &open, err: "for another run"},
 		"another secret given":   {config: Config{AdmissionSecret: path, Ticket: ticketOf(t, private, there)}, err: "not of the admission secret in " + path},
 		"another secret is kept": {config: Config{Ticket: ticketOf(t, private, there)}, kept: here, err: "not of the admission secret in ", keeps: true},
-		"a member's old ticket":  {config: Config{Ticket: ticketOf(t, private, there)}, spec: &private, kept: here, log: "the secret is used, and not the ticket", keeps: true},
+		"a member's old ticket":  {config: Config{Ticket: ticketOf(t, private, there)}, spec: &private, kept: here, log: "the ticket is used where the secret is refused", keeps: true},
 		"a member's own ticket":  {config: Config{Ticket: ticketOf(t, private, here)}, spec: &private, kept: here, keeps: true},
 		"the same secret":        {config: Config{AdmissionSecret: path, Ticket: ticketOf(t, private, here)}, keeps: true},
 		"lost":                   {config: Config{Spec: Spec{Name: "sim", Access: AccessPrivate}}, spec: &private, err: "is gone: put it back"},

@@ -40,7 +40,7 @@ type doorman struct {
 		run      Root              // zero until it is known
 		withheld map[Root][]PeerID // by commitment to a secret that was proposed and is not in force: whom it is not given to
 		tries    map[PeerID]int    // how often a peer proved nothing when it was asked
-		told     map[PeerID]string // what refusals were logged
+		told     map[telling]bool  // what refusals were logged
 		said     bool              // since unsaid was called another peer has said all that is known here of tokens
 		refusals map[PeerID]string // what members have said against letting this peer in
 		since    time.Time         // the first of them
@@ -50,7 +50,7 @@ type doorman struct {
 func newDoorman(dir dataDir, cfg Config, ring admission.Ring, token *ticket.Token, made bool, log *slog.Logger) (*doorman, error) {
 	d := &doorman{dir: dir, log: log, made: made, asking: refusalsWait * presets[cfg.preset()].discovery, inside: make(chan struct{}), refused: make(chan error, 1), news: make(chan []byte, maxUnsaid)}
 	d.mu.Doorkeeper = admission.Doorkeeper{Run: cfg.Spec.Name, Ring: ring, Token: token, Used: admission.NewRegister(), Listed: cfg.listed()}
-	d.mu.withheld, d.mu.tries, d.mu.told = make(map[Root][]PeerID), make(map[PeerID]int), make(map[PeerID]string)
+	d.mu.withheld, d.mu.tries, d.mu.told = make(map[Root][]PeerID), make(map[PeerID]int), make(map[telling]bool)
 	if !ring.IsZero() {
 		close(d.inside)
 	}
@@ -112,6 +112,10 @@ func (d *doorman) Judge(from PeerID, asked, b []byte) error {
 	if err != nil {
 		return err
 	}
+	if ask.Token { // it may bring a secret
+		d.keys.Lock()
+		defer d.keys.Unlock()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before, had := d.mu.Ring, !d.mu.Ring.IsZero()
@@ -120,6 +124,8 @@ func (d *doorman) Judge(from PeerID, asked, b []byte) error {
 	switch {
 	case err == nil && !had:
 		return d.enter(before)
+	case err == nil && d.mu.Ring.Current() != before.Current():
+		return d.renew(before)
 	case err == nil:
 		delete(d.mu.tries, from)
 		clear(d.mu.refusals)
@@ -139,6 +145,24 @@ func (d *doorman) enter(before admission.Ring) error {
 		return err
 	}
 	close(d.inside)
+	return nil
+}
+
+// renew keeps the newer secret that a member has just given for a ticket: it is in use once it is on disk. keys and mu are held.
+func (d *doorman) renew(before admission.Ring) error {
+	ring := d.mu.Ring
+	d.mu.Ring = before
+	d.mu.Unlock()
+	err := d.write(ring)
+	places := d.rendezvous()
+	d.mu.Lock()
+	if err != nil {
+		return err
+	}
+	clear(d.mu.tries)
+	clear(d.mu.refusals)
+	d.places.Set(places...)
+	d.log.Info("the ticket has brought the admission secret that is in force now")
 	return nil
 }
 
@@ -211,7 +235,7 @@ func (d *doorman) rendezvous() (places []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	name := func(r [ticket.RendezvousSize]byte) { places = append(places, "private/"+hex.EncodeToString(r[:])) }
-	if d.mu.Ring.IsZero() {
+	if d.mu.Spare() {
 		name(d.mu.Token.Rendezvous)
 	}
 	line := d.mu.Ring.Line()

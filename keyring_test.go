@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
@@ -152,6 +153,40 @@ func TestAskingWithOlderSecrets(t *testing.T) {
 		if err := d.Judge("m2", ask, answer); admitted != want || (err == nil) != want {
 			t.Errorf("try %d: admitted %v, %v", i, admitted, err)
 		}
+	}
+}
+
+// Who came by a ticket and was no member yet when the secret was changed is refused with it for ever: it comes in with another ticket, whose secret is on disk
+// before it is in use.
+func TestATicketBringsTheNewerSecret(t *testing.T) {
+	fsys := powerfs.New()
+	d, other := doormanOn(t, fsys), doormanOn(t, powerfs.New())
+	d.mu.Self, other.mu.Self = "n1", "m2"
+	key := proposed(t, other)
+	if err := other.follow(access{key, everyone}); err != nil {
+		t.Fatal(err)
+	}
+	expires := time.Now().Add(time.Hour)
+	token, err := other.newToken(expires, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.mu.Token, d.mu.Until = token, uint64(expires.Unix())
+	for i, c := range []struct{ fails, admitted, in bool }{{}, {fails: true, admitted: true}, {admitted: true, in: true}, {admitted: true, in: true}} {
+		fsys.Plan(func(powerfs.Op) (f powerfs.Fault) {
+			if c.fails {
+				f.Err = syscall.EIO
+			}
+			return f
+		})
+		ask := d.Ask("m2")
+		answer, admitted := other.Answer("n1", ask)
+		if err := d.Judge("m2", ask, answer); admitted != c.admitted || (err == nil) != c.in || d.holds(key) != c.in {
+			t.Errorf("try %d: admitted %v, %v, in force %v", i, admitted, err, d.holds(key))
+		}
+	}
+	if line := doormanOn(t, fsys.Restart(1)).ring().Line(); !slices.Equal(line, []admission.Secret{other.ring().Current(), {1}}) {
+		t.Errorf("%d secrets are in line on disk", len(line))
 	}
 }
 

@@ -115,6 +115,24 @@ func TestASleeperAndAnOldTicket(t *testing.T) {
 	})
 }
 
+// Who was let in and is no member yet when the secret is changed comes back with a ticket of after.
+func TestANewcomerOfBeforeTheChange(t *testing.T) {
+	inPrivate(t, 60, 2, 20*time.Millisecond, func(s *swarm, founder *simPeer) {
+		text := s.invite(founder, InviteOptions{Uses: 2})
+		member, early := s.guest(text), s.guest(text)
+		s.start(member, early)
+		s.reach(2, s.peers...)
+		r := s.listed(founder, member)
+		s.kill(early)
+		r.rotate(founder, []*simPeer{member})
+		fresh := s.invite(member, InviteOptions{})
+		early.config = func(c *Config) { c.Ticket, c.Spec = fresh, Spec{Name: "sim"} }
+		s.restart(early)
+		s.until(time.Minute, "in with the new ticket", func() bool { return early.node.Load() != nil && s.inside(early, founder) })
+		s.until(time.Minute, "and with the others", func() bool { return s.inside(early, member) })
+	})
+}
+
 // Who was removed has no stream left and gets no new one, at any protocol; not under another name with the secret that it knows, nor with the one that was
 // agreed on while it was there.
 func TestARemovedPeerIsOut(t *testing.T) {

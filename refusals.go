@@ -19,13 +19,22 @@ const (
 	maxRefusals  = 16 // that are remembered
 )
 
-// turnedAway notes that a peer does not admit this one, though it has a secret. mu is held. Who proves nothing may know an older one: it is asked with that next.
+// telling is a refusal that was logged.
+type telling struct {
+	from   PeerID
+	reason string
+}
+
+// turnedAway notes that a peer does not admit this one, though it has a secret. mu is held. Who proves nothing may know an older one: it is asked with that
+// next. Where there is a ticket of a newer secret it has its turn whatever the others say against an older one.
 func (d *doorman) turnedAway(from PeerID, refused *admission.RefusedError) {
-	if !refused.Proven {
+	if !refused.Proven || d.mu.Spare() {
 		if _, known := d.mu.tries[from]; !known && len(d.mu.tries) >= maxMet {
 			clear(d.mu.tries)
 		}
 		d.mu.tries[from]++
+	}
+	if !refused.Proven {
 		return
 	}
 	if d.mu.run.IsZero() { // the secret may be an old copy: that is to be known
@@ -38,8 +47,8 @@ func (d *doorman) turnedAway(from PeerID, refused *admission.RefusedError) {
 	if len(d.mu.told) >= maxMet {
 		clear(d.mu.told)
 	}
-	if d.mu.told[from] != refused.Reason {
-		d.mu.told[from] = refused.Reason
+	if said := (telling{from, refused.Reason}); !d.mu.told[said] {
+		d.mu.told[said] = true
 		d.log.Warn("a peer of the run does not let this one in", "peer", from, "reason", refused.Reason)
 	}
 }

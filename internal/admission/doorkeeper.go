@@ -24,16 +24,31 @@ type Doorkeeper struct {
 // Standing is what the run's records say of a peer: whether it ever was a member, and whether it has been removed and not taken back.
 type Standing func(slot.PeerID) (ever, removed bool)
 
-// Ask is what to say to a peer, with the secret in force, or on later tries with older ones in turn: it may have heard of no newer.
+// Ask is what to say to a peer, with the secret in force, or on later tries with older ones in turn: it may have heard of no newer. Then comes the ticket, if it
+// may bring a newer one.
 func (d *Doorkeeper) Ask(to slot.PeerID, try int) Ask {
-	if asks := d.Ring.asks(); len(asks) > 0 {
+	asks := d.Ring.asks()
+	turns := len(asks)
+	if d.Spare() {
+		turns++
+	}
+	if turn := try % turns; turn < len(asks) {
 		a := Ask{}
-		a.Proof = prove(d.key(asks[try%len(asks)], a), d.Self, to, a.body())
+		a.Proof = prove(d.key(asks[turn], a), d.Self, to, a.body())
 		return a
 	}
 	a := Ask{Token: true, ID: d.Token.ID, Expires: d.Until, Uses: d.Token.Uses}
 	a.Proof = prove(d.Token.Tag, d.Self, to, a.body())
 	return a
+}
+
+// Spare says whether there is a token that none of the secrets known here has made: who was let in and was no member yet when the secret was changed needs one.
+func (d *Doorkeeper) Spare() bool {
+	if d.Token == nil {
+		return false
+	}
+	a := Ask{Token: true, ID: d.Token.ID, Expires: d.Until, Uses: d.Token.Uses}
+	return !slices.ContainsFunc(d.Ring.line, func(s Secret) bool { return d.key(s, a) == d.Token.Tag })
 }
 
 // key is that of an ask under a secret, and of the answers to it.
@@ -140,10 +155,13 @@ func (d *Doorkeeper) Judge(now uint64, from slot.PeerID, asked Ask, a Answer) er
 		return &RefusedError{"what it gives as the secret is another one than the ticket's", false}
 	case d.Listed != nil && !d.Listed(from):
 		return &RefusedError{"it is not on the list here", false}
-	case d.Ring.IsZero():
-		d.Ring, _ = d.Ring.Join(NewRing(secret))
+	}
+	before := d.Ring
+	if asked.Token {
+		d.Ring = d.Ring.Lead(secret)
 	}
 	if err := d.stands(from, secret, false); err != nil {
+		d.Ring = before
 		return &RefusedError{"by this peer itself: " + err.Error(), false}
 	}
 	d.Used.Merge(now, a.Told)

@@ -94,6 +94,24 @@ func (r Ring) With(s Secret) (Ring, error) {
 	return r, nil
 }
 
+// Lead puts one in force that was not held, for what gave it proves that it is: the records are not known here that say so.
+func (r Ring) Lead(s Secret) Ring {
+	if slices.Contains(r.line, s) {
+		return r
+	}
+	r.line = slices.Insert(slices.Clone(r.line), 0, s)
+	r.trim()
+	r.stale = 0
+	return r.Restore(r.next)
+}
+
+// trim drops an older one where there are too many, not the last, which has a name of its own: see Find.
+func (r *Ring) trim() {
+	if len(r.line) > 1+maxOlder {
+		r.line = slices.Delete(r.line, maxOlder, maxOlder+1)
+	}
+}
+
 // Restore holds those of a file, which has one too many where the process ended between two writes: the oldest, which made room.
 func (r Ring) Restore(next []Secret) Ring {
 	r.next = slices.DeleteFunc(slices.Clone(next), func(s Secret) bool { return slices.Contains(r.line, s) })
@@ -116,9 +134,7 @@ func (r Ring) Enforce(s Secret) Ring {
 	r.stale = i
 	r.next = slices.Delete(slices.Clone(r.next), i, i+1)
 	r.line = slices.Insert(slices.Clone(r.line), 0, s)
-	if len(r.line) > 1+maxOlder { // not the last, which has a name of its own: see Find
-		r.line = slices.Delete(r.line, maxOlder, maxOlder+1)
-	}
+	r.trim()
 	return r
 }
 

@@ -112,6 +112,17 @@ func TestAFileWithOneTooMany(t *testing.T) {
 	}
 }
 
+// A secret that a ticket brings is in front, whether it was held or not.
+func TestASecretThatLeads(t *testing.T) {
+	r := held(t, NewRing(line(2, 1)...), 3, 4).Lead(Secret{3})
+	if !slices.Equal(r.line, line(3, 2, 1)) || !slices.Equal(r.next, line(4)) {
+		t.Errorf("%+v", r)
+	}
+	if again := r.Lead(Secret{1}); !reflect.DeepEqual(again, r) {
+		t.Errorf("an older one: %+v", again)
+	}
+}
+
 func TestALongLineKeepsItsEnds(t *testing.T) {
 	r := NewRing(line(1)...)
 	var before Secret
