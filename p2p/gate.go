@@ -137,6 +137,15 @@ func (n *Network) pass(ctx context.Context, to peer.ID, proto protocol.ID) error
 	return g.ask(ctx, to)
 }
 
+// stillPasses ends a stream that was opened where pass let it, if its peer was expelled meanwhile: it may be on a connection that came about since.
+func (n *Network) stillPasses(s interface{ Reset() error }, to peer.ID, proto protocol.ID) error {
+	if n.admits(inboundKey{to, proto}) {
+		return nil
+	}
+	_ = s.Reset()
+	return fmt.Errorf("%w any more", ErrNotAdmitted)
+}
+
 func (g *gate) lists(id peer.ID) bool { return g.listed == nil || g.listed(slot.PeerID(id)) }
 
 func (g *gate) knows(id peer.ID) bool {
@@ -178,6 +187,9 @@ func (n *Network) Expel(out func(slot.PeerID) bool) {
 	}
 	for _, id := range g.purge(out) {
 		n.greeted.forget(id)
+		if n.bulk != nil {
+			n.bulk.disconnected(id) // who dials at once is connected again before the end of its connections is told
+		}
 		if err := n.host.Network().ClosePeer(id); err != nil {
 			n.log.Debug("closing the connections of a peer that was let in", "peer", id, "err", err)
 		}

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"context"
 	"errors"
 	"io"
 	"sync/atomic"
@@ -8,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -127,6 +131,60 @@ func TestNobodySlipsInWhileOthersAreExpelled(t *testing.T) {
 			time.Sleep(2 * askAgain)
 			if got, err := roundTrip(t.Context(), way[0], way[1].ID(), protocolEcho, []byte("x")); err != nil || string(got) != "x" {
 				t.Errorf("way %d, again: %q, %v", i, got, err)
+			}
+		}
+	})
+}
+
+// Who is expelled keeps no bulk connection, though libp2p's are not seen to end: it may dial again before that.
+func TestExpelledHasNoBulk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c, _ := piped(t, nil)
+		b[0].park(c)
+		n, id := b[1].n, peer.ID(b[0].n.ID())
+		n.bulk = b[1]
+		defer func() { n.bulk = nil }()
+		if err := n.SetGate(&porter{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		n.gate.Load().admit(id, 0)
+		n.Expel(func(p slot.PeerID) bool { return p == slot.PeerID(id) })
+		synctest.Wait()
+		if known(b[1]) != 0 {
+			t.Error("its bulk connection is kept")
+		}
+	})
+}
+
+// expelling is a host on which a peer is expelled while a stream to it is opened.
+type expelling struct {
+	host.Host
+	meanwhile func()
+}
+
+func (h expelling) NewStream(ctx context.Context, to peer.ID, ids ...protocol.ID) (network.Stream, error) {
+	s, err := h.Host.NewStream(ctx, to, ids...)
+	h.meanwhile()
+	return s, err
+}
+
+// A stream to who is expelled while it is opened is none, on whatever connection.
+func TestExpelledWhileAStreamIsOpened(t *testing.T) {
+	inGates(t, func(t *testing.T, nets []*Network, _ []*porter) {
+		a, to := nets[0], peer.ID(nets[1].ID())
+		a.host = expelling{a.host, func() { a.gate.Load().purge(func(slot.PeerID) bool { return true }) }}
+		defer func() { a.host = a.host.(expelling).Host }()
+		opens := map[string]func() (interface{ Reset() error }, error){
+			"Open": func() (interface{ Reset() error }, error) { return a.Open(t.Context(), slot.PeerID(to), protocolEcho) },
+			"a gossip's": func() (interface{ Reset() error }, error) {
+				return gatedHost{a.host, a}.NewStream(t.Context(), to, protocolEcho)
+			},
+		}
+		for name, open := range opens {
+			a.gate.Load().admit(to, a.gate.Load().purges())
+			if s, err := open(); !errors.Is(err, ErrNotAdmitted) {
+				t.Errorf("%s: %v", name, err)
+				_ = s.Reset()
 			}
 		}
 	})

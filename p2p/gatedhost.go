@@ -40,5 +40,12 @@ func (h gatedHost) NewStream(ctx context.Context, to peer.ID, ids ...protocol.ID
 	if err := h.n.pass(ctx, to, ""); err != nil {
 		return nil, err
 	}
-	return h.Host.NewStream(ctx, to, ids...)
+	s, err := h.Host.NewStream(ctx, to, ids...)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.n.stillPasses(s, to, ""); err != nil {
+		return nil, err
+	}
+	return s, nil
 }

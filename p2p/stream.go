@@ -142,6 +142,9 @@ func (n *Network) OpenBulk(ctx context.Context, to slot.PeerID, proto string) (w
 			return nil, n.closedError(fmt.Errorf("stream %s to %s: %w", proto, to.Short(), err))
 		}
 		if s, err := n.bulk.open(ctx, peer.ID(to), protocol.ID(proto)); err == nil {
+			if err := n.stillPasses(s, peer.ID(to), protocol.ID(proto)); err != nil {
+				return nil, err
+			}
 			return s, nil
 		}
 	}
@@ -155,7 +158,14 @@ func (n *Network) openStream(ctx context.Context, to peer.ID, proto protocol.ID)
 	if purposeOf(proto) == control {
 		ctx = network.WithAllowLimitedConn(ctx, "small things")
 	}
-	return n.host.NewStream(ctx, to, proto)
+	s, err := n.host.NewStream(ctx, to, proto)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.stillPasses(s, to, proto); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // reach connects to a peer, and goes through the gate.
