@@ -52,23 +52,27 @@ func (e *HelloRefused) Error() string {
 	return fmt.Sprintf("peer %s refused: %s", e.Peer.Short(), e.Reason)
 }
 
-// ErrMute is wrapped where a peer that was greeted said nothing.
-var ErrMute = errors.New("the peer says nothing")
+// ErrMute is wrapped where a peer that was greeted gave no whole answer in time.
+var ErrMute = errors.New("the peer gives no answer")
 
 // Hello says hello to a peer and returns its answer. The error is a *HelloRefused when the peer declined with a reason.
 func (n *Network) Hello(ctx context.Context, to slot.PeerID, mine Hello) (Hello, error) {
 	return n.Greet(ctx, to, mine, helloTimeout)
 }
 
-// Greet is Hello to a stranger. It ends with ErrMute if nothing of an answer comes within patience; what has begun to come has all of a hello's time.
+// Greet is Hello to a stranger. It ends with ErrMute if nothing of an answer comes within patience, or what has begun to come is not
+// whole within all of a hello's time: a length is said easily.
 func (n *Network) Greet(ctx context.Context, to slot.PeerID, mine Hello, patience time.Duration) (Hello, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, helloTimeout, ErrMute)
+	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	began := time.Now()
 	mute := time.AfterFunc(patience, func() { cancel(ErrMute) })
 	defer mute.Stop()
 	theirs, err := n.hello(ctx, to, mine, func() { mute.Stop() })
 	if err != nil && errors.Is(context.Cause(ctx), ErrMute) {
-		err = fmt.Errorf("hello to %s: %w for %s", to.Short(), ErrMute, patience)
+		err = fmt.Errorf("hello to %s: %w within %s", to.Short(), ErrMute, time.Since(began).Round(time.Second))
 	}
 	return theirs, err
 }
@@ -80,8 +84,6 @@ func (n *Network) hello(ctx context.Context, to slot.PeerID, mine Hello, heard f
 	if err != nil {
 		return Hello{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
-	defer cancel()
 	s, err := n.Open(ctx, to, ProtocolHello)
 	if err != nil {
 		return Hello{}, err
@@ -114,13 +116,7 @@ func (n *Network) ask(s wire.Stream, b []byte, heard func()) (answer []byte, giv
 		return nil, nil, err
 	}
 	heard()
-	if giveBack, err = n.answers.lend(size); err != nil {
-		return nil, nil, err
-	}
-	if answer, err = readBody(s, size); err != nil {
-		giveBack()
-	}
-	return answer, giveBack, err
+	return readBodyOn(s, size, n.answers)
 }
 
 // SetHello serves the hello protocol. f gets each hello that arrives and answers with ours, or with an error whose text is sent to

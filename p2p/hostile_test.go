@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -195,4 +196,40 @@ func TestMembersAreRemembered(t *testing.T) {
 	if _, ok := n.memory.mu.peers[member]; !ok || len(n.memory.mu.peers) != maxRemembered {
 		t.Errorf("the member is remembered: %v, among %d", ok, len(n.memory.mu.peers))
 	}
+}
+
+// Who announces a long answer and sends nothing of it is as mute as who says nothing, and takes no memory that others need.
+func TestALengthIsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := pair(t)
+		b.Handle(ProtocolHello, func(_ slot.PeerID, s wire.Stream) {
+			_, _ = s.Write(binary.BigEndian.AppendUint32(nil, MaxHello))
+			time.Sleep(time.Hour)
+		})
+		ended := make(chan error)
+		go func() {
+			_, err := a.Greet(t.Context(), b.ID(), sampleHello(), time.Second)
+			ended <- err
+		}()
+		time.Sleep(helloTimeout - time.Second)
+		if left := a.answers.left.Load(); left != helloMemory {
+			t.Errorf("%d bytes are lent for an answer that does not come", helloMemory-left)
+		}
+		if err := <-ended; !errors.Is(err, ErrMute) {
+			t.Errorf("it ends with: %v", err)
+		}
+	})
+}
+
+// A caller that gives up says nothing of the peer.
+func TestAGreetingGivenUpIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := pair(t)
+		b.Handle(ProtocolHello, func(slot.PeerID, wire.Stream) { time.Sleep(time.Hour) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := a.Greet(ctx, b.ID(), sampleHello(), 2*time.Second); err == nil || errors.Is(err, ErrMute) {
+			t.Errorf("it ends with: %v", err)
+		}
+	})
 }

@@ -55,10 +55,39 @@ func readLength(r io.Reader, limit int) (int, error) {
 
 // readBody reads the n bytes of a message into memory that doubles as they come.
 func readBody(r io.Reader, n int) ([]byte, error) {
+	return readGrowing(r, n, func(int) error { return nil })
+}
+
+// readBodyOn is readBody on a budget, which lends for what has come and not for what was announced. The caller gives back when it is done with
+// the message.
+func readBodyOn(r io.Reader, n int, on *budget) (b []byte, giveBack func(), err error) {
+	giveBack = func() {}
+	b, err = readGrowing(r, n, func(size int) error {
+		giveBack()
+		giveBack = func() {}
+		more, err := on.lend(size)
+		if err == nil {
+			giveBack = more
+		}
+		return err
+	})
+	if err != nil {
+		giveBack()
+		return nil, nil, err
+	}
+	return b, giveBack, nil
+}
+
+// readGrowing is readBody that asks for room before it takes memory for so many bytes.
+func readGrowing(r io.Reader, n int, room func(size int) error) ([]byte, error) {
 	b := make([]byte, 0, min(n, 4<<10))
 	for len(b) < n {
 		if len(b) == cap(b) {
-			b = slices.Grow(b, min(len(b), n-len(b)))
+			more := min(len(b), n-len(b))
+			if err := room(len(b) + more); err != nil {
+				return nil, err
+			}
+			b = slices.Grow(b, more)
 		}
 		k, err := io.ReadFull(r, b[len(b):min(cap(b), n)])
 		b = b[:len(b)+k]
@@ -78,12 +107,5 @@ func readMessage(r io.Reader, limit int, on *budget) (b []byte, giveBack func(),
 	if err != nil {
 		return nil, nil, err
 	}
-	if giveBack, err = on.lend(n); err != nil {
-		return nil, nil, err
-	}
-	if b, err = readBody(r, n); err != nil {
-		giveBack()
-		return nil, nil, err
-	}
-	return b, giveBack, nil
+	return readBodyOn(r, n, on)
 }
