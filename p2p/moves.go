@@ -97,7 +97,7 @@ func (m *moves) look(have map[netip.Addr]bool, now time.Time) {
 	if since := now.Sub(m.change); since < movePatience {
 		stuck := since >= moveStuck && !m.anew
 		m.anew = m.anew || stuck
-		m.goBack(changed || stuck)
+		m.goBack(changed || stuck, now)
 	}
 	m.noteSources()
 }
@@ -188,8 +188,9 @@ func (m *moves) ends(c network.Conn) bool {
 }
 
 // goBack dials those who were left: members, and bootstrap nodes, through which others reach this peer.
-func (m *moves) goBack(anew bool) {
+func (m *moves) goBack(anew bool, now time.Time) {
 	m.mu.Lock()
+	maps.DeleteFunc(m.mu.left, func(_ peer.ID, when time.Time) bool { return now.Sub(when) > maxMoveAge }) // no longer ago is told
 	var missing []peer.ID
 	for id := range m.mu.left {
 		if m.n.host.Network().Connectedness(id) == network.NotConnected {

@@ -206,3 +206,22 @@ func TestADialIsBegunAnewAfterAMove(t *testing.T) {
 		}
 	})
 }
+
+// TestWhoWasLeftIsForgotten: those who never come back are not remembered, nor dialled at each move, for ever.
+func TestWhoWasLeftIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, _ := pair(t)
+		sendsFrom(a, before)
+		a.moves.mu.Lock()
+		a.moves.mu.left["gone"] = time.Now().Add(-maxMoveAge - time.Second)
+		a.moves.mu.left["just gone"] = time.Now()
+		a.moves.mu.Unlock()
+		a.moves.look(only(after), time.Now())
+		a.moves.mu.Lock()
+		defer a.moves.mu.Unlock()
+		_, old := a.moves.mu.left["gone"]
+		if _, late := a.moves.mu.left["just gone"]; old || !late {
+			t.Errorf("one of long ago: %v, one of now: %v", old, late)
+		}
+	})
+}
