@@ -37,6 +37,8 @@ type meeting struct {
 		spec        *Spec
 		encoded     []byte
 		preset      string               // of the run's peers, once there is a spec; else that which was given, or the default
+		untold      chan struct{}        // while nobody has told it, and it may be another than the default; then closed
+		told        bool                 // that it is
 		warned      bool                 // that a peer has another one
 		incarnation slot.Incarnation     // of this peer's vote log, once that is open
 		seekers     map[PeerID]time.Time // peers without a spec that could settle one, when they last said so
@@ -152,7 +154,12 @@ func (m *meeting) spec() *Spec {
 }
 
 // over says that nobody need be looked for any more.
-func (m *meeting) over() bool { return m.spec() != nil && (m.isIn == nil || m.isIn()) }
+func (m *meeting) over() bool {
+	m.mu.Lock()
+	known := m.mu.spec != nil && m.mu.untold == nil
+	m.mu.Unlock()
+	return known && (m.isIn == nil || m.isIn())
+}
 
 // introduce lets hellos name this peer's incarnation from now on.
 func (m *meeting) introduce(i slot.Incarnation) {
@@ -166,6 +173,7 @@ func (m *meeting) adopt(s Spec) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.mu.spec == nil {
+		m.takePreset("")
 		m.settle(s)
 	}
 }

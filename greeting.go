@@ -179,7 +179,7 @@ func (m *meeting) hello() p2p.Hello {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h := p2p.Hello{Run: m.given.Name, Given: m.said, Spec: m.mu.encoded, Incarnation: m.mu.incarnation}
-	if m.mu.spec != nil {
+	if m.mu.spec != nil && m.mu.untold == nil {
 		h.Timing = m.mu.preset
 	}
 	return h

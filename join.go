@@ -194,7 +194,7 @@ func (n *Node) settle(ctx context.Context, known *Spec) (err error) {
 	if err := machine.Holds(n.spec.Layout.Elements()); err != nil { // adopted
 		return err
 	}
-	if err := n.adoptPreset(); err != nil {
+	if err := n.adoptPreset(ctx); err != nil {
 		return err
 	}
 	n.run = n.spec.RunID()

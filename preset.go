@@ -3,17 +3,20 @@ package p2pdiloco
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // Members with different presets take each other for lost: a peer of wan says that it is alive once in 5 s, and one of lan waits 1.5 s for
-// that. So who was given none takes the run's, which its peers tell beside the spec, and a data directory remembers it.
+// that. So who was given none takes the run's, which its peers tell beside the spec, and a data directory remembers it: once this peer is a member,
+// for before that it may be a stranger's word, and one that is wrong is gone with the next start.
 
 const (
 	presetFile = "preset"
@@ -44,18 +47,25 @@ func (n *Node) recallPreset() error {
 	return nil
 }
 
-// adoptPreset goes on with the preset of the run's peers, and remembers it.
-func (n *Node) adoptPreset() error {
+// adoptPreset goes on with the preset of the run's peers.
+func (n *Node) adoptPreset(ctx context.Context) error {
+	if err := n.meeting.awaitPreset(ctx); err != nil {
+		return err
+	}
+	n.timing = presets[n.meeting.preset()]
+	return nil
+}
+
+// rememberPreset has the data directory remember it.
+func (n *Node) rememberPreset() {
 	name := n.meeting.preset()
-	n.timing = presets[name]
 	old, err := disk.Read(n.dir.fs, n.dir.path(presetFile), maxPreset)
 	if err == nil && strings.TrimSpace(string(old)) == name {
-		return nil
+		return
 	}
 	if err := disk.Replace(n.dir.fs, n.dir.path(presetFile), []byte(name+"\n")); err != nil {
-		return fmt.Errorf("data directory: %w", err)
+		n.log.Warn("the run's preset is not remembered", "err", err)
 	}
-	return nil
 }
 
 func (m *meeting) preset() string {
@@ -64,19 +74,52 @@ func (m *meeting) preset() string {
 	return m.mu.preset
 }
 
-// takePreset takes that of the peer whose spec is adopted, where none was given; mu is held.
+// awaitPreset waits for a peer of the run to tell it, if there is one, where this one has the spec without: from before, when it was no member yet.
+func (m *meeting) awaitPreset(ctx context.Context) error {
+	m.mu.Lock()
+	untold := m.mu.untold
+	m.mu.Unlock()
+	if untold == nil {
+		return nil
+	}
+	window := time.NewTimer(m.timing.discovery)
+	defer window.Stop()
+	select {
+	case <-untold:
+	case <-window.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.untold = nil
+	return nil
+}
+
+// takePreset takes that of the peer whose spec is adopted, where none was given; mu is held. Where there is none either, others are to tell.
 func (m *meeting) takePreset(theirs string) {
-	if _, ok := presets[theirs]; ok && m.cfg.Preset == "" {
+	if m.cfg.Preset != "" {
+		return
+	}
+	if _, ok := presets[theirs]; ok {
 		m.mu.preset = theirs
+	} else {
+		m.mu.untold = make(chan struct{})
 	}
 }
 
 func (m *meeting) comparePreset(p PeerID, h p2p.Hello) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if bytes.Equal(h.Spec, m.mu.encoded) { // else it is of another run
-		m.comparePresetLocked(p, h.Timing)
+	if !bytes.Equal(h.Spec, m.mu.encoded) { // it is of another run
+		return
 	}
+	if _, ok := presets[h.Timing]; ok && m.mu.untold != nil && !m.mu.told {
+		m.takePreset(h.Timing)
+		m.mu.told = true
+		close(m.mu.untold)
+	}
+	m.comparePresetLocked(p, h.Timing)
 }
 
 // comparePresetLocked warns, once, of a peer of the run that has another preset; mu is held.

@@ -5,7 +5,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // Who joins with a ticket and no preset takes the run's: with wan it would be taken for lost again and again, and never stay a member.
@@ -73,4 +78,71 @@ func TestPresetsThatDifferAreSaid(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What a stranger says of the run's preset is not remembered before this peer is a member: with the wrong one it may never be.
+func TestAPresetIsRememberedByMembers(t *testing.T) {
+	for _, kind := range []membership.EventKind{membership.EventJoined, membership.EventFounded} {
+		dir, err := openDataDir(disk.OS, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, cfg := presetSpec()
+		n := &Node{cfg: cfg, log: cfg.Logger, dir: dir, meeting: newMeeting(nil, cfg, presets[PresetWAN])}
+		n.meeting.heard("stranger", p2p.Hello{Run: spec.Name, Spec: spec.Append(nil), Timing: PresetLAN})
+		if err := n.adoptPreset(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n.timing.discovery != presets[PresetLAN].discovery {
+			t.Error("the run's preset is not taken")
+		}
+		if n.wg.Wait(); dir.has(presetFile) {
+			t.Error("the preset is remembered by who is no member")
+		}
+		n.ledgerEvent(membership.Event{Kind: kind})
+		n.wg.Wait()
+		n.cfg.Preset = ""
+		if err := n.recallPreset(); err != nil || n.cfg.Preset != PresetLAN {
+			t.Errorf("after %s it remembers %q, %v", kind, n.cfg.Preset, err)
+		}
+		if err := dir.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func presetSpec() (Spec, Config) {
+	spec := simSpec(10, 1)
+	spec.Layout = Layout{{Name: "w", Shape: []uint64{4}}}
+	return spec.Settled(), Config{Spec: Spec{Name: spec.Name}}.withDefaults()
+}
+
+// Who has the run's spec from before, and no preset, is told one by the run's peers, and waits no longer for that than for a run.
+func TestAPresetThatIsNotRememberedIsTold(t *testing.T) {
+	for told, want := range map[string]string{PresetLAN: PresetLAN, "": PresetWAN, "moon": PresetWAN} {
+		synctest.Test(t, func(t *testing.T) {
+			spec, cfg := presetSpec()
+			m := newMeeting(nil, cfg, presets[PresetWAN])
+			m.adopt(spec)
+			if h := m.hello(); h.Timing != "" || len(h.Spec) == 0 || m.over() {
+				t.Errorf("before, it says %q, and looks for nobody: %v", h.Timing, m.over())
+			}
+			go func() {
+				time.Sleep(time.Second)
+				for range 2 {
+					m.heard("peer", p2p.Hello{Run: spec.Name, Spec: spec.Append(nil), Timing: told})
+				}
+			}()
+			began := time.Now()
+			if err := m.awaitPreset(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); (took == time.Second) != (told == want) || took > m.timing.discovery {
+				t.Errorf("told %q it waited %s", told, took)
+			}
+			if m.preset() != want || m.hello().Timing != want || !m.over() {
+				t.Errorf("told %q it takes %q and says %q; over: %v", told, m.preset(), m.hello().Timing, m.over())
+			}
+		})
+	}
 }

@@ -17,8 +17,10 @@ func (n *Node) ledgerEvent(e membership.Event) {
 	switch e.Kind {
 	case membership.EventFounded:
 		fields["run"], fields["run_id"] = n.spec.Name, n.run
+		n.wg.Go(n.rememberPreset) // Close ends the driver first
 	case membership.EventJoined:
 		fields["slot"] = e.Slot
+		n.wg.Go(n.rememberPreset)
 	case membership.EventPlanned:
 		fields["slot"], fields["ballot"], fields["members"], fields["leader"] = e.Slot, e.Ballot, e.Members, e.Peer
 		fields["schedule"] = cmp.Or(e.Detail, string(allreduce.Rotation))
