@@ -97,7 +97,7 @@ func (m *moves) look(have map[netip.Addr]bool, now time.Time) {
 	if since := now.Sub(m.change); since < movePatience {
 		stuck := since >= moveStuck && !m.anew
 		m.anew = m.anew || stuck
-		m.goBack(changed || stuck, now)
+		m.goBack(gone, stuck, now)
 	}
 	m.noteSources()
 }
@@ -187,8 +187,9 @@ func (m *moves) ends(c network.Conn) bool {
 	return so
 }
 
-// goBack dials those who were left: members, and bootstrap nodes, through which others reach this peer.
-func (m *moves) goBack(anew bool, now time.Time) {
+// goBack dials those who were left: members, and bootstrap nodes, through which others reach this peer. Dials under way go on, where it is not
+// time for others, if none of the addresses that are gone can be what they are sent from: some come and go all the time.
+func (m *moves) goBack(gone map[netip.Addr]bool, anew bool, now time.Time) {
 	m.mu.Lock()
 	maps.DeleteFunc(m.mu.left, func(_ peer.ID, when time.Time) bool { return now.Sub(when) > maxMoveAge }) // no longer ago is told
 	var missing []peer.ID
@@ -200,7 +201,7 @@ func (m *moves) goBack(anew bool, now time.Time) {
 	m.mu.Unlock()
 	for _, id := range missing {
 		m.n.forgetFailures(id)
-		if anew {
+		if anew || mayReach(gone, m.n.host.Peerstore().Addrs(id)) {
 			m.n.arrivals.again(id)
 		}
 		m.n.pulses.redial(id)
@@ -208,6 +209,22 @@ func (m *moves) goBack(anew bool, now time.Time) {
 	if len(missing) > 0 {
 		m.n.boot.hurry()
 	}
+}
+
+// mayReach says whether something may be sent from one of these addresses to one of those. None known, or a name, may be anywhere.
+func mayReach(from map[netip.Addr]bool, to []multiaddr.Multiaddr) bool {
+	if len(to) == 0 {
+		return len(from) > 0
+	}
+	for a := range from {
+		for _, addr := range to {
+			b := ipOf(addr)
+			if !b.IsValid() || a.Is4() == b.Is4() && a.IsLoopback() == b.IsLoopback() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // noteSources remembers from which address connections send: after a move it cannot be asked any more.

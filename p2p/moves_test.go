@@ -225,3 +225,36 @@ func TestWhoWasLeftIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestADialGoesOnWhereNothingItNeedsWent: an address that comes, or one that cannot be what it is sent from and goes, begins no dial anew at once.
+func TestADialGoesOnWhereNothingItNeedsWent(t *testing.T) {
+	six := netip.MustParseAddr("2001:db8::1")
+	for name, c := range map[string]struct {
+		had, have map[netip.Addr]bool
+		anew      bool
+	}{
+		"one comes":          {only(before), map[netip.Addr]bool{before: true, after: true}, false},
+		"of another version": {map[netip.Addr]bool{before: true, six: true}, only(before), false},
+		"of this one":        {map[netip.Addr]bool{before: true, after: true}, only(before), true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, a, _ := pair(t)
+			sendsFrom(a, before)
+			a.moves.had = c.had
+			a.host.Peerstore().AddAddr("left", multiaddr.StringCast("/ip4/1.2.3.4/udp/9/quic-v1"), time.Hour)
+			a.moves.mu.Lock()
+			a.moves.mu.left["left"] = time.Now()
+			a.moves.mu.Unlock()
+			ctx, over := a.arrivals.dialling(t.Context(), "left")
+			defer over()
+			a.moves.look(c.have, time.Now())
+			if anew := ctx.Err() != nil; anew != c.anew {
+				t.Errorf("%s: that the dial begins anew is %v", name, anew)
+			}
+			a.moves.look(c.have, time.Now().Add(moveStuck))
+			if ctx.Err() == nil {
+				t.Errorf("%s: a dial that is stuck goes on", name)
+			}
+		})
+	}
+}
