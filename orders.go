@@ -138,7 +138,7 @@ func parseOrders(text string) (all []slot.Order, err error) {
 
 // keyring is what a private run's peer does about the secret (doorman).
 type keyring interface {
-	// candidate is the commitment to a secret of this peer's own, on disk, that nobody else knows yet.
+	// candidate is the commitment to a secret of this peer's own that nobody else knows; it is on disk once it is proposed and held.
 	candidate() (Root, error)
 	// holdKey gets the secret of a commitment on disk, and keeps it from the peers of without.
 	holdKey(ctx context.Context, key Root, from []PeerID, without ...PeerID) error

@@ -122,7 +122,7 @@ type (
 	// ReportOrders: what this peer's operator wants done about who may be in the run, instead of what was wanted before. Turn is
 	// Standing's; an order whose turn is over is void.
 	ReportOrders struct{ Orders []slot.Order }
-	// ReportKey: a secret that nobody else knows yet is on disk here under this commitment, for the next change.
+	// ReportKey: this peer has a secret that nobody else knows, of this commitment, for the next change; it is on disk once it is held.
 	ReportKey struct{ Key slot.Root }
 	// ReportLeave: this peer wants to leave the run.
 	ReportLeave struct{}
