@@ -139,7 +139,7 @@ func genOrder(t *rapid.T) Order {
 
 func genDecisions(t *rapid.T) (ds []Decision) {
 	for _, p := range genPeers(t, 0, 2) {
-		d := Decision{Action: Readmit, Peer: p + "x", Turn: rapid.Uint64().Draw(t, "turn")}
+		d := Decision{Action: Readmit, Peer: "x" + p, Turn: rapid.Uint64().Draw(t, "turn")}
 		for _, q := range genPeers(t, 0, 3) {
 			d.Orders = append(d.Orders, SignedOrder{q, rapid.Uint64().Draw(t, "from"), rapid.SliceOfN(rapid.Byte(), 0, MaxSigLen).Draw(t, "sig")})
 		}
