@@ -33,6 +33,16 @@ func (j job) runs(what string) bool {
 	}
 }
 
+// done is closed when the job of a kind that runs for something ends; nil if none does.
+func (j *jobs) done(kind, what string) <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if job := j.mu.running[kind]; job.runs(what) {
+		return job.done
+	}
+	return nil
+}
+
 // replace starts f as the job of its kind and returns at once.
 func (j *jobs) replace(ctx context.Context, kind string, f func(context.Context)) {
 	j.start(ctx, kind, "", f)

@@ -53,7 +53,8 @@ type outcomeOf struct {
 	height        uint64
 	contributions []slot.Offer
 	segments      []slot.Segment
-	certified     bool // a quorum has it on disk
+	certified     bool            // a quorum has it on disk
+	held          <-chan struct{} // closed when the job that holds it ends; nil if none is at it
 }
 
 // missingError says which segments nobody gave.
@@ -68,7 +69,9 @@ func (e missingError) Unwrap() error { return e.err }
 // gather collects the bytes of an outcome's segments: those of the reduction that have the right root, the rest from peers. What
 // it has is there for others meanwhile: where connections failed here and there, it may be that nobody has all.
 func (w *worker) gather(ctx context.Context, o outcomeOf, from []PeerID) ([][]byte, error) {
-	w.awaitReduction(ctx, o)
+	if w.awaitReduction(ctx, o); o.certified && w.store.HasOutcome(o.height, slot.OutcomeRoot(o.segments)) {
+		return nil, nil
+	}
 	data := make([][]byte, len(o.segments))
 	var missing []int
 	for i, s := range o.segments {
@@ -180,6 +183,8 @@ func (w *worker) awaitReduction(ctx context.Context, o outcomeOf) {
 		select {
 		case <-r.Settled():
 			return
+		case <-o.held:
+			return
 		case <-tick.C:
 		case <-end.C:
 			return
@@ -217,7 +222,13 @@ func (w *worker) obtain(ctx context.Context, record slot.Record, from []PeerID) 
 	if w.store.HasOutcome(record.Height, record.Outcome()) {
 		return nil
 	}
-	data, err := w.gather(ctx, outcomeOf{height: record.Height, contributions: record.Contributions, segments: record.Segments, certified: true}, from)
+	data, err := w.gather(ctx, outcomeOf{
+		height: record.Height, contributions: record.Contributions, segments: record.Segments, certified: true,
+		held: w.jobs.done("hold", holdName(record.Height, record.Prev, record.Outcome())),
+	}, from)
+	if w.store.HasOutcome(record.Height, record.Outcome()) { // the hold job, which was at it already, was faster
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (w *worker) Do(ctx context.Context, work membership.Work, report func(membe
 	case membership.WorkReduce:
 		w.jobs.replace(ctx, "reduce", func(context.Context) { w.reduce(ctx, work.Plan, report) })
 	case membership.WorkHold:
-		what := fmt.Sprint(work.Draft.Height, work.Draft.Prev, work.Draft.Outcome())
+		what := holdName(work.Draft.Height, work.Draft.Prev, work.Draft.Outcome())
 		w.jobs.start(ctx, "hold", what, func(ctx context.Context) { // asked for again and again while it lasts
 			if err := w.hold(ctx, work); err != nil {
 				w.another(err, report)
@@ -92,6 +92,9 @@ func (w *worker) Do(ctx context.Context, work membership.Work, report func(membe
 		w.jobs.replace(ctx, "state", func(ctx context.Context) { w.attempt(work, w.synchronize(ctx, work), report) })
 	}
 }
+
+// holdName is what a hold job is for.
+func holdName(height uint64, prev, outcome Root) string { return fmt.Sprint(height, prev, outcome) }
 
 // attempt reports what became of a state job.
 func (w *worker) attempt(work membership.Work, err error, report func(membership.Report)) {
