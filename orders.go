@@ -23,9 +23,6 @@ const ordersFile = "orders"
 // maxOrdersFile bounds what is read of it, in bytes.
 const maxOrdersFile = 4 << 10
 
-// minPeerID is the length of the shortest kind of peer ID, in bytes.
-const minPeerID = 34
-
 // ErrRemoved is what a node ends with that the members have removed from the run.
 var ErrRemoved = errors.New("p2pdiloco: the members have removed this peer from the run: it can take part again once a quorum of them has readmitted it (p2pdiloco readmit PEER)")
 
@@ -38,7 +35,7 @@ func (n *Node) Remove(p PeerID) error {
 	switch {
 	case p == n.Self():
 		return fmt.Errorf("%w: this is the peer itself: it can leave (stop its process)", ErrOrder)
-	case len(p) < minPeerID:
+	case len(p) < slot.MinPeerIDLen:
 		return fmt.Errorf("%w: %q is no peer ID, like 12D3Koo…", ErrOrder, p)
 	}
 	return n.order(slot.Remove, p)
@@ -124,7 +121,7 @@ func parseOrders(text string) (all []slot.Order, err error) {
 		}
 		o := slot.Order{Action: actions[f[0]]}
 		if o.Action != slot.Rotate {
-			if o.Peer, err = slot.ParsePeerID(f[1]); err != nil || len(o.Peer) < minPeerID {
+			if o.Peer, err = slot.ParsePeerID(f[1]); err != nil || len(o.Peer) < slot.MinPeerIDLen {
 				return nil, fmt.Errorf("%q is no peer ID", f[1])
 			}
 		}

@@ -255,3 +255,19 @@ func TestTheRemovedOutbidsNobody(t *testing.T) {
 		t.Errorf("it is not removed:\n%s", l.show())
 	}
 }
+
+// Newcomers wait for the record of a removal: with them in a record before it, those who ordered it might be no quorum any more.
+func TestNewcomersWaitForARemoval(t *testing.T) {
+	l := labOf(t, "ABC")
+	m := l.peer("A").m
+	newcomer := Message{From: labID("N"), Incarnation: 1, Body: Join{}}
+	_ = m.Step(m.now, newcomer)
+	ready := func(*acquaintance) bool { return true }
+	if next := m.nextMembers(nil, ready); labNames(peersOf(next)) != "ABCN" {
+		t.Fatalf("the newcomer is not listed: %s", labNames(peersOf(next)))
+	}
+	m.absorb([]slot.Decision{signedBy(m, slot.Remove, "C", "AB")})
+	if next := m.nextMembers(nil, ready); labNames(peersOf(next)) != "AB" {
+		t.Errorf("next are %s", labNames(peersOf(next)))
+	}
+}

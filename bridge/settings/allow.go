@@ -11,9 +11,6 @@ import (
 // maxAllow bounds what is read of a list of peers, in bytes.
 const maxAllow = 1 << 20
 
-// minPeerID is the length of the shortest kind of peer ID, in bytes.
-const minPeerID = 34
-
 // readAllow reads the list of peers: an ID a line, # begins a comment.
 func (s *Settings) readAllow() (allowed []p2pdiloco.PeerID, err error) {
 	if s.allow == "" {
@@ -56,5 +53,5 @@ func (s *Settings) readFollow() (peers []p2pdiloco.PeerID, err error) {
 
 func peerID(text string) (p p2pdiloco.PeerID, ok bool) {
 	p, err := slot.ParsePeerID(text)
-	return p, err == nil && len(p) >= minPeerID
+	return p, err == nil && len(p) >= slot.MinPeerIDLen
 }

@@ -21,9 +21,6 @@ type change struct {
 	addr, dir string
 }
 
-// minPeerID is the length of the shortest kind of peer ID, in bytes.
-const minPeerID = 34
-
 const howChanges = `
 It happens once a quorum of the members has been given the same order, each by its own operator or by
 following this peer (p2pdiloco join --follow); with two members, the one that was there first decides.
@@ -72,7 +69,7 @@ func newChange(action, use, short, long, example string) *cobra.Command {
 
 func (c *change) order(ctx context.Context, out io.Writer, about string) error {
 	if about != "" {
-		if p, err := slot.ParsePeerID(about); err != nil || len(p) < minPeerID {
+		if p, err := slot.ParsePeerID(about); err != nil || len(p) < slot.MinPeerIDLen {
 			return usageError(fmt.Errorf("%q is no peer ID, like 12D3Koo…: p2pdiloco status --json shows those of the members", about))
 		}
 	}

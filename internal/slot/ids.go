@@ -12,6 +12,7 @@ import (
 
 // Caps on what is read from the network or from disk. They bound memory, not policy.
 const (
+	MinPeerIDLen = 34      // bytes of the shortest kind of peer ID that people have; not enforced in messages
 	MaxPeerIDLen = 64      // bytes of a peer ID
 	MaxMembers   = 1024    // members of a run
 	MaxSegments  = 4096    // segments of one outcome
