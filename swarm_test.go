@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )

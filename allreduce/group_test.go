@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 

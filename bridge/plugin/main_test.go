@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 )
 
 // asPeer makes the test binary a peer that a test kills: see TestPeerDies.

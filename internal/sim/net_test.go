@@ -9,6 +9,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
 	"go.uber.org/goleak"
+
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )

@@ -11,6 +11,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

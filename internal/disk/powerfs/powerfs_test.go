@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 )
 
 const many = 200 // seeds
