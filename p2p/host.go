@@ -11,10 +11,10 @@ import (
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
+	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
-	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
@@ -31,7 +31,7 @@ const (
 )
 
 // newHost makes a libp2p host that does not listen yet.
-func newHost(key crypto.PrivKey, n *Network) (host.Host, error) {
+func newHost(key crypto.PrivKey, n *Network, seen *basichost.ObservedAddrsManager) (host.Host, error) {
 	cfg := n.cfg
 	limits, err := newResourceManager()
 	if err != nil {
@@ -51,7 +51,8 @@ func newHost(key crypto.PrivKey, n *Network) (host.Host, error) {
 		libp2p.ResourceManager(limits),
 		libp2p.ConnectionManager(conns),
 		libp2p.BandwidthReporter(&n.count),
-		libp2p.ChainOptions(reaching(cfg, &n.punches, &punchAddrs{n: n})...),
+		libp2p.ChainOptions(reaching(cfg)...),
+		seenAs(seen),
 		// libp2p stops dialling over UDP, or IPv6, where of a hundred dials hardly any got through: so a hundred announcements of peers that
 		// are not there would do.
 		libp2p.UDPBlackHoleSuccessCounter(nil),
@@ -85,13 +86,12 @@ func ways(cfg Config, b *bulk) (opts []libp2p.Option) {
 }
 
 // reaching is what makes a peer behind a router or firewall reachable: addresses that are told besides those seen, ports that the router
-// is asked to forward, others that try this peer's addresses, relays, and holes punched from both sides at once.
-func reaching(cfg Config, tracer holepunch.EventTracer, filter holepunch.AddrFilter) []libp2p.Option {
+// is asked to forward, others that try this peer's addresses, and relays. Holes are punched by holes.
+func reaching(cfg Config) []libp2p.Option {
 	opts := []libp2p.Option{
 		libp2p.AddrsFactory(announcing(cfg.Announce)),
 		libp2p.EnableRelay(),
 		libp2p.EnableAutoNATv2(),
-		libp2p.EnableHolePunching(holepunch.WithTracer(tracer), holepunch.WithAddrFilter(filter)),
 	}
 	if cfg.PortMap {
 		opts = append(opts, libp2p.NATPortMap())

@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -44,6 +45,7 @@ type Network struct {
 	greeted   greeted
 	answers   *budget // of those who are greeted
 	punches   punches
+	holes     holes
 	rtts      rtts
 	relaying  *relaying
 	reserved  *reservations
@@ -157,10 +159,14 @@ func (n *Network) openHost(o options) (err error) {
 			return err
 		}
 	}
-	if n.host, err = newHost(n.key, n); err != nil {
+	var seen basichost.ObservedAddrsManager
+	if n.host, err = newHost(n.key, n, &seen); err != nil {
 		return err
 	}
 	n.ownHost = true
+	if err := n.punchHoles(seen); err != nil {
+		return err
+	}
 	if n.bulk != nil {
 		n.bulk.news = n.bulk.watch()
 		n.host.Network().Notify(n.bulk.news)
@@ -222,6 +228,7 @@ func (n *Network) closeParts() error {
 	if n.events != nil {
 		errs = append(errs, n.events.close())
 	}
+	n.holes.close()
 	if n.ownHost {
 		errs = append(errs, n.host.Close())
 	}

@@ -22,8 +22,8 @@ const (
 )
 
 // upgrades has members that are reached through a relay reached directly as soon as that can be, and ends relayed connections that a better
-// one has replaced. Holes are punched by libp2p when a relayed connection is new; what comes later, a port that was mapped, another network,
-// is found by dialling now and then.
+// one has replaced. Holes are punched by libp2p when a relayed connection is new. What fails then, and what comes later, a port that was mapped,
+// another network, is found by punching and dialling now and then.
 func (n *Network) upgrades() {
 	tries := make(map[peer.ID]reserveTry)
 	better := make(map[string]time.Time) // relayed connections that were replaced, since when
@@ -69,24 +69,37 @@ func mustEnd(s network.Stream) bool {
 	return p == exchange || p == state || s.Protocol() == ProtocolHello
 }
 
-// dialDirectly tries the direct addresses of members that are reached through a relay.
+// dialDirectly tries to have direct connections to those that are reached through a relay: to members, and to who greeted this peer and will be one. Who
+// took a relayed connection punches; who opened it dials, if it knows an address.
 func (n *Network) dialDirectly(tries map[peer.ID]reserveTry, now time.Time) {
 	for id := range tries {
-		if !n.isProtected(id) || n.connectedDirectly(id) {
+		if !n.wantedDirectly(id, now) {
 			delete(tries, id)
 		}
 	}
-	for _, id := range n.protectedPeers() {
-		if n.host.Network().Connectedness(id) == network.NotConnected || n.connectedDirectly(id) || now.Before(tries[id].after) {
-			continue
-		}
-		if !slices.ContainsFunc(n.host.Peerstore().Addrs(id), func(a multiaddr.Multiaddr) bool { return !isRelayed(a) }) {
+	for _, id := range n.host.Network().Peers() {
+		if now.Before(tries[id].after) || !n.wantedDirectly(id, now) || !n.tryDirectly(id) {
 			continue
 		}
 		pause := min(max(2*tries[id].pause, upgradeRetryMin), upgradeRetryMax)
 		tries[id] = reserveTry{now.Add(pause), pause}
-		n.goDo(func() { n.dialDirect(id) })
 	}
+}
+
+func (n *Network) wantedDirectly(id peer.ID, now time.Time) bool {
+	return n.host.Network().Connectedness(id) != network.NotConnected && !n.connectedDirectly(id) &&
+		(n.isProtected(id) || n.greeted.has(id, now))
+}
+
+// tryDirectly begins one try, and says whether there was a way to.
+func (n *Network) tryDirectly(id peer.ID) bool {
+	for _, c := range n.host.Network().ConnsToPeer(id) {
+		if c.Stat().Direction == network.DirInbound && isRelayed(c.RemoteMultiaddr()) && n.holes.again(c, n.host.Network()) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.host.Peerstore().Addrs(id), func(a multiaddr.Multiaddr) bool { return !isRelayed(a) }) &&
+		n.goDo(func() { n.dialDirect(id) })
 }
 
 func (n *Network) dialDirect(id peer.ID) {

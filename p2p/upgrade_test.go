@@ -3,12 +3,16 @@ package p2p
 import (
 	"context"
 	"io"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
+	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
+	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -80,6 +84,56 @@ func TestHolePunched(t *testing.T) {
 			t.Errorf("round trip %s, want 20 ms", rtt)
 		}
 	})
+}
+
+// TestHolesArePunchedAgain: a connection through a relay that comes before the two know how they are seen from outside is not left so.
+func TestHolesArePunchedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openRelays(t, 1, 2, always())
+		a, b := s.peers[0], s.peers[1]
+		s.reserved(t, 1)
+		seen := time.Now().Add(10 * time.Second)
+		var tries [2]punchTries
+		for i, n := range s.peers {
+			own := n.host.(interface {
+				IDService() identify.IDService
+				AllAddrs() []multiaddr.Multiaddr
+			})
+			addrs := func() []multiaddr.Multiaddr {
+				if time.Now().Before(seen) {
+					return nil
+				}
+				return own.AllAddrs()
+			}
+			if err := n.holes.open(n.host, own.IDService(), addrs, holepunch.WithTracer(&tries[i])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.Protect([]slot.PeerID{b.ID()})
+		b.Protect([]slot.PeerID{a.ID()})
+		if err := a.connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(seen))
+		if n := tries[0].Load() + tries[1].Load(); n > 0 {
+			t.Fatalf("%d tries at addresses that nobody knew", n)
+		}
+		eventually(t, time.Minute, "a try to punch a hole", func() bool { return tries[0].Load()+tries[1].Load() > 0 })
+		s.Wall(1)
+		s.Wall(2)
+		s.Heal(1, 2)
+		eventually(t, upgradeRetryMax+time.Minute, "a direct way", func() bool { return pathTo(a, b).Way != WayRelayed })
+	})
+}
+
+// punchTries counts the holes that were tried to be punched.
+type punchTries struct{ atomic.Int32 }
+
+// Trace implements holepunch.EventTracer.
+func (p *punchTries) Trace(e *holepunch.Event) {
+	if _, ok := e.Evt.(*holepunch.StartHolePunchEvt); ok {
+		p.Add(1)
+	}
 }
 
 // TestUpgradedWhenADirectWayAppears: no hole can be punched, and later the members can connect.
