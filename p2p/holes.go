@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
@@ -15,6 +16,9 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 	"go.uber.org/fx"
 )
+
+// holeTimeout is for one dial, and for one try to punch a hole: long enough for two SYNs that are sent again.
+const holeTimeout = 5 * time.Second
 
 // holes are libp2p's DCUtR service. It tries once, when a relayed connection comes in; a try fails for good where one of the two does not know yet how it is
 // seen from outside, which takes a peer about two seconds. So it is told of connections again, for which the host's own service gives no handle.
@@ -28,7 +32,7 @@ type holes struct {
 
 // open starts it on a host that has none. addrs are the public addresses of this peer, those seen by one other peer included.
 func (h *holes) open(on host.Host, ids identify.IDService, addrs func() []multiaddr.Multiaddr, opts ...holepunch.Option) (err error) {
-	h.service, err = holepunch.NewService(holesHost{on, h}, ids, addrs, opts...)
+	h.service, err = holepunch.NewService(holesHost{on, h}, ids, addrs, append(opts, holepunch.DirectDialTimeout(holeTimeout))...)
 	return err
 }
 
