@@ -60,7 +60,7 @@ class Swarm(SwarmCase):
 
     def test_agreed_weights_on_demand(self):
         for mode in ("sync", "delayed"):
-            settings = dict(inner_steps=4, rounds=5, start_peers=2, mode=mode, force=6)
+            settings = dict(inner_steps=4, rounds=5, start_peers=2, min_peers=2, mode=mode, force=6)
             name = f"{self.run_name}-{mode}"
             peers = [self.peer(f"{mode}-{i}", run=name, **settings) for i in range(2)]
             forced, done = [[p.report(kind) for p in peers] for kind in ("forced", "done")]
@@ -72,9 +72,8 @@ class Swarm(SwarmCase):
 
     def test_streaming(self):
         settings = dict(inner_steps=8, rounds=3, start_peers=2, mode="streaming", fragments=4)
-        peers = [
-            self.peer(f"peer-{i}", fragment_delay=1, force=9, **settings) for i in range(2)
-        ]
+        settings.update(min_peers=2, fragment_delay=1, force=9)
+        peers = [self.peer(f"peer-{i}", **settings) for i in range(2)]
         forced, done = [[p.report(kind) for p in peers] for kind in ("forced", "done")]
         self.assertEqual(forced[0], forced[1])
         self.assertEqual((done[0]["slot"], done[0]["weights"]), (12, done[1]["weights"]))
