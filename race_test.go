@@ -2,5 +2,5 @@
 
 package p2pdiloco
 
-// raced says that the race detector is on: with synctest it leaves one thread to a test, and makes that some times slower.
+// raced says that the race detector is on: tests have one CPU then (internal/onecpu), and are some times slower.
 const raced = true
