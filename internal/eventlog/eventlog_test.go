@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -119,6 +120,27 @@ func TestWriterAppendsWholeLines(t *testing.T) {
 	})
 	if err != nil || len(seen) != 200 {
 		t.Errorf("%d of 200 lines, %v", len(seen), err)
+	}
+}
+
+// TestALineThatWasCutOffIsEnded: a kill may leave the beginning of a line, which must not take the next process's first event with it.
+func TestALineThatWasCutOffIsEnded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	if err := os.WriteFile(path, []byte("{\"event\":\"a\"}\n{\"event\":\"b\",\"sl"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range []string{"c", "d"} {
+		w, err := Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Line([]byte(`{"event":"`+event+`"}`)), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(path)
+	if want := "{\"event\":\"a\"}\n{\"event\":\"b\",\"sl\n{\"event\":\"c\"}\n{\"event\":\"d\"}\n"; err != nil || string(b) != want {
+		t.Errorf("the file holds %q, want %q (%v)", b, want, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -15,15 +16,42 @@ type Writer struct {
 	}
 }
 
-// Create opens path for appending and makes it if it is missing.
+// Create opens path for appending and makes it if it is missing. A line that was cut off there, as a process was killed, is ended.
 func Create(path string) (*Writer, error) {
+	torn, err := endsInALine(path)
+	if err != nil {
+		return nil, fmt.Errorf("events file: %w: name a file that can be read and written", err)
+	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("events file: %w: name a file that can be written", err)
 	}
 	w := &Writer{}
 	w.mu.f = f
+	if torn {
+		if err := w.Line(nil); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
 	return w, nil
+}
+
+// endsInALine says whether a file ends in the middle of a line.
+func endsInALine(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false, nil // what is wrong with it shows when it is opened
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	var last [1]byte
+	if _, err := f.ReadAt(last[:], info.Size()-1); err != nil {
+		return false, err
+	}
+	return last[0] != '\n', nil
 }
 
 // Event appends v as one line of JSON.
