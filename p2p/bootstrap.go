@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -55,12 +56,14 @@ type bootstrapper struct {
 	mu   struct {
 		sync.Mutex
 		BootstrapState
-		given []peer.AddrInfo
+		given    []peer.AddrInfo
+		underWay map[string]bool // dials
 	}
 }
 
 func newBootstrapper(n *Network) *bootstrapper {
 	b := &bootstrapper{n: n, wake: make(chan struct{}, 1)}
+	b.mu.underWay = make(map[string]bool)
 	_ = b.add(n.cfg.Bootstrap) // Validate has refused what does not parse
 	n.events.subscribe(func(_ peer.ID, connected bool) {
 		if !connected && len(n.host.Network().Peers()) == 0 {
@@ -125,11 +128,18 @@ func (b *bootstrapper) state() BootstrapState {
 	return s
 }
 
+// run has one round after the other. Who wakes it has the next one begin at once: of the one before there may be left dials of peers that are
+// gone, which take seconds to fail, while a bootstrap node that has just been lost would answer.
 func (b *bootstrapper) run() {
 	retry := bootstrapRetryMin
 	for b.n.ctx.Err() == nil {
-		alone := len(b.n.host.Network().Peers()) == 0
-		b.round(alone)
+		select {
+		case <-b.round():
+		case <-b.wake:
+			continue
+		case <-b.n.ctx.Done():
+			return
+		}
 		wait := bootstrapCheck
 		if b.wanting() {
 			wait = retry
@@ -151,29 +161,63 @@ func (b *bootstrapper) wanting() bool {
 	return known && len(b.n.host.Network().Peers()) == 0
 }
 
-// round dials every bootstrap address not connected, and, when this peer is alone, the remembered ones, all at once.
-func (b *bootstrapper) round(alone bool) {
-	var wg sync.WaitGroup
-	if alone {
+// round dials every bootstrap address not connected, and, when this peer is alone, the remembered ones, all at once; but for those under way. It is
+// over when the bootstrap addresses have answered or failed.
+func (b *bootstrapper) round() (over <-chan struct{}) {
+	if len(b.n.host.Network().Peers()) == 0 {
 		for _, p := range b.n.memory.known() {
-			wg.Go(func() {
-				if err := b.dial(p); err != nil {
+			b.begin(p, func(err error) {
+				if err != nil {
 					b.n.log.Debug("remembered peer does not answer", "peer", p.ID, "err", err)
 				}
 			})
 		}
 	}
+	var wg sync.WaitGroup
 	given := b.nodes()
 	errs := make([]error, len(given))
 	for i, p := range given {
 		if len(b.n.cfg.Announce) == 0 {
 			b.n.ranks.preferQUIC(p.Addrs...)
 		}
-		wg.Go(func() { errs[i] = b.dial(p) })
+		wg.Add(1)
+		b.begin(p, func(err error) {
+			errs[i] = err
+			wg.Done()
+		})
 	}
-	wg.Wait()
-	if b.n.ctx.Err() == nil {
-		b.record(errs)
+	done := make(chan struct{})
+	b.n.goDo(func() {
+		defer close(done)
+		wg.Wait()
+		if b.n.ctx.Err() == nil {
+			b.record(errs)
+		}
+	})
+	return done
+}
+
+var errUnderWay = errors.New("a dial is under way")
+
+// begin dials a peer at its addresses and hands on how that ended. At once, with errUnderWay, if the same is being done.
+func (b *bootstrapper) begin(p peer.AddrInfo, ended func(error)) {
+	key := p.String()
+	b.mu.Lock()
+	already := b.mu.underWay[key]
+	b.mu.underWay[key] = true
+	b.mu.Unlock()
+	if already {
+		ended(errUnderWay)
+		return
+	}
+	done := func(err error) {
+		b.mu.Lock()
+		delete(b.mu.underWay, key)
+		b.mu.Unlock()
+		ended(err)
+	}
+	if !b.n.goDo(func() { done(b.dial(p)) }) {
+		done(net.ErrClosed)
 	}
 }
 
@@ -190,8 +234,12 @@ func (b *bootstrapper) dial(p peer.AddrInfo) error {
 	return nil
 }
 
+// record notes how a round ended, by the errors of the dials that it did not find under way.
 func (b *bootstrapper) record(errs []error) {
-	answered := false
+	given, answered := len(errs), false
+	if errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, errUnderWay) }); len(errs) == 0 && given > 0 {
+		return
+	}
 	for _, err := range errs {
 		answered = answered || err == nil
 	}

@@ -2,8 +2,10 @@ package p2p
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -156,6 +158,40 @@ func TestBootstrapKeepsTrying(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		if state := n.Bootstrap(); !state.Answered || state.Err() != nil {
 			t.Errorf("after the bootstrap node came: %+v", state)
+		}
+	})
+}
+
+// TestALostBootstrapNodeIsDialledAtOnce: dials of peers that are gone, which take 5 s to fail, do not hold that up.
+func TestALostBootstrapNodeIsDialledAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 3, 10*time.Millisecond)
+		boot, gone := simulated(t, s, 0, LAN()), s.Hosts[1]
+		file := fmt.Sprintf("%s/peers.json", t.TempDir())
+		peers, err := json.Marshal([]remembered{{ID: gone.ID(), Addrs: []string{gone.Addrs()[0].String()}, Seen: time.Now()}})
+		if err == nil {
+			err = os.WriteFile(file, peers, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close(1)
+		cfg := LAN()
+		cfg.Bootstrap, cfg.PeersFile = []string{s.Addr(0)}, file
+		n := simulated(t, s, 2, cfg)
+		time.Sleep(300 * time.Millisecond)
+		if !slices.Equal(n.Peers(), ids(boot)) {
+			t.Fatalf("connected to %v, want the bootstrap node", n.Peers())
+		}
+		if err := boot.Host().Network().ClosePeer(s.Hosts[2].ID()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		if !slices.Equal(n.Peers(), ids(boot)) {
+			t.Errorf("connected to %v, want the bootstrap node", n.Peers())
+		}
+		if state := n.Bootstrap(); !state.Answered || state.LastErr != nil {
+			t.Errorf("%+v", state)
 		}
 	})
 }

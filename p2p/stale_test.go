@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"testing"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -13,12 +14,16 @@ type paperConn struct {
 	network.Conn
 	peer   peer.ID
 	addr   string
+	age    time.Duration
 	closed bool
 }
 
 func (c *paperConn) RemotePeer() peer.ID                  { return c.peer }
 func (c *paperConn) RemoteMultiaddr() multiaddr.Multiaddr { return multiaddr.StringCast(c.addr) }
-func (c *paperConn) Close() error                         { c.closed = true; return nil }
+func (c *paperConn) Stat() network.ConnStats {
+	return network.ConnStats{Stats: network.Stats{Opened: time.Now().Add(-c.age)}}
+}
+func (c *paperConn) Close() error { c.closed = true; return nil }
 
 type paperNetwork struct {
 	network.Network
@@ -37,10 +42,11 @@ func TestNothingIsLeftOfADeadPeer(t *testing.T) {
 		moved bool    // it ends because a machine has moved
 		want  [3]bool // whether these end with it: another over TCP, QUIC, a relayed one
 	}{
-		{"TCP", paperConn{addr: tcp}, false, [3]bool{false, true, false}},
-		{"TCP, for a move,", paperConn{addr: tcp}, true, [3]bool{}},
-		{"QUIC", paperConn{addr: quic}, false, [3]bool{}},
-		{"a relay's TCP", paperConn{addr: tcp + circuit}, false, [3]bool{}},
+		{"TCP", paperConn{addr: tcp, age: time.Minute}, false, [3]bool{false, true, false}},
+		{"TCP, outrun by QUIC,", paperConn{addr: tcp, age: outrun / 2}, false, [3]bool{}},
+		{"TCP, for a move,", paperConn{addr: tcp, age: time.Minute}, true, [3]bool{}},
+		{"QUIC", paperConn{addr: quic, age: time.Minute}, false, [3]bool{}},
+		{"a relay's TCP", paperConn{addr: tcp + circuit, age: time.Minute}, false, [3]bool{}},
 	} {
 		left := []*paperConn{{addr: tcp}, {addr: quic}, {addr: quic + circuit}}
 		dropStale(func(network.Conn) bool { return c.moved }).Disconnected(paperNetwork{conns: []network.Conn{left[0], left[1], left[2]}}, &c.ended)
