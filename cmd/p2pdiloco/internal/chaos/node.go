@@ -98,10 +98,22 @@ func (p *node) report() (r report.Peer, ok bool) {
 	return r, json.Unmarshal(b, &r) == nil
 }
 
-// back says whether it takes part again: its state is the one after slot or newer.
+// back says whether it takes part again: its state is the one after slot or newer, and it is in touch with the others. The members' list alone does
+// not tell: who has just been started has not been missed yet.
 func (p *node) back(slot uint64) bool {
-	running := p.status.Phase == p2pdiloco.PhaseRunning || p.status.Phase == p2pdiloco.PhaseEnded
-	return p.running() && running && p.status.Slot >= slot
+	there := p.status.Phase == p2pdiloco.PhaseEnded || p.status.Phase == p2pdiloco.PhaseRunning && p.inTouch()
+	return p.running() && there && p.status.Slot >= slot
+}
+
+// inTouch says whether it reaches so many members that they and it could decide something.
+func (p *node) inTouch() bool {
+	reached := 0
+	for _, m := range p.status.Members {
+		if m.Self || m.Path != nil {
+			reached++
+		}
+	}
+	return 2*reached > len(p.status.Members)
 }
 
 // members are those of its chain's newest record, as it last said.

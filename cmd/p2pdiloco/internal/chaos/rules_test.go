@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // paper is a runner of n members without processes: what is done to them is only written down.
@@ -99,6 +101,29 @@ func TestTheGateFollowsTheSchedule(t *testing.T) {
 		c.change()
 		if err := r.openGate(); err != nil || r.gate != c.want {
 			t.Errorf("gate at %d, %v, want %d", r.gate, err, c.want)
+		}
+	}
+}
+
+func TestWhoIsBackIsInTouch(t *testing.T) {
+	self, reached, not := p2pdiloco.MemberStatus{Self: true}, p2pdiloco.MemberStatus{Path: &p2p.Path{}}, p2pdiloco.MemberStatus{}
+	for _, c := range []struct {
+		phase   p2pdiloco.Phase
+		slot    uint64
+		members []p2pdiloco.MemberStatus
+		want    bool
+	}{
+		{p2pdiloco.PhaseRunning, 4, []p2pdiloco.MemberStatus{self, reached, reached, not, not}, true},
+		{p2pdiloco.PhaseRunning, 4, []p2pdiloco.MemberStatus{self, reached, not, not}, false},
+		{p2pdiloco.PhaseRunning, 4, []p2pdiloco.MemberStatus{self, not, not, not, not}, false},
+		{p2pdiloco.PhaseRunning, 3, []p2pdiloco.MemberStatus{self, reached}, false},
+		{p2pdiloco.PhaseJoining, 4, []p2pdiloco.MemberStatus{reached, reached}, false},
+		{p2pdiloco.PhaseEnded, 4, []p2pdiloco.MemberStatus{self, not, not}, true},
+		{"", 4, nil, false},
+	} {
+		p := &node{status: p2pdiloco.Status{Phase: c.phase, Slot: c.slot, Members: c.members}}
+		if got := p.back(4); got != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }
