@@ -97,15 +97,26 @@ func (b *bootstrapper) add(addrs []string) error {
 		if infos[i].ID == b.n.host.ID() || slices.Contains(b.mu.Given, s) {
 			continue
 		}
-		if len(b.mu.given) >= maxBootstrap {
-			return fmt.Errorf("%d bootstrap addresses: at most %d are allowed", len(b.mu.given)+1, maxBootstrap)
+		if len(b.mu.Given) >= maxBootstrap {
+			return fmt.Errorf("%d bootstrap addresses: at most %d are allowed", len(b.mu.Given)+1, maxBootstrap)
 		}
-		b.mu.given, b.mu.Given = append(b.mu.given, *infos[i]), append(b.mu.Given, s)
+		b.mu.Given = append(b.mu.Given, s)
+		b.mu.given = withAddrs(b.mu.given, *infos[i])
 	}
 	return nil
 }
 
-// nodes are the addresses given.
+// withAddrs adds a node, or addresses to those that it has: it is dialled at all of them at once, in their order.
+func withAddrs(nodes []peer.AddrInfo, more peer.AddrInfo) []peer.AddrInfo {
+	i := slices.IndexFunc(nodes, func(p peer.AddrInfo) bool { return p.ID == more.ID })
+	if i < 0 {
+		return append(nodes, more)
+	}
+	nodes[i].Addrs = slices.Concat(nodes[i].Addrs, more.Addrs)
+	return nodes
+}
+
+// nodes are those whose addresses were given, in their order.
 func (b *bootstrapper) nodes() []peer.AddrInfo {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -161,8 +172,8 @@ func (b *bootstrapper) wanting() bool {
 	return known && len(b.n.host.Network().Peers()) == 0
 }
 
-// round dials every bootstrap address not connected, and, when this peer is alone, the remembered ones, all at once; but for those under way. It is
-// over when the bootstrap addresses have answered or failed.
+// round dials every bootstrap node not connected, and, when this peer is alone, the remembered ones, all at once; but for those under way. It is
+// over when the bootstrap nodes have answered or failed.
 func (b *bootstrapper) round() (over <-chan struct{}) {
 	if len(b.n.host.Network().Peers()) == 0 {
 		for _, p := range b.n.memory.known() {

@@ -25,12 +25,7 @@ func (n *Network) Contacts(peers []slot.PeerID, limit int, usable func(addr stri
 		all = addContact(all, id, addrs, usable)
 	}
 	for _, given := range n.boot.nodes() {
-		addrs := slices.Clone(n.host.Peerstore().Addrs(given.ID))
-		for _, again := range n.boot.nodes() { // each address was given by itself
-			if again.ID == given.ID {
-				addrs = append(addrs, again.Addrs...)
-			}
-		}
+		addrs := slices.Concat(n.host.Peerstore().Addrs(given.ID), given.Addrs)
 		all = addContact(all, given.ID, multiaddr.Unique(addrs), usable)
 	}
 	choose(all, limit)

@@ -162,6 +162,31 @@ func TestBootstrapKeepsTrying(t *testing.T) {
 	})
 }
 
+// TestABootstrapNodeIsOne: dialled at each of its addresses by itself, none of them would have a head start.
+func TestABootstrapNodeIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 3, 10*time.Millisecond)
+		at := func(i int, port string) string { return "/ip4/1.2.3.4/" + port + "/p2p/" + s.Hosts[i].ID().String() }
+		cfg := LAN()
+		cfg.Bootstrap = []string{at(1, "udp/1/quic-v1"), at(2, "tcp/2"), at(1, "tcp/1")}
+		n := simulated(t, s, 0, cfg)
+		if err := n.AddBootstrap([]string{at(1, "tcp/1"), at(2, "tcp/3"), at(0, "tcp/4")}); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range n.boot.nodes() {
+			got = append(got, fmt.Sprint(p.ID == s.Hosts[1].ID(), p.Addrs))
+		}
+		want := []string{"true [/ip4/1.2.3.4/udp/1/quic-v1 /ip4/1.2.3.4/tcp/1]", "false [/ip4/1.2.3.4/tcp/2 /ip4/1.2.3.4/tcp/3]"}
+		if !slices.Equal(got, want) {
+			t.Errorf("nodes %q, want %q", got, want)
+		}
+		if given := n.Bootstrap().Given; len(given) != 4 {
+			t.Errorf("given %q, want the four addresses of others", given)
+		}
+	})
+}
+
 // TestALostBootstrapNodeIsDialledAtOnce: dials of peers that are gone, which take 5 s to fail, do not hold that up.
 func TestALostBootstrapNodeIsDialledAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
