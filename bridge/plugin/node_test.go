@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -67,9 +68,10 @@ func members(t *testing.T, ctx context.Context, spec p2pdiloco.Spec, trainers ..
 	return all
 }
 
+// spec is of a run that no other process on the local network has.
 func spec(name string, rounds uint64, peers int) p2pdiloco.Spec {
 	return p2pdiloco.Spec{
-		Name: name, Rounds: rounds, InnerSteps: 10, StartPeers: uint64(peers), Aggregator: "mean", Outer: "sgd", OuterLR: "1",
+		Name: fmt.Sprintf("%s-%d", name, os.Getpid()), Rounds: rounds, InnerSteps: 10, StartPeers: uint64(peers), Aggregator: "mean", Outer: "sgd", OuterLR: "1",
 	}
 }
 

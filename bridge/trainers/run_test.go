@@ -5,7 +5,9 @@ package trainers_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"os"
 	"testing"
 	"time"
 
@@ -65,7 +67,7 @@ func join(ctx context.Context, t *testing.T, trainers []p2pdiloco.Trainer) (node
 	for _, tr := range trainers {
 		node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{
 			Spec: p2pdiloco.Spec{
-				Name: "c-and-go", Rounds: 4, InnerSteps: 10, StartPeers: uint64(len(trainers)), Outer: "sgd", OuterLR: "1", Aggregator: "mean",
+				Name: fmt.Sprintf("c-and-go-%d", os.Getpid()), Rounds: 4, InnerSteps: 10, StartPeers: uint64(len(trainers)), Outer: "sgd", OuterLR: "1", Aggregator: "mean",
 			},
 			Trainer: tr, Preset: p2pdiloco.PresetLAN, Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Bootstrap: bootstrap,
 		})
