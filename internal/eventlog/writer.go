@@ -18,7 +18,7 @@ type Writer struct {
 
 // Create opens path for appending and makes it if it is missing. A line that was cut off there, as a process was killed, is ended.
 func Create(path string) (*Writer, error) {
-	torn, err := endsInALine(path)
+	torn, err := endsMidLine(path)
 	if err != nil {
 		return nil, fmt.Errorf("events file: %w: name a file that can be read and written", err)
 	}
@@ -36,8 +36,8 @@ func Create(path string) (*Writer, error) {
 	return w, nil
 }
 
-// endsInALine says whether a file ends in the middle of a line.
-func endsInALine(path string) (bool, error) {
+// endsMidLine says whether a file ends in the middle of a line.
+func endsMidLine(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return false, nil // what is wrong with it shows when it is opened
