@@ -92,7 +92,7 @@ func (m *Machine) onPropose(msg Message, p Propose) error {
 	}
 	m.absorb(p.Record.Decisions)
 	if d.proposal == nil {
-		d.proposal, d.life = &p, m.now
+		d.proposal, d.led, d.life = &p, true, m.now
 	}
 	return nil
 }

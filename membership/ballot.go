@@ -13,10 +13,17 @@ func (m *Machine) patience(ballot uint32) time.Duration {
 
 // leaderLives says whether the followed leader showed progress within its patience. Who sees that refuses PREPARE, so that one
 // peer with a bad link cannot depose it.
+//
+// A candidate has half a Timing.Retry to get its promises and act on them. Of two that rise at once the lower may have been
+// promised nothing by then, nor ever will be, and the higher may need its promise: it gives way.
 func (m *Machine) leaderLives() bool {
 	d := m.open
 	leader := ofMember(d.leader(d.ballot))
-	return m.now-d.life < m.patience(d.ballot) && m.around(leader) && !m.astray(leader) && !m.barred(leader.peer)
+	wait := m.patience(d.ballot)
+	if !d.led && !m.leadsPrepared() {
+		wait = m.cfg.Timing.Retry / 2
+	}
+	return m.now-d.life < wait && m.around(leader) && !m.astray(leader) && !m.barred(leader.peer)
 }
 
 // astray says whether a member stands on another branch: it leads nothing here, however patient one was with it.
@@ -29,6 +36,7 @@ func (m *Machine) astray(w who) bool {
 // explain, they are no progress any more, and somebody else is let try.
 func (m *Machine) sawLife(revision uint32) {
 	d := m.open
+	d.led = true
 	if revision > d.revision {
 		d.revision = revision
 		d.revised++
@@ -87,7 +95,7 @@ func (m *Machine) watchLeader() {
 	if d.owed == never {
 		d.owed = m.now
 	}
-	if d.lead != nil && d.lead.ref.Ballot == d.ballot && m.leadingGetsOn() {
+	if m.leadsPrepared() {
 		return
 	}
 	wait := m.patience(d.ballot) * time.Duration(m.turn())
@@ -97,21 +105,24 @@ func (m *Machine) watchLeader() {
 }
 
 // succeeds says whether it is this peer's turn after a leader that is gone, was removed, or went off on another branch. That needs no patience: the first candidate goes ahead at
-// once, each further one a Timing.Gone later. Who hears no quorum is the one that was cut off, more likely.
+// once, each further one twice Timing.Gone later: by so much may two differ in when they saw it. Who hears no quorum is the one that was cut off, more likely.
 func (m *Machine) succeeds() bool {
 	d := m.open
 	leader := ofMember(d.leader(d.ballot))
 	since, gone := m.goneSince(leader)
 	gone = gone || m.astray(leader) || m.barred(leader.peer)
-	step := m.cfg.Timing.Gone
+	step := 2 * m.cfg.Timing.Gone
 	if step == 0 && m.barred(leader.peer) {
 		step = m.cfg.Timing.Retry
 	}
 	return gone && step > 0 && m.now-max(d.owed, since, d.campaign) >= step*time.Duration(m.turn()-1) && m.quorumHeard()
 }
 
-// leadingGetsOn: a leader never deposes itself while it has its quorum of promises; its own ballot was not outbid.
-func (m *Machine) leadingGetsOn() bool { return m.open.lead.prepared }
+// leadsPrepared says whether this peer leads the followed ballot and has its quorum of promises: it never deposes itself then.
+func (m *Machine) leadsPrepared() bool {
+	d := m.open
+	return d.lead != nil && d.lead.ref.Ballot == d.ballot && d.lead.prepared
+}
 
 // turn is this peer's place among the heard members after the followed leader, from 1.
 func (m *Machine) turn() int {

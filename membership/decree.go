@@ -17,6 +17,7 @@ type decree struct {
 
 	// Following. ballot is the highest that a leader or a granted PREPARE has shown; the fields below belong to it.
 	ballot   uint32
+	led      bool // its leader has shown progress, which takes a quorum of promises
 	plan     *slot.Plan
 	draft    *slot.Draft
 	haveSent bool
@@ -182,7 +183,7 @@ func (m *Machine) enter(ballot uint32) {
 	if ballot <= d.ballot {
 		return
 	}
-	d.ballot = ballot
+	d.ballot, d.led = ballot, false
 	d.plan, d.draft, d.haveSent, d.proposal, d.beat, d.bytes = nil, nil, false, nil, Beat{}, 0
 	d.asked = nil
 	d.life, d.revision, d.revised = m.now, 0, 0
