@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -36,8 +37,32 @@ func (m *Machine) finish() {
 	if !e.done && (m.chain.closed() && m.atTip() && m.allApplied() && !m.awaited() || m.lingered()) {
 		e.done = true
 		m.announceAlive()
-		m.event(Event{Kind: EventDone, Height: m.chain.height(), Slot: m.chain.tip().Slot, Root: m.state.root})
+		m.event(Event{Kind: EventDone, Height: m.chain.height(), Slot: m.chain.tip().Slot, Root: m.state.root, Detail: m.endedWithout()})
 	}
+}
+
+// endedWithout tells of a run's end on a branch: a fork went on without members that no record has listed since, and that may have done
+// the same. It is empty if nobody is missed.
+func (m *Machine) endedWithout() string {
+	missed, after := map[slot.PeerID]bool{}, uint64(0)
+	for h := uint64(1); h <= m.chain.height(); h++ {
+		r, before := m.chain.at(h), m.chain.at(h-1)
+		if r.Kind == slot.Fork && len(before.Members) > 0 {
+			for _, e := range before.Members {
+				missed[e.Peer] = true
+			}
+			after = before.Slot
+		}
+		for _, e := range r.Members {
+			delete(missed, e.Peer)
+		}
+	}
+	delete(missed, m.cfg.Self)
+	if len(missed) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("after slot %d this branch of the run went on without members that never came back (%d): "+
+		"if they were only cut off, they may hold another model", after, len(missed))
 }
 
 // lingerMost is for how many Timing.Linger a peer waits at most for the end of the chain to be decided, or to come here.

@@ -11,8 +11,10 @@ import (
 // reason says in plain words why nothing is decided here, or why this peer is no member yet; "" where there is nothing to explain.
 func (m *Machine) reason() string {
 	switch {
-	case m.left || m.ending.done:
+	case m.left:
 		return ""
+	case m.ending.done:
+		return m.endedWithout()
 	case m.ending.gone:
 		return "the run is over, and no peer is heard that holds its final model"
 	case !m.chain.pinned && m.chain.height() > 0:

@@ -25,7 +25,7 @@ type View struct {
 	Left     bool
 	Paused   bool   // too few members are heard for a quorum
 	NoQuorum bool   // the same, or, at a peer that is no member, none of them is heard
-	Reason   string // why this peer is paused or no member, in plain words
+	Reason   string // why this peer is paused or no member, or whom its run ended without, in plain words
 	Done     bool   // the run is over, and everybody has it or had the time
 	Missed   bool   // the run is over, and nobody was heard for long who holds its last state, which is not here
 	Members  []MemberView
