@@ -29,12 +29,18 @@ func (m *Machine) onPrepare(msg Message, ref slot.Ref) error {
 		m.persist(*d.word.promise)
 	}
 	m.enter(ref.Ballot)
-	promise := Promise{Ref: ref}
+	m.promise(ref.Ballot, msg.From)
+	return nil
+}
+
+// promise tells of a promise that is on disk, and of the highest vote so far.
+func (m *Machine) promise(ballot uint32, to slot.PeerID) {
+	d := m.open
+	promise := Promise{Ref: d.at(ballot)}
 	if v := d.word.vote; v != nil {
 		promise.Voted, promise.VoteBallot, promise.VoteRecord = true, v.Ballot, v.Record
 	}
-	m.send(promise, msg.From)
-	return nil
+	m.send(promise, to)
 }
 
 // keepAsked remembers a PREPARE that is not granted because the leader lives: that of the highest ballot of those who still ask. The
@@ -100,7 +106,8 @@ func (m *Machine) onPropose(msg Message, p Propose) error {
 // castVote votes for the proposal once nothing is missing. The conditions, each with what happens without it:
 //   - once a ballot, never below a promise: two records certified (H2, H4);
 //   - holding the state after the record before: a record whose predecessor's outcome nobody has (H12);
-//   - holding the outcome on disk: a certified record that nobody can apply (H10);
+//   - holding the outcome on disk: a certified record that nobody can apply (H10). A next secret is not for who is to be removed: it votes
+//     without, since each quorum has one who holds the secret (see proposeDraft);
 //   - the same state root: a diverged member's state certified (H16).
 //
 // I6: vote and record are on disk before VOTE leaves.
@@ -110,7 +117,8 @@ func (m *Machine) castVote() {
 	if p == nil || p.Ballot < d.word.floor() || d.word.vote != nil && d.word.vote.Ballot >= p.Ballot {
 		return
 	}
-	if !m.atTip() || p.Record.StateRoot != m.state.root || !m.hold(draftOf(p.Record, p.Ballot)) {
+	removed := p.Record.Kind == slot.Access && m.chain.access.barredBy(p.Record, m.cfg.Self)
+	if !m.atTip() || p.Record.StateRoot != m.state.root || !removed && !m.hold(draftOf(p.Record, p.Ballot)) {
 		return
 	}
 	m.recordVote(p.Ballot, p.Record)

@@ -95,7 +95,7 @@ func (m *Machine) watchLeader() {
 	if d.owed == never {
 		d.owed = m.now
 	}
-	if m.leadsPrepared() {
+	if m.leadsPrepared() && d.seen == d.ballot {
 		return
 	}
 	wait := m.patience(d.ballot) * time.Duration(m.turn())
@@ -118,7 +118,8 @@ func (m *Machine) succeeds() bool {
 	return gone && step > 0 && m.now-max(d.owed, since, d.campaign) >= step*time.Duration(m.turn()-1) && m.quorumHeard()
 }
 
-// leadsPrepared says whether this peer leads the followed ballot and has its quorum of promises: it never deposes itself then.
+// leadsPrepared says whether this peer leads the followed ballot and has its quorum of promises: it never deposes itself then, unless
+// somebody named a higher ballot and it makes no progress. Who promised that does not vote here any more.
 func (m *Machine) leadsPrepared() bool {
 	d := m.open
 	return d.lead != nil && d.lead.ref.Ballot == d.ballot && d.lead.prepared

@@ -161,7 +161,8 @@ func (d *decree) leads(msg Message, ballot uint32) bool {
 // maxBallotStep keeps ballots from running out: no honest member is so far ahead of the others at one height.
 const maxBallotStep = 1 << 16
 
-// follow accepts a leader's message of a ballot, unless a higher one was promised or is followed.
+// follow accepts a leader's message of a ballot, unless a higher one was promised or is followed. If nobody leads that, the lower one's
+// leader is told: it may lack just this peer.
 func (m *Machine) follow(msg Message, ballot uint32) error {
 	d := m.open
 	switch {
@@ -170,6 +171,9 @@ func (m *Machine) follow(msg Message, ballot uint32) error {
 	case ballot > d.seen+maxBallotStep:
 		return invalid("ballot %d after %d", ballot, d.seen)
 	case ballot < d.ballot || ballot < d.word.floor():
+		if ballot < d.word.floor() && !m.leaderLives() {
+			m.promise(d.word.floor(), msg.From)
+		}
 		return ErrStale
 	}
 	m.enter(ballot)

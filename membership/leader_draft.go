@@ -105,7 +105,8 @@ func (m *Machine) onHave(msg Message, h Have) error {
 }
 
 // proposeDraft proposes the draft once a quorum of the new members said HAVE (HOLES H11): whoever of the old ones is lost
-// then, a living quorum of the new ones includes a holder of the outcome.
+// then, a living quorum of the new ones includes a holder of the outcome. Of a next secret a quorum of the electors must have said it, too:
+// another outcome is fetched by whoever votes, but who is to be removed votes without the secret.
 func (m *Machine) proposeDraft() {
 	l := m.open.lead
 	r := m.recordOf(*l.draft)
@@ -113,7 +114,8 @@ func (m *Machine) proposeDraft() {
 		l.draft, m.orders.pauseAt = nil, m.now // an order was taken back; or no slot waits for a secret that too few can fetch
 		return
 	}
-	if !slot.Quorum(r.Members, func(e slot.Member) bool { return l.haves[ofMember(e)] }) {
+	holds := func(e slot.Member) bool { return l.haves[ofMember(e)] }
+	if !slot.Quorum(r.Members, holds) || !l.draft.Key.IsZero() && !slot.Quorum(m.chain.electorate(), holds) {
 		if l.plan != nil {
 			m.reviseDraft()
 		}

@@ -7,14 +7,18 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// onPromise gathers promises for the ballot that this peer wants to lead.
+// onPromise gathers promises for the ballot that this peer wants to lead, and notes who can give it none.
 func (m *Machine) onPromise(msg Message, p Promise) error {
 	if err := m.from(msg); err != nil {
 		return err
 	}
-	l := m.open.lead
-	if l == nil || p.Ref != l.ref {
+	d, l := m.open, m.open.lead
+	switch {
+	case l == nil || p.Ballot < l.ref.Ballot || p.Ballot > d.seen+maxBallotStep:
 		return ErrStale
+	case p.Ballot > l.ref.Ballot: // to somebody else: it is lost to this ballot
+		d.seen = max(d.seen, p.Ballot)
+		return nil
 	}
 	if p.Voted {
 		r := p.VoteRecord

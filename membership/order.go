@@ -97,6 +97,9 @@ func (m *Machine) wanted() []slot.Order {
 
 // repeatOrders says again what is wanted and not yet decided: leaders change, and forget, and newcomers have not heard it.
 func (m *Machine) repeatOrders() {
+	if len(m.orders.held) > 0 {
+		m.countOrders()
+	}
 	if m.now-m.orders.sentAt >= sayAgainAfter*m.cfg.Timing.Alive {
 		m.sendOrders()
 		m.repeatTakenBack()
@@ -204,7 +207,7 @@ func (m *Machine) absorb(ds []slot.Decision) {
 	}
 }
 
-// countOrders finds out what a quorum of the electors wants, after an order has come or the chain has grown.
+// countOrders finds out what a quorum of the electors wants, after an order has come, the chain has grown, or somebody may have come or gone.
 func (m *Machine) countOrders() {
 	o, a := &m.orders, &m.chain.access
 	o.own = slices.DeleteFunc(o.own, func(w slot.Order) bool { return w.Turn < a.turns[w.Peer] })
@@ -244,16 +247,26 @@ func (m *Machine) countOrders() {
 	}
 }
 
-// spareOne leaves out the removal of the senior where all members are to be removed: a run is not ended so.
+// spareOne leaves out the removal of the senior of those who are about, where all of them are to be removed and are enough to decide: a run
+// is not ended so, and somebody must lead the record.
 func (m *Machine) spareOne(ds []slot.Decision) []slot.Decision {
-	electors := m.chain.electorate()
-	out := func(e slot.Member) bool {
-		return slices.ContainsFunc(ds, func(d slot.Decision) bool { return d.Action == slot.Remove && d.Peer == e.Peer })
+	removes := func(p slot.PeerID) bool {
+		return slices.ContainsFunc(ds, func(d slot.Decision) bool { return d.Action == slot.Remove && d.Peer == p })
 	}
-	if len(electors) == 0 || slices.ContainsFunc(electors, func(e slot.Member) bool { return !out(e) }) {
+	var about []slot.Member
+	for _, e := range m.chain.electorate() {
+		if !m.present(e) {
+			continue
+		}
+		if !removes(e.Peer) {
+			return ds
+		}
+		about = append(about, e)
+	}
+	if !m.quorumHeard() {
 		return ds
 	}
-	senior := slot.Senior(electors).Peer
+	senior := slot.Senior(about).Peer
 	return slices.DeleteFunc(ds, func(d slot.Decision) bool { return d.Action == slot.Remove && d.Peer == senior })
 }
 
