@@ -95,7 +95,7 @@ func (m *Machine) watchLeader() {
 	if d.owed == never {
 		d.owed = m.now
 	}
-	if m.leadsPrepared() && d.seen == d.ballot {
+	if m.leadsPrepared() && (d.seen == d.ballot || m.reducing()) {
 		return
 	}
 	wait := m.patience(d.ballot) * time.Duration(m.turn())
@@ -119,7 +119,7 @@ func (m *Machine) succeeds() bool {
 }
 
 // leadsPrepared says whether this peer leads the followed ballot and has its quorum of promises: it never deposes itself then, unless
-// somebody named a higher ballot and it makes no progress. Who promised that does not vote here any more.
+// somebody named a higher ballot and it makes no progress with a draft or a proposal. Who promised that does not vote here any more.
 func (m *Machine) leadsPrepared() bool {
 	d := m.open
 	return d.lead != nil && d.lead.ref.Ballot == d.ballot && d.lead.prepared
@@ -173,4 +173,10 @@ func (m *Machine) electorsWithout(done func(slot.PeerID) bool) []slot.PeerID {
 		}
 	}
 	return ps
+}
+
+// reducing says whether this peer's plan is at work: the reduction shows nothing to a leader that does not contribute.
+func (m *Machine) reducing() bool {
+	l := m.open.lead
+	return l.plan != nil && l.draft == nil && l.proposal == nil
 }

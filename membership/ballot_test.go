@@ -1,8 +1,12 @@
 package membership
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // TestOfTwoCandidatesOneLeadsSoon: the leader and another of five die, two rise at the same moment, and it takes the promises of all
@@ -74,5 +78,51 @@ func TestACandidateIsLeftInPeace(t *testing.T) {
 			t.Errorf("%v after its PREPARE, leading %v: it is left in peace: %v", c.after, c.leads, lives)
 		}
 		ballot += 3
+	}
+}
+
+// TestALeaderIsToldOfALostVote by who promised a higher ballot that nobody leads, but not at each of its messages: with a vote in it that answer
+// is as large as a record.
+func TestALeaderIsToldOfALostVote(t *testing.T) {
+	l := labOf(t, "ABC")
+	d := l.peers[0].m.open
+	at := func(ballot uint32) *labPeer { return l.peer(labName(d.leader(ballot).Peer)) }
+	leader, rival, a := at(0), at(1), at(2)
+	a.m.open.life = never
+	if err := a.m.Step(l.now, labSigned(rival, Prepare{a.m.open.at(1)})); err != nil {
+		t.Fatal(err)
+	}
+	told := func(after time.Duration) (n int) {
+		t.Helper()
+		a.m.Ready()
+		for range 10 {
+			if err := a.m.Step(l.now+after, labSigned(leader, Beat{Ref: a.m.open.at(0)})); !errors.Is(err, ErrStale) {
+				t.Fatal(err)
+			}
+			for _, e := range a.m.Ready().Send {
+				p, ok := e.Body.(Promise)
+				if !ok {
+					continue
+				}
+				if n++; p.Ref.Ballot != 1 || !slices.Equal(e.To, []slot.PeerID{leader.id}) {
+					t.Errorf("%+v", e)
+				}
+				if err := leader.m.Step(l.now+after, labSigned(a, p)); err != nil || leader.m.open.seen != 1 {
+					t.Errorf("the leader: %v, it has seen ballot %d", err, leader.m.open.seen)
+				}
+			}
+		}
+		return n
+	}
+	for _, c := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 0}, {labTiming.Retry/2 - 1, 0}, {labTiming.Retry / 2, 1}, {labTiming.Retry, 0}, {2 * labTiming.Retry, 1}} {
+		if n := told(c.after); n != c.want {
+			t.Errorf("%v after the promise: told %d times, not %d", c.after, n, c.want)
+		}
+	}
+	if err := leader.m.Step(l.now, labSigned(a, Promise{Ref: leader.m.open.at(maxBallotStep)})); !errors.Is(err, ErrStale) || leader.m.open.seen != 1 {
+		t.Errorf("a promise in a ballot that is out of reach: %v, seen %d", err, leader.m.open.seen)
 	}
 }

@@ -31,6 +31,7 @@ type decree struct {
 	campaign time.Duration // when this peer last opened a ballot
 	asked    *Message      // a PREPARE that was not granted because the leader lives
 	askedAt  time.Duration // when it came
+	toldAt   time.Duration // when the leader of a lower ballot was last told of the promise
 	drafts   int           // of members records that were seen at this height
 	draftAt  time.Duration // when the last one was
 
@@ -54,7 +55,7 @@ type decree struct {
 // openDecree starts the height above the tip, with what was promised and voted there before, if anything was.
 func (m *Machine) openDecree() {
 	d := &decree{
-		ref: m.chain.next(), outcomes: map[slot.Root]bool{}, said: map[said]Message{}, saidBy: map[who]int{}, life: never, owed: never, campaign: never, draftAt: never, fetchedAt: never, accessAt: never,
+		ref: m.chain.next(), outcomes: map[slot.Root]bool{}, said: map[said]Message{}, saidBy: map[who]int{}, life: never, owed: never, campaign: never, toldAt: never, draftAt: never, fetchedAt: never, accessAt: never,
 	}
 	d.order = slot.LeaderOrder(d.ref.Prev, m.chain.electorate())
 	at := place{d.ref.Height, d.ref.Prev}
@@ -171,7 +172,8 @@ func (m *Machine) follow(msg Message, ballot uint32) error {
 	case ballot > d.seen+maxBallotStep:
 		return invalid("ballot %d after %d", ballot, d.seen)
 	case ballot < d.ballot || ballot < d.word.floor():
-		if ballot < d.word.floor() && !m.leaderLives() {
+		if ballot < d.word.floor() && !m.leaderLives() && m.now-d.toldAt >= m.cfg.Timing.Retry {
+			d.toldAt = m.now
 			m.promise(d.word.floor(), msg.From)
 		}
 		return ErrStale

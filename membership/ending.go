@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ type ending struct {
 	over  bool          // the last slot is applied here
 	since time.Duration // when it was
 	done  bool
+	lacks string        // whom the run ended without
 	away  time.Duration // since when nobody is heard that holds the last state, which is not here; 0: not so
 	gone  bool          // for so long that nobody is waited for any more
 }
@@ -35,25 +37,23 @@ func (m *Machine) finish() {
 		e.over, e.since = true, m.now
 	}
 	if !e.done && (m.chain.closed() && m.atTip() && m.allApplied() && !m.awaited() || m.lingered()) {
-		e.done = true
+		e.done, e.lacks = true, m.endedWithout()
 		m.announceAlive()
-		m.event(Event{Kind: EventDone, Height: m.chain.height(), Slot: m.chain.tip().Slot, Root: m.state.root, Detail: m.endedWithout()})
+		m.event(Event{Kind: EventDone, Height: m.chain.height(), Slot: m.chain.tip().Slot, Root: m.state.root, Detail: e.lacks})
 	}
 }
 
 // endedWithout tells of a run's end on a branch: a fork went on without members that no record has listed since, and that may have done
 // the same. It is empty if nobody is missed.
 func (m *Machine) endedWithout() string {
-	missed, after := map[slot.PeerID]bool{}, uint64(0)
+	missed := map[slot.PeerID]uint64{} // since which slot
 	for h := uint64(1); h <= m.chain.height(); h++ {
-		r, before := m.chain.at(h), m.chain.at(h-1)
-		if r.Kind == slot.Fork && len(before.Members) > 0 {
+		if before := m.chain.at(h - 1); m.chain.at(h).Kind == slot.Fork {
 			for _, e := range before.Members {
-				missed[e.Peer] = true
+				missed[e.Peer] = before.Slot
 			}
-			after = before.Slot
 		}
-		for _, e := range r.Members {
+		for _, e := range m.chain.at(h).Members {
 			delete(missed, e.Peer)
 		}
 	}
@@ -62,7 +62,7 @@ func (m *Machine) endedWithout() string {
 		return ""
 	}
 	return fmt.Sprintf("after slot %d this branch of the run went on without members that never came back (%d): "+
-		"if they were only cut off, they may hold another model", after, len(missed))
+		"if they were only cut off, they may hold another model", slices.Min(slices.Collect(maps.Values(missed))), len(missed))
 }
 
 // lingerMost is for how many Timing.Linger a peer waits at most for the end of the chain to be decided, or to come here.

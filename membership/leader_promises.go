@@ -14,7 +14,7 @@ func (m *Machine) onPromise(msg Message, p Promise) error {
 	}
 	d, l := m.open, m.open.lead
 	switch {
-	case l == nil || p.Ballot < l.ref.Ballot || p.Ballot > d.seen+maxBallotStep:
+	case l == nil || p.Ballot < l.ref.Ballot || p.Ballot > l.ref.Ballot+maxBallotStep/2: // a ballot above it is to be in others' reach
 		return ErrStale
 	case p.Ballot > l.ref.Ballot: // to somebody else: it is lost to this ballot
 		d.seen = max(d.seen, p.Ballot)

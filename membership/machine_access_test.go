@@ -100,8 +100,14 @@ func (l *lab) want(d *datadriven.TestData) {
 				r.Orders = append(r.Orders, slot.Order{Action: slot.Rotate, Turn: p.m.Standing("").Turn})
 			}
 		}
-		p.report(r)
+		p.want(r.Orders...)
 	}
+}
+
+// want is an operator's word: it stands over restarts.
+func (p *labPeer) want(orders ...slot.Order) {
+	p.wants = orders
+	p.report(ReportOrders{orders})
 }
 
 // showAccess says who is out, which secret each peer goes by and what is wanted.

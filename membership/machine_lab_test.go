@@ -156,6 +156,7 @@ type labPeer struct {
 	segments map[slot.Root]bool  // reduced bytes, on disk
 	states   map[uint64]labState // model states by height, on disk; the newest is the one held
 	keys     labKeys             // on disk
+	wants    []slot.Order        // of its operator; on disk
 	follows  []slot.PeerID
 	keep     func(Entry) bool // nil: the disk keeps all
 }
@@ -189,7 +190,7 @@ func (l *lab) add(name string) *labPeer {
 func (p *labPeer) format() {
 	p.inc = slot.Incarnation(slot.Hash(fmt.Appendf(nil, "%s %d", p.name, p.life))[0])<<8 + slot.Incarnation(p.life)
 	p.store = newMemoryStore(p.lab.rules.Run, p.inc)
-	p.segments, p.states = map[slot.Root]bool{}, map[uint64]labState{}
+	p.segments, p.states, p.wants = map[slot.Root]bool{}, map[uint64]labState{}, nil
 }
 
 // start runs the process on what the disk has.
@@ -213,6 +214,7 @@ func (p *labPeer) start() {
 		p.report(ReportApplied{Height: h, StateRoot: s.root, Record: s.record})
 	}
 	p.report(ReportContributes{Contributes: p.trains})
+	p.report(ReportOrders{p.wants})
 	p.makeKey()
 	p.tickLater(0)
 }

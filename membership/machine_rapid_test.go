@@ -169,7 +169,7 @@ func (w *chaos) want(t *rapid.T) {
 	for _, p := range w.lab.peers {
 		if p.up() && (p != of || o.Action == slot.Rotate) && rapid.IntRange(0, 3).Draw(t, "agrees") > 0 {
 			o.Turn = p.m.Standing(o.Peer).Turn
-			p.report(ReportOrders{[]slot.Order{o}})
+			p.want(o)
 		}
 	}
 }

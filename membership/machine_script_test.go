@@ -320,6 +320,8 @@ func (l *lab) set(t *testing.T, d *datadriven.TestData) string {
 				p.keys.deaf = true
 			case "keyed":
 				p.keys.deaf = false
+			case "dry": // no bytes come any more
+				p.trickle = 0
 			case "fed":
 				p.unfed = false
 			default:

@@ -247,26 +247,20 @@ func (m *Machine) countOrders() {
 	}
 }
 
-// spareOne leaves out the removal of the senior of those who are about, where all of them are to be removed and are enough to decide: a run
-// is not ended so, and somebody must lead the record.
+// spareOne leaves out the removal of the senior where all members are to be removed, or all that are heard and are enough to decide: a run is
+// not ended so, and somebody must lead the record.
 func (m *Machine) spareOne(ds []slot.Decision) []slot.Decision {
 	removes := func(p slot.PeerID) bool {
 		return slices.ContainsFunc(ds, func(d slot.Decision) bool { return d.Action == slot.Remove && d.Peer == p })
 	}
-	var about []slot.Member
-	for _, e := range m.chain.electorate() {
-		if !m.present(e) {
-			continue
-		}
-		if !removes(e.Peer) {
-			return ds
-		}
-		about = append(about, e)
+	members := m.chain.electorate()
+	if m.quorumHeard() {
+		members = slices.DeleteFunc(slices.Clone(members), func(e slot.Member) bool { return !m.present(e) })
 	}
-	if !m.quorumHeard() {
+	if len(members) == 0 || slices.ContainsFunc(members, func(e slot.Member) bool { return !removes(e.Peer) }) {
 		return ds
 	}
-	senior := slot.Senior(about).Peer
+	senior := slot.Senior(members).Peer
 	return slices.DeleteFunc(ds, func(d slot.Decision) bool { return d.Action == slot.Remove && d.Peer == senior })
 }
 

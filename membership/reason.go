@@ -14,7 +14,7 @@ func (m *Machine) reason() string {
 	case m.left:
 		return ""
 	case m.ending.done:
-		return m.endedWithout()
+		return m.ending.lacks
 	case m.ending.gone:
 		return "the run is over, and no peer is heard that holds its final model"
 	case !m.chain.pinned && m.chain.height() > 0:
