@@ -125,6 +125,12 @@ func (m *Machine) leadsPrepared() bool {
 	return d.lead != nil && d.lead.ref.Ballot == d.ballot && d.lead.prepared
 }
 
+// reducing says whether this peer's plan is at work: the reduction shows nothing to a leader that does not contribute.
+func (m *Machine) reducing() bool {
+	l := m.open.lead
+	return l.plan != nil && l.draft == nil && l.proposal == nil
+}
+
 // turn is this peer's place among the heard members after the followed leader, from 1.
 func (m *Machine) turn() int {
 	d := m.open
@@ -173,10 +179,4 @@ func (m *Machine) electorsWithout(done func(slot.PeerID) bool) []slot.PeerID {
 		}
 	}
 	return ps
-}
-
-// reducing says whether this peer's plan is at work: the reduction shows nothing to a leader that does not contribute.
-func (m *Machine) reducing() bool {
-	l := m.open.lead
-	return l.plan != nil && l.draft == nil && l.proposal == nil
 }

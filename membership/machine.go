@@ -139,6 +139,7 @@ func (m *Machine) Tick(now time.Duration) {
 	m.leaveBarren()
 	m.repeatOffer()
 	m.repeatEvidence()
+	m.recountOrders()
 	m.repeatOrders()
 	m.tellAccess()
 	m.tellStanding()

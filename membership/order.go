@@ -97,9 +97,6 @@ func (m *Machine) wanted() []slot.Order {
 
 // repeatOrders says again what is wanted and not yet decided: leaders change, and forget, and newcomers have not heard it.
 func (m *Machine) repeatOrders() {
-	if len(m.orders.held) > 0 {
-		m.countOrders()
-	}
 	if m.now-m.orders.sentAt >= sayAgainAfter*m.cfg.Timing.Alive {
 		m.sendOrders()
 		m.repeatTakenBack()
@@ -244,6 +241,13 @@ func (m *Machine) countOrders() {
 			}
 			o.condemned[d.Peer] = true
 		}
+	}
+}
+
+// recountOrders follows who is about: whose removal is spared hangs on that.
+func (m *Machine) recountOrders() {
+	if len(m.orders.held) > 0 {
+		m.countOrders()
 	}
 }
 

@@ -140,3 +140,27 @@ func TestNewsOfConnectionsTravelAtOnce(t *testing.T) {
 		t.Errorf("%d ALIVEs in a second, at most %d are due", n, most)
 	}
 }
+
+// TestTheSecondInLineWaits twice Timing.Gone after it has seen that the leader is gone, as the first may have seen it so much later.
+func TestTheSecondInLineWaits(t *testing.T) {
+	l := labOf(t, "ABCD")
+	d := l.peers[0].m.open
+	at := func(ballot uint32) *labPeer { return l.peer(labName(d.leader(d.ballot + ballot).Peer)) }
+	leader, first, second, last := at(0), at(1), at(2), at(3)
+	second.m.open.draft = &slot.Draft{Kind: slot.Step} // something is owed
+	second.m.Report(l.now, ReportConnected{Peer: leader.id})
+	second.says(first, second)
+	second.says(last, second)
+	second.m.Tick(l.now)
+	gone := never
+	for end := l.now + 10*labTiming.Gone; l.now < end && second.m.open.lead == nil; l.now += labTiming.tick() {
+		second.m.Tick(l.now)
+		second.m.Ready()
+		if gone == never && !second.sees(leader) {
+			gone = l.now
+		}
+	}
+	if waited := l.now - labTiming.tick() - gone; gone == never || waited <= 2*labTiming.Gone-labTiming.tick() || waited >= 2*labTiming.Gone+labTiming.tick() {
+		t.Errorf("it stood up %v after it saw that the leader was gone (at %v)", waited, gone)
+	}
+}
