@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -20,86 +20,117 @@ const (
 	OnLossPause    = "pause"
 )
 
-// Config is how one peer takes part in a run. Run-wide settings are in Spec; the rest concerns this peer alone.
+// Names of the timing presets (Config.Preset).
+const (
+	// one machine or one building: a dead peer is seen within a second, one cut off in 2
+	PresetLAN = timing.LAN
+	PresetWAN = timing.WAN // the internet
+)
+
+// Config is how one peer takes part in a run. Run-wide settings are in Spec; the rest concerns this
+// peer alone.
 type Config struct {
-	// Spec holds the run's name and the settings given here; zero fields are adopted from the run, or defaulted if this peer founds it.
+	// Spec holds the run's name and the settings given here; zero fields are adopted from the run,
+	// or defaulted if this peer founds it.
 	Spec Spec
-	// Trainer owns the model. Without one, call Anchor and Sync, or let the node be a member that only votes and serves. Such a peer
-	// can adopt the run's layout; to found a run it must give Spec.Layout and may give Init.
+	// Trainer owns the model. Without one, call Anchor and Sync, or let the node be a member that
+	// only votes and serves. Such a peer can adopt the run's layout; to found a run it must give
+	// Spec.Layout and may give Init.
 	Trainer Trainer
-	// Init writes the initial parameters if this peer founds the run; nil asks the Trainer, or means zeros without one.
+	// Init writes the initial parameters if this peer founds the run; nil asks the Trainer, or
+	// means zeros without one.
 	Init func(dst []float32) error
-	// InitFile is a .safetensors file that holds the initial parameters, tensor by tensor as the layout names them. It takes the place of
-	// Init, and settles Spec.Init: whoever founds the run must have the same file, and who joins it needs none.
+	// InitFile is a .safetensors file that holds the initial parameters, tensor by tensor as the
+	// layout names them. It takes the place of Init, and settles Spec.Init: peers that found the
+	// run must have the same file, and peers that join it need none.
 	InitFile string
 
-	// DataDir keeps identity, votes, records and checkpoints. A peer restarted with it carries on as the same member.
-	// Empty means a temporary directory, removed at Close: the peer comes back as a new member.
+	// DataDir keeps identity, votes, records and checkpoints. A peer restarted with it carries on
+	// as the same member. Empty means a temporary directory, removed at Close: the peer comes back
+	// as a new member.
 	DataDir string
-	// Network is a started network to use, made for example with p2p.WithHost from an existing libp2p host; it is not closed here.
-	// When nil, the node makes its own from the fields below.
+	// Network is a started network to use, made for example with p2p.WithHost from an existing
+	// libp2p host; it is not closed here. When nil, the node makes its own from the fields below.
 	Network *p2p.Network
 	// Listen holds multiaddrs; default: any free TCP and QUIC port.
 	Listen []string
-	// Bootstrap holds multiaddrs, ending in /p2p/PEER, of nodes of the DHT to start from. Without any, peers are looked for on the local network (mDNS).
+	// Bootstrap holds multiaddrs, ending in /p2p/PEER, of nodes of the DHT to start from. Without
+	// any, peers are looked for on the local network (mDNS).
 	Bootstrap []string
-	// Announce holds multiaddrs that others are told besides those seen: where a router or firewall lets them through to this peer.
+	// Announce holds multiaddrs that others are told besides those seen: where a router or firewall
+	// lets them through to this peer.
 	Announce []string
-	// NoPortMap keeps the node from asking the router (UPnP, NAT-PMP) to forward its ports, which it does except on a LAN (Preset).
+	// NoPortMap keeps the node from asking the router (UPnP, NAT-PMP) to forward its ports, which
+	// it does except on a LAN (Preset).
 	NoPortMap bool
-	// NoRelaying keeps it from relaying for members of its run that cannot connect to each other, which it does, within
-	// p2p.MemberRelay's bounds, while it can be reached from everywhere.
+	// NoRelaying keeps it from relaying for members of its run that cannot connect to each other,
+	// which it does, within p2p.MemberRelay's bounds, while it can be reached from everywhere.
 	NoRelaying bool
 	// Found lets this peer found the run although none of its bootstrap addresses answers.
 	Found bool
-	// OnQuorumLoss is what this peer does when no quorum of the members is heard for the preset's time (20 s on a LAN, 5 min on a
-	// WAN): OnLossContinue (default) forks the run with those that are left; OnLossPause waits for them, or for Recover. Each
-	// peer's own choice: a fork lists those that want it.
+	// OnQuorumLoss is what this peer does when no quorum of the members is heard for the preset's
+	// time (20 s on a LAN, 5 min on a WAN): OnLossContinue (default) forks the run with the members
+	// that are left; OnLossPause waits for them, or for Recover. Each peer chooses for itself: a
+	// fork lists those that want it.
 	OnQuorumLoss string
-	// Ticket is the text of an invitation to the run, from Node.Invite or `p2pdiloco invite`. It takes the place of Spec.Name, Pin and
-	// Bootstrap: what is given beside it of the first two must agree with it, and further bootstrap addresses are tried, too. Who has one
+	// Ticket is the text of an invitation to the run, from Node.Invite or `p2pdiloco invite`. It
+	// takes the place of Spec.Name, Pin and Bootstrap: what is given beside it of the first two
+	// must agree with it, and further bootstrap addresses are tried, too. A peer with a ticket
 	// joins and never founds.
 	Ticket string
-	// Pin is the hash of a record that the run's chain must have, as a peer that is trusted knows it (Status.Tip). A chain without it is
-	// neither joined nor moved to. Zero: the chain of the first peers met is trusted.
+	// Pin is the hash of a record that the run's chain must have, as a peer that is trusted knows
+	// it (Status.Tip). This peer neither joins a chain without it nor switches to one. Zero: it
+	// trusts the chain of the first peers that it meets.
 	Pin Root
-	// AdmissionSecret is a file with the secret of a private run, as its founder's peer has made it (admission.secret in its data directory):
-	// who has it needs no ticket. The data directory keeps a copy. A run that is founded with Spec.Access private makes a secret if none is given.
+	// AdmissionSecret is a file with the secret of a private run, as its founder's peer has made it
+	// (admission.secret in its data directory). A peer that has it needs no ticket. The data
+	// directory keeps a copy. A run that is founded with Spec.Access private makes a secret if none
+	// is given.
 	AdmissionSecret string
-	// Allow lists the peers that this one talks to about the run; empty: all that the run admits. All peers of a run should have the same list.
+	// Allow lists the peers that this one talks to about the run; empty: all that the run admits.
+	// All peers of a run should have the same list.
 	Allow []PeerID
-	// Follow lists peers whose orders about who may be in the run (Remove, Readmit, RotateSecret) this one gives, too: so the operator of one peer
-	// can act for many. Orders against this peer itself are not followed.
+	// Follow lists peers whose motions about the members of the run (Remove, Readmit, RotateSecret)
+	// this one makes, too: so the operator of one peer can act for many. Motions against this peer
+	// itself are not followed.
 	Follow []PeerID
-	// Preset is the timing of the network, "lan" or "wan", the same for all peers of a run. Empty: as the data directory remembers it or, for a
-	// newcomer, as the run's peers have it; who founds takes wan.
+	// Preset is the timing of the network, "lan" or "wan", the same for all peers of a run. Empty:
+	// as the data directory remembers it or, for a newcomer, as the run's peers have it; a founder
+	// takes wan.
 	Preset string
-	// CheckpointEvery is the number of rounds (slots, where the run has one fragment) between checkpoints; default 4. One more is made when the node leaves or closes. What a
-	// restarted peer finds of the slots since, the outcomes, it applies again.
+	// CheckpointEvery is the number of rounds (slots, where the run has one fragment) between
+	// checkpoints; default 4. One more is made when the node leaves or closes. What a restarted
+	// peer finds of the slots since, the outcomes, it applies again.
 	CheckpointEvery uint64
-	// KeepCheckpoints is how many of the newest certified checkpoints are kept, with all outcomes since the oldest of them; default 2:
-	// where the newest is found corrupt the one before serves, and a peer that fetches one is not overtaken by the next.
+	// KeepCheckpoints is how many of the newest certified checkpoints are kept, with all outcomes
+	// since the oldest of them; default 2: where the newest is found corrupt the one before serves,
+	// and a peer that fetches one is not overtaken by the next.
 	KeepCheckpoints int
 
-	// StateBytesPerSecond bounds what this peer sends to those who fetch states and outcomes from it. Default: 4 MB a core, for
-	// which some 2% of the machine's processors do. While a reduction runs here, an eighth of it.
+	// StateBytesPerSecond bounds what this peer sends to peers that fetch states and outcomes from
+	// it. Default: 4 MB a core, which takes some 2% of the machine's processors. While a reduction
+	// runs here, an eighth of it is sent.
 	StateBytesPerSecond int64
 
-	// NewcomerStates is how many full states this peer of an open run gives in an hour to one that has not been a member; default 3.
-	// SiteNewcomers is how many such peers it serves in an hour at one address (of IPv6 one /56; loopback counts as none), which together get as many states;
+	// NewcomerStates is how many full states this peer of an open run gives in an hour to one that
+	// has not been a member; default 3. SiteNewcomers is how many such peers it serves in an hour
+	// at one address (of IPv6 one /56; loopback counts as none), which together get as many states;
 	// default 128. Outcomes count an eighth. Below 0: no bound.
 	NewcomerStates, SiteNewcomers int
 
-	// MaxUpload bounds the bytes a second that this peer sends for the all-reduce and to those who fetch states and outcomes; what else
-	// it sends (the ledger, gossip) is counted against it and never waits. At least p2p.MinUpload; 0: no bound. With Network
-	// it is the network's own affair.
+	// MaxUpload bounds the bytes a second that this peer sends for the all-reduce and to peers that
+	// fetch states and outcomes; what else it sends (the ledger, gossip) is counted against it and
+	// never waits. At least p2p.MinUpload; 0: no bound. With Network it is the network's own
+	// affair.
 	MaxUpload int64
-	// MaxDownload bounds the bytes a second that it takes in of contributions, outcomes and states, and so holds their senders back; what
-	// else comes is counted against it and never waits. At least p2p.MinDownload; 0: no bound. With Network it is the network's own affair.
+	// MaxDownload bounds the bytes a second that it takes in of contributions, outcomes and states,
+	// and so holds their senders back; what else comes is counted against it and never waits. At
+	// least p2p.MinDownload; 0: no bound. With Network it is the network's own affair.
 	MaxDownload int64
 
-	// MaxAdopted bounds the model of a run whose layout is adopted from other peers, in elements; a layout given here is not bounded.
-	// A node keeps five vectors of that many float32. Default 1 Gi.
+	// MaxAdopted bounds the model of a run whose layout is adopted from other peers, in elements; a
+	// layout given here is not bounded. A node keeps five vectors of that many float32. Default 1
+	// Gi.
 	MaxAdopted uint64
 
 	// OnEvent is called for every event, one at a time; it must not block, nor call the node.
@@ -107,12 +138,8 @@ type Config struct {
 	// Logger is silent when nil.
 	Logger *slog.Logger
 
-	ticket *ticket.Ticket // Ticket as withDefaults has read it; nil if there is none, or it cannot be read
-
-	disk disk.FS // under DataDir; tests have others than the operating system's
-
-	// streams, if set, may replace a stream of a protocol that was opened or accepted here: what a hostile program would do to it, in tests.
-	streams func(protocol string, opened bool, s wire.Stream) wire.Stream
+	// Ticket as withDefaults has read it; nil if there is none, or it cannot be read
+	ticket *ticket.Ticket
 }
 
 func (c Config) withDefaults() Config {
@@ -139,11 +166,11 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.disk == nil {
-		c.disk = disk.OS
-	}
 	return c
 }
+
+// preset is the name of the one to begin with.
+func (c Config) preset() string { return cmp.Or(c.Preset, PresetWAN) }
 
 // Validate reports every fault at once.
 func (c Config) Validate() error {
@@ -157,26 +184,80 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("Spec.Layout is not the trainer's: %s", d))
 		}
 	}
-	if _, ok := presets[c.preset()]; !ok {
+	if _, ok := timing.Named(c.preset()); !ok {
 		errs = append(errs, fmt.Errorf("preset %q: allowed: %s, %s", c.Preset, PresetLAN, PresetWAN))
 	}
 	if c.OnQuorumLoss != OnLossContinue && c.OnQuorumLoss != OnLossPause {
-		errs = append(errs, fmt.Errorf("on quorum loss %q: allowed: %s, %s", c.OnQuorumLoss, OnLossContinue, OnLossPause))
+		errs = append(errs, fmt.Errorf("on quorum loss %q: allowed: %s, %s", c.OnQuorumLoss, OnLossContinue,
+			OnLossPause))
 	}
 	if c.MaxUpload != 0 && c.MaxUpload < p2p.MinUpload {
-		errs = append(errs, fmt.Errorf("MaxUpload %d: at least %d bytes a second, or 0 for no bound", c.MaxUpload, p2p.MinUpload))
+		errs = append(errs, fmt.Errorf("MaxUpload %d: at least %d bytes a second, or 0 for no bound", c.MaxUpload,
+			p2p.MinUpload))
 	}
 	if c.MaxDownload != 0 && c.MaxDownload < p2p.MinDownload {
-		errs = append(errs, fmt.Errorf("MaxDownload %d: at least %d bytes a second, or 0 for no bound", c.MaxDownload, p2p.MinDownload))
+		errs = append(errs, fmt.Errorf("MaxDownload %d: at least %d bytes a second, or 0 for no bound", c.MaxDownload,
+			p2p.MinDownload))
 	}
 	if c.KeepCheckpoints < 0 {
 		errs = append(errs, fmt.Errorf("KeepCheckpoints %d: at least 1", c.KeepCheckpoints))
 	}
 	if c.InitFile != "" && c.Init != nil {
-		errs = append(errs, errors.New("Init and InitFile are both given: one of them says what the model begins with"))
+		errs = append(errs, errors.New("both Init and InitFile are given: one of them says what the model begins with"))
 	}
 	if c.InitFile != "" && len(c.Spec.Layout) == 0 {
-		errs = append(errs, errors.New("InitFile needs a Trainer or Spec.Layout, to know which tensors make up the model"))
+		errs = append(errs, errors.New("InitFile needs a Trainer or Spec.Layout, to know which tensors make up the "+
+			"model"))
 	}
 	return errors.Join(errs...)
+}
+
+// withTicket fills in what the ticket says and was not given. What contradicts the ticket stays,
+// for checkTicket to find.
+func (c Config) withTicket() Config {
+	if c.Ticket == "" {
+		return c
+	}
+	t, err := ticket.Parse(c.Ticket)
+	if err != nil {
+		return c
+	}
+	c.ticket = &t
+	if c.Spec.Name == "" {
+		c.Spec.Name = t.Run
+	}
+	if c.Pin.IsZero() {
+		c.Pin = t.Pin
+	}
+	return c
+}
+
+// checkTicket finds what is wrong with the ticket, and with what was given beside it.
+func (c Config) checkTicket() (errs []error) {
+	if c.Ticket == "" {
+		return nil
+	}
+	if c.ticket == nil {
+		_, err := ticket.Parse(c.Ticket)
+		return []error{err}
+	}
+	if c.Spec.Name != c.ticket.Run {
+		errs = append(errs, fmt.Errorf("Spec.Name is %q, and the ticket is for run %q: give one of them", c.Spec.Name,
+			c.ticket.Run))
+	}
+	if c.Pin != c.ticket.Pin {
+		errs = append(errs, fmt.Errorf("a Pin %s, where the ticket pins %s: give one of them", c.Pin, c.ticket.Pin))
+	}
+	if c.Found {
+		errs = append(errs, errors.New("a ticket, which is for a run that exists, and Found: give one of them"))
+	}
+	return errs
+}
+
+// listed says which peers are on Config.Allow; nil if there is no such list.
+func (c Config) listed() func(PeerID) bool {
+	if len(c.Allow) == 0 {
+		return nil
+	}
+	return func(p PeerID) bool { return slices.Contains(c.Allow, p) }
 }

@@ -1,11 +1,13 @@
-// Package p2pdiloco trains one model on many machines that do not trust or know each other, over ordinary internet links, with
-// no server in the middle (DiLoCo, arXiv 2311.08105).
+// Package p2pdiloco trains one model on many machines that do not trust or know each other, over
+// ordinary internet links, with no server in the middle (DiLoCo, arXiv 2311.08105).
 //
-// Every peer trains locally for H inner steps, the peers combine their pseudo-gradients in an all-reduce that survives bad values
-// and vanished peers, agree on the result, and each applies the same outer optimizer step to the same bits. So all hold the
-// identical model. Peers come and go at any time, and any of them may die.
+// Every peer trains locally for H inner steps, the peers combine their pseudo-gradients in an
+// all-reduce that survives bad values and vanished peers, agree on the result, and each applies the
+// same outer optimizer step to the same bits. So all hold the identical model. Peers come and go at
+// any time, and any of them may die.
 //
-// A peer is a [Node]. [Join] makes one: it finds the run by its name, or founds it. Then either the node drives a [Trainer],
+// A peer is a [Node]. [Join] makes one: it finds the run by its name, or founds it. Then either the
+// node drives a [Trainer],
 //
 //	node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{Spec: p2pdiloco.Spec{Name: "my-run"}, Trainer: t})
 //	err = node.Run(ctx)
@@ -21,9 +23,23 @@
 //
 // (Begin and Round.Finish are Sync in two halves, for a loop that has something to do meanwhile.)
 //
-// Where to look: node.go is the data flow of a round, training.go what it asks of a trainer, overlap.go and streaming.go what
-// changes where the reduction runs beside the inner steps (Spec.Mode), sync.go the same for a loop of the caller's, worker.go what the ledger has
-// done, join.go how the parts are put together. The parts are packages of their own, side by side: p2p (hosts, discovery,
-// streams), gossip (announcements), membership (who takes part, and what was agreed), allreduce (plans, aggregation, transfer),
-// outeropt (the outer step). What may be shared between them lies in internal/slot.
+// # Where to look
+//
+// This package puts the parts of a node together: join.go finds the run, open.go opens what needs
+// its spec and then does what the ledger's newest view asks for, and node.go has the calls of a
+// training program, operator.go those of an operator. The parts are packages of their own:
+//
+//	spec, trainer           what a run is agreed on, and what a trainer is: import these, too
+//	internal/node/round     one round, from the inner steps to the new anchor (round.go), and the
+//	                        five modes, a file each
+//	internal/node/replica   the model: its state, outcomes, checkpoints and error feedback
+//	internal/node/formation finding the run, and which spec holds
+//	internal/node/admission private runs: secrets, tickets, operators' motions
+//	internal/node/edge      messages and streams on their way to the network
+//	internal/node/report    events and status; they only observe
+//	membership              which peers take part, and what was agreed: the slot ledger
+//	allreduce, outeropt     the reduction of contributions, and the outer step
+//	p2p, gossip             hosts, discovery, streams; announcements
+//
+// What is shared between them lies in internal/slot.
 package p2pdiloco

@@ -31,8 +31,9 @@ func (l *line) Train(_ context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, e
 	return p2pdiloco.Stats{Steps: task.Steps, Tokens: uint64(task.Steps)}, nil
 }
 
-// Two peers in one process, on the loopback interface. The first finds nobody and founds the run; the second starts from the
-// first one's address. Each pulls the number to a target of its own, and they end with the mean, bit for bit the same.
+// Two peers in one process, on the loopback interface. The first finds nobody and founds the run;
+// the second starts from the first one's address. Each pulls the number to a target of its own, and
+// they end with the mean, bit for bit the same.
 func ExampleJoin() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -44,7 +45,8 @@ func ExampleJoin() {
 	var nodes []*p2pdiloco.Node
 	for _, t := range trainers {
 		node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{
-			Spec: spec, Trainer: t, Preset: p2pdiloco.PresetLAN, Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Bootstrap: bootstrap,
+			Spec: spec, Trainer: t, Preset: p2pdiloco.PresetLAN, Listen: []string{"/ip4/127.0.0.1/tcp/0"},
+			Bootstrap: bootstrap,
 		})
 		if err != nil {
 			log.Fatal(err)

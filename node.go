@@ -3,254 +3,176 @@ package p2pdiloco
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/formation"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/life"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// The data flow of a run. Rounds follow each other; within one, each arrow waits for the one before it:
+// Node is one peer of a run. Run, Anchor, Sync, Begin and Finish are for one goroutine at a time;
+// the rest may be called from any.
+type Node struct {
+	cfg    Config
+	hooks  testhooks.Hooks
+	life   *life.Life
+	shut   func() error // closes, once
+	events *report.Events
+
+	dir       datadir.Dir
+	net       *p2p.Network
+	guard     *admission.Guard // of a private run; nil for an open one
+	gated     bool             // net has a gate of this node's
+	timing    timing.Preset
+	formation *formation.Formation
+
+	// All below is there once the run's spec is settled.
+	spec    Spec
+	run     Root
+	store   membership.Store
+	edge    *edge.Ledger
+	ledger  *report.Ledger
+	driver  *membership.Driver
+	motions *admission.Motions
+	replica *replica.Replica
+	rounds  *round.Loop
+}
+
+// Round is a contribution that was offered and whose slot is not applied yet.
+type Round = round.Round
+
+// Self is this peer's ID.
+func (n *Node) Self() PeerID { return n.net.ID() }
+
+// Addrs are the multiaddrs that this peer listens on, each ending in /p2p/ID: others may bootstrap
+// from them.
+func (n *Node) Addrs() []string { return n.net.Addrs() }
+
+// Spec is the run's settled spec.
+func (n *Node) Spec() Spec { return n.spec }
+
+// RunID is the hash of the run's spec.
+func (n *Node) RunID() Root { return n.run }
+
+// Run drives Config.Trainer, round by round, until the run's last slot is applied and agreed (nil),
+// ctx ends (its error), or the trainer fails. It leaves the node open: Leave or Close it.
+func (n *Node) Run(ctx context.Context) error { return n.rounds.Run(ctx) }
+
+// Anchor waits until this peer is a member and holds the state, copies the anchor, D elements, into
+// dst, and returns the number of outer steps in it: the start of a caller's own training loop. The
+// others wait for this peer's contribution from then on. It returns ErrRunEnded, with the last
+// anchor in dst, when the run has ended. What was trained before is given up; a contribution that
+// was offered is waited for.
+func (n *Node) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
+	return n.rounds.Anchor(ctx, dst)
+}
+
+// Sync is one round: it contributes the pseudo-gradient anchor - params, waits until the slot is
+// agreed and applied, and overwrites params by the new anchor. params, D elements, must have grown
+// from what Anchor, Sync or Finish left. weight is the number of tokens or samples processed. It
+// returns ErrRunEnded, with the last anchor in params, after the last slot.
 //
-//	trainer -> pseudo-gradient -> codec -> all-reduce -> record -> outer step -> trainer
-//	  Train      gradient         encode   '------------ agree -----------'      Load
+// In an overlapped mode it waits until the slot before is applied, and overwrites params by where
+// the next inner steps start; with the last slot's contribution it waits for that slot, too. A
+// round that is given up because ctx has ended is to be followed by Anchor.
 //
-// The last three interleave, so one call stands for them: the ledger (membership) decides what is reduced and when it is
-// agreed, and has the worker (worker.go) reduce, hold and apply it. That goes on beside this loop, also while no trainer
-// runs; this loop only offers a contribution and waits for its slot to be applied: at once, in an overlapped mode (overlap.go) before
-// it offers the next one, and in mode streaming (streaming.go) in the midst of the next inner steps.
-
-// Run drives Config.Trainer, round by round, until the run's last slot is applied and agreed (nil), ctx ends (its error), or
-// the trainer fails. It leaves the node open: Leave or Close it.
-func (n *Node) Run(ctx context.Context) error {
-	if n.cfg.Trainer == nil {
-		v, err := n.wait(ctx, func(v membership.View) bool { return v.Done || v.Missed })
-		return errors.Join(err, missed(v))
-	}
-	n.restoreTrainer(ctx)
-	n.landing.at = edition{} // nobody knows what the trainer holds
-	n.report(0)              // from its first slot on, the others wait for this peer
-	err := n.rounds(ctx)
-	n.driver.Report(membership.ReportContributes{}) // nobody waits for it any more
-	if t := (*TrainerError)(nil); (ctx.Err() != nil || !errors.As(err, &t)) && !n.abrupt {
-		n.saveTrainer(ctx)
-	}
-	return err
+// In mode streaming a round is what Task says: its steps to the next border, and the slot's
+// fragment alone. Sync waits for it on the spot; Begin and Finish are for loops that train on
+// meanwhile.
+func (n *Node) Sync(ctx context.Context, params []float32, weight uint64) error {
+	return n.rounds.Sync(ctx, params, weight)
 }
 
-func (n *Node) rounds(ctx context.Context) error {
-	if err := n.land(ctx); err != nil { // what an earlier Run left
-		return err
-	}
-	for {
-		switch err := n.round(ctx, n.cfg.Trainer); {
-		case errors.Is(err, ErrRunEnded):
-			return nil
-		case err != nil && !errors.Is(err, errSlotClosed):
-			return err
-		}
-	}
+// Begin is the first half of Sync, which does not wait: it takes the pseudo-gradient anchor -
+// params and offers it. params are not kept, and ErrNotFinite offers nothing. Round.Finish comes
+// next; what is trained until then starts from parameters that it overwrites, but in mode
+// streaming.
+func (n *Node) Begin(params []float32, weight uint64) (*Round, error) {
+	return n.rounds.Begin(params, weight)
 }
 
-// round is one round of a trainer: the sentence above.
-func (n *Node) round(ctx context.Context, t Trainer) error {
-	task, err := n.next(ctx)
-	if err != nil && !errors.Is(err, ErrRunEnded) {
-		return err
+// Task is the round of inner steps that the newest anchor is the start of. There is none before the
+// first.
+func (n *Node) Task() (task Task, ok bool) { return n.rounds.Task() }
+
+// Progress says how many inner steps of the round are done. The others see by it that this peer is
+// at work, and a run whose pace goes by speeds learns what the time of a round that is offered
+// early was spent on. It may be called after every step, from any goroutine; it reports to the
+// ledger a few times a second at most, and never before the first anchor.
+func (n *Node) Progress(stepsDone int) { n.rounds.Progress(stepsDone) }
+
+// Measured says how long the inner steps took of the round that Sync or Begin is called for next. A
+// loop calls it where that is not the time since the last of these calls returned: because it did
+// another number than Task.Steps and does not call Progress, or did something else meanwhile. The
+// run's pace goes by it.
+func (n *Node) Measured(steps int, took time.Duration) { n.rounds.Measured(steps, took) }
+
+// Leave announces that this peer leaves, waits until the members have agreed to go on without it (a
+// contribution already offered still counts), and closes the node. Without a quorum the members
+// cannot agree to it: then Leave does not wait. ctx bounds the waiting.
+func (n *Node) Leave(ctx context.Context) error {
+	n.driver.Report(membership.ReportLeave{})
+	v, err := n.rounds.Wait(ctx, func(v membership.View) bool { return v.Left || v.Done || !v.IsMember || v.Paused })
+	if err == nil && v.Paused {
+		n.cfg.Logger.Warn("left without the others' agreement: too few of them are heard to agree on anything")
 	}
-	if err := errors.Join(n.load(ctx, t), err); err != nil { // the last anchor is loaded, too
-		return err
+	if at, held := n.replica.Position(); held && err == nil {
+		n.cfg.Logger.Info("left the run", "slot", at.Slot, "state_root", at.Root)
+		n.replica.Save()
 	}
-	stats, err := n.train(ctx, t, task)
-	if err != nil {
-		n.landing.tokens += stats.Tokens // in mode streaming what was cut short stays in the live parameters
-		return err
-	}
-	gradient, err := n.export(ctx, t)
-	if err != nil {
-		return err
-	}
-	n.idle.begin()
-	err = n.settleDebt(ctx)
-	n.idle.end()
-	if err != nil {
-		return err
-	}
-	c, err := n.encode(gradient, stats.Tokens)
-	if err != nil {
-		return err
-	}
-	n.idle.begin()
-	if err := n.agree(ctx, c); err != nil || !n.drains() {
-		return err
-	}
-	defer n.idle.begin()
-	return n.load(ctx, t) // nothing is left to train: the last anchor but one is measured meanwhile
+	return errors.Join(err, n.Close())
 }
 
-// errSlotClosed ends a round whose slot was agreed without this peer: the next one starts from the new anchor.
-var errSlotClosed = errors.New("the slot closed before the inner steps were done")
+// Close stops the node at once, without notice: to the others it looks like a crash. It keeps the
+// state that is held in a checkpoint, and waits for all that the node started.
+func (n *Node) Close() error { return n.shut() }
 
-// next waits until there is a round to do. The one after a contribution that is still under way need not be waited for, but after the
-// last slot there is none: then that is waited for.
-func (n *Node) next(ctx context.Context) (Task, error) {
-	if n.flight != nil && !n.drains() {
-		return *n.task.Load(), nil
+// close stops the parts of the node, from the ledger down to the data directory.
+func (n *Node) close() error {
+	n.life.End()
+	var errs []error
+	if n.driver != nil {
+		errs = append(errs, n.driver.Close())
 	}
-	if err := n.land(ctx); err != nil {
-		return Task{}, err
+	if n.replica != nil {
+		errs = append(errs, n.replica.Close())
+		n.keepState()
 	}
-	return n.border(ctx)
+	if n.edge != nil {
+		n.edge.Close()
+	}
+	if n.net != nil && n.cfg.Network == nil {
+		errs = append(errs, n.net.Close())
+	}
+	n.life.Wait()
+	if n.gated { // nothing of this run's opens a stream any more
+		n.net.LiftGate()
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	return errors.Join(append(errs, n.dir.Close())...)
 }
 
-// border waits until this peer is a member and holds the state at the tip, where a slot is left to train for.
-func (n *Node) border(ctx context.Context) (Task, error) {
-	v, err := n.wait(ctx, func(v membership.View) bool { return v.Done || v.Missed || v.IsMember && current(v) })
-	if err := errors.Join(err, missed(v)); err != nil {
-		return Task{}, err
+// keepState makes a checkpoint of the state held: the model of an ended run is then in one file,
+// and a restart has little to do.
+func (n *Node) keepState() {
+	if !n.life.Failed() && !n.hooks.Abrupt && !n.dir.Temporary {
+		n.replica.Save()
 	}
-	if v.Done || v.AppliedSlot >= n.spec.LastSlot() {
-		n.idle.end() // there is nothing to train any more
-		_, err := n.wait(ctx, func(v membership.View) bool { return v.Done })
-		return Task{}, errors.Join(err, ErrRunEnded)
-	}
-	n.anchored, n.moves = true, v.Moves
-	slotNumber := v.AppliedSlot + 1
-	task := Task{
-		Slot: slotNumber, Steps: n.paced(v, slotNumber), Delay: n.spec.delay(), Seed: n.spec.Seed, Self: n.Self(), Members: peersOf(v),
-		PartSteps: int(n.spec.partSteps()),
-	}
-	task.deal(v)
-	n.task.Store(&task)
-	return task, nil
-}
-
-// missed is ErrMissed if the run ended without this peer.
-func missed(v membership.View) error {
-	if v.Missed && !v.Done {
-		return ErrMissed
-	}
-	return nil
-}
-
-// contribution is this peer's encoded pseudo-gradient.
-type contribution struct {
-	base, weight uint64 // slot of the anchor it started from; tokens
-	fragment     int
-	encoded      *allreduce.Contribution
-	residual     []float32 // what encoding lost of the pseudo-gradient alone (feedback.go); nil: nothing is kept of it
-}
-
-// settleDebt waits for the contribution under way where what became of it goes into the next one's bytes: with a lossy codec (feedback.go).
-func (n *Node) settleDebt(ctx context.Context) error {
-	if n.worker.feedback == nil {
-		return nil
-	}
-	return n.land(ctx)
-}
-
-// encode puts what the slot after the base takes of a pseudo-gradient into the run's codec; tokens are those of the inner steps. The buffer is
-// new: the last one may still be on its way to others.
-func (n *Node) encode(gradient []float32, tokens uint64) (contribution, error) {
-	n.gauges.encoded(tokens)
-	fragment := n.spec.FragmentOf(n.base + 1)
-	encoded, residual, err := n.worker.feedback.encode(n.worker.params, fragment, n.gather(n.base+1, gradient))
-	return contribution{n.base, n.weight(tokens), fragment, encoded, residual}, err
-}
-
-// agree offers a contribution to the open slot and returns once that has been applied here, with the contribution or without it; in mode
-// streaming as soon as it is offered, in an overlapped mode once the slot before has been applied, which the contribution waits for. One that
-// grew too stale, or on records that were given up for another branch, is dropped.
-func (n *Node) agree(ctx context.Context, c contribution) error {
-	if err := n.land(ctx); err != nil {
-		return err
-	}
-	moves := n.moves
-	task, err := n.border(ctx)
-	if err != nil {
-		return err
-	}
-	if n.overlaps() {
-		task.Slot = n.begin() + 1 // a slot may have been applied meanwhile
-	}
-	if n.moves != moves || task.Slot-1 > c.base+n.spec.MaxStaleness() || task.Slot > n.spec.LastSlot() || n.spec.FragmentOf(task.Slot) != c.fragment {
-		return nil
-	}
-	c.base = min(c.base, task.Slot-1) // a slot that another contribution was dropped from may be open still
-	n.worker.keep(c)
-	root := c.encoded.Root()
-	n.driver.Report(n.tempo.on(membership.ReportOffer{Slot: task.Slot, Base: c.base, Weight: c.weight, Root: root}))
-	if n.overlaps() || n.spec.Streams() {
-		return errors.Join(n.takeOff(task, root), n.tarries(ctx))
-	}
-	return n.decided(ctx, task.Slot, moves, root)
-}
-
-// decided waits until the slot that a contribution was offered for is applied, with it or without it.
-func (n *Node) decided(ctx context.Context, slotNumber, moves uint64, root Root) error {
-	seen := false // the ledger has taken the offer in, or could not
-	var planned time.Time
-	_, err := n.wait(ctx, func(v membership.View) bool {
-		n.tarry.watch(v, slotNumber, &planned)
-		switch {
-		case past(v, slotNumber, moves):
-			return n.over(v, moves, root)
-		case !v.IsMember || !current(v) || stands(v, root):
-			seen = true
-			return false
-		}
-		return seen // it stands no more: this peer was dropped meanwhile, or its state was wrong, and a new round is due
-	})
-	return err
-}
-
-// over says whether a contribution whose slot is past need not be waited for any more: in mode async it may stand for a later one.
-func (n *Node) over(v membership.View, moves uint64, root Root) bool {
-	return current(v) && !(n.spec.Mode == ModeAsync && v.Moves == moves && stands(v, root))
-}
-
-// stands says whether a contribution is offered for the open slot.
-func stands(v membership.View, root Root) bool { return v.OwnOffer != nil && v.OwnOffer.Root == root }
-
-// past says whether a slot is decided, or of no concern any more to what was taken after so many moves.
-func past(v membership.View, slotNumber, moves uint64) bool {
-	return v.AppliedSlot >= slotNumber || v.Done || v.Moves != moves
-}
-
-func (n *Node) checkLength(x []float32) error {
-	if d := n.spec.Layout.Elements(); uint64(len(x)) != d {
-		return fmt.Errorf("%w: %d elements given, the run's model has %d", ErrLength, len(x), d)
-	}
-	return nil
-}
-
-// current says whether the state after the newest certified record is held here.
-func current(v membership.View) bool { return v.Synced && !v.Diverged && v.Applied == v.Tip.Height }
-
-func peersOf(v membership.View) []PeerID {
-	peers := make([]PeerID, len(v.Tip.Members))
-	for i, m := range v.Tip.Members {
-		peers[i] = m.Peer
-	}
-	return peers
-}
-
-// wait returns the first view of the ledger that is as wanted.
-func (n *Node) wait(ctx context.Context, wanted func(membership.View) bool) (membership.View, error) {
-	if n.closed.Err() != nil {
-		return membership.View{}, n.ended()
-	}
-	v, err := n.driver.WaitView(ctx, wanted)
-	if err != nil && ctx.Err() == nil && n.closed.Err() != nil {
-		err = n.ended()
-	}
-	return v, err
 }
 
 // ended says why a closed node is closed: ErrClosed, and the fault that ended it, if one did.
-func (n *Node) ended() error {
-	if fault := n.fault.Load(); fault != nil {
-		return faultError{*fault}
-	}
-	return errors.Join(ErrClosed, n.driver.Err())
-}
+func (n *Node) ended() error { return n.life.Err(n.driver.Err()) }
+
+// emit passes an event on.
+func (n *Node) emit(name string, fields map[string]any) { n.events.Emit(n.Self(), name, fields) }

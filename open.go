@@ -3,205 +3,224 @@ package p2pdiloco
 import (
 	"context"
 	"crypto/rand"
-	"errors"
+	"fmt"
+	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
-	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
+	"github.com/p2pdiloco/p2pdiloco/membership/store"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// open starts everything that needs the spec: stores, transports, worker, ledger.
-func (n *Node) open() (err error) {
-	d := n.spec.Layout.Elements()
-	if err := n.makeVectors(int(d)); err != nil {
-		return err
-	}
-	store, err := membership.OpenStoreOn(n.cfg.disk, n.dir.root, n.run, rand.Reader, n.log)
+// open starts everything that needs the spec: store, ledger, replica, rounds. returns says that the
+// data directory knows the run from before.
+func (n *Node) open(returns bool) error {
+	ledger, err := store.OpenOn(n.hooks.Disk, n.dir.Root, n.run, rand.Reader, n.cfg.Logger)
 	if err != nil {
 		return err
 	}
-	n.store = store
-	if n.worker, err = n.newWorker(); err != nil {
-		return err
-	}
+	n.store = ledger
 	saved, err := n.store.Load()
 	if err != nil {
 		return err
 	}
-	if err := n.openLedger(saved); err != nil {
+	if err := n.openLedger(saved, returns); err != nil {
 		return err
 	}
-	n.worker.certified = n.driver.Record
-	n.worker.members = func() []PeerID { return peersOf(n.driver.View()) }
-	if err := n.restore(); err != nil {
+	if err := n.openReplica(); err != nil {
 		return err
 	}
-	n.serve()
-	if n.doorman != nil {
-		n.wg.Go(n.announceUsed)
+	if err := n.openRounds(); err != nil {
+		return err
 	}
-	return n.driver.Start(n.closed)
-}
-
-// makeVectors makes the two that the rounds work in; a trainer may bring them.
-func (n *Node) makeVectors(d int) (err error) {
-	if m, ok := n.cfg.Trainer.(VectorMaker); ok {
-		if n.start, n.local, err = m.MakeVectors(d); err != nil {
-			return &TrainerError{"vectors", err}
-		}
-		return nil
-	}
-	n.start, n.local = make([]float32, d), make([]float32, d)
-	return nil
-}
-
-func (n *Node) openLedger(saved membership.Saved) (err error) {
-	amnesiac := n.returns && saved.Boot == 1 && !n.cfg.Found
-	if amnesiac {
-		n.emit("run.searching", map[string]any{
-			"run":    n.cfg.Spec.Name,
-			"detail": "this peer was in the run before and its ledger.log is gone: it waits for the others and founds nothing (Found, --found, overrides)",
+	if n.guard != nil {
+		n.life.Go(func() {
+			n.guard.Announce(n.life.Context(), announceAgain*n.timing.Ledger.Alive, n.edge.PublishTokens)
 		})
 	}
-	ready := make(chan struct{}) // closed once there is a driver to deliver to
-	deliver := func(from PeerID, b []byte) {
-		if from == n.Self() { // an echo: gossip does not wait for us
-			select {
-			case <-ready:
-				n.driver.Deliver(from, b)
-			default:
-			}
-			return
-		}
-		select {
-		case <-ready:
-			n.driver.Deliver(from, b)
-		case <-n.closed.Done():
-		}
+	n.showInside()
+	held := n.driver.View()
+	n.life.Go(func() { n.follow(held) })
+	return n.driver.Start(n.life.Context(), n.replica)
+}
+
+// openLedger opens the ledger, and the way of its messages.
+func (n *Node) openLedger(saved wire.Saved, returns bool) (err error) {
+	amnesiac := returns && saved.Boot == 1 && !n.cfg.Found
+	if amnesiac {
+		n.emit("run.searching", map[string]any{
+			"run": n.cfg.Spec.Name,
+			"detail": "this peer was in the run before and its ledger.log is gone: it waits for the others and " +
+				"founds nothing (Found, --found, overrides)",
+		})
 	}
-	if n.transport, err = openTransport(n.closed, n.net, n.run, n.gossipConfig(saved.Boot), deliver); err != nil {
+	n.edge = edge.NewLedger(edge.LedgerConfig{
+		Network: n.net, Run: n.run, Boot: saved.Boot, Heartbeat: n.timing.Heartbeat, Guard: n.guard,
+		Logger: n.cfg.Logger,
+	})
+	n.ledger = report.NewLedger(n.spec.Name, n.run, rules.Reduction(n.spec), n.emit)
+	n.driver, err = membership.NewDriver(membership.DriverConfig{
+		Store: n.store, Signer: n.net, Transport: n.edge, Rules: rules.Ledger(n.spec, n.run),
+		Timing: round.ModeOf(n.spec).Timing(n.timing.Ledger),
+		Plan:   rules.Reduction(n.spec).Planner(), Verify: p2p.Verify, NeverFounds: amnesiac,
+		PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Open: n.guard == nil, Pin: n.cfg.Pin, Follow: n.cfg.Follow,
+		Logger: n.cfg.Logger, OnEvent: n.ledger.Tell,
+	})
+	if err != nil {
 		return err
 	}
-	n.driver, err = membership.NewDriver(membership.DriverConfig{
-		Store: n.store, Signer: n.net, Transport: n.transport, Worker: n.worker, Rules: n.spec.rules(n.run), Timing: n.ledgerTiming(),
-		Plan: n.worker.params.Planner(), Verify: p2p.Verify, NeverFounds: amnesiac, PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Open: n.doorman == nil, Pin: n.cfg.Pin, Follow: n.cfg.Follow, Logger: n.log, OnEvent: n.ledgerEvent,
-	})
-	if err == nil {
-		close(ready)
-		n.meeting.introduce(n.driver.Incarnation())
-		n.keepClose(peersOf(n.driver.View()))
-		n.worker.standing = n.standing
-		err = n.restoreOrders()
+	if err := n.edge.Open(n.life.Context(), n.driver.Deliver); err != nil {
+		return err
 	}
+	n.formation.Introduce(n.driver.Incarnation())
+	n.edge.KeepClose(n.driver.View().Peers())
+	n.motions, err = admission.NewMotions(n.driver, n.files())
 	return err
 }
 
-// keepClose spares the members where connections, or what is kept of authors, must be cut down.
-func (n *Node) keepClose(members []PeerID) {
-	n.wasMember.add(members)
-	n.net.Protect(members)
-	n.transport.topic.Keep(members)
+// openReplica opens the model that this peer holds, and lets other peers in: to the reduction, and
+// to what they fetch.
+func (n *Node) openReplica() (err error) {
+	exchange := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolExchange, Replace: n.hooks.Streams}
+	states := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolState, Replace: n.hooks.Streams}
+	cfg := replica.Config{
+		Self: n.Self(), Run: rules.Replica(n.spec, n.run), Ledger: n.driver,
+		Dir: n.dir.Path(datadir.StateFolder), FS: n.hooks.Disk,
+		Every: n.checkpointEvery(), Keep: n.cfg.KeepCheckpoints, Init: n.initial,
+		Exchange: exchange, Donors: states, Relayed: n.net.Relayed, Stall: n.timing.Stall, Fetch: n.timing.Fetch,
+		Serve: statesync.ServerConfig{BytesPerSecond: n.cfg.StateBytesPerSecond, Quota: n.quota()},
+		Fatal: n.life.Fail, Emit: n.emit, Logger: n.cfg.Logger, Offered: n.hooks.Offer,
+	}
+	if n.guard != nil {
+		cfg.Keys = n.guard
+	}
+	if n.replica, err = replica.Open(cfg); err != nil {
+		return err
+	}
+	if at, held := n.replica.Position(); held {
+		n.cfg.Logger.Info("restored a checkpoint", "height", at.Height, "slot", at.Slot, "state_root", at.Root)
+		n.driver.Report(at.Report())
+	}
+	exchange.Handle(n.replica.AcceptExchange)
+	states.Handle(n.replica.ServeState)
+	return nil
 }
 
-func (n *Node) newWorker() (*worker, error) {
-	state, err := newState(n.spec)
-	if err != nil {
-		return nil, err
+// openRounds makes the loop of the rounds.
+func (n *Node) openRounds() (err error) {
+	cfg := round.Config{
+		Spec: n.spec, Self: n.Self(), Trainer: n.cfg.Trainer, Ledger: n.driver, Replica: n.replica, Life: n.life,
+		Emit: n.emit, FS: n.hooks.Disk, Every: n.checkpointEvery(), Abrupt: n.hooks.Abrupt, Logger: n.cfg.Logger,
 	}
-	c, err := codec.New(n.spec.Codec)
-	if err != nil {
-		return nil, err
+	if !n.dir.Temporary {
+		cfg.StateFile = n.dir.Path(datadir.TrainerFile)
 	}
-	w := &worker{
-		self: n.Self(), spec: n.spec, params: n.spec.params(), codec: c, outcome: codec.Outcome(c), frameBytes: codec.Outcome(c).EncodedSize(int(n.spec.Frame)),
-		state: state, init: n.initial, every: n.cfg.CheckpointEvery * n.spec.Fragments, keepStates: n.cfg.KeepCheckpoints, stall: n.timing.stall, log: n.log, emit: n.emit, fatal: n.fail,
-		gauges: &n.gauges, feedback: newFeedback(n.spec, c.Lossy()), relayed: n.net.Relayed,
-	}
-	w.mu.own = make(map[Root]contribution)
-	if n.doorman != nil {
-		w.keys = n.doorman
-	}
-	shape := checkpoint.Shape{Elements: n.spec.Layout.Elements(), Optimizer: len(state.outer.State())}
-	if w.store, err = checkpoint.Open(n.dir.path("state"), checkpoint.Config{Shape: shape, FrameBytes: w.frameBytes, Logger: n.log, FS: n.cfg.disk}); err != nil {
-		return nil, err
-	}
-	if w.engine, err = allreduce.New(allreduce.Config{
-		Self: n.Self(), Run: n.run, Params: w.params, Transport: bulk{n.net, p2p.ProtocolExchange, n.cfg.streams}, Logger: n.log, Stall: n.timing.stall,
-		Known: n.isMember,
-	}); err != nil {
-		return nil, err
-	}
-	w.client = statesync.NewClient(bulk{n.net, p2p.ProtocolState, n.cfg.streams}, statesync.Config{Timeout: n.timing.fetch, OnDrop: w.dropped, Logger: n.log})
-	return w, nil
+	n.rounds, err = round.New(cfg)
+	return err
 }
+
+// checkpointEvery is the number of slots between checkpoints.
+func (n *Node) checkpointEvery() uint64 { return n.cfg.CheckpointEvery * n.spec.Fragments }
 
 // initial writes the initial parameters of a run founded here.
 func (n *Node) initial(ctx context.Context, dst []float32) error {
 	switch {
 	case n.cfg.InitFile != "":
-		return readInitFile(n.cfg.InitFile, n.spec.Layout, dst)
+		return modelfile.ReadInitial(n.cfg.InitFile, n.spec.Layout, dst)
 	case n.cfg.Init != nil:
 		return n.cfg.Init(dst)
 	case n.cfg.Trainer != nil:
 		err := n.cfg.Trainer.Init(ctx, dst)
 		if err != nil && ctx.Err() == nil {
-			err = &TrainerError{"init", err}
+			err = replica.Permanent(&TrainerError{Call: "init", Err: err})
 		}
 		return err
 	}
 	return nil // zeros
 }
 
-// restore takes up the newest checkpoint that the chain certifies; the ledger has the outcomes since applied.
-func (n *Node) restore() error {
-	var from checkpoint.Checkpoint
-	err := n.worker.state.replace(func(vectors [][]float32) (_ position, err error) {
-		from, err = n.worker.store.LoadNewest(func(c checkpoint.Checkpoint) bool {
-			root, ok := n.worker.certifiedState(c.Height)
-			return ok && root == c.Root
-		}, vectors...)
-		return position{from.Height, n.worker.record(from.Height), from.Slot, from.Root}, err
-	})
-	if errors.Is(err, checkpoint.ErrNotHeld) {
-		return nil // a new peer, or one that has to fetch the state
-	}
-	if err != nil {
-		return err
-	}
-	at, _ := n.worker.state.position()
-	n.log.Info("restored a checkpoint", "height", at.height, "slot", at.slot, "state_root", at.root)
-	n.driver.Report(at.report())
-	return nil
-}
-
-// serve lets other peers in: to the reduction, and to what they fetch.
-func (n *Node) serve() {
-	bulk{n.net, p2p.ProtocolExchange, n.cfg.streams}.handle(func(from PeerID, s wire.Stream) {
-		if err := n.worker.engine.Accept(from, s); err != nil {
-			n.log.Debug("exchange stream ended", "peer", from, "err", err)
-		}
-	})
-	n.server = statesync.NewServer(n.worker.store, statesync.ServerConfig{
-		Prefer: n.isMember, BytesPerSecond: n.cfg.StateBytesPerSecond, Busy: n.worker.reducing, Loose: n.worker.part, Logger: n.log,
-		Quota: n.quota(),
-	})
-	bulk{n.net, p2p.ProtocolState, n.cfg.streams}.handle(n.server.Serve)
-}
-
-// quota bounds what newcomers get. Those of a private run are known.
+// quota bounds what newcomers get. The newcomers of a private run were admitted: they have no
+// bound.
 func (n *Node) quota() statesync.Quota {
-	if n.doorman != nil {
+	if n.guard != nil {
 		return statesync.Quota{}
 	}
-	return statesync.Quota{States: n.cfg.NewcomerStates, Newcomers: n.cfg.SiteNewcomers, Exempt: n.wasMember.has, Site: n.net.Site}
+	return statesync.Quota{
+		States: n.cfg.NewcomerStates, Newcomers: n.cfg.SiteNewcomers, Exempt: n.edge.WasMember,
+		Site: n.net.Site,
+	}
 }
 
-// isMember says whether the newest record lists a peer.
-func (n *Node) isMember(p PeerID) bool {
-	return n.driver != nil && slot.Find(n.driver.View().Tip.Members, p) >= 0
+// showInside gives the tests' hooks what they may see of the node.
+func (n *Node) showInside() {
+	if n.hooks.Opened != nil {
+		n.hooks.Opened(testhooks.Inside{
+			Ledger: n.driver, Topic: n.edge.Topic(), Guard: n.guard, Quota: n.quota(), Anchor: n.replica.Damage,
+		})
+	}
+}
+
+// follow does what the newest view of the ledger asks of the node, until the node closes. For the
+// view last all has been done. (Events do not steer: package report.)
+func (n *Node) follow(last membership.View) {
+	for !n.life.Over() {
+		v, err := n.driver.WaitView(n.life.Context(), func(v membership.View) bool { return concerns(last, v) })
+		if err != nil {
+			return
+		}
+		n.turn(last, v)
+		last = v
+	}
+}
+
+// concerns says whether follow has something to do after a view that came after last.
+func concerns(last, v membership.View) bool {
+	return v.Expelled || v.Cloned != "" || v.IsMember != last.IsMember || v.Tip.Slot != last.Tip.Slot ||
+		!slices.Equal(v.Tip.Members, last.Tip.Members)
+}
+
+// turn does what a view asks for that came after last.
+func (n *Node) turn(last, v membership.View) {
+	switch {
+	case v.Cloned != "":
+		n.life.Fail(fmt.Errorf("%w: %s", ErrCloned, v.Cloned))
+		return
+	case v.Expelled:
+		n.life.Fail(ErrRemoved)
+		return
+	}
+	// Members may have come and gone between two views.
+	for height := last.Tip.Height + 1; height < v.Tip.Height; height++ {
+		if c, ok := n.driver.Record(height); ok {
+			for _, m := range c.Record.Members {
+				n.edge.AddMembers(m.Peer)
+			}
+		}
+	}
+	if !slices.Equal(v.Tip.Members, last.Tip.Members) {
+		n.edge.KeepClose(v.Peers())
+	}
+	if v.IsMember && !last.IsMember {
+		n.rememberPreset()
+	}
+	if v.Tip.Slot != last.Tip.Slot {
+		n.rounds.SlotOpened(v.Tip.Slot + 1)
+	}
+}
+
+// rememberPreset has the data directory remember the run's preset.
+func (n *Node) rememberPreset() {
+	if err := n.dir.SavePreset(n.formation.Preset()); err != nil {
+		n.cfg.Logger.Warn("the run's preset is not remembered", "err", err)
+	}
 }

@@ -12,13 +12,15 @@ import (
 )
 
 var (
-	errUnwanted = errors.New("stream is not wanted here")      // it is for no reduction that runs or will run here
+	// it is for no reduction that runs or will run here
+	errUnwanted = errors.New("stream is not wanted here")
 	errEarly    = errors.New("the stream's plan is not known") // the plan may be on its way
 )
 
-// Accept serves a stream that a peer, whose identity the transport has proven, opened to this one. It returns when the
-// stream is done with, and leaves it closed or reset. The error says why it was refused; peers that fail in a reduction are
-// told to its Sink, not here. A stream whose plan is not known yet waits for it, within bounds.
+// Accept serves a stream that a peer, whose identity the transport has proven, opened to this one.
+// It returns when the stream is done with, and leaves it closed or reset. The error says why it was
+// refused; peers that fail in a reduction are told to its Sink, not here. A stream whose plan is
+// not known yet waits for it, within bounds.
 func (e *Engine) Accept(from slot.PeerID, s wire.Stream) error {
 	known := e.cfg.Known == nil || e.cfg.Known(from)
 	if err := e.enter(from, known); err != nil {
@@ -30,7 +32,8 @@ func (e *Engine) Accept(from slot.PeerID, s wire.Stream) error {
 	e.leave(from, known)
 	if err != nil {
 		_ = s.Reset()
-		e.cfg.Logger.Debug("all-reduce stream refused", "peer", from.String(), "height", h.Ref.Height, "revision", h.Revision, "err", err)
+		e.cfg.Logger.Debug("all-reduce stream refused", "peer", from.String(), "height", h.Ref.Height, "revision",
+			h.Revision, "err", err)
 		return err
 	}
 	in.serve(s)
@@ -44,7 +47,8 @@ func (e *Engine) enter(from slot.PeerID, known bool) error {
 	if e.mu.closed {
 		return ErrClosed
 	}
-	if e.mu.waiting >= e.cfg.MaxPending || e.mu.pending[from] >= e.cfg.MaxPendingPeer || !known && e.mu.unknown >= e.cfg.MaxPending/8 {
+	if e.mu.waiting >= e.cfg.MaxPending || e.mu.pending[from] >= e.cfg.MaxPendingPeer || !known &&
+		e.mu.unknown >= e.cfg.MaxPending/8 {
 		return fmt.Errorf("%w: too many streams are waiting for a plan", errUnwanted)
 	}
 	if !known {
@@ -68,7 +72,8 @@ func (e *Engine) leave(from slot.PeerID, known bool) {
 	}
 }
 
-// welcome reads the hello and finds the input it is for, waiting for a plan that is still on its way.
+// welcome reads the hello and finds the input it is for, waiting for a plan that is still on its
+// way.
 func (e *Engine) welcome(from slot.PeerID, s wire.Stream) (guest, hello, error) {
 	stop := context.AfterFunc(e.ctx, func() { _ = s.Reset() })
 	defer stop()
@@ -108,8 +113,9 @@ func (e *Engine) readHello(s wire.Stream) (hello, error) {
 	return parseHello(b[:])
 }
 
-// match returns the reduction that a hello is for, or nil, and a channel that is closed when another plan starts; or an error
-// if the stream is of another run or of a plan that has been replaced.
+// match returns the reduction that a hello is for, or nil, and a channel that is closed when
+// another plan starts; or an error if the stream is of another run or of a plan that has been
+// replaced.
 func (e *Engine) match(h hello) (*Reduction, <-chan struct{}, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -130,8 +136,8 @@ func (e *Engine) match(h hello) (*Reduction, <-chan struct{}, error) {
 	}
 }
 
-// outdated says whether a hello is of a plan that the running one has replaced, or of another with the same number. Where
-// chains differ nobody can tell which comes later: such a stream waits.
+// outdated says whether a hello is of a plan that the running one has replaced, or of another with
+// the same number. Where chains differ nobody can tell which comes later: such a stream waits.
 func outdated(h hello, running slot.Plan) bool {
 	switch {
 	case h.Ref.Height != running.Height:

@@ -15,7 +15,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// dial opens a stream from one peer's name to another's engine, for tests that speak the protocol by hand.
+// dial opens a stream from one peer's name to another's engine, for tests that speak the protocol
+// by hand.
 func (g *group) dial(from, to int) (*link, wire.Stream) {
 	g.t.Helper()
 	s, err := memTransport{g.net, peerName(from)}.Open(context.Background(), peerName(to))
@@ -47,8 +48,8 @@ func (g *group) accept(from, to int, b []byte) error {
 // Whatever a peer in the group sends after its hello, it alone is named and nothing hangs.
 func TestGarbageInGroup(t *testing.T) {
 	frames := func(g *group, change func(h header, b []byte) (header, []byte)) []byte {
-		first, _ := g.engines[0].grids[0].framesOf(g.plan.Pieces[0].Range)
-		payload := g.engines[0].grids[0].frame(g.own[1].data, first)
+		first, _ := g.engines[0].grids[0].FramesOf(g.plan.Pieces[0].Range)
+		payload := g.engines[0].grids[0].Frame(g.own[1].data, first)
 		h, b := change(header{kindRaw, uint32(first), uint32(len(payload))}, slices.Clone(payload))
 		return append(h.Append(g.opening(1, 0)), b...)
 	}
@@ -61,7 +62,10 @@ func TestGarbageInGroup(t *testing.T) {
 		"cut in a frame": {Connection, func(g *group) []byte {
 			return frames(g, func(h header, b []byte) (header, []byte) { return h, b[:10] })
 		}},
-		"unknown kind": {BadBytes, func(g *group) []byte { return append(g.opening(1, 0), make([]byte, headerSize)...) }},
+		"unknown kind": {BadBytes, func(g *group) []byte {
+			return append(g.opening(1, 0),
+				make([]byte, headerSize)...)
+		}},
 		"a huge length": {BadBytes, func(g *group) []byte {
 			return frames(g, func(h header, b []byte) (header, []byte) { h.Length = 1<<32 - 1; return h, b })
 		}},
@@ -97,7 +101,11 @@ func TestUnwanted(t *testing.T) {
 		whole := g.plan.Pieces[0]
 		half := whole
 		half.Range.End = 100
-		g.plan.Pieces = []slot.Piece{half, {Range: slot.Range{Begin: 100, End: whole.Range.End}, Owner: whole.Owner}, g.plan.Pieces[1]}
+		g.plan.Pieces = []slot.Piece{
+			half,
+			{Range: slot.Range{Begin: 100, End: whole.Range.End}, Owner: whole.Owner},
+			g.plan.Pieces[1],
+		}
 	}
 	for name, change := range map[string]func(){
 		"an older height":                  func() { g.plan.Height--; g.plan.Opened.Height-- },
@@ -260,7 +268,10 @@ func TestStartChecksThePlan(t *testing.T) {
 }
 
 func TestConfigValidate(t *testing.T) {
-	_, err := New(Config{Params: Params{Fragments: []uint64{0}, FrameElements: -1, Aggregator: "best", TrimPermille: 500, Discount: []uint32{1001}, Codec: "f33"}})
+	_, err := New(Config{Params: Params{
+		Fragments: []uint64{0}, FrameElements: -1, Aggregator: "best",
+		TrimPermille: 500, Discount: []uint32{1001}, Codec: "f33",
+	}})
 	for _, word := range []string{"Self", "Transport", "f33", "best", "500", "1001", "no elements"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("error does not name %s: %v", word, err)

@@ -15,9 +15,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// BenchmarkRotation reduces 64 MiB among 4 peers in one process. wire/ideal is the bytes a peer sends, all headers and
-// hashes included, over 2(N-1)/N of its vector. cpu-s/GB is the process's CPU time for each GB that is sent: what holds when
-// the machine is busy with other things.
+// BenchmarkRotation reduces 64 MiB among 4 peers in one process. wire/ideal is the bytes a peer
+// sends, all headers and hashes included, over 2(N-1)/N of its vector. cpu-s/GB is the process's
+// CPU time for each GB that is sent: what holds when the machine is busy with other things.
 func BenchmarkRotation(b *testing.B) {
 	for _, kind := range []string{"memory", "tcp"} {
 		for _, a := range []Aggregator{Mean, TrimmedMean} {
@@ -119,7 +119,8 @@ func (s tcpStream) Reset() error {
 	return s.Close()
 }
 
-// BenchmarkRing is BenchmarkRotation in schedule ring. A trimmed mean carries up to 2k+1 lanes: its ideal is not a mean's.
+// BenchmarkRing is BenchmarkRotation in schedule ring. A trimmed mean carries up to 2k+1 lanes: its
+// ideal is not a mean's.
 func BenchmarkRing(b *testing.B) {
 	for _, kind := range []string{"memory", "tcp"} {
 		for _, a := range []Aggregator{Mean, TrimmedMean} {

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// BenchmarkDeath reduces 16 MiB among 8 peers over TCP on loopback, once undisturbed and once with a peer that dies half way and is
-// left out of the plan as soon as a survivor names it. ms/quiet and ms/death are the times until all survivors are complete,
-// bytes/ratio is what the survivors send with the death over what they send without: at most 1 + 2/N is due.
+// BenchmarkDeath reduces 16 MiB among 8 peers over TCP on loopback, once undisturbed and once with
+// a peer that dies half way and is left out of the plan as soon as a survivor names it. ms/quiet
+// and ms/death are the times until all survivors are complete, bytes/ratio is what the survivors
+// send with the death over what they send without: at most 1 + 2/N is due.
 func BenchmarkDeath(b *testing.B) {
 	const n, elements, victim = 8, 4 << 20, 3
 	var quiet, death time.Duration
@@ -30,8 +31,8 @@ func BenchmarkDeath(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// deathRun is one reduction; the victim dies after so many frames, never if 0. It says what the others sent, and how many frames
-// passed at the victim.
+// deathRun is one reduction; the victim dies after so many frames, never if 0. It says what the
+// others sent, and how many frames passed at the victim.
 func deathRun(b *testing.B, n, elements, victim, after int) (took time.Duration, bytes uint64, frames int) {
 	p := testParams(elements, 1<<16)
 	p.Aggregator, p.Clip = TrimmedMean, true

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -24,8 +25,9 @@ func eachCodec(t *testing.T, test func(t *testing.T, name string, block int)) {
 	}
 }
 
-// Whatever the contributions lose, all peers end with one outcome: what is decoded from them, aggregated as the naive reference does, and
-// encoded once. Trimming and clipping work on what is decoded.
+// Whatever the contributions lose, all peers end with one outcome: what is decoded from them,
+// aggregated as the naive reference does, and encoded once. Trimming and clipping work on what is
+// decoded.
 func TestCodecsMatchReference(t *testing.T) {
 	eachCodec(t, func(t *testing.T, name string, block int) {
 		for i, a := range []Aggregator{Mean, TrimmedMean, Median} {
@@ -81,7 +83,7 @@ func TestCodecsSaveWhatTheySay(t *testing.T) {
 		g.wait()
 		in, out := g.engines[0].grids[0], g.engines[0].outs[0]
 		const beside = peers * (helloSize + 64*headerSize + 16*32 + 100) // hellos, hashes, headers
-		want := uint64(in.totalBytes+out.totalBytes) * (peers - 1) / peers
+		want := uint64(in.TotalBytes+out.TotalBytes) * (peers - 1) / peers
 		for _, r := range g.running {
 			r.Release() // all is sent
 			if sent, _ := r.Traffic(); sent < want || sent > want+beside {
@@ -91,9 +93,13 @@ func TestCodecsSaveWhatTheySay(t *testing.T) {
 	})
 }
 
-// What no encoder writes, and what decodes to more than 2^100, is refused by every owner: the sender's fault, whatever it committed to.
+// What no encoder writes, and what decodes to more than 2^100, is refused by every owner: the
+// sender's fault, whatever it committed to.
 func TestHostileQuantisedFrames(t *testing.T) {
-	for bits, want := range map[uint32]Reason{0x7fc00000: BadBytes, math.Float32bits(-1): BadBytes, 1: BadBytes, math.Float32bits(0x1p99): BadValue} {
+	for bits, want := range map[uint32]Reason{
+		0x7fc00000: BadBytes, math.Float32bits(-1): BadBytes, 1: BadBytes,
+		math.Float32bits(0x1p99): BadValue,
+	} {
 		for _, name := range []string{codec.Int8, codec.Int4, codec.Sign} {
 			t.Run(fmt.Sprintf("%s scale %08x", name, bits), func(t *testing.T) {
 				if name == codec.Sign && bits == math.Float32bits(0x1p99) {
@@ -103,10 +109,11 @@ func TestHostileQuantisedFrames(t *testing.T) {
 				p.Codec = name
 				g := newGroup(t, p, 3, rand.New(rand.NewPCG(4, 4)))
 				grid := g.engines[0].grids[0]
-				for at := 0; at < len(g.own[1].data); at += grid.codec.EncodedSize(grid.codec.Block()) {
+				for at := 0; at < len(g.own[1].data); at += grid.Codec.EncodedSize(grid.Codec.Block()) {
 					binary.LittleEndian.PutUint32(g.own[1].data[at:], bits)
 				}
-				if _, err := Commit(p, 0, g.own[1].data); !errors.Is(err, wire.ErrMalformed) && !errors.Is(err, ErrNotFinite) {
+				if _, err := Commit(p, 0, g.own[1].data); !errors.Is(err, wire.ErrMalformed) &&
+					!errors.Is(err, ErrNotFinite) {
 					t.Errorf("committed to: %v", err)
 				}
 				g.own[1] = commit(grid, g.own[1].data)
@@ -130,13 +137,13 @@ func TestWindowCountsDecodedFrames(t *testing.T) {
 	for _, name := range codec.Names() {
 		p := testParams(1<<26, 1<<16)
 		p.Codec = name
-		g := newGrid(p, 0)
-		held := g.frameBytes
+		g := plan.NewGrid(p, 0)
+		held := g.FrameBytes
 		if name != codec.F32 {
-			held += 4 * g.frameElems
+			held += 4 * g.FrameElements
 		}
 		for _, n := range []int{2, 8, 64} {
-			if w := g.window(n); w > minWindow && n*w*held > windowBytes {
+			if w := g.Window(n); w > plan.MinWindow && n*w*held > plan.WindowBytes {
 				t.Errorf("%s, %d peers: %d frames of %d bytes each", name, n, w, held)
 			}
 		}

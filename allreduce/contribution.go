@@ -5,12 +5,14 @@ import (
 	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// ErrNotFinite is wrapped when a contribution holds NaN, Inf, or values of 2^100 (about 1.3e30) or more in magnitude
-// (kernel.Limit), whose sums might overflow. Such a contribution must not be offered.
+// ErrNotFinite is wrapped when a contribution holds NaN, Inf, or values of 2^100 (about 1.3e30) or
+// more in magnitude (kernel.Limit), whose sums might overflow. Such a contribution must not be
+// offered.
 var ErrNotFinite = errors.New("value is not finite, or 2^100 (about 1.3e30) or more in magnitude")
 
 // Contribution is an encoded vector together with the hashes that commit to it.
@@ -20,36 +22,38 @@ type Contribution struct {
 	root   slot.Root
 }
 
-// Commit checks and hashes a whole encoded fragment, which must not change while the contribution is in use: any number of
-// reductions may send it. Its Root goes into the offer. The error wraps ErrNotFinite or wire.ErrMalformed, or says that
-// the length is wrong.
+// Commit checks and hashes a whole encoded fragment, which must not change while the contribution
+// is in use: any number of reductions may send it. Its Root goes into the offer. The error wraps
+// ErrNotFinite or wire.ErrMalformed, or says that the length is wrong.
 func Commit(p Params, fragment uint32, encoded []byte) (*Contribution, error) {
-	g := newGrid(p, fragment)
-	if len(encoded) != g.totalBytes {
-		return nil, fmt.Errorf("contribution of %d bytes: %s of %d elements takes %d", len(encoded), p.Codec, g.total, g.totalBytes)
+	g := plan.NewGrid(p, fragment)
+	if len(encoded) != g.TotalBytes {
+		return nil, fmt.Errorf("contribution of %d bytes: %s of %d elements takes %d", len(encoded), p.Codec, g.Total,
+			g.TotalBytes)
 	}
 	return commitEach(g, encoded, func(f int) error {
 		var in frame
-		return in.decode(g, f, g.frame(encoded, f), false)
+		return in.decode(g, f, g.Frame(encoded, f), false)
 	})
 }
 
-// Encode puts a whole fragment's values into the codec and commits to that. The values are overwritten by what everybody decodes; where
-// the codec is not lossy that is the same. The error wraps ErrNotFinite, or says that the length is wrong.
+// Encode puts a whole fragment's values into the codec and commits to that. The values are
+// overwritten by what everybody decodes; where the codec is not lossy that is the same. The error
+// wraps ErrNotFinite, or says that the length is wrong.
 func Encode(p Params, fragment uint32, values []float32) (*Contribution, error) {
-	g := newGrid(p, fragment)
-	if uint64(len(values)) != g.total {
-		return nil, fmt.Errorf("contribution of %d elements: fragment %d has %d", len(values), fragment, g.total)
+	g := plan.NewGrid(p, fragment)
+	if uint64(len(values)) != g.Total {
+		return nil, fmt.Errorf("contribution of %d elements: fragment %d has %d", len(values), fragment, g.Total)
 	}
-	encoded := make([]byte, g.totalBytes)
+	encoded := make([]byte, g.TotalBytes)
 	return commitEach(g, encoded, func(f int) error {
-		part, at := values[f*g.frameElems:][:g.frameLen(f)], f*g.frameElems
-		g.codec.Append(g.frame(encoded, f)[:0], part)
-		if g.codec.Lossy() {
+		part, at := values[f*g.FrameElements:][:g.FrameLen(f)], f*g.FrameElements
+		g.Codec.Append(g.Frame(encoded, f)[:0], part)
+		if g.Codec.Lossy() {
 			if i := kernel.Bounded(part); i >= 0 { // of which some codecs make a number
 				return fmt.Errorf("element %d: %w", at+i, ErrNotFinite)
 			}
-			if err := g.codec.Decode(part, g.frame(encoded, f)); err != nil {
+			if err := g.Codec.Decode(part, g.Frame(encoded, f)); err != nil {
 				return err
 			}
 		}
@@ -60,21 +64,21 @@ func Encode(p Params, fragment uint32, values []float32) (*Contribution, error) 
 	})
 }
 
-// commitEach hashes an encoded fragment, frame by frame, each made and checked by do before: so that it is still in the cache. The error is that of
-// the first frame that has one.
-func commitEach(g grid, encoded []byte, do func(f int) error) (*Contribution, error) {
-	c := &Contribution{data: encoded, hashes: make([]slot.Root, g.frames)}
-	err := eachFrame(g.frames, func(f int) error {
+// commitEach hashes an encoded fragment, frame by frame, each made and checked by do before: so
+// that it is still in the cache. The error is that of the first frame that has one.
+func commitEach(g plan.Grid, encoded []byte, do func(f int) error) (*Contribution, error) {
+	c := &Contribution{data: encoded, hashes: make([]slot.Root, g.Frames)}
+	err := eachFrame(g.Frames, func(f int) error {
 		if err := do(f); err != nil {
 			return err
 		}
-		c.hashes[f] = g.hash(g.frame(encoded, f))
+		c.hashes[f] = g.Hash(g.Frame(encoded, f))
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.root = slot.FrameRoot(c.hashes, g.frameBytes, uint64(len(encoded)))
+	c.root = slot.FrameRoot(c.hashes, g.FrameBytes, uint64(len(encoded)))
 	return c, nil
 }
 
@@ -92,22 +96,23 @@ type frame struct {
 	norm   float64   // squared norm, if it was asked for
 }
 
-// decode fills values and norm from the encoded bytes of frame f, which must stay as long as values are used.
-func (fr *frame) decode(g grid, f int, encoded []byte, norm bool) error {
-	n := g.frameLen(f)
-	if g.codec.Name() == codec.F32 {
+// decode fills values and norm from the encoded bytes of frame f, which must stay as long as values
+// are used.
+func (fr *frame) decode(g plan.Grid, f int, encoded []byte, norm bool) error {
+	n := g.FrameLen(f)
+	if g.Codec.Name() == codec.F32 {
 		fr.values = kernel.Float32s(encoded)
 	} else {
 		if cap(fr.room) < n {
-			fr.room = make([]float32, g.frameElems)
+			fr.room = make([]float32, g.FrameElements)
 		}
 		fr.values = fr.room[:n]
-		if err := g.codec.Decode(fr.values, encoded); err != nil {
+		if err := g.Codec.Decode(fr.values, encoded); err != nil {
 			return err
 		}
 	}
 	if at := kernel.Bounded(fr.values); at >= 0 {
-		return fmt.Errorf("element %d: %w", f*g.frameElems+at, ErrNotFinite)
+		return fmt.Errorf("element %d: %w", f*g.FrameElements+at, ErrNotFinite)
 	}
 	if norm {
 		fr.norm = kernel.NormSq(fr.values)

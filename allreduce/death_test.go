@@ -52,8 +52,8 @@ func (m *mortal) listen() <-chan slot.PeerID {
 	return m.losses
 }
 
-// dieAfter kills a peer once so many of its frames have passed; hardly any other passes until it is dead, however fast the rest would
-// be. Call it before the peer starts.
+// dieAfter kills a peer once so many of its frames have passed; hardly any other passes until it is
+// dead, however fast the rest would be. Call it before the peer starts.
 func (m *mortal) dieAfter(victim, frames int) {
 	var passed atomic.Int32
 	m.sinks[victim].progress = func() {
@@ -74,7 +74,8 @@ func (m *mortal) kill(victim int) {
 	_ = m.engines[victim].Close()
 }
 
-// mourn waits until a living peer has named a victim, or until all have all they need: then nobody does.
+// mourn waits until a living peer has named a victim, or until all have all they need: then nobody
+// does.
 func (m *mortal) mourn(victim int) {
 	m.t.Helper()
 	returned := make(chan struct{})
@@ -96,7 +97,8 @@ func (m *mortal) mourn(victim int) {
 	}
 }
 
-// complete is closed when the running reductions of all who live are complete, unless stop is before.
+// complete is closed when the running reductions of all who live are complete, unless stop is
+// before.
 func (m *mortal) complete(victim int, stop <-chan struct{}) <-chan struct{} {
 	all := make(chan struct{})
 	var living []*Reduction
@@ -147,8 +149,8 @@ func undisturbed(t *testing.T, n int) (bytes uint64, frames int) {
 	return m.sent() / uint64(n), int(passed.Load())
 }
 
-// Whenever a peer dies, the survivors end with the same outcome, and it costs them no more than 2/N of what they send anyway:
-// what they have done stays done.
+// Whenever a peer dies, the survivors end with the same outcome, and it costs them no more than 2/N
+// of what they send anyway: what they have done stays done.
 func TestDeathCostsItsShare(t *testing.T) {
 	for _, n := range []int{4, 8} {
 		bytes, frames := undisturbed(t, n)
@@ -164,14 +166,16 @@ func TestDeathCostsItsShare(t *testing.T) {
 				m.check()
 				m.group.close() // all that was on its way is counted
 				if got, most := m.sent(), uint64(n-1)*bytes*uint64(n+2)/uint64(n); got > most {
-					t.Errorf("the survivors sent %d bytes: at most %d are due, %d undisturbed", got, most, uint64(n-1)*bytes)
+					t.Errorf("the survivors sent %d bytes: at most %d are due, %d undisturbed", got, most,
+						uint64(n-1)*bytes)
 				}
 			})
 		}
 	}
 }
 
-// A dead contributor that owns nothing needs no revision: the owners go on without it by themselves.
+// A dead contributor that owns nothing needs no revision: the owners go on without it by
+// themselves.
 func TestDeathOfAContributor(t *testing.T) {
 	for _, frames := range []int{1, 20, 60} {
 		m := newMortal(t, 4)
@@ -222,7 +226,8 @@ func TestTwoDeaths(t *testing.T) {
 	}
 }
 
-// A peer dies while a revision is on its way: some have it and send to the peers that inherit, others do not know of it yet.
+// A peer dies while a revision is on its way: some have it and send to the peers that inherit,
+// others do not know of it yet.
 func TestDeathDuringARevision(t *testing.T) {
 	for _, knows := range []int{0, 2, 4} {
 		m := newMortal(t, 6)
@@ -240,7 +245,8 @@ func TestDeathDuringARevision(t *testing.T) {
 	}
 }
 
-// Two peers that cannot connect cost each other a contribution to their own pieces, and nobody else anything.
+// Two peers that cannot connect cost each other a contribution to their own pieces, and nobody else
+// anything.
 func TestABrokenPairCostsItself(t *testing.T) {
 	m := newMortal(t, 4)
 	const a, b = 0, 3
@@ -265,7 +271,8 @@ func TestABrokenPairCostsItself(t *testing.T) {
 	m.wait()
 	m.check()
 	for _, s := range m.outcome() {
-		owner := m.plan.Pieces[slices.IndexFunc(m.plan.Pieces, func(p slot.Piece) bool { return p.Range == s.Range })].Owner
+		owner := m.plan.Pieces[slices.IndexFunc(m.plan.Pieces,
+			func(p slot.Piece) bool { return p.Range == s.Range })].Owner
 		for i := range m.engines {
 			if s.Contributors.Has(i) == apart(owner, peerName(i)) {
 				t.Errorf("%s reduced with %v", owner, s.Contributors)
@@ -282,7 +289,8 @@ func TestABrokenPairCostsItself(t *testing.T) {
 	}
 }
 
-// An owner that has lost most of the group waits for word of who is gone: it may be the one that is cut off.
+// An owner that has lost most of the group waits for word of who is gone: it may be the one that is
+// cut off.
 func TestAnOwnerAloneWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMortal(t, 4)
@@ -309,7 +317,8 @@ func TestAnOwnerAloneWaits(t *testing.T) {
 	})
 }
 
-// A new leader may not know of the newest revision: its plan gives a piece back to its first owner, and a later one moves it anew.
+// A new leader may not know of the newest revision: its plan gives a piece back to its first owner,
+// and a later one moves it anew.
 func TestAnOlderDivisionComesBack(t *testing.T) {
 	m := newMortal(t, 4)
 	m.dieAfter(1, 30)

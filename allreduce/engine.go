@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -16,17 +17,20 @@ import (
 var (
 	// ErrClosed is what calls on a closed engine or a released reduction return.
 	ErrClosed = fmt.Errorf("allreduce: %w", net.ErrClosed)
-	// ErrNotInGroup says that the plan has no offer of this peer: it takes no part and fetches the outcome afterwards.
+	// ErrNotInGroup says that the plan has no offer of this peer: it takes no part and fetches the
+	// outcome afterwards.
 	ErrNotInGroup = errors.New("allreduce: this peer is not in the group")
 )
 
 // Transport opens streams to peers. Incoming streams are handed to Engine.Accept.
 type Transport interface {
-	// Open returns a new stream to a peer, or an error once the peer cannot be reached: the engine does not try again.
+	// Open returns a new stream to a peer, or an error once the peer cannot be reached: the engine
+	// does not try again.
 	Open(ctx context.Context, peer slot.PeerID) (wire.Stream, error)
 }
 
-// Config is what an engine is made of. Self, Run, Params and Transport are required; the rest has defaults.
+// Config is what an engine is made of. Self, Run, Params and Transport are required; the rest has
+// defaults.
 type Config struct {
 	Self      slot.PeerID
 	Run       slot.Root // run ID: streams of other runs are refused
@@ -34,8 +38,9 @@ type Config struct {
 	Transport Transport
 	Logger    *slog.Logger // silent by default
 
-	// Stall is for how long a peer may show no life before it is lost; default 15 s. A peer that is alive but whose counts do
-	// not rise is lost after twice that if it owes data, and an owner after four times.
+	// Stall is for how long a peer may show no life before it is lost; default 15 s. A peer that is
+	// alive but whose counts do not rise is lost after twice that if it owes data, and an owner
+	// after four times.
 	Stall time.Duration
 	// PendingWait is for how long a stream may wait for its plan to arrive here; default Stall.
 	PendingWait time.Duration
@@ -43,11 +48,11 @@ type Config struct {
 	MaxPending int
 	// MaxPendingPeer bounds those of one peer; default 16.
 	MaxPendingPeer int
-	// Known, if set, says whom a plan may name: the members. All others, however many, get an eighth of MaxPending, so that they
-	// cannot keep the group's streams out. It must not block.
+	// Known, if set, says whether a plan may name a peer: a member. All other peers together get an
+	// eighth of MaxPending, so that they cannot keep the group's streams out. It must not block.
 	Known func(slot.PeerID) bool
-	// Lanes is how many frames are being written at once; default 4. With fewer, peers of a large group take turns along the
-	// ring and no owner is flooded by all at once.
+	// Lanes is how many frames are being written at once; default 4. With fewer, peers of a large
+	// group take turns along the ring and no owner is flooded by all at once.
 	Lanes int
 }
 
@@ -88,8 +93,8 @@ func (c Config) Validate() error {
 // Engine takes part in one reduction at a time.
 type Engine struct {
 	cfg    Config
-	grids  []grid // of the contributions to each fragment
-	outs   []grid // of the outcomes
+	grids  []plan.Grid // of the contributions to each fragment
+	outs   []plan.Grid // of the outcomes
 	lanes  chan struct{}
 	frames sync.Pool // of *frame: rooms of frames are used again
 	joint  sync.Pool // of *[outBytes]byte: what links put together
@@ -125,10 +130,13 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	e := &Engine{cfg: cfg, lanes: make(chan struct{}, cfg.Lanes), hearsay: cfg.Stall / 16, together: outBytes, meter: newMeter()}
+	e := &Engine{
+		cfg: cfg, lanes: make(chan struct{}, cfg.Lanes), hearsay: cfg.Stall / 16, together: outBytes,
+		meter: newMeter(),
+	}
 	for p := range cfg.Params.Fragments {
-		e.grids = append(e.grids, newGrid(cfg.Params, uint32(p)))
-		e.outs = append(e.outs, outcomeGrid(cfg.Params, uint32(p)))
+		e.grids = append(e.grids, plan.NewGrid(cfg.Params, uint32(p)))
+		e.outs = append(e.outs, plan.OutcomeGrid(cfg.Params, uint32(p)))
 	}
 	e.coders = newCoders()
 	e.raw.coders, e.reduced.coders = e.coders, e.coders
@@ -141,34 +149,36 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Start takes part in the reduction by plan, as contributor and as owner, until it is released, replaced by another Start,
-// or ctx ends. own must be what this peer's offer in the plan commits to. Calls for older plans than the running one are
-// the caller's to avoid: the newest call wins. Call it from one goroutine at a time.
+// Start takes part in the reduction by plan next, as contributor and as owner, until it is
+// released, replaced by another Start, or ctx ends. own must be what this peer's offer in the plan
+// commits to. Calls for older plans than the running one are the caller's to avoid: the newest call
+// wins. Call it from one goroutine at a time.
 //
-// A plan of the running group (slot.Plan.Group) revises that reduction in place, and returns it: pieces that the plan leaves
-// as they are go on, and sink, which takes the place of the one before, hears again of the own ranges that are closed. Another
-// group's plan replaces the reduction: its streams are reset. A group in which this peer is gone is ended, with ErrNotInGroup.
-func (e *Engine) Start(ctx context.Context, plan slot.Plan, own *Contribution, sink Sink) (*Reduction, error) {
-	if err := checkPlan(e.cfg.Params, plan); err != nil {
+// A plan of the running group (slot.Plan.Group) revises that reduction in place, and returns it:
+// pieces that the plan leaves as they are go on, and sink, which takes the place of the one before,
+// hears again of the own ranges that are closed. Another group's plan replaces the reduction: its
+// streams are reset. A group in which this peer is gone is ended, with ErrNotInGroup.
+func (e *Engine) Start(ctx context.Context, next slot.Plan, own *Contribution, sink Sink) (*Reduction, error) {
+	if err := plan.Check(e.cfg.Params, next); err != nil {
 		return nil, err
 	}
 	old := e.running()
-	again := old != nil && old.group == plan.Group() && old.ctx.Err() == nil
-	self := plan.Place(e.cfg.Self)
+	again := old != nil && old.group == next.Group() && old.ctx.Err() == nil
+	self := next.Place(e.cfg.Self)
 	switch {
-	case self < 0 || plan.Gone.Has(self):
+	case self < 0 || next.Gone.Has(self):
 		if again {
 			old.cancel()
 		}
 		return nil, ErrNotInGroup
 	case again:
-		err := old.revise(plan, sink)
+		err := old.revise(next, sink)
 		e.wake()
 		return old, err
-	case own == nil || own.root != plan.Offers[self].Root:
+	case own == nil || own.root != next.Offers[self].Root:
 		return nil, errors.New("allreduce: the contribution is not the one that was offered")
 	}
-	r := newReduction(ctx, e, plan, own, sink)
+	r := newReduction(ctx, e, next, own, sink)
 	if err := e.replace(r); err != nil {
 		r.cancel()
 		return nil, err
@@ -195,7 +205,7 @@ func (e *Engine) replace(r *Reduction) error {
 	}
 	e.mu.current = r
 	e.wg.Add(1)
-	r.result = e.takeBuffer(r.out.totalBytes)
+	r.result = e.takeBuffer(r.out.TotalBytes)
 	r.run() // within the lock: no stream can join before all is in place
 	close(e.mu.changed)
 	e.mu.changed = make(chan struct{})
@@ -220,7 +230,8 @@ func (e *Engine) takeBuffer(size int) []byte {
 	return b[:size]
 }
 
-// Close ends the running reduction and waits for all goroutines, Accept calls included. It must not be called from a Sink.
+// Close ends the running reduction and waits for all goroutines, Accept calls included. It must not
+// be called from a Sink.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.mu.closed = true

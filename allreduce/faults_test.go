@@ -27,7 +27,8 @@ func (g *group) named(i int) {
 	}
 }
 
-// A NaN in every piece: each owner names the sender, and each tells it, and goes on without it where the NaN stood.
+// A NaN in every piece: each owner names the sender, and each tells it, and goes on without it
+// where the NaN stood.
 func TestBadValueIsNamed(t *testing.T) {
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(-1))} {
 		g := newGroup(t, testParams(4000, 100), 4, rand.New(rand.NewPCG(1, 1)))
@@ -57,7 +58,8 @@ func TestBadValueIsNamed(t *testing.T) {
 		for _, s := range g.outcome() {
 			at := slices.IndexFunc(g.plan.Pieces, func(p slot.Piece) bool { return p.Range.End > s.Range.Begin })
 			piece := g.plan.Pieces[at].Range
-			if first, nan := s.Range.Begin == piece.Begin, piece.End-3; s.Contributors.Has(sender) != first || nan-nan%100 != s.Range.End && first {
+			if first, nan := s.Range.Begin == piece.Begin, piece.End-3; s.Contributors.Has(sender) != first ||
+				nan-nan%100 != s.Range.End && first {
 				t.Errorf("range %v has contributors %v; the NaN stands at %d", s.Range, s.Contributors, nan)
 			}
 		}
@@ -107,7 +109,8 @@ func TestBadBytesAreNamed(t *testing.T) {
 	}
 }
 
-// A peer dies with frames under way: all name it and nobody else, and the revision without it completes.
+// A peer dies with frames under way: all name it and nobody else, and the revision without it
+// completes.
 func TestDeathMidWay(t *testing.T) {
 	const victim = 3
 	g := newGroup(t, testParams(40_000, 100), 5, rand.New(rand.NewPCG(4, 4)))
@@ -142,7 +145,8 @@ func TestUnreachable(t *testing.T) {
 	onlyLost(t, "peer 0", g.sinks[0], peerName(1), Connection)
 }
 
-// frozen is a stream whose owner's process has stopped: nothing moves, nothing ends, until it is reset or a deadline passes.
+// frozen is a stream whose owner's process has stopped: nothing moves, nothing ends, until it is
+// reset or a deadline passes.
 type frozen struct {
 	wire.Stream
 	on *atomic.Bool
@@ -169,11 +173,13 @@ func (f frozen) Reset() error {
 	return f.Stream.Reset()
 }
 
-// A frozen peer holds everybody up; all must name it, and nobody the others that wait for it as well.
+// A frozen peer holds everybody up; all must name it, and nobody the others that wait for it as
+// well.
 func TestStallNamesTheRightPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const victim = 1
-		g := newGroup(t, testParams(20_000, 100), 5, rand.New(rand.NewPCG(7, 7)), func(c *Config) { c.Stall = 10 * time.Second })
+		g := newGroup(t, testParams(20_000, 100), 5, rand.New(rand.NewPCG(7, 7)),
+			func(c *Config) { c.Stall = 10 * time.Second })
 		var on atomic.Bool
 		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
 			if local != peerName(victim) {
@@ -238,10 +244,12 @@ func TestSlowIsNotDead(t *testing.T) {
 	})
 }
 
-// A contributor that says alive and sends nothing is named by the owner, before anybody would blame the owner.
+// A contributor that says alive and sends nothing is named by the owner, before anybody would blame
+// the owner.
 func TestAliveIsNotEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall = time.Second })
+		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)),
+			func(c *Config) { c.Stall = time.Second })
 		g.engines[0].cfg.Transport = aliveOnly{}
 		g.start(0)
 		l, s := g.dial(1, 0)
@@ -258,10 +266,12 @@ func TestAliveIsNotEnough(t *testing.T) {
 	})
 }
 
-// An owner that says alive and never reduces is named in the end, though as a contributor it did all it should.
+// An owner that says alive and never reduces is named in the end, though as a contributor it did
+// all it should.
 func TestIdleOwnerIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall = time.Second })
+		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)),
+			func(c *Config) { c.Stall = time.Second })
 		g.engines[0].cfg.Transport = aliveOnly{}
 		g.start(0)
 		l, s := g.dial(1, 0)
@@ -277,10 +287,12 @@ func TestIdleOwnerIsNamed(t *testing.T) {
 	})
 }
 
-// A peer that answers as an owner but opens no stream as a contributor is named after the stall limit.
+// A peer that answers as an owner but opens no stream as a contributor is named after the stall
+// limit.
 func TestMissingStreamIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall = time.Second })
+		g := newGroup(t, testParams(1000, 100), 2, rand.New(rand.NewPCG(9, 9)),
+			func(c *Config) { c.Stall = time.Second })
 		g.engines[0].cfg.Transport = aliveOnly{}
 		g.start(0)
 		time.Sleep(3 * time.Second / 2)
@@ -297,9 +309,9 @@ func (g *group) contribute(l *link, from, to int) {
 	}
 	grid := g.engines[from].grids[0]
 	for _, p := range g.plan.Pieces {
-		first, last := grid.framesOf(p.Range)
+		first, last := grid.FramesOf(p.Range)
 		for f := first; f < last && p.Owner == peerName(to); f++ {
-			if err := l.writeFrame(kindRaw, f, grid.frame(g.own[from].data, f)); err != nil {
+			if err := l.writeFrame(kindRaw, f, grid.Frame(g.own[from].data, f)); err != nil {
 				g.t.Fatal(err)
 			}
 		}
@@ -338,7 +350,8 @@ func (a aliveReader) Read(b []byte) (int, error) {
 	return a.b.Read(b)
 }
 
-// A contributor stays within the window while another keeps the owner waiting, so that an owner's memory is bounded.
+// A contributor stays within the window while another keeps the owner waiting, so that an owner's
+// memory is bounded.
 func TestWindowIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t, testParams(60_000, 100), 3, rand.New(rand.NewPCG(9, 9)))

@@ -12,7 +12,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// feed sends the own contribution to the owner of a piece and takes the reduced piece back: steps 1 and 5 of the data path.
+// feed sends the own contribution to the owner of a piece and takes the reduced piece back: steps 1
+// and 5 of the data path.
 type feed struct {
 	*piece
 	credit chan struct{} // one for each reduced frame that came back
@@ -46,7 +47,8 @@ func (f *feed) open() (wire.Stream, error) {
 	return f.r.engine.cfg.Transport.Open(ctx, f.Owner)
 }
 
-// carry sends on one goroutine and receives on this one. Its error is of the side that failed first.
+// carry sends on one goroutine and receives on this one. Its error is of the side that failed
+// first.
 func (f *feed) carry(s wire.Stream) error {
 	l, stop := f.link(f.ctx, s)
 	defer stop()
@@ -72,7 +74,8 @@ func (f *feed) carry(s wire.Stream) error {
 	return cmp.Or(failed, err)
 }
 
-// send writes hello, hashes and raw frames, a window ahead of what comes back, and then only that it is alive.
+// send writes hello, hashes and raw frames, a window ahead of what comes back, and then only that
+// it is alive.
 func (f *feed) send(ctx context.Context, l *link) error {
 	if err := l.put(f.opening()); err != nil {
 		return err
@@ -110,7 +113,8 @@ func (f *feed) opening() []byte {
 	own := f.r.own
 	plan := f.r.Plan()
 	h := hello{
-		Run: f.r.engine.cfg.Run, Ref: plan.Ref, Revision: plan.Revision, Group: f.r.group, Range: f.Range, Hashes: uint32(len(own.hashes)),
+		Run: f.r.engine.cfg.Run, Ref: plan.Ref, Revision: plan.Revision, Group: f.r.group, Range: f.Range,
+		Hashes: uint32(len(own.hashes)),
 	}
 	b := h.Append(make([]byte, 0, helloSize+len(own.hashes)*len(slot.Root{})))
 	for _, v := range own.hashes {
@@ -121,7 +125,7 @@ func (f *feed) opening() []byte {
 
 func (f *feed) sendFrame(l *link, index int, last bool) error {
 	raw := &f.r.engine.raw
-	frame := f.r.grid.frame(f.r.own.data, index)
+	frame := f.r.grid.Frame(f.r.own.data, index)
 	packed := raw.pack(frame)
 	done := f.r.turn(f.ctx)
 	defer done()
@@ -146,17 +150,18 @@ func (f *feed) receive(l *link) error {
 			return f.refused(l)
 		case h.Kind == kindRoot && next == f.last:
 			return f.complete(l, hashes)
-		case next < f.last && h.carries(kindReduced, next, g.frameSize(next)):
-			b := g.frame(f.r.result, next)
+		case next < f.last && h.carries(kindReduced, next, g.FrameSize(next)):
+			b := g.Frame(f.r.result, next)
 			if err = l.readFrameInto(b, h, f.r.engine.coders, &f.taken); err == nil {
-				hashes = append(hashes, g.hash(b))
+				hashes = append(hashes, g.Hash(b))
 				f.credit <- struct{}{}
 				f.r.moved()
 				moved.moved()
 				next++
 			}
 		default:
-			err = fmt.Errorf("%w: kind %d, index %d, %d bytes where reduced frame %d was due", errBadBytes, h.Kind, h.Index, h.Length, next)
+			err = fmt.Errorf("%w: kind %d, index %d, %d bytes where reduced frame %d was due", errBadBytes, h.Kind,
+				h.Index, h.Length, next)
 		}
 		if err != nil {
 			return err
@@ -164,7 +169,8 @@ func (f *feed) receive(l *link) error {
 	}
 }
 
-// heard takes an alive message. An owner that is held up by another contributor names it long before this limit.
+// heard takes an alive message. An owner that is held up by another contributor names it long
+// before this limit.
 func (f *feed) heard(l *link, moved *progress) error {
 	count, err := l.readAlive()
 	if err != nil {
@@ -180,7 +186,7 @@ func (f *feed) complete(l *link, hashes []slot.Root) error {
 		return err
 	}
 	g := f.r.out
-	root := slot.FrameRoot(hashes, g.frameBytes, uint64(g.size(f.first, f.last)))
+	root := slot.FrameRoot(hashes, g.FrameBytes, uint64(g.Size(f.first, f.last)))
 	if root != claimed {
 		return fmt.Errorf("%w: the root is not that of the frames", errBadBytes)
 	}

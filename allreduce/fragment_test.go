@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// nextSlot makes contributions and a plan for the slot after the last, and so for the next fragment.
+// nextSlot makes contributions and a plan for the slot after the last, and so for the next
+// fragment.
 func (g *group) nextSlot(rng *rand.Rand) {
 	g.t.Helper()
 	g.plan.Height++
@@ -20,7 +22,7 @@ func (g *group) nextSlot(rng *rand.Rand) {
 		for j := range v {
 			v[j] = rng.Float32() - 0.5
 		}
-		own, err := Commit(g.params, g.plan.Fragment, encoded(newGrid(g.params, g.plan.Fragment), v))
+		own, err := Commit(g.params, g.plan.Fragment, encoded(plan.NewGrid(g.params, g.plan.Fragment), v))
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -34,8 +36,9 @@ func (g *group) nextSlot(rng *rand.Rand) {
 	}
 }
 
-// One engine reduces the fragments in turn, each with the bits of the reference, and frames and buffers of one are used for the next:
-// one that is larger by an element, too. What a slot sends is that part of the vector, and nothing more.
+// One engine reduces the fragments in turn, each with the bits of the reference, and frames and
+// buffers of one are used for the next: one that is larger by an element, too. What a slot sends is
+// that part of the vector, and nothing more.
 func TestFragmentsInTurn(t *testing.T) {
 	const elements, peers = 10_001, 4
 	sent := make(map[int]uint64) // the most that a peer sent in a slot, by the number of fragments
@@ -110,7 +113,10 @@ func TestAnotherFragmentThanTheSlotsIsRefused(t *testing.T) {
 	if err := start(g.plan); err != nil {
 		t.Error(err)
 	}
-	for n, sizes := range map[string][]uint64{"choose 1 to 256": make([]uint64, 257), "fragment 1 has no elements": {3, 0}} {
+	for n, sizes := range map[string][]uint64{
+		"choose 1 to 256":            make([]uint64, 257),
+		"fragment 1 has no elements": {3, 0},
+	} {
 		if p.Fragments = sizes; p.Validate() == nil || !strings.Contains(p.Validate().Error(), n) {
 			t.Errorf("%s: %v", n, p.Validate())
 		}

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -92,7 +93,7 @@ func testParams(elements, frame int) Params {
 func peerName(i int) slot.PeerID { return slot.PeerID(fmt.Sprintf("peer-%02d", i)) }
 
 // commit commits to bytes that nobody has checked.
-func commit(g grid, encoded []byte) *Contribution {
+func commit(g plan.Grid, encoded []byte) *Contribution {
 	c, err := commitEach(g, encoded, func(int) error { return nil })
 	if err != nil {
 		panic(err)
@@ -113,7 +114,7 @@ func newGroup(t testing.TB, p Params, n int, rng *rand.Rand, change ...func(*Con
 		for j := range v {
 			v[j] = size * (rng.Float32() - 0.5)
 		}
-		g.own = append(g.own, commit(newGrid(p, 0), encoded(newGrid(p, 0), v)))
+		g.own = append(g.own, commit(plan.NewGrid(p, 0), encoded(plan.NewGrid(p, 0), v)))
 		g.vectors = append(g.vectors, v)
 		g.addEngine(i, change...)
 	}
@@ -123,16 +124,19 @@ func newGroup(t testing.TB, p Params, n int, rng *rand.Rand, change ...func(*Con
 }
 
 // encoded is a vector's encoding; the vector becomes what everybody decodes from it.
-func encoded(g grid, v []float32) []byte {
-	b := g.codec.Append(nil, v)
-	if err := g.codec.Decode(v, b); err != nil {
+func encoded(g plan.Grid, v []float32) []byte {
+	b := g.Codec.Append(nil, v)
+	if err := g.Codec.Decode(v, b); err != nil {
 		panic(err)
 	}
 	return b
 }
 
 func (g *group) addEngine(i int, change ...func(*Config)) {
-	cfg := Config{Self: peerName(i), Run: testRun, Params: g.params, Transport: memTransport{g.net, peerName(i)}, Stall: time.Minute}
+	cfg := Config{
+		Self: peerName(i), Run: testRun, Params: g.params, Transport: memTransport{g.net, peerName(i)},
+		Stall: time.Minute,
+	}
 	cfg.Logger = slog.New(slog.NewTextHandler(g.t.Output(), nil)).With("self", cfg.Self)
 	for _, c := range change {
 		c(&cfg)
@@ -216,7 +220,8 @@ func (g *group) wait() {
 	}
 }
 
-// check compares every peer's result with the reference, bit by bit: each range with the contributors that its owner names.
+// check compares every peer's result with the reference, bit by bit: each range with the
+// contributors that its owner names.
 func (g *group) check() {
 	g.t.Helper()
 	var want []byte
@@ -233,8 +238,8 @@ func (g *group) check() {
 			}
 		}
 		out := g.engines[0].outs[g.plan.Fragment]
-		b := out.codec.Append(nil, reference(sub, plan, vectors, g.order(s)))
-		if size := out.frameBytes; slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != s.Root {
+		b := out.Codec.Append(nil, reference(sub, plan, vectors, g.order(s)))
+		if size := out.FrameBytes; slot.FrameRoot(slot.FrameHashes(b, size), size, uint64(len(b))) != s.Root {
 			g.t.Fatalf("range %v has another root than the reference", s.Range)
 		}
 		want = append(want, b...)

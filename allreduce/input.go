@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -24,13 +25,14 @@ type input struct {
 	left     bool // it gives no more frames than it has; guarded by the reduction's mu
 	ctx      context.Context
 	cancel   context.CancelFunc
-	free     chan struct{} // room for frames: window tokens, one taken by each frame that is not reduced yet
-	full     chan arrival  // checked frames in order, for the reducer
-	gone     chan struct{} // closed when left is set
-	at       *frame        // the reducer's: the frame at hand; nil if there will be none
-	tempo    tempo
-	ready    chan int    // reduced frames in order, for the writer; p.last when the root is known
-	refused  chan Reason // for the writer: tell the contributor and stop
+	// room for frames: window tokens, one taken by each frame that is not reduced yet
+	free    chan struct{}
+	full    chan arrival  // checked frames in order, for the reducer
+	gone    chan struct{} // closed when left is set
+	at      *frame        // the reducer's: the frame at hand; nil if there will be none
+	times   frameTimes
+	ready   chan int    // reduced frames in order, for the writer; p.last when the root is known
+	refused chan Reason // for the writer: tell the contributor and stop
 }
 
 // arrival is a checked frame, and when it came.
@@ -41,7 +43,10 @@ type arrival struct {
 
 func newInput(p *ownPiece, place int, o slot.Offer) *input {
 	w := p.r.window
-	in := &input{p: p, place: place, offer: o, free: make(chan struct{}, w), full: make(chan arrival, w), gone: make(chan struct{})}
+	in := &input{
+		p: p, place: place, offer: o, free: make(chan struct{}, w), full: make(chan arrival, w),
+		gone: make(chan struct{}),
+	}
 	for range w {
 		in.free <- struct{}{}
 	}
@@ -59,8 +64,9 @@ func (in *input) quit() {
 	}
 }
 
-// lost ends the contribution to this piece at once. The peer is to blame, and left out of all own pieces to come, unless the
-// piece itself ends: see Reduction.lastWord. Who sent what may not be used is left out of the other own pieces as well.
+// lost ends the contribution to this piece at once. The peer is to blame, and left out of all own
+// pieces to come, unless the piece itself ends: see Reduction.lastWord. A peer that sent values of
+// no use is left out of the other own pieces as well.
 func (in *input) lost(reason Reason, err error) {
 	r := in.p.r
 	r.mu.Lock()
@@ -95,8 +101,8 @@ func (in *input) absent() bool {
 	return true
 }
 
-// next puts frame f into at, or nil if the contributor was lost and all that came before is used. It is false if the piece has
-// ended. While it waits it calls judge now and then.
+// next puts frame f into at, or nil if the contributor was lost and all that came before is used.
+// It is false if the piece has ended. While it waits it calls judge now and then.
 func (in *input) next(f int, look <-chan time.Time, judge func()) bool {
 	for !in.poll(f) {
 		select {
@@ -130,7 +136,7 @@ func (in *input) poll(f int) bool {
 
 func (in *input) arrived(a arrival, f int) {
 	in.at = a.frame
-	in.tempo.took(in.p.roomAt(f), a.at)
+	in.times.took(in.p.roomAt(f), a.at)
 }
 
 // serveOwn feeds this peer's own contribution by the same path, without a stream.
@@ -141,7 +147,7 @@ func (in *input) serveOwn() {
 		if err != nil {
 			return
 		}
-		if err := fr.decode(g, f, g.frame(in.p.r.own.data, f), in.p.r.engine.cfg.Params.Clip); err != nil {
+		if err := fr.decode(g, f, g.Frame(in.p.r.own.data, f), in.p.r.engine.cfg.Params.Clip); err != nil {
 			in.lost(reasonOf(err), err)
 			return
 		}
@@ -175,14 +181,15 @@ func (in *input) serve(s wire.Stream) {
 	})
 	err := in.readAll(l)
 	if reason := reasonOf(err); err != nil && reason != Connection {
-		in.refuse(reason) // before the piece goes on without it: its end must not overtake the refusal
+		// before the piece goes on without it: its end must not overtake the refusal
+		in.refuse(reason)
 		in.lost(reason, err)
 		in.drain(l)
 	}
 	if err != nil {
 		cancel()
-		// A write that still blocks must not outlast the reader. What was delivered has been closed for writing: a reset
-		// would take it back.
+		// A write that still blocks must not outlast the reader. What was delivered has been closed
+		// for writing: a reset would take it back.
 		_ = s.SetWriteDeadline(time.Now())
 	}
 	writer.Wait()
@@ -195,7 +202,8 @@ func (in *input) serve(s wire.Stream) {
 	in.lost(Connection, cmp.Or(err, failed))
 }
 
-// readAll reads the commitment and all raw frames, and then alive messages until the contributor has what it wants and closes.
+// readAll reads the commitment and all raw frames, and then alive messages until the contributor
+// has what it wants and closes.
 func (in *input) readAll(l *link) error {
 	hashes, err := in.readHashes(l)
 	if err != nil {
@@ -211,12 +219,13 @@ func (in *input) readAll(l *link) error {
 			return unexpected(err)
 		case h.Kind == kindAlive:
 			err = in.heard(l, &moved, f < in.p.last)
-		case f < in.p.last && h.carries(kindRaw, f, in.p.r.grid.frameSize(f)):
+		case f < in.p.last && h.carries(kindRaw, f, in.p.r.grid.FrameSize(f)):
 			err = in.readFrame(l, h, f, hashes[f])
 			moved.moved()
 			f++
 		default:
-			err = fmt.Errorf("%w: kind %d, index %d, %d bytes where raw frame %d was due", errBadBytes, h.Kind, h.Index, h.Length, f)
+			err = fmt.Errorf("%w: kind %d, index %d, %d bytes where raw frame %d was due", errBadBytes, h.Kind, h.Index,
+				h.Length, f)
 		}
 		if err != nil {
 			return err
@@ -224,16 +233,17 @@ func (in *input) readAll(l *link) error {
 	}
 }
 
-// readHashes reads the hash of each frame of the whole contribution and checks them against the root that was offered.
+// readHashes reads the hash of each frame of the whole contribution and checks them against the
+// root that was offered.
 func (in *input) readHashes(l *link) ([]slot.Root, error) {
 	g := in.p.r.grid
-	hashes := make([]slot.Root, g.frames)
+	hashes := make([]slot.Root, g.Frames)
 	for i := range hashes {
 		if err := l.readPayload(hashes[i][:], &in.p.taken); err != nil {
 			return nil, err
 		}
 	}
-	if slot.FrameRoot(hashes, g.frameBytes, uint64(g.totalBytes)) != in.offer.Root {
+	if slot.FrameRoot(hashes, g.FrameBytes, uint64(g.TotalBytes)) != in.offer.Root {
 		return nil, fmt.Errorf("%w: frame hashes are not those that were offered", errBadBytes)
 	}
 	return hashes, nil
@@ -246,14 +256,14 @@ func (in *input) readFrame(l *link, h header, f int, hash slot.Root) error {
 		return err
 	}
 	g := in.p.r.grid
-	if cap(fr.buf) < g.frameSize(f) {
-		fr.buf = make([]byte, g.frameSize(0)) // none is larger
+	if cap(fr.buf) < g.FrameSize(f) {
+		fr.buf = make([]byte, g.FrameSize(0)) // none is larger
 	}
-	b := fr.buf[:g.frameSize(f)]
+	b := fr.buf[:g.FrameSize(f)]
 	if err := l.readFrameInto(b, h, in.p.r.engine.coders, &in.p.taken); err != nil {
 		return err
 	}
-	if g.hash(b) != hash {
+	if g.Hash(b) != hash {
 		return fmt.Errorf("%w: frame %d is not the one that was offered", errBadBytes, f)
 	}
 	if err := fr.decode(g, f, b, in.p.r.engine.cfg.Params.Clip); err != nil {
@@ -264,7 +274,8 @@ func (in *input) readFrame(l *link, h header, f int, hash slot.Root) error {
 	return nil
 }
 
-// heard takes an alive message. A contributor that owes raw frames, the reducer having used up all it sent, must send some.
+// heard takes an alive message. A contributor that owes raw frames, the reducer having used up all
+// it sent, must send some.
 func (in *input) heard(l *link, moved *progress, owes bool) error {
 	count, err := l.readAlive()
 	if err != nil {
@@ -276,14 +287,15 @@ func (in *input) heard(l *link, moved *progress, owes bool) error {
 	return moved.heard(count, 2*l.stall)
 }
 
-// drain lets the contributor read why it was refused before the stream goes: it ends when the contributor resets or closes.
+// drain lets the contributor read why it was refused before the stream goes: it ends when the
+// contributor resets or closes.
 func (in *input) drain(l *link) {
 	_ = l.s.SetReadDeadline(time.Now().Add(l.stall))
 	_, _ = io.Copy(io.Discard, io.LimitReader(l.s, drainBytes))
 }
 
 // drainBytes is more than a contributor may have in flight.
-const drainBytes = 2 * streamWindow
+const drainBytes = 2 * plan.StreamWindow
 
 // write sends the reduced frames as they come out, then the root.
 func (in *input) write(ctx context.Context, l *link) error {
@@ -326,7 +338,7 @@ func (in *input) refuse(reason Reason) {
 	}
 }
 
-// refuse is the last word to a contributor whose bytes are of no use.
+// refuse is the last message to a contributor that sent bytes of no use.
 func refuse(l *link, reason Reason) error {
 	if l.put(appendRefuse(nil, reason)) == nil {
 		_ = l.flush()
@@ -335,7 +347,7 @@ func refuse(l *link, reason Reason) error {
 }
 
 func (in *input) writeFrame(l *link, f int) error {
-	frame, reduced := in.p.r.out.frame(in.p.r.result, f), &in.p.r.engine.reduced
+	frame, reduced := in.p.r.out.Frame(in.p.r.result, f), &in.p.r.engine.reduced
 	once := &in.p.packed[f-in.p.first]
 	once.Do(func() { once.packed = reduced.pack(frame) })
 	done := in.p.r.turn(in.ctx)

@@ -11,9 +11,10 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// A Write takes at most maxChunk: what a TLS layer with large records takes at once. A chunk is also the granularity at which the
-// other side may see progress (a stream multiplexer hands a message on when all of it is there), so that it is less where the
-// link is slow: at 16 KiB a link may be as slow as 3 KiB/s a stream and still not look dead within a Stall of 6 s.
+// A Write takes at most maxChunk: what a TLS layer with large records takes at once. A chunk is
+// also the granularity at which the other side may see progress (a stream multiplexer hands a
+// message on when all of it is there), so that it is less where the link is slow: at 16 KiB a link
+// may be as slow as 3 KiB/s a stream and still not look dead within a Stall of 6 s.
 const (
 	minChunk   = 16 << 10
 	firstChunk = 64 << 10
@@ -26,23 +27,25 @@ var (
 	errRefused  = errors.New("own contribution refused")
 )
 
-// link reads and writes one stream and gives up when nothing moves for the stall limit. One goroutine may read while
-// another writes.
+// link reads and writes one stream and gives up when nothing moves for the stall limit. One
+// goroutine may read while another writes.
 type link struct {
-	s        wire.Stream
-	stall    time.Duration
-	head     [headerSize]byte // of the frame being read
-	read     direction
-	write    direction
-	chunk    int            // bytes of the next Write; 0: firstChunk
-	out      []byte         // what goes with what is written next. Flush it before waiting for anything
+	s     wire.Stream
+	stall time.Duration
+	head  [headerSize]byte // of the frame being read
+	read  direction
+	write direction
+	chunk int // bytes of the next Write; 0: firstChunk
+	// what goes with what is written next. Flush it before waiting for anything
+	out      []byte
 	together int            // bytes that out may hold; 0: everything is written at once
 	sent     *atomic.Uint64 // bytes
 	received *atomic.Uint64
 	meter    func() func(bytes int) // if set, measures writes: meter.to
 }
 
-// direction is what is kept for one direction. Its deadline is renewed lazily: setting one costs a lock and a timer.
+// direction is what is kept for one direction. Its deadline is renewed lazily: setting one costs a
+// lock and a timer.
 type direction struct {
 	set time.Time // when the deadline was last set
 }
@@ -56,7 +59,8 @@ func (d *direction) renew(stall time.Duration, set func(time.Time) error) error 
 	return set(now.Add(stall + stall/4))
 }
 
-// readFull fills b. Any byte that arrives counts as progress, and is added to count if there is one.
+// readFull fills b. Any byte that arrives counts as progress, and is added to count if there is
+// one.
 func (l *link) readFull(b []byte, count *atomic.Uint64) error {
 	for len(b) > 0 {
 		if err := l.read.renew(l.stall, l.s.SetReadDeadline); err != nil {
@@ -75,7 +79,8 @@ func (l *link) readFull(b []byte, count *atomic.Uint64) error {
 	return nil
 }
 
-// writeAll writes b in chunks. Whatever is taken counts as progress: a write that runs out of time with a part done goes on.
+// writeAll writes b in chunks. Whatever is taken counts as progress: a write that runs out of time
+// with a part done goes on.
 func (l *link) writeAll(b []byte) error {
 	for len(b) > 0 {
 		if err := l.write.renew(l.stall, l.s.SetWriteDeadline); err != nil {
@@ -143,8 +148,9 @@ func (l *link) readHeader() (header, error) {
 	return h, nil
 }
 
-// readAtOnce reads what was written together with what came before. It is nobody's progress, so it has one deadline for all: byte by byte
-// it would keep others waiting without an end, and without a sign of whom for.
+// readAtOnce reads bytes that were written together with those before them. They are no progress,
+// so one deadline holds for all of them: a peer that sends them one by one must not keep others
+// waiting without an end and unseen.
 func (l *link) readAtOnce(b []byte) error {
 	if err := l.read.renew(l.stall, l.s.SetReadDeadline); err != nil {
 		return err
@@ -165,8 +171,8 @@ func (l *link) readAlive() (uint64, error) {
 	return parseAlive(b), err
 }
 
-// outBytes is how much is put together for one Write: headers and small frames cost a system call and a wake-up each, alone. It is four
-// records of TLS.
+// outBytes is how much is put together for one Write: headers and small frames cost a system call
+// and a wake-up each, alone. It is four records of TLS.
 const outBytes = 64 << 10
 
 func (l *link) writeAlive(progress uint64) error {
@@ -174,7 +180,8 @@ func (l *link) writeAlive(progress uint64) error {
 	return l.flush()
 }
 
-// writeFrame writes a header and its payload, of which a part may stay in out. Of a large payload only what fills out up is copied.
+// writeFrame writes a header and its payload, of which a part may stay in out. Of a large payload
+// only what fills out up is copied.
 func (l *link) writeFrame(kind frameKind, index int, payload []byte) error {
 	h := header{kind, uint32(index), uint32(len(payload))}
 	l.out = h.Append(l.out)
@@ -224,7 +231,8 @@ type progress struct {
 
 func (p *progress) moved() { p.at = time.Now() }
 
-// heard takes an alive message and says whether the peer has made no progress for longer than limit.
+// heard takes an alive message and says whether the peer has made no progress for longer than
+// limit.
 func (p *progress) heard(count uint64, limit time.Duration) error {
 	if count > p.count {
 		p.count = count

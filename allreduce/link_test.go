@@ -73,7 +73,8 @@ func TestHeadersDoNotTravelAlone(t *testing.T) {
 		t.Errorf("8 small frames are written in pieces of %v: %v", c.writes, err)
 	}
 	l, c = newLink(outBytes)
-	if err := l.writeFrame(kindRaw, 0, make([]byte, 256<<10)); err != nil || c.writes[0] != outBytes || len(c.writes) > 3 || len(l.out) != 0 {
+	if err := l.writeFrame(kindRaw, 0, make([]byte, 256<<10)); err != nil || c.writes[0] != outBytes ||
+		len(c.writes) > 3 || len(l.out) != 0 {
 		t.Errorf("a large frame is written in pieces of %v, %d bytes wait: %v", c.writes, len(l.out), err)
 	}
 }
@@ -103,7 +104,8 @@ func (s *lastWords) CloseWrite() error {
 	return s.Stream.CloseWrite()
 }
 
-// TestTheEndHasItsTime: what is left may take as long to leave as any write, in a rotation and in a ring.
+// TestTheEndHasItsTime: what is left may take as long to leave as any write, in a rotation and in a
+// ring.
 func TestTheEndHasItsTime(t *testing.T) {
 	for _, ring := range []bool{false, true} {
 		rng := rand.New(rand.NewPCG(6, 6))

@@ -5,27 +5,36 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-var errTooManyRanges = errors.New("too many contributors were lost one by one: an outcome has no room for so many ranges")
+var errTooManyRanges = errors.New("too many contributors were lost one by one: an outcome has no room for so many " +
+	"ranges")
 
-// ownPiece is a piece that this peer reduces: steps 2 to 4 of the data path. It is cut into ranges where contributors are lost:
-// within a range the contributors do not change.
+// ownPiece is a piece that this peer reduces: steps 2 to 4 of the data path. It is cut into ranges
+// where contributors are lost: within a range the contributors do not change.
 type ownPiece struct {
 	*piece
-	inputs []*input       // a contributor each, in peer-ID order, this peer included; nil: was lost before the piece began
-	taken  atomic.Uint64  // bytes of hashes and frames of all contributors: what alive messages tell
+	// a contributor each, in peer-ID order, this peer included; nil: was lost before the piece
+	// began
+	inputs []*input
+	// bytes of hashes and frames of all contributors: what alive messages tell
+	taken  atomic.Uint64
 	root   slot.Root      // of the reduced piece; set before input.ready says that all is reduced
 	closed []slot.Segment // ranges that are reduced; guarded by the reduction's mu
 	began  time.Time
-	packed []once      // reduced frames that go compressed
-	rooms  []time.Time // when the frames of a window, the newest that are reduced, made room for others; the reducer's
+	packed []once // reduced frames that go compressed
+	// when the frames of a window, the newest that are reduced, made room for others; the reducer's
+	rooms []time.Time
 }
 
 // newOwnPiece makes the piece. The reduction's mu is held.
 func newOwnPiece(p *piece) *ownPiece {
-	own := &ownPiece{piece: p, inputs: make([]*input, len(p.r.offers)), began: time.Now(), rooms: make([]time.Time, p.r.window)}
+	own := &ownPiece{
+		piece: p, inputs: make([]*input, len(p.r.offers)), began: time.Now(),
+		rooms: make([]time.Time, p.r.window),
+	}
 	own.packed = make([]once, p.last-p.first)
 	for i, o := range p.r.offers {
 		if !p.r.mu.dropped.Has(i) && !p.r.mu.plan.Gone.Has(i) {
@@ -65,18 +74,18 @@ func (p *ownPiece) watch() {
 // span is a range being reduced.
 type span struct {
 	begin int      // its first frame
-	set   []*input // who is in it
-	agg   *aggregation
+	set   []*input // its contributors
+	agg   *plan.Aggregation
 	cols  [][]float32
 	norms []float64
 }
 
-// reduce takes each frame of all contributors, in peer-ID order, and puts the aggregate where it belongs in the result. Where
-// a contributor is lost the range ends with the last frame that was complete with it, and the next one begins without it: what
-// the others have sent counts as it is.
+// reduce takes each frame of all contributors, in peer-ID order, and puts the aggregate where it
+// belongs in the result. Where a contributor is lost the range ends with the last frame that was
+// complete with it, and the next one begins without it: what the others have sent counts as it is.
 func (p *ownPiece) reduce() {
 	g := p.r.grid
-	sum := make([]float32, g.frameElems)
+	sum := make([]float32, g.FrameElements)
 	hashes := make([]slot.Root, 0, p.last-p.first)
 	look := time.NewTicker(p.r.engine.cfg.Stall / 2)
 	defer look.Stop()
@@ -95,23 +104,24 @@ func (p *ownPiece) reduce() {
 		for i, in := range s.set {
 			s.cols[i], s.norms[i] = in.at.values, in.at.norm
 		}
-		dst := sum[:g.frameLen(f)]
-		s.agg.frame(dst, s.cols, s.norms)
+		dst := sum[:g.FrameLen(f)]
+		s.agg.Frame(dst, s.cols, s.norms)
 		p.compare(f, s.cols)
-		out := p.r.out.frame(p.r.result, f)
-		p.r.out.codec.Append(out[:0], dst)
-		hashes = append(hashes, g.hash(out))
+		out := p.r.out.Frame(p.r.result, f)
+		p.r.out.Codec.Append(out[:0], dst)
+		hashes = append(hashes, g.Hash(out))
 		p.giveBack(s, f)
 		p.publish(f)
 	}
 	p.root = p.rootOf(hashes, p.first, p.last)
-	p.close(s, p.last, hashes) // first: who has the bytes may count on the statement
+	p.close(s, p.last, hashes) // first: a peer that has the bytes may count on the statement
 	p.publish(p.last)
 	p.end(pieceDone)
 }
 
-// collect gets frame f of each contributor to a range, and says who still is one: who was lost has no frame. Without a range all
-// are asked. While it waits it looks now and then whom for.
+// collect gets frame f of each contributor to a range and returns the contributors that are left: a
+// lost one has no frame. Without a range all are asked. While it waits it checks now and then
+// whether the contributor that it waits for is too slow.
 func (p *ownPiece) collect(s *span, f int, look <-chan time.Time) (left []*input, ok bool) {
 	set := p.inputs
 	if s != nil {
@@ -132,8 +142,9 @@ func (p *ownPiece) collect(s *span, f int, look <-chan time.Time) (left []*input
 	return left, true
 }
 
-// open begins a range at frame f, once there are contributors enough: until then a revision must say who is gone. It returns
-// nil if the piece has ended meanwhile, or an outcome has no room for more ranges.
+// open begins a range at frame f once there are enough contributors: until then a revision must
+// name the peers that are gone. It returns nil if the piece has ended meanwhile, or an outcome has
+// no room for more ranges.
 func (p *ownPiece) open(set []*input, f int) *span {
 	if int(p.r.ranges.Add(1)) > slot.MaxRanges(len(p.inputs)) {
 		p.r.lose(p.Owner, Connection, errTooManyRanges)
@@ -146,7 +157,7 @@ func (p *ownPiece) open(set []*input, f int) *span {
 	for i, in := range set {
 		offers[i] = in.offer
 	}
-	agg, err := newAggregation(p.r.engine.cfg.Params, p.r.slot, offers)
+	agg, err := plan.NewAggregation(p.r.engine.cfg.Params, p.r.slot, offers)
 	if err != nil {
 		panic("allreduce: the plan's offers were not checked: " + err.Error())
 	}
@@ -170,7 +181,8 @@ func (p *ownPiece) awaitWide(contributors int) bool {
 	}
 }
 
-// close ends a range before frame end and tells the sink. hashes are those of the whole piece so far.
+// close ends a range before frame end and tells the sink. hashes are those of the whole piece so
+// far.
 func (p *ownPiece) close(s *span, end int, hashes []slot.Root) {
 	if s == nil {
 		return
@@ -179,7 +191,10 @@ func (p *ownPiece) close(s *span, end int, hashes []slot.Root) {
 	for _, in := range s.set {
 		set.Set(in.place)
 	}
-	segment := slot.Segment{Range: p.r.grid.elements(s.begin, end), Contributors: set, Root: p.rootOf(hashes, s.begin, end)}
+	segment := slot.Segment{
+		Range: p.r.grid.Elements(s.begin, end), Contributors: set,
+		Root: p.rootOf(hashes, s.begin, end),
+	}
 	p.r.mu.Lock()
 	p.closed = append(p.closed, segment)
 	sink := p.r.mu.sink
@@ -190,7 +205,7 @@ func (p *ownPiece) close(s *span, end int, hashes []slot.Root) {
 // rootOf is the root of frames [first, last) of the piece.
 func (p *ownPiece) rootOf(hashes []slot.Root, first, last int) slot.Root {
 	g := p.r.out
-	return slot.FrameRoot(hashes[first-p.first:last-p.first], g.frameBytes, uint64(g.size(first, last)))
+	return slot.FrameRoot(hashes[first-p.first:last-p.first], g.FrameBytes, uint64(g.Size(first, last)))
 }
 
 // giveBack makes room for the next frames of every contributor, frame f being reduced.
@@ -203,8 +218,8 @@ func (p *ownPiece) giveBack(s *span, f int) {
 	}
 }
 
-// publish tells the writers that frame f is reduced, or with p.last that the root is known. The next peer of the ring comes
-// first. It never blocks.
+// publish tells the writers that frame f is reduced, or with p.last that the root is known. The
+// next peer of the ring comes first. It never blocks.
 func (p *ownPiece) publish(f int) {
 	n := len(p.inputs)
 	for shift := 1; shift < n; shift++ {

@@ -8,10 +8,13 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 )
 
-// Frames travel compressed where that pays: zeros and sparse values shrink to little, int4 by some percent, f32 noise not at all. Whoever
-// sends decides, frame by frame; roots and hashes are of the frames as they are. A packed frame's payload is
+// Frames travel compressed where that pays: zeros and sparse values shrink to little, int4 by some
+// percent, f32 noise not at all. The sender decides, frame by frame; roots and hashes are of the
+// frames as they are. A packed frame's payload is
 //
 //	method u8 | compressed bytes
 //
@@ -29,14 +32,17 @@ const (
 var packMethods = [...]packMethod{packS2, packZstd}
 
 const (
-	packSample    = 16 << 10 // bytes that a sample takes of a frame
-	packEvery     = 8 << 20  // bytes from one sample to the next: with some 30 us each they cost half a percent of what sending costs
-	packLeast     = 512      // smaller frames go as they are
-	packWorth     = 0.92     // of a frame's size is what it must shrink to
-	packAndUnpack = 1.5      // times what packing costs; unpacking is faster
+	packSample = 16 << 10 // bytes that a sample takes of a frame
+	// bytes from one sample to the next: with some 30 us each they cost half a percent of what
+	// sending costs
+	packEvery     = 8 << 20
+	packLeast     = 512  // smaller frames go as they are
+	packWorth     = 0.92 // of a frame's size is what it must shrink to
+	packAndUnpack = 1.5  // times what packing costs; unpacking is faster
 )
 
-// coders are an engine's, made when they are first needed. Used for whole frames alone they run no goroutines, and need no end.
+// coders are an engine's, made when they are first needed. Used for whole frames alone they run no
+// goroutines, and need no end.
 type coders struct {
 	encoder func() *zstd.Encoder
 	decoder func() *zstd.Decoder
@@ -55,16 +61,16 @@ func newEncoder() *zstd.Encoder {
 	return e
 }
 
-// newDecoder's WithDecodeAllCapLimit: nothing outgrows the slice it is decoded to, whatever it says of itself.
+// newDecoder's WithDecodeAllCapLimit: nothing outgrows the slice it is decoded to, whatever it says
+// of itself.
 func newDecoder() *zstd.Decoder {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(2*float32Size*MaxFrameElements), zstd.WithDecodeAllCapLimit(true))
+	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(2*plan.Float32Size*plan.MaxFrameElements),
+		zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic("allreduce: " + err.Error())
 	}
 	return d
 }
-
-const float32Size = 4
 
 // compress appends src, compressed, to dst, which has room.
 func (c *coders) compress(m packMethod, dst, src []byte) []byte {
@@ -83,7 +89,8 @@ func (c *coders) unpack(dst, packed []byte) error {
 	switch method {
 	case packS2:
 		var n int
-		if n, err = s2.DecodedLen(b); err == nil && n == len(dst) { // else it would make room for as much as it says
+		// else it would make room for as much as it says
+		if n, err = s2.DecodedLen(b); err == nil && n == len(dst) {
 			got, err = s2.Decode(dst, b)
 		}
 	case packZstd:
@@ -92,7 +99,8 @@ func (c *coders) unpack(dst, packed []byte) error {
 		return fmt.Errorf("%w: frame packed by method %d", errBadBytes, method)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: packed frame: %v", errBadBytes, err) //nolint:errorlint // theirs is no condition to tell apart
+		//nolint:errorlint // theirs is no condition to tell apart
+		return fmt.Errorf("%w: packed frame: %v", errBadBytes, err)
 	}
 	if len(got) != len(dst) {
 		return fmt.Errorf("%w: packed frame of another size than %d bytes", errBadBytes, len(dst))
@@ -100,9 +108,10 @@ func (c *coders) unpack(dst, packed []byte) error {
 	return nil
 }
 
-// packer decides for one kind of frames, of all streams of an engine, what packing pays: what it saves on the wire, at the rate at which
-// writes are taken, must be more than it costs on both ends. A sample of a frame now and then says how much it saves, and what it costs;
-// while frames are packed, they do.
+// packer decides for one kind of frames, of all streams of an engine, what packing pays: what it
+// saves on the wire, at the rate at which writes are taken, must be more than it costs on both
+// ends. A sample of a frame now and then says how much it saves, and what it costs; while frames
+// are packed, they do.
 type packer struct {
 	coders *coders
 	always packMethod // if set, pack all by it: for tests
@@ -207,7 +216,8 @@ func (p *packer) try(m packMethod, b []byte) []byte {
 	return packed
 }
 
-// write writes a frame, packed if packed is not nil, and takes in how long that took. The last one before a wait is flushed.
+// write writes a frame, packed if packed is not nil, and takes in how long that took. The last one
+// before a wait is flushed.
 func (p *packer) write(l *link, kind frameKind, index int, frame, packed []byte, last bool) error {
 	began, b := time.Now(), frame
 	if packed != nil {

@@ -11,10 +11,12 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
 
-// What comes out does not depend on how frames travelled: by either method, in every codec, where contributors die, and each way.
+// What comes out does not depend on how frames travelled: by either method, in every codec, where
+// contributors die, and each way.
 func TestPackedFramesMatchReference(t *testing.T) {
 	eachCodec(t, func(t *testing.T, name string, _ int) {
 		for _, m := range packMethods {
@@ -47,13 +49,14 @@ func TestPackedFramesMatchReference(t *testing.T) {
 	m.check()
 }
 
-// Zeros take next to nothing on the wire, counted as it goes there, where writes are slow enough for that to pay: without being told to.
+// Zeros take next to nothing on the wire, counted as it goes there, where writes are slow enough
+// for that to pay: without being told to.
 func TestZerosArePacked(t *testing.T) {
 	p := testParams(256<<10, 16<<10)
 	g := newGroup(t, p, 3, rand.New(rand.NewPCG(6, 6)))
 	for i := range g.vectors {
 		clear(g.vectors[i])
-		g.own[i] = commit(newGrid(p, 0), kernel.Bytes(g.vectors[i]))
+		g.own[i] = commit(plan.NewGrid(p, 0), kernel.Bytes(g.vectors[i]))
 	}
 	g.makePlan(rand.New(rand.NewPCG(6, 6)))
 	for _, e := range g.engines {
@@ -65,7 +68,8 @@ func TestZerosArePacked(t *testing.T) {
 	g.check()
 	for _, r := range g.running {
 		r.Release()
-		// Some frames go as they are, while another stream takes the sample or writes to memory are measured: unpacked it would be 1.4 MB.
+		// Some frames go as they are, while another stream takes the sample or writes to memory are
+		// measured: unpacked it would be 1.4 MB.
 		if sent, _ := r.Traffic(); sent > 512<<10 {
 			t.Errorf("%d bytes were sent of a vector of zeros", sent)
 		}
@@ -85,10 +89,33 @@ func TestPackerChooses(t *testing.T) {
 		{"nothing is known of the wire", packTally{mega, 0, 0.001}, packTally{mega, 0, 0.001}, 0, 0},
 		{"neither shrinks it", packTally{mega, mega, 0.0001}, packTally{mega, 0.99 * mega, 0.002}, mega, 0},
 		{"zeros on loopback", packTally{mega, 100, 0.0001}, packTally{mega, 100, 0.0005}, 1000 * mega, packS2},
-		{"slight gains on loopback", packTally{mega, mega, 0.0001}, packTally{mega, 0.85 * mega, 0.003}, 1000 * mega, 0},
-		{"slight gains on a slow link", packTally{mega, mega, 0.0001}, packTally{mega, 0.85 * mega, 0.003}, 10 * mega, packZstd},
-		{"s2 is cheaper, zstd saves more", packTally{mega, 0.5 * mega, 0.0002}, packTally{mega, 0.3 * mega, 0.003}, 1000 * mega, packS2},
-		{"the same on a slow link", packTally{mega, 0.5 * mega, 0.0002}, packTally{mega, 0.3 * mega, 0.003}, mega, packZstd},
+		{
+			"slight gains on loopback",
+			packTally{mega, mega, 0.0001},
+			packTally{mega, 0.85 * mega, 0.003},
+			1000 * mega,
+			0,
+		},
+		{
+			"slight gains on a slow link",
+			packTally{mega, mega, 0.0001},
+			packTally{mega, 0.85 * mega, 0.003},
+			10 * mega,
+			packZstd,
+		},
+		{
+			"s2 is cheaper, zstd saves more",
+			packTally{mega, 0.5 * mega, 0.0002},
+			packTally{mega, 0.3 * mega, 0.003},
+			1000 * mega, packS2,
+		},
+		{
+			"the same on a slow link",
+			packTally{mega, 0.5 * mega, 0.0002},
+			packTally{mega, 0.3 * mega, 0.003},
+			mega,
+			packZstd,
+		},
 	} {
 		p := &packer{coders: newCoders()}
 		p.mu.tally = [...]packTally{c.s2, c.zstd}
@@ -150,7 +177,8 @@ func TestUnpackRefuses(t *testing.T) {
 		if err := c.unpack(dst, good); err != nil || !bytes.Equal(dst, frame) {
 			t.Errorf("method %d: %v", m, err)
 		}
-		bomb := append([]byte{byte(m)}, c.compress(m, make([]byte, 0, s2.MaxEncodedLen(64<<20)), make([]byte, 64<<20))...)
+		bomb := append([]byte{byte(m)}, c.compress(m, make([]byte, 0, s2.MaxEncodedLen(64<<20)),
+			make([]byte, 64<<20))...)
 		for what, b := range map[string][]byte{
 			"another size":   append([]byte{byte(m)}, c.compress(m, make([]byte, 0, 4<<10), frame[1:])...),
 			"cut":            good[:len(good)-3],
@@ -169,7 +197,9 @@ func TestUnpackRefuses(t *testing.T) {
 			}
 		}
 	}
-	if err := c.unpack(make([]byte, size), []byte{byte(packS2), 0xff, 0xff, 0xff, 0xff, 0x0f, 1}); !errors.Is(err, errBadBytes) { // says 4 GiB
+	// says 4 GiB
+	if err := c.unpack(make([]byte, size), []byte{byte(packS2), 0xff, 0xff, 0xff, 0xff, 0x0f, 1}); !errors.Is(err,
+		errBadBytes) {
 		t.Errorf("an s2 block of 4 GiB: %v", err)
 	}
 }
@@ -178,7 +208,8 @@ func TestUnpackRefuses(t *testing.T) {
 func TestPackedHeaders(t *testing.T) {
 	for h, want := range map[header]bool{
 		{kindRaw, 3, 100}: true, {kindRaw, 3, 99}: false, {kindRaw, 4, 100}: false, {kindReduced, 3, 100}: false,
-		{kindPackedRaw, 3, 99}: true, {kindPackedRaw, 3, 100}: false, {kindPackedRaw, 3, 1 << 31}: false, {kindPackedReduced, 3, 50}: false,
+		{kindPackedRaw, 3, 99}: true, {kindPackedRaw, 3, 100}: false, {kindPackedRaw, 3, 1 << 31}: false,
+		{kindPackedReduced, 3, 50}: false,
 	} {
 		if got := h.carries(kindRaw, 3, 100); got != want {
 			t.Errorf("%v: %v", h, got)
@@ -194,7 +225,8 @@ func TestPackedHeaders(t *testing.T) {
 	}
 }
 
-// Owners name a contributor whose packed frames are not what it committed to, and contributors an owner that does so.
+// Owners name a contributor whose packed frames are not what it committed to, and contributors an
+// owner that does so.
 func TestPackedFramesOfOtherBytes(t *testing.T) {
 	g := newGroup(t, testParams(64<<10, 4<<10), 3, rand.New(rand.NewPCG(7, 7)))
 	g.engines[1].raw.always, g.engines[1].reduced.always = packZstd, packZstd

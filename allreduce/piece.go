@@ -29,12 +29,13 @@ const (
 
 func newPiece(r *Reduction, p slot.Piece) *piece {
 	np := &piece{Piece: p, r: r}
-	np.first, np.last = r.grid.framesOf(p.Range)
+	np.first, np.last = r.grid.FramesOf(p.Range)
 	np.ctx, np.cancel = context.WithCancel(r.ctx)
 	return np
 }
 
-// enter counts a goroutine of the piece, leave ends it. The reduction's mu is held, or another goroutine of the piece runs.
+// enter counts a goroutine of the piece, leave ends it. The reduction's mu is held, or another
+// goroutine of the piece runs.
 func (p *piece) enter() {
 	p.r.wg.Add(1)
 	p.wg.Add(1)
@@ -64,7 +65,8 @@ func (p *piece) end(s pieceStatus) {
 	}
 }
 
-// link wraps a stream and has it reset when ctx ends. Call stop once the stream is closed and nobody reads or writes any more.
+// link wraps a stream and has it reset when ctx ends. Call stop once the stream is closed and
+// nobody reads or writes any more.
 func (p *piece) link(ctx context.Context, s wire.Stream) (l *link, stop func()) {
 	out := p.r.engine.joint.Get().(*[outBytes]byte)
 	l = &link{s: s, stall: p.r.engine.cfg.Stall, sent: &p.r.sent, received: &p.r.received}

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Peers die one after the other, at random frames, one or two of seven at a time; revisions reach the living in any order, so that some
-// send to heirs that do not know of it yet. Whatever the order, the survivors end with one outcome, and it is the reference's.
+// Peers die one after the other, at random frames, one or two of seven at a time; revisions reach
+// the living in any order, so that some send to heirs that do not know of it yet. Whatever the
+// order, the survivors end with one outcome, and it is the reference's.
 func TestRandomDeaths(t *testing.T) {
 	for seed := range uint64(8) {
 		randomDeaths(t, deathParams(7), rand.New(rand.NewPCG(seed, 9)))

@@ -8,8 +8,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// A rate is bytes over the time in which a write was under way: what a peer's link takes while something is to be sent. Where little is sent, that
-// is what the buffers below take, and says nothing; so a sample needs this much.
+// A rate is bytes over the time in which a write was under way: what a peer's link takes while
+// something is to be sent. Where little is sent, that is what the buffers below take, and says
+// nothing; so a sample needs this much.
 const (
 	sampleBytes = 4 << 20
 	sampleTime  = 20 * time.Millisecond
@@ -73,7 +74,8 @@ func (r *rate) sample() {
 // forget drops all samples.
 func (r *rate) forget(now time.Time) { *r = rate{writing: r.writing, since: now} }
 
-// fastest is the speed above which links are equal here: no wire is measured any more, but memory and cores.
+// fastest is the speed above which links are equal here: no wire is measured any more, but memory
+// and cores.
 const fastest = 1 << 20 // kB/s
 
 // kBps is the average in units of 1000 bytes a second; 0 where nothing is known.
@@ -103,8 +105,8 @@ func (m *meter) mark(f func(now time.Time)) {
 	f(m.now())
 }
 
-// reroute forgets what was measured on other ways than there are now: a relay's rate says nothing of a direct way, nor that of a relay's. mu
-// is held.
+// reroute forgets what was measured on other ways than there are now: a relay's rate says nothing
+// of a direct way, nor that of a relay's. mu is held.
 func (m *meter) reroute(relayed map[slot.PeerID]bool) {
 	for p, is := range relayed {
 		if was, known := m.mu.relayed[p]; known && was != is && m.mu.peers[p] != nil {
@@ -115,9 +117,10 @@ func (m *meter) reroute(relayed map[slot.PeerID]bool) {
 	m.mu.relayed = maps.Clone(relayed)
 }
 
-// Rates says how fast this peer could send in its reductions so far: to all together, and to each other peer, in kB/s (1000 bytes a
-// second); 0, and no entry, where too little was sent to tell. relayed says to which of the peers connected now the way leads through a relay:
-// a write there takes as long as the relay lets it, and so do the speeds.
+// Rates says how fast this peer could send in its reductions so far: to all together, and to each
+// other peer, in kB/s (1000 bytes a second); 0, and no entry, where too little was sent to tell.
+// relayed says to which of the peers connected now the way leads through a relay: a write there
+// takes as long as the relay lets it, and so do the speeds.
 func (e *Engine) Rates(relayed map[slot.PeerID]bool) (uplink uint32, to map[slot.PeerID]uint32) {
 	m := e.meter
 	m.mu.Lock()
@@ -131,7 +134,8 @@ func (e *Engine) Rates(relayed map[slot.PeerID]bool) (uplink uint32, to map[slot
 	}
 	m.mu.all.sample()
 	uplink = m.mu.all.kBps()
-	for _, speed := range to { // a slow receiver keeps writes waiting that are not the uplink's fault
+	// a slow receiver keeps writes waiting that are not the uplink's fault
+	for _, speed := range to {
 		uplink = max(uplink, speed)
 	}
 	return uplink, to

@@ -8,7 +8,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Time without a write does not count, two writes at once count once for all together, and too little says nothing.
+// Time without a write does not count, two writes at once count once for all together, and too
+// little says nothing.
 func TestRates(t *testing.T) {
 	now := time.Unix(0, 0)
 	e := &Engine{meter: newMeter()}
@@ -44,7 +45,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// What was measured on another way than the one that leads to a peer now says nothing; what was measured on this one stays.
+// What was measured on another way than the one that leads to a peer now says nothing; what was
+// measured on this one stays.
 func TestRatesOfOtherWays(t *testing.T) {
 	now := time.Unix(0, 0)
 	e := &Engine{meter: newMeter()}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -15,8 +16,8 @@ import (
 // Reduction is one group's plan being carried out, through all its revisions.
 type Reduction struct {
 	engine *Engine
-	grid   grid      // of the contributions to the plan's fragment
-	out    grid      // of its outcome
+	grid   plan.Grid // of the contributions to the plan's fragment
+	out    plan.Grid // of its outcome
 	group  slot.Root // slot.Plan.Group
 	slot   uint64
 	offers []slot.Offer
@@ -31,7 +32,8 @@ type Reduction struct {
 	sent     atomic.Uint64
 	received atomic.Uint64
 	ranges   atomic.Int32 // that were opened in own pieces
-	norms    []float64    // of the own contribution, once a circle knows them; the circle's that runs
+	// of the own contribution, once a circle knows them; the circle's that runs
+	norms []float64
 
 	reading sync.RWMutex // held for writing when complete pieces lose their owner; taken before mu
 	mu      struct {
@@ -54,9 +56,12 @@ type Reduction struct {
 }
 
 func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribution, sink Sink) *Reduction {
-	r := &Reduction{engine: e, group: plan.Group(), slot: plan.Slot, offers: plan.Offers, self: plan.Place(e.cfg.Self), own: own}
+	r := &Reduction{
+		engine: e, group: plan.Group(), slot: plan.Slot, offers: plan.Offers, self: plan.Place(e.cfg.Self),
+		own: own,
+	}
 	r.grid, r.out = e.grids[plan.Fragment], e.outs[plan.Fragment]
-	r.window = r.grid.window(len(plan.Offers))
+	r.window = r.grid.Window(len(plan.Offers))
 	r.mu.plan, r.mu.sink, r.mu.revised = plan, sink, make(chan struct{})
 	r.mu.own, r.mu.feeds = make(map[slot.Piece]*ownPiece), make(map[slot.Piece]*feed)
 	r.mu.round = make(map[slot.Piece]*roundPiece)
@@ -82,8 +87,8 @@ func (r *Reduction) run() {
 	}()
 }
 
-// attach gives a peer's stream its input. The stream then counts as one of the piece's goroutines. errEarly says that the
-// stream is of a plan that has not arrived here.
+// attach gives a peer's stream its input. The stream then counts as one of the piece's goroutines.
+// errEarly says that the stream is of a plan that has not arrived here.
 func (r *Reduction) attach(from slot.PeerID, h hello) (guest, error) {
 	if h.Ring {
 		return r.attachRing(from, h)
@@ -95,7 +100,7 @@ func (r *Reduction) attach(from slot.PeerID, h hello) (guest, error) {
 	switch {
 	case r.mu.ended:
 		return nil, ErrClosed
-	case at < 0 || at == r.self || h.Hashes != uint32(r.grid.frames):
+	case at < 0 || at == r.self || h.Hashes != uint32(r.grid.Frames):
 		return nil, fmt.Errorf("%w: %s is not in the group", errUnwanted, from.Short())
 	case p == nil && !outdated(h, r.mu.plan):
 		return nil, errEarly
@@ -112,7 +117,8 @@ func (r *Reduction) attach(from slot.PeerID, h hello) (guest, error) {
 	return in, nil
 }
 
-// lose tells the sink of a failed peer, once. What fails because the reduction is over is no failure.
+// lose tells the sink of a failed peer, once. What fails because the reduction is over is no
+// failure.
 func (r *Reduction) lose(peer slot.PeerID, reason Reason, err error) {
 	r.mu.Lock()
 	tell := r.ctx.Err() == nil && r.mu.lost[peer] == 0
@@ -128,8 +134,9 @@ func (r *Reduction) lose(peer slot.PeerID, reason Reason, err error) {
 	}
 }
 
-// lastWord says whether the piece that ctx belongs to has ended. Where a connection failed it gives the ledger a moment to say so:
-// the peer may have heard before this one of a plan in which the piece is not its owner's any more, and that is no failure.
+// lastWord says whether the piece that ctx belongs to has ended. Where a connection failed it gives
+// the ledger a moment to say so: the peer may have heard before this one of a plan in which the
+// piece is not its owner's any more, and that is no failure.
 func (r *Reduction) lastWord(ctx context.Context, reason Reason) bool {
 	if reason != Connection || ctx.Err() != nil {
 		return ctx.Err() != nil
@@ -169,7 +176,8 @@ func mark(c chan struct{}, closed bool) chan struct{} {
 	return c
 }
 
-// statusOf is how far a piece of the plan is; one that has just been given to another owner has not begun. mu is held.
+// statusOf is how far a piece of the plan is; one that has just been given to another owner has not
+// begun. mu is held.
 func (r *Reduction) statusOf(p slot.Piece) pieceStatus {
 	if own := r.mu.own[p]; own != nil {
 		return own.status
@@ -190,16 +198,17 @@ func (r *Reduction) Plan() slot.Plan {
 	return r.mu.plan
 }
 
-// Complete is closed when every piece of the plan is in the result and the sink has heard of the own ones. The reduction may
-// still be sending to others. After a revision that moves pieces ask again.
+// Complete is closed when every piece of the plan is in the result and the sink has heard of the
+// own ones. The reduction may still be sending to others. After a revision that moves pieces ask
+// again.
 func (r *Reduction) Complete() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.mu.complete
 }
 
-// Settled is closed when every piece of the plan is in the result or will not come by this plan: its owner was lost here. After
-// a revision that moves pieces ask again.
+// Settled is closed when every piece of the plan is in the result or will not come by this plan:
+// its owner was lost here. After a revision that moves pieces ask again.
 func (r *Reduction) Settled() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,12 +218,12 @@ func (r *Reduction) Settled() <-chan struct{} {
 // Traffic is the number of bytes sent and received so far, headers included.
 func (r *Reduction) Traffic() (sent, received uint64) { return r.sent.Load(), r.received.Load() }
 
-// Result returns the encoded outcome of a range that begins and ends on the frame grid, not copied; ok is false while a
-// piece that it touches is incomplete. The bytes hold until Release, or until a revision gives a part of the range to another
-// owner: where one may come, use Copy.
+// Result returns the encoded outcome of a range that begins and ends on the frame grid, not copied;
+// ok is false while a piece that it touches is incomplete. The bytes hold until Release, or until a
+// revision gives a part of the range to another owner: where one may come, use Copy.
 func (r *Reduction) Result(rng slot.Range) (encoded []byte, ok bool) {
 	g := r.out
-	if !g.onGrid(rng) {
+	if !g.OnGrid(rng) {
 		return nil, false
 	}
 	r.mu.Lock()
@@ -224,8 +233,8 @@ func (r *Reduction) Result(rng slot.Range) (encoded []byte, ok bool) {
 			return nil, false
 		}
 	}
-	first, last := g.framesOf(rng)
-	return g.bytes(r.result, first, last), !r.mu.released
+	first, last := g.FramesOf(rng)
+	return g.Bytes(r.result, first, last), !r.mu.released
 }
 
 // Copy is a copy of what Result returns.
@@ -239,8 +248,9 @@ func (r *Reduction) Copy(rng slot.Range) (encoded []byte, ok bool) {
 	return bytes.Clone(b), true
 }
 
-// Retire lets a reduction whose slot is decided, and whose bytes nobody here uses any more, end by itself: peers on slow links get the rest of
-// what this owner owes them, nothing new joins, and the sink hears no more. Release and the next Start end it at once.
+// Retire lets a reduction whose slot is decided, and whose bytes nobody here uses any more, end by
+// itself: peers on slow links get the rest of what this owner owes them, nothing new joins, and the
+// sink hears no more. Release and the next Start end it at once.
 func (r *Reduction) Retire() {
 	r.mu.Lock()
 	r.mu.ended, r.mu.sink = true, deaf{}
@@ -257,8 +267,9 @@ func (r *Reduction) Retire() {
 	})
 }
 
-// Release ends the reduction, waits for its goroutines and gives its result buffer to the next Start. Call it once the slot
-// is decided and its bytes are not used any more: peers that still lack pieces of this owner must fetch them elsewhere.
+// Release ends the reduction, waits for its goroutines and gives its result buffer to the next
+// Start. Call it once the slot is decided and its bytes are not used any more: peers that still
+// lack pieces of this owner must fetch them elsewhere.
 func (r *Reduction) Release() {
 	r.cancel()
 	r.reading.Lock() // no copy is being made
@@ -284,9 +295,9 @@ func (r *Reduction) moved() {
 	sink.Progress(r.Traffic())
 }
 
-// turn waits for one of the lanes, so that peers take turns. It is a courtesy and not a lock: who waits long goes ahead
-// anyway, for a lane may be held by a write to a peer that hangs, and nobody else may look dead for that. The returned
-// function gives the turn back.
+// turn waits for one of the lanes, so that peers take turns. It is no lock: a writer that waits
+// long goes ahead anyway. A write to a peer that hangs may hold a lane, and no other peer may look
+// dead for that. The returned function gives the turn back.
 func (r *Reduction) turn(ctx context.Context) func() {
 	lanes := r.engine.lanes
 	select {
@@ -294,12 +305,12 @@ func (r *Reduction) turn(ctx context.Context) func() {
 		return func() { <-lanes }
 	default:
 	}
-	patience := time.NewTimer(r.engine.cfg.Stall / 8)
-	defer patience.Stop()
+	wait := time.NewTimer(r.engine.cfg.Stall / 8)
+	defer wait.Stop()
 	select {
 	case lanes <- struct{}{}:
 		return func() { <-lanes }
-	case <-patience.C:
+	case <-wait.C:
 	case <-ctx.Done():
 	}
 	return func() {}

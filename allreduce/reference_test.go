@@ -7,8 +7,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// reference computes what a reduction must give, the slow and plain way: all vectors in one place, one coordinate at a time. order is
-// that of the sums.
+// reference computes what a reduction must give, the slow and plain way: all vectors in one place,
+// one coordinate at a time. order is that of the sums.
 func reference(p Params, plan slot.Plan, vectors [][]float32, order []int) []float32 {
 	out := make([]float32, p.Fragments[0])
 	for at := 0; at < len(out); at += p.FrameElements {
@@ -87,7 +87,8 @@ func sum(values []float32) (s float32) {
 	return s
 }
 
-// trimmed keeps the k lowest and k highest so far aside and adds what is certainly neither, in the order of arrival.
+// trimmed keeps the k lowest and k highest so far aside and adds what is certainly neither, in the
+// order of arrival.
 func trimmed(values []float32, k int) float32 {
 	first := slices.Sorted(slices.Values(values[:2*k]))
 	low, high := slices.Clone(first[:k]), slices.Clone(first[k:])

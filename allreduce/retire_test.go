@@ -26,11 +26,13 @@ func (s *slowAnswer) Write(b []byte) (int, error) {
 	return slow{s.Stream, 30, 4 * time.Second}.Write(b)
 }
 
-// Two of three have the outcome long before the third, whose link in is slow, and go their way: it gets the rest all the same, and then their
-// buffers are free. A new reduction does not wait for it.
+// Two of three have the outcome long before the third, whose link in is slow, and go their way: it
+// gets the rest all the same, and then their buffers are free. A new reduction does not wait for
+// it.
 func TestTheSlowGetTheRestOfWhatIsRetired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, testParams(300, 100), 3, rand.New(rand.NewPCG(21, 9)), func(c *Config) { c.Stall = 8 * time.Second })
+		g := newGroup(t, testParams(300, 100), 3, rand.New(rand.NewPCG(21, 9)),
+			func(c *Config) { c.Stall = 8 * time.Second })
 		g.apart()
 		g.net.wrap = func(local, remote slot.PeerID, s wire.Stream) wire.Stream {
 			if local != peerName(2) && remote == peerName(2) {

@@ -8,10 +8,12 @@ import (
 
 // revise turns to another plan of the same group, in four steps:
 //
-//  1. pieces that are not in it any more stop: their owners are gone; in schedule ring all stops, for the ring is another one;
+//  1. pieces that are not in it any more stop: their owners are gone. In schedule ring all pieces
+//     stop, since the ring is another one;
 //  2. it waits until their goroutines have ended, so that a range of the result has one writer;
-//  3. contributors that are gone are dropped by the own pieces, where these stand, and the new pieces start;
-//  4. the sink hears once more of all own ranges that are closed: whoever leads now may not know them.
+//  3. the own pieces drop the contributors that are gone, and the new pieces start;
+//  4. the sink is told once more of all own ranges that are closed: another leader may not know
+//     them.
 //
 // All other pieces go on: no byte is sent twice.
 func (r *Reduction) revise(plan slot.Plan, sink Sink) error {
@@ -75,7 +77,8 @@ func (r *Reduction) withdraw(plan slot.Plan) (out []*piece) {
 	return out
 }
 
-// startPieces starts all pieces of the plan that do not run yet. Feeds start in ring order, from the next peer on. mu is held.
+// startPieces starts all pieces of the plan that do not run yet. Feeds start in ring order, from
+// the next peer on. mu is held.
 func (r *Reduction) startPieces() {
 	if len(r.mu.plan.Ring) > 0 {
 		r.startRing()
@@ -99,7 +102,8 @@ func (r *Reduction) startPieces() {
 	}
 }
 
-// drop leaves a contributor out of what the own pieces have not reduced yet, and of all that come. mu is held.
+// drop leaves a contributor out of what the own pieces have not reduced yet, and of all that come.
+// mu is held.
 func (r *Reduction) drop(place int) {
 	r.mu.dropped.Set(place)
 	for _, p := range r.mu.own {

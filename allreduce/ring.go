@@ -8,30 +8,36 @@ import (
 	"sync"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// Schedule ring. Each peer has one stream to the next peer of the ring and one from the peer before, for all pieces together:
+// Schedule ring. Each peer has one stream to the next peer of the ring and one from the peer
+// before, for all pieces together:
 //
-//  1. Writer (one goroutine): opens the stream, says what it has of each piece, hears what the next peer has, and writes what is in the
-//     queue, in order. With nothing in the queue it begins frames of the piece that starts here, at most a window ahead of the reduced
-//     frames that came back.
-//  2. Reader (the goroutine of the stream that came): reads partial results, adds its own contribution, and puts them into the
-//     queue; of its own pieces it finishes them: trims, divides, encodes, hashes. Reduced frames it reads straight into the
-//     result buffer. They go into the queue as well, unless the next peer is the one they come from.
+//  1. Writer (one goroutine): opens the stream, sends what it has of each piece, receives what the
+//     next peer has, and writes what is in the queue, in order. With nothing in the queue it begins
+//     frames of the piece that starts here, at most a window ahead of the reduced frames that came
+//     back.
+//  2. Reader (the goroutine of the stream that came): reads partial results, adds its own
+//     contribution, and puts them into the queue. Those of its own pieces it finishes: it trims,
+//     divides, encodes and hashes. It reads reduced frames straight into the result buffer. They go
+//     into the queue as well, unless the next peer is the one they come from.
 //
-// No cycle of waiting is possible: the window bounds how many partial results of a piece there are in all, so that every peer has room
-// for whatever it may be sent, and a reader never waits for a writer.
+// No cycle of waiting is possible: the window bounds how many partial results of a piece there are
+// in all, so that every peer has room for whatever it may be sent, and a reader never waits for a
+// writer.
 //
-// Where somebody is lost nothing goes round any more. A revision of the plan starts another circle without it: what is reduced
-// stays, here and elsewhere, and each peer tells the one before from where on it needs it. Partial results that were under way are begun
-// again, from contributions that all still have; a range never mixes circles.
+// Where a peer is lost the circle stops. A revision of the plan starts another circle without it:
+// what is reduced stays, here and elsewhere, and each peer tells the peer before it from which
+// frame on it needs the rest. Partial results that were under way are begun again, from
+// contributions that all peers still have; a range never mixes circles.
 type ring struct {
 	r      *Reduction
-	key    roundKey
-	circle circle
+	key    plan.RoundKey
+	circle plan.Circle
 	place  int
 	pieces []*roundPiece // of the plan, in order
 	seats  []int         // own position in each of them
@@ -49,23 +55,26 @@ type ring struct {
 	mu       struct {
 		sync.Mutex
 		queue []parcel
-		begin []int // the next frame to begin, of each piece; -1 where it does not start here, or is not known yet
+		// the next frame to begin, of each piece; -1 where it does not start here, or is not known
+		// yet
+		begin []int
 		norms map[int][]float64
 	}
-	clip  []float32 // own factor for each frame, once all norms are here; read after clipped is closed
+	// own factor for each frame, once all norms are here; read after clipped is closed
+	clip  []float32
 	known chan struct{}
 }
 
 // parcel is what goes to the next peer.
 type parcel struct {
 	kind  frameKind
-	index int      // of the frame; of norms, the place of whom they are
+	index int      // of the frame; for norms, the place of the peer that they belong to
 	lanes *partial // of a partial result
 	n     int      // how many contributions are in it
 }
 
-// roundPiece is what stands of a piece through all circles. have is guarded by the mu of the ring that runs, the rest that changes by the
-// reduction's.
+// roundPiece is what stands of a piece through all circles. have is guarded by the mu of the ring
+// that runs, the rest that changes by the reduction's.
 type roundPiece struct {
 	slot.Piece
 	first, last int
@@ -94,17 +103,20 @@ func (r *Reduction) startRing() {
 	if r.mu.ring != nil {
 		return
 	}
-	plan := r.mu.plan
-	g := &ring{r: r, key: keyOf(plan), circle: circleOf(plan), place: r.self, stir: make(chan struct{}, 1), came: make(chan struct{}), known: make(chan struct{})}
+	current := r.mu.plan
+	g := &ring{
+		r: r, key: plan.KeyOf(current), circle: plan.CircleOf(current), place: r.self, stir: make(chan struct{}, 1),
+		came: make(chan struct{}), known: make(chan struct{}),
+	}
 	g.ctx, g.cancel = context.WithCancel(r.ctx)
-	g.trim = r.engine.cfg.Params.trimmed(len(g.circle))
-	g.window = r.grid.roundWindow(len(plan.Pieces), g.trim)
+	g.trim = r.engine.cfg.Params.Trimmed(len(g.circle))
+	g.window = r.grid.RoundWindow(len(current.Pieces), g.trim)
 	g.mu.norms = make(map[int][]float64)
-	for _, p := range plan.Pieces {
+	for _, p := range current.Pieces {
 		rp := r.mu.round[p]
 		if rp == nil {
 			rp = &roundPiece{Piece: p}
-			rp.first, rp.last = r.grid.framesOf(p.Range)
+			rp.first, rp.last = r.grid.FramesOf(p.Range)
 			rp.have, rp.begin = rp.first, rp.first
 			r.mu.round[p] = rp
 		}
@@ -112,12 +124,12 @@ func (r *Reduction) startRing() {
 			rp.status = pieceOpen
 		}
 		g.pieces = append(g.pieces, rp)
-		g.seats = append(g.seats, g.circle.position(plan.Place(p.Owner), r.self))
+		g.seats = append(g.seats, g.circle.Position(current.Place(p.Owner), r.self))
 		g.mu.begin = append(g.mu.begin, -1)
 	}
-	g.weigh(plan)
+	g.weigh(current)
 	r.mu.ring = g
-	clear(r.mu.lost) // who failed in another circle may do so in this one
+	clear(r.mu.lost) // a peer that failed in another circle may fail in this one, too
 	if len(g.circle) == 1 {
 		g.spawn(g.alone)
 		return
@@ -128,10 +140,10 @@ func (r *Reduction) startRing() {
 }
 
 // weigh finds the scales of all in the circle.
-func (g *ring) weigh(plan slot.Plan) {
+func (g *ring) weigh(current slot.Plan) {
 	var offers []slot.Offer
-	for i, o := range plan.Offers {
-		if plan.Gone.Has(i) {
+	for i, o := range current.Offers {
+		if current.Gone.Has(i) {
 			continue
 		}
 		if i == g.place {
@@ -139,21 +151,22 @@ func (g *ring) weigh(plan slot.Plan) {
 		}
 		offers = append(offers, o)
 	}
-	agg, err := newAggregation(g.r.engine.cfg.Params, plan.Slot, offers)
+	agg, err := plan.NewAggregation(g.r.engine.cfg.Params, current.Slot, offers)
 	if err != nil {
 		panic("allreduce: the plan's offers were not checked: " + err.Error())
 	}
-	g.scales = agg.scale
-	if !agg.clip {
+	g.scales = agg.Scale
+	if !agg.Clip {
 		close(g.known)
 	}
 }
 
-// stopRing ends the circle that runs, unless the plan goes on with it, and closes the ranges that it has begun here.
-func (r *Reduction) stopRing(plan slot.Plan) {
+// stopRing ends the circle that runs, unless the plan goes on with it, and closes the ranges that
+// it has begun here.
+func (r *Reduction) stopRing(next slot.Plan) {
 	r.mu.Lock()
 	g := r.mu.ring
-	if g == nil || g.key == keyOf(plan) && g.ctx.Err() == nil {
+	if g == nil || g.key == plan.KeyOf(next) && g.ctx.Err() == nil {
 		r.mu.Unlock()
 		return
 	}
@@ -178,7 +191,7 @@ func (r *Reduction) attachRing(from slot.PeerID, h hello) (guest, error) {
 		return nil, errEarly
 	case g == nil || g.key != h.Round:
 		return nil, errUnwanted
-	case g.attached || len(g.circle) < 2 || from != g.peer(g.circle.before(g.place)):
+	case g.attached || len(g.circle) < 2 || from != g.peer(g.circle.Before(g.place)):
 		return nil, errUnwanted
 	}
 	g.attached = true
@@ -214,13 +227,14 @@ func (g *ring) watch() {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		g.lost(g.circle.before(g.place), errNoStream)
+		g.lost(g.circle.Before(g.place), errNoStream)
 	case <-g.came:
 	case <-g.ctx.Done():
 	}
 }
 
-// lost says that a peer failed, unless the circle has ended: see Reduction.lastWord. Nothing more will come by this circle.
+// lost says that a peer failed, unless the circle has ended: see Reduction.lastWord. Nothing more
+// will come by this circle.
 func (g *ring) lost(place int, err error) {
 	reason := reasonOf(err)
 	if g.r.lastWord(g.ctx, reason) {
@@ -266,10 +280,10 @@ func (g *ring) add(p *partial, f, n int) error {
 	own := g.r.engine.frames.Get().(*frame)
 	defer g.r.engine.frames.Put(own)
 	grid := g.r.grid
-	if err := own.decode(grid, f, grid.frame(g.r.own.data, f), false); err != nil {
+	if err := own.decode(grid, f, grid.Frame(g.r.own.data, f), false); err != nil {
 		return err
 	}
-	p.grow(kernel.Lanes(g.trim, n+1) * grid.frameLen(f))
+	p.grow(kernel.Lanes(g.trim, n+1) * grid.FrameLen(f))
 	kernel.AddLane(p.values, own.values, g.scale(f), g.trim, n)
 	return nil
 }
@@ -287,23 +301,23 @@ func (g *ring) finish(p *roundPiece, f int, lanes *partial) {
 	params, grid := g.r.engine.cfg.Params, g.r.out
 	values := lanes.values
 	if params.Aggregator != Mean {
-		values = lanes.values[:grid.frameLen(f)]
+		values = lanes.values[:grid.FrameLen(f)]
 		kernel.FinishLanes(values, lanes.values, g.trim, len(g.circle))
 	}
-	encoded := grid.frame(g.r.result, f)
-	grid.codec.Append(encoded[:0], values)
-	p.hashes = append(p.hashes, grid.hash(encoded))
+	encoded := grid.Frame(g.r.result, f)
+	grid.Codec.Append(encoded[:0], values)
+	p.hashes = append(p.hashes, grid.Hash(encoded))
 }
 
 // took says that frame f of a piece is in the result, and sends it on.
 func (g *ring) took(i, f int) {
 	p := g.pieces[i]
 	if f+1 == p.last {
-		g.closeRange(p, p.last) // first: who has the bytes may count on the statement
+		g.closeRange(p, p.last) // first: a peer that has the bytes may count on the statement
 	}
 	g.mu.Lock()
 	p.have = f + 1
-	if next := g.circle.next(g.place); len(g.circle) > 1 && g.peer(next) != p.Owner {
+	if next := g.circle.Next(g.place); len(g.circle) > 1 && g.peer(next) != p.Owner {
 		g.mu.queue = append(g.mu.queue, parcel{kind: kindPassed, index: f})
 	}
 	g.mu.Unlock()
@@ -317,14 +331,15 @@ func (g *ring) took(i, f int) {
 	g.r.moved()
 }
 
-// closeRange ends a range of an own piece before frame end and tells the sink. It is empty if nothing was reduced since the last one.
+// closeRange ends a range of an own piece before frame end and tells the sink. It is empty if
+// nothing was reduced since the last one.
 func (g *ring) closeRange(p *roundPiece, end int) {
 	if g.peer(g.place) != p.Owner || p.begin == end {
 		return
 	}
 	grid := g.r.out
-	root := slot.FrameRoot(p.hashes[p.begin-p.first:end-p.first], grid.frameBytes, uint64(grid.size(p.begin, end)))
-	s := slot.Segment{Range: grid.elements(p.begin, end), Contributors: g.circle.set(len(g.r.offers)), Root: root}
+	root := slot.FrameRoot(p.hashes[p.begin-p.first:end-p.first], grid.FrameBytes, uint64(grid.Size(p.begin, end)))
+	s := slot.Segment{Range: grid.Elements(p.begin, end), Contributors: g.circle.Set(len(g.r.offers)), Root: root}
 	g.r.mu.Lock()
 	p.begin = end
 	p.closed = append(p.closed, s)
@@ -352,8 +367,8 @@ func (g *ring) alone() {
 	}
 }
 
-// opens counts the range that an owner begins with frame f, if it does. An outcome has room for so many; circles in which nothing of the
-// piece comes round take none.
+// opens counts the range that an owner begins with frame f, if it does. An outcome has room for so
+// many; circles in which nothing of the piece comes round take none.
 func (g *ring) opens(p *roundPiece, f int) error {
 	if g.peer(g.place) == p.Owner && f == p.begin && int(g.r.ranges.Add(1)) > slot.MaxRanges(len(g.r.offers)) {
 		return errTooManyRanges

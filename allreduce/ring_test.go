@@ -32,7 +32,8 @@ func TestRingOfCodecs(t *testing.T) {
 	})
 }
 
-// A ring gives the reference's bits, in the ring's order, for every aggregator, group size and ragged tail.
+// A ring gives the reference's bits, in the ring's order, for every aggregator, group size and
+// ragged tail.
 func TestRingIsTheReference(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for seed := range uint64(40) {

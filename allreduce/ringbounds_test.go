@@ -10,67 +10,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// A ring that would hold or send too much is none: the leader takes a rotation, and who is told to take part in one refuses.
-func TestRingBudget(t *testing.T) {
-	for _, c := range []struct {
-		name            string
-		elements, frame int
-		n               int
-		agg             Aggregator
-		ring            bool
-	}{
-		{"small", 1 << 16, 1 << 10, 16, Median, true},
-		{"too many lanes", 1 << 16, 1 << 10, 17, Median, false},
-		{"far too many lanes", 1 << 16, 1 << 10, 64, Median, false},
-		{"large frames, one lane", 1 << 27, 1 << 22, 16, Mean, true},
-		{"large frames, many lanes", 1 << 27, 1 << 22, 12, Median, false},
-		{"large frames, many pieces", 1 << 28, 1 << 22, 17, Mean, false},
-	} {
-		p := testParams(c.elements, c.frame)
-		p.Aggregator = c.agg
-		plan := slot.Plan{Slot: 7, Offers: offersOf(c.n)}
-		for i := range plan.Offers {
-			plan.Offers[i].Base = 6
-		}
-		plan.Pieces, plan.Ring = p.Planner()(plan, slot.Links{})
-		if (plan.Ring != nil) != c.ring {
-			t.Errorf("%s: a ring %v", c.name, plan.Ring)
-		}
-		if err := checkPlan(p, plan); err != nil {
-			t.Errorf("%s: the own plan is refused: %v", c.name, err)
-		}
-		plan.Ring, _ = ringOrder(c.n, slot.Links{})
-		if err := checkPlan(p, plan); (err == nil) != c.ring {
-			t.Errorf("%s: a plan with a ring: %v", c.name, err)
-		}
-	}
-}
-
-// Where deaths cut pieces up until there are too many for a ring, the planner says that there is none, and the group ends.
-func TestRevisionsStayWithinTheBudget(t *testing.T) {
-	p := testParams(1<<28, 1<<22)
-	plan := slot.Plan{Slot: 7, Offers: offersOf(16), Gone: slot.NewBitmap(16)}
-	for i := range plan.Offers {
-		plan.Offers[i].Base = 6
-	}
-	plan.Pieces, plan.Ring = p.Planner()(plan, slot.Links{})
-	for gone := range 8 {
-		plan.Gone.Set(gone)
-		var ring []uint16
-		if plan.Pieces, ring = p.Planner()(plan, slot.Links{}); ring == nil {
-			if p.checkRing(newGrid(p, 0), plan) == nil {
-				t.Error("the ring is within bounds and was given up")
-			}
-			return
-		}
-		if err := checkPlan(p, plan); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Errorf("%d pieces", len(plan.Pieces))
-}
-
-// No peer begins more partial results than the window, whatever its neighbour would take; and the neighbour takes no more.
+// No peer begins more partial results than the window, whatever its neighbour would take; and the
+// neighbour takes no more.
 func TestRingWindowIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const frame = 100
@@ -92,12 +33,13 @@ func TestRingWindowIsKept(t *testing.T) {
 		_ = before.Reset()
 		g.close()
 	})
-	g := newGroup(t, testParams(4*900, 4), 3, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall, c.PendingWait = time.Hour, 10*time.Millisecond })
+	g := newGroup(t, testParams(4*900, 4), 3, rand.New(rand.NewPCG(9, 9)),
+		func(c *Config) { c.Stall, c.PendingWait = time.Hour, 10*time.Millisecond })
 	g.plan.Ring = []uint16{0, 1, 2}
 	g.net.silent = peerName(2)
 	g.engines[1].hearsay, g.engines[1].cfg.Logger = 0, quietLogger
 	g.start(1)
-	first, _ := g.engines[0].grids[0].framesOf(g.plan.Pieces[2].Range) // begins at peer 0
+	first, _ := g.engines[0].grids[0].FramesOf(g.plan.Pieces[2].Range) // begins at peer 0
 	_, s := g.dial(0, 1)
 	b := g.opening0()
 	for f := range g.running[0].mu.ring.window + 1 {
@@ -135,10 +77,12 @@ func TestRingOpensBeforeNormsAreKnown(t *testing.T) {
 	})
 }
 
-// Ranges are counted that owners close, not circles: however often the ring breaks before anything comes round.
+// Ranges are counted that owners close, not circles: however often the ring breaks before anything
+// comes round.
 func TestRingCountsRangesThatAreReduced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, testParams(4000, 100), 6, rand.New(rand.NewPCG(3, 4)), func(c *Config) { c.Stall = time.Second })
+		g := newGroup(t, testParams(4000, 100), 6, rand.New(rand.NewPCG(3, 4)),
+			func(c *Config) { c.Stall = time.Second })
 		g.plan.Ring = []uint16{0, 1, 2, 3, 4, 5}
 		var stopped []int
 		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -37,8 +38,8 @@ func roundFrames(t *testing.T, n int) int {
 	return int(passed.Load())
 }
 
-// Whoever dies, whenever: the ring closes, what was reduced stays, and the survivors end with the reference's bits for each range's
-// contributors.
+// Whoever dies, whenever: the ring closes, what was reduced stays, and the survivors end with the
+// reference's bits for each range's contributors.
 func TestRingDeath(t *testing.T) {
 	const n = 5
 	frames := roundFrames(t, n)
@@ -110,7 +111,8 @@ func TestRingRandomDeaths(t *testing.T) {
 // A peer that opens no stream, or answers none, is named by its neighbours, and by nobody else.
 func TestRingMissingPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, testParams(4000, 100), 5, rand.New(rand.NewPCG(1, 2)), func(c *Config) { c.Stall = time.Second })
+		g := newGroup(t, testParams(4000, 100), 5, rand.New(rand.NewPCG(1, 2)),
+			func(c *Config) { c.Stall = time.Second })
 		g.plan.Ring = []uint16{0, 1, 2, 3, 4}
 		delete(g.net.mu.engines, peerName(2))
 		g.startAll(2)
@@ -129,10 +131,12 @@ func TestRingMissingPeer(t *testing.T) {
 	})
 }
 
-// What a peer had to say of another in one circle it says again in the next: the words about the first one are settled with it.
+// What a peer had to say of another in one circle it says again in the next: the words about the
+// first one are settled with it.
 func TestRingNamesInEachCircle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, testParams(4000, 100), 6, rand.New(rand.NewPCG(1, 2)), func(c *Config) { c.Stall = time.Second })
+		g := newGroup(t, testParams(4000, 100), 6, rand.New(rand.NewPCG(1, 2)),
+			func(c *Config) { c.Stall = time.Second })
 		g.plan.Ring = []uint16{0, 1, 2, 3, 4, 5}
 		delete(g.net.mu.engines, peerName(2))
 		g.startAll(2)
@@ -153,7 +157,8 @@ func TestRingNamesInEachCircle(t *testing.T) {
 func TestRingStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const victim = 1
-		g := newGroup(t, testParams(20_000, 100), 5, rand.New(rand.NewPCG(7, 7)), func(c *Config) { c.Stall = 10 * time.Second })
+		g := newGroup(t, testParams(20_000, 100), 5, rand.New(rand.NewPCG(7, 7)),
+			func(c *Config) { c.Stall = 10 * time.Second })
 		g.plan.Ring = []uint16{3, 1, 4, 0, 2}
 		var on atomic.Bool
 		g.net.wrap = func(local, _ slot.PeerID, s wire.Stream) wire.Stream {
@@ -219,9 +224,11 @@ func TestRingSlowNeighbour(t *testing.T) {
 	})
 }
 
-// roundGroup is a ring of three of which only peer 1 runs; peer 0, before it, is played by the test, and peer 2 takes what comes.
+// roundGroup is a ring of three of which only peer 1 runs; peer 0, before it, is played by the
+// test, and peer 2 takes what comes.
 func roundGroup(t testing.TB) *group {
-	g := newGroup(t, testParams(40, 4), 3, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall, c.PendingWait = time.Hour, 10*time.Millisecond })
+	g := newGroup(t, testParams(40, 4), 3, rand.New(rand.NewPCG(9, 9)),
+		func(c *Config) { c.Stall, c.PendingWait = time.Hour, 10*time.Millisecond })
 	g.plan.Ring = []uint16{0, 1, 2}
 	g.net.silent = peerName(2)
 	for _, e := range g.engines {
@@ -232,7 +239,10 @@ func roundGroup(t testing.TB) *group {
 
 // opening0 is what peer 0 writes first.
 func (g *group) opening0() []byte {
-	h := hello{Run: testRun, Ref: g.plan.Ref, Revision: g.plan.Revision, Group: g.plan.Group(), Ring: true, Round: keyOf(g.plan)}
+	h := hello{
+		Run: testRun, Ref: g.plan.Ref, Revision: g.plan.Revision, Group: g.plan.Group(), Ring: true,
+		Round: plan.KeyOf(g.plan),
+	}
 	return append(h.Append(nil), make([]byte, 4*len(g.plan.Pieces))...)
 }
 
@@ -241,11 +251,13 @@ func partialOf(f int, values ...float32) []byte {
 	return append(header{kindPartial, uint32(f), uint32(len(b))}.Append(nil), b...)
 }
 
-// What no honest peer sends is put down to the peer before: wrong lengths, frames out of turn, values out of bounds.
+// What no honest peer sends is put down to the peer before: wrong lengths, frames out of turn,
+// values out of bounds.
 func TestRingHostileNeighbour(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	g := roundGroup(t)
-	first, _ := g.engines[0].grids[0].framesOf(g.plan.Pieces[2].Range) // begins at peer 0: it is of the one before
+	// begins at peer 0: it is of the one before
+	first, _ := g.engines[0].grids[0].FramesOf(g.plan.Pieces[2].Range)
 	for name, c := range map[string]struct {
 		bytes []byte
 		want  Reason
@@ -300,7 +312,8 @@ func TestRingHostileTable(t *testing.T) {
 	g.close()
 }
 
-// A stream of somebody else than the peer before, of another division, or a second one, is refused and hurts nobody.
+// A stream of somebody else than the peer before, of another division, or a second one, is refused
+// and hurts nobody.
 func TestRingUnwantedStreams(t *testing.T) {
 	g := roundGroup(t)
 	g.start(1)
@@ -336,10 +349,11 @@ func TestRingUnwantedStreams(t *testing.T) {
 	g.close()
 }
 
-// FuzzRing gives a peer foreign bytes after a good opening: it names the peer before, whatever comes, and nobody else.
+// FuzzRing gives a peer foreign bytes after a good opening: it names the peer before, whatever
+// comes, and nobody else.
 func FuzzRing(f *testing.F) {
 	g := roundGroup(f)
-	first, _ := g.engines[0].grids[0].framesOf(g.plan.Pieces[2].Range)
+	first, _ := g.engines[0].grids[0].FramesOf(g.plan.Pieces[2].Range)
 	good := append(partialOf(first, 1, 2, 3, 4), partialOf(first+1, 5, 6, 7, 8)...)
 	f.Add(0, good)
 	f.Add(0, append(appendAlive(nil, 3), good...))

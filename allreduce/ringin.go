@@ -30,7 +30,7 @@ func (g *ring) serve(s wire.Stream) {
 		g.lost(g.place, own.err)
 		return
 	}
-	g.lost(g.circle.before(g.place), err)
+	g.lost(g.circle.Before(g.place), err)
 }
 
 // link wraps a stream and has it reset when the circle ends.
@@ -72,7 +72,8 @@ func (in *incoming) quit() {
 	}
 }
 
-// readAll reads what the peer before has, tells it what is here, and takes frames until there is nothing more to come.
+// readAll reads what the peer before has, tells it what is here, and takes frames until there is
+// nothing more to come.
 func (in *incoming) readAll() error {
 	has, err := in.readTable(in.l)
 	if err != nil {
@@ -97,7 +98,7 @@ func (in *incoming) readAll() error {
 			return nil
 		}
 		if err == nil {
-			in.drips.Reset(in.patience(int(h.Length)))
+			in.drips.Reset(in.frameTimeout(int(h.Length)))
 			err = in.take(h)
 			in.drips.Stop()
 		}
@@ -110,13 +111,15 @@ func (in *incoming) readAll() error {
 	}
 }
 
-// patience is for how long a frame may be on its way, its peer showing life or not: see tempo.go.
-func (in *incoming) patience(bytes int) time.Duration {
+// frameTimeout is how long a frame may be on its way, whether its peer is alive or not: see
+// slowpeer.go.
+func (in *incoming) frameTimeout(bytes int) time.Duration {
 	stall := in.l.stall
 	return outpacedStalls*stall + time.Duration(float64(stall)*float64(bytes)/minChunk)
 }
 
-// start says from where on the pieces of the peer before begin here: at what it has not reduced yet.
+// start says from where on the pieces of the peer before begin here: at what it has not reduced
+// yet.
 func (in *incoming) start(has []int) error {
 	in.mu.Lock()
 	defer in.wake()
@@ -185,10 +188,11 @@ func (in *incoming) take(h header) error {
 // readPassed reads a reduced frame into the result.
 func (in *incoming) readPassed(h header) error {
 	f, i := int(h.Index), in.pieceOf(int(h.Index))
-	if i < 0 || f != in.standing(i) || in.peer(in.place) == in.pieces[i].Owner || int(h.Length) != in.r.out.frameSize(f) {
+	if i < 0 || f != in.standing(i) || in.peer(in.place) == in.pieces[i].Owner ||
+		int(h.Length) != in.r.out.FrameSize(f) {
 		return fmt.Errorf("%w: %w: reduced frame %d of %d bytes", errBadBytes, errOutOfTurn, f, h.Length)
 	}
-	if err := in.l.readPayload(in.r.out.frame(in.r.result, f), nil); err != nil {
+	if err := in.l.readPayload(in.r.out.Frame(in.r.result, f), nil); err != nil {
 		return err
 	}
 	in.took(i, f)
@@ -202,16 +206,17 @@ func (g *ring) standing(i int) int {
 	return g.pieces[i].have
 }
 
-// readPartial reads a partial result, adds the own contribution and sends it on, or makes the outcome of it. Honest peers check what
-// they add and what they are given: a value that is out of bounds comes from the peer before.
+// readPartial reads a partial result, adds the own contribution and sends it on, or makes the
+// outcome of it. Honest peers check what they add and what they are given: a value that is out of
+// bounds comes from the peer before.
 func (in *incoming) readPartial(h header) error {
 	f, i := int(h.Index), in.pieceOf(int(h.Index))
-	if i < 0 || !in.due(i, f) || int(h.Length) != in.r.grid.partialBytes(f, in.trim, in.seats[i]) {
+	if i < 0 || !in.due(i, f) || int(h.Length) != in.r.grid.PartialBytes(f, in.trim, in.seats[i]) {
 		return fmt.Errorf("%w: %w: partial result of frame %d, %d bytes", errBadBytes, errOutOfTurn, f, h.Length)
 	}
 	in.seen[i] = f + 1
 	room, n := in.takePartial(), in.seats[i]
-	room.grow(kernel.Lanes(in.trim, n+1) * in.r.grid.frameLen(f))
+	room.grow(kernel.Lanes(in.trim, n+1) * in.r.grid.FrameLen(f))
 	lanes := room.values[:h.Length/4]
 	if err := in.readValues(room, lanes); err != nil {
 		return err
@@ -236,8 +241,8 @@ func (in *incoming) readPartial(h header) error {
 	return nil
 }
 
-// due says whether a partial result may come now: the window is the piece's in the whole ring, and what came back is ahead of what
-// it made room for.
+// due says whether a partial result may come now: the window is the piece's in the whole ring, and
+// what came back is ahead of what it made room for.
 func (in *incoming) due(i, f int) bool {
 	have, p := in.standing(i), in.pieces[i]
 	switch {

@@ -8,11 +8,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
 
-// Clipping takes the norms of all contributions to a frame before the first of them is added. So where it is on, the squared norms of all
-// frames go round first: 8 bytes a frame and peer. No partial result is begun before all are known, and they go ahead of all else, so
-// that whoever gets a partial result has them.
+// Clipping takes the norms of all contributions to a frame before the first of them is added. So
+// where it is on, the squared norms of all frames go round first: 8 bytes a frame and peer. No
+// partial result is begun before all are known, and norms go ahead of all else, so that a peer that
+// gets a partial result has them.
 
-// learn takes in the own norms. It goes on while the streams open: the neighbours do not wait for them so long.
+// learn takes in the own norms. It goes on while the streams open: the neighbours do not wait for
+// them so long.
 func (g *ring) learn() {
 	if !g.r.engine.cfg.Params.Clip {
 		return
@@ -33,14 +35,14 @@ func (g *ring) learn() {
 // ownNorms are those of the own contribution; nil once the circle has ended.
 func (g *ring) ownNorms() ([]float64, error) {
 	grid := g.r.grid
-	norms := make([]float64, grid.frames)
+	norms := make([]float64, grid.Frames)
 	fr := g.r.engine.frames.Get().(*frame)
 	defer g.r.engine.frames.Put(fr)
 	for f := range norms {
 		if g.ctx.Err() != nil {
 			return nil, nil
 		}
-		if err := fr.decode(grid, f, grid.frame(g.r.own.data, f), true); err != nil {
+		if err := fr.decode(grid, f, grid.Frame(g.r.own.data, f), true); err != nil {
 			return nil, err
 		}
 		norms[f] = fr.norm
@@ -48,8 +50,8 @@ func (g *ring) ownNorms() ([]float64, error) {
 	return norms, nil
 }
 
-// heardOf keeps a peer's norms, and sends them on unless the next peer is the one they are of. With the last of them the own factors
-// are known. It is false if they were known.
+// heardOf keeps a peer's norms, and sends them on unless the next peer is the one they are of. With
+// the last of them the own factors are known. It is false if they were known.
 func (g *ring) heardOf(place int, norms []float64) bool {
 	g.mu.Lock()
 	defer g.wake()
@@ -58,13 +60,13 @@ func (g *ring) heardOf(place int, norms []float64) bool {
 		return false
 	}
 	g.mu.norms[place] = norms
-	if len(g.circle) > 1 && g.circle.next(g.place) != place {
+	if len(g.circle) > 1 && g.circle.Next(g.place) != place {
 		g.mu.queue = append(g.mu.queue, parcel{kind: kindNorms, index: place})
 	}
 	if len(g.mu.norms) < len(g.circle) {
 		return true
 	}
-	g.clip = make([]float32, g.r.grid.frames)
+	g.clip = make([]float32, g.r.grid.Frames)
 	of := make([]float64, 0, len(g.circle))
 	used := make([]float32, len(g.circle))
 	for f := range g.clip {
@@ -98,7 +100,8 @@ func appendNorms(b []byte, norms []float64) []byte {
 	return b
 }
 
-// parseNorms reads what appendNorms wrote. The sum of so many bounded squares is finite and not negative.
+// parseNorms reads what appendNorms wrote. The sum of so many bounded squares is finite and not
+// negative.
 func parseNorms(b []byte) ([]float64, error) {
 	norms := make([]float64, len(b)/8)
 	for f := range norms {
@@ -118,7 +121,7 @@ func (g *ring) readNorms(l *link, h header) error {
 	for _, p := range g.circle {
 		inside = inside || p == place && p != g.place
 	}
-	if !g.r.engine.cfg.Params.Clip || !inside || int(h.Length) != 8*g.r.grid.frames {
+	if !g.r.engine.cfg.Params.Clip || !inside || int(h.Length) != 8*g.r.grid.Frames {
 		return fmt.Errorf("%w: norms of place %d, %d bytes", errBadBytes, place, h.Length)
 	}
 	b := make([]byte, h.Length)

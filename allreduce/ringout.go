@@ -14,7 +14,7 @@ import (
 
 // run opens the stream to the next peer and carries it to its end.
 func (g *ring) run() {
-	next := g.circle.next(g.place)
+	next := g.circle.Next(g.place)
 	ctx, cancel := context.WithTimeout(g.ctx, g.r.engine.cfg.Stall)
 	s, err := g.r.engine.cfg.Transport.Open(ctx, g.peer(next))
 	cancel()
@@ -32,7 +32,7 @@ func (g *ring) run() {
 func (g *ring) carry(s wire.Stream) error {
 	l, stop := g.link(s)
 	defer stop()
-	l.meter = g.r.engine.meter.to(g.peer(g.circle.next(g.place)))
+	l.meter = g.r.engine.meter.to(g.peer(g.circle.Next(g.place)))
 	err := l.writeAll(g.greeting())
 	var has []int
 	if err == nil {
@@ -93,11 +93,11 @@ func (g *ring) write(ctx context.Context, l *link, has []int) error {
 		g.mu.Lock()
 		have := p.have
 		g.mu.Unlock()
-		if g.peer(g.circle.next(g.place)) == p.Owner {
+		if g.peer(g.circle.Next(g.place)) == p.Owner {
 			continue
 		}
 		for f := has[i]; f < have; f++ {
-			if err := l.writeFrame(kindPassed, f, g.r.out.frame(g.r.result, f)); err != nil {
+			if err := l.writeFrame(kindPassed, f, g.r.out.Frame(g.r.result, f)); err != nil {
 				return err
 			}
 		}
@@ -131,7 +131,8 @@ func (g *ring) write(ctx context.Context, l *link, has []int) error {
 	}
 }
 
-// pick takes the next parcel: from the queue, or one that begins here. done says that there will be none.
+// pick takes the next parcel: from the queue, or one that begins here. done says that there will be
+// none.
 func (g *ring) pick() (p parcel, ok, done bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,13 +166,14 @@ func (g *ring) send(l *link, p parcel, has []int) error {
 		if p.index < has[g.pieceOf(p.index)] {
 			return nil // it was sent with what stood in the result
 		}
-		return l.writeFrame(kindPassed, p.index, g.r.out.frame(g.r.result, p.index))
+		return l.writeFrame(kindPassed, p.index, g.r.out.Frame(g.r.result, p.index))
 	default:
 		return g.sendPartial(l, p)
 	}
 }
 
-// sendPartial writes a partial result; of the peer at the start of the way it is its own contribution.
+// sendPartial writes a partial result; of the peer at the start of the way it is its own
+// contribution.
 func (g *ring) sendPartial(l *link, p parcel) error {
 	if p.lanes == nil {
 		p.lanes, p.n = g.takePartial(), 1

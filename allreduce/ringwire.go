@@ -11,20 +11,26 @@ import (
 //
 //	hello | table | norms, partial results and reduced frames as they come
 //
-// and hears a table and alive messages. A table says how many frames of each piece its sender has, u32 each, in the plan's order.
+// and hears a table and alive messages. A table says how many frames of each piece its sender has,
+// u32 each, in the plan's order.
 const ringMagic = 0x50324447 // "P2DG"
 
 // The kinds of frames in a ring.
 const (
-	kindPartial frameKind = 16 // lanes of a frame: float32, little-endian, lane after lane (kernel.Lanes)
+	// lanes of a frame: float32, little-endian, lane after lane (kernel.Lanes)
+	kindPartial frameKind = 16
 	kindPassed  frameKind = 17 // encoded outcome of a frame
-	kindNorms   frameKind = 18 // index: a place in the plan; its squared norm of each frame, float64, big-endian
+	// index: a place in the plan; its squared norm of each frame, float64, big-endian
+	kindNorms frameKind = 18
 )
 
 // greeting is the hello and the table in one write.
 func (g *ring) greeting() []byte {
 	plan := g.r.Plan()
-	h := hello{Run: g.r.engine.cfg.Run, Ref: plan.Ref, Revision: plan.Revision, Group: g.r.group, Ring: true, Round: g.key}
+	h := hello{
+		Run: g.r.engine.cfg.Run, Ref: plan.Ref, Revision: plan.Revision, Group: g.r.group, Ring: true,
+		Round: g.key,
+	}
 	return append(h.Append(nil), g.table()...)
 }
 

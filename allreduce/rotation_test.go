@@ -19,15 +19,16 @@ func TestMatchesReference(t *testing.T) {
 				elements := 1 + rng.IntN(1<<rng.IntN(16))
 				frame := 1 + rng.IntN(max(1, elements/(1+rng.IntN(4*n))))
 				frame = max(frame, elements/200)
-				t.Run(fmt.Sprintf("%d peers/%s/clip=%v/%d elements in frames of %d", n, a, clip, elements, frame), func(t *testing.T) {
-					p := testParams(elements, frame)
-					p.Aggregator, p.Clip = a, clip
-					g := newGroup(t, p, n, rng)
-					g.startAll()
-					g.wait()
-					g.check()
-					g.checkSinks()
-				})
+				t.Run(fmt.Sprintf("%d peers/%s/clip=%v/%d elements in frames of %d", n, a, clip, elements, frame),
+					func(t *testing.T) {
+						p := testParams(elements, frame)
+						p.Aggregator, p.Clip = a, clip
+						g := newGroup(t, p, n, rng)
+						g.startAll()
+						g.wait()
+						g.check()
+						g.checkSinks()
+					})
 			}
 		}
 	}
@@ -42,8 +43,8 @@ func TestMillionElements(t *testing.T) {
 	g.check()
 }
 
-// checkSinks fails unless the sinks have heard of every piece once, with a full contributor set and the root of the bytes that
-// all peers have.
+// checkSinks fails unless the sinks have heard of every piece once, with a full contributor set and
+// the root of the bytes that all peers have.
 func (g *group) checkSinks() {
 	g.t.Helper()
 	roots := make(map[slot.Range]slot.Root)
@@ -64,7 +65,7 @@ func (g *group) checkSinks() {
 	if len(roots) != len(g.plan.Pieces) {
 		g.t.Fatalf("%d pieces done of %d", len(roots), len(g.plan.Pieces))
 	}
-	size := g.engines[0].outs[g.plan.Fragment].frameBytes
+	size := g.engines[0].outs[g.plan.Fragment].FrameBytes
 	for i, r := range g.running {
 		for rng, root := range roots {
 			b, ok := r.Result(rng)
@@ -75,7 +76,8 @@ func (g *group) checkSinks() {
 	}
 }
 
-// A piece that is cut at a frame border comes out with the same bits: the clip factor belongs to the frame.
+// A piece that is cut at a frame border comes out with the same bits: the clip factor belongs to
+// the frame.
 func TestSplitPiecesSameBits(t *testing.T) {
 	p := testParams(1000, 64)
 	p.Aggregator, p.Clip = Median, true

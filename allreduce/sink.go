@@ -15,7 +15,8 @@ const (
 	Connection Reason = 1 // not reached, reset, closed, or no progress for the stall limit
 	BadValue   Reason = 2 // NaN, Inf or 2^100 and more in its contribution
 	BadBytes   Reason = 3 // bytes that do not hash to what it offered, or break the protocol
-	Refused    Reason = 4 // it says that this peer's own contribution is bad; nothing to report to others
+	// it says that this peer's own contribution is bad; nothing to report to others
+	Refused Reason = 4
 )
 
 // String is the reason in words.
@@ -34,14 +35,18 @@ func (r Reason) String() string {
 	}
 }
 
-// Sink hears how a reduction goes. Its methods are called from several goroutines at once, must return soon, and must not
-// call Close or Release. After Close or Release has returned none is called.
+// Sink hears how a reduction goes. Its methods are called from several goroutines at once, must
+// return soon, and must not call Close or Release. After Close or Release has returned none is
+// called.
 type Sink interface {
-	// SegmentDone: an own piece is reduced. Contributors are a bitmap over the plan's offers; the bytes are in Result.
+	// SegmentDone: an own piece is reduced. Contributors are a bitmap over the plan's offers; the
+	// bytes are in Result.
 	SegmentDone(segment slot.Segment)
-	// Lost: the peer failed, and the pieces that need it will not complete by this plan. Once a peer.
+	// Lost: the peer failed, and the pieces that need it will not complete by this plan. Once a
+	// peer.
 	Lost(peer slot.PeerID, reason Reason, err error)
-	// Progress: so many bytes went out and came in so far, headers included. Called with each frame.
+	// Progress: so many bytes went out and came in so far, headers included. Called with each
+	// frame.
 	Progress(sent, received uint64)
 }
 
@@ -52,7 +57,7 @@ func (deaf) SegmentDone(slot.Segment)        {}
 func (deaf) Lost(slot.PeerID, Reason, error) {}
 func (deaf) Progress(sent, received uint64)  {}
 
-// reasonOf sorts errors by whose fault they are.
+// reasonOf sorts errors by the peer at fault.
 func reasonOf(err error) Reason {
 	switch {
 	case errors.Is(err, ErrNotFinite):

@@ -3,6 +3,7 @@ package allreduce
 import (
 	"encoding/binary"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -11,7 +12,8 @@ import (
 //
 //	hello | hash of each frame of its whole contribution | raw frames of the piece, in order
 //
-// and the owner answers with the reduced frames of the piece, in order, and its root. Either side may say "alive" between frames.
+// and the owner answers with the reduced frames of the piece, in order, and its root. Either side
+// may say "alive" between frames.
 const (
 	helloMagic = 0x50324452 // "P2DR"
 	helloSize  = 4 + 32 + 8 + 32 + 4 + 4 + 32 + 8 + 8 + 4
@@ -22,8 +24,9 @@ const (
 	packedLeast = 2 // bytes of a packed frame: the method, and something
 )
 
-// hello says what a stream is for. It is the first thing on it, and of fixed size. The stream belongs to the group, the range
-// and its owner, who is the one that is greeted: it lives through revisions that leave the piece as it is.
+// hello says what a stream is for. It is the first thing on it, and of fixed size. The stream
+// belongs to the group, the range and its owner, which receives the hello. It lives through
+// revisions that leave the piece as it is.
 type hello struct {
 	Run      slot.Root  // run ID
 	Ref      slot.Ref   // height, previous record, and ballot of the plan that the greeter goes by
@@ -32,8 +35,8 @@ type hello struct {
 	Range    slot.Range // of the piece
 	Hashes   uint32     // frame hashes that follow: one for each frame of the vector
 
-	Ring  bool     // it is a stream of a ring: there is no range and no hash, but
-	Round roundKey // what its circle works on
+	Ring  bool          // it is a stream of a ring: there is no range and no hash, but
+	Round plan.RoundKey // what its circle works on
 }
 
 // Append appends the fixed encoding.
@@ -80,7 +83,7 @@ func parseHello(b []byte) (hello, error) {
 
 func (h *hello) readRange(r *wire.Reader) {
 	h.Range, h.Hashes = slot.Range{Begin: r.U64(), End: r.U64()}, r.U32()
-	if h.Range.Begin >= h.Range.End || h.Hashes == 0 || h.Hashes > MaxFrames {
+	if h.Range.Begin >= h.Range.End || h.Hashes == 0 || h.Hashes > plan.MaxFrames {
 		r.Fail("range %v, %d hashes", h.Range, h.Hashes)
 	}
 }
@@ -92,10 +95,12 @@ const (
 	kindRaw     frameKind = 1 // to the owner: encoded values of a frame
 	kindReduced frameKind = 2 // from the owner: encoded outcome of a frame
 	kindRoot    frameKind = 3 // from the owner, last: root of the reduced piece
-	kindAlive   frameKind = 4 // either way: bytes of hashes and frames received so far, which count as progress, u64
-	kindRefuse  frameKind = 5 // from the owner, last: the contribution is bad; Reason, u8
+	// either way: bytes of hashes and frames received so far, which count as progress, u64
+	kindAlive  frameKind = 4
+	kindRefuse frameKind = 5 // from the owner, last: the contribution is bad; Reason, u8
 
-	kindPackedRaw     frameKind = 8 // as raw, compressed (pack.go): method u8, then bytes; shorter than the frame
+	// as raw, compressed (pack.go): method u8, then bytes; shorter than the frame
+	kindPackedRaw     frameKind = 8
 	kindPackedReduced frameKind = 9 // as reduced, compressed
 )
 
@@ -128,7 +133,8 @@ func (h header) Append(b []byte) []byte {
 	return wire.AppendU32(wire.AppendU32(append(b, uint8(h.Kind)), h.Index), h.Length)
 }
 
-// parseHeader reads exactly what Append wrote. It checks the lengths of all kinds but those of frames and norms: those the grid says.
+// parseHeader reads exactly what Append wrote. It checks the lengths of all kinds but those of
+// frames and norms: those the grid says.
 func parseHeader(b []byte) (header, error) {
 	r := wire.NewReader(b)
 	h := header{Kind: frameKind(r.U8()), Index: r.U32(), Length: r.U32()}

@@ -74,7 +74,8 @@ func FuzzHeader(f *testing.F) {
 
 // fuzzGroup is a plan of two peers of which only peer 0 runs; peer 1 is played by the fuzzer.
 func fuzzGroup(t testing.TB) *group {
-	g := newGroup(t, testParams(40, 4), 2, rand.New(rand.NewPCG(9, 9)), func(c *Config) { c.Stall, c.PendingWait = time.Hour, 10*time.Millisecond })
+	g := newGroup(t, testParams(40, 4), 2, rand.New(rand.NewPCG(9, 9)),
+		func(c *Config) { c.Stall, c.PendingWait = time.Hour, 10*time.Millisecond })
 	g.net.silent = peerName(1)
 	for _, e := range g.engines {
 		e.hearsay = 0
@@ -82,13 +83,14 @@ func fuzzGroup(t testing.TB) *group {
 	return g
 }
 
-// FuzzAccept gives an owner foreign bytes after a good hello and hash list: it names the peer, or reduces what was offered.
+// FuzzAccept gives an owner foreign bytes after a good hello and hash list: it names the peer, or
+// reduces what was offered.
 func FuzzAccept(f *testing.F) {
 	g := fuzzGroup(f)
 	opening := len(g.opening(1, 0))
 	var good []byte
 	for i := range 5 {
-		b := g.engines[0].grids[0].frame(g.own[1].data, i)
+		b := g.engines[0].grids[0].Frame(g.own[1].data, i)
 		good = append(header{kindRaw, uint32(i), uint32(len(b))}.Append(good), b...)
 	}
 	f.Add(0, good)
@@ -116,14 +118,14 @@ func FuzzAccept(f *testing.F) {
 // reducedPiece is what peer 1 would answer to peer 0 if its own values were the outcome.
 func (g *group) reducedPiece() []byte {
 	grid := g.engines[0].grids[0]
-	first, last := grid.framesOf(g.plan.Pieces[len(g.plan.Pieces)-1].Range)
+	first, last := grid.FramesOf(g.plan.Pieces[len(g.plan.Pieces)-1].Range)
 	var b []byte
 	for i := first; i < last; i++ {
-		f := grid.frame(g.own[1].data, i)
+		f := grid.Frame(g.own[1].data, i)
 		b = append(header{kindReduced, uint32(i), uint32(len(f))}.Append(b), f...)
 	}
-	piece := grid.bytes(g.own[1].data, first, last)
-	return appendRoot(b, slot.FrameRoot(slot.FrameHashes(piece, grid.frameBytes), grid.frameBytes, uint64(len(piece))))
+	piece := grid.Bytes(g.own[1].data, first, last)
+	return appendRoot(b, slot.FrameRoot(slot.FrameHashes(piece, grid.FrameBytes), grid.FrameBytes, uint64(len(piece))))
 }
 
 // An owner is named for what it answers.
@@ -152,7 +154,8 @@ func TestBadOwnerIsNamed(t *testing.T) {
 	}
 }
 
-// FuzzReceive gives a contributor foreign bytes from the owner of all: it names the owner, or takes a piece whose root is right.
+// FuzzReceive gives a contributor foreign bytes from the owner of all: it names the owner, or takes
+// a piece whose root is right.
 func FuzzReceive(f *testing.F) {
 	group := func(t testing.TB) *group {
 		g := fuzzGroup(t)
@@ -201,7 +204,8 @@ func (*script) SetDeadline(time.Time) error      { return nil }
 func (*script) SetReadDeadline(time.Time) error  { return nil }
 func (*script) SetWriteDeadline(time.Time) error { return nil }
 
-// A length beyond 31 bits is negative as an int where that has 32: it must not pass for a short one there.
+// A length beyond 31 bits is negative as an int where that has 32: it must not pass for a short one
+// there.
 func TestLengthsBeyond31Bits(t *testing.T) {
 	for _, length := range []uint32{1 << 31, 1<<31 + 1, 1<<32 - 1} {
 		if h := (header{kindPackedRaw, 3, length}); h.carries(kindRaw, 3, 400) {

@@ -4,7 +4,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// announcement is what travels inside a gossipsub message: kind u8, boot u64, counter u64, body (32-bit length in front).
+// announcement is the content of a gossipsub message: kind u8, boot u64, counter u64, body (32-bit
+// length in front).
 type announcement struct {
 	kind    uint8
 	boot    uint64 // of the author, rises with each of its starts

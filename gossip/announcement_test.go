@@ -16,7 +16,8 @@ func TestAnnouncementRoundTrip(t *testing.T) {
 		t.Errorf("%d bytes, want %d", len(b), overhead+len(a.body))
 	}
 	got, err := parse(b, MaxBody)
-	if err != nil || got.kind != a.kind || got.boot != a.boot || got.counter != a.counter || !bytes.Equal(got.body, a.body) {
+	if err != nil || got.kind != a.kind || got.boot != a.boot || got.counter != a.counter ||
+		!bytes.Equal(got.body, a.body) {
 		t.Errorf("parsed %+v, %v", got, err)
 	}
 }
@@ -28,7 +29,8 @@ func TestGoldenAnnouncement(t *testing.T) {
 	if got := hex.EncodeToString(a.append(nil)); got != want {
 		t.Errorf("the layout has changed:\n got %s\nwant %s", got, want)
 	}
-	if got, want := protocolOf("/p2pdiloco/run/x"), protocol.ID("/p2pdiloco/gossip-13a733abd640c953/1.0.0"); got != want {
+	if got, want := protocolOf("/p2pdiloco/run/x"),
+		protocol.ID("/p2pdiloco/gossip-13a733abd640c953/1.0.0"); got != want {
 		t.Errorf("the topic's protocol is %s, want %s", got, want)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Verdict is what a Check thinks of an announcement.
+// Verdict is how a Check judges an announcement.
 type Verdict int
 
 // The verdicts. The zero value accepts.
@@ -21,34 +21,37 @@ const (
 	Reject                // drop it; no honest peer sends such a thing
 )
 
-// Config says how a Topic is joined. Topic, Kinds and Deliver must be set.
+// Config configures a Topic. Topic, Kinds and Deliver must be set.
 type Config struct {
 	// Topic names the topic. Peers of one run use the same.
 	Topic string
-	// Protocol, if set, is the gossipsub protocol's ID, in place of one that comes from the topic's name: libp2p's identify tells it to
-	// anybody, who could see by it which hosts share a topic. A host can be in one topic of a protocol.
+	// Protocol, if set, is the gossipsub protocol's ID, in place of one that comes from the topic's
+	// name: libp2p's identify reports it to anybody, and it would show which hosts share a topic. A
+	// host can be in one topic of a protocol.
 	Protocol string
-	// Boot rises with each start of this peer: a counter kept on disk, never a clock. Messages of a lower boot than one
-	// heard before are ignored by all.
+	// Boot rises with each start of this peer: a counter kept on disk, never a clock. Messages of a
+	// lower boot than one heard before are ignored by all.
 	Boot uint64
-	// Epoch, if set, tells an author's epochs apart by a body: the count of its boots starts anew with each. An author that lost its
-	// count would not be heard otherwise. It must be quick.
+	// Epoch, if set, tells an author's epochs apart by a body: the count of its boots starts again
+	// with each. An author that lost its count would not be heard otherwise. It must be quick.
 	Epoch func(body []byte) uint64
 	// Kinds are the kinds of announcements that exist.
 	Kinds []uint8
-	// Deliver gets each announcement of another peer that went through all checks, one call at a time. While it blocks,
-	// up to Queue announcements wait, then they are dropped. body belongs to it.
+	// Deliver gets each announcement of another peer that went through all checks, one call at a
+	// time. While it blocks, up to Queue announcements wait, then they are dropped. body belongs to
+	// it.
 	Deliver func(from slot.PeerID, kind uint8, body []byte)
-	// Echo, if set, gets some of what others announce under this peer's own name; it may be of this peer's earlier days. It must not
-	// block.
+	// Echo, if set, gets some of what others announce under this peer's own name. Such an
+	// announcement may be an old one of this peer. It must not block.
 	Echo func(kind uint8, body []byte)
-	// Check, if set, judges an announcement before it is delivered and passed on. It is called from several goroutines
-	// and must neither block nor keep body.
+	// Check, if set, judges an announcement before it is delivered and passed on. It is called from
+	// several goroutines and must neither block nor keep body.
 	Check func(from slot.PeerID, kind uint8, body []byte) Verdict
 
 	// MaxBody bounds a body, in bytes. Default and most: 64 KiB.
 	MaxBody int
-	// Rate is how many announcements a second one author may make, in bursts of up to Burst. Default 50 and 500.
+	// Rate is how many announcements a second one author may make, in bursts of up to Burst.
+	// Default 50 and 500.
 	Rate, Burst float64
 	// ByteRate is the same in bytes, with ByteBurst. Default 1 MiB/s and 8 MiB.
 	ByteRate, ByteBurst float64
@@ -56,7 +59,8 @@ type Config struct {
 	MaxOrigins int
 	// Queue bounds what waits for Deliver, for validation, and for each neighbour. Default 1024.
 	Queue int
-	// Heartbeat is the time between two rounds of gossipsub's upkeep of its mesh. Default 1 s; 250 ms on a local network.
+	// Heartbeat is the time between two rounds of gossipsub's upkeep of its mesh. Default 1 s; 250
+	// ms on a local network.
 	Heartbeat time.Duration
 	// Logger is silent when nil.
 	Logger *slog.Logger
@@ -65,7 +69,8 @@ type Config struct {
 // MaxBody is the most that an announcement's body may hold. What is larger is fetched by hash.
 const MaxBody = 64 << 10
 
-// LANHeartbeat is a Heartbeat for peers on one network: they need not wait seconds until a mesh has formed.
+// LANHeartbeat is a Heartbeat for peers on one network: they need not wait seconds until a mesh has
+// formed.
 const LANHeartbeat = 250 * time.Millisecond
 
 func (c Config) epoch(body []byte) uint64 {
@@ -89,7 +94,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate says all that is wrong with c at once.
+// Validate reports every fault of c at once.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("gossip: "+format, args...)) }

@@ -8,10 +8,11 @@ import (
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 )
 
-// echoes sees what comes from others under this peer's own name, which gossipsub drops: most of it announcements of its own that
-// come back, or old ones that somebody says again. But it may also be another process that uses a copy of the identity, and nobody
-// else can tell this peer about that. The signature that gossipsub puts on messages is not checked for these: bodies that matter
-// bear one of their own.
+// echoes sees what comes from others under this peer's own name, which gossipsub drops: most of it
+// announcements of its own that come back, or old ones that somebody says again. But it may also be
+// another process that uses a copy of the identity, and nobody else can tell this peer about that.
+// The signature that gossipsub puts on messages is not checked for these: bodies that matter bear
+// one of their own.
 type echoes struct {
 	silent
 	cfg Config

@@ -30,7 +30,8 @@ func newIntruder(t *testing.T, s *sim.Net, i int, opts ...pubsub.Option) *intrud
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	opts = append(opts, pubsub.WithGossipSubProtocols([]protocol.ID{protocolOf(name)}, features), pubsub.WithFloodPublish(true))
+	opts = append(opts, pubsub.WithGossipSubProtocols([]protocol.ID{protocolOf(name)}, features),
+		pubsub.WithFloodPublish(true))
 	ps, err := pubsub.NewGossipSub(ctx, s.Hosts[i], opts...)
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,8 @@ import (
 // ofThisRun begins the bodies that belong to the run of these tests.
 const ofThisRun = 'r'
 
-// junk makes announcements that nobody wants, of a stranger with a host, in its own name or under names made up.
+// junk makes announcements that nobody wants, of a stranger with a host, in its own name or under
+// names made up.
 type junk struct {
 	t    *testing.T
 	host host.Host
@@ -38,7 +39,10 @@ func (j *junk) sealed(key crypto.PrivKey, a announcement, without int) *pb.Messa
 		j.t.Fatal(err)
 	}
 	topic, data := name, a.append(nil)
-	m := &pb.Message{From: []byte(id), Data: data[:len(data)-without], Seqno: binary.BigEndian.AppendUint64(nil, a.counter), Topic: &topic}
+	m := &pb.Message{
+		From: []byte(id), Data: data[:len(data)-without],
+		Seqno: binary.BigEndian.AppendUint64(nil, a.counter), Topic: &topic,
+	}
 	b, err := proto.Marshal(m)
 	if err != nil {
 		j.t.Fatal(err)
@@ -113,7 +117,8 @@ func (j *junk) send(to peer.ID, all []*pb.Message) {
 	time.Sleep(10 * time.Second)
 }
 
-// Ten thousand junk announcements, of one stranger or of sixteen: they are dropped, and soon not even looked at; what members say arrives.
+// Ten thousand junk announcements, of one stranger or of sixteen: they are dropped, and soon not
+// even looked at; what members say arrives.
 func TestJunkAnnouncements(t *testing.T) {
 	messages := 10_000
 	if underRace {

@@ -7,16 +7,17 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// What no honest neighbour sends, each may send a little of: so many messages at once, so many a second. Then nothing that it passes on is
-// looked at for a while, signatures included, of which each takes some 100 µs.
+// A neighbour may send a few messages that no honest peer sends: this many at once, and this many a
+// second. Above that, all that it passes on is ignored for a while, so that no time is spent on its
+// signatures, some 100 µs each.
 const (
 	offencesRate  = 2.0
 	offencesBurst = 128.0
 	muteFor       = time.Minute
-	maxOffenders  = 4096 // that are kept in mind
+	maxOffenders  = 4096 // offenders that are remembered
 )
 
-// offenders are the neighbours that have sent what no honest one does.
+// offenders are the neighbours that have sent messages that no honest peer sends.
 type offenders struct {
 	mu struct {
 		sync.Mutex
@@ -35,7 +36,7 @@ func newOffenders() *offenders {
 	return o
 }
 
-// note counts an offence, and says whether it is the one too many.
+// note counts an offence. It returns whether that is one too many.
 func (o *offenders) note(id peer.ID, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,7 +57,7 @@ func (o *offenders) note(id peer.ID, now time.Time) bool {
 	return fresh
 }
 
-// makeRoom forgets who has been good for long, or else any eighth of them. mu is held.
+// makeRoom forgets neighbours that have been good for long, or else any eighth of them. mu is held.
 func (o *offenders) makeRoom(now time.Time) {
 	for id, of := range o.mu.by {
 		if of.left.has(now, offencesRate, offencesBurst, offencesBurst) && !of.muted.After(now) {
@@ -71,7 +72,7 @@ func (o *offenders) makeRoom(now time.Time) {
 	}
 }
 
-// muted says whether nothing of a neighbour is looked at.
+// muted says whether all messages of a neighbour are ignored.
 func (o *offenders) muted(id peer.ID, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// origins keeps, for the authors heard last, what was heard of them: the window against repetition and the buckets against floods.
+// origins keeps, for the authors heard last, the window against repetition and the buckets against
+// floods.
 type origins struct {
 	cfg Config
 	mu  struct {
@@ -17,7 +18,8 @@ type origins struct {
 		byID   map[slot.PeerID]*list.Element // of *origin
 		recent *list.List                    // the one heard last in front
 		kept   map[slot.PeerID]struct{}      // not forgotten for others
-		passed map[slot.PeerID]*bucket       // by neighbour: what it may yet pass on of authors that are not kept
+		// by neighbour: what it may still pass on of authors that are not kept
+		passed map[slot.PeerID]*bucket
 	}
 }
 
@@ -58,7 +60,8 @@ func (og *origin) life(epoch uint64) *window {
 	return &og.lives[len(og.lives)-1].window
 }
 
-// admit says whether an announcement of n bytes, which a neighbour passed on, is new and its author within its rates, and takes note of it.
+// admit says whether an announcement of n bytes, which a neighbour passed on, is new and its author
+// within its rates, and takes note of it.
 func (o *origins) admit(via, from slot.PeerID, a announcement, n int, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,7 +73,8 @@ func (o *origins) admit(via, from slot.PeerID, a announcement, n int, now time.T
 	if w.seen(a.boot, a.counter) {
 		return false
 	}
-	if !og.messages.has(now, o.cfg.Rate, o.cfg.Burst, 1) || !og.bytes.has(now, o.cfg.ByteRate, o.cfg.ByteBurst, float64(n)) {
+	if !og.messages.has(now, o.cfg.Rate, o.cfg.Burst, 1) ||
+		!og.bytes.has(now, o.cfg.ByteRate, o.cfg.ByteBurst, float64(n)) {
 		return false
 	}
 	og.messages.tokens--
@@ -79,8 +83,8 @@ func (o *origins) admit(via, from slot.PeerID, a announcement, n int, now time.T
 	return true
 }
 
-// mayPass bounds what a neighbour passes on of authors that are not kept, once any are: names are made up in no time, so all of them together
-// have the rate of one. o.mu is held.
+// mayPass bounds what a neighbour passes on of authors that are not kept, once any are: names are
+// made up in no time, so all of them together have the rate of one. o.mu is held.
 func (o *origins) mayPass(via, from slot.PeerID, now time.Time) bool {
 	if _, kept := o.mu.kept[from]; kept || len(o.mu.kept) == 0 {
 		return true
@@ -100,7 +104,7 @@ func (o *origins) mayPass(via, from slot.PeerID, now time.Time) bool {
 	return true
 }
 
-// dropPassed forgets the neighbours of whom that makes no difference, or else all. o.mu is held.
+// dropPassed forgets the neighbours where that makes no difference, or else all. o.mu is held.
 func (o *origins) dropPassed(now time.Time) {
 	for id, b := range o.mu.passed {
 		if b.has(now, o.cfg.Rate, o.cfg.Burst, o.cfg.Burst) {
@@ -126,7 +130,8 @@ func (o *origins) get(id slot.PeerID, now time.Time) *origin {
 	return og
 }
 
-// forgetOne drops the author heard longest ago, of those that are not kept if there are any. o.mu is held.
+// forgetOne drops the author heard longest ago, of those that are not kept if there are any. o.mu
+// is held.
 func (o *origins) forgetOne() {
 	for range len(o.mu.kept) {
 		e := o.mu.recent.Back()
@@ -175,7 +180,8 @@ func (b *bucket) has(now time.Time, rate, burst, cost float64) bool {
 // windowSize is how far an announcement may come behind a later one of the same author.
 const windowSize = 1024
 
-// window remembers which counters of the newest boot were seen: the highest one, and a bit for each of the windowSize up to it.
+// window remembers which counters of the newest boot were seen: the highest one, and a bit for each
+// of the windowSize up to it.
 type window struct {
 	started bool
 	boot    uint64

@@ -13,8 +13,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// TestWindowAgainstSet compares the window with a set of all that was added. The window may call more seen, but only what is
-// older than its size or of an earlier boot.
+// TestWindowAgainstSet compares the window with a set of all that was added. The window may call
+// more seen, but only what is older than its size or of an earlier boot.
 func TestWindowAgainstSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var w window
@@ -120,7 +120,8 @@ func TestKeptAuthorsAreNotForgotten(t *testing.T) {
 		t.Error("a stranger's window was kept")
 	}
 	o.keep([]slot.PeerID{"m1", "m2", "m3", "n1", "n2", "n3", "n4", "n5", "n6"})
-	for _, id := range []slot.PeerID{"n1", "n2", "n3", "n4", "n5", "n6"} { // more than there is room for
+	// more than there is room for
+	for _, id := range []slot.PeerID{"n1", "n2", "n3", "n4", "n5", "n6"} {
 		o.admit("via", id, said, 10, now)
 	}
 	if len(o.mu.byID) > 8 {
@@ -128,7 +129,8 @@ func TestKeptAuthorsAreNotForgotten(t *testing.T) {
 	}
 }
 
-// An author that lost its count of boots starts another epoch, and is heard in it. So many epochs are kept, and no more.
+// An author that lost its count of boots starts another epoch, and is heard in it. So many epochs
+// are kept, and no more.
 func TestEpochs(t *testing.T) {
 	cfg := Config{Epoch: func(body []byte) uint64 { return uint64(body[0]) }}.withDefaults()
 	o := newOrigins(cfg)
@@ -182,7 +184,8 @@ func TestEchoes(t *testing.T) {
 	}
 }
 
-// A neighbour that makes up an author for each announcement gets no further than one author does, and takes nobody else's place.
+// A neighbour that makes up an author for each announcement gets no further than one author does,
+// and takes nobody else's place.
 func TestMadeUpAuthorsShareOneRate(t *testing.T) {
 	o := newOrigins(Config{MaxOrigins: 64}.withDefaults())
 	now := time.Now()
@@ -203,14 +206,15 @@ func TestMadeUpAuthorsShareOneRate(t *testing.T) {
 		t.Error("a newcomer is not heard through another neighbour")
 	}
 	for i := range 1000 {
-		o.admit(slot.PeerID(fmt.Sprint("neighbour ", i)), "newcomer", announcement{kind: 1, counter: uint64(i)}, 10, now)
+		o.admit(slot.PeerID(fmt.Sprint("neighbour ", i)), "newcomer", announcement{kind: 1, counter: uint64(i)}, 10,
+			now)
 	}
 	if n := len(o.mu.passed); n > o.cfg.MaxOrigins {
 		t.Errorf("%d neighbours are kept in mind", n)
 	}
 }
 
-// Whoever sends junk is muted, and heard again later. However many do, few are kept in mind.
+// A peer that sends junk is muted, and heard again later. However many do, few are remembered.
 func TestOffenders(t *testing.T) {
 	o, now := newOffenders(), time.Now()
 	noted := 0

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// quiet passes errors on and turns all else into debug output: pubsub warns of what is ordinary, such as a neighbour whose
-// connection has just gone, once a message.
+// quiet passes errors on and turns all other messages into debug output. pubsub warns of ordinary
+// things: if a neighbour's connection has just gone, it warns once a message.
 type quiet struct{ slog.Handler }
 
 // Enabled implements slog.Handler.

@@ -8,7 +8,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// rejections tells the topic who passed on what no honest peer does: what is malformed or not signed by its author.
+// rejections reports to the topic which neighbours passed on messages that are malformed or not
+// signed by their author. No honest peer does that.
 type rejections struct {
 	silent
 	topic *Topic
@@ -28,7 +29,8 @@ func (t *Topic) offended(by peer.ID) {
 	}
 }
 
-// inspect takes the messages out of what a muted neighbour sends. What it says of topics stays: later it may be heard again.
+// inspect removes the messages from what a muted neighbour sends. Its topic subscriptions stay,
+// because the neighbour may be heard again later.
 func (t *Topic) inspect(from peer.ID, rpc *pubsub.RPC) error {
 	if len(rpc.Publish) > 0 && t.bad.muted(from, time.Now()) {
 		rpc.Publish = nil

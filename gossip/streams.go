@@ -12,15 +12,17 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// maxStreamPause bounds the pause between two tries to open a stream to one neighbour, in heartbeats. Not every neighbour is in
-// the topic: the bootstrap node and peers of other runs are not, and cannot be told from those that are.
+// maxStreamPause bounds the pause between two tries to open a stream to one neighbour, in
+// heartbeats. Not every neighbour is in the topic: the bootstrap node and peers of other runs are
+// not, and cannot be told from those that are.
 const maxStreamPause = 64
 
-// streams sees to it that gossipsub opens a stream to every neighbour that takes part. By itself gossipsub tries once, when the
-// neighbour is connected or libp2p's identify tells that it speaks the protocol. But identify tells that only once, and takes no
-// more than ten such messages, and then one in 5 s, from all of an IPv4 /24: of many peers that start in one network, or behind one
-// address, most would not be heard. And a stream that could not be opened, because the link was down for that moment, is not tried
-// again while the connection lasts.
+// streams makes gossipsub open a stream to every neighbour that takes part. By itself gossipsub
+// tries once, when the neighbour is connected or libp2p's identify reports that it speaks the
+// protocol. But identify reports that only once, and takes no more than ten such messages, and then
+// one in 5 s, from all of an IPv4 /24: of many peers that start in one network, or behind one
+// address, most would not be heard. And a stream that could not be opened, because the link was
+// down for that moment, is not tried again while the connection lasts.
 type streams struct {
 	host  host.Host
 	proto protocol.ID
@@ -29,7 +31,8 @@ type streams struct {
 	tries map[peer.ID]try // neighbours of which no stream is known
 }
 
-// try is when a neighbour is tried next, in heartbeats from the start, and the pause after that.
+// try says when a neighbour is tried next, in heartbeats from the start, and how long the pause
+// after that is.
 type try struct{ next, pause int }
 
 func newStreams(h host.Host, proto protocol.ID, topic *pubsub.Topic) (*streams, error) {
@@ -55,7 +58,8 @@ func (s *streams) run(done <-chan struct{}, heartbeat time.Duration) {
 	}
 }
 
-// look tells gossipsub of the neighbours that it may have missed. It ignores those to which it has a stream.
+// look reports to gossipsub the neighbours that it may have missed. It ignores those to which it
+// has a stream.
 func (s *streams) look(beat int) {
 	reached := s.topic.ListPeers()
 	missing := make(map[peer.ID]try)
@@ -69,7 +73,8 @@ func (s *streams) look(beat int) {
 		}
 		if beat >= t.next {
 			t = try{next: beat + t.pause, pause: min(2*t.pause, maxStreamPause)}
-			_ = s.tell.Emit(event.EvtPeerProtocolsUpdated{Peer: p, Added: []protocol.ID{s.proto}}) // fails only once closed
+			// fails only once closed
+			_ = s.tell.Emit(event.EvtPeerProtocolsUpdated{Peer: p, Added: []protocol.ID{s.proto}})
 		}
 		missing[p] = t
 	}

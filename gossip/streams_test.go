@@ -15,7 +15,10 @@ import (
 func joinWith(t *testing.T, s *sim.Net, i int) (*Topic, *heard) {
 	t.Helper()
 	h := &heard{}
-	return join(t, s.Hosts[i], Config{Topic: name, Boot: 1, Kinds: []uint8{1}, Deliver: h.deliver, Heartbeat: LANHeartbeat}), h
+	return join(t, s.Hosts[i], Config{
+		Topic: name, Boot: 1, Kinds: []uint8{1}, Deliver: h.deliver,
+		Heartbeat: LANHeartbeat,
+	}), h
 }
 
 // meet expects that the two hosts hear each other.
@@ -34,7 +37,8 @@ func meet(t *testing.T, topics []*Topic, ears []*heard) {
 	}
 }
 
-// libp2p's identify tells neighbours of a new protocol a few times only: then they do not know that a peer takes part.
+// libp2p's identify tells neighbours of a new protocol a few times only: then they do not know that
+// a peer takes part.
 func TestPeersHearEachOtherWhenIdentifyIsExhausted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 2, 10*time.Millisecond)
@@ -42,7 +46,8 @@ func TestPeersHearEachOtherWhenIdentifyIsExhausted(t *testing.T) {
 		s.ConnectAll()
 		time.Sleep(time.Second)
 		for i := range 15 {
-			s.Hosts[1].SetStreamHandler(protocol.ID(fmt.Sprintf("/test/%d", i)), func(st network.Stream) { _ = st.Reset() })
+			s.Hosts[1].SetStreamHandler(protocol.ID(fmt.Sprintf("/test/%d", i)),
+				func(st network.Stream) { _ = st.Reset() })
 			time.Sleep(50 * time.Millisecond)
 		}
 		b, earsB := joinWith(t, s, 1)
@@ -51,7 +56,8 @@ func TestPeersHearEachOtherWhenIdentifyIsExhausted(t *testing.T) {
 	})
 }
 
-// A peer joins, for example after a restart on a host that lives on, while its links are down, and the connections outlive that.
+// A peer joins, for example after a restart on a host that lives on, while its links are down, and
+// the connections outlive that.
 func TestPeersHearEachOtherAfterACut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 2, 10*time.Millisecond)
@@ -70,7 +76,8 @@ func TestPeersHearEachOtherAfterACut(t *testing.T) {
 	})
 }
 
-// Neighbours that are not in the topic are tried ever more seldom, and cost nothing once they are gone.
+// Neighbours that are not in the topic are tried ever more seldom, and cost nothing once they are
+// gone.
 func TestNeighboursOutsideTheTopicAreTriedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 2, 10*time.Millisecond)

@@ -47,7 +47,10 @@ func Join(ctx context.Context, h host.Host, cfg Config) (*Topic, error) {
 	if err := errors.Join(cfg.Validate(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	t := &Topic{cfg: cfg, self: h.ID(), host: h, proto: cmp.Or(protocol.ID(cfg.Protocol), protocolOf(cfg.Topic)), origins: newOrigins(cfg), bad: newOffenders()}
+	t := &Topic{
+		cfg: cfg, self: h.ID(), host: h, proto: cmp.Or(protocol.ID(cfg.Protocol), protocolOf(cfg.Topic)),
+		origins: newOrigins(cfg), bad: newOffenders(),
+	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	if err := t.open(); err != nil {
 		t.cancel()
@@ -80,8 +83,8 @@ func (t *Topic) open() error {
 	return nil
 }
 
-// protocolOf gives every topic a gossipsub protocol of its own, so that several runs, and a program's own gossipsub, can share a host:
-// a host has one handler for each protocol.
+// protocolOf gives every topic a gossipsub protocol of its own, so that several runs, and a
+// program's own gossipsub, can share a host: a host has one handler for each protocol.
 func protocolOf(topic string) protocol.ID {
 	h := sha256.Sum256([]byte(topic))
 	return protocol.ID("/p2pdiloco/gossip-" + hex.EncodeToString(h[:8]) + "/1.0.0")
@@ -97,7 +100,8 @@ func (t *Topic) options() []pubsub.Option {
 		pubsub.WithGossipSubParams(params),
 		pubsub.WithMessageSignaturePolicy(pubsub.StrictSign),
 		pubsub.WithMessageIdFn(messageID),
-		pubsub.WithFloodPublish(true), // swarms are small: one's own announcements go to all neighbours at once
+		// swarms are small: one's own announcements go to all neighbours at once
+		pubsub.WithFloodPublish(true),
 		pubsub.WithPeerOutboundQueueSize(t.cfg.Queue),
 		pubsub.WithValidateQueueSize(t.cfg.Queue),
 		pubsub.WithSubscriptionFilter(pubsub.NewAllowlistSubscriptionFilter(t.cfg.Topic)),
@@ -114,7 +118,7 @@ func features(f pubsub.GossipSubFeature, _ protocol.ID) bool {
 	return f == pubsub.GossipSubFeatureMesh || f == pubsub.GossipSubFeatureIdontwant
 }
 
-// messageID makes two messages the same if author and content are.
+// messageID gives two messages the same ID if author and content are equal.
 func messageID(m *pb.Message) string {
 	h := sha256.New()
 	h.Write(m.GetFrom())
@@ -122,7 +126,8 @@ func messageID(m *pb.Message) string {
 	return string(h.Sum(nil))
 }
 
-// Publish announces body to the run. It does not wait for anybody to receive it, and it is no error if nobody is there.
+// Publish announces body to the run. It does not wait for anybody to receive it, and it is no error
+// if nobody is there.
 func (t *Topic) Publish(ctx context.Context, kind uint8, body []byte) error {
 	if t.ctx.Err() != nil {
 		return errClosed()
@@ -143,12 +148,12 @@ func (t *Topic) Publish(ctx context.Context, kind uint8, body []byte) error {
 
 func errClosed() error { return fmt.Errorf("gossip topic: %w", net.ErrClosed) }
 
-// Keep sets the authors whose windows against repetition are never dropped to make room for others': the members of the run. An
-// author is made up in no time, so whoever floods the topic under many names could otherwise have all that was heard forgotten,
-// and then say again what members said long ago.
+// Keep sets the authors whose windows against repetition are never dropped to make room for
+// others': the members of the run. Names cost nothing, so otherwise a peer could flood the topic
+// under many names until all windows are forgotten, and then replay old announcements of members.
 func (t *Topic) Keep(authors []slot.PeerID) { t.origins.keep(authors) }
 
-// Peers are the neighbours that are in the topic, sorted.
+// Peers returns the neighbours that are in the topic, sorted.
 func (t *Topic) Peers() []slot.PeerID {
 	var out []slot.PeerID
 	for _, p := range t.topic.ListPeers() {
@@ -170,10 +175,12 @@ func (t *Topic) validate(_ context.Context, via peer.ID, m *pubsub.Message) pubs
 		t.cfg.Logger.Debug("announcement rejected", "from", from, "err", err)
 		return pubsub.ValidationReject
 	case !slices.Contains(t.cfg.Kinds, a.kind):
-		return pubsub.ValidationIgnore // a later release may know it
+		return pubsub.ValidationIgnore // a later version may know this kind
 	case !t.origins.admit(slot.PeerID(via), slot.PeerID(from), a, len(m.Data), time.Now()):
 		if via == from && !t.origins.keeps(slot.PeerID(from)) {
-			t.offended(via) // it repeats itself, or says too much; others may only pass that on
+			// the author repeats itself or sends too much; the neighbour may only have passed that
+			// on
+			t.offended(via)
 		}
 		return pubsub.ValidationIgnore
 	case t.cfg.Check == nil:
@@ -189,7 +196,7 @@ func (t *Topic) validate(_ context.Context, via peer.ID, m *pubsub.Message) pubs
 	return pubsub.ValidationReject
 }
 
-// receive delivers what others announced until the topic is closed.
+// receive delivers announcements of others until the topic is closed.
 func (t *Topic) receive() {
 	for {
 		m, err := t.sub.Next(t.ctx)
@@ -201,13 +208,15 @@ func (t *Topic) receive() {
 		}
 		a, err := parse(m.Data, t.cfg.MaxBody)
 		if err != nil {
-			continue // validate has let only those pass that parse
+			continue // validate accepts only messages that parse
 		}
-		t.cfg.Deliver(slot.PeerID(m.GetFrom()), a.kind, slices.Clone(a.body)) // gossipsub still passes m.Data on
+		// gossipsub still passes m.Data on
+		t.cfg.Deliver(slot.PeerID(m.GetFrom()), a.kind, slices.Clone(a.body))
 	}
 }
 
-// Close leaves the topic and waits until Deliver runs no more. It must not be called from Deliver or Check.
+// Close leaves the topic and waits until Deliver runs no more. It must not be called from Deliver
+// or Check.
 func (t *Topic) Close() error {
 	t.once.Do(func() {
 		t.host.RemoveStreamHandler(t.proto)
@@ -218,7 +227,8 @@ func (t *Topic) Close() error {
 	return nil
 }
 
-// resetStreams ends gossipsub's streams, which it leaves open when its context ends because hosts are usually closed then.
+// resetStreams ends gossipsub's streams, which it leaves open when its context ends because hosts
+// are usually closed then.
 func (t *Topic) resetStreams() {
 	for _, c := range t.host.Network().Conns() {
 		for _, s := range c.GetStreams() {

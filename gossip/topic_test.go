@@ -45,7 +45,8 @@ func (h *heard) take() []string {
 	return all
 }
 
-// line joins the hosts of a network, connected in a line, so that what reaches the far end was passed on.
+// line joins the hosts of a network, connected in a line, so that what reaches the far end was
+// passed on.
 func line(t *testing.T, s *sim.Net, change func(i int, c *Config)) ([]*Topic, []*heard) {
 	t.Helper()
 	topics, ears := make([]*Topic, len(s.Hosts)), make([]*heard, len(s.Hosts))
@@ -140,7 +141,10 @@ func TestRestartedAuthorIsHeard(t *testing.T) {
 		expect(t, "host 1", ears[1], self+" 1 one")
 		for _, boot := range []uint64{4, 6} {
 			_ = topics[0].Close()
-			topics[0] = join(t, s.Hosts[0], Config{Topic: name, Boot: boot, Kinds: []uint8{1}, Deliver: ears[0].deliver})
+			topics[0] = join(t, s.Hosts[0], Config{
+				Topic: name, Boot: boot, Kinds: []uint8{1},
+				Deliver: ears[0].deliver,
+			})
 			time.Sleep(10 * time.Second)
 			say(topics[0], "again")
 			if boot < 5 {
@@ -179,7 +183,8 @@ func TestCheckDecides(t *testing.T) {
 	})
 }
 
-// TestJoinAfterConnecting joins hosts that have been connected for long, as a node does that says hello first.
+// TestJoinAfterConnecting joins hosts that have been connected for long, as a node does that says
+// hello first.
 func TestJoinAfterConnecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 4, 10*time.Millisecond)

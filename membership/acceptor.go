@@ -1,145 +1,171 @@
 package membership
 
-import "github.com/p2pdiloco/p2pdiloco/internal/slot"
+import (
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// acceptor is the voter's side of the open height: it follows leaders, promises and votes.
+type acceptor struct {
+	*facts
+	*effects
+	*height
+	presence *presence
+	motions  *motions
+	model    *model
+	pledges  *pledges
+}
 
 // onPrepare promises not to vote below a ballot, and tells the highest vote so far.
 //
-// I6 (HOLES H2): the promise is on disk before PROMISE leaves, so no restart can vote below it. A ballot in which this peer has
-// voted cannot be promised again: its leader had its promises already.
-func (m *Machine) onPrepare(msg Message, ref slot.Ref) error {
-	d := m.open
+// I6 (HOLES H2): the promise is on disk before PROMISE leaves, so no restart can vote below it. A
+// ballot in which this peer has voted cannot be promised again: its leader had its promises
+// already.
+func (ac *acceptor) onPrepare(msg wire.Message, ref slot.Ref) error {
+	d := ac.open
 	switch {
 	case !d.leads(msg, ref.Ballot) || ref.Ballot == 0:
 		return ErrSender
-	case !m.elector() || m.barred(msg.From):
+	case !ac.elector() || ac.motions.barred(msg.From):
 		return ErrSender
 	case ref.Ballot > d.seen+maxBallotStep:
-		return invalid("ballot %d after %d", ref.Ballot, d.seen)
+		return chain.Invalid("ballot %d after %d", ref.Ballot, d.seen)
 	}
 	d.seen = max(d.seen, ref.Ballot)
 	switch {
-	case ref.Ballot < d.word.floor() || d.word.vote != nil && d.word.vote.Ballot >= ref.Ballot:
+	case ref.Ballot < ac.pledges.open.Floor() || ac.pledges.open.Vote != nil &&
+		ac.pledges.open.Vote.Ballot >= ref.Ballot:
 		return ErrStale
-	case ref.Ballot > d.ballot && msg.From != m.cfg.Self && m.leaderLives():
-		m.keepAsked(msg, ref.Ballot)
+	case ref.Ballot > d.ballot && msg.From != ac.cfg.Self && ac.leaderLives():
+		ac.keepAsked(msg, ref.Ballot)
 		return nil // H18: its reduction gets on; the candidate asks again
 	}
-	if d.word.promise == nil || d.word.promise.Ballot < ref.Ballot {
-		d.word.promise = &EntryPromise{ref}
-		m.persist(*d.word.promise)
+	if ac.pledges.open.Promise == nil || ac.pledges.open.Promise.Ballot < ref.Ballot {
+		ac.pledges.open.Promise = &wire.EntryPromise{Ref: ref}
+		ac.persist(*ac.pledges.open.Promise)
 	}
-	m.enter(ref.Ballot)
-	m.promise(ref.Ballot, msg.From)
+	ac.enter(ref.Ballot)
+	ac.promise(ref.Ballot, msg.From)
 	return nil
 }
 
-// promise tells of a promise that is on disk, and of the highest vote so far.
-func (m *Machine) promise(ballot uint32, to slot.PeerID) {
-	d := m.open
-	promise := Promise{Ref: d.at(ballot)}
-	if v := d.word.vote; v != nil {
+// promise sends a promise that is on disk, with the highest vote so far.
+func (ac *acceptor) promise(ballot uint32, to slot.PeerID) {
+	d := ac.open
+	promise := wire.Promise{Ref: d.at(ballot)}
+	if v := ac.pledges.open.Vote; v != nil {
 		promise.Voted, promise.VoteBallot, promise.VoteRecord = true, v.Ballot, v.Record
 	}
-	m.send(promise, to)
+	ac.send(promise, to)
 }
 
-// keepAsked remembers a PREPARE that is not granted because the leader lives: that of the highest ballot of those who still ask. The
-// leader itself had its turn.
-func (m *Machine) keepAsked(msg Message, ballot uint32) {
-	d := m.open
-	if d.leads(msg, d.ballot) || m.asks() && d.asked.Body.(placed).At().Ballot > ballot {
+// keepAsked remembers a PREPARE that is not granted because the leader lives: the one of the
+// highest ballot among the candidates that still ask. It does not keep a PREPARE of the leader that
+// it follows, which had its turn.
+func (ac *acceptor) keepAsked(msg wire.Message, ballot uint32) {
+	d := ac.open
+	if d.leads(msg, d.ballot) || ac.asks() && d.asked.Body.(wire.Attempt).At().Ballot > ballot {
 		return
 	}
-	d.asked, d.askedAt = &msg, m.now
+	d.asked, d.askedAt = &msg, ac.now
 }
 
-// asks says whether a candidate waits for a promise. Who still wants one has repeated its PREPARE.
-func (m *Machine) asks() bool {
-	d := m.open
-	return d.asked != nil && m.now-d.askedAt <= 2*m.cfg.Timing.Retry
+// asks says whether a candidate waits for a promise. A candidate that still wants one has repeated
+// its PREPARE.
+func (ac *acceptor) asks() bool {
+	d := ac.open
+	return d.asked != nil && ac.now-d.askedAt <= 2*ac.cfg.Timing.Retry
 }
 
-// promiseLate grants the PREPARE of a candidate that has waited, once this peer's patience with the leader is over, or it has seen that
-// the leader is gone. It comes before a ballot of its own: where the promise of every living peer is needed, and each in turn outbid
-// who had all but one, no ballot would ever be led.
-func (m *Machine) promiseLate() {
-	d := m.open
-	if d.asked == nil || m.leaderLives() {
+// promiseLate grants the PREPARE of a candidate that has waited, once the leader timeout is over
+// here, or this peer has seen that the leader is gone. It comes before a ballot of this peer's own.
+// Suppose that the promise of every living peer is needed: if each peer in turn outbid the
+// candidate that had all promises but one, no ballot would ever be led.
+func (ac *acceptor) promiseLate() {
+	d := ac.open
+	if d.asked == nil || ac.leaderLives() {
 		return
 	}
-	asked, asks := d.asked, m.asks()
+	asked, asks := d.asked, ac.asks()
 	d.asked = nil
-	if p, ok := asked.Body.(Prepare); ok && asks {
-		_ = m.onPrepare(*asked, p.Ref) // refused now as it would have been on time
+	if p, ok := asked.Body.(wire.Prepare); ok && asks {
+		_ = ac.onPrepare(*asked, p.Ref) // refused, as it would have been on time
 	}
 }
 
-// onPropose takes the leader's record. It is voted for at once, or when the outcome is held and the state stands at the tip.
-func (m *Machine) onPropose(msg Message, p Propose) error {
-	if err := m.follow(msg, p.Ballot); err != nil {
+// onPropose takes the leader's record. It is voted for at once, or when the outcome is held and the
+// state stands at the tip.
+func (ac *acceptor) onPropose(msg wire.Message, p wire.Propose) error {
+	if err := ac.follow(msg, p.Ballot); err != nil {
 		return err
 	}
-	if !m.elector() {
+	if !ac.elector() {
 		return nil // for newcomers a proposal is only a sign of life
 	}
-	d := m.open
-	if v := d.word.vote; v != nil && v.Ballot == p.Ballot {
+	d := ac.open
+	if v := ac.pledges.open.Vote; v != nil && v.Ballot == p.Ballot {
 		if v.Record.Hash() != p.Record.Hash() {
-			return invalid("a second proposal in ballot %d", p.Ballot) // H1: one a ballot
+			return chain.Invalid("a second proposal in ballot %d", p.Ballot) // H1: one a ballot
 		}
-		m.sendVote() // the first was lost, or the leader restarted
+		ac.sendVote() // the first was lost, or the leader restarted
 		return nil
 	}
-	if err := m.checkRecord(p.Record); err != nil {
+	if err := ac.motions.checkRecord(p.Record); err != nil {
 		return err
 	}
-	if r := p.Record; r.Kind == slot.Access && m.chain.access.barredBy(r, msg.From) {
-		return invalid("a proposal that removes its leader")
+	if r := p.Record; r.Kind == slot.Access && ac.chain.Access().BarredBy(r, msg.From) {
+		return chain.Invalid("a proposal that removes its leader")
 	}
-	m.absorb(p.Record.Decisions)
+	ac.motions.adoptSigned(p.Record.Decisions)
 	if d.proposal == nil {
-		d.proposal, d.led, d.life = &p, true, m.now
+		d.proposal, d.led, d.life = &p, true, ac.now
 	}
 	return nil
 }
 
-// castVote votes for the proposal once nothing is missing. The conditions, each with what happens without it:
+// castVote votes for the proposal once nothing is missing. The conditions, each with what happens
+// without it:
 //   - once a ballot, never below a promise: two records certified (H2, H4);
-//   - holding the state after the record before: a record whose predecessor's outcome nobody has (H12);
-//   - holding the outcome on disk: a certified record that nobody can apply (H10). A next secret is not for who is to be removed: it votes
-//     without, since each quorum has one who holds the secret (see proposeDraft);
+//   - holding the state after the record before: a record whose predecessor's outcome nobody has
+//     (H12);
+//   - holding the outcome on disk: a certified record that nobody can apply (H10). A next secret is
+//     not for a member that is to be removed: it votes without, since each quorum has one that
+//     holds the secret (see proposeDraft);
 //   - the same state root: a diverged member's state certified (H16).
 //
 // I6: vote and record are on disk before VOTE leaves.
-func (m *Machine) castVote() {
-	d := m.open
+func (ac *acceptor) castVote() {
+	d := ac.open
 	p := d.proposal
-	if p == nil || p.Ballot < d.word.floor() || d.word.vote != nil && d.word.vote.Ballot >= p.Ballot {
+	if p == nil || p.Ballot < ac.pledges.open.Floor() || ac.pledges.open.Vote != nil &&
+		ac.pledges.open.Vote.Ballot >= p.Ballot {
 		return
 	}
-	removed := p.Record.Kind == slot.Access && m.chain.access.barredBy(p.Record, m.cfg.Self)
-	if !m.atTip() || p.Record.StateRoot != m.state.root || !removed && !m.hold(draftOf(p.Record, p.Ballot)) {
+	removed := p.Record.Kind == slot.Access && ac.chain.Access().BarredBy(p.Record, ac.cfg.Self)
+	if !ac.model.atTip() || p.Record.StateRoot != ac.model.state.root || !removed &&
+		!ac.hold(draftOf(p.Record, p.Ballot)) {
 		return
 	}
-	m.recordVote(p.Ballot, p.Record)
-	m.sendVote()
+	ac.recordVote(p.Ballot, p.Record)
+	ac.sendVote()
 }
 
 // recordVote puts a vote on disk. A leader's proposal is its own vote (H5).
-func (m *Machine) recordVote(ballot uint32, r slot.Record) {
-	d := m.open
-	d.word.vote = &EntryVote{d.at(ballot), r}
+func (ac *acceptor) recordVote(ballot uint32, r slot.Record) {
+	d := ac.open
+	ac.pledges.open.Vote = &wire.EntryVote{Ref: d.at(ballot), Record: r}
 	d.proposal = nil
-	m.persist(*d.word.vote)
+	ac.persist(*ac.pledges.open.Vote)
 }
 
 // sendVote sends the newest vote to the leader of its ballot.
-func (m *Machine) sendVote() {
-	v := m.open.word.vote
-	m.send(Vote{slot.Vote{Ref: v.Ref, Hash: v.Record.Hash()}}, m.open.leader(v.Ballot).Peer)
+func (ac *acceptor) sendVote() {
+	v := ac.pledges.open.Vote
+	ac.send(wire.Vote{Vote: slot.Vote{Ref: v.Ref, Hash: v.Record.Hash()}}, ac.open.leader(v.Ballot).Peer)
 }
 
-// draftOf is the draft that a record came from, as far as holding its outcome goes.
+// draftOf returns the draft that a record came from, as far as holding its outcome needs it.
 func draftOf(r slot.Record, ballot uint32) slot.Draft {
 	return slot.Draft{
 		Ref: slot.Ref{Height: r.Height, Prev: r.Prev, Ballot: ballot}, Kind: r.Kind, Slot: r.Slot, Fragment: r.Fragment,

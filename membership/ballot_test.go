@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// TestOfTwoCandidatesOneLeadsSoon: the leader and another of five die, two rise at the same moment, and it takes the promises of all
-// who live. Whichever PREPARE the third gets first, the higher ballot is led long before anybody's patience is over.
+// TestOfTwoCandidatesOneLeadsSoon: the leader and another of five die, two rise at the same moment,
+// and it takes the promises of all living members. Whichever PREPARE the third gets first, the
+// higher ballot is led long before any leader timeout is over.
 func TestOfTwoCandidatesOneLeadsSoon(t *testing.T) {
 	for name, first := range map[string]uint32{"the lower is promised more": 1, "the higher is": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -21,12 +23,12 @@ func TestOfTwoCandidatesOneLeadsSoon(t *testing.T) {
 			at(d.ballot + 3).crash()
 			for _, ballot := range []uint32{first, 3 - first} {
 				p := at(d.ballot + ballot)
-				p.m.openBallot()
+				p.m.candidate.openBallot()
 				p.flush()
 			}
 			higher := at(d.ballot + 2)
 			began := l.now
-			if !l.run(labTiming.Patience, higher.m.leadsPrepared) {
+			if !l.run(labTiming.Patience, higher.m.acceptor.leadsPrepared) {
 				t.Fatalf("nobody leads:\n%s", l.showWords())
 			}
 			if took, most := l.now-began, labTiming.Retry/2+labTiming.tick()+4*labLatency; took > most {
@@ -41,12 +43,13 @@ func TestOfTwoCandidatesOneLeadsSoon(t *testing.T) {
 	}
 }
 
-// TestACandidateIsLeftInPeace while it gets its promises and acts on them, and by its patience from then on.
+// TestACandidateIsLeftInPeace while it gets its promises and acts on them, and by its leaderTimeout
+// from then on.
 func TestACandidateIsLeftInPeace(t *testing.T) {
 	l := labOf(t, "ABC")
 	d := l.peers[0].m.open
 	at := func(ballot uint32) *labPeer { return l.peer(labName(d.leader(ballot).Peer)) }
-	candidate, rival, a := at(d.ballot+1), at(d.ballot+2), at(d.ballot)
+	candidate, competitor, a := at(d.ballot+1), at(d.ballot+2), at(d.ballot)
 	ballot := d.ballot + 1
 	for _, c := range []struct {
 		after time.Duration
@@ -62,18 +65,19 @@ func TestACandidateIsLeftInPeace(t *testing.T) {
 		a.m.open.life = never
 		ask := func(p *labPeer, ballot uint32) {
 			t.Helper()
-			if err := a.m.Step(l.now, labSigned(p, Prepare{a.m.open.at(ballot)})); err != nil {
+			if err := a.m.Step(l.now, labSigned(p, wire.Prepare{Ref: a.m.open.at(ballot)})); err != nil {
 				t.Fatal(err)
 			}
 		}
 		ask(candidate, ballot)
 		if c.leads {
-			if err := a.m.Step(l.now, labSigned(candidate, Beat{Ref: a.m.open.at(ballot), Offers: 1})); err != nil {
+			if err := a.m.Step(l.now, labSigned(candidate,
+				wire.Beat{Ref: a.m.open.at(ballot), Offers: 1})); err != nil {
 				t.Fatal(err)
 			}
 		}
 		l.now += c.after
-		ask(rival, ballot+1)
+		ask(competitor, ballot+1)
 		if lives := a.m.open.ballot == ballot; lives != c.lives {
 			t.Errorf("%v after its PREPARE, leading %v: it is left in peace: %v", c.after, c.leads, lives)
 		}
@@ -81,26 +85,27 @@ func TestACandidateIsLeftInPeace(t *testing.T) {
 	}
 }
 
-// TestALeaderIsToldOfALostVote by who promised a higher ballot that nobody leads, but not at each of its messages: with a vote in it that answer
-// is as large as a record.
+// TestALeaderIsToldOfALostVote: a peer that promised a higher ballot that nobody leads tells the
+// leader, but not at each of its messages. With a vote in it that answer is as large as a record.
 func TestALeaderIsToldOfALostVote(t *testing.T) {
 	l := labOf(t, "ABC")
 	d := l.peers[0].m.open
 	at := func(ballot uint32) *labPeer { return l.peer(labName(d.leader(ballot).Peer)) }
-	leader, rival, a := at(0), at(1), at(2)
+	leader, competitor, a := at(0), at(1), at(2)
 	a.m.open.life = never
-	if err := a.m.Step(l.now, labSigned(rival, Prepare{a.m.open.at(1)})); err != nil {
+	if err := a.m.Step(l.now, labSigned(competitor, wire.Prepare{Ref: a.m.open.at(1)})); err != nil {
 		t.Fatal(err)
 	}
 	told := func(after time.Duration) (n int) {
 		t.Helper()
 		a.m.Ready()
 		for range 10 {
-			if err := a.m.Step(l.now+after, labSigned(leader, Beat{Ref: a.m.open.at(0)})); !errors.Is(err, ErrStale) {
+			if err := a.m.Step(l.now+after, labSigned(leader, wire.Beat{Ref: a.m.open.at(0)})); !errors.Is(err,
+				ErrStale) {
 				t.Fatal(err)
 			}
 			for _, e := range a.m.Ready().Send {
-				p, ok := e.Body.(Promise)
+				p, ok := e.Body.(wire.Promise)
 				if !ok {
 					continue
 				}
@@ -122,7 +127,8 @@ func TestALeaderIsToldOfALostVote(t *testing.T) {
 			t.Errorf("%v after the promise: told %d times, not %d", c.after, n, c.want)
 		}
 	}
-	if err := leader.m.Step(l.now, labSigned(a, Promise{Ref: leader.m.open.at(maxBallotStep)})); !errors.Is(err, ErrStale) || leader.m.open.seen != 1 {
+	if err := leader.m.Step(l.now, labSigned(a, wire.Promise{Ref: leader.m.open.at(maxBallotStep)})); !errors.Is(err,
+		ErrStale) || leader.m.open.seen != 1 {
 		t.Errorf("a promise in a ballot that is out of reach: %v, seen %d", err, leader.m.open.seen)
 	}
 }

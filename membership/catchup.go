@@ -3,15 +3,26 @@ package membership
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // commitsAtOnce bounds the answer to one NEED.
 const commitsAtOnce = 16
+
+// catchup fetches records from the peers that are further on the chain.
+type catchup struct {
+	*facts
+	*effects
+	presence  *presence
+	doubts    *doubts
+	abandoned *abandoned
+	need      need
+	early     []wire.Message // for the height after the open one; bounded by maxEarly
+}
 
 // need is the newest question for certified records.
 type need struct {
@@ -21,44 +32,51 @@ type need struct {
 }
 
 // ask asks a peer for the records above the tip, unless that was asked just now.
-func (m *Machine) ask(p slot.PeerID) {
-	n := &m.need
-	from := m.chain.height() + 1
-	if p == m.cfg.Self || n.from == from {
-		return // asked; catchUp asks again, and whom it likes: who shouts loudest does not get every question
-	}
-	n.from, n.at, n.times = from, m.now, 0
-	m.send(Need{From: from}, p)
-}
-
-// catchUp asks whoever is further, another one each time, until the chain is as long as the longest heard of. Every other
-// question goes to a member: strangers may claim any height.
-func (m *Machine) catchUp() {
-	ahead, n := m.ahead(), &m.need
-	if len(ahead) == 0 || n.from == m.chain.height()+1 && m.now-n.at < m.cfg.Timing.Retry {
+func (cu *catchup) ask(p slot.PeerID) {
+	n := &cu.need
+	from := cu.chain.Height() + 1
+	if p == cu.cfg.Self || n.from == from {
+		// catchUp asks again, and chooses the peer, so that the peer that sends most does not get
+		// every question
 		return
 	}
-	if n.from != m.chain.height()+1 {
-		n.from, n.times = m.chain.height()+1, -1
+	n.from, n.at, n.times = from, cu.now, 0
+	cu.send(wire.Need{From: from}, p)
+}
+
+// catchUp asks a peer that is further, another one each time, until the chain is as long as the
+// longest one announced. Every other question goes to a member: strangers may claim any height.
+func (cu *catchup) catchUp() {
+	ahead, n := cu.ahead(), &cu.need
+	if len(ahead) == 0 || n.from == cu.chain.Height()+1 && cu.now-n.at < cu.cfg.Timing.Retry {
+		return
 	}
-	n.at = m.now
+	if n.from != cu.chain.Height()+1 {
+		n.from, n.times = cu.chain.Height()+1, -1
+	}
+	n.at = cu.now
 	n.times++
-	members := slices.DeleteFunc(slices.Clone(ahead), func(p slot.PeerID) bool { return slot.Find(m.chain.electorate(), p) < 0 })
+	members := slices.DeleteFunc(slices.Clone(ahead),
+		func(p slot.PeerID) bool { return slot.Find(cu.chain.Electorate(), p) < 0 })
 	if n.times%2 == 0 && len(members) > 0 {
 		ahead = members
 	}
-	m.send(Need{From: n.from}, ahead[n.times/2%len(ahead)])
+	cu.send(wire.Need{From: n.from}, ahead[n.times/2%len(ahead)])
 }
 
-// chainGrows says whether somebody has more of the chain and is likely to send it: who only claims a longer one is not waited for.
-func (m *Machine) chainGrows() bool { return m.need.times < 3 && len(m.ahead()) > 0 }
+// chainGrows says whether a peer has more of the chain and is likely to send it. A peer that only
+// claims a longer chain is not waited for.
+func (cu *catchup) chainGrows() bool { return cu.need.times < 3 && len(cu.ahead()) > 0 }
 
-// ahead lists who is further on this chain; on any chain while there is none here, those of the greatest work first.
-func (m *Machine) ahead() []slot.PeerID {
-	as := m.presence.sorted(func(a *acquaintance) bool {
-		return a.alive != nil && a.alive.Height > m.chain.height() && m.around(a.who) && m.ours(*a.alive) && !m.showsBarren(*a.alive) && !m.doubts(a.peer)
+// ahead lists the peers that are further on this chain. While there is no chain here, it lists the
+// peers that have any, those of the greatest work first.
+func (cu *catchup) ahead() []slot.PeerID {
+	as := cu.presence.sorted(func(a *contact) bool {
+		return a.alive != nil && a.alive.Height > cu.chain.Height() && cu.presence.around(a.memberKey) &&
+			cu.presence.ours(*a.alive) &&
+			!cu.abandoned.shows(*a.alive) && !cu.doubts.has(a.peer)
 	})
-	slices.SortStableFunc(as, func(a, b *acquaintance) int {
+	slices.SortStableFunc(as, func(a, b *contact) int {
 		return cmp.Or(cmp.Compare(b.alive.Work, a.alive.Work), bytes.Compare(a.alive.Branch[:], b.alive.Branch[:]))
 	})
 	ps := make([]slot.PeerID, len(as))
@@ -68,157 +86,69 @@ func (m *Machine) ahead() []slot.PeerID {
 	return ps
 }
 
-// onNeed answers with a few certified records. Anybody may ask: a newcomer is nobody's acquaintance.
-func (m *Machine) onNeed(msg Message, n Need) error {
-	if n.From == 0 || n.From > m.chain.height() {
+// onNeed answers with a few certified records. Any peer may ask, since newcomers are not known yet.
+func (cu *catchup) onNeed(msg wire.Message, n wire.Need) error {
+	if n.From == 0 || n.From > cu.chain.Height() {
 		return ErrStale
 	}
-	for _, c := range m.chain.commits[n.From-1 : min(n.From-1+commitsAtOnce, m.chain.height())] {
-		m.send(c, msg.From)
+	for _, c := range cu.chain.Commits()[n.From-1 : min(n.From-1+commitsAtOnce, cu.chain.Height())] {
+		cu.send(c, msg.From)
 	}
 	return nil
 }
 
-// onCommit takes a certified record: the successor of the tip, part of a rival chain, or a sign that this peer is behind. Who
-// sends it does not matter: the certificate does.
-func (m *Machine) onCommit(msg Message, c Commit) error {
-	r, next := c.Record, m.chain.next()
-	follows := r.Height == next.Height && r.Prev == next.Prev && !(m.barren.has(r.Height, r.Hash()) && len(m.ahead()) == 0)
-	switch {
-	case r.Run != m.cfg.Rules.Run:
-		return invalid("a record of run %s", r.Run.Short())
-	case follows && m.mayFollow(r) && (m.chain.pinned || r.Hash() == m.chain.pin):
-		return m.takeNext(msg, c)
-	case m.isRival(msg, c):
-		return m.extendRival(c)
-	case r.Height > next.Height:
-		m.ask(msg.From)
-		return nil
-	}
-	return fmt.Errorf("%w: a record of another branch, or one that is known", ErrStale)
-}
+// These bound what waits for the next record, for all members and for one, so that no member pushes
+// out messages of another.
+const (
+	maxEarly     = 256
+	maxEarlyFrom = 16
+)
 
-// takeNext verifies and adopts the successor of the tip.
-func (m *Machine) takeNext(msg Message, c Commit) error {
-	r, before := c.Record, m.chain.electorate()
-	spread := m.spread()
-	if err := m.chain.extend(c, m.cfg.Verify); err != nil {
-		m.doubt(msg.From, "its chain does not verify: "+err.Error())
+// onEarly keeps a member's message for the next height: its COMMIT often travels on another path.
+// Older ones of the same member make room. A message for a later height would be of no use when
+// that COMMIT comes.
+func (cu *catchup) onEarly(msg wire.Message, height uint64) error {
+	if err := cu.from(msg); err != nil {
 		return err
 	}
-	if r.Kind == slot.Step {
-		m.noteSpread(spread)
-		m.noteReduction(r)
-		m.slotAt = m.now
+	cu.askOrAwait(msg.From, height-1)
+	if height != cu.chain.Height()+2 {
+		return nil
 	}
-	m.passOn(msg.From, before, c)
-	m.adopted(c, before)
-	if m.need.from > 0 && r.Height == m.need.from+commitsAtOnce-1 {
-		m.ask(msg.From)
+	own, first := 0, -1
+	for i, e := range cu.early {
+		if e.From == msg.From {
+			if own++; first < 0 {
+				first = i
+			}
+		}
 	}
+	switch {
+	case own >= maxEarlyFrom:
+		cu.early = slices.Delete(cu.early, first, first+1)
+	case len(cu.early) >= maxEarly:
+		return nil
+	}
+	cu.early = append(cu.early, msg)
 	return nil
 }
 
-// adopted turns to the next height after the chain has grown by c. I5: the certificate is on disk before anything is applied.
-func (m *Machine) adopted(c Commit, before []slot.Member) {
-	m.persist(EntryCommit(c))
-	m.checkOwnWords(c, before)
-	m.tellAdopted(c, before)
-	m.leavePlace(c)
-	m.meetMembers(before)
-	m.openDecree()
-	m.compareState()
-	m.spendOffer()
-	if c.Record.Height == 1 {
-		m.aliveAt = never // others wait to hear that there is a run
-	}
-	m.replayEarly()
+// takeEarly returns the early messages and empties their list.
+func (cu *catchup) takeEarly() []wire.Message {
+	early := cu.early
+	cu.early = nil
+	return early
 }
 
-// tellAdopted says what the record changed.
-func (m *Machine) tellAdopted(c Commit, before []slot.Member) {
-	r := c.Record
-	m.tellRecord(EventCertified, r, c.Certificate.Ballot)
-	e := Event{Height: r.Height, Slot: r.Slot, Ballot: c.Certificate.Ballot, Members: peersOf(r.Members)}
-	if r.Kind == slot.Step {
-		step := e
-		step.Kind, step.Contributors, step.Root = EventCommitted, offerers(r.Contributions), r.Outcome()
-		m.event(step)
-	}
-	if r.Kind == slot.Fork && r.Height > 1 {
-		forked := e
-		forked.Kind, forked.Root, forked.Detail = EventForked, r.Hash(), forkText(r)
-		m.event(forked)
-	}
-	m.tellDecisions(e, r)
-	m.tellMembers(e, before, r.Members)
-}
-
-// tellMembers says who is new and who is gone.
-func (m *Machine) tellMembers(e Event, before, now []slot.Member) {
-	if !slices.Equal(before, now) {
-		changed := e
-		changed.Kind = EventMembers
-		m.event(changed)
-	}
-	for _, gone := range before {
-		if _, stays := findMember(now, gone.Peer, gone.Incarnation); !stays {
-			m.tellGone(e, gone)
-		}
-	}
-	if _, was := findMember(before, m.cfg.Self, m.cfg.Incarnation); !was && e.Height == 1 && m.elector() {
-		e.Kind, e.Peer, m.listed = EventFounded, m.cfg.Self, true
-		m.event(e)
-	}
-	m.tellStanding()
-}
-
-// tellStanding says when this peer has become a member, or is none any more, at the newest record that it hears of: not again for
-// each old record that it catches up with.
-func (m *Machine) tellStanding() {
-	if len(m.ahead()) > 0 {
+// askOrAwait asks a peer that shows a longer chain for what follows the tip. If that is the one
+// record that is being passed on, it is on its way: otherwise all would ask the first peer that has
+// it, which is the leader. A peer that gets it from nobody within Timing.Retry asks then.
+func (cu *catchup) askOrAwait(p slot.PeerID, height uint64) {
+	if height != cu.chain.Height()+1 || len(cu.chain.Electorate()) <= directMost || !cu.elector() {
+		cu.ask(p)
 		return
 	}
-	out := m.chain.access.removed[m.cfg.Self]
-	news := out && m.wasMember && !m.toldOut // it may have been dropped before its removal was on record
-	if m.toldOut = out; m.listed == m.elector() && !news {
-		return
+	if n := &cu.need; n.from != height {
+		n.from, n.at, n.times = height, cu.now, 0
 	}
-	m.listed = m.elector()
-	m.wasMember = m.wasMember || m.listed
-	tip := m.chain.tip()
-	e := Event{Kind: EventJoined, Height: tip.Height, Slot: tip.Slot, Peer: m.cfg.Self, Members: peersOf(tip.Members)}
-	if !m.listed {
-		e.Kind, e.Detail = EventLeft, "lost"
-		switch {
-		case m.left:
-			e.Detail = "left"
-		case out:
-			e.Detail = DetailRemoved
-		}
-	}
-	m.event(e)
-}
-
-func (m *Machine) tellRecord(kind EventKind, r slot.Record, ballot uint32) {
-	m.event(Event{
-		Kind: kind, Height: r.Height, Slot: r.Slot, Ballot: ballot, RecordKind: r.Kind, Record: r.Hash(), Prev: r.Prev, State: r.StateRoot,
-	})
-}
-
-func (m *Machine) tellGone(e Event, gone slot.Member) {
-	e.Kind, e.Peer, e.Detail = EventLeft, gone.Peer, "lost"
-	if a := m.presence.known[ofMember(gone)]; a != nil && a.leaving {
-		e.Detail = "left"
-	}
-	if m.barred(gone.Peer) && gone.Peer != m.cfg.Self { // of itself tellStanding says so, where it is still so
-		e.Detail = DetailRemoved
-	}
-	if ofMember(gone) == m.presence.self {
-		if m.left = m.leaving; m.left {
-			m.mine = nil
-		} // else the offer stands: it counts if this peer is listed again in time
-		return // tellStanding
-	}
-	m.event(e)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // churnPeer is one machine of a churnWorld and its worker.
@@ -14,8 +15,8 @@ type churnPeer struct {
 	inc   slot.Incarnation
 	m     *Machine
 	dead  bool
-	alive *Alive // on the board
-	slot  uint64 // that is trained for
+	alive *wire.Alive // on the board
+	slot  uint64      // that is trained for
 	plan  slot.Plan
 	bytes uint64
 
@@ -29,7 +30,8 @@ func (w *churnWorld) newPeer() *churnPeer {
 	return &churnPeer{w: w, id: slot.PeerID(root[:8]), inc: slot.Incarnation(w.made)}
 }
 
-// churnPlanner gives each contributor an equal piece, and those of who is gone to the next that lives.
+// churnPlanner gives each contributor an equal piece, and those of a peer that is gone to the next
+// that lives.
 func churnPlanner(p slot.Plan, _ slot.Links) ([]slot.Piece, []uint16) {
 	const elements = 1 << 20
 	var ps []slot.Piece
@@ -46,18 +48,18 @@ func churnPlanner(p slot.Plan, _ slot.Links) ([]slot.Piece, []uint16) {
 }
 
 // start runs the machine on a chain. The first peers hold the state, newcomers fetch it.
-func (p *churnPeer) start(commits []Commit, holds bool) {
+func (p *churnPeer) start(commits []wire.Commit, holds bool) {
 	w := p.w
 	p.m = NewMachine(Config{
 		Self: p.id, Incarnation: p.inc, Rules: w.rules, Timing: churnTiming, Plan: churnPlanner,
 		Verify: func(slot.PeerID, []byte, []byte) bool { return true },
-	}, Saved{Incarnation: p.inc, Boot: 1, Chain: commits})
+	}, wire.Saved{Incarnation: p.inc, Boot: 1, Chain: commits})
 	p.m.now = w.now
 	for _, a := range p.m.presence.known {
 		a.heard = w.now
 	}
 	if holds {
-		p.applied(p.m.chain.height())
+		p.applied(p.m.chain.Height())
 	}
 	p.report(ReportContributes{Contributes: true})
 	w.at(time.Duration(w.rand.ExpFloat64()*float64(w.cfg.life)), func() { w.die(p) })
@@ -70,12 +72,12 @@ func (p *churnPeer) look() {
 	if p.dead {
 		return
 	}
-	members := p.m.chain.electorate()
+	members := p.m.chain.Electorate()
 	for _, q := range p.w.peers {
 		if q.alive == nil || q == p {
 			continue
 		}
-		a := p.m.presence.meet(who{q.id, q.inc}, p.w.now, members, p.m.chain.credit)
+		a := p.m.presence.meet(memberKey{q.id, q.inc}, p.w.now, members, p.m.chain.Credit())
 		a.heard, a.alive, a.suspected = p.w.now, q.alive, false
 	}
 	p.w.at(2*p.w.cfg.coarse, p.look)
@@ -101,7 +103,7 @@ func (p *churnPeer) report(r Report) {
 	}
 }
 
-func (p *churnPeer) step(msg Message) {
+func (p *churnPeer) step(msg wire.Message) {
 	if !p.dead {
 		_ = p.m.Step(p.w.now, msg) // peers lag behind each other
 		p.flush()
@@ -112,9 +114,9 @@ func (p *churnPeer) step(msg Message) {
 func (p *churnPeer) flush() {
 	for {
 		r := p.m.Ready()
-		var own []Message
+		var own []wire.Message
 		for _, e := range r.Send {
-			msg := Message{From: p.id, Incarnation: p.inc, Body: e.Body, Sig: []byte{1}}
+			msg := wire.Message{From: p.id, Incarnation: p.inc, Body: e.Body, Sig: []byte{1}}
 			if p.send(e, msg) {
 				own = append(own, msg)
 			}
@@ -137,8 +139,8 @@ func (p *churnPeer) flush() {
 }
 
 // send says whether the message comes back to the peer itself.
-func (p *churnPeer) send(e Envelope, msg Message) (own bool) {
-	if a, ok := e.Body.(Alive); ok {
+func (p *churnPeer) send(e wire.Envelope, msg wire.Message) (own bool) {
+	if a, ok := e.Body.(wire.Alive); ok {
 		p.alive = &a
 		return false
 	}
@@ -153,7 +155,7 @@ func (p *churnPeer) send(e Envelope, msg Message) (own bool) {
 		}
 	}
 	if e.Gossip {
-		offer, isOffer := e.Body.(Offer)
+		offer, isOffer := e.Body.(wire.Offer)
 		for _, q := range p.w.peers {
 			if q != p && (!isOffer || !q.has(offer.Offer)) {
 				deliver(q)
@@ -166,7 +168,7 @@ func (p *churnPeer) send(e Envelope, msg Message) (own bool) {
 // has says whether an offer said again would be nothing new.
 func (p *churnPeer) has(o slot.Offer) bool {
 	q := p.w.find(o.Peer)
-	a := p.m.presence.known[who{q.id, q.inc}]
+	a := p.m.presence.known[memberKey{q.id, q.inc}]
 	return a != nil && a.offer != nil && a.offer.Seq >= o.Seq
 }
 
@@ -186,13 +188,17 @@ func (p *churnPeer) do(work Work) {
 	case WorkSync:
 		newest := work.Roots[0]
 		w.at(w.between(10*time.Second, 20*time.Second), func() {
-			p.report(ReportApplied{Height: newest.Height, Slot: newest.Slot, StateRoot: newest.Root, Record: newest.Record})
+			p.report(ReportApplied{
+				Height: newest.Height, Slot: newest.Slot, StateRoot: newest.Root,
+				Record: newest.Record,
+			})
 			p.train()
 		})
 	}
 }
 
-// reduced states the own pieces that are not stated yet, with all who live; a newer plan has taken the place of an older one.
+// reduced states the own pieces that are not stated yet, with all living peers; a newer plan has
+// taken the place of an older one.
 func (p *churnPeer) reduced(plan slot.Plan) {
 	if p.dead || p.plan.Ref != plan.Ref || p.plan.Revision != plan.Revision {
 		return
@@ -211,7 +217,10 @@ func (p *churnPeer) reduced(plan slot.Plan) {
 		if piece.Owner == p.id && !p.stated[piece.Range] {
 			p.stated[piece.Range] = true
 			root := slot.Hash(fmt.Appendf(group[:], "%d %v", plan.Revision, piece.Range))
-			p.report(ReportSegment{Group: group, Segment: slot.Segment{Range: piece.Range, Contributors: in, Root: root}})
+			p.report(ReportSegment{
+				Group:   group,
+				Segment: slot.Segment{Range: piece.Range, Contributors: in, Root: root},
+			})
 		}
 	}
 }
@@ -223,7 +232,7 @@ func (p *churnPeer) accuse(lost slot.PeerID) {
 	}
 	plan := *p.m.open.plan
 	if i := plan.Place(lost); i >= 0 && !plan.Gone.Has(i) && plan.Place(p.id) >= 0 {
-		p.report(ReportLost{Group: plan.Group(), Peer: lost, Reason: LostConnection})
+		p.report(ReportLost{Group: plan.Group(), Peer: lost, Reason: wire.LostConnection})
 	}
 }
 
@@ -232,7 +241,7 @@ func (p *churnPeer) applied(height uint64) {
 	if p.dead {
 		return
 	}
-	r, record := p.m.chain.at(height), p.m.chain.hashes[height]
+	r, record := p.m.chain.At(height), p.m.chain.Hash(height)
 	root, known := p.w.after[record]
 	if !known {
 		root = p.w.after[r.Prev]
@@ -247,17 +256,20 @@ func (p *churnPeer) applied(height uint64) {
 
 // train does the inner steps of the open slot, once.
 func (p *churnPeer) train() {
-	s, open := p.m.state, p.m.chain.openSlot()
+	s, open := p.m.model.state, p.m.chain.OpenSlot()
 	if p.dead || !s.known || s.slot+1 != open || p.slot == open {
 		return
 	}
 	p.slot = open
 	took := p.w.between(p.w.cfg.train*95/100, p.w.cfg.train*105/100)
 	p.w.at(took, func() {
-		if p.dead || p.m.chain.openSlot() != open {
+		if p.dead || p.m.chain.OpenSlot() != open {
 			return // too late: the real one's inner steps end when its slot closes
 		}
 		p.w.result.offered++
-		p.report(ReportOffer{Slot: open, Base: open - 1, Weight: 1, Root: slot.Hash(fmt.Appendf(nil, "%x %d", p.id, open))})
+		p.report(ReportOffer{
+			Slot: open, Base: open - 1, Weight: 1,
+			Root: slot.Hash(fmt.Appendf(nil, "%x %d", p.id, open)),
+		})
 	})
 }

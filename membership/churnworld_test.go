@@ -8,14 +8,18 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// churnWorld is a large run of machines in virtual time: one queue of events, a network of random delays, no disk, signatures that
-// are not checked, and workers that only let the time pass that their work takes. Peers live for exponentially distributed times;
-// each that dies is replaced by a newcomer.
+// churnWorld is a large run of machines in virtual time: one queue of events, a network of random
+// delays, no disk, signatures that are not checked, and workers that only let the time pass that
+// their work takes. Peers live for exponentially distributed times; each that dies is replaced by a
+// newcomer.
 //
-// ALIVE would be N messages to N machines every few seconds. The newest of each peer lies on a board instead, and everybody looks
-// at the board as often as ALIVE is said: the machines end up with what gossip would have told them.
+// ALIVE would be N messages to N machines every few seconds. The newest of each peer lies on a
+// board instead, and everybody looks at the board as often as ALIVE is said: the machines end up
+// with what gossip would have told them.
 type churnWorld struct {
 	cfg    churnConfig
 	rand   *rand.Rand
@@ -26,7 +30,7 @@ type churnWorld struct {
 	made   int
 	deaths []time.Duration
 
-	rules  Rules
+	rules  chain.Rules
 	after  map[slot.Root]slot.Root // state root after a record, by its hash
 	reduce churnReduce
 	result churnResult
@@ -51,7 +55,7 @@ var churnTiming = Timing{
 	FoundAfter: 10 * time.Second, Linger: 2 * time.Minute, Retry: 5 * time.Second,
 }
 
-// churnReduce is the reduction that runs: all who take part end it at one time.
+// churnReduce is the reduction that runs: all peers that take part end it at one time.
 type churnReduce struct {
 	group slot.Root
 	plans map[string]time.Duration // when the reduction by a plan ends
@@ -93,7 +97,7 @@ func (q *churnQueue) Pop() any {
 func newChurnWorld(cfg churnConfig) *churnWorld {
 	w := &churnWorld{
 		cfg: cfg, rand: rand.New(rand.NewPCG(uint64(cfg.peers), 7)), after: map[slot.Root]slot.Root{},
-		rules: Rules{Run: slot.Hash([]byte("churn")), MinPeers: 1, Fragments: []uint64{1 << 20}},
+		rules: chain.Rules{Run: slot.Hash([]byte("churn")), MinPeers: 1, Fragments: []uint64{1 << 20}},
 	}
 	w.reduce.plans = map[string]time.Duration{}
 	for range cfg.peers {
@@ -102,20 +106,26 @@ func newChurnWorld(cfg churnConfig) *churnWorld {
 	slices.SortFunc(w.peers, func(a, b *churnPeer) int { return cmpPeer(a.id, b.id) })
 	founding := w.founding()
 	for _, p := range w.peers {
-		p.start([]Commit{founding}, true)
+		p.start([]wire.Commit{founding}, true)
 	}
 	return w
 }
 
 // founding lists everybody: the run has grown before the experiment starts.
-func (w *churnWorld) founding() Commit {
+func (w *churnWorld) founding() wire.Commit {
 	genesis := slot.Genesis(w.rules.Run).Hash()
-	r := slot.Record{Run: w.rules.Run, Height: 1, Kind: slot.Fork, Prev: genesis, StateRoot: slot.Hash([]byte("initial"))}
+	r := slot.Record{
+		Run: w.rules.Run, Height: 1, Kind: slot.Fork, Prev: genesis,
+		StateRoot: slot.Hash([]byte("initial")),
+	}
 	for _, p := range w.peers {
 		r.Members = append(r.Members, slot.Member{Peer: p.id, Incarnation: p.inc, Since: 1})
 	}
 	w.after[genesis], w.after[r.Hash()] = r.StateRoot, r.StateRoot
-	return Commit{Record: r, Certificate: slot.Certificate{Vote: slot.Vote{Ref: slot.Ref{Height: 1, Prev: genesis}, Hash: r.Hash()}}}
+	return wire.Commit{Record: r, Certificate: slot.Certificate{Vote: slot.Vote{
+		Ref:  slot.Ref{Height: 1, Prev: genesis},
+		Hash: r.Hash(),
+	}}}
 }
 
 func (w *churnWorld) at(after time.Duration, do func()) {
@@ -138,7 +148,8 @@ func (w *churnWorld) run() churnResult {
 	return w.result
 }
 
-// die ends a peer's life. Those of its group notice soon: a connection that is reset, or one that brings nothing.
+// die ends a peer's life. Those of its group notice soon: a connection that is reset, or one that
+// brings nothing.
 func (w *churnWorld) die(p *churnPeer) {
 	p.dead = true
 	w.deaths = append(w.deaths, w.now)
@@ -155,11 +166,12 @@ func (w *churnWorld) arrive() {
 	p := w.newPeer()
 	i, _ := slices.BinarySearchFunc(w.peers, p, func(a, b *churnPeer) int { return cmpPeer(a.id, b.id) })
 	w.peers = slices.Insert(w.peers, i, p)
-	p.start(slices.Clone(donor.m.chain.commits), false)
+	p.start(slices.Clone(donor.m.chain.Commits()), false)
 }
 
-// endOf is when the reduction by a plan ends. The first plan of a slot takes the whole time. A revision costs the share of those
-// who are lost, which others take over, or everything under the all-restart rule.
+// endOf is when the reduction by a plan ends. The first plan of a slot takes the whole time. A
+// revision costs the share of the lost peers, which others take over, or everything under the
+// all-restart rule.
 func (w *churnWorld) endOf(p slot.Plan) time.Duration {
 	r := &w.reduce
 	key, group := fmt.Sprint(p.Height, p.Ballot, p.Revision), p.Group()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 func (l *lab) eventOf(kind EventKind, by string) bool {
@@ -16,8 +17,9 @@ func (l *lab) eventOf(kind EventKind, by string) bool {
 	})
 }
 
-// An old copy of the data directory is put back: the chain has votes and contributions of this incarnation that the copy does not know.
-// A disk that is only behind, because the peer was away, is none.
+// An old copy of the data directory is put back: the chain has votes and contributions of this
+// incarnation that the copy does not know. A disk that is only behind, because the peer was away,
+// is none.
 func TestAnOldDataDirectoryIsNoticed(t *testing.T) {
 	for name, old := range map[string]bool{"an old copy": true, "only away": false} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +35,7 @@ func TestAnOldDataDirectoryIsNoticed(t *testing.T) {
 			}
 			at(3)
 			c := l.peers[2]
-			copied := *c.store.Restart() // of what is on disk now
+			copied := c.store.Restart() // of what is on disk now
 			c.store = copied.Restart()
 			if old {
 				at(6)
@@ -58,7 +60,7 @@ func TestAnOldDataDirectoryIsNoticed(t *testing.T) {
 	}
 }
 
-func mustLoad(t *testing.T, s Store) Saved {
+func mustLoad(t *testing.T, s Store) wire.Saved {
 	saved, err := s.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -66,21 +68,25 @@ func mustLoad(t *testing.T, s Store) Saved {
 	return saved
 }
 
-// Another process speaks under this peer's identity. What this peer's earlier life said, repeated by whomever, proves nothing; what is
-// about a record that is younger than this life does. The others name the peer, too, once both have spoken of such a record.
+// Another process speaks under this peer's identity. What this peer's earlier life said, repeated
+// by whomever, proves nothing; what is about a record that is younger than this life does. The
+// others name the peer, too, once both have spoken of such a record.
 func TestACloneIsNoticed(t *testing.T) {
 	l := labOf(t, "AB")
 	a, b := l.peers[0], l.peers[1]
 	l.run(time.Second, func() bool { return false })
-	says := func(height uint64) Message {
+	says := func(height uint64) wire.Message {
 		c := a.m.chain
-		alive := Alive{Branch: c.branch, Height: height, Tip: c.hashes[height], Work: c.at(height).Work, Synced: true, Applied: height}
-		return Message{From: a.id, Incarnation: a.inc + 1, Body: alive}
+		alive := wire.Alive{
+			Branch: c.Branch(), Height: height, Tip: c.Hash(height), Work: c.At(height).Work, Synced: true,
+			Applied: height,
+		}
+		return wire.Message{From: a.id, Incarnation: a.inc + 1, Body: alive}
 	}
-	told := a.m.chain.height()
-	since := a.m.chain.listed(a.id, a.inc).Since
-	a.report(ReportEcho{says(since - 1)})
-	if a.m.clones != nil {
+	told := a.m.chain.Height()
+	since := a.m.chain.Listing(a.id, a.inc).Since
+	a.report(ReportClone{says(since - 1)})
+	if a.m.clones.found != nil {
 		t.Fatal("an earlier life is taken for a clone")
 	}
 	_ = b.step(says(told))
@@ -88,26 +94,26 @@ func TestACloneIsNoticed(t *testing.T) {
 		p.trains = true
 		p.report(ReportContributes{Contributes: true})
 	}
-	if !l.run(time.Minute, func() bool { return a.m.chain.height() > told+2 && b.m.chain.height() > told+2 }) {
+	if !l.run(time.Minute, func() bool { return a.m.chain.Height() > told+2 && b.m.chain.Height() > told+2 }) {
 		t.Fatal(l.show())
 	}
 	_ = b.step(says(told))
-	if b.m.clones != nil {
+	if b.m.clones.found != nil {
 		t.Error("who says again what an earlier life said is taken for a clone")
 	}
 	_ = b.step(says(told + 1))
-	a.report(ReportEcho{Message{From: a.id, Incarnation: a.inc, Body: says(told + 1).Body}})
-	if a.m.clones != nil {
+	a.report(ReportClone{wire.Message{From: a.id, Incarnation: a.inc, Body: says(told + 1).Body}})
+	if a.m.clones.found != nil {
 		t.Error("its own announcement is taken for a clone's")
 	}
-	a.report(ReportEcho{says(told + 1)})
-	if !slices.Equal(a.m.clones, []slot.PeerID{a.id}) || !slices.Equal(b.m.clones, []slot.PeerID{a.id}) {
-		t.Errorf("A names %v, B names %v", a.m.clones, b.m.clones)
+	a.report(ReportClone{says(told + 1)})
+	if !slices.Equal(a.m.clones.found, []slot.PeerID{a.id}) || !slices.Equal(b.m.clones.found, []slot.PeerID{a.id}) {
+		t.Errorf("A names %v, B names %v", a.m.clones.found, b.m.clones.found)
 	}
 }
 
-// What an earlier life said of a record is no clone's word because this life hears of that record late: it came back among peers that
-// were behind, or on a branch that it gave up since.
+// What an earlier life said of a record is no clone's word because this life hears of that record
+// late: it came back among peers that were behind, or on a branch that it gave up since.
 func TestAnEarlierLifeIsNoClone(t *testing.T) {
 	l := newLab(t, labRules(), labTiming)
 	for _, n := range "ABC" {
@@ -115,55 +121,57 @@ func TestAnEarlierLifeIsNoClone(t *testing.T) {
 	}
 	l.connect()
 	c := l.peers[2]
-	if !l.run(time.Minute, func() bool { return c.m.View().AppliedSlot >= 8 && len(c.m.chain.electorate()) == 3 }) {
+	if !l.run(time.Minute, func() bool { return c.m.View().AppliedSlot >= 8 && len(c.m.chain.Electorate()) == 3 }) {
 		t.Fatal(l.show())
 	}
 	known := c.m.chain
-	life := Message{From: c.id, Incarnation: c.inc, Body: Alive{
-		Branch: known.branch, Height: known.height(), Tip: known.tipHash(), Work: known.tip().Work, Synced: true, Applied: known.height(),
+	life := wire.Message{From: c.id, Incarnation: c.inc, Body: wire.Alive{
+		Branch: known.Branch(), Height: known.Height(), Tip: known.TipHash(), Work: known.Tip().Work, Synced: true,
+		Applied: known.Height(),
 	}}
-	behind := known.height() - 3
+	behind := known.Height() - 3
 	state := c.states[behind-1]
 	c.crash()
 	c.format()
 	l.filters = []*labFilter{{to: "C", left: -1}}
 	c.start()
 	l.connect()
-	for _, k := range known.commits[:behind] {
-		_ = c.step(labSigned(l.peers[0], k)) // it meets somebody who is behind
+	for _, k := range known.Commits()[:behind] {
+		_ = c.step(labSigned(l.peers[0], k)) // it meets a peer that is behind
 	}
 	c.report(ReportApplied{Height: behind - 1, StateRoot: state.root, Record: state.record})
 	l.run(3*time.Second, func() bool { return false })
-	if c.m.chain.height() != behind || !c.m.wantsIn() {
+	if c.m.chain.Height() != behind || !c.m.roster.wantsIn() {
 		t.Fatal(l.show())
 	}
-	for _, k := range known.commits {
+	for _, k := range known.Commits() {
 		_ = c.step(labSigned(l.peers[0], k))
 	}
-	c.report(ReportEcho{life})
-	if c.m.clones != nil {
+	c.report(ReportClone{life})
+	if c.m.clones.found != nil {
 		t.Error("an earlier life is taken for a clone")
 	}
 }
 
-// A record that was re-proposed has certificates of several ballots. Who gave it up with its branch under one of them and meets it again
-// under another, which has its own signature, too, is no clone.
+// A record that was re-proposed has certificates of several ballots. A peer that gave the record up
+// with its branch under one of them, and meets it again under another that has its own signature,
+// too, is no clone.
 func TestAnotherCertificateIsNoClone(t *testing.T) {
 	l := labOf(t, "ABC")
 	a := l.peers[0]
-	c := a.m.chain.commits[a.m.chain.height()-1]
-	electorate := a.m.chain.at(c.Record.Height - 1).Members
-	a.m.keepDecided(c)
+	c := a.m.chain.Commits()[a.m.chain.Height()-1]
+	electorate := a.m.chain.At(c.Record.Height - 1).Members
+	a.m.pledges.keepDecided(c)
 	again := c
 	again.Certificate.Ballot += 3
 	again.Certificate.Signatures = []slot.Signature{{Peer: a.id}}
-	a.m.checkOwnWords(again, electorate)
-	if a.m.clones != nil {
+	a.m.clones.checkOwnSignatures(again, electorate, a.m.pledges.of(again.Record), a.m.own.offerSeq)
+	if a.m.clones.found != nil {
 		t.Error("a second certificate of a known record is taken for a clone's")
 	}
 	again.Record.Work++
-	a.m.checkOwnWords(again, electorate)
-	if a.m.clones == nil {
+	a.m.clones.checkOwnSignatures(again, electorate, a.m.pledges.of(again.Record), a.m.own.offerSeq)
+	if a.m.clones.found == nil {
 		t.Error("a certificate of another record is not noticed")
 	}
 }

@@ -1,52 +1,70 @@
-// Package membership keeps the slot ledger: a chain of records, each decided once by the members that the record before it
-// lists, that says who takes part in a run and what every outer step was. It is textbook Paxos, one decree a height; the
-// signatures of a quorum are a record's certificate, and nobody applies what is not certified. There is no centre: leaders
-// change, any peer may die, and who was away catches up from any other.
+// Package membership keeps the slot ledger: a chain of records that says which peers take part in a
+// run and what every outer step was. Each record is decided once, by the members that the record
+// before it lists. It is textbook Paxos with one decision a height; the signatures of a quorum are
+// a record's certificate, and no peer applies what is not certified. There is no centre: leaders
+// change, any peer may die, and a peer that was away catches up from any other.
 //
 // # What callers do
 //
 // A Driver runs one peer's ledger. Its owner gives it five things and two habits:
 //
-//		store, err := membership.OpenStore(dir, runID, rand.Reader, logger)
+//		store, err := store.Open(dir, runID, rand.Reader, logger)
 //		d, err := membership.NewDriver(membership.DriverConfig{
-//			Store: store, Signer: key, Transport: net, Worker: worker,
+//			Store: store, Signer: key, Transport: net,
 //			Rules: rules, Timing: timing, Plan: planner, Verify: verify,
 //		})
 //		d.Report(membership.ReportApplied{…}) // if a model state is held
-//		d.Start(ctx)
+//		d.Start(ctx, worker)
 //		defer store.Close() // after
 //		defer d.Close()     // this
 //
-//	  - Hand every received message to Deliver, and everything that work led to, or that the node wants, to Report. Neither blocks.
-//	  - In Worker.Do, keep the word that a report gives: ReportHeld means that the bytes are on disk, synced.
+//	  - Hand every received message to Deliver, and everything that work led to, or that the node
+//	    wants, to Report. Neither blocks.
+//	  - In Worker.Do, keep the word that a report gives: ReportHeld means that the bytes are on
+//	    disk, synced.
 //
-// ReportOffer takes part in a slot; WaitView waits for its end, or for anything else that a View shows. Record and View answer
-// for the chain and for status. If the store fails the driver stops, sends nothing more, and Err says why.
+// ReportOffer takes part in a slot; WaitView waits for its end, or for anything else that a View
+// shows. Record and View answer for the chain and for status. If the store fails the driver stops,
+// sends nothing more, and Err says why.
 //
 // # The loop
 //
-// The Machine decides and does nothing else: (state, input) -> (state, Ready), without goroutines, clock, disk or network. The
-// Driver gives it inputs (Step, Report, Tick), and carries out each Ready in the one order that is safe: Persist on disk, then
-// sign, then send, then Work and Events. Messages that the machine addresses to its own peer come back through Step once they
-// are saved and signed, so a peer's own vote counts by the same path as any other's.
+// The Machine decides and does nothing else: (state, input) -> (state, Ready), without goroutines,
+// clock, disk or network. The Driver gives it inputs (Step, Report, Tick), and carries out each
+// Ready in the one order that is safe: Persist on disk, then sign, then send, then Work and Events.
+// Messages that the machine addresses to its own peer come back through Step once they are saved
+// and signed, so a peer's own vote counts by the same path as any other's.
 //
-// # Where the rules are
+// # The parts of the machine
 //
-//	message.go, seam.go            what is said, saved, asked for and reported; the interfaces around the driver
-//	encode.go, envelope.go         canonical bytes, signatures
-//	machine*.go, view.go           the machine's inputs and outputs
-//	chain*.go, rival*.go           the certified records; what a valid one is; two branches meet
-//	fork.go                        going on without a quorum
-//	evidence.go, clone.go          who contradicts itself; an identity that is used twice
-//	decree.go, acceptor.go         the height being decided; PREPARE, PROMISE, PROPOSE, VOTE
-//	ballot.go                      patience with a leader, and the end of it
-//	leader*.go                     plans and their revisions, drafts, proposals, certificates; leader_ring.go: a ring that breaks
-//	contributor.go, state.go       offers, HAVE; which model state is held
-//	group.go                       taking part in a reduction, over plans, ballots and leaders
-//	founding.go, catchup.go        a run's first record; joining it, and coming back to it
-//	presence.go, alive.go          who is heard;  reason.go: why it is waiting
-//	ending.go                      the last slot and the closing record
-//	store*.go                      the log on disk: what must be there before what is sent
-//	driver*.go, inbox.go           the shell: queues, signature checks, how many questions are answered, the loop
-//	statesync/                     how a state is fetched
+// Each part owns its state. It reads the facts (configuration, time, chain), writes what it wants
+// done to the effects, and knows only the parts above it in this list:
+//
+//	presence*.go, reach.go, links.go   which peers are heard, which way and on which branch
+//	evidence.go, clones.go             members that contradict themselves; clones
+//	quorum.go                          whether enough members are heard to decide anything
+//	motions*.go                        what the members' operators want done about the membership
+//	model.go                           which model state the worker holds, and which it fetches
+//	own.go                             what this peer offers, and whether it stays
+//	roster*.go                         which members stay, and which newcomers are listed
+//	pledges.go                         promises and votes on disk, by position of the chain
+//	doubts.go, abandoned.go            claims and records that are not followed any more
+//	catchup.go                         the records above the tip
+//	fork.go, retreat.go                going on without a quorum
+//	competing*.go                      other branches of the run, and the choice between two
+//	founder.go, exit.go                a run's first record; the last slot and the closing record
+//	announcer.go, news.go              ALIVE, JOIN and LEAVE; events about members
+//	height.go                          the open height: all that is forgotten once it is decided
+//	acceptor.go, following.go          PREPARE, PROMISE, PROPOSE, VOTE; the leader timeout
+//	history.go                         what recent slots took, and the grace window that follows
+//	participant.go                     taking part in a reduction, over plans, ballots and leaders
+//	planner*.go                        plans, their revisions, broken rings
+//	drafter.go                         drafts and HAVE
+//	candidate.go, leader.go            asking to lead, and leading
+//	machine*.go                        the whole: inputs, outputs, and what takes several parts
+//	reason.go, view.go                 what status shows
+//
+// Around it: wire/ (messages, entries and their bytes), chain/ (the records and all that follows
+// from them alone), store/ (the log on disk), driver*.go and inbox.go (queues, signature checks,
+// the loop), and statesync/ (how a state is fetched).
 package membership

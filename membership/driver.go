@@ -7,43 +7,43 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // The way of a message:
 //
-//	                     many goroutines           one goroutine, which owns the machine
-//	transport -> Deliver -> inbox -> verifiers -> inputs -> Machine.Step ─┐
-//	worker    -> Report  ------------------------> inputs -> Machine.Report ┤
-//	timer     -----------------------------------> tick   -> Machine.Tick ──┴> Ready -> Store.Save -> sign -> Transport
-//	                                                                                                     └-> Worker, OnEvent
+//	                     many goroutines        one goroutine, the loop
+//	transport -> Deliver -> inbox -> verifiers -> inputs -> Machine.Step ───┐
+//	worker    -> Report  -----------------------> inputs -> Machine.Report ─┤
+//	timer     ----------------------------------> tick   -> Machine.Tick ───┴-> Ready
+//	Ready -> Store.Save -> sign -> Transport, Worker, OnEvent
 //
-// Inputs that wait together are taken together and share one Save. Bodies addressed to this peer itself go through Step like
-// any other's, after they have been saved and signed.
-const (
-	verifiers    = 2   // an Ed25519 check takes some 50 us; more would only compete with training
-	inputsAtOnce = 256 // taken before what they led to is saved and sent
-)
+// The loop takes all inputs that wait together, and they share one Save. Bodies addressed to this
+// peer itself go through Step like any other peer's, after they have been saved and signed.
+// an Ed25519 check takes some 50 us; more verifiers would only compete with training
+const verifiers = 2
 
-// DriverConfig says what a Driver works with. All fields without a remark are required.
+// DriverConfig says what a Driver works with. All fields are required unless a comment says
+// otherwise.
 type DriverConfig struct {
 	Store       Store
-	Signer      Signer
+	Signer      wire.Signer
 	Transport   Transport
-	Worker      Worker
-	Rules       Rules
+	Rules       chain.Rules
 	Timing      Timing
 	Plan        Planner
 	Verify      slot.Verifier
-	NeverFounds bool // see Config; so are the next four
+	NeverFounds bool // see Config, also for the next four
 	PauseOnLoss bool
 	Open        bool
 	Follow      []slot.PeerID
 	Pin         slot.Root
 	Logger      *slog.Logger // nil: silent
-	OnEvent     func(Event)  // called from the driver's loop in order; must not block. nil: nobody listens
+	// OnEvent, if set, is called from the driver's loop, in order. It must not block.
+	OnEvent func(Event)
 }
 
 // Validate reports every fault at once.
@@ -57,7 +57,6 @@ func (c DriverConfig) Validate() error {
 	need(c.Store != nil, "a Store")
 	need(c.Signer != nil, "a Signer")
 	need(c.Transport != nil, "a Transport")
-	need(c.Worker != nil, "a Worker")
 	need(c.Plan != nil, "a Planner")
 	need(c.Verify != nil, "a Verifier")
 	need(c.Timing.Beat > 0, "a Timing: Beat must be above zero")
@@ -66,25 +65,14 @@ func (c DriverConfig) Validate() error {
 
 // Driver runs one peer's ledger. All methods may be called from any goroutine.
 type Driver struct {
-	cfg     DriverConfig
-	log     *slog.Logger
-	inc     slot.Incarnation
-	inbox   *inbox
-	inputs  *inputs
-	blame   *blame
-	answers *answers
-	started time.Time
-	done    chan struct{} // closed when the driver has stopped
+	cfg      DriverConfig
+	core     *core
+	views    *views
+	inbox    *inbox
+	verifier *verifier
+	inputs   *inputs
+	done     chan struct{} // closed when the driver has stopped
 
-	mu struct {
-		sync.Mutex // around the machine: the loop steps it, Record reads it
-		machine    *Machine
-	}
-	view struct {
-		sync.Mutex
-		now     View
-		changed chan struct{} // closed at the next change; nil while nobody waits
-	}
 	life struct {
 		sync.Mutex
 		cancel context.CancelFunc // nil before Start
@@ -92,11 +80,6 @@ type Driver struct {
 		err    error
 	}
 	wg sync.WaitGroup
-
-	// Owned by the loop.
-	self      []Message                       // signed, addressed to this peer itself
-	alive     *Envelope                       // the newest ALIVE that was sent
-	connected map[slot.PeerID]ReportConnected // the newest of each
 }
 
 // NewDriver loads the store and makes a driver that does nothing until Start.
@@ -111,21 +94,26 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the ledger: %w", err)
 	}
-	d := &Driver{
-		cfg: cfg, log: cfg.Logger, inc: saved.Incarnation, inbox: newInbox(), inputs: newInputs(), blame: newBlame(cfg.Logger),
-		answers: newAnswers(),
-		done:    make(chan struct{}), connected: map[slot.PeerID]ReportConnected{},
-	}
-	d.mu.machine = NewMachine(Config{
+	machine := NewMachine(Config{
 		Self: cfg.Signer.ID(), Incarnation: saved.Incarnation, Rules: cfg.Rules, Timing: cfg.Timing,
-		Plan: cfg.Plan, Verify: cfg.Verify, NeverFounds: cfg.NeverFounds, PauseOnLoss: cfg.PauseOnLoss, Open: cfg.Open, Follow: cfg.Follow, Pin: cfg.Pin,
+		Plan: cfg.Plan, Verify: cfg.Verify, NeverFounds: cfg.NeverFounds, PauseOnLoss: cfg.PauseOnLoss, Open: cfg.Open,
+		Follow: cfg.Follow, Pin: cfg.Pin,
 	}, saved)
-	d.view.now = d.mu.machine.View()
+	d := &Driver{
+		cfg: cfg, core: newCore(machine), views: newViews(machine.View()), inbox: newInbox(), inputs: newInputs(),
+		done: make(chan struct{}),
+	}
+	d.verifier = &verifier{
+		runID: cfg.Rules.Run, self: cfg.Signer.ID(), inc: saved.Incarnation, verify: cfg.Verify,
+		inputs: d.inputs, answers: newAnswers(), blame: newBlame(cfg.Logger),
+	}
 	return d, nil
 }
 
-// Start begins to work. The driver stops when ctx ends, at Close, or when its store or signer fails.
-func (d *Driver) Start(ctx context.Context) error {
+// Start begins to work, with a worker that does what the machine asks for. The worker may have been
+// made from what the driver knows before Start: its Record, View and Standing. The driver stops
+// when ctx ends, at Close, or when its store or signer fails.
+func (d *Driver) Start(ctx context.Context, worker Worker) error {
 	d.life.Lock()
 	defer d.life.Unlock()
 	if d.life.closed {
@@ -135,17 +123,32 @@ func (d *Driver) Start(ctx context.Context) error {
 		return errors.New("membership: the driver was started before")
 	}
 	ctx, d.life.cancel = context.WithCancel(ctx)
-	d.started = time.Now()
 	for range verifiers {
-		d.wg.Go(d.verifyLoop)
+		d.wg.Go(func() { d.verifier.run(d.inbox) })
 	}
-	d.wg.Go(func() { d.loop(ctx) })
+	l := newLoop(d.cfg, d.core, d.views, d.inputs, d.verifier.blame, worker)
+	d.wg.Go(func() { d.stop(l.run(ctx)) })
 	return nil
+}
+
+// stop ends what feeds the loop, and wakes all waiters.
+func (d *Driver) stop(err error) {
+	if err != nil {
+		d.cfg.Logger.Error("the ledger has stopped on this peer: nothing more is signed or sent", "error", err)
+	}
+	d.inbox.close()
+	d.inputs.close()
+	d.life.Lock()
+	defer d.life.Unlock()
+	d.life.err = err
+	d.life.cancel() // the worker's context
+	close(d.done)
 }
 
 var errDriverClosed = fmt.Errorf("membership driver: %w", net.ErrClosed)
 
-// Close stops the driver and waits for its goroutines. It leaves the store open, and says what Err says.
+// Close stops the driver and waits for its goroutines. It leaves the store open, and returns what
+// Err returns.
 func (d *Driver) Close() error {
 	d.life.Lock()
 	first := !d.life.closed
@@ -166,55 +169,59 @@ func (d *Driver) Close() error {
 // Done is closed when the driver has stopped, for whatever reason.
 func (d *Driver) Done() <-chan struct{} { return d.done }
 
-// Err is the fault that stopped the driver; nil while it works and after an orderly end.
+// Err is the fault that stopped the driver. It is nil while the driver works and after an orderly
+// end.
 func (d *Driver) Err() error {
 	d.life.Lock()
 	defer d.life.Unlock()
 	return d.life.err
 }
 
-// Deliver takes a sealed message from the transport. from is the peer that the transport vouches for, of a stream its other end
-// and of an announcement its author: it is charged for the queue the message takes, blamed if the message is bad, and must have
-// signed it. Deliver never blocks and keeps b.
+// Deliver takes a sealed message from the transport. from is the peer that the transport vouches
+// for: the other end of a stream, or the author of an announcement. That peer is charged for the
+// queue that the message takes, is blamed if the message is bad, and must have signed it. Deliver
+// never blocks and keeps b.
 func (d *Driver) Deliver(from slot.PeerID, b []byte) {
 	if len(b) > slot.MaxMessage {
-		d.blame.bad(from, fmt.Errorf("message of %d bytes: more than %d", len(b), slot.MaxMessage))
+		d.verifier.blame.bad(from, fmt.Errorf("message of %d bytes: more than %d", len(b), slot.MaxMessage))
 		return
 	}
 	d.inbox.put(from, b)
 }
 
-// Report takes what the worker or the node has to say. It never blocks, and nothing is lost while the driver works.
+// Report takes a report of the worker or the node. It never blocks, and no report is lost while the
+// driver works.
 func (d *Driver) Report(r Report) { d.inputs.report(r) }
 
 // Record is the certified record at a height of the current chain, from 1.
-func (d *Driver) Record(height uint64) (Commit, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.mu.machine.Record(height)
+func (d *Driver) Record(height uint64) (wire.Commit, bool) {
+	d.core.mu.Lock()
+	defer d.core.mu.Unlock()
+	return d.core.mu.machine.Record(height)
 }
 
-// Standing is what the newest certified record says of a peer; of no name: the turn of rotations.
+// Standing is what the newest certified record says of a peer. For no name it is the turn of
+// rotations.
 func (d *Driver) Standing(p slot.PeerID) Standing {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.mu.machine.Standing(p)
+	d.core.mu.Lock()
+	defer d.core.mu.Unlock()
+	return d.core.mu.machine.Standing(p)
 }
 
-// Incarnation is the one that this peer's messages carry.
-func (d *Driver) Incarnation() slot.Incarnation { return d.inc }
+// Incarnation is the incarnation that this peer's messages carry.
+func (d *Driver) Incarnation() slot.Incarnation { return d.verifier.inc }
 
 // View is what the peer knew and had saved after its newest inputs.
 func (d *Driver) View() View {
-	d.view.Lock()
-	defer d.view.Unlock()
-	return d.view.now
+	now, _ := d.views.get()
+	return now
 }
 
-// WaitView waits until the view satisfies enough, and gives that view. enough is called many times, from the caller's goroutine.
+// WaitView waits until the view satisfies enough, and returns that view. It calls enough many
+// times, from the caller's goroutine.
 func (d *Driver) WaitView(ctx context.Context, enough func(View) bool) (View, error) {
 	for {
-		view, changed := d.watch()
+		view, changed := d.views.get()
 		if enough(view) {
 			return view, nil
 		}
@@ -223,23 +230,10 @@ func (d *Driver) WaitView(ctx context.Context, enough func(View) bool) (View, er
 		case <-ctx.Done():
 			return view, ctx.Err()
 		case <-d.done:
-			return view, d.stopped()
+			if err := d.Err(); err != nil {
+				return view, fmt.Errorf("%w: %w", errDriverClosed, err)
+			}
+			return view, errDriverClosed
 		}
 	}
-}
-
-func (d *Driver) watch() (View, <-chan struct{}) {
-	d.view.Lock()
-	defer d.view.Unlock()
-	if d.view.changed == nil {
-		d.view.changed = make(chan struct{})
-	}
-	return d.view.now, d.view.changed
-}
-
-func (d *Driver) stopped() error {
-	if err := d.Err(); err != nil {
-		return fmt.Errorf("%w: %w", errDriverClosed, err)
-	}
-	return errDriverClosed
 }

@@ -16,10 +16,15 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-func simRules(last uint64, start int) Rules {
-	return Rules{Run: testRoot(1), LastSlot: last, StartPeers: start, MinPeers: 1, MaxStaleness: 2, MaxWeight: 1000, Fragments: []uint64{simElements}}
+func simRules(last uint64, start int) chain.Rules {
+	return chain.Rules{
+		Run: testRoot(1), LastSlot: last, StartPeers: start, MinPeers: 1, MaxStaleness: 2, MaxWeight: 1000,
+		Fragments: []uint64{simElements},
+	}
 }
 
 // sameChain asks that all peers hold the same records and the same state.
@@ -44,7 +49,8 @@ func atSlot(n uint64) func(View) bool {
 	return func(v View) bool { return v.Synced && v.AppliedSlot >= n }
 }
 
-// A run lives through its founder's death: founding, joining, slots, a kill, slots without the dead, its return, the end.
+// A run lives through its founder's death: founding, joining, slots, a kill, slots without the
+// dead, its return, the end.
 func TestDriversRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t, simRules(9, 3))
@@ -82,9 +88,9 @@ func TestDriverCountsBadMessages(t *testing.T) {
 		s := newSwarm(t, simRules(0, 5)) // held at slot 0
 		var log lockedBuffer
 		p := &simPeer{swarm: s, signer: newTestSigner(1), disk: newSimDisk(s, 1), cut: map[slot.PeerID]bool{}}
-		s.run(p, DriverConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		s.run(p, DriverConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))}, p)
 		liar := newTestSigner(9).ID()
-		good := mustSeal(t, newTestSigner(2), s.rules.Run, 5, Join{})
+		good := mustSeal(t, newTestSigner(2), s.rules.Run, 5, wire.Join{})
 		bad := bytes.Clone(good)
 		bad[len(bad)-1] ^= 1
 		for range 5 {
@@ -92,12 +98,14 @@ func TestDriverCountsBadMessages(t *testing.T) {
 		}
 		p.driver.Deliver(liar, make([]byte, slot.MaxMessage+1))
 		p.driver.Deliver(liar, nil)
-		p.driver.Deliver(liar, mustSeal(t, newTestSigner(2), testRoot(99), 5, Join{}))
-		p.driver.Deliver(newTestSigner(2).ID(), mustSeal(t, p.signer, s.rules.Run, p.driver.Incarnation(), Join{})) // an echo
-		p.driver.Deliver(newTestSigner(2).ID(), mustSeal(t, p.signer, s.rules.Run, 77, Join{}))                     // a twin
+		p.driver.Deliver(liar, mustSeal(t, newTestSigner(2), testRoot(99), 5, wire.Join{}))
+		// an echo
+		p.driver.Deliver(newTestSigner(2).ID(), mustSeal(t, p.signer, s.rules.Run, p.driver.Incarnation(), wire.Join{}))
+		// a clone
+		p.driver.Deliver(newTestSigner(2).ID(), mustSeal(t, p.signer, s.rules.Run, 77, wire.Join{}))
 		p.driver.Deliver(newTestSigner(2).ID(), good)
 		synctest.Wait()
-		if n := p.driver.blame.bads(); n != 9 {
+		if n := p.driver.verifier.blame.bads(); n != 9 {
 			t.Errorf("%d bad messages counted", n)
 		}
 		text := log.String()
@@ -105,7 +113,7 @@ func TestDriverCountsBadMessages(t *testing.T) {
 			t.Errorf("the sender is named %d times:\n%s", n, text)
 		}
 		if !strings.Contains(text, "copy of the identity file") {
-			t.Errorf("nothing about the twin:\n%s", text)
+			t.Errorf("nothing about the clone:\n%s", text)
 		}
 		if p.driver.Err() != nil {
 			t.Errorf("bad messages stopped the driver: %v", p.driver.Err())
@@ -127,22 +135,23 @@ type stuckStore struct {
 	let chan struct{}
 }
 
-func (s stuckStore) Save([]Entry) error {
+func (s stuckStore) Save([]wire.Entry) error {
 	<-s.let
 	return errPowerCut
 }
 
-// While the disk hangs, Deliver and Report do not block, and what waits is bounded; Close then finds its way out.
+// While the disk hangs, Deliver and Report do not block, and what waits is bounded; Close then
+// finds its way out.
 func TestDriverWithAStuckDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t, simRules(0, 5))
 		p := &simPeer{swarm: s, signer: newTestSigner(1), disk: newSimDisk(s, 1), cut: map[slot.PeerID]bool{}}
 		store := stuckStore{p.disk.ledger, make(chan struct{})}
-		s.run(p, DriverConfig{Store: store})
+		s.run(p, DriverConfig{Store: store}, p)
 		time.Sleep(time.Minute) // of the bubble: the founding is stuck in its first save
 		for n := range byte(8) {
 			other := newTestSigner(n + 2)
-			b := mustSeal(t, other, s.rules.Run, 5, Join{})
+			b := mustSeal(t, other, s.rules.Run, 5, wire.Join{})
 			for range 2 * inboxPeerMessages {
 				p.driver.Deliver(other.ID(), b)
 			}
@@ -177,21 +186,22 @@ type hangingStore struct {
 	let   chan struct{}
 }
 
-func (s hangingStore) Save(entries []Entry) error {
+func (s hangingStore) Save(entries []wire.Entry) error {
 	if s.hangs.Load() {
 		<-s.let
 	}
 	return s.memoryStore.Save(entries)
 }
 
-// A peer whose disk hangs is not taken for lost until it is no straggler any more; the others decide slots meanwhile.
+// A peer whose disk hangs is not taken for lost until it is no straggler any more; the others
+// decide slots meanwhile.
 func TestAHangingDiskIsASlowOneForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t, simRules(0, 3))
 		a, b := s.start(1, newSimDisk(s, 1)), s.start(2, newSimDisk(s, 2))
 		p := &simPeer{swarm: s, signer: newTestSigner(3), disk: newSimDisk(s, 3), cut: map[slot.PeerID]bool{}}
 		store := hangingStore{p.disk.ledger, new(atomic.Bool), make(chan struct{})}
-		s.run(p, DriverConfig{Store: store})
+		s.run(p, DriverConfig{Store: store}, p)
 		at := p.await("three slots", atSlot(3)).AppliedSlot
 		store.hangs.Store(true)
 		time.Sleep(s.timing.Straggler - time.Second)
@@ -211,16 +221,16 @@ func TestAHangingDiskIsASlowOneForAWhile(t *testing.T) {
 	})
 }
 
-// The driver looks itself who is connected.
+// The driver itself looks which peers are connected.
 func TestDriverWatchesConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t, simRules(0, 3)) // never begins
 		a, b := s.start(1, newSimDisk(s, 1)), s.start(2, newSimDisk(s, 2))
 		reached := func(want bool) func(View) bool {
 			return func(View) bool {
-				a.driver.mu.Lock()
-				defer a.driver.mu.Unlock()
-				return a.driver.mu.machine.presence.connected[b.signer.ID()] == want
+				a.driver.core.mu.Lock()
+				defer a.driver.core.mu.Unlock()
+				return a.driver.core.mu.machine.presence.connected[b.signer.ID()] == want
 			}
 		}
 		a.await("the other's connection", reached(true))
@@ -266,7 +276,7 @@ func TestDriverLife(t *testing.T) {
 		if err := errors.Join(d.Close(), d.Close()); err != nil {
 			t.Errorf("closing a driver that never started: %v", err)
 		}
-		if err := d.Start(t.Context()); !errors.Is(err, net.ErrClosed) {
+		if err := d.Start(t.Context(), p); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("started after Close: %v", err)
 		}
 		if _, err := d.WaitView(t.Context(), func(View) bool { return false }); !errors.Is(err, net.ErrClosed) {
@@ -276,10 +286,10 @@ func TestDriverLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		if err := d.Start(ctx); err != nil {
+		if err := d.Start(ctx, p); err != nil {
 			t.Fatal(err)
 		}
-		if d.Start(ctx) == nil {
+		if d.Start(ctx, p) == nil {
 			t.Error("started twice")
 		}
 		soon, stop := context.WithTimeout(ctx, time.Second)
@@ -307,24 +317,21 @@ func (s *sink) Send(slot.PeerID, []byte)        { s.sent++ }
 func (s *sink) Publish([]byte)                  { s.published++ }
 func (s *sink) Connected() map[slot.PeerID]bool { return nil }
 
-// What gossip cannot carry goes by direct stream alone; what nothing carries is dropped and told. Neither stops the driver.
+// What gossip cannot carry goes by direct stream alone; what nothing carries is dropped and told.
+// Neither stops the driver.
 func TestDriverSendsNothingTooLarge(t *testing.T) {
 	s, out := newSwarm(t, simRules(0, 5)), &sink{}
-	d, err := NewDriver(s.config(&simPeer{signer: newTestSigner(1), disk: newSimDisk(s, 1)}, DriverConfig{Transport: out}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	large := Alive{Reaches: slices.Repeat([]slot.PeerID{slot.PeerID(bytes.Repeat([]byte("x"), slot.MaxPeerIDLen))}, slot.MaxMembers)}
-	for _, body := range []Body{Alive{}, large, huge{}} {
-		if err := d.send(Envelope{To: []slot.PeerID{"x", "y"}, Gossip: true, Body: body}); err != nil {
+	d := newSender(s.config(&simPeer{signer: newTestSigner(1), disk: newSimDisk(s, 1)},
+		DriverConfig{Transport: out, Logger: slog.New(slog.DiscardHandler)}), 1)
+	large := wire.Alive{Reaches: slices.Repeat([]slot.PeerID{slot.PeerID(bytes.Repeat([]byte("x"), slot.MaxPeerIDLen))},
+		slot.MaxMembers)}
+	for _, body := range []wire.Body{wire.Alive{}, large, huge{}} {
+		if err := d.send(wire.Envelope{To: []slot.PeerID{"x", "y"}, Gossip: true, Body: body}); err != nil {
 			t.Error(err)
 		}
 	}
-	if out.sent != 4 || out.published != 1 || len(d.self) != 0 {
+	if out.sent != 4 || out.published != 1 || len(d.own) != 0 {
 		t.Errorf("%d sent, %d published", out.sent, out.published)
-	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -333,7 +340,7 @@ func TestDriverConfigNamesEveryFault(t *testing.T) {
 	if err == nil {
 		t.Fatal("an empty configuration works")
 	}
-	for _, what := range []string{"Store", "Signer", "Transport", "Worker", "Planner", "Verifier", "Timing"} {
+	for _, what := range []string{"Store", "Signer", "Transport", "Planner", "Verifier", "Timing"} {
 		if !strings.Contains(err.Error(), what) {
 			t.Errorf("nothing about the %s in: %v", what, err)
 		}

@@ -5,28 +5,32 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// One short question is answered with up to commitsAtOnce records, each signed anew and up to a megabyte long, and anybody may
-// ask. So each asker has a bucket of answers, and all questions for many records together have one: what a flood of those can
-// cost is the same however many names it comes under. An honest peer that catches up asks once a round trip.
+// One short question is answered with up to commitsAtOnce records, each signed anew and up to a
+// megabyte long, and anybody may ask. So each asker has a bucket of answers, and all questions for
+// many records share one more. A flood of those costs the same under one name and under many. An
+// honest peer that catches up asks once a round trip.
 const (
-	answersPerPeer = 32.0 // a second
-	answersBurst   = 256.0
-	answersInAll   = 256.0 // a second
-	answersMost    = 2048.0
+	answersPerPeer = 32 // a second
+	answersBurst   = 256
+	answersInAll   = 256 // a second
+	answersMost    = 2048
 	answersPeers   = 4 * slot.MaxMembers // askers remembered
 )
 
 var errTooManyQuestions = errors.New("asks for records faster than they are given")
 
-// recordsWanted says whether a body may be answered with certified records, and whether with many.
-func recordsWanted(b Body) (some, many bool) {
+// recordsWanted tells whether a body may be answered with certified records, and whether with many.
+func recordsWanted(b wire.Body) (some, many bool) {
 	switch b.(type) {
-	case Need:
+	case wire.Need:
 		return true, true
-	case Prepare, Propose: // one, if their height is decided
+	case wire.Prepare, wire.Propose: // one, if their height is decided
 		return true, false
 	}
 	return false, false
@@ -36,31 +40,22 @@ func recordsWanted(b Body) (some, many bool) {
 type answers struct {
 	mu struct {
 		sync.Mutex
-		all bucket
-		by  map[slot.PeerID]bucket
+		all *rate.Limiter
+		by  map[slot.PeerID]*rate.Limiter
 	}
-}
-
-// bucket holds tokens; at is when it last held that many.
-type bucket struct {
-	tokens float64
-	at     time.Time
-}
-
-func (b *bucket) fill(now time.Time, rate, most float64) {
-	b.tokens, b.at = min(most, b.tokens+max(0, now.Sub(b.at).Seconds())*rate), now
 }
 
 func newAnswers() *answers {
 	a := &answers{}
-	a.mu.by = map[slot.PeerID]bucket{}
-	a.mu.all = bucket{tokens: answersMost}
+	a.mu.by = map[slot.PeerID]*rate.Limiter{}
+	a.mu.all = rate.NewLimiter(answersInAll, answersMost)
 	return a
 }
 
-// allow says whether a peer's message may be answered, and takes the answer out of its bucket; one of many records out of the
-// common one, too. That one must not hold up single answers: whoever emptied it could keep the members from deciding anything.
-func (a *answers) allow(to slot.PeerID, b Body, now time.Time) bool {
+// allow tells whether a peer's message may be answered, and takes the answer out of the peer's
+// bucket. An answer of many records comes out of the common bucket, too. An empty common bucket
+// does not hold up single answers: otherwise a flood could keep the members from deciding anything.
+func (a *answers) allow(to slot.PeerID, b wire.Body, now time.Time) bool {
 	some, many := recordsWanted(b)
 	if !some {
 		return true
@@ -72,17 +67,11 @@ func (a *answers) allow(to slot.PeerID, b Body, now time.Time) bool {
 		if len(a.mu.by) >= answersPeers {
 			clear(a.mu.by) // the common bucket still holds
 		}
-		one = bucket{answersBurst, now}
+		one = rate.NewLimiter(answersPerPeer, answersBurst)
+		a.mu.by[to] = one
 	}
-	one.fill(now, answersPerPeer, answersBurst)
-	a.mu.all.fill(now, answersInAll, answersMost)
-	ok := one.tokens >= 1 && (!many || a.mu.all.tokens >= 1)
-	if ok {
-		one.tokens--
+	if many && a.mu.all.TokensAt(now) < 1 || !one.AllowN(now, 1) {
+		return false
 	}
-	if ok && many {
-		a.mu.all.tokens--
-	}
-	a.mu.by[to] = one
-	return ok
+	return !many || a.mu.all.AllowN(now, 1)
 }

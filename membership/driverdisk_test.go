@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // recorder checks, at the moment a message leaves, that what it says is on disk.
@@ -19,7 +20,7 @@ type recorder struct {
 		cut   bool
 		late  int // messages after the disk failed
 		sent  map[slot.MessageType]int
-		alive *Alive // the first
+		alive *wire.Alive // the first
 	}
 }
 
@@ -35,7 +36,7 @@ func (r *recorder) Publish(b []byte) {
 
 func (r *recorder) check(b []byte) {
 	t := r.swarm.t
-	m, err := Open(b, r.swarm.rules.Run, testVerify)
+	m, err := wire.Open(b, r.swarm.rules.Run, testVerify)
 	if err != nil {
 		t.Errorf("sent %v", err)
 		return
@@ -47,35 +48,36 @@ func (r *recorder) check(b []byte) {
 		r.mu.late++
 	}
 	r.mu.sent[m.Body.Type()]++
-	if a, ok := m.Body.(Alive); ok && r.mu.alive == nil {
+	if a, ok := m.Body.(wire.Alive); ok && r.mu.alive == nil {
 		r.mu.alive = &a
 	}
 	tip := uint64(len(saved.Chain))
 	switch body := m.Body.(type) {
-	case Offer:
+	case wire.Offer:
 		if saved.OfferSeq < body.Seq {
 			t.Errorf("offer %d sent, %d on disk", body.Seq, saved.OfferSeq)
 		}
-	case Vote:
-		if body.Height > tip && (saved.Vote == nil || saved.Vote.Ref != body.Ref || saved.Vote.Record.Hash() != body.Hash) {
+	case wire.Vote:
+		if body.Height > tip && (saved.Vote == nil || saved.Vote.Ref != body.Ref ||
+			saved.Vote.Record.Hash() != body.Hash) {
 			t.Errorf("vote %+v sent, %+v on disk", body.Ref, saved.Vote)
 		}
-	case Propose:
+	case wire.Propose:
 		if body.Record.Height > tip && (saved.Vote == nil || saved.Vote.Record.Hash() != body.Record.Hash()) {
 			t.Errorf("proposal of height %d sent, %+v on disk", body.Record.Height, saved.Vote)
 		}
-	case Promise:
+	case wire.Promise:
 		if body.Height > tip && (saved.Promise == nil || saved.Promise.Ballot < body.Ballot) {
 			t.Errorf("promise %+v sent, %+v on disk", body.Ref, saved.Promise)
 		}
-	case ForkVote:
+	case wire.ForkVote:
 		if body.Height > tip && (saved.Fork == nil || saved.Fork.Record.Hash() != body.Hash) {
 			t.Errorf("fork signature sent, %+v on disk", saved.Fork)
 		}
 	}
 }
 
-func (r *recorder) Save(entries []Entry) error {
+func (r *recorder) Save(entries []wire.Entry) error {
 	err := r.disk.ledger.Save(entries)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,19 +85,19 @@ func (r *recorder) Save(entries []Entry) error {
 	return err
 }
 
-func (r *recorder) Load() (Saved, error) { return r.disk.ledger.Load() }
-func (r *recorder) Close() error         { return r.disk.ledger.Close() }
+func (r *recorder) Load() (wire.Saved, error) { return r.disk.ledger.Load() }
+func (r *recorder) Close() error              { return r.disk.ledger.Close() }
 
 // startRecorded starts a peer whose store and transport are watched.
 func (s *swarm) startRecorded(n byte, disk *simDisk) *recorder {
 	r := &recorder{simPeer: &simPeer{swarm: s, signer: newTestSigner(n), disk: disk, cut: map[slot.PeerID]bool{}}}
 	r.mu.sent = map[slot.MessageType]int{}
-	s.run(r.simPeer, DriverConfig{Store: r, Transport: r})
+	s.run(r.simPeer, DriverConfig{Store: r, Transport: r}, r)
 	return r
 }
 
-// The disk fails at the n-th save, for every n: the driver stops at once and says why, nothing leaves that was not saved, and
-// the peer that comes back on what was saved goes on.
+// The disk fails at the n-th save, for every n: the driver stops at once and says why, nothing
+// leaves that was not saved, and the peer that comes back on what was saved goes on.
 func TestDiskFailsAtEverySave(t *testing.T) {
 	sent := map[slot.MessageType]int{}
 	for n := range 12 {
@@ -113,7 +115,8 @@ func TestDiskFailsAtEverySave(t *testing.T) {
 			if err := r.driver.Err(); !errors.Is(err, errPowerCut) {
 				t.Errorf("save %d: %v", n, err)
 			}
-			if _, err := r.driver.WaitView(t.Context(), func(View) bool { return false }); !errors.Is(err, net.ErrClosed) || !errors.Is(err, errPowerCut) {
+			if _, err := r.driver.WaitView(t.Context(), func(View) bool { return false }); !errors.Is(err,
+				net.ErrClosed) || !errors.Is(err, errPowerCut) {
 				t.Errorf("save %d: WaitView gave %v", n, err)
 			}
 			if r.mu.late > 0 {
@@ -132,9 +135,14 @@ func TestDiskFailsAtEverySave(t *testing.T) {
 			s.end()
 		})
 	}
-	for _, typ := range []slot.MessageType{slot.TypeAlive, slot.TypeVote, slot.TypeOffer, slot.TypeCommit, slot.TypeHave} {
-		if sent[typ] == 0 { // of one n alone that may be: where the senior of two leads every height, it needs nobody's vote
-			t.Errorf("no %s was sent: what this test checks did not happen", TypeName(typ))
+	for _, typ := range []slot.MessageType{
+		slot.TypeAlive, slot.TypeVote, slot.TypeOffer, slot.TypeCommit,
+		slot.TypeHave,
+	} {
+		// of one n alone that may be: where the senior of two leads every height, it needs nobody's
+		// vote
+		if sent[typ] == 0 {
+			t.Errorf("no %s was sent: what this test checks did not happen", wire.TypeName(typ))
 		}
 	}
 }
@@ -159,7 +167,7 @@ func TestSignerFailureStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t, simRules(0, 5))
 		p := &simPeer{swarm: s, signer: newTestSigner(1), disk: newSimDisk(s, 1), cut: map[slot.PeerID]bool{}}
-		s.run(p, DriverConfig{Signer: brokenSigner{p.signer}})
+		s.run(p, DriverConfig{Signer: brokenSigner{p.signer}}, p)
 		<-p.driver.Done()
 		if !errors.Is(p.driver.Err(), errNoKey) {
 			t.Errorf("stopped by %v", p.driver.Err())

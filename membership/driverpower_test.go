@@ -15,27 +15,32 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/store"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// powerWorld is a swarm of drivers whose logs, outcomes and states are on disks that lose power. All that anybody says goes past the
-// watcher, which checks I1, I2, I5 and I6 over all peers and all their lives.
+// powerWorld is a swarm of drivers whose logs, outcomes and states are on disks that lose power.
+// All that anybody says goes past the watcher, which checks I1, I2, I5 and I6 over all peers and
+// all their lives.
 type powerWorld struct {
 	*swarm
 	point point
 	mu    struct {
 		sync.Mutex
-		watch  *watcher
-		bytes  map[slot.Root][]byte // of every segment that was reduced: who lacks one fetches it
-		victim *powerPeer           // whose power is cut
+		watch *watcher
+		// of every segment that was reduced: a peer that lacks one fetches it
+		bytes  map[slot.Root][]byte
+		victim *powerPeer // whose power is cut
 	}
 }
 
-// point is where the power goes: at the first Save with an entry for which of holds, or at the first outcome.
+// point is where the power goes: at the first Save with an entry for which of holds, or at the
+// first outcome.
 type point struct {
-	of   func(p *powerPeer, e Entry) bool // nil: an outcome
-	kind powerfs.Kind                     // of operation
+	of   func(p *powerPeer, e wire.Entry) bool // nil: an outcome
+	kind powerfs.Kind                          // of operation
 	cut  powerfs.Cut
-	lose func(m Message) bool // what the network loses, so that it comes to that
+	lose func(m wire.Message) bool // what the network loses, so that it comes to that
 }
 
 // powerPeer is one peer over all its lives.
@@ -44,13 +49,13 @@ type powerPeer struct {
 	world *powerWorld
 	name  *labPeer // to the watcher
 	fs    *powerfs.FS
-	store *FileStore
+	store *store.File
 	state *checkpoint.Store
 
 	said struct {
 		sync.Mutex
 		offer    uint64
-		words    map[place]uint32 // votes, proposals and promises: the highest ballot
+		words    map[wire.Position]uint32 // votes, proposals and promises: the highest ballot
 		votes    map[slot.Ref]slot.Root
 		forks    map[slot.Ref]slot.Root
 		outcomes map[slot.Root]uint64 // HAVE: heights
@@ -66,9 +71,11 @@ func newPowerWorld(s *swarm, at point) *powerWorld {
 
 func (w *powerWorld) peer(n byte) *powerPeer {
 	p := &powerPeer{
-		simPeer: &simPeer{swarm: w.swarm, signer: newTestSigner(n)}, world: w, name: &labPeer{name: fmt.Sprint(n)}, fs: powerfs.New(),
+		simPeer: &simPeer{swarm: w.swarm, signer: newTestSigner(n)}, world: w, name: &labPeer{name: fmt.Sprint(n)},
+		fs: powerfs.New(),
 	}
-	p.said.words, p.said.votes, p.said.forks = map[place]uint32{}, map[slot.Ref]slot.Root{}, map[slot.Ref]slot.Root{}
+	p.said.words, p.said.votes, p.said.forks = map[wire.Position]uint32{}, map[slot.Ref]slot.Root{},
+		map[slot.Ref]slot.Root{}
 	p.said.outcomes, p.said.applied = map[slot.Root]uint64{}, map[uint64]bool{}
 	p.boot()
 	return p
@@ -80,24 +87,28 @@ const powerDir = "/home/peer/run"
 func (p *powerPeer) boot() {
 	t := p.swarm.t
 	var err error
-	if p.store, err = OpenStoreOn(p.fs, powerDir, p.swarm.rules.Run, rand.Reader, nil); err != nil {
+	if p.store, err = store.OpenOn(p.fs, powerDir, p.swarm.rules.Run, rand.Reader, nil); err != nil {
 		t.Fatal(err)
 	}
-	p.state, err = checkpoint.Open(powerDir+"/state", checkpoint.Config{Shape: checkpoint.Shape{Elements: 1}, FrameBytes: 64, FS: p.fs})
+	p.state, err = checkpoint.Open(powerDir+"/state",
+		checkpoint.Config{Shape: checkpoint.Shape{Elements: 1}, FrameBytes: 64, FS: p.fs})
 	if err != nil {
 		t.Fatal(err)
 	}
 	saved := load(t, p.store)
 	p.remembers(saved)
 	for _, c := range saved.Chain {
-		p.certified(EntryCommit(c))
+		p.certified(wire.EntryCommit(c))
 	}
 	old := p.simPeer
-	p.simPeer = &simPeer{swarm: old.swarm, signer: old.signer, disk: newSimDisk(old.swarm, 0), cut: map[slot.PeerID]bool{}}
+	p.simPeer = &simPeer{
+		swarm: old.swarm, signer: old.signer, disk: newSimDisk(old.swarm, 0),
+		cut: map[slot.PeerID]bool{},
+	}
 	if at, ok := p.checkpointed(); ok {
 		p.disk.become(at.Height, at.Slot, at.StateRoot)
 	}
-	p.swarm.run(p.simPeer, DriverConfig{Store: p, Transport: p, Worker: p})
+	p.swarm.run(p.simPeer, DriverConfig{Store: p, Transport: p}, p)
 }
 
 // die ends the process and the power.
@@ -113,7 +124,7 @@ func (p *powerPeer) die(seed uint64) {
 }
 
 // remembers checks that what this peer said in its lives before is on its disk: "On disk before".
-func (p *powerPeer) remembers(saved Saved) {
+func (p *powerPeer) remembers(saved wire.Saved) {
 	p.said.Lock()
 	defer p.said.Unlock()
 	t, tip := p.swarm.t, uint64(len(saved.Chain))
@@ -122,16 +133,19 @@ func (p *powerPeer) remembers(saved Saved) {
 	}
 	for at, ballot := range p.said.words {
 		vote, promise := saved.Vote, saved.Promise
-		if at.height <= tip {
+		if at.Height <= tip {
 			continue
 		}
 		if (vote == nil || vote.Ballot < ballot) && (promise == nil || promise.Ballot < ballot) {
-			t.Errorf("peer %s gave its word at height %d for ballot %d, and remembers %+v and %+v", p.name.name, at.height, ballot, vote, promise)
+			t.Errorf("peer %s gave its word at height %d for ballot %d, and remembers %+v and %+v", p.name.name,
+				at.Height, ballot, vote, promise)
 		}
 	}
 	for ref, hash := range p.said.votes {
-		if v := saved.Vote; ref.Height > tip && (v == nil || v.Ballot < ref.Ballot || v.Ballot == ref.Ballot && v.Record.Hash() != hash) {
-			t.Errorf("peer %s voted at height %d in ballot %d, and remembers %+v", p.name.name, ref.Height, ref.Ballot, v)
+		if v := saved.Vote; ref.Height > tip &&
+			(v == nil || v.Ballot < ref.Ballot || v.Ballot == ref.Ballot && v.Record.Hash() != hash) {
+			t.Errorf("peer %s voted at height %d in ballot %d, and remembers %+v", p.name.name, ref.Height, ref.Ballot,
+				v)
 		}
 	}
 	for ref, hash := range p.said.forks {
@@ -165,7 +179,7 @@ func (p *powerPeer) Publish(b []byte) {
 
 // says notes what leaves this peer; false if the network loses it.
 func (p *powerPeer) says(b []byte) bool {
-	m, err := Open(b, p.swarm.rules.Run, testVerify)
+	m, err := wire.Open(b, p.swarm.rules.Run, testVerify)
 	if err != nil {
 		p.swarm.t.Errorf("sent %v", err)
 		return false
@@ -177,33 +191,34 @@ func (p *powerPeer) says(b []byte) bool {
 	return p.world.point.lose == nil || !p.world.point.lose(m)
 }
 
-func (p *powerPeer) note(m Message) {
+func (p *powerPeer) note(m wire.Message) {
 	p.said.Lock()
 	defer p.said.Unlock()
 	word := func(ref slot.Ref) {
-		at := place{ref.Height, ref.Prev}
+		at := wire.Position{Height: ref.Height, Prev: ref.Prev}
 		p.said.words[at] = max(p.said.words[at], ref.Ballot)
 	}
 	switch b := m.Body.(type) {
-	case Offer:
+	case wire.Offer:
 		p.said.offer = max(p.said.offer, b.Seq)
-	case Promise:
+	case wire.Promise:
 		word(b.Ref)
-	case Vote:
+	case wire.Vote:
 		word(b.Ref)
 		p.said.votes[b.Ref] = b.Hash
-	case Propose:
+	case wire.Propose:
 		ref := slot.Ref{Height: b.Record.Height, Prev: b.Record.Prev, Ballot: b.Ballot}
 		word(ref)
 		p.said.votes[ref] = b.Record.Hash()
-	case ForkVote:
+	case wire.ForkVote:
 		p.said.forks[b.Ref] = b.Hash
 	}
 }
 
 // Save implements Store, and cuts the power where the world says.
-func (p *powerPeer) Save(entries []Entry) error {
-	if at := p.world.point; at.of != nil && slices.ContainsFunc(entries, func(e Entry) bool { return at.of(p, e) }) {
+func (p *powerPeer) Save(entries []wire.Entry) error {
+	if at := p.world.point; at.of != nil && slices.ContainsFunc(entries,
+		func(e wire.Entry) bool { return at.of(p, e) }) {
 		p.cutSoon()
 	}
 	err := p.store.Save(entries)
@@ -214,7 +229,7 @@ func (p *powerPeer) Save(entries []Entry) error {
 }
 
 // certified tells the watcher what is on disk.
-func (p *powerPeer) certified(entries ...Entry) {
+func (p *powerPeer) certified(entries ...wire.Entry) {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
 	p.world.mu.watch.persisted(p.name, entries)
@@ -237,11 +252,11 @@ func (p *powerPeer) cutSoon() {
 	})
 }
 
-func (p *powerPeer) Load() (Saved, error) { return p.store.Load() }
-func (p *powerPeer) Close() error         { return p.store.Close() }
+func (p *powerPeer) Load() (wire.Saved, error) { return p.store.Load() }
+func (p *powerPeer) Close() error              { return p.store.Close() }
 
-// Do implements Worker: outcomes and states are on the peer's disk. A state is the hash of all outcomes applied. What is to be
-// applied must be on disk by now.
+// Do implements Worker: outcomes and states are on the peer's disk. A state is the hash of all
+// outcomes applied. What is to be applied must be on disk by now.
 func (p *powerPeer) Do(ctx context.Context, work Work, report func(Report)) {
 	if apply, ok := work.(WorkApply); ok {
 		p.world.mu.Lock()

@@ -9,33 +9,53 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // onDiskBefore is DESIGN's list: what must be on disk before something is said or done.
 var onDiskBefore = []struct {
 	name string
-	of   func(p *powerPeer, e Entry) bool
-	lose func(m Message) bool
+	of   func(p *powerPeer, e wire.Entry) bool
+	lose func(m wire.Message) bool
 }{
-	{"PROMISE the ballot", func(_ *powerPeer, e Entry) bool { _, ok := e.(EntryPromise); return ok }, firstProposal},
+	{
+		"PROMISE the ballot", func(_ *powerPeer, e wire.Entry) bool { _, ok := e.(wire.EntryPromise); return ok },
+		firstProposal,
+	},
 	{"HAVE the outcome", nil, nil},
-	{"PROPOSE vote and record", func(p *powerPeer, e Entry) bool { return p.votes(e, true) }, nil},
-	{"VOTE vote and record", func(p *powerPeer, e Entry) bool { return p.votes(e, false) }, nil},
-	{"VOTE after a promise", func(p *powerPeer, e Entry) bool { v, ok := e.(EntryVote); return ok && v.Ballot > 0 }, firstProposal},
-	{"OFFER seq", func(_ *powerPeer, e Entry) bool { o, ok := e.(EntryOffer); return ok && o.Seq > 1 }, nil},
-	{"a fork signature its mark", func(_ *powerPeer, e Entry) bool { _, ok := e.(EntryFork); return ok }, nil},
-	{"applying the certificate", func(_ *powerPeer, e Entry) bool { c, ok := e.(EntryCommit); return ok && c.Record.Slot == 2 }, nil},
+	{"PROPOSE vote and record", func(p *powerPeer, e wire.Entry) bool { return p.votes(e, true) }, nil},
+	{"VOTE vote and record", func(p *powerPeer, e wire.Entry) bool { return p.votes(e, false) }, nil},
+	{
+		"VOTE after a promise", func(p *powerPeer, e wire.Entry) bool {
+			v, ok := e.(wire.EntryVote)
+			return ok &&
+				v.Ballot > 0
+		},
+		firstProposal,
+	},
+	{"OFFER seq", func(_ *powerPeer, e wire.Entry) bool { o, ok := e.(wire.EntryOffer); return ok && o.Seq > 1 }, nil},
+	{
+		"a fork signature its mark", func(_ *powerPeer, e wire.Entry) bool { _, ok := e.(wire.EntryFork); return ok },
+		nil,
+	},
+	{"applying the certificate", func(_ *powerPeer, e wire.Entry) bool {
+		c, ok := e.(wire.EntryCommit)
+		return ok &&
+			c.Record.Slot == 2
+	}, nil},
 }
 
-// votes says whether an entry is a vote of the second slot, on this peer's own proposal or another's.
-func (p *powerPeer) votes(e Entry, own bool) bool {
-	v, ok := e.(EntryVote)
+// votes says whether an entry is a vote of the second slot, on this peer's own proposal or
+// another's.
+func (p *powerPeer) votes(e wire.Entry, own bool) bool {
+	v, ok := e.(wire.EntryVote)
 	return ok && v.Record.Slot == 2 && v.Record.Kind == slot.Step && (p.driver.View().Leader == p.signer.ID()) == own
 }
 
 // firstProposal is what must be lost for a second ballot.
-func firstProposal(m Message) bool {
-	b, ok := m.Body.(Propose)
+func firstProposal(m wire.Message) bool {
+	b, ok := m.Body.(wire.Propose)
 	return ok && b.Record.Slot == 2 && b.Ballot == 0
 }
 
@@ -52,10 +72,11 @@ var powerPoints = []struct {
 	{"after the name", powerfs.SyncDir, powerfs.After, true},
 }
 
-// A peer of three loses power before and after each write of the list, comes back on what its disk then holds, and the run goes
-// on to its end: nobody ever contradicts what was said, by itself or by the others, and what was said is on disk.
+// A peer of three loses power before and after each write of the list, comes back on what its disk
+// then holds, and the run goes on to its end: nobody ever contradicts what was said, by itself or
+// by the others, and what was said is on disk.
 func TestPowerCutAtEachWriteOfTheList(t *testing.T) {
-	seeds := tortureSeeds(t, 2)
+	seeds := testlevel.Choose[uint64](1, 2, 20)
 	for _, what := range onDiskBefore {
 		for _, at := range powerPoints {
 			if at.file && what.of != nil {
@@ -74,7 +95,7 @@ func TestPowerCutAtEachWriteOfTheList(t *testing.T) {
 
 // The same, and all three lose power at that moment.
 func TestPowerCutOfAllAtEachWriteOfTheList(t *testing.T) {
-	seeds := tortureSeeds(t, 1)
+	seeds := testlevel.Choose[uint64](1, 1, 10)
 	for _, what := range onDiskBefore {
 		t.Run(what.name, func(t *testing.T) {
 			for _, at := range powerPoints[:3] {
@@ -101,7 +122,8 @@ func powerCut(t *testing.T, at point, seed uint64, all bool) {
 			p.die(seed)
 		}
 	}
-	time.Sleep(time.Duration(seed) * time.Second / 2) // back at once, or when the others have noticed
+	// back at once, or when the others have noticed
+	time.Sleep(time.Duration(seed) * time.Second / 2)
 	for _, p := range peers {
 		if all || p == victim {
 			p.boot()

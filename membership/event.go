@@ -1,8 +1,6 @@
 package membership
 
-import (
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-)
+import "github.com/p2pdiloco/p2pdiloco/internal/slot"
 
 // Event is what happened, for logs, status and event files. It binds nobody.
 type Event struct {
@@ -10,15 +8,19 @@ type Event struct {
 	Height       uint64
 	Slot         uint64
 	Ballot       uint32
-	Peer         slot.PeerID // about whom
+	Peer         slot.PeerID // that the event is about
 	Members      []slot.PeerID
 	Contributors []slot.PeerID
-	Root         slot.Root // outcome of a commit, record that another branch begins with, last state of the run, or certified state where a peer differs
-	State        slot.Root // where a peer differs: the root of the state that it holds; of a certified record: the state before it
-	Record       slot.Root // hash of the record that was proposed or certified
-	Prev         slot.Root // of the record before it
-	RecordKind   slot.Kind
-	Detail       string // plain words
+	// outcome of a commit, record that another branch begins with, last state of the run, or
+	// certified state where a peer differs
+	Root slot.Root
+	// where a peer differs: the root of the state that it holds; of a certified record: the state
+	// before it
+	State      slot.Root
+	Record     slot.Root // hash of the record that was proposed or certified
+	Prev       slot.Root // of the record before it
+	RecordKind slot.Kind
+	Detail     string // plain words
 
 	Plan  *slot.Plan // of EventPlanned
 	Links slot.Links // what the plan's peers say of the ways between them
@@ -52,7 +54,7 @@ const (
 	EventSwitched  EventKind = "run.switched"
 	EventDone      EventKind = "run.done"
 
-	EventOrdered    EventKind = "access.ordered"
+	EventMotion     EventKind = "access.ordered"
 	EventRemoved    EventKind = "peer.removed"
 	EventReadmitted EventKind = "peer.readmitted"
 	EventRotated    EventKind = "secret.rotated"

@@ -7,48 +7,62 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // labSigned is a message as its author would sign it.
-func labSigned(p *labPeer, b Body) Message {
+func labSigned(p *labPeer, b wire.Body) wire.Message {
 	sig := labSign(p.id, slot.SignedBytes(b.Type(), p.lab.rules.Run, p.id, p.inc, b.Append(nil)))
-	return Message{From: p.id, Incarnation: p.inc, Body: b, Sig: sig}
+	return wire.Message{From: p.id, Incarnation: p.inc, Body: b, Sig: sig}
 }
 
-// Two votes in one ballot, two signatures on forks in one attempt, two roots of equal inputs: whoever sees both evicts the member at
-// once, everywhere, and does not take it back in that incarnation.
+// Two votes in one ballot, two signatures on forks in one attempt, two roots of equal inputs: a
+// peer that sees both evicts the member at once, everywhere, and does not take it back in that
+// incarnation.
 func TestAContradictionEvicts(t *testing.T) {
-	for name, make2 := range map[string]func(next slot.Ref) [2]Body{
-		"votes": func(next slot.Ref) [2]Body {
-			return [2]Body{Vote{slot.Vote{Ref: next, Hash: slot.Root{1}}}, Vote{slot.Vote{Ref: next, Hash: slot.Root{2}}}}
+	for name, make2 := range map[string]func(next slot.Ref) [2]wire.Body{
+		"votes": func(next slot.Ref) [2]wire.Body {
+			return [2]wire.Body{
+				wire.Vote{Vote: slot.Vote{Ref: next, Hash: slot.Root{1}}},
+				wire.Vote{Vote: slot.Vote{Ref: next, Hash: slot.Root{2}}},
+			}
 		},
-		"forks": func(next slot.Ref) [2]Body {
-			return [2]Body{ForkVote{slot.Vote{Ref: next, Hash: slot.Root{1}}}, ForkVote{slot.Vote{Ref: next, Hash: slot.Root{2}}}}
+		"forks": func(next slot.Ref) [2]wire.Body {
+			return [2]wire.Body{
+				wire.ForkVote{Vote: slot.Vote{Ref: next, Hash: slot.Root{1}}},
+				wire.ForkVote{Vote: slot.Vote{Ref: next, Hash: slot.Root{2}}},
+			}
 		},
-		"segments": func(next slot.Ref) [2]Body {
-			s := Segment{Ref: next, Inputs: slot.Root{3}, Segment: slot.Segment{Range: slot.Range{End: 4}, Contributors: slot.Bitmap{1}}}
+		"segments": func(next slot.Ref) [2]wire.Body {
+			s := wire.Segment{
+				Ref: next, Inputs: slot.Root{3},
+				Segment: slot.Segment{Range: slot.Range{End: 4}, Contributors: slot.Bitmap{1}},
+			}
 			again := s
-			again.Ballot, again.Group, again.Root = 1, slot.Root{7}, slot.Root{4} // what it was asked in does not matter
-			return [2]Body{s, again}
+			// what it was asked in does not matter
+			again.Ballot, again.Group, again.Root = 1, slot.Root{7}, slot.Root{4}
+			return [2]wire.Body{s, again}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := labOf(t, "ABCD")
 			a, liar := l.peers[0], l.peers[3]
 			l.exact = true
-			two := make2(a.m.chain.next())
+			two := make2(a.m.chain.Next())
 			_ = a.step(labSigned(liar, two[0]))
-			if len(a.m.evictions) > 0 {
+			if len(a.m.evidence.evictions) > 0 {
 				t.Fatal("one word evicts")
 			}
 			_ = a.step(labSigned(liar, two[0]))
-			if len(a.m.evictions) > 0 {
+			if len(a.m.evidence.evictions) > 0 {
 				t.Fatal("the same word twice evicts")
 			}
 			_ = a.step(labSigned(liar, two[1]))
 			out := func() bool {
 				return !slices.ContainsFunc(l.peers[:3], func(p *labPeer) bool {
-					return slot.Find(p.m.chain.electorate(), liar.id) >= 0 || !p.m.evicted(who{liar.id, liar.inc})
+					return slot.Find(p.m.chain.Electorate(), liar.id) >= 0 ||
+						!p.m.evidence.evicted(memberKey{liar.id, liar.inc})
 				})
 			}
 			if !l.run(5*time.Second, out) {
@@ -66,39 +80,40 @@ func TestAContradictionEvicts(t *testing.T) {
 func TestFalseEvidence(t *testing.T) {
 	l := labOf(t, "ABC")
 	a, b, c := l.peers[0], l.peers[1], l.peers[2]
-	next := a.m.chain.next()
-	vote := func(p *labPeer, ballot uint32, h byte) Message {
+	next := a.m.chain.Next()
+	vote := func(p *labPeer, ballot uint32, h byte) wire.Message {
 		ref := next
 		ref.Ballot = ballot
-		return labSigned(p, Vote{slot.Vote{Ref: ref, Hash: slot.Root{h}}})
+		return labSigned(p, wire.Vote{Vote: slot.Vote{Ref: ref, Hash: slot.Root{h}}})
 	}
 	true2 := evidenceOf(vote(c, 0, 1), vote(c, 0, 2))
-	for name, change := range map[string]func(e *Evidence){
-		"another ballot":       func(e *Evidence) { *e = evidenceOf(vote(c, 0, 1), vote(c, 1, 2)) },
-		"the same vote":        func(e *Evidence) { e.Second = e.First },
-		"in the wrong order":   func(e *Evidence) { e.First, e.Second = e.Second, e.First },
-		"another's signature":  func(e *Evidence) { e.Second.Sig = vote(b, 0, 2).Sig },
-		"another's name":       func(e *Evidence) { e.Peer, e.Incarnation = b.id, b.inc },
-		"of another life":      func(e *Evidence) { e.Incarnation++ },
-		"no message":           func(e *Evidence) { e.First.Body = e.First.Body[1:] },
-		"of a kind without it": func(e *Evidence) { e.Kind = slot.TypeAlive },
-		"said otherwise":       func(e *Evidence) { e.Kind = slot.TypeFork },
+	for name, change := range map[string]func(e *wire.Evidence){
+		"another ballot":       func(e *wire.Evidence) { *e = evidenceOf(vote(c, 0, 1), vote(c, 1, 2)) },
+		"the same vote":        func(e *wire.Evidence) { e.Second = e.First },
+		"in the wrong order":   func(e *wire.Evidence) { e.First, e.Second = e.Second, e.First },
+		"another's signature":  func(e *wire.Evidence) { e.Second.Sig = vote(b, 0, 2).Sig },
+		"another's name":       func(e *wire.Evidence) { e.Peer, e.Incarnation = b.id, b.inc },
+		"of another life":      func(e *wire.Evidence) { e.Incarnation++ },
+		"no message":           func(e *wire.Evidence) { e.First.Body = e.First.Body[1:] },
+		"of a kind without it": func(e *wire.Evidence) { e.Kind = slot.TypeAlive },
+		"said otherwise":       func(e *wire.Evidence) { e.Kind = slot.TypeFork },
 	} {
 		e := true2
 		change(&e)
-		if err := e.Check(l.rules.Run, labVerify); !errors.Is(err, ErrInvalid) {
+		if err := checkEvidence(e, l.rules.Run, labVerify); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := a.step(labSigned(b, e)); err == nil || len(a.m.evictions) > 0 {
-			t.Errorf("%s: %v, %d evicted", name, err, len(a.m.evictions))
+		if err := a.step(labSigned(b, e)); err == nil || len(a.m.evidence.evictions) > 0 {
+			t.Errorf("%s: %v, %d evicted", name, err, len(a.m.evidence.evictions))
 		}
 	}
-	if err := a.step(labSigned(b, true2)); err != nil || !a.m.evicted(who{c.id, c.inc}) {
+	if err := a.step(labSigned(b, true2)); err != nil || !a.m.evidence.evicted(memberKey{c.id, c.inc}) {
 		t.Errorf("true evidence: %v", err)
 	}
 }
 
-// HOLES H25: an honest owner that restarts and reduces again, from other contributors meanwhile, is no liar.
+// HOLES H25: an honest owner that restarts and reduces again, from other contributors meanwhile, is
+// no liar.
 func TestH25ARestartedOwnerIsNoLiar(t *testing.T) {
 	plan := slot.Plan{Slot: 3, Offers: []slot.Offer{{Peer: "a", Seq: 1}, {Peer: "b", Seq: 1}}}
 	of := func(set byte) slot.Segment {
@@ -123,23 +138,27 @@ func TestH25ARestartedOwnerIsNoLiar(t *testing.T) {
 		l.run(1300*time.Millisecond, func() bool { return false })
 	}
 	for _, p := range l.peers {
-		if len(p.m.evictions) > 0 {
-			t.Errorf("%s has evicted %v", p.name, p.m.evictions[0].who)
+		if len(p.m.evidence.evictions) > 0 {
+			t.Errorf("%s has evicted %v", p.name, p.m.evidence.evictions[0].memberKey)
 		}
 	}
 }
 
-// Partial results of a ring pass through strangers: one that changes them the second time must not have an honest owner evicted.
+// Partial results of a ring pass through strangers: one that changes them the second time must not
+// have an honest owner evicted.
 func TestARingMakesNoEvidence(t *testing.T) {
 	l, leader := ringLab(t, "ABCD")
 	l.exact = true
 	owner := l.aside(leader, 1)
 	plan := *leader.m.open.plan
 	i := slices.IndexFunc(plan.Pieces, func(p slot.Piece) bool { return p.Owner == owner.id })
-	var said []Message
+	var said []wire.Message
 	for root := range byte(2) {
 		s := slot.Segment{Range: plan.Pieces[i].Range, Contributors: slot.Bitmap{0b1111}, Root: slot.Root{root + 1}}
-		said = append(said, labSigned(owner, Segment{Ref: plan.Ref, Group: plan.Group(), Inputs: inputsOf(plan, s), Segment: s}))
+		said = append(said, labSigned(owner, wire.Segment{
+			Ref: plan.Ref, Group: plan.Group(), Inputs: inputsOf(plan, s),
+			Segment: s,
+		}))
 	}
 	for _, msg := range said {
 		for _, p := range l.peers {
@@ -147,11 +166,11 @@ func TestARingMakesNoEvidence(t *testing.T) {
 		}
 	}
 	for _, p := range l.peers {
-		if len(p.m.evictions) > 0 {
-			t.Errorf("%s evicts %s for a ring", p.name, labName(p.m.evictions[0].peer))
+		if len(p.m.evidence.evictions) > 0 {
+			t.Errorf("%s evicts %s for a ring", p.name, labName(p.m.evidence.evictions[0].peer))
 		}
 	}
-	if err := evidenceOf(said[0], said[1]).Check(l.rules.Run, labVerify); !errors.Is(err, ErrInvalid) {
+	if err := checkEvidence(evidenceOf(said[0], said[1]), l.rules.Run, labVerify); !errors.Is(err, chain.ErrInvalid) {
 		t.Errorf("evidence of a ring: %v", err)
 	}
 }
@@ -163,11 +182,16 @@ func TestStatementsNameTheirInputs(t *testing.T) {
 	i := slices.IndexFunc(plan.Pieces, func(p slot.Piece) bool { return p.Owner == owner.id })
 	s := slot.Segment{Range: plan.Pieces[i].Range, Contributors: slot.Bitmap{0b111}, Root: slot.Root{1}}
 	for _, inputs := range []slot.Root{{}, {1}} {
-		if err := leader.step(labSigned(owner, Segment{Ref: plan.Ref, Group: plan.Group(), Inputs: inputs, Segment: s})); !errors.Is(err, ErrInvalid) {
+		if err := leader.step(labSigned(owner,
+			wire.Segment{Ref: plan.Ref, Group: plan.Group(), Inputs: inputs, Segment: s})); !errors.Is(err,
+			chain.ErrInvalid) {
 			t.Errorf("a statement with inputs %v: %v", inputs, err)
 		}
 	}
-	if err := leader.step(labSigned(owner, Segment{Ref: plan.Ref, Group: plan.Group(), Inputs: inputsOf(plan, s), Segment: s})); err != nil {
+	if err := leader.step(labSigned(owner, wire.Segment{
+		Ref: plan.Ref, Group: plan.Group(), Inputs: inputsOf(plan, s),
+		Segment: s,
+	})); err != nil {
 		t.Errorf("a good statement: %v", err)
 	}
 }
@@ -176,12 +200,12 @@ func TestStatementsNameTheirInputs(t *testing.T) {
 func TestWordsRememberedAreBounded(t *testing.T) {
 	l := labOf(t, "AB")
 	a, b := l.peers[0], l.peers[1]
-	next := a.m.chain.next()
-	for i := range uint32(4 * maxSaidBy) {
+	next := a.m.chain.Next()
+	for i := range uint32(4 * maxClaimsBy) {
 		next.Ballot = i
-		_ = a.step(labSigned(b, Vote{slot.Vote{Ref: next}}))
+		_ = a.step(labSigned(b, wire.Vote{Vote: slot.Vote{Ref: next}}))
 	}
-	if n := len(a.m.open.said); n > maxSaidBy {
+	if n := len(a.m.evidence.claims); n > maxClaimsBy {
 		t.Errorf("%d words of one member are kept", n)
 	}
 }

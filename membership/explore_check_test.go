@@ -5,29 +5,30 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-func placeOf(b Body) slot.Ref {
+func placeOf(b wire.Body) slot.Ref {
 	switch b := b.(type) {
-	case Plan:
+	case wire.Plan:
 		return b.Ref
-	case Segment:
+	case wire.Segment:
 		return b.Ref
-	case Lost:
+	case wire.Lost:
 		return b.Ref
-	case Draft:
+	case wire.Draft:
 		return b.Ref
-	case Have:
+	case wire.Have:
 		return b.Ref
-	case Vote:
+	case wire.Vote:
 		return b.Ref
-	case Prepare:
+	case wire.Prepare:
 		return b.Ref
-	case Promise:
+	case wire.Promise:
 		return b.Ref
-	case Propose:
+	case wire.Propose:
 		return slot.Ref{Height: b.Record.Height, Prev: b.Record.Prev, Ballot: b.Ballot}
-	case Commit:
+	case wire.Commit:
 		return b.Certificate.Ref
 	}
 	return slot.Ref{}
@@ -36,22 +37,24 @@ func placeOf(b Body) slot.Ref {
 // checkSent checks I1 and I6 when something new is said.
 func (x *explorer) checkSent(w *world, id int) {
 	switch b := x.parcels[id].msg.Body.(type) {
-	case Commit:
-		x.others(w, id, func(o Message) {
-			if c, ok := o.Body.(Commit); ok && c.Record.Prev == b.Record.Prev && c.Record.Hash() != b.Record.Hash() {
+	case wire.Commit:
+		x.others(w, id, func(o wire.Message) {
+			if c, ok := o.Body.(wire.Commit); ok && c.Record.Prev == b.Record.Prev &&
+				c.Record.Hash() != b.Record.Hash() {
 				x.fail(w, fmt.Sprintf("I1: two records are certified at height %d", b.Record.Height))
 			}
 		})
-	case Vote:
-		x.others(w, id, func(o Message) {
-			if v, ok := o.Body.(Vote); ok && o.From == x.parcels[id].msg.From && v.Ref == b.Ref && v.Hash != b.Hash {
+	case wire.Vote:
+		x.others(w, id, func(o wire.Message) {
+			if v, ok := o.Body.(wire.Vote); ok && o.From == x.parcels[id].msg.From && v.Ref == b.Ref &&
+				v.Hash != b.Hash {
 				x.fail(w, fmt.Sprintf("I6: %s votes twice in ballot %d", labName(o.From), b.Ballot))
 			}
 		})
 	}
 }
 
-func (x *explorer) others(w *world, id int, do func(Message)) {
+func (x *explorer) others(w *world, id int, do func(wire.Message)) {
 	for p := range x.parcels {
 		if p != id && w.has(p) {
 			do(x.parcels[p].msg)
@@ -76,7 +79,10 @@ func (x *explorer) fail(w *world, fault string) {
 // had says whether all bytes are on some disk of a peer for which ok holds.
 func (x *explorer) had(w *world, segments []slot.Segment, ok func(local) bool) bool {
 	for _, s := range segments {
-		if !slices.ContainsFunc(w.peers, func(p int) bool { return ok(x.locals[p]) && x.locals[p].disk.segments[s.Root] }) {
+		if !slices.ContainsFunc(w.peers, func(p int) bool {
+			return ok(x.locals[p]) &&
+				x.locals[p].disk.segments[s.Root]
+		}) {
 			return false
 		}
 	}
@@ -86,9 +92,10 @@ func (x *explorer) had(w *world, segments []slot.Segment, ok func(local) bool) b
 func living(l local) bool  { return !l.dead }
 func running(l local) bool { return l.m != nil }
 
-// checkHad checks I3: while a quorum of the members of the newest certified record lives, the state after it can be had.
+// checkHad checks I3: while a quorum of the members of the newest certified record lives, the state
+// after it can be had.
 func (x *explorer) checkHad(w *world) {
-	var tip Commit
+	var tip wire.Commit
 	for _, p := range w.peers {
 		if c := x.locals[p].disk.saved.Chain; len(c) > 0 && c[len(c)-1].Record.Height > tip.Record.Height {
 			tip = c[len(c)-1]
@@ -103,7 +110,8 @@ func (x *explorer) checkHad(w *world) {
 		height = max(height, x.locals[p].disk.height)
 	}
 	if height+1 < tip.Record.Height || height < tip.Record.Height && !x.had(w, tip.Record.Segments, living) {
-		x.fail(w, fmt.Sprintf("I3: a quorum of %d members lives, and nobody has the state after height %d", len(tip.Record.Members), tip.Record.Height))
+		x.fail(w, fmt.Sprintf("I3: a quorum of %d members lives, and nobody has the state after height %d",
+			len(tip.Record.Members), tip.Record.Height))
 	}
 }
 
@@ -118,22 +126,22 @@ func (x *explorer) possible(w *world, l local, j Work) bool {
 	return false
 }
 
-func describe(b Body) string {
+func describe(b wire.Body) string {
 	switch b := b.(type) {
-	case Vote:
+	case wire.Vote:
 		return fmt.Sprintf("VOTE %d/%d %s", b.Height, b.Ballot, b.Hash.Short())
-	case Propose:
+	case wire.Propose:
 		return fmt.Sprintf("PROPOSE %d/%d %s", b.Record.Height, b.Ballot, b.Record.Hash().Short())
-	case Promise:
+	case wire.Promise:
 		s := fmt.Sprintf("PROMISE %d/%d", b.Height, b.Ballot)
 		if b.Voted {
 			s += fmt.Sprintf(" voted %d %s", b.VoteBallot, b.VoteRecord.Hash().Short())
 		}
 		return s
-	case Prepare:
+	case wire.Prepare:
 		return fmt.Sprintf("PREPARE %d/%d", b.Height, b.Ballot)
-	case Commit:
+	case wire.Commit:
 		return fmt.Sprintf("COMMIT %d %s", b.Record.Height, b.Record.Hash().Short())
 	}
-	return TypeName(b.Type())
+	return wire.TypeName(b.Type())
 }

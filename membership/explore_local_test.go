@@ -10,23 +10,28 @@ import (
 	"strconv"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// local is one peer in the explorer: the real machine, and the disk that outlives it. Locals are never changed once made.
+// local is one peer in the explorer: the real machine, and the disk that outlives it. Locals are
+// never changed once made.
 type local struct {
 	m    *Machine // nil while down
 	dead bool
 	disk localDisk
 	jobs []Work // what the worker was asked for and may do at any time: at most one of a kind
 
-	// Ghosts, for the checks: the highest ballot promised or voted in at the open place, as others were told.
-	floorAt place
+	// Ghosts, for the checks: the highest ballot promised or voted in at the open place, as others
+	// were told.
+	floorAt wire.Position
 	floor   uint32
 }
 
-// localDisk is what survives a crash. Its contents are shared between locals and replaced, never changed.
+// localDisk is what survives a crash. Its contents are shared between locals and replaced, never
+// changed.
 type localDisk struct {
-	saved    Saved
+	saved    wire.Saved
 	segments map[slot.Root]bool
 	height   uint64 // of the model state
 	root     slot.Root
@@ -57,22 +62,21 @@ type effect struct {
 	fault string
 }
 
-// copyMachine is a deep copy as far as a machine ever changes things; records, plans and messages are values once made.
+// copyMachine is a deep copy as far as a machine ever changes things; records, plans and messages
+// are values once made.
 func copyMachine(m *Machine) *Machine {
-	c := *m
-	ch := *m.chain
-	ch.commits, ch.hashes, ch.spent = slices.Clip(ch.commits), slices.Clip(ch.hashes), maps.Clone(ch.spent)
-	deal := *ch.deal
-	deal.back, deal.hands = slices.Clone(deal.back), slices.Clone(deal.hands)
-	for i, h := range deal.hands {
-		deal.hands[i] = slices.Clone(h)
+	f, e := *m.facts, *m.effects
+	f.chain = m.chain.UpTo(m.chain.Height())
+	c := assemble(&f, &e)
+	copyOwn(c, m)
+	for i, part := range partsOf(c) {
+		copyOwn(part, partsOf(m)[i])
 	}
-	ch.deal = &deal
-	c.chain = &ch
 	d := *m.open
 	d.outcomes = maps.Clone(d.outcomes)
-	d.said, d.saidBy = map[said]Message{}, map[who]int{} // here an owner reduces otherwise in each ballot: what is proposed shall differ
-	d.testimony.stated, d.testimony.lost = slices.Clone(d.testimony.stated), slices.Clone(d.testimony.lost)
+	// here an owner reduces otherwise in each ballot: what is proposed shall differ
+	c.evidence.claims, c.evidence.claimsBy = map[claim]wire.Message{}, map[memberKey]int{}
+	d.groupReports.stated, d.groupReports.lost = slices.Clone(d.groupReports.stated), slices.Clone(d.groupReports.lost)
 	if d.lead != nil {
 		l := *d.lead
 		l.promises, l.segments, l.reports = maps.Clone(l.promises), maps.Clone(l.segments), slices.Clone(l.reports)
@@ -81,17 +85,70 @@ func copyMachine(m *Machine) *Machine {
 		d.lead = &l
 	}
 	c.open = &d
-	c.words, c.early = maps.Clone(m.words), slices.Clone(m.early)
-	c.presence.known = make(map[who]*acquaintance, len(m.presence.known))
+	c.pledges.kept, c.catchup.early = maps.Clone(m.pledges.kept), slices.Clone(m.catchup.early)
+	c.presence.known = make(map[memberKey]*contact, len(m.presence.known))
 	for w, a := range m.presence.known {
 		b := *a
 		c.presence.known[w] = &b
 	}
 	c.presence.connected = maps.Clone(m.presence.connected)
-	return &c
+	return c
 }
 
-// fingerprint hashes everything reachable from v by value: two locals of one fingerprint are the same.
+// partsOf lists the parts of a machine, the pointers that it and its groups of parts hold.
+func partsOf(m *Machine) []any { return partsIn(reflect.ValueOf(m).Elem()) }
+
+func partsIn(v reflect.Value) (parts []any) {
+	for i := range v.NumField() {
+		switch t := v.Field(i).Type(); {
+		case isPart(t):
+			parts = append(parts, reflect.NewAt(t, v.Field(i).Addr().UnsafePointer()).Elem().Interface())
+		case isGroup(t):
+			parts = append(parts, partsIn(v.Field(i))...)
+		}
+	}
+	return parts
+}
+
+// isGroup says whether a type is a group of parts.
+func isGroup(t reflect.Type) bool {
+	switch t {
+	case reflect.TypeFor[peers](), reflect.TypeFor[memberRules](), reflect.TypeFor[branches](),
+		reflect.TypeFor[decision]():
+		return true
+	}
+	return false
+}
+
+// isPart says whether a type is a pointer to a part of the machine.
+func isPart(t reflect.Type) bool {
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || t == reflect.TypeFor[*Machine]() {
+		return false
+	}
+	f, ok := t.Elem().FieldByName("facts")
+	return ok && f.Type == reflect.TypeFor[*facts]()
+}
+
+// isShared says whether a type is a pointer to what all parts of a machine have in common.
+func isShared(t reflect.Type) bool {
+	return t == reflect.TypeFor[*facts]() || t == reflect.TypeFor[*effects]() || t == reflect.TypeFor[*height]()
+}
+
+// copyOwn copies the fields of a struct but for those that lead to other parts.
+func copyOwn(to, from any) {
+	dst, src := reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()
+	for i := range dst.NumField() {
+		switch t := dst.Type().Field(i).Type; {
+		case isPart(t), isShared(t), isGroup(t):
+		default:
+			reflect.NewAt(t, dst.Field(i).Addr().UnsafePointer()).Elem().
+				Set(reflect.NewAt(t, src.Field(i).Addr().UnsafePointer()).Elem())
+		}
+	}
+}
+
+// fingerprint hashes everything reachable from v by value: two locals of one fingerprint are the
+// same.
 func fingerprint(v any) uint64 {
 	b := appendValue(nil, reflect.ValueOf(v))
 	h := fnv.New64a()
@@ -105,18 +162,23 @@ func appendValue(b []byte, v reflect.Value) []byte {
 		if v.IsNil() {
 			return append(b, 'n')
 		}
-		if v.Type() == reflect.TypeFor[*chain]() { // the tip names all records below it
+		if v.Type() == reflect.TypeFor[*chain.Chain]() { // the tip names all records below it
 			return appendValue(b, v.Elem().FieldByName("hashes").Index(v.Elem().FieldByName("hashes").Len()-1))
 		}
 		return appendValue(fmt.Append(append(b, 'p'), v.Elem().Type().String()), v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
+			if t := v.Field(i).Type(); v.Type() != reflect.TypeFor[Machine]() && !isGroup(v.Type()) &&
+				(isPart(t) || isShared(t)) {
+				continue // the machine has it, too
+			}
 			b = appendValue(b, v.Field(i))
 		}
 	case reflect.Slice, reflect.Array:
-		if v.Type() == reflect.TypeFor[[]Commit]() {
+		if v.Type() == reflect.TypeFor[[]wire.Commit]() {
 			if v.Len() > 0 {
-				b = appendValue(b, v.Index(v.Len()-1).FieldByName("Record")) // it names the records below it
+				// it names the records below it
+				b = appendValue(b, v.Index(v.Len()-1).FieldByName("Record"))
 			}
 			return append(b, byte(v.Len()))
 		}
@@ -125,7 +187,7 @@ func appendValue(b []byte, v reflect.Value) []byte {
 			b = appendValue(b, v.Index(i))
 		}
 	case reflect.Map:
-		if v.Type() == reflect.TypeFor[map[said]Message]() || v.Type() == reflect.TypeFor[map[who]int]() {
+		if v.Type() == reflect.TypeFor[map[claim]wire.Message]() || v.Type() == reflect.TypeFor[map[memberKey]int]() {
 			return b // remembered to find contradictions, of which the explorer's peers have none
 		}
 		var entries []string
@@ -177,12 +239,12 @@ func (x *explorer) run(p int, l local, in input) (local, []parcel, string) {
 	case inParcel:
 		msg := x.parcels[in.arg].msg
 		if msg.Body.Type() == slot.TypePrepare {
-			l.m.open.life = never // patience may end at any time
+			l.m.open.life = never // leaderTimeout may end at any time
 		}
 		_ = l.m.Step(l.m.now, msg)
 	case inCampaign:
 		l.m.open.life = never
-		l.m.openBallot()
+		l.m.candidate.openBallot()
 	case inUnheard:
 		for w, a := range l.m.presence.known {
 			if w.peer == x.ids[in.arg] {
@@ -200,19 +262,20 @@ func (x *explorer) run(p int, l local, in input) (local, []parcel, string) {
 func (x *explorer) restart(p int, l local) (local, []parcel, string) {
 	l.disk.saved.Boot++
 	l.m = NewMachine(x.config(p), l.disk.saved)
-	l.m.now, l.m.aliveAt = x.now, x.now
+	l.m.now, l.m.announcer.aliveAt = x.now, x.now
 	for _, a := range l.m.presence.known {
 		a.heard = x.now
 	}
 	l.m.Report(x.now, ReportApplied{Height: l.disk.height, StateRoot: l.disk.root})
 	l.m.Report(x.now, ReportContributes{Contributes: true})
-	if l.m.wantsIn() {
-		l.m.gossip(Join{}) // as the next Tick would
+	if l.m.roster.wantsIn() {
+		l.m.gossip(wire.Join{}) // as the next Tick would
 	}
 	return x.drain(p, l)
 }
 
-// drain carries out Ready until there is nothing left: disk, own messages, reductions at once; other work later.
+// drain carries out Ready until there is nothing left: disk, own messages, reductions at once;
+// other work later.
 func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 	var sent []parcel
 	for {
@@ -226,15 +289,16 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 				l.disk.saved = fold(l.disk.saved, e)
 			}
 		}
-		var own []Message
+		var own []wire.Message
 		for _, e := range r.Send {
-			msg := Message{From: x.ids[p], Incarnation: x.incs[p], Body: e.Body}
-			msg.Sig = labSign(msg.From, slot.SignedBytes(e.Body.Type(), x.rules.Run, msg.From, msg.Incarnation, e.Body.Append(nil)))
+			msg := wire.Message{From: x.ids[p], Incarnation: x.incs[p], Body: e.Body}
+			msg.Sig = labSign(msg.From, slot.SignedBytes(e.Body.Type(), x.rules.Run, msg.From, msg.Incarnation,
+				e.Body.Append(nil)))
 			if fault := l.ghosts(msg); fault != "" {
 				return l, nil, fault
 			}
 			switch e.Body.(type) {
-			case Vote, Commit:
+			case wire.Vote, wire.Commit:
 				sent = append(sent, parcel{to: -1, msg: msg})
 			}
 			for q, id := range x.ids {
@@ -254,7 +318,8 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 				x.reduce(p, &l, reduce.Plan)
 				continue
 			}
-			l.jobs = append(slices.DeleteFunc(slices.Clone(l.jobs), func(o Work) bool { return reflect.TypeOf(o) == reflect.TypeOf(w) }), w)
+			l.jobs = append(slices.DeleteFunc(slices.Clone(l.jobs),
+				func(o Work) bool { return reflect.TypeOf(o) == reflect.TypeOf(w) }), w)
 		}
 		for _, msg := range own {
 			_ = l.m.Step(l.m.now, msg)
@@ -264,20 +329,20 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 }
 
 // ghosts checks a message against what this incarnation told others at the same place (I6).
-func (l *local) ghosts(msg Message) string {
+func (l *local) ghosts(msg wire.Message) string {
 	var ref slot.Ref
 	switch b := msg.Body.(type) {
-	case Vote:
+	case wire.Vote:
 		ref = b.Ref
-		if at := (place{ref.Height, ref.Prev}); at == l.floorAt && ref.Ballot < l.floor {
+		if at := (wire.Position{Height: ref.Height, Prev: ref.Prev}); at == l.floorAt && ref.Ballot < l.floor {
 			return fmt.Sprintf("I6: %s votes in ballot %d below its word %d", labName(msg.From), ref.Ballot, l.floor)
 		}
-	case Promise:
+	case wire.Promise:
 		ref = b.Ref
 	default:
 		return ""
 	}
-	if at := (place{ref.Height, ref.Prev}); at != l.floorAt {
+	if at := (wire.Position{Height: ref.Height, Prev: ref.Prev}); at != l.floorAt {
 		l.floorAt, l.floor = at, 0
 	}
 	l.floor = max(l.floor, ref.Ballot)
@@ -286,7 +351,7 @@ func (l *local) ghosts(msg Message) string {
 
 // contribute offers once a slot, as the node would.
 func (x *explorer) contribute(l local) {
-	v, s := l.m.View(), l.m.chain.openSlot()
+	v, s := l.m.View(), l.m.chain.OpenSlot()
 	if v.IsMember && v.Synced && v.Applied == v.Tip.Height && v.OwnOffer == nil && s <= x.slots {
 		l.m.Report(x.now, ReportOffer{Slot: s, Base: s - 1, Weight: 1, Root: slot.Hash([]byte(l.m.cfg.Self))})
 	}
@@ -297,16 +362,16 @@ func certifiedOn(d localDisk, r slot.Record) bool {
 }
 
 // fold is the store: the newest promise and vote at the open height.
-func fold(s Saved, e Entry) Saved {
+func fold(s wire.Saved, e wire.Entry) wire.Saved {
 	switch e := e.(type) {
-	case EntryPromise:
+	case wire.EntryPromise:
 		s.Promise = &e
-	case EntryVote:
+	case wire.EntryVote:
 		s.Vote = &e
-	case EntryOffer:
+	case wire.EntryOffer:
 		s.OfferSeq = max(s.OfferSeq, e.Seq)
-	case EntryCommit:
-		s.Chain = append(slices.Clip(s.Chain), Commit(e))
+	case wire.EntryCommit:
+		s.Chain = append(slices.Clip(s.Chain), wire.Commit(e))
 		s.Promise, s.Vote = nil, nil
 	}
 	return s
@@ -320,7 +385,8 @@ func (x *explorer) crashed(d localDisk) localDisk {
 	return d
 }
 
-// reduce lets an owner reduce its pieces at once: from all of the group that are not gone. A piece that it has done is done.
+// reduce lets an owner reduce its pieces at once: from all of the group that are not gone. A piece
+// that it has done is done.
 func (x *explorer) reduce(p int, l *local, plan slot.Plan) {
 	set := slot.NewBitmap(len(plan.Offers))
 	for i := range plan.Offers {
@@ -331,10 +397,13 @@ func (x *explorer) reduce(p int, l *local, plan slot.Plan) {
 	group := plan.Group()
 	for _, piece := range plan.Pieces {
 		done := func(s slot.Segment) bool { return s.Range == piece.Range }
-		if piece.Owner == x.ids[p] && !slices.ContainsFunc(l.m.open.testimony.stated, done) {
+		if piece.Owner == x.ids[p] && !slices.ContainsFunc(l.m.open.groupReports.stated, done) {
 			root := slot.Hash(fmt.Appendf(group[:], "%v %v by %s", piece.Range, set, piece.Owner))
 			l.store(root)
-			l.m.Report(x.now, ReportSegment{Group: group, Segment: slot.Segment{Range: piece.Range, Contributors: set, Root: root}})
+			l.m.Report(x.now, ReportSegment{
+				Group:   group,
+				Segment: slot.Segment{Range: piece.Range, Contributors: set, Root: root},
+			})
 		}
 	}
 }
@@ -351,7 +420,8 @@ func (l *local) store(roots ...slot.Root) {
 
 // work does a job whose bytes can be had: the explorer looked.
 func (x *explorer) work(_ int, l *local, w Work) {
-	l.jobs = slices.DeleteFunc(slices.Clone(l.jobs), func(o Work) bool { return reflect.TypeOf(o) == reflect.TypeOf(w) })
+	l.jobs = slices.DeleteFunc(slices.Clone(l.jobs),
+		func(o Work) bool { return reflect.TypeOf(o) == reflect.TypeOf(w) })
 	switch w := w.(type) {
 	case WorkHold:
 		for _, s := range w.Draft.Segments {

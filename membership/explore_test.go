@@ -1,16 +1,16 @@
 package membership
 
 import (
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// arrangements is the traffic before a proposal: it decides what is proposed, and binds nobody. Delivered at once, it leaves
-// the explorer to the orders of what binds.
+// arrangements is the traffic before a proposal: it decides what is proposed, and binds nobody.
+// Delivered at once, it leaves the explorer to the orders of what binds.
 var arrangements = func() map[slot.MessageType]bool {
 	return map[slot.MessageType]bool{
 		slot.TypeOffer: true, slot.TypePlan: true, slot.TypeSegment: true, slot.TypeLost: true, slot.TypeDraft: true,
@@ -18,20 +18,8 @@ var arrangements = func() map[slot.MessageType]bool {
 	}
 }()
 
-// worldsAllowed bounds each exploration. EXPLORE_WORLDS=5000000 goes further than a test run should take.
-func worldsAllowed(t *testing.T) int {
-	s := os.Getenv("EXPLORE_WORLDS")
-	if s == "" {
-		return worldsByDefault
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatalf("EXPLORE_WORLDS=%q is no number", s)
-	}
-	return n
-}
-
-// TestExplore visits what real machines can get into, breadth first, and finds no invariant broken.
+// TestExplore visits what real machines can get into, breadth first, up to a
+// number of worlds, and finds no invariant broken.
 func TestExplore(t *testing.T) {
 	for _, c := range []struct {
 		name                      string
@@ -53,13 +41,14 @@ func TestExplore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x, w := newExplorer(t, c.peers, c.newcomers, c.slots)
-			x.limit = worldsAllowed(t)
+			x.limit = testlevel.Choose(1_000, 4_000, 300_000)
 			x.ballots, x.crashes, x.deaths, x.mistrust = c.ballots, c.crashes, c.deaths, c.mistrust
 			if !c.all {
 				x.at = arrangements
 			}
 			complete := x.explore(w)
-			t.Logf("%d worlds, %d peer states, %d messages, complete=%v", x.worlds, len(x.locals), len(x.parcels), complete)
+			t.Logf("%d worlds, %d peer states, %d messages, complete=%v", x.worlds, len(x.locals), len(x.parcels),
+				complete)
 			if x.fault != "" {
 				t.Fatalf("%s\n%s", x.fault, strings.Join(x.trace, "\n"))
 			}
@@ -67,25 +56,38 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// TestExplorerFindsFaults takes one rule away from the disk and expects the explorer to say what breaks.
+// TestExplorerFindsFaults takes one rule away from the disk and expects the explorer to say what
+// breaks.
 func TestExplorerFindsFaults(t *testing.T) {
-	forget := func(forgets func(Entry) bool) func(Entry) bool { return func(e Entry) bool { return !forgets(e) } }
+	forget := func(forgets func(wire.Entry) bool) func(wire.Entry) bool {
+		return func(e wire.Entry) bool { return !forgets(e) }
+	}
 	for _, c := range []struct {
 		name, want string
-		keep       func(Entry) bool
+		keep       func(wire.Entry) bool
 		outcomes   bool
 		deaths     int
 		crashes    int
 	}{
-		{name: "promises in memory only (H2)", want: "I6", crashes: 1, keep: forget(func(e Entry) bool { _, ok := e.(EntryPromise); return ok })},
-		{name: "votes in memory only (H5)", want: "I6", crashes: 1, keep: forget(func(e Entry) bool { _, ok := e.(EntryVote); return ok })},
+		{
+			name: "promises in memory only (H2)", want: "I6", crashes: 1,
+			keep: forget(func(e wire.Entry) bool { _, ok := e.(wire.EntryPromise); return ok }),
+		},
+		{
+			name: "votes in memory only (H5)", want: "I6", crashes: 1,
+			keep: forget(func(e wire.Entry) bool { _, ok := e.(wire.EntryVote); return ok }),
+		},
 		{name: "outcomes in memory only (H10)", want: "I3", crashes: 3, outcomes: true},
-		{name: "certificates in memory only", want: "I5", keep: forget(func(e Entry) bool { _, ok := e.(EntryCommit); return ok })},
+		{
+			name: "certificates in memory only", want: "I5",
+			keep: forget(func(e wire.Entry) bool { _, ok := e.(wire.EntryCommit); return ok }),
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x, w := newExplorer(t, 3, 0, 1)
 			x.limit = 400_000
-			x.ballots, x.crashes, x.deaths, x.at, x.keep, x.loseOutcomes = 1, c.crashes, c.deaths, arrangements, c.keep, c.outcomes
+			x.ballots, x.crashes, x.deaths, x.at, x.keep, x.loseOutcomes = 1, c.crashes, c.deaths, arrangements, c.keep,
+				c.outcomes
 			x.explore(w)
 			if !strings.HasPrefix(x.fault, c.want) {
 				t.Fatalf("found %q after %d worlds, not %s", x.fault, x.worlds, c.want)

@@ -8,16 +8,19 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// The explorer visits every state that a few real machines can get into, within bounds. A message, once sent, stays: it may be
-// received by whom it was sent to at any time, often, or never, which covers loss, duplication, reordering and delay. Peers
-// crash (all but the disk goes), restart, or die for good; anybody's patience may end at any time.
+// The explorer visits every state that a few real machines can get into, within bounds. A message,
+// once sent, stays: its receiver may get it at any time, often, or never, which covers loss,
+// duplication, reordering and delay. Peers crash (all but the disk goes), restart, or die for good;
+// anybody's leaderTimeout may end at any time.
 //
-// What an input does to one peer depends on that peer alone, so it is computed once for each distinct peer state and looked up
-// after that: a world is a few small numbers.
+// What an input does to one peer depends on that peer alone, so it is computed once for each
+// distinct peer state and looked up after that: a world is a few small numbers.
 type explorer struct {
-	rules Rules
+	rules chain.Rules
 	slots uint64 // offers stop after this one
 	now   time.Duration
 	ids   []slot.PeerID
@@ -25,9 +28,11 @@ type explorer struct {
 
 	ballots                   uint32 // highest ballot
 	crashes, deaths, mistrust int
-	at                        map[slot.MessageType]bool // delivered at once and to all who are up: fewer orders to visit
-	keep                      func(Entry) bool          // faults to be found: what a disk keeps; nil: all
-	loseOutcomes              bool
+	// delivered at once and to all peers that are up: fewer orders to visit
+	at map[slot.MessageType]bool
+	// faults to be found: what a disk keeps; nil: all
+	keep         func(wire.Entry) bool
+	loseOutcomes bool
 
 	locals   []local
 	localIDs map[uint64]int
@@ -47,11 +52,13 @@ type step struct {
 	in    input
 }
 
-// parcel is a message on its way to one peer. Those to -1 only remember that something binding was said.
+// parcel is a message on its way to one peer. Those to -1 only remember that something binding was
+// said.
 type parcel struct {
-	to     int
-	msg    Message
-	height uint64 // once the receiver's chain has it, the message is without effect; 0 if that cannot be said
+	to  int
+	msg wire.Message
+	// once the receiver's chain has it, the message is without effect; 0 if that cannot be said
+	height uint64
 }
 
 // world is the state of everything.
@@ -92,7 +99,8 @@ func (x *explorer) void(w *world, p parcel) bool {
 	return l.dead || p.height > 0 && p.height <= uint64(len(l.disk.saved.Chain))
 }
 
-// newExplorer starts from a run of n members made in the lab, and newcomers who have the state and ask to be members.
+// newExplorer starts from a run of n members made in the lab, and newcomers who have the state and
+// ask to be members.
 func newExplorer(t *testing.T, n, newcomers int, slots uint64) (*explorer, *world) {
 	l := newLab(t, labRules(), labTiming)
 	x := &explorer{
@@ -145,14 +153,15 @@ func (x *explorer) internLocal(l local) int {
 	return id
 }
 
-// internParcel gives a message to a receiver a number. ALIVE, NEED and BEAT play no part without time.
+// internParcel gives a message to a receiver a number. ALIVE, NEED and BEAT play no part without
+// time.
 func (x *explorer) internParcel(p parcel) (int, bool) {
 	switch p.msg.Body.Type() {
 	case slot.TypeAlive, slot.TypeBeat:
 		return 0, false
 	}
 	p.height = placeOf(p.msg.Body).Height
-	if _, ok := p.msg.Body.(Prepare); ok {
+	if _, ok := p.msg.Body.(wire.Prepare); ok {
 		p.height = 0 // answered with the certificate
 	}
 	key := fmt.Sprintf("%d %s %d %s", p.to, p.msg.From, p.msg.Body.Type(), p.msg.Body.Append(nil))
@@ -201,7 +210,8 @@ func (x *explorer) effectOf(p, local int, in input) effect {
 // follow makes the world after an input, with what is delivered at once. Nil if nothing changed.
 func (x *explorer) follow(w *world, p int, in input, by func() string) *world {
 	next := &world{
-		peers: slices.Clone(w.peers), sent: w.sent, crashes: w.crashes, deaths: w.deaths, mistrust: w.mistrust, from: w, by: by(),
+		peers: slices.Clone(w.peers), sent: w.sent, crashes: w.crashes, deaths: w.deaths, mistrust: w.mistrust, from: w,
+		by: by(),
 	}
 	switch in.kind {
 	case inCrash:
@@ -306,7 +316,7 @@ func (x *explorer) successors(w *world) (next []*world) {
 // tryOwn is what a running peer may do by itself.
 func (x *explorer) tryOwn(w *world, p int, l local, try func(int, input, func() string)) {
 	name := labName(x.ids[p])
-	if l.m.elector() && l.m.atTip() && l.m.chain.openSlot() <= x.slots && l.m.open.seen < x.ballots {
+	if l.m.elector() && l.m.model.atTip() && l.m.chain.OpenSlot() <= x.slots && l.m.open.seen < x.ballots {
 		b := l.m.open.seen + 1
 		for l.m.open.leader(b).Peer != x.ids[p] {
 			b++

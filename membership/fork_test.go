@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// forkWorld is A alone of ABC, long enough without the others to fork, and B, which does not run but whose words the test says.
-func forkWorld(t *testing.T) (l *lab, a, b *labPeer, fork func(attempt uint32, members ...*labPeer) Propose) {
+// forkWorld is A alone of ABC, long enough without the others to fork, and B, which does not run
+// but whose words the test says.
+func forkWorld(t *testing.T) (l *lab, a, b *labPeer, fork func(attempt uint32, members ...*labPeer) wire.Propose) {
 	l = labOf(t, "ABC")
 	a, b = l.peers[0], l.peers[1]
 	l.filters = []*labFilter{{from: "A", left: -1}}
@@ -18,31 +20,34 @@ func forkWorld(t *testing.T) (l *lab, a, b *labPeer, fork func(attempt uint32, m
 	l.run(3*time.Second, func() bool { return false })
 	a.m.cfg.Timing.ForkAfter = time.Second
 	a.m.fork.leads = false
-	return l, a, b, func(attempt uint32, members ...*labPeer) Propose {
+	return l, a, b, func(attempt uint32, members ...*labPeer) wire.Propose {
 		c := a.m.chain
 		var list []slot.Member
 		for _, p := range members {
-			list = append(list, c.listed(p.id, p.inc))
+			list = append(list, c.Listing(p.id, p.inc))
 		}
-		ref := c.next()
-		return Propose{attempt, slot.Record{
-			Run: l.rules.Run, Height: ref.Height, Kind: slot.Fork, Prev: ref.Prev, Slot: c.tip().Slot, StateRoot: a.m.state.root,
-			Members: list, Work: c.workOfFork(list),
+		ref := c.Next()
+		return wire.Propose{Ballot: attempt, Record: slot.Record{
+			Run: l.rules.Run, Height: ref.Height, Kind: slot.Fork, Prev: ref.Prev, Slot: c.Tip().Slot,
+			StateRoot: a.m.model.state.root,
+			Members:   list, Work: c.WorkOfFork(list),
 		}}
 	}
 }
 
-// One signature for an attempt, none for a lower one, and none for the next before its time: over a restart, too.
+// One signature for an attempt, none for a lower one, and none for the next before its time: over a
+// restart, too.
 func TestOneForkSignatureAnAttempt(t *testing.T) {
 	l, a, b, fork := forkWorld(t)
 	first, other := fork(4, a, b), fork(4, a, b, l.peers[2])
 	if err := a.step(labSigned(b, first)); err != nil || a.m.fork.signed == nil || a.m.fork.signed.Ballot != 4 {
 		t.Fatalf("%v, signed %+v", err, a.m.fork.signed)
 	}
-	signed := func(p Propose) bool {
+	signed := func(p wire.Propose) bool {
 		return a.m.fork.signed.Record.Hash() == p.Record.Hash() && a.m.fork.signed.Ballot == p.Ballot
 	}
-	for _, p := range []Propose{other, fork(3, a, b, l.peers[2]), fork(5, a, b)} { // the last comes too soon
+	// the last comes too soon
+	for _, p := range []wire.Propose{other, fork(3, a, b, l.peers[2]), fork(5, a, b)} {
 		if err := a.step(labSigned(b, p)); !errors.Is(err, ErrStale) || !signed(first) {
 			t.Errorf("attempt %d: %v", p.Ballot, err)
 		}
@@ -55,7 +60,7 @@ func TestOneForkSignatureAnAttempt(t *testing.T) {
 	if s := a.m.fork.signed; s == nil || s.Ballot != 4 {
 		t.Fatalf("after a restart the mark is %+v", s)
 	}
-	for _, p := range []Propose{other, fork(3, a, b)} {
+	for _, p := range []wire.Propose{other, fork(3, a, b)} {
 		if err := a.step(labSigned(b, p)); !errors.Is(err, ErrStale) || !signed(first) {
 			t.Errorf("after a restart, attempt %d: %v", p.Ballot, err)
 		}
@@ -65,17 +70,17 @@ func TestOneForkSignatureAnAttempt(t *testing.T) {
 	}
 }
 
-// What nobody signs: a fork while a quorum is there, of a peer that pauses, of another state, by who is not listed or mixed with
-// others.
+// No peer signs these forks: one while a quorum is there, one of a peer that pauses, one of another
+// state, one by a peer that is not listed, or one mixed with others.
 func TestForksThatAreNotSigned(t *testing.T) {
-	for name, prepare := range map[string]func(l *lab, a, b *labPeer, p *Propose){
-		"a quorum is heard": func(_ *lab, a, _ *labPeer, _ *Propose) { a.m.fork.lost = a.m.now },
-		"it pauses":         func(_ *lab, a, _ *labPeer, _ *Propose) { a.m.cfg.PauseOnLoss = true },
-		"another state":     func(_ *lab, _, _ *labPeer, p *Propose) { p.Record.StateRoot = slot.Root{1} },
-		"not listed":        func(_ *lab, _, b *labPeer, p *Propose) { p.Record.Members = p.Record.Members[1:] },
-		"more work":         func(_ *lab, _, _ *labPeer, p *Propose) { p.Record.Work += 9 },
-		"with a stranger": func(l *lab, a, _ *labPeer, p *Propose) {
-			p.Record.Members = with(p.Record.Members, a.m.chain.listed(labID("Z"), 1))
+	for name, prepare := range map[string]func(l *lab, a, b *labPeer, p *wire.Propose){
+		"a quorum is heard": func(_ *lab, a, _ *labPeer, _ *wire.Propose) { a.m.fork.lost = a.m.now },
+		"it pauses":         func(_ *lab, a, _ *labPeer, _ *wire.Propose) { a.m.cfg.PauseOnLoss = true },
+		"another state":     func(_ *lab, _, _ *labPeer, p *wire.Propose) { p.Record.StateRoot = slot.Root{1} },
+		"not listed":        func(_ *lab, _, b *labPeer, p *wire.Propose) { p.Record.Members = p.Record.Members[1:] },
+		"more work":         func(_ *lab, _, _ *labPeer, p *wire.Propose) { p.Record.Work += 9 },
+		"with a stranger": func(l *lab, a, _ *labPeer, p *wire.Propose) {
+			p.Record.Members = with(p.Record.Members, a.m.chain.Listing(labID("Z"), 1))
 		},
 	} {
 		l, a, b, fork := forkWorld(t)
@@ -88,36 +93,39 @@ func TestForksThatAreNotSigned(t *testing.T) {
 	_, a, _, _ := forkWorld(t)
 	a.m.cfg.PauseOnLoss = true
 	a.report(ReportRecover{})
-	if a.m.chain.tip().Kind != slot.Fork {
+	if a.m.chain.Tip().Kind != slot.Fork {
 		t.Error("no fork on the operator's order")
 	}
 }
 
-// A fork decides nothing about its siblings: the vote given at the place stays, in memory and on disk. So does what was certified on
-// records that are given up.
+// A fork decides nothing about its siblings: the vote given at the place stays, in memory and on
+// disk. So does what was certified on records that are given up.
 func TestWordsOutliveAFork(t *testing.T) {
 	_, a, _, fork := forkWorld(t)
-	next := a.m.chain.next()
-	at := place{next.Height, next.Prev}
-	a.m.recordVote(0, slot.Record{Run: a.lab.rules.Run, Height: next.Height, Prev: next.Prev, Kind: slot.Members})
+	next := a.m.chain.Next()
+	at := wire.Position{Height: next.Height, Prev: next.Prev}
+	a.m.acceptor.recordVote(0, slot.Record{
+		Run: a.lab.rules.Run, Height: next.Height, Prev: next.Prev,
+		Kind: slot.Members,
+	})
 	p := fork(0, a)
-	a.m.signFork(p.At(), p.Record)
-	a.m.repeatFork()
+	a.m.fork.sign(p.At(), p.Record)
+	a.m.fork.repeat()
 	a.flush()
-	if a.m.chain.branch != p.Record.Hash() {
+	if a.m.chain.Branch() != p.Record.Hash() {
 		t.Fatal("the fork was not certified")
 	}
-	if w := a.m.words[at]; w.vote == nil || w.fork == nil {
+	if w := a.m.pledges.kept[at]; w.Vote == nil || w.Fork == nil {
 		t.Errorf("in memory: %+v", w)
 	}
 	votes, forks := 0, 0
 	for _, e := range mustLoad(t, a.store).Elsewhere {
 		switch e := e.(type) {
-		case EntryVote:
+		case wire.EntryVote:
 			if e.Height == next.Height {
 				votes++
 			}
-		case EntryFork:
+		case wire.EntryFork:
 			if e.Height == next.Height {
 				forks++
 			}
@@ -128,25 +136,30 @@ func TestWordsOutliveAFork(t *testing.T) {
 	}
 }
 
-// Who is proven to have contradicted itself is in nobody's fork.
+// No fork lists a peer that has provably contradicted itself.
 func TestAForkWithoutTheEvicted(t *testing.T) {
 	l, a, b, _ := forkWorld(t)
-	at := a.m.chain.next()
-	acquainted := a.m.presence.known[who{b.id, b.inc}]
+	at := a.m.chain.Next()
+	acquainted := a.m.presence.known[memberKey{b.id, b.inc}]
 	acquainted.heard = l.now
-	acquainted.alive = &Alive{Branch: a.m.chain.branch, Height: at.Height - 1, Tip: at.Prev, Synced: true, Applied: at.Height - 1}
-	if slot.Find(a.m.forkers(), b.id) < 0 {
+	acquainted.alive = &wire.Alive{
+		Branch: a.m.chain.Branch(), Height: at.Height - 1, Tip: at.Prev, Synced: true,
+		Applied: at.Height - 1,
+	}
+	if slot.Find(a.m.fork.forkers(), b.id) < 0 {
 		t.Fatal("B is not in the fork at all")
 	}
-	vote := func(h byte) Message { return labSigned(b, Vote{slot.Vote{Ref: at, Hash: slot.Root{h}}}) }
+	vote := func(h byte) wire.Message {
+		return labSigned(b, wire.Vote{Vote: slot.Vote{Ref: at, Hash: slot.Root{h}}})
+	}
 	_ = a.step(vote(1))
 	_ = a.step(vote(2))
-	if slot.Find(a.m.forkers(), b.id) >= 0 {
+	if slot.Find(a.m.fork.forkers(), b.id) >= 0 {
 		t.Error("the evicted is in the fork")
 	}
 }
 
-// A stranger who says that it holds the state that all others died with keeps nobody waiting for ever.
+// A stranger that claims the state that all others died with does not keep peers waiting for ever.
 func TestAStrangerWhoClaimsTheStateThatDied(t *testing.T) {
 	timing := labTiming
 	timing.ForkAfter = time.Second
@@ -157,7 +170,7 @@ func TestAStrangerWhoClaimsTheStateThatDied(t *testing.T) {
 	}
 	l.connect()
 	c := l.peers[2]
-	if !l.run(time.Minute, func() bool { return c.m.View().AppliedSlot >= 2 && len(c.m.chain.electorate()) == 3 }) {
+	if !l.run(time.Minute, func() bool { return c.m.View().AppliedSlot >= 2 && len(c.m.chain.Electorate()) == 3 }) {
 		t.Fatal(l.show())
 	}
 	c.unfed = true
@@ -167,20 +180,21 @@ func TestAStrangerWhoClaimsTheStateThatDied(t *testing.T) {
 	l.run(100*time.Millisecond, func() bool { return false })
 	liar := &labPeer{lab: l, name: "Z", id: labID("Z"), inc: 9}
 	died := c.m.chain
-	if c.m.state.height == died.height() {
+	if c.m.model.state.height == died.Height() {
 		t.Fatal("C has the state")
 	}
-	claim := Alive{
-		Branch: died.branch, Height: died.height(), Tip: died.tipHash(), Work: died.tip().Work, Synced: true, Applied: died.height(),
+	claim := wire.Alive{
+		Branch: died.Branch(), Height: died.Height(), Tip: died.TipHash(), Work: died.Tip().Work, Synced: true,
+		Applied: died.Height(),
 	}
 	for range 300 {
 		_ = c.step(labSigned(liar, claim))
-		for _, k := range died.commits {
+		for _, k := range died.Commits() {
 			_ = c.step(labSigned(liar, k))
 		}
 		l.run(200*time.Millisecond, func() bool { return false })
 	}
-	if c.m.chain.tip().Slot < died.tip().Slot+5 {
+	if c.m.chain.Tip().Slot < died.Tip().Slot+5 {
 		t.Errorf("C stands still\n%s", l.show())
 	}
 }

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// ofThree is a lab of three members without training and of three fragments, in which so many slots are done.
+// ofThree is a lab of three members without training and of three fragments, in which so many slots
+// are done.
 func ofThree(t *testing.T, slots int) *lab {
 	rules := labRules()
 	rules.Fragments, rules.StartPeers = labFragments(3), 3
@@ -19,7 +22,7 @@ func ofThree(t *testing.T, slots int) *lab {
 	}
 	l.connect()
 	at := func(p *labPeer) bool {
-		return p.m.View().AppliedSlot == uint64(slots) && len(p.m.chain.electorate()) == 3
+		return p.m.View().AppliedSlot == uint64(slots) && len(p.m.chain.Electorate()) == 3
 	}
 	if !l.run(time.Minute, func() bool {
 		for _, p := range l.peers {
@@ -35,31 +38,32 @@ func ofThree(t *testing.T, slots int) *lab {
 	return l
 }
 
-// Slots take the fragments in turn, and what is said of another fragment than the slot's, or of its elements, is refused: in a plan, a
-// draft, and a record, shown or to be voted for.
+// Slots take the fragments in turn, and what is said of another fragment than the slot's, or of its
+// elements, is refused: in a plan, a draft, and a record, shown or to be voted for.
 func TestAnotherFragmentIsRefused(t *testing.T) {
 	for slots := range 4 {
 		l := ofThree(t, slots)
 		m := l.peers[0].m
 		open := uint64(slots) + 1
 		due := uint32(slots % 3)
-		for height := uint64(1); height <= m.chain.height(); height++ {
-			if r := m.chain.at(height); r.Kind == slot.Step && r.Fragment != uint32(r.Slot-1)%3 {
+		for height := uint64(1); height <= m.chain.Height(); height++ {
+			if r := m.chain.At(height); r.Kind == slot.Step && r.Fragment != uint32(r.Slot-1)%3 {
 				t.Errorf("slot %d updated fragment %d", r.Slot, r.Fragment)
 			}
 		}
 		good := stepRecord(m, "AB")
-		if err := m.chain.check(good); err != nil || good.Slot != open {
+		if err := m.chain.Check(good); err != nil || good.Slot != open {
 			t.Fatalf("slot %d: %v", open, err)
 		}
 		plan := slot.Plan{Slot: open, Fragment: due, Offers: good.Contributions}
 		plan.Pieces, _ = labPlanner(plan, slot.Links{})
-		if err := m.checkPlan(plan); err != nil {
+		if err := m.participant.checkPlan(plan); err != nil {
 			t.Fatalf("slot %d: %v", open, err)
 		}
 		ring := plan
 		ring.Ring = []uint16{1, 0}
-		if err := m.checkPlan(ring); !errors.Is(err, ErrInvalid) { // a leader that wants what the run spec does not
+		// a leader that wants what the run spec does not
+		if err := m.participant.checkPlan(ring); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("a plan with a ring, where there are none: %v", err)
 		}
 		for _, other := range []uint32{0, 1, 2, 3, 1 << 31} {
@@ -68,25 +72,25 @@ func TestAnotherFragmentIsRefused(t *testing.T) {
 			}
 			r, p := good, plan
 			r.Fragment, p.Fragment = other, other
-			if err := m.chain.check(r); !errors.Is(err, ErrInvalid) {
+			if err := m.chain.Check(r); !errors.Is(err, chain.ErrInvalid) {
 				t.Errorf("a record of fragment %d for slot %d: %v", other, open, err)
 			}
-			if err := m.checkPlan(p); !errors.Is(err, ErrInvalid) {
+			if err := m.participant.checkPlan(p); !errors.Is(err, chain.ErrInvalid) {
 				t.Errorf("a plan of fragment %d for slot %d: %v", other, open, err)
 			}
 			l.refuses(t, r)
 		}
 		for _, elements := range l.rules.Fragments {
-			if elements == l.rules.elements(open) {
+			if elements == l.rules.Elements(open) {
 				continue
 			}
 			r, p := good, plan
 			r.Segments, p.Pieces = slices.Clone(r.Segments), slices.Clone(p.Pieces)
 			r.Segments[len(r.Segments)-1].Range.End, p.Pieces[len(p.Pieces)-1].Range.End = elements, elements
-			if err := m.chain.check(r); !errors.Is(err, ErrInvalid) {
+			if err := m.chain.Check(r); !errors.Is(err, chain.ErrInvalid) {
 				t.Errorf("a record of %d elements for slot %d: %v", elements, open, err)
 			}
-			if err := m.checkPlan(p); !errors.Is(err, ErrInvalid) {
+			if err := m.participant.checkPlan(p); !errors.Is(err, chain.ErrInvalid) {
 				t.Errorf("a plan of %d elements for slot %d: %v", elements, open, err)
 			}
 			l.refuses(t, r)
@@ -94,7 +98,8 @@ func TestAnotherFragmentIsRefused(t *testing.T) {
 	}
 }
 
-// refuses fails unless members refuse a record that the leader of the open ballot drafts and proposes.
+// refuses fails unless members refuse a record that the leader of the open ballot drafts and
+// proposes.
 func (l *lab) refuses(t *testing.T, r slot.Record) {
 	t.Helper()
 	d := l.peers[0].m.open
@@ -103,15 +108,16 @@ func (l *lab) refuses(t *testing.T, r slot.Record) {
 		if p.id == leader.Peer {
 			continue
 		}
-		say := func(body Body) error {
-			return p.step(Message{From: leader.Peer, Incarnation: leader.Incarnation, Body: body})
+		say := func(body wire.Body) error {
+			return p.step(wire.Message{From: leader.Peer, Incarnation: leader.Incarnation, Body: body})
 		}
 		draft := draftOf(r, d.ballot)
 		draft.Revision = 1
-		if err := say(Draft{draft}); !errors.Is(err, ErrInvalid) {
+		if err := say(wire.Draft{Draft: draft}); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("%s takes a draft of fragment %d: %v", p.name, r.Fragment, err)
 		}
-		if err := say(Propose{Ballot: d.ballot, Record: r}); !errors.Is(err, ErrInvalid) || p.m.open.word.vote != nil {
+		if err := say(wire.Propose{Ballot: d.ballot, Record: r}); !errors.Is(err, chain.ErrInvalid) ||
+			p.m.pledges.open.Vote != nil {
 			t.Errorf("%s takes a proposal of fragment %d: %v", p.name, r.Fragment, err)
 		}
 	}

@@ -11,35 +11,38 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// A stranger that recorded a member's messages and sends them again on its own streams moves nobody: a LEAVE of the last time
-// would drop the member, an old ALIVE would keep a dead one alive.
+// A stranger that recorded a member's messages and sends them again on its own streams moves
+// nobody: a LEAVE of the last time would drop the member, an old ALIVE would keep a dead one alive.
 func TestReplayedMessagesAreNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSwarm(t, simRules(0, 5)) // held at slot 0
 		a, b := s.start(1, newSimDisk(s, 1)), s.start(2, newSimDisk(s, 2))
 		a.await("two members", func(v View) bool { return len(v.Members) == 2 })
-		left := mustSeal(t, b.signer, s.rules.Run, b.driver.Incarnation(), Leave{})
+		left := mustSeal(t, b.signer, s.rules.Run, b.driver.Incarnation(), wire.Leave{})
 		stranger := newTestSigner(9).ID()
 		for range 40 {
 			a.driver.Deliver(stranger, left)
 			b.driver.Deliver(stranger, left)
 			time.Sleep(s.timing.Beat)
 		}
-		if v := a.driver.View(); len(v.Members) != 2 || v.Tip.Height > 2 || v.Members[0].Leaving || v.Members[1].Leaving {
+		if v := a.driver.View(); len(v.Members) != 2 || v.Tip.Height > 2 || v.Members[0].Leaving ||
+			v.Members[1].Leaving {
 			t.Errorf("a replayed LEAVE counts: %+v", v.Members)
 		}
-		alive := mustSeal(t, b.signer, s.rules.Run, b.driver.Incarnation(), Alive{})
+		alive := mustSeal(t, b.signer, s.rules.Run, b.driver.Incarnation(), wire.Alive{})
 		s.kill(b)
 		for range 20 {
 			a.driver.Deliver(stranger, alive)
 			time.Sleep(s.timing.Beat)
 		}
-		if v := a.driver.View(); slices.ContainsFunc(v.Members, func(m MemberView) bool { return m.Peer == b.signer.ID() && !m.Lost }) {
+		if v := a.driver.View(); slices.ContainsFunc(v.Members,
+			func(m MemberView) bool { return m.Peer == b.signer.ID() && !m.Lost }) {
 			t.Errorf("a replayed ALIVE keeps a dead member alive: %+v", v.Members)
 		}
-		if n := a.driver.blame.bads(); n != 60 {
+		if n := a.driver.verifier.blame.bads(); n != 60 {
 			t.Errorf("%d bad messages counted", n)
 		}
 		s.end()
@@ -51,12 +54,12 @@ func TestQuestionsForRecordsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, out := newSwarm(t, simRules(0, 5)), &sink{}
 		p := &simPeer{swarm: s, signer: newTestSigner(1), disk: newSimDisk(s, 1), cut: map[slot.PeerID]bool{}}
-		s.run(p, DriverConfig{Transport: out})
+		s.run(p, DriverConfig{Transport: out}, p)
 		p.await("the founding", func(v View) bool { return v.Tip.Height > 0 })
 		synctest.Wait()
 		before := out.sent
 		flood := func(asker testSigner, n int) {
-			b := mustSeal(t, asker, s.rules.Run, 5, Need{From: 1})
+			b := mustSeal(t, asker, s.rules.Run, 5, wire.Need{From: 1})
 			for range n {
 				p.driver.Deliver(asker.ID(), b)
 				synctest.Wait()
@@ -75,7 +78,8 @@ func TestQuestionsForRecordsAreBounded(t *testing.T) {
 		time.Sleep(time.Second)
 		before = out.sent
 		flood(newTestSigner(2), 2*answersBurst)
-		if n := out.sent - before; n < answersPerPeer || n > answersPerPeer+4 { // the node's own few messages are among them
+		// the node's own few messages are among them
+		if n := out.sent - before; n < answersPerPeer || n > answersPerPeer+4 {
 			t.Errorf("a second later %d more", n)
 		}
 		s.end()
@@ -85,7 +89,7 @@ func TestQuestionsForRecordsAreBounded(t *testing.T) {
 func TestAnswersForgetAskers(t *testing.T) {
 	a, now := newAnswers(), time.Now()
 	for i := range 3 * answersPeers {
-		a.allow(slot.PeerID(fmt.Sprint(i)), Need{}, now.Add(time.Duration(i)*time.Second))
+		a.allow(slot.PeerID(fmt.Sprint(i)), wire.Need{}, now.Add(time.Duration(i)*time.Second))
 		if len(a.mu.by) > answersPeers {
 			t.Fatalf("%d askers remembered", len(a.mu.by))
 		}
@@ -96,17 +100,17 @@ func TestAnswersForgetAskers(t *testing.T) {
 func TestQuestionsDoNotSilenceLeaders(t *testing.T) {
 	a, now := newAnswers(), time.Now()
 	for i := range int(answersMost) + 1 {
-		a.allow(slot.PeerID(fmt.Sprint(i)), Need{}, now)
+		a.allow(slot.PeerID(fmt.Sprint(i)), wire.Need{}, now)
 	}
-	if a.allow("late", Need{}, now) {
+	if a.allow("late", wire.Need{}, now) {
 		t.Error("the common bucket has no end")
 	}
 	for range int(answersBurst) {
-		if !a.allow("leader", Prepare{}, now) || !a.allow("leader", Beat{}, now) {
+		if !a.allow("leader", wire.Prepare{}, now) || !a.allow("leader", wire.Beat{}, now) {
 			t.Fatal("a leader is not heard")
 		}
 	}
-	if a.allow("leader", Propose{}, now) {
+	if a.allow("leader", wire.Propose{}, now) {
 		t.Error("one peer's bucket has no end")
 	}
 }
@@ -116,35 +120,15 @@ func TestBlameBoundsTheLog(t *testing.T) {
 	var log bytes.Buffer
 	b := newBlame(slog.New(slog.NewTextHandler(&log, nil)))
 	for i := range 20 * inboxPeers {
-		b.bad(slot.PeerID(fmt.Sprint(i)), ErrSignature)
+		b.bad(slot.PeerID(fmt.Sprint(i)), wire.ErrSignature)
 	}
 	if n := strings.Count(log.String(), "\n"); n < blameLines || n > 2*blameLines+20*inboxPeers/blameLines {
 		t.Errorf("%d lines", n)
 	}
 }
 
-func TestWhatMayBeAnnounced(t *testing.T) {
-	run, signer := testRoot(1), newTestSigner(1)
-	for _, body := range testBodies() {
-		b := mustSeal(t, signer, run, 5, body)
-		kind := TypeName(body.Type())
-		if got, want := MayAnnounce(b, run, signer.ID()), kind != "NEED"; got != want {
-			t.Errorf("%s may be announced: %v", kind, got)
-		}
-		if got, want := MayFallBack(b), kind != "NEED" && kind != "COMMIT"; got != want {
-			t.Errorf("%s may be gossiped for want of a stream: %v", kind, got)
-		}
-		if MayAnnounce(b, testRoot(2), signer.ID()) || MayAnnounce(b, run, newTestSigner(2).ID()) || MayAnnounce(b[:40], run, signer.ID()) {
-			t.Errorf("%s of another run, under another name or cut off may be announced", kind)
-		}
-	}
-	if MayFallBack(nil) || MayAnnounce(nil, run, signer.ID()) {
-		t.Error("nothing may be announced")
-	}
-}
-
-// Words said on a chain that was given up come back from disk (HOLES H7): the chain may come back, too, and whoever forgot its
-// vote there could contradict it.
+// Words said on a chain that was given up come back from disk (HOLES H7): the chain may come back,
+// too, and a peer that forgot its vote there could contradict it.
 func TestStoreKeepsWordsElsewhere(t *testing.T) {
 	run := testRoot(1)
 	genesis := slot.Genesis(run)
@@ -155,13 +139,13 @@ func TestStoreKeepsWordsElsewhere(t *testing.T) {
 	at := slot.Ref{Height: 2, Prev: mine.Hash(), Ballot: 3}
 	s := newMemoryStore(run, 7)
 	voted := slot.Record{Run: run, Height: 2, Kind: slot.Members, Prev: mine.Hash()}
-	entries := []Entry{
-		EntryCommit{Record: mine},
-		EntryPromise{at},
-		EntryVote{at, voted},
-		EntryRewind{},
-		EntryCommit{Record: other},
-		EntryPromise{slot.Ref{Height: 2, Prev: other.Hash(), Ballot: 1}},
+	entries := []wire.Entry{
+		wire.EntryCommit{Record: mine},
+		wire.EntryPromise{Ref: at},
+		wire.EntryVote{Ref: at, Record: voted},
+		wire.EntryRewind{},
+		wire.EntryCommit{Record: other},
+		wire.EntryPromise{Ref: slot.Ref{Height: 2, Prev: other.Hash(), Ballot: 1}},
 	}
 	if err := s.Save(entries); err != nil {
 		t.Fatal(err)
@@ -176,11 +160,11 @@ func TestStoreKeepsWordsElsewhere(t *testing.T) {
 		}
 		for _, e := range saved.Elsewhere {
 			switch e := e.(type) {
-			case EntryPromise:
+			case wire.EntryPromise:
 				if e.Ref != at {
 					t.Errorf("a promise at %+v", e.Ref)
 				}
-			case EntryVote:
+			case wire.EntryVote:
 				if e.Ref != at || e.Record.Hash() != voted.Hash() {
 					t.Errorf("a vote at %+v", e.Ref)
 				}

@@ -6,22 +6,25 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Bounds of what waits to be verified. A queue that is full loses its oldest message: the ledger repeats what was not answered,
-// and the newest says most.
+// These bounds hold for messages that wait to be verified. A full queue loses its oldest message:
+// the ledger repeats what was not answered, and the newest message says most.
 const (
 	inboxPeerMessages = 256
 	inboxPeerBytes    = 4 * slot.MaxMessage
-	inboxBytes        = 32 * slot.MaxMessage // of all peers; above it the peer with most bytes loses its oldest
-	inboxPeers        = 4 * slot.MaxMembers  // with messages waiting
+	// for all peers together; above it the peer with most bytes loses its oldest message
+	inboxBytes = 32 * slot.MaxMessage
+	inboxPeers = 4 * slot.MaxMembers // peers with messages waiting
 )
 
-// inbox holds received bytes until a verifier takes them: one queue a sender, served in turn, so that no sender can starve
-// another. One message of a sender is out at a time: a sender's messages keep their order whatever the number of verifiers.
+// inbox holds received bytes until a verifier takes them: one queue a sender, served in turn, so
+// that no sender can starve another. One message of a sender is out at a time: a sender's messages
+// keep their order whatever the number of verifiers.
 type inbox struct {
 	mu struct {
 		sync.Mutex
 		queues map[slot.PeerID]*inboxQueue // senders with messages waiting or out
-		turn   []*inboxQueue               // those with a message to take, in the order of their turn
+		// queues with a message to take, in the order of their turn
+		turn   []*inboxQueue
 		bytes  int
 		closed bool
 	}
@@ -43,7 +46,7 @@ func newInbox() *inbox {
 	return in
 }
 
-// put queues bytes that came from a peer; it never blocks.
+// put queues a message of a peer. It never blocks.
 func (in *inbox) put(from slot.PeerID, b []byte) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -70,14 +73,14 @@ func (in *inbox) put(from slot.PeerID, b []byte) {
 	}
 }
 
-// queue gives a sender a turn, after all who wait for theirs.
+// queue puts a sender at the end of the line.
 func (in *inbox) queue(q *inboxQueue) {
 	q.turn = true
 	in.mu.turn = append(in.mu.turn, q)
 	in.wake.Signal()
 }
 
-// pop takes a queue's oldest message out. A queue left empty keeps its turn: take passes over it.
+// pop removes a queue's oldest message. An empty queue keeps its turn, and take passes over it.
 func (in *inbox) pop(q *inboxQueue) []byte {
 	b := q.messages[0]
 	q.messages[0] = nil
@@ -94,7 +97,8 @@ func (in *inbox) largest() (most *inboxQueue) {
 	return most
 }
 
-// take waits for the next message; false once the inbox is closed. The caller hands it back to done.
+// take waits for the next message. It returns false once the inbox is closed. The caller returns
+// the queue with done.
 func (in *inbox) take() (*inboxQueue, []byte, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // largeRun is of so many members, with names as long as real ones, that all contribute.
@@ -40,7 +41,10 @@ func (r largeRun) segments() (out []slot.Segment) {
 		all.Set(i)
 	}
 	for i := range r.ids {
-		out = append(out, slot.Segment{Range: slot.Range{Begin: uint64(i), End: uint64(i) + 1}, Contributors: all, Root: testRoot(2)})
+		out = append(out, slot.Segment{
+			Range: slot.Range{Begin: uint64(i), End: uint64(i) + 1}, Contributors: all,
+			Root: testRoot(2),
+		})
 	}
 	return out
 }
@@ -53,33 +57,42 @@ func (r largeRun) certificate(n int) (c slot.Certificate) {
 	return c
 }
 
-// What 500 members gossip fits into an announcement, and everything that they say into a message. `go test -v` shows how much is left.
+// What 500 members gossip fits into an announcement, and everything that they say into a message.
+// `go test -v` shows how much is left.
 func TestFiveHundredMembers(t *testing.T) {
 	const n = 500
 	r, links := newLargeRun(n), make([]slot.Link, n-1)
 	for _, c := range []struct {
 		name string
-		body Body
+		body wire.Body
 		most int
 	}{
-		{"ALIVE of one that reaches all", Alive{Reaches: r.ids[1:], Links: links}, MaxAnnouncement},
-		{"ALIVE of one that reaches nobody", Alive{Apart: r.ids[1:]}, MaxAnnouncement},
-		{"OFFER", Offer{r.offers[0]}, MaxAnnouncement},
-		{"JOIN", Join{}, MaxAnnouncement},
-		{"COMMIT of a members record", Commit{r.record(slot.Members), r.certificate(n/2 + 1)}, MaxAnnouncement},
-		{"COMMIT of a step", Commit{r.record(slot.Step), r.certificate(n)}, slot.MaxMessage},
-		{"COMMIT of a fork", Commit{r.record(slot.Fork), r.certificate(n)}, slot.MaxMessage},
-		{"PROPOSE of a step", Propose{Record: r.record(slot.Step)}, slot.MaxMessage},
-		{"PROMISE", Promise{Voted: true, VoteRecord: r.record(slot.Step)}, slot.MaxMessage},
-		{"DRAFT", Draft{slot.Draft{Kind: slot.Step, Contributions: r.offers, Segments: r.segments()}}, slot.MaxMessage},
-		{"PLAN", Plan{slot.Plan{Offers: r.offers, Pieces: pieces(r.ids)}}, slot.MaxMessage},
+		{"ALIVE of one that reaches all", wire.Alive{Reaches: r.ids[1:], Links: links}, wire.MaxAnnouncement},
+		{"ALIVE of one that reaches nobody", wire.Alive{Apart: r.ids[1:]}, wire.MaxAnnouncement},
+		{"OFFER", wire.Offer{Offer: r.offers[0]}, wire.MaxAnnouncement},
+		{"JOIN", wire.Join{}, wire.MaxAnnouncement},
+		{
+			"COMMIT of a members record",
+			wire.Commit{Record: r.record(slot.Members), Certificate: r.certificate(n/2 + 1)},
+			wire.MaxAnnouncement,
+		},
+		{"COMMIT of a step", wire.Commit{Record: r.record(slot.Step), Certificate: r.certificate(n)}, slot.MaxMessage},
+		{"COMMIT of a fork", wire.Commit{Record: r.record(slot.Fork), Certificate: r.certificate(n)}, slot.MaxMessage},
+		{"PROPOSE of a step", wire.Propose{Record: r.record(slot.Step)}, slot.MaxMessage},
+		{"PROMISE", wire.Promise{Voted: true, VoteRecord: r.record(slot.Step)}, slot.MaxMessage},
+		{
+			"DRAFT",
+			wire.Draft{Draft: slot.Draft{Kind: slot.Step, Contributions: r.offers, Segments: r.segments()}},
+			slot.MaxMessage,
+		},
+		{"PLAN", wire.Plan{Plan: slot.Plan{Offers: r.offers, Pieces: pieces(r.ids)}}, slot.MaxMessage},
 	} {
 		b := mustSeal(t, newTestSigner(1), testRoot(1), 1, c.body)
 		t.Logf("%s: %d bytes of %d", c.name, len(b), c.most)
 		if len(b) > c.most {
 			t.Errorf("%s: %d bytes, at most %d may be said so", c.name, len(b), c.most)
 		}
-		if _, err := Open(b, testRoot(1), testVerify); err != nil {
+		if _, err := wire.Open(b, testRoot(1), testVerify); err != nil {
 			t.Errorf("%s cannot be read: %v", c.name, err)
 		}
 	}
@@ -92,17 +105,19 @@ func pieces(owners []slot.PeerID) (ps []slot.Piece) {
 	return ps
 }
 
-// BenchmarkMemberOf500 is what a member of a run of 500 does with each ALIVE that it hears, of which one of each comes every 5 s, and with each tick.
+// BenchmarkMemberOf500 is what a member of a run of 500 does with each ALIVE that it hears, of
+// which one of each comes every 5 s, and with each tick.
 func BenchmarkMemberOf500(b *testing.B) {
 	r := newLargeRun(500)
 	m := newLab(b, labRules(), labTiming).add("A").m
-	m.chain.commits = append(m.chain.commits, Commit{Record: r.record(slot.Members)})
-	m.chain.hashes = append(m.chain.hashes, slot.Root{1})
+	m.chain.Push(wire.Commit{Record: r.record(slot.Fork)})
+	tip := m.chain.TipHash()
 	links := make([]slot.Link, len(r.ids))
 	hear := func(i int) {
 		from := r.members[i%len(r.members)]
-		alive := Alive{Branch: slot.Root{1}, Height: 1, Tip: slot.Root{1}, Work: 1, Reaches: r.ids, Links: links}
-		if err := m.Step(m.now+time.Millisecond, Message{From: from.Peer, Incarnation: from.Incarnation, Body: alive}); err != nil {
+		alive := wire.Alive{Branch: m.chain.Branch(), Height: 1, Tip: tip, Work: 1, Reaches: r.ids, Links: links}
+		if err := m.Step(m.now+time.Millisecond,
+			wire.Message{From: from.Peer, Incarnation: from.Incarnation, Body: alive}); err != nil {
 			b.Fatal(err)
 		}
 		m.Ready()

@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// BenchmarkFallen weighs what a group of 500 says after eight deaths: the leader does it with every message.
+// BenchmarkFallen weighs what a group of 500 says after eight deaths: the leader does it with every
+// message.
 func BenchmarkFallen(b *testing.B) {
 	l := newLab(b, labRules(), labTiming)
 	m := l.add("A").m
@@ -18,10 +20,9 @@ func BenchmarkFallen(b *testing.B) {
 		p.Offers = append(p.Offers, slot.Offer{Peer: id(i)})
 		members = append(members, slot.Member{Peer: id(i)})
 	}
-	m.chain.commits = append(m.chain.commits, Commit{Record: slot.Record{Members: members}})
-	m.chain.hashes = append(m.chain.hashes, slot.Root{1})
+	m.chain.Push(wire.Commit{Record: slot.Record{Height: 1, Kind: slot.Members, Members: members}})
 	for _, e := range members {
-		m.presence.meet(ofMember(e), m.now, members, m.chain.credit)
+		m.presence.meet(ofMember(e), m.now, members, m.chain.Credit())
 	}
 	m.open.lead = newLeading(m.open.ref, 1)
 	var reports []report
@@ -29,12 +30,12 @@ func BenchmarkFallen(b *testing.B) {
 	for i := range 8 {
 		dead = append(dead, id(60*i))
 		for j := range 500 {
-			reports = append(reports, report{id(j), id(60 * i), LostConnection, 0})
+			reports = append(reports, report{id(j), id(60 * i), wire.LostConnection, 0})
 		}
 	}
 	p = withGone(p, dead)
 	for b.Loop() {
-		if out := m.fallen(p, reports); len(out) > 0 {
+		if out := m.planner.fallen(p, reports); len(out) > 0 {
 			b.Fatal(out)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // ringLab is a run with rings that has the plan of one, of all, which does not end.
@@ -40,8 +42,8 @@ func plannedLab(t *testing.T, names string, ring bool) (l *lab, leader *labPeer)
 }
 
 // ringWord is what a peer says of another in the round of a plan.
-func ringWord(by *labPeer, plan slot.Plan, of slot.PeerID, reason LostReason) Message {
-	return labSigned(by, Lost{Ref: plan.Ref, Group: plan.Group(), Peer: of, Reason: reason, Round: plan.Round()})
+func ringWord(by *labPeer, plan slot.Plan, of slot.PeerID, reason wire.LostReason) wire.Message {
+	return labSigned(by, wire.Lost{Ref: plan.Ref, Group: plan.Group(), Peer: of, Reason: reason, Round: plan.Round()})
 }
 
 // aside is a member that does not lead, at a seat after the leader's.
@@ -49,17 +51,17 @@ func (l *lab) aside(leader *labPeer, seats int) *labPeer {
 	return l.peers[(slices.Index(l.peers, leader)+seats)%len(l.peers)]
 }
 
-// Whatever one member says about a ring, again and again, it costs one of the two that it is about, and then the ring: the slot closes with
-// all who are not its sender.
+// The reports of one member about a ring, however many, cost one of the two peers that they are
+// about, and then the ring. The slot closes with all peers but the sender.
 func TestALiarInARingCostsOne(t *testing.T) {
 	for name, c := range map[string]struct {
-		reason LostReason
-		most   int // whom it names at once
+		reason wire.LostReason
+		most   int // how many peers it names at once
 	}{
-		"one after the other": {LostConnection, 1},
-		"bad bytes":           {LostBadBytes, 1},
-		"all at once":         {LostConnection, 6},
-		"missing outcomes":    {LostOutcome, 6},
+		"one after the other": {wire.LostConnection, 1},
+		"bad bytes":           {wire.LostBadBytes, 1},
+		"all at once":         {wire.LostConnection, 6},
+		"missing outcomes":    {wire.LostOutcome, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, leader := ringLab(t, "ABCDEF")
@@ -67,7 +69,8 @@ func TestALiarInARingCostsOne(t *testing.T) {
 			lie := func() {
 				lead, named := leader.m.open.lead, 0
 				for _, p := range l.peers {
-					if lead == nil || lead.plan == nil || p == liar || named == c.most || lead.plan.Gone.Has(lead.plan.Place(p.id)) {
+					if lead == nil || lead.plan == nil || p == liar || named == c.most ||
+						lead.plan.Gone.Has(lead.plan.Place(p.id)) {
 						continue
 					}
 					if leader.step(ringWord(liar, *lead.plan, p.id, c.reason)) == nil {
@@ -91,8 +94,8 @@ func TestALiarInARingCostsOne(t *testing.T) {
 			if !l.run(time.Minute, func() bool { return leader.m.View().AppliedSlot > 0 }) {
 				t.Fatalf("the slot does not close\n%s", l.show())
 			}
-			for h := uint64(1); h <= leader.m.chain.height(); h++ {
-				r := leader.m.chain.at(h)
+			for h := uint64(1); h <= leader.m.chain.Height(); h++ {
+				r := leader.m.chain.At(h)
 				honest := len(r.Contributions)
 				if slices.ContainsFunc(r.Contributions, func(o slot.Offer) bool { return o.Peer == liar.id }) {
 					honest--
@@ -105,19 +108,20 @@ func TestALiarInARingCostsOne(t *testing.T) {
 	}
 }
 
-// What is said about a circle that is over opens no further revision: one loss is reported by several, some of them late.
+// What is said about a circle that is over opens no further revision: one loss is reported by
+// several, some of them late.
 func TestLateWordsOfARingAreStale(t *testing.T) {
 	l, leader := ringLab(t, "ABCDEF")
 	first := *leader.m.open.lead.plan
 	out, two := l.aside(leader, 1), l.aside(leader, 3)
-	if err := leader.step(ringWord(leader, first, out.id, LostConnection)); err != nil {
+	if err := leader.step(ringWord(leader, first, out.id, wire.LostConnection)); err != nil {
 		t.Fatal(err)
 	}
 	plan := *leader.m.open.lead.plan
 	if plan.Living() != 5 || !plan.Gone.Has(plan.Place(out.id)) {
 		t.Fatalf("the leader's own word leaves %d in the plan", plan.Living())
 	}
-	if err := leader.step(ringWord(two, first, l.aside(two, 1).id, LostConnection)); !errors.Is(err, ErrStale) {
+	if err := leader.step(ringWord(two, first, l.aside(two, 1).id, wire.LostConnection)); !errors.Is(err, ErrStale) {
 		t.Errorf("a late word: %v", err)
 	}
 	l.run(4*labTiming.Beat, func() bool { return false })
@@ -126,15 +130,17 @@ func TestLateWordsOfARingAreStale(t *testing.T) {
 	}
 }
 
-// Nobody can know in a ring what becomes of who is no neighbour.
+// A peer of a ring cannot know what becomes of peers that are no neighbours.
 func TestOnlyNeighboursAreNamedInARing(t *testing.T) {
 	l, leader := ringLab(t, "ABCDEF")
-	if err := leader.step(ringWord(l.aside(leader, 1), *leader.m.open.lead.plan, l.aside(leader, 3).id, LostConnection)); !errors.Is(err, ErrInvalid) {
+	if err := leader.step(ringWord(l.aside(leader, 1), *leader.m.open.lead.plan, l.aside(leader, 3).id,
+		wire.LostConnection)); !errors.Is(err, chain.ErrInvalid) {
 		t.Errorf("a word about no neighbour: %v", err)
 	}
 }
 
-// Where the one who was left out is dead, its word, or that about it, is no lie: the ring goes on, whoever else dies.
+// If the peer that was left out is dead, its report, or that about it, is no lie: the ring goes on,
+// even if others die.
 func TestDeathsDoNotEndARing(t *testing.T) {
 	l, leader := ringLab(t, "ABCDEFGH")
 	for _, seats := range []int{1, 4} {
@@ -142,9 +148,10 @@ func TestDeathsDoNotEndARing(t *testing.T) {
 		victim.crash()
 		l.connect()
 		neighbour.report(ReportLost{
-			Group: leader.m.open.lead.group, Peer: victim.id, Reason: LostConnection, Round: leader.m.open.lead.plan.Round(),
+			Group: leader.m.open.lead.group, Peer: victim.id, Reason: wire.LostConnection,
+			Round: leader.m.open.lead.plan.Round(),
 		})
-		_ = leader.step(ringWord(neighbour, *leader.m.open.lead.plan, victim.id, LostConnection))
+		_ = leader.step(ringWord(neighbour, *leader.m.open.lead.plan, victim.id, wire.LostConnection))
 		l.run(labTiming.Patience, func() bool { return false })
 	}
 	if plan := leader.m.open.lead.plan; plan == nil || len(plan.Ring) == 0 || plan.Living() != 6 {
@@ -152,14 +159,15 @@ func TestDeathsDoNotEndARing(t *testing.T) {
 	}
 }
 
-// One that says it is alive and passes nothing on ends the ring, not the slot; and rings rest for a while, whoever leads.
+// A peer that announces itself and passes nothing on ends the ring, not the slot. No leader plans
+// rings for a while then.
 func TestAMuteMemberEndsTheRing(t *testing.T) {
 	l, leader := ringLab(t, "ABCD")
 	l.aside(leader, 1).mute = true
 	for _, p := range l.peers {
 		p.stuck = false
 	}
-	s := leader.m.chain.openSlot()
+	s := leader.m.chain.OpenSlot()
 	began := l.now
 	if !l.run(time.Minute, func() bool { return leader.m.View().AppliedSlot >= s }) {
 		t.Fatalf("the slot does not close\n%s", l.show())
@@ -183,28 +191,30 @@ func TestAMuteMemberEndsTheRing(t *testing.T) {
 func TestADrippingRingEnds(t *testing.T) {
 	l, leader := ringLab(t, "ABCD")
 	for _, p := range l.peers {
-		p.trickle, p.m.usual = 1, 100*time.Millisecond
+		p.trickle, p.m.history.usual = 1, 100*time.Millisecond
 	}
 	began := l.now
 	end := func() bool { plan := l.peers[0].m.open.last; return plan != nil && len(plan.Ring) == 0 }
 	if !l.run(5*time.Minute, end) {
 		t.Fatalf("the ring goes on\n%s", l.show())
 	}
-	if took, least := l.now-began, silences*labTiming.Patience; took < least || took > least+drawnOut*100*time.Millisecond+2*labTiming.Beat {
+	if took, least := l.now-began, silentTimeouts*labTiming.Patience; took < least ||
+		took > least+slowOwnerFactor*100*time.Millisecond+2*labTiming.Beat {
 		t.Errorf("it ends after %v", took)
 	}
-	leader.m.usual = 0
-	leader.m.noteUsual(time.Second)
-	leader.m.noteUsual(time.Hour)
-	if leader.m.usual != 9*time.Second/8 {
-		t.Errorf("after one slow slot %v are usual", leader.m.usual)
+	leader.m.history.usual = 0
+	leader.m.history.noteUsual(time.Second)
+	leader.m.history.noteUsual(time.Hour)
+	if leader.m.history.usual != 9*time.Second/8 {
+		t.Errorf("after one slow slot %v are usual", leader.m.history.usual)
 	}
 }
 
-// Of all that was said, whoever has most against it goes.
+// The peer with the most reports against it goes.
 func TestWhoLeavesARing(t *testing.T) {
 	l, leader := ringLab(t, "ABCDEF")
-	a, b, c, d, e := l.aside(leader, 1).id, l.aside(leader, 2).id, l.aside(leader, 3).id, l.aside(leader, 4).id, l.aside(leader, 5).id
+	a, b, c, d, e := l.aside(leader, 1).id, l.aside(leader, 2).id, l.aside(leader, 3).id, l.aside(leader, 4).id,
+		l.aside(leader, 5).id
 	for name, x := range map[string]struct {
 		words []report
 		want  slot.PeerID
@@ -215,7 +225,7 @@ func TestWhoLeavesARing(t *testing.T) {
 		"one that both neighbours name":     {[]report{{by: a, of: b}, {by: c, of: d}, {by: e, of: d}}, d},
 		"one that says more, not one named": {[]report{{by: a, of: b}, {by: c, of: b}, {by: c, of: d}}, c},
 	} {
-		if got := leader.m.unfit(x.words); got != x.want {
+		if got := leader.m.planner.unfit(x.words); got != x.want {
 			t.Errorf("%s: %s leaves, want %s", name, labName(got), labName(x.want))
 		}
 	}

@@ -1,41 +1,27 @@
 package membership
 
-import "github.com/p2pdiloco/p2pdiloco/internal/slot"
+import (
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
 
-// links is what is known of the ways between the peers of a group: what each says in ALIVE, and what this peer knows itself. Peers
-// that have no connection may never have tried: there is no way only where one has tried in vain.
-func (m *Machine) links(offers []slot.Offer) slot.Links {
-	links := slot.Links{
-		Ways: make([][]slot.Link, len(offers)), Uplinks: make([]slot.Link, len(offers)), NoRing: m.chain.openSlot() < m.ringsFrom,
-	}
-	for i, o := range offers {
-		links.Ways[i] = make([]slot.Link, len(offers))
-		ways, uplink := m.linksOf(o.Peer)
-		for j, to := range offers {
-			links.Ways[i][j] = ways[to.Peer]
-		}
-		links.Uplinks[i] = uplink
-	}
-	return links
-}
-
-// linksOf is what a member says of its ways to others, and of its uplink.
-func (m *Machine) linksOf(p slot.PeerID) (ways map[slot.PeerID]slot.Link, uplink slot.Link) {
+// linksOf returns the links to others and the uplink that a member announces.
+func (pr *presence) linksOf(p slot.PeerID) (ways map[slot.PeerID]slot.Link, uplink slot.Link) {
 	ways = map[slot.PeerID]slot.Link{}
-	if p == m.cfg.Self {
-		for to := range m.apart {
+	if p == pr.cfg.Self {
+		for to := range pr.apart {
 			ways[to] = slot.LinkNone
 		}
-		for to := range m.presence.connected {
-			ways[to] = m.linkTo(to)
+		for to := range pr.connected {
+			ways[to] = pr.linkTo(to)
 		}
-		return ways, slot.LinkOf(m.speeds.Uplink)
+		return ways, slot.LinkOf(pr.speeds.Uplink)
 	}
-	i := slot.Find(m.chain.electorate(), p)
+	i := slot.Find(pr.chain.Electorate(), p)
 	if i < 0 {
 		return ways, slot.LinkUnknown
 	}
-	a := m.presence.known[ofMember(m.chain.electorate()[i])]
+	a := pr.known[ofMember(pr.chain.Electorate()[i])]
 	if a == nil || a.alive == nil {
 		return ways, slot.LinkUnknown
 	}
@@ -43,37 +29,37 @@ func (m *Machine) linksOf(p slot.PeerID) (ways map[slot.PeerID]slot.Link, uplink
 		ways[to] = slot.LinkNone
 	}
 	for k, to := range a.alive.Reaches {
-		l := linkAt(a.alive.Links, k)
+		l := a.alive.Link(k)
 		ways[to] = l.Way(l.Relayed())
 	}
 	return ways, a.alive.Uplink
 }
 
-// linkTo is this peer's word on its way to one that it is connected to.
-func (m *Machine) linkTo(p slot.PeerID) slot.Link {
-	return slot.LinkOf(m.speeds.Speeds[p]).Way(m.presence.relayed[p])
+// linkTo returns what this peer knows of its link to a connected peer.
+func (pr *presence) linkTo(p slot.PeerID) slot.Link {
+	return slot.LinkOf(pr.speeds.Speeds[p]).Way(pr.relayed[p])
 }
 
-// part notes a peer that failed this one in a reduction, unless there is a connection.
-func (m *Machine) part(r ReportLost) {
-	if r.Reason != LostConnection || m.presence.connected[r.Peer] || r.Peer == m.cfg.Self {
+// noteUnreachable notes a peer that failed this one in a reduction, unless there is a connection.
+func (pr *presence) noteUnreachable(r ReportLost) {
+	if r.Reason != wire.LostConnection || pr.connected[r.Peer] || r.Peer == pr.cfg.Self {
 		return
 	}
-	if m.apart == nil {
-		m.apart = map[slot.PeerID]bool{}
+	if pr.apart == nil {
+		pr.apart = map[slot.PeerID]bool{}
 	}
-	m.apart[r.Peer] = true
-	for p := range m.apart {
-		if slot.Find(m.chain.electorate(), p) < 0 {
-			delete(m.apart, p)
+	pr.apart[r.Peer] = true
+	for p := range pr.apart {
+		if slot.Find(pr.chain.Electorate(), p) < 0 {
+			delete(pr.apart, p)
 		}
 	}
 }
 
-// parted lists the members that this one has tried in vain to reach, sorted.
-func (m *Machine) parted() (ps []slot.PeerID) {
-	for _, e := range m.chain.electorate() {
-		if m.apart[e.Peer] {
+// unreachable lists the members that this peer has tried in vain to reach, sorted.
+func (pr *presence) unreachable() (ps []slot.PeerID) {
+	for _, e := range pr.chain.Electorate() {
+		if pr.apart[e.Peer] {
 			ps = append(ps, e.Peer)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// TestRelayedWaysAreKnown: B and C reach each other through a relay. All hear so from their ALIVE, with the speed, until there is a better way.
+// TestRelayedWaysAreKnown: B and C reach each other through a relay. All hear so from their ALIVE,
+// with the speed, until there is a better way.
 func TestRelayedWaysAreKnown(t *testing.T) {
 	l := labOf(t, "ABC")
 	a, b, c := l.peers[0], l.peers[1], l.peers[2]
@@ -18,7 +19,7 @@ func TestRelayedWaysAreKnown(t *testing.T) {
 		b.m.Report(l.now, ReportConnected{Peer: c.id, Connected: true, Relayed: relayed})
 		l.run(2*labTiming.Alive, func() bool { return false })
 		for _, p := range l.peers {
-			links := p.m.links(offers)
+			links := p.m.history.links(offers)
 			for i := range offers {
 				for j := range i {
 					want := relayed && i == 2 && j == 1
@@ -53,10 +54,11 @@ func TestDriverSeesWays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l := newLoop(cfg, d.core, d.views, d.inputs, d.verifier.blame, p)
 		for _, now := range []map[slot.PeerID]bool{{"x": true, "y": false}, {"x": false, "y": true}, {"y": true}, {}} {
 			w.now = now
-			d.tick()
-			is := d.mu.machine.presence
+			l.tick()
+			is := d.core.mu.machine.presence
 			got := map[slot.PeerID]bool{}
 			for q := range is.connected {
 				got[q] = is.relayed[q]

@@ -48,7 +48,7 @@ func (p *labPeer) makeKey() {
 	}
 }
 
-// fetchKey gets a secret from somebody within reach who has it, and does not refuse it to this peer.
+// fetchKey gets a secret from a peer within reach that has it, and does not refuse it to this peer.
 func (p *labPeer) fetchKey(key slot.Root, from []slot.PeerID) bool {
 	if key.IsZero() || p.keys.held[key] {
 		return true
@@ -89,28 +89,29 @@ func (p *labPeer) turnKey(w WorkAccess) {
 func (l *lab) want(d *datadriven.TestData) {
 	actions := map[string]slot.Action{"remove": slot.Remove, "readmit": slot.Readmit}
 	for _, p := range l.named(d) {
-		var r ReportOrders
+		var r ReportMotions
 		for _, a := range d.CmdArgs {
 			for _, v := range a.Vals {
 				if action, ok := actions[a.Key]; ok {
-					r.Orders = append(r.Orders, slot.Order{Action: action, Peer: labID(v), Turn: p.m.Standing(labID(v)).Turn})
+					r.Motions = append(r.Motions,
+						slot.Motion{Action: action, Peer: labID(v), Turn: p.m.Standing(labID(v)).Turn})
 				}
 			}
 			if a.Key == "rotate" {
-				r.Orders = append(r.Orders, slot.Order{Action: slot.Rotate, Turn: p.m.Standing("").Turn})
+				r.Motions = append(r.Motions, slot.Motion{Action: slot.Rotate, Turn: p.m.Standing("").Turn})
 			}
 		}
-		p.want(r.Orders...)
+		p.want(r.Motions...)
 	}
 }
 
 // want is an operator's word: it stands over restarts.
-func (p *labPeer) want(orders ...slot.Order) {
+func (p *labPeer) want(orders ...slot.Motion) {
 	p.wants = orders
-	p.report(ReportOrders{orders})
+	p.report(ReportMotions{orders})
 }
 
-// showAccess says who is out, which secret each peer goes by and what is wanted.
+// showAccess shows the removed peers, the secret that each peer uses, and what is wanted.
 func (l *lab) showAccess() string {
 	var out strings.Builder
 	for _, p := range l.peers {
@@ -122,7 +123,7 @@ func (l *lab) showAccess() string {
 		if l.rules.Private {
 			fmt.Fprintf(&out, " secret=%s uses=%s", l.keyName(v.Key), l.keyName(p.keys.now))
 		}
-		for _, o := range v.Orders {
+		for _, o := range v.Motions {
 			fmt.Fprintf(&out, " %s-%s by=%s", o.Action, labName(o.Peer), labNames(o.By))
 			if o.Enough {
 				out.WriteString("!")
@@ -137,7 +138,7 @@ func decisionText(r slot.Record) string {
 	var parts []string
 	for _, d := range r.Decisions {
 		var by []slot.PeerID
-		for _, o := range d.Orders {
+		for _, o := range d.Motions {
 			by = append(by, o.Peer)
 		}
 		parts = append(parts, fmt.Sprintf("%s %s turn=%d by=%s\n", d.Action, labName(d.Peer), d.Turn, labNames(by)))
@@ -145,7 +146,7 @@ func decisionText(r slot.Record) string {
 	return strings.Join(parts, "")
 }
 
-// heldBy lists who has a secret on disk.
+// heldBy lists the peers that have a secret on disk.
 func (l *lab) heldBy(key slot.Root) (names []string) {
 	for _, p := range l.peers {
 		if slices.Contains(slices.Collect(maps.Keys(p.keys.held)), key) {

@@ -2,169 +2,203 @@ package membership
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// receive hands a message to the part that it is for.
-func (m *Machine) receive(msg Message) error {
+// receive gives a message to the part that handles it.
+func (m *Machine) receive(msg wire.Message) error {
 	switch b := msg.Body.(type) {
-	case Alive:
+	case wire.Alive:
 		return m.onAlive(msg, b)
-	case Join:
-		return m.onJoin(msg, b)
-	case Leave:
-		return m.onLeave(msg)
-	case Need:
-		return m.onNeed(msg, b)
-	case Commit:
+	case wire.Join:
+		return m.roster.onJoin(msg, b)
+	case wire.Leave:
+		return m.roster.onLeave(msg)
+	case wire.Need:
+		return m.catchup.onNeed(msg, b)
+	case wire.Commit:
 		return m.onCommit(msg, b)
-	case ForkVote:
-		m.watchWords(msg)
-		return m.onForkVote(msg, b)
-	case Evidence:
-		return m.onEvidence(b)
-	case Order:
-		return m.onOrder(msg, b.Order)
-	case Offer:
-		return m.onOffer(msg, b)
-	case placed:
+	case wire.ForkVote:
+		m.evidence.watchClaims(msg)
+		if m.chain.Height() == 0 {
+			return m.founder.onVote(msg, b)
+		}
+		return m.fork.onVote(msg, b)
+	case wire.Evidence:
+		return m.evidence.take(b, m.roster.concerns(memberKey{b.Peer, b.Incarnation}))
+	case wire.Motion:
+		return m.motions.onMotion(msg, b.Motion)
+	case wire.Offer:
+		return m.roster.onOffer(msg, b)
+	case wire.Attempt:
 		return m.atPlace(msg, b.At())
 	}
-	return fmt.Errorf("%w: message %T", ErrInvalid, msg.Body)
+	return fmt.Errorf("%w: message %T", chain.ErrInvalid, msg.Body)
 }
 
-// atPlace lets through what is about the open height on this chain: a message's place is its height and the hash of the record
-// before, never a slot alone (HOLES H7). What is early waits until the chain gets there.
-func (m *Machine) atPlace(msg Message, ref slot.Ref) error {
-	switch next := m.chain.next(); {
+// atPlace lets through what is about the open height on this chain: a message's place is its height
+// and the hash of the record before, never a slot alone (HOLES H7). An early message waits until
+// the chain gets there.
+func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
+	switch next := m.chain.Next(); {
 	case ref.Height < next.Height:
 		return m.onDecided(msg, ref)
 	case ref.Height > next.Height:
-		return m.onEarly(msg, ref.Height)
+		return m.catchup.onEarly(msg, ref.Height)
 	case ref.Prev != next.Prev:
 		return fmt.Errorf("%w: it follows another record", ErrStale)
 	}
-	m.watchWords(msg)
+	m.evidence.watchClaims(msg)
 	switch b := msg.Body.(type) {
-	case Propose:
+	case wire.Propose:
 		if b.Record.Kind == slot.Fork {
-			return m.onForkPropose(msg, b)
+			return m.fork.onPropose(msg, b, m.competing.gathering != nil)
 		}
-		return m.onPropose(msg, b)
-	case Plan:
-		return m.onPlan(msg, b.Plan)
-	case Segment:
-		return m.onSegment(msg, b)
-	case Lost:
-		return m.onLost(msg, b)
-	case Draft:
-		return m.onDraft(msg, b.Draft)
-	case Have:
-		return m.onHave(msg, b)
-	case Vote:
-		return m.onVote(msg, b.Vote)
-	case Prepare:
-		return m.onPrepare(msg, b.Ref)
-	case Promise:
-		return m.onPromise(msg, b)
-	case Beat:
-		return m.onBeat(msg, b)
+		return m.acceptor.onPropose(msg, b)
+	case wire.Plan:
+		return m.participant.onPlan(msg, b.Plan)
+	case wire.Segment:
+		return m.planner.onSegment(msg, b)
+	case wire.Lost:
+		return m.planner.onLost(msg, b)
+	case wire.Draft:
+		return m.participant.onDraft(msg, b.Draft)
+	case wire.Have:
+		return m.drafter.onHave(msg, b)
+	case wire.Vote:
+		return m.leader.onVote(msg, b.Vote)
+	case wire.Prepare:
+		return m.acceptor.onPrepare(msg, b.Ref)
+	case wire.Promise:
+		return m.candidate.onPromise(msg, b)
+	case wire.Beat:
+		return m.acceptor.onBeat(msg, b)
 	}
-	return ErrInvalid
+	return chain.ErrInvalid
 }
 
-// onDecided answers who still wants to lead a height that is decided with its certificate.
-func (m *Machine) onDecided(msg Message, ref slot.Ref) error {
+// onDecided answers a peer that wants to lead a decided height: it sends that height's certificate.
+func (m *Machine) onDecided(msg wire.Message, ref slot.Ref) error {
 	switch msg.Body.(type) {
-	case Prepare, Propose:
-		if ref.Height > 0 && m.chain.hashes[ref.Height-1] == ref.Prev {
-			m.send(m.chain.commits[ref.Height-1], msg.From)
+	case wire.Prepare, wire.Propose:
+		if ref.Height > 0 && m.chain.Hash(ref.Height-1) == ref.Prev {
+			m.send(m.chain.Commits()[ref.Height-1], msg.From)
 		}
 	}
 	return fmt.Errorf("%w: height %d is decided", ErrStale, ref.Height)
 }
 
-// Bounds of what waits for the next record: of all members and of one, so that none pushes out what another said.
-const (
-	maxEarly     = 256
-	maxEarlyFrom = 16
-)
-
-// onEarly keeps a member's message for the next height: its COMMIT often travels on another path. Older ones of the same member
-// make room. What is further off would not be of use when that COMMIT comes.
-func (m *Machine) onEarly(msg Message, height uint64) error {
-	if err := m.from(msg); err != nil {
-		return err
-	}
-	m.askOrAwait(msg.From, height-1)
-	if height != m.chain.height()+2 {
-		return nil
-	}
-	own, first := 0, -1
-	for i, e := range m.early {
-		if e.From == msg.From {
-			if own++; first < 0 {
-				first = i
-			}
-		}
-	}
-	switch {
-	case own >= maxEarlyFrom:
-		m.early = slices.Delete(m.early, first, first+1)
-	case len(m.early) >= maxEarly:
-		return nil
-	}
-	m.early = append(m.early, msg)
-	return nil
-}
-
 // replayEarly takes the early messages again after the chain has grown.
 func (m *Machine) replayEarly() {
-	early := m.early
-	m.early = nil
-	for _, msg := range early {
-		_ = m.receive(msg) // refused now as it would have been on time
+	for _, msg := range m.catchup.takeEarly() {
+		_ = m.receive(msg) // refused, as it would have been on time
 	}
 }
 
-// take hands a report to the part that it is for.
+// take gives a report to the part that handles it.
 func (m *Machine) take(r Report) {
 	switch r := r.(type) {
 	case ReportOffer:
-		m.offer(r)
+		m.own.offer(r)
 	case ReportSegment:
-		m.stateSegment(r)
+		m.participant.stateSegment(r)
 	case ReportLost:
-		m.part(r)
-		m.accuse(r)
+		m.presence.noteUnreachable(r)
+		m.participant.accuse(r)
 	case ReportLinks:
-		m.speeds = r
+		m.presence.speeds = r
 	case ReportProgress:
-		m.progressed(r.Bytes)
+		m.participant.progressed(r.Bytes)
 	case ReportHeld:
-		m.held(r)
+		m.acceptor.held(r)
 	case ReportApplied:
-		m.applied(r)
+		m.takeApplied(r)
 	case ReportFailed:
 		m.failed(r)
 	case ReportConnected:
-		m.connected(r)
+		m.announcer.hurry = m.presence.noteConnection(r) || m.announcer.hurry
 	case ReportContributes:
-		if m.contributes != r.Contributes {
-			m.aliveAt = never // the leader waits for those who contribute, and for nobody else
+		if m.own.contributes != r.Contributes {
+			m.announcer.aliveAt = never // the leader waits for contributors, and for nobody else
 		}
-		m.contributes, m.steps = r.Contributes, r.Steps
-	case ReportEcho:
-		m.onEcho(r.Message)
-	case ReportOrders:
-		m.give(r)
+		m.own.contributes, m.own.steps = r.Contributes, r.Steps
+	case ReportClone:
+		m.clones.onClone(r.Message)
+	case ReportMotions:
+		m.motions.give(r)
 	case ReportKey:
-		m.orders.key = r.Key
+		m.motions.key = r.Key
 	case ReportRecover:
-		m.forkNow()
+		m.fork.order(m.competing.gathering != nil)
 	case ReportLeave:
-		m.leaving, m.askedAt = true, never
+		m.own.leaving, m.announcer.askedAt = true, never
+	}
+}
+
+// takeApplied takes the worker's report of the state that it holds now.
+func (m *Machine) takeApplied(r ReportApplied) {
+	if !m.model.applied(r) {
+		m.own.dropIfDiverged()
+		return
+	}
+	m.founder.sign()
+	if m.model.atTip() && m.chain.Height() > 0 {
+		m.announcer.alive()
+	}
+}
+
+// onAlive notes where a peer stands. If that peer is further, this one asks it for records.
+func (m *Machine) onAlive(msg wire.Message, a wire.Alive) error {
+	if len(a.Reaches) > slot.MaxMembers || len(a.Apart) > slot.MaxMembers || a.Applied > a.Height ||
+		(a.Height > 0) == a.Branch.IsZero() {
+		return chain.Invalid("an ALIVE that contradicts itself")
+	}
+	by := m.presence.known[memberKey{msg.From, msg.Incarnation}]
+	by.alive = &a
+	m.clones.noteClones(by)
+	if a.Height == 0 {
+		return nil
+	}
+	ours := m.presence.ours(a)
+	if ours && a.Height > m.chain.Height() && !m.abandoned.shows(a) {
+		m.catchup.askOrAwait(msg.From, a.Height)
+	}
+	// Taken for ours it may still have parted further back: then asking for what follows the tip is
+	// in vain, and nobody asks a peer for it that is no further.
+	if a.Branch != m.chain.Branch() && m.chain.Height() > 0 &&
+		(!ours || m.catchup.need.times >= askedInVain || a.Height <= m.chain.Height()) || !m.chain.Pinned() {
+		m.competing.meet(msg.From, a)
+	}
+	return nil
+}
+
+// askedInVain is the number of repeated questions for the record above the tip after which this
+// peer looks for it further back.
+const askedInVain = 2
+
+// failed decides what replaces work that could not be done.
+func (m *Machine) failed(r ReportFailed) {
+	s := &m.model.state
+	switch w := r.Work.(type) {
+	case WorkApply:
+		if s.applying == w.Record.Height {
+			s.applying, s.resync, s.retryAt = 0, true, m.now+m.cfg.Timing.Retry
+		}
+	case WorkSync:
+		s.syncing, s.retryAt = false, m.now+m.cfg.Timing.Retry
+	case WorkHold:
+		if m.open.fetching == w.Draft.Outcome() {
+			m.open.fetchedAt = m.now - 3*m.cfg.Timing.Retry // once more, after a pause
+			m.participant.accuseOwners(w.Draft, r.Missing)
+		}
+	case WorkAccess:
+		m.motions.accessFailed(w)
+	case WorkFound:
+		m.founder.asked, m.founder.since = false, m.now
+	case WorkReduce:
+		m.participant.reduceFailed(w.Plan)
 	}
 }

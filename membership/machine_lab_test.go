@@ -10,13 +10,17 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// The lab runs several machines over a network, disks and workers made of maps, in virtual time. Everything is in order and
-// without chance, so a script's output is the same each time. After every input the watcher checks I1, I2, I5 and I6.
+// The lab runs several machines over a network, disks and workers made of maps, in virtual time.
+// Everything is in order and without chance, so a script's output is the same each time. After
+// every input the watcher checks I1, I2, I5 and I6.
 
 var labTiming = Timing{
-	Alive: 500 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: time.Second, Lost: 1600 * time.Millisecond, Gone: 300 * time.Millisecond,
+	Alive: 500 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: time.Second, Lost: 1600 * time.Millisecond,
+	Gone:     300 * time.Millisecond,
 	MinGrace: 400 * time.Millisecond, GraceFactor: 2, Straggler: 3 * time.Second, FoundAfter: time.Second,
 	Linger: 10 * time.Second, Retry: 500 * time.Millisecond,
 }
@@ -28,11 +32,12 @@ const (
 	labWorkTime = 20 * time.Millisecond
 )
 
-func labRules() Rules {
-	return Rules{Run: slot.Hash([]byte("lab")), MinPeers: 1, MaxWeight: 100, Fragments: []uint64{labElements}}
+func labRules() chain.Rules {
+	return chain.Rules{Run: slot.Hash([]byte("lab")), MinPeers: 1, MaxWeight: 100, Fragments: []uint64{labElements}}
 }
 
-// labFragments are the sizes of n fragments: another one for each, so that none is taken for another.
+// labFragments are the sizes of n fragments: another one for each, so that none is taken for
+// another.
 func labFragments(n int) []uint64 {
 	sizes := make([]uint64, n)
 	for p := range sizes {
@@ -41,7 +46,8 @@ func labFragments(n int) []uint64 {
 	return sizes
 }
 
-// labPlanner gives each contributor an equal piece, and those of who is gone to the living in equal parts.
+// labPlanner gives each contributor an equal piece, and those of peers that are gone to the living
+// in equal parts.
 func labPlanner(plan slot.Plan, _ slot.Links) (ps []slot.Piece, ring []uint16) {
 	owners := livingOf(plan)
 	split := func(r slot.Range) {
@@ -93,7 +99,7 @@ type fataler interface {
 // lab is the world.
 type lab struct {
 	t       fataler
-	rules   Rules
+	rules   chain.Rules
 	timing  Timing
 	now     time.Duration
 	seq     int
@@ -108,8 +114,9 @@ type lab struct {
 	large   map[string]int // COMMITs by sender, which are too large for gossip then
 	exact   bool           // statements are compared
 	open    bool           // anybody may come
-	salt    int            // of the records' hashes, by which the order of leaders falls out otherwise
-	pins    map[string]slot.Root
+	// of the records' hashes, by which the order of leaders falls out otherwise
+	salt int
+	pins map[string]slot.Root
 }
 
 type labEvent struct {
@@ -120,7 +127,7 @@ type labEvent struct {
 
 type labMessage struct {
 	to  *labPeer
-	msg Message
+	msg wire.Message
 }
 
 // labFilter drops or holds messages; empty fields match all.
@@ -156,13 +163,24 @@ type labPeer struct {
 	segments map[slot.Root]bool  // reduced bytes, on disk
 	states   map[uint64]labState // model states by height, on disk; the newest is the one held
 	keys     labKeys             // on disk
-	wants    []slot.Order        // of its operator; on disk
+	wants    []slot.Motion       // of its operator; on disk
 	follows  []slot.PeerID
-	keep     func(Entry) bool // nil: the disk keeps all
+	keep     func(wire.Entry) bool // nil: the disk keeps all
 }
 
-func newLab(t fataler, rules Rules, timing Timing) *lab {
+func newLab(t fataler, rules chain.Rules, timing Timing) *lab {
 	return &lab{t: t, rules: rules, timing: timing, watch: newWatcher()}
+}
+
+// changeRules makes a machine's chain one of other rules, with the same records.
+func changeRules(m *Machine, change func(*chain.Rules)) {
+	rules := m.chain.Rules()
+	change(&rules)
+	c := chain.New(rules, m.chain.Pin())
+	for _, commit := range m.chain.Commits() {
+		c.Push(commit)
+	}
+	m.chain = c
 }
 
 func labID(name string) slot.PeerID { return slot.PeerID("peer-" + name) }
@@ -207,14 +225,15 @@ func (p *labPeer) start() {
 	}, saved)
 	p.m.now = p.lab.now
 	for _, a := range p.m.presence.known {
-		a.heard = p.lab.now // the lab has one clock for all; a driver's starts at 0 with its machine
+		// the lab has one clock for all; a driver's starts at 0 with its machine
+		a.heard = p.lab.now
 	}
-	p.m.founding.since = p.lab.now
+	p.m.founder.since = p.lab.now
 	if h, s, ok := p.state(); ok {
 		p.report(ReportApplied{Height: h, StateRoot: s.root, Record: s.record})
 	}
 	p.report(ReportContributes{Contributes: p.trains})
-	p.report(ReportOrders{p.wants})
+	p.report(ReportMotions{p.wants})
 	p.makeKey()
 	p.tickLater(0)
 }
@@ -265,7 +284,7 @@ func (p *labPeer) tickLater(after time.Duration) {
 				p.trickle++
 				p.report(ReportProgress{Bytes: p.trickle})
 			}
-			if p.m.left && p.gone {
+			if p.m.own.left && p.gone {
 				p.crash() // its process ends
 				return
 			}
@@ -318,7 +337,7 @@ func (p *labPeer) report(r Report) {
 }
 
 // step hands over a message; a refusal is returned.
-func (p *labPeer) step(msg Message) error {
+func (p *labPeer) step(msg wire.Message) error {
 	if !p.up() {
 		return nil
 	}
@@ -327,10 +346,13 @@ func (p *labPeer) step(msg Message) error {
 	return err
 }
 
-// flush does what a driver does: disk, then network, work and events; what is for the peer itself comes back at once.
+// flush does what a driver does: disk, then network, work and events; what is for the peer itself
+// comes back at once.
 func (p *labPeer) flush() {
-	if !p.lab.exact { // an owner in the lab reduces to other bytes in each plan, so that different records are proposed
-		maps.DeleteFunc(p.m.open.said, func(s said, _ Message) bool { return s.kind == slot.TypeSegment })
+	// an owner in the lab reduces to other bytes in each plan, so that different records are
+	// proposed
+	if !p.lab.exact {
+		maps.DeleteFunc(p.m.evidence.claims, func(s claim, _ wire.Message) bool { return s.kind == slot.TypeSegment })
 	}
 	for {
 		r := p.m.Ready()
@@ -338,7 +360,7 @@ func (p *labPeer) flush() {
 		if err := p.store.Save(p.kept(r.Persist)); err != nil {
 			p.lab.t.Fatalf("%s: %v", p.name, err)
 		}
-		var own []Message
+		var own []wire.Message
 		for _, e := range r.Send {
 			own = append(own, p.send(e)...)
 		}
@@ -346,7 +368,8 @@ func (p *labPeer) flush() {
 			p.do(w)
 		}
 		for _, e := range r.Events {
-			if !strings.HasPrefix(string(e.Kind), "record.") { // other events say what a record brought; those would double it
+			// other events say what a record brought; those would double it
+			if !strings.HasPrefix(string(e.Kind), "record.") {
 				p.lab.log = append(p.lab.log, p.name+" "+labEventText(e))
 			}
 		}
@@ -359,15 +382,15 @@ func (p *labPeer) flush() {
 	}
 }
 
-func (p *labPeer) kept(entries []Entry) []Entry {
-	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return p.keep != nil && !p.keep(e) })
+func (p *labPeer) kept(entries []wire.Entry) []wire.Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e wire.Entry) bool { return p.keep != nil && !p.keep(e) })
 }
 
-func (p *labPeer) send(e Envelope) (own []Message) {
-	msg := Message{From: p.id, Incarnation: p.inc, Body: e.Body}
+func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
+	msg := wire.Message{From: p.id, Incarnation: p.inc, Body: e.Body}
 	msg.Sig = labSign(p.id, slot.SignedBytes(e.Body.Type(), p.lab.rules.Run, p.id, p.inc, e.Body.Append(nil)))
 	p.lab.watch.sent(p, msg)
-	if _, commit := e.Body.(Commit); commit && p.lab.large != nil {
+	if _, commit := e.Body.(wire.Commit); commit && p.lab.large != nil {
 		p.lab.large[p.name] += len(without(e.To, p.id))
 		e.Gossip = false
 	}
@@ -383,7 +406,7 @@ func (p *labPeer) send(e Envelope) (own []Message) {
 }
 
 func (l *lab) route(m labMessage) {
-	kind := strings.ToLower(TypeName(m.msg.Body.Type()))
+	kind := strings.ToLower(wire.TypeName(m.msg.Body.Type()))
 	for _, f := range l.filters {
 		if f.left != 0 && f.matches(labName(m.msg.From), m.to.name, kind) {
 			f.left--
@@ -414,7 +437,8 @@ func (f *labFilter) matches(from, to, kind string) bool {
 // reaches says whether two peers' data planes meet: a filter for all kinds cuts them too.
 func (l *lab) reaches(a, b *labPeer) bool {
 	cut := func(x, y *labPeer) bool {
-		return slices.ContainsFunc(l.filters, func(f *labFilter) bool { return f.left != 0 && f.kind == "" && f.matches(x.name, y.name, "") })
+		return slices.ContainsFunc(l.filters,
+			func(f *labFilter) bool { return f.left != 0 && f.kind == "" && f.matches(x.name, y.name, "") })
 	}
 	return a.up() && b.up() && !cut(a, b) && !cut(b, a)
 }

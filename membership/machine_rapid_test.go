@@ -12,9 +12,10 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// TestRandomSchedules lets peers come, go, crash, lose disks, cut each other off and train at different speeds, over a network
-// that loses, repeats and reorders. At every moment the watcher's invariants hold; and once all that live are back and hear each
-// other, slots are decided again (I4).
+// TestRandomSchedules lets peers come, go, crash, lose disks, cut each other off and train at
+// different speeds, over a network that loses, repeats and reorders. At every moment the watcher's
+// invariants hold; and once all that live are back and hear each other, slots are decided again
+// (I4).
 func TestRandomSchedules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newChaos(t, labTiming)
@@ -143,10 +144,11 @@ func (w *chaos) slow(t *rapid.T) {
 	}
 }
 
-// staying counts the peers that have not left and that nobody takes for removed: the run starts with so many at most.
+// staying counts the peers that have not left and that nobody takes for removed: the run starts
+// with so many at most.
 func (w *chaos) staying() (n int) {
 	for _, p := range w.lab.peers {
-		out := func(q *labPeer) bool { return q.up() && q.m.barred(p.id) }
+		out := func(q *labPeer) bool { return q.up() && q.m.motions.barred(p.id) }
 		if !p.gone && !slices.ContainsFunc(w.lab.peers, out) {
 			n++
 		}
@@ -157,14 +159,14 @@ func (w *chaos) staying() (n int) {
 // want has some operators order a peer out, or back in, or another secret.
 func (w *chaos) want(t *rapid.T) {
 	of := w.one(t, func(p *labPeer) bool { return p.up() })
-	if of == nil || of.m.chain.height() == 0 {
+	if of == nil || of.m.chain.Height() == 0 {
 		return
 	}
-	o := slot.Order{Action: slot.Remove, Peer: of.id}
-	if of.m.chain.access.removed[of.id] {
+	o := slot.Motion{Action: slot.Remove, Peer: of.id}
+	if of.m.chain.Access().Removed(of.id) {
 		o.Action = slot.Readmit
 	} else if w.lab.rules.Private && rapid.Bool().Draw(t, "rotates") {
-		o = slot.Order{Action: slot.Rotate}
+		o = slot.Motion{Action: slot.Rotate}
 	}
 	for _, p := range w.lab.peers {
 		if p.up() && (p != of || o.Action == slot.Rotate) && rapid.IntRange(0, 3).Draw(t, "agrees") > 0 {
@@ -180,8 +182,9 @@ func (w *chaos) breakDown(t *rapid.T) {
 	}
 }
 
-// recover brings everybody back who did not leave, on whole links, and expects three more slots of the best chain. Peers of
-// different foundings may have grown too far apart to merge without an operator: then the largest group counts.
+// recover brings all peers back that did not leave, on whole links, and expects three more slots of
+// the best chain. Peers of different foundings may have grown too far apart to merge without an
+// operator: then the largest group counts.
 func (w *chaos) recover(t *rapid.T) {
 	l := w.lab
 	l.filters, l.delays = nil, nil
@@ -194,24 +197,26 @@ func (w *chaos) recover(t *rapid.T) {
 	l.connect()
 	best := func() (slot uint64) {
 		for _, p := range l.peers {
-			if p.up() && p.m.state.known {
-				slot = max(slot, p.m.state.slot)
+			if p.up() && p.m.model.state.known {
+				slot = max(slot, p.m.model.state.slot)
 			}
 		}
 		return slot
 	}
 	stay := slices.ContainsFunc(l.peers, func(p *labPeer) bool { return !p.gone })
 	want := best() + 3
-	if !l.run(3*time.Minute, func() bool { return !stay || best() >= want }) && !w.lostQuorum() && (best() > 0 || w.staying() >= l.rules.StartPeers) {
+	if !l.run(3*time.Minute, func() bool { return !stay || best() >= want }) && !w.lostQuorum() &&
+		(best() > 0 || w.staying() >= l.rules.StartPeers) {
 		t.Fatalf("no slot is decided\n%s\n%s", strings.Join(l.log[max(0, len(l.log)-60):], "\n"), l.show())
 	}
 	w.check(t)
 }
 
-// lostQuorum says whether a quorum of every chain's members is gone for good: they left, or crashed before they were dropped.
+// lostQuorum says whether a quorum of every chain's members is gone for good: they left, or crashed
+// before they were dropped.
 func (w *chaos) lostQuorum() bool {
 	for _, p := range w.lab.peers {
-		if p.up() && p.m.elector() && p.m.quorumHeard() && !p.m.left {
+		if p.up() && p.m.elector() && p.m.quorum.heard() && !p.m.own.left {
 			return false
 		}
 	}

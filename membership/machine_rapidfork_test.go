@@ -7,19 +7,23 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
 
-// TestRandomForks is TestRandomSchedules with forks, groups cut apart, and deaths for good. Besides the invariants: once those that
-// live are back and hear each other they end on one chain and decide slots, however few they are; only branches too old to be
-// given up by themselves may stay apart, and then each goes on.
+// TestRandomForks is TestRandomSchedules with forks, groups cut apart, and deaths for good. Besides
+// the invariants: once those that live are back and hear each other they end on one chain and
+// decide slots, however few they are; only branches too old to be given up by themselves may stay
+// apart, and then each goes on.
 func TestRandomForks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		timing := labTiming
 		timing.ForkAfter = time.Duration(rapid.IntRange(20, 40).Draw(t, "fork after, tenths")) * 100 * time.Millisecond
 		w := newChaos(t, timing)
-		w.lab.rules.StartPeers = 1 // else those who are left may be too few to begin
+		w.lab.rules.StartPeers = 1 // else the peers that are left may be too few to begin
 		for _, p := range w.lab.peers {
-			p.m.cfg.Rules.StartPeers, p.m.chain.rules.StartPeers = 1, 1
+			p.m.cfg.Rules.StartPeers = 1
+			changeRules(p.m, func(r *chain.Rules) { r.StartPeers = 1 })
 			p.slowness = 600 * time.Millisecond
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -92,9 +96,11 @@ func (w *chaos) reunite(t *rapid.T) {
 		}
 		return true
 	}
-	old := func() bool { return slices.ContainsFunc(living, func(p *labPeer) bool { return len(p.m.refused) > 0 }) }
-	lost := func() bool { // nobody who lives has any state
-		return !slices.ContainsFunc(living, func(p *labPeer) bool { return p.m.state.known })
+	old := func() bool {
+		return slices.ContainsFunc(living, func(p *labPeer) bool { return len(p.m.competing.refused) > 0 })
+	}
+	lost := func() bool { // no living peer has any state
+		return !slices.ContainsFunc(living, func(p *labPeer) bool { return p.m.model.state.known })
 	}
 	if !l.run(3*time.Minute, func() bool { return one() || old() }) {
 		if lost() {
@@ -107,8 +113,11 @@ func (w *chaos) reunite(t *rapid.T) {
 		slot[p] = p.m.View().AppliedSlot
 	}
 	if !l.run(time.Minute, func() bool {
-		return !slices.ContainsFunc(living, func(p *labPeer) bool { return p.m.View().AppliedSlot < slot[p]+3 }) || old() && w.goesOn(living, slot)
-	}) && !lost() { // one peer is on one chain with itself, though its state died with those it was to be had of
+		return !slices.ContainsFunc(living, func(p *labPeer) bool { return p.m.View().AppliedSlot < slot[p]+3 }) ||
+			old() && w.goesOn(living, slot)
+	}) && !lost() {
+		// one peer is on one chain with itself, though its state died with those it was to be had
+		// of
 		t.Fatalf("no slot is decided\n%s\n%s", strings.Join(l.log[max(0, len(l.log)-60):], "\n"), l.show())
 	}
 	w.check(t)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 func members(spec ...any) []slot.Member { // name, since, name, since, …
@@ -37,7 +39,10 @@ func TestQuorum(t *testing.T) {
 		{"half of four with the senior", members("A", 3, "B", 2, "C", 1, "D", 3), "CD", true},
 		{"half of four without", members("A", 3, "B", 2, "C", 1, "D", 3), "AB", false},
 	} {
-		got := slot.Quorum(c.members, func(m slot.Member) bool { return slices.Contains([]byte(c.in), labName(m.Peer)[0]) })
+		got := slot.Quorum(c.members, func(m slot.Member) bool {
+			return slices.Contains([]byte(c.in),
+				labName(m.Peer)[0])
+		})
 		if got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
@@ -59,13 +64,13 @@ func TestGrowth(t *testing.T) {
 		{members("B", 2, "C", 5, "D", 5), false},
 		{members("C", 5), false},
 	} {
-		if got := grows(old, c.next); got != c.want {
+		if got := chain.Grows(old, c.next); got != c.want {
 			t.Errorf("%v -> %v: %v", peersOf(old), peersOf(c.next), got)
 		}
 	}
 	again := members("A", 1, "B", 5)
 	again[1].Incarnation = 2
-	if !grows(old, again) || grows(old, again[1:]) {
+	if !chain.Grows(old, again) || chain.Grows(old, again[1:]) {
 		t.Error("a peer in another incarnation counts as a newcomer")
 	}
 }
@@ -80,7 +85,7 @@ func TestLeaderOrder(t *testing.T) {
 			t.Fatal("not an order of the members")
 		}
 		first[order[0].Peer]++
-		d := &decree{ref: slot.Ref{Height: 2, Prev: prev}, order: order}
+		d := &openHeight{ref: slot.Ref{Height: 2, Prev: prev}, order: order}
 		if d.leader(6) != order[2] {
 			t.Fatal("ballot 6 of 4 is led by place 2")
 		}
@@ -111,28 +116,32 @@ func labOf(t *testing.T, names string) *lab {
 func stepRecord(m *Machine, names string) slot.Record {
 	c := m.chain
 	r := slot.Record{
-		Run: c.rules.Run, Height: c.height() + 1, Kind: slot.Step, Prev: c.tipHash(), Slot: c.openSlot(), StateRoot: m.state.root,
-		Members: c.electorate(),
+		Run: c.Rules().Run, Height: c.Height() + 1, Kind: slot.Step, Prev: c.TipHash(), Slot: c.OpenSlot(),
+		StateRoot: m.model.state.root,
+		Members:   c.Electorate(),
 	}
 	all := slot.NewBitmap(len(names))
 	for i, n := range names {
 		all.Set(i)
 		r.Contributions = append(r.Contributions, slot.Offer{
-			Peer: labID(string(n)), Slot: r.Slot, Seq: c.spent[labID(string(n))].seq + 1, Base: r.Slot - 1, Weight: 7,
+			Peer: labID(string(n)), Slot: r.Slot, Seq: c.SpentSeq(labID(string(n))) + 1, Base: r.Slot - 1, Weight: 7,
 		})
 	}
-	r.Fragment = c.rules.fragment(r.Slot)
+	r.Fragment = c.Rules().Fragment(r.Slot)
 	r.Segments = []slot.Segment{
 		{Range: slot.Range{End: 10}, Contributors: all, Root: slot.Hash([]byte("a"))},
-		{Range: slot.Range{Begin: 10, End: c.rules.elements(r.Slot)}, Contributors: all, Root: slot.Hash([]byte("b"))},
+		{
+			Range: slot.Range{Begin: 10, End: c.Rules().Elements(r.Slot)}, Contributors: all,
+			Root: slot.Hash([]byte("b")),
+		},
 	}
-	r.Work = c.tip().Work + 7*uint64(len(names))
+	r.Work = c.Tip().Work + 7*uint64(len(names))
 	return r
 }
 
 func TestCheckRecord(t *testing.T) {
 	m := labOf(t, "ABC").peer("A").m
-	if err := m.chain.check(stepRecord(m, "AB")); err != nil {
+	if err := m.chain.Check(stepRecord(m, "AB")); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*slot.Record){
@@ -171,7 +180,7 @@ func TestCheckRecord(t *testing.T) {
 		r := stepRecord(m, "AB")
 		r.Members = slices.Clone(r.Members)
 		spoil(&r)
-		if err := m.chain.check(r); !errors.Is(err, ErrInvalid) {
+		if err := m.chain.Check(r); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -179,16 +188,16 @@ func TestCheckRecord(t *testing.T) {
 
 func TestSpentOffers(t *testing.T) {
 	m := labOf(t, "ABC").peer("A").m
-	m.chain.rules.MaxStaleness = 2
+	changeRules(m, func(r *chain.Rules) { r.MaxStaleness = 2 })
 	r := stepRecord(m, "AB")
-	m.chain.push(Commit{Record: r})
+	m.chain.Push(wire.Commit{Record: r})
 	again := r.Contributions[0]
 	again.Slot++
-	if m.chain.checkOffer(again) == nil {
+	if m.chain.CheckOffer(again) == nil {
 		t.Error("a sequence number was spent twice")
 	}
 	again.Seq++
-	if err := m.chain.checkOffer(again); err != nil {
+	if err := m.chain.CheckOffer(again); err != nil {
 		t.Error(err)
 	}
 }

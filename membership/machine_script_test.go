@@ -11,9 +11,11 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// TestScripts replays testdata/machine: schedules against real machines. The language is what script's switch says.
+// TestScripts replays testdata/machine: schedules against real machines. The language is what
+// script's switch says.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/machine", func(t *testing.T, path string) {
 		var l *lab
@@ -82,7 +84,9 @@ func (l *lab) named(d *datadriven.TestData) (ps []*labPeer) {
 
 func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
-	case "run": // run until=slot:2|height:3|members:ABC|removed:C|done|left:A [limit=30s]: virtual time passes
+	case "run":
+		// run until=slot:2|height:3|members:ABC|removed:C|done|left:A [limit=30s]: virtual time
+		// passes
 		return l.runUntil(t, d)
 	case "tick": // tick 2s: that much virtual time passes
 		pause, err := time.ParseDuration(d.CmdArgs[0].Key)
@@ -114,12 +118,15 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		}
 	case "drop", "hold": // drop from=A to=B,C type=vote n=1: empty fields match all
 		l.filters = append(l.filters, &labFilter{
-			from: text(d, "from"), to: text(d, "to"), kind: text(d, "type"), left: number(d, "n", -1), hold: d.Cmd == "hold",
+			from: text(d, "from"), to: text(d, "to"), kind: text(d, "type"), left: number(d, "n", -1),
+			hold: d.Cmd == "hold",
 		})
 	case "heal": // no filters any more; what they held stays held
 		l.filters = nil
 		l.connect()
-	case "notice": // notice [A B]: they, or all, see which connections there are: those of who crashed are reset
+	case "notice":
+		// notice [A B]: they, or all, see which connections there are: those of crashed peers are
+		// reset
 		l.connect(l.named(d)...)
 	case "recover": // recover A: its operator orders it to go on without a quorum
 		for _, p := range l.named(d) {
@@ -129,21 +136,24 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		l.manual = true
 	case "auto":
 		l.manual, l.held = false, nil
-	case "deliver": // deliver from=A to=B type=vote: once each, in order; what they lead to is held again
+	case "deliver":
+		// deliver from=A to=B type=vote: once each, in order; what they lead to is held again
 		return l.deliver(d)
-	case "set": // set A slowness=2s | idle | broken | whole | stuck | loose | mute | speaks | trickle | unfed | fed | keyless | keyed
+	case "set":
+		// set A slowness=2s | idle | broken | whole | stuck | loose | mute | speaks | trickle |
+		// unfed | fed | keyless | keyed
 		return l.set(t, d)
 	case "flip": // flip A: its model state differs from now on
 		for _, p := range l.named(d) {
 			h, s, _ := p.state()
 			s.root = slot.Hash(s.root[:])
 			p.states[h] = s
-			p.m.state.root = s.root
+			p.m.model.state.root = s.root
 		}
-	case "campaign": // campaign B: its patience ends now
+	case "campaign": // campaign B: its leaderTimeout ends now
 		for _, p := range l.named(d) {
 			p.m.open.life = never
-			p.m.openBallot()
+			p.m.candidate.openBallot()
 			p.flush()
 		}
 	case "impatient": // impatient A C: they forget that the leader showed progress
@@ -152,21 +162,24 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		}
 	case "unheard": // unheard by=A of=C: A takes C for lost
 		by := l.peer(text(d, "by"))
-		for _, e := range by.m.chain.electorate() {
+		for _, e := range by.m.chain.Electorate() {
 			if strings.Contains(text(d, "of"), labName(e.Peer)) {
 				by.m.presence.known[ofMember(e)].heard = never
 			}
 		}
 	case "offer": // offer A: its trainer is ready at once
 		for _, p := range l.named(d) {
-			s := p.m.chain.openSlot()
+			s := p.m.chain.OpenSlot()
 			p.offer(s)
 		}
 	case "accuse": // accuse by=A of=CD [reason=4]: A's engine loses them
 		by := l.peer(text(d, "by"))
 		for _, of := range text(d, "of") {
-			reason := LostReason(number(d, "reason", int(LostConnection)))
-			by.report(ReportLost{Group: by.m.open.testimony.group, Peer: labID(string(of)), Reason: reason, Round: by.m.open.last.Round()})
+			reason := wire.LostReason(number(d, "reason", int(wire.LostConnection)))
+			by.report(ReportLost{
+				Group: by.m.open.groupReports.group, Peer: labID(string(of)), Reason: reason,
+				Round: by.m.open.last.Round(),
+			})
 		}
 	case "want": // want A B remove=C readmit=D rotate: what their operators want now
 		l.want(d)
@@ -174,18 +187,18 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		for _, p := range l.named(d) {
 			p.follows = append(p.follows, labID(text(d, "of")))
 		}
-	case "access": // who is out, what is wanted, and the secrets
+	case "access": // the removed peers, what is wanted, and the secrets
 		return l.showAccess()
-	case "secret": // who holds the newest secret
+	case "secret": // the peers that hold the newest secret
 		return strings.Join(l.heldBy(l.named(d)[0].m.View().Key), "") + "\n"
-	case "record": // record A height=5: its ranges, and who is in them
+	case "record": // record A height=5: its ranges, and their contributors
 		return l.record(d)
-	case "order": // who leads ballots 0, 1, …
+	case "order": // the leaders of ballots 0, 1, …
 		return labNames(peersOf(l.named(d)[0].m.open.order))
 	case "votes": // what the acceptors have on disk at the open height
 		return l.showWords()
 	case "shelf": // words kept about places on chains given up
-		return fmt.Sprintf("%d\n", len(l.named(d)[0].m.words))
+		return fmt.Sprintf("%d\n", len(l.named(d)[0].m.pledges.kept))
 	case "drafts": // of members records, seen at the open height
 		return fmt.Sprintf("%d\n", l.named(d)[0].m.open.drafts)
 	case "roster": // the tip's members, each with the height it is a member since
@@ -204,7 +217,7 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 
 func (l *lab) roster(d *datadriven.TestData) string {
 	var out strings.Builder
-	for _, e := range l.named(d)[0].m.chain.electorate() {
+	for _, e := range l.named(d)[0].m.chain.Electorate() {
 		fmt.Fprintf(&out, "%s since %d\n", labName(e.Peer), e.Since)
 	}
 	return out.String()
@@ -212,7 +225,7 @@ func (l *lab) roster(d *datadriven.TestData) string {
 
 func (l *lab) record(d *datadriven.TestData) string {
 	var out strings.Builder
-	r := l.named(d)[0].m.chain.at(uint64(number(d, "height", 0)))
+	r := l.named(d)[0].m.chain.At(uint64(number(d, "height", 0)))
 	if len(l.rules.Fragments) > 1 {
 		fmt.Fprintf(&out, "slot %d, fragment %d\n", r.Slot, r.Fragment)
 	}
@@ -244,7 +257,7 @@ func (l *lab) runUntil(t *testing.T, d *datadriven.TestData) string {
 		"height":  func() bool { return all(func(_ *labPeer, v View) bool { return v.Synced && v.Applied >= n }) },
 		"done":    func() bool { return all(func(_ *labPeer, v View) bool { return v.Done || v.Left }) },
 		"left":    func() bool { return l.peer(arg).m.View().Left },
-		"moved":   func() bool { return l.peer(arg).m.View().Moves > 0 },
+		"moved":   func() bool { return l.peer(arg).m.View().ChainSwitches > 0 },
 		"forked":  func() bool { return l.peer(arg).m.View().Tip.Kind == slot.Fork },
 		"paused":  func() bool { return l.peer(arg).m.View().Paused },
 		"removed": func() bool { return all(func(_ *labPeer, v View) bool { return labNames(v.Removed) == arg }) },
@@ -268,7 +281,7 @@ func (l *lab) deliver(d *datadriven.TestData) string {
 	held := l.held
 	l.held = nil
 	for _, m := range held {
-		kind := strings.ToLower(TypeName(m.msg.Body.Type()))
+		kind := strings.ToLower(wire.TypeName(m.msg.Body.Type()))
 		if !f.matches(labName(m.msg.From), m.to.name, kind) {
 			l.held = append(l.held, m)
 			continue
@@ -347,7 +360,15 @@ func (l *lab) show() string {
 		for _, x := range []struct {
 			name string
 			is   bool
-		}{{"newcomer", !v.IsMember}, {"unsynced", !v.Synced}, {"diverged", v.Diverged}, {"paused", v.Paused}, {"left", v.Left}, {"done", v.Done}, {"missed", v.Missed}} {
+		}{
+			{"newcomer", !v.IsMember},
+			{"unsynced", !v.Synced},
+			{"diverged", v.Diverged},
+			{"paused", v.Paused},
+			{"left", v.Left},
+			{"done", v.Done},
+			{"missed", v.Missed},
+		} {
 			if x.is {
 				out.WriteString(" " + x.name)
 			}
@@ -365,14 +386,15 @@ func (l *lab) showWords() string {
 			fmt.Fprintf(&out, "%s down\n", p.name)
 			continue
 		}
-		w := p.m.open.word
+		w := p.m.pledges.open
 		fmt.Fprintf(&out, "%s height=%d", p.name, p.m.open.ref.Height)
-		if w.promise != nil {
-			fmt.Fprintf(&out, " promised=%d", w.promise.Ballot)
+		if w.Promise != nil {
+			fmt.Fprintf(&out, " promised=%d", w.Promise.Ballot)
 		}
-		if v := w.vote; v != nil {
+		if v := w.Vote; v != nil {
 			r := v.Record
-			fmt.Fprintf(&out, " voted=%d for %s of %s by %s", v.Ballot, r.Kind, labNames(peersOf(r.Members)), labNames(offerers(r.Contributions)))
+			fmt.Fprintf(&out, " voted=%d for %s of %s by %s", v.Ballot, r.Kind, labNames(peersOf(r.Members)),
+				labNames(offerers(r.Contributions)))
 		}
 		out.WriteByte('\n')
 	}

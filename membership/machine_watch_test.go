@@ -4,15 +4,17 @@ import (
 	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// watcher knows all that was ever sent and saved in a world, and says what contradicts an invariant.
+// watcher knows all that was ever sent and saved in a world, and says what contradicts an
+// invariant.
 type watcher struct {
 	successor map[slot.Root]slot.Root // I1: of a record, the one that was certified
 	certified map[slot.Root]bool
 	states    map[slot.Root]slot.Root // I2: after a record
 	hashes    map[string]map[uint64]slot.Root
-	said      map[string]slot.Root // I6: votes, proposals and offers, by whom and about what
+	said      map[string]slot.Root // I6: votes, proposals and offers, by signer and subject
 	promised  map[string]uint32
 	faults    []string
 }
@@ -29,12 +31,12 @@ func (w *watcher) fault(format string, args ...any) {
 }
 
 // persisted notes the certified records that a peer adopts.
-func (w *watcher) persisted(p *labPeer, entries []Entry) {
+func (w *watcher) persisted(p *labPeer, entries []wire.Entry) {
 	for _, e := range entries {
 		switch e := e.(type) {
-		case EntryRewind:
+		case wire.EntryRewind:
 			w.hashes[p.name] = map[uint64]slot.Root{}
-		case EntryCommit:
+		case wire.EntryCommit:
 			if w.hashes[p.name] == nil {
 				w.hashes[p.name] = map[uint64]slot.Root{}
 			}
@@ -57,7 +59,8 @@ func (w *watcher) certify(r slot.Record) {
 	w.successor[r.Prev] = h
 }
 
-// applies checks I5: only what is certified is applied, and its certificate is on this peer's disk by then.
+// applies checks I5: only what is certified is applied, and its certificate is on this peer's disk
+// by then.
 func (w *watcher) applies(p *labPeer, r slot.Record) {
 	if !w.certified[r.Hash()] || w.hashes[p.name][r.Height] != r.Hash() {
 		w.fault("I5: %s applies height %d uncertified", p.name, r.Height)
@@ -77,7 +80,7 @@ func (w *watcher) holds(p *labPeer, height uint64, root slot.Root) {
 }
 
 // sent checks I6: nothing contradicts what the same incarnation said before.
-func (w *watcher) sent(p *labPeer, msg Message) {
+func (w *watcher) sent(p *labPeer, msg wire.Message) {
 	who := fmt.Sprintf("%s/%d", p.name, msg.Incarnation)
 	once := func(what string, value slot.Root) {
 		key := who + " " + what
@@ -87,22 +90,22 @@ func (w *watcher) sent(p *labPeer, msg Message) {
 		w.said[key] = value
 	}
 	switch b := msg.Body.(type) {
-	case Vote:
+	case wire.Vote:
 		once(fmt.Sprintf("vote %d %s %d", b.Height, b.Prev.Short(), b.Ballot), b.Hash)
 		if at := fmt.Sprintf("%s %d %s", who, b.Height, b.Prev.Short()); w.promised[at] > b.Ballot {
 			w.fault("I6: %s votes in ballot %d after it promised %d", who, b.Ballot, w.promised[at])
 		}
-	case Propose:
+	case wire.Propose:
 		what := "proposal"
 		if b.Record.Kind == slot.Fork {
 			what = "fork proposal" // its ballot is an attempt
 		}
 		once(fmt.Sprintf("%s %d %s %d", what, b.Record.Height, b.Record.Prev.Short(), b.Ballot), b.Record.Hash())
-	case ForkVote:
+	case wire.ForkVote:
 		once(fmt.Sprintf("fork %d %s %d", b.Height, b.Prev.Short(), b.Ballot), b.Hash)
-	case Offer:
+	case wire.Offer:
 		once(fmt.Sprintf("offer %d", b.Seq), slot.Hash(b.Append(nil)))
-	case Promise:
+	case wire.Promise:
 		at := fmt.Sprintf("%s %d %s", who, b.Height, b.Prev.Short())
 		w.promised[at] = max(w.promised[at], b.Ballot)
 	}

@@ -5,9 +5,11 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// The lab's worker: reduced bytes are their root, and whoever has a root can give it to whoever reaches it.
+// This is the lab's worker. Reduced bytes are their root, and a peer that has a root can give it to
+// every peer that reaches it.
 
 // do starts a piece of work that ends after labWorkTime.
 func (p *labPeer) do(w Work) {
@@ -46,8 +48,8 @@ func (p *labPeer) finish(w Work) {
 	}
 }
 
-// reduce names those of the group that cannot be reached and states the own pieces without them, if enough are left. What is
-// stated once stays.
+// reduce names those of the group that cannot be reached and states the own pieces without them, if
+// enough are left. What is stated once stays.
 func (p *labPeer) reduce(plan slot.Plan) {
 	group, set := plan.Group(), slot.NewBitmap(len(plan.Offers))
 	whole := true // of a ring: all neighbours work together
@@ -60,7 +62,7 @@ func (p *labPeer) reduce(plan slot.Plan) {
 		switch q := p.lab.peer(labName(o.Peer)); {
 		case plan.Gone.Has(i):
 		case q != p && (!p.lab.reaches(p, q) || q.broken):
-			p.report(ReportLost{Group: group, Peer: o.Peer, Reason: LostConnection})
+			p.report(ReportLost{Group: group, Peer: o.Peer, Reason: wire.LostConnection})
 		default:
 			set.Set(i)
 		}
@@ -76,22 +78,29 @@ func (p *labPeer) reduce(plan slot.Plan) {
 	}
 	for _, piece := range plan.Pieces {
 		done := func(s slot.Segment) bool { return s.Range == piece.Range }
-		if piece.Owner == p.id && !slices.ContainsFunc(p.m.open.testimony.stated, done) {
+		if piece.Owner == p.id && !slices.ContainsFunc(p.m.open.groupReports.stated, done) {
 			root := slot.Hash(fmt.Appendf(group[:], "%v of %v by %s %d60", piece.Range, set, p.name, p.life))
 			p.segments[root] = true
-			p.report(ReportSegment{Group: group, Segment: slot.Segment{Range: piece.Range, Contributors: set, Root: root}})
+			p.report(ReportSegment{
+				Group:   group,
+				Segment: slot.Segment{Range: piece.Range, Contributors: set, Root: root},
+			})
 		}
 	}
 }
 
-// worksInRing says whether a peer passes on what comes, to neighbours that it reaches. Own neighbours that do not are reported.
+// worksInRing says whether a peer passes on what comes, to neighbours that it reaches. Own
+// neighbours that do not are reported.
 func (p *labPeer) worksInRing(plan slot.Plan, i int) bool {
 	q, at, whole := p.lab.peer(labName(plan.Offers[i].Peer)), plan.Place(p.id), true
 	for j, o := range plan.Offers {
 		if other := p.lab.peer(labName(o.Peer)); plan.Beside(i, j) && (!p.lab.reaches(q, other) || other.broken) {
 			whole = false
 			if i == at {
-				p.report(ReportLost{Group: plan.Group(), Peer: o.Peer, Reason: LostConnection, Round: plan.Round()})
+				p.report(ReportLost{
+					Group: plan.Group(), Peer: o.Peer, Reason: wire.LostConnection,
+					Round: plan.Round(),
+				})
 			}
 		}
 	}
@@ -136,7 +145,7 @@ func (p *labPeer) become(height uint64, root, record slot.Root) {
 	}
 	p.states[height] = labState{root, record}
 	p.report(ReportApplied{Height: height, StateRoot: root, Record: record})
-	if s := p.m.state; s.known && !s.diverged && s.height == height && s.root == root {
+	if s := p.m.model.state; s.known && !s.diverged && s.height == height && s.root == root {
 		p.lab.watch.holds(p, height, root)
 	}
 }
@@ -144,7 +153,8 @@ func (p *labPeer) become(height uint64, root, record slot.Root) {
 func (p *labPeer) sync(w WorkSync) {
 	for _, want := range w.Roots {
 		for _, id := range w.From {
-			if q := p.lab.peer(labName(id)); q != nil && !p.unfed && p.lab.reaches(p, q) && q.states[want.Height].root == want.Root {
+			if q := p.lab.peer(labName(id)); q != nil && !p.unfed && p.lab.reaches(p, q) &&
+				q.states[want.Height].root == want.Root {
 				p.states = map[uint64]labState{}
 				p.become(want.Height, want.Root, want.Record)
 				return
@@ -156,11 +166,12 @@ func (p *labPeer) sync(w WorkSync) {
 
 // train is the node: one contribution a slot, while this peer is a member whose state is current.
 func (p *labPeer) train() {
-	v, s := p.m.View(), p.m.chain.openSlot()
-	if !p.trains || !v.IsMember || !v.Synced || v.AppliedSlot+1 != s || p.training == s && p.moves == v.Moves || v.Left || v.Leaving {
+	v, s := p.m.View(), p.m.chain.OpenSlot()
+	if !p.trains || !v.IsMember || !v.Synced || v.AppliedSlot+1 != s || p.training == s && p.moves == v.ChainSwitches ||
+		v.Left || v.Leaving {
 		return
 	}
-	p.training, p.moves = s, v.Moves
+	p.training, p.moves = s, v.ChainSwitches
 	p.later(labTraining+p.slowness, func() {
 		p.offer(s)
 	})
@@ -169,11 +180,12 @@ func (p *labPeer) train() {
 // offer reports a contribution.
 func (p *labPeer) offer(s uint64) {
 	p.report(ReportOffer{
-		Slot: s, Base: s - 1, Weight: 10, Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s)), StepTime: uint32(p.lab.salt),
+		Slot: s, Base: s - 1, Weight: 10, Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s)),
+		StepTime: uint32(p.lab.salt),
 	})
 }
 
-// connect tells everybody, or some, who is directly connected to them.
+// connect tells all peers, or some, which peers are directly connected to them.
 func (l *lab) connect(some ...*labPeer) {
 	if len(some) == 0 {
 		some = l.peers

@@ -6,24 +6,18 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// maxStrangers bounds how many peers that are no members are remembered: those heard last.
+// maxStrangers bounds how many peers that are no members are remembered. The ones heard last stay.
 const maxStrangers = 256
 
-// who is a peer in one incarnation: the unit of membership.
-type who struct {
-	peer slot.PeerID
-	inc  slot.Incarnation
-}
-
-func ofMember(e slot.Member) who { return who{e.Peer, e.Incarnation} }
-
-// acquaintance is what is known of one peer in one incarnation from its own messages.
-type acquaintance struct {
-	who
-	heard     time.Duration // last message, by whatever path: being reached through others counts
-	alive     *Alive        // the newest; nil until heard
+// contact keeps what one peer in one incarnation has announced of itself.
+type contact struct {
+	memberKey
+	heard     time.Duration // when its last message came, by whatever path
+	alive     *wire.Alive   // the newest; nil until heard
 	joinSince time.Duration // first JOIN since it was last a member
 	joinHeard time.Duration // last JOIN
 	silentAt  time.Duration // when a step last waited in vain for its HAVE
@@ -31,192 +25,179 @@ type acquaintance struct {
 	offer     *slot.Offer // the one of the highest sequence number
 	offerAt   time.Duration
 	met       uint64 // height of the chain when it was first heard
-	suspected bool   // said to be lost, and not heard since
+	suspected bool   // an event has reported it lost, and it was not heard since
 	reach     reach
 }
 
-// presence is who is about. It decides only who acts when and whom a leader lists, never whether a record is valid.
+// presence keeps which peers are heard and reached. It decides only when a peer acts and which
+// peers a leader lists, never whether a record is valid.
 type presence struct {
-	self      who
-	known     map[who]*acquaintance
+	*facts
+	*effects
+	known     map[memberKey]*contact
 	connected map[slot.PeerID]bool
-	relayed   map[slot.PeerID]bool // of those connected, through a relay
+	relayed   map[slot.PeerID]bool // the connected peers that are reached through a relay
+	// members that could not be reached in a reduction; a connection ends it
+	apart  map[slot.PeerID]bool
+	speeds ReportLinks // the newest
 }
 
-func newPresence(self who) presence {
-	return presence{self: self, known: map[who]*acquaintance{}, connected: map[slot.PeerID]bool{}, relayed: map[slot.PeerID]bool{}}
+func newPresence(f *facts, e *effects) *presence {
+	return &presence{
+		facts: f, effects: e,
+		known: map[memberKey]*contact{}, connected: map[slot.PeerID]bool{}, relayed: map[slot.PeerID]bool{},
+	}
 }
 
-// meet finds or makes the entry of a peer. Strangers beyond maxStrangers push out the one heard longest ago,
-// of those that never contributed if there is one.
-func (p *presence) meet(w who, now time.Duration, members []slot.Member, c *credit) *acquaintance {
-	if a := p.known[w]; a != nil {
+// meet finds or makes the entry of a peer. Above maxStrangers the stranger heard longest ago is
+// dropped; strangers that never contributed are dropped first.
+func (pr *presence) meet(w memberKey, now time.Duration, members []slot.Member, c *chain.Credit) *contact {
+	if a := pr.known[w]; a != nil {
 		return a
 	}
-	var oldest *acquaintance
+	var oldest *contact
 	strangers, silentAt := 0, never
-	for _, a := range p.known {
-		if _, listed := findMember(members, a.peer, a.inc); listed || a.who == p.self {
+	for _, a := range pr.known {
+		if _, listed := chain.FindMember(members, a.peer, a.inc); listed || a.memberKey == pr.self {
 			continue
 		}
-		if a.peer == w.peer { // a stranger has one place, whatever it calls itself
+		if a.peer == w.peer { // a stranger has one entry, whatever its incarnation
 			silentAt = max(silentAt, a.silentAt)
-			delete(p.known, a.who)
+			delete(pr.known, a.memberKey)
 			continue
 		}
 		strangers++
-		if oldest == nil || cmp.Or(compareBools(c.contributed(a.peer), c.contributed(oldest.peer)), cmp.Compare(a.heard, oldest.heard), cmp.Compare(a.peer, oldest.peer), cmp.Compare(a.inc, oldest.inc)) < 0 {
+		if oldest == nil || cmp.Or(compareBools(c.Contributed(a.peer), c.Contributed(oldest.peer)),
+			cmp.Compare(a.heard, oldest.heard), cmp.Compare(a.peer, oldest.peer), cmp.Compare(a.inc, oldest.inc)) < 0 {
 			oldest = a
 		}
 	}
 	if strangers >= maxStrangers {
-		delete(p.known, oldest.who)
+		delete(pr.known, oldest.memberKey)
 	}
-	a := newAcquaintance(w, now)
+	a := newContact(w, now)
 	a.silentAt = silentAt
-	p.known[w] = a
+	pr.known[w] = a
 	return a
 }
 
-// meetAll makes the entries of members that have none, in the place of what their peers were as strangers, and returns the members.
-func (p *presence) meetAll(members []slot.Member, now time.Duration) []slot.Member {
-	made := map[slot.PeerID]*acquaintance{}
+// meetAll makes the entries of members that have none. They replace the entries that their peers
+// had as strangers. It returns the members.
+func (pr *presence) meetAll(members []slot.Member, now time.Duration) []slot.Member {
+	made := map[slot.PeerID]*contact{}
 	for _, e := range members {
-		if w := ofMember(e); p.known[w] == nil {
-			made[w.peer] = newAcquaintance(w, now)
-			p.known[w] = made[w.peer]
+		if w := ofMember(e); pr.known[w] == nil {
+			made[w.peer] = newContact(w, now)
+			pr.known[w] = made[w.peer]
 		}
 	}
 	if len(made) == 0 {
 		return members
 	}
-	for w, stranger := range p.known {
+	for w, stranger := range pr.known {
 		a := made[w.peer]
-		if _, listed := findMember(members, w.peer, w.inc); a == nil || listed || w == p.self {
+		if _, listed := chain.FindMember(members, w.peer, w.inc); a == nil || listed || w == pr.self {
 			continue
 		}
 		a.silentAt = max(a.silentAt, stranger.silentAt)
-		delete(p.known, w)
+		delete(pr.known, w)
 	}
 	return members
 }
 
-func newAcquaintance(w who, now time.Duration) *acquaintance {
-	return &acquaintance{who: w, heard: now, joinSince: never, joinHeard: never, silentAt: never, offerAt: never}
+func newContact(w memberKey, now time.Duration) *contact {
+	return &contact{memberKey: w, heard: now, joinSince: never, joinHeard: never, silentAt: never, offerAt: never}
 }
 
 // sorted lists the entries for which in holds, in a fixed order.
-func (p *presence) sorted(in func(*acquaintance) bool) []*acquaintance {
-	var all []*acquaintance
-	for _, a := range p.known {
+func (pr *presence) sorted(in func(*contact) bool) []*contact {
+	var all []*contact
+	for _, a := range pr.known {
 		if in(a) {
 			all = append(all, a)
 		}
 	}
-	slices.SortFunc(all, func(a, b *acquaintance) int {
+	slices.SortFunc(all, func(a, b *contact) int {
 		return cmp.Or(cmp.Compare(a.peer, b.peer), cmp.Compare(a.inc, b.inc))
 	})
 	return all
 }
 
 // heard notes a sign of life. Only ALIVE and JOIN make a stranger known.
-func (m *Machine) heard(msg Message) {
-	w := who{msg.From, msg.Incarnation}
-	a := m.presence.known[w]
+func (pr *presence) heard(msg wire.Message) {
+	w := memberKey{msg.From, msg.Incarnation}
+	a := pr.known[w]
 	switch msg.Body.(type) {
-	case Alive, Join:
+	case wire.Alive, wire.Join:
 		if a == nil {
-			a = m.presence.meet(w, m.now, m.chain.electorate(), m.chain.credit)
-			a.met = m.chain.height()
+			a = pr.meet(w, pr.now, pr.chain.Electorate(), pr.chain.Credit())
+			a.met = pr.chain.Height()
 		}
 	}
 	if a != nil {
-		a.heard, a.suspected = m.now, false
+		a.heard, a.suspected = pr.now, false
 	}
 }
 
-// around says whether a peer was heard lately, by anybody, and is not known to be gone since. Oneself always is.
-func (m *Machine) around(w who) bool {
-	a := m.presence.known[w]
-	return w == m.presence.self || m.heardLately(w) && !m.gone(a)
+// around says whether any peer has heard this one lately, and it is not known to be gone since. It
+// holds for this peer itself, always.
+func (pr *presence) around(w memberKey) bool {
+	a := pr.known[w]
+	return w == pr.self || pr.heardLately(w) && !pr.gone(a)
 }
 
-// heardLately says whether a peer was heard within Timing.Lost. Oneself always is.
-func (m *Machine) heardLately(w who) bool {
-	a := m.presence.known[w]
-	return w == m.presence.self || a != nil && m.now-a.heard <= m.cfg.Timing.Lost
+// heardLately says whether a peer was heard within Timing.Lost. It holds for this peer itself,
+// always.
+func (pr *presence) heardLately(w memberKey) bool {
+	a := pr.known[w]
+	return w == pr.self || a != nil && pr.now-a.heard <= pr.cfg.Timing.Lost
 }
 
-// meetMembers makes entries for the tip's members; those who were none before get the full time to be heard.
-func (m *Machine) meetMembers(before []slot.Member) {
-	members := m.chain.electorate()
-	for _, e := range m.presence.meetAll(members, m.now) {
-		a := m.presence.known[ofMember(e)]
-		if _, old := findMember(before, e.Peer, e.Incarnation); !old {
-			a.heard, a.suspected, a.joinSince, a.joinHeard, a.reach = m.now, false, never, never, reach{}
+// meetMembers makes entries for the tip's members. New members get the full time to be heard.
+func (pr *presence) meetMembers(before []slot.Member) {
+	members := pr.chain.Electorate()
+	for _, e := range pr.meetAll(members, pr.now) {
+		a := pr.known[ofMember(e)]
+		if _, old := chain.FindMember(before, e.Peer, e.Incarnation); !old {
+			a.heard, a.suspected, a.joinSince, a.joinHeard, a.reach = pr.now, false, never, never, reach{}
 		}
 	}
 }
 
-// noticeLosses says once of each member that it is not heard any more.
-func (m *Machine) noticeLosses() {
-	for _, e := range m.chain.electorate() {
-		a := m.presence.known[ofMember(e)]
-		if a != nil && !a.suspected && !m.around(a.who) {
+// noticeLosses reports, once for each member, that it is not heard any more.
+func (pr *presence) noticeLosses() {
+	for _, e := range pr.chain.Electorate() {
+		a := pr.known[ofMember(e)]
+		if a != nil && !a.suspected && !pr.around(a.memberKey) {
 			a.suspected = true
 			detail := "not heard"
-			if m.gone(a) {
+			if pr.gone(a) {
 				detail = "nobody has a connection to it any more"
 			}
-			m.event(Event{Kind: EventSuspected, Height: m.chain.height(), Slot: m.chain.tip().Slot, Peer: e.Peer, Detail: detail})
+			pr.event(Event{
+				Kind: EventSuspected, Height: pr.chain.Height(), Slot: pr.chain.Tip().Slot, Peer: e.Peer,
+				Detail: detail,
+			})
 		}
 	}
 }
 
-// watchQuorum says when too few members are heard for anything to be decided, and when that is over.
-func (m *Machine) watchQuorum() {
-	members := m.chain.electorate()
-	quorum := !m.elector() || m.quorumHeard()
-	if quorum != m.paused {
-		return
-	}
-	m.paused = !quorum
-	e := Event{Kind: EventResumed, Height: m.chain.height(), Slot: m.chain.tip().Slot, Members: peersOf(members)}
-	if m.paused {
-		e.Kind, e.Detail = EventPaused, "too few members are heard for a quorum; nothing is decided until more come back"
-	}
-	m.event(e)
-}
-
-// quorumHeard says whether the members that are heard could decide the open height.
-func (m *Machine) quorumHeard() bool {
-	return slot.Quorum(m.chain.electorate(), m.present)
-}
-
-// present says whether a member is around, and on this branch. Who is to be removed votes until a record says so: where orders cross, it takes
-// such votes to carry them out.
-func (m *Machine) present(e slot.Member) bool {
-	a := m.presence.known[ofMember(e)]
-	return m.around(ofMember(e)) && (a == nil || m.along(a)) && !m.evicted(ofMember(e))
-}
-
-// stays says whether the next record lists a member: one that is gone has Timing.Lost to come back, as its process may be
-// starting again.
-func (m *Machine) stays(e slot.Member) bool { return m.heardLately(ofMember(e)) && m.fits(e) }
-
-// fits says whether a member is on this branch, and nothing was proven or decided against it.
-func (m *Machine) fits(e slot.Member) bool {
-	a := m.presence.known[ofMember(e)]
-	return (a == nil || m.along(a)) && !m.unwelcome(ofMember(e))
-}
-
-// reaches is which members have a direct connection to this peer, sorted.
-func (m *Machine) reaches() []slot.PeerID {
+// reaches lists the members that have a direct connection to this peer, sorted.
+func (pr *presence) reaches() []slot.PeerID {
 	var ps []slot.PeerID
-	for _, e := range m.chain.electorate() {
-		if m.presence.connected[e.Peer] {
+	for _, e := range pr.chain.Electorate() {
+		if pr.connected[e.Peer] {
 			ps = append(ps, e.Peer)
 		}
 	}
 	return ps
 }
+
+// reach is what is known of the connections to one member.
+type reach struct {
+	ever    bool          // since it became a member it was connected to somebody
+	none    bool          // and it is not any more
+	noneFor time.Duration // since when
+}
+
+func (r *reach) found() { *r = reach{ever: true} }

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // says is an ALIVE of another peer that stands where m does and has connections to some.
 func (p *labPeer) says(from *labPeer, reaches ...*labPeer) {
-	a := Alive{
-		Branch: p.m.chain.branch, Height: p.m.chain.height(), Tip: p.m.chain.tipHash(), Synced: true,
-		Applied: p.m.chain.height(), Contributes: true,
+	a := wire.Alive{
+		Branch: p.m.chain.Branch(), Height: p.m.chain.Height(), Tip: p.m.chain.TipHash(), Synced: true,
+		Applied: p.m.chain.Height(), Contributes: true,
 	}
 	for _, q := range reaches {
 		a.Reaches = append(a.Reaches, q.id)
@@ -20,7 +21,7 @@ func (p *labPeer) says(from *labPeer, reaches ...*labPeer) {
 	_ = p.m.Step(p.lab.now, labSigned(from, a))
 }
 
-func (p *labPeer) sees(of *labPeer) bool { return p.m.around(who{of.id, of.inc}) }
+func (p *labPeer) sees(of *labPeer) bool { return p.m.presence.around(memberKey{of.id, of.inc}) }
 
 // pass lets time go by for one machine alone, which nobody answers.
 func (p *labPeer) pass(d time.Duration) {
@@ -31,19 +32,38 @@ func (p *labPeer) pass(d time.Duration) {
 	}
 }
 
-// TestGoneIsReachedByNobody: A is connected to B alone, B says that it reaches C, and C that it reaches D.
+// TestGoneIsReachedByNobody: A is connected to B alone, B says that it reaches C, and C that it
+// reaches D.
 func TestGoneIsReachedByNobody(t *testing.T) {
 	for name, c := range map[string]struct {
 		events func(a, b, c, d *labPeer)
 		want   [3]bool // whether A takes B, C and D for around
 	}{
-		"all is well":             {func(_, _, _, _ *labPeer) {}, [3]bool{true, true, true}},
-		"over two others":         {func(a, b, c, d *labPeer) { a.says(b, c, a); a.says(c, b, d) }, [3]bool{true, true, true}},
-		"C lost D":                {func(a, b, c, _ *labPeer) { a.says(b, c, a); a.says(c, b) }, [3]bool{true, true, false}},
-		"C and D speak for each":  {func(a, b, c, d *labPeer) { a.says(b, a); a.says(c, d); a.says(d, c) }, [3]bool{true, false, false}},
-		"A lost B":                {func(a, b, _, _ *labPeer) { a.m.Report(a.lab.now, ReportConnected{Peer: b.id}) }, [3]bool{}},
-		"and has it again":        {func(a, b, _, _ *labPeer) { a.flap(b) }, [3]bool{true, true, true}},
-		"C is heard all the same": {func(a, b, c, d *labPeer) { a.says(b, a); a.pass(labTiming.Gone + labTiming.Gone/2); a.says(c, d) }, [3]bool{true, true, false}},
+		"all is well": {func(_, _, _, _ *labPeer) {}, [3]bool{true, true, true}},
+		"over two others": {
+			func(a, b, c, d *labPeer) { a.says(b, c, a); a.says(c, b, d) },
+			[3]bool{true, true, true},
+		},
+		"C lost D": {
+			func(a, b, c, _ *labPeer) { a.says(b, c, a); a.says(c, b) },
+			[3]bool{true, true, false},
+		},
+		"C and D speak for each": {
+			func(a, b, c, d *labPeer) { a.says(b, a); a.says(c, d); a.says(d, c) },
+			[3]bool{true, false, false},
+		},
+		"A lost B": {
+			func(a, b, _, _ *labPeer) { a.m.Report(a.lab.now, ReportConnected{Peer: b.id}) },
+			[3]bool{},
+		},
+		"and has it again": {func(a, b, _, _ *labPeer) { a.flap(b) }, [3]bool{true, true, true}},
+		"C is heard all the same": {func(a, b, c,
+			d *labPeer,
+		) {
+			a.says(b, a)
+			a.pass(labTiming.Gone + labTiming.Gone/2)
+			a.says(c, d)
+		}, [3]bool{true, true, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := labOf(t, "ABCD")
@@ -71,12 +91,14 @@ func (p *labPeer) flap(to *labPeer) {
 	p.m.Report(p.lab.now, ReportConnected{Peer: to.id, Connected: true})
 }
 
-// TestPromiseOnceTheLeaderIsGone: who is asked before it sees that the leader is gone, or on another branch, answers when it does, unasked.
+// TestPromiseOnceTheLeaderIsGone: who is asked before it sees that the leader is gone, or on
+// another branch, answers when it does, unasked.
 func TestPromiseOnceTheLeaderIsGone(t *testing.T) {
 	for name, goes := range map[string]func(a, leader *labPeer){
 		"reached by nobody": func(a, leader *labPeer) { a.m.Report(a.lab.now, ReportConnected{Peer: leader.id}) },
 		"on another branch": func(a, leader *labPeer) {
-			_ = a.m.Step(a.lab.now, labSigned(leader, Alive{Branch: slot.Root{1}, Height: a.m.chain.height(), Tip: slot.Root{2}}))
+			_ = a.m.Step(a.lab.now, labSigned(leader,
+				wire.Alive{Branch: slot.Root{1}, Height: a.m.chain.Height(), Tip: slot.Root{2}}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) { testPromiseOnce(t, goes) })
@@ -91,9 +113,10 @@ func testPromiseOnce(t *testing.T, goes func(a, leader *labPeer)) {
 	a.m.open.life = l.now // progress just now
 	a.m.Ready()
 	promised := func() bool {
-		return slices.ContainsFunc(a.m.Ready().Send, func(e Envelope) bool { _, ok := e.Body.(Promise); return ok })
+		return slices.ContainsFunc(a.m.Ready().Send,
+			func(e wire.Envelope) bool { _, ok := e.Body.(wire.Promise); return ok })
 	}
-	ask := labSigned(next, Prepare{a.m.open.at(followed + 1)})
+	ask := labSigned(next, wire.Prepare{Ref: a.m.open.at(followed + 1)})
 	if err := a.m.Step(l.now, ask); err != nil || promised() {
 		t.Fatalf("asked while the leader lives: %v", err)
 	}
@@ -117,7 +140,7 @@ func TestNewsOfConnectionsTravelAtOnce(t *testing.T) {
 		for end := l.now + d; l.now < end; l.now += 5 * time.Millisecond {
 			a.m.Tick(l.now)
 			for _, e := range a.m.Ready().Send {
-				if s, ok := e.Body.(Alive); ok {
+				if s, ok := e.Body.(wire.Alive); ok {
 					if n++; slices.Contains(s.Reaches, b.id) != up {
 						t.Errorf("connected %v, announced %v", up, s.Reaches)
 					}
@@ -127,7 +150,7 @@ func TestNewsOfConnectionsTravelAtOnce(t *testing.T) {
 		return n
 	}
 	a.m.Tick(l.now)
-	a.m.announceAlive()
+	a.m.announcer.alive()
 	a.m.Ready()
 	if n := alives(labTiming.Gone, false); n != 1 {
 		t.Errorf("%d ALIVEs after a connection broke", n)
@@ -141,7 +164,8 @@ func TestNewsOfConnectionsTravelAtOnce(t *testing.T) {
 	}
 }
 
-// TestTheSecondInLineWaits twice Timing.Gone after it has seen that the leader is gone, as the first may have seen it so much later.
+// TestTheSecondInLineWaits twice Timing.Gone after it has seen that the leader is gone, as the
+// first may have seen it so much later.
 func TestTheSecondInLineWaits(t *testing.T) {
 	l := labOf(t, "ABCD")
 	d := l.peers[0].m.open
@@ -160,7 +184,8 @@ func TestTheSecondInLineWaits(t *testing.T) {
 			gone = l.now
 		}
 	}
-	if waited := l.now - labTiming.tick() - gone; gone == never || waited <= 2*labTiming.Gone-labTiming.tick() || waited >= 2*labTiming.Gone+labTiming.tick() {
+	if waited := l.now - labTiming.tick() - gone; gone == never || waited <= 2*labTiming.Gone-labTiming.tick() ||
+		waited >= 2*labTiming.Gone+labTiming.tick() {
 		t.Errorf("it stood up %v after it saw that the leader was gone (at %v)", waited, gone)
 	}
 }

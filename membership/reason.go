@@ -8,22 +8,23 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// reason says in plain words why nothing is decided here, or why this peer is no member yet; "" where there is nothing to explain.
+// reason says in plain words why nothing is decided here, or why this peer is no member yet; ""
+// where there is nothing to explain.
 func (m *Machine) reason() string {
 	switch {
-	case m.left:
+	case m.own.left:
 		return ""
-	case m.ending.done:
-		return m.ending.lacks
-	case m.ending.gone:
+	case m.exit.done:
+		return m.exit.lacks
+	case m.exit.gone:
 		return "the run is over, and no peer is heard that holds its final model"
-	case !m.chain.pinned && m.chain.height() > 0:
+	case !m.chain.Pinned() && m.chain.Height() > 0:
 		return "the chain on disk does not have the pinned record: looking for peers of the one that has it"
 	case m.elector() && m.fork.without:
 		return m.whyPaused()
-	case m.state.diverged:
+	case m.model.state.diverged:
 		return "the state here differs from the certified one: fetching that"
-	case !m.elector() && m.chain.height() > 0:
+	case !m.elector() && m.chain.Height() > 0:
 		return m.whyJoining()
 	}
 	return ""
@@ -32,15 +33,15 @@ func (m *Machine) reason() string {
 // whyPaused names the members that are missing.
 func (m *Machine) whyPaused() string {
 	var missing []string
-	members := m.chain.electorate()
+	members := m.chain.Electorate()
 	for _, e := range members {
-		if m.present(e) {
+		if m.quorum.present(e) {
 			continue
 		}
 		why := "not heard"
-		if a := m.presence.known[ofMember(e)]; m.around(ofMember(e)) && a != nil {
+		if a := m.presence.known[ofMember(e)]; m.presence.around(ofMember(e)) && a != nil {
 			why = "on another branch"
-		} else if m.cameBack(e) {
+		} else if m.presence.cameBack(e) {
 			why = "back without its ledger, which makes it another member"
 		}
 		missing = append(missing, fmt.Sprintf("%s (%s)", e.Peer.Short(), why))
@@ -53,7 +54,7 @@ func (m *Machine) whyPaused() string {
 func (m *Machine) whatNext() string {
 	left := m.cfg.Timing.ForkAfter - (m.now - m.fork.lost)
 	switch {
-	case m.stalled():
+	case m.fork.stalled():
 		return "going on without them"
 	case m.cfg.PauseOnLoss || m.cfg.Timing.ForkAfter == 0:
 		return "waiting for them, or for the order to go on without them (p2pdiloco recover)"
@@ -61,43 +62,37 @@ func (m *Machine) whatNext() string {
 	return fmt.Sprintf("going on without them in %v", max(left, 0).Round(time.Second))
 }
 
-// cameBack says whether a member's peer is heard in another incarnation.
-func (m *Machine) cameBack(e slot.Member) bool {
-	for w := range m.presence.known {
-		if w.peer == e.Peer && w.inc != e.Incarnation && m.around(w) {
-			return true
-		}
-	}
-	return false
-}
-
 func (m *Machine) whyJoining() string {
-	i := slot.Find(m.chain.electorate(), m.cfg.Self)
+	i := slot.Find(m.chain.Electorate(), m.cfg.Self)
 	switch {
-	case m.barred(m.cfg.Self):
-		return "the members have removed this peer from the run: ask them to take it back (p2pdiloco readmit PEER, at a quorum of them)"
+	case m.motions.barred(m.cfg.Self):
+		return "the members have removed this peer from the run: ask them to take it back (p2pdiloco readmit PEER, " +
+			"at a quorum of them)"
 	case m.fork.without:
 		return "holds what is known of the run, but hears none of its members"
-	case len(m.ahead()) > 0:
+	case len(m.catchup.ahead()) > 0:
 		return "fetching the chain"
-	case !m.state.known:
+	case !m.model.state.known:
 		return "fetching the state"
-	case m.state.height < m.chain.height():
+	case m.model.state.height < m.chain.Height():
 		return "catching up with the newest state"
 	case i >= 0:
-		return "this peer is still a member with the ledger that it lost: the others must agree to go on without that one first"
+		return "this peer is still a member with the ledger that it lost: the others must agree to go on without " +
+			"that one first"
 	}
-	if !m.mayCome(m.cfg.Self, m.room()) {
+	if !m.roster.mayCome(m.cfg.Self, m.roster.room()) {
 		return m.whyWaiting()
 	}
 	return "asking the members to list it"
 }
 
-// whyWaiting is for a newcomer of an open run that may not be listed yet.
+// whyWaiting says why a newcomer of an open run may not be listed yet.
 func (m *Machine) whyWaiting() string {
-	c := m.chain.credit
-	if s := m.chain.tip().Slot; c.backsOff(m.cfg.Self, s) {
-		return fmt.Sprintf("it came and went %d times without contributing: it may be listed after slot %d", c.visitors[m.cfg.Self].times, c.visitors[m.cfg.Self].until)
+	c := m.chain.Credit()
+	if s := m.chain.Tip().Slot; c.BacksOff(m.cfg.Self, s) {
+		times, until := c.BackOff(m.cfg.Self)
+		return fmt.Sprintf("it came and went %d times without contributing: it may be listed after slot %d",
+			times, until)
 	}
-	return fmt.Sprintf("this open run lists %d newcomers in this slot, and has: waiting for the next one", c.quota)
+	return fmt.Sprintf("this open run lists %d newcomers in this slot, and has: waiting for the next one", c.Quota())
 }

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
 
-// swarm is a run of drivers in one synctest bubble: a network with latency, workers that reduce nothing but keep the rules, and
-// trainers that offer as soon as they may.
+// swarm is a run of drivers in one synctest bubble: a network with latency, workers that reduce
+// nothing but keep the rules, and trainers that offer as soon as they may.
 type swarm struct {
 	t      *testing.T
-	rules  Rules
+	rules  chain.Rules
 	timing Timing
 	mu     struct {
 		sync.Mutex
@@ -49,9 +50,10 @@ type simDisk struct {
 	}
 }
 
-func newSwarm(t *testing.T, rules Rules) *swarm {
+func newSwarm(t *testing.T, rules chain.Rules) *swarm {
 	s := &swarm{t: t, rules: rules, timing: Timing{
-		Alive: 250 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: 2 * time.Second, Lost: 1500 * time.Millisecond,
+		Alive: 250 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: 2 * time.Second,
+		Lost:     1500 * time.Millisecond,
 		MinGrace: 2 * time.Second, GraceFactor: 3, Straggler: 20 * time.Second,
 		FoundAfter: 1500 * time.Millisecond, Linger: 5 * time.Second, Retry: 500 * time.Millisecond,
 	}}
@@ -69,7 +71,7 @@ func newSimDisk(s *swarm, n byte) *simDisk {
 func (s *swarm) start(n byte, disk *simDisk) *simPeer {
 	s.t.Helper()
 	p := &simPeer{swarm: s, signer: newTestSigner(n), disk: disk, cut: map[slot.PeerID]bool{}}
-	s.run(p, DriverConfig{})
+	s.run(p, DriverConfig{}, p)
 	return p
 }
 
@@ -84,14 +86,11 @@ func (s *swarm) config(p *simPeer, cfg DriverConfig) DriverConfig {
 	if cfg.Signer == nil {
 		cfg.Signer = p.signer
 	}
-	if cfg.Worker == nil {
-		cfg.Worker = p
-	}
 	cfg.Rules, cfg.Timing, cfg.Plan, cfg.Verify, cfg.OnEvent = s.rules, s.timing, simPlan, testVerify, p.event
 	return cfg
 }
 
-func (s *swarm) run(p *simPeer, cfg DriverConfig) {
+func (s *swarm) run(p *simPeer, cfg DriverConfig, worker Worker) {
 	s.t.Helper()
 	var err error
 	if p.driver, err = NewDriver(s.config(p, cfg)); err != nil {
@@ -105,7 +104,7 @@ func (s *swarm) run(p *simPeer, cfg DriverConfig) {
 	s.mu.Unlock()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	p.cancel = cancel
-	if err := p.driver.Start(ctx); err != nil {
+	if err := p.driver.Start(ctx, worker); err != nil {
 		s.t.Fatal(err)
 	}
 	p.wg.Go(func() { p.train(ctx) })
@@ -194,11 +193,13 @@ func (p *simPeer) Connected() map[slot.PeerID]bool {
 	return peers
 }
 
-// The worker: a state is the hash of all outcomes applied. Reduced bytes follow from the plan, so each owner "reduces" alone.
+// The worker: a state is the hash of all outcomes applied. Reduced bytes follow from the plan, so
+// each owner "reduces" alone.
 
 const simElements = 60
 
-// simPlan gives each an equal piece, and those of who is gone to the next one who is not.
+// simPlan gives each peer an equal piece, and those of a peer that is gone to the next one that is
+// not.
 func simPlan(plan slot.Plan, _ slot.Links) (pieces []slot.Piece, ring []uint16) {
 	n := len(plan.Offers)
 	each := uint64(simElements / n)
@@ -207,7 +208,10 @@ func simPlan(plan slot.Plan, _ slot.Links) (pieces []slot.Piece, ring []uint16) 
 		for plan.Gone.Has(heir) {
 			heir = (heir + 1) % n
 		}
-		pieces = append(pieces, slot.Piece{Range: slot.Range{Begin: uint64(i) * each, End: uint64(i+1) * each}, Owner: plan.Offers[heir].Peer})
+		pieces = append(pieces, slot.Piece{
+			Range: slot.Range{Begin: uint64(i) * each, End: uint64(i+1) * each},
+			Owner: plan.Offers[heir].Peer,
+		})
 	}
 	pieces[n-1].Range.End = simElements
 	return pieces, plan.Ring
@@ -300,7 +304,10 @@ func (d *simDisk) apply(c slot.Record) []Report {
 func (p *simPeer) train(ctx context.Context) {
 	p.driver.Report(ReportContributes{Contributes: true})
 	for {
-		v, err := p.driver.WaitView(ctx, func(v View) bool { return v.Done || v.IsMember && v.Synced && v.Applied == v.Tip.Height })
+		v, err := p.driver.WaitView(ctx, func(v View) bool {
+			return v.Done || v.IsMember && v.Synced &&
+				v.Applied == v.Tip.Height
+		})
 		if err != nil || v.Done {
 			return
 		}

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// Every one of an audience gets a COMMIT once, over three others at most, and nobody passes it to more than a few.
+// Every one of an audience gets a COMMIT once, over three others at most, and nobody passes it to
+// more than a few.
 func TestACommitReachesAll(t *testing.T) {
 	for _, n := range []int{directMost + 1, 73, 200, 500, slot.MaxMembers} {
 		r := newLargeRun(n)
@@ -45,7 +47,8 @@ func TestACommitReachesAll(t *testing.T) {
 	}
 }
 
-// A leader of many sends a COMMIT to a few, all apply it at once nevertheless, and those behind a peer that passes nothing on get it soon.
+// A leader of many sends a COMMIT to a few, all apply it at once nevertheless, and those behind a
+// peer that passes nothing on get it soon.
 func TestALargeSwarmPassesCommitsOn(t *testing.T) {
 	const first, n = maxStrangers - 4, directMost + 16
 	rules := labRules()
@@ -55,14 +58,14 @@ func TestALargeSwarmPassesCommitsOn(t *testing.T) {
 		l.add(fmt.Sprintf("%03d", i))
 		if i == first {
 			l.connect()
-			l.run(time.Minute, func() bool { return len(l.peers[0].m.chain.electorate()) >= first })
+			l.run(time.Minute, func() bool { return len(l.peers[0].m.chain.Electorate()) >= first })
 		}
 	}
 	l.connect()
 	at := func(s uint64) func() bool {
 		return func() bool {
 			for _, p := range l.peers {
-				if p.m.state.slot < s {
+				if p.m.model.state.slot < s {
 					return false
 				}
 			}
@@ -73,7 +76,7 @@ func TestALargeSwarmPassesCommitsOn(t *testing.T) {
 		t.Fatal(l.show())
 	}
 	l.large = map[string]int{}
-	tip := l.peers[0].m.chain.height()
+	tip := l.peers[0].m.chain.Height()
 	if !l.run(time.Minute, at(2)) {
 		t.Fatal(l.show())
 	}
@@ -82,12 +85,13 @@ func TestALargeSwarmPassesCommitsOn(t *testing.T) {
 		most = max(most, k)
 	}
 	t.Logf("one peer sent %d COMMITs at most", most)
-	if records := l.peers[0].m.chain.height() - tip; most > int(records)*commitFan {
+	if records := l.peers[0].m.chain.Height() - tip; most > int(records)*commitFan {
 		t.Errorf("one peer sent %d COMMITs for %d records", most, records)
 	}
 	c := l.peers[0].m.chain
-	lead := slot.LeaderOrder(c.tipHash(), c.electorate())[0].Peer
-	var hushed []string // among them peers that should pass the next COMMIT on, and pass it to nobody
+	lead := slot.LeaderOrder(c.TipHash(), c.Electorate())[0].Peer
+	// among them peers that should pass the next COMMIT on, and pass it to nobody
+	var hushed []string
 	for _, p := range l.peers[n-30:] {
 		if p.id != lead {
 			hushed = append(hushed, p.name)
@@ -101,19 +105,22 @@ func TestALargeSwarmPassesCommitsOn(t *testing.T) {
 	t.Logf("with %d that pass nothing on, all have the next slot after %s", len(hushed), l.now-began)
 }
 
-// What a leader sends for one step, if all contribute: in vain for small ones, since gossip carries theirs too.
+// What a leader sends for one step, if all contribute: in vain for small ones, since gossip carries
+// theirs too.
 func TestWhatALeaderSends(t *testing.T) {
 	for _, n := range []int{64, 200, 500} {
 		r := newLargeRun(n)
-		size := func(b Body) int { return len(mustSeal(t, newTestSigner(1), testRoot(1), 1, b)) }
-		c := Commit{r.record(slot.Step), r.certificate(n/2 + 1)}
+		size := func(b wire.Body) int { return len(mustSeal(t, newTestSigner(1), testRoot(1), 1, b)) }
+		c := wire.Commit{Record: r.record(slot.Step), Certificate: r.certificate(n/2 + 1)}
 		to := len(passesTo(audience(r.ids[0], r.members, c.Record), r.ids[0]))
 		if n <= directMost {
 			to = n - 1
 		}
-		others := size(Plan{slot.Plan{Offers: r.offers, Pieces: pieces(r.ids)}}) + size(Propose{Record: r.record(slot.Step)}) +
-			size(Draft{slot.Draft{Kind: slot.Step, Contributions: r.offers, Segments: r.segments()}})
-		t.Logf("%d members: PLAN, DRAFT and PROPOSE %.1f MiB; COMMIT of %d KiB to %d of them, %.1f MiB, to all %.1f MiB", n,
+		others := size(wire.Plan{Plan: slot.Plan{Offers: r.offers, Pieces: pieces(r.ids)}}) +
+			size(wire.Propose{Record: r.record(slot.Step)}) +
+			size(wire.Draft{Draft: slot.Draft{Kind: slot.Step, Contributions: r.offers, Segments: r.segments()}})
+		t.Logf("%d members: PLAN, DRAFT and PROPOSE %.1f MiB; COMMIT of %d KiB to %d of them, "+
+			"%.1f MiB, to all %.1f MiB", n,
 			float64(others*(n-1))/(1<<20), size(c)>>10, to, float64(size(c)*to)/(1<<20), float64(size(c)*(n-1))/(1<<20))
 		if n > directMost && to != commitFan {
 			t.Errorf("of %d members the leader sends to %d", n, to)

@@ -1,70 +1,67 @@
 package membership
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
 
 // View is a copy of what status pages and the node need to know of a machine.
 type View struct {
 	Founding slot.Root // hash of the record at height 1; zero while there is no chain
-	Moves    uint64    // how often records were given up for another branch since the start: what grew from them is void
-	Tip      slot.Record
+	// how often this peer has switched to another branch since the start: what grew from its old
+	// records is void
+	ChainSwitches uint64
+	Tip           slot.Record
 
 	Synced      bool // a state is held and not known to be wrong
 	Diverged    bool
 	Applied     uint64 // height of the newest record applied, if Synced
 	AppliedSlot uint64
-	StateRoot   slot.Root // of the state held
+	StateRoot   slot.Root // root of the state held
 
 	IsMember bool
 	Leaving  bool
 	Left     bool
-	Paused   bool   // too few members are heard for a quorum
-	NoQuorum bool   // the same, or, at a peer that is no member, none of them is heard
-	Reason   string // why this peer is paused or no member, or whom its run ended without, in plain words
-	Done     bool   // the run is over, and everybody has it or had the time
-	Missed   bool   // the run is over, and nobody was heard for long who holds its last state, which is not here
+	Paused   bool // too few members are heard for a quorum
+	NoQuorum bool // the same, or this peer is no member and hears none of them
+	// why this peer is paused or no member, or which members its run ended without, in plain words
+	Reason string
+	// Why this peer cannot go on: a record has removed it, or its identity is used twice, for the
+	// reason given
+	Expelled bool
+	Cloned   string
+	Done     bool // the run is over, and everybody has it or had the time
+	// the run is over, and for long no peer was heard that holds its last state, which is not here
+	Missed   bool
 	Members  []MemberView
 	Ref      slot.Ref      // the height being decided, and the ballot followed
 	Leader   slot.PeerID   // of that ballot
 	Plan     *slot.Plan    // the reduction that runs; never changed once made
-	Offered  []slot.PeerID // whose offers for the open slot are known
+	Offered  []slot.PeerID // peers with a known offer for the open slot
 	OwnOffer *slot.Offer   // this peer's standing offer
-	Pace     Pace          // what the chain says of the members' speeds
-	Parts    []Part        // of the data, in this peer's hands, by slot
+	Pace     chain.Pace    // the members' speeds, by the chain
+	Parts    []chain.Part  // of the data, assigned to this peer, by slot
 
-	Key     slot.Root     // names a private run's secret in force; zero: the one it was founded with
+	// names a private run's secret in force; zero: the one it was founded with
+	Key     slot.Root
 	Removed []slot.PeerID // may not be members, sorted
-	Orders  []OrderView   // that members have given and that are not decided, in order
+	Motions []MotionView  // that members have given and that are not decided, in order
 }
 
-// OrderView is what some members want done about who may be in the run.
-type OrderView struct {
-	Action slot.Action
-	Peer   slot.PeerID   // empty: of a rotation
-	By     []slot.PeerID // sorted
-	Enough bool          // a quorum: it waits for its record
-}
+// Peers are the members that the newest record lists.
+func (v View) Peers() []slot.PeerID { return peersOf(v.Tip.Members) }
 
-// Part is a part of the data in one member's hands.
-type Part struct {
-	Slot   uint64 // that the member trains for with it
-	Number uint64 // from 0
-	Done   uint64 // inner steps of it that were contributed before: the round's are those behind them
-}
-
-// Part is the part that this peer was dealt for a slot. A member has one for the open slot and for Rules.Ahead beyond it.
-func (v View) Part(s uint64) (part Part, ok bool) {
+// Part is the part that this peer was assigned for a slot. A member has one for the open slot and
+// for Rules.Ahead beyond it.
+func (v View) Part(s uint64) (part chain.Part, ok bool) {
 	for _, p := range v.Parts {
 		if p.Slot == s {
 			return p, true
 		}
 	}
-	return Part{}, false
+	return chain.Part{}, false
 }
 
 // MemberView is one member as this peer sees it.
@@ -74,59 +71,41 @@ type MemberView struct {
 	Lost        bool          // not heard for Timing.Lost
 	Leaving     bool
 	Contributes bool
-	Applied     uint64 // as it last said
+	Applied     uint64 // as it last announced
 	Slot        uint64
 	Steps       uint32
-	Uplink      slot.Link // as it last said
+	Uplink      slot.Link // as it last announced
 	Synced      bool
-	Evicted     bool // for evidence, or by order; the next record leaves it out
+	Evicted     bool // for evidence, or by a motion; the next record leaves it out
 }
 
 // View copies what is visible.
 func (m *Machine) View() View {
-	s, d := m.state, m.open
+	s, d := m.model.state, m.open
 	v := View{
-		Founding: m.chain.founding(), Moves: m.moves, Tip: m.chain.tip(), NoQuorum: m.fork.without, Reason: m.reason(),
+		Founding: m.chain.Founding(), ChainSwitches: m.switches, Tip: m.chain.Tip(), NoQuorum: m.fork.without,
+		Reason: m.reason(),
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,
-		IsMember: m.elector(), Leaving: m.leaving, Left: m.left, Paused: m.paused, Done: m.ending.done, Missed: m.ending.gone,
-		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan, Offered: offerers(m.offers()),
-		OwnOffer: m.mine, Pace: m.paced(),
+		IsMember: m.elector(), Leaving: m.own.leaving, Left: m.own.left, Paused: m.quorum.paused, Done: m.exit.done,
+		Missed: m.exit.gone, Expelled: m.news.expelled, Cloned: m.clones.own,
+		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan, Offered: offerers(m.presence.offers()),
+		OwnOffer: m.own.mine, Pace: m.paced(),
 	}
-	for _, e := range m.chain.electorate() {
+	for _, e := range m.chain.Electorate() {
 		v.Members = append(v.Members, m.viewMember(e))
 	}
-	v.Parts = m.chain.deal.parts(m.cfg.Self)
-	v.Key, v.Removed, v.Orders = m.chain.access.key, m.chain.access.removedPeers(), m.viewOrders()
+	v.Parts = m.chain.Parts(m.cfg.Self)
+	v.Key, v.Removed, v.Motions = m.chain.Access().Key(), m.chain.Access().RemovedPeers(), m.motions.view()
 	return v
 }
 
-func (m *Machine) viewOrders() (out []OrderView) {
-	by := map[slot.Order][]slot.PeerID{}
-	for w, held := range m.orders.held {
-		for _, h := range held {
-			if !m.chain.access.takes(h.order.Action, h.order.Peer) {
-				continue // taken back
-			}
-			k := slot.Order{Action: h.order.Action, Peer: h.order.Peer}
-			by[k] = append(by[k], w.peer)
-		}
-	}
-	for k, ps := range by {
-		slices.Sort(ps)
-		enough := slices.ContainsFunc(m.orders.ready, func(d slot.Decision) bool { return d.Action == k.Action && d.Peer == k.Peer })
-		out = append(out, OrderView{Action: k.Action, Peer: k.Peer, By: ps, Enough: enough})
-	}
-	slices.SortFunc(out, func(a, b OrderView) int { return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.Peer, b.Peer)) })
-	return out
-}
-
 func (m *Machine) viewMember(e slot.Member) MemberView {
-	v := MemberView{Member: e, Lost: !m.around(ofMember(e)), Evicted: m.unwelcome(ofMember(e))}
-	if ofMember(e) == m.presence.self {
-		s := m.state
-		v.Contributes, v.Applied, v.Slot, v.Steps, v.Synced = m.contributes, s.height, s.slot, m.steps, s.known
-		v.Uplink = slot.LinkOf(m.speeds.Uplink)
-		v.Leaving = m.leaving
+	v := MemberView{Member: e, Lost: !m.presence.around(ofMember(e)), Evicted: m.roster.unwelcome(ofMember(e))}
+	if ofMember(e) == m.self {
+		s := m.model.state
+		v.Contributes, v.Applied, v.Slot, v.Steps, v.Synced = m.own.contributes, s.height, s.slot, m.own.steps, s.known
+		v.Uplink = slot.LinkOf(m.presence.speeds.Uplink)
+		v.Leaving = m.own.leaving
 		return v
 	}
 	if a := m.presence.known[ofMember(e)]; a != nil {
@@ -137,4 +116,26 @@ func (m *Machine) viewMember(e slot.Member) MemberView {
 		}
 	}
 	return v
+}
+
+// paced is the chain's pace, made anew once its tip has changed.
+func (m *Machine) paced() chain.Pace {
+	if tip := m.chain.TipHash(); m.pacedAt != tip {
+		m.pacing, m.pacedAt = m.chain.Pace(), tip
+	}
+	return m.pacing
+}
+
+// Standing of a peer; of no name: the turn of rotations.
+func (m *Machine) Standing(p slot.PeerID) Standing {
+	a := m.chain.Access()
+	return Standing{Ever: a.Ever(p), Removed: a.Removed(p), Barred: m.motions.barred(p), Turn: a.Turn(p)}
+}
+
+// Standing is what the chain says of one peer.
+type Standing struct {
+	Ever    bool   // it was a member at some time
+	Removed bool   // it may not be one, since a record said so
+	Barred  bool   // the same, or a quorum has ordered it and its record is on the way
+	Turn    uint64 // of motions about it that can be made now: see slot.Motion
 }

@@ -10,10 +10,13 @@ import (
 
 // Names of the optimizers, as a run spec spells them.
 const (
-	SGD             = "sgd"              // v = mu*v + g; p -= lr*v (heavy ball); without momentum p -= lr*g
-	Nesterov        = "nesterov"         // v = mu*v + g; p -= lr*(g + mu*v)
-	DelayedNesterov = "delayed_nesterov" // b += g; p -= lr*g; every N steps v = mu*v + b/N; p -= lr*mu*v; b = 0 (arXiv 2401.09135)
-	Adam            = "adam"             // m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; p -= lr * m/(1-b1^t) / (sqrt(v/(1-b2^t)) + Eps)
+	// v = mu*v + g; p -= lr*v (heavy ball); without momentum p -= lr*g
+	SGD      = "sgd"
+	Nesterov = "nesterov" // v = mu*v + g; p -= lr*(g + mu*v)
+	// b += g; p -= lr*g; every N steps v = mu*v + b/N; p -= lr*mu*v; b = 0 (arXiv 2401.09135)
+	DelayedNesterov = "delayed_nesterov"
+	// m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; p -= lr * m/(1-b1^t) / (sqrt(v/(1-b2^t)) + Eps)
+	Adam = "adam"
 )
 
 // Eps is Adam's term against division by zero, as in PyTorch.
@@ -22,21 +25,26 @@ const Eps = 1e-8
 // Names are the allowed values of Config.Name.
 func Names() []string { return []string{SGD, Nesterov, DelayedNesterov, Adam} }
 
-// Config says which optimizer to use. It is part of the run spec: all peers of a run hold the same bits.
+// Config says which optimizer to use. It is part of the run spec: all peers of a run hold the same
+// bits.
 type Config struct {
 	Name string  // one of Names
 	LR   float32 // learning rate, above 0
-	// Momentum is at least 0 and below 1: mu, or Adam's b1. With 0 all but Adam are plain SGD, which has no state.
+	// Momentum is at least 0 and below 1: mu, or Adam's b1. With 0 all but Adam are plain SGD,
+	// which has no state.
 	Momentum float32
 	Beta2    float32 // of Adam alone, above 0 and below 1
-	Every    uint64  // steps from one use of the momentum to the next, of DelayedNesterov alone; with 1 it is Nesterov
+	// steps from one use of the momentum to the next, of DelayedNesterov alone; with 1 it is
+	// Nesterov
+	Every uint64
 }
 
 // Validate reports every fault of the configuration at once.
 func (c Config) Validate() error {
 	var faults []error
 	if !slices.Contains(Names(), c.Name) {
-		faults = append(faults, fmt.Errorf("outer optimizer %.40q is not known: use one of %s", c.Name, strings.Join(Names(), ", ")))
+		faults = append(faults, fmt.Errorf("outer optimizer %.40q is not known: use one of %s", c.Name,
+			strings.Join(Names(), ", ")))
 	}
 	if !(c.LR > 0 && c.LR <= math.MaxFloat32) {
 		faults = append(faults, fmt.Errorf("outer learning rate is %v: use a finite number above 0", c.LR))

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Delayed Nesterov as its equations stand, in float64: near to it, for whatever number of steps to the momentum.
+// Delayed Nesterov as its equations stand, in float64: near to it, for whatever number of steps to
+// the momentum.
 func TestDelayedNesterovFollowsItsEquations(t *testing.T) {
 	const n, lr, mu = 500, 0.7, 0.9
 	for every := range uint64(5) {

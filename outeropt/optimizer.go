@@ -7,20 +7,22 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
 
-// Optimizer steps the anchor. It is not safe for concurrent use, save that steps of ranges that do not overlap may run
-// at once.
+// Optimizer steps the anchor. It is not safe for concurrent use, save that steps of ranges that do
+// not overlap may run at once.
 type Optimizer interface {
-	// Step updates params in place with grad, the reduced pseudo-gradient. Both hold equally many elements, which are
-	// those from at.Offset on of the flat vector: all D with offset 0, or a range of one fragment. It panics if they reach
-	// beyond D, or if at.Step is 0. Values must be finite.
+	// Step updates params in place with grad, the reduced pseudo-gradient. Both hold equally many
+	// elements, which are those from at.Offset on of the flat vector: all D with offset 0, or a
+	// range of one fragment. It panics if they reach beyond D, or if at.Step is 0. Values must be
+	// finite.
 	Step(params, grad []float32, at At)
-	// State returns the vectors of state, D elements each; how many, and in what order, depends on the configuration alone.
-	// They are the optimizer's own memory: what is written there is the state from then on. They start as zeros.
+	// State returns the vectors of state, D elements each; their number and order depend only on
+	// the configuration. They are the optimizer's own memory: what is written there is the state
+	// from then on. They start as zeros.
 	State() [][]float32
 }
 
-// At says which elements a step is of, and which step of theirs it is. Both follow from the slot, so that no count is part of
-// the state.
+// At says which elements a step updates, and the number of that step. Both follow from the slot, so
+// that no count is part of the state.
 type At struct {
 	Offset int    // of the first element in the flat vector
 	Step   uint64 // how many outer steps these elements have had with this one, from 1
@@ -62,8 +64,8 @@ func (o *sgd) Step(params, grad []float32, at At) {
 
 func (o *sgd) State() [][]float32 { return nil }
 
-// momentum is gradient descent with one vector of momentum. That starts at zero, where PyTorch's starts as the first
-// gradient: the same, but for the sign of a zero.
+// momentum is gradient descent with one vector of momentum. It starts at zero, while PyTorch's
+// starts as the first gradient. The results are equal except for the sign of a zero.
 type momentum struct {
 	v      []float32
 	lr, mu float32
@@ -81,8 +83,8 @@ func (o *momentum) Step(params, grad []float32, at At) {
 
 func (o *momentum) State() [][]float32 { return [][]float32{o.v} }
 
-// delayed is Nesterov's momentum in the form for asynchronous runs (arXiv 2401.09135, with c = 0): each step descends by its own
-// gradient, and only every so many bring the momentum, of their mean.
+// delayed is Nesterov's momentum in the form for asynchronous runs (arXiv 2401.09135, with c = 0):
+// each step descends by its own gradient, and only every so many bring the momentum, of their mean.
 type delayed struct {
 	cfg  Config
 	v, b []float32 // momentum; sum of the gradients since it was last used
@@ -95,7 +97,8 @@ func (o *delayed) Step(params, grad []float32, at At) {
 		kernel.DelayedStep(params, o.b[at.Offset:end], grad, o.cfg.LR)
 		return
 	}
-	kernel.DelayedMomentumStep(params, o.v[at.Offset:end], o.b[at.Offset:end], grad, o.cfg.LR, o.cfg.Momentum, 1/float32(o.cfg.Every))
+	kernel.DelayedMomentumStep(params, o.v[at.Offset:end], o.b[at.Offset:end], grad, o.cfg.LR, o.cfg.Momentum,
+		1/float32(o.cfg.Every))
 }
 
 func (o *delayed) State() [][]float32 { return [][]float32{o.v, o.b} }
@@ -109,12 +112,13 @@ type adam struct {
 func (o *adam) Step(params, grad []float32, at At) {
 	at.check(len(params), len(o.v))
 	end := at.Offset + len(params)
-	kernel.AdamStep(params, o.m[at.Offset:end], o.v[at.Offset:end], grad, kernel.AdamAt(o.cfg.LR, o.cfg.Momentum, o.cfg.Beta2, Eps, at.Step))
+	kernel.AdamStep(params, o.m[at.Offset:end], o.v[at.Offset:end], grad,
+		kernel.AdamAt(o.cfg.LR, o.cfg.Momentum, o.cfg.Beta2, Eps, at.Step))
 }
 
 func (o *adam) State() [][]float32 { return [][]float32{o.m, o.v} }
 
-// check panics unless it is a step of n elements of a model of so many.
+// check panics unless a step of n elements fits the model.
 func (at At) check(n, elements int) {
 	if at.Offset < 0 || at.Offset > elements || n > elements-at.Offset {
 		panic(fmt.Sprintf("outeropt: %d elements from %d on do not lie in a model of %d", n, at.Offset, elements))

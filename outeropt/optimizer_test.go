@@ -14,7 +14,10 @@ func config(name string, lr, momentum float32) Config {
 
 var (
 	defaults = config(Nesterov, 0.7, 0.9)
-	kinds    = []Config{config(SGD, 0.7, 0), config(SGD, 0.7, 0.9), defaults, config(DelayedNesterov, 0.7, 0.9), config(Adam, 0.01, 0.9)}
+	kinds    = []Config{
+		config(SGD, 0.7, 0), config(SGD, 0.7, 0.9), defaults, config(DelayedNesterov, 0.7, 0.9),
+		config(Adam, 0.01, 0.9),
+	}
 )
 
 func TestValidateNamesEveryFault(t *testing.T) {
@@ -85,7 +88,8 @@ func TestStateFollowsFromTheConfiguration(t *testing.T) {
 	}
 }
 
-// Stepping a vector piece by piece is stepping it whole, and state written into State is what the next step uses.
+// Stepping a vector piece by piece is stepping it whole, and state written into State is what the
+// next step uses.
 func TestFragmentsAndRestoredState(t *testing.T) {
 	const n = 1000
 	for _, cfg := range kinds {

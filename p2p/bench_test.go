@@ -18,9 +18,10 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// BenchmarkBulk sends 64 MiB one way on each of some streams at once, in Writes of 256 KiB, read in 256 KiB, each stream between two
-// Networks of its own in this process. cpu-s/GB is the process's CPU time for each GB, both sides together: what holds when the machine is busy with other
-// things. plain is TCP without encryption.
+// BenchmarkBulk sends 64 MiB one way on each of some streams at once, in Writes of 256 KiB, read in
+// 256 KiB, each stream between two Networks of its own in this process. cpu-s/GB is the process's
+// CPU time for each GB, both sides together: what holds when the machine is busy with other things.
+// plain is TCP without encryption.
 func BenchmarkBulk(b *testing.B) {
 	ways := []struct {
 		name   string

@@ -8,48 +8,57 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/discovery"
+	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
 )
 
-// Config says how a Network is made. The zero value works: an identity that lasts as long as the process, any free port on
-// all interfaces, nobody to ask.
+// Config says how a Network is made. The zero value works: an identity that lasts as long as the
+// process, any free port on all interfaces, nobody to ask.
 type Config struct {
-	// IdentityFile keeps the Ed25519 key. It is made when missing and never replaced. Empty: a new identity each time.
+	// IdentityFile keeps the Ed25519 key. It is made when missing and never replaced. Empty: a new
+	// identity each time.
 	IdentityFile string
-	// Listen are the multiaddrs to listen on, all of which must be had. Empty: any free TCP and UDP (QUIC) port on all
-	// interfaces, IPv4 and, where there is one, IPv6.
+	// Listen are the multiaddrs to listen on, all of which must be had. Empty: any free TCP and UDP
+	// (QUIC) port on all interfaces, IPv4 and, where there is one, IPv6.
 	Listen []string
 	// Bootstrap are multiaddrs ending in /p2p/ID. They are tried until one answers.
 	Bootstrap []string
-	// PeersFile remembers the addresses of the run's peers over restarts. Empty: nothing is remembered.
+	// PeersFile remembers the addresses of the run's peers over restarts. Empty: nothing is
+	// remembered.
 	PeersFile string
 	// MDNS looks for peers on the local network.
 	MDNS bool
-	// AdvertiseEvery is the longest time between two announcements of a run in the DHT. They start close together and
-	// spread out. Default 5 minutes; it must stay well under the 30 minutes that an announcement lives.
+	// AdvertiseEvery is the longest time between two announcements of a run in the DHT. They start
+	// close together and spread out. Default 5 minutes; it must stay well under the 30 minutes that
+	// an announcement lives.
 	AdvertiseEvery time.Duration
 	// FindEvery is the longest time between two searches of the DHT. Default 30 s.
 	FindEvery time.Duration
-	// MaxStreamsPerPeer bounds the incoming streams of one peer and protocol that are handled at once. Default 64.
+	// MaxStreamsPerPeer bounds the incoming streams of one peer and protocol that are handled at
+	// once. Default 64.
 	MaxStreamsPerPeer int
-	// Pulse is the time between two signs of life to each member (Protect); one that is silent for three times that is disconnected.
-	// Default 4 s.
+	// Pulse is the time between two signs of life to each member (Protect); one that is silent for
+	// three times that is disconnected. Default 4 s.
 	Pulse time.Duration
-	// Security is what TCP connections are secured with: SecurityTLS or SecurityNoise. Empty: TLS, or Noise where a peer has nothing else.
+	// Security is what TCP connections are secured with: SecurityTLS or SecurityNoise. Empty: TLS,
+	// or Noise where a peer has nothing else.
 	Security string
 	// Transports are those to dial and listen on: TransportTCP, TransportQUIC. Empty: both.
 	Transports []string
-	// MaxUpload bounds the bytes a second sent on streams for much data (all-reduce, states); what else is sent is counted against it
-	// and never held up. 0: no bound.
+	// MaxUpload bounds the bytes a second sent on streams for much data (all-reduce, states); what
+	// else is sent is counted against it and never held up. 0: no bound.
 	MaxUpload int64
-	// MaxDownload bounds the bytes a second read from streams for much data, so that their senders are held back; what else comes is counted
-	// against it and never held up. 0: no bound.
+	// MaxDownload bounds the bytes a second read from streams for much data, so that their senders
+	// are held back; what else comes is counted against it and never held up. 0: no bound.
 	MaxDownload int64
-	// Announce are multiaddrs that others are told besides those seen: where a router or firewall lets them through to this peer, which then
-	// counts as reachable and looks for no relay, if one of them is an address of IPv4.
+	// Announce are multiaddrs that are announced besides those seen: where a router or firewall
+	// lets them through to this peer, which then counts as reachable and looks for no relay, if one
+	// of them is an address of IPv4.
 	Announce []string
 	// PortMap asks the router (UPnP, NAT-PMP) to forward the ports listened on.
 	PortMap bool
-	// Relay says for whom this peer relays. Zero: for nobody.
+	// Relay says for which peers this one relays. Zero: for none.
 	Relay RelayConfig
 	// Logger is silent when nil.
 	Logger *slog.Logger
@@ -63,10 +72,11 @@ const (
 	TransportQUIC = "quic"
 )
 
-// MinUpload and MinDownload are the least Config.MaxUpload and MaxDownload, in bytes a second: with less a peer looks dead to the others.
+// MinUpload and MinDownload are the least Config.MaxUpload and MaxDownload, in bytes a second: with
+// less a peer looks dead to the others.
 const (
-	MinUpload   = 16_000
-	MinDownload = 16_000
+	MinUpload   = limits.MinRate
+	MinDownload = limits.MinRate
 )
 
 // Defaults of Config, and bounds on it.
@@ -75,7 +85,6 @@ const (
 	defaultFindEvery         = 30 * time.Second
 	defaultMaxStreamsPerPeer = 64
 	defaultPulse             = 4 * time.Second
-	maxBootstrap             = 64
 	maxAnnounce              = 8
 )
 
@@ -85,7 +94,8 @@ var defaultListen = []string{
 	"/ip6/::/tcp/0", "/ip6/::/udp/0/quic-v1",
 }
 
-// LAN is a Config for machines on one network, where peers come and go by the second: it searches and announces often.
+// LAN is a Config for machines on one network, where peers come and go by the second: it searches
+// and announces often.
 func LAN() Config {
 	return Config{AdvertiseEvery: 30 * time.Second, FindEvery: 2 * time.Second, Pulse: time.Second}
 }
@@ -109,7 +119,7 @@ func (c Config) withDefaults() Config {
 	if len(c.Transports) == 0 {
 		c.Transports = []string{TransportTCP, TransportQUIC}
 	}
-	c.Relay = c.Relay.withDefaults()
+	c.Relay = c.Relay.WithDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -121,27 +131,32 @@ func (c Config) Validate() error {
 	var errs []error
 	for _, s := range c.Listen {
 		if _, err := multiaddr.NewMultiaddr(s); err != nil {
-			errs = append(errs, fmt.Errorf("listen address %q: %w; give a multiaddr like /ip4/0.0.0.0/tcp/4001", s, err))
+			errs = append(errs, fmt.Errorf("listen address %q: %w; give a multiaddr like /ip4/0.0.0.0/tcp/4001", s,
+				err))
 		}
 	}
 	for _, s := range c.Bootstrap {
 		if _, err := peer.AddrInfoFromString(s); err != nil {
-			errs = append(errs, fmt.Errorf("bootstrap address %q: %w; give one as the bootstrap node prints it, like /ip4/192.0.2.1/tcp/4001/p2p/12D3Koo…", s, err))
+			errs = append(errs, fmt.Errorf("bootstrap address %q: %w; give one as the bootstrap node prints it, like "+
+				"/ip4/192.0.2.1/tcp/4001/p2p/12D3Koo…", s, err))
 		}
 	}
 	for _, s := range c.Announce {
 		if _, err := multiaddr.NewMultiaddr(s); err != nil {
-			errs = append(errs, fmt.Errorf("announced address %q: %w; give a multiaddr like /ip4/192.0.2.1/tcp/4001", s, err))
+			errs = append(errs, fmt.Errorf("announced address %q: %w; give a multiaddr like /ip4/192.0.2.1/tcp/4001", s,
+				err))
 		}
 	}
 	if len(c.Announce) > maxAnnounce {
 		errs = append(errs, fmt.Errorf("%d announced addresses: at most %d are allowed", len(c.Announce), maxAnnounce))
 	}
-	if len(c.Bootstrap) > maxBootstrap {
-		errs = append(errs, fmt.Errorf("%d bootstrap addresses: at most %d are allowed", len(c.Bootstrap), maxBootstrap))
+	if len(c.Bootstrap) > discovery.MaxBootstrap {
+		errs = append(errs, fmt.Errorf("%d bootstrap addresses: at most %d are allowed", len(c.Bootstrap),
+			discovery.MaxBootstrap))
 	}
-	if c.AdvertiseEvery < 0 || c.AdvertiseEvery > provideValidity/2 {
-		errs = append(errs, fmt.Errorf("announcing every %s: more than 0 and at most %s is allowed", c.AdvertiseEvery, provideValidity/2))
+	if c.AdvertiseEvery < 0 || c.AdvertiseEvery > discovery.AnnouncementLife/2 {
+		errs = append(errs, fmt.Errorf("announcing every %s: more than 0 and at most %s is allowed", c.AdvertiseEvery,
+			discovery.AnnouncementLife/2))
 	}
 	if c.FindEvery < 0 {
 		errs = append(errs, fmt.Errorf("searching every %s: more than 0 is allowed", c.FindEvery))
@@ -152,25 +167,29 @@ func (c Config) Validate() error {
 	if c.MaxStreamsPerPeer < 0 {
 		errs = append(errs, fmt.Errorf("%d streams a peer: at least 1 is needed", c.MaxStreamsPerPeer))
 	}
-	errs = append(errs, c.Relay.withDefaults().validate())
+	errs = append(errs, c.Relay.WithDefaults().Validate())
 	return errors.Join(append(errs, c.validateWays()...)...)
 }
 
 // validateWays checks what connections are made of.
 func (c Config) validateWays() (errs []error) {
 	if c.Security != "" && c.Security != SecurityTLS && c.Security != SecurityNoise {
-		errs = append(errs, fmt.Errorf("security %q: give %s or %s, or nothing for both", c.Security, SecurityTLS, SecurityNoise))
+		errs = append(errs, fmt.Errorf("security %q: give %s or %s, or nothing for both", c.Security, SecurityTLS,
+			SecurityNoise))
 	}
 	for _, t := range c.Transports {
 		if t != TransportTCP && t != TransportQUIC {
-			errs = append(errs, fmt.Errorf("transport %q: give %s or %s, or nothing for both", t, TransportTCP, TransportQUIC))
+			errs = append(errs, fmt.Errorf("transport %q: give %s or %s, or nothing for both", t, TransportTCP,
+				TransportQUIC))
 		}
 	}
 	if c.MaxUpload < 0 || c.MaxUpload > 0 && c.MaxUpload < MinUpload {
-		errs = append(errs, fmt.Errorf("at most %d bytes a second sent: give at least %d, or 0 for no bound", c.MaxUpload, MinUpload))
+		errs = append(errs, fmt.Errorf("at most %d bytes a second sent: give at least %d, or 0 for no bound",
+			c.MaxUpload, MinUpload))
 	}
 	if c.MaxDownload < 0 || c.MaxDownload > 0 && c.MaxDownload < MinDownload {
-		errs = append(errs, fmt.Errorf("at most %d bytes a second received: give at least %d, or 0 for no bound", c.MaxDownload, MinDownload))
+		errs = append(errs, fmt.Errorf("at most %d bytes a second received: give at least %d, or 0 for no bound",
+			c.MaxDownload, MinDownload))
 	}
 	return errs
 }

@@ -1,11 +1,8 @@
 package p2p
 
 import (
-	"errors"
 	"io"
 	"math"
-	"net"
-	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,10 +11,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/bulk"
 )
 
-// TestDownloadHoldsSendersBack has two peers send to one as fast as they can: all together come at its rate, none gets more than the other, and the
-// senders' writes take as long. Another stream, of control, comes at once.
+// TestDownloadHoldsSendersBack has two peers send to one as fast as they can: all together come at
+// its rate, none gets more than the other, and the senders' writes take as long. Another stream, of
+// control, comes at once.
 func TestDownloadHoldsSendersBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, lasts = 1_000_000, 60 * time.Second
@@ -67,7 +66,8 @@ func TestDownloadHoldsSendersBack(t *testing.T) {
 		}
 		time.Sleep(lasts / 2)
 		began := time.Now()
-		if _, err := roundTrip(t.Context(), from[0], to.ID(), ProtocolLedger, make([]byte, 1000)); err != nil || time.Since(began) > 5*time.Second {
+		if _, err := roundTrip(t.Context(), from[0], to.ID(), ProtocolLedger, make([]byte, 1000)); err != nil ||
+			time.Since(began) > 5*time.Second {
 			t.Errorf("a control message took %s: %v", time.Since(began), err)
 		}
 		sending.Wait()
@@ -79,46 +79,6 @@ func TestDownloadHoldsSendersBack(t *testing.T) {
 			if got := float64(sent[i]); got > 1.4*each { // what buffers hold is sent, too
 				t.Errorf("%.0f bytes were written by one, want about %.0f", got, each)
 			}
-		}
-	})
-}
-
-// TestDownloadGateEnds: a deadline and a reset end the wait for a turn to read. Nothing is lost by it.
-func TestDownloadGateEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &Network{}
-		n.download.rate = MinDownload
-		var g downloadGate
-		g.open(&n.download, ProtocolState)
-		read := func() error {
-			k, err := g.take(1 << 10)
-			if err == nil {
-				g.came(k)
-			}
-			return err
-		}
-		for range 4 { // the burst, and who comes next
-			if err := read(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		began := time.Now()
-		g.until(began.Add(time.Millisecond))
-		if err := read(); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != time.Millisecond {
-			t.Errorf("after %s: %v; want the deadline's end after a millisecond", time.Since(began), err)
-		}
-		g.until(time.Time{})
-		result := make(chan error)
-		go func() { result <- read() }()
-		synctest.Wait()
-		g.shut()
-		if err := <-result; !errors.Is(err, net.ErrClosed) {
-			t.Errorf("a stream that was reset: %v", err)
-		}
-		var other downloadGate
-		other.open(&n.download, ProtocolLedger)
-		if k, err := other.take(1 << 20); k != 1<<20 || err != nil {
-			t.Errorf("control: %d, %v", k, err)
 		}
 	})
 }
@@ -136,7 +96,7 @@ func TestDownloadOfBulkConnections(t *testing.T) {
 		took <- time.Since(began)
 	})
 	s := openBulk(t, a, b, ProtocolState)
-	if _, bulk := s.(*bulkStream); !bulk {
+	if _, isBulk := s.(*bulk.Stream); !isBulk {
 		t.Fatalf("a stream of type %T", s)
 	}
 	if _, err := s.Write(make([]byte, total)); err != nil {

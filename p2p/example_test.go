@@ -10,8 +10,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// A program that has a libp2p host already lends it: the run's protocols are served beside the program's own, and the host stays
-// open when the Network is closed.
+// A program that has a libp2p host already lends it: the run's protocols are served beside the
+// program's own, and the host stays open when the Network is closed.
 func ExampleWithHost() {
 	host, err := libp2p.New(libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"))
 	if err != nil {

@@ -13,9 +13,10 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// BenchmarkFatLink sends over QUIC in one direction of a simulated link with a round trip of 100 ms, on some streams at once. Mbit/s is what goes through
-// in virtual time, headers not counted, once it is steady. At 1 Gbit/s congestion control is the limit; at 4 Gbit/s nothing is lost, and the
-// windows are.
+// BenchmarkFatLink sends over QUIC in one direction of a simulated link with a round trip of 100
+// ms, on some streams at once. Mbit/s is what goes through in virtual time, headers not counted,
+// once it is steady. At 1 Gbit/s congestion control is the limit; at 4 Gbit/s nothing is lost, and
+// the windows are.
 func BenchmarkFatLink(b *testing.B) {
 	for _, gigabits := range []int{1, 4} {
 		for _, streams := range []int{1, 2} {
@@ -30,7 +31,8 @@ func BenchmarkFatLink(b *testing.B) {
 	}
 }
 
-// fatLink needs a testing.T for its bubble, which a benchmark has not: a run of tests within it has.
+// fatLink needs a testing.T for its bubble, which a benchmark has not: a run of tests within it
+// has.
 func fatLink(b *testing.B, gigabits, streams int) (rate float64) {
 	all := func(string, string) (bool, error) { return true, nil }
 	if !testing.RunTests(all, []testing.InternalTest{{Name: "bubble", F: func(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/bulk"
+	"github.com/p2pdiloco/p2pdiloco/p2p/gate"
 )
 
 // porter admits everybody but one, and does something first.
@@ -64,7 +66,8 @@ func inGates(t *testing.T, f func(t *testing.T, nets []*Network, porters []*port
 	})
 }
 
-// Who is expelled has no stream left, not one that it has opened before, and gets no new one; nobody else notices.
+// Who is expelled has no stream left, not one that it has opened before, and gets no new one;
+// nobody else notices.
 func TestExpelled(t *testing.T) {
 	inGates(t, func(t *testing.T, nets []*Network, porters []*porter) {
 		a, out, other := nets[0], nets[1], nets[2]
@@ -80,7 +83,7 @@ func TestExpelled(t *testing.T) {
 			if _, err := wire.ReadMessage(st, 10); err != nil {
 				t.Fatal(err)
 			}
-			a.greeted.note(peer.ID(n.ID()), time.Now())
+			a.known.Greeted.Note(peer.ID(n.ID()), time.Now())
 			open = append(open, st)
 		}
 		id := out.ID()
@@ -90,10 +93,10 @@ func TestExpelled(t *testing.T) {
 		if _, err := open[0].Read(make([]byte, 1)); err == nil || wire.TimedOut(err) {
 			t.Errorf("a stream of who was expelled: %v", err)
 		}
-		if a.greeted.has(peer.ID(id), time.Now()) || !a.greeted.has(peer.ID(other.ID()), time.Now()) {
+		if a.known.Greeted.Has(peer.ID(id), time.Now()) || !a.known.Greeted.Has(peer.ID(other.ID()), time.Now()) {
 			t.Error("who is relayed for")
 		}
-		time.Sleep(2 * askAgain)
+		time.Sleep(2 * gate.AskAgain)
 		if b, err := roundTrip(t.Context(), out, a.ID(), protocolEcho, []byte("x")); err == nil && len(b) > 0 {
 			t.Errorf("it is let in again: %q", b)
 		}
@@ -118,40 +121,21 @@ func TestNobodySlipsInWhileOthersAreExpelled(t *testing.T) {
 		a, b := nets[0], nets[1]
 		for i, way := range [][2]*Network{{a, b}, {b, a}} {
 			_ = a.host.Network().ClosePeer(b.host.ID())
-			time.Sleep(2 * askAgain)
+			time.Sleep(2 * gate.AskAgain)
 			meanwhile := func() { a.Expel(func(slot.PeerID) bool { return true }) }
 			porters[0].first.Store(&meanwhile)
 			s, err := way[0].Open(t.Context(), way[1].ID(), protocolEcho)
 			if err == nil {
 				_ = s.Reset()
 			}
-			if a.gate.Load().knows(b.host.ID()) {
+			if a.gate().Knows(b.host.ID()) {
 				t.Errorf("way %d: let in by a decision from before", i)
 			}
-			time.Sleep(2 * askAgain)
-			if got, err := roundTrip(t.Context(), way[0], way[1].ID(), protocolEcho, []byte("x")); err != nil || string(got) != "x" {
+			time.Sleep(2 * gate.AskAgain)
+			if got, err := roundTrip(t.Context(), way[0], way[1].ID(), protocolEcho, []byte("x")); err != nil ||
+				string(got) != "x" {
 				t.Errorf("way %d, again: %q, %v", i, got, err)
 			}
-		}
-	})
-}
-
-// Who is expelled keeps no bulk connection, though libp2p's are not seen to end: it may dial again before that.
-func TestExpelledHasNoBulk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, c, _ := piped(t, nil)
-		b[0].park(c)
-		n, id := b[1].n, peer.ID(b[0].n.ID())
-		n.bulk = b[1]
-		defer func() { n.bulk = nil }()
-		if err := n.SetGate(&porter{}, nil); err != nil {
-			t.Fatal(err)
-		}
-		n.gate.Load().admit(id, 0)
-		n.Expel(func(p slot.PeerID) bool { return p == slot.PeerID(id) })
-		synctest.Wait()
-		if known(b[1]) != 0 {
-			t.Error("its bulk connection is kept")
 		}
 	})
 }
@@ -172,20 +156,57 @@ func (h expelling) NewStream(ctx context.Context, to peer.ID, ids ...protocol.ID
 func TestExpelledWhileAStreamIsOpened(t *testing.T) {
 	inGates(t, func(t *testing.T, nets []*Network, _ []*porter) {
 		a, to := nets[0], peer.ID(nets[1].ID())
-		a.host = expelling{a.host, func() { a.gate.Load().purge(func(slot.PeerID) bool { return true }) }}
-		defer func() { a.host = a.host.(expelling).Host }()
 		opens := map[string]func() (interface{ Reset() error }, error){
-			"Open": func() (interface{ Reset() error }, error) { return a.Open(t.Context(), slot.PeerID(to), protocolEcho) },
+			"Open": func() (interface{ Reset() error },
+				error,
+			) {
+				return a.Open(t.Context(), slot.PeerID(to), protocolEcho)
+			},
 			"a gossip's": func() (interface{ Reset() error }, error) {
-				return gatedHost{a.host, a}.NewStream(t.Context(), to, protocolEcho)
+				return a.Host().NewStream(t.Context(), to, protocolEcho)
 			},
 		}
 		for name, open := range opens {
-			a.gate.Load().admit(to, a.gate.Load().purges())
-			if s, err := open(); !errors.Is(err, ErrNotAdmitted) {
+			s, err := open()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			_ = s.Reset()
+			plain := a.host
+			a.host = expelling{plain, func() { a.gate().Purge(func(slot.PeerID) bool { return true }) }}
+			if s, err = open(); !errors.Is(err, ErrNotAdmitted) {
 				t.Errorf("%s: %v", name, err)
 				_ = s.Reset()
 			}
+			a.host = plain
+			time.Sleep(2 * gate.AskAgain)
 		}
 	})
+}
+
+// TestExpelledHasNoBulk: expelling a peer ends its bulk streams, too.
+func TestExpelledHasNoBulk(t *testing.T) {
+	a, b := tcpPair(t, nil)
+	var id slot.PeerID
+	for _, n := range []*Network{a, b} {
+		if err := n.SetGate(&porter{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		n.Handle(ProtocolExchange, echo)
+		id = n.ID()
+	}
+	s := openBulk(t, a, b, ProtocolExchange)
+	if _, isBulk := s.(*bulk.Stream); !isBulk {
+		t.Fatalf("a stream of type %T", s)
+	}
+	if _, err := s.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := readSome(s); err != nil {
+		t.Fatal(err)
+	}
+	a.Expel(func(p slot.PeerID) bool { return p == id })
+	if err := readSome(s); err == nil {
+		t.Error("its bulk connection is kept")
+	}
 }

@@ -13,14 +13,16 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/pb"
 )
 
-// Bounds on a hello. A message carries the whole run spec with its tensor layout, so it may be large.
+// Bounds on a hello. A message carries the whole run spec with its tensor layout, so it may be
+// large.
 const (
 	MaxHello     = 4 << 20            // bytes of the encoded message
 	MaxSpec      = MaxHello - 512<<10 // bytes of the spec in it
-	MaxRunName   = 256                // bytes
+	MaxRunName   = limits.MaxRunName  // bytes
 	maxGiven     = 128                // fields
 	maxGivenKey  = 128                // bytes
 	maxGivenText = 1024               // bytes
@@ -29,17 +31,21 @@ const (
 	maxRefusal   = 4096               // bytes
 
 	helloTimeout = 20 * time.Second
+	helloMemory  = 64 << 20 // bytes of large hellos and answers in flight
 )
 
-// Hello is what two peers tell each other first. The spec is opaque here: the caller compares and adopts it.
+// Hello is what two peers exchange first. The spec is opaque here: the caller compares and
+// adopts it.
 type Hello struct {
-	Version     uint32            // protocol version; this package fills it in and refuses others
-	Run         string            // the run's name
-	Given       map[string]string // spec fields that the sender was given, as text
-	Spec        []byte            // the whole spec in canonical bytes, empty while the sender does not know it
-	Incarnation slot.Incarnation  // 0 while the sender has no vote log of the run
-	UserAgent   string            // filled in by this package if empty
-	Timing      string            // name of the sender's timing preset, empty while it does not know the spec
+	Version uint32            // protocol version; this package fills it in and refuses others
+	Run     string            // the run's name
+	Given   map[string]string // spec fields that the sender was given, as text
+	// the whole spec in canonical bytes, empty while the sender does not know it
+	Spec        []byte
+	Incarnation slot.Incarnation // 0 while the sender has no vote log of the run
+	UserAgent   string           // filled in by this package if empty
+	// name of the sender's timing preset, empty while it does not know the spec
+	Timing string
 }
 
 // HelloRefused is the answer of a peer that will not have us in its run.
@@ -55,13 +61,14 @@ func (e *HelloRefused) Error() string {
 // ErrMute is wrapped where a peer that was greeted gave no whole answer in time.
 var ErrMute = errors.New("the peer gives no answer")
 
-// Hello says hello to a peer and returns its answer. The error is a *HelloRefused when the peer declined with a reason.
+// Hello says hello to a peer and returns its answer. The error is a *HelloRefused when the peer
+// declined with a reason.
 func (n *Network) Hello(ctx context.Context, to slot.PeerID, mine Hello) (Hello, error) {
 	return n.Greet(ctx, to, mine, helloTimeout)
 }
 
-// Greet is Hello to a stranger. It ends with ErrMute if nothing of an answer comes within patience, or what has begun to come is not
-// whole within all of a hello's time: a length is said easily.
+// Greet is Hello to a stranger. It ends with ErrMute if nothing of an answer comes within patience,
+// or what has begun to come is not whole within all of a hello's time: a length is said easily.
 func (n *Network) Greet(ctx context.Context, to slot.PeerID, mine Hello, patience time.Duration) (Hello, error) {
 	ctx, stop := context.WithTimeoutCause(ctx, helloTimeout, ErrMute)
 	defer stop()
@@ -93,17 +100,18 @@ func (n *Network) hello(ctx context.Context, to slot.PeerID, mine Hello, heard f
 	defer stop()
 	answer, giveBack, err := n.ask(s, b, heard)
 	if err != nil {
-		return Hello{}, n.closedError(fmt.Errorf("hello to %s: %w", to.Short(), errors.Join(err, ctx.Err())))
+		return Hello{}, n.tasks.Err(fmt.Errorf("hello to %s: %w", to.Short(), errors.Join(err, ctx.Err())))
 	}
 	defer giveBack()
 	theirs, err := parseReply(to, answer)
 	if err == nil && theirs.Run == mine.Run {
-		n.greeted.note(peer.ID(to), time.Now())
+		n.known.Greeted.Note(peer.ID(to), time.Now())
 	}
 	return theirs, err
 }
 
-// ask sends one message and reads one, on the budget for answers: strangers by the hundred may be asked at once.
+// ask sends one message and reads one, on the budget for answers: strangers by the hundred may be
+// asked at once.
 func (n *Network) ask(s wire.Stream, b []byte, heard func()) (answer []byte, giveBack func(), err error) {
 	if err := wire.WriteMessage(s, b); err != nil {
 		return nil, nil, err
@@ -111,38 +119,41 @@ func (n *Network) ask(s wire.Stream, b []byte, heard func()) (answer []byte, giv
 	if err := s.CloseWrite(); err != nil {
 		return nil, nil, err
 	}
-	size, err := readLength(s, MaxHello)
+	size, err := limits.ReadLength(s, MaxHello)
 	if err != nil {
 		return nil, nil, err
 	}
 	heard()
-	return readBodyOn(s, size, n.answers)
+	return limits.ReadBodyOn(s, size, n.answers)
 }
 
-// SetHello serves the hello protocol. f gets each hello that arrives and answers with ours, or with an error whose text is sent to
-// the peer as the reason of a refusal. f may be called from several goroutines.
+// SetHello serves the hello protocol. f gets each hello that arrives and answers with ours, or with
+// an error whose text is sent to the peer as the reason of a refusal. f may be called from several
+// goroutines.
 func (n *Network) SetHello(f func(from slot.PeerID, theirs Hello) (Hello, error)) {
-	memory := newBudget(helloMemory)
+	memory := limits.NewBudget(helloMemory)
 	n.Handle(ProtocolHello, func(from slot.PeerID, s wire.Stream) {
 		noted := func(from slot.PeerID, theirs Hello) (Hello, error) {
 			ours, err := f(from, theirs)
 			if err == nil && ours.Run == theirs.Run {
-				n.greeted.note(peer.ID(from), time.Now())
+				n.known.Greeted.Note(peer.ID(from), time.Now())
 			}
 			return ours, err
 		}
 		if err := answerHello(from, s, memory, noted); err != nil {
-			n.log.Debug("hello failed", "peer", from, "err", err)
+			n.cfg.Logger.Debug("hello failed", "peer", from, "err", err)
 			_ = s.Reset()
 		}
 	})
 }
 
-func answerHello(from slot.PeerID, s wire.Stream, memory *budget, f func(slot.PeerID, Hello) (Hello, error)) error {
+func answerHello(from slot.PeerID, s wire.Stream, memory *limits.Budget,
+	f func(slot.PeerID, Hello) (Hello, error),
+) error {
 	if err := s.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return err
 	}
-	b, giveBack, err := readMessage(s, MaxHello, memory)
+	b, giveBack, err := limits.ReadMessage(s, MaxHello, memory)
 	if err != nil {
 		return err
 	}
@@ -156,7 +167,7 @@ func answerHello(from slot.PeerID, s wire.Stream, memory *budget, f func(slot.Pe
 	if err != nil {
 		return err
 	}
-	if giveBack, err = memory.lend(len(reply)); err != nil {
+	if giveBack, err = memory.Lend(len(reply)); err != nil {
 		return err
 	}
 	defer giveBack()
@@ -176,7 +187,8 @@ func replyTo(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, 
 
 func decide(from slot.PeerID, theirs Hello, f func(slot.PeerID, Hello) (Hello, error)) (*pb.Hello, error) {
 	if theirs.Version != Version {
-		return nil, fmt.Errorf("you speak protocol version %d, this run speaks %d: use a release that speaks it", theirs.Version, Version)
+		return nil, fmt.Errorf("you speak protocol version %d, this run speaks %d: use a release that speaks it",
+			theirs.Version, Version)
 	}
 	ours, err := f(from, theirs)
 	if err != nil {
@@ -199,7 +211,8 @@ func parseReply(from slot.PeerID, b []byte) (Hello, error) {
 	}
 	h, err := fromProto(reply.Hello)
 	if err == nil && h.Version != Version {
-		err = fmt.Errorf("peer %s speaks protocol version %d, this program %d: use a release that speaks it", from.Short(), h.Version, Version)
+		err = fmt.Errorf("peer %s speaks protocol version %d, this program %d: use a release that speaks it",
+			from.Short(), h.Version, Version)
 	}
 	return h, err
 }
@@ -266,7 +279,8 @@ func (h Hello) check() error {
 	return nil
 }
 
-// oneLine makes a stranger's text fit for a terminal: valid UTF-8, no control characters, at most limit bytes.
+// oneLine makes a stranger's text fit for a terminal: valid UTF-8, no control characters, at most
+// limit bytes.
 func oneLine(s string, limit int) string {
 	if len(s) > limit {
 		s = s[:limit]

@@ -16,6 +16,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 	"github.com/p2pdiloco/p2pdiloco/p2p/pb"
 )
 
@@ -71,7 +72,8 @@ func TestHelloRefused(t *testing.T) {
 		})
 		_, err := a.Hello(t.Context(), b.ID(), sampleHello())
 		var refused *HelloRefused
-		if !errors.As(err, &refused) || refused.Peer != b.ID() || refused.Reason != "the run has H = 500, you were given 25[2J" {
+		if !errors.As(err, &refused) || refused.Peer != b.ID() ||
+			refused.Reason != "the run has H = 500, you were given 25[2J" {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -97,7 +99,8 @@ func TestHelloOfAnotherVersionIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		var refused *HelloRefused
-		if _, err := parseReply(b.ID(), reply); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "version 2") {
+		if _, err := parseReply(b.ID(), reply); !errors.As(err, &refused) ||
+			!strings.Contains(refused.Reason, "version 2") {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -182,7 +185,8 @@ func TestHelloBounds(t *testing.T) {
 	}
 }
 
-// TestHelloOfAnotherRunIsNoGreeting: only who is of the same run is served by a relay for it, on whichever side the answer was one.
+// TestHelloOfAnotherRunIsNoGreeting: only who is of the same run is served by a relay for it, on
+// whichever side the answer was one.
 func TestHelloOfAnotherRunIsNoGreeting(t *testing.T) {
 	for _, answer := range []string{"run", "another"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -192,13 +196,13 @@ func TestHelloOfAnotherRunIsNoGreeting(t *testing.T) {
 				t.Fatal(err)
 			}
 			now, want := time.Now(), answer == "run"
-			if got := a.greeted.has(peer.ID(b.ID()), now); got != want {
+			if got := a.known.Greeted.Has(peer.ID(b.ID()), now); got != want {
 				t.Errorf("answered as of run %q: greeted %v", answer, got)
 			}
-			if got := b.greeted.has(peer.ID(a.ID()), now); got != want {
+			if got := b.known.Greeted.Has(peer.ID(a.ID()), now); got != want {
 				t.Errorf("answering as of run %q: greeted %v", answer, got)
 			}
-			if a.greeted.has(peer.ID(b.ID()), now.Add(greetedTerm)) {
+			if a.known.Greeted.Has(peer.ID(b.ID()), now.Add(peers.GreetedTerm)) {
 				t.Error("greeted for ever")
 			}
 		})
@@ -213,7 +217,7 @@ func TestRefusedIsNoGreeting(t *testing.T) {
 		if _, err := a.Hello(t.Context(), b.ID(), Hello{Run: "run"}); err == nil {
 			t.Error("not refused")
 		}
-		if a.greeted.has(peer.ID(b.ID()), time.Now()) || b.greeted.has(peer.ID(a.ID()), time.Now()) {
+		if a.known.Greeted.Has(peer.ID(b.ID()), time.Now()) || b.known.Greeted.Has(peer.ID(a.ID()), time.Now()) {
 			t.Error("greeted")
 		}
 	})
@@ -255,17 +259,6 @@ func FuzzParseHello(f *testing.F) {
 		}
 		if _, err := parseReply("peer", raw); err == nil {
 			_, _ = parseReply("peer", b)
-		}
-	})
-}
-
-func FuzzParsePeers(f *testing.F) {
-	f.Add([]byte(`[{"id":"12D3KooWPjceQrSwdWXPyLLeABRXmuqt69Rg3sBYbU1Nft9HyQ6X","addrs":["/ip4/1.2.3.4/tcp/1"],"seen":"2026-01-01T00:00:00Z"}]`))
-	f.Add([]byte("[]"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		peers, err := parsePeers(b)
-		if err == nil && len(peers) > maxRemembered {
-			t.Errorf("%d peers", len(peers))
 		}
 	})
 }

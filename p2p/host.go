@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p"
-	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
-	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
@@ -20,20 +18,27 @@ import (
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	"github.com/multiformats/go-multiaddr"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/bulk"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
+	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
 )
 
 const (
-	// Connections that are kept when there are too many; members are Protect()ed and never count among the dispensable.
+	// Connections that are kept when there are too many; members are Protect()ed and never count
+	// among the dispensable.
 	connLowWater, connHighWater = 512, 1024
-	// yamux breaks a connection when one message takes longer than this to write: 256 KiB in 60 s is 35 kbit/s.
+	// yamux breaks a connection when one message takes longer than this to write: 256 KiB in 60 s
+	// is 35 kbit/s.
 	muxWriteTimeout = time.Minute
 	muxMaxMessage   = 256 << 10
 )
 
 // newHost makes a libp2p host that does not listen yet.
-func newHost(key crypto.PrivKey, n *Network, seen *basichost.ObservedAddrsManager) (host.Host, error) {
+func newHost(n *Network, inlet *tcpnet.Inlet) (host.Host, error) {
 	cfg := n.cfg
-	limits, err := newResourceManager()
+	limits, err := limits.NewResourceManager(bulk.MaxConns)
 	if err != nil {
 		return nil, err
 	}
@@ -42,19 +47,18 @@ func newHost(key crypto.PrivKey, n *Network, seen *basichost.ObservedAddrsManage
 		return nil, errors.Join(err, limits.Close())
 	}
 	h, err := libp2p.New(
-		libp2p.Identity(key),
-		libp2p.ChainOptions(ways(cfg, n.bulk)...),
+		libp2p.Identity(n.key),
+		libp2p.ChainOptions(ways(cfg, n.ports, inlet)...),
 		libp2p.UserAgent(userAgent),
 		libp2p.NoListenAddrs, // listen reports each address by itself
 		libp2p.Muxer(yamux.ID, muxer()),
-		libp2p.SwarmOpts(swarm.WithDialRanker(n.ranks.rank)),
+		libp2p.SwarmOpts(swarm.WithDialRanker(n.ranks.Rank)),
 		libp2p.ResourceManager(limits),
 		libp2p.ConnectionManager(conns),
 		libp2p.BandwidthReporter(&n.count),
 		libp2p.ChainOptions(reaching(cfg)...),
-		seenAs(seen),
-		// libp2p stops dialling over UDP, or IPv6, where of a hundred dials hardly any got through: so a hundred announcements of peers that
-		// are not there would do.
+		// libp2p stops dialling over UDP, or IPv6, where of a hundred dials hardly any got through:
+		// so a hundred announcements of peers that are not there would do.
 		libp2p.UDPBlackHoleSuccessCounter(nil),
 		libp2p.IPv6BlackHoleSuccessCounter(nil),
 		libp2p.DisableMetrics(),
@@ -66,10 +70,10 @@ func newHost(key crypto.PrivKey, n *Network, seen *basichost.ObservedAddrsManage
 }
 
 // ways are the transports and what secures them, those preferred first.
-func ways(cfg Config, b *bulk) (opts []libp2p.Option) {
+func ways(cfg Config, ports *tcpnet.Ports, inlet *tcpnet.Inlet) (opts []libp2p.Option) {
 	switch {
-	case b != nil:
-		opts = append(opts, libp2p.Transport(newTCPTransport(b)))
+	case inlet != nil:
+		opts = append(opts, libp2p.Transport(tcpnet.New(ports, inlet)))
 	case slices.Contains(cfg.Transports, TransportTCP):
 		opts = append(opts, libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport()))
 	}
@@ -77,7 +81,7 @@ func ways(cfg Config, b *bulk) (opts []libp2p.Option) {
 		opts = append(opts, libp2p.Transport(quic.NewTransport))
 	}
 	if cfg.Security != SecurityNoise {
-		opts = append(opts, libp2p.Security(libp2ptls.ID, newLargeTLS))
+		opts = append(opts, libp2p.Security(libp2ptls.ID, tcpnet.NewLargeTLS))
 	}
 	if cfg.Security != SecurityTLS {
 		opts = append(opts, libp2p.Security(noise.ID, noise.New))
@@ -85,11 +89,12 @@ func ways(cfg Config, b *bulk) (opts []libp2p.Option) {
 	return opts
 }
 
-// reaching is what makes a peer behind a router or firewall reachable: addresses that are told besides those seen, ports that the router
-// is asked to forward, others that try this peer's addresses, and relays. Holes are punched by holes.
+// reaching is what makes a peer behind a router or firewall reachable: addresses that are announced
+// besides those seen, ports that the router is asked to forward, others that try this peer's
+// addresses, and relays. Holes are punched by holes.
 func reaching(cfg Config) []libp2p.Option {
 	opts := []libp2p.Option{
-		libp2p.AddrsFactory(announcing(cfg.Announce)),
+		libp2p.AddrsFactory(addr.Announcing(cfg.Announce)),
 		libp2p.EnableRelay(),
 		libp2p.EnableAutoNATv2(),
 	}
@@ -149,7 +154,8 @@ func listenOn(h host.Host, addrs []string) (errs []error) {
 func listenError(addr string, err error) error {
 	// The swarm flattens the errors of its listeners into text, so errors.Is alone would miss this.
 	if errors.Is(err, syscall.EADDRINUSE) || strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
-		return fmt.Errorf("%s is in use by another program: stop it, or listen on another port (0 takes any free one): %w", addr, syscall.EADDRINUSE)
+		return fmt.Errorf("%s is in use by another program: stop it, or listen on another port (0 takes any free "+
+			"one): %w", addr, syscall.EADDRINUSE)
 	}
 	return fmt.Errorf("cannot listen on %s: %w", addr, err)
 }

@@ -1,18 +1,14 @@
 package p2p
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -26,7 +22,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// A stranger that announces long messages and never sends them makes this peer reserve nothing, and holds few streams.
+// A stranger that announces long messages and never sends them makes this peer reserve nothing, and
+// holds few streams.
 func TestAnnouncedLengthsReserveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -48,13 +45,13 @@ func TestAnnouncedLengthsReserveNothing(t *testing.T) {
 		if grown := int64(heap()) - int64(before); grown > 16<<20 {
 			t.Errorf("%d MiB are held for messages that nobody sent", grown>>20)
 		}
-		b.mu.Lock()
-		for key, n := range b.mu.inbound {
+		b.streams.mu.Lock()
+		for key, n := range b.streams.mu.inbound {
 			if n > streamsAtOnce(key.proto) {
 				t.Errorf("%d streams of %s are handled at once", n, key.proto)
 			}
 		}
-		b.mu.Unlock()
+		b.streams.mu.Unlock()
 		time.Sleep(helloTimeout) // their streams have gone, and others may say hello
 		if _, err := a.Hello(t.Context(), b.ID(), sampleHello()); err != nil {
 			t.Errorf("after a flood: %v", err)
@@ -62,57 +59,8 @@ func TestAnnouncedLengthsReserveNothing(t *testing.T) {
 	})
 }
 
-// When large hellos take all the memory there is for them, small ones still get through.
-func TestLargeHellosLeaveRoomForSmallOnes(t *testing.T) {
-	memory := newBudget(helloMemory)
-	large := MaxHello
-	var back []func()
-	for {
-		giveBack, err := memory.lend(large)
-		if err != nil {
-			break
-		}
-		back = append(back, giveBack)
-	}
-	if len(back) < helloMemory/large || len(back) > helloMemory/(large-smallMessage) {
-		t.Errorf("%d large ones fit", len(back))
-	}
-	if _, err := memory.lend(smallMessage); err != nil {
-		t.Errorf("a small one: %v", err)
-	}
-	back[0]()
-	if _, err := memory.lend(large); err != nil {
-		t.Errorf("after one was given back: %v", err)
-	}
-}
-
-func TestReadMessage(t *testing.T) {
-	for _, n := range []int{0, 1, 4095, 4096, 4097, 100_000, 1 << 20} {
-		var b bytes.Buffer
-		want := bytes.Repeat([]byte{7}, n)
-		if err := wire.WriteMessage(&b, want); err != nil {
-			t.Fatal(err)
-		}
-		whole := b.Bytes()
-		memory := newBudget(1 << 20)
-		got, giveBack, err := readMessage(bytes.NewReader(whole), 1<<20, memory)
-		if err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("%d bytes: got %d, %v", n, len(got), err)
-		}
-		giveBack()
-		if _, _, err := readMessage(bytes.NewReader(whole[:len(whole)-1]), 1<<20, memory); n > 0 && !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("%d bytes, the last one missing: %v", n, err)
-		}
-		if _, _, err := readMessage(bytes.NewReader(whole), n-1, memory); n > 0 && !errors.Is(err, wire.ErrTooLarge) {
-			t.Errorf("%d bytes where fewer are allowed: %v", n, err)
-		}
-		if memory.left.Load() != 1<<20 {
-			t.Errorf("%d bytes: %d of the budget left", n, memory.left.Load())
-		}
-	}
-}
-
-// Messages for names that nobody can reach do not leave goroutines behind, nor keep others from being served.
+// Messages for names that nobody can reach do not leave goroutines behind, nor keep others from
+// being served.
 func TestOutboxesOfNobodyGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -152,53 +100,8 @@ func TestOutboxesAreBounded(t *testing.T) {
 	}
 }
 
-// Announcements of peers that do not answer make room for others.
-func TestUnreachableCandidatesMakeRoom(t *testing.T) {
-	n := loopback(t, Config{})
-	f := &finder{n: n, candidates: make(map[peer.ID]*candidate), dials: maxDials} // so that it dials nobody
-	offer := func() peer.ID {
-		id, err := peerOf(t)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.consider(t.Context(), peer.AddrInfo{ID: id})
-		return id
-	}
-	for i := range maxCandidates {
-		f.candidates[peer.ID(fmt.Sprint(i))] = &candidate{info: peer.AddrInfo{ID: peer.ID(fmt.Sprint(i))}}
-	}
-	if id := offer(); f.candidates[id] != nil || len(f.candidates) != maxCandidates {
-		t.Error("one that may answer was dropped")
-	}
-	f.candidates["17"].failures = 1
-	if id := offer(); f.candidates[id] == nil || f.candidates["17"] != nil || len(f.candidates) != maxCandidates {
-		t.Error("one that did not answer was kept")
-	}
-}
-
-// Strangers, whoever they are and however many, do not push the members out of the peers file.
-func TestMembersAreRemembered(t *testing.T) {
-	n := loopback(t, Config{})
-	member, err := peerOf(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Protect([]slot.PeerID{slot.PeerID(member)})
-	for range maxRemembered + 10 {
-		id, err := peerOf(t)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n.memory.met(id)
-	}
-	n.memory.mu.Lock()
-	defer n.memory.mu.Unlock()
-	if _, ok := n.memory.mu.peers[member]; !ok || len(n.memory.mu.peers) != maxRemembered {
-		t.Errorf("the member is remembered: %v, among %d", ok, len(n.memory.mu.peers))
-	}
-}
-
-// Who announces a long answer and sends nothing of it is as mute as who says nothing, and takes no memory that others need.
+// Who announces a long answer and sends nothing of it is as mute as who says nothing, and takes no
+// memory that others need.
 func TestALengthIsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -212,8 +115,10 @@ func TestALengthIsNoAnswer(t *testing.T) {
 			ended <- err
 		}()
 		time.Sleep(helloTimeout - time.Second)
-		if left := a.answers.left.Load(); left != helloMemory {
-			t.Errorf("%d bytes are lent for an answer that does not come", helloMemory-left)
+		if giveBack, err := a.answers.Lend(helloMemory); err != nil {
+			t.Errorf("memory is lent for an answer that does not come: %v", err)
+		} else {
+			giveBack()
 		}
 		if err := <-ended; !errors.Is(err, ErrMute) {
 			t.Errorf("it ends with: %v", err)

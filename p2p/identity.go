@@ -18,7 +18,8 @@ import (
 // maxIdentityFile bounds what is read of an identity file. An Ed25519 key takes 68 bytes.
 const maxIdentityFile = 4096
 
-// loadIdentity reads the key in path, or makes one there if the file is missing. It never changes a file that exists.
+// loadIdentity reads the key in path, or makes one there if the file is missing. It never changes a
+// file that exists.
 func loadIdentity(path string) (crypto.PrivKey, error) {
 	if path == "" {
 		return newKey()
@@ -61,7 +62,8 @@ func createIdentity(path string) (crypto.PrivKey, error) {
 	return key, nil
 }
 
-// parseIdentity reads an identity file's contents: a private key as libp2p marshals it, which must be Ed25519.
+// parseIdentity reads an identity file's contents: a private key as libp2p marshals it, which must
+// be Ed25519.
 func parseIdentity(b []byte) (crypto.PrivKey, error) {
 	if len(b) == 0 {
 		return nil, errors.New("it is empty")
@@ -74,17 +76,20 @@ func parseIdentity(b []byte) (crypto.PrivKey, error) {
 		return nil, fmt.Errorf("it holds a key of type %s where Ed25519 is needed", key.Type())
 	}
 	raw, err := key.Raw() // seed and public key: a flipped bit in either makes them disagree
-	if err != nil || len(raw) != ed25519.PrivateKeySize || !bytes.Equal(ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize]), raw) {
+	if err != nil || len(raw) != ed25519.PrivateKeySize ||
+		!bytes.Equal(ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize]), raw) {
 		return nil, errors.New("it is damaged: its two halves do not belong together")
 	}
 	return key, nil
 }
 
 func identityError(path string, err error) error {
-	return fmt.Errorf("identity file %s cannot be used: %w; put the right file back from a backup, or move this one away to start as a new peer", path, err)
+	return fmt.Errorf("identity file %s cannot be used: %w; put the right file back from a backup, or move this one "+
+		"away to start as a new peer", path, err)
 }
 
-// Verify says whether sig is peer's signature over data. Only Ed25519 peer IDs, which embed their key, have signatures here.
+// Verify says whether sig is peer's signature over data. Only Ed25519 peer IDs, which embed their
+// key, have signatures here.
 func Verify(from slot.PeerID, data, sig []byte) bool {
 	id, err := peer.IDFromBytes([]byte(from))
 	if err != nil {

@@ -76,7 +76,8 @@ func TestIdentityIsNeverReplaced(t *testing.T) {
 		return b
 	}
 	for name, content := range map[string][]byte{
-		"flipped in the seed": flipped(10), "flipped in the public key": flipped(50), "empty": nil, "garbage": []byte("garbage"), "wrong type": wrongType, "huge": make([]byte, 1<<20),
+		"flipped in the seed": flipped(10), "flipped in the public key": flipped(50), "empty": nil,
+		"garbage": []byte("garbage"), "wrong type": wrongType, "huge": make([]byte, 1<<20),
 	} {
 		file := filepath.Join(t.TempDir(), "identity.key")
 		if err := os.WriteFile(file, content, 0o600); err != nil {

@@ -12,8 +12,9 @@ const (
 	mappedPoll = 100 * time.Millisecond
 )
 
-// Mapped is how peers at some addresses see one UDP socket of this machine, as multiaddrs: behind NAT they are equal where holes can be
-// punched. It takes a network and an identity of its own, which end with it, and returns what it has learned when 5 s or ctx are over.
+// Mapped is how peers at some addresses see one UDP socket of this machine, as multiaddrs: behind
+// NAT they are equal where holes can be punched. It takes a network and an identity of its own,
+// which end with it, and returns what it has learned when 5 s or ctx are over.
 func Mapped(ctx context.Context, addrs []string) (seen []string, err error) {
 	cfg := LAN()
 	cfg.Bootstrap, cfg.Transports = addrs, []string{TransportQUIC}

@@ -8,28 +8,32 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
 )
 
 // Bounds on what waits for one peer, and times of its stream.
 const (
-	maxQueued       = 1024    // messages
-	maxQueuedBytes  = 8 << 20 // bytes, though one message always fits
-	maxDropsWaiting = 4096    // reports of drops not yet delivered
-	maxOutboxes     = 4096    // peers for whom something waits or a stream is open
+	maxQueued       = 1024      // messages
+	maxQueuedBytes  = 8 << 20   // bytes, though one message always fits
+	maxDropsWaiting = 4096      // reports of drops not yet delivered
+	messageMemory   = 256 << 20 // bytes of large messages in flight
+	maxOutboxes     = 4096      // peers for which something waits or a stream is open
 
 	messengerOpen  = 5 * time.Second
 	messengerWrite = 10 * time.Second
 	messengerIdle  = 2 * time.Minute  // then the sender closes the stream
 	messengerBody  = 30 * time.Second // for a message that has begun to come
-	messengerGone  = time.Second      // a peer that cannot be reached is forgotten after so long without messages for it
-	messengerTurn  = 5 * time.Second  // that a new stream waits for its predecessor's last messages
+	// a peer that cannot be reached is forgotten after so long without messages for it
+	messengerGone = time.Second
+	messengerTurn = 5 * time.Second // that a new stream waits for its predecessor's last messages
 )
 
 // ErrQueueFull is reported for a message to a peer that takes messages slower than they come.
 var ErrQueueFull = errors.New("too many messages wait for this peer")
 
-// Messenger sends small one-way messages over streams that stay open, one to each peer. Messages of one pair arrive in the order
-// of their Send. A message is lost when the connection breaks under it, and may come twice when it breaks late.
+// Messenger sends small one-way messages over streams that stay open, one to each peer. Messages of
+// one pair arrive in the order of their Send. A message is lost when the connection breaks under
+// it, and may come twice when it breaks late.
 //
 //	Send -> queue of the peer -> its goroutine: open, write -> stream -> the peer's reader -> deliver
 //
@@ -41,7 +45,7 @@ type Messenger struct {
 	deliver func(from slot.PeerID, msg []byte)
 	onDrop  func(to slot.PeerID, msg []byte, err error)
 	drops   chan drop
-	memory  *budget
+	memory  *limits.Budget
 	mu      struct {
 		sync.Mutex
 		out map[slot.PeerID]*outbox
@@ -55,19 +59,20 @@ type drop struct {
 	err error
 }
 
-// NewMessenger serves a protocol with messages of at most limit bytes. deliver gets those that arrive: one call at a time for
-// each sender, several senders at once; while it blocks, that sender waits. onDrop, which may be nil, gets from a goroutine of
-// its own each message that could not be sent, so that it can go another way. Both must end when the Network closes.
+// NewMessenger serves a protocol with messages of at most limit bytes. deliver gets those that
+// arrive: one call at a time for each sender, several senders at once; while it blocks, that sender
+// waits. onDrop, which may be nil, gets from a goroutine of its own each message that could not be
+// sent, so that it can go another way. Both must end when the Network closes.
 func (n *Network) NewMessenger(proto string, limit int,
 	deliver func(from slot.PeerID, msg []byte), onDrop func(to slot.PeerID, msg []byte, err error),
 ) *Messenger {
 	m := &Messenger{
 		n: n, proto: proto, limit: limit, deliver: deliver, onDrop: onDrop,
-		drops: make(chan drop, maxDropsWaiting), memory: newBudget(messageMemory),
+		drops: make(chan drop, maxDropsWaiting), memory: limits.NewBudget(messageMemory),
 	}
 	m.mu.out = make(map[slot.PeerID]*outbox)
 	m.mu.in = make(map[slot.PeerID]*inbox)
-	n.goDo(m.reportDrops)
+	n.tasks.Go(m.reportDrops)
 	n.Handle(proto, m.receive)
 	return m
 }
@@ -94,8 +99,8 @@ func (m *Messenger) enqueue(to slot.PeerID, msg []byte) error {
 	}
 	if o == nil {
 		o = &outbox{m: m, to: to, wake: make(chan struct{}, 1)}
-		if !m.n.goDo(o.run) {
-			return m.n.closedError(nil)
+		if !m.n.tasks.Go(o.run) {
+			return m.n.tasks.Err(nil)
 		}
 		m.mu.out[to] = o
 	}
@@ -112,7 +117,7 @@ func (m *Messenger) enqueue(to slot.PeerID, msg []byte) error {
 }
 
 func (m *Messenger) drop(to slot.PeerID, msg []byte, err error) {
-	m.n.log.Debug("message dropped", "protocol", m.proto, "to", to, "err", err)
+	m.n.cfg.Logger.Debug("message dropped", "protocol", m.proto, "to", to, "err", err)
 	select {
 	case m.drops <- drop{to, msg, err}:
 	default: // the caller is too slow even for bad news
@@ -122,7 +127,7 @@ func (m *Messenger) drop(to slot.PeerID, msg []byte, err error) {
 func (m *Messenger) reportDrops() {
 	for {
 		select {
-		case <-m.n.ctx.Done():
+		case <-m.n.tasks.Context().Done():
 			return
 		case d := <-m.drops:
 			if m.onDrop != nil {
@@ -138,7 +143,8 @@ type inbox struct {
 	done chan struct{}
 }
 
-// receive reads one stream. A peer's newer stream waits until the older one has been read to its end, which keeps the order.
+// receive reads one stream. A peer's newer stream waits until the older one has been read to its
+// end, which keeps the order.
 func (m *Messenger) receive(from slot.PeerID, s wire.Stream) {
 	me := &inbox{s: s, done: make(chan struct{})}
 	defer close(me.done)
@@ -152,7 +158,7 @@ func (m *Messenger) receive(from slot.PeerID, s wire.Stream) {
 	}
 	for {
 		if err := m.receiveOne(from, s); err != nil {
-			m.n.log.Debug("message stream ended", "protocol", m.proto, "from", from, "err", err)
+			m.n.cfg.Logger.Debug("message stream ended", "protocol", m.proto, "from", from, "err", err)
 			break
 		}
 	}
@@ -164,11 +170,11 @@ func (m *Messenger) receiveOne(from slot.PeerID, s wire.Stream) error {
 	if err := s.SetReadDeadline(time.Now().Add(messengerIdle + time.Minute)); err != nil {
 		return err
 	}
-	n, err := readLength(s, m.limit)
+	n, err := limits.ReadLength(s, m.limit)
 	if err != nil {
 		return err
 	}
-	giveBack, err := m.memory.lend(n)
+	giveBack, err := m.memory.Lend(n)
 	if err != nil {
 		return err
 	}
@@ -176,7 +182,7 @@ func (m *Messenger) receiveOne(from slot.PeerID, s wire.Stream) error {
 	if err := s.SetReadDeadline(time.Now().Add(messengerBody)); err != nil {
 		return err
 	}
-	msg, err := readBody(s, n)
+	msg, err := limits.ReadBody(s, n)
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,8 @@ func TestQueuesAreBounded(t *testing.T) {
 		pa.Send(b.ID(), make([]byte, testLimit+1))
 		time.Sleep(time.Second)
 		_, drops, errs := pa.counts()
-		if len(drops) < 8*maxQueuedBytes/testLimit || !errors.Is(errs[0], ErrQueueFull) || !errors.Is(errs[len(errs)-1], wire.ErrTooLarge) {
+		if len(drops) < 8*maxQueuedBytes/testLimit || !errors.Is(errs[0], ErrQueueFull) ||
+			!errors.Is(errs[len(errs)-1], wire.ErrTooLarge) {
 			t.Errorf("%d drops: %v … %v", len(drops), errs[:1], errs[max(0, len(errs)-1):])
 		}
 	})

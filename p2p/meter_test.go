@@ -2,77 +2,46 @@ package p2p
 
 import (
 	"errors"
-	"net"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	pbv2 "github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/pb"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/util"
 )
 
-// TestStrangersAtARelayTakeNothing: who is not served may ask as often as it likes, and what the relay has for others is all there.
+// TestStrangersAtARelayTakeNothing: who is not served may ask as often as it likes, and what the
+// relay has for others is all there.
 func TestStrangersAtARelayTakeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := openRelays(t, 1, 1, RelayConfig{Serve: RelayAlways, Runs: []string{"run"}, Rate: MinUpload, Total: MinUpload})
+		s := openRelays(t, 1, 1, RelayConfig{
+			Serve: RelayAlways, Runs: []string{"run"}, Rate: MinUpload,
+			Total: MinUpload,
+		})
 		relay, stranger := s.relays[0], s.peers[0]
 		s.Connect(1, 0)
-		ask := &pbv2.HopMessage{Type: pbv2.HopMessage_CONNECT.Enum(), Peer: &pbv2.Peer{Id: []byte(s.Info(0).ID), Addrs: [][]byte{make([]byte, 3900)}}}
+		ask := &pbv2.HopMessage{
+			Type: pbv2.HopMessage_CONNECT.Enum(),
+			Peer: &pbv2.Peer{Id: []byte(s.Info(0).ID), Addrs: [][]byte{make([]byte, 3900)}},
+		}
 		for range 100 {
 			hop, err := stranger.Host().NewStream(t.Context(), peer.ID(relay.ID()), proto.ProtoIDv2Hop)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var answer pbv2.HopMessage
-			if err := errors.Join(util.NewDelimitedWriter(hop).WriteMsg(ask), util.NewDelimitedReader(hop, 4096).ReadMsg(&answer)); err != nil {
+			if err := errors.Join(util.NewDelimitedWriter(hop).WriteMsg(ask),
+				util.NewDelimitedReader(hop, 4096).ReadMsg(&answer)); err != nil {
 				t.Fatal(err)
 			}
 			if answer.GetStatus() != pbv2.Status_PERMISSION_DENIED {
 				t.Fatalf("a stranger is told %s", answer.GetStatus())
 			}
 			_ = hop.Reset()
-			if ahead := relay.relaying.allowed.total.ahead(time.Now()); ahead > 0 {
+			if ahead := relay.nat.Backlog(); ahead > 0 {
 				t.Fatalf("others wait %s for what a stranger asked", ahead)
 			}
-		}
-	})
-}
-
-// paperStream is a stream on a paperConn.
-type paperStream struct {
-	network.Stream
-	conn paperConn
-}
-
-func (s *paperStream) Conn() network.Conn { return &s.conn }
-
-// TestRelayTurnsAreGivenBack: the turn of a stream that ends while it waits is another's.
-func TestRelayTurnsAreGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &relaying{allowed: newAllowances(0, 1000, 0)}
-		r.mu.streams = make(map[*meteredStream]struct{})
-		opened := func() *meteredStream {
-			return r.meter(&paperStream{conn: paperConn{addr: "/ip4/203.0.113.1/tcp/1"}}, true)
-		}
-		if err := opened().pass(5000); err != nil {
-			t.Fatal(err)
-		}
-		waiting, ended := opened(), make(chan error)
-		go func() { ended <- waiting.pass(5000) }()
-		time.Sleep(time.Second)
-		waiting.end()
-		if err := <-ended; !errors.Is(err, net.ErrClosed) {
-			t.Errorf("the stream that ended: %v", err)
-		}
-		began := time.Now()
-		if err := opened().pass(1000); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(began); took > 4*time.Second {
-			t.Errorf("the next waited %s, want what is left of 5 s", took)
 		}
 	})
 }

@@ -4,71 +4,66 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"maps"
-	"net"
+	"net/netip"
 	"slices"
-	"sync"
 	"sync/atomic"
+	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/protocol"
-	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
+	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p/bulk"
+	"github.com/p2pdiloco/p2pdiloco/p2p/discovery"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
+	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/liveness"
+	"github.com/p2pdiloco/p2pdiloco/p2p/nat"
 )
 
-// Network is a libp2p host with what a run needs around it. Its methods may be called from any goroutine.
+// Network is a libp2p host with what a run needs around it. Its methods may be called from any
+// goroutine.
 type Network struct {
 	cfg       Config
-	log       *slog.Logger
 	host      host.Host
 	ownHost   bool
 	key       crypto.PrivKey
 	dht       *dht.IpfsDHT
 	count     traffic
-	upload    bucket
-	download  bucket
-	bulk      *bulk // nil without TCP, TLS or a host of its own
-	events    *events
-	boot      *bootstrapper
-	memory    *memory
-	arrivals  arrivals
-	pulses    *pulses
-	moves     *moves
+	tasks     *tasks.Group
+	known     peers.Known
+	dialer    *dial.Dialer
+	ports     *tcpnet.Ports // nil without, as bulk
+	bulk      *bulk.Conns   // nil without TCP, TLS or a host of its own
+	discovery *discovery.Discovery
+	life      life
 	probes    *prober
-	ranks     dialRanks
-	greeted   greeted
-	answers   *budget // of those who are greeted
-	punches   punches
-	holes     holes
+	ranks     *dial.Ranks
+	answers   *limits.Budget // of the peers that are greeted
 	rtts      rtts
-	relaying  *relaying
-	reserved  *reservations
-	reachable *reachability
-	arrived   network.Notifiee     // of arrivals
-	gate      atomic.Pointer[gate] // nil: anybody may come
-
-	ctx    context.Context // ends when Close begins
-	cancel context.CancelFunc
-	wg     sync.WaitGroup // everything that Close waits for
-
-	mu struct {
-		sync.Mutex
-		closed    bool
-		streams   map[*stream]struct{}
-		inbound   map[inboundKey]int // streams being handled
-		handlers  map[protocol.ID]handlerFunc
-		protected map[peer.ID]struct{}
-	}
+	nat       *nat.NAT
+	closure   atomic.Pointer[closure] // nil: anybody may come
+	streams   *streams
 }
 
-// New makes a Network, listens, and begins to look for the bootstrap addresses. It does not wait for one to answer. ctx bounds
-// only New itself. The errors for a port in use, a bad identity file and every fault of cfg say what to do.
+// life is which peers are alive, and over which connections.
+type life struct {
+	signs   *liveness.Signs
+	relays  *liveness.Relays
+	pulses  *liveness.Pulses
+	changes *liveness.AddressChanges
+}
+
+// New makes a Network, listens, and begins to look for the bootstrap addresses. It does not wait
+// for one to answer. ctx bounds only New itself. The errors for a port in use, a bad identity file
+// and every fault of cfg say what to do.
 func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -81,15 +76,14 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	n := &Network{cfg: cfg, log: cfg.Logger, answers: newBudget(helloMemory)}
-	n.upload.rate, n.count.upload = float64(cfg.MaxUpload), &n.upload
-	n.download.rate, n.count.download = float64(cfg.MaxDownload), &n.download
-	n.count.relays = newRelayWatch(n)
-	n.mu.streams = make(map[*stream]struct{})
-	n.mu.inbound = make(map[inboundKey]int)
-	n.mu.handlers = make(map[protocol.ID]handlerFunc)
-	n.mu.protected = make(map[peer.ID]struct{})
-	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n := &Network{
+		cfg: cfg, answers: limits.NewBudget(helloMemory), tasks: tasks.NewGroup(), ranks: dial.NewRanks(),
+		known: peers.Known{Greeted: peers.NewGreeted()}, streams: newStreams(),
+		life: life{signs: liveness.NewSigns(), relays: liveness.NewRelays()},
+	}
+	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
+	n.count.relays = n.life.relays.Saw
+	n.count.carried = new(nat.Carried)
 	if err := n.open(o); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
@@ -98,101 +92,110 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 
 // open makes the parts, bottom up. What it made is for Close to undo, also after an error.
 func (n *Network) open(o options) (err error) {
-	if err := n.openHost(o); err != nil {
+	var inlet *tcpnet.Inlet // nil: no bulk connections
+	if o.host == nil && slices.Contains(n.cfg.Transports, TransportTCP) && n.cfg.Security != SecurityNoise {
+		inlet = tcpnet.NewInlet()
+	}
+	if err := n.openHost(o, inlet); err != nil {
 		return err
 	}
-	if n.events, err = newEvents(n.host); err != nil {
+	n.known.Members = peers.NewMembers(n.host.ConnManager())
+	if n.known.Events, err = peers.NewEvents(n.host); err != nil {
 		return err
 	}
-	n.goDo(func() { n.events.run(n.ctx) })
-	n.moves = newMoves(n)
-	n.arrived = n.arrivals.watch()
-	n.host.Network().Notify(n.arrived)
-	if n.dht, err = newDHT(n.host); err != nil {
+	n.tasks.Go(func() { n.known.Events.Run(n.tasks.Context()) })
+	if n.dht, err = discovery.NewDHT(n.host); err != nil {
 		return fmt.Errorf("starting the DHT: %w", err)
 	}
-	n.pulses = startPulses(n)
-	n.memory = newMemory(n)
-	n.goDo(n.memory.run)
+	n.dialer = dial.NewDialer(n.host, func(ctx context.Context, id peer.ID) error {
+		_, err := n.dht.FindPeer(ctx, id)
+		return err
+	}, n.cfg.Logger)
+	if err := n.listen(inlet); err != nil {
+		return err
+	}
+	post := n.NewMessenger(ProtocolPulse, 1, func(from slot.PeerID, _ []byte) { n.life.signs.Pulsed(peer.ID(from)) },
+		nil)
+	n.life.pulses = liveness.NewPulses(n.liveness(), n.cfg.Pulse, n.life.signs, post.Send)
+	n.discovery = discovery.New(discovery.Env{
+		Host: n.host, DHT: n.dht, Tasks: n.tasks, Events: n.known.Events, Greeted: n.known.Greeted, Dialer: n.dialer,
+		Ranks: n.ranks, Log: n.cfg.Logger,
+	}, discovery.Config{
+		Bootstrap: n.cfg.Bootstrap, PeersFile: n.cfg.PeersFile, MDNS: n.cfg.MDNS,
+		AdvertiseEvery: n.cfg.AdvertiseEvery, FindEvery: n.cfg.FindEvery, Announced: len(n.cfg.Announce) > 0,
+	})
+	n.life.changes = liveness.NewAddressChanges(n.liveness(), n.life.pulses, n.discovery.Hurry, n.endBulk,
+		liveness.SourceTo)
 	n.probes = serveProbes(n)
-	n.boot = newBootstrapper(n)
 	if err := n.openReach(); err != nil {
 		return err
 	}
-	n.goDo(n.boot.run)
+	n.discovery.Start()
 	if n.ownHost {
-		n.goDo(n.moves.run)
+		n.tasks.Go(n.life.changes.Run)
+	}
+	return nil
+}
+
+// listen has the Network's own host take connections.
+func (n *Network) listen(inlet *tcpnet.Inlet) (err error) {
+	if inlet != nil {
+		if n.bulk, err = n.newBulk(inlet); err != nil {
+			return err
+		}
+	}
+	if n.ownHost {
+		return listen(n.host, n.cfg)
 	}
 	return nil
 }
 
 // openReach starts what makes this peer reachable, and what it relays for others.
 func (n *Network) openReach() (err error) {
-	n.relaying = newRelaying(n)
-	n.count.carried = &n.relaying.carried
-	if n.reserved, err = newReservations(n); err != nil {
+	if n.nat, err = n.newNAT(); err != nil {
 		return err
 	}
-	if n.reachable, err = newReachability(n); err != nil {
-		return err
+	if n.ownHost {
+		if err := n.nat.PunchHoles(n.cfg.Announce); err != nil {
+			return err
+		}
 	}
-	n.goDo(func() { n.reachable.run(n.ctx) })
-	n.goDo(n.reserved.run)
-	n.goDo(n.count.relays.run)
-	n.goDo(n.upgrades)
-	return n.relaying.set(n.reachable.public())
+	env := n.liveness()
+	n.tasks.Go(func() { n.life.relays.Watch(env, n.cfg.Pulse, n.nat.RelaysInUse) })
+	return n.nat.Start()
 }
 
-func (n *Network) openHost(o options) (err error) {
+func (n *Network) openHost(o options, inlet *tcpnet.Inlet) (err error) {
 	if o.host != nil {
 		n.host = o.host
 		if n.key = n.host.Peerstore().PrivKey(n.host.ID()); n.key == nil {
-			return errors.New("the given host's private key is not in its peerstore: add it with Peerstore().AddPrivKey")
+			return errors.New("the given host's private key is not in its peerstore: add it with " +
+				"Peerstore().AddPrivKey")
 		}
 		return nil
 	}
 	if n.key, err = loadIdentity(n.cfg.IdentityFile); err != nil {
 		return err
 	}
-	if slices.Contains(n.cfg.Transports, TransportTCP) && n.cfg.Security != SecurityNoise {
-		if n.bulk, err = newBulk(n); err != nil {
-			return err
-		}
+	if inlet != nil {
+		n.ports = tcpnet.NewPorts(func(a multiaddr.Multiaddr) bool { return n.ranks.PrefersQUIC(a) })
 	}
-	var seen basichost.ObservedAddrsManager
-	if n.host, err = newHost(n.key, n, &seen); err != nil {
+	if n.host, err = newHost(n, inlet); err != nil {
 		return err
 	}
 	n.ownHost = true
-	if err := n.punchHoles(seen); err != nil {
-		return err
-	}
-	if n.bulk != nil {
-		n.bulk.news = n.bulk.watch()
-		n.host.Network().Notify(n.bulk.news)
-	}
-	return listen(n.host, n.cfg)
+	return nil
 }
 
-// Close resets all streams, waits for handlers and everything else that the Network started, and closes the host unless it was
-// given. Closing twice does nothing.
+// Close resets all streams, waits for handlers and everything else that the Network started, and
+// closes the host unless it was given. Closing twice does nothing.
 func (n *Network) Close() error {
-	n.mu.Lock()
-	if n.mu.closed {
-		n.mu.Unlock()
+	if !n.tasks.Stop() {
 		return nil
 	}
-	n.mu.closed = true
-	streams := make([]*stream, 0, len(n.mu.streams))
-	for s := range n.mu.streams {
-		streams = append(streams, s)
-	}
-	protocols := slices.Collect(maps.Keys(n.mu.handlers))
-	n.mu.Unlock()
-
-	n.cancel()
-	if n.relaying != nil {
-		_ = n.relaying.close() // the host's own end follows
+	streams, protocols := n.streams.close()
+	if n.nat != nil {
+		_ = n.nat.CloseRelay() // the host's own end follows
 	}
 	for _, p := range protocols {
 		n.host.RemoveStreamHandler(p)
@@ -201,76 +204,41 @@ func (n *Network) Close() error {
 		_ = s.Reset()
 	}
 	if n.bulk != nil {
-		n.bulk.close()
+		n.bulk.Close()
 	}
-	n.wg.Wait()
+	n.tasks.Wait()
 	return n.closeParts()
 }
 
 // closeParts undoes open, top down.
 func (n *Network) closeParts() error {
 	var errs []error
-	if n.arrived != nil {
-		n.host.Network().StopNotify(n.arrived)
+	if n.dialer != nil {
+		n.dialer.Close()
 	}
-	if n.bulk != nil && n.bulk.news != nil {
-		n.host.Network().StopNotify(n.bulk.news)
+	if n.life.changes != nil {
+		n.life.changes.Close()
 	}
-	if n.moves != nil {
-		n.moves.close()
-	}
-	if n.pulses != nil {
-		n.host.Network().StopNotify(n.pulses.news)
+	if n.life.pulses != nil {
+		n.life.pulses.Close()
 	}
 	if n.dht != nil {
 		errs = append(errs, n.dht.Close())
 	}
-	if n.events != nil {
-		errs = append(errs, n.events.close())
+	if n.known.Events != nil {
+		errs = append(errs, n.known.Events.Close())
 	}
-	n.holes.close()
 	if n.ownHost {
 		errs = append(errs, n.host.Close())
+	}
+	if n.nat != nil {
+		n.nat.Close()
 	}
 	return errors.Join(errs...)
 }
 
-// goDo runs f in a goroutine that Close waits for, or says no when Close has begun. f ends when n.ctx does.
-func (n *Network) goDo(f func()) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.mu.closed {
-		return false
-	}
-	n.wg.Go(f)
-	return true
-}
-
-// joined is a context that ends with ctx or with the Network.
-func (n *Network) joined(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(n.ctx, cancel)
-	return ctx, func() { stop(); cancel() }
-}
-
-// closedError turns err into one that unwraps to net.ErrClosed if the Network is closed.
-func (n *Network) closedError(err error) error {
-	if n.ctx.Err() != nil {
-		return fmt.Errorf("p2p network: %w", net.ErrClosed)
-	}
-	return err
-}
-
 // ID is this peer's ID.
 func (n *Network) ID() slot.PeerID { return slot.PeerID(n.host.ID()) }
-
-// Host is the libp2p host, for package gossip: its streams go through the gate, if there is one.
-func (n *Network) Host() host.Host {
-	if n.gate.Load() == nil {
-		return n.host
-	}
-	return gatedHost{n.host, n}
-}
 
 // Addrs are the full addresses, with /p2p/ID, under which this peer can be reached.
 func (n *Network) Addrs() []string {
@@ -285,8 +253,8 @@ func (n *Network) Addrs() []string {
 	return out
 }
 
-// Peers are the IDs of the peers connected now, whichever run they are in, sorted. Those that are so through a limited relay only, which is
-// none of ours, are not among them.
+// Peers are the IDs of the peers connected now, whichever run they are in, sorted. Those that are
+// so through a limited relay only, which is none of ours, are not among them.
 func (n *Network) Peers() []slot.PeerID {
 	peers := slices.DeleteFunc(n.host.Network().Peers(), func(p peer.ID) bool {
 		return n.host.Network().Connectedness(p) != network.Connected
@@ -310,15 +278,14 @@ func (n *Network) MaxDownload() int64 { return n.cfg.MaxDownload }
 
 // Sign signs data with this peer's key. Verify checks it.
 func (n *Network) Sign(data []byte) ([]byte, error) {
-	if err := n.closedError(nil); err != nil {
+	if err := n.tasks.Err(nil); err != nil {
 		return nil, err
 	}
 	return n.key.Sign(data)
 }
 
-const protectTag = "p2pdiloco/member"
-
-// Protect sets the peers whose connections are never trimmed and whose addresses are remembered: the members of the run.
+// Protect sets the peers whose connections are never trimmed and whose addresses are remembered:
+// the members of the run.
 func (n *Network) Protect(peers []slot.PeerID) {
 	want := make(map[peer.ID]struct{}, len(peers))
 	for _, p := range peers {
@@ -326,31 +293,23 @@ func (n *Network) Protect(peers []slot.PeerID) {
 			want[id] = struct{}{}
 		}
 	}
-	for _, id := range n.protect(want) {
-		n.pulses.send(id)
+	if n.tasks.Context().Err() != nil {
+		return
+	}
+	n.discovery.Remember(want)
+	for _, id := range n.known.Members.Set(want) {
+		n.life.pulses.Send(id)
 	}
 }
 
-// protect does so, and lists those that were not among them before.
-func (n *Network) protect(want map[peer.ID]struct{}) (added []peer.ID) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.mu.closed {
-		return nil
+// liveness is what that package needs of a Network.
+func (n *Network) liveness() liveness.Env {
+	return liveness.Env{Host: n.host, Tasks: n.tasks, Members: n.known.Members, Dialer: n.dialer, Log: n.cfg.Logger}
+}
+
+// endBulk implements liveness.BulkEnder.
+func (n *Network) endBulk(dead func(id peer.ID, local netip.Addr, opened time.Time) bool) {
+	if n.bulk != nil {
+		n.bulk.EndWhere(dead)
 	}
-	conns := n.host.ConnManager()
-	for id := range n.mu.protected {
-		if _, ok := want[id]; !ok {
-			conns.Unprotect(id, protectTag)
-		}
-	}
-	for id := range want {
-		conns.Protect(id, protectTag)
-		if _, old := n.mu.protected[id]; !old {
-			added = append(added, id)
-		}
-	}
-	n.mu.protected = want
-	n.memory.setMembers(want)
-	return added
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // loopback makes a Network with real sockets.
@@ -96,20 +98,21 @@ func TestQUICWhereTCPIsMissing(t *testing.T) {
 	b := loopback(t, Config{Listen: []string{"/ip4/127.0.0.1/udp/0/quic-v1"}})
 	b.Handle(protocolEcho, echo)
 	a.Host().Peerstore().AddAddrs(peer.ID(b.ID()), b.Host().Addrs(), time.Hour)
-	if got, err := roundTrip(bounded(t), a, b.ID(), protocolEcho, []byte("hello")); err != nil || string(got) != "hello" {
+	if got, err := roundTrip(bounded(t), a, b.ID(), protocolEcho, []byte("hello")); err != nil ||
+		string(got) != "hello" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
 func TestPortInUse(t *testing.T) {
 	first := loopback(t, LAN())
-	for _, addr := range first.Host().Network().ListenAddresses() {
-		if isRelayed(addr) {
+	for _, a := range first.Host().Network().ListenAddresses() {
+		if addr.IsRelayed(a) {
 			continue
 		}
-		_, err := New(t.Context(), Config{Listen: []string{"/ip4/127.0.0.1/tcp/0", addr.String()}})
-		if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), addr.String()) {
-			t.Errorf("error %v; it should name %s", err, addr)
+		_, err := New(t.Context(), Config{Listen: []string{"/ip4/127.0.0.1/tcp/0", a.String()}})
+		if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), a.String()) {
+			t.Errorf("error %v; it should name %s", err, a)
 		}
 	}
 }
@@ -119,7 +122,8 @@ func TestAddresses(t *testing.T) {
 	if err := listenAny(n.Host(), []string{"/ip4/203.0.113.1/tcp/0", "/ip4/127.0.0.1/tcp/0"}); err != nil {
 		t.Errorf("one of two addresses can be had: %v", err)
 	}
-	if err := listenAny(n.Host(), []string{"/ip4/203.0.113.1/tcp/0"}); err == nil || !strings.Contains(err.Error(), "203.0.113.1") {
+	if err := listenAny(n.Host(), []string{"/ip4/203.0.113.1/tcp/0"}); err == nil ||
+		!strings.Contains(err.Error(), "203.0.113.1") {
 		t.Errorf("an address of another machine: error %v", err)
 	}
 	if len(n.Addrs()) != 3 {
@@ -140,7 +144,10 @@ func TestConfigNamesEveryFault(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"listen address", "bootstrap address", "announcing", "searching", "streams", "pulse"} {
+	for _, want := range []string{
+		"listen address", "bootstrap address", "announcing", "searching", "streams",
+		"pulse",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in: %v", want, err)
 		}
@@ -198,7 +205,7 @@ func TestConnectionEvents(t *testing.T) {
 		a := simulated(t, s, 0, LAN())
 		var got []bool
 		var mu sync.Mutex
-		a.events.subscribe(func(p peer.ID, connected bool) {
+		a.known.Events.Subscribe(func(p peer.ID, connected bool) {
 			mu.Lock()
 			defer mu.Unlock()
 			if p != s.Hosts[1].ID() {
@@ -220,7 +227,7 @@ func TestConnectionEvents(t *testing.T) {
 
 func TestProtectSetsTheExactSet(t *testing.T) {
 	a, b, c := loopback(t, LAN()), slot.PeerID("b"), slot.PeerID("c")
-	isProtected := func(p slot.PeerID) bool { return a.Host().ConnManager().IsProtected(peer.ID(p), protectTag) }
+	isProtected := func(p slot.PeerID) bool { return a.Host().ConnManager().IsProtected(peer.ID(p), peers.MemberTag) }
 	a.Protect([]slot.PeerID{b, a.ID()})
 	a.Protect([]slot.PeerID{c})
 	if isProtected(b) || !isProtected(c) || isProtected(a.ID()) {
@@ -235,4 +242,19 @@ func peerOf(t *testing.T) (peer.ID, error) {
 		return "", err
 	}
 	return peer.IDFromPrivateKey(key)
+}
+
+// TestSite: what counts for all who come from one address. Processes of this machine do not live
+// together so.
+func TestSite(t *testing.T) {
+	a, b := loopback(t, Config{}), loopback(t, Config{})
+	if got := a.Site(b.ID()); got != "unknown" {
+		t.Errorf("nobody is connected: %q", got)
+	}
+	if err := a.host.Connect(t.Context(), peer.AddrInfo{ID: b.host.ID(), Addrs: b.host.Addrs()}); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Site(b.ID()); got != "" {
+		t.Errorf("a process of this machine comes from %q", got)
+	}
 }

@@ -25,7 +25,7 @@ func (o *outbox) run() {
 	defer idle.Stop()
 	for {
 		select {
-		case <-o.m.n.ctx.Done():
+		case <-o.m.n.tasks.Context().Done():
 			return
 		case <-o.wake:
 			if o.drain() {
@@ -42,7 +42,8 @@ func (o *outbox) run() {
 	}
 }
 
-// drain sends all that waits. When the peer cannot be reached, everything queued is dropped at once: the caller has another way.
+// drain sends all that waits. When the peer cannot be reached, everything queued is dropped at
+// once: the caller has another way.
 func (o *outbox) drain() (reached bool) {
 	for msg, ok := o.next(); ok; msg, ok = o.next() {
 		err := o.write(msg)
@@ -101,13 +102,13 @@ func (o *outbox) writeOnce(msg []byte) error {
 	}
 	if err != nil {
 		o.abort()
-		return o.m.n.closedError(err)
+		return o.m.n.tasks.Err(err)
 	}
 	return nil
 }
 
 func (o *outbox) open() error {
-	ctx, cancel := context.WithTimeout(o.m.n.ctx, messengerOpen)
+	ctx, cancel := context.WithTimeout(o.m.n.tasks.Context(), messengerOpen)
 	defer cancel()
 	s, err := o.m.n.Open(ctx, o.to, o.m.proto)
 	if err != nil {

@@ -9,10 +9,11 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
-	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
+	"github.com/p2pdiloco/p2pdiloco/p2p/liveness"
 )
 
 // Ways to a peer.
@@ -24,32 +25,34 @@ const (
 
 // Path is how a peer is reached now.
 type Path struct {
-	Peer      slot.PeerID   `json:"peer"`
-	Way       string        `json:"way"`                 // WayDirect, WayPunched or WayRelayed
-	Transport string        `json:"transport,omitempty"` // tcp or quic-v1, of a way that is not relayed
-	Addr      string        `json:"addr"`                // of the other end; of the relay's
-	Relay     slot.PeerID   `json:"relay,omitempty"`     // through which peer
-	Limited   bool          `json:"limited,omitempty"`   // the relay is none of ours and lets only small things pass
-	Since     time.Time     `json:"since"`
-	RTT       time.Duration `json:"rtt_ns,omitempty"` // measured now and then; 0: not yet
+	Peer slot.PeerID `json:"peer"`
+	Way  string      `json:"way"` // WayDirect, WayPunched or WayRelayed
+	// tcp or quic-v1, of a way that is not relayed
+	Transport string      `json:"transport,omitempty"`
+	Addr      string      `json:"addr"`            // of the other end; of the relay's
+	Relay     slot.PeerID `json:"relay,omitempty"` // through which peer
+	// the relay is none of ours and lets only small things pass
+	Limited bool          `json:"limited,omitempty"`
+	Since   time.Time     `json:"since"`
+	RTT     time.Duration `json:"rtt_ns,omitempty"` // measured now and then; 0: not yet
 }
 
 const (
-	rttFresh   = 10 * time.Second // a measure that is older is made anew when somebody looks
+	rttFresh   = 10 * time.Second // a measure that is older is made again when somebody looks
 	rttTimeout = 5 * time.Second
 	maxRTTs    = 1024
 )
 
-// Paths tells how each peer connected now is reached, by its best connection, sorted by peer.
+// Paths reports how each peer connected now is reached, by its best connection, sorted by peer.
 func (n *Network) Paths() []Path {
 	var paths []Path
 	for _, id := range n.host.Network().Peers() {
-		best, ok := n.bestConn(id)
+		best, ok := peers.BestConn(n.host.Network(), id)
 		if !ok {
 			continue
 		}
 		p := pathOf(best)
-		if p.Way == WayDirect && n.punches.made(best) {
+		if p.Way == WayDirect && n.nat.Punched(best) {
 			p.Way = WayPunched
 		}
 		p.RTT = n.rtts.of(n, id, best)
@@ -59,84 +62,32 @@ func (n *Network) Paths() []Path {
 	return paths
 }
 
-// Relayed has the peers connected now, but over limited relays alone: true where the best way leads through a relay.
+// Relayed has the peers connected now, but over limited relays alone: true where the best way leads
+// through a relay.
 func (n *Network) Relayed() map[slot.PeerID]bool {
 	relayed := make(map[slot.PeerID]bool)
 	for _, id := range n.host.Network().Peers() {
-		if best, ok := n.bestConn(id); ok && !best.Stat().Limited {
-			relayed[slot.PeerID(id)] = isRelayed(best.RemoteMultiaddr())
+		if best, ok := peers.BestConn(n.host.Network(), id); ok && !best.Stat().Limited {
+			relayed[slot.PeerID(id)] = addr.IsRelayed(best.RemoteMultiaddr())
 		}
 	}
 	return relayed
 }
 
-// bestConn is the connection to a peer that new streams take: direct before relayed, relayed before limited.
-func (n *Network) bestConn(id peer.ID) (best network.Conn, ok bool) {
-	for _, c := range n.host.Network().ConnsToPeer(id) {
-		if !c.IsClosed() && (best == nil || wayRank(c) < wayRank(best)) {
-			best = c
-		}
-	}
-	return best, best != nil
-}
-
-func wayRank(c network.Conn) int {
-	switch {
-	case c.Stat().Limited:
-		return 2
-	case isRelayed(c.RemoteMultiaddr()):
-		return 1
-	}
-	return 0
-}
-
 func pathOf(c network.Conn) Path {
 	a := c.RemoteMultiaddr()
-	p := Path{Peer: slot.PeerID(c.RemotePeer()), Way: WayDirect, Transport: c.ConnState().Transport, Addr: a.String(), Since: c.Stat().Opened, Limited: c.Stat().Limited}
-	if !isRelayed(a) {
+	p := Path{
+		Peer: slot.PeerID(c.RemotePeer()), Way: WayDirect, Transport: c.ConnState().Transport, Addr: a.String(),
+		Since: c.Stat().Opened, Limited: c.Stat().Limited,
+	}
+	if !addr.IsRelayed(a) {
 		return p
 	}
 	p.Way, p.Transport = WayRelayed, ""
-	if id, ok := relayOf(a); ok {
+	if id, ok := addr.Relay(a); ok {
 		p.Relay = slot.PeerID(id)
 	}
 	return p
-}
-
-// punches remembers which connections came of holes punched.
-type punches struct {
-	mu struct {
-		sync.Mutex
-		at map[peer.ID]time.Time // newest success with a peer
-	}
-}
-
-// Trace implements holepunch.EventTracer.
-func (p *punches) Trace(e *holepunch.Event) {
-	end, ok := e.Evt.(*holepunch.EndHolePunchEvt)
-	if !ok || !end.Success {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.mu.at == nil {
-		p.mu.at = make(map[peer.ID]time.Time)
-	}
-	if len(p.mu.at) >= maxRTTs {
-		clear(p.mu.at) // a word in the status is all that hangs on it
-	}
-	p.mu.at[e.Remote] = time.Now()
-}
-
-// punchTime is how long before a success is told its connection may have been opened, and how long after it the other side's.
-const punchTime = 15 * time.Second
-
-// made says whether a direct connection came of a hole punched.
-func (p *punches) made(c network.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at, ok := p.mu.at[c.RemotePeer()]
-	return ok && c.Stat().Opened.Sub(at).Abs() < punchTime
 }
 
 // rtts are round trips to peers, measured when somebody looks.
@@ -153,7 +104,7 @@ type rtt struct {
 	at   time.Time // of the begin of the newest measure
 }
 
-// of is the newest measure on a connection, 0 if there is none. An old one is made anew meanwhile.
+// of is the newest measure on a connection, 0 if there is none. An old one is made again meanwhile.
 func (r *rtts) of(n *Network, id peer.ID, c network.Conn) time.Duration {
 	now := time.Now()
 	r.mu.Lock()
@@ -171,15 +122,15 @@ func (r *rtts) of(n *Network, id peer.ID, c network.Conn) time.Duration {
 			clear(r.mu.known)
 		}
 		r.mu.known[id] = was
-		n.goDo(func() { r.measure(n, id, c.ID()) })
+		n.tasks.Go(func() { r.measure(n, id, c.ID()) })
 	}
 	return was.took
 }
 
 func (r *rtts) measure(n *Network, id peer.ID, conn string) {
-	ctx, cancel := context.WithTimeout(n.ctx, rttTimeout)
+	ctx, cancel := context.WithTimeout(n.tasks.Context(), rttTimeout)
 	defer cancel()
-	took, err := n.ping(ctx, id)
+	took, err := liveness.Ping(ctx, n.host, id)
 	if err != nil {
 		return
 	}
@@ -191,14 +142,19 @@ func (r *rtts) measure(n *Network, id peer.ID, conn string) {
 	}
 }
 
-// ping is one round trip to a peer that is connected.
-func (n *Network) ping(ctx context.Context, id peer.ID) (time.Duration, error) {
-	ctx, cancel := context.WithCancel(network.WithNoDial(ctx, "ping"))
-	defer cancel()
-	select {
-	case r := <-ping.Ping(ctx, n.host, id):
-		return r.RTT, r.Error
-	case <-ctx.Done():
-		return 0, ctx.Err()
+// Site is where a peer that is connected lives, as far as it cannot choose that: its IPv4 address,
+// of IPv6 the /56; behind a relay, the address of the relay. It is empty for a process on this
+// machine, and "unknown" for a peer that is not connected.
+func (n *Network) Site(id slot.PeerID) string {
+	site := "unknown"
+	for _, c := range n.host.Network().ConnsToPeer(peer.ID(id)) {
+		if addr.IP(c.RemoteMultiaddr()).IsLoopback() {
+			return ""
+		}
+		site = addr.Subscriber(c.RemoteMultiaddr())
+		if !addr.IsRelayed(c.RemoteMultiaddr()) {
+			break
+		}
 	}
+	return site
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // A probe is one stream, on which nothing is answered that was not asked for:
@@ -21,14 +23,16 @@ import (
 //  1. the asker says how many bytes it would send and how many it would have
 //  2. the answerer says how many it will take and give, and from which address the asker comes
 //  3. some round trips of a byte, answered with the time of day
-//  4. the asker sends its bytes, and is told how fast they came
+//  4. the asker sends its bytes, and learns how fast they came
 //  5. the answerer sends its bytes
 //
-// Anybody may ask. So what is taken and given is bounded: for an address, as a new identity costs nothing, and for all together. Who has
-// had his share is still told the time. Bytes given keep to Config.MaxUpload.
+// Anybody may ask. So what is taken and given is bounded: for an address, as a new identity costs
+// nothing, and for all together. A peer that has had its share still learns the time. Bytes given
+// keep to Config.MaxUpload.
 const (
-	MaxProbe     = 8 << 20   // bytes each way of one probe
-	probeSite    = 64 << 20  // bytes, both ways, of all peers at one address (IPv6: the /56) in a probeWindow
+	MaxProbe = 8 << 20 // bytes each way of one probe
+	// bytes, both ways, of all peers at one address (IPv6: the /56) in a probeWindow
+	probeSite    = 64 << 20
 	probeAll     = 256 << 20 // of all: 3.6 Mbit/s
 	probeWindow  = 10 * time.Minute
 	probeTimeout = time.Minute // of one probe
@@ -40,12 +44,14 @@ const (
 
 // Probe is what a probe of a peer showed.
 type Probe struct {
-	RTT      time.Duration `json:"rtt_ns"`             // the shortest of some
-	Offset   time.Duration `json:"offset_ns"`          // of its clock against ours, to half of RTT; greater: it is ahead
-	Up       float64       `json:"up"`                 // bytes a second from here to there; 0: not measured
-	Down     float64       `json:"down"`               // and from there to here
-	Observed string        `json:"observed,omitempty"` // multiaddr that it sees this peer at
-	Addr     string        `json:"addr"`               // multiaddr that it is reached at
+	RTT time.Duration `json:"rtt_ns"` // the shortest of some
+	// of its clock against ours, to half of RTT; greater: it is ahead
+	Offset time.Duration `json:"offset_ns"`
+	// bytes a second from here to there; 0: not measured
+	Up       float64 `json:"up"`
+	Down     float64 `json:"down"`               // and from there to here
+	Observed string  `json:"observed,omitempty"` // multiaddr that it sees this peer at
+	Addr     string  `json:"addr"`               // multiaddr that it is reached at
 }
 
 // prober answers probes.
@@ -56,7 +62,7 @@ type prober struct {
 		sync.Mutex
 		began time.Time // of the window
 		all   int
-		used  map[string]int // by subscriberOf
+		used  map[string]int // by addr.Subscriber
 	}
 }
 
@@ -65,7 +71,7 @@ func serveProbes(n *Network) *prober {
 	p.mu.used = make(map[string]int)
 	n.Handle(ProtocolProbe, func(from slot.PeerID, s wire.Stream) {
 		if err := p.answer(peer.ID(from), s); err != nil {
-			n.log.Debug("probe failed", "peer", from, "err", err)
+			n.cfg.Logger.Debug("probe failed", "peer", from, "err", err)
 			_ = s.Reset()
 		}
 	})
@@ -105,7 +111,7 @@ func (p *prober) answer(from peer.ID, s wire.Stream) error {
 		return err
 	}
 	seen := p.n.remoteAddr(from)
-	site := subscriberOf(seen)
+	site := addr.Subscriber(seen)
 	give, take = p.allow(site, give), p.allow(site, take)
 	b := wire.AppendU32(wire.AppendU32(nil, uint32(give)), uint32(take))
 	if err := wire.WriteMessage(s, wire.AppendBytes(b, seen.String())); err != nil {
@@ -129,16 +135,17 @@ func (p *prober) answer(from peer.ID, s wire.Stream) error {
 	return pour(s, take)
 }
 
-// remoteAddr is where a peer that is connected comes from, by the way that new streams take; empty if it is not connected.
+// remoteAddr is where a peer that is connected comes from, by the way that new streams take; empty
+// if it is not connected.
 func (n *Network) remoteAddr(id peer.ID) multiaddr.Multiaddr {
-	if c, ok := n.bestConn(id); ok {
+	if c, ok := peers.BestConn(n.host.Network(), id); ok {
 		return c.RemoteMultiaddr()
 	}
 	return nil
 }
 
-// Probe asks a peer for some round trips and its clock, and sends and takes up to so many bytes each way; it may allow fewer, or none. It
-// connects first where that is needed.
+// Probe asks a peer for some round trips and its clock, and sends and takes up to so many bytes
+// each way; it may allow fewer, or none. It connects first where that is needed.
 func (n *Network) Probe(ctx context.Context, to slot.PeerID, size int) (r Probe, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -150,7 +157,7 @@ func (n *Network) Probe(ctx context.Context, to slot.PeerID, size int) (r Probe,
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
 	if r, err = probe(s, min(size, MaxProbe)); err != nil {
-		return r, n.closedError(fmt.Errorf("probe of %s: %w", to.Short(), errors.Join(err, ctx.Err())))
+		return r, n.tasks.Err(fmt.Errorf("probe of %s: %w", to.Short(), errors.Join(err, ctx.Err())))
 	}
 	r.Addr = n.remoteAddr(peer.ID(to)).String()
 	return r, nil
@@ -230,7 +237,8 @@ func pour(w io.Writer, n int) error {
 	return nil
 }
 
-// drain reads n bytes and says how fast the second half came, in bytes a second: in the first a connection finds its rate.
+// drain reads n bytes and says how fast the second half came, in bytes a second: in the first a
+// connection finds its rate.
 func drain(r io.Reader, n int) (rate float64, err error) {
 	var since time.Time
 	half, got := n, 0

@@ -9,15 +9,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
-// probed makes two connected Networks with links of 20 Mbit/s and 10 ms each way, of which the second sends 1 MB/s at most.
+// probed makes two connected Networks with links of 20 Mbit/s and 10 ms each way, of which the
+// second sends 1 MB/s at most.
 func probed(t *testing.T) (a, b *Network) {
 	t.Helper()
 	s := sim.NewMemory(t, 0, 10*time.Millisecond)
@@ -43,7 +47,8 @@ func TestProbe(t *testing.T) {
 		if r.Up < 2.3e6 || r.Up > 2.7e6 || r.Down < .9e6 || r.Down > 1.1e6 {
 			t.Errorf("%.0f bytes/s up where a link carries 2500000, %.0f down of at most 1000000", r.Up, r.Down)
 		}
-		if r.RTT < 20*time.Millisecond || r.RTT > 21*time.Millisecond || (r.Offset-3*time.Second).Abs() > time.Millisecond {
+		if r.RTT < 20*time.Millisecond || r.RTT > 21*time.Millisecond ||
+			(r.Offset-3*time.Second).Abs() > time.Millisecond {
 			t.Errorf("round trip %v of 20ms, clock ahead by %v of 3s", r.RTT, r.Offset)
 		}
 		if r.Observed != a.Host().Addrs()[0].String() || r.Addr != b.Host().Addrs()[0].String() {
@@ -52,7 +57,8 @@ func TestProbe(t *testing.T) {
 	})
 }
 
-// Who probes again and again is given no more than its share in a window, and is still told the time.
+// Who probes again and again is given no more than its share in a window, and is still told the
+// time.
 func TestProbesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := probed(t)
@@ -74,11 +80,12 @@ func TestProbesAreBounded(t *testing.T) {
 	})
 }
 
-// New identities cost nothing: those at one address have its share, and those at many no more than all together may.
+// New identities cost nothing: those at one address have its share, and those at many no more than
+// all together may.
 func TestProbesOfManyIdentities(t *testing.T) {
 	p := &prober{}
 	p.mu.used = make(map[string]int)
-	ask := func(addr string) int { return p.allow(subscriberOf(multiaddr.StringCast(addr)), 1<<20) }
+	ask := func(from string) int { return p.allow(addr.Subscriber(multiaddr.StringCast(from)), 1<<20) }
 	sum := 0
 	for i := range 256 {
 		sum += ask(fmt.Sprintf("/ip6/2001:db8:0:1%02x::1/tcp/4001", i))
@@ -101,7 +108,7 @@ func TestProbesOfOneAddress(t *testing.T) {
 	a, b := loopback(t, LAN()), loopback(t, LAN())
 	acquaint(a, b)
 	for left := probeSite - 1<<20; left > 0; {
-		left -= b.probes.allow(subscriberOf(somewhereLocal), min(left, MaxProbe))
+		left -= b.probes.allow(addr.Subscriber(somewhereLocal), min(left, MaxProbe))
 	}
 	if r, err := a.Probe(bounded(t), b.ID(), 1<<20); err != nil || r.Up == 0 || r.Down != 0 {
 		t.Errorf("where there is 1 MiB left for its address: %+v, %v", r, err)
@@ -114,7 +121,7 @@ func TestProbeTellsTheBestAddress(t *testing.T) {
 		s := openRelays(t, 1, 2, always())
 		s.reserved(t, 1)
 		a, b := s.peers[0], s.peers[1]
-		if err := a.connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
+		if err := a.dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
 			t.Fatal(err)
 		}
 		if r, err := a.Probe(t.Context(), b.ID(), 0); err != nil || !strings.Contains(r.Observed, "p2p-circuit") {
@@ -134,13 +141,17 @@ func TestProbeTellsTheBestAddress(t *testing.T) {
 func (n *Network) dialDirectTo(t *testing.T, to *Network, addrs []multiaddr.Multiaddr) {
 	t.Helper()
 	n.Host().Peerstore().AddAddrs(peer.ID(to.ID()), addrs, time.Hour)
-	n.dialDirect(peer.ID(to.ID()))
-	if !n.connectedDirectly(peer.ID(to.ID())) {
+	ctx := network.WithForceDirectDial(t.Context(), "test")
+	if err := n.host.Connect(ctx, peer.AddrInfo{ID: peer.ID(to.ID())}); err != nil {
+		t.Fatal(err)
+	}
+	if !peers.ConnectedDirectly(n.host.Network(), peer.ID(to.ID())) {
 		t.Fatal("no direct connection")
 	}
 }
 
-// An answerer that wants or gives more than it was asked for is not obeyed, and one that says nothing ends in time.
+// An answerer that wants or gives more than it was asked for is not obeyed, and one that says
+// nothing ends in time.
 func TestProbeOfABadPeer(t *testing.T) {
 	for _, answer := range [][]byte{
 		wire.AppendBytes(wire.AppendU32(wire.AppendU32(nil, 1<<30), 0), "x"),
@@ -160,7 +171,8 @@ func TestProbeOfABadPeer(t *testing.T) {
 				_, _ = io.Copy(io.Discard, s)
 			})
 			began := time.Now()
-			if r, err := a.Probe(t.Context(), b.ID(), 1<<20); err == nil || time.Since(began) > probeTimeout+time.Second {
+			if r, err := a.Probe(t.Context(), b.ID(), 1<<20); err == nil ||
+				time.Since(began) > probeTimeout+time.Second {
 				t.Errorf("%x: %+v after %v", answer, r, time.Since(began))
 			}
 			if moved := a.Traffic().Gossip; moved.Sent+moved.Received > 1<<20 {

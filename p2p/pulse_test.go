@@ -34,7 +34,7 @@ func TestASilentMemberIsDisconnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a, b := members(t)
 		s.Cut(0, 1)
-		time.Sleep(pulsesMissed*time.Second - 10*time.Millisecond)
+		time.Sleep(3*time.Second - 10*time.Millisecond)
 		if !connected(a, b) {
 			t.Error("disconnected too early: a pulse may be late")
 		}
@@ -104,28 +104,9 @@ func TestWhateverComesIsLife(t *testing.T) {
 		if over() {
 			t.Error("disconnected while bytes came")
 		}
-		time.Sleep((pulsesMissed + 1) * time.Second)
+		time.Sleep(4 * time.Second)
 		if !over() {
 			t.Error("not disconnected though nothing comes")
-		}
-	})
-}
-
-// TestBulkIsLifeForAWhile: bulk connections are others than libp2p's, which may have died alone.
-func TestBulkIsLifeForAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := members(t)
-		conn := a.host.Network().ConnsToPeer(peer.ID(b.ID()))[0]
-		b.Protect(nil) // it pulses no more
-		for second := range pulsesExcused + pulsesMissed {
-			a.pulses.saw(peer.ID(b.ID()), true)
-			time.Sleep(time.Second)
-			if conn.IsClosed() && second < pulsesExcused-2 {
-				t.Fatalf("disconnected after %d s in which bulk came", second)
-			}
-		}
-		if !conn.IsClosed() {
-			t.Error("bulk that drips stands for pulses for ever")
 		}
 	})
 }
@@ -146,22 +127,6 @@ func TestABrokenConnectionIsDialledAgain(t *testing.T) {
 			if c == before[0] {
 				t.Error("the connection was not closed")
 			}
-		}
-	})
-}
-
-// TestOwnStandstillJudgesNobody: what came meanwhile waits in the kernel.
-func TestOwnStandstillJudgesNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := members(t)
-		now := time.Now().Add(time.Hour)
-		id := peer.ID(b.ID())
-		a.pulses.excuse(now)
-		if ids := a.pulses.silent(now.Add(time.Second)); len(ids) != 0 {
-			t.Error("judged by the time that this process stood still")
-		}
-		if ids := a.pulses.silent(now.Add(time.Minute)); len(ids) != 1 || ids[0] != id {
-			t.Errorf("silent %v", ids)
 		}
 	})
 }

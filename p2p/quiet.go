@@ -8,8 +8,9 @@ import (
 	"github.com/libp2p/go-libp2p/gologshim"
 )
 
-// Quiet keeps what libp2p and its DHT would log by themselves off standard error: for a library in a host process that did not ask for it. It must be
-// called before the first network is made. Who sets GOLOG_LOG_LEVEL has asked for it.
+// Quiet keeps what libp2p and its DHT would log by themselves off standard error: for a library in
+// a host process that did not ask for it. It must be called before the first network is made. A
+// user that sets GOLOG_LOG_LEVEL has asked for it.
 func Quiet() {
 	if _, asked := os.LookupEnv("GOLOG_LOG_LEVEL"); asked {
 		return

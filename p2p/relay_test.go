@@ -19,7 +19,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// relayNet is a simulated network with relays as its first hosts and peers after them, of which no two can send each other a packet.
+// relayNet is a simulated network with relays as its first hosts and peers after them, of which no
+// two can send each other a packet.
 type relayNet struct {
 	*sim.Net
 	relays, peers []*Network
@@ -46,7 +47,8 @@ func openRelays(t *testing.T, relays, peers int, cfg RelayConfig, more ...libp2p
 	return s
 }
 
-// reserved waits until each peer is reachable through so many relays, and lets the peers know each other's addresses.
+// reserved waits until each peer is reachable through so many relays, and lets the peers know each
+// other's addresses.
 func (s *relayNet) reserved(t *testing.T, relays int) {
 	t.Helper()
 	eventually(t, 30*time.Second, "reservations", func() bool {
@@ -108,7 +110,8 @@ func TestPeersThatCannotConnectMeetThroughARelay(t *testing.T) {
 		if p := pathTo(a, s.relays[0]); p.Way != WayDirect || p.Transport != "quic-v1" {
 			t.Errorf("path to the relay %+v", p)
 		}
-		if got, want := a.Relayed(), map[slot.PeerID]bool{b.ID(): true, s.relays[0].ID(): false}; !maps.Equal(got, want) {
+		if got, want := a.Relayed(), map[slot.PeerID]bool{b.ID(): true, s.relays[0].ID(): false}; !maps.Equal(got,
+			want) {
 			t.Errorf("ways through relays %v, want %v", got, want)
 		}
 		if r := a.Traffic().Relayed; r.Sent < uint64(len(data)) || r.Received < uint64(len(data)) {
@@ -130,7 +133,8 @@ func TestRelayRate(t *testing.T) {
 			_, _ = io.Copy(io.Discard, s)
 		})
 		began := time.Now()
-		if _, err := roundTrip(t.Context(), s.peers[0], s.peers[1].ID(), ProtocolExchange, make([]byte, 1_000_000)); err != nil {
+		if _, err := roundTrip(t.Context(), s.peers[0], s.peers[1].ID(), ProtocolExchange,
+			make([]byte, 1_000_000)); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took < 9*time.Second || took > 13*time.Second {
@@ -139,8 +143,8 @@ func TestRelayRate(t *testing.T) {
 	})
 }
 
-// TestWritesTakeAsLongAsTheRelay: what a peer measures when it sends through a relay is the relay's rate, but for what the buffers between them
-// hold.
+// TestWritesTakeAsLongAsTheRelay: what a peer measures when it sends through a relay is the relay's
+// rate, but for what the buffers between them hold.
 func TestWritesTakeAsLongAsTheRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := always()
@@ -166,7 +170,8 @@ func TestWritesTakeAsLongAsTheRelay(t *testing.T) {
 	})
 }
 
-// TestRelayDay has a peer use up what it may have relayed and come again: under its name, and under another one.
+// TestRelayDay has a peer use up what it may have relayed and come again: under its name, and under
+// another one.
 func TestRelayDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := always()
@@ -211,7 +216,8 @@ func TestRelayServesItsRuns(t *testing.T) {
 		}
 		member.SetHello(says("run"))
 		other.SetHello(says("other run"))
-		eventually(t, 2*time.Minute, "a reservation of the member", func() bool { return len(member.Reach().Relays) == 1 })
+		eventually(t, 2*time.Minute, "a reservation of the member",
+			func() bool { return len(member.Reach().Relays) == 1 })
 		for _, n := range []*Network{other, stranger} {
 			if _, err := client.Reserve(t.Context(), n.Host(), s.Info(0)); err == nil {
 				t.Errorf("%s got a reservation", n.ID())
@@ -220,14 +226,15 @@ func TestRelayServesItsRuns(t *testing.T) {
 				t.Errorf("%s is reachable through %v", n.ID(), n.Reach().Relays)
 			}
 			n.Host().Peerstore().AddAddrs(peer.ID(member.ID()), member.Host().Addrs(), time.Hour)
-			if err := n.connect(t.Context(), peer.AddrInfo{ID: peer.ID(member.ID())}); err == nil {
+			if err := n.dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(member.ID())}); err == nil {
 				t.Errorf("%s connected to the member through the relay", n.ID())
 			}
 		}
 	})
 }
 
-// TestRelayDies cuts a relay off in the middle of a stream: the stream ends, and the next goes through another relay.
+// TestRelayDies cuts a relay off in the middle of a stream: the stream ends, and the next goes
+// through another relay.
 func TestRelayDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openRelays(t, 2, 2, always())
@@ -270,6 +277,39 @@ func TestRelayDies(t *testing.T) {
 		t.Logf("another way %s after the relay's death", time.Since(began))
 		if p := pathTo(a, b); p.Relay != s.relays[1-dead].ID() {
 			t.Errorf("path %+v, want one through the other relay", p)
+		}
+	})
+}
+
+// TestMembersHaveAPlaceAtTheirRelay: strangers, however many come first, leave places for members.
+func TestMembersHaveAPlaceAtTheirRelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := always()
+		cfg.Reservations = 2
+		s := openRelays(t, 1, 0, cfg)
+		relay := s.relays[0]
+		come := func() *Network {
+			i := s.Add()
+			s.Connect(i, 0)
+			return simulated(t, s.Net, i, LAN())
+		}
+		asks := func(n *Network) error {
+			_, err := client.Reserve(t.Context(), n.Host(), s.Info(0))
+			return err
+		}
+		first, second, member := come(), come(), come()
+		relay.Protect([]slot.PeerID{member.ID()})
+		if err := asks(first); err != nil {
+			t.Errorf("a stranger where there is room: %v", err)
+		}
+		if err := asks(second); err == nil {
+			t.Error("a stranger got the place of a member")
+		}
+		if err := asks(member); err != nil {
+			t.Errorf("a member: %v", err)
+		}
+		if err := asks(first); err != nil {
+			t.Errorf("a stranger that has a place: %v", err)
 		}
 	})
 }

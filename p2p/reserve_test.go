@@ -8,7 +8,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// TestReservationEndsWithItsConnection: a relay that was away for a moment has forgotten who could be reached through it, and is asked again.
+// TestReservationEndsWithItsConnection: a relay that was away for a moment has forgotten who could
+// be reached through it, and is asked again.
 func TestReservationEndsWithItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openRelays(t, 1, 2, always())
@@ -20,7 +21,7 @@ func TestReservationEndsWithItsConnection(t *testing.T) {
 			}
 			s.Connect(1, 0) // before anybody looked
 			time.Sleep(5 * time.Second)
-			if err := b.connect(t.Context(), peer.AddrInfo{ID: peer.ID(a.ID())}); err != nil {
+			if err := b.dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(a.ID())}); err != nil {
 				t.Errorf("the peer cannot be reached through the relay any more: %v", err)
 			}
 			_ = b.Host().Network().ClosePeer(peer.ID(a.ID()))
@@ -34,10 +35,10 @@ func TestReservationWithAPeerThatRelaysNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openRelays(t, 2, 1, always())
 		s.reserved(t, 2)
-		if err := s.relays[0].relaying.close(); err != nil {
+		if err := s.relays[0].nat.CloseRelay(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * reserveRest)
+		time.Sleep(30 * time.Second)
 		if left := s.peers[0].Reach().Relays; len(left) != 1 || left[0] != s.relays[1].ID() {
 			t.Errorf("reachable through %v, want through the other one alone", left)
 		}

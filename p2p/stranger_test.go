@@ -16,12 +16,15 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// served is what a Network's host serves, in alphabetical order, before a run adds its own. Whatever is new here is open to strangers until somebody has thought
-// about it.
+// served is what a Network's host serves, in alphabetical order, before a run adds its own.
+// Whatever is new here is open to strangers until somebody has thought about it.
 var served = []protocol.ID{
-	"/ipfs/id/1.0.0", "/ipfs/id/push/1.0.0", "/ipfs/ping/1.0.0", "/libp2p/autonat/2/dial-back", "/libp2p/autonat/2/dial-request",
-	"/libp2p/circuit/relay/0.2.0/stop", "/p2pdiloco/admit/1.0.0", "/p2pdiloco/exchange/1.0.0", "/p2pdiloco/hello/1.0.0", "/p2pdiloco/kad/1.0.0",
-	"/p2pdiloco/key/1.0.0", "/p2pdiloco/ledger/1.0.0", "/p2pdiloco/moved/1.0.0", "/p2pdiloco/probe/1.0.0", "/p2pdiloco/pulse/1.0.0", "/p2pdiloco/state/1.0.0",
+	"/ipfs/id/1.0.0", "/ipfs/id/push/1.0.0", "/ipfs/ping/1.0.0", "/libp2p/autonat/2/dial-back",
+	"/libp2p/autonat/2/dial-request",
+	"/libp2p/circuit/relay/0.2.0/stop", "/p2pdiloco/admit/1.0.0", "/p2pdiloco/exchange/1.0.0", "/p2pdiloco/hello/1.0.0",
+	"/p2pdiloco/kad/1.0.0",
+	"/p2pdiloco/key/1.0.0", "/p2pdiloco/ledger/1.0.0", "/p2pdiloco/moved/1.0.0", "/p2pdiloco/probe/1.0.0",
+	"/p2pdiloco/pulse/1.0.0", "/p2pdiloco/state/1.0.0",
 }
 
 // refuser admits nobody.
@@ -31,8 +34,9 @@ func (refuser) Ask(slot.PeerID) []byte                    { return nil }
 func (refuser) Answer(slot.PeerID, []byte) ([]byte, bool) { return []byte("no"), false }
 func (refuser) Judge(slot.PeerID, []byte, []byte) error   { return ErrNotAdmitted }
 
-// TestStrangersAtEveryProtocol has one without a token begin as much as it can with everything that a peer of a private run serves: it takes little
-// memory, nothing that is handled gets a stream, and what it hears is a refusal.
+// TestStrangersAtEveryProtocol has one without a token begin as much as it can with everything that
+// a peer of a private run serves: it takes little memory, nothing that is handled gets a stream,
+// and what it hears is a refusal.
 func TestStrangersAtEveryProtocol(t *testing.T) {
 	n, x := loopback(t, Config{}), loopback(t, Config{})
 	if err := n.SetGate(refuser{}, nil); err != nil {
@@ -67,14 +71,15 @@ func TestStrangersAtEveryProtocol(t *testing.T) {
 	if grown := int64(heap()) - int64(before); grown > 64<<20 {
 		t.Errorf("%d MiB are held for a stranger", grown>>20)
 	}
-	if got, err := roundTrip(t.Context(), y, n.ID(), ProtocolAdmit, []byte{0, 0, 0, 1, 7}); err != nil || !bytes.Equal(got, []byte("\x00\x00\x00\x02no")) {
+	if got, err := roundTrip(t.Context(), y, n.ID(), ProtocolAdmit, []byte{0, 0, 0, 1, 7}); err != nil ||
+		!bytes.Equal(got, []byte("\x00\x00\x00\x02no")) {
 		t.Errorf("who asks for admission hears %q, %v", got, err)
 	}
 }
 
 // ours says whether a protocol is behind the gate.
 func ours(proto protocol.ID) bool {
-	return strings.HasPrefix(string(proto), "/p2pdiloco/") && proto != dhtPrefix+"/kad/1.0.0"
+	return strings.HasPrefix(string(proto), "/p2pdiloco/") && proto != "/p2pdiloco/kad/1.0.0"
 }
 
 // all4K is what comes on a stream before it ends.

@@ -3,6 +3,7 @@ package p2p
 import (
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/bulk"
+	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
 )
 
 func TestStreamsOfOnePeerAreBounded(t *testing.T) {
@@ -75,7 +78,7 @@ func TestOpenFindsAddressesInTheDHT(t *testing.T) {
 
 // TestManyPeersBehindOneAddress takes connections as a host sees them come from behind one router.
 func TestManyPeersBehindOneAddress(t *testing.T) {
-	m, err := newResourceManager()
+	m, err := limits.NewResourceManager(bulk.MaxConns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,10 +108,11 @@ func TestManyPeersBehindOneAddress(t *testing.T) {
 	}
 }
 
-// TestASwarmBehindOneAddress takes 64 peers from behind one router, each with all the bulk connections that it may have, then 500 with a few each.
+// TestASwarmBehindOneAddress takes 64 peers from behind one router, each with all the bulk
+// connections that it may have, then 500 with a few each.
 func TestASwarmBehindOneAddress(t *testing.T) {
-	for _, c := range []struct{ peers, conns int }{{64, 1 + maxBulkConns}, {500, 5}} {
-		m, err := newResourceManager()
+	for _, c := range []struct{ peers, conns int }{{64, 1 + bulk.MaxConns}, {500, 5}} {
+		m, err := limits.NewResourceManager(bulk.MaxConns)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +124,8 @@ func TestASwarmBehindOneAddress(t *testing.T) {
 			}
 			for i := range c.conns {
 				from := multiaddr.StringCast(fmt.Sprintf("/ip4/192.0.2.1/tcp/%d", 2000+c.conns*k+i))
-				conn, err := m.OpenConnection(network.DirInbound, false, from) // how many files there may be is the machine's affair
+				// how many files there may be is the machine's affair
+				conn, err := m.OpenConnection(network.DirInbound, false, from)
 				if err == nil {
 					err = conn.SetPeer(id)
 				}
@@ -146,7 +151,8 @@ func TestSimultaneousDials(t *testing.T) {
 			d[0].Host().Peerstore().AddAddrs(peer.ID(d[1].ID()), d[1].Host().Addrs(), time.Hour)
 			wg.Go(func() {
 				<-start
-				if got, err := roundTrip(ctx, d[0], d[1].ID(), protocolEcho, []byte("x")); err != nil || string(got) != "x" {
+				if got, err := roundTrip(ctx, d[0], d[1].ID(), protocolEcho, []byte("x")); err != nil ||
+					string(got) != "x" {
 					t.Errorf("%q, %v", got, err)
 				}
 			})
@@ -154,4 +160,22 @@ func TestSimultaneousDials(t *testing.T) {
 	}
 	close(start)
 	wg.Wait()
+}
+
+func TestBulkStreamsPerPeer(t *testing.T) {
+	a, b := tcpPair(t, func(c *Config) { c.MaxStreamsPerPeer = 1 })
+	b.Handle(ProtocolExchange, echo)
+	first := openBulk(t, a, b, ProtocolExchange)
+	if _, err := first.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := readSome(first); err != nil {
+		t.Fatal(err)
+	}
+	if err := readSome(openBulk(t, a, b, ProtocolExchange)); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("a second stream: %v", err)
+	}
+	if err := readSome(openBulk(t, a, b, ProtocolState)); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("a protocol without a handler: %v", err)
+	}
 }

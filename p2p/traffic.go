@@ -8,13 +8,13 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/nat"
 )
 
 // Bytes are numbers of bytes, each way.
-type Bytes struct {
-	Sent     uint64 `json:"sent"`
-	Received uint64 `json:"received"`
-}
+type Bytes = nat.Bytes
 
 // Traffic is the bytes of streams by what they are for, without what TLS, yamux and IP add.
 type Traffic struct {
@@ -22,7 +22,8 @@ type Traffic struct {
 	Gossip   Bytes `json:"gossip"`   // gossip, the DHT, and libp2p's own protocols
 	Exchange Bytes `json:"exchange"` // frames of the all-reduce
 	State    Bytes `json:"state"`    // checkpoints and outcomes
-	Relayed  Bytes `json:"relayed"`  // of all these, with what TLS and yamux add: what went through relays
+	// of all these, with what TLS and yamux add: what went through relays
+	Relayed Bytes `json:"relayed"`
 }
 
 // Total is all of them together.
@@ -60,36 +61,36 @@ func purposeOf(id protocol.ID) purpose {
 	}
 }
 
-// traffic counts bytes of streams. It is libp2p's bandwidth reporter cut down to totals: no goroutine, no table of peers that
-// grows.
+// traffic counts bytes of streams. It is libp2p's bandwidth reporter cut down to totals: no
+// goroutine, no table of peers that grows.
 type traffic struct {
 	sent, received [purposes]atomic.Uint64
-	upload         *bucket  // that what does not wait for its turn is counted against
-	download       *bucket  // the same
-	carried        *carried // of the circuits, what is others'; nil: nothing
-	relays         *relayWatch
+	upload         *limits.Bucket // that what does not wait for its turn is counted against
+	download       *limits.Bucket // the same
+	carried        *nat.Carried   // of the circuits, what is others'; nil: nothing
+	relays         relaySigns     // nil: nobody asks
 }
-
-// carried is what a relay took in and sent on for others.
-type carried struct{ sent, received atomic.Uint64 }
 
 var _ metrics.Reporter = (*traffic)(nil)
 
 func (t *traffic) snapshot() Traffic {
-	at := func(p purpose) Bytes { return Bytes{t.sent[p].Load(), t.received[p].Load()} }
+	at := func(p purpose) Bytes { return Bytes{Sent: t.sent[p].Load(), Received: t.received[p].Load()} }
 	relayed := at(circuit)
 	if t.carried != nil { // counted a moment later than the streams
-		relayed.Sent -= min(relayed.Sent, t.carried.sent.Load())
-		relayed.Received -= min(relayed.Received, t.carried.received.Load())
+		relayed.Sent -= min(relayed.Sent, t.carried.Sent.Load())
+		relayed.Received -= min(relayed.Received, t.carried.Received.Load())
 	}
-	return Traffic{Control: at(control), Gossip: at(gossipAndDHT), Exchange: at(exchange), State: at(state), Relayed: relayed}
+	return Traffic{
+		Control: at(control), Gossip: at(gossipAndDHT), Exchange: at(exchange), State: at(state),
+		Relayed: relayed,
+	}
 }
 
 // LogSentMessageStream counts what was written on a stream.
 func (t *traffic) LogSentMessageStream(n int64, proto protocol.ID, _ peer.ID) {
 	t.sent[purposeOf(proto)].Add(uint64(n))
 	if !bulky(proto) && purposeOf(proto) != circuit {
-		t.upload.sent(int(n))
+		t.upload.Passed(int(n))
 	}
 }
 
@@ -98,14 +99,15 @@ func (t *traffic) LogRecvMessageStream(n int64, proto protocol.ID, from peer.ID)
 	p := purposeOf(proto)
 	t.received[p].Add(uint64(n))
 	if !bulky(proto) && p != circuit {
-		t.download.sent(int(n))
+		t.download.Passed(int(n))
 	}
 	if n > 0 && p == circuit && t.relays != nil {
-		t.relays.saw(from)
+		t.relays(from)
 	}
 }
 
-func (t *traffic) LogSentMessage(int64)                                  {} // each is counted with its stream
+// each is counted with its stream
+func (t *traffic) LogSentMessage(int64)                                  {}
 func (t *traffic) LogRecvMessage(int64)                                  {}
 func (t *traffic) GetBandwidthForPeer(peer.ID) (s metrics.Stats)         { return s }
 func (t *traffic) GetBandwidthForProtocol(protocol.ID) (s metrics.Stats) { return s }
@@ -117,4 +119,21 @@ func (t *traffic) TrimIdle(time.Time)                                    {}
 func (t *traffic) GetBandwidthTotals() metrics.Stats {
 	sent, received := t.snapshot().Total()
 	return metrics.Stats{TotalIn: int64(received), TotalOut: int64(sent)}
+}
+
+// bulky says whether a protocol carries much data: its streams have bulk connections, and wait for
+// the turns of the rates.
+func bulky(proto protocol.ID) bool {
+	p := purposeOf(proto)
+	return p == exchange || p == state || proto == ProtocolProbe
+}
+
+// relaySigns takes in that something came through a relay.
+type relaySigns func(relay peer.ID)
+
+// mustEnd says whether a stream of a protocol cannot be opened again in the middle. Others stay
+// open for as long as a connection lasts.
+func mustEnd(id protocol.ID) bool {
+	p := purposeOf(id)
+	return p == exchange || p == state || id == ProtocolHello
 }

@@ -11,23 +11,24 @@ import (
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
-	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 )
 
 // relayedConns counts the connections of a to b through relays.
 func relayedConns(a, b *Network) (count int) {
 	for _, c := range a.Host().Network().ConnsToPeer(peer.ID(b.ID())) {
-		if isRelayed(c.RemoteMultiaddr()) {
+		if addr.IsRelayed(c.RemoteMultiaddr()) {
 			count++
 		}
 	}
 	return count
 }
 
-// TestHolePunched has two peers behind firewalls meet through a relay and punch a hole; a stream that goes on over the relay is not cut.
+// TestHolePunched has two peers behind firewalls meet through a relay and punch a hole; a stream
+// that goes on over the relay is not cut.
 func TestHolePunched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openRelays(t, 1, 2, always(), libp2p.EnableHolePunching())
@@ -56,7 +57,8 @@ func TestHolePunched(t *testing.T) {
 		s.Wall(1)
 		s.Wall(2)
 		s.Heal(1, 2)
-		_ = b.Host().Network().ClosePeer(peer.ID(a.ID())) // holes are punched when a relayed connection is new
+		// holes are punched when a relayed connection is new
+		_ = b.Host().Network().ClosePeer(peer.ID(a.ID()))
 		time.Sleep(time.Second)
 		if stream, err = a.Open(ctx, b.ID(), ProtocolExchange); err != nil {
 			t.Fatal(err)
@@ -64,12 +66,13 @@ func TestHolePunched(t *testing.T) {
 		say("relayed again")
 		eventually(t, 20*time.Second, "a direct way", func() bool { return pathTo(a, b).Way != WayRelayed })
 		say("still relayed")
-		time.Sleep(2 * relayedIdle)
+		time.Sleep(2 * 3 * time.Second)
 		say("and still")
 		if err := stream.Close(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 20*time.Second, "the end of the relayed connection", func() bool { return relayedConns(a, b) == 0 })
+		eventually(t, 20*time.Second, "the end of the relayed connection",
+			func() bool { return relayedConns(a, b) == 0 })
 		if _, err := roundTrip(ctx, a, b.ID(), ProtocolExchange, []byte("direct")); err != nil {
 			t.Error(err)
 		}
@@ -86,7 +89,8 @@ func TestHolePunched(t *testing.T) {
 	})
 }
 
-// TestHolesArePunchedAgain: a connection through a relay that comes before the two know how they are seen from outside is not left so.
+// TestHolesArePunchedAgain: a connection through a relay that comes before the two know how they
+// are seen from outside is not left so.
 func TestHolesArePunchedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openRelays(t, 1, 2, always())
@@ -95,23 +99,20 @@ func TestHolesArePunchedAgain(t *testing.T) {
 		seen := time.Now().Add(10 * time.Second)
 		var tries [2]punchTries
 		for i, n := range s.peers {
-			own := n.host.(interface {
-				IDService() identify.IDService
-				AllAddrs() []multiaddr.Multiaddr
-			})
+			own := n.host.(interface{ AllAddrs() []multiaddr.Multiaddr })
 			addrs := func() []multiaddr.Multiaddr {
 				if time.Now().Before(seen) {
 					return nil
 				}
 				return own.AllAddrs()
 			}
-			if err := n.holes.open(n.host, own.IDService(), addrs, holepunch.WithTracer(&tries[i])); err != nil {
+			if err := n.nat.PunchAt(addrs, holepunch.WithTracer(&tries[i])); err != nil {
 				t.Fatal(err)
 			}
 		}
 		a.Protect([]slot.PeerID{b.ID()})
 		b.Protect([]slot.PeerID{a.ID()})
-		if err := a.connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
+		if err := a.dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Until(seen))
@@ -122,7 +123,8 @@ func TestHolesArePunchedAgain(t *testing.T) {
 		s.Wall(1)
 		s.Wall(2)
 		s.Heal(1, 2)
-		eventually(t, upgradeRetryMax+time.Minute, "a direct way", func() bool { return pathTo(a, b).Way != WayRelayed })
+		eventually(t, 6*time.Minute, "a direct way",
+			func() bool { return pathTo(a, b).Way != WayRelayed })
 	})
 }
 
@@ -145,7 +147,7 @@ func TestUpgradedWhenADirectWayAppears(t *testing.T) {
 		a.Host().Peerstore().AddAddrs(peer.ID(b.ID()), s.Hosts[2].Network().ListenAddresses(), time.Hour)
 		a.Protect([]slot.PeerID{b.ID()})
 		b.Protect([]slot.PeerID{a.ID()})
-		if err := a.connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
+		if err := a.dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -153,7 +155,7 @@ func TestUpgradedWhenADirectWayAppears(t *testing.T) {
 			t.Fatalf("path %+v, want a relayed one", p)
 		}
 		s.Heal(1, 2)
-		eventually(t, upgradeRetryMax+time.Minute, "a direct way", func() bool { return pathTo(a, b).Way == WayDirect })
+		eventually(t, 6*time.Minute, "a direct way", func() bool { return pathTo(a, b).Way == WayDirect })
 		eventually(t, time.Minute, "the end of the relayed connection", func() bool { return relayedConns(a, b) == 0 })
 	})
 }

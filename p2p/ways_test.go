@@ -29,7 +29,8 @@ func TestWays(t *testing.T) {
 		a, b := loopback(t, cfg), loopback(t, cfg)
 		b.Handle(protocolEcho, echo)
 		a.Host().Peerstore().AddAddrs(peer.ID(b.ID()), b.Host().Addrs(), time.Hour)
-		if got, err := roundTrip(bounded(t), a, b.ID(), protocolEcho, []byte("hello")); err != nil || string(got) != "hello" {
+		if got, err := roundTrip(bounded(t), a, b.ID(), protocolEcho, []byte("hello")); err != nil ||
+			string(got) != "hello" {
 			t.Fatalf("%+v: %q, %v", c, got, err)
 		}
 		s := a.Host().Network().ConnsToPeer(peer.ID(b.ID()))[0].ConnState()

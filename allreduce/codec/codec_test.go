@@ -21,7 +21,8 @@ func TestNewNamesTheAllowed(t *testing.T) {
 			t.Errorf("%s: got %v, %v", name, c, err)
 		}
 	}
-	if _, err := New("f31"); err == nil || !strings.Contains(err.Error(), `"f31"`) || !strings.Contains(err.Error(), F32) {
+	if _, err := New("f31"); err == nil || !strings.Contains(err.Error(), `"f31"`) ||
+		!strings.Contains(err.Error(), F32) {
 		t.Errorf("got %v, want an error with the name and the allowed ones", err)
 	}
 }
@@ -138,7 +139,8 @@ func TestF32KeepsEveryBit(t *testing.T) {
 	}
 }
 
-// FuzzDecode gives every codec foreign bytes: it must refuse them or give values that encode to as many bytes again.
+// FuzzDecode gives every codec foreign bytes: it must refuse them or give values that encode to as
+// many bytes again.
 func FuzzDecode(f *testing.F) {
 	for i, name := range Names() {
 		c, _ := New(name)

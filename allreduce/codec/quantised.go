@@ -8,12 +8,15 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// The codecs that lose something. Their bytes are those of the kernels (internal/kernel/quant.go); docs/protocol.md has the formats.
+// The codecs that lose something. Their bytes are those of the kernels (internal/kernel/quant.go);
+// docs/protocol.md has the formats.
 const (
 	BF16 = "bf16" // the upper half of each float32: 2 bytes an element
 	Int8 = "int8" // blocks of 256 with a common scale: 1.015625 bytes an element
 	Int4 = "int4" // blocks of 256 with a common scale: 0.515625 bytes an element
-	Sign = "sign" // blocks of 1024, of which the mean magnitude and the signs are left: 0.12890625 bytes an element
+	// blocks of 1024, of which the mean magnitude and the signs are left: 0.12890625 bytes an
+	// element
+	Sign = "sign"
 )
 
 // quantised is a codec of a pair of kernels.
@@ -22,7 +25,8 @@ type quantised struct {
 	block  int
 	size   func(elements int) int
 	encode func(dst []byte, src []float32)
-	decode func(dst []float32, src []byte) (bad int) // index of an element in the first block that is no encoder's; -1: none
+	// index of an element in the first block that is no encoder's; -1: none
+	decode func(dst []float32, src []byte) (bad int)
 }
 
 func (q quantised) Name() string                 { return q.name }

@@ -3,11 +3,12 @@ package builtin
 import (
 	"math"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// adamW is the inner optimizer: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101), after the whole
-// gradient was clipped to a norm. Its state belongs to this peer alone and outlives the rounds.
+// adamW is the inner optimizer: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv
+// 1711.05101), after the whole gradient was clipped to a norm. Its state belongs to this peer alone
+// and outlives the rounds.
 type adamW struct {
 	cfg    Config
 	first  []float32 // mean of gradients
@@ -19,7 +20,7 @@ type adamW struct {
 // span is a half-open range of the flat vector.
 type span struct{ begin, end int }
 
-func newAdamW(cfg Config, layout p2pdiloco.Layout) *adamW {
+func newAdamW(cfg Config, layout trainer.Layout) *adamW {
 	o := &adamW{cfg: cfg, first: make([]float32, layout.Elements()), second: make([]float32, layout.Elements())}
 	at := 0
 	for _, t := range layout {
@@ -32,7 +33,8 @@ func newAdamW(cfg Config, layout p2pdiloco.Layout) *adamW {
 	return o
 }
 
-// step updates values by the gradient, which it clips in place. It returns the norm that the gradient had.
+// step updates values by the gradient, which it clips in place. It returns the norm that the
+// gradient had.
 func (o *adamW) step(values, grad []float32) (norm float64) {
 	o.steps++
 	norm = clipNorm(grad, o.cfg.Clip)
@@ -40,7 +42,8 @@ func (o *adamW) step(values, grad []float32) (norm float64) {
 	o.decay(values, rate)
 
 	b1, b2 := float32(o.cfg.Beta1), float32(o.cfg.Beta2)
-	// With both moments' bias corrections folded in: rate/(1-b1^t) · m / (sqrt(v)/sqrt(1-b2^t) + eps).
+	// With both moments' bias corrections folded in: rate/(1-b1^t) · m / (sqrt(v)/sqrt(1-b2^t) +
+	// eps).
 	size := float32(rate / (1 - math.Pow(o.cfg.Beta1, float64(o.steps))))
 	root := float32(1 / math.Sqrt(1-math.Pow(o.cfg.Beta2, float64(o.steps))))
 	eps := float32(o.cfg.Epsilon)
@@ -73,7 +76,8 @@ func (o *adamW) decay(values []float32, rate float64) {
 	}
 }
 
-// clipNorm scales v down to at most the given norm; not at all when that is negative. It returns the norm before.
+// clipNorm scales v down to at most the given norm; not at all when that is negative. It returns
+// the norm before.
 func clipNorm(v []float32, limit float64) (norm float64) {
 	sum := 0.0
 	for _, x := range v {

@@ -2,8 +2,9 @@ package builtin
 
 import "math"
 
-// attention is causal multi-head self-attention over sequences of one length. In the buffers a row holds a position's query,
-// key and value, (3, heads, headSize); weights are (sequences, heads, steps, steps), zero above the diagonal.
+// attention is causal multi-head self-attention over sequences of one length. In the buffers a row
+// holds a position's query, key and value, (3, heads, headSize); weights are (sequences, heads,
+// steps, steps), zero above the diagonal.
 type attention struct {
 	shape
 	steps int // positions of a sequence
@@ -27,7 +28,8 @@ func (a attention) square(weights []float32, i int) []float32 {
 	return weights[i*n : (i+1)*n]
 }
 
-// forward computes weights = softmax(scale q·kᵀ) under the causal mask, and out = weights·v, (rows, width).
+// forward computes weights = softmax(scale q·kᵀ) under the causal mask, and out = weights·v, (rows,
+// width).
 func (a attention) forward(c cores, out, weights, qkv []float32) {
 	t, hs := a.steps, a.headSize()
 	c.split(len(qkv)/(3*a.width*t), func(begin, end int) {
@@ -64,7 +66,8 @@ func causalSoftmax(row []float32, i int, scale float32) {
 	clear(row[i+1:])
 }
 
-// backward computes the gradient of qkv from dOut, that of the output. scratch is (sequences, steps, steps).
+// backward computes the gradient of qkv from dOut, that of the output. scratch is (sequences,
+// steps, steps).
 func (a attention) backward(c cores, dQKV, dOut, weights, qkv, scratch []float32) {
 	t, hs := a.steps, a.headSize()
 	c.split(len(qkv)/(3*a.width*t), func(begin, end int) {

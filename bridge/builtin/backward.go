@@ -1,8 +1,8 @@
 package builtin
 
-// backward computes the gradient of the last forward's mean loss into m.grads, replacing what was there. b must be the same
-// batch. It is the forward pass read from the end: the gradient of the residual stream goes down through the blocks, and
-// every branch adds its part.
+// backward computes the gradient of the last forward's mean loss into m.grads, replacing what was
+// there. b must be the same batch. It is the forward pass read from the end: the gradient of the
+// residual stream goes down through the blocks, and every branch adds its part.
 func (m *model) backward(b batch) {
 	rows, n := len(b.inputs), len(b.inputs)*m.width
 	clear(m.grads.flat)
@@ -12,7 +12,8 @@ func (m *model) backward(b batch) {
 	softmaxLossBackward(m.cores, logits, b.targets)
 	narrow, stream := m.back.narrow[:n], m.back.stream[:n]
 	m.cores.matmul(mat(narrow, m.width), mat(logits, m.vocab), mat(m.wte, m.width), rows, m.width, m.vocab, false)
-	m.cores.matmul(mat(m.grads.wte, m.width), mat(logits, m.vocab).t(), mat(m.final.out, m.width), m.vocab, m.width, rows, true)
+	m.cores.matmul(mat(m.grads.wte, m.width), mat(logits, m.vocab).t(), mat(m.final.out, m.width), m.vocab, m.width,
+		rows, true)
 	m.lnf.backward(m.cores, m.grads.lnf, stream, narrow, m.final)
 
 	for l := len(m.layers) - 1; l >= 0; l-- {
@@ -37,7 +38,8 @@ func (m *model) backwardBlock(l, rows int) {
 	b.ln1.backward(m.cores, g.ln1, stream, narrow, a.ln1)
 }
 
-// embedBackward adds the stream's gradient to the rows that embed read. wte holds the head's gradient already.
+// embedBackward adds the stream's gradient to the rows that embed read. wte holds the head's
+// gradient already.
 func (m *model) embedBackward(stream []float32, inputs []byte) {
 	d := m.width
 	for r, token := range inputs {

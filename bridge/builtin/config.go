@@ -21,9 +21,10 @@ const (
 	maxBufferElements = 1 << 30 // activations: 4 GiB
 )
 
-// Config sizes the model and its training. The zero value is the default model. A field left 0 takes its default; for
-// WeightDecay, Clip and WarmUp a negative value means none. All peers of a run must use the same values: the layout follows
-// from the sizes, and the initial parameters from Seed. Each peer's share of the data follows from the run's seed (Task.Seed).
+// Config sizes the model and its training. The zero value is the default model. A field left 0
+// takes its default; for WeightDecay, Clip and WarmUp a negative value means none. All peers of a
+// run must use the same values: the layout follows from the sizes, and the initial parameters from
+// Seed. The run's seed (Task.Seed) determines each peer's share of the data.
 type Config struct {
 	Layers  int // transformer blocks; default 1
 	Width   int // d, elements of the residual stream; a multiple of Heads; default 96
@@ -39,12 +40,14 @@ type Config struct {
 	Clip         float64 // largest norm of a step's whole gradient; default 1
 	WarmUp       int     // own steps over which the rate rises linearly; default 20
 
-	HeldOut int    // held-out sequences that Evaluate measures; default 128
-	Seed    uint64 // of the initial parameters, which matter on the peer that founds the run; 0 is a seed like any other
-	Threads int    // cores one step uses; default 1. It does not change the result
+	HeldOut int // held-out sequences that Evaluate measures; default 128
+	// of the initial parameters, which matter on the peer that founds the run; 0 is an ordinary
+	// seed
+	Seed    uint64
+	Threads int // cores one step uses; default 1. It does not change the result
 }
 
-// WithDefaults is c with every field that was left 0 filled in.
+// WithDefaults is c with defaults for all fields that are 0.
 func (c Config) WithDefaults() Config {
 	c.Layers = cmp.Or(c.Layers, 1)
 	c.Width = cmp.Or(c.Width, 96)
@@ -63,7 +66,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate says everything that is wrong with c, defaults applied, in one joined error; nil when nothing is.
+// Validate returns all faults of c, with defaults applied, in one joined error.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	errs := []error{
@@ -84,7 +87,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("epsilon %v: above 0 and at most 1 is allowed", c.Epsilon))
 	}
 	if !(c.WeightDecay*c.LearningRate < 1) || math.IsInf(c.WeightDecay, 0) {
-		errs = append(errs, fmt.Errorf("weight decay %v: at most 1/(learning rate) is allowed, negative for none", c.WeightDecay))
+		errs = append(errs, fmt.Errorf("weight decay %v: at most 1/(learning rate) is allowed, negative for none",
+			c.WeightDecay))
 	}
 	if math.IsNaN(c.Clip) {
 		errs = append(errs, errors.New("clip is not a number: give a norm above 0, or a negative one for no clipping"))
@@ -92,7 +96,8 @@ func (c Config) Validate() error {
 	return errors.Join(append(errs, c.validateSizes(errs))...)
 }
 
-// validateSizes says what is wrong with the sizes together. It stays silent while one of them alone is wrong.
+// validateSizes checks the sizes against each other. It reports nothing while a single size is
+// wrong.
 func (c Config) validateSizes(before []error) error {
 	if errors.Join(before...) != nil {
 		return nil
@@ -102,10 +107,12 @@ func (c Config) validateSizes(before []error) error {
 	}
 	s := c.shape()
 	if n := s.layout().Elements(); n > maxModelElements {
-		return fmt.Errorf("the model has %d parameters: at most %d are allowed, take fewer layers or a smaller width", n, maxModelElements)
+		return fmt.Errorf("the model has %d parameters: at most %d are allowed, take fewer layers or a smaller width",
+			n, maxModelElements)
 	}
 	if n := s.bufferElements(c.Batch); n > maxBufferElements {
-		return fmt.Errorf("a step needs %d values of working memory: at most %d are allowed, take a smaller batch or context", n, maxBufferElements)
+		return fmt.Errorf("a step needs %d values of working memory: at most %d are allowed, take a smaller batch or "+
+			"context", n, maxBufferElements)
 	}
 	return nil
 }
@@ -113,7 +120,8 @@ func (c Config) validateSizes(before []error) error {
 // Parameters is D, the number of parameters of the model.
 func (c Config) Parameters() uint64 { return c.WithDefaults().shape().layout().Elements() }
 
-// FLOPsPerStep is the floating-point operations of the matrix products of one inner step: forward, and twice that backward.
+// FLOPsPerStep is the floating-point operations of the matrix products of one inner step: forward,
+// and twice that backward.
 func (c Config) FLOPsPerStep() float64 {
 	c = c.WithDefaults()
 	rows, d := float64(c.Batch*c.Context), float64(c.Width)

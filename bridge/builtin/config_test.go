@@ -59,7 +59,8 @@ func TestBufferElements(t *testing.T) {
 	n := len(m.last) + len(m.logits) + 2*len(m.final.out) + len(m.back.stream) + len(m.back.narrow) +
 		len(m.back.qkv) + len(m.back.wide) + len(m.back.scores)
 	for _, a := range m.layers {
-		n += len(a.in) + 2*len(a.ln1.out) + len(a.qkv) + len(a.weights) + len(a.mixed) + len(a.mid) + 2*len(a.ln2.out) + 3*len(a.up)
+		n += len(a.in) + 2*len(a.ln1.out) + len(a.qkv) + len(a.weights) + len(a.mixed) + len(a.mid) + 2*len(a.ln2.out) +
+			3*len(a.up)
 	}
 	if said := s.bufferElements(5); uint64(n) != said {
 		t.Errorf("%d values allocated, bufferElements says %d", n, said)

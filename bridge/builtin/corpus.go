@@ -8,29 +8,33 @@ import (
 	"math"
 )
 
-// ErrNoData is wrapped by errors that say the corpus has no text, or too little for what is asked of it.
+// ErrNoData is wrapped by errors that say the corpus has no text, or too little for the
+// configuration.
 var ErrNoData = errors.New("not enough data")
 
-// CorpusConfig says what to read. The zero value reads the Go standard library's own source. All peers of a run should read
-// the same data under the same configuration: then what they train on is disjoint and their held-out losses compare.
+// CorpusConfig says what to read. The zero value reads the Go standard library's own source. All
+// peers of a run should read the same data under the same configuration: then they train on
+// disjoint parts, and their held-out losses can be compared.
 type CorpusConfig struct {
-	// Paths are text files, and folders that are searched for text files; hidden files, folders named testdata or vendor,
-	// symbolic links and files with zero bytes in them are passed over. Default: *.go under GOROOT/src, without cmd.
+	// Paths are text files, and folders that are searched for text files; hidden files, folders
+	// named testdata or vendor, symbolic links and files with zero bytes in them are passed over.
+	// Default: *.go under GOROOT/src, without cmd.
 	Paths []string
-	// MaxBytes bounds what is read and held in memory; beyond it files are left out. Default 64 MiB, most 1 GiB.
+	// MaxBytes bounds what is read and held in memory; beyond it files are left out. Default 64
+	// MiB, most 1 GiB.
 	MaxBytes int
-	// HoldOut: one file of so many is held out of training. Default 16.
+	// HoldOut is the number of files of which one is held out of training. Default 16.
 	HoldOut int
 }
 
-// WithDefaults is c with every field that was left 0 filled in, but for Paths.
+// WithDefaults is c with defaults for all fields that are 0, except Paths.
 func (c CorpusConfig) WithDefaults() CorpusConfig {
 	c.MaxBytes = cmp.Or(c.MaxBytes, 64<<20)
 	c.HoldOut = cmp.Or(c.HoldOut, 16)
 	return c
 }
 
-// Validate says everything that is wrong with c, defaults applied, in one joined error; nil when nothing is.
+// Validate returns all faults of c, with defaults applied, in one joined error.
 func (c CorpusConfig) Validate() error {
 	c = c.WithDefaults()
 	errs := []error{between("corpus bytes", c.MaxBytes, 1<<30)}
@@ -40,19 +44,21 @@ func (c CorpusConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Corpus is text held in memory, in two parts without overlap: one to train on, and one held out. It is
-// never written after OpenCorpus, so trainers may share it.
+// Corpus is text held in memory, in two parts without overlap: one to train on, and one held out.
+// It is never written after OpenCorpus, so trainers may share it.
 type Corpus struct {
 	train   []byte
 	heldOut []byte
 	files   int
 }
 
-// OpenCorpus reads the data. The same files under the same root give the same corpus on every machine: a hash of each file's
-// path below its root, with slashes, decides the order and what is held out. Where that hash holds out far too little or too
-// much, as with a handful of files, the end of every file is held out instead.
+// OpenCorpus reads the data. The same files under the same root give the same corpus on every
+// machine: a hash of each file's path below its root, with slashes, decides the order and what is
+// held out. If that hash holds out far too little or too much, as with a handful of files, the end
+// of every file is held out instead.
 //
-// It wraps ErrNoData when nothing was found, fs.ErrNotExist or fs.ErrPermission when a path cannot be read.
+// It wraps ErrNoData when nothing was found, fs.ErrNotExist or fs.ErrPermission when a path cannot
+// be read.
 func OpenCorpus(ctx context.Context, cfg CorpusConfig) (*Corpus, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -70,7 +76,8 @@ func OpenCorpus(ctx context.Context, cfg CorpusConfig) (*Corpus, error) {
 		return nil, err
 	}
 	if len(c.train) == 0 {
-		return nil, fmt.Errorf("%w: no text in the %d files found: name text files or folders that hold some (--data)", ErrNoData, len(files))
+		return nil, fmt.Errorf("%w: no text in the %d files found: name text files or folders that hold some (--data)",
+			ErrNoData, len(files))
 	}
 	return c, nil
 }
@@ -84,8 +91,8 @@ func (c *Corpus) TrainBytes() int { return len(c.train) }
 // HeldOutBytes is the size of the held-out part.
 func (c *Corpus) HeldOutBytes() int { return len(c.heldOut) }
 
-// balanced says whether the held-out part is between a quarter and four times what one file of holdOut should give, and no
-// more than half of all.
+// balanced says whether the held-out part is between a quarter and four times what one file of
+// holdOut should give, and no more than half of all.
 func (c *Corpus) balanced(holdOut int) bool {
 	all := len(c.train) + len(c.heldOut)
 	return len(c.heldOut)*4*holdOut >= all && len(c.heldOut)*holdOut <= 4*all && len(c.heldOut)*2 <= all
@@ -94,18 +101,20 @@ func (c *Corpus) balanced(holdOut int) bool {
 // check says whether both parts are large enough for windows of n bytes.
 func (c *Corpus) check(n int) error {
 	if len(c.train) < 2*n {
-		return fmt.Errorf("%w: %d bytes to train on, and two sequences need %d: give more text (--data) or a shorter context",
+		return fmt.Errorf("%w: %d bytes to train on, and two sequences need %d: give more text (--data) or a shorter "+
+			"context",
 			ErrNoData, len(c.train), 2*n)
 	}
 	if len(c.heldOut) < n {
-		return fmt.Errorf("%w: %d bytes held out, and one sequence needs %d: give more text (--data) or a shorter context",
+		return fmt.Errorf("%w: %d bytes held out, and one sequence needs %d: give more text (--data) or a shorter "+
+			"context",
 			ErrNoData, len(c.heldOut), n)
 	}
 	return nil
 }
 
-// heldOutBatch cuts sequences of the given length at even distances from the held-out part. It depends on nothing else, so
-// that peers with the same data measure the same.
+// heldOutBatch cuts sequences of the given length at even distances from the held-out part. It
+// depends on nothing else, so that peers with the same data measure the same.
 func (c *Corpus) heldOutBatch(sequences, length int) (b batch) {
 	room := len(c.heldOut) - length - 1
 	for i := range sequences {
@@ -114,7 +123,8 @@ func (c *Corpus) heldOutBatch(sequences, length int) (b batch) {
 	return b
 }
 
-// appendWindow appends the first length bytes of text as a sequence, and the byte after each as its target.
+// appendWindow appends the first length bytes of text as a sequence, and the byte after each as its
+// target.
 func (b *batch) appendWindow(text []byte, length int) {
 	b.inputs = append(b.inputs, text[:length]...)
 	b.targets = append(b.targets, text[1:length+1]...)

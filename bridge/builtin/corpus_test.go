@@ -68,7 +68,8 @@ func TestCorpusHoldsOutWholeFiles(t *testing.T) {
 	}
 }
 
-// Where the folder lies does not matter, nor naming a part of it twice; another file's arrival changes nobody's part.
+// Where the folder lies does not matter, nor naming a part of it twice; another file's arrival
+// changes nobody's part.
 func TestCorpusFollowsFromPathsBelowTheRoot(t *testing.T) {
 	files := manyFiles(200)
 	here, there := write(t, files), write(t, files)
@@ -100,7 +101,8 @@ func TestCorpusSkips(t *testing.T) {
 
 // A single file is divided by its end.
 func TestCorpusOfOneFile(t *testing.T) {
-	path := filepath.Join(write(t, map[string]string{"book.txt": strings.Repeat("t", 900) + strings.Repeat("h", 100)}), "book.txt")
+	path := filepath.Join(write(t, map[string]string{"book.txt": strings.Repeat("t", 900) + strings.Repeat("h", 100)}),
+		"book.txt")
 	c := open(t, CorpusConfig{Paths: []string{path}, HoldOut: 10})
 	if c.TrainBytes() != 900 || strings.Trim(string(c.heldOut), "h") != "" {
 		t.Errorf("%d bytes to train on, held out %q", c.TrainBytes(), c.heldOut)

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// maxFiles bounds the list of files: beyond it the folder named is surely not the one meant.
+// maxFiles bounds the list of files. A folder with more is surely a mistake.
 const maxFiles = 1 << 20
 
 // file is a file of the corpus.
@@ -28,7 +28,8 @@ type file struct {
 	hash uint64 // of name: decides the order and what is held out
 }
 
-// list finds the files, in the order of their hashes: when MaxBytes cuts the list, what is read is still a fair sample.
+// list finds the files, in the order of their hashes: when MaxBytes cuts the list, what is read is
+// still a fair sample.
 func (c CorpusConfig) list(ctx context.Context) ([]file, error) {
 	roots, accept := c.Paths, func(string) bool { return true }
 	if len(roots) == 0 {
@@ -48,16 +49,24 @@ func (c CorpusConfig) list(ctx context.Context) ([]file, error) {
 		files = append(files, found...)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%w: no files under %s: name text files or folders that hold some (--data)", ErrNoData, strings.Join(roots, ", "))
+		return nil, fmt.Errorf("%w: no files under %s: name text files or folders that hold some (--data)", ErrNoData,
+			strings.Join(roots, ", "))
 	}
 	return sortFiles(files), nil
 }
 
-// sortFiles orders files by hash, and keeps a file that two roots reached under the name that sorts first.
+// sortFiles orders files by hash, and keeps a file that two roots reached under the name that sorts
+// first.
 func sortFiles(files []file) []file {
-	slices.SortFunc(files, func(a, b file) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(files, func(a, b file) int {
+		return cmp.Or(cmp.Compare(a.path, b.path),
+			cmp.Compare(a.name, b.name))
+	})
 	files = slices.CompactFunc(files, func(a, b file) bool { return a.path == b.path })
-	slices.SortStableFunc(files, func(a, b file) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.name, b.name)) })
+	slices.SortStableFunc(files, func(a, b file) int {
+		return cmp.Or(cmp.Compare(a.hash, b.hash),
+			cmp.Compare(a.name, b.name))
+	})
 	return files
 }
 
@@ -93,7 +102,8 @@ func listRoot(ctx context.Context, root string, accept func(name string) bool) (
 	return files, err
 }
 
-// skipped says what a search passes over: hidden entries, and code that is not a project's own text.
+// skipped says whether a search skips an entry: hidden entries, and code that is not the project's
+// own.
 func skipped(d fs.DirEntry) bool {
 	return strings.HasPrefix(d.Name(), ".") || d.IsDir() && (d.Name() == "testdata" || d.Name() == "vendor")
 }
@@ -108,19 +118,22 @@ func newFile(root, path string) file {
 	return file{path: path, name: name, hash: binary.BigEndian.Uint64(sum[:])}
 }
 
-// standardLibrary finds GOROOT/src. A program built with -trimpath does not know it: then the go command is asked.
+// standardLibrary finds GOROOT/src. A program built with -trimpath does not know it, and runs the
+// go command to ask.
 func standardLibrary(ctx context.Context) (string, error) {
 	root := build.Default.GOROOT
 	if root == "" {
 		out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 		if err != nil {
-			return "", fmt.Errorf("%w: no Go installation found for the default text (go env GOROOT: %w): name text files or folders with --data", ErrNoData, err)
+			return "", fmt.Errorf("%w: no Go installation found for the default text (go env GOROOT: %w): name text "+
+				"files or folders with --data", ErrNoData, err)
 		}
 		root = strings.TrimSpace(string(out))
 	}
 	src := filepath.Join(root, "src")
 	if info, err := os.Stat(src); err != nil || !info.IsDir() {
-		return "", fmt.Errorf("%w: the Go installation at %s has no src folder: name text files or folders with --data", ErrNoData, root)
+		return "", fmt.Errorf("%w: the Go installation at %s has no src folder: name text files or folders with --data",
+			ErrNoData, root)
 	}
 	return src, nil
 }
@@ -168,7 +181,8 @@ func (c CorpusConfig) read(ctx context.Context, files []file, divide division) (
 	return corpus, nil
 }
 
-// readText is the first limit bytes of a file; nothing if it is not text, which a zero byte tells.
+// readText is the first limit bytes of a file; empty if it is not text. A file with a zero byte is
+// not.
 func readText(path string, limit int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

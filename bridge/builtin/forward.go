@@ -1,7 +1,7 @@
 package builtin
 
-// forward computes the mean loss over b, in nats per byte. b holds at most as many sequences as the model has room for, and
-// its bytes are below the vocabulary.
+// forward computes the mean loss over b, in nats per byte. b holds at most as many sequences as the
+// model has room for, and its bytes are below the vocabulary.
 func (m *model) forward(b batch) float64 {
 	rows := len(b.inputs)
 	m.embed(m.stream(0)[:rows*m.width], b.inputs)
@@ -11,7 +11,8 @@ func (m *model) forward(b batch) float64 {
 	last := m.last[:rows*m.width]
 	m.lnf.forward(m.cores, m.final, last)
 	logits := m.logits[:rows*m.vocab]
-	m.cores.matmul(mat(logits, m.vocab), mat(m.final.out, m.width), mat(m.wte, m.width).t(), rows, m.vocab, m.width, false)
+	m.cores.matmul(mat(logits, m.vocab), mat(m.final.out, m.width), mat(m.wte, m.width).t(), rows, m.vocab, m.width,
+		false)
 	return softmaxLoss(m.cores, logits, b.targets)
 }
 

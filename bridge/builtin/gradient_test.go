@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// tinyModel has sizes that are all different, so that a mixed-up dimension shows, and parameters large enough for every
-// nonlinearity to bend.
+// tinyModel has sizes that are all different, so that a mixed-up dimension shows, and parameters
+// large enough for every nonlinearity to bend.
 func tinyModel(threads cores) (*model, batch) {
 	s := shape{layers: 2, width: 6, heads: 2, context: 5, vocab: 11}
 	m := newModel(s, 4, threads)
@@ -36,8 +36,9 @@ func slope(m *model, b batch, i int) float64 {
 	return (above - below) / (float64(up) - float64(down))
 }
 
-// TestGradients compares every element of every tensor's gradient with finite differences. What is left after a correct
-// backward pass is float32 rounding, below 0.2% of a tensor's norm here; a missing or doubled term is far above.
+// TestGradients compares every element of every tensor's gradient with finite differences. What is
+// left after a correct backward pass is float32 rounding, below 0.2% of a tensor's norm here; a
+// missing or doubled term is far above.
 func TestGradients(t *testing.T) {
 	m, b := tinyModel(1)
 	m.forward(b)
@@ -59,11 +60,15 @@ func TestGradients(t *testing.T) {
 	}
 }
 
-// A step's bits do not depend on the number of goroutines, nor on what an earlier and larger batch left in the buffers.
+// A step's bits do not depend on the number of goroutines, nor on what an earlier and larger batch
+// left in the buffers.
 func TestGradientsDoNotDependOnThreads(t *testing.T) {
 	one, b := tinyModel(1)
 	many, _ := tinyModel(3)
-	big := batch{append(b.inputs[:len(b.inputs):len(b.inputs)], 1, 2, 3, 4, 5), append(b.targets[:len(b.targets):len(b.targets)], 9, 8, 7, 6, 5)}
+	big := batch{
+		append(b.inputs[:len(b.inputs):len(b.inputs)], 1, 2, 3, 4, 5),
+		append(b.targets[:len(b.targets):len(b.targets)], 9, 8, 7, 6, 5),
+	}
 	many.forward(big)
 	many.backward(big)
 	if l1, l2 := one.forward(b), many.forward(b); l1 != l2 {

@@ -18,18 +18,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// BenchmarkBesideAJoiner is the rate of inner steps of a peer that serves its state to a joiner, over the rate when it does not:
-// rounds of two seconds each, turn by turn. The peer serves at Config.StateBytesPerSecond's default, over TCP with TLS on loopback. The
-// joiner is a process of its own, with the lowest priority, since it has to be on the same machine: what it takes is not the donor's.
-// threads=1 is what join does by default; with a thread on every core, each wait of one for the others is a wait of all.
+// BenchmarkBesideAJoiner is the rate of inner steps of a peer that serves its state to a joiner,
+// over the rate when it does not: rounds of two seconds each, turn by turn. The peer serves at
+// Config.StateBytesPerSecond's default, over TCP with TLS on loopback. The joiner is a process of
+// its own, with the lowest priority, since it has to be on the same machine: what it takes is not
+// the donor's. threads=1 is what join does by default; with a thread on every core, each wait of
+// one for the others is a wait of all.
 //
 //	go test -run xxx -bench BesideAJoiner -benchtime 10x ./bridge/builtin
 func BenchmarkBesideAJoiner(b *testing.B) {
@@ -42,7 +44,7 @@ func besideAJoiner(b *testing.B, threads int) {
 	perCore := int64(4_000_000) // p2pdiloco.Config.StateBytesPerSecond's default
 	j := startJoiner(b, serve(b, perCore*int64(runtime.GOMAXPROCS(0))))
 	t := newTestTrainer(b, Config{Threads: threads})
-	data := newSampler(t.corpus, p2pdiloco.Task{Seed: 1, Slot: 1, Self: "a"}, t.cfg.Batch, t.cfg.Context)
+	data := newSampler(t.corpus, trainer.Task{Seed: 1, Slot: 1, Self: "a"}, t.cfg.Batch, t.cfg.Context)
 	const round = 2 * time.Second
 	train := func() (steps float64) {
 		for began := time.Now(); time.Since(began) < round; steps++ {
@@ -89,7 +91,8 @@ func serve(b *testing.B, rate int64) joinerTask {
 	for i := range v {
 		v[i] = float32(noise.NormFloat64())
 	}
-	store, err := checkpoint.Open(b.TempDir(), checkpoint.Config{Shape: checkpoint.Shape{Elements: uint64(len(v))}, FrameBytes: 1 << 18})
+	store, err := checkpoint.Open(b.TempDir(),
+		checkpoint.Config{Shape: checkpoint.Shape{Elements: uint64(len(v))}, FrameBytes: 1 << 18})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -234,7 +237,8 @@ func (t joinerTask) fetch(ctx context.Context, o opener) (bytes int64, err error
 		if err != nil {
 			return bytes, err
 		}
-		_, report, err := statesync.NewClient(o, statesync.Config{}).FetchState(ctx, store, []statesync.Target{target}, from, nil)
+		_, report, err := statesync.NewClient(o, statesync.Config{}).FetchState(ctx, store, []statesync.Target{target},
+			from, nil)
 		bytes += report.Bytes
 		if err != nil && ctx.Err() == nil {
 			return bytes, err

@@ -4,7 +4,8 @@ import "math"
 
 const normEpsilon = 1e-5 // GPT-2's
 
-// geluScale and geluCube are those of the tanh form of GELU, written with a logistic function: tanh(u) = 2 logistic(2u) - 1.
+// geluScale and geluCube are those of the tanh form of GELU, written with a logistic function:
+// tanh(u) = 2 logistic(2u) - 1.
 const (
 	geluScale = 2 * 0.7978845608028654 // 2 sqrt(2/pi)
 	geluCube  = 0.044715
@@ -31,7 +32,8 @@ func (l linear) backward(c cores, grad linear, dIn, dOut, in []float32) {
 	addColumnSums(grad.bias, dOut)
 }
 
-// normed keeps what the backward pass needs of a layer norm: its output, and each row's 1/deviation.
+// normed keeps what the backward pass needs of a layer norm: its output, and each row's
+// 1/deviation.
 type normed struct {
 	out     []float32 // (rows, width)
 	scaled  []float32 // (rows, width): the output before gain and bias
@@ -70,8 +72,8 @@ func (n norm) forwardRow(out, scaled, in []float32) (inverse float32) {
 	return inverse
 }
 
-// backward adds the gradient with respect to the input to dIn, since the residual stream around the norm has one already, and
-// the gradients of gain and bias to grad.
+// backward adds the gradient with respect to the input to dIn, since the residual stream around the
+// norm has one already, and the gradients of gain and bias to grad.
 func (n norm) backward(c cores, grad norm, dIn, dOut []float32, a normed) {
 	d := len(n.gain)
 	c.split(len(dOut)/d, func(begin, end int) {
@@ -102,7 +104,8 @@ func (n norm) backwardRow(dIn, dOut, scaled []float32, inverse float32) {
 	}
 }
 
-// geluForward computes out = in · gate, gate = logistic(geluScale (in + geluCube in³)), and keeps the gate.
+// geluForward computes out = in · gate, gate = logistic(geluScale (in + geluCube in³)), and keeps
+// the gate.
 func geluForward(c cores, out, gate, in []float32) {
 	c.split(len(in), func(begin, end int) {
 		for i := begin; i < end; i++ {
@@ -113,7 +116,8 @@ func geluForward(c cores, out, gate, in []float32) {
 	})
 }
 
-// geluBackward multiplies grad, the gradient of the output, by the derivative: it becomes that of the input.
+// geluBackward multiplies grad, the gradient of the output, by the derivative: it becomes that of
+// the input.
 func geluBackward(c cores, grad, gate, in []float32) {
 	c.split(len(in), func(begin, end int) {
 		for i := begin; i < end; i++ {

@@ -2,8 +2,8 @@ package builtin
 
 import "math"
 
-// softmaxLoss turns each row of logits (rows, vocab) into probabilities and returns the mean cross-entropy of the targets, in
-// nats. The sum is taken in float64 in row order.
+// softmaxLoss turns each row of logits (rows, vocab) into probabilities and returns the mean
+// cross-entropy of the targets, in nats. The sum is taken in float64 in row order.
 func softmaxLoss(c cores, logits []float32, targets []byte) float64 {
 	vocab := len(logits) / len(targets)
 	losses := make([]float64, len(targets))

@@ -7,10 +7,11 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 )
 
-// How matmul cuts its output. gonum multiplies in the calling goroutine only when the output is under four 64x64 blocks: tiles
-// of 1x3 blocks stay there, so a step takes no more cores than it was given, and run a third faster than gonum's own cut (on
-// an EPYC 9005, 20 against 16 GFLOP/s a core), since long rows suit its vector kernels. The depth keeps what a tile reads of
-// its second factor within a core's L2 cache.
+// How matmul cuts its output. gonum multiplies in the calling goroutine only when the output is
+// under four 64x64 blocks: tiles of 1x3 blocks stay there, so a step takes no more cores than it
+// was given, and run a third faster than gonum's own cut (on an EPYC 9005, 20 against 16 GFLOP/s a
+// core), since long rows suit its vector kernels. The depth keeps what a tile reads of its second
+// factor within a core's L2 cache.
 const (
 	tileRows  = 64
 	tileCols  = 192
@@ -19,11 +20,13 @@ const (
 
 var gemm gonum.Implementation
 
-// cores is how many goroutines may work on one operation. Work is cut in a way that does not depend on their number, and
-// each piece is one goroutine's, so neither do the results.
+// cores is how many goroutines may work on one operation. The work is cut in a way that does not
+// depend on their number, and one goroutine does each piece, so the results do not depend on it
+// either.
 type cores int
 
-// split calls f on contiguous parts that cover [0, n), one part a goroutine, and returns when all are done.
+// split calls f on contiguous parts that cover [0, n), one part a goroutine, and returns when all
+// are done.
 func (c cores) split(n int, f func(begin, end int)) {
 	parts := min(int(c), n)
 	if parts <= 1 {
@@ -50,7 +53,7 @@ func mat(data []float32, stride int) matrix { return matrix{data, stride, blas.N
 // t is the transpose of m, a view too.
 func (m matrix) t() matrix { return matrix{m.data, m.stride, blas.Trans} }
 
-// from is what is left of m when its first i rows and j columns, as the product sees them, are cut off.
+// from is m without its first i rows and j columns, as the product sees them.
 func (m matrix) from(i, j int) []float32 {
 	if m.transposed == blas.Trans {
 		i, j = j, i

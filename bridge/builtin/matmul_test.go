@@ -26,11 +26,12 @@ func naive(dst []float32, stride int, a, b matrix, m, n, k int, add bool) []floa
 	return out
 }
 
-// A product over several tiles, of any transposition and with rows longer than the matrix, is the naive one; what lies
-// between the rows of the output is not touched.
+// A product over several tiles, of any transposition and with rows longer than the matrix, is the
+// naive one; what lies between the rows of the output is not touched.
 func TestMatmul(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, n, k := rapid.IntRange(1, 150).Draw(t, "m"), rapid.IntRange(1, 400).Draw(t, "n"), rapid.SampledFrom([]int{1, 7, 64, 1030}).Draw(t, "k")
+		m, n, k := rapid.IntRange(1, 150).Draw(t, "m"), rapid.IntRange(1, 400).Draw(t, "n"),
+			rapid.SampledFrom([]int{1, 7, 64, 1030}).Draw(t, "k")
 		if k > 1000 {
 			m, n = min(m, 70), min(n, 200)
 		}

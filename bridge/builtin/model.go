@@ -1,7 +1,7 @@
 package builtin
 
-// model is the parameters, their gradients, and the buffers of one step. forward fills the activations and backward reads
-// them, so the two are called in turn on the same batch.
+// model is the parameters, their gradients, and the buffers of one step. forward fills the
+// activations and backward reads them, so the two are called in turn on the same batch.
 type model struct {
 	shape
 	cores cores
@@ -15,7 +15,8 @@ type model struct {
 	back   gradients
 }
 
-// activations are what one block keeps for the backward pass. Rows are positions: sequences x context.
+// activations are what one block keeps for the backward pass. Rows are positions: sequences x
+// context.
 type activations struct {
 	in      []float32 // (rows, width): the residual stream before the block
 	ln1     normed
@@ -53,22 +54,25 @@ func newModel(s shape, sequences int, c cores) *model {
 	}
 	for i := range m.layers {
 		m.layers[i] = activations{
-			in: values(rows * d), ln1: newNormed(rows, d), qkv: values(3 * rows * d), weights: values(squares * s.heads),
-			mixed: values(rows * d), mid: values(rows * d), ln2: newNormed(rows, d),
+			in: values(rows * d), ln1: newNormed(rows, d), qkv: values(3 * rows * d),
+			weights: values(squares * s.heads),
+			mixed:   values(rows * d), mid: values(rows * d), ln2: newNormed(rows, d),
 			up: values(4 * rows * d), gate: values(4 * rows * d), gelu: values(4 * rows * d),
 		}
 	}
 	return m
 }
 
-// bufferElements is the number of values that newModel allocates for activations, give or take some rows.
+// bufferElements is the number of values that newModel allocates for activations, give or take some
+// rows.
 func (s shape) bufferElements(sequences int) uint64 {
 	rows, d := uint64(sequences)*uint64(s.context), uint64(s.width)
 	squares := rows * uint64(s.context)
 	return uint64(s.layers)*(22*rows*d+squares*uint64(s.heads)) + 12*rows*d + squares + rows*uint64(s.vocab)
 }
 
-// batch is the input of one step: sequences of the model's context, one after the other, and the byte that follows each input.
+// batch is the input of one step: sequences of the model's context, one after the other, and the
+// byte that follows each input.
 type batch struct {
 	inputs, targets []byte
 }

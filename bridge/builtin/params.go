@@ -5,18 +5,18 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// shape is what the layout and all buffers follow from.
+// shape determines the layout and all buffers.
 type shape struct {
 	layers, width, heads, context, vocab int
 }
 
 func (s shape) headSize() int { return s.width / s.heads }
 
-// params are the model's tensors: views into one flat vector, in the order of the layout. Matrices are (outputs x inputs),
-// row-major. Gradients have the same form.
+// params are the model's tensors: views into one flat vector, in the order of the layout. Matrices
+// are (outputs x inputs), row-major. Gradients have the same form.
 type params struct {
 	flat   []float32
 	wte    []float32 // (vocab, width): byte embeddings, and the output head
@@ -44,8 +44,8 @@ type linear struct {
 	in, out      int
 }
 
-// walk names every tensor once, in flat order. It is the only place that knows the order: the layout and the views into a
-// flat vector both come from it.
+// walk names every tensor once, in flat order. It is the only place that knows the order: the
+// layout and the views into a flat vector both come from it.
 func (s shape) walk(p *params, tensor func(view *[]float32, name string, dims ...int)) {
 	d := s.width
 	p.blocks = make([]block, s.layers)
@@ -73,9 +73,9 @@ func (s shape) walk(p *params, tensor func(view *[]float32, name string, dims ..
 }
 
 // layout lists the tensors in flat order.
-func (s shape) layout() (l p2pdiloco.Layout) {
+func (s shape) layout() (l trainer.Layout) {
 	s.walk(&params{}, func(_ *[]float32, name string, dims ...int) {
-		t := p2pdiloco.Tensor{Name: name}
+		t := trainer.Tensor{Name: name}
 		for _, n := range dims {
 			t.Shape = append(t.Shape, uint64(n))
 		}
@@ -98,9 +98,11 @@ func newParams(s shape) *params {
 	return p
 }
 
-// initialize sets gains to 1, biases to 0 and matrices to normal values: of deviation 1/sqrt(width), which keeps the size of
-// what passes through, but GPT-2's 0.02/sqrt(2 layers) for what writes into the residual stream. For a model this narrow that
-// learns much faster than GPT-2's 0.02 everywhere: held-out 2.2 against 2.7 nats/byte after the default 8 rounds of 4 peers.
+// initialize sets gains to 1, biases to 0 and matrices to normal values: of deviation
+// 1/sqrt(width), which keeps the size of what passes through, but GPT-2's 0.02/sqrt(2 layers) for
+// what writes into the residual stream. A model as narrow as this learns much faster with it than
+// GPT-2's 0.02 everywhere: held-out 2.2 against 2.7 nats/byte after the default 8 rounds of 4
+// peers.
 func (p *params) initialize(seed uint64) {
 	clear(p.flat)
 	rng := rand.NewPCG(seed, 0x70327064696c6f63)
@@ -126,8 +128,9 @@ func (n norm) fillOnes() {
 	}
 }
 
-// fillNormal draws from a sum of twelve uniform 16-bit integers, whose deviation is 65536 to ten digits. It is as good as
-// normal here, and being integer arithmetic it gives the same bits on every machine, which logarithms do not.
+// fillNormal draws from a sum of twelve uniform 16-bit integers, whose deviation is 65536 to ten
+// digits. It is as good as normal here, and being integer arithmetic it gives the same bits on
+// every machine, which logarithms do not.
 func fillNormal(rng *rand.PCG, dst []float32, deviation float32) {
 	const mean = 12 * 65535 / 2
 	for i := range dst {

@@ -6,8 +6,9 @@ import (
 	"math/bits"
 )
 
-// permutation is an order of the numbers below n that needs no memory: a Feistel network of four rounds over the least even number of bits that
-// holds them, applied again until the result is below n (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).
+// permutation is an order of the numbers below n that needs no memory: a Feistel network of four
+// rounds over the least even number of bits that holds them, applied again until the result is
+// below n (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).
 type permutation struct {
 	n    uint64
 	half int // bits of a half
@@ -22,7 +23,7 @@ func newPermutation(n uint64, key [32]byte) permutation {
 	return p
 }
 
-// at is the number at place x, which is below n.
+// at is the number at position x, which is below n.
 func (p *permutation) at(x uint64) uint64 {
 	mask := uint64(1)<<p.half - 1
 	for {

@@ -4,33 +4,36 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// sampler draws the training sequences of one task: samples without replacement, from a part of the data that is this peer's alone
-// (docs/data.md). An epoch is the training text cut into windows, from a place of its own on, in an order of its own.
+// sampler draws the training sequences of one task: samples without replacement, from a part of the
+// data that no other peer has (docs/data.md). An epoch cuts the training text into windows, from an
+// offset of its own, in an order of its own.
 type sampler struct {
 	corpus *Corpus
-	task   p2pdiloco.Task
+	task   trainer.Task
 	batch  uint64 // sequences a step
 	length uint64 // of a sequence
-	step   uint64 // the next one, of the part's
+	step   uint64 // the next sequence of the part
 
 	windows uint64 // in an epoch
-	known   bool   // what follows is epoch's
+	known   bool   // the fields below belong to epoch
 	epoch   uint64
 	offset  uint64 // of the first window
 	order   permutation
 }
 
-// newSampler prepares the draw of batch sequences a step. In a task whose maker deals no parts (PartSteps 0) they follow from slot and rank.
-func newSampler(c *Corpus, task p2pdiloco.Task, batch, length int) *sampler {
+// newSampler prepares the draw of batch sequences a step. In a task without data assignments
+// (PartSteps 0) the sequences follow from slot and rank.
+func newSampler(c *Corpus, task trainer.Task, batch, length int) *sampler {
 	if task.PartSteps == 0 {
 		task.PartSteps = max(1, task.Steps)
 		task.Part = task.Slot*uint64(len(task.Members)) + uint64(max(0, slices.Index(task.Members, task.Self)))
 	}
 	return &sampler{
-		corpus: c, task: task, batch: uint64(batch), length: uint64(length), step: task.Done, windows: uint64((len(c.train) - length) / length),
+		corpus: c, task: task, batch: uint64(batch), length: uint64(length), step: task.Done,
+		windows: uint64((len(c.train) - length) / length),
 	}
 }
 
@@ -45,7 +48,7 @@ func (s *sampler) draw(b *batch) {
 	s.step++
 }
 
-// window is where the sequence at a place begins.
+// window is where the sequence at a position begins.
 func (s *sampler) window(place uint64) uint64 {
 	if epoch := place / s.windows; !s.known || epoch != s.epoch {
 		offset := keyed("p2pdiloco/offset/1", s.task.Seed, epoch)

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 func TestPermutationIsOne(t *testing.T) {
@@ -24,7 +24,8 @@ func TestPermutationIsOne(t *testing.T) {
 	})
 }
 
-// The order is no simple one: neighbours do not stay together, and the first places come from everywhere.
+// The order is no simple one: neighbours do not stay together, and the first places come from
+// everywhere.
 func TestPermutationMixes(t *testing.T) {
 	const n = 10000
 	p := newPermutation(n, keyed("test", 1, 2))
@@ -46,7 +47,7 @@ func TestPermutationMixes(t *testing.T) {
 }
 
 // drawn is what a task trains on: where each sequence begins.
-func drawn(c *Corpus, task p2pdiloco.Task, batch, length int) (at []uint64) {
+func drawn(c *Corpus, task trainer.Task, batch, length int) (at []uint64) {
 	s := newSampler(c, task, batch, length)
 	for range task.Steps {
 		place := (s.task.Part*uint64(s.task.PartSteps) + s.step%uint64(s.task.PartSteps)) * s.batch
@@ -58,13 +59,14 @@ func drawn(c *Corpus, task p2pdiloco.Task, batch, length int) (at []uint64) {
 	return at
 }
 
-// An epoch's parts have each window once, and every byte but a few is in one; the next epoch has other windows in another order.
+// An epoch's parts have each window once, and every byte but a few is in one; the next epoch has
+// other windows in another order.
 func TestPartsCoverTheTextOncePerEpoch(t *testing.T) {
 	const length, batch, steps = 7, 3, 5
 	c := &Corpus{train: make([]byte, 7*(3*5*10+1))} // ten parts an epoch
 	epochs := [2][]uint64{}
 	for part := range uint64(20) {
-		at := drawn(c, p2pdiloco.Task{Seed: 9, Part: part, Steps: steps, PartSteps: steps}, batch, length)
+		at := drawn(c, trainer.Task{Seed: 9, Part: part, Steps: steps, PartSteps: steps}, batch, length)
 		epochs[part/10] = append(epochs[part/10], at...)
 	}
 	for e, at := range epochs {
@@ -81,17 +83,19 @@ func TestPartsCoverTheTextOncePerEpoch(t *testing.T) {
 	if slices.Equal(epochs[0], epochs[1]) {
 		t.Error("both epochs have one order")
 	}
-	if other := drawn(c, p2pdiloco.Task{Seed: 8, Steps: steps, PartSteps: steps}, batch, length); slices.Equal(other, epochs[0][:15]) {
+	if other := drawn(c, trainer.Task{Seed: 8, Steps: steps, PartSteps: steps}, batch, length); slices.Equal(other,
+		epochs[0][:15]) {
 		t.Error("another seed gives the same order")
 	}
 }
 
-// A round in pieces is the round: what was done before is not drawn again. Beyond the part's end it begins again.
+// A round in pieces is the round: what was done before is not drawn again. Beyond the part's end it
+// begins again.
 func TestATaskGoesOnWhereItsPartIs(t *testing.T) {
 	c := testCorpus()
-	whole := drawn(c, p2pdiloco.Task{Part: 3, Steps: 10, PartSteps: 10}, 2, 16)
-	first := drawn(c, p2pdiloco.Task{Part: 3, Steps: 4, PartSteps: 10}, 2, 16)
-	rest := drawn(c, p2pdiloco.Task{Part: 3, Steps: 8, PartSteps: 10, Done: 4}, 2, 16)
+	whole := drawn(c, trainer.Task{Part: 3, Steps: 10, PartSteps: 10}, 2, 16)
+	first := drawn(c, trainer.Task{Part: 3, Steps: 4, PartSteps: 10}, 2, 16)
+	rest := drawn(c, trainer.Task{Part: 3, Steps: 8, PartSteps: 10, Done: 4}, 2, 16)
 	if !slices.Equal(whole, append(first, rest[:12]...)) || !slices.Equal(rest[12:], whole[:4]) {
 		t.Errorf("in pieces %v and %v, in one %v", first, rest, whole)
 	}
@@ -103,7 +107,7 @@ func TestDrawnTargetsFollowTheirInputs(t *testing.T) {
 		c.train[i] = byte(i)
 	}
 	var b batch
-	s := newSampler(c, p2pdiloco.Task{Seed: 1, Steps: 50}, 2, 5)
+	s := newSampler(c, trainer.Task{Seed: 1, Steps: 50}, 2, 5)
 	for range 50 {
 		s.draw(&b)
 		for i, v := range b.inputs {
@@ -117,11 +121,12 @@ func TestDrawnTargetsFollowTheirInputs(t *testing.T) {
 	}
 }
 
-// Who makes tasks without dealing parts gets other data for every slot and member all the same.
+// Without data assignments in its tasks, a trainer still draws other data for every slot and
+// member.
 func TestTasksWithoutParts(t *testing.T) {
 	c, seen := testCorpus(), map[uint64]bool{}
 	for slot := range uint64(3) {
-		for _, self := range []p2pdiloco.PeerID{"a", "b"} {
+		for _, self := range []trainer.PeerID{"a", "b"} {
 			for _, at := range drawn(c, task(slot+1, self, 5), 2, 16) {
 				if seen[at] {
 					t.Errorf("slot %d: the window at %d is drawn again", slot+1, at)

@@ -10,11 +10,12 @@ import (
 	"io"
 	"os"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// The private state of a trainer is AdamW's: how many steps it has done, and the two moments. The place in the data is not part of it:
-// that follows from the task (sampler.go). In a file, all little-endian:
+// The private state of a trainer is that of AdamW: how many steps it has done, and the two moments.
+// The position in the data is not part of it, because it follows from the task (sampler.go). In a
+// file, all little-endian:
 //
 //	text      stateMagic
 //	32 bytes  SHA-256 of the layout
@@ -49,14 +50,15 @@ func (t *Trainer) Save(_ context.Context, path string) (err error) {
 	return err
 }
 
-func stateHead(l p2pdiloco.Layout, steps uint64) []byte {
+func stateHead(l trainer.Layout, steps uint64) []byte {
 	shape := sha256.Sum256(l.Append(nil))
 	b := append([]byte(stateMagic), shape[:]...)
 	b = binary.LittleEndian.AppendUint64(b, l.Elements())
 	return binary.LittleEndian.AppendUint64(b, steps)
 }
 
-// Restore reads what Save wrote. It changes nothing and wraps ErrState unless the file is whole and of this model.
+// Restore reads what Save wrote. It changes nothing and wraps ErrState unless the file is whole and
+// of this model.
 func (t *Trainer) Restore(_ context.Context, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,8 +73,8 @@ func (t *Trainer) Restore(_ context.Context, path string) error {
 	return t.opt.restore(t.layout, path, b[:len(b)-1])
 }
 
-// restore takes the contents of a file of the right size.
-func (o *adamW) restore(l p2pdiloco.Layout, path string, b []byte) error {
+// restore reads the contents of a file of the right size.
+func (o *adamW) restore(l trainer.Layout, path string, b []byte) error {
 	body, want := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
 	if got := sha256.Sum256(body); !bytes.Equal(got[:], want) {
 		return fmt.Errorf("%w: %s is damaged", ErrState, path)

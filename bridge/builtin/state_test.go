@@ -7,14 +7,15 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// TestSavedStateContinues: a new trainer that restores goes on with the same bits; one that does not, with others.
+// TestSavedStateContinues: a new trainer that restores goes on with the same bits; one that does
+// not, with others.
 func TestSavedStateContinues(t *testing.T) {
 	cfg, file := Config{Width: 16, Heads: 2, Context: 8, Batch: 4}, filepath.Join(t.TempDir(), "state")
 	round := func(tr *Trainer, slot uint64) []float32 {
-		task := p2pdiloco.Task{Slot: slot, Steps: 3, Self: "a", Members: []p2pdiloco.PeerID{"a"}}
+		task := trainer.Task{Slot: slot, Steps: 3, Self: "a", Members: []trainer.PeerID{"a"}}
 		stats, err := tr.Train(t.Context(), task)
 		if err != nil || !(stats.GradNorm > 0) {
 			t.Fatalf("%+v, %v", stats, err)
@@ -48,7 +49,10 @@ func TestRestoreRefuses(t *testing.T) {
 	dir := t.TempDir()
 	save := func(name string, cfg Config, change func([]byte) []byte) string {
 		tr, path := newTestTrainer(t, cfg), filepath.Join(dir, name)
-		if _, err := tr.Train(t.Context(), p2pdiloco.Task{Steps: 1, Self: "a", Members: []p2pdiloco.PeerID{"a"}}); err != nil {
+		if _, err := tr.Train(t.Context(), trainer.Task{
+			Steps: 1, Self: "a",
+			Members: []trainer.PeerID{"a"},
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if err := tr.Save(t.Context(), path); err != nil {
@@ -74,7 +78,8 @@ func TestRestoreRefuses(t *testing.T) {
 		save("empty", cfg, func([]byte) []byte { return nil }),
 	} {
 		tr := newTestTrainer(t, cfg)
-		if err := tr.Restore(t.Context(), path); !errors.Is(err, ErrState) || tr.opt.steps != 0 || tr.opt.first[0] != 0 {
+		if err := tr.Restore(t.Context(), path); !errors.Is(err, ErrState) || tr.opt.steps != 0 ||
+			tr.opt.first[0] != 0 {
 			t.Errorf("%s: %v, then %d steps", path, err, tr.opt.steps)
 		}
 	}

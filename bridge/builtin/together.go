@@ -4,21 +4,24 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// TrainTogether does the same inner steps of several peers' tasks as one trainer: at each step every task draws its share of the batch,
-// and there is one optimizer step by the mean of their gradients. That is synchronous data-parallel training on the same data as the
-// peers', which DiLoCo is compared with. Config.Batch is of all tasks together, and a multiple of their number. The tasks must ask for
-// equally many steps. It ends early as Train does.
-func (t *Trainer) TrainTogether(ctx context.Context, tasks []p2pdiloco.Task) (stats p2pdiloco.Stats, err error) {
+// TrainTogether does the same inner steps of several peers' tasks as one trainer: at each step
+// every task draws its share of the batch, and there is one optimizer step by the mean of their
+// gradients. This is synchronous data-parallel training on the peers' data, with which DiLoCo is
+// compared. Config.Batch counts the sequences of all tasks together, and is a multiple of their
+// number. The tasks must ask for equally many steps. It ends early as Train does.
+func (t *Trainer) TrainTogether(ctx context.Context, tasks []trainer.Task) (stats trainer.Stats, err error) {
 	if len(tasks) == 0 || t.cfg.Batch%len(tasks) != 0 {
-		return stats, fmt.Errorf("builtin trainer: a batch of %d sequences for %d tasks: give a multiple", t.cfg.Batch, len(tasks))
+		return stats, fmt.Errorf("builtin trainer: a batch of %d sequences for %d tasks: give a multiple", t.cfg.Batch,
+			len(tasks))
 	}
 	data := make([]*sampler, len(tasks))
 	for i, task := range tasks {
 		if task.Steps != tasks[0].Steps {
-			return stats, fmt.Errorf("builtin trainer: tasks of %d and of %d steps cannot be trained together", tasks[0].Steps, task.Steps)
+			return stats, fmt.Errorf("builtin trainer: tasks of %d and of %d steps cannot be trained together",
+				tasks[0].Steps, task.Steps)
 		}
 		data[i] = newSampler(t.corpus, task, t.cfg.Batch/len(tasks), t.cfg.Context)
 	}

@@ -6,12 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // One step together is a step by the mean of the gradients that the tasks' own data have.
 func TestTogetherIsDataParallel(t *testing.T) {
-	tasks := []p2pdiloco.Task{task(1, "a", 1), task(1, "b", 1)}
+	tasks := []trainer.Task{task(1, "a", 1), task(1, "b", 1)}
 	alone := small
 	alone.Clip, alone.Batch = -1, small.Batch/2
 	var mean []float64
@@ -41,8 +41,9 @@ func TestTogetherIsDataParallel(t *testing.T) {
 
 func TestTogetherRefuses(t *testing.T) {
 	tr := newTestTrainer(t, small)
-	for name, tasks := range map[string][]p2pdiloco.Task{
-		"none": nil, "three": {task(1, "a", 1), task(1, "b", 1), task(1, "c", 1)}, "unequal": {task(1, "a", 1), task(1, "b", 2)},
+	for name, tasks := range map[string][]trainer.Task{
+		"none": nil, "three": {task(1, "a", 1), task(1, "b", 1), task(1, "c", 1)},
+		"unequal": {task(1, "a", 1), task(1, "b", 2)},
 	} {
 		if _, err := tr.TrainTogether(t.Context(), tasks); err == nil {
 			t.Errorf("%s: no error", name)
@@ -50,8 +51,8 @@ func TestTogetherRefuses(t *testing.T) {
 	}
 }
 
-// A paced trainer's steps are due at equal distances, and it learns what it would otherwise. The bubble's clock stands still while there is
-// something to compute.
+// A paced trainer's steps are due at equal distances, and it learns what it would otherwise. The
+// bubble's clock stands still while there is something to compute.
 func TestPace(t *testing.T) {
 	free := newTestTrainer(t, small)
 	train(t, free, task(1, "a", 4))

@@ -7,35 +7,35 @@ import (
 	"math"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // ErrDiverged is wrapped when a loss is no longer a finite number.
 var ErrDiverged = errors.New("training diverged")
 
-// Trainer trains the built-in model. It implements p2pdiloco.Trainer, p2pdiloco.Evaluator, p2pdiloco.Saver and p2pdiloco.RangeTrainer
-// and, like them, is for one goroutine at a time.
+// Trainer trains the built-in model. It implements trainer.Trainer, trainer.Evaluator,
+// trainer.Saver and trainer.RangeTrainer and, like them, is for one goroutine at a time.
 type Trainer struct {
 	cfg     Config
 	corpus  *Corpus
-	layout  p2pdiloco.Layout
+	layout  trainer.Layout
 	model   *model
 	opt     *adamW
 	heldOut batch
 	drawn   batch // the training batch, used again by every step
 
-	stepTime time.Duration // that a step lasts at least
+	stepTime time.Duration // the least duration of a step
 }
 
 var (
-	_ p2pdiloco.Trainer      = (*Trainer)(nil)
-	_ p2pdiloco.Evaluator    = (*Trainer)(nil)
-	_ p2pdiloco.Saver        = (*Trainer)(nil)
-	_ p2pdiloco.RangeTrainer = (*Trainer)(nil)
+	_ trainer.Trainer      = (*Trainer)(nil)
+	_ trainer.Evaluator    = (*Trainer)(nil)
+	_ trainer.Saver        = (*Trainer)(nil)
+	_ trainer.RangeTrainer = (*Trainer)(nil)
 )
 
-// New makes a trainer whose live parameters are the initial ones. It refuses an invalid configuration, and wraps ErrNoData
-// when the corpus is too small for the context.
+// New makes a trainer whose live parameters are the initial ones. It refuses an invalid
+// configuration, and wraps ErrNoData when the corpus is too small for the context.
 func New(cfg Config, corpus *Corpus) (*Trainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("builtin trainer: %w", err)
@@ -59,9 +59,10 @@ func New(cfg Config, corpus *Corpus) (*Trainer, error) {
 func (t *Trainer) Config() Config { return t.cfg }
 
 // Layout lists the model's tensors in flat order.
-func (t *Trainer) Layout() p2pdiloco.Layout { return t.layout }
+func (t *Trainer) Layout() trainer.Layout { return t.layout }
 
-// Init writes the initial parameters, which follow from the sizes and Config.Seed, into dst. The live ones stay.
+// Init writes the initial parameters, which follow from the sizes and Config.Seed, into dst. The
+// live parameters stay.
 func (t *Trainer) Init(_ context.Context, dst []float32) error {
 	if err := t.fits(dst); err != nil {
 		return err
@@ -114,17 +115,19 @@ func (t *Trainer) piece(begin, n int) ([]float32, error) {
 
 func (t *Trainer) fits(v []float32) error {
 	if len(v) != len(t.model.flat) {
-		return fmt.Errorf("builtin trainer: a vector of %d elements for a model of %d: give all peers the same model sizes",
+		return fmt.Errorf("builtin trainer: a vector of %d elements for a model of %d: give all peers the same model "+
+			"sizes",
 			len(v), len(t.model.flat))
 	}
 	return nil
 }
 
-// Train does task.Steps steps on the task's part of the data. When ctx ends it returns ctx's error with the statistics of
-// the steps done. It wraps ErrDiverged, without having stepped, when the loss is not finite.
-func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
+// Train does task.Steps steps on the task's part of the data. When ctx ends it returns ctx's error
+// with the statistics of the steps done. It wraps ErrDiverged, without having stepped, when the
+// loss is not finite.
+func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, error) {
 	start, sum, norms := time.Now(), 0.0, 0.0
-	stats := p2pdiloco.Stats{}
+	stats := trainer.Stats{}
 	data := newSampler(t.corpus, task, t.cfg.Batch, t.cfg.Context)
 	var err error
 	for stats.Steps < task.Steps && err == nil {
@@ -146,7 +149,8 @@ func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Sta
 	return stats, err
 }
 
-// step is one inner step. It returns the loss before it, and the norm of the whole gradient before it was clipped.
+// step is one inner step. It returns the loss before it, and the norm of the whole gradient before
+// it was clipped.
 func (t *Trainer) step(data *sampler) (loss, norm float64, err error) {
 	data.draw(&t.drawn)
 	return t.descend()
@@ -156,14 +160,15 @@ func (t *Trainer) step(data *sampler) (loss, norm float64, err error) {
 func (t *Trainer) descend() (loss, norm float64, err error) {
 	loss = t.model.forward(t.drawn)
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return 0, 0, fmt.Errorf("%w: the loss at inner step %d is %v: take a lower learning rate", ErrDiverged, t.opt.steps+1, loss)
+		return 0, 0, fmt.Errorf("%w: the loss at inner step %d is %v: take a lower learning rate", ErrDiverged,
+			t.opt.steps+1, loss)
 	}
 	t.model.backward(t.drawn)
 	return loss, t.opt.step(t.model.flat, t.model.grads.flat), nil
 }
 
-// Evaluate is the mean loss of the live parameters over the held-out sequences, in nats per byte. ln 256 = 5.55 is what
-// guessing gives. It wraps ErrDiverged when that is not finite.
+// Evaluate is the mean loss of the live parameters over the held-out sequences, in nats per byte.
+// ln 256 = 5.55 is what guessing gives. It wraps ErrDiverged when that is not finite.
 func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
 	sum, all := 0.0, len(t.heldOut.inputs)
 	for at := 0; at < all; {

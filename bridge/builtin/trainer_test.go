@@ -8,16 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 var small = Config{Width: 16, Heads: 2, Context: 16, Batch: 16, HeldOut: 40, Seed: 5}
 
-func task(slot uint64, self p2pdiloco.PeerID, steps int) p2pdiloco.Task {
-	return p2pdiloco.Task{Slot: slot, Steps: steps, Self: self, Members: []p2pdiloco.PeerID{"a", "b"}}
+func task(slot uint64, self trainer.PeerID, steps int) trainer.Task {
+	return trainer.Task{Slot: slot, Steps: steps, Self: self, Members: []trainer.PeerID{"a", "b"}}
 }
 
-func train(t *testing.T, tr *Trainer, task p2pdiloco.Task) p2pdiloco.Stats {
+func train(t *testing.T, tr *Trainer, task trainer.Task) trainer.Stats {
 	t.Helper()
 	stats, err := tr.Train(t.Context(), task)
 	if err != nil {
@@ -64,9 +64,10 @@ func TestTrainingLearns(t *testing.T) {
 	}
 }
 
-// Two trainers given the same tasks and anchors hold the same bits, whatever their threads; another peer's differ.
+// Two trainers given the same tasks and anchors hold the same bits, whatever their threads; another
+// peer's differ.
 func TestTrainingIsDeterministic(t *testing.T) {
-	run := func(self p2pdiloco.PeerID, threads int) []float32 {
+	run := func(self trainer.PeerID, threads int) []float32 {
 		cfg := small
 		cfg.Threads = threads
 		tr := newTestTrainer(t, cfg)
@@ -132,7 +133,8 @@ func TestInitIsTheSameOnEveryPeer(t *testing.T) {
 	}
 }
 
-// The initial bits are part of what peers may agree on: these were computed once and hold on every machine.
+// The initial bits are part of what peers may agree on: these were computed once and hold on every
+// machine.
 func TestInitialBits(t *testing.T) {
 	p := newParams(small.WithDefaults().shape())
 	p.initialize(1)
@@ -145,7 +147,10 @@ func TestInitialBits(t *testing.T) {
 	if mean, deviation := sum/n, math.Sqrt(squares/n); math.Abs(mean) > 0.02 || math.Abs(deviation/0.25-1) > 0.05 {
 		t.Errorf("byte embeddings have mean %.3f and deviation %.3f, want 0 and 1/sqrt(16)", mean, deviation)
 	}
-	got := [3]uint32{math.Float32bits(p.wte[0]), math.Float32bits(p.wte[1]), math.Float32bits(p.blocks[0].down.weight[7])}
+	got := [3]uint32{
+		math.Float32bits(p.wte[0]), math.Float32bits(p.wte[1]),
+		math.Float32bits(p.blocks[0].down.weight[7]),
+	}
 	if want := [3]uint32{0x3e7c7100, 0x3e028a00, 0xbc0f78d2}; got != want {
 		t.Errorf("initial bits %#x, want %#x", got, want)
 	}
@@ -184,7 +189,10 @@ func TestDivergenceIsAnError(t *testing.T) {
 func TestWrongLengths(t *testing.T) {
 	tr := newTestTrainer(t, small)
 	v := make([]float32, 7)
-	for name, call := range map[string]func(context.Context, []float32) error{"Init": tr.Init, "Load": tr.Load, "Export": tr.Export} {
+	for name, call := range map[string]func(context.Context, []float32) error{
+		"Init": tr.Init, "Load": tr.Load,
+		"Export": tr.Export,
+	} {
 		if err := call(t.Context(), v); err == nil || !strings.Contains(err.Error(), "7 elements") {
 			t.Errorf("%s: error %v", name, err)
 		}
@@ -216,7 +224,8 @@ func TestLayout(t *testing.T) {
 	if err := l.Validate(); err != nil {
 		t.Error(err)
 	}
-	if l[0].Name != "wte" || l[4].Name != "h.0.attn.qkv.weight" || !slices.Equal(l[4].Shape, []uint64{288, 96}) || l.Elements() != 139680 {
+	if l[0].Name != "wte" || l[4].Name != "h.0.attn.qkv.weight" || !slices.Equal(l[4].Shape, []uint64{288, 96}) ||
+		l.Elements() != 139680 {
 		t.Errorf("layout %v", l)
 	}
 }
@@ -227,7 +236,8 @@ func TestPartsOfTheModel(t *testing.T) {
 	d := int(tr.Layout().Elements())
 	before, after := make([]float32, d), make([]float32, d)
 	got := make([]float32, 3)
-	if err := errors.Join(tr.Export(t.Context(), before), tr.LoadRange(t.Context(), 5, []float32{7, 8, 9}), tr.ExportRange(t.Context(), 6, got), tr.Export(t.Context(), after)); err != nil {
+	if err := errors.Join(tr.Export(t.Context(), before), tr.LoadRange(t.Context(), 5, []float32{7, 8, 9}),
+		tr.ExportRange(t.Context(), 6, got), tr.Export(t.Context(), after)); err != nil {
 		t.Fatal(err)
 	}
 	copy(before[5:], []float32{7, 8, 9})

@@ -3,26 +3,31 @@
  *
  *     p2pdiloco join --run my-run --trainer ./libmytrainer.so --trainer-config my.json
  *
- * A trainer owns a live model and does inner steps on it. It exports one function, p2pdiloco_trainer_entry, which returns a table of
- * functions. bridge/trainers/cpu is a readable one; p2pdiloco trainer-check tries a library against what this file asks.
+ * A trainer owns a live model and does inner steps on it. It exports one function, p2pdiloco_trainer_entry,
+ * which returns a table of functions. bridge/trainers/cpu is an example that is meant to be read; `p2pdiloco
+ * trainer-check` tests a library against this file.
  *
- * Where it runs. p2pdiloco loads the library in a process of its own, made for it: a trainer that crashes or hangs ends that process
- * and not the peer. All functions are called from that process's main thread, one at a time, so contexts that belong to a thread
- * (CUDA's) stay put; cancel alone is called from another thread. Standard output and error are the peer's standard error. The
- * trainer may start threads. It must leave the signals SIGTERM and SIGKILL as they are.
+ * Where it runs. p2pdiloco loads the library in a process of its own: a trainer that crashes or hangs ends that
+ * process and not the peer. All functions are called from that process's main thread, one at a time, so that
+ * contexts that belong to a thread (as in CUDA) work; only cancel is called from another thread. Standard
+ * output and error are the peer's standard error. The trainer may start threads. It must leave the signals
+ * SIGTERM and SIGKILL as they are.
  *
- * Order. entry, create, layout, register_memory; then any number of init, load, run, export_params, export_gradient, evaluate, save
- * and restore, in the peer's order; then unregister_memory and destroy. A function that fails leaves the trainer usable for
- * last_error and destroy, and for nothing else, unless it returned P2PDILOCO_TRAINER_CANCELLED, or is save or restore: those fail
- * without having changed anything.
+ * Order. entry, create, layout, register_memory; then any number of init, load, run, export_params,
+ * export_gradient, evaluate, save and restore, in the order that the peer needs; then unregister_memory and
+ * destroy. A function that fails leaves the trainer usable for last_error and destroy, and for nothing else,
+ * unless it returned P2PDILOCO_TRAINER_CANCELLED, or is save or restore: those fail without having changed
+ * anything.
  *
- * Memory. Who makes memory frees it. What the trainer returns (names, layout, error texts) is its own and stays as it is until
- * destroy; last_error's until the next call. What it is passed is the caller's and may be read, or written where the comment
- * says so, until the function returns. Vectors are little-endian IEEE 754 float32, whatever the live tensors' types are; the
- * model is one vector of D elements: the tensors of the layout, in its order, each row-major, without gaps.
+ * Memory. The side that allocates memory frees it. What the trainer returns (names, layout, error texts)
+ * belongs to the trainer and must not change until destroy; the text of last_error, until the next call. What
+ * the trainer is passed belongs to the caller. The trainer may read it, or write it where the comment says so,
+ * until the function returns. Vectors are little-endian IEEE 754 float32, whatever the live tensors' types are;
+ * the model is one vector of D elements: the tensors of the layout, in its order, each row-major, without gaps.
  *
- * Growing. Every struct begins with its size in bytes as its maker's compiler saw it; fields are only ever added at the end, and
- * readers treat those beyond the size as zero. P2PDILOCO_TRAINER_ABI changes only when an old library could not be called any more.
+ * Versions. Every struct begins with its size in bytes, as compiled by the side that made it. Fields are only
+ * added at the end, and a reader treats fields beyond the size as zero. P2PDILOCO_TRAINER_ABI changes only when
+ * an old library could not be called any more.
  */
 #ifndef P2PDILOCO_TRAINER_H
 #define P2PDILOCO_TRAINER_H
@@ -46,7 +51,7 @@ extern "C" {
 enum {
 	P2PDILOCO_TRAINER_OK = 0,
 	P2PDILOCO_TRAINER_FAILED = 1,    /* last_error says why */
-	P2PDILOCO_TRAINER_CANCELLED = 2, /* run or evaluate ended early because of cancel; the trainer stands */
+	P2PDILOCO_TRAINER_CANCELLED = 2, /* run or evaluate ended early because of cancel; the trainer can be used further */
 };
 
 /* Type of a live tensor. The peer only shows it: vectors are float32. */
@@ -73,15 +78,17 @@ typedef struct p2pdiloco_trainer_task {
 	uint64_t slot;  /* that the round contributes to, from 1 */
 	uint64_t steps; /* to do (H; in mode streaming fewer, in several runs for one slot), at least 1 */
 	uint64_t seed;  /* of the run: the order of the data follows from it */
-	/* Who trains at this slot's border: all members' peer IDs as text, sorted by their binary form; this peer is members[rank]. */
+	/* The peers that train when this slot begins: the peer IDs of all members as text, sorted by their binary
+	 * form. This peer is members[rank]. */
 	uint32_t rank;
 	uint32_t member_count;
 	const char *const *members;
-	/* Where run stores the number of steps done, after each: others see by it that this peer is at work, and a trainer that
-	 * stores nothing new for the peer's --trainer-timeout counts as hung. Never NULL. */
+	/* run stores the number of steps done here, after each step. It shows the others that this peer is at work,
+	 * and a trainer that stores nothing new for the peer's --trainer-timeout counts as hung. Never NULL. */
 	volatile uint64_t *steps_done;
-	/* The part of the data that this round is to train on: parts are numbered from 0 without an end, and each is enough for part_steps steps.
-	 * No other peer has it (docs/data.md). done of its steps were trained before: the task's are those behind them. */
+	/* The part of the data that this round trains on. Parts are numbered from 0 without end, and each is enough
+	 * for part_steps steps. No other peer has this part (docs/data.md). done of its steps were trained before;
+	 * the task's steps follow them. */
 	uint64_t part, part_steps, done;
 } p2pdiloco_trainer_task;
 
@@ -96,7 +103,7 @@ typedef struct p2pdiloco_trainer_stats {
 	double gradient_norm; /* mean over the steps of the gradient's norm before clipping; 0 for unknown */
 } p2pdiloco_trainer_stats;
 
-typedef struct p2pdiloco_trainer p2pdiloco_trainer; /* the library's own */
+typedef struct p2pdiloco_trainer p2pdiloco_trainer; /* defined by the library */
 
 typedef struct p2pdiloco_trainer_api {
 	uint64_t size;    /* sizeof(p2pdiloco_trainer_api) */
@@ -104,51 +111,58 @@ typedef struct p2pdiloco_trainer_api {
 	uint32_t flags;   /* 0 */
 	const char *name; /* of the trainer and its version, for people */
 
-	/* Makes a trainer. config is the text of --trainer-config, "{}" without one; its JSON is the library's own. data_dir is a folder
-	 * that the trainer may keep files in, and finds again when the peer is restarted. On failure *out is NULL or a trainer whose last_error says
-	 * why and which is then destroyed. */
+	/* Makes a trainer. config is the text of --trainer-config, or "{}"; the library defines what its JSON
+	 * means. data_dir is a folder for the trainer's files, which is still there when the peer is restarted. On
+	 * failure *out is NULL, or a trainer whose last_error says why; the peer then destroys it. */
 	int32_t (*create)(const char *config, const char *data_dir, p2pdiloco_trainer **out);
 
-	/* Why the last call on this trainer failed: one line of UTF-8. NULL asks of create. Never NULL. */
+	/* Why the last call on this trainer failed: one line of UTF-8, never NULL. The argument NULL means the last
+	 * create. */
 	const char *(*last_error)(p2pdiloco_trainer *);
 
 	/* The model's tensors. It must not change. */
 	int32_t (*layout)(p2pdiloco_trainer *, const p2pdiloco_trainer_tensor **tensors, uint64_t *count);
 
-	/* Tells where the vectors will lie that other calls are passed: bytes of memory shared with the peer, the same until
-	 * unregister_memory. A place to page-lock it (cudaHostRegister), so that copies run beside other work. Both may be NULL. */
+	/* Announces the memory in which the vectors of later calls lie: bytes of memory that the peer shares, the
+	 * same until unregister_memory. A library can page-lock it here (cudaHostRegister), so that copies run
+	 * beside other work. Both functions may be NULL. */
 	int32_t (*register_memory)(p2pdiloco_trainer *, void *base, uint64_t bytes);
 	int32_t (*unregister_memory)(p2pdiloco_trainer *, void *base);
 
-	/* Writes the initial parameters, D elements, which follow from config and seed (the run's) alone. Asked for where this peer founds the run. The
-	 * live ones may change. */
+	/* Writes the initial parameters, D elements, which must depend on config and the run's seed alone. The peer
+	 * calls it if it founds the run. The live parameters may change. */
 	int32_t (*init)(p2pdiloco_trainer *, uint64_t seed, float *dst);
 
-	/* Replaces elements [begin, begin + count) of the live parameters by src[0..count), and takes them as where the next
-	 * pseudo-gradient begins. A whole load is begin 0 and count D. The inner optimizer's state stays. In mode streaming parts are loaded
-	 * between runs, and the rest of the live parameters must stay as the runs have left it. */
+	/* Replaces elements [begin, begin + count) of the live parameters with src[0..count). The next
+	 * pseudo-gradient starts from them. begin 0 and count D load the whole model. The inner optimizer's state
+	 * stays. In mode streaming the peer loads parts between runs, and the rest of the live parameters must not
+	 * change. */
 	int32_t (*load)(p2pdiloco_trainer *, uint64_t begin, uint64_t count, const float *src);
 
 	/* Does task->steps inner steps from the live parameters. */
 	int32_t (*run)(p2pdiloco_trainer *, const p2pdiloco_trainer_task *, p2pdiloco_trainer_stats *);
 
-	/* Ends a run or evaluate that is under way soon, and is no error where none is. The only function that is called from another thread
-	 * and while another one runs. One that comes before run has begun is lost: the peer repeats it. */
+	/* Makes a run or evaluate that is under way end soon. It is no error if none is. Only this function is
+	 * called from another thread, and while another function runs. The peer repeats it, because a cancel before
+	 * run has begun is lost. */
 	void (*cancel)(p2pdiloco_trainer *);
 
-	/* Writes elements [begin, begin + count) of the live parameters to dst[0..count). The peer asks for ranges in rising order,
-	 * and works on one while the next is copied. */
+	/* Writes elements [begin, begin + count) of the live parameters to dst[0..count). The peer asks for ranges
+	 * in rising order, and works on one while the next is copied. */
 	int32_t (*export_params)(p2pdiloco_trainer *, uint64_t begin, uint64_t count, float *dst);
 
-	/* The same of the pseudo-gradient: what was loaded, less the live parameters, subtracted in float32. NULL: the peer subtracts. */
+	/* The same for the pseudo-gradient: the loaded parameters minus the live ones, subtracted in float32. If it
+	 * is NULL, the peer subtracts. */
 	int32_t (*export_gradient)(p2pdiloco_trainer *, uint64_t begin, uint64_t count, float *dst);
 
-	/* The mean held-out loss of the live parameters, nats per token, on data that is the same for every peer. May be NULL. */
+	/* The mean held-out loss of the live parameters, nats per token, on data that is the same for all peers.
+	 * May be NULL. */
 	int32_t (*evaluate)(p2pdiloco_trainer *, double *loss);
 
-	/* Writes the inner optimizer's state and the data position to a file, and reads them back; the model is not part of it. Saved
-	 * between rounds; restored once, before the first load, by a peer that was restarted with its data directory. A file that restore refuses is
-	 * left out with a warning. Both may be NULL. */
+	/* Writes the inner optimizer's state and the data position to a file, and reads them back; the model is not
+	 * part of it. The peer saves between rounds, and restores once, before the first load, when it was
+	 * restarted with its data directory. If restore refuses the file, the peer warns and goes on without it.
+	 * Both functions may be NULL. */
 	int32_t (*save)(p2pdiloco_trainer *, const char *path);
 	int32_t (*restore)(p2pdiloco_trainer *, const char *path);
 
@@ -156,8 +170,8 @@ typedef struct p2pdiloco_trainer_api {
 	void (*destroy)(p2pdiloco_trainer *);
 } p2pdiloco_trainer_api;
 
-/* The library's one export. abi is what the peer speaks; the table's own abi field says what the library does. NULL says
- * that the library cannot serve that. */
+/* The only function that the library exports. abi is the ABI of the peer; the abi field of the table is that of
+ * the library. NULL means that the library does not have the peer's ABI. */
 P2PDILOCO_TRAINER_EXPORT const p2pdiloco_trainer_api *p2pdiloco_trainer_entry(uint32_t abi);
 
 #ifdef __cplusplus

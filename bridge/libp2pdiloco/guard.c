@@ -1,24 +1,26 @@
 //go:build cgo && !windows
 
 /*
- * The functions of p2pdiloco.h, and what stands between a host and Go's runtime.
+ * The functions of p2pdiloco.h. They protect a host from Go's runtime, and the runtime from the host.
  *
- * Fork copies one thread of a process, so that in a child Go has no threads left, and whoever enters it hangs. Here nobody does.
+ * fork copies only one thread of a process. In a child Go has no threads left, and a call into Go would hang.
+ * These functions return an error there.
  *
- * A thread that enters Go runs on a goroutine's stack, where a signal handler of the host's must not find itself: load.c says why. So it enters with
- * signals blocked, only to have a thread of Go's begin the call, and waits for the end of it here, on its own stack and with its own mask.
+ * A thread that enters Go runs on a goroutine's stack, on which a signal handler of the host must not run
+ * (load.c says why). So a call enters Go with signals blocked, only to let a thread of Go begin the work. Then
+ * it waits here for the end, on its own stack and with its own signal mask.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#pragma GCC visibility push(default) /* of what the library has, these functions alone are for the host */
+#pragma GCC visibility push(default) /* the library exports these functions only */
 #include "p2pdiloco.h"
 #pragma GCC visibility pop
 
 #include "_cgo_export.h"
 #include "load.h"
 
-/* Begins a call, or says what there is to say in a child. */
+/* Begins a call, or returns an error in a child. */
 static int enter(struct p2pdiloco_call *call, char **error) {
 	if (p2pdiloco_forked()) {
 		if (error)

@@ -20,27 +20,31 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// The library is told with -buildmode=c-shared, and its main is never called.
+// The library is built with -buildmode=c-shared, which needs a main that is never called.
 func main() {}
 
 var library = embed.New(environ, stderr{})
 
 func init() {
-	log.SetOutput(io.Discard) // QUIC's advice on kernel buffers, and what else the dependencies would tell the host's terminal
+	// keeps QUIC's advice on kernel buffers, and other output of dependencies, off the host's
+	// terminal
+	log.SetOutput(io.Discard)
 	p2p.Quiet()
 	C.p2pdiloco_loaded()
 }
 
-// environ is the host's environment now. Go's own copy is of when the library was loaded.
+// environ is the host's environment now. Go's own copy was made when the library was loaded.
 func environ() []string {
 	var list []string
-	for p := C.p2pdiloco_environ(); p != nil && *p != nil; p = (**C.char)(unsafe.Add(unsafe.Pointer(p), unsafe.Sizeof(*p))) {
+	for p := C.p2pdiloco_environ(); p != nil &&
+		*p != nil; p = (**C.char)(unsafe.Add(unsafe.Pointer(p), unsafe.Sizeof(*p))) {
 		list = append(list, C.GoString(*p))
 	}
 	return list
 }
 
-// stderr is the host's standard error. os.Stderr would end the host with SIGPIPE if nobody reads it any more.
+// stderr is the host's standard error. os.Stderr would end the host with SIGPIPE after its reader
+// has gone.
 type stderr struct{}
 
 // Write implements io.Writer. What cannot be written is dropped.
@@ -49,7 +53,8 @@ func (stderr) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Everything from here on is called by guard.c, under the names of the header with Go in them, on a thread of the host's with signals blocked.
+// guard.c calls everything from here on, under the header's names with Go in them, on a thread of
+// the host with signals blocked.
 
 //export p2pdilocoGoVersion
 func p2pdilocoGoVersion() *C.char {
@@ -57,7 +62,8 @@ func p2pdilocoGoVersion() *C.char {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		version = info.Main.Version
 	}
-	return C.CString(fmt.Sprintf("p2pdiloco %s, protocol %s, kernel %s", version, p2pdiloco.ProtocolVersion, p2pdiloco.KernelVersion))
+	return C.CString(fmt.Sprintf("p2pdiloco %s, protocol %s, kernel %s", version, p2pdiloco.ProtocolVersion,
+		p2pdiloco.KernelVersion))
 }
 
 //export p2pdilocoGoJoin
@@ -77,7 +83,9 @@ func p2pdilocoGoJoin(c *C.struct_p2pdiloco_call, config *C.char, params *C.float
 }
 
 //export p2pdilocoGoAnchor
-func p2pdilocoGoAnchor(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params *C.float, elements C.uint64_t, timeout C.int32_t) {
+func p2pdilocoGoAnchor(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params *C.float, elements C.uint64_t,
+	timeout C.int32_t,
+) {
 	begin(c, func() error {
 		v, err := vector(params, elements)
 		if err != nil {
@@ -116,7 +124,9 @@ func p2pdilocoGoPoll(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, timeout 
 }
 
 //export p2pdilocoGoFinish
-func p2pdilocoGoFinish(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params *C.float, elements C.uint64_t, timeout C.int32_t) {
+func p2pdilocoGoFinish(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params *C.float, elements C.uint64_t,
+	timeout C.int32_t,
+) {
 	begin(c, func() error {
 		v, err := vector(params, elements)
 		if err != nil {
@@ -158,7 +168,7 @@ func p2pdilocoGoClose(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node) {
 	begin(c, func() error { return library.Close(int64(node)) })
 }
 
-// begin does a call on a thread of Go's, and then wakes the host's.
+// begin does a call on a thread of Go, and then wakes the host's thread.
 func begin(c *C.struct_p2pdiloco_call, call func() error) {
 	go func() {
 		err := call()
@@ -175,7 +185,7 @@ func vector(params *C.float, elements C.uint64_t) ([]float32, error) {
 	return embed.Vector(unsafe.Pointer(params), uint64(elements))
 }
 
-// tell says the slot where there is one.
+// tell stores the slot if the caller wants it.
 func tell(c *C.struct_p2pdiloco_call, slot uint64, err error) error {
 	if code := embed.CodeOf(err); code == embed.OK || code == embed.Ended {
 		c.slot, c.has_slot = C.uint64_t(slot), 1

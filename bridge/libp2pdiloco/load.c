@@ -1,19 +1,22 @@
 //go:build cgo && !windows
 
 /*
- * What loading the library does to the host process. Go's runtime starts with it, in threads of its own, and two things of it would be felt:
+ * What loading the library does to the host process. Go's runtime starts with it, in threads of its own, and
+ * two things of it would be felt:
  *
- * Signals. The kernel gives a signal of the process to any thread that does not block it, and a handler that the host installed without
- * SA_ONSTACK, as signal() does, would then run on the stack of a goroutine, a few kilobytes large, and write over what lies below. So Go's threads
- * block all signals that come from outside: they start with the mask of the thread that loads the library, which is full for that moment.
- * The host's signals come to the host's threads, as if there were no others. (Go unblocks SIGCHLD and SIGPROF all the same, whatever the
- * mask; guard.c keeps signals from the host's threads while they are in Go.)
+ * Signals. The kernel gives a signal of the process to any thread that does not block it, and a handler that
+ * the host installed without SA_ONSTACK, as signal() does, would then run on the stack of a goroutine, a few
+ * kilobytes large, and write over what lies below. So Go's threads block all signals that come from outside:
+ * they start with the mask of the thread that loads the library, which is full for that moment. The host's
+ * signals come to the host's threads, as if there were no others. (Go unblocks SIGCHLD and SIGPROF all the
+ * same, whatever the mask; guard.c keeps signals from the host's threads while they are in Go.)
  *
- * SIGPIPE. Go takes it over. Its own threads block it, so the host gets back what it had: a handler, or the default by which
- * `program | head` ends.
+ * SIGPIPE. Go takes it over. Its own threads block it, so the host gets back what it had: a handler, or the
+ * default by which `program | head` ends.
  *
- * Both need an order: first() runs before Go's own constructor, because its priority is higher, and last() after it, because the linker
- * puts Go's object first. Should a linker do otherwise the signals are as with any Go library, and the host's mask is its own all the same.
+ * Both need an order: first() runs before Go's own constructor, because its priority is higher, and last()
+ * after it, because the linker puts Go's object first. Should a linker do otherwise the signals are as with any
+ * Go library, and the host's mask is its own all the same.
  */
 #include <errno.h>
 #include <time.h>
@@ -35,7 +38,8 @@ static struct {
 	int loaded;
 } go = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
 
-/* All but those that a thread brings upon itself, and SIGURG, by which Go interrupts its own threads on signal stacks of their own. */
+/* All but those that a thread brings upon itself, and SIGURG, by which Go interrupts its own threads on signal
+ * stacks of their own. */
 void p2pdiloco_block(sigset_t *old) {
 	static const int own[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGURG};
 	sigset_t all;

@@ -1,4 +1,4 @@
-/* What the C side has for the Go side, and guard.c of load.c. */
+/* What guard.c and load.c offer to the Go side and to each other. */
 #ifndef P2PDILOCO_LOAD_H
 #define P2PDILOCO_LOAD_H
 
@@ -19,11 +19,11 @@ struct p2pdiloco_call {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	int done;
-	sigset_t mask; /* the host's thread had it */
+	sigset_t mask; /* of the host's thread */
 	int cancel;
 };
 
-/* Go says that a call is done, and does not look at it again. */
+/* Go calls it when a call is done, and does not use the call again. */
 void p2pdiloco_done(struct p2pdiloco_call *call);
 
 /* Go calls it when its runtime and all packages are initialised. */
@@ -38,7 +38,7 @@ char **p2pdiloco_environ(void);
 /* Says whether this process is a child of the one that loaded the library. */
 int p2pdiloco_forked(void);
 
-/* Blocks the signals that come from outside for this thread, and says in old what it blocked before. */
+/* Blocks the signals that come from outside for this thread, and stores the old mask in old. */
 void p2pdiloco_block(sigset_t *old);
 
 #endif

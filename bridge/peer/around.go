@@ -22,15 +22,17 @@ import (
 
 // around is what stands around a node.
 type around struct {
-	claim    *statedir.Claim // nil where the directory was given
-	events   *eventlog.Writer
-	api      *api.Server
-	metrics  *api.Server                     // on an address of its own, or nil
-	self     atomic.Pointer[p2pdiloco.Event] // peer.started: who answers before the node stands
+	claim   *statedir.Claim // nil where the directory was given
+	events  *eventlog.Writer
+	api     *api.Server
+	metrics *api.Server // on an address of its own, or nil
+	// the event peer.started: the answer to status before there is a node
+	self     atomic.Pointer[p2pdiloco.Event]
 	complain sync.Once
 }
 
-// prepare opens what can fail before the network is touched: the events file, the data directory, the API.
+// prepare opens everything that can fail before the network is used: the events file, the data
+// directory, the API.
 func (p *Peer) prepare(s *settings.Settings) (err error) {
 	if s.Events != "" {
 		if p.events, err = eventlog.Create(s.Events); err != nil {
@@ -56,17 +58,22 @@ func (p *Peer) prepare(s *settings.Settings) (err error) {
 	return p.serveAPI(s.API, scrapes)
 }
 
-// serveAPI serves the status API, and says in the data directory where.
+// serveAPI serves the status API, and writes its address into the data directory.
 func (p *Peer) serveAPI(at string, scrapes http.Handler) error {
 	addr, err := api.ParseAddress(at)
 	if err != nil {
 		return err
 	}
-	orders := api.Orders{Token: api.NewToken(), Recover: p.recover, Change: p.change, Invite: p.invite, Probe: p.probe}
-	if p.api, err = api.Serve(addr, func() (any, bool) { return p.Status() }, orders, scrapes); err != nil {
+	commands := api.Commands{
+		Token: api.NewToken(), Recover: p.recover, Change: p.change, Invite: p.invite,
+		Probe: p.probe,
+	}
+	if p.api, err = api.Serve(addr, func() (any, bool) { return p.Status() }, commands, scrapes); err != nil {
 		return err
 	}
-	if err := disk.Replace(disk.OS, filepath.Join(p.cfg.DataDir, statedir.TokenFile), []byte(orders.Token+"\n")); err != nil { // for this user's eyes
+	// only this user may read it
+	if err := disk.Replace(disk.OS, filepath.Join(p.cfg.DataDir, statedir.TokenFile),
+		[]byte(commands.Token+"\n")); err != nil {
 		return err
 	}
 	file := filepath.Join(p.cfg.DataDir, statedir.APIFile)
@@ -116,7 +123,7 @@ func (p *Peer) onEvent(e p2pdiloco.Event) {
 	}
 }
 
-// recover is an order that the API takes.
+// recover carries out the API command of that name.
 func (p *Peer) recover() error {
 	node, err := p.found()
 	if err != nil {
@@ -125,8 +132,8 @@ func (p *Peer) recover() error {
 	return node.Recover()
 }
 
-// change is another.
-func (p *Peer) change(c api.Change) error {
+// change carries out the motions remove, readmit and rotate.
+func (p *Peer) change(c api.Motion) error {
 	node, err := p.found()
 	if err != nil {
 		return err
@@ -143,10 +150,10 @@ func (p *Peer) change(c api.Change) error {
 	case c.Action == "readmit":
 		return node.Readmit(about)
 	}
-	return fmt.Errorf("no order is called %q", c.Action)
+	return fmt.Errorf("there is no command %q", c.Action)
 }
 
-// invite is another.
+// invite makes a ticket for the API.
 func (p *Peer) invite(i api.Invitation) (string, error) {
 	node, err := p.found()
 	if err != nil {
@@ -155,7 +162,7 @@ func (p *Peer) invite(i api.Invitation) (string, error) {
 	return node.Invite(p.ctx, p2pdiloco.InviteOptions{TTL: i.TTL, Uses: i.Uses})
 }
 
-// found is the node, or why there is none.
+// found is the node, or the reason why there is none.
 func (p *Peer) found() (*p2pdiloco.Node, error) {
 	select {
 	case <-p.joined:
@@ -165,10 +172,11 @@ func (p *Peer) found() (*p2pdiloco.Node, error) {
 	}
 }
 
-// probeSize is how many bytes are sent to each member, and had from it: enough for a connection to find its rate.
+// probeSize is how many bytes a probe sends to each member and receives from it: enough for a
+// connection to reach its rate.
 const probeSize = 4 << 20
 
-// probe is the third.
+// probe measures the ways to all members for the API.
 func (p *Peer) probe(ctx context.Context) (any, error) {
 	node, err := p.found()
 	if err != nil {
@@ -182,7 +190,8 @@ func (p *Peer) cleanUp() error {
 	var errs []error
 	if p.api != nil {
 		for _, name := range []string{statedir.APIFile, statedir.TokenFile} {
-			if err := os.Remove(filepath.Join(p.cfg.DataDir, name)); !errors.Is(err, os.ErrNotExist) { // it may not have come so far
+			// prepare may have failed before it
+			if err := os.Remove(filepath.Join(p.cfg.DataDir, name)); !errors.Is(err, os.ErrNotExist) {
 				errs = append(errs, err)
 			}
 		}

@@ -58,11 +58,14 @@ func TestMetrics(t *testing.T) {
 	for _, addr := range []string{own, p.api.Addr().String()} {
 		families := scrape(t, addr)
 		for name, want := range map[string]float64{
-			"p2pdiloco_slot": 1, "p2pdiloco_members": 1, "p2pdiloco_slot_contributors": 1, "p2pdiloco_slot_weight": 50, "p2pdiloco_gradient_norm": 3,
-			"p2pdiloco_own_gradient_norm": 3, "p2pdiloco_own_gradient_cosine": 1, "p2pdiloco_tokens_total": 50, "p2pdiloco_contributions_total": 1,
+			"p2pdiloco_slot": 1, "p2pdiloco_members": 1, "p2pdiloco_slot_contributors": 1, "p2pdiloco_slot_weight": 50,
+			"p2pdiloco_gradient_norm":     3,
+			"p2pdiloco_own_gradient_norm": 3, "p2pdiloco_own_gradient_cosine": 1, "p2pdiloco_tokens_total": 50,
+			"p2pdiloco_contributions_total": 1,
 		} {
 			f := families[name]
-			if f == nil || len(f.Metric) != 1 || f.Metric[0].GetGauge().GetValue()+f.Metric[0].GetCounter().GetValue() != want {
+			if f == nil || len(f.Metric) != 1 ||
+				f.Metric[0].GetGauge().GetValue()+f.Metric[0].GetCounter().GetValue() != want {
 				t.Errorf("%s: %s is %v, want %v", addr, name, f, want)
 			}
 		}

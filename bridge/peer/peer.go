@@ -12,16 +12,21 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 )
 
-// Options are what a program adds to a peer's settings. The zero value is a peer that votes and serves.
+// Options are what a program adds to a peer's settings. With the zero value a peer votes and
+// serves, and does not train.
 type Options struct {
-	// Trainer makes what trains, in the background, when the data directory (cfg.DataDir) is the peer's own. Its context ends when the
-	// peer does. Who made it closes it, after the peer.
+	// Trainer makes the trainer, in the background, once the peer has claimed its data directory
+	// (cfg.DataDir). Its context ends when the peer does. The program that made the trainer closes
+	// it, after the peer.
 	Trainer func(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error)
-	// Init writes the initial parameters, D elements, should this peer found the run without a trainer; nil means zeros.
+	// Init writes the initial parameters, D elements, in case this peer founds the run without a
+	// trainer; nil means zeros.
 	Init func(dst []float32) error
-	// OnEvent is called for every event after it has been written to the events file, one at a time; it must not block, nor call the peer.
+	// OnEvent is called for every event after it has been written to the events file, one at a
+	// time; it must not block, nor call the peer.
 	OnEvent func(p2pdiloco.Event)
-	// Notice is told, from any goroutine, what a person should know and no event says. nil: the logger is.
+	// Notice gets, from any goroutine, what a person should know and no event says. If it is nil,
+	// the logger gets it.
 	Notice func(text string)
 	// Logger is silent when nil.
 	Logger *slog.Logger
@@ -40,14 +45,15 @@ type Peer struct {
 	node   *p2pdiloco.Node // nil with an error
 	err    error
 
-	leaving sync.Once // word to the others
+	leaving sync.Once // the announcement to the others
 	left    error
 	ending  sync.Once // of what is around
 	ended   error
 }
 
-// Open starts a peer. It returns an error where the settings cannot be obeyed (settings.ErrInvalid) or something on this machine is in
-// the way, before anything of the network is touched; the run is looked for in the background.
+// Open starts a peer. It returns an error if the settings cannot be obeyed (settings.ErrInvalid) or
+// something on this machine is in the way, before it uses the network. The search for the run goes
+// on in the background.
 func Open(s *settings.Settings, o Options) (*Peer, error) {
 	cfg, err := s.Config()
 	if err != nil {
@@ -90,11 +96,12 @@ func (p *Peer) join() {
 // Dir is the data directory.
 func (p *Peer) Dir() string { return p.cfg.DataDir }
 
-// Joined is closed when the run has been found or founded, or joining has failed: then Node does not wait.
+// Joined is closed when the run has been found or founded, or when joining has failed. After that
+// Node does not wait.
 func (p *Peer) Joined() <-chan struct{} { return p.joined }
 
-// Node waits until the run has been found or founded, and returns the node. The error is ctx's, or why there is none: p2pdiloco.ErrClosed if the
-// peer was closed before.
+// Node waits until the run has been found or founded, and returns the node. The error is that of
+// ctx, or the reason why there is no node: p2pdiloco.ErrClosed if the peer was closed before.
 func (p *Peer) Node(ctx context.Context) (*p2pdiloco.Node, error) {
 	select {
 	case <-p.joined:
@@ -111,7 +118,8 @@ func (p *Peer) Node(ctx context.Context) (*p2pdiloco.Node, error) {
 	return p.node, p.err
 }
 
-// Status is the node's status, or before there is one that it searches; ok is false before it has an identity.
+// Status is the node's status. Before there is a node it is that of a search, and ok is false
+// before the peer has an identity.
 func (p *Peer) Status() (s p2pdiloco.Status, ok bool) {
 	select {
 	case <-p.joined:
@@ -131,8 +139,9 @@ func (p *Peer) Status() (s p2pdiloco.Status, ok bool) {
 	}, true
 }
 
-// Leave announces that the peer leaves, waits until the members have agreed to go on without it (p2pdiloco.Node.Leave), and closes
-// everything. ctx bounds the waiting for others. Who leaves before the run was found is missed by nobody.
+// Leave announces that the peer leaves, waits until the members have agreed to go on without it
+// (p2pdiloco.Node.Leave), and closes everything. ctx bounds the wait for others. A peer that has
+// not found the run yet announces nothing.
 func (p *Peer) Leave(ctx context.Context) error {
 	node := p.stop()
 	if node == nil || node.Status().Phase == p2pdiloco.PhaseClosed {
@@ -142,7 +151,8 @@ func (p *Peer) Leave(ctx context.Context) error {
 	return p.end(p.left)
 }
 
-// Close ends the peer at once, without a word to the others, and waits for all that it started. It is no error to close a peer twice.
+// Close ends the peer at once, without an announcement, and waits for all that it started. It
+// is no error to close a peer twice.
 func (p *Peer) Close() error {
 	var err error
 	if node := p.stop(); node != nil {

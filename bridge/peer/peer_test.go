@@ -26,10 +26,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // runName is a run that no other test on this network takes part in: peers find each other by it.
 var runName = "test-" + rand.Text()
 
-// read is settings of a peer that keeps to this machine, and more of them as members of a JSON object.
+// read is settings of a peer that keeps to this machine, and more of them as members of a JSON
+// object.
 func read(t *testing.T, more string) *settings.Settings {
 	t.Helper()
-	s, err := settings.Embedded(fmt.Appendf(nil, `{"run": %q, "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"]%s}`, runName, more), nil)
+	s, err := settings.Embedded(fmt.Appendf(nil, `{"run": %q, "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"]%s}`,
+		runName, more), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +106,8 @@ func TestOneRound(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName); err != nil || claim.Dir != p.Dir() || claim.Release() != nil {
+	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName); err != nil || claim.Dir != p.Dir() ||
+		claim.Release() != nil {
 		t.Errorf("the directory is not free again: %+v, %v", claim, err)
 	}
 }
@@ -131,7 +134,8 @@ func checkAPI(t *testing.T, p *Peer) {
 	if _, err := api.Get(t.Context(), addr, &s); err != nil || s.Run != runName || s.Phase != p2pdiloco.PhaseRunning {
 		t.Errorf("status %+v, %v", s, err)
 	}
-	if err := api.Recover(t.Context(), addr, strings.TrimSpace(string(token))); err == nil || !strings.Contains(p2pdiloco.ErrQuorum.Error(), strings.TrimPrefix(err.Error(), "the peer refuses: ")) {
+	if err := api.Recover(t.Context(), addr, strings.TrimSpace(string(token))); err == nil ||
+		!strings.Contains(p2pdiloco.ErrQuorum.Error(), strings.TrimPrefix(err.Error(), "the peer refuses: ")) {
 		t.Errorf("ordered to recover: %v", err)
 	}
 }
@@ -152,20 +156,22 @@ func checkEvents(t *testing.T, path string) {
 	}
 }
 
-// TestBeforeTheRunIsFound: status says so, and whoever waits for the node hears of the end.
+// TestBeforeTheRunIsFound: status says so, and a call that waits for the node returns at the end.
 func TestBeforeTheRunIsFound(t *testing.T) {
 	for _, end := range map[string]func(*Peer) error{
 		"leave": func(p *Peer) error { return p.Leave(t.Context()) },
 		"close": func(p *Peer) error { return p.Close() },
 	} {
 		started := make(chan struct{})
-		p := open(t, read(t, nowhere+fmt.Sprintf(`, "data_dir": %q`, t.TempDir())), Options{OnEvent: func(e p2pdiloco.Event) {
-			if e.Name == "run.searching" {
-				close(started)
-			}
-		}})
+		p := open(t, read(t, nowhere+fmt.Sprintf(`, "data_dir": %q`, t.TempDir())),
+			Options{OnEvent: func(e p2pdiloco.Event) {
+				if e.Name == "run.searching" {
+					close(started)
+				}
+			}})
 		<-started
-		if s, ok := p.Status(); !ok || s.Phase != p2pdiloco.PhaseSearching || s.Run != runName || s.Peer == "" || len(s.Addrs) == 0 || s.Members == nil {
+		if s, ok := p.Status(); !ok || s.Phase != p2pdiloco.PhaseSearching || s.Run != runName || s.Peer == "" ||
+			len(s.Addrs) == 0 || s.Members == nil {
 			t.Errorf("searching with status %+v, %v", s, ok)
 		}
 		if err := p.recover(); err == nil || !strings.Contains(err.Error(), "still looking") {
@@ -217,7 +223,8 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v, invalid is %v", c.more, err, !c.invalid)
 		}
 	}
-	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName); err != nil || !claim.First || claim.Release() != nil {
+	if claim, err := statedir.Take(filepath.Join(home, "p2pdiloco"), runName); err != nil || !claim.First ||
+		claim.Release() != nil {
 		t.Errorf("a claim is left behind: %+v, %v", claim, err)
 	}
 }
@@ -248,7 +255,8 @@ func TestTrainerFails(t *testing.T) {
 	}
 }
 
-// TestSideBySide: a second peer of the run takes another directory and says so; an events file that fails is said once.
+// TestSideBySide: a second peer of the run takes another directory and says so; an events file that
+// fails is said once.
 func TestSideBySide(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	var notices []string

@@ -31,8 +31,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkExport copies the parameters out, and the pseudo-gradient with the node's check of every range; copy is what one core
-// does with the same bytes in this process.
+// BenchmarkExport copies the parameters out, and the pseudo-gradient with the node's check of every
+// range; copy is what one core does with the same bytes in this process.
 func BenchmarkExport(b *testing.B) {
 	const size = 64 << 20
 	p := openBench(b, size)

@@ -9,13 +9,15 @@ import (
 	"time"
 )
 
-// How a host is called. One call is under way at a time; a goroutine of its own watches it until the reply, the process's end, or
-// the end of patience. So whoever called may stop waiting: the call goes on, and the next one waits for it.
+// One call of a host is under way at a time. A goroutine of its own watches it until the reply, the
+// end of the process, or its timeout. So a caller may stop waiting: the call goes on, and the next
+// one waits for it.
 
 const (
-	tick        = 50 * time.Millisecond
-	cancelAgain = 250 * time.Millisecond // a cancel that came before the library was in its run is lost
-	hangGrace   = 2 * time.Second        // between the cancel of a call that hangs and the kill
+	tick = 50 * time.Millisecond
+	// a cancel is repeated, because one that came before the library was in its run is lost
+	cancelAgain = 250 * time.Millisecond
+	hangGrace   = 2 * time.Second // from the cancel of a call that hangs to the kill
 )
 
 // host calls a library in its process.
@@ -24,10 +26,11 @@ type host struct {
 	library string
 	timeout time.Duration
 	log     *slog.Logger
-	replied chan reply // closed when no more can come
+	replied chan reply // closed when no more replies can come
 	garbled atomic.Bool
 	number  uint32 // of the last request
-	dead    error  // why there is no process to call any more; of the call under way, then of its caller
+	// why there is no process any more. The call under way owns it, and then its caller does
+	dead error
 }
 
 func newHost(p *process, cfg Config) *host {
@@ -56,9 +59,10 @@ func (h *host) receive() {
 // call is a request under way.
 type call struct {
 	request
-	doing       string        // for errors
-	beat        func() uint64 // a number that changes while the call is at work; nil: it shows nothing
-	where       func() string // how far it came, for errors; "" or nil for nothing to say
+	doing string // for errors
+	// a number that changes while the call makes progress; nil: there is no such number
+	beat        func() uint64
+	where       func() string // how far it came, for errors; may be nil or return ""
 	cancellable bool
 
 	cancelled func()        // asks for an early end, any number of times
@@ -83,7 +87,7 @@ func (h *host) start(c *call) *call {
 	c.number = h.number
 	go func() {
 		defer close(c.done)
-		_ = h.send(c.request, h.timeout) // if it does not arrive, the process's end says why
+		_ = h.send(c.request, h.timeout) // if it is not delivered, the end of the process says why
 		h.watch(c)
 	}()
 	return c
@@ -162,7 +166,7 @@ func (h *host) finish(c *call, r reply) {
 	case r.code == codeCancelled && c.cancellable && c.isAsked():
 		c.err = errCancelled
 	case r.code == codeCancelled:
-		c.err = h.fault(c, "it says that it was cancelled, which nobody has asked for", nil)
+		c.err = h.fault(c, "it reports that it was cancelled, but no cancel was sent", nil)
 	case r.code == codeRefused:
 		c.err = h.fault(c, oneLine(string(r.payload)), nil)
 	default:
@@ -173,7 +177,8 @@ func (h *host) finish(c *call, r reply) {
 // errCancelled ends a call that was asked to end.
 var errCancelled = errors.New("cancelled")
 
-// lost is for a pipe that has closed: the process is ending, or the library has closed or filled it.
+// lost handles a pipe that has closed: the process is ending, or the library has closed the pipe or
+// written into it.
 func (h *host) lost(c *call) {
 	if h.garbled.Load() {
 		h.end(c, errGarbled.Error(), nil)
@@ -192,9 +197,11 @@ func (h *host) crashed(c *call) {
 	c.err = h.dead
 }
 
-// hung ends a process that shows no progress: with a word first, since it may have something to put in order.
+// hung ends a process that makes no progress. It cancels first, because the library may have to
+// clean up.
 func (h *host) hung(c *call) {
-	why := fmt.Sprintf("no progress for %v%s, so it was ended: it hangs, or needs more time than --trainer-timeout gives it", h.timeout, c.place())
+	why := fmt.Sprintf("no progress for %v%s, so it was ended: it hangs, or needs more time than --trainer-timeout "+
+		"gives it", h.timeout, c.place())
 	h.cancel(c)
 	grace := time.After(min(hangGrace, h.timeout))
 	for c.cancellable {
@@ -211,7 +218,7 @@ func (h *host) hung(c *call) {
 	h.end(c, why, ErrHung)
 }
 
-// end kills the process and makes the fault the answer to all further calls.
+// end kills the process. All further calls return the fault.
 func (h *host) end(c *call, problem string, err error) {
 	h.kill()
 	<-h.exited
@@ -231,7 +238,7 @@ func (c *call) place() string {
 	return c.where()
 }
 
-// patience says when nothing has moved for too long.
+// patience says when there has been no progress for too long.
 type patience struct {
 	limit time.Duration
 	beat  func() uint64
@@ -250,7 +257,8 @@ func newPatience(limit time.Duration, beat func() uint64) *patience {
 
 func (p *patience) moved() { p.since = time.Now() }
 
-// over is asked every tick. Ticks that are far apart mean that this process stood still, for which the trainer can't.
+// over is called at every tick. Ticks that are far apart mean that this process stood still, which
+// is not the trainer's fault.
 func (p *patience) over(now time.Time) bool {
 	stopped := now.Sub(p.tick) > max(p.limit/2, 10*tick)
 	p.tick = now

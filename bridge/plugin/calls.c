@@ -1,4 +1,4 @@
-/* One function for each request: what it asks of the library. See host.h. */
+/* One function for each request, which calls the library. See host.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,8 @@ static int32_t run(struct host *h, const struct request *r, const char *payload,
 	return code;
 }
 
-/* Exports in ranges, and says after each how far it is: the peer works on one while the next is copied. */
+/* Exports in ranges, and reports after each how far it is, so that the peer works on one range while the next
+ * is copied. */
 static int32_t export_vector(struct host *h, const struct request *r)
 {
 	uint64_t begin = r->arg[0], end = r->arg[0] + r->arg[1], step = r->arg[2];
@@ -116,8 +117,8 @@ static int32_t close_trainer(struct host *h, int failed)
 	}
 	if (h->trainer != NULL)
 		h->api.destroy(h->trainer);
-	h->trainer = NULL; /* what is left of it now, nobody can free */
-	return 0; /* the library stays: what it left lying is found with its names */
+	h->trainer = NULL; /* it can no longer be freed */
+	return 0; /* the library stays loaded, so that reports of leaks have the names of its functions */
 }
 
 static int32_t call(struct host *h, const struct request *r, const char *payload, struct buffer *out)
@@ -140,7 +141,7 @@ static int32_t call(struct host *h, const struct request *r, const char *payload
 	case OP_RESTORE:
 		return h->api.restore(h->trainer, payload);
 	default:
-		abort(); /* the peer is of the same build: it asks for nothing else */
+		abort(); /* the peer is of the same build, and has no other requests */
 	}
 }
 

@@ -17,21 +17,24 @@ const maxConfig = 16 << 20
 type Config struct {
 	// Path of the library.
 	Path string
-	// Config is the text that the library's create is given; "{}" if empty.
+	// Config is the text that is passed to the library's create; "{}" if empty.
 	Config string
-	// Seed is the run's, from which, with Config, the initial parameters follow. It matters on the peer that founds the run.
+	// Seed is the run's seed. With Config it determines the initial parameters. It matters on the
+	// peer that founds the run.
 	Seed uint64
-	// DataDir is a folder that the trainer may keep files in and finds again; it is made if missing. Empty: a temporary one, removed
-	// by Close.
+	// DataDir is a folder for the trainer's files, which stays; it is made if missing. If it is
+	// empty, Open makes a temporary one and Close removes it.
 	DataDir string
-	// Timeout is how long a call may take, or inner steps and an export may show no progress, until the trainer counts as hung;
-	// default DefaultTimeout.
+	// Timeout is how long a call may take, or inner steps and an export may show no progress, until
+	// the trainer counts as hung; default DefaultTimeout.
 	Timeout time.Duration
-	// Stderr takes what the trainer prints, on standard output as well; nil is this process's standard error.
+	// Stderr gets what the trainer prints to standard error and standard output; nil means this
+	// process's standard error.
 	Stderr io.Writer
 	// Logger is silent when nil.
 	Logger *slog.Logger
-	// Wrap is a command line to start the host under, like {"valgrind", "--leak-check=full"}; empty for none.
+	// Wrap is a command line to start the host under, like {"valgrind", "--leak-check=full"}; empty
+	// for none.
 	Wrap []string
 }
 

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// TestCancel: inner steps end when ctx does; with a library that is deaf to it, Train still returns, and Close ends it.
+// TestCancel: inner steps end when ctx does; with a library that is deaf to it, Train still
+// returns, and Close ends it.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	for _, lib := range []struct{ name, config string }{
@@ -53,7 +54,8 @@ func TestCancel(t *testing.T) {
 			t.Error("a call began while another one was under way")
 		} else {
 			stop()
-			if err := p.Save(t.Context(), "x"); err == nil || !strings.HasSuffix(err.Error(), ": save: the call before has not ended") {
+			if err := p.Save(t.Context(), "x"); err == nil ||
+				!strings.HasSuffix(err.Error(), ": save: the call before has not ended") {
 				t.Errorf("save beside a run: %v", err)
 			}
 		}
@@ -63,7 +65,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestOpenIsInterrupted: who ends while the library makes its trainer does not wait for that.
+// TestOpenIsInterrupted: a peer that ends while the library makes its trainer does not wait for
+// that.
 func TestOpenIsInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -75,7 +78,8 @@ func TestOpenIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestPeerDies: a host whose peer was killed ends, although its trainer would never, and so does what the trainer started.
+// TestPeerDies: a host whose peer was killed ends, although its trainer would never, and so does
+// what the trainer started.
 func TestPeerDies(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -122,7 +126,8 @@ func running(pid int) bool {
 	return !strings.HasPrefix(state, "Z")
 }
 
-// groupRuns says whether a process group has a member that is no zombie: what nobody has reaped yet is gone all the same.
+// groupRuns says whether a process group has a member that is no zombie: what nobody has reaped yet
+// is gone all the same.
 func groupRuns(group int) bool {
 	if syscall.Kill(-group, 0) != nil {
 		return false

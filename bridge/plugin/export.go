@@ -8,8 +8,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
 
-// exportStep is the number of elements that the library is asked for at once: while it copies one range, this process works on the
-// one before.
+// exportStep is the number of elements of one request. While the library copies one range, this
+// process works on the one before.
 const exportStep = 4 << 20
 
 // Export writes the live parameters into dst.
@@ -20,12 +20,14 @@ func (t *Trainer) Export(ctx context.Context, dst []float32) error {
 	return t.ExportRange(ctx, 0, dst)
 }
 
-// ExportRange writes the live parameters from element begin on into dst. It wraps p2pdiloco.ErrNotFinite if one is not finite.
+// ExportRange writes the live parameters from element begin on into dst. It wraps
+// p2pdiloco.ErrNotFinite if one is not finite.
 func (t *Trainer) ExportRange(ctx context.Context, begin int, dst []float32) error {
 	return t.exportOut(ctx, begin, dst, false)
 }
 
-// GradientRange writes the pseudo-gradient as the library computes it, from element begin on, into dst.
+// GradientRange writes the pseudo-gradient as the library computes it, from element begin on, into
+// dst.
 func (t *Trainer) GradientRange(ctx context.Context, begin int, dst []float32) error {
 	if !t.about.ExportsGradient {
 		return errors.ErrUnsupported
@@ -34,15 +36,19 @@ func (t *Trainer) GradientRange(ctx context.Context, begin int, dst []float32) e
 }
 
 func (t *Trainer) exportOut(ctx context.Context, begin int, dst []float32, gradient bool) error {
-	return t.export(ctx, exported{begin: begin, end: begin + len(dst), gradient: gradient, work: func(from, to int) error {
-		part := dst[from-begin : to-begin]
-		t.copyOut(part, from)
-		return t.finite(part, from)
-	}})
+	return t.export(ctx, exported{
+		begin: begin, end: begin + len(dst), gradient: gradient,
+		work: func(from, to int) error {
+			part := dst[from-begin : to-begin]
+			t.copyOut(part, from)
+			return t.finite(part, from)
+		},
+	})
 }
 
-// ExportGradient writes start - parameters into dst: the library subtracts, or this process does where it can't. start is what was
-// loaded last. ready is called for each range of dst that is done, while the next one is copied.
+// ExportGradient writes start - parameters into dst: the library subtracts, or this process does if
+// the library can't. start is the vector that was loaded last. ready is called for each range of
+// dst that is done, while the next one is copied.
 func (t *Trainer) ExportGradient(ctx context.Context, start, dst []float32, ready func(begin, end int) error) error {
 	for _, v := range [][]float32{start, dst} {
 		if err := t.fits(v); err != nil {
@@ -61,14 +67,15 @@ func (t *Trainer) ExportGradient(ctx context.Context, start, dst []float32, read
 	return t.export(ctx, x)
 }
 
-// copyOut copies a range of the shared vector, unless it lies where it should.
+// copyOut copies a range of the shared vector, unless dst is that memory.
 func (t *Trainer) copyOut(dst []float32, begin int) {
 	if local := t.memory.local[begin : begin+len(dst)]; !same(dst, local) {
 		copy(dst, local)
 	}
 }
 
-// exported is a range of parameters or of the pseudo-gradient, and what is done with each part of it.
+// exported is a range of parameters or of the pseudo-gradient, with a function to call for each
+// part of it.
 type exported struct {
 	begin, end int
 	gradient   bool
@@ -83,7 +90,10 @@ func (t *Trainer) export(ctx context.Context, x exported) error {
 	if x.gradient {
 		doing, flag = "export_gradient", 1
 	}
-	c := &call{request: request{op: opExport, arg: [requestArgs]uint64{uint64(x.begin), uint64(x.end - x.begin), exportStep, flag}}, doing: doing}
+	c := &call{request: request{
+		op:  opExport,
+		arg: [requestArgs]uint64{uint64(x.begin), uint64(x.end - x.begin), exportStep, flag},
+	}, doing: doing}
 	c.where = func() string { return fmt.Sprintf(" after element %d", max(x.begin, int(c.exported.Load()))) }
 	at := x.begin
 	upTo := func(to uint64) error {
@@ -93,10 +103,10 @@ func (t *Trainer) export(ctx context.Context, x exported) error {
 			return nil
 		}
 		if err := x.work(begin, at); err != nil {
-			return t.host.fault(c, oneLine(err.Error()), err)
+			return t.turns.host.fault(c, oneLine(err.Error()), err)
 		}
 		return nil
 	}
-	_, err := t.do(ctx, c, watchers{exported: upTo})
+	_, err := t.turns.do(ctx, c, watchers{exported: upTo})
 	return err
 }

@@ -12,13 +12,14 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // impatience is the timeout of a call that hangs in a test.
 const impatience = 300 * time.Millisecond
 
-// calls are what a life of a trainer goes through after Open, as the node asks for it. The one that hangs is not waited for long.
+// calls are what a life of a trainer goes through after Open, as the node asks for it. The one that
+// hangs is not waited for long.
 func calls(ctx context.Context, p *Trainer, dir, hangs string) error {
 	x := make([]float32, p.Layout().Elements())
 	file := filepath.Join(dir, "state")
@@ -37,7 +38,7 @@ func calls(ctx context.Context, p *Trainer, dir, hangs string) error {
 		{"destroy", p.Close},
 	} {
 		if call.name == hangs {
-			p.host.timeout = impatience
+			p.turns.host.timeout = impatience
 		}
 		if err := call.do(); err != nil {
 			return err
@@ -46,7 +47,8 @@ func calls(ctx context.Context, p *Trainer, dir, hangs string) error {
 	return nil
 }
 
-// fault opens a misbehaving library, uses it until it fails, and returns that error: one line that names the library.
+// fault opens a misbehaving library, uses it until it fails, and returns that error: one line that
+// names the library.
 func fault(t *testing.T, cfg Config, environment, hangs string) error {
 	t.Helper()
 	if environment != "" {
@@ -65,7 +67,8 @@ func fault(t *testing.T, cfg Config, environment, hangs string) error {
 		return nil
 	}
 	var f *Fault
-	if line := err.Error(); !errors.As(err, &f) || !strings.HasPrefix(line, cfg.Path+": ") || strings.ContainsAny(line, "\n\r\x1b") || !utf8.ValidString(line) || len(line) > 1000 {
+	if line := err.Error(); !errors.As(err, &f) || !strings.HasPrefix(line, cfg.Path+": ") ||
+		strings.ContainsAny(line, "\n\r\x1b") || !utf8.ValidString(line) || len(line) > 1000 {
 		t.Errorf("no clear line: %q", line)
 	}
 	if spent := time.Since(began); spent > 40*time.Second {
@@ -89,7 +92,8 @@ var inEvery = []struct{ function, doing string }{
 	{"restore", "restore"},
 }
 
-// TestFaultsOfEveryFunction has every function crash, exit, hang, fail, and claim that it was cancelled.
+// TestFaultsOfEveryFunction has every function crash, exit, hang, fail, and claim that it was
+// cancelled.
 func TestFaultsOfEveryFunction(t *testing.T) {
 	t.Parallel()
 	ways := []struct {
@@ -119,7 +123,8 @@ func TestFaultsOfEveryFunction(t *testing.T) {
 					cfg.Timeout = time.Second // of all that Open does
 				}
 				err := fault(t, cfg, "", hangs)
-				if err == nil || !strings.Contains(err.Error(), ": "+f.doing+": "+w.want) || w.is != nil && !errors.Is(err, w.is) {
+				if err == nil || !strings.Contains(err.Error(), ": "+f.doing+": "+w.want) || w.is != nil &&
+					!errors.Is(err, w.is) {
 					t.Errorf("got %v", err)
 				}
 				if w.is != nil && f.function == "run" && !strings.Contains(err.Error(), "after 2 of 5 steps") {
@@ -162,8 +167,8 @@ func TestOtherFaults(t *testing.T) {
 		{"", "no-weight", "run", "run for slot 3: it says that it processed no tokens"},
 		{"", "nan-loss", "run", "run for slot 3: the training loss is NaN"},
 		{"", "nan-seconds", "run", "run for slot 3: it says that it took NaN seconds"},
-		{"", "cancelled", "run", "run for slot 3: it says that it was cancelled"},
-		{"", "cancelled", "load", "load: it says that it was cancelled"},
+		{"", "cancelled", "run", "run for slot 3: it reports that it was cancelled"},
+		{"", "cancelled", "load", "load: it reports that it was cancelled"},
 		{"", "garble", "load", "load: it wrote into the pipe to the peer"},
 		{"", "closes", "load", "load: it ended the process with exit status 71: what it printed stands above"},
 		{"", "crash", "destroy", "destroy: it crashed (SIGSEGV"},
@@ -176,7 +181,8 @@ func TestOtherFaults(t *testing.T) {
 			if c.how == "hang" {
 				hangs = c.in
 			}
-			if err := fault(t, cfg, c.environment, hangs); err == nil || !strings.HasPrefix(err.Error(), cfg.Path+": "+c.want) {
+			if err := fault(t, cfg, c.environment, hangs); err == nil ||
+				!strings.HasPrefix(err.Error(), cfg.Path+": "+c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
@@ -198,7 +204,8 @@ func TestNoLibrary(t *testing.T) {
 	} {
 		cfg := config(t, "bowl", "")
 		cfg.Path = path
-		if err := fault(t, cfg, "", ""); err == nil || !strings.HasPrefix(err.Error(), path+want) || strings.Count(err.Error(), path) != 1 {
+		if err := fault(t, cfg, "", ""); err == nil || !strings.HasPrefix(err.Error(), path+want) ||
+			strings.Count(err.Error(), path) != 1 {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -220,7 +227,8 @@ func TestNotFinite(t *testing.T) {
 		if _, err := p.Train(t.Context(), task(1, 1)); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Export(t.Context(), x); !errors.Is(err, p2pdiloco.ErrNotFinite) || !strings.HasSuffix(err.Error(), want) {
+		if err := p.Export(t.Context(), x); !errors.Is(err, trainer.ErrNotFinite) ||
+			!strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v", how, err)
 		}
 	}

@@ -8,11 +8,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // appendTensor writes a tensor as library.c does.
-func appendTensor(b []byte, t p2pdiloco.Tensor, dtype uint32) []byte {
+func appendTensor(b []byte, t trainer.Tensor, dtype uint32) []byte {
 	b = native.AppendUint32(b, uint32(len(t.Name)))
 	b = append(b, t.Name...)
 	b = native.AppendUint32(b, dtype)
@@ -25,8 +25,8 @@ func appendTensor(b []byte, t p2pdiloco.Tensor, dtype uint32) []byte {
 
 func FuzzLayout(f *testing.F) {
 	good := native.AppendUint32(nil, 2)
-	good = appendTensor(good, p2pdiloco.Tensor{Name: "w", Shape: []uint64{3, 4}}, 1)
-	good = appendTensor(good, p2pdiloco.Tensor{Name: "b"}, 2)
+	good = appendTensor(good, trainer.Tensor{Name: "w", Shape: []uint64{3, 4}}, 1)
+	good = appendTensor(good, trainer.Tensor{Name: "b"}, 2)
 	f.Add(good)
 	f.Add(good[:len(good)-3])
 	f.Add(native.AppendUint32(nil, 1<<31))
@@ -65,7 +65,8 @@ func FuzzReply(f *testing.F) {
 	f.Add(head(1, 3, 1, 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := readReply(bytes.NewReader(b))
-		if err == nil && !slices.Equal(append(head(replyMagic, r.number, uint32(r.code), uint32(len(r.payload))), r.payload...), b[:replyBytes+len(r.payload)]) {
+		if err == nil && !slices.Equal(append(head(replyMagic, r.number, uint32(r.code), uint32(len(r.payload))),
+			r.payload...), b[:replyBytes+len(r.payload)]) {
 			t.Errorf("%x was read as %+v", b, r)
 		}
 	})

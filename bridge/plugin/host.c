@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the reading thread hands to the main one, and the state that makes cancel safe. */
+/* What the reading thread passes to the main thread, and the state that makes cancel safe. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -33,7 +33,7 @@ static void die(const char *what)
 	_exit(71);
 }
 
-/* The peer is gone: so are we, with whatever the trainer started. */
+/* The peer has gone, so this process ends, with all that the trainer started. */
 static void orphaned(void)
 {
 	if (getpgrp() == getpid())
@@ -43,8 +43,9 @@ static void orphaned(void)
 
 static pid_t peer;
 
-/* On Linux the peer's end sends SIGTERM, before the reading thread sees it, or if that never does: perhaps more than once, as its threads end
- * one by one, so that the second must not do what SIGTERM does elsewhere before the first was dealt with. One from somebody else does that. */
+/* On Linux the kernel sends SIGTERM when the peer ends, possibly before the reading thread notices, and
+ * possibly more than once, because the peer's threads end one by one. A second signal must not have its default
+ * effect before the first one was handled. SIGTERM from another process has its default effect. */
 static void terminated(int number, siginfo_t *info, void *unused)
 {
 	(void)unused;
@@ -122,7 +123,7 @@ static void write_all(const void *data, size_t bytes)
 	}
 }
 
-/* Cancels a request if it is the one under way: one that comes late must not end the next. */
+/* Cancels a request if it is the one under way: a late cancel must not end the next request. */
 static void cancel(uint32_t number)
 {
 	pthread_mutex_lock(&running.lock);
@@ -138,8 +139,8 @@ static void set_running(uint32_t number)
 	pthread_mutex_unlock(&running.lock);
 }
 
-/* The reading thread. It lives as long as requests may come, so that the peer's end and its cancels are seen while the
- * trainer works, or hangs. */
+/* The reading thread. It lives as long as requests may come, so that the peer's end and its cancels are seen
+ * while the trainer works, or hangs. */
 static void *reading(void *unused)
 {
 	for (;;) {
@@ -191,7 +192,7 @@ void host_progress(uint32_t number, uint64_t exported)
 	send_reply(number, CODE_PROGRESS, &exported, sizeof(exported));
 }
 
-/* Does one request. The reply leaves only once nothing of it is under way any more. */
+/* Does one request. It replies only when nothing of the request is under way any more. */
 static void serve(const struct request *r, char *payload)
 {
 	struct buffer out = {0};
@@ -210,7 +211,7 @@ static void run_host(void)
 {
 	pthread_t reader;
 	for (int fd = REQUESTS_FD; fd <= VECTORS_FD; fd++)
-		if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) /* not for programs that the trainer starts */
+		if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) /* programs that the trainer starts do not get it */
 			die("not started by a peer");
 	watch_peer();
 	setvbuf(stdout, NULL, _IOLBF, 0); /* the last line before a crash matters most */
@@ -227,12 +228,13 @@ static void run_host(void)
 	exit(0);
 }
 
-/* Runs before main, so before the Go runtime has made threads or taken signals: the trainer finds an ordinary C process. */
+/* Runs before main, and so before the Go runtime has made threads or handled signals: the trainer finds an
+ * ordinary C process. */
 __attribute__((constructor)) static void p2pdiloco_trainer_host(void)
 {
 	const char *name = "P2PDILOCO_TRAINER_HOST";
 	if (getenv(name) == NULL)
 		return;
-	unsetenv(name); /* what the trainer starts is no host */
+	unsetenv(name); /* a program that the trainer starts must not become a host */
 	run_host();
 }

@@ -1,11 +1,11 @@
 /*
- * The trainer's host: a process that the program starts itself again as, to load one trainer library and to call it.
+ * The trainer's host: the program starts itself again as this process, which loads one trainer library and calls it.
  *
  *     host.c     start, the two threads, the loop
  *     library.c  loads the library and checks what it exports
  *     calls.c    one function for each request
  *
- * The peer's side of the same pipes and memory is wire.go and memory.go; both are always of one build.
+ * wire.go and memory.go are the peer's side of the same pipes and memory; both sides are always of one build.
  */
 #ifndef P2PDILOCO_HOST_H
 #define P2PDILOCO_HOST_H
@@ -45,7 +45,7 @@ enum {
 	CODE_PROGRESS = 101, /* payload: elements exported so far. More replies to this request follow */
 };
 
-/* What the library can do beyond what it must, as bits of ENTRY's reply. */
+/* Optional abilities of the library, as bits of ENTRY's reply. */
 enum {
 	CAN_EXPORT_GRADIENT = 1,
 	CAN_EVALUATE = 2,
@@ -80,17 +80,18 @@ void buffer_add(struct buffer *b, const void *data, size_t bytes);
 int32_t buffer_refuse(struct buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void host_progress(uint32_t number, uint64_t exported);
 
-/* What is loaded, and where the vectors lie. The main thread's, but for cancel, which the other one calls while a run is under way. */
+/* What is loaded, and where the vectors lie. Only the main thread uses it, except for cancel, which the reading
+ * thread calls while a run is under way. */
 struct host {
 	void *library;
-	p2pdiloco_trainer_api api; /* a copy: what the library's table lacks is zero */
+	p2pdiloco_trainer_api api; /* a copy; fields that the library's table lacks are zero */
 	p2pdiloco_trainer *trainer;
 	volatile uint64_t *steps_done; /* the first word of the shared memory; NULL before OP_SHARE */
 	uint64_t shared_bytes;
 	float *start, *local;
 };
 
-/* library.c. They return what the library's function returned, or P2PDILOCO_TRAINER_FAILED for what they refuse. */
+/* library.c. They return the code of the library's function, or P2PDILOCO_TRAINER_FAILED if they refuse. */
 int32_t library_open(struct host *h, const char *path, struct buffer *out);
 int32_t library_entry(struct host *h, struct buffer *out);
 int32_t library_layout(struct host *h, struct buffer *out);

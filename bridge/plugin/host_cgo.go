@@ -5,7 +5,7 @@ package plugin
 // #cgo CFLAGS: -std=c11 -Wall -Wextra -I${SRCDIR}/../include
 // #cgo linux CFLAGS: -D_GNU_SOURCE
 // #cgo linux LDFLAGS: -ldl -lpthread
-import "C" // for host.c alone, which runs before anything in Go does
+import "C" // only host.c needs it, which runs before anything in Go
 
-// checkHost says whether the program can be a host.
+// checkHost returns an error if the program cannot be a host.
 func checkHost() error { return nil }

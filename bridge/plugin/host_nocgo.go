@@ -8,10 +8,11 @@ import (
 	"slices"
 )
 
-// checkHost says whether the program can be a host.
+// checkHost returns an error: without cgo the program cannot be a host.
 func checkHost() error {
 	if !slices.Contains([]string{"linux", "darwin", "freebsd", "netbsd", "openbsd"}, runtime.GOOS) {
-		return fmt.Errorf("%w: they are not supported on %s: use Linux, or train in a program of your own (bridge/include/p2pdiloco.h)", ErrNoHost, runtime.GOOS)
+		return fmt.Errorf("%w: they are not supported on %s: use Linux, or train in a program of your own "+
+			"(bridge/include/p2pdiloco.h)", ErrNoHost, runtime.GOOS)
 	}
 	return fmt.Errorf("%w: it was built without cgo: build it with CGO_ENABLED=1 and a C compiler", ErrNoHost)
 }

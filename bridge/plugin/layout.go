@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 const (
@@ -14,8 +14,8 @@ const (
 
 var dtypes = map[uint32]string{1: "f32", 2: "bf16", 3: "f16"}
 
-// parseLayout reads what library_layout wrote, and says what is wrong with it. types are the live tensors', one each.
-func parseLayout(b []byte) (layout p2pdiloco.Layout, types []string, err error) {
+// parseLayout reads and checks what library_layout wrote. types has the type of each live tensor.
+func parseLayout(b []byte) (layout trainer.Layout, types []string, err error) {
 	r := layoutReader{b}
 	n, ok := r.u32()
 	if !ok || n == 0 || n > maxTensors || int(n) > len(b)/12 {
@@ -51,7 +51,7 @@ func (r *layoutReader) take(n int) (b []byte, ok bool) {
 	return b, true
 }
 
-func (r *layoutReader) tensor() (t p2pdiloco.Tensor, dtype string, err error) {
+func (r *layoutReader) tensor() (t trainer.Tensor, dtype string, err error) {
 	n, ok1 := r.u32()
 	name, ok2 := r.take(int(n))
 	kind, ok3 := r.u32()
@@ -61,7 +61,8 @@ func (r *layoutReader) tensor() (t p2pdiloco.Tensor, dtype string, err error) {
 	}
 	t.Name = string(name)
 	if dtype = dtypes[kind]; dtype == "" {
-		return t, "", fmt.Errorf("%.40q has the unknown type %d: P2PDILOCO_F32, _BF16 or _F16 are allowed", t.Name, kind)
+		return t, "", fmt.Errorf("%.40q has the unknown type %d: P2PDILOCO_F32, _BF16 or _F16 are allowed", t.Name,
+			kind)
 	}
 	if dims > maxDims {
 		return t, "", fmt.Errorf("%.40q has %d dimensions: at most %d are allowed", t.Name, dims, maxDims)
@@ -76,8 +77,9 @@ func (r *layoutReader) tensor() (t p2pdiloco.Tensor, dtype string, err error) {
 	return t, dtype, nil
 }
 
-// tensorAt names the tensor that holds an element of the flat vector, and the element's place in it.
-func tensorAt(l p2pdiloco.Layout, element uint64) (name string, index uint64) {
+// tensorAt names the tensor that holds an element of the flat vector, and the element's place in
+// it.
+func tensorAt(l trainer.Layout, element uint64) (name string, index uint64) {
 	for _, t := range l {
 		if n := t.Elements(); element >= n {
 			element -= n

@@ -11,7 +11,7 @@
 
 typedef const p2pdiloco_trainer_api *(*entry_function)(uint32_t abi);
 
-/* dlerror begins with the path, which the peer says anyway. */
+/* The text of dlerror begins with the path, which the peer's message has already. */
 static const char *loader_error(const char *path)
 {
 	const char *text = dlerror();
@@ -62,14 +62,14 @@ static uint32_t abilities(const p2pdiloco_trainer_api *api)
 	       (api->save && api->restore ? CAN_SAVE : 0u);
 }
 
-/* Copies the library's table, as far as it reaches. */
+/* Copies the library's table up to its size. */
 static int32_t take_table(struct host *h, const p2pdiloco_trainer_api *theirs, struct buffer *out)
 {
 	if (theirs == NULL)
 		return buffer_refuse(out, "it says that it cannot serve trainer ABI %u", P2PDILOCO_TRAINER_ABI);
 	if (theirs->size >= offsetof(p2pdiloco_trainer_api, flags) && theirs->abi != P2PDILOCO_TRAINER_ABI)
 		return buffer_refuse(out, "it speaks trainer ABI %u, this program %u", theirs->abi, P2PDILOCO_TRAINER_ABI);
-	if (theirs->size < sizeof(h->api)) /* this is the first ABI: none was ever smaller */
+	if (theirs->size < sizeof(h->api)) /* in the first ABI, no table is smaller */
 		return buffer_refuse(out, "its table of functions has %llu bytes, that of trainer ABI %u at least %zu",
 			(unsigned long long)theirs->size, P2PDILOCO_TRAINER_ABI, sizeof(h->api));
 	memcpy(&h->api, theirs, sizeof(h->api));
@@ -98,7 +98,7 @@ static void add_u32(struct buffer *out, uint32_t value)
 	buffer_add(out, &value, sizeof(value));
 }
 
-/* A tensor, as layout.go reads it. What is out of bounds is cut: the peer refuses it by what is left. */
+/* Writes a tensor as layout.go reads it. Values that are out of bounds are cut, and the peer refuses what remains. */
 static void add_tensor(struct buffer *out, const p2pdiloco_trainer_tensor *t)
 {
 	uint32_t dims = t->dims < P2PDILOCO_TRAINER_MAX_DIMS ? t->dims : P2PDILOCO_TRAINER_MAX_DIMS;

@@ -15,8 +15,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // asPeer makes the test binary a peer that a test kills: see TestPeerDies.
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asPeer) != "" {
 		bePeer()
 	}
+	testlevel.Parallel(6)
 	dir, err := os.MkdirTemp("", "p2pdiloco-plugin-test-")
 	if err == nil {
 		built = dir
@@ -54,7 +56,8 @@ func compile(names ...string) error {
 	failures := make(chan error, len(names))
 	for _, name := range names {
 		group.Go(func() {
-			cmd := exec.Command(compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-I../include", "-shared", "-fPIC", "-g", "-O1",
+			cmd := exec.Command(compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-I../include",
+				"-shared", "-fPIC", "-g", "-O1",
 				"-o", filepath.Join(built, name+".so"), filepath.Join("testdata", name+".c"), "-lm")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				failures <- fmt.Errorf("%s: %w\n%s", cmd, err, out)
@@ -88,7 +91,8 @@ func (o *output) String() string {
 	return o.mu.String()
 }
 
-// config is one for a test: with patience of a minute, and output that shows only if the test fails.
+// config is one for a test: with patience of a minute, and output that shows only if the test
+// fails.
 func config(t *testing.T, name, text string) Config {
 	t.Helper()
 	out := &output{}
@@ -117,8 +121,8 @@ func openConfig(t *testing.T, cfg Config) *Trainer {
 }
 
 // task is one for a peer that is alone.
-func task(slot uint64, steps int) p2pdiloco.Task {
-	return p2pdiloco.Task{Slot: slot, Steps: steps, Seed: 1, Self: "me", Members: []p2pdiloco.PeerID{"me"}}
+func task(slot uint64, steps int) trainer.Task {
+	return trainer.Task{Slot: slot, Steps: steps, Seed: 1, Self: "me", Members: []trainer.PeerID{"me"}}
 }
 
 // started loads the initial parameters, and returns them.
@@ -134,7 +138,8 @@ func started(t *testing.T, p *Trainer) []float32 {
 	return x
 }
 
-// bePeer opens a trainer that never ends its run and has started a process, prints its process's number, and waits to be killed.
+// bePeer opens a trainer that never ends its run and has started a process, prints its process's
+// number, and waits to be killed.
 func bePeer() {
 	p, err := Open(context.Background(), Config{Path: os.Getenv(asPeer), Config: `{"how":"deaf forks", "in":"run"}`})
 	if err != nil {
@@ -145,6 +150,6 @@ func bePeer() {
 	for p.memory.steps().Load() == 0 {
 		time.Sleep(time.Millisecond) // no test: a process that a test waits for
 	}
-	fmt.Println(p.host.cmd.Process.Pid)
+	fmt.Println(p.turns.host.cmd.Process.Pid)
 	select {}
 }

@@ -7,31 +7,32 @@ import (
 	"unsafe"
 )
 
-// memory is what this process and its host both map:
+// memory is mapped by this process and its host:
 //
 //	page 0      steps_done, a 64-bit word that the trainer writes
 //	then        start: the anchor that was loaded last, D elements
 //	then        local: parameters or pseudo-gradient, D elements
 //
-// Only one of the two works on a vector at a time: the host while a request that names it is under way.
+// Only one of the two uses a vector at a time: the host does while a request that names the vector
+// is under way.
 type memory struct {
 	file         *os.File
 	mapped       []byte
 	start, local []float32
 }
 
-// memoryPage is what the parts begin at multiples of: the largest page of today's machines.
+// Each part begins at a multiple of memoryPage, the largest page of today's machines.
 const memoryPage = 64 << 10
 
 func roundUp(n uint64) uint64 { return (n + memoryPage - 1) / memoryPage * memoryPage }
 
-// offsets are where the vectors of d elements begin, and the size of all.
+// offsets are the positions of the vectors of d elements, and the total size.
 func offsets(d uint64) (start, local, total uint64) {
 	vector := roundUp(4 * d)
 	return memoryPage, memoryPage + vector, memoryPage + 2*vector
 }
 
-// newMemory makes a file without a name; size gives it one.
+// newMemory makes a file without a name and of size 0.
 func newMemory() (*memory, error) {
 	f, err := anonymousFile()
 	if err != nil {
@@ -40,7 +41,7 @@ func newMemory() (*memory, error) {
 	return &memory{file: f}, nil
 }
 
-// size makes room for vectors of d elements and maps it.
+// size makes room for vectors of d elements and maps the file.
 func (m *memory) size(d uint64) (err error) {
 	start, local, total := offsets(d)
 	if err = setSize(m.file, int64(total)); err == nil {
@@ -54,10 +55,10 @@ func (m *memory) size(d uint64) (err error) {
 	return nil
 }
 
-// steps is the word that the trainer counts its steps in.
+// steps is the word in which the trainer counts its steps.
 func (m *memory) steps() *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&m.mapped[0])) }
 
-// close unmaps the vectors: nobody may hold on to them.
+// close unmaps the vectors, which must not be used any more.
 func (m *memory) close() (err error) {
 	if m.mapped != nil {
 		err = unmap(m.mapped)
@@ -67,5 +68,5 @@ func (m *memory) close() (err error) {
 	return err
 }
 
-// same says whether two vectors are one.
+// same says whether two vectors are the same memory.
 func same(a, b []float32) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }

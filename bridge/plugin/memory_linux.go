@@ -14,7 +14,8 @@ func anonymousFile() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "p2pdiloco-vectors"), nil
 }
 
-// setSize fixes the size for good: a library that cut the file would crash the peer, not itself.
+// setSize fixes the size for good: otherwise a library that truncated the file would crash the
+// peer.
 func setSize(f *os.File, size int64) error {
 	if err := f.Truncate(size); err != nil {
 		return err

@@ -4,7 +4,7 @@ package plugin
 
 import "os"
 
-// anonymousFile is a temporary file whose name is gone.
+// anonymousFile is a temporary file that has been unlinked.
 func anonymousFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "p2pdiloco-vectors-")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 
 func TestProgramWithoutCgo(t *testing.T) {
 	_, err := Open(t.Context(), Config{Path: "./mine.so"})
-	if !errors.Is(err, ErrNoHost) || !strings.HasPrefix(err.Error(), "./mine.so: this program cannot load trainer libraries: ") {
+	if !errors.Is(err, ErrNoHost) || !strings.HasPrefix(err.Error(),
+		"./mine.so: this program cannot load trainer libraries: ") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -40,7 +40,9 @@ func (m *member) note(e p2pdiloco.Event) {
 }
 
 // members join a run, each with a trainer of its own, and run it; the test waits for ended.
-func members(t *testing.T, ctx context.Context, spec p2pdiloco.Spec, trainers ...*Trainer) []*member { //nolint:revive // the context is the run's
+//
+//nolint:revive // the context is the run's
+func members(t *testing.T, ctx context.Context, spec p2pdiloco.Spec, trainers ...*Trainer) []*member {
 	t.Helper()
 	var all []*member
 	var bootstrap []string
@@ -48,8 +50,9 @@ func members(t *testing.T, ctx context.Context, spec p2pdiloco.Spec, trainers ..
 		m := &member{trainer: p, ended: make(chan error, 1)}
 		m.mu.left = make(map[string]string)
 		node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{
-			Spec: spec, Trainer: p, Preset: p2pdiloco.PresetLAN, Listen: []string{"/ip4/127.0.0.1/tcp/0"}, Bootstrap: bootstrap,
-			DataDir: t.TempDir(), OnEvent: m.note,
+			Spec: spec, Trainer: p, Preset: p2pdiloco.PresetLAN, Listen: []string{"/ip4/127.0.0.1/tcp/0"},
+			Bootstrap: bootstrap,
+			DataDir:   t.TempDir(), OnEvent: m.note,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +74,8 @@ func members(t *testing.T, ctx context.Context, spec p2pdiloco.Spec, trainers ..
 // spec is of a run that no other process on the local network has.
 func spec(name string, rounds uint64, peers int) p2pdiloco.Spec {
 	return p2pdiloco.Spec{
-		Name: fmt.Sprintf("%s-%d", name, os.Getpid()), Rounds: rounds, InnerSteps: 10, StartPeers: uint64(peers), Aggregator: "mean", Outer: "sgd", OuterLR: "1",
+		Name: fmt.Sprintf("%s-%d", name, os.Getpid()), Rounds: rounds, InnerSteps: 10, StartPeers: uint64(peers),
+		Aggregator: "mean", Outer: "sgd", OuterLR: "1",
 	}
 }
 
@@ -114,8 +118,8 @@ func TestThreePeers(t *testing.T) {
 	}
 }
 
-// TestPeersInModeStreaming: parts of the model go to the libraries and come from them, through memory that is shared, and each library is
-// left with the run's last model.
+// TestPeersInModeStreaming: parts of the model go to the libraries and come from them, through
+// memory that is shared, and each library is left with the run's last model.
 func TestPeersInModeStreaming(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -149,14 +153,16 @@ func TestPeersInModeStreaming(t *testing.T) {
 	}
 }
 
-// TestFaultsLeaveTheRun: a trainer that fails ends its peer's part with one line, the others record that it left, and go on. One
-// whose model is not the run's does not get in, and the tensor is named.
+// TestFaultsLeaveTheRun: a trainer that fails ends its peer's part with one line, the others record
+// that it left, and go on. One whose model is not the run's does not get in, and the tensor is
+// named.
 func TestFaultsLeaveTheRun(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	all := members(t, ctx, spec("plugin-faults", 100_000, 3), open(t, "bowl", `{"pause_ms": 2}`),
-		open(t, "bad", `{"how":"crash from-slot-3", "in":"run"}`), open(t, "bad", `{"how":"nan-parameter from-slot-3", "in":"run"}`))
+		open(t, "bad", `{"how":"crash from-slot-3", "in":"run"}`),
+		open(t, "bad", `{"how":"nan-parameter from-slot-3", "in":"run"}`))
 	for i, want := range []string{
 		1: ": run for slot 3: it crashed (SIGSEGV, segmentation fault",
 		2: `: export_gradient: p2pdiloco: the pseudo-gradient is not finite: element 5 of 1000 (tensor "x") is NaN`,
@@ -166,7 +172,8 @@ func TestFaultsLeaveTheRun(t *testing.T) {
 		}
 		err := <-all[i].ended
 		var failed *p2pdiloco.TrainerError
-		if !errors.As(err, &failed) || !strings.Contains(err.Error(), library("bad")+want) || strings.Contains(err.Error(), "\n") {
+		if !errors.As(err, &failed) || !strings.Contains(err.Error(), library("bad")+want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("the error is %v", err)
 		}
 		if err := all[i].node.Leave(ctx); err != nil {
@@ -200,7 +207,8 @@ func refuseStranger(t *testing.T, ctx context.Context, known *p2pdiloco.Node) { 
 	if err == nil {
 		_ = node.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), `tensor 0 is "x" [998] here and "x" [999] there`) || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), `tensor 0 is "x" [998] here and "x" [999] there`) ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("a stranger with another model got %v", err)
 	}
 }

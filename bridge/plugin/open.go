@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// Open loads a library in a process of its own and makes a trainer with it. ctx bounds Open alone. What is wrong with the library
-// is a *Fault.
+// Open loads a library in a process of its own and makes a trainer with it. ctx bounds only Open.
+// An error of the library is a *Fault.
 func Open(ctx context.Context, cfg Config) (*Trainer, error) {
 	cfg = cfg.withDefaults()
 	if err := checkHost(); err != nil {
@@ -23,22 +23,24 @@ func Open(ctx context.Context, cfg Config) (*Trainer, error) {
 	if err := checkConfig(cfg); err != nil {
 		return nil, err
 	}
-	t := &Trainer{cfg: cfg, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	t := &Trainer{cfg: cfg, turns: newTurns(cfg.Path)}
 	err := t.begin(ctx)
 	if err != nil {
-		t.failed = true // what Close says is no news
-		if ctx.Err() != nil && t.host != nil {
-			t.host.kill() // nobody waits for a create that takes minutes: nothing is lost yet
+		t.turns.failed = true // an error of Close would say nothing new
+		if ctx.Err() != nil && t.turns.host != nil {
+			t.turns.host.kill() // a create may take minutes, and nothing is lost yet
 		}
 		_ = t.Close()
 		return nil, err
 	}
-	cfg.Logger.Info("trainer loaded", "library", cfg.Path, "name", t.about.Name, "tensors", len(t.layout), "elements", t.layout.Elements(),
-		"types", t.about.Types, "evaluates", t.about.Evaluates, "saves", t.about.Saves, "pid", t.host.cmd.Process.Pid)
+	cfg.Logger.Info("trainer loaded", "library", cfg.Path, "name", t.about.Name, "tensors", len(t.layout), "elements",
+		t.layout.Elements(),
+		"types", t.about.Types, "evaluates", t.about.Evaluates, "saves", t.about.Saves, "pid",
+		t.turns.host.cmd.Process.Pid)
 	return t, nil
 }
 
-// checkConfig finds what is wrong with what was asked for. A file that is not there is fs.ErrNotExist.
+// checkConfig checks the configuration. Its error wraps fs.ErrNotExist if there is no such library.
 func checkConfig(cfg Config) error {
 	info, err := os.Stat(cfg.Path)
 	problem := ""
@@ -57,7 +59,7 @@ func checkConfig(cfg Config) error {
 	return &Fault{Library: cfg.Path, Doing: "open", Problem: problem, Err: err}
 }
 
-// begin starts the process and goes through the calls that a trainer's life begins with.
+// begin starts the process and makes the first calls of a trainer.
 func (t *Trainer) begin(ctx context.Context) (err error) {
 	if err = t.makeDataDir(); err != nil {
 		return err
@@ -69,7 +71,7 @@ func (t *Trainer) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t.host = newHost(p, t.cfg)
+	t.turns.host = newHost(p, t.cfg)
 	for _, step := range []func(context.Context) error{t.openLibrary, t.create, t.readLayout, t.share} {
 		if err = step(ctx); err != nil {
 			return err
@@ -92,14 +94,16 @@ func (t *Trainer) makeDataDir() (err error) {
 }
 
 func (t *Trainer) openLibrary(ctx context.Context) error {
-	path, err := filepath.Abs(t.cfg.Path) // a bare name would be looked for among the system's libraries
+	// dlopen would look for a bare name among the system's libraries
+	path, err := filepath.Abs(t.cfg.Path)
 	if err != nil {
 		return err
 	}
-	if _, err := t.do(ctx, &call{request: request{op: opOpen, payload: path}, doing: "load"}, watchers{}); err != nil {
+	if _, err := t.turns.do(ctx, &call{request: request{op: opOpen, payload: path}, doing: "load"},
+		watchers{}); err != nil {
 		return err
 	}
-	r, err := t.do(ctx, &call{request: request{op: opEntry}, doing: "p2pdiloco_trainer_entry"}, watchers{})
+	r, err := t.turns.do(ctx, &call{request: request{op: opEntry}, doing: "p2pdiloco_trainer_entry"}, watchers{})
 	if err != nil {
 		return err
 	}
@@ -108,20 +112,21 @@ func (t *Trainer) openLibrary(ctx context.Context) error {
 	}
 	can := native.Uint32(r.payload)
 	t.about = About{
-		Name: oneLine(string(r.payload[4:])), ExportsGradient: can&canExportGradient != 0, Evaluates: can&canEvaluate != 0, Saves: can&canSave != 0,
+		Name: oneLine(string(r.payload[4:])), ExportsGradient: can&canExportGradient != 0,
+		Evaluates: can&canEvaluate != 0, Saves: can&canSave != 0,
 	}
 	return nil
 }
 
 func (t *Trainer) create(ctx context.Context) error {
 	payload := t.cfg.Config + "\x00" + t.cfg.DataDir + "\x00"
-	_, err := t.do(ctx, &call{request: request{op: opCreate, payload: payload}, doing: "create"}, watchers{})
+	_, err := t.turns.do(ctx, &call{request: request{op: opCreate, payload: payload}, doing: "create"}, watchers{})
 	return err
 }
 
 func (t *Trainer) readLayout(ctx context.Context) error {
 	c := &call{request: request{op: opLayout}, doing: "layout"}
-	r, err := t.do(ctx, c, watchers{})
+	r, err := t.turns.do(ctx, c, watchers{})
 	if err != nil {
 		return err
 	}
@@ -130,13 +135,13 @@ func (t *Trainer) readLayout(ctx context.Context) error {
 		err = machine.Holds(layout.Elements())
 	}
 	if err != nil {
-		return t.host.fault(c, oneLine(err.Error()), err)
+		return t.turns.host.fault(c, oneLine(err.Error()), err)
 	}
 	t.layout, t.about.Types = layout, countTypes(types)
 	return nil
 }
 
-// countTypes is like "14 f32, 2 bf16".
+// countTypes counts types, like "14 f32, 2 bf16".
 func countTypes(types []string) string {
 	var parts []string
 	for _, name := range []string{"f32", "bf16", "f16"} {
@@ -153,29 +158,32 @@ func countTypes(types []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// share makes room for the vectors, now that their length is known.
+// share maps the vectors, once their length is known.
 func (t *Trainer) share(ctx context.Context) error {
 	d := t.layout.Elements()
 	if err := t.memory.size(d); err != nil {
 		return err
 	}
 	start, local, total := offsets(d)
-	c := &call{request: request{op: opShare, arg: [requestArgs]uint64{total, start, local, d}}, doing: "register_memory"}
-	_, err := t.do(ctx, c, watchers{})
+	c := &call{
+		request: request{op: opShare, arg: [requestArgs]uint64{total, start, local, d}},
+		doing:   "register_memory",
+	}
+	_, err := t.turns.do(ctx, c, watchers{})
 	return err
 }
 
-// About is what a library says of itself.
+// About describes a library, in its own words.
 type About struct {
 	Name            string // of the trainer and its version
 	Types           string // of the live tensors, like "14 f32, 2 bf16"
-	ExportsGradient bool   // it subtracts itself, on the device perhaps
+	ExportsGradient bool   // it computes the pseudo-gradient itself, perhaps on the device
 	Evaluates       bool   // it measures the held-out loss
-	Saves           bool   // it can save its private state, and restore it
+	Saves           bool   // it can save and restore its private state
 }
 
-// About is what the library says of itself.
+// About describes the library, in its own words.
 func (t *Trainer) About() About { return t.about }
 
 // Layout lists the model's tensors in flat order.
-func (t *Trainer) Layout() p2pdiloco.Layout { return t.layout }
+func (t *Trainer) Layout() trainer.Layout { return t.layout }

@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// Systems where a program cannot be a host: Open says so before any of these is asked.
+// On these systems a program cannot be a host. Open returns an error before it calls any of these
+// functions.
 
 func anonymousFile() (*os.File, error)                { return nil, errors.ErrUnsupported }
 func setSize(*os.File, int64) error                   { return errors.ErrUnsupported }

@@ -11,12 +11,12 @@ import (
 // hostVariable makes the program a host (host.c).
 const hostVariable = "P2PDILOCO_TRAINER_HOST"
 
-// process is a host that runs: the pipes to it, and its end.
+// process is a running host, with the pipes to it.
 type process struct {
 	cmd      *exec.Cmd
 	requests *os.File
 	replies  *os.File
-	exited   chan struct{} // closed when it has ended, and what it started was killed
+	exited   chan struct{} // closed when it has ended and the processes that it started were killed
 }
 
 // startProcess starts this program again as a host.
@@ -43,17 +43,17 @@ func startProcess(cfg Config, vectors *os.File) (_ *process, err error) {
 
 // send writes a request.
 func (p *process) send(r request, limit time.Duration) error {
-	_ = p.requests.SetWriteDeadline(time.Now().Add(limit)) // a stopped process reads nothing
+	_ = p.requests.SetWriteDeadline(time.Now().Add(limit)) // a stopped process does not read
 	_, err := p.requests.Write(r.append(nil))
 	return err
 }
 
-// close ends the process if it has not, and gives everything back.
+// close ends the process if it still runs, and frees everything.
 func (p *process) close() error {
 	p.kill()
 	<-p.exited
 	return errors.Join(p.requests.Close(), p.replies.Close())
 }
 
-// endedWell says whether the process, which has ended, did so as asked.
+// endedWell says whether the process, which has ended, ended as it was asked to.
 func (p *process) endedWell() bool { return p.cmd.ProcessState.Success() }

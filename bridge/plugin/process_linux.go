@@ -2,8 +2,9 @@ package plugin
 
 import "syscall"
 
-// processAttributes let the process end with this one even if it no longer reads its pipe. SIGKILL would leave alive what the trainer
-// has started: at SIGTERM the host kills its whole group (host.c).
+// processAttributes make the kernel end the process with this one, even if it no longer reads its
+// pipe. The signal is SIGTERM, at which the host kills its whole group (host.c): SIGKILL would
+// leave alive what the trainer has started.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

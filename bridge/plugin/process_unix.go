@@ -15,11 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outputDelay is how long the output of what the trainer started, and is killed with it, may still come.
+// outputDelay is how long output may still arrive from processes that the trainer started and that
+// were killed with it.
 const outputDelay = time.Second
 
-// startCommand starts the host with the three files as descriptors 3 to 5. The process leads a group of its own: a Ctrl-C at the
-// terminal is for the peer, which then cancels; and what the trainer starts ends with it.
+// startCommand starts the host with the three files as descriptors 3 to 5. The process leads a
+// group of its own, so that a Ctrl-C at the terminal reaches only the peer, which then cancels, and
+// so that the processes that the trainer starts end with it.
 func startCommand(p *process, cfg Config, files []*os.File) error {
 	self, err := program(len(cfg.Wrap) > 0)
 	if err != nil {
@@ -39,8 +41,8 @@ func startCommand(p *process, cfg Config, files []*os.File) error {
 	return <-started
 }
 
-// supervise starts the process and waits for its end, from one thread that lives as long: on Linux the kernel kills the process when
-// the thread that started it ends.
+// supervise starts the process and waits for its end, from one thread that lives as long as the
+// process: on Linux the kernel kills the process when the thread that started it ends.
 func (p *process) supervise(started chan<- error) {
 	runtime.LockOSThread()
 	err := p.cmd.Start()
@@ -53,7 +55,7 @@ func (p *process) supervise(started chan<- error) {
 	close(p.exited)
 }
 
-// program is the path of this program, also where its file was replaced meanwhile.
+// program is the path of this program, even if its file was replaced meanwhile.
 func program(wrapped bool) (string, error) {
 	if runtime.GOOS == "linux" && !wrapped {
 		return "/proc/self/exe", nil
@@ -61,7 +63,8 @@ func program(wrapped bool) (string, error) {
 	return os.Executable()
 }
 
-// kill ends the process's whole group. Not later than the process itself was waited for: then its number may be another's.
+// kill ends the process's whole group. It must be called before the process has been waited for,
+// because afterwards its ID may belong to another process.
 func (p *process) kill() {
 	select {
 	case <-p.exited:
@@ -70,7 +73,7 @@ func (p *process) kill() {
 	}
 }
 
-// ending says in words how the process ended; it has.
+// ending describes how the process ended. It must have ended.
 func (p *process) ending() string {
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {

@@ -10,41 +10,38 @@ import (
 	"sync"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// saveAfter is for what is under way at Save: who leaves does not wait for a run that is deaf to cancel.
+// saveAfter is how long Save waits for the call before it: a peer that leaves does not wait for
+// inner steps that ignore cancel.
 const saveAfter = 2 * time.Second
 
-// Trainer is a trainer library in a process of its own. It implements p2pdiloco.Trainer and all that a node asks of one beyond that;
-// what the library cannot do returns errors.ErrUnsupported. Calls from several goroutines follow each other.
+// Trainer is a trainer library in a process of its own. It implements trainer.Trainer and all
+// optional interfaces of a trainer; a method that the library cannot do returns
+// errors.ErrUnsupported. Calls from several goroutines run one after the other.
 type Trainer struct {
 	cfg       Config
-	host      *host
 	memory    *memory
-	layout    p2pdiloco.Layout
+	layout    trainer.Layout
 	about     About
 	temporary bool // the data folder
 
-	turn    chan struct{} // holds a token while somebody calls; what follows is the caller's
-	pending *call         // whoever made it did not wait for its end
-	failed  bool          // by the ABI, only destroy may follow
-	fault   error         // why
-	given   bool          // the vectors, to a node
+	turns turns
+	given bool // the shared vectors went to a node
 
-	closed   chan struct{}
 	closing  sync.Once
 	closeErr error
 }
 
 var (
-	_ p2pdiloco.Trainer          = (*Trainer)(nil)
-	_ p2pdiloco.Evaluator        = (*Trainer)(nil)
-	_ p2pdiloco.Saver            = (*Trainer)(nil)
-	_ p2pdiloco.GradientExporter = (*Trainer)(nil)
-	_ p2pdiloco.VectorMaker      = (*Trainer)(nil)
-	_ p2pdiloco.RangeTrainer     = (*Trainer)(nil)
+	_ trainer.Trainer          = (*Trainer)(nil)
+	_ trainer.Evaluator        = (*Trainer)(nil)
+	_ trainer.Saver            = (*Trainer)(nil)
+	_ trainer.GradientExporter = (*Trainer)(nil)
+	_ trainer.VectorMaker      = (*Trainer)(nil)
+	_ trainer.RangeTrainer     = (*Trainer)(nil)
 )
 
 // Init writes the initial parameters, which follow from Config and Seed, into dst.
@@ -53,10 +50,10 @@ func (t *Trainer) Init(ctx context.Context, dst []float32) error {
 		return err
 	}
 	c := &call{request: request{op: opInit, arg: [requestArgs]uint64{t.cfg.Seed}}, doing: "init"}
-	_, err := t.do(ctx, c, watchers{exported: func(uint64) error {
+	_, err := t.turns.do(ctx, c, watchers{exported: func(uint64) error {
 		t.copyOut(dst, 0)
 		if err := t.finite(dst, 0); err != nil {
-			return t.host.fault(c, err.Error(), err)
+			return t.turns.host.fault(c, err.Error(), err)
 		}
 		return nil
 	}})
@@ -74,11 +71,12 @@ func (t *Trainer) Load(ctx context.Context, anchor []float32) error {
 // LoadRange replaces the live parameters from element begin on.
 func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error {
 	end := begin + len(src)
-	if begin < 0 || begin >= end || end > t.elements() { // an end before the beginning is one too large for an int
+	// end is before begin if it overflowed
+	if begin < 0 || begin >= end || end > t.elements() {
 		return fmt.Errorf("%s: load: elements %d to %d of a model of %d", t.cfg.Path, begin, end, t.elements())
 	}
 	c := &call{request: request{op: opLoad, arg: [requestArgs]uint64{uint64(begin), uint64(len(src))}}, doing: "load"}
-	_, err := t.do(ctx, c, watchers{before: func() {
+	_, err := t.turns.do(ctx, c, watchers{before: func() {
 		if shared := t.memory.start[begin:end]; !same(src, shared) {
 			copy(shared, src)
 		}
@@ -95,7 +93,8 @@ func (t *Trainer) fits(v []float32) error {
 	return nil
 }
 
-// finite refuses a NaN, an infinity or what is too large in v, which begins at an element of the flat vector.
+// finite refuses a NaN, an infinity or a value that is too large in v. begin is the element of the
+// flat vector at which v begins.
 func (t *Trainer) finite(v []float32, begin int) error {
 	i := kernel.Bounded(v)
 	if i < 0 {
@@ -105,17 +104,19 @@ func (t *Trainer) finite(v []float32, begin int) error {
 	return notFiniteError(fmt.Sprintf("element %d (tensor %q, element %d) is %v", begin+i, name, index, v[i]))
 }
 
-// notFiniteError is p2pdiloco.ErrNotFinite of something that is no pseudo-gradient.
+// notFiniteError is trainer.ErrNotFinite for a vector that is not a pseudo-gradient.
 type notFiniteError string
 
 func (e notFiniteError) Error() string { return string(e) }
-func (notFiniteError) Unwrap() error   { return p2pdiloco.ErrNotFinite }
+func (notFiniteError) Unwrap() error   { return trainer.ErrNotFinite }
 
-// Train does task.Steps inner steps. When ctx ends it returns at once, and the library is told to end its run.
-func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
+// Train does task.Steps inner steps. When ctx ends it returns at once, and asks the library to end
+// its run.
+func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, error) {
 	rank := slices.Index(task.Members, task.Self)
 	if rank < 0 || task.Steps < 1 {
-		return p2pdiloco.Stats{}, fmt.Errorf("%s: run: a task of %d steps for %s among %v", t.cfg.Path, task.Steps, task.Self, task.Members)
+		return trainer.Stats{}, fmt.Errorf("%s: run: a task of %d steps for %s among %v", t.cfg.Path, task.Steps,
+			task.Self, task.Members)
 	}
 	var members strings.Builder
 	for _, m := range task.Members {
@@ -125,24 +126,31 @@ func (t *Trainer) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Sta
 	c := &call{
 		request: request{
 			op: opRun, payload: members.String(),
-			arg: [requestArgs]uint64{task.Slot, uint64(task.Steps), task.Seed, uint64(rank), task.Part, uint64(task.PartSteps), task.Done},
+			arg: [requestArgs]uint64{
+				task.Slot, uint64(task.Steps), task.Seed, uint64(rank), task.Part,
+				uint64(task.PartSteps), task.Done,
+			},
 		},
 		doing: fmt.Sprintf("run for slot %d", task.Slot), cancellable: true, beat: done,
 		where: func() string { return fmt.Sprintf(" after %d of %d steps", done(), task.Steps) },
 	}
-	r, err := t.do(ctx, c, watchers{before: func() { t.memory.steps().Store(0) }, tick: func() { task.Report(int(min(done(), uint64(task.Steps)))) }})
+	r, err := t.turns.do(ctx, c, watchers{
+		before: func() { t.memory.steps().Store(0) },
+		tick:   func() { task.Report(int(min(done(), uint64(task.Steps)))) },
+	})
 	if err != nil {
-		return p2pdiloco.Stats{}, err
+		return trainer.Stats{}, err
 	}
 	stats, err := parseStats(r.payload, task.Steps)
 	if err != nil {
-		return stats, t.host.fault(c, err.Error(), err)
+		return stats, t.turns.host.fault(c, err.Error(), err)
 	}
 	task.Report(stats.Steps)
 	return stats, nil
 }
 
-// StepsDone is how far the library says that its run is, or its last one was. Not after Close.
+// StepsDone is the number of steps that the library reports of its run, or of its last one. It must
+// not be called after Close.
 func (t *Trainer) StepsDone() uint64 { return t.memory.steps().Load() }
 
 // Evaluate measures the held-out loss, in nats per token.
@@ -151,7 +159,7 @@ func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
 		return 0, errors.ErrUnsupported
 	}
 	c := &call{request: request{op: opEvaluate}, doing: "evaluate", cancellable: true}
-	r, err := t.do(ctx, c, watchers{})
+	r, err := t.turns.do(ctx, c, watchers{})
 	if err != nil {
 		return 0, err
 	}
@@ -160,18 +168,21 @@ func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
 	}
 	loss := math.Float64frombits(native.Uint64(r.payload))
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return 0, t.host.fault(c, fmt.Sprintf("the held-out loss is %v: training diverged, take a lower learning rate", loss), nil)
+		return 0, t.turns.host.fault(c, fmt.Sprintf("the held-out loss is %v: training diverged, take a lower "+
+			"learning rate",
+			loss), nil)
 	}
 	return loss, nil
 }
 
-// Save writes the inner optimizer's state and the data position to a file. It does not wait long for a call that was left alone.
+// Save writes the inner optimizer's state and the data position to a file. It does not wait long
+// for a call whose caller has stopped waiting.
 func (t *Trainer) Save(ctx context.Context, path string) error {
 	soon, stop := context.WithTimeout(ctx, saveAfter)
 	defer stop()
-	switch err := t.take(soon); {
+	switch err := t.turns.take(soon); {
 	case err == nil:
-		t.release()
+		t.turns.release()
 	case soon.Err() != nil && ctx.Err() == nil:
 		return fmt.Errorf("%s: save: the call before has not ended", t.cfg.Path)
 	default:
@@ -189,19 +200,20 @@ func (t *Trainer) file(ctx context.Context, o op, doing, path string) error {
 	if !t.about.Saves {
 		return errors.ErrUnsupported
 	}
-	_, err := t.do(ctx, &call{request: request{op: o, payload: path}, doing: doing}, watchers{})
+	_, err := t.turns.do(ctx, &call{request: request{op: o, payload: path}, doing: doing}, watchers{})
 	return err
 }
 
-// MakeVectors gives the memory that is shared with the library to the first who asks: what lies there is copied no second time.
-// It is there until Close. Others get ordinary memory.
+// MakeVectors gives the first caller the memory that is shared with the library, so that vectors
+// need not be copied a second time. That memory lasts until Close. Later callers get ordinary
+// memory.
 func (t *Trainer) MakeVectors(n int) (start, local []float32, err error) {
 	select {
-	case t.turn <- struct{}{}:
-	case <-t.closed:
-		return nil, nil, t.isClosed()
+	case t.turns.turn <- struct{}{}:
+	case <-t.turns.closed:
+		return nil, nil, t.turns.isClosed()
 	}
-	defer t.release()
+	defer t.turns.release()
 	if n != t.elements() || t.given || t.memory.start == nil {
 		return make([]float32, n), make([]float32, n), nil
 	}

@@ -15,17 +15,19 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// TestWholeLife goes through everything that a node asks of a trainer, and compares it with what the bowl computes.
+// TestWholeLife goes through everything that a node asks of a trainer, and compares it with what
+// the bowl computes.
 func TestWholeLife(t *testing.T) {
 	t.Parallel()
 	p := open(t, "bowl", `{"size": 5000, "target": 2}`)
-	if about := p.About(); about.Name != "bowl 1.0" || about.Types != "2 f32" || !about.ExportsGradient || !about.Evaluates || !about.Saves {
+	if about := p.About(); about.Name != "bowl 1.0" || about.Types != "2 f32" || !about.ExportsGradient ||
+		!about.Evaluates || !about.Saves {
 		t.Errorf("about %+v", about)
 	}
-	want := p2pdiloco.Layout{{Name: "x", Shape: []uint64{4999}}, {Name: "bias"}}
+	want := trainer.Layout{{Name: "x", Shape: []uint64{4999}}, {Name: "bias"}}
 	if d := p.Layout().Diff(want); d != "" {
 		t.Error(d)
 	}
@@ -41,7 +43,8 @@ func TestWholeLife(t *testing.T) {
 		t.Errorf("begins with %v", start[:2])
 	}
 	stats, err := p.Train(t.Context(), task(1, 3))
-	if err != nil || stats.Steps != 3 || stats.Samples != 3 || stats.Tokens != 30 || stats.Loss <= 0 || stats.GradNorm <= 0 {
+	if err != nil || stats.Steps != 3 || stats.Samples != 3 || stats.Tokens != 30 || stats.Loss <= 0 ||
+		stats.GradNorm <= 0 {
 		t.Fatalf("%+v, %v", stats, err)
 	}
 	checkExports(t, p, start, local)
@@ -62,7 +65,8 @@ func bowlInit(seed, i uint64) float32 {
 	return float32((seed+i+1)*0x9e3779b97f4a7c15>>40) / (1 << 24)
 }
 
-// checkExports compares the exports, whole and by ranges, with three steps of the bowl from start, into the shared vector and others.
+// checkExports compares the exports, whole and by ranges, with three steps of the bowl from start,
+// into the shared vector and others.
 func checkExports(t *testing.T, p *Trainer, start, local []float32) {
 	t.Helper()
 	ctx := t.Context()
@@ -98,17 +102,20 @@ func checkExports(t *testing.T, p *Trainer, start, local []float32) {
 			t.Errorf("the pseudo-gradient, ready up to %d, is wrong: %v", at, err)
 		}
 	}
-	if err := errors.Join(p.GradientRange(ctx, 4000, part), p.LoadRange(ctx, 4999, []float32{5}), p.ExportRange(ctx, 4950, part[:50])); err != nil || part[49] != 5 || part[50] != gradient[4050] {
+	if err := errors.Join(p.GradientRange(ctx, 4000, part), p.LoadRange(ctx, 4999, []float32{5}),
+		p.ExportRange(ctx, 4950, part[:50])); err != nil || part[49] != 5 || part[50] != gradient[4050] {
 		t.Errorf("a range of the gradient, or the load of one element: %v", err)
 	}
 	far := math.MaxInt - 50 // where begin and count add up to less than 0
-	err := errors.Join(p.LoadRange(ctx, 4999, part), p.ExportRange(ctx, -1, part), p.LoadRange(ctx, far, part), p.ExportRange(ctx, far, part))
+	err := errors.Join(p.LoadRange(ctx, 4999, part), p.ExportRange(ctx, -1, part), p.LoadRange(ctx, far, part),
+		p.ExportRange(ctx, far, part))
 	if err == nil || strings.Count(err.Error(), "of a model of 5000") != 4 {
 		t.Errorf("out of range: %v", err)
 	}
 }
 
-// TestExportsInParts: of more elements than one range has, the first are handed over before the last are there.
+// TestExportsInParts: of more elements than one range has, the first are handed over before the
+// last are there.
 func TestExportsInParts(t *testing.T) {
 	t.Parallel()
 	const size = exportStep + 5
@@ -128,7 +135,8 @@ func TestExportsInParts(t *testing.T) {
 			parts = append(parts, begin, end)
 			return nil
 		})
-		if err != nil || !slices.Equal(parts, []int{0, exportStep, exportStep, size}) && !slices.Equal(parts, []int{0, size}) {
+		if err != nil || !slices.Equal(parts, []int{0, exportStep, exportStep, size}) &&
+			!slices.Equal(parts, []int{0, size}) {
 			t.Errorf("ranges %v, %v", parts, err)
 		}
 		for _, i := range []int{0, exportStep - 1, exportStep, size - 1} {
@@ -136,8 +144,8 @@ func TestExportsInParts(t *testing.T) {
 				t.Errorf("%s: element %d is %v, want %v", how, i, local[i], start[i]-x)
 			}
 		}
-		err = p.ExportGradient(t.Context(), start, local, func(int, int) error { return p2pdiloco.ErrNotFinite })
-		if !errors.Is(err, p2pdiloco.ErrNotFinite) || !strings.HasPrefix(err.Error(), library("bad")+": export_") {
+		err = p.ExportGradient(t.Context(), start, local, func(int, int) error { return trainer.ErrNotFinite })
+		if !errors.Is(err, trainer.ErrNotFinite) || !strings.HasPrefix(err.Error(), library("bad")+": export_") {
 			t.Errorf("an error of ready became %v", err)
 		}
 		if err := p.Load(t.Context(), start); err != nil {
@@ -153,7 +161,8 @@ func openWith(t *testing.T, cfg Config, how string) *Trainer {
 	return openConfig(t, cfg)
 }
 
-// TestPrivateStateContinues: a new process that restores goes on with the same bits; one that does not, with others.
+// TestPrivateStateContinues: a new process that restores goes on with the same bits; one that does
+// not, with others.
 func TestPrivateStateContinues(t *testing.T) {
 	t.Parallel()
 	ctx, file := t.Context(), filepath.Join(t.TempDir(), "state")
@@ -189,7 +198,8 @@ func TestPrivateStateContinues(t *testing.T) {
 		}
 	}
 	other := open(t, "bowl", `{"size": 50}`)
-	if err := other.Restore(ctx, file); err == nil || !strings.HasSuffix(err.Error(), ": restore: the file is not of this model") {
+	if err := other.Restore(ctx, file); err == nil ||
+		!strings.HasSuffix(err.Error(), ": restore: the file is not of this model") {
 		t.Errorf("a state of another model: %v", err)
 	}
 	started(t, other) // the trainer stands
@@ -210,7 +220,8 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// TestPatience: nothing moves for as long as the limit; but a peer that stood still itself has not seen what moved.
+// TestPatience: nothing moves for as long as the limit; but a peer that stood still itself has not
+// seen what moved.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var steps uint64
@@ -258,7 +269,7 @@ func TestStats(t *testing.T) {
 		return b.Bytes()
 	}
 	got, err := parseStats(fields(56, 4, 8, 80, 1.5, 2.0, math.Inf(1)), 5)
-	want := p2pdiloco.Stats{Steps: 4, Samples: 8, Tokens: 80, Loss: 1.5, Elapsed: 2 * time.Second}
+	want := trainer.Stats{Steps: 4, Samples: 8, Tokens: 80, Loss: 1.5, Elapsed: 2 * time.Second}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -9,91 +9,108 @@ import (
 	"time"
 )
 
-// Whose turn it is to call the library, and what becomes of a call whose caller has stopped waiting.
-
-// abandonAfter is the time from a cancel to not waiting for the library any more.
+// abandonAfter is how long a caller waits for the library after a cancel.
 const abandonAfter = time.Second
 
-// watchers are what a caller does before its call, and while it is under way.
-type watchers struct {
-	before   func()                  // with the shared vectors for itself
-	tick     func()                  // now and then
-	exported func(upTo uint64) error // whenever elements below upTo are there, and at the end; an error ends the waiting
+// turns lets callers call the library one after the other. A call goes on when its caller stops
+// waiting for it, and the next caller waits until it has ended.
+type turns struct {
+	library string // its path, for errors
+	host    *host
+	closed  chan struct{}
+	turn    chan struct{} // holds a token while somebody calls; its holder alone uses what follows
+	pending *call         // a call that its caller did not wait for
+	failed  bool          // by the ABI, only destroy may follow
+	fault   error         // why
 }
 
-// do makes a call and waits for its end, or ctx's.
-func (t *Trainer) do(ctx context.Context, c *call, w watchers) (reply, error) {
-	if err := t.take(ctx); err != nil {
+func newTurns(library string) turns {
+	return turns{library: library, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+}
+
+// watchers are functions that run before a call, and while it is under way.
+type watchers struct {
+	before func() // may use the shared vectors alone
+	tick   func() // called at every tick
+	// called when elements below upTo are exported, and at the end; an error ends the wait
+	exported func(upTo uint64) error
+}
+
+// do makes a call and waits until it ends, or ctx does.
+func (u *turns) do(ctx context.Context, c *call, w watchers) (reply, error) {
+	if err := u.take(ctx); err != nil {
 		return reply{}, err
 	}
-	defer t.release()
+	defer u.release()
 	if w.before != nil {
 		w.before()
 	}
-	t.pending = t.host.start(c)
-	return t.await(ctx, c, w)
+	u.pending = u.host.start(c)
+	return u.await(ctx, c, w)
 }
 
-// take waits for the turn to call, and for a call that was left alone.
-func (t *Trainer) take(ctx context.Context) error {
+// take waits for the turn to call, and for the end of an abandoned call.
+func (u *turns) take(ctx context.Context) error {
 	select {
-	case t.turn <- struct{}{}:
+	case u.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-t.closed:
-		return t.isClosed()
+	case <-u.closed:
+		return u.isClosed()
 	}
-	err := t.settle(ctx)
+	err := u.settle(ctx)
 	if err != nil {
-		t.release()
+		u.release()
 	}
 	return err
 }
 
-// settle waits for a call that was left alone, and says whether there can be another one.
-func (t *Trainer) settle(ctx context.Context) error {
-	if t.pending != nil {
+// settle waits for an abandoned call, and returns an error if there can be no other one.
+func (u *turns) settle(ctx context.Context) error {
+	if u.pending != nil {
 		select {
-		case <-t.pending.done:
-			t.ended(t.pending)
+		case <-u.pending.done:
+			u.ended(u.pending)
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-t.closed:
+		case <-u.closed:
 		}
 	}
 	select {
-	case <-t.closed:
-		return t.isClosed()
+	case <-u.closed:
+		return u.isClosed()
 	default:
 	}
-	if t.failed {
-		return t.fault
+	if u.failed {
+		return u.fault
 	}
 	return nil
 }
 
-func (t *Trainer) release() { <-t.turn }
+func (u *turns) release() { <-u.turn }
 
-func (t *Trainer) isClosed() error { return fmt.Errorf("%s: closed: %w", t.cfg.Path, net.ErrClosed) }
+func (u *turns) isClosed() error { return fmt.Errorf("%s: closed: %w", u.library, net.ErrClosed) }
 
-// ended notes what became of a call. Save and restore may fail and leave the trainer as it is.
-func (t *Trainer) ended(c *call) {
-	t.pending = nil
-	harmless := c.err == nil || errors.Is(c.err, errCancelled) || (c.op == opSave || c.op == opRestore) && t.host.dead == nil
-	if !harmless && !t.failed {
-		t.failed, t.fault = true, c.err
+// ended records the outcome of a call. A failed save or restore leaves the trainer usable.
+func (u *turns) ended(c *call) {
+	u.pending = nil
+	harmless := c.err == nil || errors.Is(c.err, errCancelled) || (c.op == opSave || c.op == opRestore) &&
+		u.host.dead == nil
+	if !harmless && !u.failed {
+		u.failed, u.fault = true, c.err
 	}
 }
 
-// await waits for a call. One that is not over soon after ctx has ended is left alone, and the next call waits for it.
-func (t *Trainer) await(ctx context.Context, c *call, w watchers) (reply, error) {
+// await waits for a call. If the call does not end soon after ctx, it is abandoned, and the next
+// call waits for it.
+func (u *turns) await(ctx context.Context, c *call, w watchers) (reply, error) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
 		var err error
 		select {
 		case <-c.done:
-			if t.ended(c); c.err == nil && w.exported != nil {
+			if u.ended(c); c.err == nil && w.exported != nil {
 				return c.reply, w.exported(math.MaxUint64)
 			}
 			return c.reply, c.err
@@ -107,21 +124,21 @@ func (t *Trainer) await(ctx context.Context, c *call, w watchers) (reply, error)
 			}
 		case <-ctx.Done():
 			err = ctx.Err()
-		case <-t.closed:
-			err = t.isClosed()
+		case <-u.closed:
+			err = u.isClosed()
 		}
 		if err != nil {
-			t.leaveAlone(c)
+			u.leaveAlone(c)
 			return reply{}, err
 		}
 	}
 }
 
-func (t *Trainer) leaveAlone(c *call) {
+func (u *turns) leaveAlone(c *call) {
 	c.cancelled()
 	select {
 	case <-c.done:
-		t.ended(c)
+		u.ended(c)
 	case <-time.After(abandonAfter):
 	}
 }

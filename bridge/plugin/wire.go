@@ -7,15 +7,16 @@ import (
 	"math"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// Requests and replies between this process and its host, as host.h has them: both are of one build and on one machine, so structs
-// go over in native order. But the library shares the host's process, and may write there whatever it likes.
+// These are the requests and replies between this process and its host, as in host.h. Both sides
+// are of one build and on one machine, so structs have native byte order. But the library shares
+// the host's process and may write anything into the pipe.
 
 type op uint32
 
-// As enum op of host.h.
+// These are the values of enum op of host.h.
 const (
 	opOpen op = iota + 1
 	opEntry
@@ -41,7 +42,7 @@ const (
 	codeProgress  = 101
 )
 
-// Abilities of a library beyond what it must be able to.
+// Optional abilities of a library.
 const (
 	canExportGradient = 1 << iota
 	canEvaluate
@@ -51,7 +52,8 @@ const (
 const (
 	replyMagic = 0x70325470
 	replyBytes = 16
-	maxPayload = 64 << 20 // of a reply: a layout of 65536 tensors with the longest names takes 22 MiB
+	// bounds a reply: a layout of 65536 tensors with the longest names takes 22 MiB
+	maxPayload = 64 << 20
 )
 
 var native = binary.NativeEndian
@@ -82,7 +84,8 @@ type reply struct {
 	payload []byte
 }
 
-// readReply reads one reply. An error that is not of reading means that somebody else has written into the pipe.
+// readReply reads one reply. An error other than of reading means that other code has written into
+// the pipe.
 func readReply(r io.Reader) (reply, error) {
 	var head [replyBytes]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -100,8 +103,8 @@ func readReply(r io.Reader) (reply, error) {
 
 var errGarbled = fmt.Errorf("it wrote into the pipe to the peer (descriptor 4)")
 
-// parseStats reads what run filled in for a task of so many steps, and says what cannot be.
-func parseStats(b []byte, asked int) (s p2pdiloco.Stats, err error) {
+// parseStats reads and checks what run returned for a task of so many steps.
+func parseStats(b []byte, asked int) (s trainer.Stats, err error) {
 	const fields = 7
 	if len(b) != 8*fields {
 		return s, fmt.Errorf("statistics of %d bytes", len(b))
@@ -115,16 +118,18 @@ func parseStats(b []byte, asked int) (s p2pdiloco.Stats, err error) {
 	case v[1] == 0 || v[1] > uint64(asked):
 		return s, fmt.Errorf("it says that it did %d steps of %d: stats->steps must be those done", v[1], asked)
 	case v[3] == 0:
-		return s, fmt.Errorf("it says that it processed no tokens: stats->tokens is the contribution's weight, and must be above 0 (samples will do)")
+		return s, fmt.Errorf("it says that it processed no tokens: stats->tokens is the contribution's weight, and " +
+			"must be above 0 (samples will do)")
 	case math.IsNaN(loss) || math.IsInf(loss, 0):
 		return s, fmt.Errorf("the training loss is %v: training diverged, take a lower learning rate", loss)
 	case !(seconds >= 0 && seconds < maxSeconds):
-		return s, fmt.Errorf("it says that it took %v seconds: stats->seconds must be the time spent in the steps", seconds)
+		return s, fmt.Errorf("it says that it took %v seconds: stats->seconds must be the time spent in the steps",
+			seconds)
 	}
 	if !(norm >= 0) || math.IsInf(norm, 0) {
-		norm = 0 // unknown: a step that loss scaling skipped has no finite one
+		norm = 0 // unknown: a step that loss scaling skipped has no finite norm
 	}
-	return p2pdiloco.Stats{
+	return trainer.Stats{
 		Steps: int(v[1]), Samples: v[2], Tokens: v[3], Loss: loss, GradNorm: norm,
 		Elapsed: time.Duration(seconds * float64(time.Second)),
 	}, nil

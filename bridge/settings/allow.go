@@ -12,13 +12,13 @@ import (
 const maxAllow = 1 << 20
 
 // readAllow reads the list of peers: an ID a line, # begins a comment.
-func (s *Settings) readAllow() (allowed []p2pdiloco.PeerID, err error) {
+func (s *Settings) readAllow() (allowed []p2pdiloco.PeerID, errs []error) {
 	if s.allow == "" {
 		return nil, nil
 	}
 	text, err := disk.Read(disk.OS, s.allow, maxAllow)
 	if err != nil {
-		return nil, fault("allow", s.allow, "%v", err)
+		return nil, []error{fault("allow", s.allow, "%v", err)}
 	}
 	n := 0
 	for line := range strings.Lines(string(text)) {
@@ -29,26 +29,26 @@ func (s *Settings) readAllow() (allowed []p2pdiloco.PeerID, err error) {
 		}
 		p, ok := peerID(line)
 		if !ok {
-			return nil, fault("allow", s.allow, "line %d is no peer ID, like 12D3Koo…", n)
+			return nil, []error{fault("allow", s.allow, "line %d is no peer ID, like 12D3Koo…", n)}
 		}
 		allowed = append(allowed, p)
 	}
 	if len(allowed) == 0 {
-		return nil, fault("allow", s.allow, "it lists nobody")
+		return nil, []error{fault("allow", s.allow, "it lists no peer")}
 	}
 	return allowed, nil
 }
 
-// readFollow reads the peers whose orders are followed.
-func (s *Settings) readFollow() (peers []p2pdiloco.PeerID, err error) {
+// readFollow reads the peers whose motions are followed.
+func (s *Settings) readFollow() (peers []p2pdiloco.PeerID, errs []error) {
 	for _, text := range s.follow {
 		p, ok := peerID(text)
 		if !ok {
-			return nil, fault("follow", text, "no peer ID, like 12D3Koo…, as status shows it")
+			errs = append(errs, fault("follow", text, "no peer ID, like 12D3Koo…, as status shows it"))
 		}
 		peers = append(peers, p)
 	}
-	return peers, nil
+	return peers, errs
 }
 
 func peerID(text string) (p p2pdiloco.PeerID, ok bool) {

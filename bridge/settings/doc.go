@@ -1,6 +1,6 @@
-// Package settings is every setting of a peer, defined once: for the flags of `p2pdiloco join`, for the JSON object of an
-// embedding program, and for the environment and the config file that both read. What is given in more than one place is taken
-// from the first of
+// Package settings is every setting of a peer, defined once: for the flags of `p2pdiloco join`, for
+// the JSON object of an embedding program, and for the environment and the config file that both
+// read. What is given in more than one place is taken from the first of
 //
 //	the command line, or the object
 //	the environment: P2PDILOCO_INNER_STEPS=100
@@ -8,7 +8,8 @@
 //	the run spec file: inner_steps = 100
 //	the default, for settings of the run its founder's
 //
-// A program with a command line registers the flags, parses it, and has the flags that were not given filled:
+// A program with a command line registers the flags, parses it, and has the flags that were not
+// given filled:
 //
 //	s := settings.New()
 //	s.Register(flags)
@@ -20,6 +21,7 @@
 //	s, err := settings.Embedded(object, os.Environ())
 //	cfg, err := s.Config()
 //
-// Config says all faults at once, each in the words of its source. What is no part of p2pdiloco.Config (events, API, trainer, log
-// level) are fields of Settings; package peer makes use of them.
+// Config says all faults at once, each in the words of its source. What is no part of
+// p2pdiloco.Config (events, API, trainer, log level) are fields of Settings; package peer makes use
+// of them.
 package settings

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -19,19 +20,20 @@ const maxObject = 32 << 20
 // object is what errors call it.
 const object = "configuration"
 
-// Embedded reads the settings of a program with its own training loop: a JSON object, whose keys are the names of the flags with _ for
-// - and "layout", then the environment (in os.Environ's form), then the file that "config" names. Settings of a trainer are refused in the
-// object; elsewhere they are for others. Errors are ErrInvalid.
+// Embedded reads the settings of a program with its own training loop: a JSON object, then the
+// environment (in os.Environ's form), then the file that "config" names. The object's keys are
+// "layout" and the names of the flags with _ in place of -. Settings of a trainer are refused in
+// the object; elsewhere they are for other peers. Errors are ErrInvalid.
 func Embedded(text []byte, environ []string) (*Settings, error) {
 	s := New()
 	s.embedded = true
 	s.flags = pflag.NewFlagSet("", pflag.ContinueOnError)
-	for _, d := range definitions {
+	for _, d := range s.definitions() {
 		if d.forLibrary() {
-			d.register(s.flags, s)
+			d.register(s.flags)
 		}
 	}
-	s.flags.StringVar(&s.config, sources.ConfigFlag, "", "")
+	s.flags.String(sources.ConfigFlag, "", "")
 	if len(text) > maxObject {
 		return nil, Invalid(fmt.Errorf("%s: more than %d bytes", object, maxObject))
 	}
@@ -39,8 +41,8 @@ func Embedded(text []byte, environ []string) (*Settings, error) {
 	if err != nil {
 		return nil, Invalid(err)
 	}
-	foreign, keys := refuse(given)
-	err = errors.Join(errors.Join(foreign...), s.readLayout(text),
+	keys, foreign := s.refuse(given)
+	err = errors.Join(foreign, s.readLayout(text),
 		sources.Fill(s.flags, Known(), given.Without(keys...), sources.Environment(environ)))
 	s.Warnings = sources.Mistyped(environ, Known())
 	if err != nil {
@@ -49,33 +51,27 @@ func Embedded(text []byte, environ []string) (*Settings, error) {
 	return s, nil
 }
 
-// refuse finds the settings of an object that a library does not have, and returns the keys that are dealt with.
-func refuse(given sources.Source) (errs []error, keys []string) {
+// refuse finds the settings of an object that a library does not have, and returns the keys that
+// are dealt with.
+func (s *Settings) refuse(given sources.Source) (keys []string, err error) {
 	keys = []string{"layout"}
-	for _, d := range definitions {
-		if !d.forLibrary() {
-			keys = append(keys, sources.Key(d.name))
+	var errs []error
+	for _, d := range s.definitions() {
+		key := sources.Key(d.name)
+		if d.forLibrary() {
+			continue
 		}
-	}
-	for _, key := range given.Keys() {
-		switch d := find(key); {
-		case d == nil || d.forLibrary():
-		case d.use == ofProgram:
-			errs = append(errs, fmt.Errorf("%s: %s is for the program p2pdiloco alone: leave it out", object, key))
-		default:
-			errs = append(errs, fmt.Errorf("%s: %s is for `p2pdiloco join`: here is no trainer, your own loop trains: leave it out", object, key))
+		keys = append(keys, key)
+		if !slices.Contains(given.Keys(), key) {
+			continue
 		}
-	}
-	return errs, keys
-}
-
-func find(key string) *definition {
-	for i, d := range definitions {
-		if sources.Key(d.name) == key {
-			return &definitions[i]
+		why := "`p2pdiloco join`: here is no trainer, your own loop trains"
+		if d.use == ofProgram {
+			why = "the program p2pdiloco alone"
 		}
+		errs = append(errs, fmt.Errorf("%s: %s is for %s: leave it out", object, key, why))
 	}
-	return nil
+	return keys, errors.Join(errs...)
 }
 
 // readLayout takes the model's tensors from an object that parses.
@@ -90,7 +86,8 @@ func (s *Settings) readLayout(text []byte) error {
 	d.DisallowUnknownFields()
 	var layout p2pdiloco.Layout
 	if err := d.Decode(&layout); err != nil {
-		return fmt.Errorf(`%s: layout: %s: allowed: [{"name": "wte", "shape": [256, 96]}, …]`, object, strings.TrimPrefix(err.Error(), "json: "))
+		return fmt.Errorf(`%s: layout: %s: allowed: [{"name": "wte", "shape": [256, 96]}, …]`, object,
+			strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if err := layout.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", object, err)
@@ -99,5 +96,6 @@ func (s *Settings) readLayout(text []byte) error {
 	return nil
 }
 
-// Logs says whether a log level was given. Who is in another's process should log nothing otherwise.
+// Logs says whether a log level was given. A peer in another program's process should log nothing
+// otherwise.
 func (s *Settings) Logs() bool { return sources.Rank(s.flags, "log-level") > 0 }

@@ -12,7 +12,8 @@ import (
 // NoAPI is the value of API that turns the status API off.
 const NoAPI = "off"
 
-// Settings are what a user may choose about a peer. New gives the defaults; Register or Embedded have them filled.
+// Settings are what a user may choose about a peer. New gives the defaults; Register or Embedded
+// have them filled.
 type Settings struct {
 	DataDir  string   // empty: one under the user's state folder is chosen
 	Events   string   // path of the events file; empty: none
@@ -37,55 +38,23 @@ type Settings struct {
 	// Warnings are what looks like a mistake in the environment, for a log.
 	Warnings []string
 
-	// What Config turns into p2pdiloco.Config.
-	spec        p2pdiloco.Spec // as given, without the spec file
-	specFile    string
-	ticket      string
-	secret      string   // path; empty: none
-	allow       string   // the same
-	follow      []string // peer IDs
-	bootstrap   []string
-	listen      []string
-	announce    []string
-	found       bool
-	preset      sources.OneOf
-	onLoss      sources.OneOf
-	pin         pin
-	init        string
-	every       uint64
-	keep        int
-	stateRate   int64 // MB/s
-	newcomers   struct{ states, perSite int }
-	maxUpload   sources.Rate
-	maxDownload sources.Rate
-	config      string
+	cfg      p2pdiloco.Config // what flags set directly; its Spec is without the spec file
+	specFile string
+	allow    string // path; empty: none
+	follow   []string
+	preset   sources.OneOf
+	onLoss   sources.OneOf
+	pin      pin
 
-	noPortMap, noRelaying bool
+	stateRate              int64 // MB/s
+	maxUpload, maxDownload sources.Rate
 
 	flags    *pflag.FlagSet
 	embedded bool
 }
 
-// New is the defaults.
-func New() *Settings {
-	return &Settings{
-		API: "127.0.0.1:0", LogLevel: "warn",
-		Trainer: TrainerGPT, TrainerTimeout: 10 * time.Minute, Threads: 1,
-		preset: sources.OneOf{Allowed: []string{p2pdiloco.PresetLAN, p2pdiloco.PresetWAN}, Kind: "preset"},
-		onLoss: sources.OneOf{Value: p2pdiloco.OnLossContinue, Allowed: []string{p2pdiloco.OnLossContinue, p2pdiloco.OnLossPause}, Kind: "what"},
-		every:  4, keep: 2,
-	}
-}
-
-// Register makes each setting a flag of fs, whose values s has from then on.
-func (s *Settings) Register(fs *pflag.FlagSet) {
-	s.flags = fs
-	for _, d := range definitions {
-		d.register(fs, s)
-	}
-}
-
-// Given is what a flag's value was given as, for messages: --rounds 5, P2PDILOCO_ROUNDS=5 or run.toml: rounds = 5.
+// Given is what a flag's value was given as, for messages: --rounds 5, P2PDILOCO_ROUNDS=5 or
+// run.toml: rounds = 5.
 func (s *Settings) Given(flag string) string {
 	value := ""
 	if f := s.flags.Lookup(flag); f != nil {

@@ -53,7 +53,10 @@ func config(t *testing.T, environ []string, args ...string) (p2pdiloco.Config, *
 
 func TestDefaults(t *testing.T) {
 	cfg, s := config(t, nil, "--run", "x")
-	want := p2pdiloco.Config{Spec: p2pdiloco.Spec{Name: "x"}, OnQuorumLoss: "continue", CheckpointEvery: 4, KeepCheckpoints: 2}
+	want := p2pdiloco.Config{
+		Spec: p2pdiloco.Spec{Name: "x"}, OnQuorumLoss: "continue", CheckpointEvery: 4,
+		KeepCheckpoints: 2,
+	}
 	if !reflect.DeepEqual(cfg, want) || s.Trainer != TrainerGPT || s.API != "127.0.0.1:0" || s.Model.Threads != 1 {
 		t.Errorf("got %+v, %+v", cfg, s)
 	}
@@ -82,7 +85,8 @@ func TestFaultsAreOfWhatWasGiven(t *testing.T) {
 			t.Errorf("%v is let pass", args)
 			continue
 		}
-		if text := err.Error(); !strings.HasPrefix(text, "--") && !strings.HasPrefix(text, late) || strings.Contains(text, "\n") {
+		if text := err.Error(); !strings.HasPrefix(text, "--") && !strings.HasPrefix(text, late) ||
+			strings.Contains(text, "\n") {
 			t.Errorf("%v: %q", args, text)
 		}
 	}
@@ -115,20 +119,26 @@ func TestPrecedence(t *testing.T) {
 
 func TestEverythingFromAFile(t *testing.T) {
 	pin := p2pdiloco.Root{1}
-	file := write(t, "run.json", fmt.Sprintf(`{"run": "x", "rounds": 5, "outer_lr": "0.5", "bootstrap": ["/ip4/192.0.2.1/tcp/1/p2p/A", "B"], "listen": ["/l"], "found": true,
-		"preset": "lan", "on_quorum_loss": "pause", "pin": %q, "init": "m.safetensors", "data_dir": "dir", "checkpoint_every": 6, "keep_checkpoints": 3,
-		"state_rate": 2, "newcomer_states": 7, "site_newcomers": -1, "max_upload": "20mbit", "max_download": "40mbit", "events": "e.jsonl", "api": "off", "metrics": ":9464", "json": true, "log_level": "debug", "model": "layers=2", "threads": 3, "data": ["a", "b"],
+	file := write(t, "run.json", fmt.Sprintf(`{"run": "x", "rounds": 5, "outer_lr": "0.5",
+		"bootstrap": ["/ip4/192.0.2.1/tcp/1/p2p/A", "B"], "listen": ["/l"], "found": true, "preset": "lan",
+		"on_quorum_loss": "pause", "pin": %q, "init": "m.safetensors", "data_dir": "dir", "checkpoint_every": 6,
+		"keep_checkpoints": 3, "state_rate": 2, "newcomer_states": 7, "site_newcomers": -1,
+		"max_upload": "20mbit", "max_download": "40mbit", "events": "e.jsonl", "api": "off", "metrics": ":9464",
+		"json": true, "log_level": "debug", "model": "layers=2", "threads": 3, "data": ["a", "b"],
 		"pause": "1s", "gate": "g", "peers": 8, "identity": "k"}`, pin.String()))
 	cfg, s := config(t, nil, "--config", file)
 	want := p2pdiloco.Config{
 		Spec: p2pdiloco.Spec{Name: "x", Rounds: 5, OuterLR: "0.5"}, DataDir: "dir", Listen: []string{"/l"},
-		Bootstrap: []string{"/ip4/192.0.2.1/tcp/1/p2p/A", "B"}, Found: true, OnQuorumLoss: "pause", Pin: pin, Preset: "lan", InitFile: "m.safetensors",
-		CheckpointEvery: 6, KeepCheckpoints: 3, StateBytesPerSecond: 2_000_000, MaxUpload: 2_500_000, MaxDownload: 5_000_000, NewcomerStates: 7, SiteNewcomers: -1,
+		Bootstrap: []string{"/ip4/192.0.2.1/tcp/1/p2p/A", "B"}, Found: true, OnQuorumLoss: "pause", Pin: pin,
+		Preset: "lan", InitFile: "m.safetensors",
+		CheckpointEvery: 6, KeepCheckpoints: 3, StateBytesPerSecond: 2_000_000, MaxUpload: 2_500_000,
+		MaxDownload: 5_000_000, NewcomerStates: 7, SiteNewcomers: -1,
 	}
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got %+v", cfg)
 	}
-	if s.Events != "e.jsonl" || s.API != NoAPI || s.Metrics != ":9464" || !s.JSON || s.LogLevel != "debug" || s.Model.Layers != 2 || s.Model.Threads != 3 ||
+	if s.Events != "e.jsonl" || s.API != NoAPI || s.Metrics != ":9464" || !s.JSON || s.LogLevel != "debug" ||
+		s.Model.Layers != 2 || s.Model.Threads != 3 ||
 		!slices.Equal(s.Data, []string{"a", "b"}) || s.Pause.String() != "1s" || s.Gate != "g" {
 		t.Errorf("got %+v", s)
 	}
@@ -138,8 +148,12 @@ func TestEverythingFromAFile(t *testing.T) {
 func TestFaults(t *testing.T) {
 	spec := write(t, "spec.toml", "outer = \"adagrad\"\nrounds = 5\n")
 	file := write(t, "run.toml", "aggregator = \"avg\"\nstate_rate = -1\n")
-	s, err := parse(t, []string{"P2PDILOCO_API=0.0.0.0:80", "P2PDILOCO_TRIM_PERMILLE=500", "P2PDILOCO_MODEL=width=100,heads=3"},
-		"--run", "x", "--clip", "maybe", "--metrics", "9464", "--keep-checkpoints", "0", "--max-upload", "100kbit", "--max-download", "100kbit", "--spec", spec, "--config", file)
+	s, err := parse(t, []string{
+		"P2PDILOCO_API=0.0.0.0:80", "P2PDILOCO_TRIM_PERMILLE=500",
+		"P2PDILOCO_MODEL=width=100,heads=3",
+	},
+		"--run", "x", "--clip", "maybe", "--metrics", "9464", "--keep-checkpoints", "0", "--max-upload", "100kbit",
+		"--max-download", "100kbit", "--spec", spec, "--config", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,9 +162,14 @@ func TestFaults(t *testing.T) {
 		t.Errorf("%v is not ErrInvalid", err)
 	}
 	for _, want := range []string{
-		"--clip maybe: allowed: on, off", "--metrics 9464: give HOST:PORT", spec + ": outer = adagrad: allowed: sgd, nesterov, delayed_nesterov, adam", file + ": aggregator = avg: allowed: mean",
-		"P2PDILOCO_TRIM_PERMILLE=500: allowed: 1 to 499", "P2PDILOCO_API=0.0.0.0:80: the status API is for this machine only",
-		"--keep-checkpoints 0: at least 1", "--max-upload 100kbit: at least", "--max-download 100kbit: at least", file + ": state_rate = -1: allowed:", "P2PDILOCO_MODEL=width=100,heads=3: width 100 is not a multiple of 3 heads",
+		"--clip maybe: allowed: on, off", "--metrics 9464: give HOST:PORT",
+		spec + ": outer = adagrad: allowed: sgd, nesterov, delayed_nesterov, adam",
+		file + ": aggregator = avg: allowed: mean",
+		"P2PDILOCO_TRIM_PERMILLE=500: allowed: 1 to 499",
+		"P2PDILOCO_API=0.0.0.0:80: the status API is for this machine only",
+		"--keep-checkpoints 0: at least 1", "--max-upload 100kbit: at least", "--max-download 100kbit: at least",
+		file + ": state_rate = -1: allowed:",
+		"P2PDILOCO_MODEL=width=100,heads=3: width 100 is not a multiple of 3 heads",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwithout %q", err, want)
@@ -158,20 +177,23 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestTrainers: a setting of another trainer than the chosen one is refused, unless it comes from a place that others read, too.
+// TestTrainers: a setting of another trainer than the chosen one is refused, unless it comes from a
+// place that others read, too.
 func TestTrainers(t *testing.T) {
 	file := write(t, "run.toml", "run = \"x\"\ndata = \"books\"\ntrainer_config = \"t.json\"\nmodel = \"layers=2\"\n")
 	none := write(t, "none.toml", "trainer = \"none\"\ndata = \"books\"\n")
 	for _, c := range []struct {
 		environ, args, want string
 	}{
-		{"", "--trainer none --data books", "--data books: it is for a peer that trains with builtin:gpt, not for --trainer none"},
+		{"", "--trainer none --data books", "--data books: it is for a peer that trains with builtin:gpt, not for " +
+			"--trainer none"},
 		{"P2PDILOCO_TRAINER=none", "--threads 2", "--threads 2: it is for"},
 		{"P2PDILOCO_THREADS=2", "--trainer none", ""},
 		{"P2PDILOCO_THREADS=2\nP2PDILOCO_TRAINER=none", "", "P2PDILOCO_THREADS=2: it is for"},
 		{"", "--trainer none --config " + file, ""},
 		{"", "--config " + none, none + ": data = books: it is for"},
-		{"", "--config " + file, file + ": trainer_config = t.json: it is for a trainer that is a shared library, not for --trainer builtin:gpt"},
+		{"", "--config " + file, file + ": trainer_config = t.json: it is for a trainer that is a shared library, " +
+			"not for --trainer builtin:gpt"},
 		{"", "--trainer ./t.so --config " + file, ""},
 		{"", "--trainer t.dylib --trainer-config t.json --trainer-timeout 1m", ""},
 		{"", "--trainer dir/t --trainer-timeout 1ms", "--trainer-timeout 1ms: at least 1s"},
@@ -201,7 +223,10 @@ func TestTicket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"--ticket", text}, {"--ticket", text, "--run", "books", "--pin", k.Pin.String(), "--bootstrap", "/a"}} {
+	for _, args := range [][]string{
+		{"--ticket", text},
+		{"--ticket", text, "--run", "books", "--pin", k.Pin.String(), "--bootstrap", "/a"},
+	} {
 		if cfg, _ := config(t, nil, args...); cfg.Ticket != text || cfg.Spec.Name != "books" {
 			t.Errorf("%v: %+v", args[2:], cfg)
 		}
@@ -230,7 +255,10 @@ func TestAllow(t *testing.T) {
 	if len(cfg.Allow) != 2 || cfg.Allow[1].String() != id {
 		t.Errorf("got %v", cfg.Allow)
 	}
-	for text, want := range map[string]string{id + "\nbooks\n": "line 2 is no peer ID", "# nobody\n": "it lists nobody"} {
+	for text, want := range map[string]string{
+		id + "\nbooks\n": "line 2 is no peer ID",
+		"# nobody\n":     "it lists no peer",
+	} {
 		s, err := parse(t, nil, "--run", "x", "--allow", write(t, "allow", text))
 		if err == nil {
 			_, err = s.Config()
@@ -257,10 +285,14 @@ func TestFollow(t *testing.T) {
 }
 
 func TestEmbedded(t *testing.T) {
-	file := write(t, "run.toml", "rounds = 4\nseed = 4\ninner_steps = 4\ntrainer = \"none\"\ndata = [\"books\"]\nidentity = \"k\"\n")
-	object := fmt.Sprintf(`{"run": "x", "rounds": 2, "outer_lr": 0.70, "bootstrap": ["A"], "config": %q, "momentum": null,
-		"layout": [{"name": "w", "shape": [2, 3]}, {"name": "b", "shape": []}]}`, file)
-	s, err := Embedded([]byte(object), []string{"P2PDILOCO_ROUNDS=3", "P2PDILOCO_SEED=3", "P2PDILOCO_TRAINER=./t.so", "P2PDILOCO_THREDS=3", "P2PDILOCO_LISTEN=/a /b"})
+	file := write(t, "run.toml", "rounds = 4\nseed = 4\ninner_steps = 4\ntrainer = \"none\"\ndata = "+
+		"[\"books\"]\nidentity = \"k\"\n")
+	object := fmt.Sprintf(`{"run": "x", "rounds": 2, "outer_lr": 0.70, "bootstrap": ["A"],
+		"config": %q, "momentum": null, "layout": [{"name": "w", "shape": [2, 3]}, {"name": "b", "shape": []}]}`, file)
+	s, err := Embedded([]byte(object), []string{
+		"P2PDILOCO_ROUNDS=3", "P2PDILOCO_SEED=3", "P2PDILOCO_TRAINER=./t.so",
+		"P2PDILOCO_THREDS=3", "P2PDILOCO_LISTEN=/a /b",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +301,8 @@ func TestEmbedded(t *testing.T) {
 		Name: "x", Rounds: 2, Seed: 3, InnerSteps: 4, OuterLR: "0.70",
 		Layout: p2pdiloco.Layout{{Name: "w", Shape: []uint64{2, 3}}, {Name: "b", Shape: []uint64{}}},
 	}
-	if err != nil || !reflect.DeepEqual(cfg.Spec, want) || !slices.Equal(cfg.Bootstrap, []string{"A"}) || !slices.Equal(cfg.Listen, []string{"/a", "/b"}) || s.Trainer != TrainerGPT {
+	if err != nil || !reflect.DeepEqual(cfg.Spec, want) || !slices.Equal(cfg.Bootstrap, []string{"A"}) ||
+		!slices.Equal(cfg.Listen, []string{"/a", "/b"}) || s.Trainer != TrainerGPT {
 		t.Errorf("got %+v, %v", cfg, err)
 	}
 	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "did you mean P2PDILOCO_THREADS?") {
@@ -289,7 +322,10 @@ func TestEmbeddedFaults(t *testing.T) {
 		{`{"run": "x", "api": "0.0.0.0:1"}`, "", "configuration: api = 0.0.0.0:1: the status API"},
 		{`{"run": "x"}`, "P2PDILOCO_MIN_PEERS=x", "P2PDILOCO_MIN_PEERS=x: allowed"},
 		{`{"run": "x", "config": "/nonexistent"}`, "", "configuration: config = /nonexistent: no such file"},
-		{`{"run": "x", "trainer": "none"}`, "", "configuration: trainer is for `p2pdiloco join`: here is no trainer, your own loop trains"},
+		{
+			`{"run": "x", "trainer": "none"}`, "",
+			"configuration: trainer is for `p2pdiloco join`: here is no trainer, your own loop trains",
+		},
 		{`{"run": "x", "data": ["a"], "gate": "g"}`, "", "configuration: gate is for `p2pdiloco join`: here"},
 		{`{"run": "x", "json": true}`, "", "configuration: json is for the program p2pdiloco alone"},
 		{`{"run": "x", "trainer": null, "layout": null}`, "", ""},
@@ -305,7 +341,8 @@ func TestEmbeddedFaults(t *testing.T) {
 		if err == nil {
 			_, err = s.Config()
 		}
-		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" &&
+			(!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%.100s %s: %v, want %q", c.object, c.environ, err, c.want)
 		}
 	}
@@ -314,11 +351,13 @@ func TestEmbeddedFaults(t *testing.T) {
 // TestDefinitions holds the table to what it promises.
 func TestDefinitions(t *testing.T) {
 	known := Known()
+	definitions := New().definitions()
 	for _, d := range definitions {
 		if strings.ToLower(d.name) != d.name || d.usage == "" {
 			t.Errorf("%+v", d)
 		}
-		if slices.Contains(elsewhere, d.name) && d.use != ofTests { // what tests alone give a peer may be another command's for users
+		// what tests alone give a peer may be another command's for users
+		if slices.Contains(elsewhere, d.name) && d.use != ofTests {
 			t.Errorf("%s is listed twice", d.name)
 		}
 		if _, ok := known[d.name]; !ok {
@@ -328,8 +367,14 @@ func TestDefinitions(t *testing.T) {
 	if !slices.IsSorted(elsewhere) {
 		t.Errorf("not sorted: %q", elsewhere)
 	}
-	for name := range (p2pdiloco.Spec{Name: "x", Rounds: 1, InnerSteps: 1, Outer: "x", OuterLR: "x", Momentum: "x", Aggregator: "x", TrimPermille: 1, Clip: "x", Seed: 1, StartPeers: 1, MinPeers: 1}).Fields() {
-		if d := find(sources.Key(flagOf(name))); d == nil || d.use != ofRun {
+	for name := range (p2pdiloco.Spec{
+		Name: "x", Rounds: 1, InnerSteps: 1, Outer: "x", OuterLR: "x", Momentum: "x",
+		Aggregator: "x", TrimPermille: 1, Clip: "x", Seed: 1, StartPeers: 1, MinPeers: 1,
+	}).Fields() {
+		if !slices.ContainsFunc(definitions, func(d definition) bool {
+			return d.name == flagOf(name) &&
+				d.use == ofRun
+		}) {
 			t.Errorf("the spec's %s has no setting", name)
 		}
 	}

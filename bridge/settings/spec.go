@@ -3,62 +3,70 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/bridge/specfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
+	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
 // settle is the run spec: the fields of the spec file, then those given beside it.
-func (s *Settings) settle() (spec p2pdiloco.Spec, errs []error) {
+func (s *Settings) settle() (run spec.Spec, errs []error) {
 	if s.specFile != "" {
 		var err error
-		if spec, err = specfile.Read(s.specFile); err != nil {
-			return spec, []error{err}
+		if run, err = readSpec(s.specFile); err != nil {
+			return run, []error{err}
 		}
 	}
-	merged := &Settings{spec: spec}
-	for _, d := range definitions {
-		if d.use != ofRun || sources.Rank(s.flags, d.name) == 0 {
+	for _, f := range spec.Table() {
+		if !s.gives(f.Name) {
 			continue
 		}
-		value := d.at(s)
-		if isZero(value) {
-			errs = append(errs, fault(d.name, s.flags.Lookup(d.name).Value, "empty or 0: leave it out to adopt the run's value"))
+		text := f.Text(s.cfg.Spec)
+		if text == "" {
+			errs = append(errs, fault(flagOf(f.Name), s.flags.Lookup(flagOf(f.Name)).Value,
+				"empty or 0: leave it out to adopt the run's value"))
 		}
-		assign(d.at(merged), value)
+		_ = f.Set(&run, text) // it is the flag's own
 	}
-	spec = merged.spec
-	errs = append(errs, s.checkTicket(&spec)...)
-	if spec.Name == "" && len(errs) == 0 {
+	errs = append(errs, s.checkTicket(&run)...)
+	if run.Name == "" && len(errs) == 0 {
 		errs = append(errs, s.nameless())
-	} else if spec.Name != "" {
-		errs = append(errs, s.translate(spec.Validate())...)
+	} else if run.Name != "" {
+		errs = append(errs, s.translate(run.Validate())...)
 	}
-	return spec, errs
+	return run, errs
+}
+
+// gives says whether a field of the spec was given by its flag.
+func (s *Settings) gives(field string) bool {
+	return slices.ContainsFunc(spec.Table(), func(f spec.Field) bool { return f.Name == field && f.Help != "" }) &&
+		sources.Rank(s.flags, flagOf(field)) > 0
 }
 
 // checkTicket takes the run's name from the ticket, and finds what contradicts it.
-func (s *Settings) checkTicket(spec *p2pdiloco.Spec) (errs []error) {
-	if s.ticket == "" {
+func (s *Settings) checkTicket(run *spec.Spec) (errs []error) {
+	if s.cfg.Ticket == "" {
 		return nil
 	}
-	t, err := ticket.Parse(s.ticket)
+	t, err := ticket.Parse(s.cfg.Ticket)
 	if err != nil {
-		return []error{fault("ticket", brief(s.ticket), "%v", err)}
+		return []error{fault("ticket", brief(s.cfg.Ticket), "%v", err)}
 	}
-	if spec.Name == "" {
-		spec.Name = t.Run
+	if run.Name == "" {
+		run.Name = t.Run
 	}
-	if spec.Name != t.Run {
-		errs = append(errs, s.specFault(&p2pdiloco.SpecError{Field: "name", Here: spec.Name, Why: fmt.Sprintf("the ticket is for run %s: leave this out", t.Run)}))
+	if run.Name != t.Run {
+		errs = append(errs, s.specFault(&spec.Error{
+			Field: "name", Here: run.Name,
+			Why: fmt.Sprintf("the ticket is for run %s: leave this out", t.Run),
+		}))
 	}
 	if !s.pin.IsZero() && s.pin.Root != t.Pin {
 		errs = append(errs, fault("pin", &s.pin, "the ticket pins %s: leave this out", t.Pin))
 	}
-	if s.found {
-		errs = append(errs, fault("found", s.found, "a ticket is for a run that exists: leave one of them out"))
+	if s.cfg.Found {
+		errs = append(errs, fault("found", s.cfg.Found, "a ticket is for a run that exists: leave one of them out"))
 	}
 	return errs
 }
@@ -78,44 +86,22 @@ func (s *Settings) nameless() error {
 	return errors.New(`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`)
 }
 
-func isZero(p any) bool {
-	switch p := p.(type) {
-	case *string:
-		return *p == ""
-	case *uint64:
-		return *p == 0
-	}
-	return false
-}
-
-func assign(dst, src any) {
-	switch dst := dst.(type) {
-	case *string:
-		*dst = *src.(*string)
-	case *uint64:
-		*dst = *src.(*uint64)
-	}
-}
-
 // translate makes faults of settings of faults of the spec.
-func (s *Settings) translate(err error) []error {
-	var faults []error
+func (s *Settings) translate(err error) (faults []error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		faults = joined.Unwrap()
-	}
-	for i, f := range faults {
-		var wrong *p2pdiloco.SpecError
-		if errors.As(f, &wrong) {
-			faults[i] = s.specFault(wrong)
+		for _, f := range joined.Unwrap() {
+			if wrong := (*spec.Error)(nil); errors.As(f, &wrong) {
+				f = s.specFault(wrong)
+			}
+			faults = append(faults, f)
 		}
 	}
 	return faults
 }
 
-func (s *Settings) specFault(wrong *p2pdiloco.SpecError) error {
-	flag := flagOf(wrong.Field)
-	if sources.Rank(s.flags, flag) > 0 {
-		return fault(flag, wrong.Here, "%s", wrong.Why)
+func (s *Settings) specFault(wrong *spec.Error) error {
+	if s.gives(wrong.Field) {
+		return fault(flagOf(wrong.Field), wrong.Here, "%s", wrong.Why)
 	}
 	return fmt.Errorf("%s: %s = %s: %s", s.specFile, wrong.Field, wrong.Here, wrong.Why)
 }

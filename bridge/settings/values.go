@@ -54,7 +54,8 @@ const (
 // Library says whether the trainer is a shared library.
 func (t Trainer) Library() bool {
 	s := string(t)
-	return strings.ContainsAny(s, `/\`) || strings.HasSuffix(s, ".so") || strings.HasSuffix(s, ".dylib") || strings.HasSuffix(s, ".dll")
+	return strings.ContainsAny(s, `/\`) || strings.HasSuffix(s, ".so") || strings.HasSuffix(s, ".dylib") ||
+		strings.HasSuffix(s, ".dll")
 }
 
 // Set takes the name of a trainer, or a path; String and Type make it a flag.

@@ -13,8 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/plugin"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 func TestMain(m *testing.M) {
@@ -99,9 +99,9 @@ func manyFiles() map[string]string {
 }
 
 // members are peer IDs in their binary order.
-func members(n int) (ids []p2pdiloco.PeerID) {
+func members(n int) (ids []trainer.PeerID) {
 	for i := range n {
-		ids = append(ids, p2pdiloco.PeerID(fmt.Sprintf("\x00\x24\x08\x01\x12\x20%032d", i)))
+		ids = append(ids, trainer.PeerID(fmt.Sprintf("\x00\x24\x08\x01\x12\x20%032d", i)))
 	}
 	return ids
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // pair is the built-in trainer and the C one with the same configuration and text.
@@ -22,7 +22,7 @@ type pair struct {
 }
 
 // start makes both trainers.
-func (p pair) start(t testing.TB) (ours, theirs p2pdiloco.Trainer) {
+func (p pair) start(t testing.TB) (ours, theirs trainer.Trainer) {
 	t.Helper()
 	corpus, err := builtin.OpenCorpus(t.Context(), p.corpus)
 	if err != nil {
@@ -35,7 +35,8 @@ func (p pair) start(t testing.TB) (ours, theirs p2pdiloco.Trainer) {
 	return b, open(t, p.config(), p.cfg.Seed)
 }
 
-// config is the C trainer's configuration. Where the built-in trainer says "none" with a negative value, this may be said with 0.
+// config is the C trainer's configuration. Where the built-in trainer says "none" with a negative
+// value, this may be said with 0.
 func (p pair) config() string {
 	var members []string
 	add := func(key string, value any, given bool) {
@@ -72,7 +73,8 @@ func (p pair) config() string {
 		{"weight_decay", max(c.WeightDecay, 0)},
 		{"clip", max(c.Clip, 0)},
 	} {
-		add(m.key, m.value, m.value != 0 || m.key == "clip" && c.Clip < 0 || m.key == "weight_decay" && c.WeightDecay < 0)
+		add(m.key, m.value, m.value != 0 || m.key == "clip" && c.Clip < 0 || m.key == "weight_decay" &&
+			c.WeightDecay < 0)
 	}
 	var paths []string
 	for _, path := range d.Paths {
@@ -82,7 +84,7 @@ func (p pair) config() string {
 	return "{" + strings.Join(members, ", ") + "}"
 }
 
-func train(t *testing.T, tr p2pdiloco.Trainer, task p2pdiloco.Task) p2pdiloco.Stats {
+func train(t *testing.T, tr trainer.Trainer, task trainer.Task) trainer.Stats {
 	t.Helper()
 	stats, err := tr.Train(t.Context(), task)
 	if err != nil {
@@ -91,7 +93,7 @@ func train(t *testing.T, tr p2pdiloco.Trainer, task p2pdiloco.Task) p2pdiloco.St
 	return stats
 }
 
-func export(t *testing.T, tr p2pdiloco.Trainer) []float32 {
+func export(t *testing.T, tr trainer.Trainer) []float32 {
 	t.Helper()
 	v := make([]float32, tr.Layout().Elements())
 	if err := tr.Export(t.Context(), v); err != nil {
@@ -101,14 +103,14 @@ func export(t *testing.T, tr p2pdiloco.Trainer) []float32 {
 }
 
 // initialize loads both with ours' initial parameters, which theirs must give bit for bit.
-func initialize(t *testing.T, ours, theirs p2pdiloco.Trainer) {
+func initialize(t *testing.T, ours, theirs trainer.Trainer) {
 	t.Helper()
 	if a, b := fmt.Sprint(ours.Layout()), fmt.Sprint(theirs.Layout()); a != b {
 		t.Fatalf("layout %s\nwant %s", b, a)
 	}
 	want := make([]float32, ours.Layout().Elements())
 	got := slices.Clone(want)
-	for tr, v := range map[p2pdiloco.Trainer][]float32{ours: want, theirs: got} {
+	for tr, v := range map[trainer.Trainer][]float32{ours: want, theirs: got} {
 		if err := tr.Init(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +120,7 @@ func initialize(t *testing.T, ours, theirs p2pdiloco.Trainer) {
 			t.Fatalf("initial parameter %d is %v, want %v", i, got[i], want[i])
 		}
 	}
-	for _, tr := range []p2pdiloco.Trainer{ours, theirs} {
+	for _, tr := range []trainer.Trainer{ours, theirs} {
 		if err := tr.Load(t.Context(), want); err != nil {
 			t.Fatal(err)
 		}
@@ -128,8 +130,9 @@ func initialize(t *testing.T, ours, theirs p2pdiloco.Trainer) {
 // tolerance is how far a tensor may be off, as a share of its norm.
 const tolerance = 1e-5
 
-// compare fails where a tensor of theirs is off by more than the tolerance. It allows keyBias to the bias that holds the key's.
-func compare(t *testing.T, ours, theirs p2pdiloco.Trainer, keyBias float64) {
+// compare fails where a tensor of theirs is off by more than the tolerance. It allows keyBias to
+// the bias that holds the key's.
+func compare(t *testing.T, ours, theirs trainer.Trainer, keyBias float64) {
 	t.Helper()
 	want, got := export(t, ours), export(t, theirs)
 	worst, at := 0.0, ""
@@ -155,10 +158,10 @@ func compare(t *testing.T, ours, theirs p2pdiloco.Trainer, keyBias float64) {
 }
 
 // compareLosses compares what both measure on the held-out text.
-func compareLosses(t *testing.T, ours, theirs p2pdiloco.Trainer) {
+func compareLosses(t *testing.T, ours, theirs trainer.Trainer) {
 	t.Helper()
 	var loss [2]float64
-	for i, tr := range []p2pdiloco.Trainer{ours, theirs} {
+	for i, tr := range []trainer.Trainer{ours, theirs} {
 		loss[i] = held(t, tr)
 	}
 	if off := math.Abs(loss[0] - loss[1]); !(off < 1e-4) {
@@ -168,9 +171,10 @@ func compareLosses(t *testing.T, ours, theirs p2pdiloco.Trainer) {
 	}
 }
 
-// TestStepsAgree compares the two trainers tensor by tensor after one and after ten steps of the same task. No loss depends on the bias of
-// the attention's keys: its gradient is rounding and nothing else, and as AdamW divides by a gradient's size it moves all the
-// same. With a larger epsilon it stays where it is, and agrees like the others.
+// TestStepsAgree compares the two trainers tensor by tensor after one and after ten steps of the
+// same task. No loss depends on the bias of the attention's keys: its gradient is rounding and
+// nothing else, and as AdamW divides by a gradient's size it moves all the same. With a larger
+// epsilon it stays where it is, and agrees like the others.
 func TestStepsAgree(t *testing.T) {
 	t.Parallel()
 	text := []string{write(t, manyFiles())}
@@ -191,9 +195,13 @@ func TestStepsAgree(t *testing.T) {
 			initialize(t, ours, theirs)
 			compareLosses(t, ours, theirs)
 			for round, steps := range []int{1, 9} {
-				task := p2pdiloco.Task{Slot: uint64(1 + round), Steps: steps, Seed: 1 << 40, Self: members(3)[1], Members: members(3)}
+				task := trainer.Task{
+					Slot: uint64(1 + round), Steps: steps, Seed: 1 << 40, Self: members(3)[1],
+					Members: members(3),
+				}
 				a, b := train(t, ours, task), train(t, theirs, task)
-				if a.Steps != b.Steps || a.Samples != b.Samples || a.Tokens != b.Tokens || math.Abs(a.Loss-b.Loss) > 1e-4 ||
+				if a.Steps != b.Steps || a.Samples != b.Samples || a.Tokens != b.Tokens ||
+					math.Abs(a.Loss-b.Loss) > 1e-4 ||
 					math.Abs(a.GradNorm/b.GradNorm-1) > 1e-3 {
 					t.Errorf("statistics %+v, want %+v", b, a)
 				}
@@ -207,8 +215,9 @@ func TestStepsAgree(t *testing.T) {
 // tiny is a model on which the loss of the first batch shows at once if it was another batch.
 var tiny = builtin.Config{Width: 8, Heads: 1, Context: 8, Batch: 32, HeldOut: 64}
 
-// sameData trains one step of both and compares losses: the same bytes were read, divided and drawn.
-func sameData(t *testing.T, p pair, task p2pdiloco.Task) {
+// sameData trains one step of both and compares losses: the same bytes were read, divided and
+// drawn.
+func sameData(t *testing.T, p pair, task trainer.Task) {
 	t.Helper()
 	ours, theirs := p.start(t)
 	initialize(t, ours, theirs)
@@ -218,17 +227,22 @@ func sameData(t *testing.T, p pair, task p2pdiloco.Task) {
 	}
 }
 
-// TestTheSameText: files that are passed over, a few large files, a text cut at max_bytes, roots within each other, and the default.
+// TestTheSameText: files that are passed over, a few large files, a text cut at max_bytes, roots
+// within each other, and the default.
 func TestTheSameText(t *testing.T) {
 	t.Parallel()
 	files := manyFiles()
 	for name, text := range map[string]string{
-		".hidden": "hidden", "testdata/x.txt": "testdata", "a/vendor/x.txt": "vendor", "a/.git/x": "git", "binary": "a\x00b", "empty": "",
+		".hidden": "hidden", "testdata/x.txt": "testdata", "a/vendor/x.txt": "vendor", "a/.git/x": "git",
+		"binary": "a\x00b", "empty": "",
 		"b/vendor": "no folder",
 	} {
 		files[name] = strings.Repeat(text, 50)
 	}
-	many, few := write(t, files), write(t, map[string]string{"a.txt": prose(1, 30000), "b.txt": prose(2, 5000), "ü.txt": prose(3, 9000)})
+	many, few := write(t, files), write(t, map[string]string{
+		"a.txt": prose(1, 30000), "b.txt": prose(2, 5000),
+		"ü.txt": prose(3, 9000),
+	})
 	if err := os.Symlink(filepath.Join(few, "a.txt"), filepath.Join(many, "link.txt")); err != nil {
 		t.Fatal(err)
 	}
@@ -244,16 +258,18 @@ func TestTheSameText(t *testing.T) {
 		"default": {MaxBytes: 1 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sameData(t, pair{cfg: tiny, corpus: corpus}, p2pdiloco.Task{Slot: 9, Steps: 1, Seed: 5, Self: members(2)[0], Members: members(2)})
+			sameData(t, pair{cfg: tiny, corpus: corpus},
+				trainer.Task{Slot: 9, Steps: 1, Seed: 5, Self: members(2)[0], Members: members(2)})
 		})
 	}
 }
 
-// TestTheSameParts: far along in the data, in the middle of a part, over its end, and where a batch reaches from one epoch into the next.
+// TestTheSameParts: far along in the data, in the middle of a part, over its end, and where a batch
+// reaches from one epoch into the next.
 func TestTheSameParts(t *testing.T) {
 	t.Parallel()
 	p := pair{cfg: tiny, corpus: builtin.CorpusConfig{Paths: []string{write(t, manyFiles())}}}
-	for _, task := range []p2pdiloco.Task{
+	for _, task := range []trainer.Task{
 		{Part: 0, PartSteps: 2},
 		{Part: 1 << 40, PartSteps: 500},
 		{Part: 7, PartSteps: 500, Done: 123},

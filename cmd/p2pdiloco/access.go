@@ -11,73 +11,94 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// change is one command about who may be in the run.
-type change struct {
+// motion is the command line of remove, readmit or rotate.
+type motion struct {
 	action    string
 	addr, dir string
 }
 
-const howChanges = `
-It happens once a quorum of the members has been given the same order, each by its own operator or by
-following this peer (p2pdiloco join --follow); with two members, the one that was there first decides.
-The order stands until then, also while the peer is down. p2pdiloco status shows what is ordered, and
-by whom.`
+const howMotions = `
+This happens when a quorum of the members has the same motion, each from its own operator or because it
+follows this peer (p2pdiloco join --follow); with two members, the senior one decides. The motion stands
+until then, also while the peer is down. p2pdiloco status shows the motions and the members that have
+them.`
 
 func newRemove() *cobra.Command {
-	return newChange("remove", "remove PEER", "Order a peer out of the run, and keep it out", `Order a peer out of the run, and keep it out: it is no member any more, what it sends counts for nothing, and it
-cannot come back, whatever ticket it has. In a private run the admission secret changes, too: tickets
-that were given out before admit nobody any more.
-`+howChanges+`
+	return newMotion("remove", &cobra.Command{
+		Use:   "remove PEER",
+		Short: "Remove a peer from the run, and keep it out",
+		Long: `Move to remove a peer from the run and keep it out: it is no longer a member, its messages are ignored,
+and it cannot come back with any ticket. In a private run the admission secret changes as well, so that
+tickets that were made before admit nobody any more.
+` + howMotions + `
 
-p2pdiloco readmit takes the order back, or the peer.`, `  p2pdiloco remove 12D3KooWAbc…
-  p2pdiloco remove 12D3KooWAbc… --data-dir ~/run1`)
+p2pdiloco readmit withdraws the motion, or readmits the peer.`,
+		Example: `  p2pdiloco remove 12D3KooWAbc…
+  p2pdiloco remove 12D3KooWAbc… --data-dir ~/run1`,
+	})
 }
 
 func newReadmit() *cobra.Command {
-	return newChange("readmit", "readmit PEER", "Take back an order to remove a peer, or let a removed one in again", `Take back this peer's order to remove another one; or, if that one is removed already, let it in again.
-`+howChanges, `  p2pdiloco readmit 12D3KooWAbc…`)
+	return newMotion("readmit", &cobra.Command{
+		Use:   "readmit PEER",
+		Short: "Withdraw a motion to remove a peer, or readmit a removed one",
+		Long: `Withdraw this peer's motion to remove another one; or, if that peer is removed already, move to
+readmit it.
+` + howMotions,
+		Example: `  p2pdiloco readmit 12D3KooWAbc…`,
+	})
 }
 
 func newRotate() *cobra.Command {
-	return newChange("rotate", "rotate", "Order another admission secret for a private run", `Order another admission secret for a private run: tickets that were given out before admit nobody any more.
-Members stay, and learn the new secret from each other, also those that are down meanwhile.
-`+howChanges, `  p2pdiloco rotate`)
+	return newMotion("rotate", &cobra.Command{
+		Use:   "rotate",
+		Short: "Change the admission secret of a private run",
+		Long: `Move to change the admission secret of a private run: tickets that were made before admit nobody any
+more. Members stay. They get the new secret from each other, also those that are down meanwhile.
+` + howMotions,
+		Example: `  p2pdiloco rotate`,
+	})
 }
 
-func newChange(action, use, short, long, example string) *cobra.Command {
-	c := &change{action: action}
-	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example,
-		Args: func(_ *cobra.Command, args []string) error {
-			if want := len(strings.Fields(use)) - 1; len(args) != want {
-				return usageError(fmt.Errorf("%d arguments, want %d: p2pdiloco %s", len(args), want, use))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.order(cmd.Context(), cmd.OutOrStdout(), strings.Join(args, ""))
-		},
+// newMotion completes a command whose words after the first are its arguments.
+func newMotion(action string, cmd *cobra.Command) *cobra.Command {
+	c := &motion{action: action}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if want := len(strings.Fields(cmd.Use)) - 1; len(args) != want {
+			return cli.UsageError(fmt.Errorf("%d arguments were given, and %d are needed: p2pdiloco %s", len(args),
+				want,
+				cmd.Use))
+		}
+		return nil
 	}
-	cmd.Flags().StringVar(&c.addr, "api", "", "`address` of the peer's API, if it is unix:PATH (default: as its data folder says)")
-	cmd.Flags().StringVar(&c.dir, "data-dir", "", "`folder` of the peer's data (default: that of the one running peer with a default folder)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.move(cmd.Context(), cmd.OutOrStdout(), strings.Join(args, ""))
+	}
+	cmd.Flags().StringVar(&c.addr, "api", "",
+		"`address` of the peer's API, if it is unix:PATH (default: as its data folder says)")
+	cmd.Flags().StringVar(&c.dir, "data-dir", "",
+		"`folder` of the peer's data (default: that of the one running peer with a default folder)")
 	return cmd
 }
 
-func (c *change) order(ctx context.Context, out io.Writer, about string) error {
+func (c *motion) move(ctx context.Context, out io.Writer, about string) error {
 	if about != "" {
 		if p, err := slot.ParsePeerID(about); err != nil || len(p) < slot.MinPeerIDLen {
-			return usageError(fmt.Errorf("%q is no peer ID, like 12D3Koo…: p2pdiloco status --json shows those of the members", about))
+			return cli.UsageError(fmt.Errorf("%q is not a peer ID, like 12D3Koo…: p2pdiloco status --json shows those "+
+				"of the members", about))
 		}
 	}
-	addr, token, err := orderee(ctx, c.addr, c.dir)
+	addr, token, err := local.Operated(ctx, c.addr, c.dir)
 	if err != nil {
 		return err
 	}
-	if err := api.Order(ctx, addr, token, c.action, about); err != nil {
+	if err := api.Move(ctx, addr, token, c.action, about); err != nil {
 		return err
 	}
 	text, err := c.became(ctx, addr, about)
@@ -88,11 +109,11 @@ func (c *change) order(ctx context.Context, out io.Writer, about string) error {
 	return err
 }
 
-// shown is how long an order may take to be seen in the peer's own status.
+// shown is how long a motion may take to be seen in the peer's own status.
 const shown = 2 * time.Second
 
-// became says what the peer makes of the order, as soon as that can be seen.
-func (c *change) became(ctx context.Context, addr api.Address, about string) (string, error) {
+// became says what the peer makes of the motion, as soon as that can be seen.
+func (c *motion) became(ctx context.Context, addr api.Address, about string) (string, error) {
 	for end := time.Now().Add(shown); ; time.Sleep(shown / 20) {
 		var s p2pdiloco.Status
 		if _, err := api.Get(ctx, addr, &s); err != nil {
@@ -100,7 +121,7 @@ func (c *change) became(ctx context.Context, addr api.Address, about string) (st
 		}
 		for _, o := range s.Orders {
 			if o.Action == c.action && (about == "" || o.Peer.String() == about) {
-				return "ordered: " + orderText(o, len(s.Members)), nil
+				return "moved: " + motionText(o, len(s.Members)), nil
 			}
 		}
 		removed := slices.ContainsFunc(s.Removed, func(p p2pdiloco.PeerID) bool { return p.String() == about })
@@ -108,15 +129,15 @@ func (c *change) became(ctx context.Context, addr api.Address, about string) (st
 		case c.action == "remove" && removed:
 			return "done: " + about + " is removed from the run", nil
 		case c.action == "readmit" && !removed:
-			return "done: " + about + " is not removed from the run, and this peer does not ask for that", nil
+			return "done: " + about + " is not removed from the run, and this peer has no motion to remove it", nil
 		case time.Now().After(end):
-			return "ordered; p2pdiloco status shows what comes of it", nil
+			return "moved; p2pdiloco status shows what becomes of the motion", nil
 		}
 	}
 }
 
-// orderText says who has ordered what.
-func orderText(o p2pdiloco.OrderStatus, members int) string {
+// motionText says what a motion is for, and how many members have it.
+func motionText(o p2pdiloco.OrderStatus, members int) string {
 	what := o.Action
 	switch {
 	case o.Peer == "":
@@ -124,9 +145,9 @@ func orderText(o p2pdiloco.OrderStatus, members int) string {
 	default:
 		what += " " + o.Peer.String()
 	}
-	state := "more of them must order it, too"
+	state := "which is not a quorum yet"
 	if o.Enough {
-		state = "enough: it is being recorded"
+		state = "a quorum: it is being recorded"
 	}
-	return fmt.Sprintf("%s: ordered at %d of %d members, %s", what, len(o.By), members, state)
+	return fmt.Sprintf("%s: %d of %d members have this motion, %s", what, len(o.By), members, state)
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
@@ -37,12 +39,13 @@ func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [TICKET]",
 		Short: "Find out what keeps a peer on this machine from a run, or makes it slow",
-		Long: `Look at this machine (disk, fsync, limits) and at the ways to others: whether the bootstrap addresses answer,
-where others see this machine, what its NAT does, how each member is reached and how fast, and how long a
-round's exchange will take beside its inner steps. Each finding says what to do about it.
+		Long: `Check this machine (disk, fsync, limits) and the connections to other peers: whether the bootstrap
+addresses answer, at which address others see this machine, what its NAT does, how each member is
+reached and how fast, and how long a round's exchange will take beside its inner steps. Each finding
+says what to do about it.
 
-Where a peer runs here, it is asked: it sends 4 MiB to each member and has as much from it. Otherwise a
-peer with an identity of its own looks at the run that a ticket or --run and --bootstrap name, and takes no part.
+If a peer runs here, it does the checks: it sends 4 MiB to each member and receives as much. Otherwise a
+temporary peer looks at the run that a ticket, or --run and --bootstrap, name; it takes no part in it.
 
 The exit status is 1 if something fails.`,
 		Example: `  p2pdiloco doctor
@@ -55,29 +58,33 @@ The exit status is 1 if something fails.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.run, "run", "", "`name` of the run to look at (default: the ticket's, or that of the peer that runs here)")
-	fs.Var(sources.Addresses(&f.bootstrap), "bootstrap", "`multiaddr` ending in /p2p/PEER to start from, may be repeated (default: the ticket's, and the local network with mDNS)")
-	fs.StringVar(&f.api, "api", "", "`address` of a running peer's API (default: the one running peer with a default data folder, if there is one)")
+	fs.StringVar(&f.run, "run", "", "`name` of the run to look at (default: the ticket's, or that of the peer that "+
+		"runs here)")
+	fs.Var(sources.Addresses(&f.bootstrap), "bootstrap",
+		"`multiaddr` ending in /p2p/PEER to start from, may be repeated (default: the ticket's, and the local "+
+			"network with mDNS)")
+	fs.StringVar(&f.api, "api", "", "`address` of a running peer's API (default: the one running peer with a default "+
+		"data folder, if there is one)")
 	fs.StringVar(&f.dir, "data-dir", "", "`folder` of the peer's data, existing or not")
 	fs.DurationVar(&f.timeout, "timeout", f.timeout, "how long to look for the run's peers")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout")
 	return cmd
 }
 
-// takeTicket reads the only argument there may be.
+// takeTicket reads the optional argument.
 func (f *doctorFlags) takeTicket(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	t, err := ticket.Parse(strings.Join(args, "")) // a line break may have come in
+	t, err := ticket.Parse(strings.Join(args, "")) // a copy may have line breaks
 	if err != nil {
-		return usageError(fmt.Errorf("%s: %w", cmd.CommandPath(), err))
+		return cli.UsageError(fmt.Errorf("%s: %w", cmd.CommandPath(), err))
 	}
 	f.ticket = &t
 	return nil
 }
 
-// settle adds what the ticket says.
+// settle takes over the ticket's run and addresses.
 func (f *doctorFlags) settle() (all []doctor.Finding) {
 	if f.ticket == nil {
 		return nil
@@ -86,15 +93,22 @@ func (f *doctorFlags) settle() (all []doctor.Finding) {
 		f.run = f.ticket.Run
 	}
 	f.bootstrap = slices.Concat(f.bootstrap, f.ticket.Addrs)
-	found := doctor.Finding{Check: "ticket", Level: doctor.OK, What: fmt.Sprintf("for run %s, with %d addresses", f.ticket.Run, len(f.ticket.Addrs))}
+	found := doctor.Finding{
+		Check: "ticket", Level: doctor.OK,
+		What: fmt.Sprintf("for run %s, with %d addresses", f.ticket.Run, len(f.ticket.Addrs)),
+	}
 	if f.ticket.Expired(time.Now()) {
-		found = doctor.Finding{Check: "ticket", Level: doctor.Fail, What: "it expired at " + f.ticket.Expires.Format(time.RFC3339), Do: "ask for another one, and see whether this machine's clock is right"}
+		found = doctor.Finding{
+			Check: "ticket", Level: doctor.Fail,
+			What: "it expired at " + f.ticket.Expires.Format(time.RFC3339),
+			Do:   "ask for another one, and see whether this machine's clock is right",
+		}
 	}
 	return []doctor.Finding{found}
 }
 
 func (f *doctorFlags) examine(ctx context.Context, stdout, stderr io.Writer) error {
-	ctx, stop := untilSignal(ctx, func() {}, func() { os.Exit(exitInterrupted) })
+	ctx, stop := cli.OrExit(ctx)
 	defer stop()
 	findings := f.settle()
 	look, err := f.look(ctx, stderr)
@@ -114,12 +128,12 @@ func (f *doctorFlags) examine(ctx context.Context, stdout, stderr io.Writer) err
 		doctor.Print(stdout, findings)
 	}
 	if err == nil && doctor.Worst(findings) == doctor.Fail {
-		err = &exitError{exitFailed, nil}
+		err = cli.ErrFailed
 	}
 	return err
 }
 
-// look is what is to be examined.
+// look is what doctor examines.
 type look struct {
 	dir   string
 	need  doctor.Need
@@ -127,15 +141,16 @@ type look struct {
 	extra []doctor.Finding
 }
 
-// look asks the peer that runs here, or else looks for itself.
+// look asks the peer that runs here, or looks from outside if there is none.
 func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error) {
 	p, err := f.peer(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if p != nil {
-		fmt.Fprintf(stderr, "asking the peer that runs here, %s, of run %s; it probes its members\n", p.status.Peer.Short(), p.status.Run)
-		return p.look(ctx, f.bootstrap), nil
+		fmt.Fprintf(stderr, "asking the peer that runs here, %s of run %s; it probes its members\n",
+			p.Status.Peer.Short(), p.Status.Run)
+		return lookInside(ctx, p, f.bootstrap), nil
 	}
 	dir := f.dir
 	if dir == "" {
@@ -143,46 +158,46 @@ func (f *doctorFlags) look(ctx context.Context, stderr io.Writer) (*look, error)
 			return nil, err
 		}
 	}
-	fmt.Fprintf(stderr, "no peer of the run is running here: looking at it from outside for up to %s\n", f.timeout)
+	fmt.Fprintf(stderr, "no peer of the run is running here: looking at the run from outside for up to %s\n", f.timeout)
 	l := &look{dir: dir}
 	return l, f.lookOutside(ctx, l)
 }
 
-// peer is the running one to ask; nil if there is none.
-func (f *doctorFlags) peer(ctx context.Context) (*runningPeer, error) {
-	if names(f.api) || f.dir != "" {
-		if _, err := os.Stat(filepath.Join(f.dir, statedir.APIFile)); err != nil && !names(f.api) {
-			return nil, nil //nolint:nilnil // none runs with its data there
+// peer is the running peer to ask; nil if there is none.
+func (f *doctorFlags) peer(ctx context.Context) (*local.Peer, error) {
+	if local.Names(f.api) || f.dir != "" {
+		if _, err := os.Stat(filepath.Join(f.dir, statedir.APIFile)); err != nil && !local.Names(f.api) {
+			return nil, nil //nolint:nilnil // no peer runs with its data there
 		}
-		addr, token, err := orderee(ctx, f.api, f.dir)
+		addr, token, err := local.Operated(ctx, f.api, f.dir)
 		if err != nil {
 			return nil, err
 		}
-		p := &runningPeer{addr: addr, dir: f.dir, token: token}
-		_, err = api.Get(ctx, addr, &p.status)
+		p := &local.Peer{Addr: addr, Dir: f.dir, Token: token}
+		_, err = api.Get(ctx, addr, &p.Status)
 		return p, err
 	}
-	all, err := runningPeers(ctx)
+	all, err := local.Peers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if f.run != "" {
-		all = slices.DeleteFunc(all, func(p runningPeer) bool { return p.status.Run != f.run })
+		all = slices.DeleteFunc(all, func(p local.Peer) bool { return p.Status.Run != f.run })
 	}
 	switch len(all) {
 	case 0:
-		return nil, nil //nolint:nilnil // none runs
+		return nil, nil //nolint:nilnil // no peer runs
 	case 1:
-		secret, _ := os.ReadFile(filepath.Join(all[0].dir, statedir.TokenFile)) // without it the peer refuses, and that is said
-		all[0].token = strings.TrimSpace(string(secret))
+		// without the token the peer refuses, which becomes a finding
+		all[0].Token, _ = local.ReadToken(all[0].Dir)
 		return &all[0], nil
 	}
-	return nil, severalPeers("doctor", all)
+	return nil, local.Several("doctor", all)
 }
 
-// needOf is what a model takes on the disk.
+// needOf is the disk space that a model needs.
 func needOf(spec map[string]string, parameters uint64) doctor.Need {
-	vectors := map[string]uint64{"sgd": 1, "nesterov": 2}[spec["outer"]] // the anchor among them
+	vectors := map[string]uint64{"sgd": 1, "nesterov": 2}[spec["outer"]] // with the anchor
 	if vectors == 0 {
 		vectors = 3
 	}
@@ -192,6 +207,7 @@ func needOf(spec map[string]string, parameters uint64) doctor.Need {
 // slotOf is what a round of a run exchanges.
 func slotOf(spec p2pdiloco.Spec, parameters uint64, members int) doctor.Slot {
 	return doctor.Slot{
-		Bytes: encoded(spec.Codec, parameters), Codec: spec.Codec, Members: members, Steps: spec.InnerSteps, Beside: spec.Overlaps() || spec.Mode == "streaming",
+		Bytes: encoded(spec.Codec, parameters), Codec: spec.Codec, Members: members, Steps: spec.InnerSteps,
+		Beside: spec.Overlaps() || spec.Mode == "streaming",
 	}
 }

@@ -3,13 +3,16 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
@@ -23,11 +26,11 @@ type examined struct {
 // examine runs doctor to its end.
 func examine(t *testing.T, home string, want int, args ...string) (e examined) {
 	t.Helper()
-	p := startProgram(t, home, append([]string{"doctor", "--json"}, args...)...)
-	if code := p.ends(t); code != want {
+	p := clitest.Start(t, home, append([]string{"doctor", "--json"}, args...)...)
+	if code := p.Ends(t); code != want {
 		t.Errorf("exit %d, want %d", code, want)
 	}
-	if err := json.Unmarshal(p.stdout.Bytes(), &e); err != nil {
+	if err := json.Unmarshal(p.Out.Bytes(), &e); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -43,16 +46,22 @@ func (e examined) level(check string) doctor.Level {
 	return ""
 }
 
-// TestDoctor asks a peer that runs here with one other, and looks at both from outside with a ticket: either way the links are measured
-// and held against the model. A bootstrap address where nobody is fails.
+// TestDoctor asks a peer that runs here with one other, and looks at both from outside with a
+// ticket: either way the links are measured and held against the model. A bootstrap address where
+// nobody is fails.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	home, name := t.TempDir(), swarm.RunName("test")
+	// a round is never over, and takes little of the processor
+	idle := []string{"--step-time", "20ms"}
 	join := func(home string, more ...string) (addr api.Address, s p2pdiloco.Status) {
 		events := filepath.Join(home, "events")
-		args := append([]string{"join", "--run", name, "--inner-steps", "1000000", "--preset", "lan", "--events", events}, more...)
-		startProgram(t, home, append(args, onLoopback...)...)
-		addr, err := api.ParseAddress(awaitEvent(t, events, "the start", named("peer.started")).API)
+		args := append([]string{
+			"join", "--run", name, "--inner-steps", "1000000", "--preset", "lan", "--events",
+			events,
+		}, more...)
+		clitest.Start(t, home, append(args, clitest.OnLoopback...)...)
+		addr, err := api.ParseAddress(clitest.AwaitEvent(t, events, "the start", clitest.Named("peer.started")).API)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,18 +70,22 @@ func TestDoctor(t *testing.T) {
 		}
 		return addr, s
 	}
-	addr, s := join(home, "--data", smallData(t))
+	addr, s := join(home, slices.Concat(clitest.Tiny, idle, []string{"--data", clitest.SmallData(t)})...)
 	join(t.TempDir(), "--trainer", "none", "--bootstrap", s.Addrs[0])
-	until(t, "two members", func() bool {
+	clitest.Until(t, "two members", func() bool {
 		_, err := api.Get(t.Context(), addr, &s)
 		return err == nil && len(s.Members) == 2
 	})
 
-	e := examine(t, home, exitOK)
-	if e.Node != s.Peer.String() || len(e.Peers) != 1 || e.Peers[0].Up == 0 || e.Peers[0].RTT == 0 || e.Slot.Members != 2 || e.Slot.Bytes != 4*s.Parameters || e.Slot.Steps != 1000000 {
+	e := examine(t, home, cli.ExitOK)
+	if e.Node != s.Peer.String() || len(e.Peers) != 1 || e.Peers[0].Up == 0 || e.Peers[0].RTT == 0 ||
+		e.Slot.Members != 2 || e.Slot.Bytes != 4*s.Parameters || e.Slot.Steps != 1000000 {
 		t.Errorf("the peer that runs here: %+v", e)
 	}
-	for check, want := range map[string]doctor.Level{"bootstrap": doctor.OK, "address": doctor.OK, "nat": doctor.OK, "reach": doctor.OK, "clock": doctor.OK, "slot": doctor.OK} {
+	for check, want := range map[string]doctor.Level{
+		"bootstrap": doctor.OK, "address": doctor.OK, "nat": doctor.OK,
+		"reach": doctor.OK, "clock": doctor.OK, "slot": doctor.OK,
+	} {
 		if got := e.level(check); got != want {
 			t.Errorf("%s is %q, want %s", check, got, want)
 		}
@@ -82,20 +95,26 @@ func TestDoctor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e = examine(t, t.TempDir(), exitOK, text)
-	if e.Node != "" || len(e.Peers) == 0 || !e.Peers[0].Member || e.Peers[0].Down == 0 || e.Slot.Bytes != 4*s.Parameters || e.level("ticket") != doctor.OK || e.Reach == nil {
+	e = examine(t, t.TempDir(), cli.ExitOK, text)
+	if e.Node != "" || len(e.Peers) == 0 || !e.Peers[0].Member || e.Peers[0].Down == 0 ||
+		e.Slot.Bytes != 4*s.Parameters || e.level("ticket") != doctor.OK || e.Reach == nil {
 		t.Errorf("from outside: %+v", e)
 	}
 
-	private := ticket.Ticket{Run: name, RunID: s.RunID, Pin: s.Tip, Addrs: s.Addrs[:1], Expires: time.Now().Add(time.Hour).Truncate(time.Second), Token: &ticket.Token{Uses: 1}}
+	private := ticket.Ticket{
+		Run: name, RunID: s.RunID, Pin: s.Tip, Addrs: s.Addrs[:1],
+		Expires: time.Now().Add(time.Hour).Truncate(time.Second), Token: &ticket.Token{Uses: 1},
+	}
 	if text, err = private.Encode(); err != nil {
 		t.Fatal(err)
 	}
-	if e = examine(t, t.TempDir(), exitOK, text); e.level("members") != doctor.Warn || e.level("bootstrap") != doctor.OK || len(e.Peers) > 0 {
+	if e = examine(t, t.TempDir(), cli.ExitOK, text); e.level("members") != doctor.Warn ||
+		e.level("bootstrap") != doctor.OK || len(e.Peers) > 0 {
 		t.Errorf("of a private run, from outside: %+v", e)
 	}
 
-	e = examine(t, t.TempDir(), exitFailed, "--bootstrap", "/ip4/127.0.0.1/tcp/1/p2p/"+s.Peer.String(), "--timeout", "1s")
+	e = examine(t, t.TempDir(), cli.ExitFailed, "--bootstrap", "/ip4/127.0.0.1/tcp/1/p2p/"+s.Peer.String(), "--timeout",
+		"1s")
 	if e.Worst != doctor.Fail || e.level("bootstrap") != doctor.Fail {
 		t.Errorf("where nobody is: %+v", e)
 	}

@@ -11,22 +11,25 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/doctor"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// look is the view of a peer that runs here.
-func (p *runningPeer) look(ctx context.Context, bootstrap []string) *look {
-	s := p.status
+// lookInside is the view of a peer that runs here.
+func lookInside(ctx context.Context, p *local.Peer, bootstrap []string) *look {
+	s := p.Status
 	v := &doctor.View{Run: s.Run, Node: s.Peer.String(), Addrs: s.Addrs, Own: ownAddresses(), Reach: reachOf(s.Reach)}
 	v.Bootstrap = doctor.Bootstrap{Given: bootstrap, Answered: s.Phase != p2pdiloco.PhaseSearching, Err: s.Detail}
 	var probes []p2pdiloco.PeerProbe
-	l := &look{dir: p.dir, need: needOf(s.Spec, s.Parameters), view: v}
-	if err := api.Probe(ctx, p.addr, p.token, &probes); err != nil && len(s.Members) > 1 {
+	l := &look{dir: p.Dir, need: needOf(s.Spec, s.Parameters), view: v}
+	if err := api.Probe(ctx, p.Addr, p.Token, &probes); err != nil && len(s.Members) > 1 {
 		l.extra = []doctor.Finding{{
-			Check: "probe", Level: doctor.Warn, What: "the peer that runs here did not probe its members: " + err.Error(),
-			Do: "run this as the user whose peer it is, with --data-dir if it has a folder of its own",
+			Check: "probe", Level: doctor.Warn,
+			What: "the peer that runs here did not probe its members: " + err.Error(),
+			Do:   "run doctor as the user who started the peer, with --data-dir if the peer was given one",
 		}}
 	}
 	for _, r := range probes {
@@ -34,10 +37,12 @@ func (p *runningPeer) look(ctx context.Context, bootstrap []string) *look {
 	}
 	v.Mapped = mapped(ctx, bootstrap)
 	spec := p2pdiloco.Spec{Codec: s.Spec["codec"], Mode: s.Spec["mode"]}
-	spec.InnerSteps, _ = strconv.ParseUint(s.Spec["inner_steps"], 10, 64) // before there is a spec: 0
+	// 0 before there is a spec
+	spec.InnerSteps, _ = strconv.ParseUint(s.Spec["inner_steps"], 10, 64)
 	v.Slot = slotOf(spec, s.Parameters, max(len(s.Members), 1))
 	for _, m := range s.Members {
-		if c := m.Contribution; c != nil && c.StepTime*time.Duration(c.Steps) > v.Slot.Step*time.Duration(v.Slot.Steps) {
+		c := m.Contribution
+		if c != nil && c.StepTime*time.Duration(c.Steps) > v.Slot.Step*time.Duration(v.Slot.Steps) {
 			v.Slot.Step, v.Slot.Steps = c.StepTime, uint64(c.Steps)
 		}
 	}
@@ -54,11 +59,12 @@ func reachOf(r p2p.Reach) *doctor.Reach {
 
 func peerOf(r p2pdiloco.PeerProbe, member bool) doctor.Peer {
 	return doctor.Peer{
-		ID: r.Peer.String(), Member: member, Error: r.Error, Addr: r.Addr, Observed: r.Observed, RTT: r.RTT, Offset: r.Offset, Up: r.Up, Down: r.Down,
+		ID: r.Peer.String(), Member: member, Error: r.Error, Addr: r.Addr, Observed: r.Observed, RTT: r.RTT,
+		Offset: r.Offset, Up: r.Up, Down: r.Down,
 	}
 }
 
-// encoded is the bytes of a model as it travels; 0 if that is not known.
+// encoded is the size of an encoded model in bytes; 0 if it is not known.
 func encoded(name string, parameters uint64) uint64 {
 	c, err := codec.New(name)
 	if err != nil || parameters > 1<<40 {
@@ -69,7 +75,7 @@ func encoded(name string, parameters uint64) uint64 {
 
 // ownAddresses are those of this machine's interfaces.
 func ownAddresses() (own []netip.Addr) {
-	all, _ := net.InterfaceAddrs() // without them all looks like NAT, which is said
+	all, _ := net.InterfaceAddrs() // without them everything looks like NAT, and a finding says so
 	for _, a := range all {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
 			own = append(own, p.Addr())
@@ -78,13 +84,13 @@ func ownAddresses() (own []netip.Addr) {
 	return own
 }
 
-// mapped is how those at some addresses see one UDP socket.
+// mapped are the addresses at which peers see one UDP socket of this machine.
 func mapped(ctx context.Context, addrs []string) []string {
 	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return !strings.Contains(a, "/quic-v1") })
 	if len(addrs) == 0 {
 		return nil
 	}
-	seen, _ := p2p.Mapped(ctx, addrs) // the same addresses fail, or not, as bootstrap addresses
+	seen, _ := p2p.Mapped(ctx, addrs) // errors show up as those of bootstrap addresses
 	return seen
 }
 
@@ -94,13 +100,14 @@ const (
 	quiet        = 3 * time.Second // without another peer found, the search is over
 )
 
-// lookOutside joins the DHT with an identity of its own, finds peers of the run and probes them. It neither announces itself nor takes part.
+// lookOutside joins the DHT with an identity of its own, finds peers of the run and probes them. It
+// neither announces itself nor takes part.
 func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
 	cfg := p2p.LAN()
 	cfg.Bootstrap, cfg.MDNS = f.bootstrap, f.run != ""
 	n, err := p2p.New(ctx, cfg)
 	if err != nil {
-		return usageError(err)
+		return cli.UsageError(err)
 	}
 	defer n.Close() //nolint:errcheck // nothing of it is kept
 	v := &doctor.View{Run: f.run, Own: ownAddresses(), Ticket: f.ticket != nil}
@@ -136,12 +143,13 @@ func (f *doctorFlags) lookOutside(ctx context.Context, l *look) (err error) {
 	return nil
 }
 
-// private is all that is seen of a private run from outside.
+// private is the finding for a private run, of which nothing is seen from outside.
 func (f *doctorFlags) private(v *doctor.View) []doctor.Finding {
 	v.Run = ""
 	return []doctor.Finding{{
-		Check: "members", Level: doctor.Warn, What: "run " + f.run + " is private: from outside nobody in it can be probed",
-		Do: "join with the ticket, then run this again: the peer that runs here is asked",
+		Check: "members", Level: doctor.Warn,
+		What: "run " + f.run + " is private: its peers cannot be probed from outside",
+		Do:   "join with the ticket, then run doctor again: it asks the peer that runs here",
 	}}
 }
 
@@ -150,7 +158,7 @@ func (f *doctorFlags) find(ctx context.Context, n *p2p.Network) (found []p2pdilo
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	var news <-chan p2pdiloco.PeerID
-	private := f.ticket != nil && f.ticket.Token != nil // nobody announces it under its name
+	private := f.ticket != nil && f.ticket.Token != nil // its peers do not announce its name
 	if f.run != "" && !private {
 		news = n.Discover(ctx, f.run)
 	}
@@ -177,7 +185,7 @@ func (f *doctorFlags) find(ctx context.Context, n *p2p.Network) (found []p2pdilo
 	}
 }
 
-// greet asks the run's peers for its spec, until one tells it.
+// greet asks the run's peers for its spec, until one answers with it.
 func (f *doctorFlags) greet(ctx context.Context, n *p2p.Network, found []p2pdiloco.PeerID) *p2pdiloco.Spec {
 	for _, p := range found {
 		h, err := n.Hello(ctx, p, p2p.Hello{Run: f.run})

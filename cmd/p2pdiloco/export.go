@@ -10,6 +10,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 )
 
 // exportFlags are the command line of export.
@@ -57,18 +58,20 @@ func newExport() *cobra.Command {
 		Long: `Write the model that a peer holds to a .safetensors file, which Python's safetensors package and
 'p2pdiloco join --init' read. The peer may be running: its data directory is only read.
 
-The newest checkpoint on disk that the members certified is brought up to the wanted slot by the
-outcomes that follow it, and each state is held against its certified root.`,
+It starts from the newest certified checkpoint on disk, applies the outcomes that follow up to the wanted
+slot, and compares each state with its certified root.`,
 		Example: `  p2pdiloco export --data-dir ~/.local/state/p2pdiloco/my-run/peer-1 --out model.safetensors`,
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&f.cfg.DataDir, "data-dir", "", "data `folder` of a peer")
 	fs.StringVar(&f.cfg.Out, "out", "", "`file` to write")
-	fs.Var(&f.slot, "slot", "which slot's model: a number, or latest (what is on disk: one checkpoint or more, and the slots since)")
-	fs.BoolVar(&f.cfg.Momentum, "with-momentum", false, "add the outer optimizer's tensors, named p2pdiloco.outer.N.TENSOR")
+	fs.Var(&f.slot, "slot", "which slot's model: a number, or latest (what is on disk: one checkpoint or more, and "+
+		"the slots since)")
+	fs.BoolVar(&f.cfg.Momentum, "with-momentum", false,
+		"add the outer optimizer's tensors, named p2pdiloco.outer.N.TENSOR")
 	fs.BoolVar(&f.cfg.Force, "force", false, "replace the file if it exists")
 	fs.BoolVar(&f.json, "json", false, "print what was written as JSON")
 	fs.Var(&f.logLevel, "log-level", "of the log on stderr")
@@ -78,13 +81,13 @@ outcomes that follow it, and each state is held against its certified root.`,
 func (f *exportFlags) run(cmd *cobra.Command) error {
 	var errs []error
 	if f.cfg.DataDir == "" {
-		errs = append(errs, errors.New("which peer's model? Give --data-dir DIR, as the peer was given it"))
+		errs = append(errs, errors.New("no peer is named: give its data folder with --data-dir DIR"))
 	}
 	if f.cfg.Out == "" {
-		errs = append(errs, errors.New("where to? Give --out MODEL.safetensors"))
+		errs = append(errs, errors.New("no file is named: give --out MODEL.safetensors"))
 	}
 	if len(errs) > 0 {
-		return usageError(errors.Join(errs...))
+		return cli.UsageError(errors.Join(errs...))
 	}
 	f.cfg.Slot, f.cfg.Logger = f.slot.n, f.logLevel.Logger(cmd.ErrOrStderr())
 	e, err := p2pdiloco.Export(cmd.Context(), f.cfg)
@@ -98,7 +101,8 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 	if !e.Certified {
 		certified = "agreed; no later record certifies it yet"
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the model of run %s after slot %d, %d parameters in %d tensors\nstate root %s (%s)\n",
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the model of run %s after slot %d, %d parameters in %d "+
+		"tensors\nstate root %s (%s)\n",
 		f.cfg.Out, e.Run, e.Slot, e.Elements, e.Tensors, e.StateRoot, certified)
 	return err
 }

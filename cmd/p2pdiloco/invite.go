@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
@@ -32,34 +34,42 @@ func newInvite() *cobra.Command {
 		Short: "Print a ticket with which others can join the run of a peer on this machine",
 		Long: `Print a ticket with which others can join the run of a peer on this machine: one line of text, all
 that p2pdiloco join needs. It names several members, so that it outlives any one of them, and pins
-the newest agreed record, so that who joins with it is led to no other run.
+the newest agreed record, so that a peer that joins with it cannot be led to another run.
 
-Of a private run it admits whoever has it, as many as --uses says and as long as --ttl says: tell it to
-nobody else.`,
+The ticket of a private run admits anybody who has it, as many as --uses says and as long as --ttl says:
+keep it secret.`,
 		Example: `  p2pdiloco invite
   p2pdiloco invite --ttl 24h --data-dir ~/run1
   p2pdiloco join "$(ssh gpu1 p2pdiloco invite)"`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.order(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&o.addr, "api", "", "`address` of the peer's API, if it is unix:PATH (default: as its data folder says)")
-	cmd.Flags().StringVar(&o.dir, "data-dir", "", "`folder` of the peer's data (default: that of the one running peer with a default folder)")
+	cmd.Flags().StringVar(&o.addr, "api", "",
+		"`address` of the peer's API, if it is unix:PATH (default: as its data folder says)")
+	cmd.Flags().StringVar(&o.dir, "data-dir", "",
+		"`folder` of the peer's data (default: that of the one running peer with a default folder)")
 	cmd.Flags().Var(&o.ttl, "ttl", "how long the ticket is good, like 12h or 7d")
 	cmd.Flags().IntVar(&o.uses, "uses", 0, "`newcomers` that it admits to a private run (default 1)")
 	return cmd
 }
 
-// order prints the ticket alone on stdout, for scripts.
+// order prints the ticket on stdout, and nothing else there, for scripts.
 func (o *invitation) order(ctx context.Context, stdout, stderr io.Writer) error {
 	if o.ttl < lifetime(time.Second) || o.ttl > lifetime(p2pdiloco.MaxTTL) {
-		return usageError(&sources.Fault{Flag: "ttl", Value: o.ttl.String(), Why: "allowed: 1s to " + lifetime(p2pdiloco.MaxTTL).String()})
+		return cli.UsageError(&sources.Fault{
+			Flag: "ttl", Value: o.ttl.String(),
+			Why: "allowed: 1s to " + lifetime(p2pdiloco.MaxTTL).String(),
+		})
 	}
 	if o.uses < 0 || o.uses > ticket.MaxUses {
-		return usageError(&sources.Fault{Flag: "uses", Value: strconv.Itoa(o.uses), Why: fmt.Sprintf("allowed: 1 to %d", ticket.MaxUses)})
+		return cli.UsageError(&sources.Fault{
+			Flag: "uses", Value: strconv.Itoa(o.uses),
+			Why: fmt.Sprintf("allowed: 1 to %d", ticket.MaxUses),
+		})
 	}
-	addr, token, err := orderee(ctx, o.addr, o.dir)
+	addr, token, err := local.Operated(ctx, o.addr, o.dir)
 	if err != nil {
 		return err
 	}
@@ -76,24 +86,26 @@ func (o *invitation) order(ctx context.Context, stdout, stderr io.Writer) error 
 	return err
 }
 
-// about says what a ticket is good for.
+// about says what a ticket is good for, and for how long.
 func about(t ticket.Ticket) string {
 	s := fmt.Sprintf("run %s, record %d pinned, %d addresses, good until %s; others join with: p2pdiloco join TICKET\n",
 		t.Run, t.Height, len(t.Addrs), t.Expires.Local().Format(time.RFC1123))
 	if t.Token != nil {
-		s += fmt.Sprintf("it admits %d to a private run: tell it to nobody else\n", t.Token.Uses)
+		s += fmt.Sprintf("it admits %d to a private run: keep it secret\n", t.Token.Uses)
 	}
 	switch farthest(t.Addrs) {
 	case thisMachine:
-		s += "all its addresses are of this machine: it is of no use on others\n"
+		s += "all its addresses are of this machine: it is of no use on other machines\n"
 	case thisNetwork:
-		s += "all its addresses are of the local network: elsewhere it is of no use, unless a peer can be reached from there (join --announce) or through a relay (bootstrap --relay, and join --bootstrap with its address)\n"
+		s += "all its addresses are of the local network: elsewhere it is of no use, unless a peer can be reached " +
+			"from there (join --announce) or through a relay (bootstrap --relay, and join --bootstrap with its " +
+			"address)\n"
 	case everywhere:
 	}
 	return s
 }
 
-// reachOfAddress is from where an address may work.
+// reachOfAddress says from where an address can be reached.
 type reachOfAddress int
 
 const (
@@ -102,7 +114,7 @@ const (
 	everywhere
 )
 
-// farthest is from where the best of some multiaddrs may work.
+// farthest says from where the best of some multiaddrs can be reached.
 func farthest(addrs []string) (far reachOfAddress) {
 	for _, a := range addrs {
 		parts := strings.SplitN(a, "/", 4)
@@ -114,7 +126,7 @@ func farthest(addrs []string) (far reachOfAddress) {
 		case err == nil && ip.IsLoopback():
 		case err == nil && (ip.IsPrivate() || ip.IsLinkLocalUnicast()):
 			far = max(far, thisNetwork)
-		default: // a name, too
+		default: // also a host name
 			far = everywhere
 		}
 	}

@@ -5,42 +5,49 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
 // startPeer starts a peer on this machine, which writes events to the file that is named.
-func startPeer(t *testing.T, home, data string, args ...string) (p *program, events string) {
+func startPeer(t *testing.T, home, data string, args ...string) (p *clitest.Program, events string) {
 	t.Helper()
 	events = filepath.Join(home, "events")
-	args = append([]string{"join", "--preset", "lan", "--data", data, "--events", events, "--json"}, append(args, onLoopback...)...)
-	return startProgram(t, home, args...), events
+	args = append([]string{"join", "--preset", "lan", "--data", data, "--events", events, "--json"},
+		slices.Concat(args, clitest.Tiny, clitest.OnLoopback)...)
+	return clitest.Start(t, home, args...), events
 }
 
 // invited is a ticket of the peer below home.
 func invited(t *testing.T, home string, args ...string) string {
 	t.Helper()
-	invite := newProgram(t, home, append([]string{"invite"}, args...)...)
-	if err := invite.Run(); err != nil || !strings.Contains(invite.stderr.String(), "it is of no use on others") {
-		t.Fatal(err, &invite.stderr)
+	invite := clitest.New(t, home, append([]string{"invite"}, args...)...)
+	if err := invite.Run(); err != nil || !strings.Contains(invite.Err.String(), "it is of no use on other machines") {
+		t.Fatal(err, &invite.Err)
 	}
-	text, more, ended := strings.Cut(invite.stdout.String(), "\n")
+	text, more, ended := strings.Cut(invite.Out.String(), "\n")
 	if !ended || more != "" || !strings.HasPrefix(text, ticket.Prefix) {
-		t.Fatalf("the ticket is %q", &invite.stdout)
+		t.Fatalf("the ticket is %q", &invite.Out)
 	}
 	return text
 }
 
-func leave(t *testing.T, peers ...*program) {
+func leave(t *testing.T, peers ...*clitest.Program) {
 	t.Helper()
 	for _, p := range peers {
 		if err := p.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
-		if code := p.ends(t); code != exitOK {
+		if code := p.Ends(t); code != cli.ExitOK {
 			t.Errorf("exit %d after leaving", code)
 		}
 	}
@@ -50,60 +57,70 @@ func leave(t *testing.T, peers ...*program) {
 func TestInviteJoin(t *testing.T) {
 	t.Parallel()
 	home, other := t.TempDir(), t.TempDir()
-	boot := startProgram(t, home, append([]string{"bootstrap", "--addr-file", filepath.Join(home, "addrs")}, onLoopback...)...)
+	boot := clitest.Start(t, home, append([]string{"bootstrap", "--addr-file", filepath.Join(home, "addrs")},
+		clitest.OnLoopback...)...)
 	var addr []byte
-	until(t, "the address file", func() (ok bool) { addr, _ = os.ReadFile(filepath.Join(home, "addrs")); return len(addr) > 0 })
-	name, data := swarm.RunName("test"), smallData(t)
-	founder, events := startPeer(t, home, data, "--run", name, "--bootstrap", strings.TrimSpace(string(addr)), "--rounds", "100000", "--inner-steps", "2", "--outer", "sgd")
-	awaitEvent(t, events, "the first slot", named("slot.applied"))
+	clitest.Until(t, "the address file", func() (ok bool) {
+		addr,
+			_ = os.ReadFile(filepath.Join(home, "addrs"))
+		return len(addr) > 0
+	})
+	name, data := swarm.RunName("test"), clitest.SmallData(t)
+	founder, events := startPeer(t, home, data, "--run", name, "--bootstrap", strings.TrimSpace(string(addr)),
+		"--rounds", "100000", "--inner-steps", "2", "--outer", "sgd")
+	clitest.AwaitEvent(t, events, "the first slot", clitest.Named("slot.applied"))
 
-	invite := newProgram(t, home, "invite", "--ttl", "2d")
-	if err := invite.Run(); err != nil || !strings.Contains(invite.stderr.String(), "it is of no use on others") {
-		t.Fatal(err, &invite.stderr)
+	invite := clitest.New(t, home, "invite", "--ttl", "2d")
+	if err := invite.Run(); err != nil || !strings.Contains(invite.Err.String(), "it is of no use on other machines") {
+		t.Fatal(err, &invite.Err)
 	}
-	text := invite.stdout.String()
+	text := invite.Out.String()
 	if strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, ticket.Prefix) {
 		t.Fatalf("the ticket is %q", text)
 	}
 	if err := boot.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	foreign := startProgram(t, other, "join", "--run", "books", text)
-	if foreign.ends(t) != exitUsage || !strings.Contains(foreign.stderr.String(), "--run books: the ticket is for run "+name) {
-		t.Errorf("another run's name beside the ticket: %s", &foreign.stderr)
+	foreign := clitest.Start(t, other, "join", "--run", "books", text)
+	if foreign.Ends(t) != cli.ExitUsage || !strings.Contains(foreign.Err.String(),
+		"--run books: the ticket is for run "+name) {
+		t.Errorf("another run's name beside the ticket: %s", &foreign.Err)
 	}
 	guest, events := startPeer(t, other, data, text)
-	awaitEvent(t, events, "the guest's joining", named("run.joined"))
-	awaitEvent(t, events, "the guest's first slot", named("slot.applied"))
+	clitest.AwaitEvent(t, events, "the guest's joining", clitest.Named("run.joined"))
+	clitest.AwaitEvent(t, events, "the guest's first slot", clitest.Named("slot.applied"))
 	leave(t, guest, founder)
 }
 
-// TestPrivateJoin admits to a private run who has a ticket, and as many as it is for.
+// TestPrivateJoin: a private run admits peers with a ticket, as many as the ticket is for.
 func TestPrivateJoin(t *testing.T) {
 	t.Parallel()
-	home, data, name := t.TempDir(), smallData(t), swarm.RunName("test")
-	founder, events := startPeer(t, home, data, "--run", name, "--access", "private", "--rounds", "100000", "--inner-steps", "2", "--outer", "sgd")
-	awaitEvent(t, events, "the secret", named("admission.made"))
-	awaitEvent(t, events, "the first slot", named("slot.applied"))
+	home, data, name := t.TempDir(), clitest.SmallData(t), swarm.RunName("test")
+	founder, events := startPeer(t, home, data, "--run", name, "--access", "private", "--rounds", "100000",
+		"--inner-steps", "2", "--outer", "sgd")
+	clitest.AwaitEvent(t, events, "the secret", clitest.Named("admission.made"))
+	clitest.AwaitEvent(t, events, "the first slot", clitest.Named("slot.applied"))
 	text := invited(t, home, "--uses", "1")
 
 	first, second, third := t.TempDir(), t.TempDir(), t.TempDir()
 	guest, events := startPeer(t, first, data, text)
-	awaitEvent(t, events, "the guest's first slot", named("slot.applied"))
+	clitest.AwaitEvent(t, events, "the guest's first slot", clitest.Named("slot.applied"))
 	refused, _ := startPeer(t, second, data, text)
-	if code := refused.ends(t); code != exitFailed || !strings.Contains(refused.stderr.String(), "the ticket was for fewer peers than have used it: ask for a new one") {
-		t.Errorf("exit %d of a second peer with a ticket for one: %s", code, &refused.stderr)
+	if code := refused.Ends(t); code != cli.ExitFailed ||
+		!strings.Contains(refused.Err.String(),
+			"the ticket was for fewer peers than have used it: ask for a new one") {
+		t.Errorf("exit %d of a second peer with a ticket for one: %s", code, &refused.Err)
 	}
 	secret, err := filepath.Glob(filepath.Join(home, "p2pdiloco", "*", "peer-1", "admission.secret"))
 	if err != nil || len(secret) != 1 {
 		t.Fatalf("the secret is in %q, %v", secret, err)
 	}
 	friend, events := startPeer(t, third, data, "--run", name, "--admission-secret", secret[0])
-	awaitEvent(t, events, "the first slot of one with the secret", named("slot.applied"))
+	clitest.AwaitEvent(t, events, "the first slot of one with the secret", clitest.Named("slot.applied"))
 	leave(t, friend, guest, founder)
 }
 
-// Who hands out a ticket is told from where it cannot work.
+// invite says where a ticket cannot work.
 func TestAboutATicketsAddresses(t *testing.T) {
 	const local, far = "all its addresses are of the local network", "all its addresses are of this machine"
 	for _, c := range []struct {
@@ -111,7 +128,10 @@ func TestAboutATicketsAddresses(t *testing.T) {
 		want  string
 	}{
 		{[]string{"/ip4/127.0.0.1/tcp/1/p2p/x", "/ip6/::1/tcp/1/p2p/x"}, far},
-		{[]string{"/ip4/127.0.0.1/tcp/1/p2p/x", "/ip4/192.168.1.7/tcp/1/p2p/x", "/ip6/fe80::1/tcp/1/p2p/x", "/ip6/fd00::1/tcp/1/p2p/x"}, local},
+		{[]string{
+			"/ip4/127.0.0.1/tcp/1/p2p/x", "/ip4/192.168.1.7/tcp/1/p2p/x", "/ip6/fe80::1/tcp/1/p2p/x",
+			"/ip6/fd00::1/tcp/1/p2p/x",
+		}, local},
 		{[]string{"/ip4/10.0.0.1/tcp/1/p2p/x", "/ip4/8.8.8.8/udp/1/quic-v1/p2p/x"}, ""},
 		{[]string{"/dns4/example.org/tcp/1/p2p/x"}, ""},
 	} {
@@ -119,5 +139,47 @@ func TestAboutATicketsAddresses(t *testing.T) {
 		if !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "all its addresses") {
 			t.Errorf("%v: %s", c.addrs, got)
 		}
+	}
+}
+
+// TestALaptopThatSleeps stops a peer's process until the others have left it out and train on, and
+// wakes it: it gets what it missed, is a member again, contributes, and says what happened.
+func TestALaptopThatSleeps(t *testing.T) {
+	t.Parallel()
+	home, away, data := t.TempDir(), t.TempDir(), clitest.SmallData(t)
+	founder, events := startPeer(t, home, data, "--run", swarm.RunName("test"), "--rounds", "100000", "--inner-steps",
+		"2", "--outer", "sgd")
+	clitest.AwaitEvent(t, events, "the first slot", clitest.Named("slot.applied"))
+	laptop, own := startPeer(t, away, data, invited(t, home))
+	id := clitest.AwaitEvent(t, own, "the laptop's start", clitest.Named("peer.started")).PeerID
+	contributes := func(after uint64) func(eventlog.Line) bool {
+		return func(e eventlog.Line) bool {
+			return e.Event == "slot.committed" && e.Slot > after && strings.Contains(string(e.Contributors), id)
+		}
+	}
+	clitest.AwaitEvent(t, events, "the laptop's first contribution", contributes(0))
+
+	if err := laptop.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	lost := clitest.AwaitEvent(t, events, "its loss",
+		func(e eventlog.Line) bool { return e.Event == "peer.left" && e.About == id })
+	without := clitest.AwaitEvent(t, events, "a slot without it", func(e eventlog.Line) bool {
+		return e.Event == "slot.committed" && e.Time.After(lost.Time) && !slices.Contains(e.Members, id)
+	})
+	awake := without.Time.Add(7 * time.Second) // a pause that long is noticed
+	clitest.Until(t, "some sleep", func() bool { return time.Now().After(awake) })
+	if err := laptop.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	clitest.AwaitEvent(t, events, "a contribution after its sleep", contributes(without.Slot))
+	clitest.AwaitEvent(t, own, "what it missed", func(e eventlog.Line) bool {
+		return e.Event == "slot.applied" &&
+			e.Slot > without.Slot
+	})
+	leave(t, laptop, founder)
+	if said := laptop.Err.String(); !strings.Contains(said, "this peer did not run for") ||
+		!strings.Contains(said, "the others went on without this peer") {
+		t.Errorf("it said\n%s", said)
 	}
 }

@@ -1,15 +1,57 @@
-// Command p2pdiloco trains one model together with other peers, with no server in the middle.
-//
-//	p2pdiloco demo        a whole swarm on this machine, to see it work
-//	p2pdiloco chaos       the same, hurt by a schedule, to see that nothing agreed is lost
-//	p2pdiloco join        take part in a run
-//	p2pdiloco bootstrap   an address that newcomers can start from
-//	p2pdiloco status      what a running peer knows
-//	p2pdiloco trainer-check  whether a shared library is a trainer
-//
-// Each command is one file here that reads flags and wires parts together; the parts are under internal.
 package main
 
-import "os"
+import (
+	"fmt"
+	"os"
 
-func main() { os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr)) }
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
+)
+
+func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr)) }
+
+// commands makes each command. Nothing here is shared between two command lines.
+var commands = []func() *cobra.Command{
+	newDemo,
+	node.NewJoin, node.NewBootstrap,
+	newStatus, newDoctor, newExport,
+	newInvite, newRemove, newReadmit, newRotate, newRecover,
+	newTrainerCheck, newVersion,
+	newMovedChaos, newMovedBench,
+}
+
+func newRoot() *cobra.Command {
+	root := cli.NewRoot(&cobra.Command{
+		Use:   "p2pdiloco",
+		Short: "Train one model together, peer to peer, with no server in the middle",
+		Long: `p2pdiloco trains one model on many machines that only talk now and then (DiLoCo). Every peer
+trains alone for some steps; then the peers combine what they learnt, agree on the result, and
+all hold the identical model. Peers come and go at any time; there is no server.
+
+See it work on this machine:
+  p2pdiloco demo
+
+Start a run by hand, in two terminals of one machine or on two machines of one network:
+  p2pdiloco join --run my-run --start-peers 2`,
+	})
+	for _, make := range commands {
+		root.AddCommand(make())
+	}
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of the program, its protocol and its arithmetic",
+		Args:  cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "p2pdiloco %s, protocol %s, kernel %s\n",
+				cli.Version(), p2pdiloco.ProtocolVersion, p2pdiloco.KernelVersion)
+			return err
+		},
+	}
+}

@@ -14,49 +14,58 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	kept, events := filepath.Join(home, "kept"), filepath.Join(home, "events")
-	p := newProgram(t, home, "demo", "--peers", "3", "--inner-steps", "2", "--json", "--events", events, "--keep-dir", kept)
+	p := clitest.New(t, home, "demo", "--peers", "3", "--inner-steps", "2", "--json", "--events", events, "--keep-dir",
+		kept)
 	// The demo's own settings from the environment; the rest would break its peers.
-	p.Env = append(p.Env, "P2PDILOCO_ROUNDS=2", "P2PDILOCO_DATA="+smallData(t), "P2PDILOCO_TRAINER=none", "P2PDILOCO_API=off", "P2PDILOCO_MIN_PEERS=9",
-		"P2PDILOCO_BOOTSTRAP=/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF", "P2PDILOCO_IDENTITY="+home)
-	p.start(t)
-	if code := p.ends(t); code != exitOK {
+	p.Env = append(p.Env, "P2PDILOCO_ROUNDS=2", "P2PDILOCO_DATA="+clitest.SmallData(t), "P2PDILOCO_TRAINER=none",
+		"P2PDILOCO_API=off", "P2PDILOCO_MIN_PEERS=9",
+		"P2PDILOCO_BOOTSTRAP=/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF",
+		"P2PDILOCO_IDENTITY="+home)
+	p.Begin(t)
+	if code := p.Ends(t); code != cli.ExitOK {
 		t.Fatalf("exit %d", code)
 	}
 	var r demo.Result
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
+	if err := json.Unmarshal(p.Out.Bytes(), &r); err != nil {
 		t.Fatalf("stdout is not one JSON document: %v", err)
 	}
-	if !r.Identical || !r.OK() || r.RunID == "" || r.Params != 139_680 || r.Rounds != 2 || len(r.Peers) != 3 || r.DDPBytes != 2*2*4*139_680*4/3 {
+	if !r.Identical || !r.OK() || r.RunID == "" || r.Params != 139_680 || r.Rounds != 2 || len(r.Peers) != 3 ||
+		r.DDPBytes != 2*2*4*139_680*4/3 {
 		t.Errorf("got %+v", r)
 	}
 	for _, q := range r.Peers {
-		if q.Exit != 0 || q.StateRoot != r.Peers[0].StateRoot || q.RoundsApplied != 2 || q.BytesSent == 0 || q.PID == 0 {
+		if q.Exit != 0 || q.StateRoot != r.Peers[0].StateRoot || q.RoundsApplied != 2 || q.BytesSent == 0 ||
+			q.PID == 0 {
 			t.Errorf("peer %+v", q)
 		}
 	}
 	if len(r.Losses) != 3 || len(r.AloneLosses) != 3 || r.Losses[0] != r.AloneLosses[0] {
 		t.Errorf("losses %v, alone %v: they start from the same model", r.Losses, r.AloneLosses)
 	}
-	if b, err := os.ReadFile(r.LossCurve); err != nil || filepath.Dir(r.LossCurve) != kept || !strings.HasPrefix(string(b), "\x89PNG") {
+	if b, err := os.ReadFile(r.LossCurve); err != nil || filepath.Dir(r.LossCurve) != kept ||
+		!strings.HasPrefix(string(b), "\x89PNG") {
 		t.Errorf("loss curve %s: %v", r.LossCurve, err)
 	}
 	checkEvents(t, events, r)
-	if again := startProgram(t, home, "demo", "--keep-dir", kept); again.ends(t) != exitUsage {
+	if again := clitest.Start(t, home, "demo", "--keep-dir", kept); again.Ends(t) != cli.ExitUsage {
 		t.Error("a second demo ran in the first one's folder")
 	}
 }
 
-// checkEvents holds the merged events against the result: every peer started and applied every slot, with equal roots.
+// checkEvents holds the merged events against the result: every peer started and applied every
+// slot, with equal roots.
 func checkEvents(t *testing.T, path string, r demo.Result) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -73,7 +82,10 @@ func checkEvents(t *testing.T, path string, r demo.Result) {
 		switch e.Event {
 		case "peer.started":
 			started++
-			if !slices.ContainsFunc(r.Peers, func(p demo.PeerResult) bool { return p.PID == e.PID && p.PeerID == e.PeerID }) || e.API == "" {
+			if !slices.ContainsFunc(r.Peers, func(p demo.PeerResult) bool {
+				return p.PID == e.PID &&
+					p.PeerID == e.PeerID
+			}) || e.API == "" {
 				t.Errorf("event %s", s.Bytes())
 			}
 		case "slot.applied":
@@ -90,69 +102,67 @@ func checkEvents(t *testing.T, path string, r demo.Result) {
 	}
 }
 
-// TestDemoGoesOn kills one of four peers: the others finish with equal roots, and the demo says what happened and fails.
+// TestDemoGoesOn kills one of four peers: the others finish with equal roots, and the demo says
+// what happened and fails.
 func TestDemoGoesOn(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	kept := filepath.Join(home, "kept")
-	p := startProgram(t, home, "demo", "--peers", "4", "--rounds", "3", "--inner-steps", "4", "--data", smallData(t), "--json", "--keep-dir", kept)
-	victim := awaitEvent(t, filepath.Join(kept, "peer-2.events"), "peer 2's start", named("peer.started"))
-	awaitEvent(t, filepath.Join(kept, "peer-2.events"), "peer 2's first slot", named("slot.applied"))
+	p := clitest.Start(t, home, "demo", "--peers", "4", "--rounds", "3", "--inner-steps", "2", "--data",
+		clitest.SmallData(t),
+		"--json", "--keep-dir", kept)
+	victim := clitest.AwaitEvent(t, filepath.Join(kept, "peer-2.events"), "peer 2's start",
+		clitest.Named("peer.started"))
+	clitest.AwaitEvent(t, filepath.Join(kept, "peer-2.events"), "peer 2's first slot", clitest.Named("slot.applied"))
 	if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if code := p.ends(t); code != exitFailed {
-		t.Errorf("exit %d, want %d", code, exitFailed)
+	if code := p.Ends(t); code != cli.ExitFailed {
+		t.Errorf("exit %d, want %d", code, cli.ExitFailed)
 	}
 	var r demo.Result
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil {
+	if err := json.Unmarshal(p.Out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
 	for i, q := range r.Peers {
-		if dead := i == 1; dead != (q.Exit != 0) || !dead && (q.RoundsApplied != 3 || q.StateRoot != r.Peers[0].StateRoot) {
+		if dead := i == 1; dead != (q.Exit != 0) || !dead &&
+			(q.RoundsApplied != 3 || q.StateRoot != r.Peers[0].StateRoot) {
 			t.Errorf("peer %d: %+v", i+1, q)
 		}
 	}
-	if r.Identical || !strings.Contains(p.stderr.String(), "peer 2 (pid") {
+	if r.Identical || !strings.Contains(p.Err.String(), "peer 2 (pid") {
 		t.Errorf("identical is %v", r.Identical)
 	}
 }
 
-// TestDemoInterrupted: Ctrl-C ends the demo, and no child outlives it; nor does one if the demo is killed.
+// TestDemoInterrupted: Ctrl-C ends the demo, and no child outlives it; nor does one if the demo is
+// killed.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 		home := t.TempDir()
 		kept := filepath.Join(home, "kept")
-		p := startProgram(t, home, "demo", "--peers", "2", "--rounds", "100", "--inner-steps", "100", "--data", smallData(t), "--keep-dir", kept)
+		p := clitest.Start(t, home, "demo", "--peers", "2", "--rounds", "100", "--inner-steps", "100", "--data",
+			clitest.SmallData(t), "--keep-dir", kept)
 		var pids []int
 		for _, name := range []string{"peer-1.events", "peer-2.events"} {
-			pids = append(pids, awaitEvent(t, filepath.Join(kept, name), name, named("peer.started")).PID)
+			pids = append(pids, clitest.AwaitEvent(t, filepath.Join(kept, name), name,
+				clitest.Named("peer.started")).PID)
 		}
 		if err := p.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
-		if code := p.ends(t); signal == syscall.SIGINT && code != exitInterrupted {
-			t.Errorf("exit %d, want %d", code, exitInterrupted)
+		if code := p.Ends(t); signal == syscall.SIGINT && code != cli.ExitInterrupted {
+			t.Errorf("exit %d, want %d", code, cli.ExitInterrupted)
 		}
 		for _, pid := range pids {
-			until(t, "the end of a peer", func() bool { return !running(pid) })
+			clitest.Until(t, "the end of a peer", func() bool { return !clitest.Running(pid) })
 		}
 	}
 }
 
-// running says whether a process is there and is no zombie.
-func running(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, state, _ := strings.Cut(string(b), ") ")
-	return err != nil || !strings.HasPrefix(state, "Z")
-}
-
-// TestJoinFromEverywhere takes settings from a flag, the environment, a config file and a spec file, each of which also says what a
-// better one overrules.
+// TestJoinFromEverywhere takes settings from a flag, the environment, a config file and a spec
+// file, each of which also says what a better one overrules.
 func TestJoinFromEverywhere(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -161,27 +171,35 @@ func TestJoinFromEverywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("spec.toml", "name = \"spec\"\nrounds = 4\ninner_steps = 4\nstart_peers = 4\ntrim_permille = 4\nmax_weight = 4\n")
-	write("run.toml", fmt.Sprintf("run = \"file\"\nrounds = 3\ninner_steps = 3\nstart_peers = 3\nspec = \"spec.toml\"\npreset = \"lan\"\n"+
-		"listen = [\"/ip4/127.0.0.1/tcp/0\"]\ndata = [%q]\nthreads = 0\nidentity = \"for bootstrap\"\n", smallData(t)))
+	write("spec.toml", "name = \"spec\"\nrounds = 4\ninner_steps = 4\nstart_peers = 4\ntrim_permille = 4\nmax_weight "+
+		"= 4\n")
+	write("run.toml", fmt.Sprintf("run = \"file\"\nrounds = 3\ninner_steps = 3\nstart_peers = 3\nspec = "+
+		"\"spec.toml\"\npreset = \"lan\"\n"+
+		"listen = [\"/ip4/127.0.0.1/tcp/0\"]\ndata = [%q]\nthreads = 0\nidentity = \"for bootstrap\"\n",
+		clitest.SmallData(t)))
 	events := filepath.Join(home, "events")
 	name := swarm.RunName("test") // nobody else on this network has it
-	p := newProgram(t, home, "join", "--run", name, "--events", events)
-	p.Env = append(p.Env, "P2PDILOCO_CONFIG=run.toml", "P2PDILOCO_RUN=environment", "P2PDILOCO_ROUNDS=2", "P2PDILOCO_INNER_STEPS=1000000", "P2PDILOCO_THREADS=1",
+	p := clitest.New(t, home, "join", "--run", name, "--events", events)
+	p.Env = append(p.Env, "P2PDILOCO_CONFIG=run.toml", "P2PDILOCO_RUN=environment", "P2PDILOCO_ROUNDS=2",
+		"P2PDILOCO_INNER_STEPS=1000000", "P2PDILOCO_STEP_TIME=20ms", "P2PDILOCO_THREADS=1",
 		"P2PDILOCO_JSON=true", "P2PDILOCO_LOG_LEVEL=")
-	p.start(t)
-	awaitEvent(t, events, "the run's founding", named("run.founded"))
+	p.Begin(t)
+	clitest.AwaitEvent(t, events, "the run's founding", clitest.Named("run.founded"))
 
-	status := newProgram(t, home, "status")
-	status.Env = append(status.Env, "P2PDILOCO_JSON=1", "P2PDILOCO_API=127.0.0.1:0") // as a peer was given it: it names none
+	status := clitest.New(t, home, "status")
+	// as a peer was given it: it names none
+	status.Env = append(status.Env, "P2PDILOCO_JSON=1", "P2PDILOCO_API=127.0.0.1:0")
 	if err := status.Run(); err != nil {
-		t.Fatal(err, &status.stderr)
+		t.Fatal(err, &status.Err)
 	}
 	var s p2pdiloco.Status
-	if err := json.Unmarshal(status.stdout.Bytes(), &s); err != nil {
+	if err := json.Unmarshal(status.Out.Bytes(), &s); err != nil {
 		t.Fatal(err)
 	}
-	for field, want := range map[string]string{"name": name, "rounds": "2", "inner_steps": "1000000", "start_peers": "3", "trim_permille": "4", "max_weight": "4"} {
+	for field, want := range map[string]string{
+		"name": name, "rounds": "2", "inner_steps": "1000000",
+		"start_peers": "3", "trim_permille": "4", "max_weight": "4",
+	} {
 		if s.Spec[field] != want {
 			t.Errorf("the run has %s = %s, not %s", field, s.Spec[field], want)
 		}
@@ -189,11 +207,11 @@ func TestJoinFromEverywhere(t *testing.T) {
 	if err := p.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if code := p.ends(t); code != exitOK {
+	if code := p.Ends(t); code != cli.ExitOK {
 		t.Errorf("exit %d after leaving", code)
 	}
 	var r report.Peer
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil || r.Run != name {
+	if err := json.Unmarshal(p.Out.Bytes(), &r); err != nil || r.Run != name {
 		t.Errorf("report %+v, %v", r, err)
 	}
 }
@@ -205,42 +223,44 @@ func TestJoinStatusLeave(t *testing.T) {
 	events := filepath.Join(home, "events")
 	name := swarm.RunName("test") // nobody else on this network has it
 	args := append([]string{
-		"join", "--run", name, "--rounds", "100", "--inner-steps", "1000000", "--outer", "sgd", "--preset", "lan",
-		"--data", smallData(t), "--events", events, "--json",
-	}, onLoopback...)
-	p := startProgram(t, home, args...)
-	started := awaitEvent(t, events, "the start", named("peer.started"))
-	awaitEvent(t, events, "the first loss", named("trainer.stats"))
+		"join", "--run", name, "--rounds", "100", "--inner-steps", "1000000", "--step-time", "20ms", "--outer", "sgd",
+		"--preset", "lan",
+		"--data", clitest.SmallData(t), "--events", events, "--json",
+	}, clitest.OnLoopback...)
+	p := clitest.Start(t, home, args...)
+	started := clitest.AwaitEvent(t, events, "the start", clitest.Named("peer.started"))
+	clitest.AwaitEvent(t, events, "the first loss", clitest.Named("trainer.stats"))
 	if started.PID != p.Process.Pid || started.PeerID != started.Peer {
 		t.Errorf("started as %+v", started)
 	}
 
-	status := newProgram(t, home, "status", "--json") // finds the peer by its data folder
+	status := clitest.New(t, home, "status", "--json") // finds the peer by its data folder
 	if err := status.Run(); err != nil {
-		t.Fatal(err, &status.stderr)
+		t.Fatal(err, &status.Err)
 	}
 	var s p2pdiloco.Status
-	if err := json.Unmarshal(status.stdout.Bytes(), &s); err != nil || s.Run != name || s.Peer.String() != started.PeerID {
+	if err := json.Unmarshal(status.Out.Bytes(), &s); err != nil || s.Run != name ||
+		s.Peer.String() != started.PeerID {
 		t.Errorf("status %+v, %v", s, err)
 	}
-	human := newProgram(t, home, "status", "--api", started.API)
-	if err := human.Run(); err != nil || !strings.Contains(human.stdout.String(), "nobody is late or missing") {
-		t.Errorf("status: %v\n%s", err, &human.stdout)
+	human := clitest.New(t, home, "status", "--api", started.API)
+	if err := human.Run(); err != nil || !strings.Contains(human.Out.String(), "no member is late or missing") {
+		t.Errorf("status: %v\n%s", err, &human.Out)
 	}
 
 	if err := p.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if code := p.ends(t); code != exitOK {
+	if code := p.Ends(t); code != cli.ExitOK {
 		t.Errorf("exit %d after leaving", code)
 	}
 	var r report.Peer
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil || r.Ended || r.Run != name || r.LossFirst == nil {
+	if err := json.Unmarshal(p.Out.Bytes(), &r); err != nil || r.Ended || r.Run != name || r.LossFirst == nil {
 		t.Errorf("report %+v, %v", r, err)
 	}
-	gone := newProgram(t, home, "status")
-	if err := gone.Run(); err == nil || !strings.Contains(gone.stderr.String(), "no running peer") {
-		t.Errorf("after the end, status says %s", &gone.stderr)
+	gone := clitest.New(t, home, "status")
+	if err := gone.Run(); err == nil || !strings.Contains(gone.Err.String(), "no running peer") {
+		t.Errorf("after the end, status says %s", &gone.Err)
 	}
 }
 
@@ -250,17 +270,20 @@ func TestBootstrapNode(t *testing.T) {
 	file := filepath.Join(home, "addrs")
 	var ids []string
 	for range 2 { // the identity file keeps the ID over a restart
-		p := startProgram(t, home, append([]string{"bootstrap", "--identity", filepath.Join(home, "key"), "--addr-file", file}, onLoopback...)...)
+		p := clitest.Start(t, home, append([]string{
+			"bootstrap", "--identity", filepath.Join(home, "key"), "--addr-file",
+			file,
+		}, clitest.OnLoopback...)...)
 		var text []byte
-		until(t, "the address file", func() (ok bool) { text, _ = os.ReadFile(file); return len(text) > 0 })
+		clitest.Until(t, "the address file", func() (ok bool) { text, _ = os.ReadFile(file); return len(text) > 0 })
 		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		if code := p.ends(t); code != exitOK {
+		if code := p.Ends(t); code != cli.ExitOK {
 			t.Errorf("exit %d", code)
 		}
-		if p.stdout.String() != string(text) || !strings.HasPrefix(string(text), "/ip4/127.0.0.1/tcp/") {
-			t.Errorf("printed %q, wrote %q", &p.stdout, text)
+		if p.Out.String() != string(text) || !strings.HasPrefix(string(text), "/ip4/127.0.0.1/tcp/") {
+			t.Errorf("printed %q, wrote %q", &p.Out, text)
 		}
 		_, id, _ := strings.Cut(string(text), "/p2p/")
 		ids = append(ids, id)
@@ -271,17 +294,4 @@ func TestBootstrapNode(t *testing.T) {
 	if ids[0] == "" || ids[0] != ids[1] {
 		t.Errorf("IDs %q", ids)
 	}
-}
-
-func TestSecondSignal(t *testing.T) {
-	first, second := make(chan struct{}), make(chan struct{})
-	ctx, stop := untilSignal(t.Context(), func() { close(first) }, func() { close(second) })
-	for _, then := range []chan struct{}{first, second} {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		<-then
-	}
-	<-ctx.Done()
-	stop()
 }

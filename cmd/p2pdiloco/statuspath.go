@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// wayTo says how a member is reached: over what, through which relay, how far it is.
+// wayTo says how a member is reached: transport, relay and round trip.
 func wayTo(m p2pdiloco.MemberStatus) string {
 	if m.Self {
 		return ""
@@ -31,7 +31,7 @@ func wayTo(m p2pdiloco.MemberStatus) string {
 	return strings.Join(parts, " ")
 }
 
-// reached says in plain words how others reach this peer.
+// reached says how other peers reach this one.
 func reached(r p2p.Reach) string {
 	var parts []string
 	switch {
@@ -42,9 +42,10 @@ func reached(r p2p.Reach) string {
 		for i, id := range r.Relays {
 			short[i] = id.Short()
 		}
-		parts = append(parts, "through "+strings.Join(short, " and ")+", and directly where its network lets others through")
+		parts = append(parts, "through "+strings.Join(short, " and ")+
+			", and directly where its network lets connections in")
 	default:
-		parts = append(parts, "directly, by those to whom its network lets them through")
+		parts = append(parts, "directly, where its network lets connections in")
 	}
 	if r.Relaying {
 		parts = append(parts, fmt.Sprintf("relays for others (%s so far)", report.Bytes(r.Carried.Sent)))

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
-// printStats writes the lines of a status that say how the training goes, as far as it is known.
+// printStats writes the lines of a status about the training, as far as they are known.
 func printStats(w io.Writer, s p2pdiloco.StatsStatus) {
 	if s.Loss != nil {
 		fmt.Fprintf(w, "loss\t%.4f held out, after slot %d\n", *s.Loss, s.LossSlot)
@@ -39,7 +39,7 @@ func staleness(s p2pdiloco.StatsStatus) string {
 	return fmt.Sprintf("stale by %.1f slots in the mean, %d at most", s.Staleness, s.MaxStaleness)
 }
 
-// printTimes writes how long slots take, beside what the links let expect.
+// printTimes writes how long slots take, and how long they should take by the speed of the links.
 func printTimes(w io.Writer, e p2pdiloco.ExchangeStatus) {
 	var parts []string
 	if last := e.Last; last != nil {
@@ -56,9 +56,9 @@ func printTimes(w io.Writer, e p2pdiloco.ExchangeStatus) {
 func expected(t p2pdiloco.SlotTime) string {
 	var parts []string
 	if t.Expected > 0 {
-		parts = append(parts, seconds(t.Expected)+" expected by the links")
+		parts = append(parts, seconds(t.Expected)+" expected from the links")
 	} else {
-		parts = append(parts, "no link measured yet: that takes 4 MiB of slots")
+		parts = append(parts, "no link measured yet: that needs 4 MiB of slots")
 	}
 	if t.Relayed > 0 {
 		parts = append(parts, report.Bytes(t.Relayed)+" of it through relays")

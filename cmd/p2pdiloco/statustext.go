@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -38,20 +38,22 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	fmt.Fprintf(w, "bytes\t%s sent, %s received%s\n", report.Bytes(s.Sent), report.Bytes(s.Received), bounds(s))
 	if t := s.Traffic; t != (p2p.Traffic{}) {
 		fmt.Fprintf(w, "sent for\tall-reduce %s, states %s, control %s, gossip and DHT %s\n",
-			report.Bytes(t.Exchange.Sent), report.Bytes(t.State.Sent), report.Bytes(t.Control.Sent), report.Bytes(t.Gossip.Sent))
+			report.Bytes(t.Exchange.Sent), report.Bytes(t.State.Sent), report.Bytes(t.Control.Sent),
+			report.Bytes(t.Gossip.Sent))
 	}
 	if t := s.Traffic.Relayed; t != (p2p.Bytes{}) {
-		fmt.Fprintf(w, "relayed\t%s sent and %s received through other peers\n", report.Bytes(t.Sent), report.Bytes(t.Received))
+		fmt.Fprintf(w, "relayed\t%s sent and %s received through other peers\n", report.Bytes(t.Sent),
+			report.Bytes(t.Received))
 	}
 	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
 	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
 	for _, o := range s.Orders {
-		fmt.Fprintf(w, "order\t%s\n", orderText(o, len(s.Members)))
+		fmt.Fprintf(w, "motion\t%s\n", motionText(o, len(s.Members)))
 	}
 	for _, p := range s.Removed {
 		fmt.Fprintf(w, "removed\t%s\n", p)
 	}
-	_ = w.Flush() // a strings.Builder takes everything
+	_ = w.Flush() // a strings.Builder returns no error
 	printMembers(&b, s.Members)
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -64,7 +66,7 @@ func inBrackets(empty bool, text string) string {
 	return " (" + text + ")"
 }
 
-// bounds says what is sent and received at most.
+// bounds says how much is sent and received at most.
 func bounds(s p2pdiloco.Status) string {
 	var parts []string
 	if s.MaxUpload > 0 {
@@ -76,27 +78,29 @@ func bounds(s p2pdiloco.Status) string {
 	return inBrackets(len(parts) == 0, "at most "+strings.Join(parts, " and ")+" a second")
 }
 
-// pinned says on whose word the chain is taken for the run's.
+// pinned says why the chain is trusted to be that of the run.
 func pinned(s p2pdiloco.Status) string {
 	if s.Pinned {
-		return "its chain has the pinned record"
+		return "the chain has the pinned record"
 	}
-	return "not pinned: the chain of the first peers met is trusted"
+	return "no record is pinned: the chain of the first peers found is trusted"
 }
 
-// tolerance says in plain words what a bad peer can do.
+// tolerance says what a bad peer can do.
 func tolerance(s p2pdiloco.Status) string {
 	how := cmp.Or(s.Spec["aggregator"], "this aggregator")
 	if s.Contributors == 0 {
-		return "nobody trains here yet"
+		return "no peer trains yet"
 	}
 	if s.Tolerated == 0 {
-		return fmt.Sprintf("none tolerated: with %s of %d peers that train, one that sends wrong values can spoil the model", how, s.Contributors)
+		return fmt.Sprintf("none tolerated: with %s of %d peers that train, one that sends wrong values can spoil "+
+			"the model", how, s.Contributors)
 	}
-	return fmt.Sprintf("%d of the %d peers that train may send wrong values without spoiling the model (%s)", s.Tolerated, s.Contributors, how)
+	return fmt.Sprintf("%d of the %d peers that train may send wrong values without spoiling the model (%s)",
+		s.Tolerated, s.Contributors, how)
 }
 
-// behind names who is late or missing.
+// behind names the members that are late or missing.
 func behind(members []p2pdiloco.MemberStatus) string {
 	var parts []string
 	for _, m := range members {
@@ -105,7 +109,7 @@ func behind(members []p2pdiloco.MemberStatus) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "nobody is late or missing"
+		return "no member is late or missing"
 	}
 	return strings.Join(parts, ", ")
 }

@@ -1,26 +1,27 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 func TestPrintStatus(t *testing.T) {
 	s := p2pdiloco.Status{
-		Peer: "self", Run: "books", RunID: p2pdiloco.Root{1}, Phase: p2pdiloco.PhasePaused, Detail: "2 of 4 members are heard",
-		Spec: map[string]string{"aggregator": "trimmed_mean"}, Parameters: 1000, Slot: 3, LastSlot: 8, Height: 5, StateRoot: p2pdiloco.Root{2},
-		Sent: 1500, Received: 12, MaxUpload: 2_500_000, MaxDownload: 5_000_000,
+		Peer: "self", Run: "books", RunID: p2pdiloco.Root{1}, Phase: p2pdiloco.PhasePaused,
+		Detail: "2 of 4 members are heard",
+		Spec:   map[string]string{"aggregator": "trimmed_mean"}, Parameters: 1000, Slot: 3, LastSlot: 8, Height: 5,
+		StateRoot: p2pdiloco.Root{2},
+		Sent:      1500, Received: 12, MaxUpload: 2_500_000, MaxDownload: 5_000_000,
 		Exchange: p2pdiloco.ExchangeStatus{
 			Now:  &p2pdiloco.SlotTime{Slot: 4, Expected: 2300 * time.Millisecond, Relayed: 1_500_000},
 			Last: &p2pdiloco.SlotTime{Slot: 3, Expected: 2 * time.Second, Took: 2100 * time.Millisecond},
 		},
-		Traffic: p2p.Traffic{Exchange: p2p.Bytes{Sent: 1400}, Control: p2p.Bytes{Sent: 100}}, Uptime: 90 * time.Second, Contributors: 4, Tolerated: 1,
+		Traffic: p2p.Traffic{Exchange: p2p.Bytes{Sent: 1400}, Control: p2p.Bytes{Sent: 100}}, Uptime: 90 * time.Second,
+		Contributors: 4, Tolerated: 1,
 		Members: []p2pdiloco.MemberStatus{
 			{Peer: "self", Self: true, State: "training", Slot: 3, Steps: 7},
 			{Peer: "late", State: "late", Slot: 3, Heard: 1500 * time.Millisecond},
@@ -32,9 +33,13 @@ func TestPrintStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"books", "up 1m30s", "paused (2 of 4 members are heard)", "3 of 8, height 5", s.StateRoot.String(), "slot 3 took 2.1s (2s expected by the links); slot 4 is under way (2.3s expected by the links, 1.5 MB of it through relays)", "1.5 kB sent, 12 B received (at most 2.5 MB sent and 5.0 MB received a second)",
+		"books", "up 1m30s", "paused (2 of 4 members are heard)", "3 of 8, height 5", s.StateRoot.String(),
+		"slot 3 took 2.1s (2s expected from the links); slot 4 is under way (2.3s expected from the links, 1.5 MB of " +
+			"it " +
+			"through relays)", "1.5 kB sent, 12 B received (at most 2.5 MB sent and 5.0 MB received a second)",
 		"all-reduce 1.4 kB, states 0 B, control 100 B",
-		"1 of the 4 peers that train may send wrong values", p2pdiloco.PeerID("late").Short() + " is late", p2pdiloco.PeerID("gone").Short() + " is missing",
+		"1 of the 4 peers that train may send wrong values", p2pdiloco.PeerID("late").Short() + " is late",
+		p2pdiloco.PeerID("gone").Short() + " is missing",
 		"itself", "1.5s ago", "leader",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -45,10 +50,14 @@ func TestPrintStatus(t *testing.T) {
 
 func TestPrintStatusOfASearch(t *testing.T) {
 	var out strings.Builder
-	if err := printStatus(&out, p2pdiloco.Status{Peer: "self", Run: "books", Phase: p2pdiloco.PhaseSearching}); err != nil {
+	if err := printStatus(&out, p2pdiloco.Status{
+		Peer: "self", Run: "books",
+		Phase: p2pdiloco.PhaseSearching,
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); !strings.Contains(text, "searching") || strings.Contains(text, "MEMBER") || strings.Contains(text, "slot") {
+	if text := out.String(); !strings.Contains(text, "searching") || strings.Contains(text, "MEMBER") ||
+		strings.Contains(text, "slot") {
 		t.Errorf("a peer without a run prints\n%s", text)
 	}
 }
@@ -60,7 +69,11 @@ func TestPrintStats(t *testing.T) {
 		want, never []string
 	}{
 		{p2pdiloco.StatsStatus{}, nil, []string{"loss", "norm", "contributors"}},
-		{p2pdiloco.StatsStatus{Loss: some(3.5)}, []string{"3.5000 held out, after slot 0"}, []string{"norm", "contributors"}},
+		{
+			p2pdiloco.StatsStatus{Loss: some(3.5)},
+			[]string{"3.5000 held out, after slot 0"},
+			[]string{"norm", "contributors"},
+		},
 		{
 			p2pdiloco.StatsStatus{Slot: 3, Contributors: 4, Norm: 1.25},
 			[]string{"4 contributors, none stale", "norm 1.25"},
@@ -68,10 +81,14 @@ func TestPrintStats(t *testing.T) {
 		},
 		{
 			p2pdiloco.StatsStatus{
-				Slot: 3, Contributors: 4, Staleness: 0.5, MaxStaleness: 2, Norm: 1.25, OwnNorm: some(2), Cosine: some(0.834), PairCosine: some(-0.5),
+				Slot: 3, Contributors: 4, Staleness: 0.5, MaxStaleness: 2, Norm: 1.25, OwnNorm: some(2),
+				Cosine: some(0.834), PairCosine: some(-0.5),
 				Loss: some(2), LossSlot: 2,
 			},
-			[]string{"stale by 0.5 slots in the mean, 2 at most", "norm 1.25, own 2, cosine of the own to it 0.83, between peers -0.50", "after slot 2"},
+			[]string{
+				"stale by 0.5 slots in the mean, 2 at most",
+				"norm 1.25, own 2, cosine of the own to it 0.83, between peers -0.50", "after slot 2",
+			},
 			nil,
 		},
 	} {
@@ -92,12 +109,12 @@ func TestPrintStats(t *testing.T) {
 	}
 }
 
-// A time that is not known yet is said to be so: who looks for it should not think that it is broken.
+// The status says that a time is not known yet, so that it does not look broken.
 func TestExpectedTime(t *testing.T) {
 	for want, s := range map[string]p2pdiloco.SlotTime{
-		" (no link measured yet: that takes 4 MiB of slots)":                              {},
-		" (2s expected by the links)":                                                     {Expected: 2 * time.Second},
-		" (no link measured yet: that takes 4 MiB of slots, 1.5 MB of it through relays)": {Relayed: 1.5e6},
+		" (no link measured yet: that needs 4 MiB of slots)":                              {},
+		" (2s expected from the links)":                                                   {Expected: 2 * time.Second},
+		" (no link measured yet: that needs 4 MiB of slots, 1.5 MB of it through relays)": {Relayed: 1.5e6},
 	} {
 		if got := expected(s); got != want {
 			t.Errorf("%+v: %q, want %q", s, got, want)
@@ -109,82 +126,5 @@ func TestTolerance(t *testing.T) {
 	s := p2pdiloco.Status{Contributors: 3, Spec: map[string]string{"aggregator": "mean"}}
 	if got := tolerance(s); !strings.Contains(got, "none tolerated: with mean of 3 peers") {
 		t.Errorf("got %q", got)
-	}
-}
-
-func TestDescribe(t *testing.T) {
-	root := p2pdiloco.Root{0xab, 0xcd}
-	for _, c := range []struct {
-		name   string
-		fields map[string]any
-		want   string
-	}{
-		{"peer.started", map[string]any{"addrs": []string{"/ip4/127.0.0.1/tcp/1/p2p/x"}, "api": "127.0.0.1:2"}, "--bootstrap /ip4/127.0.0.1/tcp/1/p2p/x"},
-		{"peer.started", map[string]any{"api": "127.0.0.1:2"}, "p2pdiloco status --api 127.0.0.1:2"},
-		{"peer.started", map[string]any{"metrics": "[::]:9464"}, "/metrics at [::]:9464"},
-		{"run.founded", map[string]any{"run_id": root}, "founded the run, ID abcd0000; others join with a ticket: p2pdiloco invite"},
-		{"run.forked", map[string]any{"detail": "followed: 1 peers go on from height 0 without a quorum"}, ""},
-		{"run.forked", map[string]any{"detail": "followed: 1 peers go on from height 10 without a quorum"}, "forked: followed"},
-		{"donor.dropped", map[string]any{"about": "p", "reason": "cannot be reached:\n  * [a] refused"}, "without peer p: it cannot be reached: * [a] refused"},
-		{"slot.applied", map[string]any{"slot": uint64(3), "state_root": root}, "slot 3 applied, state root abcd0000"},
-		{"trainer.stats", map[string]any{"round": uint64(3), "loss": 2.5}, "round 3: held-out loss 2.5000"},
-		{"trainer.stats", map[string]any{"round": uint64(3)}, "round 3"},
-		{"peer.left", map[string]any{"about": "q", "detail": "lost"}, "peer q left: lost"},
-		{"peer.left", map[string]any{"about": p2pdiloco.PeerID("p"), "detail": "lost"}, "the others went on without this peer"},
-		{"run.paused", map[string]any{"detail": "no quorum"}, "paused: no quorum"},
-		{"run.resumed", nil, "resumed"},
-		{"slot.planned", map[string]any{"slot": uint64(3)}, ""},
-		{"something.new", nil, ""},
-	} {
-		got := describe(p2pdiloco.Event{Name: c.name, Peer: "p", Fields: c.fields})
-		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
-			t.Errorf("%s %v: %q, want %q", c.name, c.fields, got, c.want)
-		}
-	}
-}
-
-func TestHandyAddresses(t *testing.T) {
-	for _, c := range []struct{ all, want string }{
-		{"/ip4/127.0.0.1/tcp/1 /ip4/127.0.0.1/udp/2/quic-v1 /ip4/192.0.2.1/udp/2/quic-v1 /ip4/192.0.2.1/tcp/1 /ip6/::1/tcp/1", "/ip4/192.0.2.1/tcp/1 /ip4/127.0.0.1/tcp/1"},
-		{"/ip4/127.0.0.1/udp/2/quic-v1", "/ip4/127.0.0.1/udp/2/quic-v1"},
-		{"/ip6/2001:db8::1/tcp/1", "/ip6/2001:db8::1/tcp/1"},
-		{"", ""},
-	} {
-		if got := strings.Join(handy(strings.Fields(c.all)), " "); got != c.want {
-			t.Errorf("of %s: %s, want %s", c.all, got, c.want)
-		}
-	}
-}
-
-func TestWarnMomentum(t *testing.T) {
-	for _, c := range []struct {
-		spec p2pdiloco.Spec
-		want bool
-	}{
-		{p2pdiloco.Spec{Rounds: 20}, true},
-		{p2pdiloco.Spec{Rounds: 20, Momentum: "0.9"}, true},
-		{p2pdiloco.Spec{Rounds: 20, Momentum: "0.6"}, false},
-		{p2pdiloco.Spec{Rounds: 20, Outer: "sgd"}, false},
-		{p2pdiloco.Spec{Rounds: 200}, false},
-		{p2pdiloco.Spec{}, false}, // the run decides
-	} {
-		var said string
-		warnMomentum(c.spec, func(format string, args ...any) { said = fmt.Sprintf(format, args...) })
-		if got := strings.Contains(said, "--outer-lr 0.7 --momentum 0.6"); got != c.want {
-			t.Errorf("%+v: said %q", c.spec, said)
-		}
-	}
-}
-
-func TestClosing(t *testing.T) {
-	first, last := 3.0, 2.0
-	got := closing(report.Peer{Ended: true, Slot: 7, BytesSent: 1500, LossFirst: &first, LossLast: &last})
-	for _, want := range []string{"the run has ended at slot 7", "sent 1.5 kB", "3.0000 at first, 2.0000 at last"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is missing: %s", want, got)
-		}
-	}
-	if got := closing(report.Peer{}); !strings.Contains(got, "left the run") || strings.Contains(got, "loss") {
-		t.Errorf("closing without a loss: %s", got)
 	}
 }

@@ -13,7 +13,9 @@ import (
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/plugin/check"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
 // trainerLibrary builds one of the plug-in's test trainers.
@@ -23,7 +25,8 @@ func trainerLibrary(t *testing.T, name string) string {
 	if compiler == "" {
 		compiler = "cc"
 	}
-	cmd := exec.CommandContext(t.Context(), compiler, "-std=c11", "-D_GNU_SOURCE", "-I../../bridge/include", "-shared", "-fPIC",
+	cmd := exec.CommandContext(t.Context(), compiler, "-std=c11", "-D_GNU_SOURCE", "-I../../bridge/include", "-shared",
+		"-fPIC",
 		"-o", out, filepath.Join("../../bridge/plugin/testdata", name+".c"), "-lm")
 	if b, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, b)
@@ -42,21 +45,24 @@ func alone(t *testing.T, args ...string) []string {
 		t.Fatal(err)
 	}
 	line := append([]string{
-		"join", "--run", fmt.Sprintf("lib-%d-%d", os.Getpid(), runs.Add(1)), "--rounds", "3", "--inner-steps", "5", "--outer", "sgd", "--preset", "lan", "--trainer-config", config, "--json",
-	}, onLoopback...)
+		"join", "--run", fmt.Sprintf("lib-%d-%d", os.Getpid(), runs.Add(1)), "--rounds", "3", "--inner-steps", "5",
+		"--outer", "sgd", "--preset", "lan", "--trainer-config", config, "--json",
+	}, clitest.OnLoopback...)
 	return append(line, args[:len(args)-1]...)
 }
 
-// TestJoinWithALibrary runs a whole run of one peer with a shared library; started again, it finds the trainer's state.
+// TestJoinWithALibrary runs a whole run of one peer with a shared library; started again, it finds
+// the trainer's state.
 func TestJoinWithALibrary(t *testing.T) {
 	t.Parallel()
 	home, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
-	p := startProgram(t, home, alone(t, "--trainer", trainerLibrary(t, "bowl"), "--data-dir", dir, `{"size": 300}`)...)
-	if code := p.ends(t); code != exitOK {
+	p := clitest.Start(t, home, alone(t, "--trainer", trainerLibrary(t, "bowl"), "--data-dir", dir, `{"size": 300}`)...)
+	if code := p.Ends(t); code != cli.ExitOK {
 		t.Fatalf("exit %d", code)
 	}
 	var r report.Peer
-	if err := json.Unmarshal(p.stdout.Bytes(), &r); err != nil || !r.Ended || r.Parameters != 300 || r.LossLast == nil || *r.LossLast >= *r.LossFirst {
+	if err := json.Unmarshal(p.Out.Bytes(), &r); err != nil || !r.Ended || r.Parameters != 300 ||
+		r.LossLast == nil || *r.LossLast >= *r.LossFirst {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "trainer.state")); err != nil || info.Size() != 16+4*300 {
@@ -67,7 +73,8 @@ func TestJoinWithALibrary(t *testing.T) {
 	}
 }
 
-// TestJoinWithABadLibrary: a trainer that crashes, or cannot be loaded, is one line and exit status 1.
+// TestJoinWithABadLibrary: a trainer that crashes, or cannot be loaded, is one line and exit status
+// 1.
 func TestJoinWithABadLibrary(t *testing.T) {
 	t.Parallel()
 	bad := trainerLibrary(t, "bad")
@@ -76,42 +83,53 @@ func TestJoinWithABadLibrary(t *testing.T) {
 		code            int
 		want            string
 	}{
-		{bad, `{"how":"crash from-slot-3", "in":"run"}`, exitFailed, "p2pdiloco: trainer: slot 3: " + bad + ": run for slot 3: it crashed (SIGSEGV, segmentation fault"},
-		{bad, `{"how":"fail", "in":"init"}`, exitFailed, "trainer: init: " + bad + ": init: the data are [31mgone"},
-		{"./none.so", `{}`, exitUsage, "p2pdiloco: --trainer ./none.so: there is no such file"},
+		{
+			bad, `{"how":"crash from-slot-3", "in":"run"}`, cli.ExitFailed,
+			"p2pdiloco: trainer: slot 3: " + bad + ": run for slot 3: it crashed (SIGSEGV, segmentation fault",
+		},
+		{bad, `{"how":"fail", "in":"init"}`, cli.ExitFailed, "trainer: init: " + bad + ": init: the data are [31mgone"},
+		{"./none.so", `{}`, cli.ExitUsage, "p2pdiloco: --trainer ./none.so: there is no such file"},
 	} {
-		p := startProgram(t, t.TempDir(), alone(t, "--trainer", c.library, "--log-level", "error", c.config)...)
-		code := p.ends(t)
-		var lines []string
-		for line := range strings.Lines(p.stderr.String()) {
-			if strings.HasPrefix(line, "p2pdiloco: ") {
-				lines = append(lines, line)
+		t.Run(c.config, func(t *testing.T) {
+			t.Parallel()
+			p := clitest.Start(t, t.TempDir(), alone(t, "--trainer", c.library, "--log-level", "error", c.config)...)
+			code := p.Ends(t)
+			var lines []string
+			for line := range strings.Lines(p.Err.String()) {
+				if strings.HasPrefix(line, "p2pdiloco: ") {
+					lines = append(lines, line)
+				}
 			}
-		}
-		if code != c.code || len(lines) != 1 || !strings.Contains(lines[0], c.want) {
-			t.Errorf("exit %d, %q", code, lines)
-		}
+			if code != c.code || len(lines) != 1 || !strings.Contains(lines[0], c.want) {
+				t.Errorf("exit %d, %q", code, lines)
+			}
+		})
 	}
 }
 
 func TestTrainerCheck(t *testing.T) {
 	t.Parallel()
 	home, bowl := t.TempDir(), trainerLibrary(t, "bowl")
-	p := startProgram(t, home, "trainer-check", bowl, "--against", bowl, "--steps", "2", "--json")
+	p := clitest.Start(t, home, "trainer-check", bowl, "--against", bowl, "--steps", "2", "--json")
 	var r check.Report
-	if code := p.ends(t); code != exitOK || json.Unmarshal(p.stdout.Bytes(), &r) != nil || !r.OK || len(r.Comparisons) != 1 || !strings.Contains(p.stderr.String(), "ok      cancel") {
+	if code := p.Ends(t); code != cli.ExitOK || json.Unmarshal(p.Out.Bytes(), &r) != nil || !r.OK ||
+		len(r.Comparisons) != 1 || !strings.Contains(p.Err.String(), "ok      cancel") {
 		t.Errorf("exit %d, %+v", code, r)
 	}
-	bad := startProgram(t, home, "trainer-check", filepath.Join(home, "none.so"))
-	if code := bad.ends(t); code != exitFailed || !strings.Contains(bad.stdout.String(), "failed  open") {
-		t.Errorf("exit %d, %s", code, &bad.stdout)
+	bad := clitest.Start(t, home, "trainer-check", filepath.Join(home, "none.so"))
+	if code := bad.Ends(t); code != cli.ExitFailed || !strings.Contains(bad.Out.String(), "failed  open") {
+		t.Errorf("exit %d, %s", code, &bad.Out)
 	}
 	for _, c := range []struct{ args, want string }{
 		{"trainer-check", "takes the path of one library"},
 		{"trainer-check x --steps 0", "above 0 is allowed"},
-		{"trainer-check x --trainer-config /nonexistent", "--trainer-config /nonexistent: open /nonexistent: no such file"},
+		{
+			"trainer-check x --trainer-config /nonexistent",
+			"--trainer-config /nonexistent: open /nonexistent: no such file",
+		},
 	} {
-		if code, _, stderr := line(strings.Fields(c.args)...); code != exitUsage || !strings.Contains(stderr, c.want) {
+		if code, _, stderr := clitest.Line(newRoot(), strings.Fields(c.args)...); code != cli.ExitUsage ||
+			!strings.Contains(stderr, c.want) {
 			t.Errorf("%s: exit %d, %s", c.args, code, stderr)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/plugin"
 	"github.com/p2pdiloco/p2pdiloco/bridge/plugin/check"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -47,7 +48,8 @@ compared tensor by tensor. The exit status is 1 if anything failed.`,
   p2pdiloco trainer-check ./libmytrainer.so --wrap "valgrind --leak-check=full --error-exitcode=99"`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError(fmt.Errorf("%s takes the path of one library, not %d", cmd.CommandPath(), len(args)))
+				return cli.UsageError(fmt.Errorf("%s takes the path of one library, not %d", cmd.CommandPath(),
+					len(args)))
 			}
 			return nil
 		},
@@ -57,13 +59,17 @@ compared tensor by tensor. The exit status is 1 if anything failed.`,
 	fs.SortFlags = false
 	fs.StringVar(&f.config, "trainer-config", "", "`file` whose text, JSON, the trainer is made from")
 	fs.Var(sources.Paths(&f.against), "against", "`library` to compare with, may be repeated")
-	fs.StringVar(&f.againstConfig, "against-config", "", "`file` whose text those are made from (default the one of --trainer-config)")
+	fs.StringVar(&f.againstConfig, "against-config", "",
+		"`file` whose text those are made from (default the one of --trainer-config)")
 	fs.IntVar(&f.steps, "steps", 4, "inner steps of a round")
 	fs.Uint64Var(&f.seed, "seed", 0, "of the initial parameters and of the data's division")
 	fs.Float64Var(&f.absolute, "absolute", 1e-6, "a tensor is alike if no element differs by more than this,")
-	fs.Float64Var(&f.relative, "relative", 0.01, "or the difference is at most this part of how far the tensor has moved (L2)")
-	fs.DurationVar(&f.timeout, "trainer-timeout", plugin.DefaultTimeout, "how long a trainer may make no progress before it counts as hung")
-	fs.StringVar(&f.wrap, "wrap", "", "`command` to start the trainer's processes under, with its arguments, like valgrind")
+	fs.Float64Var(&f.relative, "relative", 0.01,
+		"or the difference is at most this part of how far the tensor has moved (L2)")
+	fs.DurationVar(&f.timeout, "trainer-timeout", plugin.DefaultTimeout,
+		"how long a trainer may make no progress before it counts as hung")
+	fs.StringVar(&f.wrap, "wrap", "", "`command` to start the trainer's processes under, with its arguments, like "+
+		"valgrind")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document at the end, everything else to stderr")
 	return cmd
 }
@@ -78,32 +84,33 @@ func (f *checkFlags) run(cmd *cobra.Command, library string) error {
 		lines = cmd.ErrOrStderr()
 	}
 	cfg.Tell = func(l check.Line) { fmt.Fprintln(lines, l) }
-	ctx, stop := untilSignal(cmd.Context(), func() {}, func() { os.Exit(exitInterrupted) })
+	ctx, stop := cli.UntilSignal(cmd.Context(), func() {}, func() { os.Exit(cli.ExitInterrupted) })
 	defer stop()
 	report, err := check.Run(ctx, cfg)
 	if err != nil {
-		return &exitError{exitInterrupted, errors.New("interrupted")}
+		return cli.ErrInterrupted
 	}
 	if f.json {
 		err = json.NewEncoder(stdout).Encode(report)
 	}
 	if err == nil && !report.OK {
-		err = &exitError{exitFailed, fmt.Errorf("%s is not what a trainer should be: see the lines that begin with failed", library)}
+		err = fmt.Errorf("%s is not what a trainer should be: see the lines that begin with failed", library)
 	}
 	return err
 }
 
 func (f *checkFlags) settings(library string) (cfg check.Config, err error) {
 	if f.steps < 1 || !(f.absolute >= 0) || !(f.relative >= 0) || f.timeout <= 0 {
-		return cfg, usageError(errors.New("--steps, --absolute, --relative and --trainer-timeout: above 0 is allowed"))
+		return cfg, cli.UsageError(errors.New("--steps, --absolute, --relative and --trainer-timeout: above 0 is " +
+			"allowed"))
 	}
-	mine, err := readText("trainer-config", f.config)
+	mine, err := cli.ReadText("trainer-config", f.config)
 	if err != nil {
 		return cfg, err
 	}
 	theirs := mine
 	if f.againstConfig != "" {
-		if theirs, err = readText("against-config", f.againstConfig); err != nil {
+		if theirs, err = cli.ReadText("against-config", f.againstConfig); err != nil {
 			return cfg, err
 		}
 	}

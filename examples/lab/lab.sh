@@ -5,7 +5,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 export LAB_DIR=${LAB_DIR:-/var/lib/p2plab}
-socket=$LAB_DIR/linkd.sock
+socket=$LAB_DIR/lab.sock
 
 usage() {
 	cat <<'END'
@@ -38,12 +38,12 @@ die() {
 
 say() { printf '\n-- %s\n' "$*"; }
 
-linkd() {
+change() {
 	[ -S "$socket" ] || die 'the lab is not up'
-	"$LAB_DIR/bin/linkd" "do" "$socket" "$@"
+	"$LAB_DIR/bin/p2plab" lab "do" "$socket" "$@"
 }
 
-is_up() { [ -S "$socket" ] && linkd nodes >/dev/null 2>&1; }
+is_up() { [ -S "$socket" ] && change nodes >/dev/null 2>&1; }
 
 # swarm runs the scripts for real hosts. Settings that are not given fit a few minutes on one machine.
 swarm() {
@@ -55,7 +55,7 @@ swarm() {
 
 build() {
 	mkdir -p "$LAB_DIR/bin"
-	go build -C "$root" -o "$LAB_DIR/bin/" ./cmd/p2pdiloco ./examples/lab/linkd
+	go build -C "$root" -o "$LAB_DIR/bin/" ./cmd/p2pdiloco ./cmd/p2plab
 	# The peers' text: this repository's source, so that nothing has to be fetched.
 	(cd "$root" && find . -name '*.go' -not -path './.*' -print0 | sort -z | xargs -0 cat) >"$LAB_DIR/text.txt"
 }
@@ -73,25 +73,25 @@ up() {
 	is_up && die 'the lab is up already: lab.sh down first'
 	install -d -m 700 "$LAB_DIR"
 	build
-	setsid "$LAB_DIR/bin/linkd" up "$nodes" "$socket" "${settings[@]}" >"$LAB_DIR/linkd.out" 2>"$LAB_DIR/linkd.log" </dev/null &
-	await_linkd $!
+	setsid "$LAB_DIR/bin/p2plab" lab up "$nodes" "$socket" "${settings[@]}" >"$LAB_DIR/lab.out" 2>"$LAB_DIR/lab.log" </dev/null &
+	await_lab $!
 	rm -rf "$LAB_DIR/hosts" "$LAB_DIR/hosts.txt"
 	while read -r host namespace where; do
 		mkdir -p "$LAB_DIR/hosts/$host"
 		echo "$namespace" >"$LAB_DIR/hosts/$host/namespace"
 		echo "$host $where" >>"$LAB_DIR/hosts.txt"
-	done < <(linkd nodes)
+	done < <(change nodes)
 	cat "$LAB_DIR/hosts.txt"
 }
 
-# await_linkd PID waits until the network stands.
-await_linkd() {
+# await_lab PID waits until the network stands.
+await_lab() {
 	for _ in {1..100}; do
-		grep -qx ready "$LAB_DIR/linkd.out" && return
-		kill -0 "$1" 2>/dev/null || die "$(cat "$LAB_DIR/linkd.log")"
+		grep -qx ready "$LAB_DIR/lab.out" && return
+		kill -0 "$1" 2>/dev/null || die "$(cat "$LAB_DIR/lab.log")"
 		sleep 0.1
 	done
-	die "linkd does not get ready: $(cat "$LAB_DIR/linkd.log")"
+	die "the lab does not get ready: $(cat "$LAB_DIR/lab.log")"
 }
 
 # down ends what runs on the nodes, then the network, and removes the folder: it holds nothing that `up` does not make again.
@@ -106,22 +106,22 @@ down() {
 		done
 	done
 	if is_up; then
-		linkd down
+		change down
 		for _ in {1..100}; do
 			[ -S "$socket" ] || break
 			sleep 0.1
 		done
 	fi
-	if [ -x "$LAB_DIR/bin/linkd" ]; then "$LAB_DIR/bin/linkd" clean; fi # if it crashed
+	if [ -x "$LAB_DIR/bin/p2plab" ]; then "$LAB_DIR/bin/p2plab" lab clean; fi # if it crashed
 	rm -f "$socket"
 	rm -rf "${LAB_DIR:?}/bin" "${LAB_DIR:?}/hosts" "${LAB_DIR:?}/collected"
-	rm -f "$LAB_DIR/hosts.txt" "$LAB_DIR/text.txt" "$LAB_DIR/linkd.out" "$LAB_DIR/linkd.log"
+	rm -f "$LAB_DIR/hosts.txt" "$LAB_DIR/text.txt" "$LAB_DIR/lab.out" "$LAB_DIR/lab.log"
 	if [ -d "$LAB_DIR" ]; then rmdir "$LAB_DIR"; fi
 }
 
 slow() {
 	[ $# -ge 2 ] || die 'want slow NODE... RATE, such as slow n2 1mbit'
-	linkd link "${@:1:$#-1}" "rate=${*: -1}"
+	change link "${@:1:$#-1}" "rate=${*: -1}"
 }
 
 # applied NODE is the newest slot that a node's peer has applied.
@@ -146,7 +146,7 @@ until_slot() {
 demo() {
 	export LAB_DIR
 	LAB_DIR=$(mktemp -d /var/tmp/p2plab.XXXXXX)
-	socket=$LAB_DIR/linkd.sock
+	socket=$LAB_DIR/lab.sock
 	trap 'down' EXIT
 	trap 'exit 130' INT TERM
 	export RUN=lab-demo ROUNDS=${ROUNDS:-24} INNER_STEPS=${INNER_STEPS:-10} START_PEERS=4
@@ -160,22 +160,22 @@ demo() {
 	until_slot 3 n1
 	swarm status
 	say 'n2 is unplugged; the others go on without it'
-	linkd cut n2
+	change cut n2
 	until_slot $(($(applied n1) + 4)) n1
 	swarm status n1 n2
 	say 'n2 is plugged in again, and n5 joins late'
-	linkd heal
+	change heal
 	swarm join n5
 	say 'kill -9 of the peer on n3; it is started again with its data'
 	swarm kill n3
 	until_slot $(($(applied n1) + 2)) n1
 	swarm join n3
 	say 'n4 has a bad line for a while: 4 Mbit/s and 2% loss'
-	linkd link n4 rate=4mbit loss=2%
+	change link n4 rate=4mbit loss=2%
 	until_slot $(($(applied n1) + 3)) n1
-	linkd link n4 rate=200mbit loss=0.1%
+	change link n4 rate=200mbit loss=0.1%
 	WAIT=180 swarm wait
-	linkd stats
+	change stats
 	say 'what they ended with'
 	swarm collect
 	say 'all is cleaned up'
@@ -190,7 +190,7 @@ down) down ;;
 demo) demo ;;
 swarm) swarm "$@" ;;
 exec) exec "$here/lab-ssh.sh" "$@" ;;
-cut | cutpair | partition | heal | link | pair | stats) linkd "$command" "$@" ;;
+cut | cutpair | partition | heal | link | pair | stats) change "$command" "$@" ;;
 slow) slow "$@" ;;
 *) usage ;;
 esac

@@ -1,6 +1,7 @@
 //go:build linux
 
-// Package multihost has scripts, and this test of them: against folders of this machine in place of hosts, and a stand-in for the program.
+// Package multihost has scripts, and this test of them: against folders of this machine in place of
+// hosts, and a stand-in for the program.
 package multihost
 
 import (
@@ -15,19 +16,35 @@ import (
 // TestRootsAreCompared runs roots.sh on logs of two peers.
 func TestRootsAreCompared(t *testing.T) {
 	applied := func(slot int, root string) string {
-		return fmt.Sprintf(`{"event":"slot.applied","height":9,"peer":"x","slot":%d,"state_root":%q,"time":"now"}`+"\n", slot, root)
+		return fmt.Sprintf(`{"event":"slot.applied","height":9,"peer":"x","slot":%d,"state_root":%q,"time":"now"}`+"\n",
+			slot, root)
 	}
 	switched := `{"detail":"to another chain","event":"run.switched","slot":1}` + "\n"
 	for _, test := range []struct {
 		name, a, b, want string
 		fails            bool
 	}{
-		{"equal", applied(1, "aa") + applied(2, "bb"), applied(1, "aa") + applied(2, "bb"), "after each of 2 slots; newest 2: bb", false},
+		{
+			"equal", applied(1, "aa") + applied(2, "bb"), applied(1, "aa") + applied(2, "bb"),
+			"after each of 2 slots; newest 2: bb", false,
+		},
 		{"one ahead", applied(9, "aa") + applied(10, "bb"), applied(9, "aa"), "newest 10: bb", false},
-		{"one joined late", applied(1, "aa") + applied(2, "bb"), strings.ReplaceAll(applied(2, "bb"), "slot.applied", "state.synced"), "after each of 2 slots", false},
-		{"different", applied(1, "aa") + applied(2, "bb"), applied(1, "ab") + applied(2, "bb"), "state roots DIFFER", true},
-		{"what a peer left behind does not count", applied(1, "aa") + applied(2, "bb"), applied(1, "ff") + switched + applied(1, "aa"), "after each of 2 slots", false},
-		{"other events' roots do not count", applied(1, "aa"), strings.ReplaceAll(applied(1, "bb"), "slot.applied", "run.done"), "after each of 1 slots", false},
+		{
+			"one joined late", applied(1, "aa") + applied(2, "bb"),
+			strings.ReplaceAll(applied(2, "bb"), "slot.applied", "state.synced"), "after each of 2 slots", false,
+		},
+		{
+			"different", applied(1, "aa") + applied(2, "bb"), applied(1, "ab") + applied(2, "bb"), "state roots DIFFER",
+			true,
+		},
+		{
+			"what a peer left behind does not count", applied(1, "aa") + applied(2, "bb"),
+			applied(1, "ff") + switched + applied(1, "aa"), "after each of 2 slots", false,
+		},
+		{
+			"other events' roots do not count", applied(1, "aa"),
+			strings.ReplaceAll(applied(1, "bb"), "slot.applied", "run.done"), "after each of 1 slots", false,
+		},
 		{"nothing", "", switched, "no event log tells", true},
 	} {
 		dir := t.TempDir()
@@ -41,7 +58,8 @@ func TestRootsAreCompared(t *testing.T) {
 	}
 }
 
-// standIn behaves like p2pdiloco as far as the scripts see. Its root is the word in the file `root` of its folder.
+// standIn behaves like p2pdiloco as far as the scripts see. Its root is the word in the file `root`
+// of its folder.
 const standIn = `#!/bin/sh
 leave() {
 	printf '{"ended":false,"slot":3,"state_root":"%s","loss_last":2.5}\n' "$(cat root)"
@@ -99,7 +117,8 @@ func (h *hosts) path(parts ...string) string {
 
 func (h *hosts) run(args ...string) (string, error) {
 	cmd := exec.Command("./swarm.sh", args...)
-	cmd.Env = append(os.Environ(), "HOSTS="+h.path("hosts.txt"), "OUT="+h.path("out"), "SSH="+h.path("ssh"), "BINARY="+h.path("p2pdiloco"),
+	cmd.Env = append(os.Environ(), "HOSTS="+h.path("hosts.txt"), "OUT="+h.path("out"), "SSH="+h.path("ssh"),
+		"BINARY="+h.path("p2pdiloco"),
 		"DATA="+h.path("hosts.txt"), "REMOTE_DIR=its folder", "RUN=a run", "STOP_WAIT=20", "WAIT=0")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -143,13 +162,16 @@ func TestSwarm(t *testing.T) {
 	h.refuse("collect nowhere", "nowhere: failed")
 	h.refuse("collect", "no host has a report")
 	h.expect("stop two")
-	h.expect("collect", "ann@one                  has no report", "two                      ended false slot 3  loss 2.5  root aaaa", "state roots are equal")
+	h.expect("collect", "ann@one                  has no report",
+		"two                      ended false slot 3  loss 2.5  root aaaa", "state roots are equal")
 	h.expect("kill ann@one")
 	h.expect("stop")
 	h.expect("wait")
 	arguments, err := os.ReadFile(h.path("two", "its folder", "arguments"))
-	if want := "join --run a run --bootstrap /ip4/192.0.2.1/tcp/4001/p2p/ID --preset wan --rounds 100"; err != nil || !strings.HasPrefix(string(arguments), want) ||
-		!strings.Contains(string(arguments), "--start-peers 2 ") || !strings.Contains(string(arguments), "--data data") {
+	if want := "join --run a run --bootstrap /ip4/192.0.2.1/tcp/4001/p2p/ID --preset wan --rounds 100"; err != nil ||
+		!strings.HasPrefix(string(arguments), want) ||
+		!strings.Contains(string(arguments), "--start-peers 2 ") ||
+		!strings.Contains(string(arguments), "--data data") {
 		t.Errorf("joined with %s, %v", arguments, err)
 	}
 }

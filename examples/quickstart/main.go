@@ -1,6 +1,8 @@
-// Quickstart trains a model of its own, linear regression on made-up data, in a run with a training loop of its own.
+// Quickstart trains a model of its own, linear regression on made-up data, in a run with a training
+// loop of its own.
 //
-// Start it in two terminals, on one machine or on two of one network; both end with the same state root:
+// Start it in two terminals, on one machine or on two of one network; both end with the same state
+// root:
 //
 //	go run ./examples/quickstart
 package main
@@ -23,7 +25,8 @@ const inputs, steps, rate = 8, 50, 0.01 // of the model; inner steps of a round;
 
 var layout = p2pdiloco.Layout{{Name: "weight", Shape: []uint64{inputs}}, {Name: "bias", Shape: []uint64{1}}}
 
-// train does inner steps of SGD on params, in place, and returns the mean loss. The data follows y = 1x0 + 2x1 + ... + 8x7 + 3.
+// train does inner steps of SGD on params, in place, and returns the mean loss. The data follows y
+// = 1x0 + 2x1 + ... + 8x7 + 3.
 func train(params []float32) (loss float32) {
 	for range steps {
 		x, miss := [inputs]float32{}, params[inputs]-3
@@ -42,7 +45,8 @@ func train(params []float32) (loss float32) {
 
 func main() {
 	name := flag.String("run", "quickstart", "`name` of the run")
-	bootstrap := flag.String("bootstrap", "", "`multiaddr` of a peer or bootstrap node (default: look on the local network)")
+	bootstrap := flag.String("bootstrap", "",
+		"`multiaddr` of a peer or bootstrap node (default: look on the local network)")
 	flag.Parse()
 	cfg := p2pdiloco.Config{
 		Spec: p2pdiloco.Spec{

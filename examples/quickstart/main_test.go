@@ -8,7 +8,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 )
 
-// TestTwoPeersEndEqual runs the example twice, as in two terminals, and compares what the two print at the end.
+// TestTwoPeersEndEqual runs the example twice, as in two terminals, and compares what the two print
+// at the end.
 func TestTwoPeersEndEqual(t *testing.T) {
 	started := make(chan []string, 1)
 	cfg := p2pdiloco.Config{

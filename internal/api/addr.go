@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Address is where an API is: HOST:PORT, a loopback one but for metrics, or unix: and the path of a socket.
+// Address is the address of an API: a HOST:PORT, which must be a loopback one except for metrics,
+// or unix: and the path of a socket.
 type Address struct {
 	network string // tcp | unix
 	place   string
@@ -17,12 +18,14 @@ type Address struct {
 
 const unixPrefix = "unix:"
 
-// maxSocketPath is what fits a Unix socket address on all systems, in bytes.
+// maxSocketPath is the length of a path that fits a Unix socket address on all systems, in bytes.
 const maxSocketPath = 103
 
-var errNotLoopback = errors.New("the status API is for this machine only: give a loopback address like 127.0.0.1:0 (any free port) or [::1]:8080, or unix:PATH")
+var errNotLoopback = errors.New("the status API is for this machine only: give a loopback address like 127.0.0.1:0 " +
+	"(any free port) or [::1]:8080, or unix:PATH")
 
-// ParseAddress reads an address and refuses every one that other machines could reach. Its errors say why, and do not name s.
+// ParseAddress reads an address and refuses one that other machines could reach. Its errors say
+// why, without s.
 func ParseAddress(s string) (Address, error) {
 	a, err := parse(s, errNotLoopback)
 	if err == nil && a.network == "tcp" && !a.local() {
@@ -31,12 +34,14 @@ func ParseAddress(s string) (Address, error) {
 	return a, err
 }
 
-// ParseMetricsAddress reads an address that other machines may reach: what is served there can only be read.
+// ParseMetricsAddress reads an address that other machines may reach, because metrics can only be
+// read.
 func ParseMetricsAddress(s string) (Address, error) {
-	return parse(s, errors.New("give HOST:PORT, like 127.0.0.1:9464, or :9464 for all addresses of this machine, or unix:PATH"))
+	return parse(s, errors.New("give HOST:PORT, like 127.0.0.1:9464, or :9464 for all addresses of this machine, or "+
+		"unix:PATH"))
 }
 
-// parse reads an address of any host; shape is the error for what is none.
+// parse reads an address of any host; shape is the error for text that is not an address.
 func parse(s string, shape error) (Address, error) {
 	if path, ok := strings.CutPrefix(s, unixPrefix); ok {
 		if path == "" || len(path) > maxSocketPath {
@@ -71,7 +76,7 @@ func (a Address) String() string {
 	return a.place
 }
 
-// isLoopback says whether host names this machine whatever a name server says.
+// isLoopback says whether host is a loopback address. It asks no name server.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true

@@ -27,7 +27,10 @@ type sample struct {
 }
 
 func sampleStatus() (any, bool) {
-	return sample{Peer: "peer", Addrs: []string{"/ip4/127.0.0.1/tcp/1"}, Spec: map[string]string{"aggregator": "median"}, Slot: 3, Up: time.Minute}, true
+	return sample{
+		Peer: "peer", Addrs: []string{"/ip4/127.0.0.1/tcp/1"},
+		Spec: map[string]string{"aggregator": "median"}, Slot: 3, Up: time.Minute,
+	}, true
 }
 
 func serve(t *testing.T, addr string, status func() (any, bool)) *Server {
@@ -36,7 +39,7 @@ func serve(t *testing.T, addr string, status func() (any, bool)) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Serve(a, status, Orders{}, nil)
+	s, err := Serve(a, status, Commands{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +186,7 @@ func TestStarting(t *testing.T) {
 
 func TestPortInUse(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", sampleStatus)
-	if _, err := Serve(s.Addr(), sampleStatus, Orders{}, nil); err == nil || !strings.Contains(err.Error(), "--api") {
+	if _, err := Serve(s.Addr(), sampleStatus, Commands{}, nil); err == nil || !strings.Contains(err.Error(), "--api") {
 		t.Errorf("got %v, want a way out", err)
 	}
 }
@@ -196,7 +199,7 @@ func TestSockets(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	a := Address{"unix", path}
-	if _, err := Serve(a, sampleStatus, Orders{}, nil); err == nil {
+	if _, err := Serve(a, sampleStatus, Commands{}, nil); err == nil {
 		t.Error("a living socket was taken over")
 	}
 	l.Close() // as a killed process leaves it
@@ -205,7 +208,7 @@ func TestSockets(t *testing.T) {
 	if err := os.WriteFile(plain, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Serve(Address{"unix", plain}, sampleStatus, Orders{}, nil); err == nil {
+	if _, err := Serve(Address{"unix", plain}, sampleStatus, Commands{}, nil); err == nil {
 		t.Error("a plain file was replaced by a socket")
 	}
 }

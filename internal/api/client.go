@@ -17,8 +17,8 @@ const (
 	maxStatus     = 8 << 20 // bytes; a run of 1024 members takes about 300 kB
 )
 
-// Get asks the peer at addr for its status and decodes it into status, a pointer to what that peer serves. It returns the JSON as
-// it came.
+// Get asks the peer at addr for its status and decodes it into status, a pointer to what that peer
+// serves. It returns the JSON unchanged.
 func Get(ctx context.Context, addr Address, status any) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
 	defer cancel()
@@ -32,15 +32,15 @@ func Get(ctx context.Context, addr Address, status any) ([]byte, error) {
 	return b, nil
 }
 
-// refusal is why a peer does not do what it is ordered to, in its own words.
+// refusal is the reason that a peer gives for refusing a command.
 type refusal string
 
 func (r refusal) Error() string { return "the peer refuses: " + string(r) }
 
-// maxRefusal bounds those words, in bytes.
+// maxRefusal bounds that text, in bytes.
 const maxRefusal = 1 << 10
 
-// at says which API an error is about, unless that has put it in words itself.
+// at adds the address of the API to an error, unless the error is a refusal.
 func at(addr Address, err error) error {
 	if r := refusal(""); errors.As(err, &r) {
 		return r

@@ -1,7 +1,8 @@
-// Package api is a peer's status over HTTP, for programs on the same machine: JSON at GET /status, metrics at GET /metrics, and the orders
-// POST /recover and POST /invite. ServeMetrics serves the metrics alone, to other machines, too.
+// Package api is a peer's status over HTTP, for programs on the same machine: JSON at GET /status,
+// metrics at GET /metrics, and the commands POST /recover, /change, /invite and /probe.
+// ServeMetrics serves only the metrics, also to other machines.
 //
-// The status names peers and addresses, so it is served on loopback addresses and Unix sockets only; orders need a token, too
-// (orders.go). A web page that makes a browser ask a loopback address under a name of its own (DNS rebinding)
-// is refused by the Host header.
+// The status names peers and addresses, so it is served on loopback addresses and Unix sockets
+// only. Commands need a token as well (commands.go). A web page that makes a browser ask a loopback
+// address under a name of its own (DNS rebinding) is refused by the Host header.
 package api

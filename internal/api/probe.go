@@ -14,8 +14,9 @@ const probeTimeout = 2 * time.Minute
 
 var errProbing = errors.New("another probe is under way: ask again when it has ended")
 
-// probes obeys the order to probe the members, one at a time: it takes their links and this peer's.
-func (o Orders) probes() func(http.ResponseWriter, *http.Request) error {
+// probes carries out the command to probe the members. Only one runs at a time, because it uses the
+// links of all.
+func (c Commands) probes() func(http.ResponseWriter, *http.Request) error {
 	var busy sync.Mutex
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if !busy.TryLock() {
@@ -23,12 +24,13 @@ func (o Orders) probes() func(http.ResponseWriter, *http.Request) error {
 		}
 		defer busy.Unlock()
 		end := time.Now().Add(probeTimeout)
-		c := http.NewResponseController(w) // the server's own deadlines are for short answers
-		_ = c.SetReadDeadline(end.Add(writeTimeout))
-		_ = c.SetWriteDeadline(end.Add(writeTimeout))
+		// the server's other deadlines are for short answers
+		deadlines := http.NewResponseController(w)
+		_ = deadlines.SetReadDeadline(end.Add(writeTimeout))
+		_ = deadlines.SetWriteDeadline(end.Add(writeTimeout))
 		ctx, cancel := context.WithDeadline(r.Context(), end)
 		defer cancel()
-		result, err := o.Probe(ctx)
+		result, err := c.Probe(ctx)
 		if err != nil {
 			return err
 		}
@@ -38,7 +40,7 @@ func (o Orders) probes() func(http.ResponseWriter, *http.Request) error {
 	}
 }
 
-// Probe orders the peer at addr to probe its members, and decodes what it found into result.
+// Probe makes the peer at addr probe its members, and decodes the result.
 func Probe(ctx context.Context, addr Address, token string, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout+clientTimeout)
 	defer cancel()

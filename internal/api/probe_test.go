@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// A probe needs the token as other orders do, one is under way at a time, and it may take longer than other answers.
+// A probe needs the token as other commands do, one is under way at a time, and it may take longer
+// than other answers.
 func TestProbe(t *testing.T) {
 	addr, _ := ParseAddress("127.0.0.1:0")
 	began, end := make(chan struct{}), make(chan struct{})
-	orders := Orders{Token: NewToken(), Probe: func(ctx context.Context) (any, error) {
+	commands := Commands{Token: NewToken(), Probe: func(ctx context.Context) (any, error) {
 		if until, ok := ctx.Deadline(); !ok || time.Until(until) < writeTimeout {
 			t.Errorf("there is time until %v", until)
 		}
@@ -19,7 +20,7 @@ func TestProbe(t *testing.T) {
 		<-end
 		return []string{"far", "near"}, nil
 	}}
-	s, err := Serve(addr, sampleStatus, orders, nil)
+	s, err := Serve(addr, sampleStatus, commands, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,9 +30,10 @@ func TestProbe(t *testing.T) {
 	}
 	answered := make(chan error)
 	var got []string
-	go func() { answered <- Probe(t.Context(), s.Addr(), orders.Token, &got) }()
+	go func() { answered <- Probe(t.Context(), s.Addr(), commands.Token, &got) }()
 	<-began
-	if err := Probe(t.Context(), s.Addr(), orders.Token, nil); err == nil || !strings.Contains(err.Error(), "under way") {
+	if err := Probe(t.Context(), s.Addr(), commands.Token, nil); err == nil ||
+		!strings.Contains(err.Error(), "under way") {
 		t.Errorf("the second at once: %v", err)
 	}
 	close(end)

@@ -6,9 +6,9 @@ import (
 )
 
 // What a peer refuses it says in its own words, without those of HTTP.
-func TestRefusedOrder(t *testing.T) {
-	var asked []Change
-	orders := Orders{Token: NewToken(), Change: func(c Change) error {
+func TestRefusedMotion(t *testing.T) {
+	var asked []Motion
+	commands := Commands{Token: NewToken(), Change: func(c Motion) error {
 		asked = append(asked, c)
 		if c.Peer == "" {
 			return errors.New("p2pdiloco: the order cannot be given: the run is open")
@@ -19,19 +19,20 @@ func TestRefusedOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Serve(addr, sampleStatus, orders, nil)
+	s, err := Serve(addr, sampleStatus, commands, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	if err := Order(t.Context(), s.Addr(), "another", "remove", "p"); err == nil || len(asked) > 0 {
+	if err := Move(t.Context(), s.Addr(), "another", "remove", "p"); err == nil || len(asked) > 0 {
 		t.Errorf("without the token: %v, asked %v", err, asked)
 	}
-	if err := Order(t.Context(), s.Addr(), orders.Token, "remove", "p"); err != nil || len(asked) != 1 || asked[0] != (Change{"remove", "p"}) {
+	if err := Move(t.Context(), s.Addr(), commands.Token, "remove", "p"); err != nil || len(asked) != 1 ||
+		asked[0] != (Motion{"remove", "p"}) {
 		t.Errorf("%v, asked %v", err, asked)
 	}
 	const want = "the peer refuses: the order cannot be given: the run is open"
-	if err := Order(t.Context(), s.Addr(), orders.Token, "rotate", ""); err == nil || err.Error() != want {
+	if err := Move(t.Context(), s.Addr(), commands.Token, "rotate", ""); err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
 }

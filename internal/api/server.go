@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Bounds on what one client can hold.
+// Limits on the resources of one client.
 const (
 	headerTimeout = 5 * time.Second
 	writeTimeout  = 10 * time.Second
@@ -28,14 +28,16 @@ type Server struct {
 	served chan struct{} // closed when the server's goroutine has ended
 }
 
-// Serve listens on addr and answers with what status returns, as JSON, or with 503 while its second result is false, gives /metrics to
-// metrics if that is not nil, and takes orders. All functions are called from many goroutines.
-func Serve(addr Address, status func() (any, bool), orders Orders, metrics http.Handler) (*Server, error) {
+// Serve listens on addr. It answers GET /status with what status returns, as JSON, or with 503
+// while the second result is false; it passes /metrics to metrics if that is not nil; and it takes
+// commands. All functions are called from many goroutines.
+func Serve(addr Address, status func() (any, bool), commands Commands, metrics http.Handler) (*Server, error) {
 	l, err := listen(addr)
 	if err != nil {
-		return nil, fmt.Errorf("status API: %w: choose another address with --api, like 127.0.0.1:0 for any free port", err)
+		return nil, fmt.Errorf("status API: %w: choose another address with --api, like 127.0.0.1:0 for any free port",
+			err)
 	}
-	return start(addr, l, handler(addr, status, orders, metrics)), nil
+	return start(addr, l, handler(addr, status, commands, metrics)), nil
 }
 
 // start serves on a listener, which Close closes.
@@ -75,7 +77,8 @@ func listen(addr Address) (net.Listener, error) {
 	return l, nil
 }
 
-// removeStale removes a socket that a killed process left behind. One that answers is somebody's, and stays.
+// removeStale removes a socket that a killed process left behind. A socket that answers is in use
+// and stays.
 func removeStale(path string) {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != os.ModeSocket {
@@ -88,7 +91,7 @@ func removeStale(path string) {
 	_ = os.Remove(path)
 }
 
-func handler(addr Address, status func() (any, bool), orders Orders, metrics http.Handler) http.Handler {
+func handler(addr Address, status func() (any, bool), commands Commands, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		s, ok := status()
@@ -100,14 +103,14 @@ func handler(addr Address, status func() (any, bool), orders Orders, metrics htt
 		w.Header().Set("Cache-Control", "no-store")
 		_ = json.NewEncoder(w).Encode(s)
 	})
-	orders.handle(addr, mux)
+	commands.handle(addr, mux)
 	if metrics != nil {
 		mux.Handle("GET /metrics", metrics)
 	}
 	return underOwnName(addr, mux)
 }
 
-// underOwnName refuses requests on a loopback address that come under another name.
+// underOwnName refuses requests to a loopback address with another host name.
 func underOwnName(addr Address, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if addr.local() && !ownHost(r.Host) {
@@ -118,7 +121,8 @@ func underOwnName(addr Address, h http.Handler) http.Handler {
 	})
 }
 
-// ownHost says whether a Host header names the loopback address itself: a page of a rebound name carries that name.
+// ownHost says whether a Host header names a loopback address. In a DNS rebinding attack it has the
+// attacker's name.
 func ownHost(header string) bool {
 	host, _, err := net.SplitHostPort(header)
 	if err != nil {
@@ -127,10 +131,10 @@ func ownHost(header string) bool {
 	return isLoopback(host)
 }
 
-// Addr is where the server listens, with the port that was chosen.
+// Addr is the address that the server listens on, with the port that was chosen.
 func (s *Server) Addr() Address { return s.addr }
 
-// Close ends the server, and waits a second for answers under way.
+// Close ends the server. It waits a second for answers that are under way.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,7 +20,10 @@ const testFrame = 4096
 func testStore(t *testing.T, dir string) (*Store, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
-	s, err := Open(dir, Config{Shape: testShape, FrameBytes: testFrame, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s, err := Open(dir, Config{
+		Shape: testShape, FrameBytes: testFrame,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +121,7 @@ func wantIn(t *testing.T, text, part string) {
 	}
 }
 
-func (s *Store) path(c Checkpoint) string { return filepath.Join(s.dir, c.name()) }
+func (s *Store) path(c Checkpoint) string { return s.folder.path(c.name()) }
 
 // hasSegment says whether some outcome held has a segment with this root.
 func hasSegment(s *Store, root slot.Root) bool {

@@ -173,7 +173,8 @@ func TestPrune(t *testing.T) {
 	if err := s.Save(4, 4, StateRoot(4, diverged...), diverged...); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Save(5, 5, StateRoot(5, diverged...), diverged...); err != nil { // newer than what is certified
+	// newer than what is certified
+	if err := s.Save(5, 5, StateRoot(5, diverged...), diverged...); err != nil {
 		t.Fatal(err)
 	}
 	p := Policy{

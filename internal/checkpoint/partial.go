@@ -12,18 +12,85 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// A state on its way in is a file that outlives its process, beside a journal of the pieces written to it: for each, offset u64 |
-// bytes u32 | hash. Neither is synced while pieces come. Who takes the file up again reads each piece and believes it only if it has
-// the hash, so a piece that was lost in a power cut, or has rotted, is fetched again and nothing else is.
+// An incoming state is a file that outlives its process, beside a journal of the pieces that were
+// written to it: offset u64 | bytes u32 | hash of each. Neither file is synced while pieces come. A
+// process that takes the file up again reads each piece and believes it only if it has the hash. So
+// a piece that was lost in a power cut, or has rotted, is fetched again, and no other piece is.
 const (
-	partialPrefix = "partial"
 	journalSuffix = ".pieces"
 	journalEntry  = 8 + 4 + len(slot.Root{})
 )
 
-// Partial is a state on its way in, written in any order. It must end with Adopt, Keep or Discard.
+// incoming is the part of a store that knows the incoming state.
+type incoming struct {
+	folder *folder
+	states *states
+	mu     struct {
+		sync.Mutex
+		open string // the name of its file, while it is open
+	}
+}
+
+// removeAll removes the files of incoming states, without the one named.
+func (in *incoming) removeAll(but string) error {
+	names, err := in.folder.names()
+	if err != nil {
+		return err
+	}
+	for _, file := range names {
+		name := strings.TrimSuffix(file, journalSuffix)
+		if kind, _, _, ok := parseFileName(name); !ok || kind != partialPrefix || name == but {
+			continue
+		}
+		if err := in.folder.remove(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeUnused removes the files of incoming states that nobody writes.
+func (in *incoming) removeUnused() error {
+	in.mu.Lock()
+	open := in.mu.open
+	in.mu.Unlock()
+	return in.removeAll(open)
+}
+
+func (in *incoming) setOpen(name string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.mu.open = name
+}
+
+// begun tells whether a file for this state was begun and kept.
+func (in *incoming) begun(c Checkpoint) bool {
+	f, err := in.folder.open(fileName(partialPrefix, c.Height, c.Root) + journalSuffix)
+	return err == nil && f.Close() == nil
+}
+
+func (in *incoming) create(c Checkpoint) (*Partial, error) {
+	p := &Partial{in: in, c: c, have: map[int64]int64{}}
+	name := fileName(partialPrefix, c.Height, c.Root)
+	if err := in.removeAll(name); err != nil {
+		return nil, err
+	}
+	err := p.open(in.folder.path(name))
+	if err == nil {
+		err = p.resume()
+	}
+	if err != nil {
+		p.close()
+		return nil, in.folder.explain(name, err)
+	}
+	in.setOpen(name)
+	return p, nil
+}
+
+// Partial is an incoming state. Its pieces are written in any order. It must end with Adopt, Keep
+// or Discard.
 type Partial struct {
-	s    *Store
+	in   *incoming
 	f    disk.File
 	c    Checkpoint
 	have map[int64]int64 // bytes of the pieces that were there already, by offset
@@ -35,35 +102,11 @@ type Partial struct {
 	}
 }
 
-// Create starts a file for the state that c describes, or takes up the one that was begun; its size is the shape's. Files begun for
-// other states are removed: one at a time is fetched.
-func (s *Store) Create(c Checkpoint) (*Partial, error) {
-	c.Size = s.cfg.Shape.Size()
-	p := &Partial{s: s, c: c, have: map[int64]int64{}}
-	name := fileName(partialPrefix, c.Height, c.Root)
-	if err := s.removePartials(name); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(s.dir, name)
-	err := p.open(path)
-	if err == nil {
-		err = p.resume()
-	}
-	if err != nil {
-		p.close()
-		return nil, s.diskError(name, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.partial = name
-	return p, nil
-}
-
 func (p *Partial) open(path string) (err error) {
-	if p.f, err = p.s.fs.OpenFile(path, os.O_RDWR|os.O_CREATE); err != nil {
+	if p.f, err = p.in.folder.fs.OpenFile(path, os.O_RDWR|os.O_CREATE); err != nil {
 		return err
 	}
-	if p.journal.File, err = p.s.fs.OpenFile(path+journalSuffix, os.O_RDWR|os.O_CREATE); err != nil {
+	if p.journal.File, err = p.in.folder.fs.OpenFile(path+journalSuffix, os.O_RDWR|os.O_CREATE); err != nil {
 		return err
 	}
 	info, err := p.f.Stat()
@@ -76,10 +119,11 @@ func (p *Partial) open(path string) (err error) {
 	return p.f.Truncate(p.c.Size)
 }
 
-// resume finds out which of the journal's pieces are there. What the journal says wrong only costs their being fetched.
+// resume finds out which pieces of the journal are there. A piece that the journal has wrong is
+// fetched again.
 func (p *Partial) resume() error {
 	most := (p.c.Size/GroupBytes + 2) * int64(journalEntry)
-	b, err := disk.Read(p.s.fs, p.journal.Name(), most)
+	b, err := disk.Read(p.in.folder.fs, p.journal.Name(), most)
 	if err != nil {
 		return p.journal.Truncate(0) // more pieces than there can be
 	}
@@ -106,49 +150,51 @@ func (p *Partial) resume() error {
 	return p.note(whole)
 }
 
-// Has says whether a piece was there when the file was taken up again.
+// Has tells whether a piece was there when the file was taken up again.
 func (p *Partial) Has(offset, length int64) bool { return length > 0 && p.have[offset] == length }
 
-// WriteAt writes a piece that the caller has verified against the root. Calls may overlap in time, not in their ranges.
+// WriteAt writes a piece that the caller has verified against the root. Calls may overlap in time,
+// but not in their ranges.
 func (p *Partial) WriteAt(b []byte, off int64) (int, error) {
 	n, err := p.f.WriteAt(b, off)
 	if err != nil {
-		return n, p.s.diskError(p.c.name(), err)
+		return n, p.in.folder.explain(p.c.name(), err)
 	}
 	hash := slot.Hash(b)
 	e := wire.AppendU32(wire.AppendU64(make([]byte, 0, journalEntry), uint64(off)), uint32(len(b)))
 	p.journal.Lock()
 	defer p.journal.Unlock()
 	if err := p.note(append(e, hash[:]...)); err != nil {
-		return n, p.s.diskError(p.c.name(), err)
+		return n, p.in.folder.explain(p.c.name(), err)
 	}
 	return n, nil
 }
 
-// note appends to the journal, which is locked or not yet shared.
+// note appends to the journal, which is locked or not shared yet.
 func (p *Partial) note(b []byte) error {
 	n, err := p.journal.WriteAt(b, p.journal.end)
 	p.journal.end += int64(n)
 	return err
 }
 
-// Adopt makes the complete file a checkpoint, durably. Load verifies it once more, like any other. On an error the file is gone.
+// Adopt makes the complete file a checkpoint, durably. Load verifies it once more, like any other.
+// On an error the file is gone.
 func (p *Partial) Adopt() (Checkpoint, error) {
 	if err := p.checkHeader(); err != nil {
 		p.Discard()
 		return Checkpoint{}, err
 	}
-	if err := p.s.publish(p.f, p.c.name()); err != nil {
+	if err := p.in.folder.publish(p.f, p.c.name()); err != nil {
 		p.Discard()
 		return Checkpoint{}, err
 	}
-	p.s.add(p.c, nil)
+	p.in.states.add(p.c, nil)
 	p.close()
-	return p.c, p.s.remove(filepath.Base(p.journal.Name()))
+	return p.c, p.in.folder.remove(filepath.Base(p.journal.Name()))
 }
 
 func (p *Partial) checkHeader() error {
-	slotNumber, err := p.s.readHeader(p.f)
+	slotNumber, err := p.in.states.readHeader(p.f)
 	if err == nil && slotNumber != p.c.Slot {
 		err = fmt.Errorf("checkpoint: the state %s is the one of slot %d, not %d", p.c.Root, slotNumber, p.c.Slot)
 	}
@@ -158,11 +204,11 @@ func (p *Partial) checkHeader() error {
 // Keep leaves the file for a later Create of the same state.
 func (p *Partial) Keep() { p.close() }
 
-// Discard gives the file up.
+// Discard removes the file.
 func (p *Partial) Discard() {
 	p.close()
-	_ = p.s.fs.Remove(p.f.Name())
-	_ = p.s.fs.Remove(p.journal.Name())
+	_ = p.in.folder.fs.Remove(p.f.Name())
+	_ = p.in.folder.fs.Remove(p.journal.Name())
 }
 
 func (p *Partial) close() {
@@ -172,31 +218,5 @@ func (p *Partial) close() {
 	if p.journal.File != nil {
 		_ = p.journal.Close()
 	}
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	p.s.mu.partial = ""
-}
-
-// Begun says whether a file for this state was begun and kept.
-func (s *Store) Begun(c Checkpoint) bool {
-	f, err := s.open(fileName(partialPrefix, c.Height, c.Root) + journalSuffix)
-	return err == nil && f.Close() == nil
-}
-
-// removePartials removes the files of states on their way in, but for the one named.
-func (s *Store) removePartials(but string) error {
-	entries, err := s.fs.ReadDir(s.dir)
-	if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	for _, e := range entries {
-		name := strings.TrimSuffix(e.Name(), journalSuffix)
-		if kind, _, _, ok := parseFileName(name); !ok || kind != partialPrefix || name == but {
-			continue
-		}
-		if err := s.remove(e.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
+	p.in.setOpen("")
 }

@@ -145,7 +145,7 @@ func FuzzJournal(f *testing.F) {
 		dir := t.TempDir()
 		s := open(t, dir)
 		name := filepath.Join(dir, fileName(partialPrefix, c.Height, c.Root))
-		if err := os.WriteFile(name, make([]byte, s.cfg.Shape.Size()), 0o600); err != nil {
+		if err := os.WriteFile(name, make([]byte, s.Shape().Size()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(name+journalSuffix, b, 0o600); err != nil {
@@ -158,7 +158,7 @@ func FuzzJournal(f *testing.F) {
 		defer p.Discard()
 		for off, n := range p.have {
 			e := slot.Hash(make([]byte, n)) // all is zeros
-			if checkRange(s.cfg.Shape.Size(), off, n) != nil || !contains(b, e[:]) {
+			if checkRange(s.Shape().Size(), off, n) != nil || !contains(b, e[:]) {
 				t.Fatalf("has %d bytes at %d", n, off)
 			}
 		}
@@ -174,7 +174,8 @@ func contains(b, part []byte) bool {
 	return false
 }
 
-// A file that rots while the tree over it is in memory is found out by the next who would be sent a part of it.
+// A file that rots while the tree over it is in memory is found out by the next who would be sent a
+// part of it.
 func TestRottenFilesAreNotServed(t *testing.T) {
 	s, _ := testStore(t, t.TempDir())
 	c := save(t, s, 1)

@@ -2,36 +2,49 @@ package checkpoint
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"math"
-	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // Policy says what Prune keeps.
 type Policy struct {
-	// Keep is the number of certified checkpoints to keep, at least 1. Two let a peer that is fetching one end while the next is made.
+	// Keep is the number of certified checkpoints to keep, at least 1. Two let a peer that is
+	// fetching one end while the next is made.
 	Keep int
 	// Hold spares what others are fetching.
 	Hold Hold
-	// State is the root that a certified record names for the state after the height; false if none does yet.
+	// State returns the root that a certified record names for the state after the height, and
+	// false if no record does yet.
 	State func(height uint64) (slot.Root, bool)
-	// Outcome is the outcome root of the certified record at the height, zero if that is no step; false if no record is known there.
+	// Outcome returns the outcome root of the certified record at the height, zero if that is no
+	// step, and false if no record is known there.
 	Outcome func(height uint64) (slot.Root, bool)
 }
 
-// Prune removes what is not needed any more. It keeps the newest Keep certified checkpoints and what is newer than the
-// newest of them, and the outcomes above the oldest one kept; of these it drops the ones that lost their ballot. While no
-// checkpoint is certified nothing but contradicted ones go. So a state that others can verify, and all outcomes since, can be
-// had at any time.
+// Hold says how long Prune spares what others are fetching, although this peer has newer
+// checkpoints. Without it a peer that fetches a large state over a thin link would never come to
+// its end. Any peer that may ask can make use of it, so it is bounded.
+type Hold struct {
+	For     time.Duration // since the last request; 0 spares nothing
+	Heights uint64        // behind the newest certified checkpoint, at most
+}
+
+// heldStates is the number of states that are spared at once.
+const heldStates = 2
+
+// Prune removes what is not needed any more. It keeps the newest Keep certified checkpoints and
+// everything newer than the newest of them. It keeps the outcomes above the oldest checkpoint kept,
+// without those that lost their ballot. As long as no checkpoint is certified it removes only
+// contradicted ones. So others can always get a state that they can verify, and all outcomes since.
 func (s *Store) Prune(p Policy) error {
 	var gone []string
 	newest, oldest, kept := uint64(math.MaxUint64), uint64(0), 0
 	held, outcomes := map[string]bool{}, uint64(math.MaxUint64)
-	for _, c := range s.List() {
+	for _, c := range s.states.list() {
 		root, known := p.State(c.Height)
 		certified := known && root == c.Root
 		switch {
@@ -50,63 +63,56 @@ func (s *Store) Prune(p Policy) error {
 			kept++
 		}
 	}
-	gone = append(gone, s.spentOutcomes(p, kept > 0, min(oldest, outcomes-1))...)
+	for _, o := range s.outcomes.list() {
+		root, known := p.Outcome(o.height)
+		if kept > 0 && o.height <= min(oldest, outcomes-1) || known && root != o.root {
+			gone = append(gone, o.name)
+		}
+	}
 	corrupt, err := s.corrupt()
 	errs := []error{err}
-	if kept > 0 { // whoever has a state of its own has no use for a part of another
-		errs = append(errs, s.removePartials(s.inUse()))
+	if kept > 0 { // a peer with a state of its own has no use for a part of another
+		errs = append(errs, s.incoming.removeUnused())
 	}
 	for _, name := range append(gone, corrupt...) {
-		errs = append(errs, s.remove(name))
+		s.states.forget(name)
+		s.outcomes.forget(name)
+		errs = append(errs, s.folder.remove(name))
 	}
 	return errors.Join(errs...)
 }
 
-// inUse is the file of the state on its way in, if there is one.
-func (s *Store) inUse() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.partial
-}
-
-// spentOutcomes lists the outcomes that no state kept needs, and those that were not chosen.
-func (s *Store) spentOutcomes(p Policy, certified bool, oldest uint64) (gone []string) {
-	s.mu.Lock()
-	files := make([]*outcomeFile, 0, len(s.mu.outcomes))
-	for _, o := range s.mu.outcomes {
-		files = append(files, o)
-	}
-	s.mu.Unlock()
-	for _, o := range files {
-		root, known := p.Outcome(o.height)
-		if certified && o.height <= oldest || known && root != o.root {
-			gone = append(gone, o.name)
+// held lists the states that others are fetching, and the height from which on outcomes are spared.
+func (s *Store) held(h Hold, newest uint64) (states map[string]bool, outcomes uint64) {
+	states, outcomes = map[string]bool{}, math.MaxUint64
+	least := newest - min(newest, h.Heights)
+	var asked []Checkpoint
+	for _, name := range s.requests.within(h.For) {
+		if c, ok := s.states.named(name); ok && c.Height >= least {
+			asked = append(asked, c)
+		} else if o := s.outcomes.named(name); o != nil && o.height >= least {
+			outcomes = min(outcomes, o.height)
 		}
 	}
-	return gone
+	slices.SortFunc(asked, newestFirst)
+	for _, c := range asked[:min(len(asked), heldStates)] {
+		states[c.name()] = true
+		outcomes = min(outcomes, c.Height+1)
+	}
+	return states, outcomes
 }
 
 // corrupt lists the files that were set aside.
 func (s *Store) corrupt() (names []string, err error) {
-	entries, err := s.fs.ReadDir(s.dir)
+	all, err := s.folder.names()
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: %w", err)
+		return nil, err
 	}
-	for _, e := range entries {
-		base, ok := strings.CutSuffix(e.Name(), corruptSuffix)
+	for _, name := range all {
+		base, ok := strings.CutSuffix(name, corruptSuffix)
 		if _, _, _, ours := parseFileName(base); ok && ours {
-			names = append(names, e.Name())
+			names = append(names, name)
 		}
 	}
 	return names, nil
-}
-
-// remove takes a file out of the store and off the disk.
-func (s *Store) remove(name string) error {
-	s.forget(name)
-	err := s.fs.Remove(filepath.Join(s.dir, name))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("checkpoint: cannot remove %s: %w", name, err)
-	}
-	return nil
 }

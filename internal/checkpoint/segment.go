@@ -10,37 +10,23 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// HasOutcome says whether the outcome of this height is held. Its bytes are checked when they are read.
-func (s *Store) HasOutcome(height uint64, root slot.Root) bool {
-	return s.outcome(fileName(outcomePrefix, height, root)) != nil
-}
-
-// Outcome gives access to an outcome held, or ErrNotHeld.
-func (s *Store) Outcome(height uint64, root slot.Root) (*Outcome, error) {
-	o := s.outcome(fileName(outcomePrefix, height, root))
-	if o == nil {
-		return nil, fmt.Errorf("checkpoint: outcome %s of height %d: %w", root.Short(), height, ErrNotHeld)
-	}
-	return &Outcome{Height: height, Root: root, Segments: o.segments, s: s, file: o}, nil
-}
-
 // Outcome is the outcome of one step on disk. Segments must not be changed.
 type Outcome struct {
 	Height   uint64
 	Root     slot.Root
 	Segments []slot.Segment
 
-	s    *Store
+	s    *outcomes
 	file *outcomeFile
 }
 
 // Size is the number of bytes of segment i.
 func (o *Outcome) Size(i int) int64 { return o.file.sizes[i] }
 
-// Read reads segment i, into dst where its capacity allows, and verifies it against the segment's root. After a
-// *CorruptError the outcome is no longer held: fetch it again and put it back.
+// Read reads segment i, into dst if its capacity allows, and verifies it against the segment's
+// root. After a *CorruptError the outcome is no longer held: fetch it again and put it back.
 func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
-	r, err := o.s.openSegment(segmentAt{o.file, i})
+	r, err := openSegment(o.s, segmentAt{o.file, i})
 	if err != nil {
 		return nil, err
 	}
@@ -62,22 +48,20 @@ func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Segment opens a segment for serving, frame by frame, or says ErrNotHeld. The caller closes it.
-func (s *Store) Segment(root slot.Root) (*SegmentReader, error) {
+// segment opens a segment for another peer.
+func (s *outcomes) segment(root slot.Root) (*SegmentReader, error) {
 	s.mu.Lock()
 	at, ok := s.mu.segments[root]
-	if ok {
-		s.touch(at.file.name)
-	}
 	s.mu.Unlock()
 	if !ok {
 		return nil, fmt.Errorf("checkpoint: segment %s: %w", root.Short(), ErrNotHeld)
 	}
-	return s.openSegment(at)
+	s.requests.note(at.file.name)
+	return openSegment(s, at)
 }
 
-func (s *Store) openSegment(at segmentAt) (*SegmentReader, error) {
-	f, err := s.open(at.file.name)
+func openSegment(s *outcomes, at segmentAt) (*SegmentReader, error) {
+	f, err := s.folder.open(at.file.name)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) { // pruned since
 			err = ErrNotHeld
@@ -87,9 +71,9 @@ func (s *Store) openSegment(at segmentAt) (*SegmentReader, error) {
 	return &SegmentReader{s: s, f: f, at: at}, nil
 }
 
-// SegmentReader reads the frames of one segment, for those who fetch it.
+// SegmentReader reads the frames of one segment, for peers that fetch it.
 type SegmentReader struct {
-	s  *Store
+	s  *outcomes
 	f  disk.File
 	at segmentAt
 }
@@ -103,7 +87,8 @@ func (r *SegmentReader) Frames() int64 { return r.at.file.frames(r.at.index) }
 func (r *SegmentReader) hashesAt() int64 { return r.at.file.offsets[r.at.index] }
 func (r *SegmentReader) dataAt() int64   { return r.hashesAt() + r.Frames()*int64(len(slot.Root{})) }
 
-// Hashes reads the hashes of all frames, 32 bytes each, and verifies them against the segment's root.
+// Hashes reads the hashes of all frames, 32 bytes each, and verifies them against the segment's
+// root.
 func (r *SegmentReader) Hashes() ([]byte, error) {
 	b := make([]byte, r.Frames()*int64(len(slot.Root{})))
 	if _, err := r.f.ReadAt(b, r.hashesAt()); err != nil {
@@ -115,14 +100,16 @@ func (r *SegmentReader) Hashes() ([]byte, error) {
 	}
 	o := r.at.file
 	if slot.FrameRoot(hashes, o.frameBytes, uint64(r.Size())) != o.segments[r.at.index].Root {
-		err := &CorruptError{r.f.Name(), fmt.Sprintf("the frame hashes of segment %d are not those of its root", r.at.index)}
+		err := &CorruptError{r.f.Name(), fmt.Sprintf("the frame hashes of segment %d are not those of its root",
+			r.at.index)}
 		r.s.setAside(o.name, err)
 		return nil, err
 	}
 	return b, nil
 }
 
-// Frame appends frame k to dst, verified against its hash, which Hashes gave: what has rotted is not sent to anybody.
+// Frame appends frame k to dst, verified against its hash from Hashes, so that no rotten bytes are
+// sent to anybody.
 func (r *SegmentReader) Frame(dst []byte, k int64, hashes []byte) ([]byte, error) {
 	fb := int64(r.at.file.frameBytes)
 	if k < 0 || k >= r.Frames() {

@@ -18,7 +18,12 @@ func TestSlices(t *testing.T) {
 		if restart {
 			s, _ = testStore(t, dir)
 		}
-		for _, r := range [][2]int64{{0, GroupBytes}, {0, c.Size}, {GroupBytes, 2 * GroupBytes}, {last, c.Size - last}} {
+		for _, r := range [][2]int64{
+			{0, GroupBytes},
+			{0, c.Size},
+			{GroupBytes, 2 * GroupBytes},
+			{last, c.Size - last},
+		} {
 			b, err := s.AppendSlice(nil, c.Root, r[0], r[1])
 			if err != nil {
 				t.Fatal(err)
@@ -50,7 +55,16 @@ func TestSlices(t *testing.T) {
 func TestSliceRefusals(t *testing.T) {
 	s, _ := testStore(t, t.TempDir())
 	c := save(t, s, 1)
-	for _, r := range [][2]int64{{-GroupBytes, GroupBytes}, {0, 0}, {0, -1}, {1, GroupBytes}, {0, 1000}, {0, c.Size + 1}, {1 << 62, GroupBytes}, {GroupBytes, 1 << 62}} {
+	for _, r := range [][2]int64{
+		{-GroupBytes, GroupBytes},
+		{0, 0},
+		{0, -1},
+		{1, GroupBytes},
+		{0, 1000},
+		{0, c.Size + 1},
+		{1 << 62, GroupBytes},
+		{GroupBytes, 1 << 62},
+	} {
 		if _, err := s.AppendSlice(nil, c.Root, r[0], r[1]); err == nil {
 			t.Fatalf("range %v was served", r)
 		}

@@ -9,8 +9,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// The encoding of a state: a header of headerSize bytes (stateMagic | elements u64 | optimizer vectors u32 | slot u64 |
-// zeros; integers big-endian), then the anchor, then each optimizer vector, all float32 little-endian.
+// The encoding of a state: a header of headerSize bytes (stateMagic | elements u64 | optimizer
+// vectors u32 | slot u64 | zeros; integers big-endian), then the anchor, then each optimizer
+// vector, all float32 little-endian.
 const (
 	stateMagic = "p2pdiloco/state/1"
 	headerSize = 64
@@ -28,7 +29,8 @@ type Shape struct {
 // Validate says whether states of this shape can be kept.
 func (s Shape) Validate() error {
 	if s.Elements == 0 || s.Elements > maxElements || s.Optimizer < 0 || s.Optimizer > maxOptimizer {
-		return fmt.Errorf("checkpoint: shape of %d elements and %d optimizer vectors: want 1 to %d elements and 0 to %d vectors",
+		return fmt.Errorf("checkpoint: shape of %d elements and %d optimizer vectors: want 1 to %d elements and 0 to "+
+			"%d vectors",
 			s.Elements, s.Optimizer, uint64(maxElements), maxOptimizer)
 	}
 	return nil
@@ -37,8 +39,9 @@ func (s Shape) Validate() error {
 // Size is the number of bytes of an encoded state.
 func (s Shape) Size() int64 { return headerSize + 4*int64(s.Elements)*int64(1+s.Optimizer) }
 
-// StateRoot is the root of the state after the slot: the BLAKE3-256 of its encoding. The first vector is the anchor, the
-// others are the optimizer's, all D elements long. It copies nothing and uses all cores.
+// StateRoot is the root of the state after the slot: the BLAKE3-256 of its encoding. The first
+// vector is the anchor, the others are the optimizer's, all D elements long. It copies nothing and
+// uses all cores.
 func StateRoot(slotNumber uint64, vectors ...[]float32) slot.Root {
 	_, root := treeOf(slotNumber, vectors)
 	return root

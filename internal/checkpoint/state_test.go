@@ -33,7 +33,8 @@ func naive(slotNumber uint64, vs [][]float32) []byte {
 func TestStateRootIsTheHashOfTheEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		vs := make([][]float32, rapid.IntRange(1, 3).Draw(t, "vectors"))
-		n := rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(1, 300_000), rapid.Just(65536-16), rapid.Just(65536)).Draw(t, "elements")
+		n := rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(1, 300_000), rapid.Just(65536-16),
+			rapid.Just(65536)).Draw(t, "elements")
 		for k := range vs {
 			vs[k] = make([]float32, n)
 			for i := range vs[k] {
@@ -54,7 +55,8 @@ func TestStateRootIsTheHashOfTheEncoding(t *testing.T) {
 	})
 }
 
-// The layout of docs/protocol.md, by hand; the root is another implementation's BLAKE3 of these bytes.
+// The layout of docs/protocol.md, by hand; the root is another implementation's BLAKE3 of these
+// bytes.
 func TestGoldenState(t *testing.T) {
 	vs := [][]float32{{1, -2, 0.5}, {0, 1, 2}}
 	want := hex.EncodeToString([]byte("p2pdiloco/state/1")) + "0000000000000003" + "00000001" + "0000000000000007" +
@@ -62,7 +64,8 @@ func TestGoldenState(t *testing.T) {
 	if got := hex.EncodeToString(bytes.Join(encoding(7, vs), nil)); got != want {
 		t.Errorf("the layout has changed:\n got %s\nwant %s", got, want)
 	}
-	if got, want := StateRoot(7, vs...).String(), "e98501a193fa21a918cab1698ab7870a0d5b171617781d188b373554e5c57c15"; got != want {
+	if got, want := StateRoot(7, vs...).String(),
+		"e98501a193fa21a918cab1698ab7870a0d5b171617781d188b373554e5c57c15"; got != want {
 		t.Errorf("state root %s, want %s", got, want)
 	}
 }
@@ -70,7 +73,10 @@ func TestGoldenState(t *testing.T) {
 func TestStateRootSeesEverything(t *testing.T) {
 	v := []float32{1, 2}
 	roots := map[slot.Root]bool{}
-	for _, r := range []slot.Root{StateRoot(1, v), StateRoot(2, v), StateRoot(1, v, v), StateRoot(1, v[:1], v[1:]), StateRoot(1, []float32{1, -2})} {
+	for _, r := range []slot.Root{
+		StateRoot(1, v), StateRoot(2, v), StateRoot(1, v, v), StateRoot(1, v[:1], v[1:]),
+		StateRoot(1, []float32{1, -2}),
+	} {
 		roots[r] = true
 	}
 	if len(roots) != 5 {

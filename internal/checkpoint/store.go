@@ -1,84 +1,43 @@
 package checkpoint
 
 import (
-	"cmp"
-	"encoding/hex"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
+
+	"lukechampine.com/blake3/bao"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// ErrNotHeld is wrapped when a state, outcome or segment is not in the store.
-var ErrNotHeld = errors.New("not held on disk")
-
-// CorruptError says that a file's bytes are not what its name promises. The file has been set aside.
-type CorruptError struct {
-	Path string // as it was when it was read
-	Why  string
-}
-
-func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s is torn or corrupt: %s (set aside as %s%s)", e.Path, e.Why, filepath.Base(e.Path), corruptSuffix)
-}
-
-const (
-	statePrefix   = "state"
-	outcomePrefix = "outcome"
-	corruptSuffix = ".corrupt"
-)
-
 // Config is what a store needs to know of the run. Shape and FrameBytes must be given.
 type Config struct {
 	Shape      Shape
-	FrameBytes int          // bytes of a frame, over which segment roots are made (slot.FrameRoot)
-	Logger     *slog.Logger // silent if nil
-	FS         disk.FS      // disk.OS if nil
+	FrameBytes int          // size of the frames that segment roots are made over (slot.FrameRoot)
+	Logger     *slog.Logger // nil: silent
+	FS         disk.FS      // nil: disk.OS
 	ReadOnly   bool         // nothing in the directory is changed: another process may have it open
 }
 
-// Checkpoint is a state on disk: the one after the record at Height.
-type Checkpoint struct {
-	Height uint64
-	Slot   uint64
-	Root   slot.Root
-	Size   int64 // bytes
-}
-
-func (c Checkpoint) name() string { return fileName(statePrefix, c.Height, c.Root) }
-
 // Store is one directory of checkpoints and outcomes. One process may have it open.
 type Store struct {
-	dir     string
-	cfg     Config
-	log     *slog.Logger
-	fs      disk.FS
-	scratch sync.Pool  // of *[]byte
-	making  sync.Mutex // held, over reading a whole state, by who makes a tree: once is enough
-
-	mu struct {
-		sync.Mutex
-		states   map[string]Checkpoint   // by file name
-		trees    map[slot.Root][]byte    // bao outboard of a state that was read or written whole
-		outcomes map[string]*outcomeFile // by file name
-		segments map[slot.Root]segmentAt // of the outcomes
-		asked    map[string]time.Time    // when somebody last fetched from a file, by its name
-		partial  string                  // file of the state on its way in, while it is open
-	}
+	folder   *folder
+	states   *states
+	outcomes *outcomes
+	incoming *incoming
+	requests *requests
+	scratch  sync.Pool // of *[]byte
 }
 
-// Open opens a directory, making it if needed, removes what an interrupted write left, and lists the rest. Files that
-// cannot be states or outcomes of this run are logged and set aside.
+// Open opens a directory, making it if needed, removes what an interrupted write left, and lists
+// the rest. Files that cannot be states or outcomes of this run are logged and set aside.
 func Open(dir string, cfg Config) (*Store, error) {
 	if err := cfg.Shape.Validate(); err != nil {
 		return nil, err
@@ -86,57 +45,51 @@ func Open(dir string, cfg Config) (*Store, error) {
 	if cfg.FrameBytes <= 0 {
 		return nil, fmt.Errorf("checkpoint: frames of %d bytes", cfg.FrameBytes)
 	}
-	s := &Store{dir: dir, cfg: cfg, log: cfg.Logger, fs: cfg.FS}
-	if s.fs == nil {
-		s.fs = disk.OS
+	if cfg.FS == nil {
+		cfg.FS = disk.OS
 	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s.mu.states = map[string]Checkpoint{}
-	s.mu.trees = map[slot.Root][]byte{}
-	s.mu.outcomes = map[string]*outcomeFile{}
-	s.mu.asked = map[string]time.Time{}
-	if cfg.ReadOnly {
-		return s, s.scan()
+	f, r := &folder{dir: dir, fs: cfg.FS, log: cfg.Logger, readOnly: cfg.ReadOnly}, newRequests()
+	s := &Store{
+		folder: f, requests: r, states: newStates(f, cfg.Shape, r), outcomes: newOutcomes(f, cfg.FrameBytes, r),
 	}
-	if err := disk.MakeDir(s.fs, dir); err != nil {
-		return nil, fmt.Errorf("checkpoint: %w: choose another data directory or make it writable", err)
+	s.incoming = &incoming{folder: f, states: s.states}
+	if !cfg.ReadOnly {
+		if err := disk.MakeDir(f.fs, dir); err != nil {
+			return nil, fmt.Errorf("checkpoint: %w: choose another data directory or make it writable", err)
+		}
 	}
 	return s, s.scan()
 }
 
-// open opens a file of the store for reading.
-func (s *Store) open(name string) (disk.File, error) {
-	return s.fs.OpenFile(filepath.Join(s.dir, name), os.O_RDONLY)
-}
-
-// scan lists what is there. The names are made durable first: who gave them may have died before that.
+// scan lists what is there. It first makes the names durable, because the process that gave them
+// may have died before that.
 func (s *Store) scan() error {
-	if err := s.fs.SyncDir(s.dir); err != nil {
+	if err := s.folder.fs.SyncDir(s.folder.dir); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	entries, err := s.fs.ReadDir(s.dir)
+	names, err := s.folder.names()
 	if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
+		return err
 	}
-	for _, e := range entries {
-		if err := s.scanFile(e.Name()); err != nil {
+	for _, name := range names {
+		if err := s.scanFile(name); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
-	s.reindex()
 	return nil
 }
 
-// scanFile takes one file into the store. Files of others are left alone.
+// scanFile takes one file into the store. It leaves foreign files alone.
 func (s *Store) scanFile(name string) (err error) {
 	if strings.HasPrefix(name, tempPrefix) {
-		if s.cfg.ReadOnly {
+		if s.folder.readOnly {
 			return nil // it may be being written
 		}
-		s.log.Info("removing a file that was never finished", "file", name)
-		return s.fs.Remove(filepath.Join(s.dir, name))
+		s.folder.log.Info("removing a file that was never finished", "file", name)
+		return s.folder.fs.Remove(s.folder.path(name))
 	}
 	kind, height, root, ok := parseFileName(name)
 	if !ok {
@@ -144,122 +97,159 @@ func (s *Store) scanFile(name string) (err error) {
 	}
 	switch kind {
 	case statePrefix:
-		err = s.scanState(name, height, root)
+		err = s.states.scan(name, height, root)
 	case outcomePrefix:
-		err = s.scanOutcome(name, height, root)
+		err = s.outcomes.scan(name, height, root)
 	}
 	var corrupt *CorruptError
 	switch {
 	case errors.As(err, &corrupt):
-		s.setAside(name, corrupt)
+		s.folder.setAside(name, corrupt)
 		return nil
-	case s.cfg.ReadOnly && errors.Is(err, os.ErrNotExist):
+	case s.folder.readOnly && errors.Is(err, os.ErrNotExist):
 		return nil // pruned since it was listed
 	}
 	return err
 }
 
-func (s *Store) scanState(name string, height uint64, root slot.Root) error {
-	f, err := s.open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	slotNumber, err := s.readHeader(f)
-	if err != nil {
-		return err
-	}
-	s.mu.states[name] = Checkpoint{Height: height, Slot: slotNumber, Root: root, Size: s.cfg.Shape.Size()}
-	return nil
-}
-
-// readHeader checks a state file's size and header, and leaves f behind the header.
-func (s *Store) readHeader(f disk.File) (slotNumber uint64, err error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if info.Size() != s.cfg.Shape.Size() {
-		return 0, &CorruptError{f.Name(), fmt.Sprintf("%d bytes where a state of this run has %d", info.Size(), s.cfg.Shape.Size())}
-	}
-	head := make([]byte, headerSize)
-	if _, err := io.ReadFull(f, head); err != nil {
-		return 0, err
-	}
-	shape, slotNumber, err := parseHeader(head)
-	if err == nil && shape != s.cfg.Shape {
-		err = fmt.Errorf("shape %v where this run has %v", shape, s.cfg.Shape)
-	}
-	if err != nil {
-		return 0, &CorruptError{f.Name(), err.Error()}
-	}
-	return slotNumber, nil
-}
-
-// setAside takes a corrupt file out of the store. It stays on disk, for a person to look at, until the next Prune.
-func (s *Store) setAside(name string, why *CorruptError) {
-	s.log.Error("a file is torn or corrupt and is not used", "file", why.Path, "why", why.Why)
-	path := filepath.Join(s.dir, name)
-	if s.cfg.ReadOnly {
-		s.forget(name)
-		return
-	}
-	if err := s.fs.Rename(path, path+corruptSuffix); err != nil {
-		s.log.Error("cannot set a corrupt file aside: remove it by hand", "file", path, "error", err)
-	}
-	s.forget(name)
-}
-
-// forget takes a file out of the lists.
-func (s *Store) forget(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.mu.trees, s.mu.states[name].Root)
-	delete(s.mu.states, name)
-	if _, ok := s.mu.outcomes[name]; ok {
-		delete(s.mu.outcomes, name)
-		s.reindexLocked()
-	}
-}
-
-// List gives the checkpoints held, newest first. Their headers have been read, their vectors not: Load checks those.
-func (s *Store) List() []Checkpoint {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]Checkpoint, 0, len(s.mu.states))
-	for _, c := range s.mu.states {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, newestFirst)
-	return list
-}
-
-func newestFirst(a, b Checkpoint) int {
-	return cmp.Or(cmp.Compare(b.Height, a.Height), slices.Compare(a.Root[:], b.Root[:]))
-}
-
 // FrameBytes is the size of the frames that segment roots are made over.
-func (s *Store) FrameBytes() int { return s.cfg.FrameBytes }
+func (s *Store) FrameBytes() int { return s.outcomes.frameBytes }
 
 // Shape is the shape of the run's states.
-func (s *Store) Shape() Shape { return s.cfg.Shape }
+func (s *Store) Shape() Shape { return s.states.shape }
 
-func fileName(kind string, height uint64, root slot.Root) string {
-	return fmt.Sprintf("%s-%020d-%s", kind, height, root)
+// List returns the checkpoints held, newest first. Their headers have been read, but not their
+// vectors: Load checks those.
+func (s *Store) List() []Checkpoint { return s.states.list() }
+
+// Save makes the state after the record at height durable: the anchor, then the optimizer's
+// vectors. It refuses vectors that do not have the root. If the state is held already, it does
+// nothing.
+func (s *Store) Save(height, slotNumber uint64, root slot.Root, vectors ...[]float32) error {
+	if got := shapeOf(vectors); got != s.Shape() {
+		return fmt.Errorf("checkpoint: state of shape %v where this run has %v", got, s.Shape())
+	}
+	c := Checkpoint{Height: height, Slot: slotNumber, Root: root, Size: s.Shape().Size()}
+	if s.states.holds(c) {
+		return nil
+	}
+	return s.states.save(c, vectors)
 }
 
-// parseFileName reads what fileName wrote, and nothing else.
-func parseFileName(name string) (kind string, height uint64, root slot.Root, ok bool) {
-	part := strings.Split(name, "-")
-	if len(part) != 3 {
-		return "", 0, slot.Root{}, false
+// Load reads a checkpoint into vectors of the run's shape and verifies its root. After an error the
+// vectors hold no state. A *CorruptError means that the file has been set aside.
+func (s *Store) Load(c Checkpoint, vectors ...[]float32) error {
+	if got := shapeOf(vectors); got != s.Shape() {
+		return fmt.Errorf("checkpoint: vectors of shape %v where this run has %v", got, s.Shape())
 	}
-	height, err := strconv.ParseUint(part[1], 10, 64)
+	if !s.states.holds(c) {
+		return notHeld(c.Root)
+	}
+	return s.states.load(c, vectors)
+}
+
+// LoadNewest loads the newest checkpoint that accept returns true for (nil accepts all) and that
+// can be read. If a checkpoint cannot be read, it logs that and tries the one before. If none is
+// left, it returns an error that wraps ErrNotHeld and all faults on the way.
+func (s *Store) LoadNewest(accept func(Checkpoint) bool, vectors ...[]float32) (Checkpoint, error) {
+	var faults []error
+	for _, c := range s.List() {
+		if accept != nil && !accept(c) {
+			continue
+		}
+		err := s.Load(c, vectors...)
+		if err == nil {
+			return c, nil
+		}
+		s.folder.log.Warn("cannot use a checkpoint, trying the one before", "height", c.Height, "slot", c.Slot,
+			"error", err)
+		faults = append(faults, err)
+	}
+	return Checkpoint{}, errors.Join(append(faults,
+		fmt.Errorf("checkpoint: no usable state in %s: %w", s.folder.dir, ErrNotHeld))...)
+}
+
+// AppendSlice appends the bytes [offset, offset+length) of the state with this root together with
+// the tree hashes that VerifySlice needs: a bao slice. offset must be a multiple of GroupBytes;
+// length too, unless the range ends the state.
+func (s *Store) AppendSlice(dst []byte, root slot.Root, offset, length int64) ([]byte, error) {
+	if err := checkRange(s.Shape().Size(), offset, length); err != nil {
+		return dst, err
+	}
+	f, tree, err := s.states.open(root)
 	if err != nil {
-		return "", 0, slot.Root{}, false
+		return dst, err
 	}
-	if b, err := hex.DecodeString(part[2]); err == nil && len(b) == len(root) {
-		root = slot.Root(b)
+	defer f.Close()
+	w := bytes.NewBuffer(dst)
+	err = bao.ExtractSlice(w, io.NewSectionReader(f, offset, length), bytes.NewReader(tree), groupLog, uint64(offset),
+		uint64(length))
+	if err != nil {
+		return dst, fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
 	}
-	return part[0], height, root, fileName(part[0], height, root) == name
+	slice := w.Bytes()[len(dst):]
+	if err := s.checkSlice(slice, root, offset, length); err != nil {
+		err := &CorruptError{f.Name(), err.Error()}
+		s.states.setAside(filepath.Base(f.Name()), err)
+		return dst, err
+	}
+	return w.Bytes(), nil
 }
+
+// checkSlice verifies an own slice before another peer does. A file may rot after its tree was
+// made, and a peer that sends such bytes passes for a liar. The check costs a quarter of a CPU
+// second for each GB.
+func (s *Store) checkSlice(slice []byte, root slot.Root, offset, length int64) error {
+	buf, _ := s.scratch.Get().(*[]byte)
+	if buf == nil || int64(cap(*buf)) < length {
+		b := make([]byte, length)
+		buf = &b
+	}
+	defer s.scratch.Put(buf)
+	return VerifySlice((*buf)[:length], slice, root, s.Shape().Size(), offset)
+}
+
+// Create starts a file for the state that c describes, or takes up the one that was begun. Its size
+// is the shape's. Create removes files that were begun for other states: one state at a time is
+// fetched.
+func (s *Store) Create(c Checkpoint) (*Partial, error) {
+	c.Size = s.Shape().Size()
+	return s.incoming.create(c)
+}
+
+// Begun tells whether a file for this state was begun and kept.
+func (s *Store) Begun(c Checkpoint) bool { return s.incoming.begun(c) }
+
+// PutOutcome makes the outcome of a step at this height durable: all bytes of all its segments. It
+// calls data twice for each segment's bytes, and refuses bytes that do not have the segment's root.
+// Several outcomes of one height may be held (those of several ballots). If the outcome is held
+// already, it does nothing.
+func (s *Store) PutOutcome(height uint64, segments []slot.Segment, data func(i int) []byte) error {
+	root := slot.OutcomeRoot(segments)
+	if s.HasOutcome(height, root) {
+		return nil
+	}
+	return s.outcomes.put(&outcomeFile{
+		name: fileName(outcomePrefix, height, root), height: height, root: root, frameBytes: s.FrameBytes(),
+		segments: segments,
+	}, data)
+}
+
+// HasOutcome tells whether the outcome of this height is held. Its bytes are checked when they are
+// read.
+func (s *Store) HasOutcome(height uint64, root slot.Root) bool {
+	return s.outcomes.named(fileName(outcomePrefix, height, root)) != nil
+}
+
+// Outcome gives access to an outcome that is held. Otherwise the error wraps ErrNotHeld.
+func (s *Store) Outcome(height uint64, root slot.Root) (*Outcome, error) {
+	o := s.outcomes.named(fileName(outcomePrefix, height, root))
+	if o == nil {
+		return nil, fmt.Errorf("checkpoint: outcome %s of height %d: %w", root.Short(), height, ErrNotHeld)
+	}
+	return &Outcome{Height: height, Root: root, Segments: o.segments, s: s.outcomes, file: o}, nil
+}
+
+// Segment opens a segment to serve it, frame by frame. If it is not held, the error wraps
+// ErrNotHeld. The caller closes it.
+func (s *Store) Segment(root slot.Root) (*SegmentReader, error) { return s.outcomes.segment(root) }

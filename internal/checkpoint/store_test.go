@@ -203,12 +203,15 @@ func (f brokenFile) Close() error {
 
 func TestDiskFaultsLeaveOldFilesIntact(t *testing.T) {
 	for _, in := range []string{"create", "write", "sync", "close"} {
-		for err, advice := range map[error]string{syscall.ENOSPC: "free space", os.ErrPermission: "writable", io.ErrShortWrite: "cannot write"} {
+		for err, advice := range map[error]string{
+			syscall.ENOSPC: "free space", os.ErrPermission: "writable",
+			io.ErrShortWrite: "cannot write",
+		} {
 			t.Run(fmt.Sprint(in, err), func(t *testing.T) {
 				dir := t.TempDir()
 				s, _ := testStore(t, dir)
 				a := save(t, s, 1)
-				s.fs = brokenFS{disk.OS, in, err}
+				s.folder.fs = brokenFS{disk.OS, in, err}
 				v := vectors(2)
 				got := s.Save(2, 2, StateRoot(2, v...), v...)
 				if !errors.Is(got, err) {

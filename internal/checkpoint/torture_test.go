@@ -7,9 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,21 +15,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
-// tortureSeeds is how many ways of coming out of a power cut are tried at each place; more with P2PDILOCO_TORTURE_SEEDS.
-func tortureSeeds(t *testing.T, usual uint64) uint64 {
-	t.Helper()
-	more := os.Getenv("P2PDILOCO_TORTURE_SEEDS")
-	if more == "" {
-		return usual
-	}
-	n, err := strconv.ParseUint(more, 10, 32)
-	if err != nil {
-		t.Fatalf("P2PDILOCO_TORTURE_SEEDS: %v", err)
-	}
-	return n
-}
+// tortureSeeds is how many ways of coming out of a power cut are tried at each place. Nothing here
+// has goroutines, so a run under the race detector tries few.
+func tortureSeeds(usual uint64) uint64 { return testlevel.Choose(min(usual, 2), usual, 10*usual) }
 
 // vary gives the mixed ways of surviving another seed at each place.
 func vary(seed uint64, at int) uint64 {
@@ -72,13 +61,15 @@ func stateAt(height uint64) (Checkpoint, [][]float32) {
 			v[i] = float32(rng.NormFloat64())
 		}
 	}
-	return Checkpoint{Height: height, Slot: height, Root: StateRoot(height, vs...), Size: tortureConfig.Shape.Size()}, vs
+	return Checkpoint{Height: height, Slot: height, Root: StateRoot(height, vs...), Size: tortureConfig.Shape.Size()},
+		vs
 }
 
 func outcomeAt(height uint64) ([]slot.Segment, func(int) []byte) {
 	b := bytes.Repeat([]byte{byte(height + 1)}, 700)
 	root := slot.FrameRoot(slot.FrameHashes(b, 256), 256, uint64(len(b)))
-	return []slot.Segment{{Range: slot.Range{End: 700}, Contributors: slot.Bitmap{3}, Root: root}}, func(int) []byte { return b }
+	return []slot.Segment{{Range: slot.Range{End: 700}, Contributors: slot.Bitmap{3}, Root: root}},
+		func(int) []byte { return b }
 }
 
 func (v *victim) save(s *Store, height uint64) error {
@@ -145,8 +136,8 @@ func (v *victim) prune(s *Store, certified uint64) error {
 	})
 }
 
-// open opens the store as the next process: nothing that is needed is missing, nothing torn. What it finds it may tell others it
-// has (HAVE), so from then on that is needed, too.
+// open opens the store as the next process: nothing that is needed is missing, nothing torn. What
+// it finds it may tell others it has (HAVE), so from then on that is needed, too.
 func (v *victim) open() (*Store, error) {
 	cfg := tortureConfig
 	cfg.FS, cfg.Logger = v.fs, slog.New(slog.NewTextHandler(&v.log, nil))
@@ -156,7 +147,7 @@ func (v *victim) open() (*Store, error) {
 	}
 	for h, needed := range v.states {
 		c, vs := stateAt(h)
-		switch held := s.holds(c); {
+		switch held := s.states.holds(c); {
 		case needed && !held:
 			v.fatalf("the state after %d is lost", h)
 		case held:
@@ -183,14 +174,16 @@ func (v *victim) open() (*Store, error) {
 		v.fatalf("a file is torn")
 	}
 	entries, err := v.fs.ReadDir(tortureDir)
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), partialPrefix) }) // for the next fetch
-	if n := len(s.List()) + len(s.mu.outcomes); err != nil || len(entries) != n {
+	// for the next fetch
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), partialPrefix) })
+	if n := len(s.List()) + len(s.outcomes.mu.held); err != nil || len(entries) != n {
 		v.fatalf("%d files for %d states and outcomes: %v", len(entries), n, err)
 	}
 	return s, nil
 }
 
-// live is a peer's life: founding, slots with a checkpoint now and then, a restart, a state that is fetched. It ends with the first error.
+// live is a peer's life: founding, slots with a checkpoint now and then, a restart, a state that is
+// fetched. It ends with the first error.
 func (v *victim) live() error {
 	s, err := v.open()
 	if err != nil {
@@ -204,7 +197,8 @@ func (v *victim) live() error {
 		}
 	}
 	steps = append(steps, func() (err error) { s, err = v.open(); return err }, func() error { return v.put(s, 7) },
-		func() error { return v.fetch(s, 9) }, func() error { return v.prune(s, 9) }, func() error { return v.put(s, 10) })
+		func() error { return v.fetch(s, 9) }, func() error { return v.prune(s, 9) },
+		func() error { return v.put(s, 10) })
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -231,7 +225,8 @@ func (v *victim) goOn() {
 	}
 }
 
-// everywhere does something before and after each operation of a life (after one is before the next), for several seeds.
+// everywhere does something before and after each operation of a life (after one is before the
+// next), for several seeds.
 func everywhere(t *testing.T, seeds uint64, do func(v *victim, at int, cut powerfs.Cut, seed uint64)) {
 	t.Helper()
 	whole := newVictim(t, "undisturbed")
@@ -240,7 +235,7 @@ func everywhere(t *testing.T, seeds uint64, do func(v *victim, at int, cut power
 	}
 	n := whole.fs.Ops()
 	for at := range n + 1 {
-		for seed := range tortureSeeds(t, seeds) {
+		for seed := range tortureSeeds(seeds) {
 			seed = vary(seed, at)
 			v := newVictim(t, fmt.Sprintf("cut before operation %d of %d, seed %d", at, n, seed))
 			if at < n {
@@ -263,7 +258,8 @@ func TestPowerCutAtEveryOperation(t *testing.T) {
 	})
 }
 
-// Whatever a process finds it may promise to others, though the one before it died before syncing: it must survive the next cut.
+// Whatever a process finds it may promise to others, though the one before it died before syncing:
+// it must survive the next cut.
 func TestKillThenPowerCut(t *testing.T) {
 	everywhere(t, 6, func(v *victim, at int, cut powerfs.Cut, seed uint64) {
 		v.fs.CutAt(at, cut)
@@ -277,8 +273,8 @@ func TestKillThenPowerCut(t *testing.T) {
 	})
 }
 
-// Each operation fails once, of a full disk or a failing one. The caller is told, with what to do; what was there stays; the process
-// goes on once there is room, or the next one does.
+// Each operation fails once, of a full disk or a failing one. The caller is told, with what to do;
+// what was there stays; the process goes on once there is room, or the next one does.
 func TestFailingDiskAtEveryOperation(t *testing.T) {
 	everywhere(t, 6, func(v *victim, at int, _ powerfs.Cut, seed uint64) {
 		fault := []error{syscall.ENOSPC, syscall.EIO}[seed%2]

@@ -14,8 +14,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// A group of GroupBytes is a subtree of its own of BLAKE3's (hashtree). The groups are hashed in parallel, and the nodes above them give
-// both the root and the bao tree. (bao.Encode is one thread.)
+// A group of GroupBytes is a subtree of its own of BLAKE3's (hashtree). The groups are hashed in
+// parallel, and the nodes above them give both the root and the bao tree. (bao.Encode is one
+// thread.)
 
 // groupLog is the size of a hash group as bao counts: 2^groupLog chunks of 1024 bytes.
 const groupLog = 8
@@ -69,7 +70,8 @@ func hashGroups(src source, size int64) ([]guts.Node, error) {
 	return nodes, nil
 }
 
-// joinGroups is the top of the tree over n bytes at pos. It appends the tree's nodes in bao's order: each before its children.
+// joinGroups is the top of the tree over n bytes at pos. It appends the tree's nodes in bao's
+// order: each before its children.
 func joinGroups(tree *[]byte, nodes []guts.Node, pos, n int64) guts.Node {
 	if n <= GroupBytes {
 		return nodes[pos/GroupBytes]

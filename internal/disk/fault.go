@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// Fault says whether an error means that the disk takes nothing any more, whatever is tried: full, read-only or failing.
+// Fault tells whether an error means that the disk takes no more writes: it is full, read-only or
+// failing.
 func Fault(err error) bool {
 	for _, fault := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO} {
 		if errors.Is(err, fault) {

@@ -1,5 +1,3 @@
-// Package disk holds what every part that keeps files shares: the file system as a seam, writes that are whole and durable or did
-// not happen, bounded reads, and the lock that keeps a second process out of a directory.
 package disk
 
 import (
@@ -12,7 +10,8 @@ import (
 	"syscall"
 )
 
-// MakeDir makes a directory and what is missing above it, durably, for this user alone. That it exists already is no error.
+// MakeDir makes a directory and the missing ones above it, durably, for this user alone. It is no
+// error if the directory exists already.
 func MakeDir(fsys FS, dir string) error {
 	parent := filepath.Dir(dir)
 	if parent == dir {
@@ -29,7 +28,8 @@ func MakeDir(fsys FS, dir string) error {
 	if existed && !isDir(fsys, dir) {
 		return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
 	}
-	// Also where it existed: who made it may have died before this. But then the place above may be no business of ours.
+	// Sync also if the directory existed, because the process that made it may have died before its
+	// sync. But then this user may have no rights in the directory above.
 	err = fsys.SyncDir(parent)
 	if existed && !Fault(err) {
 		return nil
@@ -37,7 +37,7 @@ func MakeDir(fsys FS, dir string) error {
 	return err
 }
 
-// isDir says whether what exists is a directory, as far as one may look.
+// isDir tells whether an existing path is a directory. A path that cannot be opened counts as one.
 func isDir(fsys FS, path string) bool {
 	f, err := fsys.OpenFile(path, os.O_RDONLY)
 	if err != nil {
@@ -48,7 +48,7 @@ func isDir(fsys FS, path string) bool {
 	return err != nil || info.IsDir()
 }
 
-// writeTemp writes b to a new file beside path and has it on disk when it returns.
+// writeTemp writes b to a new file beside path, and returns when it is on disk.
 func writeTemp(fsys FS, path string, b []byte) (name string, err error) {
 	dir, pattern := filepath.Dir(path), "."+filepath.Base(path)+".*"
 	f, err := fsys.CreateTemp(dir, pattern)
@@ -71,7 +71,8 @@ func writeTemp(fsys FS, path string, b []byte) (name string, err error) {
 	return f.Name(), nil
 }
 
-// Create makes path with contents b, readable by this user alone, all or nothing and durable. An existing file makes it fail with fs.ErrExist.
+// Create makes path with contents b, readable by this user alone, all or nothing and durable. If
+// the file exists, it fails with fs.ErrExist.
 func Create(fsys FS, path string, b []byte) error {
 	tmp, err := writeTemp(fsys, path, b)
 	if err != nil {
@@ -84,7 +85,8 @@ func Create(fsys FS, path string, b []byte) error {
 	return fsys.SyncDir(filepath.Dir(path))
 }
 
-// Replace puts b in path's place, all or nothing and durable, readable by this user alone.
+// Replace replaces the file at path by one with contents b, readable by this user alone, all or
+// nothing and durable.
 func Replace(fsys FS, path string, b []byte) error {
 	tmp, err := writeTemp(fsys, path, b)
 	if err != nil {
@@ -97,7 +99,7 @@ func Replace(fsys FS, path string, b []byte) error {
 	return fsys.SyncDir(filepath.Dir(path))
 }
 
-// Read reads path, refusing more than limit bytes.
+// Read reads the file at path. It refuses more than limit bytes.
 func Read(fsys FS, path string, limit int64) ([]byte, error) {
 	f, err := fsys.OpenFile(path, os.O_RDONLY)
 	if err != nil {

@@ -1,31 +1,39 @@
 package disk
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/gofrs/flock"
 )
 
-// FS is a file system as far as our stores use one. OS is the real one; tests put one behind it that loses power (powerfs).
-// What is not synced may be lost, names by themselves: a file's Sync makes its bytes durable, SyncDir the names in a directory.
+// FS is a file system, as far as the stores use one. OS is the real one. Tests use one that loses
+// power (powerfs). Everything that is not synced may be lost. Sync of a file makes its bytes
+// durable, and SyncDir the names in a directory.
 type FS interface {
-	// Mkdir makes one directory, for this user alone; fs.ErrExist if there is one.
+	// Mkdir makes one directory, for this user alone. The error is fs.ErrExist if the name is
+	// taken.
 	Mkdir(dir string) error
-	// OpenFile opens a file with the flags of package os; a new one is for this user alone.
+	// OpenFile opens a file with the flags of package os. A new file is for this user alone.
 	OpenFile(name string, flag int) (File, error)
-	// CreateTemp makes a new file in dir, for this user alone, with a random string in place of the pattern's "*".
+	// CreateTemp makes a new file in dir, for this user alone, with a random string in place of the
+	// pattern's "*".
 	CreateTemp(dir, pattern string) (File, error)
-	// Rename puts a file in another's place, if there is one, at once.
+	// Rename gives a file another name. It replaces a file of that name in one step.
 	Rename(from, to string) error
-	// Link gives a file a second name; fs.ErrExist if that is taken.
+	// Link gives a file a second name. The error is fs.ErrExist if the name is taken.
 	Link(from, to string) error
 	Remove(name string) error
 	// ReadDir lists a directory, sorted by name.
 	ReadDir(dir string) ([]fs.DirEntry, error)
-	// SyncDir makes the names in a directory durable: of files created, renamed or removed there.
+	// SyncDir makes the names in a directory durable, those of removed files included.
 	SyncDir(dir string) error
-	// Lock takes the lock file at path, made if missing; ErrLocked while another process has it. Closing frees it, and so does the
-	// end of the process, however it ends.
+	// Lock takes the lock file at path, and makes it if it is missing. The error is ErrLocked while
+	// another process has it. Closing frees the lock, and so does the end of the process, however
+	// it ends.
 	Lock(path string) (io.Closer, error)
 }
 
@@ -39,11 +47,15 @@ type File interface {
 	Name() string
 	Stat() (fs.FileInfo, error)
 	Truncate(size int64) error
-	// Sync makes the file's bytes and its size durable. After an error nobody knows which are, and a second call may not tell.
+	// Sync makes the file's bytes and its size durable. After an error nobody knows which bytes are
+	// durable, and a second call may succeed without making them so.
 	Sync() error
 }
 
-// OS is the operating system's file system.
+// ErrLocked is what FS.Lock returns while another process has the lock.
+var ErrLocked = errors.New("in use by another process")
+
+// OS is the file system of the operating system.
 var OS FS = osFS{}
 
 type osFS struct{}
@@ -83,9 +95,13 @@ func (osFS) SyncDir(dir string) error {
 }
 
 func (osFS) Lock(path string) (io.Closer, error) {
-	f, err := lock(path)
-	if err != nil {
-		return nil, err
+	l := flock.New(path, flock.SetPermissions(0o600))
+	locked, err := l.TryLock()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	case !locked:
+		return nil, ErrLocked
 	}
-	return f, nil
+	return l, nil
 }

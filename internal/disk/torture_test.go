@@ -24,8 +24,9 @@ func survives(t *testing.T, f *powerfs.FS, seed uint64) string {
 	return string(b)
 }
 
-// The power goes before and after every operation: a file is as it was or as it shall be, and as it shall be once that was said. With
-// kill, the process dies instead, and the next one finds the file and uses its directory, before the power goes.
+// The power goes before and after every operation: a file is as it was or as it shall be, and as it
+// shall be once that was said. With kill, the process dies instead, and the next one finds the file
+// and uses its directory, before the power goes.
 func TestPowerCutWhileAFileIsWritten(t *testing.T) {
 	for name, write := range map[string]func(disk.FS, string) error{
 		"create":  func(f disk.FS, s string) error { return disk.Create(f, tortureFile, []byte(s)) },
@@ -50,7 +51,8 @@ func TestPowerCutWhileAFileIsWritten(t *testing.T) {
 					}
 					found, err := disk.Read(next, tortureFile, 1000)
 					if got := survives(t, next, seed); err == nil && got != string(found) {
-						t.Fatalf("%s: killed (%d) at %d, seed %d: found %q, and later %q", name, cut, at, seed, found, got)
+						t.Fatalf("%s: killed (%d) at %d, seed %d: found %q, and later %q", name, cut, at, seed, found,
+							got)
 					}
 				}
 			}

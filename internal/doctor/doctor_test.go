@@ -55,13 +55,19 @@ func TestLocal(t *testing.T) {
 		level Level
 		part  string
 	}{
-		{"disk", func(*machine) {}, need, OK, "100.0 GiB free in /data; 3 checkpoints of this model and the rounds between takes 36.0 GiB"},
+		{
+			"disk", func(*machine) {}, need, OK,
+			"100.0 GiB free in /data; 3 checkpoints of this model and the rounds between take 36.0 GiB",
+		},
 		{"disk", func(m *machine) { m.free = 40 * gib }, need, Warn, ""},
 		{"disk", func(m *machine) { m.free = 30 * gib }, need, Fail, ""},
-		{"disk", func(m *machine) { m.free = gib }, Need{}, Warn, "guessed"},
+		{"disk", func(m *machine) { m.free = gib }, Need{}, Warn, "by a guess"},
 		{"disk", func(m *machine) { m.err = os.ErrPermission }, need, Fail, "permission"},
-		{"disk", func(m *machine) { m.err = errors.ErrUnsupported }, need, OK, "not known"},
-		{"fsync", func(*machine) {}, need, OK, "safe after 1ms; 953.7 MiB/s in bulk, so a round's outcome takes 1.07"},
+		{"disk", func(m *machine) { m.err = errors.ErrUnsupported }, need, OK, "cannot be read"},
+		{
+			"fsync", func(*machine) {}, need, OK,
+			"on the disk after 1ms; large writes run at 953.7 MiB/s, so a round's outcome takes 1.07",
+		},
 		{"fsync", func(m *machine) { m.small = time.Second }, need, Warn, ""},
 		{"fsync", func(m *machine) { m.rate = 1e6 }, need, Warn, ""},
 		{"files", func(*machine) {}, need, OK, "65536"},
@@ -95,14 +101,16 @@ func TestHost(t *testing.T) {
 // sample is a View of which nothing is wrong: three peers, NAT that keeps ports.
 func sample() *View {
 	v := &View{
-		Run: "books", Bootstrap: Bootstrap{Given: []string{"/x"}, Answered: true}, Own: []netip.Addr{netip.MustParseAddr("10.0.0.2")},
+		Run: "books", Bootstrap: Bootstrap{Given: []string{"/x"}, Answered: true},
+		Own:    []netip.Addr{netip.MustParseAddr("10.0.0.2")},
 		Mapped: []string{"/ip4/198.51.100.7/udp/4001/quic-v1", "/ip4/198.51.100.7/udp/4001/quic-v1"},
 		Slot:   Slot{Bytes: 100e6, Codec: "int8", Members: 4, Steps: 500, Step: 2 * time.Second},
 	}
 	for i := range 3 {
 		v.Peers = append(v.Peers, Peer{
-			ID: fmt.Sprintf("12D3KooWpeer%d", i), Member: true, Addr: "/ip4/203.0.113.5/tcp/4001", Observed: "/ip4/198.51.100.7/tcp/50001",
-			RTT: 30 * time.Millisecond, Up: 2.5e6 * float64(i+1), Down: 5e6,
+			ID: fmt.Sprintf("12D3KooWpeer%d", i), Member: true, Addr: "/ip4/203.0.113.5/tcp/4001",
+			Observed: "/ip4/198.51.100.7/tcp/50001",
+			RTT:      30 * time.Millisecond, Up: 2.5e6 * float64(i+1), Down: 5e6,
 		})
 	}
 	return v
@@ -118,16 +126,26 @@ func TestView(t *testing.T) {
 		level Level
 		part  string
 	}{
-		{"bootstrap", func(v *View) { v.Bootstrap = Bootstrap{Given: []string{"/x"}, Err: "refused"} }, Warn, "refused"},
-		{"bootstrap", func(v *View) { v.Bootstrap, v.Peers = Bootstrap{Given: []string{"/x"}}, nil }, Fail, "no bootstrap address answers"},
+		{
+			"bootstrap", func(v *View) { v.Bootstrap = Bootstrap{Given: []string{"/x"}, Err: "refused"} }, Warn,
+			"refused",
+		},
+		{
+			"bootstrap", func(v *View) { v.Bootstrap, v.Peers = Bootstrap{Given: []string{"/x"}}, nil }, Fail,
+			"no bootstrap address answers",
+		},
 		{"bootstrap", func(v *View) {
 			v.Bootstrap, v.Peers, v.Ticket = Bootstrap{Given: []string{"/x"}, Err: "/x: no answer"}, nil, true
 		}, Fail, "none of the ticket's addresses answers: /x: no answer"},
-		{"bootstrap", func(v *View) { v.Bootstrap, v.Peers, v.Own = Bootstrap{Given: []string{"/x"}}, nil, nil }, Fail, "no bootstrap address"},
+		{
+			"bootstrap", func(v *View) { v.Bootstrap, v.Peers, v.Own = Bootstrap{Given: []string{"/x"}}, nil, nil },
+			Fail,
+			"no bootstrap address",
+		},
 		{"members", func(v *View) { v.Peers, v.Ticket = nil, true }, Warn, "no peer of the ticket's run books"},
 		{"address", func(v *View) { v.Mapped, v.Peers, v.Own = nil, nil, v.Own[:0] }, Warn, "no address but loopback"},
-		{"bootstrap", func(v *View) { v.Bootstrap = Bootstrap{} }, OK, "none was needed"},
-		{"bootstrap", func(v *View) { v.Bootstrap, v.Peers = Bootstrap{}, nil }, Warn, "nobody was found"},
+		{"bootstrap", func(v *View) { v.Bootstrap = Bootstrap{} }, OK, "not needed"},
+		{"bootstrap", func(v *View) { v.Bootstrap, v.Peers = Bootstrap{}, nil }, Warn, "no peer was found"},
 		{"members", func(v *View) { v.Peers = nil }, Warn, "no other peer of run books"},
 		{"members", func(v *View) {
 			for i := range v.Peers {
@@ -136,37 +154,62 @@ func TestView(t *testing.T) {
 		}, Warn, "no other peer of run books"},
 		{"slot", func(v *View) { v.Peers[0].Member = false }, OK, "to ooWpeer1, carries 40.0 Mbit/s"},
 		{"address", func(*View) {}, OK, "at 198.51.100.7, which it does not have itself"},
-		{"address", func(v *View) { v.Own = append(v.Own, netip.MustParseAddr("198.51.100.7")) }, OK, "an address of its own: 198.51.100.7"},
-		{"address", func(v *View) { v.Mapped, v.Peers = nil, nil }, Warn, "nobody has told where"},
-		{"address", func(v *View) { v.Mapped, v.Peers, v.Bootstrap.Answered = nil, nil, false }, Warn, "nobody has told yet"},
+		{
+			"address", func(v *View) { v.Own = append(v.Own, netip.MustParseAddr("198.51.100.7")) }, OK,
+			"an address of its own: 198.51.100.7",
+		},
+		{"address", func(v *View) { v.Mapped, v.Peers = nil, nil }, Warn, "no peer has reported at which"},
+		{
+			"address", func(v *View) { v.Mapped, v.Peers, v.Bootstrap.Answered = nil, nil, false }, Warn,
+			"no peer has reported yet",
+		},
 		{"nat", func(*View) {}, OK, "keeps a socket's port"},
 		{"nat", func(v *View) { v.Mapped[0] = "/ip4/198.51.100.7/udp/4999/quic-v1" }, Warn, "holes cannot be punched"},
 		{"nat", func(v *View) { v.Mapped = v.Mapped[1:] }, OK, "not known"},
-		{"nat", func(v *View) { v.Own = append(v.Own, netip.MustParseAddr("198.51.100.7")) }, OK, "none seen"},
-		{"reach", func(v *View) { v.Reach = &Reach{Failed: []string{"/ip4/198.51.100.7/tcp/1"}} }, Warn, "in vain"},
+		{"nat", func(v *View) { v.Own = append(v.Own, netip.MustParseAddr("198.51.100.7")) }, OK, "no NAT was seen"},
+		{
+			"reach", func(v *View) { v.Reach = &Reach{Failed: []string{"/ip4/198.51.100.7/tcp/1"}} }, Warn,
+			"could not reach",
+		},
 		{"reach", func(v *View) { v.Reach = &Reach{Relays: []string{"x"}, Failed: []string{"/z"}} }, Warn, "1 relays"},
 		{"reach", func(v *View) { v.Reach = &Reach{Relays: []string{"x"}} }, OK, "1 relays"},
 		{"reach", func(v *View) { v.Reach = &Reach{Public: true, Tried: []string{"/y"}} }, OK, "/y"},
-		{"reach", func(v *View) { v.Reach = &Reach{Relays: []string{"x"}, Tried: []string{"/y"}} }, OK, "/y, and whom that does not suit by 1 relays"},
-		{"reach", func(v *View) { v.Reach = &Reach{Tried: []string{"/y"}} }, Warn, "not those that have IPv4 only"},
+		{
+			"reach", func(v *View) { v.Reach = &Reach{Relays: []string{"x"}, Tried: []string{"/y"}} }, OK,
+			"/y, and otherwise through 1 relays",
+		},
+		{"reach", func(v *View) { v.Reach = &Reach{Tried: []string{"/y"}} }, Warn, "except those with IPv4 only"},
 		{"peer ooWpeer0", func(*View) {}, OK, "over TCP, round trip 30ms, 20.0 Mbit/s up, 40.0 Mbit/s down"},
 		{"peer ooWpeer0", func(v *View) { v.Peers[0].RTT = time.Second }, Warn, ""},
-		{"peer ooWpeer0", func(v *View) { v.Peers[0].Addr = "/ip4/203.0.113.5/tcp/1/p2p/X/p2p-circuit" }, Warn, "a relay"},
+		{
+			"peer ooWpeer0", func(v *View) { v.Peers[0].Addr = "/ip4/203.0.113.5/tcp/1/p2p/X/p2p-circuit" }, Warn,
+			"a relay",
+		},
 		{"peer ooWpeer0", func(v *View) { v.Peers[0].Error = "no\nway" }, Warn, "no answer: no way"},
 		{"members", func(v *View) {
 			for i := range v.Peers {
 				v.Peers[i].Error = "x"
 			}
 		}, Fail, "can be reached"},
-		{"clock", func(v *View) { v.Peers[0].Offset = time.Minute }, OK, "these differ from the rest: ooWpeer0"},
-		{"clock", func(v *View) { v.Peers[0].Offset, v.Peers[1].Offset = time.Minute, time.Minute }, Warn, "1m0s behind the others'"},
-		{"clock", func(v *View) { v.Peers[0].Offset, v.Peers[1].Offset = -time.Minute, -time.Minute }, Warn, "ahead of the others'"},
+		{
+			"clock", func(v *View) { v.Peers[0].Offset = time.Minute }, OK,
+			"the clocks of these peers differ from the rest: ooWpeer0",
+		},
+		{
+			"clock", func(v *View) { v.Peers[0].Offset, v.Peers[1].Offset = time.Minute, time.Minute }, Warn,
+			"1m0s behind those of the others",
+		},
+		{
+			"clock", func(v *View) { v.Peers[0].Offset, v.Peers[1].Offset = -time.Minute, -time.Minute }, Warn,
+			"ahead of those of the others",
+		},
 		// 2 x 3/4 of 100 MB at 2.5 MB/s, beside 1000 s.
-		{"slot", func(*View) {}, OK, "among 4 take 1m0s of exchange a round; the slowest way, to ooWpeer0, carries 20.0 Mbit/s; the inner phase takes 16m40s"},
+		{"slot", func(*View) {}, OK, "among 4 peers takes 1m0s a round; the slowest connection, to ooWpeer0, carries " +
+			"20.0 Mbit/s; the inner phase takes 16m40s"},
 		{"slot", func(v *View) { v.Slot.Steps = 100 }, Warn, ""},
 		{"slot", func(v *View) { v.Slot.Steps, v.Slot.Beside = 100, true }, OK, "runs beside it"},
 		{"slot", func(v *View) { v.Slot.Steps, v.Slot.Beside = 20, true }, Warn, ""},
-		{"slot", func(v *View) { v.Slot.Step = 0 }, OK, "short beside inner phases of 9m"},
+		{"slot", func(v *View) { v.Slot.Step = 0 }, OK, "inner phases should take 9m"},
 	} {
 		v := sample()
 		c.spoil(v)
@@ -192,26 +235,31 @@ func TestPrint(t *testing.T) {
 	}
 	var b strings.Builder
 	Print(&b, all)
-	if Worst(all) != Fail || !strings.Contains(b.String(), "fail") || !strings.Contains(b.String(), "-> check this machine's firewall") {
+	if Worst(all) != Fail || !strings.Contains(b.String(), "fail") ||
+		!strings.Contains(b.String(), "-> check that this machine's firewall") {
 		t.Errorf("%s", b.String())
 	}
 }
 
-// What to do is said for the fault at hand: a full disk is writable, and a machine without a network needs no other address.
+// What to do is said for the fault at hand: a full disk is writable, and a machine without a
+// network needs no other address.
 func TestWhatToDo(t *testing.T) {
 	m := good()
 	m.err = &os.PathError{Op: "write", Path: "/data/x", Err: syscall.ENOSPC}
-	if f := find(t, Local(m, "/data", Need{}), "fsync"); f.Level != Fail || !strings.HasPrefix(f.Do, "free some space") {
+	if f := find(t, Local(m, "/data", Need{}), "fsync"); f.Level != Fail ||
+		!strings.HasPrefix(f.Do, "free some space") {
 		t.Errorf("%+v", f)
 	}
 	v := sample()
-	v.Bootstrap, v.Peers, v.Own = Bootstrap{Given: []string{"/x"}}, nil, []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("fe80::1")}
+	v.Bootstrap, v.Peers, v.Own = Bootstrap{Given: []string{"/x"}}, nil,
+		[]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("fe80::1")}
 	if f := find(t, v.Check(), "bootstrap"); f.Do != noNetwork {
 		t.Errorf("%+v", f)
 	}
 }
 
-// TestTheDocumentIsStable pins the keys of doctor --json, which docs/operations.md lists: scripts read them.
+// TestTheDocumentIsStable pins the keys of doctor --json, which docs/operations/status.md lists:
+// scripts read them.
 func TestTheDocumentIsStable(t *testing.T) {
 	v := sample()
 	v.Node, v.Addrs, v.Bootstrap.Err = "n", []string{"/a"}, "x"
@@ -227,7 +275,7 @@ func TestTheDocumentIsStable(t *testing.T) {
 	if err := json.Unmarshal(b, &doc); err != nil {
 		t.Fatal(err)
 	}
-	docs, err := os.ReadFile("../../docs/operations.md")
+	docs, err := os.ReadFile("../../docs/operations/status.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +284,10 @@ func TestTheDocumentIsStable(t *testing.T) {
 		"bootstrap": {"answered", "error", "given"},
 		"reach":     {"failed", "public", "relays", "tried"},
 		"peers":     {"addr", "down", "error", "member", "observed", "offset_ns", "peer", "rtt_ns", "up"},
-		"slot":      {"beside", "bytes", "codec", "inner_ns", "inner_steps", "members", "slow_bps", "slowest", "step_ns", "takes_ns"},
+		"slot": {
+			"beside", "bytes", "codec", "inner_ns", "inner_steps", "members", "slow_bps", "slowest",
+			"step_ns", "takes_ns",
+		},
 	} {
 		part := doc
 		if list, ok := doc[name].([]any); ok {
@@ -249,7 +300,7 @@ func TestTheDocumentIsStable(t *testing.T) {
 		}
 		for _, key := range want {
 			if !strings.Contains(string(docs), "`"+key+"`") {
-				t.Errorf("docs/operations.md says nothing of %s in %q", key, name)
+				t.Errorf("docs/operations/status.md says nothing of %s in %q", key, name)
 			}
 		}
 	}

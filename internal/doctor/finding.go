@@ -12,8 +12,8 @@ type Level string
 // The levels, the best first.
 const (
 	OK   Level = "ok"
-	Warn Level = "warn" // it works, but slower or less surely than it might
-	Fail Level = "fail" // no run can be had like this
+	Warn Level = "warn" // it works, but more slowly or less reliably than it could
+	Fail Level = "fail" // a peer cannot take part in a run like this
 )
 
 // Finding is what one check found.
@@ -21,10 +21,10 @@ type Finding struct {
 	Check string `json:"check"`
 	Level Level  `json:"level"`
 	What  string `json:"what"`
-	Do    string `json:"do,omitempty"` // empty: nothing has to be done
+	Do    string `json:"do,omitempty"` // what to do; empty: nothing
 }
 
-// finding makes one; do is dropped where all is well.
+// finding makes a Finding. It drops do at level OK.
 func finding(check string, level Level, what, do string) Finding {
 	if level == OK {
 		do = ""
@@ -52,5 +52,5 @@ func Print(out io.Writer, findings []Finding) {
 			fmt.Fprintf(w, "\t\t  -> %s\n", f.Do)
 		}
 	}
-	_ = w.Flush() // out is the terminal: nobody is left to tell
+	_ = w.Flush() // out is the terminal, so the error could not be shown
 }

@@ -13,7 +13,7 @@ type Host struct{}
 
 var _ Machine = Host{}
 
-// What Sync writes: some votes' worth, and an outcome's.
+// Sync writes as much as some votes, and then as much as an outcome.
 const (
 	smallWrites = 5
 	smallWrite  = 4 << 10
@@ -41,19 +41,19 @@ func (Host) Sync(dir string) (small time.Duration, rate float64, err error) {
 	return took[len(took)/2], largeWrite / max(t, time.Microsecond).Seconds(), err
 }
 
-// written writes n bytes and waits until they are safe.
+// written writes n bytes and waits until they are on the disk.
 func written(f *os.File, n int) (time.Duration, error) {
 	began := time.Now()
 	for b := make([]byte, min(n, chunk)); n > 0; n -= len(b) {
 		if _, err := f.Write(b); err != nil {
-			return 0, err // it names the file
+			return 0, err // the error names the file
 		}
 	}
 	err := f.Sync()
 	return time.Since(began), err
 }
 
-// existing is dir, or the nearest folder above that is there already.
+// existing is dir, or the nearest folder above it that exists.
 func existing(dir string) string {
 	dir, err := filepath.Abs(dir)
 	for err == nil {

@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// Machine is what the checks ask of this one. What a system does not tell is errors.ErrUnsupported.
+// Machine is what the checks need to know of this machine. Methods return errors.ErrUnsupported
+// where the system does not say.
 type Machine interface {
 	// Disk is the bytes that may still be written where dir is, or will be.
 	Disk(dir string) (free uint64, err error)
-	// Sync writes there: how long a few bytes take until they are safe, and how many bytes a second are of many.
+	// Sync writes there. It returns how long a few bytes take until they are on the disk, and the
+	// bytes a second of a large write.
 	Sync(dir string) (small time.Duration, rate float64, err error)
 	// Files is how many files, connections among them, this process may have open.
 	Files() (uint64, error)
@@ -19,7 +21,7 @@ type Machine interface {
 	Buffers() (receive, send uint64, err error)
 }
 
-// Need is what a run's model takes here. The zero value: it is not known.
+// Need is the space that a run's model takes. The zero value means that it is not known.
 type Need struct {
 	State   uint64 // bytes of anchor and optimizer state
 	Outcome uint64 // bytes of a round's outcome, encoded
@@ -27,7 +29,8 @@ type Need struct {
 
 const (
 	mib, gib = 1 << 20, 1 << 30
-	// checkpoints that are on the disk at most at once: two are kept while one is written. Beside them lie the outcomes of the rounds between.
+	// At most this many checkpoints are on the disk: two are kept while one is written. The
+	// outcomes of the rounds between them are there, too.
 	checkpoints, outcomes = 3, 12
 	unknownNeed           = 2 * gib
 
@@ -38,7 +41,7 @@ const (
 	quicBuffer            = 7 << 20 // what QUIC asks for
 )
 
-// bytes is what must be free on the disk.
+// bytes is how much must be free on the disk.
 func (n Need) bytes() uint64 {
 	if n.State == 0 {
 		return unknownNeed
@@ -46,7 +49,7 @@ func (n Need) bytes() uint64 {
 	return checkpoints*n.State + outcomes*n.Outcome
 }
 
-// Local are the checks of this machine, with a peer's data in dir.
+// Local runs the checks of this machine, with a peer's data in dir.
 func Local(m Machine, dir string, need Need) []Finding {
 	return []Finding{disk(m, dir, need), sync(m, dir, need), files(m), buffers(m)}
 }
@@ -56,7 +59,7 @@ func disk(m Machine, dir string, need Need) Finding {
 	if err != nil {
 		return unknown("disk", err, "choose another folder with --data-dir")
 	}
-	want, of := need.bytes(), "a run's checkpoints, guessed"
+	want, of := need.bytes(), "a run's checkpoints, by a guess"
 	if need.State > 0 {
 		of = fmt.Sprintf("%d checkpoints of this model and the rounds between", checkpoints)
 	}
@@ -70,8 +73,9 @@ func disk(m Machine, dir string, need Need) Finding {
 	if level == Fail && need.State == 0 {
 		level = Warn // it may be a small model
 	}
-	what := fmt.Sprintf("%s free in %s; %s takes %s", size(free), dir, of, size(want))
-	return finding("disk", level, what, "free some space, or put the peer's data elsewhere with --data-dir; --keep-checkpoints 1 takes a third less")
+	what := fmt.Sprintf("%s free in %s; %s take %s", size(free), dir, of, size(want))
+	return finding("disk", level, what, "free some space, or put the peer's data elsewhere with --data-dir; "+
+		"--keep-checkpoints 1 needs a third less")
 }
 
 func sync(m Machine, dir string, need Need) Finding {
@@ -83,7 +87,7 @@ func sync(m Machine, dir string, need Need) Finding {
 		}
 		return unknown("fsync", err, do)
 	}
-	what := fmt.Sprintf("a vote is safe after %s; %s/s in bulk", short(small), size(uint64(rate)))
+	what := fmt.Sprintf("a vote is on the disk after %s; large writes run at %s/s", short(small), size(uint64(rate)))
 	if need.Outcome > 0 && rate > 0 {
 		what += fmt.Sprintf(", so a round's outcome takes %s", short(seconds(float64(need.Outcome)/rate)))
 	}
@@ -91,7 +95,8 @@ func sync(m Machine, dir string, need Need) Finding {
 	if small > slowSync || rate < slowWrite {
 		level = Warn
 	}
-	return finding("fsync", level, what, "every slot waits for this disk: put --data-dir on a local SSD, not on a network share or a card")
+	return finding("fsync", level, what, "every slot waits for this disk: put --data-dir on a local SSD, not on a "+
+		"network share or a card")
 }
 
 func files(m Machine) Finding {
@@ -107,7 +112,8 @@ func files(m Machine) Finding {
 		level = Warn
 	}
 	return finding("files", level, fmt.Sprintf("%d open files and connections allowed", limit),
-		fmt.Sprintf("a peer of a large run has hundreds of connections: ulimit -n %d, or LimitNOFILE=%[1]d in the systemd unit", 16*enoughFiles))
+		fmt.Sprintf("a peer of a large run has hundreds of connections: raise the limit with ulimit -n %d, or "+
+			"LimitNOFILE=%[1]d in the systemd unit", 16*enoughFiles))
 }
 
 func buffers(m Machine) Finding {
@@ -119,21 +125,23 @@ func buffers(m Machine) Finding {
 	if min(receive, send) < quicBuffer {
 		level = Warn
 	}
-	return finding("udp", level, fmt.Sprintf("UDP sockets may buffer %s in, %s out; QUIC wants %s", size(receive), size(send), size(quicBuffer)),
-		fmt.Sprintf("QUIC loses packets on fast links: sysctl -w net.core.rmem_max=%d net.core.wmem_max=%[1]d (and a line each in /etc/sysctl.d)", quicBuffer))
+	return finding("udp", level, fmt.Sprintf("UDP sockets may buffer %s in and %s out; QUIC asks for %s", size(receive),
+		size(send), size(quicBuffer)),
+		fmt.Sprintf("QUIC loses packets on fast links: run sysctl -w net.core.rmem_max=%d "+
+			"net.core.wmem_max=%[1]d, and add both settings to /etc/sysctl.d", quicBuffer))
 }
 
 // unknown is the finding of a check that could not be done.
 func unknown(check string, err error, do string) Finding {
 	if errors.Is(err, errors.ErrUnsupported) {
-		return finding(check, OK, "not known on this system", "")
+		return finding(check, OK, "cannot be read on this system", "")
 	}
 	return finding(check, Fail, err.Error(), do)
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// short is a duration in three digits or so.
+// short is a duration with about three digits.
 func short(d time.Duration) string {
 	for digit := 10 * time.Second; digit > 10*time.Microsecond; digit /= 10 {
 		if d.Abs() >= 100*digit {

@@ -17,22 +17,27 @@ func (v *View) bootstrap() Finding {
 	case b.Answered:
 		return finding("bootstrap", OK, "a bootstrap address answers", "")
 	case len(b.Given) > 0 && reached:
-		return finding("bootstrap", Warn, "no bootstrap address answers, but peers were found: "+b.Err, "newcomers may not find them: give addresses of peers that run now")
+		return finding("bootstrap", Warn, "no bootstrap address answers, but peers were found: "+b.Err,
+			"newcomers may not find the run: give addresses of peers that run now")
 	case len(b.Given) > 0 && !v.networked():
 		return finding("bootstrap", Fail, "no bootstrap address answers: "+b.Err, noNetwork)
 	case len(b.Given) > 0 && v.Ticket:
 		return finding("bootstrap", Fail, "none of the ticket's addresses answers: "+b.Err,
-			"if the run's peers have ended or moved, ask one that runs for a new ticket (p2pdiloco invite); else see that this machine's firewall lets TCP and UDP out, and theirs in")
+			"if the run's peers have ended or have new addresses, ask a peer that runs for a new ticket (p2pdiloco "+
+				"invite); otherwise check that this machine's firewall lets TCP and UDP out, and that theirs lets "+
+				"them in")
 	case len(b.Given) > 0:
 		return finding("bootstrap", Fail, "no bootstrap address answers: "+b.Err,
-			"check the addresses (a bootstrap node prints them, PEER included), that it runs, and that its port is open in its firewall")
+			"check the addresses (a bootstrap node prints them, with its peer ID), and that the node runs and its "+
+				"firewall lets its port in")
 	case reached:
-		return finding("bootstrap", OK, "none was needed: peers were found on the local network or remembered", "")
+		return finding("bootstrap", OK, "not needed: peers were found on the local network, or were remembered", "")
 	}
-	return finding("bootstrap", Warn, "none given, and nobody was found on the local network", "give a ticket, or --bootstrap with the address of a bootstrap node or of any peer")
+	return finding("bootstrap", Warn, "no address was given, and no peer was found on the local network",
+		"give a ticket, or --bootstrap with the address of a bootstrap node or of any peer")
 }
 
-// seen are the addresses at which others see this peer, IPs alone.
+// seen are the IP addresses at which others see this peer.
 func (v *View) seen() (ips []netip.Addr) {
 	observed := slices.Clone(v.Mapped)
 	for _, p := range v.Peers {
@@ -58,7 +63,8 @@ func (v *View) addresses() Finding {
 	}
 	switch {
 	case len(behind) > 0:
-		return finding("address", OK, fmt.Sprintf("others see this machine at %s, which it does not have itself: it is behind NAT", strings.Join(behind, ", ")), "")
+		return finding("address", OK, fmt.Sprintf("others see this machine at %s, which it does not have itself: it "+
+			"is behind NAT", strings.Join(behind, ", ")), "")
 	case len(own) > 0:
 		return finding("address", OK, "others see this machine at an address of its own: "+strings.Join(own, ", "), "")
 	}
@@ -66,20 +72,22 @@ func (v *View) addresses() Finding {
 	case !v.networked():
 		return finding("address", Warn, "this machine has no address but loopback ones", noNetwork)
 	case v.Bootstrap.Answered:
-		return finding("address", Warn, "nobody has told where this machine is seen", "those who answered tell members alone, or not at all: join, then run this again")
+		return finding("address", Warn, "no peer has reported at which address it sees this machine",
+			"the peers that answered report it only to members, or not at all: join, then run this again")
 	}
-	return finding("address", Warn, "nobody has told yet where this machine is seen", "find peers first: see bootstrap")
+	return finding("address", Warn, "no peer has reported yet at which address it sees this machine",
+		"find peers first: see bootstrap")
 }
 
-const noNetwork = "connect this machine to a network: it reaches nobody but itself now"
+const noNetwork = "connect this machine to a network: it can reach only itself now"
 
-// networked says whether this machine has an address that others might reach, or they it.
+// networked says whether this machine has an address beyond loopback and link-local ones.
 func (v *View) networked() bool {
 	return slices.ContainsFunc(v.Own, func(ip netip.Addr) bool { return !ip.IsLoopback() && !ip.IsLinkLocalUnicast() })
 }
 
-// mapping says what the NAT does with UDP ports: whether two peers behind such ones can punch a hole. It takes what others at two addresses see of
-// one socket.
+// mapping says how the NAT maps UDP ports, which decides whether two peers behind NAT can punch a
+// hole. It compares the ports at which two peers see one socket.
 func (v *View) mapping() Finding {
 	const check = "nat"
 	ports := make(map[endpoint]bool)
@@ -91,41 +99,51 @@ func (v *View) mapping() Finding {
 	behind := slices.ContainsFunc(v.seen(), func(ip netip.Addr) bool { return !slices.Contains(v.Own, ip) })
 	switch {
 	case !behind:
-		return finding(check, OK, "none seen", "")
+		return finding(check, OK, "no NAT was seen", "")
 	case len(ports) > 1:
-		return finding(check, Warn, fmt.Sprintf("it gives one socket another port for each peer (%d seen): holes cannot be punched", len(ports)),
-			"forward a TCP and a UDP port in the router and say so (--listen with that port); otherwise a relay carries this peer's bytes to others behind NAT")
+		return finding(check, Warn, fmt.Sprintf("the NAT gives one socket another port for each peer (%d "+
+			"seen), so that holes cannot be punched", len(ports)),
+			"forward a TCP and a UDP port in the router, and give --listen with that port; otherwise a relay carries "+
+				"this peer's bytes to other peers behind NAT")
 	case len(v.Mapped) > 1:
-		return finding(check, OK, "it keeps a socket's port for all peers: holes can be punched to peers behind others like it", "")
+		return finding(check, OK, "the NAT keeps a socket's port for all peers: holes can be punched to peers "+
+			"behind similar ones", "")
 	}
-	return finding(check, OK, "its way with ports is not known: that takes UDP answers of peers at two addresses", "")
+	return finding(check, OK, "how the NAT maps ports is not known: that needs UDP answers from peers at two addresses",
+		"")
 }
 
 func (v *View) reached() Finding {
 	r := v.Reach
-	const do = "forward a TCP and a UDP port in the router to this machine, --listen there and --announce the router's address"
+	const do = "forward a TCP and a UDP port in the router to this machine, --listen there and --announce the " +
+		"router's address"
 	switch {
 	case r.Public && len(r.Tried) > 0:
 		return finding("reach", OK, "others reach this peer at "+strings.Join(r.Tried, ", "), "")
 	case r.Public:
 		return finding("reach", OK, "this peer counts as public", "")
 	case len(r.Tried) > 0 && len(r.Relays) > 0:
-		return finding("reach", OK, fmt.Sprintf("others reach this peer at %s, and whom that does not suit by %d relays", strings.Join(r.Tried, ", "), len(r.Relays)), "")
+		return finding("reach", OK, fmt.Sprintf("others reach this peer at %s, and otherwise through %d relays",
+			strings.Join(r.Tried, ", "), len(r.Relays)), "")
 	case len(r.Tried) > 0:
-		return finding("reach", Warn, fmt.Sprintf("others reach this peer at %s, but not those that have IPv4 only", strings.Join(r.Tried, ", ")), do+", or have a public peer or bootstrap node relay")
+		return finding("reach", Warn, fmt.Sprintf("others reach this peer at %s, except those with IPv4 only",
+			strings.Join(r.Tried, ", ")), do+", or let a public peer or bootstrap node relay")
 	case len(r.Relays) > 0 && len(r.Failed) == 0:
-		return finding("reach", OK, fmt.Sprintf("%d relays lead to this peer; whether it can be reached directly is not known yet", len(r.Relays)), "")
+		return finding("reach", OK, fmt.Sprintf("%d relays lead to this peer; whether it can be reached directly is "+
+			"not known yet", len(r.Relays)), "")
 	case len(r.Relays) > 0:
-		return finding("reach", Warn, fmt.Sprintf("others cannot reach this peer directly; %d relays lead to it", len(r.Relays)), do+": direct ways are faster")
+		return finding("reach", Warn, fmt.Sprintf("others cannot reach this peer directly; %d relays lead to it",
+			len(r.Relays)), do+": direct connections are faster")
 	case len(r.Failed) > 0:
-		return finding("reach", Warn, "others tried in vain to reach "+strings.Join(r.Failed, ", "), do+", or have a public peer or bootstrap node relay")
+		return finding("reach", Warn, "others could not reach "+strings.Join(r.Failed, ", "),
+			do+", or let a public peer or bootstrap node relay")
 	}
-	return finding("reach", OK, "nobody has tried yet to reach this peer", "")
+	return finding("reach", OK, "no peer has tried to reach this one yet", "")
 }
 
 const slowTrip = 400 * time.Millisecond
 
-// members are the findings of each peer; one that says so if there are none.
+// members has a finding for each peer, and one more if there is none or none answers.
 func (v *View) members() (all []Finding) {
 	failed, members := 0, 0
 	for _, p := range v.Peers {
@@ -134,7 +152,7 @@ func (v *View) members() (all []Finding) {
 		}
 		f := p.check()
 		if f.Level == Fail {
-			f.Level = Warn // the others may do
+			f.Level = Warn // the other members may suffice
 			if p.Member {
 				failed++
 			}
@@ -143,20 +161,24 @@ func (v *View) members() (all []Finding) {
 	}
 	switch {
 	case members == 0 && v.Run != "" && v.Slot.Members != 1 && v.Ticket:
-		all = append(all, finding("members", Warn, "no peer of the ticket's run "+v.Run+" was found", "if it goes on, ask one of its peers for a new ticket, and see bootstrap"))
+		all = append(all, finding("members", Warn, "no peer of the ticket's run "+v.Run+" was found",
+			"if the run goes on, ask one of its peers for a new ticket, and see bootstrap"))
 	case members == 0 && v.Run != "" && v.Slot.Members != 1:
-		all = append(all, finding("members", Warn, "no other peer of run "+v.Run+" was found", "is anybody in it? Check the run's name (of a private run only the ticket finds peers), and see bootstrap"))
+		all = append(all, finding("members", Warn, "no other peer of run "+v.Run+" was found",
+			"check the run's name (the peers of a private run are found with a ticket only), and see bootstrap"))
 	case failed > 0 && failed == members:
-		all = append(all, finding("members", Fail, "no peer of the run can be reached", "check this machine's firewall for outgoing TCP and UDP, and that the others run"))
+		all = append(all, finding("members", Fail, "no peer of the run can be reached",
+			"check that this machine's firewall lets TCP and UDP out, and that the others run"))
 	}
 	return all
 }
 
-// check says how a peer is reached and how fast. Fail: not at all.
+// check says how a peer is reached and how fast. The level is Fail if it is not reached.
 func (p Peer) check() Finding {
 	check := "peer " + p.ID[max(0, len(p.ID)-8):]
 	if p.Error != "" {
-		return finding(check, Fail, "no answer: "+strings.Join(strings.Fields(p.Error), " "), "if others reach it, the two of you are both behind NAT: one must open a port, or a relay must help")
+		return finding(check, Fail, "no answer: "+strings.Join(strings.Fields(p.Error), " "),
+			"if others reach it, both of you are behind NAT: one must open a port, or a relay must help")
 	}
 	e, _ := parse(p.Addr)
 	way := map[string]string{"tcp": "TCP", "udp": "QUIC"}[e.proto]
@@ -166,21 +188,23 @@ func (p Peer) check() Finding {
 	what := fmt.Sprintf("over %s, round trip %s, %s", way, short(p.RTT), p.speeds())
 	switch {
 	case e.relay:
-		return finding(check, Warn, what, "relays are slow and bounded: open a port on one of the two sides")
+		return finding(check, Warn, what, "relays are slow and have limits: open a port on one of the two sides")
 	case p.RTT > slowTrip:
-		return finding(check, Warn, what, "every slot takes some round trips: fine for long inner phases; something else may be filling the link (--max-upload)")
+		return finding(check, Warn, what, "every slot takes some round trips, which is fine for long inner phases; "+
+			"other "+
+			"traffic may fill the link (limit this peer's with --max-upload)")
 	}
 	return finding(check, OK, what, "")
 }
 
 func (p Peer) speeds() string {
 	if p.Up == 0 && p.Down == 0 {
-		return "speed not measured (it has answered enough for now)"
+		return "speed not measured (the peer answers few probes at a time)"
 	}
 	return fmt.Sprintf("%s up, %s down", bits(p.Up), bits(p.Down))
 }
 
-// bits is a rate as providers tell it.
+// bits is a rate in bits, as network providers give it.
 func bits(bytesPerSecond float64) string {
 	switch b := 8 * bytesPerSecond; {
 	case b >= 1e9:
@@ -213,12 +237,14 @@ func (v *View) clock() (f Finding, ok bool) {
 			odd = append(odd, p.ID[max(0, len(p.ID)-8):])
 		}
 	}
-	level, what := OK, fmt.Sprintf("%s off the others'", short(median.Abs()))
+	level, what := OK, fmt.Sprintf("%s off those of the others", short(median.Abs()))
 	if median.Abs() > skewed {
-		level, what = Warn, fmt.Sprintf("this machine's is %s %s the others'", short(median.Abs()), map[bool]string{true: "behind", false: "ahead of"}[median > 0])
+		level, what = Warn, fmt.Sprintf("this machine's clock is %s %s those of the others", short(median.Abs()),
+			map[bool]string{true: "behind", false: "ahead of"}[median > 0])
 	}
 	if len(odd) > 0 {
-		what += "; these differ from the rest: " + strings.Join(odd, ", ")
+		what += "; the clocks of these peers differ from the rest: " + strings.Join(odd, ", ")
 	}
-	return finding("clock", level, what, "a run does not need clocks that agree, but logs are hard to compare and tickets expire early or late: turn NTP on (timedatectl set-ntp true)"), true
+	return finding("clock", level, what, "a run does not need clocks that agree, but logs are hard to compare and "+
+		"tickets expire early or late: turn NTP on (timedatectl set-ntp true)"), true
 }

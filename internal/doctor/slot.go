@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// A round pays where its exchange is short beside the inner steps: beyond this share of both, peers stand still too long.
+// The exchange of a round should be short beside its inner steps. Beyond this share of both, peers
+// wait too long.
 const waiting = .10
 
-// slot says how long a round's exchange will take: each member sends and receives 2(N-1)/N of the model, and the slowest way is the pace of
-// all. Each measured way is the narrower of its two ends, so a slow peer is seen, and a fast one never too fast.
+// slot says how long a round's exchange will take: each member sends and receives 2(N-1)/N of the
+// model, and the slowest connection sets the pace of all. A measured connection is as fast as the
+// slower of its two ends, so a slow peer is noticed, and a fast one is never overrated.
 func (v *View) slot() (f Finding, ok bool) {
 	s := &v.Slot
 	for _, p := range v.Peers {
@@ -22,10 +24,12 @@ func (v *View) slot() (f Finding, ok bool) {
 	}
 	n := float64(max(s.Members, 2))
 	s.Takes = seconds(2 * (n - 1) / n * float64(s.Bytes) / s.Slow)
-	what := fmt.Sprintf("%s (%s) among %.0f take %s of exchange a round; the slowest way, to %s, carries %s",
+	what := fmt.Sprintf("to exchange %s (%s) among %.0f peers takes %s a round; the slowest connection, to %s, "+
+		"carries %s",
 		size(s.Bytes), s.Codec, n, short(s.Takes), s.Slowest[max(0, len(s.Slowest)-8):], bits(s.Slow))
 	if s.Step == 0 {
-		return finding("slot", OK, what+fmt.Sprintf("; that is short beside inner phases of %s and more", short(seconds(s.Takes.Seconds()*(1-waiting)/waiting))), ""), true
+		return finding("slot", OK, what+fmt.Sprintf("; inner phases should take %s or more",
+			short(seconds(s.Takes.Seconds()*(1-waiting)/waiting))), ""), true
 	}
 	s.Inner = s.Step * time.Duration(s.Steps)
 	share := s.Takes.Seconds() / (s.Takes + s.Inner).Seconds()
@@ -37,6 +41,7 @@ func (v *View) slot() (f Finding, ok bool) {
 	case s.Beside:
 		what += ", and runs beside it"
 	}
-	do := fmt.Sprintf("peers will stand still for %.0f%% of the time: more --inner-steps, a smaller --codec (int8, int4), or --mode streaming, in which the exchange runs beside training", 100*share)
+	do := fmt.Sprintf("peers will wait for %.0f%% of the time: give more --inner-steps, a smaller --codec (int8, "+
+		"int4), or --mode streaming, in which the exchange runs beside training", 100*share)
 	return finding("slot", level, what, do), true
 }

@@ -7,63 +7,67 @@ import (
 	"time"
 )
 
-// View is what is known of the ways to others.
+// View is what is known of the connections to other peers.
 type View struct {
-	Run       string       `json:"run,omitempty"`
-	Node      string       `json:"node,omitempty"` // the running peer that was asked; empty: none runs, and its view is a new identity's
+	Run string `json:"run,omitempty"`
+	// the running peer that was asked; empty: none runs, and a new identity looked instead
+	Node      string       `json:"node,omitempty"`
 	Bootstrap Bootstrap    `json:"bootstrap"`
-	Addrs     []string     `json:"addrs"`           // that others are told
-	Own       []netip.Addr `json:"-"`               // of this machine's interfaces
-	Ticket    bool         `json:"-"`               // the addresses and the run's name are a ticket's
-	Reach     *Reach       `json:"reach,omitempty"` // nil: nobody has tried
-	Mapped    []string     `json:"mapped,omitempty"`
-	Peers     []Peer       `json:"peers"`
-	Slot      Slot         `json:"slot"`
+	Addrs     []string     `json:"addrs"` // that others get to know
+	Own       []netip.Addr `json:"-"`     // of this machine's interfaces
+	// whether the addresses and the run's name come from a ticket
+	Ticket bool     `json:"-"`
+	Reach  *Reach   `json:"reach,omitempty"` // nil: no peer has tried
+	Mapped []string `json:"mapped,omitempty"`
+	Peers  []Peer   `json:"peers"`
+	Slot   Slot     `json:"slot"`
 }
 
-// Bootstrap says how the bootstrap addresses do.
+// Bootstrap says whether the bootstrap addresses answer.
 type Bootstrap struct {
 	Given    []string `json:"given"`
 	Answered bool     `json:"answered"`
 	Err      string   `json:"error,omitempty"`
 }
 
-// Reach is what others found who tried to reach this peer.
+// Reach is what other peers found when they tried to reach this peer.
 type Reach struct {
 	Public bool     `json:"public"`
 	Tried  []string `json:"tried,omitempty"`  // public addresses that were reached
-	Failed []string `json:"failed,omitempty"` // and that were not
-	Relays []string `json:"relays,omitempty"` // through which it can be reached
+	Failed []string `json:"failed,omitempty"` // public addresses that were not reached
+	Relays []string `json:"relays,omitempty"` // through which this peer can be reached
 }
 
-// Peer is one other peer and the way to it.
+// Peer is one other peer and the connection to it.
 type Peer struct {
 	ID       string        `json:"peer"`
 	Member   bool          `json:"member"`
 	Error    string        `json:"error,omitempty"` // why it was not probed
-	Addr     string        `json:"addr,omitempty"`  // multiaddr that it is reached at
+	Addr     string        `json:"addr,omitempty"`  // the multiaddr at which it is reached
 	Observed string        `json:"observed,omitempty"`
 	RTT      time.Duration `json:"rtt_ns,omitempty"`
-	Offset   time.Duration `json:"offset_ns,omitempty"` // of its clock against this one's
-	Up       float64       `json:"up,omitempty"`        // bytes a second from here to there; 0: unknown
-	Down     float64       `json:"down,omitempty"`
+	Offset   time.Duration `json:"offset_ns,omitempty"` // of its clock against this machine's
+	// bytes a second from here to there; 0: unknown
+	Up   float64 `json:"up,omitempty"`
+	Down float64 `json:"down,omitempty"`
 }
 
-// Slot is what a round exchanges, and what it is held against. Zero: not known.
+// Slot is what a round exchanges, and the time of its inner steps. Zero means not known.
 type Slot struct {
-	Bytes   uint64        `json:"bytes"` // of the model as it travels
+	Bytes   uint64        `json:"bytes"` // of the encoded model
 	Codec   string        `json:"codec,omitempty"`
-	Members int           `json:"members"`            // this peer among them
-	Steps   uint64        `json:"inner_steps"`        // of a round
-	Step    time.Duration `json:"step_ns,omitempty"`  // of the slowest member that says
-	Beside  bool          `json:"beside"`             // the exchange runs beside the next inner steps
+	Members int           `json:"members"`           // this peer among them
+	Steps   uint64        `json:"inner_steps"`       // of a round
+	Step    time.Duration `json:"step_ns,omitempty"` // of the slowest member that reports it
+	// the exchange runs beside the next inner steps
+	Beside  bool          `json:"beside"`
 	Takes   time.Duration `json:"takes_ns,omitempty"` // expected; Check fills it in
-	Slowest string        `json:"slowest,omitempty"`  // the peer whose way is
-	Slow    float64       `json:"slow_bps,omitempty"` // bytes a second of that way
+	Slowest string        `json:"slowest,omitempty"`  // the peer with the slowest connection
+	Slow    float64       `json:"slow_bps,omitempty"` // bytes a second of that connection
 	Inner   time.Duration `json:"inner_ns,omitempty"` // the inner phase
 }
 
-// Check holds the view against what a run needs. It fills in what is expected of a slot.
+// Check compares the view with what a run needs. It fills in the expected times of v.Slot.
 func (v *View) Check() []Finding {
 	all := []Finding{v.bootstrap(), v.addresses(), v.mapping()}
 	if v.Reach != nil {
@@ -87,7 +91,7 @@ type endpoint struct {
 	relay bool
 }
 
-// parse reads as much of a multiaddr as is needed here; ok is false where it names no IP address.
+// parse reads the parts of a multiaddr that are needed here; ok is false if it has no IP address.
 func parse(addr string) (e endpoint, ok bool) {
 	parts := strings.Split(addr, "/")
 	for i := 1; i+1 < len(parts); i++ {

@@ -1,5 +1,7 @@
-// Package eventlog writes events to a file, one JSON object a line, and reads such files while they grow.
+// Package eventlog writes events to a file, one JSON object a line, and reads such files while they
+// grow.
 //
-// Writer appends events as they happen; every line reaches the file in one write, so a reader never sees lines mixed. Follower
-// gives the lines that were added since it was last asked, and Parse makes a Line of one.
+// Writer appends events as they happen; every line reaches the file in one write, so a reader never
+// sees lines mixed. Follower gives the lines that were added since it was last asked, and Parse
+// makes a Line of one.
 package eventlog

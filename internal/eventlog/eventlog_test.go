@@ -35,7 +35,10 @@ func TestWriteFollowParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for round := range uint64(3) {
-		e := map[string]any{"time": time.Unix(int64(round), 0), "event": "trainer.stats", "peer": "p", "round": round, "loss": 2.5}
+		e := map[string]any{
+			"time": time.Unix(int64(round), 0), "event": "trainer.stats", "peer": "p", "round": round,
+			"loss": 2.5,
+		}
 		if err := w.Event(e); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +47,8 @@ func TestWriteFollowParse(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 3 || got[2].Round != 2 || got[2].Loss != 2.5 || got[2].Event != "trainer.stats" || !got[2].Time.Equal(time.Unix(2, 0)) {
+	if len(got) != 3 || got[2].Round != 2 || got[2].Loss != 2.5 || got[2].Event != "trainer.stats" ||
+		!got[2].Time.Equal(time.Unix(2, 0)) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -123,7 +127,8 @@ func TestWriterAppendsWholeLines(t *testing.T) {
 	}
 }
 
-// TestALineThatWasCutOffIsEnded: a kill may leave the beginning of a line, which must not take the next process's first event with it.
+// TestALineThatWasCutOffIsEnded: a kill may leave the beginning of a line, which must not take the
+// next process's first event with it.
 func TestALineThatWasCutOffIsEnded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	if err := os.WriteFile(path, []byte("{\"event\":\"a\"}\n{\"event\":\"b\",\"sl"), 0o600); err != nil {
@@ -139,7 +144,8 @@ func TestALineThatWasCutOffIsEnded(t *testing.T) {
 		}
 	}
 	b, err := os.ReadFile(path)
-	if want := "{\"event\":\"a\"}\n{\"event\":\"b\",\"sl\n{\"event\":\"c\"}\n{\"event\":\"d\"}\n"; err != nil || string(b) != want {
+	if want := "{\"event\":\"a\"}\n{\"event\":\"b\",\"sl\n{\"event\":\"c\"}\n{\"event\":\"d\"}\n"; err != nil ||
+		string(b) != want {
 		t.Errorf("the file holds %q, want %q (%v)", b, want, err)
 	}
 }

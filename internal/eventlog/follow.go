@@ -14,7 +14,8 @@ const MaxLine = 1 << 20
 
 const readSize = 64 << 10 // bytes read at once
 
-// Follower reads a file that another process appends to. The file may not exist yet. It is for one goroutine.
+// Follower reads a file that another process appends to. The file may not exist yet. It is for one
+// goroutine.
 type Follower struct {
 	path string
 	f    *os.File
@@ -24,8 +25,8 @@ type Follower struct {
 // Follow starts at the file's beginning. Nothing is opened before Next.
 func Follow(path string) *Follower { return &Follower{path: path} }
 
-// Next calls f for every whole line that came since the last call. f must not keep the line. A line that is not whole yet
-// waits for its end.
+// Next calls f for every whole line that came since the last call. f must not keep the line. A line
+// that is not whole yet waits for its end.
 func (w *Follower) Next(f func(line []byte)) error {
 	if err := w.open(); err != nil || w.f == nil {
 		return err
@@ -56,7 +57,7 @@ func (w *Follower) open() (err error) {
 	return err
 }
 
-// lines hands out the whole lines of b and returns what is left.
+// lines passes on the whole lines of b and returns the rest.
 func (w *Follower) lines(b []byte, f func(line []byte)) (rest []byte) {
 	for {
 		line, after, found := bytes.Cut(b, []byte{'\n'})

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Line is an event as it stands in a file, with the fields that readers here use. Fields that an event does not have are zero.
+// Line is an event as it stands in a file, with the fields that readers here use. Fields that an
+// event does not have are zero.
 type Line struct {
 	Time      time.Time `json:"time"`
 	Event     string    `json:"event"`
@@ -23,19 +24,20 @@ type Line struct {
 	Detail    string    `json:"detail"`
 
 	// Of plans, drafts, proposals and certified records.
-	Height        uint64          `json:"height"`
-	Kind          string          `json:"kind"` // of a record: fork, step or members
-	Leader        string          `json:"leader"`
-	Record        string          `json:"record"` // hash
-	Prev          string          `json:"prev"`   // hash of the record before it
-	CertifiedRoot string          `json:"certified_root"`
-	Members       []string        `json:"members"`
-	Contributors  json.RawMessage `json:"contributors"` // to a committed slot their list, in statistics their number
-	About         string          `json:"about"`
-	Addrs         []string        `json:"addrs"`
+	Height        uint64   `json:"height"`
+	Kind          string   `json:"kind"` // of a record: fork, step or members
+	Leader        string   `json:"leader"`
+	Record        string   `json:"record"` // hash
+	Prev          string   `json:"prev"`   // hash of the record before it
+	CertifiedRoot string   `json:"certified_root"`
+	Members       []string `json:"members"`
+	// to a committed slot their list, in statistics their number
+	Contributors json.RawMessage `json:"contributors"`
+	About        string          `json:"about"`
+	Addrs        []string        `json:"addrs"`
 }
 
-// Parse reads one line. Fields it does not know are passed over.
+// Parse reads one line. Unknown fields are ignored.
 func Parse(b []byte) (Line, error) {
 	var l Line
 	if err := json.Unmarshal(b, &l); err != nil {

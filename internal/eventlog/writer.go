@@ -16,7 +16,8 @@ type Writer struct {
 	}
 }
 
-// Create opens path for appending and makes it if it is missing. A line that was cut off there, as a process was killed, is ended.
+// Create opens path for appending and makes it if it is missing. A line that was cut off there, as
+// a process was killed, is ended.
 func Create(path string) (*Writer, error) {
 	torn, err := endsMidLine(path)
 	if err != nil {
@@ -40,7 +41,7 @@ func Create(path string) (*Writer, error) {
 func endsMidLine(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
-		return false, nil // what is wrong with it shows when it is opened
+		return false, nil // an error shows up when the file is opened
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,9 +1,10 @@
-// Package hashtree hashes with BLAKE3 on the caller's goroutine alone. The hasher of lukechampine.com/blake3 starts one for every 16 KiB, which
-// for a frame of 256 KiB takes twice the processor time of the hash (go test -bench . ./internal/hashtree): where frames
-// arrive on every stream, all cores are busy anyway.
+// Package hashtree hashes with BLAKE3 on the caller's goroutine alone. The hasher of
+// lukechampine.com/blake3 starts a goroutine for every 16 KiB. For a frame of 256 KiB that takes
+// twice the processor time of the hash (go test -bench . ./internal/hashtree), and all cores are
+// busy anyway while frames arrive on every stream.
 //
-// BLAKE3 is a tree over chunks of 1024 bytes: the left side of a node is the largest power of two of chunks that leaves something
-// for the right.
+// BLAKE3 is a tree over chunks of 1024 bytes. The left side of a node has the largest power of two
+// of chunks that leaves at least one for the right side.
 package hashtree
 
 import (
@@ -14,8 +15,8 @@ import (
 	"lukechampine.com/blake3/guts"
 )
 
-// Block is what is hashed side by side: 16 chunks. It is filled by copying, because reading 16 chunks at once straight
-// from memory is slower than reading them in order first.
+// Block is the memory for 16 chunks that are hashed in parallel. It is filled by copying: to read
+// 16 chunks at once straight from memory is slower than to read them one after the other first.
 type Block [guts.MaxSIMD * guts.ChunkSize]byte
 
 // Sum256 is the BLAKE3-256 of b.
@@ -26,7 +27,7 @@ func Sum256(b []byte) [32]byte {
 	return sum(b)
 }
 
-// sum has a Block on its stack, which what is small shall not pay for.
+// sum has a Block on its stack. Small inputs do not pay for it.
 func sum(b []byte) (hash [32]byte) {
 	var k Block
 	top := k.Top(b, 0)
@@ -37,7 +38,7 @@ func sum(b []byte) (hash [32]byte) {
 	return hash
 }
 
-// Top is the top of the tree over b, whose first chunk has this number.
+// Top is the top of the tree over b. chunk is the number of its first chunk.
 func (k *Block) Top(b []byte, chunk uint64) guts.Node {
 	if len(b) <= len(k) {
 		return guts.CompressBuffer((*[len(Block{})]byte)(k), copy(k[:], b), &guts.IV, chunk, 0)
@@ -47,5 +48,5 @@ func (k *Block) Top(b []byte, chunk uint64) guts.Node {
 	return guts.ParentNode(guts.ChainingValue(l), guts.ChainingValue(r), &guts.IV, 0)
 }
 
-// Left is the part of n > 1024 bytes that lies on the left side of their node.
+// Left is how many of n > 1024 bytes lie on the left side of their node.
 func Left(n int64) int64 { return 1 << (bits.Len64(uint64(n-1)) - 1) }

@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// Adam is the scalars of one step of Adam. AdamAt makes them.
+// Adam holds the scalars of one step of Adam. AdamAt makes them.
 type Adam struct {
 	Beta1, Beta2 float32 // how much of the means stays
 	Rest1, Rest2 float32 // 1 - Beta1, 1 - Beta2
@@ -11,8 +11,9 @@ type Adam struct {
 	Eps          float32
 }
 
-// AdamAt gives the scalars of the step-th step, from 1. The bias corrections are computed in float64 and rounded once; the powers by
-// squaring and multiplying, because math.Pow may differ between architectures.
+// AdamAt gives the scalars of the step-th step, from 1. The bias corrections are computed in
+// float64 and rounded once; the powers by squaring and multiplying, because math.Pow may differ
+// between architectures.
 func AdamAt(lr, beta1, beta2, eps float32, step uint64) Adam {
 	b1, b2 := float64(beta1), float64(beta2)
 	return Adam{
@@ -22,7 +23,8 @@ func AdamAt(lr, beta1, beta2, eps float32, step uint64) Adam {
 	}
 }
 
-// power is x^n: for each bit of n from the lowest, the product takes the square that the bit stands for.
+// power returns x^n: for each bit of n from the lowest, the product takes the square that the bit
+// stands for.
 func power(x float64, n uint64) float64 {
 	p := 1.0
 	for ; n > 0; n >>= 1 {
@@ -34,9 +36,10 @@ func power(x float64, n uint64) float64 {
 	return p
 }
 
-// AdamStep does one step of Adam in place, rounding as PyTorch's does in float32 without fused multiply-add:
-// m = beta1*m + rest1*g; v = beta2*v + (rest2*g)*g; p -= (size*m) / (sqrt(v)/root + eps).
-// Where g*g is too large for float32, v is the largest float32: it can shrink again, and sqrt(v) stays finite.
+// AdamStep does one step of Adam in place, rounding as PyTorch's does in float32 without fused
+// multiply-add: m = beta1*m + rest1*g; v = beta2*v + (rest2*g)*g; p -= (size*m) / (sqrt(v)/root +
+// eps). Where g*g is too large for float32, v is the largest float32: it can shrink again, and
+// sqrt(v) stays finite.
 func AdamStep(p, m, v, g []float32, a Adam) {
 	same(len(p), len(m), len(v), len(g))
 	i := adamFast(p, m, v, g, &a)

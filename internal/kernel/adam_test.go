@@ -12,7 +12,8 @@ func TestDelayedSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := vector(t)
 		p, v, b, g := draw("p"), draw("v"), draw("b"), draw("g")
-		lr, mu, share := rapid.Float32Range(0, 2).Draw(t, "lr"), rapid.Float32Range(0, 1).Draw(t, "mu"), rapid.Float32Range(0, 1).Draw(t, "share")
+		lr, mu, share := rapid.Float32Range(0, 2).Draw(t, "lr"), rapid.Float32Range(0, 1).Draw(t, "mu"),
+			rapid.Float32Range(0, 1).Draw(t, "share")
 		n := len(p)
 		sum, plain, with, state := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)
 		for j := range n {
@@ -92,7 +93,8 @@ func TestAdamStaysFinite(t *testing.T) {
 		}
 		AdamStep(p, m, v, g, AdamAt(0.01, 0.9, 0.99, 1e-8, step+1))
 		for j := range p {
-			if x := float64(p[j] + m[j] + v[j]); math.IsNaN(x) || math.IsInf(float64(p[j]), 0) || v[j] > math.MaxFloat32 {
+			if x := float64(p[j] + m[j] + v[j]); math.IsNaN(x) || math.IsInf(float64(p[j]), 0) ||
+				v[j] > math.MaxFloat32 {
 				t.Fatalf("step %d: p=%v m=%v v=%v", step, p, m, v)
 			}
 		}

@@ -1,6 +1,7 @@
 package kernel
 
-// DelayedStep does a slot of delayed Nesterov between two of its momentum steps, in place: b += g; p -= lr*g.
+// DelayedStep does a slot of delayed Nesterov between two of its momentum steps, in place: b += g;
+// p -= lr*g.
 func DelayedStep(p, b, g []float32, lr float32) {
 	same(len(p), len(b), len(g))
 	i := delayedFast(p, b, g, lr)
@@ -15,8 +16,8 @@ func delayedGo(p, b, g []float32, lr float32) {
 	}
 }
 
-// DelayedMomentumStep does a slot of delayed Nesterov with its momentum step, in place:
-// v = mu*v + share*(b + g); p -= lr*(g + mu*v); b = 0. With b at zero and a share of 1 it is NesterovStep.
+// DelayedMomentumStep does a slot of delayed Nesterov with its momentum step, in place: v = mu*v +
+// share*(b + g); p -= lr*(g + mu*v); b = 0. With b at zero and a share of 1 it is NesterovStep.
 func DelayedMomentumStep(p, v, b, g []float32, lr, mu, share float32) {
 	same(len(p), len(v), len(b), len(g))
 	i := delayedMomentumFast(p, v, b, g, lr, mu, share)

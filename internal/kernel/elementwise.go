@@ -2,7 +2,8 @@ package kernel
 
 import "math"
 
-// Sub sets dst[j] = a[j] - b[j]. A pseudo-gradient is Sub(dst, anchor, local), so that an outer SGD step descends.
+// Sub sets dst[j] = a[j] - b[j]. A pseudo-gradient is Sub(dst, anchor, local), so that an outer SGD
+// step descends.
 func Sub(dst, a, b []float32) {
 	same(len(dst), len(a), len(b))
 	i := subFast(dst, a, b)
@@ -30,17 +31,19 @@ func mulGo(dst, a, b []float32) {
 	}
 }
 
-// Limit bounds the magnitude of what peers may contribute: no trained model comes near, and no sum over the members of a run, nor
-// the outer momentum made of it, can overflow.
+// Limit bounds the magnitude of what peers may contribute: no trained model comes near, and no sum
+// over the members of a run, nor the outer momentum made of it, can overflow.
 const Limit = 0x1p100
 
 const (
 	exponentBits = 0x7f800000
-	limitCarry   = (256 - (100 + 127)) << 23 // added to an exponent of Limit's or above it carries into the sign bit
-	signBit      = 0x80000000
+	// added to an exponent of Limit's or above it carries into the sign bit
+	limitCarry = (256 - (100 + 127)) << 23
+	signBit    = 0x80000000
 )
 
-// Bounded returns the index of the first element of x that is NaN, Inf, or Limit or more in magnitude; -1 when there is none.
+// Bounded returns the index of the first element of x that is NaN, Inf, or Limit or more in
+// magnitude; -1 when there is none.
 func Bounded(x []float32) int {
 	i := boundedFast(x)
 	if j := boundedGo(x[i:]); j >= 0 {

@@ -12,7 +12,7 @@ const (
 
 func hasFast() bool { return cpu.X86.HasAVX2 }
 
-// done is how many of n elements a fast path takes whose stride is that.
+// done returns how many of n elements a fast path with this stride takes.
 func done(n, stride int) int {
 	if !fast.Load() {
 		return 0
@@ -44,7 +44,7 @@ func mixFast(dst, a, b []float32, alpha, rest float32) int {
 	return n
 }
 
-// boundedFast is how many elements at the front of x are known to be bounded.
+// boundedFast returns how many elements at the front of x are known to be bounded.
 func boundedFast(x []float32) int {
 	return boundedAVX2(x[:done(len(x), stride)])
 }
@@ -123,8 +123,9 @@ func trimFast(dst []float32, cols [][]float32, scale []float32, k int) int {
 	return n
 }
 
-// What follows is in the .s files. Each takes all of its first slice, whose length is a multiple of its stride; the others are at
-// least as long. None keeps a slice.
+// The following functions are in the .s files. Each takes all of its first slice, which has a
+// length that is a multiple of the stride. The other slices are at least as long. None keeps a
+// slice.
 
 //go:noescape
 func subAVX2(dst, a, b []float32)
@@ -138,7 +139,8 @@ func mulAVX2(dst, a, b []float32)
 //go:noescape
 func mixAVX2(dst, a, b []float32, alpha, rest float32)
 
-// boundedAVX2 returns where the first stride begins in which an element is not bounded; len(x) when there is none.
+// boundedAVX2 returns where the first stride begins in which an element is not bounded; len(x) when
+// there is none.
 //
 //go:noescape
 func boundedAVX2(x []float32) int

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// pair is a kernel and its plain loop. x are vectors of equal length, s some scalars; the result is what does not go to a vector.
+// pair is a kernel and its plain loop. x are vectors of equal length, s some scalars; the result is
+// what does not go to a vector.
 type pair struct {
 	name        string
 	vectors     int
@@ -32,26 +33,38 @@ func adamOf(s []float32) Adam {
 
 func elementwisePairs() []pair {
 	return []pair{
-		run("Sub", 3, func(x [][]float32, _ []float32) { Sub(x[0], x[1], x[2]) }, func(x [][]float32, _ []float32) { subGo(x[0], x[1], x[2]) }),
-		run("Add", 3, func(x [][]float32, _ []float32) { Add(x[0], x[1], x[2]) }, func(x [][]float32, _ []float32) { addGo(x[0], x[1], x[2]) }),
-		run("Mul", 3, func(x [][]float32, _ []float32) { Mul(x[0], x[1], x[2]) }, func(x [][]float32, _ []float32) { mulGo(x[0], x[1], x[2]) }),
-		run("Mix", 3, func(x [][]float32, _ []float32) { Mix(x[0], x[1], x[2], 0.3) }, func(x [][]float32, _ []float32) { mixGo(x[0], x[1], x[2], 0.3, 1-float32(0.3)) }),
-		run("SGDStep", 2, func(x [][]float32, s []float32) { SGDStep(x[0], x[1], s[0]) }, func(x [][]float32, s []float32) { sgdGo(x[0], x[1], s[0]) }),
+		run("Sub", 3, func(x [][]float32, _ []float32) { Sub(x[0], x[1], x[2]) },
+			func(x [][]float32, _ []float32) { subGo(x[0], x[1], x[2]) }),
+		run("Add", 3, func(x [][]float32, _ []float32) { Add(x[0], x[1], x[2]) },
+			func(x [][]float32, _ []float32) { addGo(x[0], x[1], x[2]) }),
+		run("Mul", 3, func(x [][]float32, _ []float32) { Mul(x[0], x[1], x[2]) },
+			func(x [][]float32, _ []float32) { mulGo(x[0], x[1], x[2]) }),
+		run("Mix", 3, func(x [][]float32, _ []float32) { Mix(x[0], x[1], x[2], 0.3) },
+			func(x [][]float32, _ []float32) { mixGo(x[0], x[1], x[2], 0.3, 1-float32(0.3)) }),
+		run("SGDStep", 2, func(x [][]float32, s []float32) { SGDStep(x[0], x[1], s[0]) },
+			func(x [][]float32, s []float32) { sgdGo(x[0], x[1], s[0]) }),
 		run("MomentumStep", 3, func(x [][]float32, s []float32) { MomentumStep(x[0], x[1], x[2], s[0], s[1]) },
 			func(x [][]float32, s []float32) { momentumGo(x[0], x[1], x[2], s[0], s[1]) }),
 		run("NesterovStep", 3, func(x [][]float32, s []float32) { NesterovStep(x[0], x[1], x[2], s[0], s[1]) },
 			func(x [][]float32, s []float32) { nesterovGo(x[0], x[1], x[2], s[0], s[1]) }),
 		run("DelayedStep", 3, func(x [][]float32, s []float32) { DelayedStep(x[0], x[1], x[2], s[0]) },
 			func(x [][]float32, s []float32) { delayedGo(x[0], x[1], x[2], s[0]) }),
-		run("DelayedMomentumStep", 4, func(x [][]float32, s []float32) { DelayedMomentumStep(x[0], x[1], x[2], x[3], s[0], s[1], s[2]) },
+		run("DelayedMomentumStep", 4, func(x [][]float32,
+			s []float32,
+		) {
+			DelayedMomentumStep(x[0], x[1], x[2], x[3], s[0], s[1], s[2])
+		},
 			func(x [][]float32, s []float32) { delayedMomentumGo(x[0], x[1], x[2], x[3], s[0], s[1], s[2]) }),
 		run("AdamStep", 4, func(x [][]float32, s []float32) { AdamStep(x[0], x[1], x[2], x[3], adamOf(s)) },
 			func(x [][]float32, s []float32) { a := adamOf(s); adamGo(x[0], x[1], x[2], x[3], &a) }),
-		{"NormSq", 1, func(x [][]float32, _ []float32) float64 { return NormSq(x[0]) }, func(x [][]float32, _ []float32) float64 {
-			var l [8]float64
-			normSqGo(&l, x[0])
-			return combine(&l)
-		}},
+		{
+			"NormSq", 1, func(x [][]float32, _ []float32) float64 { return NormSq(x[0]) },
+			func(x [][]float32, _ []float32) float64 {
+				var l [8]float64
+				normSqGo(&l, x[0])
+				return combine(&l)
+			},
+		},
 		{
 			"Bounded", 1, func(x [][]float32, _ []float32) float64 { return float64(Bounded(x[0])) },
 			func(x [][]float32, _ []float32) float64 { return float64(boundedGo(x[0])) },
@@ -65,17 +78,21 @@ func reducePair(n, k int) pair {
 		return run(fmt.Sprint("MeanInto N=", n), n+1, func(x [][]float32, s []float32) { MeanInto(x[0], x[1:], s[:n]) },
 			func(x [][]float32, s []float32) { meanGo(x[0], x[1:], s[:n], 0) })
 	}
-	return run(fmt.Sprint("TrimmedMeanInto N=", n, " k=", k), n+1, func(x [][]float32, s []float32) { TrimmedMeanInto(x[0], x[1:], s[:n], k) },
+	return run(fmt.Sprint("TrimmedMeanInto N=", n, " k=", k), n+1,
+		func(x [][]float32, s []float32) { TrimmedMeanInto(x[0], x[1:], s[:n], k) },
 		func(x [][]float32, s []float32) { trimmedMeanGo(x[0], x[1:], s[:n], k, 0) })
 }
 
 // special are values at which arithmetic takes other ways.
 var special = []float32{
-	0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32, -math.MaxFloat32,
-	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-126, 0x1.fffffcp-127, Limit, -Limit, 0x1.fffffep99, 1e30, -1e30,
+	0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)),
+	math.MaxFloat32, -math.MaxFloat32,
+	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-126, 0x1.fffffcp-127, Limit, -Limit, 0x1.fffffep99,
+	1e30, -1e30,
 }
 
-// draw is a value: with this probability a special one or a subnormal one, else any of moderate size, or of any bits.
+// draw is a value: with this probability a special one or a subnormal one, else any of moderate
+// size, or of any bits.
 func draw(r *rand.Rand, strange float64, wild bool) float32 {
 	switch {
 	case r.Float64() < strange:
@@ -90,7 +107,8 @@ func draw(r *rand.Rand, strange float64, wild bool) float32 {
 	}
 }
 
-// input is vectors of one length and scalars; the vectors are cut, at any alignment, from memory that is compared whole.
+// input is vectors of one length and scalars; the vectors are cut, at any alignment, from memory
+// that is compared whole.
 type input struct {
 	memory, x [][]float32
 	scalars   []float32
@@ -140,8 +158,8 @@ func (in input) clone() input {
 	return c
 }
 
-// sameBits says whether the two are the same to the bit. Which NaN it is does not count: that is not the same on all architectures,
-// nor from one compiler to the next.
+// sameBits says whether the two are the same to the bit. Which NaN it is does not count: that is
+// not the same on all architectures, nor from one compiler to the next.
 func sameBits(a, b float32) bool {
 	return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b
 }
@@ -158,14 +176,16 @@ func comparePair(t *testing.T, p pair, in input) {
 	for i := range in.memory {
 		for j, v := range in.memory[i] {
 			if w := plain.memory[i][j]; !sameBits(v, w) {
-				t.Fatalf("%s of %d elements: element %d of vector %d's memory is %v (%08x), the plain loop gives %v (%08x)",
+				t.Fatalf("%s of %d elements: element %d of vector %d's memory is %v (%08x), the plain loop gives %v "+
+					"(%08x)",
 					p.name, n, j, i, v, math.Float32bits(v), w, math.Float32bits(w))
 			}
 		}
 	}
 }
 
-// Every fast path gives the bits of its plain loop, at every length and alignment, for whatever values, and writes nowhere else.
+// Every fast path gives the bits of its plain loop, at every length and alignment, for whatever
+// values, and writes nowhere else.
 func TestFastIsPlain(t *testing.T) {
 	defer SetFast(SetFast(true))
 	if !Fast() {

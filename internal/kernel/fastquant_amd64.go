@@ -63,7 +63,8 @@ func decodeBF16Fast(dst []float32, src []byte) int {
 	return n
 }
 
-// What follows is in the .s files. The vector of float32 has whole strides; the bytes are as many as those elements take, or more.
+// The following functions are in the .s files. The vector of float32 has whole strides; the bytes
+// are as many as those elements take, or more.
 
 //go:noescape
 func absMaxAVX2(x []float32) uint32

@@ -16,8 +16,8 @@ func twice(f func(fast int)) {
 	f(0)
 }
 
-// Quantisers with their fast paths read and write the same bytes as without, at every length and alignment, and write nowhere else;
-// foreign bytes are refused at the same place.
+// Quantisers with their fast paths read and write the same bytes as without, at every length and
+// alignment, and write nowhere else; foreign bytes are refused at the same place.
 func TestFastQuantisersArePlain(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, q := range quantisers {

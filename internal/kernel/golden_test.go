@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/golden.txt")
 
-// noise fills a vector of n elements with values of magnitude 2^-20 to 2^12, made from integers so that the inputs are
-// the same on every architecture.
+// noise fills a vector of n elements with values of magnitude 2^-20 to 2^12, made from integers so
+// that the inputs are the same on every architecture.
 func noise(r *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for j := range x {
@@ -26,7 +26,8 @@ func noise(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-// golden returns the outputs of every kernel on fixed inputs, one line a kernel: name and BLAKE3 of its bits.
+// golden returns the outputs of every kernel on fixed inputs, one line a kernel: name and BLAKE3 of
+// its bits.
 func golden() string {
 	const n = 100_003
 	r := rand.New(rand.NewPCG(1, 2))

@@ -26,7 +26,8 @@ func equalBits(t interface {
 
 // finite draws values of all magnitudes whose sums and products stay finite.
 func finite() *rapid.Generator[float32] {
-	return rapid.OneOf(rapid.Float32Range(-1e15, 1e15), rapid.Float32Range(-1, 1), rapid.SampledFrom([]float32{0, float32(math.Copysign(0, -1)), 1, -1}))
+	return rapid.OneOf(rapid.Float32Range(-1e15, 1e15), rapid.Float32Range(-1, 1),
+		rapid.SampledFrom([]float32{0, float32(math.Copysign(0, -1)), 1, -1}))
 }
 
 // vector draws a length around the kernels' strides, and a maker of vectors of that length.
@@ -55,7 +56,10 @@ func TestSubAndMul(t *testing.T) {
 
 func TestBoundedFindsTheFirst(t *testing.T) {
 	nan, below := float32(math.NaN()), math.Nextafter32(Limit, 0)
-	bad := []float32{Limit, -Limit, math.MaxFloat32, nan, float32(math.Inf(1)), float32(math.Inf(-1)), math.Float32frombits(0xffffffff), math.Float32frombits(0x7f800001)}
+	bad := []float32{
+		Limit, -Limit, math.MaxFloat32, nan, float32(math.Inf(1)), float32(math.Inf(-1)),
+		math.Float32frombits(0xffffffff), math.Float32frombits(0x7f800001),
+	}
 	good := []float32{0, float32(math.Copysign(0, -1)), below, -below, math.SmallestNonzeroFloat32}
 	for n := range 40 {
 		x := make([]float32, n)

@@ -2,15 +2,18 @@ package kernel
 
 import "math"
 
-// Lanes are a reduction of contributions that come one after the other, as they do where a partial result goes from peer to peer. With k
-// values to be trimmed from each end, the partial of n contributions is Lanes(k, n) lanes of a value for each coordinate, one lane behind
-// the other: first the lowest and highest values seen so far, in rising order (all of them up to 2k; from then on the k lowest and
-// the k highest), then, from more than 2k on, the sum of the rest. With k = 0 that is the sum alone.
+// Lanes are a reduction of contributions that come one after the other, as they do where a partial
+// result goes from peer to peer. With k values to be trimmed from each end, the partial of n
+// contributions is Lanes(k, n) lanes of a value for each coordinate, one lane behind the other:
+// first the lowest and highest values seen so far, in rising order (all of them up to 2k; from then
+// on the k lowest and the k highest), then, from more than 2k on, the sum of the rest. With k = 0
+// that is the sum alone.
 //
-// AddLane for each contribution in order and then FinishLanes gives the bits of TrimmedMeanInto with the columns in that order, and
-// SumLane those of MeanInto: nothing that is trimmed in the end has ever been in the sum.
+// AddLane for each contribution in order and then FinishLanes gives the bits of TrimmedMeanInto
+// with the columns in that order, and SumLane those of MeanInto: nothing that is trimmed in the end
+// has ever been in the sum.
 
-// Lanes is the number of lanes of the partial of n contributions, k trimmed from each end.
+// Lanes returns the number of lanes of the partial of n contributions, k trimmed from each end.
 func Lanes(k, n int) int {
 	if n <= 2*k {
 		return n
@@ -18,9 +21,10 @@ func Lanes(k, n int) int {
 	return 2*k + 1
 }
 
-// AddLane adds a contribution's column, times scale, to the partial of n others, in place. lanes has room for the lanes that come out,
-// Lanes(k, n+1); what lies behind those that go in is not read. Rising values are kept by moving x up through the lanes: x is what
-// is left over. The sum starts from +0.
+// AddLane adds a contribution's column, times scale, to the partial of n others, in place. lanes
+// has room for the lanes that come out, Lanes(k, n+1); what lies behind those that go in is not
+// read. Rising values are kept by moving x up through the lanes: x is what is left over. The sum
+// starts from +0.
 func AddLane(lanes, col []float32, scale float32, k, n int) {
 	size := len(col)
 	same(Lanes(k, n+1)*size, len(lanes))
@@ -66,13 +70,15 @@ func rise(lane func(int) []float32, from, to int, x []float32) {
 	}
 }
 
-// SumLane sets dst to the sum: the mean, if the scales were MeanScales. lanes are those of a partial with k = 0.
+// SumLane sets dst to the sum: the mean, if the scales were MeanScales. lanes are those of a
+// partial with k = 0.
 func SumLane(dst, lanes []float32) {
 	same(len(dst), len(lanes))
 	copy(dst, lanes)
 }
 
-// FinishLanes sets dst to the trimmed mean of n contributions: the sum over n-2k. It panics unless 2k < n.
+// FinishLanes sets dst to the trimmed mean of n contributions: the sum over n-2k. It panics unless
+// 2k < n.
 func FinishLanes(dst, lanes []float32, k, n int) {
 	if k < 0 || n <= 2*k {
 		panic("kernel: trimming leaves nothing")
@@ -85,10 +91,12 @@ func FinishLanes(dst, lanes []float32, k, n int) {
 	}
 }
 
-// BoundedLanes returns the index of the first element that cannot be in the lanes of n contributions below Limit in magnitude, k of them
-// trimmed from each end; -1 when there is none. A value must be below Limit itself. A sum of m values is at most m x Limit: that is a
-// float32 of its own up to m = 2^24, so no rounding leads beyond it, and whoever adds a value below Limit to a sum within the bound gets
-// one that is within the next. A fixed bound would have the peer blamed that adds to a sum just below it.
+// BoundedLanes returns the index of the first element that cannot be in the lanes of n
+// contributions below Limit in magnitude, k of them trimmed from each end; -1 when there is none. A
+// value must be below Limit itself. A sum of m values is at most m x Limit: that is a float32 of
+// its own up to m = 2^24, so no rounding leads beyond it. A peer that adds a value below Limit to a
+// sum within the bound gets a sum within the next bound. A fixed bound would blame a peer that adds
+// to a sum just below it.
 func BoundedLanes(lanes []float32, k, n int) int {
 	size := len(lanes) / max(1, Lanes(k, n))
 	same(Lanes(k, n)*size, len(lanes))
@@ -102,7 +110,8 @@ func BoundedLanes(lanes []float32, k, n int) int {
 	return -1
 }
 
-// within returns the index of the first element of x that is NaN or above limit in magnitude; -1 when there is none.
+// within returns the index of the first element of x that is NaN or above limit in magnitude; -1
+// when there is none.
 func within(x []float32, limit float32) int {
 	const step = 4
 	most := math.Float32bits(limit) // above it the difference carries into the sign bit

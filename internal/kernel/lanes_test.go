@@ -8,11 +8,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// laneValue draws what is hard for an order and a sum: equal values, zeros of both signs, subnormals, huge ones.
+// laneValue draws what is hard for an order and a sum: equal values, zeros of both signs,
+// subnormals, huge ones.
 func laneValue() *rapid.Generator[float32] {
 	return rapid.OneOf(
 		rapid.Float32Range(-1, 1),
-		rapid.SampledFrom([]float32{0, float32(math.Copysign(0, -1)), 1, -1, 0.5, 1e-40, -1e-40, 1e30, -1e30, math.SmallestNonzeroFloat32}),
+		rapid.SampledFrom([]float32{
+			0, float32(math.Copysign(0, -1)), 1, -1, 0.5, 1e-40, -1e-40, 1e30, -1e30,
+			math.SmallestNonzeroFloat32,
+		}),
 	)
 }
 
@@ -59,7 +63,8 @@ func TestLanesAreTheReduction(t *testing.T) {
 	})
 }
 
-// Against sorting: the lanes hold exactly the k lowest and highest, and the rest is summed exactly where sums are exact.
+// Against sorting: the lanes hold exactly the k lowest and highest, and the rest is summed exactly
+// where sums are exact.
 func TestLanesAgainstSorting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 9).Draw(t, "n")
@@ -88,7 +93,8 @@ func TestLanesAgainstSorting(t *testing.T) {
 						t.Fatalf("after %d values lane %d holds %v, want %v of %v", i+1, l, lanes[l*size+j], v, s)
 					}
 				}
-				if middle := s[min(k, len(s)):max(min(k, len(s)), len(s)-k)]; len(s) > 2*k && !slices.Contains(middle, 0x1p99) {
+				if middle := s[min(k, len(s)):max(min(k, len(s)), len(s)-k)]; len(s) > 2*k &&
+					!slices.Contains(middle, 0x1p99) {
 					sum := float32(0)
 					for _, v := range middle {
 						sum += v
@@ -102,7 +108,8 @@ func TestLanesAgainstSorting(t *testing.T) {
 	})
 }
 
-// What honest peers make of what passes is within the next bound, up to the largest group: nobody is blamed for what came to it.
+// What honest peers make of what passes is within the next bound, up to the largest group: nobody
+// is blamed for what came to it.
 func TestBoundedLanesHoldWhateverIsAdded(t *testing.T) {
 	below := math.Nextafter32(Limit, 0)
 	for _, k := range []int{0, 1, 5} {

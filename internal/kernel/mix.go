@@ -1,7 +1,8 @@
 package kernel
 
-// Mix sets dst[j] = alpha a[j] + (1-alpha) b[j]: how far live parameters a keep to themselves where an anchor b lands in them (Streaming
-// DiLoCo, arXiv 2501.18512). With alpha 0 it is b, bit for bit, whatever a is. dst may be a or b.
+// Mix sets dst[j] = alpha a[j] + (1-alpha) b[j]: how far live parameters a keep to themselves where
+// an anchor b lands in them (Streaming DiLoCo, arXiv 2501.18512). With alpha 0 it is b, bit for
+// bit, whatever a is. dst may be a or b.
 func Mix(dst, a, b []float32, alpha float32) {
 	same(len(dst), len(a), len(b))
 	if alpha == 0 {

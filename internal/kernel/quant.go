@@ -7,21 +7,25 @@ import (
 
 // Quantisation: float32 values as fewer bits. What the formats have in common:
 //
-//   - A vector is cut into blocks, the last of which (the tail) may be shorter. A block is encoded on its own: its scale, a
-//     little-endian float32, then one small integer an element. bf16 has neither blocks nor scales.
-//   - Every value of a block is a multiple of its scale. Decoding is one product, rounded once to float32; in sign it is exact.
+//   - A vector is cut into blocks, the last of which (the tail) may be shorter. A block is encoded
+//     on its own: its scale, a little-endian float32, then one small integer an element. bf16 has
+//     neither blocks nor scales.
+//   - Every value of a block is a multiple of its scale. Decoding is one product, rounded once to
+//     float32; in sign it is exact.
 //   - Rounding is to the nearest integer, ties to the even one.
-//   - A block whose scale would come out of values below 2^-100 is zeros: scale +0 and integers 0. So no scale, and no decoded
-//     value but zero, is subnormal, and no reciprocal overflows. Error feedback keeps what is lost.
-//   - A block with a NaN or an Inf in it has NaN (0x7fc00000) for a scale, and bytes 0, which no decoder takes. It cannot come about
-//     where callers keep to Bounded.
+//   - A block whose scale would come out of values below 2^-100 is zeros: scale +0 and integers 0.
+//     So no scale, and no decoded value but zero, is subnormal, and no reciprocal overflows. Error
+//     feedback keeps what is lost.
+//   - A block with a NaN or an Inf in it has NaN (0x7fc00000) for a scale, and bytes 0, which no
+//     decoder takes. It cannot come about where callers keep to Bounded.
 //
-// Encoders are total: each input has exactly one encoding, on every architecture. Decoders refuse what no encoder writes where
-// that is cheap to see: scales that are not +0 or a finite number from tiny up, integers out of range, a zero block with
-// another integer than 0 or another block without its largest integer (int8, int4), unused bits that are set.
+// Encoders are total: each input has exactly one encoding, on every architecture. Decoders refuse
+// what no encoder writes where that is cheap to see: scales that are not +0 or a finite number from
+// tiny up, integers out of range, a zero block with another integer than 0 or another block without
+// its largest integer (int8, int4), unused bits that are set.
 //
-// int8 and int4 have the scale absmax/127 and absmax/7, and integers round(float32(x * float32(127/absmax))); sign has the mean
-// of |x|, and one bit.
+// int8 and int4 have the scale absmax/127 and absmax/7, and integers round(float32(x *
+// float32(127/absmax))); sign has the mean of |x|, and one bit.
 
 const (
 	// QuantBlock is the number of elements that share a scale in int8 and int4.
@@ -41,12 +45,13 @@ const (
 
 	nanScale = 0x7fc00000
 
-	// Adding it to a value of magnitude up to 2^22 leaves the value, rounded to the nearest integer, in the low bits.
+	// Adding it to a value of magnitude up to 2^22 leaves the value, rounded to the nearest
+	// integer, in the low bits.
 	toInteger     = 0x1.8p23
 	toIntegerBits = 0x4b400000
 )
 
-// quantSize is the number of bytes of n elements in blocks, the last of which may be shorter.
+// quantSize returns the number of bytes of n elements in blocks, the last of which may be shorter.
 func quantSize(n, blockElements int, blockBytes func(n int) int) int {
 	size := n / blockElements * blockBytes(blockElements)
 	if rest := n % blockElements; rest > 0 {
@@ -55,7 +60,8 @@ func quantSize(n, blockElements int, blockBytes func(n int) int) int {
 	return size
 }
 
-// absMaxBits is the largest magnitude of x, as bits: Inf ranks above all numbers, and NaN above Inf.
+// absMaxBits returns the largest magnitude of x, as bits: Inf ranks above all numbers, and NaN
+// above Inf.
 func absMaxBits(x []float32) uint32 {
 	i, most := absMaxFast(x)
 	for _, v := range x[i:] {
@@ -64,8 +70,9 @@ func absMaxBits(x []float32) uint32 {
 	return most
 }
 
-// scales are a block's scale, and the factor that takes its values to integers up to steps, from the bits of its largest magnitude. ok
-// is false if there is no scale: nanScale is to be written, and zeros.
+// scales returns a block's scale, and the factor that takes its values to integers up to steps,
+// from the bits of its largest magnitude. ok is false if there is no scale: nanScale is to be
+// written, and zeros.
 func scales(most uint32, steps float32) (scale, factor float32, ok bool) {
 	switch {
 	case most >= exponentBits:
@@ -77,7 +84,8 @@ func scales(most uint32, steps float32) (scale, factor float32, ok bool) {
 	return m / steps, steps / m, true
 }
 
-// nearest is the integer nearest to float32(v*factor), the even one of two, for magnitudes up to 2^22.
+// nearest returns the integer nearest to float32(v*factor), the even one of two, for magnitudes up
+// to 2^22.
 func nearest(v, factor float32) int32 {
 	return int32(math.Float32bits(float32(v*factor)+toInteger) - toIntegerBits)
 }
@@ -86,14 +94,18 @@ func putScale(dst []byte, scale float32) {
 	binary.LittleEndian.PutUint32(dst, math.Float32bits(scale))
 }
 
-// getScale reads a scale; zero says that the block must be zeros, ok that it is one that an encoder writes.
+// getScale reads a scale; zero says that the block must be zeros, ok that it is one that an encoder
+// writes.
 func getScale(src []byte, least uint32) (scale float32, zero, ok bool) {
 	b := binary.LittleEndian.Uint32(src)
 	return math.Float32frombits(b), b == 0, b == 0 || b >= least && b < exponentBits
 }
 
-// eachQuantBlock calls f for each block of x and its bytes, until f says false; it returns where that block begins, -1 if none.
-func eachQuantBlock(x []float32, b []byte, elements int, blockBytes func(n int) int, f func(x []float32, b []byte) bool) int {
+// eachQuantBlock calls f for each block of x and its bytes, until f says false; it returns where
+// that block begins, -1 if none.
+func eachQuantBlock(x []float32, b []byte, elements int, blockBytes func(n int) int,
+	f func(x []float32, b []byte) bool,
+) int {
 	same(len(b), quantSize(len(x), elements, blockBytes))
 	for at := 0; at < len(x); at += elements {
 		n := min(elements, len(x)-at)

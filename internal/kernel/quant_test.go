@@ -23,13 +23,26 @@ type quantiser struct {
 }
 
 var quantisers = []quantiser{
-	{"BF16", 1, BF16Size, EncodeBF16, func(dst []float32, src []byte) int { DecodeBF16(dst, src); return -1 }, naiveBF16},
-	{"Int8", QuantBlock, Int8Size, EncodeInt8, DecodeInt8, func(src []float32) []byte { return naiveBlocks(src, QuantBlock, naiveInt8) }},
-	{"Int4", QuantBlock, Int4Size, EncodeInt4, DecodeInt4, func(src []float32) []byte { return naiveBlocks(src, QuantBlock, naiveInt4) }},
-	{"Sign", SignBlock, SignSize, EncodeSign, DecodeSign, func(src []float32) []byte { return naiveBlocks(src, SignBlock, naiveSign) }},
+	{
+		"BF16", 1, BF16Size, EncodeBF16, func(dst []float32, src []byte) int { DecodeBF16(dst, src); return -1 },
+		naiveBF16,
+	},
+	{
+		"Int8", QuantBlock, Int8Size, EncodeInt8, DecodeInt8,
+		func(src []float32) []byte { return naiveBlocks(src, QuantBlock, naiveInt8) },
+	},
+	{
+		"Int4", QuantBlock, Int4Size, EncodeInt4, DecodeInt4,
+		func(src []float32) []byte { return naiveBlocks(src, QuantBlock, naiveInt4) },
+	},
+	{
+		"Sign", SignBlock, SignSize, EncodeSign, DecodeSign,
+		func(src []float32) []byte { return naiveBlocks(src, SignBlock, naiveSign) },
+	},
 }
 
-// The naive encoders are written from the formats' text, in float64 and with the library's rounding.
+// The naive encoders are written from the formats' text, in float64 and with the library's
+// rounding.
 
 func naiveBF16(src []float32) (b []byte) {
 	for _, v := range src {
@@ -105,7 +118,8 @@ func naiveSign(x []float32) (scale float32, b []byte) {
 
 // quantInput draws vectors whose blocks differ in magnitude, down to what comes out as zeros.
 func quantInput(t *rapid.T, block int) []float32 {
-	n := rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(max(0, block-9), block+9), rapid.IntRange(2*block, 2*block+17)).Draw(t, "n")
+	n := rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(max(0, block-9), block+9),
+		rapid.IntRange(2*block, 2*block+17)).Draw(t, "n")
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 	var x []float32
 	for len(x) < n {
@@ -138,7 +152,8 @@ func TestQuantisersAgainstNaive(t *testing.T) {
 	}
 }
 
-// checkDecoded holds what decodes against what was encoded: as near as the format promises, and a multiple of the scale.
+// checkDecoded holds what decodes against what was encoded: as near as the format promises, and a
+// multiple of the scale.
 func checkDecoded(t *rapid.T, q quantiser, x []float32, enc []byte) {
 	dec := make([]float32, len(x))
 	if at := q.decode(dec, enc); at >= 0 {
@@ -155,10 +170,12 @@ func checkDecoded(t *rapid.T, q quantiser, x []float32, enc []byte) {
 		case "Int4":
 			within = max(tiny, most/7*0.50001)
 		case "Sign":
-			within = max(SignBlock*tiny, most) // at least each is of the right sign, and the mean is kept
+			// at least each is of the right sign, and the mean is kept
+			within = max(SignBlock*tiny, most)
 		}
 		for j, v := range b {
-			if d := dec[at+j]; math.Abs(float64(v)-float64(d)) > within || d != 0 && math.Signbit(float64(d)) != math.Signbit(float64(v)) {
+			if d := dec[at+j]; math.Abs(float64(v)-float64(d)) > within || d != 0 &&
+				math.Signbit(float64(d)) != math.Signbit(float64(v)) {
 				t.Fatalf("element %d: %v came back as %v", at+j, v, d)
 			}
 		}
@@ -264,8 +281,9 @@ func TestDecodersRefuse(t *testing.T) {
 	}
 }
 
-// FuzzQuantised gives decoders foreign bytes. What they take is finite up to an overflow of a large scale, and no block decodes to the same
-// as the one that its values are encoded to, unless that is itself.
+// FuzzQuantised gives decoders foreign bytes. What they take is finite up to an overflow of a large
+// scale, and no block decodes to the same as the one that its values are encoded to, unless that is
+// itself.
 func FuzzQuantised(f *testing.F) {
 	for i, q := range quantisers {
 		x := make([]float32, q.block+3)

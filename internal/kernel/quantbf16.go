@@ -8,8 +8,9 @@ import (
 // BF16Size is the number of bytes that n elements take in bfloat16: 2 each.
 func BF16Size(n int) int { return 2 * n }
 
-// EncodeBF16 writes the upper half of each value's bits, little-endian, rounded to nearest, ties to even. len(dst) must be
-// BF16Size(len(src)). NaN stays NaN, with its quiet bit set; what rounds above the largest bfloat16 becomes Inf.
+// EncodeBF16 writes the upper half of each value's bits, little-endian, rounded to nearest, ties to
+// even. len(dst) must be BF16Size(len(src)). NaN stays NaN, with its quiet bit set; what rounds
+// above the largest bfloat16 becomes Inf.
 func EncodeBF16(dst []byte, src []float32) {
 	same(len(dst), BF16Size(len(src)))
 	for j := encodeBF16Fast(dst, src); j < len(src); j++ {

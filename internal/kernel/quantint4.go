@@ -1,7 +1,7 @@
 package kernel
 
-// Int4Size is the number of bytes that n elements take in int4: half a byte each, rounded up at the tail, and 4 a block of
-// QuantBlock.
+// Int4Size is the number of bytes that n elements take in int4: half a byte each, rounded up at the
+// tail, and 4 a block of QuantBlock.
 func Int4Size(n int) int { return quantSize(n, QuantBlock, int4Bytes) }
 
 func int4Bytes(n int) int { return scaleSize + (n+1)/2 }
@@ -9,8 +9,9 @@ func int4Bytes(n int) int { return scaleSize + (n+1)/2 }
 // int4Zero is the nibble of 0: integers -7 to 7 are written as 1 to 15.
 const int4Zero = 8
 
-// EncodeInt4 writes src block by block: the scale absmax/7, then two elements a byte, the first in the low bits, each an integer
-// from -7 to 7 plus 8. The high bits that a tail of odd length leaves are 0. len(dst) must be Int4Size(len(src)).
+// EncodeInt4 writes src block by block: the scale absmax/7, then two elements a byte, the first in
+// the low bits, each an integer from -7 to 7 plus 8. The high bits that a tail of odd length leaves
+// are 0. len(dst) must be Int4Size(len(src)).
 func EncodeInt4(dst []byte, src []float32) {
 	eachQuantBlock(src, dst, QuantBlock, int4Bytes, encodeInt4)
 }
@@ -35,8 +36,9 @@ func encodeInt4(x []float32, b []byte) bool {
 	return true
 }
 
-// DecodeInt4 fills dst from what EncodeInt4 wrote and returns -1, or the index of the first element of a block that it did not
-// write; dst then holds anything from there on. len(src) must be Int4Size(len(dst)).
+// DecodeInt4 fills dst from what EncodeInt4 wrote and returns -1, or the index of the first element
+// of a block that it did not write; dst then holds anything from there on. len(src) must be
+// Int4Size(len(dst)).
 func DecodeInt4(dst []float32, src []byte) int {
 	return eachQuantBlock(dst, src, QuantBlock, int4Bytes, decodeInt4)
 }

@@ -5,13 +5,15 @@ import (
 	"slices"
 )
 
-// SignSize is the number of bytes that n elements take in sign: a bit each, rounded up at the tail, and 4 a block of SignBlock.
+// SignSize returns the number of bytes that n elements take in sign: a bit each, rounded up at the
+// tail, and 4 a block of SignBlock.
 func SignSize(n int) int { return quantSize(n, SignBlock, signBytes) }
 
 func signBytes(n int) int { return scaleSize + (n+7)/8 }
 
-// EncodeSign writes src block by block: the scale, which is the mean of the magnitudes, then the sign bit of each element, eight a
-// byte, the first in the lowest bit. Unused bits at the tail are 0. len(dst) must be SignSize(len(src)).
+// EncodeSign writes src block by block: the scale, which is the mean of the magnitudes, then the
+// sign bit of each element, eight a byte, the first in the lowest bit. Unused bits at the tail are
+// 0. len(dst) must be SignSize(len(src)).
 func EncodeSign(dst []byte, src []float32) {
 	eachQuantBlock(src, dst, SignBlock, signBytes, encodeSign)
 }
@@ -32,8 +34,8 @@ func encodeSign(x []float32, b []byte) bool {
 	return true
 }
 
-// absSum is the sum of the magnitudes in float64: element j is added to lane j%8, lanes start from 0, and they are combined as those of
-// NormSq are.
+// absSum returns the sum of the magnitudes in float64: element j is added to lane j%8, lanes start
+// from 0, and they are combined as those of NormSq are.
 func absSum(x []float32) float64 {
 	var l [8]float64
 	x = x[absSumFast(&l, x):]
@@ -62,7 +64,8 @@ func packSigns(bits []byte, x []float32) {
 	x, bits = x[i:], bits[i/8:]
 	for len(x) >= 8 {
 		c := (*[8]float32)(x)
-		bits[0] = byte(bit(c[0], 0) | bit(c[1], 1) | bit(c[2], 2) | bit(c[3], 3) | bit(c[4], 4) | bit(c[5], 5) | bit(c[6], 6) | bit(c[7], 7))
+		bits[0] = byte(bit(c[0], 0) | bit(c[1], 1) | bit(c[2], 2) | bit(c[3], 3) | bit(c[4], 4) | bit(c[5],
+			5) | bit(c[6], 6) | bit(c[7], 7))
 		x, bits = x[8:], bits[1:]
 	}
 	if len(x) > 0 {
@@ -73,11 +76,12 @@ func packSigns(bits []byte, x []float32) {
 	}
 }
 
-// bit is v's sign in place j.
+// bit returns v's sign at bit j.
 func bit(v float32, j int) uint32 { return math.Float32bits(v) >> 31 << j }
 
-// DecodeSign fills dst from what EncodeSign wrote, scale or -scale each, and returns -1, or the index of the first element of a
-// block that it did not write; dst then holds anything from there on. len(src) must be SignSize(len(dst)).
+// DecodeSign fills dst from what EncodeSign wrote, scale or -scale each, and returns -1, or the
+// index of the first element of a block that it did not write; dst then holds anything from there
+// on. len(src) must be SignSize(len(dst)).
 func DecodeSign(dst []float32, src []byte) int {
 	return eachQuantBlock(dst, src, SignBlock, signBytes, decodeSign)
 }

@@ -2,5 +2,6 @@
 
 package kernel
 
-// raced says that the race detector is built in. It does not see what assembly reads and writes, so plain loops are the default then.
+// raced says that the race detector is built in. It does not see what assembly reads and writes, so
+// plain loops are the default then.
 const raced = true

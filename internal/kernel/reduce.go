@@ -1,12 +1,12 @@
 package kernel
 
-// Reductions take N columns, one a contribution, and one scale a column; the value of column i at coordinate j is
-// float32(scale[i]*cols[i][j]). They work through block coordinates at a time, so that the running values stay in the
-// first-level cache while column after column passes.
+// Reductions take N columns, one a contribution, and one scale a column; the value of column i at
+// coordinate j is float32(scale[i]*cols[i][j]). They work through block coordinates at a time, so
+// that the running values stay in the first-level cache while column after column passes.
 const block = 256
 
-// MeanInto sets dst[j] to the sum of the columns' values in the order given, starting from +0. With MeanScales that is
-// the weighted mean; with scales times ClipScales, the clipped one.
+// MeanInto sets dst[j] to the sum of the columns' values in the order given, starting from +0. With
+// MeanScales that is the weighted mean; with scales times ClipScales, the clipped one.
 func MeanInto(dst []float32, cols [][]float32, scale []float32) {
 	checkColumns(dst, cols, scale)
 	meanGo(dst, cols, scale, meanFast(dst, cols, scale, 1))
@@ -21,15 +21,17 @@ func meanGo(dst []float32, cols [][]float32, scale []float32, begin int) {
 	})
 }
 
-// TrimmedMeanInto sets dst[j] to the mean of the columns' values without the k lowest and the k highest of them. It
-// panics unless 2k < N. Weights play no part; scale carries clips and discounts.
+// TrimmedMeanInto sets dst[j] to the mean of the columns' values without the k lowest and the k
+// highest of them. It panics unless 2k < N. Weights play no part; scale carries clips and
+// discounts.
 //
-// The order of the sum: columns pass in the order given. The first 2k values fill the lanes, k lowest and k highest.
-// Each later value joins the k lowest and pushes the highest of those out; that one joins the k highest and pushes the
-// lowest of those out; and that one, which k seen values are below and k above, is added to the sum, which starts from
-// +0 and is divided by N-2k at the end. A value that ends up trimmed has never been in the sum, so not even 1e30 can
-// erase the others' digits, as it would in sum - lowest - highest. Among equal values it makes no difference which is
-// pushed out.
+// The order of the sum: columns pass in the order given. The first 2k values fill the lanes, k
+// lowest and k highest. Each later value joins the k lowest and pushes the highest of those out;
+// that one joins the k highest and pushes the lowest of those out; and that one, which k seen
+// values are below and k above, is added to the sum, which starts from +0 and is divided by N-2k at
+// the end. A value that ends up trimmed has never been in the sum, so not even 1e30 can erase the
+// others' digits, as it would in sum - lowest - highest. Among equal values it makes no difference
+// which is pushed out.
 func TrimmedMeanInto(dst []float32, cols [][]float32, scale []float32, k int) {
 	checkColumns(dst, cols, scale)
 	kept := len(cols) - 2*k
@@ -63,8 +65,8 @@ func trimmedMeanGo(dst []float32, cols [][]float32, scale []float32, k, begin in
 	})
 }
 
-// MedianInto sets dst[j] to the median of the columns' values; of an even number, to the mean of the two in the middle.
-// It is the mean with all but those trimmed.
+// MedianInto sets dst[j] to the median of the columns' values; of an even number, to the mean of
+// the two in the middle. It is the mean with all but those trimmed.
 func MedianInto(dst []float32, cols [][]float32, scale []float32) {
 	TrimmedMeanInto(dst, cols, scale, (len(cols)-1)/2)
 }

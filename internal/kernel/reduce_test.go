@@ -19,8 +19,8 @@ func values(cols [][]float32, scale []float32, j int) []float32 {
 	return v
 }
 
-// trimReference is the definition at TrimmedMeanInto, word for word: what falls out when a value joins the lanes is the
-// one in the middle of the 2k+1.
+// trimReference is the definition at TrimmedMeanInto, word for word: what falls out when a value
+// joins the lanes is the one in the middle of the 2k+1.
 func trimReference(v []float32, k int) float32 {
 	lanes := slices.Clone(v[:2*k])
 	sum := float32(0)
@@ -117,7 +117,8 @@ func TestMedianMatchesSort(t *testing.T) {
 	})
 }
 
-// Outliers in up to k columns, however large, must not change what is kept: neither whose they are nor what they are.
+// Outliers in up to k columns, however large, must not change what is kept: neither whose they are
+// nor what they are.
 func TestOutliersLeaveNoTrace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := rapid.IntRange(1, 3).Draw(t, "k")

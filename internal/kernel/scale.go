@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// NormSq is the squared Euclidean norm of x, in float64. Element j is added to lane j%8, lanes start from 0, and the
-// lanes are combined as ((0+4)+(2+6)) + ((1+5)+(3+7)). A caller that takes a vector in pieces gets other bits than one
-// that takes it whole: the pieces must be agreed.
+// NormSq returns the squared Euclidean norm of x, in float64. Element j is added to lane j%8, lanes
+// start from 0, and the lanes are combined as ((0+4)+(2+6)) + ((1+5)+(3+7)). A caller that takes a
+// vector in pieces gets other bits than one that takes it whole: the pieces must be agreed.
 func NormSq(x []float32) float64 {
 	var l [8]float64
 	i := normSqFast(&l, x)
@@ -38,12 +38,12 @@ func normSqGo(l *[8]float64, x []float32) {
 	}
 }
 
-// square is exact: a float32 has 24 significant bits, its square 48 of float64's 53.
+// square returns an exact value: a float32 has 24 significant bits, its square 48 of float64's 53.
 func square(v float32) float64 { return float64(float64(v) * float64(v)) }
 
-// ClipScales returns for each contribution the factor min(1, median/norm) that brings its norm down to at most the
-// median of all norms; normSq holds their squared norms, finite, as NormSq gives them. The median of an even number is
-// the mean of the two in the middle. A zero norm gets 1.
+// ClipScales returns for each contribution the factor min(1, median/norm) that brings its norm down
+// to at most the median of all norms; normSq holds their squared norms, finite, as NormSq gives
+// them. The median of an even number is the mean of the two in the middle. A zero norm gets 1.
 func ClipScales(normSq []float64) []float32 {
 	norms := make([]float64, len(normSq))
 	for i, q := range normSq {
@@ -60,7 +60,7 @@ func ClipScales(normSq []float64) []float32 {
 	return scale
 }
 
-// middle is the median of x, 0 when x is empty.
+// middle returns the median of x, 0 when x is empty.
 func middle(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -69,8 +69,8 @@ func middle(x []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// MeanScales returns weight/total for each weight (tokens or samples), the scales of a weighted mean. The total is a
-// float64 sum in the given order. If all weights are zero each gets 1/N.
+// MeanScales returns weight/total for each weight (tokens or samples), the scales of a weighted
+// mean. The total is a float64 sum in the given order. If all weights are zero each gets 1/N.
 func MeanScales(weights []uint64) []float32 {
 	total := 0.0
 	for _, w := range weights {

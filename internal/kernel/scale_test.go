@@ -62,7 +62,8 @@ func TestClipBoundsNorms(t *testing.T) {
 		}
 		limit, whole := middle(norms), 0
 		for i, s := range ClipScales(sq) {
-			if s < 0 || s > 1 || float64(s)*norms[i] > limit*(1+1e-6)+1e-44*norms[i] { // a tiny scale is rounded to a subnormal
+			// a tiny scale is rounded to a subnormal
+			if s < 0 || s > 1 || float64(s)*norms[i] > limit*(1+1e-6)+1e-44*norms[i] {
 				t.Fatalf("norm %v gets scale %v with median %v", norms[i], s, limit)
 			}
 			if s == 1 {

@@ -1,7 +1,7 @@
 package kernel
 
-// The outer steps round as PyTorch's SGD does in float32 without fused multiply-add: its p.add_(d, alpha=-lr) is
-// p + (-lr)*d, which rounds to the same bits as p - lr*d.
+// The outer steps round as PyTorch's SGD does in float32 without fused multiply-add: its p.add_(d,
+// alpha=-lr) is p + (-lr)*d, which rounds to the same bits as p - lr*d.
 
 // SGDStep descends in place: p -= lr*g.
 func SGDStep(p, g []float32, lr float32) {
@@ -33,7 +33,8 @@ func momentumGo(p, v, g []float32, lr, mu float32) {
 	}
 }
 
-// NesterovStep does SGD with Nesterov momentum in place, as PyTorch defines it: v = mu*v + g; p -= lr*(g + mu*v).
+// NesterovStep does SGD with Nesterov momentum in place, as PyTorch defines it: v = mu*v + g; p -=
+// lr*(g + mu*v).
 func NesterovStep(p, v, g []float32, lr, mu float32) {
 	same(len(p), len(v), len(g))
 	i := nesterovFast(p, v, g, lr, mu)

@@ -23,8 +23,9 @@ func trimOne(sum []float32, cols [][]float32, scale []float32, at int) {
 	}
 }
 
-// trimMany adds to sum what TrimmedMeanInto says. lanes has room for 2k blocks: lane l holds the l-th lowest value of
-// each coordinate, so that the first k lanes are the k lowest and the others the k highest.
+// trimMany adds to sum what TrimmedMeanInto says. lanes has room for 2k blocks: lane l holds the
+// l-th lowest value of each coordinate, so that the first k lanes are the k lowest and the others
+// the k highest.
 func trimMany(sum, lanes []float32, cols [][]float32, scale []float32, at int) {
 	n := len(sum)
 	width := len(lanes) / block

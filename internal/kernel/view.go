@@ -12,8 +12,8 @@ const float32Size = 4
 // littleEndian says whether memory already holds float32 values as they travel.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// View returns the memory of x as bytes, to be read and written as little-endian IEEE-754 values in place. ok is false
-// on big-endian hosts, where there is no such view.
+// View returns the memory of x as bytes, to be read and written as little-endian IEEE-754 values in
+// place. ok is false on big-endian hosts, where there is no such view.
 func View(x []float32) (b []byte, ok bool) {
 	if !littleEndian {
 		return nil, false
@@ -21,8 +21,8 @@ func View(x []float32) (b []byte, ok bool) {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), float32Size*len(x)), true
 }
 
-// Bytes returns x as little-endian bytes, 4 an element. It is for reading only: a view of x where there is one, else a
-// copy. The view holds while x does.
+// Bytes returns x as little-endian bytes, 4 an element. It is for reading only: a view of x where
+// there is one, else a copy. The view holds while x does.
 func Bytes(x []float32) []byte {
 	if b, ok := View(x); ok {
 		return b
@@ -32,8 +32,9 @@ func Bytes(x []float32) []byte {
 	return b
 }
 
-// Float32s returns b, little-endian values of 4 bytes each, as elements. It is for reading only: a view of b where the
-// host is little-endian and b is aligned to 4 bytes, else a copy. It panics if b ends within an element.
+// Float32s returns b, little-endian values of 4 bytes each, as elements. It is for reading only: a
+// view of b where the host is little-endian and b is aligned to 4 bytes, else a copy. It panics if
+// b ends within an element.
 func Float32s(b []byte) []float32 {
 	n := elements(b)
 	p := unsafe.Pointer(unsafe.SliceData(b))

@@ -2,13 +2,13 @@ package lab
 
 import "time"
 
-// An event is something that a fabric does at a time: a pipe's first packet leaves the transmitter (packet is nil), or a packet
-// comes out of its pipe.
+// An event is something that a fabric does at a time: a pipe's first packet leaves the transmitter
+// (packet is nil), or a packet comes out of its pipe.
 type event struct {
 	at      time.Duration
 	number  uint64 // events of one time happen in the order they were made
 	pipe    *pipe
-	version int // of the pipe, when the departure was foretold
+	version int // of the pipe, when the departure was scheduled
 	packet  *packet
 }
 

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// BenchmarkTCP is the rate of one connection between two nodes' kernels, 64 MiB a round: `go test -run xxx -bench TCP ./internal/lab`, as root.
-// The first round opens the connection's window and is not counted.
+// BenchmarkTCP is the rate of one connection between two nodes' kernels, 64 MiB a round: `go test
+// -run xxx -bench TCP ./internal/lab`, as root. The first round opens the connection's window and
+// is not counted.
 func BenchmarkTCP(b *testing.B) {
 	for _, kind := range []struct {
 		name string
@@ -48,7 +49,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// BenchmarkRoundTrip is a byte there and back between kernels over a link of 25 ms: 100 ms and what the forwarder adds.
+// BenchmarkRoundTrip is a byte there and back between kernels over a link of 25 ms: 100 ms and what
+// the forwarder adds.
 func BenchmarkRoundTrip(b *testing.B) {
 	l, err := New(b.Context(), Config{Nodes: 2, Link: Link{Rate: 200e6, Delay: 25 * time.Millisecond}, Name: "labtest"})
 	if err != nil {

@@ -10,12 +10,14 @@ import (
 
 // Config describes a lab. The zero value of every field but Nodes has a default.
 type Config struct {
-	Nodes   int          // how many, at most MaxNodes
-	Link    Link         // of every node, until SetLink
-	MTU     int          // bytes of an IP packet, 1500 by default
-	Name    string       // what the namespaces' names begin with, DefaultName by default: lower-case letters and digits
-	Network netip.Prefix // IPv4 addresses of the nodes, the first one's ending in .1; 10.213.0.0/16 by default
-	Seed    uint64       // of loss and jitter
+	Nodes int  // how many, at most MaxNodes
+	Link  Link // of every node, until SetLink
+	MTU   int  // bytes of an IP packet, 1500 by default
+	// what the namespaces' names begin with, DefaultName by default: lower-case letters and digits
+	Name string
+	// IPv4 addresses of the nodes, the first one's ending in .1; 10.213.0.0/16 by default
+	Network netip.Prefix
+	Seed    uint64 // of loss and jitter
 }
 
 // MaxNodes bounds a lab's size.
@@ -74,8 +76,9 @@ func (c Config) addr(i int) netip.Addr {
 	return netip.AddrFrom4(first)
 }
 
-// destination is the node that a packet goes to. Only IPv4 packets to a node's own address go anywhere: there is no broadcast, no
-// multicast and nothing outside, as between strangers on the internet.
+// destination is the node that a packet goes to. Only IPv4 packets to a node's own address go
+// anywhere: there is no broadcast, no multicast and nothing outside, as between strangers on the
+// internet.
 func (c Config) destination(data []byte) (node int, ok bool) {
 	const ipv4Header = 20
 	if len(data) < ipv4Header || data[0]>>4 != 4 {

@@ -20,7 +20,10 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{Config{Nodes: 501, MTU: 100, Name: "A-b"}, []string{"501 nodes", "MTU 100", `name "A-b"`}},
 		{Config{Nodes: 3, Network: netip.MustParsePrefix("10.0.0.0/30")}, []string{"10.0.0.0/30 has no room for 3"}},
 		{Config{Nodes: 3, Network: netip.MustParsePrefix("fd00::/64")}, []string{"an IPv4 prefix"}},
-		{Config{Nodes: 1, Link: Link{Rate: 5, Delay: -1, Jitter: time.Hour, Loss: 1001, Queue: -1}}, []string{"rate 5", "delay -1ns", "jitter 1h", "loss 1001", "queue of -1"}},
+		{
+			Config{Nodes: 1, Link: Link{Rate: 5, Delay: -1, Jitter: time.Hour, Loss: 1001, Queue: -1}},
+			[]string{"rate 5", "delay -1ns", "jitter 1h", "loss 1001", "queue of -1"},
+		},
 	} {
 		err := test.cfg.Validate()
 		for _, want := range test.want {
@@ -64,7 +67,8 @@ func FuzzDestination(f *testing.F) {
 	f.Add([]byte{0x60})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		node, ok := cfg.destination(data)
-		if ok && (node < 0 || node >= 5 || data[0]>>4 != 4 || binary.BigEndian.Uint32(data[16:]) != 10<<24|213<<16|uint32(node)+1) {
+		if ok && (node < 0 || node >= 5 || data[0]>>4 != 4 ||
+			binary.BigEndian.Uint32(data[16:]) != 10<<24|213<<16|uint32(node)+1) {
 			t.Errorf("%x goes to node %d", data, node)
 		}
 	})

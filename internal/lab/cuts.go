@@ -1,7 +1,8 @@
 package lab
 
-// cuts say who cannot reach whom. A packet is stopped where it sets out and where it would arrive: what is on its way when a cut comes is
-// lost, unless the cut is over first.
+// cuts say which nodes cannot reach each other. A packet is stopped where it starts and where it
+// would arrive: a packet under way when a cut begins is lost, unless the cut ends before it
+// arrives.
 type cuts struct {
 	nodes []bool
 	pairs map[pair]bool // both orders
@@ -21,7 +22,7 @@ func (c *cuts) cutPair(i, j int) {
 	c.pairs[pair{j, i}] = true
 }
 
-// partition puts the nodes into groups; who is in none is in one with all others that are in none.
+// partition puts the nodes into groups. All nodes that are not named form one more group.
 func (c *cuts) partition(groups [][]int) {
 	clear(c.group)
 	for g, nodes := range groups {

@@ -1,9 +1,12 @@
-// Package lab makes a network of machines out of one: each node is a Linux network namespace with an IPv4 address, and a
-// forwarder in this process carries packets between them over links with a rate, a delay, jitter, loss and cuts, all of which may
-// change while they are in use. It needs root and nothing of the kernel but namespaces and TUN devices: no netem, no bridges.
-// Where a rate is all that is wanted, Wires are made by the kernel alone and take nothing of the processor from who is measured.
+// Package lab makes a network of machines out of one: each node is a Linux network namespace with
+// an IPv4 address, and a forwarder in this process carries packets between them over links with a
+// rate, a delay, jitter, loss and cuts, all of which may change while they are in use. It needs
+// root and nothing of the kernel but namespaces and TUN devices: no netem, no bridges. If only a
+// rate is needed, Wires are made by the kernel alone and take no CPU time from the processes that
+// are measured.
 //
-//	l, err := lab.New(ctx, lab.Config{Nodes: 3, Link: lab.Link{Rate: 200e6, Delay: 25 * time.Millisecond}})
+//	link := lab.Link{Rate: 200e6, Delay: 25 * time.Millisecond}
+//	l, err := lab.New(ctx, lab.Config{Nodes: 3, Link: link})
 //	defer l.Close()
 //	cmd := exec.Command("p2pdiloco", "join", "--run", "books")
 //	err = l.Place(1, cmd)      // cmd.Start now runs it on node 1
@@ -14,21 +17,26 @@
 //
 // # The network
 //
-// A packet crosses its sender's link and then its receiver's; in the middle there is no limit, unless SetPair puts a link there. A link
-// sends packets one after the other at its rate and holds those that wait in a queue of bounded size; what finds it full is dropped.
-// Then the packet is on its way for Delay and a random part of Jitter, in order unless Reorder, and lost with a chance of Loss in a
-// thousand. Equal seeds draw equal numbers, but processes don't send equal packets at equal times. A cut stops packets where
-// they set out and where they would arrive. Nodes reach each other and nothing else; there is no broadcast and no multicast.
+// A packet crosses its sender's link and then its receiver's; in the middle there is no limit,
+// unless SetPair puts a link there. A link sends packets one after the other at its rate and holds
+// those that wait in a queue of bounded size; what finds it full is dropped. Then the packet is on
+// its way for Delay and a random part of Jitter, in order unless Reorder, and lost with a chance of
+// Loss in a thousand. Equal seeds draw equal numbers, but processes don't send equal packets at
+// equal times. A cut stops packets where they set out and where they would arrive. Nodes reach each
+// other and nothing else; there is no broadcast and no multicast.
 //
 // # How it is made
 //
-// The links are pure code (fabric and what it is made of): packets and times in, packets out. Around them stand one goroutine a node that
-// reads the node's TUN device and one that waits for the next event and writes what has arrived; see pump.go.
+// The links are pure code (fabric and what it is made of): packets and times in, packets out.
+// Around them stand one goroutine a node that reads the node's TUN device and one that waits for
+// the next event and writes what has arrived; see pump.go.
 //
-// One TCP connection between two nodes gets 189 of 200 Mbit/s at 100 ms round trip and 944 of 1000 at 20 ms, on two cores shared with other
-// work (headers leave 193 and 965); a byte there and back takes 100 to 101 ms. `go test -run xxx -bench . ./internal/lab` measures it. Without
-// limits, 1.4 to 1.8 Gbit/s is what the forwarder carries: a packet costs two system calls.
+// One TCP connection between two nodes gets 189 of 200 Mbit/s at 100 ms round trip and 944 of 1000
+// at 20 ms, on two cores shared with other work (headers leave 193 and 965); a byte there and back
+// takes 100 to 101 ms. `go test -run xxx -bench . ./internal/lab` measures it. Without limits, 1.4
+// to 1.8 Gbit/s is what the forwarder carries: a packet costs two system calls.
 //
-// The caller ends the processes that it placed before it calls Close. Namespaces are called NAME-PID-LAB-NODE, after the process that made
-// them, so that those of a process that crashed are found: Clean removes them, and New cleans first.
+// The caller ends the processes that it placed before it calls Close. Namespaces are called
+// NAME-PID-LAB-NODE, after the process that made them, so that those of a process that crashed are
+// found: Clean removes them, and New cleans first.
 package lab

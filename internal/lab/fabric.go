@@ -2,14 +2,16 @@ package lab
 
 import "time"
 
-// maxPackets bounds the packets on their way at once, about 100 MB: what is sent above it is dropped.
+// maxPackets bounds the packets on their way at once, about 100 MB: what is sent above it is
+// dropped.
 const maxPackets = 1 << 16
 
 // A pair is two nodes, in order.
 type pair struct{ from, to int }
 
-// A fabric carries packets between nodes: up the sender's link, down the receiver's. It is pure: times are arguments, since the lab's start,
-// and must not go back. The caller reads packets, calls send with each, sleeps until next, and writes what deliver returns.
+// A fabric carries packets between nodes: up the sender's link, down the receiver's. It is pure:
+// times are arguments, since the lab's start, and must not go back. The caller reads packets, calls
+// send with each, sleeps until next, and writes what deliver returns.
 type fabric struct {
 	up, down []*pipe
 	between  map[pair]*pipe // only of pairs that were given a link of their own
@@ -59,7 +61,8 @@ func (f *fabric) next() (at time.Duration, ok bool) {
 	return f.agenda.next()
 }
 
-// deliver returns the packets that have reached their nodes by now, in place of empty, which it may use later.
+// deliver returns the packets that have reached their nodes by now, in place of empty, which it may
+// use later.
 func (f *fabric) deliver(now time.Duration, empty []*packet) []*packet {
 	f.advance(now)
 	out := f.arrived
@@ -149,7 +152,8 @@ func (f *fabric) setLink(now time.Duration, node int, link Link) {
 	f.change(now, f.down[node], link)
 }
 
-// setPair puts a link between two nodes, in both directions, in addition to their own. The zero Link is like none.
+// setPair puts a link between two nodes, in both directions, in addition to their own. The zero
+// Link is like none.
 func (f *fabric) setPair(now time.Duration, i, j int, link Link) {
 	for _, way := range []pair{{i, j}, {j, i}} {
 		p := f.between[way]

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wire is a fabric under test: it writes down what arrives and when, and counts packets that were dropped.
+// wire is a fabric under test: it writes down what arrives and when, and counts packets that were
+// dropped.
 type wire struct {
 	*fabric
 	log     []string
@@ -79,7 +80,8 @@ func TestAFasterLinkTakesOver(t *testing.T) {
 	}
 }
 
-// TestALatePumpCostsNoPackets: a queue has room as soon as packets have left it, whoever was late to look.
+// TestALatePumpCostsNoPackets: a queue has room as soon as packets have left it, even if the pump
+// looks late.
 func TestALatePumpCostsNoPackets(t *testing.T) {
 	w := newWire(2, Link{})
 	w.setLink(0, 0, Link{Rate: 1e6, Queue: 1000})
@@ -115,7 +117,10 @@ func TestCuts(t *testing.T) {
 		{"a pair", func(c *cuts) { c.cutPair(3, 1) }, "13"},
 		{"halves", func(c *cuts) { c.partition([][]int{{0, 1}, {2, 3}}) }, "02 03 12 13"},
 		{"one named, the others together", func(c *cuts) { c.partition([][]int{{2}}) }, "02 12 23"},
-		{"the second partition counts", func(c *cuts) { c.partition([][]int{{0}}); c.partition([][]int{{1}}) }, "01 12 13"},
+		{
+			"the second partition counts", func(c *cuts) { c.partition([][]int{{0}}); c.partition([][]int{{1}}) },
+			"01 12 13",
+		},
 		{"one node healed", func(c *cuts) { c.cutPair(0, 1); c.cutPair(2, 3); c.nodes[0] = true; c.healNode(0) }, "23"},
 		{"healed", func(c *cuts) { c.nodes[0] = true; c.cutPair(1, 2); c.partition([][]int{{3}}); c.heal() }, ""},
 	} {
@@ -132,13 +137,15 @@ func TestCuts(t *testing.T) {
 				}
 			}
 		}
-		if got := strings.ReplaceAll(strings.Join(apart, ","), " ", ""); got != strings.ReplaceAll(test.want, " ", ",") {
+		if got := strings.ReplaceAll(strings.Join(apart, ","), " ", ""); got != strings.ReplaceAll(test.want, " ",
+			",") {
 			t.Errorf("%s: apart are %s, want %s", test.name, got, test.want)
 		}
 	}
 }
 
-// TestWhatIsOnItsWayIsCut: packets sent before a cut that lasts until they would arrive are lost; later ones pass.
+// TestWhatIsOnItsWayIsCut: packets sent before a cut that lasts until they would arrive are lost;
+// later ones pass.
 func TestWhatIsOnItsWayIsCut(t *testing.T) {
 	w := newWire(2, Link{Delay: 10 * ms})
 	w.put(0, 0, 1)
@@ -166,8 +173,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestEveryPacketIsAccountedFor: whatever the links, cuts and changes, a packet arrives once or is dropped once, and the counters say so;
-// and the order between two nodes is kept.
+// TestEveryPacketIsAccountedFor: whatever the links, cuts and changes, a packet arrives once or is
+// dropped once, and the counters say so; and the order between two nodes is kept.
 func TestEveryPacketIsAccountedFor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const nodes = 3
@@ -207,7 +214,8 @@ func TestEveryPacketIsAccountedFor(t *testing.T) {
 			total.ReceivedPackets += s.ReceivedPackets
 			total.Lost += s.Lost + s.Cut + s.Overflowed
 		}
-		if w.onTheWay != 0 || int(total.SentPackets) != sent || int(total.Lost) != w.dropped || int(total.ReceivedPackets)+w.dropped != sent {
+		if w.onTheWay != 0 || int(total.SentPackets) != sent || int(total.Lost) != w.dropped ||
+			int(total.ReceivedPackets)+w.dropped != sent {
 			t.Fatalf("%d sent, %d dropped, counters %+v, on their way %d", sent, w.dropped, total, w.onTheWay)
 		}
 		newest := make(map[pair]int)

@@ -13,7 +13,8 @@ import (
 // ErrNotRoot says that this process may not make network namespaces.
 var ErrNotRoot = errors.New("network namespaces and TUN devices need root: run this as root, or with sudo")
 
-// A Lab is a set of nodes and the network between them. Its methods may be called from any goroutine; nodes are numbered from 0.
+// A Lab is a set of nodes and the network between them. Its methods may be called from any
+// goroutine; nodes are numbered from 0.
 type Lab struct {
 	cfg   Config
 	nodes []node
@@ -38,15 +39,17 @@ type node struct {
 
 // A device is where a node's packets come out and go in.
 type device interface {
-	// read fills data of at least one and at most all packets, and says of how many. It waits; Close ends it.
+	// read fills data of at least one and at most all packets, and says of how many. It waits;
+	// Close ends it.
 	read(batch []*packet) (int, error)
 	write(data []byte) error
 	// Close takes the device and its namespace away.
 	Close() error
 }
 
-// New makes a lab, after removing what crashed owners of labs of this Name left. It fails with ErrNotRoot or, elsewhere than on
-// Linux, with errors.ErrUnsupported. ctx ends the making only; Close ends the lab.
+// New makes a lab, after removing what crashed owners of labs of this Name left. It fails with
+// ErrNotRoot or, elsewhere than on Linux, with errors.ErrUnsupported. ctx ends the making only;
+// Close ends the lab.
 func New(ctx context.Context, cfg Config) (*Lab, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
@@ -73,8 +76,8 @@ func start(cfg Config, nodes []node) *Lab {
 	return l
 }
 
-// Close takes the network down and removes the namespaces. Processes in them must have ended: what still runs keeps its namespace,
-// nameless, until it ends.
+// Close takes the network down and removes the namespaces. Processes in them must have ended: what
+// still runs keeps its namespace, nameless, until it ends.
 func (l *Lab) Close() error {
 	l.mu.Lock()
 	closed := l.mu.closed
@@ -116,7 +119,8 @@ func (l *Lab) SetLink(i int, link Link) error {
 	return l.change(func(f *fabric, now time.Duration) { f.setLink(now, i, link) }, i)
 }
 
-// SetPair puts a link between nodes i and j that packets between them cross in addition to the nodes' own. The zero Link takes it away.
+// SetPair puts a link between nodes i and j that packets between them cross in addition to the
+// nodes' own. The zero Link takes it away.
 func (l *Lab) SetPair(i, j int, link Link) error {
 	if err := link.Validate(); err != nil {
 		return fmt.Errorf("lab: %w", err)
@@ -138,8 +142,8 @@ func (l *Lab) CutPair(i, j int) error {
 	return l.change(func(f *fabric, _ time.Duration) { f.cuts.cutPair(i, j) }, i, j)
 }
 
-// Partition divides the nodes into groups that cannot reach each other, in place of an earlier partition. Nodes in none of the groups
-// make up one more.
+// Partition divides the nodes into groups that cannot reach each other, in place of an earlier
+// partition. Nodes in none of the groups make up one more.
 func (l *Lab) Partition(groups ...[]int) error {
 	var all []int
 	seen := make(map[int]bool)
@@ -155,7 +159,8 @@ func (l *Lab) Partition(groups ...[]int) error {
 	return l.change(func(f *fabric, _ time.Duration) { f.cuts.partition(groups) }, all...)
 }
 
-// Heal takes back the cuts of the given nodes, of their pairs too; without any, all cuts and the partition. Links stay as they are.
+// Heal takes back the cuts of the given nodes, of their pairs too; without any, all cuts and the
+// partition. Links stay as they are.
 func (l *Lab) Heal(nodes ...int) error {
 	return l.change(func(f *fabric, _ time.Duration) {
 		if len(nodes) == 0 {

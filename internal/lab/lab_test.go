@@ -46,7 +46,8 @@ func fakeLab(nodes int, link Link) (l *Lab, devices []*fake) {
 	return start(cfg, made), devices
 }
 
-// TestPumpKeepsTime sends through the goroutines around the fabric: what arrives does so when the links say.
+// TestPumpKeepsTime sends through the goroutines around the fabric: what arrives does so when the
+// links say.
 func TestPumpKeepsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, devices := fakeLab(2, Link{Delay: 20 * ms})
@@ -66,7 +67,8 @@ func TestPumpKeepsTime(t *testing.T) {
 	})
 }
 
-// TestPumpWakesForWhatIsSooner: a packet on a short way does not wait for one on a long way that set out before.
+// TestPumpWakesForWhatIsSooner: a packet on a short way does not wait for one on a long way that
+// set out before.
 func TestPumpWakesForWhatIsSooner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, devices := fakeLab(3, Link{})

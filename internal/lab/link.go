@@ -6,15 +6,20 @@ import (
 	"time"
 )
 
-// A Link is what lies between a node and the middle of the network, the same in both directions: a packet crosses its sender's
-// link and then its receiver's. The zero value carries everything at once.
+// A Link is what lies between a node and the middle of the network, the same in both directions: a
+// packet crosses its sender's link and then its receiver's. The zero value carries everything at
+// once.
 type Link struct {
-	Rate    int64         // bits of IP packets a second; 0: without limit
-	Delay   time.Duration // from one end to the other; four of them make the round trip between two equal nodes
-	Jitter  time.Duration // up to so much is added to Delay, drawn for each packet
-	Loss    int           // packets of a thousand that vanish, drawn for each
-	Queue   int           // bytes that may wait for a link with a Rate; 0: what it sends in 100 ms, at least 64 KiB; more is dropped
-	Reorder bool          // whether jitter may let a packet overtake another; otherwise the later one waits
+	Rate int64 // bits of IP packets a second; 0: without limit
+	// from one end to the other; four of them make the round trip between two equal nodes
+	Delay  time.Duration
+	Jitter time.Duration // up to so much is added to Delay, drawn for each packet
+	Loss   int           // packets of a thousand that vanish, drawn for each
+	// bytes that may wait for a link with a Rate; 0: what it sends in 100 ms, at least 64 KiB; more
+	// is dropped
+	Queue int
+	// whether jitter may let a packet overtake another; otherwise the later one waits
+	Reorder bool
 }
 
 // Bounds of a Link. A rate below minRate would hold a packet for minutes.
@@ -30,7 +35,8 @@ const (
 func (l Link) Validate() error {
 	var errs []error
 	if l.Rate != 0 && (l.Rate < minRate || l.Rate > maxRate) {
-		errs = append(errs, fmt.Errorf("rate %d bit/s: 0 for no limit, or from %d to %d", l.Rate, minRate, int64(maxRate)))
+		errs = append(errs, fmt.Errorf("rate %d bit/s: 0 for no limit, or from %d to %d", l.Rate, minRate,
+			int64(maxRate)))
 	}
 	if l.Delay < 0 || l.Delay > maxDelay {
 		errs = append(errs, fmt.Errorf("delay %v: from 0 to %v", l.Delay, maxDelay))

@@ -39,7 +39,11 @@ func makeNodes(ctx context.Context, cfg Config) (nodes []node, err error) {
 			return nodes, err
 		}
 		name := spaceName(cfg.Name, number, i)
-		device, err := makeNamespace(name, func() (*tun, error) { return openTun(name, cfg.addr(i), cfg.Network.Bits(), cfg.MTU) })
+		device, err := makeNamespace(name, func() (*tun,
+			error,
+		) {
+			return openTun(name, cfg.addr(i), cfg.Network.Bits(), cfg.MTU)
+		})
 		if err != nil {
 			return nodes, fmt.Errorf("namespace %s: %w", name, explain(err))
 		}
@@ -48,8 +52,9 @@ func makeNodes(ctx context.Context, cfg Config) (nodes []node, err error) {
 	return nodes, nil
 }
 
-// shareNamespaces makes the folder a mount of its own that is shared, as `ip netns` does when it finds none: done later by it, that would cover
-// what was mounted here before, which could not be removed then.
+// shareNamespaces makes the folder a mount of its own that is shared, as `ip netns` does when it
+// finds none: done later by it, that would cover what was mounted here before, which could not be
+// removed then.
 func shareNamespaces() error {
 	share := func() error { return unix.Mount("", namespaces, "", unix.MS_SHARED|unix.MS_REC, "") }
 	err := share()
@@ -77,8 +82,8 @@ func explain(err error) error {
 	return err
 }
 
-// makeNamespace makes a namespace and opens its device, in a thread that ends afterwards: a thread in a foreign namespace is
-// of no use to anybody else.
+// makeNamespace makes a namespace and opens its device, in a thread that ends afterwards: a thread
+// in a foreign namespace is of no use to anybody else.
 func makeNamespace(name string, open func() (*tun, error)) (device *tun, err error) {
 	ended := make(chan struct{})
 	go func() {
@@ -117,13 +122,15 @@ func mountNamespace(name string) error {
 
 func removeNamespace(name string) error {
 	path := filepath.Join(namespaces, name)
-	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: nothing is mounted there
+	// EINVAL: nothing is mounted there
+	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("lab: removing namespace %s: %w", name, explain(err))
 	}
 	return os.Remove(path)
 }
 
-// Clean removes the namespaces of labs of that name whose processes are gone, and says which. New does so before anything else.
+// Clean removes the namespaces of labs of that name whose processes are gone, and says which. New
+// does so before anything else.
 func Clean(name string) (removed []string, err error) {
 	entries, err := os.ReadDir(namespaces)
 	if errors.Is(err, os.ErrNotExist) {
@@ -147,13 +154,15 @@ func Clean(name string) (removed []string, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// alive says whether a process runs. One that has ended, and whose parent has not asked how, is a zombie with a number still.
+// alive says whether a process runs. One that has ended, and whose parent has not asked how, is a
+// zombie with a number still.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return !errors.Is(err, os.ErrNotExist)
 	}
-	_, state, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ") // after the name, which may hold anything
+	// after the name, which may hold anything
+	_, state, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
 	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 

@@ -5,18 +5,20 @@ import (
 	"time"
 )
 
-// A pipe is one direction of a link: a bounded queue, a transmitter that sends one packet after the other at the link's rate, and a
-// wire that takes its time and loses some. It is pure: times are arguments, since the lab's start.
+// A pipe is one direction of a link: a bounded queue, a transmitter that sends one packet after the
+// other at the link's rate, and a wire that takes its time and loses some. It is pure: times are
+// arguments, since the lab's start.
 //
-// Invariants: the queue holds at most link.queue() bytes; packets are sent in the order they came; arrivals don't go back in time unless
-// link.Reorder.
+// Invariants: the queue holds at most link.queue() bytes; packets are sent in the order they came;
+// arrivals don't go back in time unless link.Reorder.
 type pipe struct {
 	link    Link
 	rng     *rand.Rand
 	waiting fifo
 	free    time.Duration // when the transmitter ended, or ends, its last packet
 	newest  time.Duration // latest arrival so far
-	version int           // counts changes of the link: departures foretold before one are void
+	// counts changes of the link: departures scheduled before a change are void
+	version int
 }
 
 func newPipe(link Link, seed, stream uint64) *pipe {
@@ -38,7 +40,8 @@ func (p *pipe) departure() time.Duration {
 	return max(p.free, p.waiting.head.at) + p.link.sending(len(p.waiting.head.data))
 }
 
-// pop takes the first of the queue, which has left now. It says when the packet arrives, or that it is lost on the way.
+// pop takes the first packet of the queue, which leaves now. It returns when the packet arrives, or
+// that it is lost.
 func (p *pipe) pop(now time.Duration) (pk *packet, arrival time.Duration, lost bool) {
 	pk = p.waiting.pop()
 	p.free = now
@@ -56,7 +59,8 @@ func (p *pipe) pop(now time.Duration) (pk *packet, arrival time.Duration, lost b
 	return pk, arrival, false
 }
 
-// change gives the pipe another link. What waits is sent at the new rate, from now on; what the new queue has no room for is returned.
+// change gives the pipe another link. Waiting packets are sent at the new rate from now on; packets
+// for which the new queue has no room are returned.
 func (p *pipe) change(now time.Duration, link Link) (dropped []*packet) {
 	p.link = link
 	p.version++

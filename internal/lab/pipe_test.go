@@ -16,7 +16,8 @@ type push struct {
 	size int
 }
 
-// carry sends packets through a pipe alone, each leaving as soon as it can, and says when each arrived (-1: lost, -2: no room).
+// carry sends packets through a pipe alone, each leaving as soon as it can, and says when each
+// arrived (-1: lost, -2: no room).
 func carry(p *pipe, pushes []push) []time.Duration {
 	arrivals := make([]time.Duration, len(pushes))
 	depart := func(until time.Duration) {
@@ -47,12 +48,37 @@ func TestPipe(t *testing.T) {
 	}{
 		{"no link at all", Link{}, []push{{0, 1500}, {0, 1500}, {5 * ms, 1500}}, []time.Duration{0, 0, 5 * ms}},
 		{"delay", Link{Delay: 40 * ms}, []push{{0, 100}, {ms, 100}}, []time.Duration{40 * ms, 41 * ms}},
-		{"rate: 1000 bytes take 8 ms at 1 Mbit/s", Link{Rate: 1e6}, []push{{0, 1000}, {0, 1000}, {20 * ms, 1000}}, []time.Duration{8 * ms, 16 * ms, 28 * ms}},
-		{"rate and delay", Link{Rate: 1e6, Delay: 10 * ms}, []push{{0, 1000}, {0, 500}}, []time.Duration{18 * ms, 22 * ms}},
-		{"the queue is full", Link{Rate: 1e6, Queue: 2000}, []push{{0, 1000}, {0, 1000}, {0, 1}, {8 * ms, 1000}}, []time.Duration{8 * ms, 16 * ms, -2, 24 * ms}},
-		{"a smaller packet still has room", Link{Rate: 1e6, Queue: 1500}, []push{{0, 1000}, {0, 1000}, {0, 500}}, []time.Duration{8 * ms, -2, 12 * ms}},
+		{
+			"rate: 1000 bytes take 8 ms at 1 Mbit/s",
+			Link{Rate: 1e6},
+			[]push{{0, 1000}, {0, 1000}, {20 * ms, 1000}},
+			[]time.Duration{8 * ms, 16 * ms, 28 * ms},
+		},
+		{
+			"rate and delay",
+			Link{Rate: 1e6, Delay: 10 * ms},
+			[]push{{0, 1000}, {0, 500}},
+			[]time.Duration{18 * ms, 22 * ms},
+		},
+		{
+			"the queue is full",
+			Link{Rate: 1e6, Queue: 2000},
+			[]push{{0, 1000}, {0, 1000}, {0, 1}, {8 * ms, 1000}},
+			[]time.Duration{8 * ms, 16 * ms, -2, 24 * ms},
+		},
+		{
+			"a smaller packet still has room",
+			Link{Rate: 1e6, Queue: 1500},
+			[]push{{0, 1000}, {0, 1000}, {0, 500}},
+			[]time.Duration{8 * ms, -2, 12 * ms},
+		},
 		{"all is lost", Link{Loss: 1000}, []push{{0, 1}, {0, 1}}, []time.Duration{-1, -1}},
-		{"what is lost was sent all the same", Link{Rate: 1e6, Loss: 1000}, []push{{0, 1000}, {0, 1000}}, []time.Duration{-1, -1}},
+		{
+			"what is lost was sent all the same",
+			Link{Rate: 1e6, Loss: 1000},
+			[]push{{0, 1000}, {0, 1000}},
+			[]time.Duration{-1, -1},
+		},
 	} {
 		if got := carry(newPipe(test.link, 1, 1), test.pushes); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
@@ -82,8 +108,9 @@ func anyPushes(t *rapid.T) (pushes []push) {
 	return pushes
 }
 
-// TestPipeKeepsItsBounds checks, of any link and traffic: no packet is earlier than its link allows; jitter stays in its bound; order is
-// kept unless Reorder; over any stretch no more bytes come through than the rate lets; and the same seed gives the same arrivals.
+// TestPipeKeepsItsBounds checks, of any link and traffic: no packet is earlier than its link
+// allows; jitter stays in its bound; order is kept unless Reorder; over any stretch no more bytes
+// come through than the rate lets; and the same seed gives the same arrivals.
 func TestPipeKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		link, pushes := anyLink().Draw(t, "link"), anyPushes(t)
@@ -119,7 +146,8 @@ func TestPipeKeepsItsBounds(t *testing.T) {
 	})
 }
 
-// TestLossIsItsShare counts: of 20,000 packets at 50 per mille, 1,000 are lost on average, with a standard deviation of 31.
+// TestLossIsItsShare counts: of 20,000 packets at 50 per mille, 1,000 are lost on average, with a
+// standard deviation of 31.
 func TestLossIsItsShare(t *testing.T) {
 	pushes := make([]push, 20_000)
 	for i := range pushes {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place makes cmd, which has not been started, run in node i's namespace. The process is the command itself: its id and its signals
-// are what they would be without. It needs nsenter, of util-linux.
+// Place makes cmd, which has not been started, run in node i's namespace. The process is the
+// command itself: its ID and its signals are not affected. It needs nsenter, of util-linux.
 func (l *Lab) Place(i int, cmd *exec.Cmd) error {
 	if i < 0 || i >= len(l.nodes) {
 		return l.noNode(i)
@@ -38,8 +38,9 @@ func placeIn(namespace string, cmd *exec.Cmd) error {
 	return nil
 }
 
-// Do calls f in node i's namespace: sockets that f makes belong to that node, and so do processes that it starts. f must not leave its
-// goroutine for that: a dial to an IP address or a listener is made in the caller's, a dial to a host name is not.
+// Do calls f in node i's namespace: sockets that f makes belong to that node, and so do processes
+// that it starts. f must do so in its own goroutine. A listener or a dial to an IP address is made
+// there; a dial to a host name is not.
 func (l *Lab) Do(i int, f func() error) error {
 	if i < 0 || i >= len(l.nodes) {
 		return l.noNode(i)

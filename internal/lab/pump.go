@@ -4,17 +4,18 @@ import "time"
 
 // A packet's way through the lab:
 //
-//  1. the node's kernel puts it into the TUN device
-//  2. listen reads it, with all others that are there (one goroutine a node)
-//  3. under the lock: the fabric queues it on its uplink
-//  4. pump lets the fabric's time pass, under the lock: rate, delay, jitter, loss, cuts
-//  5. pump writes what arrived into the receivers' TUN devices, outside the lock (one goroutine for all)
+//  1. the node's kernel puts it into the TUN device 2. listen reads it, with all others that are
+//     there (one goroutine a node) 3. under the lock: the fabric queues it on its uplink 4. pump
+//     lets the fabric's time pass, under the lock: rate, delay, jitter, loss, cuts 5. pump writes
+//     what arrived into the receivers' TUN devices, outside the lock (one goroutine for all)
 //
-// The fabric's times are exact whenever the pump wakes: being late by a millisecond delays packets by it, and costs no rate.
+// The fabric's times are exact whenever the pump wakes: if it is late by a millisecond, packets are
+// late by a millisecond, and the rate stays the same.
 
 const (
 	batchSize = 64
-	// grain is the least time between two rounds of the pump: many packets a round, at the price of so much delay.
+	// grain is the least time between two rounds of the pump. A longer time handles more packets a
+	// round, with more delay.
 	grain = 250 * time.Microsecond
 	never = time.Duration(1<<63 - 1)
 )
@@ -36,7 +37,8 @@ func (l *Lab) listen(i int) {
 	}
 }
 
-// send hands packets of node i to the fabric; what goes to no node stays in the batch, to be used again.
+// send passes packets of node i to the fabric. Packets to no node stay in the batch, which is used
+// again.
 func (l *Lab) send(i int, batch []*packet) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +55,8 @@ func (l *Lab) send(i int, batch []*packet) {
 	l.ring()
 }
 
-// ring wakes the pump if something is due well before it would wake by itself. Call it with the lock held.
+// ring wakes the pump if something is due well before it would wake by itself. Call it with the
+// lock held.
 func (l *Lab) ring() {
 	if at, ok := l.mu.fabric.next(); !ok || at+grain >= l.mu.alarm {
 		return
@@ -79,7 +82,8 @@ func (l *Lab) pump() {
 		var alarm time.Duration
 		due, alarm = l.pass(due)
 		for k, pk := range due {
-			_ = l.nodes[pk.to].device.write(pk.data) // a packet that the kernel does not take is lost, as on any network
+			// a packet that the kernel does not take is lost, as on any network
+			_ = l.nodes[pk.to].device.write(pk.data)
 			l.put(pk)
 			due[k] = nil
 		}

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// newLab makes a lab where that is allowed. Elsewhere it checks how New says so and returns nil: the test has then seen all it can.
+// newLab makes a lab where that is allowed. Elsewhere it checks how New says so and returns nil:
+// the test has then seen all it can.
 func newLab(t *testing.T, cfg Config) *Lab {
 	t.Helper()
 	cfg.Name = "labtest"
@@ -73,7 +74,10 @@ func connect(t testing.TB, l ground) (from, to net.Conn) {
 
 // TestNodesTalk sends bytes through two kernels' TCP and a link that loses some.
 func TestNodesTalk(t *testing.T) {
-	l := newLab(t, Config{Nodes: 2, Link: Link{Rate: 100e6, Delay: time.Millisecond, Jitter: time.Millisecond, Loss: 10}})
+	l := newLab(t, Config{Nodes: 2, Link: Link{
+		Rate: 100e6, Delay: time.Millisecond, Jitter: time.Millisecond,
+		Loss: 10,
+	}})
 	if l == nil {
 		return
 	}
@@ -156,7 +160,8 @@ func TestPlaceRunsInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := cmd.Output()
-	if err != nil || !strings.Contains(string(out), l.Addr(1).String()+"\n") || strings.Contains(string(out), l.Addr(0).String()+"\n") {
+	if err != nil || !strings.Contains(string(out), l.Addr(1).String()+"\n") ||
+		strings.Contains(string(out), l.Addr(0).String()+"\n") {
 		t.Errorf("in node 1: %s, %v", out, err)
 	}
 	if err := l.Place(2, exec.Command("true")); err == nil {
@@ -185,7 +190,8 @@ func TestNothingIsLeft(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if names, _ := filepath.Glob(filepath.Join(namespaces, "labtest-"+strconv.Itoa(os.Getpid())+"-*")); len(names) != 0 {
+	if names, _ := filepath.Glob(filepath.Join(namespaces,
+		"labtest-"+strconv.Itoa(os.Getpid())+"-*")); len(names) != 0 {
 		t.Errorf("after Close: %q", names)
 	}
 	if err := l.Cut(0); !errors.Is(err, net.ErrClosed) {

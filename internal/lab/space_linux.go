@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// NewSpaces makes namespaces beside those of a lab, with no network in them: for what stands behind a node. Clean removes those of a
-// crashed process by this name, and NewSpaces cleans first.
+// NewSpaces makes namespaces beside those of a lab, without a network, for hosts behind a node.
+// Clean removes those of a crashed process by this name, and NewSpaces cleans first.
 func NewSpaces(ctx context.Context, name string, n int) (spaces []Space, err error) {
 	defer func() {
 		if err == nil {

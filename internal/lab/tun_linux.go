@@ -13,12 +13,14 @@ import (
 const (
 	tunPath = "/dev/net/tun"
 	tunName = "lab0" // in every namespace
-	// tunQueue is how many packets the kernel holds until they are read, more than its default of 500: this process may not get
-	// the processor for some milliseconds, and the links alone should drop packets.
+	// tunQueue is how many packets the kernel holds until they are read, more than its default of
+	// 500: this process may get no CPU time for some milliseconds, and only the links should drop
+	// packets.
 	tunQueue = 4096
 )
 
-// tun is a TUN device: what the kernel routes to it is read here, what is written here the kernel receives.
+// tun is a TUN device: the process reads packets that the kernel routes to it, and the kernel
+// receives packets that the process writes.
 type tun struct {
 	file      *os.File
 	raw       syscall.RawConn
@@ -29,12 +31,14 @@ type tun struct {
 func openTun(namespace string, addr netip.Addr, bits, mtu int) (*tun, error) {
 	fd, err := unix.Open(tunPath, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: load the kernel's tun module (modprobe tun), or give the container that device", tunPath, err)
+		return nil, fmt.Errorf("%s: %w: load the kernel's tun module (modprobe tun), or give the container that device",
+			tunPath, err)
 	}
 	if err := setUp(fd, addr, bits, mtu); err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	file := os.NewFile(uintptr(fd), tunPath) // only now: polled before it is set up, it would never wake anybody
+	// not before: if it were polled before it is set up, a read would never wake
+	file := os.NewFile(uintptr(fd), tunPath)
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// makeWires makes the nodes' namespaces, the bridge's, and what connects them. It returns what it made even if it fails.
+// makeWires makes the nodes' namespaces, the bridge's, and what connects them. It returns what it
+// made even if it fails.
 func makeWires(ctx context.Context, cfg Config) (names []string, err error) {
 	if err := os.MkdirAll(namespaces, 0o755); err != nil {
 		return nil, explain(err)
@@ -44,7 +45,8 @@ func fillBucket(ctx context.Context, cfg Config, node string) error {
 	if cfg.Link.Rate == 0 {
 		return nil
 	}
-	return iproute(ctx, "", "tc", append([]string{"-n", node, "qdisc", "add", "dev", wireName, "root"}, cfg.bucket()...)...)
+	return iproute(ctx, "", "tc", append([]string{"-n", node, "qdisc", "add", "dev", wireName, "root"},
+		cfg.bucket()...)...)
 }
 
 // iproute runs a program of iproute2.
@@ -56,7 +58,8 @@ func iproute(ctx context.Context, stdin, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w: %s (this needs the kernel's veth, bridge and sch_tbf)", program, strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("%s %s: %w: %s (this needs the kernel's veth, bridge and sch_tbf)", program,
+			strings.Join(args, " "), err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

@@ -11,11 +11,13 @@ import (
 	"testing"
 )
 
-// TestWires makes a network of the kernel's links where that is allowed, looks at it from a node, and at what is left.
+// TestWires makes a network of the kernel's links where that is allowed, looks at it from a node,
+// and at what is left.
 func TestWires(t *testing.T) {
 	w, err := NewWires(t.Context(), Config{Nodes: 2, Link: Link{Rate: 200e6}, Name: "wirestest"})
 	if err != nil {
-		if os.Getuid() == 0 && !errors.Is(err, ErrNotRoot) && !strings.Contains(err.Error(), "iproute2") && !strings.Contains(err.Error(), "sch_tbf") {
+		if os.Getuid() == 0 && !errors.Is(err, ErrNotRoot) && !strings.Contains(err.Error(), "iproute2") &&
+			!strings.Contains(err.Error(), "sch_tbf") {
 			t.Fatal(err)
 		}
 		t.Log("no links here, only NewWires' error was checked:", err)
@@ -33,7 +35,8 @@ func TestWires(t *testing.T) {
 		}
 		return string(out)
 	}
-	if got := inside(1, "tc", "qdisc", "show", "dev", wireName); !strings.Contains(got, "tbf") || !strings.Contains(got, "rate 201") {
+	if got := inside(1, "tc", "qdisc", "show", "dev", wireName); !strings.Contains(got, "tbf") ||
+		!strings.Contains(got, "rate 201") {
 		t.Errorf("node 1's link: %s", got)
 	}
 	if got := inside(0, "ip", "route", "get", w.Addr(1).String()); !strings.Contains(got, "dev "+wireName) {
@@ -45,12 +48,14 @@ func TestWires(t *testing.T) {
 	if err := errors.Join(w.Close(), w.Close()); err != nil {
 		t.Error(err)
 	}
-	if names, _ := filepath.Glob(filepath.Join(namespaces, "wirestest-"+strconv.Itoa(os.Getpid())+"-*")); len(names) != 0 {
+	if names, _ := filepath.Glob(filepath.Join(namespaces,
+		"wirestest-"+strconv.Itoa(os.Getpid())+"-*")); len(names) != 0 {
 		t.Errorf("after Close: %q", names)
 	}
 }
 
-// TestWiresCarry sends bytes between two nodes: the pairs, the bridge and the buckets are connected. Rates are the benchmark's.
+// TestWiresCarry sends bytes between two nodes: the pairs, the bridge and the buckets are
+// connected. Rates are the benchmark's.
 func TestWiresCarry(t *testing.T) {
 	w, err := NewWires(t.Context(), Config{Nodes: 2, Link: Link{Rate: 1e9}, Name: "wirestest"})
 	if err != nil {

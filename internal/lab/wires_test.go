@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The bucket's rate lets through as many full IP packets a second as the link's rate says, and holds two of the largest packets.
+// The bucket's rate lets through as many full IP packets a second as the link's rate says, and
+// holds two of the largest packets.
 func TestBucket(t *testing.T) {
 	for rate, want := range map[int64]string{
 		200e6: "tbf rate 201866666bit burst 32768b limit 2532768b",
@@ -23,7 +24,10 @@ func TestBucket(t *testing.T) {
 func TestScriptsOfWires(t *testing.T) {
 	cfg := Config{Nodes: 2}.withDefaults()
 	script := bridgeScript(cfg, []string{"a", "b"})
-	for _, want := range []string{"add port0 mtu 1500 type veth peer name lab0 mtu 1500 netns a\n", "peer name lab0 mtu 1500 netns b\n", "set port1 addrgenmode none gso_max_size 16384 master bridge0 up\n"} {
+	for _, want := range []string{
+		"add port0 mtu 1500 type veth peer name lab0 mtu 1500 netns a\n",
+		"peer name lab0 mtu 1500 netns b\n", "set port1 addrgenmode none gso_max_size 16384 master bridge0 up\n",
+	} {
 		if !strings.Contains(script, want) {
 			t.Errorf("no %q in\n%s", want, script)
 		}

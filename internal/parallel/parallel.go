@@ -1,5 +1,5 @@
-// Package parallel spreads work over a long vector over all cores, for kernels whose elements do not depend on each other: then the
-// result is that of one call for the whole vector.
+// Package parallel spreads work over a long vector over all cores, for kernels whose elements do
+// not depend on each other, so that the result equals that of one call for the whole vector.
 package parallel
 
 import (
@@ -8,11 +8,12 @@ import (
 	"sync/atomic"
 )
 
-// Block is the number of elements of a range: 256 KiB of float32, beside which a range's start costs nothing.
+// Block is the number of elements of a range: 256 KiB of float32, so much that starting a range
+// costs little in comparison.
 const Block = 1 << 16
 
-// Ranges calls f for ranges that cover the elements from 0 to n, each once, from as many goroutines as there are cores, and returns when
-// all calls have. Ranges begin at multiples of Block.
+// Ranges calls f for ranges that cover the elements from 0 to n, each once, from as many goroutines
+// as there are cores, and returns when all calls have. Ranges begin at multiples of Block.
 func Ranges(n int, f func(begin, end int)) {
 	blocks := (n + Block - 1) / Block
 	workers := min(runtime.GOMAXPROCS(0), blocks)

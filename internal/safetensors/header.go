@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // MaxHeader bounds a header, as the reference implementation does, in bytes.
@@ -103,7 +104,8 @@ func cover(tensors []Tensor, data uint64) error {
 	return nil
 }
 
-// parser walks a header's JSON by tokens: encoding/json would take the last of two equal keys, and keys in other letters.
+// parser reads a header's JSON by tokens: encoding/json would accept equal keys, and keys in
+// another case.
 type parser struct {
 	dec      *json.Decoder
 	err      error
@@ -185,7 +187,7 @@ func (p *parser) tensor(name string) {
 		case "dtype":
 			t.DType = DType(p.text(what))
 		case "shape":
-			t.Shape = p.numbers(what+": shape", slot.MaxDims)
+			t.Shape = p.numbers(what+": shape", trainer.MaxDims)
 		case "data_offsets":
 			offsets = p.numbers(what+": data_offsets", 2)
 		default:
@@ -200,8 +202,8 @@ func (p *parser) tensor(name string) {
 	}
 	t.begin, t.end = offsets[0], offsets[1]
 	p.check(t)
-	if p.tensors = append(p.tensors, t); len(p.tensors) > slot.MaxTensors {
-		p.fail("more than %d tensors", slot.MaxTensors)
+	if p.tensors = append(p.tensors, t); len(p.tensors) > trainer.MaxTensors {
+		p.fail("more than %d tensors", trainer.MaxTensors)
 	}
 }
 
@@ -209,8 +211,9 @@ func (p *parser) tensor(name string) {
 func (p *parser) check(t Tensor) {
 	n := uint64(1)
 	for _, d := range t.Shape {
-		if d > slot.MaxElements || d > 0 && n > slot.MaxElements/d {
-			p.failAs(ErrShape, "%.300q %v: at most %d elements are allowed", t.Name, t.Shape, uint64(slot.MaxElements))
+		if d > trainer.MaxElements || d > 0 && n > trainer.MaxElements/d {
+			p.failAs(ErrShape, "%.300q %v: at most %d elements are allowed", t.Name, t.Shape,
+				uint64(trainer.MaxElements))
 			return
 		}
 		n *= d

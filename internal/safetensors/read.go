@@ -13,7 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// File is an open file whose header was found right.
+// File is an open file with a valid header.
 type File struct {
 	Metadata map[string]string
 	Tensors  []Tensor // in the order of their bytes
@@ -22,8 +22,8 @@ type File struct {
 	byName map[string]int
 }
 
-// Open reads and checks the header of a file of size bytes. Errors wrap one of the Err values above, or the reader's. The file is
-// read when its tensors are; closing it is up to the caller.
+// Open reads and checks the header of a file of size bytes. Errors wrap one of the Err values
+// above, or the reader's. The file is read when its tensors are; closing it is up to the caller.
 func Open(r io.ReaderAt, size int64) (*File, error) {
 	head, err := readHeader(r, size)
 	if err != nil {
@@ -40,8 +40,9 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
-// Match says everything in which the file differs from a layout: tensors that are missing, have another shape, or are not in the
-// layout (but for those whose names begin with ignore, if that is not empty).
+// Match lists all differences between the file and a layout: tensors that are missing, have
+// another shape, or are not in the layout (but for those whose names begin with ignore, if that is
+// not empty).
 func (f *File) Match(layout slot.Layout, ignore string) error {
 	var errs []error
 	wanted := map[string]bool{}
@@ -52,7 +53,8 @@ func (f *File) Match(layout slot.Layout, ignore string) error {
 		case !ok:
 			errs = append(errs, fmt.Errorf("tensor %q %v is missing", t.Name, t.Shape))
 		case !slices.Equal(f.Tensors[i].Shape, t.Shape):
-			errs = append(errs, fmt.Errorf("tensor %q is %v in the file and %v in the layout", t.Name, f.Tensors[i].Shape, t.Shape))
+			errs = append(errs, fmt.Errorf("tensor %q is %v in the file and %v in the layout", t.Name,
+				f.Tensors[i].Shape, t.Shape))
 		}
 	}
 	for _, t := range f.Tensors {
@@ -63,7 +65,8 @@ func (f *File) Match(layout slot.Layout, ignore string) error {
 	return errors.Join(errs...)
 }
 
-// Read fills dst, layout.Elements() values, with the layout's tensors, which the file must have (Match).
+// Read fills dst, layout.Elements() values, with the layout's tensors, which the file must have
+// (Match).
 func (f *File) Read(dst []float32, layout slot.Layout) error {
 	for _, t := range layout {
 		i, ok := f.byName[t.Name]

@@ -18,7 +18,11 @@ import (
 )
 
 func vectors() []Vector {
-	layout := slot.Layout{{Name: "emb.weight", Shape: []uint64{3, 5}}, {Name: `a "quoted" <ü>`, Shape: []uint64{7}}, {Name: "scale"}}
+	layout := slot.Layout{
+		{Name: "emb.weight", Shape: []uint64{3, 5}},
+		{Name: `a "quoted" <ü>`, Shape: []uint64{7}},
+		{Name: "scale"},
+	}
 	v := make([]float32, layout.Elements())
 	for i := range v {
 		v[i] = rand.Float32() - .5
@@ -70,7 +74,10 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	layout := slot.Layout{ // not the file's order
-		{Name: "brain", Shape: []uint64{3}}, {Name: "scale ü"}, {Name: "half", Shape: []uint64{4}}, {Name: "emb.weight", Shape: []uint64{2, 3}},
+		{Name: "brain", Shape: []uint64{3}},
+		{Name: "scale ü"},
+		{Name: "half", Shape: []uint64{4}},
+		{Name: "emb.weight", Shape: []uint64{2, 3}},
 	}
 	if err := f.Match(layout, ""); err != nil || f.Metadata["made"] != "by hand" {
 		t.Fatal(err, f.Metadata)
@@ -80,7 +87,10 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	brain := math.Float32frombits(math.Float32bits(1e38) &^ 0xffff)
-	want := []float32{1, -3.140625, brain, 7, 0.5, -65504, 1. / (1 << 24), 6.1035156e-05 * 1023 / 1024, 1, -2.5, 3e-38, 0, 1e-45, float32(math.Inf(1))}
+	want := []float32{
+		1, -3.140625, brain, 7, 0.5, -65504, 1. / (1 << 24), 6.1035156e-05 * 1023 / 1024, 1, -2.5, 3e-38,
+		0, 1e-45, float32(math.Inf(1)),
+	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("read %v\nwant %v", got, want)
 	}
@@ -88,7 +98,8 @@ func TestGolden(t *testing.T) {
 
 func TestHalf(t *testing.T) {
 	for h, want := range map[uint16]float32{
-		0: 0, 1: 5.9604645e-08, 0x03ff: 6.0975552e-05, 0x0400: 6.1035156e-05, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 0x7c00: float32(math.Inf(1)), 0xfc00: float32(math.Inf(-1)),
+		0: 0, 1: 5.9604645e-08, 0x03ff: 6.0975552e-05, 0x0400: 6.1035156e-05, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504,
+		0x7c00: float32(math.Inf(1)), 0xfc00: float32(math.Inf(-1)),
 	} {
 		if got := fromHalf(h); got != want {
 			t.Errorf("%#04x is %g, want %g", h, got, want)
@@ -115,33 +126,54 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		want error
 		says string
 	}{
-		"empty":               {nil, ErrTruncated, "0 bytes"},
-		"short header":        {file("{"+a+"}", 8)[:20], ErrTruncated, "header"},
-		"huge header":         {binary.LittleEndian.AppendUint64(nil, 1<<40), ErrHeader, "at most"},
-		"no JSON":             {file(" {}", 0), ErrHeader, "no JSON object"},
-		"not UTF-8":           {file("{\"\xff\":1}", 0), ErrHeader, "UTF-8"},
-		"an array":            {file("[]", 0), ErrHeader, ""},
-		"torn JSON":           {file("{"+a, 8), ErrHeader, "EOF"},
-		"something after":     {file("{"+a+"}{", 8), ErrHeader, "follows"},
-		"no data":             {file("{"+a+"}", 4), ErrTruncated, `"a"`},
-		"data after":          {file("{"+a+"}", 12), ErrGap, "4, after the last"},
-		"gap":                 {file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), ErrGap, `"a"`},
-		"overlap":             {file("{"+a+`,"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}`, 12), ErrOverlap, `"b" and "a"`},
-		"twice":               {file("{"+a+","+a+"}", 8), ErrDuplicate, `"a"`},
-		"a field twice":       {file(`{"a":{"dtype":"F16","dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8), ErrDuplicate, `"dtype"`},
+		"empty":           {nil, ErrTruncated, "0 bytes"},
+		"short header":    {file("{"+a+"}", 8)[:20], ErrTruncated, "header"},
+		"huge header":     {binary.LittleEndian.AppendUint64(nil, 1<<40), ErrHeader, "at most"},
+		"no JSON":         {file(" {}", 0), ErrHeader, "no JSON object"},
+		"not UTF-8":       {file("{\"\xff\":1}", 0), ErrHeader, "UTF-8"},
+		"an array":        {file("[]", 0), ErrHeader, ""},
+		"torn JSON":       {file("{"+a, 8), ErrHeader, "EOF"},
+		"something after": {file("{"+a+"}{", 8), ErrHeader, "follows"},
+		"no data":         {file("{"+a+"}", 4), ErrTruncated, `"a"`},
+		"data after":      {file("{"+a+"}", 12), ErrGap, "4, after the last"},
+		"gap":             {file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), ErrGap, `"a"`},
+		"overlap": {
+			file("{"+a+`,"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}`, 12), ErrOverlap,
+			`"b" and "a"`,
+		},
+		"twice": {file("{"+a+","+a+"}", 8), ErrDuplicate, `"a"`},
+		"a field twice": {
+			file(`{"a":{"dtype":"F16","dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8),
+			ErrDuplicate, `"dtype"`,
+		},
 		"a field in capitals": {file(`{"a":{"DTYPE":"F32","shape":[2],"data_offsets":[0,8]}}`, 8), ErrHeader, "DTYPE"},
 		"metadata twice":      {file(`{"__metadata__":{},"__metadata__":{}}`, 0), ErrDuplicate, "__metadata__"},
 		"metadata number":     {file(`{"__metadata__":{"a":1}}`, 0), ErrHeader, "string"},
 		"unknown dtype":       {file(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}`, 8), ErrDType, `"I64"`},
 		"wrong size":          {file(`{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}`, 8), ErrSize, `"a"`},
 		"backwards":           {file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}`, 8), ErrSize, `"a"`},
-		"overflowing shape":   {file(`{"a":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,0]}}`, 0), ErrShape, `"a"`},
-		"negative":            {file(`{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}`, 8), ErrHeader, "whole numbers"},
-		"fraction":            {file(`{"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}}`, 8), ErrHeader, "whole numbers"},
-		"too large":           {file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,9223372036854775808]}}`, 8), ErrHeader, "whole numbers"},
-		"three offsets":       {file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,9]}}`, 8), ErrHeader, "data_offsets"},
-		"a field missing":     {file(`{"a":{"dtype":"F32","data_offsets":[0,8]}}`, 8), ErrHeader, "needs"},
-		"deep":                {file(`{"a":`+strings.Repeat("[", 1000), 0), ErrHeader, "no object"},
+		"overflowing shape": {
+			file(`{"a":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,0]}}`, 0),
+			ErrShape, `"a"`,
+		},
+		"negative": {
+			file(`{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}`, 8), ErrHeader,
+			"whole numbers",
+		},
+		"fraction": {
+			file(`{"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}}`, 8), ErrHeader,
+			"whole numbers",
+		},
+		"too large": {
+			file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,9223372036854775808]}}`, 8),
+			ErrHeader, "whole numbers",
+		},
+		"three offsets": {
+			file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,9]}}`, 8), ErrHeader,
+			"data_offsets",
+		},
+		"a field missing": {file(`{"a":{"dtype":"F32","data_offsets":[0,8]}}`, 8), ErrHeader, "needs"},
+		"deep":            {file(`{"a":`+strings.Repeat("[", 1000), 0), ErrHeader, "no object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := open(c.b); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
@@ -152,7 +184,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 }
 
 func TestEmptyTensorsAndSpacesAreFine(t *testing.T) {
-	f, err := open(file(`{"e":{"dtype":"F32","shape":[0,9],"data_offsets":[0,0]},"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}   `, 4))
+	f, err := open(file(`{"e":{"dtype":"F32","shape":[0,9],"data_offsets":[0,0]},`+
+		`"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}   `, 4))
 	if err != nil || len(f.Tensors) != 2 {
 		t.Fatal(f, err)
 	}
@@ -164,7 +197,11 @@ func TestMatchNamesEveryDifference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = f.Match(slot.Layout{{Name: "emb.weight", Shape: []uint64{5, 3}}, {Name: "scale"}, {Name: "new", Shape: []uint64{2}}}, "outer.")
+	err = f.Match(slot.Layout{
+		{Name: "emb.weight", Shape: []uint64{5, 3}},
+		{Name: "scale"},
+		{Name: "new", Shape: []uint64{2}},
+	}, "outer.")
 	for _, want := range []string{`"emb.weight" is [3 5] in the file and [5 3]`, `"new" [2] is missing`, `quoted`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)

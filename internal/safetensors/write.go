@@ -24,8 +24,9 @@ const (
 	alignment   = 8 // of the data in the file, as the reference implementation has it
 )
 
-// Write writes vectors, one after the other, as F32 tensors. It copies none of them (on hosts whose floats lie as the file has
-// them). It refuses names that occur twice and vectors that are not as long as their layouts.
+// Write writes vectors, one after the other, as F32 tensors. It copies none of them (on hosts whose
+// floats lie as the file has them). It refuses names that occur twice and vectors that are not as
+// long as their layouts.
 func Write(w io.Writer, metadata map[string]string, vectors ...Vector) error {
 	head, err := header(metadata, vectors)
 	if err != nil {

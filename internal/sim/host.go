@@ -41,7 +41,8 @@ func newHost(ip net.IP, listen func(*net.UDPAddr) net.PacketConn, more []libp2p.
 	}, more...)...)
 }
 
-// simulatedQUIC replaces libp2p's UDP sockets. A connection manager that is passed in must be closed by whoever passes it.
+// simulatedQUIC replaces libp2p's UDP sockets. A connection manager that is passed in must be
+// closed by the one that passes it.
 func simulatedQUIC(listen func(*net.UDPAddr) net.PacketConn) libp2p.Option {
 	source := &sourceIP{}
 	opts := []quicreuse.Option{
@@ -63,7 +64,7 @@ func simulatedQUIC(listen func(*net.UDPAddr) net.PacketConn) libp2p.Option {
 	}, opts...)
 }
 
-// sourceIP tells QUIC which address it sends from.
+// sourceIP is the address that QUIC sends from.
 type sourceIP struct{ ip atomic.Pointer[net.IP] }
 
 func (s *sourceIP) PreferredSourceIPForDestination(*net.UDPAddr) (net.IP, error) {

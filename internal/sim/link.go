@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Parcels of a stream with a weight take portionTime on the link at most, windowPortions of them are on their way at once: so streams share
-// a link by turns.
+// A parcel of a stream with a weight takes portionTime on the link at most, and at most
+// windowPortions of them are on their way at once. So streams take turns on a link.
 const (
 	portionTime     = 500 * time.Millisecond
 	windowPortions  = 4
@@ -15,7 +15,7 @@ const (
 	maxUnreadParcel = 1 << 20  // bytes of a stream without a weight that wait to be read
 )
 
-// link is how a host is connected to all others.
+// link is a host's connection to all others.
 type link struct {
 	rate int // bits a second, each way
 	mu   struct {
@@ -24,10 +24,11 @@ type link struct {
 	}
 }
 
-// lane is one direction: until when it is taken by all that was sent, and by what has no weight, which overtakes what has.
+// lane is one direction of a link. It says until when the link is taken by all bytes that were
+// sent, and by those without a weight, which overtake the others.
 type lane struct{ heavy, light time.Time }
 
-// portion is of how many bytes a parcel is at most, and how many may be on their way.
+// portion returns how many bytes a parcel has at most, and how many bytes may be on their way.
 func (l *link) portion(weight int) (size, window int) {
 	if weight == 0 {
 		return maxPortion, maxUnreadParcel
@@ -37,7 +38,7 @@ func (l *link) portion(weight int) (size, window int) {
 	return size, windowPortions * size
 }
 
-// send is when bytes that are sent now have left.
+// send returns when bytes that are sent now have left.
 func (l *link) send(now time.Time, n, weight int) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,8 +51,9 @@ func (l *link) send(now time.Time, n, weight int) time.Time {
 	return l.mu.up.light
 }
 
-// receive is when bytes have come whose last one reaches the link at a time: now, if they have a weight. What has none may be said ahead;
-// it does not wait.
+// receive returns when bytes have arrived, if the last of them reaches the link at a given time.
+// For bytes with a weight that time must be now. Bytes without a weight do not wait, so their time
+// may lie ahead.
 func (l *link) receive(now, at time.Time, n, weight int) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +66,7 @@ func (l *link) receive(now, at time.Time, n, weight int) time.Time {
 	return at
 }
 
-// takes is for how long so many bytes take up a link.
+// takes returns for how long a number of bytes take up a link.
 func (l *link) takes(n, weight int) time.Duration {
 	return time.Duration(float64(n) * float64(max(weight, 1)) * 8 / float64(l.rate) * float64(time.Second))
 }
@@ -76,7 +78,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// earlier is the earlier of two times, of which zero is never.
+// earlier returns the earlier of two times; zero stands for never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -84,7 +86,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// signal wakes whoever waits, now or next.
+// signal wakes all goroutines that wait now, and the next one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -58,13 +58,15 @@ func (c *memoryConn) OpenStream(context.Context) (network.MuxedStream, error) {
 	if err := c.add(near, false); err != nil {
 		return nil, err
 	}
-	if err := c.other.add(far, true); err != nil { // it is gone, which one learns of later
+	// the other host is gone, which this end learns later
+	if err := c.other.add(far, true); err != nil {
 		far.end()
+		c.host.memory.recheck()
 	}
 	return near, nil
 }
 
-// add takes a stream in; one that was opened at the other end waits to be accepted.
+// add adds a stream. A stream that was opened at the other end waits to be accepted.
 func (c *memoryConn) add(s *memoryStream, opened bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +92,7 @@ func (c *memoryConn) AcceptStream() (network.MuxedStream, error) {
 	}
 }
 
-// accepted is a stream whose first bytes have come, or when to look again.
+// accepted returns a stream with bytes that have arrived, or the time at which to look again.
 func (c *memoryConn) accepted() (_ network.MuxedStream, next time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +113,7 @@ func (c *memoryConn) accepted() (_ network.MuxedStream, next time.Time, err erro
 	return nil, next, nil
 }
 
-// forget lets go of a stream that is closed at both ends of both directions.
+// forget drops a stream that is closed at both ends of both directions.
 func (c *memoryConn) forget(s *memoryStream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +148,8 @@ func (c *memoryConn) end(err error) bool {
 	return true
 }
 
-// Close implements network.MuxedConn. The other end hears of it if the link holds; else it finds out.
+// Close implements network.MuxedConn. The other end learns of it if the link holds; else it finds
+// out.
 func (c *memoryConn) Close() error {
 	if !c.end(network.ErrReset) {
 		return nil

@@ -20,15 +20,20 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// idleTimeout is how long a connection over a cut link looks alive, as in QUIC.
+// idleTimeout is the time for which a connection over a cut link looks alive, as in QUIC.
 const idleTimeout = 30 * time.Second
 
-// handshake is how many round trips it takes to connect: one of TCP, one of TLS, one of a muxer.
+// resetAfter is the time until a living end sends something over a whole link and learns that the
+// other end is gone.
+const resetAfter = 100 * time.Millisecond
+
+// handshake is the number of round trips that a connection takes: one of TCP, one of TLS, one of a
+// muxer.
 const handshake = 3
 
 var errRefused = errors.New("connection refused")
 
-// memory is the network of hosts whose streams are queues in memory.
+// memory is a network of hosts with streams that are queues in memory.
 type memory struct {
 	net     *Net
 	latency time.Duration
@@ -54,10 +59,12 @@ type memoryHost struct {
 
 var _ transport.Transport = (*memoryHost)(nil)
 
-// NewMemory is New, with hosts of which no packets are simulated: what one writes to a stream comes out at the other end after the time that
-// it takes on the links. There is neither encryption nor loss nor a handshake but for its round trips, which makes it many times faster. Swarm,
-// identify and multistream are libp2p's. What is written to streams of the protocols in Net.Heavy takes that many times longer than its
-// bytes, as if vectors were so much larger, and waits for its turn; all else overtakes it.
+// NewMemory is New, with hosts of which no packets are simulated: what one writes to a stream comes
+// out at the other end after the time that it takes on the links. There is neither encryption nor
+// loss nor a handshake but for its round trips, which makes it many times faster. Swarm, identify
+// and multistream are libp2p's. What is written to streams of the protocols in Net.Heavy takes that
+// many times longer than its bytes, as if vectors were so much larger, and waits for its turn; all
+// else overtakes it.
 func NewMemory(t testing.TB, n int, latency time.Duration) *Net {
 	t.Helper()
 	s := newNet(t)
@@ -112,9 +119,13 @@ func (h *memoryHost) Dial(ctx context.Context, to multiaddr.Multiaddr, id peer.I
 		return nil, ctx.Err()
 	case <-wait.C:
 	}
-	if h.memory.net.broken(h.index, other.index) {
-		<-ctx.Done()
-		return nil, ctx.Err()
+	for h.memory.net.broken(h.index, other.index) { // the first packet is sent again
+		wait.Reset(lostRetry)
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-wait.C:
+		}
 	}
 	if other.id != id {
 		return nil, fmt.Errorf("peer %s listens there, not %s", other.id, id)
@@ -122,7 +133,7 @@ func (h *memoryHost) Dial(ctx context.Context, to multiaddr.Multiaddr, id peer.I
 	return other.accept(h)
 }
 
-// find is the host of an address.
+// find returns the host of an address.
 func (m *memory) find(a multiaddr.Multiaddr) (*memoryHost, error) {
 	addr, err := manet.ToNetAddr(a)
 	if err != nil {
@@ -141,29 +152,41 @@ func (m *memory) find(a multiaddr.Multiaddr) (*memoryHost, error) {
 	return m.mu.hosts[i], nil
 }
 
-// delay is the latency of what goes from one host to another.
+// delay returns the latency from one host to another.
 func (m *memory) delay(from, to int) time.Duration {
 	return m.latency + m.net.slownessOf(from) + m.net.slownessOf(to)
 }
 
-// broken says whether packets are lost between two hosts in one direction or the other.
+// broken says whether packets between two hosts are lost in either direction.
 func (s *Net) broken(i, j int) bool { return s.lost(i, j) || s.lost(j, i) }
 
-// recheck ends, after the time that it takes to notice, the connections whose link is cut by then, or whose other end is gone.
+// recheck waits for the time that it takes to notice a fault. Then it ends the connections with a
+// cut link, or with an other end that is gone. An end over a whole link learns that the other one
+// is gone as soon as it sends again.
 func (m *memory) recheck() {
 	time.AfterFunc(idleTimeout, func() {
-		m.mu.Lock()
-		var dead []*memoryConn
-		for c := range m.mu.conns {
-			if m.net.broken(c.host.index, c.other.host.index) || c.other.IsClosed() {
-				dead = append(dead, c)
-			}
-		}
-		m.mu.Unlock()
-		for _, c := range dead {
-			c.end(network.ErrReset)
-		}
+		m.endAll(func(c *memoryConn) bool { return m.broken(c) || c.other.IsClosed() })
 	})
+	time.AfterFunc(resetAfter, func() {
+		m.endAll(func(c *memoryConn) bool { return !m.broken(c) && c.other.IsClosed() })
+	})
+}
+
+func (m *memory) broken(c *memoryConn) bool { return m.net.broken(c.host.index, c.other.host.index) }
+
+// endAll ends connections.
+func (m *memory) endAll(which func(*memoryConn) bool) {
+	m.mu.Lock()
+	var dead []*memoryConn
+	for c := range m.mu.conns {
+		if which(c) {
+			dead = append(dead, c)
+		}
+	}
+	m.mu.Unlock()
+	for _, c := range dead {
+		c.end(network.ErrReset)
+	}
 }
 
 // CanDial implements transport.Transport.

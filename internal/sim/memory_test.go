@@ -19,7 +19,8 @@ const (
 	lightProtocol = "/light/1.0.0"
 )
 
-// inMemory runs f with n hosts that are connected by links of 1 MB/s, on which a byte of heavyProtocol counts for 100.
+// inMemory runs f with n hosts that are connected by links of 1 MB/s, on which a byte of
+// heavyProtocol counts for 100.
 func inMemory(t *testing.T, n int, f func(t *testing.T, s *Net)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +97,8 @@ func TestWeight(t *testing.T) {
 		}
 		both([2]int{0, 0}, [2]int{2, 3})
 		time.Sleep(5 * time.Second)
-		between(t, "a light KB beside 200 heavy ones", pass(t, near, far, 1000), 10*time.Millisecond, 50*time.Millisecond)
+		between(t, "a light KB beside 200 heavy ones", pass(t, near, far, 1000), 10*time.Millisecond,
+			50*time.Millisecond)
 		for range 2 {
 			between(t, "100 heavy KB of 200 on one uplink", <-took, 18*time.Second, 23*time.Second)
 		}
@@ -131,7 +133,8 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// What was written before the end comes; after a reset, or once the link has been cut for long, nothing does.
+// What was written before the end comes; after a reset, or once the link has been cut for long,
+// nothing does.
 func TestEnds(t *testing.T) {
 	inMemory(t, 2, func(t *testing.T, s *Net) {
 		near, far := open(t, s, 0, 1, lightProtocol)

@@ -11,8 +11,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 )
 
-// lostRetry is how long it takes to send again what was lost on a cut link.
-const lostRetry = time.Second
+// lostRetry is the time until bytes that were lost on a cut link are sent again.
+const lostRetry = 250 * time.Millisecond
 
 // memoryStream is one end of a stream: a pipe to read from and one to write to.
 type memoryStream struct {
@@ -45,12 +45,16 @@ type pipe struct {
 	}
 }
 
-// parcel is bytes; none: the end. What has a weight waits for its turn on its receiver's link when it comes there, in the order of coming.
+// parcel is bytes; none: the end. What has a weight waits for its turn on its receiver's link when
+// it comes there, in the order of coming.
 type parcel struct {
 	at   time.Time // when it is there, or comes to its receiver's link
 	wait bool      // there
+	lost bool      // it was sent over a cut link
 	b    []byte
 }
+
+func (q *parcel) here(now time.Time) bool { return !q.wait && !q.lost && !q.at.After(now) }
 
 // Read implements network.MuxedStream.
 func (s *memoryStream) Read(b []byte) (int, error) {
@@ -63,7 +67,7 @@ func (s *memoryStream) Read(b []byte) (int, error) {
 	}
 }
 
-// take is what has come, or when to look again: never, if that is zero.
+// take returns bytes that have arrived, or the time at which to look again; zero stands for never.
 func (p *pipe) take(b []byte) (n int, next time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,11 +78,9 @@ func (p *pipe) take(b []byte) (n int, next time.Time, err error) {
 	case !p.mu.readBy.IsZero() && !now.Before(p.mu.readBy):
 		return 0, next, os.ErrDeadlineExceeded
 	}
-	if len(p.mu.queue) > 0 && !p.mu.queue[0].at.After(now) && p.from.memory.net.lost(p.from.index, p.to.index) {
-		p.mu.queue[0].at = now.Add(lostRetry)
-	}
+	p.retry(now)
 	arrives := p.land(now)
-	for n < len(b) && len(p.mu.queue) > 0 && !p.mu.queue[0].wait && !p.mu.queue[0].at.After(now) {
+	for n < len(b) && len(p.mu.queue) > 0 && p.mu.queue[0].here(now) {
 		head := &p.mu.queue[0]
 		if head.b == nil {
 			if n == 0 {
@@ -102,14 +104,29 @@ func (p *pipe) take(b []byte) (n int, next time.Time, err error) {
 	return 0, earlier(earlier(next, arrives), p.mu.readBy), nil
 }
 
-// land queues on the receiver's link what has come to it, and says when the next will have. mu is held.
+// retry sends the first parcel again if it was lost. mu is held.
+func (p *pipe) retry(now time.Time) {
+	if len(p.mu.queue) == 0 || !p.mu.queue[0].lost || p.mu.queue[0].at.After(now) {
+		return
+	}
+	head := &p.mu.queue[0]
+	if head.lost = p.cut(); head.lost {
+		head.at = now.Add(lostRetry)
+	}
+}
+
+// cut says whether bytes that are sent now are lost.
+func (p *pipe) cut() bool { return p.from.memory.net.lost(p.from.index, p.to.index) }
+
+// land queues the parcels that have reached the receiver's link, and returns when the next one
+// will. mu is held.
 func (p *pipe) land(now time.Time) (next time.Time) {
 	for i := range p.mu.queue {
 		q := &p.mu.queue[i]
 		if !q.wait {
 			continue
 		}
-		if q.at.After(now) {
+		if q.lost || q.at.After(now) {
 			return q.at
 		}
 		q.at, q.wait = later(p.to.link.receive(now, q.at, len(q.b), p.mu.weight), p.mu.landed), false
@@ -137,7 +154,7 @@ func (s *memoryStream) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// sent wakes who waits for what was sent.
+// sent wakes readers that wait for bytes.
 func (s *memoryStream) sent() {
 	signal(s.out.wake)
 	if s.opener && !s.other.taken.Load() {
@@ -158,7 +175,7 @@ func (s *memoryStream) weigh(b []byte) {
 	}
 }
 
-// put sends some of b; if the window is full none, and when to give up.
+// put sends some of b. If the window is full, it sends nothing and returns when to give up.
 func (p *pipe) put(b []byte) (n int, next time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,22 +208,18 @@ func (p *pipe) send(now time.Time, b []byte) {
 	at = later(at, p.mu.last)
 	p.mu.last = at
 	p.mu.queued += len(b)
-	p.mu.queue = append(p.mu.queue, parcel{at, heavy, b})
+	p.mu.queue = append(p.mu.queue, parcel{at: at, wait: heavy, lost: p.cut(), b: b})
 }
 
-// first is when the first bytes come, or came.
+// first returns when the first bytes arrive or have arrived.
 func (p *pipe) first() (time.Time, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.mu.queue) == 0 {
 		return time.Time{}, false
 	}
-	at := p.mu.queue[0].at
-	if !at.After(time.Now()) && p.from.memory.net.lost(p.from.index, p.to.index) {
-		at = time.Now().Add(lostRetry)
-		p.mu.queue[0].at = at
-	}
-	return at, true
+	p.retry(time.Now())
+	return p.mu.queue[0].at, true
 }
 
 // CloseWrite implements network.MuxedStream.
@@ -241,7 +254,7 @@ func (s *memoryStream) Close() error {
 	return nil
 }
 
-// Reset implements network.MuxedStream. The other end hears of it if the link holds.
+// Reset implements network.MuxedStream. The other end learns of it if the link holds.
 func (s *memoryStream) Reset() error {
 	if !s.end() {
 		return nil
@@ -260,7 +273,7 @@ func (s *memoryStream) Reset() error {
 // ResetWithError implements network.MuxedStream.
 func (s *memoryStream) ResetWithError(network.StreamErrorCode) error { return s.Reset() }
 
-// end breaks this end off; it says whether it was open.
+// end breaks this end off. It returns whether it was open.
 func (s *memoryStream) end() (open bool) {
 	s.in.mu.Lock()
 	open = !s.in.mu.shut

@@ -21,10 +21,13 @@ const linkBandwidth = 1_000_000_000
 
 // Net is a simulated network.
 type Net struct {
-	Hosts   []host.Host     // host i has address 1.0.0.i or so, port 8000
-	Rate    int             // bits a second of the links of hosts to come, each way; enough not to matter if 0
+	Hosts []host.Host // host i has address 1.0.0.i or so, port 8000
+	// bits a second of the links of hosts to come, each way; enough not to matter if 0
+	Rate    int
 	Options []libp2p.Option // of New: for hosts to come, besides those that the simulation needs
-	Heavy   map[string]int  // of NewMemory: for how many bytes each byte of a protocol's streams counts on the links; set before any is opened
+	// of NewMemory: for how many bytes each byte of a protocol's streams counts on the links; set
+	// before any is opened
+	Heavy map[string]int
 
 	t      testing.TB
 	wire   *simnet.Simnet
@@ -34,14 +37,16 @@ type Net struct {
 		index  map[netip.Addr]int // of a host by its address
 		cut    map[[2]int]bool    // packets from the first to the second host are dropped
 		frozen map[int]bool
-		walled map[int]bool          // a firewall lets in packets only from hosts to which the host has sent
-		sent   map[[2]int]bool       // from the first, who is walled, to the second
+		// a firewall lets in packets only from hosts to which the host has sent
+		walled map[int]bool
+		sent   map[[2]int]bool       // from the first, which is walled, to the second
 		slow   map[int]time.Duration // added to the latency of every packet to or from a host
 		closed map[int]bool
 	}
 }
 
-// New makes n hosts with a latency each way between any two. It must be called inside a synctest bubble.
+// New makes n hosts with a latency each way between any two. It must be called inside a synctest
+// bubble.
 func New(t testing.TB, n int, latency time.Duration) *Net {
 	t.Helper()
 	s := newNet(t)
@@ -91,16 +96,19 @@ func (s *Net) host(i int, ip net.IP) (host.Host, error) {
 	}
 	return newHost(ip, func(a *net.UDPAddr) net.PacketConn {
 		link := simnet.LinkSettings{BitsPerSecond: s.rate()}
-		return &packetConn{SimConn: s.wire.NewEndpoint(a, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}), net: s, from: i}
+		return &packetConn{
+			SimConn: s.wire.NewEndpoint(a, simnet.NodeBiDiLinkSettings{Downlink: link, Uplink: link}),
+			net:     s, from: i,
+		}
 	}, s.Options)
 }
 
 func (s *Net) rate() int { return cmp.Or(s.Rate, linkBandwidth) }
 
-// Info is how to reach host i.
+// Info returns the ID and the address of host i.
 func (s *Net) Info(i int) peer.AddrInfo { return *host.InfoFromHost(s.Hosts[i]) }
 
-// Addr is the full multiaddr of host i.
+// Addr returns the full multiaddr of host i.
 func (s *Net) Addr(i int) string {
 	s.t.Helper()
 	info := s.Info(i)
@@ -146,7 +154,7 @@ func (s *Net) Isolate(i int) { s.set(true, s.around(i)...) }
 // Rejoin undoes Isolate.
 func (s *Net) Rejoin(i int) { s.set(false, s.around(i)...) }
 
-// around are the links of host i to all others, both ways.
+// around returns the links of host i to all others, both ways.
 func (s *Net) around(i int) (links [][2]int) {
 	for j := range s.Hosts {
 		if j != i {
@@ -156,8 +164,8 @@ func (s *Net) around(i int) (links [][2]int) {
 	return links
 }
 
-// Freeze drops all packets to and from host i, those of hosts that come later included, as while its process is stopped. Cuts are
-// another matter: Thaw leaves them as they are.
+// Freeze drops all packets to and from host i, those of hosts that come later included, as while
+// its process is stopped. Thaw does not undo Cut.
 func (s *Net) Freeze(i int) { s.freeze(i, true) }
 
 // Thaw undoes Freeze.
@@ -170,15 +178,15 @@ func (s *Net) freeze(i int, frozen bool) {
 	s.changed()
 }
 
-// changed has connections find out, in a while, that their link is cut.
+// changed lets connections find out, after a while, that their link is cut.
 func (s *Net) changed() {
 	if s.memory != nil {
 		s.memory.recheck()
 	}
 }
 
-// Wall puts host i of New behind a firewall, as a router that translates addresses is one: a packet comes in only from an address to which
-// one has gone out.
+// Wall puts host i of New behind a firewall, as a router that translates addresses is one: a packet
+// comes in only from an address to which one has gone out.
 func (s *Net) Wall(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +200,8 @@ func (s *Net) Slow(i int, by time.Duration) {
 	s.mu.slow[i] = by
 }
 
-// Close closes host i, telling its neighbours, as a process that ends well does. Isolate comes before it for one that does not.
+// Close closes host i, telling its neighbours, as a process that ends well does. To end a host that
+// tells nobody, call Isolate first.
 func (s *Net) Close(i int) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -228,7 +237,7 @@ func (s *Net) dropped(i int, to net.Addr) bool {
 	return ok && (stopped || s.lost(i, j))
 }
 
-// lost says whether what host i sends to host j is lost.
+// lost says whether packets from host i to host j are lost.
 func (s *Net) lost(i, j int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +267,7 @@ func (s *Net) hostOf(a netip.Addr) (int, bool) {
 	return i, ok
 }
 
-// at is the host of an address. mu is held.
+// at returns the host of an address. mu is held.
 func (s *Net) at(a net.Addr) (int, bool) {
 	u, ok := a.(*net.UDPAddr)
 	if !ok {

@@ -1,12 +1,14 @@
-// Package similarity measures how alike vectors are, for people who watch a run: norms and cosines of pseudo-gradients. Nothing here is
-// agreed on, and no root depends on it: what must come out the same on every peer is package kernel's.
+// Package similarity measures how similar vectors are, for people that watch a run: norms and
+// cosines of pseudo-gradients. Peers do not agree on these numbers, and no root depends on them.
+// Arithmetic that must agree is in package kernel.
 //
 // Vectors are float32 and finite, as kernel.Bounded has it; sums are float64.
 package similarity
 
 import "math"
 
-// Sums are what norms and the cosine of two vectors follow from. They add up over the parts of a vector.
+// Sums determine the norms and the cosine of two vectors. The sums of parts of a vector can be
+// added.
 type Sums struct {
 	AA, AB, BB float64 // scalar products
 }
@@ -34,9 +36,9 @@ func Of(a, b []float32) Sums {
 // Block is how many elements Sampled takes in one place.
 const Block = 1 << 12
 
-// Sampled measures most elements at most, in blocks at equal distances, and scales the sums to the whole: what is to be known of a vector,
-// however long, in bounded time. With no more elements than that it is Of. get lends the two vectors' elements [begin, end), which
-// hold until it is called again.
+// Sampled measures at most so many elements, in blocks at equal distances, and scales the sums to
+// the whole vector, so that its time is bounded for vectors of any length. For shorter vectors it
+// equals Of. get lends the two vectors' elements [begin, end), which hold until it is called again.
 func Sampled(elements, most int, get func(begin, end int) (a, b []float32, err error)) (Sums, error) {
 	var s Sums
 	seen := 0
@@ -75,7 +77,7 @@ func (s Sums) Cosine() (c float64, ok bool) {
 	return clamp(s.AB / math.Sqrt(s.AA) / math.Sqrt(s.BB)), true
 }
 
-// clamp takes off what rounding adds.
+// clamp corrects rounding errors.
 func clamp(c float64) float64 { return max(-1, min(1, c)) }
 
 // Mean is a mean of cosines. The zero value has none.
@@ -84,9 +86,10 @@ type Mean struct {
 	n   int
 }
 
-// Add takes in the mean cosine of all pairs of columns, vectors of equal length. Columns that are zero don't count; with less than two
-// others nothing does. The time is that of the columns' number, not of the pairs': the unit vectors' sum has all pairs in its square,
-// |u_1 + ... + u_n|^2 = n + the sum over all ordered pairs of u_i·u_j.
+// Add takes in the mean cosine of all pairs of columns, vectors of equal length. Columns that are
+// zero do not count, and fewer than two other columns add nothing. The time is linear in the number
+// of columns, although the number of pairs is not: the square of the sum of unit vectors contains
+// all pairs, |u_1 + ... + u_n|^2 = n + the sum over all ordered pairs of u_i·u_j.
 func (m *Mean) Add(cols [][]float32) {
 	if len(cols) < 2 {
 		return
@@ -118,7 +121,7 @@ func square(cols [][]float32, scale []float64) (s float64) {
 	return s
 }
 
-// Join adds what another mean was made of.
+// Join adds the values of another mean.
 func (m *Mean) Join(o Mean) {
 	m.sum, m.n = m.sum+o.sum, m.n+o.n
 }

@@ -57,7 +57,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// A sample is near to the whole where the vector is alike everywhere, takes no more than it may, and is the whole where that is allowed.
+// A sample is near to the whole where the vector is alike everywhere, takes no more than it may,
+// and is the whole where that is allowed.
 func TestSampled(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const n = 50*Block + 77
@@ -82,7 +83,10 @@ func TestSampled(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	if _, err := Sampled(n, n, func(int, int) ([]float32, []float32, error) { return nil, nil, broken }); err != broken {
+	if _, err := Sampled(n, n, func(int, int) ([]float32, []float32, error) {
+		return nil, nil,
+			broken
+	}); err != broken {
 		t.Errorf("error %v", err)
 	}
 	if s, err := Sampled(0, 1, nil); err != nil || s != (Sums{}) {
@@ -137,7 +141,8 @@ func TestNothingToCompare(t *testing.T) {
 	Of(make([]float32, 1), nil)
 }
 
-// What a peer does in each slot: once over its own and the aggregated pseudo-gradient, and over some frames of its piece.
+// What a peer does in each slot: once over its own and the aggregated pseudo-gradient, and over
+// some frames of its piece.
 func BenchmarkSlot(b *testing.B) {
 	const elements, frame, peers = 1 << 24, 1 << 16, 8
 	r := rand.New(rand.NewPCG(1, 2))

@@ -6,14 +6,18 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// Action is what an order asks for. The enumeration only grows.
+// Action is what a motion asks for. The enumeration only grows.
 type Action uint8
 
-// What members may order.
+// Motions that members may make.
 const (
-	Remove  Action = 1 // a peer is no member any more and cannot become one; a private run's secret changes
-	Readmit Action = 2 // a removed peer may become a member again
-	Rotate  Action = 3 // a private run's secret changes: tickets given out before admit nobody any more
+	// Remove ends a peer's membership for good. The secret of a private run changes with it.
+	Remove Action = 1
+	// Readmit lets a removed peer become a member again.
+	Readmit Action = 2
+	// Rotate changes the secret of a private run. Tickets that were given out before admit nobody
+	// any more.
+	Rotate Action = 3
 )
 
 func (a Action) String() string {
@@ -31,38 +35,41 @@ func (a Action) String() string {
 // Bounds on access records.
 const (
 	MaxDecisions = 8   // of one record
-	OrderSpan    = 256 // heights in which an order counts
+	MotionSpan   = 256 // heights in which a motion counts
 )
 
-// Order is one member's wish, in its operator's name, for a change of who may be in the run. It is the body of an ORDER message.
-type Order struct {
+// Motion is one member's wish, in the name of its operator, to change which peers may be in the
+// run. It is the body of an ORDER message.
+type Motion struct {
 	Action Action
-	Peer   PeerID // whom it is about; empty for Rotate
-	Turn   uint64 // how many decisions about this peer (or rotations) the chain has: an order is good for one decision
-	From   uint64 // it counts in records of the OrderSpan heights above this one
+	Peer   PeerID // that it is about; empty for Rotate
+	// Turn is how many decisions about this peer (or rotations) the chain has. A motion is good for
+	// one decision.
+	Turn uint64
+	From uint64 // the motion counts in records of the MotionSpan heights above this one
 }
 
 // Append appends the canonical encoding.
-func (o Order) Append(b []byte) []byte {
-	b = wire.AppendU64(appendPeer(wire.AppendU8(b, uint8(o.Action)), o.Peer), o.Turn)
-	return wire.AppendU64(b, o.From)
+func (m Motion) Append(b []byte) []byte {
+	b = wire.AppendU64(appendPeer(wire.AppendU8(b, uint8(m.Action)), m.Peer), m.Turn)
+	return wire.AppendU64(b, m.From)
 }
 
-// ReadOrder reads what Append wrote.
-func ReadOrder(r *wire.Reader) Order {
-	o := Order{Action: readAction(r), Peer: readPeer(r), Turn: r.U64(), From: r.U64()}
-	o.checkForm(r)
-	return o
+// ReadMotion reads what Append wrote.
+func ReadMotion(r *wire.Reader) Motion {
+	m := Motion{Action: readAction(r), Peer: readPeer(r), Turn: r.U64(), From: r.U64()}
+	m.checkForm(r)
+	return m
 }
 
-func (o Order) checkForm(r *wire.Reader) {
-	if (o.Action == Rotate) != (o.Peer == "") {
-		r.Fail("an order to %s peer %q", o.Action, o.Peer)
+func (m Motion) checkForm(r *wire.Reader) {
+	if (m.Action == Rotate) != (m.Peer == "") {
+		r.Fail("a motion to %s peer %q", m.Action, m.Peer)
 	}
 }
 
-// CountsAt says whether an order may be used in the record at a height.
-func (o Order) CountsAt(height uint64) bool { return o.From < height && height-o.From <= OrderSpan }
+// CountsAt tells whether a motion may be used in the record at a height.
+func (m Motion) CountsAt(height uint64) bool { return m.From < height && height-m.From <= MotionSpan }
 
 func readAction(r *wire.Reader) Action {
 	a := Action(r.U8())
@@ -72,26 +79,27 @@ func readAction(r *wire.Reader) Action {
 	return a
 }
 
-// Decision is an order that enough members have given: an access record lists it with their signatures, so that everybody can check it for
-// all time. They are an input of the record, like the offers of a step.
+// Decision is a motion that enough members have made. An access record lists it with their
+// signatures, so that everybody can check it at any time. The signatures are an input of the
+// record, like the offers of a step.
 type Decision struct {
-	Action Action
-	Peer   PeerID
-	Turn   uint64
-	Orders []SignedOrder // sorted by peer
+	Action  Action
+	Peer    PeerID
+	Turn    uint64
+	Motions []SignedMotion // sorted by peer
 }
 
-// SignedOrder is one member's signature over the ORDER message that the decision and From make.
-type SignedOrder struct {
+// SignedMotion is one member's signature over the ORDER message that the decision and From make.
+type SignedMotion struct {
 	Peer PeerID
 	From uint64
 	Sig  []byte
 }
 
-const signedOrderSize, decisionSize = 4 + 8 + 4, 1 + 4 + 8 + 4 // at least
+const signedMotionSize, decisionSize = 4 + 8 + 4, 1 + 4 + 8 + 4 // at least
 
-// Order is what one of them has signed.
-func (d Decision) Order(from uint64) Order { return Order{d.Action, d.Peer, d.Turn, from} }
+// Motion is what one of the members has signed.
+func (d Decision) Motion(from uint64) Motion { return Motion{d.Action, d.Peer, d.Turn, from} }
 
 // Compare puts the decisions of a record in order.
 func (d Decision) Compare(e Decision) int {
@@ -101,8 +109,8 @@ func (d Decision) Compare(e Decision) int {
 // Append appends the canonical encoding.
 func (d Decision) Append(b []byte) []byte {
 	b = wire.AppendU64(appendPeer(wire.AppendU8(b, uint8(d.Action)), d.Peer), d.Turn)
-	b = wire.AppendU32(b, uint32(len(d.Orders)))
-	for _, o := range d.Orders {
+	b = wire.AppendU32(b, uint32(len(d.Motions)))
+	for _, o := range d.Motions {
 		b = wire.AppendBytes(wire.AppendU64(appendPeer(b, o.Peer), o.From), o.Sig)
 	}
 	return b
@@ -111,13 +119,13 @@ func (d Decision) Append(b []byte) []byte {
 // ReadDecision reads what Append wrote.
 func ReadDecision(r *wire.Reader) Decision {
 	d := Decision{Action: readAction(r), Peer: readPeer(r), Turn: r.U64()}
-	d.Order(0).checkForm(r)
-	for i := range r.Count(MaxMembers, signedOrderSize) {
-		o := SignedOrder{readPeer(r), r.U64(), append([]byte{}, r.Bytes(MaxSigLen)...)}
-		if i > 0 && d.Orders[i-1].Peer >= o.Peer {
-			r.Fail("orders are not in the order of their peers")
+	d.Motion(0).checkForm(r)
+	for i := range r.Count(MaxMembers, signedMotionSize) {
+		o := SignedMotion{readPeer(r), r.U64(), append([]byte{}, r.Bytes(MaxSigLen)...)}
+		if i > 0 && d.Motions[i-1].Peer >= o.Peer {
+			r.Fail("motions are not in the order of their peers")
 		}
-		d.Orders = append(d.Orders, o)
+		d.Motions = append(d.Motions, o)
 	}
 	return d
 }
@@ -141,7 +149,7 @@ func readDecisions(r *wire.Reader) (ds []Decision) {
 	return ds
 }
 
-// keyOutcome names a secret together with what is decided when it comes in force.
+// keyOutcome names a secret together with the decisions that bring it into force.
 func keyOutcome(key Root, ds []Decision) Root {
 	b := appendRoot([]byte("p2pdiloco/access/1"), key)
 	for _, d := range ds {

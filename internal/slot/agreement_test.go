@@ -39,7 +39,8 @@ func TestCertificateVerify(t *testing.T) {
 			if i := Find(voters, p); i >= 0 {
 				inc = voters[i].Incarnation
 			}
-			cert.Signatures = append(cert.Signatures, Signature{p, fakeSign(p, SignedBytes(typ, c.Run, p, inc, cert.Vote.Append(nil)))})
+			cert.Signatures = append(cert.Signatures,
+				Signature{p, fakeSign(p, SignedBytes(typ, c.Run, p, inc, cert.Vote.Append(nil)))})
 		}
 		return cert
 	}
@@ -66,8 +67,9 @@ func TestCertificateVerify(t *testing.T) {
 			spoil: func(c *Certificate) { c.Signatures = append(c.Signatures, c.Signatures[0], c.Signatures[1]) },
 		},
 		{
-			name: "a wrong signature besides a quorum", record: step, typ: TypeVote, voters: electorate, signers: "abcd",
-			spoil: func(c *Certificate) { c.Signatures[1].Sig[0]++ },
+			name: "a wrong signature besides a quorum", record: step, typ: TypeVote, voters: electorate,
+			signers: "abcd",
+			spoil:   func(c *Certificate) { c.Signatures[1].Sig[0]++ },
 		},
 		{
 			name: "another's signature", record: step, typ: TypeVote, voters: electorate, signers: "abc",
@@ -128,9 +130,11 @@ func TestSignedBytesKeepApart(t *testing.T) {
 	run := Hash([]byte("run"))
 	base := SignedBytes(TypeVote, run, "p", 1, []byte("body"))
 	for name, b := range map[string][]byte{
-		"type": SignedBytes(TypeFork, run, "p", 1, []byte("body")), "run": SignedBytes(TypeVote, Root{}, "p", 1, []byte("body")),
-		"peer": SignedBytes(TypeVote, run, "q", 1, []byte("body")), "incarnation": SignedBytes(TypeVote, run, "p", 2, []byte("body")),
-		"body": SignedBytes(TypeVote, run, "p", 1, []byte("bodx")),
+		"type":        SignedBytes(TypeFork, run, "p", 1, []byte("body")),
+		"run":         SignedBytes(TypeVote, Root{}, "p", 1, []byte("body")),
+		"peer":        SignedBytes(TypeVote, run, "q", 1, []byte("body")),
+		"incarnation": SignedBytes(TypeVote, run, "p", 2, []byte("body")),
+		"body":        SignedBytes(TypeVote, run, "p", 1, []byte("bodx")),
 	} {
 		if bytes.Equal(base, b) {
 			t.Errorf("another %s has the same signed bytes", name)
@@ -196,7 +200,8 @@ func TestLeaderOrder(t *testing.T) {
 		if !slices.Equal(ms, before) {
 			t.Fatal("the members were reordered in place")
 		}
-		sorted := slices.SortedFunc(slices.Values(order), func(a, b Member) int { return bytes.Compare([]byte(a.Peer), []byte(b.Peer)) })
+		sorted := slices.SortedFunc(slices.Values(order),
+			func(a, b Member) int { return bytes.Compare([]byte(a.Peer), []byte(b.Peer)) })
 		if !slices.Equal(sorted, before) {
 			t.Fatalf("%v is no permutation of %v", order, before)
 		}

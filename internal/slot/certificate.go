@@ -7,7 +7,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// MessageType tells ledger messages apart, on the wire and under a signature. The enumeration only grows.
+// MessageType tells ledger messages apart, on the wire and under a signature. The enumeration only
+// grows.
 type MessageType uint8
 
 // The ledger's messages.
@@ -30,7 +31,7 @@ const (
 	TypeNeed     MessageType = 16
 	TypeFork     MessageType = 17
 	TypeEvidence MessageType = 18
-	TypeOrder    MessageType = 19
+	TypeMotion   MessageType = 19
 )
 
 // SignedBytes is what a ledger signature covers: domain, type, run, signer and body.
@@ -44,7 +45,7 @@ func SignedBytes(t MessageType, run Root, from PeerID, inc Incarnation, body []b
 	return append(b, body...)
 }
 
-// Vote is one member's word for one record in one ballot. Leaders vote for their own proposal.
+// Vote is one member's vote for one record in one ballot. A leader votes for its own proposal.
 type Vote struct {
 	Ref
 	Hash Root
@@ -56,8 +57,9 @@ func (v Vote) Append(b []byte) []byte { return appendRoot(v.Ref.Append(b), v.Has
 // ReadVote reads what Append wrote.
 func ReadVote(r *wire.Reader) Vote { return Vote{ReadRef(r), readRoot(r)} }
 
-// Certificate proves a record: the signatures, over one and the same Vote, of a quorum of the previous record's members; of a
-// fork record, the FORK signatures of every member that it lists itself.
+// Certificate proves a record. It has signatures over one and the same Vote: of a quorum of the
+// previous record's members or, for a fork record, FORK signatures of every member that the record
+// itself lists.
 type Certificate struct {
 	Vote
 	Signatures []Signature // sorted by peer
@@ -98,7 +100,8 @@ type Verifier func(p PeerID, data, sig []byte) bool
 // ErrCertificate is wrapped by every reason why a certificate does not prove its record.
 var ErrCertificate = errors.New("certificate does not prove the record")
 
-// Verify checks that c proves record, decided by the members of the record before it (electorate; ignored for a fork).
+// Verify checks that c proves record, decided by the members of the record before it (electorate;
+// ignored for a fork).
 func (c Certificate) Verify(record Record, electorate []Member, verify Verifier) error {
 	if c.Height != record.Height || c.Prev != record.Prev || c.Hash != record.Hash() {
 		return fmt.Errorf("%w: it names another record", ErrCertificate)
@@ -120,7 +123,8 @@ func (c Certificate) Verify(record Record, electorate []Member, verify Verifier)
 		signed[s.Peer] = true
 	}
 	in := func(m Member) bool { return signed[m.Peer] }
-	if record.Kind == Fork && len(signed) == len(voters) && len(voters) > 0 || record.Kind != Fork && Quorum(voters, in) {
+	if record.Kind == Fork && len(signed) == len(voters) && len(voters) > 0 || record.Kind != Fork &&
+		Quorum(voters, in) {
 		return nil
 	}
 	return fmt.Errorf("%w: %d of %d voters signed", ErrCertificate, len(signed), len(voters))

@@ -10,10 +10,12 @@ import (
 // MaxFragments is how many fragments a vector may be divided into.
 const MaxFragments = 256
 
-// FragmentOf is the fragment that a slot updates: slots are counted from 1, and take the fragments in turn.
+// FragmentOf is the fragment that a slot updates. Slots are counted from 1 and take the fragments
+// in turn.
 func FragmentOf(slotNumber, fragments uint64) uint32 { return uint32((slotNumber - 1) % fragments) }
 
-// FragmentElements is the number of elements of each of n fragments of a vector: they differ by one at most, the larger come first.
+// FragmentElements is the number of elements of each of n fragments of a vector. The numbers differ
+// by at most one, and the larger ones come first.
 func FragmentElements(elements, n uint64) []uint64 {
 	sizes := make([]uint64, n)
 	for p := range sizes {
@@ -25,8 +27,9 @@ func FragmentElements(elements, n uint64) []uint64 {
 	return sizes
 }
 
-// Fragment is the part of the flat vector that one slot updates (Streaming DiLoCo, arXiv 2501.18512). On its way, in contributions, plans,
-// segments and outcomes, it is one vector of Elements() values: its ranges, one after the other.
+// Fragment is the part of the flat vector that one slot updates (Streaming DiLoCo, arXiv
+// 2501.18512). In contributions, plans, segments and outcomes it is one vector of Elements()
+// values: its ranges, one after the other.
 type Fragment struct {
 	Ranges []Range // of the flat vector; ascending, none empty, none touching the next
 }
@@ -46,20 +49,23 @@ func (f Fragment) Gather(dst, flat []float32) {
 	}
 }
 
-// Scatter copies src, Elements() values, to their places in flat, D elements. The rest of flat stays as it is.
+// Scatter copies src, Elements() values, to their places in flat, D elements. The rest of flat
+// stays as it is.
 func (f Fragment) Scatter(flat, src []float32) {
 	for _, r := range f.Ranges {
 		src = src[copy(flat[r.Begin:r.End], src):]
 	}
 }
 
-// Fragments divides a valid layout into n fragments, 1 to MaxFragments and at most an element each, whose sizes differ by one at most.
-// The tensors are put into an order and that sequence is cut, wherever a cut falls: as they lie, or strided over the layers, so that
-// each fragment has layers of all depths. See order.
-func (l Layout) Fragments(n uint64, strided bool) []Fragment {
-	sequence := l.ranges()
+// Fragments divides a valid layout into n fragments whose sizes differ by at most one element. n is
+// at least 1, and at most MaxFragments and the number of elements. The tensors are put into a
+// sequence, and the sequence is cut into equal parts, also within tensors. The sequence is that of
+// the layout, or strided over the layers (see order), so that each fragment has layers of all
+// depths.
+func Fragments(l Layout, n uint64, strided bool) []Fragment {
+	sequence := ranges(l)
 	if strided {
-		sequence = l.order(n)
+		sequence = order(l, n)
 	}
 	fragments := make([]Fragment, n)
 	for p, left := range FragmentElements(l.Elements(), n) {
@@ -76,8 +82,8 @@ func (l Layout) Fragments(n uint64, strided bool) []Fragment {
 	return fragments
 }
 
-// ranges are where the tensors lie.
-func (l Layout) ranges() []Range {
+// ranges returns the places of the tensors.
+func ranges(l Layout) []Range {
 	rs, at := make([]Range, len(l)), uint64(0)
 	for i, t := range l {
 		rs[i] = Range{at, at + t.Elements()}
@@ -86,7 +92,7 @@ func (l Layout) ranges() []Range {
 	return rs
 }
 
-// joined sorts ranges and makes one of those that touch.
+// joined sorts ranges and joins those that touch.
 func joined(rs []Range) []Range {
 	slices.SortFunc(rs, func(a, b Range) int { return cmp.Compare(a.Begin, b.Begin) })
 	out := rs[:0]
@@ -100,9 +106,10 @@ func joined(rs []Range) []Range {
 	return out
 }
 
-// order strides over the layers by n: first the tensors that lie before all layers, then layers 0, n, 2n, …, 1, n+1, …, then the
-// tensors that belong to no layer and lie behind the first one. Within a layer they stay as they lie.
-func (l Layout) order(n uint64) []Range {
+// order strides over the layers by n: first the tensors before all layers, then layers 0, n, 2n, …,
+// 1, n+1, …, then the tensors that belong to no layer and lie behind the first one. Within a layer
+// the tensors keep their sequence.
+func order(l Layout, n uint64) []Range {
 	type placed struct {
 		part         int // before, in, behind the layers
 		phase, layer uint64
@@ -110,8 +117,8 @@ func (l Layout) order(n uint64) []Range {
 	}
 	behind := false
 	sequence := make([]placed, len(l))
-	for i, r := range l.ranges() {
-		layer, ok := l[i].layer()
+	for i, r := range ranges(l) {
+		layer, ok := layerOf(l[i])
 		sequence[i] = placed{Range: r}
 		switch {
 		case ok:
@@ -131,8 +138,9 @@ func (l Layout) order(n uint64) []Range {
 	return out
 }
 
-// layer is the first part of a tensor's dotted name that is a whole number of up to nine digits: 3 in "model.layers.3.mlp.up.weight".
-func (t Tensor) layer() (layer uint64, ok bool) {
+// layerOf is the first part of a tensor's dotted name that is a whole number of up to nine digits:
+// 3 in "model.layers.3.mlp.up.weight".
+func layerOf(t Tensor) (layer uint64, ok bool) {
 	for part := range strings.SplitSeq(t.Name, ".") {
 		if part == "" || len(part) > 9 || strings.Trim(part, "0123456789") != "" {
 			continue

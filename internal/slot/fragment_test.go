@@ -6,13 +6,16 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 func flat(name string, n uint64) Tensor { return Tensor{Name: name, Shape: []uint64{n}} }
 
 func TestFragmentsOfALayout(t *testing.T) {
 	blocks := Layout{
-		flat("wte", 10), flat("h.0.a", 4), flat("h.0.b", 6), flat("h.1.a", 4), flat("h.1.b", 6), flat("h.2.a", 10), flat("h.3.a", 10), flat("lnf", 10),
+		flat("wte", 10), flat("h.0.a", 4), flat("h.0.b", 6), flat("h.1.a", 4), flat("h.1.b", 6), flat("h.2.a", 10),
+		flat("h.3.a", 10), flat("lnf", 10),
 	}
 	scattered := Layout{flat("model.layers.1.w", 2), flat("head", 2), flat("model.layers.0.w", 2), flat("tail", 2)}
 	for _, c := range []struct {
@@ -26,14 +29,27 @@ func TestFragmentsOfALayout(t *testing.T) {
 		{"sequential", blocks, 3, false, "[[{0 20}] [{20 40}] [{40 60}]]"},
 		{"strided: wte and 0, 2 and 1, 3 and lnf", blocks, 3, true, "[[{0 20}] [{20 30} {40 50}] [{30 40} {50 60}]]"},
 		{"strided by two: wte 0 2, 1 3 lnf", blocks, 2, true, "[[{0 20} {30 40}] [{20 30} {40 60}]]"},
-		{"layers are ordered by number, what has none keeps to the back", scattered, 2, true, "[[{0 2} {4 6}] [{2 4} {6 8}]]"},
+		{
+			"layers are ordered by number, what has none keeps to the back", scattered, 2, true,
+			"[[{0 2} {4 6}] [{2 4} {6 8}]]",
+		},
 		{"a tensor is cut", Layout{flat("x", 7)}, 3, true, "[[{0 3}] [{3 5}] [{5 7}]]"},
 		{"an element each", Layout{flat("x", 2), flat("y", 1)}, 3, true, "[[{0 1}] [{1 2}] [{2 3}]]"},
-		{"no layers", Layout{flat("x", 4), flat("v9.w2", 4), flat("+1", 4), flat("-1", 4)}, 2, true, "[[{0 8}] [{8 16}]]"},
-		{"a number too long is no layer", Layout{flat("a.12345678901", 4), flat("a.1", 4)}, 2, true, "[[{0 4}] [{4 8}]]"},
+		{
+			"no layers",
+			Layout{flat("x", 4), flat("v9.w2", 4), flat("+1", 4), flat("-1", 4)},
+			2, true,
+			"[[{0 8}] [{8 16}]]",
+		},
+		{
+			"a number too long is no layer",
+			Layout{flat("a.12345678901", 4), flat("a.1", 4)},
+			2, true,
+			"[[{0 4}] [{4 8}]]",
+		},
 	} {
 		var got [][]Range
-		for _, f := range c.layout.Fragments(c.n, c.strided) {
+		for _, f := range Fragments(c.layout, c.n, c.strided) {
 			got = append(got, f.Ranges)
 		}
 		if s := fmt.Sprint(got); s != c.want {
@@ -42,8 +58,8 @@ func TestFragmentsOfALayout(t *testing.T) {
 	}
 }
 
-// Every element is in one fragment, in one range; sizes differ by one at most; ranges ascend and do not touch; gathered and scattered,
-// a vector is what it was.
+// Every element is in one fragment, in one range; sizes differ by one at most; ranges ascend and do
+// not touch; gathered and scattered, a vector is what it was.
 func TestFragmentsCoverEveryElementOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Layout
@@ -61,7 +77,7 @@ func TestFragmentsCoverEveryElementOnce(t *testing.T) {
 			vector[i] = float32(i + 1)
 		}
 		sizes, seen := FragmentElements(d, n), make([]int, d)
-		for p, f := range l.Fragments(n, rapid.Bool().Draw(t, "strided")) {
+		for p, f := range Fragments(l, n, rapid.Bool().Draw(t, "strided")) {
 			if f.Elements() != sizes[p] || sizes[p] < d/n || sizes[p] > sizes[0] || sizes[0] > d/n+1 {
 				t.Fatalf("fragment %d of %d has %d elements of %d, %d were said", p, n, f.Elements(), d, sizes[p])
 			}
@@ -86,16 +102,17 @@ func TestFragmentsCoverEveryElementOnce(t *testing.T) {
 	})
 }
 
-// The fragments do not depend on how a fragment's tensors are cut: with one tensor a layer of equal size, and as many layers as are a
-// multiple of n, fragment p has the layers p, p+n, ...
+// The fragments do not depend on how a fragment's tensors are cut: with one tensor a layer of equal
+// size, and as many layers as are a multiple of n, fragment p has the layers p, p+n, ...
 func TestStridedFragmentsAreWholeLayers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n, per, size := rapid.Uint64Range(1, 8).Draw(t, "n"), rapid.Uint64Range(1, 5).Draw(t, "layers"), rapid.Uint64Range(1, 9).Draw(t, "size")
+		n, per, size := rapid.Uint64Range(1, 8).Draw(t, "n"), rapid.Uint64Range(1, 5).Draw(t, "layers"),
+			rapid.Uint64Range(1, 9).Draw(t, "size")
 		var l Layout
 		for i := range n * per {
 			l = append(l, flat(fmt.Sprintf("h.%d.w", i), size))
 		}
-		for p, f := range l.Fragments(n, true) {
+		for p, f := range Fragments(l, n, true) {
 			for _, r := range f.Ranges {
 				for at := r.Begin; at < r.End; at++ {
 					if (at/size)%n != uint64(p) {
@@ -120,10 +137,10 @@ func TestSlotsTakeFragmentsInTurn(t *testing.T) {
 
 func BenchmarkFragments(b *testing.B) {
 	var l Layout
-	for i := range MaxTensors {
+	for i := range trainer.MaxTensors {
 		l = append(l, flat(fmt.Sprintf("h.%d.w", i), 1000))
 	}
 	for b.Loop() {
-		l.Fragments(4, true)
+		Fragments(l, 4, true)
 	}
 }

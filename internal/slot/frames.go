@@ -2,9 +2,10 @@ package slot
 
 import "github.com/p2pdiloco/p2pdiloco/internal/wire"
 
-// Encoded vectors (contributions and reduced segments) are cut into frames of a fixed number of bytes, the last one shorter.
-// Their root commits to every frame, so a receiver that was given the frame hashes can check each frame as it arrives:
-// root = BLAKE3("p2pdiloco/frames/1" | frame bytes u32 | total bytes u64 | hash of each frame in order).
+// Encoded vectors (contributions and reduced segments) are cut into frames of a fixed number of
+// bytes, the last one shorter. Their root commits to every frame, so a receiver that was given the
+// frame hashes can check each frame as it arrives: root = BLAKE3("p2pdiloco/frames/1" | frame bytes
+// u32 | total bytes u64 | hash of each frame in order).
 
 // FrameHashes is the BLAKE3 of each frame of data.
 func FrameHashes(data []byte, frameBytes int) []Root {

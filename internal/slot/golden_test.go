@@ -9,8 +9,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// The layouts of docs/protocol.md, written down by hand: bytes that were signed, sent or hashed once must not change. A test that
-// fails here says that the wire format has changed, and with it protocol versions and domains.
+// The layouts of docs/protocol.md, written down by hand: bytes that were signed, sent or hashed
+// once must not change. A test that fails here says that the wire format has changed, and with it
+// protocol versions and domains.
 
 func fill(b byte) (r Root) { copy(r[:], bytes.Repeat([]byte{b}, len(r))); return r }
 
@@ -37,8 +38,10 @@ var (
 // The same as text: fields apart by spaces.
 var (
 	refHex    = "0000000000000009 " + fillHex("22") + " 00000001 "
-	offerHexA = "00000001 61 0000000000000003 0000000000000004 0000000000000002 0000000000000005 " + fillHex("aa") + "00000032 000007d0"
-	offerHexB = "00000002 6263 0000000000000003 0000000000000006 0000000000000001 0000000000000007 " + fillHex("bb") + "0000000c 01020304"
+	offerHexA = "00000001 61 0000000000000003 0000000000000004 0000000000000002 0000000000000005 " + fillHex("aa") +
+		"00000032 000007d0"
+	offerHexB = "00000002 6263 0000000000000003 0000000000000006 0000000000000001 0000000000000007 " + fillHex("bb") +
+		"0000000c 01020304"
 	offersHex = "00000002 " + offerHexA + offerHexB
 	segment0  = "0000000000000000 0000000000000400 00000001 03 " + fillHex("c1")
 	segment1  = "0000000000000400 00000000000005dc 00000001 02 " + fillHex("c2")
@@ -53,15 +56,19 @@ func TestGoldenLayouts(t *testing.T) {
 	members.Kind, members.Contributions, members.Segments = Members, nil, nil
 	access := members
 	access.Kind, access.Key = Access, fill(0x55)
-	access.Decisions = []Decision{{Remove, "d", 3, []SignedOrder{{"a", 8, []byte{1, 2}}}}, {Action: Rotate}}
+	access.Decisions = []Decision{{Remove, "d", 3, []SignedMotion{{"a", 8, []byte{1, 2}}}}, {Action: Rotate}}
 	vote := Vote{goldenRef, fill(0x44)}
 	voteHex := refHex + fillHex("44")
 	plan := Plan{
-		Ref: goldenRef, Revision: 0x10001, Opened: Opening{goldenRef, 0x10000}, Slot: 3, Offers: goldenOffers, Gone: Bitmap{2},
+		Ref: goldenRef, Revision: 0x10001, Opened: Opening{goldenRef, 0x10000}, Slot: 3, Offers: goldenOffers,
+		Gone:   Bitmap{2},
 		Pieces: []Piece{{Range{0, 1024}, "a"}, {Range{1024, 1500}, "bc"}},
 		Ring:   []uint16{1, 0},
 	}
-	draft := Draft{Ref: goldenRef, Revision: 0x10001, Kind: Step, Slot: 3, Contributions: goldenOffers, Segments: goldenSegments}
+	draft := Draft{
+		Ref: goldenRef, Revision: 0x10001, Kind: Step, Slot: 3, Contributions: goldenOffers,
+		Segments: goldenSegments,
+	}
 	layout := Layout{{Name: "w", Shape: []uint64{2, 3}}, {Name: "scale"}}
 	certificate := Certificate{vote, []Signature{{"a", []byte{1, 2, 3}}, {"bc", []byte{4}}}}
 	cases := []struct {
@@ -81,14 +88,18 @@ func TestGoldenLayouts(t *testing.T) {
 		{
 			"plan", plan.Append(nil),
 			refHex + "00010001" + refHex + "00010000 0000000000000003 00000000 " + offersHex +
-				"00000001 02 00000002 0000000000000000 0000000000000400 00000001 61  0000000000000400 00000000000005dc 00000002 6263 00000002 0001 0000",
+				"00000001 02 00000002 0000000000000000 0000000000000400 00000001 61  0000000000000400 " +
+				"00000000000005dc 00000002 6263 00000002 0001 0000",
 			func(r *wire.Reader) []byte { return ReadPlan(r).Append(nil) },
 		},
 		{
 			"draft", draft.Append(nil), refHex + "00010001 02 0000000000000003 00000000 " + offersHex + segsHex,
 			func(r *wire.Reader) []byte { return ReadDraft(r).Append(nil) },
 		},
-		{"step record", goldenStep.Append(nil), recordHex, func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) }},
+		{
+			"step record", goldenStep.Append(nil), recordHex,
+			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
+		},
 		{
 			"members record", members.Append(nil),
 			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+offersHex+segsHex), "09 02 ", "09 03 ", 1),
@@ -96,13 +107,15 @@ func TestGoldenLayouts(t *testing.T) {
 		},
 		{
 			"access record", access.Append(nil),
-			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+offersHex+segsHex), "09 02 ", "09 04 ", 1) + fillHex("55") +
-				"00000002 01 00000001 64 0000000000000003 00000001 00000001 61 0000000000000008 00000002 0102  03 00000000 0000000000000000 00000000",
+			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+offersHex+segsHex), "09 02 ", "09 04 ", 1) +
+				fillHex("55") +
+				"00000002 01 00000001 64 0000000000000003 00000001 00000001 61 0000000000000008 00000002 0102  03 " +
+				"00000000 0000000000000000 00000000",
 			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
 		},
 		{
-			"order", Order{Readmit, "bc", 3, 8}.Append(nil), "02 00000002 6263 0000000000000003 0000000000000008",
-			func(r *wire.Reader) []byte { return ReadOrder(r).Append(nil) },
+			"order", Motion{Readmit, "bc", 3, 8}.Append(nil), "02 00000002 6263 0000000000000003 0000000000000008",
+			func(r *wire.Reader) []byte { return ReadMotion(r).Append(nil) },
 		},
 		{"vote", vote.Append(nil), voteHex, func(r *wire.Reader) []byte { return ReadVote(r).Append(nil) }},
 		{
@@ -117,7 +130,8 @@ func TestGoldenLayouts(t *testing.T) {
 		},
 		{
 			"signed bytes", SignedBytes(TypeVote, fill(0x11), "bc", 7, vote.Append(nil)),
-			hex.EncodeToString([]byte("p2pdiloco/ledger/1")) + "08 " + fillHex("11") + "00000002 6263 0000000000000007 " + voteHex, nil,
+			hex.EncodeToString([]byte("p2pdiloco/ledger/1")) + "08 " + fillHex("11") +
+				"00000002 6263 0000000000000007 " + voteHex, nil,
 		},
 	}
 	for _, c := range cases {
@@ -146,9 +160,15 @@ func TestGoldenHashes(t *testing.T) {
 		got        Root
 	}{
 		{"record", "e047ee3bfc12dc74bb95020ac5016a2cf88dc649904e337366581d40cd98d894", goldenStep.Hash()},
-		{"first record of a run", "ec089049ca79213a6cbe72ab50af9f6b815b68b6889158bcc4a98029554276a0", Genesis(fill(0x11)).Hash()},
+		{
+			"first record of a run", "ec089049ca79213a6cbe72ab50af9f6b815b68b6889158bcc4a98029554276a0",
+			Genesis(fill(0x11)).Hash(),
+		},
 		{"outcome", "3b0d841d4a6935d39b0a3306309049ede21a99c6b676a471ab5f6ad106c5cc91", OutcomeRoot(goldenSegments)},
-		{"frames", "ec3e1360f99e229e362e553327fa86394aa1a3301cfa834d44e8cde1fbb61a58", FrameRoot(FrameHashes(data, 4), 4, uint64(len(data)))},
+		{
+			"frames", "ec3e1360f99e229e362e553327fa86394aa1a3301cfa834d44e8cde1fbb61a58",
+			FrameRoot(FrameHashes(data, 4), 4, uint64(len(data))),
+		},
 		{"no frames", "e3ed707049b7040c3e52651def1df8cf5bab4d5f8e9bda6544f34ac5e485053f", FrameRoot(nil, 4, 0)},
 	} {
 		if got := c.got.String(); got != c.want {
@@ -170,7 +190,8 @@ func TestGoldenLeaderOrder(t *testing.T) {
 func TestGoldenNumbers(t *testing.T) {
 	types := []MessageType{
 		TypeOffer, TypePlan, TypeSegment, TypeLost, TypeDraft, TypeHave, TypePropose, TypeVote, TypeCommit,
-		TypePrepare, TypePromise, TypeBeat, TypeAlive, TypeJoin, TypeLeave, TypeNeed, TypeFork, TypeEvidence, TypeOrder,
+		TypePrepare, TypePromise, TypeBeat, TypeAlive, TypeJoin, TypeLeave, TypeNeed, TypeFork, TypeEvidence,
+		TypeMotion,
 	}
 	for i, typ := range types {
 		if int(typ) != i+1 {

@@ -2,17 +2,17 @@ package slot
 
 import (
 	"encoding/hex"
-	"fmt"
-
-	"github.com/mr-tron/base58"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // Caps on what is read from the network or from disk. They bound memory, not policy.
 const (
-	MinPeerIDLen = 34      // bytes of the shortest kind of peer ID that people have; not enforced in messages
+	// MinPeerIDLen is the length in bytes of the shortest kind of peer ID in use. Messages do not
+	// enforce it.
+	MinPeerIDLen = 34
 	MaxPeerIDLen = 64      // bytes of a peer ID
 	MaxMembers   = 1024    // members of a run
 	MaxSegments  = 4096    // segments of one outcome
@@ -20,31 +20,14 @@ const (
 	MaxMessage   = 1 << 20 // bytes of a sealed ledger message
 )
 
-// PeerID is a libp2p peer ID in its binary form. It embeds the Ed25519 public key, so a signature needs nothing else to be checked.
-type PeerID string
+// PeerID is a libp2p peer ID in its binary form.
+type PeerID = trainer.PeerID
 
-// String is the ID as libp2p prints it (base58).
-func (p PeerID) String() string { return base58.Encode([]byte(p)) }
+// ParsePeerID reads the printed form of a peer ID.
+func ParsePeerID(s string) (PeerID, error) { return trainer.ParsePeerID(s) }
 
-// Short is the tail of the printed ID, for logs and tables.
-func (p PeerID) Short() string {
-	s := p.String()
-	return s[max(0, len(s)-6):]
-}
-
-// ParsePeerID reads the printed form.
-func ParsePeerID(s string) (PeerID, error) {
-	if len(s) > 2*MaxPeerIDLen { // base58 takes 1.37 characters a byte
-		return "", fmt.Errorf("%w: a peer ID of %d characters", wire.ErrMalformed, len(s))
-	}
-	b, err := base58.Decode(s)
-	if err != nil {
-		return "", err
-	}
-	return PeerID(b), nil
-}
-
-// Incarnation is a random number made together with a vote log. Who loses the log comes back as another member (HOLES H6).
+// Incarnation is a random number that is made together with a vote log. A peer that loses the log
+// comes back as another member (HOLES H6).
 type Incarnation uint64
 
 // Root is a BLAKE3-256 hash.
@@ -59,7 +42,7 @@ func (r Root) String() string { return hex.EncodeToString(r[:]) }
 // Short is the first eight hex digits.
 func (r Root) Short() string { return hex.EncodeToString(r[:4]) }
 
-// IsZero says whether the root was never set.
+// IsZero tells whether the root was never set.
 func (r Root) IsZero() bool { return r == Root{} }
 
 // MarshalText and UnmarshalText make roots hex strings in JSON and TOML.
@@ -73,16 +56,6 @@ func (r *Root) UnmarshalText(b []byte) error {
 	}
 	copy(r[:], v)
 	return nil
-}
-
-// MarshalText prints a peer ID in JSON as libp2p does.
-func (p PeerID) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// UnmarshalText reads the printed form.
-func (p *PeerID) UnmarshalText(b []byte) error {
-	v, err := ParsePeerID(string(b))
-	*p = v
-	return err
 }
 
 func appendPeer(b []byte, p PeerID) []byte { return wire.AppendBytes(b, p) }
@@ -105,19 +78,20 @@ func readRange(r *wire.Reader) Range {
 	return v
 }
 
-// Bitmap is a set of indices into a sorted list, bit i of byte i/8 being index i. Its canonical length is the least that
-// holds the list's indices.
+// Bitmap is a set of indices into a sorted list. Index i is bit i%8 of byte i/8. Its canonical
+// length is the least that holds the list's indices.
 type Bitmap []byte
 
 // NewBitmap makes an empty set for n indices.
 func NewBitmap(n int) Bitmap { return make(Bitmap, (n+7)/8) }
 
-// Fits says whether the set has the canonical form of one over n indices: the right length, and nothing at n or above.
+// Fits tells whether the set has the canonical form of one over n indices: the right length, and
+// nothing at n or above.
 func (m Bitmap) Fits(n int) bool {
 	return len(m) == (n+7)/8 && (n%8 == 0 || m[len(m)-1]>>(n%8) == 0)
 }
 
-// Has says whether i is in the set.
+// Has tells whether i is in the set.
 func (m Bitmap) Has(i int) bool { return i/8 < len(m) && m[i/8]>>(i%8)&1 == 1 }
 
 // Set adds i, which must be below the n it was made for.

@@ -5,30 +5,33 @@ import (
 	"math/bits"
 )
 
-// Links is what the peers of a plan say of the ways between them, as places in Offers. It only helps to divide work: nothing that is
-// agreed depends on it. Nothing is known of what is nil.
+// Links is what the peers of a plan report about the links between them, by their places in Offers.
+// It only helps to divide work: nothing that is agreed depends on it. A nil part is unknown.
 type Links struct {
-	Ways    [][]Link // Ways[i][j] is i's word on its way to j
-	Uplinks []Link   // what each can send to all together, by its own measure: a speed or no more than LinkDirect
-	NoRing  bool     // a ring failed lately: no new group is to have one
+	Ways [][]Link // Ways[i][j] is what i reports about its link to j
+	// Uplinks is what each peer can send to all others together, by its own measure: a speed, or at
+	// most LinkDirect.
+	Uplinks []Link
+	NoRing  bool // a ring failed lately, so no new group gets one
 }
 
-// Link is one peer's word on its way to another: a speed on a logarithmic scale, or one of the values below. With linkRelayed added it is of
-// a way through a relay.
+// Link is one peer's report about its link to another: a speed on a logarithmic scale, or one of
+// the values below. linkRelayed is added to it if the link leads through a relay.
 type Link uint8
 
-// What is not a speed.
+// Values that are no speed.
 const (
-	LinkUnknown Link = 0 // nothing was heard
-	LinkNone    Link = 1 // it tried in vain
-	LinkDirect  Link = 2 // it has one, of unknown speed
+	LinkUnknown Link = 0 // no report
+	LinkNone    Link = 1 // all attempts failed
+	LinkDirect  Link = 2 // connected, at unknown speed
 	linkSlowest Link = 3 // 1 kB/s; each step above is a quarter of a doubling
 
 	linkRelayed   Link = 0x80
 	fastestOnLink      = 1<<31 - 1 // kB/s, below linkRelayed
 )
 
-// LinkOf is the link of a speed in kB/s, rounded down to a quarter of a doubling; of 0, LinkDirect.
+// LinkOf is the link of a speed in kB/s, rounded down to a quarter of a doubling. For 0 it is
+// LinkDirect.
 func LinkOf(speed uint32) Link {
 	if speed == 0 {
 		return LinkDirect
@@ -42,7 +45,7 @@ func LinkOf(speed uint32) Link {
 	return linkSlowest + Link(4*whole+quarters)
 }
 
-// Speed is the link's in kB/s; 0 if it is not known.
+// Speed is the speed of the link in kB/s, or 0 if it is not known.
 func (l Link) Speed() float64 {
 	if l = l.plain(); l < linkSlowest {
 		return 0
@@ -50,7 +53,7 @@ func (l Link) Speed() float64 {
 	return math.Exp2(float64(l-linkSlowest) / 4)
 }
 
-// Way is the word as one on a way that there is, direct or through a relay.
+// Way is the link as one that exists, direct or through a relay.
 func (l Link) Way(relayed bool) Link {
 	if l = max(LinkDirect, l.plain()); relayed {
 		l |= linkRelayed
@@ -58,14 +61,15 @@ func (l Link) Way(relayed bool) Link {
 	return l
 }
 
-// Relayed says whether the way leads through a relay.
+// Relayed tells whether the link leads through a relay.
 func (l Link) Relayed() bool { return l&linkRelayed != 0 }
 
 func (l Link) plain() Link { return l &^ linkRelayed }
 
-// Between joins the words of both ends of a pair: there is a way unless one end says that there is none and the other does not say
-// that there is; its speed from i to j is what i measured, else what j did in the other direction. It leads through a relay if one end
-// says so.
+// Between joins the reports of both ends of a pair. There is no link if one end reports that there
+// is none and the other end reports no link. The speed from i to j is the one that i measured, or
+// else the one that j measured in the other direction. The link leads through a relay if one end
+// reports so.
 func (ls Links) Between(i, j int) Link {
 	if len(ls.Ways) == 0 {
 		return LinkUnknown
@@ -89,7 +93,7 @@ func join(here, there Link) Link {
 	return here
 }
 
-// Uplink is what a peer says that it can send, in kB/s; 0 if it is not known.
+// Uplink is the speed in kB/s at which a peer reports that it can send, or 0 if it is not known.
 func (ls Links) Uplink(i int) float64 {
 	if len(ls.Uplinks) == 0 {
 		return 0

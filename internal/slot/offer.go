@@ -8,11 +8,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// Offer says that a peer's contribution to a slot is ready, and commits to its bytes before anybody has seen them.
+// Offer announces that a peer's contribution to a slot is ready. It commits to the bytes before
+// another peer has seen them.
 type Offer struct {
-	Peer   PeerID
-	Slot   uint64 // the slot it is for, from 1
-	Seq    uint64 // rises with every offer of this peer: a replayed or repeated offer is seen (HOLES H24)
+	Peer PeerID
+	Slot uint64 // the slot it is for, from 1
+	// Seq rises with every offer of this peer, so that a replayed or repeated offer is noticed
+	// (HOLES H24).
+	Seq    uint64
 	Base   uint64 // the slot whose anchor the inner steps started from; Slot-1 when fresh
 	Weight uint64 // tokens or samples processed, capped by the run spec
 	Root   Root   // FrameRoot of the encoded contribution
@@ -37,7 +40,8 @@ func (o Offer) Append(b []byte) []byte {
 // ReadOffer reads what Append wrote.
 func ReadOffer(r *wire.Reader) Offer {
 	return Offer{
-		Peer: readPeer(r), Slot: r.U64(), Seq: r.U64(), Base: r.U64(), Weight: r.U64(), Root: readRoot(r), Steps: r.U32(), StepTime: r.U32(),
+		Peer: readPeer(r), Slot: r.U64(), Seq: r.U64(), Base: r.U64(), Weight: r.U64(), Root: readRoot(r),
+		Steps: r.U32(), StepTime: r.U32(),
 	}
 }
 
@@ -63,14 +67,14 @@ func readOffers(r *wire.Reader) []Offer {
 	return os
 }
 
-// Ref names one attempt at one height: every message of an attempt carries it.
+// Ref names one attempt at one height. Every message of an attempt carries it.
 type Ref struct {
 	Height uint64
 	Prev   Root   // hash of the record at Height-1
 	Ballot uint32 // 0 first; number b is led by the member at place b mod |E| of LeaderOrder
 }
 
-// At is the ref itself: what carries a Ref tells by it which attempt it is about.
+// At is the ref itself. A type that embeds a Ref tells with At which attempt it is about.
 func (f Ref) At() Ref { return f }
 
 // Append appends the canonical encoding.
@@ -83,9 +87,10 @@ func ReadRef(r *wire.Reader) Ref { return Ref{Height: r.U64(), Prev: readRoot(r)
 
 // Plan is the leader's division of one reduction. It binds nobody.
 //
-// Its group is what stays: the offers, since one plan opened them. A revision, in the same ballot, by the leader of a higher one, or
-// above a record that changed the members and nothing else, marks peers of the group as gone and gives their pieces to others; what
-// the others are about goes on.
+// The group of a plan stays the same: the offers, as one plan opened them. A revision marks peers
+// of the group as gone and gives their pieces to others. It comes in the same ballot, from the
+// leader of a higher one, or above a record that changed only the members. The work of the other
+// peers goes on.
 type Plan struct {
 	Ref
 	Revision uint32
@@ -93,15 +98,16 @@ type Plan struct {
 	Slot     uint64
 	Fragment uint32  // 0 without streaming
 	Offers   []Offer // the contributing peers, sorted by ID
-	Gone     Bitmap  // over Offers: who takes no part any more; nil stands for nobody
+	Gone     Bitmap  // over Offers: the peers that take no part any more; nil if there are none
 	Pieces   []Piece // in order, covering the fragment without gap or overlap
 
-	// Ring is the schedule: empty for rotation, else the order of the ring that partial results go round, as places in Offers, each
-	// once. It is the group's and does not change: who is gone is passed over.
+	// Ring is the schedule. It is empty for rotation. Otherwise it is the ring that partial results
+	// go round: places in Offers, each once. All plans of a group have the same ring. Peers that
+	// are gone are skipped.
 	Ring []uint16
 }
 
-// Opening is the place of the plan that opened a group: two groups with the same offers are told apart by it.
+// Opening names the plan that opened a group. It tells two groups with the same offers apart.
 type Opening struct {
 	Ref
 	Revision uint32
@@ -109,7 +115,8 @@ type Opening struct {
 
 func (o Opening) appendTo(b []byte) []byte { return wire.AppendU32(o.Ref.Append(b), o.Revision) }
 
-// Group names the reduction that a plan divides. Streams and statements carry it: they outlive revisions.
+// Group names the reduction that a plan divides. Streams and statements carry it, because they
+// outlive revisions.
 func (p Plan) Group() Root {
 	b := p.Opened.appendTo([]byte("p2pdiloco/group/1"))
 	b = wire.AppendU32(wire.AppendU64(b, p.Slot), p.Fragment)
@@ -125,7 +132,8 @@ func (p Plan) Living() int { return len(p.Offers) - p.Gone.Count() }
 
 // Place is a peer's index in the group, or -1.
 func (p Plan) Place(peer PeerID) int {
-	i, ok := slices.BinarySearchFunc(p.Offers, peer, func(o Offer, peer PeerID) int { return strings.Compare(string(o.Peer), string(peer)) })
+	i, ok := slices.BinarySearchFunc(p.Offers, peer,
+		func(o Offer, peer PeerID) int { return strings.Compare(string(o.Peer), string(peer)) })
 	if !ok {
 		return -1
 	}
@@ -141,8 +149,9 @@ func (p Plan) PieceAt(element uint64) int {
 	return i
 }
 
-// Wide says whether so many contributors are enough for one range of an outcome: minPeers, and more than half of the group that
-// is not gone. So no two parts of a group that cannot see each other both go on, and a peer that drops all others gets nowhere.
+// Wide tells whether so many contributors are enough for one range of an outcome: minPeers, and
+// more than half of the group that is not gone. So if a group falls into two parts that cannot see
+// each other, at most one goes on, and a peer that drops all others makes no progress.
 func (p Plan) Wide(contributors, minPeers int) bool {
 	return contributors >= max(1, minPeers) && 2*contributors > p.Living()
 }
@@ -153,7 +162,8 @@ type Piece struct {
 	Owner PeerID // one of the group
 }
 
-// MaxRanges is how many ranges one owner may state for a group of n: together they fit into an outcome.
+// MaxRanges is how many ranges one owner may state for a group of n, so that all ranges fit into an
+// outcome.
 func MaxRanges(n int) int { return MaxSegments / n }
 
 // Append appends the canonical encoding.
@@ -173,14 +183,16 @@ func (p Plan) Append(b []byte) []byte {
 	return appendRing(b, p.Ring)
 }
 
-// ReadPlan reads what Append wrote. It checks order and adjacency, not that the plan makes sense for a run.
+// ReadPlan reads what Append wrote. It checks order and adjacency, not that the plan makes sense
+// for a run.
 func ReadPlan(r *wire.Reader) Plan {
 	p := Plan{
-		Ref: ReadRef(r), Revision: r.U32(), Opened: Opening{ReadRef(r), r.U32()}, Slot: r.U64(), Fragment: r.U32(), Offers: readOffers(r),
-		Gone: append(Bitmap{}, r.Bytes(MaxMembers/8)...),
+		Ref: ReadRef(r), Revision: r.U32(), Opened: Opening{ReadRef(r), r.U32()}, Slot: r.U64(), Fragment: r.U32(),
+		Offers: readOffers(r),
+		Gone:   append(Bitmap{}, r.Bytes(MaxMembers/8)...),
 	}
 	if !p.Gone.Fits(len(p.Offers)) {
-		r.Fail("those gone are no bitmap over %d offers", len(p.Offers))
+		r.Fail("the set of gone peers is no bitmap over %d offers", len(p.Offers))
 	}
 	n := r.Count(MaxSegments, 16+4)
 	p.Pieces = make([]Piece, 0, n)
@@ -195,11 +207,15 @@ func ReadPlan(r *wire.Reader) Plan {
 	return p
 }
 
-// Segment is one reduced range: who is in it and what came out.
+// Segment is one reduced range: its contributors and its result.
 type Segment struct {
-	Range        Range
-	Contributors Bitmap // over the plan's offers, or over the record's contributions (both sorted by peer)
-	Root         Root   // FrameRoot of the reduced bytes in the run's codec, before any general compression
+	Range Range
+	// Contributors is over the plan's offers, or over the record's contributions (both sorted by
+	// peer).
+	Contributors Bitmap
+	// Root is the FrameRoot of the reduced bytes in the run's codec, before any general
+	// compression.
+	Root Root
 }
 
 // Append appends the canonical encoding.
@@ -207,8 +223,8 @@ func (s Segment) Append(b []byte) []byte {
 	return appendRoot(wire.AppendBytes(appendRange(b, s.Range), s.Contributors), s.Root)
 }
 
-// ReadSegment reads what Append wrote. Whether the bitmap fits the plan is for the caller to ask (Bitmap.Fits): the plan is
-// not part of the encoding.
+// ReadSegment reads what Append wrote. The caller checks whether the bitmap fits the plan
+// (Bitmap.Fits), because the plan is not part of the encoding.
 func ReadSegment(r *wire.Reader) Segment {
 	return Segment{readRange(r), append(Bitmap{}, r.Bytes(MaxMembers/8)...), readRoot(r)}
 }
@@ -240,13 +256,13 @@ func readSegments(r *wire.Reader, contributions int) []Segment {
 	return ss
 }
 
-// OutcomeRoot is the hash of the segments of an outcome: what HAVE and a step record name.
+// OutcomeRoot is the hash of the segments of an outcome. HAVE and step records name it.
 func OutcomeRoot(ss []Segment) Root {
 	return Hash(appendSegments([]byte("p2pdiloco/outcome/1"), ss))
 }
 
-// Draft is the leader's choice of one statement per range: the outcome it wants to propose. A draft of a members record has
-// Kind Members and no work in it.
+// Draft is the leader's choice of one statement per range: the outcome it wants to propose. A draft
+// of a members record has Kind Members and no work in it.
 type Draft struct {
 	Ref
 	Revision      uint32
@@ -256,13 +272,13 @@ type Draft struct {
 	Contributions []Offer   // sorted by peer; those that are in at least one segment
 	Segments      []Segment // contributors are a bitmap over Contributions
 
-	// Of an access record only: see Record.
+	// Only for an access record; see Record.
 	Key       Root
 	Decisions []Decision
 }
 
-// Outcome names what HAVE says is held: a step's outcome, or a private run's next secret, which is kept from those whom the decisions remove. Zero: nothing
-// is to be held.
+// Outcome names what HAVE reports as held: the outcome of a step, or the next secret of a private
+// run, which removed peers do not get. It is zero if nothing is to be held.
 func (d Draft) Outcome() Root {
 	switch d.Kind {
 	case Step:

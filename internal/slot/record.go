@@ -13,10 +13,13 @@ type Kind uint8
 
 // The kinds of records.
 const (
-	Fork    Kind = 1 // founds a run, or continues one whose quorum is gone: signed by every member it lists
+	// Fork founds a run, or continues one whose quorum is gone. Every member that it lists signs
+	// it.
+	Fork    Kind = 1
 	Step    Kind = 2 // one outer step
 	Members Kind = 3 // a change of members alone, or the closing record of a run
-	Access  Kind = 4 // a change of who may be a member, and of the members as it follows from that
+	// a change of the peers that may be members, and of the members as it follows from that
+	Access Kind = 4
 )
 
 func (k Kind) String() string {
@@ -41,15 +44,16 @@ func readKind(r *wire.Reader) Kind {
 	return k
 }
 
-// Member is one peer that a record lists. Since is the height of the record that first listed this incarnation without a gap.
+// Member is one peer that a record lists. Since is the height of the record that first listed this
+// incarnation without a gap.
 type Member struct {
 	Peer        PeerID      `json:"peer"`
 	Incarnation Incarnation `json:"incarnation"`
 	Since       uint64      `json:"since"`
 }
 
-// Record is what the members agreed at one height. No ballot, leader, plan, time or signature is inside: proposed again, a
-// record keeps its hash (HOLES H23).
+// Record is what the members agreed at one height. It contains no ballot, leader, plan, time or
+// signature, so a record that is proposed again keeps its hash (HOLES H23).
 type Record struct {
 	Run       Root   // hash of the run spec
 	Height    uint64 // 0 for the record that follows from the spec
@@ -57,16 +61,18 @@ type Record struct {
 	Prev      Root     // hash of the record at Height-1; zero at height 0
 	Slot      uint64   // outer steps done once this record is applied
 	StateRoot Root     // state after the record at Height-1; zero at height 0
-	Members   []Member // who decides Height+1, sorted by peer; none at height 0
-	Work      uint64   // score of the chain up to and with this record: decides where two foundings meet
+	Members   []Member // they decide Height+1; sorted by peer; none at height 0
+	// Work is the score of the chain up to and including this record. It decides between branches.
+	Work uint64
 
 	// Step records only.
 	Fragment      uint32
 	Contributions []Offer   // sorted by peer
 	Segments      []Segment // in order; contributors are bitmaps over Contributions
 
-	// Access records only.
-	Key       Root       // names a private run's secret from now on, by its commitment; zero: it stays
+	// Access records only. Key is the commitment to the secret of a private run from now on. If it
+	// is zero, the secret stays.
+	Key       Root
 	Decisions []Decision // in order
 }
 
@@ -109,7 +115,10 @@ func (c Record) Append(b []byte) []byte {
 
 // ReadRecord reads what Append wrote. It checks form, not whether the record is valid on its chain.
 func ReadRecord(r *wire.Reader) Record {
-	c := Record{Run: readRoot(r), Height: r.U64(), Kind: readKind(r), Prev: readRoot(r), Slot: r.U64(), StateRoot: readRoot(r)}
+	c := Record{
+		Run: readRoot(r), Height: r.U64(), Kind: readKind(r), Prev: readRoot(r), Slot: r.U64(),
+		StateRoot: readRoot(r),
+	}
 	n := r.Count(MaxMembers, 4+16)
 	for i := range n {
 		m := Member{readPeer(r), Incarnation(r.U64()), r.U64()}
@@ -130,7 +139,7 @@ func ReadRecord(r *wire.Reader) Record {
 	return c
 }
 
-// KeepsSlot says whether a record of this kind leaves the open slot and its reduction as they are.
+// KeepsSlot tells whether a record of this kind leaves the open slot and its reduction as they are.
 func (k Kind) KeepsSlot() bool { return k == Members || k == Access }
 
 // Find is the place of a peer in a sorted member list, or -1.
@@ -142,7 +151,7 @@ func Find(members []Member, p PeerID) int {
 	return i
 }
 
-// Senior is the member with the least Since, then the lowest ID: it breaks ties of exactly half.
+// Senior is the member with the least Since, then the lowest ID. It breaks ties of exactly half.
 func Senior(members []Member) (s Member) {
 	for i, m := range members {
 		if i == 0 || m.Since < s.Since {
@@ -152,7 +161,8 @@ func Senior(members []Member) (s Member) {
 	return s
 }
 
-// Quorum says whether the members for which in holds are more than half, or exactly half with the senior. No members have no quorum.
+// Quorum tells whether the members that in returns true for are more than half, or exactly half
+// with the senior. An empty list has no quorum.
 func Quorum(members []Member, in func(Member) bool) bool {
 	n := 0
 	for _, m := range members {
@@ -163,7 +173,8 @@ func Quorum(members []Member, in func(Member) bool) bool {
 	return 2*n > len(members) || 2*n == len(members) && n > 0 && in(Senior(members))
 }
 
-// LeaderOrder is the order in which the members lead the ballots of the height after prev: by BLAKE3(prev | peer).
+// LeaderOrder is the order in which the members lead the ballots of the height after prev: by
+// BLAKE3(prev | peer).
 func LeaderOrder(prev Root, members []Member) []Member {
 	keys := make(map[PeerID]Root, len(members))
 	for _, m := range members {

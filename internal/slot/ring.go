@@ -6,8 +6,10 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// Order lists the contributors to a range of an owner's in the order in which their values are added up: rising places in schedule
-// rotation; in a ring, from the peer after the owner round to the owner itself. in says who contributes, owner is a place in Offers.
+// Order lists the contributors to a range of one owner in the sequence in which their values are
+// added up. With schedule rotation these are rising places. In a ring the sequence leads from the
+// peer after the owner round to the owner. in is the set of contributors, and owner is a place in
+// Offers.
 func (p Plan) Order(owner int, in Bitmap) []int {
 	order := make([]int, 0, len(p.Offers))
 	if len(p.Ring) == 0 {
@@ -33,8 +35,8 @@ func (p Plan) Order(owner int, in Bitmap) []int {
 	return kept
 }
 
-// Circle is a plan's ring without those who are gone: places in Offers, in ring order. What goes round goes from each to the next, and from
-// the last to the first.
+// Circle is the ring of a plan without the peers that are gone: places in Offers, in ring order.
+// Each peer sends to the next one, and the last to the first.
 func (p Plan) Circle() []int {
 	var circle []int
 	for _, place := range p.Ring {
@@ -45,15 +47,17 @@ func (p Plan) Circle() []int {
 	return circle
 }
 
-// Beside says whether two places are neighbours in the circle: nobody else has streams with them.
+// Beside tells whether two places are neighbours in the circle. Only neighbours have streams with
+// each other.
 func (p Plan) Beside(a, b int) bool {
 	circle := p.Circle()
 	i, j, n := slices.Index(circle, a), slices.Index(circle, b), len(circle)
 	return i >= 0 && j >= 0 && i != j && ((i+1)%n == j || (j+1)%n == i)
 }
 
-// Round names what one circle works on: whose pieces, and who is gone. Its streams carry it, and so does what peers say of each other
-// there. Zero in schedule rotation, where streams live through revisions.
+// Round names the work of one circle: the pieces, their owners and the peers that are gone. The
+// circle's streams carry it, and so do the reports of its peers about each other. It is zero with
+// schedule rotation, where streams outlive revisions.
 func (p Plan) Round() (none Root) {
 	if len(p.Ring) == 0 {
 		return none
@@ -69,7 +73,7 @@ func (p Plan) Round() (none Root) {
 	return Hash(b)
 }
 
-// RingOf says whether a ring is an order of n places: each once, or none at all.
+// RingOf tells whether a ring is a permutation of n places, or empty.
 func RingOf(ring []uint16, n int) bool {
 	if len(ring) == 0 {
 		return true
@@ -98,7 +102,7 @@ func readRing(r *wire.Reader, n int) []uint16 {
 		ring = append(ring, r.U16())
 	}
 	if !RingOf(ring, n) {
-		r.Fail("the ring is no order of %d offers", n)
+		r.Fail("the ring is no permutation of %d offers", n)
 	}
 	return ring
 }

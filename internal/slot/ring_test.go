@@ -7,7 +7,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// The order of sums: by peer in rotation, from the one after the owner in a ring; who does not contribute is passed over.
+// The order of sums: by peer in rotation, from the one after the owner in a ring; who does not
+// contribute is passed over.
 func TestOrder(t *testing.T) {
 	for _, c := range []struct {
 		ring  []uint16
@@ -73,7 +74,8 @@ func TestLinkSpeeds(t *testing.T) {
 	last := LinkDirect
 	for speed := uint32(1); speed < 1<<31; speed += 1 + speed/7 {
 		l := LinkOf(speed)
-		if r := l.Way(true); !r.Relayed() || r.Speed() != l.Speed() || l.Relayed() || r.Way(false) != l || l.Way(false) != l {
+		if r := l.Way(true); !r.Relayed() || r.Speed() != l.Speed() || l.Relayed() || r.Way(false) != l ||
+			l.Way(false) != l {
 			t.Fatalf("%d kB/s through a relay are link %d, directly %d", speed, r, l)
 		}
 		if got := l.Speed(); l < last || got > float64(speed)*1.0001 || got*1.19 < float64(speed) {
@@ -81,7 +83,8 @@ func TestLinkSpeeds(t *testing.T) {
 		}
 		last = l
 	}
-	if LinkOf(0) != LinkDirect || LinkDirect.Speed() != 0 || LinkOf(1<<32-1) < last || LinkOf(1<<32-1).Relayed() || LinkUnknown.Way(true).Way(false) != LinkDirect {
+	if LinkOf(0) != LinkDirect || LinkDirect.Speed() != 0 || LinkOf(1<<32-1) < last || LinkOf(1<<32-1).Relayed() ||
+		LinkUnknown.Way(true).Way(false) != LinkDirect {
 		t.Error("the ends of the scale are wrong")
 	}
 }

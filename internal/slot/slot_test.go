@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // Generators of values as the canonical form has them: sorted, adjacent, bitmaps that fit.
@@ -19,7 +20,8 @@ func genRoot(t *rapid.T) (r Root) {
 }
 
 func genPeers(t *rapid.T, lo, hi int) []PeerID {
-	raw := rapid.SliceOfNDistinct(rapid.StringOfN(rapid.RuneFrom([]rune("abcxyz")), 1, 6, -1), lo, hi, rapid.ID[string]).Draw(t, "peers")
+	raw := rapid.SliceOfNDistinct(rapid.StringOfN(rapid.RuneFrom([]rune("abcxyz")), 1, 6, -1), lo, hi,
+		rapid.ID[string]).Draw(t, "peers")
 	slices.Sort(raw)
 	peers := make([]PeerID, len(raw))
 	for i, p := range raw {
@@ -33,7 +35,8 @@ func genOffers(t *rapid.T) []Offer {
 	for _, p := range genPeers(t, 0, 11) {
 		u := rapid.Uint64()
 		os = append(os, Offer{
-			p, u.Draw(t, "slot"), u.Draw(t, "seq"), u.Draw(t, "base"), u.Draw(t, "weight"), genRoot(t), rapid.Uint32().Draw(t, "steps"), rapid.Uint32().Draw(t, "step time"),
+			p, u.Draw(t, "slot"), u.Draw(t, "seq"), u.Draw(t, "base"), u.Draw(t, "weight"), genRoot(t),
+			rapid.Uint32().Draw(t, "steps"), rapid.Uint32().Draw(t, "step time"),
 		})
 	}
 	return os
@@ -72,7 +75,10 @@ func genRef(t *rapid.T) Ref {
 }
 
 func genPlan(t *rapid.T) Plan {
-	p := Plan{Ref: genRef(t), Revision: rapid.Uint32().Draw(t, "revision"), Slot: rapid.Uint64().Draw(t, "slot"), Offers: genOffers(t), Pieces: []Piece{}}
+	p := Plan{
+		Ref: genRef(t), Revision: rapid.Uint32().Draw(t, "revision"), Slot: rapid.Uint64().Draw(t, "slot"),
+		Offers: genOffers(t), Pieces: []Piece{},
+	}
 	p.Opened = Opening{genRef(t), rapid.Uint32().Draw(t, "opening revision")}
 	p.Gone = genBitmap(t, len(p.Offers))
 	for _, r := range genRanges(t) {
@@ -95,7 +101,10 @@ func genRing(t *rapid.T, n int) (ring []uint16) {
 }
 
 func genDraft(t *rapid.T) Draft {
-	d := Draft{Ref: genRef(t), Revision: rapid.Uint32().Draw(t, "revision"), Kind: genKind(t), Slot: rapid.Uint64().Draw(t, "slot"), Contributions: []Offer{}, Segments: []Segment{}}
+	d := Draft{
+		Ref: genRef(t), Revision: rapid.Uint32().Draw(t, "revision"), Kind: genKind(t),
+		Slot: rapid.Uint64().Draw(t, "slot"), Contributions: []Offer{}, Segments: []Segment{},
+	}
 	if d.Kind == Step {
 		d.Contributions = genOffers(t)
 		d.Segments = genSegments(t, len(d.Contributions))
@@ -116,7 +125,10 @@ func genRecord(t *rapid.T) Record {
 		Slot: rapid.Uint64().Draw(t, "slot"), StateRoot: genRoot(t), Work: rapid.Uint64().Draw(t, "work"),
 	}
 	for _, p := range genPeers(t, 0, 4) {
-		c.Members = append(c.Members, Member{p, Incarnation(rapid.Uint64().Draw(t, "incarnation")), rapid.Uint64().Draw(t, "since")})
+		c.Members = append(c.Members, Member{
+			p, Incarnation(rapid.Uint64().Draw(t, "incarnation")),
+			rapid.Uint64().Draw(t, "since"),
+		})
 	}
 	if c.Kind == Step {
 		c.Fragment = rapid.Uint32().Draw(t, "fragment")
@@ -129,8 +141,11 @@ func genRecord(t *rapid.T) Record {
 	return c
 }
 
-func genOrder(t *rapid.T) Order {
-	o := Order{Action: rapid.SampledFrom([]Action{Remove, Readmit, Rotate}).Draw(t, "action"), Turn: rapid.Uint64().Draw(t, "turn"), From: rapid.Uint64().Draw(t, "from")}
+func genMotion(t *rapid.T) Motion {
+	o := Motion{
+		Action: rapid.SampledFrom([]Action{Remove, Readmit, Rotate}).Draw(t, "action"),
+		Turn:   rapid.Uint64().Draw(t, "turn"), From: rapid.Uint64().Draw(t, "from"),
+	}
 	if o.Action != Rotate {
 		o.Peer = "p"
 	}
@@ -141,7 +156,10 @@ func genDecisions(t *rapid.T) (ds []Decision) {
 	for _, p := range genPeers(t, 0, 2) {
 		d := Decision{Action: Readmit, Peer: "x" + p, Turn: rapid.Uint64().Draw(t, "turn")}
 		for _, q := range genPeers(t, 0, 3) {
-			d.Orders = append(d.Orders, SignedOrder{q, rapid.Uint64().Draw(t, "from"), rapid.SliceOfN(rapid.Byte(), 0, MaxSigLen).Draw(t, "sig")})
+			d.Motions = append(d.Motions, SignedMotion{
+				q, rapid.Uint64().Draw(t, "from"),
+				rapid.SliceOfN(rapid.Byte(), 0, MaxSigLen).Draw(t, "sig"),
+			})
 		}
 		ds = append(ds, d)
 	}
@@ -168,8 +186,8 @@ func genCertificate(t *rapid.T) Certificate {
 func genLayout(t *rapid.T) Layout {
 	l := Layout{}
 	for range rapid.IntRange(0, 4).Draw(t, "tensors") {
-		shape := rapid.SliceOfN(rapid.Uint64(), 1, MaxDims).Draw(t, "shape")
-		l = append(l, Tensor{rapid.String().Draw(t, "name"), shape}, Tensor{Name: "scalar"})
+		shape := rapid.SliceOfN(rapid.Uint64(), 1, trainer.MaxDims).Draw(t, "shape")
+		l = append(l, Tensor{Name: rapid.String().Draw(t, "name"), Shape: shape}, Tensor{Name: "scalar"})
 	}
 	return l
 }
@@ -182,16 +200,37 @@ var parsers = []struct {
 	gen  func(*rapid.T) appender
 	read func(*wire.Reader) appender
 }{
-	{"offer", func(t *rapid.T) appender { return append(genOffers(t), Offer{Peer: "p"})[0] }, func(r *wire.Reader) appender { return ReadOffer(r) }},
+	{
+		"offer", func(t *rapid.T) appender { return append(genOffers(t), Offer{Peer: "p"})[0] },
+		func(r *wire.Reader) appender { return ReadOffer(r) },
+	},
 	{"ref", func(t *rapid.T) appender { return genRef(t) }, func(r *wire.Reader) appender { return ReadRef(r) }},
 	{"plan", func(t *rapid.T) appender { return genPlan(t) }, func(r *wire.Reader) appender { return ReadPlan(r) }},
-	{"segment", func(t *rapid.T) appender { return append(genSegments(t, 9), Segment{Contributors: Bitmap{}})[0] }, func(r *wire.Reader) appender { return ReadSegment(r) }},
+	{
+		"segment", func(t *rapid.T) appender { return append(genSegments(t, 9), Segment{Contributors: Bitmap{}})[0] },
+		func(r *wire.Reader) appender { return ReadSegment(r) },
+	},
 	{"draft", func(t *rapid.T) appender { return genDraft(t) }, func(r *wire.Reader) appender { return ReadDraft(r) }},
-	{"vote", func(t *rapid.T) appender { return Vote{genRef(t), genRoot(t)} }, func(r *wire.Reader) appender { return ReadVote(r) }},
-	{"order", func(t *rapid.T) appender { return genOrder(t) }, func(r *wire.Reader) appender { return ReadOrder(r) }},
-	{"record", func(t *rapid.T) appender { return genRecord(t) }, func(r *wire.Reader) appender { return ReadRecord(r) }},
-	{"certificate", func(t *rapid.T) appender { return genCertificate(t) }, func(r *wire.Reader) appender { return ReadCertificate(r) }},
-	{"layout", func(t *rapid.T) appender { return genLayout(t) }, func(r *wire.Reader) appender { return ReadLayout(r) }},
+	{
+		"vote", func(t *rapid.T) appender { return Vote{genRef(t), genRoot(t)} },
+		func(r *wire.Reader) appender { return ReadVote(r) },
+	},
+	{
+		"order", func(t *rapid.T) appender { return genMotion(t) },
+		func(r *wire.Reader) appender { return ReadMotion(r) },
+	},
+	{
+		"record", func(t *rapid.T) appender { return genRecord(t) },
+		func(r *wire.Reader) appender { return ReadRecord(r) },
+	},
+	{
+		"certificate", func(t *rapid.T) appender { return genCertificate(t) },
+		func(r *wire.Reader) appender { return ReadCertificate(r) },
+	},
+	{
+		"layout", func(t *rapid.T) appender { return genLayout(t) },
+		func(r *wire.Reader) appender { return ReadLayout(r) },
+	},
 }
 
 // Every value comes back equal, and no shorter or longer bytes parse.
@@ -244,7 +283,10 @@ func testStep() Record {
 		Height: 7, Kind: Step, Slot: 3, Work: 9,
 		Members:       []Member{{"a", 1, 1}, {"b", 2, 1}},
 		Contributions: []Offer{{Peer: "a", Slot: 3}, {Peer: "b", Slot: 3}},
-		Segments:      []Segment{{Range: Range{0, 5}, Contributors: Bitmap{3}}, {Range: Range{5, 9}, Contributors: Bitmap{1}}},
+		Segments: []Segment{
+			{Range: Range{0, 5}, Contributors: Bitmap{3}},
+			{Range: Range{5, 9}, Contributors: Bitmap{1}},
+		},
 	}
 }
 
@@ -263,7 +305,10 @@ func TestStrictness(t *testing.T) {
 		"a bitmap too long":             func(c *Record) { c.Segments[0].Contributors = Bitmap{3, 0} },
 		"a bitmap too short":            func(c *Record) { c.Segments[0].Contributors = Bitmap{} },
 		"a bit beyond the contributors": func(c *Record) { c.Segments[1].Contributors = Bitmap{5} },
-		"an overlong peer ID":           func(c *Record) { c.Members[1].Peer = PeerID(bytes.Repeat([]byte("z"), MaxPeerIDLen+1)) },
+		"an overlong peer ID": func(c *Record) {
+			c.Members[1].Peer = PeerID(bytes.Repeat([]byte("z"),
+				MaxPeerIDLen+1))
+		},
 	}
 	if _, err := parseRecord(testStep().Append(nil)); err != nil {
 		t.Fatalf("the sound record: %v", err)
@@ -302,11 +347,16 @@ func TestCaps(t *testing.T) {
 func TestRecordHashCoversEveryField(t *testing.T) {
 	seen := map[Root]string{testStep().Hash(): "nothing"}
 	for name, change := range map[string]func(*Record){
-		"run": func(c *Record) { c.Run[0]++ }, "height": func(c *Record) { c.Height++ }, "kind": func(c *Record) { c.Kind = Members },
-		"prev": func(c *Record) { c.Prev[0]++ }, "slot": func(c *Record) { c.Slot++ }, "state root": func(c *Record) { c.StateRoot[0]++ },
-		"member": func(c *Record) { c.Members[0].Peer = "0" }, "incarnation": func(c *Record) { c.Members[0].Incarnation++ },
-		"since": func(c *Record) { c.Members[0].Since++ }, "work": func(c *Record) { c.Work++ }, "fragment": func(c *Record) { c.Fragment++ },
-		"weight": func(c *Record) { c.Contributions[0].Weight++ }, "contributors": func(c *Record) { c.Segments[0].Contributors[0] = 1 },
+		"run": func(c *Record) { c.Run[0]++ }, "height": func(c *Record) { c.Height++ },
+		"kind": func(c *Record) { c.Kind = Members },
+		"prev": func(c *Record) { c.Prev[0]++ }, "slot": func(c *Record) { c.Slot++ },
+		"state root":  func(c *Record) { c.StateRoot[0]++ },
+		"member":      func(c *Record) { c.Members[0].Peer = "0" },
+		"incarnation": func(c *Record) { c.Members[0].Incarnation++ },
+		"since":       func(c *Record) { c.Members[0].Since++ }, "work": func(c *Record) { c.Work++ },
+		"fragment":     func(c *Record) { c.Fragment++ },
+		"weight":       func(c *Record) { c.Contributions[0].Weight++ },
+		"contributors": func(c *Record) { c.Segments[0].Contributors[0] = 1 },
 		"segment root": func(c *Record) { c.Segments[0].Root[0]++ },
 	} {
 		c := testStep()
@@ -376,10 +426,12 @@ func TestGroupOutlivesRevisions(t *testing.T) {
 			t.Fatal("a revision changes the name")
 		}
 		for name, change := range map[string]func(*Plan){
-			"height": func(p *Plan) { p.Opened.Height++ }, "prev": func(p *Plan) { p.Opened.Prev[0]++ }, "slot": func(p *Plan) { p.Slot++ },
-			"opening ballot": func(p *Plan) { p.Opened.Ballot++ }, "opening revision": func(p *Plan) { p.Opened.Revision++ },
-			"schedule": func(p *Plan) { p.Ring = append(slices.Clone(p.Ring), 0) },
-			"offers":   func(p *Plan) { p.Offers = append(slices.Clone(p.Offers), Offer{Peer: "~"}) },
+			"height": func(p *Plan) { p.Opened.Height++ }, "prev": func(p *Plan) { p.Opened.Prev[0]++ },
+			"slot":             func(p *Plan) { p.Slot++ },
+			"opening ballot":   func(p *Plan) { p.Opened.Ballot++ },
+			"opening revision": func(p *Plan) { p.Opened.Revision++ },
+			"schedule":         func(p *Plan) { p.Ring = append(slices.Clone(p.Ring), 0) },
+			"offers":           func(p *Plan) { p.Offers = append(slices.Clone(p.Offers), Offer{Peer: "~"}) },
 		} {
 			q := p
 			if change(&q); q.Group() == p.Group() {

@@ -10,23 +10,23 @@ import (
 func Environment(environ []string) Source {
 	s := Source{
 		prefix: func(key string) string { return Variable(key) + "=" },
-		at:     func(int) string { return "" },
-		values: make(map[string]value),
+		values: make(map[string]Value),
 	}
-	for name, text := range variables(environ) {
+	for key, text := range variables(environ) {
 		if text != "" {
-			s.values[strings.ToLower(name[len(Prefix):])] = value{texts: []string{text}, split: true}
+			s.values[key] = Value{Key: key, Texts: []string{text}, split: true}
 		}
 	}
 	return s
 }
 
-// variables are those with Prefix, the last one of a name.
+// variables are those with Prefix by their keys, the last one of a name.
 func variables(environ []string) map[string]string {
 	found := make(map[string]string)
 	for _, v := range environ {
-		if name, text, ok := strings.Cut(v, "="); ok && strings.HasPrefix(name, Prefix) && strings.ToUpper(name) == name {
-			found[name] = text
+		if name, text, ok := strings.Cut(v, "="); ok && strings.HasPrefix(name, Prefix) &&
+			strings.ToUpper(name) == name {
+			found[strings.ToLower(name[len(Prefix):])] = text
 		}
 	}
 	return found
@@ -39,15 +39,14 @@ func Clean(environ []string) []string {
 	})
 }
 
-// Mistyped are warnings of variables that look like settings and are none. Others' variables with the same prefix are let be.
+// Mistyped are warnings of variables that look like settings and are none. Others' variables with
+// the same prefix are left alone.
 func Mistyped(environ []string, known Known) (warnings []string) {
-	for name := range variables(environ) {
-		key := strings.ToLower(name[len(Prefix):])
-		if known.has(key) || strings.HasPrefix(name, testPrefix) {
-			continue
-		}
-		if near := known.nearest(key); near != "" {
-			warnings = append(warnings, fmt.Sprintf("%s in the environment is no setting: did you mean %s?", name, Variable(near)))
+	for key := range variables(environ) {
+		near := known.nearest(key)
+		if near != "" && !known.has(key) && !strings.HasPrefix(Variable(key), testPrefix) {
+			warnings = append(warnings, fmt.Sprintf("%s in the environment is no setting: did you mean %s?",
+				Variable(key), Variable(near)))
 		}
 	}
 	slices.Sort(warnings)

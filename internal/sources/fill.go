@@ -8,23 +8,25 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// annotation is under what a flag notes its source: what stands before a value in errors, and its rank.
+// annotation is under what a flag notes its source: what stands before a value in errors, and its
+// rank.
 const annotation = "p2pdiloco_source"
 
-// Fill sets the flags of fs that were not given to what the sources say, the first one that knows a flag, and then the config file
-// that the flag config names. It reports all faults at once.
+// Fill sets the flags of fs that were not given to what the sources say, the first one that knows a
+// flag, and then the config file that the flag config names. It reports all faults at once.
 func Fill(fs *pflag.FlagSet, known Known, from ...Source) error {
 	var errs []error
+	config := fs.Lookup(ConfigFlag)
 	for i, s := range from {
 		errs = append(errs, s.check(known)...)
-		if f := fs.Lookup(ConfigFlag); f != nil {
-			errs = append(errs, s.fill(f, len(from)-i+1))
+		if config != nil {
+			errs = append(errs, s.fill(config, len(from)-i+1))
 		}
 	}
-	if f := fs.Lookup(ConfigFlag); f != nil && f.Value.String() != "" {
-		s, err := ReadFile(f.Value.String())
+	if config != nil && config.Value.String() != "" {
+		s, err := ReadFile(config.Value.String())
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", Given(fs, ConfigFlag, f.Value.String()), err))
+			errs = append(errs, fmt.Errorf("%s: %w", Given(fs, ConfigFlag, config.Value.String()), err))
 		}
 		errs = append(errs, s.check(known)...)
 		from = append(from, s.Without(ConfigFlag))
@@ -38,7 +40,8 @@ func Fill(fs *pflag.FlagSet, known Known, from ...Source) error {
 // fill sets one flag that has no value yet. Its rank is higher the sooner the source is asked.
 func (s Source) fill(f *pflag.Flag, rank int) error {
 	v, ok := s.values[Key(f.Name)]
-	if !ok || v.null || v.fault != "" || f.Changed || unsettable[f.Name] {
+	// help and version are flags that only the command line can give
+	if !ok || v.null || v.Fault != "" || f.Changed || f.Name == "help" || f.Name == "version" {
 		return nil
 	}
 	if f.Annotations == nil {
@@ -52,24 +55,16 @@ func (s Source) fill(f *pflag.Flag, rank int) error {
 	return nil
 }
 
-// unsettable are the flags that every command has and that only the command line can give.
-var unsettable = map[string]bool{"help": true, "version": true}
-
-var (
-	errList    = errors.New("allowed: one value, not a list")
-	errDecimal = errors.New(`write decimals in quotes, like "0.7": every peer must read the same digits`)
-)
-
-func (v value) set(to pflag.Value) error {
-	texts := v.texts
+func (v Value) set(to pflag.Value) error {
+	texts := v.Texts
 	list, many := to.(*List)
 	switch {
 	case many && v.split:
 		texts = list.split(texts[0])
-	case !many && v.list:
-		return errList
-	case v.float && (many || to.Type() == "string"):
-		return errDecimal
+	case !many && v.List:
+		return errors.New("allowed: one value, not a list")
+	case v.Kind == Decimal && (many || to.Type() == "string"):
+		return errors.New(`write decimals in quotes, like "0.7": every peer must read the same digits`)
 	}
 	for _, text := range texts {
 		if err := to.Set(text); err != nil {
@@ -79,7 +74,24 @@ func (v value) set(to pflag.Value) error {
 	return nil
 }
 
-// Given is what a flag's value was given as: --rounds 5, P2PDILOCO_ROUNDS=5 or run.toml: rounds = 5.
+// Why says in plain words what a flag's parser has against a value.
+func Why(f *pflag.Flag, err error) string {
+	switch f.Value.Type() {
+	case "bool":
+		return "allowed: true or false"
+	case "float64":
+		return "allowed: a number"
+	case "duration":
+		return "allowed: a duration like 90s, 10m or 1h30m"
+	}
+	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+		return "allowed: a whole number, 0 or above"
+	}
+	return err.Error()
+}
+
+// Given is what a flag's value was given as: --rounds 5, P2PDILOCO_ROUNDS=5 or run.toml: rounds =
+// 5.
 func Given(fs *pflag.FlagSet, flag, value string) string {
 	if f := fs.Lookup(flag); f != nil && len(f.Annotations[annotation]) == 2 {
 		return f.Annotations[annotation][0] + printable(value)
@@ -87,7 +99,8 @@ func Given(fs *pflag.FlagSet, flag, value string) string {
 	return "--" + flag + " " + printable(value)
 }
 
-// Rank says how much a flag's source counts: 0 for a default, more for a source that wins over others, most for the command line.
+// Rank says how much a flag's source counts: 0 for a default, more for a source that wins over
+// others, most for the command line.
 func Rank(fs *pflag.FlagSet, flag string) int {
 	const commandLine = 1 << 10
 	f := fs.Lookup(flag)

@@ -30,7 +30,10 @@ type target struct {
 
 func newTarget(t *testing.T, args ...string) *target {
 	t.Helper()
-	f := &target{FlagSet: pflag.NewFlagSet("", pflag.ContinueOnError), preset: OneOf{"wan", []string{"lan", "wan"}, "preset"}}
+	f := &target{
+		FlagSet: pflag.NewFlagSet("", pflag.ContinueOnError),
+		preset:  OneOf{"wan", []string{"lan", "wan"}, "preset"},
+	}
 	f.Uint64Var(&f.rounds, "rounds", 1, "")
 	f.IntVar(&f.threads, "threads", 1, "")
 	f.BoolVar(&f.found, "found", false, "")
@@ -51,7 +54,8 @@ func newTarget(t *testing.T, args ...string) *target {
 
 // known are the target's flags and another command's.
 var known = Known{
-	"rounds": true, "threads": true, "found": true, "run": true, "outer-lr": true, "wait": true, "preset": true, "listen": true, "limit": true,
+	"rounds": true, "threads": true, "found": true, "run": true, "outer-lr": true, "wait": true, "preset": true,
+	"listen": true, "limit": true,
 	"data": true, ConfigFlag: true, "identity": true, "hidden-thing": false,
 }
 
@@ -88,10 +92,13 @@ func TestPrecedence(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := Fill(f.FlagSet, known, o, Environment(environ)); err != nil || f.rounds != want || f.threads != 3 {
-			t.Errorf("flag, object, environment, file %04b: rounds %d, threads %d, %v; want %d", mask, f.rounds, f.threads, err, want)
+			t.Errorf("flag, object, environment, file %04b: rounds %d, threads %d, %v; want %d", mask, f.rounds,
+				f.threads, err, want)
 		}
-		if given := Rank(f.FlagSet, "rounds") > 0; given != (mask != 0) || Rank(f.FlagSet, "rounds") < Rank(f.FlagSet, "threads") && given {
-			t.Errorf("%04b: rank %d, of a flag from the file %d", mask, Rank(f.FlagSet, "rounds"), Rank(f.FlagSet, "threads"))
+		if given := Rank(f.FlagSet, "rounds") > 0; given != (mask != 0) ||
+			Rank(f.FlagSet, "rounds") < Rank(f.FlagSet, "threads") && given {
+			t.Errorf("%04b: rank %d, of a flag from the file %d", mask, Rank(f.FlagSet, "rounds"),
+				Rank(f.FlagSet, "threads"))
 		}
 	}
 }
@@ -111,11 +118,14 @@ listen = ["/ip4/127.0.0.1/tcp/0", "/ip6/::1/tcp/0"]
 data = "one, folder"
 identity = "for another command"
 `)
-	js := write(t, "run.JSON", `{"rounds": 7, "threads": "8", "found": true, "limit": 0.25, "run": "a run", "outer_lr": 0.70, "wait": "90s", "preset": "lan",
+	js := write(t, "run.JSON", `{"rounds": 7, "threads": "8", "found": true, "limit": 0.25, "run": "a run",
+		"outer_lr": 0.70, "wait": "90s", "preset": "lan",
 		"listen": ["/ip4/127.0.0.1/tcp/0", "/ip6/::1/tcp/0"], "data": "one, folder", "identity": null, "config": null}`)
 	environ := []string{
-		"P2PDILOCO_ROUNDS=7", "P2PDILOCO_THREADS=8", "P2PDILOCO_FOUND=1", "P2PDILOCO_LIMIT=.25", "P2PDILOCO_RUN=a run", "P2PDILOCO_OUTER_LR=0.70", "P2PDILOCO_WAIT=90s",
-		"P2PDILOCO_PRESET=lan", "P2PDILOCO_LISTEN= /ip4/127.0.0.1/tcp/0,\t/ip6/::1/tcp/0\n", "P2PDILOCO_DATA=one\n folder \n,", "P2PDILOCO_IDENTITY=",
+		"P2PDILOCO_ROUNDS=7", "P2PDILOCO_THREADS=8", "P2PDILOCO_FOUND=1", "P2PDILOCO_LIMIT=.25", "P2PDILOCO_RUN=a run",
+		"P2PDILOCO_OUTER_LR=0.70", "P2PDILOCO_WAIT=90s",
+		"P2PDILOCO_PRESET=lan", "P2PDILOCO_LISTEN= /ip4/127.0.0.1/tcp/0,\t/ip6/::1/tcp/0\n",
+		"P2PDILOCO_DATA=one\n folder \n,", "P2PDILOCO_IDENTITY=",
 		"P2PDILOCO_HELP=true", "p2pdiloco_rounds=9", "ROUNDS=9", "P2PDILOCO_OTHER=of somebody", "P2PDILOCO_",
 	}
 	for place, c := range map[string]struct {
@@ -132,8 +142,10 @@ identity = "for another command"
 		if err := Fill(f.FlagSet, known, c.from...); err != nil {
 			t.Errorf("%s: %v", place, err)
 		}
-		if f.rounds != 7 || f.threads != 8 || !f.found || f.limit != 0.25 || f.name != "a run" || f.decimals != "0.70" || f.wait != 90*time.Second || f.preset.Value != "lan" ||
-			!slices.Equal(f.listen, []string{"/ip4/127.0.0.1/tcp/0", "/ip6/::1/tcp/0"}) || !slices.Equal(f.data, c.data) {
+		if f.rounds != 7 || f.threads != 8 || !f.found || f.limit != 0.25 || f.name != "a run" ||
+			f.decimals != "0.70" || f.wait != 90*time.Second || f.preset.Value != "lan" ||
+			!slices.Equal(f.listen, []string{"/ip4/127.0.0.1/tcp/0", "/ip6/::1/tcp/0"}) ||
+			!slices.Equal(f.data, c.data) {
 			t.Errorf("%s: %+v, data %q", place, f, f.data)
 		}
 		if f.Changed("help") {
@@ -144,7 +156,8 @@ identity = "for another command"
 
 func TestListsAreNotMixed(t *testing.T) {
 	f := newTarget(t, "--listen", "/a", "--listen", "/b")
-	if err := Fill(f.FlagSet, known, Environment([]string{"P2PDILOCO_LISTEN=/c"})); err != nil || !slices.Equal(f.listen, []string{"/a", "/b"}) {
+	if err := Fill(f.FlagSet, known, Environment([]string{"P2PDILOCO_LISTEN=/c"})); err != nil ||
+		!slices.Equal(f.listen, []string{"/a", "/b"}) {
 		t.Errorf("listen %q, %v", f.listen, err)
 	}
 }
@@ -156,38 +169,102 @@ func TestFaults(t *testing.T) {
 		environ    string
 		want       []string // PATH stands for the file
 	}{
-		"environment":    {environ: "P2PDILOCO_ROUNDS=abc", want: []string{"P2PDILOCO_ROUNDS=abc: allowed: a whole number"}},
-		"bool":           {environ: "P2PDILOCO_FOUND=maybe", want: []string{"P2PDILOCO_FOUND=maybe: allowed: true or false"}},
-		"duration":       {environ: "P2PDILOCO_WAIT=10", want: []string{"P2PDILOCO_WAIT=10: allowed: a duration like"}},
-		"number":         {environ: "P2PDILOCO_LIMIT=much", want: []string{"P2PDILOCO_LIMIT=much: allowed: a number"}},
-		"whole number":   {"f.toml", "rounds = 3.0\n", "", []string{"PATH: rounds = 3.0: allowed: a whole number"}},
-		"choice":         {environ: "P2PDILOCO_PRESET=moon", want: []string{"P2PDILOCO_PRESET=moon: allowed: lan, wan"}},
-		"no file":        {environ: "P2PDILOCO_CONFIG=/nonexistent.toml", want: []string{"P2PDILOCO_CONFIG=/nonexistent.toml: no such file"}},
-		"value":          {"f.toml", "rounds = \"abc\"\nfound = 3\n", "", []string{"PATH: rounds = abc: allowed: a whole number", "PATH: found = 3: allowed: true or false"}},
-		"negative":       {"f.toml", "rounds = -1\n", "", []string{"PATH: rounds = -1: allowed: a whole number, 0 or above"}},
-		"unknown":        {"f.toml", "# none\n\nrouns = 3\n", "", []string{"PATH, line 3: rouns is no setting: did you mean rounds?"}},
-		"dash":           {"f.toml", "outer-lr = \"3\"\n", "", []string{"PATH, line 1: outer-lr is no setting: did you mean outer_lr?"}},
-		"capitals":       {"f.toml", "Rounds = 3\n", "", []string{"PATH, line 1: Rounds is no setting: did you mean rounds?"}},
-		"as in a spec":   {"f.toml", "name = \"x\"\n", "", []string{"PATH, line 1: name is no setting: did you mean run?"}},
-		"of a spec":      {"f.toml", "codec = \"f32\"\n", "", []string{"PATH, line 1: codec is no setting: p2pdiloco join --help lists them; more of a run's own goes into the --spec file"}},
-		"nothing near":   {"f.toml", "wibblewobble = 3\n", "", []string{"wibblewobble is no setting: p2pdiloco join --help lists them"}},
-		"table":          {"f.toml", "run = \"x\"\n[rounds]\nn = 3\n", "", []string{"PATH, line 2: rounds: a config file is flat"}},
-		"dotted":         {"f.toml", "rounds.n = 3\n", "", []string{"PATH, line 1: rounds: a config file is flat"}},
-		"decimal":        {"f.toml", "outer_lr = 0.7\n", "", []string{"PATH: outer_lr = 0.7: write decimals in quotes"}},
-		"date":           {"f.toml", "run = 2026-11-20\n", "", []string{"PATH, line 1: run: allowed: a text in quotes"}},
-		"list":           {"f.toml", "rounds = [1, 2]\n", "", []string{"PATH: rounds = 1, 2: allowed: one value, not a list"}},
-		"list of lists":  {"f.toml", "listen = [[1]]\n", "", []string{"PATH, line 1: listen: a list in a list"}},
-		"itself":         {"f.toml", "config = \"g.toml\"\n", "", []string{"PATH, line 1: config: a config file cannot name another one"}},
-		"syntax":         {"f.toml", "run = \"x\"\nrounds: 3\n", "", []string{"--config PATH: toml: line 2"}},
-		"twice":          {"f.toml", "rounds = 3\nrounds = 4\n", "", []string{"--config PATH: toml: line 2"}},
-		"deep":           {"f.toml", "run = " + strings.Repeat("[\n", 1000), "", []string{"--config PATH: tables or lists in each other"}},
-		"dots":           {"f.toml", strings.Repeat("a.", 30000) + "b = 1\n", "", []string{"--config PATH: tables or lists in each other"}},
-		"large":          {"f.toml", strings.Repeat("#", maxFile+1), "", []string{"that is no config file"}},
-		"JSON value":     {"f.json", `{"rounds": 1e3}`, "", []string{"PATH: rounds = 1e3: allowed: a whole number"}},
-		"JSON unknown":   {"f.json", "{\n\"run\": \"x\",\n\"rouns\": null}", "", []string{"PATH, line 3: rouns is no setting: did you mean rounds?"}},
-		"JSON object":    {"f.json", "{\n\"run\": {}}", "", []string{"PATH, line 2: run: settings are flat"}},
-		"JSON null":      {"f.json", `{"listen": [null]}`, "", []string{"PATH, line 1: listen: null in a list"}},
-		"JSON twice":     {"f.json", "{\"rounds\": 3,\n\"rounds\": 4}", "", []string{"--config PATH: line 2: rounds is given twice"}},
+		"environment": {
+			environ: "P2PDILOCO_ROUNDS=abc",
+			want:    []string{"P2PDILOCO_ROUNDS=abc: allowed: a whole number"},
+		},
+		"bool": {
+			environ: "P2PDILOCO_FOUND=maybe",
+			want:    []string{"P2PDILOCO_FOUND=maybe: allowed: true or false"},
+		},
+		"duration":     {environ: "P2PDILOCO_WAIT=10", want: []string{"P2PDILOCO_WAIT=10: allowed: a duration like"}},
+		"number":       {environ: "P2PDILOCO_LIMIT=much", want: []string{"P2PDILOCO_LIMIT=much: allowed: a number"}},
+		"whole number": {"f.toml", "rounds = 3.0\n", "", []string{"PATH: rounds = 3.0: allowed: a whole number"}},
+		"choice": {
+			environ: "P2PDILOCO_PRESET=moon",
+			want:    []string{"P2PDILOCO_PRESET=moon: allowed: lan, wan"},
+		},
+		"no file": {
+			environ: "P2PDILOCO_CONFIG=/nonexistent.toml",
+			want:    []string{"P2PDILOCO_CONFIG=/nonexistent.toml: no such file"},
+		},
+		"value": {
+			"f.toml", "rounds = \"abc\"\nfound = 3\n", "",
+			[]string{"PATH: rounds = abc: allowed: a whole number", "PATH: found = 3: allowed: true or false"},
+		},
+		"negative": {
+			"f.toml", "rounds = -1\n", "",
+			[]string{"PATH: rounds = -1: allowed: a whole number, 0 or above"},
+		},
+		"unknown": {
+			"f.toml", "# none\n\nrouns = 3\n", "",
+			[]string{"PATH, line 3: rouns is no setting: did you mean rounds?"},
+		},
+		"dash": {
+			"f.toml", "outer-lr = \"3\"\n", "",
+			[]string{"PATH, line 1: outer-lr is no setting: did you mean outer_lr?"},
+		},
+		"capitals": {
+			"f.toml", "Rounds = 3\n", "",
+			[]string{"PATH, line 1: Rounds is no setting: did you mean rounds?"},
+		},
+		"as in a spec": {
+			"f.toml", "name = \"x\"\n", "",
+			[]string{"PATH, line 1: name is no setting: did you mean run?"},
+		},
+		"of a spec": {
+			"f.toml", "codec = \"f32\"\n", "",
+			[]string{"PATH, line 1: codec is no setting: p2pdiloco join --help lists them; more of a run's own goes " +
+				"into the --spec file"},
+		},
+		"nothing near": {
+			"f.toml", "wibblewobble = 3\n", "",
+			[]string{"wibblewobble is no setting: p2pdiloco join --help lists them"},
+		},
+		"table": {
+			"f.toml", "run = \"x\"\n[rounds]\nn = 3\n", "",
+			[]string{"PATH, line 2: rounds: settings are flat"},
+		},
+		"dotted": {"f.toml", "rounds.n = 3\n", "", []string{"PATH, line 1: rounds: settings are flat"}},
+		"decimal": {
+			"f.toml", "outer_lr = 0.7\n", "",
+			[]string{"PATH: outer_lr = 0.7: write decimals in quotes"},
+		},
+		"date": {
+			"f.toml", "run = 2026-11-20\n", "",
+			[]string{"PATH, line 1: run: allowed: a text in quotes"},
+		},
+		"list": {
+			"f.toml", "rounds = [1, 2]\n", "",
+			[]string{"PATH: rounds = 1, 2: allowed: one value, not a list"},
+		},
+		"list of lists": {"f.toml", "listen = [[1]]\n", "", []string{"PATH, line 1: listen: a list in a list"}},
+		"itself": {
+			"f.toml", "config = \"g.toml\"\n", "",
+			[]string{"PATH, line 1: config: a config file cannot name another one"},
+		},
+		"syntax": {"f.toml", "run = \"x\"\nrounds: 3\n", "", []string{"--config PATH: toml: line 2"}},
+		"twice":  {"f.toml", "rounds = 3\nrounds = 4\n", "", []string{"--config PATH: toml: line 2"}},
+		"deep": {
+			"f.toml", "run = " + strings.Repeat("[\n", 1000), "",
+			[]string{"--config PATH: tables or lists in each other"},
+		},
+		"dots": {
+			"f.toml", strings.Repeat("a.", 30000) + "b = 1\n", "",
+			[]string{"--config PATH: tables or lists in each other"},
+		},
+		"large":      {"f.toml", strings.Repeat("#", maxFile+1), "", []string{"that is no config file"}},
+		"JSON value": {"f.json", `{"rounds": 1e3}`, "", []string{"PATH: rounds = 1e3: allowed: a whole number"}},
+		"JSON unknown": {
+			"f.json", "{\n\"run\": \"x\",\n\"rouns\": null}", "",
+			[]string{"PATH, line 3: rouns is no setting: did you mean rounds?"},
+		},
+		"JSON object": {"f.json", "{\n\"run\": {}}", "", []string{"PATH, line 2: run: settings are flat"}},
+		"JSON null":   {"f.json", `{"listen": [null]}`, "", []string{"PATH, line 1: listen: null in a list"}},
+		"JSON twice": {
+			"f.json", "{\"rounds\": 3,\n\"rounds\": 4}", "",
+			[]string{"--config PATH: line 2: rounds is given twice"},
+		},
 		"JSON list":      {"f.json", `[]`, "", []string{"--config PATH: line 1: not a JSON object"}},
 		"JSON empty":     {"f.json", ``, "", []string{"--config PATH: line 1: not a JSON object"}},
 		"JSON cut":       {"f.json", "{\"rounds\": 3,\n", "", []string{"--config PATH: line 1: the object has no end"}},
@@ -197,8 +274,14 @@ func TestFaults(t *testing.T) {
 		"odd value":      {"f.json", `{"rounds": "a\u0000\nb"}`, "", []string{`PATH: rounds = "a\x00\nb": allowed`}},
 		"odd key":        {"f.json", `{"a\nb": 1}`, "", []string{`PATH, line 1: "a\nb" is no setting`}},
 		"long value":     {"f.json", `{"rounds": "` + strings.Repeat("ä", 5000) + `"}`, "", []string{"ä…: allowed"}},
-		"file and rest":  {"f.toml", "=", "P2PDILOCO_ROUNDS=abc", []string{"--config PATH: toml", "P2PDILOCO_ROUNDS=abc: allowed"}},
-		"both":           {"f.toml", "rouns = 3\n", "P2PDILOCO_ROUNDS=abc", []string{"P2PDILOCO_ROUNDS=abc: allowed", "rouns is no setting"}},
+		"file and rest": {
+			"f.toml", "=", "P2PDILOCO_ROUNDS=abc",
+			[]string{"--config PATH: toml", "P2PDILOCO_ROUNDS=abc: allowed"},
+		},
+		"both": {
+			"f.toml", "rouns = 3\n", "P2PDILOCO_ROUNDS=abc",
+			[]string{"P2PDILOCO_ROUNDS=abc: allowed", "rouns is no setting"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var args []string
@@ -230,9 +313,11 @@ func TestExplain(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := errors.New("something else")
-	err := Explain(f.FlagSet, errors.Join(&Fault{"rounds", "2", "odd"}, errors.Join(&Fault{"threads", "3", "many"}, other), &Fault{"run", "", "short"},
+	err := Explain(f.FlagSet, errors.Join(&Fault{"rounds", "2", "odd"},
+		errors.Join(&Fault{"threads", "3", "many"}, other), &Fault{"run", "", "short"},
 		fmt.Errorf("wrapped: %w", &Fault{"run", "x", "long"}), &Fault{"unheard-of", "3", "why"}))
-	want := "P2PDILOCO_ROUNDS=2: odd\n" + path + ": threads = 3: many\nsomething else\n--run \"\": short\nwrapped: --run x: long\n--unheard-of 3: why"
+	want := "P2PDILOCO_ROUNDS=2: odd\n" + path +
+		": threads = 3: many\nsomething else\n--run \"\": short\nwrapped: --run x: long\n--unheard-of 3: why"
 	if err.Error() != want || !errors.Is(err, other) {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
@@ -242,28 +327,37 @@ func TestExplain(t *testing.T) {
 }
 
 func TestCleanAndMistyped(t *testing.T) {
-	environ := []string{"PATH=/bin", "P2PDILOCO_ROUNDS=2", "P2PDILOCO_TEST_X=1", "P2PDILOCO_ROUDNS=3", "P2PDILOCO_SERVICE_HOST=10.0.0.1", "P2PDILOCO_TEST_RUN=1", "P2PDILOCO_HIDDEN_THINGS="}
-	if got := Clean(environ); !slices.Equal(got, []string{"PATH=/bin", "P2PDILOCO_TEST_X=1", "P2PDILOCO_TEST_RUN=1"}) || len(environ) != 7 || environ[1] != "P2PDILOCO_ROUNDS=2" {
+	environ := []string{
+		"PATH=/bin", "P2PDILOCO_ROUNDS=2", "P2PDILOCO_TEST_X=1", "P2PDILOCO_ROUDNS=3",
+		"P2PDILOCO_SERVICE_HOST=10.0.0.1", "P2PDILOCO_TEST_RUN=1", "P2PDILOCO_HIDDEN_THINGS=",
+	}
+	if got := Clean(environ); !slices.Equal(got, []string{"PATH=/bin", "P2PDILOCO_TEST_X=1", "P2PDILOCO_TEST_RUN=1"}) ||
+		len(environ) != 7 || environ[1] != "P2PDILOCO_ROUNDS=2" {
 		t.Errorf("cleaned to %q, left %q", got, environ)
 	}
-	if got := Mistyped(environ, known); len(got) != 1 || got[0] != "P2PDILOCO_ROUDNS in the environment is no setting: did you mean P2PDILOCO_ROUNDS?" {
+	if got := Mistyped(environ, known); len(got) != 1 ||
+		got[0] != "P2PDILOCO_ROUDNS in the environment is no setting: did you mean P2PDILOCO_ROUNDS?" {
 		t.Errorf("warnings %q", got)
 	}
 }
 
 // checkParsed holds what any text was read as against what settings can be.
-func checkParsed(t *testing.T, values map[string]value, text []byte) {
+func checkParsed(t *testing.T, values map[string]Value, text []byte) {
 	lines := strings.Count(string(text), "\n") + 1
 	for key, v := range values {
-		if v.line < 1 || v.line > lines {
-			t.Errorf("%q stands in line %d of %d", key, v.line, lines)
+		if v.Line < 1 || v.Line > lines {
+			t.Errorf("%q stands in line %d of %d", key, v.Line, lines)
 		}
-		if kinds := len(v.texts) > 0; v.fault == "" && !v.null && !v.list && len(v.texts) != 1 || v.null && kinds || v.split {
+		if kinds := len(v.Texts) > 0; v.Fault == "" && !v.null && !v.List && len(v.Texts) != 1 || v.null && kinds ||
+			v.split {
 			t.Errorf("%q is %+v", key, v)
 		}
 	}
 	f := newTarget(t)
-	s := Source{closed: true, file: "f", prefix: func(string) string { return "" }, at: func(int) string { return "" }, values: values}
+	s := Source{
+		closed: true, isFile: true, prefix: func(string) string { return "" }, at: func(int) string { return "" },
+		values: values,
+	}
 	if err := Fill(f.FlagSet, known, s); err == nil {
 		for key := range values {
 			if !known.has(key) {
@@ -277,7 +371,10 @@ func checkParsed(t *testing.T, values map[string]value, text []byte) {
 }
 
 func FuzzTOML(f *testing.F) {
-	for _, s := range []string{"rounds = 7\n", "listen = [\"a\", \"b\"]\n[x]\ny.z = 1", "found = true # x", "a = [[1, {b = 2}]]", "run = '''\nx\n'''", "run = 1979-05-27", "\"\" = 1"} {
+	for _, s := range []string{
+		"rounds = 7\n", "listen = [\"a\", \"b\"]\n[x]\ny.z = 1", "found = true # x",
+		"a = [[1, {b = 2}]]", "run = '''\nx\n'''", "run = 1979-05-27", "\"\" = 1",
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -288,7 +385,10 @@ func FuzzTOML(f *testing.F) {
 }
 
 func FuzzJSON(f *testing.F) {
-	for _, s := range []string{`{"rounds": 7}`, "{\n\"listen\": [\"a\", 1, true]}", `{"preset":"lan"}`, `{"a":{"b":[null]}}`, `{"rounds": 1e99, "found": null}`, `{"":1}`} {
+	for _, s := range []string{
+		`{"rounds": 7}`, "{\n\"listen\": [\"a\", 1, true]}", `{"preset":"lan"}`,
+		`{"a":{"b":[null]}}`, `{"rounds": 1e99, "found": null}`, `{"":1}`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -9,7 +9,10 @@ func TestRate(t *testing.T) {
 			t.Errorf("%s: %d, %q, %v", text, r, r, err)
 		}
 	}
-	for _, text := range []string{"", "20", "mbit", "-1mbit", "0mbit", "101gbit", "NaNmbit", "Infgbit", "20mbits", "0.5kbit"} {
+	for _, text := range []string{
+		"", "20", "mbit", "-1mbit", "0mbit", "101gbit", "NaNmbit", "Infgbit", "20mbits",
+		"0.5kbit",
+	} {
 		if err := new(Rate).Set(text); err == nil {
 			t.Errorf("%q was taken for a rate", text)
 		}

@@ -11,24 +11,44 @@ import (
 // Source is what one place says of settings.
 type Source struct {
 	closed bool                    // whether a key that no flag has is an error
-	file   string                  // path, if it is a file
+	isFile bool                    // a config file
 	prefix func(key string) string // what stands before a value in an error
 	at     func(line int) string   // how an error names a line
-	values map[string]value        // by key
+	values map[string]Value        // by key
 }
 
-// value is one setting as a source gives it.
-type value struct {
-	texts []string // one, or the elements of a list
-	list  bool
-	split bool   // the text may be the elements of a list
-	null  bool   // given as not given
-	float bool   // its digits may not be those that were written
-	fault string // why it can be no flag's value
-	line  int
+// Value is one setting as a source gives it.
+type Value struct {
+	Key   string
+	Line  int      // where it stands in a file, from 1
+	Texts []string // one, or the elements of a list
+	List  bool
+	Kind  Kind   // of the text, or of all elements
+	Fault string // why it can be no flag's value
+
+	split bool // the text may be the elements of a list
+	null  bool // given as not given
 }
 
-func (v value) String() string { return strings.Join(v.texts, ", ") }
+// Kind is how a text was written in a file.
+type Kind int
+
+// Kinds of texts. The zero value is any other.
+const (
+	Text  Kind = iota + 1 // in quotes
+	Whole                 // a whole number
+	// a decimal without quotes: its digits may not be those that were written
+	Decimal
+)
+
+func (v Value) String() string { return strings.Join(v.Texts, ", ") }
+
+// inOrder are values by line.
+func inOrder(values map[string]Value) []Value {
+	return slices.SortedFunc(maps.Values(values), func(a, b Value) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Key, b.Key))
+	})
+}
 
 // Keys lists the keys that have a value, sorted.
 func (s Source) Keys() (keys []string) {
@@ -43,39 +63,28 @@ func (s Source) Keys() (keys []string) {
 // Without is the source less some keys.
 func (s Source) Without(keys ...string) Source {
 	s.values = maps.Clone(s.values)
-	for _, key := range keys {
-		delete(s.values, key)
-	}
+	maps.DeleteFunc(s.values, func(key string, _ Value) bool { return slices.Contains(keys, key) })
 	return s
 }
 
 // check says which keys are no settings and which values can be none.
 func (s Source) check(known Known) (errs []error) {
-	for _, key := range slices.SortedFunc(maps.Keys(s.values), func(a, b string) int {
-		return cmp.Or(cmp.Compare(s.values[a].line, s.values[b].line), cmp.Compare(a, b))
-	}) {
-		v := s.values[key]
+	if !s.closed {
+		return nil
+	}
+	for _, v := range inOrder(s.values) {
+		why := ": " + v.Fault
 		switch {
-		case !s.closed:
-		case key == ConfigFlag && s.file != "" && !v.null:
-			errs = append(errs, fmt.Errorf("%s%s: a config file cannot name another one: leave it out", s.at(v.line), key))
-		case !known.has(key):
-			errs = append(errs, fmt.Errorf("%s%s is no setting%s", s.at(v.line), printable(key), s.advice(known, key)))
-		case v.fault != "":
-			errs = append(errs, fmt.Errorf("%s%s: %s", s.at(v.line), key, v.fault))
+		case v.Key == ConfigFlag && s.isFile && !v.null:
+			why = ": a config file cannot name another one: leave it out"
+		case !known.has(v.Key):
+			why = " is no setting" + known.advice(v.Key)
+		case v.Fault == "":
+			continue
 		}
+		errs = append(errs, fmt.Errorf("%s%s%s", s.at(v.Line), printable(v.Key), why))
 	}
 	return errs
-}
-
-func (s Source) advice(known Known, key string) string {
-	if near := known.nearest(key); near != "" {
-		return ": did you mean " + Key(near) + "?"
-	}
-	if key == "name" { // as a spec file has it
-		return ": did you mean run?"
-	}
-	return ": p2pdiloco join --help lists them; more of a run's own goes into the --spec file"
 }
 
 const maxShown = 120 // bytes of a value in an error

@@ -1,4 +1,4 @@
-// Package statedir chooses the data directory of a peer that was given none: one a run and peer under the user's state
-// directory, kept over restarts. Peers started side by side on one machine get one each: a lock file beside the directory
-// says which are taken.
+// Package statedir chooses the data directory of a peer for which the user named none: one for each
+// run and peer, under the user's state directory, kept over restarts. Peers that run side by side
+// on one machine get one each: a lock file beside a directory says whether it is taken.
 package statedir

@@ -14,10 +14,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
 
-// APIFile is the name of the file in a data directory that says where the peer's API is.
+// APIFile is the name of the file in a data directory with the address of the peer's API.
 const APIFile = "api"
 
-// TokenFile is the name of the file in a data directory that holds the secret an order to the peer must bear.
+// TokenFile is the name of the file in a data directory with the secret that a command to the peer
+// must carry.
 const TokenFile = "api.token"
 
 const (
@@ -25,7 +26,8 @@ const (
 	maxName  = 100  // bytes of a run's name in a path
 )
 
-// Base is the directory that holds a directory for each run: $XDG_STATE_HOME/p2pdiloco, by default ~/.local/state/p2pdiloco.
+// Base is the directory that holds a directory for each run: $XDG_STATE_HOME/p2pdiloco, by default
+// ~/.local/state/p2pdiloco.
 func Base() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "p2pdiloco"), nil
@@ -41,7 +43,7 @@ func Base() (string, error) {
 	return filepath.Join(home, ".local", "state", "p2pdiloco"), nil
 }
 
-// Claim is a data directory that is this process's own until Release, or until the process ends.
+// Claim is a data directory that this process owns until Release, or until it ends.
 type Claim struct {
 	Dir   string
 	First bool // whether it is the run's first on this machine
@@ -68,13 +70,15 @@ func Take(base, run string) (*Claim, error) {
 		}
 		return &Claim{Dir: dir, First: i == 1, lock: f}, nil
 	}
-	return nil, fmt.Errorf("data directory: all %d of run %s under %s are in use: name one with --data-dir", maxPeers, run, parent)
+	return nil, fmt.Errorf("data directory: all %d of run %s under %s are in use: name one with --data-dir", maxPeers,
+		run, parent)
 }
 
-// Release lets others take the directory. What is in it stays.
+// Release lets other processes take the directory. Its files stay.
 func (c *Claim) Release() error { return c.lock.Close() }
 
-// runDir is a run's name as the name of a directory: escaped, never hidden, and cut with a hash where it is long.
+// runDir is a run's name as the name of a directory: escaped, never hidden, and cut with a hash
+// where it is long.
 func runDir(run string) string {
 	name := url.PathEscape(run)
 	if strings.HasPrefix(name, ".") {

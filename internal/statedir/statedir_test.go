@@ -46,7 +46,8 @@ func TestRunNamesStayUnderBase(t *testing.T) {
 			t.Errorf("%q: %v", run, err)
 			continue
 		}
-		if rel, err := filepath.Rel(base, c.Dir); err != nil || strings.HasPrefix(rel, ".") || strings.Count(rel, string(filepath.Separator)) != 1 {
+		if rel, err := filepath.Rel(base, c.Dir); err != nil || strings.HasPrefix(rel, ".") ||
+			strings.Count(rel, string(filepath.Separator)) != 1 {
 			t.Errorf("%q lies at %s", run, c.Dir)
 		}
 		if err := c.Release(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// version is the first byte: what follows it is another one's affair where it differs.
+// version is the first byte. A ticket of another version has another format after it.
 const version = 1
 
 const (
@@ -31,7 +31,7 @@ func (t Ticket) append(b []byte) []byte {
 	return append(append(b, t.Token.Tag[:]...), t.Token.Rendezvous[:]...)
 }
 
-// seconds is the expiry as it is encoded: since 1970, 0 for never.
+// seconds returns the expiry as it is encoded: seconds since 1970, 0 for never.
 func (t Ticket) seconds() uint64 {
 	if t.Expires.IsZero() {
 		return 0
@@ -39,13 +39,13 @@ func (t Ticket) seconds() uint64 {
 	return uint64(t.Expires.Unix())
 }
 
-// place is one peer and the ways to it.
+// place is one peer and its addresses.
 type place struct {
 	id   []byte
 	ways [][]byte
 }
 
-// places groups the addresses by peer: its ID takes more room than all else.
+// places groups the addresses by peer, because a peer ID takes more room than anything else.
 func (t Ticket) places() (all []place) {
 	for _, a := range t.Addrs {
 		way, id, err := split(a)
@@ -74,7 +74,7 @@ func (t Ticket) appendAddrs(b []byte) []byte {
 	return b
 }
 
-// parse reads what append wrote. That it is canonical is seen by encoding it again.
+// parse reads what append wrote. It encodes the ticket again to check that the bytes are canonical.
 func parse(b []byte) (t Ticket, err error) {
 	r := wire.NewReader(b)
 	t.Run = string(short(r))
@@ -118,7 +118,7 @@ func readAddrs(r *wire.Reader) (addrs []string) {
 	return addrs
 }
 
-// short reads a length of one byte, and so many bytes.
+// short reads a length of one byte, and then that number of bytes.
 func short(r *wire.Reader) []byte { return r.Take(int(r.U8())) }
 
 func root(r *wire.Reader) (v slot.Root) {

@@ -16,7 +16,7 @@ import (
 // Prefix begins every ticket. The 1 is no letter of what follows.
 const Prefix = "p2pdiloco1"
 
-// What can be wrong with a text.
+// These errors say what is wrong with a text.
 var (
 	ErrNoTicket = errors.New("this is no ticket: one begins with " + Prefix)
 	ErrCutOff   = errors.New("the ticket is cut off: copy it whole, to its last character")
@@ -28,10 +28,11 @@ const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
 
 var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 
-// maxText is the longest text that can be a ticket, with as much white space as a mail program may put in.
+// maxText is the longest text that can be a ticket, with as much white space as a mail program may
+// put in.
 const maxText = 4 * maxBytes
 
-// Encode is the ticket as text, or what is wrong with it.
+// Encode returns the ticket as text, or an error that says what is wrong with it.
 func (t Ticket) Encode() (string, error) {
 	if err := t.Validate(); err != nil {
 		return "", err
@@ -46,7 +47,7 @@ func (t Ticket) Encode() (string, error) {
 	return Prefix + encoding.EncodeToString(append(b, check(b)...)), nil
 }
 
-// check is the checksum of a ticket's bytes before it.
+// check returns the checksum of a ticket's bytes.
 func check(b []byte) []byte {
 	h := slot.Hash(append([]byte("p2pdiloco/ticket"), b...))
 	return h[:checkSize]
@@ -57,10 +58,11 @@ func Is(text string) bool {
 	return len(text) <= maxText && strings.HasPrefix(squeeze(text), Prefix)
 }
 
-// around is what people and programs put around a text that they quote, and after it.
+// around lists the characters that people and programs put around a quoted text, and after it.
 const around = "\"'`<>()[]“”‘’«»*_|.,;:"
 
-// squeeze drops white space, characters that nobody sees, capitals, and what is put around a text.
+// squeeze drops white space, invisible characters and characters around a text, and turns capitals
+// into small letters.
 func squeeze(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) {
@@ -95,11 +97,12 @@ func Parse(text string) (Ticket, error) {
 	return t, nil
 }
 
-// decode is the bytes of a text of as many letters as its head says.
+// decode returns the bytes of a text that has as many letters as its head says.
 func decode(letters string) ([]byte, error) {
 	whole := letters
 	for broken := len(letters) % 8; broken == 1 || broken == 3 || broken == 6; broken = len(letters) % 8 {
-		letters = letters[:len(letters)-1] // no text ends so: it is cut off, and what there is of it says how long it was
+		// no whole text ends like this: it is cut off, and its head says how long it was
+		letters = letters[:len(letters)-1]
 	}
 	b, err := encoding.DecodeString(letters)
 	if err != nil {

@@ -35,25 +35,29 @@ type Ticket struct {
 	Height  uint64    // of the pinned record
 	Pin     slot.Root // hash of a certified record of the run's chain
 	Expires time.Time // to the second, UTC; zero: never
-	Addrs   []string  // multiaddrs ending in /p2p/PEER, those of one peer next to each other, the likeliest first
-	Token   *Token    // what admits to a private run; nil where the run is open
+	// multiaddrs ending in /p2p/PEER, those of one peer next to each other, the likeliest first
+	Addrs []string
+	Token *Token // admits a newcomer to a private run; nil if the run is open
 }
 
-// Token is what a private run's members admit a newcomer for. Who has it can be admitted, but can make no other.
+// Token makes a private run's members admit a newcomer. A newcomer that has it can be admitted, but
+// cannot make another token.
 type Token struct {
-	ID         [IDSize]byte
-	Uses       uint32               // peers that it admits
-	Tag        [TagSize]byte        // proves that a member made it, for this ID, expiry and number of uses
+	ID   [IDSize]byte
+	Uses uint32 // peers that it admits
+	// proves that a member made it, for this ID, expiry and number of uses
+	Tag        [TagSize]byte
 	Rendezvous [RendezvousSize]byte // under which the run's peers announce themselves
 }
 
-// MaxTTL is for how long a ticket can be good.
+// MaxTTL is the longest time for which a ticket can be valid.
 const MaxTTL = 366 * 24 * time.Hour
 
-// Grace is by how much clocks may differ: a ticket is good for so much longer than it says.
+// Grace is the time by which clocks may differ. A ticket stays valid for this much longer than it
+// says.
 const Grace = 2 * time.Minute
 
-// Expired says whether the ticket's time is over for all whose clocks are about right.
+// Expired says whether the ticket has expired by all clocks that are about right.
 func (t Ticket) Expired(now time.Time) bool { return !t.Expires.IsZero() && now.Sub(t.Expires) > Grace }
 
 // Validate reports every fault at once.
@@ -92,13 +96,14 @@ func printable(s string) bool {
 	return utf8.ValidString(s)
 }
 
-// Usable says whether an address can be in a ticket. Peers announce what they like, names with spaces in them, too.
+// Usable says whether an address can be in a ticket. Peers may announce anything, even names with
+// spaces in them.
 func Usable(addr string) bool {
 	_, _, err := split(addr)
 	return err == nil
 }
 
-// split takes an address apart: what leads to a peer, and the peer's ID.
+// split divides an address into the path to a peer and the peer's ID.
 func split(addr string) (way, id []byte, err error) {
 	a, err := multiaddr.NewMultiaddr(addr)
 	if err != nil {
@@ -118,7 +123,8 @@ func split(addr string) (way, id []byte, err error) {
 // join is the opposite of split.
 func join(way, id []byte) (string, error) {
 	b := append([]byte(nil), way...)
-	b = append(b, 0xa5, 0x03, byte(len(id))) // the code of p2p as a varint, and the length, which takes one byte
+	// the code of p2p as a varint, and the length, which takes one byte
+	b = append(b, 0xa5, 0x03, byte(len(id)))
 	a, err := multiaddr.NewMultiaddrBytes(append(b, id...))
 	if err != nil {
 		return "", err

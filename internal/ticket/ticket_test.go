@@ -17,9 +17,11 @@ const (
 
 func sample() Ticket {
 	return Ticket{
-		Run: "Bücher-7b", RunID: slot.Root{1, 2}, Height: 77, Pin: slot.Root{3}, Expires: time.Unix(1_800_000_000, 0).UTC(),
+		Run: "Bücher-7b", RunID: slot.Root{1, 2}, Height: 77, Pin: slot.Root{3},
+		Expires: time.Unix(1_800_000_000, 0).UTC(),
 		Addrs: []string{
-			"/ip4/203.0.113.7/tcp/4001/p2p/" + idA, "/ip6/2001:db8::1/udp/4001/quic-v1/p2p/" + idA, "/dns4/boot.example.org/tcp/4001/p2p/" + idB,
+			"/ip4/203.0.113.7/tcp/4001/p2p/" + idA, "/ip6/2001:db8::1/udp/4001/quic-v1/p2p/" + idA,
+			"/dns4/boot.example.org/tcp/4001/p2p/" + idB,
 			"/ip4/198.51.100.1/tcp/4001/p2p/" + idB + "/p2p-circuit/p2p/" + idA,
 		},
 	}
@@ -55,10 +57,14 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The text of a ticket must not change: those that were given away are to be understood by later releases.
+// The text of a ticket must not change: those that were given away are to be understood by later
+// releases.
 func TestTextIsPinned(t *testing.T) {
 	const want = "p2pdiloco1aeajgbdemvww6aiaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaasaqaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaajgaasaqaisebfko62ipaxpgpu2vz3eks6fzj7zjrks43vsilgipru6escgneiieaiiataaaaqbayh2caeiownnjikvvutq"
-	small := Ticket{Run: "demo", RunID: slot.Root{1}, Height: 9, Pin: slot.Root{2}, Addrs: []string{"/ip4/192.0.2.1/tcp/4001/p2p/" + idA}}
+	small := Ticket{
+		Run: "demo", RunID: slot.Root{1}, Height: 9, Pin: slot.Root{2},
+		Addrs: []string{"/ip4/192.0.2.1/tcp/4001/p2p/" + idA},
+	}
 	if s := text(t, small); s != want {
 		t.Errorf("got %s", s)
 	}
@@ -74,7 +80,10 @@ func TestTextSurvivesCopying(t *testing.T) {
 		}
 		wrapped.WriteRune(r)
 	}
-	for _, copied := range []string{wrapped.String(), "\n  " + s + "\n", strings.ToUpper(s), "'" + s + "'", "“" + s + "”.", "<" + s + ">", s[:50] + "\u200b" + s[50:]} {
+	for _, copied := range []string{
+		wrapped.String(), "\n  " + s + "\n", strings.ToUpper(s), "'" + s + "'",
+		"“" + s + "”.", "<" + s + ">", s[:50] + "\u200b" + s[50:],
+	} {
 		if got, err := Parse(copied); err != nil || !reflect.DeepEqual(got, private()) || !Is(copied) {
 			t.Errorf("%v of %q", err, copied)
 		}
@@ -110,7 +119,10 @@ func TestEveryChangedCharacterIsSeen(t *testing.T) {
 }
 
 func TestWhatIsNoTicket(t *testing.T) {
-	for _, s := range []string{"", "books", "p2pdiloco", "/ip4/1.2.3.4/tcp/1/p2p/" + idA, strings.Repeat(" ", maxText+1), "p2pdiloco2" + text(t, sample())[len(Prefix):]} {
+	for _, s := range []string{
+		"", "books", "p2pdiloco", "/ip4/1.2.3.4/tcp/1/p2p/" + idA,
+		strings.Repeat(" ", maxText+1), "p2pdiloco2" + text(t, sample())[len(Prefix):],
+	} {
 		if _, err := Parse(s); !errors.Is(err, ErrNoTicket) {
 			t.Errorf("%.50q: %v", s, err)
 		}

@@ -1,8 +1,10 @@
-// Package wire holds the few things that everything which puts bytes on a stream or into a signature shares: a canonical
-// big-endian encoding with a strict bounded reader, length-delimited messages, and the shape of a stream.
+// Package wire has what all packages share that put bytes on a stream or into a signature: a
+// canonical big-endian encoding with a strict bounded reader, length-delimited messages, and the
+// interface of a stream.
 //
-// Canonical means: one value has one encoding. Integers have fixed width and are big-endian; variable parts carry their
-// length in front; a Reader refuses trailing bytes. Nothing is allocated before its length has been checked against a cap.
+// Canonical means that each value has one encoding. Integers have fixed width and are big-endian.
+// Variable parts carry their length in front. A Reader refuses trailing bytes. Memory is allocated
+// only after its length has been checked against a cap.
 package wire
 
 import (
@@ -19,8 +21,9 @@ var ErrMalformed = errors.New("malformed bytes")
 // ErrTooLarge is wrapped when a length exceeds its cap.
 var ErrTooLarge = errors.New("larger than allowed")
 
-// Stream is one ordered, reliable, authenticated byte stream to one peer. libp2p streams have this shape; so have the in-memory
-// streams of the tests. Reset aborts both directions; Close closes the write side and lets the read side be drained by Reset or EOF.
+// Stream is one ordered, reliable, authenticated byte stream to one peer. The streams of libp2p
+// implement it, and so do the streams in memory of the tests. Reset aborts both directions. Close
+// closes the write side; the read side ends by Reset or EOF.
 type Stream interface {
 	io.Reader
 	io.Writer
@@ -32,7 +35,8 @@ type Stream interface {
 	SetWriteDeadline(time.Time) error
 }
 
-// TimedOut says whether an error is a deadline that passed. Transports have errors of their own for it.
+// TimedOut tells whether an error means that a deadline has passed. Transports have their own
+// errors for that.
 func TimedOut(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout()
@@ -63,8 +67,8 @@ func AppendBytes[T ~string | ~[]byte](b []byte, v T) []byte {
 	return append(AppendU32(b, uint32(len(v))), v...)
 }
 
-// Reader takes canonical bytes apart. The first fault sticks: every later read returns zero values, so a parser reads all
-// its fields and asks Done once.
+// Reader parses canonical bytes. The first fault sticks, and every later read returns zero values.
+// So a parser reads all its fields and calls Done once.
 type Reader struct {
 	b   []byte
 	err error
@@ -73,20 +77,20 @@ type Reader struct {
 // NewReader reads from b, which it does not copy.
 func NewReader(b []byte) *Reader { return &Reader{b: b} }
 
-// Err is the first fault met so far.
+// Err is the first fault so far.
 func (r *Reader) Err() error { return r.err }
 
-// Len is the number of bytes not yet read.
+// Len is the number of bytes that have not been read.
 func (r *Reader) Len() int { return len(r.b) }
 
-// Fail records a fault found by the caller (a value out of range, say).
+// Fail records a fault that the caller has found, such as a value out of range.
 func (r *Reader) Fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 	}
 }
 
-// Done says whether all was well and nothing is left over.
+// Done returns the first fault. Bytes that are left over are a fault.
 func (r *Reader) Done() error {
 	if r.err == nil && len(r.b) != 0 {
 		r.Fail("%d bytes too many", len(r.b))
@@ -148,8 +152,8 @@ func (r *Reader) U64() uint64 {
 	return 0
 }
 
-// Count reads a 32-bit count of items of at least itemSize bytes each. It refuses more than limit, and more than the
-// bytes that are left could hold, so that a caller may allocate what it says.
+// Count reads a 32-bit count of items of at least itemSize bytes each. It refuses more than limit,
+// and more than the bytes that are left could hold, so a caller may allocate as many items.
 func (r *Reader) Count(limit, itemSize int) int {
 	n := r.U32()
 	if r.err == nil && (uint64(n) > uint64(limit) || uint64(n)*uint64(itemSize) > uint64(len(r.b))) {
@@ -180,8 +184,8 @@ func WriteMessage(w io.Writer, m []byte) error {
 	return err
 }
 
-// ReadMessage reads what WriteMessage wrote, refusing messages above limit bytes before allocating. It returns io.EOF only
-// between messages.
+// ReadMessage reads what WriteMessage wrote. It refuses messages above limit bytes before it
+// allocates memory. It returns io.EOF only between messages.
 func ReadMessage(r io.Reader, limit int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -22,7 +22,8 @@ func TestGoldenLayouts(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	r := NewReader(b)
-	if r.U8() != 1 || r.U16() != 2 || r.U32() != 3 || r.U64() != 4 || !r.Bool() || r.Bool() || string(r.Bytes(2)) != "hi" {
+	if r.U8() != 1 || r.U16() != 2 || r.U32() != 3 || r.U64() != 4 || !r.Bool() || r.Bool() ||
+		string(r.Bytes(2)) != "hi" {
 		t.Error("other values were read")
 	}
 	if err := r.Done(); err != nil {

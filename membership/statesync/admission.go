@@ -1,96 +1,128 @@
 package statesync
 
 import (
+	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// idleGrace is how long a stream may wait for its next request while others are told that the server is busy.
+// idleGrace is how long a stream may wait for its next request while others are refused.
 const idleGrace = 2 * time.Second
 
-// session is one stream that is served.
-type session struct {
-	from      slot.PeerID
-	st        wire.Stream
-	preferred bool
-	admitted  bool      // else it is told that the server is busy
-	since     time.Time // that it waits for a request, while it is among the idle
-	buf       scratch
+// admission decides which streams are served, and which are told that the server is busy.
+type admission struct {
+	streams, perPeer int // at most
+
+	wg sync.WaitGroup // of the seats taken
+	mu struct {
+		sync.Mutex
+		closed  bool
+		served  int                 // streams that are served
+		others  int                 // of these, to peers that are not preferred
+		perPeer map[slot.PeerID]int // of these, by peer
+		refused int                 // streams that are told that the server is busy
+		idle    map[*seat]struct{}  // of the served: those that wait for a request
+	}
 }
 
-// enter counts a stream in and says whether it is worth an answer, if only that the server is busy.
-func (s *Server) enter(c *session) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	full := s.mu.served >= s.cfg.Streams || !c.preferred && s.mu.others >= max(1, s.cfg.Streams/2)
-	c.admitted = !full && s.mu.perPeer[c.from] < s.cfg.PerPeer
+func newAdmission(streams, perPeer int) *admission {
+	a := &admission{streams: streams, perPeer: perPeer}
+	a.mu.perPeer, a.mu.idle = map[slot.PeerID]int{}, map[*seat]struct{}{}
+	return a
+}
+
+// seat is the place of one stream.
+type seat struct {
+	from      slot.PeerID
+	preferred bool
+	interrupt func() // makes a wait for the next request return
+
+	admitted bool      // otherwise the peer is told that the server is busy
+	since    time.Time // when it became idle
+}
+
+// enter counts a stream in. It returns false if the stream gets no answer at all. It decides
+// c.admitted.
+func (a *admission) enter(c *seat) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	full := a.mu.served >= a.streams || !c.preferred && a.mu.others >= max(1, a.streams/2)
+	c.admitted = !full && a.mu.perPeer[c.from] < a.perPeer
 	switch {
-	case s.mu.closed, !c.admitted && s.mu.refused >= s.cfg.Streams:
+	case a.mu.closed, !c.admitted && a.mu.refused >= a.streams:
 		return false
 	case c.admitted:
-		s.mu.served++
-		s.mu.perPeer[c.from]++
+		a.mu.served++
+		a.mu.perPeer[c.from]++
 		if !c.preferred {
-			s.mu.others++
+			a.mu.others++
 		}
 	default:
-		s.mu.refused++
+		a.mu.refused++
 		if full {
-			s.cutIdle()
+			a.cutIdle()
 		}
 	}
-	s.wg.Add(1)
+	a.wg.Add(1)
 	return true
 }
 
-// cutIdle ends the stream that has waited longest for a request: who only holds a place must not keep others out. mu is held.
-func (s *Server) cutIdle() {
-	var longest *session
-	for c := range s.mu.idle {
+// cutIdle ends the stream that has waited longest for a request, so that streams that ask for
+// nothing do not keep others out. mu is held.
+func (a *admission) cutIdle() {
+	var longest *seat
+	for c := range a.mu.idle {
 		if longest == nil || c.since.Before(longest.since) {
 			longest = c
 		}
 	}
 	if longest != nil && time.Since(longest.since) > idleGrace {
-		delete(s.mu.idle, longest)
-		_ = longest.st.SetReadDeadline(time.Now()) // its goroutine does the rest
+		delete(a.mu.idle, longest)
+		longest.interrupt() // its goroutine does the rest
 	}
 }
 
-func (s *Server) leave(c *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// leave counts a stream out.
+func (a *admission) leave(c *seat) {
+	defer a.wg.Done()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if !c.admitted {
-		s.mu.refused--
+		a.mu.refused--
 		return
 	}
-	s.mu.served--
+	a.mu.served--
 	if !c.preferred {
-		s.mu.others--
+		a.mu.others--
 	}
-	if s.mu.perPeer[c.from]--; s.mu.perPeer[c.from] == 0 {
-		delete(s.mu.perPeer, c.from)
+	if a.mu.perPeer[c.from]--; a.mu.perPeer[c.from] == 0 {
+		delete(a.mu.perPeer, c.from)
 	}
 }
 
-// await reads the next request of a stream, which is idle until it is there.
-func (s *Server) await(c *session) (request, error) {
-	if c.admitted {
-		c.since = time.Now()
-		s.setIdle(c, true)
-		defer s.setIdle(c, false)
+// setIdle notes whether a stream waits for a request.
+func (a *admission) setIdle(c *seat, idle bool) {
+	if !c.admitted {
+		return
 	}
-	return s.readRequest(c.st)
-}
-
-func (s *Server) setIdle(c *session, idle bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if idle {
-		s.mu.idle[c] = struct{}{}
+		c.since = time.Now()
+		a.mu.idle[c] = struct{}{}
 	} else {
-		delete(s.mu.idle, c)
+		delete(a.mu.idle, c)
 	}
+}
+
+// close lets no more streams in. It returns false if that was done before.
+func (a *admission) close() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.mu.closed {
+		return false
+	}
+	a.mu.closed = true
+	return true
 }

@@ -96,16 +96,17 @@ func TestMembersAreServedFirst(t *testing.T) {
 		if !try("m1") || !try("m2") || try("m3") {
 			t.Error("members get other than the rest")
 		}
-		if h.s.mu.others != 2 || h.s.mu.served != 4 {
-			t.Errorf("counted %d of %d", h.s.mu.others, h.s.mu.served)
+		if h.s.admission.mu.others != 2 || h.s.admission.mu.served != 4 {
+			t.Errorf("counted %d of %d", h.s.admission.mu.others, h.s.admission.mu.served)
 		}
 		for _, c := range hold {
 			c.close(true)
 		}
 		_ = h.s.Close()
 		h.n.wg.Wait()
-		if h.s.mu.others != 0 || h.s.mu.served != 0 || len(h.s.mu.idle) != 0 {
-			t.Errorf("after the end %d, %d, %d are counted", h.s.mu.others, h.s.mu.served, len(h.s.mu.idle))
+		if h.s.admission.mu.others != 0 || h.s.admission.mu.served != 0 || len(h.s.admission.mu.idle) != 0 {
+			mu := &h.s.admission.mu
+			t.Errorf("after the end %d, %d, %d are counted", mu.others, mu.served, len(mu.idle))
 		}
 	})
 }

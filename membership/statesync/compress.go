@@ -10,9 +10,10 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// Float32 weights look random to zstd, but the bytes that hold sign and exponent are not: gathered into planes they
-// shrink the whole to 85% (BenchmarkCompress: weights .85, a momentum .89, zeros to nothing; 580 MB/s in and 1.8 GB/s out
-// on one core), which pays on any link slower than that. A sample decides for each block: random bytes cost 20 us a MiB.
+// Float32 weights look random to zstd, but their bytes with sign and exponent are not. Gathered
+// into planes, those bytes shrink the whole to 85% (BenchmarkCompress: weights .85, a momentum .89,
+// zeros to nothing; 580 MB/s in and 1.8 GB/s out on one core), which pays on any link slower than
+// that. A sample decides for each block: random bytes cost 20 us a MiB.
 const (
 	sampleBytes = 16 << 10
 	leastBytes  = 512 // smaller blocks go as they are
@@ -26,7 +27,7 @@ type zip struct {
 	scratch sync.Pool // of *[]byte
 }
 
-// borrow gives n bytes of any content, and a function that takes them back.
+// borrow returns n bytes of any content, and a function that gives them back.
 func (z *zip) borrow(n int) ([]byte, func()) {
 	p, _ := z.scratch.Get().(*[]byte)
 	if p == nil || cap(*p) < n {
@@ -41,7 +42,8 @@ func newZip() *zip {
 	if err != nil {
 		panic("statesync: " + err.Error()) // the options are constants
 	}
-	// DecodeAllCapLimit: what is decoded never outgrows the slice it is decoded to, whatever a frame says of itself.
+	// DecodeAllCapLimit: the decoded bytes never outgrow the slice that takes them, whatever size a
+	// frame claims.
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(2*maxFrameBytes), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic("statesync: " + err.Error())
@@ -54,22 +56,8 @@ func (z *zip) close() {
 	z.dec.Close()
 }
 
-// appendBlock appends a block with these bytes, in the encoding that pays.
-func (z *zip) appendBlock(dst, b []byte) []byte {
-	start := len(dst)
-	if e := z.choose(b); e != plain {
-		dst = append(dst, make([]byte, blockHead)...)
-		dst = z.encode(dst, b, e)
-		if sent := len(dst) - start - blockHead; float64(sent) <= worthwhile*float64(len(b)) {
-			head{statusOK, e, uint32(len(b)), uint32(sent)}.append(dst[:start])
-			return dst
-		}
-	}
-	dst = head{statusOK, plain, uint32(len(b)), uint32(len(b))}.append(dst[:start])
-	return append(dst, b...)
-}
-
-// encode appends b compressed. Planes are compressed one by one, since a table of codes that fits one fits no other.
+// encode appends b compressed. It compresses planes one by one, because a table of codes that fits
+// one plane fits no other.
 func (z *zip) encode(dst, b []byte, e encoding) []byte {
 	if e == zstdWhole {
 		return z.enc.EncodeAll(b, dst)
@@ -84,8 +72,8 @@ func (z *zip) encode(dst, b []byte, e encoding) []byte {
 	return z.enc.EncodeAll(t[3*n:], dst)
 }
 
-// choose judges by a sample from the middle: whole by what zstd makes of it, planes by their entropy, since zstd takes
-// the planes of so small a sample for noise.
+// choose picks the encoding by a sample from the middle. It compresses the sample as a whole; for
+// planes it computes the entropy, because zstd takes the planes of so small a sample for noise.
 func (z *zip) choose(b []byte) encoding {
 	if len(b) < leastBytes {
 		return plain
@@ -131,7 +119,8 @@ func (z *zip) decode(dst, sent []byte, e encoding) error {
 	}
 	got, err := z.dec.DecodeAll(sent, to[:0:len(to)])
 	if err != nil {
-		return fmt.Errorf("%w: zstd: %v", wire.ErrMalformed, err) //nolint:errorlint // theirs is no condition to tell apart
+		//nolint:errorlint // theirs is no condition to tell apart
+		return fmt.Errorf("%w: zstd: %v", wire.ErrMalformed, err)
 	}
 	if len(got) != len(dst) {
 		return fmt.Errorf("%w: zstd gave %d bytes for %d", wire.ErrMalformed, len(got), len(dst))
@@ -142,7 +131,7 @@ func (z *zip) decode(dst, sent []byte, e encoding) error {
 	return nil
 }
 
-// toPlanes gathers byte k of every four, for k = 0..3; what is left over stays at the end.
+// toPlanes gathers byte k of every four, for k = 0..3. The bytes left over stay at the end.
 func toPlanes(dst, src []byte) {
 	n := len(src) / 4
 	p0, p1, p2, p3 := dst[:n], dst[n:2*n], dst[2*n:3*n], dst[3*n:4*n]

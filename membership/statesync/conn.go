@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
@@ -11,13 +12,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// lieError says that a donor's bytes are not what was asked for: it is not asked again.
+// lieError means that the bytes of a donor are not what it was asked for. The donor is not asked
+// again.
 type lieError struct{ err error }
 
 func (e *lieError) Error() string { return "sent wrong bytes: " + e.err.Error() }
 func (e *lieError) Unwrap() error { return e.err }
 
-// lie marks what can only be the donor's fault.
+// lie marks the errors that can only be the donor's fault.
 func lie(err error) error {
 	if errors.Is(err, wire.ErrMalformed) || errors.Is(err, wire.ErrTooLarge) {
 		return &lieError{err}
@@ -30,23 +32,42 @@ type conn struct {
 	s       wire.Stream
 	zip     *zip
 	timeout time.Duration
-	raw     []byte // of the last block
+	raw     []byte // the last block
 	stop    func() bool
 }
 
+// dialer opens streams to donors.
+type dialer struct {
+	open    Opener
+	zip     *zip
+	timeout time.Duration
+}
+
 // dial opens a stream that is reset when ctx ends.
-func (c *Client) dial(ctx context.Context, p slot.PeerID) (*conn, error) {
-	octx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+func (d dialer) dial(ctx context.Context, p slot.PeerID) (*conn, error) {
+	octx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	s, err := c.open.Open(octx, p)
+	s, err := d.open.Open(octx, p)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
-	return &conn{s: s, zip: c.zip, timeout: c.cfg.Timeout, stop: stop}, nil
+	return &conn{s: s, zip: d.zip, timeout: d.timeout, stop: stop}, nil
 }
 
-// close ends the stream. After a fault it must be a reset: there may be bytes on the way that nobody wants.
+// list asks one peer which checkpoints it holds.
+func (d dialer) list(ctx context.Context, p slot.PeerID) ([]checkpoint.Checkpoint, error) {
+	n, err := d.dial(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	list, err := n.list()
+	n.close(err != nil)
+	return list, err
+}
+
+// close ends the stream. After a fault it resets the stream, because unwanted bytes may be on the
+// way.
 func (n *conn) close(fault bool) {
 	n.stop()
 	if fault {
@@ -65,9 +86,9 @@ func (n *conn) ask(q request) error {
 	return err
 }
 
-// patient reads from a stream that may be slow, as long as something comes: some of it within each timeout, and all of it within
-// maxTimeouts of them.
-type patient struct {
+// slowReader reads from a stream that may be slow. Something has to arrive within each timeout, and
+// everything within maxTimeouts of them.
+type slowReader struct {
 	s       wire.Stream
 	timeout time.Duration
 	end     time.Time
@@ -76,7 +97,7 @@ type patient struct {
 const maxTimeouts = 10
 
 // Read implements io.Reader.
-func (p patient) Read(b []byte) (int, error) {
+func (p slowReader) Read(b []byte) (int, error) {
 	at := time.Now().Add(p.timeout)
 	if at.After(p.end) {
 		at = p.end
@@ -87,9 +108,9 @@ func (p patient) Read(b []byte) (int, error) {
 	return p.s.Read(b)
 }
 
-// block reads a block into the connection's memory, or into dst if that is given.
+// block reads a block into dst, or into the connection's own memory if dst is nil.
 func (n *conn) block(dst []byte, least, most int) ([]byte, int, error) {
-	from := patient{n.s, n.timeout, time.Now().Add(maxTimeouts * n.timeout)}
+	from := slowReader{n.s, n.timeout, time.Now().Add(maxTimeouts * n.timeout)}
 	if dst != nil {
 		b, sent, err := n.zip.readBlock(from, dst, least, most)
 		return b, sent, lie(err)
@@ -102,7 +123,7 @@ func (n *conn) block(dst []byte, least, most int) ([]byte, int, error) {
 	return b, sent, nil
 }
 
-// list asks what checkpoints the donor holds.
+// list asks which checkpoints the donor holds.
 func (n *conn) list() ([]checkpoint.Checkpoint, error) {
 	if err := n.ask(request{Type: askList}); err != nil {
 		return nil, err
@@ -115,7 +136,8 @@ func (n *conn) list() ([]checkpoint.Checkpoint, error) {
 	return list, lie(err)
 }
 
-// chunk fetches and verifies a range of a state of size bytes. It returns the bytes that travelled.
+// chunk fetches and verifies a range of a state of size bytes. It returns the number of bytes on
+// the wire.
 func (n *conn) chunk(dst []byte, root slot.Root, size, offset int64) (int, error) {
 	if err := n.ask(request{askChunk, root, uint64(offset), uint64(len(dst))}); err != nil {
 		return 0, err
@@ -131,10 +153,20 @@ func (n *conn) chunk(dst []byte, root slot.Root, size, offset int64) (int, error
 	return sent, nil
 }
 
-// frames fetches and verifies dst, which is count frames of a blob from frame first on. It returns the bytes that travelled.
+// blob is a segment that is being fetched.
+type blob struct {
+	root       slot.Root
+	size       int64
+	frameBytes int
+	// the verified hashes of its frames; nil until a donor has sent them
+	hashes atomic.Pointer[[]slot.Root]
+}
+
+// frames fetches and verifies count frames of a blob from frame first on, and leaves them in dst.
+// It returns the number of bytes on the wire.
 func (n *conn) frames(dst []byte, blob *blob, first, count int64) (total int, err error) {
 	known := blob.hashes.Load()
-	q := request{askFramesOnly, blob.Root, uint64(first), uint64(count)}
+	q := request{askFramesOnly, blob.root, uint64(first), uint64(count)}
 	if known == nil {
 		q.Type = askFrames
 	}
@@ -154,7 +186,7 @@ func (n *conn) frames(dst []byte, blob *blob, first, count int64) (total int, er
 			return 0, err
 		}
 		if slot.Hash(f) != hashes[k] {
-			return 0, &lieError{fmt.Errorf("frame %d of the segment %s", k, blob.Root.Short())}
+			return 0, &lieError{fmt.Errorf("frame %d of the segment %s", k, blob.root.Short())}
 		}
 		total += sent
 		dst = dst[size:]
@@ -162,21 +194,17 @@ func (n *conn) frames(dst []byte, blob *blob, first, count int64) (total int, er
 	return total, nil
 }
 
-// hashes reads and verifies the hashes of a blob's frames.
+// hashes reads and verifies the frame hashes of a blob.
 func (n *conn) hashes(blob *blob) (*[]slot.Root, int, error) {
-	exact := hashesHead + int(frameCount(blob.Size, blob.frameBytes))*len(slot.Root{})
+	exact := hashesHead + int(frameCount(blob.size, blob.frameBytes))*len(slot.Root{})
 	b, total, err := n.block(nil, exact, exact)
 	if err != nil {
 		return nil, 0, err
 	}
-	hashes, err := parseHashes(b, blob.Size, blob.frameBytes, blob.Root)
+	hashes, err := parseHashes(b, blob.size, blob.frameBytes, blob.root)
 	if err != nil {
 		return nil, 0, &lieError{err}
 	}
 	blob.hashes.Store(&hashes)
 	return &hashes, total, nil
-}
-
-func frameCount(size int64, frameBytes int) int64 {
-	return (size + int64(frameBytes) - 1) / int64(frameBytes)
 }

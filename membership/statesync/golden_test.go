@@ -10,7 +10,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// The layouts of docs/protocol.md, written down by hand: peers of other releases, and other programs, speak them.
+// The layouts of docs/protocol.md, written down by hand: peers of other releases, and other
+// programs, speak them.
 func TestGoldenLayouts(t *testing.T) {
 	root, rootHex := slot.Root(bytes.Repeat([]byte{0xab}, 32)), strings.Repeat("ab", 32)
 	magic := hex.EncodeToString([]byte("pds1"))
@@ -20,8 +21,14 @@ func TestGoldenLayouts(t *testing.T) {
 		want string
 	}{
 		{"list request", request{Type: askList}.append(nil), magic + "01 000000" + strings.Repeat("00", 48)},
-		{"chunk request", request{askChunk, root, 0x40000, 0x80000}.append(nil), magic + "02 000000" + rootHex + "0000000000040000 0000000000080000"},
-		{"frames request", request{askFrames, root, 5, 2}.append(nil), magic + "03 000000" + rootHex + "0000000000000005 0000000000000002"},
+		{
+			"chunk request", request{askChunk, root, 0x40000, 0x80000}.append(nil),
+			magic + "02 000000" + rootHex + "0000000000040000 0000000000080000",
+		},
+		{
+			"frames request", request{askFrames, root, 5, 2}.append(nil),
+			magic + "03 000000" + rootHex + "0000000000000005 0000000000000002",
+		},
 		{"head", head{statusOK, zstdPlanes, 0x1000, 0xe00}.append(nil), "01 02 0000 00001000 00000e00"},
 		{"not held", head{Status: statusNotHeld}.append(nil), "02 00 0000 00000000 00000000"},
 		{"busy", head{Status: statusBusy}.append(nil), "03 00 0000 00000000 00000000"},

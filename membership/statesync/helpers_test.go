@@ -29,7 +29,7 @@ type pipe struct{ net.Conn }
 func (p pipe) CloseWrite() error { return nil }
 func (p pipe) Reset() error      { return p.Close() }
 
-// peers is a network: who answers a stream, by peer. An unknown peer cannot be reached.
+// peers is a network: the servers that answer streams, by peer. An unknown peer cannot be reached.
 type peers struct {
 	serve map[slot.PeerID]func(wire.Stream)
 	wg    sync.WaitGroup

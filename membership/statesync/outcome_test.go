@@ -13,13 +13,19 @@ import (
 var outcomeSizes = []int{5_000_001, 1, testFrame, 2*testFrame + 7, 3_000_000}
 
 func TestFetchOutcome(t *testing.T) {
-	for name, bad := range map[string]func(wire.Stream, []byte) (int, error){"honest": nil, "lying": lying, "dying": dying, "stalling": stalling} {
+	for name, bad := range map[string]func(wire.Stream, []byte) (int, error){
+		"honest": nil, "lying": lying,
+		"dying": dying, "stalling": stalling,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(t, testShape)
 				blobs, data := putOutcome(t, s, outcomeSizes...)
 				slow := ServerConfig{BytesPerSecond: 1 << 20}
-				n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, slow)), "b": honest(server(t, s, slow))}}
+				n := &peers{serve: map[slot.PeerID]func(wire.Stream){
+					"a": honest(server(t, s, slow)),
+					"b": honest(server(t, s, slow)),
+				}}
 				if bad != nil {
 					n.serve["b"] = faulty(server(t, s, slow), 200_000, bad)
 				}
@@ -42,7 +48,7 @@ func TestFetchOutcome(t *testing.T) {
 	}
 }
 
-// Segments come from memory, too, each from whoever has that one.
+// Segments come from memory, too, each from a peer that has it.
 func TestFetchOutcomeLoose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		blobs, data := putOutcome(t, newStore(t, testShape), outcomeSizes...)
@@ -113,7 +119,10 @@ func TestHashesOfASegmentTravelOnce(t *testing.T) {
 		s := newStore(t, testShape)
 		blobs, data := putOutcome(t, s, 5*outcomePiece, 3*outcomePiece)
 		v, count := server(t, s, ServerConfig{}), map[requestType]int{}
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": func(st wire.Stream) { v.Serve("client", &requests{st, count}) }}}
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": func(st wire.Stream) {
+			v.Serve("client",
+				&requests{st, count})
+		}}}
 		got, _, err := NewClient(n, Config{Streams: 1}).FetchOutcome(t.Context(), blobs, testFrame, n.ids())
 		if err != nil || !bytes.Equal(got[0], data[0]) || !bytes.Equal(got[1], data[1]) {
 			t.Fatal(err)

@@ -2,47 +2,34 @@ package statesync
 
 import (
 	"context"
-	"sync"
-	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// pacer spreads bytes over time.
+// pacer spreads the bytes of all streams over time.
 type pacer struct {
-	rate int64 // bytes a second; 0 means no limit
-	mu   struct {
-		sync.Mutex
-		free time.Time // when the next byte may go
-	}
+	// bytes to send at once: few at low rates, so that many streams take turns within a second
+	slice   int
+	limiter *rate.Limiter
 }
 
-// slice is the number of bytes to send at once: little at low rates, so that many streams take turns within a second.
-func (p *pacer) slice() int {
+// newPacer makes a pacer of so many bytes a second; 0 means no limit.
+func newPacer(bytesPerSecond int64) pacer {
 	const least, most, turns = 4 << 10, 256 << 10, 64
-	if p.rate <= 0 {
-		return most
+	if bytesPerSecond <= 0 {
+		return pacer{most, rate.NewLimiter(rate.Inf, most)}
 	}
-	return int(min(max(p.rate/turns, least), most))
+	slice := int(min(max(bytesPerSecond/turns, least), most))
+	return pacer{slice, rate.NewLimiter(rate.Limit(bytesPerSecond), slice)}
 }
 
-// wait returns when n bytes may go, or with ctx's error.
-func (p *pacer) wait(ctx context.Context, n int) error {
-	if p.rate <= 0 {
-		return nil
+// wait returns when n bytes, a slice at most, may leave, or with the error of ctx. They use up
+// their time as often as times says.
+func (p pacer) wait(ctx context.Context, n, times int) error {
+	for range times {
+		if err := p.limiter.WaitN(ctx, n); err != nil {
+			return err
+		}
 	}
-	p.mu.Lock()
-	now := time.Now()
-	at := p.mu.free
-	if at.Before(now) {
-		at = now
-	}
-	p.mu.free = at.Add(time.Duration(float64(n) / float64(p.rate) * float64(time.Second)))
-	p.mu.Unlock()
-	t := time.NewTimer(at.Sub(now))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
+	return nil
 }

@@ -2,8 +2,6 @@ package statesync
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
@@ -19,8 +17,9 @@ const (
 	maxListed     = 64                        // checkpoints in one list
 )
 
-// A request is requestSize bytes: requestMagic | type u8 | 3 zeros | root | offset u64 | length u64. Many requests may
-// follow each other on a stream; each is answered before the next is read.
+// A request is requestSize bytes: requestMagic | type u8 | 3 zeros | root | offset u64 | length
+// u64. Many requests may follow each other on a stream; each is answered before the next one is
+// read.
 const (
 	requestMagic = "pds1"
 	requestSize  = 4 + 4 + 32 + 8 + 8
@@ -30,14 +29,16 @@ type requestType uint8
 
 // The enumeration only grows.
 const (
-	// askList wants the checkpoints held: one block, a count u32 and for each height, slot u64, root, size u64.
+	// askList wants the checkpoints held: one block, a count u32 and for each height, slot u64,
+	// root, size u64.
 	askList requestType = 1
-	// askChunk wants length bytes of the state with this root from offset on: one block, a slice (checkpoint.AppendSlice).
+	// askChunk wants length bytes of the state with this root from offset on: one block, a slice
+	// (checkpoint.AppendSlice).
 	askChunk requestType = 2
-	// askFrames wants length frames of the segment with this root, from frame number offset on: a block with the
-	// hashes of all the segment's frames, then a block for each frame.
+	// askFrames wants length frames of the segment with this root, from frame number offset on: a
+	// block with the hashes of all the segment's frames, then a block for each frame.
 	askFrames requestType = 3
-	// askFramesOnly is askFrames without the block of hashes, for who has them.
+	// askFramesOnly is askFrames without the block of hashes, for a client that has them.
 	askFramesOnly requestType = 4
 )
 
@@ -85,7 +86,8 @@ func parseRequest(b []byte) (request, error) {
 	return q, r.Done()
 }
 
-// A block is blockHead bytes (status u8 | encoding u8 | 2 zeros | decoded bytes u32 | sent bytes u32) and the bytes sent.
+// A block is blockHead bytes (status u8 | encoding u8 | 2 zeros | decoded bytes u32 | sent bytes
+// u32) and the bytes sent.
 const blockHead = 12
 
 type status uint8
@@ -103,9 +105,11 @@ type encoding uint8
 
 // The enumeration only grows.
 const (
-	plain      encoding = 0
-	zstdWhole  encoding = 1
-	zstdPlanes encoding = 2 // byte k of every 4 together, for k = 0..3, each such plane a zstd frame (what is left over belongs to the last)
+	plain     encoding = 0
+	zstdWhole encoding = 1
+	// byte k of every 4 together, for k = 0..3, each such plane a zstd frame (what is left over
+	// belongs to the last)
+	zstdPlanes encoding = 2
 )
 
 type head struct {
@@ -140,50 +144,6 @@ func parseHead(b []byte) (head, error) {
 	return h, r.Done()
 }
 
-// What a donor may answer instead of bytes.
-var (
-	errNotHeld = errors.New("does not hold it")
-	errBusy    = errors.New("is busy")
-	errSpent   = errors.New("has given this peer, or its address, all that a newcomer gets from it in an hour")
-)
-
-// readBlock reads one block of least to most decoded bytes. It returns the decoded bytes, in dst's memory where they fit,
-// and the number of bytes that travelled.
-func (z *zip) readBlock(r io.Reader, dst []byte, least, most int) ([]byte, int, error) {
-	var hb [blockHead]byte
-	if _, err := io.ReadFull(r, hb[:]); err != nil {
-		return nil, 0, err
-	}
-	h, err := parseHead(hb[:])
-	switch {
-	case err != nil:
-		return nil, 0, err
-	case h.Status == statusNotHeld:
-		return nil, 0, errNotHeld
-	case h.Status == statusBusy:
-		return nil, 0, errBusy
-	case h.Status == statusSpent:
-		return nil, 0, errSpent
-	case uint64(h.Size) < uint64(least) || uint64(h.Size) > uint64(most):
-		return nil, 0, fmt.Errorf("block of %d bytes: %w (%d to %d)", h.Size, wire.ErrTooLarge, least, most)
-	}
-	if cap(dst) < int(h.Size) {
-		dst = make([]byte, h.Size)
-	}
-	dst = dst[:h.Size]
-	n := blockHead + int(h.Sent)
-	if h.Encoding == plain {
-		_, err := io.ReadFull(r, dst)
-		return dst, n, err
-	}
-	sent, done := z.borrow(int(h.Sent))
-	defer done()
-	if _, err := io.ReadFull(r, sent); err != nil {
-		return nil, 0, err
-	}
-	return dst, n, z.decode(dst, sent, h.Encoding)
-}
-
 // appendList encodes an answer to askList.
 func appendList(b []byte, list []checkpoint.Checkpoint) []byte {
 	list = list[:min(len(list), maxListed)]
@@ -212,14 +172,16 @@ func parseList(b []byte) ([]checkpoint.Checkpoint, error) {
 	return list, r.Done()
 }
 
-// appendHashes encodes the first block of an answer to askFrames: segment bytes u64 | frame bytes u32 | hashes.
+// appendHashes encodes the first block of an answer to askFrames: segment bytes u64 | frame bytes
+// u32 | hashes.
 func appendHashes(b []byte, size int64, frameBytes int, hashes []byte) []byte {
 	return append(wire.AppendU32(wire.AppendU64(b, uint64(size)), uint32(frameBytes)), hashes...)
 }
 
 const hashesHead = 8 + 4
 
-// parseHashes reads it for a segment that must have this size, frame size and root.
+// parseHashes parses the answer of appendHashes for a segment that must have this size, frame size
+// and root.
 func parseHashes(b []byte, size int64, frameBytes int, root slot.Root) ([]slot.Root, error) {
 	r := wire.NewReader(b)
 	if got, fb := r.U64(), r.U32(); got != uint64(size) || fb != uint32(frameBytes) {
@@ -236,4 +198,9 @@ func parseHashes(b []byte, size int64, frameBytes int, root slot.Root) ([]slot.R
 		return nil, errors.New("the frame hashes do not belong to the segment")
 	}
 	return hashes, nil
+}
+
+// frameCount is the number of frames of a segment of size bytes.
+func frameCount(size int64, frameBytes int) int64 {
+	return (size + int64(frameBytes) - 1) / int64(frameBytes)
 }

@@ -54,7 +54,10 @@ func TestServerSurvivesGarbage(t *testing.T) {
 			t.Fatal(err)
 		}
 		z := newZip()
-		for _, q := range []request{{askChunk, slot.Root{1}, 0, checkpoint.GroupBytes}, {askFrames, slot.Root{1}, 0, 1}} {
+		for _, q := range []request{
+			{askChunk, slot.Root{1}, 0, checkpoint.GroupBytes},
+			{askFrames, slot.Root{1}, 0, 1},
+		} {
 			if _, err := st.Write(q.append(nil)); err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +75,8 @@ func TestServerLimits(t *testing.T) {
 	t.Run("per peer", func(t *testing.T) { testServerLimits(t, ServerConfig{Streams: 3, PerPeer: 2}, 2, 3) })
 }
 
-// testServerLimits opens more streams than are served, and more than are told that the server is busy.
+// testServerLimits opens more streams than are served, and more than are told that the server is
+// busy.
 func testServerLimits(t *testing.T, cfg ServerConfig, served, refused int) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg.Timeout = time.Minute
@@ -140,10 +144,12 @@ func TestHostileServer(t *testing.T) {
 				_ = st.Close()
 			}}}
 			c := NewClient(n, Config{})
-			if _, report, err := c.FetchState(t.Context(), newStore(t, testShape), []Target{want}, n.ids, nil); err == nil || len(report.Bad) != 1 || !report.Bad[0].Lied {
+			if _, report, err := c.FetchState(t.Context(), newStore(t, testShape), []Target{want}, n.ids,
+				nil); err == nil || len(report.Bad) != 1 || !report.Bad[0].Lied {
 				t.Fatalf("answer %d: %v, %+v", i, err, report)
 			}
-			if _, report, err := c.FetchOutcome(t.Context(), []Blob{blob}, testFrame, n.ids()); err == nil || len(report.Bad) != 1 || !report.Bad[0].Lied {
+			if _, report, err := c.FetchOutcome(t.Context(), []Blob{blob}, testFrame, n.ids()); err == nil ||
+				len(report.Bad) != 1 || !report.Bad[0].Lied {
 				t.Fatalf("answer %d: %v, %+v", i, err, report)
 			}
 			n.wg.Wait()
@@ -198,7 +204,11 @@ func TestBlocks(t *testing.T) {
 }
 
 func TestRequests(t *testing.T) {
-	for _, q := range []request{{Type: askList}, {askChunk, slot.Root{1}, 5, maxChunk}, {askFrames, slot.Root{2}, 1 << 60, 1}} {
+	for _, q := range []request{
+		{Type: askList},
+		{askChunk, slot.Root{1}, 5, maxChunk},
+		{askFrames, slot.Root{2}, 1 << 60, 1},
+	} {
 		b := q.append(nil)
 		if got, err := parseRequest(b); err != nil || got != q || len(b) != requestSize {
 			t.Fatalf("%v, %v; want %v", got, err, q)
@@ -232,7 +242,10 @@ func FuzzReadBlock(f *testing.F) {
 }
 
 func FuzzParseList(f *testing.F) {
-	f.Add(appendList(nil, []checkpoint.Checkpoint{{Height: 1, Slot: 2, Root: slot.Root{3}, Size: 4}, {Size: math.MaxInt64}}))
+	f.Add(appendList(nil, []checkpoint.Checkpoint{
+		{Height: 1, Slot: 2, Root: slot.Root{3}, Size: 4},
+		{Size: math.MaxInt64},
+	}))
 	f.Add(appendList(nil, nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if l, err := parseList(b); err == nil && !bytes.Equal(appendList(nil, l), b) {

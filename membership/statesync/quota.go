@@ -7,23 +7,34 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Quota bounds what a server gives to newcomers, whom anybody can be any number of: in open runs a name costs nothing. What was used comes back
-// little by little, all of it in quotaTime. The zero value bounds nothing.
+// Quota bounds what a server gives to newcomers. In open runs a name costs nothing, so anybody can
+// appear as any number of newcomers. What was used comes back little by little, all of it in
+// quotaTime. The zero value bounds nothing.
 type Quota struct {
-	States    int                      // full states to one newcomer; a state counts as quotaFloor bytes at least
-	Newcomers int                      // of one site; together they get as many states
-	Exempt    func(slot.PeerID) bool   // says who is no newcomer. It must not block
-	Site      func(slot.PeerID) string // is where a peer lives, as far as it cannot choose that; "" where nobody else does
+	// States is how many full states one newcomer gets. A state counts as quotaFloor bytes at
+	// least.
+	States int
+	// Newcomers is how many newcomers of one site are served. Together they get as many states.
+	Newcomers int
+	// Exempt tells which peers are no newcomers. It must not block.
+	Exempt func(slot.PeerID) bool
+	// Site names the place that a peer connects from, as far as the peer cannot choose it. "" means
+	// that the peer shares no site with others.
+	Site func(slot.PeerID) string
 }
 
 const (
-	quotaTime    = time.Hour
-	quotaFloor   = 32 << 20 // bytes: what small models cost is nothing to save
-	outcomesToll = 8        // outcomes count this part of their bytes: between a state and the newest slot a newcomer needs many
-	maxQuotas    = 1 << 14  // newcomers and sites that are kept in mind; who comes beyond shares one account
+	quotaTime  = time.Hour
+	quotaFloor = 32 << 20 // bytes; small models cost too little to save on
+	// The bytes of outcomes count only an eighth, because a newcomer needs many outcomes between a
+	// state and the newest slot.
+	outcomesToll = 8
+	// maxQuotas bounds the number of accounts. All newcomers and sites beyond it share one account.
+	maxQuotas = 1 << 14
 )
 
-// quotas keeps what newcomers have used. It is forgotten when all of it has come back: then forgetting makes no difference.
+// quotas has an account for each newcomer and site. An account is dropped when all of it has come
+// back, because that makes no difference then.
 type quotas struct {
 	cfg   Quota
 	state float64 // bytes
@@ -38,9 +49,9 @@ type quotas struct {
 // quota is what one newcomer or site has used.
 type quota struct {
 	bytes, joins float64
-	limit        float64 // of newcomers: of a site their number, of one 1
+	limit        float64 // of newcomers: 1 for a newcomer, their allowed number for a site
 	states       float64
-	at           time.Time // of both
+	at           time.Time // when bytes and joins had these values
 }
 
 func newQuotas(cfg Quota, state int64) *quotas {
@@ -50,7 +61,8 @@ func newQuotas(cfg Quota, state int64) *quotas {
 	return q
 }
 
-// take counts bytes that a peer asks for. It says no, and counts nothing, where they are more than the peer, or its site, has left.
+// take charges a peer with the bytes that it asks for. If the peer, or its site, has less left, it
+// charges nothing and returns false.
 func (q *quotas) take(from slot.PeerID, bytes float64) bool {
 	if bytes == 0 || q.cfg.States <= 0 || q.cfg.Exempt != nil && q.cfg.Exempt(from) {
 		return true
@@ -62,7 +74,7 @@ func (q *quotas) take(from slot.PeerID, bytes float64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	own := q.account("peer "+string(from), 1, float64(q.cfg.States))
-	joins := 1 - min(own.joins, 1) // what of its joining has come back is new
+	joins := 1 - min(own.joins, 1) // the part of its joining that has come back counts again
 	if own.bytes+bytes > own.states*q.state {
 		return false
 	}
@@ -77,7 +89,8 @@ func (q *quotas) take(from slot.PeerID, bytes float64) bool {
 	return true
 }
 
-// account finds or opens one, and gives back what time has. mu is held.
+// account finds or opens an account, and gives back what the passing of time has earned. mu is
+// held.
 func (q *quotas) account(name string, newcomers, states float64) *quota {
 	now := time.Now()
 	a := q.mu.accounts[name]
@@ -94,7 +107,7 @@ func (q *quotas) account(name string, newcomers, states float64) *quota {
 	return a
 }
 
-// sweep forgets what has come back. mu is held.
+// sweep drops the accounts that have got everything back. mu is held.
 func (q *quotas) sweep(now time.Time) {
 	q.mu.swept = now
 	for name, a := range q.mu.accounts {

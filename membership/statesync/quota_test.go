@@ -17,13 +17,16 @@ func siteOf(p slot.PeerID) string {
 	return site
 }
 
-// All of a laboratory join behind one address; a stranger that comes under many names from there gets no more than that, and one name no more than a few
-// states. In an hour all is as before.
+// All of a laboratory join behind one address; a stranger that comes under many names from there
+// gets no more than that, and one name no more than a few states. In an hour all is as before.
 func TestQuotas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const state = 100 << 20
 		member := slot.PeerID("lab/member")
-		q := newQuotas(Quota{States: 3, Newcomers: 128, Site: siteOf, Exempt: func(p slot.PeerID) bool { return p == member }}, state)
+		q := newQuotas(Quota{
+			States: 3, Newcomers: 128, Site: siteOf,
+			Exempt: func(p slot.PeerID) bool { return p == member },
+		}, state)
 		whole := func(p slot.PeerID) bool {
 			for range 100 {
 				if !q.take(p, state/100) {
@@ -86,13 +89,15 @@ func TestQuotasAreBounded(t *testing.T) {
 	})
 }
 
-// Who has had its share of one donor is told so, and goes to others; with nobody else it says what the matter is. Outcomes count, too.
+// A peer that has used up its share of one donor gets that as the answer, and asks others. If there
+// are none, its error says so. Outcomes count, too.
 func TestQuotaSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, testShape)
 		want := put(t, s, 9)
 		blobs, _ := putOutcome(t, s, 300_000)
-		spent, fresh := server(t, s, ServerConfig{Quota: Quota{States: 3}}), server(t, s, ServerConfig{Quota: Quota{States: 3}})
+		spent, fresh := server(t, s, ServerConfig{Quota: Quota{States: 3}}),
+			server(t, s, ServerConfig{Quota: Quota{States: 3}})
 		spend := func() {
 			for spent.quota.take("client", 1<<10) {
 			}
@@ -100,7 +105,8 @@ func TestQuotaSpent(t *testing.T) {
 		spend()
 		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"spent": honest(spent), "fresh": honest(fresh)}}
 		_, report := fetch(t, n, Config{}, []Target{want}, n.ids)
-		if bad, ok := badOf(report, "spent"); !ok || bad.Lied || !strings.Contains(bad.Reason, "newcomer") || report.Sources["spent"] > 0 {
+		if bad, ok := badOf(report, "spent"); !ok || bad.Lied || !strings.Contains(bad.Reason, "newcomer") ||
+			report.Sources["spent"] > 0 {
 			t.Errorf("report %+v", report)
 		}
 		delete(n.serve, "fresh")
@@ -111,7 +117,9 @@ func TestQuotaSpent(t *testing.T) {
 		}
 		spend() // some has come back
 		c := (&holder{t: t, s: spent}).open("client")
-		if _, err := c.frames(make([]byte, testFrame), &blob{Blob: blobs[0], frameBytes: testFrame}, 0, 1); err == nil || !strings.Contains(err.Error(), "newcomer") {
+		asked := &blob{root: blobs[0].Root, size: blobs[0].Size, frameBytes: testFrame}
+		if _, err := c.frames(make([]byte, testFrame), asked, 0,
+			1); err == nil || !strings.Contains(err.Error(), "newcomer") {
 			t.Errorf("an outcome: %v", err)
 		}
 		c.close(true)

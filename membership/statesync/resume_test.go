@@ -52,16 +52,18 @@ func TestFetchIsTakenUpAgain(t *testing.T) {
 		n.serve = map[slot.PeerID]func(wire.Stream){"b": honest(server(t, s, slow))}
 		store := openStore(t, dir, testShape) // what a process that starts does
 		first := int64(0)
-		got, report, err := NewClient(n, Config{}).FetchState(t.Context(), store, []Target{want}, n.ids, func(done, _ int64) {
-			if first == 0 {
-				first = done
-			}
-		})
+		got, report, err := NewClient(n, Config{}).FetchState(t.Context(), store, []Target{want}, n.ids,
+			func(done, _ int64) {
+				if first == 0 {
+					first = done
+				}
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
 		n.wg.Wait()
-		if report.Resumed < testShape.Size()/2 || report.Resumed+report.Decoded != testShape.Size() || first <= report.Resumed {
+		if report.Resumed < testShape.Size()/2 || report.Resumed+report.Decoded != testShape.Size() ||
+			first <= report.Resumed {
 			t.Fatalf("report %+v, first progress %d of %d", report, first, testShape.Size())
 		}
 		if err := store.Load(got, state(testShape, 1)...); err != nil {
@@ -70,8 +72,8 @@ func TestFetchIsTakenUpAgain(t *testing.T) {
 	})
 }
 
-// While slots keep being committed: the state that was begun is finished as long as somebody has it, though there are newer ones; and
-// it is dropped when nobody has it any more.
+// While slots keep being committed: the state that was begun is finished as long as somebody has
+// it, though there are newer ones; and it is dropped when nobody has it any more.
 func TestWhatWasBegunIsFinishedWhileItIsServed(t *testing.T) {
 	for name, served := range map[string]bool{"served": true, "pruned": false} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +88,8 @@ func TestWhatWasBegunIsFinishedWhileItIsServed(t *testing.T) {
 					delete(n.serve, "old")
 				}
 				store := openStore(t, dir, testShape)
-				got, report, err := NewClient(n, Config{}).FetchState(t.Context(), store, []Target{newer, begun}, n.ids, nil)
+				got, report, err := NewClient(n, Config{}).FetchState(t.Context(), store, []Target{newer, begun}, n.ids,
+					nil)
 				if err != nil || (got.Height == 9) != served || (report.Resumed > 0) != served {
 					t.Fatalf("got %v, %+v, %v", got, report, err)
 				}
@@ -100,7 +103,8 @@ func TestWhatWasBegunIsFinishedWhileItIsServed(t *testing.T) {
 	}
 }
 
-// A donor whose file has rotted says that it holds the state no more. It is not blamed, and the others give what it lacks.
+// A donor whose file has rotted says that it holds the state no more. It is not blamed, and the
+// others give what it lacks.
 func TestADonorWhoseFileRotsIsNotBlamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := newStore(t, testShape), t.TempDir()
@@ -115,14 +119,18 @@ func TestADonorWhoseFileRotsIsNotBlamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for at := checkpoint.GroupBytes / 2; at < len(b); at += checkpoint.GroupBytes { // in every piece
+		// in every piece
+		for at := checkpoint.GroupBytes / 2; at < len(b); at += checkpoint.GroupBytes {
 			b[at] ^= 4
 		}
 		if err := os.WriteFile(names[0], b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		slow := ServerConfig{BytesPerSecond: 1 << 20}
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, slow)), "rotten": honest(server(t, rotten, slow))}}
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
+			"a":      honest(server(t, s, slow)),
+			"rotten": honest(server(t, rotten, slow)),
+		}}
 		_, report := fetch(t, n, Config{}, []Target{want}, n.ids)
 		if len(report.Bad) != 0 || report.Sources["rotten"] != 0 {
 			t.Fatalf("report %+v", report)
@@ -142,7 +150,8 @@ func TestSharesFollowSpeed(t *testing.T) {
 		for p, rate := range map[slot.PeerID]int64{"one": 1 << 20, "two": 2 << 20, "four": 4 << 20} {
 			n.serve[p] = honest(server(t, s, ServerConfig{BytesPerSecond: rate}))
 		}
-		_, report, err := NewClient(n, Config{}).FetchState(t.Context(), newStore(t, s.Shape()), []Target{want}, n.ids, nil)
+		_, report, err := NewClient(n, Config{}).FetchState(t.Context(), newStore(t, s.Shape()), []Target{want}, n.ids,
+			nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,28 +162,34 @@ func TestSharesFollowSpeed(t *testing.T) {
 				t.Errorf("%s gave %.3f of the bytes, its part of the speed is %.3f", p, share, ideal)
 			}
 		}
-		if ideal := time.Duration(float64(report.Bytes) / (7 << 20) * float64(time.Second)); report.Elapsed > ideal*5/4 {
+		ideal := time.Duration(float64(report.Bytes) / (7 << 20) * float64(time.Second))
+		if report.Elapsed > ideal*5/4 {
 			t.Errorf("took %v, all donors together can do it in %v", report.Elapsed, ideal)
 		}
 	})
 }
 
-// Whoever is dropped is told at once, not when the fetch is over.
+// A dropped donor is reported at once, not when the fetch is over.
 func TestDropsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, testShape)
 		want := put(t, s, 9)
 		slow := ServerConfig{BytesPerSecond: 1 << 20}
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, slow)), "bad": faulty(server(t, s, slow), 5000, lying)}}
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
+			"a":   honest(server(t, s, slow)),
+			"bad": faulty(server(t, s, slow), 5000, lying),
+		}}
 		var told atomic.Pointer[Bad]
 		early := false
 		_, _, err := NewClient(n, Config{OnDrop: func(b Bad) { told.Store(&b) }}).FetchState(
-			t.Context(), newStore(t, testShape), []Target{want}, n.ids, func(done, total int64) { early = early || told.Load() != nil && done < total })
+			t.Context(), newStore(t, testShape), []Target{want}, n.ids,
+			func(done, total int64) { early = early || told.Load() != nil && done < total })
 		if err != nil {
 			t.Fatal(err)
 		}
 		n.wg.Wait()
-		if b := told.Load(); b == nil || b.Peer != "bad" || !b.Lied || !strings.Contains(b.Reason, "wrong bytes") || !early {
+		if b := told.Load(); b == nil || b.Peer != "bad" || !b.Lied || !strings.Contains(b.Reason, "wrong bytes") ||
+			!early {
 			t.Fatalf("told %+v, before the end: %v", b, early)
 		}
 	})
@@ -187,7 +202,8 @@ func TestNobodyIsWaitedForInVain(t *testing.T) {
 		put(t, s, 9)
 		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(server(t, s, ServerConfig{})), "away": nil}}
 		began := time.Now()
-		_, _, err := NewClient(n, Config{}).FetchState(t.Context(), newStore(t, testShape), []Target{{Height: 5, Slot: 5, Root: slot.Root{5}}}, n.ids, nil)
+		_, _, err := NewClient(n, Config{}).FetchState(t.Context(), newStore(t, testShape),
+			[]Target{{Height: 5, Slot: 5, Root: slot.Root{5}}}, n.ids, nil)
 		if d := time.Since(began); !errors.Is(err, ErrNoDonor) || d > 2*time.Second {
 			t.Fatalf("after %v: %v", d, err)
 		}
@@ -213,7 +229,8 @@ func TestABusyServerSendsSlowly(t *testing.T) {
 	})
 }
 
-// A member that lacks an outcome may be what a slot waits for: it gets it at once, and its state like everybody at the server's rate.
+// A member that lacks an outcome may be what a slot waits for: it gets it at once, and its state
+// like everybody at the server's rate.
 func TestOutcomesForMembersAreNotPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, checkpoint.Shape{Elements: 25_000})

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
@@ -16,16 +15,24 @@ import (
 
 // ServerConfig bounds what a server gives. The zero value means the defaults.
 type ServerConfig struct {
-	Streams        int           // served at once: 32. Each takes up to three chunks or frames of memory
-	PerPeer        int           // of these, to one peer: 4
-	BytesPerSecond int64         // of states, and of outcomes to peers not preferred, sent to all together; 0 means no limit
-	Busy           func() bool   // if set and true, bytes leave at an eighth of that: the uplink has something better to carry. It must not block
-	Timeout        time.Duration // for a request to come or a block to leave: 30 s
-	Logger         *slog.Logger  // silent if nil
-	// Prefer, if set, says who may take all the streams: the members. The others, whoever they are and however many, get half of
-	// them, so that they cannot keep a member from what it missed. It must not block.
+	// Streams is how many streams are served at once. Each takes up to three chunks or frames of
+	// memory. Default: 32.
+	Streams int
+	PerPeer int // how many of these streams one peer gets; default: 4
+	// BytesPerSecond bounds what all streams together send of states, and of outcomes to peers that
+	// are not preferred. 0 means no limit.
+	BytesPerSecond int64
+	// Busy, if set, tells that the uplink has something better to carry. Bytes then leave at an
+	// eighth of BytesPerSecond. It must not block.
+	Busy    func() bool
+	Timeout time.Duration // for a request to come or a block to leave; default: 30 s
+	Logger  *slog.Logger  // nil: silent
+	// Prefer, if set, tells which peers may take all the streams: the members. All other peers
+	// together get half of them, so that they cannot keep a member from what it missed. It must not
+	// block.
 	Prefer func(slot.PeerID) bool
-	// Loose, if set, gives segments that are in memory and not in the store, nil for others. Their bytes must hash to the root.
+	// Loose, if set, gives segments that are in memory and not in the store, and nil for others.
+	// Their bytes must hash to the root.
 	Loose func(root slot.Root) []byte
 	Quota Quota // of newcomers
 }
@@ -40,53 +47,51 @@ func (c ServerConfig) withDefaults() ServerConfig {
 	return c
 }
 
-func orDefault[T int | time.Duration](v, d T) T {
-	if v <= 0 {
-		return d
-	}
-	return v
-}
-
 // Server answers requests from a store.
 type Server struct {
-	store *checkpoint.Store
-	cfg   ServerConfig
-	zip   *zip
-	pace  pacer
-	quota *quotas
+	store     *checkpoint.Store
+	cfg       ServerConfig
+	zip       *zip
+	pace      pacer
+	quota     *quotas
+	admission *admission
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup
-
-	mu struct {
-		sync.Mutex
-		closed  bool
-		served  int                 // streams being served
-		others  int                 // of these, to peers that are not preferred
-		perPeer map[slot.PeerID]int // of these
-		refused int                 // streams being told that the server is busy
-		idle    map[*session]struct{}
-	}
 }
 
 // NewServer makes a server. The caller closes it.
 func NewServer(store *checkpoint.Store, cfg ServerConfig) *Server {
-	s := &Server{store: store, cfg: cfg.withDefaults(), zip: newZip(), pace: pacer{rate: cfg.BytesPerSecond}, quota: newQuotas(cfg.Quota, store.Shape().Size())}
+	cfg = cfg.withDefaults()
+	s := &Server{
+		store: store, cfg: cfg, zip: newZip(), pace: newPacer(cfg.BytesPerSecond),
+		quota:     newQuotas(cfg.Quota, store.Shape().Size()),
+		admission: newAdmission(cfg.Streams, cfg.PerPeer),
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.mu.perPeer, s.mu.idle = map[slot.PeerID]int{}, map[*session]struct{}{}
 	return s
 }
 
-// Serve answers the requests on one stream until it ends. It owns the stream. It blocks: call it from the stream's goroutine.
+// session is one stream that is served.
+type session struct {
+	*seat
+	st       wire.Stream
+	paced    bool   // the answer to the last request
+	raw, out []byte // memory for blocks
+}
+
+// Serve answers the requests on one stream until it ends. It owns the stream. It blocks: call it
+// from the stream's goroutine.
 func (s *Server) Serve(from slot.PeerID, st wire.Stream) {
-	c := &session{from: from, st: st, preferred: s.cfg.Prefer == nil || s.cfg.Prefer(from)}
-	if !s.enter(c) {
+	c := &session{st: st, seat: &seat{
+		from: from, preferred: s.cfg.Prefer == nil || s.cfg.Prefer(from),
+		interrupt: func() { _ = st.SetReadDeadline(time.Now()) },
+	}}
+	if !s.admission.enter(c.seat) {
 		_ = st.Reset()
 		return
 	}
-	defer s.wg.Done()
-	defer s.leave(c)
+	defer s.admission.leave(c.seat)
 	stop := context.AfterFunc(s.ctx, func() { _ = st.Reset() })
 	defer stop()
 	err := s.serve(c)
@@ -100,19 +105,22 @@ func (s *Server) Serve(from slot.PeerID, st wire.Stream) {
 
 func (s *Server) serve(c *session) error {
 	for {
-		q, err := s.await(c)
+		s.admission.setIdle(c.seat, true)
+		q, err := s.readRequest(c.st)
+		s.admission.setIdle(c.seat, false)
 		if err != nil {
 			return err
 		}
-		if !c.admitted {
-			return s.send(c.st, head{Status: statusBusy}.append(nil), false)
-		}
-		if !s.quota.take(c.from, s.cost(q)) {
+		// A member that lacks an outcome may be what a slot waits for, so its bytes are not paced.
+		c.paced = q.Type == askChunk || s.cfg.Prefer == nil || !c.preferred
+		switch {
+		case !c.admitted:
+			return s.refuse(c, statusBusy)
+		case !s.quota.take(c.from, s.cost(q)):
 			s.cfg.Logger.Debug("a newcomer has had its share", "peer", c.from)
-			return s.send(c.st, head{Status: statusSpent}.append(nil), false)
+			return s.refuse(c, statusSpent)
 		}
-		c.buf.paced = q.Type == askChunk || s.cfg.Prefer == nil || !c.preferred
-		if err := s.answer(c.st, q, &c.buf); err != nil {
+		if err := s.answer(c, q); err != nil {
 			return err
 		}
 	}
@@ -141,101 +149,104 @@ func (s *Server) readRequest(st wire.Stream) (request, error) {
 	return parseRequest(b[:])
 }
 
-// scratch is the memory of one stream.
-type scratch struct {
-	raw, out []byte
-	paced    bool // what is asked for; a member that lacks an outcome may be what a slot waits for
-}
-
-func (s *Server) answer(st wire.Stream, q request, buf *scratch) (err error) {
+func (s *Server) answer(c *session, q request) error {
 	switch q.Type {
 	case askList:
-		return s.sendBlock(st, appendList(buf.raw[:0], s.store.List()), buf)
+		return s.sendBlock(c, appendList(c.raw[:0], s.store.List()))
 	case askChunk:
-		return s.sendChunk(st, q, buf)
+		return s.sendChunk(c, q)
 	case askFrames, askFramesOnly:
-		return s.sendFrames(st, q, buf)
+		return s.sendFrames(c, q)
 	}
 	panic("statesync: a request type that the parser lets pass has no answer")
 }
 
-func (s *Server) sendChunk(st wire.Stream, q request, buf *scratch) (err error) {
+func (s *Server) sendChunk(c *session, q request) (err error) {
 	size := s.store.Shape().Size()
 	if q.Offset > uint64(size) { // it may not even fit an int64
 		return errors.New("chunk behind the end")
 	}
-	buf.raw, err = s.store.AppendSlice(buf.raw[:0], q.Root, int64(q.Offset), int64(q.Length))
+	c.raw, err = s.store.AppendSlice(c.raw[:0], q.Root, int64(q.Offset), int64(q.Length))
 	if err != nil {
-		return s.refuse(st, err)
+		return s.failed(c, err)
 	}
-	return s.sendBlock(st, buf.raw, buf)
+	return s.sendBlock(c, c.raw)
 }
 
-func (s *Server) sendFrames(st wire.Stream, q request, buf *scratch) error {
-	r, err := s.segment(q.Root)
+func (s *Server) sendFrames(c *session, q request) error {
+	r, err := openSegment(s.store, s.cfg.Loose, q.Root)
 	if err != nil {
-		return s.refuse(st, err)
+		return s.failed(c, err)
 	}
 	defer r.Close()
-	n := uint64(r.Frames())
-	if q.Offset > n || q.Length > n-q.Offset || q.Length*uint64(s.store.FrameBytes()) > max(maxFrameBytes, uint64(s.store.FrameBytes())) {
+	n, frameBytes := uint64(r.Frames()), s.store.FrameBytes()
+	if q.Offset > n || q.Length > n-q.Offset ||
+		q.Length*uint64(frameBytes) > max(maxFrameBytes, uint64(frameBytes)) {
 		return errors.New("frames behind the end, or too many")
 	}
 	hashes, err := r.Hashes()
 	if err != nil {
-		return s.refuse(st, err)
+		return s.failed(c, err)
 	}
 	if q.Type == askFrames {
-		if err := s.sendBlock(st, appendHashes(buf.raw[:0], r.Size(), s.store.FrameBytes(), hashes), buf); err != nil {
+		if err := s.sendBlock(c, appendHashes(c.raw[:0], r.Size(), frameBytes, hashes)); err != nil {
 			return err
 		}
 	}
 	for k := q.Offset; k < q.Offset+q.Length; k++ {
-		if buf.raw, err = r.Frame(buf.raw[:0], int64(k), hashes); err != nil {
-			return s.refuse(st, err)
+		if c.raw, err = r.Frame(c.raw[:0], int64(k), hashes); err != nil {
+			return s.failed(c, err)
 		}
-		if err := s.sendBlock(st, buf.raw, buf); err != nil {
+		if err := s.sendBlock(c, c.raw); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// refuse says that something is not held, or no longer, since it was found corrupt; any other fault ends the stream.
-func (s *Server) refuse(st wire.Stream, err error) error {
+// failed answers that something is not held, or no longer because it was found corrupt. Any other
+// fault ends the stream.
+func (s *Server) failed(c *session, err error) error {
 	var corrupt *checkpoint.CorruptError
 	if !errors.Is(err, checkpoint.ErrNotHeld) && !errors.As(err, &corrupt) {
 		s.cfg.Logger.Warn("cannot serve a piece", "error", err)
 		return err
 	}
-	return s.send(st, head{Status: statusNotHeld}.append(nil), false)
+	return s.refuse(c, statusNotHeld)
 }
 
-func (s *Server) sendBlock(st wire.Stream, b []byte, buf *scratch) error {
-	buf.out = s.zip.appendBlock(buf.out[:0], b)
-	return s.send(st, buf.out, buf.paced)
+// refuse answers with a status alone.
+func (s *Server) refuse(c *session, why status) error {
+	c.paced = false
+	return s.send(c, head{Status: why}.append(nil))
 }
 
-// busyToll is how many times longer a byte takes while the node is busy.
+func (s *Server) sendBlock(c *session, b []byte) error {
+	c.out = s.zip.appendBlock(c.out[:0], b)
+	return s.send(c, c.out)
+}
+
+// busyToll is how many times longer a byte takes while the uplink has something better to carry.
 const busyToll = 8
 
-// send sends in slices, each at its time: so all streams move on side by side, and none looks stalled to its reader.
-func (s *Server) send(st wire.Stream, b []byte, paced bool) error {
+// send sends in slices, each when its time has come. So all streams move on at once, and none looks
+// stalled to its reader.
+func (s *Server) send(c *session, b []byte) error {
 	for len(b) > 0 {
-		n := min(len(b), s.pace.slice())
-		toll := n
-		if s.cfg.Busy != nil && s.cfg.Busy() {
-			toll *= busyToll
-		}
-		if paced {
-			if err := s.pace.wait(s.ctx, toll); err != nil {
+		n := min(len(b), s.pace.slice)
+		if c.paced {
+			toll := 1
+			if s.cfg.Busy != nil && s.cfg.Busy() {
+				toll = busyToll
+			}
+			if err := s.pace.wait(s.ctx, n, toll); err != nil {
 				return err
 			}
 		}
-		if err := st.SetWriteDeadline(time.Now().Add(s.cfg.Timeout)); err != nil {
+		if err := c.st.SetWriteDeadline(time.Now().Add(s.cfg.Timeout)); err != nil {
 			return err
 		}
-		if _, err := st.Write(b[:n]); err != nil {
+		if _, err := c.st.Write(b[:n]); err != nil {
 			return err
 		}
 		b = b[n:]
@@ -245,15 +256,11 @@ func (s *Server) send(st wire.Stream, b []byte, paced bool) error {
 
 // Close ends all streams and waits for them.
 func (s *Server) Close() error {
-	s.mu.Lock()
-	if s.mu.closed {
-		s.mu.Unlock()
+	if !s.admission.close() {
 		return net.ErrClosed
 	}
-	s.mu.closed = true
-	s.mu.Unlock()
 	s.cancel()
-	s.wg.Wait()
+	s.admission.wg.Wait()
 	s.zip.close()
 	return nil
 }

@@ -1,68 +1,63 @@
 package statesync
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Target is a state that would do: the one after the record at Height, whose root a certified record names.
-type Target struct {
-	Height uint64
-	Slot   uint64
-	Root   slot.Root
-}
-
-// FetchState fetches the newest of the wanted states that somebody holds into the store, where it becomes a checkpoint,
-// and reports whom it came from. What a fetch that did not end leaves there is taken up by the next one, as long as that state is
-// wanted and held by somebody. from is asked again and again for peers that may hold states, this one not among them; its
-// list may grow while the fetch runs. progress, if not nil, is told how many bytes of the state are there. The state's size
-// follows from the store's shape; nothing that a donor says is allocated.
+// FetchState fetches one of the wanted states into the store, where it becomes a checkpoint, and
+// reports which donors it came from. It prefers a state that an earlier fetch has begun, then the
+// newest one that somebody holds. A fetch that does not end leaves its pieces in the store, and the
+// next one takes them up as long as that state is wanted and held by somebody.
 //
-// ErrNoDonor is wrapped when no wanted state can be had from anybody; who was dropped on the way is in the report.
+// from lists peers that may hold states, without this one. It is called again and again, and its
+// list may grow while the fetch runs. progress, if not nil, is called with the number of bytes of
+// the state that are there. The size of the state follows from the store's shape; no size that a
+// donor sends is allocated.
+//
+// ErrNoDonor is wrapped when no peer gives any wanted state. The report names the peers that were
+// dropped.
 func (c *Client) FetchState(
-	ctx context.Context, store *checkpoint.Store, want []Target, from func() []slot.PeerID, progress func(done, total int64),
+	ctx context.Context, store *checkpoint.Store, want []Target, from func() []slot.PeerID,
+	progress func(done, total int64),
 ) (checkpoint.Checkpoint, Report, error) {
-	f := stateFetch{c: c, store: store, size: store.Shape().Size(), from: from, progress: progress}
-	f.report.Sources = map[slot.PeerID]int64{}
-	f.want = slices.SortedFunc(slices.Values(want), func(a, b Target) int { return cmp.Compare(b.Height, a.Height) })
-	f.begun = map[slot.Root]int{}
-	for _, t := range want {
-		if store.Begun(checkpoint.Checkpoint{Height: t.Height, Root: t.Root}) {
-			f.begun[t.Root] = 1
-		}
+	f := stateFetch{
+		cfg: c.cfg, dial: c.dial, store: store, size: store.Shape().Size(), from: from, progress: progress,
+		tally: newTally(c.cfg),
+		want: byPreference(want, func(t Target) bool {
+			return store.Begun(checkpoint.Checkpoint{Height: t.Height, Root: t.Root})
+		}),
 	}
-	began := time.Now()
 	got, err := f.run(ctx)
-	f.report.Elapsed = time.Since(began)
-	return got, f.report, err
+	return got, f.tally.end(), err
 }
 
 type stateFetch struct {
-	c        *Client
+	cfg      Config
+	dial     dialer
 	store    *checkpoint.Store
-	size     int64    // bytes of the state
-	want     []Target // newest first
+	size     int64    // of the state, in bytes
+	want     []Target // in the order of preference
 	from     func() []slot.PeerID
 	progress func(done, total int64)
-	begun    map[slot.Root]int // 1: a part of it is on disk
-	report   Report
+	tally    *tally
 }
 
-// run tries one target after the other: a state may be pruned, or its holders may die, while it is fetched.
+// run tries one target after the other. A state may be pruned, or its holders may die, while it is
+// fetched.
 func (f *stateFetch) run(ctx context.Context) (checkpoint.Checkpoint, error) {
 	if len(f.want) == 0 {
-		return checkpoint.Checkpoint{}, f.report.noDonor("no state is certified yet")
+		return checkpoint.Checkpoint{}, f.tally.noDonor("no state is certified yet")
 	}
 	var errs []error
 	for len(f.want) > 0 {
-		t, lacking, err := f.survey(ctx)
+		s := survey{cfg: f.cfg, dial: f.dial, tally: f.tally, from: f.from, size: f.size, want: f.want}
+		t, lacking, err := s.run(ctx)
 		if err != nil {
 			return checkpoint.Checkpoint{}, errors.Join(append(errs, err)...)
 		}
@@ -76,7 +71,7 @@ func (f *stateFetch) run(ctx context.Context) (checkpoint.Checkpoint, error) {
 	return checkpoint.Checkpoint{}, errors.Join(errs...)
 }
 
-// fetch fetches one state from all but the peers that are known to lack it.
+// fetch fetches one state from all peers but those that are known to lack it.
 func (f *stateFetch) fetch(ctx context.Context, t Target, lacking map[slot.PeerID]bool) (checkpoint.Checkpoint, error) {
 	file, err := f.store.Create(checkpoint.Checkpoint{Height: t.Height, Slot: t.Slot, Root: t.Root})
 	if err != nil {
@@ -87,11 +82,11 @@ func (f *stateFetch) fetch(ctx context.Context, t Target, lacking map[slot.PeerI
 	for _, p := range pieces {
 		done -= p.size
 	}
-	f.report.Resumed = done
+	f.tally.Resumed = done
 	w := &swarm{
-		c: f.c, report: &f.report, from: f.from, patience: f.c.cfg.Patience, gone: lacking,
+		cfg: f.cfg, dial: f.dial, tally: f.tally, from: f.from, patience: f.cfg.Patience, lacking: lacking,
 		pieces: pieces,
-		fetched: func(p *piece) {
+		stored: func(p *piece) {
 			done += p.size
 			if f.progress != nil {
 				f.progress(done, f.size)
@@ -105,8 +100,9 @@ func (f *stateFetch) fetch(ctx context.Context, t Target, lacking map[slot.PeerI
 	return file.Adopt()
 }
 
-// chunks cuts a state into pieces: about 64, so that several donors have a part in a small one, but none above maxChunk. Those that
-// are on disk from an earlier fetch are left out.
+// chunks cuts a state into about 64 pieces, so that several donors have a part in a small one, but
+// into more where a piece would exceed maxChunk. It leaves out the pieces that an earlier fetch has
+// left on disk.
 func chunks(file *checkpoint.Partial, root slot.Root, size int64) (pieces []*piece) {
 	const unit = checkpoint.GroupBytes
 	step := min(max((size/64+unit-1)/unit*unit, unit), maxChunk)

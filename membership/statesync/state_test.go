@@ -16,7 +16,9 @@ import (
 )
 
 // fetch fetches one of the targets and checks that it is there, whole.
-func fetch(t *testing.T, n *peers, cfg Config, want []Target, from func() []slot.PeerID) (checkpoint.Checkpoint, Report) {
+func fetch(t *testing.T, n *peers, cfg Config, want []Target, from func() []slot.PeerID) (checkpoint.Checkpoint,
+	Report,
+) {
 	t.Helper()
 	store := newStore(t, testShape)
 	var last int64
@@ -52,7 +54,10 @@ func TestFetchStateFromSeveral(t *testing.T) {
 		s := newStore(t, testShape)
 		old, want := put(t, s, 3), put(t, s, 9)
 		v := server(t, s, ServerConfig{})
-		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(v), "b": honest(server(t, s, ServerConfig{})), "c": honest(server(t, s, ServerConfig{}))}}
+		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
+			"a": honest(v), "b": honest(server(t, s, ServerConfig{})),
+			"c": honest(server(t, s, ServerConfig{})),
+		}}
 		got, report := fetch(t, n, Config{}, []Target{old, want, {Height: 12, Slot: 12, Root: slot.Root{1}}}, n.ids)
 		if got.Height != 9 || got.Root != want.Root {
 			t.Fatalf("fetched %v, not the newest that is held", got)
@@ -84,7 +89,8 @@ func TestFetchStateWithBadDonors(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(t, testShape)
 				want := put(t, s, 9)
-				slow := ServerConfig{BytesPerSecond: 1 << 20} // else it is over before the bad one had its turn
+				// else it is over before the bad one had its turn
+				slow := ServerConfig{BytesPerSecond: 1 << 20}
 				n := &peers{serve: map[slot.PeerID]func(wire.Stream){
 					"a": honest(server(t, s, slow)), "bad": faulty(server(t, s, slow), c.after, c.fault),
 				}}
@@ -131,7 +137,10 @@ func TestFetchStateFromOneWhenAllOthersAreBad(t *testing.T) {
 		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
 			"a": honest(server(t, s, slow)), "gone": nil, "empty": honest(server(t, newStore(t, testShape), slow)),
 		}}
-		for name, f := range map[slot.PeerID]func(wire.Stream, []byte) (int, error){"lies": lying, "dies": dying, "stalls": stalling} {
+		for name, f := range map[slot.PeerID]func(wire.Stream, []byte) (int, error){
+			"lies": lying, "dies": dying,
+			"stalls": stalling,
+		} {
 			n.serve[name] = faulty(server(t, s, slow), 5000, f)
 		}
 		_, report := fetch(t, n, Config{Timeout: 2 * time.Second}, []Target{want}, n.ids)
@@ -149,7 +158,8 @@ func TestLateDonorHelps(t *testing.T) {
 		s := newStore(t, testShape)
 		want := put(t, s, 9)
 		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
-			"a": honest(server(t, s, ServerConfig{BytesPerSecond: 200_000})), "late": honest(server(t, s, ServerConfig{BytesPerSecond: 2_000_000})),
+			"a":    honest(server(t, s, ServerConfig{BytesPerSecond: 200_000})),
+			"late": honest(server(t, s, ServerConfig{BytesPerSecond: 2_000_000})),
 		}}
 		began := time.Now()
 		_, report := fetch(t, n, Config{}, []Target{want}, func() []slot.PeerID {
@@ -209,7 +219,8 @@ func TestNobodyHoldsIt(t *testing.T) {
 		small := newStore(t, other)
 		lie := put(t, small, 1) // of another size than this run's states
 		n := &peers{serve: map[slot.PeerID]func(wire.Stream){
-			"empty": honest(server(t, newStore(t, testShape), ServerConfig{})), "small": honest(server(t, small, ServerConfig{})), "away": nil,
+			"empty": honest(server(t, newStore(t, testShape), ServerConfig{})),
+			"small": honest(server(t, small, ServerConfig{})), "away": nil,
 		}}
 		store := newStore(t, testShape)
 		for _, want := range [][]Target{nil, {lie}} {
@@ -230,7 +241,8 @@ func TestFetchStateEndsWithItsContext(t *testing.T) {
 		s := newStore(t, testShape)
 		want := put(t, s, 9)
 		for _, after := range []int{0, 5000} {
-			n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": faulty(server(t, s, ServerConfig{}), after, stalling)}}
+			n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": faulty(server(t, s, ServerConfig{}), after,
+				stalling)}}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, _, err := NewClient(n, Config{}).FetchState(ctx, newStore(t, testShape), []Target{want}, n.ids, nil)
 			cancel()
@@ -270,15 +282,19 @@ func TestCloseEndsStreams(t *testing.T) {
 
 func TestPacer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pacer{rate: 1000}
-		began := time.Now()
-		for range 4 {
-			if err := p.wait(t.Context(), 500); err != nil {
-				t.Fatal(err)
+		p := newPacer(1 << 20) // 64 slices a second
+		for _, times := range []int{1, busyToll} {
+			time.Sleep(time.Minute) // nothing is saved up but the first slice
+			began := time.Now()
+			for range 33 {
+				if err := p.wait(t.Context(), p.slice, times); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		if d := time.Since(began); d != 1500*time.Millisecond {
-			t.Fatalf("4 x 500 bytes at 1000 a second: the last went after %v", d)
+			want := time.Duration(33*times-1) * time.Second / 64
+			if d := time.Since(began); d.Round(time.Millisecond) != want.Round(time.Millisecond) {
+				t.Errorf("the last of 33 slices, each taken %d times, went after %v, not %v", times, d, want)
+			}
 		}
 	})
 }
@@ -300,6 +316,9 @@ func BenchmarkFetchState(b *testing.B) {
 		}
 		b.ReportMetric(float64(report.Bytes)/float64(report.Decoded), "sent/byte")
 		b.ReportMetric(float64(len(slices.Collect(maps.Keys(report.Sources)))), "donors")
-		_ = store.Prune(checkpoint.Policy{State: func(uint64) (slot.Root, bool) { return slot.Root{}, got.Height == 1 }, Outcome: func(uint64) (slot.Root, bool) { return slot.Root{}, false }})
+		_ = store.Prune(checkpoint.Policy{
+			State:   func(uint64) (slot.Root, bool) { return slot.Root{}, got.Height == 1 },
+			Outcome: func(uint64) (slot.Root, bool) { return slot.Root{}, false },
+		})
 	}
 }

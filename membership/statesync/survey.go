@@ -13,9 +13,26 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// survey is the question who holds what. One goroutine keeps it; answers come from one goroutine for each peer asked.
+// Target is a state that would do: the one after the record at Height. A certified record names its
+// root.
+type Target struct {
+	Height uint64
+	Slot   uint64
+	Root   slot.Root
+}
+
+const maxSurveyed = 32 // peers asked at once
+
+// survey finds out which peers hold which of the wanted states. One goroutine runs it. Each answer
+// comes from a goroutine of its own.
 type survey struct {
-	f       *stateFetch
+	cfg   Config
+	dial  dialer
+	tally *tally
+	from  func() []slot.PeerID // the list may grow
+	size  int64                // of the state, in bytes
+	want  []Target             // in the order of preference
+
 	asked   map[slot.PeerID]bool               // the answer is on its way
 	holds   map[slot.PeerID]map[slot.Root]bool // the answers
 	failed  map[slot.PeerID]int                // how often a peer gave none
@@ -29,16 +46,17 @@ type answer struct {
 	err  error
 }
 
-// survey gives the newest wanted state that somebody holds, and the peers that said they lack it. It waits Patience for
-// anybody to hold one, and from then on Survey for the others to answer.
-func (f *stateFetch) survey(ctx context.Context) (Target, map[slot.PeerID]bool, error) {
+// run returns the preferred one of the wanted states that are held, and the peers that said that
+// they lack it. It waits Patience for a first holder, and after that Survey for the other peers.
+func (s *survey) run(ctx context.Context) (Target, map[slot.PeerID]bool, error) {
 	sctx, cancel := context.WithCancel(ctx)
-	s := &survey{f: f, asked: map[slot.PeerID]bool{}, holds: map[slot.PeerID]map[slot.Root]bool{}, failed: map[slot.PeerID]int{}, answers: make(chan answer)}
+	s.asked, s.holds = map[slot.PeerID]bool{}, map[slot.PeerID]map[slot.Root]bool{}
+	s.failed, s.answers = map[slot.PeerID]int{}, make(chan answer)
 	defer s.wg.Wait()
 	defer cancel()
-	poll := time.NewTicker(f.c.cfg.Poll)
+	poll := time.NewTicker(s.cfg.Poll)
 	defer poll.Stop()
-	end := time.NewTimer(f.c.cfg.Patience)
+	end := time.NewTimer(s.cfg.Patience)
 	defer end.Stop()
 	found := false
 	s.ask(sctx)
@@ -48,11 +66,11 @@ func (f *stateFetch) survey(ctx context.Context) (Target, map[slot.PeerID]bool, 
 		case ok && len(s.asked) == 0:
 			return t, s.lacking(t), nil
 		case s.hopeless():
-			return Target{}, nil, s.f.report.noDonor("none of the certified states")
+			return Target{}, nil, s.tally.noDonor("none of the certified states")
 		}
 		if ok && !found {
 			found = true
-			end.Reset(f.c.cfg.Survey)
+			end.Reset(s.cfg.Survey)
 		}
 		select {
 		case <-ctx.Done():
@@ -61,7 +79,7 @@ func (f *stateFetch) survey(ctx context.Context) (Target, map[slot.PeerID]bool, 
 			if ok {
 				return t, s.lacking(t), nil
 			}
-			return Target{}, nil, f.report.noDonor("none of the certified states")
+			return Target{}, nil, s.tally.noDonor("none of the certified states")
 		case <-poll.C:
 			s.ask(sctx)
 		case a := <-s.answers:
@@ -70,15 +88,16 @@ func (f *stateFetch) survey(ctx context.Context) (Target, map[slot.PeerID]bool, 
 	}
 }
 
-// ask asks everybody who has not said yet that it holds a wanted state; some may hold one by now.
+// ask asks every peer that is not known to hold a wanted state. A peer that held none before may
+// hold one by now.
 func (s *survey) ask(ctx context.Context) {
-	for _, p := range s.f.from() {
-		if s.asked[p] || len(s.holds[p]) > 0 || s.f.report.bad(p) || len(s.asked) >= maxSurveyed {
+	for _, p := range s.from() {
+		if s.asked[p] || len(s.holds[p]) > 0 || s.tally.bad(p) || len(s.asked) >= maxSurveyed {
 			continue
 		}
 		s.asked[p] = true
 		s.wg.Go(func() {
-			list, err := s.f.c.list(ctx, p)
+			list, err := s.dial.list(ctx, p)
 			select {
 			case s.answers <- answer{p, list, err}:
 			case <-ctx.Done():
@@ -87,51 +106,39 @@ func (s *survey) ask(ctx context.Context) {
 	}
 }
 
-const maxSurveyed = 32 // peers asked at once
-
-// list asks one peer.
-func (c *Client) list(ctx context.Context, p slot.PeerID) ([]checkpoint.Checkpoint, error) {
-	n, err := c.dial(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	list, err := n.list()
-	n.close(err != nil)
-	return list, err
-}
-
 func (s *survey) take(a answer) {
 	delete(s.asked, a.peer)
 	held := map[slot.Root]bool{}
 	for _, c := range a.list {
-		if !slices.ContainsFunc(s.f.want, func(t Target) bool { return t.Root == c.Root }) {
+		if !slices.ContainsFunc(s.want, func(t Target) bool { return t.Root == c.Root }) {
 			continue
 		}
-		if c.Size != s.f.size {
-			a.err = &lieError{fmt.Errorf("a state of %d bytes where this run has %d", c.Size, s.f.size)}
+		if c.Size != s.size {
+			a.err = &lieError{fmt.Errorf("a state of %d bytes where this run has %d", c.Size, s.size)}
 		}
 		held[c.Root] = true
 	}
 	var liar *lieError
 	switch {
 	case errors.As(a.err, &liar):
-		s.f.c.drop(&s.f.report, Bad{a.peer, a.err.Error(), true})
+		s.tally.drop(Bad{a.peer, a.err.Error(), true})
 	case a.err == nil:
 		s.holds[a.peer] = held
 	default: // asked again at the next poll
 		s.failed[a.peer]++
-		s.f.c.cfg.Logger.Debug("a peer does not say what it holds", "peer", a.peer, "error", a.err)
+		s.cfg.Logger.Debug("a peer does not say what it holds", "peer", a.peer, "error", a.err)
 	}
 }
 
-// hopeless says whether everybody who can be reached has answered and nobody holds a wanted state. Who makes a checkpoint from now
-// on makes a newer one, which is not wanted yet: to wait would be for nothing.
+// hopeless tells whether every peer that can be reached has answered and none holds a wanted state.
+// It makes no sense to wait then: the next checkpoint that a peer makes is a newer one, and nobody
+// wants it yet.
 func (s *survey) hopeless() bool {
 	if len(s.asked) > 0 || len(s.holds) == 0 {
 		return false
 	}
-	for _, p := range s.f.from() {
-		silent := s.holds[p] == nil && !s.f.report.bad(p) && s.failed[p] < maxStrikes
+	for _, p := range s.from() {
+		silent := s.holds[p] == nil && !s.tally.bad(p) && s.failed[p] < maxStrikes
 		if silent || len(s.holds[p]) > 0 {
 			return false
 		}
@@ -139,11 +146,9 @@ func (s *survey) hopeless() bool {
 	return true
 }
 
-// best is the newest wanted state that is held, or the one that was begun before: the outcomes since lead from it to the newest.
+// best is the preferred state among those that are held.
 func (s *survey) best() (Target, bool) {
-	begun := slices.Clone(s.f.want)
-	slices.SortStableFunc(begun, func(a, b Target) int { return cmp.Compare(s.f.begun[b.Root], s.f.begun[a.Root]) })
-	for _, t := range begun {
+	for _, t := range s.want {
 		for p := range s.holds {
 			if s.holds[p][t.Root] {
 				return t, true
@@ -153,13 +158,27 @@ func (s *survey) best() (Target, bool) {
 	return Target{}, false
 }
 
-// lacking is who said that it does not hold t.
+// lacking returns the peers that said that they do not hold t.
 func (s *survey) lacking(t Target) map[slot.PeerID]bool {
-	gone := map[slot.PeerID]bool{}
+	lacking := map[slot.PeerID]bool{}
 	for p, held := range s.holds {
 		if !held[t.Root] {
-			gone[p] = true
+			lacking[p] = true
 		}
 	}
-	return gone
+	return lacking
+}
+
+// byPreference sorts states: first those that an earlier fetch has begun, because the outcomes
+// since then lead from them to the newest one, then the newer ones.
+func byPreference(want []Target, begun func(Target) bool) []Target {
+	started := map[slot.Root]int{}
+	for _, t := range want {
+		if begun(t) {
+			started[t.Root] = 1
+		}
+	}
+	return slices.SortedFunc(slices.Values(want), func(a, b Target) int {
+		return cmp.Or(cmp.Compare(started[b.Root], started[a.Root]), cmp.Compare(b.Height, a.Height))
+	})
 }

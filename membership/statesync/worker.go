@@ -11,41 +11,36 @@ import (
 )
 
 const (
-	maxStrikes   = 2 // faults in a row with which a donor is dropped: one may be a connection that came to its end
-	maxBusy      = 8 // answers in a row that it is busy: 12 s in all
+	// maxStrikes is how many faults in a row cost a donor its part. One fault may be a connection
+	// that came to its end.
+	maxStrikes   = 2
+	maxBusy      = 8 // answers in a row that the donor is busy: 12 s in all
 	firstBackoff = 50 * time.Millisecond
 )
 
-// localError is a fault of ours, such as a full disk: no other donor can help.
+// localError is a fault on this side, such as a full disk. No other donor can help.
 type localError struct{ error }
 
 func (e localError) Unwrap() error { return e.error }
 
 // worker fetches pieces from one donor over one stream at a time.
 type worker struct {
-	w     *swarm
+	x     *exchange
+	dial  dialer
 	ctx   context.Context // ends when the donor is dropped or the fetch is over
 	peer  slot.PeerID
-	first *piece // dealt before it started; may be nil
+	first *piece // assigned before the worker started; may be nil
 
 	conn          *conn
 	buf           []byte
 	strikes, busy int // in a row
 }
 
-// run works until the donor has to be given up, and tells why.
+// run works until the donor has to be given up, and reports why.
 func (k *worker) run() {
 	err := k.work()
 	k.hangUp(true)
-	k.tell(result{peer: k.peer, err: err})
-}
-
-// tell hands a result to the swarm, which listens until the fetch is over.
-func (k *worker) tell(r result) {
-	select {
-	case k.w.results <- r:
-	case <-k.w.over:
-	}
+	k.x.report(result{peer: k.peer, err: err})
 }
 
 func (k *worker) work() error {
@@ -57,10 +52,10 @@ func (k *worker) work() error {
 		if p.stored.Load() { // a second donor was faster
 			continue
 		}
-		p.taken.Store(&taking{k.peer, time.Now()})
+		p.holder.Store(&holding{k.peer, time.Now()})
 		sent, err := k.fetch(p)
 		if err != nil {
-			k.w.queue <- p
+			k.x.queue <- p // before the fault is reported, so that no piece is lost
 			k.hangUp(true)
 			if err := k.judge(err); err != nil {
 				return err
@@ -74,7 +69,7 @@ func (k *worker) work() error {
 		if err := p.store(k.buf); err != nil {
 			return localError{err}
 		}
-		k.tell(result{peer: k.peer, p: p, sent: sent})
+		k.x.report(result{peer: k.peer, p: p, sent: sent})
 	}
 }
 
@@ -83,20 +78,20 @@ func (k *worker) take() (*piece, error) {
 		k.first = nil
 		return p, nil
 	}
-	k.w.idle.Add(1)
-	defer k.w.idle.Add(-1)
+	k.x.idle.Add(1)
+	defer k.x.idle.Add(-1)
 	select {
 	case <-k.ctx.Done():
 		return nil, k.ctx.Err()
-	case p := <-k.w.queue:
+	case p := <-k.x.queue:
 		return p, nil
 	}
 }
 
-// fetch leaves the piece's verified bytes in buf.
+// fetch leaves the verified bytes of the piece in buf.
 func (k *worker) fetch(p *piece) (sent int, err error) {
 	if k.conn == nil {
-		if k.conn, err = k.w.c.dial(k.ctx, k.peer); err != nil {
+		if k.conn, err = k.dial.dial(k.ctx, k.peer); err != nil {
 			return 0, err
 		}
 	}
@@ -115,7 +110,8 @@ func (k *worker) hangUp(fault bool) {
 	}
 }
 
-// judge says whether the donor is to be given up after a fault, and waits before the next try where it is not.
+// judge returns an error if a fault means that the donor has to be given up. Otherwise it waits
+// until the next try.
 func (k *worker) judge(err error) error {
 	var liar *lieError
 	wait := firstBackoff
@@ -130,7 +126,8 @@ func (k *worker) judge(err error) error {
 		}
 		wait <<= k.busy
 	default:
-		if k.strikes++; k.strikes >= maxStrikes || wire.TimedOut(err) { // two waits for a deadline would be too long
+		// a second wait for a deadline would take too long
+		if k.strikes++; k.strikes >= maxStrikes || wire.TimedOut(err) {
 			return fmt.Errorf("cannot be reached, or stalls: %w", err)
 		}
 	}

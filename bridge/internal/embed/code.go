@@ -21,7 +21,7 @@ const (
 	Busy
 	Invalid
 	NotFinite
-	Forked // never from here: the C side keeps children of a fork out
+	Forked // only the C side returns it, in the child of a fork
 	Missed
 )
 
@@ -42,10 +42,11 @@ var ErrNull = faultOf(Invalid, "an argument is NULL that must not be")
 var (
 	errNone   = faultOf(Closed, "no such node: it was closed, or there never was one")
 	errClosed = faultOf(Closed, "the node was closed meanwhile")
-	errBusy   = faultOf(Busy, "another call on this node's vectors is under way: wait for it, or use a node for each thread")
-	errOpen   = faultOf(Busy, "a round was begun and is not finished: call finish first")
-	errBegin  = faultOf(Invalid, "no round was begun: call begin first")
-	errAgain  = faultOf(Again, "not yet")
+	errBusy   = faultOf(Busy, "another call on this node's vectors is under way: wait for it, or use a node for each "+
+		"thread")
+	errOpen  = faultOf(Busy, "a round was begun and is not finished: call finish first")
+	errBegin = faultOf(Invalid, "no round was begun: call begin first")
+	errAgain = faultOf(Again, "not yet")
 )
 
 // codes of errors of the node, the first that fits.
@@ -62,7 +63,7 @@ var codes = []struct {
 	{settings.ErrInvalid, Invalid},
 }
 
-// CodeOf is the code that says err.
+// CodeOf is the code of an error.
 func CodeOf(err error) Code {
 	if err == nil {
 		return OK
@@ -83,7 +84,8 @@ func CodeOf(err error) Code {
 
 const maxText = 4096 // bytes
 
-// Text is err as one line of UTF-8 without NUL; empty where the code says all: OK, Again, Ended.
+// Text is err as one line of UTF-8 without NUL; It is empty for OK, Again and Ended, which need no
+// explanation.
 func Text(err error) string {
 	switch CodeOf(err) {
 	case OK, Again, Ended:

@@ -9,16 +9,16 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 )
 
-const maxEvents = 1024 // kept for who asks late
+const maxEvents = 1024 // kept until they are asked for
 
 // events keeps the newest events of a node until they are asked for.
 type events struct {
 	mu struct {
 		sync.Mutex
 		kept    []p2pdiloco.Event // oldest first
-		lost    uint64            // dropped since the last one that was given
+		lost    uint64            // dropped since the last event that was returned
 		ended   bool
-		changed chan struct{} // closed when there is news
+		changed chan struct{} // closed when there is a new event
 	}
 }
 
@@ -41,7 +41,7 @@ func (e *events) add(event p2pdiloco.Event) {
 	e.news()
 }
 
-// end says that no more will come.
+// end marks that no more events will come.
 func (e *events) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +54,8 @@ func (e *events) news() {
 	e.mu.changed = make(chan struct{})
 }
 
-// next is the oldest event that was not given yet, as JSON. It waits until there is one or ctx ends.
+// next is the oldest event that was not returned yet, as JSON. It waits until there is one or ctx
+// ends.
 func (e *events) next(ctx context.Context) (string, error) {
 	for {
 		event, lost, changed, err := e.take()

@@ -152,7 +152,8 @@ func (r *fakeRound) Finish(ctx context.Context, dst []float32) (uint64, error) {
 // with makes a library whose one node is f.
 func with(t *testing.T, f *fake, params []float32) (*Library, int64) {
 	t.Helper()
-	f.joined, f.member, f.farewell, f.closed = make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	f.joined, f.member, f.farewell, f.closed = make(chan struct{}), make(chan struct{}), make(chan struct{}),
+		make(chan struct{})
 	l := newLibrary()
 	l.open = func(_ *settings.Settings, o peer.Options) (host, error) {
 		f.options = o

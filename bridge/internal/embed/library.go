@@ -12,8 +12,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 )
 
-// Library is a table of nodes. Its methods may be called from any goroutine; those on one node's vectors (Anchor, Sync, Begin, Finish) one
-// at a time: others get Busy. A timeout is in milliseconds; a negative one waits for as long as it takes.
+// Library is a table of nodes. Its methods may be called from any goroutine; of those that work on
+// one node's vectors (Anchor, Sync, Begin, Finish) one runs at a time, and the others get Busy. A
+// timeout is in milliseconds; a negative one waits without limit.
 type Library struct {
 	environ func() []string
 	open    func(*settings.Settings, peer.Options) (host, error)
@@ -33,8 +34,8 @@ type leftover struct {
 
 const maxPast = 16 // closed nodes whose events are kept
 
-// New makes an empty table. environ is asked for the environment at each Join, in os.Environ's form, and logs that a node's settings ask for go to
-// stderr.
+// New makes an empty table. Each Join calls environ for the environment, in the form of os.Environ.
+// Logs that a node's settings ask for go to stderr.
 func New(environ func() []string, stderr io.Writer) *Library {
 	l := &Library{environ: environ}
 	l.open = func(s *settings.Settings, o peer.Options) (host, error) { return open(s, o, stderr) }
@@ -42,8 +43,9 @@ func New(environ func() []string, stderr io.Writer) *Library {
 	return l
 }
 
-// Join starts a node and returns at once; finding the run goes on in the background. config is a JSON object (settings.Embedded). params are the
-// initial parameters should this peer found the run, nil for zeros; they are read until Anchor has returned without error, or Close.
+// Join starts a node and returns at once; finding the run goes on in the background. config is a
+// JSON object (settings.Embedded). params are the initial parameters in case this peer founds the
+// run; nil means zeros. They are read until Anchor returns without error, or Close returns.
 func (l *Library) Join(config string, params []float32) (handle int64, err error) {
 	defer recovered(&err)
 	n, err := newNode(config, l.environ(), params, l.open)
@@ -57,7 +59,8 @@ func (l *Library) Join(config string, params []float32) (handle int64, err error
 	return l.mu.last, nil
 }
 
-// Anchor waits until the peer is a member and holds the state, and copies the anchor into params; slot is the number of outer steps in it.
+// Anchor waits until the peer is a member and holds the state, and copies the anchor into params;
+// slot is the number of outer steps in it.
 func (l *Library) Anchor(handle int64, params []float32, timeout int32) (slot uint64, err error) {
 	err = l.on(handle, func(n *node) (err error) { slot, err = n.anchor(params, timeout); return err })
 	return slot, err
@@ -73,12 +76,13 @@ func (l *Library) Begin(handle int64, params []float32, weight uint64) error {
 	return l.on(handle, func(n *node) error { return n.begin(params, weight) })
 }
 
-// Poll waits until Finish need not.
+// Poll waits until Finish would return at once.
 func (l *Library) Poll(handle int64, timeout int32) error {
 	return l.on(handle, func(n *node) error { return n.poll(timeout) })
 }
 
-// Finish waits until the slot is applied, and copies the new anchor into params; slot is the number of outer steps in it.
+// Finish waits until the slot is applied, and copies the new anchor into params; slot is the number
+// of outer steps in it.
 func (l *Library) Finish(handle int64, params []float32, timeout int32) (slot uint64, err error) {
 	err = l.on(handle, func(n *node) (err error) { slot, err = n.finish(params, timeout); return err })
 	return slot, err
@@ -95,7 +99,8 @@ func (l *Library) Status(handle int64) (status string, err error) {
 	return status, err
 }
 
-// Event is the next event of a node, as JSON; those of a node that was closed lately can still be had.
+// Event is the next event of a node, as JSON. The events of the nodes that were closed last are
+// still there.
 func (l *Library) Event(handle int64, timeout int32) (event string, err error) {
 	defer recovered(&err)
 	e := l.events(handle)
@@ -107,7 +112,8 @@ func (l *Library) Event(handle int64, timeout int32) (event string, err error) {
 	return e.next(ctx)
 }
 
-// Leave announces that the peer leaves, waits for the others' agreement for so long at most, and closes the node.
+// Leave announces that the peer leaves, waits until the others have agreed or the timeout is over,
+// and closes the node.
 func (l *Library) Leave(handle int64, timeout int32) error {
 	return l.on(handle, func(n *node) error {
 		defer l.forget(handle, n)
@@ -115,7 +121,7 @@ func (l *Library) Leave(handle int64, timeout int32) error {
 	})
 }
 
-// Close closes a node at once, and is no error for a handle that is none.
+// Close closes a node at once. A handle that is unknown is no error.
 func (l *Library) Close(handle int64) error {
 	err := l.on(handle, func(n *node) error {
 		defer l.forget(handle, n)
@@ -146,7 +152,7 @@ func (l *Library) find(handle int64) (*node, error) {
 	return nil, errNone
 }
 
-// forget makes a handle none once its node is closed.
+// forget removes a handle after its node has closed.
 func (l *Library) forget(handle int64, n *node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,7 +180,7 @@ func (l *Library) events(handle int64) *events {
 	return nil
 }
 
-// recovered, deferred, makes an error of a panic: the host lives on.
+// recovered is deferred. It turns a panic into an error, so that the host process survives.
 func recovered(err *error) {
 	if fault := recover(); fault != nil {
 		*err = fmt.Errorf("a fault of this library, please report it: %v: %.1000s", fault, debug.Stack())

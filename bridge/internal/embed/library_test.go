@@ -24,8 +24,9 @@ func TestCodesAreTheHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := map[string]Code{
-		"OK": OK, "ERROR": Failed, "AGAIN": Again, "ENDED": Ended, "CLOSED": Closed, "BUSY": Busy, "INVALID": Invalid, "NOT_FINITE": NotFinite,
-		"FORKED": Forked, "MISSED": Missed,
+		"OK": OK, "ERROR": Failed, "AGAIN": Again, "ENDED": Ended, "CLOSED": Closed, "BUSY": Busy, "INVALID": Invalid,
+		"NOT_FINITE": NotFinite,
+		"FORKED":     Forked, "MISSED": Missed,
 	}
 	theirs := regexp.MustCompile(`\tP2PDILOCO_(\w+) = (\d+),`).FindAllStringSubmatch(string(header), -1)
 	if len(theirs) != len(ours) {
@@ -65,7 +66,8 @@ func TestWrongHandles(t *testing.T) {
 		_, status := l.Status(h)
 		_, event := l.Event(99, -1)
 		for name, err := range map[string]error{
-			"anchor": anchorErr(l, h, -1), "sync": l.Sync(h, v, 1), "begin": l.Begin(h, v, 1), "poll": l.Poll(h, -1), "finish": finishErr(l, h, -1),
+			"anchor": anchorErr(l, h, -1), "sync": l.Sync(h, v, 1), "begin": l.Begin(h, v, 1), "poll": l.Poll(h, -1),
+			"finish":   finishErr(l, h, -1),
 			"progress": l.Progress(h, 1), "status": status, "event": event, "leave": l.Leave(h, -1),
 		} {
 			if CodeOf(err) != Closed || !strings.Contains(Text(err), "no such node") {
@@ -135,7 +137,10 @@ func TestCloseBeforeTheRunIsFound(t *testing.T) {
 
 func TestARunThatCannotBeJoined(t *testing.T) {
 	spec := &p2pdiloco.SpecError{Field: "inner_steps", Here: "5", There: "7"}
-	for code, err := range map[Code]error{Invalid: fmt.Errorf("refused: %w", spec), Failed: errors.New("no network\nat all")} {
+	for code, err := range map[Code]error{
+		Invalid: fmt.Errorf("refused: %w", spec),
+		Failed:  errors.New("no network\nat all"),
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fake{refused: err}
 			l, h := with(t, f, nil)
@@ -159,7 +164,8 @@ func TestANodeThatEndedByItself(t *testing.T) {
 		f := &fake{}
 		l, h := joined(t, f)
 		f.err = fmt.Errorf("disk full (%w)", p2pdiloco.ErrClosed)
-		if err := l.Begin(h, make([]float32, 4), 1); CodeOf(err) != Failed || !strings.Contains(Text(err), "disk full") {
+		if err := l.Begin(h, make([]float32, 4), 1); CodeOf(err) != Failed ||
+			!strings.Contains(Text(err), "disk full") {
 			t.Error(err)
 		}
 	})
@@ -189,7 +195,8 @@ func TestLeaveWhenNobodyAgrees(t *testing.T) {
 		l, h := joined(t, &fake{})
 		began := time.Now()
 		err := l.Leave(h, 700)
-		if want(t, Failed, err); !strings.Contains(Text(err), "within 700 ms") || time.Since(began) != 700*time.Millisecond {
+		if want(t, Failed, err); !strings.Contains(Text(err), "within 700 ms") ||
+			time.Since(began) != 700*time.Millisecond {
 			t.Errorf("%q after %v", Text(err), time.Since(began))
 		}
 		want(t, Closed, l.Leave(h, 0))
@@ -215,7 +222,8 @@ func TestAPanicIsAnError(t *testing.T) {
 		l, h := joined(t, f)
 		f.panics = true
 		err := anchorErr(l, h, -1)
-		if want(t, Failed, err); !strings.Contains(Text(err), "report it: broken") || strings.Contains(Text(err), "\n") {
+		if want(t, Failed, err); !strings.Contains(Text(err), "report it: broken") ||
+			strings.Contains(Text(err), "\n") {
 			t.Error(Text(err))
 		}
 		f.panics = false
@@ -298,7 +306,8 @@ func TestConfigurations(t *testing.T) {
 		`{"run": "x", "inner_stepz": 1}`: "inner_stepz",
 		`{"run": "x", "model": "a=1"}`:   "your own loop trains",
 		`{"run": "x", "layout": [{"name": "w", "shape": [2], "stride": 1}]}`: "stride",
-		`{"run": "x", "layout": [{"name": "w", "shape": [1099511627776]}]}`:  "MiB of memory", // Go would end the host
+		// Go would end the host
+		`{"run": "x", "layout": [{"name": "w", "shape": [1099511627776]}]}`: "MiB of memory",
 	} {
 		if _, err := newLibrary().Join(config, nil); CodeOf(err) != Invalid || !strings.Contains(Text(err), say) {
 			t.Errorf("%s: %d %q", config, CodeOf(err), Text(err))
@@ -306,7 +315,8 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// The environment is the host's of the moment, and a file of parameters that it names takes the place of join's.
+// The environment is the host's of the moment, and a file of parameters that it names takes the
+// place of join's.
 func TestTheEnvironment(t *testing.T) {
 	environ := []string{"P2PDILOCO_ROUNDS=many"}
 	l := New(func() []string { return environ }, io.Discard)
@@ -331,8 +341,10 @@ func TestLogs(t *testing.T) {
 	for level, logs := range map[string]bool{"": false, `, "log_level": "warn"`: true} {
 		t.Setenv("XDG_STATE_HOME", t.TempDir())
 		var log strings.Builder
-		l := New(func() []string { return []string{"P2PDILOCO_INNER_STEPZ=5"} }, &log) // of which it would warn
-		h, err := l.Join(`{"run": "quiet", "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"], "layout": [{"name": "w", "shape": [2]}]`+level+`}`, nil)
+		// of which it would warn
+		l := New(func() []string { return []string{"P2PDILOCO_INNER_STEPZ=5"} }, &log)
+		h, err := l.Join(`{"run": "quiet", "preset": "lan", "listen": ["/ip4/127.0.0.1/tcp/0"],
+			"layout": [{"name": "w", "shape": [2]}]`+level+`}`, nil)
 		want(t, OK, err)
 		_, err = l.Event(h, -1)
 		want(t, OK, err)

@@ -23,14 +23,16 @@ type node struct {
 	events *events
 	began  time.Time
 
-	ctx    context.Context // ends when the node leaves or closes: so do calls that wait
+	ctx    context.Context // ends when the node leaves or closes, and with it all calls that wait
 	cancel context.CancelFunc
-	stay   context.Context // ends when it closes: so does a leave that waits
+	stay   context.Context // ends when the node closes, and with it a Leave that waits
 	crash  context.CancelFunc
 	watch  sync.WaitGroup
 	gone   chan struct{} // closed when all is over
 
-	vectors sync.Mutex // held by the call that is at work on them; only ever tried, but by the one that ends the node
+	// held by the call that works on them. Calls only try to lock it; the one that ends the node
+	// waits
+	vectors sync.Mutex
 	mu      struct {
 		sync.Mutex
 		ending bool
@@ -39,7 +41,9 @@ type node struct {
 }
 
 // newNode starts a node.
-func newNode(config string, environ []string, params []float32, open func(*settings.Settings, peer.Options) (host, error)) (*node, error) {
+func newNode(config string, environ []string, params []float32,
+	open func(*settings.Settings, peer.Options) (host, error),
+) (*node, error) {
 	if !utf8.ValidString(config) {
 		return nil, faultOf(Invalid, "configuration: it is not UTF-8")
 	}
@@ -52,9 +56,13 @@ func newNode(config string, environ []string, params []float32, open func(*setti
 		return nil, err
 	}
 	if d := s.Layout.Elements(); len(s.Layout) > 0 && params != nil && uint64(len(params)) != d {
-		return nil, faultOf(Invalid, fmt.Sprintf("%d initial parameters, the layout has %d elements: give as many, or none for zeros", len(params), d))
+		return nil, faultOf(Invalid, fmt.Sprintf("%d initial parameters, the layout has %d elements: give as many, "+
+			"or none for zeros", len(params), d))
 	}
-	n := &node{run: cfg.Spec.Name, seed: newSeed(params), events: newEvents(), began: time.Now(), gone: make(chan struct{})}
+	n := &node{
+		run: cfg.Spec.Name, seed: newSeed(params), events: newEvents(), began: time.Now(),
+		gone: make(chan struct{}),
+	}
 	o := peer.Options{OnEvent: n.events.add}
 	if params != nil && cfg.InitFile == "" { // a file that the settings name takes their place
 		o.Init = n.seed.write
@@ -73,7 +81,8 @@ func newNode(config string, environ []string, params []float32, open func(*setti
 	return n, nil
 }
 
-// within is a context for a call that waits for so many milliseconds at most, or for ever if they are negative.
+// within is a context for a call that waits for at most so many milliseconds, without limit if they
+// are negative.
 func within(ctx context.Context, timeout int32) (context.Context, context.CancelFunc) {
 	if timeout < 0 {
 		return context.WithCancel(ctx)
@@ -105,18 +114,22 @@ func (n *node) trainee() (t trainee, ok bool, err error) {
 	}
 }
 
-// progress does nothing before there is an anchor to start from.
+// progress has no effect before there is an anchor to start from.
 func (n *node) progress(stepsDone uint64) {
 	if t, ok, _ := n.trainee(); ok {
 		t.Progress(int(min(stepsDone, math.MaxUint32)))
 	}
 }
 
-// status is the peer's, or before there is one that it searches, or why it does not.
+// status is the peer's status. Before there is a peer it is that of a search, or the reason why
+// there is none.
 func (n *node) status() (string, error) {
 	s, ok := n.host.Status()
 	if !ok {
-		s = p2pdiloco.Status{Run: n.run, Phase: p2pdiloco.PhaseSearching, Members: []p2pdiloco.MemberStatus{}, Uptime: time.Since(n.began)}
+		s = p2pdiloco.Status{
+			Run: n.run, Phase: p2pdiloco.PhaseSearching, Members: []p2pdiloco.MemberStatus{},
+			Uptime: time.Since(n.began),
+		}
 	}
 	if _, _, err := n.trainee(); err != nil {
 		s.Phase, s.Reason = p2pdiloco.PhaseClosed, Text(err)
@@ -125,7 +138,7 @@ func (n *node) status() (string, error) {
 	return string(b), err
 }
 
-// leave is close with a farewell.
+// leave announces the end to the other peers, and then closes.
 func (n *node) leave(timeout int32) error {
 	if !n.end() {
 		return errNone
@@ -138,13 +151,14 @@ func (n *node) leave(timeout int32) error {
 		case n.stay.Err() != nil:
 			return errClosed
 		case errors.Is(err, context.DeadlineExceeded):
-			return fmt.Errorf("the others did not agree within %d ms that this peer leaves: it is gone all the same, which looks like a crash to them", timeout)
+			return fmt.Errorf("the others did not agree within %d ms that this peer leaves: it is gone all the same, "+
+				"which looks like a crash to them", timeout)
 		}
 		return err
 	})
 }
 
-// close returns when nothing of the node runs any more, whoever ended it.
+// close returns when nothing of the node runs any more, even if another call ended it.
 func (n *node) close() error {
 	n.crash()
 	if !n.end() {
@@ -166,7 +180,7 @@ func (n *node) end() bool {
 	return true
 }
 
-// shut ends the peer, and waits for whoever is still at work on the vectors.
+// shut ends the peer, and waits for the call that still works on the vectors.
 func (n *node) shut(end func() error) error {
 	defer close(n.gone)
 	defer n.events.end()

@@ -7,12 +7,14 @@ import (
 	"testing"
 )
 
-// Two real nodes, over loopback, with loops of their own: one by sync, one by begin and finish. No other process on the local network has their run.
+// Two real nodes, over loopback, with loops of their own: one by sync, one by begin and finish. No
+// other process on the local network has their run.
 func TestTwoNodesTrain(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	l := newLibrary()
-	const settings = `{"run": "embedded-%d", "layout": [{"name": "w", "shape": [5, 3]}], "preset": "lan", "rounds": 3, "inner_steps": 10,
-		"start_peers": 2, "min_peers": 2, "aggregator": "mean", "outer": "sgd", "outer_lr": "1", "listen": ["/ip4/127.0.0.1/tcp/0"], "bootstrap": %s}`
+	const settings = `{"run": "embedded-%d", "layout": [{"name": "w", "shape": [5, 3]}], "preset": "lan",
+		"rounds": 3, "inner_steps": 10, "start_peers": 2, "min_peers": 2, "aggregator": "mean", "outer": "sgd",
+		"outer_lr": "1", "listen": ["/ip4/127.0.0.1/tcp/0"], "bootstrap": %s}`
 	first, err := l.Join(fmt.Sprintf(settings, os.Getpid(), "[]"), ones(15))
 	want(t, OK, err)
 	defer func() { want(t, OK, l.Close(first)) }()

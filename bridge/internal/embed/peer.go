@@ -9,7 +9,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 )
 
-// host is what is needed of a peer.Peer; tests have others.
+// host is what this package needs of a peer.Peer; tests replace it.
 type host interface {
 	Joined() <-chan struct{}
 	node(ctx context.Context) (trainee, error)
@@ -18,14 +18,14 @@ type host interface {
 	Close() error
 }
 
-// trainee is what is needed of a p2pdiloco.Node.
+// trainee is what this package needs of a p2pdiloco.Node.
 type trainee interface {
 	Anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error)
 	begin(params []float32, weight uint64) (round, error)
 	Progress(stepsDone int)
 }
 
-// round is what is needed of a p2pdiloco.Round.
+// round is what this package needs of a p2pdiloco.Round.
 type round interface {
 	Done() <-chan struct{}
 	Err() error
@@ -55,7 +55,7 @@ func (t realTrainee) begin(params []float32, weight uint64) (round, error) {
 	return r, nil
 }
 
-// open starts a real peer. It logs only what a log level was given for.
+// open starts a real peer. It logs nothing unless the settings have a log level.
 func open(s *settings.Settings, o peer.Options, stderr io.Writer) (host, error) {
 	if s.Logs() {
 		o.Logger = s.LogLevel.Logger(stderr)

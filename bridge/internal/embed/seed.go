@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// seed are the initial parameters, in the caller's memory, should this peer found the run.
+// seed are the initial parameters, in the caller's memory, in case this peer founds the run.
 type seed struct {
 	mu struct {
 		sync.Mutex
-		params []float32 // nil once they may not be looked at any more
+		params []float32 // nil once they must not be read any more
 	}
 }
 
@@ -26,7 +26,8 @@ func (s *seed) write(dst []float32) error {
 	defer s.mu.Unlock()
 	switch n := len(s.mu.params); n {
 	case 0:
-		return errors.New("the initial parameters were given back when the first anchor was taken: join anew to found a run")
+		return errors.New("the initial parameters were given back when the first anchor was taken: join anew to " +
+			"found a run")
 	case len(dst):
 		copy(dst, s.mu.params)
 		return nil

@@ -9,10 +9,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 )
 
-// MaxElements bounds what a caller can say that a vector has.
+// MaxElements bounds the length of a caller's vector.
 const MaxElements = 1 << 40
 
-// Vector is the caller's memory as a slice: nil for no memory. The slice must not outlive the call, but for that of Join.
+// Vector is the caller's memory as a slice: nil for no memory. The slice must not outlive the call,
+// except that of Join.
 func Vector(memory unsafe.Pointer, elements uint64) ([]float32, error) {
 	switch {
 	case elements > MaxElements:
@@ -27,7 +28,8 @@ func Vector(memory unsafe.Pointer, elements uint64) ([]float32, error) {
 	return unsafe.Slice((*float32)(memory), elements), nil
 }
 
-// take begins a call on the node's vectors, which release ends. roundOpen says whether it is one between begin and finish.
+// take begins a call on the node's vectors, which release ends. roundOpen says whether a round must
+// be open for it.
 func (n *node) take(roundOpen bool) (release func(), err error) {
 	if n.ctx.Err() != nil {
 		return nil, errNone
@@ -131,7 +133,8 @@ func (n *node) offer(params []float32, weight uint64) error {
 	return nil
 }
 
-// wait finishes the round, which stays open where only the time is over, or the vector has the wrong length.
+// wait finishes the round. The round stays open if the time is over, or if the vector has the wrong
+// length.
 func (n *node) wait(ctx context.Context, params []float32) (slot uint64, err error) {
 	slot, err = n.round().Finish(ctx, params)
 	err = n.explain(ctx, err)

@@ -42,7 +42,8 @@ func TestOneCallAtATimeOnANodesVectors(t *testing.T) {
 		synctest.Wait()
 		v := make([]float32, 4)
 		for name, err := range map[string]error{
-			"anchor": anchorErr(l, h, 0), "sync": l.Sync(h, v, 1), "begin": l.Begin(h, v, 1), "finish": finishErr(l, h, 0),
+			"anchor": anchorErr(l, h, 0), "sync": l.Sync(h, v, 1), "begin": l.Begin(h, v, 1),
+			"finish": finishErr(l, h, 0),
 		} {
 			if want(t, Busy, err); !strings.Contains(Text(err), "wait for it") {
 				t.Errorf("%s: %q", name, Text(err))
@@ -108,7 +109,8 @@ func TestSyncIsBeginAndFinish(t *testing.T) {
 
 func TestErrorsOfARound(t *testing.T) {
 	for code, err := range map[Code]error{
-		Missed: p2pdiloco.ErrMissed, NotFinite: p2pdiloco.ErrNotFinite, Invalid: p2pdiloco.ErrNoAnchor, Failed: errors.New("disk full"),
+		Missed: p2pdiloco.ErrMissed, NotFinite: p2pdiloco.ErrNotFinite, Invalid: p2pdiloco.ErrNoAnchor,
+		Failed: errors.New("disk full"),
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fake{}
@@ -146,7 +148,8 @@ func TestInitialParametersAreGivenBack(t *testing.T) {
 		if err := f.options.Init(dst); err != nil || dst[3] != 4 {
 			t.Errorf("initial parameters %v, %v", dst, err)
 		}
-		if err := f.options.Init(dst[:3]); err == nil || !strings.Contains(err.Error(), "4 initial parameters were given to join, the model has 3") {
+		if err := f.options.Init(dst[:3]); err == nil ||
+			!strings.Contains(err.Error(), "4 initial parameters were given to join, the model has 3") {
 			t.Errorf("for another model: %v", err)
 		}
 		close(f.member)

@@ -1,7 +1,7 @@
-// Package metrics tells a peer's status in the text format of Prometheus.
+// Package metrics writes a peer's status in the text format of Prometheus.
 //
-//	api.Serve(addr, status, orders, metrics.Handler(peer.Status))
+//	api.Serve(addr, status, commands, metrics.Handler(peer.Status))
 //
-// Every scrape asks for the status anew; nothing is counted here. Labels are few: the only ones with many values name the run's members,
-// which are bounded.
+// Every scrape reads the status; nothing is counted here. There are few labels: the only ones with
+// many values name the run's members, and their number is bounded.
 package metrics

@@ -16,15 +16,17 @@ import (
 // maxScrapes is how many scrapes are answered at a time.
 const maxScrapes = 4
 
-// Handler answers scrapes with what status returns; with little while its second result is false. It is called from many goroutines. What
-// the Go runtime and the operating system say of the process comes with it.
+// Handler answers scrapes with what status returns, and with little while its second result is
+// false. It is called from many goroutines. The metrics of the Go runtime and of the process are
+// included.
 func Handler(status func() (p2pdiloco.Status, bool)) http.Handler {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collector{status}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collector{status}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 }
 
-// collector makes metrics of a status.
+// collector makes metrics from a status.
 type collector struct {
 	status func() (p2pdiloco.Status, bool)
 }
@@ -54,7 +56,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(m.desc(), m.kind, v)
 		}
 	}
-	out <- prometheus.MustNewConstMetric(info.desc(infoLabels...), info.kind, 1, text(s.Run), s.RunID.String(), s.Peer.String())
+	out <- prometheus.MustNewConstMetric(info.desc(infoLabels...), info.kind, 1, text(s.Run), s.RunID.String(),
+		s.Peer.String())
 	for _, p := range phases {
 		out <- prometheus.MustNewConstMetric(phase.desc("phase"), phase.kind, oneIf(s.Phase == p), string(p))
 	}
@@ -63,13 +66,19 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 }
 
 func collectTraffic(out chan<- prometheus.Metric, t p2p.Traffic) {
-	for purpose, b := range map[string]p2p.Bytes{"control": t.Control, "gossip": t.Gossip, "exchange": t.Exchange, "state": t.State} {
-		out <- prometheus.MustNewConstMetric(traffic.desc(trafficLabels...), traffic.kind, float64(b.Sent), purpose, "sent")
-		out <- prometheus.MustNewConstMetric(traffic.desc(trafficLabels...), traffic.kind, float64(b.Received), purpose, "received")
+	for purpose, b := range map[string]p2p.Bytes{
+		"control": t.Control, "gossip": t.Gossip, "exchange": t.Exchange,
+		"state": t.State,
+	} {
+		out <- prometheus.MustNewConstMetric(traffic.desc(trafficLabels...), traffic.kind, float64(b.Sent), purpose,
+			"sent")
+		out <- prometheus.MustNewConstMetric(traffic.desc(trafficLabels...), traffic.kind, float64(b.Received), purpose,
+			"received")
 	}
 }
 
-// collectMembers tells of each member under the short form of its ID, or under the whole where two have the same.
+// collectMembers labels each member with the short form of its ID, or with the whole ID where two
+// short forms are equal.
 func collectMembers(out chan<- prometheus.Metric, members []p2pdiloco.MemberStatus) {
 	seen := make(map[string]int, len(members))
 	for _, m := range members {
@@ -87,7 +96,7 @@ func collectMembers(out chan<- prometheus.Metric, members []p2pdiloco.MemberStat
 	}
 }
 
-// text is a label's value: UTF-8, as a run's name has to be.
+// text is a label's value, which must be UTF-8, as a run's name is.
 func text(s string) string { return strings.ToValidUTF8(s, "?") }
 
 func oneIf(b bool) float64 {

@@ -19,7 +19,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-var update = flag.Bool("update", false, "rewrite the table in docs/operations.md")
+var update = flag.Bool("update", false, "rewrite the table in docs/operations/status.md")
 
 // scrape asks for metrics as Prometheus does, and reads them with its parser.
 func scrape(t *testing.T, status func() (p2pdiloco.Status, bool)) map[string]*dto.MetricFamily {
@@ -40,13 +40,17 @@ func scrape(t *testing.T, status func() (p2pdiloco.Status, bool)) map[string]*dt
 func full() p2pdiloco.Status {
 	v := 0.5
 	return p2pdiloco.Status{
-		Peer: "self", Run: "books\xff", RunID: p2pdiloco.Root{1}, Phase: p2pdiloco.PhasePaused, Slot: 7, Training: 90 * time.Second, Sent: 1500,
+		Peer: "self", Run: "books\xff", RunID: p2pdiloco.Root{1}, Phase: p2pdiloco.PhasePaused, Slot: 7,
+		Training: 90 * time.Second, Sent: 1500,
 		Members: []p2pdiloco.MemberStatus{
 			{Peer: "self", State: "training", Slot: 7, Steps: 3},
 			{Peer: "gone", State: "missing", Heard: time.Minute},
 			{Peer: "late", State: "late"},
 		},
-		Stats:   p2pdiloco.StatsStatus{Slot: 7, Contributors: 2, Staleness: 0.5, Norm: 3, OwnNorm: &v, Cosine: &v, PairCosine: &v, Loss: &v, LossSlot: 6, TrainLoss: &v},
+		Stats: p2pdiloco.StatsStatus{
+			Slot: 7, Contributors: 2, Staleness: 0.5, Norm: 3, OwnNorm: &v, Cosine: &v,
+			PairCosine: &v, Loss: &v, LossSlot: 6, TrainLoss: &v,
+		},
 		Traffic: p2p.Traffic{Exchange: p2p.Bytes{Sent: 1200, Received: 5}, Control: p2p.Bytes{Sent: 300}},
 	}
 }
@@ -56,8 +60,10 @@ func TestScrape(t *testing.T) {
 	s := full()
 	families := scrape(t, func() (p2pdiloco.Status, bool) { return s, true })
 	for name, want := range map[string]float64{
-		"p2pdiloco_slot": 7, "p2pdiloco_training_seconds_total": 90, "p2pdiloco_sent_bytes_total": 1500, "p2pdiloco_slot_contributors": 2,
-		"p2pdiloco_slot_staleness_mean": 0.5, "p2pdiloco_gradient_norm": 3, "p2pdiloco_own_gradient_norm": 0.5, "p2pdiloco_loss_slot": 6, "p2pdiloco_info": 1,
+		"p2pdiloco_slot": 7, "p2pdiloco_training_seconds_total": 90, "p2pdiloco_sent_bytes_total": 1500,
+		"p2pdiloco_slot_contributors":   2,
+		"p2pdiloco_slot_staleness_mean": 0.5, "p2pdiloco_gradient_norm": 3, "p2pdiloco_own_gradient_norm": 0.5,
+		"p2pdiloco_loss_slot": 6, "p2pdiloco_info": 1,
 	} {
 		f := families[name]
 		if f == nil || len(f.Metric) != 1 || value(f.Metric[0]) != want {
@@ -77,7 +83,8 @@ func TestScrape(t *testing.T) {
 	for _, m := range families["p2pdiloco_traffic_bytes_total"].Metric {
 		sent[m.Label[1].GetValue()+" "+m.Label[0].GetValue()] = value(m)
 	}
-	if len(sent) != 8 || sent["exchange sent"] != 1200 || sent["exchange received"] != 5 || sent["control sent"] != 300 {
+	if len(sent) != 8 || sent["exchange sent"] != 1200 || sent["exchange received"] != 5 ||
+		sent["control sent"] != 300 {
 		t.Errorf("traffic: %v", sent)
 	}
 	if families["go_goroutines"] == nil {
@@ -111,7 +118,10 @@ func TestUnknown(t *testing.T) {
 	families := scrape(t, func() (p2pdiloco.Status, bool) {
 		return p2pdiloco.Status{Run: "books", Phase: p2pdiloco.PhaseSearching}, true
 	})
-	for _, name := range []string{"p2pdiloco_slot", "p2pdiloco_gradient_norm", "p2pdiloco_own_gradient_cosine", "p2pdiloco_loss", "p2pdiloco_loss_slot", "p2pdiloco_member_slot"} {
+	for _, name := range []string{
+		"p2pdiloco_slot", "p2pdiloco_gradient_norm", "p2pdiloco_own_gradient_cosine",
+		"p2pdiloco_loss", "p2pdiloco_loss_slot", "p2pdiloco_member_slot",
+	} {
 		if families[name] != nil {
 			t.Errorf("%s is told of a peer that searches", name)
 		}
@@ -157,7 +167,7 @@ func TestNames(t *testing.T) {
 }
 
 const (
-	docs  = "../../../docs/operations.md"
+	docs  = "../../../docs/operations/status.md"
 	begin = "<!-- metrics: go test ./bridge/internal/metrics -run TestDocs -update -->\n"
 	end   = "<!-- /metrics -->"
 )
@@ -179,6 +189,7 @@ func TestDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if want != string(b) {
-		t.Errorf("the table of metrics in %s is not that of the code: go test ./bridge/internal/metrics -run TestDocs -update", docs)
+		t.Errorf("the table of metrics in %s is not that of the code: go test ./bridge/internal/metrics -run "+
+			"TestDocs -update", docs)
 	}
 }

@@ -1,5 +1,6 @@
-/* The host process: its signals, its standard streams, its children. Here it loads the library at its start, and installs its handlers after that, by
- * signal(), which asks for no signal stack; late.c does it the other way round. */
+/* The host process: its signals, its standard streams, its children. Here it loads the library at its start,
+ * and installs its handlers after that, by signal(), which asks for no signal stack; late.c does it the other
+ * way round. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -217,7 +218,8 @@ static void *wait_in_anchor(void *node) {
 	return NULL;
 }
 
-/* A child by fork, while threads of the parent are in calls: no call of it hangs, it ends in the usual way, and the parent goes on. */
+/* A child by fork, while threads of the parent are in calls: no call of it hangs, it ends in the usual way, and
+ * the parent goes on. */
 static void children(void) {
 	pthread_t thread;
 	p2pdiloco_node node = join_alone("parent", 4, ""), lonely = join_alone("lonely", 4, ","
@@ -229,7 +231,7 @@ static void children(void) {
 		int status = 0;
 		pid_t pid = fork();
 		if (pid == 0) {
-			alarm(10); /* who hangs is killed */
+			alarm(10); /* a process that hangs is killed */
 			fclose(stdout); /* with what the parent has written to it */
 			exit(every_function_in_a_child(node));
 		}

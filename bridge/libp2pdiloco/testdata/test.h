@@ -19,7 +19,8 @@ static int failures;
 		} \
 	} while (0)
 
-/* Calls a function that takes an error last, checks the code, and that there is a text exactly where the code needs one. */
+/* Calls a function that takes an error last, checks the code, and that there is a text exactly where the code
+ * needs one. */
 #define EXPECT(wanted, call) \
 	do { \
 		char *error = (char *)"untouched"; \

@@ -5,24 +5,25 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/plugin"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// Config says what is tried.
+// Config says what to test.
 type Config struct {
-	// Library is tried. Its DataDir should be empty: every process gets a temporary one.
+	// Library is the library to test. Its DataDir should be empty: every process gets a temporary
+	// one.
 	Library plugin.Config
-	// Against are compared with it, tensor by tensor.
+	// Against are libraries to compare with it, tensor by tensor.
 	Against []plugin.Config
 	// Steps are the inner steps of a round; default 4.
 	Steps int
-	// A tensor is alike in two libraries if no element differs by more than Absolute, or the difference is at most Relative of how
-	// far the tensor has moved (L2). Defaults 1e-6 and 0.01.
+	// A tensor is alike in two libraries if no element differs by more than Absolute, or the
+	// difference is at most Relative of how far the tensor has moved (L2). Defaults 1e-6 and 0.01.
 	Absolute, Relative float64
 	// CancelWithin is how soon a cancelled run must end; default 30 s.
 	CancelWithin time.Duration
-	// Tell is called with each line, as soon as it is known. It may be nil.
+	// Tell is called with each line as soon as there is one. It may be nil.
 	Tell func(Line)
 }
 
@@ -45,7 +46,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Verdict is what became of a check.
+// Verdict is the outcome of a check.
 type Verdict string
 
 // Verdicts.
@@ -65,7 +66,7 @@ type Line struct {
 
 func (l Line) String() string { return fmt.Sprintf("%-7s %-16s %s", l.Verdict, l.Check, l.Detail) }
 
-// Report is all that was found.
+// Report has the outcome of all checks.
 type Report struct {
 	Library     string       `json:"library"`
 	Name        string       `json:"name"`
@@ -78,14 +79,14 @@ type Report struct {
 
 // checker is one run of the checks.
 type checker struct {
-	ctx    context.Context //nolint:containedctx // of Run, all of whose work this is
+	ctx    context.Context //nolint:containedctx // that of Run
 	cfg    Config
 	report Report
 	start  []float32 // initial parameters
-	exact  bool      // all live tensors are float32: nothing may be rounded
+	exact  bool      // all live tensors are float32, so nothing may be rounded
 }
 
-// Run tries the library. An error is one of ctx, or of what is to be tried, not of a check.
+// Run tests the library. It returns an error of ctx or of the configuration, not of a check.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	c := &checker{ctx: ctx, cfg: cfg.withDefaults()}
 	c.report = Report{Library: cfg.Library.Path, OK: true}
@@ -95,16 +96,19 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	}
 	for _, other := range c.cfg.Against {
 		if c.start == nil {
-			break // there is nothing to begin from
+			break // without parameters there is nothing to test
 		}
 		c.against(other)
 	}
 	return c.report, ctx.Err()
 }
 
-// one goes through the checks of one library, until one shows that it is of no use.
+// one runs the checks of one library, until one shows that the rest cannot work.
 func (c *checker) one(p *plugin.Trainer) {
-	for _, check := range []func(*plugin.Trainer) bool{c.describe, c.initial, c.roundTrip, c.ranges, c.round, c.cancel, c.continues} {
+	for _, check := range []func(*plugin.Trainer) bool{
+		c.describe, c.initial, c.roundTrip, c.ranges, c.round, c.cancel,
+		c.continues,
+	} {
 		if c.ctx.Err() != nil || !check(p) {
 			return
 		}
@@ -120,7 +124,7 @@ func (c *checker) line(check string, v Verdict, format string, args ...any) {
 	c.cfg.Tell(l)
 }
 
-// failed says whether there is an error, and tells it, unless it is the end of ctx.
+// failed says whether there is an error, and reports it, unless ctx has ended.
 func (c *checker) failed(check string, err error) bool {
 	if err != nil && c.ctx.Err() == nil {
 		c.line(check, Failed, "%v", err)
@@ -143,13 +147,14 @@ func (c *checker) close(p *plugin.Trainer) {
 	}
 }
 
-// end closes a library, and says whether it ended as it should.
+// end closes a library, and reports whether it ended as it should.
 func (c *checker) end(p *plugin.Trainer) bool { return !c.failed("destroy", p.Close()) }
 
-// task is a round of a peer that is alone.
-func (c *checker) task(slot uint64, steps int) p2pdiloco.Task {
-	const self = p2pdiloco.PeerID("trainer-check")
-	return p2pdiloco.Task{
-		Slot: slot, Steps: steps, Seed: c.cfg.Library.Seed, Self: self, Members: []p2pdiloco.PeerID{self}, Part: slot, PartSteps: c.cfg.Steps,
+// task is a round of a peer that trains alone.
+func (c *checker) task(slot uint64, steps int) trainer.Task {
+	const self = trainer.PeerID("trainer-check")
+	return trainer.Task{
+		Slot: slot, Steps: steps, Seed: c.cfg.Library.Seed, Self: self, Members: []trainer.PeerID{self}, Part: slot,
+		PartSteps: c.cfg.Steps,
 	}
 }

@@ -52,7 +52,10 @@ func compile(names ...string) error {
 }
 
 func library(name, config string) plugin.Config {
-	return plugin.Config{Path: filepath.Join(built, name+".so"), Config: config, Timeout: time.Minute, Stderr: io.Discard, Seed: 5}
+	return plugin.Config{
+		Path: filepath.Join(built, name+".so"), Config: config, Timeout: time.Minute,
+		Stderr: io.Discard, Seed: 5,
+	}
 }
 
 // verdicts are those of a report's lines, by check.
@@ -70,21 +73,24 @@ func TestAGoodLibraryPasses(t *testing.T) {
 	t.Parallel()
 	told := 0
 	r, err := Run(t.Context(), Config{
-		Library: library("bowl", `{"size": 777}`), Against: []plugin.Config{library("bowl", `{"size": 777}`)}, Tell: func(Line) { told++ },
+		Library: library("bowl", `{"size": 777}`), Against: []plugin.Config{library("bowl", `{"size": 777}`)},
+		Tell: func(Line) { told++ },
 	})
 	if err != nil || !r.OK || r.Name != "bowl 1.0" || r.Tensors != 2 || r.Parameters != 777 || told != len(r.Lines) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	got := verdicts(r)
 	for _, check := range []string{
-		"open", "init", "load, export", "ranges", "run", "export_gradient", "evaluate", "cancel", "deterministic", "save, restore", "restore refuses", "destroy",
+		"open", "init", "load, export", "ranges", "run", "export_gradient", "evaluate", "cancel", "deterministic",
+		"save, restore", "restore refuses", "destroy",
 		"against " + library("bowl", "").Path,
 	} {
 		if got[check].Verdict != OK {
 			t.Errorf("%s: %v", check, got[check])
 		}
 	}
-	if len(r.Comparisons) != 1 || len(r.Comparisons[0].Tensors) != 2 || r.Comparisons[0].Tensors[0] != (TensorDifference{Name: "x", OK: true}) {
+	if len(r.Comparisons) != 1 || len(r.Comparisons[0].Tensors) != 2 ||
+		r.Comparisons[0].Tensors[0] != (TensorDifference{Name: "x", OK: true}) {
 		t.Errorf("compared with itself: %+v", r.Comparisons)
 	}
 	if _, err := json.Marshal(r); err != nil {
@@ -92,7 +98,8 @@ func TestAGoodLibraryPasses(t *testing.T) {
 	}
 }
 
-// TestTheUsersPage: the trainer that docs/bridge.md begins with builds as the page says, without a warning, and passes.
+// TestTheUsersPage: the trainer that docs/bridge.md begins with builds as the page says, without a
+// warning, and passes.
 func TestTheUsersPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/bridge.md")
@@ -111,7 +118,8 @@ func TestTheUsersPage(t *testing.T) {
 	if err := os.WriteFile(source, []byte(code), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("cc", "-I", "../../include", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", lib, source)
+	cmd := exec.Command("cc", "-I", "../../include", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", lib,
+		source)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -130,7 +138,8 @@ func TestBadLibraries(t *testing.T) {
 		detail         string
 	}{
 		{"fail", "create", "open", Failed, "the data are"},
-		{"unstable", "init", "init", Failed, `asked twice with one seed, 1 of 100 elements differ, by 1 at most; the first is 3 (tensor "x"): 0 and 1`},
+		{"unstable", "init", "init", Failed, "asked twice with one seed, 1 of 100 elements differ, by 1 at most; " +
+			`the first is 3 (tensor "x"): 0 and 1`},
 		{"rounds", "export_params", "load, export", Failed, "the first is 0"},
 		{"forgets", "load", "ranges", Failed, "loaded by ranges, 3 of 100 elements differ"},
 		{"too-many", "run", "run", Failed, "did 5 steps of 4"},
@@ -146,8 +155,10 @@ func TestBadLibraries(t *testing.T) {
 	} {
 		t.Run(c.in+"/"+c.how, func(t *testing.T) {
 			t.Parallel()
-			r, err := Run(t.Context(), Config{Library: library("bad", fmt.Sprintf(`{"size":100, "how":%q, "in":%q}`, c.how, c.in))})
-			if got := verdicts(r)[c.check]; err != nil || r.OK || got.Verdict != c.verdict || !strings.Contains(got.Detail, c.detail) {
+			r, err := Run(t.Context(), Config{Library: library("bad",
+				fmt.Sprintf(`{"size":100, "how":%q, "in":%q}`, c.how, c.in))})
+			if got := verdicts(r)[c.check]; err != nil || r.OK || got.Verdict != c.verdict ||
+				!strings.Contains(got.Detail, c.detail) {
 				t.Errorf("%v, among %v, %v", got, r.Lines, err)
 			}
 		})
@@ -167,7 +178,10 @@ func TestDeafLibrary(t *testing.T) {
 	t.Parallel()
 	deaf := library("bad", `{"size":10, "how":"deaf", "in":"run"}`)
 	deaf.Timeout = 2 * time.Second // bounds the wait of Close as well
-	c := &checker{ctx: t.Context(), cfg: Config{Library: deaf, Steps: 2, CancelWithin: 200 * time.Millisecond}.withDefaults()}
+	c := &checker{ctx: t.Context(), cfg: Config{
+		Library: deaf, Steps: 2,
+		CancelWithin: 200 * time.Millisecond,
+	}.withDefaults()}
 	p := c.open(deaf, "open")
 	if p == nil {
 		t.Fatal(c.report)
@@ -179,7 +193,8 @@ func TestDeafLibrary(t *testing.T) {
 	}
 }
 
-// TestCompare: two trainers that pull elsewhere are told apart, tensor by tensor, unless so much is allowed.
+// TestCompare: two trainers that pull elsewhere are told apart, tensor by tensor, unless so much is
+// allowed.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	run := func(cfg Config, other string) Report {
@@ -192,7 +207,8 @@ func TestCompare(t *testing.T) {
 	}
 	against := "against " + library("bowl", "").Path
 	far := run(Config{}, `{"size":50, "target":2}`)
-	if far.OK || verdicts(far)[against].Verdict != Failed || len(far.Comparisons[0].Tensors) != 2 || far.Comparisons[0].Tensors[0].Absolute < 0.1 {
+	if far.OK || verdicts(far)[against].Verdict != Failed || len(far.Comparisons[0].Tensors) != 2 ||
+		far.Comparisons[0].Tensors[0].Absolute < 0.1 {
 		t.Errorf("%+v", far)
 	}
 	if near := run(Config{Absolute: 10}, `{"size":50, "target":2}`); !near.OK {
@@ -201,7 +217,9 @@ func TestCompare(t *testing.T) {
 	if near := run(Config{Relative: 100}, `{"size":50, "target":1.5}`); !near.OK {
 		t.Errorf("%+v", near)
 	}
-	if other := run(Config{}, `{"size":51}`); other.OK || !strings.Contains(verdicts(other)[against].Detail, `another layout: tensor 0 is "x" [49] here and "x" [50] there`) {
+	if other := run(Config{}, `{"size":51}`); other.OK ||
+		!strings.Contains(verdicts(other)[against].Detail,
+			`another layout: tensor 0 is "x" [49] here and "x" [50] there`) {
 		t.Errorf("%+v", other)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/plugin"
 )
 
-// describe is not a check but a first line. What could be wrong with the layout, Open has refused.
+// describe is a first line and not a check: Open has already checked the layout.
 func (c *checker) describe(p *plugin.Trainer) bool {
 	about, layout := p.About(), p.Layout()
 	c.report.Name, c.report.Tensors, c.report.Parameters = about.Name, len(layout), layout.Elements()
@@ -19,7 +19,7 @@ func (c *checker) describe(p *plugin.Trainer) bool {
 	return true
 }
 
-// exact says whether live tensors of these types hold what is loaded to the bit.
+// exact says whether live tensors of these types keep every bit of what is loaded.
 func exact(types string) bool { return !strings.Contains(types, "f16") } // bf16, too
 
 // initial: the initial parameters follow from configuration and seed alone.
@@ -48,7 +48,7 @@ func (c *checker) initial(p *plugin.Trainer) bool {
 	return true
 }
 
-// initOf asks a process of its own for the initial parameters.
+// initOf computes the initial parameters in a process of its own.
 func (c *checker) initOf(cfg plugin.Config, dst []float32) error {
 	p, err := plugin.Open(c.ctx, cfg)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *checker) initOf(cfg plugin.Config, dst []float32) error {
 	return errors.Join(p.Init(c.ctx, dst), p.Close())
 }
 
-// roundTrip: what is loaded is what is exported, to the bit where live tensors are float32.
+// roundTrip: an export gives what was loaded, to the bit if the live tensors are float32.
 func (c *checker) roundTrip(p *plugin.Trainer) bool {
 	const name = "load, export"
 	x, got, again := noise(len(c.start), 1), make([]float32, len(c.start)), make([]float32, len(c.start))
@@ -83,7 +83,7 @@ func (c *checker) roundTrip(p *plugin.Trainer) bool {
 	return true
 }
 
-// ranges: loading and exporting by ranges is the same as at once.
+// ranges: loading and exporting by ranges equals loading and exporting at once.
 func (c *checker) ranges(p *plugin.Trainer) bool {
 	const name = "ranges"
 	d := len(c.start)
@@ -101,7 +101,8 @@ func (c *checker) ranges(p *plugin.Trainer) bool {
 		return false
 	}
 	for i := 1; i < len(cuts); i++ {
-		if begin, end := cuts[i-1], cuts[i]; begin < end && c.failed(name, p.ExportRange(c.ctx, begin, parts[begin:end])) {
+		if begin, end := cuts[i-1], cuts[i]; begin < end &&
+			c.failed(name, p.ExportRange(c.ctx, begin, parts[begin:end])) {
 			return false
 		}
 	}
@@ -115,7 +116,7 @@ func (c *checker) ranges(p *plugin.Trainer) bool {
 	return true
 }
 
-// noise is a vector to load: of the size that parameters have, all different.
+// noise is a vector to load, with values of the size of parameters, all different.
 func noise(n int, seed uint64) []float32 {
 	r := rand.New(rand.NewPCG(seed, 0))
 	x := make([]float32, n)
@@ -144,5 +145,6 @@ func (c *checker) where(p *plugin.Trainer, want, got []float32) string {
 			most = max(most, math.Abs(float64(want[j])-float64(got[j])))
 		}
 	}
-	return fmt.Sprintf("%d of %d elements differ, by %.3g at most; the first is %d (tensor %q): %v and %v", n, len(want), most, i, p.Layout().At(uint64(i)), want[i], got[i])
+	return fmt.Sprintf("%d of %d elements differ, by %.3g at most; the first is %d (tensor %q): %v and %v", n,
+		len(want), most, i, p.Layout().At(uint64(i)), want[i], got[i])
 }

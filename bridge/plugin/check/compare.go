@@ -3,25 +3,27 @@ package check
 import (
 	"math"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/plugin"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
-// Comparison is how a library differs from the one that is tried, after a round of each from the same parameters.
+// Comparison is how a library differs from the one that is tried, after a round of each from the
+// same parameters.
 type Comparison struct {
 	Library   string             `json:"library"`
 	Name      string             `json:"name"`
-	Loss      float64            `json:"loss"` // of the one that is tried
+	Loss      float64            `json:"loss"` // of the library to test
 	OtherLoss float64            `json:"other_loss"`
 	Tensors   []TensorDifference `json:"tensors"`
 }
 
-// TensorDifference is how far two libraries are apart in one tensor.
+// TensorDifference is the difference of two libraries in one tensor.
 type TensorDifference struct {
 	Name string `json:"name"`
 	// Absolute is the largest difference of an element.
 	Absolute float64 `json:"absolute"`
-	// Relative is the L2 norm of the difference over that of how far the tensor has moved from the start.
+	// Relative is the L2 norm of the difference over that of how far the tensor has moved from the
+	// start.
 	Relative float64 `json:"relative"`
 	OK       bool    `json:"ok"`
 }
@@ -84,12 +86,13 @@ func (c *checker) tell(name string, got Comparison) {
 		return
 	}
 	w := got.Tensors[worst]
-	c.line(name, OK, "%q: %d tensors alike after %d steps; the farthest is %q, up to %.3g apart, %.3g of the way; losses %.6f and %.6f",
+	c.line(name, OK, "%q: %d tensors alike after %d steps; the farthest is %q, up to %.3g apart, %.3g of the way; "+
+		"losses %.6f and %.6f",
 		got.Name, len(got.Tensors), c.cfg.Steps, w.Name, w.Absolute, w.Relative, got.Loss, got.OtherLoss)
 }
 
 // differences compares two results tensor by tensor.
-func differences(l p2pdiloco.Layout, start, a, b []float32, cfg Config) []TensorDifference {
+func differences(l trainer.Layout, start, a, b []float32, cfg Config) []TensorDifference {
 	out, at := make([]TensorDifference, 0, len(l)), 0
 	for _, t := range l {
 		end := at + int(t.Elements())
@@ -103,7 +106,8 @@ func differences(l p2pdiloco.Layout, start, a, b []float32, cfg Config) []Tensor
 	return out
 }
 
-// relative is how far b is from a, as a part of how far a is from start. It is 0 where nothing differs.
+// relative is the distance from a to b, divided by that from start to a. It is 0 if nothing
+// differs.
 func relative(start, a, b []float32) float64 {
 	apart, moved := 0.0, 0.0
 	for i := range a {
@@ -114,7 +118,7 @@ func relative(start, a, b []float32) float64 {
 	case apart == 0:
 		return 0
 	case moved == 0:
-		return math.MaxFloat64 // infinity has no place in JSON
+		return math.MaxFloat64 // JSON has no infinity
 	}
 	return math.Sqrt(apart / moved)
 }

@@ -1,6 +1,7 @@
-// Package check tries a trainer library against what bridge/include/p2pdiloco_trainer.h asks of it, and compares two libraries
-// tensor by tensor. `p2pdiloco trainer-check` is its command.
+// Package check tests a trainer library against bridge/include/p2pdiloco_trainer.h, and compares
+// two libraries tensor by tensor. `p2pdiloco trainer-check` is its command.
 //
-// Each check is a function of its own here, named in the report as its line is (checks.go, rounds.go); compare.go compares. A check
-// that fails ends nothing but itself, except where the trainer fails altogether.
+// Each check is a function here, with the name of its line in the report (checks.go, rounds.go);
+// compare.go compares. The other checks go on after one fails, unless the trainer itself has
+// failed.
 package check

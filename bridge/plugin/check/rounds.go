@@ -12,7 +12,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
 
-// round: inner steps move the parameters, say so, and the pseudo-gradient is what was loaded less what they are now.
+// round: inner steps change the parameters and count themselves, and the pseudo-gradient is the
+// loaded parameters minus the present ones.
 func (c *checker) round(p *plugin.Trainer) bool {
 	const name = "run"
 	d := len(c.start)
@@ -32,11 +33,13 @@ func (c *checker) round(p *plugin.Trainer) bool {
 	case stats.Steps != c.cfg.Steps:
 		c.line(name, Failed, "asked for %d steps it did %d", c.cfg.Steps, stats.Steps)
 	case done != uint64(stats.Steps):
-		c.line(name, Failed, "after %d steps *task->steps_done is %d: the peer would take it for hung", stats.Steps, done)
+		c.line(name, Failed, "after %d steps *task->steps_done is %d: the peer would take it for hung", stats.Steps,
+			done)
 	case differ(c.start, params) < 0:
 		c.line(name, Failed, "%d steps left every parameter as it was", stats.Steps)
 	default:
-		c.line(name, OK, "%d steps, %d tokens, loss %.4f, gradient norm %.4g, %.3g s", stats.Steps, stats.Tokens, stats.Loss, stats.GradNorm, stats.Elapsed.Seconds())
+		c.line(name, OK, "%d steps, %d tokens, loss %.4f, gradient norm %.4g, %.3g s", stats.Steps, stats.Tokens,
+			stats.Loss, stats.GradNorm, stats.Elapsed.Seconds())
 	}
 	return c.gradient(p, params) && c.evaluate(p, before)
 }
@@ -89,7 +92,7 @@ func (c *checker) evaluate(p *plugin.Trainer, before float64) bool {
 	return true
 }
 
-// cancel: a run that is cancelled ends soon, and the trainer stands.
+// cancel: a run that is cancelled ends soon, and the trainer can be used further.
 func (c *checker) cancel(p *plugin.Trainer) bool {
 	const name = "cancel"
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -123,7 +126,7 @@ func (c *checker) cancel(p *plugin.Trainer) bool {
 	return true
 }
 
-// untilStep waits until a run is in its steps; before is what the last one ended with.
+// untilStep waits until a run does its steps; before is the step count at the end of the last run.
 func (c *checker) untilStep(p *plugin.Trainer, before uint64, ended <-chan error) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -139,13 +142,14 @@ func (c *checker) untilStep(p *plugin.Trainer, before uint64, ended <-chan error
 	}
 }
 
-// continues: a round can be done again, and a new process that restores goes on as the one that saved.
+// continues: a round can be repeated, and a new process that restores goes on like the one that
+// saved.
 func (c *checker) continues(p *plugin.Trainer) bool {
 	dir, err := os.MkdirTemp("", "p2pdiloco-check-")
 	if c.failed("save, restore", err) {
 		return false
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // nothing can be done
+	defer os.RemoveAll(dir) //nolint:errcheck // the next checks would mean nothing
 	file := ""
 	if p.About().Saves {
 		file = filepath.Join(dir, "state")
@@ -169,11 +173,11 @@ func (c *checker) continues(p *plugin.Trainer) bool {
 	return true
 }
 
-// rounds is what two of them end with.
+// rounds has the parameters after two rounds.
 type rounds struct{ first, second []float32 }
 
-// rounds does two rounds in a new process, with a save between them; or, after a restore, the second one alone, from the end of the
-// first one. Empty paths are for neither.
+// rounds does two rounds in a new process, with a save between them; or, after a restore, only the
+// second one, from the end of the first one. With empty paths it neither saves nor restores.
 func (c *checker) rounds(restore, save string, from []float32) *rounds {
 	const name = "save, restore"
 	p := c.open(c.cfg.Library, name)
@@ -200,7 +204,7 @@ func (c *checker) rounds(restore, save string, from []float32) *rounds {
 	return r
 }
 
-// train does a round from some parameters to others.
+// train does a round from given parameters, and returns the new ones.
 func (c *checker) train(p *plugin.Trainer, slot uint64, from, to []float32) error {
 	if err := p.Load(c.ctx, from); err != nil {
 		return err
@@ -225,17 +229,19 @@ func (c *checker) restored(p *plugin.Trainer, file string, one *rounds, determin
 	with, without := relative(one.first, one.second, after.second), relative(one.first, one.second, anew.second)
 	switch {
 	case differ(one.second, after.second) < 0:
-		c.line(name, OK, "goes on with the same bits, from %s bytes (without them it would be %.2g of the way off)", size, without)
+		c.line(name, OK, "goes on with the same bits, from %s bytes (without them it would be %.2g of the way off)",
+			size, without)
 	case deterministic:
 		c.line(name, Failed, "a new process that restores goes on otherwise: %s", c.where(p, one.second, after.second))
 	case with > max(c.cfg.Relative, without/2):
-		c.line(name, Failed, "a new process that restores is %.2g of the way off, one that does not %.2g", with, without)
+		c.line(name, Failed, "a new process that restores is %.2g of the way off, one that does not %.2g", with,
+			without)
 	default:
 		c.line(name, OK, "goes on within %.2g of the way, from %s bytes (without them %.2g)", with, size, without)
 	}
 }
 
-// refuses: a file that is no saved state is refused, and the trainer stands.
+// refuses: a file that is not a saved state is refused, and the trainer can be used further.
 func (c *checker) refuses(p *plugin.Trainer, dir string) {
 	const name = "restore refuses"
 	bad := filepath.Join(dir, "bad")

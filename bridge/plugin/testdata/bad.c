@@ -1,6 +1,6 @@
 /*
- * The bowl, misbehaving. Configuration: "how": WHAT, "in": FUNCTION, like {"how":"crash", "in":"run"}; for what the library does before it
- * has a configuration, the same two words in the environment variable P2PDILOCO_BAD.
+ * The bowl, misbehaving. Configuration: "how": WHAT, "in": FUNCTION, like {"how":"crash", "in":"run"}; for what
+ * the library does before it has a configuration, the same two words in the environment variable P2PDILOCO_BAD.
  */
 #include <signal.h>
 #include <unistd.h>

@@ -1,7 +1,9 @@
 /*
- * A small, well-behaved trainer: gradient descent with momentum on |x - target|^2 / 2. The skeleton of docs/bridge.md in full.
+ * A small, well-behaved trainer: gradient descent with momentum on |x - target|^2 / 2. The skeleton of
+ * docs/bridge.md in full.
  *
- * Configuration (JSON, all numbers, all optional): size, target, pause_ms (rest after each step), bias (1: a second tensor).
+ * Configuration (JSON, all numbers, all optional): size, target, pause_ms (rest after each step), bias (1: a
+ * second tensor).
  */
 #include <math.h>
 #include <stdatomic.h>

@@ -8,7 +8,7 @@
             optimizer.zero_grad()
         print(d.metrics)
 
-DiLoCo is for PyTorch models, Node with Arrays for those who have numpy or a vector of their own.
+DiLoCo is for PyTorch models. Node with Arrays is for numpy, or for a vector of your own.
 Errors are subclasses of Error. Neither torch nor numpy is imported before it is needed.
 """
 

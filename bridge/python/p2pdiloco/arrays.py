@@ -1,4 +1,4 @@
-"""Named arrays in one vector, for who trains with numpy."""
+"""Named arrays in one vector, for training with numpy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """DiLoCo for a PyTorch training loop.
 
-A round: optimizer steps are counted (hooks.py); after sync_every of them the parameters are
-gathered into one float32 vector (tensors.py), contributed, and overwritten by what all peers agreed
-on (node.py). All of it happens in the thread that calls optimizer.step.
+A round counts optimizer steps (hooks.py). After sync_every of them it gathers the parameters into
+one float32 vector (tensors.py), contributes it, and overwrites the parameters with the result that
+all peers agreed on (node.py). All of this happens in the thread that calls optimizer.step.
 """
 
 from __future__ import annotations
@@ -35,24 +35,23 @@ class DiLoCo:
                 optimizer.step()
 
     Entering the block waits until this peer is a member of the run and loads the run's model. Then
-    every sync_every-th optimizer.step() ends with a round. Leaving the block leaves the run; so do
-    Ctrl-C, where a second one closes at once, and sys.exit. Any other exception closes the node: to
-    the others that is a crash, and a process started again with the same data_dir is the same
-    member. Where no run is given, here or in the environment, nothing of this happens and the loop
-    trains alone.
+    every sync_every-th optimizer.step() ends with a round. Leaving the block leaves the run. Ctrl-C
+    (a second one closes at once) and sys.exit leave it, too. Any other exception closes the node:
+    to the others that is a crash, and a process started again with the same data_dir is the same
+    member. If no run is given, here or in the environment, the loop trains alone.
 
-    model: a module, or named tensors (a dict, or pairs) where a module's parameters are not what
-        the optimizer steps, such as float32 master weights. The names, shapes and order must be the
+    model: a module, or named tensors (a dict, or pairs) if the optimizer does not step the module's
+        parameters but, for example, float32 master weights. The names, shapes and order must be the
         same on all peers.
-    optimizer: what is stepped, any optimizer with step(). Of a list, steps of the last one count:
-        step it last. None: call step() yourself.
-    run: the run's name. None takes P2PDILOCO_RUN, or what the config file says.
-    sync_every: optimizer steps between rounds, the run's inner_steps. None adopts the run's.
+    optimizer: any optimizer with step(). In a list, only steps of the last one count, so step it
+        last. None means that you call DiLoCo.step() yourself.
+    run: the run's name. None takes P2PDILOCO_RUN, or the run of the config file.
+    sync_every: optimizer steps between rounds, the run's inner_steps. None adopts the run's number.
     tokens_per_step: the weight of a step; see tokens().
     buffers: "local" leaves a module's buffers (running statistics) to each peer; "average" makes
         floating-point buffers of the state dict part of the model, averaged like parameters.
     frozen: whether parameters with requires_grad=False are part of the model, too. If they are not,
-        nothing compares them: load the same ones on all peers.
+        nothing compares them, so load the same values on all peers.
     on_event: called with every event of the node (a dict), in the thread that trains.
     leave_timeout: seconds that leaving waits at most for the others.
     options: as p2pdiloco join has them, with _ for -: bootstrap, rounds, start_peers, preset,
@@ -109,7 +108,7 @@ class DiLoCo:
     # Taking part.
 
     def start(self) -> DiLoCo:
-        """Joins the run and loads its model: what entering the with block does."""
+        """Joins the run and loads its model, as entering the with block does."""
         if not self.enabled or self._tensors is None:
             return self
         if self._node is not None and not self._node.closed:
@@ -131,9 +130,8 @@ class DiLoCo:
         return self
 
     def leave(self) -> None:
-        """Leaves the run so that the others go on at once, and takes the hook off.
-        KeyboardInterrupt meanwhile closes at once. What goes wrong is logged: the training is
-        done."""
+        """Leaves the run so that the others go on at once, and removes the hook. KeyboardInterrupt
+        meanwhile closes at once. Errors are only logged, because the training is done."""
         self._unhook()
         try:
             if self._node is not None:
@@ -142,7 +140,7 @@ class DiLoCo:
             _log.warning("leaving the run: %s", err)
 
     def close(self) -> None:
-        """Closes the node at once, to the others a crash, and takes the hook off."""
+        """Closes the node at once, which to the others is a crash, and removes the hook."""
         self._unhook()
         if self._node is not None:
             self._node.close()
@@ -181,10 +179,10 @@ class DiLoCo:
             self.reset()
 
     def force_sync(self) -> None:
-        """Contributes what was trained since the last round now instead of after all its steps,
-        waits until it is applied, and loads the anchor: the model is then what all peers agreed on,
-        for an evaluation or a checkpoint. It takes as long as the others need for the slot; in mode
-        streaming for one slot of each fragment. The next round begins from there."""
+        """Ends the round now instead of after all its steps: contributes what was trained, waits
+        until it is applied, and loads the anchor. The model is then the one that all peers agreed
+        on, for an evaluation or a checkpoint. It takes as long as the others need for the slot; in
+        mode streaming, for one slot of each fragment. The next round begins from there."""
         if not self._active():
             return
         if self._torn:
@@ -207,13 +205,13 @@ class DiLoCo:
         self._tally.weight += int(n)
 
     def report(self, loss: Any) -> None:
-        """Takes a step's loss, a number or a scalar tensor, for metrics.loss. It waits for no
-        GPU."""
+        """Takes a step's loss, a number or a scalar tensor, for metrics.loss. It does not wait for
+        a GPU."""
         self._tally.report(loss)
 
     def batches(self, data: Iterable[T], repeat: bool = False) -> Iterator[T]:
-        """Yields from data until the run has ended: with repeat, from its beginning again and
-        again. Where no run is given it goes through data once."""
+        """Yields from data until the run has ended. With repeat it starts again at the end of data.
+        If no run is given, it goes through data once."""
         while not self.finished:
             for batch in data:
                 yield batch
@@ -223,14 +221,14 @@ class DiLoCo:
                 return
 
     def sampler(self, data: Sized, batch_size: int = 1) -> PartSampler:
-        """What this peer trains on of a map-style dataset, as a sampler for a DataLoader.
-        batch_size is the samples of an inner step; see PartSampler."""
+        """The indices of a map-style dataset that this peer trains on, as a sampler for a
+        DataLoader. batch_size is the number of samples of an inner step; see PartSampler."""
         return PartSampler(data, batch_size, lambda: self._place)
 
     def parts(self, read: Callable[[int], Iterable[T]]) -> Iterator[T]:
-        """What this peer trains on of data that cannot be indexed: yields from read(part), which
-        gives the items of a part from its beginning, and goes on with the next part when the round
-        changes. It does not end: wrap it in batches()."""
+        """The items that this peer trains on, for data that cannot be indexed. It yields from
+        read(part), which gives the items of a part from its beginning, and goes on with the next
+        part when the round changes. It does not end, so wrap it in batches()."""
         return read_parts(read, lambda: self._place)
 
     @property
@@ -239,8 +237,8 @@ class DiLoCo:
         return self._place.part
 
     def reset(self) -> None:
-        """Gives up the inner steps since the last round: loads the anchor again. A way on after
-        NotFinite. The optimizer's state stays."""
+        """Loads the anchor again and so discards the inner steps since the last round. Call it to
+        go on after NotFinite. The optimizer's state stays."""
         if not self._active():
             return
         node, tensors = self._node_or_fail(), self._tensors
@@ -252,7 +250,7 @@ class DiLoCo:
 
     @property
     def finished(self) -> bool:
-        """Whether the run is over. The model is its last one, and further steps are one's own."""
+        """Whether the run is over. The model is its last one, and further steps are not shared."""
         return self._node is not None and self._node.ended and not self._torn
 
     @property
@@ -267,12 +265,12 @@ class DiLoCo:
 
     @property
     def world(self) -> int:
-        """How many members there were at the last round; 1 without a run."""
+        """The number of members at the last round; 1 without a run."""
         return self._place.world
 
     def status(self) -> dict[str, Any]:
-        """What the node knows, as `p2pdiloco status --json` prints it. {"phase": "off"} without a
-        run; what was known last after the with block."""
+        """The node's status, as `p2pdiloco status --json` prints it: {"phase": "off"} without a
+        run, and the last known status after the with block."""
         return {"phase": "off"} if self._node is None else self._node.status()
 
     @property
@@ -283,8 +281,8 @@ class DiLoCo:
     # The caller's own checkpoints.
 
     def state_dict(self) -> dict[str, Any]:
-        """Where in the round this peer is, to be saved beside the model's and the optimizer's
-        state. Identity and anchor are in the node's data_dir."""
+        """This peer's position in the round, to be saved beside the model's and the optimizer's
+        state. The identity and the anchor are in the node's data_dir."""
         if self._node is None:
             return dict(self._resume)
         tally, run_id = self._tally, self.status().get("run_id")
@@ -293,9 +291,9 @@ class DiLoCo:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where state_dict was taken, if the run is still at that slot: load the model's
-        state before. If the run has gone on, its anchor is what counts: the model is overwritten by
-        it, and a new round begins. It may be called before start, or afterwards."""
+        """Goes on where state_dict was taken, if the run is still at that slot; load the model's
+        state before. If the run has gone on, the model is overwritten by the run's anchor, and a
+        new round begins. It may be called before start or afterwards."""
         self._resume = dict(state)
         if self._node is None or self._node.closed:
             return
@@ -305,7 +303,8 @@ class DiLoCo:
             self.reset()
 
     def _takes_up(self, slot: int) -> bool:
-        """Whether the loaded state belongs to the anchor of this slot; then it is taken."""
+        """Takes the loaded state if it belongs to the anchor of this slot, and says whether it
+        does."""
         status = self.status()
         here = {"run_id": status.get("run_id"), "slot": slot}
         if status.get("spec", {}).get("mode", "sync") != "sync":
@@ -357,8 +356,8 @@ class DiLoCo:
             _log.info("%s", self.metrics)
 
     def _stream(self) -> None:
-        """Does what is due in mode streaming: offers a fragment at a border, and lands it delay
-        steps later. A slot that was missed is due at once."""
+        """Does what is due in mode streaming: offers a fragment when its slot is due, and lands it
+        delay steps later. A slot that was missed is due at once."""
         node = self._node_or_fail()
         if not node.begun and (self._tally.steps >= self._due or self._behind()):
             self._begin()
@@ -369,7 +368,7 @@ class DiLoCo:
 
     def _receive(self) -> None:
         """Begins inner steps from the next anchor. An exception on the way, like KeyboardInterrupt,
-        leaves tensors of which nobody knows what they hold: then the next step begins anew."""
+        leaves the tensors in an unknown state; the next step then loads the anchor again."""
         node, tensors = self._node_or_fail(), self._tensors
         if tensors is None:
             return
@@ -388,7 +387,8 @@ class DiLoCo:
         self._settle()
 
     def _settle(self) -> None:
-        """Takes what the status says of the round that begins, or in mode streaming goes on."""
+        """Takes the task of the round that begins, or in mode streaming goes on, from the
+        status."""
         status = self.status()
         self._looked = time.monotonic()
         self._mode = str(status.get("spec", {}).get("mode") or "sync")
@@ -418,8 +418,8 @@ class DiLoCo:
             self._take(task, self._tally.steps)
 
     def _behind(self) -> bool:
-        """Whether the others are so far ahead that a contribution from here would be dropped: then
-        the round ends early, and the next one starts from the new anchor."""
+        """Whether the others are so far ahead that they would drop a contribution of this peer.
+        Then the round ends early, and the next one starts from the new anchor."""
         if time.monotonic() - self._looked < _LOOK:
             return False
         self._looked = time.monotonic()

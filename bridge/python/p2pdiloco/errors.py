@@ -57,7 +57,7 @@ class Forked(Error):
 
 
 class Missed(Error):
-    """The run ended without this peer, and nobody who holds its model answers."""
+    """The run ended without this peer, and no peer with its model answers."""
 
     code = 9
 

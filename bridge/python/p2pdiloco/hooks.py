@@ -10,7 +10,7 @@ from typing import Any, Callable
 class StepHook:
     """Calls `after` when optimizer.step has returned, until it is removed.
 
-    PyTorch 2 has register_step_post_hook. Before, and for optimizers that are no torch.optim's, the
+    PyTorch 2 has register_step_post_hook. Without it, and for optimizers not of torch.optim, the
     instance's step is replaced by a method like it: it passes everything on (a closure, what a
     GradScaler gives), has its signature and attributes, and learning rate schedulers may have
     wrapped it before and may wrap it afterwards.
@@ -25,7 +25,7 @@ class StepHook:
             raise TypeError(f"{kind} is no optimizer, and no list of them: it has no step()")
         try:
             self._handle = optimizer.register_step_post_hook(lambda *_: self._call())
-        except AttributeError:  # also of a wrapper that inherits the method and never set it up
+        except AttributeError:  # a wrapper may inherit the method and never set it up
             self._wrap()
 
     def _call(self) -> None:
@@ -47,7 +47,7 @@ class StepHook:
         self._optimizer.step = self._step
 
     def remove(self) -> None:
-        """Puts the optimizer's own step back. Where somebody has wrapped ours meanwhile it stays,
+        """Restores the optimizer's own step. If other code has wrapped ours meanwhile, ours stays
         and does nothing any more."""
         self._active = False
         if self._handle is not None:

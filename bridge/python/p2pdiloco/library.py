@@ -28,7 +28,7 @@ _error = ctypes.POINTER(ctypes.c_void_p)
 Handle = ctypes.c_int64
 """A node; 0 is none."""
 
-# name: (result, arguments). Texts that are to be freed come as plain addresses.
+# name: (result, arguments). Texts that must be freed are plain addresses.
 _FUNCTIONS = {
     "abi": (_u32, []),
     "version": (_text, []),
@@ -82,7 +82,7 @@ class Library:
         return str(self._c.p2pdiloco_version().decode())
 
     def call(self, name: str, *arguments: object) -> tuple[int, str]:
-        """Calls a function that takes char **error last."""
+        """Calls a function whose last argument is char **error."""
         if self.forked:
             return FORKED, (
                 "this process was made by fork from one that uses p2pdiloco, and cannot use it: "
@@ -104,16 +104,16 @@ class Library:
             raise error_of(code, text)
 
     def progress(self, handle: Handle, steps: int) -> None:
-        """Says how many inner steps of the round are done. A closed node does not mind."""
+        """Reports how many inner steps of the round are done. It ignores a closed node."""
         if not self.forked:
             self._c.p2pdiloco_progress(handle, steps)
 
     def status(self, handle: Handle) -> str:
-        """The status of a node as JSON; empty where it is none."""
+        """The status of a node as JSON; empty for an unknown node."""
         return "" if self.forked else self._take(self._c.p2pdiloco_status(handle))
 
     def event(self, handle: Handle, milliseconds: int) -> tuple[int, str]:
-        """The next event as JSON, with OK; AGAIN or CLOSED without one."""
+        """OK and the next event as JSON; AGAIN or CLOSED if there is none."""
         if self.forked:
             return CLOSED, ""
         event, text = ctypes.c_void_p(), ""

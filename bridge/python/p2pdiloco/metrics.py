@@ -1,4 +1,4 @@
-"""What a training script prints."""
+"""The numbers that a training script prints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Metrics:
     bytes_sent: int = 0
     bytes_received: int = 0
     stall_seconds: float = 0.0
-    """Time in which no inner step was done because of rounds, in all."""
+    """Total time in which rounds kept the trainer from inner steps."""
     last_stall_seconds: float = 0.0
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Metrics:
 
 
 class Tally:
-    """What a peer counts: since its last round, and over all of them."""
+    """Counts of a peer, since its last round and over all rounds."""
 
     def __init__(self) -> None:
         self.slot = self.steps = self.weight = 0  # of this round
@@ -74,7 +74,7 @@ class Tally:
         self._losses += 1
 
     def end(self, stall: float) -> None:
-        """A round is over that held the training up for so many seconds."""
+        """Ends a round that held up the training for so many seconds."""
         self.last_stall = stall
         self.stall += stall
         if self._losses:

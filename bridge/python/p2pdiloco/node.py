@@ -1,4 +1,4 @@
-"""A peer of a run, for those who have a training loop and a flat float32 vector of parameters."""
+"""A peer of a run, for a training loop with a flat float32 vector of parameters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .errors import (
 from .vector import Vector
 
 Event = dict[str, Any]
-"""What happened on a node: "event" is its name, and docs/operations.md lists the other keys."""
+"""What happened on a node: "event" is its name, and docs/operations/events.md has the others."""
 
 _SLICE = 0.1  # seconds that one call waits at most: between two, Python handles signals
 _ENDING = 3.0  # seconds for the last events of a node that has left
@@ -41,24 +41,24 @@ class Node:
                 train(params)                       # inner steps
                 node.sync(params, weight=tokens)
 
-    Making one returns at once: it looks for the run, or founds it, in the background.
+    The constructor returns at once; the node looks for the run, or founds it, in the background.
 
     run: the name of the run.
     layout: (name, shape) of each tensor, in the order in which they lie in the vector; None adopts
-        the run's.
-    initial: the vector should this peer found the run; None is zeros.
+        the run's layout.
+    initial: the vector to start from if this peer founds the run; None means zeros.
     on_event: called with every event, in the thread that calls a method of this node, while that
         method waits and in progress().
     leave_timeout: seconds that leaving waits at most for the others.
     options: those of `p2pdiloco join`, with _ for -.
 
-    Methods raise the classes of p2pdiloco.errors. Those that take a vector are for one thread at a
-    time. A vector is anything with the buffer protocol, of float32, as many elements as the layout
-    has; none is kept.
+    Methods raise the classes of p2pdiloco.errors. One thread at a time may call those that take a
+    vector. A vector is anything with the buffer protocol that holds float32, with as many elements
+    as the layout; the node keeps none.
 
-    Leaving the with block leaves the run, so that the others go on at once; so do Ctrl-C and
-    sys.exit. Any other exception closes the node: to the others that is a crash, and a process that
-    is started again with the same data_dir carries on as the same member.
+    Leaving the with block, Ctrl-C and sys.exit leave the run, so that the others go on at once. Any
+    other exception closes the node: to the others that is a crash, and a process that is started
+    again with the same data_dir carries on as the same member.
     """
 
     def __init__(
@@ -158,22 +158,22 @@ class Node:
         return slot
 
     def progress(self, steps: int) -> None:
-        """Says how many inner steps of this round are done, so that the others see this peer at
-        work. It costs nothing: call it after each of them."""
+        """Reports how many inner steps of this round are done, so that the others see that this
+        peer is at work. It is cheap: call it after each step."""
         self._library.progress(self._handle, steps)
         self._tell()
 
     def status(self) -> dict[str, Any]:
-        """What the node knows: what `p2pdiloco status --json` prints, and "task" once there is one.
-        Of a closed node, what it knew before."""
+        """The node's status: the document of `p2pdiloco status --json`, and "task" once there is
+        one. For a closed node it is the last known status."""
         text = "" if self.closed else self._library.status(self._handle)
         if text:
             self._last = json.loads(text)
         return self._last
 
     def event(self, timeout: Optional[float] = 0) -> Optional[Event]:
-        """The next event; None if there is none in this time. Closed after the last one of a closed
-        node. The newest 1024 are kept for who asks late. Not for a node that has on_event."""
+        """The next event, or None if there is none in this time. It raises Closed after the last
+        event of a closed node. The newest 1024 are kept. Do not call it on a node with on_event."""
         found = ""
 
         def ask(milliseconds: int) -> tuple[int, str]:
@@ -200,7 +200,7 @@ class Node:
     def leave(self, timeout: Optional[float] = None) -> None:
         """Announces that this peer leaves, waits timeout seconds (default: leave_timeout) at most
         for the others to agree, and closes the node. KeyboardInterrupt meanwhile closes it at once.
-        Nothing happens to a closed node."""
+        On a closed node it does nothing."""
         if self.closed:
             return
         self.status()
@@ -223,7 +223,7 @@ class Node:
             raise error_of(*outcome[0])
 
     def close(self) -> None:
-        """Closes the node at once: to the others it looks like a crash. Never an error."""
+        """Closes the node at once; to the others it looks like a crash. It never raises."""
         if self.closed:
             return
         self.status()
@@ -247,7 +247,7 @@ class Node:
         )
 
     def _receive(self, name: str, params: Any, timeout: Optional[float]) -> int:
-        """Has a function of the library wait for an anchor and write it to params."""
+        """Calls a function of the library that waits for an anchor and writes it to params."""
         vector, slot = Vector(params), ctypes.c_uint64()
 
         def ask(ms: int, name: str = name) -> tuple[int, str]:
@@ -288,7 +288,8 @@ class Node:
                 raise NotYet(text or f"not within {timeout} s: nothing is lost, ask again")
 
     def _tell(self, until: float = 0.0) -> None:
-        """Hands events to on_event: those that are there, or all until a moment or the last one."""
+        """Passes events to on_event: those that are there, or all until a given time or the last
+        one."""
         while self._on_event is not None:
             left = max(0.0, until - time.monotonic()) if until else 0.0
             code, text = self._library.event(self._handle, _milliseconds(min(left, _SLICE)))
@@ -303,7 +304,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _close(lib: library.Library, handle: library.Handle, initial: list[Optional[Vector]]) -> None:
-    """Closes a node that is dropped, or open when the interpreter ends."""
+    """Closes a node that was garbage collected, or that is open when the interpreter ends."""
     if handle.value:
         try:
             lib.call("close", handle)

@@ -1,4 +1,4 @@
-"""Settings of a node: what the caller gave, as the library's JSON.
+"""Settings of a node, encoded as the library's JSON.
 
 The names are those of the flags of `p2pdiloco join` with _ for -: run, bootstrap, inner_steps,
 data_dir, preset and so on. What is not given here, the library takes from the environment
@@ -31,8 +31,8 @@ def value(settings: Mapping[str, Any], name: str) -> Any:
 
 
 def _names_run(path: Any) -> bool:
-    """Whether a config file, TOML or JSON, has the key of a run or of its spec. What cannot be read
-    counts as if: the library says then what is wrong with it."""
+    """Whether a config file, TOML or JSON, has the key of a run or of its spec. A file that cannot
+    be read counts as one that has, because the library then reports what is wrong with it."""
     try:
         with open(path, encoding="utf-8") as f:
             text = f.read(1 << 18)

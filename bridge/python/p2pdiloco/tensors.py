@@ -23,7 +23,7 @@ from .errors import Invalid
 from .settings import Tensor
 
 Model = Union[torch.nn.Module, Mapping[str, torch.Tensor], Iterable[tuple[str, torch.Tensor]]]
-"""A module, or named tensors: then those and no others, in this order."""
+"""A module; or named tensors, of which these and no others are trained, in this order."""
 
 _ALLOWED = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _NOT_NEGATIVE = "running_var"  # batch norm's
@@ -68,8 +68,8 @@ class _Part:
     floor: bool  # loaded with 0 as lower bound
 
     def shown(self, anchor: torch.Tensor) -> torch.Tensor:
-        """What the tensor is after an anchor was loaded. The same on all devices: the conversion is
-        the processor's."""
+        """The tensor's value after an anchor was loaded. It is the same on all devices, because the
+        CPU converts it."""
         if self.floor:
             anchor = anchor.clamp(min=0)
         return anchor.to(self.tensor.dtype)
@@ -110,14 +110,15 @@ class FlatTensors:
 
     @torch.no_grad()
     def initial(self) -> None:
-        """Writes the tensors as they are to the vector: what a founder begins with."""
+        """Writes the tensors as they are to the vector, as a founder's initial parameters."""
         for part in self._parts:
             part.flat.copy_(part.tensor, non_blocking=part.tensor.is_cuda)
         self._synchronize()
 
     @torch.no_grad()
     def gather(self) -> None:
-        """Writes the local parameters to the vector. Invalid where the model has others now."""
+        """Writes the local parameters to the vector. It raises Invalid if the model has others
+        now."""
         self._check()
         self.initial()
         for part in self._parts:
@@ -134,13 +135,13 @@ class FlatTensors:
 
     @torch.no_grad()
     def adopt(self) -> None:
-        """Takes the vector for the anchor that the tensors have grown from, and leaves them."""
+        """Takes the vector as the anchor that the tensors started from, and leaves the tensors."""
         for part in self._parts:
             if part.kept is not None:
                 part.kept.copy_(part.flat)
 
     def _check(self) -> None:
-        """Who trains tensors that are not those of the beginning would go on alone, unseen."""
+        """Refuses a model whose tensors were replaced: it would train alone without notice."""
         module = self._module
         have = module and {id(t) for t in (*module.parameters(), *module.buffers())}
         for part, (name, shape, dtype) in zip(self._parts, self._kinds):
@@ -154,7 +155,7 @@ class FlatTensors:
             raise Invalid(f"{name} {why} (since this DiLoCo was made)")
 
     def _synchronize(self) -> None:
-        """Waits for the copies: the vector belongs to the host again."""
+        """Waits for the copies, after which the host may use the vector again."""
         for device in self._devices:
             stream: Any = torch.cuda.current_stream(device)
             stream.synchronize()

@@ -1,6 +1,7 @@
 /*
- * The text of --trainer-config: sizes of the model, its training, and its data. What a key is, its default and its limits are the built-in
- * trainer's (bridge/builtin), so that peers with either can share a run; README.md lists them.
+ * The text of --trainer-config: sizes of the model, its training, and its data. What a key is, its default and
+ * its limits are the built-in trainer's (bridge/builtin), so that peers with either can share a run; README.md
+ * lists them.
  */
 #ifndef P2PDILOCO_COMMON_CONFIG_H
 #define P2PDILOCO_COMMON_CONFIG_H
@@ -34,11 +35,12 @@ struct config {
 	int64_t max_bytes, hold_out;
 };
 
-/* Reads the value of a key that config does not know, for trainers with keys of their own. It returns 0, FAILED, or -1 where it does
- * not know the key either. */
+/* Reads the value of a key that config does not know, for trainers with keys of their own. It returns 0,
+ * FAILED, or -1 where it does not know the key either. */
 typedef int (*config_other)(struct json *j, const char *key, void *mine);
 
-/* Fills c from a JSON object, checks it, and fills in defaults. other may be NULL. What config_free is for is in c on failure, too. */
+/* Fills c from a JSON object, checks it, and fills in defaults. other may be NULL. What config_free is for is
+ * in c on failure, too. */
 int config_parse(struct config *c, const char *text, config_other other, void *mine, struct failure *why);
 
 void config_free(struct config *c);

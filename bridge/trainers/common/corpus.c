@@ -83,7 +83,8 @@ static bool divide(struct corpus *corpus, const struct texts *t, const struct fi
 	return ok;
 }
 
-/* Whether the held-out part is between a quarter and four times what one file of hold_out should give, and no more than half of all. */
+/* Whether the held-out part is between a quarter and four times what one file of hold_out should give, and no
+ * more than half of all. */
 static bool balanced(const struct corpus *corpus, uint64_t hold_out) {
 	uint64_t held = corpus->held_out_bytes, all = held + corpus->train_bytes;
 	return held * 4 * hold_out >= all && held * hold_out <= 4 * all && held * 2 <= all;

@@ -1,6 +1,7 @@
 /*
- * A reader of JSON that is strict, and no more than a configuration needs: it goes through the text once, the caller asks for what
- * it expects next, and everything else is an error that names the line and column. Nothing is allocated.
+ * A reader of JSON that is strict, and no more than a configuration needs: it goes through the text once, the
+ * caller asks for what it expects next, and everything else is an error that names the line and column. Nothing
+ * is allocated.
  *
  *     bool more;
  *     if (json_enter(&j, '{', &more)) return 1;

@@ -82,8 +82,8 @@ void layout_free(struct layout *l) {
 	memset(l, 0, sizeof *l);
 }
 
-/* Draws from a sum of twelve uniform 16-bit integers, whose deviation is 65536 to ten digits. It is as good as normal here, and being
- * integer arithmetic it gives the same bits on every machine, which logarithms do not. */
+/* Draws from a sum of twelve uniform 16-bit integers, whose deviation is 65536 to ten digits. It is as good as
+ * normal here, and being integer arithmetic it gives the same bits on every machine, which logarithms do not. */
 static void fill_normal(struct pcg *random, const struct tensor *t, float *flat, float deviation) {
 	for (size_t i = 0; i < t->count; i++) {
 		int sum = -12 * 65535 / 2;

@@ -1,6 +1,6 @@
 /*
- * The model's tensors in flat order: all parameters live in one vector, and each tensor is a part of it. Matrices are (outputs x
- * inputs), row-major.
+ * The model's tensors in flat order: all parameters live in one vector, and each tensor is a part of it.
+ * Matrices are (outputs x inputs), row-major.
  *
  *     wte (256, width)  wpe (context, width)  then for each layer i, h.i.:
  *     ln1  attn.qkv (3 width, width)  attn.proj (width, width)  ln2  mlp.up (4 width, width)  mlp.down (width, 4 width)
@@ -26,7 +26,8 @@ struct tensor {
 	uint64_t shape[2];
 };
 
-/* Indices into layout.tensors: WTE, WPE, those of layer i at BLOCK(i) + LN1_WEIGHT..., those of lnf at FINAL(layers) + 0 and 1. */
+/* Indices into layout.tensors: WTE, WPE, those of layer i at BLOCK(i) + LN1_WEIGHT..., those of lnf at
+ * FINAL(layers) + 0 and 1. */
 enum { WTE, WPE, FIRST_BLOCK };
 enum {
 	LN1_WEIGHT, LN1_BIAS, QKV_WEIGHT, QKV_BIAS, PROJ_WEIGHT, PROJ_BIAS,
@@ -50,8 +51,9 @@ uint64_t buffer_elements(const struct config *c);
 int layout_make(struct layout *l, const struct config *c, uint32_t dtype, struct failure *why);
 void layout_free(struct layout *l);
 
-/* Writes the initial parameters, D elements: the same bits as the built-in trainer's. Gains are 1, biases 0, and matrices are normal
- * values: of deviation 1/sqrt(width), but 0.02/sqrt(2 layers) for what writes into the residual stream. */
+/* Writes the initial parameters, D elements: the same bits as the built-in trainer's. Gains are 1, biases 0,
+ * and matrices are normal values: of deviation 1/sqrt(width), but 0.02/sqrt(2 layers) for what writes into the
+ * residual stream. */
 void initialize(const struct layout *l, const struct config *c, uint64_t seed, float *dst);
 
 #ifdef __cplusplus

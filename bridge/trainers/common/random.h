@@ -1,6 +1,6 @@
 /*
- * A random generator of Go's math/rand/v2, bit for bit: what a peer starts from must not depend on the language of its trainer. PCG-DXSM is
- * O'Neill's (pcg-random.org).
+ * A random generator of Go's math/rand/v2, bit for bit: what a peer starts from must not depend on the language
+ * of its trainer. PCG-DXSM is O'Neill's (pcg-random.org).
  */
 #ifndef P2PDILOCO_COMMON_RANDOM_H
 #define P2PDILOCO_COMMON_RANDOM_H

@@ -67,7 +67,7 @@ int sampler_open(struct sampler *s, const struct corpus *corpus, const p2pdiloco
 		.corpus = corpus, .seed = task->seed, .part = task->part, .part_steps = task->part_steps, .step = task->done,
 		.batch = batch, .length = length, .windows = (corpus->train_bytes - length) / length,
 	};
-	if (s->part_steps == 0) { /* whoever made the task deals no parts */
+	if (s->part_steps == 0) { /* the task assigns no parts */
 		s->part = task->slot * task->member_count + task->rank;
 		s->part_steps = task->steps;
 	}

@@ -1,6 +1,7 @@
 /*
- * Draws the training sequences of one task: samples without replacement, from a part of the data that is this peer's alone (docs/data.md), the
- * same ones as the built-in trainer's. An epoch is the training text cut into windows, from a place of its own on, in an order of its own.
+ * Draws the training sequences of one task: samples without replacement, from a part of the data that is this
+ * peer's alone (docs/data.md), the same ones as the built-in trainer's. An epoch is the training text cut into
+ * windows, from a place of its own on, in an order of its own.
  */
 #ifndef P2PDILOCO_COMMON_SAMPLER_H
 #define P2PDILOCO_COMMON_SAMPLER_H
@@ -15,8 +16,9 @@
 extern "C" {
 #endif
 
-/* An order of the numbers below n that needs no memory: a Feistel network of four rounds over the least even number of bits that holds
- * them, applied again until the result is below n (cycle walking: Black and Rogaway 2002). */
+/* An order of the numbers below n that needs no memory: a Feistel network of four rounds over the least even
+ * number of bits that holds them, applied again until the result is below n (cycle walking: Black and Rogaway
+ * 2002). */
 struct permutation {
 	uint64_t n;
 	int half; /* bits of a half */

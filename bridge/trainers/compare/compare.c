@@ -1,13 +1,14 @@
 /*
- * Compares two trainers of the same model, tensor by tensor, through the trainer ABI alone. It needs nothing but libc, so that it runs where
- * there is a GPU and no Go (cuda/check.sh).
+ * Compares two trainers of the same model, tensor by tensor, through the trainer ABI alone. It needs nothing
+ * but libc, so that it runs where there is a GPU and no Go (cuda/check.sh).
  *
  *     compare LIBRARY REFERENCE TOLERANCE CONFIG [ONLY]
  *
- * CONFIG is the inside of a JSON object that both are given, such as '"layers":2,"data":"/some/text"', ONLY what LIBRARY alone is given
- * beside it, such as '"dtype":"bf16"'. Compared are layout, initial bits (equal), held-out loss, each tensor's gradient (by its norm) and the
- * losses of some steps of training (all within TOLERANCE), what export_gradient says (exact), and the saved file, which each must read from the
- * other; and that a NaN is noticed soon. It returns 1 where they differ.
+ * CONFIG is the inside of a JSON object that both are given, such as '"layers":2,"data":"/some/text"', ONLY
+ * what LIBRARY alone is given beside it, such as '"dtype":"bf16"'. Compared are layout, initial bits (equal),
+ * held-out loss, each tensor's gradient (by its norm) and the losses of some steps of training (all within
+ * TOLERANCE), what export_gradient says (exact), and the saved file, which each must read from the other; and
+ * that a NaN is noticed soon. It returns 1 where they differ.
  */
 #include <dlfcn.h>
 #include <math.h>

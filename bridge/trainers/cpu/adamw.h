@@ -1,4 +1,5 @@
-/* AdamW: Adam with decoupled weight decay, after the whole gradient was clipped to a norm. update.h has the formulas. */
+/* AdamW: Adam with decoupled weight decay, after the whole gradient was clipped to a norm. update.h has the
+ * formulas. */
 #ifndef P2PDILOCO_CPU_ADAMW_H
 #define P2PDILOCO_CPU_ADAMW_H
 

@@ -12,7 +12,8 @@ struct operation {
 	const float *qkv;
 };
 
-/* Where one head's query begins in qkv, at a sequence's first position. Its key is width further on, its value 2 width. */
+/* Where one head's query begins in qkv, at a sequence's first position. Its key is width further on, its value
+ * 2 width. */
 static size_t query_at(const struct attention *a, size_t sequence, size_t head) {
 	return sequence * a->context * 3 * a->width + head * (a->width / a->heads);
 }

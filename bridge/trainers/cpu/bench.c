@@ -1,5 +1,6 @@
 /*
- * How fast a trainer library is: bench LIBRARY [CONFIG [STEPS]]. It trains three rounds of so many steps and prints the best.
+ * How fast a trainer library is: bench LIBRARY [CONFIG [STEPS]]. It trains three rounds of so many steps and
+ * prints the best.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
 #include <string.h>
 
 /*
- * How a product is cut. The innermost loop keeps a block of ROWS x COLUMNS sums in registers and adds, for each of up to DEPTH values of the
- * inner dimension, ROWS values of a times COLUMNS values of b. Those of b were copied to a panel that lies in a row and
- * stays in the L1 cache while the loop goes down the rows of a tile.
+ * How a product is cut. The innermost loop keeps a block of ROWS x COLUMNS sums in registers and adds, for each
+ * of up to DEPTH values of the inner dimension, ROWS values of a times COLUMNS values of b. Those of b were
+ * copied to a panel that lies in a row and stays in the L1 cache while the loop goes down the rows of a tile.
  */
 enum { ROWS = 6, COLUMNS = 16, DEPTH = 256, TILE_ROWS = 42 * ROWS };
 
@@ -36,8 +36,8 @@ static inline void pack(float *panel, struct matrix b, size_t l, size_t j, size_
 	}
 }
 
-/* Computes sums = the product of depth columns of ROWS rows, step elements from column to column, and the panel: for 16 registers of
- * eight values. */
+/* Computes sums = the product of depth columns of ROWS rows, step elements from column to column, and the
+ * panel: for 16 registers of eight values. */
 INLINE void block_of_eights(float sums[ROWS][COLUMNS], const float *const rows[ROWS], size_t step, const float *panel, size_t depth) {
 	eight left[ROWS] = {{0}}, right[ROWS] = {{0}};
 	for (size_t l = 0; l < depth; l++) {

@@ -19,7 +19,8 @@ static inline struct matrix mat(const float *data, size_t stride) { return (stru
 /* The transpose, a view too. */
 static inline struct matrix transposed(struct matrix m) { return (struct matrix){m.data, m.column, m.row}; }
 
-/* Computes c = a b, or c += a b with add, for a (m x k), b (k x n) and c (m x n), row-major with so many elements from row to row. */
+/* Computes c = a b, or c += a b with add, for a (m x k), b (k x n) and c (m x n), row-major with so many
+ * elements from row to row. */
 void matmul(struct team *team, float *c, size_t stride, struct matrix a, struct matrix b, size_t m, size_t n, size_t k, bool add);
 
 /* The sum of n products, in several partial sums. */

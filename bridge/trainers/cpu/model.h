@@ -1,6 +1,6 @@
 /*
- * The model: GPT-2's form, with learned positions, pre-norm blocks of causal attention and a GELU MLP four times as wide, and an output
- * head tied to the byte embedding. One step is
+ * The model: GPT-2's form, with learned positions, pre-norm blocks of causal attention and a GELU MLP four
+ * times as wide, and an output head tied to the byte embedding. One step is
  *
  *     draw a batch -> model_forward -> model_backward -> adamw_step
  *     (sampler.c)     (model.c, layers.c, attention.c)    (adamw.c)
@@ -48,16 +48,17 @@ struct model {
 	struct gradients back;
 };
 
-/* Makes a model with room for config->batch sequences, parameters zero. The three must outlive it. What model_free is for is in m on failure,
- * too. */
+/* Makes a model with room for config->batch sequences, parameters zero. The three must outlive it. What
+ * model_free is for is in m on failure, too. */
 int model_make(struct model *m, const struct config *config, const struct layout *layout, struct team *team, struct failure *why);
 void model_free(struct model *m);
 
-/* The mean loss over so many sequences, in nats per byte: at most as many as there is room for. inputs and targets are sequences *
- * context bytes each. */
+/* The mean loss over so many sequences, in nats per byte: at most as many as there is room for. inputs and
+ * targets are sequences * context bytes each. */
 double model_forward(struct model *m, const uint8_t *inputs, const uint8_t *targets, size_t sequences);
 
-/* Computes the gradient of the last forward's mean loss into m->grads, replacing what was there. The batch must be the same. */
+/* Computes the gradient of the last forward's mean loss into m->grads, replacing what was there. The batch must
+ * be the same. */
 void model_backward(struct model *m, const uint8_t *inputs, const uint8_t *targets, size_t sequences);
 
 #endif

@@ -16,9 +16,11 @@ int team_start(struct team **team, int count, struct failure *why);
 void team_stop(struct team *team);
 
 /*
- * Calls do_part on contiguous parts that cover [0, n), one part a thread, and returns when all are done. NULL is a team of one.
+ * Calls do_part on contiguous parts that cover [0, n), one part a thread, and returns when all are done. NULL
+ * is a team of one.
  *
- * Work is cut in pieces that do not depend on the number of threads, and each piece is one thread's: neither do the results.
+ * Work is cut in pieces that do not depend on the number of threads, and each piece is one thread's: neither do
+ * the results.
  */
 void split(struct team *team, size_t n, work do_part, const void *operation);
 

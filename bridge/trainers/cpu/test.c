@@ -1,9 +1,11 @@
 /*
- * Tries a trainer library against what p2pdiloco_trainer.h promises, and its backward pass against finite differences:
+ * Tries a trainer library against what p2pdiloco_trainer.h promises, and its backward pass against finite
+ * differences:
  *
  *     test LIBRARY FOLDER [slow]
  *
- * LIBRARY is libp2pdiloco_cpu.so or another trainer of this model, FOLDER an empty one to write in. It prints what is wrong and returns 1.
+ * LIBRARY is libp2pdiloco_cpu.so or another trainer of this model, FOLDER an empty one to write in. It prints
+ * what is wrong and returns 1.
  */
 #include "test.h"
 
@@ -114,7 +116,8 @@ static void test_bad_configurations(void) {
 	}
 }
 
-/* Whatever the text is, create says no in one line: its data is nowhere. Sanitizers and valgrind see what else it does. */
+/* Whatever the text is, create says no in one line: its data is nowhere. Sanitizers and valgrind see what else
+ * it does. */
 static void test_mangled_configurations(void) {
 	static const char good[] = "{ \"layers\" : 2, \"beta1\":-1.5e-1 ,\"clip\":0,\n\"data\":[\"/nowhere\\u00e9\\ud83d\\ude00\\n\", \"\xc3\xa9\xf0\x9f\x98\x80\"] }";
 	static const char bytes[] = "{}[]\",:\\u0dDeE+-.19 \t\n\x80\xc3\xed\xf0\xff/antfl";

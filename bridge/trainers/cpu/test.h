@@ -29,7 +29,8 @@ extern int failures;
 /* A small model whose sizes are all different, so that a mixed-up dimension shows. */
 #define SMALL "\"layers\":2,\"width\":12,\"heads\":3,\"context\":10,\"batch\":4,\"held_out\":7"
 
-/* Makes a trainer with the test's text and these members of the configuration; it ends the program where that fails. */
+/* Makes a trainer with the test's text and these members of the configuration; it ends the program where that
+ * fails. */
 p2pdiloco_trainer *make_trainer(const char *members);
 
 /* Ends the program with last_error unless code is OK. */

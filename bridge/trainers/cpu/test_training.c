@@ -41,8 +41,8 @@ static double *backward(p2pdiloco_trainer *t, const float *values, uint64_t d) {
 	return gradient;
 }
 
-/* Compares elements of every tensor's gradient with finite differences. What is left after a correct backward pass is float32 rounding; a
- * missing or doubled term is far above. */
+/* Compares elements of every tensor's gradient with finite differences. What is left after a correct backward
+ * pass is float32 rounding; a missing or doubled term is far above. */
 void test_gradients(void) {
 	p2pdiloco_trainer *t = make_trainer(SMALL "," PLAIN);
 	const p2pdiloco_trainer_tensor *tensors;
@@ -172,7 +172,7 @@ static void refuse_damaged(p2pdiloco_trainer *t, const char *path) {
 	}
 }
 
-/* Who restores what was saved goes on with the same bits, and a damaged file or another model's is refused without harm. */
+/* A restored trainer goes on with the same bits. A damaged file, or one of another model, is refused without harm. */
 void test_save(void) {
 	char path[4096];
 	snprintf(path, sizeof path, "%s/state", folder);

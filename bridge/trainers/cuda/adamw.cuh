@@ -1,5 +1,5 @@
-/* AdamW (Loshchilov and Hutter, arXiv 1711.05101) in one kernel, after the gradient's norm: clipping, weight decay, moments, the step, and the copy of the parameters
- * that the products read. */
+/* AdamW (Loshchilov and Hutter, arXiv 1711.05101) in one kernel, after the gradient's norm: clipping, weight
+ * decay, moments, the step, and the copy of the parameters that the products read. */
 #pragma once
 
 #include "blocksum.cuh"

@@ -1,5 +1,5 @@
-/* Causal attention's own kernels; the products between them are cuBLAS's. A head's queries, keys and values lie together, (sequences,
- * heads, steps, size), so that one batched product serves all heads of all sequences. */
+/* Causal attention's own kernels; the products between them are cuBLAS's. A head's queries, keys and values lie
+ * together, (sequences, heads, steps, size), so that one batched product serves all heads of all sequences. */
 #pragma once
 
 #include "numbers.cuh"
@@ -9,7 +9,8 @@ struct Heads {
 	unsigned heads, steps, size;
 };
 
-/* Where element i of (sequences, heads, steps, size) lies in a row-wise (sequences x steps, parts x heads x size), in its first part. */
+/* Where element i of (sequences, heads, steps, size) lies in a row-wise (sequences x steps, parts x heads x
+ * size), in its first part. */
 __device__ inline unsigned in_rows(unsigned i, Heads h, unsigned parts) {
 	unsigned column = i % h.size, step = i / h.size % h.steps, head = i / h.size / h.steps % h.heads;
 	unsigned sequence = i / h.size / h.steps / h.heads;
@@ -33,8 +34,8 @@ template <class T> __global__ void to_rows(T *rows, const T *in, unsigned n, uns
 	rows[in_rows(i % n, h, parts) + part * h.heads * h.size] = in[i];
 }
 
-/* Turns the scores of each position, (…, steps, steps), into weights over the positions up to it, and zeros after it. One warp a
- * row. */
+/* Turns the scores of each position, (…, steps, steps), into weights over the positions up to it, and zeros
+ * after it. One warp a row. */
 template <class T> __global__ void causal_softmax(T *scores, size_t rows, int steps, float scale) {
 	size_t row = warp_row();
 	if (row >= rows)

@@ -3,10 +3,11 @@
  *
  *     cuda_bench LIBRARY CONFIG ROUNDS STEPS
  *
- * CONFIG is the text of --trainer-config. The time of a step is that of whole rounds, ROUNDS of STEPS steps after one to warm up, in which the
- * host draws and copies its batches. Copies go to and from memory like that of a peer, page-locked by the trainer, and are asked
- * for in the ranges in which p2pdiloco asks; beside them stand cudaMemcpyAsync's own, of the same bytes between plain page-locked memory and
- * the device, tried in turn with them.
+ * CONFIG is the text of --trainer-config. The time of a step is that of whole rounds, ROUNDS of STEPS steps
+ * after one to warm up, in which the host draws and copies its batches. Copies go to and from memory like that
+ * of a peer, page-locked by the trainer, and are asked for in the ranges in which p2pdiloco asks; beside them
+ * stand cudaMemcpyAsync's own, of the same bytes between plain page-locked memory and the device, tried in turn
+ * with them.
  */
 #include <dlfcn.h>
 #include <sys/mman.h>

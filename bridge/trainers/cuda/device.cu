@@ -109,7 +109,8 @@ std::string use_device(int ordinal) {
 	int count = 0;
 	CUDA(cudaGetDeviceCount(&count));
 	CUDA(cudaSetDevice(ordinal));
-	/* Waiting sleeps: a spinning host would take the core that the peer needs. Some versions refuse it for a device in use. */
+	/* Waiting sleeps: a spinning host would take the core that the peer needs. Some versions refuse it for a
+	 * device in use. */
 	if (cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync) != cudaSuccess)
 		cudaGetLastError();
 	cudaDeviceProp p;

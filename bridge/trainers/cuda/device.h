@@ -1,8 +1,9 @@
 /*
- * What stands between the trainer and CUDA: every call checked, memory, streams and events that free themselves, and LAUNCH.
+ * What stands between the trainer and CUDA: every call checked, memory, streams and events that free
+ * themselves, and LAUNCH.
  *
- * A call that fails throws Failure, whose text is one line: what was called, where, what CUDA said, and what to do. trainer.cu
- * catches it at the border to C.
+ * A call that fails throws Failure, whose text is one line: what was called, where, what CUDA said, and what to
+ * do. trainer.cu catches it at the border to C.
  */
 #pragma once
 
@@ -28,8 +29,9 @@ void check(cublasStatus_t, const char *call, const char *file, int line);
 /* CUDA(cudaFoo(...)) */
 #define CUDA(call) check((call), #call, __FILE__, __LINE__)
 
-/* LAUNCH(kernel, grid, block, stream, arguments...): a kernel whose name has a comma in it stands in parentheses. A grid of no
- * blocks is no launch. The launch itself is checked; what goes wrong in the kernel shows at the next wait. */
+/* LAUNCH(kernel, grid, block, stream, arguments...): a kernel whose name has a comma in it stands in
+ * parentheses. A grid of no blocks is no launch. The launch itself is checked; what goes wrong in the kernel
+ * shows at the next wait. */
 #ifdef P2PDILOCO_EMULATED
 #define LAUNCH(kernel, grid, block, stream, ...) \
 	check(emulate::launch(kernel, #kernel, grid, block, stream, __VA_ARGS__), #kernel, __FILE__, __LINE__)

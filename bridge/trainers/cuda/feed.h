@@ -1,5 +1,5 @@
-/* Batches on their way to the GPU: drawn by the host into page-locked memory, copied on a stream of their own, so that the next one is
- * there when a step ends. There are two of each buffer. */
+/* Batches on their way to the GPU: drawn by the host into page-locked memory, copied on a stream of their own,
+ * so that the next one is there when a step ends. There are two of each buffer. */
 #pragma once
 
 #include "model.h"
@@ -9,7 +9,8 @@ class Feed {
 public:
 	Feed(int sequences, int context);
 
-	/* Draws the next batch. What is queued on compute afterwards sees it. The caller says used when all of that is queued. */
+	/* Draws the next batch. What is queued on compute afterwards sees it. The caller says used when all of that
+	 * is queued. */
 	Batch next(sampler *, const Stream &compute);
 	/* The same of bytes that are given, as many sequences as there is room for at most. */
 	Batch next(const uint8_t *inputs, const uint8_t *targets, int sequences, const Stream &compute);

@@ -66,7 +66,8 @@ void Gpu::set_state(const float *first, const float *second, uint64_t steps) {
  *
  *     host: draw a batch -> copies: to the GPU -> compute: forward -> backward -> norm -> AdamW -> event
  *
- * The three run beside each other: while the GPU does one step, the next batch is on its way and the one after is drawn. */
+ * The three run beside each other: while the GPU does one step, the next batch is on its way and the one after
+ * is drawn. */
 void Gpu::enqueue_step(sampler *data, uint64_t step) {
 	Batch b = feed_.next(data, compute_);
 	model_->forward(b, progress_, step);

@@ -24,8 +24,8 @@ public:
 	/* anchor - parameters, subtracted on the GPU. */
 	void export_gradient(size_t begin, size_t count, float *dst);
 
-	/* Does task.steps inner steps, or fewer when cancelled: then it returns false. stats are what was done in any case, and
-	 * after a failure stats->steps alone. */
+	/* Does task.steps inner steps, or fewer when cancelled: then it returns false. stats are what was done in
+	 * any case, and after a failure stats->steps alone. */
 	bool run(sampler *, const p2pdiloco_trainer_task &task, const std::atomic<bool> &cancelled, p2pdiloco_trainer_stats *stats);
 
 	/* The mean held-out loss. False: cancelled. */

@@ -4,8 +4,8 @@
 #include "blocksum.cuh"
 #include "progress.h"
 
-/* Cross-entropy of each row of logits (rows, vocab) with its target, in nats. d_logits, unless null, becomes the gradient of the mean loss;
- * it may be logits itself. One warp a row. */
+/* Cross-entropy of each row of logits (rows, vocab) with its target, in nats. d_logits, unless null, becomes
+ * the gradient of the mean loss; it may be logits itself. One warp a row. */
 template <class T>
 __global__ void softmax_loss(float *losses, T *d_logits, const float *logits, const uint8_t *targets, size_t rows, int vocab) {
 	size_t row = warp_row();

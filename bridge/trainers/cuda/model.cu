@@ -214,7 +214,8 @@ template <class T> void Transformer<T>::backward_block(size_t layer, int sequenc
 	norm_grad(b.ln1, scratch_.stream, narrow, a.norm1, a.in, rows, true);
 }
 
-/* The forward pass read from its end. Every tensor's gradient is replaced, wte's by the head and then added to by the embedding. */
+/* The forward pass read from its end. Every tensor's gradient is replaced, wte's by the head and then added to
+ * by the embedding. */
 template <class T> void Transformer<T>::backward(const Batch &b) {
 	const int rows = b.sequences * sizes_.context, d = sizes_.width;
 	const T *d_logits = is_float ? (const T *)(const void *)(float *)scratch_.logits : (const T *)scratch_.d_logits;

@@ -1,9 +1,9 @@
 /*
- * The model on the GPU: parameters, gradients, and one step's forward and backward pass. Everything is queued on one stream; nothing
- * here waits.
+ * The model on the GPU: parameters, gradients, and one step's forward and backward pass. Everything is queued
+ * on one stream; nothing here waits.
  *
- * Parameters, gradients and the residual stream are float32. What lies between two products (T) is float32 or bf16; with bf16 the
- * matrices are read from a bf16 copy of the parameters, and products add up in float32.
+ * Parameters, gradients and the residual stream are float32. What lies between two products (T) is float32 or
+ * bf16; with bf16 the matrices are read from a bf16 copy of the parameters, and products add up in float32.
  */
 #pragma once
 
@@ -38,7 +38,7 @@ public:
 	virtual void backward(const Batch &) = 0;
 	/* To be called when elements [begin, begin + count) of params were changed from outside. */
 	virtual void changed(size_t begin, size_t count) = 0;
-	/* For who changes params itself: where the products read them, null if in params. */
+	/* For code that changes params itself: the copy that products read, or null if they read params. */
 	virtual void *copy() = 0;
 
 	Buffer<float> params, gradients; /* D each, in the layout's order */

@@ -25,8 +25,8 @@ __global__ void norm_forward(T *out, float2 *kept, const float *in, const float 
 		kept[row] = make_float2(mean, inverse);
 }
 
-/* Adds the gradient of the input to d_in, since the residual stream around the norm has one already; with add false d_in is
- * replaced. One warp a row. */
+/* Adds the gradient of the input to d_in, since the residual stream around the norm has one already; with add
+ * false d_in is replaced. One warp a row. */
 template <class T>
 __global__ void norm_backward(float *d_in, const T *d_out, const float *in, const float2 *kept, const float *gain, size_t rows, int d, bool add) {
 	size_t row = warp_row();
@@ -47,8 +47,8 @@ __global__ void norm_backward(float *d_in, const T *d_out, const float *in, cons
 	}
 }
 
-/* Sums over rows are taken in two steps, of which the second adds the pieces' sums in order: always the same bits, which atomic
- * additions would not give. A block of 32 columns x 8 threads sums one piece of the rows. */
+/* Sums over rows are taken in two steps, of which the second adds the pieces' sums in order: always the same
+ * bits, which atomic additions would not give. A block of 32 columns x 8 threads sums one piece of the rows. */
 constexpr unsigned sum_columns = 32, sum_rows = 8, most_pieces = 64;
 
 /* Sums what the threads of one column hold; those of the first row get it. */

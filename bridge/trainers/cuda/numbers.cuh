@@ -1,4 +1,5 @@
-/* Types and sums that all kernels use. T is what the model's activations are stored as, float or bf16; arithmetic is float. */
+/* Types and sums that all kernels use. T is what the model's activations are stored as, float or bf16;
+ * arithmetic is float. */
 #pragma once
 
 #include "device.h"

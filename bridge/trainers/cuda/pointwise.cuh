@@ -12,9 +12,9 @@ __global__ static void embed(float *out, const uint8_t *inputs, const float *wte
 	out[i] = wte[inputs[row] * d + column] + wpe[row % context * d + column];
 }
 
-/* Adds to the gradient of each byte's embedding (the head left its own there) that of the positions where it stands: order lists
- * positions by byte, those of byte b from starts[b] on, ascending. One block a byte and 128 columns: no two threads write to one
- * place, and the order of the sum is always the same. */
+/* Adds to the gradient of each byte's embedding (the head left its own there) that of the positions where it
+ * stands: order lists positions by byte, those of byte b from starts[b] on, ascending. One block a byte and 128
+ * columns: no two threads write to one place, and the order of the sum is always the same. */
 __global__ static void embed_backward_bytes(float *grad, const float *stream, const int *order, const int *starts, int d) {
 	int byte = blockIdx.x, column = blockIdx.y * blockDim.x + threadIdx.x;
 	if (column >= d)
@@ -44,7 +44,8 @@ __global__ void begin_rows(T *out, const float *bias, const float *residual, uns
 		out[i] = stored<T>(bias[i % columns] + (residual ? residual[i] : 0));
 }
 
-/* GELU's tanh form written with a logistic function, as the built-in trainer has it: out = x logistic(2 sqrt(2/pi) (x + c x^3)). */
+/* GELU's tanh form written with a logistic function, as the built-in trainer has it: out = x logistic(2
+ * sqrt(2/pi) (x + c x^3)). */
 constexpr float gelu_scale = 2 * 0.7978845608028654f;
 constexpr float gelu_cube = 0.044715f;
 

@@ -19,7 +19,8 @@ cublasComputeType_t compute_for(const Matrix &a, cublasComputeType_t wanted) { r
 
 } // namespace
 
-/* cuBLAS counts columns where we count rows, so it sees every matrix transposed: out^T = b^T a^T is what it is asked for. */
+/* cuBLAS counts columns where we count rows, so it sees every matrix transposed: out^T = b^T a^T is what it is
+ * asked for. */
 void Products::multiply(Matrix out, Matrix a, Matrix b, int m, int n, int k, bool add) const {
 	const float one = 1, beta = add ? 1 : 0;
 	CUDA(cublasGemmEx(handle_, operation(b), operation(a), n, m, k, &one, b.data, b.type, b.stride, a.data, a.type, a.stride, &beta,

@@ -3,7 +3,8 @@
 
 #include "device.h"
 
-/* A view: element (i, j) is data[i * stride + j], or (j, i) when transposed. In a batch the next matrix lies step elements on. */
+/* A view: element (i, j) is data[i * stride + j], or (j, i) when transposed. In a batch the next matrix lies
+ * step elements on. */
 struct Matrix {
 	const void *data;
 	cudaDataType type;
@@ -25,7 +26,8 @@ public:
 	Products &operator=(const Products &) = delete;
 	~Products() { cublasDestroy(handle_); }
 
-	/* out (m x n) = a (m x k) b (k x n), or += when add is set, in float32. Where a and b are bf16, out may be either. */
+	/* out (m x n) = a (m x k) b (k x n), or += when add is set, in float32. Where a and b are bf16, out may be
+	 * either. */
 	void multiply(Matrix out, Matrix a, Matrix b, int m, int n, int k, bool add) const;
 
 	/* The same for count matrices each. */

@@ -1,7 +1,7 @@
 /*
- * The trainer ABI (bridge/include/p2pdiloco_trainer.h) around what is on the GPU. Start reading here, then gpu.cu (a round, copies),
- * model.cu (a step) and the kernels in the .cuh files. Configuration, data and the saved file are those of all reference trainers
- * (bridge/trainers/common).
+ * The trainer ABI (bridge/include/p2pdiloco_trainer.h) around what is on the GPU. Start reading here, then
+ * gpu.cu (a round, copies), model.cu (a step) and the kernels in the .cuh files. Configuration, data and the
+ * saved file are those of all reference trainers (bridge/trainers/common).
  */
 #include <time.h>
 #include <unistd.h>

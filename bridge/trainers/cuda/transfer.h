@@ -1,8 +1,9 @@
 /*
  * Copies of large vectors between the GPU and the peer's memory, in pieces, several of them in flight.
  *
- * Memory that the peer announced (register_memory) is page-locked, and copies go straight from and to it. Where it could not be, or a
- * vector lies elsewhere, they go through page-locked buffers of our own, which costs the host a copy.
+ * Memory that the peer announced (register_memory) is page-locked, and copies go straight from and to it. Where
+ * it could not be, or a vector lies elsewhere, they go through page-locked buffers of our own, which costs the
+ * host a copy.
  */
 #pragma once
 
@@ -30,10 +31,11 @@ public:
 	/* Called for every piece, [begin, begin + count) of the vector. */
 	using Work = std::function<void(size_t begin, size_t count)>;
 
-	/* Copies count elements from the device to dst, and waits for them. For each piece it first calls prepare, which queues on compute
-	 * what makes the piece. */
+	/* Copies count elements from the device to dst, and waits for them. For each piece it first calls prepare,
+	 * which queues on compute what makes the piece. */
 	void download(float *dst, const float *src, size_t count, const Stream &compute, const Work &prepare);
-	/* Copies count elements to the device, and waits. As soon as a piece has arrived, what finish queues on compute may use it. */
+	/* Copies count elements to the device, and waits. As soon as a piece has arrived, what finish queues on
+	 * compute may use it. */
 	void upload(float *dst, const float *src, size_t count, const Stream &compute, const Work &finish);
 
 private:

@@ -17,7 +17,7 @@ type file struct {
 
 func (f *file) Name() string { return f.path }
 
-// Close says nothing about what is on the disk.
+// Close makes nothing durable.
 func (f *file) Close() error { return nil }
 
 func (f *file) Stat() (fs.FileInfo, error) {

@@ -29,7 +29,7 @@ type FS struct {
 
 var _ disk.FS = (*FS)(nil)
 
-// New is an empty file system.
+// New makes an empty file system.
 func New() *FS { return with(newDir()) }
 
 func with(root *node) *FS {
@@ -44,7 +44,8 @@ func (f *FS) look(path string) (*node, error) {
 		return nil, ErrPowerCut
 	}
 	n := f.mu.root
-	for _, name := range strings.FieldsFunc(filepath.ToSlash(filepath.Clean(path)), func(r rune) bool { return r == '/' }) {
+	for _, name := range strings.FieldsFunc(filepath.ToSlash(filepath.Clean(path)),
+		func(r rune) bool { return r == '/' }) {
 		if n.names == nil || n.names[name] == nil {
 			return nil, fs.ErrNotExist
 		}

@@ -16,7 +16,8 @@ type node struct {
 	// Of a directory; names is nil for files.
 	names   map[string]*node
 	durable map[string]*node
-	pending []map[string]*node // changes of names since SyncDir, each whole or not at all; nil takes a name away
+	// changes of names since SyncDir, each whole or not at all; nil takes a name away
+	pending []map[string]*node
 }
 
 func newDir() *node { return &node{names: map[string]*node{}, durable: map[string]*node{}} }
@@ -36,7 +37,7 @@ func apply(names, change map[string]*node) {
 	}
 }
 
-// settle is SyncDir.
+// settle carries out SyncDir.
 func (n *node) settle() {
 	n.durable, n.pending = maps.Clone(n.names), nil
 }
@@ -69,7 +70,7 @@ func (n *node) touch(off, length int) {
 	}
 }
 
-// sync writes what is dirty, and nothing else: what a failed one dropped stays unknown.
+// sync writes the dirty sectors and nothing else. Sectors that a failed one dropped stay unknown.
 func (n *node) sync() {
 	old := n.disk
 	n.disk = make([]byte, len(n.cache))
@@ -84,7 +85,7 @@ func (n *node) sync() {
 	clear(n.dirty)
 }
 
-// drop is a Sync that fails.
+// drop carries out a Sync that fails.
 func (n *node) drop() {
 	for s := range n.dirty {
 		n.gone[s] = true
@@ -92,7 +93,7 @@ func (n *node) drop() {
 	clear(n.dirty)
 }
 
-// sector is where sector s lies in a file of a size.
+// sector returns where sector s lies in a file of a size.
 func sector(s, size int) (from, to int) {
 	return min(s*SectorBytes, size), min((s+1)*SectorBytes, size)
 }

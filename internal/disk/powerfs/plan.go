@@ -9,7 +9,7 @@ import (
 // ErrPowerCut is what every call returns once the power is gone, or the process is killed.
 var ErrPowerCut = errors.New("simulated power cut")
 
-// Kind is what an Op does.
+// Kind says what an Op does.
 type Kind string
 
 // The kinds of Ops.
@@ -32,11 +32,13 @@ type Op struct {
 	Path string // of the file or directory; of a rename, the new name
 }
 
-// Fault is what becomes of an Op.
+// Fault says what happens to an Op.
 type Fault struct {
 	Delay time.Duration // slept first
-	Err   error         // the call fails with it: a write after its first half, a Sync having dropped what was to be written
-	Cut   Cut
+	// Err is the error that the call fails with: a write after its first half, a Sync after it has
+	// dropped its bytes.
+	Err error
+	Cut Cut
 }
 
 // Cut says when the power goes.
@@ -46,7 +48,7 @@ type Cut int
 const (
 	None   Cut = iota
 	Before     // the Op is not done
-	After      // the Op is done, but nobody hears of it
+	After      // the Op is done, but the caller does not learn of it
 )
 
 // Plan sets what becomes of each Op from now on. It may be called from several goroutines at once.
@@ -80,14 +82,15 @@ func (f *FS) Cut() {
 	f.mu.down = true
 }
 
-// Down says whether the power is gone.
+// Down tells whether the power is gone.
 func (f *FS) Down() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.down
 }
 
-// do carries out an Op by plan. act changes the file system, with f.mu held; half, if there is one, is what a failing call still does.
+// do carries out an Op according to the plan. act changes the file system, with f.mu held. half, if
+// not nil, is what a failing call still does.
 func (f *FS) do(kind Kind, path string, act func() error, half func()) error {
 	f.mu.Lock()
 	op := Op{f.mu.ops, kind, path}

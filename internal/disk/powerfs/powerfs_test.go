@@ -124,7 +124,10 @@ func TestUnsyncedBytes(t *testing.T) {
 			what["torn inside a sector"]++
 		}
 	}
-	for _, kind := range []string{"lost", "whole", "cut short", "zeros", "later before earlier", "torn inside a sector"} {
+	for _, kind := range []string{
+		"lost", "whole", "cut short", "zeros", "later before earlier",
+		"torn inside a sector",
+	} {
 		if what[kind] == 0 {
 			t.Errorf("never %s: %v", kind, what)
 		}
@@ -151,7 +154,8 @@ func TestUnsyncedNames(t *testing.T) {
 	}
 }
 
-// After a failed Sync the next one says that all is well, and the bytes may be lost: written again, they are safe.
+// After a failed Sync the next one says that all is well, and the bytes may be lost: written again,
+// they are safe.
 func TestAFailedSyncDropsWhatItShouldHaveWritten(t *testing.T) {
 	world := func(again bool) func(f *FS) {
 		return func(f *FS) {
@@ -223,7 +227,8 @@ func TestAFullDiskTakesHalf(t *testing.T) {
 		}
 		return Fault{}
 	})
-	if n, err := file.Write([]byte("1234")); n != 2 || !errors.Is(err, syscall.ENOSPC) || string(holds(t, f, "/f")) != "12" {
+	if n, err := file.Write([]byte("1234")); n != 2 || !errors.Is(err, syscall.ENOSPC) ||
+		string(holds(t, f, "/f")) != "12" {
 		t.Errorf("wrote %d, %v; the file holds %q", n, err, holds(t, f, "/f"))
 	}
 }
@@ -259,15 +264,16 @@ func TestRestartKeepsTheCacheAndFreesLocks(t *testing.T) {
 	}
 }
 
-// Whatever is done with files in whatever order: what was synced, bytes and names, is there after the cut, and what a file holds was
-// written to it.
+// Whatever is done with files in whatever order: what was synced, bytes and names, is there after
+// the cut, and what a file holds was written to it.
 func TestProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f, names := New(), []string{"/a", "/b", "/c"}
 		var at string
 		one := func(t *rapid.T) string { at = rapid.SampledFrom(names).Draw(t, "file"); return at }
 		fill := byte(0)
-		synced, durable := map[string][]byte{}, map[string][]byte{} // by name: bytes certain, bytes and name certain
+		// by name: bytes certain, bytes and name certain
+		synced, durable := map[string][]byte{}, map[string][]byte{}
 		t.Repeat(map[string]func(*rapid.T){
 			"write": func(t *rapid.T) {
 				fill++

@@ -6,17 +6,19 @@ import (
 	"slices"
 )
 
-// Moods: how a disk comes out of a power cut. The first seeds have one each for the whole of it; later ones mix.
+// Moods are ways in which a disk comes out of a power cut. Each of the first seeds has one mood for
+// everything; later seeds mix them.
 const (
 	moodNothing = iota // nothing survives that was not synced
-	moodAll            // all does
-	moodNames          // names and sizes do, bytes don't
-	moodBytes          // bytes do, names don't
+	moodAll            // everything survives
+	moodNames          // names and sizes survive, but no bytes
+	moodBytes          // bytes survive, but no names
 	moodMixed
 )
 
-// Reboot cuts the power and gives what is on the disk then, by seed: 0 nothing that was not synced, 1 all of it, 2 names and sizes
-// without bytes, 3 bytes without names, above that a mixture, another for each seed.
+// Reboot cuts the power and returns what is on the disk then. The seed says what survives of the
+// things that were not synced: 0 nothing, 1 all of it, 2 names and sizes without bytes, 3 bytes
+// without names. Every higher seed is another mixture.
 func (f *FS) Reboot(seed uint64) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -25,8 +27,9 @@ func (f *FS) Reboot(seed uint64) *FS {
 	return with(s.node(f.mu.root))
 }
 
-// Restart kills the process and gives the next one the same kernel, with all that is in its cache. Of what failed Syncs dropped
-// some may have left the cache, too: those sectors read as the disk has them, by seed.
+// Restart kills the process and returns the same kernel for the next one, with all that is in its
+// cache. Some of the sectors that failed Syncs dropped may have left the cache; the seed says
+// which. Those read as the disk has them.
 func (f *FS) Restart(seed uint64) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +87,7 @@ func (s *survivors) node(n *node) *node {
 	return m
 }
 
-// bytes is what a file holds.
+// bytes returns what a file holds.
 func (s *survivors) bytes(n *node) []byte {
 	if len(n.dirty)+len(n.gone) == 0 && len(n.cache) == len(n.disk) {
 		return slices.Clone(n.disk)
@@ -117,7 +120,8 @@ func (s *survivors) size(old, now int) int {
 	return min(old, now) + s.rng.IntN(max(old, now)-min(old, now)+1)
 }
 
-// chance says whether something that was not synced survives, where only moodAll and its own mood keep it all.
+// chance tells whether something that was not synced survives. moodAll and its own mood keep all of
+// it.
 func (s *survivors) chance(own int) bool {
 	if s.mood == moodMixed {
 		return s.rng.IntN(2) == 0

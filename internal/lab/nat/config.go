@@ -29,18 +29,20 @@ func Kinds() []Kind {
 // Site is a place on the internet, with one public address.
 type Site struct {
 	Kind Kind
-	// LAN is the third number of its hosts' private addresses, 192.168.LAN.0/24; 0 means 1, as at most people's homes. Hosts of two homes with
-	// equal numbers have equal addresses.
+	// LAN is the third number of its hosts' private addresses, 192.168.LAN.0/24; 0 means 1, as at
+	// most people's homes. Hosts of two homes with equal numbers have equal addresses.
 	LAN int
 }
 
 // Config describes a World.
 type Config struct {
 	Sites []Site
-	Hosts []int    // of each host, the site where it is at first
+	Hosts []int    // the first site of each host
 	Link  lab.Link // of every site
-	Name  string   // what the namespaces' names begin with, DefaultName by default: at most 15 lower-case letters and digits
-	Seed  uint64   // of the links' loss and jitter
+	// what the namespaces' names begin with, DefaultName by default: at most 15 lower-case letters
+	// and digits
+	Name string
+	Seed uint64 // of the links' loss and jitter
 }
 
 // DefaultName is the usual beginning of namespaces' names.
@@ -49,7 +51,7 @@ const DefaultName = "p2pnat"
 // MaxSites bounds a World's sites, and its hosts.
 const MaxSites = 64
 
-// maxLAN is the most that a third number may be.
+// maxLAN is the largest third number.
 const maxLAN = 254
 
 func (c Config) withDefaults() Config {
@@ -65,7 +67,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports all that is wrong with c.
+// Validate returns all faults of c in one error.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
@@ -90,7 +92,8 @@ func (c Config) Validate() error {
 			continue
 		}
 		if at[site]++; at[site] == 2 && c.Sites[site].Kind == Public {
-			errs = append(errs, fmt.Errorf("site %d is public and has two hosts: its one address is the first one's", site))
+			errs = append(errs, fmt.Errorf("site %d is public and has two hosts: its one address is the first one's",
+				site))
 		}
 	}
 	return errors.Join(append(errs, c.Link.Validate())...)

@@ -14,7 +14,10 @@ func TestValidateReportsAllFaults(t *testing.T) {
 		Hosts: []int{0, 0, 3, 1, 1},
 		Link:  lab.Link{Delay: -time.Second},
 	}.Validate()
-	for _, want := range []string{`site 1 is "moat": allowed: [public full-cone`, "site 2 has LAN 255", "site 0 is public and has two hosts", "host 2 is at site 3: there are 3", "delay -1s"} {
+	for _, want := range []string{
+		`site 1 is "moat": allowed: [public full-cone`, "site 2 has LAN 255",
+		"site 0 is public and has two hosts", "host 2 is at site 3: there are 3", "delay -1s",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

@@ -11,7 +11,7 @@ import (
 // Lab is the internet, whose nodes are the sites: for links and cuts.
 func (w *World) Lab() *lab.Lab { return w.lab }
 
-// Kind is that of the site where host h is.
+// Kind is the kind of the site where host h is.
 func (w *World) Kind(h int) Kind { return w.cfg.Sites[w.hosts[h].site].Kind }
 
 // Site is where host h is.
@@ -20,7 +20,7 @@ func (w *World) Site(h int) int { return w.hosts[h].site }
 // Addr is host h's own address: a private one unless its site is public.
 func (w *World) Addr(h int) netip.Addr { return w.hosts[h].addr }
 
-// PublicAddr is the address that others see host h under.
+// PublicAddr is the address under which others see host h.
 func (w *World) PublicAddr(h int) netip.Addr { return w.lab.Addr(w.hosts[h].site) }
 
 // Place makes cmd, which has not been started, run on host h.

@@ -13,10 +13,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
-// patience bounds what must come. What must not come is told by what comes after it: packets don't overtake each other here.
+// patience bounds what must come. What must not come is told by what comes after it: packets don't
+// overtake each other here.
 const patience = 10 * time.Second
 
-// newWorld makes a world where that is allowed. Elsewhere it skips the test, after a look at how New says so.
+// newWorld makes a world where that is allowed. Elsewhere it skips the test, after a look at how
+// New says so.
 func newWorld(t *testing.T, cfg Config) *World {
 	t.Helper()
 	cfg.Name = "nattest"
@@ -30,7 +32,10 @@ func newWorld(t *testing.T, cfg Config) *World {
 		return w
 	}
 	text := err.Error()
-	for _, reason := range []string{"root", "modprobe tun", "install iproute2", "must be writable", "the kernel may lack"} {
+	for _, reason := range []string{
+		"root", "modprobe tun", "install iproute2", "must be writable",
+		"the kernel may lack",
+	} {
 		if strings.Contains(text, reason) {
 			t.Skip("no such network here: ", err)
 		}
@@ -96,8 +101,10 @@ const (
 // TestWorld makes one world, for that takes longest.
 func TestWorld(t *testing.T) {
 	cfg := Config{Sites: []Site{
-		serverA: {Kind: Public}, serverB: {Kind: Public}, cone: {Kind: FullCone}, restricted: {Kind: PortRestricted}, double: {Kind: DoubleNAT},
-		symmetric: {Kind: Symmetric}, noUDP: {Kind: NoUDP}, otherRestricted: {Kind: PortRestricted}, otherSymmetric: {Kind: Symmetric},
+		serverA: {Kind: Public}, serverB: {Kind: Public}, cone: {Kind: FullCone}, restricted: {Kind: PortRestricted},
+		double:    {Kind: DoubleNAT},
+		symmetric: {Kind: Symmetric}, noUDP: {Kind: NoUDP}, otherRestricted: {Kind: PortRestricted},
+		otherSymmetric: {Kind: Symmetric},
 	}}
 	for i := range cfg.Sites {
 		cfg.Hosts = append(cfg.Hosts, i)
@@ -108,8 +115,9 @@ func TestWorld(t *testing.T) {
 	t.Run("holes", func(t *testing.T) { testHoles(t, w) })
 }
 
-// testKinds finds out what RFC 5780 asks: a host sends from one port to two servers, one after the other, and each server says under what
-// address it was seen; before, the second and another port of the first try to reach the address that the first saw.
+// testKinds finds out what RFC 5780 asks: a host sends from one port to two servers, one after the
+// other, and each server says under what address it was seen; before, the second and another port
+// of the first try to reach the address that the first saw.
 func testKinds(t *testing.T, w *World) {
 	for _, x := range []struct {
 		host    int
@@ -128,8 +136,12 @@ func testKinds(t *testing.T, w *World) {
 			if !w.Addr(x.host).IsPrivate() {
 				t.Errorf("the host's address is %v", w.Addr(x.host))
 			}
-			a, otherPort, b, host := socket(t, w, serverA), socket(t, w, serverA), socket(t, w, serverB), socket(t, w, x.host)
-			place := func(h int, c *net.UDPConn) netip.AddrPort { return netip.AddrPortFrom(w.PublicAddr(h), portOf(c)) }
+			a, otherPort, b, host := socket(t, w, serverA), socket(t, w, serverA), socket(t, w, serverB),
+				socket(t, w, x.host)
+			place := func(h int, c *net.UDPConn) netip.AddrPort {
+				return netip.AddrPortFrom(w.PublicAddr(h),
+					portOf(c))
+			}
 			send(t, host, "hello", place(0, a))
 			within := patience
 			if !x.udp {
@@ -158,9 +170,12 @@ func testKinds(t *testing.T, w *World) {
 	}
 }
 
-// knock sends to the address where a host was seen: from another address, from another port, and from where it sent to. That the last arrives
-// says that those before it were dropped if they are not there.
-func knock(t *testing.T, host *net.UDPConn, seen netip.AddrPort, otherAddr, otherPort, asked *net.UDPConn, server netip.AddrPort) (got string) {
+// knock sends to the address where a host was seen: from another address, from another port, and
+// from where it sent to. That the last arrives says that those before it were dropped if they are
+// not there.
+func knock(t *testing.T, host *net.UDPConn, seen netip.AddrPort, otherAddr, otherPort, asked *net.UDPConn,
+	server netip.AddrPort,
+) (got string) {
 	t.Helper()
 	send(t, otherAddr, "address ", seen)
 	send(t, otherAddr, "I have knocked", server)
@@ -181,7 +196,8 @@ func knock(t *testing.T, host *net.UDPConn, seen netip.AddrPort, otherAddr, othe
 	}
 }
 
-// testTCP: from every kind a TCP connection to a public host opens, and none the other way but to a public host.
+// testTCP: from every kind a TCP connection to a public host opens, and none the other way but to a
+// public host.
 func testTCP(t *testing.T, w *World) {
 	server := listen(t, w, serverA)
 	for h := serverB; h <= noUDP; h++ {
@@ -229,8 +245,8 @@ func dial(t *testing.T, w *World, h int, to netip.AddrPort, within time.Duration
 	return c
 }
 
-// testHoles: of two hosts behind routers each learns where a server saw the other, and both send there. What can come of it is what
-// the kinds say: not between two symmetric ones.
+// testHoles: of two hosts behind routers each learns where a server saw the other, and both send
+// there. What can come of it is what the kinds say: not between two symmetric ones.
 func testHoles(t *testing.T, w *World) {
 	server := socket(t, w, serverA)
 	for _, x := range []struct {
@@ -288,7 +304,8 @@ func TestMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := seenBy(t, w, server, host)
-	if before.Addr() == after.Addr() || after.Addr() != w.PublicAddr(1) || inside == w.Addr(1) || w.Kind(1) != Symmetric {
+	if before.Addr() == after.Addr() || after.Addr() != w.PublicAddr(1) || inside == w.Addr(1) ||
+		w.Kind(1) != Symmetric {
 		t.Errorf("seen at %v, then at %v; inside %v, then %v", before, after, inside, w.Addr(1))
 	}
 	if err := w.Move(t.Context(), 1, 1); err != nil {

@@ -8,12 +8,14 @@ const (
 	carrierDevice  = "wan0" // of a home router behind a carrier's
 )
 
-// rules are a router's, for `nft -f`: outer is its device towards the internet. All else on it leads inside.
+// rules are the rules of a router, for `nft -f`. outer is its device towards the internet; all
+// other devices lead inside.
 func rules(k Kind, outer string) string {
 	masquerade, inwards, leaving := "masquerade", "", ""
 	switch k {
 	case Symmetric:
-		masquerade = "masquerade random,fully-random" // no two connections of one port of the host have the same mapping
+		// no two connections of one port of the host have the same mapping
+		masquerade = "masquerade random,fully-random"
 	case FullCone:
 		inwards, leaving = fullCone, "iifname != $outer update @mapped { meta l4proto . th sport : ip saddr }"
 	case NoUDP:
@@ -24,8 +26,9 @@ func rules(k Kind, outer string) string {
 	return r.Replace(router)
 }
 
-// router drops what nobody inside asked for. In input too: what a chain drops leaves no trace in conntrack, while a stray packet
-// that is let in would take the mapping that a host behind needs to answer.
+// router drops packets that no host inside asked for. It does so in the input chain as well: a
+// dropped packet leaves no trace in conntrack, while a stray packet that is let in would take the
+// mapping that a host inside needs for its answer.
 const router = `
 define outer = "OUTER"
 table ip router {
@@ -48,7 +51,7 @@ table ip router {
 }
 `
 
-// fullCone sends what comes for a port that a host has sent from to that host, whoever sends it.
+// fullCone forwards packets from any sender to the host that has sent from their port.
 const fullCone = `
 	map mapped {
 		type inet_proto . inet_service : ipv4_addr

@@ -12,7 +12,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
-// wire is a cable between what is behind a router and the router, a pair of veth devices with a network of four addresses.
+// wire is a cable between a router and a host or router behind it: a pair of veth devices with a
+// network of four addresses.
 type wire struct {
 	inner       lab.Space
 	innerDevice string
@@ -22,7 +23,7 @@ type wire struct {
 	outside     netip.Addr
 }
 
-// connect lays the cable, and sends all that goes anywhere else from the inner end to the outer.
+// connect makes the cable, and makes it the default route of the inner end.
 func (c wire) connect(ctx context.Context) error {
 	err := ip(ctx, c.outer,
 		fmt.Sprintf("link add %s type veth peer name %s netns %s", c.outerDevice, c.innerDevice, c.inner),
@@ -38,7 +39,7 @@ func (c wire) connect(ctx context.Context) error {
 		fmt.Sprintf("route add default via %v", c.outside))
 }
 
-// makeRouter has a namespace forward packets by a kind's rules.
+// makeRouter makes a namespace forward packets by the rules of a kind.
 func makeRouter(ctx context.Context, s lab.Space, k Kind, outer string) error {
 	err := s.Do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) })
 	if err != nil {
@@ -56,7 +57,7 @@ func ip(ctx context.Context, s lab.Space, commands ...string) error {
 	return runIn(s, cmd, "the kernel may lack veth devices")
 }
 
-// runIn runs a command to its end; hint is what may be wrong if it fails.
+// runIn runs a command to its end; hint names the likely reason if it fails.
 func runIn(s lab.Space, cmd *exec.Cmd, hint string) error {
 	name := strings.Join(cmd.Args, " ")
 	var stderr bytes.Buffer

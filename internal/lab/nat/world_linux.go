@@ -13,7 +13,8 @@ import (
 // network is where the sites' public addresses are from.
 var network = netip.MustParsePrefix("11.77.0.0/16")
 
-// A World is an internet with sites and hosts, numbered from 0 as Config lists them. Its methods are for one goroutine at a time.
+// A World is an internet with sites and hosts, numbered from 0 as Config lists them. Its methods
+// are for one goroutine at a time.
 type World struct {
 	cfg    Config
 	lab    *lab.Lab
@@ -24,7 +25,7 @@ type World struct {
 
 type site struct {
 	router lab.Space // hosts are connected to it: the home's, where there are two
-	joined int       // hosts that ever were here: addresses are not used again
+	joined int       // number of hosts so far: addresses are not used again
 }
 
 type host struct {
@@ -33,8 +34,8 @@ type host struct {
 	addr  netip.Addr
 }
 
-// New makes a world, after removing what crashed owners of worlds of this Name left. It fails with lab.ErrNotRoot where that is not
-// allowed. ctx ends the making only; Close ends the world.
+// New makes a world, after it has removed what crashed processes with worlds of this Name left. It
+// fails with lab.ErrNotRoot without the rights. ctx bounds only New; Close ends the world.
 func New(ctx context.Context, cfg Config) (w *World, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("nat: %w", err)
@@ -45,7 +46,10 @@ func New(ctx context.Context, cfg Config) (w *World, err error) {
 			return nil, fmt.Errorf("nat: %w: install iproute2 and nftables", err)
 		}
 	}
-	l, err := lab.New(ctx, lab.Config{Nodes: len(cfg.Sites), Name: cfg.Name, Network: network, Link: cfg.Link, Seed: cfg.Seed})
+	l, err := lab.New(ctx, lab.Config{
+		Nodes: len(cfg.Sites), Name: cfg.Name, Network: network, Link: cfg.Link,
+		Seed: cfg.Seed,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +103,11 @@ func (w *World) buildSite(ctx context.Context, i int, next func() lab.Space) err
 			return err
 		}
 		home := next()
-		// The carrier's network: RFC 6598's addresses, which are nobody's own.
-		link := wire{inner: home, innerDevice: carrierDevice, inside: netip.MustParseAddr("100.64.0.2"), outer: s.router, outerDevice: "home0", outside: netip.MustParseAddr("100.64.0.1")}
+		// The carrier's network has the shared addresses of RFC 6598.
+		link := wire{
+			inner: home, innerDevice: carrierDevice, inside: netip.MustParseAddr("100.64.0.2"),
+			outer: s.router, outerDevice: "home0", outside: netip.MustParseAddr("100.64.0.1"),
+		}
 		if err := link.connect(ctx); err != nil {
 			return err
 		}
@@ -120,17 +127,19 @@ func (w *World) buildHost(ctx context.Context, h, at int, next func() lab.Space)
 	return w.attach(ctx, h, at)
 }
 
-// attach connects a host that is nowhere to a site with a router.
+// attach connects a host without a site to a site with a router.
 func (w *World) attach(ctx context.Context, h, at int) error {
 	s, x := &w.sites[at], &w.hosts[h]
 	if s.joined >= maxJoined {
 		return fmt.Errorf("nat: %d hosts have been at site %d: it has no more addresses", s.joined, at)
 	}
 	lan := byte(w.cfg.Sites[at].LAN)
-	first := byte(4 * s.joined) // of a network of four addresses: its own, the router's, the host's and broadcast
+	// of a network of four addresses: its own, the router's, the host's and broadcast
+	first := byte(4 * s.joined)
 	link := wire{
 		inner: x.space, innerDevice: "eth0", inside: netip.AddrFrom4([4]byte{192, 168, lan, first + 2}),
-		outer: s.router, outerDevice: fmt.Sprintf("lan%d", s.joined), outside: netip.AddrFrom4([4]byte{192, 168, lan, first + 1}),
+		outer: s.router, outerDevice: fmt.Sprintf("lan%d", s.joined),
+		outside: netip.AddrFrom4([4]byte{192, 168, lan, first + 1}),
 	}
 	s.joined++
 	if err := link.connect(ctx); err != nil {
@@ -143,15 +152,17 @@ func (w *World) attach(ctx context.Context, h, at int) error {
 // maxJoined is how many networks of four addresses a LAN has.
 const maxJoined = 64
 
-// Move takes host h to another site, as a laptop that is carried from one network to another: its addresses are gone, inside and outside, and so are its
-// connections; after a moment it has new ones. Neither site may be public.
+// Move moves host h to another site, like a laptop that is carried from one network to another: it
+// loses its inner and outer addresses and its connections, and after a moment has new addresses.
+// Neither site may be public.
 func (w *World) Move(ctx context.Context, h, to int) error {
 	if h < 0 || h >= len(w.hosts) || to < 0 || to >= len(w.sites) {
 		return fmt.Errorf("nat: no host %d or no site %d: there are %d and %d", h, to, len(w.hosts), len(w.sites))
 	}
 	x := &w.hosts[h]
 	if w.cfg.Sites[x.site].Kind == Public || w.cfg.Sites[to].Kind == Public {
-		return fmt.Errorf("nat: host %d cannot move from site %d to %d: a public one has its address for good", h, x.site, to)
+		return fmt.Errorf("nat: host %d cannot move from site %d to %d: a public one has its address for good", h,
+			x.site, to)
 	}
 	if err := ip(ctx, x.space, "link delete eth0"); err != nil {
 		return err
@@ -159,7 +170,8 @@ func (w *World) Move(ctx context.Context, h, to int) error {
 	return w.attach(ctx, h, to)
 }
 
-// Close takes the world down. Processes in it must have ended: what still runs keeps its namespace, nameless, until it ends.
+// Close takes the world down. Processes in it must have ended: a process that still runs keeps its
+// namespace, without a name, until it ends.
 func (w *World) Close() error {
 	var errs []error
 	for _, s := range w.spaces {

@@ -13,7 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
-// A World is Linux's only: elsewhere there is none, as New says.
+// A World needs Linux. On other systems New returns an error.
 type World struct{}
 
 // New needs Linux.

@@ -1,6 +1,6 @@
 /*
- * A library with the functions of p2pdiloco.h and no network: each node is alone in its run, and the outer step is theta -= 0.5 g. Tests
- * steer it by settings that the real one does not know:
+ * A library with the functions of p2pdiloco.h and no network: each node is alone in its run, and the outer step
+ * is theta -= 0.5 g. Tests steer it by settings that the real one does not know:
  *
  *     rounds, inner_steps    as the real one's
  *     fake_again             so many calls of anchor or poll per round answer AGAIN, after their time

@@ -1,16 +1,21 @@
 /*
- * A stand-in for CUDA's runtime that runs on the CPU, so that the trainer's kernels and its use of streams can be tested where there
- * is no GPU and no nvcc. It is for tests alone: it is slow, and says nothing about speed.
+ * A stand-in for CUDA's runtime that runs on the CPU, so that the trainer's kernels and its use of streams can
+ * be tested where there is no GPU and no nvcc. It is for tests alone: it is slow, and says nothing about speed.
  *
- * Only what the trainer uses is here, under CUDA's names (CUDA 11.8 and 13 have all of it). It is stricter than a GPU:
+ * Only what the trainer uses is here, under CUDA's names (CUDA 11.8 and 13 have all of it). It is stricter than
+ * a GPU:
  *
- *   - The blocks of a grid, and the threads of a block between two barriers, run in random order; a barrier or shuffle that not
+ * - The blocks of a grid, and the threads of a block between two barriers, run in random order; a barrier or
+ * shuffle that not
  *     all threads reach ends the process and says so.
- *   - Streams are lazy. Work waits in its stream until something waits for it, and streams that no event orders overtake each
+ * - Streams are lazy. Work waits in its stream until something waits for it, and streams that no event orders
+ * overtake each
  *     other at random. A copy that nobody waited for has not happened; page-locked memory that is written too early is seen so.
- *   - Device memory is out of the host's reach (it faults), new memory and every block's shared memory hold NaNs, and behind each
+ * - Device memory is out of the host's reach (it faults), new memory and every block's shared memory hold NaNs,
+ * and behind each
  *     allocation lies a page that faults.
- *   - P2PDILOCO_EMULATE_SEED picks the order, and by its rest modulo 3 how much runs before somebody waits; P2PDILOCO_EMULATE_MEMORY is
+ * - P2PDILOCO_EMULATE_SEED picks the order, and by its rest modulo 3 how much runs before somebody waits;
+ * P2PDILOCO_EMULATE_MEMORY is
  *     the device's bytes, and P2PDILOCO_EMULATE_FAIL=cudaMalloc:3 makes the third call of that name fail.
  */
 #pragma once

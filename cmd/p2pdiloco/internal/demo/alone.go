@@ -11,9 +11,10 @@ import (
 // maxThreads is where more cores stop helping so small a model.
 const maxThreads = 8
 
-// trainAlone trains the same model from the same start, by itself, for as many inner steps as each peer of the swarm did. It
-// returns the held-out loss before the first round and after each. An outer step of SGD with rate 1 on one contribution moves
-// the anchor to just where the trainer is, so there is none to do here.
+// trainAlone trains the same model from the same start, by itself, for as many inner steps as each
+// peer of the swarm did. It returns the held-out loss before the first round and after each. An
+// outer step of SGD with rate 1 on one contribution moves the anchor to just where the trainer is,
+// so there is none to do here.
 func trainAlone(ctx context.Context, cfg Config, corpus *builtin.Corpus) ([]float64, error) {
 	t, err := builtin.New(builtin.Config{Seed: cfg.Seed, Threads: min(runtime.NumCPU(), maxThreads)}, corpus)
 	if err != nil {

@@ -38,31 +38,35 @@ type Config struct {
 	Width    int       // of the terminal, in columns
 }
 
-// DefaultCodec is how pseudo-gradients travel where nothing else is said.
+// DefaultCodec encodes pseudo-gradients unless Config.Codec names another codec.
 const DefaultCodec = "f32"
 
-// Modes lists those that the demo can run in.
-var Modes = []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming, p2pdiloco.ModeAsync}
+// Modes lists the modes that the demo can run in.
+var Modes = []string{
+	p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming,
+	p2pdiloco.ModeAsync,
+}
 
-// Paces lists what decides about a peer's inner steps.
+// Paces lists the ways to choose the number of a peer's inner steps.
 var Paces = []string{p2pdiloco.PaceSteps, p2pdiloco.PaceDyLU, p2pdiloco.PaceDeadline}
 
-// Aggregators lists those that the demo can run with.
+// Aggregators lists the aggregators that the demo can run with.
 var Aggregators = []string{"mean", "trimmed_mean", "median"}
 
 // trimPermille makes the trimmed mean of 4 peers drop the highest and the lowest.
 const trimPermille = 250
 
-// defaultFragments is how many parts mode streaming has here: enough to see that less is sent at a time.
+// defaultFragments is how many parts mode streaming has here: enough to see that less is sent at a
+// time.
 const defaultFragments = 4
 
-// Most peers and rounds: above these, processes and the picture say nothing any more.
+// Bounds of peers and rounds: with more, neither the processes nor the picture would show anything.
 const (
 	maxPeers  = 64
 	maxRounds = 10000
 )
 
-// Validate says all that is wrong with c at once.
+// Validate returns all faults of c in one error.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Peers < 1 || c.Peers > maxPeers {
@@ -102,7 +106,7 @@ func (c Config) fragments() uint64 {
 	return max(c.Fragments, 1)
 }
 
-// pace is what the run's settings say of inner steps.
+// pace are the run's settings of inner steps.
 func (c Config) pace() p2pdiloco.Spec {
 	s := p2pdiloco.Spec{Name: "demo", Pace: c.Pace, RoundTime: c.RoundTime}
 	if slices.Contains(Modes, c.Mode) {
@@ -117,9 +121,12 @@ func (c Config) unequal() bool {
 	return c.Pace != p2pdiloco.PaceSteps && (c.Pace != "" || c.Mode == p2pdiloco.ModeAsync)
 }
 
-// streaming is what the run's settings say of fragments.
+// streaming are the run's settings of fragments.
 func (c Config) streaming() p2pdiloco.Spec {
-	return p2pdiloco.Spec{Name: "demo", Mode: c.Mode, InnerSteps: c.InnerSteps, Fragments: c.fragments(), FragmentDelay: c.Delay, FragmentAlpha: c.Alpha}
+	return p2pdiloco.Spec{
+		Name: "demo", Mode: c.Mode, InnerSteps: c.InnerSteps, Fragments: c.fragments(),
+		FragmentDelay: c.Delay, FragmentAlpha: c.Alpha,
+	}
 }
 
 func fault(flag string, value any, format string, args ...any) error {

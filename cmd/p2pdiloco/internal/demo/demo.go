@@ -9,15 +9,17 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 )
 
-// Run runs a demo to its end. hurry ends the waiting for processes that were asked to stop. An error means that there is no
-// result; a result that is not OK means that the demo ran and did not show what it should.
+// Run runs a demo to its end. hurry ends the waiting for processes that were asked to stop. An
+// error means that there is no result; a result that is not OK means that the demo ran and did not
+// show what it should.
 func Run(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, error) {
 	corpus, err := builtin.OpenCorpus(ctx, builtin.CorpusConfig{Paths: cfg.Data})
 	if err != nil {
 		return Result{}, err
 	}
 	if _, err := builtin.New(builtin.Config{Seed: cfg.Seed}, corpus); err != nil {
-		return Result{}, err // too little text, say: better told once, before anything starts
+		// fails with too little text, for example; once, and before anything starts
+		return Result{}, err
 	}
 	r, err := runSwarm(ctx, cfg, hurry)
 	if err != nil {
@@ -38,7 +40,8 @@ func runSwarm(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, e
 		return Result{}, err
 	}
 	w := &watcher{procs: s, display: newDisplay(cfg)}
-	w.display.note(fmt.Sprintf("run %s: %d peers, %d rounds of %d steps, %s", s.run, cfg.Peers, cfg.Rounds, cfg.InnerSteps, cfg.Aggregator))
+	w.display.note(fmt.Sprintf("run %s: %d peers, %d rounds of %d steps, %s", s.run, cfg.Peers, cfg.Rounds,
+		cfg.InnerSteps, cfg.Aggregator))
 	err = w.watch(ctx)
 	wall := time.Since(began).Seconds()
 	s.stop(hurry)
@@ -47,7 +50,7 @@ func runSwarm(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, e
 	}
 	if err != nil {
 		w.display.note(err.Error())
-		_, _ = w.look() // how those ended that were stopped just now
+		_, _ = w.look() // reads how the processes ended that were stopped just now
 	}
 	r := s.result()
 	r.WallSeconds = wall

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // display shows progress.
@@ -25,7 +25,7 @@ func newDisplay(cfg Config) display {
 	return l
 }
 
-// lines shows progress on what is no terminal: a line for each thing that happened.
+// lines shows progress if the output is not a terminal: a line for each thing that happened.
 type lines struct {
 	cfg     Config
 	screen  *swarm.Screen
@@ -46,7 +46,7 @@ func (l *lines) update(peers []*peer) {
 
 func (l *lines) note(text string) { l.screen.Note(text) }
 
-// told says whether there is something whole to say about a slot: all living peers have applied it, and a loss is known.
+// told says whether a slot can be reported: all living peers have applied it, and a loss is known.
 func told(peers []*peer, slot uint64) bool {
 	measured := false
 	for _, p := range peers {
@@ -85,7 +85,8 @@ func slotLine(peers []*peer, slot uint64, cfg Config) string {
 	if cfg.fragments() > 1 { // several make a round
 		unit = "round"
 	}
-	return fmt.Sprintf("%s %d of %d: held-out loss %.4f, %s, %s sent in all", unit, slot, cfg.Rounds, loss, state, report.Bytes(sent))
+	return fmt.Sprintf("%s %d of %d: held-out loss %.4f, %s, %s sent in all", unit, slot, cfg.Rounds, loss, state,
+		report.Bytes(sent))
 }
 
 func short(hash string) string { return hash[:min(8, len(hash))] }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // fakePeers are peers without processes, each with a known ID.
@@ -49,8 +49,9 @@ func TestLinesTellEachSlotOnce(t *testing.T) {
 	apply(peers[1], 2, "bbbbbbbbbb", 2.25)
 	l.update(peers)
 	for want, n := range map[string]int{
-		"peer 1 started": 1, "peer 2 started": 1, "slot 1 of 2: held-out loss 2.5000, state root aaaaaaaa on 2 of 2 peers": 1,
-		"STATE ROOTS DIFFER: aaaaaaaaaa, bbbbbbbbbb": 1, "\x1b": 0,
+		"peer 1 started": 1, "peer 2 started": 1,
+		"slot 1 of 2: held-out loss 2.5000, state root aaaaaaaa on 2 of 2 peers": 1,
+		"STATE ROOTS DIFFER: aaaaaaaaaa, bbbbbbbbbb":                             1, "\x1b": 0,
 	} {
 		if got := strings.Count(out.String(), want); got != n {
 			t.Errorf("%q stands there %d times, not %d:\n%s", want, got, n, out.String())

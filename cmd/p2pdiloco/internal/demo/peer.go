@@ -6,13 +6,14 @@ import (
 	"os"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// peer is one peer of the swarm as the demo sees it: through its events file, its status API and its exit.
+// peer is one peer of the swarm as the demo sees it: through its events file, its status API and
+// its exit.
 type peer struct {
 	n      int    // from 1
 	parts  uint64 // slots of a round
@@ -68,7 +69,7 @@ func (p *peer) observe(e eventlog.Line) {
 	}
 }
 
-// ask polls the status API. A peer that is busy or gone keeps what is known of it.
+// ask polls the status API. If the peer does not answer, its last status stays.
 func (p *peer) ask(ctx context.Context) {
 	addr, err := api.ParseAddress(p.api)
 	if err != nil {
@@ -109,7 +110,7 @@ func (p *peer) loss() (loss float64, ok bool) {
 	}
 }
 
-// report is what the peer printed at its end; ok is false if it did not come so far.
+// report is the document that the peer printed at its end; ok is false if it printed none.
 func (p *peer) report() (r report.Peer, ok bool) {
 	b, err := os.ReadFile(p.proc.Stdout)
 	if err != nil {

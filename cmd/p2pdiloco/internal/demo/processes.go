@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 // processes is the processes of one demo.
@@ -20,7 +20,8 @@ type processes struct {
 	peers    []*peer
 }
 
-// startSwarm starts the bootstrap node, waits for its address and starts the peers. After an error stop must be called too.
+// startSwarm starts the bootstrap node, waits for its address and starts the peers. After an error
+// stop must be called too.
 func startSwarm(ctx context.Context, cfg Config) (*processes, error) {
 	s := &processes{cfg: cfg, run: swarm.RunName("demo"), launcher: swarm.NewLauncher()}
 	start := func(name string, args ...string) (*swarm.Process, error) {
@@ -40,11 +41,14 @@ func startSwarm(ctx context.Context, cfg Config) (*processes, error) {
 	return s, nil
 }
 
-// startPeer starts peer n (from 1). All it learns of the others is the bootstrap node's addresses.
+// startPeer starts peer n (from 1). It gets no address but those of the bootstrap node.
 func (s *processes) startPeer(n int, bootstrap []string) (*peer, error) {
 	name := fmt.Sprintf("peer-%d", n)
 	p := newPeer(n, filepath.Join(s.cfg.Dir, name+".events"), s.cfg.fragments())
-	args := append([]string{"join", "--json", "--log-level", "info", "--events", p.events, "--data-dir", filepath.Join(s.cfg.Dir, name)}, swarm.Loopback...)
+	args := append([]string{
+		"join", "--json", "--log-level", "info", "--events", p.events, "--data-dir",
+		filepath.Join(s.cfg.Dir, name),
+	}, swarm.Loopback...)
 	for _, a := range bootstrap {
 		args = append(args, "--bootstrap", a)
 	}
@@ -57,18 +61,21 @@ func (s *processes) startPeer(n int, bootstrap []string) (*peer, error) {
 	return p, err
 }
 
-// settings are the run's, as flags. So few rounds want an outer step without momentum.
+// settings are the run's settings, as flags. With so few rounds an outer step without momentum is
+// best.
 func (s *processes) settings() []string {
 	c := s.cfg
 	args := []string{
 		"--run", s.run, "--preset", "lan", "--start-peers", strconv.Itoa(c.Peers),
 		"--rounds", strconv.FormatUint(c.Rounds, 10), "--inner-steps", strconv.FormatUint(c.InnerSteps, 10),
 		"--seed", strconv.FormatUint(c.Seed, 10), "--aggregator", c.Aggregator,
-		"--mode", c.Mode, "--codec", cmp.Or(c.Codec, DefaultCodec), "--outer", "sgd", "--outer-lr", c.outerLR(), "--momentum", "0",
+		"--mode", c.Mode, "--codec", cmp.Or(c.Codec, DefaultCodec), "--outer", "sgd", "--outer-lr", c.outerLR(),
+		"--momentum", "0",
 	}
 	if c.Mode == p2pdiloco.ModeStreaming {
 		s := c.streaming().Settled()
-		args = append(args, "--fragments", strconv.FormatUint(s.Fragments, 10), "--fragment-delay", s.FragmentDelay, "--fragment-alpha", s.FragmentAlpha)
+		args = append(args, "--fragments", strconv.FormatUint(s.Fragments, 10), "--fragment-delay", s.FragmentDelay,
+			"--fragment-alpha", s.FragmentAlpha)
 	}
 	if c.Pace != "" {
 		args = append(args, "--pace", c.Pace)
@@ -82,7 +89,7 @@ func (s *processes) settings() []string {
 	return args
 }
 
-// outerLR is the outer learning rate: what comes a slot late wants a smaller one.
+// outerLR is the outer learning rate: results that come a slot late need a smaller one.
 func (c Config) outerLR() string {
 	if c.Mode == p2pdiloco.ModeSync || c.Mode == p2pdiloco.ModeStreaming {
 		return "1.0"

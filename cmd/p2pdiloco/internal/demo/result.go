@@ -4,16 +4,18 @@ import "maps"
 
 // Result is what a demo ends with: the document that demo --json prints.
 type Result struct {
-	RunID       string       `json:"run_id"`
-	Params      uint64       `json:"params"`
-	Rounds      uint64       `json:"rounds"`
-	Identical   bool         `json:"identical"` // whether all peers finished with equal state roots
-	Peers       []PeerResult `json:"peers"`
-	DDPBytes    uint64       `json:"ddp_bytes"` // what a peer would have sent in synchronous data-parallel training
-	WallSeconds float64      `json:"wall_seconds"`
-	LossCurve   string       `json:"loss_curve"` // path of the PNG; empty if none was drawn
+	RunID     string       `json:"run_id"`
+	Params    uint64       `json:"params"`
+	Rounds    uint64       `json:"rounds"`
+	Identical bool         `json:"identical"` // whether all peers finished with equal state roots
+	Peers     []PeerResult `json:"peers"`
+	// what a peer would have sent in synchronous data-parallel training
+	DDPBytes    uint64  `json:"ddp_bytes"`
+	WallSeconds float64 `json:"wall_seconds"`
+	LossCurve   string  `json:"loss_curve"` // path of the PNG; empty if none was drawn
 
-	Losses      []float64 `json:"losses"`       // held-out loss of the swarm by round, from the initial model on
+	// held-out loss of the swarm by round, from the initial model on
+	Losses      []float64 `json:"losses"`
 	AloneLosses []float64 `json:"losses_alone"` // of one peer alone after as many steps of its own
 }
 
@@ -30,7 +32,8 @@ type PeerResult struct {
 	RoundsApplied uint64   `json:"rounds_applied"`
 }
 
-// OK says whether the demo showed what it should: all peers finished with equal roots, and the loss fell on each.
+// OK says whether the demo showed what it should: all peers finished with equal roots, and the loss
+// fell on each.
 func (r Result) OK() bool {
 	for _, p := range r.Peers {
 		if p.LossFirst == nil || p.LossLast == nil || !(*p.LossLast < *p.LossFirst) {
@@ -40,7 +43,8 @@ func (r Result) OK() bool {
 	return r.Identical
 }
 
-// ddpBytes is what a ring all-reduce of float32 gradients at every inner step sends per peer: 2(N-1)/N x 4 x D bytes a step.
+// ddpBytes is what a ring all-reduce of float32 gradients at every inner step sends per peer:
+// 2(N-1)/N x 4 x D bytes a step.
 func ddpBytes(peers int, params, steps uint64) uint64 {
 	n := uint64(peers)
 	return 2 * (n - 1) * 4 * params * steps / n
@@ -55,7 +59,8 @@ func (s *processes) result() Result {
 		if p.runID != "" {
 			r.RunID = p.runID
 		}
-		r.Identical = r.Identical && q.Exit == 0 && p.slot == s.cfg.Rounds && q.StateRoot != "" && q.StateRoot == r.Peers[0].StateRoot
+		r.Identical = r.Identical && q.Exit == 0 && p.slot == s.cfg.Rounds && q.StateRoot != "" &&
+			q.StateRoot == r.Peers[0].StateRoot
 	}
 	r.DDPBytes = ddpBytes(s.cfg.Peers, r.Params, s.cfg.Rounds*s.cfg.InnerSteps)
 	r.Losses = s.losses()
@@ -80,12 +85,13 @@ func (p *peer) result() PeerResult {
 	}
 	p.params, p.runID, p.slot = own.Parameters, own.RunID, own.Slot/p.parts
 	r.PeerID, r.StateRoot, r.RoundsApplied = own.PeerID, own.StateRoot, own.RoundsApplied/p.parts
-	r.LossFirst, r.LossLast, r.BytesSent, r.BytesReceived = own.LossFirst, own.LossLast, own.BytesSent, own.BytesReceived
+	r.LossFirst, r.LossLast, r.BytesSent, r.BytesReceived = own.LossFirst, own.LossLast, own.BytesSent,
+		own.BytesReceived
 	return r
 }
 
-// losses is the swarm's held-out loss by round, up to the first that nobody measured. Peers measure the same model on the same
-// text, so anyone's value serves.
+// losses is the swarm's held-out loss by round, up to the first that no peer measured. Peers
+// measure the same model on the same text, so the value of any peer will do.
 func (s *processes) losses() []float64 {
 	all := make(map[uint64]float64)
 	for _, p := range s.peers {

@@ -40,7 +40,8 @@ func TestOK(t *testing.T) {
 	}
 }
 
-// TestIdenticalMeansAll: a peer that died, or that stands at another root or slot, makes a swarm not identical.
+// TestIdenticalMeansAll: a peer that died, or that stands at another root or slot, makes a swarm
+// not identical.
 func TestIdenticalMeansAll(t *testing.T) {
 	for name, spoil := range map[string]func(p *peer){
 		"none":         func(*peer) {},
@@ -77,12 +78,19 @@ func TestLossesUpToTheFirstGap(t *testing.T) {
 func TestSummary(t *testing.T) {
 	low, high := 2.0, 3.0
 	r := Result{
-		Identical: true, Params: 1000, DDPBytes: 60_000, LossCurve: "/tmp/curve.png", Losses: []float64{3, 2}, AloneLosses: []float64{3, 2.25},
-		Peers: []PeerResult{{PeerID: "12D3KooWabcdef", LossFirst: &high, LossLast: &low, BytesSent: 6000, StateRoot: strings.Repeat("a", 64)}},
+		Identical: true, Params: 1000, DDPBytes: 60_000, LossCurve: "/tmp/curve.png", Losses: []float64{3, 2},
+		AloneLosses: []float64{3, 2.25},
+		Peers: []PeerResult{{
+			PeerID: "12D3KooWabcdef", LossFirst: &high, LossLast: &low, BytesSent: 6000,
+			StateRoot: strings.Repeat("a", 64),
+		}},
 	}
 	var out strings.Builder
 	summarize(&out, Config{Peers: 4, Rounds: 2, InnerSteps: 5}, r)
-	for _, want := range []string{"3.0000", "10.00%", "its loss fell", "60.0 kB", "/tmp/curve.png", "same 10 steps", "1/4 of the swarm's tokens"} {
+	for _, want := range []string{
+		"3.0000", "10.00%", "its loss fell", "60.0 kB", "/tmp/curve.png", "same 10 steps",
+		"1/4 of the swarm's tokens",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing:\n%s", want, out.String())
 		}
@@ -95,7 +103,14 @@ func TestComparisonOfUnequalSteps(t *testing.T) {
 	for _, c := range []struct {
 		mode, pace string
 		same       bool
-	}{{"sync", "", true}, {"streaming", "", true}, {"async", "steps", true}, {"async", "", false}, {"sync", "dylu", false}, {"sync", "deadline", false}} {
+	}{
+		{"sync", "", true},
+		{"streaming", "", true},
+		{"async", "steps", true},
+		{"async", "", false},
+		{"sync", "dylu", false},
+		{"sync", "deadline", false},
+	} {
 		text := comparison(Config{Peers: 4, Rounds: 2, InnerSteps: 5, Mode: c.mode, Pace: c.pace}, r)
 		if got := strings.Contains(text, "same"); got != c.same || !strings.Contains(text, "2.2500 after") {
 			t.Errorf("mode %s, pace %q: %s", c.mode, c.pace, text)

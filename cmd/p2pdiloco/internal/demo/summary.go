@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
 // summarize writes the result for people.
@@ -15,13 +15,15 @@ func summarize(out io.Writer, cfg Config, r Result) {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nPEER\tLOSS FIRST\tLAST\tSENT\tOF DATA-PARALLEL\tROUNDS\tSTATE ROOT\tEXIT")
 	for i, p := range r.Peers {
-		fmt.Fprintf(w, "%d %s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\n", i+1, p.PeerID[max(0, len(p.PeerID)-6):], loss(p.LossFirst), loss(p.LossLast),
+		fmt.Fprintf(w, "%d %s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\n", i+1, p.PeerID[max(0, len(p.PeerID)-6):],
+			loss(p.LossFirst), loss(p.LossLast),
 			report.Bytes(p.BytesSent), share(p.BytesSent, r.DDPBytes), p.RoundsApplied, short(p.StateRoot), p.Exit)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	fmt.Fprintf(&b, "\n%s\n", verdict(r))
 	if r.DDPBytes > 0 {
-		fmt.Fprintf(&b, "Synchronous data-parallel training of these %d parameters would have sent %s from each peer: gradients at each of %d steps.\n",
+		fmt.Fprintf(&b, "Synchronous data-parallel training of these %d parameters would have sent %s from each "+
+			"peer: gradients at each of %d steps.\n",
 			r.Params, report.Bytes(r.DDPBytes), cfg.Rounds*cfg.InnerSteps)
 	}
 	if r.LossCurve != "" {
@@ -51,7 +53,8 @@ func verdict(r Result) string {
 	case r.OK() && len(r.Peers) == 1:
 		return fmt.Sprintf("The peer finished (state root %s), and its loss fell.", r.Peers[0].StateRoot)
 	case r.OK():
-		return fmt.Sprintf("All %d peers hold the identical model (state root %s), and its loss fell.", len(r.Peers), r.Peers[0].StateRoot)
+		return fmt.Sprintf("All %d peers hold the identical model (state root %s), and its loss fell.", len(r.Peers),
+			r.Peers[0].StateRoot)
 	case r.Identical:
 		return "All peers hold the identical model, but its loss did not fall."
 	default:
@@ -59,18 +62,22 @@ func verdict(r Result) string {
 	}
 }
 
-// comparison says what the swarm's loss against one peer's means, and what it does not.
+// comparison says what the swarm's loss means in comparison with that of one peer.
 func comparison(cfg Config, r Result) string {
 	if cfg.Peers < 2 || len(r.Losses) == 0 || len(r.AloneLosses) != len(r.Losses) {
 		return ""
 	}
 	last := len(r.Losses) - 1
 	if cfg.unequal() {
-		return fmt.Sprintf("The swarm ends at %.4f, one peer alone at %.4f after %d steps of its own. How many steps each peer of the swarm did follows from its "+
-			"speed, fewer where it was slower, so this compares neither equal steps nor equal tokens: `p2pdiloco status` says what a member does.\n",
+		return fmt.Sprintf("The swarm ends at %.4f, one peer alone at %.4f after %d steps of its own. How many steps "+
+			"each peer of the swarm did follows from its "+
+			"speed, fewer where it was slower, so this compares neither equal steps nor equal tokens: `p2pdiloco "+
+			"status` says what a member does.\n",
 			r.Losses[last], r.AloneLosses[last], cfg.Rounds*cfg.InnerSteps)
 	}
-	return fmt.Sprintf("The swarm ends at %.4f, one peer alone at %.4f after the same %d steps of its own: alone it saw 1/%d of the swarm's tokens, "+
-		"so the difference is what the other peers' work added in the same number of steps, not what DiLoCo gains over one machine given all those tokens.\n",
+	return fmt.Sprintf("The swarm ends at %.4f, one peer alone at %.4f after the same %d steps of its own: alone it "+
+		"saw 1/%d of the swarm's tokens, "+
+		"so the difference is what the other peers' work added in the same number of steps, not what DiLoCo gains "+
+		"over one machine given all those tokens.\n",
 		r.Losses[last], r.AloneLosses[last], cfg.Rounds*cfg.InnerSteps, cfg.Peers)
 }

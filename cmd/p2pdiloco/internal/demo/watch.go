@@ -7,17 +7,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 const (
 	refresh    = 250 * time.Millisecond
 	askEvery   = 2                // refreshes
-	stuckAfter = 45 * time.Second // nobody does anything but wait
+	stuckAfter = 45 * time.Second // all peers only wait
 )
 
 // errStuck ends a demo that can make no progress any more.
-var errStuck = errors.New("the peers that are left wait in vain: too few are left for the run to go on")
+var errStuck = errors.New("too few peers are left for the run to go on: the others wait for nothing")
 
 // watcher follows the peers of a swarm until all have ended.
 type watcher struct {
@@ -26,7 +26,8 @@ type watcher struct {
 	active  time.Time // when a living peer last did something
 }
 
-// watch returns nil when all peers have ended, however they did, or an error when they must be stopped.
+// watch returns nil when all peers have ended, however they did, or an error when they must be
+// stopped.
 func (w *watcher) watch(ctx context.Context) error {
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
@@ -67,7 +68,7 @@ func (w *watcher) ask(ctx context.Context) {
 	wg.Wait()
 }
 
-// look reads the peers' events and sees who has ended.
+// look reads the peers' events, and finds the peers that have ended.
 func (w *watcher) look() (living int, err error) {
 	for _, p := range w.procs.peers {
 		if p.exited {

@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Aggregator names how the values of all contributors at one coordinate become one value.
+type Aggregator string
+
+// The aggregators. Those that are robust ignore the weights that peers claim; the staleness
+// discount scales their values.
+const (
+	// Mean weighted by the offers' weights times the staleness discount
+	Mean        Aggregator = "mean"
+	TrimmedMean Aggregator = "trimmed_mean" // mean without the k lowest and the k highest; see Trim
+	// the middle value, or the mean of the two in the middle
+	Median Aggregator = "median"
+)
+
+// Aggregators lists all there are.
+func Aggregators() []Aggregator { return []Aggregator{Mean, TrimmedMean, Median} }
+
+// DefaultClip is the value of Params.Clip where the run spec leaves it open: on for the robust
+// aggregators, which limit what a single peer can do. Clipping holds where trimming fails totally,
+// at one bad peer more than are trimmed.
+func (a Aggregator) DefaultClip() bool { return a == TrimmedMean || a == Median }
+
+// Aggregation is how one plan's frames are aggregated: pure, and used from one goroutine at a time.
+//
+// The clip factor of a contribution is taken per frame of the grid: its norm over the frame against
+// the median of all contributors' norms over the same frame. So a frame can be reduced and sent on
+// before the next has arrived, memory stays bounded, and a range that is split at a frame border
+// comes out with the same bits.
+type Aggregation struct {
+	kind  Aggregator
+	Clip  bool
+	trim  int       // values dropped at each end
+	Scale []float32 // a contributor: share of the mean, or discount
+	used  []float32 // scale times clip, of the frame at hand
+}
+
+// NewAggregation prepares the aggregation of the contributions that the offers of a slot announce.
+// It fails if an offer is too stale for the run's discount table.
+func NewAggregation(p Params, slotNumber uint64, offers []slot.Offer) (*Aggregation, error) {
+	n := len(offers)
+	a := &Aggregation{kind: p.Aggregator, Clip: p.Clip, trim: Trim(p.TrimPermille, n), used: make([]float32, n)}
+	weights := make([]uint64, n)
+	for i, o := range offers {
+		d, err := p.discount(slotNumber, o)
+		if err != nil {
+			return nil, err
+		}
+		weights[i] = saturatingMul(o.Weight, uint64(d))
+		a.Scale = append(a.Scale, perMille(d))
+	}
+	if p.Aggregator == Mean {
+		a.Scale = kernel.MeanScales(weights)
+	}
+	return a, nil
+}
+
+// Frame aggregates one frame: cols holds a column for each contributor in peer-ID order, norms
+// their squared norms over the frame (read only if clipping).
+func (a *Aggregation) Frame(dst []float32, cols [][]float32, norms []float64) {
+	scale := a.Scale
+	if a.Clip {
+		kernel.Mul(a.used, a.Scale, kernel.ClipScales(norms))
+		scale = a.used
+	}
+	switch a.kind {
+	case Mean:
+		kernel.MeanInto(dst, cols, scale)
+	case TrimmedMean:
+		kernel.TrimmedMeanInto(dst, cols, scale, a.trim)
+	case Median:
+		kernel.MedianInto(dst, cols, scale)
+	default:
+		panic("allreduce: aggregator was not validated")
+	}
+}
+
+// discount is the per-mille factor of an offer's staleness.
+func (p Params) discount(slotNumber uint64, o slot.Offer) (uint32, error) {
+	if slotNumber == 0 || o.Base >= slotNumber {
+		return 0, fmt.Errorf("offer of %s to slot %d is based on slot %d", o.Peer.Short(), slotNumber, o.Base)
+	}
+	staleness := slotNumber - 1 - o.Base
+	if staleness == 0 && len(p.Discount) == 0 {
+		return fullDiscount, nil
+	}
+	if staleness >= uint64(len(p.Discount)) {
+		return 0, fmt.Errorf("offer of %s to slot %d is %d slots stale: at most %d are accepted",
+			o.Peer.Short(), slotNumber, staleness, max(0, len(p.Discount)-1))
+	}
+	return p.Discount[staleness], nil
+}
+
+// perMille is d/1000, rounded once; the kernel does the division.
+func perMille(d uint32) float32 {
+	return kernel.MeanScales([]uint64{uint64(d), uint64(fullDiscount - d)})[0]
+}
+
+func saturatingMul(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	if hi != 0 {
+		return math.MaxUint64
+	}
+	return lo
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+// NewRoot completes a program's root command and adds its commands.
+func NewRoot(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	root.Version = Version()
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetVersionTemplate(root.Name() + " {{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentFlags().String(sources.ConfigFlag, "", configUsage)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(commands...)
+	return root
+}
+
+// Version is the version that the build recorded.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
+// Execute runs one command line and returns its exit status.
+func Execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	quietTransport()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	started := false
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		started = true
+		return fill(cmd, stderr)
+	}
+	cmd, err := root.ExecuteContextC(context.Background())
+	if err == nil {
+		return ExitOK
+	}
+	code := ExitFailed
+	if !started {
+		code = ExitUsage // cobra refused the command line
+	}
+	var exit *exitError
+	if errors.As(err, &exit) {
+		code = exit.code
+	}
+	if exit != nil && exit.err == nil {
+		return code
+	}
+	err = sources.Explain(cmd.Flags(), err)
+	// Errors of the library begin with its name, which would stand here twice.
+	text := strings.TrimPrefix(strings.TrimSpace(err.Error()), "p2pdiloco: ")
+	fmt.Fprintf(stderr, "%s: %s\n", root.Name(), text)
+	if code == ExitUsage {
+		fmt.Fprintf(stderr, "See '%s --help'.\n", cmd.CommandPath())
+	}
+	return code
+}
+
+// quietTransport stops quic-go from printing its advice on kernel buffers in the middle of our
+// output. To get the advice, set the variable to false.
+func quietTransport() {
+	const name = "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"
+	if _, set := os.LookupEnv(name); !set {
+		_ = os.Setenv(name, "true")
+	}
+}

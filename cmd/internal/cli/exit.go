@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Exit statuses, as docs/operations/peers.md lists them.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitInterrupted = 130 // what a shell reports for a program that SIGINT ended
+)
+
+var (
+	// ErrFailed ends a command with ExitFailed and no further message: the command has printed one.
+	ErrFailed error = &exitError{ExitFailed, nil}
+	// ErrUsage is ErrFailed with ExitUsage.
+	ErrUsage error = &exitError{ExitUsage, nil}
+	// ErrInterrupted ends a command that a signal stopped.
+	ErrInterrupted error = &exitError{ExitInterrupted, errors.New("interrupted")}
+)
+
+// exitError is an error with an exit status of its own. A nil err prints nothing.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// UsageError marks a command line that cannot be obeyed.
+func UsageError(err error) error { return &exitError{ExitUsage, err} }

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+// Progress is where a command writes what is for people: stdout, or stderr where stdout is for a
+// JSON document.
+func Progress(cmd *cobra.Command, asJSON bool) io.Writer {
+	if asJSON {
+		return cmd.ErrOrStderr()
+	}
+	return cmd.OutOrStdout()
+}
+
+// PrintJSON writes one indented document.
+func PrintJSON(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// Terminal says whether w is a terminal, and how many columns it has; 0 if that is not known.
+func Terminal(w io.Writer) (is bool, width int) {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return false, 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return true, 0
+	}
+	return true, width
+}
+
+// OpenDir opens the folder that --keep-dir names, or makes a temporary one if keep is empty. remove
+// removes a temporary one only.
+func OpenDir(keep, prefix string) (dir string, remove func() error, err error) {
+	if keep == "" {
+		dir, err = os.MkdirTemp("", prefix)
+		return dir, func() error { return os.RemoveAll(dir) }, err
+	}
+	if dir, err = filepath.Abs(keep); err != nil {
+		return "", nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", nil, fmt.Errorf("--keep-dir: %w", err)
+	}
+	return dir, func() error { return nil }, nil
+}
+
+// ReadText is the text of the file that a flag names; empty without one.
+func ReadText(flag, path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", UsageError(&sources.Fault{Flag: flag, Value: path, Why: err.Error()})
+	}
+	return string(b), nil
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// UntilSignal returns a context that ends with the first SIGINT or SIGTERM. It calls first at that
+// moment, and second at the next signal. stop gives the signals back and waits for the watcher.
+func UntilSignal(ctx context.Context, first, second func()) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, then := range []func(){func() { first(); cancel() }, second} {
+			select {
+			case <-signals:
+				then()
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(quit)
+		<-done
+		cancel()
+	}
+}
+
+// OrExit is UntilSignal for a command that ends quickly once ctx does. A second signal ends the
+// process.
+func OrExit(ctx context.Context) (_ context.Context, stop func()) {
+	return UntilSignal(ctx, func() {}, func() { os.Exit(ExitInterrupted) })
+}
+
+// StopPeers is UntilSignal for a command that has started peers. The first signal ends ctx, and
+// hurry is closed at the second: the peers are killed then.
+func StopPeers(ctx context.Context, out io.Writer) (_ context.Context, hurry <-chan struct{}, stop func()) {
+	kill := make(chan struct{})
+	ctx, stop = UntilSignal(ctx,
+		func() { fmt.Fprintln(out, "\nstopping all peers (once more to kill them)") },
+		func() { close(kill) })
+	return ctx, kill, stop
+}

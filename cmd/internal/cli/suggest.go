@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+// flagError puts a flag's error in plain words, and adds the flag that may have been meant.
+func flagError(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		f := invalid.GetFlag()
+		return UsageError(&sources.Fault{
+			Flag: f.Name, Value: invalid.GetValue(),
+			Why: sources.Why(f, invalid.Unwrap()),
+		})
+	}
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return UsageError(err)
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := sources.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+		err = fmt.Errorf("%w: did you mean --%s?", err, near)
+	}
+	return UsageError(err)
+}
+
+// NoArgs refuses arguments that are no flags.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return UsageError(fmt.Errorf("%s takes flags only, not %q", cmd.CommandPath(), args[0]))
+}

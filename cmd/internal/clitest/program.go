@@ -1,0 +1,164 @@
+// Package clitest tests the programs of this project: it starts them as processes, waits for what
+// they write, and holds all their flags against the rules that flags follow.
+package clitest
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
+)
+
+// asProgram makes the test binary be the program: then tests start real processes without building
+// anything, and a race detector in the test watches them too.
+const asProgram = "P2PDILOCO_TEST_AS_PROGRAM"
+
+// Main is TestMain of a program whose main function is program.
+func Main(m *testing.M, program func()) {
+	if os.Getenv(asProgram) != "" {
+		program()
+	}
+	testlevel.Parallel(6)
+	for _, v := range os.Environ() { // the user's settings are not the tests'
+		if len(sources.Clean([]string{v})) == 0 {
+			name, _, _ := strings.Cut(v, "=")
+			_ = os.Unsetenv(name)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// Program is the program in a process of its own.
+type Program struct {
+	*exec.Cmd
+	Out, Err bytes.Buffer
+}
+
+// New prepares a command line. Files go below home.
+func New(t *testing.T, home string, args ...string) *Program {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Program{Cmd: exec.CommandContext(t.Context(), exe, args...)}
+	p.Dir = home
+	p.Env = append(os.Environ(), asProgram+"=1", "XDG_STATE_HOME="+home)
+	p.Stdout, p.Stderr = &p.Out, &p.Err
+	return p
+}
+
+// Start prepares a command line and starts it.
+func Start(t *testing.T, home string, args ...string) *Program {
+	t.Helper()
+	p := New(t, home, args...)
+	p.Begin(t)
+	return p
+}
+
+// Begin starts the process. It is killed with the test.
+func (p *Program) Begin(t *testing.T) {
+	t.Helper()
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if p.ProcessState == nil {
+			_ = p.Process.Kill()
+			_ = p.Wait()
+		}
+	})
+}
+
+// Ends waits for the end and returns the exit status.
+func (p *Program) Ends(t *testing.T) int {
+	t.Helper()
+	var exit *exec.ExitError
+	if err := p.Wait(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%v\nstdout:\n%s\nstderr:\n%s", p.Args[1:], &p.Out, &p.Err)
+		}
+	})
+	return p.ProcessState.ExitCode()
+}
+
+const patience = 60 * time.Second // for what takes a second or two on an idle machine
+
+// Until polls a condition that other processes make true.
+func Until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
+// AwaitEvent waits for the first event that is as wanted in a file.
+func AwaitEvent(t *testing.T, path, what string, wanted func(eventlog.Line) bool) (found eventlog.Line) {
+	t.Helper()
+	f := eventlog.Follow(path)
+	defer f.Close()
+	done := false
+	Until(t, what, func() bool {
+		err := f.Next(func(b []byte) {
+			e, err := eventlog.Parse(b)
+			if err != nil {
+				t.Error(err)
+			}
+			if !done && wanted(e) {
+				found, done = e, true
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done
+	})
+	return found
+}
+
+// Named wants the first event of a name.
+func Named(name string) func(eventlog.Line) bool {
+	return func(e eventlog.Line) bool { return e.Event == name }
+}
+
+// SmallData is a folder with enough text for the built-in model, and little enough to be read at
+// once.
+func SmallData(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	text := strings.Repeat("the quick brown fox jumps over the lazy dog, and the five boxing wizards jump quickly\n",
+		400)
+	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name+"\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// OnLoopback are the flags that keep a test off every other network.
+var OnLoopback = []string{"--listen", "/ip4/127.0.0.1/tcp/0"}
+
+// Tiny are the flags of a peer that takes next to nothing of the processor: a model that is trained
+// at once, and a rest after each round.
+var Tiny = []string{"--model", "layers=1,width=16,heads=2,context=8,batch=2", "--pause", "50ms"}

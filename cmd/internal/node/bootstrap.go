@@ -1,0 +1,105 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+type bootstrapFlags struct {
+	listen   []string
+	announce []string
+	relay    relayFlags
+	identity string
+	addrFile string
+	logLevel settings.LogLevel
+}
+
+// NewBootstrap is the command bootstrap: a node of the DHT.
+func NewBootstrap() *cobra.Command {
+	f := &bootstrapFlags{logLevel: "warn"}
+	cmd := &cobra.Command{
+		Use:   "bootstrap",
+		Short: "Run a node of the DHT that newcomers can start from",
+		Long: `Run a node of the DHT that newcomers can start from. It prints its addresses, takes no part in
+any run, and stops on SIGINT or SIGTERM. It may stop once peers know each other: a run goes on
+without it, and newcomers can start from any peer of the run.
+
+With --relay it also relays between peers that cannot connect to each other, for the runs named with
+--relay-run, within limits for each peer and each address that hold over all its connections.`,
+		Example: `  p2pdiloco bootstrap
+  p2pdiloco bootstrap --listen /ip4/0.0.0.0/tcp/4001 --listen /ip4/0.0.0.0/udp/4001/quic-v1 --identity bootstrap.key
+  p2pdiloco bootstrap --listen /ip4/0.0.0.0/tcp/4001 --listen /ip4/0.0.0.0/udp/4001/quic-v1 --relay --relay-run my-run`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	fs.Var(sources.Addresses(&f.listen), "listen",
+		"`multiaddr` to listen on, may be repeated (default any free TCP and UDP port)")
+	fs.Var(sources.Addresses(&f.announce), "announce",
+		"`multiaddr` that others are told besides those seen, where a router or firewall lets them through to this "+
+			"node; may be repeated")
+	f.relay.register(fs)
+	fs.StringVar(&f.identity, "identity", "",
+		"`file` that keeps the key, so that the addresses stay the same over restarts; made if missing (default a "+
+			"new key each time)")
+	fs.StringVar(&f.addrFile, "addr-file", "", "`file` to write the addresses to, one a line")
+	fs.Var(&f.logLevel, "log-level", "of the log on stderr: "+strings.Join(settings.LogLevels(), ", "))
+	return cmd
+}
+
+func (f *bootstrapFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+	relay, err := f.relay.config()
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	ctx, stop := cli.OrExit(ctx)
+	defer stop()
+	net, err := p2p.New(ctx, p2p.Config{
+		IdentityFile: f.identity, Listen: f.listen, Announce: f.announce, Relay: relay,
+		Logger: f.logLevel.Logger(stderr),
+	})
+	if err != nil {
+		return err
+	}
+	if err := f.tell(net.Addrs(), stdout); err != nil {
+		_ = net.Close()
+		return err
+	}
+	<-ctx.Done()
+	return net.Close()
+}
+
+func (f *bootstrapFlags) tell(addrs []string, stdout io.Writer) error {
+	text := strings.Join(addrs, "\n") + "\n"
+	if _, err := io.WriteString(stdout, text); err != nil {
+		return err
+	}
+	if f.addrFile == "" {
+		return nil
+	}
+	if err := writeFile(f.addrFile, text); err != nil {
+		return fmt.Errorf("address file: %w", err)
+	}
+	return nil
+}
+
+// writeFile replaces the file at path atomically: a reader sees the old text or the new.
+func writeFile(path, text string) error {
+	if err := disk.Replace(disk.OS, path, []byte(text)); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o644) // other users may read it
+}

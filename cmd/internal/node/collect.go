@@ -1,0 +1,53 @@
+package node
+
+import (
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
+)
+
+// collector listens to a node's events. Its methods may be called from any goroutine.
+type collector struct {
+	mu struct {
+		sync.Mutex
+		applied uint64
+		tokens  uint64
+		first   *float64
+		last    *float64
+	}
+}
+
+// observe takes one event.
+func (c *collector) observe(e p2pdiloco.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch e.Name {
+	case "slot.applied":
+		c.mu.applied++
+	case "trainer.stats":
+		if tokens, ok := e.Fields["tokens"].(uint64); ok {
+			c.mu.tokens += tokens
+		}
+		if loss, ok := e.Fields["loss"].(float64); ok {
+			if c.mu.first == nil {
+				c.mu.first = &loss
+			}
+			c.mu.last = &loss
+		}
+	}
+}
+
+// sumUp completes a node's last status.
+func (c *collector) sumUp(s p2pdiloco.Status, ended bool, wall time.Duration) report.Peer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return report.Peer{
+		Run: s.Run, RunID: s.RunID.String(), PeerID: s.Peer.String(), Parameters: s.Parameters,
+		Ended: ended, Slot: s.Slot, StateRoot: s.StateRoot.String(), RoundsApplied: c.mu.applied,
+		LossFirst: c.mu.first, LossLast: c.mu.last, Tokens: c.mu.tokens,
+		BytesSent: s.Sent, BytesReceived: s.Received, Training: s.Training.Seconds(), Stall: s.Stall.Seconds(),
+		WallSeconds: wall.Seconds(),
+	}
+}

@@ -1,0 +1,150 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
+)
+
+// describers describe an event in a line for people. Events that are not listed are for scripts.
+var describers = map[string]func(get func(field string) string, e p2pdiloco.Event) string{
+	"peer.started":  describeStart,
+	"run.searching": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"admission.made": func(get func(string) string, _ p2pdiloco.Event) string {
+		return "the run is private; its admission secret is in " + get("file") +
+			"\nothers can join with a ticket (p2pdiloco invite), or with a copy of that file (--admission-secret)"
+	},
+	"run.founded": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("founded the run, ID %s; others can join with a ticket: p2pdiloco invite",
+			short(get("run_id")))
+	},
+	"run.joined": func(get func(string) string, _ p2pdiloco.Event) string {
+		return "joined the run at slot " + get("slot")
+	},
+	"state.synced": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("fetched the state of slot %s, %s bytes", get("slot"), get("bytes"))
+	},
+	"donor.dropped": func(get func(string) string, _ p2pdiloco.Event) string {
+		// a dial error of libp2p has many lines
+		return fmt.Sprintf("fetching without peer %s: it %s", get("about"),
+			strings.Join(strings.Fields(get("reason")), " "))
+	},
+	"slot.applied": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("slot %s applied, state root %s", get("slot"), short(get("state_root")))
+	},
+	"trainer.stats": func(get func(string) string, e p2pdiloco.Event) string {
+		if loss, ok := e.Fields["loss"].(float64); ok {
+			return fmt.Sprintf("round %s: held-out loss %.4f", get("round"), loss)
+		}
+		// there is no loss before the first round
+		if loss, _ := e.Fields["train_loss"].(float64); loss != 0 {
+			return fmt.Sprintf("round %s: training loss %.4f", get("round"), loss)
+		}
+		return "round " + get("round")
+	},
+	"peer.suspected": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("peer %s: %s", get("about"), get("detail"))
+	},
+	"peer.left": func(get func(string) string, e p2pdiloco.Event) string {
+		if get("about") == e.Peer.String() && get("detail") == "lost" {
+			return "the others went on without this peer, because they did not hear from it"
+		}
+		return fmt.Sprintf("peer %s left: %s", get("about"), get("detail"))
+	},
+	"run.paused":     func(get func(string) string, _ p2pdiloco.Event) string { return "paused: " + get("detail") },
+	"run.resumed":    func(get func(string) string, _ p2pdiloco.Event) string { return "resumed " + get("detail") },
+	"state.diverged": func(get func(string) string, _ p2pdiloco.Event) string { return "diverged: " + get("detail") },
+	"run.forked": func(get func(string) string, _ p2pdiloco.Event) string {
+		if strings.Contains(get("detail"), "from height 0 ") {
+			return "" // the run's founding, which leaves nobody out
+		}
+		return "forked: " + get("detail")
+	},
+	"run.done":     func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"run.switched": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"peer.evicted": func(get func(string) string, _ p2pdiloco.Event) string {
+		return "peer " + get("about") + " is evicted: " + get("detail")
+	},
+	"peer.cloned": func(get func(string) string, _ p2pdiloco.Event) string {
+		return "peer " + get("about") + ": " + get("detail")
+	},
+	"access.ordered": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("member %s %s", get("about"), get("detail"))
+	},
+	"peer.removed": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("peer %s is removed from the run: %s", get("about"), get("detail"))
+	},
+	"peer.readmitted": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("peer %s may take part again: %s", get("about"), get("detail"))
+	},
+	"secret.rotated": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"peer.refused":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+}
+
+func describe(e p2pdiloco.Event) string {
+	f, ok := describers[e.Name]
+	if !ok {
+		return ""
+	}
+	get := func(field string) string {
+		if v, ok := e.Fields[field]; ok {
+			return fmt.Sprint(v)
+		}
+		return ""
+	}
+	return strings.TrimRight(f(get, e), " :")
+}
+
+func describeStart(get func(string) string, e p2pdiloco.Event) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "peer %s\n", e.Peer)
+	addrs, _ := e.Fields["addrs"].([]string)
+	for _, a := range handy(addrs) {
+		fmt.Fprintf(&b, "  others can start from  --bootstrap %s\n", a)
+	}
+	if api := get("api"); api != "" {
+		fmt.Fprintf(&b, "  its status             p2pdiloco status --api %s\n", api)
+	}
+	if metrics := get("metrics"); metrics != "" {
+		fmt.Fprintf(&b, "  its metrics            /metrics at %s\n", metrics)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// handy selects the addresses worth copying by hand: one for this machine and one for others, over
+// TCP if possible. The event has all addresses.
+func handy(addrs []string) (few []string) {
+	here := func(a string) bool { return strings.HasPrefix(a, "/ip4/127.") || strings.HasPrefix(a, "/ip6/::1/") }
+	there := func(a string) bool { return !here(a) }
+	for _, side := range []func(string) bool{there, here} {
+		tcp := func(a string) bool { return side(a) && strings.Contains(a, "/tcp/") }
+		i := slices.IndexFunc(addrs, tcp)
+		if i < 0 {
+			i = slices.IndexFunc(addrs, side)
+		}
+		if i >= 0 {
+			few = append(few, addrs[i])
+		}
+	}
+	return few
+}
+
+// short is the beginning of a hash.
+func short(hash string) string { return hash[:min(8, len(hash))] }
+
+// closing sums up a peer's part in two lines.
+func closing(r report.Peer) string {
+	how := "left the run"
+	if r.Ended {
+		how = "the run has ended"
+	}
+	loss := ""
+	if r.LossFirst != nil {
+		loss = fmt.Sprintf("\nheld-out loss %.4f at first, %.4f at last", *r.LossFirst, *r.LossLast)
+	}
+	return fmt.Sprintf("%s at slot %d, state root %s, sent %s, received %s%s",
+		how, r.Slot, short(r.StateRoot), report.Bytes(r.BytesSent), report.Bytes(r.BytesReceived), loss)
+}

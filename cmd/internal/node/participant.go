@@ -1,0 +1,138 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/peer"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+)
+
+// leaveTimeout bounds a graceful leave. It is enough for the others to finish a round with this
+// peer's contribution.
+const leaveTimeout = 2 * time.Minute
+
+// participant is one running join: a peer, and its output.
+type participant struct {
+	settings       *settings.Settings
+	stdout, stderr io.Writer
+	began          time.Time
+
+	trainer p2pdiloco.Trainer
+	collect collector
+}
+
+// say prints a line for people: on stdout, or on stderr if stdout is for JSON.
+func (p *participant) say(format string, args ...any) {
+	w := p.stdout
+	if p.settings.JSON {
+		w = p.stderr
+	}
+	fmt.Fprintf(w, format+"\n", args...)
+}
+
+// run joins, trains to the end or to the first signal, and sums up.
+func (p *participant) run(ctx context.Context) error {
+	ctx, stop := cli.UntilSignal(ctx,
+		func() { p.say("leaving (once more to stop at once)") },
+		func() { os.Exit(cli.ExitInterrupted) })
+	defer stop()
+	var watching sync.WaitGroup
+	watched, unwatch := context.WithCancel(ctx)
+	watching.Go(func() { watchStandstill(watched, p.say) })
+	defer watching.Wait()
+	defer unwatch()
+	joined, err := peer.Open(p.settings, p.options())
+	if errors.Is(err, settings.ErrInvalid) {
+		return cli.UsageError(err)
+	}
+	if err != nil {
+		return err
+	}
+	err = p.takePart(ctx, joined)
+	return errors.Join(err, p.closeTrainer())
+}
+
+func (p *participant) options() peer.Options {
+	o := peer.Options{
+		OnEvent: p.onEvent,
+		Notice:  func(text string) { p.say("%s", text) },
+		Logger:  p.settings.LogLevel.Logger(p.stderr),
+	}
+	if p.settings.Trainer != settings.TrainerNone {
+		o.Trainer = func(ctx context.Context, cfg p2pdiloco.Config) (t p2pdiloco.Trainer, err error) {
+			t, err = p.newTrainer(ctx, cfg)
+			if err == nil {
+				p.trainer = t
+			}
+			return t, err
+		}
+	}
+	return o
+}
+
+// takePart runs the node and ends the peer, also after an error.
+func (p *participant) takePart(ctx context.Context, joined *peer.Peer) error {
+	node, err := joined.Node(ctx)
+	if err != nil { // before the run was found there is nobody to announce the end to
+		return errors.Join(unlessAsked(ctx, err), joined.Close())
+	}
+	err = node.Run(ctx)
+	return errors.Join(unlessAsked(ctx, err), p.finish(joined, node, err == nil))
+}
+
+// unlessAsked is err, or nil if the user has asked to leave.
+func unlessAsked(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// finish leaves the run, or closes the peer if the run has ended, and prints the report.
+func (p *participant) finish(joined *peer.Peer, node *p2pdiloco.Node, ended bool) error {
+	last := node.Status()
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	// it closed by itself, and the error of Run says why
+	leave, failed := joined.Leave, last.Phase == p2pdiloco.PhaseClosed
+	if ended || failed {
+		leave = func(context.Context) error { return joined.Close() }
+	}
+	err := leave(ctx)
+	if now := node.Status(); now.Slot > last.Slot {
+		last = now // a contribution that was offered still counted
+	}
+	r := p.collect.sumUp(last, ended, time.Since(p.began))
+	if p.settings.JSON {
+		return errors.Join(err, json.NewEncoder(p.stdout).Encode(r))
+	}
+	if !failed {
+		p.say("%s", closing(r))
+	}
+	return err
+}
+
+// closeTrainer closes a trainer with a method Close. The peer has ended.
+func (p *participant) closeTrainer() error {
+	if c, ok := p.trainer.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// onEvent is called by the node, one event at a time.
+func (p *participant) onEvent(e p2pdiloco.Event) {
+	p.collect.observe(e)
+	if line := describe(e); line != "" {
+		p.say("%s", line)
+	}
+}

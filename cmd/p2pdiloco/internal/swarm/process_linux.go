@@ -1,9 +1,0 @@
-package swarm
-
-import "syscall"
-
-// attributes put a child in a process group of its own, so that Ctrl-C on the terminal reaches only this program, which then
-// stops its children in order; and have the kernel kill it if this program is killed.
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}

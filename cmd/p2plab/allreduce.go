@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/reducebench"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+// reduceFlags are the command line of bench allreduce.
+type reduceFlags struct {
+	cfg     reducebench.Config
+	size    byteSize
+	rate    sources.Rate
+	against []string
+	json    bool
+	goals   bool
+}
+
+func newAllreduce() *cobra.Command {
+	f := &reduceFlags{cfg: reducebench.Config{Case: reducebench.Default()}}
+	cmd := &cobra.Command{
+		Use:   "allreduce",
+		Short: "Measure the all-reduce: time, bandwidth, CPU, memory",
+		Long: `Reduce a vector among real processes on this machine, one for each peer, over encrypted connections,
+with the engine of a run but without its ledger and disk. After two rounds that do not count, each round
+begins on all peers at the same time and takes as long as the slowest of them. The outcome is compared
+with a plain reference, and must have the same bits on all peers in every round.
+
+With --against mpi OpenMPI's MPI_Allreduce over TCP takes turns with ours, unencrypted, and the ratio is
+printed. On a machine that is busy with other work, only the ratios of one run are reliable.
+
+With --goals all cases that goals are set for are measured one after the other.`,
+		Example: `  p2plab bench allreduce --size 16MiB
+  p2plab bench allreduce --against mpi --json
+  p2plab bench allreduce --roots=false --aggregator trimmed_mean
+  sudo p2plab bench allreduce --netns --rate 200mbit --size 32MiB
+  p2plab bench allreduce --goals`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd) },
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	c := &f.cfg
+	fs.IntVar(&c.Peers, "peers", c.Peers, "peers, a process each")
+	fs.Uint64Var(&c.Elements, "elements", c.Elements, "elements of the vector")
+	fs.Var(&f.size, "size", "of the vector as float32, like 64MiB, instead of --elements")
+	fs.Uint64Var(&c.Frame, "frame", 0, "elements of a frame (default as in a run of that size)")
+	fs.StringVar(&c.Schedule, "schedule", c.Schedule, "`how` frames travel: "+strings.Join(reducebench.Schedules, ", "))
+	fs.StringVar(&c.Aggregator, "aggregator", c.Aggregator,
+		"`how` contributions become one: mean, trimmed_mean, median")
+	fs.StringVar(&c.Codec, "codec", c.Codec, "`codec` of contributions and outcome")
+	fs.IntVar(&c.Iters, "iters", 7, "rounds that count")
+	fs.StringVar(&c.Security, "security", c.Security,
+		"`what` encrypts connections: "+strings.Join(reducebench.Securities, ", "))
+	fs.StringVar(&c.Transport, "transport", c.Transport,
+		"`what` carries them: "+strings.Join(reducebench.Transports, ", "))
+	fs.BoolVar(&c.Roots, "roots", c.Roots, "hash and check every frame, as runs do")
+	fs.BoolVar(&c.Namespaces, "netns", false,
+		"put each peer into a network namespace of its own, behind a link; needs root, on Linux")
+	fs.Var(&f.rate, "rate", "of that link, each way, like 200mbit (default no limit)")
+	fs.DurationVar(&c.Delay, "delay", 0, "one way between two peers in namespaces")
+	fs.Var(sources.Paths(&f.against), "against", "`program` to take turns with: mpi")
+	fs.StringVar(&c.Profile, "profile", "", "`folder` for a CPU profile of each peer's counted rounds")
+	fs.BoolVar(&f.goals, "goals", false, "measure all cases that goals are set for; with root also those on links")
+	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout")
+	return cmd
+}
+
+func (f *reduceFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
+	if err := f.settle(cmd); err != nil {
+		return cli.UsageError(err)
+	}
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	f.cfg.Out = stderr
+	if f.cfg.Executable, err = os.Executable(); err != nil {
+		return err
+	}
+	if f.cfg.Dir, err = os.MkdirTemp("", "p2pdiloco-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(f.cfg.Dir) //nolint:errcheck // the logs are not needed
+	ctx, stop := cli.OrExit(ctx)
+	defer stop()
+	result, err := f.measure(ctx)
+	if ctx.Err() != nil {
+		return cli.ErrInterrupted
+	}
+	if err != nil && !f.goals { // some of the goals were measured
+		return err
+	}
+	return errors.Join(err, f.report(result, stdout))
+}
+
+func (f *reduceFlags) report(result reduceReport, stdout io.Writer) error {
+	if !f.json {
+		result.Print(stdout)
+		return nil
+	}
+	return cli.PrintJSON(stdout, result)
+}
+
+// reduceReport is what a bench ends with.
+type reduceReport interface{ Print(out io.Writer) }
+
+func (f *reduceFlags) measure(ctx context.Context) (reduceReport, error) {
+	if f.goals {
+		return reducebench.RunGoals(ctx, f.cfg)
+	}
+	return reducebench.Run(ctx, f.cfg)
+}
+
+// settle makes a Config of the flags.
+func (f *reduceFlags) settle(cmd *cobra.Command) (err error) {
+	fs := cmd.Flags()
+	f.cfg.Rate, f.cfg.Against = int64(f.rate), strings.Join(f.against, ", ")
+	if f.size > 0 {
+		if sources.Rank(fs, "elements") > 0 {
+			return &sources.Fault{Flag: "size", Value: f.size.String(), Why: "give it or --elements, not both"}
+		}
+		f.cfg.Elements = uint64(f.size) / 4
+	}
+	if f.cfg.Profile != "" {
+		if f.cfg.Profile, err = filepath.Abs(f.cfg.Profile); err == nil {
+			err = os.MkdirAll(f.cfg.Profile, 0o755)
+		}
+		if err != nil {
+			return fmt.Errorf("--profile: %w", err)
+		}
+	}
+	return f.cfg.Validate()
+}

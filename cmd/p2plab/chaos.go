@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// chaosFlags are the command line of chaos.
+type chaosFlags struct {
+	cfg        chaos.Config
+	mode       sources.OneOf
+	codec      sources.OneOf
+	faults     string
+	noBaseline bool
+	keepDir    string
+	json       bool
+	logLevel   settings.LogLevel
+	leftOut    []chaos.Kind // because this user may not cause them
+}
+
+func newChaos() *cobra.Command {
+	f := &chaosFlags{
+		logLevel: "info", mode: sources.OneOf{Value: p2pdiloco.ModeSync, Allowed: chaos.Modes, Kind: "how"},
+		codec: sources.OneOf{Value: chaos.DefaultCodec, Allowed: p2pdiloco.Codecs(), Kind: "how"},
+	}
+	cmd := &cobra.Command{
+		Use:   "chaos",
+		Short: "Hurt a swarm on this machine, and check that nothing agreed was lost",
+		Long: `Run a swarm of real processes on this machine, kill, stop, restart and cut off its peers by a
+schedule drawn from a seed, and check at the end that all peers finished with equal state roots,
+that all event logs have one certified record at each height, that no certified slot was lost,
+and that nothing hung or crashed. The exit status is 0 only if all checks hold.
+
+Faults, any of which may begin while another is not over yet:
+  kill       kill -9 of a peer, which comes back with its data directory
+  leader     the same for the leader: in inner steps, reduction, draft, vote, after the commit
+  restart    SIGTERM, so that a peer leaves and comes back
+  wipe       kill -9, and the peer comes back without its data directory, as a new member
+  stop       SIGSTOP for a while
+  all        kill -9 of all peers at once; all come back
+  bootstrap  kill -9 of the bootstrap node, which comes back
+  late       a newcomer joins
+With root, on Linux, in network namespaces:
+  cut        a peer reaches nobody for a while
+  partition  two sides cannot reach each other: less than half, or half, on one
+  flap       a peer's link goes down and up
+  slow       a peer's link becomes slow and long`,
+		Example: `  p2plab chaos
+  p2plab chaos --peers 5 --slots 40 --seed 7 --faults kill,leader --keep-dir /tmp/chaos
+  p2plab chaos --json 2>chaos.log | jq .recovery
+  p2plab chaos --slots 500    # a soak: memory at its start, middle and end`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.IntVar(&f.cfg.Peers, "peers", 8, "peers to start")
+	fs.Uint64Var(&f.cfg.Slots, "slots", 60, "slots until the end")
+	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
+	fs.Var(&f.mode, "mode", "how rounds follow each other: "+strings.Join(chaos.Modes, ", "))
+	fs.Var(&f.codec, "codec", "how pseudo-gradients travel: "+strings.Join(p2pdiloco.Codecs(), ", "))
+	fs.Uint64Var(&f.cfg.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")
+	fs.StringVar(&f.cfg.Delay, "fragment-delay", "",
+		"inner `steps`, of 2 a slot, after which a part that was sent off lands again, in mode streaming (default 1)")
+	fs.StringVar(&f.cfg.Alpha, "fragment-alpha", "",
+		"how much of what was trained stays where a part lands, a `decimal` below 1, in mode streaming (default 0)")
+	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
+	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")
+	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "for everything (default by slots and faults)")
+	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, everything else to stderr")
+	fs.Var(&f.logLevel, "log-level", "of the peers' logs: "+strings.Join(settings.LogLevels(), ", "))
+	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where the peers' data, logs and events stay (default a "+
+		"temporary one, kept if a check fails)")
+	return cmd
+}
+
+func (f *chaosFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
+	f.cfg.Mode, f.cfg.Codec = f.mode.Value, f.codec.Value
+	f.cfg.Baseline, f.cfg.Out, f.cfg.LogLevel = !f.noBaseline, cli.Progress(cmd, f.json), string(f.logLevel)
+	if err := errors.Join(f.chooseFaults(ctx), f.cfg.Validate()); err != nil {
+		return cli.UsageError(err)
+	}
+	f.cfg.Terminal, f.cfg.Width = cli.Terminal(f.cfg.Out)
+	if f.cfg.Executable, err = os.Executable(); err != nil {
+		return err
+	}
+	remove, err := f.openDir()
+	if err != nil {
+		return err
+	}
+	ctx, hurry, stop := cli.StopPeers(ctx, f.cfg.Out)
+	defer stop()
+	result, err := chaos.Run(ctx, f.cfg, hurry)
+	if ctx.Err() != nil {
+		return errors.Join(cli.ErrInterrupted, remove())
+	}
+	if err != nil {
+		return fmt.Errorf("%w (logs are in %s)", err, f.cfg.Dir)
+	}
+	result.LeftOut = f.leftOut
+	if result.OK && f.keepDir == "" {
+		result.Dir = ""
+	}
+	if f.json {
+		if err := cli.PrintJSON(cmd.OutOrStdout(), result); err != nil {
+			return err
+		}
+	}
+	if !result.OK {
+		return cli.ErrFailed
+	}
+	return remove()
+}
+
+// chooseFaults reads --faults, or takes all kinds that this user may cause, and prints the others.
+func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
+	if f.faults == "" {
+		if err := chaos.CanLinks(ctx); err != nil {
+			f.leftOut = chaos.NeedLinks(chaos.Kinds(true))
+			fmt.Fprintf(f.cfg.Out, "without %s: %v\n", chaos.Join(f.leftOut), err)
+		}
+		f.cfg.Kinds = chaos.Kinds(f.leftOut == nil)
+		return nil
+	}
+	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
+		return err
+	}
+	if some := chaos.NeedLinks(f.cfg.Kinds); len(some) > 0 {
+		if err := chaos.CanLinks(ctx); err != nil {
+			return &sources.Fault{Flag: "faults", Value: chaos.Join(some), Why: err.Error()}
+		}
+	}
+	return nil
+}
+
+// openDir opens the folder; remove removes a temporary one.
+func (f *chaosFlags) openDir() (remove func() error, err error) {
+	if f.cfg.Dir, remove, err = cli.OpenDir(f.keepDir, "p2pdiloco-chaos-"); err != nil {
+		return nil, err
+	}
+	for _, part := range []string{"baseline", "run"} {
+		if swarm.Used(filepath.Join(f.cfg.Dir, part)) {
+			return nil, cli.UsageError(fmt.Errorf("--keep-dir %s holds an earlier run: name another folder, or "+
+				"remove it",
+				f.keepDir))
+		}
+	}
+	return remove, nil
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/reducebench"
+)
+
+func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr)) }
+
+func newRoot() *cobra.Command {
+	return cli.NewRoot(&cobra.Command{
+		Use:   "p2plab",
+		Short: "Test and measure p2pdiloco with real processes on this machine",
+		Long: `p2plab is for engineers who work on p2pdiloco. It starts swarms of real peers on this machine, hurts
+them, and measures them. Peers are processes of this program: nothing else has to be built.
+
+  p2plab chaos
+  p2plab bench modes --quick`,
+	}, newChaos(), newBench(), newLab(),
+		hidden(node.NewJoin()), hidden(node.NewBootstrap()), newReducePeer())
+}
+
+// hidden keeps a command that only this program itself starts out of the help.
+func hidden(cmd *cobra.Command) *cobra.Command {
+	cmd.Hidden = true
+	return cmd
+}
+
+// newReducePeer is the process of one peer of bench allreduce.
+func newReducePeer() *cobra.Command {
+	return &cobra.Command{
+		Use:    reducebench.HiddenCommand,
+		Hidden: true,
+		Args:   cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return reducebench.Serve(cmd.Context(), os.Stdin, os.Stdout)
+		},
+	}
+}
+
+func newBench() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure what the ways to train cost, the all-reduce, and connections behind routers",
+		Args:  cli.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newModes(), newKernels(), newAllreduce(), newNAT())
+	return cmd
+}

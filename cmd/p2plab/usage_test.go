@@ -1,0 +1,77 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+)
+
+func TestWrongCommandLines(t *testing.T) {
+	clitest.Answers(t, newRoot, cli.ExitUsage, []clitest.Case{
+		{"chaos --peers 2 --slots 3 --faults kill", "--peers 2: allowed: 3 to 64"},
+		{"chaos --slots 3 --faults kill", "--slots 3: allowed: 7 to"},
+		{"chaos --seed 0 --faults kill", "--seed 0: allowed: 1 and above"},
+		{"chaos --faults kill,murder", "--faults kill,murder: \"murder\" is none of kill,leader,"},
+		{"bench modes --peers 1 --seeds 0", "--peers 1: allowed: 2 to"},
+		{"bench modes --quick --rounds 0", "--rounds 0: allowed: 1 to"},
+		{"bench modes --modes sync,gossip", "--modes sync,gossip: allowed: each once of sync, delayed"},
+		{"bench modes --netns --rate fast", "--rate fast: allowed: 1kbit to"},
+		{"bench modes --rate 20mbit", "--rate 20mbit: it is of links that only --netns has"},
+		{"bench modes --model width=5,heads=3", "--model width=5,heads=3: width 5 is not a multiple"},
+		{"bench kernels --elements 9 --iters 0", "--elements 9: allowed: 1024 to"},
+		{"bench moods", "takes flags only"},
+		{"bench allreduce --peers 1 --iters 0", "--iters 0: allowed: 1 to"},
+		{"bench allreduce --size 64", "--size 64: allowed: a whole number with KiB"},
+		{"bench allreduce --size 1MiB --elements 7", "--size 1024KiB: give it or --elements"},
+		{"bench allreduce --schedule star", "--schedule star: allowed: "},
+		{"bench allreduce --codec int7", "--codec int7: allowed: "},
+		{"bench allreduce --rate 1gbit", "--rate 1gbit: it is of links that only --netns has"},
+		{"bench allreduce --against gloo", "--against gloo: allowed: mpi"},
+		{"bench allreduce 4", "takes flags only"},
+		{"bench nat --kinds public,moat --limit 1s", "--kinds moat: allowed: each once of public,full-cone"},
+		{"bench nat --size 64KiB --preset moon", "--preset moon: allowed: lan, wan"},
+		{"bench nat --write /nonexistent.md", "--write /nonexistent.md: open"},
+		{"lab up 3", "1 arguments are too few: p2plab lab up NODES SOCKET"},
+	})
+}
+
+func TestHelp(t *testing.T) {
+	clitest.Answers(t, newRoot, cli.ExitOK, []clitest.Case{
+		{"bench", "Available Commands"},
+		{"bench allreduce --help", "--against mpi"},
+		{"bench nat --help", "touches nothing of the machine's own network"},
+		{"bench modes --help", "goals are printed beside"},
+		{"bench kernels --help", "a copy (memcpy) of as many bytes"},
+		{"lab", "Available Commands"},
+		{"", "p2plab chaos"},
+	})
+}
+
+func TestEveryFlagIsASetting(t *testing.T) { clitest.FlagsAreSettings(t, newRoot) }
+
+// TestLabFlags holds the list that cmd/p2pdiloco's test relies on against the commands.
+func TestLabFlags(t *testing.T) {
+	known := clitest.Known(newRoot())
+	for _, name := range clitest.LabFlags {
+		if !known[name] {
+			t.Errorf("no command has --%s: remove it from clitest.LabFlags", name)
+		}
+	}
+}
+
+// TestSourcesInErrors has commands other than join name the place that a wrong value came from.
+func TestSourcesInErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "run.toml")
+	if err := os.WriteFile(file, []byte("slots = 3\nseed = 0\nfaults = \"kill\"\nidentity = \"for bootstrap\"\n"),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	clitest.NameTheirSources(t, newRoot, []clitest.Sourced{
+		{"P2PDILOCO_CONFIG=" + file, "chaos", file + ": slots = 3: allowed"},
+		{"P2PDILOCO_CONFIG=" + file, "chaos --slots 60", file + ": seed = 0: allowed"},
+		{"P2PDILOCO_FAULTS=murder", "chaos", "P2PDILOCO_FAULTS=murder: \"murder\" is none of"},
+	})
+}

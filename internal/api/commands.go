@@ -1,0 +1,142 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Commands are what a client may ask the peer to do. Every user of the machine can connect to a
+// loopback address and, through a browser, so can every web page. Therefore a command must carry
+// the token, which is in a file that only the peer's user can read. The permissions of a Unix
+// socket are enough. A web page cannot send the token's header without asking first, and the server
+// does not answer such a question.
+type Commands struct {
+	Token   string
+	Recover func() error                     // nil: refused
+	Change  func(Motion) error               // nil: refused
+	Invite  func(Invitation) (string, error) // nil: refused
+	// Probe is of the members; what it returns is sent as JSON. nil: refused
+	Probe func(ctx context.Context) (any, error)
+}
+
+// Motion is an operator's motion to change the list of peers that may take part in the run.
+type Motion struct {
+	Action string // remove | readmit | rotate
+	Peer   string // the peer to remove or readmit; empty for rotate
+}
+
+// Invitation says what a new ticket should be good for.
+type Invitation struct {
+	TTL  time.Duration // 0: the default
+	Uses int           // newcomers; 0: the default
+}
+
+// NewToken is a secret of 128 bits and more.
+func NewToken() string { return rand.Text() }
+
+const bearer = "Bearer "
+
+// handle adds the commands that the peer has functions for.
+func (c Commands) handle(addr Address, mux *http.ServeMux) {
+	if c.Recover != nil {
+		mux.HandleFunc("POST /recover", c.authorized(addr, func(w http.ResponseWriter, _ *http.Request) error {
+			err := c.Recover()
+			if err == nil {
+				w.WriteHeader(http.StatusAccepted)
+			}
+			return err
+		}))
+	}
+	if c.Change != nil {
+		mux.HandleFunc("POST /change", c.authorized(addr, func(w http.ResponseWriter, r *http.Request) error {
+			err := c.Change(Motion{r.URL.Query().Get("action"), r.URL.Query().Get("peer")})
+			if err == nil {
+				w.WriteHeader(http.StatusAccepted)
+			}
+			return err
+		}))
+	}
+	if c.Invite != nil {
+		mux.HandleFunc("POST /invite", c.authorized(addr, func(w http.ResponseWriter, r *http.Request) error {
+			asked, err := invitationOf(r.URL.Query())
+			if err != nil {
+				return err
+			}
+			text, err := c.Invite(asked)
+			if err != nil {
+				return err
+			}
+			w.Header().Set("Cache-Control", "no-store")
+			_, _ = fmt.Fprintln(w, text)
+			return nil
+		}))
+	}
+	if c.Probe != nil {
+		mux.HandleFunc("POST /probe", c.authorized(addr, c.probes()))
+	}
+}
+
+// authorized carries out a command that has the token.
+func (c Commands) authorized(addr Address, do func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		given := []byte(r.Header.Get("Authorization"))
+		if addr.network != "unix" && (c.Token == "" || subtle.ConstantTimeCompare(given, []byte(bearer+c.Token)) != 1) {
+			http.Error(w, "a command needs the token in the peer's data directory", http.StatusUnauthorized)
+			return
+		}
+		if err := do(w, r); err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
+	}
+}
+
+func (i Invitation) query() string {
+	return url.Values{"ttl": {i.TTL.String()}, "uses": {strconv.Itoa(i.Uses)}}.Encode()
+}
+
+func invitationOf(q url.Values) (i Invitation, err error) {
+	var errs [2]error
+	i.TTL, errs[0] = time.ParseDuration(q.Get("ttl"))
+	i.Uses, errs[1] = strconv.Atoi(q.Get("uses"))
+	return i, errors.Join(errs[:]...)
+}
+
+// Invite asks the peer at addr for a ticket.
+func Invite(ctx context.Context, addr Address, token string, i Invitation) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
+	defer cancel()
+	text, err := ask(ctx, addr, http.MethodPost, "/invite?"+i.query(), token)
+	if err != nil {
+		return "", at(addr, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// Move gives a motion to the peer at addr.
+func Move(ctx context.Context, addr Address, token, action, peer string) error {
+	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
+	defer cancel()
+	q := url.Values{"action": {action}, "peer": {peer}}.Encode()
+	if _, err := ask(ctx, addr, http.MethodPost, "/change?"+q, token); err != nil {
+		return at(addr, err)
+	}
+	return nil
+}
+
+// Recover makes the peer at addr go on without a quorum.
+func Recover(ctx context.Context, addr Address, token string) error {
+	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
+	defer cancel()
+	if _, err := ask(ctx, addr, http.MethodPost, "/recover", token); err != nil {
+		return at(addr, err)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A command needs the token on a loopback address, the right host name, and POST; on a Unix socket
+// its permissions do.
+func TestCommands(t *testing.T) {
+	var answer error
+	called := 0
+	commands := Commands{Token: NewToken(), Recover: func() error { called++; return answer }}
+	start := func(addr string) *Server {
+		a, err := ParseAddress(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Serve(a, sampleStatus, commands, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	tcp, socket := start("127.0.0.1:0"), start("unix:"+filepath.Join(t.TempDir(), "s"))
+	for _, c := range []struct {
+		addr  Address
+		token string
+		want  int
+		part  string
+	}{
+		{tcp.Addr(), "", 0, "401"},
+		{tcp.Addr(), commands.Token[1:], 0, "401"},
+		{tcp.Addr(), commands.Token, 1, ""},
+		{socket.Addr(), "", 1, ""},
+	} {
+		called = 0
+		err := Recover(t.Context(), c.addr, c.token)
+		if called != c.want || (err == nil) != (c.part == "") || err != nil && !strings.Contains(err.Error(), c.part) {
+			t.Errorf("%s, token %q: called %d times, %v", c.addr, c.token, called, err)
+		}
+	}
+	answer = errors.New("nothing to recover from")
+	if err := Recover(t.Context(), tcp.Addr(), commands.Token); err == nil ||
+		!strings.Contains(err.Error(), answer.Error()) {
+		t.Errorf("got %v", err)
+	}
+	called = 0
+	for _, c := range []struct {
+		method, host string
+		want         int
+	}{{"GET", "", 405}, {"POST", "rebound.example.org", 403}} {
+		req, _ := http.NewRequestWithContext(t.Context(), c.method, "http://"+tcp.Addr().String()+"/recover", nil)
+		req.Host = c.host
+		req.Header.Set("Authorization", bearer+commands.Token)
+		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != c.want || called > 0 {
+			t.Errorf("%s of host %q: %d, called %d times", c.method, c.host, resp.StatusCode, called)
+		}
+	}
+	// Without a token no command is taken on a loopback address.
+	commands.Token = ""
+	if err := Recover(t.Context(), start("127.0.0.1:0").Addr(), ""); err == nil || called > 0 {
+		t.Errorf("called %d times, %v", called, err)
+	}
+}
+
+// An invitation carries what was asked for there, and the ticket back; it needs the token, for what
+// it gives may admit somebody.
+func TestInvite(t *testing.T) {
+	var asked []Invitation
+	commands := Commands{Token: NewToken(), Invite: func(i Invitation) (string, error) {
+		asked = append(asked, i)
+		if i.Uses > 5 {
+			return "", errors.New("too many")
+		}
+		return "ticket", nil
+	}}
+	addr, err := ParseAddress("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Serve(addr, sampleStatus, commands, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	want := Invitation{TTL: 90 * time.Minute, Uses: 3}
+	if _, err := Invite(t.Context(), s.Addr(), "another", want); err == nil || len(asked) > 0 {
+		t.Errorf("without the token: %v, asked %v", err, asked)
+	}
+	if text, err := Invite(t.Context(), s.Addr(), commands.Token, want); err != nil || text != "ticket" ||
+		len(asked) != 1 || asked[0] != want {
+		t.Errorf("got %q, %v, asked %v", text, err, asked)
+	}
+	if _, err := Invite(t.Context(), s.Addr(), commands.Token, Invitation{Uses: 6}); err == nil ||
+		!strings.Contains(err.Error(), "too many") {
+		t.Errorf("refused: %v", err)
+	}
+	if err := Recover(t.Context(), s.Addr(), commands.Token); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("a command that the peer does not have: %v", err)
+	}
+}

@@ -1,0 +1,278 @@
+package checkpoint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Checkpoint is a state on disk: the one after the record at Height.
+type Checkpoint struct {
+	Height uint64
+	Slot   uint64
+	Root   slot.Root
+	Size   int64 // bytes
+}
+
+func (c Checkpoint) name() string { return fileName(statePrefix, c.Height, c.Root) }
+
+func newestFirst(a, b Checkpoint) int {
+	return cmp.Or(cmp.Compare(b.Height, a.Height), slices.Compare(a.Root[:], b.Root[:]))
+}
+
+// states is the part of a store that keeps checkpoints.
+type states struct {
+	folder   *folder
+	shape    Shape
+	requests *requests
+	making   sync.Mutex // held while a tree is made, which reads a whole state
+
+	mu struct {
+		sync.Mutex
+		held  map[string]Checkpoint // by file name
+		trees map[slot.Root][]byte  // bao outboard of states that were read or written whole
+	}
+}
+
+func newStates(folder *folder, shape Shape, requests *requests) *states {
+	s := &states{folder: folder, shape: shape, requests: requests}
+	s.mu.held, s.mu.trees = map[string]Checkpoint{}, map[slot.Root][]byte{}
+	return s
+}
+
+// list returns the checkpoints, newest first.
+func (s *states) list() []Checkpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]Checkpoint, 0, len(s.mu.held))
+	for _, c := range s.mu.held {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, newestFirst)
+	return list
+}
+
+func (s *states) holds(c Checkpoint) bool {
+	_, ok := s.named(c.name())
+	return ok
+}
+
+func (s *states) named(name string) (Checkpoint, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.mu.held[name]
+	return c, ok
+}
+
+func (s *states) find(root slot.Root) (c Checkpoint, tree []byte, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.mu.held {
+		if c.Root == root {
+			return c, s.mu.trees[root], true
+		}
+	}
+	return Checkpoint{}, nil, false
+}
+
+func (s *states) add(c Checkpoint, tree []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.held[c.name()] = c
+	if tree != nil {
+		s.mu.trees[c.Root] = tree
+	}
+}
+
+func (s *states) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.trees, s.mu.held[name].Root)
+	delete(s.mu.held, name)
+}
+
+// setAside takes a corrupt file out of the store.
+func (s *states) setAside(name string, why *CorruptError) {
+	s.folder.setAside(name, why)
+	s.forget(name)
+}
+
+// scan takes a file that is in the directory into the list.
+func (s *states) scan(name string, height uint64, root slot.Root) error {
+	f, err := s.folder.open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	slotNumber, err := s.readHeader(f)
+	if err != nil {
+		return err
+	}
+	s.add(Checkpoint{Height: height, Slot: slotNumber, Root: root, Size: s.shape.Size()}, nil)
+	return nil
+}
+
+// readHeader checks the size and the header of a state file, and leaves f behind the header.
+func (s *states) readHeader(f disk.File) (slotNumber uint64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if info.Size() != s.shape.Size() {
+		return 0, &CorruptError{f.Name(), fmt.Sprintf("%d bytes where a state of this run has %d", info.Size(),
+			s.shape.Size())}
+	}
+	head := make([]byte, headerSize)
+	if _, err := io.ReadFull(f, head); err != nil {
+		return 0, err
+	}
+	shape, slotNumber, err := parseHeader(head)
+	if err == nil && shape != s.shape {
+		err = fmt.Errorf("shape %v where this run has %v", shape, s.shape)
+	}
+	if err != nil {
+		return 0, &CorruptError{f.Name(), err.Error()}
+	}
+	return slotNumber, nil
+}
+
+// save hashes and writes a state at the same time. The file gets its name only if the root is
+// right.
+func (s *states) save(c Checkpoint, vectors [][]float32) error {
+	var tree []byte
+	var got slot.Root
+	var wg sync.WaitGroup
+	wg.Go(func() { tree, got = treeOf(c.Slot, vectors) })
+	defer wg.Wait()
+	err := s.folder.write(c.name(), func(w io.Writer) error {
+		for _, part := range encoding(c.Slot, vectors) {
+			if _, err := w.Write(part); err != nil {
+				return err
+			}
+		}
+		wg.Wait()
+		if got != c.Root {
+			return fmt.Errorf("the state has root %s, not the one given: it changed while it was saved, or is not "+
+				"what was agreed", got)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.add(c, tree)
+	return nil
+}
+
+// load reads a state and verifies its root.
+func (s *states) load(c Checkpoint, vectors [][]float32) error {
+	err := s.read(c, vectors)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) {
+		s.setAside(c.name(), corrupt)
+	}
+	return err
+}
+
+func (s *states) read(c Checkpoint, vectors [][]float32) error {
+	f, err := s.folder.open(c.name())
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	defer f.Close()
+	slotNumber, err := s.readHeader(f)
+	if err != nil {
+		return err
+	}
+	for _, v := range vectors {
+		if err := readVector(f, v); err != nil {
+			return fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
+		}
+	}
+	tree, root := treeOf(slotNumber, vectors)
+	if root != c.Root {
+		return &CorruptError{f.Name(), fmt.Sprintf("its bytes have root %s", root)}
+	}
+	s.add(c, tree)
+	return nil
+}
+
+func readVector(r io.Reader, v []float32) error {
+	if b, ok := kernel.View(v); ok {
+		_, err := io.ReadFull(r, b)
+		return err
+	}
+	buf := make([]byte, 4*min(len(v), 1<<18))
+	for len(v) > 0 {
+		n := min(len(v), len(buf)/4)
+		if _, err := io.ReadFull(r, buf[:4*n]); err != nil {
+			return err
+		}
+		kernel.GetFloat32s(v[:n], buf[:4*n])
+		v = v[n:]
+	}
+	return nil
+}
+
+// open opens the state with this root, whatever its height, and returns its tree.
+func (s *states) open(root slot.Root) (disk.File, []byte, error) {
+	c, tree, ok := s.find(root)
+	if !ok {
+		return nil, nil, notHeld(root)
+	}
+	s.requests.note(c.name())
+	f, err := s.folder.open(c.name())
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) { // pruned since
+			err = ErrNotHeld
+		}
+		return nil, nil, fmt.Errorf("checkpoint: state %s: %w", root.Short(), err)
+	}
+	if tree == nil {
+		if tree, err = s.treeFor(c, f); err != nil {
+			_ = f.Close()
+			return nil, nil, err
+		}
+	}
+	return f, tree, nil
+}
+
+// treeFor returns the tree of a state. When several callers ask for it at the same time, it is made
+// once.
+func (s *states) treeFor(c Checkpoint, f disk.File) ([]byte, error) {
+	s.making.Lock()
+	defer s.making.Unlock()
+	_, tree, ok := s.find(c.Root)
+	if !ok { // the caller before found it corrupt
+		return nil, notHeld(c.Root)
+	}
+	if tree != nil {
+		return tree, nil
+	}
+	return s.makeTree(c, f)
+}
+
+// makeTree reads a state whose tree is not known yet: one that was listed or adopted but not
+// loaded. Such a state has to be verified before it is served, because its readers would take this
+// peer for a liar.
+func (s *states) makeTree(c Checkpoint, f disk.File) ([]byte, error) {
+	tree, root, err := hashTree(fromFile(f), c.Size)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
+	}
+	if root != c.Root {
+		err := &CorruptError{f.Name(), fmt.Sprintf("its bytes have root %s", root)}
+		s.setAside(c.name(), err)
+		return nil, err
+	}
+	s.add(c, tree)
+	return tree, nil
+}

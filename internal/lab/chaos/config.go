@@ -1,0 +1,135 @@
+package chaos
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+// Config says what swarm to run, and how to hurt it.
+type Config struct {
+	Executable string // this program
+	Peers      int
+	Slots      uint64
+	Seed       uint64
+	Mode       string
+	Codec      string // empty: DefaultCodec
+	Fragments  uint64 // of mode streaming, as the next two; 0 and "" for what suits it
+	Delay      string
+	Alpha      string
+	Kinds      []Kind
+	Baseline   bool          // whether the same swarm runs undisturbed before
+	Timeout    time.Duration // for everything; 0: DefaultTimeout
+	LogLevel   string        // of the peers' logs
+
+	Dir string // for data directories, events and logs; exists
+
+	Out      io.Writer // progress and summary
+	Terminal bool      // whether Out is a terminal, where a table can be refreshed
+	Width    int       // of the terminal, in columns
+}
+
+// Bounds of peers and slots. One machine can run a swarm of 64 processes.
+const (
+	minPeers = 3 // fewer peers have no minority that can be hurt
+	maxPeers = 64
+	maxSlots = 100_000
+)
+
+// DefaultCodec encodes pseudo-gradients unless Config.Codec names another codec.
+const DefaultCodec = "f32"
+
+// Modes lists the modes of a run.
+var Modes = []string{
+	p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming,
+	p2pdiloco.ModeAsync,
+}
+
+// Validate returns all faults of c in one error.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Peers < minPeers || c.Peers > maxPeers {
+		errs = append(errs, wrong("peers", c.Peers, "allowed: %d to %d", minPeers, maxPeers))
+	}
+	if c.Slots < MinSlots || c.Slots > maxSlots {
+		errs = append(errs, wrong("slots", c.Slots, "allowed: %d to %d", MinSlots, maxSlots))
+	}
+	if !slices.Contains(Modes, c.Mode) {
+		errs = append(errs, wrong("mode", c.Mode, "allowed: %s", strings.Join(Modes, ", ")))
+	}
+	if n := c.Settings().Fragments; c.Slots%n != 0 {
+		errs = append(errs, wrong("slots", c.Slots, "a multiple of the %d fragments: the run ends with a whole round",
+			n))
+	}
+	if fault := (*p2pdiloco.SpecError)(nil); errors.As(c.Settings().Validate(), &fault) {
+		errs = append(errs, wrong(strings.ReplaceAll(fault.Field, "_", "-"), fault.Here, "%s", fault.Why))
+	}
+	if c.Seed == 0 {
+		errs = append(errs, wrong("seed", c.Seed, "allowed: 1 and above"))
+	}
+	if c.Timeout < 0 {
+		errs = append(errs, wrong("timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above"))
+	}
+	return errors.Join(errs...)
+}
+
+// defaultFragments is how many parts mode streaming has here.
+const defaultFragments = 4
+
+// Settings are the settings of the run that depend on the mode. Slots follow each other as fast as
+// possible; in mode streaming one lands between two others.
+func (c Config) Settings() p2pdiloco.Spec {
+	s := p2pdiloco.Spec{
+		Name: "chaos", Mode: c.Mode, Codec: cmp.Or(c.Codec, DefaultCodec), InnerSteps: 1,
+		Fragments: max(c.Fragments, 1), FragmentDelay: c.Delay, FragmentAlpha: c.Alpha,
+	}
+	if c.Mode != p2pdiloco.ModeStreaming {
+		return s
+	}
+	if c.Fragments == 0 {
+		s.Fragments = defaultFragments
+	}
+	if s.FragmentDelay == "" {
+		s.FragmentDelay = "1"
+	}
+	if s.FragmentAlpha == "" {
+		s.FragmentAlpha = "0"
+	}
+	s.InnerSteps = 2 * s.Fragments
+	return s
+}
+
+func wrong(flag string, value any, format string, args ...any) error {
+	return &sources.Fault{Flag: flag, Value: fmt.Sprint(value), Why: fmt.Sprintf(format, args...)}
+}
+
+// DefaultTimeout is enough for a run on a slow machine, where a fault costs about ten seconds and a
+// slot two.
+func (c Config) DefaultTimeout() time.Duration {
+	faults := len(Schedule(c.Seed, c.Peers, c.Slots, c.Kinds))
+	return 2*time.Minute + time.Duration(c.Slots)*2*time.Second + time.Duration(faults)*20*time.Second
+}
+
+// Replay is the command line that runs the same schedule again.
+func (c Config) Replay() string {
+	line := fmt.Sprintf("p2plab chaos --peers %d --slots %d --seed %d --faults %s", c.Peers, c.Slots, c.Seed,
+		Join(c.Kinds))
+	if c.Mode != p2pdiloco.ModeSync {
+		line += " --mode " + c.Mode
+	}
+	if s := c.Settings(); s.Codec != DefaultCodec {
+		line += " --codec " + s.Codec
+	}
+	if s := c.Settings(); c.Mode == p2pdiloco.ModeStreaming {
+		line += fmt.Sprintf(" --fragments %d --fragment-delay %s --fragment-alpha %s", s.Fragments, s.FragmentDelay,
+			s.FragmentAlpha)
+	}
+	return line
+}

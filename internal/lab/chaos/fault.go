@@ -1,0 +1,240 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Injected is a fault as it happened.
+type Injected struct {
+	Fault
+	BegunSlot uint64 `json:"begun_slot"` // newest slot committed when it began
+	Victims   []int  `json:"victims"`
+	PhaseHit  Phase  `json:"phase_hit,omitempty"` // of kind leader: the phase in which its log ends
+	// from its beginning until the next slot committed
+	Recovery *float64 `json:"recovery_seconds"`
+	// from its end until all victims took part again
+	Return *float64 `json:"return_seconds"`
+	Missed bool     `json:"missed,omitempty"` // no leader could be caught
+
+	began time.Time
+}
+
+// stage is the progress of a fault.
+type stage int
+
+const (
+	armed     stage = iota // waits for its phase
+	on                     // hurts its victims
+	returning              // is over; its victims are on their way back
+	over
+)
+
+// fault is a fault under way.
+type fault struct {
+	Injected
+	stage      stage
+	armedAt    time.Time
+	lifted     time.Time
+	liftedSlot uint64
+	victims    []*node
+	proposer   *node  // of leader in phase commit
+	proposal   string // its record's hash
+	flips      int    // of flap
+}
+
+// Bounds on a fault's length in case the swarm makes no progress.
+const (
+	longestFault = 10 * time.Second
+	chaseFor     = 15 * time.Second
+)
+
+// advance takes every fault one step further, and begins those that are due.
+func (r *runner) advance(ctx context.Context) error {
+	for _, f := range r.active {
+		if err := r.step(ctx, f); err != nil {
+			return err
+		}
+	}
+	r.active = slices.DeleteFunc(r.active, func(f *fault) bool {
+		if f.stage != over {
+			return false
+		}
+		r.done = append(r.done, f.Injected)
+		return true
+	})
+	for len(r.pending) > 0 && r.ledger.slot >= r.pending[0].Slot && r.mayBegin(r.pending[0]) {
+		f := &fault{Injected: Injected{Fault: r.pending[0], BegunSlot: r.ledger.slot}, armedAt: time.Now()}
+		r.pending = r.pending[1:]
+		r.active = append(r.active, f)
+		if f.Kind == Leader {
+			continue // chase begins it
+		}
+		if err := r.begin(f, r.victims(f)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayBegin says whether a quorum remains during a fault, and whether no other fault is under way
+// for kinds that need that.
+func (r *runner) mayBegin(next Fault) bool {
+	for _, f := range r.active {
+		if f.Kind.trait().alone || next.Kind == f.Kind && (next.Kind == Bootstrap || next.Kind == Leader) {
+			return false
+		}
+	}
+	switch {
+	case next.Kind.trait().alone:
+		return len(r.active) == 0
+	case next.Kind == Bootstrap:
+		return true
+	case next.Kind == Late:
+		return len(r.nodes) < maxPeers
+	}
+	hurt, up := 1, -1 // with its victim
+	for _, p := range r.nodes {
+		if p.hurt != nil && p.hurt.Kind != Late {
+			hurt++
+		}
+	}
+	if r.chasing() != nil {
+		hurt, up = hurt+1, up-1
+	}
+	up += len(r.sound())
+	return hurt <= (r.cfg.Peers-1)/2 && up > 0 && 2*up > len(r.ledger.members)
+}
+
+// sound lists the members that no fault hurts.
+func (r *runner) sound() (some []*node) {
+	for _, p := range r.nodes {
+		if p.running() && p.hurt == nil && slices.Contains(r.ledger.members, p.id) {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+// victims draws the peers that a fault hurts.
+func (r *runner) victims(f *fault) []*node {
+	sound := r.sound()
+	switch f.Kind {
+	case All:
+		return slices.Clone(r.nodes)
+	case Bootstrap:
+		return nil
+	case Late:
+		return []*node{r.addNode()}
+	case Kill, Leader, Restart, Wipe, Stop, Cut, Flap, Slow:
+	case Partition: // the smaller side: a run of neighbours in a ring
+		some := make([]*node, min(f.Side, len(sound)/2))
+		for i := range some {
+			some[i] = sound[(int(f.Pick%uint64(len(sound)))+i)%len(sound)]
+		}
+		return some
+	}
+	return []*node{sound[f.Pick%uint64(len(sound))]}
+}
+
+// begin starts to hurt.
+func (r *runner) begin(f *fault, victims ...*node) error {
+	f.stage, f.began, f.BegunSlot, f.victims = on, time.Now(), r.ledger.slot, victims
+	f.Victims = []int{}
+	for _, p := range victims {
+		p.hurt = f
+		f.Victims = append(f.Victims, p.n)
+	}
+	r.screen.Note(fmt.Sprintf("slot %d: %s", r.ledger.slot, f))
+	return r.inject(f)
+}
+
+func (f *fault) String() string {
+	s := string(f.Kind)
+	if f.Phase != "" {
+		s += " (" + string(f.Phase) + ")"
+	}
+	if len(f.Victims) > 0 {
+		s += " of peer " + strings.Trim(strings.ReplaceAll(fmt.Sprint(f.Victims), " ", ", "), "[]")
+	}
+	return s
+}
+
+// step takes a fault one step further.
+func (r *runner) step(ctx context.Context, f *fault) error {
+	switch f.stage {
+	case armed:
+		r.chaseIdle(f)
+		if f.stage == armed && time.Since(f.armedAt) > chaseFor {
+			f.stage, f.Missed, f.Victims = over, true, []int{}
+		}
+	case on:
+		if f.Kind == Flap {
+			if err := r.flap(f); err != nil {
+				return err
+			}
+		}
+		if !r.due(f) {
+			return nil
+		}
+		f.stage, f.lifted, f.liftedSlot = returning, time.Now(), r.ledger.slot
+		return r.lift(ctx, f)
+	case returning:
+		return r.returned(f)
+	case over:
+	}
+	return nil
+}
+
+// due says whether a fault has lasted long enough.
+func (r *runner) due(f *fault) bool {
+	since := time.Since(f.began)
+	if f.Kind == Restart && !f.victims[0].gone {
+		return false
+	}
+	enough := r.ledger.slot >= f.BegunSlot+f.Slots || since >= longestFault
+	return enough && since.Seconds() >= f.Seconds
+}
+
+// takesPart says whether a peer is a member again. After a partition there may have been two
+// chains, and the logs do not say which one remains: then all peers must have all others in their
+// own lists.
+func (r *runner) takesPart(f *fault, p *node) bool {
+	if f.Kind != Partition {
+		return slices.Contains(r.ledger.members, p.id)
+	}
+	for _, q := range r.nodes {
+		members := q.members()
+		if !q.back(f.liftedSlot) || slices.ContainsFunc(r.nodes,
+			func(o *node) bool { return !slices.Contains(members, o.id) }) {
+			return false
+		}
+		r.ledger.height, r.ledger.members = q.status.Height, members
+	}
+	return true
+}
+
+// returned ends a fault whose victims all take part again.
+func (r *runner) returned(f *fault) error {
+	for _, p := range f.victims {
+		if p.back(f.liftedSlot) && r.takesPart(f, p) {
+			continue
+		}
+		if time.Since(f.lifted) > returnWithin {
+			return fmt.Errorf("%w: peer %d does not take part %v after the end of: %s", errHang, p.n, returnWithin, f)
+		}
+		return nil
+	}
+	for _, p := range f.victims {
+		p.hurt = nil
+	}
+	took := time.Since(f.lifted).Seconds()
+	f.stage, f.Return = over, &took
+	if len(f.victims) > 0 {
+		r.screen.Note(fmt.Sprintf("slot %d: back after %.1f s: %s", r.ledger.slot, took, f))
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package chaos
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// atGate is how many slots remain while the swarm waits for peers that are not back yet, so that
+// all take part in them.
+const atGate = 2
+
+// gate holds the swarm back until the next fault.
+type gate struct {
+	slot   uint64        // the newest that peers may train for
+	held   time.Duration // that the swarm waited
+	looked time.Time
+}
+
+// look counts the time since the last look if the swarm has waited.
+func (g *gate) look(waiting bool) {
+	now := time.Now()
+	if waiting {
+		g.held += now.Sub(g.looked)
+	}
+	g.looked = now
+}
+
+// openGate lets the swarm train up to the next fault's slot, or to the end once all peers are back.
+// The gate never closes again.
+func (r *runner) openGate() error {
+	last := r.cfg.Slots
+	next := last
+	switch {
+	case len(r.pending) > 0:
+		next = r.pending[0].Slot
+	case len(r.active) > 0:
+		next = last - atGate
+	}
+	if r.chasing() != nil { // the leader can only be caught in a slot
+		next = max(next, min(r.ledger.slot+1, last-1))
+	}
+	if next <= r.gate.slot {
+		return nil
+	}
+	if next == last {
+		r.remember() // all peers are up for the last time
+	}
+	r.gate.slot = next
+	path := filepath.Join(r.dir, gateFile)
+	if err := os.WriteFile(path+".new", []byte(strconv.FormatUint(next, 10)), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path) // a peer never reads a part of it
+}

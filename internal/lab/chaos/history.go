@@ -1,0 +1,198 @@
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+)
+
+// record is a certified record, from an event.
+type record struct {
+	hash, prev string
+	height     uint64
+	slot       uint64
+	kind       string
+	before     string // root of the state before it, from its certificate
+}
+
+// history is what the event logs of all peers say together.
+type history struct {
+	records map[string]record // by hash
+	// by the record before them: root -> peers that held it; peer 0 stands for certificates
+	states    map[string]map[string][]int
+	chain     map[string]bool // hashes of the records from the first to the tip
+	tip       record
+	abandoned map[string]bool // records of branches that were given up when two chains met
+	gaps      []string        // slots that a peer skipped
+}
+
+// reader follows one peer's log through its lives.
+type reader struct {
+	h       *history
+	peer    int
+	id      string
+	chain   map[uint64]string // hash of the record at each height, as far as the log says
+	applied uint64            // newest slot
+	// height of the end of the chain that it switches to; 0: it does not switch
+	turned uint64
+	loose  bool // the next applied slot need not follow the last one
+	reborn bool // the next applied slot is the first of a life
+}
+
+// readHistory takes the events of each peer, in order. The chain ends where the peers end for which
+// finished is true.
+func readHistory(logs [][]eventlog.Line, finished []bool) *history {
+	h := &history{
+		records: map[string]record{}, states: map[string]map[string][]int{}, chain: map[string]bool{},
+		abandoned: map[string]bool{},
+	}
+	for i, lines := range logs {
+		r := reader{h: h, peer: i + 1, chain: map[uint64]string{}, loose: true}
+		for _, l := range lines {
+			r.read(l)
+		}
+		if !finished[i] {
+			continue
+		}
+		if top := slices.Max(append(slices.Collect(maps.Keys(r.chain)), 0)); top > h.tip.height {
+			h.tip = h.records[r.chain[top]]
+		}
+	}
+	for at, ok := h.tip, h.tip.height > 0; ok; at, ok = h.records[at.prev] {
+		h.chain[at.hash] = true
+	}
+	h.spreadAbandoned()
+	h.certifyStates()
+	return h
+}
+
+func (r *reader) read(l eventlog.Line) {
+	switch l.Event {
+	case "peer.started":
+		if r.reborn = true; l.PeerID != r.id { // without its data directory it is a new peer
+			r.id, r.applied, r.loose, r.chain = l.PeerID, 0, true, map[uint64]string{}
+		}
+	case "record.certified":
+		r.h.records[l.Record] = record{
+			hash: l.Record, prev: l.Prev, height: l.Height, slot: l.Slot, kind: l.Kind,
+			before: l.CertifiedRoot,
+		}
+		r.take(l)
+	case "run.switched":
+		r.turn(l.Height)
+	case "state.synced":
+		r.hold(l)
+		r.applied, r.loose, r.reborn = l.Slot, false, false
+	case "slot.applied":
+		r.hold(l)
+		r.follow(l.Slot)
+	}
+}
+
+// take adds a record to the peer's chain. Just after a chain switch it may replace a record that
+// was given up.
+func (r *reader) take(l eventlog.Line) {
+	if old, had := r.chain[l.Height]; had && old != l.Record && l.Height <= r.turned {
+		r.h.abandoned[old] = true
+	}
+	if l.Height >= r.turned {
+		r.turned = 0
+	}
+	r.chain[l.Height] = l.Record
+}
+
+// turn begins a switch to a chain that ends at height top. Its records follow, from the first that
+// differs.
+func (r *reader) turn(top uint64) {
+	r.turned, r.loose = top, true
+	for height, hash := range r.chain {
+		if height > top {
+			r.h.abandoned[hash] = true
+			delete(r.chain, height)
+		}
+	}
+}
+
+// hold records the state that a peer holds after a record.
+func (r *reader) hold(l eventlog.Line) {
+	if hash, known := r.chain[l.Height]; known {
+		r.h.hold(hash, l.StateRoot, r.peer)
+	}
+}
+
+func (h *history) hold(hash, root string, peer int) {
+	if h.states[hash] == nil {
+		h.states[hash] = map[string][]int{}
+	}
+	if !slices.Contains(h.states[hash][root], peer) {
+		h.states[hash][root] = append(h.states[hash][root], peer)
+	}
+}
+
+// follow checks that slots are applied one after the other. A new life starts from a checkpoint,
+// which may be older than the last applied slot; or newer by the one slot whose event was lost in a
+// kill.
+func (r *reader) follow(slot uint64) {
+	ok := slot == r.applied+1
+	if r.reborn {
+		ok = slot <= r.applied+2
+	}
+	if !ok && !r.loose {
+		r.h.gaps = append(r.h.gaps, fmt.Sprintf("peer %d applied slot %d after slot %d", r.peer, slot, r.applied))
+	}
+	r.applied, r.loose, r.reborn = slot, false, false
+}
+
+// spreadAbandoned marks a whole branch as given up if a part of it was: the peers that held the
+// rest may be dead.
+func (h *history) spreadAbandoned() {
+	maps.DeleteFunc(h.abandoned, func(hash string, _ bool) bool { return h.chain[hash] })
+	upwards := slices.SortedFunc(maps.Values(h.records), func(a, b record) int { return int(a.height) - int(b.height) })
+	for _, r := range slices.Backward(upwards) {
+		if _, known := h.records[r.prev]; known && h.abandoned[r.hash] && !h.chain[r.prev] {
+			h.abandoned[r.prev] = true
+		}
+	}
+	for _, r := range upwards {
+		if h.abandoned[r.prev] && !h.chain[r.hash] {
+			h.abandoned[r.hash] = true
+		}
+	}
+}
+
+// branches counts the forks of the chain that were given up.
+func (h *history) branches() (n int) {
+	for hash := range h.abandoned {
+		if !h.abandoned[h.records[hash].prev] {
+			n++
+		}
+	}
+	return n
+}
+
+// certifyStates adds the states that certificates name: each names the state before its record. A
+// record without a step leaves the state as it is.
+func (h *history) certifyStates() {
+	for _, r := range h.records {
+		if _, known := h.records[r.prev]; known {
+			h.hold(r.prev, r.before, 0)
+		}
+		if r.kind == "members" {
+			h.hold(r.hash, r.before, 0)
+		}
+	}
+}
+
+// kept are the records that were not given up, in order of height.
+func (h *history) kept() []record {
+	var rs []record
+	for hash, r := range h.records {
+		if !h.abandoned[hash] {
+			rs = append(rs, r)
+		}
+	}
+	slices.SortFunc(rs, func(a, b record) int { return int(a.height) - int(b.height) })
+	return rs
+}

@@ -1,0 +1,109 @@
+package chaos
+
+import (
+	"slices"
+	"strings"
+)
+
+// Kind names a way to disturb a swarm.
+type Kind string
+
+// The kinds of faults.
+const (
+	Kill      Kind = "kill"      // kill -9 of a peer, which comes back with its data
+	Leader    Kind = "leader"    // the same for the leader, in a given phase of a slot
+	Restart   Kind = "restart"   // SIGTERM: the peer leaves, and comes back
+	Wipe      Kind = "wipe"      // kill -9, and the peer comes back without its data: a new member
+	Stop      Kind = "stop"      // SIGSTOP, for longer than the others wait
+	All       Kind = "all"       // kill -9 of all at once; all come back
+	Bootstrap Kind = "bootstrap" // kill -9 of the bootstrap node, which comes back
+	Late      Kind = "late"      // a newcomer joins
+	Cut       Kind = "cut"       // a peer reaches no other one
+	Partition Kind = "partition" // two sides cannot reach each other
+	Flap      Kind = "flap"      // a peer's link goes down and up again and again
+	Slow      Kind = "slow"      // a peer's link becomes slow and long
+)
+
+// trait is what the runner must know of a kind.
+type trait struct {
+	kind  Kind
+	links bool // changes links, and so needs network namespaces
+	alone bool // begins when no other fault is under way, and no other one begins before its end
+}
+
+var traits = []trait{
+	{Kill, false, false},
+	{Leader, false, false},
+	{Restart, false, false},
+	{Wipe, false, false},
+	{Stop, false, false},
+	{All, false, true},
+	{Bootstrap, false, false},
+	{Late, false, false},
+	{Cut, true, false},
+	{Partition, true, true},
+	{Flap, true, false},
+	{Slow, true, false},
+}
+
+func (k Kind) trait() trait {
+	i := slices.IndexFunc(traits, func(t trait) bool { return t.kind == k })
+	return traits[i] // kinds come from ParseKinds or from here
+}
+
+// Kinds lists the kinds of faults; without links, only those that need no network namespaces.
+func Kinds(links bool) (kinds []Kind) {
+	for _, t := range traits {
+		if links || !t.links {
+			kinds = append(kinds, t.kind)
+		}
+	}
+	return kinds
+}
+
+// ParseKinds reads a list like "kill,leader"; repeated kinds count once.
+func ParseKinds(list string) (kinds []Kind, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		k := Kind(strings.TrimSpace(name))
+		if !slices.Contains(Kinds(true), k) {
+			return nil, wrong("faults", list, "%q is none of %s", k, Join(Kinds(true)))
+		}
+		if !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds, nil
+}
+
+// NeedLinks lists those kinds that need network namespaces.
+func NeedLinks(kinds []Kind) (some []Kind) {
+	for _, k := range kinds {
+		if k.trait().links {
+			some = append(some, k)
+		}
+	}
+	return some
+}
+
+// Join is a list as ParseKinds reads it.
+func Join(kinds []Kind) string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = string(k)
+	}
+	return strings.Join(names, ",")
+}
+
+// Phase is a part of a slot, from its leader's point of view.
+type Phase string
+
+// The phases of a slot.
+const (
+	PhaseIdle   Phase = "idle"   // inner steps
+	PhasePlan   Phase = "plan"   // the reduction runs
+	PhaseDraft  Phase = "draft"  // it asks which members hold the outcome
+	PhaseVote   Phase = "vote"   // it asks for votes
+	PhaseCommit Phase = "commit" // it has the certificate and passes it on
+)
+
+var phases = []Phase{PhaseIdle, PhasePlan, PhaseDraft, PhaseVote, PhaseCommit}

@@ -1,0 +1,65 @@
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Memory is the memory of the peers' processes at one time.
+type Memory struct {
+	Slot  uint64       `json:"slot"`
+	Peers []PeerMemory `json:"peers"`
+}
+
+// PeerMemory is one process's part.
+type PeerMemory struct {
+	Peer       int    `json:"peer"`
+	Uptime     int    `json:"uptime_seconds"`
+	RSS        uint64 `json:"rss_bytes"` // 0 where the system does not say
+	Heap       uint64 `json:"heap_bytes"`
+	Goroutines int    `json:"goroutines"`
+}
+
+// remember takes a sample of the running processes.
+func (r *runner) remember() {
+	m := Memory{Slot: r.ledger.slot}
+	for _, p := range r.nodes {
+		if s := p.status; p.running() && s.Process.Goroutines > 0 {
+			m.Peers = append(m.Peers, PeerMemory{
+				p.n, int(s.Uptime.Seconds()), residentBytes(p.proc.PID()),
+				s.Process.HeapBytes, s.Process.Goroutines,
+			})
+		}
+	}
+	if len(m.Peers) > 0 {
+		r.memory = append(r.memory, m)
+	}
+}
+
+// rememberInTime takes a sample after a tenth and after half of the slots; openGate takes the last
+// one.
+func (r *runner) rememberInTime() {
+	due := []uint64{r.cfg.Slots / 10, r.cfg.Slots / 2}
+	if n := len(r.memory); n < len(due) && r.ledger.slot > due[n] {
+		r.remember()
+	}
+}
+
+// residentBytes is the resident memory of a process; 0 except on Linux.
+func residentBytes(pid int) uint64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(b))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseUint(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * uint64(os.Getpagesize())
+}

@@ -1,0 +1,149 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// node is one peer of the swarm, through all its processes.
+type node struct {
+	n     int // from 1; also its site
+	dir   string
+	api   string // address of its status API, the same for all its processes
+	proc  *swarm.Process
+	logs  []string // of all its processes
+	lives int
+
+	follow *eventlog.Follower
+	lines  []eventlog.Line // all its events that matter
+
+	id     string
+	addrs  []string
+	slot   uint64 // newest applied
+	status p2pdiloco.Status
+	asking bool // its status was asked for and has not come
+
+	asked    bool   // its process was told to end, or was killed
+	frozen   bool   // by SIGSTOP
+	gone     bool   // its process has ended
+	hurt     *fault // what it suffers from now
+	sent     uint64 // bytes, of ended processes
+	received uint64
+}
+
+func newNode(n int, dir, socketDir string) *node {
+	events := filepath.Join(dir, fmt.Sprintf("peer-%d.events", n))
+	return &node{
+		n: n, dir: filepath.Join(dir, fmt.Sprintf("peer-%d", n)), follow: eventlog.Follow(events), gone: true,
+		api: "unix:" + filepath.Join(socketDir, fmt.Sprintf("%d.sock", n)),
+	}
+}
+
+func (p *node) events() string { return p.dir + ".events" }
+
+// useful are the events that say something about the chain, the state or the process.
+var useful = []string{
+	"peer.started", "members.changed", "record.drafted", "record.proposed", "record.certified", "slot.planned",
+	"slot.committed", "slot.applied",
+	"state.synced", "run.switched", "run.done",
+}
+
+// read takes the events since the last call.
+func (p *node) read() (fresh []eventlog.Line, err error) {
+	err = p.follow.Next(func(b []byte) {
+		l, err := eventlog.Parse(b)
+		if err != nil || !slices.Contains(useful, l.Event) {
+			return
+		}
+		switch l.Event {
+		case "peer.started":
+			p.id, p.addrs = l.PeerID, l.Addrs
+		case "slot.applied", "state.synced":
+			p.slot = l.Slot
+		}
+		p.lines = append(p.lines, l)
+		fresh = append(fresh, l)
+	})
+	return fresh, err
+}
+
+// running says whether it has a process that does something.
+func (p *node) running() bool { return !p.gone && !p.frozen }
+
+// bury notes that its process has ended.
+func (p *node) bury() {
+	p.gone, p.frozen = true, false
+	sent, received := p.status.Sent, p.status.Received
+	if r, ok := p.report(); ok {
+		sent, received = r.BytesSent, r.BytesReceived
+	}
+	p.sent, p.received = p.sent+sent, p.received+received
+	p.status = p2pdiloco.Status{}
+}
+
+// report is what the newest process printed at its end; ok is false if it did not come so far.
+func (p *node) report() (r report.Peer, ok bool) {
+	b, err := os.ReadFile(p.proc.Stdout)
+	if err != nil {
+		return r, false
+	}
+	return r, json.Unmarshal(b, &r) == nil
+}
+
+// back says whether the peer takes part again: it holds the state after slot or a newer one, and it
+// is connected to the others. The list of members is not enough, because the others do not miss a
+// peer at once.
+func (p *node) back(slot uint64) bool {
+	there := p.status.Phase == p2pdiloco.PhaseEnded || p.status.Phase == p2pdiloco.PhaseRunning && p.inTouch()
+	return p.running() && there && p.status.Slot >= slot
+}
+
+// inTouch says whether it reaches so many members that they and it could decide something.
+func (p *node) inTouch() bool {
+	reached := 0
+	for _, m := range p.status.Members {
+		if m.Self || m.Path != nil {
+			reached++
+		}
+	}
+	return 2*reached > len(p.status.Members)
+}
+
+// members are those of its chain's newest record, as it last said.
+func (p *node) members() []string {
+	ids := make([]string, len(p.status.Members))
+	for i, m := range p.status.Members {
+		ids[i] = m.Peer.String()
+	}
+	return ids
+}
+
+func (p *node) address() (api.Address, error) { return api.ParseAddress(p.api) }
+
+// phaseReached is the phase of the slot in which a killed leader's log breaks off.
+func phaseReached(lines []eventlog.Line) Phase {
+	for _, l := range slices.Backward(lines) {
+		switch l.Event {
+		case "slot.planned":
+			return PhasePlan
+		case "record.drafted":
+			return PhaseDraft
+		case "record.proposed":
+			return PhaseVote
+		case "record.certified", "slot.committed":
+			return PhaseCommit
+		default:
+			return PhaseIdle
+		}
+	}
+	return PhaseIdle
+}

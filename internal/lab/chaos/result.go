@@ -1,0 +1,167 @@
+package chaos
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+)
+
+// Result is what a run ends with: the document that chaos --json prints.
+type Result struct {
+	OK       bool    `json:"ok"` // whether all checks hold
+	Seed     uint64  `json:"seed"`
+	Peers    int     `json:"peers"`
+	Slots    uint64  `json:"slots"`
+	Kinds    []Kind  `json:"kinds"`
+	LeftOut  []Kind  `json:"left_out,omitempty"` // for want of root
+	Schedule []Fault `json:"schedule"`
+
+	Checks []Check `json:"checks"`
+	// those that came about, in the order in which they ended
+	Faults   []Injected           `json:"faults"`
+	Recovery map[string]*Recovery `json:"recovery"` // by kind
+
+	SlotsPerHour    float64 `json:"slots_per_hour"`
+	BaselinePerHour float64 `json:"baseline_slots_per_hour,omitempty"` // undisturbed
+	// that the swarm waited for its schedule; not in slots_per_hour
+	HeldSeconds float64 `json:"held_seconds"`
+	// by all processes; of killed ones as they last said
+	BytesSent     uint64   `json:"bytes_sent"`
+	BytesReceived uint64   `json:"bytes_received"`
+	Memory        []Memory `json:"memory"`
+	WallSeconds   float64  `json:"wall_seconds"`
+
+	Replay string `json:"replay"` // the command line that runs the schedule again
+	Dir    string `json:"dir,omitempty"`
+}
+
+// Recovery sums up one kind of fault.
+type Recovery struct {
+	Count  int     `json:"count"`
+	Median float64 `json:"median_seconds"` // from the fault until the next slot committed
+	Max    float64 `json:"max_seconds"`
+	// from the fault's end until its victims took part again
+	ReturnMedian float64 `json:"return_median_seconds"`
+	ReturnMax    float64 `json:"return_max_seconds"`
+}
+
+// result is what the runner saw; failure is what ended it early, or nil.
+func (r *runner) result(failure error) Result {
+	res := Result{
+		Seed: r.cfg.Seed, Peers: r.cfg.Peers, Slots: r.cfg.Slots, Kinds: r.cfg.Kinds,
+		Schedule: Schedule(r.cfg.Seed, r.cfg.Peers, r.cfg.Slots, r.cfg.Kinds),
+		Faults:   []Injected{}, HeldSeconds: r.gate.held.Seconds(), Memory: r.memory,
+		WallSeconds: r.screen.Elapsed().Seconds(), Replay: r.cfg.Replay(),
+	}
+	for _, f := range r.active {
+		r.done = append(r.done, f.Injected)
+	}
+	for _, f := range r.done {
+		f.Recovery = r.recovery(f)
+		res.Faults = append(res.Faults, f)
+	}
+	res.Recovery = recoveries(res.Faults)
+	res.SlotsPerHour = r.slotsPerHour()
+	var ends []ending
+	var logs [][]eventlog.Line
+	var finished []bool
+	for _, p := range r.nodes {
+		res.BytesSent, res.BytesReceived = res.BytesSent+p.sent+p.status.Sent,
+			res.BytesReceived+p.received+p.status.Received
+		e := p.ending()
+		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished)
+	}
+	res.Checks = append(verdicts(readHistory(logs, finished), ends, r.cfg.Slots), checkHang(failure),
+		verdict(CheckExits, r.ended, ""), checkLogs(r.logs()))
+	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
+	return res
+}
+
+func checkHang(failure error) Check {
+	if failure != nil {
+		return Check{CheckHang, false, failure.Error()}
+	}
+	return Check{CheckHang, true, ""}
+}
+
+// ending says how a peer's last process ended.
+func (p *node) ending() ending {
+	e := ending{peer: p.n, why: "it was stopped"}
+	rep, ok := p.report()
+	switch {
+	case ok && rep.Ended:
+		e.finished, e.slot, e.root = true, rep.Slot, rep.StateRoot
+	case ok:
+		e.why = "it left"
+	}
+	return e
+}
+
+// recovery is the time from a fault's beginning until the next slot was committed; nil if there was
+// none.
+func (r *runner) recovery(f Injected) *float64 {
+	var next time.Time
+	for slot, at := range r.ledger.commits {
+		if slot > f.BegunSlot && at.After(f.began) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if next.IsZero() || f.began.IsZero() {
+		return nil
+	}
+	took := next.Sub(f.began).Seconds()
+	return &took
+}
+
+func recoveries(faults []Injected) map[string]*Recovery {
+	took, back := map[string][]float64{}, map[string][]float64{}
+	all := map[string]*Recovery{}
+	for _, f := range faults {
+		name := string(f.Kind)
+		if f.Phase != "" {
+			name += ":" + string(f.Phase)
+		}
+		if all[name] == nil {
+			all[name] = &Recovery{}
+		}
+		if f.Missed {
+			continue
+		}
+		all[name].Count++
+		if f.Recovery != nil {
+			took[name] = append(took[name], *f.Recovery)
+		}
+		if f.Return != nil {
+			back[name] = append(back[name], *f.Return)
+		}
+	}
+	for name, rec := range all {
+		rec.Median, rec.Max = spread(took[name])
+		rec.ReturnMedian, rec.ReturnMax = spread(back[name])
+	}
+	return all
+}
+
+func spread(xs []float64) (median, most float64) {
+	if len(xs) == 0 {
+		return 0, 0
+	}
+	slices.Sort(xs)
+	return xs[len(xs)/2], xs[len(xs)-1]
+}
+
+// slotsPerHour is the pace from the first slot to the last, without the time that the schedule held
+// the swarm back.
+func (r *runner) slotsPerHour() float64 {
+	if len(r.ledger.commits) < 2 {
+		return 0
+	}
+	times := slices.SortedFunc(maps.Values(r.ledger.commits), time.Time.Compare)
+	hours := (times[len(times)-1].Sub(times[0]) - r.gate.held).Hours()
+	if hours <= 0 {
+		return 0
+	}
+	return float64(len(times)-1) / hours
+}

@@ -1,0 +1,192 @@
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// paper is a runner of n members without processes: what is done to them is only written down.
+func paper(n int) *runner {
+	r := &runner{
+		cfg: Config{Peers: n, Slots: 60}, net: loopback{}, screen: swarm.NewScreen(io.Discard, 0),
+		ledger: ledger{commits: map[uint64]time.Time{}},
+	}
+	for i := range n {
+		id := fmt.Sprintf("peer-%d", i+1)
+		r.nodes = append(r.nodes, &node{n: i + 1, id: id})
+		r.ledger.members = append(r.ledger.members, id)
+	}
+	return r
+}
+
+// suffer makes some peers victims of a fault under way.
+func (r *runner) suffer(kind Kind, peers ...int) {
+	f := &fault{Injected: Injected{Fault: Fault{Kind: kind}}, stage: on}
+	for _, n := range peers {
+		p := r.nodes[n-1]
+		p.hurt, f.victims = f, append(f.victims, p)
+	}
+	r.active = append(r.active, f)
+}
+
+func TestAMinorityAtATime(t *testing.T) {
+	for _, c := range []struct {
+		peers, down int
+		next        Kind
+		want        bool
+	}{
+		{8, 0, Kill, true},
+		{8, 2, Kill, true},
+		{8, 3, Kill, false},
+		{3, 0, Stop, true},
+		{3, 1, Stop, false},
+		{8, 3, Late, true},
+		{8, 3, Bootstrap, true},
+		{8, 0, All, true},
+		{8, 1, All, false},
+		{8, 1, Partition, false},
+	} {
+		r := paper(c.peers)
+		for n := range c.down {
+			r.suffer(Kill, n+1)
+		}
+		if got := r.mayBegin(Fault{Kind: c.next}); got != c.want {
+			t.Errorf("%s with %d of %d peers down: %v", c.next, c.down, c.peers, got)
+		}
+	}
+}
+
+func TestAQuorumOfTheMembersStays(t *testing.T) {
+	r := paper(8)
+	r.ledger.members = r.ledger.members[:3] // the others have not come back yet
+	r.suffer(Kill, 1)
+	if r.mayBegin(Fault{Kind: Kill}) {
+		t.Error("two of three members would be down")
+	}
+	r = paper(5)
+	// armed: one more will be down any moment
+	r.active = append(r.active, &fault{Injected: Injected{Fault: Fault{Kind: Leader}}})
+	r.suffer(Kill, 1)
+	if r.mayBegin(Fault{Kind: Kill}) {
+		t.Error("three of five members would be down")
+	}
+}
+
+func TestNothingBesideAFaultThatGoesAlone(t *testing.T) {
+	for _, kind := range []Kind{All, Partition} {
+		r := paper(8)
+		r.suffer(kind, 1)
+		if r.mayBegin(Fault{Kind: Late}) || r.mayBegin(Fault{Kind: Kill}) {
+			t.Errorf("something begins beside %s", kind)
+		}
+	}
+}
+
+func TestTheGateFollowsTheSchedule(t *testing.T) {
+	r := paper(8)
+	r.dir = t.TempDir()
+	r.pending = []Fault{{Slot: 5, Kind: Kill}}
+	for _, c := range []struct {
+		change func()
+		want   uint64
+	}{
+		{func() {}, 5},
+		{func() { r.pending = nil; r.suffer(Kill, 1) }, 58},
+		{func() { r.active = nil }, 60},
+		{func() { r.suffer(Kill, 2) }, 60}, // it never closes again
+	} {
+		c.change()
+		if err := r.openGate(); err != nil || r.gate.slot != c.want {
+			t.Errorf("gate at %d, %v, want %d", r.gate.slot, err, c.want)
+		}
+	}
+}
+
+func TestWhoIsBackIsInTouch(t *testing.T) {
+	self, reached, not := p2pdiloco.MemberStatus{Self: true}, p2pdiloco.MemberStatus{Path: &p2p.Path{}},
+		p2pdiloco.MemberStatus{}
+	for _, c := range []struct {
+		phase   p2pdiloco.Phase
+		slot    uint64
+		members []p2pdiloco.MemberStatus
+		want    bool
+	}{
+		{p2pdiloco.PhaseRunning, 4, []p2pdiloco.MemberStatus{self, reached, reached, not, not}, true},
+		{p2pdiloco.PhaseRunning, 4, []p2pdiloco.MemberStatus{self, reached, not, not}, false},
+		{p2pdiloco.PhaseRunning, 4, []p2pdiloco.MemberStatus{self, not, not, not, not}, false},
+		{p2pdiloco.PhaseRunning, 3, []p2pdiloco.MemberStatus{self, reached}, false},
+		{p2pdiloco.PhaseJoining, 4, []p2pdiloco.MemberStatus{reached, reached}, false},
+		{p2pdiloco.PhaseEnded, 4, []p2pdiloco.MemberStatus{self, not, not}, true},
+		{"", 4, nil, false},
+	} {
+		p := &node{status: p2pdiloco.Status{Phase: c.phase, Slot: c.slot, Members: c.members}}
+		if got := p.back(4); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestALeaderIsCaughtInItsPhase passes events to a chase, and checks which peer it strikes.
+func TestALeaderIsCaughtInItsPhase(t *testing.T) {
+	for _, c := range []struct {
+		phase Phase
+		by    int
+		line  eventlog.Line
+		want  int // 0: nobody
+	}{
+		{PhasePlan, 2, eventlog.Line{Event: "slot.planned", Slot: 4, Leader: "peer-3"}, 3},
+		// the slot before the fault's
+		{PhasePlan, 2, eventlog.Line{Event: "slot.planned", Slot: 3, Leader: "peer-3"}, 0},
+		{PhaseDraft, 2, eventlog.Line{Event: "record.drafted", Slot: 4, Kind: "step"}, 2},
+		{PhaseDraft, 2, eventlog.Line{Event: "record.drafted", Slot: 4, Kind: "members"}, 0},
+		{PhaseDraft, 2, eventlog.Line{Event: "slot.planned", Slot: 4, Leader: "peer-2"}, 0},
+		{PhaseVote, 4, eventlog.Line{Event: "record.proposed", Slot: 4, Kind: "step"}, 4},
+		{PhaseCommit, 4, eventlog.Line{Event: "record.certified", Slot: 4, Kind: "step", Record: "theirs"}, 0},
+		{PhaseCommit, 4, eventlog.Line{Event: "record.certified", Slot: 4, Kind: "step", Record: "ours"}, 5},
+	} {
+		r := paper(8)
+		f := &fault{Injected: Injected{Fault: Fault{Kind: Leader, Phase: c.phase}, BegunSlot: 3}}
+		if c.phase == PhaseCommit {
+			f.caught(r.nodes[4], eventlog.Line{Event: "record.proposed", Slot: 4, Kind: "step", Record: "ours"})
+		}
+		got := 0
+		for _, p := range r.nodes {
+			if p.id == f.caught(r.nodes[c.by-1], c.line) {
+				got = p.n
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s, %+v: peer %d, want %d", c.phase, c.line, got, c.want)
+		}
+	}
+}
+
+func TestRecovery(t *testing.T) {
+	r := paper(4)
+	began := time.Now()
+	for slot, after := range map[uint64]time.Duration{3: -time.Second, 4: 2 * time.Second, 5: 3 * time.Second} {
+		r.ledger.commits[slot] = began.Add(after)
+	}
+	if got := r.recovery(Injected{BegunSlot: 3, began: began}); got == nil || *got != 2 {
+		t.Errorf("got %v", got)
+	}
+	if got := r.recovery(Injected{BegunSlot: 5, began: began}); got != nil {
+		t.Errorf("no slot came after it, and it took %v", *got)
+	}
+	two, four := 2.0, 4.0
+	all := recoveries([]Injected{
+		{Fault: Fault{Kind: Kill}, Recovery: &two, Return: &four},
+		{Fault: Fault{Kind: Kill}, Recovery: &four, Return: &four},
+		{Fault: Fault{Kind: Leader, Phase: PhaseVote}, Missed: true},
+	})
+	if k := all["kill"]; k.Count != 2 || k.Max != 4 || k.ReturnMedian != 4 || all["leader:vote"].Count != 0 {
+		t.Errorf("got %+v", k)
+	}
+}

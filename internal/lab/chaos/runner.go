@@ -1,0 +1,224 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+const (
+	tick      = 10 * time.Millisecond
+	chaseTick = time.Millisecond // while a leader is to be caught in a phase
+)
+
+// Bounds on waiting. They are for what takes a few seconds.
+const (
+	stuckAfter   = 60 * time.Second // no slot, no record
+	returnWithin = 90 * time.Second // a peer that was hurt takes part again
+)
+
+// errHang ends a run that makes no progress although it could.
+var errHang = errors.New("no progress")
+
+// runner runs one swarm through its schedule. All is its one loop's own, but for the answers to
+// status questions.
+type runner struct {
+	cfg      Config
+	dir      string
+	sockets  string
+	name     string // of the run
+	net      network
+	launcher *swarm.Launcher
+	screen   *swarm.Screen
+
+	boot  bootNode
+	nodes []*node
+
+	pending []Fault
+	active  []*fault
+	done    []Injected
+
+	ledger  ledger
+	gate    gate
+	polls   polls
+	ended   []string // processes that ended though nobody asked them to
+	memory  []Memory
+	drawnAt time.Time
+}
+
+// bootNode is the bootstrap node.
+type bootNode struct {
+	swarm.Boot
+	hurt *fault   // what is done to it now; nil: nothing
+	args []string // its flags, with the addresses that it had first
+}
+
+func newRunner(cfg Config, dir, sockets string, net network, faults []Fault, screen *swarm.Screen) *runner {
+	return &runner{
+		cfg: cfg, dir: dir, sockets: sockets, name: swarm.RunName("chaos"), net: net, launcher: swarm.NewLauncher(),
+		screen:  screen,
+		pending: faults, ledger: ledger{commits: map[uint64]time.Time{}},
+		polls: polls{answers: make(chan answer, 2*maxPeers)},
+	}
+}
+
+// run starts the swarm and returns when all peers have finished. An error means that they have not.
+func (r *runner) run(ctx context.Context) error {
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	r.ledger.progress, r.gate.looked = time.Now(), time.Now()
+	for {
+		if err := r.read(); err != nil {
+			return err
+		}
+		r.reap()
+		if len(r.ended) > 0 {
+			return errors.New(r.ended[0])
+		}
+		if err := r.advance(ctx); err != nil {
+			return err
+		}
+		if err := r.openGate(); err != nil {
+			return err
+		}
+		r.ask(ctx)
+		r.rememberInTime()
+		r.show()
+		if r.over() {
+			return nil
+		}
+		if err := r.stuck(); err != nil {
+			return err
+		}
+		if err := r.sleep(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// over says whether all peers have finished.
+func (r *runner) over() bool {
+	for _, p := range r.nodes {
+		if !p.gone {
+			return false
+		}
+	}
+	return len(r.pending)+len(r.active) == 0
+}
+
+func (r *runner) stuck() error {
+	if r.waiting() {
+		r.ledger.progress = time.Now() // faults have bounds of their own
+	}
+	if time.Since(r.ledger.progress) > stuckAfter {
+		return fmt.Errorf("%w: no record since height %d (slot %d) for %v", errHang, r.ledger.height, r.ledger.slot,
+			stuckAfter)
+	}
+	return nil
+}
+
+// waiting says whether the swarm waits at its gate for somebody to come back.
+func (r *runner) waiting() bool { return r.ledger.slot >= r.gate.slot && r.gate.slot < r.cfg.Slots }
+
+func (r *runner) sleep(ctx context.Context) error {
+	d := tick
+	if r.chasing() != nil {
+		d = chaseTick
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+	}
+	r.gate.look(r.waiting())
+	return nil
+}
+
+// read takes in what the peers' logs have new.
+func (r *runner) read() error {
+	for _, p := range r.nodes {
+		if err := r.follow(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) follow(p *node) error {
+	fresh, err := p.read()
+	for _, l := range fresh {
+		r.observe(p, l)
+	}
+	return err
+}
+
+func (r *runner) observe(p *node, l eventlog.Line) {
+	r.ledger.observe(l)
+	if f := r.chasing(); f != nil {
+		r.chase(f, p, l)
+	}
+}
+
+// reap notices processes that have ended.
+func (r *runner) reap() {
+	for _, p := range r.nodes {
+		if p.gone {
+			continue
+		}
+		code, ended := p.proc.Exit()
+		if !ended {
+			continue
+		}
+		rep, printed := p.report()
+		p.bury()
+		switch {
+		case p.asked && (code == 0 || code == -1):
+		case !p.asked && code == 0 && printed && rep.Ended:
+		default:
+			r.ended = append(r.ended, fmt.Sprintf("peer %d (pid %d) ended by itself with status %d; the end of its "+
+				"log:\n%s",
+				p.n, p.proc.PID(), code, swarm.Tail(p.proc.Log)))
+		}
+	}
+	if _, ended := r.boot.Exit(); ended && r.boot.hurt == nil {
+		r.ended = append(r.ended, "the bootstrap node ended by itself; the end of its log:\n"+swarm.Tail(r.boot.Log))
+	}
+}
+
+// close ends all processes.
+func (r *runner) close(hurry <-chan struct{}) error {
+	var running []*swarm.Process
+	for _, p := range r.nodes {
+		if p.proc != nil {
+			p.thaw()
+			running = append(running, p.proc)
+		}
+	}
+	if r.boot.Process != nil {
+		running = append(running, r.boot.Process)
+	}
+	swarm.StopAll(running, hurry)
+	r.launcher.Close()
+	r.polls.running.Wait()
+	var errs []error
+	for _, p := range r.nodes {
+		errs = append(errs, r.follow(p), p.follow.Close())
+	}
+	return errors.Join(append(errs, r.net.Close())...)
+}
+
+func (r *runner) logs() (paths []string) {
+	for _, p := range r.nodes {
+		paths = append(paths, p.logs...)
+	}
+	boots, _ := filepath.Glob(filepath.Join(r.dir, "bootstrap*.log")) // the pattern is right
+	return append(paths, boots...)
+}

@@ -1,0 +1,118 @@
+package admission
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/admission/proof"
+	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
+	"github.com/p2pdiloco/p2pdiloco/spec"
+)
+
+// ErrTicket is wrapped where a ticket cannot be used any more, or is for another run.
+var ErrTicket = errors.New("p2pdiloco: the ticket is refused")
+
+// Search says where the credentials of a peer may be.
+type Search struct {
+	Files  Files
+	Secret string         // a file with secrets that was given; may be empty
+	Ticket *ticket.Ticket // nil if none was given
+	Given  spec.Spec      // the fields of the run's spec that were given
+	Known  *spec.Spec     // the spec in the data directory; nil if there is none
+	Logger *slog.Logger
+}
+
+// Credentials are what a peer of a private run is admitted with.
+type Credentials struct {
+	Made   bool // the secret is new: this peer is the first of the run
+	ring   proof.Ring
+	ticket *ticket.Ticket // nil if it has no token
+}
+
+// Find returns the credentials of a peer, nil if the run is open. It makes and keeps a first secret
+// if the given spec says that the run is private. It keeps nothing that contradicts what else is
+// given and known.
+func (s Search) Find() (*Credentials, error) {
+	ring, kept, err := s.secrets()
+	if err != nil {
+		return nil, err
+	}
+	c := &Credentials{ring: ring}
+	if s.Ticket != nil && s.Ticket.Token != nil {
+		c.ticket = s.Ticket
+	}
+	if ring.IsZero() && c.ticket == nil && s.Given.Access != spec.AccessPrivate {
+		return nil, nil
+	}
+	if err := s.check(c); err != nil {
+		return nil, err
+	}
+	if c.Made = ring.IsZero() && c.ticket == nil; c.Made {
+		secret, err := proof.NewSecret(rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		c.ring = proof.NewRing(secret)
+	}
+	if !kept && !c.ring.IsZero() {
+		if err := s.Files.replaceSecrets(SecretFile, c.ring.Line(), nil); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// secrets reads the secrets given, and those kept in the data directory, and says whether all of
+// them are kept there. Either may know newer ones than the other.
+func (s Search) secrets() (ring proof.Ring, kept bool, err error) {
+	ring, err = s.Files.loadRing()
+	if err != nil || s.Secret == "" {
+		return ring, !ring.IsZero(), err
+	}
+	given, err := readSecrets(disk.OS, s.Secret)
+	if err == nil && len(given) == 0 {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return ring, false, fmt.Errorf("admission secret %s: %w", s.Secret, err)
+	}
+	joined, same := ring.Join(proof.NewRing(given...))
+	if !same {
+		return ring, false, fmt.Errorf("%s and %s hold different admission secrets: the data directory is of another "+
+			"run", s.Secret, s.Files.path(SecretFile))
+	}
+	return joined, !ring.IsZero() && slices.Equal(joined.Line(), ring.Line()), nil
+}
+
+// check says whether the credentials agree with everything else that is given and known.
+func (s Search) check(c *Credentials) error {
+	private := s.Known != nil && s.Known.Access == spec.AccessPrivate
+	source := cmp.Or(s.Secret, s.Files.path(SecretFile)) // where the secret comes from
+	switch {
+	case s.Given.Access == spec.AccessOpen:
+		return &spec.Error{
+			Field: "access", Here: spec.AccessOpen,
+			Why: "there is an admission secret, or a ticket of a private run: leave this out",
+		}
+	case s.Known != nil && !private:
+		return fmt.Errorf("the run of data directory %s is open: leave out the admission secret or the ticket, "+
+			"remove %s if it is there, or use another directory", s.Files.Dir, SecretFile)
+	case s.Known != nil && c.ring.IsZero() && c.ticket == nil:
+		return fmt.Errorf("%s is gone: put it back, or ask for a ticket (p2pdiloco invite)", s.Files.path(SecretFile))
+	case c.ticket == nil || c.ring.IsZero() || slices.ContainsFunc(c.ring.Line(),
+		func(secret proof.Secret) bool { return secret.Made(c.ticket) }):
+		return nil
+	case s.Known == nil:
+		return fmt.Errorf("%w: it is not of the admission secret in %s: leave out the ticket, or use another data "+
+			"directory, without that secret", ErrTicket, source)
+	}
+	s.Logger.Warn("the ticket is not of this peer's admission secret: the ticket is used where the secret is refused",
+		"file", source)
+	return nil
+}

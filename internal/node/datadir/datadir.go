@@ -1,0 +1,158 @@
+// Package datadir is the directory in which a peer keeps what must outlive its process:
+//
+//	lock         held while a process uses the directory
+//	identity     libp2p key
+//	peers        addresses of peers met
+//	run.spec     the settled run spec
+//	preset       name of the run's timing
+//	ledger.log   incarnation, promises, votes, certified records
+//	orders       motions of this peer's operator, about which peers may be in the run
+//	ledger.lock  held while that log is open
+//	state/       checkpoints and outcomes
+//	trainer.state  the trainer's private state, where it can save one
+//
+// A node Opens the directory before all else and Closes it last. A program that only reads the
+// directory of a peer (an export) takes it At its path, without the lock.
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+	"github.com/p2pdiloco/p2pdiloco/spec"
+)
+
+// Files and folders of the directory.
+const (
+	IdentityFile = "identity"
+	PeersFile    = "peers"
+	LedgerFile   = "ledger.log"
+	StateFolder  = "state"
+	TrainerFile  = "trainer.state"
+
+	lockFile   = "lock"
+	specFile   = "run.spec"
+	presetFile = "preset"
+
+	maxPreset = 32 // bytes of presetFile
+)
+
+// Dir is one data directory.
+type Dir struct {
+	FS        disk.FS
+	Root      string
+	Temporary bool // removed by Close
+	lock      io.Closer
+}
+
+// At is the directory at a path, which is not locked: for reading it.
+func At(fsys disk.FS, path string) Dir { return Dir{FS: fsys, Root: path} }
+
+// Open makes the directory if needed, a temporary one without a path, and locks it: two processes
+// under one identity would contradict each other. What is found in it is on the disk by its name,
+// too, when Open returns. The caller closes what is returned, even with an error.
+func Open(fsys disk.FS, path string) (d Dir, err error) {
+	d.FS, d.Root = fsys, path
+	if path == "" {
+		d.Temporary = true
+		d.Root, err = os.MkdirTemp("", "p2pdiloco-")
+	} else {
+		err = disk.MakeDir(fsys, path)
+	}
+	if err != nil {
+		return Dir{}, fmt.Errorf("data directory: %w: choose another one", err)
+	}
+	if d.lock, err = fsys.Lock(d.Path(lockFile)); err != nil {
+		return d, fmt.Errorf("data directory %s: %w", d.Root, err)
+	}
+	if err := fsys.SyncDir(d.Root); err != nil {
+		return d, fmt.Errorf("data directory %s: %w", d.Root, err)
+	}
+	return d, nil
+}
+
+// Path is where a file of the directory lies.
+func (d Dir) Path(name string) string { return filepath.Join(d.Root, name) }
+
+// Has says whether the directory has a file.
+func (d Dir) Has(name string) bool {
+	f, err := d.FS.OpenFile(d.Path(name), os.O_RDONLY)
+	return err == nil && f.Close() == nil
+}
+
+// LoadSpec reads the spec of the run that this directory belongs to, nil if it is new, and checks
+// the fields given now against it.
+func (d Dir) LoadSpec(given spec.Spec) (*spec.Spec, error) {
+	b, err := disk.Read(d.FS, d.Path(specFile), p2p.MaxSpec)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	known, err := spec.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w: move the directory away to join the run as a new peer",
+			d.Path(specFile), err)
+	}
+	if err := given.Adopt(known, ""); err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", d.Root, err)
+	}
+	return &known, nil
+}
+
+// SaveSpec writes the spec once; it never changes.
+func (d Dir) SaveSpec(s spec.Spec) error {
+	if err := disk.Create(d.FS, d.Path(specFile), s.Append(nil)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	return nil
+}
+
+// LoadPreset is the name of the run's preset that the directory remembers; empty if it remembers
+// none.
+func (d Dir) LoadPreset() (string, error) {
+	b, err := disk.Read(d.FS, d.Path(presetFile), maxPreset)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("data directory: %w", err)
+	}
+	name := strings.TrimSpace(string(b))
+	if _, ok := timing.Named(name); !ok {
+		return "", fmt.Errorf("%s is damaged: it names no preset: remove it, or give the run's preset (%s or %s)",
+			d.Path(presetFile), timing.LAN, timing.WAN)
+	}
+	return name, nil
+}
+
+// SavePreset remembers the name of the run's preset. Only a member does so: before that the name
+// may be a stranger's word, and one that is wrong must be gone with the next start.
+func (d Dir) SavePreset(name string) error {
+	old, err := disk.Read(d.FS, d.Path(presetFile), maxPreset)
+	if err == nil && strings.TrimSpace(string(old)) == name {
+		return nil
+	}
+	return disk.Replace(d.FS, d.Path(presetFile), []byte(name+"\n"))
+}
+
+// Close unlocks the directory, and removes a temporary one.
+func (d Dir) Close() error {
+	var errs []error
+	if d.lock != nil {
+		errs = append(errs, d.lock.Close())
+	}
+	if d.Temporary {
+		errs = append(errs, os.RemoveAll(d.Root))
+	}
+	return errors.Join(errs...)
+}

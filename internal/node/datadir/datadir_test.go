@@ -1,0 +1,95 @@
+package datadir
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+	"github.com/p2pdiloco/p2pdiloco/spec"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+func settled() spec.Spec {
+	s := spec.Spec{Name: "sim", Rounds: 10, StartPeers: 1}
+	s.Layout = trainer.Layout{{Name: "w", Shape: []uint64{4}}}
+	return s.Settled()
+}
+
+// A directory gives back what was saved in it, also to a reader without the lock.
+func TestADirectoryKeepsSpecAndPreset(t *testing.T) {
+	d, err := Open(disk.OS, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known, err := d.LoadSpec(spec.Spec{}); known != nil || err != nil {
+		t.Errorf("a new directory knows %v, %v", known, err)
+	}
+	if name, err := d.LoadPreset(); name != "" || err != nil {
+		t.Errorf("a new directory remembers %q, %v", name, err)
+	}
+	saved := settled()
+	for range 2 { // also where it is there already
+		if err := d.SaveSpec(saved); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.SavePreset(timing.LAN); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader := At(disk.OS, d.Root)
+	known, err := reader.LoadSpec(spec.Spec{Name: "sim"})
+	if err != nil || known.RunID() != saved.RunID() {
+		t.Errorf("read: %v, %v", known, err)
+	}
+	if name, err := reader.LoadPreset(); name != timing.LAN || err != nil {
+		t.Errorf("it remembers %q, %v", name, err)
+	}
+	if _, err := reader.LoadSpec(spec.Spec{Name: "other"}); err == nil {
+		t.Error("the directory of one run serves another")
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Damage is reported, with what to do about it.
+func TestDamagedFiles(t *testing.T) {
+	d := At(disk.OS, t.TempDir())
+	for _, name := range []string{specFile, presetFile} {
+		if err := os.WriteFile(d.Path(name), []byte("nonsense"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.LoadSpec(spec.Spec{}); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		t.Errorf("a spec of nonsense: %v", err)
+	}
+	if _, err := d.LoadPreset(); err == nil || !strings.Contains(err.Error(), "it names no preset") {
+		t.Errorf("a preset of nonsense: %v", err)
+	}
+}
+
+// One process uses a directory at a time, and a temporary one is gone in the end.
+func TestLockAndTemporaryDirectory(t *testing.T) {
+	d, err := Open(disk.OS, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Open(disk.OS, d.Root)
+	if err == nil {
+		t.Error("two use one directory")
+	}
+	if err := second.Close(); err != nil { // it must not take the lock away, nor the directory
+		t.Error(err)
+	}
+	if !d.Temporary || !d.Has(lockFile) {
+		t.Error("the directory is gone too early")
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(d.Root); !os.IsNotExist(err) {
+		t.Errorf("a temporary directory stays: %v", err)
+	}
+}

@@ -1,0 +1,196 @@
+package formation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// This peer says hello to every peer that announces the run. Anybody may announce it, and an answer
+// may have megabytes, so the exchanges are bounded. A mute peer takes the connection and does not
+// answer: the pause before its next exchange grows, so that it does not delay other peers.
+const (
+	maxExchanges = 128  // hellos at a time, one with each peer
+	maxKnown     = 1024 // peers that get hellos again; also the searching peers that are remembered
+	maxMute      = 4096 // mute peers that are remembered
+
+	firstTimeout = 3 * time.Second  // for the answer to the first hello; doubles for a mute peer
+	maxTimeout   = 20 * time.Second // the longest that it gets
+	maxMutePause = 5 * time.Minute  // the longest pause between two hellos to a mute peer
+)
+
+// Serve answers hellos and says hello to every peer that is found, until ctx ends. It repeats its
+// hellos while no spec is settled or this peer is not admitted.
+func (f *Formation) Serve(ctx context.Context) {
+	f.cfg.Network.SetHello(f.answer)
+	found := f.cfg.Network.DiscoverAt(ctx, f.cfg.Places)
+	g := newHellos(f)
+	defer g.wg.Wait()
+	again := time.NewTicker(f.cfg.Hello)
+	defer again.Stop()
+	for {
+		select {
+		case p, open := <-found:
+			if !open {
+				return
+			}
+			g.found(p)
+		case r := <-g.done:
+			g.ended(r, time.Now())
+		case <-again.C:
+			if f.over() {
+				again.Stop() // peers found from now on get one hello; searching peers send theirs
+			} else {
+				g.again(time.Now())
+			}
+		}
+		g.startWaiting(ctx)
+	}
+}
+
+// hellos is the state of the loop in Serve.
+type hellos struct {
+	*Formation
+	known   map[slot.PeerID]bool    // peers that get hellos again
+	waiting map[slot.PeerID]bool    // peers that wait for their turn
+	busy    map[slot.PeerID]bool    // peers with an exchange under way
+	mute    map[slot.PeerID]silence // peers that did not answer the last hello
+	done    chan exchangeEnd
+	wg      sync.WaitGroup
+}
+
+// silence counts the hellos that a mute peer left without an answer.
+type silence struct {
+	times int
+	until time.Time // it gets no hello before, unless discovery finds it again
+}
+
+type exchangeEnd struct {
+	peer slot.PeerID
+	err  error
+}
+
+func newHellos(f *Formation) *hellos {
+	return &hellos{
+		Formation: f, known: make(map[slot.PeerID]bool), waiting: make(map[slot.PeerID]bool),
+		busy: make(map[slot.PeerID]bool),
+		mute: make(map[slot.PeerID]silence),
+		done: make(chan exchangeEnd, maxExchanges),
+	}
+}
+
+// found takes in a peer that discovery found. If there are too many known peers, a mute one gives
+// up its place.
+func (g *hellos) found(p slot.PeerID) {
+	if len(g.known) >= maxKnown {
+		for q := range g.mute {
+			if g.known[q] {
+				delete(g.known, q)
+				break
+			}
+		}
+	}
+	if len(g.known) < maxKnown {
+		g.known[p] = true
+	}
+	g.waiting[p] = true
+}
+
+// again queues all known peers, except mute ones whose pause has not ended.
+func (g *hellos) again(now time.Time) {
+	for p := range g.known {
+		if !now.Before(g.mute[p].until) {
+			g.waiting[p] = true
+		}
+	}
+}
+
+// ended notes how an exchange ended.
+func (g *hellos) ended(r exchangeEnd, now time.Time) {
+	delete(g.busy, r.peer)
+	if !errors.Is(r.err, p2p.ErrMute) {
+		delete(g.mute, r.peer)
+		return
+	}
+	if _, old := g.mute[r.peer]; !old && len(g.mute) >= maxMute {
+		for q := range g.mute {
+			delete(g.mute, q)
+			break
+		}
+	}
+	times := g.mute[r.peer].times + 1
+	g.mute[r.peer] = silence{times, now.Add(min(maxMutePause, firstTimeout<<min(times, 10)))}
+}
+
+// startWaiting starts exchanges with waiting peers, up to the bound.
+func (g *hellos) startWaiting(ctx context.Context) {
+	for len(g.busy) < maxExchanges {
+		p, ok := g.next()
+		if !ok {
+			return
+		}
+		delete(g.waiting, p)
+		if !g.busy[p] {
+			g.busy[p] = true
+			timeout := min(maxTimeout, firstTimeout<<min(g.mute[p].times, 10))
+			// done has room for all
+			g.wg.Go(func() { g.done <- exchangeEnd{p, g.exchange(ctx, p, timeout)} })
+		}
+	}
+}
+
+// next returns the peer to exchange hellos with next. Mute peers come after all others.
+func (g *hellos) next() (next slot.PeerID, ok bool) {
+	for p := range g.waiting {
+		if next, ok = p, true; g.mute[p].times == 0 {
+			break
+		}
+	}
+	return next, ok
+}
+
+// exchange says hello to p and takes in the answer, which must begin within the timeout.
+func (f *Formation) exchange(ctx context.Context, p slot.PeerID, timeout time.Duration) error {
+	hello, err := f.cfg.Network.Greet(ctx, p, f.hello(), timeout)
+	if err != nil {
+		var refused *p2p.HelloRefused
+		if errors.As(err, &refused) {
+			f.log.Warn("peer refused the hello", "peer", p, "reason", refused.Reason)
+		} else {
+			f.log.Debug("hello failed", "peer", p, "err", err)
+		}
+		return err
+	}
+	f.log.Debug("exchanged hellos", "peer", p, "knows_the_spec", len(hello.Spec) > 0, "incarnation", hello.Incarnation,
+		"program", hello.UserAgent)
+	f.receive(p, hello)
+	return nil
+}
+
+// answer is the other side of exchange.
+func (f *Formation) answer(from slot.PeerID, theirs p2p.Hello) (p2p.Hello, error) {
+	if listed := f.cfg.Listed; listed != nil && !listed(from) {
+		return p2p.Hello{}, fmt.Errorf("peer %s is not on the list of those that are admitted: have its ID put there",
+			from)
+	}
+	if theirs.Run != f.given.Name {
+		return p2p.Hello{}, fmt.Errorf("this peer takes part in run %q, not %q", f.given.Name, theirs.Run)
+	}
+	f.receive(from, theirs)
+	return f.hello(), nil
+}
+
+func (f *Formation) hello() p2p.Hello {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := p2p.Hello{Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation}
+	if f.mu.spec != nil && f.mu.awaited == nil {
+		h.Timing = f.mu.preset
+	}
+	return h
+}

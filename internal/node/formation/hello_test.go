@@ -1,0 +1,133 @@
+package formation
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+
+	"github.com/libp2p/go-libp2p/core/network"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// exchangeAll exchanges hellos until the run's spec is settled, and returns how long that took.
+func exchangeAll(t *testing.T, g *hellos) time.Duration {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer g.wg.Wait()
+	defer cancel()
+	began := time.Now()
+	again := time.NewTicker(g.cfg.Hello)
+	defer again.Stop()
+	for time.Since(began) < 10*time.Minute {
+		g.startWaiting(ctx)
+		select {
+		case <-g.settled:
+			return time.Since(began)
+		case r := <-g.done:
+			g.ended(r, time.Now())
+		case <-again.C:
+			g.again(time.Now())
+		}
+	}
+	t.Fatal("no spec is settled after 10 minutes")
+	return 0
+}
+
+// A newcomer finds a run's only member among many peers that take its connections and do not
+// answer.
+func TestMuteProvidersDoNotHideARun(t *testing.T) {
+	const providers = 200
+	synctest.Test(t, func(t *testing.T) {
+		net := sim.NewMemory(t, 2+providers, 10*time.Millisecond)
+		open := func(i int) *p2p.Network {
+			n, err := p2p.New(t.Context(), p2p.LAN(), p2p.WithHost(net.Hosts[i]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = n.Close() })
+			return n
+		}
+		newcomer, member := open(0), open(1)
+		run := presetSpec()
+		member.SetHello(func(slot.PeerID, p2p.Hello) (p2p.Hello, error) {
+			return p2p.Hello{Run: run.Name, Spec: run.Append(nil)}, nil
+		})
+		g := newHellos(New(testConfig(newcomer, run.Name)))
+		for i := range providers {
+			h := net.Hosts[2+i]
+			h.SetStreamHandler(p2p.ProtocolHello, func(s network.Stream) { _, _ = io.Copy(io.Discard, s) })
+			if err := newcomer.Host().Connect(t.Context(), net.Info(2+i)); err != nil {
+				t.Fatal(err)
+			}
+			g.found(slot.PeerID(h.ID()))
+		}
+		if err := newcomer.Host().Connect(t.Context(), net.Info(1)); err != nil {
+			t.Fatal(err)
+		}
+		g.startWaiting(t.Context()) // exchanges with the first of them start
+		g.found(member.ID())
+		took := exchangeAll(t, g)
+		t.Logf("among %d mute providers a newcomer knows the run after %s", providers, took)
+		if took > 2*firstTimeout+time.Second {
+			t.Errorf("a newcomer took %s", took)
+		}
+	})
+}
+
+// The pause between two hellos to a mute peer grows, and it gives up its place to other peers.
+func TestMuteProvidersGetHellosEverMoreSeldom(t *testing.T) {
+	g := newHellos(nil)
+	now := time.Unix(0, 0)
+	for i := range maxKnown {
+		g.found(slot.PeerID(fmt.Sprint(i)))
+	}
+	clear(g.waiting)
+	var last time.Duration
+	for range 12 {
+		g.ended(exchangeEnd{"7", fmt.Errorf("hello: %w", p2p.ErrMute)}, now)
+		pause := g.mute["7"].until.Sub(now)
+		if g.again(now.Add(pause - 1)); g.waiting["7"] || !g.waiting["8"] {
+			t.Fatalf("it gets a hello within %s, or no peer does", pause)
+		}
+		clear(g.waiting)
+		now = now.Add(pause)
+		if g.again(now); !g.waiting["7"] {
+			t.Fatalf("no hello after %s", pause)
+		}
+		clear(g.waiting)
+		if pause < last || pause > maxMutePause {
+			t.Errorf("a pause of %s after one of %s", pause, last)
+		}
+		last = pause
+	}
+	if last != maxMutePause {
+		t.Errorf("pauses grow to %s", last)
+	}
+	g.again(now)
+	for range 100 {
+		if p, _ := g.next(); g.mute[p].times > 0 {
+			t.Fatal("a mute peer comes before others")
+		}
+	}
+	g.found("new")
+	if !g.known["new"] || g.known["7"] || len(g.known) != maxKnown {
+		t.Errorf("new: %v, mute: %v, %d known", g.known["new"], g.known["7"], len(g.known))
+	}
+	g.ended(exchangeEnd{"7", nil}, now)
+	if len(g.mute) != 0 {
+		t.Error("an answer does not end it")
+	}
+	for i := range 2 * maxMute {
+		g.ended(exchangeEnd{slot.PeerID(fmt.Sprint(i)), p2p.ErrMute}, now)
+	}
+	if len(g.mute) != maxMute {
+		t.Errorf("%d are remembered", len(g.mute))
+	}
+}

@@ -1,0 +1,164 @@
+// Package modelfile reads and writes models as .safetensors files: the export of a peer's state,
+// and the file with the initial parameters of a run.
+package modelfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
+	"github.com/p2pdiloco/p2pdiloco/internal/safetensors"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/store"
+	"github.com/p2pdiloco/p2pdiloco/spec"
+)
+
+// ExportConfig says which state Export writes, and where: see p2pdiloco.ExportConfig.
+type ExportConfig struct {
+	DataDir  string
+	Out      string
+	Slot     *uint64
+	Momentum bool
+	Force    bool
+	Logger   *slog.Logger
+}
+
+// Exported says what was written.
+type Exported struct {
+	Run       string    `json:"run"`
+	RunID     slot.Root `json:"run_id"`
+	Slot      uint64    `json:"slot"`
+	Height    uint64    `json:"height"`
+	StateRoot slot.Root `json:"state_root"`
+	// a record names the state root. If not, the records that led to the state are certified, but
+	// none follows yet
+	Certified bool `json:"certified"`
+	// slot of the checkpoint that it came from; outcomes led from there to Slot
+	Restored uint64 `json:"checkpoint"`
+	Elements uint64 `json:"parameters"`
+	Tensors  int    `json:"tensors"`
+}
+
+// outerPrefix begins the names of the outer optimizer's tensors in a model file.
+const outerPrefix = "p2pdiloco.outer."
+
+// Export writes a peer's model to a .safetensors file: the newest checkpoint that a record
+// certifies, brought up to the wanted slot by the outcomes that follow it on disk, each state held
+// against its certified root. It changes nothing in the data directory.
+func Export(ctx context.Context, cfg ExportConfig) (Exported, error) {
+	if _, err := os.Stat(cfg.Out); err == nil && !cfg.Force {
+		return Exported{}, fmt.Errorf("export: %s exists: choose another name, or replace it with --force "+
+			"(ExportConfig.Force)", cfg.Out)
+	}
+	// a running node may remove a checkpoint between its being found and read; a newer one is there
+	// then
+	const tries = 3
+	for try := 1; ; try++ {
+		of, a, err := openArchive(cfg)
+		if err == nil {
+			err = a.Advance(ctx)
+		}
+		switch {
+		case err == nil:
+			return cfg.write(of, a)
+		case !errors.Is(err, checkpoint.ErrNotHeld) || try == tries:
+			return Exported{}, fmt.Errorf("export: %w", err)
+		}
+	}
+}
+
+// openArchive opens the states of a data directory without a node.
+func openArchive(cfg ExportConfig) (of spec.Spec, a *replica.Archive, err error) {
+	dir := datadir.At(disk.OS, cfg.DataDir)
+	known, err := dir.LoadSpec(spec.Spec{})
+	switch {
+	case err != nil:
+		return of, nil, err
+	case known == nil:
+		return of, nil, fmt.Errorf("%s holds no run.spec: name the data directory of a peer that has found its run "+
+			"(--data-dir)", cfg.DataDir)
+	}
+	of = *known
+	saved, err := store.Read(cfg.DataDir, of.RunID())
+	if errors.Is(err, fs.ErrNotExist) {
+		return of, nil, fmt.Errorf("%s holds no ledger.log: without it nobody knows which states were agreed; "+
+			"export from another peer's directory", cfg.DataDir)
+	}
+	if err != nil {
+		return of, nil, err
+	}
+	states := dir.Path(datadir.StateFolder)
+	if _, err := os.Stat(states); err != nil {
+		return of, nil, fmt.Errorf("%s holds no checkpoint yet: a peer makes its first when it founds or joins the "+
+			"run; try again then", dir.Root)
+	}
+	a, err = replica.OpenArchive(rules.Replica(of, of.RunID()), states, saved.Chain, cfg.Slot, cfg.Logger)
+	return of, a, err
+}
+
+// write writes the state of an archive to the file that cfg names.
+func (cfg ExportConfig) write(of spec.Spec, a *replica.Archive) (done Exported, err error) {
+	err = a.Read(func(at replica.Position, certified bool, vectors [][]float32) error {
+		done = Exported{
+			Run: of.Name, RunID: of.RunID(), Slot: at.Slot, Height: at.Height, StateRoot: at.Root,
+			Certified: certified, Restored: a.Restored(), Elements: of.Layout.Elements(), Tensors: len(of.Layout),
+		}
+		out := []safetensors.Vector{{Layout: of.Layout, Values: vectors[0]}}
+		for i, v := range vectors[1:] {
+			if cfg.Momentum {
+				out = append(out, safetensors.Vector{
+					Prefix: fmt.Sprintf("%s%d.", outerPrefix, i),
+					Layout: of.Layout, Values: v,
+				})
+			}
+		}
+		return writeWhole(cfg.Out, cfg.Force,
+			func(w io.Writer) error { return safetensors.Write(w, done.metadata(), out...) })
+	})
+	if err != nil {
+		return Exported{}, fmt.Errorf("export: %w", err)
+	}
+	return done, nil
+}
+
+// metadata is what the file says of itself. "format" is what Python's loaders look for: tensors lie
+// as PyTorch's do.
+func (e Exported) metadata() map[string]string {
+	return map[string]string{
+		"format": "pt", "run": e.Run, "run_id": e.RunID.String(), "slot": strconv.FormatUint(e.Slot, 10),
+		"state_root": e.StateRoot.String(),
+		"certified":  strconv.FormatBool(e.Certified),
+	}
+}
+
+// writeWhole makes a file that is there whole and durable, or not at all.
+func writeWhole(path string, replace bool, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // gone already if it was renamed
+	err = write(f)
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	place := os.Link // fails where there is a file
+	if replace {
+		place = os.Rename
+	}
+	if err := place(f.Name(), path); err != nil {
+		return err
+	}
+	return disk.OS.SyncDir(filepath.Dir(path))
+}

@@ -1,0 +1,56 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/admission/proof"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// emptyRing is a keyring to which nobody gives a secret.
+type emptyRing struct {
+	err      error
+	followed bool
+}
+
+func (k *emptyRing) Candidate() (slot.Root, error) { return slot.Root{1}, nil }
+
+func (k *emptyRing) Hold(context.Context, slot.Root, []slot.PeerID, ...slot.PeerID) error {
+	return k.err
+}
+
+func (k *emptyRing) Follow(slot.Root, proof.Standing) error {
+	k.followed = true
+	return nil
+}
+
+// Records are followed where the secret in force cannot be had, too: peers that were removed are
+// put out.
+func TestRecordsAreFollowedWithoutTheSecret(t *testing.T) {
+	keys := &emptyRing{err: errors.New("nobody gives it")}
+	r := &Replica{cfg: Config{Keys: keys}, log: slog.New(slog.DiscardHandler)}
+	var reports []membership.Report
+	r.followAccess(t.Context(), membership.WorkAccess{Key: slot.Root{9}},
+		func(report membership.Report) { reports = append(reports, report) })
+	if failed, ok := reports[0].(membership.ReportFailed); len(reports) != 1 || !ok ||
+		!strings.Contains(failed.Err, keys.err.Error()) || !keys.followed {
+		t.Errorf("it reports %+v; followed: %v", reports, keys.followed)
+	}
+}
+
+// Where the proposed secret may be known to a peer that is removed, another one is made ready.
+func TestASecretThatIsSharedIsReplaced(t *testing.T) {
+	keys := &emptyRing{err: proof.ErrShared}
+	r := &Replica{cfg: Config{Keys: keys}, log: slog.New(slog.DiscardHandler)}
+	var reports []membership.Report
+	r.hold(t.Context(), membership.WorkHold{Draft: slot.Draft{Kind: slot.Access}},
+		func(report membership.Report) { reports = append(reports, report) })
+	if len(reports) != 2 || reports[0] != membership.Report(membership.ReportKey{Key: slot.Root{1}}) {
+		t.Errorf("it reports %+v", reports)
+	}
+}

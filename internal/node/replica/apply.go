@@ -1,0 +1,73 @@
+package replica
+
+import (
+	"context"
+	"errors"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// From a certified record to the new state:
+//
+//	1. obtain      the outcome's bytes are on disk, from the reduction, the hold job or other peers
+//	2. decode      bytes -> aggregated pseudo-gradient of the slot's fragment
+//	3. outer step  anchor and optimizer vectors, in that fragment
+//	4. state root  hash of all vectors: the ledger compares it with what the next record certifies
+//	5. settle      contributions, error feedback, reduction and lent segments of the slot
+//	6. checkpoint  every few slots
+//
+// The steps follow each other. Decoding and the outer step take all cores, and so does the hash. A
+// record that is no step of the model does none of them: the position alone moves on.
+//
+// 2 to 4 run under the state's lock, so readers see the state before the slot or after it. Nothing
+// that others can see depends on 5 and 6.
+
+// apply applies a certified record to the state.
+func (r *Replica) apply(ctx context.Context, work membership.WorkApply) error {
+	if work.Record.Kind != slot.Step {
+		return r.model.state.pass(work.Record)
+	}
+	at, stats, err := r.step(ctx, work)
+	var corrupt *checkpoint.CorruptError
+	// the bad file was set aside, and the outcome comes from other peers now
+	if errors.As(err, &corrupt) {
+		at, stats, err = r.step(ctx, work)
+	}
+	if err != nil {
+		return err
+	}
+	r.cfg.Emit("slot.applied", map[string]any{"slot": at.Slot, "height": at.Height, "state_root": at.Root})
+	r.tally.add(stats)
+	r.cfg.Emit("slot.stats", stats.fields())
+	r.settle(work.Record)
+	if at.Slot%r.cfg.Every == 0 {
+		r.Save()
+	}
+	return nil
+}
+
+// step does the outer step of a record with its outcome (1 to 4).
+func (r *Replica) step(ctx context.Context, work membership.WorkApply) (at Position, stats SlotStats, err error) {
+	record := work.Record
+	held := r.jobs.done("hold", holdPurpose(record.Height, record.Prev, record.Outcome()))
+	if err := r.outcomes.obtain(ctx, record, work.From, held); err != nil {
+		return Position{}, SlotStats{}, err
+	}
+	at, err = r.model.state.step(record, func(grad []float32) error {
+		if err := r.model.decode(record, grad); err != nil {
+			return err
+		}
+		stats = r.measure(record, grad)
+		return nil
+	})
+	return at, stats, err
+}
+
+// settle frees what a decided slot does not need any more (5).
+func (r *Replica) settle(record slot.Record) {
+	r.outcomes.endLending()
+	r.contributions.settle(record)
+	r.reductions.decided(record.Slot)
+}

@@ -1,0 +1,139 @@
+package replica
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// SlotStats are the measures of one slot, as this peer sees them. They are for people: nothing is
+// decided by them. Unknown values are nil.
+type SlotStats struct {
+	Slot         uint64
+	Contributors int     // that the record lists
+	Weight       uint64  // of all contributions: tokens or samples
+	Staleness    float64 // mean over the contributions, in slots
+	MaxStaleness uint64  // in slots
+
+	// Norm is the Euclidean norm of the aggregated pseudo-gradient, OwnNorm that of this peer's
+	// contribution, Cosine that of the angle between the two. Above measuredElements elements they
+	// are estimates from so many of them. PairCosine is the mean cosine over all pairs of
+	// contributions, on a few frames of the part that this peer reduced.
+	Norm                        float64
+	OwnNorm, Cosine, PairCosine *float64
+
+	listed bool // the record lists this peer's contribution
+}
+
+// Stats are the measures of the newest slot that was applied since the replica was opened, and what
+// was counted since then.
+type Stats struct {
+	Newest        SlotStats // zero if no slot was applied
+	Applied       uint64    // slots
+	Contributions uint64    // slots of them that list a contribution of this peer
+}
+
+// measuredElements bounds what the measures cost: some 10 ms a slot on one core.
+const measuredElements = 1 << 22
+
+// tally keeps the newest Stats.
+type tally struct {
+	mu struct {
+		sync.Mutex
+		stats Stats
+	}
+}
+
+func (t *tally) add(s SlotStats) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.stats.Newest = s
+	t.mu.stats.Applied++
+	if s.listed {
+		t.mu.stats.Contributions++
+	}
+}
+
+func (t *tally) read() Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.stats
+}
+
+// fields are those of the event slot.stats.
+func (s SlotStats) fields() map[string]any {
+	fields := map[string]any{
+		"slot": s.Slot, "contributors": s.Contributors, "weight": s.Weight, "staleness": s.Staleness,
+		"max_staleness": s.MaxStaleness, "norm": s.Norm,
+	}
+	for name, v := range map[string]*float64{"own_norm": s.OwnNorm, "cosine": s.Cosine, "pair_cosine": s.PairCosine} {
+		if v != nil {
+			fields[name] = *v
+		}
+	}
+	return fields
+}
+
+// statsOf takes from a record what it says by itself.
+func statsOf(record slot.Record) SlotStats {
+	s := SlotStats{Slot: record.Slot, Contributors: len(record.Contributions)}
+	total := 0.0
+	for _, o := range record.Contributions {
+		stale := record.Slot - 1 - o.Base // validated: base < slot
+		s.Weight += o.Weight
+		s.MaxStaleness = max(s.MaxStaleness, stale)
+		total += float64(stale)
+	}
+	if s.Contributors > 0 {
+		s.Staleness = total / float64(s.Contributors)
+	}
+	return s
+}
+
+// measure adds to what a record says how long its aggregated pseudo-gradient is, how it lies to
+// this peer's contribution, and how the contributions that were reduced here lie to each other. It
+// only reads.
+func (r *Replica) measure(record slot.Record, grad []float32) SlotStats {
+	s := statsOf(record)
+	own := r.contributions.of(record.Contributions)
+	s.listed = slices.ContainsFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == r.cfg.Self })
+	s.PairCosine = finite(r.reductions.cosine(record.Slot).Value())
+	sums, err := similarity.Sampled(len(grad), measuredElements, beside(r.contributions.codec, grad, own))
+	if err != nil { // the contribution was encoded here, and nothing depends on the measures
+		r.log.Warn("the own contribution was not measured", "slot", record.Slot, "err", err)
+		return s
+	}
+	norm, ownNorm := sums.Norms()
+	s.Norm = norm
+	if own != nil {
+		s.OwnNorm, s.Cosine = finite(ownNorm, true), finite(sums.Cosine())
+	}
+	return s
+}
+
+// beside lends parts of the aggregated pseudo-gradient and of a contribution to it, which is zero
+// where there is none.
+func beside(c codec.Codec, grad []float32, own *allreduce.Contribution) func(begin, end int) (a, b []float32,
+	err error) {
+	var part [similarity.Block]float32
+	return func(begin, end int) (a, b []float32, err error) {
+		b = part[:end-begin]
+		if own != nil {
+			err = c.Decode(b, own.Bytes()[c.EncodedSize(begin):c.EncodedSize(end)])
+		}
+		return grad[begin:end], b, err
+	}
+}
+
+// finite returns a value that a JSON document can hold, or nil if it cannot.
+func finite(v float64, ok bool) *float64 {
+	if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,244 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
+)
+
+// outcomes gets the bytes of a slot's outcome on disk: from the reduction that this peer takes part
+// in, and what that lacks from peers that have it.
+type outcomes struct {
+	self       slot.PeerID
+	model      *model
+	reductions *reductions
+	client     *statesync.Client
+	stall      time.Duration // a reduction that has brought nothing for so long will not complete
+
+	mu struct {
+		sync.Mutex
+		// Segments, by root, of an outcome that is being gathered: they are lent to other peers
+		// that lack them. Where connections failed here and there, it may be that nobody has all.
+		lent map[slot.Root][]byte
+	}
+}
+
+// outcome names a slot's outcome, as a draft and a record both do.
+type outcome struct {
+	height        uint64
+	contributions []slot.Offer
+	segments      []slot.Segment
+	certified     bool            // a quorum has it on disk
+	held          <-chan struct{} // closed when the job that holds it ends; nil if none does
+}
+
+// missingError lists the segments that no peer gave.
+type missingError struct {
+	ranges []slot.Range
+	err    error
+}
+
+func (e missingError) Error() string { return e.err.Error() }
+func (e missingError) Unwrap() error { return e.err }
+
+// hold gets the outcome of a draft on disk.
+func (o *outcomes) hold(ctx context.Context, d slot.Draft, from []slot.PeerID) error {
+	if d.Kind != slot.Step || o.model.store.HasOutcome(d.Height, d.Outcome()) {
+		return nil
+	}
+	wanted := outcome{height: d.Height, contributions: d.Contributions, segments: d.Segments}
+	data, err := o.gatherSoon(ctx, wanted, from)
+	if err != nil {
+		return err
+	}
+	return o.model.store.PutOutcome(d.Height, d.Segments, func(i int) []byte { return data[i] })
+}
+
+// obtain gets the outcome of a certified record on disk. held is closed when the job that holds the
+// same outcome ends; it is nil if none does.
+func (o *outcomes) obtain(ctx context.Context, r slot.Record, from []slot.PeerID, held <-chan struct{}) error {
+	if o.model.store.HasOutcome(r.Height, r.Outcome()) {
+		return nil
+	}
+	data, err := o.gather(ctx, outcome{r.Height, r.Contributions, r.Segments, true, held}, from)
+	if o.model.store.HasOutcome(r.Height, r.Outcome()) { // the hold job was faster
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return o.model.store.PutOutcome(r.Height, r.Segments, func(i int) []byte { return data[i] })
+}
+
+// gatherSoon gathers an outcome that other peers are about to have on disk. A draft reaches peers
+// outside the reduction as early as those in it.
+func (o *outcomes) gatherSoon(ctx context.Context, wanted outcome, from []slot.PeerID) ([][]byte, error) {
+	began := time.Now()
+	for pause := 50 * time.Millisecond; ; pause *= 2 {
+		data, err := o.gather(ctx, wanted, from)
+		if !errors.Is(err, statesync.ErrNoDonor) || time.Since(began) > o.stall {
+			return data, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// gather collects the bytes of an outcome's segments: those of the reduction that have the right
+// root, and the rest from peers.
+func (o *outcomes) gather(ctx context.Context, wanted outcome, from []slot.PeerID) ([][]byte, error) {
+	o.awaitReduction(ctx, wanted)
+	if wanted.certified && o.model.store.HasOutcome(wanted.height, slot.OutcomeRoot(wanted.segments)) {
+		return nil, nil
+	}
+	data := make([][]byte, len(wanted.segments))
+	var missing []int
+	for i, s := range wanted.segments {
+		if data[i] = o.segment(s); data[i] == nil {
+			missing = append(missing, i)
+		}
+	}
+	if len(missing) == 0 {
+		return data, nil
+	}
+	o.lend(wanted, data)
+	err := o.fetch(ctx, wanted, missing, data, from)
+	if errors.Is(err, statesync.ErrNoDonor) && len(missing) > 1 {
+		err = o.fetchEach(ctx, wanted, missing, data, from)
+	} else if err != nil {
+		err = missingError{[]slot.Range{wanted.segments[missing[0]].Range}, err}
+	}
+	return data, err
+}
+
+// segment returns a copy of a segment that is here, nil if it is not.
+func (o *outcomes) segment(s slot.Segment) []byte {
+	if b := o.part(s.Root); b != nil {
+		return b
+	}
+	return o.reductions.segment(s, o.model.frameBytes())
+}
+
+// fetch gets some segments from peers.
+func (o *outcomes) fetch(ctx context.Context, wanted outcome, missing []int, data [][]byte, from []slot.PeerID) error {
+	blobs := make([]statesync.Blob, len(missing))
+	for k, i := range missing {
+		s := wanted.segments[i]
+		blobs[k] = statesync.Blob{Root: s.Root, Size: int64(o.model.codec.EncodedSize(int(s.Range.Len())))}
+	}
+	fetched, _, err := o.client.FetchOutcome(ctx, blobs, o.model.frameBytes(), from)
+	if err != nil {
+		return err
+	}
+	for k, i := range missing {
+		data[i] = fetched[k]
+	}
+	return nil
+}
+
+// fetchEach gets the segments that can be had, and says which cannot.
+func (o *outcomes) fetchEach(ctx context.Context, wanted outcome, missing []int, data [][]byte,
+	from []slot.PeerID,
+) error {
+	var lacking missingError
+	for _, i := range missing {
+		if err := o.fetch(ctx, wanted, []int{i}, data, from); err != nil {
+			lacking.ranges, lacking.err = append(lacking.ranges, wanted.segments[i].Range), err
+			continue
+		}
+		o.lend(wanted, data)
+	}
+	if lacking.err == nil {
+		return nil
+	}
+	return lacking
+}
+
+// lend offers the segments that are here to other peers until the slot is decided.
+func (o *outcomes) lend(wanted outcome, data [][]byte) {
+	lent := make(map[slot.Root][]byte)
+	for i, b := range data {
+		if b != nil {
+			lent[wanted.segments[i].Root] = b
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.lent = lent
+}
+
+// part returns a lent segment, nil if there is none with this root.
+func (o *outcomes) part(root slot.Root) []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.lent[root]
+}
+
+// endLending drops the segments that are lent.
+func (o *outcomes) endLending() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.lent = nil
+}
+
+// An owner that states its ranges and then drips their bytes would hold up all peers that wait for
+// them. A peer that has waited for a draft's bytes for drippedStalls stalls, and drippedFactor
+// times as long as the reduction had taken by then, asks others: if nobody has them, the owner is
+// to blame.
+const (
+	drippedStalls = 8
+	drippedFactor = 4 // the reduction was slow on a slow link, too
+)
+
+// Once a quorum has the bytes, the reduction has a stall, and a part of the time that it has taken,
+// to bring the last of them. Peers on slow links lack little then, and what drips is fetched
+// elsewhere.
+const certifiedPart = 4
+
+// reductionLimit is how long to wait from now on for a reduction that has run for some time.
+func (o *outcomes) reductionLimit(wanted outcome, ran time.Duration) time.Duration {
+	if wanted.certified {
+		return o.stall + ran/certifiedPart
+	}
+	return drippedStalls*o.stall + drippedFactor*ran
+}
+
+// awaitReduction waits for what the running reduction will bring anyway: a draft overtakes the last
+// frames to some members. It waits as long as something comes, within limits.
+func (o *outcomes) awaitReduction(ctx context.Context, wanted outcome) {
+	r, began := o.reductions.running()
+	listed := slices.ContainsFunc(wanted.contributions, func(c slot.Offer) bool { return c.Peer == o.self })
+	if r == nil || r.Plan().Height != wanted.height || !listed {
+		return
+	}
+	end := time.NewTimer(o.reductionLimit(wanted, time.Since(began)))
+	defer end.Stop()
+	tick := time.NewTicker(o.stall)
+	defer tick.Stop()
+	for _, had := r.Traffic(); ; {
+		select {
+		case <-r.Settled():
+			return
+		case <-wanted.held:
+			return
+		case <-tick.C:
+		case <-end.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+		_, now := r.Traffic()
+		if now == had {
+			return
+		}
+		had = now
+	}
+}

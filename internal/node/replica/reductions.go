@@ -1,0 +1,153 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// reductions holds the reduction that this peer takes part in, and the one before it, which may
+// still send to peers on slow links.
+type reductions struct {
+	engine  *allreduce.Engine
+	relayed func() map[slot.PeerID]bool // peers connected now: true where a relay is between
+	log     *slog.Logger
+
+	mu struct {
+		sync.Mutex
+		current *allreduce.Reduction
+		began   time.Time
+		retired *allreduce.Reduction // its slot is decided
+	}
+}
+
+// start takes part in the reduction by a plan, with this peer's own contribution if it has one. A
+// revision of the running plan goes on where that one stands. ctx bounds the reduction.
+func (r *reductions) start(ctx context.Context, plan slot.Plan, own *allreduce.Contribution,
+	report func(membership.Report),
+) error {
+	r.release(plan.Group())
+	uplink, speeds := r.engine.Rates(r.relayed())
+	report(membership.ReportLinks{Uplink: uplink, Speeds: speeds})
+	reduction, err := r.engine.Start(ctx, plan, own, &sink{plan.Group(), plan.Round(), report, r.log})
+	if errors.Is(err, allreduce.ErrNotInGroup) { // what came so far may still be of use
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.current != reduction {
+		r.mu.current, r.mu.began = reduction, time.Now()
+	}
+	return nil
+}
+
+// release frees the buffers of the reductions that are not of a group: the next one has its own.
+func (r *reductions) release(group slot.Root) {
+	r.mu.Lock()
+	old, retired := r.mu.current, r.mu.retired
+	r.mu.retired = nil
+	if old != nil && old.Plan().Group() == group {
+		old = nil
+	} else {
+		r.mu.current = nil
+	}
+	r.mu.Unlock()
+	for _, ended := range []*allreduce.Reduction{old, retired} {
+		if ended != nil {
+			ended.Release()
+		}
+	}
+}
+
+// running returns the current reduction, nil if there is none, and when it began.
+func (r *reductions) running() (*allreduce.Reduction, time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.current, r.mu.began
+}
+
+// busy says whether a reduction runs that is not complete.
+func (r *reductions) busy() bool {
+	current, _ := r.running()
+	if current == nil {
+		return false
+	}
+	select {
+	case <-current.Complete():
+		return false
+	default:
+		return true
+	}
+}
+
+// decided takes in that a slot has its record: its reduction only serves peers on slow links now.
+func (r *reductions) decided(slotNumber uint64) {
+	r.mu.Lock()
+	ended := r.mu.current
+	if ended == nil || ended.Plan().Slot > slotNumber {
+		r.mu.Unlock()
+		return
+	}
+	r.mu.current, r.mu.retired = nil, ended
+	r.mu.Unlock()
+	ended.Retire()
+}
+
+// cosine returns the mean cosine between the contributions that the running reduction of a slot has
+// seen here.
+func (r *reductions) cosine(slotNumber uint64) similarity.Mean {
+	if current, _ := r.running(); current != nil && current.Plan().Slot == slotNumber {
+		return current.Cosine()
+	}
+	return similarity.Mean{}
+}
+
+// segment is a copy of a segment as the running reduction has it. It is nil if the bytes are not
+// there or do not have the segment's root.
+func (r *reductions) segment(s slot.Segment, frameBytes int) []byte {
+	current, _ := r.running()
+	if current == nil {
+		return nil
+	}
+	b, ok := current.Copy(s.Range)
+	if !ok || slot.FrameRoot(slot.FrameHashes(b, frameBytes), frameBytes, uint64(len(b))) != s.Root {
+		return nil
+	}
+	return b
+}
+
+// sink turns what the engine reports of one reduction into reports to the ledger.
+type sink struct {
+	group  slot.Root
+	round  slot.Root // of the plan, in a ring
+	report func(membership.Report)
+	log    *slog.Logger
+}
+
+func (s *sink) SegmentDone(segment slot.Segment) {
+	s.report(membership.ReportSegment{Group: s.group, Segment: segment})
+}
+
+func (s *sink) Lost(peer slot.PeerID, reason allreduce.Reason, err error) {
+	s.log.Warn("peer failed in the reduction", "peer", peer, "reason", reason, "err", err)
+	why := map[allreduce.Reason]wire.LostReason{
+		allreduce.Connection: wire.LostConnection, allreduce.BadValue: wire.LostBadValue,
+		allreduce.BadBytes: wire.LostBadBytes,
+	}
+	if r, ok := why[reason]; ok {
+		s.report(membership.ReportLost{Group: s.group, Peer: peer, Reason: r, Round: s.round})
+	}
+}
+
+func (s *sink) Progress(_, received uint64) { s.report(membership.ReportProgress{Bytes: received}) }

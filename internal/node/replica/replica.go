@@ -1,0 +1,193 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// Ledger is the part of the ledger that a replica reads. A membership.Driver implements it.
+type Ledger interface {
+	Record(height uint64) (wire.Commit, bool)
+	View() membership.View
+	Standing(p slot.PeerID) membership.Standing
+}
+
+// Config says what a Replica works with. All fields are required unless a comment says otherwise.
+type Config struct {
+	Self   slot.PeerID
+	Run    Run
+	Ledger Ledger
+	Dir    string  // where checkpoints and outcomes are kept
+	FS     disk.FS // disk.OS if nil
+	Every  uint64  // slots between checkpoints
+	Keep   int     // checkpoints that are kept, with all outcomes since the oldest of them
+
+	// Init writes the initial parameters, D elements, of a run that is founded here. An error
+	// marked by Permanent ends the node.
+	Init func(ctx context.Context, dst []float32) error
+	Keys Keyring // of a private run; nil for an open one
+
+	Exchange allreduce.Transport         // streams of the all-reduce
+	Donors   statesync.Opener            // streams to peers that have states and outcomes
+	Relayed  func() map[slot.PeerID]bool // peers connected now: true where a relay is between
+	// a stream of the reduction without any byte for so long is lost
+	Stall time.Duration
+	Fetch time.Duration // a donor without progress for so long is replaced
+	// bounds of what others get; Prefer, Busy and Loose are set here
+	Serve statesync.ServerConfig
+
+	Fatal  func(error)                              // ends the node
+	Emit   func(name string, fields map[string]any) // takes an event; must not call the replica
+	Logger *slog.Logger
+
+	// Offered is for tests of whole nodes: it takes each contribution that is kept, with its slot,
+	// and may change its bytes. Usually nil.
+	Offered func(slot uint64, c *allreduce.Contribution)
+}
+
+// Replica is one peer's copy of the model. Its methods may be called from any goroutine.
+type Replica struct {
+	cfg    Config
+	log    *slog.Logger
+	engine *allreduce.Engine
+	server *statesync.Server
+
+	model         *model
+	contributions *contributions
+	reductions    *reductions
+	outcomes      *outcomes
+	fetcher       *fetcher
+	jobs          jobs
+	tally         tally
+}
+
+// Open makes a replica and restores the newest checkpoint in Dir that the chain certifies. The
+// ledger has the outcomes since then applied.
+func Open(cfg Config) (*Replica, error) {
+	r := &Replica{cfg: cfg, log: cfg.Logger}
+	var err error
+	if r.contributions, err = newContributions(cfg.Self, cfg.Run); err != nil {
+		return nil, err
+	}
+	r.model, err = openModel(cfg.Run, cfg.Dir, checkpoint.Config{Logger: cfg.Logger, FS: cfg.FS}, cfg.Ledger.Record)
+	if err != nil {
+		return nil, err
+	}
+	if r.engine, err = allreduce.New(allreduce.Config{
+		Self: cfg.Self, Run: cfg.Run.ID, Params: cfg.Run.Params, Transport: cfg.Exchange, Logger: cfg.Logger,
+		Stall: cfg.Stall, Known: r.isMember,
+	}); err != nil {
+		return nil, err
+	}
+	r.reductions = &reductions{engine: r.engine, relayed: cfg.Relayed, log: cfg.Logger}
+	r.fetcher = newFetcher(cfg.Donors, statesync.Config{Timeout: cfg.Fetch, Logger: cfg.Logger}, cfg.Emit)
+	r.outcomes = &outcomes{
+		self: cfg.Self, model: r.model, reductions: r.reductions, client: r.fetcher.client, stall: cfg.Stall,
+	}
+	cfg.Serve.Prefer, cfg.Serve.Busy, cfg.Serve.Loose = r.isMember, r.reductions.busy, r.outcomes.part
+	cfg.Serve.Logger = cfg.Logger
+	r.server = statesync.NewServer(r.model.store, cfg.Serve)
+	err = r.model.restore(func(checkpoint.Checkpoint) bool { return true })
+	// a new peer, or a peer that has to fetch the state
+	if err != nil && !errors.Is(err, checkpoint.ErrNotHeld) {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// Position returns the position of the state held, if there is one.
+func (r *Replica) Position() (Position, bool) { return r.model.state.position() }
+
+// Anchor copies the anchor into dst, D elements, and returns its slot.
+func (r *Replica) Anchor(dst []float32) (slotNumber uint64) {
+	return r.model.state.copyAnchor(dst).Slot
+}
+
+// Follow takes dst, D elements, from an edition of the anchor to the one held, which it returns.
+func (r *Replica) Follow(dst []float32, from Edition) Edition {
+	return r.model.state.copyOnward(dst, from)
+}
+
+// Fragment returns the part of the vector that a slot updates.
+func (r *Replica) Fragment(slotNumber uint64) slot.Fragment {
+	return r.model.state.fragment(slotNumber)
+}
+
+// Encode puts a pseudo-gradient, which is that of the fragment of the slot after base, into the
+// run's codec. Where PaysDebts, the contribution before must be settled first. part is not kept.
+func (r *Replica) Encode(base, weight uint64, part []float32) (Contribution, error) {
+	fragment := slot.FragmentOf(base+1, uint64(len(r.cfg.Run.Fragments)))
+	return r.contributions.encode(base, weight, int(fragment), part)
+}
+
+// PaysDebts says whether what encoding loses goes into later contributions (feedback.go): then a
+// contribution is encoded once it is known what became of the one before.
+func (r *Replica) PaysDebts() bool { return r.contributions.feedback != nil }
+
+// Keep holds a contribution, which is about to be offered, until a record settles it.
+func (r *Replica) Keep(c Contribution) {
+	if r.cfg.Offered != nil {
+		r.cfg.Offered(c.Base+1, c.Encoded)
+	}
+	r.contributions.keep(c)
+}
+
+// Params returns the run's values that the all-reduce uses.
+func (r *Replica) Params() allreduce.Params { return r.cfg.Run.Params }
+
+// Stats returns measures of the slots applied.
+func (r *Replica) Stats() Stats { return r.tally.read() }
+
+// Fetching returns how far the fetch of a state is, nil if there is none.
+func (r *Replica) Fetching() *FetchStatus { return r.fetcher.status() }
+
+// Damage changes the anchor, as bad memory does. It is for tests of whole nodes, which must find
+// out.
+func (r *Replica) Damage(change func(anchor []float32)) { r.model.state.damage(change) }
+
+// AcceptExchange takes in a stream of the all-reduce that a peer has opened.
+func (r *Replica) AcceptExchange(from slot.PeerID, s canonical.Stream) {
+	if err := r.engine.Accept(from, s); err != nil {
+		r.log.Debug("exchange stream ended", "peer", from, "err", err)
+	}
+}
+
+// ServeState serves states and outcomes on a stream that a peer has opened.
+func (r *Replica) ServeState(from slot.PeerID, s canonical.Stream) { r.server.Serve(from, s) }
+
+// Close ends all work. The driver must have been closed: the contexts of the jobs have ended with
+// it. Save may still be called.
+func (r *Replica) Close() error {
+	_ = r.engine.Close()
+	r.jobs.wait()
+	return r.server.Close()
+}
+
+// isMember says whether the newest record lists a peer.
+func (r *Replica) isMember(p slot.PeerID) bool {
+	return slot.Find(r.cfg.Ledger.View().Tip.Members, p) >= 0
+}
+
+// donors returns the peers known to hold states when the work was given, and the present members,
+// since others may have joined meanwhile.
+func (r *Replica) donors(from []slot.PeerID) []slot.PeerID {
+	all := slices.Clone(from)
+	for _, m := range r.cfg.Ledger.View().Tip.Members {
+		if m.Peer != r.cfg.Self && !slices.Contains(all, m.Peer) {
+			all = append(all, m.Peer)
+		}
+	}
+	return all
+}

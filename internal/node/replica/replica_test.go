@@ -1,0 +1,85 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"syscall"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// A disk that takes nothing any more ends the node, so that the others need not wait for it in
+// every slot. So does an initial state that cannot be made.
+func TestWhichFailuresEndTheNode(t *testing.T) {
+	var fatal error
+	reported := false
+	r := &Replica{log: slog.New(slog.DiscardHandler), cfg: Config{Fatal: func(err error) { fatal = err }}}
+	try := func(err error) {
+		fatal, reported = nil, false
+		r.failed(t.Context(), membership.WorkHold{}, err, func(membership.Report) { reported = true })
+	}
+	noMemory := errors.New("no memory on the device")
+	for _, err := range []error{
+		fmt.Errorf("checkpoint: cannot write: %w", syscall.ENOSPC),
+		fmt.Errorf("initial parameters: %w", Permanent(noMemory)),
+	} {
+		if try(err); fatal == nil || fatal.Error() != err.Error() || reported {
+			t.Errorf("%v: fatal %v, reported as a failure that may pass: %v", err, fatal, reported)
+		}
+	}
+	if try(Permanent(noMemory)); !errors.Is(fatal, noMemory) {
+		t.Errorf("fatal: %v", fatal)
+	}
+	if try(errors.New("nobody has it")); fatal != nil || !reported {
+		t.Errorf("a passing failure: fatal %v, reported %v", fatal, reported)
+	}
+}
+
+// The power goes at each operation of holding an outcome: what was reported as held is on the disk
+// after it.
+func TestHeldIsOnDisk(t *testing.T) {
+	cfg := checkpoint.Config{Shape: checkpoint.Shape{Elements: 1}, FrameBytes: 64}
+	open := func(f *powerfs.FS) *checkpoint.Store {
+		cfg.FS = f
+		store, err := checkpoint.Open("/state", cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	draft := slot.Draft{Ref: slot.Ref{Height: 1}, Kind: slot.Step, Slot: 1}
+	onDisk, reports := 0, 0
+	for at := range 20 {
+		f := powerfs.New()
+		m := &model{store: open(f)}
+		r := &Replica{
+			log: slog.New(slog.DiscardHandler), cfg: Config{Fatal: func(error) {}}, model: m,
+			outcomes: &outcomes{model: m, reductions: &reductions{}},
+		}
+		f.CutAt(f.Ops()+at, powerfs.Before)
+		reported := false
+		r.Do(t.Context(), membership.WorkHold{Draft: draft}, func(report membership.Report) {
+			_, held := report.(membership.ReportHeld)
+			reported = reported || held
+		})
+		r.jobs.wait()
+		is := open(f.Reboot(0)).HasOutcome(1, draft.Outcome())
+		if reported && !is {
+			t.Errorf("cut at operation %d: held, and it is lost", at)
+		}
+		if reported {
+			reports++
+		}
+		if is {
+			onDisk++
+		}
+	}
+	if reports == 0 || onDisk == 20 {
+		t.Errorf("reported %d times and held %d times of 20", reports, onDisk)
+	}
+}

@@ -1,0 +1,184 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
+)
+
+// state is equal on all peers of a run: the anchor and the outer optimizer's vectors, after the
+// record at some height. Only the state jobs change it, one at a time; all others read copies.
+type state struct {
+	outer     outeropt.Optimizer
+	fragments []slot.Fragment
+	grad      []float32 // scratch of step: one fragment
+
+	mu struct {
+		sync.RWMutex
+		at         Position
+		held       bool
+		generation uint64 // how often the vectors were filled anew
+		anchor     []float32
+	}
+}
+
+// Position says which state is held.
+type Position struct {
+	Height uint64    // of the newest record applied
+	Record slot.Root // the hash of that record, which says which branch of the chain it is on
+	Slot   uint64    // outer steps done
+	Root   slot.Root // of the state
+}
+
+// Report returns the position as a report to the ledger.
+func (p Position) Report() membership.ReportApplied {
+	return membership.ReportApplied{Height: p.Height, Record: p.Record, Slot: p.Slot, StateRoot: p.Root}
+}
+
+func newState(outer outeropt.Config, fragments []slot.Fragment, elements uint64) (*state, error) {
+	optimizer, err := outeropt.New(outer, elements)
+	if err != nil {
+		return nil, err
+	}
+	s := &state{outer: optimizer, fragments: fragments}
+	s.mu.anchor = make([]float32, elements)
+	return s, nil
+}
+
+// vectors returns the anchor and the optimizer's vectors, in the order of the state root. mu is
+// held.
+func (s *state) vectors() [][]float32 { return append([][]float32{s.mu.anchor}, s.outer.State()...) }
+
+// replace fills the vectors anew and takes the position that fill returns. After an error no state
+// is held.
+func (s *state) replace(fill func(vectors [][]float32) (Position, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.held = false
+	s.mu.generation++
+	at, err := fill(s.vectors())
+	if err != nil {
+		return err
+	}
+	s.mu.at, s.mu.held = at, true
+	return nil
+}
+
+// fragment returns the part of the vectors that a slot updates.
+func (s *state) fragment(slotNumber uint64) slot.Fragment {
+	return s.fragments[slot.FragmentOf(slotNumber, uint64(len(s.fragments)))]
+}
+
+// step does the outer step of a record on its slot's fragment, with the gradient that decode fills
+// in. The optimizer is elementwise, so the rest of its vectors stays as it is.
+func (s *state) step(record slot.Record, decode func(grad []float32) error) (Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follows(record.Height); err != nil {
+		return Position{}, err
+	}
+	f := s.fragment(record.Slot)
+	if s.grad == nil {
+		s.grad = make([]float32, s.fragments[0].Elements()) // no fragment is larger than the first
+	}
+	grad := s.grad[:f.Elements()]
+	if err := decode(grad); err != nil {
+		return Position{}, err
+	}
+	// Every fragment has had one slot in each round before this one.
+	at := outeropt.At{Step: (record.Slot-1)/uint64(len(s.fragments)) + 1}
+	for _, r := range f.Ranges {
+		at.Offset = int(r.Begin)
+		outeropt.Step(s.outer, s.mu.anchor[r.Begin:r.End], grad[:r.Len()], at)
+		grad = grad[r.Len():]
+	}
+	root := checkpoint.StateRoot(record.Slot, s.vectors()...)
+	s.mu.at = Position{Height: record.Height, Record: record.Hash(), Slot: record.Slot, Root: root}
+	return s.mu.at, nil
+}
+
+// pass takes in a record that changes no state.
+func (s *state) pass(record slot.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follows(record.Height); err != nil {
+		return err
+	}
+	s.mu.at.Height, s.mu.at.Record = record.Height, record.Hash()
+	return nil
+}
+
+func (s *state) follows(height uint64) error {
+	if !s.mu.held || s.mu.at.Height+1 != height {
+		return fmt.Errorf("the state held (%v, after height %d) is not the one before height %d", s.mu.held,
+			s.mu.at.Height, height)
+	}
+	return nil
+}
+
+// position returns the position of the state held, if there is one.
+func (s *state) position() (Position, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.mu.at, s.mu.held
+}
+
+// copyAnchor copies the anchor into dst, D elements, and says which it is.
+func (s *state) copyAnchor(dst []float32) Position {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	copy(dst, s.mu.anchor)
+	return s.mu.at
+}
+
+// damage changes the anchor without a step.
+func (s *state) damage(change func(anchor []float32)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s.mu.anchor)
+}
+
+// read lends the vectors for reading. No step happens meanwhile.
+func (s *state) read(f func(at Position, vectors [][]float32) error) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if !s.mu.held {
+		return errors.New("no state is held")
+	}
+	return f(s.mu.at, s.vectors())
+}
+
+// Edition says which anchor a copy is of. The zero value is of none.
+type Edition struct {
+	generation uint64 // of the vectors: how often they were filled anew
+	Slot       uint64 // outer steps done
+}
+
+// Follows says whether e is another edition's anchor some outer steps later, of which each fragment
+// has had one at most. Only those fragments then differ.
+func (e Edition) Follows(other Edition, fragments uint64) bool {
+	return e.generation == other.generation && e.Slot >= other.Slot && e.Slot-other.Slot <= fragments
+}
+
+// copyOnward takes dst, D elements, from an edition of the anchor to the one held. It copies only
+// what has changed.
+func (s *state) copyOnward(dst []float32, from Edition) Edition {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	now := Edition{s.mu.generation, s.mu.at.Slot}
+	if !now.Follows(from, uint64(len(s.fragments))) {
+		copy(dst, s.mu.anchor)
+		return now
+	}
+	for slotNumber := from.Slot + 1; slotNumber <= now.Slot; slotNumber++ {
+		for _, r := range s.fragment(slotNumber).Ranges {
+			copy(dst[r.Begin:r.End], s.mu.anchor[r.Begin:r.End])
+		}
+	}
+	return now
+}

@@ -1,0 +1,154 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// Do implements membership.Worker:
+//
+//	WorkFound  -> the initial state, on disk                state job
+//	WorkReduce -> this peer's part in a reduction           reduce job
+//	WorkHold   -> an outcome's bytes, or a secret, on disk  hold job
+//	WorkApply  -> the outer step with an outcome            state job
+//	WorkSync   -> a checkpoint from other peers             state job
+//	WorkAccess -> a private run's secret, in force          access job
+func (r *Replica) Do(ctx context.Context, work membership.Work, report func(membership.Report)) {
+	switch work := work.(type) {
+	case membership.WorkFound:
+		r.stateJob(ctx, work, report, r.found)
+	case membership.WorkApply:
+		r.stateJob(ctx, work, report, func(ctx context.Context) error { return r.apply(ctx, work) })
+	case membership.WorkSync:
+		r.stateJob(ctx, work, report, func(ctx context.Context) error { return r.synchronize(ctx, work) })
+	case membership.WorkReduce:
+		// ctx bounds the reduction, which outlives the job
+		r.jobs.replace(ctx, "reduce", func(context.Context) {
+			own := r.contributions.of(work.Plan.Offers)
+			if err := r.reductions.start(ctx, work.Plan, own, report); err != nil {
+				r.failed(ctx, work, err, report)
+			}
+		})
+	case membership.WorkHold:
+		purpose := holdPurpose(work.Draft.Height, work.Draft.Prev, work.Draft.Outcome())
+		r.jobs.start(ctx, "hold", purpose, func(ctx context.Context) { r.hold(ctx, work, report) })
+	case membership.WorkAccess:
+		r.jobs.replace(ctx, "access", func(ctx context.Context) { r.followAccess(ctx, work, report) })
+	}
+}
+
+// holdPurpose names what a hold job is for. The ledger asks for the same one repeatedly.
+func holdPurpose(height uint64, prev, outcome slot.Root) string {
+	return fmt.Sprint(height, prev, outcome)
+}
+
+// stateJob runs do as the state job and reports the position it leads to.
+func (r *Replica) stateJob(ctx context.Context, work membership.Work, report func(membership.Report),
+	do func(context.Context) error,
+) {
+	r.jobs.replace(ctx, "state", func(ctx context.Context) {
+		if err := do(ctx); err != nil {
+			// The ledger gets the report even if the job was replaced meanwhile.
+			r.failed(context.WithoutCancel(ctx), work, err, report)
+			return
+		}
+		at, _ := r.model.state.position()
+		report(at.Report())
+	})
+}
+
+// hold gets what a draft needs on disk.
+func (r *Replica) hold(ctx context.Context, work membership.WorkHold, report func(membership.Report)) {
+	err := r.holdKey(ctx, work, report)
+	if err == nil {
+		err = r.outcomes.hold(ctx, work.Draft, work.From)
+	}
+	if err != nil {
+		r.failed(ctx, work, err, report)
+		return
+	}
+	report(membership.ReportHeld{Ref: work.Draft.Ref, Outcome: work.Draft.Outcome()})
+}
+
+// Permanent marks an error of Config.Init that will come again each time: it ends the node.
+func Permanent(err error) error { return permanentError{err} }
+
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+
+// failed reports that work failed.
+func (r *Replica) failed(ctx context.Context, work membership.Work, err error, report func(membership.Report)) {
+	if ctx.Err() != nil {
+		return // the job was replaced or the node closes: nobody waits for it
+	}
+	if disk.Fault(err) || errors.As(err, new(permanentError)) || errors.As(err, new(*trainer.Error)) {
+		// This peer can hold no outcome, or make no initial state: the others go on faster without
+		// it.
+		r.cfg.Fatal(err)
+		return
+	}
+	r.log.Warn("work failed", "work", fmt.Sprintf("%T", work), "err", err)
+	failed := membership.ReportFailed{Work: work, Err: err.Error()}
+	if m := (missingError{}); errors.As(err, &m) {
+		failed.Missing = m.ranges
+	}
+	report(failed)
+}
+
+// found makes the initial state, on disk first.
+func (r *Replica) found(ctx context.Context) error {
+	return r.model.state.replace(func(vectors [][]float32) (Position, error) {
+		for _, v := range vectors {
+			clear(v)
+		}
+		if err := r.cfg.Init(ctx, vectors[0]); err != nil {
+			return Position{}, fmt.Errorf("initial parameters: %w", err)
+		}
+		root := checkpoint.StateRoot(0, vectors...)
+		if want := r.model.run.InitRoot; !want.IsZero() && want != root {
+			return Position{}, fmt.Errorf("the initial state has root %s, the run spec wants root:%s: give the model "+
+				"file that the run begins with (--init, Config.InitFile)", root, want)
+		}
+		return Position{Record: r.model.recordAt(0), Root: root}, r.model.store.Save(0, 0, root, vectors...)
+	})
+}
+
+// synchronize fetches a checkpoint that the chain certifies and makes it the state.
+func (r *Replica) synchronize(ctx context.Context, work membership.WorkSync) error {
+	r.fetcher.show(&FetchStatus{})
+	defer r.fetcher.show(nil)
+	got, fetched, err := r.fetcher.fetch(ctx, r.model.store, work, func() []slot.PeerID { return r.donors(work.From) })
+	if err != nil {
+		return err
+	}
+	var record slot.Root
+	for _, c := range work.Roots {
+		if c.Height == got.Height {
+			record = c.Record
+		}
+	}
+	err = r.model.state.replace(func(vectors [][]float32) (Position, error) {
+		return Position{got.Height, record, got.Slot, got.Root}, r.model.store.Load(got, vectors...)
+	})
+	if err != nil {
+		return err
+	}
+	r.contributions.forgive()
+	sources := make(map[string]int64, len(fetched.Sources))
+	for p, n := range fetched.Sources {
+		sources[p.String()] = n
+	}
+	r.cfg.Emit("state.synced", map[string]any{
+		"slot": got.Slot, "height": got.Height, "bytes": fetched.Bytes, "resumed": fetched.Resumed,
+		"sources": sources, "state_root": got.Root,
+	})
+	return nil
+}

@@ -1,0 +1,190 @@
+package report
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// Status is what a node knows of its run at one moment.
+type Status struct {
+	Peer  slot.PeerID `json:"peer"`
+	Addrs []string    `json:"addrs"`
+	Run   string      `json:"run"`
+	RunID slot.Root   `json:"run_id"`
+	// nobody takes part without a ticket or the secret
+	Private bool  `json:"private,omitempty"`
+	Phase   Phase `json:"phase"`
+	// the phase in plain words, where they help
+	Detail     string            `json:"detail,omitempty"`
+	Spec       map[string]string `json:"spec,omitempty"` // of the run, once known
+	Parameters uint64            `json:"parameters"`     // D
+	LastSlot   uint64            `json:"last_slot"`      // the run ends with it
+	Height     uint64            `json:"height"`         // of the newest certified record known
+	Slot       uint64            `json:"slot"`           // newest outer step applied here
+	StateRoot  slot.Root         `json:"state_root"`     // of the state after it
+	// hash of the newest certified record known: what another peer may pin
+	Tip slot.Root `json:"tip"`
+	// a record of the chain is pinned; else the first peers met were trusted with it
+	Pinned bool `json:"pinned"`
+	// why it is paused or no member yet, in plain words
+	Reason       string         `json:"reason,omitempty"`
+	Ballot       uint32         `json:"ballot"` // of the height being decided
+	Leader       slot.PeerID    `json:"leader,omitempty"`
+	Members      []MemberStatus `json:"members"`
+	Contributors int            `json:"contributors"` // members that train
+	// motions of members about the peers that may be in the run, not yet decided
+	Orders   []OrderStatus  `json:"orders,omitempty"`
+	Removed  []slot.PeerID  `json:"removed,omitempty"` // peers that may not be members
+	Stats    StatsStatus    `json:"stats"`
+	Exchange ExchangeStatus `json:"exchange"`
+	// while the state is fetched from others
+	Sync *SyncStatus `json:"sync,omitempty"`
+	Task *TaskStatus `json:"task,omitempty"` // of a peer that trains: its round
+	// with these contributors and this aggregator
+	Tolerated   int         `json:"tolerated_bad_peers"`
+	Sent        uint64      `json:"bytes_sent"`
+	Received    uint64      `json:"bytes_received"`
+	Traffic     p2p.Traffic `json:"traffic"`                // the same, by what for
+	MaxUpload   int64       `json:"max_upload,omitempty"`   // bytes a second; 0: no bound
+	MaxDownload int64       `json:"max_download,omitempty"` // the same
+	// spent in inner steps, since the start
+	Training time.Duration `json:"training_ns"`
+	// that the trainer stood still and waited for others
+	Stall   time.Duration `json:"stall_ns"`
+	Uptime  time.Duration `json:"uptime_ns"`
+	Reach   p2p.Reach     `json:"reach"` // how others can reach this peer
+	Process ProcessStatus `json:"process"`
+}
+
+// TaskStatus is a round of inner steps, for programs that keep their own loop. docs/data.md says
+// how the parts of the data are assigned.
+type TaskStatus struct {
+	Slot  uint64 `json:"slot"`        // that this round contributes to, from 1
+	Steps int    `json:"inner_steps"` // H; in mode streaming those to the next border: begin
+	// in mode streaming: inner steps between begin and finish; else 0
+	Delay   int           `json:"delay"`
+	Seed    uint64        `json:"seed"`    // of the run
+	Rank    int           `json:"rank"`    // this peer is Members[Rank]
+	Members []slot.PeerID `json:"members"` // at this slot's border, sorted
+
+	Part      uint64 `json:"part"`       // of the data, from 0: this peer's alone
+	PartSteps int    `json:"part_steps"` // inner steps that a part has data for
+	Done      uint64 `json:"part_done"`  // of them, trained before this round
+}
+
+// TaskOf returns a task as a status shows it.
+func TaskOf(t trainer.Task) *TaskStatus {
+	return &TaskStatus{
+		Slot: t.Slot, Steps: t.Steps, Delay: t.Delay, Seed: t.Seed, Rank: slices.Index(t.Members, t.Self),
+		Members: t.Members,
+		Part:    t.Part, PartSteps: t.PartSteps, Done: t.Done,
+	}
+}
+
+// ProcessStatus is what the node's process takes: it must not grow with the slots.
+type ProcessStatus struct {
+	Goroutines int    `json:"goroutines"`
+	HeapBytes  uint64 `json:"heap_bytes"` // live and not yet collected objects
+}
+
+// Process returns what this process uses.
+func Process() ProcessStatus {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	return ProcessStatus{Goroutines: runtime.NumGoroutine(), HeapBytes: heap[0].Value.Uint64()}
+}
+
+// SyncStatus says how far the fetch of a state is.
+type SyncStatus struct {
+	Bytes   int64          `json:"bytes"` // of the state that are here, verified
+	Total   int64          `json:"total"` // 0 until a donor of one is known
+	Dropped []DroppedDonor `json:"dropped,omitempty"`
+}
+
+// SyncOf shows how far the fetch of a state is; nil: there is none.
+func SyncOf(f *replica.FetchStatus) *SyncStatus {
+	if f == nil {
+		return nil
+	}
+	s := &SyncStatus{Bytes: f.Bytes, Total: f.Total}
+	for _, d := range f.Dropped {
+		s.Dropped = append(s.Dropped, DroppedDonor{d.Peer, d.Reason})
+	}
+	return s
+}
+
+// DroppedDonor is a peer that died, stalled or sent wrong bytes while a state was fetched from it.
+type DroppedDonor struct {
+	Peer   slot.PeerID `json:"peer"`
+	Reason string      `json:"reason"`
+}
+
+// Phase says what a node is about.
+type Phase string
+
+// The phases of a node.
+const (
+	PhaseSearching Phase = "searching" // no peer of the run has answered yet
+	PhaseJoining   Phase = "joining"   // fetching the chain and the state, asking to be a member
+	PhaseWaiting   Phase = "waiting"   // a member; the first slot waits for start_peers
+	PhaseRunning   Phase = "running"
+	PhasePaused    Phase = "paused" // no quorum of the members is heard
+	PhaseEnded     Phase = "ended"
+	PhaseClosed    Phase = "closed"
+)
+
+// MemberStatus is one member as this node sees it.
+type MemberStatus struct {
+	Peer   slot.PeerID `json:"peer"`
+	Since  uint64      `json:"since"` // height
+	Self   bool        `json:"self,omitempty"`
+	Leader bool        `json:"leader,omitempty"`
+	// training | offered | late | missing | evicted | leaving | voting (a member without a trainer)
+	State string        `json:"state"`
+	Heard time.Duration `json:"heard_ns"`       // ago
+	Slot  uint64        `json:"slot"`           // newest it says it has applied
+	Steps uint32        `json:"steps"`          // inner steps done in its current round
+	Path  *p2p.Path     `json:"path,omitempty"` // how it is reached from here; nil: not now
+	// kB/s that it measured when it sent to others, to a quarter of a doubling; 0 for unknown
+	Uplink uint32 `json:"uplink,omitempty"`
+
+	// inner steps of a round that it begins now, by the run's pace; 0 where that is its own choice
+	Assigned     uint32              `json:"assigned_steps,omitempty"`
+	Contribution *ContributionStatus `json:"contribution,omitempty"` // its newest in a record
+}
+
+// ContributionStatus is what a record says of the work behind a contribution, and what the records
+// before asked for.
+type ContributionStatus struct {
+	Slot      uint64 `json:"slot"`
+	Staleness uint64 `json:"staleness"` // in slots
+	// inner steps, as the peer says; 0 for unknown
+	Steps uint32 `json:"steps"`
+	// of one, as the peer measured it; 0 for unknown
+	StepTime time.Duration `json:"step_ns"`
+	Assigned uint32        `json:"assigned_steps,omitempty"` // by the run's pace
+}
+
+// OrderStatus is a change of membership that some members want.
+type OrderStatus struct {
+	Action string        `json:"action"` // remove | readmit | rotate
+	Peer   slot.PeerID   `json:"peer,omitempty"`
+	By     []slot.PeerID `json:"by"`     // members
+	Enough bool          `json:"enough"` // a quorum: it waits for its record
+}
+
+// MotionsOf are the motions that members have made and that are not decided.
+func MotionsOf(v membership.View) (out []OrderStatus) {
+	for _, o := range v.Motions {
+		out = append(out, OrderStatus{Action: o.Action.String(), Peer: o.Peer, By: o.By, Enough: o.Enough})
+	}
+	return out
+}

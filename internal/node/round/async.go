@@ -1,0 +1,71 @@
+package round
+
+import (
+	"context"
+	"errors"
+
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
+	"github.com/p2pdiloco/p2pdiloco/spec"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// asyncMode starts as mode eager does. Three things differ (arXiv 2401.09135, 2604.21428):
+//
+//   - How much a peer does follows its speed: H_w = max(1, floor(v_w/v_max H)) inner steps, and
+//     contributions weigh by tokens (Spec.Pace dylu, the default).
+//   - A slot closes without the peers that are late. An offered contribution that its slot closed
+//     without stands for the next slots, discounted by its staleness (Spec.Discount), until one
+//     takes it or it is too stale. The newer one waits behind it.
+//   - The next start waits a moment for the slot in flight where that is likely to be enough. A
+//     start that has the others' steps in it is worth more than that moment.
+type asyncMode struct {
+	overlapped
+	pace string
+}
+
+func newAsync(cfg outeropt.Config, pace string) Mode {
+	e := &eagerStep{cfg: cfg}
+	return asyncMode{overlapped{ahead: e.step}, pace}
+}
+
+// asyncWaitShare is the part of the time of a round's inner steps that mode async may wait for a
+// slot, one in so many.
+const asyncWaitShare = 20
+
+func (a asyncMode) offered(ctx context.Context, l *Loop, task trainer.Task, o offered) error {
+	return errors.Join(l.takeOff(task, o), a.wait(ctx, l))
+}
+
+// wait waits for the slot in flight, for a twentieth of the inner steps at most, and only where the
+// newest reduction took no longer than that: not for a slow peer, or only so long. Where all finish
+// together and links are fast, the slot is there at once. A peer that is ahead of the others loses
+// a little of its lead in each round, until it finds them at the border. With a deadline all finish
+// together anyway, and time is steps.
+func (a asyncMode) wait(ctx context.Context, l *Loop) error {
+	limit := l.rate.phase / asyncWaitShare
+	if a.pace == spec.PaceDeadline || l.inFlight == nil || limit <= l.rate.reduction() {
+		return nil
+	}
+	soon, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	if err := l.land(soon); err != nil && l.inFlight == nil || ctx.Err() != nil {
+		return err
+	}
+	return nil
+}
+
+// over is false for an offer that stands for a later slot.
+func (asyncMode) over(v membership.View, o offered) bool {
+	return current(v) && (v.ChainSwitches != o.switches || !stands(v, o.root))
+}
+
+// asyncGrace is for which part of a slot mode async waits for the peers that are late.
+const asyncGrace = 0.25
+
+// Timing lets slots close without the peers that are late: what misses one slot enters the next.
+func (a asyncMode) Timing(t membership.Timing) membership.Timing {
+	t = a.overlapped.Timing(t)
+	t.MinGrace, t.GraceShare = t.Beat, asyncGrace
+	return t
+}

@@ -1,0 +1,238 @@
+package round
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// Rounds of a caller that keeps its own training loop: the sentence of round.go, with the caller in
+// the trainer's place.
+//
+//	Anchor -> caller's inner steps -> Begin -> Finish -> caller's inner steps -> …
+//	                                  '----- Sync ----'
+//
+// In an overlapped mode (Spec.Mode) they are the same calls, and wait for the slot before: what
+// Sync and Finish leave in the caller's vector is where the next inner steps start, ahead of the
+// anchor by the contribution that is still being reduced.
+//
+// In mode streaming a round is a slot's, with a fragment of the model, and Finish lands it in what
+// the caller has trained since Begin:
+//
+//	Anchor -> Task.Steps -> Begin -> Task.Delay steps -> Finish -> Task.Steps -> Begin -> …
+
+// Anchor waits until this peer is a member and holds the state, copies the anchor, D elements, into
+// dst, and returns the number of outer steps in it: the start of a caller's own training loop. The
+// others wait for this peer's contribution from then on. It returns ErrRunEnded, with the last
+// anchor in dst, when the run has ended. What was trained before is given up; a contribution that
+// was offered is waited for.
+func (l *Loop) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
+	if l.begun != nil {
+		return 0, ErrRoundOpen
+	}
+	if err := l.vectors.check(dst); err != nil {
+		return 0, err
+	}
+	if err := l.land(ctx); err != nil {
+		return 0, err
+	}
+	l.mode.reset() // dst is the caller's
+	return l.receive(ctx, dst)
+}
+
+// receive takes the caller's parameters to where the next inner steps start.
+func (l *Loop) receive(ctx context.Context, params []float32) (slotNumber uint64, err error) {
+	if _, err = l.next(ctx); err != nil && !errors.Is(err, ErrRunEnded) {
+		return 0, err
+	}
+	if err := l.mode.start(ctx, l, callersVector(params)); err != nil {
+		return 0, err
+	}
+	l.rate.begin()
+	l.report(0)
+	l.clock.free()
+	return l.base, err
+}
+
+// Task returns the round of inner steps that starts from the newest anchor. There is none before
+// the first anchor.
+func (l *Loop) Task() (task trainer.Task, ok bool) {
+	t := l.task.Load()
+	if t == nil {
+		return trainer.Task{}, false
+	}
+	task = *t
+	task.Progress = l.Progress
+	return task, true
+}
+
+// Measured says how long the inner steps of the round took that Sync or Begin is called for next,
+// where that is not the time since the last of these calls returned: because the loop did other
+// than Task.Steps and does not tell by Progress, or something else meanwhile. The run's pace goes
+// by it.
+func (l *Loop) Measured(steps int, took time.Duration) { l.rate.give(steps, took) }
+
+// Sync is one round: it contributes the pseudo-gradient anchor - params, waits until the slot is
+// agreed and applied, and overwrites params by the new anchor. params, D elements, must have grown
+// from what Anchor, Sync or Finish left. weight is the number of tokens or samples processed. It
+// returns ErrRunEnded, with the last anchor in params, after the last slot.
+//
+// In an overlapped mode it waits until the slot before is applied, and overwrites params by where
+// the next inner steps start; with the last slot's contribution it waits for that slot, too. A
+// round that is given up because ctx has ended is to be followed by Anchor.
+//
+// In mode streaming a round is what Task says: its steps to the next border, and the slot's
+// fragment alone. Sync waits for it on the spot; Begin and Finish are for loops that train on
+// meanwhile.
+func (l *Loop) Sync(ctx context.Context, params []float32, weight uint64) error {
+	r, err := l.Begin(params, weight)
+	if err != nil {
+		return err
+	}
+	defer r.abandon() // when ctx has ended: the offer stands, but nobody waits for it any more
+	_, err = r.finish(ctx, params, 0)
+	if l.begun == r && !l.mode.resumes() {
+		r.abandon()
+		l.anchored = false
+	}
+	return err
+}
+
+// Round is a contribution that was offered and whose slot is not applied yet.
+type Round struct {
+	l    *Loop
+	stop context.CancelFunc
+	done chan struct{} // closed when Finish need not wait any more
+	err  error         // valid once done is closed
+}
+
+// Begin is the first half of Sync and does not wait: it takes the pseudo-gradient anchor - params
+// and offers it. params are not kept, and ErrNotFinite offers nothing. Finish comes next; what is
+// trained until then starts from parameters that it overwrites, but in mode streaming.
+func (l *Loop) Begin(params []float32, weight uint64) (*Round, error) {
+	if l.begun != nil {
+		return nil, ErrRoundOpen
+	}
+	if err := l.vectors.check(params); err != nil {
+		return nil, err
+	}
+	if !l.anchored {
+		return nil, ErrNoAnchor
+	}
+	if err := l.vectors.subtract(params, l.fragment(l.base+1).Ranges); err != nil {
+		return nil, err
+	}
+	took, task := l.clock.hold(), l.task.Load()
+	if told, given := l.rate.told(); task != nil && !given {
+		l.mode.measured(l.rate, *task, told, took)
+	}
+	if task != nil && task.Delay > 0 { // the caller trains on
+		l.clock.free()
+	}
+	return l.offer(l.vectors.local, weight)
+}
+
+// offer has a pseudo-gradient, which stays as it is until Finish, encoded and agreed in the
+// background, which Close ends.
+func (l *Loop) offer(gradient []float32, weight uint64) (*Round, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	r := &Round{l: l, stop: stop, done: make(chan struct{})}
+	if !l.life.Go(func() {
+		defer close(r.done)
+		r.err = l.contribute(ctx, gradient, weight)
+	}) {
+		stop()
+		return nil, l.ended()
+	}
+	l.begun = r
+	return r, nil
+}
+
+// contribute does a round from its pseudo-gradient to the next border.
+func (l *Loop) contribute(ctx context.Context, gradient []float32, weight uint64) error {
+	if err := l.settle(ctx); err != nil {
+		return err
+	}
+	c, err := l.contribution(gradient, weight)
+	if err != nil {
+		return err
+	}
+	if err := l.agree(ctx, c); err != nil {
+		return err
+	}
+	if err := l.mode.finish(ctx, l); err != nil {
+		return err
+	}
+	_, err = l.next(ctx) // the next anchor is here
+	return err
+}
+
+// Done is closed when Finish need not wait any more.
+func (r *Round) Done() <-chan struct{} { return r.done }
+
+// Err is nil until Done is closed, then what Finish will return.
+func (r *Round) Err() error {
+	select {
+	case <-r.done:
+		return r.err
+	default:
+		return nil
+	}
+}
+
+// Finish waits until the slot is applied, with the contribution or without it, copies the new
+// anchor into dst, and returns the number of outer steps in it. In an overlapped mode it waits for
+// the slot before, copies where the next inner steps start, and counts the slot under way. It
+// returns ErrRunEnded, with the last anchor in dst, after the last slot. When ctx ends first, its
+// error is returned, and the round goes on: Finish may be called again.
+//
+// In mode streaming dst holds the live parameters, Task.Delay inner steps after Begin; the fragment
+// of the slot lands in them, and the rest stays. Those of slots that were applied without this peer
+// become the anchor's. After Anchor, a change of branch or the last slot all do. Task.Steps is then
+// what is left to the next border.
+func (r *Round) Finish(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
+	return r.finish(ctx, dst, r.l.spec.Delay())
+}
+
+// finish does what Finish does, after a number of inner steps since Begin.
+func (r *Round) finish(ctx context.Context, dst []float32, trained int) (slotNumber uint64, err error) {
+	l := r.l
+	if l.begun != r {
+		return 0, ErrNoRound
+	}
+	if err := l.vectors.check(dst); err != nil {
+		return 0, err
+	}
+	l.clock.hold()
+	defer func(began time.Time) { l.clock.stood(time.Since(began)) }(time.Now())
+	select {
+	case <-r.done:
+	default:
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	if r.err == nil || errors.Is(r.err, ErrRunEnded) {
+		if slotNumber, err = l.receive(ctx, dst); err != nil && ctx.Err() != nil && !errors.Is(err, ErrRunEnded) {
+			return 0, err
+		}
+		l.mode.finished(l, trained)
+	} else {
+		err = r.err
+	}
+	r.abandon()
+	return slotNumber, err
+}
+
+// abandon ends a round that is not finished.
+func (r *Round) abandon() {
+	if r.l.begun == r {
+		r.stop()
+		<-r.done
+		r.l.begun = nil
+	}
+}

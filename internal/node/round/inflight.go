@@ -1,0 +1,126 @@
+package round
+
+import (
+	"context"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// offered is a contribution that was reported to the ledger.
+type offered struct {
+	slot     uint64 // that it was offered for
+	switches uint64 // of the chain, when its inner steps began
+	root     slot.Root
+}
+
+// past says whether its slot is decided, or does not matter any more.
+func (o offered) past(v membership.View) bool { return past(v, o.slot, o.switches) }
+
+// past says whether a slot is decided, or does not matter any more because the chain was switched
+// since.
+func past(v membership.View, slotNumber, switches uint64) bool {
+	return v.AppliedSlot >= slotNumber || v.Done || v.ChainSwitches != switches
+}
+
+// stands says whether a contribution is offered for the open slot.
+func stands(v membership.View, root slot.Root) bool {
+	return v.OwnOffer != nil && v.OwnOffer.Root == root
+}
+
+// decided waits until the slot that a contribution was offered for is applied, with it or without
+// it.
+func (l *Loop) decided(ctx context.Context, o offered) error {
+	seen := false // the ledger has taken the offer in, or could not
+	var planned time.Time
+	_, err := l.Wait(ctx, func(v membership.View) bool {
+		l.rate.watch(v, o.slot, &planned)
+		switch {
+		case o.past(v):
+			return l.mode.over(v, o)
+		case !v.IsMember || !current(v) || stands(v, o.root):
+			seen = true
+			return false
+		}
+		// it stands no more, because this peer was dropped meanwhile or its state was wrong. A new
+		// round is due
+		return seen
+	})
+	return err
+}
+
+// inFlight is a contribution that is reduced while the next inner steps run.
+type inFlight struct {
+	slot  uint64
+	peers int // that contribute
+	ahead bool
+	done  chan struct{} // closed when the slot is applied, or the contribution stands no more
+	err   error         // once done
+}
+
+// landed says whether this peer need not wait for the slot any more.
+func (f *inFlight) landed() bool {
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// takeOff watches the contribution that was offered for task's slot, and makes the task of the
+// round beside it.
+func (l *Loop) takeOff(task trainer.Task, o offered) error {
+	f := &inFlight{slot: o.slot, peers: l.contributors(), done: make(chan struct{})}
+	if !l.life.Go(func() {
+		defer close(f.done)
+		f.err = l.decided(context.Background(), o)
+	}) {
+		return l.ended()
+	}
+	l.inFlight, l.base = f, f.slot
+	task.Slot++
+	v := l.ledger.View()
+	task.Steps = l.paced(v, task.Slot)
+	l.setTask(v, task)
+	return nil
+}
+
+// drains says whether the last slot's contribution is in flight.
+func (l *Loop) drains() bool { return l.inFlight != nil && l.inFlight.slot >= l.spec.LastSlot() }
+
+// planned waits until the slot in flight has a plan, or does not need one any more.
+func (l *Loop) planned(ctx context.Context) error {
+	f, switches := l.inFlight, l.switches
+	_, err := l.Wait(ctx, func(v membership.View) bool {
+		return f.landed() || v.Plan != nil && v.Plan.Slot >= f.slot || past(v, f.slot, switches) || v.Missed
+	})
+	return err
+}
+
+// contributors returns how many peers may contribute to the open slot, as far as this peer knows.
+func (l *Loop) contributors() (m int) {
+	v := l.ledger.View()
+	for _, p := range v.Members {
+		if p.Contributes && !p.Lost || p.Peer == l.self {
+			m++
+		}
+	}
+	if v.AppliedSlot == 0 { // it waits for them
+		m = max(m, int(l.spec.StartPeers))
+	}
+	return max(m, 1)
+}
+
+// missed returns ErrMissed if the run ended without this peer.
+func missed(v membership.View) error {
+	if v.Missed && !v.Done {
+		return ErrMissed
+	}
+	return nil
+}
+
+// current says whether the state after the newest certified record is held here.
+func current(v membership.View) bool { return v.Synced && !v.Diverged && v.Applied == v.Tip.Height }

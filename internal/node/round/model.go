@@ -1,0 +1,200 @@
+package round
+
+import (
+	"context"
+	"errors"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// model is a trainer's model as the rounds use it. It finds out once what the trainer cannot do,
+// and does without that from then on.
+type model struct {
+	trainer.Trainer
+	private trainerState // the trainer's own state, in a file
+	gauges  *gauges
+	clock   *clock
+	emit    func(name string, fields map[string]any)
+	slots   uint64 // a round
+
+	measured *uint64       // slot of the anchor that was evaluated last
+	last     trainer.Stats // of the inner steps since they were told last
+	blind    bool          // the trainer has said that it cannot evaluate
+	coarse   bool          // it has said that it cannot be loaded and exported in parts
+}
+
+func (m *model) load(ctx context.Context, start []float32) error {
+	if err := m.Load(ctx, start); err != nil {
+		return &trainer.Error{Call: "load", Err: err}
+	}
+	return nil
+}
+
+// train does inner steps with the trainer.
+func (m *model) train(ctx context.Context, task trainer.Task) (trainer.Stats, error) {
+	m.private.changed = true
+	return m.Train(ctx, task)
+}
+
+// trained takes in the result of inner steps.
+func (m *model) trained(stats trainer.Stats) {
+	m.last = m.last.Plus(stats)
+	m.gauges.trained(m.last)
+}
+
+func (m *model) restore(ctx context.Context) { m.private.restore(ctx, m.Trainer) }
+func (m *model) save(ctx context.Context)    { m.private.save(ctx, m.Trainer) }
+
+func (m *model) look(ctx context.Context, slotNumber uint64, start []float32, stay bool) error {
+	fresh := m.isNew(ctx, slotNumber)
+	if _, measures := m.evaluator(); stay || fresh && measures {
+		if err := m.load(ctx, start); err != nil {
+			return err
+		}
+	}
+	if !fresh {
+		return nil
+	}
+	return m.measure(ctx, slotNumber)
+}
+
+func (m *model) lookAside(ctx context.Context, slotNumber uint64, v *vectors) error {
+	if !m.isNew(ctx, slotNumber) {
+		return nil
+	}
+	if _, ok := m.evaluator(); !ok {
+		return m.measure(ctx, slotNumber)
+	}
+	if err := m.Export(ctx, v.local); err != nil {
+		return &trainer.Error{Call: "export", Err: err}
+	}
+	if err := m.load(ctx, v.start); err != nil {
+		return err
+	}
+	if err := m.measure(ctx, slotNumber); err != nil {
+		return err
+	}
+	return m.hand(ctx, v, v.everything())
+}
+
+// isNew says whether an anchor was not measured before. If so, it saves the trainer's own state if
+// a checkpoint is due.
+func (m *model) isNew(ctx context.Context, slotNumber uint64) bool {
+	if m.measured != nil && *m.measured == slotNumber {
+		return false
+	}
+	if slotNumber%m.private.every == 0 {
+		m.save(ctx)
+	}
+	return true
+}
+
+// measure reports how the last round went, and how good the anchor is. It loads the anchor if the
+// trainer can evaluate it.
+func (m *model) measure(ctx context.Context, slotNumber uint64) error {
+	fields := map[string]any{
+		"round": slotNumber / m.slots, "train_loss": m.last.Loss, "tokens": m.last.Tokens,
+		"seconds": m.last.Elapsed.Seconds(), "grad_norm": m.last.GradNorm,
+		"stall": m.clock.newest.Seconds(),
+	}
+	m.measured = &slotNumber
+	if e, ok := m.evaluator(); ok {
+		switch loss, err := e.Evaluate(ctx); {
+		case err == nil:
+			fields["loss"] = loss
+			m.gauges.measured(slotNumber, loss)
+		case errors.Is(err, errors.ErrUnsupported):
+			m.blind = true
+		default:
+			return &trainer.Error{Call: "evaluate", Err: err}
+		}
+	}
+	m.emit("trainer.stats", fields)
+	// after the last slot there are no more inner steps
+	m.last, m.clock.newest = trainer.Stats{Loss: m.last.Loss, GradNorm: m.last.GradNorm}, 0
+	return nil
+}
+
+// evaluator returns the trainer, if it can evaluate.
+func (m *model) evaluator() (e trainer.Evaluator, ok bool) {
+	e, ok = m.Trainer.(trainer.Evaluator)
+	return e, ok && !m.blind
+}
+
+// export fetches ranges of the live parameters into v.local, or all of them where there are none.
+// gradient: what is there is the pseudo-gradient already.
+func (m *model) export(ctx context.Context, v *vectors, ranges []slot.Range) (gradient bool, err error) {
+	if ranges != nil {
+		return false, m.fetch(ctx, v, ranges)
+	}
+	if e, ok := m.Trainer.(trainer.GradientExporter); ok {
+		return true, e.ExportGradient(ctx, v.start, v.local, v.finite)
+	}
+	return false, m.Export(ctx, v.local)
+}
+
+// change exports parts of the live parameters and loads them again. It uses RangeTrainer, or the
+// whole vector if the trainer cannot do that.
+func (m *model) change(ctx context.Context, v *vectors, ranges, kept []slot.Range, f func()) error {
+	if !m.divides() && len(ranges) > 0 {
+		ranges = v.everything()
+		kept = ranges
+	}
+	err := m.fetch(ctx, v, kept)
+	if err != nil {
+		err = &trainer.Error{Call: "export", Err: err}
+	} else {
+		f()
+		err = m.hand(ctx, v, ranges)
+	}
+	// this is the first request, and nothing has changed yet
+	if err != nil && m.divides() && errors.Is(err, errors.ErrUnsupported) {
+		m.coarse = true
+		return m.change(ctx, v, ranges, kept, f)
+	}
+	return err
+}
+
+// divides says whether the trainer can export and load parts of the live parameters.
+func (m *model) divides() bool {
+	_, ok := m.Trainer.(trainer.RangeTrainer)
+	return ok && !m.coarse
+}
+
+// fetch copies ranges of the live parameters, or all of them, to v.local.
+func (m *model) fetch(ctx context.Context, v *vectors, ranges []slot.Range) error {
+	for i, r := range ranges {
+		if !m.divides() || r.Len() == uint64(len(v.local)) {
+			return m.Export(ctx, v.local)
+		}
+		err := m.Trainer.(trainer.RangeTrainer).ExportRange(ctx, int(r.Begin), v.local[r.Begin:r.End])
+		if i == 0 && errors.Is(err, errors.ErrUnsupported) {
+			m.coarse = true
+			return m.Export(ctx, v.local)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hand loads ranges of v.local. They pass through v.start, which is where a trainer with vectors of
+// its own takes them from.
+func (m *model) hand(ctx context.Context, v *vectors, ranges []slot.Range) error {
+	for _, r := range ranges {
+		v.swap(r)
+		var err error
+		if r.Len() == uint64(len(v.start)) {
+			err = m.Load(ctx, v.start)
+		} else {
+			err = m.Trainer.(trainer.RangeTrainer).LoadRange(ctx, int(r.Begin), v.start[r.Begin:r.End])
+		}
+		copy(v.start[r.Begin:r.End], v.local[r.Begin:r.End])
+		if err != nil {
+			return &trainer.Error{Call: "load", Err: err}
+		}
+	}
+	return nil
+}

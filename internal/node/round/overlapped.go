@@ -1,0 +1,68 @@
+package round
+
+import (
+	"context"
+
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/spec"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// overlapped is what modes delayed, eager and async share. The reduction of a slot runs beside the
+// next inner steps (Eager Updates, arXiv 2502.12996):
+//
+//	inner steps of s -> D_s -> slot s-1 has landed -> D_s is offered -> start from anchor s-1 and D_s
+//	  -> inner steps of s+1, while slot s is reduced, agreed and applied -> D_s+1 -> …
+//
+// The anchor steps as in mode sync, on all peers alike. What the start is ahead of it is private to
+// this peer. A pseudo-gradient is counted from the start that it grew from, so nothing is counted
+// twice. What becomes of the private start:
+//   - A slot that closes while its inner steps run cuts them short, and the next round starts from
+//     the newest anchor. A slot that closes without an offered contribution spends it, and the next
+//     round starts as ever.
+//   - After a change of branch, a restart, or a contribution that was too late, the next round
+//     starts from the newest anchor.
+//   - A pseudo-gradient that is not finite ends the Run, as in mode sync. What was offered before
+//     it stands.
+//   - After the last slot's inner steps nothing is left to train: the round waits until that slot
+//     is applied.
+//
+// A round beside a slot has the members of the moment at which that slot's contribution was
+// offered.
+type overlapped struct {
+	syncMode
+	// ahead moves the anchor in start on by the contribution in flight, whose pseudo-gradient is
+	// own, one of so many peers'.
+	ahead func(start, own []float32, peers int)
+}
+
+// start loads the anchor, moved ahead by the contribution in flight. The anchor itself is measured.
+func (o overlapped) start(ctx context.Context, l *Loop, m live) error {
+	v, f := &l.vectors, l.inFlight
+	if err := m.look(ctx, l.anchor(), v.start, f == nil); err != nil || f == nil {
+		return err
+	}
+	if !f.ahead {
+		f.ahead = true
+		o.ahead(v.start, v.local, f.peers)
+	}
+	return m.load(ctx, v.start)
+}
+
+// enters returns the slot after the anchor that the next inner steps start from. Another slot may
+// have been applied meanwhile.
+func (overlapped) enters(l *Loop, _ trainer.Task) uint64 { return l.anchor() + 1 }
+
+func (overlapped) offered(_ context.Context, l *Loop, task trainer.Task, o offered) error {
+	return l.takeOff(task, o)
+}
+
+// resumes returns false, because the start has moved on.
+func (overlapped) resumes() bool { return false }
+
+func (overlapped) Timing(t membership.Timing) membership.Timing {
+	t.Beside = spec.MaxSteps
+	return t
+}
+
+func (overlapped) Lead() uint64 { return 1 }

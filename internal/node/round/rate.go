@@ -1,0 +1,165 @@
+package round
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// stepRate is what this peer measured of its own inner steps, and of the slots beside them.
+type stepRate struct {
+	mu struct {
+		sync.Mutex
+		recent []time.Duration // of one inner step in the newest rounds, the newest last
+		steps  int             // of the newest round
+		done   int             // of the round that runs
+		given  bool            // the newest measure is the caller's
+		open   uint64          // the newest slot that opened while this node watched
+		since  time.Time
+	}
+	phase  time.Duration // of the newest inner steps; of the goroutine that runs the rounds
+	newest atomic.Int64  // nanoseconds that the newest reduction took
+}
+
+// rateKept is the number of rounds that the median is taken of. One odd round in three does not
+// move it.
+const rateKept = 3
+
+// note adds a round's measure.
+func (r *stepRate) note(steps int, took time.Duration) {
+	if steps <= 0 || took <= 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.steps = steps
+	r.mu.recent = append(r.mu.recent, took/time.Duration(steps))
+	r.mu.recent = r.mu.recent[max(0, len(r.mu.recent)-rateKept):]
+}
+
+// whole says how many steps there were in a round that was measured in parts.
+func (r *stepRate) whole(steps int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.steps = steps
+}
+
+// give takes a measure that the caller has made.
+func (r *stepRate) give(steps int, took time.Duration) {
+	r.note(steps, took)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.given = true
+}
+
+// told returns how many steps of the running round the caller has reported, and whether it has
+// given a measure. The measure holds for one round.
+func (r *stepRate) told() (done int, given bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	given = r.mu.given
+	r.mu.given = false
+	return r.mu.done, given
+}
+
+// begin and progress follow the round that runs, so that one that is cut short leaves a measure,
+// too.
+func (r *stepRate) begin() { r.progress(0) }
+
+func (r *stepRate) progress(stepsDone int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.done = stepsDone
+}
+
+// cut takes the measure of a round that was cut short: of the steps done and the one under way. If
+// the trainer did not report its steps, the time is divided by all steps of the round, which gives
+// the least that a step can have taken.
+func (r *stepRate) cut(steps int, took time.Duration) {
+	r.mu.Lock()
+	if r.mu.done > 0 {
+		steps = min(steps, r.mu.done+1)
+	}
+	r.mu.Unlock()
+	r.note(steps, took)
+}
+
+// micros returns how long an inner step of the last rounds took, in microseconds; 0 for unknown.
+func (r *stepRate) micros() uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.mu.recent) == 0 {
+		return 0
+	}
+	us := r.mu.recent[len(r.mu.recent)-1].Microseconds()
+	return uint32(min(max(1, us), math.MaxUint32))
+}
+
+func (r *stepRate) median() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.mu.recent) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(r.mu.recent))
+	return sorted[len(sorted)/2]
+}
+
+// on adds the newest measure to an offer.
+func (r *stepRate) on(o membership.ReportOffer) membership.ReportOffer {
+	o.StepTime = r.micros()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o.Steps = uint32(min(r.mu.steps, math.MaxUint32))
+	return o
+}
+
+// opened notes that a slot has opened.
+func (r *stepRate) opened(slotNumber uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slotNumber != r.mu.open {
+		r.mu.open, r.mu.since = slotNumber, time.Now()
+	}
+}
+
+// seen notes that a slot is open, unless that is known. The first slot that this node did not see
+// opening is left out: nothing tells when it began.
+func (r *stepRate) seen(slotNumber uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.open != 0 && slotNumber > r.mu.open {
+		r.mu.open, r.mu.since = slotNumber, time.Now()
+	}
+}
+
+// left returns the time until a round for a slot is to end. The peers have the borders of slots in
+// common: the open one began at the same moment for all, and so a peer that began late does less.
+// In an overlapped mode the round's slot is the one after that.
+func (r *stepRate) left(slotNumber uint64, round time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.open == 0 || r.mu.open > slotNumber || slotNumber > r.mu.open+1 {
+		return round
+	}
+	return time.Duration(slotNumber-r.mu.open+1)*round - time.Since(r.mu.since)
+}
+
+// watch notes how long a slot's reduction takes, from when its plan was seen first. Two slots may
+// be watched at a time: one that was given up, and the next.
+func (r *stepRate) watch(v membership.View, slotNumber uint64, planned *time.Time) {
+	switch {
+	case v.Plan != nil && v.Plan.Slot == slotNumber && planned.IsZero():
+		*planned = time.Now()
+	case v.AppliedSlot >= slotNumber && !planned.IsZero():
+		r.newest.Store(int64(time.Since(*planned)))
+	}
+}
+
+// reduction returns how long the newest reduction took, from the first plan that was seen to the
+// end of its slot.
+func (r *stepRate) reduction() time.Duration { return time.Duration(r.newest.Load()) }

@@ -1,0 +1,176 @@
+package round
+
+import (
+	"context"
+	"errors"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// The data flow of a run. Rounds follow each other. Within one round, each arrow is one call, which
+// waits for the one before it:
+//
+//	trainer -> pseudo-gradient -> codec -> all-reduce -> record -> outer step -> trainer
+//	 train     pseudoGradient     contribution  '------ agree, land ------'       start
+//
+// The all-reduce, the record and the outer step interleave, so agree stands for the three: the
+// ledger (membership) decides what is reduced and when it is agreed, and has the replica reduce,
+// hold and apply it. That goes on beside this loop, also while no trainer runs. This loop only
+// offers a contribution and waits until its slot is applied. The mode of the run (mode.go) says
+// where the next inner steps start, when a slot lands in the live parameters, and what a
+// contribution weighs.
+
+// Run drives the trainer, round by round, until the run's last slot is applied and agreed (nil),
+// ctx ends (its error), or the trainer fails. Without a trainer it waits for the end of the run.
+func (l *Loop) Run(ctx context.Context) error {
+	if l.model == nil {
+		v, err := l.Wait(ctx, func(v membership.View) bool { return v.Done || v.Missed })
+		return errors.Join(err, missed(v))
+	}
+	l.model.restore(ctx)
+	l.mode.reset()
+	l.report(0) // from its first slot on, the others wait for this peer
+	err := l.rounds(ctx)
+	l.ledger.Report(membership.ReportContributes{}) // nobody waits for it any more
+	if t := (*trainer.Error)(nil); (ctx.Err() != nil || !errors.As(err, &t)) && !l.abrupt {
+		l.model.save(ctx)
+	}
+	return err
+}
+
+func (l *Loop) rounds(ctx context.Context) error {
+	if err := l.land(ctx); err != nil { // what an earlier Run left
+		return err
+	}
+	for {
+		switch err := l.round(ctx); {
+		case errors.Is(err, ErrRunEnded):
+			return nil
+		case err != nil && !errors.Is(err, errSlotClosed):
+			return err
+		}
+	}
+}
+
+// round does one round of a trainer: the sentence above.
+func (l *Loop) round(ctx context.Context) error {
+	task, err := l.next(ctx)
+	if err != nil && !errors.Is(err, ErrRunEnded) {
+		return err
+	}
+	if err := errors.Join(l.start(ctx), err); err != nil { // the last anchor is loaded, too
+		return err
+	}
+	stats, err := l.mode.train(ctx, l, task)
+	if err != nil {
+		return err
+	}
+	gradient, err := l.pseudoGradient(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.clock.while(ctx, l.settle); err != nil {
+		return err
+	}
+	c, err := l.contribution(gradient, stats.Tokens)
+	if err != nil {
+		return err
+	}
+	l.clock.stand()
+	if err := l.agree(ctx, c); err != nil || !l.drains() {
+		return err
+	}
+	defer l.clock.stand()
+	// nothing is left to train, so the last anchor but one is measured meanwhile
+	return l.start(ctx)
+}
+
+// errSlotClosed ends a round whose slot was agreed without this peer. The next round starts from
+// the new anchor.
+var errSlotClosed = errors.New("the slot closed before the inner steps were done")
+
+// start loads the parameters from which the next inner steps start.
+func (l *Loop) start(ctx context.Context) error {
+	l.clock.train()
+	return l.mode.start(ctx, l, l.model)
+}
+
+// pseudoGradient computes start - live parameters, of the next slot's fragment.
+func (l *Loop) pseudoGradient(ctx context.Context) ([]float32, error) {
+	v := &l.vectors
+	done, err := l.model.export(ctx, v, l.mode.parts(l))
+	if err == nil && !done {
+		err = v.subtract(v.local, l.fragment(l.base+1).Ranges)
+	}
+	if err != nil {
+		return nil, &trainer.Error{Call: "export", Err: err}
+	}
+	return v.local, nil
+}
+
+// settle waits for the contribution in flight if its fate changes the next one's bytes. That is so
+// with a lossy codec.
+func (l *Loop) settle(ctx context.Context) error {
+	if !l.replica.PaysDebts() {
+		return nil
+	}
+	return l.land(ctx)
+}
+
+// contribution puts what the slot after the base takes of a pseudo-gradient into the run's codec.
+// tokens are those of the inner steps. The buffer is new: the last one may still be on its way to
+// others.
+func (l *Loop) contribution(gradient []float32, tokens uint64) (replica.Contribution, error) {
+	l.gauges.encoded(tokens)
+	part := l.vectors.gather(l.fragment(l.base+1), gradient)
+	return l.replica.Encode(l.base, l.mode.weight(l, tokens), part)
+}
+
+// agree offers a contribution to the open slot, once the one in flight has landed. It returns when
+// the next inner steps may start, which the mode says: in mode sync when the slot has been applied
+// here, with the contribution or without it. A contribution that grew too stale, or on records that
+// were given up for another branch, is dropped.
+func (l *Loop) agree(ctx context.Context, c replica.Contribution) error {
+	if err := l.land(ctx); err != nil {
+		return err
+	}
+	switches := l.switches
+	task, err := l.border(ctx)
+	if err != nil {
+		return err
+	}
+	task.Slot = l.mode.enters(l, task)
+	if l.switches != switches || task.Slot-1 > c.Base+l.spec.MaxStaleness() || task.Slot > l.spec.LastSlot() ||
+		l.spec.FragmentOf(task.Slot) != c.Fragment {
+		return nil
+	}
+	// a slot that another contribution was dropped from may be open still
+	c.Base = min(c.Base, task.Slot-1)
+	l.replica.Keep(c)
+	root := c.Encoded.Root()
+	l.ledger.Report(l.rate.on(membership.ReportOffer{Slot: task.Slot, Base: c.Base, Weight: c.Weight, Root: root}))
+	return l.mode.offered(ctx, l, task, offered{task.Slot, switches, root})
+}
+
+// land waits for the contribution in flight, if there is one.
+func (l *Loop) land(ctx context.Context) error {
+	f := l.inFlight
+	if f == nil {
+		return nil
+	}
+	select {
+	case <-f.done:
+		l.inFlight, l.landedSlot = nil, f.slot
+		return f.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// fragment returns the part of the model that a slot updates.
+func (l *Loop) fragment(slotNumber uint64) slot.Fragment {
+	return l.replica.Fragment(slotNumber)
+}

@@ -1,0 +1,83 @@
+// Package testhooks lets the tests of whole nodes (internal/nodetest) reach what the public API
+// does not show: faults of a disk and of streams, another timing, a death without a farewell, and
+// the ledger of a running node.
+//
+// Hooks travel in the context of p2pdiloco.Join:
+//
+//	node, err := p2pdiloco.Join(testhooks.With(ctx, &testhooks.Hooks{Disk: failing}), cfg)
+//
+// So they need no field in the public Config, no global variable, and concern one node alone. A
+// program outside this module cannot name them.
+package testhooks
+
+import (
+	"context"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/gossip"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
+)
+
+// Hooks change one node. The zero value changes nothing.
+type Hooks struct {
+	// Disk takes the place of the operating system's under the data directory.
+	Disk disk.FS
+	// Streams may replace each stream of the all-reduce and of the state transfer that the node has
+	// opened or accepted, as a hostile program would.
+	Streams func(protocol string, opened bool, s wire.Stream) wire.Stream
+	// Timing changes the timers that come with Config.Preset.
+	Timing func(*Timing)
+	// Abrupt makes Close save nothing: the node ends as a killed process does.
+	Abrupt bool
+	// Offer is given each contribution after its hash was taken and before it is offered, with the
+	// slot that the node contributes to. It may change the bytes.
+	Offer func(slot uint64, c *allreduce.Contribution)
+	// Opened is called once, before the ledger starts.
+	Opened func(Inside)
+}
+
+// Timing is what a preset sets.
+type Timing = timing.Preset
+
+// Inside is what tests may see of a running node.
+type Inside struct {
+	Ledger *membership.Driver
+	Topic  *gossip.Topic
+	Guard  *admission.Guard // of a private run
+	// Quota bounds what peers that never were members may fetch.
+	Quota statesync.Quota
+	// Anchor gives access to the parameters that the node holds, as a fault of the memory has it.
+	Anchor func(change func(x []float32))
+}
+
+type key struct{}
+
+// With returns a context that carries hooks to Join.
+func With(ctx context.Context, h *Hooks) context.Context { return context.WithValue(ctx, key{}, h) }
+
+// From returns a copy of the hooks that ctx carries, with the operating system's Disk if they have
+// none.
+func From(ctx context.Context) Hooks {
+	var h Hooks
+	if carried, ok := ctx.Value(key{}).(*Hooks); ok {
+		h = *carried
+	}
+	if h.Disk == nil {
+		h.Disk = disk.OS
+	}
+	return h
+}
+
+// Preset is the preset of a name as Timing changes it; the zero value for an unknown name.
+func (h Hooks) Preset(name string) timing.Preset {
+	p, _ := timing.Named(name)
+	if h.Timing != nil {
+		h.Timing(&p)
+	}
+	return p
+}

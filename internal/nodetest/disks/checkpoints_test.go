@@ -1,0 +1,130 @@
+package disks
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+)
+
+// stateFiles are the names in a peer's store that begin with a word, newest first.
+func stateFiles(t *testing.T, p *nodetest.Peer, kind string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(p.Dir, "state", kind+"-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names) // by height
+	slices.Reverse(names)
+	for i, n := range names {
+		names[i] = filepath.Base(n)
+	}
+	return names
+}
+
+// A stopped peer finds some of its files torn or corrupt when it comes back: each is named, and
+// what came before it, or others, helps.
+func TestCorruptCheckpointsAreNamedAndTheOneBeforeIsUsed(t *testing.T) {
+	newest := func(kind string) func(*testing.T, *nodetest.Peer) []string {
+		return func(t *testing.T, p *nodetest.Peer) []string { return stateFiles(t, p, kind)[:1] }
+	}
+	for name, c := range map[string]struct {
+		harmed func(*testing.T, *nodetest.Peer) []string
+		tear   bool // cut the end off, rather than flip a byte
+		syncs  bool // needs a state from the others
+	}{
+		"the newest checkpoint corrupt": {newest("state"), false, false},
+		"the newest checkpoint torn":    {newest("state"), true, false},
+		"every checkpoint corrupt": {
+			func(t *testing.T, p *nodetest.Peer) []string { return stateFiles(t, p, "state") },
+			false, true,
+		},
+		"the newest outcome corrupt": {newest("outcome"), false, false},
+		"the outcome before it corrupt": {func(t *testing.T,
+			p *nodetest.Peer,
+		) []string {
+			return stateFiles(t, p, "outcome")[1:2]
+		}, false, false},
+		"the newest outcome torn": {newest("outcome"), true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(16, 3), 3, func(s *nodetest.Swarm) {
+				s.Pace(30 * time.Millisecond)
+				p, log := s.Peers[1], &nodetest.Lines{}
+				p.Config = func(cfg *p2pdiloco.Config) {
+					cfg.CheckpointEvery, cfg.Logger = 3, slog.New(slog.NewTextHandler(log, nil))
+				}
+				s.Start(s.Peers...)
+				s.Reach(8, s.Peers...) // checkpoints of slots 3 and 6
+				s.Stop(p)
+				harmed := c.harmed(t, p)
+				for _, file := range harmed {
+					if c.tear {
+						tear(t, filepath.Join(p.Dir, "state", file))
+					} else {
+						nodetest.Damage(t, p, filepath.Join("state", file))
+					}
+				}
+				before, synced := len(p.Events("slot.applied")), len(p.Events("state.synced"))
+				s.Start(p)
+				s.Finish(2*time.Minute, s.Peers...)
+				for _, file := range harmed {
+					if !log.Has("torn or corrupt", file, "why") {
+						t.Errorf("the log does not name %s:\n%s", file, log)
+					}
+				}
+				if got := len(p.Events("state.synced")) > synced; got != c.syncs {
+					t.Errorf("fetched a state: %v, want %v", got, c.syncs)
+				}
+				if replayed := p.Events("slot.applied")[before].Fields["slot"].(uint64); !c.syncs &&
+					(replayed < 4 || replayed > 7) {
+					t.Errorf("went on with slot %d, not from a checkpoint of its own", replayed)
+				}
+			})
+		})
+	}
+}
+
+func tear(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Truncate(path, info.Size()-7)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Close keeps the state held, whichever slot it is, and the store holds as many checkpoints as
+// wanted, and the outcomes since.
+func TestCheckpointsAreKeptAsConfigured(t *testing.T) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(11, 1), 1, func(s *nodetest.Swarm) {
+		p := s.Peers[0]
+		p.Graceful = true
+		p.Config = func(cfg *p2pdiloco.Config) { cfg.CheckpointEvery, cfg.KeepCheckpoints = 2, 3 }
+		p.Main = func(ctx context.Context, n *p2pdiloco.Node) error {
+			if err := n.Run(ctx); err != nil {
+				return err
+			}
+			return n.Close()
+		}
+		s.Start(p)
+		s.Finish(time.Minute, p)
+		states, outcomes := stateFiles(t, p, "state"), stateFiles(t, p, "outcome")
+		// slots 7, 9 and 11 by outcome; checkpoints after 8, 10 and 11
+		if len(states) != 3 || len(outcomes) != 3 {
+			t.Errorf("%d states and %d outcomes kept: %v %v", len(states), len(outcomes), states, outcomes)
+		}
+		if !strings.HasSuffix(states[0], p.States()[11].String()) {
+			t.Errorf("newest checkpoint is %s, not the state %s", states[0], p.States()[11])
+		}
+	})
+}

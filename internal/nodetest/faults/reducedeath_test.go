@@ -1,0 +1,124 @@
+package faults
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// A reduction that takes seconds, because links are slow, in which somebody dies.
+const (
+	deathPeers    = 4
+	deathElements = 400_000 // 1.6 MB: 2.4 MB out of and into each peer
+	deathRate     = 16_000_000
+	deathSlot     = 2
+)
+
+// deathRun is what came of one run: how long the slot in question took from its plan to its commit,
+// and its record.
+type deathRun struct {
+	took   time.Duration
+	record slot.Record
+}
+
+// dies runs a swarm on slow links. When the slot's reduction has run for a while, strike does
+// something to one of the peers; the others end the run.
+func dies(t *testing.T, after time.Duration, strike func(s *nodetest.Swarm) *nodetest.Peer) (out deathRun) {
+	nodetest.RunOver(t, sim.New, 10*time.Millisecond, nodetest.Spec(3, deathPeers), 0, func(s *nodetest.Swarm) {
+		s.Net.Rate = deathRate
+		var mu sync.Mutex
+		var planned time.Time
+		begun := make(chan struct{})
+		for range deathPeers {
+			p := s.Add()
+			p.Trainer = &nodetest.Bowl{
+				Target: float32(p.Host),
+				Pace:   10 * time.Millisecond,
+				Size:   deathElements,
+				Noisy:  true,
+			}
+			p.Main = nodetest.Stay
+			p.OnEvent = func(e p2pdiloco.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				switch at, _ := e.Fields["slot"].(uint64); {
+				case at != deathSlot:
+				case e.Name == "slot.planned" && planned.IsZero():
+					planned = time.Now()
+					close(begun)
+				case e.Name == "slot.committed" && out.took == 0:
+					out.took = time.Since(planned)
+				}
+			}
+		}
+		s.Start(s.Peers...)
+		<-begun
+		time.Sleep(after)
+		dead := strike(s)
+		living := s.But(dead)
+		s.Reach(deathSlot, living...)
+		height := living[0].Events("slot.committed")[deathSlot-1].Fields["height"].(uint64)
+		c, _ := living[0].Ledger().Record(height)
+		out.record = c.Record
+		s.Reach(3, living...)
+		s.Equal()
+	})
+	return out
+}
+
+func stayAlive(*nodetest.Swarm) *nodetest.Peer { return nil }
+
+// leaderOf is the peer that leads the open height, or one that does not.
+func leaderOf(s *nodetest.Swarm, leads bool) *nodetest.Peer {
+	leader := s.ByID(s.Peers[0].Ledger().View().Leader)
+	if leads {
+		return leader
+	}
+	return s.But(leader)[0]
+}
+
+// A death inside a reduction costs the time to see it and the dead peer's share, and nothing that
+// was done: what it contributed before counts.
+func TestADeathInAReductionCostsItsShare(t *testing.T) {
+	t.Parallel()
+	quiet := dies(t, 0, stayAlive)
+	for name, c := range map[string]struct {
+		strike func(s *nodetest.Swarm) *nodetest.Peer
+		seen   time.Duration // at most: until the others know
+	}{
+		"a member crashes": {
+			func(s *nodetest.Swarm) *nodetest.Peer { p := leaderOf(s, false); s.Stop(p); return p },
+			time.Second,
+		},
+		"a member is cut off": {func(s *nodetest.Swarm) *nodetest.Peer {
+			p := leaderOf(s, false)
+			s.Net.Isolate(p.Host)
+			return p
+		}, 2500 * time.Millisecond},
+		"the leader crashes": {
+			func(s *nodetest.Swarm) *nodetest.Peer { p := leaderOf(s, true); s.Stop(p); return p },
+			3500 * time.Millisecond,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := dies(t, quiet.took/2, c.strike)
+			if most := quiet.took + c.seen + 2*quiet.took/deathPeers; got.took > most {
+				t.Errorf("the slot took %v: at most %v is due, %v undisturbed", got.took, most, quiet.took)
+			}
+			counts := map[int]int{}
+			for _, s := range got.record.Segments {
+				counts[s.Contributors.Count()]++
+			}
+			if counts[deathPeers] == 0 || counts[deathPeers-1] == 0 || len(counts) != 2 {
+				t.Errorf("ranges by number of contributors: %v; want some with the dead peer, and some without", counts)
+			}
+			t.Logf("undisturbed %v, with the death %v, ranges by contributors %v", quiet.took, got.took, counts)
+		})
+	}
+}

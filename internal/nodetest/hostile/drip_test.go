@@ -1,0 +1,125 @@
+package hostile
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// drip is a stream that passes some bytes out and from then on one at a time, which is life and no
+// progress.
+type drip struct {
+	wire.Stream
+	left *int
+	each time.Duration
+}
+
+func (d drip) Write(b []byte) (int, error) {
+	if *d.left > 0 {
+		n, err := d.Stream.Write(b[:min(len(b), *d.left)])
+		*d.left -= n
+		return n, err
+	}
+	time.Sleep(d.each)
+	return d.Stream.Write(b[:1])
+}
+
+// stall is the time after which preset lan gives up a stream that carries nothing.
+const stall = 4 * time.Second
+
+// drips makes a peer drip on streams for which on holds, after so many bytes.
+func drips(p *nodetest.Peer, after int, on func(protocol string, opened bool) bool) {
+	p.Hooks = func(h *testhooks.Hooks) {
+		h.Streams = func(protocol string, opened bool, s wire.Stream) wire.Stream {
+			if !on(protocol, opened) {
+				return s
+			}
+			left := after
+			return drip{s, &left, stall * 3 / 4}
+		}
+	}
+}
+
+// A member that drips keeps no slot from ending: neither as a contributor, nor as an owner that
+// states what it reduced and gives nobody the bytes, there or anywhere else. The others go on with
+// what came of it, and without the rest; nobody else is named.
+func TestAMemberThatDripsStopsNothing(t *testing.T) {
+	for name, on := range map[string]func(protocol string, opened bool) bool{
+		"contributor": func(protocol string, opened bool) bool { return opened && protocol == p2p.ProtocolExchange },
+		"owner":       func(_ string, opened bool) bool { return !opened },
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(2, 4), 4, func(s *nodetest.Swarm) {
+				bad := s.Peers[2]
+				drips(bad, 6000, on)
+				for _, p := range s.Peers {
+					p.Trainer.(*nodetest.Bowl).Size = 30_000
+				}
+				s.Start(s.Peers...)
+				s.Reach(2, s.But(bad)...)
+				for _, p := range s.But(bad) {
+					for _, e := range p.Events("peer.suspected") {
+						if e.Fields["about"] != s.ID(bad) {
+							t.Errorf("host %d suspects an honest peer: %v", p.Host, e.Fields)
+						}
+					}
+					if got := s.Contributions(p); len(got) != 2 {
+						t.Errorf("host %d contributed to slots %v, want both", p.Host, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// roughen makes noise of what was trained, which no compression makes small. The state to begin
+// with stays small: a peer that fetches it is early enough for the first slot.
+func roughen(task p2pdiloco.Task, x []float32) {
+	noise := rand.New(rand.NewPCG(task.Slot, 5))
+	for i := range x {
+		x[i] += noise.Float32()
+	}
+}
+
+// A member on a link ten times slower than the others' counts in every slot, though each waits for
+// it for many stall limits.
+func TestAMemberOnASlowLinkCounts(t *testing.T) {
+	nodetest.RunOver(t, sim.New, 10*time.Millisecond, nodetest.Spec(2, 4), 0, func(s *nodetest.Swarm) {
+		for i := range 4 {
+			s.Net.Rate = 20_000_000
+			if i == 2 {
+				s.Net.Rate /= 10
+			}
+			p := s.Add()
+			// 8 MB: 12 MB out of and into each
+			p.Trainer = &nodetest.Bowl{
+				Target: float32(p.Host),
+				Pace:   10 * time.Millisecond,
+				Size:   2_000_000,
+				Spoil:  roughen,
+			}
+		}
+		began := time.Now()
+		s.Start(s.Peers...)
+		s.Finish(time.Hour, s.Peers...)
+		if took := time.Since(began); took < 2*8*stall {
+			t.Fatalf("two slots took %v: too short to show anything", took)
+		}
+		for _, p := range s.Peers {
+			if got := s.Contributions(p); !slices.Equal(got, []uint64{1, 2}) {
+				t.Errorf("host %d contributed to slots %v, want both", p.Host, got)
+			}
+			if l := p.Events("peer.suspected"); len(l) > 0 {
+				t.Errorf("host %d suspects %v", p.Host, l)
+			}
+		}
+	})
+}

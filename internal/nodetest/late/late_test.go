@@ -1,0 +1,155 @@
+package late
+
+import (
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+)
+
+// heavy makes the model of a swarm so large that its state takes seconds to fetch, and checkpoints
+// frequent.
+func heavy(s *nodetest.Swarm, elements uint64, donorRate int64) {
+	for _, p := range s.Peers {
+		b := p.Trainer.(*nodetest.Bowl)
+		b.Size, b.Noisy, b.Pace = elements, true, 40*time.Millisecond // a slot takes .9 s
+		p.Config = func(c *p2pdiloco.Config) {
+			c.CheckpointEvery, c.KeepCheckpoints, c.StateBytesPerSecond = 1, 1, donorRate
+		}
+	}
+}
+
+const (
+	heavyElements = 100_000 // 800 kB of state with the momentum: four pieces
+	// bytes a second, of each of three donors: an outcome a slot, and not much more
+	donorRate = 200_000
+)
+
+// trainsAlong waits until a peer has contributed to a slot once more, and checks that all states
+// are equal. It does not wait for the run's end.
+func trainsAlong(s *nodetest.Swarm, p *nodetest.Peer) {
+	s.T.Helper()
+	before := p.Applied()
+	s.Until(time.Minute, "training along", func() bool { return s.ContributedAfter(p, before) })
+	s.Equal()
+}
+
+// A joiner fetches a state over many slots: its donors keep the checkpoint that it began with
+// although they have made newer ones, and the outcomes that lead from it to theirs. Nobody waits
+// for it.
+func TestALateJoinerIsNotOvertaken(t *testing.T) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *nodetest.Swarm) {
+		heavy(s, heavyElements, donorRate)
+		late, members := s.Peers[3], s.Peers[:3]
+		s.Start(members...)
+		s.Reach(3, members...)
+		s.Start(late)
+		s.Until(time.Minute, "synced", func() bool { return late.Had("state.synced") })
+		e := late.Events("state.synced")[0]
+		if at := members[0].Applied(); at < e.Fields["slot"].(uint64)+2 {
+			t.Errorf("the state of slot %v came at slot %d: nothing was outrun", e.Fields["slot"], at)
+		}
+		if sources := e.Fields["sources"].(map[string]int64); len(sources) != 3 {
+			t.Errorf("it came from %v", sources)
+		}
+		trainsAlong(s, late)
+		if n := len(late.Events("state.synced")); n != 1 {
+			t.Errorf("the state was fetched %d times", n)
+		}
+	})
+}
+
+// A joiner that is killed while it fetches, and one of its donors with it, goes on where it was
+// when it comes back.
+func TestAKilledJoinerGoesOnWhereItWas(t *testing.T) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *nodetest.Swarm) {
+		heavy(s, heavyElements, donorRate)
+		late, members := s.Peers[3], s.Peers[:3]
+		s.Start(members...)
+		s.Reach(3, members...)
+		s.Start(late)
+		// no moment of it is missed: pieces come every half second
+		s.Until(time.Minute, "half done", func() bool {
+			n := late.Node.Load()
+			if n == nil {
+				return false
+			}
+			sync := n.Status().Sync
+			return sync != nil && sync.Total > 0 && sync.Bytes > sync.Total/2
+		})
+		s.Kill(late, members[2])
+		s.Restart(late)
+		s.Until(time.Minute, "synced", func() bool { return late.Had("state.synced") })
+		e := late.Events("state.synced")[0]
+		if e.Fields["resumed"].(int64) < 2*heavyElements {
+			t.Errorf("%v bytes were resumed: it began anew", e.Fields["resumed"])
+		}
+		s.Reach(e.Fields["slot"].(uint64)+2, late) // and the outcomes since are there, too
+		s.Equal()
+		if left, err := filepath.Glob(filepath.Join(late.Dir, "state", "partial-*")); err != nil || len(left) > 0 {
+			t.Errorf("left over: %v, %v", left, err)
+		}
+	})
+}
+
+// A donor that dies while a state is fetched from it is replaced, and named in an event and the
+// status.
+func TestADonorThatDiesIsNamed(t *testing.T) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 4, func(s *nodetest.Swarm) {
+		heavy(s, heavyElements, donorRate)
+		late, members := s.Peers[3], s.Peers[:3]
+		s.Start(members...)
+		s.Reach(3, members...)
+		var status atomic.Pointer[p2pdiloco.SyncStatus]
+		late.OnEvent = func(e p2pdiloco.Event) {
+			if e.Name == "donor.dropped" {
+				status.Store(late.Node.Load().Status().Sync)
+			}
+		}
+		s.Start(late)
+		s.Until(time.Minute, "fetching", func() bool {
+			n := late.Node.Load()
+			return n != nil && n.Status().Sync != nil && n.Status().Sync.Bytes > 0
+		})
+		dead := s.ID(members[1])
+		s.Kill(members[1])
+		s.Until(time.Minute, "synced", func() bool { return late.Had("state.synced") })
+		drops := late.Events("donor.dropped")
+		if !slices.ContainsFunc(drops, func(e p2pdiloco.Event) bool {
+			return e.Fields["about"] == dead &&
+				e.Fields["reason"] != ""
+		}) {
+			t.Errorf("dropped: %v", drops)
+		}
+		if at := status.Load(); at == nil || !slices.ContainsFunc(at.Dropped,
+			func(d p2pdiloco.DroppedDonor) bool { return d.Peer == dead }) {
+			t.Errorf("status %+v", at)
+		}
+		trainsAlong(s, late)
+	})
+}
+
+// A peer that has lost its states asks for what the others have now, and does not wait for states
+// that nobody has any more.
+func TestWhoLostItsStatesSoonHasOneAgain(t *testing.T) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(1000, 3), 3, func(s *nodetest.Swarm) {
+		p := s.Peers[1]
+		s.Start(s.Peers...)
+		s.Reach(3, s.Peers...)
+		s.Kill(p)
+		nodetest.Remove(t, p, "state")
+		s.Reach(s.Peers[0].Applied()+30, s.But(p)...) // what p knows of is pruned everywhere
+		before := len(p.Events("state.synced"))
+		s.Restart(p)
+		began := time.Now()
+		s.Until(time.Minute, "synced", func() bool { return len(p.Events("state.synced")) > before })
+		if d := time.Since(began); d > 9*time.Second { // ten were spent in one vain wait
+			t.Errorf("it took %v", d)
+		}
+		trainsAlong(s, p)
+	})
+}

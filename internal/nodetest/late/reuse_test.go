@@ -1,0 +1,112 @@
+package late
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+)
+
+// A network that a program lends outlives the node: a second node can be started on it, in the same
+// run or in another.
+func TestANetworkServesOneNodeAfterAnother(t *testing.T) {
+	for name, run := range map[string]string{"same run": "sim", "another run": "other"} {
+		t.Run(name, func(t *testing.T) {
+			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(6, 2), 3, func(s *nodetest.Swarm) {
+				p := s.Peers[0]
+				p.Main = func(ctx context.Context, n *p2pdiloco.Node) error {
+					first, stop := context.WithTimeout(ctx, time.Second)
+					defer stop()
+					if err := n.Run(first); !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("Run: %v", err)
+					}
+					if err := n.Close(); err != nil {
+						return err
+					}
+					p.Main = nil
+					spec, dir := s.Spec, p.Dir
+					if spec.Name = run; run != "sim" {
+						spec.StartPeers, p.Dir = 1, dir+"/other"
+					}
+					return p.Process(ctx, spec)
+				}
+				s.Start(s.Peers...)
+				s.Finish(time.Minute, s.But(p)...)
+				if run == "sim" {
+					s.Finish(time.Minute, p)
+				} else if err := s.Outcome(p, time.After(time.Minute)); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// What is wrong with the machine is said at once, and nothing is left running.
+func TestJoinSaysWhatIsWrong(t *testing.T) {
+	busy, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	port := strings.TrimPrefix(busy.Addr().String(), "127.0.0.1:")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(t *testing.T, c *p2pdiloco.Config)
+		want   string
+	}{
+		"damaged identity": {
+			func(t *testing.T, c *p2pdiloco.Config) {
+				c.DataDir = t.TempDir()
+				if err := os.WriteFile(filepath.Join(c.DataDir, "identity"), []byte("not a key"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}, "identity",
+		},
+		"port in use": {
+			func(_ *testing.T, c *p2pdiloco.Config) { c.Listen = []string{"/ip4/127.0.0.1/tcp/" + port} },
+			port,
+		},
+		"data dir is a file": {func(_ *testing.T, c *p2pdiloco.Config) { c.DataDir = file }, "choose another"},
+		"bad bootstrap": {
+			func(_ *testing.T, c *p2pdiloco.Config) { c.Bootstrap = []string{"/ip4/127.0.0.1/tcp/1"} },
+			"/p2p/",
+		},
+		"no such preset": {func(_ *testing.T, c *p2pdiloco.Config) { c.Preset = "moon" }, "lan, wan"},
+		"no name":        {func(_ *testing.T, c *p2pdiloco.Config) { c.Spec.Name = "" }, "name"},
+		"another trainer": {func(_ *testing.T,
+			c *p2pdiloco.Config,
+		) {
+			c.Spec.Layout = p2pdiloco.Layout{{Name: "y", Shape: []uint64{3}}}
+		}, "Layout"},
+		"a run without rounds": {func(_ *testing.T, c *p2pdiloco.Config) { c.Spec.Rounds = 1 << 40 }, "rounds"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := p2pdiloco.Config{
+				Spec: nodetest.Spec(1, 1), Trainer: &nodetest.Bowl{}, Preset: p2pdiloco.PresetLAN,
+				Listen: []string{"/ip4/127.0.0.1/tcp/0"},
+			}
+			c.change(t, &cfg)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			n, err := p2pdiloco.Join(ctx, cfg)
+			if err == nil {
+				_ = n.Close()
+				t.Fatal("Join accepted it")
+			}
+			if !strings.Contains(err.Error(), c.want) || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%q says nothing of %q", err, c.want)
+			}
+		})
+	}
+}

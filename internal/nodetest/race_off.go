@@ -1,0 +1,6 @@
+//go:build !race
+
+package nodetest
+
+// Raced says whether the race detector is on.
+const Raced = false

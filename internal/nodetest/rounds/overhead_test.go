@@ -1,0 +1,88 @@
+package rounds
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+)
+
+// finishing is a trainer that says when its inner steps are done.
+type finishing struct {
+	*nodetest.Bowl
+	done func(slot uint64)
+}
+
+func (t finishing) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
+	defer t.done(task.Slot)
+	return t.Bowl.Train(ctx, task)
+}
+
+// What a slot costs beside the transfer, in one-way delays of the network: from the moment at which
+// the last peer has finished its inner steps to the one at which the last peer has applied the
+// outcome. The vector is so small that its transfer takes two delays, there and back, between the
+// plan's arrival and the leader's draft: the offer takes one, the plan one, and draft, have,
+// proposal, vote and commit five.
+func TestASlotsOverheadInOneWayDelays(t *testing.T) {
+	const peers, rounds, latency = 8, 6, 50 * time.Millisecond
+	nodetest.RunOver(t, sim.New, latency, nodetest.Spec(rounds, peers), peers, func(s *nodetest.Swarm) {
+		s.Pace(100 * time.Millisecond)
+		type span struct{ trained, planned, drafted, applied time.Time }
+		var mu sync.Mutex
+		spans := make(map[uint64]*span)
+		of := func(n uint64) *span {
+			if spans[n] == nil {
+				spans[n] = &span{}
+			}
+			return spans[n]
+		}
+		for _, p := range s.Peers {
+			p.Trainer = finishing{p.Trainer.(*nodetest.Bowl), func(n uint64) {
+				mu.Lock()
+				defer mu.Unlock()
+				of(n).trained = later(of(n).trained, time.Now())
+			}}
+			p.OnEvent = func(e p2pdiloco.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				n, _ := e.Fields["slot"].(uint64)
+				switch e.Name {
+				case "slot.planned":
+					of(n).planned = later(of(n).planned, time.Now())
+				case "record.drafted":
+					if of(n).drafted.IsZero() { // the one that closes the run is later
+						of(n).drafted = time.Now()
+					}
+				case "slot.applied":
+					of(n).applied = later(of(n).applied, time.Now())
+				}
+			}
+		}
+		s.Start(s.Peers...)
+		s.Finish(5*time.Minute, s.Peers...)
+		var all []float64
+		for n := uint64(2); n <= rounds; n++ {
+			span := of(n)
+			transfer := span.drafted.Sub(span.planned)
+			delays := float64(span.applied.Sub(span.trained)-transfer) / float64(latency)
+			t.Logf("slot %d: %.1f one-way delays beside the transfer's %.1f", n, delays,
+				float64(transfer)/float64(latency))
+			all = append(all, delays)
+			if transfer > 6*latency {
+				t.Errorf("slot %d: its transfer took %v over links of %v", n, transfer, latency)
+			}
+		}
+		slices.Sort(all)
+		// Gossip takes two hops where a pair is not in each other's mesh: an offer and the commit
+		// may be a delay later each.
+		if median, most := all[len(all)/2], all[len(all)-1]; median > 8 || most > 10 {
+			t.Errorf("%.1f one-way delays beside the transfer in the median, %.1f at most: 8 and 10 are allowed",
+				median, most)
+		}
+	})
+}

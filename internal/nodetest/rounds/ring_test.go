@@ -1,0 +1,72 @@
+package rounds
+
+import (
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+)
+
+// rings is the number of plans for a ring that a peer heard of.
+func rings(p *nodetest.Peer) (n int) {
+	for _, e := range p.Events("slot.planned") {
+		if e.Fields["schedule"] == "ring" {
+			n++
+		}
+	}
+	return n
+}
+
+// A run in schedule ring, with peers that die and come back: all end with equal roots.
+func TestARunInARing(t *testing.T) {
+	for _, mode := range []string{p2pdiloco.ModeSync, p2pdiloco.ModeDelayed} {
+		t.Run(mode, func(t *testing.T) {
+			spec := nodetest.Spec(10, 5)
+			spec.Mode, spec.Schedule = mode, "ring"
+			if mode != p2pdiloco.ModeSync {
+				spec.Momentum = ""
+			}
+			nodetest.Run(t, 10*time.Millisecond, spec, 5, func(s *nodetest.Swarm) {
+				s.Pace(30 * time.Millisecond)
+				s.Start(s.Peers...)
+				s.Reach(2, s.Peers...)
+				s.Kill(s.Peers[1])
+				s.Reach(4, s.But(s.Peers[1])...)
+				s.Restart(s.Peers[1])
+				s.Stop(s.Peers[3])
+				s.Reach(6, s.But(s.Peers[1], s.Peers[3])...)
+				s.Restart(s.Peers[3])
+				s.Finish(5*time.Minute, s.Peers...)
+				for _, p := range s.Peers {
+					if all := len(p.Events("slot.planned")); rings(p) == 0 || rings(p) < all {
+						t.Errorf("host %d: %d of %d plans were rings", p.Host, rings(p), all)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Where a pair cannot connect, a rotation leaves each out of the other's pieces. Once both have
+// said so, auto takes a ring in which they are no neighbours, and every contribution is in every
+// segment again.
+func TestAPairThatCannotConnectMakesARing(t *testing.T) {
+	spec := nodetest.Spec(10, 4)
+	spec.Schedule, spec.Aggregator = "auto", "mean"
+	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
+		s.Pace(50 * time.Millisecond)
+		a, c := s.Peers[0], s.Peers[2]
+		s.Net.Cut(a.Host, c.Host)
+		s.Start(s.Peers...)
+		s.Finish(5*time.Minute, s.Peers...)
+		if all := len(a.Events("slot.planned")); rings(a) == 0 || rings(a) >= all {
+			t.Errorf("%d of %d plans were rings: the first should not be, the last ones should", rings(a), all)
+		}
+		for _, p := range s.Peers {
+			if len(p.Events("peer.left")) > 0 {
+				t.Errorf("host %d saw a peer leave", p.Host)
+			}
+		}
+	})
+}

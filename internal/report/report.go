@@ -1,0 +1,26 @@
+// Package report has what a peer reports when its part in a run is over: Peer is the document that
+// `join --json` prints, and that demo and the benches read. Bytes prints numbers of bytes for
+// people.
+package report
+
+// Peer sums up one peer's part in a run.
+type Peer struct {
+	Run        string `json:"run"`
+	RunID      string `json:"run_id"`
+	PeerID     string `json:"peer_id"`
+	Parameters uint64 `json:"parameters"`
+	// whether the run's last slot was applied; false after an early leave
+	Ended         bool     `json:"ended"`
+	Slot          uint64   `json:"slot"` // newest applied
+	StateRoot     string   `json:"state_root"`
+	RoundsApplied uint64   `json:"rounds_applied"`
+	LossFirst     *float64 `json:"loss_first"` // held-out, nats per token; null if never measured
+	LossLast      *float64 `json:"loss_last"`
+	Tokens        uint64   `json:"tokens"` // trained on here
+	BytesSent     uint64   `json:"bytes_sent"`
+	BytesReceived uint64   `json:"bytes_received"`
+	Training      float64  `json:"training_seconds"` // spent in inner steps
+	// that the trainer stood still and waited for others
+	Stall       float64 `json:"stall_seconds"`
+	WallSeconds float64 `json:"wall_seconds"`
+}

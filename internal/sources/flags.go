@@ -1,0 +1,119 @@
+package sources
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// List is the value of a flag that may be repeated. Its default is an empty list.
+type List struct {
+	values *[]string
+	kind   string
+	apart  func(rune) bool // what separates the elements in one text
+}
+
+// Addresses is a list whose elements hold no white space and no comma: both separate them in the
+// environment. (The list separator of the system, a colon on Unix, is part of many multiaddrs.)
+func Addresses(p *[]string) *List { return &List{p, "addresses", commaOrSpace} }
+
+// Peers is a list of peer IDs.
+func Peers(p *[]string) *List { return &List{p, "peers", commaOrSpace} }
+
+// Paths is a list of files and folders, whose names may hold spaces: commas and line ends separate
+// them in the environment.
+func Paths(p *[]string) *List {
+	return &List{p, "paths", func(r rune) bool { return strings.ContainsRune(",\n\r", r) }}
+}
+
+func commaOrSpace(r rune) bool { return r == ',' || unicode.IsSpace(r) }
+
+// Set adds one element, as it is.
+func (l *List) Set(s string) error {
+	*l.values = append(*l.values, s)
+	return nil
+}
+
+// String is the elements, separated by commas.
+func (l *List) String() string {
+	if l.values == nil { // pflag asks a zero List
+		return ""
+	}
+	return strings.Join(*l.values, ",")
+}
+
+// Type is what help calls the value.
+func (l *List) Type() string { return l.kind }
+
+// split is the elements of a list in one text: without white space around them, and without empty
+// ones.
+func (l *List) split(text string) (elements []string) {
+	for part := range strings.FieldsFuncSeq(text, l.apart) {
+		if part = strings.TrimSpace(part); part != "" {
+			elements = append(elements, part)
+		}
+	}
+	return elements
+}
+
+// OneOf is the value of a flag with few allowed ones.
+type OneOf struct {
+	Value   string
+	Allowed []string
+	Kind    string // what help calls it
+}
+
+// Set takes one of Allowed; String and Type make it a flag.
+func (o *OneOf) Set(s string) error {
+	if !slices.Contains(o.Allowed, s) {
+		return errors.New("allowed: " + strings.Join(o.Allowed, ", "))
+	}
+	o.Value = s
+	return nil
+}
+
+func (o *OneOf) String() string { return o.Value }
+
+// Type is what help calls the value.
+func (o *OneOf) Type() string { return o.Kind }
+
+// Rate is bits a second; as a flag a number with kbit, mbit or gbit behind it.
+type Rate int64
+
+var rateUnits = []struct {
+	suffix string
+	bits   float64
+}{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}}
+
+const maxRate = 100e9
+
+// Set reads a rate.
+func (r *Rate) Set(s string) error {
+	for _, u := range rateUnits {
+		text, found := strings.CutSuffix(s, u.suffix)
+		n, err := strconv.ParseFloat(text, 64)
+		if bits := math.Round(n * u.bits); found && err == nil && bits >= 1000 && bits <= maxRate {
+			*r = Rate(bits)
+			return nil
+		}
+	}
+	return errors.New("allowed: 1kbit to 100gbit, such as 20mbit")
+}
+
+func (r Rate) String() string {
+	for _, u := range rateUnits {
+		if float64(r) >= u.bits {
+			return strconv.FormatFloat(float64(r)/u.bits, 'f', -1, 64) + u.suffix
+		}
+	}
+	if r == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(r), 10)
+}
+
+// Type is what help calls the value.
+func (r Rate) Type() string { return "rate" }

@@ -1,0 +1,61 @@
+package vector
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/parallel"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// However many cores share the work, the bits are those of one call for the whole vector.
+func TestVectorsOnAllCores(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	r := rand.New(rand.NewPCG(1, 2))
+	const n = 3*parallel.Block + 17
+	random := func() []float32 {
+		x := make([]float32, n)
+		for j := range x {
+			x[j] = float32(r.NormFloat64())
+		}
+		return x
+	}
+	a, b, got, want := random(), random(), make([]float32, n), make([]float32, n)
+	equal := func(what string) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: other values than one call gives", what)
+		}
+	}
+	Sub(got, a, b)
+	kernel.Sub(want, a, b)
+	equal("Sub")
+	Add(got, a, b)
+	kernel.Add(want, a, b)
+	equal("Add")
+	Mix(got, a, b, 0.3)
+	kernel.Mix(want, a, b, 0.3)
+	equal("Mix")
+}
+
+func TestBoundedFindsTheFirstOnAllCores(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	const n = 4*parallel.Block + 3
+	x := make([]float32, n)
+	if at := Bounded(x); at != -1 {
+		t.Errorf("of zeros: %d", at)
+	}
+	for _, at := range []int{n - 1, 3*parallel.Block + 9, parallel.Block, parallel.Block - 1, 0} {
+		x[at] = float32(math.Inf(1))
+		if got := Bounded(x); got != at {
+			t.Errorf("got %d, want %d", got, at)
+		}
+	}
+}

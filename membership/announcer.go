@@ -1,0 +1,71 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// announcer announces this peer's position in the chain, and whether it joins or leaves.
+type announcer struct {
+	*facts
+	*effects
+	presence *presence
+	model    *model
+	own      *own
+	roster   *roster
+
+	aliveAt time.Duration // when ALIVE was last announced
+	hurry   bool          // there is news of connections
+	askedAt time.Duration // when JOIN or LEAVE was last announced
+}
+
+// announce gossips ALIVE and, until a record answers, JOIN or LEAVE.
+func (an *announcer) announce() {
+	if an.aliveDue() {
+		an.alive()
+	}
+	if an.now-an.askedAt < an.cfg.Timing.Alive {
+		return
+	}
+	switch {
+	case an.own.leaving && an.elector():
+		an.gossip(wire.Leave{}, an.cfg.Self)
+	case an.roster.wantsIn():
+		an.gossip(wire.Join{Contributes: an.own.contributes})
+	default:
+		return
+	}
+	an.askedAt = an.now
+}
+
+// alive announces where this peer stands. A peer that has left announces nothing, since no peer
+// waits for it.
+func (an *announcer) alive() {
+	an.aliveAt, an.hurry = an.now, false
+	if an.own.left {
+		return
+	}
+	tip, s := an.chain.Tip(), an.model.state
+	a := wire.Alive{
+		Branch: an.chain.Branch(), Height: tip.Height, Tip: an.chain.TipHash(), Work: tip.Work,
+		Synced: s.known && !s.diverged, Contributes: an.own.contributes && !s.diverged, Steps: an.own.steps,
+		Reaches: an.presence.reaches(),
+		Uplink:  slot.LinkOf(an.presence.speeds.Uplink), Apart: an.presence.unreachable(),
+	}
+	for _, p := range a.Reaches {
+		a.Links = append(a.Links, an.presence.linkTo(p))
+	}
+	if a.Synced {
+		a.Applied, a.Slot = s.height, s.slot
+	}
+	an.gossip(a)
+}
+
+// aliveDue says whether it is time for an ALIVE. News of connections are announced early, but not
+// each time that a link flaps.
+func (an *announcer) aliveDue() bool {
+	since := an.now - an.aliveAt
+	return since >= an.cfg.Timing.Alive || an.hurry && since >= an.cfg.Timing.Gone/2
+}

@@ -1,0 +1,141 @@
+package membership
+
+import "github.com/p2pdiloco/p2pdiloco/membership/wire"
+
+// peers is what is known of other peers.
+type peers struct {
+	presence *presence
+	evidence *evidence
+	clones   *clones
+	quorum   *quorum
+}
+
+// memberRules is what decides which peers are members, and what this one does as a member.
+type memberRules struct {
+	motions *motions
+	model   *model
+	own     *own
+	roster  *roster
+}
+
+// branches is what follows the chain, and what chooses between its branches. It changes with rules
+// about forks, and with nothing else.
+type branches struct {
+	pledges   *pledges
+	doubts    *doubts
+	abandoned *abandoned
+	catchup   *catchup
+	fork      *fork
+	competing *competing
+	founder   *founder
+	retreat   *retreat
+	exit      *exit
+	announcer *announcer
+	news      *news
+}
+
+// decision is what decides the open height. It changes with the rules of ballots.
+type decision struct {
+	acceptor    *acceptor
+	history     *history
+	participant *participant
+	planner     *planner
+	drafter     *drafter
+	candidate   *candidate
+	leader      *leader
+}
+
+// assemble makes a machine of its parts, each of which knows those made before it and none made
+// after it.
+func assemble(f *facts, e *effects) *Machine {
+	m := &Machine{facts: f, effects: e, height: &height{}}
+	m.makePeers(f, e)
+	m.makeMembers(f, e)
+	m.makeBranches(f, e)
+	m.makeDecision(f, e)
+	return m
+}
+
+func (m *Machine) makePeers(f *facts, e *effects) {
+	m.presence = newPresence(f, e)
+	m.evidence = &evidence{facts: f, effects: e, presence: m.presence}
+	m.clones = &clones{facts: f, effects: e, presence: m.presence}
+	m.quorum = &quorum{facts: f, effects: e, presence: m.presence, evidence: m.evidence}
+}
+
+func (m *Machine) makeMembers(f *facts, e *effects) {
+	m.motions = &motions{facts: f, effects: e, presence: m.presence, quorum: m.quorum, motionState: newMotionState()}
+	m.model = newModel(f, e, m.presence)
+	m.own = &own{facts: f, effects: e, model: m.model, mineAt: never}
+	m.roster = &roster{
+		facts: f, presence: m.presence, evidence: m.evidence, motions: m.motions, model: m.model, own: m.own,
+	}
+}
+
+func (m *Machine) makeBranches(f *facts, e *effects) {
+	m.pledges = &pledges{facts: f, kept: map[wire.Position]wire.Pledge{}}
+	m.doubts = &doubts{facts: f, effects: e}
+	m.abandoned = &abandoned{facts: f}
+	m.catchup = &catchup{
+		facts: f, effects: e, presence: m.presence, doubts: m.doubts, abandoned: m.abandoned, need: need{at: never},
+	}
+	m.fork = &fork{
+		facts: f, effects: e, presence: m.presence, quorum: m.quorum, model: m.model, own: m.own, roster: m.roster,
+		pledges: m.pledges,
+	}
+	m.competing = &competing{
+		facts: f, effects: e, presence: m.presence, own: m.own, doubts: m.doubts, abandoned: m.abandoned,
+		pledges: m.pledges, fork: m.fork,
+	}
+	m.founder = &founder{
+		facts: f, effects: e, presence: m.presence, model: m.model, own: m.own, catchup: m.catchup, pledges: m.pledges,
+	}
+	m.retreat = &retreat{
+		facts: f, presence: m.presence, evidence: m.evidence, model: m.model, own: m.own, fork: m.fork,
+		competing: m.competing,
+	}
+	m.exit = &exit{
+		facts: f, effects: e, presence: m.presence, evidence: m.evidence, quorum: m.quorum, model: m.model,
+		own: m.own, roster: m.roster, doubts: m.doubts, catchup: m.catchup, fork: m.fork,
+	}
+	m.announcer = &announcer{
+		facts: f, effects: e, presence: m.presence, model: m.model, own: m.own, roster: m.roster,
+		aliveAt: never, askedAt: never,
+	}
+	m.news = &news{
+		facts: f, effects: e, presence: m.presence, motions: m.motions, own: m.own, catchup: m.catchup,
+	}
+}
+
+func (m *Machine) makeDecision(f *facts, e *effects) {
+	m.acceptor = &acceptor{
+		facts: f, effects: e, height: m.height,
+		presence: m.presence, motions: m.motions, model: m.model, pledges: m.pledges,
+	}
+	m.history = &history{
+		facts: f, effects: e, height: m.height,
+		presence: m.presence, slotAt: never,
+	}
+	m.participant = &participant{
+		facts: f, effects: e, height: m.height,
+		presence: m.presence, motions: m.motions, model: m.model, own: m.own, acceptor: m.acceptor, history: m.history,
+	}
+	m.planner = &planner{
+		facts: f, effects: e, height: m.height,
+		presence: m.presence, model: m.model, own: m.own, acceptor: m.acceptor, history: m.history,
+	}
+	m.drafter = &drafter{
+		facts: f, effects: e, height: m.height,
+		presence: m.presence, motions: m.motions, model: m.model, roster: m.roster, planner: m.planner,
+	}
+	m.candidate = &candidate{
+		facts: f, effects: e, height: m.height,
+		presence: m.presence, quorum: m.quorum, motions: m.motions, model: m.model, roster: m.roster,
+		pledges: m.pledges, acceptor: m.acceptor, planner: m.planner,
+	}
+	m.leader = &leader{
+		facts: f, effects: e, height: m.height,
+		presence: m.presence, quorum: m.quorum, motions: m.motions, model: m.model, roster: m.roster,
+		pledges: m.pledges, acceptor: m.acceptor, planner: m.planner, drafter: m.drafter, candidate: m.candidate,
+	}
+}

@@ -1,0 +1,246 @@
+package membership
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// candidate watches the leader, and asks to lead when the leader shows no progress for too long.
+type candidate struct {
+	*facts
+	*effects
+	*height
+	presence *presence
+	quorum   *quorum
+	motions  *motions
+	model    *model
+	roster   *roster
+	pledges  *pledges
+	acceptor *acceptor
+	planner  *planner
+}
+
+// onPromise gathers promises for the ballot that this peer wants to lead. It notes members that
+// cannot promise it.
+func (ca *candidate) onPromise(msg wire.Message, p wire.Promise) error {
+	if err := ca.from(msg); err != nil {
+		return err
+	}
+	d, l := ca.open, ca.open.lead
+	switch {
+	case l == nil || p.Ballot < l.ref.Ballot || p.Ballot > l.ref.Ballot+maxBallotStep/2:
+		// a ballot above it is to be in others' reach
+		return ErrStale
+	case p.Ballot > l.ref.Ballot: // it promised another candidate, and is lost to this ballot
+		d.seen = max(d.seen, p.Ballot)
+		return nil
+	}
+	if p.Voted {
+		r := p.VoteRecord
+		if p.VoteBallot >= p.Ballot || r.Height != p.Height || r.Prev != p.Prev {
+			return chain.Invalid("a promise whose vote is from elsewhere")
+		}
+		if err := ca.motions.checkRecord(r); err != nil {
+			return err
+		}
+	}
+	l.promises[msg.From] = p
+	return nil
+}
+
+// choose ends the first phase once a quorum of promises leaves a choice that this peer can carry.
+//
+// I1 (HOLES H3): of one chosen quorum of promises the vote of the highest ballot is proposed again,
+// unchanged; only a quorum without any vote leaves a free choice. If that vote cannot be carried
+// because its state root is not ours (H16), its voters are set aside, and what is left must still
+// be a quorum: it has promised, so that vote cannot become certified any more.
+func (ca *candidate) choose() bool {
+	l := ca.open.lead
+	quorum := maps.Clone(l.promises)
+	for slot.Quorum(ca.chain.Electorate(), func(e slot.Member) bool { _, ok := quorum[e.Peer]; return ok }) {
+		v, found := highestVote(quorum)
+		switch {
+		case !found:
+			l.prepared = true
+		case ca.model.atTip() && v.VoteRecord.StateRoot == ca.model.state.root:
+			l.prepared, l.forced = true, &v.VoteRecord
+		case !ca.model.atTip():
+			return false // it shows later which state is right
+		default:
+			setAside(quorum, v.VoteRecord.Hash())
+			continue
+		}
+		return true
+	}
+	return false
+}
+
+// highestVote is the vote of the highest ballot among promises. Two votes of one ballot are for one
+// record: its leader's.
+func highestVote(promises map[slot.PeerID]wire.Promise) (best wire.Promise, found bool) {
+	for _, p := range promises {
+		if p.Voted && (!found || p.VoteBallot > best.VoteBallot) {
+			best, found = p, true
+		}
+	}
+	return best, found
+}
+
+func setAside(promises map[slot.PeerID]wire.Promise, record slot.Root) {
+	for peer, p := range promises {
+		if p.Voted && p.VoteRecord.Hash() == record {
+			delete(promises, peer)
+		}
+	}
+}
+
+// proposeAgain proposes the forced record once its outcome is held here: its voters have it.
+func (ca *candidate) proposeAgain() (r slot.Record, ok bool) {
+	l := ca.open.lead
+	if !ca.model.atTip() || !ca.acceptor.hold(draftOf(*l.forced, l.ref.Ballot), ca.votersOf(l.forced.Hash())...) {
+		return r, false
+	}
+	r = *l.forced
+	l.forced = nil
+	return r, true
+}
+
+func (ca *candidate) votersOf(record slot.Root) []slot.PeerID {
+	var ps []slot.PeerID
+	for peer, p := range ca.open.lead.promises {
+		if p.Voted && p.VoteRecord.Hash() == record && peer != ca.cfg.Self {
+			ps = append(ps, peer)
+		}
+	}
+	slices.Sort(ps)
+	return ps
+}
+
+// draftsAPause is the number of drafts of members records at one height after which the pause
+// between them doubles.
+const draftsAPause = 4
+
+// accessTimeouts is the number of Timing.Patience for which a draft of an access record counts as
+// progress. The leader gives up a draft that too few can answer after one of them, and tries again
+// four later.
+const accessTimeouts = 6
+
+// workOwed says whether the leader owes work. Only then does its timeout run, so that healthy
+// leaders are not deposed during inner steps. The leader owes nothing for a draft of a members
+// record that it dropped again.
+func (ca *candidate) workOwed() bool {
+	d := ca.open
+	return d.plan != nil || d.draft != nil && d.draft.Kind == slot.Step || d.proposal != nil ||
+		ca.pledges.open.Vote != nil ||
+		ca.closingDue() || ca.planner.planDue() || ca.recordDue()
+}
+
+// watchLeader counts how long owed work shows no progress. The k-th candidate after the leader, of
+// those that are heard, waits k times the leaderTimeout, so that they do not outbid each other.
+func (ca *candidate) watchLeader() {
+	d := ca.open
+	if !ca.elector() || !ca.workOwed() || ca.motions.barred(ca.cfg.Self) {
+		d.owed = never
+		return
+	}
+	if d.owed == never {
+		d.owed = ca.now
+	}
+	if ca.acceptor.leadsPrepared() && (d.seen == d.ballot || ca.reducing()) {
+		return
+	}
+	wait := ca.acceptor.leaderTimeout(d.ballot) * time.Duration(ca.turn())
+	if ca.now-max(d.owed, d.life, d.campaign) >= wait || ca.succeeds() {
+		ca.openBallot()
+	}
+}
+
+// succeeds says whether it is this peer's turn after a leader that is gone, was removed, or went to
+// another branch. That needs no timeout: the first candidate goes ahead at once, and each further
+// one twice Timing.Gone later, since two peers may differ by so much in when they saw it. A peer
+// that hears no quorum is more likely the one that was cut off.
+func (ca *candidate) succeeds() bool {
+	d := ca.open
+	leader := ofMember(d.leader(d.ballot))
+	since, gone := ca.presence.goneSince(leader)
+	gone = gone || ca.presence.onAnotherBranch(leader) || ca.motions.barred(leader.peer)
+	step := 2 * ca.cfg.Timing.Gone
+	if step == 0 && ca.motions.barred(leader.peer) {
+		step = ca.cfg.Timing.Retry
+	}
+	return gone && step > 0 && ca.now-max(d.owed, since, d.campaign) >= step*time.Duration(ca.turn()-1) &&
+		ca.quorum.heard()
+}
+
+// reducing says whether the reduction of this peer's plan runs. A leader that does not contribute
+// sees nothing of it.
+func (ca *candidate) reducing() bool {
+	l := ca.open.lead
+	return l.plan != nil && l.draft == nil && l.proposal == nil
+}
+
+// turn counts, from 1, this peer's place among the heard members after the followed leader.
+func (ca *candidate) turn() int {
+	d := ca.open
+	n := len(d.order)
+	k := 0
+	for i := 1; i <= n; i++ {
+		e := d.order[(int(d.ballot)+i)%n]
+		if ca.presence.around(ofMember(e)) && !ca.motions.barred(e.Peer) {
+			k++
+		}
+		if ofMember(e) == ca.self {
+			break
+		}
+	}
+	return max(k, 1)
+}
+
+// openBallot makes this peer a candidate, in the lowest of its ballots above all that it has seen.
+func (ca *candidate) openBallot() {
+	d := ca.open
+	if !ca.model.atTip() {
+		return
+	}
+	b := d.seen + 1
+	for ofMember(d.leader(b)) != ca.self {
+		b++
+	}
+	d.seen, d.campaign = b, ca.now
+	d.lead = newLeading(d.at(b), ca.boot)
+	ca.sendPrepare()
+}
+
+// sendPrepare asks the electors that have not promised yet.
+func (ca *candidate) sendPrepare() {
+	l := ca.open.lead
+	l.sentAt = ca.now
+	ca.send(wire.Prepare{Ref: l.ref}, ca.electorsWithout(func(p slot.PeerID) bool {
+		_,
+			ok := l.promises[p]
+		return ok
+	})...)
+}
+
+// recordDue says whether the leader owes a record without a step.
+func (ca *candidate) recordDue() bool {
+	return ca.membersDue() || ca.motions.accessDue() && ca.now-ca.open.accessAt >= accessTimeouts*ca.cfg.Timing.Patience
+}
+
+// membersDue says whether a join, leave or loss waits to be recorded.
+func (ca *candidate) membersDue() bool {
+	if ca.chain.Height() == 0 || ca.chain.Ended() {
+		return false
+	}
+	// A newcomer that never sends HAVE must not keep the members busy: the pauses between drafts
+	// for it grow.
+	d := ca.open
+	pause := ca.cfg.Timing.Retry << min(d.drafts/draftsAPause, 6)
+	ready := func(a *contact) bool { return ca.now-d.draftAt >= pause && ca.presence.atOurTip(a) }
+	return !slices.Equal(ca.roster.nextMembers(nil, ready), ca.chain.Electorate())
+}

@@ -1,0 +1,208 @@
+package chain
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// ErrInvalid is wrapped by every reason why a record, plan or offer breaks the rules of its chain.
+var ErrInvalid = errors.New("breaks the rules of the ledger")
+
+// Invalid makes an error that wraps ErrInvalid.
+func Invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// Check says whether a record may follow the tip. It is a pure function of the chain and the rules,
+// without clock or presence: voters ask it before they vote, and so does every peer that is shown a
+// certificate.
+func (c *Chain) Check(r slot.Record) error {
+	tip := c.Tip()
+	switch {
+	case r.Run != c.rules.Run:
+		return Invalid("the record belongs to run %s", r.Run.Short())
+	case r.Height != c.Height()+1 || r.Prev != c.TipHash():
+		return Invalid("the record at height %d does not follow the tip at height %d", r.Height, c.Height())
+	case c.Closed():
+		return Invalid("the run is closed")
+	}
+	work := c.WorkAfter(r.Kind, r.Contributions)
+	if r.Kind == slot.Fork {
+		work = c.WorkOfFork(r.Members)
+	}
+	if r.Work != work {
+		return Invalid("work %d, %d expected", r.Work, work)
+	}
+	if err := c.checkMembers(r); err != nil {
+		return err
+	}
+	switch {
+	case r.Kind == slot.Step:
+		return c.checkStep(r)
+	case r.Slot != tip.Slot:
+		return Invalid("a %s record moved the slot from %d to %d", r.Kind, tip.Slot, r.Slot)
+	case r.Fragment != 0 || len(r.Contributions) > 0 || len(r.Segments) > 0:
+		return Invalid("a %s record with an outcome", r.Kind)
+	case tip.Height == 0 && r.Kind != slot.Fork:
+		return Invalid("a %s record at height %d", r.Kind, r.Height)
+	case tip.Height == 0 && !c.rules.InitRoot.IsZero() && r.StateRoot != c.rules.InitRoot:
+		return Invalid("a founding on state %s; the run spec wants %s", r.StateRoot, c.rules.InitRoot)
+	case r.Kind == slot.Access:
+		return c.CheckAccess(r)
+	case !r.Key.IsZero() || len(r.Decisions) > 0:
+		return Invalid("a %s record with decisions", r.Kind)
+	}
+	return nil
+}
+
+// checkMembers enforces order, seniority and growth. Growth (HOLES H13, H14): the old members in
+// the list are a quorum of it, so that newcomers, one and all, can be lost or leave without
+// stopping the run.
+func (c *Chain) checkMembers(r slot.Record) error {
+	if n := len(r.Members); n == 0 || n > slot.MaxMembers {
+		return Invalid("%d members", n)
+	}
+	for i, m := range r.Members {
+		if i > 0 && r.Members[i-1].Peer >= m.Peer {
+			return Invalid("members are not sorted")
+		}
+		if want := c.Listing(m.Peer, m.Incarnation); m != want {
+			return Invalid("%s is a member since %d, not %d", m.Peer.Short(), want.Since, m.Since)
+		}
+		if c.access.BarredBy(r, m.Peer) {
+			return Invalid("%s is a member and was removed", m.Peer.Short())
+		}
+	}
+	switch stay := c.Staying(r.Members); {
+	case c.Height() == 0:
+	case r.Kind == slot.Fork:
+		if stay != 0 && stay != len(r.Members) {
+			return Invalid("a fork by %d members and %d others: members fork alone, and others only without any", stay,
+				len(r.Members)-stay)
+		}
+	case !Grows(c.Electorate(), r.Members):
+		return Invalid("too few of the %d members were members before", len(r.Members))
+	}
+	return nil
+}
+
+// Grows says whether the old members in next are a quorum of it.
+func Grows(old, next []slot.Member) bool {
+	return slot.Quorum(next, func(m slot.Member) bool {
+		_, ok := FindMember(old, m.Peer, m.Incarnation)
+		return ok
+	})
+}
+
+// TakesStep says whether a step may come next: not before the founding, after the end, or without
+// the peers that the run starts with.
+func (c *Chain) TakesStep() bool {
+	return c.Height() > 0 && !c.Ended() && (c.Tip().Slot > 0 || len(c.Electorate()) >= c.rules.StartPeers)
+}
+
+// LacksPeers says whether offers wait for more members: the run needs them to start, or a slot to
+// close.
+func (c *Chain) LacksPeers() bool { return !c.TakesStep() || len(c.Electorate()) < c.rules.MinPeers }
+
+func (c *Chain) checkStep(r slot.Record) error {
+	switch {
+	case c.Height() == 0:
+		return Invalid("a step before the founding")
+	case r.Slot != c.OpenSlot():
+		return Invalid("slot %d after slot %d", r.Slot, c.Tip().Slot)
+	case c.Ended():
+		return Invalid("slot %d is past the run's last", r.Slot)
+	case r.Slot == 1 && len(c.Electorate()) < c.rules.StartPeers:
+		return Invalid("slot 1 with %d members: %d must be there first", len(c.Electorate()), c.rules.StartPeers)
+	}
+	return c.CheckOutcome(r.Fragment, r.Contributions, r.Segments)
+}
+
+// CheckOutcome enforces what a step's contributions and segments must look like: a draft's as well
+// as a record's.
+func (c *Chain) CheckOutcome(fragment uint32, contributions []slot.Offer, segments []slot.Segment) error {
+	if due := c.rules.Fragment(c.OpenSlot()); fragment != due {
+		return Invalid("fragment %d in slot %d, which updates fragment %d", fragment, c.OpenSlot(), due)
+	}
+	if n := len(contributions); n < max(1, c.rules.MinPeers) || n > slot.MaxMembers {
+		return Invalid("%d contributors", n)
+	}
+	for i, o := range contributions {
+		if i > 0 && contributions[i-1].Peer >= o.Peer {
+			return Invalid("contributions are not sorted")
+		}
+		if !c.MayContribute(o.Peer) {
+			return Invalid("%s contributes and is no member", o.Peer.Short())
+		}
+		if err := c.CheckOffer(o); err != nil {
+			return err
+		}
+	}
+	return c.checkSegments(len(contributions), segments)
+}
+
+// MayContribute says whether a peer was a member at any time since the open slot began: its
+// reduction outlives records that change only the members. The contribution of a lost peer still
+// counts, that of a removed peer does not.
+func (c *Chain) MayContribute(p slot.PeerID) bool {
+	if c.access.removed[p] {
+		return false
+	}
+	for h := c.Height(); h > 0; h-- {
+		r := c.At(h)
+		if slot.Find(r.Members, p) >= 0 {
+			return true
+		}
+		if !r.Kind.KeepsSlot() {
+			return false
+		}
+	}
+	return false
+}
+
+// CheckOffer says whether an offer may enter the open slot. A sequence number is spent once (HOLES
+// H24).
+func (c *Chain) CheckOffer(o slot.Offer) error {
+	switch s := c.OpenSlot(); {
+	case o.Slot != s:
+		return Invalid("an offer for slot %d in slot %d", o.Slot, s)
+	case o.Base >= s || o.Base+c.rules.MaxStaleness < s-1:
+		return Invalid("an offer from slot %d is too stale for slot %d", o.Base, s)
+	case o.Seq <= c.SpentSeq(o.Peer):
+		return Invalid("offer %d of %s is spent", o.Seq, o.Peer.Short())
+	case o.Weight == 0 || c.rules.MaxWeight > 0 && o.Weight > c.rules.MaxWeight:
+		return Invalid("an offer of weight %d", o.Weight)
+	}
+	return nil
+}
+
+// checkSegments checks that the segments cover the open slot's fragment in order, that each has
+// contributors, and that each contributor is in one.
+func (c *Chain) checkSegments(contributors int, segments []slot.Segment) error {
+	if n := len(segments); n == 0 || n > slot.MaxSegments {
+		return Invalid("%d segments", n)
+	}
+	all, at := slot.NewBitmap(contributors), uint64(0)
+	for _, s := range segments {
+		if s.Range.Begin != at || s.Range.End <= at {
+			return Invalid("segments do not join at element %d", at)
+		}
+		at = s.Range.End
+		if !s.Contributors.Fits(contributors) || s.Contributors.Count() < max(1, c.rules.MinPeers) {
+			return Invalid("a set of %d contributors in %d bytes, over %d", s.Contributors.Count(), len(s.Contributors),
+				contributors)
+		}
+		for i := range all {
+			all[i] |= s.Contributors[i]
+		}
+	}
+	if elements := c.rules.Elements(c.OpenSlot()); at != elements {
+		return Invalid("segments end at element %d of %d", at, elements)
+	}
+	if all.Count() != contributors {
+		return Invalid("a contributor is in no segment")
+	}
+	return nil
+}

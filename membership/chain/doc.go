@@ -1,0 +1,10 @@
+// Package chain holds the certified records of a run, and everything that follows from them alone:
+// which record may come next (check.go), which peers may be members (access.go), which have
+// contributed (credit.go), which member trains on which part of the data (assign.go), and how many
+// inner steps each member is to do (pace.go).
+//
+// A Chain only grows. Extend verifies a record with its certificate and appends it; Push appends
+// one that was verified before. A chain that follows another branch is another Chain: UpTo gives a
+// copy to start it from. All peers that hold the same records get the same answers, whatever else
+// they know: the package reads no clock and knows nothing of which peers are heard.
+package chain

@@ -1,0 +1,38 @@
+package chain
+
+import (
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Rules are the run spec's values that the ledger needs: equal on all peers.
+type Rules struct {
+	Run slot.Root
+	// the run ends once this slot is applied and certified; 0 means it has no end
+	LastSlot     uint64
+	StartPeers   int    // slot 1 waits for this number of members
+	MinPeers     int    // contributors with which a slot may close, at least 1
+	MaxStaleness uint64 // an offer's base may lie so many slots behind Slot-1
+	// how many slots before theirs is decided members begin to train for one: 1 where slots overlap
+	// with inner steps
+	Ahead     uint64
+	MaxWeight uint64 // cap of an offer's weight; 0 means none
+	// the state that the founding record must name; zero: the founder chooses
+	InitRoot slot.Root
+	// inner steps that a part of the data is enough for; 0: each contribution takes a whole part
+	PartSteps uint64
+	// parameters of the members' inner steps, if those follow from measured speeds
+	Pace    PaceRules
+	Rings   bool // plans may have a ring (slot.Plan.Ring)
+	Private bool // the members share a secret, which an access record can change
+	// elements of each fragment, at least one: segments of a slot cover [0, elements) of its
+	// fragment
+	Fragments []uint64
+}
+
+// Fragment returns the fragment that a slot updates.
+func (r Rules) Fragment(slotNumber uint64) uint32 {
+	return slot.FragmentOf(slotNumber, uint64(len(r.Fragments)))
+}
+
+// Elements is the number of elements of the fragment that a slot updates.
+func (r Rules) Elements(slotNumber uint64) uint64 { return r.Fragments[r.Fragment(slotNumber)] }

@@ -1,0 +1,95 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// An identity may be used twice: a key was copied to two machines, or an old copy of a data
+// directory was put back. Both break what the others rely on, that an incarnation remembers what it
+// signed. The proof must be something that this process cannot have signed before, and that nobody
+// can make by repeating its earlier messages:
+//
+//   - a certificate with a vote or fork signature of this incarnation, or a contribution of it,
+//     that is not in its log: words are on disk before they are sent, so the log is an old copy, or
+//     another process has one, too;
+//   - an ALIVE of another incarnation under this identity about a record that is not older than the
+//     membership of this one: an earlier life had ended before the record that lists this one was
+//     made. (Having caught up would not do: a branch, or a part of the chain, that comes later may
+//     be older than this life.)
+const cloneAdvice = "this identity is used by another process at the same time, or the data directory is an old " +
+	"copy: stop the other " +
+	"process; if there is none, move ledger.log and state/ away, and the peer comes back as a new member"
+
+// clones finds identities that are used twice.
+type clones struct {
+	*facts
+	*effects
+	presence *presence
+	found    []slot.PeerID
+	own      string // why this peer's own identity is known to be used twice; empty: it is not
+}
+
+// onClone looks at a message that another process has sent under this peer's name.
+func (cl *clones) onClone(msg wire.Message) {
+	a, ok := msg.Body.(wire.Alive)
+	self, member := chain.FindMember(cl.chain.Electorate(), cl.cfg.Self, cl.cfg.Incarnation)
+	if ok && member && msg.From == cl.cfg.Self && msg.Incarnation != cl.cfg.Incarnation && a.Height >= self.Since &&
+		cl.chain.Has(a.Height, a.Tip) {
+		cl.cloned(cl.cfg.Self, "another process speaks under this peer's identity; "+cloneAdvice)
+	}
+}
+
+// cloned reports, once for each peer, that its identity is used twice.
+func (cl *clones) cloned(p slot.PeerID, detail string) {
+	if slices.Contains(cl.found, p) {
+		return
+	}
+	if p == cl.cfg.Self {
+		cl.own = detail
+	}
+	cl.found = append(cl.found, p)
+	cl.found = cl.found[max(0, len(cl.found)-maxDoubted):]
+	cl.event(Event{Kind: EventCloned, Height: cl.chain.Height(), Slot: cl.chain.Tip().Slot, Peer: p, Detail: detail})
+}
+
+// checkOwnSignatures looks into a certified record for signatures of this incarnation that are not
+// in its log.
+func (cl *clones) checkOwnSignatures(c wire.Commit, electorate []slot.Member, w wire.Pledge, offerSeq uint64) {
+	r, cert := c.Record, c.Certificate
+	signed := slices.ContainsFunc(cert.Signatures, func(s slot.Signature) bool { return s.Peer == cl.cfg.Self })
+	mine := func(ms []slot.Member) bool { _, ok := chain.FindMember(ms, cl.cfg.Self, cl.cfg.Incarnation); return ok }
+	forgot := false
+	if r.Kind == slot.Fork {
+		forgot = signed && mine(r.Members) && (w.Fork == nil || w.Fork.Ballot < cert.Ballot)
+	} else {
+		// A record that is known to be decided, and was given up with its branch, is kept as one
+		// vote: in the ballot of one certificate.
+		forgot = signed && mine(electorate) &&
+			(w.Vote == nil || w.Vote.Ballot < cert.Ballot && w.Vote.Record.Hash() != r.Hash())
+	}
+	for _, o := range r.Contributions {
+		forgot = forgot || o.Peer == cl.cfg.Self && o.Seq > offerSeq && mine(electorate)
+	}
+	if forgot {
+		cl.cloned(cl.cfg.Self, "the chain has words of this peer that its ledger.log does not know; "+cloneAdvice)
+	}
+}
+
+// noteClones names a peer of which two incarnations are alive at once: both speak of records
+// decided after the younger one was met.
+func (cl *clones) noteClones(a *contact) {
+	for _, o := range cl.presence.known {
+		if o.peer != a.peer || o.inc == a.inc || o.alive == nil || a.alive == nil || !cl.presence.around(o.memberKey) {
+			continue
+		}
+		both := max(a.met, o.met)
+		if a.alive.Height > both && o.alive.Height > both && cl.chain.Has(a.alive.Height, a.alive.Tip) &&
+			cl.chain.Has(o.alive.Height, o.alive.Tip) {
+			cl.cloned(a.peer, "two processes use this peer's identity at once: one of them must be stopped")
+		}
+	}
+}

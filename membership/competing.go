@@ -1,0 +1,245 @@
+package membership
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// branch is another branch of the run, gathered and verified beside the own chain, from the newest
+// record that both have.
+type branch struct {
+	claim wire.Alive // what its holder announces of it
+	from  slot.PeerID
+	base  uint64       // the record at this height may be common; those above it are asked for
+	back  uint64       // how far the next guess at the common record goes back
+	chain *chain.Chain // nil until a common record is found
+	asked time.Duration
+	began time.Duration
+	got   time.Duration // when its newest full answer came
+	bytes int
+}
+
+const (
+	// of records gathered before a branch must have shown that it is better
+	maxBranchBytes = 64 << 20
+	// how far below a claim the first guess at the common record lies; the next goes twice as far
+	firstProbe   = 8
+	maxGathering = 256 // Timing.Retry for the whole of a branch: others' claims wait as long
+	maxJudged    = 16  // tips and branches that were gathered and not switched to
+)
+
+// gatherBranch starts to gather a chain that claims to be better. The claim moves nobody: verified
+// records do.
+func (co *competing) meet(p slot.PeerID, a wire.Alive) {
+	known := slices.Contains(co.refused, a.Branch) || slices.Contains(co.judged, a.Tip) && !co.fork.stalled()
+	if co.gathering != nil || co.own.left || known || co.doubts.has(p) || !co.worthGathering(a) {
+		return
+	}
+	base := min(co.chain.Height(), a.Height-1)
+	co.gathering = &branch{
+		claim: a, from: p, base: base - min(base, firstProbe), back: firstProbe, asked: never,
+		began: co.now, got: co.now,
+	}
+	co.pursue()
+}
+
+// worthGathering says whether this peer could switch to the claimed branch if the claim is true.
+// That takes more work, or as much and then a hash decides; or a branch that goes on where this
+// peer cannot stay, or need not stay.
+func (co *competing) worthGathering(a wire.Alive) bool {
+	if co.chain.Has(a.Height, a.Tip) || co.abandoned.shows(a) {
+		return false
+	}
+	goesOn := a.Height > co.chain.Height() && (!co.elector() || co.fork.stalled() || co.fork.signed != nil)
+	return goesOn || !co.chain.Pinned() || a.Work >= co.chain.Tip().Work
+}
+
+// pursue asks for the next records of the branch, and gives up on one that is not shown.
+func (co *competing) pursue() {
+	r := co.gathering
+	if r == nil {
+		return
+	}
+	if co.now-r.got > 8*co.cfg.Timing.Retry || co.now-r.began > maxGathering*co.cfg.Timing.Retry ||
+		r.bytes > maxBranchBytes {
+		co.doubts.add(r.from, "the chain that it claims is not shown")
+		co.gathering = nil
+		return
+	}
+	if co.now-r.asked >= co.cfg.Timing.Retry {
+		r.asked = co.now
+		co.send(wire.Need{From: r.next()}, r.from)
+	}
+}
+
+// next is the height that is asked for.
+func (r *branch) next() uint64 {
+	if r.chain == nil {
+		return r.base + 1
+	}
+	return r.chain.Height() + 1
+}
+
+// isAsked says whether a record is the one that was asked for.
+func (co *competing) awaits(msg wire.Message, c wire.Commit) bool {
+	r := co.gathering
+	if r == nil || c.Record.Height != r.next() {
+		return false
+	}
+	return r.chain == nil && msg.From == r.from || r.chain != nil && c.Record.Prev == r.chain.TipHash()
+}
+
+// extend verifies the next record of the branch. It gives the branch once what is verified is the
+// chain to be on.
+func (co *competing) extend(c wire.Commit) (better *branch, err error) {
+	r := co.gathering
+	if r.chain == nil && !co.findCommon(c) {
+		return nil, nil
+	}
+	if err := r.chain.Extend(c, co.cfg.Verify); err != nil {
+		co.doubts.add(r.from, "its chain does not verify: "+err.Error())
+		co.gathering = nil
+		return nil, err
+	}
+	r.bytes += len(c.Append(nil))
+	switch {
+	case co.prefers(r.chain):
+		return co.decide(), nil
+	case r.chain.Height() >= r.claim.Height:
+		co.judge()
+	case (r.chain.Height()-r.base)%commitsAtOnce == 0:
+		// record by record it could be drawn out for ever
+		r.got, r.asked = co.now, never
+		co.pursue()
+	}
+	return nil, nil
+}
+
+// findCommon says whether a record follows one of the own chain. If not, the common record lies
+// further back.
+func (co *competing) findCommon(c wire.Commit) bool {
+	r := co.gathering
+	if co.chain.Has(r.base, c.Record.Prev) {
+		r.chain = co.chain.UpTo(r.base)
+		return true
+	}
+	r.back *= 2
+	r.base -= min(r.base, r.back)
+	r.got, r.asked = co.now, never
+	co.pursue()
+	return false
+}
+
+// dropIfWorse ends the gathering of a chain that is all there and not the one to be on. The claim
+// was a lie if it promised more than the branch is.
+func (co *competing) judge() {
+	r := co.gathering
+	co.gathering = nil
+	if tip := r.chain.Tip(); r.chain.TipHash() != r.claim.Tip || tip.Work != r.claim.Work {
+		co.doubts.add(r.from, "its chain is not what it claims")
+		return
+	}
+	co.judged = remember(co.judged, r.claim.Tip)
+}
+
+// remember appends to a short list and drops the oldest entry.
+func remember(list []slot.Root, h slot.Root) []slot.Root {
+	list = append(list, h)
+	return list[max(0, len(list)-maxJudged):]
+}
+
+// competing gathers other branches of the run and says which one to be on.
+type competing struct {
+	*facts
+	*effects
+	presence  *presence
+	own       *own
+	doubts    *doubts
+	abandoned *abandoned
+	pledges   *pledges
+	fork      *fork
+
+	gathering *branch     // nil: none
+	judged    []slot.Root // tips of branches that were gathered and are not better
+	refused   []slot.Root // better branches that were reported to be out of reach
+}
+
+// prefers says whether a verified chain is the one to be on. Chains with the pin come first; of
+// those more work, then the lower hash of the first record that differs. That is a total order, and
+// a pure function of the two chains (HOLES H28): not the tip's hash, which changes with every
+// record, so that two peers could change places for ever.
+//
+// A chain that goes on from the own tip does not compete with it. mayFollow decides the case that
+// it goes on by a fork.
+func (co *competing) prefers(c *chain.Chain) bool {
+	own, common := co.chain, co.chain.CommonHeight(c)
+	switch {
+	case c.Height() == common || !c.Pinned():
+		return false // never to an ancestor of the own tip
+	case !own.Pinned():
+		return true
+	case co.pledges.kept[wire.Position{Height: c.Height() + 1, Prev: c.TipHash()}].Fork != nil:
+		return false // never back to a record that this peer forked, until its chain has grown
+	case common == own.Height() && co.mayFollow(c.At(common+1)):
+		return true
+	case common == own.Height():
+		return c.Tip().Work > own.Tip().Work
+	}
+	if theirs, ours := c.Tip().Work, own.Tip().Work; theirs != ours {
+		return theirs > ours
+	}
+	theirs, ours := c.Hash(common+1), own.Hash(common+1)
+	return bytes.Compare(theirs[:], ours[:]) < 0
+}
+
+// mayFollow says whether a certified successor of the own tip may be followed whatever its work is.
+// Regular ones always may. A fork may be followed by the members that signed it, and by a member
+// that would fork itself by now. Other peers, which decide nothing here, follow the tip's members,
+// and strangers only where no member shows itself.
+func (co *competing) mayFollow(r slot.Record) bool {
+	if r.Kind != slot.Fork || co.chain.Height() == 0 {
+		return true
+	}
+	if _, signed := chain.FindMember(r.Members, co.cfg.Self, co.cfg.Incarnation); signed {
+		return true
+	}
+	if co.elector() {
+		return co.fork.stalled()
+	}
+	return co.chain.Staying(r.Members) > 0 || !co.presence.memberShows()
+}
+
+// mayGiveUp says whether this peer may give up its own records above a height without an operator.
+func (co *competing) mayGiveUp(above uint64) bool {
+	c := co.chain
+	return c.Tip().Slot-c.At(above).Slot < youngSlots || !c.SharedSince(above) || !c.Pinned()
+}
+
+// decideSwitch moves to the gathered chain, or says once per branch that an operator must choose.
+func (co *competing) decide() (better *branch) {
+	r, common := co.gathering, co.chain.CommonHeight(co.gathering.chain)
+	co.gathering = nil
+	if co.own.left {
+		return nil
+	}
+	if co.mayGiveUp(common) {
+		return r
+	}
+	co.refused = remember(co.refused, r.claim.Branch)
+	co.event(Event{
+		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from,
+		Root: r.chain.Hash(common + 1),
+		Detail: fmt.Sprintf("its branch of the run has more work, and the one here is %d slots old since they parted "+
+			"at height %d: too old to be "+
+			"given up by itself. To move this peer, start it again with --pin %s; else stop the peers of the other "+
+			"branch",
+			co.chain.Tip().Slot-co.chain.At(common).Slot, common, r.chain.Hash(common+1)),
+	})
+	return nil
+}

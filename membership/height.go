@@ -1,0 +1,175 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// openHeight is the one height that is being decided, and all that may be forgotten once its record
+// is certified.
+//
+// It is Paxos with one decision a height. The acceptor's part is its pledge, which is on disk.
+// Leaders, plans and drafts only arrange what gets proposed.
+type openHeight struct {
+	ref   slot.Ref      // the position, at ballot 0
+	order []slot.Member // the leader of ballot b is order[b mod len]
+	following
+	candidacy
+	reduction
+	holding
+	lead *leading // nil unless this peer leads the ballot, or asks to
+}
+
+// following is this peer's view of the ballot that it follows: the highest that a leader or a
+// granted PREPARE has shown. The fields below ballot belong to it.
+type following struct {
+	ballot   uint32
+	led      bool // its leader has shown progress, which takes a quorum of promises
+	plan     *slot.Plan
+	draft    *slot.Draft
+	haveSent bool
+	proposal *wire.Propose // valid, and not yet voted for
+	beat     wire.Beat     // highest counters seen
+	life     time.Duration // when the leader last showed progress
+	revision uint32        // the newest revision that counted as progress, and how many did
+	revised  int
+}
+
+// candidacy decides whether this peer asks to lead, or lets another one.
+type candidacy struct {
+	owed       time.Duration // the time since which work is owed; never while none is
+	seen       uint32        // highest ballot that any member named
+	campaign   time.Duration // when this peer last opened a ballot
+	asked      *wire.Message // a PREPARE that was not granted because the leader lives
+	askedAt    time.Duration // when it came
+	notifiedAt time.Duration // when the promise was last sent to the leader of a lower ballot
+}
+
+// reduction is this peer's view of the open slot's reduction, whichever ballot planned it.
+type reduction struct {
+	last         *slot.Plan    // the newest plan that was followed
+	groupReports groupReports  // this peer's reports about its group
+	bytes        uint64        // of the running reduction, received here
+	progressAt   time.Duration // when bytes last came, or another circle of a ring began
+}
+
+// holding keeps which outcomes are on disk here, and what drafts asked for.
+type holding struct {
+	outcomes  map[slot.Root]bool // on disk; and next secrets, by their commitments
+	fetching  slot.Root          // the one that the worker is asked for
+	fetchedAt time.Duration
+	drafts    int           // drafts of members records that were seen at this height
+	draftAt   time.Duration // when the last of them was seen
+	accessAt  time.Duration // when a draft of an access record was last seen
+}
+
+// height holds the open height for the parts that decide it. Machine replaces it when the chain
+// grows, or is switched.
+type height struct{ open *openHeight }
+
+// at returns the open position in a ballot.
+func (d *openHeight) at(ballot uint32) slot.Ref {
+	ref := d.ref
+	ref.Ballot = ballot
+	return ref
+}
+
+// leader returns the leader of a ballot, or the zero member if no member can lead.
+func (d *openHeight) leader(ballot uint32) slot.Member {
+	if len(d.order) == 0 {
+		return slot.Member{}
+	}
+	return d.order[ballot%uint32(len(d.order))]
+}
+
+// leads says whether a message comes from the leader of a ballot.
+func (d *openHeight) leads(msg wire.Message, ballot uint32) bool {
+	l := d.leader(ballot)
+	return l.Peer == msg.From && l.Incarnation == msg.Incarnation && l.Peer != ""
+}
+
+// groupReports is what this peer reports about the group of the newest plan.
+type groupReports struct {
+	group  slot.Root
+	since  time.Duration  // when this peer first received a plan of it
+	stated []slot.Segment // reduced ranges of own pieces
+	lost   []ReportLost   // peers that failed this one, each once for a reason
+}
+
+// report is one peer's claim that another of its group failed it, or that it cannot take part
+// itself.
+type report struct {
+	by, of slot.PeerID
+	reason wire.LostReason
+	at     time.Duration
+}
+
+// planning is how the leader arranges the reduction.
+type planning struct {
+	plan  *slot.Plan
+	group slot.Root // of the plan
+	// of the newest plan or draft; starts above any that an earlier process of this peer used
+	revision uint32
+	attempts int // revisions of this attempt
+	segments map[uint64]slot.Segment
+	reports  []report // reports in this group of one peer about another
+	// owners that stated ranges of too few contributors, since when
+	narrow map[slot.PeerID]time.Duration
+	// peers left out of plans, with the sequence number of the offer at that time
+	excluded map[slot.PeerID]uint64
+	banned   map[slot.PeerID]struct{} // those of them that sent bad values or bytes
+	holdOff  time.Duration            // no plan before this time
+	failures int                      // attempts that were given up at this height
+	parted   []slot.PeerID            // peers left out of rings because a neighbour reported them
+	givenUp  slot.Root                // the group of the last one
+	// when the reduction last made progress, by a statement or by bytes that came here
+	progressAt    time.Duration
+	leftOutSilent bool          // owners that owed statements were left out in this ballot
+	owing         []slot.PeerID // owners that owe statements
+	owingAt       time.Duration // the time since which these owe them
+}
+
+// drafting is the outcome that the leader wants to propose.
+type drafting struct {
+	draft   *slot.Draft
+	draftAt time.Duration
+	// peers that hold the draft's outcome and the same state as this peer
+	haves     map[memberKey]bool
+	membersAt time.Duration // no draft of a members record before this time
+}
+
+// leading is what a ballot's leader keeps in memory. Losing it costs time, never agreement: only
+// its vote binds, and that is on disk.
+type leading struct {
+	ref      slot.Ref
+	prepared bool // this peer may propose: at ballot 0, or once a quorum has promised
+	promises map[slot.PeerID]wire.Promise
+	// the record that the promises force the leader to propose again, unchanged
+	forced *slot.Record
+	planning
+	drafting
+	proposal *slot.Record
+	votes    map[slot.PeerID][]byte // signatures of equal votes, equal in the ballot too (HOLES H4)
+	decided  bool
+	sentAt   time.Duration
+	beatAt   time.Duration
+}
+
+// newLeading starts revisions at the store's boot count: a leader that restarts in its ballot
+// revises what it planned before.
+func newLeading(ref slot.Ref, boot uint64) *leading {
+	return &leading{
+		ref: ref, promises: map[slot.PeerID]wire.Promise{}, sentAt: never, beatAt: never,
+		planning: planning{
+			revision: uint32(boot&0xffff) << 16, excluded: map[slot.PeerID]uint64{},
+			banned: map[slot.PeerID]struct{}{}, narrow: map[slot.PeerID]time.Duration{}, holdOff: never,
+		},
+		drafting: drafting{draftAt: never, membersAt: never},
+	}
+}
+
+// maxBallotStep keeps ballots from running out: no honest member is so far ahead of the others at
+// one height.
+const maxBallotStep = 1 << 16

@@ -1,0 +1,116 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// onCommit takes a certified record: the successor of the tip, part of a competing branch, or a
+// sign that this peer is behind. It does not matter which peer sends it: the certificate does.
+func (m *Machine) onCommit(msg wire.Message, c wire.Commit) error {
+	r, next := c.Record, m.chain.Next()
+	follows := r.Height == next.Height && r.Prev == next.Prev &&
+		!(m.abandoned.has(r.Height, r.Hash()) && len(m.catchup.ahead()) == 0)
+	switch {
+	case r.Run != m.cfg.Rules.Run:
+		return chain.Invalid("a record of run %s", r.Run.Short())
+	case follows && m.competing.mayFollow(r) && (m.chain.Pinned() || r.Hash() == m.chain.Pin()):
+		return m.takeNext(msg, c)
+	case m.competing.awaits(msg, c):
+		better, err := m.competing.extend(c)
+		if better != nil {
+			m.switchTo(better, m.chain.CommonHeight(better.chain))
+		}
+		return err
+	case r.Height > next.Height:
+		m.catchup.ask(msg.From)
+		return nil
+	}
+	return fmt.Errorf("%w: a record of another branch, or one that is known", ErrStale)
+}
+
+// takeNext verifies and adopts the successor of the tip.
+func (m *Machine) takeNext(msg wire.Message, c wire.Commit) error {
+	r, before := c.Record, m.chain.Electorate()
+	spread := m.history.spread()
+	if err := m.chain.Extend(c, m.cfg.Verify); err != nil {
+		m.doubts.add(msg.From, "its chain does not verify: "+err.Error())
+		return err
+	}
+	if r.Kind == slot.Step {
+		m.history.noteSpread(spread)
+		m.history.noteReduction(r)
+		m.history.slotAt = m.now
+	}
+	m.passOn(msg.From, before, c)
+	m.adopted(c, before)
+	if m.catchup.need.from > 0 && r.Height == m.catchup.need.from+commitsAtOnce-1 {
+		m.catchup.ask(msg.From)
+	}
+	return nil
+}
+
+// adopted turns to the next height after the chain has grown by c. I5: the certificate is on disk
+// before anything is applied.
+func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
+	m.persist(wire.EntryCommit(c))
+	m.clones.checkOwnSignatures(c, before, m.pledges.of(c.Record), m.own.offerSeq)
+	m.news.reportAdopted(c, before)
+	m.pledges.leave(c.Record.Kind)
+	m.presence.meetMembers(before)
+	m.openNext()
+	m.model.compareState()
+	m.own.spendOffer()
+	if c.Record.Height == 1 {
+		m.announcer.aliveAt = never // other peers wait for news that there is a run
+	}
+	m.replayEarly()
+}
+
+// openNext starts the height above the tip, with what was promised and voted there before, if
+// anything was.
+func (m *Machine) openNext() {
+	d := &openHeight{
+		ref:       m.chain.Next(),
+		following: following{life: never},
+		candidacy: candidacy{owed: never, campaign: never, notifiedAt: never},
+		holding:   holding{outcomes: map[slot.Root]bool{}, draftAt: never, fetchedAt: never, accessAt: never},
+	}
+	d.order = slot.LeaderOrder(d.ref.Prev, m.chain.Electorate())
+	m.pledges.openAt(wire.Position{Height: d.ref.Height, Prev: d.ref.Prev})
+	if old, tip := m.open, m.chain.Tip(); old != nil && tip.Kind.KeepsSlot() && tip.Height == old.ref.Height &&
+		tip.Prev == old.ref.Prev {
+		if old.last == nil || !slices.ContainsFunc(old.last.Offers,
+			func(o slot.Offer) bool { return m.chain.Access().Removed(o.Peer) }) {
+			// the slot is the same: its reduction goes on
+			d.last, d.groupReports, d.progressAt = old.last, old.groupReports, old.progressAt
+		}
+	}
+	m.motions.verified = slot.Root{}
+	m.evidence.forgetClaims()
+	m.fork.forking = newForking(m.pledges.open.Fork)
+	d.ballot = m.pledges.open.Floor()
+	d.seen = d.ballot
+	m.open = d
+	m.motions.count()
+	if m.pledges.open.Vote != nil {
+		m.motions.adoptSigned(m.pledges.open.Vote.Record.Decisions)
+	}
+	m.leader.resumeLead()
+}
+
+// passOn passes a record on if the peer before this one in the order sent it. If this peer asked
+// for it while it catches up, no peer waits for it to pass it on.
+func (m *Machine) passOn(from slot.PeerID, before []slot.Member, c wire.Commit) {
+	if c.Record.Kind == slot.Fork || len(before)+len(c.Record.Members) <= directMost {
+		return
+	}
+	all := audience(m.open.leader(c.Certificate.Ballot).Peer, before, c.Record)
+	if slices.Contains(passesTo(all, from), m.cfg.Self) {
+		m.send(c, passesTo(all, m.cfg.Self)...)
+	}
+}

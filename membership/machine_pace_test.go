@@ -1,0 +1,41 @@
+package membership
+
+import (
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+)
+
+// The chain's pace follows from its records alone, on every peer and through every restart; a
+// change of the tip changes it.
+func TestTheChainsPace(t *testing.T) {
+	rules := labRules()
+	rules.Pace = chain.PaceRules{InnerSteps: 100, TrimPermille: 200}
+	l := newLab(t, rules, labTiming)
+	l.salt = 7 // everybody's step time
+	for _, n := range "ABC" {
+		l.add(string(n))
+	}
+	l.connect()
+	if !l.run(time.Minute, func() bool { return l.peers[0].m.View().AppliedSlot > 20 }) {
+		t.Fatal(l.show())
+	}
+	m := l.peers[0].m
+	var records []slot.Record
+	for _, c := range m.chain.Commits() {
+		records = append(records, c.Record)
+	}
+	whole, tip := chain.NewPace(rules.Pace, records), m.chain.Tip().Slot
+	for base := tip - 2; base <= tip+1; base++ {
+		for _, e := range m.chain.Electorate() {
+			if got, want := m.View().Pace.Steps(e.Peer, base), whole.Steps(e.Peer, base); got != want || got != 100 {
+				t.Errorf("%s from base %d: %d steps, by the whole chain %d", e.Peer, base, got, want)
+			}
+		}
+	}
+	if o, ok := m.View().Pace.Newest(labID("A")); !ok || o.Slot < tip-1 || o.StepTime != 7 {
+		t.Errorf("A's newest contribution is %+v", o)
+	}
+}

@@ -1,0 +1,90 @@
+package membership
+
+import (
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// switchTo makes the gathered chain the own one. Votes and signatures on the records that are given
+// up still bind (HOLES H7), and each of those records counts as voted for in the ballot that
+// certified it: if a later switch leads back below one, it is still decided.
+func (m *Machine) switchTo(r *branch, common uint64) {
+	given := m.chain
+	m.pledges.setAside()
+	if common < given.Height() {
+		m.persist(wire.EntryRewind{Height: common})
+		for _, c := range given.Commits()[common:] {
+			m.pledges.keepDecided(c)
+		}
+	}
+	for _, c := range r.chain.Commits()[common:] {
+		m.clones.checkOwnSignatures(c, r.chain.At(c.Record.Height-1).Members, m.pledges.of(c.Record), m.own.offerSeq)
+		m.persist(wire.EntryCommit(c))
+	}
+	m.chain = r.chain
+	m.motions.forget()
+	m.reportSwitch(r, given, common)
+	m.catchup.early, m.catchup.need, m.exit.ending, m.founder.fork = nil, need{at: never}, ending{}, nil
+	if common < given.Height() {
+		m.switches++
+		m.own.mine = nil
+	}
+	if s := &m.model.state; !s.known || s.diverged || s.applying > 0 || s.syncing || s.height > common {
+		m.model.state = modelState{retryAt: never}
+	}
+	m.presence.meetMembers(given.Electorate())
+	m.openNext()
+	m.model.compareState()
+	m.own.dropIfDiverged()
+	m.announcer.aliveAt = never
+	m.catchup.ask(r.from)
+}
+
+func (m *Machine) reportSwitch(r *branch, given *chain.Chain, common uint64) {
+	e := Event{
+		Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Members: peersOf(r.chain.Electorate()),
+		Root: r.chain.Hash(common + 1), Peer: r.from,
+	}
+	switch {
+	case common < given.Height():
+		e.Kind = EventSwitched
+		e.Detail = fmt.Sprintf("%d records above height %d are given up for the better branch of %s",
+			given.Height()-common, common, r.from.Short())
+		m.event(e)
+	case r.chain.At(common+1).Kind == slot.Fork:
+		e.Kind, e.Detail = EventForked, "followed: "+forkText(r.chain.At(common+1))
+		m.event(e)
+	}
+	for _, c := range r.chain.Commits()[common:] {
+		m.reportRecord(EventCertified, c.Record, c.Certificate.Ballot)
+	}
+	m.news.reportMembers(e, given.Electorate(), r.chain.Electorate())
+}
+
+func (m *Machine) giveUpUnrecoverable(height uint64) {
+	given, lost, ordered := m.chain, m.fork.lost, m.fork.ordered
+	for _, p := range m.presence.appliedBy(height + 1) {
+		m.doubts.add(p, "the state that it says it holds is not to be had of it")
+	}
+	m.pledges.setAside()
+	m.persist(wire.EntryRewind{Height: height})
+	for _, c := range given.Commits()[height:] {
+		m.pledges.keepDecided(c)
+	}
+	m.chain, m.abandoned.above, m.abandoned.given = given.UpTo(height), height, given
+	m.catchup.early, m.catchup.need, m.exit.ending, m.own.mine = nil, need{at: never}, ending{}, nil
+	m.switches++
+	m.event(Event{
+		Kind: EventSwitched, Height: height, Slot: m.chain.Tip().Slot, Members: peersOf(m.chain.Electorate()),
+		Peer: m.cfg.Self, Root: m.chain.TipHash(),
+		Detail: fmt.Sprintf("%d records above height %d are given up: nobody who is heard holds the state that they "+
+			"led to", given.Height()-height, height),
+	})
+	m.presence.meetMembers(given.Electorate())
+	m.openNext()
+	m.fork.lost, m.fork.ordered, m.fork.without = lost, ordered, true
+	m.announcer.aliveAt = never
+}

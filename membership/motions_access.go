@@ -1,0 +1,147 @@
+package membership
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+)
+
+// accessDue says whether a quorum's motions wait to be recorded.
+func (mo *motions) accessDue() bool {
+	return len(mo.ready) > 0 && mo.chain.Height() > 0 && !mo.chain.Ended()
+}
+
+// draftsAccess says whether this peer, as the leader, can record them now: it has the next secret
+// where that must change, and the last try is a while ago. A leader that is to be removed leaves it
+// to others: it would know the secret.
+func (mo *motions) draftsAccess() bool {
+	return mo.accessDue() && !mo.barred(mo.cfg.Self) && mo.now-mo.pauseAt >= 4*mo.cfg.Timing.Patience &&
+		(!mo.renews() || !mo.chain.Access().Used(mo.key))
+}
+
+// renews says whether the decisions that are ready change the secret.
+func (mo *motions) renews() bool {
+	return mo.chain.Rules().Private && slices.ContainsFunc(mo.ready,
+		func(d slot.Decision) bool { return d.Action != slot.Readmit })
+}
+
+// accessDraft asks which peers hold the state, and the next secret.
+func (mo *motions) accessDraft() slot.Draft {
+	d := slot.Draft{Kind: slot.Access, Decisions: slices.Clone(mo.ready)}
+	if mo.renews() {
+		d.Key = mo.key
+	}
+	return d
+}
+
+// sendAccess tells the worker which peers may be in the run, once for each change and again where
+// that failed.
+func (mo *motions) sendAccess() {
+	o, a := &mo.motionState, mo.chain.Access()
+	if mo.chain.Height() == 0 || o.told != nil && *o.told == a.Newest() || mo.now-o.notifiedAt < 4*mo.cfg.Timing.Retry {
+		return
+	}
+	newest := a.Newest()
+	o.told, o.notifiedAt = &newest, mo.now
+	mo.work(WorkAccess{Key: a.Key(), From: mo.presence.sources()})
+}
+
+// accessFailed: the worker could not do it; it is told again.
+func (mo *motions) accessFailed(w WorkAccess) {
+	if w.Key == mo.chain.Access().Key() {
+		mo.told = nil
+	}
+}
+
+// checkRecord does chain.check and verifies the signatures inside the record. Those of one record
+// are verified once.
+func (mo *motions) checkRecord(r slot.Record) error {
+	if err := mo.chain.Check(r); err != nil || len(r.Decisions) == 0 {
+		return err
+	}
+	hash := r.Hash()
+	if mo.verified == hash {
+		return nil
+	}
+	if err := mo.chain.VerifyMotions(r, mo.cfg.Verify); err != nil {
+		return err
+	}
+	mo.verified = hash
+	return nil
+}
+
+// checkDraftAccess takes in the decisions of a draft, if it has any. It refuses a draft of a leader
+// that must not know the next secret.
+func (mo *motions) checkDraftAccess(leader slot.PeerID, d slot.Draft) error {
+	if d.Kind != slot.Access {
+		return nil
+	}
+	r := slot.Record{Height: d.Height, Prev: d.Prev, Kind: d.Kind, Slot: d.Slot, Key: d.Key, Decisions: d.Decisions}
+	switch {
+	case mo.chain.Access().BarredBy(r, leader):
+		return chain.Invalid("a draft that removes its leader")
+	case mo.verified == r.Hash():
+		return nil
+	}
+	if err := mo.chain.CheckAccess(r); err != nil {
+		return err
+	}
+	if err := mo.chain.VerifyMotions(r, mo.cfg.Verify); err != nil {
+		return err
+	}
+	mo.verified = r.Hash()
+	mo.adoptSigned(d.Decisions)
+	return nil
+}
+
+func (mo *motions) view() (out []MotionView) {
+	by := map[slot.Motion][]slot.PeerID{}
+	for w, held := range mo.held {
+		for _, h := range held {
+			if !mo.chain.Access().CanDecide(h.motion.Action, h.motion.Peer) {
+				continue // taken back
+			}
+			k := slot.Motion{Action: h.motion.Action, Peer: h.motion.Peer}
+			by[k] = append(by[k], w.peer)
+		}
+	}
+	for k, ps := range by {
+		slices.Sort(ps)
+		enough := slices.ContainsFunc(mo.ready,
+			func(d slot.Decision) bool { return d.Action == k.Action && d.Peer == k.Peer })
+		out = append(out, MotionView{Action: k.Action, Peer: k.Peer, By: ps, Enough: enough})
+	}
+	slices.SortFunc(out, func(a, b MotionView) int {
+		return cmp.Or(cmp.Compare(a.Action, b.Action),
+			cmp.Compare(a.Peer, b.Peer))
+	})
+	return out
+}
+
+// reportDecisions reports what an access record has decided.
+func (mo *motions) reportDecisions(e Event, r slot.Record) {
+	kinds := map[slot.Action]EventKind{slot.Remove: EventRemoved, slot.Readmit: EventReadmitted}
+	for _, d := range r.Decisions {
+		if kind, about := kinds[d.Action]; about {
+			e.Kind, e.Peer, e.Detail = kind, d.Peer,
+				fmt.Sprintf("ordered by %d of %d members", len(d.Motions), len(mo.chain.At(r.Height-1).Members))
+			mo.event(e)
+		}
+	}
+	if !r.Key.IsZero() {
+		e.Kind, e.Peer, e.Detail = EventRotated, "",
+			"the admission secret has changed: tickets from before admit nobody"
+		mo.event(e)
+	}
+}
+
+// MotionView shows what some members want done about the membership of a peer.
+type MotionView struct {
+	Action slot.Action
+	Peer   slot.PeerID   // empty: of a rotation
+	By     []slot.PeerID // sorted
+	Enough bool          // a quorum wants it, and its record is on the way
+}

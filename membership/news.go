@@ -1,0 +1,114 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// news reports what certified records changed, and whether this peer is a member.
+type news struct {
+	*facts
+	*effects
+	presence *presence
+	motions  *motions
+	own      *own
+	catchup  *catchup
+
+	listed      bool // an event has reported this peer as a member
+	wasMember   bool // it has been a member since it started
+	reportedOut bool // an event has reported its removal
+	expelled    bool // it was a member, and a record has removed it
+}
+
+// reportAdopted reports what the record changed.
+func (ne *news) reportAdopted(c wire.Commit, before []slot.Member) {
+	r := c.Record
+	ne.reportRecord(EventCertified, r, c.Certificate.Ballot)
+	e := Event{Height: r.Height, Slot: r.Slot, Ballot: c.Certificate.Ballot, Members: peersOf(r.Members)}
+	if r.Kind == slot.Step {
+		step := e
+		step.Kind, step.Contributors, step.Root = EventCommitted, offerers(r.Contributions), r.Outcome()
+		ne.event(step)
+	}
+	if r.Kind == slot.Fork && r.Height > 1 {
+		forked := e
+		forked.Kind, forked.Root, forked.Detail = EventForked, r.Hash(), forkText(r)
+		ne.event(forked)
+	}
+	ne.motions.reportDecisions(e, r)
+	ne.reportMembers(e, before, r.Members)
+}
+
+// reportMembers reports new members and members that are gone.
+func (ne *news) reportMembers(e Event, before, now []slot.Member) {
+	if !slices.Equal(before, now) {
+		changed := e
+		changed.Kind = EventMembers
+		ne.event(changed)
+	}
+	for _, gone := range before {
+		if _, stays := chain.FindMember(now, gone.Peer, gone.Incarnation); !stays {
+			ne.reportGone(e, gone)
+		}
+	}
+	if _, was := chain.FindMember(before, ne.cfg.Self, ne.cfg.Incarnation); !was && e.Height == 1 && ne.elector() {
+		e.Kind, e.Peer, ne.listed = EventFounded, ne.cfg.Self, true
+		ne.event(e)
+	}
+	ne.reportStanding()
+}
+
+// reportStanding reports when this peer has become a member, or is none any more, by the newest
+// record that it knows of. It does not do so again for each old record while it catches up.
+func (ne *news) reportStanding() {
+	if len(ne.catchup.ahead()) > 0 {
+		return
+	}
+	out := ne.chain.Access().Removed(ne.cfg.Self)
+	// it may have been dropped before its removal was on record
+	news := out && ne.wasMember && !ne.reportedOut
+	if ne.reportedOut = out; ne.listed == ne.elector() && !news {
+		return
+	}
+	ne.listed = ne.elector()
+	ne.wasMember = ne.wasMember || ne.listed
+	tip := ne.chain.Tip()
+	e := Event{Kind: EventJoined, Height: tip.Height, Slot: tip.Slot, Peer: ne.cfg.Self, Members: peersOf(tip.Members)}
+	if !ne.listed {
+		e.Kind, e.Detail = EventLeft, "lost"
+		switch {
+		case ne.own.left:
+			e.Detail = "left"
+		case out:
+			e.Detail, ne.expelled = DetailRemoved, true
+		}
+	}
+	ne.event(e)
+}
+
+func (ne *news) reportGone(e Event, gone slot.Member) {
+	e.Kind, e.Peer, e.Detail = EventLeft, gone.Peer, "lost"
+	if a := ne.presence.known[ofMember(gone)]; a != nil && a.leaving {
+		e.Detail = "left"
+	}
+	// reportStanding reports it of this peer itself, if it still holds
+	if ne.motions.barred(gone.Peer) && gone.Peer != ne.cfg.Self {
+		e.Detail = DetailRemoved
+	}
+	if ofMember(gone) == ne.self {
+		if ne.own.left = ne.own.leaving; ne.own.left {
+			ne.own.mine = nil
+		} // else the offer stands: it counts if this peer is listed again in time
+		return // reportStanding
+	}
+	ne.event(e)
+}
+
+func forkText(r slot.Record) string {
+	return fmt.Sprintf("%d peers go on from height %d without a quorum of the members that it lists", len(r.Members),
+		r.Height-1)
+}

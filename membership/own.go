@@ -1,0 +1,98 @@
+package membership
+
+import (
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// own is this peer's part in the run: whether it contributes, what it offers, whether it stays.
+type own struct {
+	*facts
+	*effects
+	model *model
+
+	offerSeq uint64
+	mine     *slot.Offer // the standing offer: announced, neither recorded nor too late
+	mineAt   time.Duration
+	waiting  *ReportOffer // came before this peer was a member
+
+	contributes bool
+	steps       uint32
+	leaving     bool
+	left        bool
+}
+
+// offer announces this peer's contribution; one that comes before this peer is a member waits until
+// it is. The sequence number is on disk first: no restart uses one twice (HOLES H24).
+func (w *own) offer(r ReportOffer) {
+	c := w.chain
+	w.waiting = nil
+	if w.model.state.diverged || w.left || r.Slot != c.OpenSlot() || c.Ended() {
+		return
+	}
+	if !w.elector() {
+		w.waiting = &r
+		return
+	}
+	o := slot.Offer{
+		Peer: w.cfg.Self, Slot: r.Slot, Seq: max(w.offerSeq, c.SpentSeq(w.cfg.Self)) + 1, Base: r.Base,
+		Weight: max(r.Weight, 1), Root: r.Root, Steps: r.Steps, StepTime: r.StepTime,
+	}
+	if c.Rules().MaxWeight > 0 {
+		o.Weight = min(o.Weight, c.Rules().MaxWeight)
+	}
+	if c.CheckOffer(o) != nil {
+		return
+	}
+	w.offerSeq = o.Seq
+	w.persist(wire.EntryOffer{Seq: o.Seq})
+	w.mine = &o
+	w.sendOffer()
+}
+
+func (w *own) sendOffer() {
+	w.mineAt = w.now
+	w.gossip(wire.Offer{Offer: *w.mine}, w.cfg.Self)
+}
+
+// repeatOffer announces the standing offer again, unless the leader plans with it, because leaders
+// change and forget.
+func (w *own) repeatOffer(plan *slot.Plan) {
+	if w.mine == nil || w.now-w.mineAt < w.cfg.Timing.Retry {
+		return
+	}
+	if plan != nil && slices.Contains(plan.Offers, *w.mine) {
+		return
+	}
+	w.sendOffer()
+}
+
+// spendOffer updates the own offer once a record is certified. If the record lists the offer, it is
+// spent as a whole. If not, and it is not too stale, it is offered again for the next slot.
+func (w *own) spendOffer() {
+	w.dropIfDiverged()
+	if w.waiting != nil {
+		w.offer(*w.waiting)
+	}
+	o := w.mine
+	if o == nil || o.Slot == w.chain.OpenSlot() && o.Seq > w.chain.SpentSeq(o.Peer) {
+		return
+	}
+	w.mine = nil
+	if o.Seq > w.chain.SpentSeq(o.Peer) {
+		w.offer(ReportOffer{
+			Slot: w.chain.OpenSlot(), Base: o.Base, Weight: o.Weight, Root: o.Root, Steps: o.Steps,
+			StepTime: o.StepTime,
+		})
+	}
+}
+
+// dropIfDiverged takes back the own offer when the state that it came from is found to be wrong.
+func (w *own) dropIfDiverged() {
+	if w.model.state.diverged {
+		w.mine = nil
+	}
+}

@@ -1,0 +1,261 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// A group's reduction outlives plans, ballots and leaders: a peer repeats to the next leader what
+// it reported to the one before.
+
+// participant takes part in reductions and answers drafts.
+type participant struct {
+	*facts
+	*effects
+	*height
+	presence *presence
+	motions  *motions
+	model    *model
+	own      *own
+	acceptor *acceptor
+	history  *history
+}
+
+// onPlan takes the leader's plan or its revision, and takes part if this peer is in the group. A
+// repeated plan asks for reports that its leader may not have received.
+func (pa *participant) onPlan(msg wire.Message, p slot.Plan) error {
+	if err := pa.acceptor.follow(msg, p.Ballot); err != nil {
+		return err
+	}
+	d := pa.open
+	if d.plan != nil && p.Revision <= d.plan.Revision {
+		if p.Revision == d.plan.Revision {
+			pa.repeat()
+		}
+		return nil
+	}
+	if err := pa.checkPlan(p); err != nil {
+		return err
+	}
+	pa.noticeRing(d.last, p)
+	d.plan, d.last, d.draft, d.bytes = &p, &p, nil, 0
+	pa.acceptor.sawLife(p.Revision)
+	pa.event(Event{
+		Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From,
+		Detail: scheduleOf(p),
+		Plan:   &p, Links: pa.history.links(p.Offers),
+	})
+	if g := p.Group(); g != d.groupReports.group {
+		d.groupReports = groupReports{group: g, since: pa.now}
+	}
+	d.groupReports.stated = slices.DeleteFunc(slices.Clone(d.groupReports.stated),
+		func(s slot.Segment) bool { return !owns(p, pa.cfg.Self, s.Range) })
+	switch i := p.Place(pa.cfg.Self); {
+	case i < 0:
+	case p.Gone.Has(i):
+		pa.work(WorkReduce{p}) // it ends
+	case pa.own.mine != nil && *pa.own.mine == p.Offers[i] && !pa.model.state.diverged:
+		pa.work(WorkReduce{p})
+		pa.repeat()
+	default: // the bytes of this offer were lost in a restart
+		pa.accuse(ReportLost{Group: d.groupReports.group, Peer: pa.cfg.Self, Reason: wire.LostConnection})
+	}
+	return nil
+}
+
+// scheduleOf returns the name of a schedule other than rotation.
+func scheduleOf(p slot.Plan) string {
+	if len(p.Ring) > 0 {
+		return "ring"
+	}
+	return ""
+}
+
+// stateSegment sends the leader a statement of what this owner reduced. Between two leaders the
+// statement waits for the next one's plan.
+func (pa *participant) stateSegment(r ReportSegment) {
+	s := &pa.open.groupReports
+	again := func(o slot.Segment) bool { return o.Range == r.Segment.Range && o.Root == r.Segment.Root }
+	if pa.open.last == nil || r.Group != s.group || !owns(*pa.open.last, pa.cfg.Self, r.Segment.Range) ||
+		slices.ContainsFunc(s.stated, again) {
+		return
+	}
+	s.stated = append(slices.Clip(s.stated), r.Segment)
+	pa.sendStated(r.Segment)
+}
+
+// accuse reports to the leader that a peer of the group failed this one.
+func (pa *participant) accuse(r ReportLost) {
+	s := &pa.open.groupReports
+	if pa.open.last == nil || r.Group != s.group || slices.Contains(s.lost, r) {
+		return
+	}
+	s.lost = append(slices.Clip(s.lost), r)
+	if r.Reason == wire.LostBadValue || r.Reason == wire.LostBadBytes {
+		p := pa.open.last
+		pa.event(Event{
+			Kind: EventSuspected, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Peer: r.Peer,
+			Detail: sentBad,
+		})
+	}
+	pa.sendLost(r)
+}
+
+// repeatReports repeats this peer's reports about the group to the followed leader.
+func (pa *participant) repeat() {
+	for _, s := range pa.open.groupReports.stated {
+		pa.sendStated(s)
+	}
+	for _, r := range pa.open.groupReports.lost {
+		pa.sendLost(r)
+	}
+}
+
+func (pa *participant) sendStated(s slot.Segment) {
+	if d := pa.open; d.plan != nil {
+		pa.send(wire.Segment{Ref: d.plan.Ref, Group: d.groupReports.group, Inputs: inputsOf(*d.plan, s), Segment: s},
+			d.leader(d.plan.Ballot).Peer)
+	}
+}
+
+func (pa *participant) sendLost(r ReportLost) {
+	if d := pa.open; d.plan != nil {
+		pa.send(wire.Lost{Ref: d.plan.Ref, Group: d.groupReports.group, Peer: r.Peer, Reason: r.Reason, Round: r.Round},
+			d.leader(d.plan.Ballot).Peer)
+	}
+}
+
+// accuseOwners reports the owners of segments that no peer serves: they stated bytes that they do
+// not serve.
+func (pa *participant) accuseOwners(draft slot.Draft, missing []slot.Range) {
+	d := pa.open
+	if d.plan == nil || draft.Ref != d.plan.Ref {
+		return
+	}
+	for _, r := range missing {
+		for _, p := range d.plan.Offers {
+			if p.Peer != pa.cfg.Self && owns(*d.plan, p.Peer, r) {
+				pa.accuse(ReportLost{Group: d.groupReports.group, Peer: p.Peer, Reason: wire.LostOutcome})
+			}
+		}
+	}
+}
+
+// checkPlan refuses plans that could not lead to a valid record.
+func (pa *participant) checkPlan(p slot.Plan) error {
+	c := pa.chain
+	if p.Slot != c.OpenSlot() || p.Fragment != c.Rules().Fragment(p.Slot) || c.Ended() || len(p.Offers) == 0 ||
+		len(p.Pieces) == 0 {
+		return chain.Invalid("a plan for fragment %d in slot %d with %d offers", p.Fragment, p.Slot, len(p.Offers))
+	}
+	for i, o := range p.Offers {
+		if slot.Find(c.Electorate(), o.Peer) < 0 && !(p.Gone.Has(i) && c.MayContribute(o.Peer)) {
+			return chain.Invalid("a plan with %s, who is no member", o.Peer.Short())
+		}
+		if err := c.CheckOffer(o); err != nil {
+			return err
+		}
+	}
+	if p.Gone != nil && !p.Gone.Fits(len(p.Offers)) {
+		return chain.Invalid("a plan whose missing peers are no bitmap over %d offers", len(p.Offers))
+	}
+	if len(p.Ring) > 0 && !c.Rules().Rings {
+		return chain.Invalid("a plan with a ring, which this run has none of")
+	}
+	if !slot.RingOf(p.Ring, len(p.Offers)) {
+		return chain.Invalid("a plan whose ring is no order of its %d offers", len(p.Offers))
+	}
+	at := uint64(0)
+	for _, s := range p.Pieces {
+		owner := p.Place(s.Owner)
+		if s.Range.Begin != at || s.Range.End <= at || owner < 0 || p.Gone.Has(owner) {
+			return chain.Invalid("a plan whose pieces do not join at element %d, or have no owner", at)
+		}
+		at = s.Range.End
+	}
+	if elements := c.Rules().Elements(p.Slot); at != elements {
+		return chain.Invalid("a plan for %d elements of %d", at, elements)
+	}
+	return nil
+}
+
+// progressed counts bytes that arrive here as a sign of life, because the reduction makes progress.
+func (pa *participant) progressed(bytes uint64) {
+	if d := pa.open; bytes > d.bytes {
+		d.bytes, d.progressAt = bytes, pa.now
+		if d.plan != nil {
+			pa.acceptor.sawLife(d.plan.Revision)
+		}
+		if d.lead != nil {
+			d.lead.progressAt = pa.now
+		}
+	}
+}
+
+// reduceFailed reports that this peer cannot take part. The leader revises the plan without it.
+func (pa *participant) reduceFailed(p slot.Plan) {
+	if p.Place(pa.cfg.Self) >= 0 {
+		pa.accuse(ReportLost{Group: p.Group(), Peer: pa.cfg.Self, Reason: wire.LostConnection})
+	}
+}
+
+// onDraft keeps the leader's draft. answerDraft sends HAVE once it is true. Newcomers answer drafts
+// too.
+func (pa *participant) onDraft(msg wire.Message, dr slot.Draft) error {
+	if err := pa.acceptor.follow(msg, dr.Ballot); err != nil {
+		return err
+	}
+	d := pa.open
+	if d.draft != nil && dr.Revision < d.draft.Revision || d.plan != nil && dr.Revision < d.plan.Revision {
+		return ErrStale
+	}
+	switch {
+	case dr.Kind.KeepsSlot() && len(dr.Contributions) == 0 && len(dr.Segments) == 0:
+		if err := pa.motions.checkDraftAccess(msg.From, dr); err != nil {
+			return err
+		}
+	case dr.Kind == slot.Step && dr.Slot == pa.chain.OpenSlot() && !pa.chain.Ended():
+		if err := pa.chain.CheckOutcome(dr.Fragment, dr.Contributions, dr.Segments); err != nil {
+			return err
+		}
+	default:
+		return chain.Invalid("a draft of kind %s for slot %d", dr.Kind, dr.Slot)
+	}
+	if d.draft == nil || dr.Revision > d.draft.Revision {
+		pa.acceptor.sawLife(dr.Revision)
+		if dr.Kind.KeepsSlot() {
+			d.drafts, d.draftAt = d.drafts+1, pa.now
+		}
+		if dr.Kind == slot.Access {
+			d.accessAt = pa.now
+		}
+	}
+	d.draft, d.haveSent = &dr, false
+	return nil
+}
+
+// answerDraft sends HAVE: the outcome is on disk here, and so is the state after the record before
+// (HOLES H10, H12).
+func (pa *participant) answerDraft() {
+	d := pa.open
+	if d.draft == nil || d.haveSent || !pa.model.atTip() || !pa.acceptor.hold(*d.draft) {
+		return
+	}
+	d.haveSent = true
+	pa.send(wire.Have{Ref: d.draft.Ref, Outcome: d.draft.Outcome(), StateRoot: pa.model.state.root},
+		d.leader(d.draft.Ballot).Peer)
+}
+
+// noticeRing notes how rings fare. Each new circle gets the full time to make progress, and a ring
+// that a leader gave up makes this peer rest from rings.
+func (pa *participant) noticeRing(before *slot.Plan, p slot.Plan) {
+	if before == nil || before.Round() != p.Round() {
+		pa.open.progressAt = pa.now
+	}
+	if before != nil && before.Slot == p.Slot && len(before.Ring) > 0 && len(p.Ring) == 0 {
+		pa.history.restRings(p.Slot)
+	}
+}

@@ -1,0 +1,121 @@
+package membership
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+func peersOf(members []slot.Member) []slot.PeerID {
+	ps := make([]slot.PeerID, len(members))
+	for i, m := range members {
+		ps[i] = m.Peer
+	}
+	return ps
+}
+
+func offerers(offers []slot.Offer) []slot.PeerID {
+	ps := make([]slot.PeerID, len(offers))
+	for i, o := range offers {
+		ps[i] = o.Peer
+	}
+	return ps
+}
+
+// union lists the peers of all lists once, sorted.
+func union(lists ...[]slot.PeerID) []slot.PeerID {
+	all := slices.Concat(lists...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// without is the list less one peer.
+func without(list []slot.PeerID, p slot.PeerID) []slot.PeerID {
+	return slices.DeleteFunc(slices.Clone(list), func(q slot.PeerID) bool { return p == q })
+}
+
+// with adds a member in order. It returns nil if its peer is still listed in another incarnation.
+func with(members []slot.Member, e slot.Member) []slot.Member {
+	if slot.Find(members, e.Peer) >= 0 {
+		return nil
+	}
+	more := append(slices.Clone(members), e)
+	slices.SortFunc(more, func(a, b slot.Member) int { return cmpPeer(a.Peer, b.Peer) })
+	return more
+}
+
+func cmpPeer(a, b slot.PeerID) int { return cmp.Compare(a, b) }
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// hasOffer says whether one of the offers, sorted by peer, is of p.
+func hasOffer(offers []slot.Offer, p slot.PeerID) bool {
+	_, has := slices.BinarySearchFunc(offers, p, func(o slot.Offer, p slot.PeerID) int { return cmpPeer(o.Peer, p) })
+	return has
+}
+
+// livingOf lists the peers of a group that are not gone.
+func livingOf(p slot.Plan) []slot.PeerID {
+	ps := make([]slot.PeerID, 0, len(p.Offers))
+	for i, o := range p.Offers {
+		if !p.Gone.Has(i) {
+			ps = append(ps, o.Peer)
+		}
+	}
+	return ps
+}
+
+// owns says whether a range lies in one piece of a peer.
+func owns(p slot.Plan, peer slot.PeerID, r slot.Range) bool {
+	i := p.PieceAt(r.Begin)
+	return i >= 0 && p.Pieces[i].Owner == peer && r.Begin < r.End && r.End <= p.Pieces[i].Range.End
+}
+
+// withGone returns a plan with some more peers marked as gone.
+func withGone(p slot.Plan, gone []slot.PeerID) slot.Plan {
+	g := slot.NewBitmap(len(p.Offers))
+	copy(g, p.Gone)
+	for _, peer := range gone {
+		g.Set(p.Place(peer))
+	}
+	p.Gone = g
+	return p
+}
+
+// inputsOf returns a hash of everything that a statement about a range of a plan is computed from.
+// It is zero in a ring, where no peer knows that.
+func inputsOf(p slot.Plan, s slot.Segment) (none slot.Root) {
+	if len(p.Ring) > 0 {
+		return none
+	}
+	b := canonical.AppendU64([]byte("p2pdiloco/inputs/1"), p.Slot)
+	b = canonical.AppendU32(b, p.Fragment)
+	b = canonical.AppendU64(canonical.AppendU64(b, s.Range.Begin), s.Range.End)
+	for i, o := range p.Offers {
+		if s.Contributors.Has(i) {
+			b = o.Append(b)
+		}
+	}
+	return slot.Hash(b)
+}
+
+func certificate(v slot.Vote, signatures map[slot.PeerID][]byte) slot.Certificate {
+	c := slot.Certificate{Vote: v}
+	for p, sig := range signatures {
+		c.Signatures = append(c.Signatures, slot.Signature{Peer: p, Sig: sig})
+	}
+	slices.SortFunc(c.Signatures, func(a, b slot.Signature) int { return cmpPeer(a.Peer, b.Peer) })
+	return c
+}
+
+const sentBad = "sent what may not be used"

@@ -1,0 +1,214 @@
+package membership
+
+import (
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// planner divides the open slot's reduction among its peers, and revises the plan when some are
+// lost.
+type planner struct {
+	*facts
+	*effects
+	*height
+	presence *presence
+	model    *model
+	own      *own
+	acceptor *acceptor
+	history  *history
+}
+
+// planDue says whether the open slot's reduction should start: every member that contributes has
+// offered, or the grace window for the others is over. Followers ask the same question to know
+// whether the leader owes a plan.
+func (pn *planner) planDue() bool {
+	c := pn.chain
+	if !c.TakesStep() {
+		return false
+	}
+	offers := pn.presence.offers()
+	if l := pn.open.lead; l != nil {
+		offers = l.eligible(offers)
+	}
+	if len(offers) < max(1, c.Rules().MinPeers) {
+		return false
+	}
+	waiting := 0
+	for _, e := range c.Electorate() {
+		if pn.mayStillOffer(e, offers) {
+			waiting++
+		}
+	}
+	return waiting == 0 || pn.now >= pn.history.graceEnds(offers, len(offers)+waiting)
+}
+
+// mayStillOffer says whether a member without an offer is worth waiting for.
+func (pn *planner) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
+	if hasOffer(offers, e.Peer) || !pn.presence.around(ofMember(e)) {
+		return false
+	}
+	settled := func(o slot.Offer) bool { return !pn.cameDuring(o.Peer) }
+	if pn.cameDuring(e.Peer) && slices.ContainsFunc(offers, settled) {
+		return false
+	}
+	if l := pn.open.lead; l != nil {
+		if _, out := l.excluded[e.Peer]; out {
+			return false
+		}
+	}
+	if ofMember(e) == pn.self {
+		return pn.own.contributes && !pn.own.leaving && !pn.model.state.diverged
+	}
+	a := pn.presence.known[ofMember(e)]
+	return !a.leaving && (a.alive == nil || a.alive.Contributes)
+}
+
+// eligible are the offers that are not left out of plans. A left-out peer comes back with a fresh
+// offer.
+func (l *planning) eligible(offers []slot.Offer) []slot.Offer {
+	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
+		seq, out := l.excluded[o.Peer]
+		return out && o.Seq <= seq
+	})
+}
+
+// startPlan opens the reduction of the open slot by a new group.
+func (pn *planner) startPlan() {
+	l := pn.open.lead
+	l.attempts, l.reports = 0, nil
+	s := pn.chain.OpenSlot()
+	pn.issue(slot.Plan{
+		Opened: slot.Opening{Ref: l.ref, Revision: l.revision + 1}, Slot: s, Fragment: pn.chain.Rules().Fragment(s),
+		Offers: l.eligible(pn.presence.offers()),
+	})
+}
+
+// continuePlan takes up the group that was at work when its leader was lost, or when a change of
+// members came between. Its engines go on where they stand, and owners repeat their statements.
+func (pn *planner) continuePlan() {
+	l, p := pn.open.lead, *pn.open.last
+	if l.group != p.Group() {
+		l.reports = nil
+	}
+	_, reports := ringReports(p, l.reports)
+	pn.issue(withGone(p, pn.fallen(p, reports)))
+}
+
+// issue makes a plan or a revision of one the plan that runs (HOLES H17). Statements about pieces
+// that stay where they are stand.
+func (pn *planner) issue(p slot.Plan) {
+	l := pn.open.lead
+	p.Ref = l.ref
+	before := p
+	if p.Living() > 0 {
+		p.Pieces, p.Ring = pn.cfg.Plan(p, pn.history.links(p.Offers))
+		if len(before.Ring) > 0 && len(p.Ring) == 0 { // too many of its peers are gone for a ring
+			pn.giveUpRing(before)
+			return
+		}
+	}
+	l.plan, l.draft, l.group = nil, nil, p.Group()
+	if p.Living() < max(1, pn.chain.Rules().MinPeers) || l.attempts > len(pn.chain.Electorate())+4 {
+		pn.giveUpPlan()
+		return
+	}
+	l.revision++
+	l.attempts++
+	p.Revision = l.revision
+	kept := map[uint64]slot.Segment{}
+	for at, s := range l.segments {
+		was, is := before.PieceAt(at), p.PieceAt(at)
+		if was >= 0 && is >= 0 && before.Pieces[was] == p.Pieces[is] && s.Range.End <= p.Pieces[is].Range.End {
+			kept[at] = s
+		}
+	}
+	l.plan, l.segments, l.narrow, l.progressAt = &p, kept, map[slot.PeerID]time.Duration{}, pn.now
+	pn.noteOwing()
+	pn.sendPlan()
+}
+
+// giveUpPlan gives up the attempt. Each time the leader waits longer before it tries peers that
+// were only out of reach again, in another group.
+func (pn *planner) giveUpPlan() {
+	l := pn.open.lead
+	l.plan, l.givenUp, l.segments = nil, l.group, nil
+	l.holdOff = pn.now + pn.cfg.Timing.Retry<<min(l.failures, 5)
+	l.failures++
+	l.forgive()
+}
+
+// forgive admits peers that were only out of reach to the next group.
+func (l *planning) forgive() {
+	for p := range l.excluded {
+		if _, bad := l.banned[p]; !bad {
+			delete(l.excluded, p)
+		}
+	}
+}
+
+func (pn *planner) sendPlan() {
+	l := pn.open.lead
+	l.sentAt = pn.now
+	pn.send(wire.Plan{Plan: *l.plan}, peersOf(pn.chain.Electorate())...)
+}
+
+// onSegment takes an owner's statement, whichever revision it knew: what counts is that the range
+// is its own by the newest. An owner that contradicts itself is treated as gone, since nobody knows
+// which bytes it serves. An owner that states a range of too few contributors may not know yet
+// which peers are gone, and gets time.
+func (pn *planner) onSegment(msg wire.Message, s wire.Segment) error {
+	l := pn.open.lead
+	if l == nil || l.plan == nil || s.Ref != l.ref || s.Group != l.group {
+		return ErrStale
+	}
+	if !s.Contributors.Fits(len(l.plan.Offers)) || s.Contributors.Count() == 0 {
+		return chain.Invalid("a contributor set of %d bytes over %d offers", len(s.Contributors), len(l.plan.Offers))
+	}
+	if !owns(*l.plan, msg.From, s.Range) {
+		return ErrSender
+	}
+	if !l.plan.Wide(s.Contributors.Count(), pn.chain.Rules().MinPeers) {
+		if _, ok := l.narrow[msg.From]; !ok {
+			l.narrow[msg.From] = pn.now
+		}
+		return chain.Invalid("a range with %d contributors of %d", s.Contributors.Count(), l.plan.Living())
+	}
+	if s.Inputs != inputsOf(*l.plan, s.Segment) {
+		return chain.Invalid("a range of other inputs than it names")
+	}
+	switch before, had := l.segments[s.Range.Begin]; {
+	case had && before.Root == s.Root && before.Range == s.Range:
+	case had || pn.statedBy(msg.From) >= slot.MaxRanges(len(l.plan.Offers)):
+		pn.noteReport(report{by: msg.From, of: msg.From, at: pn.now})
+	default:
+		l.segments[s.Range.Begin], l.progressAt = s.Segment, pn.now
+		pn.noteOwing()
+	}
+	return nil
+}
+
+// statedBy counts an owner's statements.
+func (pn *planner) statedBy(owner slot.PeerID) (n int) {
+	for _, s := range pn.open.lead.segments {
+		if owns(*pn.open.lead.plan, owner, s.Range) {
+			n++
+		}
+	}
+	return n
+}
+
+// stated are the statements that cover a range, in order; ok is false while there is a gap.
+func (l *planning) stated(r slot.Range) (segments []slot.Segment, ok bool) {
+	for at := r.Begin; at < r.End; {
+		s, ok := l.segments[at]
+		if !ok {
+			return nil, false
+		}
+		segments, at = append(segments, s), s.Range.End
+	}
+	return segments, true
+}

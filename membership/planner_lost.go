@@ -1,0 +1,235 @@
+package membership
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// onLost gathers what the plan's peers report about each other. No single report is proof, and a
+// failed connection may be either side's fault. The leader need not weigh reports at once, because
+// owners go on without a contributor by themselves.
+func (pn *planner) onLost(msg wire.Message, lost wire.Lost) error {
+	if err := pn.from(msg); err != nil {
+		return err
+	}
+	l := pn.open.lead
+	if l == nil || l.plan == nil || lost.Ref != l.ref || lost.Group != l.group {
+		return ErrStale
+	}
+	of, by := l.plan.Place(lost.Peer), l.plan.Place(msg.From)
+	switch {
+	case of < 0 || by < 0:
+		return chain.Invalid("a report about or by a peer that is not in the plan")
+	case l.plan.Gone.Has(of) || l.plan.Gone.Has(by):
+		return nil // settled
+	}
+	if lost.Reason < wire.LostConnection || lost.Reason > wire.LostOutcome {
+		// this bounds the reports of one peer
+		return chain.Invalid("a report for reason %d", lost.Reason)
+	}
+	r := report{msg.From, lost.Peer, lost.Reason, pn.now}
+	if err := checkRing(*l.plan, r, lost.Round); err != nil {
+		return err
+	}
+	pn.noteReport(r)
+	return nil
+}
+
+// noteReport keeps each report once.
+func (pn *planner) noteReport(r report) {
+	l := pn.open.lead
+	again := func(o report) bool { return o.by == r.by && o.of == r.of && o.reason == r.reason }
+	if !slices.ContainsFunc(l.reports, again) {
+		l.reports = append(l.reports, r)
+	}
+}
+
+// reviseIfLost gives the pieces of peers that are gone, by some reports or because they are not
+// heard any more, to others.
+func (pn *planner) reviseIfLost(reports []report) bool {
+	l := pn.open.lead
+	ring, reports := ringReports(*l.plan, reports)
+	out := pn.fallen(*l.plan, reports)
+	if len(out) == 0 {
+		return pn.mendRing(ring)
+	}
+	for _, p := range out {
+		bad := func(r report) bool {
+			return r.of == p && (r.reason == wire.LostBadValue || r.reason == wire.LostBadBytes) &&
+				!slices.Contains(out, r.by) &&
+				len(l.plan.Ring) == 0
+		}
+		if slices.ContainsFunc(l.reports, bad) {
+			l.banned[p] = struct{}{}
+		}
+	}
+	pn.leaveOut(out)
+	return true
+}
+
+// fallen lists the peers of a plan that must be taken for gone, one after the other: the reports of
+// a peer that is gone do not count any more.
+func (pn *planner) fallen(p slot.Plan, reports []report) (out []slot.PeerID) {
+	for {
+		p = withGone(p, out)
+		worst := pn.worst(p, reports)
+		if worst == "" {
+			return out
+		}
+		out = append(out, worst)
+	}
+}
+
+// worst picks one of the living that must go, if any must. First comes a peer that is not heard or
+// reports itself. Then, of those convicted: the one that fewer members reach, then any but this
+// peer, then the one in more reports, then the higher ID.
+func (pn *planner) worst(p slot.Plan, reports []report) slot.PeerID {
+	alive := livingOf(p)
+	acc := pn.weigh(alive, reports)
+	for _, peer := range alive {
+		e := slot.Find(pn.chain.Electorate(), peer)
+		if e < 0 || !pn.presence.around(ofMember(pn.chain.Electorate()[e])) ||
+			slices.Contains(acc.against[peer], peer) {
+			return peer
+		}
+	}
+	if len(acc.against) == 0 && len(pn.open.lead.narrow) == 0 {
+		return ""
+	}
+	parted := len(alive) == 2 && acc.parted
+	out := slices.DeleteFunc(alive, func(q slot.PeerID) bool {
+		return !parted && !pn.convicted(p, q, acc)
+	})
+	if len(out) == 0 {
+		return ""
+	}
+	own := func(p slot.PeerID) int { return map[bool]int{true: 1}[p == pn.cfg.Self] }
+	return slices.MaxFunc(out, func(a, b slot.PeerID) int {
+		return cmp.Or(
+			cmp.Compare(pn.presence.reachedBy(b), pn.presence.reachedBy(a)), cmp.Compare(own(b), own(a)),
+			cmp.Compare(len(acc.against[a]), len(acc.against[b])), cmpPeer(a, b))
+	})
+}
+
+// accusations are what the living peers of a group report of each other. The leader counts them
+// with every message, so that takes one pass.
+type accusations struct {
+	against map[slot.PeerID][]slot.PeerID // the accusers of a peer
+	old     map[slot.PeerID][]slot.PeerID // the peers that one has accused for Timing.Lost
+	parted  bool                          // if only two are left, they cannot work together
+}
+
+// weigh counts the reports. Of the last two of a group one must go, even on a single report: this
+// peer's own counts at once, another's once the other side had time to send its own.
+func (pn *planner) weigh(alive []slot.PeerID, reports []report) accusations {
+	acc := accusations{against: map[slot.PeerID][]slot.PeerID{}, old: map[slot.PeerID][]slot.PeerID{}}
+	in := make(map[slot.PeerID]bool, len(alive))
+	for _, peer := range alive {
+		in[peer] = true
+	}
+	for _, r := range reports {
+		if !in[r.by] || !in[r.of] {
+			continue
+		}
+		acc.against[r.of] = append(acc.against[r.of], r.by)
+		if pn.now-r.at >= pn.cfg.Timing.Lost {
+			acc.old[r.by] = append(acc.old[r.by], r.of)
+		}
+		acc.parted = acc.parted || r.by == pn.cfg.Self || pn.now-r.at >= pn.cfg.Timing.Beat
+	}
+	for peer, by := range acc.against {
+		acc.against[peer] = union(by)
+	}
+	for peer, of := range acc.old {
+		acc.old[peer] = union(of)
+	}
+	return acc
+}
+
+// convicted says whether a peer must go, of a group of three or more:
+//   - more than half of the others accuse it. One accuser moves nothing: a liar cannot have honest
+//     peers removed one by one, and two peers that cannot connect lose their part in each other's
+//     pieces and nothing else;
+//   - it has accused so many, for so long, that what it can still reduce would have too few
+//     contributors, or it states such ranges: it waits for word that the others are gone, and they
+//     are heard.
+func (pn *planner) convicted(p slot.Plan, peer slot.PeerID, acc accusations) bool {
+	if p.Living() < 3 {
+		return false
+	}
+	since, narrow := pn.open.lead.narrow[peer]
+	return 2*len(acc.against[peer]) > p.Living()-1 ||
+		!p.Wide(p.Living()-len(acc.old[peer]), pn.chain.Rules().MinPeers) ||
+		narrow && pn.now-since >= pn.cfg.Timing.Lost
+}
+
+// silentTimeouts is the number of Timing.Patience without progress after which owners count as
+// silent. It is longer than an engine takes to be sure of a peer that makes no progress, since
+// frames are far apart on slow links. It is less than the leader timeout at ballot 3.
+const silentTimeouts = 6
+
+// slowOwnerFactor is how many times as long as all others together an owner may take. An honest
+// link may be slower by as much. An owner that drips bytes to everybody is left out after that. The
+// factor is larger than the one by which an owner waits for its slowest contributor.
+const slowOwnerFactor = 40
+
+// silent lists the owners that owe statements when nothing gets on, or when they alone have kept
+// the others waiting for too long. It lists half of the owners at most: if most owe them, the
+// reduction itself is held up. Their peers may have all their bytes and no reason to complain, and
+// the slot would wait for a hung or hostile owner for ever. It happens once a ballot, so that slow
+// links do not have pieces moved in turns. A leader that owes one itself is deposed. In a ring an
+// owner that owes statements may wait for any other: see ringHangs.
+func (pn *planner) silent() []slot.PeerID {
+	l, group := pn.open.lead, pn.open.groupReports
+	hangs := pn.now-l.progressAt >= silentTimeouts*pn.cfg.Timing.Patience
+	drags := group.group == l.group && pn.now-l.owingAt >= silentTimeouts*pn.cfg.Timing.Patience+
+		slowOwnerFactor*(l.owingAt-group.since)
+	if l.leftOutSilent || len(l.plan.Ring) > 0 || !hangs && !drags || 2*len(l.owing) > l.plan.Living() ||
+		slices.Contains(l.owing, pn.cfg.Self) {
+		return nil
+	}
+	return l.owing
+}
+
+// noteOwing keeps the owners that owe statements, and since when.
+func (pn *planner) noteOwing() {
+	l := pn.open.lead
+	var owing []slot.PeerID
+	for _, piece := range l.plan.Pieces {
+		if _, ok := l.stated(piece.Range); !ok {
+			owing = append(owing, piece.Owner)
+		}
+	}
+	if owing = union(owing); !slices.Equal(owing, l.owing) {
+		l.owing, l.owingAt = owing, pn.now
+	}
+}
+
+// leaveOut revises the plan without some peers. They stay members, and segments that they
+// contributed to stay as they are.
+func (pn *planner) leaveOut(out []slot.PeerID) {
+	l := pn.open.lead
+	for _, p := range out {
+		l.excluded[p] = l.plan.Offers[l.plan.Place(p)].Seq
+		detail := "failed in the reduction"
+		if _, bad := l.banned[p]; bad {
+			detail = sentBad
+		}
+		pn.event(Event{
+			Kind: EventSuspected, Height: l.ref.Height, Slot: l.plan.Slot, Ballot: l.ref.Ballot, Peer: p,
+			Detail: detail,
+		})
+	}
+	// Reports by them and about them are settled: no peer that is gone comes back into the group.
+	// So are the reports about the circle that ends.
+	_, l.reports = ringReports(*l.plan, l.reports)
+	l.reports = slices.DeleteFunc(l.reports, func(r report) bool {
+		return slices.Contains(out, r.by) ||
+			slices.Contains(out, r.of)
+	})
+	pn.issue(withGone(*l.plan, out))
+}

@@ -1,0 +1,90 @@
+package membership
+
+import (
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+)
+
+// maxSources bounds the list of peers that a worker is told to ask.
+const maxSources = 16
+
+// sources lists peers to fetch from: those of the lists in their order, then the other members that
+// are heard. It never lists this peer.
+func (pr *presence) sources(lists ...[]slot.PeerID) []slot.PeerID {
+	var heard []slot.PeerID
+	for _, e := range pr.chain.Electorate() {
+		if pr.around(ofMember(e)) {
+			heard = append(heard, e.Peer)
+		}
+	}
+	var out []slot.PeerID
+	for _, p := range slices.Concat(append(lists, heard)...) {
+		if p != pr.cfg.Self && !slices.Contains(out, p) && len(out) < maxSources {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// appliedBy lists the peers that announce the state after a height or a later one, on this chain.
+// Members come first: what strangers claim, however many they are, must not push members out of the
+// sources.
+func (pr *presence) appliedBy(height uint64) (ps []slot.PeerID) {
+	var strangers []slot.PeerID
+	holds := func(a *contact) bool {
+		return a.alive != nil && a.alive.Synced && pr.along(a) && a.alive.Applied >= height && pr.around(a.memberKey)
+	}
+	for _, a := range pr.sorted(holds) {
+		if _, member := chain.FindMember(pr.chain.Electorate(), a.peer, a.inc); member {
+			ps = append(ps, a.peer)
+		} else {
+			strangers = append(strangers, a.peer)
+		}
+	}
+	return append(ps, strangers...)
+}
+
+// offers lists the valid standing offers for the open slot, sorted by peer.
+func (pr *presence) offers() []slot.Offer {
+	var os []slot.Offer
+	for _, e := range pr.chain.Electorate() {
+		if a := pr.known[ofMember(e)]; a != nil && a.offer != nil && pr.chain.CheckOffer(*a.offer) == nil {
+			os = append(os, *a.offer)
+		}
+	}
+	return os
+}
+
+// offerTimes lists the times at which the offers came, sorted.
+func (pr *presence) offerTimes(offers []slot.Offer) []time.Duration {
+	var at []time.Duration
+	for _, e := range pr.chain.Electorate() {
+		if hasOffer(offers, e.Peer) {
+			at = append(at, pr.known[ofMember(e)].offerAt)
+		}
+	}
+	slices.Sort(at)
+	return at
+}
+
+// reachedBy counts the members, including this peer, that announce a connection to p.
+func (pr *presence) reachedBy(p slot.PeerID) (n int) {
+	if pr.connected[p] || p == pr.cfg.Self {
+		n++
+	}
+	for _, e := range pr.chain.Electorate() {
+		if a := pr.known[ofMember(e)]; a != nil && a.alive != nil && slices.Contains(a.alive.Reaches, p) {
+			n++
+		}
+	}
+	return n
+}
+
+// heardOf says whether a member is around.
+func (pr *presence) heardOf(p slot.PeerID) bool {
+	i := slot.Find(pr.chain.Electorate(), p)
+	return i >= 0 && pr.around(ofMember(pr.chain.Electorate()[i]))
+}

@@ -1,0 +1,40 @@
+package membership
+
+import "github.com/p2pdiloco/p2pdiloco/internal/slot"
+
+// quorum keeps whether the members that are heard could decide the open height.
+type quorum struct {
+	*facts
+	*effects
+	presence *presence
+	evidence *evidence
+	paused   bool
+}
+
+// present says whether a member is around, and on this branch. A member that is to be removed votes
+// until a record says so: where motions cross, it takes such votes to carry them out.
+func (q *quorum) present(e slot.Member) bool {
+	a := q.presence.known[ofMember(e)]
+	return q.presence.around(ofMember(e)) && (a == nil || q.presence.along(a)) && !q.evidence.evicted(ofMember(e))
+}
+
+// quorumHeard says whether the members that are heard could decide the open height.
+func (q *quorum) heard() bool {
+	return slot.Quorum(q.chain.Electorate(), q.present)
+}
+
+// watchQuorum reports when too few members are heard to decide anything, and when that is over.
+func (q *quorum) watch() {
+	members := q.chain.Electorate()
+	quorum := !q.elector() || q.heard()
+	if quorum != q.paused {
+		return
+	}
+	q.paused = !quorum
+	e := Event{Kind: EventResumed, Height: q.chain.Height(), Slot: q.chain.Tip().Slot, Members: peersOf(members)}
+	if q.paused {
+		e.Kind, e.Detail = EventPaused, "too few members are heard for a quorum; nothing is decided until more come "+
+			"back"
+	}
+	q.event(e)
+}

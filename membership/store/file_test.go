@@ -1,0 +1,344 @@
+package store
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// ledgerScript makes saves that a machine could make: each a list of entries.
+type ledgerScript struct {
+	run   slot.Root
+	chain []slot.Record // chain[0] is R_0
+	seq   uint64
+}
+
+func newLedgerScript(run slot.Root) *ledgerScript {
+	return &ledgerScript{run: run, chain: []slot.Record{slot.Genesis(run)}}
+}
+
+func (s *ledgerScript) next(slotted byte) slot.Record {
+	tip := s.chain[len(s.chain)-1]
+	c := testRecord()
+	c.Run, c.Height, c.Prev, c.StateRoot = s.run, tip.Height+1, tip.Hash(), testRoot(slotted)
+	return c
+}
+
+func (s *ledgerScript) ref(ballot uint32) slot.Ref {
+	tip := s.chain[len(s.chain)-1]
+	return slot.Ref{Height: tip.Height + 1, Prev: tip.Hash(), Ballot: ballot}
+}
+
+func (s *ledgerScript) promise(b uint32) wire.Entry { return wire.EntryPromise{Ref: s.ref(b)} }
+func (s *ledgerScript) vote(b uint32, n byte) wire.Entry {
+	return wire.EntryVote{Ref: s.ref(b), Record: s.next(n)}
+}
+
+func (s *ledgerScript) fork(b uint32, n byte) wire.Entry {
+	return wire.EntryFork{Ref: s.ref(b), Record: s.next(n)}
+}
+func (s *ledgerScript) offer() wire.Entry { s.seq++; return wire.EntryOffer{Seq: s.seq} }
+
+func (s *ledgerScript) commit(n byte) wire.Entry {
+	c := s.next(n)
+	cert := testCertificate()
+	cert.Vote = slot.Vote{Ref: s.ref(0), Hash: c.Hash()}
+	s.chain = append(s.chain, c)
+	return wire.EntryCommit{Record: c, Certificate: cert}
+}
+
+func (s *ledgerScript) rewind(h int) wire.Entry {
+	s.chain = s.chain[:h+1]
+	return wire.EntryRewind{Height: uint64(h)}
+}
+
+// story has each kind of entry, a change of chain, and words left open at the end.
+func (s *ledgerScript) story() [][]wire.Entry {
+	return [][]wire.Entry{
+		{s.fork(1, 1)},
+		{s.commit(1)},
+		{s.offer()},
+		{s.promise(1), s.vote(1, 2)},
+		{s.promise(2)},
+		{s.commit(2), s.offer()},
+		{s.vote(0, 3)},
+		{s.rewind(0), s.commit(7), s.commit(8)},
+		{s.promise(1), s.vote(1, 9)},
+		{s.promise(3), s.offer()},
+		{s.fork(2, 4)},
+	}
+}
+
+func save(t testing.TB, s *File, saves ...[]wire.Entry) {
+	t.Helper()
+	for _, entries := range saves {
+		if err := s.Save(entries); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func load(t testing.TB, s *File) wire.Saved {
+	t.Helper()
+	saved, err := s.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return saved
+}
+
+func open(t testing.TB, dir string, run slot.Root) *File {
+	t.Helper()
+	s, err := Open(dir, run, rand.Reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func reopen(t testing.TB, s *File, run slot.Root) *File {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, filepath.Dir(s.path), run)
+}
+
+// sameButBoot compares what a store gives back, whatever the number of its openings.
+func sameButBoot(a, b wire.Saved) bool {
+	a.Boot, b.Boot = 0, 0
+	if len(a.Chain) == 0 && len(b.Chain) == 0 {
+		a.Chain, b.Chain = nil, nil
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func apply(t *testing.T, s *state, entries []wire.Entry) {
+	t.Helper()
+	for _, e := range entries {
+		if err := s.apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Every save survives an opening of the file, and so does it in memory, compacted.
+func TestWhatWasSavedIsKept(t *testing.T) {
+	run := testRoot(1)
+	file := open(t, t.TempDir(), run)
+	inc := load(t, file).Incarnation
+	memory := newState(run, inc)
+	for i, entries := range newLedgerScript(run).story() {
+		save(t, file, entries)
+		file = reopen(t, file, run)
+		apply(t, memory, entries)
+		again := newState(run, inc)
+		apply(t, again, memory.compacted())
+		memory = again
+		got, want := load(t, file), memory.saved()
+		if got.Incarnation != inc || got.Boot != uint64(i+2) {
+			t.Fatalf("save %d: incarnation %d, boot %d", i, got.Incarnation, got.Boot)
+		}
+		if !sameButBoot(got, want) {
+			t.Fatalf("save %d: file has\n%+v\nmemory has\n%+v", i, got, want)
+		}
+	}
+	got := load(t, file)
+	if len(got.Chain) != 2 || got.OfferSeq != 3 || got.Promise.Ballot != 3 || got.Vote.Ballot != 1 ||
+		got.Vote.Record.StateRoot != testRoot(9) || got.Fork.Ballot != 2 {
+		t.Errorf("in the end: %+v", got)
+	}
+	// at the tip, where the other chain was left, and what was decided below that
+	if n := len(file.mu.state.pledges); n != 4 {
+		t.Errorf("pledges at %d positions are kept", n)
+	}
+}
+
+// Pledges about one record do not come up at another one of the same height, and are there when the
+// chain comes back.
+func TestPledgesAreKeptByTheRecordBefore(t *testing.T) {
+	run, script := testRoot(1), newLedgerScript(testRoot(1))
+	s := open(t, t.TempDir(), run)
+	first := script.commit(1)
+	save(t, s, []wire.Entry{first}, []wire.Entry{script.vote(4, 2)}, []wire.Entry{script.rewind(0), script.commit(3)})
+	s = reopen(t, s, run)
+	if v := load(t, s).Vote; v != nil {
+		t.Errorf("a vote on the other chain came up: %+v", v)
+	}
+	save(t, s, []wire.Entry{script.rewind(0), first})
+	if v := load(t, reopen(t, s, run)).Vote; v == nil || v.Ballot != 4 {
+		t.Errorf("back on the first chain its vote is %+v", v)
+	}
+}
+
+func TestCompaction(t *testing.T) {
+	run, dir, script := testRoot(1), t.TempDir(), newLedgerScript(testRoot(1))
+	s := open(t, dir, run)
+	save(t, s, script.story()...)
+	for b := range uint32(50) {
+		save(t, s, []wire.Entry{script.promise(b + 4), script.vote(b+4, 5)})
+	}
+	want, before := load(t, s), s.end()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := openWith(disk.OS, dir, run, rand.Reader, slog.New(slog.DiscardHandler), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if got := load(t, s); !sameButBoot(got, want) || got.Boot != want.Boot+1 {
+		t.Errorf("compacted to\n%+v\nfrom\n%+v", got, want)
+	}
+	if s.end() > before/5 {
+		t.Errorf("%d bytes became %d", before, s.end())
+	}
+	save(t, s, []wire.Entry{script.promise(99)})
+	if got := load(t, reopen(t, s, run)); got.Promise.Ballot != 99 || got.Boot != want.Boot+2 {
+		t.Errorf("after compaction a save is lost: %+v", got)
+	}
+}
+
+func (s *File) end() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.end
+}
+
+// What compaction or creation was writing when it died is not read.
+func TestKilledBeforeRename(t *testing.T) {
+	run, dir := testRoot(1), t.TempDir()
+	s := open(t, dir, run)
+	save(t, s, newLedgerScript(run).story()...)
+	want := load(t, s)
+	half, err := os.ReadFile(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, newName), half[:len(half)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(t, reopen(t, s, run)); !sameButBoot(got, want) {
+		t.Errorf("got %+v", got)
+	}
+	fresh := t.TempDir()
+	if err := os.WriteFile(filepath.Join(fresh, newName), half[:20], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(t, open(t, fresh, run)); got.Boot != 1 || len(got.Chain) != 0 {
+		t.Errorf("a creation that died left %+v", got)
+	}
+}
+
+func TestForeignFiles(t *testing.T) {
+	run, dir := testRoot(1), t.TempDir()
+	b, _, _ := written(t, run)
+	newer := bytes.Clone(b)
+	binary.BigEndian.PutUint32(newer[len(logMagic):], logVersion+1)
+	sum := sumOf(newer[:headSize-sumSize])
+	copy(newer[headSize-sumSize:], sum[:])
+	for name, c := range map[string]struct {
+		b    []byte
+		want error
+	}{
+		"text":        {[]byte("dear diary, " + strings.Repeat("nothing happened. ", 20)), ErrForeign},
+		"empty":       {nil, ErrForeign},
+		"newer":       {newer, ErrForeign},
+		"another run": {func() []byte { b, _, _ := written(t, testRoot(2)); return b }(), ErrRun},
+	} {
+		if _, err := openBytes(t, dir, c.b, run, io.Discard); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if kept, err := os.ReadFile(filepath.Join(dir, logName)); err != nil || !bytes.Equal(kept, c.b) {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
+}
+
+func TestDirectoryIsLocked(t *testing.T) {
+	run, dir := testRoot(1), t.TempDir()
+	s := open(t, dir, run)
+	if _, err := Open(dir, run, rand.Reader, nil); !errors.Is(err, disk.ErrLocked) {
+		t.Errorf("opened twice: %v", err)
+	}
+	reopen(t, s, run)
+}
+
+func TestStoreErrorsAreFinal(t *testing.T) {
+	run, script := testRoot(1), newLedgerScript(testRoot(1))
+	s := open(t, t.TempDir(), run)
+	s.mu.file.Close() // the disk fails
+	if err := s.Save([]wire.Entry{script.offer()}); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("save on a failing disk: %v", err)
+	}
+	if err := s.Save([]wire.Entry{script.offer()}); err == nil {
+		t.Error("a save after a failed one succeeded")
+	}
+	if err := s.Close(); err == nil {
+		t.Error("closing hid the fault")
+	}
+	if err := s.Save(nil); !errors.Is(err, errClosed) {
+		t.Errorf("save after close: %v", err)
+	}
+
+	s = open(t, t.TempDir(), run)
+	script.commit(1)
+	if err := s.Save([]wire.Entry{script.commit(2)}); err == nil {
+		t.Error("a chain with a hole was saved")
+	}
+	s = reopen(t, s, run)
+	if got := load(t, s); len(got.Chain) != 0 {
+		t.Errorf("the refused entry is on disk: %+v", got)
+	}
+	if _, err := Open(t.TempDir(), run, strings.NewReader("short"), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("no randomness: %v", err)
+	}
+}
+
+// After a sync that failed once, what a second one says proves nothing.
+func TestAFailedSyncIsFinal(t *testing.T) {
+	f, script := powerfs.New(), newLedgerScript(testRoot(1))
+	s, err := OpenOn(f, "/run", testRoot(1), rand.Reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := false
+	f.Plan(func(op powerfs.Op) (fault powerfs.Fault) {
+		if op.Kind == powerfs.Sync && !failed {
+			failed, fault.Err = true, syscall.EIO
+		}
+		return fault
+	})
+	for range 2 {
+		if err := s.Save([]wire.Entry{script.offer()}); !errors.Is(err, syscall.EIO) {
+			t.Errorf("save: %v", err)
+		}
+	}
+	if _, err := s.Load(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("load: %v", err)
+	}
+}
+
+// A vote and its promise, as every height of a small run saves them; each is synced.
+func BenchmarkFileSave(b *testing.B) {
+	run, script := testRoot(1), newLedgerScript(testRoot(1))
+	s := open(b, b.TempDir(), run)
+	for b.Loop() {
+		save(b, s, []wire.Entry{script.promise(1), script.vote(1, 2)})
+	}
+}

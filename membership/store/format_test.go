@@ -1,0 +1,266 @@
+package store
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// written is a log and where its frames end.
+func written(t testing.TB, run slot.Root) (b []byte, ends []int, states []wire.Saved) {
+	t.Helper()
+	s := open(t, t.TempDir(), run)
+	note := func() { ends, states = append(ends, int(s.end())), append(states, load(t, s)) }
+	note()
+	for _, entries := range newLedgerScript(run).story() {
+		save(t, s, entries)
+		note()
+	}
+	b, err := os.ReadFile(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, ends, states
+}
+
+// openBytes opens a store on a log of these bytes.
+func openBytes(t testing.TB, dir string, b []byte, run slot.Root, log io.Writer) (wire.Saved, error) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, logName), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir, run, rand.Reader, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		return wire.Saved{}, err
+	}
+	defer func() { _ = s.Close() }()
+	return load(t, s), nil
+}
+
+// readBytes reads a log as openBytes does, without a disk: it says how much of it is whole, and
+// whether a torn end follows.
+func readBytes(b []byte, run slot.Root) (saved wire.Saved, whole int, torn bool, err error) {
+	log, err := readHead(logName, bytes.NewReader(b), int64(len(b)), run)
+	if err != nil {
+		return saved, 0, false, err
+	}
+	torn, err = log.replay()
+	return log.state.saved(), int(log.frames.at), torn, err
+}
+
+// wholeAt is the state and the end of the last frame that n bytes of a log hold whole.
+func wholeAt(n int, ends []int, states []wire.Saved) (want wire.Saved, whole int) {
+	want.Incarnation, whole = states[0].Incarnation, headSize // before any save
+	for i, end := range ends {
+		if end <= n {
+			want, whole = states[i], end
+		}
+	}
+	return want, whole
+}
+
+func TestTornTailAtEveryByte(t *testing.T) {
+	run := testRoot(1)
+	b, ends, states := written(t, run)
+	for n := headSize; n <= len(b); n++ {
+		want, whole := wholeAt(n, ends, states)
+		got, end, torn, err := readBytes(b[:n], run)
+		if err != nil || end != whole || torn != (n > whole) || !sameButBoot(got, want) {
+			t.Fatalf("%d of %d bytes: %v, read to %d of %d\ngot  %+v\nwant %+v", n, len(b), err, end, whole, got, want)
+		}
+	}
+}
+
+// Some file systems grow a file before its bytes arrive: the last frame, or its end, is zeros.
+func TestZeroedTail(t *testing.T) {
+	run := testRoot(1)
+	b, ends, states := written(t, run)
+	last := ends[len(ends)-2]
+	for n := last; n < len(b); n++ {
+		zeros := append(bytes.Clone(b[:n]), make([]byte, len(b)-n)...)
+		got, end, torn, err := readBytes(zeros, run)
+		if err != nil || end != last || !torn || !sameButBoot(got, states[len(states)-2]) {
+			t.Fatalf("zeros from %d, the last frame starts at %d: %v, read to %d", n, last, err, end)
+		}
+	}
+	middle := bytes.Clone(b)
+	clear(middle[ends[1]:ends[2]])
+	if _, _, _, err := readBytes(middle, run); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a frame in the middle zeroed: %v", err)
+	}
+	middle = bytes.Clone(b)
+	clear(middle[ends[2]-frameTail : ends[2]])
+	if _, _, _, err := readBytes(middle, run); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a checksum in the middle zeroed: %v", err)
+	}
+}
+
+// On a disk: the torn end is cut off and logged, once, and what is saved next stays.
+func TestTornTailIsCutOff(t *testing.T) {
+	run := testRoot(1)
+	b, ends, states := written(t, run)
+	for _, n := range []int{ends[3] + 1, ends[6] - 1, len(b) - frameTail} {
+		want, whole := wholeAt(n, ends, states)
+		var log bytes.Buffer
+		dir := t.TempDir()
+		got, err := openBytes(t, dir, b[:n], run, &log)
+		if err != nil || !sameButBoot(got, want) {
+			t.Fatalf("%d bytes: %v\ngot  %+v\nwant %+v", n, err, got, want)
+		}
+		if line := fmt.Sprintf("offset=%d bytes=%d", whole, n-whole); !strings.Contains(log.String(), line) {
+			t.Errorf("logged %q, not %q", log.String(), line)
+		}
+		s := open(t, dir, run)
+		save(t, s, []wire.Entry{wire.EntryOffer{Seq: 77}})
+		if got := load(t, reopen(t, s, run)); got.OfferSeq != 77 || got.Boot != want.Boot+3 {
+			t.Errorf("after the cut: %+v", got)
+		}
+	}
+}
+
+func TestTornHead(t *testing.T) {
+	run := testRoot(1)
+	b, _, _ := written(t, run)
+	for n := range headSize {
+		if _, _, _, err := readBytes(b[:n], run); !errors.Is(err, ErrForeign) && !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("%d bytes of the head: %v", n, err)
+		}
+	}
+}
+
+// A changed byte is never taken for a torn end: that would lose votes that were given.
+func TestFlippedByteAnywhere(t *testing.T) {
+	run := testRoot(1)
+	b, ends, _ := written(t, run)
+	for i := range b {
+		bad := bytes.Clone(b)
+		bad[i] ^= byte(1 + i%255)
+		if bad[i] == 0 && i >= ends[len(ends)-2] {
+			bad[i]++ // in the last frame a zero is a hole
+		}
+		if _, _, _, err := readBytes(bad, run); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrForeign) {
+			t.Fatalf("byte %d changed: %v", i, err)
+		}
+	}
+	b[len(b)/2] ^= 1
+	dir := t.TempDir()
+	_, err := openBytes(t, dir, b, run, io.Discard)
+	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), filepath.Join(dir, logName)+" at byte ") {
+		t.Errorf("the error does not say where: %v", err)
+	}
+	if kept, err := os.ReadFile(filepath.Join(dir, logName)); err != nil || !bytes.Equal(kept, b) {
+		t.Error("the damaged file was changed")
+	}
+}
+
+func TestSplicedLogs(t *testing.T) {
+	run, dir := testRoot(1), t.TempDir()
+	b, ends, _ := written(t, run)
+	other, otherEnds, _ := written(t, run)
+	for name, bad := range map[string][]byte{
+		"a frame left out":        append(bytes.Clone(b[:ends[1]]), b[ends[2]:]...),
+		"a frame twice":           append(bytes.Clone(b[:ends[2]]), b[ends[1]:]...),
+		"a frame of another log":  append(bytes.Clone(b[:ends[1]]), other[otherEnds[1]:]...),
+		"the end of a compaction": append(bytes.Clone(b), b[headSize:]...),
+	} {
+		if _, err := openBytes(t, dir, bad, run, io.Discard); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Any sequence of saves, cut at any point of any write, comes back as one of its beginnings.
+func TestStoreProperty(t *testing.T) {
+	run := testRoot(1)
+	rapid.Check(t, func(t *rapid.T) {
+		state, script := newState(run, 5), newLedgerScript(run)
+		log, sum := appendHead(nil, run, 5)
+		states, ends := []wire.Saved{state.saved()}, []int{len(log)}
+		for range rapid.IntRange(1, 12).Draw(t, "saves") {
+			var payload []byte
+			for range rapid.IntRange(1, 3).Draw(t, "entries") {
+				n, b := rapid.Byte().Draw(t, "n"), rapid.Uint32Range(0, 4).Draw(t, "ballot")
+				e := rapid.SampledFrom([]func() wire.Entry{
+					func() wire.Entry { return script.promise(b) }, func() wire.Entry { return script.vote(b, n) },
+					func() wire.Entry { return script.fork(b, n) }, script.offer,
+					func() wire.Entry { return script.commit(n) },
+					func() wire.Entry { return script.rewind(int(n) % len(script.chain)) },
+				}).Draw(t, "kind")()
+				if err := state.apply(e); err != nil {
+					t.Fatal(err)
+				}
+				payload = wire.AppendEntry(payload, e)
+			}
+			log, sum = appendFrame(log, sum, payload)
+			states, ends = append(states, state.saved()), append(ends, len(log))
+		}
+		cut := rapid.IntRange(headSize, len(log)).Draw(t, "cut")
+		read, err := readHead(logName, bytes.NewReader(log[:cut]), int64(cut), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for {
+			err := read.next()
+			if errors.Is(err, io.EOF) || errors.Is(err, errTorn) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if int(read.frames.at) != ends[n] || n+1 < len(ends) && ends[n+1] <= cut {
+			t.Fatalf("cut at %d of %v: read up to %d", cut, ends, read.frames.at)
+		}
+		if !sameButBoot(read.state.saved(), states[n]) {
+			t.Fatalf("got  %+v\nwant %+v", read.state.saved(), states[n])
+		}
+		again := newState(run, 5)
+		for _, e := range read.state.compacted() {
+			if err := again.apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !sameButBoot(again.saved(), states[n]) {
+			t.Fatalf("compacted\n%+v\nwant %+v", again.saved(), states[n])
+		}
+	})
+}
+
+// Any bytes behind a sound head are refused, cut off, or a log; never a panic, never much memory.
+func FuzzLoad(f *testing.F) {
+	run := testRoot(1)
+	b, ends, _ := written(f, run)
+	head, sum := bytes.Clone(b[:headSize]), logSum(b[headSize-sumSize:headSize])
+	f.Add(b[headSize:], false)
+	for _, end := range ends {
+		f.Add(b[headSize:end], false)
+	}
+	for _, entries := range newLedgerScript(run).story() {
+		f.Add(wire.AppendEntry(nil, entries[0]), true)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, framed bool) {
+		log := append(bytes.Clone(head), b...)
+		if framed { // past the checksums, to the parsers
+			log, _ = appendFrame(bytes.Clone(head), sum, b)
+		}
+		if read, err := readHead(logName, bytes.NewReader(log), int64(len(log)), run); err != nil {
+			t.Fatal(err)
+		} else {
+			_, _ = read.replay()
+		}
+	})
+}

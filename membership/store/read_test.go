@@ -1,0 +1,45 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// A process that reads beside a running node sees what that has saved so far, and does not change
+// its files.
+func TestReadBesideAnOpenOne(t *testing.T) {
+	dir, run := t.TempDir(), slot.Root{9}
+	if _, err := Read(dir, run); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("no log: %v", err)
+	}
+	s := open(t, dir, run)
+	defer s.Close()
+	for _, entries := range newLedgerScript(run).story() {
+		save(t, s, entries)
+		got, err := Read(dir, run)
+		if want := load(t, s); err != nil || !sameButBoot(got, want) || got.Boot != want.Boot {
+			t.Fatalf("read %+v, %v\nwant %+v", got, err, want)
+		}
+	}
+	if _, err := Read(dir, slot.Root{8}); !errors.Is(err, ErrRun) {
+		t.Fatalf("another run's: %v", err)
+	}
+	path := s.path
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// as if the last write were under way
+	if err := os.WriteFile(path, before[:len(before)-3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir, run); err != nil {
+		t.Fatalf("a torn end: %v", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || len(after) != len(before)-3 {
+		t.Fatalf("the torn end was touched: %d bytes, %v", len(after), err)
+	}
+}

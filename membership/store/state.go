@@ -1,0 +1,156 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// state is what a log amounts to: its entries folded, oldest first.
+type state struct {
+	run      slot.Root
+	inc      slot.Incarnation
+	boot     uint64
+	chain    []wire.Commit
+	tip      slot.Root // hash of the chain's last record, or of R_0
+	offerSeq uint64
+	pledges  map[wire.Position]wire.Pledge
+	garbage  int64 // bytes of entries, without frames, that a compacted log would not have
+}
+
+func newState(run slot.Root, inc slot.Incarnation) *state {
+	return &state{run: run, inc: inc, tip: slot.Genesis(run).Hash(), pledges: map[wire.Position]wire.Pledge{}}
+}
+
+// apply folds one entry. An error means that the entry cannot follow the ones before it.
+func (s *state) apply(e wire.Entry) error {
+	switch e := e.(type) {
+	case wire.EntryPromise:
+		s.pledge(e.Ref, func(p *wire.Pledge) {
+			if p.Promise == nil || p.Promise.Ballot <= e.Ballot {
+				p.Promise = &e
+			}
+		})
+	case wire.EntryVote:
+		s.pledge(e.Ref, func(p *wire.Pledge) {
+			if p.Vote == nil || p.Vote.Ballot <= e.Ballot {
+				p.Vote = &e
+			}
+		})
+	case wire.EntryFork:
+		s.pledge(e.Ref, func(p *wire.Pledge) {
+			if p.Fork == nil || p.Fork.Ballot <= e.Ballot {
+				p.Fork = &e
+			}
+		})
+	case wire.EntryOffer:
+		s.offerSeq = max(s.offerSeq, e.Seq)
+	case wire.EntryCommit:
+		return s.commit(e)
+	case wire.EntryRewind:
+		return s.rewind(e.Height)
+	case wire.EntryBoot:
+		s.boot = max(s.boot, e.Count)
+	}
+	return nil
+}
+
+// pledge changes the pledge at a position.
+func (s *state) pledge(ref slot.Ref, change func(*wire.Pledge)) {
+	at := wire.Position{Height: ref.Height, Prev: ref.Prev}
+	p := s.pledges[at]
+	change(&p)
+	s.pledges[at] = p
+}
+
+func (s *state) commit(e wire.EntryCommit) error {
+	if e.Record.Height != uint64(len(s.chain))+1 || e.Record.Prev != s.tip || e.Record.Run != s.run {
+		return fmt.Errorf("the record at height %d does not follow the one at height %d", e.Record.Height, len(s.chain))
+	}
+	if at := (wire.Position{Height: e.Record.Height, Prev: e.Record.Prev}); e.Record.Kind == slot.Fork {
+		// A fork record decides nothing among its siblings, so the pledges there still bind.
+	} else if p := s.pledges[at]; p.Fork != nil {
+		s.pledges[at] = wire.Pledge{Fork: p.Fork}
+	} else {
+		delete(s.pledges, at)
+	}
+	s.chain, s.tip = append(s.chain, wire.Commit(e)), e.Record.Hash()
+	return nil
+}
+
+func (s *state) rewind(height uint64) error {
+	if height > uint64(len(s.chain)) {
+		return fmt.Errorf("rewound to height %d, but the chain ends at %d", height, len(s.chain))
+	}
+	for _, c := range s.chain[height:] {
+		s.garbage += int64(len(wire.AppendEntry(nil, wire.EntryCommit(c))))
+		s.keepDecided(c)
+	}
+	// Make a copy, because the result of an earlier Load shares the old array.
+	s.chain, s.tip = append([]wire.Commit(nil), s.chain[:height]...), slot.Genesis(s.run).Hash()
+	if height > 0 {
+		s.tip = s.chain[height-1].Record.Hash()
+	}
+	return nil
+}
+
+// keepDecided keeps a certified record of a chain that is given up, as a vote in its ballot. The
+// machine does the same.
+func (s *state) keepDecided(c wire.Commit) {
+	if c.Record.Kind != slot.Fork {
+		s.pledge(slot.Ref{Height: c.Record.Height, Prev: c.Record.Prev}, func(p *wire.Pledge) {
+			p.Vote = &wire.EntryVote{Ref: c.Certificate.Ref, Record: c.Record}
+		})
+	}
+}
+
+// saved returns what a machine starts from.
+func (s *state) saved() wire.Saved {
+	open := wire.Position{Height: uint64(len(s.chain)) + 1, Prev: s.tip}
+	p := s.pledges[open]
+	return wire.Saved{
+		Incarnation: s.inc, Boot: s.boot, Chain: s.chain[:len(s.chain):len(s.chain)],
+		Promise: p.Promise, Vote: p.Vote, Fork: p.Fork, OfferSeq: s.offerSeq, Elsewhere: s.elsewhere(open),
+	}
+}
+
+// elsewhere lists the pledges at all positions but the open one. The chain may come back to them
+// (HOLES H7).
+func (s *state) elsewhere(open wire.Position) (entries []wire.Entry) {
+	for _, at := range slices.SortedFunc(maps.Keys(s.pledges), wire.Position.Compare) {
+		if at != open {
+			entries = appendPledge(entries, s.pledges[at])
+		}
+	}
+	return entries
+}
+
+// compacted lists the fewest entries that fold to the same state.
+func (s *state) compacted() []wire.Entry {
+	entries := []wire.Entry{wire.EntryBoot{Count: s.boot}, wire.EntryOffer{Seq: s.offerSeq}}
+	for _, c := range s.chain {
+		entries = append(entries, wire.EntryCommit(c))
+	}
+	// Pledges at a height that the chain has passed on another branch come after the chain, so that
+	// no commit drops them.
+	for _, p := range s.pledges {
+		entries = appendPledge(entries, p)
+	}
+	return entries
+}
+
+func appendPledge(entries []wire.Entry, p wire.Pledge) []wire.Entry {
+	if p.Promise != nil {
+		entries = append(entries, *p.Promise)
+	}
+	if p.Vote != nil {
+		entries = append(entries, *p.Vote)
+	}
+	if p.Fork != nil {
+		entries = append(entries, *p.Fork)
+	}
+	return entries
+}

@@ -1,0 +1,238 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// The canonical encodings of the ledger's messages: what is signed, sent and hashed. One value has
+// one encoding, so Append(ParseBody(b)) == b for every b that parses. Every type below has its own
+// Append, also where an embedded type's would be promoted: a field added later must not fall out of
+// the signature unseen.
+
+// Append implements Body.
+func (m Offer) Append(b []byte) []byte { return m.Offer.Append(b) }
+
+// Append implements Body.
+func (m Plan) Append(b []byte) []byte { return m.Plan.Append(b) }
+
+// Append implements Body.
+func (m Segment) Append(b []byte) []byte {
+	return m.Segment.Append(AppendRoot(AppendRoot(m.Ref.Append(b), m.Group), m.Inputs))
+}
+
+// Append implements Body.
+func (m Lost) Append(b []byte) []byte {
+	b = AppendRoot(m.Ref.Append(b), m.Group)
+	return AppendRoot(canonical.AppendU8(appendPeer(b, m.Peer), uint8(m.Reason)), m.Round)
+}
+
+// Append implements Body.
+func (m Draft) Append(b []byte) []byte { return m.Draft.Append(b) }
+
+// Append implements Body.
+func (m Have) Append(b []byte) []byte {
+	return AppendRoot(AppendRoot(m.Ref.Append(b), m.Outcome), m.StateRoot)
+}
+
+// Append implements Body.
+func (m Propose) Append(b []byte) []byte { return m.Record.Append(canonical.AppendU32(b, m.Ballot)) }
+
+// Append implements Body.
+func (m Vote) Append(b []byte) []byte { return m.Vote.Append(b) }
+
+// Append implements Body.
+func (m ForkVote) Append(b []byte) []byte { return m.Vote.Append(b) }
+
+// Append implements Body.
+func (m Commit) Append(b []byte) []byte { return m.Certificate.Append(m.Record.Append(b)) }
+
+// Append implements Body.
+func (m Prepare) Append(b []byte) []byte { return m.Ref.Append(b) }
+
+// Append implements Body.
+func (m Promise) Append(b []byte) []byte {
+	b = canonical.AppendBool(m.Ref.Append(b), m.Voted)
+	if m.Voted {
+		b = m.VoteRecord.Append(canonical.AppendU32(b, m.VoteBallot))
+	}
+	return b
+}
+
+// Append implements Body.
+func (m Beat) Append(b []byte) []byte {
+	b = canonical.AppendU32(m.Ref.Append(b), m.Revision)
+	b = canonical.AppendU64(canonical.AppendU32(b, m.Offers), m.Bytes)
+	return canonical.AppendU32(canonical.AppendU32(canonical.AppendU32(b, m.Haves), m.Votes), m.Segments)
+}
+
+// Append implements Body.
+func (m Alive) Append(b []byte) []byte {
+	b = canonical.AppendU64(AppendRoot(b, m.Branch), m.Height)
+	b = canonical.AppendU64(AppendRoot(b, m.Tip), m.Work)
+	b = canonical.AppendBool(canonical.AppendU64(b, m.Applied), m.Synced)
+	b = canonical.AppendBool(canonical.AppendU64(b, m.Slot), m.Contributes)
+	b = canonical.AppendU32(canonical.AppendU32(b, m.Steps), uint32(len(m.Reaches)))
+	for i, p := range m.Reaches {
+		b = canonical.AppendU8(appendPeer(b, p), uint8(m.Link(i)))
+	}
+	b = canonical.AppendU32(canonical.AppendU8(b, uint8(m.Uplink)), uint32(len(m.Apart)))
+	for _, p := range m.Apart {
+		b = appendPeer(b, p)
+	}
+	return b
+}
+
+// Link returns the link to the peer at index i of Reaches. Its speed is unknown if none was
+// announced.
+func (m Alive) Link(i int) slot.Link {
+	if i < len(m.Links) {
+		return m.Links[i]
+	}
+	return slot.LinkDirect
+}
+
+// Append implements Body.
+func (m Join) Append(b []byte) []byte { return canonical.AppendBool(b, m.Contributes) }
+
+// Append implements Body.
+func (m Leave) Append(b []byte) []byte { return b }
+
+// Append implements Body.
+func (m Need) Append(b []byte) []byte { return canonical.AppendU64(b, m.From) }
+
+// Append implements Body.
+func (m Motion) Append(b []byte) []byte { return m.Motion.Append(b) }
+
+// Append implements Body.
+func (e Evidence) Append(b []byte) []byte {
+	b = canonical.AppendU64(appendPeer(canonical.AppendU8(b, uint8(e.Kind)), e.Peer), uint64(e.Incarnation))
+	for _, s := range []SignedBody{e.First, e.Second} {
+		b = canonical.AppendBytes(canonical.AppendBytes(b, s.Body), s.Sig)
+	}
+	return b
+}
+
+func readSignedBody(r *canonical.Reader) SignedBody {
+	return SignedBody{append([]byte{}, r.Bytes(maxEvidence)...), append([]byte{}, r.Bytes(slot.MaxSigLen)...)}
+}
+
+// maxEvidence bounds a body in evidence, in bytes: a vote or a statement of many contributors.
+const maxEvidence = 4 << 10
+
+// ParseBody reads what a body's Append wrote. It checks only the form. The machine decides whether
+// a message makes sense. Its errors wrap canonical.ErrMalformed. The result shares no memory with
+// b.
+func ParseBody(t slot.MessageType, b []byte) (Body, error) {
+	r := canonical.NewReader(b)
+	body := readBody(t, r)
+	if err := r.Done(); err != nil {
+		return nil, fmt.Errorf("%s message of %d bytes: %w", TypeName(t), len(b), err)
+	}
+	return body, nil
+}
+
+func readBody(t slot.MessageType, r *canonical.Reader) Body {
+	switch t {
+	case slot.TypeOffer:
+		return Offer{slot.ReadOffer(r)}
+	case slot.TypePlan:
+		return Plan{slot.ReadPlan(r)}
+	case slot.TypeSegment:
+		return Segment{Ref: slot.ReadRef(r), Group: ReadRoot(r), Inputs: ReadRoot(r), Segment: slot.ReadSegment(r)}
+	case slot.TypeLost:
+		return Lost{
+			Ref: slot.ReadRef(r), Group: ReadRoot(r), Peer: readPeer(r), Reason: LostReason(r.U8()),
+			Round: ReadRoot(r),
+		}
+	case slot.TypeDraft:
+		return Draft{slot.ReadDraft(r)}
+	case slot.TypeHave:
+		return Have{Ref: slot.ReadRef(r), Outcome: ReadRoot(r), StateRoot: ReadRoot(r)}
+	case slot.TypePropose:
+		return Propose{Ballot: r.U32(), Record: slot.ReadRecord(r)}
+	case slot.TypeVote:
+		return Vote{slot.ReadVote(r)}
+	case slot.TypeFork:
+		return ForkVote{slot.ReadVote(r)}
+	case slot.TypeCommit:
+		return Commit{Record: slot.ReadRecord(r), Certificate: slot.ReadCertificate(r)}
+	case slot.TypePrepare:
+		return Prepare{slot.ReadRef(r)}
+	case slot.TypePromise:
+		return readPromise(r)
+	case slot.TypeBeat:
+		return Beat{
+			Ref: slot.ReadRef(r), Revision: r.U32(), Offers: r.U32(), Bytes: r.U64(),
+			Haves: r.U32(), Votes: r.U32(), Segments: r.U32(),
+		}
+	case slot.TypeAlive:
+		return readAlive(r)
+	case slot.TypeJoin:
+		return Join{Contributes: r.Bool()}
+	case slot.TypeLeave:
+		return Leave{}
+	case slot.TypeEvidence:
+		return Evidence{
+			Kind: slot.MessageType(r.U8()), Peer: readPeer(r), Incarnation: slot.Incarnation(r.U64()),
+			First: readSignedBody(r), Second: readSignedBody(r),
+		}
+	case slot.TypeMotion:
+		return Motion{slot.ReadMotion(r)}
+	case slot.TypeNeed:
+		return Need{From: r.U64()}
+	}
+	r.Fail("type %d is unknown: a newer version sent it, or these are no ledger messages", t)
+	return nil
+}
+
+func readPromise(r *canonical.Reader) Promise {
+	m := Promise{Ref: slot.ReadRef(r), Voted: r.Bool()}
+	if m.Voted {
+		m.VoteBallot, m.VoteRecord = r.U32(), slot.ReadRecord(r)
+	}
+	return m
+}
+
+func readAlive(r *canonical.Reader) Alive {
+	m := Alive{
+		Branch: ReadRoot(r), Height: r.U64(), Tip: ReadRoot(r), Work: r.U64(), Applied: r.U64(), Synced: r.Bool(),
+		Slot: r.U64(), Contributes: r.Bool(), Steps: r.U32(),
+	}
+	for range r.Count(slot.MaxMembers, 4+1) {
+		m.Reaches, m.Links = append(m.Reaches, readPeer(r)), append(m.Links, slot.Link(r.U8()))
+	}
+	m.Uplink = slot.Link(r.U8())
+	for range r.Count(slot.MaxMembers, 4) {
+		m.Apart = append(m.Apart, readPeer(r))
+	}
+	return m
+}
+
+// TypeName names a message type in logs and errors.
+func TypeName(t slot.MessageType) string {
+	names := [...]string{
+		slot.TypeOffer: "OFFER", slot.TypePlan: "PLAN", slot.TypeSegment: "SEGMENT", slot.TypeLost: "LOST",
+		slot.TypeDraft: "DRAFT",
+		slot.TypeHave:  "HAVE", slot.TypePropose: "PROPOSE", slot.TypeVote: "VOTE", slot.TypeCommit: "COMMIT",
+		slot.TypePrepare: "PREPARE",
+		slot.TypePromise: "PROMISE", slot.TypeBeat: "BEAT", slot.TypeAlive: "ALIVE", slot.TypeJoin: "JOIN",
+		slot.TypeLeave: "LEAVE",
+		slot.TypeNeed:  "NEED", slot.TypeFork: "FORK", slot.TypeEvidence: "EVIDENCE", slot.TypeMotion: "ORDER",
+	}
+	if int(t) < len(names) && names[t] != "" {
+		return names[t]
+	}
+	return fmt.Sprintf("type %d", t)
+}
+
+func appendPeer(b []byte, p slot.PeerID) []byte { return canonical.AppendBytes(b, p) }
+func readPeer(r *canonical.Reader) slot.PeerID  { return slot.PeerID(r.Bytes(slot.MaxPeerIDLen)) }
+
+// AppendRoot appends the 32 bytes of a root.
+func AppendRoot(b []byte, v slot.Root) []byte { return append(b, v[:]...) }
+
+// ReadRoot reads what AppendRoot wrote.
+func ReadRoot(r *canonical.Reader) (v slot.Root) { copy(v[:], r.Take(len(v))); return v }

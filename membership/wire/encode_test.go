@@ -1,0 +1,231 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+func testRoot(n byte) slot.Root { return slot.Hash([]byte{n}) }
+
+func testRecord() slot.Record {
+	return slot.Record{
+		Run: testRoot(1), Height: 7, Kind: slot.Step, Prev: testRoot(2), Slot: 3, StateRoot: testRoot(3), Work: 12,
+		Members:  []slot.Member{{Peer: "a", Incarnation: 1, Since: 1}, {Peer: "b", Incarnation: 2, Since: 4}},
+		Fragment: 1, Contributions: []slot.Offer{testOffer("a"), testOffer("b")},
+		Segments: []slot.Segment{testSegment(0, 5, 3), testSegment(5, 9, 1)},
+	}
+}
+
+func testOffer(p slot.PeerID) slot.Offer {
+	return slot.Offer{Peer: p, Slot: 3, Seq: 8, Base: 2, Weight: 100, Root: testRoot(4), Steps: 50, StepTime: 2000}
+}
+
+func testSegment(begin, end uint64, set byte) slot.Segment {
+	return slot.Segment{Range: slot.Range{Begin: begin, End: end}, Contributors: slot.Bitmap{set}, Root: testRoot(5)}
+}
+
+func testMembersRecord() slot.Record {
+	c := testRecord()
+	c.Kind, c.Fragment, c.Contributions, c.Segments = slot.Members, 0, nil, nil
+	return c
+}
+
+func testDecisions() []slot.Decision {
+	return []slot.Decision{
+		{
+			Action: slot.Remove, Peer: "c", Turn: 2,
+			Motions: []slot.SignedMotion{
+				{Peer: "a", From: 5, Sig: []byte("sig a")},
+				{Peer: "b", From: 6, Sig: []byte("sig b")},
+			},
+		},
+		{Action: slot.Rotate, Turn: 1, Motions: []slot.SignedMotion{{Peer: "a", From: 5, Sig: []byte("sig")}}},
+	}
+}
+
+func testAccessRecord() slot.Record {
+	c := testMembersRecord()
+	c.Kind, c.Key, c.Decisions = slot.Access, testRoot(10), testDecisions()
+	return c
+}
+
+func testRef() slot.Ref { return slot.Ref{Height: 7, Prev: testRoot(2), Ballot: 2} }
+
+func testVote() slot.Vote { return slot.Vote{Ref: testRef(), Hash: testRoot(6)} }
+
+func testCertificate() slot.Certificate {
+	return slot.Certificate{
+		Vote:       testVote(),
+		Signatures: []slot.Signature{{Peer: "a", Sig: []byte("sig a")}, {Peer: "b", Sig: []byte("sig b")}},
+	}
+}
+
+// testBodies has every type of message, every field filled in.
+func testBodies() []Body {
+	ref := testRef()
+	return []Body{
+		Offer{Offer: testOffer("a")},
+		Plan{Plan: slot.Plan{
+			Ref: ref, Revision: 1, Slot: 3, Fragment: 1, Offers: []slot.Offer{testOffer("a"), testOffer("b")},
+			Gone: slot.Bitmap{2}, Ring: []uint16{1, 0},
+			Pieces: []slot.Piece{
+				{Range: slot.Range{End: 5}, Owner: "a"},
+				{Range: slot.Range{Begin: 5, End: 9}, Owner: "b"},
+			},
+		}},
+		Segment{Ref: ref, Group: slot.Root{7}, Inputs: testRoot(6), Segment: testSegment(5, 9, 3)},
+		Lost{Ref: ref, Group: slot.Root{7}, Peer: "b", Reason: LostBadValue, Round: testRoot(8)},
+		Draft{Draft: slot.Draft{
+			Ref: ref, Revision: 1, Kind: slot.Step, Slot: 3, Fragment: 1,
+			Contributions: []slot.Offer{testOffer("a"), testOffer("b")},
+			Segments:      []slot.Segment{testSegment(0, 5, 3), testSegment(5, 9, 2)},
+		}},
+		Draft{Draft: slot.Draft{
+			Ref: ref, Revision: 1, Kind: slot.Access, Slot: 3, Contributions: []slot.Offer{},
+			Segments: []slot.Segment{}, Key: testRoot(10), Decisions: testDecisions(),
+		}},
+		Have{Ref: ref, Outcome: testRoot(7), StateRoot: testRoot(3)},
+		Propose{Ballot: 2, Record: testRecord()},
+		Vote{Vote: testVote()},
+		ForkVote{Vote: testVote()},
+		Commit{Record: testRecord(), Certificate: testCertificate()},
+		Commit{Record: testMembersRecord(), Certificate: testCertificate()},
+		Commit{Record: testAccessRecord(), Certificate: testCertificate()},
+		Prepare{Ref: ref},
+		Promise{Ref: ref, Voted: true, VoteBallot: 1, VoteRecord: testRecord()},
+		Promise{Ref: ref},
+		Beat{Ref: ref, Revision: 1, Offers: 2, Bytes: 3, Haves: 4, Votes: 5, Segments: 6},
+		Alive{
+			Branch: testRoot(8), Height: 7, Tip: testRoot(9), Work: 12, Applied: 6, Synced: true, Slot: 2,
+			Contributes: true, Steps: 17, Reaches: []slot.PeerID{"a", "b"},
+			Links: []slot.Link{slot.LinkDirect, slot.Link(40).Way(true)}, Uplink: 50, Apart: []slot.PeerID{"c"},
+		},
+		Join{Contributes: true},
+		Leave{},
+		Need{From: 4},
+		Motion{Motion: slot.Motion{Action: slot.Remove, Peer: "c", Turn: 2, From: 5}},
+		Motion{Motion: slot.Motion{Action: slot.Rotate, From: 5}},
+		Evidence{
+			Kind: slot.TypeVote, Peer: "a", Incarnation: 5,
+			First:  SignedBody{Body: []byte("one"), Sig: []byte("signed")},
+			Second: SignedBody{Body: []byte("two"), Sig: []byte("too")},
+		},
+	}
+}
+
+func TestBodiesRoundTrip(t *testing.T) {
+	seen := map[slot.MessageType]bool{}
+	for _, want := range testBodies() {
+		seen[want.Type()] = true
+		b := want.Append(nil)
+		got, err := ParseBody(want.Type(), b)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v\ngot  %+v\nwant %+v", TypeName(want.Type()), err, got, want)
+		}
+		if !bytes.Equal(want.Append([]byte("before")), append([]byte("before"), b...)) {
+			t.Errorf("%s: Append does not append", TypeName(want.Type()))
+		}
+		for n := range len(b) {
+			if _, err := ParseBody(want.Type(), b[:n]); !errors.Is(err, canonical.ErrMalformed) {
+				t.Fatalf("%s cut to %d of %d bytes: %v", TypeName(want.Type()), n, len(b), err)
+			}
+		}
+		if _, err := ParseBody(want.Type(), append(b, 0)); !errors.Is(err, canonical.ErrMalformed) {
+			t.Errorf("%s with a byte too many: %v", TypeName(want.Type()), err)
+		}
+	}
+	for typ := slot.TypeOffer; typ <= slot.TypeMotion; typ++ {
+		if !seen[typ] {
+			t.Errorf("%s is not tested", TypeName(typ))
+		}
+	}
+	for _, typ := range []slot.MessageType{0, slot.TypeMotion + 1, 255} {
+		if _, err := ParseBody(typ, nil); !errors.Is(err, canonical.ErrMalformed) {
+			t.Errorf("type %d: %v", typ, err)
+		}
+	}
+}
+
+// A field that is not in the encoding is not signed: each must change it.
+func TestEveryFieldIsEncoded(t *testing.T) {
+	for _, body := range testBodies() {
+		v := reflect.New(reflect.TypeOf(body)).Elem()
+		v.Set(reflect.ValueOf(body))
+		before := body.Append(nil)
+		eachField(v, "", func(name string) {
+			if p, ok := body.(Promise); ok && !p.Voted && name != ".Voted" && name[:4] == ".Vot" {
+				return // nothing was voted for: no vote is encoded
+			}
+			if bytes.Equal(v.Interface().(Body).Append(nil), before) {
+				t.Errorf("%T%s is not encoded", body, name)
+			}
+		})
+	}
+}
+
+// eachField changes one leaf of v after the other, calls f, and changes it back.
+func eachField(v reflect.Value, name string, f func(string)) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i).Name
+			if kind := kindOf(v.Interface()); kind != 0 && kind != slot.Step &&
+				(field == "Fragment" || field == "Contributions" || field == "Segments") ||
+				kind != 0 && kind != slot.Access && (field == "Key" || field == "Decisions") {
+				continue // of records of another kind
+			}
+			eachField(v.Field(i), name+"."+field, f)
+		}
+		return
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			eachField(v.Index(i), name+"[]", f)
+		}
+		return
+	}
+	old := reflect.New(v.Type()).Elem()
+	old.Set(v)
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.String:
+		v.SetString(v.String() + "x")
+	default:
+		v.SetUint(v.Uint() + 1)
+	}
+	f(name)
+	v.Set(old)
+}
+
+// kindOf is the kind of a record or draft; 0 of anything else.
+func kindOf(v any) slot.Kind {
+	switch v := v.(type) {
+	case slot.Record:
+		return v.Kind
+	case slot.Draft:
+		return v.Kind
+	}
+	return 0
+}
+
+func FuzzParseBody(f *testing.F) {
+	for _, b := range testBodies() {
+		f.Add(uint8(b.Type()), b.Append(nil))
+	}
+	f.Fuzz(func(t *testing.T, typ uint8, b []byte) {
+		body, err := ParseBody(slot.MessageType(typ), b)
+		switch {
+		case err == nil && !bytes.Equal(body.Append(nil), b):
+			t.Fatalf("%x parses to %+v, which is %x", b, body, body.Append(nil))
+		case err == nil && body.Type() != slot.MessageType(typ):
+			t.Fatalf("type %d parses to a %T", typ, body)
+		case err != nil && !errors.Is(err, canonical.ErrMalformed):
+			t.Fatalf("%v is not ErrMalformed", err)
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// EntryBoot counts the openings of a store; it never leaves it.
+type EntryBoot struct{ Count uint64 }
+
+func (EntryBoot) isEntry() {}
+
+// Kinds of entries on disk. The enumeration only grows.
+const (
+	kindPromise = 1
+	kindVote    = 2
+	kindOffer   = 3
+	kindFork    = 4
+	kindCommit  = 5
+	kindRewind  = 6
+	kindBoot    = 7
+)
+
+// AppendEntry appends the canonical bytes of an entry.
+func AppendEntry(b []byte, e Entry) []byte {
+	switch e := e.(type) {
+	case EntryPromise:
+		return canonical.AppendBytes(append(b, kindPromise), e.Ref.Append(nil))
+	case EntryVote:
+		return canonical.AppendBytes(append(b, kindVote), e.Record.Append(e.Ref.Append(nil)))
+	case EntryOffer:
+		return canonical.AppendBytes(append(b, kindOffer), canonical.AppendU64(nil, e.Seq))
+	case EntryFork:
+		return canonical.AppendBytes(append(b, kindFork), e.Record.Append(e.Ref.Append(nil)))
+	case EntryCommit:
+		return canonical.AppendBytes(append(b, kindCommit), e.Certificate.Append(e.Record.Append(nil)))
+	case EntryRewind:
+		return canonical.AppendBytes(append(b, kindRewind), canonical.AppendU64(nil, e.Height))
+	case EntryBoot:
+		return canonical.AppendBytes(append(b, kindBoot), canonical.AppendU64(nil, e.Count))
+	}
+	panic(fmt.Sprintf("membership: entry %T has no encoding", e))
+}
+
+// ParseEntries takes a frame's payload apart. Errors wrap canonical.ErrMalformed.
+func ParseEntries(b []byte) ([]Entry, error) {
+	var entries []Entry
+	for r := canonical.NewReader(b); r.Len() > 0; {
+		kind, fields := r.U8(), r.Bytes(len(b))
+		if err := r.Err(); err != nil {
+			return nil, err
+		}
+		e, err := parseEntry(kind, fields)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func parseEntry(kind uint8, b []byte) (Entry, error) {
+	r := canonical.NewReader(b)
+	var e Entry
+	switch kind {
+	case kindPromise:
+		e = EntryPromise{slot.ReadRef(r)}
+	case kindVote:
+		e = EntryVote{slot.ReadRef(r), slot.ReadRecord(r)}
+	case kindOffer:
+		e = EntryOffer{r.U64()}
+	case kindFork:
+		e = EntryFork{slot.ReadRef(r), slot.ReadRecord(r)}
+	case kindCommit:
+		e = EntryCommit{slot.ReadRecord(r), slot.ReadCertificate(r)}
+	case kindRewind:
+		e = EntryRewind{r.U64()}
+	case kindBoot:
+		e = EntryBoot{r.U64()}
+	default:
+		return nil, fmt.Errorf("%w: entry kind %d: a newer release wrote it", canonical.ErrMalformed, kind)
+	}
+	return e, r.Done()
+}

@@ -1,0 +1,235 @@
+package wire
+
+import (
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Message is one ledger message whose signature has been checked: From, in this incarnation, signed
+// the body.
+type Message struct {
+	From        slot.PeerID
+	Incarnation slot.Incarnation
+	Body        Body
+	Sig         []byte // the signature itself: those of Vote and ForkVote go into certificates
+}
+
+// Body is what a message says: one of the types below. Bodies are values and are never changed once
+// made.
+type Body interface {
+	Type() slot.MessageType
+	Append(b []byte) []byte // canonical encoding: the signed bytes
+}
+
+type (
+	// Offer says that a contribution is ready. Gossiped.
+	Offer struct{ slot.Offer }
+
+	// Plan divides a reduction. From the leader to the members.
+	Plan struct{ slot.Plan }
+
+	// Segment is an owner's statement of what it reduced for a group, whichever revision of the
+	// plan it goes by, and from what. To the leader.
+	Segment struct {
+		slot.Ref
+		Group slot.Root // slot.Plan.Group
+		// inputsOf: two statements of equal inputs with different roots are evidence; zero in a
+		// ring
+		Inputs slot.Root
+		slot.Segment
+	}
+
+	// Lost tells the leader that a peer of the group cannot be reached or sends what may not be
+	// used.
+	Lost struct {
+		slot.Ref
+		Group  slot.Root
+		Peer   slot.PeerID
+		Reason LostReason
+		// slot.Plan.Round of the plan that it is about; zero where that does not matter
+		Round slot.Root
+	}
+
+	// Draft is the outcome that the leader wants to propose. To the members and the newcomers.
+	Draft struct{ slot.Draft }
+
+	// Have states that all bytes of this outcome, and the state after the record before it, are on
+	// the sender's disk. To the leader.
+	Have struct {
+		slot.Ref
+		Outcome   slot.Root // slot.Draft.Outcome
+		StateRoot slot.Root // of the state after the record at Height-1
+	}
+
+	// Propose carries the leader's record, once a ballot. The leader's own Vote goes with it. With
+	// a fork record it asks those that the record lists for their ForkVote; Ballot is the attempt.
+	Propose struct {
+		Ballot uint32
+		Record slot.Record
+	}
+
+	// Vote is a member's vote for a proposal. To the leader.
+	Vote struct{ slot.Vote }
+
+	// ForkVote is a listed member's signature on a fork record; founding is a fork of R_0.
+	ForkVote struct{ slot.Vote }
+
+	// Commit proves a record. To members old and new, gossiped, and in answer to Need.
+	Commit struct {
+		Record      slot.Record
+		Certificate slot.Certificate
+	}
+
+	// Prepare asks for promises. From the leader of a ballot above 0.
+	Prepare struct{ slot.Ref }
+
+	// Promise answers Prepare: no vote below this ballot any more, and the highest vote so far.
+	Promise struct {
+		slot.Ref
+		Voted      bool
+		VoteBallot uint32      // if Voted
+		VoteRecord slot.Record // if Voted
+	}
+
+	// Beat shows that the leader's reduction makes progress: any counter that rises is a sign of
+	// life. To the members.
+	Beat struct {
+		slot.Ref
+		Revision uint32
+		Offers   uint32
+		Bytes    uint64 // of the reduction, as the leader saw them
+		Haves    uint32
+		Votes    uint32
+		Segments uint32
+	}
+
+	// Alive is gossiped by members and by peers that want to be members.
+	Alive struct {
+		// hash of the newest fork record of the chain, zero when there is no chain: it names the
+		// branch
+		Branch      slot.Root
+		Height      uint64    // of the newest certified record known
+		Tip         slot.Root // its hash
+		Work        uint64    // its work
+		Applied     uint64    // height of the newest record applied; meaningful only if Synced
+		Synced      bool      // the state after Applied is held
+		Slot        uint64    // of the newest record applied
+		Contributes bool      // a trainer is at work here
+		Steps       uint32    // inner steps done in the current round, for status
+		Reaches     []slot.PeerID
+		// of the ways to Reaches: slot.LinkDirect or a speed, and whether they lead through a relay
+		Links []slot.Link
+		// members that it failed to reach in a reduction, and has had no connection to since
+		Apart []slot.PeerID
+		// the speed at which it can send to all together; slot.LinkDirect for unknown
+		Uplink slot.Link
+	}
+
+	// Join asks to be made a member, repeated until a record says so. The sender follows the chain
+	// and answers drafts. Gossiped.
+	Join struct{ Contributes bool }
+
+	// Leave asks to be dropped, repeated until a record says so. Gossiped.
+	Leave struct{}
+
+	// Evidence shows that an incarnation contradicted itself. Gossiped.
+	Evidence struct {
+		Kind          slot.MessageType // of both messages
+		Peer          slot.PeerID      // the incarnation that signed them
+		Incarnation   slot.Incarnation
+		First, Second SignedBody // in the order of their bodies
+	}
+
+	// Motion says what its sender's operator wants done about the membership. Gossiped.
+	Motion struct{ slot.Motion }
+
+	// Need asks a peer for certified records from a height on, answered with a few Commits. Direct.
+	Need struct{ From uint64 }
+)
+
+// SignedBody is a body as it was signed.
+type SignedBody struct{ Body, Sig []byte }
+
+// LostReason says why a peer is reported. The enumeration only grows.
+type LostReason uint8
+
+// These are the reasons why a peer of a plan is reported.
+const (
+	LostConnection LostReason = 1 // reset, closed, or no progress for the stall limit
+	LostBadValue   LostReason = 2 // NaN, Inf or 2^100 and more in its contribution
+	// bytes that do not hash to what it offered, or break the protocol
+	LostBadBytes LostReason = 3
+	LostOutcome  LostReason = 4 // no peer serves what it states to have reduced
+)
+
+// Type implements Body.
+func (Offer) Type() slot.MessageType { return slot.TypeOffer }
+
+// Type implements Body.
+func (Plan) Type() slot.MessageType { return slot.TypePlan }
+
+// Type implements Body.
+func (Segment) Type() slot.MessageType { return slot.TypeSegment }
+
+// Type implements Body.
+func (Lost) Type() slot.MessageType { return slot.TypeLost }
+
+// Type implements Body.
+func (Draft) Type() slot.MessageType { return slot.TypeDraft }
+
+// Type implements Body.
+func (Have) Type() slot.MessageType { return slot.TypeHave }
+
+// Type implements Body.
+func (Propose) Type() slot.MessageType { return slot.TypePropose }
+
+// Type implements Body.
+func (Vote) Type() slot.MessageType { return slot.TypeVote }
+
+// Type implements Body.
+func (ForkVote) Type() slot.MessageType { return slot.TypeFork }
+
+// Type implements Body.
+func (Commit) Type() slot.MessageType { return slot.TypeCommit }
+
+// Type implements Body.
+func (Prepare) Type() slot.MessageType { return slot.TypePrepare }
+
+// Type implements Body.
+func (Promise) Type() slot.MessageType { return slot.TypePromise }
+
+// Type implements Body.
+func (Beat) Type() slot.MessageType { return slot.TypeBeat }
+
+// Type implements Body.
+func (Alive) Type() slot.MessageType { return slot.TypeAlive }
+
+// Type implements Body.
+func (Join) Type() slot.MessageType { return slot.TypeJoin }
+
+// Type implements Body.
+func (Leave) Type() slot.MessageType { return slot.TypeLeave }
+
+// Type implements Body.
+func (Need) Type() slot.MessageType { return slot.TypeNeed }
+
+// Type implements Body.
+func (Evidence) Type() slot.MessageType { return slot.TypeEvidence }
+
+// Type implements Body.
+func (Motion) Type() slot.MessageType { return slot.TypeMotion }
+
+// Attempt is a body about one attempt at one height.
+type Attempt interface{ At() slot.Ref }
+
+// At is the attempt that the proposal belongs to.
+func (m Propose) At() slot.Ref {
+	return slot.Ref{Height: m.Record.Height, Prev: m.Record.Prev, Ballot: m.Ballot}
+}
+
+// Envelope is a body on its way out, not yet signed.
+type Envelope struct {
+	// direct; may name this peer itself: the driver hands such a message back once it is signed
+	To     []slot.PeerID
+	Gossip bool // to the run's topic as well (To may be empty)
+	Body   Body
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package p2pdiloco
-
-const raced = false

@@ -1,0 +1,118 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
+)
+
+// maxAddrs is how many of a peer's addresses are tried for a bulk connection.
+const maxAddrs = 4
+
+// dial tries the peer's TCP addresses, one after the other.
+func (b *Conns) dial(ctx context.Context, to peer.ID) (*conn, error) {
+	addrs := dialable(b.env.Host.Network().ConnsToPeer(to), b.env.Host.Peerstore().Addrs(to))
+	if len(addrs) == 0 {
+		return nil, errNoAddr
+	}
+	var errs []error
+	for _, a := range addrs {
+		c, err := b.dialAddr(ctx, to, a)
+		if err == nil {
+			return c, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", a, err))
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (b *Conns) dialAddr(ctx context.Context, to peer.ID, a multiaddr.Multiaddr) (*conn, error) {
+	scope, err := b.env.Host.Network().ResourceManager().OpenConnection(network.DirOutbound, true, a)
+	if err != nil {
+		return nil, err
+	}
+	c, err := b.dialScoped(ctx, to, a, scope)
+	if err != nil {
+		scope.Done()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (b *Conns) dialScoped(ctx context.Context, to peer.ID, a multiaddr.Multiaddr,
+	scope network.ConnManagementScope,
+) (*conn, error) {
+	if err := scope.SetPeer(to); err != nil {
+		return nil, err
+	}
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	raw, err := new(manet.Dialer).DialContext(dialing, a)
+	if err != nil {
+		return nil, err
+	}
+	tcpnet.PrepareTCP(raw)
+	shaking, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	leave, err := b.enter(raw)
+	if err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	defer leave()
+	c, err := b.handshake(shaking, raw, to, scope)
+	if err == nil {
+		_, err = c.expect(kindReady, time.Now().Add(handshakeTimeout))
+	}
+	if err != nil {
+		_ = raw.Close() // it may be closed already
+		return nil, err
+	}
+	return c, nil
+}
+
+// dialable are the addresses of a peer that are likely to answer, by its connections and the known
+// addresses: first the ones to which there are connections, then
+// the peer's others, those of the same machines first. Of a peer that is reached through a relay
+// there are none: its addresses are tried for libp2p's connection now and then, and each stream
+// would wait for their silence here.
+func dialable(conns []network.Conn, known []multiaddr.Multiaddr) []multiaddr.Multiaddr {
+	var best, good, rest []multiaddr.Multiaddr
+	hosts := make(map[netip.Addr]bool)
+	for _, c := range conns {
+		a := c.RemoteMultiaddr()
+		if addr.IsRelayed(a) {
+			continue
+		}
+		hosts[addr.IP(a)] = true
+		if addr.IsPlainTCP(a) && c.Stat().Direction == network.DirOutbound {
+			best = append(best, a)
+		}
+	}
+	if len(hosts) == 0 {
+		return nil
+	}
+	for _, a := range known {
+		switch {
+		case !addr.IsPlainTCP(a):
+		case hosts[addr.IP(a)]:
+			good = append(good, a)
+		default:
+			rest = append(rest, a)
+		}
+	}
+	return addr.First(maxAddrs, best, good, rest)
+}

@@ -1,0 +1,14 @@
+// Package bulk carries much data between two peers on TCP connections of its own: TLS without a
+// muxer, on the port that libp2p listens on too. They prove the same peer IDs as libp2p's
+// connections, and end with those to the same peer. The swarm does not know of them.
+//
+//	Open -> idle connection, or a new one: dial, TLS, READY -> OPEN protocol -> Stream: DATA…, END
+//	Inlet -> TLS, admission, READY -> OPEN -> Env.Admit's handler -> Stream, one after the other
+//
+// A connection carries one stream at a time, and waits for the next when both ends of a stream
+// came. Streams keep to the turns of the upload and download rates.
+//
+// The caller makes Conns on the Inlet of its transport, and closes it before it waits for its task
+// group. Where no connection comes about, Open fails soon and the caller takes a stream of
+// libp2p's.
+package bulk

@@ -1,0 +1,393 @@
+package bulk
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// bothEnds opens a stream and returns the accepting end too, whose handler ends when the test does.
+func bothEnds(t *testing.T, a, b *node) (opened, accepted wire.Stream) {
+	t.Helper()
+	got, done := make(chan wire.Stream, 1), make(chan struct{})
+	t.Cleanup(func() { close(done) })
+	b.Handle(exchange, func(_ slot.PeerID, s wire.Stream) {
+		got <- s
+		<-done
+	})
+	opened = openBulk(t, a, b, exchange)
+	if _, ok := opened.(*Stream); !ok {
+		t.Fatalf("a stream of type %T", opened)
+	}
+	return opened, <-got
+}
+
+func readSome(s wire.Stream) error {
+	_, err := io.ReadFull(s, make([]byte, 1))
+	return err
+}
+
+func TestBulkHalfClose(t *testing.T) {
+	a, b := tcpPair(t)
+	x, y := bothEnds(t, a, b)
+	if err := x.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if err := readSome(y); !errors.Is(err, io.EOF) {
+		t.Errorf("reading after the other side's CloseWrite: %v", err)
+	}
+	if _, err := x.Write([]byte{1}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("writing after CloseWrite: %v", err)
+	}
+	if _, err := y.Write([]byte{1}); err != nil {
+		t.Errorf("the other direction: %v", err)
+	}
+	if err := readSome(x); err != nil {
+		t.Errorf("the other direction: %v", err)
+	}
+	if err := y.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := readSome(x); !errors.Is(err, io.EOF) {
+		t.Errorf("reading after the other side's Close: %v", err)
+	}
+}
+
+// TestBulkReset sees a reset and a cut connection as errors, which are not io.EOF, on the other
+// side, whichever it is.
+func TestBulkReset(t *testing.T) {
+	ends := map[string]func(s wire.Stream){
+		"reset": func(s wire.Stream) { _ = s.Reset() },
+		"cut":   func(s wire.Stream) { _ = s.(*Stream).c.raw.Close() },
+		"TLS closed": func(s wire.Stream) {
+			_ = s.(*Stream).c.tls.Close()
+		},
+	}
+	for name, end := range ends {
+		for _, byDialer := range []bool{true, false} {
+			a, b := tcpPair(t)
+			x, y := bothEnds(t, a, b)
+			if !byDialer {
+				x, y = y, x
+			}
+			read := make(chan error)
+			go func() { read <- readSome(y) }()
+			end(x)
+			if err := <-read; err == nil || errors.Is(err, io.EOF) {
+				t.Errorf("%s by the dialer %v: the other side read %v", name, byDialer, err)
+			}
+			_ = x.Reset()
+			_ = y.Reset()
+		}
+	}
+}
+
+// TestBulkTimeouts goes on reading and writing where a deadline passed, and no byte is lost.
+func TestBulkTimeouts(t *testing.T) {
+	a, b := tcpPair(t)
+	x, y := bothEnds(t, a, b)
+	if err := y.SetReadDeadline(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := readSome(y); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("reading after the deadline: %v", err)
+	}
+	if err := y.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, 24<<20) // more than the sockets hold
+	for i := range data {
+		data[i] = byte(i >> 10)
+	}
+	left, timeouts := data, 0
+	got := make(chan []byte)
+	for len(left) > 0 {
+		if err := x.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := x.Write(left)
+		left = left[n:]
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if timeouts++; timeouts == 2 {
+			go func() {
+				b, _ := io.ReadAll(y)
+				got <- b
+			}()
+		}
+	}
+	if timeouts < 2 {
+		t.Fatalf("%d timeouts: the sockets took everything", timeouts)
+	}
+	if err := errors.Join(x.SetWriteDeadline(time.Time{}), x.CloseWrite()); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(<-got, data) {
+		t.Error("other bytes arrived")
+	}
+}
+
+// TestBulkConnectionsAreUsedAgain, and the swarm has none of them.
+func TestBulkConnectionsAreUsedAgain(t *testing.T) {
+	a, b := tcpPair(t)
+	b.Handle(exchange, echo)
+	for range 5 {
+		s := openBulk(t, a, b, exchange)
+		if _, err := s.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(readSome(s), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if n := idle(t, a, b.id()); n != 1 {
+			t.Fatalf("%d connections", n)
+		}
+	}
+	for _, n := range []*node{a, b} {
+		if conns := n.host.Network().Conns(); len(conns) != 1 {
+			t.Errorf("the swarm has %v", conns)
+		}
+	}
+}
+
+// TestBulkBothWaysAtOnce has both sides dial at the same moment.
+func TestBulkBothWaysAtOnce(t *testing.T) {
+	a, b := tcpPair(t)
+	a.Handle(exchange, echo)
+	b.Handle(exchange, echo)
+	var dialling sync.WaitGroup
+	for i := range 8 {
+		from, to := a, b
+		if i%2 == 0 {
+			from, to = b, a
+		}
+		dialling.Go(func() {
+			s, err := from.OpenBulk(bounded(t), to.id(), exchange)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, werr := s.Write([]byte("x"))
+			if err := errors.Join(werr, readSome(s), s.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	dialling.Wait()
+}
+
+// TestBulkPoolExhausted takes libp2p's connection for what goes beyond.
+func TestBulkPoolExhausted(t *testing.T) {
+	a, b := tcpPair(t)
+	b.Handle(exchange, echo)
+	own := 0
+	for range MaxConns + 3 {
+		s := openBulk(t, a, b, exchange)
+		defer s.Reset() //nolint:errcheck // the end
+		if _, ok := s.(*Stream); ok {
+			own++
+		}
+		if _, err := s.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := readSome(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if own != MaxConns {
+		t.Errorf("%d streams have a connection of their own, want %d", own, MaxConns)
+	}
+}
+
+// TestBulkWithAPeerThatHasNone falls back to libp2p's connection, and does not dial for each
+// stream.
+func TestBulkWithAPeerThatHasNone(t *testing.T) {
+	old, err := libp2p.New(libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableRelay())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close() //nolint:errcheck // the end
+	old.SetStreamHandler(exchange, func(s network.Stream) {
+		_, _ = io.Copy(s, s)
+		_ = s.Close()
+	})
+	a := loopback(t)
+	a.host.Peerstore().AddAddrs(old.ID(), old.Addrs(), time.Hour)
+	for range 2 {
+		s, err := a.OpenBulk(bounded(t), old.ID(), exchange)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := s.(*Stream); ok {
+			t.Fatalf("a stream of type %T", s)
+		}
+		if _, err := s.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := readSome(s); err != nil {
+			t.Fatal(err)
+		}
+		_ = s.Close()
+		a.mu.Lock()
+		if p := a.mu.peers[old.ID()]; p == nil || p.backoff != minBackoff {
+			t.Errorf("what is known of the peer: %+v", p)
+		}
+		a.mu.Unlock()
+	}
+	// Connected anew it may have learned to.
+	a.anew(old.ID())
+	if c, err := a.takeIdle(old.ID()); c != nil || err != nil {
+		t.Errorf("after a new connection: %v, %v; want leave to dial", c, err)
+	}
+}
+
+// TestBulkWrongIdentity dials an address where another peer listens.
+func TestBulkWrongIdentity(t *testing.T) {
+	a, b := tcpPair(t)
+	other := loopback(t)
+	id := other.id()
+	a.host.Peerstore().AddAddrs(id, b.host.Addrs(), time.Hour)
+	if c, err := a.dial(t.Context(), id); err == nil {
+		c.close()
+		t.Error("another peer was taken for the one wanted")
+	}
+}
+
+// TestBulkEndsWithThePeersConnection: what shows that a peer is gone ends its streams, used and
+// idle.
+func TestBulkEndsWithThePeersConnection(t *testing.T) {
+	a, b := tcpPair(t)
+	x, y := bothEnds(t, a, b)
+	if err := a.host.Network().ClosePeer(b.id()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []wire.Stream{x, y} {
+		if err := readSome(s); err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("the stream lives on: %v", err)
+		}
+	}
+}
+
+func TestBulkCloseInUse(t *testing.T) {
+	a, b := tcpPair(t)
+	x, y := bothEnds(t, a, b)
+	blocked := make(chan error, 2)
+	go func() { blocked <- readSome(x) }()
+	go func() {
+		_, err := io.Copy(x, zeros{})
+		blocked <- err
+	}()
+	if err := readSome(y); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := <-blocked; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+	if _, err := a.OpenBulk(bounded(t), b.id(), exchange); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("opening after Close: %v", err)
+	}
+	if _, err := io.Copy(io.Discard, y); err == nil {
+		t.Error("the other side saw a clean end")
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }
+
+// TestBulkIdleConnectionsNoticeTheEnd of the other process.
+func TestBulkIdleConnectionsNoticeTheEnd(t *testing.T) {
+	a, b := tcpPair(t)
+	b.Handle(exchange, echo)
+	if err := openBulk(t, a, b, exchange).Close(); err != nil {
+		t.Fatal(err)
+	}
+	idle(t, a, b.id())
+	a.host.Network().StopNotify(a.news) // the connection alone must do
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		a.mu.Lock()
+		left := len(a.mu.peers)
+		a.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the connection is still held")
+		}
+	}
+}
+
+// TestBulkGarbage sends bytes that mean nothing, before and after the handshake. The connection
+// ends, and others are served.
+func TestBulkGarbage(t *testing.T) {
+	a, b := tcpPair(t)
+	b.Handle(exchange, echo)
+	addr := b.host.Addrs()[0]
+	port, _ := addr.ValueForProtocol(6)
+	for _, junk := range []string{
+		"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\xff\xff" + string(make([]byte, 70000)),
+		"\x16\x03\x01\x00\x05hello", "\x00\x00\x00",
+	} {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Write([]byte(junk))
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after %q: the connection lives on", junk[:3])
+		}
+		_ = c.Close()
+	}
+	if err := a.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: b.id()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range []header{
+		{kindData, 1},
+		{kindReady, 0},
+		{kindOpen, maxProtocolName + 1},
+		{9, 0},
+		{kindOpen, 0},
+	} {
+		c, err := a.dialAddr(t.Context(), b.id(), addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.tls.Write(h.append(nil))
+		_ = c.records.Flush()
+		_ = c.raw.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.Copy(io.Discard, c.tls); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after %+v: the connection lives on", h)
+		}
+		c.close()
+	}
+	s := openBulk(t, a, b, exchange)
+	_, err := s.Write([]byte("x"))
+	if err := errors.Join(err, readSome(s), s.Close()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,102 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+const (
+	advertiseRetryMin = 250 * time.Millisecond
+	advertiseRetryMax = 5 * time.Second
+	// after the first success; doubles up to Config.AdvertiseEvery
+	advertiseFirst   = 2 * time.Second
+	advertiseSettle  = time.Second // after a peer came: time for it to enter the routing table
+	advertiseTimeout = 30 * time.Second
+	smallSwarm       = 20 // Kademlia's bucket size: below it every peer should hold every record
+)
+
+type advertiser struct {
+	env    Env
+	every  time.Duration
+	places *Places
+	came   chan struct{} // a peer connected
+}
+
+func (a *advertiser) onConnection(_ peer.ID, connected bool) {
+	if connected && a.env.DHT.RoutingTable().Size() < smallSwarm {
+		select {
+		case a.came <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// loop is driven by hand because libp2p's own helper sleeps 2 minutes after a failure, and right
+// after the start it fails.
+func (a *advertiser) loop(ctx context.Context) {
+	retry, next := advertiseRetryMin, advertiseFirst
+	for ctx.Err() == nil {
+		wait := next
+		names, changed := a.places.now()
+		if err := a.provide(ctx, names); err != nil {
+			a.env.Log.Debug("announcing the run failed", "places", names, "err", err)
+			wait = retry
+			retry = min(2*retry, advertiseRetryMax)
+		} else {
+			retry = advertiseRetryMin
+			next = min(2*next, a.every)
+		}
+		if a.pause(ctx, wait, changed) {
+			next = advertiseFirst
+		}
+	}
+}
+
+// pause waits, less long when a peer comes meanwhile, and not when there are other places, which it
+// says.
+func (a *advertiser) pause(ctx context.Context, wait time.Duration, changed <-chan struct{}) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	deadline := time.Now().Add(wait)
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+			return true
+		case <-timer.C:
+			return false
+		case <-a.came:
+			if left := time.Until(deadline); left > advertiseSettle {
+				deadline = time.Now().Add(advertiseSettle)
+				timer.Reset(advertiseSettle)
+			}
+		}
+	}
+}
+
+var errNoNeighbours = errors.New("the routing table is empty")
+
+func (a *advertiser) provide(ctx context.Context, names []string) error {
+	if a.env.DHT.RoutingTable().Size() == 0 {
+		return errNoNeighbours
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, a.provideAt(ctx, name))
+	}
+	return errors.Join(errs...)
+}
+
+func (a *advertiser) provideAt(ctx context.Context, name string) error {
+	key, err := runKey(name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, advertiseTimeout)
+	defer cancel()
+	return a.env.DHT.Provide(ctx, key, true)
+}

@@ -1,0 +1,165 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+const (
+	bootstrapRetryMin = 500 * time.Millisecond
+	bootstrapRetryMax = 15 * time.Second
+	bootstrapCheck    = 30 * time.Second // how often a peer with neighbours looks after the rest
+	bootstrapTimeout  = 10 * time.Second
+)
+
+// MaxBootstrap is how many bootstrap addresses are allowed.
+const MaxBootstrap = 64
+
+// BootstrapState says how looking for the bootstrap addresses goes.
+type BootstrapState struct {
+	Given    []string // addresses given, without this peer's own
+	Answered bool     // one of them has answered since the start
+	Attempts int      // rounds of trying them all
+	LastErr  error    // why the last round failed, nil if it did not
+}
+
+// ErrNoBootstrap is wrapped by the error that says no bootstrap address has answered.
+var ErrNoBootstrap = errors.New("no bootstrap address answers yet")
+
+// Err is nil once a bootstrap address answered, or if none was given. Otherwise it names the
+// addresses and the last failure.
+func (b BootstrapState) Err() error {
+	if b.Answered || len(b.Given) == 0 {
+		return nil
+	}
+	why := "still trying"
+	if b.LastErr != nil {
+		why = strings.ReplaceAll(b.LastErr.Error(), "\n", "; ")
+	}
+	return fmt.Errorf("%w: %s (%s)", ErrNoBootstrap, strings.Join(b.Given, ", "), why)
+}
+
+// bootstrapper connects to the bootstrap addresses, and to remembered peers, whenever this peer
+// knows nobody.
+type bootstrapper struct {
+	env  Env
+	cfg  Config
+	book *addressBook
+	wake chan struct{} // the last connection ended, or there is another address
+	mu   struct {
+		sync.Mutex
+		BootstrapState
+		given    []peer.AddrInfo
+		underWay map[string]bool // dials
+	}
+}
+
+func newBootstrapper(env Env, cfg Config, book *addressBook) *bootstrapper {
+	b := &bootstrapper{env: env, cfg: cfg, book: book, wake: make(chan struct{}, 1)}
+	b.mu.underWay = make(map[string]bool)
+	_ = b.add(cfg.Bootstrap) // Validate has refused what does not parse
+	env.Events.Subscribe(func(_ peer.ID, connected bool) {
+		if !connected && len(env.Host.Network().Peers()) == 0 {
+			b.hurry()
+		}
+	})
+	return b
+}
+
+// add takes addresses that it does not have, all or none.
+func (b *bootstrapper) add(addrs []string) error {
+	infos := make([]*peer.AddrInfo, len(addrs))
+	for i, s := range addrs {
+		var err error
+		if infos[i], err = peer.AddrInfoFromString(s); err != nil {
+			return fmt.Errorf("bootstrap address %q: %w", s, err)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, s := range addrs {
+		if infos[i].ID == b.env.Host.ID() || slices.Contains(b.mu.Given, s) {
+			continue
+		}
+		if len(b.mu.Given) >= MaxBootstrap {
+			return fmt.Errorf("%d bootstrap addresses: at most %d are allowed", len(b.mu.Given)+1, MaxBootstrap)
+		}
+		b.mu.Given = append(b.mu.Given, s)
+		b.mu.given = withAddrs(b.mu.given, *infos[i])
+	}
+	return nil
+}
+
+// withAddrs adds a node, or addresses to those that it has: it is dialled at all of them at once,
+// in their order.
+func withAddrs(nodes []peer.AddrInfo, more peer.AddrInfo) []peer.AddrInfo {
+	i := slices.IndexFunc(nodes, func(p peer.AddrInfo) bool { return p.ID == more.ID })
+	if i < 0 {
+		return append(nodes, more)
+	}
+	nodes[i].Addrs = slices.Concat(nodes[i].Addrs, more.Addrs)
+	return nodes
+}
+
+// nodes are those whose addresses were given, in their order.
+func (b *bootstrapper) nodes() []peer.AddrInfo {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.mu.given)
+}
+
+// hurry has the next round begin at once.
+func (b *bootstrapper) hurry() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (b *bootstrapper) state() BootstrapState {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.mu.BootstrapState
+	s.Given = slices.Clone(s.Given)
+	return s
+}
+
+// run has one round after the other. When it is woken the next one begins at once: of the one
+// before there may be left dials of peers that are gone, which take seconds to fail, while a
+// bootstrap node that has just been lost would answer.
+func (b *bootstrapper) run() {
+	retry := bootstrapRetryMin
+	for b.env.Tasks.Context().Err() == nil {
+		select {
+		case <-b.round():
+		case <-b.wake:
+			continue
+		case <-b.env.Tasks.Context().Done():
+			return
+		}
+		wait := bootstrapCheck
+		if b.wanting() {
+			wait = retry
+			retry = min(2*retry, bootstrapRetryMax)
+		} else {
+			retry = bootstrapRetryMin
+		}
+		select {
+		case <-b.env.Tasks.Context().Done():
+		case <-b.wake:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// wanting says whether to try again soon: nobody is connected though somebody could be.
+func (b *bootstrapper) wanting() bool {
+	known := len(b.nodes()) > 0 || len(b.book.known()) > 0
+	return known && len(b.env.Host.Network().Peers()) == 0
+}

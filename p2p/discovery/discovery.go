@@ -1,0 +1,114 @@
+package discovery
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	dht "github.com/libp2p/go-libp2p-kad-dht"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
+)
+
+// Env is what discovery needs of the Network around it.
+type Env struct {
+	Host    host.Host
+	DHT     *dht.IpfsDHT
+	Tasks   *tasks.Group
+	Events  *peers.Events
+	Greeted *peers.Greeted
+	Dialer  *dial.Dialer
+	Ranks   *dial.Ranks
+	Log     *slog.Logger
+}
+
+// Config says where peers are looked for, and how often. All of it is set.
+type Config struct {
+	Bootstrap      []string // multiaddrs ending in /p2p/ID
+	PeersFile      string   // remembers addresses; empty: nothing is remembered
+	MDNS           bool
+	AdvertiseEvery time.Duration // longest time between two announcements
+	FindEvery      time.Duration // longest time between two searches
+	// Announced says that this peer's addresses are announced: no bootstrap node needs to report
+	// how a router translates its ports.
+	Announced bool
+}
+
+// Discovery finds peers and announces this one.
+type Discovery struct {
+	env  Env
+	cfg  Config
+	book *addressBook
+	boot *bootstrapper
+}
+
+// New reads the peers file. The caller calls Start.
+func New(env Env, cfg Config) *Discovery {
+	book := newAddressBook(env, cfg.PeersFile)
+	return &Discovery{env: env, cfg: cfg, book: book, boot: newBootstrapper(env, cfg, book)}
+}
+
+// Start begins to dial the bootstrap nodes and to write the peers file.
+func (d *Discovery) Start() {
+	d.env.Tasks.Go(d.book.run)
+	d.env.Tasks.Go(d.boot.run)
+}
+
+// Remember notes which peers are members of the run.
+func (d *Discovery) Remember(members map[peer.ID]struct{}) { d.book.setMembers(members) }
+
+// Bootstrap reports how looking for the bootstrap addresses goes.
+func (d *Discovery) Bootstrap() BootstrapState { return d.boot.state() }
+
+// Nodes are the bootstrap nodes, in the order in which their addresses were given.
+func (d *Discovery) Nodes() []peer.AddrInfo { return d.boot.nodes() }
+
+// Hurry has the bootstrap nodes that are not connected dialled at once.
+func (d *Discovery) Hurry() { d.boot.hurry() }
+
+// AddBootstrap has further addresses, ending in /p2p/ID, tried as those of Config.Bootstrap are.
+func (d *Discovery) AddBootstrap(addrs []string) error {
+	if err := d.boot.add(addrs); err != nil {
+		return err
+	}
+	d.boot.hurry()
+	return nil
+}
+
+// Advertise announces in the DHT, until ctx or the task group ends, that this peer takes part in a
+// run, under every name of its places and under those that follow. It returns at once.
+//
+// The first announcements come close together, and one follows each newcomer while the swarm is
+// small: a record put while only the bootstrap node was known would die with it.
+func (d *Discovery) Advertise(ctx context.Context, places *Places) {
+	a := &advertiser{env: d.env, every: d.cfg.AdvertiseEvery, places: places, came: make(chan struct{}, 1)}
+	d.env.Tasks.Go(func() {
+		ctx, cancel := d.env.Tasks.Join(ctx)
+		defer cancel()
+		defer d.env.Events.Subscribe(a.onConnection)()
+		a.loop(ctx)
+	})
+}
+
+// Find looks for the peers that announce a run under some places, in the DHT, on the local network
+// and among those remembered, connects to them, and sends the ID of each one when it is connected,
+// and again when it is after its last connection ended. It goes on until ctx or the task group
+// ends, then the channel is closed.
+func (d *Discovery) Find(ctx context.Context, places *Places) <-chan slot.PeerID {
+	f, out := newFinder(d.env, d.cfg, d.book, places)
+	started := d.env.Tasks.Go(func() {
+		defer close(out)
+		ctx, cancel := d.env.Tasks.Join(ctx)
+		defer cancel()
+		f.serve(ctx)
+	})
+	if !started {
+		close(out)
+	}
+	return out
+}

@@ -1,0 +1,283 @@
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// collect takes peers from a discovery until it has seen want of them, or the time is up.
+func collect(t *testing.T, found <-chan slot.PeerID, want int, within time.Duration) []slot.PeerID {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	seen := make(map[slot.PeerID]bool)
+	for len(seen) < want {
+		select {
+		case p := <-found:
+			seen[p] = true
+		case <-ctx.Done():
+			t.Fatalf("found %d peers of %d within %s", len(seen), want, within)
+		}
+	}
+	peers := make([]slot.PeerID, 0, len(seen))
+	for p := range seen {
+		peers = append(peers, p)
+	}
+	slices.Sort(peers)
+	return peers
+}
+
+func ids(networks ...*node) []slot.PeerID {
+	out := make([]slot.PeerID, len(networks))
+	for i, n := range networks {
+		out[i] = n.id()
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestPeersFindEachOtherAndOutliveTheBootstrapNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const peers = 8
+		s := sim.New(t, 1+peers+2, 20*time.Millisecond)
+		bootstrap := simulated(t, s, 0, wan())
+		cfg := wan()
+		cfg.Bootstrap = []string{s.Addr(0)}
+		var nets []*node
+		var found []<-chan slot.PeerID
+		for i := range peers {
+			n := simulated(t, s, 1+i, cfg)
+			n.advertise(t, "run")
+			nets, found = append(nets, n), append(found, n.find(t.Context(), "run"))
+		}
+		for i, n := range nets {
+			got := collect(t, found[i], peers-1, 30*time.Second)
+			want := slices.DeleteFunc(ids(nets...), func(p slot.PeerID) bool { return p == n.id() })
+			if !slices.Equal(got, want) {
+				t.Errorf("peer %d found %v, want %v", i, got, want)
+			}
+			if err := n.Bootstrap().Err(); err != nil {
+				t.Error(err)
+			}
+		}
+
+		if err := bootstrap.close(); err != nil {
+			t.Error(err)
+		}
+		s.Close(0)
+		time.Sleep(10 * time.Second)
+		cfg.Bootstrap = []string{s.Addr(3)} // any one peer will do
+		late := simulated(t, s, 1+peers, cfg)
+		late.advertise(t, "run")
+		got := collect(t, late.find(t.Context(), "run"), peers, 30*time.Second)
+		if want := ids(nets...); !slices.Equal(got, want) {
+			t.Errorf("the newcomer found %v, want %v", got, want)
+		}
+		if got := collect(t, found[0], 1, 60*time.Second); got[0] != late.id() {
+			t.Errorf("the first peer found %v, want the newcomer", got)
+		}
+
+		stranger := simulated(t, s, 2+peers, cfg)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for p := range stranger.find(ctx, "another run") {
+			t.Errorf("a peer of another run found %s", p)
+		}
+	})
+}
+
+func TestDiscoverReportsAgainAfterReconnecting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 2, 10*time.Millisecond)
+		a := simulated(t, s, 0, lan())
+		cfg := lan()
+		cfg.Bootstrap = []string{s.Addr(0)}
+		b := simulated(t, s, 1, cfg)
+		a.advertise(t, "run")
+		found := b.find(t.Context(), "run")
+		collect(t, found, 1, 20*time.Second)
+		if err := a.env.Host.Network().ClosePeer(s.Hosts[1].ID()); err != nil {
+			t.Fatal(err)
+		}
+		collect(t, found, 1, 20*time.Second)
+		s.Cut(0, 1)
+		time.Sleep(2 * time.Minute)
+		if len(b.peers()) != 0 {
+			t.Fatal("still connected over a cut link")
+		}
+		s.Heal(0, 1)
+		if got := collect(t, found, 1, 2*time.Minute); got[0] != a.id() {
+			t.Errorf("found %v", got)
+		}
+	})
+}
+
+func TestBootstrapKeepsTrying(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 2, 10*time.Millisecond)
+		simulated(t, s, 0, lan())
+		s.Cut(0, 1)
+		cfg := lan()
+		cfg.Bootstrap = []string{s.Addr(0)}
+		n := simulated(t, s, 1, cfg)
+		time.Sleep(5 * time.Minute)
+		state := n.Bootstrap()
+		if state.Answered || state.Attempts < 10 || state.Err() == nil {
+			t.Errorf("after 5 minutes of silence: %+v, error %v", state, state.Err())
+		}
+		if err := state.Err(); !errors.Is(err, ErrNoBootstrap) || !strings.Contains(err.Error(), s.Addr(0)) ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v; it should name the address, on one line", err)
+		}
+		s.Heal(0, 1)
+		time.Sleep(30 * time.Second)
+		if state := n.Bootstrap(); !state.Answered || state.Err() != nil {
+			t.Errorf("after the bootstrap node came: %+v", state)
+		}
+	})
+}
+
+// TestABootstrapNodeIsOne: dialled at each of its addresses by itself, none of them would have a
+// head start.
+func TestABootstrapNodeIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 3, 10*time.Millisecond)
+		at := func(i int, port string) string { return "/ip4/1.2.3.4/" + port + "/p2p/" + s.Hosts[i].ID().String() }
+		cfg := lan()
+		cfg.Bootstrap = []string{at(1, "udp/1/quic-v1"), at(2, "tcp/2"), at(1, "tcp/1")}
+		n := simulated(t, s, 0, cfg)
+		if err := n.AddBootstrap([]string{at(1, "tcp/1"), at(2, "tcp/3"), at(0, "tcp/4")}); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range n.boot.nodes() {
+			got = append(got, fmt.Sprint(p.ID == s.Hosts[1].ID(), p.Addrs))
+		}
+		want := []string{
+			"true [/ip4/1.2.3.4/udp/1/quic-v1 /ip4/1.2.3.4/tcp/1]",
+			"false [/ip4/1.2.3.4/tcp/2 /ip4/1.2.3.4/tcp/3]",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("nodes %q, want %q", got, want)
+		}
+		if given := n.Bootstrap().Given; len(given) != 4 {
+			t.Errorf("given %q, want the four addresses of others", given)
+		}
+	})
+}
+
+// TestALostBootstrapNodeIsDialledAtOnce: dials of peers that are gone, which take 5 s to fail, do
+// not hold that up.
+func TestALostBootstrapNodeIsDialledAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 3, 10*time.Millisecond)
+		boot, gone := simulated(t, s, 0, lan()), s.Hosts[1]
+		file := fmt.Sprintf("%s/peers.json", t.TempDir())
+		peers, err := json.Marshal([]remembered{{
+			ID: gone.ID(), Addrs: []string{gone.Addrs()[0].String()},
+			Seen: time.Now(),
+		}})
+		if err == nil {
+			err = os.WriteFile(file, peers, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close(1)
+		cfg := lan()
+		cfg.Bootstrap, cfg.PeersFile = []string{s.Addr(0)}, file
+		n := simulated(t, s, 2, cfg)
+		time.Sleep(300 * time.Millisecond)
+		if !slices.Equal(n.peers(), ids(boot)) {
+			t.Fatalf("connected to %v, want the bootstrap node", n.peers())
+		}
+		if err := boot.env.Host.Network().ClosePeer(s.Hosts[2].ID()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		if !slices.Equal(n.peers(), ids(boot)) {
+			t.Errorf("connected to %v, want the bootstrap node", n.peers())
+		}
+		if state := n.Bootstrap(); !state.Answered || state.LastErr != nil {
+			t.Errorf("%+v", state)
+		}
+	})
+}
+
+func TestRememberedPeersReplaceTheBootstrapNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 3, 10*time.Millisecond)
+		file := fmt.Sprintf("%s/peers.json", t.TempDir())
+		simulated(t, s, 0, lan())
+		cfg := lan()
+		cfg.Bootstrap = []string{s.Addr(0)}
+		a := simulated(t, s, 1, cfg)
+		a.advertise(t, "run")
+		cfg.PeersFile = file
+		b := simulated(t, s, 2, cfg)
+		collect(t, b.find(t.Context(), "run"), 1, 20*time.Second)
+		time.Sleep(2 * rememberSoon) // a kill takes b: the file must be there without its Close
+		if peers, err := loadPeers(file); err != nil || len(peers) == 0 {
+			t.Errorf("%s after somebody was met: %v, %v", file, peers, err)
+		}
+		if err := b.close(); err != nil {
+			t.Fatal(err)
+		}
+		s.Close(0)
+		s.Close(2)
+
+		i := s.Add()
+		again := simulated(t, s, i, Config{PeersFile: file}) // no bootstrap address
+		time.Sleep(5 * time.Second)
+		if got := again.peers(); !slices.Equal(got, ids(a)) {
+			t.Errorf("connected to %v, want the remembered %v", got, a.id())
+		}
+		if got := collect(t, again.find(t.Context(), "run"), 1, 20*time.Second); got[0] != a.id() {
+			t.Errorf("found %v", got)
+		}
+	})
+}
+
+// TestAnnouncementsOutliveTheirNeighbours looks where announcements are kept: with every peer of a
+// small swarm, also with one that came after the announcement.
+func TestAnnouncementsOutliveTheirNeighbours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 3, 10*time.Millisecond)
+		boot := simulated(t, s, 0, wan())
+		cfg := wan()
+		cfg.Bootstrap = []string{s.Addr(0)}
+		a := simulated(t, s, 1, cfg)
+		a.advertise(t, "run")
+		time.Sleep(10 * time.Minute) // announcements are far apart by now
+		late := simulated(t, s, 2, cfg)
+		time.Sleep(30 * time.Second)
+		key, err := runKey("run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range []*node{boot, late} {
+			got, err := n.env.DHT.ProviderStore().GetProviders(t.Context(), key.Hash())
+			if err != nil || len(got) != 1 || slot.PeerID(got[0].ID) != a.id() {
+				t.Errorf("network %d keeps %v, %v", i, got, err)
+			}
+		}
+		if err := a.close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(AnnouncementLife + time.Minute)
+		if got, _ := boot.env.DHT.ProviderStore().GetProviders(t.Context(), key.Hash()); len(got) != 0 {
+			t.Errorf("half an hour after its end a peer is still announced: %v", got)
+		}
+	})
+}

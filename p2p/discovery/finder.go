@@ -1,0 +1,180 @@
+package discovery
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+const (
+	// between the first searches; doubles up to Config.FindEvery
+	findFirst   = 250 * time.Millisecond
+	findTimeout = 20 * time.Second
+)
+
+// newFinder makes a finder, and the channel on which it reports.
+func newFinder(env Env, cfg Config, book *addressBook, places *Places) (*finder, chan slot.PeerID) {
+	out := make(chan slot.PeerID, 64)
+	return &finder{
+		env: env, cfg: cfg, book: book, places: places, out: out,
+		found:      make(chan peer.AddrInfo, 64),
+		changes:    make(chan change, 256),
+		dialled:    make(chan dialResult, maxDials),
+		searched:   make(chan struct{}, 1),
+		candidates: make(map[peer.ID]*candidate),
+	}, out
+}
+
+// finder is the loop behind one Find. All its state belongs to the goroutine of serve.
+type finder struct {
+	env    Env
+	cfg    Config
+	book   *addressBook
+	places *Places
+	out    chan<- slot.PeerID
+
+	found    chan peer.AddrInfo // by DHT, mDNS or memory
+	changes  chan change        // of connections
+	dialled  chan dialResult
+	searched chan struct{} // a search of the DHT ended
+
+	candidates map[peer.ID]*candidate
+	dials      int       // under way
+	pending    []peer.ID // to be reported, each at most once
+}
+
+type change struct {
+	id        peer.ID
+	connected bool
+}
+
+type dialResult struct {
+	id  peer.ID
+	err error
+}
+
+func (f *finder) serve(ctx context.Context) {
+	defer f.env.Events.Subscribe(func(id peer.ID, connected bool) {
+		select {
+		case f.changes <- change{id, connected}:
+		case <-ctx.Done():
+		}
+	})()
+	local := localSearch{f: f, stops: make(map[string]func())}
+	defer local.at(ctx, nil)
+	for _, p := range f.book.known() {
+		f.consider(ctx, p)
+	}
+	f.loop(ctx, local)
+	for f.dials > 0 { // they end with ctx
+		<-f.dialled
+		f.dials--
+	}
+}
+
+func (f *finder) loop(ctx context.Context, local localSearch) {
+	wait, searching := findFirst, false
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	names, changed := f.places.now()
+	local.at(ctx, names)
+	for {
+		out, first := f.nextReport()
+		select {
+		case <-ctx.Done():
+			return
+		case out <- first:
+			f.pending = f.pending[1:]
+		case p := <-f.found:
+			f.consider(ctx, p)
+		case c := <-f.changes:
+			f.connection(c)
+		case r := <-f.dialled:
+			f.dialEnded(r)
+			f.dialMore(ctx)
+		case <-timer.C:
+			f.redial(ctx)
+			now := names
+			if searching = f.env.Tasks.Go(func() { f.search(ctx, now) }); !searching {
+				return
+			}
+		case <-f.searched:
+			searching = false
+			timer.Reset(wait)
+			wait = min(2*wait, f.cfg.FindEvery)
+		case <-changed:
+			names, changed = f.places.now()
+			local.at(ctx, names)
+			if wait = findFirst; !searching {
+				timer.Reset(0)
+			}
+		}
+	}
+}
+
+// offer hands a peer to the loop.
+func (f *finder) offer(ctx context.Context, p peer.AddrInfo) {
+	select {
+	case f.found <- p:
+	case <-ctx.Done():
+	}
+}
+
+// search asks the DHT once for every place.
+func (f *finder) search(ctx context.Context, names []string) {
+	defer func() { f.searched <- struct{}{} }() // room for the one search that runs
+	ctx, cancel := context.WithTimeout(ctx, findTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, name := range names {
+		if key, err := runKey(name); err == nil {
+			all.Go(func() {
+				for p := range f.env.DHT.FindProvidersAsync(ctx, key, 0) {
+					f.offer(ctx, p)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// report puts a candidate among those to be reported. The loop sends them when the caller takes
+// them: a slow caller must not hold up the news of connections, which all of the host waits for.
+func (f *finder) report(c *candidate) {
+	if c.reported {
+		return
+	}
+	c.reported = true
+	f.book.note(c.info.ID)
+	if !slices.Contains(f.pending, c.info.ID) {
+		f.pending = append(f.pending, c.info.ID)
+	}
+}
+
+// nextReport is the channel to send the first pending report on, nil when there is none.
+func (f *finder) nextReport() (chan<- slot.PeerID, slot.PeerID) {
+	if len(f.pending) == 0 {
+		return nil, ""
+	}
+	return f.out, slot.PeerID(f.pending[0])
+}
+
+func (f *finder) connection(ch change) {
+	c := f.candidates[ch.id]
+	if c == nil {
+		return
+	}
+	now := time.Now()
+	if !ch.connected {
+		c.reported = false
+		f.parted(c, now)
+		return // the next round dials it again
+	}
+	c.failures, c.met, c.came = 0, true, now
+	f.report(c)
+}

@@ -1,0 +1,109 @@
+package discovery
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"go.uber.org/goleak"
+
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func lan() Config { return Config{AdvertiseEvery: 30 * time.Second, FindEvery: 2 * time.Second} }
+func wan() Config { return Config{AdvertiseEvery: 5 * time.Minute, FindEvery: 30 * time.Second} }
+
+// node is a Discovery with the parts that a Network would give it.
+type node struct {
+	*Discovery
+	close func() error
+}
+
+func newNode(t *testing.T, h host.Host, cfg Config) *node {
+	t.Helper()
+	kad, err := NewDHT(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := peers.NewEvents(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, log := tasks.NewGroup(), slog.New(slog.DiscardHandler)
+	group.Go(func() { events.Run(group.Context()) })
+	dialer := dial.NewDialer(h, func(ctx context.Context, id peer.ID) error {
+		_, err := kad.FindPeer(ctx, id)
+		return err
+	}, log)
+	n := &node{Discovery: New(Env{
+		Host: h, DHT: kad, Tasks: group, Events: events, Greeted: peers.NewGreeted(), Dialer: dialer,
+		Ranks: dial.NewRanks(), Log: log,
+	}, cfg)}
+	n.Start()
+	n.close = sync.OnceValue(func() error {
+		group.Stop()
+		group.Wait()
+		dialer.Close()
+		_ = events.Close()
+		return kad.Close()
+	})
+	t.Cleanup(func() { _ = n.close() })
+	return n
+}
+
+// simulated makes a node on simulated host i.
+func simulated(t *testing.T, s *sim.Net, i int, cfg Config) *node {
+	t.Helper()
+	return newNode(t, s.Hosts[i], cfg)
+}
+
+// alone makes a node that listens nowhere.
+func alone(t *testing.T, cfg Config) *node {
+	t.Helper()
+	h, err := libp2p.New(libp2p.NoListenAddrs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	return newNode(t, h, cfg)
+}
+
+func (n *node) advertise(t *testing.T, run string) { n.Advertise(t.Context(), NewPlaces(run)) }
+
+func (n *node) find(ctx context.Context, run string) <-chan slot.PeerID {
+	return n.Find(ctx, NewPlaces(run))
+}
+
+func (n *node) id() slot.PeerID { return slot.PeerID(n.env.Host.ID()) }
+
+func (n *node) peers() (ids []slot.PeerID) {
+	for _, id := range n.env.Host.Network().Peers() {
+		ids = append(ids, slot.PeerID(id))
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func peerOf(t *testing.T) (peer.ID, error) {
+	t.Helper()
+	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	return peer.IDFromPrivateKey(key)
+}

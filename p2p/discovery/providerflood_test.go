@@ -1,0 +1,155 @@
+package discovery
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+)
+
+// TestAFloodOfProviders has 500 peers that nobody can reach announce the run, which costs a
+// stranger nothing but names. A newcomer that the DHT tells of them all still finds the run's own
+// peers soon.
+func TestAFloodOfProviders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bogus, peers = 500, 3
+		s := sim.New(t, 1+peers, 20*time.Millisecond)
+		newcomer := simulated(t, s, 0, wan())
+		key, err := runKey("run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		announce := func(p peer.AddrInfo) {
+			if err := newcomer.env.DHT.ProviderStore().AddProvider(t.Context(), key.Hash(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range bogus {
+			id, err := peerOf(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nowhere := multiaddr.StringCast(fmt.Sprintf("/ip4/9.9.%d.%d/udp/4001/quic-v1", i>>8, i&255))
+			announce(peer.AddrInfo{ID: id, Addrs: []multiaddr.Multiaddr{nowhere}})
+		}
+		for i := range peers {
+			simulated(t, s, 1+i, wan())
+			announce(s.Info(1 + i))
+		}
+		collect(t, newcomer.find(t.Context(), "run"), peers, bogus/maxDials*firstDial+10*time.Second)
+	})
+}
+
+// TestDialsForNothingGrowRare has one peer that never answers found again and again, and one that
+// did answer once.
+func TestDialsForNothingGrowRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 1, time.Millisecond)
+		n := simulated(t, s, 0, wan())
+		tries := func(met bool) (count int) {
+			id, err := peerOf(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := &finder{env: n.env, cfg: n.cfg, book: n.book, candidates: make(map[peer.ID]*candidate)}
+			c := &candidate{info: peer.AddrInfo{ID: id}, met: met}
+			f.candidates[id] = c
+			for began := time.Now(); time.Since(began) < time.Hour; time.Sleep(time.Second) {
+				c.found = time.Now()
+				if f.nextDial(time.Now()) == c {
+					count++
+					f.dialEnded(dialResult{id, errUnderWay})
+				}
+			}
+			return count
+		}
+		if got := tries(false); got < 8 || got > 16 {
+			t.Errorf("who never answered is dialled %d times an hour", got)
+		}
+		if got := tries(true); got < 100 {
+			t.Errorf("who was there once is dialled %d times an hour", got)
+		}
+	})
+}
+
+// TestMuteProvidersGiveWay has as many peers as are kept in mind take connections and say nothing.
+// One that is found then has a place, and who was greeted keeps its own. A mute one whose
+// connections end is dialled ever more seldom.
+func TestMuteProvidersGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 1, time.Millisecond)
+		n := simulated(t, s, 0, wan())
+		f := &finder{env: n.env, cfg: n.cfg, book: n.book, candidates: make(map[peer.ID]*candidate), dials: maxDials}
+		name := func(i int) peer.ID { return peer.ID(fmt.Sprintf("mute %d", i)) }
+		for i := range maxCandidates {
+			f.candidates[name(i)] = &candidate{info: peer.AddrInfo{ID: name(i)}}
+			f.connection(change{name(i), true})
+			f.pending = nil
+		}
+		n.env.Greeted.Note(name(7), time.Now())
+		found := func() bool {
+			id, err := peerOf(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.consider(t.Context(), peer.AddrInfo{ID: id})
+			return f.candidates[id] != nil
+		}
+		if found() {
+			t.Error("a peer that had no time for a hello yet gave way")
+		}
+		time.Sleep(greetWithin + time.Second)
+		for range 100 {
+			if !found() {
+				t.Fatal("among mute peers there was no place for one that was found")
+			}
+		}
+		if f.candidates[name(7)] == nil {
+			t.Error("who was greeted gave way")
+		}
+		c := f.candidates[name(7)]
+		f.connection(change{c.info.ID, false})
+		if c.next.After(time.Now()) {
+			t.Error("who was greeted is not dialled at once")
+		}
+		n.env.Greeted.Forget(c.info.ID)
+		for want := 2 * redialFirst; want < 20*time.Minute; want *= 2 {
+			f.connection(change{c.info.ID, true})
+			time.Sleep(greetWithin + time.Second)
+			f.connection(change{c.info.ID, false})
+			if got := time.Until(c.next); got != min(want, redialMost*n.cfg.FindEvery) {
+				t.Fatalf("a mute peer is dialled after %s, want %s", got, want)
+			}
+		}
+	})
+}
+
+// Announcements of peers that do not answer make room for others.
+func TestUnreachableCandidatesMakeRoom(t *testing.T) {
+	n := alone(t, Config{})
+	// so that it dials nobody
+	f := &finder{env: n.env, cfg: n.cfg, book: n.book, candidates: make(map[peer.ID]*candidate), dials: maxDials}
+	offer := func() peer.ID {
+		id, err := peerOf(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.consider(t.Context(), peer.AddrInfo{ID: id})
+		return id
+	}
+	for i := range maxCandidates {
+		f.candidates[peer.ID(fmt.Sprint(i))] = &candidate{info: peer.AddrInfo{ID: peer.ID(fmt.Sprint(i))}}
+	}
+	if id := offer(); f.candidates[id] != nil || len(f.candidates) != maxCandidates {
+		t.Error("one that may answer was dropped")
+	}
+	f.candidates["17"].failures = 1
+	if id := offer(); f.candidates[id] == nil || f.candidates["17"] != nil || len(f.candidates) != maxCandidates {
+		t.Error("one that did not answer was kept")
+	}
+}

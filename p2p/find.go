@@ -1,0 +1,54 @@
+package p2p
+
+import (
+	"context"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p/discovery"
+)
+
+// BootstrapState says how looking for the bootstrap addresses goes.
+type BootstrapState = discovery.BootstrapState
+
+// ErrNoBootstrap is wrapped by the error that says no bootstrap address has answered.
+var ErrNoBootstrap = discovery.ErrNoBootstrap
+
+// Places are the names under which the peers of a run announce themselves and look for each other.
+type Places = discovery.Places
+
+// NewPlaces are places that can be Set again.
+func NewPlaces(names ...string) *Places { return discovery.NewPlaces(names...) }
+
+// Bootstrap reports how looking for the bootstrap addresses goes.
+func (n *Network) Bootstrap() BootstrapState { return n.discovery.Bootstrap() }
+
+// AddBootstrap has further addresses, ending in /p2p/ID, tried as those of Config.Bootstrap are.
+func (n *Network) AddBootstrap(addrs []string) error { return n.discovery.AddBootstrap(addrs) }
+
+// Advertise announces in the DHT, until ctx or the Network ends, that this peer takes part in a
+// run. It returns at once.
+func (n *Network) Advertise(ctx context.Context, run string) { n.AdvertiseAt(ctx, NewPlaces(run)) }
+
+// AdvertiseAt is Advertise under every name of some places, and under those that follow, at once.
+func (n *Network) AdvertiseAt(ctx context.Context, places *Places) {
+	n.discovery.Advertise(ctx, places)
+}
+
+// Discover finds the peers that announce a run, in the DHT, on the local network (Config.MDNS) and
+// among those remembered, connects to them, and sends the ID of each one when it is connected, and
+// again when it is after its last connection ended. It goes on until ctx or the Network ends, then
+// the channel is closed. A peer that is found is a stranger: anybody may announce anything.
+func (n *Network) Discover(ctx context.Context, run string) <-chan slot.PeerID {
+	return n.DiscoverAt(ctx, NewPlaces(run))
+}
+
+// DiscoverAt is Discover under every name of some places, and under those that follow, at once.
+func (n *Network) DiscoverAt(ctx context.Context, places *Places) <-chan slot.PeerID {
+	return n.discovery.Find(ctx, places)
+}
+
+// Contacts are up to limit addresses, each ending in /p2p/PEER, with which a newcomer that knows no
+// peer could find the given peers: see discovery.Discovery.Contacts.
+func (n *Network) Contacts(peers []slot.PeerID, limit int, usable func(addr string) bool) []string {
+	return n.discovery.Contacts(peers, limit, usable)
+}

@@ -1,0 +1,207 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
+)
+
+// Protocol is the ID of the streams on which peers ask for admission.
+const Protocol = "/p2pdiloco/admit/1.0.0"
+
+// Keeper decides which peers are let into a private run. Its methods are called from any goroutine
+// and must not block for long. The contents of asks and answers are opaque here.
+type Keeper interface {
+	// Ask is what this peer says first to another one.
+	Ask(to slot.PeerID) []byte
+	// Answer judges the ask of another peer, and says what to answer. true admits it.
+	Answer(from slot.PeerID, ask []byte) (answer []byte, admitted bool)
+	// Judge takes in the answer to an ask. nil admits the peer that gave it.
+	Judge(from slot.PeerID, ask, answer []byte) error
+}
+
+// ErrNotAdmitted is wrapped where a stream is asked for to a peer that is not let into the run, or
+// does not let this one in.
+var ErrNotAdmitted = errors.New("not admitted to the private run")
+
+// Bounds on admission.
+const (
+	maxAsk    = 1 << 10  // bytes
+	maxAnswer = 64 << 10 // bytes
+
+	admitTimeout = 10 * time.Second
+	// AskAgain is the pause after a refusal, or silence.
+	AskAgain = time.Second
+	maxAsked = 4096 // peers whose last failure is remembered
+)
+
+// Net is what a Gate needs of the Network that it closes.
+type Net struct {
+	Tasks  *tasks.Group
+	Events *peers.Events
+	On     network.Network
+	Open   func(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error)
+	// Greeting is the protocol that stays open where there is no keeper: a peer that is not listed
+	// learns there that it is refused.
+	Greeting protocol.ID
+	Log      *slog.Logger
+}
+
+// Gate knows which peers are admitted.
+type Gate struct {
+	net         Net
+	keeper      Keeper                 // nil: only the list counts
+	listed      func(slot.PeerID) bool // nil: everybody
+	unsubscribe func()
+	ctx         context.Context // ends when the gate is lifted, or with the Network
+	cancel      context.CancelFunc
+	wg          sync.WaitGroup // goroutines that may call keeper
+	mu          struct {
+		sync.Mutex
+		lifted bool // no goroutine joins wg any more
+		// and connected: at the other end of a new connection may be a new process, which does not
+		// know us
+		admitted map[peer.ID]struct{}
+		purges   int // what was decided before the last one may be wrong
+		asking   map[peer.ID]*asking
+	}
+}
+
+// New makes a Gate that refuses the peers that listed refuses (nil refuses nobody), and those that
+// keeper, if it is not nil, has not admitted. The caller serves Protocol with Answer where there is
+// a keeper, and lifts the gate.
+func New(n Net, keeper Keeper, listed func(slot.PeerID) bool) *Gate {
+	g := &Gate{net: n, keeper: keeper, listed: listed}
+	g.mu.admitted, g.mu.asking = make(map[peer.ID]struct{}), make(map[peer.ID]*asking)
+	g.ctx, g.cancel = context.WithCancel(n.Tasks.Context())
+	g.unsubscribe = n.Events.Subscribe(func(id peer.ID, connected bool) {
+		if !connected && n.On.Connectedness(id) != network.Connected {
+			g.forget(id)
+		}
+	})
+	return g
+}
+
+// Lift ends the gate. It returns when the keeper is not called any more.
+func (g *Gate) Lift() {
+	g.unsubscribe()
+	g.mu.Lock()
+	g.mu.lifted = true
+	g.mu.Unlock()
+	g.cancel()
+	g.wg.Wait()
+}
+
+// enter says whether the keeper may still be called; then wg.Done follows.
+func (g *Gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.lifted {
+		return false
+	}
+	g.wg.Add(1)
+	return true
+}
+
+// Admits says whether a peer may have a stream of a protocol. It is the one place where that is
+// decided for streams that come in.
+func (g *Gate) Admits(from peer.ID, proto protocol.ID) bool {
+	switch {
+	case g == nil:
+		return true
+	case g.keeper != nil && proto == Protocol, g.keeper == nil && proto == g.net.Greeting:
+		return true // there a refusal is put in words
+	}
+	return g.Knows(from)
+}
+
+// Pass lets a stream out, once the peer has admitted us and we it.
+func (g *Gate) Pass(ctx context.Context, to peer.ID, proto protocol.ID) error {
+	switch {
+	case g == nil || g.keeper != nil && proto == Protocol || g.Knows(to):
+		return nil
+	case g.keeper == nil || !g.lists(to):
+		return fmt.Errorf("%w: it is not on the list", ErrNotAdmitted)
+	}
+	return g.ask(ctx, to)
+}
+
+// StillPasses ends a stream that was opened where Pass let it, if its peer was expelled meanwhile:
+// it may be on a connection that came about since.
+func (g *Gate) StillPasses(s interface{ Reset() error }, to peer.ID, proto protocol.ID) error {
+	if g.Admits(to, proto) {
+		return nil
+	}
+	_ = s.Reset()
+	return fmt.Errorf("%w any more", ErrNotAdmitted)
+}
+
+func (g *Gate) lists(id peer.ID) bool { return g.listed == nil || g.listed(slot.PeerID(id)) }
+
+// Knows says whether a peer is admitted.
+func (g *Gate) Knows(id peer.ID) bool {
+	if !g.lists(id) {
+		return false
+	}
+	if g.keeper == nil {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, ok := g.mu.admitted[id]
+	return ok
+}
+
+// admit lets a peer in for which the keeper has decided when there had been so many purges. false:
+// it is to be decided again.
+func (g *Gate) admit(id peer.ID, purges int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if purges != g.mu.purges {
+		return false
+	}
+	g.mu.admitted[id] = struct{}{}
+	return true
+}
+
+func (g *Gate) purges() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.purges
+}
+
+// Purge ends the admission of the peers that out names, and returns those that were admitted. The
+// keeper decides already as it will from now on; what it was asked before counts no more.
+func (g *Gate) Purge(out func(slot.PeerID) bool) (gone []peer.ID) {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.purges++
+	for id := range g.mu.admitted {
+		if out(slot.PeerID(id)) {
+			delete(g.mu.admitted, id)
+			gone = append(gone, id)
+		}
+	}
+	return gone
+}
+
+func (g *Gate) forget(id peer.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.mu.admitted, id)
+}

@@ -1,0 +1,134 @@
+package dial
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+)
+
+// connectTimeout bounds connecting to one peer.
+const connectTimeout = 15 * time.Second
+
+// Lookup asks others where a peer is. What they say goes into the host's peerstore.
+type Lookup func(ctx context.Context, id peer.ID) error
+
+// Dialer connects to peers. It ends dials to peers that have connected by themselves meanwhile.
+// libp2p does not: it dials a peer that died at its old addresses, over QUIC for seconds. When that
+// peer starts again and connects, everything that is sent to it would wait for the old dial.
+type Dialer struct {
+	host   host.Host
+	lookup Lookup
+	log    *slog.Logger
+	news   network.Notifiee
+	mu     struct {
+		sync.Mutex
+		dials map[peer.ID]map[*context.CancelFunc]struct{}
+	}
+}
+
+// NewDialer dials from a host. The caller closes it before the host.
+func NewDialer(h host.Host, lookup Lookup, log *slog.Logger) *Dialer {
+	d := &Dialer{host: h, lookup: lookup, log: log}
+	d.mu.dials = make(map[peer.ID]map[*context.CancelFunc]struct{})
+	d.news = &network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {
+		if !c.Stat().Limited {
+			d.Restart(c.RemotePeer()) // the dial sees the connection and ends
+		}
+	}}
+	h.Network().Notify(d.news)
+	return d
+}
+
+// Close ends what NewDialer began.
+func (d *Dialer) Close() { d.host.Network().StopNotify(d.news) }
+
+// Until is ctx until the peer connects or Restart is called. The function returned must be called
+// when the dial is over.
+func (d *Dialer) Until(ctx context.Context, id peer.ID) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.dials[id] == nil {
+		d.mu.dials[id] = make(map[*context.CancelFunc]struct{})
+	}
+	d.mu.dials[id][&cancel] = struct{}{}
+	return ctx, func() {
+		cancel()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.mu.dials[id], &cancel)
+		if len(d.mu.dials[id]) == 0 {
+			delete(d.mu.dials, id)
+		}
+	}
+}
+
+// Restart begins the dials to a peer that are under way again.
+func (d *Dialer) Restart(id peer.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for cancel := range d.mu.dials[id] {
+		(*cancel)()
+	}
+}
+
+// Dial has a connection to the peer when it returns nil, no matter which side made it. A connection
+// through a limited relay is enough: small things pass there, and it may be the first step to a
+// better one.
+func (d *Dialer) Dial(ctx context.Context, to peer.AddrInfo) error {
+	for {
+		again, err := d.once(ctx, to)
+		switch {
+		case err != nil && d.host.Network().Connectedness(to.ID) != network.NotConnected:
+			return nil
+		case !again || ctx.Err() != nil:
+			return err
+		}
+		d.ForgetFailures(to.ID)
+	}
+}
+
+// once dials, and says whether the dial ended because it is to begin again.
+func (d *Dialer) once(ctx context.Context, to peer.AddrInfo) (again bool, err error) {
+	dialling, over := d.Until(ctx, to.ID)
+	defer over()
+	err = d.host.Connect(network.WithAllowLimitedConn(dialling, "small things"), to)
+	return err != nil && dialling.Err() != nil, err
+}
+
+// Connect is Dial that looks for other addresses where the known ones fail.
+func (d *Dialer) Connect(ctx context.Context, to peer.AddrInfo) error {
+	if to.ID == d.host.ID() {
+		return errors.New("that is this peer itself")
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	err := d.Dial(ctx, to)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	// The lookup reports a peer as not found that it could not dial at the old addresses, but it
+	// has learned the new ones by then.
+	if err := d.lookup(ctx, to.ID); err != nil {
+		d.log.Debug("looking up a peer's addresses", "peer", to.ID, "err", err)
+	}
+	if len(d.host.Peerstore().Addrs(to.ID)) == 0 {
+		return err
+	}
+	return d.Dial(ctx, peer.AddrInfo{ID: to.ID})
+}
+
+// ForgetFailures lets the next dial of a peer happen at once: libp2p holds failed addresses back
+// for 5 s and more, and for minutes after many failures.
+func (d *Dialer) ForgetFailures(id peer.ID) {
+	if s, ok := d.host.Network().(*swarm.Swarm); ok {
+		s.Backoff().Clear(id)
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+
+package tcpnet
+
+import (
+	"errors"
+	"syscall"
+)
+
+// sharePort is not to be had here: no holes are punched for TCP.
+func sharePort(string, string, syscall.RawConn) error { return errors.ErrUnsupported }

@@ -1,0 +1,112 @@
+package limits
+
+import (
+	"math"
+	"net/netip"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
+	"github.com/libp2p/go-libp2p/x/rate"
+)
+
+// libp2p's defaults allow 8 connections from one address, and new ones at 0.2 a second. Whole
+// swarms live behind one address (a lab, a rented cluster), so these allow the largest run from a
+// single one. They still bound what one address can take.
+const (
+	connsPerAddress    = 4096 // 64 peers with all their bulk connections, or 500 with a few each
+	connsPerSite       = 4096 // an IPv6 /48
+	newConnsPerSecond  = 32
+	newConnsBurst      = connsPerAddress
+	streamsPerPeer     = 1024
+	streamsPerProtocol = 16384
+	peerMemory         = 512 << 20 // yamux windows of up to 16 MiB a stream
+	transientConns     = 1024      // connections still shaking hands
+	systemConns        = 8192
+	systemStreams      = 1 << 16
+)
+
+// NewResourceManager makes the resource manager of a host on which a pair of peers has so many bulk
+// connections each way.
+func NewResourceManager(bulkConns int) (network.ResourceManager, error) {
+	defaults := rcmgr.DefaultLimits
+	libp2p.SetDefaultServiceLimits(&defaults)
+	limits := ourLimits(rcmgr.LimitVal(8 + 2*bulkConns)).Build(defaults.AutoScale())
+	return rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(limits),
+		rcmgr.WithMetricsDisabled(),
+		rcmgr.WithLimitPerSubnet(
+			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: connsPerAddress}},
+			[]rcmgr.ConnLimitPerSubnet{
+				{PrefixLength: 56, ConnCount: connsPerAddress},
+				{PrefixLength: 48, ConnCount: connsPerSite},
+			},
+		),
+		rcmgr.WithNetworkPrefixLimit(
+			[]rcmgr.NetworkPrefixLimit{{Network: netip.MustParsePrefix("127.0.0.0/8"), ConnCount: math.MaxInt}},
+			[]rcmgr.NetworkPrefixLimit{{Network: netip.MustParsePrefix("::1/128"), ConnCount: math.MaxInt}},
+		),
+		rcmgr.WithConnRateLimiters(newConnRates()),
+	)
+}
+
+func newConnRates() *rate.Limiter {
+	perAddress := rate.Limit{RPS: newConnsPerSecond, Burst: newConnsBurst}
+	return &rate.Limiter{
+		NetworkPrefixLimits: []rate.PrefixLimit{
+			{Prefix: netip.MustParsePrefix("127.0.0.0/8")}, // no limit
+			{Prefix: netip.MustParsePrefix("::1/128")},
+		},
+		SubnetRateLimiter: rate.SubnetLimiter{
+			IPv4SubnetLimits: []rate.SubnetLimit{{PrefixLength: 32, Limit: perAddress}},
+			IPv6SubnetLimits: []rate.SubnetLimit{
+				{PrefixLength: 56, Limit: perAddress},
+				{PrefixLength: 48, Limit: perAddress},
+			},
+		},
+	}
+}
+
+// ourLimits are the limits that differ from libp2p's. Memory and file descriptors in all stay
+// libp2p's shares of what the machine has.
+func ourLimits(connsPerPeer rcmgr.LimitVal) rcmgr.PartialLimitConfig {
+	return rcmgr.PartialLimitConfig{
+		System: rcmgr.ResourceLimits{
+			Conns: systemConns, ConnsInbound: systemConns, ConnsOutbound: systemConns,
+			Streams: systemStreams, StreamsInbound: systemStreams, StreamsOutbound: systemStreams,
+		},
+		Transient: rcmgr.ResourceLimits{
+			Conns: transientConns, ConnsInbound: transientConns, ConnsOutbound: transientConns,
+			Streams: 4 * transientConns, StreamsInbound: 4 * transientConns, StreamsOutbound: 4 * transientConns,
+		},
+		PeerDefault: rcmgr.ResourceLimits{
+			Conns: connsPerPeer, ConnsInbound: connsPerPeer, ConnsOutbound: connsPerPeer, FD: connsPerPeer,
+			Streams: 2 * streamsPerPeer, StreamsInbound: streamsPerPeer, StreamsOutbound: streamsPerPeer,
+			Memory: peerMemory,
+		},
+		ProtocolDefault: rcmgr.ResourceLimits{
+			Streams: streamsPerProtocol, StreamsInbound: streamsPerProtocol, StreamsOutbound: streamsPerProtocol,
+		},
+		ProtocolPeerDefault: rcmgr.ResourceLimits{
+			Streams: streamsPerPeer, StreamsInbound: streamsPerPeer, StreamsOutbound: streamsPerPeer,
+		},
+		// libp2p's own relay limits hold 16 MiB and 64 streams of a peer: one large run.
+		Service:     map[string]rcmgr.ResourceLimits{relay.ServiceName: relayed(systemStreams/4, 1<<30)},
+		ServicePeer: map[string]rcmgr.ResourceLimits{relay.ServiceName: relayed(2*streamsPerPeer, peerMemory)},
+		Protocol: map[protocol.ID]rcmgr.ResourceLimits{
+			proto.ProtoIDv2Hop:  relayed(systemStreams/4, 1<<30),
+			proto.ProtoIDv2Stop: relayed(systemStreams/4, 1<<30),
+		},
+		ProtocolPeer: map[protocol.ID]rcmgr.ResourceLimits{
+			proto.ProtoIDv2Hop:  relayed(2*streamsPerPeer, peerMemory),
+			proto.ProtoIDv2Stop: relayed(2*streamsPerPeer, peerMemory),
+		},
+	}
+}
+
+// relayed are limits for streams that carry relayed connections.
+func relayed(streams rcmgr.LimitVal, memory rcmgr.LimitVal64) rcmgr.ResourceLimits {
+	return rcmgr.ResourceLimits{Streams: streams, StreamsInbound: streams, StreamsOutbound: streams, Memory: memory}
+}

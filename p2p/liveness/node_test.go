@@ -1,0 +1,98 @@
+package liveness
+
+import (
+	"io"
+	"log/slog"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"go.uber.org/goleak"
+
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// node is a host with the parts of this package, as a Network has them. Its pulses have a stream
+// each.
+type node struct {
+	host    host.Host
+	dialer  *dial.Dialer
+	members *peers.Members
+	signs   *Signs
+	pulses  *Pulses
+	changes *AddressChanges
+	// what picks bulk connections, the last time
+	ended func(id peer.ID, local netip.Addr, opened time.Time) bool
+}
+
+func newNode(t *testing.T, s *sim.Net, i int) *node {
+	t.Helper()
+	h, group, log := s.Hosts[i], tasks.NewGroup(), slog.New(slog.DiscardHandler)
+	n := &node{host: h, signs: NewSigns(), members: peers.NewMembers(h.ConnManager())}
+	n.dialer = dial.NewDialer(h, nil, log)
+	env := Env{Host: h, Tasks: group, Members: n.members, Dialer: n.dialer, Log: log}
+	h.SetStreamHandler(ProtocolPulse, func(s network.Stream) {
+		if _, err := io.ReadAll(s); err == nil {
+			n.signs.Pulsed(s.Conn().RemotePeer())
+		}
+		_ = s.Close()
+	})
+	n.pulses = NewPulses(env, time.Second, n.signs, func(to slot.PeerID, msg []byte) {
+		group.Go(func() {
+			s, err := h.NewStream(group.Context(), peer.ID(to), ProtocolPulse)
+			if err == nil {
+				_, _ = s.Write(msg)
+				_ = s.Close()
+			}
+		})
+	})
+	n.changes = NewAddressChanges(env, n.pulses, func() {},
+		func(dead func(peer.ID, netip.Addr, time.Time) bool) { n.ended = dead }, SourceTo)
+	t.Cleanup(func() {
+		group.Stop()
+		group.Wait()
+		n.changes.Close()
+		n.pulses.Close()
+		n.dialer.Close()
+		h.RemoveStreamHandler(ProtocolPulse)
+	})
+	return n
+}
+
+// pair makes two nodes that are connected.
+func pair(t *testing.T) (s *sim.Net, a, b *node) {
+	t.Helper()
+	s = sim.New(t, 2, 10*time.Millisecond)
+	a, b = newNode(t, s, 0), newNode(t, s, 1)
+	s.Connect(0, 1)
+	return s, a, b
+}
+
+// members makes two nodes that take each other for members.
+func members(t *testing.T) (s *sim.Net, a, b *node) {
+	t.Helper()
+	s, a, b = pair(t)
+	a.members.Set(map[peer.ID]struct{}{b.host.ID(): {}})
+	b.members.Set(map[peer.ID]struct{}{a.host.ID(): {}})
+	a.pulses.Send(b.host.ID())
+	b.pulses.Send(a.host.ID())
+	time.Sleep(time.Minute)
+	if !connected(a, b) || !connected(b, a) {
+		t.Error("members that have nothing to say to each other are disconnected")
+	}
+	return s, a, b
+}
+
+func connected(a, b *node) bool {
+	return a.host.Network().Connectedness(b.host.ID()) == network.Connected
+}

@@ -1,0 +1,146 @@
+package liveness
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// ProtocolPulse is the ID of the streams on which members send pulses.
+const ProtocolPulse = "/p2pdiloco/pulse/1.0.0"
+
+// redialTimeout bounds the one attempt to connect again at once.
+const redialTimeout = 5 * time.Second
+
+// Pulses notices members whose connections have gone silent. A reset over TCP shows at once that a
+// process has died; over QUIC, or where a link is cut, libp2p takes 30 to 45 s. So members send
+// each other a byte at a fixed interval, over the connection they have. A member that has sent
+// neither that nor anything else on a stream of ours for three intervals is disconnected: then all
+// that waits for it learns of it. Bulk connections are others than libp2p's: bytes there are a sign
+// of life for a while only.
+//
+// Only peers that pulse are judged, by what they send and not by what they answer: pulses behind
+// bulk in the other direction may take their time. A connection that breaks is dialled once more at
+// once: a peer that lives comes back in a moment.
+type Pulses struct {
+	env   Env
+	every time.Duration
+	signs *Signs
+	post  func(to slot.PeerID, msg []byte)
+	news  network.Notifiee
+	mu    struct {
+		sync.Mutex
+		redialled map[peer.ID]struct{} // members being dialled again
+	}
+}
+
+// NewPulses begins to pulse. post sends one message on ProtocolPulse and does not wait; the caller
+// has the messages that come there noted in signs. The caller closes it before the host.
+func NewPulses(env Env, every time.Duration, signs *Signs, post func(to slot.PeerID, msg []byte)) *Pulses {
+	p := &Pulses{env: env, every: every, signs: signs, post: post}
+	p.mu.redialled = make(map[peer.ID]struct{})
+	p.news = p.watch()
+	env.Host.Network().Notify(p.news)
+	env.Tasks.Go(p.run)
+	return p
+}
+
+// Close ends what NewPulses began, but for the loop, which belongs to the task group.
+func (p *Pulses) Close() { p.env.Host.Network().StopNotify(p.news) }
+
+// Send pulses to a member that is connected.
+func (p *Pulses) Send(id peer.ID) {
+	if p.env.Host.Network().Connectedness(id) == network.Connected {
+		p.post(slot.PeerID(id), []byte{0})
+	}
+}
+
+// watch starts again with each connection: behind it may be another process, which has not come to
+// pulsing yet.
+func (p *Pulses) watch() network.Notifiee {
+	return &network.NotifyBundle{
+		ConnectedF: func(_ network.Network, c network.Conn) {
+			id := c.RemotePeer()
+			p.signs.forget(id)
+			if p.env.Members.Has(id) {
+				p.post(slot.PeerID(id), []byte{0})
+			}
+		},
+		DisconnectedF: func(w network.Network, c network.Conn) {
+			if id := c.RemotePeer(); w.Connectedness(id) != network.Connected {
+				p.signs.forget(id)
+				p.Redial(id)
+			}
+		},
+	}
+}
+
+// Redial tries once to have a member's connection back. It does not wait.
+func (p *Pulses) Redial(id peer.ID) {
+	if !p.env.Members.Has(id) {
+		return
+	}
+	p.mu.Lock()
+	_, under := p.mu.redialled[id]
+	p.mu.redialled[id] = struct{}{}
+	p.mu.Unlock()
+	if under {
+		return
+	}
+	done := func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.mu.redialled, id)
+	}
+	started := p.env.Tasks.Go(func() {
+		defer done()
+		ctx, cancel := context.WithTimeout(p.env.Tasks.Context(), redialTimeout)
+		defer cancel()
+		if err := p.env.Dialer.Dial(ctx, peer.AddrInfo{ID: id}); err != nil {
+			p.env.Log.Debug("a member whose connection broke does not answer", "peer", id, "err", err)
+		}
+	})
+	if !started {
+		done()
+	}
+}
+
+func (p *Pulses) run() {
+	every := time.NewTicker(p.every)
+	defer every.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-p.env.Tasks.Context().Done():
+			return
+		case <-every.C:
+		}
+		now := time.Now()
+		if now.Sub(last) > 2*p.every {
+			p.signs.excuse(now)
+		}
+		last = now
+		p.beat(now)
+	}
+}
+
+// beat pulses to every member that is connected, and disconnects those that are silent.
+func (p *Pulses) beat(now time.Time) {
+	for _, id := range p.env.Members.List() {
+		p.Send(id)
+	}
+	for _, id := range p.silent(now) {
+		p.env.Log.Debug("a member is silent: disconnecting", "peer", id)
+		p.env.Tasks.Go(func() { _ = p.env.Host.Network().ClosePeer(id) }) // it is gone in any case
+	}
+}
+
+// silent lists the members that have sent nothing for too long.
+func (p *Pulses) silent(now time.Time) []peer.ID {
+	return slices.DeleteFunc(p.signs.silent(p.every, now), func(id peer.ID) bool { return !p.env.Members.Has(id) })
+}

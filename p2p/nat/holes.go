@@ -1,0 +1,123 @@
+package nat
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/p2p/host/observedaddrs"
+	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
+	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
+	"github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+)
+
+// holeTimeout is for one dial, and for one try to punch a hole: long enough for two SYNs that are
+// sent again.
+const holeTimeout = 5 * time.Second
+
+// Holes is libp2p's DCUtR service. It tries once, when a relayed connection comes in; a try fails
+// for good where one of the two does not know yet how it is seen from outside, which takes a peer
+// about two seconds. So connections are reported to it again, for which the host's own service
+// gives no handle.
+type Holes struct {
+	service *holepunch.Service
+	// how others see this peer; nil where the service was given addresses
+	seen *observedaddrs.Manager
+	mu   struct {
+		sync.Mutex
+		// the service's: nil until this peer knows a public address of its own
+		news network.Notifiee
+	}
+}
+
+// open starts it on a host that has none. addrs are the public addresses of this peer, those seen
+// by one other peer included.
+func (h *Holes) open(on host.Host, ids identify.IDService, addrs func() []multiaddr.Multiaddr,
+	opts ...holepunch.Option,
+) (err error) {
+	h.service, err = holepunch.NewService(holesHost{on, h}, ids, addrs,
+		append(opts, holepunch.DirectDialTimeout(holeTimeout))...)
+	return err
+}
+
+func (h *Holes) close() {
+	if h.service != nil {
+		_ = h.service.Close()
+	}
+	if h.seen != nil {
+		_ = h.seen.Close()
+	}
+}
+
+// again tries once more to make a direct connection beside a relayed one that came in: by dialling,
+// then by punching. It does not wait, and says whether it began.
+func (h *Holes) again(c network.Conn, nw network.Network) bool {
+	h.mu.Lock()
+	news := h.mu.news
+	h.mu.Unlock()
+	if news == nil {
+		return false
+	}
+	news.Connected(nw, c)
+	return true
+}
+
+// holesHost and holesNetwork are the host as the service has it, which asks for news of
+// connections.
+type holesHost struct {
+	host.Host
+	holes *Holes
+}
+
+// Network implements host.Host.
+func (h holesHost) Network() network.Network { return holesNetwork{h.Host.Network(), h.holes} }
+
+type holesNetwork struct {
+	network.Network
+	holes *Holes
+}
+
+// Notify implements network.Network.
+func (n holesNetwork) Notify(news network.Notifiee) {
+	n.holes.mu.Lock()
+	n.holes.mu.news = news
+	n.holes.mu.Unlock()
+	n.Network.Notify(news)
+}
+
+// PunchHoles opens the holes of a host of libp2p's that makes none by itself.
+func (n *NAT) PunchHoles(announce []string) error {
+	own, ok := n.env.Host.(interface{ AllAddrs() []multiaddr.Multiaddr })
+	if !ok {
+		return errors.New("punching holes: this version of libp2p makes another kind of host")
+	}
+	seen, err := observedaddrs.NewManager(n.env.Host.EventBus(), n.env.Host.Network())
+	if err != nil {
+		return fmt.Errorf("punching holes: %w", err)
+	}
+	seen.Start(n.env.Host.Network())
+	n.holes.seen = seen
+	announced := addr.Announcing(announce)
+	return n.PunchAt(func() []multiaddr.Multiaddr {
+		// one that sees it is enough: nothing is lost by a vain try
+		addrs := append(announced(own.AllAddrs()), seen.Addrs(1)...)
+		return slices.DeleteFunc(multiaddr.Unique(addrs),
+			func(a multiaddr.Multiaddr) bool { return !manet.IsPublicAddr(a) })
+	}, holepunch.WithTracer(n.punched), holepunch.WithAddrFilter(&punchAddrs{guesses: n.env.Guesses}))
+}
+
+// PunchAt opens the holes of a host that has these addresses, as others see it.
+func (n *NAT) PunchAt(addrs func() []multiaddr.Multiaddr, opts ...holepunch.Option) error {
+	own, ok := n.env.Host.(interface{ IDService() identify.IDService })
+	if !ok {
+		return errors.New("punching holes: this version of libp2p makes another kind of host")
+	}
+	return n.holes.open(n.env.Host, own.IDService(), addrs, opts...)
+}

@@ -1,0 +1,168 @@
+package nat
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+)
+
+// meterShare is how many bytes are let through at a time at most, meterLeast at least, so that
+// streams take turns.
+const meterShare, meterLeast = 16 << 10, 1 << 10
+
+// meteredHost is the host as libp2p's relay service sees it: every stream that it relays between is
+// metered.
+//
+//	source -> hop stream: Read counts what the source sends -> relay -> stop stream -> destination
+//
+// and the same way back.
+type meteredHost struct {
+	host.Host
+	r *Relay
+}
+
+// SetStreamHandler implements host.Host.
+func (h *meteredHost) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
+	h.Host.SetStreamHandler(id, func(s network.Stream) {
+		if m := h.r.meter(s, false); m != nil {
+			f(m)
+		}
+	})
+}
+
+// NewStream implements host.Host.
+func (h *meteredHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
+	s, err := h.Host.NewStream(ctx, p, ids...)
+	if err != nil || !slices.Contains(ids, proto.ProtoIDv2Stop) {
+		return s, err
+	}
+	if m := h.r.meter(s, true); m != nil {
+		return m, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// meteredStream is one side of a relayed connection. What its peer sends is counted against that
+// peer, and waits for its turn; after RelayConfig.Duration the stream ends.
+type meteredStream struct {
+	network.Stream
+	r     *Relay
+	until time.Time
+	ended chan struct{}
+	once  sync.Once
+	// carries says that what comes is relayed. On a hop stream it is so once the relay has
+	// answered: what came before asks for that, and strangers may ask as often as they like.
+	carries atomic.Bool
+}
+
+// meter takes a stream of the relay's; nil when that is closed.
+func (r *Relay) meter(s network.Stream, carries bool) *meteredStream {
+	m := &meteredStream{Stream: s, r: r, until: time.Now().Add(r.cfg.Relay.Duration), ended: make(chan struct{})}
+	m.carries.Store(carries)
+	if !r.enter(m) {
+		_ = s.Reset()
+		return nil
+	}
+	return m
+}
+
+func (m *meteredStream) Read(b []byte) (int, error) {
+	k, err := m.Stream.Read(b[:min(len(b), m.r.share)])
+	if k == 0 {
+		return k, err
+	}
+	m.r.cfg.Carried.Received.Add(uint64(k))
+	m.r.cfg.Download.Passed(k)
+	if !m.carries.Load() {
+		return k, err
+	}
+	if refused := m.pass(k); refused != nil {
+		return 0, refused
+	}
+	return k, err
+}
+
+func (m *meteredStream) Write(b []byte) (int, error) {
+	m.carries.Store(true)
+	k, err := m.Stream.Write(b)
+	m.r.cfg.Carried.Sent.Add(uint64(max(k, 0)))
+	m.r.cfg.Upload.Passed(max(k, 0))
+	return k, err
+}
+
+// pass waits until n bytes that have come may go on: for their peer's turn, and then for that of
+// all. Bytes that wait for their peer's are in nobody else's way.
+func (m *meteredStream) pass(n int) error {
+	c := m.Conn()
+	wait, err := m.r.allowed.Take(c.RemotePeer(), c.RemoteMultiaddr(), n, time.Now())
+	if err != nil {
+		return err
+	}
+	if err := m.sleep(wait); err != nil {
+		return err
+	}
+	if wait, err = m.r.allowed.Turn(n, time.Now()); err != nil {
+		return err
+	}
+	if err := m.sleep(wait); err != nil {
+		m.r.allowed.GiveBack(n)
+		return err
+	}
+	return nil
+}
+
+// sleep waits, unless the stream ends.
+func (m *meteredStream) sleep(d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-m.ended:
+		return net.ErrClosed
+	}
+}
+
+// The relay clears deadlines when the two sides are connected; the end of the time for one
+// connection stays.
+
+func (m *meteredStream) SetDeadline(t time.Time) error { return m.Stream.SetDeadline(m.within(t)) }
+
+func (m *meteredStream) SetReadDeadline(t time.Time) error {
+	return m.Stream.SetReadDeadline(m.within(t))
+}
+
+func (m *meteredStream) within(t time.Time) time.Time {
+	if t.IsZero() || t.After(m.until) {
+		return m.until
+	}
+	return t
+}
+
+func (m *meteredStream) end() {
+	m.once.Do(func() {
+		close(m.ended)
+		m.r.leave(m)
+	})
+}
+
+func (m *meteredStream) Close() error { m.end(); return m.Stream.Close() }
+func (m *meteredStream) Reset() error { m.end(); return m.Stream.Reset() }
+
+// ResetWithError implements network.MuxedStream.
+func (m *meteredStream) ResetWithError(code network.StreamErrorCode) error {
+	m.end()
+	return m.Stream.ResetWithError(code)
+}

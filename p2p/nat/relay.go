@@ -1,0 +1,191 @@
+package nat
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
+	"github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
+)
+
+const (
+	relayBuffer      = 32 << 10 // bytes, each way of a relayed connection
+	relayCircuits    = 1024     // relayed connections of one peer
+	relayReservation = time.Hour
+)
+
+// Relay is what this peer does as a relay: libp2p's relay service, under our own rules of which
+// peers may use it and how much of it. libp2p's bounds are for each connection, so a peer gets
+// round them by connecting again; and a connection with such bounds is a limited one, on which most
+// protocols open no streams. Ours are of peers and addresses (limits.Allowances), and what is
+// relayed is metered on its way (meteredHost): to libp2p these connections have no limits.
+type Relay struct {
+	env     Env
+	cfg     Config
+	allowed *limits.Allowances
+	share   int // bytes that are let through at a time
+	listed  map[peer.ID]bool
+	asked   questions
+	guests  guests
+	mu      struct {
+		sync.Mutex
+		closed  bool
+		service *relay.Relay // nil: not serving
+		streams map[*meteredStream]struct{}
+	}
+}
+
+// relayShare is the part of Config.MaxUpload and MaxDownload, one in so many, that a peer relays
+// for others at most: what is relayed does not wait for its own bytes.
+const relayShare = 4
+
+func newRelay(env Env, cfg Config) *Relay {
+	cfg.Relay.Total = totalOf(cfg)
+	r := &Relay{env: env, cfg: cfg, listed: make(map[peer.ID]bool)}
+	r.allowed = limits.NewAllowances(r.cfg.Relay.Rate, r.cfg.Relay.Total, r.cfg.Relay.Day)
+	r.guests.limit = r.cfg.Relay.Reservations
+	r.share = shareOf(r.cfg.Relay.Rate, r.cfg.Relay.Total)
+	for _, s := range r.cfg.Relay.Peers {
+		if id, err := peer.Decode(s); err == nil { // Validate has refused what does not parse
+			r.listed[id] = true
+		}
+	}
+	r.mu.streams = make(map[*meteredStream]struct{})
+	return r
+}
+
+// totalOf is Total, but no more than the peer's own bounds allow.
+func totalOf(cfg Config) int64 {
+	total := cfg.Relay.Total
+	for _, bound := range []int64{cfg.MaxUpload, cfg.MaxDownload} {
+		if most := bound / relayShare; most > 0 && (total == 0 || total > most) {
+			total = most
+		}
+	}
+	return total
+}
+
+// shareOf is little enough for many streams to have their turns within what bytes may wait,
+// whatever the rates.
+func shareOf(rate, total int64) int {
+	if total > 0 {
+		rate = min(rate, total)
+	}
+	return int(min(max(rate/64, meterLeast), meterShare))
+}
+
+// set starts or stops to serve.
+func (r *Relay) set(reachable bool) error {
+	serve := r.cfg.Relay.Serve == RelayAlways || r.cfg.Relay.Serve == RelayAuto && reachable
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.mu.closed || serve == (r.mu.service != nil):
+		return nil
+	case !serve:
+		err := r.mu.service.Close()
+		r.mu.service = nil
+		r.guests.clear()
+		return err
+	}
+	service, err := relay.New(&meteredHost{Host: r.env.Host, r: r},
+		relay.WithResources(relay.Resources{
+			ReservationTTL: relayReservation, MaxCircuits: relayCircuits, BufferSize: relayBuffer,
+			// Guests decides which peers have a place. libp2p may forget one a moment later.
+			MaxReservations: 2 * r.cfg.Relay.Reservations, MaxReservationsPerIP: 2 * r.cfg.Relay.Reservations,
+			MaxReservationsPerASN: 2 * r.cfg.Relay.Reservations,
+		}),
+		relay.WithACL(r),
+		relay.WithReservationAddressFilter(func(a multiaddr.Multiaddr) bool { return !manet.IsIPLoopback(a) }),
+	)
+	if err != nil {
+		return fmt.Errorf("starting to relay: %w", err)
+	}
+	r.mu.service = service
+	return nil
+}
+
+// serving says whether this peer relays for others now.
+func (r *Relay) serving() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.service != nil
+}
+
+// AllowReserve implements relay.ACLFilter: may a peer be reached through here?
+func (r *Relay) AllowReserve(p peer.ID, from multiaddr.Multiaddr) bool {
+	if !r.mayUse(p, from) {
+		return false
+	}
+	if !r.guests.take(p, addr.Subscriber(from), r.guestRules(), time.Now()) {
+		r.env.Log.Info("not relaying for a peer: all places are taken, or kept for members", "peer", p, "from", from)
+		return false
+	}
+	return true
+}
+
+// AllowConnect implements relay.ACLFilter: may a peer connect to one that has a reservation?
+func (r *Relay) AllowConnect(src peer.ID, from multiaddr.Multiaddr, _ peer.ID) bool {
+	if r.allowed.Busy(time.Now()) {
+		r.env.Log.Info("not relaying for one peer more: too much waits already", "peer", src, "from", from)
+		return false
+	}
+	return r.mayUse(src, from)
+}
+
+func (r *Relay) mayUse(p peer.ID, from multiaddr.Multiaddr) bool {
+	if !r.serves(p, from) {
+		r.env.Log.Debug("not relaying for a peer that is of no run served here", "peer", p)
+		return false
+	}
+	if r.allowed.Spent(p, from, time.Now()) {
+		r.env.Log.Info("not relaying for a peer that has used up its day", "peer", p, "from", from)
+		return false
+	}
+	return true
+}
+
+// serves says whether a peer is one of those that this relay is for.
+func (r *Relay) serves(p peer.ID, from multiaddr.Multiaddr) bool {
+	return r.cfg.Relay.Open || r.listed[p] || r.env.Members.Has(p) || r.env.Greeted.Has(p, time.Now()) || r.ask(p, from)
+}
+
+// enter takes a stream under the relay's care; false when that is closed.
+func (r *Relay) enter(s *meteredStream) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.mu.closed {
+		r.mu.streams[s] = struct{}{}
+	}
+	return !r.mu.closed
+}
+
+func (r *Relay) leave(s *meteredStream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.mu.streams, s)
+}
+
+// close ends the service and all that it relays.
+func (r *Relay) close() (err error) {
+	r.mu.Lock()
+	r.mu.closed = true
+	streams := slices.Collect(maps.Keys(r.mu.streams))
+	if r.mu.service != nil {
+		err = r.mu.service.Close()
+		r.mu.service = nil
+	}
+	r.mu.Unlock()
+	for _, s := range streams {
+		_ = s.Reset()
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+package nat
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
+)
+
+// When a peer relays for others.
+const (
+	RelayOff    = "off"
+	RelayAuto   = "auto"   // while this peer can be reached from everywhere
+	RelayAlways = "always" // its operator knows that it can be reached
+)
+
+// RelayConfig says whether and for which peers a peer relays what two others that cannot connect
+// send each other, and within which bounds. What a peer has used up stays used up when it connects
+// again.
+//
+// Served are the peers of this peer's runs: members, and those whose hello was accepted here
+// (Hello, SetHello). A node that is in no run itself is given the runs by name: it says hello to
+// peers that ask, and serves those that answer as peers of the run.
+type RelayConfig struct {
+	// Serve is RelayOff, RelayAuto or RelayAlways. Empty: off.
+	Serve string
+	// Runs are the names of runs whose peers are served, besides those of this peer's own.
+	Runs []string
+	// Peers are IDs of peers that are served in any case.
+	Peers []string
+	// Open serves everybody.
+	Open bool
+	// Rate is the bytes a second that one peer may send through here; eight times that all at one
+	// address. Default 12.5 MB/s.
+	Rate int64
+	// Total is the bytes a second of all together. 0: no bound.
+	Total int64
+	// Day is the bytes that one peer may send in 24 hours; eight times that all at one address.
+	// Default 500 GB.
+	Day int64
+	// Duration is how long one relayed connection may last. Default 12 hours; peers make another
+	// one then.
+	Duration time.Duration
+	// Reservations is how many peers at a time may be reached through here. Default 256.
+	Reservations int
+}
+
+// Defaults of RelayConfig, for nodes that are there for it.
+const (
+	defaultRelayRate         = 12_500_000
+	defaultRelayDay          = 500_000_000_000
+	defaultRelayDuration     = 12 * time.Hour
+	defaultRelayReservations = 256
+	maxRelayNames            = 256
+	minRelayDuration         = time.Minute
+)
+
+// MemberRelay is the RelayConfig for members of a run: those that can be reached help the others of
+// their run, with less than a node that is there for it.
+func MemberRelay() RelayConfig {
+	return RelayConfig{
+		Serve: RelayAuto, Rate: 2_500_000, Total: 5_000_000, Day: 50_000_000_000,
+		Duration: 2 * time.Hour, Reservations: 64,
+	}
+}
+
+// WithDefaults fills in what is not set.
+func (c RelayConfig) WithDefaults() RelayConfig {
+	if c.Serve == "" {
+		c.Serve = RelayOff
+	}
+	if c.Rate == 0 {
+		c.Rate = defaultRelayRate
+	}
+	if c.Day == 0 {
+		c.Day = defaultRelayDay
+	}
+	if c.Duration == 0 {
+		c.Duration = defaultRelayDuration
+	}
+	if c.Reservations == 0 {
+		c.Reservations = defaultRelayReservations
+	}
+	return c
+}
+
+// Validate reports every fault of a config with defaults at once.
+func (c RelayConfig) Validate() error {
+	var errs []error
+	if c.Serve != RelayOff && c.Serve != RelayAuto && c.Serve != RelayAlways {
+		errs = append(errs, fmt.Errorf("relaying %q: give %s, %s or %s", c.Serve, RelayOff, RelayAuto, RelayAlways))
+	}
+	for _, run := range c.Runs {
+		if run == "" || len(run) > limits.MaxRunName {
+			errs = append(errs, fmt.Errorf("relaying for run %.40q: give a name of 1 to %d bytes", run,
+				limits.MaxRunName))
+		}
+	}
+	for _, id := range c.Peers {
+		if _, err := peer.Decode(id); err != nil {
+			errs = append(errs, fmt.Errorf("relaying for peer %q: %w; give a peer ID like 12D3Koo…", id, err))
+		}
+	}
+	if len(c.Runs) > maxRelayNames || len(c.Peers) > maxRelayNames {
+		errs = append(errs, fmt.Errorf("relaying for %d runs and %d peers: at most %d of each can be named",
+			len(c.Runs), len(c.Peers), maxRelayNames))
+	}
+	if c.Rate < limits.MinRate || c.Total < 0 || c.Total > 0 && c.Total < limits.MinRate || c.Day < limits.MinRate {
+		errs = append(errs, fmt.Errorf("relaying %d bytes a second and %d a day of a peer, %d a second in all: each "+
+			"at least %d (in all: 0 for no bound)", c.Rate, c.Day, c.Total, limits.MinRate))
+	}
+	if c.Duration < minRelayDuration {
+		errs = append(errs, fmt.Errorf("relaying a connection for %s: at least %s", c.Duration, minRelayDuration))
+	}
+	if c.Reservations < 1 {
+		errs = append(errs, fmt.Errorf("relaying to %d peers: at least 1", c.Reservations))
+	}
+	return errors.Join(errs...)
+}

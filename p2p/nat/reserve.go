@@ -1,0 +1,244 @@
+package nat
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/event"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+	"github.com/multiformats/go-multiaddr"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
+)
+
+const (
+	wantedRelays    = 2 // at a time, so that one may die
+	maxRelayAddrs   = 4 // announced of one relay
+	reserveTimeout  = 15 * time.Second
+	reserveRetryMin = 15 * time.Second
+	reserveRetryMax = 10 * time.Minute
+	reserveLook     = 2 * time.Second  // between looks for relays while some are wanted
+	reserveRest     = 15 * time.Second // and while none is
+)
+
+// Reservations has this peer reachable through relays while it is not known to be reachable by
+// itself: with bootstrap nodes and members that relay. It is libp2p's autorelay for small swarms:
+// that one takes minutes for what must be there in seconds, picks relays at random, announces none
+// with a private address, and leaves one that refused alone for an hour.
+//
+// The addresses are announced the way autorelay's are, by an event.
+type Reservations struct {
+	env   Env
+	reach *Reachability
+	tell  event.Emitter
+	wake  chan struct{}
+	told  []multiaddr.Multiaddr // of the goroutine of run
+	mu    struct {
+		sync.Mutex
+		held  map[peer.ID]reservation
+		tries map[peer.ID]reserveTry
+	}
+}
+
+// reservation is one that a relay gave. It ends with the connection that it was asked for on: the
+// relay forgets a peer that disconnects, and at the other end of the next one may be a new process.
+type reservation struct {
+	*client.Reservation
+	conn string
+}
+
+// reserveTry is how asking a peer that refused goes on.
+type reserveTry struct {
+	after time.Time
+	pause time.Duration
+}
+
+func newReservations(env Env, reach *Reachability) (*Reservations, error) {
+	r := &Reservations{env: env, reach: reach, wake: make(chan struct{}, 1)}
+	r.mu.held = make(map[peer.ID]reservation)
+	r.mu.tries = make(map[peer.ID]reserveTry)
+	var err error
+	r.tell, err = env.Host.EventBus().Emitter(new(event.EvtAutoRelayAddrsUpdated), eventbus.Stateful)
+	return r, err
+}
+
+// look has the loop look at once.
+func (r *Reservations) look() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *Reservations) run() {
+	defer r.tell.Close() //nolint:errcheck // nobody is left to tell
+	defer r.env.Events.Subscribe(func(peer.ID, bool) { r.look() })()
+	for r.env.Tasks.Context().Err() == nil {
+		wait := r.round()
+		timer := time.NewTimer(wait)
+		select {
+		case <-r.env.Tasks.Context().Done():
+		case <-r.wake:
+			// A peer that connected says what it speaks a moment later.
+			r.pause(reserveLook / 8)
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (r *Reservations) pause(d time.Duration) {
+	select {
+	case <-r.env.Tasks.Context().Done():
+	case <-time.After(d):
+	}
+}
+
+// round drops what is lost, renews what ends soon, and asks for what is missing. It returns when to
+// look again.
+func (r *Reservations) round() time.Duration {
+	now := time.Now()
+	r.drop(now)
+	if r.reach.public() {
+		r.publish()
+		return reserveRest
+	}
+	for _, id := range r.candidates(now) {
+		if r.missing(now, id) {
+			r.reserve(id)
+		}
+	}
+	r.publish()
+	if len(r.relays()) < wantedRelays {
+		return reserveLook
+	}
+	return reserveRest
+}
+
+// drop forgets reservations that have ended, and those with peers that relay no more.
+func (r *Reservations) drop(now time.Time) {
+	public := r.reach.public()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, rsvp := range r.mu.held {
+		if public || now.After(rsvp.Expiration) || !stillOn(r.env.Host.Network(), id, rsvp.conn) ||
+			!peers.Speaks(r.env.Host, id, proto.ProtoIDv2Hop) {
+			delete(r.mu.held, id)
+			r.env.Host.ConnManager().Unprotect(id, relayTag)
+		}
+	}
+}
+
+const relayTag = "p2pdiloco/relay"
+
+// missing says whether a reservation with a peer is to be asked for, as a first one or because the
+// one held ends soon.
+func (r *Reservations) missing(now time.Time, id peer.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rsvp, held := r.mu.held[id]; held {
+		return now.Add(relayReservation / 4).After(rsvp.Expiration)
+	}
+	return len(r.mu.held) < wantedRelays
+}
+
+// candidates are those connected that may relay for this peer: bootstrap nodes and members that
+// offer it, those first that are there for it.
+func (r *Reservations) candidates(now time.Time) (ids []peer.ID) {
+	rank := make(map[peer.ID]int)
+	nodes := r.env.Nodes()
+	members := r.env.Members.List()
+	// not all peers ask the same members first
+	rand.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+	for i, id := range members {
+		rank[id] = len(nodes) + i
+	}
+	for i, p := range nodes {
+		rank[p.ID] = i
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range rank {
+		if now.After(r.mu.tries[id].after) && peers.ConnectedDirectly(r.env.Host.Network(), id) &&
+			peers.Speaks(r.env.Host, id, proto.ProtoIDv2Hop) {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b peer.ID) int { return cmp.Compare(rank[a], rank[b]) })
+	return ids
+}
+
+// reserve asks a relay.
+func (r *Reservations) reserve(id peer.ID) {
+	ctx, cancel := context.WithTimeout(r.env.Tasks.Context(), reserveTimeout)
+	defer cancel()
+	h := &endingHost{Host: r.env.Host}
+	rsvp, err := client.Reserve(ctx, h, peer.AddrInfo{ID: id})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		pause := min(max(2*r.mu.tries[id].pause, reserveRetryMin), reserveRetryMax)
+		r.mu.tries[id] = reserveTry{time.Now().Add(pause), pause}
+		r.env.Log.Debug("a peer will not relay for this one", "relay", id, "err", err)
+		return
+	}
+	delete(r.mu.tries, id)
+	r.mu.held[id] = reservation{rsvp, h.conn}
+	r.env.Host.ConnManager().Protect(id, relayTag)
+	r.env.Log.Debug("reachable through a relay", "relay", id, "until", rsvp.Expiration)
+}
+
+// endingHost is a host whose streams end with the context that they were opened with: the relay
+// client would wait a minute. It remembers on which connection the last one was.
+type endingHost struct {
+	host.Host
+	conn string
+}
+
+// NewStream implements host.Host.
+func (h *endingHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.ID) (network.Stream, error) {
+	s, err := h.Host.NewStream(ctx, p, ids...)
+	if err == nil {
+		h.conn = s.Conn().ID()
+		context.AfterFunc(ctx, func() { _ = s.Reset() })
+	}
+	return s, err
+}
+
+// relays are those through which this peer can be reached now, sorted.
+func (r *Reservations) relays() (ids []peer.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.mu.held {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// publish reports to the host, and so to all that are connected, under which addresses of relays
+// this peer is reached, when they change.
+func (r *Reservations) publish() {
+	var addrs []multiaddr.Multiaddr
+	for _, id := range r.relays() {
+		addrs = append(addrs, r.throughRelay(id)...)
+	}
+	slices.SortFunc(addrs, multiaddr.Multiaddr.Compare)
+	if slices.EqualFunc(addrs, r.told, multiaddr.Multiaddr.Equal) {
+		return
+	}
+	r.told = addrs
+	if err := r.tell.Emit(event.EvtAutoRelayAddrsUpdated{RelayAddrs: slices.Clone(addrs)}); err != nil {
+		r.env.Log.Debug("telling the addresses of relays", "err", err)
+	}
+}

@@ -1,0 +1,95 @@
+package p2p
+
+import (
+	"errors"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p/gate"
+)
+
+// Gatekeeper decides which peers are let into a private run.
+type Gatekeeper = gate.Keeper
+
+// ErrNotAdmitted is wrapped where a stream is asked for to a peer that is not let into the run, or
+// does not let this one in.
+var ErrNotAdmitted = gate.ErrNotAdmitted
+
+// closure is a gate, with the protocols that were handled when it was set.
+type closure struct {
+	*gate.Gate
+	before map[protocol.ID]bool
+}
+
+// gate is the one that is set; nil if there is none.
+func (n *Network) gate() *gate.Gate {
+	if c := n.closure.Load(); c != nil {
+		return c.Gate
+	}
+	return nil
+}
+
+// SetGate closes the Network: from now on no protocol serves a peer, and no stream is opened to
+// one, that listed refuses (nil refuses nobody) or that keeper, if it is not nil, has not admitted.
+// Peers that a stream is opened to are asked for admission first. What libp2p itself serves
+// (identify, the DHT) stays open, and so does hello where there is no keeper: a peer that is not
+// listed learns there that it is refused. SetGate must be called before protocols are handled.
+func (n *Network) SetGate(keeper Gatekeeper, listed func(slot.PeerID) bool) error {
+	g := gate.New(gate.Net{
+		Tasks: n.tasks, Events: n.known.Events, On: n.host.Network(), Open: n.Open, Greeting: ProtocolHello,
+		Log: n.cfg.Logger,
+	}, keeper, listed)
+	if !n.closure.CompareAndSwap(nil, &closure{g, n.streams.handled()}) {
+		g.Lift()
+		return errors.New("the network is closed for another run already: a private run needs one of its own")
+	}
+	if keeper != nil {
+		n.Handle(ProtocolAdmit, g.Answer)
+	}
+	return nil
+}
+
+// LiftGate undoes SetGate, if there is a gate: the Network can then be closed for another run.
+// Protocols that were handled since are handled no more, for they were not meant for everybody.
+// Nothing of the run may use the Network any more. It returns when the keeper is not called any
+// more.
+func (n *Network) LiftGate() {
+	c := n.closure.Load()
+	if c == nil {
+		return
+	}
+	for id := range n.streams.handled() {
+		if !c.before[id] {
+			n.unhandle(id)
+		}
+	}
+	c.Lift()
+	n.closure.CompareAndSwap(c, nil)
+}
+
+// Expel ends the admission of the peers that out names, among those admitted, and every connection
+// to them. The keeper decides already as it will from now on; what it was asked before counts no
+// more.
+func (n *Network) Expel(out func(slot.PeerID) bool) {
+	for _, id := range n.gate().Purge(out) {
+		n.known.Greeted.Forget(id)
+		if n.bulk != nil {
+			// a peer that dials at once is connected again before the end of its connections is
+			// reported
+			n.bulk.Disconnected(id)
+		}
+		if err := n.host.Network().ClosePeer(id); err != nil {
+			n.cfg.Logger.Debug("closing the connections of a peer that was let in", "peer", id, "err", err)
+		}
+	}
+}
+
+// Host is the libp2p host, for package gossip: its streams go through the gate, if there is one.
+func (n *Network) Host() host.Host {
+	if n.gate() == nil {
+		return n.host
+	}
+	return gate.Host(n.host, n.gate)
+}

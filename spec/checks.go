@@ -1,0 +1,77 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Checks of spec fields: each returns what is allowed, or "" if the value is.
+
+func oneOf(allowed ...string) func(string) string {
+	return func(v string) string {
+		if slices.Contains(allowed, v) {
+			return ""
+		}
+		return "allowed: " + strings.Join(allowed, ", ")
+	}
+}
+
+func upTo(high uint64) func(string) string {
+	return func(v string) string {
+		if n, err := strconv.ParseUint(v, 10, 64); err == nil && n >= 1 && n <= high {
+			return ""
+		}
+		return fmt.Sprintf("allowed: 1 to %d", high)
+	}
+}
+
+// upToText is upTo of a number that may be 0 and is spelt as text, since 0 differs from not given.
+func upToText(high uint64) func(string) string {
+	return func(v string) string {
+		if n, err := strconv.ParseUint(v, 10, 64); err == nil && n <= high && strconv.FormatUint(n, 10) == v {
+			return ""
+		}
+		return fmt.Sprintf("allowed: 0 to %d", high)
+	}
+}
+
+func decimal(low, high float64) func(string) string {
+	return func(v string) string {
+		n, err := strconv.ParseFloat(v, 64)
+		if err == nil && n >= low && n <= high && strings.Trim(v, "0123456789.") == "" && len(v) <= 32 {
+			return ""
+		}
+		return fmt.Sprintf("allowed: a decimal number from %g to %g", low, high)
+	}
+}
+
+const maxRunName = 128
+
+func checkName(v string) string {
+	if len(v) > maxRunName || !utf8.ValidString(v) ||
+		strings.ContainsFunc(v, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		return fmt.Sprintf("allowed: up to %d bytes of UTF-8 without spaces or control characters", maxRunName)
+	}
+	return ""
+}
+
+func checkInit(v string) string {
+	var r slot.Root
+	if hex, ok := strings.CutPrefix(v, "root:"); v == "founder" || ok && r.UnmarshalText([]byte(hex)) == nil {
+		return ""
+	}
+	return "allowed: founder, or root: and 64 hex digits"
+}
+
+func frameSize(v string) string {
+	if n, err := strconv.ParseUint(v, 10, 64); err == nil && n >= MinFrame && n <= maxFrame && n&(n-1) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("allowed: powers of two from %d to %d elements", MinFrame, maxFrame)
+}

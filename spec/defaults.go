@@ -1,0 +1,75 @@
+package spec
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
+)
+
+// Settled returns the spec with every field filled: the values given, and defaults for the rest.
+func (s Spec) Settled() Spec {
+	given := s
+	s.Discount = slices.Clone(s.Discount)
+	if s.Mode == ModeAsync {
+		s.asyncDefaults()
+	}
+	if s.Momentum == "" && s.withoutMomentum() {
+		s.Momentum = "0"
+	}
+	// a step of Adam has the rate's size, whatever the pseudo-gradient's size is
+	if s.OuterLR == "" && s.Outer == outeropt.Adam {
+		s.OuterLR = defaultAdamLR
+	}
+	for _, f := range table {
+		if f.Text(s) == "" && f.Default != "" {
+			_ = f.Set(&s, f.Default) // a test says that all defaults parse
+		}
+	}
+	if given.FragmentDelay == "" && s.Streams() {
+		s.FragmentDelay = strconv.FormatUint(s.defaultDelay(), 10)
+	}
+	if s.Clip == "" {
+		s.Clip = "off"
+		if s.Aggregator == "trimmed_mean" || s.Aggregator == "median" { // as allreduce has it
+			s.Clip = "on"
+		}
+	}
+	if s.Frame == 0 {
+		s.Frame = defaultFrame(s.Layout.Elements() / s.Fragments)
+	}
+	return s
+}
+
+// withoutMomentum says whether the default is no momentum. On steps that come a slot late momentum
+// costs several percent. Delayed Nesterov is made for them.
+func (s Spec) withoutMomentum() bool {
+	return s.Outer == outeropt.SGD || s.Overlaps() && s.Outer != outeropt.DelayedNesterov
+}
+
+// asyncDefaults fills in the defaults that mode async has of its own.
+func (s *Spec) asyncDefaults() {
+	// late steps cost least without momentum (docs/benchmarks.md)
+	s.Outer = cmp.Or(s.Outer, outeropt.SGD)
+	s.Pace = cmp.Or(s.Pace, PaceDyLU)
+	// the fastest values of those tried that do not oscillate
+	if s.Outer == outeropt.DelayedNesterov {
+		s.Momentum, s.DNEvery = cmp.Or(s.Momentum, "0.6"), cmp.Or(s.DNEvery, 2)
+	}
+	if len(s.Discount) == 0 {
+		s.Discount = []uint64{1000, 500, 333, 250}
+	}
+}
+
+// defaultDelay is a tenth of the inner steps, or as much as there is room for. What is trained in a
+// fragment until it lands is lost.
+func (s Spec) defaultDelay() uint64 { return min(max(1, s.InnerSteps/10), s.mostDelay()) }
+
+func defaultFrame(elements uint64) uint64 {
+	f := uint64(defaultMaxFrame)
+	for f > MinFrame && f*framesWanted > elements {
+		f /= 2
+	}
+	return f
+}

@@ -1,0 +1,120 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
+)
+
+// Streams says whether the mode is streaming.
+func (s Spec) Streams() bool { return s.Mode == ModeStreaming }
+
+// Overlaps says whether the mode is an overlapped one.
+func (s Spec) Overlaps() bool {
+	return slices.Contains([]string{ModeDelayed, ModeEager, ModeAsync}, s.Mode)
+}
+
+// OuterConfig is the outer optimizer.
+func (s Spec) OuterConfig() outeropt.Config {
+	return outeropt.Config{
+		Name: s.Outer, LR: number(s.OuterLR), Momentum: number(s.Momentum),
+		Beta2: number(s.Beta2), Every: s.DNEvery,
+	}
+}
+
+// MaxStaleness is how many slots the base of an offer may lie behind.
+func (s Spec) MaxStaleness() uint64 { return uint64(len(s.Discount)) - 1 }
+
+// LastSlot is the slot that the run ends with: in each round every fragment has one.
+func (s Spec) LastSlot() uint64 { return s.Rounds * max(s.Fragments, 1) }
+
+// FragmentOf is the fragment that a slot updates. Slots are counted from 1, and take the fragments
+// in turn.
+func (s Spec) FragmentOf(slotNumber uint64) int {
+	return int(slot.FragmentOf(slotNumber, max(s.Fragments, 1)))
+}
+
+// Partition divides the vector into its fragments. It takes a while with many tensors: call it
+// once.
+func (s Spec) Partition() []slot.Fragment {
+	return slot.Fragments(s.Layout, s.Fragments, s.FragmentOrder == OrderStrided)
+}
+
+// FragmentElements are the numbers of elements of the fragments.
+func (s Spec) FragmentElements() []uint64 {
+	return slot.FragmentElements(s.Layout.Elements(), s.Fragments)
+}
+
+// Delay is tau: how many inner steps after its border a slot lands. It is 0 in modes other than
+// streaming.
+func (s Spec) Delay() int {
+	tau, _ := strconv.Atoi(s.FragmentDelay) // validated
+	return tau
+}
+
+// Interval is how many inner steps lie between the border before a slot's and its own. Over the
+// slots of a round they add up to H.
+func (s Spec) Interval(slotNumber uint64) int {
+	turn := (slotNumber - 1) % s.Fragments
+	return int((turn+1)*s.InnerSteps/s.Fragments - turn*s.InnerSteps/s.Fragments)
+}
+
+// roundsOfPart is how many rounds of H inner steps a part of the data is enough for where peers do
+// as many steps as their speed allows. Rounds then take pieces of a part, and little of it is
+// trained twice where the last piece is smaller than a round.
+const roundsOfPart = 16
+
+// DataAssignment is how the ledger assigns parts of the data to members: so many slots ahead, and
+// where members do different numbers of steps, parts of so many steps; else 0 (docs/data.md).
+func (s Spec) DataAssignment() (ahead, partSteps uint64) {
+	if s.Mode != ModeSync {
+		ahead = 1
+	}
+	if s.Pace != PaceSteps {
+		partSteps = s.PartSteps()
+	}
+	return ahead, partSteps
+}
+
+// PartSteps is how many inner steps a part of the data is enough for.
+func (s Spec) PartSteps() uint64 {
+	switch {
+	case s.Pace != PaceSteps:
+		return roundsOfPart * s.InnerSteps
+	case s.Streams(): // the longest interval
+		return (s.InnerSteps + s.Fragments - 1) / s.Fragments
+	}
+	return s.InnerSteps
+}
+
+// RoundDuration is RoundTime as a duration.
+func (s Spec) RoundDuration() time.Duration {
+	seconds, _ := strconv.ParseFloat(s.RoundTime, 64) // validated
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// mostDelay is the most inner steps that a slot of mode streaming can take to land. With one
+// fragment and all inner steps, nothing but what was just loaded would ever be contributed.
+func (s Spec) mostDelay() uint64 {
+	if s.Fragments == 1 {
+		return s.InnerSteps - 1
+	}
+	return s.InnerSteps / max(s.Fragments, 1)
+}
+
+// Alpha is FragmentAlpha as a number: how much of the live parameters stays where a slot lands.
+func (s Spec) Alpha() float32 { return number(s.FragmentAlpha) }
+
+// number is a decimal of a validated spec. It is parsed once to float32, so no peer rounds it
+// differently.
+func number(text string) float32 {
+	v, err := strconv.ParseFloat(text, 32)
+	if err != nil {
+		panic(fmt.Sprintf("p2pdiloco: spec was not validated: %v", err))
+	}
+	return float32(v)
+}

@@ -1,0 +1,65 @@
+package spec
+
+import (
+	"errors"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// RunID is the hash of a settled spec: the name that everything but discovery goes by.
+func (s Spec) RunID() slot.Root { return slot.Hash(s.Append([]byte("p2pdiloco/spec/1"))) }
+
+// Append appends the canonical encoding of a settled spec.
+func (s Spec) Append(b []byte) []byte {
+	b = wire.AppendU16(b, uint16(len(table)))
+	for _, f := range table {
+		b = wire.AppendBytes(wire.AppendBytes(b, f.Name), f.Text(s))
+	}
+	return s.Layout.Append(b)
+}
+
+// Parse reads a settled spec as another peer encoded it.
+func Parse(b []byte) (Spec, error) {
+	var s Spec
+	r := wire.NewReader(b)
+	if n := int(r.U16()); r.Err() == nil && n != len(table) {
+		r.Fail("run spec with %d fields, not %d: another version of p2pdiloco", n, len(table))
+	}
+	for i := 0; i < len(table) && r.Err() == nil; i++ {
+		f := table[i]
+		if name := string(r.Bytes(64)); r.Err() == nil && name != f.Name {
+			r.Fail("run spec field %.64q where %q was expected", name, f.Name)
+		}
+		v := string(r.Bytes(4096))
+		if v == "" && f.Name != "nonce" {
+			r.Fail("run spec without %s", f.Name)
+		}
+		if r.Err() == nil && v != "" {
+			if err := f.Set(&s, v); err != nil || f.Text(s) != v {
+				r.Fail("run spec field %s = %.64q", f.Name, v)
+			}
+		}
+	}
+	s.Layout = slot.ReadLayout(r)
+	if err := r.Done(); err != nil {
+		return Spec{}, err
+	}
+	return s, errors.Join(s.Validate(), s.Layout.Validate())
+}
+
+// Adopt checks the fields given here against a settled spec that peer p holds, and names the first
+// that differs.
+func (s Spec) Adopt(theirs Spec, p trainer.PeerID) error {
+	given, there := s.Fields(), theirs.Fields()
+	for _, f := range table {
+		if v, ok := given[f.Name]; ok && v != there[f.Name] {
+			return &Error{Field: f.Name, Here: v, There: there[f.Name], Peer: p}
+		}
+	}
+	if d := s.Layout.Diff(theirs.Layout); d != "" && len(s.Layout) > 0 {
+		return &Error{Field: "layout", Here: "the trainer's", There: "another (" + d + ")", Peer: p}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package spec
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+func testSpec() Spec {
+	return Spec{Name: "tiny", Layout: trainer.Layout{
+		{Name: "w", Shape: []uint64{300, 10}},
+		{Name: "b", Shape: []uint64{10}},
+	}}
+}
+
+func TestSpecDefaultsParseAndValidate(t *testing.T) {
+	s := testSpec().Settled()
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range table {
+		if f.Name != "nonce" && f.Text(s) == "" {
+			t.Errorf("settled spec lacks %s", f.Name)
+		}
+		if f.Default == "" {
+			continue
+		}
+		if got := f.Text(s); got != f.Default {
+			t.Errorf("%s settles to %q, its default is %q", f.Name, got, f.Default)
+		}
+	}
+}
+
+func TestSpecRoundTripKeepsTheRunID(t *testing.T) {
+	s := testSpec()
+	s.Discount = []uint64{1000, 500}
+	s = s.Settled()
+	got, err := Parse(s.Append(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.RunID() != s.RunID() {
+		t.Fatalf("run ID %s became %s", s.RunID(), got.RunID())
+	}
+	other := s
+	other.Layout = trainer.Layout{{Name: "w", Shape: []uint64{10, 300}}, {Name: "b", Shape: []uint64{10}}}
+	if other.RunID() == s.RunID() {
+		t.Fatal("the layout does not enter the run ID")
+	}
+}
+
+// Every field given and different must be named, and no field left out may stand in the way.
+func TestAdoptNamesTheFieldThatDiffers(t *testing.T) {
+	run := testSpec()
+	run.Discount, run.Nonce = []uint64{1000, 500}, 7
+	run = run.Settled()
+	if err := (Spec{Name: "tiny"}).Adopt(run, "p"); err != nil {
+		t.Fatalf("a joiner that gives nothing was refused: %v", err)
+	}
+	for _, f := range table {
+		given := run
+		switch p := f.At(&given).(type) {
+		case *string:
+			*p += "x"
+		case *uint64:
+			*p++
+		case *[]uint64:
+			*p = []uint64{999}
+		}
+		var differs *Error
+		if err := given.Adopt(run, "p"); !errors.As(err, &differs) || differs.Field != f.Name {
+			t.Errorf("%s differs, error: %v", f.Name, err)
+		}
+	}
+	given := Spec{Name: "tiny", Layout: trainer.Layout{{Name: "v", Shape: []uint64{3}}}}
+	if err := given.Adopt(run, "p"); err == nil || !strings.Contains(err.Error(), "tensor 0 is \"v\"") {
+		t.Errorf("another layout: %v", err)
+	}
+}
+
+func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
+	bad := Spec{
+		Name: "two words", Mode: "wild", Rounds: 1 << 40, Outer: "adamw", OuterLR: "1e3", Momentum: "1.5",
+		Aggregator:   "max",
+		TrimPermille: 500, Clip: "maybe", Codec: "int5", Frame: 1000, Init: "root:12", StartPeers: 2, MinPeers: 3,
+		Discount: []uint64{500, 600},
+	}
+	err := bad.Validate()
+	for _, field := range []string{
+		"name", "mode", "rounds", "outer", "outer_lr", "momentum", "aggregator", "trim_permille", "clip", "codec",
+		"frame", "init", "min_peers", "discount",
+	} {
+		if err == nil || !strings.Contains(err.Error(), "run spec: "+field+" = ") {
+			t.Errorf("fault of %s is not reported", field)
+		}
+	}
+	if !strings.Contains(err.Error(), "allowed: mean, trimmed_mean, median") {
+		t.Errorf("allowed values are not told: %v", err)
+	}
+}
+
+func TestSpecFloatsAreTakenFromDecimals(t *testing.T) {
+	s := testSpec()
+	s.OuterLR = "0.1"
+	if got := number(s.OuterLR); got != float32(0.1) {
+		t.Fatal(got)
+	}
+}
+
+// The run ID of a given spec must never change: peers of different releases would not meet.
+func TestRunIDIsPinned(t *testing.T) {
+	s := Spec{Name: "demo", Layout: trainer.Layout{{Name: "w", Shape: []uint64{2, 3}}}}.Settled()
+	if n := len(s.Append(nil)); n != 630 {
+		t.Errorf("the encoding takes %d bytes, not 630", n)
+	}
+	if got := s.RunID().String(); got != "3cdbba717b6f13cb9acf1bc04709ac71aa77508e9ece2cec19098adee68a9a7b" {
+		t.Errorf("run ID %s", got)
+	}
+}
+
+func TestVersionsAreThoseOfTheParts(t *testing.T) {
+	if ProtocolVersion != strconv.Itoa(p2p.Version) || KernelVersion != strconv.Itoa(kernel.Version) {
+		t.Errorf("protocol %s and kernel %s, the parts say %d and %d", ProtocolVersion, KernelVersion, p2p.Version,
+			kernel.Version)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(testSpec().Settled().Append(nil))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := Parse(b)
+		if err != nil {
+			return
+		}
+		if got := s.Append(nil); string(got) != string(b) {
+			t.Fatalf("parsed and encoded again: %x, not %x", got, b)
+		}
+		sizes := s.FragmentElements()
+		for p, f := range s.Partition() {
+			if f.Elements() != sizes[p] || sizes[p] == 0 {
+				t.Fatalf("fragment %d of %d has %d elements", p, len(sizes), f.Elements())
+			}
+		}
+	})
+}
+
+// A founder that gives no outer settings gets those that suit the mode and the optimizer; what is
+// given stays.
+func TestModesAndOptimizersHaveOuterSettingsOfTheirOwn(t *testing.T) {
+	for _, c := range []struct {
+		given    Spec
+		lr, mu   string
+		overlaps bool
+	}{
+		{Spec{Name: "x"}, "0.7", "0.9", false},
+		{Spec{Name: "x", Mode: ModeDelayed}, "0.7", "0", true},
+		{Spec{Name: "x", Mode: ModeEager, OuterLR: "0.5", Momentum: "0.3"}, "0.5", "0.3", true},
+		{Spec{Name: "x", Mode: ModeDelayed, Outer: "delayed_nesterov"}, "0.7", "0.9", true},
+		{Spec{Name: "x", Outer: "sgd"}, "0.7", "0", false},
+		{Spec{Name: "x", Outer: "adam"}, "0.01", "0.9", false},
+		{Spec{Name: "x", Outer: "adam", OuterLR: "0.3"}, "0.3", "0.9", false},
+		{Spec{Name: "x", Outer: "adam", Mode: ModeDelayed}, "0.01", "0", true},
+	} {
+		s := c.given.Settled()
+		if s.OuterLR != c.lr || s.Momentum != c.mu || s.Overlaps() != c.overlaps || s.Validate() != nil {
+			t.Errorf("%+v: got %s/%s, %v", c.given, s.OuterLR, s.Momentum, s.Validate())
+		}
+	}
+}
+
+// What cannot be divided into the peers' parts is no outer optimizer of mode eager.
+func TestEagerTakesNoOptimizerThatCannotBeDivided(t *testing.T) {
+	for _, outer := range outeropt.Names() {
+		divisible := outer == outeropt.SGD || outer == outeropt.Nesterov
+		for _, mode := range []string{ModeSync, ModeDelayed, ModeEager} {
+			err := Spec{Name: "x", Mode: mode, Outer: outer}.Validate()
+			if (err == nil) != (divisible || mode != ModeEager) {
+				t.Errorf("%s in mode %s: %v", outer, mode, err)
+			}
+		}
+	}
+}
+
+// The help of a flag says the founder's default where that does not depend on other fields.
+func TestHelpSaysTheDefault(t *testing.T) {
+	for _, f := range Table() {
+		depends := f.Name == "fragment_delay" || f.Name == "round_time"
+		if f.Help != "" && f.Default != "" && !depends && !strings.Contains(f.Help, "default "+f.Default) {
+			t.Errorf("%s: the default is %s, and the help %q", f.Name, f.Default, f.Help)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/p2pdiloco/p2pdiloco/outeropt"
+)
+
+// Validate reports every fault of the fields given at once, each as an *Error. A field that was not
+// given is no fault, except the name.
+func (s Spec) Validate() error {
+	var f faults
+	f.add(s.Name == "", "name", `""`, "a run needs a name")
+	for _, field := range table {
+		if text := field.Text(s); text != "" && field.check != nil {
+			why := field.check(text)
+			f.add(why != "", field.Name, text, "%s", why)
+		}
+	}
+	f.add(!discounts(s.Discount), "discount", fieldText(&s.Discount),
+		"up to 64 per-mille values from 1000 down, never rising")
+	f.add(s.MinPeers > s.StartPeers && s.StartPeers > 0, "min_peers", strconv.FormatUint(s.MinPeers, 10),
+		"more than start_peers: the first slot could never close")
+	s.checkPace(&f)
+	f.add(s.Mode == ModeEager && (s.Outer == outeropt.Adam || s.Outer == outeropt.DelayedNesterov), "outer", s.Outer,
+		"mode eager takes a peer's own part of the step ahead, and only steps of nesterov and sgd can be divided into "+
+			"parts")
+	s.checkFragments(&f)
+	s.checkStreaming(&f)
+	return errors.Join(f...)
+}
+
+// faults are what is wrong with a spec.
+type faults []error
+
+func (f *faults) add(wrong bool, field, here, why string, args ...any) {
+	if wrong {
+		*f = append(*f, &Error{Field: field, Here: here, Why: fmt.Sprintf(why, args...)})
+	}
+}
+
+// discounts says whether a list may be the discounts of a run.
+func discounts(list []uint64) bool {
+	for i, d := range list {
+		if d > 1000 || i > 0 && d > list[i-1] {
+			return false
+		}
+	}
+	return len(list) <= 64
+}
+
+// checkPace compares the fields of the pace with each other, as far as they are given.
+func (s Spec) checkPace(f *faults) {
+	timed := s.RoundTime != "" && s.RoundDuration() > 0
+	f.add(s.Pace == PaceDeadline && s.RoundTime == "", "pace", s.Pace,
+		"it needs the seconds that a round is to take, too: round_time")
+	f.add(s.Pace == PaceDeadline && s.RoundTime != "" && !timed, "round_time", s.RoundTime,
+		"pace deadline needs the seconds that a round is to take")
+	f.add(s.Pace != PaceDeadline && s.Pace != "" && timed, "round_time", s.RoundTime, "only pace deadline has one")
+	f.add((s.Fragments > 1 || s.Mode == ModeStreaming) && s.Pace != PaceSteps && s.Pace != "", "pace", s.Pace,
+		"with fragments, and in mode streaming, only steps: the borders of the slots are the same for all")
+}
+
+// checkFragments compares the number of fragments with the other fields.
+func (s Spec) checkFragments(f *faults) {
+	f.add(s.Fragments > 1 && len(s.Discount) > 1 && !s.Streams(), "discount", fieldText(&s.Discount),
+		"with more than one fragment only 1000: the next slot takes another")
+	d := s.Layout.Elements()
+	f.add(len(s.Layout) > 0 && s.Fragments > d, "fragments", strconv.FormatUint(s.Fragments, 10),
+		"more than the model's %d elements", d)
+}
+
+// checkStreaming compares the fields of mode streaming with each other, as far as they are given.
+func (s Spec) checkStreaming(f *faults) {
+	fragments := strconv.FormatUint(s.Fragments, 10)
+	if s.Mode != "" && !s.Streams() {
+		for _, v := range [][2]string{{"fragment_delay", s.FragmentDelay}, {"fragment_alpha", s.FragmentAlpha}} {
+			f.add(v[1] != "" && v[1] != "0", v[0], v[1], "it is of mode streaming, and the mode is %s", s.Mode)
+		}
+		f.add(s.Fragments > 1, "fragments", fragments, "mode %s has one fragment: take mode streaming for more", s.Mode)
+		return
+	}
+	f.add(s.Streams() && len(s.Discount) > 1, "discount", fieldText(&s.Discount),
+		"in mode streaming only 1000: a late contribution belongs to a fragment whose turn is over")
+	if s.InnerSteps == 0 || s.Fragments == 0 {
+		return
+	}
+	if s.Fragments > s.InnerSteps {
+		f.add(true, "fragments", fragments, "more than the %d inner steps of a round: each fragment needs one at least",
+			s.InnerSteps)
+		return
+	}
+	tau, err := strconv.ParseUint(s.FragmentDelay, 10, 64)
+	f.add(err == nil && s.Streams() && tau > s.mostDelay(), "fragment_delay", s.FragmentDelay,
+		"at most %d, with %d inner steps and %d fragments: a slot lands before the next one's border",
+		s.mostDelay(), s.InnerSteps, s.Fragments)
+}

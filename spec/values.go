@@ -1,0 +1,75 @@
+package spec
+
+import "github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+
+// Modes of a run (Spec.Mode).
+const (
+	// ModeSync has the trainer wait until its slot is applied.
+	ModeSync = "sync"
+	// ModeDelayed is overlapped: a peer keeps its own progress, and the others' steps come a slot
+	// late.
+	ModeDelayed = "delayed"
+	// ModeEager is overlapped: a peer takes its own part of the outer step at once, and the others'
+	// parts a slot late.
+	ModeEager = "eager"
+	// ModeAsync is mode eager in which no slot waits for a slow peer. By default each peer does the
+	// inner steps that its speed allows.
+	ModeAsync = "async"
+	// ModeStreaming reduces the model in parts: fragment after fragment, each beside the inner
+	// steps that follow its border.
+	ModeStreaming = "streaming"
+)
+
+// Paces of a run (Spec.Pace): how many inner steps a peer does in a round.
+const (
+	// PaceSteps is H for every peer.
+	PaceSteps = "steps"
+	// PaceDyLU is H for the fastest peer, and for the others as many as they do in that time, by
+	// the speeds in the records.
+	PaceDyLU = "dylu"
+	// PaceDeadline is as many as a peer can do until all finish together, RoundTime after they
+	// began.
+	PaceDeadline = "deadline"
+)
+
+// Orders of a run's fragments (Spec.FragmentOrder).
+const (
+	OrderStrided    = "strided"    // each fragment has layers of all depths
+	OrderSequential = "sequential" // as the tensors lie
+)
+
+// Values of Spec.Access.
+const (
+	AccessOpen    = "open"    // every peer may take part
+	AccessPrivate = "private" // peers with a ticket or the admission secret may
+)
+
+// Codecs are the values that Spec.Codec may have: f32 loses nothing, the others lose something and
+// send fewer bytes (docs/protocol.md, section 5).
+func Codecs() []string { return codec.Names() }
+
+// Versions that this release speaks: p2p.Version and kernel.Version, as a spec spells them.
+const (
+	ProtocolVersion = "1"
+	KernelVersion   = "1"
+)
+
+// MaxSteps bounds the inner steps of a round.
+const MaxSteps = 1 << 30
+
+// Defaults of outer_lr.
+const (
+	defaultLR     = "0.7"
+	defaultAdamLR = "0.01"
+)
+
+// MinFrame is the least number of elements of a frame (Spec.Frame).
+const MinFrame = 1 << 10
+
+// The default frame has 64 Ki elements (256 KiB in f32), and fewer in small models, so that there
+// are some frames for every peer.
+const (
+	defaultMaxFrame = 1 << 16
+	framesWanted    = 64
+	maxFrame        = 1 << 18 // the most that may be given
+)

@@ -1,0 +1,79 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrNotFinite is returned when a pseudo-gradient holds a NaN, an infinity, or a value of 2^100
+// (about 1.3e30) or more in magnitude: such a contribution is never offered.
+var ErrNotFinite = errors.New("p2pdiloco: the pseudo-gradient is not finite")
+
+// Trainer owns the live model and does inner steps. A node calls it from one goroutine, one call at
+// a time, and never keeps the slices it passes or is passed. It keeps its inner optimizer state
+// across rounds.
+type Trainer interface {
+	// Layout is the model's tensors in flat order. It must not change.
+	Layout() Layout
+	// Init writes the initial parameters, D elements, into dst. It is called only where this peer
+	// founds the run.
+	Init(ctx context.Context, dst []float32) error
+	// Load replaces the live model's parameters by start, D elements: the vector that the next
+	// inner steps start from. In mode sync that is the anchor, in an overlapped mode (spec.Spec,
+	// Mode) it is ahead of the anchor, and in mode streaming it is what was exported with a part of
+	// the anchor in it. Where it is not the anchor, an Evaluator is loaded with the anchor before.
+	Load(ctx context.Context, start []float32) error
+	// Train does task.Steps inner steps from the live parameters. It returns early with ctx's error
+	// when ctx ends.
+	Train(ctx context.Context, task Task) (Stats, error)
+	// Export writes the live parameters, D elements, into dst.
+	Export(ctx context.Context, dst []float32) error
+}
+
+// Evaluator is a Trainer that can measure the live model on a held-out batch, the same on every
+// peer.
+type Evaluator interface {
+	// Evaluate returns the mean held-out loss, in nats per token.
+	Evaluate(ctx context.Context) (loss float64, err error)
+}
+
+// Saver is a Trainer that can keep its private state over a restart: the inner optimizer's state
+// and the position in the data. The model is no part of it. A call that fails leaves the trainer as
+// it was.
+type Saver interface {
+	// Save writes the state to a new file. The node calls it between rounds and puts the file in
+	// place of the last one.
+	Save(ctx context.Context, path string) error
+	// Restore reads such a file. The node calls it once, before the first Load, if its data
+	// directory has one.
+	Restore(ctx context.Context, path string) error
+}
+
+// GradientExporter is a Trainer that hands out the pseudo-gradient itself: no second pass over the
+// parameters is needed, and the node works on its first elements while the rest is on the way.
+type GradientExporter interface {
+	// ExportGradient writes start - live parameters, subtracted in float32, D elements, into dst.
+	// start is what was loaded last. It calls ready for each range [begin, end) of dst that is
+	// done, in rising order and without gaps; an error of ready ends it.
+	ExportGradient(ctx context.Context, start, dst []float32, ready func(begin, end int) error) error
+}
+
+// VectorMaker is a Trainer that brings the memory of the node's two working vectors, so that
+// nothing has to be copied between the two.
+type VectorMaker interface {
+	// MakeVectors returns two vectors of n elements, which must stay until the node is closed. Load
+	// is passed start, Export and ExportGradient are passed local. LoadRange and ExportRange are
+	// passed a part of start and of local.
+	MakeVectors(n int) (start, local []float32, err error)
+}
+
+// RangeTrainer is a Trainer that hands out and takes parts of the live parameters. In mode
+// streaming, where each slot updates a fragment of the model, nothing else is moved then. Either
+// both methods work or both return errors.ErrUnsupported.
+type RangeTrainer interface {
+	// LoadRange replaces the live parameters from element begin on by src. The rest stays as the
+	// inner steps have left it.
+	LoadRange(ctx context.Context, begin int, src []float32) error
+	// ExportRange writes the live parameters from element begin on into dst.
+	ExportRange(ctx context.Context, begin int, dst []float32) error
+}
