@@ -21,10 +21,10 @@ var stripping = []string{
 // wallClock are the places that may know the time of day: what they make of it is shown, or
 // survives a jump (TestAClockThatJumps…).
 var wallClock = []string{
-	"internal/node/report/event.go: UTC", // an event's time, to be read
-	"internal/eventlog/line.go: Time",    // the same
-	"p2p/discovery/addressbook.go: Seen", // when a remembered peer was seen
-	"p2p/paths.go: Since",                // since when a connection is there, to be read
+	"internal/node/report/event.go: UTC",          // an event's time, to be read
+	"internal/eventlog/line.go: Time",             // the same
+	"p2p/internal/discovery/addressbook.go: Seen", // when a remembered peer was seen
+	"p2p/paths.go: Since",                         // since when a connection is there, to be read
 	// Tickets end at a date.
 	"internal/node/admission/guard.go: Unix", "internal/ticket/encode.go: Unix", "internal/ticket/encode.go: UTC",
 	"internal/ticket/ticket.go: Unix",

@@ -9,8 +9,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/discovery"
-	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/discovery"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 )
 
 // Config says how a Network is made. The zero value works: an identity that lasts as long as the

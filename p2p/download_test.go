@@ -11,7 +11,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/bulk"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
 )
 
 // TestDownloadHoldsSendersBack has two peers send to one as fast as they can: all together come at

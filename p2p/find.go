@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/discovery"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/discovery"
 )
 
 // BootstrapState says how looking for the bootstrap addresses goes.

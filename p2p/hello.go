@@ -13,8 +13,8 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
-	"github.com/p2pdiloco/p2pdiloco/p2p/pb"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/pb"
 )
 
 // Bounds on a hello. A message carries the whole run spec with its tensor layout, so it may be

@@ -17,15 +17,15 @@ import (
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/bulk"
-	"github.com/p2pdiloco/p2pdiloco/p2p/discovery"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/discovery"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
-	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
-	"github.com/p2pdiloco/p2pdiloco/p2p/liveness"
-	"github.com/p2pdiloco/p2pdiloco/p2p/nat"
 )
 
 // Network is a libp2p host with what a run needs around it. Its methods may be called from any

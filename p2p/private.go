@@ -7,7 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/gate"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
 )
 
 // Gatekeeper decides which peers are let into a private run.

@@ -1,8 +1,8 @@
 package p2p
 
 import (
-	"github.com/p2pdiloco/p2pdiloco/p2p/gate"
-	"github.com/p2pdiloco/p2pdiloco/p2p/liveness"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
 )
 
 // Protocol IDs of the streams between peers.

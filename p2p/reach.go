@@ -8,7 +8,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/p2p/nat"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
 )
 
 // RelayConfig says whether and for which peers a peer relays, and within which bounds.

@@ -13,7 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 )
 
 // TestRelayThatIsTooBusyToAnswer: as long as something comes through a relay it lives, and when

@@ -14,10 +14,10 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/bulk"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
-	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
 )
 
 // stream is a libp2p stream that the Network knows of until it is closed or reset.

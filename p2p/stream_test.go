@@ -17,8 +17,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/bulk"
-	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 )
 
 func TestStreamsOfOnePeerAreBounded(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
-	"github.com/p2pdiloco/p2pdiloco/p2p/nat"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
 )
 
 // Bytes are numbers of bytes, each way.

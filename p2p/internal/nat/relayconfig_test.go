@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 )
 
 // TestRelayTotal: a peer relays for others a quarter of its own upload at most, and no more than it

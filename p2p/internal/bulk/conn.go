@@ -17,8 +17,8 @@ import (
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
-	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
 )
 
 // What one connection may take, in bytes, as the resource manager counts it: the buffers of records

@@ -14,8 +14,8 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
-	"github.com/p2pdiloco/p2pdiloco/p2p/limits"
 )
 
 const (
