@@ -40,9 +40,8 @@ type Ledger struct {
 	cfg       LedgerConfig
 	messenger *p2p.Messenger
 	topic     *gossip.Topic
-	members   peerSet // which this node has seen so far
-	// the hash of what was gossiped last for want of a stream; of the goroutine that reports drops
-	last slot.Root
+	members   peerSet  // which this node has seen so far
+	fallback  fallback // of the goroutine that reports drops
 }
 
 // NewLedger makes the transport. It does nothing until Open.
@@ -132,8 +131,7 @@ func (l *Ledger) undelivered(to slot.PeerID, message []byte, err error) {
 	if errors.Is(err, p2p.ErrQueueFull) || len(message) > gossip.MaxBody || !wire.MayFallBack(message) {
 		return
 	}
-	if h := slot.Hash(message); h != l.last { // one message for many peers is gossiped once
-		l.last = h
+	if l.fallback.due(to, message, time.Now()) {
 		l.Publish(message)
 	}
 }
