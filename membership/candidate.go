@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -162,18 +163,15 @@ func (ca *candidate) watchLeader() {
 
 // succeeds says whether it is this peer's turn after a leader that is gone, was removed, or went to
 // another branch. That needs no timeout: the first candidate goes ahead at once, and each further
-// one twice Timing.Gone later, since two peers may differ by so much in when they saw it. A peer
-// that hears no quorum is more likely the one that was cut off.
+// one twice Timing.Gone later (Timing.Retry where Gone is 0), since two peers may differ by so much
+// in when they saw it. A peer that hears no quorum is more likely the one that was cut off.
 func (ca *candidate) succeeds() bool {
 	d := ca.open
 	leader := ofMember(d.leader(d.ballot))
 	since, gone := ca.presence.goneSince(leader)
 	gone = gone || ca.presence.onAnotherBranch(leader) || ca.motions.barred(leader.peer)
-	step := 2 * ca.cfg.Timing.Gone
-	if step == 0 && ca.motions.barred(leader.peer) {
-		step = ca.cfg.Timing.Retry
-	}
-	return gone && step > 0 && ca.now-max(d.owed, since, d.campaign) >= step*time.Duration(ca.turn()-1) &&
+	step := cmp.Or(2*ca.cfg.Timing.Gone, ca.cfg.Timing.Retry)
+	return gone && ca.now-max(d.owed, since, d.campaign) >= step*time.Duration(ca.turn()-1) &&
 		ca.quorum.heard()
 }
 

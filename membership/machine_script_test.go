@@ -43,6 +43,9 @@ func startLab(t *testing.T, d *datadriven.TestData) *lab {
 	rules.Fragments = labFragments(number(d, "fragments", 1))
 	timing := labTiming
 	timing.ForkAfter, _ = time.ParseDuration(text(d, "fork-after")) // 0: nobody forks by itself
+	if gone, err := time.ParseDuration(text(d, "gone")); err == nil {
+		timing.Gone = gone
+	}
 	l := newLab(t, rules, timing)
 	l.salt, l.open = number(d, "salt", 0), number(d, "open", 0) > 0
 	for i := range n {
