@@ -11,9 +11,8 @@
 // The root of a state is the plain BLAKE3-256 of its encoding (state.go), which is also the content
 // of its file. So the state root in a certified record is enough to check any part of a checkpoint,
 // from disk or from a stranger: AppendSlice returns a range together with the tree hashes that tie
-// it to the root (bao, slice.go). The tree over a state takes 64 bytes for each GroupBytes
-// (tree.go). It is kept in memory. A missing tree is made anew, and that checks the file at the
-// same time.
+// it to the root (bao, tree.go). The tree over a state takes 64 bytes for each GroupBytes.
+// It is kept in memory. A missing tree is made anew, and that checks the file at the same time.
 //
 // # Files
 //

@@ -1,16 +1,23 @@
 package checkpoint
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 const tempPrefix = "tmp-"
@@ -111,4 +118,88 @@ func (d *folder) explain(name string, err error) error {
 		return fmt.Errorf("checkpoint: cannot write %s: %w: make %s writable for this user", name, err, d.dir)
 	}
 	return fmt.Errorf("checkpoint: cannot write %s in %s: %w", name, d.dir, err)
+}
+
+// Kinds of files: the first part of their names.
+const (
+	statePrefix   = "state"
+	outcomePrefix = "outcome"
+	partialPrefix = "partial"
+)
+
+func fileName(kind string, height uint64, root slot.Root) string {
+	return fmt.Sprintf("%s-%020d-%s", kind, height, root)
+}
+
+// parseFileName parses the names that fileName makes, and no others.
+func parseFileName(name string) (kind string, height uint64, root slot.Root, ok bool) {
+	part := strings.Split(name, "-")
+	if len(part) != 3 {
+		return "", 0, slot.Root{}, false
+	}
+	height, err := strconv.ParseUint(part[1], 10, 64)
+	if err != nil {
+		return "", 0, slot.Root{}, false
+	}
+	if b, err := hex.DecodeString(part[2]); err == nil && len(b) == len(root) {
+		root = slot.Root(b)
+	}
+	return part[0], height, root, fileName(part[0], height, root) == name
+}
+
+// ErrNotHeld is wrapped when a state, outcome or segment is not in the store.
+var ErrNotHeld = errors.New("not held on disk")
+
+func notHeld(root slot.Root) error {
+	return fmt.Errorf("checkpoint: state %s: %w", root.Short(), ErrNotHeld)
+}
+
+// CorruptError means that the bytes of a file are not what its name promises. The file has been set
+// aside.
+type CorruptError struct {
+	Path string // as it was when it was read
+	Why  string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s is torn or corrupt: %s (set aside as %s%s)", e.Path, e.Why, filepath.Base(e.Path),
+		corruptSuffix)
+}
+
+const corruptSuffix = ".corrupt"
+
+// catalog is what is known of the files of one kind, by their names.
+type catalog[T any] struct {
+	mu struct {
+		sync.Mutex
+		files map[string]T
+	}
+}
+
+func (c *catalog[T]) add(name string, file T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.files == nil {
+		c.mu.files = map[string]T{}
+	}
+	c.mu.files[name] = file
+}
+
+func (c *catalog[T]) named(name string) (file T, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	file, ok = c.mu.files[name]
+	return file, ok
+}
+
+func (c *catalog[T]) all() []T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.mu.files))
+}
+
+func (c *catalog[T]) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.mu.files, name)
 }

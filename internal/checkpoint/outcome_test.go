@@ -69,11 +69,8 @@ func checkOutcome(t *testing.T, s *Store, seed uint64) {
 				t.Fatal(err)
 			}
 		}
-		var want []byte
-		for _, h := range slot.FrameHashes(whole, testFrame) {
-			want = append(want, h[:]...)
-		}
-		if err != nil || !bytes.Equal(whole, data(i)) || !bytes.Equal(hashes, want) {
+		want := slot.FrameHashes(whole, testFrame)
+		if err != nil || !bytes.Equal(whole, data(i)) || !slices.Equal(hashes, want) {
 			t.Fatalf("frames of segment %d: %v", i, err)
 		}
 		if _, err := r.Frame(nil, r.Frames(), hashes); err == nil {

@@ -3,23 +3,102 @@ package checkpoint
 import (
 	"fmt"
 	"io"
-	"sync"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
+// The file of an outcome is a message (length u32, outcomeMagic | frame bytes u32 | count u32 |
+// count x (segment, size u64)), then for each segment the hashes of its frames and its bytes.
+// Height and outcome root are in the name of the file. With the hashes a segment can be served, and
+// any frame checked, without reading all of it.
+const (
+	outcomeMagic     = "p2pdiloco/outcome-file/1"
+	maxOutcomeHeader = 1 << 20
+	maxSegmentBytes  = 1 << 42
+	segmentMin       = 16 + 4 + 32 + 8 // bytes that a segment takes in the header, at least
+)
+
+// outcomeFile describes one file of segments.
+type outcomeFile struct {
+	name       string
+	height     uint64
+	root       slot.Root // slot.OutcomeRoot
+	frameBytes int
+	segments   []slot.Segment
+	sizes      []int64 // bytes of each segment
+	offsets    []int64 // where each segment's frame hashes begin; its bytes follow
+	end        int64   // size of the file
+}
+
+func (o *outcomeFile) frames(i int) int64 {
+	return (o.sizes[i] + int64(o.frameBytes) - 1) / int64(o.frameBytes)
+}
+
+func (o *outcomeFile) appendHeader(b []byte) []byte {
+	b = append(b, outcomeMagic...)
+	b = wire.AppendU32(wire.AppendU32(b, uint32(o.frameBytes)), uint32(len(o.segments)))
+	for i, g := range o.segments {
+		b = wire.AppendU64(g.Append(b), uint64(o.sizes[i]))
+	}
+	return b
+}
+
+// parseOutcome parses what appendHeader wrote. Name and height are not in it.
+func parseOutcome(b []byte) (*outcomeFile, error) {
+	r := wire.NewReader(b)
+	if m := r.Take(len(outcomeMagic)); string(m) != outcomeMagic {
+		r.Fail("no outcome file")
+	}
+	o := &outcomeFile{frameBytes: int(r.U32())}
+	if o.frameBytes <= 0 {
+		r.Fail("frames of %d bytes", o.frameBytes)
+	}
+	for range r.Count(slot.MaxSegments, segmentMin) {
+		o.segments = append(o.segments, slot.ReadSegment(r))
+		size := r.U64()
+		if size > maxSegmentBytes {
+			r.Fail("segment of %d bytes", size)
+		}
+		o.sizes = append(o.sizes, int64(size))
+	}
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	o.root = slot.OutcomeRoot(o.segments)
+	o.place(4 + int64(len(b)))
+	return o, nil
+}
+
+// place computes where the segments lie behind a header that ends at the offset.
+func (o *outcomeFile) place(at int64) {
+	for i, size := range o.sizes {
+		o.offsets = append(o.offsets, at)
+		at += o.frames(i)*int64(len(slot.Root{})) + size
+	}
+	o.end = at
+}
+
+func (o *outcomeFile) writeSegment(w io.Writer, i int, data []byte) error {
+	hashes := slot.FrameHashes(data, o.frameBytes)
+	if got := slot.FrameRoot(hashes, o.frameBytes, uint64(len(data))); got != o.segments[i].Root {
+		return fmt.Errorf("segment %d has root %s, not %s as the outcome says", i, got.Short(),
+			o.segments[i].Root.Short())
+	}
+	if _, err := w.Write(slot.AppendRoots(nil, hashes)); err != nil {
+		return err
+	}
+	_, err := w.Write(data)
+	return err
+}
+
 // outcomes is the part of a store that keeps outcomes.
 type outcomes struct {
+	catalog[*outcomeFile]
 	folder     *folder
 	frameBytes int
 	requests   *requests
-
-	mu struct {
-		sync.Mutex
-		held     map[string]*outcomeFile // by file name
-		segments map[slot.Root]segmentAt // of all of them
-	}
 }
 
 // segmentAt is the place of a segment.
@@ -28,10 +107,14 @@ type segmentAt struct {
 	index int
 }
 
-func newOutcomes(folder *folder, frameBytes int, requests *requests) *outcomes {
-	s := &outcomes{folder: folder, frameBytes: frameBytes, requests: requests}
-	s.mu.held, s.mu.segments = map[string]*outcomeFile{}, map[slot.Root]segmentAt{}
-	return s
+// find finds a segment in any of the outcomes.
+func (s *outcomes) find(root slot.Root) (segmentAt, bool) {
+	for _, o := range s.all() {
+		if i := slices.IndexFunc(o.segments, func(g slot.Segment) bool { return g.Root == root }); i >= 0 {
+			return segmentAt{o, i}, true
+		}
+	}
+	return segmentAt{}, false
 }
 
 // put writes an outcome that is not held yet.
@@ -53,49 +136,9 @@ func (s *outcomes) put(o *outcomeFile, data func(i int) []byte) error {
 		return nil
 	})
 	if err == nil {
-		s.add(o)
+		s.add(o.name, o)
 	}
 	return err
-}
-
-func (s *outcomes) named(name string) *outcomeFile {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.held[name]
-}
-
-func (s *outcomes) list() []*outcomeFile {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	files := make([]*outcomeFile, 0, len(s.mu.held))
-	for _, o := range s.mu.held {
-		files = append(files, o)
-	}
-	return files
-}
-
-func (s *outcomes) add(o *outcomeFile) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.held[o.name] = o
-	for i, g := range o.segments {
-		s.mu.segments[g.Root] = segmentAt{o, i}
-	}
-}
-
-func (s *outcomes) forget(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.held[name] == nil {
-		return
-	}
-	delete(s.mu.held, name)
-	clear(s.mu.segments) // another outcome may have a segment with the same root
-	for _, o := range s.mu.held {
-		for i, g := range o.segments {
-			s.mu.segments[g.Root] = segmentAt{o, i}
-		}
-	}
 }
 
 // setAside takes a corrupt file out of the store.
@@ -132,6 +175,6 @@ func (s *outcomes) scan(name string, height uint64, root slot.Root) error {
 			s.frameBytes)}
 	}
 	o.name, o.height = name, height
-	s.add(o)
+	s.add(o.name, o)
 	return nil
 }

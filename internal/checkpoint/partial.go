@@ -188,7 +188,7 @@ func (p *Partial) Adopt() (Checkpoint, error) {
 		p.Discard()
 		return Checkpoint{}, err
 	}
-	p.in.states.add(p.c, nil)
+	p.in.states.keep(p.c, nil)
 	p.close()
 	return p.c, p.in.folder.remove(filepath.Base(p.journal.Name()))
 }

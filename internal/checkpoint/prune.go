@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -63,7 +64,7 @@ func (s *Store) Prune(p Policy) error {
 			kept++
 		}
 	}
-	for _, o := range s.outcomes.list() {
+	for _, o := range s.outcomes.all() {
 		root, known := p.Outcome(o.height)
 		if kept > 0 && o.height <= min(oldest, outcomes-1) || known && root != o.root {
 			gone = append(gone, o.name)
@@ -89,8 +90,8 @@ func (s *Store) held(h Hold, newest uint64) (states map[string]bool, outcomes ui
 	var asked []Checkpoint
 	for _, name := range s.requests.within(h.For) {
 		if c, ok := s.states.named(name); ok && c.Height >= least {
-			asked = append(asked, c)
-		} else if o := s.outcomes.named(name); o != nil && o.height >= least {
+			asked = append(asked, c.Checkpoint)
+		} else if o, ok := s.outcomes.named(name); ok && o.height >= least {
 			outcomes = min(outcomes, o.height)
 		}
 	}
@@ -115,4 +116,38 @@ func (s *Store) corrupt() (names []string, err error) {
 		}
 	}
 	return names, nil
+}
+
+// requests remembers from which files other peers fetch.
+type requests struct {
+	mu struct {
+		sync.Mutex
+		last map[string]time.Time // by file name
+	}
+}
+
+func newRequests() *requests {
+	r := &requests{}
+	r.mu.last = map[string]time.Time{}
+	return r
+}
+
+func (r *requests) note(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.last[name] = time.Now()
+}
+
+// within lists the files that were asked for within a time, and forgets the others.
+func (r *requests) within(d time.Duration) (names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, at := range r.mu.last {
+		if time.Since(at) > d {
+			delete(r.mu.last, name)
+			continue
+		}
+		names = append(names, name)
+	}
+	return names
 }

@@ -50,9 +50,7 @@ func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
 
 // segment opens a segment for another peer.
 func (s *outcomes) segment(root slot.Root) (*SegmentReader, error) {
-	s.mu.Lock()
-	at, ok := s.mu.segments[root]
-	s.mu.Unlock()
+	at, ok := s.find(root)
 	if !ok {
 		return nil, fmt.Errorf("checkpoint: segment %s: %w", root.Short(), ErrNotHeld)
 	}
@@ -87,30 +85,25 @@ func (r *SegmentReader) Frames() int64 { return r.at.file.frames(r.at.index) }
 func (r *SegmentReader) hashesAt() int64 { return r.at.file.offsets[r.at.index] }
 func (r *SegmentReader) dataAt() int64   { return r.hashesAt() + r.Frames()*int64(len(slot.Root{})) }
 
-// Hashes reads the hashes of all frames, 32 bytes each, and verifies them against the segment's
-// root.
-func (r *SegmentReader) Hashes() ([]byte, error) {
+// Hashes reads the hashes of all frames and verifies them against the segment's root.
+func (r *SegmentReader) Hashes() ([]slot.Root, error) {
 	b := make([]byte, r.Frames()*int64(len(slot.Root{})))
 	if _, err := r.f.ReadAt(b, r.hashesAt()); err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %w", r.f.Name(), err)
 	}
-	hashes := make([]slot.Root, r.Frames())
-	for i := range hashes {
-		copy(hashes[i][:], b[i*len(slot.Root{}):])
-	}
-	o := r.at.file
+	hashes, o := slot.ParseRoots(b), r.at.file
 	if slot.FrameRoot(hashes, o.frameBytes, uint64(r.Size())) != o.segments[r.at.index].Root {
 		err := &CorruptError{r.f.Name(), fmt.Sprintf("the frame hashes of segment %d are not those of its root",
 			r.at.index)}
 		r.s.setAside(o.name, err)
 		return nil, err
 	}
-	return b, nil
+	return hashes, nil
 }
 
 // Frame appends frame k to dst, verified against its hash from Hashes, so that no rotten bytes are
 // sent to anybody.
-func (r *SegmentReader) Frame(dst []byte, k int64, hashes []byte) ([]byte, error) {
+func (r *SegmentReader) Frame(dst []byte, k int64, hashes []slot.Root) ([]byte, error) {
 	fb := int64(r.at.file.frameBytes)
 	if k < 0 || k >= r.Frames() {
 		return dst, fmt.Errorf("checkpoint: frame %d of %d", k, r.Frames())
@@ -120,7 +113,7 @@ func (r *SegmentReader) Frame(dst []byte, k int64, hashes []byte) ([]byte, error
 	if _, err := r.f.ReadAt(dst[n:], r.dataAt()+k*fb); err != nil {
 		return dst[:n], err
 	}
-	if got := slot.Hash(dst[n:]); string(got[:]) != string(hashes[k*int64(len(got)):][:len(got)]) {
+	if slot.Hash(dst[n:]) != hashes[k] {
 		err := &CorruptError{r.f.Name(), fmt.Sprintf("frame %d of segment %d does not have its hash", k, r.at.index)}
 		r.s.setAside(r.at.file.name, err)
 		return dst[:n], err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -28,33 +29,26 @@ func newestFirst(a, b Checkpoint) int {
 	return cmp.Or(cmp.Compare(b.Height, a.Height), slices.Compare(a.Root[:], b.Root[:]))
 }
 
+// stateFile is the file of a state.
+type stateFile struct {
+	Checkpoint
+	tree []byte // bao outboard; nil until the state was read or written whole
+}
+
 // states is the part of a store that keeps checkpoints.
 type states struct {
+	catalog[stateFile]
 	folder   *folder
 	shape    Shape
 	requests *requests
 	making   sync.Mutex // held while a tree is made, which reads a whole state
-
-	mu struct {
-		sync.Mutex
-		held  map[string]Checkpoint // by file name
-		trees map[slot.Root][]byte  // bao outboard of states that were read or written whole
-	}
-}
-
-func newStates(folder *folder, shape Shape, requests *requests) *states {
-	s := &states{folder: folder, shape: shape, requests: requests}
-	s.mu.held, s.mu.trees = map[string]Checkpoint{}, map[slot.Root][]byte{}
-	return s
 }
 
 // list returns the checkpoints, newest first.
 func (s *states) list() []Checkpoint {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]Checkpoint, 0, len(s.mu.held))
-	for _, c := range s.mu.held {
-		list = append(list, c)
+	var list []Checkpoint
+	for _, c := range s.all() {
+		list = append(list, c.Checkpoint)
 	}
 	slices.SortFunc(list, newestFirst)
 	return list
@@ -65,39 +59,19 @@ func (s *states) holds(c Checkpoint) bool {
 	return ok
 }
 
-func (s *states) named(name string) (Checkpoint, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c, ok := s.mu.held[name]
+// find finds a file with the state of a root, of any height, and one whose tree is known if there
+// is one.
+func (s *states) find(root slot.Root) (c stateFile, ok bool) {
+	for _, file := range s.all() {
+		if file.Root == root && (!ok || file.tree != nil) {
+			c, ok = file, true
+		}
+	}
 	return c, ok
 }
 
-func (s *states) find(root slot.Root) (c Checkpoint, tree []byte, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.mu.held {
-		if c.Root == root {
-			return c, s.mu.trees[root], true
-		}
-	}
-	return Checkpoint{}, nil, false
-}
-
-func (s *states) add(c Checkpoint, tree []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.held[c.name()] = c
-	if tree != nil {
-		s.mu.trees[c.Root] = tree
-	}
-}
-
-func (s *states) forget(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.mu.trees, s.mu.held[name].Root)
-	delete(s.mu.held, name)
-}
+// keep takes a state into the list.
+func (s *states) keep(c Checkpoint, tree []byte) { s.add(c.name(), stateFile{c, tree}) }
 
 // setAside takes a corrupt file out of the store.
 func (s *states) setAside(name string, why *CorruptError) {
@@ -116,7 +90,7 @@ func (s *states) scan(name string, height uint64, root slot.Root) error {
 	if err != nil {
 		return err
 	}
-	s.add(Checkpoint{Height: height, Slot: slotNumber, Root: root, Size: s.shape.Size()}, nil)
+	s.keep(Checkpoint{Height: height, Slot: slotNumber, Root: root, Size: s.shape.Size()}, nil)
 	return nil
 }
 
@@ -168,7 +142,7 @@ func (s *states) save(c Checkpoint, vectors [][]float32) error {
 	if err != nil {
 		return err
 	}
-	s.add(c, tree)
+	s.keep(c, tree)
 	return nil
 }
 
@@ -201,7 +175,7 @@ func (s *states) read(c Checkpoint, vectors [][]float32) error {
 	if root != c.Root {
 		return &CorruptError{f.Name(), fmt.Sprintf("its bytes have root %s", root)}
 	}
-	s.add(c, tree)
+	s.keep(c, tree)
 	return nil
 }
 
@@ -224,7 +198,7 @@ func readVector(r io.Reader, v []float32) error {
 
 // open opens the state with this root, whatever its height, and returns its tree.
 func (s *states) open(root slot.Root) (disk.File, []byte, error) {
-	c, tree, ok := s.find(root)
+	c, ok := s.find(root)
 	if !ok {
 		return nil, nil, notHeld(root)
 	}
@@ -236,43 +210,40 @@ func (s *states) open(root slot.Root) (disk.File, []byte, error) {
 		}
 		return nil, nil, fmt.Errorf("checkpoint: state %s: %w", root.Short(), err)
 	}
-	if tree == nil {
-		if tree, err = s.treeFor(c, f); err != nil {
+	if c.tree == nil {
+		if c.tree, err = s.makeTree(root, f); err != nil {
 			_ = f.Close()
 			return nil, nil, err
 		}
 	}
-	return f, tree, nil
-}
-
-// treeFor returns the tree of a state. When several callers ask for it at the same time, it is made
-// once.
-func (s *states) treeFor(c Checkpoint, f disk.File) ([]byte, error) {
-	s.making.Lock()
-	defer s.making.Unlock()
-	_, tree, ok := s.find(c.Root)
-	if !ok { // the caller before found it corrupt
-		return nil, notHeld(c.Root)
-	}
-	if tree != nil {
-		return tree, nil
-	}
-	return s.makeTree(c, f)
+	return f, c.tree, nil
 }
 
 // makeTree reads a state whose tree is not known yet: one that was listed or adopted but not
 // loaded. Such a state has to be verified before it is served, because its readers would take this
-// peer for a liar.
-func (s *states) makeTree(c Checkpoint, f disk.File) ([]byte, error) {
-	tree, root, err := hashTree(fromFile(f), c.Size)
+// peer for a liar. When several callers ask for a tree at the same time, it is made once.
+func (s *states) makeTree(root slot.Root, f disk.File) ([]byte, error) {
+	s.making.Lock()
+	defer s.making.Unlock()
+	c, ok := s.find(root)
+	if !ok { // the caller before found it corrupt
+		return nil, notHeld(root)
+	}
+	if c.tree != nil {
+		return c.tree, nil
+	}
+	tree, got, err := hashTree(fromFile(f), c.Size)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %w", f.Name(), err)
 	}
-	if root != c.Root {
-		err := &CorruptError{f.Name(), fmt.Sprintf("its bytes have root %s", root)}
-		s.setAside(c.name(), err)
+	name := filepath.Base(f.Name())
+	if got != root {
+		err := &CorruptError{f.Name(), fmt.Sprintf("its bytes have root %s", got)}
+		s.setAside(name, err)
 		return nil, err
 	}
-	s.add(c, tree)
+	if c, ok = s.named(name); ok {
+		s.keep(c.Checkpoint, tree)
+	}
 	return tree, nil
 }

@@ -53,7 +53,8 @@ func Open(dir string, cfg Config) (*Store, error) {
 	}
 	f, r := &folder{dir: dir, fs: cfg.FS, log: cfg.Logger, readOnly: cfg.ReadOnly}, newRequests()
 	s := &Store{
-		folder: f, requests: r, states: newStates(f, cfg.Shape, r), outcomes: newOutcomes(f, cfg.FrameBytes, r),
+		folder: f, requests: r, states: &states{folder: f, shape: cfg.Shape, requests: r},
+		outcomes: &outcomes{folder: f, frameBytes: cfg.FrameBytes, requests: r},
 	}
 	s.incoming = &incoming{folder: f, states: s.states}
 	if !cfg.ReadOnly {
@@ -238,13 +239,14 @@ func (s *Store) PutOutcome(height uint64, segments []slot.Segment, data func(i i
 // HasOutcome tells whether the outcome of this height is held. Its bytes are checked when they are
 // read.
 func (s *Store) HasOutcome(height uint64, root slot.Root) bool {
-	return s.outcomes.named(fileName(outcomePrefix, height, root)) != nil
+	_, held := s.outcomes.named(fileName(outcomePrefix, height, root))
+	return held
 }
 
 // Outcome gives access to an outcome that is held. Otherwise the error wraps ErrNotHeld.
 func (s *Store) Outcome(height uint64, root slot.Root) (*Outcome, error) {
-	o := s.outcomes.named(fileName(outcomePrefix, height, root))
-	if o == nil {
+	o, held := s.outcomes.named(fileName(outcomePrefix, height, root))
+	if !held {
 		return nil, fmt.Errorf("checkpoint: outcome %s of height %d: %w", root.Short(), height, ErrNotHeld)
 	}
 	return &Outcome{Height: height, Root: root, Segments: o.segments, s: s.outcomes, file: o}, nil

@@ -176,7 +176,7 @@ func (v *victim) open() (*Store, error) {
 	entries, err := v.fs.ReadDir(tortureDir)
 	// for the next fetch
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), partialPrefix) })
-	if n := len(s.List()) + len(s.outcomes.mu.held); err != nil || len(entries) != n {
+	if n := len(s.List()) + len(s.outcomes.all()); err != nil || len(entries) != n {
 		v.fatalf("%d files for %d states and outcomes: %v", len(entries), n, err)
 	}
 	return s, nil

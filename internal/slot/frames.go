@@ -1,6 +1,10 @@
 package slot
 
-import "github.com/p2pdiloco/p2pdiloco/internal/wire"
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
 
 // Encoded vectors (contributions and reduced segments) are cut into frames of a fixed number of
 // bytes, the last one shorter. Their root commits to every frame, so a receiver that was given the
@@ -24,8 +28,22 @@ func FrameRoot(hashes []Root, frameBytes int, total uint64) Root {
 	b = append(b, "p2pdiloco/frames/1"...)
 	b = wire.AppendU32(b, uint32(frameBytes))
 	b = wire.AppendU64(b, total)
+	return Hash(AppendRoots(b, hashes))
+}
+
+// AppendRoots appends hashes one after the other.
+func AppendRoots(b []byte, hashes []Root) []byte {
 	for _, h := range hashes {
 		b = append(b, h[:]...)
 	}
-	return Hash(b)
+	return b
+}
+
+// ParseRoots reads what AppendRoots wrote; b holds whole hashes.
+func ParseRoots(b []byte) []Root {
+	hashes := make([]Root, 0, len(b)/len(Root{}))
+	for h := range slices.Chunk(b, len(Root{})) {
+		hashes = append(hashes, Root(h))
+	}
+	return hashes
 }

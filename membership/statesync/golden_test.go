@@ -36,7 +36,7 @@ func TestGoldenLayouts(t *testing.T) {
 			"list", appendList(nil, []checkpoint.Checkpoint{{Height: 9, Slot: 3, Root: root, Size: 64 + 4*1500}}),
 			"00000001 0000000000000009 0000000000000003" + rootHex + "00000000000017b0",
 		},
-		{"hashes", appendHashes(nil, 10, 4, root[:]), "000000000000000a 00000004" + rootHex},
+		{"hashes", appendHashes(nil, 10, 4, []slot.Root{root}), "000000000000000a 00000004" + rootHex},
 	}
 	for _, c := range cases {
 		if got, want := hex.EncodeToString(c.got), strings.ReplaceAll(c.want, " ", ""); got != want {

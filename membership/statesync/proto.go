@@ -174,8 +174,8 @@ func parseList(b []byte) ([]checkpoint.Checkpoint, error) {
 
 // appendHashes encodes the first block of an answer to askFrames: segment bytes u64 | frame bytes
 // u32 | hashes.
-func appendHashes(b []byte, size int64, frameBytes int, hashes []byte) []byte {
-	return append(wire.AppendU32(wire.AppendU64(b, uint64(size)), uint32(frameBytes)), hashes...)
+func appendHashes(b []byte, size int64, frameBytes int, hashes []slot.Root) []byte {
+	return slot.AppendRoots(wire.AppendU32(wire.AppendU64(b, uint64(size)), uint32(frameBytes)), hashes)
 }
 
 const hashesHead = 8 + 4
@@ -187,10 +187,7 @@ func parseHashes(b []byte, size int64, frameBytes int, root slot.Root) ([]slot.R
 	if got, fb := r.U64(), r.U32(); got != uint64(size) || fb != uint32(frameBytes) {
 		r.Fail("segment of %d bytes in frames of %d, not %d and %d", got, fb, size, frameBytes)
 	}
-	hashes := make([]slot.Root, r.Len()/len(slot.Root{}))
-	for i := range hashes {
-		copy(hashes[i][:], r.Take(len(slot.Root{})))
-	}
+	hashes := slot.ParseRoots(r.Take(r.Len() / len(slot.Root{}) * len(slot.Root{})))
 	if err := r.Done(); err != nil {
 		return nil, err
 	}

@@ -79,7 +79,6 @@ func TestServerLimits(t *testing.T) {
 // busy.
 func testServerLimits(t *testing.T, cfg ServerConfig, served, refused int) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg.Timeout = time.Minute
 		v := server(t, newStore(t, testShape), cfg)
 		n := &peers{serve: map[slot.PeerID]func(wire.Stream){"a": honest(v)}}
 		z := newZip()
@@ -257,12 +256,8 @@ func FuzzParseList(f *testing.F) {
 func FuzzParseHashes(f *testing.F) {
 	data := []byte("0123456789")
 	hashes := slot.FrameHashes(data, 4)
-	var flat []byte
-	for _, h := range hashes {
-		flat = append(flat, h[:]...)
-	}
 	root := slot.FrameRoot(hashes, 4, 10)
-	f.Add(appendHashes(nil, 10, 4, flat))
+	f.Add(appendHashes(nil, 10, 4, hashes))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if got, err := parseHashes(b, 10, 4, root); err == nil && !slices.Equal(got, hashes) {
 			t.Fatal("other hashes")

@@ -24,9 +24,8 @@ type ServerConfig struct {
 	BytesPerSecond int64
 	// Busy, if set, tells that the uplink has something better to carry. Bytes then leave at an
 	// eighth of BytesPerSecond. It must not block.
-	Busy    func() bool
-	Timeout time.Duration // for a request to come or a block to leave; default: 30 s
-	Logger  *slog.Logger  // nil: silent
+	Busy   func() bool
+	Logger *slog.Logger // nil: silent
 	// Prefer, if set, tells which peers may take all the streams: the members. All other peers
 	// together get half of them, so that they cannot keep a member from what it missed. It must not
 	// block.
@@ -40,12 +39,14 @@ type ServerConfig struct {
 func (c ServerConfig) withDefaults() ServerConfig {
 	c.Streams = orDefault(c.Streams, 32)
 	c.PerPeer = orDefault(c.PerPeer, 4)
-	c.Timeout = orDefault(c.Timeout, 30*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }
+
+// blockTime is for a request to come or a block to leave.
+const blockTime = 30 * time.Second
 
 // Server answers requests from a store.
 type Server struct {
@@ -140,7 +141,7 @@ func (s *Server) cost(q request) float64 {
 
 func (s *Server) readRequest(st wire.Stream) (request, error) {
 	var b [requestSize]byte
-	if err := st.SetReadDeadline(time.Now().Add(s.cfg.Timeout)); err != nil {
+	if err := st.SetReadDeadline(time.Now().Add(blockTime)); err != nil {
 		return request{}, err
 	}
 	if _, err := io.ReadFull(st, b[:]); err != nil {
@@ -174,12 +175,13 @@ func (s *Server) sendChunk(c *session, q request) (err error) {
 }
 
 func (s *Server) sendFrames(c *session, q request) error {
-	r, err := openSegment(s.store, s.cfg.Loose, q.Root)
+	r, err := s.segment(q.Root)
 	if err != nil {
 		return s.failed(c, err)
 	}
 	defer r.Close()
-	n, frameBytes := uint64(r.Frames()), s.store.FrameBytes()
+	frameBytes := s.store.FrameBytes()
+	n := uint64(frameCount(r.Size(), frameBytes))
 	if q.Offset > n || q.Length > n-q.Offset ||
 		q.Length*uint64(frameBytes) > max(maxFrameBytes, uint64(frameBytes)) {
 		return errors.New("frames behind the end, or too many")
@@ -202,6 +204,43 @@ func (s *Server) sendFrames(c *session, q request) error {
 		}
 	}
 	return nil
+}
+
+// segmentReader is a segment to serve, frame by frame.
+type segmentReader interface {
+	Size() int64
+	Hashes() ([]slot.Root, error)
+	Frame(dst []byte, k int64, hashes []slot.Root) ([]byte, error)
+	Close() error
+}
+
+// segment finds a segment in the store, or among those that are only in memory.
+func (s *Server) segment(root slot.Root) (segmentReader, error) {
+	r, err := s.store.Segment(root)
+	if err == nil {
+		return r, nil
+	}
+	if s.cfg.Loose != nil {
+		if b := s.cfg.Loose(root); b != nil {
+			return memorySegment{b, s.store.FrameBytes()}, nil
+		}
+	}
+	return nil, err
+}
+
+// memorySegment is a segment in memory.
+type memorySegment struct {
+	b          []byte
+	frameBytes int
+}
+
+func (m memorySegment) Size() int64                  { return int64(len(m.b)) }
+func (m memorySegment) Hashes() ([]slot.Root, error) { return slot.FrameHashes(m.b, m.frameBytes), nil }
+func (m memorySegment) Close() error                 { return nil }
+
+func (m memorySegment) Frame(dst []byte, k int64, _ []slot.Root) ([]byte, error) {
+	first := k * int64(m.frameBytes)
+	return append(dst, m.b[first:min(first+int64(m.frameBytes), m.Size())]...), nil
 }
 
 // failed answers that something is not held, or no longer because it was found corrupt. Any other
@@ -243,7 +282,7 @@ func (s *Server) send(c *session, b []byte) error {
 				return err
 			}
 		}
-		if err := c.st.SetWriteDeadline(time.Now().Add(s.cfg.Timeout)); err != nil {
+		if err := c.st.SetWriteDeadline(time.Now().Add(blockTime)); err != nil {
 			return err
 		}
 		if _, err := c.st.Write(b[:n]); err != nil {

@@ -27,36 +27,32 @@ func (c *Client) FetchState(
 	progress func(done, total int64),
 ) (checkpoint.Checkpoint, Report, error) {
 	f := stateFetch{
-		cfg: c.cfg, dial: c.dial, store: store, size: store.Shape().Size(), from: from, progress: progress,
-		tally: newTally(c.cfg),
+		transfer: c.begin(from), store: store, size: store.Shape().Size(), progress: progress,
 		want: byPreference(want, func(t Target) bool {
 			return store.Begun(checkpoint.Checkpoint{Height: t.Height, Root: t.Root})
 		}),
 	}
 	got, err := f.run(ctx)
-	return got, f.tally.end(), err
+	return got, f.end(), err
 }
 
 type stateFetch struct {
-	cfg      Config
-	dial     dialer
+	*transfer
 	store    *checkpoint.Store
 	size     int64    // of the state, in bytes
 	want     []Target // in the order of preference
-	from     func() []slot.PeerID
 	progress func(done, total int64)
-	tally    *tally
 }
 
 // run tries one target after the other. A state may be pruned, or its holders may die, while it is
 // fetched.
 func (f *stateFetch) run(ctx context.Context) (checkpoint.Checkpoint, error) {
 	if len(f.want) == 0 {
-		return checkpoint.Checkpoint{}, f.tally.noDonor("no state is certified yet")
+		return checkpoint.Checkpoint{}, f.noDonor("no state is certified yet")
 	}
 	var errs []error
 	for len(f.want) > 0 {
-		s := survey{cfg: f.cfg, dial: f.dial, tally: f.tally, from: f.from, size: f.size, want: f.want}
+		s := survey{transfer: f.transfer, size: f.size, want: f.want}
 		t, lacking, err := s.run(ctx)
 		if err != nil {
 			return checkpoint.Checkpoint{}, errors.Join(append(errs, err)...)
@@ -72,7 +68,9 @@ func (f *stateFetch) run(ctx context.Context) (checkpoint.Checkpoint, error) {
 }
 
 // fetch fetches one state from all peers but those that are known to lack it.
-func (f *stateFetch) fetch(ctx context.Context, t Target, lacking map[slot.PeerID]bool) (checkpoint.Checkpoint, error) {
+func (f *stateFetch) fetch(ctx context.Context, t Target, lacking map[slot.PeerID]bool) (
+	checkpoint.Checkpoint, error,
+) {
 	file, err := f.store.Create(checkpoint.Checkpoint{Height: t.Height, Slot: t.Slot, Root: t.Root})
 	if err != nil {
 		return checkpoint.Checkpoint{}, err
@@ -82,10 +80,9 @@ func (f *stateFetch) fetch(ctx context.Context, t Target, lacking map[slot.PeerI
 	for _, p := range pieces {
 		done -= p.size
 	}
-	f.tally.Resumed = done
+	f.Resumed = done
 	w := &swarm{
-		cfg: f.cfg, dial: f.dial, tally: f.tally, from: f.from, patience: f.cfg.Patience, lacking: lacking,
-		pieces: pieces,
+		transfer: f.transfer, patience: patience, lacking: lacking, pieces: pieces,
 		stored: func(p *piece) {
 			done += p.size
 			if f.progress != nil {

@@ -26,12 +26,9 @@ const maxSurveyed = 32 // peers asked at once
 // survey finds out which peers hold which of the wanted states. One goroutine runs it. Each answer
 // comes from a goroutine of its own.
 type survey struct {
-	cfg   Config
-	dial  dialer
-	tally *tally
-	from  func() []slot.PeerID // the list may grow
-	size  int64                // of the state, in bytes
-	want  []Target             // in the order of preference
+	*transfer
+	size int64    // of the state, in bytes
+	want []Target // in the order of preference
 
 	asked   map[slot.PeerID]bool               // the answer is on its way
 	holds   map[slot.PeerID]map[slot.Root]bool // the answers
@@ -47,16 +44,17 @@ type answer struct {
 }
 
 // run returns the preferred one of the wanted states that are held, and the peers that said that
-// they lack it. It waits Patience for a first holder, and after that Survey for the other peers.
+// they lack it. It waits for patience for a first holder, and after that for surveyTime for the
+// other peers.
 func (s *survey) run(ctx context.Context) (Target, map[slot.PeerID]bool, error) {
 	sctx, cancel := context.WithCancel(ctx)
 	s.asked, s.holds = map[slot.PeerID]bool{}, map[slot.PeerID]map[slot.Root]bool{}
 	s.failed, s.answers = map[slot.PeerID]int{}, make(chan answer)
 	defer s.wg.Wait()
 	defer cancel()
-	poll := time.NewTicker(s.cfg.Poll)
+	poll := time.NewTicker(pollTime)
 	defer poll.Stop()
-	end := time.NewTimer(s.cfg.Patience)
+	end := time.NewTimer(patience)
 	defer end.Stop()
 	found := false
 	s.ask(sctx)
@@ -66,11 +64,11 @@ func (s *survey) run(ctx context.Context) (Target, map[slot.PeerID]bool, error) 
 		case ok && len(s.asked) == 0:
 			return t, s.lacking(t), nil
 		case s.hopeless():
-			return Target{}, nil, s.tally.noDonor("none of the certified states")
+			return Target{}, nil, s.noDonor("none of the certified states")
 		}
 		if ok && !found {
 			found = true
-			end.Reset(s.cfg.Survey)
+			end.Reset(surveyTime)
 		}
 		select {
 		case <-ctx.Done():
@@ -79,7 +77,7 @@ func (s *survey) run(ctx context.Context) (Target, map[slot.PeerID]bool, error) 
 			if ok {
 				return t, s.lacking(t), nil
 			}
-			return Target{}, nil, s.tally.noDonor("none of the certified states")
+			return Target{}, nil, s.noDonor("none of the certified states")
 		case <-poll.C:
 			s.ask(sctx)
 		case a := <-s.answers:
@@ -92,7 +90,7 @@ func (s *survey) run(ctx context.Context) (Target, map[slot.PeerID]bool, error) 
 // hold one by now.
 func (s *survey) ask(ctx context.Context) {
 	for _, p := range s.from() {
-		if s.asked[p] || len(s.holds[p]) > 0 || s.tally.bad(p) || len(s.asked) >= maxSurveyed {
+		if s.asked[p] || len(s.holds[p]) > 0 || s.bad(p) || len(s.asked) >= maxSurveyed {
 			continue
 		}
 		s.asked[p] = true
@@ -121,7 +119,7 @@ func (s *survey) take(a answer) {
 	var liar *lieError
 	switch {
 	case errors.As(a.err, &liar):
-		s.tally.drop(Bad{a.peer, a.err.Error(), true})
+		s.drop(Bad{a.peer, a.err.Error(), true})
 	case a.err == nil:
 		s.holds[a.peer] = held
 	default: // asked again at the next poll
@@ -138,7 +136,7 @@ func (s *survey) hopeless() bool {
 		return false
 	}
 	for _, p := range s.from() {
-		silent := s.holds[p] == nil && !s.tally.bad(p) && s.failed[p] < maxStrikes
+		silent := s.holds[p] == nil && !s.bad(p) && s.failed[p] < maxStrikes
 		if silent || len(s.holds[p]) > 0 {
 			return false
 		}

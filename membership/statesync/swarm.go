@@ -24,10 +24,7 @@ import (
 // A piece whose fetch failed goes back to the queue before the fault is reported, so it is never
 // lost.
 type swarm struct {
-	cfg      Config
-	dial     dialer
-	tally    *tally
-	from     func() []slot.PeerID // the list may grow
+	*transfer
 	patience time.Duration        // how long the fetch waits while it has no donor
 	lacking  map[slot.PeerID]bool // peers that do not hold what is wanted
 	stored   func(p *piece)       // called for every piece that is stored; may be nil
@@ -57,7 +54,7 @@ func (w *swarm) run(ctx context.Context, what string) error {
 	}
 	w.x.results, w.x.over = make(chan result), ctx.Done()
 	w.active = map[slot.PeerID]*donor{}
-	poll := time.NewTicker(w.cfg.Poll)
+	poll := time.NewTicker(pollTime)
 	defer poll.Stop()
 	lonely := time.Now()
 	for left := len(w.pieces); left > 0; {
@@ -65,7 +62,7 @@ func (w *swarm) run(ctx context.Context, what string) error {
 		if len(w.active) > 0 {
 			lonely = time.Now()
 		} else if time.Since(lonely) >= w.patience {
-			return w.tally.noDonor(what)
+			return w.noDonor(what)
 		}
 		select {
 		case <-ctx.Done():
@@ -88,7 +85,7 @@ func (w *swarm) run(ctx context.Context, what string) error {
 func (w *swarm) admit(ctx context.Context) {
 	var fresh []slot.PeerID
 	for _, p := range w.from() {
-		if w.active[p] == nil && !w.lacking[p] && !w.tally.bad(p) && len(w.active) < w.cfg.Donors {
+		if w.active[p] == nil && !w.lacking[p] && !w.bad(p) && len(w.active) < maxDonors {
 			d := &donor{}
 			d.ctx, d.cancel = context.WithCancel(ctx)
 			w.active[p] = d
@@ -136,7 +133,7 @@ func (w *swarm) stopped(r result) error {
 		w.lacking[r.peer] = true
 	case d.ctx.Err() == nil: // otherwise the swarm has stopped it
 		var liar *lieError
-		w.tally.drop(Bad{r.peer, r.err.Error(), errors.As(r.err, &liar)})
+		w.drop(Bad{r.peer, r.err.Error(), errors.As(r.err, &liar)})
 	}
 	d.cancel() // the donor's other workers stop too
 	if d.workers--; d.workers == 0 {
@@ -148,14 +145,14 @@ func (w *swarm) stopped(r result) error {
 // count takes note of a piece that is stored. A donor that held the piece for too long, while
 // another one delivered it, is dropped.
 func (w *swarm) count(r result) {
-	w.tally.Bytes += int64(r.sent)
-	w.tally.Decoded += r.p.size
-	w.tally.Sources[r.peer] += int64(r.sent)
+	w.Bytes += int64(r.sent)
+	w.Decoded += r.p.size
+	w.Sources[r.peer] += int64(r.sent)
 	if w.stored != nil {
 		w.stored(r.p)
 	}
 	if t := r.p.slow; t != nil && t.peer != r.peer {
-		w.tally.drop(Bad{Peer: t.peer, Reason: fmt.Sprintf("stalled: another donor gave what it had not given "+
+		w.drop(Bad{Peer: t.peer, Reason: fmt.Sprintf("stalled: another donor gave what it had not given "+
 			"for %v", time.Since(t.at).Round(time.Millisecond))})
 		if d := w.active[t.peer]; d != nil {
 			d.cancel()
@@ -169,7 +166,7 @@ func (w *swarm) rescue() {
 	idle := w.x.idle.Load()
 	for _, p := range w.pieces {
 		t := p.holder.Load()
-		if p.stored.Load() || p.slow != nil || t == nil || time.Since(t.at) < w.cfg.Slow {
+		if p.stored.Load() || p.slow != nil || t == nil || time.Since(t.at) < slowPiece {
 			continue
 		}
 		if idle--; idle < 0 {

@@ -1,0 +1,77 @@
+package statesync
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Bad is a donor that was dropped.
+type Bad struct {
+	Peer   slot.PeerID
+	Reason string // plain words
+	// Lied is true if the donor sent bytes that are not what it was asked for. Otherwise it was
+	// slow, busy or unreachable.
+	Lied bool
+}
+
+// Report says where the bytes of a fetch came from.
+type Report struct {
+	Bytes   int64                 // on the wire, for the pieces that were used
+	Decoded int64                 // the size of those pieces
+	Resumed int64                 // bytes of the state that an earlier fetch had left on disk
+	Sources map[slot.PeerID]int64 // Bytes by donor
+	Bad     []Bad                 // in the order in which they were dropped
+	Elapsed time.Duration
+}
+
+// transfer is one fetch of a client: which peers it may ask, and its report. Only the goroutine
+// that runs the fetch uses it.
+type transfer struct {
+	*Client
+	Report
+	from  func() []slot.PeerID // peers that may hold what is wanted; the list may grow
+	began time.Time
+}
+
+func (c *Client) begin(from func() []slot.PeerID) *transfer {
+	return &transfer{Client: c, Report: Report{Sources: map[slot.PeerID]int64{}}, from: from, began: time.Now()}
+}
+
+// end returns the report of a fetch that is over.
+func (f *transfer) end() Report {
+	f.Elapsed = time.Since(f.began)
+	return f.Report
+}
+
+// bad tells whether a peer was dropped.
+func (f *transfer) bad(p slot.PeerID) bool {
+	return slices.ContainsFunc(f.Bad, func(b Bad) bool { return b.Peer == p })
+}
+
+// drop notes a donor that this fetch does not ask again.
+func (f *transfer) drop(b Bad) {
+	if f.bad(b.Peer) {
+		return
+	}
+	f.cfg.Logger.Warn("dropped a donor", "peer", b.Peer, "reason", b.Reason, "lied", b.Lied)
+	f.Bad = append(f.Bad, b)
+	if f.cfg.OnDrop != nil {
+		f.cfg.OnDrop(b)
+	}
+}
+
+// noDonor is the error that no donor is left. It names the dropped ones and the reasons.
+func (f *transfer) noDonor(what string) error {
+	var why []string
+	for _, b := range f.Bad {
+		why = append(why, fmt.Sprintf("%s %s", b.Peer.Short(), b.Reason))
+	}
+	if why == nil {
+		why = []string{"no peer that answers holds it"}
+	}
+	return fmt.Errorf("%w: %s (%s)", ErrNoDonor, what, strings.Join(why, "; "))
+}
