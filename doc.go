@@ -31,7 +31,7 @@
 //
 //	spec, trainer           what a run is agreed on, and what a trainer is: import these, too
 //	internal/node/round     one round, from the inner steps to the new anchor (round.go), and the
-//	                        five modes, a file each
+//	                        five modes
 //	internal/node/replica   the model: its state, outcomes, checkpoints and error feedback
 //	internal/node/formation finding the run, and which spec holds
 //	internal/node/admission private runs: secrets, tickets, operators' motions

@@ -23,11 +23,7 @@ import (
 //
 //	Anchor -> Task.Steps -> Begin -> Task.Delay steps -> Finish -> Task.Steps -> Begin -> …
 
-// Anchor waits until this peer is a member and holds the state, copies the anchor, D elements, into
-// dst, and returns the number of outer steps in it: the start of a caller's own training loop. The
-// others wait for this peer's contribution from then on. It returns ErrRunEnded, with the last
-// anchor in dst, when the run has ended. What was trained before is given up; a contribution that
-// was offered is waited for.
+// Anchor is p2pdiloco.Node.Anchor.
 func (l *Loop) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, err error) {
 	if l.begun != nil {
 		return 0, ErrRoundOpen
@@ -56,8 +52,7 @@ func (l *Loop) receive(ctx context.Context, params []float32) (slotNumber uint64
 	return l.base, err
 }
 
-// Task returns the round of inner steps that starts from the newest anchor. There is none before
-// the first anchor.
+// Task is p2pdiloco.Node.Task.
 func (l *Loop) Task() (task trainer.Task, ok bool) {
 	t := l.task.Load()
 	if t == nil {
@@ -68,24 +63,10 @@ func (l *Loop) Task() (task trainer.Task, ok bool) {
 	return task, true
 }
 
-// Measured says how long the inner steps of the round took that Sync or Begin is called for next,
-// where that is not the time since the last of these calls returned: because the loop did other
-// than Task.Steps and does not tell by Progress, or something else meanwhile. The run's pace goes
-// by it.
+// Measured is p2pdiloco.Node.Measured.
 func (l *Loop) Measured(steps int, took time.Duration) { l.rate.give(steps, took) }
 
-// Sync is one round: it contributes the pseudo-gradient anchor - params, waits until the slot is
-// agreed and applied, and overwrites params by the new anchor. params, D elements, must have grown
-// from what Anchor, Sync or Finish left. weight is the number of tokens or samples processed. It
-// returns ErrRunEnded, with the last anchor in params, after the last slot.
-//
-// In an overlapped mode it waits until the slot before is applied, and overwrites params by where
-// the next inner steps start; with the last slot's contribution it waits for that slot, too. A
-// round that is given up because ctx has ended is to be followed by Anchor.
-//
-// In mode streaming a round is what Task says: its steps to the next border, and the slot's
-// fragment alone. Sync waits for it on the spot; Begin and Finish are for loops that train on
-// meanwhile.
+// Sync is p2pdiloco.Node.Sync: Begin, and Finish at once.
 func (l *Loop) Sync(ctx context.Context, params []float32, weight uint64) error {
 	r, err := l.Begin(params, weight)
 	if err != nil {
@@ -108,9 +89,7 @@ type Round struct {
 	err  error         // valid once done is closed
 }
 
-// Begin is the first half of Sync and does not wait: it takes the pseudo-gradient anchor - params
-// and offers it. params are not kept, and ErrNotFinite offers nothing. Finish comes next; what is
-// trained until then starts from parameters that it overwrites, but in mode streaming.
+// Begin is p2pdiloco.Node.Begin.
 func (l *Loop) Begin(params []float32, weight uint64) (*Round, error) {
 	if l.begun != nil {
 		return nil, ErrRoundOpen

@@ -23,8 +23,7 @@ import (
 // where the next inner steps start, when a slot lands in the live parameters, and what a
 // contribution weighs.
 
-// Run drives the trainer, round by round, until the run's last slot is applied and agreed (nil),
-// ctx ends (its error), or the trainer fails. Without a trainer it waits for the end of the run.
+// Run is p2pdiloco.Node.Run. Without a trainer it waits for the end of the run.
 func (l *Loop) Run(ctx context.Context) error {
 	if l.model == nil {
 		v, err := l.Wait(ctx, func(v membership.View) bool { return v.Done || v.Missed })

@@ -3,13 +3,57 @@ package round
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/spec"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
+
+// next waits until there is a round to do. It does not wait if a contribution is still in flight:
+// the round after that is due. After the last slot there is no round, and next waits for that slot.
+func (l *Loop) next(ctx context.Context) (trainer.Task, error) {
+	if l.inFlight != nil && !l.drains() {
+		return *l.task.Load(), nil
+	}
+	if err := l.land(ctx); err != nil {
+		return trainer.Task{}, err
+	}
+	return l.border(ctx)
+}
+
+// border waits until this peer is a member, holds the state at the tip, and has a slot left to
+// train for.
+func (l *Loop) border(ctx context.Context) (trainer.Task, error) {
+	v, err := l.Wait(ctx, func(v membership.View) bool { return v.Done || v.Missed || v.IsMember && current(v) })
+	if err := errors.Join(err, missed(v)); err != nil {
+		return trainer.Task{}, err
+	}
+	if v.Done || v.AppliedSlot >= l.spec.LastSlot() {
+		l.clock.train() // there is nothing to train any more
+		_, err := l.Wait(ctx, func(v membership.View) bool { return v.Done })
+		return trainer.Task{}, errors.Join(err, ErrRunEnded)
+	}
+	l.anchored, l.switches = true, v.ChainSwitches
+	slotNumber := v.AppliedSlot + 1
+	return l.setTask(v, trainer.Task{
+		Slot: slotNumber, Steps: l.paced(v, slotNumber), Delay: l.spec.Delay(), Seed: l.spec.Seed, Self: l.self,
+		Members: v.Peers(), PartSteps: int(l.spec.PartSteps()),
+	}), nil
+}
+
+// setTask makes a task the newest, with this peer's part of the data for its slot. There is no part
+// if the slot closed meanwhile: then its round will be cut short.
+func (l *Loop) setTask(v membership.View, task trainer.Task) trainer.Task {
+	if part, ok := v.Part(task.Slot); ok {
+		task.Part, task.Done = part.Number, part.Done
+	}
+	l.task.Store(&task)
+	return task
+}
 
 // train does the rest of the inner steps of a slot, after those done before. They end early when
 // the slot closes without this peer and the run takes nothing so stale.
@@ -51,10 +95,8 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 	return stats, nil
 }
 
-// Progress says how many inner steps of the round are done: the others see by it that this peer is
-// at work, and where a run's pace goes by speeds it says what the time of a round that is offered
-// early was spent on. It may be called after every step, from any goroutine. It tells the ledger a
-// few times a second at most, and nothing before the first anchor.
+// Progress is p2pdiloco.Node.Progress. It tells the ledger a few times a second at most, and
+// nothing before the first anchor.
 func (l *Loop) Progress(stepsDone int) {
 	l.rate.progress(stepsDone)
 	if last := l.reported.Load(); last != nil && time.Since(*last) > 200*time.Millisecond {
@@ -68,4 +110,28 @@ func (l *Loop) report(stepsDone int) {
 	now := time.Now()
 	l.reported.Store(&now)
 	l.ledger.Report(membership.ReportContributes{Contributes: true, Steps: uint32(stepsDone)})
+}
+
+// paced returns how many inner steps to do in a round for a slot, from the anchor of the one
+// before.
+func (l *Loop) paced(v membership.View, slotNumber uint64) int {
+	h, base := l.spec.InnerSteps, slotNumber-1
+	switch l.spec.Pace {
+	case spec.PaceDyLU:
+		steps := v.Pace.Steps(l.self, base)
+		// this peer is slower than the records know, and the others should not wait until they show
+		// it
+		if own := l.rate.micros(); own > 0 {
+			steps = min(steps, v.Pace.StepsAt(own, base))
+		}
+		return int(steps)
+	case spec.PaceDeadline:
+		l.rate.seen(v.Tip.Slot + 1)
+		step := l.rate.median()
+		if step == 0 {
+			return int(max(1, h/4))
+		}
+		return int(min(max(1, l.rate.left(slotNumber, l.spec.RoundDuration())/step), spec.MaxSteps))
+	}
+	return l.spec.Interval(slotNumber)
 }
