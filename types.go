@@ -1,6 +1,14 @@
 package p2pdiloco
 
 import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/life"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -84,3 +92,66 @@ func Codecs() []string { return spec.Codecs() }
 
 // ParseSpec reads a settled spec as another peer encoded it.
 func ParseSpec(b []byte) (Spec, error) { return spec.Parse(b) }
+
+// Conditions that callers may want to tell apart with errors.Is.
+var (
+	// ErrClosed is returned by calls on a node that was closed. It unwraps to net.ErrClosed.
+	ErrClosed = life.ErrClosed
+	// ErrCloned ends a node whose identity another process uses at the same time, or whose data
+	// directory is an old copy.
+	ErrCloned = errors.New("p2pdiloco: the identity is used twice")
+	// ErrRemoved ends a node that the members have removed from the run.
+	ErrRemoved = errors.New("p2pdiloco: the members have removed this peer from the run: it can take part again once " +
+		"a quorum of them has readmitted it (p2pdiloco readmit PEER)")
+	// ErrOrder is wrapped by the reasons why Remove, Readmit or RotateSecret cannot be asked for.
+	ErrOrder = admission.ErrMotion
+	// ErrTicket is wrapped where an invitation (Config.Ticket) cannot be used any more, or is for
+	// another run.
+	ErrTicket = admission.ErrTicket
+	// ErrQuorum is returned by Recover while the members can decide.
+	ErrQuorum = errors.New("p2pdiloco: the members can decide by themselves: there is nothing to recover from")
+	// ErrRunEnded is returned by Anchor, Sync and Finish when the run's last slot has been applied.
+	ErrRunEnded = round.ErrRunEnded
+	// ErrMissed is returned where the run has ended, its final model is not here, and no peer that
+	// holds it has been heard for long.
+	ErrMissed = round.ErrMissed
+	// ErrLength is returned where a vector of the caller has another number of elements than the
+	// run's model.
+	ErrLength = round.ErrLength
+	// ErrNoAnchor is returned by Begin and Sync before there was an anchor: there is nothing yet
+	// that params could have grown from.
+	ErrNoAnchor = round.ErrNoAnchor
+	// ErrRoundOpen is returned by Anchor, Begin and Sync between Begin and Finish.
+	ErrRoundOpen = round.ErrRoundOpen
+	// ErrNoRound is returned by Finish for a round that is finished already.
+	ErrNoRound = round.ErrNoRound
+	// ErrNotFinite is returned when a pseudo-gradient holds a NaN, an infinity, or a value of 2^100
+	// (about 1.3e30) or more in magnitude: such a contribution is never offered.
+	ErrNotFinite = trainer.ErrNotFinite
+)
+
+// TrainerError says in which of its calls a Trainer failed. The run goes on without this peer:
+// Leave it.
+type TrainerError = trainer.Error
+
+// ExportConfig says which state Export writes, and where.
+type ExportConfig struct {
+	DataDir string  // of a peer, which may be running
+	Out     string  // the .safetensors file to make
+	Slot    *uint64 // nil: the newest that is on disk
+	// add the outer optimizer's vectors, under the names of the parameters with
+	// "p2pdiloco.outer.N." in front
+	Momentum bool
+	Force    bool         // replace Out
+	Logger   *slog.Logger // silent when nil
+}
+
+// Exported says what Export has written.
+type Exported = modelfile.Exported
+
+// Export writes a peer's model to a .safetensors file: the newest checkpoint that a record
+// certifies, brought up to the wanted slot by the outcomes that follow it on disk, each state held
+// against its certified root. It changes nothing in the data directory.
+func Export(ctx context.Context, cfg ExportConfig) (Exported, error) {
+	return modelfile.Export(ctx, modelfile.ExportConfig(cfg))
+}

@@ -112,3 +112,14 @@ func Read(fsys FS, path string, limit int64) ([]byte, error) {
 	}
 	return b, err
 }
+
+// Fault tells whether an error means that the disk takes no more writes: it is full, read-only or
+// failing.
+func Fault(err error) bool {
+	for _, fault := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO} {
+		if errors.Is(err, fault) {
+			return true
+		}
+	}
+	return false
+}

@@ -6,8 +6,8 @@
 // Load returns what the log amounts to. The first error of Save is final: the driver stops, and the
 // peer starts again on what is on disk. [Read] reads a log without a lock, beside a running peer.
 //
-// format.go has the layout of the file, frames.go reads frames and tells a torn end from damage,
-// replay.go folds the frames into a state (state.go), and file.go writes.
+// format.go has the layout of the file, reads frames and tells a torn end from damage, replay.go
+// folds the frames into a state (state.go), and file.go writes.
 package store
 
 import "errors"

@@ -8,6 +8,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/vector"
 )
 
 // Contribution is this peer's encoded pseudo-gradient of one fragment.
@@ -17,12 +18,12 @@ type Contribution struct {
 	Fragment int
 	Encoded  *allreduce.Contribution
 
-	// what encoding lost of this pseudo-gradient (feedback.go); nil if the codec loses nothing
+	// what encoding lost of this pseudo-gradient; nil if the codec loses nothing
 	residual []float32
 }
 
 // contributions are those of this peer that no record has settled yet, and what it owes from those
-// before (feedback.go).
+// before.
 type contributions struct {
 	self         slot.PeerID
 	params       allreduce.Params
@@ -98,3 +99,126 @@ func (c *contributions) settle(record slot.Record) {
 
 // forgive drops what is owed.
 func (c *contributions) forgive() { c.feedback.forgive() }
+
+// feedback is error feedback (1-bit SGD, Seide et al. 2014; arXiv 1901.09847), which a run with a
+// lossy codec uses: the peer owes what encoding lost of a pseudo-gradient D, and adds it to the
+// next pseudo-gradient of the same fragment. The debt e, D elements, is private to the peer:
+//
+//	x = e + D;  c = Q(x) is offered;  when a record lists c:  e += D - dec(c), in the segments that list this peer
+//
+// If nothing else was agreed in between, that is e = x - dec(c). In every segment the sum of e and
+// of what was decoded from this peer is at any time the sum of the D that it was listed with, so
+// nothing is lost: it only comes later.
+//
+//   - In the other segments e stays. A segment that does not list this peer took nothing of c, so D
+//     is lost to it as with any codec, and the debt from before remains. If D were owed too, a
+//     later slot would reduce it at full weight however stale it is by then.
+//   - The same holds for an offer that no record lists: it is forgotten.
+//   - The debt must be known before the next contribution is encoded; otherwise it would be paid
+//     twice. So the caller waits for the contribution under way before it encodes the next one. The
+//     overlapped modes lose nothing by that, for its slot must be applied before the next offer.
+//   - Nothing is owed in a process that starts, or after a state was fetched because records were
+//     missed or a branch was given up. That loses one slot's rounding.
+//   - Outcomes are encoded without feedback, for owners change from slot to slot (codec.Outcome).
+//
+// Some scale e by a factor beta. Here it is 1, which is best for these codecs.
+//
+// A nil feedback is that of a codec that loses nothing.
+type feedback struct {
+	sizes []uint64 // elements of the fragments
+
+	mu struct {
+		sync.Mutex
+		debt  [][]float32 // e, by fragment; nil until something is owed
+		spare []float32   // one of the buffers that residuals come in
+	}
+}
+
+func newFeedback(sizes []uint64, lossy bool) *feedback {
+	if !lossy {
+		return nil
+	}
+	f := &feedback{sizes: sizes}
+	f.mu.debt = make([][]float32, len(f.sizes))
+	return f
+}
+
+// encode commits to a fragment's pseudo-gradient together with what is owed, and returns the
+// residual D - dec(c), which owe takes. Without feedback it is plain encoding, and the residual is
+// nil. gradient is not kept.
+func (f *feedback) encode(p allreduce.Params, fragment int, gradient []float32) (c *allreduce.Contribution,
+	residual []float32, err error,
+) {
+	if f == nil {
+		c, err = allreduce.Encode(p, uint32(fragment), gradient)
+		return c, nil, err
+	}
+	x := f.borrow(len(gradient))
+	f.addDebt(x, fragment, gradient)
+	if c, err = allreduce.Encode(p, uint32(fragment), x); err != nil {
+		f.giveBack(x)
+		return nil, nil, err
+	}
+	vector.Sub(x, gradient, x)
+	return c, x, nil
+}
+
+// addDebt sets x = e + D.
+func (f *feedback) addDebt(x []float32, fragment int, gradient []float32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.mu.debt[fragment]; e != nil {
+		vector.Add(x, e, gradient)
+		return
+	}
+	copy(x, gradient)
+}
+
+// owe adds a residual to the debt, once a record lists its contribution at an index.
+func (f *feedback) owe(record slot.Record, index int, residual []float32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.mu.debt[record.Fragment]
+	if e == nil {
+		e = make([]float32, f.sizes[record.Fragment])
+		f.mu.debt[record.Fragment] = e
+	}
+	for _, s := range record.Segments {
+		if s.Contributors.Has(index) {
+			part := e[s.Range.Begin:s.Range.End]
+			vector.Add(part, part, residual[s.Range.Begin:s.Range.End])
+		}
+	}
+}
+
+// forgive drops what is owed.
+func (f *feedback) forgive() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.mu.debt)
+}
+
+// borrow lends a buffer with any values.
+func (f *feedback) borrow(n int) []float32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := f.mu.spare
+	f.mu.spare = nil
+	if cap(b) < n {
+		b = make([]float32, slices.Max(f.sizes))
+	}
+	return b[:n]
+}
+
+// giveBack ends the use of a residual.
+func (f *feedback) giveBack(residual []float32) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.spare = residual
+}

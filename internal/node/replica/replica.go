@@ -132,7 +132,7 @@ func (r *Replica) Encode(base, weight uint64, part []float32) (Contribution, err
 	return r.contributions.encode(base, weight, int(fragment), part)
 }
 
-// PaysDebts says whether what encoding loses goes into later contributions (feedback.go): then a
+// PaysDebts says whether what encoding loses goes into later contributions (feedback): then a
 // contribution is encoded once it is known what became of the one before.
 func (r *Replica) PaysDebts() bool { return r.contributions.feedback != nil }
 

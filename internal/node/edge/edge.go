@@ -1,3 +1,8 @@
+// Package edge joins the parts of a node to its network: the ledger's messages (Ledger), and the
+// streams of the all-reduce and of the state transfer (Bulk).
+//
+// A node makes a Ledger, hands it to the ledger's driver as its transport, and then Opens it with
+// what receives messages: nothing is sent or received before. It Closes it before the network.
 package edge
 
 import (
@@ -6,9 +11,12 @@ import (
 	"log/slog"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/p2pdiloco/p2pdiloco/gossip"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -40,12 +48,22 @@ type Ledger struct {
 	cfg       LedgerConfig
 	messenger *p2p.Messenger
 	topic     *gossip.Topic
-	members   peerSet  // which this node has seen so far
-	fallback  fallback // of the goroutine that reports drops
+	members   *lru.Cache[slot.PeerID, struct{}] // which this node has seen so far
+	fallback  fallback                          // of the goroutine that reports drops
 }
 
+// maxMembers bounds the members that are remembered: above the number that there can be, so that
+// those of now are always among them.
+const maxMembers = 8192
+
 // NewLedger makes the transport. It does nothing until Open.
-func NewLedger(cfg LedgerConfig) *Ledger { return &Ledger{cfg: cfg} }
+func NewLedger(cfg LedgerConfig) *Ledger {
+	members, err := lru.New[slot.PeerID, struct{}](maxMembers)
+	if err != nil {
+		panic("edge: " + err.Error()) // the bound is a constant
+	}
+	return &Ledger{cfg: cfg, members: members}
+}
 
 // Open begins to send and to receive. deliver gets each message that arrives, also those that come
 // back by gossip under this peer's own name: they may be of its earlier days. It must not block.
@@ -113,17 +131,21 @@ func (l *Ledger) Topic() *gossip.Topic { return l.topic }
 
 // KeepClose spares the members where connections, or what is kept of authors, must be cut down.
 func (l *Ledger) KeepClose(members []slot.PeerID) {
-	l.members.add(members)
+	l.AddMembers(members...)
 	l.cfg.Network.Protect(members)
 	l.topic.Keep(members)
 }
 
 // AddMembers notes peers that were members for a while.
-func (l *Ledger) AddMembers(peers ...slot.PeerID) { l.members.add(peers) }
+func (l *Ledger) AddMembers(peers ...slot.PeerID) {
+	for _, p := range peers {
+		l.members.Add(p, struct{}{})
+	}
+}
 
 // WasMember says whether a peer has been a member since this node started: such a peer is no
 // newcomer if it comes back.
-func (l *Ledger) WasMember(p slot.PeerID) bool { return l.members.has(p) }
+func (l *Ledger) WasMember(p slot.PeerID) bool { return l.members.Contains(p) }
 
 // undelivered gossips what could not be sent to a peer.
 func (l *Ledger) undelivered(to slot.PeerID, message []byte, err error) {
@@ -141,4 +163,60 @@ func (l *Ledger) Close() {
 	if l.topic != nil {
 		_ = l.topic.Close()
 	}
+}
+
+// Bulk opens and accepts streams of one protocol: the transport of the all-reduce, and that of
+// state synchronisation.
+type Bulk struct {
+	Network  *p2p.Network
+	Protocol string
+	// Replace may replace each stream that was opened or accepted (testhooks.Hooks.Streams); nil:
+	// streams stay as they are.
+	Replace func(protocol string, opened bool, s canonical.Stream) canonical.Stream
+}
+
+// Open implements allreduce.Transport and statesync's opener.
+func (b Bulk) Open(ctx context.Context, peer slot.PeerID) (canonical.Stream, error) {
+	s, err := b.Network.OpenBulk(ctx, peer, b.Protocol)
+	if err == nil && b.Replace != nil {
+		s = b.Replace(b.Protocol, true, s)
+	}
+	return s, err
+}
+
+// Handle has serve called with each stream that a peer opens to this one.
+func (b Bulk) Handle(serve func(from slot.PeerID, s canonical.Stream)) {
+	b.Network.Handle(b.Protocol, func(from slot.PeerID, s canonical.Stream) {
+		if b.Replace != nil {
+			s = b.Replace(b.Protocol, false, s)
+		}
+		serve(from, s)
+	})
+}
+
+// fallbackPause bounds how often one message is gossiped. When a peer cannot be reached, all
+// messages that wait for it are given up at the same moment, repeats of one message included.
+const fallbackPause = 100 * time.Millisecond
+
+// fallback decides which of the messages that could not be sent directly are gossiped. One message
+// for many peers is gossiped once. A message that is sent to the same peer again is a repeat of
+// what was not answered, and is gossiped again: signatures are deterministic, so the repeat has the
+// same bytes, and the first one may have come at a time when it was of no use.
+type fallback struct {
+	last     slot.Root // the hash of the message that was gossiped last
+	at       time.Time // when
+	gossiped map[slot.PeerID]struct{}
+}
+
+// due says whether a message for a peer must be gossiped now, and takes note of it.
+func (f *fallback) due(to slot.PeerID, message []byte, now time.Time) bool {
+	h := slot.Hash(message)
+	_, repeated := f.gossiped[to]
+	if h == f.last && (!repeated || now.Sub(f.at) < fallbackPause) {
+		f.gossiped[to] = struct{}{}
+		return false
+	}
+	f.last, f.at = h, now
+	f.gossiped = map[slot.PeerID]struct{}{to: {}}
+	return true
 }

@@ -3,7 +3,11 @@
 // model. It also bounds the garbage beside the model.
 package machine
 
-import "fmt"
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+)
 
 // nodeVectors are the vectors of D float32 that a node keeps.
 const nodeVectors = 5
@@ -17,4 +21,27 @@ func Holds(d uint64) error {
 			d, nodeVectors, limit>>20)
 	}
 	return nil
+}
+
+// Of the heap's garbage: Go lets it grow to as much as is in use, which doubles a process whose
+// heap is a few vectors. These hold no pointers, so that to collect more often costs little.
+const (
+	vectorAllowed  = 32 << 20 // bytes of a vector up to which Go's default stays
+	garbagePercent = 100
+	garbageLeast   = 25
+)
+
+// Frugal bounds the garbage of a process whose heap is mostly vectors of d float32. GOGC in the
+// environment overrides it.
+func Frugal(d uint64) {
+	if _, set := os.LookupEnv("GOGC"); !set {
+		debug.SetGCPercent(gcPercent(d))
+	}
+}
+
+func gcPercent(d uint64) int {
+	if 4*d <= vectorAllowed {
+		return garbagePercent
+	}
+	return max(garbageLeast, int(garbagePercent*uint64(vectorAllowed)/(4*d)))
 }
