@@ -12,6 +12,7 @@ type acceptor struct {
 	*effects
 	*height
 	presence *presence
+	proofs   *proofs
 	motions  *motions
 	model    *model
 	pledges  *pledges
@@ -55,7 +56,7 @@ func (ac *acceptor) promise(ballot uint32, to slot.PeerID) {
 	d := ac.open
 	promise := wire.Promise{Ref: d.at(ballot)}
 	if v := ac.pledges.open.Vote; v != nil {
-		promise.Voted, promise.VoteBallot, promise.VoteRecord = true, v.Ballot, v.Record
+		promise.Voted, promise.VoteBallot, promise.VoteRecord, promise.VoteProofs = true, v.Ballot, v.Record, v.Proofs
 	}
 	ac.send(promise, to)
 }
@@ -117,11 +118,22 @@ func (ac *acceptor) onPropose(msg wire.Message, p wire.Propose) error {
 	if r := p.Record; r.Kind == slot.Access && ac.chain.Access().BarredBy(r, msg.From) {
 		return chain.Invalid("a proposal that removes its leader")
 	}
+	ac.proofs.noteAll(p.Record.Contributions, p.Proofs)
+	if !ac.proofs.has(p.Record.Contributions) && !ac.votedFor(p.Record) {
+		return chain.Invalid("a proposal with an offer that its contributor has not signed")
+	}
 	ac.motions.adoptSigned(p.Record.Decisions)
 	if d.proposal == nil {
 		d.proposal, d.led, d.life = &p, true, ac.now
 	}
 	return nil
+}
+
+// votedFor says whether this peer's newest vote is for a record. It keeps a certified record of a
+// branch that it left as a vote, without the proofs of its offers.
+func (ac *acceptor) votedFor(r slot.Record) bool {
+	v := ac.pledges.open.Vote
+	return v != nil && v.Record.Hash() == r.Hash()
 }
 
 // castVote votes for the proposal once nothing is missing. The conditions, each with what happens
@@ -154,7 +166,7 @@ func (ac *acceptor) castVote() {
 // recordVote puts a vote on disk. A leader's proposal is its own vote (H5).
 func (ac *acceptor) recordVote(ballot uint32, r slot.Record) {
 	d := ac.open
-	ac.pledges.open.Vote = &wire.EntryVote{Ref: d.at(ballot), Record: r}
+	ac.pledges.open.Vote = &wire.EntryVote{Ref: d.at(ballot), Record: r, Proofs: ac.proofs.of(r.Contributions)}
 	d.proposal = nil
 	ac.persist(*ac.pledges.open.Vote)
 }

@@ -1,11 +1,15 @@
 package membership
 
-import "github.com/p2pdiloco/p2pdiloco/membership/wire"
+import (
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
 
 // peers is what is known of other peers.
 type peers struct {
 	presence *presence
 	evidence *evidence
+	proofs   *proofs
 	clones   *clones
 	quorum   *quorum
 }
@@ -59,6 +63,7 @@ func assemble(f *facts, e *effects) *Machine {
 func (m *Machine) makePeers(f *facts, e *effects) {
 	m.presence = newPresence(f, e)
 	m.evidence = &evidence{facts: f, effects: e, presence: m.presence}
+	m.proofs = &proofs{facts: f, evidence: m.evidence, known: map[slot.PeerID][]provenOffer{}}
 	m.clones = &clones{facts: f, effects: e, presence: m.presence}
 	m.quorum = &quorum{facts: f, effects: e, presence: m.presence, evidence: m.evidence}
 }
@@ -69,6 +74,7 @@ func (m *Machine) makeMembers(f *facts, e *effects) {
 	m.own = &own{facts: f, effects: e, model: m.model, mineAt: never}
 	m.roster = &roster{
 		facts: f, presence: m.presence, evidence: m.evidence, motions: m.motions, model: m.model, own: m.own,
+		proofs: m.proofs,
 	}
 }
 
@@ -110,7 +116,7 @@ func (m *Machine) makeBranches(f *facts, e *effects) {
 func (m *Machine) makeDecision(f *facts, e *effects) {
 	m.acceptor = &acceptor{
 		facts: f, effects: e, height: m.height,
-		presence: m.presence, motions: m.motions, model: m.model, pledges: m.pledges,
+		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, pledges: m.pledges,
 	}
 	m.history = &history{
 		facts: f, effects: e, height: m.height,
@@ -118,24 +124,25 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 	}
 	m.participant = &participant{
 		facts: f, effects: e, height: m.height,
-		presence: m.presence, motions: m.motions, model: m.model, own: m.own, acceptor: m.acceptor, history: m.history,
+		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, own: m.own, acceptor: m.acceptor,
+		history: m.history,
 	}
 	m.planner = &planner{
 		facts: f, effects: e, height: m.height,
-		presence: m.presence, model: m.model, own: m.own, acceptor: m.acceptor, history: m.history,
+		presence: m.presence, proofs: m.proofs, model: m.model, own: m.own, acceptor: m.acceptor, history: m.history,
 	}
 	m.drafter = &drafter{
 		facts: f, effects: e, height: m.height,
-		presence: m.presence, motions: m.motions, model: m.model, roster: m.roster, planner: m.planner,
+		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster, planner: m.planner,
 	}
 	m.candidate = &candidate{
 		facts: f, effects: e, height: m.height,
-		presence: m.presence, quorum: m.quorum, motions: m.motions, model: m.model, roster: m.roster,
+		presence: m.presence, quorum: m.quorum, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster,
 		pledges: m.pledges, acceptor: m.acceptor, planner: m.planner,
 	}
 	m.leader = &leader{
 		facts: f, effects: e, height: m.height,
-		presence: m.presence, quorum: m.quorum, motions: m.motions, model: m.model, roster: m.roster,
+		presence: m.presence, quorum: m.quorum, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster,
 		pledges: m.pledges, acceptor: m.acceptor, planner: m.planner, drafter: m.drafter, candidate: m.candidate,
 	}
 }

@@ -17,6 +17,7 @@ type candidate struct {
 	*effects
 	*height
 	presence *presence
+	proofs   *proofs
 	quorum   *quorum
 	motions  *motions
 	model    *model
@@ -49,6 +50,7 @@ func (ca *candidate) onPromise(msg wire.Message, p wire.Promise) error {
 		if err := ca.motions.checkRecord(r); err != nil {
 			return err
 		}
+		ca.proofs.noteAll(r.Contributions, p.VoteProofs)
 	}
 	l.promises[msg.From] = p
 	return nil

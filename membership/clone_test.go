@@ -160,17 +160,16 @@ func TestAnotherCertificateIsNoClone(t *testing.T) {
 	l := labOf(t, "ABC")
 	a := l.peers[0]
 	c := a.m.chain.Commits()[a.m.chain.Height()-1]
-	electorate := a.m.chain.At(c.Record.Height - 1).Members
 	a.m.pledges.keepDecided(c)
 	again := c
 	again.Certificate.Ballot += 3
 	again.Certificate.Signatures = []slot.Signature{{Peer: a.id}}
-	a.m.clones.checkOwnSignatures(again, electorate, a.m.pledges.of(again.Record), a.m.own.offerSeq)
+	a.m.clones.checkOwnSignatures(again, a.m.chain, a.m.pledges.of(again.Record), a.m.own.offerSeq)
 	if a.m.clones.found != nil {
 		t.Error("a second certificate of a known record is taken for a clone's")
 	}
 	again.Record.Work++
-	a.m.clones.checkOwnSignatures(again, electorate, a.m.pledges.of(again.Record), a.m.own.offerSeq)
+	a.m.clones.checkOwnSignatures(again, a.m.chain, a.m.pledges.of(again.Record), a.m.own.offerSeq)
 	if a.m.clones.found == nil {
 		t.Error("a certificate of another record is not noticed")
 	}

@@ -56,10 +56,13 @@ func (cl *clones) cloned(p slot.PeerID, detail string) {
 	cl.event(Event{Kind: EventCloned, Height: cl.chain.Height(), Slot: cl.chain.Tip().Slot, Peer: p, Detail: detail})
 }
 
-// checkOwnSignatures looks into a certified record for signatures of this incarnation that are not
-// in its log.
-func (cl *clones) checkOwnSignatures(c wire.Commit, electorate []slot.Member, w wire.Pledge, offerSeq uint64) {
+// checkOwnSignatures looks into a record that was certified on a chain for signatures of this
+// incarnation that are not in its log. Voters have seen the signatures of all contributors, so a
+// certificate stands for these, too. An offer that an earlier incarnation made counts for nothing:
+// this one must have been a member when the slot began.
+func (cl *clones) checkOwnSignatures(c wire.Commit, on *chain.Chain, w wire.Pledge, offerSeq uint64) {
 	r, cert := c.Record, c.Certificate
+	electorate, began := on.At(r.Height-1).Members, beganWith(on, r.Height)
 	signed := slices.ContainsFunc(cert.Signatures, func(s slot.Signature) bool { return s.Peer == cl.cfg.Self })
 	mine := func(ms []slot.Member) bool { _, ok := chain.FindMember(ms, cl.cfg.Self, cl.cfg.Incarnation); return ok }
 	forgot := false
@@ -72,11 +75,18 @@ func (cl *clones) checkOwnSignatures(c wire.Commit, electorate []slot.Member, w 
 			(w.Vote == nil || w.Vote.Ballot < cert.Ballot && w.Vote.Record.Hash() != r.Hash())
 	}
 	for _, o := range r.Contributions {
-		forgot = forgot || o.Peer == cl.cfg.Self && o.Seq > offerSeq && mine(electorate)
+		forgot = forgot || o.Peer == cl.cfg.Self && o.Seq > offerSeq && mine(began)
 	}
 	if forgot {
 		cl.cloned(cl.cfg.Self, "the chain has words of this peer that its ledger.log does not know; "+cloneAdvice)
 	}
+}
+
+// beganWith returns the members with which the slot of a record began: those of the step before it.
+func beganWith(on *chain.Chain, height uint64) []slot.Member {
+	for height--; height > 0 && on.At(height).Kind != slot.Step; height-- {
+	}
+	return on.At(height).Members
 }
 
 // noteClones names a peer of which two incarnations are alive at once: both speak of records

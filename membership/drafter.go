@@ -14,6 +14,7 @@ type drafter struct {
 	*effects
 	*height
 	presence *presence
+	proofs   *proofs
 	motions  *motions
 	model    *model
 	roster   *roster
@@ -99,7 +100,7 @@ func (dr *drafter) sendDraft() {
 			to = append(to, a.peer)
 		}
 	}
-	dr.send(wire.Draft{Draft: *l.draft}, union(to)...)
+	dr.send(wire.Draft{Draft: *l.draft, Proofs: dr.proofs.of(l.draft.Contributions)}, union(to)...)
 }
 
 // onHave counts a peer that holds the draft's outcome, and the same state after the record before

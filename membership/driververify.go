@@ -34,6 +34,9 @@ func (v *verifier) run(from *inbox) {
 
 func (v *verifier) check(from slot.PeerID, b []byte) {
 	m, err := wire.Open(b, v.runID, v.verify)
+	if err == nil {
+		err = wire.CheckProofs(m.Body, v.runID, v.verify)
+	}
 	switch {
 	case err != nil:
 		v.blame.bad(from, err)

@@ -17,8 +17,8 @@ func labSigned(p *labPeer, b wire.Body) wire.Message {
 	return wire.Message{From: p.id, Incarnation: p.inc, Body: b, Sig: sig}
 }
 
-// Two votes in one ballot, two signatures on forks in one attempt, two roots of equal inputs: a
-// peer that sees both evicts the member at once, everywhere, and does not take it back in that
+// Two votes in one ballot, two offers with one sequence number, two signatures on forks in one
+// attempt, two roots of equal inputs: a peer that sees both evicts the member at once, everywhere, and does not take it back in that
 // incarnation.
 func TestAContradictionEvicts(t *testing.T) {
 	for name, make2 := range map[string]func(next slot.Ref) [2]wire.Body{
@@ -27,6 +27,12 @@ func TestAContradictionEvicts(t *testing.T) {
 				wire.Vote{Vote: slot.Vote{Ref: next, Hash: slot.Root{1}}},
 				wire.Vote{Vote: slot.Vote{Ref: next, Hash: slot.Root{2}}},
 			}
+		},
+		"offers": func(next slot.Ref) [2]wire.Body {
+			o := slot.Offer{Peer: labID("D"), Slot: 100, Seq: 1 << 40, Base: 99, Weight: 1}
+			again := o
+			again.Weight = 2
+			return [2]wire.Body{wire.Offer{Offer: o}, wire.Offer{Offer: again}}
 		},
 		"forks": func(next slot.Ref) [2]wire.Body {
 			return [2]wire.Body{

@@ -92,6 +92,10 @@ func copyMachine(m *Machine) *Machine {
 		c.presence.known[w] = &b
 	}
 	c.presence.connected = maps.Clone(m.presence.connected)
+	c.proofs.known = make(map[slot.PeerID][]provenOffer, len(m.proofs.known))
+	for p, offers := range m.proofs.known {
+		c.proofs.known[p] = slices.Clone(offers)
+	}
 	return c
 }
 

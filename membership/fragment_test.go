@@ -98,6 +98,15 @@ func TestAnotherFragmentIsRefused(t *testing.T) {
 	}
 }
 
+// proofs signs offers as their contributors would.
+func (l *lab) proofs(offers []slot.Offer) (all []wire.OfferProof) {
+	for _, o := range offers {
+		p := l.peer(labName(o.Peer))
+		all = append(all, wire.OfferProof{Incarnation: p.inc, Sig: labSigned(p, wire.Offer{Offer: o}).Sig})
+	}
+	return all
+}
+
 // refuses fails unless members refuse a record that the leader of the open ballot drafts and
 // proposes.
 func (l *lab) refuses(t *testing.T, r slot.Record) {
@@ -113,10 +122,10 @@ func (l *lab) refuses(t *testing.T, r slot.Record) {
 		}
 		draft := draftOf(r, d.ballot)
 		draft.Revision = 1
-		if err := say(wire.Draft{Draft: draft}); !errors.Is(err, chain.ErrInvalid) {
+		if err := say(wire.Draft{Draft: draft, Proofs: l.proofs(r.Contributions)}); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("%s takes a draft of fragment %d: %v", p.name, r.Fragment, err)
 		}
-		if err := say(wire.Propose{Ballot: d.ballot, Record: r}); !errors.Is(err, chain.ErrInvalid) ||
+		if err := say(wire.Propose{Ballot: d.ballot, Record: r, Proofs: l.proofs(r.Contributions)}); !errors.Is(err, chain.ErrInvalid) ||
 			p.m.pledges.open.Vote != nil {
 			t.Errorf("%s takes a proposal of fragment %d: %v", p.name, r.Fragment, err)
 		}

@@ -14,6 +14,7 @@ type leader struct {
 	*effects
 	*height
 	presence  *presence
+	proofs    *proofs
 	quorum    *quorum
 	motions   *motions
 	model     *model
@@ -110,7 +111,8 @@ func (le *leader) sendProposal() {
 		to = without(to, le.cfg.Self)
 		le.acceptor.sendVote()
 	}
-	le.send(wire.Propose{Ballot: l.ref.Ballot, Record: *l.proposal}, to...)
+	proofs := le.proofs.of(l.proposal.Contributions)
+	le.send(wire.Propose{Ballot: l.ref.Ballot, Record: *l.proposal, Proofs: proofs}, to...)
 }
 
 // onVote counts the votes for the own proposal in its ballot. A quorum of them is the certificate.

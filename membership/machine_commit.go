@@ -58,7 +58,7 @@ func (m *Machine) takeNext(msg wire.Message, c wire.Commit) error {
 // before anything is applied.
 func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 	m.persist(wire.EntryCommit(c))
-	m.clones.checkOwnSignatures(c, before, m.pledges.of(c.Record), m.own.offerSeq)
+	m.clones.checkOwnSignatures(c, m.chain, m.pledges.of(c.Record), m.own.offerSeq)
 	m.news.reportAdopted(c, before)
 	m.pledges.leave(c.Record.Kind)
 	m.presence.meetMembers(before)
@@ -92,13 +92,16 @@ func (m *Machine) openNext() {
 	}
 	m.motions.verified = slot.Root{}
 	m.evidence.forgetClaims()
+	m.proofs.prune()
 	m.fork.forking = newForking(m.pledges.open.Fork)
 	d.ballot = m.pledges.open.Floor()
 	d.seen = d.ballot
 	m.open = d
 	m.motions.count()
 	if m.pledges.open.Vote != nil {
-		m.motions.adoptSigned(m.pledges.open.Vote.Record.Decisions)
+		v := m.pledges.open.Vote
+		m.motions.adoptSigned(v.Record.Decisions)
+		m.proofs.noteAll(v.Record.Contributions, v.Proofs)
 	}
 	m.leader.resumeLead()
 }

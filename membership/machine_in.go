@@ -59,13 +59,13 @@ func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
 		}
 		return m.acceptor.onPropose(msg, b)
 	case wire.Plan:
-		return m.participant.onPlan(msg, b.Plan)
+		return m.participant.onPlan(msg, b)
 	case wire.Segment:
 		return m.planner.onSegment(msg, b)
 	case wire.Lost:
 		return m.planner.onLost(msg, b)
 	case wire.Draft:
-		return m.participant.onDraft(msg, b.Draft)
+		return m.participant.onDraft(msg, b)
 	case wire.Have:
 		return m.drafter.onHave(msg, b)
 	case wire.Vote:

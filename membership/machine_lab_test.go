@@ -341,6 +341,9 @@ func (p *labPeer) step(msg wire.Message) error {
 	if !p.up() {
 		return nil
 	}
+	if err := wire.CheckProofs(msg.Body, p.lab.rules.Run, labVerify); err != nil {
+		return err
+	}
 	err := p.m.Step(p.lab.now, msg)
 	p.flush()
 	return err

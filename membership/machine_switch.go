@@ -21,7 +21,7 @@ func (m *Machine) switchTo(r *branch, common uint64) {
 		}
 	}
 	for _, c := range r.chain.Commits()[common:] {
-		m.clones.checkOwnSignatures(c, r.chain.At(c.Record.Height-1).Members, m.pledges.of(c.Record), m.own.offerSeq)
+		m.clones.checkOwnSignatures(c, r.chain, m.pledges.of(c.Record), m.own.offerSeq)
 		m.persist(wire.EntryCommit(c))
 	}
 	m.chain = r.chain

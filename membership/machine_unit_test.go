@@ -174,9 +174,13 @@ func TestVoteConditions(t *testing.T) {
 			m.Report(l.now, held)
 			m.pledges.open.Vote = &wire.EntryVote{Ref: m.open.at(3), Record: record}
 		}, false},
+		{"an offer that nobody signed", func(m *Machine, p *wire.Propose) {
+			m.Report(l.now, held)
+			p.Proofs[1].Sig = nil
+		}, false},
 		{"invalid", func(m *Machine, p *wire.Propose) { m.Report(l.now, held); p.Record.Work++ }, false},
 	} {
-		m, p := copyMachine(voter.m), wire.Propose{Record: record}
+		m, p := copyMachine(voter.m), wire.Propose{Record: record, Proofs: l.proofs(record.Contributions)}
 		c.prepare(m, &p)
 		m.Ready()
 		_ = m.Step(l.now, wire.Message{From: leader.id, Incarnation: leader.inc, Body: p})

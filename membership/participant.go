@@ -17,6 +17,7 @@ type participant struct {
 	*effects
 	*height
 	presence *presence
+	proofs   *proofs
 	motions  *motions
 	model    *model
 	own      *own
@@ -26,7 +27,8 @@ type participant struct {
 
 // onPlan takes the leader's plan or its revision, and takes part if this peer is in the group. A
 // repeated plan asks for reports that its leader may not have received.
-func (pa *participant) onPlan(msg wire.Message, p slot.Plan) error {
+func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
+	p := body.Plan
 	if err := pa.acceptor.follow(msg, p.Ballot); err != nil {
 		return err
 	}
@@ -40,6 +42,7 @@ func (pa *participant) onPlan(msg wire.Message, p slot.Plan) error {
 	if err := pa.checkPlan(p); err != nil {
 		return err
 	}
+	pa.proofs.noteAll(p.Offers, body.Proofs)
 	pa.noticeRing(d.last, p)
 	d.plan, d.last, d.draft, d.bytes = &p, &p, nil, 0
 	pa.acceptor.sawLife(p.Revision)
@@ -204,7 +207,8 @@ func (pa *participant) reduceFailed(p slot.Plan) {
 
 // onDraft keeps the leader's draft. answerDraft sends HAVE once it is true. Newcomers answer drafts
 // too.
-func (pa *participant) onDraft(msg wire.Message, dr slot.Draft) error {
+func (pa *participant) onDraft(msg wire.Message, body wire.Draft) error {
+	dr := body.Draft
 	if err := pa.acceptor.follow(msg, dr.Ballot); err != nil {
 		return err
 	}
@@ -224,6 +228,7 @@ func (pa *participant) onDraft(msg wire.Message, dr slot.Draft) error {
 	default:
 		return chain.Invalid("a draft of kind %s for slot %d", dr.Kind, dr.Slot)
 	}
+	pa.proofs.noteAll(dr.Contributions, body.Proofs)
 	if d.draft == nil || dr.Revision > d.draft.Revision {
 		pa.acceptor.sawLife(dr.Revision)
 		if dr.Kind.KeepsSlot() {

@@ -16,6 +16,7 @@ type planner struct {
 	*effects
 	*height
 	presence *presence
+	proofs   *proofs
 	model    *model
 	own      *own
 	acceptor *acceptor
@@ -153,7 +154,7 @@ func (l *planning) forgive() {
 func (pn *planner) sendPlan() {
 	l := pn.open.lead
 	l.sentAt = pn.now
-	pn.send(wire.Plan{Plan: *l.plan}, peersOf(pn.chain.Electorate())...)
+	pn.send(wire.Plan{Plan: *l.plan, Proofs: pn.proofs.of(l.plan.Offers)}, peersOf(pn.chain.Electorate())...)
 }
 
 // onSegment takes an owner's statement, whichever revision it knew: what counts is that the range

@@ -17,6 +17,7 @@ type roster struct {
 	motions  *motions
 	model    *model
 	own      *own
+	proofs   *proofs
 }
 
 // room returns how many peers that never contributed the next record may list. If too few
@@ -105,6 +106,8 @@ func (ro *roster) onOffer(msg wire.Message, o wire.Offer) error {
 		return ErrSender
 	case o.Slot < ro.chain.OpenSlot() || a.offer != nil && o.Seq < a.offer.Seq:
 		return ErrStale
+	case !ro.proofs.announced(o.Offer, wire.OfferProof{Incarnation: msg.Incarnation, Sig: msg.Sig}):
+		return chain.Invalid("more than %d offers for one slot, or two with one number", maxProven)
 	case a.offer == nil || o.Seq > a.offer.Seq:
 		a.offer, a.offerAt = &o.Offer, ro.now
 	}

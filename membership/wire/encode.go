@@ -16,7 +16,7 @@ import (
 func (m Offer) Append(b []byte) []byte { return m.Offer.Append(b) }
 
 // Append implements Body.
-func (m Plan) Append(b []byte) []byte { return m.Plan.Append(b) }
+func (m Plan) Append(b []byte) []byte { return appendProofs(m.Plan.Append(b), m.Proofs) }
 
 // Append implements Body.
 func (m Segment) Append(b []byte) []byte {
@@ -30,7 +30,9 @@ func (m Lost) Append(b []byte) []byte {
 }
 
 // Append implements Body.
-func (m Draft) Append(b []byte) []byte { return m.Draft.Append(b) }
+func (m Draft) Append(b []byte) []byte {
+	return appendProofs(m.Draft.Append(b), m.Proofs)
+}
 
 // Append implements Body.
 func (m Have) Append(b []byte) []byte {
@@ -38,7 +40,9 @@ func (m Have) Append(b []byte) []byte {
 }
 
 // Append implements Body.
-func (m Propose) Append(b []byte) []byte { return m.Record.Append(canonical.AppendU32(b, m.Ballot)) }
+func (m Propose) Append(b []byte) []byte {
+	return appendProofs(m.Record.Append(canonical.AppendU32(b, m.Ballot)), m.Proofs)
+}
 
 // Append implements Body.
 func (m Vote) Append(b []byte) []byte { return m.Vote.Append(b) }
@@ -57,6 +61,7 @@ func (m Promise) Append(b []byte) []byte {
 	b = canonical.AppendBool(m.Ref.Append(b), m.Voted)
 	if m.Voted {
 		b = m.VoteRecord.Append(canonical.AppendU32(b, m.VoteBallot))
+		b = appendProofs(b, m.VoteProofs)
 	}
 	return b
 }
@@ -139,7 +144,7 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 	case slot.TypeOffer:
 		return Offer{slot.ReadOffer(r)}
 	case slot.TypePlan:
-		return Plan{slot.ReadPlan(r)}
+		return Plan{Plan: slot.ReadPlan(r), Proofs: readProofs(r)}
 	case slot.TypeSegment:
 		return Segment{Ref: slot.ReadRef(r), Group: ReadRoot(r), Inputs: ReadRoot(r), Segment: slot.ReadSegment(r)}
 	case slot.TypeLost:
@@ -148,11 +153,11 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 			Round: ReadRoot(r),
 		}
 	case slot.TypeDraft:
-		return Draft{slot.ReadDraft(r)}
+		return Draft{Draft: slot.ReadDraft(r), Proofs: readProofs(r)}
 	case slot.TypeHave:
 		return Have{Ref: slot.ReadRef(r), Outcome: ReadRoot(r), StateRoot: ReadRoot(r)}
 	case slot.TypePropose:
-		return Propose{Ballot: r.U32(), Record: slot.ReadRecord(r)}
+		return Propose{Ballot: r.U32(), Record: slot.ReadRecord(r), Proofs: readProofs(r)}
 	case slot.TypeVote:
 		return Vote{slot.ReadVote(r)}
 	case slot.TypeFork:
@@ -191,7 +196,7 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 func readPromise(r *canonical.Reader) Promise {
 	m := Promise{Ref: slot.ReadRef(r), Voted: r.Bool()}
 	if m.Voted {
-		m.VoteBallot, m.VoteRecord = r.U32(), slot.ReadRecord(r)
+		m.VoteBallot, m.VoteRecord, m.VoteProofs = r.U32(), slot.ReadRecord(r), readProofs(r)
 	}
 	return m
 }

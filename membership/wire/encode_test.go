@@ -65,6 +65,10 @@ func testCertificate() slot.Certificate {
 	}
 }
 
+func testProofs() []OfferProof {
+	return []OfferProof{{Incarnation: 1, Sig: []byte("offer a")}, {Incarnation: 2, Sig: []byte("offer b")}}
+}
+
 // testBodies has every type of message, every field filled in.
 func testBodies() []Body {
 	ref := testRef()
@@ -77,27 +81,28 @@ func testBodies() []Body {
 				{Range: slot.Range{End: 5}, Owner: "a"},
 				{Range: slot.Range{Begin: 5, End: 9}, Owner: "b"},
 			},
-		}},
+		}, Proofs: testProofs()},
 		Segment{Ref: ref, Group: slot.Root{7}, Inputs: testRoot(6), Segment: testSegment(5, 9, 3)},
 		Lost{Ref: ref, Group: slot.Root{7}, Peer: "b", Reason: LostBadValue, Round: testRoot(8)},
 		Draft{Draft: slot.Draft{
 			Ref: ref, Revision: 1, Kind: slot.Step, Slot: 3, Fragment: 1,
 			Contributions: []slot.Offer{testOffer("a"), testOffer("b")},
 			Segments:      []slot.Segment{testSegment(0, 5, 3), testSegment(5, 9, 2)},
-		}},
+		}, Proofs: testProofs()},
 		Draft{Draft: slot.Draft{
 			Ref: ref, Revision: 1, Kind: slot.Access, Slot: 3, Contributions: []slot.Offer{},
 			Segments: []slot.Segment{}, Key: testRoot(10), Decisions: testDecisions(),
 		}},
 		Have{Ref: ref, Outcome: testRoot(7), StateRoot: testRoot(3)},
-		Propose{Ballot: 2, Record: testRecord()},
+		Propose{Ballot: 2, Record: testRecord(), Proofs: testProofs()},
+		Propose{Ballot: 2, Record: testMembersRecord()},
 		Vote{Vote: testVote()},
 		ForkVote{Vote: testVote()},
 		Commit{Record: testRecord(), Certificate: testCertificate()},
 		Commit{Record: testMembersRecord(), Certificate: testCertificate()},
 		Commit{Record: testAccessRecord(), Certificate: testCertificate()},
 		Prepare{Ref: ref},
-		Promise{Ref: ref, Voted: true, VoteBallot: 1, VoteRecord: testRecord()},
+		Promise{Ref: ref, Voted: true, VoteBallot: 1, VoteRecord: testRecord(), VoteProofs: testProofs()},
 		Promise{Ref: ref},
 		Beat{Ref: ref, Revision: 1, Offers: 2, Bytes: 3, Haves: 4, Votes: 5, Segments: 6},
 		Alive{

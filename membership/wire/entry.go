@@ -15,6 +15,7 @@ type (
 	EntryVote struct {
 		slot.Ref
 		Record slot.Record
+		Proofs []OfferProof // of the record's contributions
 	}
 	// EntryOffer holds the highest offer sequence number used.
 	EntryOffer struct{ Seq uint64 }

@@ -29,7 +29,7 @@ func AppendEntry(b []byte, e Entry) []byte {
 	case EntryPromise:
 		return canonical.AppendBytes(append(b, kindPromise), e.Ref.Append(nil))
 	case EntryVote:
-		return canonical.AppendBytes(append(b, kindVote), e.Record.Append(e.Ref.Append(nil)))
+		return canonical.AppendBytes(append(b, kindVote), appendProofs(e.Record.Append(e.Ref.Append(nil)), e.Proofs))
 	case EntryOffer:
 		return canonical.AppendBytes(append(b, kindOffer), canonical.AppendU64(nil, e.Seq))
 	case EntryFork:
@@ -68,7 +68,7 @@ func parseEntry(kind uint8, b []byte) (Entry, error) {
 	case kindPromise:
 		e = EntryPromise{slot.ReadRef(r)}
 	case kindVote:
-		e = EntryVote{slot.ReadRef(r), slot.ReadRecord(r)}
+		e = EntryVote{slot.ReadRef(r), slot.ReadRecord(r), readProofs(r)}
 	case kindOffer:
 		e = EntryOffer{r.U64()}
 	case kindFork:

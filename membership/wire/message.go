@@ -25,7 +25,10 @@ type (
 	Offer struct{ slot.Offer }
 
 	// Plan divides a reduction. From the leader to the members.
-	Plan struct{ slot.Plan }
+	Plan struct {
+		slot.Plan
+		Proofs []OfferProof // of Offers
+	}
 
 	// Segment is an owner's statement of what it reduced for a group, whichever revision of the
 	// plan it goes by, and from what. To the leader.
@@ -50,7 +53,10 @@ type (
 	}
 
 	// Draft is the outcome that the leader wants to propose. To the members and the newcomers.
-	Draft struct{ slot.Draft }
+	Draft struct {
+		slot.Draft
+		Proofs []OfferProof // of Contributions
+	}
 
 	// Have states that all bytes of this outcome, and the state after the record before it, are on
 	// the sender's disk. To the leader.
@@ -65,6 +71,7 @@ type (
 	Propose struct {
 		Ballot uint32
 		Record slot.Record
+		Proofs []OfferProof // of the record's contributions
 	}
 
 	// Vote is a member's vote for a proposal. To the leader.
@@ -86,8 +93,9 @@ type (
 	Promise struct {
 		slot.Ref
 		Voted      bool
-		VoteBallot uint32      // if Voted
-		VoteRecord slot.Record // if Voted
+		VoteBallot uint32       // if Voted
+		VoteRecord slot.Record  // if Voted
+		VoteProofs []OfferProof // of its contributions
 	}
 
 	// Beat shows that the leader's reduction makes progress: any counter that rises is a sign of

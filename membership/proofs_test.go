@@ -1,0 +1,111 @@
+package membership
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// A leader lists an offer that its contributor never made: with a sequence number that would spend
+// all that it will ever offer, and make it think that another process uses its identity. Nobody
+// takes a plan, a draft or a proposal of that kind, whatever the leader attaches to it.
+func TestALeaderCannotSpeakForContributors(t *testing.T) {
+	l := labOf(t, "ABC")
+	d := l.peers[0].m.open
+	leader := l.peer(labName(d.leader(d.ballot).Peer))
+	record := stepRecord(l.peers[0].m, "ABC")
+	honest := l.proofs(record.Contributions)
+	victim := 0
+	for labName(record.Contributions[victim].Peer) == leader.name {
+		victim++
+	}
+	record.Contributions[victim].Seq = 1 << 63
+	forged := l.proofs(record.Contributions)
+	forged[victim].Sig = labSigned(leader, wire.Offer{Offer: record.Contributions[victim]}).Sig
+	missing := l.proofs(record.Contributions)
+	missing[victim] = wire.OfferProof{}
+	plan := slot.Plan{
+		Ref: d.at(d.ballot), Opened: slot.Opening{Ref: d.at(d.ballot), Revision: 1}, Revision: 1, Slot: record.Slot,
+		Offers: record.Contributions,
+		Pieces: []slot.Piece{{Range: slot.Range{End: labElements}, Owner: leader.id}},
+	}
+	draft := draftOf(record, d.ballot)
+	draft.Revision = 1
+	for name, proofs := range map[string][]wire.OfferProof{
+		"of the offer that was made": honest, "of the leader": forged, "of the others alone": missing, "none": nil,
+	} {
+		for _, p := range l.peers {
+			if p == leader {
+				continue
+			}
+			if err := p.step(labSigned(leader, wire.Plan{Plan: plan, Proofs: proofs})); !errors.Is(err, wire.ErrSignature) {
+				t.Errorf("proofs %s: %s takes the plan: %v", name, p.name, err)
+			}
+			if err := p.step(labSigned(leader, wire.Draft{Draft: draft, Proofs: proofs})); !errors.Is(err, wire.ErrSignature) {
+				t.Errorf("proofs %s: %s takes the draft: %v", name, p.name, err)
+			}
+			err := p.step(labSigned(leader, wire.Propose{Ballot: d.ballot, Record: record, Proofs: proofs}))
+			if err == nil || p.m.open.proposal != nil || p.m.pledges.open.Vote != nil {
+				t.Errorf("proofs %s: %s takes the proposal: %v", name, p.name, err)
+			}
+			if p.m.clones.found != nil {
+				t.Errorf("proofs %s: %s takes %v for cloned", name, p.name, p.m.clones.found)
+			}
+		}
+	}
+}
+
+// A contributor that floods a slot with offers does not push out what the leader plans with.
+func TestOffersOfOneSlotAreBounded(t *testing.T) {
+	l := labOf(t, "ABC")
+	a, b := l.peers[0], l.peers[1]
+	first := slot.Offer{}
+	for i := range uint64(2 * maxProven) {
+		o := slot.Offer{Peer: b.id, Slot: a.m.chain.OpenSlot(), Base: a.m.chain.OpenSlot() - 1, Seq: 100 + i, Weight: 1}
+		if i == 0 {
+			first = o
+		}
+		err := a.step(labSigned(b, wire.Offer{Offer: o}))
+		if refused := err != nil; refused != (i >= maxProven) {
+			t.Fatalf("offer %d: %v", i, err)
+		}
+	}
+	if n := len(a.m.proofs.known[b.id]); n != maxProven || !a.m.proofs.has([]slot.Offer{first}) {
+		t.Errorf("%d are kept", n)
+	}
+}
+
+// A record lists what an earlier life of a peer offered before the peer came back without its log:
+// the peer is no clone. Only an offer for a slot that began with this life among the members would
+// show that.
+func TestAnOfferOfAnEarlierLifeIsNoClone(t *testing.T) {
+	l := labOf(t, "ABC")
+	a := l.peers[0]
+	rules := a.m.chain.Rules()
+	for name, cloned := range map[string]bool{"it came back in mid-slot": false, "it was there from the beginning": true} {
+		c, since := chain.New(rules, slot.Root{}), map[bool]int{true: 0, false: 2}[cloned]
+		kinds := []slot.Kind{slot.Fork, slot.Step, slot.Members, slot.Step}
+		for i, kind := range kinds {
+			r := slot.Record{
+				Run: rules.Run, Height: uint64(i + 1), Kind: kind, Prev: c.TipHash(), Slot: c.Tip().Slot,
+				Members: []slot.Member{{Peer: a.id, Incarnation: a.inc - 1, Since: 1}},
+			}
+			if i >= since {
+				r.Members[0].Incarnation = a.inc
+			}
+			if kind == slot.Step {
+				r.Slot++
+				r.Contributions = []slot.Offer{{Peer: a.id, Slot: r.Slot, Seq: 40 + r.Slot, Weight: 1}}
+			}
+			c.Push(wire.Commit{Record: r})
+		}
+		m := copyMachine(a.m)
+		m.clones.checkOwnSignatures(c.Commits()[len(kinds)-1], c, wire.Pledge{}, 7)
+		if (m.clones.found != nil) != cloned {
+			t.Errorf("%s: cloned %v", name, !cloned)
+		}
+	}
+}
