@@ -66,7 +66,8 @@ func claimOf(by memberKey, b wire.Body) (key claim, value slot.Root, ok bool) {
 	case wire.ForkVote:
 		key.ref, value = b.Ref, b.Hash
 	case wire.Offer:
-		key.ref, value = slot.Ref{Height: b.Seq}, slot.Hash(b.Append(nil)) // whichever slot it is for
+		// a sequence number is used once, whichever slot it is for
+		key.ref, value = slot.Ref{Height: b.Seq}, slot.Hash(b.Append(nil))
 	case wire.Segment:
 		key.ref, key.inputs, value = slot.Ref{Height: b.Height, Prev: b.Prev}, b.Inputs, b.Root
 		return key, value, b.Inputs != slot.Root{}

@@ -18,8 +18,8 @@ func labSigned(p *labPeer, b wire.Body) wire.Message {
 }
 
 // Two votes in one ballot, two offers with one sequence number, two signatures on forks in one
-// attempt, two roots of equal inputs: a peer that sees both evicts the member at once, everywhere, and does not take it back in that
-// incarnation.
+// attempt, two roots of equal inputs: a peer that sees both evicts the member at once, everywhere,
+// and does not take it back in that incarnation.
 func TestAContradictionEvicts(t *testing.T) {
 	for name, make2 := range map[string]func(next slot.Ref) [2]wire.Body{
 		"votes": func(next slot.Ref) [2]wire.Body {

@@ -100,7 +100,7 @@ func TestHelloOfAnotherVersionIsRefused(t *testing.T) {
 		}
 		var refused *HelloRefused
 		if _, err := parseReply(b.ID(), reply); !errors.As(err, &refused) ||
-			!strings.Contains(refused.Reason, "version 2") {
+			!strings.Contains(refused.Reason, "version 3") {
 			t.Errorf("error %v", err)
 		}
 	})

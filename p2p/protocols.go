@@ -11,7 +11,7 @@ const (
 	// of private runs: a member gets the secret in force, once it is admitted
 	ProtocolKey      = "/p2pdiloco/key/1.0.0"
 	ProtocolHello    = "/p2pdiloco/hello/1.0.0"    // who are you, which run is this
-	ProtocolLedger   = "/p2pdiloco/ledger/1.0.0"   // one-way ledger messages
+	ProtocolLedger   = "/p2pdiloco/ledger/2.0.0"   // one-way ledger messages
 	ProtocolExchange = "/p2pdiloco/exchange/1.0.0" // frames of the all-reduce
 	// a byte now and then between members: still there
 	ProtocolPulse = liveness.ProtocolPulse
@@ -22,7 +22,7 @@ const (
 
 // Version is the protocol version that hello compares. It rises when peers of different versions
 // could not train together.
-const Version = 1
+const Version = 2
 
 // userAgent is what identify reports to other hosts.
 const userAgent = "p2pdiloco"

@@ -119,7 +119,7 @@ func TestRunIDIsPinned(t *testing.T) {
 	if n := len(s.Append(nil)); n != 630 {
 		t.Errorf("the encoding takes %d bytes, not 630", n)
 	}
-	if got := s.RunID().String(); got != "3cdbba717b6f13cb9acf1bc04709ac71aa77508e9ece2cec19098adee68a9a7b" {
+	if got := s.RunID().String(); got != "cb8344d90bb2f287ac93446ac8e344f53b71c9bffb17596a5a8524e6f651f4b1" {
 		t.Errorf("run ID %s", got)
 	}
 }

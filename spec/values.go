@@ -50,7 +50,7 @@ func Codecs() []string { return codec.Names() }
 
 // Versions that this release speaks: p2p.Version and kernel.Version, as a spec spells them.
 const (
-	ProtocolVersion = "1"
+	ProtocolVersion = "2"
 	KernelVersion   = "1"
 )
 

@@ -130,7 +130,7 @@ func TestGoldenLayouts(t *testing.T) {
 		},
 		{
 			"signed bytes", SignedBytes(TypeVote, fill(0x11), "bc", 7, vote.Append(nil)),
-			hex.EncodeToString([]byte("p2pdiloco/ledger/1")) + "08 " + fillHex("11") +
+			hex.EncodeToString([]byte("p2pdiloco/ledger/2")) + "08 " + fillHex("11") +
 				"00000002 6263 0000000000000007 " + voteHex, nil,
 		},
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // envelopeVersion is the first byte of every sealed message.
-const envelopeVersion = 1
+const envelopeVersion = 2
 
 // MaxAnnouncement is the largest sealed message, in bytes, that is gossiped: gossip carries less
 // than 64 KiB at a time, and its own frame needs some of that. What is larger goes by direct stream

@@ -20,8 +20,8 @@ func (p OfferProof) Signs(o slot.Offer, run slot.Root, verify slot.Verifier) boo
 	return verify(o.Peer, slot.SignedBytes(slot.TypeOffer, run, o.Peer, p.Incarnation, o.Append(nil)), p.Sig)
 }
 
-// CheckProofs checks the proofs that a message carries. A plan and a draft prove each offer that they
-// list. A proposal and a promise may lack proofs, but have no false one: the machine decides
+// CheckProofs checks the proofs that a message carries. A plan and a draft prove each offer that
+// they list. A proposal and a promise may lack proofs, but have no false one: the machine decides
 // whether it can do without.
 func CheckProofs(body Body, run slot.Root, verify slot.Verifier) error {
 	switch b := body.(type) {
