@@ -21,7 +21,8 @@ type memoryConn struct {
 	wake  chan struct{} // a stream was opened at the other end
 	mu    struct {
 		sync.Mutex
-		err     error // since it is closed
+		err     error     // since it is closed
+		last    time.Time // when what was sent last from here comes
 		streams map[*memoryStream]struct{}
 		opened  []*memoryStream // not accepted yet
 	}
@@ -148,14 +149,30 @@ func (c *memoryConn) end(err error) bool {
 	return true
 }
 
-// Close implements network.MuxedConn. The other end learns of it if the link holds; else it finds
-// out.
+// noteSent notes when what was sent over a stream comes.
+func (c *memoryConn) noteSent(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.last = later(c.mu.last, at)
+}
+
+// behind returns in how much time the other end learns of an end of this connection or of one of
+// its streams: that does not overtake bytes that were sent before, and they are read first.
+func (c *memoryConn) behind(last time.Time) time.Duration {
+	return max(c.host.memory.delay(c.host.index, c.other.host.index), time.Until(last)) + time.Nanosecond
+}
+
+// Close implements network.MuxedConn. The other end learns of it if the link holds, after what was
+// sent before has come; else it finds out.
 func (c *memoryConn) Close() error {
 	if !c.end(network.ErrReset) {
 		return nil
 	}
 	m, from, to := c.host.memory, c.host.index, c.other.host.index
-	time.AfterFunc(m.delay(from, to), func() {
+	c.mu.Lock()
+	last := c.mu.last
+	c.mu.Unlock()
+	time.AfterFunc(c.behind(last), func() {
 		if m.net.lost(from, to) {
 			m.recheck()
 			return

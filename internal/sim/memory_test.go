@@ -133,6 +133,33 @@ func TestWindow(t *testing.T) {
 	})
 }
 
+// News of a reset, or of the end of a connection, do not overtake what was written before.
+func TestEndsComeLast(t *testing.T) {
+	inMemory(t, 2, func(t *testing.T, s *Net) {
+		for what, end := range map[string]func(network.Stream) error{
+			"a reset":                 network.Stream.Reset,
+			"a connection's end":      func(st network.Stream) error { return st.Conn().Close() },
+			"an end after a stream's": func(st network.Stream) error { return errors.Join(st.Close(), st.Conn().Close()) },
+		} {
+			near, far := open(t, s, 0, 1, lightProtocol)
+			came := make(chan int)
+			go func() {
+				b, _ := io.ReadAll(far)
+				came <- len(b)
+			}()
+			if _, err := near.Write(make([]byte, 100_000)); err != nil {
+				t.Fatal(err)
+			}
+			if err := end(near); err != nil {
+				t.Fatal(err)
+			}
+			if n := <-came; n != 100_000 {
+				t.Errorf("%s: %d bytes came before it", what, n)
+			}
+		}
+	})
+}
+
 // What was written before the end comes; after a reset, or once the link has been cut for long,
 // nothing does.
 func TestEnds(t *testing.T) {

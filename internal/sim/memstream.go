@@ -156,6 +156,7 @@ func (s *memoryStream) Write(b []byte) (n int, err error) {
 
 // sent wakes readers that wait for bytes.
 func (s *memoryStream) sent() {
+	s.conn.noteSent(s.out.newest())
 	signal(s.out.wake)
 	if s.opener && !s.other.taken.Load() {
 		signal(s.other.conn.wake)
@@ -211,6 +212,13 @@ func (p *pipe) send(now time.Time, b []byte) {
 	p.mu.queue = append(p.mu.queue, parcel{at: at, wait: heavy, lost: p.cut(), b: b})
 }
 
+// newest returns when the bytes that were sent last come.
+func (p *pipe) newest() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.last
+}
+
 // first returns when the first bytes arrive or have arrived.
 func (p *pipe) first() (time.Time, bool) {
 	p.mu.Lock()
@@ -254,14 +262,15 @@ func (s *memoryStream) Close() error {
 	return nil
 }
 
-// Reset implements network.MuxedStream. The other end learns of it if the link holds.
+// Reset implements network.MuxedStream. The other end learns of it if the link holds, after what
+// was sent before has come.
 func (s *memoryStream) Reset() error {
 	if !s.end() {
 		return nil
 	}
 	s.conn.forget(s)
 	from, to, m := s.conn.host.index, s.other.conn.host.index, s.conn.host.memory
-	time.AfterFunc(m.delay(from, to), func() {
+	time.AfterFunc(s.conn.behind(s.out.newest()), func() {
 		if !m.net.lost(from, to) {
 			s.other.end()
 			s.other.conn.forget(s.other)

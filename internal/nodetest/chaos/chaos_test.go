@@ -15,7 +15,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
-	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -250,15 +249,8 @@ func TestChaos(t *testing.T) {
 	for _, run := range chaosRuns() {
 		t.Run(run.String(), func(t *testing.T) {
 			t.Parallel()
-			// Over packets: what they do when a link is cut is part of what is tried.
-			nodetest.RunOver(
-				t,
-				sim.New,
-				10*time.Millisecond,
-				chaosSpec(run.mode),
-				run.peers,
-				func(s *nodetest.Swarm) { runChaos(s, run) },
-			)
+			nodetest.RunNow(t, 10*time.Millisecond, chaosSpec(run.mode), run.peers,
+				func(s *nodetest.Swarm) { runChaos(s, run) })
 		})
 	}
 }

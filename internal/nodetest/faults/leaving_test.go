@@ -10,7 +10,6 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
-	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 )
 
 // A peer leaves while its contribution is being reduced: that counts still, and it leaves in the
@@ -18,8 +17,7 @@ import (
 func TestAContributionOfferedBeforeLeavingCounts(t *testing.T) {
 	for _, after := range []time.Duration{0, 30 * time.Millisecond, 80 * time.Millisecond} {
 		t.Run(after.String(), func(t *testing.T) {
-			// Over packets: in memory the end of the leaver's connections overtakes the record.
-			nodetest.RunOver(t, sim.New, 10*time.Millisecond, nodetest.Spec(5, 4), 4, func(s *nodetest.Swarm) {
+			nodetest.RunNow(t, 10*time.Millisecond, nodetest.Spec(5, 4), 4, func(s *nodetest.Swarm) {
 				p := s.Peers[2]
 				told := make(chan struct{})
 				p.Main = nodetest.LeaveWhen(told)
