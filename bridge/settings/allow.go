@@ -6,20 +6,25 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // maxAllow bounds what is read of a list of peers, in bytes.
 const maxAllow = 1 << 20
 
-// readAllow reads the list of peers: an ID a line, # begins a comment.
-func (s *Settings) readAllow() (allowed []p2pdiloco.PeerID, errs []error) {
+// readPeers reads the peers whose motions are followed, and the file of the peers that may take
+// part, which has an ID a line; # begins a comment.
+func (s *Settings) readPeers() (allowed, followed []p2pdiloco.PeerID, errs sources.Faults) {
+	for _, text := range s.follow {
+		p, ok := peerID(text)
+		errs.Add(!ok, "follow", text, "no peer ID, like 12D3Koo…, as status shows it")
+		followed = append(followed, p)
+	}
 	if s.allow == "" {
-		return nil, nil
+		return nil, followed, errs
 	}
 	text, err := disk.Read(disk.OS, s.allow, maxAllow)
-	if err != nil {
-		return nil, []error{fault("allow", s.allow, "%v", err)}
-	}
+	errs.Add(err != nil, "allow", s.allow, "%v", err)
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		n++
@@ -28,27 +33,14 @@ func (s *Settings) readAllow() (allowed []p2pdiloco.PeerID, errs []error) {
 			continue
 		}
 		p, ok := peerID(line)
-		if !ok {
-			return nil, []error{fault("allow", s.allow, "line %d is no peer ID, like 12D3Koo…", n)}
-		}
 		allowed = append(allowed, p)
-	}
-	if len(allowed) == 0 {
-		return nil, []error{fault("allow", s.allow, "it lists no peer")}
-	}
-	return allowed, nil
-}
-
-// readFollow reads the peers whose motions are followed.
-func (s *Settings) readFollow() (peers []p2pdiloco.PeerID, errs []error) {
-	for _, text := range s.follow {
-		p, ok := peerID(text)
 		if !ok {
-			errs = append(errs, fault("follow", text, "no peer ID, like 12D3Koo…, as status shows it"))
+			errs.Add(true, "allow", s.allow, "line %d is no peer ID, like 12D3Koo…", n)
+			break // it may be a file of another kind
 		}
-		peers = append(peers, p)
 	}
-	return peers, errs
+	errs.Add(err == nil && len(allowed) == 0, "allow", s.allow, "it lists no peer")
+	return allowed, followed, errs
 }
 
 func peerID(text string) (p p2pdiloco.PeerID, ok bool) {

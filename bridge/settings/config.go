@@ -16,16 +16,14 @@ import (
 // source, as an ErrInvalid.
 func (s *Settings) Config() (p2pdiloco.Config, error) {
 	cfg := s.cfg
-	var errs [5][]error
+	var errs [4][]error
 	cfg.Spec, errs[0] = s.settle()
 	errs[1], errs[2] = s.check(), s.checkTrainer()
-	cfg.Allow, errs[3] = s.readAllow()
-	cfg.Follow, errs[4] = s.readFollow()
+	cfg.Allow, cfg.Follow, errs[3] = s.readPeers()
 	if err := sources.Explain(s.flags, errors.Join(slices.Concat(errs[:]...)...)); err != nil {
 		return p2pdiloco.Config{}, Invalid(err)
 	}
-	cfg.Spec.Layout, cfg.DataDir, cfg.Pin = s.Layout, s.DataDir, s.pin.Root
-	cfg.Preset, cfg.OnQuorumLoss = s.preset.Value, s.onLoss.Value
+	cfg.Spec.Layout, cfg.DataDir = s.Layout, s.DataDir
 	cfg.StateBytesPerSecond = 1_000_000 * s.stateRate
 	cfg.MaxUpload, cfg.MaxDownload = int64(s.maxUpload)/8, int64(s.maxDownload)/8
 	return cfg, nil
@@ -35,55 +33,54 @@ func (s *Settings) Config() (p2pdiloco.Config, error) {
 const maxStateRate = 1_000_000 // MB/s
 
 // check finds what is wrong with settings that concern neither the run nor the trainer.
-func (s *Settings) check() (errs []error) {
-	refuse := func(wrong bool, flag string, value any, format string, args ...any) {
-		if wrong {
-			errs = append(errs, fault(flag, value, format, args...))
-		}
-	}
+func (s *Settings) check() (errs sources.Faults) {
 	if s.API != NoAPI {
 		_, err := api.ParseAddress(s.API)
-		refuse(err != nil, "api", s.API, "%v", err)
+		errs.Add(err != nil, "api", s.API, "%v", err)
 	}
 	if s.Metrics != "" {
 		_, err := api.ParseMetricsAddress(s.Metrics)
-		refuse(err != nil, "metrics", s.Metrics, "%v", err)
+		errs.Add(err != nil, "metrics", s.Metrics, "%v", err)
 	}
-	refuse(s.cfg.CheckpointEvery < 1, "checkpoint-every", s.cfg.CheckpointEvery, "at least 1")
-	refuse(s.cfg.KeepCheckpoints < 1, "keep-checkpoints", s.cfg.KeepCheckpoints, "at least 1")
-	refuse(s.stateRate < 0 || s.stateRate > maxStateRate, "state-rate", s.stateRate,
+	errs.Add(s.cfg.CheckpointEvery < 1, "checkpoint-every", s.cfg.CheckpointEvery, "at least 1")
+	errs.Add(s.cfg.KeepCheckpoints < 1, "keep-checkpoints", s.cfg.KeepCheckpoints, "at least 1")
+	errs.Add(s.stateRate < 0 || s.stateRate > maxStateRate, "state-rate", s.stateRate,
 		"allowed: 1 to %d, or 0 for the default", maxStateRate)
-	refuse(s.maxUpload > 0 && s.maxUpload/8 < p2p.MinUpload, "max-upload", s.maxUpload,
+	errs.Add(s.maxUpload > 0 && s.maxUpload/8 < p2p.MinUpload, "max-upload", s.maxUpload,
 		"at least %s, or the others take this peer for lost", sources.Rate(8*p2p.MinUpload))
-	refuse(s.maxDownload > 0 && s.maxDownload/8 < p2p.MinDownload, "max-download", s.maxDownload,
+	errs.Add(s.maxDownload > 0 && s.maxDownload/8 < p2p.MinDownload, "max-download", s.maxDownload,
 		"at least %s, or the others take this peer for lost", sources.Rate(8*p2p.MinDownload))
 	return errs
 }
 
 // checkTrainer finds settings of another trainer than the one chosen, and what is wrong with those
 // of this one.
-func (s *Settings) checkTrainer() (errs []error) {
+func (s *Settings) checkTrainer() (errs sources.Faults) {
 	if s.embedded {
 		return nil
 	}
 	for _, d := range s.definitions() {
 		// What a weaker source says is for other peers that read it, too.
 		given := sources.Rank(s.flags, d.name)
-		if whose := s.notFor(d.use); whose != "" && given > 0 && given >= sources.Rank(s.flags, "trainer") {
-			errs = append(errs, fault(d.name, s.flags.Lookup(d.name).Value, "it is for %s, not for --trainer %s", whose,
-				s.Trainer))
-		}
+		whose := s.notFor(d.use)
+		errs.Add(whose != "" && given > 0 && given >= sources.Rank(s.flags, "trainer"), d.name,
+			s.flags.Lookup(d.name).Value, "it is for %s, not for --trainer %s", whose, s.Trainer)
 	}
-	if len(errs) > 0 {
+	if len(errs) > 0 || s.Trainer == TrainerNone {
 		return errs
 	}
-	switch {
-	case s.Trainer.Library():
-		if s.TrainerTimeout < time.Second {
-			errs = append(errs, fault("trainer-timeout", s.TrainerTimeout, "at least 1s"))
-		}
-	case s.Trainer == TrainerGPT:
-		errs = s.checkModel()
+	if s.Trainer.Library() {
+		errs.Add(s.TrainerTimeout < time.Second, "trainer-timeout", s.TrainerTimeout, "at least 1s")
+		return errs
+	}
+	s.Model.Threads = 1
+	err := s.Model.Validate()
+	errs.Add(err != nil, "model", &s.Model, "%v", err)
+	errs.Add(s.Threads < 1, "threads", s.Threads, "at least 1")
+	if len(errs) == 0 {
+		s.Model.Threads = s.Threads
+		err = s.Model.Validate()
+		errs.Add(err != nil, "threads", s.Threads, "%v", err)
 	}
 	return errs
 }
@@ -99,20 +96,4 @@ func (s *Settings) notFor(u use) string {
 		return "a trainer that is a shared library"
 	}
 	return ""
-}
-
-func (s *Settings) checkModel() []error {
-	model := s.Model
-	model.Threads = 1
-	if err := model.Validate(); err != nil {
-		return []error{fault("model", &s.Model, "%v", err)}
-	}
-	if model.Threads = s.Threads; s.Threads < 1 {
-		return []error{fault("threads", s.Threads, "at least 1")}
-	}
-	if err := model.Validate(); err != nil {
-		return []error{fault("threads", s.Threads, "%v", err)}
-	}
-	s.Model = model
-	return nil
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
+var (
+	presets = []string{p2pdiloco.PresetLAN, p2pdiloco.PresetWAN}
+	onLoss  = []string{p2pdiloco.OnLossContinue, p2pdiloco.OnLossPause}
+)
+
 // New is the defaults.
 func New() *Settings {
 	return &Settings{
 		API: "127.0.0.1:0", LogLevel: "warn",
 		Trainer: TrainerGPT, TrainerTimeout: 10 * time.Minute, Threads: 1,
-		preset: sources.OneOf{Allowed: []string{p2pdiloco.PresetLAN, p2pdiloco.PresetWAN}, Kind: "preset"},
-		onLoss: sources.OneOf{
-			Value:   p2pdiloco.OnLossContinue,
-			Allowed: []string{p2pdiloco.OnLossContinue, p2pdiloco.OnLossPause}, Kind: "what",
-		},
-		cfg: p2pdiloco.Config{CheckpointEvery: 4, KeepCheckpoints: 2},
+		cfg: p2pdiloco.Config{OnQuorumLoss: p2pdiloco.OnLossContinue, CheckpointEvery: 4, KeepCheckpoints: 2},
 	}
 }
 
@@ -92,11 +92,11 @@ func (s *Settings) access() []definition {
 		{"no-relaying", 0, &s.cfg.NoRelaying, "do not relay for members of the run that cannot connect to each " +
 			"other, as a peer does that can be reached from everywhere"},
 		{"found", 0, &s.cfg.Found, "found the run even if no bootstrap address answers"},
-		{"preset", 0, &s.preset, "timing, the same for all peers of a run: lan (one machine or building) or wan " +
+		{"preset", 0, sources.OneOf(&s.cfg.Preset, "preset", presets), "timing, the same for all peers of a run: lan (one machine or building) or wan " +
 			"(the internet) (default: as the run's peers have it; wan for the founder)"},
-		{"on-quorum-loss", 0, &s.onLoss, "when too few members are left to decide: continue without the others " +
+		{"on-quorum-loss", 0, sources.OneOf(&s.cfg.OnQuorumLoss, "what", onLoss), "when too few members are left to decide: continue without the others " +
 			"after a while, or pause until p2pdiloco recover"},
-		{"pin", 0, &s.pin, "`hash` of a record that the run's chain must have, as the status of a peer that is " +
+		{"pin", 0, sources.Var(&s.cfg.Pin, "hash", readPin, showPin), "`hash` of a record that the run's chain must have, as the status of a peer that is " +
 			"trusted shows it under tip (default: the first peers met are trusted)"},
 	}
 }
@@ -104,7 +104,7 @@ func (s *Settings) access() []definition {
 // training are settings of what trains.
 func (s *Settings) training() []definition {
 	return []definition{
-		{"trainer", ofTrainer, &s.Trainer, "what trains: builtin:gpt (a small byte-level transformer), none " +
+		{"trainer", ofTrainer, sources.Var(&s.Trainer, "trainer", readTrainer, trainerName), "what trains: builtin:gpt (a small byte-level transformer), none " +
 			"(vote and serve only), or the path of a shared library with a trainer, like ./mine.so"},
 		{"trainer-config", ofPlugin, &s.TrainerConfig, "`file` whose text, JSON, a trainer from a shared library " +
 			"is made from"},
@@ -149,7 +149,7 @@ func (s *Settings) keeping() []definition {
 			"machines can reach it if it is no loopback address (they are at /metrics of the status API anyway)"},
 		{"json", ofProgram, &s.JSON, "print one JSON document about this peer's part to stdout at the end, " +
 			"everything else to stderr"},
-		{"log-level", 0, &s.LogLevel, "of the log on stderr: " + strings.Join(logLevels, ", ")},
+		{"log-level", 0, s.LogLevel.Flag(), "of the log on stderr: " + strings.Join(logLevels, ", ")},
 	}
 }
 

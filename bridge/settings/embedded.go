@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -41,9 +40,9 @@ func Embedded(text []byte, environ []string) (*Settings, error) {
 	if err != nil {
 		return nil, Invalid(err)
 	}
-	keys, foreign := s.refuse(given)
-	err = errors.Join(foreign, s.readLayout(text),
-		sources.Fill(s.flags, Known(), given.Without(keys...), sources.Environment(environ)))
+	foreign := s.refuse(given)
+	given.Drop("layout")
+	err = errors.Join(foreign, s.readLayout(text), sources.Fill(s.flags, Known(), given, sources.Environment(environ)))
 	s.Warnings = sources.Mistyped(environ, Known())
 	if err != nil {
 		return nil, Invalid(err)
@@ -51,18 +50,12 @@ func Embedded(text []byte, environ []string) (*Settings, error) {
 	return s, nil
 }
 
-// refuse finds the settings of an object that a library does not have, and returns the keys that
-// are dealt with.
-func (s *Settings) refuse(given sources.Source) (keys []string, err error) {
-	keys = []string{"layout"}
+// refuse finds the settings of an object that a library does not have.
+func (s *Settings) refuse(given sources.Source) error {
 	var errs []error
 	for _, d := range s.definitions() {
 		key := sources.Key(d.name)
-		if d.forLibrary() {
-			continue
-		}
-		keys = append(keys, key)
-		if !slices.Contains(given.Keys(), key) {
+		if d.forLibrary() || !given.Has(key) {
 			continue
 		}
 		why := "`p2pdiloco join`: here is no trainer, your own loop trains"
@@ -71,7 +64,7 @@ func (s *Settings) refuse(given sources.Source) (keys []string, err error) {
 		}
 		errs = append(errs, fmt.Errorf("%s: %s is for %s: leave it out", object, key, why))
 	}
-	return keys, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // readLayout takes the model's tensors from an object that parses.

@@ -1,11 +1,6 @@
 package settings
 
-import (
-	"errors"
-	"fmt"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/sources"
-)
+import "errors"
 
 // ErrInvalid is what errors about settings are, for errors.Is: nothing was started.
 var ErrInvalid = errors.New("the settings cannot be obeyed")
@@ -22,9 +17,4 @@ func Invalid(err error) error {
 		return nil
 	}
 	return invalid{err}
-}
-
-// fault is what is wrong with the value of a flag.
-func fault(flag string, value any, format string, args ...any) error {
-	return &sources.Fault{Flag: flag, Value: fmt.Sprint(value), Why: fmt.Sprintf(format, args...)}
 }

@@ -42,9 +42,6 @@ type Settings struct {
 	specFile string
 	allow    string // path; empty: none
 	follow   []string
-	preset   sources.OneOf
-	onLoss   sources.OneOf
-	pin      pin
 
 	stateRate              int64 // MB/s
 	maxUpload, maxDownload sources.Rate

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,29 +12,34 @@ import (
 )
 
 // settle is the run spec: the fields of the spec file, then those given beside it.
-func (s *Settings) settle() (run spec.Spec, errs []error) {
+func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 	if s.specFile != "" {
 		var err error
 		if run, err = readSpec(s.specFile); err != nil {
-			return run, []error{err}
+			return run, sources.Faults{err}
 		}
 	}
 	for _, f := range spec.Table() {
 		if !s.gives(f.Name) {
 			continue
 		}
-		text := f.Text(s.cfg.Spec)
-		if text == "" {
-			errs = append(errs, fault(flagOf(f.Name), s.flags.Lookup(flagOf(f.Name)).Value,
-				"empty or 0: leave it out to adopt the run's value"))
-		}
+		flag, text := flagOf(f.Name), f.Text(s.cfg.Spec)
+		errs.Add(text == "", flag, s.flags.Lookup(flag).Value, "empty or 0: leave it out to adopt the run's value")
 		_ = f.Set(&run, text) // it is the flag's own
 	}
-	errs = append(errs, s.checkTicket(&run)...)
-	if run.Name == "" && len(errs) == 0 {
-		errs = append(errs, s.nameless())
-	} else if run.Name != "" {
-		errs = append(errs, s.translate(run.Validate())...)
+	s.checkTicket(&run, &errs)
+	switch {
+	case run.Name != "":
+		if joined, ok := run.Validate().(interface{ Unwrap() []error }); ok {
+			for _, f := range joined.Unwrap() {
+				errs = append(errs, s.specFault(f))
+			}
+		}
+	case len(errs) == 0 && s.embedded:
+		errs = append(errs, errors.New(
+			`which run? Give "run": "NAME", or P2PDILOCO_RUN in the environment, or a ticket`))
+	case len(errs) == 0:
+		errs = append(errs, errors.New(`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`))
 	}
 	return run, errs
 }
@@ -44,31 +50,35 @@ func (s *Settings) gives(field string) bool {
 		sources.Rank(s.flags, flagOf(field)) > 0
 }
 
+// specFault puts a fault of the spec in the words of the place that the field was given in.
+func (s *Settings) specFault(err error) error {
+	wrong, ok := errors.AsType[*spec.Error](err)
+	switch {
+	case !ok:
+		return err
+	case s.gives(wrong.Field):
+		return sources.Faultf(flagOf(wrong.Field), wrong.Here, "%s", wrong.Why)
+	}
+	return fmt.Errorf("%s: %s = %s: %s", s.specFile, wrong.Field, wrong.Here, wrong.Why)
+}
+
 // checkTicket takes the run's name from the ticket, and finds what contradicts it.
-func (s *Settings) checkTicket(run *spec.Spec) (errs []error) {
+func (s *Settings) checkTicket(run *spec.Spec, errs *sources.Faults) {
 	if s.cfg.Ticket == "" {
-		return nil
+		return
 	}
 	t, err := ticket.Parse(s.cfg.Ticket)
 	if err != nil {
-		return []error{fault("ticket", brief(s.cfg.Ticket), "%v", err)}
+		errs.Add(true, "ticket", brief(s.cfg.Ticket), "%v", err)
+		return
 	}
-	if run.Name == "" {
-		run.Name = t.Run
-	}
-	if run.Name != t.Run {
-		errs = append(errs, s.specFault(&spec.Error{
-			Field: "name", Here: run.Name,
-			Why: fmt.Sprintf("the ticket is for run %s: leave this out", t.Run),
+	if run.Name = cmp.Or(run.Name, t.Run); run.Name != t.Run {
+		*errs = append(*errs, s.specFault(&spec.Error{
+			Field: "name", Here: run.Name, Why: fmt.Sprintf("the ticket is for run %s: leave this out", t.Run),
 		}))
 	}
-	if !s.pin.IsZero() && s.pin.Root != t.Pin {
-		errs = append(errs, fault("pin", &s.pin, "the ticket pins %s: leave this out", t.Pin))
-	}
-	if s.cfg.Found {
-		errs = append(errs, fault("found", s.cfg.Found, "a ticket is for a run that exists: leave one of them out"))
-	}
-	return errs
+	errs.Add(!s.cfg.Pin.IsZero() && s.cfg.Pin != t.Pin, "pin", s.cfg.Pin, "the ticket pins %s: leave this out", t.Pin)
+	errs.Add(s.cfg.Found, "found", s.cfg.Found, "a ticket is for a run that exists: leave one of them out")
 }
 
 // brief is the beginning of a text that is long, and perhaps secret.
@@ -77,31 +87,4 @@ func brief(text string) string {
 		return text[:20] + "…"
 	}
 	return text
-}
-
-func (s *Settings) nameless() error {
-	if s.embedded {
-		return errors.New(`which run? Give "run": "NAME", or P2PDILOCO_RUN in the environment, or a ticket`)
-	}
-	return errors.New(`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`)
-}
-
-// translate makes faults of settings of faults of the spec.
-func (s *Settings) translate(err error) (faults []error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, f := range joined.Unwrap() {
-			if wrong := (*spec.Error)(nil); errors.As(f, &wrong) {
-				f = s.specFault(wrong)
-			}
-			faults = append(faults, f)
-		}
-	}
-	return faults
-}
-
-func (s *Settings) specFault(wrong *spec.Error) error {
-	if s.gives(wrong.Field) {
-		return fault(flagOf(wrong.Field), wrong.Here, "%s", wrong.Why)
-	}
-	return fmt.Errorf("%s: %s = %s: %s", s.specFile, wrong.Field, wrong.Here, wrong.Why)
 }

@@ -9,8 +9,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // LogLevel is the least level that is logged.
@@ -21,19 +24,8 @@ var logLevels = []string{"debug", "info", "warn", "error"}
 // LogLevels lists those allowed.
 func LogLevels() []string { return slices.Clone(logLevels) }
 
-// Set takes one of LogLevels; String and Type make it a flag.
-func (l *LogLevel) Set(s string) error {
-	if !slices.Contains(logLevels, s) {
-		return errors.New("allowed: " + strings.Join(logLevels, ", "))
-	}
-	*l = LogLevel(s)
-	return nil
-}
-
-func (l *LogLevel) String() string { return string(*l) }
-
-// Type is what help calls the value.
-func (l *LogLevel) Type() string { return "level" }
+// Flag makes the level a flag's value.
+func (l *LogLevel) Flag() pflag.Value { return sources.OneOf(l, "level", logLevels) }
 
 // Logger writes to w what the level lets through.
 func (l *LogLevel) Logger(w io.Writer) *slog.Logger {
@@ -58,40 +50,31 @@ func (t Trainer) Library() bool {
 		strings.HasSuffix(s, ".dll")
 }
 
-// Set takes the name of a trainer, or a path; String and Type make it a flag.
-func (t *Trainer) Set(s string) error {
-	if v := Trainer(s); v != TrainerGPT && v != TrainerNone && !v.Library() {
-		return fmt.Errorf("allowed: %s, %s, or the path of a shared library, like ./mine.so", TrainerGPT, TrainerNone)
+// readTrainer reads the name of a trainer, or a path.
+func readTrainer(text string) (Trainer, error) {
+	t := Trainer(text)
+	if t != TrainerGPT && t != TrainerNone && !t.Library() {
+		return "", fmt.Errorf("allowed: %s, %s, or the path of a shared library, like ./mine.so", TrainerGPT, TrainerNone)
 	}
-	*t = Trainer(s)
-	return nil
+	return t, nil
 }
 
-func (t *Trainer) String() string { return string(*t) }
+func trainerName(t Trainer) string { return string(t) }
 
-// Type is what help calls the value.
-func (t *Trainer) Type() string { return "trainer" }
-
-// pin is the hash of a record.
-type pin struct{ p2pdiloco.Root }
-
-// Set reads 64 hex digits.
-func (p *pin) Set(s string) error {
-	if err := p.UnmarshalText([]byte(s)); err != nil || p.IsZero() {
-		return errors.New("allowed: the 64 hex digits of a record's hash")
+// readPin reads the hash of a record.
+func readPin(text string) (hash p2pdiloco.Root, err error) {
+	if err := hash.UnmarshalText([]byte(text)); err != nil || hash.IsZero() {
+		return hash, errors.New("allowed: the 64 hex digits of a record's hash")
 	}
-	return nil
+	return hash, nil
 }
 
-func (p *pin) String() string {
-	if p.IsZero() {
+func showPin(hash p2pdiloco.Root) string {
+	if hash.IsZero() {
 		return ""
 	}
-	return p.Root.String()
+	return hash.String()
 }
-
-// Type is what help calls the value.
-func (p *pin) Type() string { return "hash" }
 
 // Model is the sizes of the built-in model, like layers=2,width=128.
 type Model struct{ builtin.Config }

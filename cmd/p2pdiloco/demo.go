@@ -23,23 +23,14 @@ const demoCurve = "p2pdiloco-loss.png"
 
 // demoFlags are the command line of demo.
 type demoFlags struct {
-	cfg        demo.Config
-	mode       sources.OneOf
-	pace       sources.OneOf
-	aggregator sources.OneOf
-	codec      sources.OneOf
-	events     string
-	keepDir    string
-	json       bool
+	cfg     demo.Config
+	events  string
+	keepDir string
+	json    bool
 }
 
 func newDemo() *cobra.Command {
-	f := &demoFlags{
-		mode:       sources.OneOf{Value: p2pdiloco.ModeSync, Allowed: demo.Modes, Kind: "how"},
-		pace:       sources.OneOf{Allowed: demo.Paces, Kind: "how"},
-		aggregator: sources.OneOf{Value: "trimmed_mean", Allowed: demo.Aggregators, Kind: "how"},
-		codec:      sources.OneOf{Value: demo.DefaultCodec, Allowed: p2pdiloco.Codecs(), Kind: "how"},
-	}
+	f := &demoFlags{cfg: demo.Config{Mode: p2pdiloco.ModeSync, Aggregator: "trimmed_mean", Codec: demo.DefaultCodec}}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a whole swarm on this machine, to see it work",
@@ -62,21 +53,25 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers to start")
 	fs.Uint64Var(&f.cfg.Rounds, "rounds", 8, "rounds to train")
 	fs.Uint64Var(&f.cfg.InnerSteps, "inner-steps", 25, "training steps of a peer between two rounds")
-	fs.Var(&f.mode, "mode", "how rounds follow each other: sync; delayed or eager, in which the reduction runs "+
-		"beside the next inner steps; streaming, in which parts of the model take turns; or async, eager without "+
-		"waiting for slow peers")
+	fs.Var(sources.OneOf(&f.cfg.Mode, "how", demo.Modes), "mode",
+		"how rounds follow each other: sync; delayed or eager, in which the reduction runs "+
+			"beside the next inner steps; streaming, in which parts of the model take turns; or async, eager without "+
+			"waiting for slow peers")
 	fs.Uint64Var(&f.cfg.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")
 	fs.StringVar(&f.cfg.Delay, "fragment-delay", "",
 		"inner `steps` after which a part that was sent off lands again, in mode streaming (default a tenth of the "+
 			"inner steps)")
 	fs.StringVar(&f.cfg.Alpha, "fragment-alpha", "",
 		"how much of what was trained stays where a part lands, a `decimal` below 1, in mode streaming (default 0)")
-	fs.Var(&f.pace, "pace", "how many inner steps a peer does in a round: "+strings.Join(demo.Paces, ", ")+
-		" (default dylu in mode async, else steps)")
+	fs.Var(sources.OneOf(&f.cfg.Pace, "how", demo.Paces), "pace",
+		"how many inner steps a peer does in a round: "+strings.Join(demo.Paces, ", ")+
+			" (default dylu in mode async, else steps)")
 	fs.StringVar(&f.cfg.RoundTime, "round-time", "", "`seconds` of a round with --pace deadline, a decimal")
-	fs.Var(&f.aggregator, "aggregator", "how contributions are combined: mean, trimmed_mean (of 4 peers, without the "+
-		"highest and the lowest) or median")
-	fs.Var(&f.codec, "codec", "how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one")
+	fs.Var(sources.OneOf(&f.cfg.Aggregator, "how", demo.Aggregators), "aggregator",
+		"how contributions are combined: mean, trimmed_mean (of 4 peers, without the "+
+			"highest and the lowest) or median")
+	fs.Var(sources.OneOf(&f.cfg.Codec, "how", p2pdiloco.Codecs()), "codec",
+		"how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one")
 	fs.Var(sources.Paths(&f.cfg.Data), "data",
 		"text `file or folder` to train on, may be repeated (default the Go standard library's source)")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the initial model and of the data's division among the peers")
@@ -88,8 +83,6 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 }
 
 func (f *demoFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
-	f.cfg.Mode, f.cfg.Pace, f.cfg.Aggregator, f.cfg.Codec = f.mode.Value, f.pace.Value, f.aggregator.Value,
-		f.codec.Value
 	if err := f.cfg.Validate(); err != nil {
 		return cli.UsageError(err)
 	}

@@ -74,7 +74,7 @@ slot, and compares each state with its certified root.`,
 		"add the outer optimizer's tensors, named p2pdiloco.outer.N.TENSOR")
 	fs.BoolVar(&f.cfg.Force, "force", false, "replace the file if it exists")
 	fs.BoolVar(&f.json, "json", false, "print what was written as JSON")
-	fs.Var(&f.logLevel, "log-level", "of the log on stderr")
+	fs.Var(f.logLevel.Flag(), "log-level", "of the log on stderr")
 	return cmd
 }
 

@@ -58,16 +58,10 @@ keep it secret.`,
 // order prints the ticket on stdout, and nothing else there, for scripts.
 func (o *invitation) order(ctx context.Context, stdout, stderr io.Writer) error {
 	if o.ttl < lifetime(time.Second) || o.ttl > lifetime(p2pdiloco.MaxTTL) {
-		return cli.UsageError(&sources.Fault{
-			Flag: "ttl", Value: o.ttl.String(),
-			Why: "allowed: 1s to " + lifetime(p2pdiloco.MaxTTL).String(),
-		})
+		return cli.UsageError(sources.Faultf("ttl", o.ttl, "allowed: 1s to %s", lifetime(p2pdiloco.MaxTTL)))
 	}
 	if o.uses < 0 || o.uses > ticket.MaxUses {
-		return cli.UsageError(&sources.Fault{
-			Flag: "uses", Value: strconv.Itoa(o.uses),
-			Why: fmt.Sprintf("allowed: 1 to %d", ticket.MaxUses),
-		})
+		return cli.UsageError(sources.Faultf("uses", o.uses, "allowed: 1 to %d", ticket.MaxUses))
 	}
 	addr, token, err := local.Operated(ctx, o.addr, o.dir)
 	if err != nil {

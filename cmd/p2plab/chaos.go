@@ -21,8 +21,6 @@ import (
 // chaosFlags are the command line of chaos.
 type chaosFlags struct {
 	cfg        chaos.Config
-	mode       sources.OneOf
-	codec      sources.OneOf
 	faults     string
 	noBaseline bool
 	keepDir    string
@@ -32,10 +30,7 @@ type chaosFlags struct {
 }
 
 func newChaos() *cobra.Command {
-	f := &chaosFlags{
-		logLevel: "info", mode: sources.OneOf{Value: p2pdiloco.ModeSync, Allowed: chaos.Modes, Kind: "how"},
-		codec: sources.OneOf{Value: chaos.DefaultCodec, Allowed: p2pdiloco.Codecs(), Kind: "how"},
-	}
+	f := &chaosFlags{logLevel: "info", cfg: chaos.Config{Mode: p2pdiloco.ModeSync, Codec: chaos.DefaultCodec}}
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Hurt a swarm on this machine, and check that nothing agreed was lost",
@@ -72,8 +67,9 @@ With root, on Linux, in network namespaces:
 	fs.IntVar(&f.cfg.Peers, "peers", 8, "peers to start")
 	fs.Uint64Var(&f.cfg.Slots, "slots", 60, "slots until the end")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
-	fs.Var(&f.mode, "mode", "how rounds follow each other: "+strings.Join(chaos.Modes, ", "))
-	fs.Var(&f.codec, "codec", "how pseudo-gradients travel: "+strings.Join(p2pdiloco.Codecs(), ", "))
+	fs.Var(sources.OneOf(&f.cfg.Mode, "how", chaos.Modes), "mode", "how rounds follow each other: "+strings.Join(chaos.Modes, ", "))
+	fs.Var(sources.OneOf(&f.cfg.Codec, "how", p2pdiloco.Codecs()), "codec",
+		"how pseudo-gradients travel: "+strings.Join(p2pdiloco.Codecs(), ", "))
 	fs.Uint64Var(&f.cfg.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")
 	fs.StringVar(&f.cfg.Delay, "fragment-delay", "",
 		"inner `steps`, of 2 a slot, after which a part that was sent off lands again, in mode streaming (default 1)")
@@ -83,14 +79,13 @@ With root, on Linux, in network namespaces:
 	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")
 	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "for everything (default by slots and faults)")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, everything else to stderr")
-	fs.Var(&f.logLevel, "log-level", "of the peers' logs: "+strings.Join(settings.LogLevels(), ", "))
+	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(settings.LogLevels(), ", "))
 	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where the peers' data, logs and events stay (default a "+
 		"temporary one, kept if a check fails)")
 	return cmd
 }
 
 func (f *chaosFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
-	f.cfg.Mode, f.cfg.Codec = f.mode.Value, f.codec.Value
 	f.cfg.Baseline, f.cfg.Out, f.cfg.LogLevel = !f.noBaseline, cli.Progress(cmd, f.json), string(f.logLevel)
 	if err := errors.Join(f.chooseFaults(ctx), f.cfg.Validate()); err != nil {
 		return cli.UsageError(err)

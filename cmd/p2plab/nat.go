@@ -21,7 +21,6 @@ type natFlags struct {
 	kinds   string
 	size    byteSize
 	rate    sources.Rate
-	preset  sources.OneOf
 	pairs   bool
 	quick   bool
 	keepDir string
@@ -31,10 +30,6 @@ type natFlags struct {
 
 func newNAT() *cobra.Command {
 	f := &natFlags{cfg: natbench.Default()}
-	f.preset = sources.OneOf{
-		Value: f.cfg.Preset, Allowed: []string{p2pdiloco.PresetLAN, p2pdiloco.PresetWAN},
-		Kind: "preset",
-	}
 	f.kinds, f.size, f.rate = natbench.Join(f.cfg.Kinds), byteSize(f.cfg.Size), sources.Rate(f.cfg.Rate)
 	cmd := &cobra.Command{
 		Use:   "nat",
@@ -62,7 +57,8 @@ exit status is 0 if all pairs were connected and all slots ended with equal stat
 	fs.Var(&f.size, "size", "of the four peers' vector as float32, like 32MiB")
 	fs.Var(&f.rate, "rate", "of every link, each way, like 100mbit")
 	fs.DurationVar(&f.cfg.Delay, "delay", f.cfg.Delay, "one way between two hosts with public addresses")
-	fs.Var(&f.preset, "preset", "timing of the peers: lan or wan")
+	fs.Var(sources.OneOf(&f.cfg.Preset, "preset", []string{p2pdiloco.PresetLAN, p2pdiloco.PresetWAN}), "preset",
+		"timing of the peers: lan or wan")
 	fs.DurationVar(&f.cfg.Limit, "limit", f.cfg.Limit,
 		"for a pair to connect and train together; a slot of the four has four times that")
 	fs.StringVar(&f.write, "write", "", "`file` to put the tables into, between the marks that are there")
@@ -108,14 +104,14 @@ func (f *natFlags) settle(cmd *cobra.Command) error {
 	for name, take := range map[string]func(){
 		"kinds":  func() { f.kinds = natbench.Join(quick.Kinds) },
 		"size":   func() { f.size = byteSize(quick.Size) },
-		"preset": func() { f.preset.Value = quick.Preset },
+		"preset": func() { c.Preset = quick.Preset },
 		"limit":  func() { c.Limit = quick.Limit },
 	} {
 		if f.quick && !given(name) {
 			take()
 		}
 	}
-	c.Kinds, c.Size, c.Rate, c.Preset = natbench.ParseKinds(f.kinds), uint64(f.size), int64(f.rate), f.preset.Value
+	c.Kinds, c.Size, c.Rate = natbench.ParseKinds(f.kinds), uint64(f.size), int64(f.rate)
 	if f.pairs {
 		c.Size = 0
 	}

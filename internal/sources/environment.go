@@ -6,20 +6,6 @@ import (
 	"strings"
 )
 
-// Environment is the variables with Prefix of an environment in os.Environ's form.
-func Environment(environ []string) Source {
-	s := Source{
-		prefix: func(key string) string { return Variable(key) + "=" },
-		values: make(map[string]Value),
-	}
-	for key, text := range variables(environ) {
-		if text != "" {
-			s.values[key] = Value{Key: key, Texts: []string{text}, split: true}
-		}
-	}
-	return s
-}
-
 // variables are those with Prefix by their keys, the last one of a name.
 func variables(environ []string) map[string]string {
 	found := make(map[string]string)

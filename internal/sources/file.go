@@ -13,43 +13,20 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 )
 
 // maxFile bounds a config file, in bytes: hundreds of bootstrap addresses.
 const maxFile = 64 << 10
 
-// ReadFile reads a config file: JSON if its name ends in .json, else TOML. Its own errors name the
-// line and not the file; what it returns names both.
-func ReadFile(path string) (Source, error) {
-	text, err := read(path, maxFile)
-	if err != nil {
-		return Source{}, err
-	}
-	parse := parseTOML
-	if strings.EqualFold(filepath.Ext(path), ".json") {
-		parse = parseJSON
-	}
-	values, err := parse(text)
-	return Source{
-		closed: true, isFile: true, values: values,
-		prefix: func(key string) string { return path + ": " + key + " = " },
-		at:     func(line int) string { return fmt.Sprintf("%s, line %d: ", path, line) },
-	}, err
-}
-
 // read reads a whole file of at most so many bytes. Its errors do not name the file.
 func read(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if e := (*os.PathError)(nil); errors.As(err, &e) {
+	text, err := disk.Read(disk.OS, path, most)
+	if e, ok := errors.AsType[*os.PathError](err); ok {
 		err = e.Err
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("more than %d bytes: that is no config file", most)
+	} else if err != nil {
+		err = fmt.Errorf("%w: that is no config file", err)
 	}
 	return text, err
 }
@@ -65,17 +42,12 @@ func ReadTOML(path string, most int64) ([]Value, error) {
 	return inOrder(values), err
 }
 
-// Object reads a JSON object that a program was given. what is what errors call it.
-func Object(text []byte, what string) (Source, error) {
-	values, err := parseJSON(text)
-	if err != nil {
-		return Source{}, fmt.Errorf("%s: %w", what, err)
+// parse reads a config file whose name ends in .json, or else is TOML.
+func parse(path string, text []byte) (map[string]Value, error) {
+	if strings.EqualFold(filepath.Ext(path), ".json") {
+		return parseJSON(text)
 	}
-	return Source{
-		closed: true, values: values,
-		prefix: func(key string) string { return what + ": " + key + " = " },
-		at:     func(int) string { return what + ": " },
-	}, nil
+	return parseTOML(text)
 }
 
 // parseTOML reads a flat TOML file. Errors name the line.
@@ -139,50 +111,52 @@ func lines(text []byte) map[string]int {
 	return found
 }
 
-// lineAt is the number of the line that holds the byte before offset.
-func lineAt(text []byte, offset int64) int {
-	return 1 + bytes.Count(text[:min(max(offset, 0), int64(len(text)))], []byte{'\n'})
-}
-
 // parseJSON reads an object of settings. Errors name the line.
 func parseJSON(text []byte) (map[string]Value, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	fail := func(format string, args ...any) error {
-		for i, a := range args {
-			if err, ok := a.(error); ok && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
-				args[i] = errors.New("the object has no end: } is missing")
-			}
-		}
-		return fmt.Errorf("line %d: "+format, append([]any{lineAt(text, d.InputOffset())}, args...)...)
-	}
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, fail("not a JSON object: it begins with {, and every setting in it is a \"key\": value")
-	}
+	line := func() int { return 1 + bytes.Count(text[:d.InputOffset()], []byte{'\n'}) }
 	values := make(map[string]Value)
+	if err := readObject(d, line, values); err != nil {
+		return nil, fmt.Errorf("line %d: %w", line(), err)
+	}
+	return values, nil
+}
+
+func readObject(d *json.Decoder, line func() int, values map[string]Value) error {
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return errors.New("not a JSON object: it begins with {, and every setting in it is a \"key\": value")
+	}
 	for d.More() {
 		t, err := d.Token()
 		if err != nil {
-			return nil, fail("%w", err)
+			return unended(err)
 		}
 		key, _ := t.(string) // the decoder takes nothing else for a key
-		line := lineAt(text, d.InputOffset())
+		at := line()
 		if _, twice := values[key]; twice {
-			return nil, fail("%s is given twice", printable(key))
+			return fmt.Errorf("%s is given twice", printable(key))
 		}
 		var decoded any
 		if err := d.Decode(&decoded); err != nil {
-			return nil, fail("%s: %w", printable(key), err)
+			return fmt.Errorf("%s: %w", printable(key), unended(err))
 		}
-		values[key] = valueOf(decoded).stands(key, line)
+		values[key] = valueOf(decoded).stands(key, at)
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, fail("%w", err)
+		return unended(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fail("something follows the object")
+		return errors.New("something follows the object")
 	}
-	return values, nil
+	return nil
+}
+
+func unended(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the object has no end: } is missing")
+	}
+	return err
 }
 
 func (v Value) stands(key string, line int) Value {
@@ -194,21 +168,19 @@ func (v Value) stands(key string, line int) Value {
 func valueOf(decoded any) Value {
 	switch v := decoded.(type) {
 	case nil:
-		return Value{null: true}
+		return Value{}
 	case string:
 		return Value{Texts: []string{v}, Kind: Text}
-	case json.Number: // its digits, as they stand there
-		return Value{Texts: []string{v.String()}}
 	case int64:
 		return Value{Texts: []string{strconv.FormatInt(v, 10)}, Kind: Whole}
-	case bool:
-		return Value{Texts: []string{strconv.FormatBool(v)}}
 	case float64:
 		text := strconv.FormatFloat(v, 'g', -1, 64)
 		if strings.Trim(text, "-0123456789") == "" {
 			text += ".0" // no whole number, as it was not written as one
 		}
 		return Value{Texts: []string{text}, Kind: Decimal}
+	case bool, json.Number: // the number's digits, as they stand there
+		return Value{Texts: []string{fmt.Sprint(v)}}
 	case []any:
 		return listOf(v)
 	case map[string]any, []map[string]any:
@@ -224,17 +196,14 @@ func listOf(elements []any) Value {
 		v := valueOf(e)
 		switch {
 		case v.Fault != "":
-		case v.null:
-			v.Fault = "null in a list"
-		case v.List:
-			v.Fault = "a list in a list"
-		}
-		if v.Fault != "" {
 			return v
-		}
-		if i == 0 || all.Kind == v.Kind || v.Kind == Decimal {
+		case v.isNull():
+			return Value{Fault: "null in a list"}
+		case v.List:
+			return Value{Fault: "a list in a list"}
+		case i == 0 || v.Kind == Decimal:
 			all.Kind = v.Kind
-		} else if all.Kind != Decimal {
+		case v.Kind != all.Kind && all.Kind != Decimal:
 			all.Kind = 0
 		}
 		all.Texts = append(all.Texts, v.Texts...)

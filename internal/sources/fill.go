@@ -16,57 +16,56 @@ const annotation = "p2pdiloco_source"
 // flag, and then the config file that the flag config names. It reports all faults at once.
 func Fill(fs *pflag.FlagSet, known Known, from ...Source) error {
 	var errs []error
-	config := fs.Lookup(ConfigFlag)
-	for i, s := range from {
+	rank := len(from) + 1
+	take := func(s Source) {
 		errs = append(errs, s.check(known)...)
-		if config != nil {
-			errs = append(errs, s.fill(config, len(from)-i+1))
-		}
+		fs.VisitAll(func(f *pflag.Flag) { errs = append(errs, s.fill(f, rank)) })
+		rank--
 	}
-	if config != nil && config.Value.String() != "" {
-		s, err := ReadFile(config.Value.String())
+	for _, s := range from {
+		take(s)
+	}
+	if config := fs.Lookup(ConfigFlag); config != nil && config.Value.String() != "" {
+		s, err := File(config.Value.String())
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", Given(fs, ConfigFlag, config.Value.String()), err))
 		}
-		errs = append(errs, s.check(known)...)
-		from = append(from, s.Without(ConfigFlag))
-	}
-	for i, s := range from {
-		fs.VisitAll(func(f *pflag.Flag) { errs = append(errs, s.fill(f, len(from)-i)) })
+		take(s)
 	}
 	return errors.Join(errs...)
 }
 
 // fill sets one flag that has no value yet. Its rank is higher the sooner the source is asked.
 func (s Source) fill(f *pflag.Flag, rank int) error {
-	v, ok := s.values[Key(f.Name)]
+	key := Key(f.Name)
+	v := s.values[key]
 	// help and version are flags that only the command line can give
-	if !ok || v.null || v.Fault != "" || f.Changed || f.Name == "help" || f.Name == "version" {
+	if !s.Has(key) || v.Fault != "" || f.Changed || f.Name == "help" || f.Name == "version" {
 		return nil
 	}
 	if f.Annotations == nil {
 		f.Annotations = make(map[string][]string)
 	}
-	f.Annotations[annotation] = []string{s.prefix(Key(f.Name)), strconv.Itoa(rank)}
+	f.Annotations[annotation] = []string{s.place(key), strconv.Itoa(rank)}
 	f.Changed = true // also where it is refused: once is enough
-	if err := v.set(f.Value); err != nil {
-		return fmt.Errorf("%s%s: %s", s.prefix(Key(f.Name)), printable(v.String()), Why(f, err))
+	if err := s.set(f.Value, v); err != nil {
+		return fmt.Errorf("%s%s: %s", s.place(key), printable(v.String()), Why(f, err))
 	}
 	return nil
 }
 
-func (v Value) set(to pflag.Value) error {
-	texts := v.Texts
+// set gives a flag a value. The environment has a list in one text.
+func (s Source) set(to pflag.Value, v Value) error {
 	list, many := to.(*List)
 	switch {
-	case many && v.split:
-		texts = list.split(texts[0])
+	case many && s.name == "":
+		v.Texts = list.split(v.Texts[0])
 	case !many && v.List:
 		return errors.New("allowed: one value, not a list")
 	case v.Kind == Decimal && (many || to.Type() == "string"):
 		return errors.New(`write decimals in quotes, like "0.7": every peer must read the same digits`)
 	}
-	for _, text := range texts {
+	for _, text := range v.Texts {
 		if err := to.Set(text); err != nil {
 			return err
 		}
@@ -74,29 +73,24 @@ func (v Value) set(to pflag.Value) error {
 	return nil
 }
 
-// Why says in plain words what a flag's parser has against a value.
-func Why(f *pflag.Flag, err error) string {
-	switch f.Value.Type() {
-	case "bool":
-		return "allowed: true or false"
-	case "float64":
-		return "allowed: a number"
-	case "duration":
-		return "allowed: a duration like 90s, 10m or 1h30m"
+// source is what a flag notes of its source; ok is false if it has its value from the command line,
+// or none.
+func source(f *pflag.Flag) (place string, rank int, ok bool) {
+	if f == nil || len(f.Annotations[annotation]) != 2 {
+		return "", 0, false
 	}
-	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
-		return "allowed: a whole number, 0 or above"
-	}
-	return err.Error()
+	rank, _ = strconv.Atoi(f.Annotations[annotation][1]) // as fill wrote it
+	return f.Annotations[annotation][0], rank, true
 }
 
 // Given is what a flag's value was given as: --rounds 5, P2PDILOCO_ROUNDS=5 or run.toml: rounds =
 // 5.
 func Given(fs *pflag.FlagSet, flag, value string) string {
-	if f := fs.Lookup(flag); f != nil && len(f.Annotations[annotation]) == 2 {
-		return f.Annotations[annotation][0] + printable(value)
+	place, _, ok := source(fs.Lookup(flag))
+	if !ok {
+		place = "--" + flag + " "
 	}
-	return "--" + flag + " " + printable(value)
+	return place + printable(value)
 }
 
 // Rank says how much a flag's source counts: 0 for a default, more for a source that wins over
@@ -104,11 +98,10 @@ func Given(fs *pflag.FlagSet, flag, value string) string {
 func Rank(fs *pflag.FlagSet, flag string) int {
 	const commandLine = 1 << 10
 	f := fs.Lookup(flag)
-	switch {
-	case f == nil || !f.Changed:
+	if f == nil || !f.Changed {
 		return 0
-	case len(f.Annotations[annotation]) == 2:
-		rank, _ := strconv.Atoi(f.Annotations[annotation][1]) // as fill wrote it
+	}
+	if _, rank, ok := source(f); ok {
 		return rank
 	}
 	return commandLine

@@ -7,7 +7,46 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/spf13/pflag"
 )
+
+// variable is the value of a flag that a variable of any type holds.
+type variable[T any] struct {
+	at   *T
+	kind string
+	read func(text string) (T, error)
+	show func(T) string
+}
+
+// Var makes a variable the value of a flag. read reads what a user gives, show writes it as a user
+// would, and help calls it kind.
+func Var[T any](at *T, kind string, read func(text string) (T, error), show func(T) string) pflag.Value {
+	return &variable[T]{at, kind, read, show}
+}
+
+// Set leaves the variable as it is if the text cannot be read.
+func (v *variable[T]) Set(text string) error {
+	read, err := v.read(text)
+	if err == nil {
+		*v.at = read
+	}
+	return err
+}
+
+func (v *variable[T]) String() string { return v.show(*v.at) }
+func (v *variable[T]) Type() string   { return v.kind }
+
+// OneOf makes a variable the value of a flag that has one of a few texts.
+func OneOf[T ~string](at *T, kind string, allowed []string) pflag.Value {
+	read := func(text string) (T, error) {
+		if !slices.Contains(allowed, text) {
+			return "", errors.New("allowed: " + strings.Join(allowed, ", "))
+		}
+		return T(text), nil
+	}
+	return Var(at, kind, read, func(v T) string { return string(v) })
+}
 
 // List is the value of a flag that may be repeated. Its default is an empty list.
 type List struct {
@@ -37,13 +76,7 @@ func (l *List) Set(s string) error {
 	return nil
 }
 
-// String is the elements, separated by commas.
-func (l *List) String() string {
-	if l.values == nil { // pflag asks a zero List
-		return ""
-	}
-	return strings.Join(*l.values, ",")
-}
+func (l *List) String() string { return strings.Join(*l.values, ",") }
 
 // Type is what help calls the value.
 func (l *List) Type() string { return l.kind }
@@ -58,27 +91,6 @@ func (l *List) split(text string) (elements []string) {
 	}
 	return elements
 }
-
-// OneOf is the value of a flag with few allowed ones.
-type OneOf struct {
-	Value   string
-	Allowed []string
-	Kind    string // what help calls it
-}
-
-// Set takes one of Allowed; String and Type make it a flag.
-func (o *OneOf) Set(s string) error {
-	if !slices.Contains(o.Allowed, s) {
-		return errors.New("allowed: " + strings.Join(o.Allowed, ", "))
-	}
-	o.Value = s
-	return nil
-}
-
-func (o *OneOf) String() string { return o.Value }
-
-// Type is what help calls the value.
-func (o *OneOf) Type() string { return o.Kind }
 
 // Rate is bits a second; as a flag a number with kbit, mbit or gbit behind it.
 type Rate int64

@@ -10,24 +10,19 @@ import (
 
 // Source is what one place says of settings.
 type Source struct {
-	closed bool                    // whether a key that no flag has is an error
-	isFile bool                    // a config file
-	prefix func(key string) string // what stands before a value in an error
-	at     func(line int) string   // how an error names a line
-	values map[string]Value        // by key
+	name   string // of a file or an object; empty: the environment
+	isFile bool
+	values map[string]Value // by key
 }
 
 // Value is one setting as a source gives it.
 type Value struct {
 	Key   string
 	Line  int      // where it stands in a file, from 1
-	Texts []string // one, or the elements of a list
+	Texts []string // one, or the elements of a list; none: it is null, as good as not given
 	List  bool
 	Kind  Kind   // of the text, or of all elements
 	Fault string // why it can be no flag's value
-
-	split bool // the text may be the elements of a list
-	null  bool // given as not given
 }
 
 // Kind is how a text was written in a file.
@@ -43,6 +38,8 @@ const (
 
 func (v Value) String() string { return strings.Join(v.Texts, ", ") }
 
+func (v Value) isNull() bool { return len(v.Texts) == 0 && !v.List && v.Fault == "" }
+
 // inOrder are values by line.
 func inOrder(values map[string]Value) []Value {
 	return slices.SortedFunc(maps.Values(values), func(a, b Value) int {
@@ -50,53 +47,75 @@ func inOrder(values map[string]Value) []Value {
 	})
 }
 
-// Keys lists the keys that have a value, sorted.
-func (s Source) Keys() (keys []string) {
-	for _, key := range slices.Sorted(maps.Keys(s.values)) {
-		if !s.values[key].null {
-			keys = append(keys, key)
+// Environment is the variables with Prefix of an environment in os.Environ's form.
+func Environment(environ []string) Source {
+	s := Source{values: make(map[string]Value)}
+	for key, text := range variables(environ) {
+		if text != "" {
+			s.values[key] = Value{Key: key, Texts: []string{text}}
 		}
 	}
-	return keys
-}
-
-// Without is the source less some keys.
-func (s Source) Without(keys ...string) Source {
-	s.values = maps.Clone(s.values)
-	maps.DeleteFunc(s.values, func(key string, _ Value) bool { return slices.Contains(keys, key) })
 	return s
 }
 
-// check says which keys are no settings and which values can be none.
+// File reads a config file: JSON if its name ends in .json, else TOML. Its own errors name the line
+// and not the file; what it returns names both.
+func File(path string) (Source, error) {
+	s := Source{name: path, isFile: true}
+	text, err := read(path, maxFile)
+	if err == nil {
+		s.values, err = parse(path, text)
+	}
+	return s, err
+}
+
+// Object reads a JSON object that a program was given. name is what errors call it.
+func Object(text []byte, name string) (Source, error) {
+	values, err := parseJSON(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return Source{name: name, values: values}, err
+}
+
+// Has says whether a source gives a setting.
+func (s Source) Has(key string) bool {
+	v, ok := s.values[key]
+	return ok && !v.isNull()
+}
+
+// Drop takes a key out of the source.
+func (s Source) Drop(key string) { delete(s.values, key) }
+
+// place is what stands before a value in an error.
+func (s Source) place(key string) string {
+	if s.name == "" {
+		return Variable(key) + "="
+	}
+	return s.name + ": " + key + " = "
+}
+
+// check says which keys are no settings and which values can be none. Others may have variables
+// with the same prefix.
 func (s Source) check(known Known) (errs []error) {
-	if !s.closed {
+	if s.name == "" {
 		return nil
 	}
 	for _, v := range inOrder(s.values) {
 		why := ": " + v.Fault
 		switch {
-		case v.Key == ConfigFlag && s.isFile && !v.null:
+		case v.Key == ConfigFlag && s.isFile && !v.isNull():
 			why = ": a config file cannot name another one: leave it out"
 		case !known.has(v.Key):
 			why = " is no setting" + known.advice(v.Key)
 		case v.Fault == "":
 			continue
 		}
-		errs = append(errs, fmt.Errorf("%s%s%s", s.at(v.Line), printable(v.Key), why))
+		at := s.name
+		if s.isFile {
+			at += fmt.Sprintf(", line %d", v.Line)
+		}
+		errs = append(errs, fmt.Errorf("%s: %s%s", at, printable(v.Key), why))
 	}
 	return errs
-}
-
-const maxShown = 120 // bytes of a value in an error
-
-// printable is a text that may stand in a line of an error.
-func printable(s string) string {
-	cut := ""
-	if len(s) > maxShown {
-		s, cut = strings.ToValidUTF8(s[:maxShown], ""), "…"
-	}
-	if quoted := fmt.Sprintf("%q", s); s == "" || quoted != `"`+s+`"` {
-		return quoted + cut
-	}
-	return s + cut
 }

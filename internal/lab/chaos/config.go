@@ -56,26 +56,26 @@ var Modes = []string{
 func (c Config) Validate() error {
 	var errs []error
 	if c.Peers < minPeers || c.Peers > maxPeers {
-		errs = append(errs, wrong("peers", c.Peers, "allowed: %d to %d", minPeers, maxPeers))
+		errs = append(errs, sources.Faultf("peers", c.Peers, "allowed: %d to %d", minPeers, maxPeers))
 	}
 	if c.Slots < MinSlots || c.Slots > maxSlots {
-		errs = append(errs, wrong("slots", c.Slots, "allowed: %d to %d", MinSlots, maxSlots))
+		errs = append(errs, sources.Faultf("slots", c.Slots, "allowed: %d to %d", MinSlots, maxSlots))
 	}
 	if !slices.Contains(Modes, c.Mode) {
-		errs = append(errs, wrong("mode", c.Mode, "allowed: %s", strings.Join(Modes, ", ")))
+		errs = append(errs, sources.Faultf("mode", c.Mode, "allowed: %s", strings.Join(Modes, ", ")))
 	}
 	if n := c.Settings().Fragments; c.Slots%n != 0 {
-		errs = append(errs, wrong("slots", c.Slots, "a multiple of the %d fragments: the run ends with a whole round",
+		errs = append(errs, sources.Faultf("slots", c.Slots, "a multiple of the %d fragments: the run ends with a whole round",
 			n))
 	}
 	if fault := (*p2pdiloco.SpecError)(nil); errors.As(c.Settings().Validate(), &fault) {
-		errs = append(errs, wrong(strings.ReplaceAll(fault.Field, "_", "-"), fault.Here, "%s", fault.Why))
+		errs = append(errs, sources.Faultf(strings.ReplaceAll(fault.Field, "_", "-"), fault.Here, "%s", fault.Why))
 	}
 	if c.Seed == 0 {
-		errs = append(errs, wrong("seed", c.Seed, "allowed: 1 and above"))
+		errs = append(errs, sources.Faultf("seed", c.Seed, "allowed: 1 and above"))
 	}
 	if c.Timeout < 0 {
-		errs = append(errs, wrong("timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above"))
+		errs = append(errs, sources.Faultf("timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above"))
 	}
 	return errors.Join(errs...)
 }
@@ -104,10 +104,6 @@ func (c Config) Settings() p2pdiloco.Spec {
 	}
 	s.InnerSteps = 2 * s.Fragments
 	return s
-}
-
-func wrong(flag string, value any, format string, args ...any) error {
-	return &sources.Fault{Flag: flag, Value: fmt.Sprint(value), Why: fmt.Sprintf(format, args...)}
 }
 
 // DefaultTimeout is enough for a run on a slow machine, where a fault costs about ten seconds and a

@@ -3,6 +3,8 @@ package chaos
 import (
 	"slices"
 	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // Kind names a way to disturb a swarm.
@@ -66,7 +68,7 @@ func ParseKinds(list string) (kinds []Kind, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		k := Kind(strings.TrimSpace(name))
 		if !slices.Contains(Kinds(true), k) {
-			return nil, wrong("faults", list, "%q is none of %s", k, Join(Kinds(true)))
+			return nil, sources.Faultf("faults", list, "%q is none of %s", k, Join(Kinds(true)))
 		}
 		if !slices.Contains(kinds, k) {
 			kinds = append(kinds, k)

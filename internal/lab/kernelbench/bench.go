@@ -28,17 +28,10 @@ const (
 
 // Validate reports every fault, each a *sources.Fault.
 func (c Config) Validate() error {
-	var errs []error
-	whole := func(flag string, value, least, most int) {
-		if value < least || value > most {
-			errs = append(errs, &sources.Fault{
-				Flag: flag, Value: fmt.Sprint(value),
-				Why: fmt.Sprintf("allowed: %d to %d", least, most),
-			})
-		}
-	}
-	whole("elements", c.Elements, minElements, maxElements)
-	whole("iters", c.Rounds, 1, maxRounds)
+	var errs sources.Faults
+	errs.Add(c.Elements < minElements || c.Elements > maxElements, "elements", c.Elements, "allowed: %d to %d",
+		minElements, maxElements)
+	errs.Add(c.Rounds < 1 || c.Rounds > maxRounds, "iters", c.Rounds, "allowed: 1 to %d", maxRounds)
 	return errors.Join(errs...)
 }
 

@@ -2,7 +2,6 @@ package modesbench
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -59,7 +58,7 @@ func (c Config) Validate() error {
 	var errs []error
 	whole := func(flag string, value, least, most uint64) {
 		if value < least || value > most {
-			errs = append(errs, fault(flag, value, "allowed: %d to %d", least, most))
+			errs = append(errs, sources.Faultf(flag, value, "allowed: %d to %d", least, most))
 		}
 	}
 	whole("peers", uint64(max(c.Peers, 0)), 2, maxPeers)
@@ -72,33 +71,29 @@ func (c Config) Validate() error {
 	whole("seeds", uint64(max(c.Seeds, 0)), 1, maxSeeds)
 	whole("warm-steps", uint64(max(c.WarmSteps, 0)), 1, maxWarm)
 	if c.StepTime < 0 || c.StepTime > time.Minute {
-		errs = append(errs, fault("step-time", c.StepTime, "allowed: 0 (by measurement) to 1m"))
+		errs = append(errs, sources.Faultf("step-time", c.StepTime, "allowed: 0 (by measurement) to 1m"))
 	}
 	if c.Rate > 0 && !c.Namespaces {
-		errs = append(errs, fault("rate", sources.Rate(c.Rate), "it is of links that only --netns has"))
+		errs = append(errs, sources.Faultf("rate", sources.Rate(c.Rate), "it is of links that only --netns has"))
 	}
 	if len(c.Modes) == 0 {
-		errs = append(errs, fault("modes", `""`, "allowed: %s", strings.Join(Modes, ", ")))
+		errs = append(errs, sources.Faultf("modes", `""`, "allowed: %s", strings.Join(Modes, ", ")))
 	}
 	for i, m := range c.Modes {
 		if !slices.Contains(Modes, m) || slices.Contains(c.Modes[:i], m) {
-			errs = append(errs, fault("modes", strings.Join(c.Modes, ","), "allowed: each once of %s",
+			errs = append(errs, sources.Faultf("modes", strings.Join(c.Modes, ","), "allowed: each once of %s",
 				strings.Join(Modes, ", ")))
 			break
 		}
 	}
 	for i, name := range c.Codecs {
 		if !slices.Contains(p2pdiloco.Codecs(), name) || slices.Contains(c.Codecs[:i], name) {
-			errs = append(errs, fault("codecs", strings.Join(c.Codecs, ","), "allowed: each once of %s",
+			errs = append(errs, sources.Faultf("codecs", strings.Join(c.Codecs, ","), "allowed: each once of %s",
 				strings.Join(p2pdiloco.Codecs(), ", ")))
 			break
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func fault(flag string, value any, format string, args ...any) error {
-	return &sources.Fault{Flag: flag, Value: fmt.Sprint(value), Why: fmt.Sprintf(format, args...)}
 }
 
 // has says whether a mode was asked for.

@@ -57,7 +57,7 @@ const (
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(flag string, value any, format string, args ...any) {
-		errs = append(errs, &sources.Fault{Flag: flag, Value: fmt.Sprint(value), Why: fmt.Sprintf(format, args...)})
+		errs = append(errs, sources.Faultf(flag, value, format, args...))
 	}
 	for i, k := range c.Kinds {
 		if !slices.Contains(nat.Kinds(), k) || slices.Contains(c.Kinds[:i], k) {

@@ -2,7 +2,6 @@ package reducebench
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -72,7 +71,7 @@ const (
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(flag string, value any, format string, args ...any) {
-		errs = append(errs, &sources.Fault{Flag: flag, Value: fmt.Sprint(value), Why: fmt.Sprintf(format, args...)})
+		errs = append(errs, sources.Faultf(flag, value, format, args...))
 	}
 	oneOf := func(flag, value string, allowed []string) {
 		if !slices.Contains(allowed, value) {

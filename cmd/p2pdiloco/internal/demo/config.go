@@ -2,7 +2,6 @@ package demo
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -70,30 +69,30 @@ const (
 func (c Config) Validate() error {
 	var errs []error
 	if c.Peers < 1 || c.Peers > maxPeers {
-		errs = append(errs, fault("peers", c.Peers, "allowed: 1 to %d", maxPeers))
+		errs = append(errs, sources.Faultf("peers", c.Peers, "allowed: 1 to %d", maxPeers))
 	}
 	if c.Rounds < 1 || c.Rounds > maxRounds {
-		errs = append(errs, fault("rounds", c.Rounds, "allowed: 1 to %d", maxRounds))
+		errs = append(errs, sources.Faultf("rounds", c.Rounds, "allowed: 1 to %d", maxRounds))
 	}
 	if c.Seed == 0 {
-		errs = append(errs, fault("seed", c.Seed, "allowed: 1 and above"))
+		errs = append(errs, sources.Faultf("seed", c.Seed, "allowed: 1 and above"))
 	}
 	if !slices.Contains(Modes, c.Mode) {
-		errs = append(errs, fault("mode", c.Mode, "allowed: %s", strings.Join(Modes, ", ")))
+		errs = append(errs, sources.Faultf("mode", c.Mode, "allowed: %s", strings.Join(Modes, ", ")))
 	}
 	if !slices.Contains(Aggregators, c.Aggregator) {
-		errs = append(errs, fault("aggregator", c.Aggregator, "allowed: %s", strings.Join(Aggregators, ", ")))
+		errs = append(errs, sources.Faultf("aggregator", c.Aggregator, "allowed: %s", strings.Join(Aggregators, ", ")))
 	}
 	var wrong *p2pdiloco.SpecError
 	if c.InnerSteps == 0 {
-		errs = append(errs, fault("inner-steps", c.InnerSteps, "allowed: 1 and above"))
+		errs = append(errs, sources.Faultf("inner-steps", c.InnerSteps, "allowed: 1 and above"))
 	} else if err := (p2pdiloco.Spec{Name: "demo", InnerSteps: c.InnerSteps}).Validate(); errors.As(err, &wrong) {
-		errs = append(errs, fault("inner-steps", c.InnerSteps, "%s", wrong.Why))
+		errs = append(errs, sources.Faultf("inner-steps", c.InnerSteps, "%s", wrong.Why))
 	} else if err := c.streaming().Validate(); errors.As(err, &wrong) {
-		errs = append(errs, fault(strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Here, "%s", wrong.Why))
+		errs = append(errs, sources.Faultf(strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Here, "%s", wrong.Why))
 	}
 	if err := c.pace().Validate(); errors.As(err, &wrong) {
-		errs = append(errs, fault(strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Here, "%s", wrong.Why))
+		errs = append(errs, sources.Faultf(strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Here, "%s", wrong.Why))
 	}
 	return errors.Join(errs...)
 }
@@ -127,8 +126,4 @@ func (c Config) streaming() p2pdiloco.Spec {
 		Name: "demo", Mode: c.Mode, InnerSteps: c.InnerSteps, Fragments: c.fragments(),
 		FragmentDelay: c.Delay, FragmentAlpha: c.Alpha,
 	}
-}
-
-func fault(flag string, value any, format string, args ...any) error {
-	return &sources.Fault{Flag: flag, Value: fmt.Sprint(value), Why: fmt.Sprintf(format, args...)}
 }
