@@ -148,6 +148,10 @@ func (co *competing) judge() {
 	co.judged = remember(co.judged, r.claim.Tip)
 }
 
+// forgetJudged has other branches judged again: the own chain is another one now, or has less work
+// after a fork, and may be the worse one. Without it two branches that stand still never meet.
+func (co *competing) forgetJudged() { co.judged, co.refused = nil, nil }
+
 // remember appends to a short list and drops the oldest entry.
 func remember(list []slot.Root, h slot.Root) []slot.Root {
 	list = append(list, h)

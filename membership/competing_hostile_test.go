@@ -18,7 +18,11 @@ type forger struct {
 }
 
 func newForger(l *lab, from *chain.Chain, height uint64) *forger {
-	p := &labPeer{lab: l, name: "Z", id: labID("Z"), inc: 77}
+	return newForgerAs(l, from, height, 77)
+}
+
+func newForgerAs(l *lab, from *chain.Chain, height uint64, inc slot.Incarnation) *forger {
+	p := &labPeer{lab: l, name: "Z", id: labID("Z"), inc: inc}
 	f := &forger{p, from.UpTo(height)}
 	members := []slot.Member{f.chain.Listing(p.id, p.inc)}
 	f.add(slot.Record{Kind: slot.Fork, Slot: f.chain.Tip().Slot, Members: members, Work: f.chain.WorkOfFork(members)})
@@ -43,17 +47,21 @@ func (f *forger) add(r slot.Record) {
 // steps adds slots of the greatest weight that the rules take.
 func (f *forger) steps(n int) {
 	for range n {
-		c := f.chain
-		o := []slot.Offer{{
-			Peer: f.id, Slot: c.OpenSlot(), Seq: c.SpentSeq(f.id) + 1, Base: c.OpenSlot() - 1,
-			Weight: c.Rules().MaxWeight,
-		}}
-		f.add(slot.Record{
-			Kind: slot.Step, Slot: c.OpenSlot(), Members: c.Electorate(), Work: c.WorkAfter(slot.Step, o),
-			Contributions: o,
-			Segments:      []slot.Segment{{Range: slot.Range{End: labElements}, Contributors: slot.Bitmap{1}}},
-		})
+		f.step(f.chain.Rules().MaxWeight)
 	}
+}
+
+// step adds a slot of one weight.
+func (f *forger) step(weight uint64) {
+	c := f.chain
+	o := []slot.Offer{{
+		Peer: f.id, Slot: c.OpenSlot(), Seq: c.SpentSeq(f.id) + 1, Base: c.OpenSlot() - 1, Weight: weight,
+	}}
+	f.add(slot.Record{
+		Kind: slot.Step, Slot: c.OpenSlot(), Members: c.Electorate(), Work: c.WorkAfter(slot.Step, o),
+		Contributions: o,
+		Segments:      []slot.Segment{{Range: slot.Range{End: labElements}, Contributors: slot.Bitmap{1}}},
+	})
 }
 
 func (f *forger) alive() wire.Alive {
@@ -249,5 +257,40 @@ func TestANewcomerOfAFoundingThatDied(t *testing.T) {
 		if !l.run(time.Minute, func() bool { return left.m.View().AppliedSlot > 2 }) && !founderIsBetter {
 			t.Errorf("%s: no slot is decided\n%s", names, l.show())
 		}
+	}
+}
+
+// Of two branches with as much work the lower hash holds, so A stays where it is. Then it gives up
+// records that nobody has the state of, and has less work. The other branch stands still: it was
+// judged before, and must be judged again.
+func TestABranchIsJudgedAgain(t *testing.T) {
+	l := agedLab(t, 8)
+	a := l.peers[0]
+	for _, p := range l.peers[1:] {
+		p.crash()
+	}
+	l.peers = l.peers[:1]
+	own := a.m.chain
+	var f *forger
+	for inc := slot.Incarnation(1); ; inc++ {
+		common := own.Height() - 6
+		f = newForgerAs(l, own, common, inc)
+		if ours, theirs := own.Hash(common+1), f.chain.Hash(common+1); slices.Compare(ours[:], theirs[:]) < 0 {
+			break
+		}
+	}
+	for missing := own.Tip().Work - f.chain.Tip().Work; missing > 0; missing = own.Tip().Work - f.chain.Tip().Work {
+		f.step(min(missing, f.chain.Rules().MaxWeight))
+	}
+	if f.serve(3*time.Second, nil) == 0 || a.m.switches > 0 {
+		t.Fatalf("not judged, or found better: moved %d times", a.m.switches)
+	}
+	if n := f.serve(3*time.Second, nil); n > 0 {
+		t.Fatalf("judged again without a reason: %d records", n)
+	}
+	a.m.giveUpUnrecoverable(own.Height() - 2)
+	f.serve(3*time.Second, nil)
+	if a.m.chain.Branch() != f.chain.Branch() {
+		t.Errorf("A stays on the branch with less work\n%s", l.show())
 	}
 }

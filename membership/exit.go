@@ -107,13 +107,17 @@ func (ex *exit) lingered() bool {
 	return waited >= linger && !open || waited >= lingerMost*linger
 }
 
-// alone: no record can drop the last member, and no peer takes its place
+// alone says whether no record can drop this peer: no quorum is heard, and of the members that are
+// heard none stays. Or it is the last member, and no peer takes its place.
 func (ex *exit) alone() bool {
-	return (ex.own.mine == nil || ex.chain.LacksPeers()) && len(ex.roster.newcomers()) == 0 &&
-		!slices.ContainsFunc(ex.chain.Electorate(), func(e slot.Member) bool {
-			a := ex.presence.known[ofMember(e)]
-			return ofMember(e) != ex.self && ex.presence.around(ofMember(e)) && (a == nil || !a.leaving)
-		})
+	stays := func(e slot.Member) bool {
+		a := ex.presence.known[ofMember(e)]
+		return ofMember(e) != ex.self && ex.presence.around(ofMember(e)) && (a == nil || !a.leaving)
+	}
+	if slices.ContainsFunc(ex.chain.Electorate(), stays) {
+		return false
+	}
+	return !ex.quorum.heard() || (ex.own.mine == nil || ex.chain.LacksPeers()) && len(ex.roster.newcomers()) == 0
 }
 
 // allApplied says whether every member's ALIVE shows the closing record applied.

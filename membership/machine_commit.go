@@ -61,6 +61,9 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 	m.clones.checkOwnSignatures(c, m.chain, m.pledges.of(c.Record), m.own.offerSeq)
 	m.news.reportAdopted(c, before)
 	m.pledges.leave(c.Record.Kind)
+	if c.Record.Kind == slot.Fork {
+		m.competing.forgetJudged()
+	}
 	m.presence.meetMembers(before)
 	m.openNext()
 	m.model.compareState()

@@ -25,6 +25,7 @@ func (m *Machine) switchTo(r *branch, common uint64) {
 		m.persist(wire.EntryCommit(c))
 	}
 	m.chain = r.chain
+	m.competing.forgetJudged()
 	m.motions.forget()
 	m.reportSwitch(r, given, common)
 	m.catchup.early, m.catchup.need, m.exit.ending, m.founder.fork = nil, need{at: never}, ending{}, nil
@@ -75,6 +76,7 @@ func (m *Machine) giveUpUnrecoverable(height uint64) {
 		m.pledges.keepDecided(c)
 	}
 	m.chain, m.abandoned.above, m.abandoned.given = given.UpTo(height), height, given
+	m.competing.forgetJudged()
 	m.catchup.early, m.catchup.need, m.exit.ending, m.own.mine = nil, need{at: never}, ending{}, nil
 	m.switches++
 	m.event(Event{
