@@ -1,10 +1,13 @@
 package powerfs
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,11 +57,13 @@ func (f *FS) look(path string) (*node, error) {
 	return n, nil
 }
 
+var errNoDir = errors.New("not a directory")
+
 // directory finds the one that a name is in; f.mu is held.
 func (f *FS) directory(path string) (*node, string, error) {
 	dir, err := f.look(filepath.Dir(path))
 	if err == nil && dir.names == nil {
-		err = errors.New("not a directory")
+		err = errNoDir
 	}
 	return dir, filepath.Base(path), err
 }
@@ -80,7 +85,7 @@ func (f *FS) name(kind Kind, path string, act func(dir *node, name string) error
 // Mkdir implements disk.FS.
 func (f *FS) Mkdir(path string) error {
 	return f.name(Mkdir, path, func(dir *node, name string) error {
-		if n, err := f.look(path); err == nil && n != nil {
+		if dir.names[name] != nil {
 			return fs.ErrExist
 		}
 		dir.change(map[string]*node{name: newDir()})
@@ -113,17 +118,9 @@ func (f *FS) OpenFile(path string, flag int) (disk.File, error) {
 func (f *FS) CreateTemp(dir, pattern string) (disk.File, error) {
 	f.mu.Lock()
 	f.mu.temps++
-	path := filepath.Join(dir, strings.Replace(pattern, "*", fmt.Sprint(f.mu.temps), 1))
+	name := strings.Replace(pattern, "*", fmt.Sprint(f.mu.temps), 1)
 	f.mu.Unlock()
-	n := &node{}
-	err := f.name(Create, path, func(dir *node, name string) error {
-		dir.change(map[string]*node{name: n})
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &file{fs: f, n: n, path: path}, nil
+	return f.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE)
 }
 
 // Rename implements disk.FS, within a directory.
@@ -173,20 +170,12 @@ func (f *FS) ReadDir(path string) (list []fs.DirEntry, err error) {
 	defer f.mu.Unlock()
 	dir, err := f.look(path)
 	if err != nil || dir.names == nil {
-		return nil, &fs.PathError{Op: "readdir", Path: path, Err: cmpErr(err, errors.New("not a directory"))}
+		return nil, &fs.PathError{Op: "readdir", Path: path, Err: cmp.Or(err, errNoDir)}
 	}
-	for name, n := range dir.names {
-		list = append(list, fs.FileInfoToDirEntry(info{name, n}))
+	for _, name := range slices.Sorted(maps.Keys(dir.names)) {
+		list = append(list, fs.FileInfoToDirEntry(dir.names[name].info(name)))
 	}
-	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, nil
-}
-
-func cmpErr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }
 
 // SyncDir implements disk.FS.
@@ -213,18 +202,77 @@ func (f *FS) Lock(path string) (io.Closer, error) {
 		return nil, disk.ErrLocked
 	}
 	f.mu.locks[path] = true
-	return unlock{f, path, file}, nil
+	return unlock(func() error {
+		f.mu.Lock()
+		delete(f.mu.locks, path)
+		f.mu.Unlock()
+		return file.Close()
+	}), nil
 }
 
-type unlock struct {
+type unlock func() error
+
+func (u unlock) Close() error { return u() }
+
+// file is an open file.
+type file struct {
 	fs   *FS
+	n    *node
 	path string
-	file io.Closer
+	at   int64
 }
 
-func (u unlock) Close() error {
-	u.fs.mu.Lock()
-	delete(u.fs.mu.locks, u.path)
-	u.fs.mu.Unlock()
-	return u.file.Close()
+func (f *file) Name() string { return f.path }
+
+// Close makes nothing durable.
+func (f *file) Close() error { return nil }
+
+func (f *file) Stat() (fs.FileInfo, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if f.fs.mu.down {
+		return nil, ErrPowerCut
+	}
+	return f.n.info(filepath.Base(f.path)), nil
+}
+
+func (f *file) ReadAt(b []byte, off int64) (int, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if f.fs.mu.down {
+		return 0, ErrPowerCut
+	}
+	return bytes.NewReader(f.n.cache).ReadAt(b, off)
+}
+
+func (f *file) Read(b []byte) (int, error) {
+	k, err := f.ReadAt(b, f.at)
+	f.at += int64(k)
+	if k > 0 && err == io.EOF {
+		err = nil
+	}
+	return k, err
+}
+
+func (f *file) WriteAt(b []byte, off int64) (k int, err error) {
+	part := func(size int) func() {
+		return func() { f.n.write(b[:size], off); k = size }
+	}
+	all := part(len(b))
+	err = f.fs.do(Write, f.path, func() error { all(); return nil }, part(len(b)/2))
+	return k, err
+}
+
+func (f *file) Write(b []byte) (int, error) {
+	k, err := f.WriteAt(b, f.at)
+	f.at += int64(k)
+	return k, err
+}
+
+func (f *file) Truncate(size int64) error {
+	return f.fs.do(Truncate, f.path, func() error { f.n.truncate(int(size)); return nil }, nil)
+}
+
+func (f *file) Sync() error {
+	return f.fs.do(Sync, f.path, func() error { f.n.sync(); return nil }, f.n.drop)
 }
