@@ -25,7 +25,7 @@ import (
 // open starts everything that needs the spec: store, ledger, replica, rounds. returns says that the
 // data directory knows the run from before.
 func (n *Node) open(returns bool) error {
-	ledger, err := store.OpenOn(n.hooks.Disk, n.dir.Root, n.run, rand.Reader, n.cfg.Logger)
+	ledger, err := store.Open(n.hooks.Disk, n.dir.Root, n.run, rand.Reader, n.cfg.Logger)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@
 //
 // A Driver runs one peer's ledger. Its owner gives it five things and two habits:
 //
-//		store, err := store.Open(dir, runID, rand.Reader, logger)
+//		store, err := store.Open(disk.OS, dir, runID, rand.Reader, logger)
 //		d, err := membership.NewDriver(membership.DriverConfig{
 //			Store: store, Signer: key, Transport: net,
 //			Rules: rules, Timing: timing, Plan: planner, Verify: verify,

@@ -56,7 +56,8 @@ func (d *folder) write(name string, write func(io.Writer) error) error {
 		return d.explain(name, err)
 	}
 	if err := write(f); err != nil {
-		d.discard(f)
+		_ = f.Close()
+		_ = d.fs.Remove(f.Name())
 		return d.explain(name, err)
 	}
 	return d.publish(f, name)
@@ -64,27 +65,10 @@ func (d *folder) write(name string, write func(io.Writer) error) error {
 
 // publish syncs a temporary file and gives it its name. On an error the file is gone.
 func (d *folder) publish(f disk.File, name string) error {
-	if err := f.Sync(); err != nil {
-		d.discard(f)
-		return d.explain(name, err)
-	}
-	if err := f.Close(); err != nil {
-		_ = d.fs.Remove(f.Name())
-		return d.explain(name, err)
-	}
-	if err := d.fs.Rename(f.Name(), d.path(name)); err != nil {
-		_ = d.fs.Remove(f.Name())
-		return d.explain(name, err)
-	}
-	if err := d.fs.SyncDir(d.dir); err != nil {
+	if err := disk.Publish(d.fs, f, d.path(name)); err != nil {
 		return d.explain(name, err)
 	}
 	return nil
-}
-
-func (d *folder) discard(f disk.File) {
-	_ = f.Close()
-	_ = d.fs.Remove(f.Name())
 }
 
 // remove removes a file, if it is there.

@@ -48,8 +48,8 @@ func isDir(fsys FS, path string) bool {
 	return err != nil || info.IsDir()
 }
 
-// writeTemp writes b to a new file beside path, and returns when it is on disk.
-func writeTemp(fsys FS, path string, b []byte) (name string, err error) {
+// writeTemp writes b to a new file beside path, which is open and not synced.
+func writeTemp(fsys FS, path string, b []byte) (File, error) {
 	dir, pattern := filepath.Dir(path), "."+filepath.Base(path)+".*"
 	f, err := fsys.CreateTemp(dir, pattern)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,28 +58,28 @@ func writeTemp(fsys FS, path string, b []byte) (name string, err error) {
 		}
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if _, err := f.Write(b); err != nil {
+		_ = f.Close()
 		_ = fsys.Remove(f.Name())
-		return "", err
+		return nil, err
 	}
-	return f.Name(), nil
+	return f, nil
 }
 
 // Create makes path with contents b, readable by this user alone, all or nothing and durable. If
 // the file exists, it fails with fs.ErrExist.
 func Create(fsys FS, path string, b []byte) error {
-	tmp, err := writeTemp(fsys, path, b)
+	f, err := writeTemp(fsys, path, b)
 	if err != nil {
 		return err
 	}
-	defer fsys.Remove(tmp) //nolint:errcheck // a leftover name does no harm
-	if err := fsys.Link(tmp, path); err != nil {
+	defer fsys.Remove(f.Name()) //nolint:errcheck // a leftover name does no harm
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := fsys.Link(f.Name(), path); err != nil {
 		return err
 	}
 	return fsys.SyncDir(filepath.Dir(path))
@@ -88,12 +88,23 @@ func Create(fsys FS, path string, b []byte) error {
 // Replace replaces the file at path by one with contents b, readable by this user alone, all or
 // nothing and durable.
 func Replace(fsys FS, path string, b []byte) error {
-	tmp, err := writeTemp(fsys, path, b)
+	f, err := writeTemp(fsys, path, b)
 	if err != nil {
 		return err
 	}
-	if err := fsys.Rename(tmp, path); err != nil {
-		_ = fsys.Remove(tmp)
+	return Publish(fsys, f, path)
+}
+
+// Publish syncs and closes a file that was written beside path and gives it that name, durably. A
+// file that had the name is replaced. After an error the file that was written is gone, unless only
+// the name may not be durable.
+func Publish(fsys FS, f File, path string) error {
+	err := f.Sync()
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = fsys.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = fsys.Remove(f.Name())
 		return err
 	}
 	return fsys.SyncDir(filepath.Dir(path))

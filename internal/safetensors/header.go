@@ -7,9 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
-	"strings"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -233,8 +232,8 @@ func (p *parser) numbers(what string, most int) (list []uint64) {
 	}
 	for p.err == nil && p.dec.More() {
 		n, ok := p.token().(json.Number)
-		v, exact := parseUint(n.String())
-		if !ok || !exact || len(list) == most {
+		v, err := strconv.ParseUint(n.String(), 10, 63) // offsets are int64 in the end
+		if !ok || err != nil || len(list) == most {
 			p.fail("%s: up to %d whole numbers are allowed", what, most)
 			return nil
 		}
@@ -242,21 +241,6 @@ func (p *parser) numbers(what string, most int) (list []uint64) {
 	}
 	p.token()
 	return list
-}
-
-func parseUint(s string) (uint64, bool) {
-	if s == "" || strings.Trim(s, "0123456789") != "" {
-		return 0, false
-	}
-	v := uint64(0)
-	for _, c := range s {
-		d := uint64(c - '0')
-		if v > (math.MaxInt64-d)/10 { // offsets are int64 in the end
-			return 0, false
-		}
-		v = 10*v + d
-	}
-	return v, true
 }
 
 // readHeader reads length and header from the front of a file of size bytes.

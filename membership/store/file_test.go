@@ -103,7 +103,7 @@ func load(t testing.TB, s *File) wire.Saved {
 
 func open(t testing.TB, dir string, run slot.Root) *File {
 	t.Helper()
-	s, err := Open(dir, run, rand.Reader, nil)
+	s, err := Open(disk.OS, dir, run, rand.Reader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestForeignFiles(t *testing.T) {
 func TestDirectoryIsLocked(t *testing.T) {
 	run, dir := testRoot(1), t.TempDir()
 	s := open(t, dir, run)
-	if _, err := Open(dir, run, rand.Reader, nil); !errors.Is(err, disk.ErrLocked) {
+	if _, err := Open(disk.OS, dir, run, rand.Reader, nil); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("opened twice: %v", err)
 	}
 	reopen(t, s, run)
@@ -305,7 +305,7 @@ func TestStoreErrorsAreFinal(t *testing.T) {
 	if got := load(t, s); len(got.Chain) != 0 {
 		t.Errorf("the refused entry is on disk: %+v", got)
 	}
-	if _, err := Open(t.TempDir(), run, strings.NewReader("short"), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := Open(disk.OS, t.TempDir(), run, strings.NewReader("short"), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("no randomness: %v", err)
 	}
 }
@@ -313,7 +313,7 @@ func TestStoreErrorsAreFinal(t *testing.T) {
 // After a sync that failed once, what a second one says proves nothing.
 func TestAFailedSyncIsFinal(t *testing.T) {
 	f, script := powerfs.New(), newLedgerScript(testRoot(1))
-	s, err := OpenOn(f, "/run", testRoot(1), rand.Reader, nil)
+	s, err := Open(f, "/run", testRoot(1), rand.Reader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -41,7 +42,7 @@ func openBytes(t testing.TB, dir string, b []byte, run slot.Root, log io.Writer)
 	if err := os.WriteFile(filepath.Join(dir, logName), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(dir, run, rand.Reader, slog.New(slog.NewTextHandler(log, nil)))
+	s, err := Open(disk.OS, dir, run, rand.Reader, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		return wire.Saved{}, err
 	}

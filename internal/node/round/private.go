@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
@@ -100,11 +99,5 @@ func (p *trainerState) publish(from string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := p.fs.Rename(from, p.path); err != nil {
-		return err
-	}
-	return p.fs.SyncDir(filepath.Dir(p.path))
+	return disk.Publish(p.fs, f, p.path)
 }
