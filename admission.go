@@ -19,24 +19,26 @@ const refusalsWait = 3
 const announceAgain = 6
 
 // files are those of the data directory that admission works with.
-func (n *Node) files() admission.Files { return admission.Files{FS: n.hooks.Disk, Dir: n.dir.Root} }
+func (o *origin) files() admission.Files {
+	return admission.Files{FS: o.hooks.Disk, Dir: o.dir.Root}
+}
 
 // findCredentials finds out how this peer is admitted, if the run is private. It comes before the
-// network. known is the spec in the data directory, if there is one.
-func (n *Node) findCredentials(known *Spec) (*admission.Credentials, error) {
-	found, err := admission.Search{
-		Files: n.files(), Secret: n.cfg.AdmissionSecret, Ticket: n.cfg.ticket, Given: n.cfg.Spec, Known: known,
-		Logger: n.cfg.Logger,
+// network.
+func (o *origin) findCredentials() (err error) {
+	o.credentials, err = admission.Search{
+		Files: o.files(), Secret: o.cfg.AdmissionSecret, Ticket: o.cfg.ticket, Given: o.cfg.Spec, Known: o.known,
+		Logger: o.cfg.Logger,
 	}.Find()
-	if found != nil {
-		n.cfg.Spec.Access = AccessPrivate
+	if o.credentials != nil {
+		o.cfg.Spec.Access = AccessPrivate
 	}
-	return found, err
+	return err
 }
 
 // closeGate keeps out, from now on, peers that are not admitted.
-func (n *Node) closeGate(credentials *admission.Credentials) (err error) {
-	listed := n.cfg.listed()
+func (n *Node) closeGate() (err error) {
+	listed, credentials := n.cfg.listed(), n.credentials
 	if credentials == nil && listed == nil {
 		return nil
 	}
@@ -44,7 +46,7 @@ func (n *Node) closeGate(credentials *admission.Credentials) (err error) {
 	if credentials != nil {
 		n.guard, err = admission.NewGuard(admission.Config{
 			Self: n.Self(), Run: n.cfg.Spec.Name, Network: n.net, Files: n.files(), Credentials: credentials,
-			Listed: listed, Asking: refusalsWait * n.timing.Discovery, Logger: n.cfg.Logger,
+			Listed: listed, Asking: refusalsWait * n.first.Discovery, Logger: n.cfg.Logger,
 		})
 		if err != nil {
 			return err
@@ -100,8 +102,8 @@ func (n *Node) awaitAdmission(ctx context.Context) error {
 
 // fitTicket compares the ticket with the data directory. A peer that was in the run before may have
 // a ticket that has expired.
-func (n *Node) fitTicket(known *Spec) error {
-	t := n.cfg.ticket
+func (o *origin) fitTicket() error {
+	t, known := o.cfg.ticket, o.known
 	switch {
 	case t == nil:
 		return nil
@@ -110,7 +112,7 @@ func (n *Node) fitTicket(known *Spec) error {
 			t.Expires.Local().Format(time.RFC1123))
 	case known != nil && known.RunID() != t.RunID:
 		return fmt.Errorf("%w: it is for another run named %q than the data directory %s: use another directory",
-			ErrTicket, t.Run, n.dir.Root)
+			ErrTicket, t.Run, o.dir.Root)
 	}
 	return nil
 }

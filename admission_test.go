@@ -102,7 +102,6 @@ func TestSecretsThatDoNotFit(t *testing.T) {
 	} {
 		var log bytes.Buffer
 		c.config.DataDir, c.config.Logger = t.TempDir(), slog.New(slog.NewTextHandler(&log, nil))
-		n := &Node{cfg: c.config.withDefaults(), hooks: testhooks.From(t.Context())}
 		if c.spec != nil {
 			if err := datadir.At(disk.OS, c.config.DataDir).SaveSpec(*c.spec); err != nil {
 				t.Fatal(err)
@@ -111,18 +110,20 @@ func TestSecretsThatDoNotFit(t *testing.T) {
 		if !c.kept.IsZero() {
 			secretIn(t, c.config.DataDir, c.kept)
 		}
-		_, _, err := n.openData()
+		o, err := openData(c.config.withDefaults(), testhooks.From(t.Context()))
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v, want %q", what, err, c.err)
 		}
-		if got := n.dir.Has(admission.SecretFile); got != c.keeps {
+		if got := o.dir.Has(admission.SecretFile); got != c.keeps {
 			t.Errorf("%s: the secret is kept: %v", what, got)
 		}
 		if (log.Len() > 0) != (c.log != "") || !strings.Contains(log.String(), c.log) {
 			t.Errorf("%s: it logs %q, want %q", what, &log, c.log)
 		}
-		if err := n.dir.Close(); err != nil {
-			t.Error(err)
+		if err == nil {
+			if err := o.dir.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }

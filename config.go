@@ -184,31 +184,24 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("Spec.Layout is not the trainer's: %s", d))
 		}
 	}
-	if _, ok := timing.Named(c.preset()); !ok {
-		errs = append(errs, fmt.Errorf("preset %q: allowed: %s, %s", c.Preset, PresetLAN, PresetWAN))
+	refuse := func(fault bool, format string, args ...any) {
+		if fault {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
 	}
-	if c.OnQuorumLoss != OnLossContinue && c.OnQuorumLoss != OnLossPause {
-		errs = append(errs, fmt.Errorf("on quorum loss %q: allowed: %s, %s", c.OnQuorumLoss, OnLossContinue,
-			OnLossPause))
-	}
-	if c.MaxUpload != 0 && c.MaxUpload < p2p.MinUpload {
-		errs = append(errs, fmt.Errorf("MaxUpload %d: at least %d bytes a second, or 0 for no bound", c.MaxUpload,
-			p2p.MinUpload))
-	}
-	if c.MaxDownload != 0 && c.MaxDownload < p2p.MinDownload {
-		errs = append(errs, fmt.Errorf("MaxDownload %d: at least %d bytes a second, or 0 for no bound", c.MaxDownload,
-			p2p.MinDownload))
-	}
-	if c.KeepCheckpoints < 0 {
-		errs = append(errs, fmt.Errorf("KeepCheckpoints %d: at least 1", c.KeepCheckpoints))
-	}
-	if c.InitFile != "" && c.Init != nil {
-		errs = append(errs, errors.New("both Init and InitFile are given: one of them says what the model begins with"))
-	}
-	if c.InitFile != "" && len(c.Spec.Layout) == 0 {
-		errs = append(errs, errors.New("InitFile needs a Trainer or Spec.Layout, to know which tensors make up the "+
-			"model"))
-	}
+	_, named := timing.Named(c.preset())
+	refuse(!named, "preset %q: allowed: %s, %s", c.Preset, PresetLAN, PresetWAN)
+	refuse(c.OnQuorumLoss != OnLossContinue && c.OnQuorumLoss != OnLossPause,
+		"on quorum loss %q: allowed: %s, %s", c.OnQuorumLoss, OnLossContinue, OnLossPause)
+	refuse(c.MaxUpload != 0 && c.MaxUpload < p2p.MinUpload,
+		"MaxUpload %d: at least %d bytes a second, or 0 for no bound", c.MaxUpload, p2p.MinUpload)
+	refuse(c.MaxDownload != 0 && c.MaxDownload < p2p.MinDownload,
+		"MaxDownload %d: at least %d bytes a second, or 0 for no bound", c.MaxDownload, p2p.MinDownload)
+	refuse(c.KeepCheckpoints < 0, "KeepCheckpoints %d: at least 1", c.KeepCheckpoints)
+	refuse(c.InitFile != "" && c.Init != nil,
+		"both Init and InitFile are given: one of them says what the model begins with")
+	refuse(c.InitFile != "" && len(c.Spec.Layout) == 0,
+		"InitFile needs a Trainer or Spec.Layout, to know which tensors make up the model")
 	return errors.Join(errs...)
 }
 

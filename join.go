@@ -15,6 +15,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/modelfile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -32,9 +33,13 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 			return nil, err
 		}
 	}
+	from, err := openData(cfg, testhooks.From(ctx))
+	if err != nil {
+		return nil, err
+	}
 	n := &Node{
-		cfg: cfg, hooks: testhooks.From(ctx), life: life.New(cfg.Logger),
-		events: report.NewEvents(cfg.Logger, cfg.OnEvent),
+		origin: from, life: life.New(from.cfg.Logger),
+		events: report.NewEvents(from.cfg.Logger, from.cfg.OnEvent),
 	}
 	n.shut = sync.OnceValue(n.close)
 	defer func() {
@@ -42,46 +47,59 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 			err = errors.Join(err, n.Close())
 		}
 	}()
-	known, credentials, err := n.openData()
-	if err != nil {
-		return nil, err
-	}
 	if err := n.openNetwork(ctx); err != nil {
 		return nil, err
 	}
-	if err := n.closeGate(credentials); err != nil {
+	if err := n.closeGate(); err != nil {
 		return nil, err
 	}
 	n.emit("peer.started", map[string]any{"pid": os.Getpid(), "peer_id": n.Self(), "addrs": n.Addrs()})
-	if err := n.settle(ctx, known); err != nil {
+	if err := n.settle(ctx); err != nil {
 		return nil, err
 	}
-	if err := n.open(known != nil); err != nil {
+	if err := n.open(); err != nil {
 		return nil, err
 	}
 	return n, nil
 }
 
-// openData opens the data directory, and compares what is given with what it knows. The run's spec
-// is known if this peer was in it before.
-func (n *Node) openData() (known *Spec, credentials *admission.Credentials, err error) {
-	if n.dir, err = datadir.Open(n.hooks.Disk, n.cfg.DataDir); err != nil {
-		return nil, nil, err
+// origin is what a node starts from: its configuration, completed by what its data directory knows.
+type origin struct {
+	cfg         Config
+	hooks       testhooks.Hooks
+	dir         datadir.Dir
+	known       *Spec                  // of the run, if this peer was in it before
+	credentials *admission.Credentials // of a private run; nil for an open one
+	first       timing.Preset          // that holds until the run's is known
+}
+
+// openData opens the data directory, and compares what is given with what it knows.
+func openData(cfg Config, hooks testhooks.Hooks) (o origin, err error) {
+	o = origin{cfg: cfg, hooks: hooks}
+	if o.dir, err = datadir.Open(hooks.Disk, cfg.DataDir); err == nil {
+		err = o.load()
 	}
-	if known, err = n.dir.LoadSpec(n.cfg.Spec); err != nil {
-		return nil, nil, err
+	if err != nil {
+		return o, errors.Join(err, o.dir.Close())
 	}
-	if n.cfg.Preset == "" {
-		if n.cfg.Preset, err = n.dir.LoadPreset(); err != nil {
-			return nil, nil, err
+	return o, nil
+}
+
+// load reads what the data directory knows of the run.
+func (o *origin) load() (err error) {
+	if o.known, err = o.dir.LoadSpec(o.cfg.Spec); err != nil {
+		return err
+	}
+	if o.cfg.Preset == "" {
+		if o.cfg.Preset, err = o.dir.LoadPreset(); err != nil {
+			return err
 		}
 	}
-	n.timing = n.hooks.Preset(n.cfg.preset())
-	if err := n.fitTicket(known); err != nil {
-		return nil, nil, err
+	o.first = o.hooks.Preset(o.cfg.preset())
+	if err := o.fitTicket(); err != nil {
+		return err
 	}
-	credentials, err = n.findCredentials(known)
-	return known, credentials, err
+	return o.findCredentials()
 }
 
 // openNetwork starts the network, unless one was given.
@@ -110,18 +128,18 @@ func (n *Node) openNetwork(ctx context.Context) (err error) {
 
 // settle says hello to the run's peers until it is known which spec holds. A restarted peer knows
 // it from its data directory.
-func (n *Node) settle(ctx context.Context, known *Spec) (err error) {
+func (n *Node) settle(ctx context.Context) (err error) {
 	if n.cfg.ticket != nil {
 		if err := n.net.AddBootstrap(n.cfg.ticket.Addrs); err != nil {
 			return err
 		}
 	}
 	n.formation = formation.New(n.formationConfig())
-	if err := n.checkAccess(known); err != nil {
+	if err := n.checkAccess(n.known); err != nil {
 		return err
 	}
-	if known != nil {
-		n.formation.Adopt(*known)
+	if n.known != nil {
+		n.formation.Adopt(*n.known)
 	} else {
 		n.emit("run.searching", map[string]any{
 			"run":    n.cfg.Spec.Name,
@@ -160,7 +178,7 @@ func (n *Node) formationConfig() formation.Config {
 	cfg := formation.Config{
 		Network: n.net, Given: n.cfg.Spec, Ticket: n.cfg.ticket, Found: n.cfg.Found, MaxAdopted: n.cfg.MaxAdopted,
 		Listed: n.cfg.listed(), Places: n.places(), Presets: []string{PresetLAN, PresetWAN}, Preset: n.cfg.Preset,
-		Default: n.cfg.preset(), Discovery: n.timing.Discovery, Hello: n.timing.Hello, Logger: n.cfg.Logger,
+		Default: n.cfg.preset(), Discovery: n.first.Discovery, Hello: n.first.Hello, Logger: n.cfg.Logger,
 	}
 	if n.guard != nil {
 		cfg.Refused, cfg.IsIn, cfg.Barred = n.guard.Refused(), n.guard.IsIn, n.guard.Barred
@@ -170,7 +188,7 @@ func (n *Node) formationConfig() formation.Config {
 
 // searching says what happens while no peer is found that knows the run.
 func (n *Node) searching() string {
-	window := n.timing.Discovery + n.timing.Ledger.FoundAfter
+	window := n.first.Discovery + n.first.Ledger.FoundAfter
 	if n.cfg.ticket != nil {
 		return "looking for the peers that the ticket names, or others of its run; it is not founded here"
 	}

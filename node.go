@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/edge"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/formation"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/life"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
@@ -22,22 +20,20 @@ import (
 // Node is one peer of a run. Run, Anchor, Sync, Begin and Finish are for one goroutine at a time;
 // the rest may be called from any.
 type Node struct {
-	cfg    Config
-	hooks  testhooks.Hooks
+	origin
 	life   *life.Life
 	shut   func() error // closes, once
 	events *report.Events
 
-	dir       datadir.Dir
 	net       *p2p.Network
 	guard     *admission.Guard // of a private run; nil for an open one
 	gated     bool             // net has a gate of this node's
-	timing    timing.Preset
 	formation *formation.Formation
 
 	// All below is there once the run's spec is settled.
 	spec    Spec
 	run     Root
+	timing  timing.Preset
 	store   membership.Store
 	edge    *edge.Ledger
 	ledger  *report.Ledger

@@ -22,9 +22,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// open starts everything that needs the spec: store, ledger, replica, rounds. returns says that the
-// data directory knows the run from before.
-func (n *Node) open(returns bool) error {
+// open starts everything that needs the spec: store, ledger, replica, rounds.
+func (n *Node) open() error {
 	ledger, err := store.Open(n.hooks.Disk, n.dir.Root, n.run, rand.Reader, n.cfg.Logger)
 	if err != nil {
 		return err
@@ -34,7 +33,7 @@ func (n *Node) open(returns bool) error {
 	if err != nil {
 		return err
 	}
-	if err := n.openLedger(saved, returns); err != nil {
+	if err := n.openLedger(saved); err != nil {
 		return err
 	}
 	if err := n.openReplica(); err != nil {
@@ -55,8 +54,8 @@ func (n *Node) open(returns bool) error {
 }
 
 // openLedger opens the ledger, and the way of its messages.
-func (n *Node) openLedger(saved wire.Saved, returns bool) (err error) {
-	amnesiac := returns && saved.Boot == 1 && !n.cfg.Found
+func (n *Node) openLedger(saved wire.Saved) (err error) {
+	amnesiac := n.known != nil && saved.Boot == 1 && !n.cfg.Found
 	if amnesiac {
 		n.emit("run.searching", map[string]any{
 			"run": n.cfg.Spec.Name,

@@ -18,8 +18,8 @@ func TestAPresetIsRememberedByMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec, cfg := presetSpec()
-	n := &Node{cfg: cfg, dir: dir, hooks: testhooks.From(t.Context())}
-	n.timing = n.hooks.Preset(PresetWAN)
+	n := &Node{origin: origin{cfg: cfg, dir: dir, hooks: testhooks.From(t.Context())}}
+	n.first = n.hooks.Preset(PresetWAN)
 	lan := n.hooks.Preset(PresetLAN)
 	f := n.formationConfig()
 	f.Preset = PresetLAN // as a stranger may have told it

@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
@@ -30,9 +32,9 @@ type (
 	// SlotTime is how long one slot was expected to take, and took.
 	SlotTime = report.SlotTime
 	// SyncStatus is how far the fetch of a state is.
-	SyncStatus = report.SyncStatus
+	SyncStatus = replica.FetchStatus
 	// DroppedDonor is a peer that a state could not be fetched from.
-	DroppedDonor = report.DroppedDonor
+	DroppedDonor = statesync.Bad
 	// ProcessStatus is what the node's process takes.
 	ProcessStatus = report.ProcessStatus
 	// OrderStatus is a motion of some members about which peers may be in the run.
@@ -71,7 +73,7 @@ func (n *Node) Status() Status {
 		s.Phase, s.Detail = report.PhaseOf(v, n.spec.StartPeers)
 	}
 	s.Tip, s.Reason, s.Pinned, s.Private = v.Tip.Hash(), v.Reason, !n.cfg.Pin.IsZero(), n.guard != nil
-	if s.Sync = report.SyncOf(n.replica.Fetching()); s.Sync != nil && s.Sync.Total > 0 {
+	if s.Sync = n.replica.Fetching(); s.Sync != nil && s.Sync.Total > 0 {
 		s.Detail = fmt.Sprintf("fetching the state: %d of %d MB", s.Sync.Bytes/1e6, s.Sync.Total/1e6)
 	}
 	s.Orders, s.Removed = report.MotionsOf(v), v.Removed

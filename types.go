@@ -3,7 +3,6 @@ package p2pdiloco
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/life"
@@ -135,16 +134,7 @@ var (
 type TrainerError = trainer.Error
 
 // ExportConfig says which state Export writes, and where.
-type ExportConfig struct {
-	DataDir string  // of a peer, which may be running
-	Out     string  // the .safetensors file to make
-	Slot    *uint64 // nil: the newest that is on disk
-	// add the outer optimizer's vectors, under the names of the parameters with
-	// "p2pdiloco.outer.N." in front
-	Momentum bool
-	Force    bool         // replace Out
-	Logger   *slog.Logger // silent when nil
-}
+type ExportConfig = modelfile.ExportConfig
 
 // Exported says what Export has written.
 type Exported = modelfile.Exported
@@ -153,5 +143,5 @@ type Exported = modelfile.Exported
 // certifies, brought up to the wanted slot by the outcomes that follow it on disk, each state held
 // against its certified root. It changes nothing in the data directory.
 func Export(ctx context.Context, cfg ExportConfig) (Exported, error) {
-	return modelfile.Export(ctx, modelfile.ExportConfig(cfg))
+	return modelfile.Export(ctx, cfg)
 }

@@ -11,11 +11,11 @@ import (
 
 // Bad is a donor that was dropped.
 type Bad struct {
-	Peer   slot.PeerID
-	Reason string // plain words
+	Peer   slot.PeerID `json:"peer"`
+	Reason string      `json:"reason"` // plain words
 	// Lied is true if the donor sent bytes that are not what it was asked for. Otherwise it was
 	// slow, busy or unreachable.
-	Lied bool
+	Lied bool `json:"-"`
 }
 
 // Report says where the bytes of a fetch came from.

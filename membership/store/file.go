@@ -39,10 +39,10 @@ type File struct {
 }
 
 // Open opens the log of the ledger in a directory of a file system, and creates the directory and
-// the log if they are missing. rand gives a new log its incarnation. Only one process at a time may have a directory
-// open; another one gets disk.ErrLocked. A crash in the middle of a write leaves a torn end, which
-// is cut off and logged. A log that is damaged elsewhere is refused with ErrCorrupt, a log of
-// another run with ErrRun.
+// the log if they are missing. rand gives a new log its incarnation. Only one process at a time may
+// have a directory open; another one gets disk.ErrLocked. A crash in the middle of a write leaves a
+// torn end, which is cut off and logged. A log that is damaged elsewhere is refused with
+// ErrCorrupt, a log of another run with ErrRun.
 func Open(fsys disk.FS, dir string, run slot.Root, rand io.Reader, logger *slog.Logger) (*File, error) {
 	return openWith(fsys, dir, run, rand, logger, compactAbove)
 }

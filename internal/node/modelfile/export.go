@@ -24,14 +24,16 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
-// ExportConfig says which state Export writes, and where: see p2pdiloco.ExportConfig.
+// ExportConfig says which state Export writes, and where.
 type ExportConfig struct {
-	DataDir  string
-	Out      string
-	Slot     *uint64
+	DataDir string  // of a peer, which may be running
+	Out     string  // the .safetensors file to make
+	Slot    *uint64 // nil: the newest that is on disk
+	// add the outer optimizer's vectors, under the names of the parameters with
+	// "p2pdiloco.outer.N." in front
 	Momentum bool
-	Force    bool
-	Logger   *slog.Logger
+	Force    bool         // replace Out
+	Logger   *slog.Logger // silent when nil
 }
 
 // Exported says what was written.
@@ -53,9 +55,7 @@ type Exported struct {
 // outerPrefix begins the names of the outer optimizer's tensors in a model file.
 const outerPrefix = "p2pdiloco.outer."
 
-// Export writes a peer's model to a .safetensors file: the newest checkpoint that a record
-// certifies, brought up to the wanted slot by the outcomes that follow it on disk, each state held
-// against its certified root. It changes nothing in the data directory.
+// Export is p2pdiloco.Export.
 func Export(ctx context.Context, cfg ExportConfig) (Exported, error) {
 	if _, err := os.Stat(cfg.Out); err == nil && !cfg.Force {
 		return Exported{}, fmt.Errorf("export: %s exists: choose another name, or replace it with --force "+

@@ -47,8 +47,8 @@ type Status struct {
 	Stats    StatsStatus    `json:"stats"`
 	Exchange ExchangeStatus `json:"exchange"`
 	// while the state is fetched from others
-	Sync *SyncStatus `json:"sync,omitempty"`
-	Task *TaskStatus `json:"task,omitempty"` // of a peer that trains: its round
+	Sync *replica.FetchStatus `json:"sync,omitempty"`
+	Task *TaskStatus          `json:"task,omitempty"` // of a peer that trains: its round
 	// with these contributors and this aggregator
 	Tolerated   int         `json:"tolerated_bad_peers"`
 	Sent        uint64      `json:"bytes_sent"`
@@ -101,31 +101,6 @@ func Process() ProcessStatus {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)
 	return ProcessStatus{Goroutines: runtime.NumGoroutine(), HeapBytes: heap[0].Value.Uint64()}
-}
-
-// SyncStatus says how far the fetch of a state is.
-type SyncStatus struct {
-	Bytes   int64          `json:"bytes"` // of the state that are here, verified
-	Total   int64          `json:"total"` // 0 until a donor of one is known
-	Dropped []DroppedDonor `json:"dropped,omitempty"`
-}
-
-// SyncOf shows how far the fetch of a state is; nil: there is none.
-func SyncOf(f *replica.FetchStatus) *SyncStatus {
-	if f == nil {
-		return nil
-	}
-	s := &SyncStatus{Bytes: f.Bytes, Total: f.Total}
-	for _, d := range f.Dropped {
-		s.Dropped = append(s.Dropped, DroppedDonor{d.Peer, d.Reason})
-	}
-	return s
-}
-
-// DroppedDonor is a peer that died, stalled or sent wrong bytes while a state was fetched from it.
-type DroppedDonor struct {
-	Peer   slot.PeerID `json:"peer"`
-	Reason string      `json:"reason"`
 }
 
 // Phase says what a node is about.
