@@ -56,7 +56,8 @@ func (ne *news) reportMembers(e Event, before, now []slot.Member) {
 		}
 	}
 	if _, was := chain.FindMember(before, ne.cfg.Self, ne.cfg.Incarnation); !was && e.Height == 1 && ne.elector() {
-		e.Kind, e.Peer, ne.listed = EventFounded, ne.cfg.Self, true
+		e.Kind, e.Peer = EventFounded, ne.cfg.Self
+		ne.listed, ne.wasMember = true, true
 		ne.event(e)
 	}
 	ne.reportStanding()
