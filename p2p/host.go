@@ -3,13 +3,17 @@ package p2p
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	golog "github.com/ipfs/go-log/v2"
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/gologshim"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
@@ -158,4 +162,15 @@ func listenError(addr string, err error) error {
 			"one): %w", addr, syscall.EADDRINUSE)
 	}
 	return fmt.Errorf("cannot listen on %s: %w", addr, err)
+}
+
+// Quiet keeps what libp2p and its DHT would log by themselves off standard error: for a library in
+// a host process that did not ask for it. It must be called before the first network is made. A
+// user that sets GOLOG_LOG_LEVEL has asked for it.
+func Quiet() {
+	if _, asked := os.LookupEnv("GOLOG_LOG_LEVEL"); asked {
+		return
+	}
+	gologshim.SetDefaultHandler(slog.DiscardHandler)
+	golog.SetupLogging(golog.Config{Level: golog.LevelFatal})
 }

@@ -1,10 +1,14 @@
 package discovery
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/ipfs/go-cid"
+	"github.com/ipfs/go-datastore"
+	"github.com/ipfs/go-datastore/query"
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p-kad-dht/records"
 	"github.com/libp2p/go-libp2p/core/host"
@@ -50,3 +54,165 @@ func runKey(run string) (cid.Cid, error) {
 	}
 	return cid.NewCidV1(cid.Raw, h), nil
 }
+
+const (
+	maxAnnouncements     = 16384 // held for the DHT; some 300 bytes each
+	maxAnnouncementsPeer = 16    // of one peer: it takes part in few runs
+)
+
+// announcements is where the DHT keeps which peers take part in which run. Any peer that connects
+// may put records under keys that it made up, as many as it likes, and the DHT's own store has no
+// end. Here a peer's record beyond maxAnnouncementsPeer replaces one of its own, and one beyond
+// maxAnnouncements any other: peers that are still there announce themselves again.
+type announcements struct {
+	mu struct {
+		sync.Mutex
+		// records by their key, /providers/RUN/PEER, under its parent
+		byRun  map[datastore.Key]map[datastore.Key][]byte
+		byPeer map[string]map[datastore.Key]struct{}
+		count  int
+	}
+}
+
+var _ datastore.Batching = (*announcements)(nil)
+
+func newAnnouncements() *announcements {
+	a := &announcements{}
+	a.mu.byRun = make(map[datastore.Key]map[datastore.Key][]byte)
+	a.mu.byPeer = make(map[string]map[datastore.Key]struct{})
+	return a
+}
+
+// Put implements datastore.Write.
+func (a *announcements) Put(_ context.Context, key datastore.Key, value []byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	run, peer := key.Parent(), key.Name()
+	if _, held := a.mu.byRun[run][key]; !held {
+		a.makeRoom(peer)
+		if a.mu.byRun[run] == nil {
+			a.mu.byRun[run] = make(map[datastore.Key][]byte)
+		}
+		if a.mu.byPeer[peer] == nil {
+			a.mu.byPeer[peer] = make(map[datastore.Key]struct{})
+		}
+		a.mu.byPeer[peer][key] = struct{}{}
+		a.mu.count++
+	}
+	a.mu.byRun[run][key] = value
+	return nil
+}
+
+// makeRoom drops a record if the peer, or all together, have as many as they may. Which one is up
+// to the map. a.mu is held.
+func (a *announcements) makeRoom(peer string) {
+	if len(a.mu.byPeer[peer]) >= maxAnnouncementsPeer {
+		for key := range a.mu.byPeer[peer] {
+			a.drop(key)
+			return
+		}
+	}
+	if a.mu.count < maxAnnouncements {
+		return
+	}
+	for _, keys := range a.mu.byPeer {
+		for key := range keys {
+			a.drop(key)
+			return
+		}
+	}
+}
+
+func (a *announcements) drop(key datastore.Key) {
+	run, peer := key.Parent(), key.Name()
+	if _, held := a.mu.byRun[run][key]; !held {
+		return
+	}
+	delete(a.mu.byRun[run], key)
+	if len(a.mu.byRun[run]) == 0 {
+		delete(a.mu.byRun, run)
+	}
+	delete(a.mu.byPeer[peer], key)
+	if len(a.mu.byPeer[peer]) == 0 {
+		delete(a.mu.byPeer, peer)
+	}
+	a.mu.count--
+}
+
+// Delete implements datastore.Write.
+func (a *announcements) Delete(_ context.Context, key datastore.Key) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.drop(key)
+	return nil
+}
+
+// Get implements datastore.Read.
+func (a *announcements) Get(_ context.Context, key datastore.Key) ([]byte, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if v, held := a.mu.byRun[key.Parent()][key]; held {
+		return v, nil
+	}
+	return nil, datastore.ErrNotFound
+}
+
+// Has implements datastore.Read.
+func (a *announcements) Has(ctx context.Context, key datastore.Key) (bool, error) {
+	return datastore.GetBackedHas(ctx, a, key)
+}
+
+// GetSize implements datastore.Read.
+func (a *announcements) GetSize(ctx context.Context, key datastore.Key) (int, error) {
+	return datastore.GetBackedSize(ctx, a, key)
+}
+
+// Query implements datastore.Read. The DHT asks for one run, which does not look at the others', or
+// for everything.
+func (a *announcements) Query(_ context.Context, q query.Query) (query.Results, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var entries []query.Entry
+	add := func(records map[datastore.Key][]byte) {
+		for key, v := range records {
+			entries = append(entries, query.Entry{Key: key.String(), Value: v, Size: len(v)})
+		}
+	}
+	if one := datastore.NewKey(q.Prefix); len(one.List()) == 2 {
+		add(a.mu.byRun[one])
+	} else {
+		for _, records := range a.mu.byRun {
+			add(records)
+		}
+	}
+	return query.NaiveQueryApply(q, query.ResultsWithEntries(q, entries)), nil
+}
+
+// Batch implements datastore.Batching.
+func (a *announcements) Batch(context.Context) (datastore.Batch, error) {
+	return datastore.NewBasicBatch(a), nil
+}
+
+// Sync implements datastore.Write: nothing is on disk.
+func (a *announcements) Sync(context.Context, datastore.Key) error { return nil }
+
+// Close implements io.Closer.
+func (a *announcements) Close() error { return nil }
+
+// noCache is a cache of providers that holds nothing (simplelru.LRUCache). kad-dht's own has no
+// bound on the providers of one key: a flood under a run's name would grow it for as long as an
+// announcement lives, while the store behind it (announcements) has its bound and is in memory
+// anyway.
+type noCache struct{}
+
+func (noCache) Add(_, _ any) bool                       { return false }
+func (noCache) Get(any) (value any, ok bool)            { return nil, false }
+func (noCache) Contains(any) bool                       { return false }
+func (noCache) Peek(any) (value any, ok bool)           { return nil, false }
+func (noCache) Remove(any) bool                         { return false }
+func (noCache) RemoveOldest() (key, value any, ok bool) { return nil, nil, false }
+func (noCache) GetOldest() (key, value any, ok bool)    { return nil, nil, false }
+func (noCache) Keys() []any                             { return nil }
+func (noCache) Len() int                                { return 0 }
+func (noCache) Purge()                                  {}
+func (noCache) Resize(int) int                          { return 0 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/host/observedaddrs"
 	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
 	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
@@ -120,4 +121,75 @@ func (n *NAT) PunchAt(addrs func() []multiaddr.Multiaddr, opts ...holepunch.Opti
 		return errors.New("punching holes: this version of libp2p makes another kind of host")
 	}
 	return n.holes.open(n.env.Host, own.IDService(), addrs, opts...)
+}
+
+// punchAddrs says which addresses holes are punched between. It implements holepunch.AddrFilter.
+type punchAddrs struct {
+	guesses func(seen []multiaddr.Multiaddr) []multiaddr.Multiaddr // of TCP
+	mu      struct {
+		sync.Mutex
+		quic bool // this peer has announced an address of QUIC, the last time
+	}
+}
+
+// FilterLocal adds TCP's addresses to those that are announced.
+func (p *punchAddrs) FilterLocal(_ peer.ID, addrs []multiaddr.Multiaddr) []multiaddr.Multiaddr {
+	quic := slices.ContainsFunc(addrs, addr.OverQUIC)
+	p.mu.Lock()
+	p.mu.quic = quic
+	p.mu.Unlock()
+	return multiaddr.Unique(append(addrs, p.guesses(addrs)...))
+}
+
+// FilterRemote leaves TCP's addresses out where both have QUIC: of two connections that come about
+// at once, the end of one might be taken for the peer's.
+func (p *punchAddrs) FilterRemote(_ peer.ID, addrs []multiaddr.Multiaddr) []multiaddr.Multiaddr {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.quic && slices.ContainsFunc(addrs, addr.OverQUIC) {
+		return slices.DeleteFunc(slices.Clone(addrs), addr.OverTCP)
+	}
+	return addrs
+}
+
+// punched remembers which connections came of holes punched.
+type punched struct {
+	mu struct {
+		sync.Mutex
+		at map[peer.ID]time.Time // newest success with a peer
+	}
+}
+
+func newPunched() *punched {
+	p := &punched{}
+	p.mu.at = make(map[peer.ID]time.Time)
+	return p
+}
+
+const maxPunched = 1024 // peers that are remembered
+
+// Trace implements holepunch.EventTracer.
+func (p *punched) Trace(e *holepunch.Event) {
+	end, ok := e.Evt.(*holepunch.EndHolePunchEvt)
+	if !ok || !end.Success {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.mu.at) >= maxPunched {
+		clear(p.mu.at) // a word in the status is all that hangs on it
+	}
+	p.mu.at[e.Remote] = time.Now()
+}
+
+// punchTime is how long before the report of a success its connection may have been opened, and how
+// long after it the other side's.
+const punchTime = 15 * time.Second
+
+// made says whether a direct connection came of a hole punched.
+func (p *punched) made(c network.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok := p.mu.at[c.RemotePeer()]
+	return ok && c.Stat().Opened.Sub(at).Abs() < punchTime
 }
