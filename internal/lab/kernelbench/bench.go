@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
@@ -103,9 +102,4 @@ func timed(n int, call func()) time.Duration {
 		call()
 	}
 	return spent() - before
-}
-
-func median(x []float64) float64 {
-	s := slices.Sorted(slices.Values(x))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

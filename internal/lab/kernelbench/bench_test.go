@@ -55,12 +55,3 @@ func TestRunStops(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-func TestMedian(t *testing.T) {
-	if got := median([]float64{9, 1, 4}); got != 4 {
-		t.Errorf("of three: %v", got)
-	}
-	if got := median([]float64{9, 1, 4, 2}); got != 3 {
-		t.Errorf("of four: %v", got)
-	}
-}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 // Result is the document that bench kernels --json prints. Rates are medians in GB/s, 10^9 bytes
@@ -37,12 +39,12 @@ type Row struct {
 
 func (s *sampler) row() Row {
 	r := Row{
-		Name: s.name, Bytes: s.bytes, Rate: median(s.fast), Least: slices.Min(s.fast), Most: slices.Max(s.fast),
-		Copy: median(s.copies),
+		Name: s.name, Bytes: s.bytes, Rate: bench.Median(s.fast), Least: slices.Min(s.fast), Most: slices.Max(s.fast),
+		Copy: bench.Median(s.copies),
 	}
 	r.Share = r.Rate / r.Copy
 	if s.kase.plain {
-		plain := median(s.plain)
+		plain := bench.Median(s.plain)
 		ratio := r.Rate / plain
 		r.Plain, r.Ratio = &plain, &ratio
 	}

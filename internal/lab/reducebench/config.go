@@ -9,6 +9,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -27,6 +28,11 @@ type Config struct {
 	Dir        string // for logs; exists
 	Profile    string // folder for a CPU profile of each peer's measured rounds; empty: none
 	Out        io.Writer
+}
+
+// links are those between the peers.
+func (c Config) links() bench.Links {
+	return bench.Links{Namespaces: c.Namespaces, Rate: c.Rate, Delay: c.Delay}
 }
 
 // Case is one way to reduce.

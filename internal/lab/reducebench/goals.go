@@ -12,6 +12,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 // Goal is one figure that the all-reduce should reach, beside the one measured.
@@ -119,7 +120,7 @@ func (g *goalRun) against(ctx context.Context) error {
 	}
 	a := r[0].Against
 	if a != nil {
-		note := fmt.Sprintf("aim %.1f; theirs %s, CPU %.2f s a GB", aim, seconds(a.Seconds.Median), a.CPU)
+		note := fmt.Sprintf("aim %.1f; theirs %s, CPU %.2f s a GB", aim, bench.Seconds(a.Seconds.Median), a.CPU)
 		g.atMost(most, a.Ratio, note, what+", with roots")
 		g.atMost(most, r[1].Seconds.Median/a.Seconds.Median, note, what+", without roots")
 	}
@@ -166,9 +167,9 @@ func (g *goalRun) small(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	note := "on an idle machine; least " + seconds(r[0].Seconds.Min)
+	note := "on an idle machine; least " + bench.Seconds(r[0].Seconds.Min)
 	if a := r[0].Against; a != nil {
-		note += fmt.Sprintf("; OpenMPI %s, least %s", seconds(a.Seconds.Median), seconds(a.Seconds.Min))
+		note += fmt.Sprintf("; OpenMPI %s, least %s", bench.Seconds(a.Seconds.Median), bench.Seconds(a.Seconds.Min))
 	}
 	g.atMost(.005, r[0].Seconds.Median, note, "1 MiB, 4 peers: seconds")
 	return nil
@@ -195,25 +196,13 @@ func (g *goalRun) scaling(ctx context.Context) error {
 
 const linkRate = 200e6
 
-// Bytes of a packet on links in namespaces. The kernel's have what the internet's have. A program
-// passes on each packet of links with a delay: of 1500 bytes it takes more than two cores to fill
-// four links of 200 Mbit/s.
-const (
-	kernelMTU  = 1500
-	programMTU = 9000
-	tcpHeaders = 52 // of each
-)
-
-func mtu(kernel bool) int {
-	if kernel {
-		return kernelMTU
-	}
-	return programMTU
-}
+const tcpHeaders = 52 // of each packet
 
 // headers is what TCP and IP add, as a factor. A link's rate counts IP packets, not Ethernet's 14
 // bytes (the kernel's token buckets count these, and have a rate that is greater by as much).
-func (l Links) headers() float64 { return float64(mtu(l.Kernel)) / float64(mtu(l.Kernel)-tcpHeaders) }
+func (l Links) headers() float64 {
+	return float64(bench.MTU(l.Kernel)) / float64(bench.MTU(l.Kernel)-tcpHeaders)
+}
 
 // ideal is the seconds that a link with a rate needs for the float32 values that a peer must send,
 // with headers. It is 0 without a rate, or if fewer bytes are enough.
@@ -235,7 +224,7 @@ func (g *goalRun) shaped(ctx context.Context) error {
 	if err == nil {
 		ideal := r[0].ideal()
 		g.atMost(most, r[0].Seconds.Median/ideal,
-			fmt.Sprintf("%s where %s is ideal", seconds(r[0].Seconds.Median), seconds(ideal)), what)
+			fmt.Sprintf("%s where %s is ideal", bench.Seconds(r[0].Seconds.Median), bench.Seconds(ideal)), what)
 	}
 	return err
 }
@@ -268,7 +257,7 @@ func (g *goalRun) memory() {
 	worst, note := 0.0, ""
 	for _, r := range g.Results {
 		if share := float64(r.Peak) / float64(3*r.Bytes+beside); share > worst {
-			worst, note = share, fmt.Sprintf("%s of %s", size(r.Peak>>20<<20), r.Case.String())
+			worst, note = share, fmt.Sprintf("%s of %s", bench.Size(r.Peak>>20<<20), r.Case.String())
 		}
 	}
 	g.atMost(1, worst, note, "peak memory of a peer over 3 vectors + 150 MiB, all cases")

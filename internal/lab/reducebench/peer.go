@@ -12,6 +12,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -93,7 +94,7 @@ func (p *peer) obey(ctx context.Context, o order) (answer, error) {
 	case opEnd:
 		return p.end(o)
 	case opFinish:
-		return answer{Peak: peakMemory()}, p.profile.stop()
+		return answer{Peak: bench.PeakMemory()}, p.profile.stop()
 	default:
 		return answer{}, fmt.Errorf("order %q is not known", o.Op)
 	}
@@ -152,9 +153,9 @@ func (p *peer) prepare(ctx context.Context, o order) (a answer, err error) {
 		return a, err
 	}
 	a.Commit, a.Root = time.Since(began).Seconds(), p.own.Root().String()
-	cpu := cpuSeconds()
+	cpu := bench.CPUSeconds()
 	slot.FrameHashes(data, p.codec.EncodedSize(int(p.frame())))
-	a.Hash = (cpuSeconds() - cpu) / float64(len(data)) * 1e9
+	a.Hash = (bench.CPUSeconds() - cpu) / float64(len(data)) * 1e9
 	return a, p.awaitPeers(ctx, ids)
 }
 
@@ -211,7 +212,7 @@ func (p *peer) reduce(ctx context.Context, o order) (a answer, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
-	p.cpu = cpuSeconds()
+	p.cpu = bench.CPUSeconds()
 	began := time.Now()
 	// The reduction outlives the call: others may still need its bytes. It ends with Release.
 	if p.running, err = p.engine.Start(context.WithoutCancel(ctx), p.plan, p.own, p.sink); err != nil {
@@ -232,7 +233,7 @@ func (p *peer) end(o order) (a answer, err error) {
 	if p.running == nil {
 		return a, errors.New("there was no round")
 	}
-	a.CPU = cpuSeconds() - p.cpu
+	a.CPU = bench.CPUSeconds() - p.cpu
 	a.Sent, _ = p.running.Traffic()
 	result, ok := p.running.Result(slot.Range{End: p.Elements})
 	if !ok {

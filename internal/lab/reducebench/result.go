@@ -3,6 +3,8 @@ package reducebench
 import (
 	"runtime"
 	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 // Result is the measurement of one case: the document that bench allreduce --json prints.
@@ -65,8 +67,8 @@ func newResult(cfg Config, s *swarmOf, samples []sample) Result {
 		Beside: Beside{s.tally.commit, s.tally.hash},
 	}
 	r.Frame = cfg.frame()
-	if cfg.Namespaces {
-		r.Links = &Links{cfg.Rate, cfg.Delay.Seconds(), cfg.Delay == 0}
+	if l := cfg.links(); l.Namespaces {
+		r.Links = &Links{l.Rate, l.Delay.Seconds(), l.Kernel()}
 	}
 	r.Samples, r.Seconds = times(samples)
 	r.AlgBW = float64(r.Bytes) / r.Seconds.Median
@@ -88,9 +90,7 @@ func times(samples []sample) (all []float64, s Spread) {
 	for _, x := range samples {
 		all = append(all, x.seconds)
 	}
-	sorted := slices.Sorted(slices.Values(all))
-	n := len(sorted)
-	return all, Spread{(sorted[(n-1)/2] + sorted[n/2]) / 2, sorted[0], sorted[n-1]}
+	return all, Spread{bench.Median(all), slices.Min(all), slices.Max(all)}
 }
 
 func cpuPerGB(samples []sample) float64 {

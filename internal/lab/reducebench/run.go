@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
 // warmUps are the rounds before those that are measured.
@@ -43,7 +43,7 @@ func measure(ctx context.Context, cfgs []Config) (results []Result, err error) {
 			return nil, err
 		}
 	}
-	p, err := openPlace(ctx, first)
+	p, err := bench.Open(ctx, first.Peers, first.links())
 	if err != nil {
 		return nil, err
 	}
@@ -100,33 +100,6 @@ func alternate(ctx context.Context, contenders []contender, iters int) ([][]samp
 		}
 	}
 	return all, nil
-}
-
-const labName = "p2pbench"
-
-// openPlace makes the namespaces, if there are to be any. Links with only a rate are made by the
-// kernel, because a forwarder would take CPU time that the peers need. A lab's packet crosses two
-// links, so each has half of the delay.
-func openPlace(ctx context.Context, cfg Config) (place, error) {
-	lc := lab.Config{
-		Nodes: cfg.Peers, Name: labName, MTU: mtu(cfg.Delay == 0),
-		Link: lab.Link{Rate: cfg.Rate, Delay: cfg.Delay / 2},
-	}
-	switch {
-	case !cfg.Namespaces:
-		return place{}, nil
-	case cfg.Delay == 0:
-		w, err := lab.NewWires(ctx, lc)
-		if err != nil {
-			return place{}, err
-		}
-		return place{w}, nil
-	}
-	l, err := lab.New(ctx, lc)
-	if err != nil {
-		return place{}, err
-	}
-	return place{l}, nil
 }
 
 // needsMPI returns an error if a part of MPI is missing.

@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
-	"os/exec"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
-	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // HiddenCommand is the command of this program that calls Serve.
@@ -27,8 +25,8 @@ type member struct {
 }
 
 // startMember starts one. StopAll ends it, and close frees what is left.
-func startMember(l *swarm.Launcher, p place, site int, program, dir, name string) (*member, error) {
-	cmd := p.command(site, program, HiddenCommand)
+func startMember(l *swarm.Launcher, p bench.Place, site int, program, dir, name string) (*member, error) {
+	cmd := p.Command(site, program, HiddenCommand)
 	if cmd.Err != nil {
 		return nil, cmd.Err
 	}
@@ -92,7 +90,7 @@ type tally struct {
 }
 
 // openSwarm starts the peers of a case one after the other, each knowing those before it.
-func openSwarm(ctx context.Context, cfg Config, name string, p place) (s *swarmOf, err error) {
+func openSwarm(ctx context.Context, cfg Config, name string, p bench.Place) (s *swarmOf, err error) {
 	s = &swarmOf{cfg: cfg, name: name, launcher: swarm.NewLauncher()}
 	defer func() {
 		if err != nil {
@@ -107,7 +105,7 @@ func openSwarm(ctx context.Context, cfg Config, name string, p place) (s *swarmO
 		}
 		s.members = append(s.members, m)
 		o := order{
-			Op: opStart, Case: cfg.Case, Index: i, Listen: p.listen(i, cfg.Transport), Bootstrap: addrs,
+			Op: opStart, Case: cfg.Case, Index: i, Listen: p.Listen(i, cfg.Transport), Bootstrap: addrs,
 			Profile: profilePath(cfg.Profile, name, i),
 		}
 		a, err := s.ask(ctx, m, o)
@@ -216,41 +214,4 @@ func (s *swarmOf) Close() {
 	}
 	swarm.StopAll(running, nil)
 	s.launcher.Close()
-}
-
-// place is where processes run: all on loopback, or each in a namespace.
-type place struct{ nodes nodes }
-
-// nodes are namespaces: a lab's, or those that the kernel's links connect.
-type nodes interface {
-	Addr(site int) netip.Addr
-	Place(site int, cmd *exec.Cmd) error
-	Close() error
-}
-
-func (p place) command(site int, program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(program, args...)
-	if p.nodes != nil {
-		cmd.Err = errors.Join(cmd.Err, p.nodes.Place(site, cmd))
-	}
-	return cmd
-}
-
-// listen is where a peer listens: on the transport that is measured, and no other.
-func (p place) listen(site int, transport string) []string {
-	ip := netip.MustParseAddr("127.0.0.1")
-	if p.nodes != nil {
-		ip = p.nodes.Addr(site)
-	}
-	if transport == p2p.TransportQUIC {
-		return []string{fmt.Sprintf("/ip4/%v/udp/0/quic-v1", ip)}
-	}
-	return []string{fmt.Sprintf("/ip4/%v/tcp/0", ip)}
-}
-
-func (p place) Close() error {
-	if p.nodes == nil {
-		return nil
-	}
-	return p.nodes.Close()
 }

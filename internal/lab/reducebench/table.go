@@ -5,6 +5,7 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
@@ -14,10 +15,10 @@ func (r Result) Print(out io.Writer) {
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("case", "%s", r.Case.String())
 	row("links", "%s", r.links())
-	row("time", "%s (%s to %s), median of %d", seconds(r.Seconds.Median), seconds(r.Seconds.Min),
-		seconds(r.Seconds.Max), r.Iters)
+	row("time", "%s (%s to %s), median of %d", bench.Seconds(r.Seconds.Median), bench.Seconds(r.Seconds.Min),
+		bench.Seconds(r.Seconds.Max), r.Iters)
 	if ideal := r.ideal(); ideal > 0 {
-		row("ideal", "%s: the bytes with TCP's headers over the rate; the median is %.3f of it", seconds(ideal),
+		row("ideal", "%s: the bytes with TCP's headers over the rate; the median is %.3f of it", bench.Seconds(ideal),
 			r.Seconds.Median/ideal)
 	}
 	row("algbw", "%s/s", report.Bytes(uint64(r.AlgBW)))
@@ -30,10 +31,10 @@ func (r Result) Print(out io.Writer) {
 		false: "NO",
 	}[r.Verified])
 	row("beside", "hashing %.3f CPU-s a GB; checking and hashing a contribution %s", r.Beside.HashCPU,
-		seconds(r.Beside.Commit))
+		bench.Seconds(r.Beside.Commit))
 	if a := r.Against; a != nil {
-		row(a.Name, "%s (%s to %s); CPU %.3f s a GB", seconds(a.Seconds.Median), seconds(a.Seconds.Min),
-			seconds(a.Seconds.Max), a.CPU)
+		row(a.Name, "%s (%s to %s); CPU %.3f s a GB", bench.Seconds(a.Seconds.Median), bench.Seconds(a.Seconds.Min),
+			bench.Seconds(a.Seconds.Max), a.CPU)
 		row("ratio", "%.2f of its time", a.Ratio)
 	}
 	_ = w.Flush() // out is the terminal, so the error could not be shown
@@ -46,7 +47,8 @@ func (c Case) String() string {
 		roots = "without roots"
 	}
 	return fmt.Sprintf("%d peers, %s (frames of %d elements), %s, %s, %s, %s over %s, %s",
-		c.Peers, size(c.vectorBytes()), c.frame(), c.Schedule, c.Aggregator, c.Codec, c.Security, c.Transport, roots)
+		c.Peers, bench.Size(c.vectorBytes()), c.frame(), c.Schedule, c.Aggregator, c.Codec, c.Security, c.Transport,
+		roots)
 }
 
 func (r Result) links() string {
@@ -60,23 +62,5 @@ func (r Result) links() string {
 	if r.Links.Kernel {
 		return fmt.Sprintf("a network namespace each, %s of what it sends, by the kernel's token buckets", rate)
 	}
-	return fmt.Sprintf("a network namespace each, %s, %s one way", rate, seconds(r.Links.DelaySeconds))
-}
-
-func seconds(s float64) string {
-	if s < 1 {
-		return fmt.Sprintf("%.1f ms", 1000*s)
-	}
-	return fmt.Sprintf("%.2f s", s)
-}
-
-// size is a number of bytes in binary units where it is a multiple of one.
-func size(n uint64) string {
-	switch {
-	case n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d B", n)
+	return fmt.Sprintf("a network namespace each, %s, %s one way", rate, bench.Seconds(r.Links.DelaySeconds))
 }

@@ -1,11 +1,11 @@
 //go:build unix
 
-package reducebench
+package bench
 
 import "syscall"
 
-// cpuSeconds is the CPU time that the process has used, the system's share included.
-func cpuSeconds() float64 {
+// CPUSeconds is the CPU time that the process has used, the system's share included.
+func CPUSeconds() float64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
