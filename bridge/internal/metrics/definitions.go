@@ -1,238 +1,208 @@
 package metrics
 
 import (
-	"time"
+	"iter"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-// definition is one metric.
+// definition is one metric, and how a status tells its values.
 type definition struct {
-	name string
-	kind prometheus.ValueType
-	help string
+	name   string // after the prefix
+	kind   prometheus.ValueType
+	help   string
+	labels []string
+	tell   teller
 }
 
-func (d definition) desc(labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(d.name, d.help, labels, nil)
-}
+// A teller calls tell with each value that a status has of a metric, and with its labels.
+type teller func(s status, tell func(value float64, labels ...string))
 
-const (
-	gauge   = prometheus.GaugeValue
-	counter = prometheus.CounterValue
+type (
+	status = p2pdiloco.Status
+	stats  = p2pdiloco.StatsStatus
+	member = p2pdiloco.MemberStatus
 )
 
-// These metrics are 1 where their labels hold.
-var (
-	info       = definition{"p2pdiloco_info", gauge, "1; the labels name the run and this peer"}
-	infoLabels = []string{"run", "run_id", "peer"}
-	phase      = definition{"p2pdiloco_phase", gauge, "1 for the phase that this peer is in, 0 for the others"}
-	member     = definition{
-		"p2pdiloco_member_state", gauge,
-		"1 for the state that a member is in, as this peer sees it",
-	}
-	memberLabels = []string{"peer", "state"}
-
-	// Bytes by their purpose.
-	traffic = definition{
-		"p2pdiloco_traffic_bytes_total", counter,
-		"bytes sent to other peers or received, by what for: exchange (the all-reduce), state, control or gossip " +
-			"(and the DHT)",
-	}
-	trafficLabels = []string{"purpose", "direction"}
-)
-
-var phases = []p2pdiloco.Phase{
-	p2pdiloco.PhaseSearching, p2pdiloco.PhaseJoining, p2pdiloco.PhaseWaiting, p2pdiloco.PhaseRunning,
-	p2pdiloco.PhasePaused, p2pdiloco.PhaseEnded,
-	p2pdiloco.PhaseClosed,
+func gauge(name, help string, tell teller, labels ...string) definition {
+	return definition{name, prometheus.GaugeValue, help, labels, tell}
 }
 
-// ofMember are the metrics with one value for each member.
-var ofMember = []struct {
-	definition
-	value func(m p2pdiloco.MemberStatus) float64
-}{
-	{
-		definition{"p2pdiloco_member_heard_seconds", gauge, "time since a member was last heard, 0 for this peer"},
-		func(m p2pdiloco.MemberStatus) float64 { return m.Heard.Seconds() },
-	},
-	{
-		definition{"p2pdiloco_member_slot", gauge, "newest slot that a member says it has applied"},
-		func(m p2pdiloco.MemberStatus) float64 { return float64(m.Slot) },
-	},
-	{
-		definition{"p2pdiloco_member_steps", gauge, "inner steps that a member has done in its round"},
-		func(m p2pdiloco.MemberStatus) float64 { return float64(m.Steps) },
-	},
+func counter(name, help string, tell teller, labels ...string) definition {
+	return definition{name, prometheus.CounterValue, help, labels, tell}
 }
 
-// single are the metrics with one value, which may be unknown.
-var single = []struct {
-	definition
-	value func(s p2pdiloco.Status) (float64, bool)
-}{
-	{
-		definition{"p2pdiloco_uptime_seconds", gauge, "since this peer was started"},
-		func(s p2pdiloco.Status) (float64, bool) { return s.Uptime.Seconds(), true },
-	},
-	{
-		definition{"p2pdiloco_sent_bytes_total", counter, "bytes sent to other peers"},
-		func(s p2pdiloco.Status) (float64, bool) { return float64(s.Sent), true },
-	},
-	{
-		definition{"p2pdiloco_received_bytes_total", counter, "bytes received from other peers"},
-		func(s p2pdiloco.Status) (float64, bool) { return float64(s.Received), true },
-	},
-	{
-		definition{"p2pdiloco_training_seconds_total", counter, "time spent in inner steps"},
-		func(s p2pdiloco.Status) (float64, bool) { return seconds(s.Training), true },
-	},
-	{
-		definition{"p2pdiloco_stall_seconds_total", counter, "time that the trainer stood still and waited for others"},
-		func(s p2pdiloco.Status) (float64, bool) { return seconds(s.Stall), true },
-	},
-	{
-		definition{"p2pdiloco_tokens_total", counter, "tokens or samples behind this peer's pseudo-gradients"},
-		ofStats(func(s p2pdiloco.StatsStatus) float64 { return float64(s.Tokens) }),
-	},
-	{
-		definition{"p2pdiloco_slots_applied_total", counter, "slots applied by this process"},
-		ofStats(func(s p2pdiloco.StatsStatus) float64 { return float64(s.Applied) }),
-	},
-	{
-		definition{
-			"p2pdiloco_contributions_total", counter,
-			"slots applied by this process that list a contribution of this peer",
-		},
-		ofStats(func(s p2pdiloco.StatsStatus) float64 { return float64(s.Contributions) }),
-	},
+var definitions = []definition{
+	gauge("info", "1; the labels name the run and this peer", tellInfo, "run", "run_id", "peer"),
+	gauge("phase", "1 for the phase that this peer is in, 0 for the others", tellPhase, "phase"),
+	counter("traffic_bytes_total", "bytes sent to other peers or received, by what for: exchange (the all-reduce), "+
+		"state, control or gossip (and the DHT)", tellTraffic, "purpose", "direction"),
 
-	{
-		definition{"p2pdiloco_slot", gauge, "newest outer step applied here"},
-		inRun(func(s p2pdiloco.Status) float64 { return float64(s.Slot) }),
-	},
-	{
-		definition{"p2pdiloco_last_slot", gauge, "the run ends with it"},
-		inRun(func(s p2pdiloco.Status) float64 { return float64(s.LastSlot) }),
-	},
-	{
-		definition{"p2pdiloco_height", gauge, "height of the newest certified record known here"},
-		inRun(func(s p2pdiloco.Status) float64 { return float64(s.Height) }),
-	},
-	{
-		definition{"p2pdiloco_ballot", gauge, "ballot of the height being decided: above 0 where a leader has failed"},
-		inRun(func(s p2pdiloco.Status) float64 { return float64(s.Ballot) }),
-	},
-	{
-		definition{"p2pdiloco_parameters", gauge, "elements of the model"},
-		inRun(func(s p2pdiloco.Status) float64 { return float64(s.Parameters) }),
-	},
-	{
-		definition{"p2pdiloco_members", gauge, "members that the newest record lists"},
-		inRun(func(s p2pdiloco.Status) float64 { return float64(len(s.Members)) }),
-	},
-	{
-		definition{"p2pdiloco_contributors", gauge, "members that train"},
-		inRun(func(s p2pdiloco.Status) float64 { return float64(s.Contributors) }),
-	},
-	{
-		definition{
-			"p2pdiloco_tolerated_bad_peers", gauge,
-			"how many of them may send wrong values without spoiling the model",
-		},
-		inRun(func(s p2pdiloco.Status) float64 { return float64(s.Tolerated) }),
-	},
+	gauge("uptime_seconds", "since this peer was started",
+		of(func(s status) float64 { return s.Uptime.Seconds() })),
+	counter("sent_bytes_total", "bytes sent to other peers", of(func(s status) uint64 { return s.Sent })),
+	counter("received_bytes_total", "bytes received from other peers", of(func(s status) uint64 { return s.Received })),
+	counter("training_seconds_total", "time spent in inner steps",
+		of(func(s status) float64 { return s.Training.Seconds() })),
+	counter("stall_seconds_total", "time that the trainer stood still and waited for others",
+		of(func(s status) float64 { return s.Stall.Seconds() })),
+	counter("tokens_total", "tokens or samples behind this peer's pseudo-gradients",
+		of(func(s status) uint64 { return s.Stats.Tokens })),
+	counter("slots_applied_total", "slots applied by this process",
+		of(func(s status) uint64 { return s.Stats.Applied })),
+	counter("contributions_total", "slots applied by this process that list a contribution of this peer",
+		of(func(s status) uint64 { return s.Stats.Contributions })),
 
-	{
-		definition{"p2pdiloco_slot_contributors", gauge, "contributors to the newest slot applied here"},
-		ofSlot(func(s p2pdiloco.StatsStatus) *float64 { return number(s.Contributors) }),
-	},
-	{
-		definition{"p2pdiloco_slot_weight", gauge, "weight of all contributions to it, in tokens or samples"},
-		ofSlot(func(s p2pdiloco.StatsStatus) *float64 { return number(s.Weight) }),
-	},
-	{
-		definition{"p2pdiloco_slot_staleness_mean", gauge, "mean age of the contributions to it, in slots"},
-		ofSlot(func(s p2pdiloco.StatsStatus) *float64 { return &s.Staleness }),
-	},
-	{
-		definition{"p2pdiloco_slot_staleness_max", gauge, "greatest age of the contributions to it, in slots"},
-		ofSlot(func(s p2pdiloco.StatsStatus) *float64 { return number(s.MaxStaleness) }),
-	},
-	{
-		definition{"p2pdiloco_gradient_norm", gauge, "length (L2) of its aggregated pseudo-gradient"},
-		ofSlot(func(s p2pdiloco.StatsStatus) *float64 { return &s.Norm }),
-	},
-	{
-		definition{"p2pdiloco_own_gradient_norm", gauge, "length (L2) of this peer's contribution to it"},
-		ofSlot(func(s p2pdiloco.StatsStatus) *float64 { return s.OwnNorm }),
-	},
-	{
-		definition{"p2pdiloco_own_gradient_cosine", gauge, "cosine of this peer's contribution to the aggregate"},
-		ofSlot(func(s p2pdiloco.StatsStatus) *float64 { return s.Cosine }),
-	},
-	{
-		definition{
-			"p2pdiloco_pair_cosine", gauge,
-			"mean cosine between the contributions, on some frames that this peer reduced",
-		},
-		ofSlot(func(s p2pdiloco.StatsStatus) *float64 { return s.PairCosine }),
-	},
+	gauge("slot", "newest outer step applied here", inRun(func(s status) uint64 { return s.Slot })),
+	gauge("last_slot", "the run ends with it", inRun(func(s status) uint64 { return s.LastSlot })),
+	gauge("height", "height of the newest certified record known here",
+		inRun(func(s status) uint64 { return s.Height })),
+	gauge("ballot", "ballot of the height being decided: above 0 where a leader has failed",
+		inRun(func(s status) uint32 { return s.Ballot })),
+	gauge("parameters", "elements of the model", inRun(func(s status) uint64 { return s.Parameters })),
+	gauge("members", "members that the newest record lists", inRun(func(s status) int { return len(s.Members) })),
+	gauge("contributors", "members that train", inRun(func(s status) int { return s.Contributors })),
+	gauge("tolerated_bad_peers", "how many of them may send wrong values without spoiling the model",
+		inRun(func(s status) int { return s.Tolerated })),
 
-	{
-		definition{"p2pdiloco_loss", gauge, "held-out loss of the newest anchor that was measured, in nats per token"},
-		known(func(s p2pdiloco.StatsStatus) *float64 { return s.Loss }),
-	},
-	{
-		definition{"p2pdiloco_loss_slot", gauge, "which slot's anchor that is"},
-		known(func(s p2pdiloco.StatsStatus) *float64 {
-			if s.Loss == nil {
-				return nil
-			}
-			return number(s.LossSlot)
-		}),
-	},
-	{
-		definition{"p2pdiloco_train_loss", gauge, "mean loss of this peer's newest inner steps, in nats per token"},
-		known(func(s p2pdiloco.StatsStatus) *float64 { return s.TrainLoss }),
-	},
+	gauge("slot_contributors", "contributors to the newest slot applied here",
+		ofSlot(func(s stats) int { return s.Contributors })),
+	gauge("slot_weight", "weight of all contributions to it, in tokens or samples",
+		ofSlot(func(s stats) uint64 { return s.Weight })),
+	gauge("slot_staleness_mean", "mean age of the contributions to it, in slots",
+		ofSlot(func(s stats) float64 { return s.Staleness })),
+	gauge("slot_staleness_max", "greatest age of the contributions to it, in slots",
+		ofSlot(func(s stats) uint64 { return s.MaxStaleness })),
+	gauge("gradient_norm", "length (L2) of its aggregated pseudo-gradient",
+		ofSlot(func(s stats) float64 { return s.Norm })),
+	gauge("own_gradient_norm", "length (L2) of this peer's contribution to it",
+		known(func(s stats) *float64 { return s.OwnNorm })),
+	gauge("own_gradient_cosine", "cosine of this peer's contribution to the aggregate",
+		known(func(s stats) *float64 { return s.Cosine })),
+	gauge("pair_cosine", "mean cosine between the contributions, on some frames that this peer reduced",
+		known(func(s stats) *float64 { return s.PairCosine })),
+
+	gauge("loss", "held-out loss of the newest anchor that was measured, in nats per token",
+		known(func(s stats) *float64 { return s.Loss })),
+	gauge("loss_slot", "which slot's anchor that is", tellLossSlot),
+	gauge("train_loss", "mean loss of this peer's newest inner steps, in nats per token",
+		known(func(s stats) *float64 { return s.TrainLoss })),
+
+	gauge("member_state", "1 for the state that a member is in, as this peer sees it", tellStates, "peer", "state"),
+	gauge("member_heard_seconds", "time since a member was last heard, 0 for this peer",
+		ofMember(func(m member) float64 { return m.Heard.Seconds() }), "peer"),
+	gauge("member_slot", "newest slot that a member says it has applied",
+		ofMember(func(m member) uint64 { return m.Slot }), "peer"),
+	gauge("member_steps", "inner steps that a member has done in its round",
+		ofMember(func(m member) uint32 { return m.Steps }), "peer"),
 }
 
-func seconds(d time.Duration) float64 { return d.Seconds() }
+type number interface {
+	int | uint32 | uint64 | float64
+}
 
-func number[T int | uint64](n T) *float64 {
-	v := float64(n)
-	return &v
+// of is a value that is always known.
+func of[T number](f func(status) T) teller {
+	return func(s status, tell func(float64, ...string)) { tell(float64(f(s))) }
 }
 
 // inRun is a value that is known once the run is found.
-func inRun(f func(p2pdiloco.Status) float64) func(p2pdiloco.Status) (float64, bool) {
-	return func(s p2pdiloco.Status) (float64, bool) { return f(s), !s.RunID.IsZero() }
-}
-
-func ofStats(f func(p2pdiloco.StatsStatus) float64) func(p2pdiloco.Status) (float64, bool) {
-	return func(s p2pdiloco.Status) (float64, bool) { return f(s.Stats), true }
-}
-
-// known is a value that is nil where it is not known.
-func known(f func(p2pdiloco.StatsStatus) *float64) func(p2pdiloco.Status) (float64, bool) {
-	return func(s p2pdiloco.Status) (float64, bool) {
-		if v := f(s.Stats); v != nil {
-			return *v, true
+func inRun[T number](f func(status) T) teller {
+	return func(s status, tell func(float64, ...string)) {
+		if !s.RunID.IsZero() {
+			tell(float64(f(s)))
 		}
-		return 0, false
 	}
 }
 
 // ofSlot is a value that is known once a slot has been applied.
-func ofSlot(f func(p2pdiloco.StatsStatus) *float64) func(p2pdiloco.Status) (float64, bool) {
-	return func(s p2pdiloco.Status) (float64, bool) {
-		if s.Stats.Slot == 0 {
-			return 0, false
+func ofSlot[T number](f func(stats) T) teller {
+	return func(s status, tell func(float64, ...string)) {
+		if s.Stats.Slot > 0 {
+			tell(float64(f(s.Stats)))
 		}
-		return known(f)(s)
+	}
+}
+
+// known is a value that is nil where it is not known.
+func known(f func(stats) *float64) teller {
+	return func(s status, tell func(float64, ...string)) {
+		if v := f(s.Stats); v != nil {
+			tell(*v)
+		}
+	}
+}
+
+// ofMember is a value of each member.
+func ofMember[T number](f func(member) T) teller {
+	return func(s status, tell func(float64, ...string)) {
+		for name, m := range named(s.Members) {
+			tell(float64(f(m)), name)
+		}
+	}
+}
+
+// named are members by the short form of their ID, or by the whole ID where two short forms are
+// equal.
+func named(members []member) iter.Seq2[string, member] {
+	seen := make(map[string]int, len(members))
+	for _, m := range members {
+		seen[m.Peer.Short()]++
+	}
+	return func(yield func(string, member) bool) {
+		for _, m := range members {
+			name := m.Peer.Short()
+			if seen[name] > 1 {
+				name = m.Peer.String()
+			}
+			if !yield(name, m) {
+				return
+			}
+		}
+	}
+}
+
+func tellInfo(s status, tell func(float64, ...string)) {
+	tell(1, strings.ToValidUTF8(s.Run, "?"), s.RunID.String(), s.Peer.String())
+}
+
+var phases = []p2pdiloco.Phase{
+	p2pdiloco.PhaseSearching, p2pdiloco.PhaseJoining, p2pdiloco.PhaseWaiting, p2pdiloco.PhaseRunning,
+	p2pdiloco.PhasePaused, p2pdiloco.PhaseEnded, p2pdiloco.PhaseClosed,
+}
+
+func tellPhase(s status, tell func(float64, ...string)) {
+	for _, p := range phases {
+		on := 0.0
+		if s.Phase == p {
+			on = 1
+		}
+		tell(on, string(p))
+	}
+}
+
+func tellTraffic(s status, tell func(float64, ...string)) {
+	t := s.Traffic
+	for purpose, b := range map[string]p2p.Bytes{
+		"control": t.Control, "gossip": t.Gossip, "exchange": t.Exchange, "state": t.State,
+	} {
+		tell(float64(b.Sent), purpose, "sent")
+		tell(float64(b.Received), purpose, "received")
+	}
+}
+
+func tellStates(s status, tell func(float64, ...string)) {
+	for name, m := range named(s.Members) {
+		tell(1, name, m.State)
+	}
+}
+
+func tellLossSlot(s status, tell func(float64, ...string)) {
+	if s.Stats.Loss != nil {
+		tell(float64(s.Stats.LossSlot))
 	}
 }
