@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/demo"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
@@ -21,6 +22,14 @@ import (
 // demoCurve is the name of the picture.
 const demoCurve = "p2pdiloco-loss.png"
 
+var (
+	modes = []string{
+		p2pdiloco.ModeSync, p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeStreaming, p2pdiloco.ModeAsync,
+	}
+	paces       = []string{p2pdiloco.PaceSteps, p2pdiloco.PaceDyLU, p2pdiloco.PaceDeadline}
+	aggregators = []string{"mean", "trimmed_mean", "median"}
+)
+
 // demoFlags are the command line of demo.
 type demoFlags struct {
 	cfg     demo.Config
@@ -30,7 +39,9 @@ type demoFlags struct {
 }
 
 func newDemo() *cobra.Command {
-	f := &demoFlags{cfg: demo.Config{Mode: p2pdiloco.ModeSync, Aggregator: "trimmed_mean", Codec: demo.DefaultCodec}}
+	f := &demoFlags{cfg: demo.Config{Spec: p2pdiloco.Spec{
+		Mode: p2pdiloco.ModeSync, Aggregator: "trimmed_mean", Codec: codec.F32,
+	}}}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a whole swarm on this machine, to see it work",
@@ -51,30 +62,30 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers to start")
-	fs.Uint64Var(&f.cfg.Rounds, "rounds", 8, "rounds to train")
-	fs.Uint64Var(&f.cfg.InnerSteps, "inner-steps", 25, "training steps of a peer between two rounds")
-	fs.Var(sources.OneOf(&f.cfg.Mode, "how", demo.Modes), "mode",
+	fs.Uint64Var(&f.cfg.Spec.Rounds, "rounds", 8, "rounds to train")
+	fs.Uint64Var(&f.cfg.Spec.InnerSteps, "inner-steps", 25, "training steps of a peer between two rounds")
+	fs.Var(sources.OneOf(&f.cfg.Spec.Mode, "how", modes), "mode",
 		"how rounds follow each other: sync; delayed or eager, in which the reduction runs "+
 			"beside the next inner steps; streaming, in which parts of the model take turns; or async, eager without "+
 			"waiting for slow peers")
-	fs.Uint64Var(&f.cfg.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")
-	fs.StringVar(&f.cfg.Delay, "fragment-delay", "",
+	fs.Uint64Var(&f.cfg.Spec.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")
+	fs.StringVar(&f.cfg.Spec.FragmentDelay, "fragment-delay", "",
 		"inner `steps` after which a part that was sent off lands again, in mode streaming (default a tenth of the "+
 			"inner steps)")
-	fs.StringVar(&f.cfg.Alpha, "fragment-alpha", "",
+	fs.StringVar(&f.cfg.Spec.FragmentAlpha, "fragment-alpha", "",
 		"how much of what was trained stays where a part lands, a `decimal` below 1, in mode streaming (default 0)")
-	fs.Var(sources.OneOf(&f.cfg.Pace, "how", demo.Paces), "pace",
-		"how many inner steps a peer does in a round: "+strings.Join(demo.Paces, ", ")+
+	fs.Var(sources.OneOf(&f.cfg.Spec.Pace, "how", paces), "pace",
+		"how many inner steps a peer does in a round: "+strings.Join(paces, ", ")+
 			" (default dylu in mode async, else steps)")
-	fs.StringVar(&f.cfg.RoundTime, "round-time", "", "`seconds` of a round with --pace deadline, a decimal")
-	fs.Var(sources.OneOf(&f.cfg.Aggregator, "how", demo.Aggregators), "aggregator",
+	fs.StringVar(&f.cfg.Spec.RoundTime, "round-time", "", "`seconds` of a round with --pace deadline, a decimal")
+	fs.Var(sources.OneOf(&f.cfg.Spec.Aggregator, "how", aggregators), "aggregator",
 		"how contributions are combined: mean, trimmed_mean (of 4 peers, without the "+
 			"highest and the lowest) or median")
-	fs.Var(sources.OneOf(&f.cfg.Codec, "how", p2pdiloco.Codecs()), "codec",
+	fs.Var(sources.OneOf(&f.cfg.Spec.Codec, "how", p2pdiloco.Codecs()), "codec",
 		"how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one")
 	fs.Var(sources.Paths(&f.cfg.Data), "data",
 		"text `file or folder` to train on, may be repeated (default the Go standard library's source)")
-	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the initial model and of the data's division among the peers")
+	fs.Uint64Var(&f.cfg.Spec.Seed, "seed", 1, "of the initial model and of the data's division among the peers")
 	fs.StringVar(&f.events, "events", "", "append the events of all peers to this `file`, one JSON object a line")
 	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, everything else to stderr")
 	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where the peers' data, logs and events and the loss curve "+

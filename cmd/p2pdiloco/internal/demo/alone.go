@@ -16,15 +16,15 @@ const maxThreads = 8
 // outer step of SGD with rate 1 on one contribution moves the anchor to just where the trainer is,
 // so there is none to do here.
 func trainAlone(ctx context.Context, cfg Config, corpus *builtin.Corpus) ([]float64, error) {
-	t, err := builtin.New(builtin.Config{Seed: cfg.Seed, Threads: min(runtime.NumCPU(), maxThreads)}, corpus)
+	t, err := builtin.New(builtin.Config{Seed: cfg.Spec.Seed, Threads: min(runtime.NumCPU(), maxThreads)}, corpus)
 	if err != nil {
 		return nil, err
 	}
 	self := p2pdiloco.PeerID("alone")
-	task := p2pdiloco.Task{Steps: int(cfg.InnerSteps), Seed: cfg.Seed, Self: self, Members: []p2pdiloco.PeerID{self}}
+	task := p2pdiloco.Task{Steps: int(cfg.Spec.InnerSteps), Seed: cfg.Spec.Seed, Self: self, Members: []p2pdiloco.PeerID{self}}
 	first, err := t.Evaluate(ctx)
 	losses := []float64{first}
-	for task.Slot = 1; task.Slot <= cfg.Rounds && err == nil; task.Slot++ {
+	for task.Slot = 1; task.Slot <= cfg.Spec.Rounds && err == nil; task.Slot++ {
 		if _, err = t.Train(ctx, task); err != nil {
 			break
 		}

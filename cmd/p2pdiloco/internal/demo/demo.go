@@ -17,7 +17,7 @@ func Run(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, error)
 	if err != nil {
 		return Result{}, err
 	}
-	if _, err := builtin.New(builtin.Config{Seed: cfg.Seed}, corpus); err != nil {
+	if _, err := builtin.New(builtin.Config{Seed: cfg.Spec.Seed}, corpus); err != nil {
 		// fails with too little text, for example; once, and before anything starts
 		return Result{}, err
 	}
@@ -40,8 +40,8 @@ func runSwarm(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, e
 		return Result{}, err
 	}
 	w := &watcher{procs: s, display: newDisplay(cfg)}
-	w.display.note(fmt.Sprintf("run %s: %d peers, %d rounds of %d steps, %s", s.run, cfg.Peers, cfg.Rounds,
-		cfg.InnerSteps, cfg.Aggregator))
+	w.display.note(fmt.Sprintf("run %s: %d peers, %d rounds of %d steps, %s", s.run, cfg.Peers, cfg.Spec.Rounds,
+		cfg.Spec.InnerSteps, cfg.Spec.Aggregator))
 	err = w.watch(ctx)
 	wall := time.Since(began).Seconds()
 	s.stop(hurry)
@@ -59,7 +59,7 @@ func runSwarm(ctx context.Context, cfg Config, hurry <-chan struct{}) (Result, e
 
 // compare adds the loss curve and what one peer alone would have reached.
 func compare(ctx context.Context, cfg Config, corpus *builtin.Corpus, r *Result) (err error) {
-	fmt.Fprintf(cfg.Out, "\nTraining one peer alone for comparison: %d steps...\n", cfg.Rounds*cfg.InnerSteps)
+	fmt.Fprintf(cfg.Out, "\nTraining one peer alone for comparison: %d steps...\n", cfg.Spec.Rounds*cfg.Spec.InnerSteps)
 	if r.AloneLosses, err = trainAlone(ctx, cfg, corpus); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (l *lines) update(peers []*peer) {
 		p := peers[l.started]
 		l.note(fmt.Sprintf("peer %d started: pid %d, ID %s; p2pdiloco status --api %s", p.n, p.proc.PID(), p.id, p.api))
 	}
-	for l.slot < l.cfg.Rounds && told(peers, l.slot+1) {
+	for l.slot < l.cfg.Spec.Rounds && told(peers, l.slot+1) {
 		l.slot++
 		l.note(slotLine(peers, l.slot, l.cfg))
 	}
@@ -85,7 +85,7 @@ func slotLine(peers []*peer, slot uint64, cfg Config) string {
 	if cfg.fragments() > 1 { // several make a round
 		unit = "round"
 	}
-	return fmt.Sprintf("%s %d of %d: held-out loss %.4f, %s, %s sent in all", unit, slot, cfg.Rounds, loss, state,
+	return fmt.Sprintf("%s %d of %d: held-out loss %.4f, %s, %s sent in all", unit, slot, cfg.Spec.Rounds, loss, state,
 		report.Bytes(sent))
 }
 
@@ -106,11 +106,11 @@ func (t *table) draw(peers []*peer) string {
 			loss = fmt.Sprintf("%.4f", v)
 		}
 		steps := "-"
-		if !p.exited && p.slot < t.cfg.Rounds {
-			steps = fmt.Sprintf("%d/%d", p.steps, cmp.Or(uint64(p.asked), t.cfg.InnerSteps))
+		if !p.exited && p.slot < t.cfg.Spec.Rounds {
+			steps = fmt.Sprintf("%d/%d", p.steps, cmp.Or(uint64(p.asked), t.cfg.Spec.InnerSteps))
 		}
 		fmt.Fprintf(w, "%d %s\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\n", p.n, p.id[max(0, len(p.id)-6):], p.proc.PID(),
-			p.slot, t.cfg.Rounds, steps, loss, short(p.roots[p.slot]), report.Bytes(p.sent), p.doing)
+			p.slot, t.cfg.Spec.Rounds, steps, loss, short(p.roots[p.slot]), report.Bytes(p.sent), p.doing)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	fmt.Fprintf(&b, "%.0f s\n", t.screen.Elapsed().Seconds())

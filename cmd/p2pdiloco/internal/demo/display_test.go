@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -34,7 +35,7 @@ func apply(p *peer, slot uint64, root string, loss float64) {
 
 func TestLinesTellEachSlotOnce(t *testing.T) {
 	var out strings.Builder
-	l := newDisplay(Config{Out: &out, Rounds: 2})
+	l := newDisplay(Config{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2}})
 	peers := fakePeers(t, 2)
 	l.update(peers)
 	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
@@ -61,7 +62,7 @@ func TestLinesTellEachSlotOnce(t *testing.T) {
 
 func TestLinesGoOnWithoutTheDead(t *testing.T) {
 	var out strings.Builder
-	l := newDisplay(Config{Out: &out, Rounds: 2})
+	l := newDisplay(Config{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2}})
 	peers := fakePeers(t, 2)
 	peers[1].exited = true
 	apply(peers[0], 1, "aaaaaaaaaa", 2.5)
@@ -74,7 +75,7 @@ func TestLinesGoOnWithoutTheDead(t *testing.T) {
 // In mode streaming a loss is of a round, which has several slots.
 func TestLinesOfModeStreaming(t *testing.T) {
 	var out strings.Builder
-	l := newDisplay(Config{Out: &out, Rounds: 2, Mode: "streaming", Fragments: 3})
+	l := newDisplay(Config{Out: &out, Spec: p2pdiloco.Spec{Rounds: 2, Mode: "streaming", Fragments: 3}})
 	peers := fakePeers(t, 1)
 	peers[0].parts = 3
 	peers[0].observe(eventlog.Line{Event: "slot.applied", Slot: 3, StateRoot: "aaaaaaaaaa"})
@@ -87,7 +88,7 @@ func TestLinesOfModeStreaming(t *testing.T) {
 
 func TestTableIsDrawnInPlace(t *testing.T) {
 	var out strings.Builder
-	d := newDisplay(Config{Out: &out, Rounds: 2, InnerSteps: 5, Terminal: true, Width: 40})
+	d := newDisplay(Config{Out: &out, Terminal: true, Width: 40, Spec: p2pdiloco.Spec{Rounds: 2, InnerSteps: 5}})
 	peers := fakePeers(t, 2)
 	d.update(peers)
 	first := out.String()

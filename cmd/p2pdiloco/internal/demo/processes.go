@@ -1,14 +1,13 @@
 package demo
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
-	"strconv"
 
-	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
 // processes is the processes of one demo.
@@ -47,54 +46,23 @@ func (s *processes) startPeer(n int, bootstrap []string) (*peer, error) {
 	p := newPeer(n, filepath.Join(s.cfg.Dir, name+".events"), s.cfg.fragments())
 	args := append([]string{
 		"join", "--json", "--log-level", "info", "--events", p.events, "--data-dir",
-		filepath.Join(s.cfg.Dir, name),
+		filepath.Join(s.cfg.Dir, name), "--run", s.run, "--preset", "lan",
 	}, swarm.Loopback...)
 	for _, a := range bootstrap {
 		args = append(args, "--bootstrap", a)
 	}
-	args = append(args, s.settings()...)
+	run := s.cfg.spec()
+	for _, f := range spec.Table() {
+		if value := f.Text(run); value != "" {
+			args = append(args, "--"+sources.Flag(f.Name), value)
+		}
+	}
 	for _, d := range s.cfg.Data {
 		args = append(args, "--data", d)
 	}
 	var err error
 	p.proc, err = s.launcher.Start(s.cfg.Executable, s.cfg.Dir, name, args...)
 	return p, err
-}
-
-// settings are the run's settings, as flags. With so few rounds an outer step without momentum is
-// best.
-func (s *processes) settings() []string {
-	c := s.cfg
-	args := []string{
-		"--run", s.run, "--preset", "lan", "--start-peers", strconv.Itoa(c.Peers),
-		"--rounds", strconv.FormatUint(c.Rounds, 10), "--inner-steps", strconv.FormatUint(c.InnerSteps, 10),
-		"--seed", strconv.FormatUint(c.Seed, 10), "--aggregator", c.Aggregator,
-		"--mode", c.Mode, "--codec", cmp.Or(c.Codec, DefaultCodec), "--outer", "sgd", "--outer-lr", c.outerLR(),
-		"--momentum", "0",
-	}
-	if c.Mode == p2pdiloco.ModeStreaming {
-		s := c.streaming().Settled()
-		args = append(args, "--fragments", strconv.FormatUint(s.Fragments, 10), "--fragment-delay", s.FragmentDelay,
-			"--fragment-alpha", s.FragmentAlpha)
-	}
-	if c.Pace != "" {
-		args = append(args, "--pace", c.Pace)
-	}
-	if c.RoundTime != "" {
-		args = append(args, "--round-time", c.RoundTime)
-	}
-	if c.Aggregator == "trimmed_mean" {
-		args = append(args, "--trim-permille", strconv.Itoa(trimPermille))
-	}
-	return args
-}
-
-// outerLR is the outer learning rate: results that come a slot late need a smaller one.
-func (c Config) outerLR() string {
-	if c.Mode == p2pdiloco.ModeSync || c.Mode == p2pdiloco.ModeStreaming {
-		return "1.0"
-	}
-	return "0.7"
 }
 
 // stop ends all processes, and returns when they have.

@@ -51,7 +51,7 @@ func ddpBytes(peers int, params, steps uint64) uint64 {
 }
 
 func (s *processes) result() Result {
-	r := Result{Rounds: s.cfg.Rounds, Identical: true, Peers: []PeerResult{}}
+	r := Result{Rounds: s.cfg.Spec.Rounds, Identical: true, Peers: []PeerResult{}}
 	for _, p := range s.peers {
 		q := p.result()
 		r.Peers = append(r.Peers, q)
@@ -59,10 +59,10 @@ func (s *processes) result() Result {
 		if p.runID != "" {
 			r.RunID = p.runID
 		}
-		r.Identical = r.Identical && q.Exit == 0 && p.slot == s.cfg.Rounds && q.StateRoot != "" &&
+		r.Identical = r.Identical && q.Exit == 0 && p.slot == s.cfg.Spec.Rounds && q.StateRoot != "" &&
 			q.StateRoot == r.Peers[0].StateRoot
 	}
-	r.DDPBytes = ddpBytes(s.cfg.Peers, r.Params, s.cfg.Rounds*s.cfg.InnerSteps)
+	r.DDPBytes = ddpBytes(s.cfg.Peers, r.Params, s.cfg.Spec.Rounds*s.cfg.Spec.InnerSteps)
 	r.Losses = s.losses()
 	return r
 }
@@ -98,7 +98,7 @@ func (s *processes) losses() []float64 {
 		maps.Copy(all, p.losses)
 	}
 	losses := []float64{}
-	for round := range s.cfg.Rounds + 1 {
+	for round := range s.cfg.Spec.Rounds + 1 {
 		loss, ok := all[round]
 		if !ok {
 			break

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco"
 )
 
 func TestDDPBytes(t *testing.T) {
@@ -57,7 +59,7 @@ func TestIdenticalMeansAll(t *testing.T) {
 			apply(p, 2, "two", 2)
 		}
 		spoil(peers[1])
-		s := processes{cfg: Config{Peers: 3, Rounds: 2, InnerSteps: 1}, peers: peers}
+		s := processes{cfg: Config{Peers: 3, Spec: p2pdiloco.Spec{Rounds: 2, InnerSteps: 1}}, peers: peers}
 		if got := s.result().Identical; got != (name == "none") {
 			t.Errorf("%s: identical is %v", name, got)
 		}
@@ -69,7 +71,7 @@ func TestLossesUpToTheFirstGap(t *testing.T) {
 	apply(peers[0], 0, "", 4)
 	apply(peers[1], 1, "", 3)
 	apply(peers[0], 3, "", 1)
-	s := processes{cfg: Config{Peers: 2, Rounds: 3}, peers: peers}
+	s := processes{cfg: Config{Peers: 2, Spec: p2pdiloco.Spec{Rounds: 3}}, peers: peers}
 	if got := s.losses(); len(got) != 2 || got[0] != 4 || got[1] != 3 {
 		t.Errorf("got %v", got)
 	}
@@ -86,7 +88,7 @@ func TestSummary(t *testing.T) {
 		}},
 	}
 	var out strings.Builder
-	summarize(&out, Config{Peers: 4, Rounds: 2, InnerSteps: 5}, r)
+	summarize(&out, Config{Peers: 4, Spec: p2pdiloco.Spec{Rounds: 2, InnerSteps: 5}}, r)
 	for _, want := range []string{
 		"3.0000", "10.00%", "its loss fell", "60.0 kB", "/tmp/curve.png", "same 10 steps",
 		"1/4 of the swarm's tokens",
@@ -111,7 +113,7 @@ func TestComparisonOfUnequalSteps(t *testing.T) {
 		{"sync", "dylu", false},
 		{"sync", "deadline", false},
 	} {
-		text := comparison(Config{Peers: 4, Rounds: 2, InnerSteps: 5, Mode: c.mode, Pace: c.pace}, r)
+		text := comparison(Config{Peers: 4, Spec: p2pdiloco.Spec{Rounds: 2, InnerSteps: 5, Mode: c.mode, Pace: c.pace}}, r)
 		if got := strings.Contains(text, "same"); got != c.same || !strings.Contains(text, "2.2500 after") {
 			t.Errorf("mode %s, pace %q: %s", c.mode, c.pace, text)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
@@ -24,7 +25,7 @@ func summarize(out io.Writer, cfg Config, r Result) {
 	if r.DDPBytes > 0 {
 		fmt.Fprintf(&b, "Synchronous data-parallel training of these %d parameters would have sent %s from each "+
 			"peer: gradients at each of %d steps.\n",
-			r.Params, report.Bytes(r.DDPBytes), cfg.Rounds*cfg.InnerSteps)
+			r.Params, report.Bytes(r.DDPBytes), cfg.Spec.Rounds*cfg.Spec.InnerSteps)
 	}
 	if r.LossCurve != "" {
 		fmt.Fprintf(&b, "Loss curve: %s\n", r.LossCurve)
@@ -68,16 +69,17 @@ func comparison(cfg Config, r Result) string {
 		return ""
 	}
 	last := len(r.Losses) - 1
-	if cfg.unequal() {
+	// peers do as many inner steps as their speed allows
+	if cfg.Spec.Settled().Pace != p2pdiloco.PaceSteps {
 		return fmt.Sprintf("The swarm ends at %.4f, one peer alone at %.4f after %d steps of its own. How many steps "+
 			"each peer of the swarm did follows from its "+
 			"speed, fewer where it was slower, so this compares neither equal steps nor equal tokens: `p2pdiloco "+
 			"status` says what a member does.\n",
-			r.Losses[last], r.AloneLosses[last], cfg.Rounds*cfg.InnerSteps)
+			r.Losses[last], r.AloneLosses[last], cfg.Spec.Rounds*cfg.Spec.InnerSteps)
 	}
 	return fmt.Sprintf("The swarm ends at %.4f, one peer alone at %.4f after the same %d steps of its own: alone it "+
 		"saw 1/%d of the swarm's tokens, "+
 		"so the difference is what the other peers' work added in the same number of steps, not what DiLoCo gains "+
 		"over one machine given all those tokens.\n",
-		r.Losses[last], r.AloneLosses[last], cfg.Rounds*cfg.InnerSteps, cfg.Peers)
+		r.Losses[last], r.AloneLosses[last], cfg.Spec.Rounds*cfg.Spec.InnerSteps, cfg.Peers)
 }
