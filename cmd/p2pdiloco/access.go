@@ -19,8 +19,8 @@ import (
 
 // motion is the command line of remove, readmit or rotate.
 type motion struct {
-	action    string
-	addr, dir string
+	local.Operator
+	action string
 }
 
 const howMotions = `
@@ -80,10 +80,7 @@ func newMotion(action string, cmd *cobra.Command) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.move(cmd.Context(), cmd.OutOrStdout(), strings.Join(args, ""))
 	}
-	cmd.Flags().StringVar(&c.addr, "api", "",
-		"`address` of the peer's API, if it is unix:PATH (default: as its data folder says)")
-	cmd.Flags().StringVar(&c.dir, "data-dir", "",
-		"`folder` of the peer's data (default: that of the one running peer with a default folder)")
+	c.Register(cmd.Flags())
 	return cmd
 }
 
@@ -94,7 +91,7 @@ func (c *motion) move(ctx context.Context, out io.Writer, about string) error {
 				"of the members", about))
 		}
 	}
-	addr, token, err := local.Operated(ctx, c.addr, c.dir)
+	addr, token, err := c.Peer(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,12 +135,9 @@ func (c *motion) became(ctx context.Context, addr api.Address, about string) (st
 
 // motionText says what a motion is for, and how many members have it.
 func motionText(o p2pdiloco.OrderStatus, members int) string {
-	what := o.Action
-	switch {
-	case o.Peer == "":
-		what += " the secret"
-	default:
-		what += " " + o.Peer.String()
+	what := o.Action + " the secret"
+	if o.Peer != "" {
+		what = o.Action + " " + o.Peer.String()
 	}
 	state := "which is not a quorum yet"
 	if o.Enough {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -117,9 +116,7 @@ func (f *doctorFlags) examine(ctx context.Context, stdout, stderr io.Writer) err
 	}
 	findings = slices.Concat(findings, doctor.Local(doctor.Host{}, look.dir, look.need), look.extra, look.view.Check())
 	if f.json {
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		err = e.Encode(struct {
+		err = cli.PrintJSON(stdout, struct {
 			Worst    doctor.Level     `json:"worst"`
 			Findings []doctor.Finding `json:"findings"`
 			*doctor.View
@@ -169,7 +166,7 @@ func (f *doctorFlags) peer(ctx context.Context) (*local.Peer, error) {
 		if _, err := os.Stat(filepath.Join(f.dir, statedir.APIFile)); err != nil && !local.Names(f.api) {
 			return nil, nil //nolint:nilnil // no peer runs with its data there
 		}
-		addr, token, err := local.Operated(ctx, f.api, f.dir)
+		addr, token, err := local.Operator{API: f.api, Dir: f.dir}.Peer(ctx)
 		if err != nil {
 			return nil, err
 		}

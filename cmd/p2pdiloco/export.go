@@ -11,44 +11,36 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // exportFlags are the command line of export.
 type exportFlags struct {
 	cfg      p2pdiloco.ExportConfig
-	slot     wantedSlot
 	json     bool
 	logLevel settings.LogLevel
 }
 
-// wantedSlot is the value of --slot.
-type wantedSlot struct{ n *uint64 }
-
 const latest = "latest"
 
-// Set, String and Type make it a flag.
-func (s *wantedSlot) Set(text string) error {
+// readSlot reads the number of a slot; nil is the latest.
+func readSlot(text string) (*uint64, error) {
 	if text == latest {
-		s.n = nil
-		return nil
+		return nil, nil //nolint:nilnil // the latest
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return errors.New("allowed: a slot's number, or latest")
+		return nil, errors.New("allowed: a slot's number, or latest")
 	}
-	s.n = &n
-	return nil
+	return &n, nil
 }
 
-func (s *wantedSlot) String() string {
-	if s.n == nil {
+func showSlot(n *uint64) string {
+	if n == nil {
 		return latest
 	}
-	return strconv.FormatUint(*s.n, 10)
+	return strconv.FormatUint(*n, 10)
 }
-
-// Type is what help calls the value.
-func (s *wantedSlot) Type() string { return "slot" }
 
 func newExport() *cobra.Command {
 	f := &exportFlags{logLevel: "warn"}
@@ -68,7 +60,7 @@ slot, and compares each state with its certified root.`,
 	fs.SortFlags = false
 	fs.StringVar(&f.cfg.DataDir, "data-dir", "", "data `folder` of a peer")
 	fs.StringVar(&f.cfg.Out, "out", "", "`file` to write")
-	fs.Var(&f.slot, "slot", "which slot's model: a number, or latest (what is on disk: one checkpoint or more, and "+
+	fs.Var(sources.Var(&f.cfg.Slot, "slot", readSlot, showSlot), "slot", "which slot's model: a number, or latest (what is on disk: one checkpoint or more, and "+
 		"the slots since)")
 	fs.BoolVar(&f.cfg.Momentum, "with-momentum", false,
 		"add the outer optimizer's tensors, named p2pdiloco.outer.N.TENSOR")
@@ -89,7 +81,7 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 	if len(errs) > 0 {
 		return cli.UsageError(errors.Join(errs...))
 	}
-	f.cfg.Slot, f.cfg.Logger = f.slot.n, f.logLevel.Logger(cmd.ErrOrStderr())
+	f.cfg.Logger = f.logLevel.Logger(cmd.ErrOrStderr())
 	e, err := p2pdiloco.Export(cmd.Context(), f.cfg)
 	if err != nil {
 		return err

@@ -22,13 +22,13 @@ import (
 
 // invitation is one invite command.
 type invitation struct {
-	addr, dir string
-	ttl       lifetime
-	uses      int
+	local.Operator
+	ttl  time.Duration
+	uses int
 }
 
 func newInvite() *cobra.Command {
-	o := &invitation{ttl: lifetime(p2pdiloco.DefaultTTL)}
+	o := &invitation{ttl: p2pdiloco.DefaultTTL}
 	cmd := &cobra.Command{
 		Use:   "invite",
 		Short: "Print a ticket with which others can join the run of a peer on this machine",
@@ -46,28 +46,26 @@ keep it secret.`,
 			return o.order(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&o.addr, "api", "",
-		"`address` of the peer's API, if it is unix:PATH (default: as its data folder says)")
-	cmd.Flags().StringVar(&o.dir, "data-dir", "",
-		"`folder` of the peer's data (default: that of the one running peer with a default folder)")
-	cmd.Flags().Var(&o.ttl, "ttl", "how long the ticket is good, like 12h or 7d")
+	o.Register(cmd.Flags())
+	cmd.Flags().Var(sources.Var(&o.ttl, "time", readLifetime, lifetime), "ttl",
+		"how long the ticket is good, like 12h or 7d")
 	cmd.Flags().IntVar(&o.uses, "uses", 0, "`newcomers` that it admits to a private run (default 1)")
 	return cmd
 }
 
 // order prints the ticket on stdout, and nothing else there, for scripts.
 func (o *invitation) order(ctx context.Context, stdout, stderr io.Writer) error {
-	if o.ttl < lifetime(time.Second) || o.ttl > lifetime(p2pdiloco.MaxTTL) {
-		return cli.UsageError(sources.Faultf("ttl", o.ttl, "allowed: 1s to %s", lifetime(p2pdiloco.MaxTTL)))
+	if o.ttl < time.Second || o.ttl > p2pdiloco.MaxTTL {
+		return cli.UsageError(sources.Faultf("ttl", lifetime(o.ttl), "allowed: 1s to %s", lifetime(p2pdiloco.MaxTTL)))
 	}
 	if o.uses < 0 || o.uses > ticket.MaxUses {
 		return cli.UsageError(sources.Faultf("uses", o.uses, "allowed: 1 to %d", ticket.MaxUses))
 	}
-	addr, token, err := local.Operated(ctx, o.addr, o.dir)
+	addr, token, err := o.Peer(ctx)
 	if err != nil {
 		return err
 	}
-	text, err := api.Invite(ctx, addr, token, api.Invitation{TTL: time.Duration(o.ttl), Uses: o.uses})
+	text, err := api.Invite(ctx, addr, token, api.Invitation{TTL: o.ttl, Uses: o.uses})
 	if err != nil {
 		return err
 	}
@@ -127,33 +125,25 @@ func farthest(addrs []string) (far reachOfAddress) {
 	return far
 }
 
-// lifetime is a duration that may be given in days.
-type lifetime time.Duration
-
 const day = 24 * time.Hour
 
-// Set reads 7d, or what time.ParseDuration does; String and Type make it a flag.
-func (l *lifetime) Set(s string) error {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
+// readLifetime reads a duration that may be given in days, like 7d.
+func readLifetime(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			*l = lifetime(time.Duration(n) * day)
-			return nil
+			return time.Duration(n) * day, nil
 		}
 	}
-	d, err := time.ParseDuration(s)
+	d, err := time.ParseDuration(text)
 	if err != nil {
-		return errors.New("allowed: days or hours, like 7d or 12h")
+		return 0, errors.New("allowed: days or hours, like 7d or 12h")
 	}
-	*l = lifetime(d)
-	return nil
+	return d, nil
 }
 
-func (l lifetime) String() string {
-	if d := time.Duration(l); d >= day && d%day == 0 {
+func lifetime(d time.Duration) string {
+	if d >= day && d%day == 0 {
 		return strconv.Itoa(int(d/day)) + "d"
 	}
-	return time.Duration(l).String()
+	return d.String()
 }
-
-// Type is what help calls the value.
-func (l *lifetime) Type() string { return "time" }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +14,7 @@ import (
 )
 
 func newRecover() *cobra.Command {
-	var addr, dir string
+	var o local.Operator
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "recover",
@@ -33,19 +32,16 @@ Without --yes the command only says what it would do.`,
   p2pdiloco recover --data-dir ~/run1 --yes`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return orderRecovery(cmd.Context(), cmd.OutOrStdout(), addr, dir, yes)
+			return orderRecovery(cmd.Context(), cmd.OutOrStdout(), o, yes)
 		},
 	}
-	cmd.Flags().StringVar(&addr, "api", "", "`address` of the peer's API, if it is unix:PATH (default: as its data "+
-		"folder says)")
-	cmd.Flags().StringVar(&dir, "data-dir", "",
-		"`folder` of the peer's data (default: that of the one running peer with a default folder)")
+	o.Register(cmd.Flags())
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
 	return cmd
 }
 
-func orderRecovery(ctx context.Context, out io.Writer, given, dir string, yes bool) error {
-	addr, token, err := local.Operated(ctx, given, dir)
+func orderRecovery(ctx context.Context, out io.Writer, o local.Operator, yes bool) error {
+	addr, token, err := o.Peer(ctx)
 	if err != nil {
 		return err
 	}
@@ -66,14 +62,12 @@ func orderRecovery(ctx context.Context, out io.Writer, given, dir string, yes bo
 
 // consequences says what recovering means for a peer in this state.
 func consequences(s p2pdiloco.Status) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "run %s, peer %s: %s at slot %d of %d\n", s.Run, s.Peer.Short(), s.Phase, s.Slot, s.LastSlot)
+	reason := ""
 	if s.Reason != "" {
-		fmt.Fprintf(&b, "%s\n", s.Reason)
+		reason = s.Reason + "\n"
 	}
-	fmt.Fprintf(&b, "this would go on from slot %d without a quorum of the %d members. If missing members still "+
-		"decide\n"+
-		"elsewhere, they do so on another branch; when the branches meet, the one with less work is given up.\n",
-		s.Slot, len(s.Members))
-	return b.String()
+	return fmt.Sprintf(`run %s, peer %s: %s at slot %d of %d
+%sthis would go on from slot %d without a quorum of the %d members. If missing members still decide
+elsewhere, they do so on another branch; when the branches meet, the one with less work is given up.
+`, s.Run, s.Peer.Short(), s.Phase, s.Slot, s.LastSlot, reason, s.Slot, len(s.Members))
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
@@ -88,27 +90,36 @@ func Several(command string, all []Peer) error {
 	return errors.New("several peers run here; choose one:\n" + strings.Join(lines, "\n"))
 }
 
-// Operated finds the peer that --api or --data-dir names, or else the only one, and the token that
-// it asks for before it takes an order.
-func Operated(ctx context.Context, given, dir string) (addr api.Address, token string, err error) {
-	if dir == "" && !Names(given) {
-		if given, dir, err = Only(ctx); err != nil {
+// Operator is the flags of a command that gives a peer an order.
+type Operator struct{ API, Dir string }
+
+// Register makes the flags.
+func (o *Operator) Register(fs *pflag.FlagSet) {
+	fs.StringVar(&o.API, "api", "", "`address` of the peer's API, if it is unix:PATH (default: as its data folder says)")
+	fs.StringVar(&o.Dir, "data-dir", "",
+		"`folder` of the peer's data (default: that of the one running peer with a default folder)")
+}
+
+// Peer finds the peer that the flags name, or else the only one, and the token that it asks for
+// before it takes an order.
+func (o Operator) Peer(ctx context.Context) (addr api.Address, token string, err error) {
+	if o.Dir == "" && !Names(o.API) {
+		if o.API, o.Dir, err = Only(ctx); err != nil {
 			return addr, "", err
 		}
 	}
-	if dir != "" {
-		text, err := os.ReadFile(filepath.Join(dir, statedir.APIFile))
+	if o.Dir != "" {
+		text, err := os.ReadFile(filepath.Join(o.Dir, statedir.APIFile))
 		if err != nil {
-			return addr, "", fmt.Errorf("no peer runs with its data in %s: %w", dir, err)
+			return addr, "", fmt.Errorf("no peer runs with its data in %s: %w", o.Dir, err)
 		}
-		given = strings.TrimSpace(string(text))
-		if token, err = ReadToken(dir); err != nil {
+		o.API = strings.TrimSpace(string(text))
+		if token, err = ReadToken(o.Dir); err != nil {
 			return addr, "", fmt.Errorf("the peer's token cannot be read: %w: only the user whose peer it is can "+
-				"give it "+
-				"orders; run this command as that user", err)
+				"give it orders; run this command as that user", err)
 		}
 	}
-	addr, err = Address(given)
+	addr, err = Address(o.API)
 	return addr, token, err
 }
 
@@ -116,7 +127,7 @@ func Operated(ctx context.Context, given, dir string) (addr api.Address, token s
 func Address(given string) (api.Address, error) {
 	addr, err := api.ParseAddress(given)
 	if err != nil {
-		return addr, cli.UsageError(&sources.Fault{Flag: "api", Value: given, Why: err.Error()})
+		return addr, cli.UsageError(sources.Faultf("api", given, "%v", err))
 	}
 	return addr, nil
 }
