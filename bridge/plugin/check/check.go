@@ -82,34 +82,51 @@ type checker struct {
 	ctx    context.Context //nolint:containedctx // that of Run
 	cfg    Config
 	report Report
+	name   string    // of the check under way
 	start  []float32 // initial parameters
 	exact  bool      // all live tensors are float32, so nothing may be rounded
+
+	before float64   // the held-out loss of the initial parameters
+	params []float32 // after a round from the initial ones
 }
 
 // Run tests the library. It returns an error of ctx or of the configuration, not of a check.
 func Run(ctx context.Context, cfg Config) (Report, error) {
-	c := &checker{ctx: ctx, cfg: cfg.withDefaults()}
+	c := &checker{ctx: ctx, cfg: cfg.withDefaults(), name: "open"}
 	c.report = Report{Library: cfg.Library.Path, OK: true}
-	if p := c.open(c.cfg.Library, "open"); p != nil {
+	if p, err := plugin.Open(ctx, cfg.Library); !c.failed("open", err) {
 		c.one(p)
-		c.close(p)
+		if c.end(p) {
+			c.line("destroy", OK, "the process ended as it should")
+		}
 	}
 	for _, other := range c.cfg.Against {
 		if c.start == nil {
 			break // without parameters there is nothing to test
 		}
-		c.against(other)
+		c.name = "against " + other.Path
+		c.failed(c.name, c.against(other))
 	}
 	return c.report, ctx.Err()
 }
 
-// one runs the checks of one library, until one shows that the rest cannot work.
+// one runs the checks of one library, until an error shows that the rest cannot work.
 func (c *checker) one(p *plugin.Trainer) {
-	for _, check := range []func(*plugin.Trainer) bool{
-		c.describe, c.initial, c.roundTrip, c.ranges, c.round, c.cancel,
-		c.continues,
+	for _, check := range []struct {
+		name string
+		do   func(*plugin.Trainer) error
+	}{
+		{"open", c.describe},
+		{"init", c.initial},
+		{"load, export", c.roundTrip},
+		{"ranges", c.ranges},
+		{"run", c.round},
+		{"export_gradient", c.gradient},
+		{"evaluate", c.evaluate},
+		{"cancel", c.cancel},
+		{"save, restore", c.continues},
 	} {
-		if c.ctx.Err() != nil || !check(p) {
+		if c.name = check.name; c.ctx.Err() != nil || c.failed(c.name, check.do(p)) {
 			return
 		}
 	}
@@ -124,6 +141,9 @@ func (c *checker) line(check string, v Verdict, format string, args ...any) {
 	c.cfg.Tell(l)
 }
 
+// tell reports of the check under way.
+func (c *checker) tell(v Verdict, format string, args ...any) { c.line(c.name, v, format, args...) }
+
 // failed says whether there is an error, and reports it, unless ctx has ended.
 func (c *checker) failed(check string, err error) bool {
 	if err != nil && c.ctx.Err() == nil {
@@ -132,23 +152,20 @@ func (c *checker) failed(check string, err error) bool {
 	return err != nil
 }
 
-// open opens a library, for a check.
-func (c *checker) open(cfg plugin.Config, check string) *plugin.Trainer {
-	p, err := plugin.Open(c.ctx, cfg)
-	if c.failed(check, err) {
-		return nil
-	}
-	return p
-}
-
-func (c *checker) close(p *plugin.Trainer) {
-	if c.end(p) {
-		c.line("destroy", OK, "the process ended as it should")
-	}
-}
-
 // end closes a library, and reports whether it ended as it should.
 func (c *checker) end(p *plugin.Trainer) bool { return !c.failed("destroy", p.Close()) }
+
+// train does a round from given parameters, and exports the new ones.
+func (c *checker) train(p *plugin.Trainer, slot uint64, from, to []float32) (trainer.Stats, error) {
+	if err := p.Load(c.ctx, from); err != nil {
+		return trainer.Stats{}, err
+	}
+	stats, err := p.Train(c.ctx, c.task(slot, c.cfg.Steps))
+	if err != nil {
+		return stats, err
+	}
+	return stats, p.Export(c.ctx, to)
+}
 
 // task is a round of a peer that trains alone.
 func (c *checker) task(slot uint64, steps int) trainer.Task {

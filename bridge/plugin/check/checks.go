@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -11,41 +12,41 @@ import (
 )
 
 // describe is a first line and not a check: Open has already checked the layout.
-func (c *checker) describe(p *plugin.Trainer) bool {
+func (c *checker) describe(p *plugin.Trainer) error {
 	about, layout := p.About(), p.Layout()
 	c.report.Name, c.report.Tensors, c.report.Parameters = about.Name, len(layout), layout.Elements()
 	c.exact = exact(about.Types)
-	c.line("open", OK, "%q: %d parameters in %d tensors (%s)", about.Name, layout.Elements(), len(layout), about.Types)
-	return true
+	c.tell(OK, "%q: %d parameters in %d tensors (%s)", about.Name, layout.Elements(), len(layout), about.Types)
+	return nil
 }
 
 // exact says whether live tensors of these types keep every bit of what is loaded.
 func exact(types string) bool { return !strings.Contains(types, "f16") } // bf16, too
 
 // initial: the initial parameters follow from configuration and seed alone.
-func (c *checker) initial(p *plugin.Trainer) bool {
+func (c *checker) initial(p *plugin.Trainer) error {
 	d := p.Layout().Elements()
 	c.start = make([]float32, d)
 	again, fresh, other := make([]float32, d), make([]float32, d), make([]float32, d)
-	if c.failed("init", errors.Join(p.Init(c.ctx, c.start), p.Init(c.ctx, again))) {
-		return false
+	if err := errors.Join(p.Init(c.ctx, c.start), p.Init(c.ctx, again)); err != nil {
+		return err
 	}
 	seeded := c.cfg.Library
 	seeded.Seed++
-	if c.failed("init", errors.Join(c.initOf(c.cfg.Library, fresh), c.initOf(seeded, other))) {
-		return false
+	if err := errors.Join(c.initOf(c.cfg.Library, fresh), c.initOf(seeded, other)); err != nil {
+		return err
 	}
 	switch {
 	case differ(c.start, again) >= 0:
-		c.line("init", Failed, "asked twice with one seed, %s", c.where(p, c.start, again))
+		c.tell(Failed, "asked twice with one seed, %s", c.where(p, c.start, again))
 	case differ(c.start, fresh) >= 0:
-		c.line("init", Failed, "asked in two processes with one seed, %s", c.where(p, c.start, fresh))
+		c.tell(Failed, "asked in two processes with one seed, %s", c.where(p, c.start, fresh))
 	case differ(c.start, other) < 0:
-		c.line("init", Note, "the same parameters for every seed")
+		c.tell(Note, "the same parameters for every seed")
 	default:
-		c.line("init", OK, "the same bits twice and in another process; others for another seed")
+		c.tell(OK, "the same bits twice and in another process; others for another seed")
 	}
-	return true
+	return nil
 }
 
 // initOf computes the initial parameters in a process of its own.
@@ -58,62 +59,57 @@ func (c *checker) initOf(cfg plugin.Config, dst []float32) error {
 }
 
 // roundTrip: an export gives what was loaded, to the bit if the live tensors are float32.
-func (c *checker) roundTrip(p *plugin.Trainer) bool {
-	const name = "load, export"
+func (c *checker) roundTrip(p *plugin.Trainer) error {
 	x, got, again := noise(len(c.start), 1), make([]float32, len(c.start)), make([]float32, len(c.start))
-	if c.failed(name, errors.Join(p.Load(c.ctx, x), p.Export(c.ctx, got))) {
-		return false
+	if err := errors.Join(p.Load(c.ctx, x), p.Export(c.ctx, got)); err != nil {
+		return err
 	}
 	if c.exact {
-		if differ(x, got) >= 0 {
-			c.line(name, Failed, "loaded and exported, %s", c.where(p, x, got))
-		} else {
-			c.line(name, OK, "the same bits come back")
-		}
-		return true
+		c.equal(p, x, got, "loaded and exported", "the same bits come back")
+		return nil
 	}
-	if c.failed(name, errors.Join(p.Load(c.ctx, got), p.Export(c.ctx, again))) {
-		return false
+	if err := errors.Join(p.Load(c.ctx, got), p.Export(c.ctx, again)); err != nil {
+		return err
 	}
-	if differ(got, again) >= 0 {
-		c.line(name, Failed, "what was exported, loaded and exported again, %s", c.where(p, got, again))
-	} else {
-		c.line(name, OK, "values are rounded once, then the same bits come back")
-	}
-	return true
+	c.equal(p, got, again, "what was exported, loaded and exported again",
+		"values are rounded once, then the same bits come back")
+	return nil
 }
 
 // ranges: loading and exporting by ranges equals loading and exporting at once.
-func (c *checker) ranges(p *plugin.Trainer) bool {
-	const name = "ranges"
+func (c *checker) ranges(p *plugin.Trainer) error {
 	d := len(c.start)
 	x, whole, parts := noise(d, 2), make([]float32, d), make([]float32, d)
-	if c.failed(name, p.Load(c.ctx, c.start)) {
-		return false
-	}
-	cuts := []int{0, 1 % d, d / 3, d/3 + 1, d}
-	for i := 1; i < len(cuts); i++ {
-		if begin, end := cuts[i-1], cuts[i]; begin < end && c.failed(name, p.LoadRange(c.ctx, begin, x[begin:end])) {
-			return false
+	byRanges := func(v []float32, do func(ctx context.Context, begin int, part []float32) error) error {
+		cuts := []int{0, 1 % d, d / 3, d/3 + 1, d}
+		for i, end := range cuts[1:] {
+			if begin := cuts[i]; begin < end {
+				if err := do(c.ctx, begin, v[begin:end]); err != nil {
+					return err
+				}
+			}
 		}
+		return nil
 	}
-	if c.failed(name, p.Export(c.ctx, whole)) {
-		return false
+	err := p.Load(c.ctx, c.start)
+	if err == nil {
+		err = byRanges(x, p.LoadRange)
 	}
-	for i := 1; i < len(cuts); i++ {
-		if begin, end := cuts[i-1], cuts[i]; begin < end &&
-			c.failed(name, p.ExportRange(c.ctx, begin, parts[begin:end])) {
-			return false
-		}
+	if err == nil {
+		err = p.Export(c.ctx, whole)
+	}
+	if err == nil {
+		err = byRanges(parts, p.ExportRange)
+	}
+	if err != nil {
+		return err
 	}
 	if c.exact && differ(x, whole) >= 0 {
-		c.line(name, Failed, "loaded by ranges, %s", c.where(p, x, whole))
-	} else if differ(whole, parts) >= 0 {
-		c.line(name, Failed, "exported by ranges, %s", c.where(p, whole, parts))
-	} else {
-		c.line(name, OK, "the same as at once")
+		c.tell(Failed, "loaded by ranges, %s", c.where(p, x, whole))
+		return nil
 	}
-	return true
+	c.equal(p, whole, parts, "exported by ranges", "the same as at once")
+	return nil
 }
 
 // noise is a vector to load, with values of the size of parameters, all different.
@@ -134,6 +130,15 @@ func differ(a, b []float32) int {
 		}
 	}
 	return -1
+}
+
+// equal reports whether two vectors have the same bits.
+func (c *checker) equal(p *plugin.Trainer, want, got []float32, how, well string) {
+	if differ(want, got) >= 0 {
+		c.tell(Failed, "%s, %s", how, c.where(p, want, got))
+	} else {
+		c.tell(OK, "%s", well)
+	}
 }
 
 // where says how two vectors that differ do.

@@ -29,66 +29,57 @@ type TensorDifference struct {
 }
 
 // against compares another library.
-func (c *checker) against(cfg plugin.Config) {
-	name := "against " + cfg.Path
-	mine := c.open(c.cfg.Library, name)
-	if mine == nil {
-		return
+func (c *checker) against(cfg plugin.Config) error {
+	mine, err := plugin.Open(c.ctx, c.cfg.Library)
+	if err != nil {
+		return err
 	}
 	defer c.end(mine)
-	other := c.open(cfg, name)
-	if other == nil {
-		return
+	other, err := plugin.Open(c.ctx, cfg)
+	if err != nil {
+		return err
 	}
 	defer c.end(other)
 	layout := mine.Layout()
 	if d := layout.Diff(other.Layout()); d != "" {
-		c.line(name, Failed, "another layout: %s", d)
-		return
+		c.tell(Failed, "another layout: %s", d)
+		return nil
 	}
-	got := Comparison{Library: cfg.Path, Name: other.About().Name}
 	a, b := make([]float32, len(c.start)), make([]float32, len(c.start))
-	var err error
-	if got.Loss, err = c.trainLoss(mine, a); c.failed(name, err) {
-		return
-	}
-	if got.OtherLoss, err = c.trainLoss(other, b); c.failed(name, err) {
-		return
-	}
-	got.Tensors = differences(layout, c.start, a, b, c.cfg)
-	c.report.Comparisons = append(c.report.Comparisons, got)
-	c.tell(name, got)
-}
-
-func (c *checker) trainLoss(p *plugin.Trainer, to []float32) (float64, error) {
-	if err := p.Load(c.ctx, c.start); err != nil {
-		return 0, err
-	}
-	stats, err := p.Train(c.ctx, c.task(1, c.cfg.Steps))
+	own, err := c.train(mine, 1, c.start, a)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return stats.Loss, p.Export(c.ctx, to)
+	others, err := c.train(other, 1, c.start, b)
+	if err != nil {
+		return err
+	}
+	got := Comparison{
+		Library: cfg.Path, Name: other.About().Name, Loss: own.Loss, OtherLoss: others.Loss,
+		Tensors: differences(layout, c.start, a, b, c.cfg),
+	}
+	c.report.Comparisons = append(c.report.Comparisons, got)
+	c.compared(got)
+	return nil
 }
 
-func (c *checker) tell(name string, got Comparison) {
-	worst, bad := 0, 0
-	for i, t := range got.Tensors {
+// compared reports the tensors that differ too much, or the farthest if none does.
+func (c *checker) compared(got Comparison) {
+	worst, bad := got.Tensors[0], false
+	for _, t := range got.Tensors {
 		if !t.OK {
-			bad++
-			c.line(name, Failed, "tensor %q: up to %.3g apart, %.3g of the way", t.Name, t.Absolute, t.Relative)
+			bad = true
+			c.tell(Failed, "tensor %q: up to %.3g apart, %.3g of the way", t.Name, t.Absolute, t.Relative)
 		}
-		if t.Relative > got.Tensors[worst].Relative {
-			worst = i
+		if t.Relative > worst.Relative {
+			worst = t
 		}
 	}
-	if bad > 0 {
-		return
+	if !bad {
+		c.tell(OK, "%q: %d tensors alike after %d steps; the farthest is %q, up to %.3g apart, %.3g of the way; "+
+			"losses %.6f and %.6f", got.Name, len(got.Tensors), c.cfg.Steps, worst.Name, worst.Absolute, worst.Relative,
+			got.Loss, got.OtherLoss)
 	}
-	w := got.Tensors[worst]
-	c.line(name, OK, "%q: %d tensors alike after %d steps; the farthest is %q, up to %.3g apart, %.3g of the way; "+
-		"losses %.6f and %.6f",
-		got.Name, len(got.Tensors), c.cfg.Steps, w.Name, w.Absolute, w.Relative, got.Loss, got.OtherLoss)
 }
 
 // differences compares two results tensor by tensor.
