@@ -54,7 +54,7 @@ def provide(target):
             sys.exit(f"P2PDILOCO_LIBRARY: {given} does not exist")
         shutil.copyfile(given, target)
     elif (REPOSITORY / "bridge" / "libp2pdiloco").is_dir() and shutil.which("go"):
-        command = ["go", "build", "-buildmode=c-shared", "-o", str(target)]
+        command = ["go", "build", "-trimpath", "-buildmode=c-shared", "-o", str(target)]
         subprocess.run(
             [*command, "./bridge/libp2pdiloco"], cwd=REPOSITORY, check=True,
             env={**os.environ, "CGO_ENABLED": "1"},
