@@ -68,13 +68,13 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 		Logger: n.cfg.Logger,
 	})
 	n.ledger = report.NewLedger(n.spec.Name, n.run, rules.Reduction(n.spec), n.emit)
-	n.driver, err = membership.NewDriver(membership.DriverConfig{
+	n.driver, err = membership.NewDriver(n.hooks.WrapLedger(membership.DriverConfig{
 		Store: n.store, Signer: n.net, Transport: n.edge, Rules: rules.Ledger(n.spec, n.run),
 		Timing: round.ModeOf(n.spec).Timing(n.timing.Ledger),
 		Plan:   rules.Reduction(n.spec).Planner(), Verify: p2p.Verify, NeverFounds: amnesiac,
 		PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Open: n.guard == nil, Pin: n.cfg.Pin, Follow: n.cfg.Follow,
 		Logger: n.cfg.Logger, OnEvent: n.ledger.Tell,
-	})
+	}))
 	if err != nil {
 		return err
 	}

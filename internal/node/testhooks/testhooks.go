@@ -1,6 +1,6 @@
 // Package testhooks lets the tests of whole nodes (internal/nodetest) reach what the public API
 // does not show: faults of a disk and of streams, another timing, a death without a farewell, and
-// the ledger of a running node.
+// the ledger of a running node. The benchmark of a slot (internal/lab/slotbench) counts through it.
 //
 // Hooks travel in the context of p2pdiloco.Join:
 //
@@ -37,6 +37,8 @@ type Hooks struct {
 	// Offer is given each contribution after its hash was taken and before it is offered, with the
 	// slot that the node contributes to. It may change the bytes.
 	Offer func(slot uint64, c *allreduce.Contribution)
+	// Ledger may wrap what the ledger works with, such as its Signer and Transport.
+	Ledger func(*membership.DriverConfig)
 	// Opened is called once, before the ledger starts.
 	Opened func(Inside)
 }
@@ -71,6 +73,14 @@ func From(ctx context.Context) Hooks {
 		h.Disk = disk.OS
 	}
 	return h
+}
+
+// WrapLedger has Ledger wrap what a driver works with.
+func (h Hooks) WrapLedger(cfg membership.DriverConfig) membership.DriverConfig {
+	if h.Ledger != nil {
+		h.Ledger(&cfg)
+	}
+	return cfg
 }
 
 // Preset is the preset of a name as Timing changes it; the zero value for an unknown name.
