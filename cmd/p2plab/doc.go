@@ -3,6 +3,7 @@
 //
 //	p2plab chaos              a swarm, hurt by a schedule: nothing agreed may be lost
 //	p2plab bench modes        what the modes of a run cost, against data-parallel training
+//	p2plab bench slot         how long an outer step takes, by phase
 //	p2plab bench allreduce    time, bandwidth, CPU and memory of the all-reduce
 //	p2plab bench kernels      the arithmetic of a slot
 //	p2plab bench nat          how peers behind routers reach each other

@@ -8,6 +8,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/node"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/reducebench"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/slotbench"
 )
 
 func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr)) }
@@ -22,7 +23,7 @@ them, and measures them. Peers are processes of this program: nothing else has t
   p2plab chaos
   p2plab bench modes --quick`,
 	}, newChaos(), newBench(), newLab(),
-		hidden(node.NewJoin()), hidden(node.NewBootstrap()), newReducePeer())
+		hidden(node.NewJoin()), hidden(node.NewBootstrap()), newReducePeer(), newSlotPeer())
 }
 
 // hidden keeps a command that only this program itself starts out of the help.
@@ -43,13 +44,25 @@ func newReducePeer() *cobra.Command {
 	}
 }
 
+// newSlotPeer is the process of one peer of bench slot.
+func newSlotPeer() *cobra.Command {
+	return &cobra.Command{
+		Use:    slotbench.HiddenCommand,
+		Hidden: true,
+		Args:   cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return slotbench.Serve(cmd.Context(), os.Stdin, os.Stdout)
+		},
+	}
+}
+
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what the ways to train cost, the all-reduce, and connections behind routers",
+		Short: "Measure what the ways to train cost, outer steps, the all-reduce, connections behind routers",
 		Args:  cli.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newModes(), newKernels(), newAllreduce(), newNAT())
+	cmd.AddCommand(newModes(), newKernels(), newAllreduce(), newSlot(), newNAT())
 	return cmd
 }

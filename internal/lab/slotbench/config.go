@@ -1,0 +1,74 @@
+package slotbench
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+// Config says what to measure and where.
+type Config struct {
+	Peers int
+	Bytes uint64 // of the model, as float32
+	Slots uint64 // that count
+	// round trip between two peers; above 0, each has a network namespace of its own
+	Delay time.Duration
+
+	Executable string // this program
+	Dir        string // for data directories and logs; exists
+}
+
+// Slots that do not count: the first are slower, and the last ends with the run.
+const (
+	warmUps = 2
+	after   = 1
+)
+
+// Bounds: with more, the processes of one machine measure nothing useful.
+const (
+	minPeers, maxPeers = 2, 64
+	minBytes, maxBytes = 1 << 10, 1 << 30
+	maxSlots           = 10_000
+	maxDelay           = 2 * time.Second
+)
+
+// Validate returns all faults of c in one error.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, flag string, value any, why string, args ...any) {
+		if !ok {
+			errs = append(errs,
+				&sources.Fault{Flag: flag, Value: fmt.Sprint(value), Why: fmt.Sprintf(why, args...)})
+		}
+	}
+	check(c.Peers >= minPeers && c.Peers <= maxPeers, "peers", c.Peers, "allowed: %d to %d", minPeers, maxPeers)
+	size := fmt.Sprintf("%dKiB", c.Bytes>>10)
+	check(c.Bytes >= minBytes && c.Bytes <= maxBytes, "size", size, "allowed: 1KiB to 1GiB")
+	check(c.Slots >= 1 && c.Slots <= maxSlots, "slots", c.Slots, "allowed: 1 to %d", maxSlots)
+	check(c.Delay >= 0 && c.Delay <= maxDelay, "delay", c.Delay, "allowed: 0 to %v", maxDelay)
+	return errors.Join(errs...)
+}
+
+// links are those between the peers.
+func (c Config) links() bench.Links { return bench.Links{Namespaces: c.Delay > 0, Delay: c.Delay / 2} }
+
+// preset is the timing that users have at such a distance.
+func (c Config) preset() string {
+	const far = 20 * time.Millisecond
+	if c.Delay >= far {
+		return p2pdiloco.PresetWAN
+	}
+	return p2pdiloco.PresetLAN
+}
+
+// first and last are the slots that count, rounds all of the run.
+func (c Config) first() uint64  { return warmUps + 1 }
+func (c Config) last() uint64   { return warmUps + c.Slots }
+func (c Config) rounds() uint64 { return c.last() + after }
+
+// elements is how many the model has.
+func (c Config) elements() uint64 { return c.Bytes / 4 }

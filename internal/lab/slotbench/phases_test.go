@@ -1,0 +1,169 @@
+package slotbench
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+// at is a moment, in milliseconds.
+func at(ms int) time.Time { return time.UnixMilli(int64(1e12 + ms)) }
+
+// whole are the marks of a slot in which all is in order; its phases take 1 to 7 ms.
+func whole() (*marks, lead) {
+	m := &marks{
+		Trained: at(0), Offered: at(1), Planned: at(3), Certified: at(15), Applied: at(21), Loaded: at(28),
+		Record: "r", Root: "s", Contributed: true,
+	}
+	return m, lead{Drafted: at(6), Proposed: at(10)}
+}
+
+func TestPhasesAddUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*marks, *lead)
+		want   []float64 // milliseconds
+	}{
+		"in order":              {func(*marks, *lead) {}, []float64{1, 2, 3, 4, 5, 6, 7}},
+		"drafted before":        {func(_ *marks, l *lead) { l.Drafted = at(2) }, []float64{1, 2, 0, 7, 5, 6, 7}},
+		"a late note":           {func(m *marks, _ *lead) { m.Applied = at(40) }, []float64{1, 2, 3, 4, 5, 13, 0}},
+		"planned before offers": {func(m *marks, _ *lead) { m.Planned = at(-9) }, []float64{1, 0, 5, 4, 5, 6, 7}},
+	} {
+		m, l := whole()
+		c.change(m, &l)
+		s, ok := sampleOf(m, l)
+		if !ok || s.Whole != .028 {
+			t.Errorf("%s: %+v, %v", name, s, ok)
+		}
+		sum := 0.0
+		for i, x := range s.Seconds {
+			if sum += x; math.Abs(1000*x-c.want[i]) > 1e-9 {
+				t.Errorf("%s: %v, want %v ms", name, s.Seconds, c.want)
+				break
+			}
+		}
+		if math.Abs(sum-s.Whole) > 1e-9 || len(s.Seconds) != len(phases) {
+			t.Errorf("%s: %v add up to %v of %v", name, s.Seconds, sum, s.Whole)
+		}
+	}
+}
+
+func TestSlotsWithoutThePeer(t *testing.T) {
+	for name, change := range map[string]func(*marks, *lead){
+		"not listed":     func(m *marks, _ *lead) { m.Contributed = false },
+		"state fetched":  func(m *marks, _ *lead) { m.Applied = time.Time{} },
+		"leader unknown": func(_ *marks, l *lead) { *l = lead{} },
+	} {
+		m, l := whole()
+		change(m, &l)
+		if s, ok := sampleOf(m, l); ok {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if _, ok := sampleOf(nil, lead{}); ok {
+		t.Error("a sample of nothing")
+	}
+}
+
+// two are the reports of two peers, of which the second led the only slot that counts.
+func two() (Config, []peerReport) {
+	cfg := Config{Peers: 2, Bytes: 4096, Slots: 1}
+	first, l := whole()
+	second, _ := whole()
+	slot := cfg.first()
+	return cfg, []peerReport{
+		{Slots: map[uint64]*marks{slot: first}, Counts: Counts{CPU: 2, Syncs: 7}},
+		{
+			Slots: map[uint64]*marks{slot: second}, Leads: map[string]lead{"r": l},
+			Counts: Counts{CPU: 3, Syncs: 5, Exchange: 2000},
+		},
+	}
+}
+
+func TestResult(t *testing.T) {
+	cfg, peers := two()
+	r, err := newResult(cfg, peers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Samples) != 2 || r.Missed != 0 || r.Whole.Median != .028 || r.Whole.P90 != .028 || len(r.Phases) != 7 {
+		t.Errorf("%+v", r)
+	}
+	if r.All != (Counts{CPU: 5, Syncs: 12, Exchange: 2000}) || r.Most != (Counts{CPU: 3, Syncs: 7, Exchange: 2000}) {
+		t.Errorf("counts %+v, most %+v", r.All, r.Most)
+	}
+	var text strings.Builder
+	r.Print(&text)
+	for _, want := range []string{"2 peers, a model of 4 KiB, 1 slots, loopback", "28.0 ms", "2.0 kB", "12.0"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, text.String())
+		}
+	}
+	delete(peers[0].Slots, cfg.first())
+	if r, err = newResult(cfg, peers); err != nil || len(r.Samples) != 1 || r.Missed != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	delete(peers[1].Slots, cfg.first())
+	if _, err := newResult(cfg, peers); err == nil {
+		t.Error("a result of nothing")
+	}
+}
+
+func TestDifferentRootsAreAnError(t *testing.T) {
+	cfg, peers := two()
+	peers[1].Slots[cfg.first()].Root = "other"
+	if _, err := newResult(cfg, peers); err == nil || !strings.Contains(err.Error(), "after slot 3 two peers hold") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestRecorder has a leader's slot drafted in two ballots, of which the second one is proposed.
+func TestRecorder(t *testing.T) {
+	r, self := newRecorder(), p2pdiloco.PeerID("p")
+	tell := func(ms int, name string, fields map[string]any) {
+		fields["slot"] = uint64(3)
+		r.event(p2pdiloco.Event{Time: at(ms), Name: name, Peer: self, Fields: fields})
+	}
+	record, state := p2pdiloco.Root{1}, p2pdiloco.Root{2}
+	of := func(kind string, ballot uint32) map[string]any {
+		return map[string]any{"height": uint64(9), "kind": kind, "ballot": ballot, "record": record}
+	}
+	r.trained(3, at(0))
+	r.offered(3, at(1))
+	tell(2, "slot.planned", map[string]any{})
+	tell(3, "slot.planned", map[string]any{}) // a revision
+	tell(4, "record.drafted", of("step", 0))
+	tell(5, "record.drafted", of("step", 1))
+	tell(6, "record.proposed", of("step", 1))
+	tell(7, "record.certified", of("step", 1))
+	tell(7, "record.certified", of("members", 1))
+	tell(7, "slot.committed", map[string]any{"contributors": []p2pdiloco.PeerID{"o", self}})
+	tell(8, "slot.applied", map[string]any{"state_root": state})
+	r.loaded(at(9))
+	r.trained(4, at(10))
+	want := marks{at(0), at(1), at(2), at(7), at(8), at(9), record.String(), state.String(), true}
+	if got := *r.mu.slots[3]; got != want {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	if l := r.mu.leads[record.String()]; l != (lead{at(5), at(6)}) {
+		t.Errorf("leader's %+v", l)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Config{Peers: 4, Bytes: 1 << 20, Slots: 50}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Config{Peers: 1, Bytes: 1 << 40, Slots: 0, Delay: -1}.Validate()
+	var flags []string
+	for line := range strings.Lines(err.Error()) {
+		flags = append(flags, strings.Fields(line)[0])
+	}
+	if want := []string{"--peers", "--size", "--slots", "--delay"}; !slices.Equal(flags, want) {
+		t.Errorf("faults of %q: %v", flags, err)
+	}
+}
