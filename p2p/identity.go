@@ -24,9 +24,12 @@ func loadIdentity(path string) (crypto.PrivKey, error) {
 	if path == "" {
 		return newKey()
 	}
-	b, err := disk.Read(disk.OS, path, maxIdentityFile)
+	b, err := disk.ReadSecret(disk.OS, path, maxIdentityFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return createIdentity(path)
+	}
+	if errors.Is(err, disk.ErrExposed) {
+		return nil, fmt.Errorf("identity file %w", err)
 	}
 	if err != nil {
 		return nil, identityError(path, err)

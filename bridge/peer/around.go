@@ -85,7 +85,10 @@ func (p *Peer) serveAPI(at string, scrapes http.Handler) error {
 
 func (p *Peer) chooseDir() error {
 	if p.cfg.DataDir != "" {
-		return os.MkdirAll(p.cfg.DataDir, 0o700)
+		if err := os.MkdirAll(p.cfg.DataDir, 0o700); err != nil {
+			return err
+		}
+		return disk.CheckDir(disk.OS, p.cfg.DataDir) // before a secret is written there
 	}
 	base, err := statedir.Base()
 	if err != nil {

@@ -2,8 +2,6 @@ package disk
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -112,16 +110,7 @@ func Publish(fsys FS, f File, path string) error {
 
 // Read reads the file at path. It refuses more than limit bytes.
 func Read(fsys FS, path string, limit int64) ([]byte, error) {
-	f, err := fsys.OpenFile(path, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("larger than %d bytes", limit)
-	}
-	return b, err
+	return read(fsys, path, limit, func(File) error { return nil })
 }
 
 // Fault tells whether an error means that the disk takes no more writes: it is full, read-only or

@@ -16,14 +16,15 @@ type Writer struct {
 	}
 }
 
-// Create opens path for appending and makes it if it is missing. A line that was cut off there, as
+// Create opens path for appending. If it is missing, Create makes it for this user alone: events name
+// peers and their addresses. A file that exists keeps its mode. A line that was cut off there, as
 // a process was killed, is ended.
 func Create(path string) (*Writer, error) {
 	torn, err := endsMidLine(path)
 	if err != nil {
 		return nil, fmt.Errorf("events file: %w: name a file that can be read and written", err)
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("events file: %w: name a file that can be written", err)
 	}

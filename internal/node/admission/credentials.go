@@ -76,7 +76,7 @@ func (s Search) secrets() (ring proof.Ring, kept bool, err error) {
 	if err != nil || s.Secret == "" {
 		return ring, !ring.IsZero(), err
 	}
-	given, err := readSecrets(disk.OS, s.Secret)
+	given, err := readSecrets(disk.Read, disk.OS, s.Secret)
 	if err == nil && len(given) == 0 {
 		err = fs.ErrNotExist
 	}
@@ -156,21 +156,25 @@ func (f Files) replaceSecrets(name string, secrets, before []proof.Secret) error
 
 // loadRing reads the secrets.
 func (f Files) loadRing() (proof.Ring, error) {
-	line, err := readSecrets(f.FS, f.path(SecretFile))
+	line, err := readSecrets(disk.ReadSecret, f.FS, f.path(SecretFile))
 	if err != nil {
 		return proof.Ring{}, err
 	}
-	next, err := readSecrets(f.FS, f.path(nextFile))
+	next, err := readSecrets(disk.ReadSecret, f.FS, f.path(nextFile))
 	if err != nil {
 		return proof.Ring{}, err
 	}
 	return proof.NewRing(line...).Restore(next), nil
 }
 
+// reader is disk.ReadSecret for a peer's own files. A file that the user names may have modes that
+// others chose, as a container's secrets do: for it reader is disk.Read.
+type reader func(fsys disk.FS, path string, limit int64) ([]byte, error)
+
 // readSecrets returns the secrets in a file, none if there is no file.
-func readSecrets(fsys disk.FS, path string) ([]proof.Secret, error) {
+func readSecrets(read reader, fsys disk.FS, path string) ([]proof.Secret, error) {
 	// A file that is being rewritten may hold more for a moment.
-	b, err := disk.Read(fsys, path, 2*proof.MaxRingText)
+	b, err := read(fsys, path, 2*proof.MaxRingText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -70,6 +70,9 @@ func Open(fsys disk.FS, path string) (d Dir, err error) {
 	if err != nil {
 		return Dir{}, fmt.Errorf("data directory: %w: choose another one", err)
 	}
+	if err = disk.CheckDir(fsys, d.Root); err != nil {
+		return Dir{}, err
+	}
 	if d.lock, err = fsys.Lock(d.Path(lockFile)); err != nil {
 		return d, fmt.Errorf("data directory %s: %w", d.Root, err)
 	}
