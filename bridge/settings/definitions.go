@@ -79,8 +79,8 @@ func (s *Settings) access() []definition {
 			"all peers (default: every peer that the run admits)"},
 		{"follow", 0, sources.Peers(&s.follow), "`peer` whose motions to remove or readmit others, or to change " +
 			"the secret, this peer makes, too; may be repeated"},
-		{"ticket", 0, &s.cfg.Ticket, "`text` of an invitation, as p2pdiloco invite prints it: instead of --run, " +
-			"--pin and --bootstrap"},
+		{"ticket", 0, s.ticketOf(), "`text` of an invitation, as p2pdiloco invite prints it, @FILE that holds it, or " +
+			"- for standard input: instead of --run, --pin and --bootstrap"},
 		{"bootstrap", 0, sources.Addresses(&s.cfg.Bootstrap), "`multiaddr` ending in /p2p/PEER to start from, may be " +
 			"repeated (default: look on the local network with mDNS)"},
 		{"listen", 0, sources.Addresses(&s.cfg.Listen), "`multiaddr` to listen on, may be repeated (default any free " +

@@ -44,7 +44,8 @@ reached and how fast, and how long a round's exchange will take beside its inner
 says what to do about it.
 
 If a peer runs here, it does the checks: it sends 4 MiB to each member and receives as much. Otherwise a
-temporary peer looks at the run that a ticket, or --run and --bootstrap, name; it takes no part in it.
+temporary peer looks at the run that a ticket (or @FILE, or - for one), or --run and --bootstrap, name;
+it takes no part in it.
 
 The exit status is 1 if something fails.`,
 		Example: `  p2pdiloco doctor
@@ -75,7 +76,12 @@ func (f *doctorFlags) takeTicket(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	t, err := ticket.Parse(strings.Join(args, "")) // a copy may have line breaks
+	text := strings.Join(args, "") // a copy may have line breaks
+	text, err := ticket.Given(text, cmd.InOrStdin())
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	t, err := ticket.Parse(text)
 	if err != nil {
 		return cli.UsageError(fmt.Errorf("%s: %w", cmd.CommandPath(), err))
 	}

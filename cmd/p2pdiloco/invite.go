@@ -40,7 +40,7 @@ The ticket of a private run admits anybody who has it, as many as --uses says an
 keep it secret.`,
 		Example: `  p2pdiloco invite
   p2pdiloco invite --ttl 24h --data-dir ~/run1
-  p2pdiloco join "$(ssh gpu1 p2pdiloco invite)"`,
+  ssh gpu1 p2pdiloco invite | p2pdiloco join -`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.order(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -80,10 +80,11 @@ func (o *invitation) order(ctx context.Context, stdout, stderr io.Writer) error 
 
 // about says what a ticket is good for, and for how long.
 func about(t ticket.Ticket) string {
-	s := fmt.Sprintf("run %s, record %d pinned, %d addresses, good until %s; others join with: p2pdiloco join TICKET\n",
-		t.Run, t.Height, len(t.Addrs), t.Expires.Local().Format(time.RFC1123))
+	s := fmt.Sprintf("run %s, record %d pinned, %d addresses, good until %s; others join with: p2pdiloco join -, and "+
+		"paste it there\n", t.Run, t.Height, len(t.Addrs), t.Expires.Local().Format(time.RFC1123))
 	if t.Token != nil {
-		s += fmt.Sprintf("it admits %d to a private run: keep it secret\n", t.Token.Uses)
+		s += fmt.Sprintf("it admits %d to a private run: keep it secret, also from other users of a machine, who can "+
+			"read command lines\n", t.Token.Uses)
 	}
 	switch farthest(t.Addrs) {
 	case thisMachine:

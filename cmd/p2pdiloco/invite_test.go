@@ -21,10 +21,18 @@ import (
 // startPeer starts a peer on this machine, which writes events to the file that is named.
 func startPeer(t *testing.T, home, data string, args ...string) (p *clitest.Program, events string) {
 	t.Helper()
+	p, events = preparePeer(t, home, data, args...)
+	p.Begin(t)
+	return p, events
+}
+
+// preparePeer is startPeer without the start.
+func preparePeer(t *testing.T, home, data string, args ...string) (p *clitest.Program, events string) {
+	t.Helper()
 	events = filepath.Join(home, "events")
 	args = append([]string{"join", "--preset", "lan", "--data", data, "--events", events, "--json"},
 		slices.Concat(args, clitest.Tiny, clitest.OnLoopback)...)
-	return clitest.Start(t, home, args...), events
+	return clitest.New(t, home, args...), events
 }
 
 // invited is a ticket of the peer below home.
@@ -103,9 +111,16 @@ func TestPrivateJoin(t *testing.T) {
 	text := invited(t, home, "--uses", "1")
 
 	first, second, third := t.TempDir(), t.TempDir(), t.TempDir()
-	guest, events := startPeer(t, first, data, text)
+	// neither command line shows the ticket, which others could use
+	guest, events := preparePeer(t, first, data, "-")
+	guest.Stdin = strings.NewReader(text[:40] + "\n" + text[40:] + "\n")
+	guest.Begin(t)
 	clitest.AwaitEvent(t, events, "the guest's first slot", clitest.Named("slot.applied"))
-	refused, _ := startPeer(t, second, data, text)
+	file := filepath.Join(second, "ticket")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused, _ := startPeer(t, second, data, "--ticket", "@"+file)
 	if code := refused.Ends(t); code != cli.ExitFailed ||
 		!strings.Contains(refused.Err.String(),
 			"the ticket was for fewer peers than have used it: ask for a new one") {

@@ -18,7 +18,10 @@ func TestWrongCommandLines(t *testing.T) {
 	clitest.Answers(t, newRoot, cli.ExitUsage, []clitest.Case{
 		{"jion", "Did you mean this?\n\tjoin"},
 		{"join", "which run? Give --run NAME"},
-		{"join books", `takes flags, or a ticket, which begins with p2pdiloco1; not "books"`},
+		{"join books", `takes flags, or a ticket, which begins with p2pdiloco1, or @FILE or - for one; not "books"`},
+		{"join @/nonexistent", "open /nonexistent: no such file"},
+		{"join --ticket @/dev/null", "/dev/null: this is no ticket"},
+		{"doctor @/dev/null", "/dev/null: this is no ticket"},
 		{"join p2pdiloco1aeajgbdemvww6", "--ticket p2pdiloco1aeajgbdemv…: the ticket is cut off"},
 		{"join --run x --access closed", "--access closed: allowed: open, private"},
 		{"join --run x --allow /nonexistent", "--allow /nonexistent: "},

@@ -16,9 +16,9 @@ type Writer struct {
 	}
 }
 
-// Create opens path for appending. If it is missing, Create makes it for this user alone: events name
-// peers and their addresses. A file that exists keeps its mode. A line that was cut off there, as
-// a process was killed, is ended.
+// Create opens path for appending. If it is missing, Create makes it for this user alone, because
+// events name peers and their addresses. A file that exists keeps its mode. A line that was cut off
+// there, as a process was killed, is ended.
 func Create(path string) (*Writer, error) {
 	torn, err := endsMidLine(path)
 	if err != nil {

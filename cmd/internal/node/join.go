@@ -25,7 +25,9 @@ A peer that finds no other peer founds the run, with defaults for the settings t
 peer that joins later adopts the run's settings; it is refused only if a setting given here differs.
 
 A ticket (p2pdiloco invite) is all that a newcomer needs: it has the name of the run, addresses of some
-of its peers, and a record by which the run is recognized.
+of its peers, and a record by which the run is recognized. All users of a machine can read command
+lines: give the ticket of a private run on standard input (-), in a file (@FILE), or in the environment
+(P2PDILOCO_TICKET).
 
 At the first SIGINT or SIGTERM (Ctrl-C) the peer leaves: it announces that to the others, and a
 contribution that was already offered still counts. At the second it stops at once.`,
@@ -35,7 +37,9 @@ contribution that was already offered still counts. At the second it stops at on
   # over the internet, from a bootstrap node or any peer of the run
   p2pdiloco join --run my-run --bootstrap /ip4/192.0.2.1/tcp/4001/p2p/12D3Koo...
 
-  # by an invitation
+  # by an invitation: from standard input, from a file, or itself
+  ssh gpu1 p2pdiloco invite | p2pdiloco join -
+  p2pdiloco join @ticket.txt
   p2pdiloco join p2pdiloco1aeaj...
 
   # settings in a file, text of your own
@@ -48,20 +52,26 @@ contribution that was already offered still counts. At the second it stops at on
 	return cmd
 }
 
-// ticketArgs takes the arguments as one ticket, which white space may have split.
+// ticketArgs takes the arguments as one ticket, which white space may have split, or as the place
+// of one.
 func ticketArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	text := strings.Join(args, "")
-	if !ticket.Is(text) {
-		return cli.UsageError(fmt.Errorf("%s takes flags, or a ticket, which begins with %s; not %q", cmd.CommandPath(),
-			ticket.Prefix, args[0]))
+	if !ticket.Is(text) && !ticket.From(text) {
+		return cli.UsageError(fmt.Errorf("%s takes flags, or a ticket, which begins with %s, or @FILE or - for one; not %q",
+			cmd.CommandPath(), ticket.Prefix, args[0]))
 	}
-	if f := cmd.Flags().Lookup("ticket"); f.Changed && f.Value.String() != text {
+	f := cmd.Flags().Lookup("ticket")
+	before, given := f.Value.String(), f.Changed
+	if err := cmd.Flags().Set("ticket", text); err != nil {
+		return cli.UsageError(err)
+	}
+	if given && f.Value.String() != before {
 		return cli.UsageError(errors.New("two tickets were given: give one"))
 	}
-	return cmd.Flags().Set("ticket", text)
+	return nil
 }
 
 func join(cmd *cobra.Command, s *settings.Settings) error {
