@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -69,8 +70,9 @@ func copyMachine(m *Machine) *Machine {
 	f.chain = m.chain.UpTo(m.chain.Height())
 	c := assemble(&f, &e)
 	copyOwn(c, m)
+	from := partsOf(m)
 	for i, part := range partsOf(c) {
-		copyOwn(part, partsOf(m)[i])
+		copyOwn(part, from[i])
 	}
 	d := *m.open
 	d.outcomes = maps.Clone(d.outcomes)
@@ -124,8 +126,19 @@ func isGroup(t reflect.Type) bool {
 	return false
 }
 
+// knownParts remembers what isPart found: reflection takes long, and is asked for each copy.
+var knownParts sync.Map
+
 // isPart says whether a type is a pointer to a part of the machine.
 func isPart(t reflect.Type) bool {
+	known, ok := knownParts.Load(t)
+	if !ok {
+		known, _ = knownParts.LoadOrStore(t, looksLikePart(t))
+	}
+	return known.(bool)
+}
+
+func looksLikePart(t reflect.Type) bool {
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || t == reflect.TypeFor[*Machine]() {
 		return false
 	}
