@@ -2,10 +2,10 @@ package checkpoint
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -118,36 +118,15 @@ func (s *Store) corrupt() (names []string, err error) {
 	return names, nil
 }
 
-// requests remembers from which files other peers fetch.
-type requests struct {
-	mu struct {
-		sync.Mutex
-		last map[string]time.Time // by file name
-	}
-}
+// requests remembers from which files other peers fetch, and when they did so last.
+type requests struct{ catalog[time.Time] }
 
-func newRequests() *requests {
-	r := &requests{}
-	r.mu.last = map[string]time.Time{}
-	return r
-}
-
-func (r *requests) note(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.last[name] = time.Now()
-}
+func (r *requests) note(name string) { r.add(name, time.Now()) }
 
 // within lists the files that were asked for within a time, and forgets the others.
-func (r *requests) within(d time.Duration) (names []string) {
+func (r *requests) within(d time.Duration) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name, at := range r.mu.last {
-		if time.Since(at) > d {
-			delete(r.mu.last, name)
-			continue
-		}
-		names = append(names, name)
-	}
-	return names
+	maps.DeleteFunc(r.mu.files, func(_ string, at time.Time) bool { return time.Since(at) > d })
+	return slices.Collect(maps.Keys(r.mu.files))
 }

@@ -51,7 +51,7 @@ func Open(dir string, cfg Config) (*Store, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	f, r := &folder{dir: dir, fs: cfg.FS, log: cfg.Logger, readOnly: cfg.ReadOnly}, newRequests()
+	f, r := &folder{dir: dir, fs: cfg.FS, log: cfg.Logger, readOnly: cfg.ReadOnly}, &requests{}
 	s := &Store{
 		folder: f, requests: r, states: &states{folder: f, shape: cfg.Shape, requests: r},
 		outcomes: &outcomes{folder: f, frameBytes: cfg.FrameBytes, requests: r},

@@ -223,20 +223,12 @@ func (f *Formation) Await(ctx context.Context) (spec.Spec, error) {
 		return spec.Spec{}, err
 	}
 	began := time.Now()
-	window := time.NewTimer(f.cfg.Discovery)
-	defer window.Stop()
-	select {
-	case <-ctx.Done():
-		return spec.Spec{}, ctx.Err()
-	case <-f.settled:
-		return *f.spec(), nil
-	case err := <-f.cfg.Refused:
+	if err := f.wait(ctx, time.After(f.cfg.Discovery)); err != nil {
 		return spec.Spec{}, err
-	case <-window.C:
 	}
-	ticker := time.NewTicker(f.cfg.Hello)
-	defer ticker.Stop()
-	for warned := began; ; {
+	again := time.NewTicker(f.cfg.Hello)
+	defer again.Stop()
+	for warned := began; f.spec() == nil; {
 		if err := f.decide(began); err != nil {
 			return spec.Spec{}, err
 		}
@@ -244,16 +236,25 @@ func (f *Formation) Await(ctx context.Context) (spec.Spec, error) {
 			warned = time.Now()
 			f.warnMissing(errMissing)
 		}
-		select {
-		case <-ctx.Done():
-			return spec.Spec{}, ctx.Err()
-		case <-f.settled:
-			return *f.spec(), nil
-		case err := <-f.cfg.Refused:
+		if err := f.wait(ctx, again.C); err != nil {
 			return spec.Spec{}, err
-		case <-ticker.C:
 		}
 	}
+	return *f.spec(), nil
+}
+
+// wait returns when a time comes or the spec is settled. It fails when this peer is refused, and
+// when ctx ends.
+func (f *Formation) wait(ctx context.Context, until <-chan time.Time) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-f.cfg.Refused:
+		return err
+	case <-f.settled:
+	case <-until:
+	}
+	return nil
 }
 
 // missingPause is the time between two warnings that no peer was found.
@@ -287,13 +288,8 @@ func (f *Formation) awaitDHT(ctx context.Context) error {
 			f.log.Warn("still trying; founding is off until a bootstrap address answers (Found, --found, overrides)",
 				"err", err)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-f.settled:
-		case err := <-f.cfg.Refused:
+		if err := f.wait(ctx, poll.C); err != nil {
 			return err
-		case <-poll.C:
 		}
 	}
 	return nil

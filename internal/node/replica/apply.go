@@ -68,7 +68,7 @@ func (r *Replica) step(ctx context.Context, work membership.WorkApply) (at Posit
 
 // settle frees what a decided slot does not need any more (5).
 func (r *Replica) settle(record slot.Record) {
-	r.outcomes.endLending()
+	r.outcomes.lent.Store(nil)
 	r.contributions.settle(record)
 	r.reductions.decided(record.Slot)
 }

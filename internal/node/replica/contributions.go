@@ -97,9 +97,6 @@ func (c *contributions) settle(record slot.Record) {
 	})
 }
 
-// forgive drops what is owed.
-func (c *contributions) forgive() { c.feedback.forgive() }
-
 // feedback is error feedback (1-bit SGD, Seide et al. 2014; arXiv 1901.09847), which a run with a
 // lossy codec uses: the peer owes what encoding lost of a pseudo-gradient D, and adds it to the
 // next pseudo-gradient of the same fragment. The debt e, D elements, is private to the peer:

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -20,12 +20,10 @@ type outcomes struct {
 	client     *statesync.Client
 	stall      time.Duration // a reduction that has brought nothing for so long will not complete
 
-	mu struct {
-		sync.Mutex
-		// Segments, by root, of an outcome that is being gathered: they are lent to other peers
-		// that lack them. Where connections failed here and there, it may be that nobody has all.
-		lent map[slot.Root][]byte
-	}
+	// Segments, by root, of an outcome that is being gathered: they are lent to other peers that
+	// lack them. Where connections failed here and there, it may be that nobody has all. A map that
+	// is lent is not changed any more.
+	lent atomic.Pointer[map[slot.Root][]byte]
 }
 
 // outcome names a slot's outcome, as a draft and a record both do.
@@ -170,23 +168,15 @@ func (o *outcomes) lend(wanted outcome, data [][]byte) {
 			lent[wanted.segments[i].Root] = b
 		}
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.mu.lent = lent
+	o.lent.Store(&lent)
 }
 
 // part returns a lent segment, nil if there is none with this root.
 func (o *outcomes) part(root slot.Root) []byte {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.mu.lent[root]
-}
-
-// endLending drops the segments that are lent.
-func (o *outcomes) endLending() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.mu.lent = nil
+	if lent := o.lent.Load(); lent != nil {
+		return (*lent)[root]
+	}
+	return nil
 }
 
 // An owner that states its ranges and then drips their bytes would hold up all peers that wait for

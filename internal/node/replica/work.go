@@ -142,7 +142,7 @@ func (r *Replica) synchronize(ctx context.Context, work membership.WorkSync) err
 	if err != nil {
 		return err
 	}
-	r.contributions.forgive()
+	r.contributions.feedback.forgive()
 	sources := make(map[string]int64, len(fetched.Sources))
 	for p, n := range fetched.Sources {
 		sources[p.String()] = n
