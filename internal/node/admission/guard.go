@@ -30,11 +30,7 @@ type Config struct {
 // Guard decides which peers this peer of a private run admits, and asks other peers to admit this
 // one. It is a p2p.Gatekeeper. Its methods may be called from any goroutine.
 type Guard struct {
-	files   Files
-	log     *slog.Logger
-	network *p2p.Network
-	self    slot.PeerID
-	asking  time.Duration
+	cfg     Config
 	places  *p2p.Places   // where the run's peers meet
 	inside  chan struct{} // closed once the secret is known
 	refused chan error    // has room for one: this peer will not be let in
@@ -65,8 +61,7 @@ const maxUnsaid = 256
 // NewGuard makes a guard. It does nothing until it is set as the network's gatekeeper.
 func NewGuard(cfg Config) (*Guard, error) {
 	g := &Guard{
-		files: cfg.Files, log: cfg.Logger, network: cfg.Network, self: cfg.Self, asking: cfg.Asking,
-		inside: make(chan struct{}), refused: make(chan error, 1), news: make(chan []byte, maxUnsaid),
+		cfg: cfg, inside: make(chan struct{}), refused: make(chan error, 1), news: make(chan []byte, maxUnsaid),
 	}
 	used, err := cfg.Files.loadUsed()
 	if err != nil {
@@ -122,7 +117,7 @@ func (g *Guard) Answer(from slot.PeerID, b []byte) (answer []byte, admitted bool
 	defer g.mu.Unlock()
 	a := g.mu.Answer(now(), from, ask)
 	if admitted = a.Refusal == ""; admitted && ask.Token {
-		g.log.Info("a ticket admits a peer", "peer", from, "token", hex.EncodeToString(ask.ID[:4]))
+		g.cfg.Logger.Info("a ticket admits a peer", "peer", from, "token", hex.EncodeToString(ask.ID[:4]))
 		g.saveUsed()
 		select {
 		case g.news <- proof.Told{Used: []proof.Used{{
@@ -172,7 +167,7 @@ func (g *Guard) Judge(from slot.PeerID, asked, b []byte) error {
 
 // enter keeps the secret that a member has just given. mu is held.
 func (g *Guard) enter(before proof.Ring) error {
-	if err := g.files.createSecret(g.mu.Ring.Current()); err != nil {
+	if err := g.cfg.Files.createSecret(g.mu.Ring.Current()); err != nil {
 		g.mu.Ring = before // it would be lost with the process
 		g.end(err)
 		return err
@@ -196,7 +191,7 @@ func (g *Guard) renew(before proof.Ring) error {
 	clear(g.mu.refusals.tries)
 	g.mu.refusals.clear()
 	g.places.Set(places...)
-	g.log.Info("the ticket has brought the admission secret that is in force now")
+	g.cfg.Logger.Info("the ticket has brought the admission secret that is in force now")
 	return nil
 }
 

@@ -81,10 +81,10 @@ func (g *Guard) Follow(key slot.Root, standing proof.Standing) error {
 	g.mu.Unlock()
 	if changed {
 		g.places.Set(g.rendezvous()...)
-		g.log.Info("the run has another admission secret now")
+		g.cfg.Logger.Info("the run has another admission secret now")
 	}
-	if g.network != nil {
-		g.network.Expel(func(p slot.PeerID) bool {
+	if g.cfg.Network != nil {
+		g.cfg.Network.Expel(func(p slot.PeerID) bool {
 			ever, removed := standing(p)
 			// a peer that was admitted under the previous secret and did not become a member
 			return removed || changed && !ever
@@ -127,18 +127,18 @@ func (g *Guard) write(ring proof.Ring) error {
 			all = append(all, s)
 		}
 	}
-	if err := g.files.replaceSecrets(nextFile, all, before.Next()); err != nil {
+	if err := g.cfg.Files.replaceSecrets(nextFile, all, before.Next()); err != nil {
 		return err
 	}
-	if err := g.files.replaceSecrets(SecretFile, ring.Line(), before.Line()); err != nil {
+	if err := g.cfg.Files.replaceSecrets(SecretFile, ring.Line(), before.Line()); err != nil {
 		return err
 	}
 	g.mu.Lock()
 	g.mu.Ring = ring
 	g.mu.Unlock()
-	if err := g.files.replaceSecrets(nextFile, ring.Next(), all); err != nil {
+	if err := g.cfg.Files.replaceSecrets(nextFile, ring.Next(), all); err != nil {
 		// those in the other file count
-		g.log.Warn("old admission secrets could not be tidied away", "err", err)
+		g.cfg.Logger.Warn("old admission secrets could not be tidied away", "err", err)
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ const maxKeyErrors = 4
 func (g *Guard) fetchKey(ctx context.Context, key slot.Root, from []slot.PeerID) error {
 	errs := []error{fmt.Errorf("%w: %s", errKeyNotHeld, key.Short())}
 	for _, p := range from {
-		if p == g.self {
+		if p == g.cfg.Self {
 			continue
 		}
 		secret, err := g.askKey(ctx, key, p)
@@ -223,7 +223,7 @@ func (g *Guard) fetchKey(ctx context.Context, key slot.Root, from []slot.PeerID)
 func (g *Guard) askKey(ctx context.Context, key slot.Root, p slot.PeerID) (proof.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
 	defer cancel()
-	s, err := g.network.Open(ctx, p, p2p.ProtocolKey)
+	s, err := g.cfg.Network.Open(ctx, p, p2p.ProtocolKey)
 	if err != nil {
 		return proof.Secret{}, err
 	}

@@ -111,7 +111,7 @@ func TestAFileThatHoldsOneTooMany(t *testing.T) {
 	for i := range 1001 {
 		all = append(all, proof.Secret{2, byte(i), byte(i >> 8)})
 	}
-	if err := g.files.replaceSecrets(nextFile, all, nil); err != nil {
+	if err := g.cfg.Files.replaceSecrets(nextFile, all, nil); err != nil {
 		t.Fatal(err)
 	}
 	if next := guardOn(t, fsys.Restart(1)).ring().Next(); !slices.Equal(next, all[1:]) {

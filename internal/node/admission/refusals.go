@@ -88,11 +88,11 @@ func (g *Guard) turnedAway(from slot.PeerID, refused *proof.RefusedError) {
 	case !refused.Proven:
 	case g.mu.run.IsZero(): // the secret may be an old copy, and the operator should know
 		if len(r.reasons) == 0 {
-			time.AfterFunc(g.asking, g.giveUp) // a member that asks this peer is not asked again
+			time.AfterFunc(g.cfg.Asking, g.giveUp) // a member that asks here is not asked again
 		}
 		g.refusedBy(from, refused.Reason)
 	case r.isNew(from, refused.Reason):
-		g.log.Warn("a peer of the run does not let this one in", "peer", from, "reason", refused.Reason)
+		g.cfg.Logger.Warn("a peer of the run does not let this one in", "peer", from, "reason", refused.Reason)
 	}
 }
 
@@ -100,9 +100,9 @@ func (g *Guard) turnedAway(from slot.PeerID, refused *proof.RefusedError) {
 // another answer. mu is held.
 func (g *Guard) refusedBy(from slot.PeerID, reason string) {
 	if g.mu.refusals.add(from, reason) {
-		g.log.Warn("a member does not let this peer in; asking others", "peer", from, "reason", reason)
+		g.cfg.Logger.Warn("a member does not let this peer in; asking others", "peer", from, "reason", reason)
 	}
-	if time.Since(g.mu.refusals.since) >= g.asking {
+	if time.Since(g.mu.refusals.since) >= g.cfg.Asking {
 		g.end(g.refusal())
 	}
 }

@@ -61,9 +61,10 @@ func (g *Guard) unsaid() []byte {
 // saveUsed writes the register. mu is held, which keeps the order of writes. If the disk fails,
 // tickets can be used more often than they should, but the peer goes on.
 func (g *Guard) saveUsed() {
-	if err := disk.Replace(g.files.FS, g.files.path(usedFile), g.mu.Party.Used.Told().Append(nil)); err != nil &&
-		!errors.Is(err, os.ErrClosed) {
-		g.log.Warn("who used a ticket could not be noted", "err", err)
+	files := g.cfg.Files
+	err := disk.Replace(files.FS, files.path(usedFile), g.mu.Party.Used.Told().Append(nil))
+	if err != nil && !errors.Is(err, os.ErrClosed) {
+		g.cfg.Logger.Warn("who used a ticket could not be noted", "err", err)
 	}
 }
 

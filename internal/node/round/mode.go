@@ -65,7 +65,7 @@ func ModeOf(s spec.Spec) Mode {
 	case spec.ModeAsync:
 		return newAsync(s.OuterConfig(), s.Pace)
 	case spec.ModeStreaming:
-		return newStreaming(s)
+		return &streamingMode{spec: s}
 	}
 	return syncMode{}
 }

@@ -39,18 +39,12 @@ import (
 // A contribution weighs the tokens that were processed since its fragment landed last.
 type streamingMode struct {
 	syncMode
-	spec  spec.Spec
-	delay int     // tau
-	alpha float32 // how much of the live parameters stays where a slot lands
+	spec spec.Spec
 
 	// of the anchor that the start is and the live parameters grew from; the zero one: unknown
 	at     replica.Edition
 	tokens uint64   // processed up to the last border
 	spent  []uint64 // of them by fragment, when it landed
-}
-
-func newStreaming(s spec.Spec) Mode {
-	return &streamingMode{spec: s, delay: s.Delay(), alpha: s.Alpha()}
 }
 
 func (s *streamingMode) reset() { s.at = replica.Edition{} }
@@ -119,7 +113,7 @@ func (s *streamingMode) stays(l *Loop, slotNumber uint64) float32 {
 	if slotNumber != l.landedSlot {
 		return 0
 	}
-	return s.alpha
+	return s.spec.Alpha()
 }
 
 // train does the inner steps to the next border. The slot in flight lands in the midst of them.
@@ -224,6 +218,6 @@ func (s *streamingMode) measured(r *stepRate, task trainer.Task, _ int, took tim
 func (s *streamingMode) resumes() bool { return false }
 
 func (s *streamingMode) Timing(t membership.Timing) membership.Timing {
-	t.Beside = uint32(s.delay)
+	t.Beside = uint32(s.spec.Delay())
 	return t
 }
