@@ -91,7 +91,7 @@ func (m *Machine) makeBranches(f *facts, e *effects) {
 	}
 	m.competing = &competing{
 		facts: f, effects: e, presence: m.presence, own: m.own, doubts: m.doubts, abandoned: m.abandoned,
-		pledges: m.pledges, fork: m.fork,
+		pledges: m.pledges, fork: m.fork, evidence: m.evidence,
 	}
 	m.founder = &founder{
 		facts: f, effects: e, presence: m.presence, model: m.model, own: m.own, catchup: m.catchup, pledges: m.pledges,

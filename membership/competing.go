@@ -108,6 +108,9 @@ func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 		return nil, err
 	}
 	r.bytes += len(c.Append(nil))
+	if h := c.Record.Height; h <= co.chain.Height() {
+		co.evidence.compare(co.chain.Commits()[h-1], c, co.chain.At(h-1).Members)
+	}
 	switch {
 	case co.prefers(r.chain):
 		return co.decide(), nil
@@ -168,6 +171,7 @@ type competing struct {
 	abandoned *abandoned
 	pledges   *pledges
 	fork      *fork
+	evidence  *evidence
 
 	gathering *branch     // nil: none
 	judged    []slot.Root // tips of branches that were gathered and are not better

@@ -98,6 +98,31 @@ func (ev *evidence) watchClaims(msg wire.Message) {
 	}
 }
 
+// compare looks at the certificates of two records that follow the same one. A peer that signed
+// both in one ballot, or in one attempt to fork, has contradicted itself.
+func (ev *evidence) compare(a, b wire.Commit, electorate []slot.Member) {
+	if a.Record.Prev != b.Record.Prev || a.Certificate.Ref != b.Certificate.Ref ||
+		a.Certificate.Hash == b.Certificate.Hash || (a.Record.Kind == slot.Fork) != (b.Record.Kind == slot.Fork) {
+		return
+	}
+	body, signers := func(v slot.Vote) wire.Body { return wire.Vote{Vote: v} }, electorate
+	if a.Record.Kind == slot.Fork {
+		body, signers = func(v slot.Vote) wire.Body { return wire.ForkVote{Vote: v} }, a.Record.Members
+	}
+	for _, first := range a.Certificate.Signatures {
+		i, e := slices.IndexFunc(b.Certificate.Signatures, func(s slot.Signature) bool { return s.Peer == first.Peer }),
+			slot.Find(signers, first.Peer)
+		if i < 0 || e < 0 || ofMember(signers[e]) == ev.self {
+			continue
+		}
+		from := wire.Message{From: first.Peer, Incarnation: signers[e].Incarnation}
+		one, two := from, from
+		one.Body, one.Sig = body(a.Certificate.Vote), first.Sig
+		two.Body, two.Sig = body(b.Certificate.Vote), b.Certificate.Signatures[i].Sig
+		ev.evict(evidenceOf(one, two), true)
+	}
+}
+
 func evidenceOf(a, b wire.Message) wire.Evidence {
 	e := wire.Evidence{
 		Kind: a.Body.Type(), Peer: a.From, Incarnation: a.Incarnation,

@@ -168,8 +168,9 @@ func (m *Machine) onAlive(msg wire.Message, a wire.Alive) error {
 	}
 	// Taken for ours it may still have parted further back: then asking for what follows the tip is
 	// in vain, and nobody asks a peer for it that is no further.
-	if a.Branch != m.chain.Branch() && m.chain.Height() > 0 &&
-		(!ours || m.catchup.need.times >= askedInVain || a.Height <= m.chain.Height()) || !m.chain.Pinned() {
+	inVain := m.catchup.need.times >= askedInVain
+	if m.chain.Height() > 0 && (a.Branch != m.chain.Branch() && (!ours || a.Height <= m.chain.Height()) ||
+		m.presence.parted(a) || inVain && !m.chain.Has(a.Height, a.Tip)) || !m.chain.Pinned() {
 		m.competing.meet(msg.From, a)
 	}
 	return nil

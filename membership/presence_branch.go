@@ -10,7 +10,15 @@ import (
 // along says whether a peer is on this branch, according to its newest ALIVE: it stands at one of
 // the branch's records, or further on it.
 func (pr *presence) along(a *contact) bool {
-	return a.alive == nil || a.alive.Branch == pr.chain.Branch() || pr.chain.Has(a.alive.Height, a.alive.Tip)
+	return a.alive == nil || !pr.parted(*a.alive) && a.alive.Branch == pr.chain.Branch() ||
+		pr.chain.Has(a.alive.Height, a.alive.Tip)
+}
+
+// parted says whether an ALIVE is about another record at a height where this chain has one. Two
+// branches need no fork for that: a leader that votes twice may have a record certified on either
+// side.
+func (pr *presence) parted(a wire.Alive) bool {
+	return a.Height > 0 && a.Height <= pr.chain.Height() && !pr.chain.Has(a.Height, a.Tip)
 }
 
 // memberShows says whether this peer has lately received an ALIVE of any member of the tip that is
@@ -33,7 +41,8 @@ func (pr *presence) ours(a wire.Alive) bool {
 // whatever its timeout.
 func (pr *presence) onAnotherBranch(w memberKey) bool {
 	a := pr.known[w]
-	return a != nil && a.alive != nil && a.alive.Height > 0 && a.alive.Branch != pr.chain.Branch()
+	return a != nil && a.alive != nil && a.alive.Height > 0 &&
+		(a.alive.Branch != pr.chain.Branch() || pr.parted(*a.alive))
 }
 
 // atOurTip says whether a peer's newest ALIVE shows the state after our tip.

@@ -1,0 +1,53 @@
+package membership
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// A member that leads a ballot has two records certified in it: it signs both, and each half of
+// the others sees one. No fork record tells the branches apart. The halves find each other all the
+// same, agree on one branch, and put the liar out by the two certificates.
+func TestTwoCertificatesAtOneHeight(t *testing.T) {
+	l := labOf(t, "ABCDE")
+	leader := l.peer(labName(l.peers[0].m.open.leader(0).Peer))
+	honest := slices.DeleteFunc(slices.Clone(l.peers), func(p *labPeer) bool { return p == leader })
+	c := leader.m.chain
+	sides := [2][]*labPeer{honest[:2], honest[2:]}
+	for i, side := range sides {
+		gone := sides[1-i][0] // the one that the record drops
+		r := slot.Record{
+			Run: l.rules.Run, Height: c.Height() + 1, Kind: slot.Members, Prev: c.TipHash(), Slot: c.Tip().Slot,
+			StateRoot: leader.m.model.state.root, Work: c.Tip().Work,
+			Members: slices.DeleteFunc(slices.Clone(c.Electorate()), func(e slot.Member) bool { return e.Peer == gone.id }),
+		}
+		v, sigs := slot.Vote{Ref: c.Next(), Hash: r.Hash()}, map[slot.PeerID][]byte{}
+		for _, p := range append([]*labPeer{leader}, side...) {
+			sigs[p.id] = labSigned(p, wire.Vote{Vote: v}).Sig
+		}
+		for _, p := range side {
+			p.m.pledges.open.Vote = &wire.EntryVote{Ref: v.Ref, Record: r} // as if it had voted
+			if err := p.step(labSigned(leader, wire.Commit{Record: r, Certificate: certificate(v, sigs)})); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	leader.crash()
+	agree := func() bool {
+		first := honest[0].m
+		for _, p := range honest {
+			if p.m.chain.TipHash() != first.chain.TipHash() || !p.m.evidence.evicted(memberKey{leader.id, leader.inc}) ||
+				slot.Find(p.m.chain.Electorate(), p.id) < 0 || slot.Find(p.m.chain.Electorate(), leader.id) >= 0 {
+				return false
+			}
+		}
+		return true
+	}
+	if !l.run(time.Minute, agree) {
+		t.Fatalf("two branches stay\n%s", l.show())
+	}
+}
