@@ -37,9 +37,8 @@ func newSampler(c *Corpus, task trainer.Task, batch, length int) *sampler {
 	}
 }
 
-// draw fills b with the next step's sequences.
+// draw appends the next step's sequences to b.
 func (s *sampler) draw(b *batch) {
-	b.inputs, b.targets = b.inputs[:0], b.targets[:0]
 	steps := uint64(s.task.PartSteps)
 	place := (s.task.Part*steps + s.step%steps) * s.batch
 	for i := range s.batch {

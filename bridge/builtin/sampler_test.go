@@ -106,9 +106,9 @@ func TestDrawnTargetsFollowTheirInputs(t *testing.T) {
 	for i := range c.train {
 		c.train[i] = byte(i)
 	}
-	var b batch
 	s := newSampler(c, trainer.Task{Seed: 1, Steps: 50}, 2, 5)
 	for range 50 {
+		var b batch
 		s.draw(&b)
 		for i, v := range b.inputs {
 			if b.targets[i] != v+1 {

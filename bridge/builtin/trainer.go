@@ -126,19 +126,29 @@ func (t *Trainer) fits(v []float32) error {
 // with the statistics of the steps done. It wraps ErrDiverged, without having stepped, when the
 // loss is not finite.
 func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, error) {
+	return t.TrainTogether(ctx, []trainer.Task{task})
+}
+
+// TrainTogether does the same inner steps of several peers' tasks as one trainer: at each step
+// every task draws its share of the batch, and there is one optimizer step by the mean of their
+// gradients. This is synchronous data-parallel training on the peers' data, with which DiLoCo is
+// compared. Config.Batch counts the sequences of all tasks together, and is a multiple of their
+// number. The tasks must ask for equally many steps. It ends early as Train does.
+func (t *Trainer) TrainTogether(ctx context.Context, tasks []trainer.Task) (stats trainer.Stats, err error) {
+	data, err := t.samplers(tasks)
+	if err != nil {
+		return stats, err
+	}
 	start, sum, norms := time.Now(), 0.0, 0.0
-	stats := trainer.Stats{}
-	data := newSampler(t.corpus, task, t.cfg.Batch, t.cfg.Context)
-	var err error
-	for stats.Steps < task.Steps && err == nil {
+	for stats.Steps < tasks[0].Steps && err == nil {
 		if err = ctx.Err(); err != nil {
 			break
 		}
 		var loss, norm float64
-		if loss, norm, err = t.step(data); err == nil {
+		if loss, norm, err = t.step(data...); err == nil {
 			sum, norms = sum+loss, norms+norm
 			stats.Steps++
-			task.Report(stats.Steps)
+			tasks[0].Report(stats.Steps)
 			err = t.await(ctx, start, stats.Steps)
 		}
 	}
@@ -149,15 +159,29 @@ func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, 
 	return stats, err
 }
 
-// step is one inner step. It returns the loss before it, and the norm of the whole gradient before
-// it was clipped.
-func (t *Trainer) step(data *sampler) (loss, norm float64, err error) {
-	data.draw(&t.drawn)
-	return t.descend()
+// samplers draw each task's share of a batch.
+func (t *Trainer) samplers(tasks []trainer.Task) (data []*sampler, err error) {
+	if len(tasks) == 0 || t.cfg.Batch%len(tasks) != 0 {
+		return nil, fmt.Errorf("builtin trainer: a batch of %d sequences for %d tasks: give a multiple", t.cfg.Batch,
+			len(tasks))
+	}
+	for _, task := range tasks {
+		if task.Steps != tasks[0].Steps {
+			return nil, fmt.Errorf("builtin trainer: tasks of %d and of %d steps cannot be trained together",
+				tasks[0].Steps, task.Steps)
+		}
+		data = append(data, newSampler(t.corpus, task, t.cfg.Batch/len(tasks), t.cfg.Context))
+	}
+	return data, nil
 }
 
-// descend is the inner step on the batch that was drawn.
-func (t *Trainer) descend() (loss, norm float64, err error) {
+// step is one inner step. It returns the loss before it, and the norm of the whole gradient before
+// it was clipped.
+func (t *Trainer) step(data ...*sampler) (loss, norm float64, err error) {
+	t.drawn.inputs, t.drawn.targets = t.drawn.inputs[:0], t.drawn.targets[:0]
+	for _, d := range data {
+		d.draw(&t.drawn)
+	}
 	loss = t.model.forward(t.drawn)
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return 0, 0, fmt.Errorf("%w: the loss at inner step %d is %v: take a lower learning rate", ErrDiverged,
