@@ -68,13 +68,9 @@ func p2pdilocoGoVersion() *C.char {
 
 //export p2pdilocoGoJoin
 func p2pdilocoGoJoin(c *C.struct_p2pdiloco_call, config *C.char, params *C.float, elements C.uint64_t, nowhere C.int) {
-	begin(c, func() error {
+	beginWith(c, params, elements, func(v []float32) error {
 		if config == nil || nowhere != 0 {
 			return embed.ErrNull
-		}
-		v, err := vector(params, elements)
-		if err != nil {
-			return err
 		}
 		node, err := library.Join(C.GoString(config), v)
 		c.node = C.int64_t(node)
@@ -86,11 +82,7 @@ func p2pdilocoGoJoin(c *C.struct_p2pdiloco_call, config *C.char, params *C.float
 func p2pdilocoGoAnchor(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params *C.float, elements C.uint64_t,
 	timeout C.int32_t,
 ) {
-	begin(c, func() error {
-		v, err := vector(params, elements)
-		if err != nil {
-			return err
-		}
+	beginWith(c, params, elements, func(v []float32) error {
 		slot, err := library.Anchor(int64(node), v, int32(timeout))
 		return tell(c, slot, err)
 	})
@@ -98,22 +90,14 @@ func p2pdilocoGoAnchor(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params
 
 //export p2pdilocoGoSync
 func p2pdilocoGoSync(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params *C.float, elements, weight C.uint64_t) {
-	begin(c, func() error {
-		v, err := vector(params, elements)
-		if err != nil {
-			return err
-		}
+	beginWith(c, params, elements, func(v []float32) error {
 		return library.Sync(int64(node), v, uint64(weight))
 	})
 }
 
 //export p2pdilocoGoBegin
 func p2pdilocoGoBegin(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params *C.float, elements, weight C.uint64_t) {
-	begin(c, func() error {
-		v, err := vector(params, elements)
-		if err != nil {
-			return err
-		}
+	beginWith(c, params, elements, func(v []float32) error {
 		return library.Begin(int64(node), v, uint64(weight))
 	})
 }
@@ -127,11 +111,7 @@ func p2pdilocoGoPoll(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, timeout 
 func p2pdilocoGoFinish(c *C.struct_p2pdiloco_call, node C.p2pdiloco_node, params *C.float, elements C.uint64_t,
 	timeout C.int32_t,
 ) {
-	begin(c, func() error {
-		v, err := vector(params, elements)
-		if err != nil {
-			return err
-		}
+	beginWith(c, params, elements, func(v []float32) error {
 		slot, err := library.Finish(int64(node), v, int32(timeout))
 		return tell(c, slot, err)
 	})
@@ -180,9 +160,15 @@ func begin(c *C.struct_p2pdiloco_call, call func() error) {
 	}()
 }
 
-// vector is the caller's memory.
-func vector(params *C.float, elements C.uint64_t) ([]float32, error) {
-	return embed.Vector(unsafe.Pointer(params), uint64(elements))
+// beginWith is begin of a call that works in the caller's memory.
+func beginWith(c *C.struct_p2pdiloco_call, params *C.float, elements C.uint64_t, call func(v []float32) error) {
+	begin(c, func() error {
+		v, err := embed.Vector(unsafe.Pointer(params), uint64(elements))
+		if err != nil {
+			return err
+		}
+		return call(v)
+	})
 }
 
 // tell stores the slot if the caller wants it.

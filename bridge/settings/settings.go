@@ -49,13 +49,3 @@ type Settings struct {
 	flags    *pflag.FlagSet
 	embedded bool
 }
-
-// Given is what a flag's value was given as, for messages: --rounds 5, P2PDILOCO_ROUNDS=5 or
-// run.toml: rounds = 5.
-func (s *Settings) Given(flag string) string {
-	value := ""
-	if f := s.flags.Lookup(flag); f != nil {
-		value = f.Value.String()
-	}
-	return sources.Given(s.flags, flag, value)
-}

@@ -62,41 +62,38 @@ func (l *Library) Join(config string, params []float32) (handle int64, err error
 // Anchor waits until the peer is a member and holds the state, and copies the anchor into params;
 // slot is the number of outer steps in it.
 func (l *Library) Anchor(handle int64, params []float32, timeout int32) (slot uint64, err error) {
-	err = l.on(handle, func(n *node) (err error) { slot, err = n.anchor(params, timeout); return err })
-	return slot, err
+	return on(l, handle, func(n *node) (uint64, error) { return n.anchor(params, timeout) })
 }
 
 // Sync is Begin and Finish in one.
 func (l *Library) Sync(handle int64, params []float32, weight uint64) error {
-	return l.on(handle, func(n *node) error { return n.sync(params, weight) })
+	return l.do(handle, func(n *node) error { return n.sync(params, weight) })
 }
 
 // Begin offers the pseudo-gradient anchor - params, without waiting.
 func (l *Library) Begin(handle int64, params []float32, weight uint64) error {
-	return l.on(handle, func(n *node) error { return n.begin(params, weight) })
+	return l.do(handle, func(n *node) error { return n.begin(params, weight) })
 }
 
 // Poll waits until Finish would return at once.
 func (l *Library) Poll(handle int64, timeout int32) error {
-	return l.on(handle, func(n *node) error { return n.poll(timeout) })
+	return l.do(handle, func(n *node) error { return n.poll(timeout) })
 }
 
 // Finish waits until the slot is applied, and copies the new anchor into params; slot is the number
 // of outer steps in it.
 func (l *Library) Finish(handle int64, params []float32, timeout int32) (slot uint64, err error) {
-	err = l.on(handle, func(n *node) (err error) { slot, err = n.finish(params, timeout); return err })
-	return slot, err
+	return on(l, handle, func(n *node) (uint64, error) { return n.finish(params, timeout) })
 }
 
 // Progress says how many inner steps of the round are done.
 func (l *Library) Progress(handle int64, stepsDone uint64) error {
-	return l.on(handle, func(n *node) error { n.progress(stepsDone); return nil })
+	return l.do(handle, func(n *node) error { n.progress(stepsDone); return nil })
 }
 
 // Status is what the node knows, as JSON.
 func (l *Library) Status(handle int64) (status string, err error) {
-	err = l.on(handle, func(n *node) (err error) { status, err = n.status(); return err })
-	return status, err
+	return on(l, handle, (*node).status)
 }
 
 // Event is the next event of a node, as JSON. The events of the nodes that were closed last are
@@ -115,7 +112,7 @@ func (l *Library) Event(handle int64, timeout int32) (event string, err error) {
 // Leave announces that the peer leaves, waits until the others have agreed or the timeout is over,
 // and closes the node.
 func (l *Library) Leave(handle int64, timeout int32) error {
-	return l.on(handle, func(n *node) error {
+	return l.do(handle, func(n *node) error {
 		defer l.forget(handle, n)
 		return n.leave(timeout)
 	})
@@ -123,7 +120,7 @@ func (l *Library) Leave(handle int64, timeout int32) error {
 
 // Close closes a node at once. A handle that is unknown is no error.
 func (l *Library) Close(handle int64) error {
-	err := l.on(handle, func(n *node) error {
+	err := l.do(handle, func(n *node) error {
 		defer l.forget(handle, n)
 		return n.close()
 	})
@@ -133,30 +130,28 @@ func (l *Library) Close(handle int64) error {
 	return err
 }
 
+func (l *Library) do(handle int64, f func(*node) error) error {
+	_, err := on(l, handle, func(n *node) (struct{}, error) { return struct{}{}, f(n) })
+	return err
+}
+
 // on calls f with the node of a handle.
-func (l *Library) on(handle int64, f func(*node) error) (err error) {
-	n, err := l.find(handle)
-	if err != nil {
-		return err
+func on[T any](l *Library, handle int64, f func(*node) (T, error)) (result T, err error) {
+	l.mu.Lock()
+	n := l.mu.nodes[handle]
+	l.mu.Unlock()
+	if n == nil {
+		return result, errNone
 	}
 	defer recovered(&err)
 	return f(n)
-}
-
-func (l *Library) find(handle int64) (*node, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := l.mu.nodes[handle]; n != nil {
-		return n, nil
-	}
-	return nil, errNone
 }
 
 // forget removes a handle after its node has closed.
 func (l *Library) forget(handle int64, n *node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.nodes[handle] == nil || !n.isGone() {
+	if l.mu.nodes[handle] == nil || !closed(n.gone) {
 		return
 	}
 	delete(l.mu.nodes, handle)

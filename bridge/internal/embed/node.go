@@ -105,13 +105,11 @@ func (n *node) explain(ctx context.Context, err error) error {
 
 // trainee is the node once it has joined; ok is false before, and where that failed.
 func (n *node) trainee() (t trainee, ok bool, err error) {
-	select {
-	case <-n.host.Joined():
-		t, err = n.host.node(n.ctx)
-		return t, err == nil, err
-	default:
+	if !closed(n.host.Joined()) {
 		return nil, false, nil
 	}
+	t, err = n.host.node(n.ctx)
+	return t, err == nil, err
 }
 
 // progress has no effect before there is an anchor to start from.
@@ -193,9 +191,9 @@ func (n *node) shut(end func() error) error {
 	return err
 }
 
-func (n *node) isGone() bool {
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-n.gone:
+	case <-c:
 		return true
 	default:
 		return false

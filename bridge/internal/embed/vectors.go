@@ -154,10 +154,8 @@ func (n *node) poll(timeout int32) error {
 	defer cancel()
 	select {
 	case <-r.Done():
-	default:
-		select {
-		case <-r.Done():
-		case <-ctx.Done():
+	case <-ctx.Done():
+		if !closed(r.Done()) {
 			return n.explain(ctx, ctx.Err())
 		}
 	}
