@@ -39,15 +39,12 @@ const maxReason = 600
 // oneLine makes a library's text fit for an error: one line of UTF-8 of bounded length, without
 // control characters.
 func oneLine(s string) string {
-	cut := len(s) > maxReason
-	if cut {
-		s = s[:maxReason]
-		for i := 0; i < utf8.UTFMax && !utf8.ValidString(s[len(s)-1-i:]) && i < len(s)-1; i++ {
-			if utf8.RuneStart(s[len(s)-1-i]) {
-				s = s[:len(s)-1-i] // a character that was cut in two
-				break
-			}
+	end := ""
+	if n := maxReason; len(s) > n {
+		for ; n > maxReason-utf8.UTFMax && !utf8.RuneStart(s[n]); n-- {
+			// no character is cut in two
 		}
+		s, end = s[:n], "…"
 	}
 	clean := func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -55,11 +52,7 @@ func oneLine(s string) string {
 		}
 		return ' '
 	}
-	s = strings.Join(strings.Fields(strings.Map(clean, strings.ToValidUTF8(s, "\uFFFD"))), " ")
-	if cut {
-		s += "…"
-	}
-	return s
+	return strings.Join(strings.Fields(strings.Map(clean, strings.ToValidUTF8(s, "\uFFFD"))), " ") + end
 }
 
 // reason is the library's own text about its failure.

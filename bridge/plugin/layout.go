@@ -16,9 +16,9 @@ var dtypes = map[uint32]string{1: "f32", 2: "bf16", 3: "f16"}
 
 // parseLayout reads and checks what library_layout wrote. types has the type of each live tensor.
 func parseLayout(b []byte) (layout trainer.Layout, types []string, err error) {
-	r := layoutReader{b}
-	n, ok := r.u32()
-	if !ok || n == 0 || n > maxTensors || int(n) > len(b)/12 {
+	r := layoutReader{rest: b}
+	n := r.u32()
+	if n == 0 || n > maxTensors || int(n) > len(b)/12 {
 		return nil, nil, errShort
 	}
 	for i := range n {
@@ -33,46 +33,41 @@ func parseLayout(b []byte) (layout trainer.Layout, types []string, err error) {
 
 var errShort = errors.New("the host's description of it is cut short")
 
-type layoutReader struct{ rest []byte }
-
-func (r *layoutReader) u32() (v uint32, ok bool) {
-	if len(r.rest) < 4 {
-		return 0, false
-	}
-	v, r.rest = native.Uint32(r.rest), r.rest[4:]
-	return v, true
+type layoutReader struct {
+	rest  []byte
+	short bool // more was asked for than there is
 }
 
-func (r *layoutReader) take(n int) (b []byte, ok bool) {
-	if n < 0 || len(r.rest) < n {
-		return nil, false
+// take is the next n bytes, or zeros if there are fewer.
+func (r *layoutReader) take(n uint32) []byte {
+	if uint64(n) > uint64(len(r.rest)) {
+		r.rest, r.short = nil, true
+		return make([]byte, min(n, 8))
 	}
-	b, r.rest = r.rest[:n], r.rest[n:]
-	return b, true
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
 }
+
+func (r *layoutReader) u32() uint32 { return native.Uint32(r.take(4)) }
 
 func (r *layoutReader) tensor() (t trainer.Tensor, dtype string, err error) {
-	n, ok1 := r.u32()
-	name, ok2 := r.take(int(n))
-	kind, ok3 := r.u32()
-	dims, ok4 := r.u32()
-	if !ok1 || !ok2 || !ok3 || !ok4 {
+	t.Name = string(r.take(r.u32()))
+	kind, dims := r.u32(), r.u32()
+	switch dtype = dtypes[kind]; {
+	case r.short:
 		return t, "", errShort
-	}
-	t.Name = string(name)
-	if dtype = dtypes[kind]; dtype == "" {
+	case dtype == "":
 		return t, "", fmt.Errorf("%.40q has the unknown type %d: P2PDILOCO_F32, _BF16 or _F16 are allowed", t.Name,
 			kind)
-	}
-	if dims > maxDims {
+	case dims > maxDims:
 		return t, "", fmt.Errorf("%.40q has %d dimensions: at most %d are allowed", t.Name, dims, maxDims)
 	}
 	for range dims {
-		d, ok := r.take(8)
-		if !ok {
-			return t, "", errShort
-		}
-		t.Shape = append(t.Shape, native.Uint64(d))
+		t.Shape = append(t.Shape, native.Uint64(r.take(8)))
+	}
+	if r.short {
+		return t, "", errShort
 	}
 	return t, dtype, nil
 }

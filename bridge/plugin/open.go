@@ -99,11 +99,10 @@ func (t *Trainer) openLibrary(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := t.turns.do(ctx, &call{request: request{op: opOpen, payload: path}, doing: "load"},
-		watchers{}); err != nil {
+	if _, err := t.ask(ctx, opOpen, "load", path); err != nil {
 		return err
 	}
-	r, err := t.turns.do(ctx, &call{request: request{op: opEntry}, doing: "p2pdiloco_trainer_entry"}, watchers{})
+	r, err := t.ask(ctx, opEntry, "p2pdiloco_trainer_entry", "")
 	if err != nil {
 		return err
 	}
@@ -119,14 +118,12 @@ func (t *Trainer) openLibrary(ctx context.Context) error {
 }
 
 func (t *Trainer) create(ctx context.Context) error {
-	payload := t.cfg.Config + "\x00" + t.cfg.DataDir + "\x00"
-	_, err := t.turns.do(ctx, &call{request: request{op: opCreate, payload: payload}, doing: "create"}, watchers{})
+	_, err := t.ask(ctx, opCreate, "create", t.cfg.Config+"\x00"+t.cfg.DataDir+"\x00")
 	return err
 }
 
 func (t *Trainer) readLayout(ctx context.Context) error {
-	c := &call{request: request{op: opLayout}, doing: "layout"}
-	r, err := t.turns.do(ctx, c, watchers{})
+	r, err := t.ask(ctx, opLayout, "layout", "")
 	if err != nil {
 		return err
 	}
@@ -135,23 +132,26 @@ func (t *Trainer) readLayout(ctx context.Context) error {
 		err = machine.Holds(layout.Elements())
 	}
 	if err != nil {
-		return t.turns.host.fault(c, oneLine(err.Error()), err)
+		return t.turns.host.fault(&call{doing: "layout"}, oneLine(err.Error()), err)
 	}
 	t.layout, t.about.Types = layout, countTypes(types)
 	return nil
 }
 
+// ask makes a call that a text goes with.
+func (t *Trainer) ask(ctx context.Context, o op, doing, payload string) (reply, error) {
+	return t.turns.do(ctx, &call{request: request{op: o, payload: payload}, doing: doing}, watchers{})
+}
+
 // countTypes counts types, like "14 f32, 2 bf16".
 func countTypes(types []string) string {
+	number := make(map[string]int)
+	for _, t := range types {
+		number[t]++
+	}
 	var parts []string
 	for _, name := range []string{"f32", "bf16", "f16"} {
-		n := 0
-		for _, t := range types {
-			if t == name {
-				n++
-			}
-		}
-		if n > 0 {
+		if n := number[name]; n > 0 {
 			parts = append(parts, fmt.Sprint(n, " ", name))
 		}
 	}

@@ -200,7 +200,7 @@ func (t *Trainer) file(ctx context.Context, o op, doing, path string) error {
 	if !t.about.Saves {
 		return errors.ErrUnsupported
 	}
-	_, err := t.turns.do(ctx, &call{request: request{op: o, payload: path}, doing: doing}, watchers{})
+	_, err := t.ask(ctx, o, doing, path)
 	return err
 }
 

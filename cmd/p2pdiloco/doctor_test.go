@@ -60,7 +60,7 @@ func TestDoctor(t *testing.T) {
 			"join", "--run", name, "--inner-steps", "1000000", "--preset", "lan", "--events",
 			events,
 		}, more...)
-		clitest.Start(t, home, append(args, clitest.OnLoopback...)...)
+		clitest.Start(t, home, append(args, onLoopback...)...)
 		addr, err := api.ParseAddress(clitest.AwaitEvent(t, events, "the start", clitest.Named("peer.started")).API)
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestDoctor(t *testing.T) {
 		}
 		return addr, s
 	}
-	addr, s := join(home, slices.Concat(clitest.Tiny, idle, []string{"--data", clitest.SmallData(t)})...)
+	addr, s := join(home, slices.Concat(tiny, idle, []string{"--data", smallData(t)})...)
 	join(t.TempDir(), "--trainer", "none", "--bootstrap", s.Addrs[0])
 	clitest.Until(t, "two members", func() bool {
 		_, err := api.Get(t.Context(), addr, &s)

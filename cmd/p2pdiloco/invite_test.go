@@ -31,7 +31,7 @@ func preparePeer(t *testing.T, home, data string, args ...string) (p *clitest.Pr
 	t.Helper()
 	events = filepath.Join(home, "events")
 	args = append([]string{"join", "--preset", "lan", "--data", data, "--events", events, "--json"},
-		slices.Concat(args, clitest.Tiny, clitest.OnLoopback)...)
+		slices.Concat(args, tiny, onLoopback)...)
 	return clitest.New(t, home, args...), events
 }
 
@@ -66,14 +66,14 @@ func TestInviteJoin(t *testing.T) {
 	t.Parallel()
 	home, other := t.TempDir(), t.TempDir()
 	boot := clitest.Start(t, home, append([]string{"bootstrap", "--addr-file", filepath.Join(home, "addrs")},
-		clitest.OnLoopback...)...)
+		onLoopback...)...)
 	var addr []byte
 	clitest.Until(t, "the address file", func() (ok bool) {
 		addr,
 			_ = os.ReadFile(filepath.Join(home, "addrs"))
 		return len(addr) > 0
 	})
-	name, data := swarm.RunName("test"), clitest.SmallData(t)
+	name, data := swarm.RunName("test"), smallData(t)
 	founder, events := startPeer(t, home, data, "--run", name, "--bootstrap", strings.TrimSpace(string(addr)),
 		"--rounds", "100000", "--inner-steps", "2", "--outer", "sgd")
 	clitest.AwaitEvent(t, events, "the first slot", clitest.Named("slot.applied"))
@@ -103,7 +103,7 @@ func TestInviteJoin(t *testing.T) {
 // TestPrivateJoin: a private run admits peers with a ticket, as many as the ticket is for.
 func TestPrivateJoin(t *testing.T) {
 	t.Parallel()
-	home, data, name := t.TempDir(), clitest.SmallData(t), swarm.RunName("test")
+	home, data, name := t.TempDir(), smallData(t), swarm.RunName("test")
 	founder, events := startPeer(t, home, data, "--run", name, "--access", "private", "--rounds", "100000",
 		"--inner-steps", "2", "--outer", "sgd")
 	clitest.AwaitEvent(t, events, "the secret", clitest.Named("admission.made"))
@@ -161,7 +161,7 @@ func TestAboutATicketsAddresses(t *testing.T) {
 // wakes it: it gets what it missed, is a member again, contributes, and says what happened.
 func TestALaptopThatSleeps(t *testing.T) {
 	t.Parallel()
-	home, away, data := t.TempDir(), t.TempDir(), clitest.SmallData(t)
+	home, away, data := t.TempDir(), t.TempDir(), smallData(t)
 	founder, events := startPeer(t, home, data, "--run", swarm.RunName("test"), "--rounds", "100000", "--inner-steps",
 		"2", "--outer", "sgd")
 	clitest.AwaitEvent(t, events, "the first slot", clitest.Named("slot.applied"))

@@ -47,7 +47,7 @@ func TestFilesThatOthersCanUse(t *testing.T) {
 		}
 		p := clitest.Start(t, home, append([]string{
 			"join", "--run", "x", "--trainer", "none", "--data-dir", dir, "--events", events,
-		}, clitest.OnLoopback...)...)
+		}, onLoopback...)...)
 		if code := p.Ends(t); code != cli.ExitFailed || !strings.Contains(p.Err.String(), c.want) {
 			t.Errorf("%s: exit %d, %s", c.name, code, &p.Err)
 		}

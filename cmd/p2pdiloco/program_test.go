@@ -29,7 +29,7 @@ func TestDemo(t *testing.T) {
 	p := clitest.New(t, home, "demo", "--peers", "3", "--inner-steps", "2", "--json", "--events", events, "--keep-dir",
 		kept)
 	// The demo's own settings from the environment; the rest would break its peers.
-	p.Env = append(p.Env, "P2PDILOCO_ROUNDS=2", "P2PDILOCO_DATA="+clitest.SmallData(t), "P2PDILOCO_TRAINER=none",
+	p.Env = append(p.Env, "P2PDILOCO_ROUNDS=2", "P2PDILOCO_DATA="+smallData(t), "P2PDILOCO_TRAINER=none",
 		"P2PDILOCO_API=off", "P2PDILOCO_MIN_PEERS=9",
 		"P2PDILOCO_BOOTSTRAP=/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF",
 		"P2PDILOCO_IDENTITY="+home)
@@ -109,7 +109,7 @@ func TestDemoGoesOn(t *testing.T) {
 	home := t.TempDir()
 	kept := filepath.Join(home, "kept")
 	p := clitest.Start(t, home, "demo", "--peers", "4", "--rounds", "3", "--inner-steps", "2", "--data",
-		clitest.SmallData(t),
+		smallData(t),
 		"--json", "--keep-dir", kept)
 	victim := clitest.AwaitEvent(t, filepath.Join(kept, "peer-2.events"), "peer 2's start",
 		clitest.Named("peer.started"))
@@ -143,7 +143,7 @@ func TestDemoInterrupted(t *testing.T) {
 		home := t.TempDir()
 		kept := filepath.Join(home, "kept")
 		p := clitest.Start(t, home, "demo", "--peers", "2", "--rounds", "100", "--inner-steps", "100", "--data",
-			clitest.SmallData(t), "--keep-dir", kept)
+			smallData(t), "--keep-dir", kept)
 		var pids []int
 		for _, name := range []string{"peer-1.events", "peer-2.events"} {
 			pids = append(pids, clitest.AwaitEvent(t, filepath.Join(kept, name), name,
@@ -176,7 +176,7 @@ func TestJoinFromEverywhere(t *testing.T) {
 	write("run.toml", fmt.Sprintf("run = \"file\"\nrounds = 3\ninner_steps = 3\nstart_peers = 3\nspec = "+
 		"\"spec.toml\"\npreset = \"lan\"\n"+
 		"listen = [\"/ip4/127.0.0.1/tcp/0\"]\ndata = [%q]\nthreads = 0\nidentity = \"for bootstrap\"\n",
-		clitest.SmallData(t)))
+		smallData(t)))
 	events := filepath.Join(home, "events")
 	name := swarm.RunName("test") // nobody else on this network has it
 	p := clitest.New(t, home, "join", "--run", name, "--events", events)
@@ -225,8 +225,8 @@ func TestJoinStatusLeave(t *testing.T) {
 	args := append([]string{
 		"join", "--run", name, "--rounds", "100", "--inner-steps", "1000000", "--step-time", "20ms", "--outer", "sgd",
 		"--preset", "lan",
-		"--data", clitest.SmallData(t), "--events", events, "--json",
-	}, clitest.OnLoopback...)
+		"--data", smallData(t), "--events", events, "--json",
+	}, onLoopback...)
 	p := clitest.Start(t, home, args...)
 	started := clitest.AwaitEvent(t, events, "the start", clitest.Named("peer.started"))
 	clitest.AwaitEvent(t, events, "the first loss", clitest.Named("trainer.stats"))
@@ -273,7 +273,7 @@ func TestBootstrapNode(t *testing.T) {
 		p := clitest.Start(t, home, append([]string{
 			"bootstrap", "--identity", filepath.Join(home, "key"), "--addr-file",
 			file,
-		}, clitest.OnLoopback...)...)
+		}, onLoopback...)...)
 		var text []byte
 		clitest.Until(t, "the address file", func() (ok bool) { text, _ = os.ReadFile(file); return len(text) > 0 })
 		if err := p.Process.Signal(syscall.SIGTERM); err != nil {

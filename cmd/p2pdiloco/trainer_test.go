@@ -47,7 +47,7 @@ func alone(t *testing.T, args ...string) []string {
 	line := append([]string{
 		"join", "--run", fmt.Sprintf("lib-%d-%d", os.Getpid(), runs.Add(1)), "--rounds", "3", "--inner-steps", "5",
 		"--outer", "sgd", "--preset", "lan", "--trainer-config", config, "--json",
-	}, clitest.OnLoopback...)
+	}, onLoopback...)
 	return append(line, args[:len(args)-1]...)
 }
 

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 )
 
@@ -32,15 +33,21 @@ func finding(check string, level Level, what, do string) Finding {
 	return Finding{check, level, what, do}
 }
 
+// levelOf is the level of something that fails, or works less well than it could.
+func levelOf(fails, warns bool) Level {
+	switch {
+	case fails:
+		return Fail
+	case warns:
+		return Warn
+	}
+	return OK
+}
+
 // Worst is the worst level of some findings.
 func Worst(findings []Finding) Level {
-	worst := OK
-	for _, f := range findings {
-		if f.Level == Fail || f.Level == Warn && worst == OK {
-			worst = f.Level
-		}
-	}
-	return worst
+	has := func(l Level) bool { return slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == l }) }
+	return levelOf(has(Fail), has(Warn))
 }
 
 // Print writes findings for people.

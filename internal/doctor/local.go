@@ -63,16 +63,8 @@ func disk(m Machine, dir string, need Need) Finding {
 	if need.State > 0 {
 		of = fmt.Sprintf("%d checkpoints of this model and the rounds between", checkpoints)
 	}
-	level := OK
-	switch {
-	case free < want:
-		level = Fail
-	case free < 2*want:
-		level = Warn
-	}
-	if level == Fail && need.State == 0 {
-		level = Warn // it may be a small model
-	}
+	// a model that is not known may be a small one
+	level := levelOf(free < want && need.State > 0, free < 2*want)
 	what := fmt.Sprintf("%s free in %s; %s take %s", size(free), dir, of, size(want))
 	return finding("disk", level, what, "free some space, or put the peer's data elsewhere with --data-dir; "+
 		"--keep-checkpoints 1 needs a third less")
@@ -91,11 +83,7 @@ func sync(m Machine, dir string, need Need) Finding {
 	if need.Outcome > 0 && rate > 0 {
 		what += fmt.Sprintf(", so a round's outcome takes %s", short(seconds(float64(need.Outcome)/rate)))
 	}
-	level := OK
-	if small > slowSync || rate < slowWrite {
-		level = Warn
-	}
-	return finding("fsync", level, what, "every slot waits for this disk: put --data-dir on a local SSD, not on a "+
+	return finding("fsync", levelOf(false, small > slowSync || rate < slowWrite), what, "every slot waits for this disk: put --data-dir on a local SSD, not on a "+
 		"network share or a card")
 }
 
@@ -104,14 +92,7 @@ func files(m Machine) Finding {
 	if err != nil {
 		return unknown("files", err, "")
 	}
-	level := OK
-	switch {
-	case limit < fewFiles:
-		level = Fail
-	case limit < enoughFiles:
-		level = Warn
-	}
-	return finding("files", level, fmt.Sprintf("%d open files and connections allowed", limit),
+	return finding("files", levelOf(limit < fewFiles, limit < enoughFiles), fmt.Sprintf("%d open files and connections allowed", limit),
 		fmt.Sprintf("a peer of a large run has hundreds of connections: raise the limit with ulimit -n %d, or "+
 			"LimitNOFILE=%[1]d in the systemd unit", 16*enoughFiles))
 }
@@ -121,12 +102,8 @@ func buffers(m Machine) Finding {
 	if err != nil {
 		return unknown("udp", err, "")
 	}
-	level := OK
-	if min(receive, send) < quicBuffer {
-		level = Warn
-	}
-	return finding("udp", level, fmt.Sprintf("UDP sockets may buffer %s in and %s out; QUIC asks for %s", size(receive),
-		size(send), size(quicBuffer)),
+	return finding("udp", levelOf(false, min(receive, send) < quicBuffer),
+		fmt.Sprintf("UDP sockets may buffer %s in and %s out; QUIC asks for %s", size(receive), size(send), size(quicBuffer)),
 		fmt.Sprintf("QUIC loses packets on fast links: run sysctl -w net.core.rmem_max=%d "+
 			"net.core.wmem_max=%[1]d, and add both settings to /etc/sysctl.d", quicBuffer))
 }

@@ -34,14 +34,11 @@ func (v *View) slot() (f Finding, ok bool) {
 	s.Inner = s.Step * time.Duration(s.Steps)
 	share := s.Takes.Seconds() / (s.Takes + s.Inner).Seconds()
 	what += fmt.Sprintf("; the inner phase takes %s", short(s.Inner))
-	level := OK
-	switch {
-	case s.Beside && s.Takes > s.Inner, !s.Beside && share > waiting:
-		level = Warn
-	case s.Beside:
+	slow := s.Beside && s.Takes > s.Inner || !s.Beside && share > waiting
+	if s.Beside && !slow {
 		what += ", and runs beside it"
 	}
 	do := fmt.Sprintf("peers will wait for %.0f%% of the time: give more --inner-steps, a smaller --codec (int8, "+
 		"int4), or --mode streaming, in which the exchange runs beside training", 100*share)
-	return finding("slot", level, what, do), true
+	return finding("slot", levelOf(false, slow), what, do), true
 }
