@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 )
@@ -122,7 +123,7 @@ func TestHelp(t *testing.T) {
 		{"demo --help", "exit status is 0 only if"},
 		{"bootstrap --help", "--addr-file"},
 		{"status --help", "--json"},
-		{"version", "protocol 1"},
+		{"version", "protocol " + p2pdiloco.ProtocolVersion},
 		{"--version", "p2pdiloco "},
 	})
 }
