@@ -107,9 +107,8 @@ func (n *Node) openNetwork(ctx context.Context) (err error) {
 	if n.net = n.cfg.Network; n.net != nil {
 		return nil
 	}
-	if n.dir.Has(datadir.LedgerFile) && !n.dir.Has(datadir.IdentityFile) {
-		return fmt.Errorf("data directory %s has a ledger.log but no identity: put the identity back, or move the "+
-			"directory away to join as a new peer", n.dir.Root)
+	if err := n.dir.CheckIdentity(); err != nil {
+		return err
 	}
 	cfg := p2p.WAN()
 	if n.cfg.Preset == PresetLAN {

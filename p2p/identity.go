@@ -41,6 +41,16 @@ func loadIdentity(path string) (crypto.PrivKey, error) {
 	return key, nil
 }
 
+// IdentityIn is the peer ID of the key in a file, which is made if it is missing.
+func IdentityIn(file string) (slot.PeerID, error) {
+	key, err := loadIdentity(file)
+	if err != nil {
+		return "", err
+	}
+	id, err := peer.IDFromPrivateKey(key)
+	return slot.PeerID(id), err
+}
+
 func newKey() (crypto.PrivKey, error) {
 	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
 	return key, err

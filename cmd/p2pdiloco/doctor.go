@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
@@ -77,7 +78,7 @@ func (f *doctorFlags) takeTicket(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	text := strings.Join(args, "") // a copy may have line breaks
-	text, err := ticket.Given(text, cmd.InOrStdin())
+	text, err := settings.ReadTicket(text, cmd.InOrStdin())
 	if err != nil {
 		return cli.UsageError(err)
 	}

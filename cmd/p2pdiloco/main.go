@@ -18,7 +18,7 @@ var commands = []func() *cobra.Command{
 	newDemo,
 	node.NewJoin, node.NewBootstrap,
 	newStatus, newDoctor, newExport,
-	newInvite, newRemove, newReadmit, newRotate, newRecover,
+	newInvite, newID, newRemove, newReadmit, newRotate, newRecover,
 	newTrainerCheck, newVersion,
 	newMovedChaos, newMovedBench,
 }

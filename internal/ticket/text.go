@@ -28,9 +28,9 @@ const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
 
 var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 
-// maxText is the longest text that can be a ticket, with as much white space as a mail program may
-// put in.
-const maxText = 4 * maxBytes
+// MaxText is the longest text that can be a ticket, with as much white space as a mail program may
+// put in, in bytes.
+const MaxText = 4 * maxBytes
 
 // Encode returns the ticket as text, or an error that says what is wrong with it.
 func (t Ticket) Encode() (string, error) {
@@ -55,7 +55,7 @@ func check(b []byte) []byte {
 
 // Is says whether a text looks like a ticket, whole or not.
 func Is(text string) bool {
-	return len(text) <= maxText && strings.HasPrefix(squeeze(text), Prefix)
+	return len(text) <= MaxText && strings.HasPrefix(squeeze(text), Prefix)
 }
 
 // around lists the characters that people and programs put around a quoted text, and after it.

@@ -121,7 +121,7 @@ func TestEveryChangedCharacterIsSeen(t *testing.T) {
 func TestWhatIsNoTicket(t *testing.T) {
 	for _, s := range []string{
 		"", "books", "p2pdiloco", "/ip4/1.2.3.4/tcp/1/p2p/" + idA,
-		strings.Repeat(" ", maxText+1), "p2pdiloco2" + text(t, sample())[len(Prefix):],
+		strings.Repeat(" ", MaxText+1), "p2pdiloco2" + text(t, sample())[len(Prefix):],
 	} {
 		if _, err := Parse(s); !errors.Is(err, ErrNoTicket) {
 			t.Errorf("%.50q: %v", s, err)

@@ -59,7 +59,7 @@ func ticketArgs(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	text := strings.Join(args, "")
-	if !ticket.Is(text) && !ticket.From(text) {
+	if !ticket.Is(text) && !settings.IsTicketPlace(text) {
 		return cli.UsageError(fmt.Errorf("%s takes flags, or a ticket, which begins with %s, or @FILE or - for one; not %q",
 			cmd.CommandPath(), ticket.Prefix, args[0]))
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 )
@@ -89,6 +90,31 @@ func (d Dir) Path(name string) string { return filepath.Join(d.Root, name) }
 func (d Dir) Has(name string) bool {
 	f, err := d.FS.OpenFile(d.Path(name), os.O_RDONLY)
 	return err == nil && f.Close() == nil
+}
+
+// CheckIdentity refuses a directory that has lost its identity.
+func (d Dir) CheckIdentity() error {
+	if d.Has(LedgerFile) && !d.Has(IdentityFile) {
+		return fmt.Errorf("data directory %s has a ledger.log but no identity: put the identity back, or move the "+
+			"directory away to join as a new peer", d.Root)
+	}
+	return nil
+}
+
+// Identity is the peer ID of the directory at a path, where a peer may be running. If there is no
+// identity, Identity makes one, and says so.
+func Identity(fsys disk.FS, path string) (id slot.PeerID, made bool, err error) {
+	d := At(fsys, path)
+	if !d.Has(IdentityFile) {
+		if d, err = Open(fsys, path); err != nil {
+			return "", false, errors.Join(err, d.Close())
+		}
+		made = true
+	}
+	if err = d.CheckIdentity(); err == nil {
+		id, err = p2p.IdentityIn(d.Path(IdentityFile))
+	}
+	return id, made && err == nil, errors.Join(err, d.Close())
 }
 
 // LoadSpec reads the spec of the run that this directory belongs to, nil if it is new, and checks
