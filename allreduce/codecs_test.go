@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
@@ -48,7 +49,7 @@ func TestCodecsWhereContributorsDie(t *testing.T) {
 	eachCodec(t, func(t *testing.T, name string, _ int) {
 		p := deathParams(7)
 		p.Codec = name
-		randomDeaths(t, p, rand.New(rand.NewPCG(3, 9)))
+		synctest.Test(t, func(t *testing.T) { randomDeaths(t, p, rand.New(rand.NewPCG(3, 9))) })
 	})
 }
 

@@ -156,19 +156,21 @@ func TestDeathCostsItsShare(t *testing.T) {
 		bytes, frames := undisturbed(t, n)
 		for _, percent := range []int{0, 10, 50, 90} {
 			t.Run(fmt.Sprintf("%d peers, after %d percent", n, percent), func(t *testing.T) {
-				m := newMortal(t, n)
-				const victim = 1
-				m.dieAfter(victim, frames*percent/100)
-				m.startAll()
-				m.mourn(victim)
-				m.bury(victim)
-				m.wait()
-				m.check()
-				m.group.close() // all that was on its way is counted
-				if got, most := m.sent(), uint64(n-1)*bytes*uint64(n+2)/uint64(n); got > most {
-					t.Errorf("the survivors sent %d bytes: at most %d are due, %d undisturbed", got, most,
-						uint64(n-1)*bytes)
-				}
+				synctest.Test(t, func(t *testing.T) {
+					m := newMortal(t, n)
+					const victim = 1
+					m.dieAfter(victim, frames*percent/100)
+					m.startAll()
+					m.mourn(victim)
+					m.bury(victim)
+					m.wait()
+					m.check()
+					m.group.close() // all that was on its way is counted
+					if got, most := m.sent(), uint64(n-1)*bytes*uint64(n+2)/uint64(n); got > most {
+						t.Errorf("the survivors sent %d bytes: at most %d are due, %d undisturbed", got, most,
+							uint64(n-1)*bytes)
+					}
+				})
 			})
 		}
 	}
@@ -178,23 +180,26 @@ func TestDeathCostsItsShare(t *testing.T) {
 // themselves.
 func TestDeathOfAContributor(t *testing.T) {
 	for _, frames := range []int{1, 20, 60} {
-		m := newMortal(t, 4)
-		for _, e := range m.engines {
-			e.cfg.Stall = time.Second // an owner waits so long for a stream that does not come
-		}
-		const victim = 2
-		m.plan.Pieces = Pieces(m.params, 0, slices.Delete(slices.Clone(m.plan.Offers), victim, victim+1))
-		m.dieAfter(victim, frames)
-		m.startAll()
-		m.mourn(victim)
-		m.running = slices.Delete(m.running, victim, victim+1)
-		m.wait()
-		m.check()
-		for _, s := range m.outcome() {
-			if c := s.Contributors.Count(); c < 3 || c == 3 && s.Contributors.Has(victim) {
-				t.Errorf("range %v has contributors %v", s.Range, s.Contributors)
+		synctest.Test(t, func(t *testing.T) {
+			m := newMortal(t, 4)
+			for _, e := range m.engines {
+				e.cfg.Stall = time.Second // an owner waits so long for a stream that does not come
 			}
-		}
+			const victim = 2
+			m.plan.Pieces = Pieces(m.params, 0, slices.Delete(slices.Clone(m.plan.Offers), victim, victim+1))
+			m.dieAfter(victim, frames)
+			m.startAll()
+			m.mourn(victim)
+			m.running = slices.Delete(m.running, victim, victim+1)
+			m.wait()
+			m.check()
+			for _, s := range m.outcome() {
+				if c := s.Contributors.Count(); c < 3 || c == 3 && s.Contributors.Has(victim) {
+					t.Errorf("range %v has contributors %v", s.Range, s.Contributors)
+				}
+			}
+			m.group.close()
+		})
 	}
 }
 
@@ -248,45 +253,48 @@ func TestDeathDuringARevision(t *testing.T) {
 // Two peers that cannot connect cost each other a contribution to their own pieces, and nobody else
 // anything.
 func TestABrokenPairCostsItself(t *testing.T) {
-	m := newMortal(t, 4)
-	const a, b = 0, 3
-	apart := func(x, y slot.PeerID) bool {
-		return x == peerName(a) && y == peerName(b) || x == peerName(b) && y == peerName(a)
-	}
-	m.net.wrap = func(local, remote slot.PeerID, s wire.Stream) wire.Stream {
-		if apart(local, remote) {
-			_ = s.Reset()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMortal(t, 4)
+		const a, b = 0, 3
+		apart := func(x, y slot.PeerID) bool {
+			return x == peerName(a) && y == peerName(b) || x == peerName(b) && y == peerName(a)
 		}
-		return s
-	}
-	for _, e := range m.engines {
-		e.cfg.Stall = time.Second // an owner waits so long for a stream that does not come
-	}
-	m.startAll()
-	for _, r := range m.running {
-		<-r.Settled()
-	}
-	pair := []*Reduction{m.running[a], m.running[b]}
-	m.running = m.running[1:3]
-	m.wait()
-	m.check()
-	for _, s := range m.outcome() {
-		owner := m.plan.Pieces[slices.IndexFunc(m.plan.Pieces,
-			func(p slot.Piece) bool { return p.Range == s.Range })].Owner
-		for i := range m.engines {
-			if s.Contributors.Has(i) == apart(owner, peerName(i)) {
-				t.Errorf("%s reduced with %v", owner, s.Contributors)
+		m.net.wrap = func(local, remote slot.PeerID, s wire.Stream) wire.Stream {
+			if apart(local, remote) {
+				_ = s.Reset()
+			}
+			return s
+		}
+		for _, e := range m.engines {
+			e.cfg.Stall = time.Second // an owner waits so long for a stream that does not come
+		}
+		m.startAll()
+		for _, r := range m.running {
+			<-r.Settled()
+		}
+		pair := []*Reduction{m.running[a], m.running[b]}
+		m.running = m.running[1:3]
+		m.wait()
+		m.check()
+		for _, s := range m.outcome() {
+			owner := m.plan.Pieces[slices.IndexFunc(m.plan.Pieces,
+				func(p slot.Piece) bool { return p.Range == s.Range })].Owner
+			for i := range m.engines {
+				if s.Contributors.Has(i) == apart(owner, peerName(i)) {
+					t.Errorf("%s reduced with %v", owner, s.Contributors)
+				}
 			}
 		}
-	}
-	for i, r := range pair {
-		other := m.plan.Pieces[[]int{b, a}[i]].Range
-		for _, p := range m.plan.Pieces {
-			if _, ok := r.Result(p.Range); ok == (p.Range == other) {
-				t.Errorf("one of the pair has %v: %v", p.Range, ok)
+		for i, r := range pair {
+			other := m.plan.Pieces[[]int{b, a}[i]].Range
+			for _, p := range m.plan.Pieces {
+				if _, ok := r.Result(p.Range); ok == (p.Range == other) {
+					t.Errorf("one of the pair has %v: %v", p.Range, ok)
+				}
 			}
 		}
-	}
+		m.group.close()
+	})
 }
 
 // An owner that has lost most of the group waits for word of who is gone: it may be the one that is

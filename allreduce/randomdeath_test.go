@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 )
 
 // Peers die one after the other, at random frames, one or two of seven at a time; revisions reach
@@ -12,7 +13,7 @@ import (
 // order, the survivors end with one outcome, and it is the reference's.
 func TestRandomDeaths(t *testing.T) {
 	for seed := range uint64(8) {
-		randomDeaths(t, deathParams(7), rand.New(rand.NewPCG(seed, 9)))
+		synctest.Test(t, func(t *testing.T) { randomDeaths(t, deathParams(7), rand.New(rand.NewPCG(seed, 9))) })
 	}
 }
 

@@ -49,13 +49,16 @@ func TestRingDeath(t *testing.T) {
 	for victim := range n {
 		for _, percent := range []int{0, 5, 30, 60, 90, 99} {
 			t.Run(fmt.Sprintf("peer %d after %d percent", victim, percent), func(t *testing.T) {
-				m := newMortalRing(t, n, uint64(victim))
-				m.dieAfter(victim, frames*percent/100)
-				m.startAll()
-				m.mourn(victim)
-				m.bury(victim)
-				m.wait()
-				m.check()
+				synctest.Test(t, func(t *testing.T) {
+					m := newMortalRing(t, n, uint64(victim))
+					m.dieAfter(victim, frames*percent/100)
+					m.startAll()
+					m.mourn(victim)
+					m.bury(victim)
+					m.wait()
+					m.check()
+					m.group.close()
+				})
 			})
 		}
 	}
@@ -86,25 +89,27 @@ func TestRingKeepsWhatIsReduced(t *testing.T) {
 // Peers die one after the other or two at once, revisions reach the living in any order.
 func TestRingRandomDeaths(t *testing.T) {
 	for seed := range uint64(16) {
-		rng := rand.New(rand.NewPCG(seed, 9))
-		n := 3 + rng.IntN(6)
-		m := newMortalRing(t, n, seed)
-		order := rng.Perm(n)[:1+rng.IntN(n-1)]
-		m.dieAfter(order[0], rng.IntN(40))
-		m.startAll()
-		m.mourn(order[0])
-		for next := 0; next < len(order); {
-			some := order[next:min(len(order), next+1+rng.IntN(2))]
-			for _, v := range some {
-				m.kill(v)
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 9))
+			n := 3 + rng.IntN(6)
+			m := newMortalRing(t, n, seed)
+			order := rng.Perm(n)[:1+rng.IntN(n-1)]
+			m.dieAfter(order[0], rng.IntN(40))
+			m.startAll()
+			m.mourn(order[0])
+			for next := 0; next < len(order); {
+				some := order[next:min(len(order), next+1+rng.IntN(2))]
+				for _, v := range some {
+					m.kill(v)
+				}
+				m.revise(some...)
+				m.tell(rng)
+				next += len(some)
 			}
-			m.revise(some...)
-			m.tell(rng)
-			next += len(some)
-		}
-		m.wait()
-		m.check()
-		m.group.close()
+			m.wait()
+			m.check()
+			m.group.close()
+		})
 	}
 }
 
