@@ -13,12 +13,12 @@ import (
 func TestADialEndsWhenThePeerComesByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a, b := pair(t)
-		for _, c := range a.host.Network().Conns() {
+		for _, c := range a.env.Host.Network().Conns() {
 			_ = c.Close()
 		}
 		synctest.Wait()
-		a.host.Peerstore().ClearAddrs(peer.ID(b.ID()))
-		a.host.Peerstore().AddAddr(peer.ID(b.ID()), multiaddr.StringCast("/ip4/1.2.3.4/udp/9/quic-v1"), time.Hour)
+		a.env.Host.Peerstore().ClearAddrs(peer.ID(b.ID()))
+		a.env.Host.Peerstore().AddAddr(peer.ID(b.ID()), multiaddr.StringCast("/ip4/1.2.3.4/udp/9/quic-v1"), time.Hour)
 		b.Handle(protocolEcho, echo)
 		began, took := time.Now(), make(chan time.Duration)
 		go func() {

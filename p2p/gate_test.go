@@ -83,7 +83,7 @@ func TestExpelled(t *testing.T) {
 			if _, err := wire.ReadMessage(st, 10); err != nil {
 				t.Fatal(err)
 			}
-			a.known.Greeted.Note(peer.ID(n.ID()), time.Now())
+			a.env.Greeted.Note(peer.ID(n.ID()), time.Now())
 			open = append(open, st)
 		}
 		id := out.ID()
@@ -93,7 +93,7 @@ func TestExpelled(t *testing.T) {
 		if _, err := open[0].Read(make([]byte, 1)); err == nil || wire.TimedOut(err) {
 			t.Errorf("a stream of who was expelled: %v", err)
 		}
-		if a.known.Greeted.Has(peer.ID(id), time.Now()) || !a.known.Greeted.Has(peer.ID(other.ID()), time.Now()) {
+		if a.env.Greeted.Has(peer.ID(id), time.Now()) || !a.env.Greeted.Has(peer.ID(other.ID()), time.Now()) {
 			t.Error("who is relayed for")
 		}
 		time.Sleep(2 * gate.AskAgain)
@@ -120,7 +120,7 @@ func TestNobodySlipsInWhileOthersAreExpelled(t *testing.T) {
 	inGates(t, func(t *testing.T, nets []*Network, porters []*porter) {
 		a, b := nets[0], nets[1]
 		for i, way := range [][2]*Network{{a, b}, {b, a}} {
-			_ = a.host.Network().ClosePeer(b.host.ID())
+			_ = a.env.Host.Network().ClosePeer(b.env.Host.ID())
 			time.Sleep(2 * gate.AskAgain)
 			meanwhile := func() { a.Expel(func(slot.PeerID) bool { return true }) }
 			porters[0].first.Store(&meanwhile)
@@ -128,7 +128,7 @@ func TestNobodySlipsInWhileOthersAreExpelled(t *testing.T) {
 			if err == nil {
 				_ = s.Reset()
 			}
-			if a.gate().Knows(b.host.ID()) {
+			if a.gate().Knows(b.env.Host.ID()) {
 				t.Errorf("way %d: let in by a decision from before", i)
 			}
 			time.Sleep(2 * gate.AskAgain)
@@ -172,13 +172,13 @@ func TestExpelledWhileAStreamIsOpened(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			_ = s.Reset()
-			plain := a.host
-			a.host = expelling{plain, func() { a.gate().Purge(func(slot.PeerID) bool { return true }) }}
+			plain := a.env.Host
+			a.env.Host = expelling{plain, func() { a.gate().Purge(func(slot.PeerID) bool { return true }) }}
 			if s, err = open(); !errors.Is(err, ErrNotAdmitted) {
 				t.Errorf("%s: %v", name, err)
 				_ = s.Reset()
 			}
-			a.host = plain
+			a.env.Host = plain
 			time.Sleep(2 * gate.AskAgain)
 		}
 	})

@@ -100,12 +100,12 @@ func (n *Network) hello(ctx context.Context, to slot.PeerID, mine Hello, heard f
 	defer stop()
 	answer, giveBack, err := n.ask(s, b, heard)
 	if err != nil {
-		return Hello{}, n.tasks.Err(fmt.Errorf("hello to %s: %w", to.Short(), errors.Join(err, ctx.Err())))
+		return Hello{}, n.env.Tasks.Err(fmt.Errorf("hello to %s: %w", to.Short(), errors.Join(err, ctx.Err())))
 	}
 	defer giveBack()
 	theirs, err := parseReply(to, answer)
 	if err == nil && theirs.Run == mine.Run {
-		n.known.Greeted.Note(peer.ID(to), time.Now())
+		n.env.Greeted.Note(peer.ID(to), time.Now())
 	}
 	return theirs, err
 }
@@ -136,12 +136,12 @@ func (n *Network) SetHello(f func(from slot.PeerID, theirs Hello) (Hello, error)
 		noted := func(from slot.PeerID, theirs Hello) (Hello, error) {
 			ours, err := f(from, theirs)
 			if err == nil && ours.Run == theirs.Run {
-				n.known.Greeted.Note(peer.ID(from), time.Now())
+				n.env.Greeted.Note(peer.ID(from), time.Now())
 			}
 			return ours, err
 		}
 		if err := answerHello(from, s, memory, noted); err != nil {
-			n.cfg.Logger.Debug("hello failed", "peer", from, "err", err)
+			n.env.Log.Debug("hello failed", "peer", from, "err", err)
 			_ = s.Reset()
 		}
 	})

@@ -196,13 +196,13 @@ func TestHelloOfAnotherRunIsNoGreeting(t *testing.T) {
 				t.Fatal(err)
 			}
 			now, want := time.Now(), answer == "run"
-			if got := a.known.Greeted.Has(peer.ID(b.ID()), now); got != want {
+			if got := a.env.Greeted.Has(peer.ID(b.ID()), now); got != want {
 				t.Errorf("answered as of run %q: greeted %v", answer, got)
 			}
-			if got := b.known.Greeted.Has(peer.ID(a.ID()), now); got != want {
+			if got := b.env.Greeted.Has(peer.ID(a.ID()), now); got != want {
 				t.Errorf("answering as of run %q: greeted %v", answer, got)
 			}
-			if a.known.Greeted.Has(peer.ID(b.ID()), now.Add(peers.GreetedTerm)) {
+			if a.env.Greeted.Has(peer.ID(b.ID()), now.Add(peers.GreetedTerm)) {
 				t.Error("greeted for ever")
 			}
 		})
@@ -217,7 +217,7 @@ func TestRefusedIsNoGreeting(t *testing.T) {
 		if _, err := a.Hello(t.Context(), b.ID(), Hello{Run: "run"}); err == nil {
 			t.Error("not refused")
 		}
-		if a.known.Greeted.Has(peer.ID(b.ID()), time.Now()) || b.known.Greeted.Has(peer.ID(a.ID()), time.Now()) {
+		if a.env.Greeted.Has(peer.ID(b.ID()), time.Now()) || b.env.Greeted.Has(peer.ID(a.ID()), time.Now()) {
 			t.Error("greeted")
 		}
 	})

@@ -72,7 +72,7 @@ func (n *Network) NewMessenger(proto string, limit int,
 	}
 	m.mu.out = make(map[slot.PeerID]*outbox)
 	m.mu.in = make(map[slot.PeerID]*inbox)
-	n.tasks.Go(m.reportDrops)
+	n.env.Tasks.Go(m.reportDrops)
 	n.Handle(proto, m.receive)
 	return m
 }
@@ -99,8 +99,8 @@ func (m *Messenger) enqueue(to slot.PeerID, msg []byte) error {
 	}
 	if o == nil {
 		o = &outbox{m: m, to: to, wake: make(chan struct{}, 1)}
-		if !m.n.tasks.Go(o.run) {
-			return m.n.tasks.Err(nil)
+		if !m.n.env.Tasks.Go(o.run) {
+			return m.n.env.Tasks.Err(nil)
 		}
 		m.mu.out[to] = o
 	}
@@ -117,7 +117,7 @@ func (m *Messenger) enqueue(to slot.PeerID, msg []byte) error {
 }
 
 func (m *Messenger) drop(to slot.PeerID, msg []byte, err error) {
-	m.n.cfg.Logger.Debug("message dropped", "protocol", m.proto, "to", to, "err", err)
+	m.n.env.Log.Debug("message dropped", "protocol", m.proto, "to", to, "err", err)
 	select {
 	case m.drops <- drop{to, msg, err}:
 	default: // the caller is too slow even for bad news
@@ -127,7 +127,7 @@ func (m *Messenger) drop(to slot.PeerID, msg []byte, err error) {
 func (m *Messenger) reportDrops() {
 	for {
 		select {
-		case <-m.n.tasks.Context().Done():
+		case <-m.n.env.Tasks.Context().Done():
 			return
 		case d := <-m.drops:
 			if m.onDrop != nil {
@@ -158,7 +158,7 @@ func (m *Messenger) receive(from slot.PeerID, s wire.Stream) {
 	}
 	for {
 		if err := m.receiveOne(from, s); err != nil {
-			m.n.cfg.Logger.Debug("message stream ended", "protocol", m.proto, "from", from, "err", err)
+			m.n.env.Log.Debug("message stream ended", "protocol", m.proto, "from", from, "err", err)
 			break
 		}
 	}

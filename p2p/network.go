@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	dht "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
@@ -32,14 +31,10 @@ import (
 // goroutine.
 type Network struct {
 	cfg       Config
-	host      host.Host
+	env       peers.Env
 	ownHost   bool
 	key       crypto.PrivKey
-	dht       *dht.IpfsDHT
 	count     traffic
-	tasks     *tasks.Group
-	known     peers.Known
-	dialer    *dial.Dialer
 	ports     *tcpnet.Ports // nil without, as bulk
 	bulk      *bulk.Conns   // nil without TCP, TLS or a host of its own
 	discovery *discovery.Discovery
@@ -51,6 +46,7 @@ type Network struct {
 	nat       *nat.NAT
 	closure   atomic.Pointer[closure] // nil: anybody may come
 	streams   *streams
+	endErr    error // of what is closed at the end
 }
 
 // life is which peers are alive, and over which connections.
@@ -77,8 +73,8 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 		opt(&o)
 	}
 	n := &Network{
-		cfg: cfg, answers: limits.NewBudget(helloMemory), tasks: tasks.NewGroup(), ranks: dial.NewRanks(),
-		known: peers.Known{Greeted: peers.NewGreeted()}, streams: newStreams(),
+		cfg: cfg, env: peers.Env{Tasks: tasks.NewGroup(context.Background())}, answers: limits.NewBudget(helloMemory),
+		ranks: dial.NewRanks(), streams: newStreams(),
 		life: life{signs: liveness.NewSigns(), relays: liveness.NewRelays()},
 	}
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
@@ -99,32 +95,23 @@ func (n *Network) open(o options) (err error) {
 	if err := n.openHost(o, inlet); err != nil {
 		return err
 	}
-	n.known.Members = peers.NewMembers(n.host.ConnManager())
-	if n.known.Events, err = peers.NewEvents(n.host); err != nil {
-		return err
-	}
-	n.tasks.Go(func() { n.known.Events.Run(n.tasks.Context()) })
-	if n.dht, err = discovery.NewDHT(n.host); err != nil {
+	kad, err := discovery.NewDHT(n.env.Host)
+	if err != nil {
 		return fmt.Errorf("starting the DHT: %w", err)
 	}
-	n.dialer = dial.NewDialer(n.host, func(ctx context.Context, id peer.ID) error {
-		_, err := n.dht.FindPeer(ctx, id)
-		return err
-	}, n.cfg.Logger)
+	n.atEnd(kad.Close)
+	n.env = peers.NewEnv(n.env.Host, n.env.Tasks, kad.FindPeer, n.cfg.Logger)
 	if err := n.listen(inlet); err != nil {
 		return err
 	}
 	post := n.NewMessenger(ProtocolPulse, 1, func(from slot.PeerID, _ []byte) { n.life.signs.Pulsed(peer.ID(from)) },
 		nil)
-	n.life.pulses = liveness.NewPulses(n.liveness(), n.cfg.Pulse, n.life.signs, post.Send)
-	n.discovery = discovery.New(discovery.Env{
-		Host: n.host, DHT: n.dht, Tasks: n.tasks, Events: n.known.Events, Greeted: n.known.Greeted, Dialer: n.dialer,
-		Ranks: n.ranks, Log: n.cfg.Logger,
-	}, discovery.Config{
+	n.life.pulses = liveness.NewPulses(n.env, n.cfg.Pulse, n.life.signs, post.Send)
+	n.discovery = discovery.New(discovery.Env{Env: n.env, DHT: kad, Ranks: n.ranks}, discovery.Config{
 		Bootstrap: n.cfg.Bootstrap, PeersFile: n.cfg.PeersFile, MDNS: n.cfg.MDNS,
 		AdvertiseEvery: n.cfg.AdvertiseEvery, FindEvery: n.cfg.FindEvery, Announced: len(n.cfg.Announce) > 0,
 	})
-	n.life.changes = liveness.NewAddressChanges(n.liveness(), n.life.pulses, n.discovery.Hurry, n.endBulk,
+	n.life.changes = liveness.NewAddressChanges(n.env, n.life.pulses, n.discovery.Hurry, n.endBulk,
 		liveness.SourceTo)
 	n.probes = serveProbes(n)
 	if err := n.openReach(); err != nil {
@@ -132,7 +119,7 @@ func (n *Network) open(o options) (err error) {
 	}
 	n.discovery.Start()
 	if n.ownHost {
-		n.tasks.Go(n.life.changes.Run)
+		n.env.Tasks.Go(n.life.changes.Run)
 	}
 	return nil
 }
@@ -145,7 +132,7 @@ func (n *Network) listen(inlet *tcpnet.Inlet) (err error) {
 		}
 	}
 	if n.ownHost {
-		return listen(n.host, n.cfg)
+		return listen(n.env.Host, n.cfg)
 	}
 	return nil
 }
@@ -160,15 +147,14 @@ func (n *Network) openReach() (err error) {
 			return err
 		}
 	}
-	env := n.liveness()
-	n.tasks.Go(func() { n.life.relays.Watch(env, n.cfg.Pulse, n.nat.RelaysInUse) })
+	n.env.Tasks.Go(func() { n.life.relays.Watch(n.env, n.cfg.Pulse, n.nat.RelaysInUse) })
 	return n.nat.Start()
 }
 
 func (n *Network) openHost(o options, inlet *tcpnet.Inlet) (err error) {
 	if o.host != nil {
-		n.host = o.host
-		if n.key = n.host.Peerstore().PrivKey(n.host.ID()); n.key == nil {
+		n.env.Host = o.host
+		if n.key = n.env.Host.Peerstore().PrivKey(n.env.Host.ID()); n.key == nil {
 			return errors.New("the given host's private key is not in its peerstore: add it with " +
 				"Peerstore().AddPrivKey")
 		}
@@ -180,17 +166,18 @@ func (n *Network) openHost(o options, inlet *tcpnet.Inlet) (err error) {
 	if inlet != nil {
 		n.ports = tcpnet.NewPorts(func(a multiaddr.Multiaddr) bool { return n.ranks.PrefersQUIC(a) })
 	}
-	if n.host, err = newHost(n, inlet); err != nil {
+	if n.env.Host, err = newHost(n, inlet); err != nil {
 		return err
 	}
 	n.ownHost = true
+	n.atEnd(n.env.Host.Close)
 	return nil
 }
 
 // Close resets all streams, waits for handlers and everything else that the Network started, and
 // closes the host unless it was given. Closing twice does nothing.
 func (n *Network) Close() error {
-	if !n.tasks.Stop() {
+	if !n.env.Tasks.Stop() {
 		return nil
 	}
 	streams, protocols := n.streams.close()
@@ -198,51 +185,29 @@ func (n *Network) Close() error {
 		_ = n.nat.CloseRelay() // the host's own end follows
 	}
 	for _, p := range protocols {
-		n.host.RemoveStreamHandler(p)
+		n.env.Host.RemoveStreamHandler(p)
 	}
 	for _, s := range streams {
 		_ = s.Reset()
 	}
-	if n.bulk != nil {
-		n.bulk.Close()
+	n.env.Tasks.Wait()
+	if n.nat != nil {
+		n.nat.Close() // it waits for streams, which the host's end resets
 	}
-	n.tasks.Wait()
-	return n.closeParts()
+	return n.endErr
 }
 
-// closeParts undoes open, top down.
-func (n *Network) closeParts() error {
-	var errs []error
-	if n.dialer != nil {
-		n.dialer.Close()
-	}
-	if n.life.changes != nil {
-		n.life.changes.Close()
-	}
-	if n.life.pulses != nil {
-		n.life.pulses.Close()
-	}
-	if n.dht != nil {
-		errs = append(errs, n.dht.Close())
-	}
-	if n.known.Events != nil {
-		errs = append(errs, n.known.Events.Close())
-	}
-	if n.ownHost {
-		errs = append(errs, n.host.Close())
-	}
-	if n.nat != nil {
-		n.nat.Close()
-	}
-	return errors.Join(errs...)
+// atEnd has Close call f before what was opened earlier is closed.
+func (n *Network) atEnd(f func() error) {
+	n.env.Tasks.After(func() { n.endErr = errors.Join(n.endErr, f()) })
 }
 
 // ID is this peer's ID.
-func (n *Network) ID() slot.PeerID { return slot.PeerID(n.host.ID()) }
+func (n *Network) ID() slot.PeerID { return slot.PeerID(n.env.Host.ID()) }
 
 // Addrs are the full addresses, with /p2p/ID, under which this peer can be reached.
 func (n *Network) Addrs() []string {
-	addrs, err := peer.AddrInfoToP2pAddrs(host.InfoFromHost(n.host))
+	addrs, err := peer.AddrInfoToP2pAddrs(host.InfoFromHost(n.env.Host))
 	if err != nil {
 		return nil // a host's own ID always makes an address
 	}
@@ -256,8 +221,8 @@ func (n *Network) Addrs() []string {
 // Peers are the IDs of the peers connected now, whichever run they are in, sorted. Those that are
 // so through a limited relay only, which is none of ours, are not among them.
 func (n *Network) Peers() []slot.PeerID {
-	peers := slices.DeleteFunc(n.host.Network().Peers(), func(p peer.ID) bool {
-		return n.host.Network().Connectedness(p) != network.Connected
+	peers := slices.DeleteFunc(n.env.Host.Network().Peers(), func(p peer.ID) bool {
+		return n.env.Host.Network().Connectedness(p) != network.Connected
 	})
 	out := make([]slot.PeerID, len(peers))
 	for i, p := range peers {
@@ -278,7 +243,7 @@ func (n *Network) MaxDownload() int64 { return n.cfg.MaxDownload }
 
 // Sign signs data with this peer's key. Verify checks it.
 func (n *Network) Sign(data []byte) ([]byte, error) {
-	if err := n.tasks.Err(nil); err != nil {
+	if err := n.env.Tasks.Err(nil); err != nil {
 		return nil, err
 	}
 	return n.key.Sign(data)
@@ -289,22 +254,17 @@ func (n *Network) Sign(data []byte) ([]byte, error) {
 func (n *Network) Protect(peers []slot.PeerID) {
 	want := make(map[peer.ID]struct{}, len(peers))
 	for _, p := range peers {
-		if id := peer.ID(p); id != n.host.ID() {
+		if id := peer.ID(p); id != n.env.Host.ID() {
 			want[id] = struct{}{}
 		}
 	}
-	if n.tasks.Context().Err() != nil {
+	if n.env.Tasks.Context().Err() != nil {
 		return
 	}
 	n.discovery.Remember(want)
-	for _, id := range n.known.Members.Set(want) {
+	for _, id := range n.env.Members.Set(want) {
 		n.life.pulses.Send(id)
 	}
-}
-
-// liveness is what that package needs of a Network.
-func (n *Network) liveness() liveness.Env {
-	return liveness.Env{Host: n.host, Tasks: n.tasks, Members: n.known.Members, Dialer: n.dialer, Log: n.cfg.Logger}
 }
 
 // endBulk implements liveness.BulkEnder.

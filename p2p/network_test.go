@@ -205,7 +205,7 @@ func TestConnectionEvents(t *testing.T) {
 		a := simulated(t, s, 0, LAN())
 		var got []bool
 		var mu sync.Mutex
-		a.known.Events.Subscribe(func(p peer.ID, connected bool) {
+		a.env.OnConnection(func(p peer.ID, connected bool) {
 			mu.Lock()
 			defer mu.Unlock()
 			if p != s.Hosts[1].ID() {
@@ -251,7 +251,7 @@ func TestSite(t *testing.T) {
 	if got := a.Site(b.ID()); got != "unknown" {
 		t.Errorf("nobody is connected: %q", got)
 	}
-	if err := a.host.Connect(t.Context(), peer.AddrInfo{ID: b.host.ID(), Addrs: b.host.Addrs()}); err != nil {
+	if err := a.env.Host.Connect(t.Context(), peer.AddrInfo{ID: b.env.Host.ID(), Addrs: b.env.Host.Addrs()}); err != nil {
 		t.Fatal(err)
 	}
 	if got := a.Site(b.ID()); got != "" {

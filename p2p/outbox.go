@@ -25,7 +25,7 @@ func (o *outbox) run() {
 	defer idle.Stop()
 	for {
 		select {
-		case <-o.m.n.tasks.Context().Done():
+		case <-o.m.n.env.Tasks.Context().Done():
 			return
 		case <-o.wake:
 			if o.drain() {
@@ -102,13 +102,13 @@ func (o *outbox) writeOnce(msg []byte) error {
 	}
 	if err != nil {
 		o.abort()
-		return o.m.n.tasks.Err(err)
+		return o.m.n.env.Tasks.Err(err)
 	}
 	return nil
 }
 
 func (o *outbox) open() error {
-	ctx, cancel := context.WithTimeout(o.m.n.tasks.Context(), messengerOpen)
+	ctx, cancel := context.WithTimeout(o.m.n.env.Tasks.Context(), messengerOpen)
 	defer cancel()
 	s, err := o.m.n.Open(ctx, o.to, o.m.proto)
 	if err != nil {

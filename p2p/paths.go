@@ -16,7 +16,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // Ways to a peer.
@@ -49,8 +48,8 @@ const (
 // Paths reports how each peer connected now is reached, by its best connection, sorted by peer.
 func (n *Network) Paths() []Path {
 	var paths []Path
-	for _, id := range n.host.Network().Peers() {
-		best, ok := peers.BestConn(n.host.Network(), id)
+	for _, id := range n.env.Host.Network().Peers() {
+		best, ok := n.env.BestConn(id)
 		if !ok {
 			continue
 		}
@@ -69,8 +68,8 @@ func (n *Network) Paths() []Path {
 // through a relay.
 func (n *Network) Relayed() map[slot.PeerID]bool {
 	relayed := make(map[slot.PeerID]bool)
-	for _, id := range n.host.Network().Peers() {
-		if best, ok := peers.BestConn(n.host.Network(), id); ok && !best.Stat().Limited {
+	for _, id := range n.env.Host.Network().Peers() {
+		if best, ok := n.env.BestConn(id); ok && !best.Stat().Limited {
 			relayed[slot.PeerID(id)] = addr.IsRelayed(best.RemoteMultiaddr())
 		}
 	}
@@ -125,15 +124,15 @@ func (r *rtts) of(n *Network, id peer.ID, c network.Conn) time.Duration {
 			clear(r.mu.known)
 		}
 		r.mu.known[id] = was
-		n.tasks.Go(func() { r.measure(n, id, c.ID()) })
+		n.env.Tasks.Go(func() { r.measure(n, id, c.ID()) })
 	}
 	return was.took
 }
 
 func (r *rtts) measure(n *Network, id peer.ID, conn string) {
-	ctx, cancel := context.WithTimeout(n.tasks.Context(), rttTimeout)
+	ctx, cancel := context.WithTimeout(n.env.Tasks.Context(), rttTimeout)
 	defer cancel()
-	took, err := liveness.Ping(ctx, n.host, id)
+	took, err := liveness.Ping(ctx, n.env.Host, id)
 	if err != nil {
 		return
 	}
@@ -150,7 +149,7 @@ func (r *rtts) measure(n *Network, id peer.ID, conn string) {
 // machine, and "unknown" for a peer that is not connected.
 func (n *Network) Site(id slot.PeerID) string {
 	site := "unknown"
-	for _, c := range n.host.Network().ConnsToPeer(peer.ID(id)) {
+	for _, c := range n.env.Host.Network().ConnsToPeer(peer.ID(id)) {
 		if addr.IP(c.RemoteMultiaddr()).IsLoopback() {
 			return ""
 		}
@@ -184,9 +183,8 @@ func (n *Network) Reach() Reach { return n.nat.Reach() }
 // newNAT makes what makes this peer reachable, and what it relays for others.
 func (n *Network) newNAT() (*nat.NAT, error) {
 	return nat.New(nat.Env{
-		Host: n.host, OwnHost: n.ownHost, Tasks: n.tasks, Events: n.known.Events, Members: n.known.Members,
-		Greeted: n.known.Greeted,
-		Log:     n.cfg.Logger, Nodes: n.discovery.Nodes, IsOfRun: n.isOfRun, MustEnd: mustEnd, Guesses: n.guesses,
+		Env: n.env, OwnHost: n.ownHost, Nodes: n.discovery.Nodes, IsOfRun: n.isOfRun, MustEnd: mustEnd,
+		Guesses: n.guesses,
 	}, nat.Config{
 		Announce: n.cfg.Announce, Relay: n.cfg.Relay, Upload: n.count.upload, Download: n.count.download,
 		MaxUpload: n.cfg.MaxUpload, MaxDownload: n.cfg.MaxDownload, Carried: n.count.carried,

@@ -37,10 +37,7 @@ func (n *Network) gate() *gate.Gate {
 // (identify, the DHT) stays open, and so does hello where there is no keeper: a peer that is not
 // listed learns there that it is refused. SetGate must be called before protocols are handled.
 func (n *Network) SetGate(keeper Gatekeeper, listed func(slot.PeerID) bool) error {
-	g := gate.New(gate.Net{
-		Tasks: n.tasks, Events: n.known.Events, On: n.host.Network(), Open: n.Open, Greeting: ProtocolHello,
-		Log: n.cfg.Logger,
-	}, keeper, listed)
+	g := gate.New(gate.Env{Env: n.env, Open: n.Open, Greeting: ProtocolHello}, keeper, listed)
 	if !n.closure.CompareAndSwap(nil, &closure{g, n.streams.handled()}) {
 		g.Lift()
 		return errors.New("the network is closed for another run already: a private run needs one of its own")
@@ -74,14 +71,14 @@ func (n *Network) LiftGate() {
 // more.
 func (n *Network) Expel(out func(slot.PeerID) bool) {
 	for _, id := range n.gate().Purge(out) {
-		n.known.Greeted.Forget(id)
+		n.env.Greeted.Forget(id)
 		if n.bulk != nil {
 			// a peer that dials at once is connected again before the end of its connections is
 			// reported
 			n.bulk.Disconnected(id)
 		}
-		if err := n.host.Network().ClosePeer(id); err != nil {
-			n.cfg.Logger.Debug("closing the connections of a peer that was let in", "peer", id, "err", err)
+		if err := n.env.Host.Network().ClosePeer(id); err != nil {
+			n.env.Log.Debug("closing the connections of a peer that was let in", "peer", id, "err", err)
 		}
 	}
 }
@@ -89,7 +86,7 @@ func (n *Network) Expel(out func(slot.PeerID) bool) {
 // Host is the libp2p host, for package gossip: its streams go through the gate, if there is one.
 func (n *Network) Host() host.Host {
 	if n.gate() == nil {
-		return n.host
+		return n.env.Host
 	}
-	return gate.Host(n.host, n.gate)
+	return gate.Host(n.env.Host, n.gate)
 }

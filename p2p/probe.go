@@ -17,7 +17,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // A probe is one stream, on which nothing is answered that was not asked for:
@@ -73,7 +72,7 @@ func serveProbes(n *Network) *prober {
 	p.mu.used = make(map[string]int)
 	n.Handle(ProtocolProbe, func(from slot.PeerID, s wire.Stream) {
 		if err := p.answer(peer.ID(from), s); err != nil {
-			n.cfg.Logger.Debug("probe failed", "peer", from, "err", err)
+			n.env.Log.Debug("probe failed", "peer", from, "err", err)
 			_ = s.Reset()
 		}
 	})
@@ -140,7 +139,7 @@ func (p *prober) answer(from peer.ID, s wire.Stream) error {
 // remoteAddr is where a peer that is connected comes from, by the way that new streams take; empty
 // if it is not connected.
 func (n *Network) remoteAddr(id peer.ID) multiaddr.Multiaddr {
-	if c, ok := peers.BestConn(n.host.Network(), id); ok {
+	if c, ok := n.env.BestConn(id); ok {
 		return c.RemoteMultiaddr()
 	}
 	return nil
@@ -159,7 +158,7 @@ func (n *Network) Probe(ctx context.Context, to slot.PeerID, size int) (r Probe,
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
 	if r, err = probe(s, min(size, MaxProbe)); err != nil {
-		return r, n.tasks.Err(fmt.Errorf("probe of %s: %w", to.Short(), errors.Join(err, ctx.Err())))
+		return r, n.env.Tasks.Err(fmt.Errorf("probe of %s: %w", to.Short(), errors.Join(err, ctx.Err())))
 	}
 	r.Addr = n.remoteAddr(peer.ID(to)).String()
 	return r, nil

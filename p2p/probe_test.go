@@ -17,7 +17,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // probed makes two connected Networks with links of 20 Mbit/s and 10 ms each way, of which the
@@ -121,7 +120,7 @@ func TestProbeTellsTheBestAddress(t *testing.T) {
 		s := openRelays(t, 1, 2, always())
 		s.reserved(t, 1)
 		a, b := s.peers[0], s.peers[1]
-		if err := a.dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
+		if err := a.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
 			t.Fatal(err)
 		}
 		if r, err := a.Probe(t.Context(), b.ID(), 0); err != nil || !strings.Contains(r.Observed, "p2p-circuit") {
@@ -142,10 +141,10 @@ func (n *Network) dialDirectTo(t *testing.T, to *Network, addrs []multiaddr.Mult
 	t.Helper()
 	n.Host().Peerstore().AddAddrs(peer.ID(to.ID()), addrs, time.Hour)
 	ctx := network.WithForceDirectDial(t.Context(), "test")
-	if err := n.host.Connect(ctx, peer.AddrInfo{ID: peer.ID(to.ID())}); err != nil {
+	if err := n.env.Host.Connect(ctx, peer.AddrInfo{ID: peer.ID(to.ID())}); err != nil {
 		t.Fatal(err)
 	}
-	if !peers.ConnectedDirectly(n.host.Network(), peer.ID(to.ID())) {
+	if !n.env.ConnectedDirectly(peer.ID(to.ID())) {
 		t.Fatal("no direct connection")
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func connected(a, b *Network) bool {
-	return a.host.Network().Connectedness(peer.ID(b.ID())) == network.Connected
+	return a.env.Host.Network().Connectedness(peer.ID(b.ID())) == network.Connected
 }
 
 // members makes two peers that take each other for members.
@@ -56,7 +56,7 @@ func TestASilentMemberIsDisconnected(t *testing.T) {
 func TestOnlyWhoPulsesIsJudged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
-		conn := a.host.Network().ConnsToPeer(peer.ID(b.ID()))[0]
+		conn := a.env.Host.Network().ConnsToPeer(peer.ID(b.ID()))[0]
 		a.Protect([]slot.PeerID{b.ID()})
 		a.Handle(protocolEcho, echo)
 		if _, err := roundTrip(t.Context(), b, a.ID(), protocolEcho, []byte("b can be heard")); err != nil {
@@ -115,7 +115,7 @@ func TestWhateverComesIsLife(t *testing.T) {
 func TestABrokenConnectionIsDialledAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := members(t)
-		before := a.host.Network().ConnsToPeer(peer.ID(b.ID()))
+		before := a.env.Host.Network().ConnsToPeer(peer.ID(b.ID()))
 		for _, c := range before {
 			_ = c.Close()
 		}
@@ -123,7 +123,7 @@ func TestABrokenConnectionIsDialledAgain(t *testing.T) {
 		if !connected(a, b) || !connected(b, a) {
 			t.Error("not connected again")
 		}
-		for _, c := range a.host.Network().ConnsToPeer(peer.ID(b.ID())) {
+		for _, c := range a.env.Host.Network().ConnsToPeer(peer.ID(b.ID())) {
 			if c == before[0] {
 				t.Error("the connection was not closed")
 			}

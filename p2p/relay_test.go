@@ -226,7 +226,7 @@ func TestRelayServesItsRuns(t *testing.T) {
 				t.Errorf("%s is reachable through %v", n.ID(), n.Reach().Relays)
 			}
 			n.Host().Peerstore().AddAddrs(peer.ID(member.ID()), member.Host().Addrs(), time.Hour)
-			if err := n.dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(member.ID())}); err == nil {
+			if err := n.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(member.ID())}); err == nil {
 				t.Errorf("%s connected to the member through the relay", n.ID())
 			}
 		}

@@ -21,7 +21,7 @@ func TestReservationEndsWithItsConnection(t *testing.T) {
 			}
 			s.Connect(1, 0) // before anybody looked
 			time.Sleep(5 * time.Second)
-			if err := b.dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(a.ID())}); err != nil {
+			if err := b.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(a.ID())}); err != nil {
 				t.Errorf("the peer cannot be reached through the relay any more: %v", err)
 			}
 			_ = b.Host().Network().ClosePeer(peer.ID(a.ID()))

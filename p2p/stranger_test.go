@@ -45,18 +45,18 @@ func TestStrangersAtEveryProtocol(t *testing.T) {
 	for _, proto := range []string{ProtocolHello, ProtocolKey, ProtocolLedger, ProtocolExchange, ProtocolState} {
 		n.Handle(proto, func(slot.PeerID, wire.Stream) { t.Errorf("%s is handled", proto) })
 	}
-	all := n.host.Mux().Protocols()
+	all := n.env.Host.Mux().Protocols()
 	if slices.Sort(all); !slices.Equal(all, served) {
 		t.Fatalf("a host serves %q", all)
 	}
-	if err := x.host.Connect(t.Context(), peer.AddrInfo{ID: n.host.ID(), Addrs: n.host.Addrs()}); err != nil {
+	if err := x.env.Host.Connect(t.Context(), peer.AddrInfo{ID: n.env.Host.ID(), Addrs: n.env.Host.Addrs()}); err != nil {
 		t.Fatal(err)
 	}
 	y := loopback(t, Config{Bootstrap: n.Addrs()})
 	before := heap()
 	for _, proto := range all {
 		for range 32 {
-			if s, err := x.host.NewStream(t.Context(), n.host.ID(), proto); err == nil {
+			if s, err := x.env.Host.NewStream(t.Context(), n.env.Host.ID(), proto); err == nil {
 				defer s.Reset() //nolint:errcheck // the test is over
 				_, _ = s.Write(append([]byte{0, 0, 0xff, 0xff}, make([]byte, 4<<10)...))
 				if proto == ProtocolAdmit || !ours(proto) {

@@ -108,16 +108,16 @@ func (n *Network) track(s network.Stream) *stream {
 // first where that is needed. The caller closes or resets it. An unknown protocol may show only at
 // the first Read.
 func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
-	ctx, cancel := n.tasks.Join(ctx)
+	ctx, cancel := n.env.Tasks.Join(ctx)
 	defer cancel()
 	s, err := n.openStream(ctx, peer.ID(to), protocol.ID(proto))
 	if err != nil {
-		return nil, n.tasks.Err(fmt.Errorf("stream %s to %s: %w", proto, to.Short(), err))
+		return nil, n.env.Tasks.Err(fmt.Errorf("stream %s to %s: %w", proto, to.Short(), err))
 	}
 	if t := n.track(s); t != nil {
 		return t, nil
 	}
-	return nil, n.tasks.Err(nil)
+	return nil, n.env.Tasks.Err(nil)
 }
 
 // OpenBulk is Open for the protocols of much data (exchange, state, probe): it takes the fastest
@@ -125,10 +125,10 @@ func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.
 // Close does nothing there.
 func (n *Network) OpenBulk(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
 	if n.bulk != nil && bulky(protocol.ID(proto)) {
-		ctx, cancel := n.tasks.Join(ctx)
+		ctx, cancel := n.env.Tasks.Join(ctx)
 		defer cancel()
 		if err := n.reach(ctx, peer.ID(to), protocol.ID(proto)); err != nil {
-			return nil, n.tasks.Err(fmt.Errorf("stream %s to %s: %w", proto, to.Short(), err))
+			return nil, n.env.Tasks.Err(fmt.Errorf("stream %s to %s: %w", proto, to.Short(), err))
 		}
 		if s, err := n.bulk.Open(ctx, peer.ID(to), protocol.ID(proto)); err == nil {
 			if err := n.gate().StillPasses(s, peer.ID(to), protocol.ID(proto)); err != nil {
@@ -147,7 +147,7 @@ func (n *Network) openStream(ctx context.Context, to peer.ID, proto protocol.ID)
 	if purposeOf(proto) == control {
 		ctx = network.WithAllowLimitedConn(ctx, "small things")
 	}
-	s, err := n.host.NewStream(ctx, to, proto)
+	s, err := n.env.Host.NewStream(ctx, to, proto)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (n *Network) openStream(ctx context.Context, to peer.ID, proto protocol.ID)
 
 // reach connects to a peer, and goes through the gate.
 func (n *Network) reach(ctx context.Context, to peer.ID, proto protocol.ID) error {
-	if err := n.dialer.Connect(ctx, peer.AddrInfo{ID: to}); err != nil {
+	if err := n.env.Dialer.Connect(ctx, peer.AddrInfo{ID: to}); err != nil {
 		return err
 	}
 	return n.gate().Pass(ctx, to, proto)
@@ -172,14 +172,14 @@ func (n *Network) reach(ctx context.Context, to peer.ID, proto protocol.ID) erro
 func (n *Network) Handle(proto string, f func(from slot.PeerID, s wire.Stream)) {
 	id := protocol.ID(proto)
 	if n.streams.setHandler(id, f) {
-		n.host.SetStreamHandler(id, func(s network.Stream) { n.handle(s, id, f) })
+		n.env.Host.SetStreamHandler(id, func(s network.Stream) { n.handle(s, id, f) })
 	}
 }
 
 // unhandle ends Handle for streams to come.
 func (n *Network) unhandle(id protocol.ID) {
 	n.streams.dropHandler(id)
-	n.host.RemoveStreamHandler(id)
+	n.env.Host.RemoveStreamHandler(id)
 }
 
 func (n *Network) handle(s network.Stream, id protocol.ID, f func(slot.PeerID, wire.Stream)) {
@@ -200,11 +200,11 @@ func (n *Network) admit(key inboundKey) bool {
 	if !n.gate().Admits(key.from, key.proto) {
 		return false
 	}
-	if !n.tasks.Enter() {
+	if !n.env.Tasks.Enter() {
 		return false
 	}
 	if !n.streams.enter(key, min(n.cfg.MaxStreamsPerPeer, streamsAtOnce(key.proto))) {
-		n.tasks.Leave()
+		n.env.Tasks.Leave()
 		return false
 	}
 	return true
@@ -234,8 +234,7 @@ func (n *Network) turns(proto protocol.ID) (*limits.WriteTurns, *limits.ReadTurn
 // newBulk makes the bulk connections of the Network's own host.
 func (n *Network) newBulk(inlet *tcpnet.Inlet) (*bulk.Conns, error) {
 	return bulk.New(bulk.Env{
-		Host: n.host, Key: n.key, Tasks: n.tasks, Members: n.known.Members, Dialer: n.dialer, Log: n.cfg.Logger,
-		Upload: n.count.upload, Download: n.count.download, Count: &n.count,
+		Env: n.env, Key: n.key, Upload: n.count.upload, Download: n.count.download, Count: &n.count,
 		Saw: func(from peer.ID) { n.life.signs.Saw(from, true) }, Admit: n.admitBulk,
 	}, inlet)
 }
@@ -256,5 +255,5 @@ func (n *Network) admitBulk(from peer.ID, proto protocol.ID) func(wire.Stream) {
 // release undoes admit.
 func (n *Network) release(key inboundKey) {
 	n.streams.leave(key)
-	n.tasks.Leave()
+	n.env.Tasks.Leave()
 }

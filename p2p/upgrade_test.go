@@ -99,7 +99,7 @@ func TestHolesArePunchedAgain(t *testing.T) {
 		seen := time.Now().Add(10 * time.Second)
 		var tries [2]punchTries
 		for i, n := range s.peers {
-			own := n.host.(interface{ AllAddrs() []multiaddr.Multiaddr })
+			own := n.env.Host.(interface{ AllAddrs() []multiaddr.Multiaddr })
 			addrs := func() []multiaddr.Multiaddr {
 				if time.Now().Before(seen) {
 					return nil
@@ -112,7 +112,7 @@ func TestHolesArePunchedAgain(t *testing.T) {
 		}
 		a.Protect([]slot.PeerID{b.ID()})
 		b.Protect([]slot.PeerID{a.ID()})
-		if err := a.dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
+		if err := a.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Until(seen))
@@ -147,7 +147,7 @@ func TestUpgradedWhenADirectWayAppears(t *testing.T) {
 		a.Host().Peerstore().AddAddrs(peer.ID(b.ID()), s.Hosts[2].Network().ListenAddresses(), time.Hour)
 		a.Protect([]slot.PeerID{b.ID()})
 		b.Protect([]slot.PeerID{a.ID()})
-		if err := a.dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
+		if err := a.env.Dialer.Connect(t.Context(), peer.AddrInfo{ID: peer.ID(b.ID())}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -8,13 +8,11 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
@@ -25,6 +23,21 @@ const (
 	// here a moment later than there.
 	aloneTimeout = 5 * time.Second
 )
+
+// take accepts connections until the task group ends, and then ends all.
+func (b *Conns) take(inlet *tcpnet.Inlet) {
+	for {
+		select {
+		case in := <-inlet.Conns():
+			b.accept(in)
+		case <-b.env.Tasks.Context().Done():
+			for _, c := range b.connsOf(func(*conn) bool { return true }) {
+				c.close()
+			}
+			return
+		}
+	}
+}
 
 // accept takes a connection, and returns at once.
 func (b *Conns) accept(in tcpnet.Incoming) {
@@ -49,6 +62,7 @@ func (b *Conns) serve(in tcpnet.Incoming) error {
 	if err := b.admit(c, addr.Site(in.From)); err != nil {
 		return err
 	}
+	defer func() { c.place.Return() }()
 	if err := b.accompanied(c.peer); err != nil {
 		return err
 	}
@@ -76,90 +90,56 @@ func (b *Conns) accompanied(id peer.ID) error {
 	defer cancel()
 	ctx, over := b.env.Dialer.Until(ctx, id)
 	defer over()
-	connected := func() bool { return b.env.Host.Network().Connectedness(id) == network.Connected }
-	if connected() {
+	if b.env.Connected(id) {
 		return nil
 	}
-	if <-ctx.Done(); connected() {
+	if <-ctx.Done(); b.env.Connected(id) {
 		return nil
 	}
 	return fmt.Errorf("a bulk connection of %s, to which libp2p has none", slot.PeerID(id).Short())
 }
 
-// shake is the handshake, after which the connection counts as the peer's.
+// shake is the handshake, after which the connection counts as the peer's. Until then nobody knows
+// whose it is.
 func (b *Conns) shake(in tcpnet.Incoming) (*conn, error) {
-	leave, err := b.enter(in.Conn)
-	if err != nil {
-		return nil, err
+	place := b.shaking.Take(addr.Site(in.From), func() { _ = in.Close() })
+	if place == nil {
+		return nil, errors.New("too many connections shake hands")
 	}
-	defer leave()
-	over, err := b.placeToShake(in.Conn, addr.Site(in.From))
-	if err != nil {
-		return nil, err
-	}
-	defer over()
+	defer place.Return()
 	ctx, cancel := context.WithTimeout(b.env.Tasks.Context(), handshakeTimeout)
 	defer cancel()
 	return b.handshake(ctx, in.Conn, "", in.Scope)
 }
 
-// placeToShake lets a connection shake hands. Nobody knows yet whose it is.
-func (b *Conns) placeToShake(raw net.Conn, site netip.Prefix) (over func(), err error) {
-	b.mu.Lock()
-	mine, lost := b.mu.shaking.Take(site, func() { _ = raw.Close() })
-	b.mu.Unlock()
-	if lost != nil {
-		lost.Evict()
-	}
-	if mine == nil {
-		return nil, errors.New("too many connections shake hands")
-	}
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.mu.shaking.Return(mine)
-	}, nil
-}
-
 // admit counts an accepted connection. Members always have a place: there are few of them, and of
 // each the resource manager takes only so many.
 func (b *Conns) admit(c *conn, site netip.Prefix) error {
-	member := b.env.Members.Has(c.peer)
-	lost, err := b.admitted(c, member, site)
-	if lost != nil {
-		lost.Evict()
-	}
-	return err
-}
-
-func (b *Conns) admitted(c *conn, member bool, site netip.Prefix) (lost *limits.Lease, err error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.mu.closed {
-		return nil, net.ErrClosed
+	stopped := b.stopped()
+	if !stopped {
+		b.mu.taken[c] = struct{}{}
 	}
-	if !member {
-		if c.place, lost = b.mu.strangers.Take(site, c.close); c.place == nil {
-			return nil, fmt.Errorf("%d bulk connections with streams from peers that are not members: no more",
-				b.mu.strangers.Limit())
-		}
+	b.mu.Unlock()
+	switch {
+	case stopped:
+		return net.ErrClosed
+	case b.env.Members.Has(c.peer):
+		return nil
 	}
-	b.mu.taken[c] = struct{}{}
-	return lost, nil
+	if c.place = b.strangers.Take(site, c.close); c.place == nil {
+		c.close()
+		return fmt.Errorf("%d bulk connections with streams from peers that are not members: no more",
+			b.strangers.Held())
+	}
+	return nil
 }
 
 // busy notes whether a stream is served on an accepted connection. A member's needs no place any
 // more.
 func (b *Conns) busy(c *conn, streaming bool) {
-	member := b.env.Members.Has(c.peer)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if c.place == nil {
-		return
-	}
-	if c.place.Busy = streaming; member {
-		b.mu.strangers.Return(c.place)
-		c.place = nil
+	if c.place.SetBusy(streaming); b.env.Members.Has(c.peer) {
+		c.place.Return()
 	}
 }
 

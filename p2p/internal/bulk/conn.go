@@ -14,7 +14,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
@@ -48,7 +47,7 @@ type conn struct {
 	out  []byte           // the writer's scratch for headers
 
 	parked *parked       // while it is idle; guarded by bulk.mu
-	place  *limits.Lease // an accepted stranger's; guarded by bulk.mu
+	place  *limits.Lease // an accepted stranger's; of the goroutine of serve
 }
 
 // handshake makes a bulk connection of a TCP connection. Both sides prove their peer IDs as in
@@ -105,15 +104,6 @@ func (b *Conns) proven(keys <-chan crypto.PubKey) (peer.ID, error) {
 		err = errors.New("that is this peer itself")
 	}
 	return id, err
-}
-
-// newIdentity is what TLS proves this peer's ID with.
-func newIdentity(key crypto.PrivKey) (*libp2ptls.Identity, error) {
-	id, err := libp2ptls.NewIdentity(key)
-	if err != nil {
-		return nil, fmt.Errorf("making a TLS certificate: %w", err)
-	}
-	return id, nil
 }
 
 // close resets the connection and forgets it. Whatever blocks on it ends.

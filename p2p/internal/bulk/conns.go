@@ -3,13 +3,12 @@ package bulk
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/metrics"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -17,10 +16,8 @@ import (
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
@@ -49,12 +46,8 @@ var (
 
 // Env is what bulk connections need of the Network around them.
 type Env struct {
-	Host    host.Host
-	Key     crypto.PrivKey
-	Tasks   *tasks.Group
-	Members *peers.Members
-	Dialer  *dial.Dialer
-	Log     *slog.Logger
+	peers.Env
+	Key crypto.PrivKey
 	// Upload and Download bound the streams, Count counts their bytes.
 	Upload, Download *limits.Bucket
 	Count            metrics.Reporter
@@ -77,46 +70,29 @@ type Conns struct {
 	identity *libp2ptls.Identity
 	news     network.Notifiee
 	reach    func(context.Context, peer.ID) (*conn, error) // dial
-	mu       struct {
+	// connections accepted: those that shake hands, and those of peers that are not members
+	shaking, strangers *limits.Pool
+	mu                 struct {
 		sync.Mutex
-		closed bool
-		peers  map[peer.ID]*peerConns
-		taken  map[*conn]struct{}    // accepted ones, and those that still shake hands
-		raw    map[net.Conn]struct{} // shaking hands
-		// of raw and taken: those accepted, those of peers that are not members
-		shaking, strangers *limits.Pool
+		peers map[peer.ID]*peerConns
+		taken map[*conn]struct{} // accepted ones
 	}
 }
 
-// New begins to take connections out of inlet. The caller closes it before it waits for the task
-// group.
+// New begins to take connections out of inlet. All ends with the task group.
 func New(env Env, inlet *tcpnet.Inlet) (*Conns, error) {
-	b := &Conns{env: env}
+	b := &Conns{env: env, shaking: limits.NewPool(maxShaking), strangers: limits.NewPool(maxStrangers)}
 	b.reach = b.dial
 	b.mu.peers = make(map[peer.ID]*peerConns)
 	b.mu.taken = make(map[*conn]struct{})
-	b.mu.raw = make(map[net.Conn]struct{})
-	b.mu.shaking, b.mu.strangers = limits.NewPool(maxShaking), limits.NewPool(maxStrangers)
 	var err error
-	if b.identity, err = newIdentity(env.Key); err != nil {
-		return nil, err
+	if b.identity, err = libp2ptls.NewIdentity(env.Key); err != nil {
+		return nil, fmt.Errorf("making a TLS certificate: %w", err)
 	}
 	b.news = b.watch()
-	env.Host.Network().Notify(b.news)
+	env.Notify(b.news)
 	env.Tasks.Go(func() { b.take(inlet) })
 	return b, nil
-}
-
-// take accepts connections until the task group ends.
-func (b *Conns) take(inlet *tcpnet.Inlet) {
-	for {
-		select {
-		case in := <-inlet.Conns():
-			b.accept(in)
-		case <-b.env.Tasks.Context().Done():
-			return
-		}
-	}
 }
 
 // Open begins a stream on a connection that is idle or comes about soon. A peer may accept
@@ -222,36 +198,5 @@ func (b *Conns) connsOf(wanted func(*conn) bool) (conns []*conn) {
 	return conns
 }
 
-// Close ends all connections. Their goroutines belong to the task group.
-func (b *Conns) Close() {
-	b.env.Host.Network().StopNotify(b.news)
-	b.mu.Lock()
-	b.mu.closed = true
-	raw := make([]net.Conn, 0, len(b.mu.raw))
-	for c := range b.mu.raw {
-		raw = append(raw, c)
-	}
-	b.mu.Unlock()
-	for _, c := range raw {
-		_ = c.Close() // it is ended in any case
-	}
-	for _, c := range b.connsOf(func(*conn) bool { return true }) {
-		c.close()
-	}
-}
-
-// enter keeps a connection that shakes hands where close finds it. The returned function takes it
-// out.
-func (b *Conns) enter(c net.Conn) (leave func(), err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.mu.closed {
-		return nil, net.ErrClosed
-	}
-	b.mu.raw[c] = struct{}{}
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.mu.raw, c)
-	}, nil
-}
+// stopped says that no connection may begin any more.
+func (b *Conns) stopped() bool { return b.env.Tasks.Context().Err() != nil }

@@ -69,21 +69,15 @@ func (b *Conns) dialScoped(ctx context.Context, to peer.ID, a multiaddr.Multiadd
 	tcpnet.PrepareTCP(raw)
 	shaking, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	leave, err := b.enter(raw)
-	if err != nil {
-		_ = raw.Close()
-		return nil, err
-	}
-	defer leave()
+	defer context.AfterFunc(shaking, func() { _ = raw.Close() })()
 	c, err := b.handshake(shaking, raw, to, scope)
 	if err == nil {
 		_, err = c.expect(kindReady, time.Now().Add(handshakeTimeout))
 	}
 	if err != nil {
 		_ = raw.Close() // it may be closed already
-		return nil, err
 	}
-	return c, nil
+	return c, err
 }
 
 // dialable are the addresses of a peer that are likely to answer, by its connections and the known

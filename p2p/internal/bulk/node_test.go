@@ -25,7 +25,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
@@ -71,14 +70,13 @@ type node struct {
 
 func newNode(t testing.TB, h host.Host, inlet *tcpnet.Inlet) *node {
 	t.Helper()
-	group, log := tasks.NewGroup(), slog.New(slog.DiscardHandler)
+	group := tasks.NewGroup(context.Background())
 	n := &node{host: h, count: &counted{}}
 	n.served.handlers = make(map[string]func(slot.PeerID, wire.Stream))
-	dialer := dial.NewDialer(h, nil, log)
 	var err error
 	n.Conns, err = New(Env{
-		Host: h, Key: h.Peerstore().PrivKey(h.ID()), Tasks: group, Members: peers.NewMembers(h.ConnManager()),
-		Dialer: dialer, Log: log, Upload: limits.NewBucket(0), Download: limits.NewBucket(0), Count: n.count,
+		Env: peers.NewEnv(h, group, nil, slog.New(slog.DiscardHandler)), Key: h.Peerstore().PrivKey(h.ID()),
+		Upload: limits.NewBucket(0), Download: limits.NewBucket(0), Count: n.count,
 		Saw: func(peer.ID) {}, Admit: n.admits,
 	}, inlet)
 	if err != nil {
@@ -86,9 +84,7 @@ func newNode(t testing.TB, h host.Host, inlet *tcpnet.Inlet) *node {
 	}
 	n.Close = sync.OnceValue(func() error {
 		group.Stop()
-		n.Conns.Close()
 		group.Wait()
-		dialer.Close()
 		return nil
 	})
 	t.Cleanup(func() { _ = n.Close() })

@@ -57,7 +57,7 @@ func (b *Conns) takeIdle(to peer.ID) (*conn, error) {
 		p.idle = p.idle[:n-1]
 		return c, nil
 	}
-	if b.mu.closed || len(p.conns)+p.dialing >= MaxConns || time.Now().Before(p.until) {
+	if b.stopped() || len(p.conns)+p.dialing >= MaxConns || time.Now().Before(p.until) {
 		return nil, errNone
 	}
 	p.dialing++
@@ -69,11 +69,11 @@ func (b *Conns) dialled(to peer.ID, began time.Time, c *conn, err error) *conn {
 	b.mu.Lock()
 	p := b.mu.peers[to]
 	p.dialing--
-	closed := b.mu.closed
+	stopped := b.stopped()
 	switch {
 	case err != nil:
 		p.failed(began, time.Now())
-	case !closed:
+	case !stopped:
 		p.conns[c] = struct{}{}
 		if p.broke == 0 {
 			p.backoff = 0
@@ -86,7 +86,7 @@ func (b *Conns) dialled(to peer.ID, began time.Time, c *conn, err error) *conn {
 		return nil
 	}
 	// libp2p's went meanwhile
-	if closed || b.env.Host.Network().Connectedness(to) != network.Connected {
+	if stopped || !b.env.Connected(to) {
 		c.close()
 		return nil
 	}
@@ -108,7 +108,7 @@ const maxBroke = 3
 // broke notes that a stream that began then ended so. What ends with libp2p's connection says
 // nothing.
 func (b *Conns) broke(id peer.ID, began time.Time) {
-	if b.env.Host.Network().Connectedness(id) != network.Connected {
+	if !b.env.Connected(id) {
 		return
 	}
 	now := time.Now()
@@ -150,9 +150,6 @@ func (b *Conns) forget(c *conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.mu.taken, c)
-	if c.place != nil {
-		b.mu.strangers.Return(c.place)
-	}
 	p := b.mu.peers[c.peer]
 	if p == nil || !c.dialled {
 		return
@@ -186,12 +183,12 @@ func (b *Conns) Disconnected(id peer.ID) {
 	}
 }
 
-// watch is for host.Network().Notify.
+// watch is for Env.Notify.
 func (b *Conns) watch() network.Notifiee {
 	return &network.NotifyBundle{
 		ConnectedF: func(_ network.Network, c network.Conn) { b.anew(c.RemotePeer()) },
-		DisconnectedF: func(w network.Network, c network.Conn) {
-			if id := c.RemotePeer(); w.Connectedness(id) != network.Connected {
+		DisconnectedF: func(_ network.Network, c network.Conn) {
+			if id := c.RemotePeer(); !b.env.Connected(id) {
 				b.Disconnected(id)
 			}
 		},

@@ -15,13 +15,15 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 // connectTimeout bounds connecting to one peer.
 const connectTimeout = 15 * time.Second
 
 // Lookup asks others where a peer is. What they say goes into the host's peerstore.
-type Lookup func(ctx context.Context, id peer.ID) error
+type Lookup func(ctx context.Context, id peer.ID) (peer.AddrInfo, error)
 
 // Dialer connects to peers. It ends dials to peers that have connected by themselves meanwhile.
 // libp2p does not: it dials a peer that died at its old addresses, over QUIC for seconds. When that
@@ -30,28 +32,25 @@ type Dialer struct {
 	host   host.Host
 	lookup Lookup
 	log    *slog.Logger
-	news   network.Notifiee
 	mu     struct {
 		sync.Mutex
 		dials map[peer.ID]map[*context.CancelFunc]struct{}
 	}
 }
 
-// NewDialer dials from a host. The caller closes it before the host.
-func NewDialer(h host.Host, lookup Lookup, log *slog.Logger) *Dialer {
+// NewDialer dials from a host until the goroutines of the group have ended.
+func NewDialer(h host.Host, group *tasks.Group, lookup Lookup, log *slog.Logger) *Dialer {
 	d := &Dialer{host: h, lookup: lookup, log: log}
 	d.mu.dials = make(map[peer.ID]map[*context.CancelFunc]struct{})
-	d.news = &network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {
+	news := &network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {
 		if !c.Stat().Limited {
 			d.Restart(c.RemotePeer()) // the dial sees the connection and ends
 		}
 	}}
-	h.Network().Notify(d.news)
+	h.Network().Notify(news)
+	group.After(func() { h.Network().StopNotify(news) })
 	return d
 }
-
-// Close ends what NewDialer began.
-func (d *Dialer) Close() { d.host.Network().StopNotify(d.news) }
 
 // Until is ctx until the peer connects or Restart is called. The function returned must be called
 // when the dial is over.
@@ -120,7 +119,7 @@ func (d *Dialer) Connect(ctx context.Context, to peer.AddrInfo) error {
 	}
 	// The lookup reports a peer as not found that it could not dial at the old addresses, but it
 	// has learned the new ones by then.
-	if err := d.lookup(ctx, to.ID); err != nil {
+	if _, err := d.lookup(ctx, to.ID); err != nil {
 		d.log.Debug("looking up a peer's addresses", "peer", to.ID, "err", err)
 	}
 	if len(d.host.Peerstore().Addrs(to.ID)) == 0 {

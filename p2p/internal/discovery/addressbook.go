@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 const (
@@ -30,9 +30,9 @@ const (
 
 // remembered is one peer as it stands in the file.
 type remembered struct {
-	ID    peer.ID   `json:"id"`
-	Addrs []string  `json:"addrs"`
-	Seen  time.Time `json:"seen"`
+	ID    peer.ID               `json:"id"`
+	Addrs []multiaddr.Multiaddr `json:"addrs"`
+	Seen  time.Time             `json:"seen"`
 }
 
 // addressBook keeps the addresses of the run's peers in a file, so that a peer that restarts finds
@@ -40,8 +40,8 @@ type remembered struct {
 // written is reported in the log and done without.
 type addressBook struct {
 	env   Env
-	file  string        // empty: nothing is remembered
-	fresh chan struct{} // somebody new was met
+	file  string       // empty: nothing is remembered
+	fresh tasks.Signal // somebody new was met
 	mu    struct {
 		sync.Mutex
 		peers   map[peer.ID]remembered
@@ -50,7 +50,7 @@ type addressBook struct {
 }
 
 func newAddressBook(env Env, file string) *addressBook {
-	b := &addressBook{env: env, file: file, fresh: make(chan struct{}, 1)}
+	b := &addressBook{env: env, file: file, fresh: tasks.NewSignal()}
 	b.mu.peers = make(map[peer.ID]remembered)
 	if file == "" {
 		return b
@@ -115,11 +115,6 @@ func parsePeers(data []byte) ([]remembered, error) {
 		if len(p.Addrs) > maxPeerAddrs {
 			return nil, fmt.Errorf("%d addresses of one peer where at most %d are allowed", len(p.Addrs), maxPeerAddrs)
 		}
-		for _, a := range p.Addrs {
-			if _, err := multiaddr.NewMultiaddr(a); err != nil {
-				return nil, err
-			}
-		}
 	}
 	return peers, nil
 }
@@ -134,10 +129,7 @@ func (b *addressBook) note(id peer.ID) {
 	b.mu.peers[id] = p
 	b.evict()
 	if !known {
-		select {
-		case b.fresh <- struct{}{}:
-		default:
-		}
+		b.fresh.Raise()
 	}
 }
 
@@ -186,14 +178,8 @@ func (b *addressBook) known() []peer.AddrInfo {
 	defer b.mu.Unlock()
 	var out []peer.AddrInfo
 	for _, p := range b.sorted() {
-		info := peer.AddrInfo{ID: p.ID}
-		for _, s := range p.Addrs {
-			if a, err := multiaddr.NewMultiaddr(s); err == nil {
-				info.Addrs = append(info.Addrs, a)
-			}
-		}
-		if len(info.Addrs) > 0 {
-			out = append(out, info)
+		if len(p.Addrs) > 0 {
+			out = append(out, peer.AddrInfo{ID: p.ID, Addrs: p.Addrs})
 		}
 	}
 	return out
@@ -243,14 +229,10 @@ func (b *addressBook) refresh() []remembered {
 		if len(addrs) == 0 {
 			continue
 		}
-		if b.env.Host.Network().Connectedness(id) == network.Connected {
+		if b.env.Connected(id) {
 			p.Seen = time.Now()
 		}
-		p.Addrs = nil
-		for _, a := range addrs[:min(len(addrs), maxPeerAddrs)] {
-			p.Addrs = append(p.Addrs, a.String())
-		}
-		slices.Sort(p.Addrs)
+		p.Addrs = slices.SortedFunc(slices.Values(addrs[:min(len(addrs), maxPeerAddrs)]), multiaddr.Multiaddr.Compare)
 		b.mu.peers[id] = p
 	}
 	all := b.sorted()

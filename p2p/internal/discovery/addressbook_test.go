@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-multiaddr"
 )
 
 func TestMemoryIsBounded(t *testing.T) {
@@ -62,7 +63,7 @@ func TestLongUnseenPeersAreForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		peers = append(peers, remembered{id, []string{"/ip4/127.0.0.1/tcp/1"}, time.Now().Add(-age)})
+		peers = append(peers, remembered{id, []multiaddr.Multiaddr{multiaddr.StringCast("/ip4/127.0.0.1/tcp/1")}, time.Now().Add(-age)})
 	}
 	b, err := json.Marshal(peers)
 	if err != nil {

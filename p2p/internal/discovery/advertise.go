@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 const (
@@ -24,15 +26,12 @@ type advertiser struct {
 	env    Env
 	every  time.Duration
 	places *Places
-	came   chan struct{} // a peer connected
+	came   tasks.Signal // a peer connected
 }
 
 func (a *advertiser) onConnection(_ peer.ID, connected bool) {
 	if connected && a.env.DHT.RoutingTable().Size() < smallSwarm {
-		select {
-		case a.came <- struct{}{}:
-		default:
-		}
+		a.came.Raise()
 	}
 }
 

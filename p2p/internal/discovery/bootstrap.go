@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 const (
@@ -57,7 +57,7 @@ type bootstrapper struct {
 	env  Env
 	cfg  Config
 	book *addressBook
-	wake chan struct{} // the last connection ended, or there is another address
+	wake tasks.Signal // the next round begins at once
 	mu   struct {
 		sync.Mutex
 		BootstrapState
@@ -67,12 +67,12 @@ type bootstrapper struct {
 }
 
 func newBootstrapper(env Env, cfg Config, book *addressBook) *bootstrapper {
-	b := &bootstrapper{env: env, cfg: cfg, book: book, wake: make(chan struct{}, 1)}
+	b := &bootstrapper{env: env, cfg: cfg, book: book, wake: tasks.NewSignal()}
 	b.mu.underWay = make(map[string]bool)
 	_ = b.add(cfg.Bootstrap) // Validate has refused what does not parse
-	env.Events.Subscribe(func(_ peer.ID, connected bool) {
+	env.OnConnection(func(_ peer.ID, connected bool) {
 		if !connected && len(env.Host.Network().Peers()) == 0 {
-			b.hurry()
+			b.wake.Raise()
 		}
 	})
 	return b
@@ -118,14 +118,6 @@ func (b *bootstrapper) nodes() []peer.AddrInfo {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.mu.given)
-}
-
-// hurry has the next round begin at once.
-func (b *bootstrapper) hurry() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
 }
 
 func (b *bootstrapper) state() BootstrapState {
@@ -233,7 +225,7 @@ func (b *bootstrapper) begin(p peer.AddrInfo, ended func(error)) {
 }
 
 func (b *bootstrapper) dial(p peer.AddrInfo) error {
-	if b.env.Host.Network().Connectedness(p.ID) == network.Connected {
+	if b.env.Connected(p.ID) {
 		return nil
 	}
 	b.env.Dialer.ForgetFailures(p.ID)

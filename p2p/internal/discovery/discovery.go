@@ -2,11 +2,9 @@ package discovery
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -17,14 +15,9 @@ import (
 
 // Env is what discovery needs of the Network around it.
 type Env struct {
-	Host    host.Host
-	DHT     *dht.IpfsDHT
-	Tasks   *tasks.Group
-	Events  *peers.Events
-	Greeted *peers.Greeted
-	Dialer  *dial.Dialer
-	Ranks   *dial.Ranks
-	Log     *slog.Logger
+	peers.Env
+	DHT   *dht.IpfsDHT
+	Ranks *dial.Ranks
 }
 
 // Config says where peers are looked for, and how often. All of it is set.
@@ -69,14 +62,14 @@ func (d *Discovery) Bootstrap() BootstrapState { return d.boot.state() }
 func (d *Discovery) Nodes() []peer.AddrInfo { return d.boot.nodes() }
 
 // Hurry has the bootstrap nodes that are not connected dialled at once.
-func (d *Discovery) Hurry() { d.boot.hurry() }
+func (d *Discovery) Hurry() { d.boot.wake.Raise() }
 
 // AddBootstrap has further addresses, ending in /p2p/ID, tried as those of Config.Bootstrap are.
 func (d *Discovery) AddBootstrap(addrs []string) error {
 	if err := d.boot.add(addrs); err != nil {
 		return err
 	}
-	d.boot.hurry()
+	d.boot.wake.Raise()
 	return nil
 }
 
@@ -86,11 +79,11 @@ func (d *Discovery) AddBootstrap(addrs []string) error {
 // The first announcements come close together, and one follows each newcomer while the swarm is
 // small: a record put while only the bootstrap node was known would die with it.
 func (d *Discovery) Advertise(ctx context.Context, places *Places) {
-	a := &advertiser{env: d.env, every: d.cfg.AdvertiseEvery, places: places, came: make(chan struct{}, 1)}
+	a := &advertiser{env: d.env, every: d.cfg.AdvertiseEvery, places: places, came: tasks.NewSignal()}
 	d.env.Tasks.Go(func() {
 		ctx, cancel := d.env.Tasks.Join(ctx)
 		defer cancel()
-		defer d.env.Events.Subscribe(a.onConnection)()
+		defer d.env.OnConnection(a.onConnection)()
 		a.loop(ctx)
 	})
 }

@@ -62,7 +62,7 @@ type dialResult struct {
 }
 
 func (f *finder) serve(ctx context.Context) {
-	defer f.env.Events.Subscribe(func(id peer.ID, connected bool) {
+	defer f.env.OnConnection(func(id peer.ID, connected bool) {
 		select {
 		case f.changes <- change{id, connected}:
 		case <-ctx.Done():

@@ -40,26 +40,13 @@ func newNode(t *testing.T, h host.Host, cfg Config) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := peers.NewEvents(h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	group, log := tasks.NewGroup(), slog.New(slog.DiscardHandler)
-	group.Go(func() { events.Run(group.Context()) })
-	dialer := dial.NewDialer(h, func(ctx context.Context, id peer.ID) error {
-		_, err := kad.FindPeer(ctx, id)
-		return err
-	}, log)
-	n := &node{Discovery: New(Env{
-		Host: h, DHT: kad, Tasks: group, Events: events, Greeted: peers.NewGreeted(), Dialer: dialer,
-		Ranks: dial.NewRanks(), Log: log,
-	}, cfg)}
+	group := tasks.NewGroup(context.Background())
+	env := peers.NewEnv(h, group, kad.FindPeer, slog.New(slog.DiscardHandler))
+	n := &node{Discovery: New(Env{env, kad, dial.NewRanks()}, cfg)}
 	n.Start()
 	n.close = sync.OnceValue(func() error {
 		group.Stop()
 		group.Wait()
-		dialer.Close()
-		_ = events.Close()
 		return kad.Close()
 	})
 	t.Cleanup(func() { _ = n.close() })

@@ -24,9 +24,6 @@ func (g *Gate) ask(ctx context.Context, to peer.ID) error {
 	g.mu.Lock()
 	a := g.mu.asking[to]
 	switch {
-	case g.mu.lifted:
-		g.mu.Unlock()
-		return fmt.Errorf("%w: the run is closed here", ErrNotAdmitted)
 	case a == nil || !a.at.IsZero() && time.Since(a.at) > AskAgain:
 		a = g.begin(to)
 	case !a.at.IsZero():
@@ -49,10 +46,13 @@ func (g *Gate) begin(to peer.ID) *asking {
 		g.dropFailures()
 	}
 	g.mu.asking[to] = a
-	g.wg.Add(1) // mu is held, and it was not lifted
-	if !g.net.Tasks.Go(func() { defer g.wg.Done(); g.ended(to, a, g.exchange(to)) }) {
-		g.wg.Done()
-		a.err, a.at = g.net.Tasks.Err(nil), time.Now()
+	started := g.calls.Enter()
+	if started && !g.env.Tasks.Go(func() { defer g.calls.Leave(); g.ended(to, a, g.exchange(to)) }) {
+		g.calls.Leave()
+		started = false
+	}
+	if !started {
+		a.err, a.at = fmt.Errorf("%w: the run is closed here", ErrNotAdmitted), time.Now()
 		close(a.done)
 	}
 	return a
@@ -79,9 +79,9 @@ func (g *Gate) dropFailures() {
 }
 
 func (g *Gate) exchange(to peer.ID) error {
-	ctx, cancel := context.WithTimeout(g.ctx, admitTimeout)
+	ctx, cancel := context.WithTimeout(g.calls.Context(), admitTimeout)
 	defer cancel()
-	s, err := g.net.Open(ctx, slot.PeerID(to), Protocol)
+	s, err := g.env.Open(ctx, slot.PeerID(to), Protocol)
 	if err != nil {
 		return err
 	}
@@ -109,12 +109,12 @@ func (g *Gate) exchange(to peer.ID) error {
 // Answer serves Protocol: it is the other side of exchange. Anybody may come here: it takes little
 // to read, and less to refuse.
 func (g *Gate) Answer(from slot.PeerID, s wire.Stream) {
-	if !g.enter() {
+	if !g.calls.Enter() {
 		_ = s.Reset()
 		return
 	}
-	defer g.wg.Done()
-	stop := context.AfterFunc(g.ctx, func() { _ = s.Reset() })
+	defer g.calls.Leave()
+	stop := context.AfterFunc(g.calls.Context(), func() { _ = s.Reset() })
 	defer stop()
 	_ = s.SetDeadline(time.Now().Add(admitTimeout))
 	ask, err := wire.ReadMessage(s, maxAsk)
@@ -130,7 +130,7 @@ func (g *Gate) Answer(from slot.PeerID, s wire.Stream) {
 		return
 	}
 	if err := wire.WriteMessage(s, answer); err != nil {
-		g.net.Log.Debug("admission failed", "peer", from, "err", err)
+		g.env.Log.Debug("admission failed", "peer", from, "err", err)
 		_ = s.Reset()
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -48,30 +47,24 @@ const (
 	maxAsked = 4096 // peers whose last failure is remembered
 )
 
-// Net is what a Gate needs of the Network that it closes.
-type Net struct {
-	Tasks  *tasks.Group
-	Events *peers.Events
-	On     network.Network
-	Open   func(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error)
+// Env is what a Gate needs of the Network that it closes.
+type Env struct {
+	peers.Env
+	Open func(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error)
 	// Greeting is the protocol that stays open where there is no keeper: a peer that is not listed
 	// learns there that it is refused.
 	Greeting protocol.ID
-	Log      *slog.Logger
 }
 
 // Gate knows which peers are admitted.
 type Gate struct {
-	net         Net
+	env         Env
 	keeper      Keeper                 // nil: only the list counts
 	listed      func(slot.PeerID) bool // nil: everybody
 	unsubscribe func()
-	ctx         context.Context // ends when the gate is lifted, or with the Network
-	cancel      context.CancelFunc
-	wg          sync.WaitGroup // goroutines that may call keeper
+	calls       *tasks.Group // goroutines that may call keeper; stopped when the gate is lifted
 	mu          struct {
 		sync.Mutex
-		lifted bool // no goroutine joins wg any more
 		// and connected: at the other end of a new connection may be a new process, which does not
 		// know us
 		admitted map[peer.ID]struct{}
@@ -83,12 +76,11 @@ type Gate struct {
 // New makes a Gate that refuses the peers that listed refuses (nil refuses nobody), and those that
 // keeper, if it is not nil, has not admitted. The caller serves Protocol with Answer where there is
 // a keeper, and lifts the gate.
-func New(n Net, keeper Keeper, listed func(slot.PeerID) bool) *Gate {
-	g := &Gate{net: n, keeper: keeper, listed: listed}
+func New(env Env, keeper Keeper, listed func(slot.PeerID) bool) *Gate {
+	g := &Gate{env: env, keeper: keeper, listed: listed, calls: tasks.NewGroup(env.Tasks.Context())}
 	g.mu.admitted, g.mu.asking = make(map[peer.ID]struct{}), make(map[peer.ID]*asking)
-	g.ctx, g.cancel = context.WithCancel(n.Tasks.Context())
-	g.unsubscribe = n.Events.Subscribe(func(id peer.ID, connected bool) {
-		if !connected && n.On.Connectedness(id) != network.Connected {
+	g.unsubscribe = env.OnConnection(func(id peer.ID, connected bool) {
+		if !connected && !env.Connected(id) {
 			g.forget(id)
 		}
 	})
@@ -98,22 +90,8 @@ func New(n Net, keeper Keeper, listed func(slot.PeerID) bool) *Gate {
 // Lift ends the gate. It returns when the keeper is not called any more.
 func (g *Gate) Lift() {
 	g.unsubscribe()
-	g.mu.Lock()
-	g.mu.lifted = true
-	g.mu.Unlock()
-	g.cancel()
-	g.wg.Wait()
-}
-
-// enter says whether the keeper may still be called; then wg.Done follows.
-func (g *Gate) enter() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.lifted {
-		return false
-	}
-	g.wg.Add(1)
-	return true
+	g.calls.Stop()
+	g.calls.Wait()
 }
 
 // Admits says whether a peer may have a stream of a protocol. It is the one place where that is
@@ -122,7 +100,7 @@ func (g *Gate) Admits(from peer.ID, proto protocol.ID) bool {
 	switch {
 	case g == nil:
 		return true
-	case g.keeper != nil && proto == Protocol, g.keeper == nil && proto == g.net.Greeting:
+	case g.keeper != nil && proto == Protocol, g.keeper == nil && proto == g.env.Greeting:
 		return true // there a refusal is put in words
 	}
 	return g.Knows(from)

@@ -1,36 +1,52 @@
 package limits
 
-import "net/netip"
+import (
+	"net/netip"
+	"sync"
+)
 
 // Pool bounds connections from peers of which nothing is known. Such peers may have any number of
 // IDs but hardly of networks. One site alone may hold all leases; when there are none left, other
-// sites get theirs from it. Its owner locks it.
+// sites get theirs from it.
 type Pool struct {
 	limit int
+	mu    sync.Mutex // guards what follows, and what is busy
 	held  map[*Lease]struct{}
 	given uint64
 }
 
-// Lease is a place of one connection.
+// Lease is a place of one connection. Nothing comes of the calls of a nil one.
 type Lease struct {
-	Busy   bool // a stream is served
+	pool   *Pool
+	busy   bool // a stream is served
 	site   netip.Prefix
 	number uint64 // leases are numbered in the order in which they are given
 	evict  func() // ends the connection. It does not wait
 }
 
-// Evict ends the connection of a lease that was lost.
-func (l *Lease) Evict() { l.evict() }
-
 // NewPool has so many leases.
 func NewPool(limit int) *Pool { return &Pool{limit: limit, held: make(map[*Lease]struct{})} }
 
-// Limit is how many leases there are.
-func (p *Pool) Limit() int { return p.limit }
+// Held is how many leases are given now.
+func (p *Pool) Held() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.held)
+}
 
-// Take gives a lease; nil if there is none to be had. The second one is that of another connection,
-// which has lost it and is to be evicted.
-func (p *Pool) Take(site netip.Prefix, evict func()) (mine, lost *Lease) {
+// Take gives a lease; nil if there is none to be had. It may evict another connection for it.
+func (p *Pool) Take(site netip.Prefix, evict func()) *Lease {
+	p.mu.Lock()
+	mine, lost := p.take(site, evict)
+	p.mu.Unlock()
+	if lost != nil {
+		lost.evict()
+	}
+	return mine
+}
+
+// take gives a lease, and says which one was lost for that. mu is held.
+func (p *Pool) take(site netip.Prefix, evict func()) (mine, lost *Lease) {
 	if len(p.held) >= p.limit {
 		if lost = p.dispensable(site); lost == nil {
 			return nil, nil
@@ -38,13 +54,28 @@ func (p *Pool) Take(site netip.Prefix, evict func()) (mine, lost *Lease) {
 		delete(p.held, lost)
 	}
 	p.given++
-	mine = &Lease{site: site, number: p.given, evict: evict}
+	mine = &Lease{pool: p, site: site, number: p.given, evict: evict}
 	p.held[mine] = struct{}{}
 	return mine, lost
 }
 
 // Return gives a lease back, if it was not lost before.
-func (p *Pool) Return(l *Lease) { delete(p.held, l) }
+func (l *Lease) Return() {
+	if l != nil {
+		l.pool.mu.Lock()
+		defer l.pool.mu.Unlock()
+		delete(l.pool.held, l)
+	}
+}
+
+// SetBusy says whether a stream is served now.
+func (l *Lease) SetBusy(busy bool) {
+	if l != nil {
+		l.pool.mu.Lock()
+		defer l.pool.mu.Unlock()
+		l.busy = busy
+	}
+}
 
 // dispensable is a lease of the site that has most, one without a stream before others, and of
 // these the oldest. It goes only for a site that has fewer, and one with a stream only if that site
@@ -56,7 +87,7 @@ func (p *Pool) dispensable(newcomer netip.Prefix) (worst *Lease) {
 	}
 	for held := range p.held {
 		has, own := bySite[held.site], bySite[newcomer]
-		goes := !held.Busy && (has > own || held.site == newcomer) || has > own+1
+		goes := !held.busy && (has > own || held.site == newcomer) || has > own+1
 		if goes && (worst == nil || held.before(worst, bySite)) {
 			worst = held
 		}
@@ -69,8 +100,8 @@ func (l *Lease) before(other *Lease, bySite map[netip.Prefix]int) bool {
 	switch a, b := bySite[l.site], bySite[other.site]; {
 	case a != b:
 		return a > b
-	case l.Busy != other.Busy:
-		return !l.Busy
+	case l.busy != other.busy:
+		return !l.busy
 	default:
 		return l.number < other.number
 	}

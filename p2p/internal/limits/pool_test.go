@@ -22,12 +22,12 @@ func newTaker(t *testing.T, limit int) *taker {
 }
 
 func (k *taker) take(i int, busy bool) (mine, lost *Lease) {
-	mine, lost = k.p.Take(site(i), nil)
+	mine, lost = k.p.take(site(i), nil)
 	if lost != nil {
 		k.has[lost.site]--
 	}
 	if mine != nil {
-		mine.Busy = busy
+		mine.SetBusy(busy)
 		k.has[mine.site]++
 		k.order = append(k.order, mine)
 	}
@@ -83,7 +83,7 @@ func TestLeasesWithoutStreamsGoFirst(t *testing.T) {
 	if mine, lost := k.take(0, true); mine != nil {
 		t.Errorf("%+v went for a site that has more", lost)
 	}
-	k.p.Return(small)
+	small.Return()
 	if mine, lost := k.take(0, true); mine == nil || lost != nil {
 		t.Error("a place that was left is not given")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -38,11 +39,10 @@ type BulkEnder func(dead func(id peer.ID, local netip.Addr, opened time.Time) bo
 //
 // An address that stays while the router's changes is not noticed here; pulses show that.
 type AddressChanges struct {
-	env     Env
+	env     peers.Env
 	pulses  *Pulses
 	hurry   func()
 	endBulk BulkEnder
-	news    []network.Notifiee
 	source  func(multiaddr.Multiaddr) netip.Addr
 	had     map[netip.Addr]bool   // of the goroutine of Run, as what follows
 	via     map[string]netip.Addr // what connections send from whose socket has all addresses
@@ -61,8 +61,8 @@ type AddressChanges struct {
 
 // NewAddressChanges begins to serve ProtocolMoved. hurry has bootstrap nodes dialled at once,
 // source is the address that this machine sends from to another one (SourceTo). The caller runs it
-// where the host is its own, and closes it before the host.
-func NewAddressChanges(env Env, pulses *Pulses, hurry func(), endBulk BulkEnder,
+// where the host is its own.
+func NewAddressChanges(env peers.Env, pulses *Pulses, hurry func(), endBulk BulkEnder,
 	source func(multiaddr.Multiaddr) netip.Addr,
 ) *AddressChanges {
 	ac := &AddressChanges{
@@ -71,36 +71,29 @@ func NewAddressChanges(env Env, pulses *Pulses, hurry func(), endBulk BulkEnder,
 	ac.mu.left = make(map[peer.ID]time.Time)
 	ac.mu.broke = make(map[peer.ID]time.Time)
 	ac.mu.ended = make(map[string]time.Time)
-	ac.news = []network.Notifiee{dropStale(ac.ends), &network.NotifyBundle{
+	env.Notify(dropStale(ac.ends))
+	env.Notify(&network.NotifyBundle{
 		ConnectedF: func(_ network.Network, c network.Conn) { ac.back(c) },
 		DisconnectedF: func(w network.Network, c network.Conn) {
 			if w.Connectedness(c.RemotePeer()) == network.NotConnected {
 				ac.breaks(c.RemotePeer(), time.Now())
 			}
 		},
-	}}
-	for _, news := range ac.news {
-		env.Host.Network().Notify(news)
-	}
+	})
 	env.Host.SetStreamHandler(ProtocolMoved, ac.told)
+	env.Tasks.After(func() { env.Host.RemoveStreamHandler(ProtocolMoved) })
 	return ac
 }
 
 // Run looks at this machine's addresses until the task group ends.
 func (ac *AddressChanges) Run() {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for ac.had = localAddrs(); ; { // nothing has changed yet: change is long ago
-		select {
-		case <-ac.env.Tasks.Context().Done():
-			return
-		case <-tick.C:
-			// a loopback address is always there: else nothing is known
-			if have := localAddrs(); len(have) > 0 {
-				ac.look(have, time.Now())
-			}
+	ac.had = localAddrs() // nothing has changed yet: change is long ago
+	ac.env.Tasks.Every(lookEvery, func(now time.Time) {
+		// a loopback address is always there: else nothing is known
+		if have := localAddrs(); len(have) > 0 {
+			ac.look(have, now)
 		}
-	}
+	})
 }
 
 // look compares the addresses that this machine has now with those that it had.
@@ -293,14 +286,6 @@ func (ac *AddressChanges) back(c network.Conn) {
 	ac.mu.Unlock()
 	if left && c.Stat().Opened.After(when) {
 		ac.env.Tasks.Go(func() { ac.tell(c, when) })
-	}
-}
-
-// Close ends what NewAddressChanges began.
-func (ac *AddressChanges) Close() {
-	ac.env.Host.RemoveStreamHandler(ProtocolMoved)
-	for _, news := range ac.news {
-		ac.env.Host.Network().StopNotify(news)
 	}
 }
 

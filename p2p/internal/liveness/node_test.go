@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -37,10 +38,9 @@ type node struct {
 
 func newNode(t *testing.T, s *sim.Net, i int) *node {
 	t.Helper()
-	h, group, log := s.Hosts[i], tasks.NewGroup(), slog.New(slog.DiscardHandler)
-	n := &node{host: h, signs: NewSigns(), members: peers.NewMembers(h.ConnManager())}
-	n.dialer = dial.NewDialer(h, nil, log)
-	env := Env{Host: h, Tasks: group, Members: n.members, Dialer: n.dialer, Log: log}
+	h, group, log := s.Hosts[i], tasks.NewGroup(context.Background()), slog.New(slog.DiscardHandler)
+	env := peers.NewEnv(h, group, nil, log)
+	n := &node{host: h, signs: NewSigns(), members: env.Members, dialer: env.Dialer}
 	h.SetStreamHandler(ProtocolPulse, func(s network.Stream) {
 		if _, err := io.ReadAll(s); err == nil {
 			n.signs.Pulsed(s.Conn().RemotePeer())
@@ -61,9 +61,6 @@ func newNode(t *testing.T, s *sim.Net, i int) *node {
 	t.Cleanup(func() {
 		group.Stop()
 		group.Wait()
-		n.changes.Close()
-		n.pulses.Close()
-		n.dialer.Close()
 		h.RemoveStreamHandler(ProtocolPulse)
 	})
 	return n

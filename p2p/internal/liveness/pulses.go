@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 // ProtocolPulse is the ID of the streams on which members send pulses.
@@ -29,11 +30,10 @@ const redialTimeout = 5 * time.Second
 // bulk in the other direction may take their time. A connection that breaks is dialled once more at
 // once: a peer that lives comes back in a moment.
 type Pulses struct {
-	env   Env
+	env   peers.Env
 	every time.Duration
 	signs *Signs
 	post  func(to slot.PeerID, msg []byte)
-	news  network.Notifiee
 	mu    struct {
 		sync.Mutex
 		redialled map[peer.ID]struct{} // members being dialled again
@@ -41,22 +41,18 @@ type Pulses struct {
 }
 
 // NewPulses begins to pulse. post sends one message on ProtocolPulse and does not wait; the caller
-// has the messages that come there noted in signs. The caller closes it before the host.
-func NewPulses(env Env, every time.Duration, signs *Signs, post func(to slot.PeerID, msg []byte)) *Pulses {
+// has the messages that come there noted in signs. It ends with the task group.
+func NewPulses(env peers.Env, every time.Duration, signs *Signs, post func(to slot.PeerID, msg []byte)) *Pulses {
 	p := &Pulses{env: env, every: every, signs: signs, post: post}
 	p.mu.redialled = make(map[peer.ID]struct{})
-	p.news = p.watch()
-	env.Host.Network().Notify(p.news)
+	env.Notify(p.watch())
 	env.Tasks.Go(p.run)
 	return p
 }
 
-// Close ends what NewPulses began, but for the loop, which belongs to the task group.
-func (p *Pulses) Close() { p.env.Host.Network().StopNotify(p.news) }
-
 // Send pulses to a member that is connected.
 func (p *Pulses) Send(id peer.ID) {
-	if p.env.Host.Network().Connectedness(id) == network.Connected {
+	if p.env.Connected(id) {
 		p.post(slot.PeerID(id), []byte{0})
 	}
 }
@@ -112,21 +108,14 @@ func (p *Pulses) Redial(id peer.ID) {
 }
 
 func (p *Pulses) run() {
-	every := time.NewTicker(p.every)
-	defer every.Stop()
-	for last := time.Now(); ; {
-		select {
-		case <-p.env.Tasks.Context().Done():
-			return
-		case <-every.C:
-		}
-		now := time.Now()
+	last := time.Now()
+	p.env.Tasks.Every(p.every, func(now time.Time) {
 		if now.Sub(last) > 2*p.every {
 			p.signs.excuse(now)
 		}
 		last = now
 		p.beat(now)
-	}
+	})
 }
 
 // beat pulses to every member that is connected, and disconnects those that are silent.

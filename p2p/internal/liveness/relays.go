@@ -2,7 +2,6 @@ package liveness
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -11,9 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
 
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 // leastRelaySilence is how long a relay may leave a ping unanswered at least: what is relayed may
@@ -41,26 +38,19 @@ func NewRelays() *Relays {
 }
 
 // Watch pings the relays in use at an interval, until the task group ends.
-func (r *Relays) Watch(env Env, every time.Duration, inUse func() map[peer.ID]bool) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+func (r *Relays) Watch(env peers.Env, every time.Duration, inUse func() map[peer.ID]bool) {
 	w := relayWatch{r, env, every}
-	for {
-		select {
-		case <-env.Tasks.Context().Done():
-			return
-		case <-tick.C:
-		}
+	env.Tasks.Every(every, func(time.Time) {
 		for id := range inUse() {
 			w.ask(id)
 		}
-	}
+	})
 }
 
 // relayWatch judges relays by what is known of them.
 type relayWatch struct {
 	*Relays
-	env   Env
+	env   peers.Env
 	every time.Duration
 }
 
@@ -126,19 +116,10 @@ func (w relayWatch) judge(id peer.ID) {
 		case <-timer.C:
 		}
 	}
-	if peers.ConnectedDirectly(w.env.Host.Network(), id) {
+	if w.env.ConnectedDirectly(id) {
 		w.env.Log.Debug("a relay is silent: disconnecting", "relay", id)
 		_ = w.env.Host.Network().ClosePeer(id) // it is gone in any case
 	}
-}
-
-// Env is what liveness needs of the Network around it.
-type Env struct {
-	Host    host.Host
-	Tasks   *tasks.Group
-	Members *peers.Members
-	Dialer  *dial.Dialer
-	Log     *slog.Logger
 }
 
 // Ping is one round trip to a peer that is connected.

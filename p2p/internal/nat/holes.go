@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -126,27 +128,19 @@ func (n *NAT) PunchAt(addrs func() []multiaddr.Multiaddr, opts ...holepunch.Opti
 // punchAddrs says which addresses holes are punched between. It implements holepunch.AddrFilter.
 type punchAddrs struct {
 	guesses func(seen []multiaddr.Multiaddr) []multiaddr.Multiaddr // of TCP
-	mu      struct {
-		sync.Mutex
-		quic bool // this peer has announced an address of QUIC, the last time
-	}
+	quic    atomic.Bool                                            // this peer has announced an address of QUIC, the last time
 }
 
 // FilterLocal adds TCP's addresses to those that are announced.
 func (p *punchAddrs) FilterLocal(_ peer.ID, addrs []multiaddr.Multiaddr) []multiaddr.Multiaddr {
-	quic := slices.ContainsFunc(addrs, addr.OverQUIC)
-	p.mu.Lock()
-	p.mu.quic = quic
-	p.mu.Unlock()
+	p.quic.Store(slices.ContainsFunc(addrs, addr.OverQUIC))
 	return multiaddr.Unique(append(addrs, p.guesses(addrs)...))
 }
 
 // FilterRemote leaves TCP's addresses out where both have QUIC: of two connections that come about
 // at once, the end of one might be taken for the peer's.
 func (p *punchAddrs) FilterRemote(_ peer.ID, addrs []multiaddr.Multiaddr) []multiaddr.Multiaddr {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.mu.quic && slices.ContainsFunc(addrs, addr.OverQUIC) {
+	if p.quic.Load() && slices.ContainsFunc(addrs, addr.OverQUIC) {
 		return slices.DeleteFunc(slices.Clone(addrs), addr.OverTCP)
 	}
 	return addrs
@@ -154,32 +148,21 @@ func (p *punchAddrs) FilterRemote(_ peer.ID, addrs []multiaddr.Multiaddr) []mult
 
 // punched remembers which connections came of holes punched.
 type punched struct {
-	mu struct {
-		sync.Mutex
-		at map[peer.ID]time.Time // newest success with a peer
-	}
-}
+	at *lru.Cache[peer.ID, time.Time]
+} // newest success with a peer
 
 func newPunched() *punched {
-	p := &punched{}
-	p.mu.at = make(map[peer.ID]time.Time)
-	return p
+	at, _ := lru.New[peer.ID, time.Time](maxPunched) // fails for a size of 0
+	return &punched{at}
 }
 
 const maxPunched = 1024 // peers that are remembered
 
 // Trace implements holepunch.EventTracer.
 func (p *punched) Trace(e *holepunch.Event) {
-	end, ok := e.Evt.(*holepunch.EndHolePunchEvt)
-	if !ok || !end.Success {
-		return
+	if end, ok := e.Evt.(*holepunch.EndHolePunchEvt); ok && end.Success {
+		p.at.Add(e.Remote, time.Now())
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.mu.at) >= maxPunched {
-		clear(p.mu.at) // a word in the status is all that hangs on it
-	}
-	p.mu.at[e.Remote] = time.Now()
 }
 
 // punchTime is how long before the report of a success its connection may have been opened, and how
@@ -188,8 +171,6 @@ const punchTime = 15 * time.Second
 
 // made says whether a direct connection came of a hole punched.
 func (p *punched) made(c network.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at, ok := p.mu.at[c.RemotePeer()]
+	at, ok := p.at.Peek(c.RemotePeer())
 	return ok && c.Stat().Opened.Sub(at).Abs() < punchTime
 }

@@ -2,11 +2,9 @@ package nat
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
@@ -16,18 +14,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 // Env is what this package needs of the Network around it.
 type Env struct {
-	Host    host.Host
+	peers.Env
 	OwnHost bool // the Network made it
-	Tasks   *tasks.Group
-	Events  *peers.Events
-	Members *peers.Members
-	Greeted *peers.Greeted
-	Log     *slog.Logger
 	// Nodes are the bootstrap nodes.
 	Nodes func() []peer.AddrInfo
 	// IsOfRun says hello to a peer as one of a run. nil: it answered as one.
@@ -86,7 +78,7 @@ func (n *NAT) follow() {
 	if err := n.relay.set(n.reach.public()); err != nil {
 		n.env.Log.Warn("this peer cannot relay for others", "err", err)
 	}
-	n.reserved.look()
+	n.reserved.wake.Raise()
 }
 
 // CloseRelay ends all that is relayed for others.

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
@@ -198,6 +197,6 @@ func (r *Relay) guestRules() guestRules {
 	return guestRules{
 		members: members,
 		member:  func(p peer.ID) bool { return r.listed[p] || r.env.Members.Has(p) },
-		here:    func(p peer.ID) bool { return r.env.Host.Network().Connectedness(p) == network.Connected },
+		here:    r.env.Connected,
 	}
 }

@@ -20,7 +20,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 const (
@@ -43,7 +43,7 @@ type Reservations struct {
 	env   Env
 	reach *Reachability
 	tell  event.Emitter
-	wake  chan struct{}
+	wake  tasks.Signal
 	told  []multiaddr.Multiaddr // of the goroutine of run
 	mu    struct {
 		sync.Mutex
@@ -66,7 +66,7 @@ type reserveTry struct {
 }
 
 func newReservations(env Env, reach *Reachability) (*Reservations, error) {
-	r := &Reservations{env: env, reach: reach, wake: make(chan struct{}, 1)}
+	r := &Reservations{env: env, reach: reach, wake: tasks.NewSignal()}
 	r.mu.held = make(map[peer.ID]reservation)
 	r.mu.tries = make(map[peer.ID]reserveTry)
 	var err error
@@ -74,28 +74,18 @@ func newReservations(env Env, reach *Reachability) (*Reservations, error) {
 	return r, err
 }
 
-// look has the loop look at once.
-func (r *Reservations) look() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
 func (r *Reservations) run() {
 	defer r.tell.Close() //nolint:errcheck // nobody is left to tell
-	defer r.env.Events.Subscribe(func(peer.ID, bool) { r.look() })()
+	defer r.env.OnConnection(func(peer.ID, bool) { r.wake.Raise() })()
 	for r.env.Tasks.Context().Err() == nil {
 		wait := r.round()
-		timer := time.NewTimer(wait)
 		select {
 		case <-r.env.Tasks.Context().Done():
 		case <-r.wake:
 			// A peer that connected says what it speaks a moment later.
 			r.pause(reserveLook / 8)
-		case <-timer.C:
+		case <-time.After(wait):
 		}
-		timer.Stop()
 	}
 }
 
@@ -134,7 +124,7 @@ func (r *Reservations) drop(now time.Time) {
 	defer r.mu.Unlock()
 	for id, rsvp := range r.mu.held {
 		if public || now.After(rsvp.Expiration) || !stillOn(r.env.Host.Network(), id, rsvp.conn) ||
-			!peers.Speaks(r.env.Host, id, proto.ProtoIDv2Hop) {
+			!r.env.Speaks(id, proto.ProtoIDv2Hop) {
 			delete(r.mu.held, id)
 			r.env.Host.ConnManager().Unprotect(id, relayTag)
 		}
@@ -171,8 +161,8 @@ func (r *Reservations) candidates(now time.Time) (ids []peer.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id := range rank {
-		if now.After(r.mu.tries[id].after) && peers.ConnectedDirectly(r.env.Host.Network(), id) &&
-			peers.Speaks(r.env.Host, id, proto.ProtoIDv2Hop) {
+		if now.After(r.mu.tries[id].after) && r.env.ConnectedDirectly(id) &&
+			r.env.Speaks(id, proto.ProtoIDv2Hop) {
 			ids = append(ids, id)
 		}
 	}

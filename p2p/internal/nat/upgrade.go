@@ -10,7 +10,6 @@ import (
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
-	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
 
 const (
@@ -42,24 +41,17 @@ func newUpgrades(env Env, holes *Holes) *upgrades {
 }
 
 func (u *upgrades) run() {
-	tick := time.NewTicker(upgradeLook)
-	defer tick.Stop()
-	for {
-		select {
-		case <-u.env.Tasks.Context().Done():
-			return
-		case <-tick.C:
-		}
-		u.endReplaced(time.Now())
-		u.dialDirectly(time.Now())
-	}
+	u.env.Tasks.Every(upgradeLook, func(now time.Time) {
+		u.endReplaced(now)
+		u.dialDirectly(now)
+	})
 }
 
 // endReplaced closes relayed connections beside direct ones when their streams have ended.
 func (u *upgrades) endReplaced(now time.Time) {
 	seen := make(map[string]bool)
 	for _, c := range u.env.Host.Network().Conns() {
-		if !addr.IsRelayed(c.RemoteMultiaddr()) || !peers.ConnectedDirectly(u.env.Host.Network(), c.RemotePeer()) {
+		if !addr.IsRelayed(c.RemoteMultiaddr()) || !u.env.ConnectedDirectly(c.RemotePeer()) {
 			continue
 		}
 		seen[c.ID()] = true
@@ -99,7 +91,7 @@ func (u *upgrades) dialDirectly(now time.Time) {
 
 func (u *upgrades) wantedDirectly(id peer.ID, now time.Time) bool {
 	return u.env.Host.Network().Connectedness(id) != network.NotConnected &&
-		!peers.ConnectedDirectly(u.env.Host.Network(), id) &&
+		!u.env.ConnectedDirectly(id) &&
 		(u.env.Members.Has(id) || u.env.Greeted.Has(id, now))
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/connmgr"
 	"github.com/libp2p/go-libp2p/core/peer"
 )
@@ -70,54 +71,23 @@ const GreetedTerm = 6 * time.Hour
 
 // Greeted are the peers with which a hello went well: they are in a run of this peer.
 type Greeted struct {
-	mu struct {
-		sync.Mutex
-		at map[peer.ID]time.Time
-	}
+	at *lru.Cache[peer.ID, time.Time]
 }
 
 // NewGreeted begins with nobody.
 func NewGreeted() *Greeted {
-	g := &Greeted{}
-	g.mu.at = make(map[peer.ID]time.Time)
-	return g
+	at, _ := lru.New[peer.ID, time.Time](maxGreeted) // fails for a size of 0
+	return &Greeted{at}
 }
 
 // Note records a hello. Beyond 4096 peers the oldest hello is forgotten.
-func (g *Greeted) Note(id peer.ID, now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.at[id] = now
-	if len(g.mu.at) <= maxGreeted {
-		return
-	}
-	oldest := id
-	for other, at := range g.mu.at {
-		if at.Before(g.mu.at[oldest]) {
-			oldest = other
-		}
-	}
-	delete(g.mu.at, oldest)
-}
+func (g *Greeted) Note(id peer.ID, now time.Time) { g.at.Add(id, now) }
 
 // Has says whether a hello with a peer went well within GreetedTerm.
 func (g *Greeted) Has(id peer.ID, now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at, ok := g.mu.at[id]
+	at, ok := g.at.Peek(id)
 	return ok && now.Sub(at) < GreetedTerm
 }
 
 // Forget drops a peer's hello.
-func (g *Greeted) Forget(id peer.ID) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.mu.at, id)
-}
-
-// Known is what a Network knows of its peers.
-type Known struct {
-	Members *Members
-	Greeted *Greeted
-	Events  *Events
-}
+func (g *Greeted) Forget(id peer.ID) { g.at.Remove(id) }

@@ -6,28 +6,32 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
+	"time"
 )
 
 // Group is a set of goroutines with a common end. Its methods may be called from any goroutine.
 type Group struct {
-	ctx    context.Context // ends when Stop is called
+	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // everything that Wait waits for
 	mu     struct {
 		sync.Mutex
 		stopped bool
+		after   []func() // what Wait calls
 	}
 }
 
-// NewGroup makes a Group. The caller stops it and waits for it.
-func NewGroup() *Group {
+// NewGroup makes a Group. The caller stops it and waits for it. Its goroutines are also to end with
+// ctx.
+func NewGroup(ctx context.Context) *Group {
 	g := &Group{}
-	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.ctx, g.cancel = context.WithCancel(ctx)
 	return g
 }
 
-// Context ends when Stop is called.
+// Context ends when Stop is called, or the context that the group was made with ends.
 func (g *Group) Context() context.Context { return g.ctx }
 
 // Go runs f in a goroutine, or says no when the group has stopped. f ends when Context does.
@@ -81,5 +85,46 @@ func (g *Group) Stop() (first bool) {
 	return first
 }
 
-// Wait returns when all goroutines of the group have ended.
-func (g *Group) Wait() { g.wg.Wait() }
+// After has Wait call f when all goroutines of the group have ended; what was given last is called
+// first.
+func (g *Group) After(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.after = append(g.mu.after, f)
+}
+
+// Wait returns when all goroutines of the group have ended, and what After was given is done.
+func (g *Group) Wait() {
+	g.wg.Wait()
+	for _, f := range slices.Backward(g.mu.after) {
+		f()
+	}
+}
+
+// Every calls f at an interval until the group stops.
+func (g *Group) Every(interval time.Duration, f func(now time.Time)) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case <-tick.C:
+			f(time.Now())
+		}
+	}
+}
+
+// Signal wakes a loop that receives from it. Raised again before that, it wakes it once.
+type Signal chan struct{}
+
+// NewSignal makes a signal that is not raised.
+func NewSignal() Signal { return make(Signal, 1) }
+
+// Raise does not wait.
+func (s Signal) Raise() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}

@@ -35,10 +35,7 @@ type demux struct {
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	mu     struct {
-		sync.Mutex
-		silent *limits.Pool
-	}
+	silent *limits.Pool
 }
 
 type arrivedConn struct {
@@ -48,8 +45,7 @@ type arrivedConn struct {
 }
 
 func demultiplex(l transport.GatedMaListener, inlet *Inlet) *demux {
-	d := &demux{GatedMaListener: l, inlet: inlet, libp2p: make(chan arrivedConn)}
-	d.mu.silent = limits.NewPool(maxSilent)
+	d := &demux{GatedMaListener: l, inlet: inlet, libp2p: make(chan arrivedConn), silent: limits.NewPool(maxSilent)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.wg.Go(d.run)
 	return d
@@ -88,8 +84,8 @@ func (d *demux) identify(c manet.Conn, scope network.ConnManagementScope) {
 
 // firstBytes are what a connection says first.
 func (d *demux) firstBytes(c manet.Conn) (first tcpreuse.Prefix, err error) {
-	over := d.placeFor(c)
-	defer over()
+	// of those without a stream there is always one that goes for another
+	defer d.silent.Take(addr.Site(c.RemoteMultiaddr()), func() { _ = c.Close() }).Return()
 	if err = c.SetReadDeadline(time.Now().Add(firstBytesTimeout)); err != nil {
 		return first, err
 	}
@@ -97,22 +93,6 @@ func (d *demux) firstBytes(c manet.Conn) (first tcpreuse.Prefix, err error) {
 		return first, err
 	}
 	return first, c.SetReadDeadline(time.Time{})
-}
-
-// placeFor has a place for a connection among the silent. Another one may lose its own.
-func (d *demux) placeFor(c manet.Conn) (over func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	mine, lost := d.mu.silent.Take(addr.Site(c.RemoteMultiaddr()), func() { _ = c.Close() })
-	if lost != nil {
-		lost.Evict()
-	}
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		// of those without a stream there is always one that goes for another
-		d.mu.silent.Return(mine)
-	}
 }
 
 // PrepareTCP does what libp2p does with its TCP connections: a closed one is reset, so that no port

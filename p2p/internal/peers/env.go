@@ -1,0 +1,108 @@
+package peers
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"github.com/libp2p/go-libp2p/core/event"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
+
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
+)
+
+// Env is what the parts of one Network have in common.
+type Env struct {
+	Host    host.Host
+	Tasks   *tasks.Group
+	Dialer  *dial.Dialer
+	Members *Members
+	Greeted *Greeted
+	Log     *slog.Logger
+}
+
+// NewEnv is the Env of a host. Its dialer asks lookup where a peer is.
+func NewEnv(h host.Host, group *tasks.Group, lookup dial.Lookup, log *slog.Logger) Env {
+	return Env{
+		Host: h, Tasks: group, Dialer: dial.NewDialer(h, group, lookup, log), Members: NewMembers(h.ConnManager()),
+		Greeted: NewGreeted(), Log: log,
+	}
+}
+
+// Notify has news of connections given to f until the goroutines of the group have ended.
+func (e Env) Notify(f network.Notifiee) {
+	e.Host.Network().Notify(f)
+	e.Tasks.After(func() { e.Host.Network().StopNotify(f) })
+}
+
+// OnConnection has f called when a peer connects and when its last connection ends, one call at a
+// time and in order. f must not block for long. Peers connected already are not reported. It ends
+// with the task group, or when the function returned is called.
+func (e Env) OnConnection(f func(id peer.ID, connected bool)) (cancel func()) {
+	sub, err := e.Host.EventBus().Subscribe(new(event.EvtPeerConnectednessChanged), eventbus.BufSize(1024))
+	if err != nil {
+		panic(err) // it is an event
+	}
+	ctx, cancel := context.WithCancel(e.Tasks.Context())
+	started := e.Tasks.Go(func() {
+		defer sub.Close() //nolint:errcheck // nobody is left to tell
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case v := <-sub.Out():
+				ev := v.(event.EvtPeerConnectednessChanged)
+				f(ev.Peer, ev.Connectedness != network.NotConnected)
+			}
+		}
+	})
+	if !started {
+		_ = sub.Close() // nobody is left to tell
+	}
+	return cancel
+}
+
+// Connected says whether there is a connection to a peer, over a limited relay alone not counted.
+func (e Env) Connected(id peer.ID) bool {
+	return e.Host.Network().Connectedness(id) == network.Connected
+}
+
+// ConnectedDirectly says whether there is a connection to a peer that goes through no relay.
+func (e Env) ConnectedDirectly(id peer.ID) bool {
+	return slices.ContainsFunc(e.Host.Network().ConnsToPeer(id), func(c network.Conn) bool {
+		return !c.IsClosed() && !addr.IsRelayed(c.RemoteMultiaddr())
+	})
+}
+
+// BestConn is the connection to a peer that new streams take: direct before relayed, relayed before
+// limited.
+func (e Env) BestConn(id peer.ID) (best network.Conn, ok bool) {
+	for _, c := range e.Host.Network().ConnsToPeer(id) {
+		if !c.IsClosed() && (best == nil || wayRank(c) < wayRank(best)) {
+			best = c
+		}
+	}
+	return best, best != nil
+}
+
+func wayRank(c network.Conn) int {
+	switch {
+	case c.Stat().Limited:
+		return 2
+	case addr.IsRelayed(c.RemoteMultiaddr()):
+		return 1
+	}
+	return 0
+}
+
+// Speaks says whether a peer has reported that it speaks a protocol.
+func (e Env) Speaks(id peer.ID, proto protocol.ID) bool {
+	known, err := e.Host.Peerstore().SupportsProtocols(id, proto)
+	return err == nil && slices.Contains(known, proto)
+}
