@@ -15,7 +15,7 @@ func TestAnnouncementRoundTrip(t *testing.T) {
 	if len(b) != overhead+len(a.body) {
 		t.Errorf("%d bytes, want %d", len(b), overhead+len(a.body))
 	}
-	got, err := parse(b, MaxBody)
+	got, err := parse(b)
 	if err != nil || got.kind != a.kind || got.boot != a.boot || got.counter != a.counter ||
 		!bytes.Equal(got.body, a.body) {
 		t.Errorf("parsed %+v, %v", got, err)
@@ -43,18 +43,18 @@ func TestParseRefuses(t *testing.T) {
 		"too long":  append(bytes.Clone(good), 0),
 		"oversized": announcement{kind: 1, body: make([]byte, MaxBody+1)}.append(nil),
 	} {
-		if _, err := parse(b, MaxBody); err == nil {
+		if _, err := parse(b); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
 func TestValidateNamesEveryFault(t *testing.T) {
-	err := Config{MaxBody: MaxBody + 1, Rate: -1, Queue: -1}.Validate()
+	err := Config{Heartbeat: -1}.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"topic name", "kind", "Deliver", "bodies", "rates", "Queue"} {
+	for _, want := range []string{"topic name", "kind", "Deliver", "Heartbeat"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in: %v", want, err)
 		}
@@ -65,7 +65,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(announcement{kind: 1, boot: 2, counter: 3, body: []byte("body")}.append(nil))
 	f.Add(announcement{}.append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		a, err := parse(b, MaxBody)
+		a, err := parse(b)
 		if err == nil && !bytes.Equal(a.append(nil), b) {
 			t.Errorf("%x parses but is not canonical", b)
 		}

@@ -3,7 +3,6 @@ package gossip
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -38,7 +37,7 @@ type Config struct {
 	// Kinds are the kinds of announcements that exist.
 	Kinds []uint8
 	// Deliver gets each announcement of another peer that went through all checks, one call at a
-	// time. While it blocks, up to Queue announcements wait, then they are dropped. body belongs to
+	// time. While it blocks, up to 1024 announcements wait, then they are dropped. body belongs to
 	// it.
 	Deliver func(from slot.PeerID, kind uint8, body []byte)
 	// Echo, if set, gets some of what others announce under this peer's own name. Such an
@@ -47,18 +46,6 @@ type Config struct {
 	// Check, if set, judges an announcement before it is delivered and passed on. It is called from
 	// several goroutines and must neither block nor keep body.
 	Check func(from slot.PeerID, kind uint8, body []byte) Verdict
-
-	// MaxBody bounds a body, in bytes. Default and most: 64 KiB.
-	MaxBody int
-	// Rate is how many announcements a second one author may make, in bursts of up to Burst.
-	// Default 50 and 500.
-	Rate, Burst float64
-	// ByteRate is the same in bytes, with ByteBurst. Default 1 MiB/s and 8 MiB.
-	ByteRate, ByteBurst float64
-	// MaxOrigins is how many authors' windows are kept. Default 4096.
-	MaxOrigins int
-	// Queue bounds what waits for Deliver, for validation, and for each neighbour. Default 1024.
-	Queue int
 	// Heartbeat is the time between two rounds of gossipsub's upkeep of its mesh. Default 1 s; 250
 	// ms on a local network.
 	Heartbeat time.Duration
@@ -69,26 +56,20 @@ type Config struct {
 // MaxBody is the most that an announcement's body may hold. What is larger is fetched by hash.
 const MaxBody = 64 << 10
 
+// queue bounds what waits for Deliver, for validation, and for each neighbour.
+const queue = 1024
+
 // LANHeartbeat is a Heartbeat for peers on one network: they need not wait seconds until a mesh has
 // formed.
 const LANHeartbeat = 250 * time.Millisecond
 
-func (c Config) epoch(body []byte) uint64 {
-	if c.Epoch == nil {
-		return 0
-	}
-	return c.Epoch(body)
-}
-
 func (c Config) withDefaults() Config {
-	c.MaxBody = cmp.Or(c.MaxBody, MaxBody)
-	c.Rate, c.Burst = cmp.Or(c.Rate, 50), cmp.Or(c.Burst, 500)
-	c.ByteRate, c.ByteBurst = cmp.Or(c.ByteRate, 1<<20), cmp.Or(c.ByteBurst, 8<<20)
-	c.MaxOrigins = cmp.Or(c.MaxOrigins, 4096)
-	c.Queue = cmp.Or(c.Queue, 1024)
 	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Epoch == nil {
+		c.Epoch = func([]byte) uint64 { return 0 }
 	}
 	c.Kinds = slices.Clone(c.Kinds)
 	return c
@@ -97,7 +78,7 @@ func (c Config) withDefaults() Config {
 // Validate reports every fault of c at once.
 func (c Config) Validate() error {
 	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("gossip: "+format, args...)) }
+	bad := func(fault string) { errs = append(errs, errors.New("gossip: "+fault)) }
 	if c.Topic == "" {
 		bad("a topic name is needed")
 	}
@@ -107,14 +88,8 @@ func (c Config) Validate() error {
 	if c.Deliver == nil {
 		bad("Deliver must be set")
 	}
-	if c.MaxBody < 0 || c.MaxBody > MaxBody {
-		bad("bodies of up to %d bytes: 1 to %d are allowed", c.MaxBody, MaxBody)
-	}
-	if c.Rate < 0 || c.Burst < 0 || c.ByteRate < 0 || c.ByteBurst < 0 {
-		bad("rates and bursts must be above 0")
-	}
-	if c.MaxOrigins < 0 || c.Queue < 0 || c.Heartbeat < 0 {
-		bad("MaxOrigins, Queue and Heartbeat must be above 0")
+	if c.Heartbeat < 0 {
+		bad("Heartbeat must be above 0")
 	}
 	return errors.Join(errs...)
 }

@@ -21,7 +21,7 @@
 // Repetition. Every announcement carries the author's boot number, which rises with each start of
 // the author, and a counter. A receiver keeps for each author the newest boot and a window of
 // counters, so an old message played again is not delivered again, with no clock involved: libp2p's
-// own check compares times and mutes a peer whose clock went back. Config.MaxOrigins windows are
+// own check compares times and mutes a peer whose clock went back. 4096 windows are
 // kept in memory: those of the authors given to Topic.Keep, and of the others those heard last.
 // A caller that must act on a message once only still has to see to that itself.
 package gossip

@@ -129,7 +129,11 @@ func TestReplayedMessagesGoNowhere(t *testing.T) {
 func TestFloodIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, 1, time.Millisecond)
-		_, ears := line(t, s, func(_ int, c *Config) { c.Rate, c.Burst = 1, 20 })
+		topics, ears := line(t, s, nil)
+		o := topics[0].origins
+		o.mu.Lock()
+		o.bounds.rate, o.bounds.burst = 1, 20
+		o.mu.Unlock()
 		in := newIntruder(t, s, s.Add())
 		for i := range 200 {
 			in.say(announcement{kind: 1, boot: 1, counter: uint64(i + 1)}.append(nil))

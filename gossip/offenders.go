@@ -4,15 +4,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
 )
 
 // A neighbour may send a few messages that no honest peer sends: this many at once, and this many a
 // second. Above that, all that it passes on is ignored for a while, so that no time is spent on its
 // signatures, some 100 µs each.
 const (
-	offencesRate  = 2.0
-	offencesBurst = 128.0
+	offencesRate  = 2
+	offencesBurst = 128
 	muteFor       = time.Minute
 	maxOffenders  = 4096 // offenders that are remembered
 )
@@ -21,18 +23,18 @@ const (
 type offenders struct {
 	mu struct {
 		sync.Mutex
-		by map[peer.ID]*offender
+		by *simplelru.LRU[peer.ID, *offender]
 	}
 }
 
 type offender struct {
-	left  bucket
+	left  *rate.Limiter
 	muted time.Time // until then
 }
 
 func newOffenders() *offenders {
 	o := &offenders{}
-	o.mu.by = make(map[peer.ID]*offender)
+	o.mu.by, _ = simplelru.NewLRU[peer.ID, *offender](maxOffenders, nil) // fails for a size of 0
 	return o
 }
 
@@ -40,16 +42,12 @@ func newOffenders() *offenders {
 func (o *offenders) note(id peer.ID, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	of := o.mu.by[id]
-	if of == nil {
-		if len(o.mu.by) >= maxOffenders {
-			o.makeRoom(now)
-		}
-		of = &offender{left: bucket{offencesBurst, now}}
-		o.mu.by[id] = of
+	of, known := o.mu.by.Get(id)
+	if !known {
+		of = &offender{left: rate.NewLimiter(offencesRate, offencesBurst)}
+		o.mu.by.Add(id, of)
 	}
-	if of.left.has(now, offencesRate, offencesBurst, 1) {
-		of.left.tokens--
+	if of.left.AllowN(now, 1) {
 		return false
 	}
 	fresh := !of.muted.After(now)
@@ -57,25 +55,10 @@ func (o *offenders) note(id peer.ID, now time.Time) bool {
 	return fresh
 }
 
-// makeRoom forgets neighbours that have been good for long, or else any eighth of them. mu is held.
-func (o *offenders) makeRoom(now time.Time) {
-	for id, of := range o.mu.by {
-		if of.left.has(now, offencesRate, offencesBurst, offencesBurst) && !of.muted.After(now) {
-			delete(o.mu.by, id)
-		}
-	}
-	for id := range o.mu.by {
-		if len(o.mu.by) <= maxOffenders*7/8 {
-			return
-		}
-		delete(o.mu.by, id)
-	}
-}
-
 // muted says whether all messages of a neighbour are ignored.
 func (o *offenders) muted(id peer.ID, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	of := o.mu.by[id]
-	return of != nil && of.muted.After(now)
+	of, known := o.mu.by.Peek(id)
+	return known && of.muted.After(now)
 }

@@ -1,41 +1,53 @@
 package gossip
 
 import (
-	"container/list"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// origins keeps, for the authors heard last, the window against repetition and the buckets against
+// bounds are how much the authors of announcements may say.
+type bounds struct {
+	rate      rate.Limit // announcements a second of one author
+	burst     int
+	byteRate  rate.Limit // and bytes
+	byteBurst int
+	authors   int // whose windows are kept
+}
+
+var usual = bounds{rate: 50, burst: 500, byteRate: 1 << 20, byteBurst: 8 << 20, authors: 4096}
+
+// origins keeps, for the authors heard last, the window against repetition and the limiters against
 // floods.
 type origins struct {
-	cfg Config
-	mu  struct {
+	bounds bounds
+	epoch  func(body []byte) uint64
+	mu     struct {
 		sync.Mutex
-		byID   map[slot.PeerID]*list.Element // of *origin
-		recent *list.List                    // the one heard last in front
-		kept   map[slot.PeerID]struct{}      // not forgotten for others
+		authors *simplelru.LRU[slot.PeerID, *origin]
+		kept    map[slot.PeerID]struct{} // not forgotten for others
 		// by neighbour: what it may still pass on of authors that are not kept
-		passed map[slot.PeerID]*bucket
+		passed *simplelru.LRU[slot.PeerID, *rate.Limiter]
 	}
 }
 
 type origin struct {
-	id       slot.PeerID
 	lives    []life // the one heard last is at the end
-	messages bucket
-	bytes    bucket
+	messages *rate.Limiter
+	bytes    *rate.Limiter
 }
 
-func newOrigins(cfg Config) *origins {
-	o := &origins{cfg: cfg}
-	o.mu.byID = make(map[slot.PeerID]*list.Element)
-	o.mu.recent = list.New()
-	o.mu.passed = make(map[slot.PeerID]*bucket)
+func newOrigins(b bounds, epoch func(body []byte) uint64) *origins {
+	o := &origins{bounds: b, epoch: epoch}
+	// these fail for a size of 0
+	o.mu.authors, _ = simplelru.NewLRU[slot.PeerID, *origin](b.authors, nil)
+	o.mu.passed, _ = simplelru.NewLRU[slot.PeerID, *rate.Limiter](b.authors, nil)
 	return o
 }
 
@@ -69,17 +81,12 @@ func (o *origins) admit(via, from slot.PeerID, a announcement, n int, now time.T
 	if !o.mayPass(via, from, now) {
 		return false
 	}
-	og := o.get(from, now)
-	w := og.life(o.cfg.epoch(a.body))
-	if w.seen(a.boot, a.counter) {
+	og := o.get(from)
+	w := og.life(o.epoch(a.body))
+	if w.seen(a.boot, a.counter) || og.messages.TokensAt(now) < 1 || !og.bytes.AllowN(now, n) {
 		return false
 	}
-	if !og.messages.has(now, o.cfg.Rate, o.cfg.Burst, 1) ||
-		!og.bytes.has(now, o.cfg.ByteRate, o.cfg.ByteBurst, float64(n)) {
-		return false
-	}
-	og.messages.tokens--
-	og.bytes.tokens -= float64(n)
+	og.messages.AllowN(now, 1)
 	w.add(a.boot, a.counter)
 	return true
 }
@@ -90,60 +97,33 @@ func (o *origins) mayPass(via, from slot.PeerID, now time.Time) bool {
 	if _, kept := o.mu.kept[from]; kept || len(o.mu.kept) == 0 {
 		return true
 	}
-	b := o.mu.passed[via]
-	if b == nil {
-		if len(o.mu.passed) >= o.cfg.MaxOrigins {
-			o.dropPassed(now)
-		}
-		b = &bucket{o.cfg.Burst, now}
-		o.mu.passed[via] = b
+	passed, known := o.mu.passed.Get(via)
+	if !known {
+		passed = rate.NewLimiter(o.bounds.rate, o.bounds.burst)
+		o.mu.passed.Add(via, passed)
 	}
-	if !b.has(now, o.cfg.Rate, o.cfg.Burst, 1) {
-		return false
-	}
-	b.tokens--
-	return true
+	return passed.AllowN(now, 1)
 }
 
-// dropPassed forgets the neighbours where that makes no difference, or else all. o.mu is held.
-func (o *origins) dropPassed(now time.Time) {
-	for id, b := range o.mu.passed {
-		if b.has(now, o.cfg.Rate, o.cfg.Burst, o.cfg.Burst) {
-			delete(o.mu.passed, id)
-		}
+// get finds or makes the author's entry and makes it the newest. The author heard longest ago is
+// dropped for a new one, of those that are not kept if there are any. o.mu is held.
+func (o *origins) get(id slot.PeerID) *origin {
+	if og, known := o.mu.authors.Get(id); known {
+		return og
 	}
-	if len(o.mu.passed) >= o.cfg.MaxOrigins {
-		clear(o.mu.passed)
-	}
-}
-
-// get finds or makes the author's entry and makes it the newest. o.mu is held.
-func (o *origins) get(id slot.PeerID, now time.Time) *origin {
-	if e := o.mu.byID[id]; e != nil {
-		o.mu.recent.MoveToFront(e)
-		return e.Value.(*origin)
-	}
-	if o.mu.recent.Len() >= o.cfg.MaxOrigins {
-		o.forgetOne()
-	}
-	og := &origin{id: id, messages: bucket{o.cfg.Burst, now}, bytes: bucket{o.cfg.ByteBurst, now}}
-	o.mu.byID[id] = o.mu.recent.PushFront(og)
-	return og
-}
-
-// forgetOne drops the author heard longest ago, of those that are not kept if there are any. o.mu
-// is held.
-func (o *origins) forgetOne() {
 	for range len(o.mu.kept) {
-		e := o.mu.recent.Back()
-		if _, kept := o.mu.kept[e.Value.(*origin).id]; !kept {
+		oldest, _, _ := o.mu.authors.GetOldest()
+		if _, kept := o.mu.kept[oldest]; !kept {
 			break
 		}
-		o.mu.recent.MoveToFront(e)
+		o.mu.authors.Get(oldest) // which makes it the newest
 	}
-	oldest := o.mu.recent.Back()
-	delete(o.mu.byID, oldest.Value.(*origin).id)
-	o.mu.recent.Remove(oldest)
+	og := &origin{
+		messages: rate.NewLimiter(o.bounds.rate, o.bounds.burst),
+		bytes:    rate.NewLimiter(o.bounds.byteRate, o.bounds.byteBurst),
+	}
+	o.mu.authors.Add(id, og)
+	return og
 }
 
 func (o *origins) keep(authors []slot.PeerID) {
@@ -161,21 +141,6 @@ func (o *origins) keeps(author slot.PeerID) bool {
 	defer o.mu.Unlock()
 	_, kept := o.mu.kept[author]
 	return kept
-}
-
-// bucket is a token bucket.
-type bucket struct {
-	tokens float64
-	at     time.Time // when tokens was right
-}
-
-// has refills the bucket and says whether it holds cost tokens.
-func (b *bucket) has(now time.Time, rate, burst, cost float64) bool {
-	if d := now.Sub(b.at); d > 0 {
-		b.tokens = min(burst, b.tokens+d.Seconds()*rate)
-		b.at = now
-	}
-	return b.tokens >= cost
 }
 
 // windowSize is how far an announcement may come behind a later one of the same author.
@@ -248,8 +213,8 @@ func (a announcement) append(b []byte) []byte {
 }
 
 // parse reads what append wrote. The body is not copied.
-func parse(b []byte, maxBody int) (announcement, error) {
+func parse(b []byte) (announcement, error) {
 	r := wire.NewReader(b)
-	a := announcement{kind: r.U8(), boot: r.U64(), counter: r.U64(), body: r.Bytes(maxBody)}
+	a := announcement{kind: r.U8(), boot: r.U64(), counter: r.U64(), body: r.Bytes(MaxBody)}
 	return a, r.Done()
 }

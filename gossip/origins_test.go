@@ -13,6 +13,16 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
+// usualOf is the usual bounds for so many authors.
+func usualOf(authors int) bounds {
+	b := usual
+	b.authors = authors
+	return b
+}
+
+// one has all of an author in one epoch.
+func one([]byte) uint64 { return 0 }
+
 // TestWindowAgainstSet compares the window with a set of all that was added. The window may call
 // more seen, but only what is older than its size or of an earlier boot.
 func TestWindowAgainstSet(t *testing.T) {
@@ -50,7 +60,7 @@ func TestWindowAtTheEndOfCounters(t *testing.T) {
 }
 
 func TestRates(t *testing.T) {
-	o := newOrigins(Config{Rate: 1, Burst: 3, ByteRate: 100, ByteBurst: 1000, MaxOrigins: 8})
+	o := newOrigins(bounds{1, 3, 100, 1000, 8}, one)
 	now := time.Unix(0, 0)
 	counter := uint64(0)
 	admitted := func(tries, size int) (n int) {
@@ -79,14 +89,14 @@ func TestRates(t *testing.T) {
 }
 
 func TestOriginsAreBounded(t *testing.T) {
-	o := newOrigins(Config{MaxOrigins: 10}.withDefaults())
+	o := newOrigins(usualOf(10), one)
 	now := time.Unix(0, 0)
 	for i := range 1000 {
 		o.admit("via", slot.PeerID(fmt.Sprint(i%500)), announcement{counter: uint64(i + 1)}, 1, now)
 		o.admit("via", "steady", announcement{counter: uint64(i + 1)}, 1, now.Add(time.Duration(i)*time.Second))
 	}
-	if n := o.mu.recent.Len(); n != 10 || len(o.mu.byID) != 10 {
-		t.Errorf("%d and %d origins kept, want 10", n, len(o.mu.byID))
+	if n := o.mu.authors.Len(); n != 10 {
+		t.Errorf("%d origins kept, want 10", n)
 	}
 	if o.admit("via", "steady", announcement{counter: 900}, 1, now) {
 		t.Error("an author heard all the time was forgotten")
@@ -95,7 +105,7 @@ func TestOriginsAreBounded(t *testing.T) {
 
 // A flood of authors does not make the topic forget what it heard of those that are to be kept.
 func TestKeptAuthorsAreNotForgotten(t *testing.T) {
-	o := newOrigins(Config{MaxOrigins: 8}.withDefaults())
+	o := newOrigins(usualOf(8), one)
 	now := time.Now()
 	members := []slot.PeerID{"m1", "m2", "m3"}
 	said := announcement{kind: 1, boot: 1, counter: 5}
@@ -107,8 +117,8 @@ func TestKeptAuthorsAreNotForgotten(t *testing.T) {
 	}
 	for i := range 100 {
 		o.admit("via", slot.PeerID(fmt.Sprint(i)), said, 10, now)
-		if len(o.mu.byID) > 8 || o.mu.recent.Len() != len(o.mu.byID) {
-			t.Fatalf("%d authors are kept", len(o.mu.byID))
+		if o.mu.authors.Len() > 8 {
+			t.Fatalf("%d authors are kept", o.mu.authors.Len())
 		}
 	}
 	for _, id := range members {
@@ -124,16 +134,15 @@ func TestKeptAuthorsAreNotForgotten(t *testing.T) {
 	for _, id := range []slot.PeerID{"n1", "n2", "n3", "n4", "n5", "n6"} {
 		o.admit("via", id, said, 10, now)
 	}
-	if len(o.mu.byID) > 8 {
-		t.Errorf("%d authors are kept", len(o.mu.byID))
+	if o.mu.authors.Len() > 8 {
+		t.Errorf("%d authors are kept", o.mu.authors.Len())
 	}
 }
 
 // An author that lost its count of boots starts another epoch, and is heard in it. So many epochs
 // are kept, and no more.
 func TestEpochs(t *testing.T) {
-	cfg := Config{Epoch: func(body []byte) uint64 { return uint64(body[0]) }}.withDefaults()
-	o := newOrigins(cfg)
+	o := newOrigins(usual, func(body []byte) uint64 { return uint64(body[0]) })
 	admit := func(epoch byte, boot, counter uint64) bool {
 		return o.admit("via", "a", announcement{boot: boot, counter: counter, body: []byte{epoch}}, 1, time.Unix(0, 0))
 	}
@@ -157,7 +166,8 @@ func TestEpochs(t *testing.T) {
 	for e := range byte(50) {
 		admit(e, 1, uint64(e)+500)
 	}
-	if n := len(o.mu.byID["a"].Value.(*origin).lives); n > maxLives {
+	a, _ := o.mu.authors.Peek("a")
+	if n := len(a.lives); n > maxLives {
 		t.Errorf("%d epochs of one author are kept", n)
 	}
 }
@@ -165,7 +175,8 @@ func TestEpochs(t *testing.T) {
 // What comes from others under the own name is handed on, now and then, and only if it can be read.
 func TestEchoes(t *testing.T) {
 	heard := 0
-	e := &echoes{cfg: Config{Kinds: []uint8{1}, Echo: func(uint8, []byte) { heard++ }}.withDefaults()}
+	e := newTracer(Config{Kinds: []uint8{1}, Echo: func(uint8, []byte) { heard++ }}.withDefaults(),
+		func(peer.ID) { t.Error("that is an offence") })
 	say := func(reason string, data []byte) {
 		e.RejectMessage(&pubsub.Message{Message: &pb.Message{Data: data}}, reason)
 	}
@@ -187,7 +198,7 @@ func TestEchoes(t *testing.T) {
 // A neighbour that makes up an author for each announcement gets no further than one author does,
 // and takes nobody else's place.
 func TestMadeUpAuthorsShareOneRate(t *testing.T) {
-	o := newOrigins(Config{MaxOrigins: 64}.withDefaults())
+	o := newOrigins(usualOf(64), one)
 	now := time.Now()
 	o.keep([]slot.PeerID{"member"})
 	admitted := 0
@@ -196,7 +207,7 @@ func TestMadeUpAuthorsShareOneRate(t *testing.T) {
 			admitted++
 		}
 	}
-	if admitted != int(o.cfg.Burst) {
+	if admitted != o.bounds.burst {
 		t.Errorf("%d of a flood of authors were admitted", admitted)
 	}
 	if !o.admit("flooder", "member", announcement{kind: 1}, 10, now) {
@@ -209,7 +220,7 @@ func TestMadeUpAuthorsShareOneRate(t *testing.T) {
 		o.admit(slot.PeerID(fmt.Sprint("neighbour ", i)), "newcomer", announcement{kind: 1, counter: uint64(i)}, 10,
 			now)
 	}
-	if n := len(o.mu.passed); n > o.cfg.MaxOrigins {
+	if n := o.mu.passed.Len(); n > o.bounds.authors {
 		t.Errorf("%d neighbours are kept in mind", n)
 	}
 }
@@ -239,7 +250,7 @@ func TestOffenders(t *testing.T) {
 	for i := range 2 * maxOffenders {
 		o.note(peer.ID(fmt.Sprint(i)), now)
 	}
-	if n := len(o.mu.by); n > maxOffenders {
+	if n := o.mu.by.Len(); n > maxOffenders {
 		t.Errorf("%d are kept in mind", n)
 	}
 }

@@ -49,7 +49,7 @@ func Join(ctx context.Context, h host.Host, cfg Config) (*Topic, error) {
 	}
 	t := &Topic{
 		cfg: cfg, self: h.ID(), host: h, proto: cmp.Or(protocol.ID(cfg.Protocol), protocolOf(cfg.Topic)),
-		origins: newOrigins(cfg), bad: newOffenders(),
+		origins: newOrigins(usual, cfg.Epoch), bad: newOffenders(),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	if err := t.open(); err != nil {
@@ -72,7 +72,7 @@ func (t *Topic) open() error {
 	if t.topic, err = ps.Join(t.cfg.Topic); err != nil {
 		return err
 	}
-	if t.sub, err = t.topic.Subscribe(pubsub.WithBufferSize(t.cfg.Queue)); err != nil {
+	if t.sub, err = t.topic.Subscribe(pubsub.WithBufferSize(queue)); err != nil {
 		return err
 	}
 	streams, err := newStreams(t.host, t.proto, t.topic)
@@ -102,11 +102,10 @@ func (t *Topic) options() []pubsub.Option {
 		pubsub.WithMessageIdFn(messageID),
 		// swarms are small: one's own announcements go to all neighbours at once
 		pubsub.WithFloodPublish(true),
-		pubsub.WithPeerOutboundQueueSize(t.cfg.Queue),
-		pubsub.WithValidateQueueSize(t.cfg.Queue),
+		pubsub.WithPeerOutboundQueueSize(queue),
+		pubsub.WithValidateQueueSize(queue),
 		pubsub.WithSubscriptionFilter(pubsub.NewAllowlistSubscriptionFilter(t.cfg.Topic)),
-		pubsub.WithRawTracer(&echoes{cfg: t.cfg}),
-		pubsub.WithRawTracer(&rejections{topic: t}),
+		pubsub.WithRawTracer(newTracer(t.cfg, t.offended)),
 		pubsub.WithAppSpecificRpcInspector(t.inspect),
 		pubsub.WithLogger(log),
 		pubsub.WithRPCLogger(log),
@@ -135,8 +134,8 @@ func (t *Topic) Publish(ctx context.Context, kind uint8, body []byte) error {
 	if !slices.Contains(t.cfg.Kinds, kind) {
 		return fmt.Errorf("gossip: kind %d is none of %v", kind, t.cfg.Kinds)
 	}
-	if len(body) > t.cfg.MaxBody {
-		return fmt.Errorf("gossip: body of %d bytes: at most %d can be announced", len(body), t.cfg.MaxBody)
+	if len(body) > MaxBody {
+		return fmt.Errorf("gossip: body of %d bytes: at most %d can be announced", len(body), MaxBody)
 	}
 	a := announcement{kind: kind, boot: t.cfg.Boot, counter: t.counter.Add(1), body: body}
 	err := t.topic.Publish(ctx, a.append(make([]byte, 0, overhead+len(body))))
@@ -169,7 +168,7 @@ func (t *Topic) validate(_ context.Context, via peer.ID, m *pubsub.Message) pubs
 	if from == t.self {
 		return pubsub.ValidationAccept // gossipsub drops what others send under our name
 	}
-	a, err := parse(m.Data, t.cfg.MaxBody)
+	a, err := parse(m.Data)
 	switch {
 	case err != nil:
 		t.cfg.Logger.Debug("announcement rejected", "from", from, "err", err)
@@ -206,7 +205,7 @@ func (t *Topic) receive() {
 		if m.GetFrom() == t.self {
 			continue
 		}
-		a, err := parse(m.Data, t.cfg.MaxBody)
+		a, err := parse(m.Data)
 		if err != nil {
 			continue // validate accepts only messages that parse
 		}

@@ -4,68 +4,57 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"golang.org/x/time/rate"
 )
 
-// echoes sees what comes from others under this peer's own name, which gossipsub drops: most of it
-// announcements of its own that come back, or old ones that somebody says again. But it may also be
-// another process that uses a copy of the identity, and nobody else can tell this peer about that.
-// The signature that gossipsub puts on messages is not checked for these: bodies that matter bear
-// one of their own.
-type echoes struct {
+// tracer sees the messages that gossipsub rejects.
+//
+// What is malformed, or not signed by its author, no honest peer passes on: that is an offence of
+// the neighbour.
+//
+// What comes from others under this peer's own name is most of it announcements of its own that come
+// back, or old ones that somebody says again. But it may also be another process that uses a copy of
+// the identity, and nobody else can tell this peer about that. The signature that gossipsub puts on
+// messages is not checked for these: bodies that matter bear one of their own.
+type tracer struct {
 	silent
-	cfg Config
-	mu  struct {
-		sync.Mutex
-		bucket bucket
-	}
+	cfg      Config
+	offended func(by peer.ID)
+	echoes   *rate.Limiter
 }
 
 // Echoes are looked at so often: one that matters comes again.
 const (
-	echoRate  = 4.0
-	echoBurst = 16.0
+	echoRate  = 4
+	echoBurst = 16
 )
 
-// RejectMessage implements pubsub.RawTracer.
-func (e *echoes) RejectMessage(m *pubsub.Message, reason string) {
-	if reason != pubsub.RejectSelfOrigin || e.cfg.Echo == nil {
-		return
-	}
-	a, err := parse(m.Data, e.cfg.MaxBody)
-	if err != nil || !slices.Contains(e.cfg.Kinds, a.kind) || !e.due(time.Now()) {
-		return
-	}
-	e.cfg.Echo(a.kind, slices.Clone(a.body))
-}
-
-func (e *echoes) due(now time.Time) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.mu.bucket.has(now, echoRate, echoBurst, 1) {
-		return false
-	}
-	e.mu.bucket.tokens--
-	return true
-}
-
-// rejections reports to the topic which neighbours passed on messages that are malformed or not
-// signed by their author. No honest peer does that.
-type rejections struct {
-	silent
-	topic *Topic
+func newTracer(cfg Config, offended func(by peer.ID)) *tracer {
+	return &tracer{cfg: cfg, offended: offended, echoes: rate.NewLimiter(echoRate, echoBurst)}
 }
 
 // RejectMessage implements pubsub.RawTracer.
-func (r *rejections) RejectMessage(m *pubsub.Message, reason string) {
+func (t *tracer) RejectMessage(m *pubsub.Message, reason string) {
 	switch reason {
 	case pubsub.RejectValidationFailed, pubsub.RejectInvalidSignature, pubsub.RejectMissingSignature:
-		r.topic.offended(m.ReceivedFrom)
+		t.offended(m.ReceivedFrom)
+	case pubsub.RejectSelfOrigin:
+		t.echo(m)
+	}
+}
+
+func (t *tracer) echo(m *pubsub.Message) {
+	if t.cfg.Echo == nil {
+		return
+	}
+	a, err := parse(m.Data)
+	if err == nil && slices.Contains(t.cfg.Kinds, a.kind) && t.echoes.Allow() {
+		t.cfg.Echo(a.kind, slices.Clone(a.body))
 	}
 }
 
