@@ -17,10 +17,10 @@ import (
 // What is malformed, or not signed by its author, no honest peer passes on: that is an offence of
 // the neighbour.
 //
-// What comes from others under this peer's own name is most of it announcements of its own that come
-// back, or old ones that somebody says again. But it may also be another process that uses a copy of
-// the identity, and nobody else can tell this peer about that. The signature that gossipsub puts on
-// messages is not checked for these: bodies that matter bear one of their own.
+// What comes from others under this peer's own name is most of it announcements of its own that
+// come back, or old ones that somebody says again. But it may also be another process that uses a
+// copy of the identity, and nobody else can tell this peer about that. The signature that gossipsub
+// puts on messages is not checked for these: bodies that matter bear one of their own.
 type tracer struct {
 	silent
 	cfg      Config

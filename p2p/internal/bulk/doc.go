@@ -8,6 +8,6 @@
 // A connection carries one stream at a time, and waits for the next when both ends of a stream
 // came. Streams keep to the turns of the upload and download rates.
 //
-// The caller makes Conns on the Inlet of its transport; all of it ends with the task group. Where no connection comes about, Open fails soon and the caller takes a stream of
-// libp2p's.
+// The caller makes Conns on the Inlet of its transport; all of it ends with the task group. Where
+// no connection comes about, Open fails soon and the caller takes a stream of libp2p's.
 package bulk

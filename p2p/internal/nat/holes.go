@@ -128,7 +128,8 @@ func (n *NAT) PunchAt(addrs func() []multiaddr.Multiaddr, opts ...holepunch.Opti
 // punchAddrs says which addresses holes are punched between. It implements holepunch.AddrFilter.
 type punchAddrs struct {
 	guesses func(seen []multiaddr.Multiaddr) []multiaddr.Multiaddr // of TCP
-	quic    atomic.Bool                                            // this peer has announced an address of QUIC, the last time
+	// this peer has announced an address of QUIC, the last time
+	quic atomic.Bool
 }
 
 // FilterLocal adds TCP's addresses to those that are announced.
