@@ -16,6 +16,7 @@ type acceptor struct {
 	motions  *motions
 	model    *model
 	pledges  *pledges
+	history  *history
 }
 
 // onPrepare promises not to vote below a ballot, and tells the highest vote so far.
@@ -124,7 +125,8 @@ func (ac *acceptor) onPropose(msg wire.Message, p wire.Propose) error {
 	}
 	ac.motions.adoptSigned(p.Record.Decisions)
 	if d.proposal == nil {
-		d.proposal, d.led, d.life = &p, true, ac.now
+		ac.sawLeader()
+		d.proposal, d.life = &p, ac.now
 	}
 	return nil
 }

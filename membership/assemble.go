@@ -40,8 +40,8 @@ type branches struct {
 
 // decision is what decides the open height. It changes with the rules of ballots.
 type decision struct {
-	acceptor    *acceptor
 	history     *history
+	acceptor    *acceptor
 	participant *participant
 	planner     *planner
 	drafter     *drafter
@@ -114,13 +114,14 @@ func (m *Machine) makeBranches(f *facts, e *effects) {
 }
 
 func (m *Machine) makeDecision(f *facts, e *effects) {
-	m.acceptor = &acceptor{
-		facts: f, effects: e, height: m.height,
-		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, pledges: m.pledges,
-	}
 	m.history = &history{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, slotAt: never,
+	}
+	m.acceptor = &acceptor{
+		facts: f, effects: e, height: m.height,
+		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, pledges: m.pledges,
+		history: m.history,
 	}
 	m.participant = &participant{
 		facts: f, effects: e, height: m.height,

@@ -74,7 +74,7 @@ func (ac *acceptor) leaderLives() bool {
 // another candidate may try.
 func (ac *acceptor) sawLife(revision uint32) {
 	d := ac.open
-	d.led = true
+	ac.sawLeader()
 	if revision > d.revision {
 		d.revision = revision
 		d.revised++
@@ -82,6 +82,23 @@ func (ac *acceptor) sawLife(revision uint32) {
 	if d.revised <= len(d.order)+8 {
 		d.life = ac.now
 	}
+}
+
+// sawLeader notes that the followed ballot has a leader.
+func (ac *acceptor) sawLeader() {
+	if d := ac.open; !d.led {
+		d.led, d.ledAt = true, ac.now
+	}
+}
+
+// believesBeats says whether counters that rise still keep the leader. They are its own word, and a
+// leader that lies can have them rise for ever. So they count for three times as long as reductions
+// usually take here, at least for four Patience, and for twice that in each further ballot.
+// What this peer sees by itself, bytes and plans and drafts, counts without that.
+func (ac *acceptor) believesBeats() bool {
+	d := ac.open
+	usual := max(4*ac.cfg.Timing.Patience, 3*ac.history.usual)
+	return !d.led || ac.now-d.ledAt < usual<<min(d.ballot, 6)
 }
 
 // onBeat counts any counter that rises as a sign of life.
@@ -94,7 +111,9 @@ func (ac *acceptor) onBeat(msg wire.Message, b wire.Beat) error {
 	if b.Revision > o.Revision {
 		*o = wire.Beat{Ref: b.Ref, Revision: b.Revision}
 	}
-	if b.Offers > o.Offers || b.Bytes > o.Bytes || b.Haves > o.Haves || b.Votes > o.Votes || b.Segments > o.Segments {
+	rises := b.Offers > o.Offers || b.Bytes > o.Bytes || b.Haves > o.Haves || b.Votes > o.Votes ||
+		b.Segments > o.Segments
+	if rises && ac.believesBeats() {
 		ac.sawLife(b.Revision)
 	}
 	o.Offers, o.Bytes, o.Haves = max(o.Offers, b.Offers), max(o.Bytes, b.Bytes), max(o.Haves, b.Haves)

@@ -26,7 +26,8 @@ type openHeight struct {
 // granted PREPARE has shown. The fields below ballot belong to it.
 type following struct {
 	ballot   uint32
-	led      bool // its leader has shown progress, which takes a quorum of promises
+	led      bool          // its leader has shown progress, which takes a quorum of promises
+	ledAt    time.Duration // when it first did
 	plan     *slot.Plan
 	draft    *slot.Draft
 	haveSent bool
