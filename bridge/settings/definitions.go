@@ -79,7 +79,7 @@ func (s *Settings) access() []definition {
 			"all peers (default: every peer that the run admits)"},
 		{"follow", 0, sources.Peers(&s.follow), "`peer` whose motions to remove or readmit others, or to change " +
 			"the secret, this peer makes, too; may be repeated"},
-		{"ticket", 0, s.ticketOf(), "`text` of an invitation, as p2pdiloco invite prints it, @FILE that holds it, or " +
+		{"ticket", 0, sources.Var(&s.cfg.Ticket, "string", s.readTicket, sources.Plain), "`text` of an invitation, as p2pdiloco invite prints it, @FILE that holds it, or " +
 			"- for standard input: instead of --run, --pin and --bootstrap"},
 		{"bootstrap", 0, sources.Addresses(&s.cfg.Bootstrap), "`multiaddr` ending in /p2p/PEER to start from, may be " +
 			"repeated (default: look on the local network with mDNS)"},
@@ -104,7 +104,7 @@ func (s *Settings) access() []definition {
 // training are settings of what trains.
 func (s *Settings) training() []definition {
 	return []definition{
-		{"trainer", ofTrainer, sources.Var(&s.Trainer, "trainer", readTrainer, trainerName), "what trains: builtin:gpt (a small byte-level transformer), none " +
+		{"trainer", ofTrainer, sources.Var(&s.Trainer, "trainer", readTrainer, sources.Plain), "what trains: builtin:gpt (a small byte-level transformer), none " +
 			"(vote and serve only), or the path of a shared library with a trainer, like ./mine.so"},
 		{"trainer-config", ofPlugin, &s.TrainerConfig, "`file` whose text, JSON, a trainer from a shared library " +
 			"is made from"},

@@ -20,47 +20,57 @@ const maxSpecFile = 1 << 20 // bytes
 //	outer_lr = "0.7" # decimals are strings: every peer must read the same digits
 //	discount = [1000, 500]
 func readSpec(path string) (run spec.Spec, err error) {
-	values, err := sources.ReadTOML(path, maxSpecFile)
+	entries, err := sources.ReadTOML(path, maxSpecFile)
 	if err != nil {
 		return run, fmt.Errorf("run spec %s: %w", path, err)
 	}
 	var errs []error
-	for _, v := range values {
-		if why := setField(&run, v); why != "" {
-			errs = append(errs, fmt.Errorf("run spec %s: line %d: %s", path, v.Line, why))
+	for _, e := range entries {
+		if why := setField(&run, e); why != "" {
+			errs = append(errs, fmt.Errorf("run spec %s: line %d: %s", path, e.Line, why))
 		}
 	}
 	return run, errors.Join(errs...)
 }
 
 // setField sets the field of a spec that a line of a file gives, or says what is wrong with it.
-func setField(run *spec.Spec, v sources.Value) (why string) {
+func setField(run *spec.Spec, e sources.Entry) (why string) {
 	table := spec.Table()
-	i := slices.IndexFunc(table, func(f spec.Field) bool { return strings.EqualFold(f.Name, v.Key) })
+	i := slices.IndexFunc(table, func(f spec.Field) bool { return strings.EqualFold(f.Name, e.Key) })
 	if i < 0 {
 		names := make([]string, len(table))
 		for i, f := range table {
 			names[i] = f.Name
 		}
-		return fmt.Sprintf("unknown key %s: allowed: %s", v.Key, strings.Join(names, ", "))
+		return fmt.Sprintf("unknown key %s: allowed: %s", e.Key, strings.Join(names, ", "))
 	}
-	text := strings.Join(v.Texts, ",")
-	refused := func(allowed string) string { return fmt.Sprintf("%s = %s: allowed: %s", v.Key, v, allowed) }
-	switch field := table[i].At(run).(type) {
+	field, text := table[i], strings.ReplaceAll(e.String(), ", ", ",")
+	refused := func(allowed string) string { return fmt.Sprintf("%s = %s: allowed: %s", e.Key, e, allowed) }
+	switch field.At(run).(type) {
 	case *string:
-		if v.Kind != sources.Text || v.List {
+		var ok bool
+		if text, ok = e.Value.(string); !ok {
 			return refused(`a text in quotes, also for decimals, like "0.7"`)
 		}
-	case *uint64, *[]uint64:
-		if _, many := field.(*[]uint64); v.Kind != sources.Whole && text != "" || many != v.List || v.Fault != "" {
-			return refused(map[bool]string{false: "a whole number", true: "a list of whole numbers"}[many])
+	case *uint64:
+		if notWhole(e.Value) {
+			return refused("a whole number")
+		}
+	case *[]uint64:
+		if list, ok := e.Value.([]any); !ok || text != "" && slices.ContainsFunc(list, notWhole) {
+			return refused("a list of whole numbers")
 		}
 	}
-	if strings.Contains(text, "-") && v.Kind == sources.Whole {
-		return v.Key + " is negative: allowed: whole numbers above 0"
+	if field.Set(run, text) != nil {
+		return e.Key + " is negative: allowed: whole numbers above 0"
 	}
-	if err := table[i].Set(run, text); err != nil || table[i].Text(*run) == "" {
-		return v.Key + " is given, but empty or 0: leave it out to adopt the run's value"
+	if field.Text(*run) == "" {
+		return e.Key + " is given, but empty or 0: leave it out to adopt the run's value"
 	}
 	return ""
+}
+
+func notWhole(value any) bool {
+	_, whole := value.(int64)
+	return !whole
 }

@@ -12,37 +12,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
 )
 
-// ticketValue is the value of the flag with a ticket. It holds the ticket itself, also where it was
-// given as the name of a file or as standard input.
-type ticketValue struct {
-	text *string
-	in   io.Reader // nil: none
-}
-
-// ticketOf is where the ticket goes. A program that embeds a peer needs its standard input itself.
-func (s *Settings) ticketOf() *ticketValue {
-	v := &ticketValue{text: &s.cfg.Ticket}
-	if !s.embedded {
-		v.in = os.Stdin
+// readTicket reads the value of the flag with a ticket. A program that embeds a peer needs its
+// standard input itself.
+func (s *Settings) readTicket(given string) (string, error) {
+	if s.embedded {
+		return ReadTicket(given, nil)
 	}
-	return v
+	return ReadTicket(given, os.Stdin)
 }
-
-// Set takes a ticket, @FILE, or - for standard input.
-func (v *ticketValue) Set(given string) (err error) {
-	*v.text, err = ReadTicket(given, v.in)
-	return err
-}
-
-func (v *ticketValue) String() string {
-	if v.text == nil { // pflag asks a zero value
-		return ""
-	}
-	return *v.text
-}
-
-// Type is what help calls the value.
-func (v *ticketValue) Type() string { return "string" }
 
 // IsTicketPlace says whether a text names a place that holds a ticket: a file as @FILE, or standard
 // input as -. Unlike arguments of a command, these can be kept from other users of the machine.

@@ -59,8 +59,6 @@ func readTrainer(text string) (Trainer, error) {
 	return t, nil
 }
 
-func trainerName(t Trainer) string { return string(t) }
-
 // readPin reads the hash of a record.
 func readPin(text string) (hash p2pdiloco.Root, err error) {
 	if err := hash.UnmarshalText([]byte(text)); err != nil || hash.IsZero() {

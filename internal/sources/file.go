@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -33,7 +32,7 @@ func read(path string, most int64) ([]byte, error) {
 
 // ReadTOML reads a flat TOML file of at most so many bytes, and returns its values in the order of
 // their lines. Its errors name the line and not the file.
-func ReadTOML(path string, most int64) ([]Value, error) {
+func ReadTOML(path string, most int64) ([]Entry, error) {
 	text, err := read(path, most)
 	if err != nil {
 		return nil, err
@@ -43,7 +42,7 @@ func ReadTOML(path string, most int64) ([]Value, error) {
 }
 
 // parse reads a config file whose name ends in .json, or else is TOML.
-func parse(path string, text []byte) (map[string]Value, error) {
+func parse(path string, text []byte) (map[string]Entry, error) {
 	if strings.EqualFold(filepath.Ext(path), ".json") {
 		return parseJSON(text)
 	}
@@ -51,7 +50,7 @@ func parse(path string, text []byte) (map[string]Value, error) {
 }
 
 // parseTOML reads a flat TOML file. Errors name the line.
-func parseTOML(text []byte) (map[string]Value, error) {
+func parseTOML(text []byte) (map[string]Entry, error) {
 	if deep(text) {
 		return nil, errors.New("tables or lists in each other, without end: a config file is flat, one setting a line")
 	}
@@ -59,9 +58,9 @@ func parseTOML(text []byte) (map[string]Value, error) {
 	if err := toml.Unmarshal(text, &decoded); err != nil {
 		return nil, err
 	}
-	values, line := make(map[string]Value, len(decoded)), lines(text)
+	values, line := make(map[string]Entry, len(decoded)), lines(text)
 	for key, v := range decoded {
-		values[key] = valueOf(v).stands(key, max(1, line[key])) // odd keys are not found
+		values[key] = Entry{key, max(1, line[key]), v} // odd keys are not found
 	}
 	return values, nil
 }
@@ -112,18 +111,18 @@ func lines(text []byte) map[string]int {
 }
 
 // parseJSON reads an object of settings. Errors name the line.
-func parseJSON(text []byte) (map[string]Value, error) {
+func parseJSON(text []byte) (map[string]Entry, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	line := func() int { return 1 + bytes.Count(text[:d.InputOffset()], []byte{'\n'}) }
-	values := make(map[string]Value)
+	values := make(map[string]Entry)
 	if err := readObject(d, line, values); err != nil {
 		return nil, fmt.Errorf("line %d: %w", line(), err)
 	}
 	return values, nil
 }
 
-func readObject(d *json.Decoder, line func() int, values map[string]Value) error {
+func readObject(d *json.Decoder, line func() int, values map[string]Entry) error {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return errors.New("not a JSON object: it begins with {, and every setting in it is a \"key\": value")
 	}
@@ -141,7 +140,7 @@ func readObject(d *json.Decoder, line func() int, values map[string]Value) error
 		if err := d.Decode(&decoded); err != nil {
 			return fmt.Errorf("%s: %w", printable(key), unended(err))
 		}
-		values[key] = valueOf(decoded).stands(key, at)
+		values[key] = Entry{key, at, decoded}
 	}
 	if _, err := d.Token(); err != nil {
 		return unended(err)
@@ -157,56 +156,4 @@ func unended(err error) error {
 		return errors.New("the object has no end: } is missing")
 	}
 	return err
-}
-
-func (v Value) stands(key string, line int) Value {
-	v.Key, v.Line = key, line
-	return v
-}
-
-// valueOf is what a decoder made of a value, as a setting.
-func valueOf(decoded any) Value {
-	switch v := decoded.(type) {
-	case nil:
-		return Value{}
-	case string:
-		return Value{Texts: []string{v}, Kind: Text}
-	case int64:
-		return Value{Texts: []string{strconv.FormatInt(v, 10)}, Kind: Whole}
-	case float64:
-		text := strconv.FormatFloat(v, 'g', -1, 64)
-		if strings.Trim(text, "-0123456789") == "" {
-			text += ".0" // no whole number, as it was not written as one
-		}
-		return Value{Texts: []string{text}, Kind: Decimal}
-	case bool, json.Number: // the number's digits, as they stand there
-		return Value{Texts: []string{fmt.Sprint(v)}}
-	case []any:
-		return listOf(v)
-	case map[string]any, []map[string]any:
-		return Value{Fault: "settings are flat: it cannot be a table or an object"}
-	}
-	return Value{Fault: "allowed: a text in quotes, a whole number, true or false, or a list of these"}
-}
-
-// listOf is a list, if its elements are no lists themselves.
-func listOf(elements []any) Value {
-	all := Value{List: true}
-	for i, e := range elements {
-		v := valueOf(e)
-		switch {
-		case v.Fault != "":
-			return v
-		case v.isNull():
-			return Value{Fault: "null in a list"}
-		case v.List:
-			return Value{Fault: "a list in a list"}
-		case i == 0 || v.Kind == Decimal:
-			all.Kind = v.Kind
-		case v.Kind != all.Kind && all.Kind != Decimal:
-			all.Kind = 0
-		}
-		all.Texts = append(all.Texts, v.Texts...)
-	}
-	return all
 }

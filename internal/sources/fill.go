@@ -38,9 +38,9 @@ func Fill(fs *pflag.FlagSet, known Known, from ...Source) error {
 // fill sets one flag that has no value yet. Its rank is higher the sooner the source is asked.
 func (s Source) fill(f *pflag.Flag, rank int) error {
 	key := Key(f.Name)
-	v := s.values[key]
+	e := s.values[key]
 	// help and version are flags that only the command line can give
-	if !s.Has(key) || v.Fault != "" || f.Changed || f.Name == "help" || f.Name == "version" {
+	if e.Value == nil || fault(e.Value) != "" || f.Changed || f.Name == "help" || f.Name == "version" {
 		return nil
 	}
 	if f.Annotations == nil {
@@ -48,25 +48,31 @@ func (s Source) fill(f *pflag.Flag, rank int) error {
 	}
 	f.Annotations[annotation] = []string{s.place(key), strconv.Itoa(rank)}
 	f.Changed = true // also where it is refused: once is enough
-	if err := s.set(f.Value, v); err != nil {
-		return fmt.Errorf("%s%s: %s", s.place(key), printable(v.String()), Why(f, err))
+	if err := s.set(f.Value, e.Value); err != nil {
+		return fmt.Errorf("%s%s: %s", s.place(key), printable(e.String()), Why(f, err))
 	}
 	return nil
 }
 
 // set gives a flag a value. The environment has a list in one text.
-func (s Source) set(to pflag.Value, v Value) error {
+func (s Source) set(to pflag.Value, value any) error {
 	list, many := to.(*List)
-	switch {
-	case many && s.name == "":
-		v.Texts = list.split(v.Texts[0])
-	case !many && v.List:
-		return errors.New("allowed: one value, not a list")
-	case v.Kind == Decimal && (many || to.Type() == "string"):
-		return errors.New(`write decimals in quotes, like "0.7": every peer must read the same digits`)
+	if many && s.name == "" {
+		*list.values = append(*list.values, list.split(text(value))...)
+		return nil
 	}
-	for _, text := range v.Texts {
-		if err := to.Set(text); err != nil {
+	elements, isList := value.([]any)
+	if !isList {
+		elements = []any{value}
+	} else if !many {
+		return errors.New("allowed: one value, not a list")
+	}
+	for _, e := range elements {
+		// the digits of a decimal without quotes may not be those that were written
+		if _, decimal := e.(float64); decimal && (many || to.Type() == "string") {
+			return errors.New(`write decimals in quotes, like "0.7": every peer must read the same digits`)
+		}
+		if err := to.Set(text(e)); err != nil {
 			return err
 		}
 	}

@@ -342,13 +342,13 @@ func TestCleanAndMistyped(t *testing.T) {
 }
 
 // checkParsed holds what any text was read as against what settings can be.
-func checkParsed(t *testing.T, values map[string]Value, text []byte) {
+func checkParsed(t *testing.T, values map[string]Entry, text []byte) {
 	lines := strings.Count(string(text), "\n") + 1
 	for key, v := range values {
 		if v.Line < 1 || v.Line > lines {
 			t.Errorf("%q stands in line %d of %d", key, v.Line, lines)
 		}
-		if v.Fault == "" && !v.isNull() && !v.List && len(v.Texts) != 1 {
+		if v.Key != key {
 			t.Errorf("%q is %+v", key, v)
 		}
 	}

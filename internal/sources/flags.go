@@ -45,8 +45,11 @@ func OneOf[T ~string](at *T, kind string, allowed []string) pflag.Value {
 		}
 		return T(text), nil
 	}
-	return Var(at, kind, read, func(v T) string { return string(v) })
+	return Var(at, kind, read, Plain)
 }
+
+// Plain shows a text as it is.
+func Plain[T ~string](v T) string { return string(v) }
 
 // List is the value of a flag that may be repeated. Its default is an empty list.
 type List struct {

@@ -2,9 +2,11 @@ package sources
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -12,47 +14,75 @@ import (
 type Source struct {
 	name   string // of a file or an object; empty: the environment
 	isFile bool
-	values map[string]Value // by key
+	values map[string]Entry // by key
 }
 
-// Value is one setting as a source gives it.
-type Value struct {
+// Entry is one setting as a source gives it.
+type Entry struct {
 	Key   string
-	Line  int      // where it stands in a file, from 1
-	Texts []string // one, or the elements of a list; none: it is null, as good as not given
-	List  bool
-	Kind  Kind   // of the text, or of all elements
-	Fault string // why it can be no flag's value
+	Line  int // where it stands in a file, from 1
+	Value any // as a decoder made it; nil is as good as not given
 }
 
-// Kind is how a text was written in a file.
-type Kind int
+// String is the value in one line.
+func (e Entry) String() string { return text(e.Value) }
 
-// Kinds of texts. The zero value is any other.
-const (
-	Text  Kind = iota + 1 // in quotes
-	Whole                 // a whole number
-	// a decimal without quotes: its digits may not be those that were written
-	Decimal
-)
+// text is a value as a flag takes it, and a list with commas.
+func text(value any) string {
+	switch v := value.(type) {
+	case float64:
+		digits := strconv.FormatFloat(v, 'g', -1, 64)
+		if strings.Trim(digits, "-0123456789") == "" {
+			digits += ".0" // no whole number, as it was not written as one
+		}
+		return digits
+	case []any:
+		texts := make([]string, len(v))
+		for i, element := range v {
+			texts[i] = text(element)
+		}
+		return strings.Join(texts, ", ")
+	}
+	return fmt.Sprint(value)
+}
 
-func (v Value) String() string { return strings.Join(v.Texts, ", ") }
+// fault is why a value can be no flag's; "" if it can.
+func fault(value any) string {
+	switch v := value.(type) {
+	case nil, string, bool, int64, float64, json.Number:
+		return ""
+	case map[string]any, []map[string]any:
+		return "settings are flat: it cannot be a table or an object"
+	case []any:
+		for _, element := range v {
+			if element == nil {
+				return "null in a list"
+			}
+			if _, nested := element.([]any); nested {
+				return "a list in a list"
+			}
+			if why := fault(element); why != "" {
+				return why
+			}
+		}
+		return ""
+	}
+	return "allowed: a text in quotes, a whole number, true or false, or a list of these"
+}
 
-func (v Value) isNull() bool { return len(v.Texts) == 0 && !v.List && v.Fault == "" }
-
-// inOrder are values by line.
-func inOrder(values map[string]Value) []Value {
-	return slices.SortedFunc(maps.Values(values), func(a, b Value) int {
+// inOrder are settings by line.
+func inOrder(values map[string]Entry) []Entry {
+	return slices.SortedFunc(maps.Values(values), func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Key, b.Key))
 	})
 }
 
 // Environment is the variables with Prefix of an environment in os.Environ's form.
 func Environment(environ []string) Source {
-	s := Source{values: make(map[string]Value)}
+	s := Source{values: make(map[string]Entry)}
 	for key, text := range variables(environ) {
 		if text != "" {
-			s.values[key] = Value{Key: key, Texts: []string{text}}
+			s.values[key] = Entry{Key: key, Value: text}
 		}
 	}
 	return s
@@ -79,10 +109,7 @@ func Object(text []byte, name string) (Source, error) {
 }
 
 // Has says whether a source gives a setting.
-func (s Source) Has(key string) bool {
-	v, ok := s.values[key]
-	return ok && !v.isNull()
-}
+func (s Source) Has(key string) bool { return s.values[key].Value != nil }
 
 // Drop takes a key out of the source.
 func (s Source) Drop(key string) { delete(s.values, key) }
@@ -101,21 +128,21 @@ func (s Source) check(known Known) (errs []error) {
 	if s.name == "" {
 		return nil
 	}
-	for _, v := range inOrder(s.values) {
-		why := ": " + v.Fault
+	for _, e := range inOrder(s.values) {
+		why := ": " + fault(e.Value)
 		switch {
-		case v.Key == ConfigFlag && s.isFile && !v.isNull():
+		case e.Key == ConfigFlag && s.isFile && e.Value != nil:
 			why = ": a config file cannot name another one: leave it out"
-		case !known.has(v.Key):
-			why = " is no setting" + known.advice(v.Key)
-		case v.Fault == "":
+		case !known.has(e.Key):
+			why = " is no setting" + known.advice(e.Key)
+		case why == ": ":
 			continue
 		}
 		at := s.name
 		if s.isFile {
-			at += fmt.Sprintf(", line %d", v.Line)
+			at += fmt.Sprintf(", line %d", e.Line)
 		}
-		errs = append(errs, fmt.Errorf("%s: %s%s", at, printable(v.Key), why))
+		errs = append(errs, fmt.Errorf("%s: %s%s", at, printable(e.Key), why))
 	}
 	return errs
 }
