@@ -27,139 +27,84 @@ type Field struct {
 // Table is the table of all fields, in the order of the canonical encoding.
 func Table() []Field { return slices.Clone(table) }
 
+// Each field has its name, its place in a spec, its default, its check, and the help of its flag.
 var table = []Field{
-	{
-		Name: "name", At: func(s *Spec) any { return &s.Name }, check: checkName,
-		Help: "`name` of the run: peers that give the same name find each other",
-	},
-	{Name: "nonce", At: func(s *Spec) any { return &s.Nonce }},
-	{
-		Name: "protocol", At: func(s *Spec) any { return &s.Protocol }, Default: ProtocolVersion,
-		check: oneOf(ProtocolVersion),
-	},
-	{Name: "kernel", At: func(s *Spec) any { return &s.Kernel }, Default: KernelVersion, check: oneOf(KernelVersion)},
-	{
-		Name: "mode", At: func(s *Spec) any { return &s.Mode }, Default: ModeSync,
-		check: oneOf(ModeSync, ModeDelayed, ModeEager, ModeStreaming, ModeAsync),
-		Help: "`how` rounds follow each other: sync; delayed or eager, in which the reduction runs beside the " +
-			"next inner steps; streaming, in which parts of the model take turns; or async, which is eager " +
-			"without waiting for slow peers (founder's default sync)",
-	},
-	{
-		Name: "rounds", At: func(s *Spec) any { return &s.Rounds }, Default: "100", check: upTo(math.MaxUint32),
-		Help: "rounds of the run (founder's default 100)",
-	},
-	{
-		Name: "inner_steps", At: func(s *Spec) any { return &s.InnerSteps }, Default: "500", check: upTo(MaxSteps),
-		Help: "training steps of a peer between two rounds (founder's default 500)",
-	},
-	{
-		Name: "outer", At: func(s *Spec) any { return &s.Outer }, Default: outeropt.Nesterov,
-		check: oneOf(outeropt.Names()...),
-		Help: "outer `optimizer`: nesterov, sgd, delayed_nesterov or adam (founder's default nesterov; sgd in " +
-			"mode async)",
-	},
-	{
-		Name: "outer_lr", At: func(s *Spec) any { return &s.OuterLR }, Default: defaultLR, check: decimal(1e-6, 100),
-		Help: "outer learning rate, a `decimal` (founder's default 0.7; 0.01 for adam)",
-	},
-	{
-		Name: "momentum", At: func(s *Spec) any { return &s.Momentum }, Default: "0.9", check: decimal(0, 0.9999),
-		Help: "outer momentum, a `decimal`; beta1 of adam (founder's default 0.9; 0 for sgd, and in overlapped " +
-			"modes unless delayed_nesterov, which has 0.6 in mode async)",
-	},
-	{
-		Name: "dn_every", At: func(s *Spec) any { return &s.DNEvery }, Default: "4", check: upTo(1 << 20),
-		Help: "rounds from one use of the momentum to the next, with --outer delayed_nesterov (founder's " +
-			"default 4; 2 in mode async)",
-	},
-	{
-		Name: "beta2", At: func(s *Spec) any { return &s.Beta2 }, Default: "0.99", check: decimal(0.0001, 0.999999),
-		Help: "beta2 of --outer adam, a `decimal` (founder's default 0.99)",
-	},
-	{
-		Name: "fragments", At: func(s *Spec) any { return &s.Fragments }, Default: "1", check: upTo(slot.MaxFragments),
-		Help: "parts of the model, of which each slot reduces one in turn: that much less is sent at a time; " +
-			"for mode streaming (founder's default 1)",
-	},
-	{
-		Name: "fragment_order", At: func(s *Spec) any { return &s.FragmentOrder }, Default: OrderStrided,
-		check: oneOf(OrderStrided, OrderSequential),
-		Help: "`how` tensors are put into fragments: strided over the layers, or sequential (founder's default " +
-			"strided)",
-	},
-	{
-		Name: "fragment_delay", At: func(s *Spec) any { return &s.FragmentDelay }, Default: "0",
-		check: upToText(MaxSteps),
-		Help: "inner `steps` after which a part of the model that was sent off lands again, in mode streaming " +
-			"(founder's default a tenth of the inner steps)",
-	},
-	{
-		Name: "fragment_alpha", At: func(s *Spec) any { return &s.FragmentAlpha }, Default: "0",
-		check: decimal(0, 0.9999),
-		Help: "how much of what was trained stays where a part of the model lands, a `decimal` below 1, in mode " +
-			"streaming (founder's default 0)",
-	},
-	{
-		Name: "pace", At: func(s *Spec) any { return &s.Pace }, Default: PaceSteps,
-		check: oneOf(PaceSteps, PaceDyLU, PaceDeadline),
-		Help: "`how` many inner steps a peer does in a round: steps, the same for all; dylu, by measured speed; " +
-			"deadline, as many as it can in --round-time (founder's default steps; dylu in mode async)",
-	},
-	{
-		Name: "round_time", At: func(s *Spec) any { return &s.RoundTime }, Default: "0", check: decimal(0, 1e6),
-		Help: "`seconds` of a round with --pace deadline, a decimal",
-	},
-	{
-		Name: "aggregator", At: func(s *Spec) any { return &s.Aggregator }, Default: "trimmed_mean",
-		check: oneOf("mean", "trimmed_mean", "median"),
-		Help:  "`how` contributions are combined: mean, trimmed_mean or median (founder's default trimmed_mean)",
-	},
-	{
-		Name: "trim_permille", At: func(s *Spec) any { return &s.TrimPermille }, Default: "200", check: upTo(499),
-		Help: "of the contributors, cut from each end by trimmed_mean (founder's default 200)",
-	},
-	{
-		Name: "clip", At: func(s *Spec) any { return &s.Clip }, check: oneOf("on", "off"),
-		Help: "`on` or off: scale contributions to at most the median norm (founder's default: on unless mean)",
-	},
-	{
-		Name: "codec", At: func(s *Spec) any { return &s.Codec }, Default: codec.F32, check: oneOf(Codecs()...),
-		Help: "`how` pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one. What is " +
-			"lost is made up for later (founder's default f32)",
-	},
-	{
-		Name: "schedule", At: func(s *Spec) any { return &s.Schedule }, Default: "rotation",
-		check: oneOf("auto", "rotation", "ring"),
-		Help: "`how` contributions meet: rotation, each part at its owner, who sees all values; ring, from " +
-			"neighbour to neighbour, for groups that trust each other's software and keep running; or auto: " +
-			"of a mean, by what can be reached and is cheaper (founder's default rotation)",
-	},
-	{Name: "frame", At: func(s *Spec) any { return &s.Frame }, check: frameSize},
-	{Name: "init", At: func(s *Spec) any { return &s.Init }, Default: "founder", check: checkInit},
-	{
-		Name: "seed", At: func(s *Spec) any { return &s.Seed }, Default: "1",
-		Help: "of the initial model and of the data's division among the peers (founder's default 1)",
-	},
-	{
-		Name: "start_peers", At: func(s *Spec) any { return &s.StartPeers }, Default: "1", check: upTo(slot.MaxMembers),
-		Help: "members the first round waits for (founder's default 1)",
-	},
-	{
-		Name: "min_peers", At: func(s *Spec) any { return &s.MinPeers }, Default: "1", check: upTo(slot.MaxMembers),
-		Help: "contributors with which a round may close (founder's default 1)",
-	},
-	{
-		Name: "max_weight", At: func(s *Spec) any { return &s.MaxWeight }, Default: strconv.Itoa(1 << 40),
-		check: upTo(1 << 56),
-	},
-	{Name: "discount", At: func(s *Spec) any { return &s.Discount }, Default: "1000"},
-	{
-		Name: "access", At: func(s *Spec) any { return &s.Access }, Default: AccessOpen,
-		check: oneOf(AccessOpen, AccessPrivate),
-		Help: "`who` may take part: open, or private, for peers with a ticket or the admission secret alone " +
-			"(founder's default open)",
-	},
+	field("name", func(s *Spec) any { return &s.Name }, "", checkName,
+		"`name` of the run: peers that give the same name find each other"),
+	field("nonce", func(s *Spec) any { return &s.Nonce }, "", nil, ""),
+	field("protocol", func(s *Spec) any { return &s.Protocol }, ProtocolVersion, oneOf(ProtocolVersion), ""),
+	field("kernel", func(s *Spec) any { return &s.Kernel }, KernelVersion, oneOf(KernelVersion), ""),
+	field("mode", func(s *Spec) any { return &s.Mode }, ModeSync,
+		oneOf(ModeSync, ModeDelayed, ModeEager, ModeStreaming, ModeAsync),
+		"`how` rounds follow each other: sync; delayed or eager, in which the reduction runs beside the "+
+			"next inner steps; streaming, in which parts of the model take turns; or async, which is eager "+
+			"without waiting for slow peers (founder's default sync)"),
+	field("rounds", func(s *Spec) any { return &s.Rounds }, "100", upTo(math.MaxUint32),
+		"rounds of the run (founder's default 100)"),
+	field("inner_steps", func(s *Spec) any { return &s.InnerSteps }, "500", upTo(MaxSteps),
+		"training steps of a peer between two rounds (founder's default 500)"),
+	field("outer", func(s *Spec) any { return &s.Outer }, outeropt.Nesterov, oneOf(outeropt.Names()...),
+		"outer `optimizer`: nesterov, sgd, delayed_nesterov or adam (founder's default nesterov; sgd in "+
+			"mode async)"),
+	field("outer_lr", func(s *Spec) any { return &s.OuterLR }, defaultLR, decimal(1e-6, 100),
+		"outer learning rate, a `decimal` (founder's default 0.7; 0.01 for adam)"),
+	field("momentum", func(s *Spec) any { return &s.Momentum }, "0.9", decimal(0, 0.9999),
+		"outer momentum, a `decimal`; beta1 of adam (founder's default 0.9; 0 for sgd, and in overlapped "+
+			"modes unless delayed_nesterov, which has 0.6 in mode async)"),
+	field("dn_every", func(s *Spec) any { return &s.DNEvery }, "4", upTo(1<<20),
+		"rounds from one use of the momentum to the next, with --outer delayed_nesterov (founder's "+
+			"default 4; 2 in mode async)"),
+	field("beta2", func(s *Spec) any { return &s.Beta2 }, "0.99", decimal(0.0001, 0.999999),
+		"beta2 of --outer adam, a `decimal` (founder's default 0.99)"),
+	field("fragments", func(s *Spec) any { return &s.Fragments }, "1", upTo(slot.MaxFragments),
+		"parts of the model, of which each slot reduces one in turn: that much less is sent at a time; "+
+			"for mode streaming (founder's default 1)"),
+	field("fragment_order", func(s *Spec) any { return &s.FragmentOrder }, OrderStrided,
+		oneOf(OrderStrided, OrderSequential),
+		"`how` tensors are put into fragments: strided over the layers, or sequential (founder's default "+
+			"strided)"),
+	field("fragment_delay", func(s *Spec) any { return &s.FragmentDelay }, "0", upToText(MaxSteps),
+		"inner `steps` after which a part of the model that was sent off lands again, in mode streaming "+
+			"(founder's default a tenth of the inner steps)"),
+	field("fragment_alpha", func(s *Spec) any { return &s.FragmentAlpha }, "0", decimal(0, 0.9999),
+		"how much of what was trained stays where a part of the model lands, a `decimal` below 1, in mode "+
+			"streaming (founder's default 0)"),
+	field("pace", func(s *Spec) any { return &s.Pace }, PaceSteps, oneOf(PaceSteps, PaceDyLU, PaceDeadline),
+		"`how` many inner steps a peer does in a round: steps, the same for all; dylu, by measured speed; "+
+			"deadline, as many as it can in --round-time (founder's default steps; dylu in mode async)"),
+	field("round_time", func(s *Spec) any { return &s.RoundTime }, "0", decimal(0, 1e6),
+		"`seconds` of a round with --pace deadline, a decimal"),
+	field("aggregator", func(s *Spec) any { return &s.Aggregator }, "trimmed_mean",
+		oneOf("mean", "trimmed_mean", "median"),
+		"`how` contributions are combined: mean, trimmed_mean or median (founder's default trimmed_mean)"),
+	field("trim_permille", func(s *Spec) any { return &s.TrimPermille }, "200", upTo(499),
+		"of the contributors, cut from each end by trimmed_mean (founder's default 200)"),
+	field("clip", func(s *Spec) any { return &s.Clip }, "", oneOf("on", "off"),
+		"`on` or off: scale contributions to at most the median norm (founder's default: on unless mean)"),
+	field("codec", func(s *Spec) any { return &s.Codec }, codec.F32, oneOf(Codecs()...),
+		"`how` pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one. What is "+
+			"lost is made up for later (founder's default f32)"),
+	field("schedule", func(s *Spec) any { return &s.Schedule }, "rotation", oneOf("auto", "rotation", "ring"),
+		"`how` contributions meet: rotation, each part at its owner, who sees all values; ring, from "+
+			"neighbour to neighbour, for groups that trust each other's software and keep running; or auto: "+
+			"of a mean, by what can be reached and is cheaper (founder's default rotation)"),
+	field("frame", func(s *Spec) any { return &s.Frame }, "", frameSize, ""),
+	field("init", func(s *Spec) any { return &s.Init }, "founder", checkInit, ""),
+	field("seed", func(s *Spec) any { return &s.Seed }, "1", nil,
+		"of the initial model and of the data's division among the peers (founder's default 1)"),
+	field("start_peers", func(s *Spec) any { return &s.StartPeers }, "1", upTo(slot.MaxMembers),
+		"members the first round waits for (founder's default 1)"),
+	field("min_peers", func(s *Spec) any { return &s.MinPeers }, "1", upTo(slot.MaxMembers),
+		"contributors with which a round may close (founder's default 1)"),
+	field("max_weight", func(s *Spec) any { return &s.MaxWeight }, strconv.Itoa(1<<40), upTo(1<<56), ""),
+	field("discount", func(s *Spec) any { return &s.Discount }, "1000", nil, ""),
+	field("access", func(s *Spec) any { return &s.Access }, AccessOpen, oneOf(AccessOpen, AccessPrivate),
+		"`who` may take part: open, or private, for peers with a ticket or the admission secret alone "+
+			"(founder's default open)"),
+}
+
+func field(name string, at func(*Spec) any, byDefault string, check func(string) string, help string) Field {
+	return Field{Name: name, At: at, Default: byDefault, check: check, Help: help}
 }
 
 // Text is the field's value in a spec; empty if it was not given.
