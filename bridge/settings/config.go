@@ -34,7 +34,7 @@ const maxStateRate = 1_000_000 // MB/s
 
 // check finds what is wrong with settings that concern neither the run nor the trainer.
 func (s *Settings) check() (errs sources.Faults) {
-	if s.API != NoAPI {
+	if s.API != "" && s.API != NoAPI {
 		_, err := api.ParseAddress(s.API)
 		errs.Add(err != nil, "api", s.API, "%v", err)
 	}

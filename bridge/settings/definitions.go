@@ -20,8 +20,8 @@ var (
 // New is the defaults.
 func New() *Settings {
 	return &Settings{
-		API: "127.0.0.1:0", LogLevel: "warn",
-		Trainer: TrainerGPT, TrainerTimeout: 10 * time.Minute, Threads: 1,
+		LogLevel: "warn",
+		Trainer:  TrainerGPT, TrainerTimeout: 10 * time.Minute, Threads: 1,
 		cfg: p2pdiloco.Config{OnQuorumLoss: p2pdiloco.OnLossContinue, CheckpointEvery: 4, KeepCheckpoints: 2},
 	}
 }
@@ -144,9 +144,13 @@ func (s *Settings) keeping() []definition {
 			"most, like 50mbit: their senders are held back; what else comes counts, and never waits (default no " +
 			"limit)"},
 		{"events", 0, &s.Events, "append events to this `file`, one JSON object a line"},
-		{"api", 0, &s.API, "`address` of the status API: a loopback HOST:PORT, unix:PATH, or off"},
+		{"api", 0, &s.API, "`address` of the status API: unix:PATH, a loopback HOST:PORT, where a request must bear " +
+			"the token in the data folder, or off (default a socket in the data folder)"},
+		{"api-open", 0, &s.APIOpen, "let everybody who can reach them read the status at a HOST:PORT, and the metrics " +
+			"of a private run, without a token"},
 		{"metrics", 0, &s.Metrics, "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; other " +
-			"machines can reach it if it is no loopback address (they are at /metrics of the status API anyway)"},
+			"machines can reach it if it is no loopback address; in a private run with the token in metrics.token " +
+			"(they are at /metrics of the status API anyway)"},
 		{"json", ofProgram, &s.JSON, "print one JSON document about this peer's part to stdout at the end, " +
 			"everything else to stderr"},
 		{"log-level", 0, s.LogLevel.Flag(), "of the log on stderr: " + strings.Join(logLevels, ", ")},

@@ -17,7 +17,8 @@ const NoAPI = "off"
 type Settings struct {
 	DataDir  string   // empty: one under the user's state folder is chosen
 	Events   string   // path of the events file; empty: none
-	API      string   // address of the status API, or NoAPI
+	API      string   // address of the status API; empty: a socket in DataDir; or NoAPI
+	APIOpen  bool     // the status and metrics need no token
 	Metrics  string   // address of the metrics alone; empty: none
 	JSON     bool     // print a report as JSON
 	LogLevel LogLevel // of the log on stderr

@@ -98,7 +98,7 @@ func (c *motion) move(ctx context.Context, out io.Writer, about string) error {
 	if err := api.Move(ctx, addr, token, c.action, about); err != nil {
 		return err
 	}
-	text, err := c.became(ctx, addr, about)
+	text, err := c.became(ctx, addr, token, about)
 	if err != nil {
 		return err
 	}
@@ -110,10 +110,10 @@ func (c *motion) move(ctx context.Context, out io.Writer, about string) error {
 const shown = 2 * time.Second
 
 // became says what the peer makes of the motion, as soon as that can be seen.
-func (c *motion) became(ctx context.Context, addr api.Address, about string) (string, error) {
+func (c *motion) became(ctx context.Context, addr api.Address, token, about string) (string, error) {
 	for end := time.Now().Add(shown); ; time.Sleep(shown / 20) {
 		var s p2pdiloco.Status
-		if _, err := api.Get(ctx, addr, &s); err != nil {
+		if _, err := api.Get(ctx, addr, token, &s); err != nil {
 			return "", err
 		}
 		for _, o := range s.Orders {

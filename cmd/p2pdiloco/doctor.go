@@ -178,7 +178,7 @@ func (f *doctorFlags) peer(ctx context.Context) (*local.Peer, error) {
 			return nil, err
 		}
 		p := &local.Peer{Addr: addr, Dir: f.dir, Token: token}
-		_, err = api.Get(ctx, addr, &p.Status)
+		_, err = api.Get(ctx, addr, token, &p.Status)
 		return p, err
 	}
 	all, err := local.Peers(ctx)
@@ -192,11 +192,9 @@ func (f *doctorFlags) peer(ctx context.Context) (*local.Peer, error) {
 	case 0:
 		return nil, nil //nolint:nilnil // no peer runs
 	case 1:
-		// without the token the peer refuses, which becomes a finding
-		all[0].Token, _ = local.ReadToken(all[0].Dir)
 		return &all[0], nil
 	}
-	return nil, local.Several("doctor", all)
+	return nil, local.Several(all)
 }
 
 // needOf is the disk space that a model needs.

@@ -65,7 +65,7 @@ func TestDoctor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := api.Get(t.Context(), addr, &s); err != nil {
+		if _, err := api.Get(t.Context(), addr, "", &s); err != nil {
 			t.Fatal(err)
 		}
 		return addr, s
@@ -73,7 +73,7 @@ func TestDoctor(t *testing.T) {
 	addr, s := join(home, slices.Concat(tiny, idle, []string{"--data", smallData(t)})...)
 	join(t.TempDir(), "--trainer", "none", "--bootstrap", s.Addrs[0])
 	clitest.Until(t, "two members", func() bool {
-		_, err := api.Get(t.Context(), addr, &s)
+		_, err := api.Get(t.Context(), addr, "", &s)
 		return err == nil && len(s.Members) == 2
 	})
 

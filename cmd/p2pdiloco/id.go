@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -48,9 +47,11 @@ type identity struct {
 
 func showID(ctx context.Context, stdout, stderr io.Writer, dir string, asJSON bool) (err error) {
 	if dir == "" {
-		if _, dir, err = local.Only(ctx); err != nil {
-			return errors.Join(err, errors.New("--data-dir names the data folder of a peer that does not run"))
+		only, err := local.Only(ctx)
+		if err != nil {
+			return err
 		}
+		dir = only.Dir
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err

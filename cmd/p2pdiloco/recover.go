@@ -46,7 +46,7 @@ func orderRecovery(ctx context.Context, out io.Writer, o local.Operator, yes boo
 		return err
 	}
 	var s p2pdiloco.Status
-	if _, err := api.Get(ctx, addr, &s); err != nil {
+	if _, err := api.Get(ctx, addr, token, &s); err != nil {
 		return err
 	}
 	fmt.Fprint(out, consequences(s))

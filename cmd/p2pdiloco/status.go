@@ -14,40 +14,33 @@ import (
 )
 
 func newStatus() *cobra.Command {
-	var addr string
+	var operator local.Operator
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what a peer on this machine knows of its run",
 		Long: `Show what a peer on this machine knows of its run: who the members are, who is late or missing,
-the state root, the bytes moved, and how many bad peers the run tolerates. A peer prints where
-its API listens when it starts; without --api the one running peer with a default data folder is asked.`,
+the state root, the bytes moved, and how many bad peers the run tolerates. --data-dir names the peer;
+without it the one running peer with a default data folder is asked.`,
 		Example: `  p2pdiloco status
-  p2pdiloco status --api 127.0.0.1:41234 --json`,
+  p2pdiloco status --data-dir ~/run1 --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return showStatus(cmd.Context(), cmd.OutOrStdout(), addr, asJSON)
+			return showStatus(cmd.Context(), cmd.OutOrStdout(), operator, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&addr, "api", "", "`address` of the peer's API: a loopback HOST:PORT or unix:PATH")
+	operator.Register(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the peer's JSON document")
 	return cmd
 }
 
-func showStatus(ctx context.Context, out io.Writer, given string, asJSON bool) error {
-	if !local.Names(given) {
-		found, _, err := local.Only(ctx)
-		if err != nil {
-			return err
-		}
-		given = found
-	}
-	addr, err := local.Address(given)
+func showStatus(ctx context.Context, out io.Writer, operator local.Operator, asJSON bool) error {
+	addr, token, err := operator.Peer(ctx)
 	if err != nil {
 		return err
 	}
 	var s p2pdiloco.Status
-	raw, err := api.Get(ctx, addr, &s)
+	raw, err := api.Get(ctx, addr, token, &s)
 	if err != nil {
 		return err
 	}

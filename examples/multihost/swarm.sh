@@ -118,7 +118,7 @@ field() { grep -oE "\"$1\": ?(\"[^\"]*\"|[^,}]*)" | head -n 1 | sed -E 's/^"[^"]
 
 status() {
 	local json members
-	json=$(on "$1" "$runs; if runs join; then ./p2pdiloco status --json --api \"\$(cat peer/api)\" 2>/dev/null || echo mute; fi")
+	json=$(on "$1" "$runs; if runs join; then ./p2pdiloco status --json --data-dir peer 2>/dev/null || echo mute; fi")
 	case $json in
 	'') printf '%-24s not running\n' "$1" && return ;;
 	mute) printf '%-24s running, but gives no answer: see %s/join.log there\n' "$1" "$REMOTE_DIR" && return ;;

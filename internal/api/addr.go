@@ -34,6 +34,9 @@ func ParseAddress(s string) (Address, error) {
 	return a, err
 }
 
+// Socket is the address of a socket, as ParseAddress reads it.
+func Socket(path string) string { return unixPrefix + path }
+
 // ParseMetricsAddress reads an address that other machines may reach, because metrics can only be
 // read.
 func ParseMetricsAddress(s string) (Address, error) {

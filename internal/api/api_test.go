@@ -26,6 +26,8 @@ type sample struct {
 	Up    time.Duration     `json:"uptime_ns"`
 }
 
+var testKeys = Keys{Token: NewToken(), Metrics: NewToken()}
+
 func sampleStatus() (any, bool) {
 	return sample{
 		Peer: "peer", Addrs: []string{"/ip4/127.0.0.1/tcp/1"},
@@ -39,7 +41,7 @@ func serve(t *testing.T, addr string, status func() (any, bool)) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Serve(a, status, Commands{}, nil)
+	s, err := Serve(a, testKeys, Content{Status: status})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +62,7 @@ func TestServeAndGet(t *testing.T) {
 			t.Fatalf("the address %s that is printed cannot be read: %v", s.Addr(), err)
 		}
 		var got sample
-		raw, err := Get(t.Context(), parsed, &got)
+		raw, err := Get(t.Context(), parsed, testKeys.Token, &got)
 		want, _ := sampleStatus()
 		if err != nil || !reflect.DeepEqual(any(got), want) {
 			t.Errorf("%s: got %+v, %v", addr, got, err)
@@ -104,7 +106,7 @@ func TestMetricsOnTheirOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := ServeMetrics(a, hello)
+		s, err := ServeMetrics(a, Keys{OpenMetrics: func() bool { return true }}, hello)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +135,7 @@ func TestMetricsOnTheirOwn(t *testing.T) {
 				t.Errorf("%s: %s %s as %q: %d, want %d", addr, c.method, c.path, c.host, res.StatusCode, c.want)
 			}
 		}
-		if _, err := ServeMetrics(s.Addr(), hello); err == nil || !strings.Contains(err.Error(), "--metrics") {
+		if _, err := ServeMetrics(s.Addr(), Keys{}, hello); err == nil || !strings.Contains(err.Error(), "--metrics") {
 			t.Errorf("an address that is taken: %v", err)
 		}
 		if err := s.Close(); err != nil {
@@ -165,6 +167,7 @@ func TestRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Host = c.host
+		req.Header.Set("Authorization", bearer+testKeys.Token)
 		resp, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -179,14 +182,14 @@ func TestRefusals(t *testing.T) {
 
 func TestStarting(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", func() (any, bool) { return nil, false })
-	if _, err := Get(t.Context(), s.Addr(), &sample{}); err == nil || !strings.Contains(err.Error(), "starting") {
+	if _, err := Get(t.Context(), s.Addr(), testKeys.Token, &sample{}); err == nil || !strings.Contains(err.Error(), "starting") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestPortInUse(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", sampleStatus)
-	if _, err := Serve(s.Addr(), sampleStatus, Commands{}, nil); err == nil || !strings.Contains(err.Error(), "--api") {
+	if _, err := Serve(s.Addr(), testKeys, Content{Status: sampleStatus}); err == nil || !strings.Contains(err.Error(), "--api") {
 		t.Errorf("got %v, want a way out", err)
 	}
 }
@@ -199,7 +202,7 @@ func TestSockets(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	a := Address{"unix", path}
-	if _, err := Serve(a, sampleStatus, Commands{}, nil); err == nil {
+	if _, err := Serve(a, testKeys, Content{Status: sampleStatus}); err == nil {
 		t.Error("a living socket was taken over")
 	}
 	l.Close() // as a killed process leaves it
@@ -208,7 +211,7 @@ func TestSockets(t *testing.T) {
 	if err := os.WriteFile(plain, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Serve(Address{"unix", plain}, sampleStatus, Commands{}, nil); err == nil {
+	if _, err := Serve(Address{"unix", plain}, testKeys, Content{Status: sampleStatus}); err == nil {
 		t.Error("a plain file was replaced by a socket")
 	}
 }
@@ -234,7 +237,7 @@ func TestGetFromStrangers(t *testing.T) {
 			_, _ = c.Read(make([]byte, 1024))
 			_, _ = io.WriteString(c, answer)
 		}()
-		if _, err := Get(context.Background(), Address{"tcp", l.Addr().String()}, &sample{}); err == nil {
+		if _, err := Get(context.Background(), Address{"tcp", l.Addr().String()}, "", &sample{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		l.Close()

@@ -18,11 +18,11 @@ const (
 )
 
 // Get asks the peer at addr for its status and decodes it into status, a pointer to what that peer
-// serves. It returns the JSON unchanged.
-func Get(ctx context.Context, addr Address, status any) ([]byte, error) {
+// serves. It returns the JSON unchanged. A peer at a HOST:PORT asks for its token.
+func Get(ctx context.Context, addr Address, token string, status any) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
 	defer cancel()
-	b, err := ask(ctx, addr, http.MethodGet, "/status", "")
+	b, err := ask(ctx, addr, http.MethodGet, "/status", token)
 	if err != nil {
 		return nil, fmt.Errorf("status API at %s: %w", addr, err)
 	}
@@ -31,6 +31,10 @@ func Get(ctx context.Context, addr Address, status any) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// ErrToken is what a peer at a HOST:PORT answers to a request without its token.
+var ErrToken = errors.New("401: the peer wants the token in its data directory: name that with --data-dir, as the " +
+	"user whose peer it is")
 
 // refusal is the reason that a peer gives for refusing a command.
 type refusal string
@@ -48,13 +52,12 @@ func at(addr Address, err error) error {
 	return fmt.Errorf("API at %s: %w", addr, err)
 }
 
-func ask(ctx context.Context, addr Address, method, path, token string) ([]byte, error) {
+// request sends a request, whose answer the caller closes.
+func request(ctx context.Context, addr Address, method, path, token string) (*http.Response, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, addr.network, addr.place)
 	}
-	t := &http.Transport{DialContext: dial, DisableKeepAlives: true, Proxy: nil}
-	defer t.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, nil)
 	if err != nil {
 		return nil, err
@@ -62,7 +65,13 @@ func ask(ctx context.Context, addr Address, method, path, token string) ([]byte,
 	if token != "" {
 		req.Header.Set("Authorization", bearer+token)
 	}
-	resp, err := (&http.Client{Transport: t}).Do(req)
+	// the connection ends with the answer
+	t := &http.Transport{DialContext: dial, DisableKeepAlives: true, Proxy: nil}
+	return (&http.Client{Transport: t}).Do(req)
+}
+
+func ask(ctx context.Context, addr Address, method, path, token string) ([]byte, error) {
+	resp, err := request(ctx, addr, method, path, token)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +82,8 @@ func ask(ctx context.Context, addr Address, method, path, token string) ([]byte,
 		return nil, err
 	case len(b) > maxStatus:
 		return nil, fmt.Errorf("an answer of more than %d bytes", maxStatus)
+	case resp.StatusCode == http.StatusUnauthorized:
+		return nil, ErrToken
 	case resp.StatusCode == http.StatusConflict:
 		return nil, refusal(strings.TrimPrefix(strings.TrimSpace(string(b[:min(len(b), maxRefusal)])), "p2pdiloco: "))
 	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted:

@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,13 +11,8 @@ import (
 	"time"
 )
 
-// Commands are what a client may ask the peer to do. Every user of the machine can connect to a
-// loopback address and, through a browser, so can every web page. Therefore a command must carry
-// the token, which is in a file that only the peer's user can read. The permissions of a Unix
-// socket are enough. A web page cannot send the token's header without asking first, and the server
-// does not answer such a question.
+// Commands are what a client may ask the peer to do.
 type Commands struct {
-	Token   string
 	Recover func() error                     // nil: refused
 	Change  func(Motion) error               // nil: refused
 	Invite  func(Invitation) (string, error) // nil: refused
@@ -39,33 +32,28 @@ type Invitation struct {
 	Uses int           // newcomers; 0: the default
 }
 
-// NewToken is a secret of 128 bits and more.
-func NewToken() string { return rand.Text() }
-
-const bearer = "Bearer "
-
 // handle adds the commands that the peer has functions for.
-func (c Commands) handle(addr Address, mux *http.ServeMux) {
+func (c Commands) handle(addr Address, keys Keys, mux *http.ServeMux) {
 	if c.Recover != nil {
-		mux.HandleFunc("POST /recover", c.authorized(addr, func(w http.ResponseWriter, _ *http.Request) error {
+		mux.HandleFunc("POST /recover", keys.guard(addr, carryOut(func(w http.ResponseWriter, _ *http.Request) error {
 			err := c.Recover()
 			if err == nil {
 				w.WriteHeader(http.StatusAccepted)
 			}
 			return err
-		}))
+		})))
 	}
 	if c.Change != nil {
-		mux.HandleFunc("POST /change", c.authorized(addr, func(w http.ResponseWriter, r *http.Request) error {
+		mux.HandleFunc("POST /change", keys.guard(addr, carryOut(func(w http.ResponseWriter, r *http.Request) error {
 			err := c.Change(Motion{r.URL.Query().Get("action"), r.URL.Query().Get("peer")})
 			if err == nil {
 				w.WriteHeader(http.StatusAccepted)
 			}
 			return err
-		}))
+		})))
 	}
 	if c.Invite != nil {
-		mux.HandleFunc("POST /invite", c.authorized(addr, func(w http.ResponseWriter, r *http.Request) error {
+		mux.HandleFunc("POST /invite", keys.guard(addr, carryOut(func(w http.ResponseWriter, r *http.Request) error {
 			asked, err := invitationOf(r.URL.Query())
 			if err != nil {
 				return err
@@ -77,21 +65,16 @@ func (c Commands) handle(addr Address, mux *http.ServeMux) {
 			w.Header().Set("Cache-Control", "no-store")
 			_, _ = fmt.Fprintln(w, text)
 			return nil
-		}))
+		})))
 	}
 	if c.Probe != nil {
-		mux.HandleFunc("POST /probe", c.authorized(addr, c.probes()))
+		mux.HandleFunc("POST /probe", keys.guard(addr, carryOut(c.probes())))
 	}
 }
 
-// authorized carries out a command that has the token.
-func (c Commands) authorized(addr Address, do func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+// carryOut answers a command, whose error is a refusal.
+func carryOut(do func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		given := []byte(r.Header.Get("Authorization"))
-		if addr.network != "unix" && (c.Token == "" || subtle.ConstantTimeCompare(given, []byte(bearer+c.Token)) != 1) {
-			http.Error(w, "a command needs the token in the peer's data directory", http.StatusUnauthorized)
-			return
-		}
 		if err := do(w, r); err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
 		}

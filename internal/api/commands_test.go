@@ -14,13 +14,14 @@ import (
 func TestCommands(t *testing.T) {
 	var answer error
 	called := 0
-	commands := Commands{Token: NewToken(), Recover: func() error { called++; return answer }}
+	commands := Commands{Recover: func() error { called++; return answer }}
+	keys := testKeys
 	start := func(addr string) *Server {
 		a, err := ParseAddress(addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Serve(a, sampleStatus, commands, nil)
+		s, err := Serve(a, keys, Content{Status: sampleStatus, Commands: commands})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,8 +36,8 @@ func TestCommands(t *testing.T) {
 		part  string
 	}{
 		{tcp.Addr(), "", 0, "401"},
-		{tcp.Addr(), commands.Token[1:], 0, "401"},
-		{tcp.Addr(), commands.Token, 1, ""},
+		{tcp.Addr(), testKeys.Token[1:], 0, "401"},
+		{tcp.Addr(), testKeys.Token, 1, ""},
 		{socket.Addr(), "", 1, ""},
 	} {
 		called = 0
@@ -46,7 +47,7 @@ func TestCommands(t *testing.T) {
 		}
 	}
 	answer = errors.New("nothing to recover from")
-	if err := Recover(t.Context(), tcp.Addr(), commands.Token); err == nil ||
+	if err := Recover(t.Context(), tcp.Addr(), testKeys.Token); err == nil ||
 		!strings.Contains(err.Error(), answer.Error()) {
 		t.Errorf("got %v", err)
 	}
@@ -57,7 +58,7 @@ func TestCommands(t *testing.T) {
 	}{{"GET", "", 405}, {"POST", "rebound.example.org", 403}} {
 		req, _ := http.NewRequestWithContext(t.Context(), c.method, "http://"+tcp.Addr().String()+"/recover", nil)
 		req.Host = c.host
-		req.Header.Set("Authorization", bearer+commands.Token)
+		req.Header.Set("Authorization", bearer+testKeys.Token)
 		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +69,7 @@ func TestCommands(t *testing.T) {
 		}
 	}
 	// Without a token no command is taken on a loopback address.
-	commands.Token = ""
+	keys.Token = ""
 	if err := Recover(t.Context(), start("127.0.0.1:0").Addr(), ""); err == nil || called > 0 {
 		t.Errorf("called %d times, %v", called, err)
 	}
@@ -78,7 +79,7 @@ func TestCommands(t *testing.T) {
 // it gives may admit somebody.
 func TestInvite(t *testing.T) {
 	var asked []Invitation
-	commands := Commands{Token: NewToken(), Invite: func(i Invitation) (string, error) {
+	commands := Commands{Invite: func(i Invitation) (string, error) {
 		asked = append(asked, i)
 		if i.Uses > 5 {
 			return "", errors.New("too many")
@@ -89,7 +90,7 @@ func TestInvite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Serve(addr, sampleStatus, commands, nil)
+	s, err := Serve(addr, testKeys, Content{Status: sampleStatus, Commands: commands})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,15 +99,15 @@ func TestInvite(t *testing.T) {
 	if _, err := Invite(t.Context(), s.Addr(), "another", want); err == nil || len(asked) > 0 {
 		t.Errorf("without the token: %v, asked %v", err, asked)
 	}
-	if text, err := Invite(t.Context(), s.Addr(), commands.Token, want); err != nil || text != "ticket" ||
+	if text, err := Invite(t.Context(), s.Addr(), testKeys.Token, want); err != nil || text != "ticket" ||
 		len(asked) != 1 || asked[0] != want {
 		t.Errorf("got %q, %v, asked %v", text, err, asked)
 	}
-	if _, err := Invite(t.Context(), s.Addr(), commands.Token, Invitation{Uses: 6}); err == nil ||
+	if _, err := Invite(t.Context(), s.Addr(), testKeys.Token, Invitation{Uses: 6}); err == nil ||
 		!strings.Contains(err.Error(), "too many") {
 		t.Errorf("refused: %v", err)
 	}
-	if err := Recover(t.Context(), s.Addr(), commands.Token); err == nil || !strings.Contains(err.Error(), "404") {
+	if err := Recover(t.Context(), s.Addr(), testKeys.Token); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a command that the peer does not have: %v", err)
 	}
 }

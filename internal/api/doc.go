@@ -3,6 +3,6 @@
 // ServeMetrics serves only the metrics, also to other machines.
 //
 // The status names peers and addresses, so it is served on loopback addresses and Unix sockets
-// only. Commands need a token as well (commands.go). A web page that makes a browser ask a loopback
-// address under a name of its own (DNS rebinding) is refused by the Host header.
+// only. A request to a loopback address must bear a token (Keys). A web page that makes a browser
+// ask a loopback address under a name of its own (DNS rebinding) is refused by the Host header.
 package api

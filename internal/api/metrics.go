@@ -12,13 +12,13 @@ const maxConns = 64
 
 // ServeMetrics serves metrics at GET /metrics on addr, which other machines may reach, and nothing
 // else.
-func ServeMetrics(addr Address, metrics http.Handler) (*Server, error) {
+func ServeMetrics(addr Address, keys Keys, metrics http.Handler) (*Server, error) {
 	l, err := listen(addr)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w: choose another address with --metrics, like 127.0.0.1:0 for any free port",
 			err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics)
+	mux.Handle("GET /metrics", keys.guardMetrics(addr, metrics))
 	return start(addr, netutil.LimitListener(l, maxConns), underOwnName(addr, mux)), nil
 }

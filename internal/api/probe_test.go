@@ -12,7 +12,7 @@ import (
 func TestProbe(t *testing.T) {
 	addr, _ := ParseAddress("127.0.0.1:0")
 	began, end := make(chan struct{}), make(chan struct{})
-	commands := Commands{Token: NewToken(), Probe: func(ctx context.Context) (any, error) {
+	commands := Commands{Probe: func(ctx context.Context) (any, error) {
 		if until, ok := ctx.Deadline(); !ok || time.Until(until) < writeTimeout {
 			t.Errorf("there is time until %v", until)
 		}
@@ -20,7 +20,7 @@ func TestProbe(t *testing.T) {
 		<-end
 		return []string{"far", "near"}, nil
 	}}
-	s, err := Serve(addr, sampleStatus, commands, nil)
+	s, err := Serve(addr, testKeys, Content{Status: sampleStatus, Commands: commands})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +30,9 @@ func TestProbe(t *testing.T) {
 	}
 	answered := make(chan error)
 	var got []string
-	go func() { answered <- Probe(t.Context(), s.Addr(), commands.Token, &got) }()
+	go func() { answered <- Probe(t.Context(), s.Addr(), testKeys.Token, &got) }()
 	<-began
-	if err := Probe(t.Context(), s.Addr(), commands.Token, nil); err == nil ||
+	if err := Probe(t.Context(), s.Addr(), testKeys.Token, nil); err == nil ||
 		!strings.Contains(err.Error(), "under way") {
 		t.Errorf("the second at once: %v", err)
 	}

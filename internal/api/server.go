@@ -28,16 +28,22 @@ type Server struct {
 	served chan struct{} // closed when the server's goroutine has ended
 }
 
-// Serve listens on addr. It answers GET /status with what status returns, as JSON, or with 503
-// while the second result is false; it passes /metrics to metrics if that is not nil; and it takes
-// commands. All functions are called from many goroutines.
-func Serve(addr Address, status func() (any, bool), commands Commands, metrics http.Handler) (*Server, error) {
+// Content is what a peer serves to requests that have the right key. All functions are called from
+// many goroutines.
+type Content struct {
+	Status   func() (any, bool) // sent as JSON; false: the peer is starting
+	Commands Commands
+	Metrics  http.Handler // nil: none
+}
+
+// Serve listens on addr. It answers GET /status and GET /metrics, and takes commands.
+func Serve(addr Address, keys Keys, c Content) (*Server, error) {
 	l, err := listen(addr)
 	if err != nil {
 		return nil, fmt.Errorf("status API: %w: choose another address with --api, like 127.0.0.1:0 for any free port",
 			err)
 	}
-	return start(addr, l, handler(addr, status, commands, metrics)), nil
+	return start(addr, l, handler(addr, keys, c)), nil
 }
 
 // start serves on a listener, which Close closes.
@@ -91,10 +97,10 @@ func removeStale(path string) {
 	_ = os.Remove(path)
 }
 
-func handler(addr Address, status func() (any, bool), commands Commands, metrics http.Handler) http.Handler {
+func handler(addr Address, keys Keys, c Content) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		s, ok := status()
+	mux.HandleFunc("GET /status", keys.guardStatus(addr, func(w http.ResponseWriter, _ *http.Request) {
+		s, ok := c.Status()
 		if !ok {
 			http.Error(w, "the peer is starting: ask again in a moment", http.StatusServiceUnavailable)
 			return
@@ -102,10 +108,10 @@ func handler(addr Address, status func() (any, bool), commands Commands, metrics
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		_ = json.NewEncoder(w).Encode(s)
-	})
-	commands.handle(addr, mux)
-	if metrics != nil {
-		mux.Handle("GET /metrics", metrics)
+	}))
+	c.Commands.handle(addr, keys, mux)
+	if c.Metrics != nil {
+		mux.Handle("GET /metrics", keys.guardMetrics(addr, c.Metrics))
 	}
 	return underOwnName(addr, mux)
 }

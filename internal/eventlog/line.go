@@ -15,6 +15,7 @@ type Line struct {
 	PID       int       `json:"pid"`
 	PeerID    string    `json:"peer_id"`
 	API       string    `json:"api"`
+	Metrics   string    `json:"metrics"`
 	RunID     string    `json:"run_id"`
 	Slot      uint64    `json:"slot"`
 	StateRoot string    `json:"state_root"`

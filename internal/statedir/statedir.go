@@ -17,9 +17,16 @@ import (
 // APIFile is the name of the file in a data directory with the address of the peer's API.
 const APIFile = "api"
 
-// TokenFile is the name of the file in a data directory with the secret that a command to the peer
-// must carry.
+// SocketFile is the name of the socket in a data directory where the peer's API listens by default.
+const SocketFile = "api.sock"
+
+// TokenFile is the name of the file in a data directory with the secret that a request to the
+// peer's API must carry, where that is a HOST:PORT.
 const TokenFile = "api.token"
+
+// MetricsTokenFile is the name of the file in a data directory with the secret that lets a program
+// read the metrics, and nothing else.
+const MetricsTokenFile = "metrics.token"
 
 const (
 	maxPeers = 1024 // of one run on one machine

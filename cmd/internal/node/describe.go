@@ -105,8 +105,8 @@ func describeStart(get func(string) string, e p2pdiloco.Event) string {
 	for _, a := range handy(addrs) {
 		fmt.Fprintf(&b, "  others can start from  --bootstrap %s\n", a)
 	}
-	if api := get("api"); api != "" {
-		fmt.Fprintf(&b, "  its status             p2pdiloco status --api %s\n", api)
+	if dir := get("data_dir"); dir != "" && get("api") != "" {
+		fmt.Fprintf(&b, "  its status             p2pdiloco status --data-dir %s\n", dir)
 	}
 	if metrics := get("metrics"); metrics != "" {
 		fmt.Fprintf(&b, "  its metrics            /metrics at %s\n", metrics)

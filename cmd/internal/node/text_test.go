@@ -21,7 +21,11 @@ func TestDescribe(t *testing.T) {
 			map[string]any{"addrs": []string{"/ip4/127.0.0.1/tcp/1/p2p/x"}, "api": "127.0.0.1:2"},
 			"--bootstrap /ip4/127.0.0.1/tcp/1/p2p/x",
 		},
-		{"peer.started", map[string]any{"api": "127.0.0.1:2"}, "p2pdiloco status --api 127.0.0.1:2"},
+		{
+			"peer.started",
+			map[string]any{"api": "127.0.0.1:2", "data_dir": "/d"},
+			"p2pdiloco status --data-dir /d",
+		},
 		{"peer.started", map[string]any{"metrics": "[::]:9464"}, "/metrics at [::]:9464"},
 		{
 			"run.founded",

@@ -59,7 +59,7 @@ func (r *runner) ask(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, askTimeout)
 			defer cancel()
 			var s p2pdiloco.Status
-			_, err := api.Get(ctx, addr, &s)
+			_, err := api.Get(ctx, addr, "", &s)
 			// there is room, because a peer has one request at a time
 			r.polls.answers <- answer{p, proc, s, err}
 		})

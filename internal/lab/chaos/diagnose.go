@@ -56,7 +56,7 @@ func (r *runner) diagnose() {
 // statusOf keeps a peer's status in a file and sums it up.
 func (r *runner) statusOf(ctx context.Context, p *node, addr api.Address) string {
 	var s p2pdiloco.Status
-	raw, err := api.Get(ctx, addr, &s)
+	raw, err := api.Get(ctx, addr, "", &s)
 	if err != nil {
 		return err.Error()
 	}

@@ -71,7 +71,7 @@ func (p *peer) ask(ctx context.Context, addr api.Address) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var s p2pdiloco.Status
-	if _, err := api.Get(ctx, addr, &s); err == nil {
+	if _, err := api.Get(ctx, addr, "", &s); err == nil {
 		p.sent = append(p.sent, sample{time.Now(), float64(s.Sent)})
 	}
 }

@@ -63,7 +63,7 @@ func (p *peer) ask(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var s statusDocument
-	if _, err := api.Get(ctx, p.api, &s); err == nil {
+	if _, err := api.Get(ctx, p.api, "", &s); err == nil {
 		p.seen = s
 	}
 }

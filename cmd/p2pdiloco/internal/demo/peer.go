@@ -76,7 +76,7 @@ func (p *peer) ask(ctx context.Context) {
 		return
 	}
 	var s p2pdiloco.Status
-	if _, err := api.Get(ctx, addr, &s); err != nil {
+	if _, err := api.Get(ctx, addr, "", &s); err != nil {
 		return
 	}
 	p.phase, p.doing = s.Phase, string(s.Phase)

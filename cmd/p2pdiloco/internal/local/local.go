@@ -37,6 +37,18 @@ func Names(given string) bool {
 
 // Peers are the peers that run with a default data folder.
 func Peers(ctx context.Context) (all []Peer, err error) {
+	found, err := started()
+	for _, p := range found {
+		if _, err := api.Get(ctx, p.Addr, p.Token, &p.Status); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all, err
+}
+
+// started are the peers with a default data folder that did not end in good order, without their
+// status: they run, or were killed.
+func started() (all []Peer, err error) {
 	base, err := statedir.Base()
 	if err != nil {
 		return nil, err
@@ -54,72 +66,79 @@ func Peers(ctx context.Context) (all []Peer, err error) {
 		if p.Addr, err = api.ParseAddress(strings.TrimSpace(string(text))); err != nil {
 			continue
 		}
-		if _, err := api.Get(ctx, p.Addr, &p.Status); err == nil {
-			all = append(all, p)
-		}
+		p.Token, _ = readToken(p.Dir) // the peer refuses without it, and says so
+		all = append(all, p)
 	}
 	return all, nil
 }
 
-// Only is the address, and the data folder, of the one peer that runs with a default folder.
-func Only(ctx context.Context) (addr, dir string, err error) {
+// Only is the one peer that runs with a default folder.
+func Only(ctx context.Context) (Peer, error) {
 	all, err := Peers(ctx)
 	if err != nil {
-		return "", "", err
+		return Peer{}, err
 	}
 	switch len(all) {
 	case 0:
 		base, err := statedir.Base()
 		if err != nil {
-			return "", "", err
+			return Peer{}, err
 		}
-		return "", "", fmt.Errorf("no running peer found under %s: give the address that the peer printed with --api",
-			base)
+		return Peer{}, fmt.Errorf("no running peer found under %s: name another peer's data folder with --data-dir", base)
 	case 1:
-		return all[0].Addr.String(), all[0].Dir, nil
+		return all[0], nil
 	}
-	return "", "", Several("status", all)
+	return Peer{}, Several(all)
 }
 
 // Several asks the user of a command to choose one of the peers.
-func Several(command string, all []Peer) error {
+func Several(all []Peer) error {
 	var lines []string
 	for _, p := range all {
-		lines = append(lines, fmt.Sprintf("  p2pdiloco %s --api %s   (run %s)", command, p.Addr, p.Status.Run))
+		lines = append(lines, fmt.Sprintf("  --data-dir %s   (run %s)", p.Dir, p.Status.Run))
 	}
 	return errors.New("several peers run here; choose one:\n" + strings.Join(lines, "\n"))
 }
 
-// Operator is the flags of a command that gives a peer an order.
+// Operator is the flags of a command that asks a peer, or gives it an order.
 type Operator struct{ API, Dir string }
 
 // Register makes the flags.
 func (o *Operator) Register(fs *pflag.FlagSet) {
-	fs.StringVar(&o.API, "api", "", "`address` of the peer's API, if it is unix:PATH (default: as its data folder says)")
+	fs.StringVar(&o.API, "api", "", "`address` of the peer's API: unix:PATH, or the HOST:PORT of a peer with a default "+
+		"data folder (default: as its data folder says)")
 	fs.StringVar(&o.Dir, "data-dir", "",
 		"`folder` of the peer's data (default: that of the one running peer with a default folder)")
 }
 
 // Peer finds the peer that the flags name, or else the only one, and the token that it asks for
-// before it takes an order.
+// where its API is a HOST:PORT.
 func (o Operator) Peer(ctx context.Context) (addr api.Address, token string, err error) {
-	if o.Dir == "" && !Names(o.API) {
-		if o.API, o.Dir, err = Only(ctx); err != nil {
-			return addr, "", err
-		}
-	}
-	if o.Dir != "" {
+	switch {
+	case o.Dir != "":
 		text, err := os.ReadFile(filepath.Join(o.Dir, statedir.APIFile))
 		if err != nil {
 			return addr, "", fmt.Errorf("no peer runs with its data in %s: %w", o.Dir, err)
 		}
-		o.API = strings.TrimSpace(string(text))
-		if token, err = ReadToken(o.Dir); err != nil {
+		if token, err = readToken(o.Dir); err != nil {
 			return addr, "", fmt.Errorf("the peer's token cannot be read: %w: only the user whose peer it is can "+
 				"give it orders; run this command as that user", err)
 		}
+		addr, err = Address(strings.TrimSpace(string(text)))
+		return addr, token, err
+	case !Names(o.API):
+		only, err := Only(ctx)
+		return only.Addr, only.Token, err
 	}
-	addr, err = Address(o.API)
+	if addr, err = Address(o.API); err != nil {
+		return addr, "", err
+	}
+	all, err := started()
+	for _, p := range all {
+		if p.Addr == addr {
+			token = p.Token
+		}
+	}
 	return addr, token, err
 }
 
@@ -132,8 +151,8 @@ func Address(given string) (api.Address, error) {
 	return addr, nil
 }
 
-// ReadToken is the token of the peer with its data in dir.
-func ReadToken(dir string) (string, error) {
+// readToken is the token of the peer with its data in dir.
+func readToken(dir string) (string, error) {
 	b, err := os.ReadFile(filepath.Join(dir, statedir.TokenFile))
 	return strings.TrimSpace(string(b)), err
 }

@@ -1,0 +1,203 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/internal/metrics"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/statedir"
+)
+
+// serve serves the API, and the metrics where they have an address of their own.
+func (p *Peer) serve(s *settings.Settings) error {
+	keys, err := p.keys(s)
+	if err != nil {
+		return err
+	}
+	scrapes := metrics.Handler(p.Status)
+	if s.Metrics != "" {
+		addr, err := api.ParseMetricsAddress(s.Metrics)
+		if err != nil {
+			return err
+		}
+		if p.metrics, err = api.ServeMetrics(addr, keys, scrapes); err != nil {
+			return err
+		}
+	}
+	if s.API == settings.NoAPI {
+		return nil
+	}
+	content := api.Content{
+		Status: func() (any, bool) { return p.Status() }, Metrics: scrapes,
+		Commands: api.Commands{Recover: p.recover, Change: p.change, Invite: p.invite, Probe: p.probe},
+	}
+	if s.API == "" {
+		err = p.serveSocket(keys, content)
+	} else {
+		err = p.serveAt(s.API, keys, content)
+	}
+	if err != nil {
+		return err
+	}
+	files := map[string]string{statedir.TokenFile: keys.Token, statedir.APIFile: p.api.Addr().String()}
+	for name, text := range files { // only this user may read them
+		if err := disk.Replace(disk.OS, filepath.Join(p.cfg.DataDir, name), []byte(text+"\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Peer) serveAt(at string, keys api.Keys, c api.Content) error {
+	addr, err := api.ParseAddress(at)
+	if err == nil {
+		p.api, err = api.Serve(addr, keys, c)
+	}
+	return err
+}
+
+// serveSocket serves the API on a socket in the data directory. Where none can be made there,
+// because the path is too long or the file system has no sockets, it makes a directory for it.
+func (p *Peer) serveSocket(keys api.Keys, c api.Content) error {
+	dir, err := filepath.Abs(p.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	first := p.serveAt(api.Socket(filepath.Join(dir, statedir.SocketFile)), keys, c)
+	if first == nil {
+		return nil
+	}
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	if !filepath.IsAbs(base) {
+		base = os.TempDir()
+	}
+	if p.socket, err = os.MkdirTemp(base, "p2pdiloco-"); err == nil { // for this user alone
+		err = p.serveAt(api.Socket(filepath.Join(p.socket, statedir.SocketFile)), keys, c)
+	}
+	if err != nil {
+		return errors.Join(first, err)
+	}
+	return nil
+}
+
+// maxToken bounds a token's file, in bytes.
+const maxToken = 256
+
+// keys are the tokens of requests to a HOST:PORT. That of the metrics stays the same over restarts,
+// because it is written into the configuration of other programs.
+func (p *Peer) keys(s *settings.Settings) (keys api.Keys, err error) {
+	keys = api.Keys{
+		Token: api.NewToken(), OpenStatus: s.APIOpen,
+		OpenMetrics: func() bool { return s.APIOpen || p.inOpenRun() },
+	}
+	path := filepath.Join(p.cfg.DataDir, statedir.MetricsTokenFile)
+	if s.Metrics != "" || s.API != "" && s.API != settings.NoAPI {
+		err = disk.Create(disk.OS, path, []byte(api.NewToken()+"\n"))
+		if errors.Is(err, os.ErrExist) {
+			err = nil
+		}
+		var text []byte
+		if err == nil {
+			text, err = disk.ReadSecret(disk.OS, path, maxToken)
+		}
+		keys.Metrics = strings.TrimSpace(string(text))
+	}
+	return keys, err
+}
+
+// inOpenRun says whether the run is known, and open to all.
+func (p *Peer) inOpenRun() bool {
+	s, ok := p.Status()
+	return ok && s.Spec["access"] == p2pdiloco.AccessOpen
+}
+
+// endAPI ends what serve began, as far as it came.
+func (p *Peer) endAPI() error {
+	var errs []error
+	if p.api != nil {
+		for _, name := range []string{statedir.APIFile, statedir.TokenFile} {
+			if err := os.Remove(filepath.Join(p.cfg.DataDir, name)); !errors.Is(err, os.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
+		errs = append(errs, p.api.Close())
+	}
+	if p.metrics != nil {
+		errs = append(errs, p.metrics.Close())
+	}
+	if p.socket != "" {
+		errs = append(errs, os.RemoveAll(p.socket))
+	}
+	return errors.Join(errs...)
+}
+
+// recover carries out the API command of that name.
+func (p *Peer) recover() error {
+	node, err := p.found()
+	if err != nil {
+		return err
+	}
+	return node.Recover()
+}
+
+// change carries out the motions remove, readmit and rotate.
+func (p *Peer) change(c api.Motion) error {
+	node, err := p.found()
+	if err != nil {
+		return err
+	}
+	if c.Action == "rotate" {
+		return node.RotateSecret()
+	}
+	about, err := slot.ParsePeerID(c.Peer)
+	switch {
+	case err != nil:
+		return err
+	case c.Action == "remove":
+		return node.Remove(about)
+	case c.Action == "readmit":
+		return node.Readmit(about)
+	}
+	return fmt.Errorf("there is no command %q", c.Action)
+}
+
+// invite makes a ticket for the API.
+func (p *Peer) invite(i api.Invitation) (string, error) {
+	node, err := p.found()
+	if err != nil {
+		return "", err
+	}
+	return node.Invite(p.ctx, p2pdiloco.InviteOptions{TTL: i.TTL, Uses: i.Uses})
+}
+
+// found is the node, or the reason why there is none.
+func (p *Peer) found() (*p2pdiloco.Node, error) {
+	select {
+	case <-p.joined:
+		return p.node, p.err
+	default:
+		return nil, errors.New("the peer is still looking for the run")
+	}
+}
+
+// probeSize is how many bytes a probe sends to each member and receives from it: enough for a
+// connection to reach its rate.
+const probeSize = 4 << 20
+
+// probe measures the ways to all members for the API.
+func (p *Peer) probe(ctx context.Context) (any, error) {
+	node, err := p.found()
+	if err != nil {
+		return nil, err
+	}
+	return node.Probe(ctx, probeSize), nil
+}

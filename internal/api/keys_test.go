@@ -1,0 +1,60 @@
+package api
+
+import (
+	"io"
+	"net/http"
+	"path/filepath"
+	"testing"
+)
+
+// Over TCP the status and the metrics need a token, unless they are open; a socket's permissions
+// are enough.
+func TestWhoMayRead(t *testing.T) {
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
+	open := false
+	for _, c := range []struct {
+		addr                   string
+		openStatus, openMetric bool
+		bears                  string
+		status, metrics        int
+	}{
+		{"127.0.0.1:0", false, false, "", 401, 401},
+		{"127.0.0.1:0", false, false, testKeys.Metrics, 401, 200},
+		{"127.0.0.1:0", false, false, testKeys.Token, 200, 200},
+		{"127.0.0.1:0", false, true, "", 401, 200},
+		{"127.0.0.1:0", true, true, "", 200, 200},
+		{"127.0.0.1:0", false, false, "x", 401, 401},
+		{Socket(filepath.Join(t.TempDir(), "s")), false, false, "", 200, 200},
+	} {
+		a, err := ParseAddress(c.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := testKeys
+		keys.OpenStatus, keys.OpenMetrics, open = c.openStatus, func() bool { return open }, c.openMetric
+		s, err := Serve(a, keys, Content{Status: sampleStatus, Metrics: metrics})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]int{"/status": c.status, "/metrics": c.metrics} {
+			if got := answerTo(t, s.Addr(), path, c.bears); got != want {
+				t.Errorf("%+v: %s is answered with %d", c, path, got)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// answerTo is the status code that a request gets.
+func answerTo(t *testing.T, addr Address, path, token string) int {
+	t.Helper()
+	res, err := request(t.Context(), addr, http.MethodGet, path, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, res.Body)
+	return res.StatusCode
+}
