@@ -29,7 +29,7 @@ func TestNothingElseIsKnown(t *testing.T) {
 	}
 	for name := range settings.Known() {
 		if _, ok := here[name]; !ok && !slices.Contains(clitest.LabFlags, name) {
-			t.Errorf("no command has --%s: remove it from `elsewhere` in bridge/settings/known.go", name)
+			t.Errorf("no command has --%s: remove it from `elsewhere` in bridge/settings/definitions.go", name)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func FlagsAreSettings(t *testing.T, newRoot func() *cobra.Command) {
 	known, kinds := settings.Known(), map[string]string{}
 	for name, shown := range Known(newRoot()) {
 		if s, ok := known[name]; !ok || s != shown && !slices.Contains(LabFlags, name) {
-			t.Errorf("--%s: add it to `elsewhere` in bridge/settings/known.go", name)
+			t.Errorf("--%s: add it to `elsewhere` in bridge/settings/definitions.go", name)
 		}
 	}
 	for _, like := range Commands(newRoot()) {
