@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
@@ -111,7 +109,7 @@ func (n *Network) open(o options) (err error) {
 		Bootstrap: n.cfg.Bootstrap, PeersFile: n.cfg.PeersFile, MDNS: n.cfg.MDNS,
 		AdvertiseEvery: n.cfg.AdvertiseEvery, FindEvery: n.cfg.FindEvery, Announced: len(n.cfg.Announce) > 0,
 	})
-	n.life.changes = liveness.NewAddressChanges(n.env, n.life.pulses, n.discovery.Hurry, n.endBulk,
+	n.life.changes = liveness.NewAddressChanges(n.env, n.life.pulses, n.discovery.Hurry, n.bulk.EndWhere,
 		liveness.SourceTo)
 	n.probes = serveProbes(n)
 	if err := n.openReach(); err != nil {
@@ -180,15 +178,8 @@ func (n *Network) Close() error {
 	if !n.env.Tasks.Stop() {
 		return nil
 	}
-	streams, protocols := n.streams.close()
-	if n.nat != nil {
-		_ = n.nat.CloseRelay() // the host's own end follows
-	}
-	for _, p := range protocols {
-		n.env.Host.RemoveStreamHandler(p)
-	}
-	for _, s := range streams {
-		_ = s.Reset()
+	for id := range n.streams.handled() {
+		n.env.Host.RemoveStreamHandler(id)
 	}
 	n.env.Tasks.Wait()
 	if n.nat != nil {
@@ -264,12 +255,5 @@ func (n *Network) Protect(peers []slot.PeerID) {
 	n.discovery.Remember(want)
 	for _, id := range n.env.Members.Set(want) {
 		n.life.pulses.Send(id)
-	}
-}
-
-// endBulk implements liveness.BulkEnder.
-func (n *Network) endBulk(dead func(id peer.ID, local netip.Addr, opened time.Time) bool) {
-	if n.bulk != nil {
-		n.bulk.EndWhere(dead)
 	}
 }

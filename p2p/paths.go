@@ -10,7 +10,6 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
@@ -184,7 +183,7 @@ func (n *Network) Reach() Reach { return n.nat.Reach() }
 func (n *Network) newNAT() (*nat.NAT, error) {
 	return nat.New(nat.Env{
 		Env: n.env, OwnHost: n.ownHost, Nodes: n.discovery.Nodes, IsOfRun: n.isOfRun, MustEnd: mustEnd,
-		Guesses: n.guesses,
+		Guesses: n.ports.Guesses,
 	}, nat.Config{
 		Announce: n.cfg.Announce, Relay: n.cfg.Relay, Upload: n.count.upload, Download: n.count.download,
 		MaxUpload: n.cfg.MaxUpload, MaxDownload: n.cfg.MaxDownload, Carried: n.count.carried,
@@ -198,12 +197,4 @@ func (n *Network) isOfRun(ctx context.Context, id peer.ID, run string) error {
 		err = fmt.Errorf("it is of run %q", theirs.Run)
 	}
 	return err
-}
-
-// guesses are where the TCP ports listened on may be reached from outside.
-func (n *Network) guesses(seen []multiaddr.Multiaddr) []multiaddr.Multiaddr {
-	if n.ports == nil {
-		return nil
-	}
-	return n.ports.Guesses(seen)
 }

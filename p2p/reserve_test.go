@@ -35,7 +35,7 @@ func TestReservationWithAPeerThatRelaysNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openRelays(t, 2, 1, always())
 		s.reserved(t, 2)
-		if err := s.relays[0].nat.CloseRelay(); err != nil {
+		if err := s.relays[0].Close(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)

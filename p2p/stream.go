@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -26,13 +25,13 @@ type stream struct {
 	n     *Network
 	gate  *limits.WriteTurns
 	inlet *limits.ReadTurns
-	once  sync.Once
+	stop  func() bool // ends the watch for the Network's end, which resets the stream
 }
 
 var _ wire.Stream = (*stream)(nil)
 
-func (s *stream) Close() error { s.forget(); s.inlet.End(); return s.Stream.Close() }
-func (s *stream) Reset() error { s.forget(); s.gate.End(); s.inlet.End(); return s.Stream.Reset() }
+func (s *stream) Close() error { s.stop(); s.inlet.End(); return s.Stream.Close() }
+func (s *stream) Reset() error { s.stop(); s.gate.End(); s.inlet.End(); return s.Stream.Reset() }
 
 func (s *stream) SetDeadline(t time.Time) error {
 	s.gate.Until(t)
@@ -87,20 +86,17 @@ func (s *stream) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-func (s *stream) forget() {
-	s.once.Do(func() {
-		s.n.streams.forget(s)
-	})
-}
-
-// track takes s under the Network's care. When the Network is closed it resets s and returns nil.
+// track takes s under the Network's care. When the Network is closed it resets s.
 func (n *Network) track(s network.Stream) *stream {
-	t := &stream{Stream: s, n: n}
-	t.gate, t.inlet = n.turns(s.Protocol())
-	if !n.streams.add(t) {
-		_ = s.Reset()
-		return nil
+	t := &stream{Stream: s, n: n, gate: limits.NewWriteTurns(nil), inlet: limits.NewReadTurns(nil)}
+	if bulky(s.Protocol()) {
+		t.gate, t.inlet = limits.NewWriteTurns(n.count.upload), limits.NewReadTurns(n.count.download)
 	}
+	t.stop = context.AfterFunc(n.env.Tasks.Context(), func() {
+		t.gate.End()
+		t.inlet.End()
+		_ = s.Reset()
+	})
 	return t
 }
 
@@ -114,10 +110,7 @@ func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.
 	if err != nil {
 		return nil, n.env.Tasks.Err(fmt.Errorf("stream %s to %s: %w", proto, to.Short(), err))
 	}
-	if t := n.track(s); t != nil {
-		return t, nil
-	}
-	return nil, n.env.Tasks.Err(nil)
+	return n.track(s), nil
 }
 
 // OpenBulk is Open for the protocols of much data (exchange, state, probe): it takes the fastest
@@ -171,14 +164,16 @@ func (n *Network) reach(ctx context.Context, to peer.ID, proto protocol.ID) erro
 // again replaces f for new streams.
 func (n *Network) Handle(proto string, f func(from slot.PeerID, s wire.Stream)) {
 	id := protocol.ID(proto)
-	if n.streams.setHandler(id, f) {
-		n.env.Host.SetStreamHandler(id, func(s network.Stream) { n.handle(s, id, f) })
+	if n.env.Tasks.Err(nil) != nil {
+		return
 	}
+	n.streams.setHandler(id, f)
+	n.env.Host.SetStreamHandler(id, func(s network.Stream) { n.handle(s, id, f) })
 }
 
 // unhandle ends Handle for streams to come.
 func (n *Network) unhandle(id protocol.ID) {
-	n.streams.dropHandler(id)
+	n.streams.setHandler(id, nil)
 	n.env.Host.RemoveStreamHandler(id)
 }
 
@@ -189,10 +184,9 @@ func (n *Network) handle(s network.Stream, id protocol.ID, f func(slot.PeerID, w
 		return
 	}
 	defer n.release(key)
-	if t := n.track(s); t != nil {
-		defer t.Close() //nolint:errcheck // nobody is left to tell
-		f(slot.PeerID(key.from), t)
-	}
+	t := n.track(s)
+	defer t.Close() //nolint:errcheck // nobody is left to tell
+	f(slot.PeerID(key.from), t)
 }
 
 // admit counts one more handler, which Close waits for, if the gate lets the peer in.
@@ -221,14 +215,6 @@ func streamsAtOnce(proto protocol.ID) int {
 	default:
 		return math.MaxInt
 	}
-}
-
-// turns are those of a stream's two directions.
-func (n *Network) turns(proto protocol.ID) (*limits.WriteTurns, *limits.ReadTurns) {
-	if !bulky(proto) {
-		return limits.NewWriteTurns(nil), limits.NewReadTurns(nil)
-	}
-	return limits.NewWriteTurns(n.count.upload), limits.NewReadTurns(n.count.download)
 }
 
 // newBulk makes the bulk connections of the Network's own host.

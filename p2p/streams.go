@@ -1,8 +1,6 @@
 package p2p
 
 import (
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -19,12 +17,10 @@ type inboundKey struct {
 	proto protocol.ID
 }
 
-// streams are the streams that a Network knows of, and the handlers of those that come in.
+// streams are the handlers of streams that come in, and how many are being handled.
 type streams struct {
 	mu struct {
 		sync.Mutex
-		closed   bool
-		open     map[*stream]struct{}
 		inbound  map[inboundKey]int // streams being handled
 		handlers map[protocol.ID]handlerFunc
 	}
@@ -32,48 +28,18 @@ type streams struct {
 
 func newStreams() *streams {
 	s := &streams{}
-	s.mu.open = make(map[*stream]struct{})
 	s.mu.inbound = make(map[inboundKey]int)
 	s.mu.handlers = make(map[protocol.ID]handlerFunc)
 	return s
 }
 
-// add takes a stream under care, or says no when close was called.
-func (s *streams) add(t *stream) bool {
+// setHandler sets the handler of a protocol; nil: there is none any more.
+func (s *streams) setHandler(id protocol.ID, f handlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.mu.closed {
-		s.mu.open[t] = struct{}{}
+	if s.mu.handlers[id] = f; f == nil {
+		delete(s.mu.handlers, id)
 	}
-	return !s.mu.closed
-}
-
-func (s *streams) forget(t *stream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.mu.open, t)
-}
-
-// close takes no more streams, and returns those that are open and the protocols that are handled.
-func (s *streams) close() (open []*stream, handled []protocol.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.closed = true
-	return slices.Collect(maps.Keys(s.mu.open)), slices.Collect(maps.Keys(s.mu.handlers))
-}
-
-// setHandler sets the handler of a protocol, or says no when close was called.
-func (s *streams) setHandler(id protocol.ID, f handlerFunc) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.handlers[id] = f
-	return !s.mu.closed
-}
-
-func (s *streams) dropHandler(id protocol.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.mu.handlers, id)
 }
 
 // handled are the protocols that have a handler.

@@ -177,6 +177,9 @@ func (b *Conns) anew(id peer.ID) {
 
 // Disconnected ends all connections to a peer.
 func (b *Conns) Disconnected(id peer.ID) {
+	if b == nil {
+		return
+	}
 	b.anew(id)
 	for _, c := range b.connsOf(func(c *conn) bool { return c.peer == id }) {
 		c.close()
@@ -198,6 +201,9 @@ func (b *Conns) watch() network.Notifiee {
 // EndWhere ends connections whose other end, or this one, is not there any more. What was tried in
 // vain before says nothing.
 func (b *Conns) EndWhere(dead func(id peer.ID, local netip.Addr, opened time.Time) bool) {
+	if b == nil {
+		return
+	}
 	gone := b.connsOf(func(c *conn) bool { return dead(c.peer, addr.OfNet(c.raw.LocalAddr()), c.opened) })
 	for _, c := range gone {
 		c.close()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,11 +31,7 @@ type meteredHost struct {
 
 // SetStreamHandler implements host.Host.
 func (h *meteredHost) SetStreamHandler(id protocol.ID, f network.StreamHandler) {
-	h.Host.SetStreamHandler(id, func(s network.Stream) {
-		if m := h.r.meter(s, false); m != nil {
-			f(m)
-		}
-	})
+	h.Host.SetStreamHandler(id, func(s network.Stream) { f(h.r.meter(s, false)) })
 }
 
 // NewStream implements host.Host.
@@ -45,10 +40,7 @@ func (h *meteredHost) NewStream(ctx context.Context, p peer.ID, ids ...protocol.
 	if err != nil || !slices.Contains(ids, proto.ProtoIDv2Stop) {
 		return s, err
 	}
-	if m := h.r.meter(s, true); m != nil {
-		return m, nil
-	}
-	return nil, net.ErrClosed
+	return h.r.meter(s, true), nil
 }
 
 // meteredStream is one side of a relayed connection. What its peer sends is counted against that
@@ -57,21 +49,20 @@ type meteredStream struct {
 	network.Stream
 	r     *Relay
 	until time.Time
-	ended chan struct{}
-	once  sync.Once
+	ctx   context.Context // ends with the stream
+	end   func()          // ends ctx
 	// carries says that what comes is relayed. On a hop stream it is so once the relay has
 	// answered: what came before asks for that, and strangers may ask as often as they like.
 	carries atomic.Bool
 }
 
-// meter takes a stream of the relay's; nil when that is closed.
+// meter takes a stream of the relay's, which ends with the task group.
 func (r *Relay) meter(s network.Stream, carries bool) *meteredStream {
-	m := &meteredStream{Stream: s, r: r, until: time.Now().Add(r.cfg.Relay.Duration), ended: make(chan struct{})}
+	m := &meteredStream{Stream: s, r: r, until: time.Now().Add(r.cfg.Relay.Duration)}
 	m.carries.Store(carries)
-	if !r.enter(m) {
-		_ = s.Reset()
-		return nil
-	}
+	ctx, cancel := context.WithCancel(r.env.Tasks.Context())
+	stop := context.AfterFunc(r.env.Tasks.Context(), func() { _ = s.Reset() })
+	m.ctx, m.end = ctx, func() { stop(); cancel() }
 	return m
 }
 
@@ -130,7 +121,7 @@ func (m *meteredStream) sleep(d time.Duration) error {
 	select {
 	case <-timer.C:
 		return nil
-	case <-m.ended:
+	case <-m.ctx.Done():
 		return net.ErrClosed
 	}
 }
@@ -149,13 +140,6 @@ func (m *meteredStream) within(t time.Time) time.Time {
 		return m.until
 	}
 	return t
-}
-
-func (m *meteredStream) end() {
-	m.once.Do(func() {
-		close(m.ended)
-		m.r.leave(m)
-	})
 }
 
 func (m *meteredStream) Close() error { m.end(); return m.Stream.Close() }

@@ -12,6 +12,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tasks"
 )
 
 // paperConn is a connection that is only written down.
@@ -37,12 +38,13 @@ type paperStream struct {
 }
 
 func (s *paperStream) Conn() network.Conn { return &s.conn }
+func (s *paperStream) Reset() error       { return nil }
 
 // TestRelayTurnsAreGivenBack: the turn of a stream that ends while it waits is another's.
 func TestRelayTurnsAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &Relay{allowed: limits.NewAllowances(0, 1000, 0)}
-		r.mu.streams = make(map[*meteredStream]struct{})
+		r.env.Tasks = tasks.NewGroup(t.Context())
 		opened := func() *meteredStream {
 			return r.meter(&paperStream{conn: paperConn{addr: "/ip4/203.0.113.1/tcp/1"}}, true)
 		}

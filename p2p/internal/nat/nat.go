@@ -70,6 +70,7 @@ func (n *NAT) Start() error {
 	n.env.Tasks.Go(func() { n.reach.run(n.follow) })
 	n.env.Tasks.Go(n.reserved.run)
 	n.env.Tasks.Go(func() { newUpgrades(n.env, n.holes).run() })
+	n.env.Tasks.After(n.relay.close)
 	return n.relay.set(n.reach.public())
 }
 
@@ -80,9 +81,6 @@ func (n *NAT) follow() {
 	}
 	n.reserved.wake.Raise()
 }
-
-// CloseRelay ends all that is relayed for others.
-func (n *NAT) CloseRelay() error { return n.relay.close() }
 
 // Backlog is how long what is to be relayed now will take.
 func (n *NAT) Backlog() time.Duration { return n.relay.allowed.Ahead(time.Now()) }

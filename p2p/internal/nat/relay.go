@@ -2,8 +2,6 @@ package nat
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -37,9 +35,7 @@ type Relay struct {
 	guests  guests
 	mu      struct {
 		sync.Mutex
-		closed  bool
 		service *relay.Relay // nil: not serving
-		streams map[*meteredStream]struct{}
 	}
 }
 
@@ -58,7 +54,6 @@ func newRelay(env Env, cfg Config) *Relay {
 			r.listed[id] = true
 		}
 	}
-	r.mu.streams = make(map[*meteredStream]struct{})
 	return r
 }
 
@@ -88,7 +83,7 @@ func (r *Relay) set(reachable bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.mu.closed || serve == (r.mu.service != nil):
+	case serve == (r.mu.service != nil):
 		return nil
 	case !serve:
 		err := r.mu.service.Close()
@@ -158,34 +153,12 @@ func (r *Relay) serves(p peer.ID, from multiaddr.Multiaddr) bool {
 	return r.cfg.Relay.Open || r.listed[p] || r.env.Members.Has(p) || r.env.Greeted.Has(p, time.Now()) || r.ask(p, from)
 }
 
-// enter takes a stream under the relay's care; false when that is closed.
-func (r *Relay) enter(s *meteredStream) bool {
+// close ends the service. What it relays has ended with the task group.
+func (r *Relay) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.mu.closed {
-		r.mu.streams[s] = struct{}{}
-	}
-	return !r.mu.closed
-}
-
-func (r *Relay) leave(s *meteredStream) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.mu.streams, s)
-}
-
-// close ends the service and all that it relays.
-func (r *Relay) close() (err error) {
-	r.mu.Lock()
-	r.mu.closed = true
-	streams := slices.Collect(maps.Keys(r.mu.streams))
 	if r.mu.service != nil {
-		err = r.mu.service.Close()
+		_ = r.mu.service.Close() // the host's own end follows
 		r.mu.service = nil
 	}
-	r.mu.Unlock()
-	for _, s := range streams {
-		_ = s.Reset()
-	}
-	return err
 }

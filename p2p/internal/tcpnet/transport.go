@@ -141,8 +141,11 @@ func (p *Ports) dialer(to multiaddr.Multiaddr) (tcp.ContextDialer, error) {
 }
 
 // Guesses are where TCP's ports may be reached from outside, by what was seen of QUIC's: most
-// routers keep a port that is free.
+// routers keep a port that is free. There are none of nil Ports.
 func (p *Ports) Guesses(seen []multiaddr.Multiaddr) (addrs []multiaddr.Multiaddr) {
+	if p == nil {
+		return nil
+	}
 	for _, a := range seen {
 		ip := addr.IP(a)
 		if !ip.IsValid() || addr.OverTCP(a) {
