@@ -146,7 +146,7 @@ func (n *Node) settle(ctx context.Context) (err error) {
 		})
 	}
 	n.life.Go(func() { n.formation.Serve(n.life.Context()) })
-	n.net.AdvertiseAt(n.life.Context(), n.places())
+	n.net.Advertise(n.life.Context(), n.places())
 	if n.spec, err = n.formation.Await(ctx); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -105,18 +106,10 @@ func LAN() Config {
 func WAN() Config { return Config{}.withDefaults() }
 
 func (c Config) withDefaults() Config {
-	if c.AdvertiseEvery == 0 {
-		c.AdvertiseEvery = defaultAdvertiseEvery
-	}
-	if c.FindEvery == 0 {
-		c.FindEvery = defaultFindEvery
-	}
-	if c.MaxStreamsPerPeer == 0 {
-		c.MaxStreamsPerPeer = defaultMaxStreamsPerPeer
-	}
-	if c.Pulse == 0 {
-		c.Pulse = defaultPulse
-	}
+	c.AdvertiseEvery = cmp.Or(c.AdvertiseEvery, defaultAdvertiseEvery)
+	c.FindEvery = cmp.Or(c.FindEvery, defaultFindEvery)
+	c.MaxStreamsPerPeer = cmp.Or(c.MaxStreamsPerPeer, defaultMaxStreamsPerPeer)
+	c.Pulse = cmp.Or(c.Pulse, defaultPulse)
 	if len(c.Transports) == 0 {
 		c.Transports = []string{TransportTCP, TransportQUIC}
 	}
@@ -130,69 +123,43 @@ func (c Config) withDefaults() Config {
 // Validate says all that is wrong with c at once.
 func (c Config) Validate() error {
 	var errs []error
-	for _, s := range c.Listen {
-		if _, err := multiaddr.NewMultiaddr(s); err != nil {
-			errs = append(errs, fmt.Errorf("listen address %q: %w; give a multiaddr like /ip4/0.0.0.0/tcp/4001", s,
-				err))
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
 		}
+	}
+	for _, s := range c.Listen {
+		_, err := multiaddr.NewMultiaddr(s)
+		bad(err != nil, "listen address %q: %w; give a multiaddr like /ip4/0.0.0.0/tcp/4001", s, err)
 	}
 	for _, s := range c.Bootstrap {
-		if _, err := peer.AddrInfoFromString(s); err != nil {
-			errs = append(errs, fmt.Errorf("bootstrap address %q: %w; give one as the bootstrap node prints it, like "+
-				"/ip4/192.0.2.1/tcp/4001/p2p/12D3Koo…", s, err))
-		}
+		_, err := peer.AddrInfoFromString(s)
+		bad(err != nil, "bootstrap address %q: %w; give one as the bootstrap node prints it, like "+
+			"/ip4/192.0.2.1/tcp/4001/p2p/12D3Koo…", s, err)
 	}
 	for _, s := range c.Announce {
-		if _, err := multiaddr.NewMultiaddr(s); err != nil {
-			errs = append(errs, fmt.Errorf("announced address %q: %w; give a multiaddr like /ip4/192.0.2.1/tcp/4001", s,
-				err))
-		}
+		_, err := multiaddr.NewMultiaddr(s)
+		bad(err != nil, "announced address %q: %w; give a multiaddr like /ip4/192.0.2.1/tcp/4001", s, err)
 	}
-	if len(c.Announce) > maxAnnounce {
-		errs = append(errs, fmt.Errorf("%d announced addresses: at most %d are allowed", len(c.Announce), maxAnnounce))
-	}
-	if len(c.Bootstrap) > discovery.MaxBootstrap {
-		errs = append(errs, fmt.Errorf("%d bootstrap addresses: at most %d are allowed", len(c.Bootstrap),
-			discovery.MaxBootstrap))
-	}
-	if c.AdvertiseEvery < 0 || c.AdvertiseEvery > discovery.AnnouncementLife/2 {
-		errs = append(errs, fmt.Errorf("announcing every %s: more than 0 and at most %s is allowed", c.AdvertiseEvery,
-			discovery.AnnouncementLife/2))
-	}
-	if c.FindEvery < 0 {
-		errs = append(errs, fmt.Errorf("searching every %s: more than 0 is allowed", c.FindEvery))
-	}
-	if c.Pulse < 0 {
-		errs = append(errs, fmt.Errorf("a pulse every %s: more than 0 is allowed", c.Pulse))
-	}
-	if c.MaxStreamsPerPeer < 0 {
-		errs = append(errs, fmt.Errorf("%d streams a peer: at least 1 is needed", c.MaxStreamsPerPeer))
-	}
-	errs = append(errs, c.Relay.WithDefaults().Validate())
-	return errors.Join(append(errs, c.validateWays()...)...)
-}
-
-// validateWays checks what connections are made of.
-func (c Config) validateWays() (errs []error) {
-	if c.Security != "" && c.Security != SecurityTLS && c.Security != SecurityNoise {
-		errs = append(errs, fmt.Errorf("security %q: give %s or %s, or nothing for both", c.Security, SecurityTLS,
-			SecurityNoise))
-	}
+	bad(len(c.Announce) > maxAnnounce, "%d announced addresses: at most %d are allowed", len(c.Announce), maxAnnounce)
+	bad(len(c.Bootstrap) > discovery.MaxBootstrap, "%d bootstrap addresses: at most %d are allowed", len(c.Bootstrap),
+		discovery.MaxBootstrap)
+	bad(c.AdvertiseEvery < 0 || c.AdvertiseEvery > discovery.AnnouncementLife/2,
+		"announcing every %s: more than 0 and at most %s is allowed", c.AdvertiseEvery, discovery.AnnouncementLife/2)
+	bad(c.FindEvery < 0, "searching every %s: more than 0 is allowed", c.FindEvery)
+	bad(c.Pulse < 0, "a pulse every %s: more than 0 is allowed", c.Pulse)
+	bad(c.MaxStreamsPerPeer < 0, "%d streams a peer: at least 1 is needed", c.MaxStreamsPerPeer)
+	bad(c.Security != "" && c.Security != SecurityTLS && c.Security != SecurityNoise,
+		"security %q: give %s or %s, or nothing for both", c.Security, SecurityTLS, SecurityNoise)
 	for _, t := range c.Transports {
-		if t != TransportTCP && t != TransportQUIC {
-			errs = append(errs, fmt.Errorf("transport %q: give %s or %s, or nothing for both", t, TransportTCP,
-				TransportQUIC))
-		}
+		bad(t != TransportTCP && t != TransportQUIC, "transport %q: give %s or %s, or nothing for both", t,
+			TransportTCP, TransportQUIC)
 	}
-	if c.MaxUpload < 0 || c.MaxUpload > 0 && c.MaxUpload < MinUpload {
-		errs = append(errs, fmt.Errorf("at most %d bytes a second sent: give at least %d, or 0 for no bound",
-			c.MaxUpload, MinUpload))
-	}
-	if c.MaxDownload < 0 || c.MaxDownload > 0 && c.MaxDownload < MinDownload {
-		errs = append(errs, fmt.Errorf("at most %d bytes a second received: give at least %d, or 0 for no bound",
-			c.MaxDownload, MinDownload))
-	}
-	return errs
+	bad(c.MaxUpload < 0 || c.MaxUpload > 0 && c.MaxUpload < MinUpload,
+		"at most %d bytes a second sent: give at least %d, or 0 for no bound", c.MaxUpload, MinUpload)
+	bad(c.MaxDownload < 0 || c.MaxDownload > 0 && c.MaxDownload < MinDownload,
+		"at most %d bytes a second received: give at least %d, or 0 for no bound", c.MaxDownload, MinDownload)
+	return errors.Join(append(errs, c.Relay.WithDefaults().Validate())...)
 }
 
 // Option changes how New works in ways that need libp2p types.

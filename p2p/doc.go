@@ -7,8 +7,9 @@
 //	net, err := p2p.New(ctx, p2p.Config{IdentityFile: "identity.key", Bootstrap: addrs})
 //	defer net.Close()
 //	net.SetHello(func(from slot.PeerID, theirs p2p.Hello) (p2p.Hello, error) { … })
-//	net.Advertise(ctx, "my-run")
-//	for peer := range net.Discover(ctx, "my-run") {
+//	places := p2p.NewPlaces("my-run")
+//	net.Advertise(ctx, places)
+//	for peer := range net.Discover(ctx, places) {
 //		theirs, err := net.Hello(ctx, peer, mine) // a peer that was found is a stranger until it said hello
 //	}
 //

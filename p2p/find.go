@@ -26,24 +26,15 @@ func (n *Network) Bootstrap() BootstrapState { return n.discovery.Bootstrap() }
 func (n *Network) AddBootstrap(addrs []string) error { return n.discovery.AddBootstrap(addrs) }
 
 // Advertise announces in the DHT, until ctx or the Network ends, that this peer takes part in a
-// run. It returns at once.
-func (n *Network) Advertise(ctx context.Context, run string) { n.AdvertiseAt(ctx, NewPlaces(run)) }
+// run: under every name of its places and, at once, under those that follow. It returns at once.
+func (n *Network) Advertise(ctx context.Context, places *Places) { n.discovery.Advertise(ctx, places) }
 
-// AdvertiseAt is Advertise under every name of some places, and under those that follow, at once.
-func (n *Network) AdvertiseAt(ctx context.Context, places *Places) {
-	n.discovery.Advertise(ctx, places)
-}
-
-// Discover finds the peers that announce a run, in the DHT, on the local network (Config.MDNS) and
-// among those remembered, connects to them, and sends the ID of each one when it is connected, and
-// again when it is after its last connection ended. It goes on until ctx or the Network ends, then
-// the channel is closed. A peer that is found is a stranger: anybody may announce anything.
-func (n *Network) Discover(ctx context.Context, run string) <-chan slot.PeerID {
-	return n.DiscoverAt(ctx, NewPlaces(run))
-}
-
-// DiscoverAt is Discover under every name of some places, and under those that follow, at once.
-func (n *Network) DiscoverAt(ctx context.Context, places *Places) <-chan slot.PeerID {
+// Discover finds the peers that announce a run under some places, in the DHT, on the local network
+// (Config.MDNS) and among those remembered, connects to them, and sends the ID of each one when it
+// is connected, and again when it is after its last connection ended. It goes on until ctx or the
+// Network ends, then the channel is closed. A peer that is found is a stranger: anybody may announce
+// anything.
+func (n *Network) Discover(ctx context.Context, places *Places) <-chan slot.PeerID {
 	return n.discovery.Find(ctx, places)
 }
 

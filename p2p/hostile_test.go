@@ -47,7 +47,7 @@ func TestAnnouncedLengthsReserveNothing(t *testing.T) {
 		}
 		b.streams.mu.Lock()
 		for key, n := range b.streams.mu.inbound {
-			if n > streamsAtOnce(key.proto) {
+			if n > b.streamsAtOnce(key.proto) {
 				t.Errorf("%d streams of %s are handled at once", n, key.proto)
 			}
 		}

@@ -67,9 +67,9 @@ func TestRealHosts(t *testing.T) {
 	cfg := LAN()
 	cfg.Bootstrap = boot.Addrs()
 	a, b := loopback(t, cfg), loopback(t, cfg)
-	a.Advertise(t.Context(), "run")
-	b.Advertise(t.Context(), "run")
-	if got := collect(t, a.Discover(t.Context(), "run"), 1, 30*time.Second); got[0] != b.ID() {
+	a.Advertise(t.Context(), NewPlaces("run"))
+	b.Advertise(t.Context(), NewPlaces("run"))
+	if got := collect(t, a.Discover(t.Context(), NewPlaces("run")), 1, 30*time.Second); got[0] != b.ID() {
 		t.Fatalf("found %v, want %v", got, b.ID())
 	}
 
@@ -171,7 +171,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-inHandler
-		found := b.Discover(t.Context(), "run")
+		found := b.Discover(t.Context(), NewPlaces("run"))
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
@@ -193,7 +193,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		if _, err := b.Sign(nil); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("Sign after Close: %v", err)
 		}
-		if _, open := <-b.Discover(t.Context(), "run"); open {
+		if _, open := <-b.Discover(t.Context(), NewPlaces("run")); open {
 			t.Error("Discover after Close finds peers")
 		}
 	})

@@ -1,6 +1,9 @@
 package p2p
 
 import (
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
 )
@@ -26,3 +29,30 @@ const Version = 2
 
 // userAgent is what identify reports to other hosts.
 const userAgent = "p2pdiloco"
+
+// traits are how the streams of a protocol are treated.
+type traits struct {
+	purpose purpose
+	// bulky streams carry much data: they have bulk connections, and wait for the turns of the rates
+	bulky bool
+	// how many of one peer are handled at once: an honest peer has one, or for a moment two; 0: up to
+	// Config.MaxStreamsPerPeer
+	atOnce int
+	// mustEnd streams cannot be opened again in the middle. Others stay open for as long as a
+	// connection lasts.
+	mustEnd bool
+}
+
+// protocols are those whose streams are not treated as gossip.
+var protocols = map[protocol.ID]traits{
+	ProtocolAdmit:      {purpose: control, atOnce: 4},
+	ProtocolKey:        {purpose: control, atOnce: 4},
+	ProtocolHello:      {purpose: control, atOnce: 4, mustEnd: true},
+	ProtocolLedger:     {purpose: control, atOnce: 4},
+	ProtocolPulse:      {purpose: control, atOnce: 4},
+	ProtocolMoved:      {purpose: control},
+	ProtocolExchange:   {purpose: exchange, bulky: true, mustEnd: true},
+	ProtocolState:      {purpose: state, bulky: true, mustEnd: true},
+	ProtocolProbe:      {bulky: true, atOnce: 2},
+	proto.ProtoIDv2Hop: {purpose: circuit}, proto.ProtoIDv2Stop: {purpose: circuit},
+}

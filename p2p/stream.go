@@ -3,7 +3,6 @@ package p2p
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -89,7 +88,7 @@ func (s *stream) Write(b []byte) (n int, err error) {
 // track takes s under the Network's care. When the Network is closed it resets s.
 func (n *Network) track(s network.Stream) *stream {
 	t := &stream{Stream: s, n: n, gate: limits.NewWriteTurns(nil), inlet: limits.NewReadTurns(nil)}
-	if bulky(s.Protocol()) {
+	if protocols[s.Protocol()].bulky {
 		t.gate, t.inlet = limits.NewWriteTurns(n.count.upload), limits.NewReadTurns(n.count.download)
 	}
 	t.stop = context.AfterFunc(n.env.Tasks.Context(), func() {
@@ -117,7 +116,7 @@ func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.
 // authenticated way to the peer that there is. The stream reaches the same handler. Reset after
 // Close does nothing there.
 func (n *Network) OpenBulk(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
-	if n.bulk != nil && bulky(protocol.ID(proto)) {
+	if n.bulk != nil && protocols[protocol.ID(proto)].bulky {
 		ctx, cancel := n.env.Tasks.Join(ctx)
 		defer cancel()
 		if err := n.reach(ctx, peer.ID(to), protocol.ID(proto)); err != nil {
@@ -137,7 +136,7 @@ func (n *Network) openStream(ctx context.Context, to peer.ID, proto protocol.ID)
 	if err := n.reach(ctx, to, proto); err != nil {
 		return nil, err
 	}
-	if purposeOf(proto) == control {
+	if protocols[proto].purpose == control {
 		ctx = network.WithAllowLimitedConn(ctx, "small things")
 	}
 	s, err := n.env.Host.NewStream(ctx, to, proto)
@@ -197,24 +196,19 @@ func (n *Network) admit(key inboundKey) bool {
 	if !n.env.Tasks.Enter() {
 		return false
 	}
-	if !n.streams.enter(key, min(n.cfg.MaxStreamsPerPeer, streamsAtOnce(key.proto))) {
+	if !n.streams.enter(key, n.streamsAtOnce(key.proto)) {
 		n.env.Tasks.Leave()
 		return false
 	}
 	return true
 }
 
-// streamsAtOnce bounds the streams of protocols of which an honest peer has one, or for a moment
-// two.
-func streamsAtOnce(proto protocol.ID) int {
-	switch proto {
-	case ProtocolHello, ProtocolLedger, ProtocolPulse, ProtocolAdmit, ProtocolKey:
-		return 4
-	case ProtocolProbe:
-		return 2
-	default:
-		return math.MaxInt
+// streamsAtOnce bounds the streams of a protocol that are handled at once, of one peer.
+func (n *Network) streamsAtOnce(proto protocol.ID) int {
+	if most := protocols[proto].atOnce; most > 0 {
+		return min(n.cfg.MaxStreamsPerPeer, most)
 	}
+	return n.cfg.MaxStreamsPerPeer
 }
 
 // newBulk makes the bulk connections of the Network's own host.
@@ -228,7 +222,7 @@ func (n *Network) newBulk(inlet *tcpnet.Inlet) (*bulk.Conns, error) {
 // admitBulk implements bulk.Env.Admit.
 func (n *Network) admitBulk(from peer.ID, proto protocol.ID) func(wire.Stream) {
 	handler, key := n.streams.handler(proto), inboundKey{from, proto}
-	if handler == nil || !bulky(proto) || !n.admit(key) {
+	if handler == nil || !protocols[proto].bulky || !n.admit(key) {
 		return nil
 	}
 	return func(s wire.Stream) {

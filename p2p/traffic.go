@@ -7,7 +7,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/metrics"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
-	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
@@ -38,28 +37,13 @@ func (t Traffic) Total() (sent, received uint64) {
 type purpose int
 
 const (
-	control purpose = iota
-	gossipAndDHT
+	gossipAndDHT purpose = iota
+	control
 	exchange
 	state
 	circuit // connections through relays, whose streams are counted by themselves
 	purposes
 )
-
-func purposeOf(id protocol.ID) purpose {
-	switch id {
-	case ProtocolHello, ProtocolLedger, ProtocolPulse, ProtocolMoved, ProtocolAdmit, ProtocolKey:
-		return control
-	case ProtocolExchange:
-		return exchange
-	case ProtocolState:
-		return state
-	case proto.ProtoIDv2Hop, proto.ProtoIDv2Stop:
-		return circuit
-	default:
-		return gossipAndDHT
-	}
-}
 
 // traffic counts bytes of streams. It is libp2p's bandwidth reporter cut down to totals: no
 // goroutine, no table of peers that grows.
@@ -88,20 +72,21 @@ func (t *traffic) snapshot() Traffic {
 
 // LogSentMessageStream counts what was written on a stream.
 func (t *traffic) LogSentMessageStream(n int64, proto protocol.ID, _ peer.ID) {
-	t.sent[purposeOf(proto)].Add(uint64(n))
-	if !bulky(proto) && purposeOf(proto) != circuit {
+	p := protocols[proto]
+	t.sent[p.purpose].Add(uint64(n))
+	if !p.bulky && p.purpose != circuit {
 		t.upload.Passed(int(n))
 	}
 }
 
 // LogRecvMessageStream counts what was read from a stream.
 func (t *traffic) LogRecvMessageStream(n int64, proto protocol.ID, from peer.ID) {
-	p := purposeOf(proto)
-	t.received[p].Add(uint64(n))
-	if !bulky(proto) && p != circuit {
+	p := protocols[proto]
+	t.received[p.purpose].Add(uint64(n))
+	if !p.bulky && p.purpose != circuit {
 		t.download.Passed(int(n))
 	}
-	if n > 0 && p == circuit && t.relays != nil {
+	if n > 0 && p.purpose == circuit && t.relays != nil {
 		t.relays(from)
 	}
 }
@@ -121,19 +106,5 @@ func (t *traffic) GetBandwidthTotals() metrics.Stats {
 	return metrics.Stats{TotalIn: int64(received), TotalOut: int64(sent)}
 }
 
-// bulky says whether a protocol carries much data: its streams have bulk connections, and wait for
-// the turns of the rates.
-func bulky(proto protocol.ID) bool {
-	p := purposeOf(proto)
-	return p == exchange || p == state || proto == ProtocolProbe
-}
-
 // relaySigns takes in that something came through a relay.
 type relaySigns func(relay peer.ID)
-
-// mustEnd says whether a stream of a protocol cannot be opened again in the middle. Others stay
-// open for as long as a connection lasts.
-func mustEnd(id protocol.ID) bool {
-	p := purposeOf(id)
-	return p == exchange || p == state || id == ProtocolHello
-}

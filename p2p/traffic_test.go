@@ -17,11 +17,11 @@ func TestPurposes(t *testing.T) {
 		ProtocolProbe: gossipAndDHT, "/meshsub/1.1.0": gossipAndDHT, "/p2pdiloco/kad/1.0.0": gossipAndDHT,
 		proto.ProtoIDv2Hop: circuit, proto.ProtoIDv2Stop: circuit,
 	} {
-		if got := purposeOf(id); got != want {
+		if got := protocols[id].purpose; got != want {
 			t.Errorf("%s counts as %d, want %d", id, got, want)
 		}
-		if bulky(id) != (want == exchange || want == state || id == ProtocolProbe) {
-			t.Errorf("%s is bulk: %v", id, bulky(id))
+		if protocols[id].bulky != (want == exchange || want == state || id == ProtocolProbe) {
+			t.Errorf("%s is bulk: %v", id, protocols[id].bulky)
 		}
 	}
 }

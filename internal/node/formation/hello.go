@@ -28,7 +28,7 @@ const (
 // hellos while no spec is settled or this peer is not admitted.
 func (f *Formation) Serve(ctx context.Context) {
 	f.cfg.Network.SetHello(f.answer)
-	found := f.cfg.Network.DiscoverAt(ctx, f.cfg.Places)
+	found := f.cfg.Network.Discover(ctx, f.cfg.Places)
 	g := newHellos(f)
 	defer g.wg.Wait()
 	again := time.NewTicker(f.cfg.Hello)

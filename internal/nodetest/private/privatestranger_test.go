@@ -44,7 +44,7 @@ func TestAStrangerLearnsNothingOfAPrivateRun(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		for p := range s.Boot.Discover(ctx, "sim") {
+		for p := range s.Boot.Discover(ctx, p2p.NewPlaces("sim")) {
 			t.Errorf("peer %s is found by the run's name", p)
 		}
 		s.Reach(6, founder, guest)

@@ -1,6 +1,7 @@
 package nat
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -69,54 +70,38 @@ func MemberRelay() RelayConfig {
 
 // WithDefaults fills in what is not set.
 func (c RelayConfig) WithDefaults() RelayConfig {
-	if c.Serve == "" {
-		c.Serve = RelayOff
-	}
-	if c.Rate == 0 {
-		c.Rate = defaultRelayRate
-	}
-	if c.Day == 0 {
-		c.Day = defaultRelayDay
-	}
-	if c.Duration == 0 {
-		c.Duration = defaultRelayDuration
-	}
-	if c.Reservations == 0 {
-		c.Reservations = defaultRelayReservations
-	}
+	c.Serve = cmp.Or(c.Serve, RelayOff)
+	c.Rate = cmp.Or(c.Rate, defaultRelayRate)
+	c.Day = cmp.Or(c.Day, defaultRelayDay)
+	c.Duration = cmp.Or(c.Duration, defaultRelayDuration)
+	c.Reservations = cmp.Or(c.Reservations, defaultRelayReservations)
 	return c
 }
 
 // Validate reports every fault of a config with defaults at once.
 func (c RelayConfig) Validate() error {
 	var errs []error
-	if c.Serve != RelayOff && c.Serve != RelayAuto && c.Serve != RelayAlways {
-		errs = append(errs, fmt.Errorf("relaying %q: give %s, %s or %s", c.Serve, RelayOff, RelayAuto, RelayAlways))
-	}
-	for _, run := range c.Runs {
-		if run == "" || len(run) > limits.MaxRunName {
-			errs = append(errs, fmt.Errorf("relaying for run %.40q: give a name of 1 to %d bytes", run,
-				limits.MaxRunName))
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
 		}
+	}
+	bad(c.Serve != RelayOff && c.Serve != RelayAuto && c.Serve != RelayAlways,
+		"relaying %q: give %s, %s or %s", c.Serve, RelayOff, RelayAuto, RelayAlways)
+	for _, run := range c.Runs {
+		bad(run == "" || len(run) > limits.MaxRunName, "relaying for run %.40q: give a name of 1 to %d bytes", run,
+			limits.MaxRunName)
 	}
 	for _, id := range c.Peers {
-		if _, err := peer.Decode(id); err != nil {
-			errs = append(errs, fmt.Errorf("relaying for peer %q: %w; give a peer ID like 12D3Koo…", id, err))
-		}
+		_, err := peer.Decode(id)
+		bad(err != nil, "relaying for peer %q: %w; give a peer ID like 12D3Koo…", id, err)
 	}
-	if len(c.Runs) > maxRelayNames || len(c.Peers) > maxRelayNames {
-		errs = append(errs, fmt.Errorf("relaying for %d runs and %d peers: at most %d of each can be named",
-			len(c.Runs), len(c.Peers), maxRelayNames))
-	}
-	if c.Rate < limits.MinRate || c.Total < 0 || c.Total > 0 && c.Total < limits.MinRate || c.Day < limits.MinRate {
-		errs = append(errs, fmt.Errorf("relaying %d bytes a second and %d a day of a peer, %d a second in all: each "+
-			"at least %d (in all: 0 for no bound)", c.Rate, c.Day, c.Total, limits.MinRate))
-	}
-	if c.Duration < minRelayDuration {
-		errs = append(errs, fmt.Errorf("relaying a connection for %s: at least %s", c.Duration, minRelayDuration))
-	}
-	if c.Reservations < 1 {
-		errs = append(errs, fmt.Errorf("relaying to %d peers: at least 1", c.Reservations))
-	}
+	bad(len(c.Runs) > maxRelayNames || len(c.Peers) > maxRelayNames,
+		"relaying for %d runs and %d peers: at most %d of each can be named", len(c.Runs), len(c.Peers), maxRelayNames)
+	bad(c.Rate < limits.MinRate || c.Total < 0 || c.Total > 0 && c.Total < limits.MinRate || c.Day < limits.MinRate,
+		"relaying %d bytes a second and %d a day of a peer, %d a second in all: each at least %d (in all: 0 for no "+
+			"bound)", c.Rate, c.Day, c.Total, limits.MinRate)
+	bad(c.Duration < minRelayDuration, "relaying a connection for %s: at least %s", c.Duration, minRelayDuration)
+	bad(c.Reservations < 1, "relaying to %d peers: at least 1", c.Reservations)
 	return errors.Join(errs...)
 }
