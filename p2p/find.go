@@ -32,8 +32,8 @@ func (n *Network) Advertise(ctx context.Context, places *Places) { n.discovery.A
 // Discover finds the peers that announce a run under some places, in the DHT, on the local network
 // (Config.MDNS) and among those remembered, connects to them, and sends the ID of each one when it
 // is connected, and again when it is after its last connection ended. It goes on until ctx or the
-// Network ends, then the channel is closed. A peer that is found is a stranger: anybody may announce
-// anything.
+// Network ends, then the channel is closed. A peer that is found is a stranger: anybody may
+// announce anything.
 func (n *Network) Discover(ctx context.Context, places *Places) <-chan slot.PeerID {
 	return n.discovery.Find(ctx, places)
 }

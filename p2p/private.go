@@ -72,7 +72,8 @@ func (n *Network) LiftGate() {
 func (n *Network) Expel(out func(slot.PeerID) bool) {
 	for _, id := range n.gate().Purge(out) {
 		n.env.Greeted.Forget(id)
-		// a peer that dials at once is connected again before the end of its connections is reported
+		// a peer that dials at once is connected again before the end of its connections is
+		// reported
 		n.bulk.Disconnected(id)
 		if err := n.env.Host.Network().ClosePeer(id); err != nil {
 			n.env.Log.Debug("closing the connections of a peer that was let in", "peer", id, "err", err)

@@ -33,10 +33,11 @@ const userAgent = "p2pdiloco"
 // traits are how the streams of a protocol are treated.
 type traits struct {
 	purpose purpose
-	// bulky streams carry much data: they have bulk connections, and wait for the turns of the rates
+	// bulky streams carry much data: they have bulk connections, and wait for the turns of the
+	// rates
 	bulky bool
-	// how many of one peer are handled at once: an honest peer has one, or for a moment two; 0: up to
-	// Config.MaxStreamsPerPeer
+	// how many of one peer are handled at once: an honest peer has one, or for a moment two; 0: up
+	// to Config.MaxStreamsPerPeer
 	atOnce int
 	// mustEnd streams cannot be opened again in the middle. Others stay open for as long as a
 	// connection lasts.

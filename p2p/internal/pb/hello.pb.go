@@ -22,8 +22,9 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Hello is what two peers tell each other before anything else. Each message travels with a 32-bit big-endian length in
-// front, at most 4 MiB: a settled run spec carries the model's whole tensor layout.
+// Hello is what two peers tell each other before anything else. Each message travels with a 32-bit
+// big-endian length in front, at most 4 MiB: a settled run spec carries the model's whole tensor
+// layout.
 type Hello struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	ProtocolVersion uint32                 `protobuf:"varint,1,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`                               // of the hello itself and all that follows it
