@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +18,6 @@ import (
 type reduceFlags struct {
 	cfg     reducebench.Config
 	size    byteSize
-	rate    sources.Rate
 	against []string
 	json    bool
 	goals   bool
@@ -46,7 +43,7 @@ With --goals all cases that goals are set for are measured one after the other.`
   sudo p2plab bench allreduce --netns --rate 200mbit --size 32MiB
   p2plab bench allreduce --goals`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -67,7 +64,7 @@ With --goals all cases that goals are set for are measured one after the other.`
 	fs.BoolVar(&c.Roots, "roots", c.Roots, "hash and check every frame, as runs do")
 	fs.BoolVar(&c.Namespaces, "netns", false,
 		"put each peer into a network namespace of its own, behind a link; needs root, on Linux")
-	fs.Var(&f.rate, "rate", "of that link, each way, like 200mbit (default no limit)")
+	fs.Var(&c.Rate, "rate", "of that link, each way, like 200mbit (default no limit)")
 	fs.DurationVar(&c.Delay, "delay", 0, "one way between two peers in namespaces")
 	fs.Var(sources.Paths(&f.against), "against", "`program` to take turns with: mpi")
 	fs.StringVar(&c.Profile, "profile", "", "`folder` for a CPU profile of each peer's counted rounds")
@@ -76,12 +73,11 @@ With --goals all cases that goals are set for are measured one after the other.`
 	return cmd
 }
 
-func (f *reduceFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
+func (f *reduceFlags) run(cmd *cobra.Command) (err error) {
 	if err := f.settle(cmd); err != nil {
 		return cli.UsageError(err)
 	}
-	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	f.cfg.Out = stderr
+	f.cfg.Out = cmd.ErrOrStderr()
 	if f.cfg.Executable, err = os.Executable(); err != nil {
 		return err
 	}
@@ -89,40 +85,29 @@ func (f *reduceFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer os.RemoveAll(f.cfg.Dir) //nolint:errcheck // the logs are not needed
-	ctx, stop := cli.OrExit(ctx)
+	ctx, stop := cli.OrExit(cmd.Context())
 	defer stop()
-	result, err := f.measure(ctx)
+	if f.goals {
+		goals, err := reducebench.RunGoals(ctx, f.cfg)
+		if ctx.Err() != nil {
+			return cli.ErrInterrupted
+		}
+		return errors.Join(err, show(cmd, f.json, goals)) // some of the goals were measured
+	}
+	result, err := reducebench.Run(ctx, f.cfg)
 	if ctx.Err() != nil {
 		return cli.ErrInterrupted
 	}
-	if err != nil && !f.goals { // some of the goals were measured
+	if err != nil {
 		return err
 	}
-	return errors.Join(err, f.report(result, stdout))
-}
-
-func (f *reduceFlags) report(result reduceReport, stdout io.Writer) error {
-	if !f.json {
-		result.Print(stdout)
-		return nil
-	}
-	return cli.PrintJSON(stdout, result)
-}
-
-// reduceReport is what a bench ends with.
-type reduceReport interface{ Print(out io.Writer) }
-
-func (f *reduceFlags) measure(ctx context.Context) (reduceReport, error) {
-	if f.goals {
-		return reducebench.RunGoals(ctx, f.cfg)
-	}
-	return reducebench.Run(ctx, f.cfg)
+	return show(cmd, f.json, result)
 }
 
 // settle makes a Config of the flags.
 func (f *reduceFlags) settle(cmd *cobra.Command) (err error) {
 	fs := cmd.Flags()
-	f.cfg.Rate, f.cfg.Against = int64(f.rate), strings.Join(f.against, ", ")
+	f.cfg.Against = strings.Join(f.against, ", ")
 	if f.size > 0 {
 		if sources.Rank(fs, "elements") > 0 {
 			return &sources.Fault{Flag: "size", Value: f.size.String(), Why: "give it or --elements, not both"}

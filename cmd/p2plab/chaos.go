@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
@@ -20,17 +20,16 @@ import (
 
 // chaosFlags are the command line of chaos.
 type chaosFlags struct {
+	output
 	cfg        chaos.Config
 	faults     string
 	noBaseline bool
-	keepDir    string
-	json       bool
 	logLevel   settings.LogLevel
-	leftOut    []chaos.Kind // because this user may not cause them
+	leftOut    lab.Names[chaos.Kind] // because this user may not cause them
 }
 
 func newChaos() *cobra.Command {
-	f := &chaosFlags{logLevel: "info", cfg: chaos.Config{Mode: p2pdiloco.ModeSync, Codec: chaos.DefaultCodec}}
+	f := &chaosFlags{logLevel: "info"}
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Hurt a swarm on this machine, and check that nothing agreed was lost",
@@ -58,18 +57,17 @@ With root, on Linux, in network namespaces:
   p2plab chaos --json 2>chaos.log | jq .recovery
   p2plab chaos --slots 500    # a soak: memory at its start, middle and end`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(cmd.Context(), cmd)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.IntVar(&f.cfg.Peers, "peers", 8, "peers to start")
 	fs.Uint64Var(&f.cfg.Slots, "slots", 60, "slots until the end")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
-	fs.Var(sources.OneOf(&f.cfg.Mode, "how", chaos.Modes), "mode", "how rounds follow each other: "+strings.Join(chaos.Modes, ", "))
-	fs.Var(sources.OneOf(&f.cfg.Codec, "how", p2pdiloco.Codecs()), "codec",
-		"how pseudo-gradients travel: "+strings.Join(p2pdiloco.Codecs(), ", "))
+	fs.StringVar(&f.cfg.Mode, "mode", p2pdiloco.ModeSync,
+		"`how` rounds follow each other: "+strings.Join(chaos.Modes, ", "))
+	fs.StringVar(&f.cfg.Codec, "codec", chaos.DefaultCodec,
+		"`how` pseudo-gradients travel: "+strings.Join(p2pdiloco.Codecs(), ", "))
 	fs.Uint64Var(&f.cfg.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")
 	fs.StringVar(&f.cfg.Delay, "fragment-delay", "",
 		"inner `steps`, of 2 a slot, after which a part that was sent off lands again, in mode streaming (default 1)")
@@ -78,48 +76,36 @@ With root, on Linux, in network namespaces:
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
 	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")
 	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "for everything (default by slots and faults)")
-	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, everything else to stderr")
 	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(settings.LogLevels(), ", "))
-	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where the peers' data, logs and events stay (default a "+
-		"temporary one, kept if a check fails)")
+	f.flags(fs, "the peers' data, logs and events")
 	return cmd
 }
 
-func (f *chaosFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
-	f.cfg.Baseline, f.cfg.Out, f.cfg.LogLevel = !f.noBaseline, cli.Progress(cmd, f.json), string(f.logLevel)
-	if err := errors.Join(f.chooseFaults(ctx), f.cfg.Validate()); err != nil {
+func (f *chaosFlags) run(cmd *cobra.Command) error {
+	f.cfg.Out = cli.Progress(cmd, f.json)
+	f.cfg.Baseline, f.cfg.LogLevel = !f.noBaseline, string(f.logLevel)
+	f.cfg.Terminal, f.cfg.Width = cli.Terminal(f.cfg.Out)
+	if err := errors.Join(f.chooseFaults(cmd.Context()), f.cfg.Validate(), f.unused()); err != nil {
 		return cli.UsageError(err)
 	}
-	f.cfg.Terminal, f.cfg.Width = cli.Terminal(f.cfg.Out)
-	if f.cfg.Executable, err = os.Executable(); err != nil {
-		return err
-	}
-	remove, err := f.openDir()
-	if err != nil {
-		return err
-	}
-	ctx, hurry, stop := cli.StopPeers(ctx, f.cfg.Out)
-	defer stop()
-	result, err := chaos.Run(ctx, f.cfg, hurry)
-	if ctx.Err() != nil {
-		return errors.Join(cli.ErrInterrupted, remove())
-	}
-	if err != nil {
-		return fmt.Errorf("%w (logs are in %s)", err, f.cfg.Dir)
-	}
-	result.LeftOut = f.leftOut
-	if result.OK && f.keepDir == "" {
-		result.Dir = ""
-	}
-	if f.json {
-		if err := cli.PrintJSON(cmd.OutOrStdout(), result); err != nil {
-			return err
+	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
+		result, err := chaos.Run(ctx, f.cfg)
+		result.LeftOut = f.leftOut
+		if result.OK && f.keepDir == "" {
+			result.Dir = ""
+		}
+		return result, result.OK, err
+	})
+}
+
+// unused refuses a folder with an earlier run.
+func (f *chaosFlags) unused() error {
+	for _, part := range []string{"baseline", "run"} {
+		if f.keepDir != "" && swarm.Used(filepath.Join(f.keepDir, part)) {
+			return fmt.Errorf("--keep-dir %s holds an earlier run: name another folder, or remove it", f.keepDir)
 		}
 	}
-	if !result.OK {
-		return cli.ErrFailed
-	}
-	return remove()
+	return nil
 }
 
 // chooseFaults reads --faults, or takes all kinds that this user may cause, and prints the others.
@@ -127,7 +113,7 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 	if f.faults == "" {
 		if err := chaos.CanLinks(ctx); err != nil {
 			f.leftOut = chaos.NeedLinks(chaos.Kinds(true))
-			fmt.Fprintf(f.cfg.Out, "without %s: %v\n", chaos.Join(f.leftOut), err)
+			fmt.Fprintf(f.cfg.Out, "without %s: %v\n", f.leftOut, err)
 		}
 		f.cfg.Kinds = chaos.Kinds(f.leftOut == nil)
 		return nil
@@ -137,23 +123,8 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 	}
 	if some := chaos.NeedLinks(f.cfg.Kinds); len(some) > 0 {
 		if err := chaos.CanLinks(ctx); err != nil {
-			return &sources.Fault{Flag: "faults", Value: chaos.Join(some), Why: err.Error()}
+			return &sources.Fault{Flag: "faults", Value: some.String(), Why: err.Error()}
 		}
 	}
 	return nil
-}
-
-// openDir opens the folder; remove removes a temporary one.
-func (f *chaosFlags) openDir() (remove func() error, err error) {
-	if f.cfg.Dir, remove, err = cli.OpenDir(f.keepDir, "p2pdiloco-chaos-"); err != nil {
-		return nil, err
-	}
-	for _, part := range []string{"baseline", "run"} {
-		if swarm.Used(filepath.Join(f.cfg.Dir, part)) {
-			return nil, cli.UsageError(fmt.Errorf("--keep-dir %s holds an earlier run: name another folder, or "+
-				"remove it",
-				f.keepDir))
-		}
-	}
-	return remove, nil
 }

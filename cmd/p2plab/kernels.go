@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"io"
 	"math"
 	"time"
 
@@ -31,7 +29,7 @@ Samples are interleaved and medians are printed, so that ratios hold on a busy m
 		Example: `  p2plab bench kernels
   p2plab bench kernels --elements 65536 --json >kernels.json   # vectors that stay in a cache`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -41,12 +39,12 @@ Samples are interleaved and medians are printed, so that ratios hold on a busy m
 	return cmd
 }
 
-func (f *kernelsFlags) run(ctx context.Context, cmd *cobra.Command) error {
+func (f *kernelsFlags) run(cmd *cobra.Command) error {
 	f.cfg.Elements = int(min(f.elements, math.MaxInt))
 	if err := f.cfg.Validate(); err != nil {
 		return cli.UsageError(err)
 	}
-	ctx, stop := cli.UntilSignal(ctx, func() {}, func() {})
+	ctx, stop := cli.UntilSignal(cmd.Context(), func() {}, func() {})
 	defer stop()
 	f.cfg.Sample = 3 * time.Millisecond
 	result, err := kernelbench.Run(ctx, f.cfg, cmd.ErrOrStderr())
@@ -56,13 +54,5 @@ func (f *kernelsFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return f.print(cmd.OutOrStdout(), result)
-}
-
-func (f *kernelsFlags) print(out io.Writer, result kernelbench.Result) error {
-	if f.json {
-		return cli.PrintJSON(out, result)
-	}
-	result.Print(out)
-	return nil
+	return show(cmd, f.json, result)
 }

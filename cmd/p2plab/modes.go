@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -18,18 +15,15 @@ import (
 
 // modesFlags are the command line of bench modes.
 type modesFlags struct {
-	cfg     modesbench.Config
-	modes   string
-	codecs  string
-	model   settings.Model
-	rate    sources.Rate
-	quick   bool
-	keepDir string
-	json    bool
+	output
+	cfg   modesbench.Config
+	model settings.Model
+	quick bool
 }
 
 func newModes() *cobra.Command {
 	f := &modesFlags{}
+	f.cfg.Modes, f.cfg.Codecs = slices.Clone(modesbench.Modes), []string{"f32"}
 	cmd := &cobra.Command{
 		Use:   "modes",
 		Short: "Measure the modes of a run against synchronous data-parallel training",
@@ -50,16 +44,14 @@ is 0 if everything ran to its end. Without --quick it takes about an hour on two
   p2plab bench modes --modes sync --codecs f32,int8,int4,sign --inner-steps 25   # what is lost with fewer bits
   sudo p2plab bench modes --quick --netns --rate 20mbit   # stall shares on slow links`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(cmd.Context(), cmd)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.BoolVar(&f.quick, "quick", false, "1 seed, 8 rounds of 25 steps, a warm start of 200: some minutes. What is "+
 		"given beside it wins")
-	fs.StringVar(&f.modes, "modes", strings.Join(modesbench.Modes, ","), "`modes` to measure")
-	fs.StringVar(&f.codecs, "codecs", "f32", "`codecs` to measure mode sync with, like f32,int8,int4,sign")
+	fs.Var(&f.cfg.Modes, "modes", "`modes` to measure")
+	fs.Var(&f.cfg.Codecs, "codecs", "`codecs` to measure mode sync with, like f32,int8,int4,sign")
 	fs.IntVar(&f.cfg.Seeds, "seeds", 3, "how many times everything is done, each time with other data")
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers of each swarm")
 	fs.Uint64Var(&f.cfg.InnerSteps, "inner-steps", 50, "training steps of a peer between two rounds")
@@ -73,76 +65,39 @@ is 0 if everything ran to its end. Without --quick it takes about an hour on two
 		"how long an inner step lasts (default by measurement: long enough for this machine's cores)")
 	fs.BoolVar(&f.cfg.Namespaces, "netns", false,
 		"put each peer into a network namespace of its own, behind a link; needs root, on Linux")
-	fs.Var(&f.rate, "rate", "of that link, each way, like 20mbit (default no limit)")
-	fs.BoolVar(&f.json, "json", false, "print one JSON document with every seed and round to stdout, everything else "+
-		"to stderr")
-	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where the warm start, logs and events stay (default a "+
-		"temporary one)")
+	fs.Var(&f.cfg.Rate, "rate", "of that link, each way, like 20mbit (default no limit)")
+	f.flags(fs, "the warm start, logs and events")
 	return cmd
 }
 
-// quick are the values of flags that --quick stands for.
-var quick = map[string]string{"seeds": "1", "rounds": "8", "inner-steps": "25", "warm-steps": "200"}
+// quickModes are the values of flags that --quick stands for.
+var quickModes = map[string]string{"seeds": "1", "rounds": "8", "inner-steps": "25", "warm-steps": "200"}
 
-func (f *modesFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
+func (f *modesFlags) run(cmd *cobra.Command) error {
 	if err := f.settle(cmd); err != nil {
 		return cli.UsageError(err)
 	}
-	stdout := cmd.OutOrStdout()
-	f.cfg.Out = cli.Progress(cmd, f.json)
-	if f.cfg.Executable, err = os.Executable(); err != nil {
-		return err
-	}
-	var remove func() error
-	if f.cfg.Dir, remove, err = cli.OpenDir(f.keepDir, "p2pdiloco-bench-"); err != nil {
-		return err
-	}
-	ctx, hurry, stop := cli.StopPeers(ctx, f.cfg.Out)
-	defer stop()
-	result, err := modesbench.Run(ctx, f.cfg, hurry)
-	if ctx.Err() != nil {
-		return errors.Join(cli.ErrInterrupted, remove())
-	}
-	if err != nil {
-		return fmt.Errorf("%w (logs are in %s)", err, f.cfg.Dir)
-	}
-	return f.conclude(stdout, result, remove)
+	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
+		r, err := modesbench.Run(ctx, f.cfg)
+		if err != nil {
+			return nil, false, err
+		}
+		logsAre(f.cfg.Setting, r.OK())
+		return r, r.OK(), nil
+	})
 }
 
 // settle makes a Config of the flags.
 func (f *modesFlags) settle(cmd *cobra.Command) error {
-	fs := cmd.Flags()
-	for name, value := range quick {
-		if f.quick && sources.Rank(fs, name) == 0 {
-			if err := fs.Lookup(name).Value.Set(value); err != nil {
-				return err
-			}
+	if f.quick {
+		if err := presets(cmd.Flags(), quickModes); err != nil {
+			return err
 		}
 	}
-	f.cfg.Model, f.cfg.Rate, f.cfg.Modes = f.model.Config, int64(f.rate), nil
-	f.cfg.Codecs = nil
-	for name := range strings.SplitSeq(f.codecs, ",") {
-		f.cfg.Codecs = append(f.cfg.Codecs, strings.TrimSpace(name))
-	}
-	for m := range strings.SplitSeq(f.modes, ",") {
-		f.cfg.Modes = append(f.cfg.Modes, strings.TrimSpace(m))
-	}
+	f.cfg.Model = f.model.Config
 	model := f.model.Validate()
 	if model != nil {
 		model = &sources.Fault{Flag: "model", Value: f.model.String(), Why: model.Error()}
 	}
 	return errors.Join(f.cfg.Validate(), model)
-}
-
-func (f *modesFlags) conclude(stdout io.Writer, r modesbench.Result, remove func() error) error {
-	if f.json {
-		if err := cli.PrintJSON(stdout, r); err != nil {
-			return err
-		}
-	}
-	if !r.OK() {
-		fmt.Fprintf(f.cfg.Out, "logs are in %s\n", f.cfg.Dir)
-		return cli.ErrFailed
-	}
-	return remove()
 }

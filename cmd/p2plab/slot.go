@@ -2,23 +2,18 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
-	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/slotbench"
 )
 
 // slotFlags are the command line of bench slot.
 type slotFlags struct {
-	cfg     slotbench.Config
-	size    byteSize
-	keepDir string
-	json    bool
+	output
+	cfg  slotbench.Config
+	size byteSize
 }
 
 func newSlot() *cobra.Command {
@@ -38,7 +33,7 @@ model after every slot. The data directories are in --keep-dir: it should be on 
   p2plab bench slot --keep-dir /mnt/disk/bench
   sudo p2plab bench slot --delay 50ms   # each peer behind a link, with a round trip of 50 ms`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -47,40 +42,20 @@ model after every slot. The data directories are in --keep-dir: it should be on 
 	fs.Uint64Var(&f.cfg.Slots, "slots", 50, "slots that count")
 	fs.DurationVar(&f.cfg.Delay, "delay", 0, "round trip between two peers, each in a network namespace of its own; "+
 		"needs root, on Linux (default loopback)")
-	fs.BoolVar(&f.json, "json", false, "print one JSON document to stdout, with every slot of every peer")
-	fs.StringVar(&f.keepDir, "keep-dir", "", "`folder` where data directories and logs stay (default a temporary "+
-		"one, kept if something failed)")
+	f.flags(fs, "data directories and logs")
 	return cmd
 }
 
-func (f *slotFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
+func (f *slotFlags) run(cmd *cobra.Command) error {
 	f.cfg.Bytes = uint64(f.size)
 	if err := f.cfg.Validate(); err != nil {
 		return cli.UsageError(err)
 	}
-	if f.cfg.Executable, err = os.Executable(); err != nil {
-		return err
-	}
-	var remove func() error
-	if f.cfg.Dir, remove, err = cli.OpenDir(f.keepDir, "p2pdiloco-bench-"); err != nil {
-		return err
-	}
-	ctx, hurry, stop := cli.StopPeers(ctx, cmd.ErrOrStderr())
-	defer stop()
-	result, err := slotbench.Run(ctx, f.cfg, hurry)
-	if ctx.Err() != nil {
-		return errors.Join(cli.ErrInterrupted, remove())
-	}
-	// no peer was started
-	if errors.Is(err, lab.ErrNotRoot) || errors.Is(err, errors.ErrUnsupported) {
-		return errors.Join(err, remove())
-	}
-	if err != nil {
-		return fmt.Errorf("%w (logs are in %s)", err, f.cfg.Dir)
-	}
-	if f.json {
-		return errors.Join(cli.PrintJSON(cmd.OutOrStdout(), result), remove())
-	}
-	result.Print(cmd.OutOrStdout())
-	return remove()
+	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
+		r, err := slotbench.Run(ctx, f.cfg)
+		if err == nil && !f.json {
+			r.Print(f.cfg.Out)
+		}
+		return r, true, err
+	})
 }

@@ -37,6 +37,10 @@ func TestWrongCommandLines(t *testing.T) {
 		{"bench nat --kinds public,moat --limit 1s", "--kinds moat: allowed: each once of public,full-cone"},
 		{"bench nat --size 64KiB --preset moon", "--preset moon: allowed: lan, wan"},
 		{"bench nat --write /nonexistent.md", "--write /nonexistent.md: open"},
+		{"bench nat --quick --write /nonexistent.md", "--write /nonexistent.md: open"},
+		{"bench nat --quick --limit 1s", "--limit 1s: allowed: 5s to"},
+		{"chaos --mode gossip --faults kill", "--mode gossip: allowed: sync, delayed"},
+		{"chaos --codec int7 --faults kill", "--codec int7: "},
 		{"lab up 3", "1 arguments are too few: p2plab lab up NODES SOCKET"},
 	})
 }

@@ -34,6 +34,10 @@ const (
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
 
+func nameFault(name string) error {
+	return fmt.Errorf("name %q: a lower-case letter and up to 15 letters or digits", name)
+}
+
 func (c Config) withDefaults() Config {
 	if c.MTU == 0 {
 		c.MTU = defaultMTU
@@ -58,7 +62,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("MTU %d: from %d to %d", c.MTU, minMTU, maxMTU))
 	}
 	if !nameForm.MatchString(c.Name) {
-		errs = append(errs, fmt.Errorf("name %q: a lower-case letter and up to 15 letters or digits", c.Name))
+		errs = append(errs, nameFault(c.Name))
 	}
 	switch {
 	case !c.Network.Addr().Is4():

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 )
@@ -16,10 +15,10 @@ var ErrNotRoot = errors.New("network namespaces and TUN devices need root: run t
 // A Lab is a set of nodes and the network between them. Its methods may be called from any
 // goroutine; nodes are numbered from 0.
 type Lab struct {
-	cfg   Config
-	nodes []node
-	began time.Time
-	mu    struct {
+	hosts
+	devices []device
+	began   time.Time
+	mu      struct {
 		sync.Mutex
 		fabric *fabric
 		alarm  time.Duration // when the pump wakes by itself
@@ -31,19 +30,12 @@ type Lab struct {
 	wg      sync.WaitGroup
 }
 
-// A node is a namespace with one device in it.
-type node struct {
-	name   string
-	device device
-}
-
 // A device is where a node's packets come out and go in.
 type device interface {
 	// read fills data of at least one and at most all packets, and says of how many. It waits;
 	// Close ends it.
 	read(batch []*packet) (int, error)
 	write(data []byte) error
-	// Close takes the device and its namespace away.
 	Close() error
 }
 
@@ -55,29 +47,44 @@ func New(ctx context.Context, cfg Config) (*Lab, error) {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	if _, err := Clean(cfg.Name); err != nil {
+	spaces, err := NewSpaces(ctx, cfg.Name, cfg.Nodes)
+	if err != nil {
 		return nil, err
 	}
-	nodes, err := makeNodes(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("lab: %w", err)
+	var devices []device
+	for i, s := range spaces {
+		d, err := openTun(s, cfg, i)
+		if err != nil {
+			return nil, fmt.Errorf("lab: %w", errors.Join(err, closeAll(devices), RemoveSpaces(spaces)))
+		}
+		devices = append(devices, d)
 	}
-	return start(cfg, nodes), nil
+	return start(cfg, spaces, devices), nil
 }
 
-func start(cfg Config, nodes []node) *Lab {
-	l := &Lab{cfg: cfg, nodes: nodes, began: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{})}
+func start(cfg Config, spaces []Space, devices []device) *Lab {
+	l := &Lab{
+		hosts: hosts{cfg, spaces}, devices: devices, began: time.Now(), wake: make(chan struct{}, 1),
+		done: make(chan struct{}),
+	}
 	l.packets.New = func() any { return &packet{buf: make([]byte, cfg.MTU)} }
-	l.mu.fabric = newFabric(len(nodes), cfg.Link, cfg.Seed, l.put)
+	l.mu.fabric = newFabric(cfg.Nodes, cfg.Link, cfg.Seed, l.put)
 	l.wg.Go(l.pump)
-	for i := range nodes {
+	for i := range devices {
 		l.wg.Go(func() { l.listen(i) })
 	}
 	return l
 }
 
-// Close takes the network down and removes the namespaces. Processes in them must have ended: what
-// still runs keeps its namespace, nameless, until it ends.
+func closeAll(devices []device) error {
+	var errs []error
+	for _, d := range devices {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Close takes the network down and removes the namespaces, in which processes must have ended.
 func (l *Lab) Close() error {
 	l.mu.Lock()
 	closed := l.mu.closed
@@ -87,22 +94,10 @@ func (l *Lab) Close() error {
 		return nil
 	}
 	close(l.done)
-	var errs []error
-	for _, n := range l.nodes {
-		errs = append(errs, n.device.Close())
-	}
+	err := closeAll(l.devices)
 	l.wg.Wait()
-	return errors.Join(errs...)
+	return errors.Join(err, RemoveSpaces(l.spaces))
 }
-
-// Nodes is how many there are.
-func (l *Lab) Nodes() int { return len(l.nodes) }
-
-// Addr is node i's IPv4 address.
-func (l *Lab) Addr(i int) netip.Addr { return l.cfg.addr(i) }
-
-// Namespace is the name of node i's namespace, as `ip netns` knows it.
-func (l *Lab) Namespace(i int) string { return l.nodes[i].name }
 
 // Stats are node i's counters so far.
 func (l *Lab) Stats(i int) Stats {
@@ -174,10 +169,8 @@ func (l *Lab) Heal(nodes ...int) error {
 
 // change does something to the fabric that concerns nodes.
 func (l *Lab) change(do func(f *fabric, now time.Duration), nodes ...int) error {
-	for _, i := range nodes {
-		if i < 0 || i >= len(l.nodes) {
-			return l.noNode(i)
-		}
+	if err := l.check(nodes...); err != nil {
+		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,8 +182,4 @@ func (l *Lab) change(do func(f *fabric, now time.Duration), nodes ...int) error 
 	do(l.mu.fabric, now)
 	l.ring()
 	return nil
-}
-
-func (l *Lab) noNode(i int) error {
-	return fmt.Errorf("lab: no node %d: they are numbered from 0 to %d", i, len(l.nodes)-1)
 }

@@ -38,12 +38,12 @@ func (d *fake) Close() error {
 
 func fakeLab(nodes int, link Link) (l *Lab, devices []*fake) {
 	cfg := Config{Nodes: nodes, Link: link}.withDefaults()
-	made := make([]node, nodes)
+	made := make([]device, nodes)
 	for i := range nodes {
 		devices = append(devices, &fake{make(chan []byte), make(chan time.Time, 10), make(chan struct{})})
-		made[i].device = devices[i]
+		made[i] = devices[i]
 	}
-	return start(cfg, made), devices
+	return start(cfg, nil, made), devices
 }
 
 // TestPumpKeepsTime sends through the goroutines around the fabric: what arrives does so when the
@@ -93,7 +93,7 @@ func TestPumpWakesForWhatIsSooner(t *testing.T) {
 func TestACutIsNotInThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Nodes: 2}.withDefaults()
-		l := &Lab{cfg: cfg, nodes: make([]node, 2), began: time.Now()} // without a pump
+		l := &Lab{hosts: hosts{cfg: cfg}, began: time.Now()} // without a pump
 		l.mu.fabric = newFabric(2, Link{Delay: ms}, 1, l.put)
 		l.send(0, []*packet{{data: ipv4(l.Addr(1))}})
 		time.Sleep(time.Second)

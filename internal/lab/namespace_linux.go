@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -15,41 +14,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaces is where `ip netns` keeps them: a file each, with the namespace mounted on it.
-const namespaces = "/run/netns"
+// made counts what this process made of namespaces: several networks may exist at once.
+var made atomic.Int64
 
-// labs counts the labs that this process made: two may exist at once.
-var labs atomic.Int64
-
-func makeNodes(ctx context.Context, cfg Config) (nodes []node, err error) {
+// NewSpaces makes namespaces without a network. First it removes those of this name that crashed
+// processes left, as Clean does. After an error nothing is left.
+func NewSpaces(ctx context.Context, name string, n int) (spaces []Space, err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, removeNodes(nodes))
+			spaces, err = nil, fmt.Errorf("lab: %w", errors.Join(explain(err), RemoveSpaces(spaces)))
 		}
 	}()
+	if !nameForm.MatchString(name) {
+		return nil, nameFault(name)
+	}
+	if _, err := Clean(name); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(namespaces, 0o755); err != nil {
-		return nil, explain(err)
+		return nil, err
 	}
 	if err := shareNamespaces(); err != nil {
-		return nil, fmt.Errorf("lab: %s: %w", namespaces, explain(err))
+		return nil, fmt.Errorf("%s: %w", namespaces, err)
 	}
-	number := labs.Add(1)
-	for i := range cfg.Nodes {
+	number := made.Add(1)
+	for i := range n {
 		if err := ctx.Err(); err != nil {
-			return nodes, err
+			return spaces, err
 		}
-		name := spaceName(cfg.Name, number, i)
-		device, err := makeNamespace(name, func() (*tun,
-			error,
-		) {
-			return openTun(name, cfg.addr(i), cfg.Network.Bits(), cfg.MTU)
-		})
-		if err != nil {
-			return nodes, fmt.Errorf("namespace %s: %w", name, explain(err))
+		s := Space(fmt.Sprintf("%s-%d-%d-%d", name, os.Getpid(), number, i))
+		if err := s.make(); err != nil {
+			return spaces, fmt.Errorf("namespace %s: %w", s, err)
 		}
-		nodes = append(nodes, node{name, device})
+		spaces = append(spaces, s)
 	}
-	return nodes, nil
+	return spaces, nil
 }
 
 // shareNamespaces makes the folder a mount of its own that is shared, as `ip netns` does when it
@@ -66,14 +65,6 @@ func shareNamespaces() error {
 	return err
 }
 
-func removeNodes(nodes []node) error {
-	var errs []error
-	for _, n := range nodes {
-		errs = append(errs, n.device.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // explain names the usual reason of a failure.
 func explain(err error) error {
 	if errors.Is(err, os.ErrPermission) {
@@ -82,55 +73,75 @@ func explain(err error) error {
 	return err
 }
 
-// makeNamespace makes a namespace and opens its device, in a thread that ends afterwards: a thread
-// in a foreign namespace is of no use to anybody else.
-func makeNamespace(name string, open func() (*tun, error)) (device *tun, err error) {
+// make makes the namespace, in a thread that ends afterwards: a thread in a foreign namespace is of
+// no use to anybody else.
+func (s Space) make() (err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		runtime.LockOSThread() // for good
-		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return
-		}
-		if err = mountNamespace(name); err != nil {
-			return
-		}
-		if device, err = open(); err != nil {
-			err = errors.Join(err, removeNamespace(name))
+		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
+			err = s.mount()
 		}
 	}()
 	<-ended
-	return device, err
+	return err
 }
 
-// mountNamespace gives the thread's namespace a name, as `ip netns add` would.
-func mountNamespace(name string) error {
-	path := filepath.Join(namespaces, name)
-	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o444)
+// mount gives the thread's namespace its name, as `ip netns add` would.
+func (s Space) mount() error {
+	f, err := os.OpenFile(s.path(), os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o444)
 	if err != nil {
 		return err
 	}
 	err = f.Close()
 	if err == nil {
-		err = unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, "")
+		err = unix.Mount("/proc/thread-self/ns/net", s.path(), "", unix.MS_BIND, "")
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(path))
+		return errors.Join(err, os.Remove(s.path()))
 	}
 	return nil
 }
 
-func removeNamespace(name string) error {
-	path := filepath.Join(namespaces, name)
-	// EINVAL: nothing is mounted there
-	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
-		return fmt.Errorf("lab: removing namespace %s: %w", name, explain(err))
+// Do calls f in the namespace: sockets that f makes belong to it, and so do processes that it
+// starts. f must do so in its own goroutine. A listener or a dial to an IP address is made there; a
+// dial to a host name is not.
+func (s Space) Do(f func() error) (err error) {
+	target, err := os.Open(s.path())
+	if err != nil {
+		return fmt.Errorf("lab: %w", err)
 	}
-	return os.Remove(path)
+	defer target.Close()
+	runtime.LockOSThread()
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("lab: %w", err)
+	}
+	defer home.Close()
+	defer func() {
+		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
+			err = errors.Join(err, fmt.Errorf("lab: leaving namespace %s: %w", s, back))
+			return // the thread stays locked, and ends with its goroutine
+		}
+		runtime.UnlockOSThread()
+	}()
+	if err := unix.Setns(int(target.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("lab: entering namespace %s: %w", s, explain(err))
+	}
+	return f()
 }
 
-// Clean removes the namespaces of labs of that name whose processes are gone, and says which. New
-// does so before anything else.
+func (s Space) remove() error {
+	// EINVAL: nothing is mounted there
+	if err := unix.Unmount(s.path(), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("lab: removing namespace %s: %w", s, explain(err))
+	}
+	return os.Remove(s.path())
+}
+
+// Clean removes the namespaces of that name whose processes are gone, and says which.
 func Clean(name string) (removed []string, err error) {
 	entries, err := os.ReadDir(namespaces)
 	if errors.Is(err, os.ErrNotExist) {
@@ -145,7 +156,7 @@ func Clean(name string) (removed []string, err error) {
 		if !ok || alive(owner) {
 			continue
 		}
-		if err := removeNamespace(e.Name()); err != nil {
+		if err := Space(e.Name()).remove(); err != nil {
 			errs = append(errs, err)
 			continue
 		}

@@ -29,7 +29,7 @@ func (l *Lab) listen(i int) {
 				batch[k] = l.packets.Get().(*packet)
 			}
 		}
-		n, err := l.nodes[i].device.read(batch)
+		n, err := l.devices[i].read(batch)
 		if err != nil {
 			return // Close; a TUN device that is up has no other errors
 		}
@@ -83,7 +83,7 @@ func (l *Lab) pump() {
 		due, alarm = l.pass(due)
 		for k, pk := range due {
 			// a packet that the kernel does not take is lost, as on any network
-			_ = l.nodes[pk.to].device.write(pk.data)
+			_ = l.devices[pk.to].write(pk.data)
 			l.put(pk)
 			due[k] = nil
 		}

@@ -179,8 +179,8 @@ func TestNothingIsLeft(t *testing.T) {
 	if err := dead.Run(); err != nil {
 		t.Fatal(err)
 	}
-	left := strings.Replace(l.Namespace(1), strconv.Itoa(os.Getpid()), strconv.Itoa(dead.Process.Pid), 1)
-	if _, err := makeNamespace(left, func() (*tun, error) { return nil, nil }); err != nil {
+	left := strings.Replace(string(l.Space(1)), strconv.Itoa(os.Getpid()), strconv.Itoa(dead.Process.Pid), 1)
+	if err := Space(left).make(); err != nil {
 		t.Fatal(err)
 	}
 	removed, err := Clean("labtest")

@@ -22,13 +22,25 @@ const (
 // tun is a TUN device: the process reads packets that the kernel routes to it, and the kernel
 // receives packets that the process writes.
 type tun struct {
-	file      *os.File
-	raw       syscall.RawConn
-	namespace string // the file in namespaces
+	file *os.File
+	raw  syscall.RawConn
 }
 
-// openTun makes the device in the namespace that the calling thread is in and that has this name.
-func openTun(namespace string, addr netip.Addr, bits, mtu int) (*tun, error) {
+// openTun makes the device of node i in its namespace.
+func openTun(s Space, cfg Config, i int) (device, error) {
+	var t *tun
+	err := s.Do(func() (err error) {
+		t, err = newTun(cfg.addr(i), cfg.Network.Bits(), cfg.MTU)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("namespace %s: %w", s, explain(err))
+	}
+	return t, nil
+}
+
+// newTun makes the device in the namespace that the calling thread is in.
+func newTun(addr netip.Addr, bits, mtu int) (*tun, error) {
 	fd, err := unix.Open(tunPath, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: load the kernel's tun module (modprobe tun), or give the container that device",
@@ -43,7 +55,7 @@ func openTun(namespace string, addr netip.Addr, bits, mtu int) (*tun, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &tun{file, raw, namespace}, nil
+	return &tun{file, raw}, nil
 }
 
 func setUp(fd int, addr netip.Addr, bits, mtu int) error {
@@ -129,4 +141,4 @@ func (t *tun) write(data []byte) error {
 	return err
 }
 
-func (t *tun) Close() error { return errors.Join(t.file.Close(), removeNamespace(t.namespace)) }
+func (t *tun) Close() error { return t.file.Close() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os/exec"
 	"strings"
 	"sync"
@@ -16,10 +15,10 @@ import (
 // the senders only. They leave the CPU time that a Lab's forwarder takes to the processes that are
 // measured.
 type Wires struct {
-	cfg   Config
-	names []string // of the namespaces: the nodes', then the bridge's
-	once  sync.Once
-	err   error
+	hosts
+	bridge Space
+	once   sync.Once
+	err    error
 }
 
 // Bounds of what leaves at once. A token bucket makes up for a pause as long as its burst, so the
@@ -45,57 +44,56 @@ func NewWires(ctx context.Context, cfg Config) (*Wires, error) {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	if _, err := Clean(cfg.Name); err != nil {
+	spaces, err := NewSpaces(ctx, cfg.Name, cfg.Nodes+1)
+	if err != nil {
 		return nil, err
 	}
-	names, err := makeWires(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("lab: %w", errors.Join(err, removeAll(names)))
+	w := &Wires{hosts: hosts{cfg, spaces[:cfg.Nodes]}, bridge: spaces[cfg.Nodes]}
+	if err := w.connect(ctx); err != nil {
+		return nil, fmt.Errorf("lab: %w", errors.Join(err, w.Close()))
 	}
-	return &Wires{cfg: cfg, names: names}, nil
-}
-
-// Nodes is how many there are.
-func (w *Wires) Nodes() int { return w.cfg.Nodes }
-
-// Addr is node i's IPv4 address.
-func (w *Wires) Addr(i int) netip.Addr { return w.cfg.addr(i) }
-
-// Place makes cmd, which has not been started, run in node i's namespace, as Lab.Place does.
-func (w *Wires) Place(i int, cmd *exec.Cmd) error {
-	if err := w.check(i); err != nil {
-		return err
-	}
-	return placeIn(w.names[i], cmd)
-}
-
-// Do calls f in node i's namespace, as Lab.Do does.
-func (w *Wires) Do(i int, f func() error) error {
-	if err := w.check(i); err != nil {
-		return err
-	}
-	return doIn(w.names[i], f)
-}
-
-func (w *Wires) check(i int) error {
-	if i < 0 || i >= w.cfg.Nodes {
-		return fmt.Errorf("lab: no node %d: they are numbered from 0 to %d", i, w.cfg.Nodes-1)
-	}
-	return nil
+	return w, nil
 }
 
 // Close removes the namespaces; the processes in them have ended.
 func (w *Wires) Close() error {
-	w.once.Do(func() { w.err = removeAll(w.names) })
+	w.once.Do(func() { w.err = RemoveSpaces(append(w.spaces, w.bridge)) })
 	return w.err
 }
 
-func removeAll(names []string) error {
-	var errs []error
-	for _, name := range names {
-		errs = append(errs, removeNamespace(name))
+// connect makes the links, and gives each node's end of its pair the link's rate.
+func (w *Wires) connect(ctx context.Context) error {
+	if err := iproute(ctx, bridgeScript(w.cfg, w.spaces), "ip", "-n", string(w.bridge), "-batch", "-"); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	for i, node := range w.spaces {
+		if err := iproute(ctx, nodeScript(w.cfg, i), "ip", "-n", string(node), "-batch", "-"); err != nil {
+			return err
+		}
+		if w.cfg.Link.Rate == 0 {
+			continue
+		}
+		add := []string{"-n", string(node), "qdisc", "add", "dev", wireName, "root"}
+		if err := iproute(ctx, "", "tc", append(add, w.cfg.bucket()...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// iproute runs a program of iproute2.
+func iproute(ctx context.Context, stdin, program string, args ...string) error {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return fmt.Errorf("%w: install iproute2", err)
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s (this needs the kernel's veth, bridge and sch_tbf)", program,
+			strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }
 
 const (
@@ -105,13 +103,13 @@ const (
 
 // bridgeScript is what `ip -batch` makes in the bridge's namespace: all pairs, their far ends put
 // into the nodes' namespaces.
-func bridgeScript(cfg Config, nodes []string) string {
+func bridgeScript(cfg Config, nodes []Space) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "link add %s mtu %d type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n", bridgeName,
 		cfg.MTU)
 	fmt.Fprintf(&b, "link set %s addrgenmode none up\n", bridgeName)
 	for i, node := range nodes {
-		port := portName(i)
+		port := fmt.Sprintf("port%d", i)
 		fmt.Fprintf(&b, "link add %s mtu %d type veth peer name %s mtu %d netns %s\n", port, cfg.MTU, wireName, cfg.MTU,
 			node)
 		fmt.Fprintf(&b, "link set %s addrgenmode none gso_max_size %d master %s up\n", port, largestPacket, bridgeName)
@@ -126,8 +124,6 @@ func nodeScript(cfg Config, i int) string {
 		"dev %[1]s\n",
 		wireName, largestPacket, cfg.addr(i), cfg.Network.Bits())
 }
-
-func portName(i int) string { return fmt.Sprintf("port%d", i) }
 
 // bucket is what follows `tc qdisc add dev DEVICE root` for a link.
 //

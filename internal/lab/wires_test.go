@@ -23,7 +23,7 @@ func TestBucket(t *testing.T) {
 // Every node has one address, that of a Lab's node, and a pair of its own.
 func TestScriptsOfWires(t *testing.T) {
 	cfg := Config{Nodes: 2}.withDefaults()
-	script := bridgeScript(cfg, []string{"a", "b"})
+	script := bridgeScript(cfg, []Space{"a", "b"})
 	for _, want := range []string{
 		"add port0 mtu 1500 type veth peer name lab0 mtu 1500 netns a\n",
 		"peer name lab0 mtu 1500 netns b\n", "set port1 addrgenmode none gso_max_size 16384 master bridge0 up\n",

@@ -2,14 +2,9 @@ package bench
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/netip"
-	"os/exec"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
-	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // Links are the links between the processes of a benchmark.
@@ -38,72 +33,21 @@ func MTU(kernel bool) int {
 	return programMTU
 }
 
-// Place is where processes run: all on loopback, or each in a namespace.
-type Place struct{ nodes nodes }
-
-// nodes are namespaces: a lab's, or those that the kernel's links connect.
-type nodes interface {
-	Addr(site int) netip.Addr
-	Place(site int, cmd *exec.Cmd) error
-	Close() error
-}
-
 const labName = "p2pbench"
 
 // Open makes the namespaces, if there are to be any. Links with only a rate are made by the kernel,
 // because a forwarder would take CPU time that the peers need. A lab's packet crosses two links, so
 // each has half of the delay.
-func Open(ctx context.Context, sites int, l Links) (Place, error) {
+func Open(ctx context.Context, sites int, l Links) (lab.Testbed, error) {
 	if !l.Namespaces {
-		return Place{}, nil
+		return lab.Loopback{}, nil
 	}
 	cfg := lab.Config{
 		Nodes: sites, Name: labName, MTU: MTU(l.Kernel()),
 		Link: lab.Link{Rate: l.Rate, Delay: l.Delay / 2},
 	}
 	if l.Kernel() {
-		w, err := lab.NewWires(ctx, cfg)
-		if err != nil {
-			return Place{}, err
-		}
-		return Place{w}, nil
+		return lab.NewWires(ctx, cfg)
 	}
-	w, err := lab.New(ctx, cfg)
-	if err != nil {
-		return Place{}, err
-	}
-	return Place{w}, nil
-}
-
-// Command prepares a program to run at a site.
-func (p Place) Command(site int, program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(program, args...)
-	if p.nodes != nil {
-		cmd.Err = errors.Join(cmd.Err, p.nodes.Place(site, cmd))
-	}
-	return cmd
-}
-
-// Listen returns the multiaddrs that a peer at a site listens on, one of each transport.
-func (p Place) Listen(site int, transports ...string) (all []string) {
-	ip := netip.MustParseAddr("127.0.0.1")
-	if p.nodes != nil {
-		ip = p.nodes.Addr(site)
-	}
-	for _, t := range transports {
-		if t == p2p.TransportQUIC {
-			all = append(all, fmt.Sprintf("/ip4/%v/udp/0/quic-v1", ip))
-		} else {
-			all = append(all, fmt.Sprintf("/ip4/%v/tcp/0", ip))
-		}
-	}
-	return all
-}
-
-// Close takes the namespaces down; all processes have ended.
-func (p Place) Close() error {
-	if p.nodes == nil {
-		return nil
-	}
-	return p.nodes.Close()
+	return lab.New(ctx, cfg)
 }

@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
 const (
-	askEvery   = 250 * time.Millisecond
-	chaseAsk   = 30 * time.Millisecond // during the search for an idle leader
-	askTimeout = 2 * time.Second
+	askEvery = 250 * time.Millisecond
+	chaseAsk = 30 * time.Millisecond // during the search for an idle leader
 )
 
 // answer is what came back from a peer's status API.
@@ -36,7 +34,7 @@ func (r *runner) ask(ctx context.Context) {
 	for len(r.polls.answers) > 0 {
 		a := <-r.polls.answers
 		a.p.asking = false
-		if a.err == nil && a.proc == a.p.proc && !a.p.gone {
+		if a.err == nil && a.proc == a.p.Process && !a.p.gone {
 			a.p.status = a.status
 		}
 	}
@@ -49,17 +47,13 @@ func (r *runner) ask(ctx context.Context) {
 	}
 	r.polls.last = time.Now()
 	for _, p := range r.nodes {
-		addr, err := p.address()
-		if err != nil || p.asking || !p.running() {
+		if p.asking || !p.running() {
 			continue
 		}
 		p.asking = true
-		proc := p.proc
+		proc := p.Process
 		r.polls.running.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, askTimeout)
-			defer cancel()
-			var s p2pdiloco.Status
-			_, err := api.Get(ctx, addr, "", &s)
+			s, _, err := p.Ask(ctx)
 			// there is room, because a peer has one request at a time
 			r.polls.answers <- answer{p, proc, s, err}
 		})

@@ -28,11 +28,11 @@ func (f *fault) caught(p *node, l eventlog.Line) (id string) {
 	case f.Phase == PhasePlan && l.Event == "slot.planned":
 		return l.Leader
 	case f.Phase == PhaseDraft && l.Event == "record.drafted", f.Phase == PhaseVote && l.Event == "record.proposed":
-		return p.id
+		return p.ID
 	case f.Phase == PhaseCommit && l.Event == "record.proposed":
 		f.proposer, f.proposal = p, l.Record
 	case f.Phase == PhaseCommit && l.Event == "record.certified" && l.Record == f.proposal:
-		return f.proposer.id
+		return f.proposer.ID
 	}
 	return ""
 }
@@ -53,7 +53,7 @@ func (r *runner) chaseIdle(f *fault) {
 // strike kills a leader, unless another fault hurts it already.
 func (r *runner) strike(f *fault, id string) {
 	for _, p := range r.sound() {
-		if p.id != id {
+		if p.ID != id {
 			continue
 		}
 		_ = r.begin(f, p) // a kill does not fail

@@ -4,36 +4,34 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // Config says what swarm to run, and how to hurt it.
 type Config struct {
-	Executable string // this program
-	Peers      int
-	Slots      uint64
-	Seed       uint64
-	Mode       string
-	Codec      string // empty: DefaultCodec
-	Fragments  uint64 // of mode streaming, as the next two; 0 and "" for what suits it
-	Delay      string
-	Alpha      string
-	Kinds      []Kind
-	Baseline   bool          // whether the same swarm runs undisturbed before
-	Timeout    time.Duration // for everything; 0: DefaultTimeout
-	LogLevel   string        // of the peers' logs
+	crew.Setting
+	Peers     int
+	Slots     uint64
+	Seed      uint64
+	Mode      string
+	Codec     string // empty: DefaultCodec
+	Fragments uint64 // of mode streaming, as the next two; 0 and "" for what suits it
+	Delay     string
+	Alpha     string
+	Kinds     lab.Names[Kind]
+	Baseline  bool          // whether the same swarm runs undisturbed before
+	Timeout   time.Duration // for everything; 0: DefaultTimeout
+	LogLevel  string        // of the peers' logs
 
-	Dir string // for data directories, events and logs; exists
-
-	Out      io.Writer // progress and summary
-	Terminal bool      // whether Out is a terminal, where a table can be refreshed
-	Width    int       // of the terminal, in columns
+	Terminal bool // whether Out is a terminal, where a table can be refreshed
+	Width    int  // of the terminal, in columns
 }
 
 // Bounds of peers and slots. One machine can run a swarm of 64 processes.
@@ -54,30 +52,18 @@ var Modes = []string{
 
 // Validate returns all faults of c in one error.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Peers < minPeers || c.Peers > maxPeers {
-		errs = append(errs, sources.Faultf("peers", c.Peers, "allowed: %d to %d", minPeers, maxPeers))
-	}
-	if c.Slots < MinSlots || c.Slots > maxSlots {
-		errs = append(errs, sources.Faultf("slots", c.Slots, "allowed: %d to %d", MinSlots, maxSlots))
-	}
-	if !slices.Contains(Modes, c.Mode) {
-		errs = append(errs, sources.Faultf("mode", c.Mode, "allowed: %s", strings.Join(Modes, ", ")))
-	}
-	if n := c.Settings().Fragments; c.Slots%n != 0 {
-		errs = append(errs, sources.Faultf("slots", c.Slots, "a multiple of the %d fragments: the run ends with a whole round",
-			n))
-	}
+	var f sources.Faults
+	f.Add(c.Peers < minPeers || c.Peers > maxPeers, "peers", c.Peers, "allowed: %d to %d", minPeers, maxPeers)
+	f.Add(c.Slots < MinSlots || c.Slots > maxSlots, "slots", c.Slots, "allowed: %d to %d", MinSlots, maxSlots)
+	f.Add(!slices.Contains(Modes, c.Mode), "mode", c.Mode, "allowed: %s", strings.Join(Modes, ", "))
+	n := c.Settings().Fragments
+	f.Add(c.Slots%n != 0, "slots", c.Slots, "a multiple of the %d fragments: the run ends with a whole round", n)
 	if fault := (*p2pdiloco.SpecError)(nil); errors.As(c.Settings().Validate(), &fault) {
-		errs = append(errs, sources.Faultf(strings.ReplaceAll(fault.Field, "_", "-"), fault.Here, "%s", fault.Why))
+		f.Add(true, strings.ReplaceAll(fault.Field, "_", "-"), fault.Here, "%s", fault.Why)
 	}
-	if c.Seed == 0 {
-		errs = append(errs, sources.Faultf("seed", c.Seed, "allowed: 1 and above"))
-	}
-	if c.Timeout < 0 {
-		errs = append(errs, sources.Faultf("timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above"))
-	}
-	return errors.Join(errs...)
+	f.Add(c.Seed == 0, "seed", c.Seed, "allowed: 1 and above")
+	f.Add(c.Timeout < 0, "timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above")
+	return errors.Join(f...)
 }
 
 // defaultFragments is how many parts mode streaming has here.
@@ -115,8 +101,8 @@ func (c Config) DefaultTimeout() time.Duration {
 
 // Replay is the command line that runs the same schedule again.
 func (c Config) Replay() string {
-	line := fmt.Sprintf("p2plab chaos --peers %d --slots %d --seed %d --faults %s", c.Peers, c.Slots, c.Seed,
-		Join(c.Kinds))
+	line := fmt.Sprintf("p2plab chaos --peers %d --slots %d --seed %d --faults %v", c.Peers, c.Slots, c.Seed,
+		c.Kinds)
 	if c.Mode != p2pdiloco.ModeSync {
 		line += " --mode " + c.Mode
 	}

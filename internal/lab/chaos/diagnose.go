@@ -8,18 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// dumpTime is how long processes have for writing their goroutines.
+// dumpTime is how long processes have for their statuses, and again for writing their goroutines.
 const dumpTime = 3 * time.Second
 
 // diagnose records what each peer was doing: its status in a file, the end of its log on the
 // screen, and all its goroutines in its log. It ends the processes.
 func (r *runner) diagnose() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*askTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), dumpTime)
 	defer cancel()
 	for _, p := range r.nodes {
 		if p.gone {
@@ -27,11 +25,11 @@ func (r *runner) diagnose() {
 			continue
 		}
 		text := "no status"
-		if addr, err := p.address(); err == nil && !p.frozen {
-			text = r.statusOf(ctx, p, addr)
+		if !p.frozen {
+			text = r.statusOf(ctx, p)
 		}
-		r.screen.Note(fmt.Sprintf("peer %d (pid %d), slot %d: %s; the end of its log:\n%s", p.n, p.proc.PID(), p.slot,
-			text, swarm.Tail(p.proc.Log)))
+		r.screen.Note(fmt.Sprintf("peer %d (pid %d), slot %d: %s; the end of its log:\n%s", p.n, p.PID(), p.slot, text,
+			swarm.Tail(p.Log)))
 	}
 	end := time.NewTimer(dumpTime)
 	defer end.Stop()
@@ -42,11 +40,11 @@ func (r *runner) diagnose() {
 		}
 	}
 	for _, p := range r.nodes {
-		if p.proc == nil {
+		if p.Process == nil {
 			continue
 		}
 		select {
-		case <-p.proc.Ended:
+		case <-p.Ended:
 		case <-end.C:
 			return
 		}
@@ -54,9 +52,8 @@ func (r *runner) diagnose() {
 }
 
 // statusOf keeps a peer's status in a file and sums it up.
-func (r *runner) statusOf(ctx context.Context, p *node, addr api.Address) string {
-	var s p2pdiloco.Status
-	raw, err := api.Get(ctx, addr, "", &s)
+func (r *runner) statusOf(ctx context.Context, p *node) string {
+	s, raw, err := p.Ask(ctx)
 	if err != nil {
 		return err.Error()
 	}

@@ -25,7 +25,7 @@ func (r *runner) draw() string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PEER\tPID\tSLOT\tSTATE ROOT\tSENT\tPROCESSES\tSTATE")
 	for _, p := range r.nodes {
-		fmt.Fprintf(w, "%d %s\t%s\t%d\t%s\t%s\t%d\t%s\n", p.n, p.id[max(0, len(p.id)-6):], p.pid(), p.slot, p.root(),
+		fmt.Fprintf(w, "%d %s\t%s\t%d\t%s\t%s\t%d\t%s\n", p.n, p.ID[max(0, len(p.ID)-6):], p.pid(), p.slot, p.root(),
 			report.Bytes(p.sent+p.status.Sent), p.lives, p.doing())
 	}
 	_ = w.Flush() // a strings.Builder takes everything
@@ -39,7 +39,7 @@ func (p *node) pid() string {
 	if p.gone {
 		return "-"
 	}
-	return fmt.Sprint(p.proc.PID())
+	return fmt.Sprint(p.PID())
 }
 
 func (p *node) root() string {

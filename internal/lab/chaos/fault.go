@@ -84,12 +84,12 @@ func (r *runner) advance(ctx context.Context) error {
 // for kinds that need that.
 func (r *runner) mayBegin(next Fault) bool {
 	for _, f := range r.active {
-		if f.Kind.trait().alone || next.Kind == f.Kind && (next.Kind == Bootstrap || next.Kind == Leader) {
+		if f.Kind.alone() || next.Kind == f.Kind && (next.Kind == Bootstrap || next.Kind == Leader) {
 			return false
 		}
 	}
 	switch {
-	case next.Kind.trait().alone:
+	case next.Kind.alone():
 		return len(r.active) == 0
 	case next.Kind == Bootstrap:
 		return true
@@ -112,7 +112,7 @@ func (r *runner) mayBegin(next Fault) bool {
 // sound lists the members that no fault hurts.
 func (r *runner) sound() (some []*node) {
 	for _, p := range r.nodes {
-		if p.running() && p.hurt == nil && slices.Contains(r.ledger.members, p.id) {
+		if p.running() && p.hurt == nil && slices.Contains(r.ledger.members, p.ID) {
 			some = append(some, p)
 		}
 	}
@@ -204,12 +204,12 @@ func (r *runner) due(f *fault) bool {
 // own lists.
 func (r *runner) takesPart(f *fault, p *node) bool {
 	if f.Kind != Partition {
-		return slices.Contains(r.ledger.members, p.id)
+		return slices.Contains(r.ledger.members, p.ID)
 	}
 	for _, q := range r.nodes {
 		members := q.members()
 		if !q.back(f.liftedSlot) || slices.ContainsFunc(r.nodes,
-			func(o *node) bool { return !slices.Contains(members, o.id) }) {
+			func(o *node) bool { return !slices.Contains(members, o.ID) }) {
 			return false
 		}
 		r.ledger.height, r.ledger.members = q.status.Height, members

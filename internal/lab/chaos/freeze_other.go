@@ -12,5 +12,5 @@ func (p *node) thaw() {}
 // quit ends the process. No signal makes it write its goroutines here.
 func (p *node) quit() {
 	p.asked = true
-	p.proc.Signal(os.Kill)
+	p.Signal(os.Kill)
 }

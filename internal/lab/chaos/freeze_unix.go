@@ -6,13 +6,13 @@ import "syscall"
 
 func (p *node) freeze() {
 	p.frozen = true
-	p.proc.Signal(syscall.SIGSTOP)
+	p.Signal(syscall.SIGSTOP)
 }
 
 // thaw continues the process if it is stopped.
 func (p *node) thaw() {
 	if p.frozen {
-		p.proc.Signal(syscall.SIGCONT)
+		p.Signal(syscall.SIGCONT)
 	}
 	p.frozen = false
 }
@@ -20,5 +20,5 @@ func (p *node) thaw() {
 // quit makes the process write all its goroutines to its log, and end.
 func (p *node) quit() {
 	p.asked = true
-	p.proc.Signal(syscall.SIGQUIT)
+	p.Signal(syscall.SIGQUIT)
 }

@@ -1,10 +1,10 @@
 package chaos
 
 import (
-	"os"
 	"path/filepath"
-	"strconv"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 )
 
 // atGate is how many slots remain while the swarm waits for peers that are not back yet, so that
@@ -48,9 +48,5 @@ func (r *runner) openGate() error {
 		r.remember() // all peers are up for the last time
 	}
 	r.gate.slot = next
-	path := filepath.Join(r.dir, gateFile)
-	if err := os.WriteFile(path+".new", []byte(strconv.FormatUint(next, 10)), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path) // a peer never reads a part of it
+	return crew.OpenGate(filepath.Join(r.dir, gateFile), next)
 }

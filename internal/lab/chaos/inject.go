@@ -13,15 +13,15 @@ func (r *runner) inject(f *fault) error {
 	case Kill, Leader, Wipe, All:
 		for _, p := range f.victims {
 			p.asked = true
-			p.proc.Signal(syscall.SIGKILL) // kill all before waiting for any
+			p.Signal(syscall.SIGKILL) // kill all before waiting for any
 		}
 		for _, p := range f.victims {
-			<-p.proc.Ended
+			<-p.Ended
 			p.bury()
 		}
 	case Restart:
 		f.victims[0].asked = true
-		f.victims[0].proc.Signal(syscall.SIGTERM)
+		f.victims[0].Signal(syscall.SIGTERM)
 	case Stop:
 		f.victims[0].freeze()
 	case Bootstrap:
@@ -30,14 +30,12 @@ func (r *runner) inject(f *fault) error {
 		<-r.boot.Ended
 	case Late:
 		return nil // a newcomer has nothing to end
-	case Cut:
-		return r.net.cut(f.victims[0].n)
-	case Flap:
-		return r.net.cut(f.victims[0].n)
+	case Cut, Flap:
+		return r.links.Cut(f.Victims...)
 	case Partition:
-		return r.net.partition(f.Victims)
+		return r.links.Partition(f.Victims)
 	case Slow:
-		return r.net.slow(f.victims[0].n, true)
+		return r.links.SetLink(f.Victims[0], slowLink)
 	}
 	return nil
 }
@@ -46,7 +44,7 @@ func (r *runner) inject(f *fault) error {
 func (r *runner) lift(ctx context.Context, f *fault) error {
 	switch f.Kind {
 	case Wipe:
-		if err := os.RemoveAll(f.victims[0].dir); err != nil {
+		if err := os.RemoveAll(f.victims[0].Data); err != nil {
 			return err
 		}
 		return r.startNode(f.victims[0])
@@ -62,11 +60,11 @@ func (r *runner) lift(ctx context.Context, f *fault) error {
 		r.boot.hurt = nil
 		return r.startBoot(ctx)
 	case Cut, Flap:
-		return r.net.heal(f.victims[0].n)
+		return r.links.Heal(f.Victims...)
 	case Partition:
-		return r.net.healAll()
+		return r.links.Heal()
 	case Slow:
-		return r.net.slow(f.victims[0].n, false)
+		return r.links.SetLink(f.Victims[0], goodLink)
 	}
 	return nil
 }
@@ -82,7 +80,7 @@ func (r *runner) flap(f *fault) error {
 	}
 	f.flips = due
 	if due%2 == 0 {
-		return r.net.cut(f.victims[0].n)
+		return r.links.Cut(f.Victims...)
 	}
-	return r.net.heal(f.victims[0].n)
+	return r.links.Heal(f.Victims...)
 }

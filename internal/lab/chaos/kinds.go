@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -26,49 +27,27 @@ const (
 	Slow      Kind = "slow"      // a peer's link becomes slow and long
 )
 
-// trait is what the runner must know of a kind.
-type trait struct {
-	kind  Kind
-	links bool // changes links, and so needs network namespaces
-	alone bool // begins when no other fault is under way, and no other one begins before its end
-}
+// links are the kinds that change links, and so need network namespaces.
+var links = []Kind{Cut, Partition, Flap, Slow}
 
-var traits = []trait{
-	{Kill, false, false},
-	{Leader, false, false},
-	{Restart, false, false},
-	{Wipe, false, false},
-	{Stop, false, false},
-	{All, false, true},
-	{Bootstrap, false, false},
-	{Late, false, false},
-	{Cut, true, false},
-	{Partition, true, true},
-	{Flap, true, false},
-	{Slow, true, false},
-}
+// alone says whether a kind begins when no other fault is under way, and no other one begins before
+// its end.
+func (k Kind) alone() bool { return k == All || k == Partition }
 
-func (k Kind) trait() trait {
-	i := slices.IndexFunc(traits, func(t trait) bool { return t.kind == k })
-	return traits[i] // kinds come from ParseKinds or from here
-}
+var allKinds = lab.Names[Kind]{Kill, Leader, Restart, Wipe, Stop, All, Bootstrap, Late, Cut, Partition, Flap, Slow}
 
 // Kinds lists the kinds of faults; without links, only those that need no network namespaces.
-func Kinds(links bool) (kinds []Kind) {
-	for _, t := range traits {
-		if links || !t.links {
-			kinds = append(kinds, t.kind)
-		}
-	}
-	return kinds
+func Kinds(withLinks bool) lab.Names[Kind] {
+	return slices.DeleteFunc(slices.Clone(allKinds),
+		func(k Kind) bool { return !withLinks && slices.Contains(links, k) })
 }
 
 // ParseKinds reads a list like "kill,leader"; repeated kinds count once.
-func ParseKinds(list string) (kinds []Kind, err error) {
+func ParseKinds(list string) (kinds lab.Names[Kind], err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		k := Kind(strings.TrimSpace(name))
 		if !slices.Contains(Kinds(true), k) {
-			return nil, sources.Faultf("faults", list, "%q is none of %s", k, Join(Kinds(true)))
+			return nil, sources.Faultf("faults", list, "%q is none of %v", k, Kinds(true))
 		}
 		if !slices.Contains(kinds, k) {
 			kinds = append(kinds, k)
@@ -78,22 +57,8 @@ func ParseKinds(list string) (kinds []Kind, err error) {
 }
 
 // NeedLinks lists those kinds that need network namespaces.
-func NeedLinks(kinds []Kind) (some []Kind) {
-	for _, k := range kinds {
-		if k.trait().links {
-			some = append(some, k)
-		}
-	}
-	return some
-}
-
-// Join is a list as ParseKinds reads it.
-func Join(kinds []Kind) string {
-	names := make([]string, len(kinds))
-	for i, k := range kinds {
-		names[i] = string(k)
-	}
-	return strings.Join(names, ",")
+func NeedLinks(kinds lab.Names[Kind]) lab.Names[Kind] {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return !slices.Contains(links, k) })
 }
 
 // Phase is a part of a slot, from its leader's point of view.

@@ -28,7 +28,7 @@ func (r *runner) remember() {
 	for _, p := range r.nodes {
 		if s := p.status; p.running() && s.Process.Goroutines > 0 {
 			m.Peers = append(m.Peers, PeerMemory{
-				p.n, int(s.Uptime.Seconds()), residentBytes(p.proc.PID()),
+				p.n, int(s.Uptime.Seconds()), residentBytes(p.PID()),
 				s.Process.HeapBytes, s.Process.Goroutines,
 			})
 		}

@@ -1,34 +1,21 @@
 package chaos
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
-	"github.com/p2pdiloco/p2pdiloco/internal/report"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 )
 
-// node is one peer of the swarm, through all its processes.
+// node is one peer of the swarm.
 type node struct {
+	*crew.Peer
 	n     int // from 1; also its site
-	dir   string
-	api   string // address of its status API, the same for all its processes
-	proc  *swarm.Process
-	logs  []string // of all its processes
-	lives int
+	lives int // processes so far
 
-	follow *eventlog.Follower
 	lines  []eventlog.Line // all its events that matter
-
-	id     string
-	addrs  []string
-	slot   uint64 // newest applied
+	slot   uint64          // newest applied
 	status p2pdiloco.Status
 	asking bool // its status was asked for and has not come
 
@@ -40,34 +27,19 @@ type node struct {
 	received uint64
 }
 
-func newNode(n int, dir, socketDir string) *node {
-	events := filepath.Join(dir, fmt.Sprintf("peer-%d.events", n))
-	return &node{
-		n: n, dir: filepath.Join(dir, fmt.Sprintf("peer-%d", n)), follow: eventlog.Follow(events), gone: true,
-		api: "unix:" + filepath.Join(socketDir, fmt.Sprintf("%d.sock", n)),
-	}
-}
-
-func (p *node) events() string { return p.dir + ".events" }
-
 // useful are the events that say something about the chain, the state or the process.
 var useful = []string{
 	"peer.started", "members.changed", "record.drafted", "record.proposed", "record.certified", "slot.planned",
-	"slot.committed", "slot.applied",
-	"state.synced", "run.switched", "run.done",
+	"slot.committed", "slot.applied", "state.synced", "run.switched", "run.done",
 }
 
-// read takes the events since the last call.
-func (p *node) read() (fresh []eventlog.Line, err error) {
-	err = p.follow.Next(func(b []byte) {
-		l, err := eventlog.Parse(b)
-		if err != nil || !slices.Contains(useful, l.Event) {
+// news are the events since the last call.
+func (p *node) news() (fresh []eventlog.Line, err error) {
+	err = p.Read(func(l eventlog.Line) {
+		if !slices.Contains(useful, l.Event) {
 			return
 		}
-		switch l.Event {
-		case "peer.started":
-			p.id, p.addrs = l.PeerID, l.Addrs
-		case "slot.applied", "state.synced":
+		if l.Event == "slot.applied" || l.Event == "state.synced" {
 			p.slot = l.Slot
 		}
 		p.lines = append(p.lines, l)
@@ -83,20 +55,11 @@ func (p *node) running() bool { return !p.gone && !p.frozen }
 func (p *node) bury() {
 	p.gone, p.frozen = true, false
 	sent, received := p.status.Sent, p.status.Received
-	if r, ok := p.report(); ok {
+	if r, ok := p.Report(); ok {
 		sent, received = r.BytesSent, r.BytesReceived
 	}
 	p.sent, p.received = p.sent+sent, p.received+received
 	p.status = p2pdiloco.Status{}
-}
-
-// report is what the newest process printed at its end; ok is false if it did not come so far.
-func (p *node) report() (r report.Peer, ok bool) {
-	b, err := os.ReadFile(p.proc.Stdout)
-	if err != nil {
-		return r, false
-	}
-	return r, json.Unmarshal(b, &r) == nil
 }
 
 // back says whether the peer takes part again: it holds the state after slot or a newer one, and it
@@ -126,8 +89,6 @@ func (p *node) members() []string {
 	}
 	return ids
 }
-
-func (p *node) address() (api.Address, error) { return api.ParseAddress(p.api) }
 
 // phaseReached is the phase of the slot in which a killed leader's log breaks off.
 func phaseReached(lines []eventlog.Line) Phase {

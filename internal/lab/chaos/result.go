@@ -74,7 +74,7 @@ func (r *runner) result(failure error) Result {
 		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished)
 	}
 	res.Checks = append(verdicts(readHistory(logs, finished), ends, r.cfg.Slots), checkHang(failure),
-		verdict(CheckExits, r.ended, ""), checkLogs(r.logs()))
+		verdict(CheckExits, r.ended, ""), checkLogs(r.crew.Logs()))
 	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
 	return res
 }
@@ -89,7 +89,7 @@ func checkHang(failure error) Check {
 // ending says how a peer's last process ended.
 func (p *node) ending() ending {
 	e := ending{peer: p.n, why: "it was stopped"}
-	rep, ok := p.report()
+	rep, ok := p.Report()
 	switch {
 	case ok && rep.Ended:
 		e.finished, e.slot, e.root = true, rep.Slot, rep.StateRoot

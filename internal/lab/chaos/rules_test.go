@@ -8,6 +8,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -15,12 +16,12 @@ import (
 // paper is a runner of n members without processes: what is done to them is only written down.
 func paper(n int) *runner {
 	r := &runner{
-		cfg: Config{Peers: n, Slots: 60}, net: loopback{}, screen: swarm.NewScreen(io.Discard, 0),
+		cfg: Config{Peers: n, Slots: 60}, screen: swarm.NewScreen(io.Discard, 0),
 		ledger: ledger{commits: map[uint64]time.Time{}},
 	}
 	for i := range n {
 		id := fmt.Sprintf("peer-%d", i+1)
-		r.nodes = append(r.nodes, &node{n: i + 1, id: id})
+		r.nodes = append(r.nodes, &node{n: i + 1, Peer: &crew.Peer{ID: id}})
 		r.ledger.members = append(r.ledger.members, id)
 	}
 	return r
@@ -158,7 +159,7 @@ func TestALeaderIsCaughtInItsPhase(t *testing.T) {
 		}
 		got := 0
 		for _, p := range r.nodes {
-			if p.id == f.caught(r.nodes[c.by-1], c.line) {
+			if p.ID == f.caught(r.nodes[c.by-1], c.line) {
 				got = p.n
 			}
 		}

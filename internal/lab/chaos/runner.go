@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -28,13 +29,13 @@ var errHang = errors.New("no progress")
 // runner runs one swarm through its schedule. All is its one loop's own, but for the answers to
 // status questions.
 type runner struct {
-	cfg      Config
-	dir      string
-	sockets  string
-	name     string // of the run
-	net      network
-	launcher *swarm.Launcher
-	screen   *swarm.Screen
+	cfg     Config
+	dir     string
+	name    string // of the run
+	testbed lab.Testbed
+	links   *lab.Lab // the testbed, if links can be changed
+	crew    *crew.Crew
+	screen  *swarm.Screen
 
 	boot  bootNode
 	nodes []*node
@@ -58,13 +59,25 @@ type bootNode struct {
 	args []string // its flags, with the addresses that it had first
 }
 
-func newRunner(cfg Config, dir, sockets string, net network, faults []Fault, screen *swarm.Screen) *runner {
-	return &runner{
-		cfg: cfg, dir: dir, sockets: sockets, name: swarm.RunName("chaos"), net: net, launcher: swarm.NewLauncher(),
-		screen:  screen,
-		pending: faults, ledger: ledger{commits: map[uint64]time.Time{}},
-		polls: polls{answers: make(chan answer, 2*maxPeers)},
+// open makes the network, of namespaces if a fault needs to change links, and the crew.
+func (r *runner) open(ctx context.Context) (err error) {
+	r.testbed = lab.Loopback{}
+	if len(NeedLinks(r.cfg.Kinds)) > 0 {
+		sites := 1 + r.cfg.Peers
+		for _, f := range r.pending {
+			if f.Kind == Late {
+				sites++
+			}
+		}
+		if r.links, err = openLinks(ctx, sites); err != nil {
+			return err
+		}
+		r.testbed = r.links
 	}
+	if r.crew, err = crew.New(r.cfg.Setting, r.testbed); err != nil {
+		return errors.Join(err, r.testbed.Close())
+	}
+	return nil
 }
 
 // run starts the swarm and returns when all peers have finished. An error means that they have not.
@@ -153,7 +166,7 @@ func (r *runner) read() error {
 }
 
 func (r *runner) follow(p *node) error {
-	fresh, err := p.read()
+	fresh, err := p.news()
 	for _, l := range fresh {
 		r.observe(p, l)
 	}
@@ -173,19 +186,18 @@ func (r *runner) reap() {
 		if p.gone {
 			continue
 		}
-		code, ended := p.proc.Exit()
+		code, ended := p.Exit()
 		if !ended {
 			continue
 		}
-		rep, printed := p.report()
+		rep, printed := p.Report()
 		p.bury()
 		switch {
 		case p.asked && (code == 0 || code == -1):
 		case !p.asked && code == 0 && printed && rep.Ended:
 		default:
 			r.ended = append(r.ended, fmt.Sprintf("peer %d (pid %d) ended by itself with status %d; the end of its "+
-				"log:\n%s",
-				p.n, p.proc.PID(), code, swarm.Tail(p.proc.Log)))
+				"log:\n%s", p.n, p.PID(), code, swarm.Tail(p.Log)))
 		}
 	}
 	if _, ended := r.boot.Exit(); ended && r.boot.hurt == nil {
@@ -194,31 +206,18 @@ func (r *runner) reap() {
 }
 
 // close ends all processes.
-func (r *runner) close(hurry <-chan struct{}) error {
-	var running []*swarm.Process
+func (r *runner) close() error {
 	for _, p := range r.nodes {
-		if p.proc != nil {
+		if p.Process != nil {
 			p.thaw()
-			running = append(running, p.proc)
 		}
 	}
-	if r.boot.Process != nil {
-		running = append(running, r.boot.Process)
-	}
-	swarm.StopAll(running, hurry)
-	r.launcher.Close()
+	r.crew.Stop()
 	r.polls.running.Wait()
 	var errs []error
 	for _, p := range r.nodes {
-		errs = append(errs, r.follow(p), p.follow.Close())
+		errs = append(errs, r.follow(p))
 	}
-	return errors.Join(append(errs, r.net.Close())...)
-}
-
-func (r *runner) logs() (paths []string) {
-	for _, p := range r.nodes {
-		paths = append(paths, p.logs...)
-	}
-	boots, _ := filepath.Glob(filepath.Join(r.dir, "bootstrap*.log")) // the pattern is right
-	return append(paths, boots...)
+	r.crew.Close()
+	return errors.Join(append(errs, r.testbed.Close())...)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
 func TestScheduleIsAFunctionOfItsArguments(t *testing.T) {
@@ -26,7 +28,7 @@ func TestScheduleIsAFunctionOfItsArguments(t *testing.T) {
 // TestScheduleHasAllKinds: in an ordinary run each kind has its turn, and a leader dies in each
 // phase.
 func TestScheduleHasAllKinds(t *testing.T) {
-	for _, kinds := range [][]Kind{Kinds(true), Kinds(false)} {
+	for _, kinds := range []lab.Names[Kind]{Kinds(true), Kinds(false)} {
 		for seed := range uint64(20) {
 			met := map[Kind]bool{}
 			dead := map[Phase]bool{}
@@ -76,7 +78,7 @@ func TestScheduleKeepsItsBounds(t *testing.T) {
 }
 
 func TestKinds(t *testing.T) {
-	if got, err := ParseKinds("kill, leader,kill"); err != nil || Join(got) != "kill,leader" {
+	if got, err := ParseKinds("kill, leader,kill"); err != nil || got.String() != "kill,leader" {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, list := range []string{"", "kill,", "kil"} {
@@ -84,7 +86,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%q was taken", list)
 		}
 	}
-	if got := Join(NeedLinks(Kinds(true))); got != "cut,partition,flap,slow" {
+	if got := NeedLinks(Kinds(true)).String(); got != "cut,partition,flap,slow" {
 		t.Errorf("need links: %s", got)
 	}
 	if len(NeedLinks(Kinds(false))) > 0 {

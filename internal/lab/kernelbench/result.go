@@ -52,7 +52,7 @@ func (s *sampler) row() Row {
 }
 
 // Print writes the result for people.
-func (r *Result) Print(out io.Writer) {
+func (r Result) Print(out io.Writer) {
 	instructions := "AVX2"
 	if !r.Fast {
 		instructions = "none: all is plain Go"

@@ -45,4 +45,4 @@ func Up(ctx context.Context, nodes, socket string, settings []string, out io.Wri
 type named struct{ *lab.Lab }
 
 // Describe is a node's namespace and address.
-func (n named) Describe(i int) string { return fmt.Sprint(n.Namespace(i), " ", n.Addr(i)) }
+func (n named) Describe(i int) string { return fmt.Sprint(n.Space(i), " ", n.Addr(i)) }

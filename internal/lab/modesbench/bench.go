@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -17,28 +18,22 @@ type bench struct {
 	cfg     Config
 	corpus  *builtin.Corpus
 	warm    *warm
-	place   place
-	sockets string
+	testbed lab.Testbed
 	runs    string // folder of all rows' folders
 	screen  *swarm.Screen
 	rows    []row
 	result  Result
 }
 
-// Run measures everything, and prints a table. hurry ends the waiting for processes that were asked
-// to stop. An error means that there is no result; a result that is not OK means that some row did
-// not run to its end.
-func Run(ctx context.Context, cfg Config, hurry <-chan struct{}) (r Result, err error) {
+// Run measures everything, and prints a table. An error means that there is no result; a result
+// that is not OK means that some row did not run to its end.
+func Run(ctx context.Context, cfg Config) (r Result, err error) {
 	began := time.Now()
 	b := &bench{cfg: cfg, screen: swarm.NewScreen(cfg.Out, 0)}
-	if b.place, err = openPlace(ctx, cfg); err != nil {
+	if b.testbed, err = openTestbed(ctx, cfg); err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, b.place.Close()) }()
-	if b.sockets, err = os.MkdirTemp("", "p2pdiloco-"); err != nil {
-		return r, err
-	}
-	defer os.RemoveAll(b.sockets) //nolint:errcheck // a folder for sockets
+	defer func() { err = errors.Join(err, b.testbed.Close()) }()
 	if b.runs, err = os.MkdirTemp(cfg.Dir, "bench-"); err != nil {
 		return r, err
 	}
@@ -46,7 +41,7 @@ func Run(ctx context.Context, cfg Config, hurry <-chan struct{}) (r Result, err 
 		return r, err
 	}
 	for seed := range uint64(cfg.Seeds) {
-		if err := b.runSeed(ctx, seed+1, hurry); err != nil {
+		if err := b.runSeed(ctx, seed+1); err != nil {
 			return r, err
 		}
 	}
@@ -79,14 +74,12 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 	b.result = Result{
 		Peers: b.cfg.Peers, InnerSteps: b.cfg.InnerSteps, Rounds: b.cfg.Rounds, Seeds: b.cfg.Seeds,
 		Cores: runtime.NumCPU(),
-		Model: fmt.Sprintf("layers=%d,width=%d,heads=%d,context=%d,batch=%d", m.Layers, m.Width, m.Heads,
-			m.Context, m.Batch),
-		Parameters: m.Parameters(), Tokens: steps * uint64(b.cfg.Peers*m.Batch*m.Context),
+		Model: b.cfg.model(), Parameters: m.Parameters(), Tokens: steps * uint64(b.cfg.Peers*m.Batch*m.Context),
 		StepSeconds: b.cfg.StepTime.Seconds(), Paced: paced, Warm: b.warm,
 		Rows: []Row{{Name: referenceRow, Sent: new(float64(dataParallelBytes(b.cfg.Peers, m.Parameters(), steps)))}},
 	}
 	if b.cfg.Namespaces {
-		b.result.Links = &Links{b.cfg.Rate, linkDelay.Seconds()}
+		b.result.Links = &Links{int64(b.cfg.Rate), linkDelay.Seconds()}
 	}
 	for _, r := range b.rows {
 		b.result.Rows = append(b.result.Rows,
@@ -107,7 +100,7 @@ func (b *bench) estimate() (d time.Duration) {
 
 // runSeed trains all rows in a seed. If a row fails, it reports that and goes on; the end of ctx
 // ends all.
-func (b *bench) runSeed(ctx context.Context, seed uint64, hurry <-chan struct{}) error {
+func (b *bench) runSeed(ctx context.Context, seed uint64) error {
 	reference, err := trainReference(ctx, b.cfg, b.corpus, b.warm, seed)
 	if err != nil {
 		return err
@@ -117,7 +110,7 @@ func (b *bench) runSeed(ctx context.Context, seed uint64, hurry <-chan struct{})
 		if r.notBuilt != "" {
 			continue
 		}
-		run, err := b.runRow(ctx, r, seed, hurry)
+		run, err := b.train(ctx, r, seed)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -141,15 +134,6 @@ func (b *bench) limit(r row) uint64 {
 	return ^uint64(0)
 }
 
-func (b *bench) runRow(ctx context.Context, r row, seed uint64, hurry <-chan struct{}) (Trial, error) {
-	dir, err := folder(b.runs, r, seed)
-	if err != nil {
-		return Trial{}, err
-	}
-	s := &swarmRun{cfg: b.cfg, row: r, seed: seed, warm: b.warm, place: b.place, dir: dir, sockets: b.sockets}
-	return s.run(ctx, hurry)
-}
-
 // add notes a run.
 func (b *bench) add(name string, r Trial) {
 	row := b.result.row(name)
@@ -165,3 +149,18 @@ func (b *bench) add(name string, r Trial) {
 }
 
 func (b *bench) note(format string, args ...any) { b.screen.Note(fmt.Sprintf(format, args...)) }
+
+const (
+	labName   = "p2pbench"
+	linkDelay = 5 * time.Millisecond // there and back between two peers: 20 ms
+)
+
+// openTestbed makes the place of the processes: this machine's loopback, or a namespace each. Site
+// 0 is the bootstrap node's.
+func openTestbed(ctx context.Context, cfg Config) (lab.Testbed, error) {
+	if !cfg.Namespaces {
+		return lab.Loopback{}, nil
+	}
+	link := lab.Link{Rate: int64(cfg.Rate), Delay: linkDelay}
+	return lab.New(ctx, lab.Config{Nodes: 1 + cfg.Peers, Name: labName, Link: link})
+}

@@ -2,22 +2,24 @@ package modesbench
 
 import (
 	"errors"
-	"io"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // Config says what to measure.
 type Config struct {
-	Executable string   // this program
-	Modes      []string // of Modes, each once
+	crew.Setting
+	Modes lab.Names[string] // of Modes, each once
 	// of p2pdiloco.Codecs, each once: mode sync is measured with each. Empty: only f32
-	Codecs     []string
+	Codecs     lab.Names[string]
 	Peers      int
 	InnerSteps uint64 // H
 	Rounds     uint64
@@ -27,10 +29,7 @@ type Config struct {
 	Data       []string      // files and folders of text; none: the Go standard library's source
 	StepTime   time.Duration // of an inner step; 0: by measurement
 	Namespaces bool          // whether each peer is in a network namespace, behind a link
-	Rate       int64         // of that link, bits a second each way; 0: no limit
-
-	Dir string    // for the warm start, data directories, events and logs; exists
-	Out io.Writer // progress and table
+	Rate       sources.Rate  // of that link, each way; 0: no limit
 }
 
 // Modes lists those that can be measured.
@@ -55,11 +54,9 @@ const (
 
 // Validate returns all faults of c in one error.
 func (c Config) Validate() error {
-	var errs []error
+	var f sources.Faults
 	whole := func(flag string, value, least, most uint64) {
-		if value < least || value > most {
-			errs = append(errs, sources.Faultf(flag, value, "allowed: %d to %d", least, most))
-		}
+		f.Add(value < least || value > most, flag, value, "allowed: %d to %d", least, most)
 	}
 	whole("peers", uint64(max(c.Peers, 0)), 2, maxPeers)
 	least := uint64(1)
@@ -70,31 +67,31 @@ func (c Config) Validate() error {
 	whole("rounds", c.Rounds, 1, maxSlots)
 	whole("seeds", uint64(max(c.Seeds, 0)), 1, maxSeeds)
 	whole("warm-steps", uint64(max(c.WarmSteps, 0)), 1, maxWarm)
-	if c.StepTime < 0 || c.StepTime > time.Minute {
-		errs = append(errs, sources.Faultf("step-time", c.StepTime, "allowed: 0 (by measurement) to 1m"))
-	}
-	if c.Rate > 0 && !c.Namespaces {
-		errs = append(errs, sources.Faultf("rate", sources.Rate(c.Rate), "it is of links that only --netns has"))
-	}
-	if len(c.Modes) == 0 {
-		errs = append(errs, sources.Faultf("modes", `""`, "allowed: %s", strings.Join(Modes, ", ")))
-	}
-	for i, m := range c.Modes {
-		if !slices.Contains(Modes, m) || slices.Contains(c.Modes[:i], m) {
-			errs = append(errs, sources.Faultf("modes", strings.Join(c.Modes, ","), "allowed: each once of %s",
-				strings.Join(Modes, ", ")))
-			break
+	f.Add(c.StepTime < 0 || c.StepTime > time.Minute, "step-time", c.StepTime,
+		"allowed: 0 (by measurement) to 1m")
+	f.Add(c.Rate > 0 && !c.Namespaces, "rate", c.Rate, "it is of links that only --netns has")
+	f.Add(len(c.Modes) == 0, "modes", "", "allowed: %s", strings.Join(Modes, ", "))
+	f.Add(!eachOnce(c.Modes, Modes), "modes", c.Modes, "allowed: each once of %s", strings.Join(Modes, ", "))
+	codecs := p2pdiloco.Codecs()
+	f.Add(!eachOnce(c.Codecs, codecs), "codecs", c.Codecs, "allowed: each once of %s", strings.Join(codecs, ", "))
+	return errors.Join(f...)
+}
+
+// eachOnce says whether all names are allowed ones, and none is there twice.
+func eachOnce(names, allowed []string) bool {
+	for i, n := range names {
+		if !slices.Contains(allowed, n) || slices.Contains(names[:i], n) {
+			return false
 		}
 	}
-	for i, name := range c.Codecs {
-		if !slices.Contains(p2pdiloco.Codecs(), name) || slices.Contains(c.Codecs[:i], name) {
-			errs = append(errs, sources.Faultf("codecs", strings.Join(c.Codecs, ","), "allowed: each once of %s",
-				strings.Join(p2pdiloco.Codecs(), ", ")))
-			break
-		}
-	}
-	return errors.Join(errs...)
+	return true
 }
 
 // has says whether a mode was asked for.
 func (c Config) has(mode string) bool { return slices.Contains(c.Modes, mode) }
+
+// model is the model's sizes as the flag --model has them.
+func (c Config) model() string {
+	m := c.Model.WithDefaults()
+	return fmt.Sprintf("layers=%d,width=%d,heads=%d,context=%d,batch=%d", m.Layers, m.Width, m.Heads, m.Context, m.Batch)
+}

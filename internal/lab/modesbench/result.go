@@ -60,14 +60,13 @@ type Row struct {
 
 // Trial is one row in one seed.
 type Trial struct {
-	Seed       uint64    `json:"seed"`
-	Error      string    `json:"error,omitempty"` // why there is nothing else
-	Curve      []Point   `json:"curve"`
-	Loss       float64   `json:"loss"` // held-out, after as many tokens as the reference's
-	Seconds    float64   `json:"seconds"`
-	Identical  bool      `json:"identical"` // whether all peers ended with equal state roots
-	Parameters uint64    `json:"-"`
-	Peers      []PeerRun `json:"peers"`
+	Seed      uint64    `json:"seed"`
+	Error     string    `json:"error,omitempty"` // why there is nothing else
+	Curve     []Point   `json:"curve"`
+	Loss      float64   `json:"loss"` // held-out, after as many tokens as the reference's
+	Seconds   float64   `json:"seconds"`
+	Identical bool      `json:"identical"` // whether all peers ended with equal state roots
+	Peers     []PeerRun `json:"peers"`
 }
 
 // PeerRun is one peer's part in a run.

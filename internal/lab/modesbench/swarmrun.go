@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -22,31 +22,33 @@ var errLate = errors.New("it took far longer than its inner steps do, and was st
 
 // swarmRun is one row in one seed: a bootstrap node and the peers.
 type swarmRun struct {
-	cfg      Config
-	row      row
-	seed     uint64
-	warm     *warm
-	place    place
-	dir      string // exists
-	sockets  string // folder with a short path
-	launcher *swarm.Launcher
-	boot     swarm.Boot
-	peers    []*peer
+	*bench
+	row   row
+	seed  uint64
+	dir   string // exists
+	crew  *crew.Crew
+	peers []*peer
 }
 
-// run trains the row, and returns its results when all its processes have ended.
-func (s *swarmRun) run(ctx context.Context, hurry <-chan struct{}) (Trial, error) {
-	s.launcher = swarm.NewLauncher()
-	defer s.launcher.Close()
-	err := s.train(ctx)
-	s.stop(hurry)
+// train trains a row in a seed, and returns its results when all its processes have ended.
+func (b *bench) train(ctx context.Context, r row, seed uint64) (_ Trial, err error) {
+	s := &swarmRun{bench: b, row: r, seed: seed}
+	if s.dir, err = folder(b.runs, r, seed); err != nil {
+		return Trial{}, err
+	}
+	if s.crew, err = crew.New(b.cfg.Setting, b.testbed); err != nil {
+		return Trial{}, err
+	}
+	defer s.crew.Close()
+	err = s.run(ctx)
+	s.crew.Stop()
 	if err != nil {
 		return Trial{}, err
 	}
 	return s.result()
 }
 
-func (s *swarmRun) train(ctx context.Context) error {
+func (s *swarmRun) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 4*s.row.span(s.cfg)+settleTime, errLate)
 	defer cancel()
 	if err := s.start(ctx); err != nil {
@@ -65,25 +67,22 @@ func (s *swarmRun) train(ctx context.Context) error {
 
 // start starts the bootstrap node and the peers, which learn nothing of each other but its
 // addresses.
-func (s *swarmRun) start(ctx context.Context) (err error) {
-	start := func(site int) func(name string, args ...string) (*swarm.Process, error) {
-		return func(name string, args ...string) (*swarm.Process, error) {
-			return s.launcher.StartCommand(s.place.command(site, s.cfg.Executable, args...), s.dir, name)
-		}
-	}
-	if s.boot, err = swarm.StartBoot(ctx, s.dir, start(0), s.place.listen(0)...); err != nil {
+func (s *swarmRun) start(ctx context.Context) error {
+	boot, err := s.crew.StartBoot(ctx, 0, s.dir, s.crew.Listen(0)...)
+	if err != nil {
 		return err
 	}
 	name := swarm.RunName("bench")
-	for n := range s.cfg.Peers {
-		p := &peer{
-			n: n + 1, events: filepath.Join(s.dir, peerName(n+1)+".events"),
-			api: "unix:" + filepath.Join(s.sockets, strconv.Itoa(n+1)),
-		}
-		if err := s.warm.prepare(filepath.Join(s.dir, peerName(p.n))); err != nil {
+	for i := range s.cfg.Peers {
+		p := &peer{Peer: s.crew.NewPeer(i+1, s.dir, fmt.Sprintf("peer-%d", i+1))}
+		if err := s.warm.prepare(p.Data); err != nil {
 			return err
 		}
-		if p.proc, err = start(p.n)(peerName(p.n), s.args(name, p)...); err != nil {
+		args := append([]string{
+			"--preset", "lan", "--log-level", "info", "--init", s.warm.path(warmModel),
+			"--step-time", s.row.stepTime(s.cfg, i).String(),
+		}, s.row.args(s.cfg, s.seed)...)
+		if err := s.crew.Join(p.Peer, name, boot.Addrs, append(args, s.crew.Listen(i+1)...)...); err != nil {
 			return err
 		}
 		s.peers = append(s.peers, p)
@@ -91,47 +90,17 @@ func (s *swarmRun) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// args are a peer's command line.
-func (s *swarmRun) args(name string, p *peer) []string {
-	c := s.cfg
-	args := []string{
-		"join", "--run", name, "--preset", "lan", "--json", "--log-level", "info", "--events", p.events, "--api", p.api,
-		"--data-dir", filepath.Join(s.dir, peerName(p.n)), "--init", s.warm.path(warmModel), "--step-time",
-		s.row.stepTime(c, p.n-1).String(),
-	}
-	args = append(args, s.place.listen(p.n)...)
-	for _, a := range s.boot.Addrs {
-		args = append(args, "--bootstrap", a)
-	}
-	return append(args, s.row.args(c, s.seed)...)
-}
-
 // args are the run's settings, of a row in a seed.
 func (r row) args(c Config, seed uint64) []string {
 	args := []string{
-		"--start-peers", strconv.Itoa(c.Peers), "--rounds", strconv.FormatUint(r.rounds, 10), "--inner-steps",
-		strconv.FormatUint(c.InnerSteps, 10),
-		"--seed", strconv.FormatUint(seed, 10), "--aggregator", "mean", "--mode", r.mode, "--held-out",
-		strconv.Itoa(heldOut),
+		"--start-peers", fmt.Sprint(c.Peers), "--rounds", fmt.Sprint(r.rounds), "--inner-steps",
+		fmt.Sprint(c.InnerSteps), "--seed", fmt.Sprint(seed), "--aggregator", "mean", "--mode", r.mode,
+		"--held-out", fmt.Sprint(heldOut), "--model", c.model(),
 	}
-	m := c.Model.WithDefaults()
-	args = append(args, "--model", fmt.Sprintf("layers=%d,width=%d,heads=%d,context=%d,batch=%d", m.Layers, m.Width,
-		m.Heads, m.Context, m.Batch))
 	for _, d := range c.Data {
 		args = append(args, "--data", d)
 	}
 	return append(args, r.settings...)
-}
-
-func (s *swarmRun) stop(hurry <-chan struct{}) {
-	var running []*swarm.Process
-	for _, p := range s.peers {
-		running = append(running, p.proc)
-	}
-	if s.boot.Process != nil {
-		running = append(running, s.boot.Process)
-	}
-	swarm.StopAll(running, hurry)
 }
 
 // result sums up the processes, which have ended.
@@ -142,7 +111,7 @@ func (s *swarmRun) result() (Trial, error) {
 	for i, p := range s.peers {
 		var err error
 		reports[i], err = p.report()
-		errs = append(errs, err, p.readEvents())
+		errs = append(errs, err, p.measure())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return r, err
@@ -156,7 +125,6 @@ func (s *swarmRun) result() (Trial, error) {
 	for i, p := range s.peers {
 		q := reports[i]
 		r.Identical = r.Identical && q.StateRoot == reports[0].StateRoot
-		r.Parameters = q.Parameters
 		r.Peers = append(r.Peers, PeerRun{
 			Sent: float64(q.BytesSent) - at(p.sent, begun), Peak: busiest(p.sent, begun, window), Tokens: q.Tokens,
 			Training: q.Training, Stall: q.Stall,
@@ -165,7 +133,10 @@ func (s *swarmRun) result() (Trial, error) {
 	if !r.Identical {
 		return r, fmt.Errorf("the peers hold different models; logs are in %s", s.dir)
 	}
-	return r, removeData(s.dir, s.cfg.Peers)
+	for _, p := range s.peers {
+		errs = append(errs, os.RemoveAll(p.Data))
+	}
+	return r, errors.Join(errs...)
 }
 
 // window is the time over which peak bandwidth is measured: half of the time between two fragments'

@@ -22,9 +22,7 @@ const (
 )
 
 // Kinds lists them all.
-func Kinds() []Kind {
-	return []Kind{Public, FullCone, PortRestricted, DoubleNAT, Symmetric, NoUDP}
-}
+var Kinds = lab.Names[Kind]{Public, FullCone, PortRestricted, DoubleNAT, Symmetric, NoUDP}
 
 // Site is a place on the internet, with one public address.
 type Site struct {
@@ -78,8 +76,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("%d hosts: at most %d", len(c.Hosts), MaxSites))
 	}
 	for i, s := range c.Sites {
-		if !slices.Contains(Kinds(), s.Kind) {
-			errs = append(errs, fmt.Errorf("site %d is %q: allowed: %v", i, s.Kind, Kinds()))
+		if !slices.Contains(Kinds, s.Kind) {
+			errs = append(errs, fmt.Errorf("site %d is %q: allowed: %v", i, s.Kind, Kinds))
 		}
 		if s.LAN < 0 || s.LAN > maxLAN {
 			errs = append(errs, fmt.Errorf("site %d has LAN %d: from 1 to %d", i, s.LAN, maxLAN))

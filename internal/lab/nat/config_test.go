@@ -15,7 +15,7 @@ func TestValidateReportsAllFaults(t *testing.T) {
 		Link:  lab.Link{Delay: -time.Second},
 	}.Validate()
 	for _, want := range []string{
-		`site 1 is "moat": allowed: [public full-cone`, "site 2 has LAN 255",
+		`site 1 is "moat": allowed: public,full-cone`, "site 2 has LAN 255",
 		"site 0 is public and has two hosts", "host 2 is at site 3: there are 3", "delay -1s",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -32,7 +32,7 @@ func TestValidateReportsAllFaults(t *testing.T) {
 
 // TestRulesAreWhole: no word of the frame is left where something should stand.
 func TestRulesAreWhole(t *testing.T) {
-	for _, k := range Kinds() {
+	for _, k := range Kinds {
 		text := rules(k, "dev7")
 		for _, word := range []string{"OUTER", "INWARDS", "LEAVING", "MASQUERADE"} {
 			if strings.Contains(text, word) {

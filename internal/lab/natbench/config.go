@@ -3,7 +3,6 @@ package natbench
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -11,39 +10,29 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/builtin"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/nat"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // Config says what to measure.
 type Config struct {
-	Executable string     // this program
-	Kinds      []nat.Kind // whose pairs are measured, each once
-	Size       uint64     // bytes of the four peers' vector as float32; 0: pairs only
-	Rate       int64      // of every link, bits a second each way; 0: no limit
-	Delay      time.Duration
-	Preset     string        // timing of the peers
-	Limit      time.Duration // for a pair to connect; a slot of the four has four times that
-
-	Dir string    // for data directories, events and logs; exists
-	Out io.Writer // progress and tables
+	crew.Setting
+	Kinds  lab.Names[nat.Kind] // whose pairs are measured, each once
+	Size   uint64              // bytes of the four peers' vector as float32; 0: pairs only
+	Rate   sources.Rate        // of every link, each way; 0: no limit
+	Delay  time.Duration
+	Preset string        // timing of the peers
+	Limit  time.Duration // for a pair to connect; a slot of the four has four times that
 }
 
 // Default has the values of flags that are not given. The delay is one way between two hosts with a
 // public address.
 func Default() Config {
 	return Config{
-		Kinds: nat.Kinds(), Size: 32 << 20, Rate: 100_000_000, Delay: 20 * time.Millisecond,
+		Kinds: slices.Clone(nat.Kinds), Size: 32 << 20, Rate: 100_000_000, Delay: 20 * time.Millisecond,
 		Preset: p2pdiloco.PresetWAN, Limit: time.Minute,
 	}
-}
-
-// Quick is a Default in a few minutes.
-func Quick() Config {
-	c := Default()
-	c.Kinds = []nat.Kind{nat.Public, nat.PortRestricted, nat.Symmetric, nat.NoUDP}
-	c.Size, c.Preset, c.Limit = 4<<20, p2pdiloco.PresetLAN, 30*time.Second
-	return c
 }
 
 const (
@@ -55,54 +44,18 @@ const (
 
 // Validate returns all faults of c in one error.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(flag string, value any, format string, args ...any) {
-		errs = append(errs, sources.Faultf(flag, value, format, args...))
-	}
+	var f sources.Faults
 	for i, k := range c.Kinds {
-		if !slices.Contains(nat.Kinds(), k) || slices.Contains(c.Kinds[:i], k) {
-			bad("kinds", k, "allowed: each once of %s", Join(nat.Kinds()))
-		}
+		f.Add(!slices.Contains(nat.Kinds, k) || slices.Contains(c.Kinds[:i], k), "kinds", k,
+			"allowed: each once of %v", nat.Kinds)
 	}
-	if c.Size != 0 && (c.Size < minSize || c.Size > maxSize) {
-		bad("size", c.Size, "allowed: 1MiB to 1GiB")
-	}
-	if c.Delay < 0 || c.Delay > time.Second {
-		bad("delay", c.Delay, "allowed: 0 to 1s")
-	}
-	if c.Limit < minLimit || c.Limit > maxLimit {
-		bad("limit", c.Limit, "allowed: %v to %v", minLimit, maxLimit)
-	}
-	if c.Preset != p2pdiloco.PresetLAN && c.Preset != p2pdiloco.PresetWAN {
-		bad("preset", c.Preset, "allowed: %s, %s", p2pdiloco.PresetLAN, p2pdiloco.PresetWAN)
-	}
-	return errors.Join(errs...)
+	f.Add(c.Size != 0 && (c.Size < minSize || c.Size > maxSize), "size", c.Size, "allowed: 1MiB to 1GiB")
+	f.Add(c.Delay < 0 || c.Delay > time.Second, "delay", c.Delay, "allowed: 0 to 1s")
+	f.Add(c.Limit < minLimit || c.Limit > maxLimit, "limit", c.Limit, "allowed: %v to %v", minLimit, maxLimit)
+	presets := []string{p2pdiloco.PresetLAN, p2pdiloco.PresetWAN}
+	f.Add(!slices.Contains(presets, c.Preset), "preset", c.Preset, "allowed: %s", strings.Join(presets, ", "))
+	return errors.Join(f...)
 }
-
-// Join writes kinds as ParseKinds reads them.
-func Join(kinds []nat.Kind) string {
-	var names []string
-	for _, k := range kinds {
-		names = append(names, string(k))
-	}
-	return strings.Join(names, ",")
-}
-
-// ParseKinds reads a list of kinds; Validate refuses unknown ones.
-func ParseKinds(text string) (kinds []nat.Kind) {
-	for name := range strings.SplitSeq(text, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			kinds = append(kinds, nat.Kind(name))
-		}
-	}
-	return kinds
-}
-
-// link is every site's: a packet crosses two.
-func (c Config) link() lab.Link { return lab.Link{Rate: c.Rate, Delay: c.Delay / 2} }
-
-// tiny is the model of a pair: a slot is mostly agreement.
-const tiny = "layers=1,width=16,heads=2,context=8,batch=2"
 
 // model is the smallest model of one layer with a vector of at least so many bytes; its training
 // takes little time.

@@ -2,13 +2,12 @@ package natbench
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/nat"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -30,37 +29,37 @@ var fourSites = []nat.Site{
 	siteSpare: {Kind: nat.PortRestricted, LAN: spareLAN},
 }
 
+// patience is how many times a pair's limit a slot of the four may take.
+const patience = 4
+
 // four is the run of four peers.
 type four struct {
 	*bench
 	result *Four
 	dir    string
-	boots  []*daemon // the bootstrap node, and a second relay
+	boots  []*relay // the bootstrap node, and a second relay
 	peers  []*peer
-	moved  int // index of the peer that moves
 	opened time.Time
 	slot   uint64
 	sent   uint64 // by all, when the slot was opened
-	name   string // of the run
-	gate   string // file with the newest slot to train for
+	run    string // its name
 }
 
 // four lets four peers train: two behind different routers, one behind a symmetric one and one with
 // a public address. It starts the slots one by one, and disturbs each in another way.
 func (b *bench) four(ctx context.Context) (*Four, error) {
-	f := &four{
-		bench: b, result: &Four{}, dir: filepath.Join(b.cfg.Dir, "four"), name: swarm.RunName("nat"),
-		moved: siteHome - sitePublic,
-	}
-	f.gate = filepath.Join(f.dir, "gate")
+	f := &four{bench: b, result: &Four{}, dir: filepath.Join(b.cfg.Dir, "four"), run: swarm.RunName("nat")}
 	err := b.in(ctx, fourSites, func() error {
 		if err := f.open(ctx); err != nil {
 			return err
 		}
 		for _, s := range f.steps() {
-			step, err := f.run(ctx, s)
+			step, err := f.take(ctx, s)
 			if ctx.Err() != nil {
 				return ctx.Err()
+			}
+			if err != nil {
+				step.Error = err.Error()
 			}
 			f.result.Steps = append(f.result.Steps, step)
 			f.note("%s", step)
@@ -78,28 +77,22 @@ func (b *bench) four(ctx context.Context) (*Four, error) {
 
 // open starts two relaying nodes and the four.
 func (f *four) open(ctx context.Context) error {
-	if err := os.MkdirAll(f.dir, 0o755); err != nil {
-		return err
+	for _, host := range []int{siteBoot, siteRelay} {
+		r, err := f.startRelay(ctx, host, filepath.Join(f.dir, fmt.Sprintf("bootstrap-%d", host+1)), f.run)
+		if err != nil {
+			return err
+		}
+		f.boots = append(f.boots, r)
 	}
 	if err := f.let(0); err != nil {
 		return err
 	}
-	for _, host := range []int{siteBoot, siteRelay} {
-		d, err := f.startDaemon(ctx, host, filepath.Join(f.dir, fmt.Sprintf("bootstrap-%d", host+1)), f.name)
-		if err != nil {
-			return err
-		}
-		f.boots = append(f.boots, d)
-	}
 	sizes, parameters := model(f.cfg.Size)
 	f.result.Parameters = parameters
-	run := []string{
-		"--run", f.name, "--start-peers", "4", "--rounds", "10000", "--checkpoint-every", "100", "--model", sizes,
-		"--gate", f.gate,
-	}
 	for host := sitePublic; host <= siteSymmetric; host++ {
-		p, err := f.start(host, f.dir, fmt.Sprintf("peer-%d-%s", host-sitePublic+1, f.world.Kind(host)), f.boots,
-			run...)
+		name := fmt.Sprintf("peer-%d-%s", host-sitePublic+1, f.world.Kind(host))
+		p, err := f.start(host, f.dir, name, f.run, f.boots,
+			"--start-peers", "4", "--checkpoint-every", "100", "--model", sizes, "--gate", f.gate())
 		if err != nil {
 			return err
 		}
@@ -109,53 +102,96 @@ func (f *four) open(ctx context.Context) error {
 	return nil
 }
 
+// gate is the file with the newest slot to train for.
+func (f *four) gate() string { return filepath.Join(f.dir, "gate") }
+
 // let has the peers train for slots up to n.
-func (f *four) let(n uint64) error {
-	next := f.gate + ".next"
-	if err := os.WriteFile(next, []byte(strconv.FormatUint(n, 10)+"\n"), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(next, f.gate)
-}
+func (f *four) let(n uint64) error { return crew.OpenGate(f.gate(), n) }
 
-// look asks all peers for their status, and returns an error if one has ended.
-func (f *four) look(ctx context.Context) error {
-	var errs []error
-	for _, p := range f.peers {
-		p.ask(ctx)
-		errs = append(errs, p.read(), p.failed())
-	}
-	return errors.Join(errs...)
-}
-
-// await looks until done returns true. It fails when the time is over.
+// await follows the peers until done returns true. It fails when the time is over.
 func (f *four) await(ctx context.Context, within time.Duration, what string, done func() bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%s: not within %v", what, within))
 	defer cancel()
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for {
-		if err := f.look(ctx); err != nil {
-			return err
-		}
-		if done() {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return await(ctx, f.peers, done)
 }
 
-// ways are how the four reach each other now.
-func (f *four) ways() (all []Pair) {
-	for i, a := range f.peers {
-		for _, b := range f.peers[i+1:] {
-			w, ok := wayBetween(a, b)
-			all = append(all, Pair{A: a.kind, B: b.kind, Connected: ok, Last: Way{Name: w.Way, Transport: w.Transport}})
+// take lets a slot begin and watches it. It returns an error if the slot does not end.
+func (f *four) take(ctx context.Context, s step) (r Step, err error) {
+	f.slot++
+	r = Step{What: s.what, Slot: f.slot}
+	if s.before != nil {
+		if err := s.before(ctx); err != nil {
+			return r, err
 		}
 	}
-	return all
+	f.opened, f.sent = time.Now(), f.total()
+	if err := f.let(f.slot); err != nil {
+		return r, err
+	}
+	limit := patience * f.cfg.Limit
+	if s.during != nil {
+		if err := f.await(ctx, limit, "a quarter of the slot's bytes", f.midway); err != nil {
+			return r, err
+		}
+		if r.Note, err = s.during(ctx); err != nil {
+			return r, err
+		}
+	}
+	err = f.await(ctx, limit, fmt.Sprintf("slot %d at all peers", f.slot),
+		func() bool { return f.holding(f.slot) == len(f.peers) })
+	f.measure(&r)
+	if err == nil && !r.Equal {
+		err = fmt.Errorf("the state roots after slot %d differ", f.slot)
+	}
+	if err == nil && s.after != nil {
+		err = s.after(ctx)
+	}
+	return r, err
+}
+
+// total is the number of bytes that all peers have sent.
+func (f *four) total() (n uint64) {
+	for _, p := range f.peers {
+		n += p.status.Sent
+	}
+	return n
+}
+
+// midway says whether a quarter of a slot's bytes was sent, or the slot is over.
+func (f *four) midway() bool {
+	n := uint64(len(f.peers))
+	slot := 2 * (n - 1) * 4 * f.result.Parameters // bytes: each sends 2(N-1)/N of the vector
+	return f.total() > f.sent+slot/4 || f.holding(f.slot) > 0
+}
+
+// holding is how many peers have a slot's state, or a later one's.
+func (f *four) holding(slot uint64) (n int) {
+	for _, p := range f.peers {
+		if p.last >= slot {
+			n++
+		}
+	}
+	return n
+}
+
+// measure takes in what the peers' events say of the slot.
+func (f *four) measure(r *Step) {
+	var roots []string
+	var times []time.Time
+	for _, p := range f.peers {
+		if h := p.slots[r.Slot]; h.root != "" {
+			roots, times = append(roots, h.root), append(times, h.at)
+			r.Contributors = max(r.Contributors, h.contributors)
+		}
+	}
+	if len(roots) == 0 {
+		return
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	r.First = since(f.opened, times[0])
+	if f.holding(r.Slot) == len(f.peers) {
+		r.All = since(f.opened, times[len(times)-1])
+	}
+	slices.Sort(roots)
+	r.Equal = roots[0] == roots[len(roots)-1]
 }

@@ -4,7 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/nat"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // said is what both peers of a pair have said at a second.
@@ -14,25 +18,33 @@ type said struct {
 	slot   bool   // both have applied slot 1
 }
 
+var ids = [2]p2pdiloco.PeerID{"a", "b"}
+
+func fakePeer(id p2pdiloco.PeerID) *peer {
+	return &peer{Peer: &crew.Peer{ID: id.String()}, slots: map[uint64]held{}}
+}
+
 // follow has a pair observed until it is done, and says at which second that was; -1: never.
 func follow(p *Pair, began time.Time, all []said) (done int) {
-	two := [2]*peer{{id: "a", slots: map[uint64]held{}}, {id: "b", slots: map[uint64]held{}}}
-	var ways [2]path
+	two := [2]*peer{fakePeer("a"), fakePeer("b")}
+	var ways [2]p2p.Path
 	for _, s := range all {
 		now := began.Add(time.Duration(s.second) * time.Second)
 		for i, way := range []string{s.a, s.b} {
 			if ways[i].Way != way {
-				ways[i] = path{Way: way, Since: now}
+				ways[i] = p2p.Path{Way: way, Since: now}
 			}
-			two[i].seen.Members = []memberPath{{"x", &path{Way: "direct"}}, {two[i].id, nil}, {two[1-i].id, nil}}
+			two[i].status.Members = []p2pdiloco.MemberStatus{
+				{Peer: "x", Path: &p2p.Path{Way: "direct"}}, {Peer: ids[i]}, {Peer: ids[1-i]},
+			}
 			if way != "" {
-				two[i].seen.Members[2].Path = &ways[i]
+				two[i].status.Members[2].Path = &ways[i]
 			}
 			if s.slot && two[i].slots[1].root == "" {
 				two[i].slots[1] = held{root: "r", at: now}
 			}
 		}
-		if p.observe(two, began, now, time.Minute) {
+		if p.observe(two[0], two[1], began, now, time.Minute) {
 			return s.second
 		}
 	}
@@ -70,11 +82,6 @@ func TestPairIsObserved(t *testing.T) {
 			Pair{Connected: true, First: Way{"relayed", "", 2}, Last: Way{"relayed", "", 2}, Slot: 2},
 			18,
 		},
-		"a status without ways": {
-			[]said{{4, "", "", false}, {7, "", "", true}, {23, "", "", true}},
-			Pair{Connected: true, First: Way{"connected", "", 7}, Last: Way{"connected", "", 7}, Slot: 7},
-			23,
-		},
 		"never": {
 			[]said{{30, "direct", "", false}, {61, "", "", false}},
 			Pair{},
@@ -96,10 +103,11 @@ func TestPairIsObserved(t *testing.T) {
 }
 
 func TestPairTellsDifferentRoots(t *testing.T) {
-	two := [2]*peer{{slots: map[uint64]held{1: {root: "r"}}}, {slots: map[uint64]held{1: {root: "s"}}}}
+	one, other := fakePeer("a"), fakePeer("b")
+	one.slots[1], other.slots[1] = held{root: "r"}, held{root: "s"}
 	p := Pair{A: nat.Public, B: nat.Public}
-	if done := p.observe(two, time.Unix(0, 0), time.Unix(1, 0), time.Minute); !done || p.Error == "" || p.Slot != 0 ||
-		(Result{Pairs: []Pair{p}}).OK() {
+	done := p.observe(one, other, time.Unix(0, 0), time.Unix(1, 0), time.Minute)
+	if !done || p.Error == "" || p.Slot != 0 || (Result{Pairs: []Pair{p}}).OK() {
 		t.Errorf("%v, %+v", done, p)
 	}
 }
@@ -107,19 +115,17 @@ func TestPairTellsDifferentRoots(t *testing.T) {
 // TestEventsOfASlot: peers that applied it and peers that fetched it hold it; contributors are
 // counted.
 func TestEventsOfASlot(t *testing.T) {
-	p := &peer{slots: make(map[uint64]held)}
+	p := fakePeer("me")
 	at := time.Unix(5, 0)
-	for _, e := range []event{
-		{Event: "peer.started", PeerID: "me"},
+	for _, e := range []eventlog.Line{
 		{Event: "slot.committed", Slot: 3, Contributors: []byte(`["a","b","c"]`)},
 		{Event: "slot.applied", Slot: 3, StateRoot: "r3", Time: at},
 		{Event: "state.synced", Slot: 5, StateRoot: "r5", Time: at},
 		{Event: "trainer.stats", Slot: 9},
 	} {
-		p.note(e)
+		p.observe(e)
 	}
-	if p.id != "me" || p.last != 5 || p.slots[3] != (held{"r3", at, true, 3}) ||
-		p.slots[5] != (held{"r5", at, false, 0}) {
+	if p.last != 5 || p.slots[3] != (held{"r3", at, 3}) || p.slots[5] != (held{"r5", at, 0}) || len(p.slots) != 2 {
 		t.Errorf("%+v", p)
 	}
 }

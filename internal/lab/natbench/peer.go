@@ -3,114 +3,88 @@ package natbench
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/nat"
-	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
-const askTimeout = 2 * time.Second
+// poll is how often peers are asked for their status.
+const poll = 100 * time.Millisecond
 
 // peer is a `join` on a host of the world.
 type peer struct {
+	*crew.Peer
 	host   int
 	kind   nat.Kind
-	proc   *swarm.Process
-	api    api.Address
-	follow *eventlog.Follower
-
-	id    string
-	slots map[uint64]held // by slot
-	last  uint64          // newest slot applied or fetched
-	seen  statusDocument  // the newest that it gave
+	slots  map[uint64]held
+	last   uint64           // newest slot applied or fetched
+	status p2pdiloco.Status // the newest that it gave
 }
 
 // held is what a peer's events say about a slot.
 type held struct {
 	root         string
 	at           time.Time
-	applied      bool // by itself; else its state was fetched from others
 	contributors int
 }
 
-// statusDocument has the parts of a peer's status that are read here.
-type statusDocument struct {
-	Phase   p2pdiloco.Phase `json:"phase"`
-	Sent    uint64          `json:"bytes_sent"`
-	Members []memberPath    `json:"members"`
-}
-
-type memberPath struct {
-	Peer string `json:"peer"`
-	Path *path  `json:"path"` // nil: it is not reached, or the peer itself
-}
-
-// path is how a member is reached.
-type path struct {
-	Way       string    `json:"way"`
-	Transport string    `json:"transport"`
-	Relay     string    `json:"relay"`
-	Since     time.Time `json:"since"`
-}
-
-// ask reads the peer's status. A peer that starts or has ended has none.
-func (p *peer) ask(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	var s statusDocument
-	if _, err := api.Get(ctx, p.api, "", &s); err == nil {
-		p.seen = s
+// start starts a peer on a host, with its files in dir.
+func (b *bench) start(host int, dir, name, run string, boots []*relay, args ...string) (*peer, error) {
+	p := &peer{
+		Peer: b.crew.NewPeer(host, dir, name), host: host, kind: b.world.Kind(host), slots: make(map[uint64]held),
 	}
+	var addrs []string
+	for _, r := range boots {
+		addrs = append(addrs, r.Addrs...)
+	}
+	return p, b.crew.Join(p.Peer, run, addrs, append([]string{
+		"--preset", b.cfg.Preset, "--log-level", "info", "--inner-steps", "1", "--aggregator", "mean",
+		"--outer-lr", "0.7", "--momentum", "0", "--held-out", "1", "--rounds", "10000", "--data", b.text,
+	}, args...)...)
 }
 
-// way is how it reaches another peer; ok is false if it does not.
-func (p *peer) way(to *peer) (w path, ok bool) {
-	for _, m := range p.seen.Members {
-		if to.id != "" && m.Peer == to.id && m.Path != nil {
-			return *m.Path, true
+// await follows peers until done returns true, one of them ends, or ctx does.
+func await(ctx context.Context, peers []*peer, done func() bool) error {
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		for _, p := range peers {
+			if s, _, err := p.Ask(ctx); err == nil {
+				p.status = s
+			}
+			if err := p.Read(p.observe); err != nil {
+				return err
+			}
+			if err := p.Failure(); err != nil {
+				return err
+			}
+		}
+		if done() {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
-	return w, false
 }
 
-// event has the parts of a line of a peer's events that are read here.
-type event struct {
-	Time         time.Time       `json:"time"`
-	Event        string          `json:"event"`
-	PeerID       string          `json:"peer_id"`
-	Slot         uint64          `json:"slot"`
-	StateRoot    string          `json:"state_root"`
-	Contributors json.RawMessage `json:"contributors"`
-}
-
-// read takes the events since the last call.
-func (p *peer) read() error {
-	return p.follow.Next(func(line []byte) {
-		var e event
-		if json.Unmarshal(line, &e) == nil {
-			p.note(e)
-		}
-	})
-}
-
-func (p *peer) note(e event) {
+func (p *peer) observe(e eventlog.Line) {
 	h := p.slots[e.Slot]
 	switch e.Event {
-	case "peer.started":
-		p.id = e.PeerID
-		return
 	case "slot.committed":
 		var who []string
 		if json.Unmarshal(e.Contributors, &who) == nil {
 			h.contributors = len(who)
 		}
 	case "slot.applied", "state.synced":
-		h.root, h.at, h.applied = e.StateRoot, e.Time, e.Event == "slot.applied"
+		h.root, h.at = e.StateRoot, e.Time
 		p.last = max(p.last, e.Slot)
 	default:
 		return
@@ -118,35 +92,41 @@ func (p *peer) note(e event) {
 	p.slots[e.Slot] = h
 }
 
-// failed returns an error if a peer that should run has ended.
-func (p *peer) failed() error {
-	if code, ended := p.proc.Exit(); ended {
-		return fmt.Errorf("the %s peer ended with exit status %d; the end of its log:\n%s", p.kind, code,
-			swarm.Tail(p.proc.Log))
-	}
-	return nil
-}
-
-// start starts a peer on a host, in a folder of its own.
-func (b *bench) start(host int, dir, name string, boots []*daemon, args ...string) (*peer, error) {
-	events, data := filepath.Join(dir, name+".events"), filepath.Join(dir, name)
-	socket := "unix:" + filepath.Join(b.sockets, fmt.Sprintf("%d.sock", b.sequence()))
-	p := &peer{host: host, kind: b.world.Kind(host), follow: eventlog.Follow(events), slots: make(map[uint64]held)}
-	var err error
-	if p.api, err = api.ParseAddress(socket); err != nil {
-		return nil, err
-	}
-	args = append([]string{
-		"join", "--preset", b.cfg.Preset, "--json", "--log-level", "info", "--events", events, "--data-dir", data,
-		"--api", socket,
-		"--inner-steps", "1", "--aggregator", "mean", "--outer-lr", "0.7", "--momentum", "0", "--held-out", "1",
-		"--data", b.text,
-	}, args...)
-	for _, d := range boots {
-		for _, a := range d.Addrs {
-			args = append(args, "--bootstrap", a)
+// way is how it reaches another peer; ok is false if it does not.
+func (p *peer) way(to *peer) (w p2p.Path, ok bool) {
+	for _, m := range p.status.Members {
+		if m.Peer.String() == to.ID && m.Path != nil {
+			return *m.Path, true
 		}
 	}
-	p.proc, err = b.launch(host, dir, name, args...)
-	return p, err
+	return w, false
+}
+
+// wayBetween is how two peers reach each other, if both do, and since when. If the two sides
+// differ, the one that is not direct counts, because that side's traffic takes it.
+func wayBetween(a, b *peer) (p2p.Path, bool) {
+	w, ok := a.way(b)
+	v, too := b.way(a)
+	if !ok || !too {
+		return p2p.Path{}, false
+	}
+	both := later(w.Since, v.Since)
+	if slices.Index(ranks, v.Way) > slices.Index(ranks, w.Way) {
+		w = v
+	}
+	w.Since = both
+	return w, true
+}
+
+// ranks orders ways, those that no other node carries first.
+var ranks = []string{p2p.WayDirect, p2p.WayPunched, p2p.WayRelayed}
+
+// direct says whether no other node carries what a way carries.
+func direct(way string) bool { return way == p2p.WayDirect || way == p2p.WayPunched }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

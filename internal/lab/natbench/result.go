@@ -31,8 +31,7 @@ type Pair struct {
 
 // Way is how a peer is reached, and since when.
 type Way struct {
-	// direct, punched, relayed; connected if the status does not say how
-	Name      string  `json:"way"`
+	Name      string  `json:"way"` // direct, punched or relayed
 	Transport string  `json:"transport,omitempty"`
 	Seconds   float64 `json:"seconds"` // since both peers were started
 }
@@ -76,4 +75,5 @@ func (r Result) OK() bool {
 	return r.Four.Error == ""
 }
 
+// since is the seconds between two times.
 func since(began, at time.Time) float64 { return at.Sub(began).Seconds() }

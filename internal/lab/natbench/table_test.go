@@ -104,9 +104,9 @@ func TestWriteKeepsWhatStandsAround(t *testing.T) {
 func TestASlotIsMeasured(t *testing.T) {
 	opened := time.Unix(100, 0)
 	peers := []*peer{
-		{last: 4, slots: map[uint64]held{4: {"r", opened.Add(3 * time.Second), true, 3}}},
-		{last: 5, slots: map[uint64]held{4: {"r", opened.Add(7 * time.Second), true, 4}}},
-		{last: 5, slots: map[uint64]held{5: {"later", opened, false, 0}}}, // fetched a later one
+		{last: 4, slots: map[uint64]held{4: {"r", opened.Add(3 * time.Second), 3}}},
+		{last: 5, slots: map[uint64]held{4: {"r", opened.Add(7 * time.Second), 4}}},
+		{last: 5, slots: map[uint64]held{5: {"later", opened, 0}}}, // fetched a later one
 	}
 	f := &four{opened: opened, peers: peers}
 	got := Step{Slot: 4}

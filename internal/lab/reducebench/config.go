@@ -2,7 +2,6 @@ package reducebench
 
 import (
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -17,22 +17,19 @@ import (
 // Config says what to measure and where.
 type Config struct {
 	Case
+	crew.Setting
 	Iters   int    // measured rounds, after two that are not
 	Against string // "" or MPI
 	// whether each peer is in a network namespace of its own, behind a link
 	Namespaces bool
-	Rate       int64         // of that link, bits a second each way; 0: no limit
+	Rate       sources.Rate  // of that link, each way; 0: no limit
 	Delay      time.Duration // one way between two peers
-
-	Executable string // this program
-	Dir        string // for logs; exists
-	Profile    string // folder for a CPU profile of each peer's measured rounds; empty: none
-	Out        io.Writer
+	Profile    string        // folder for a CPU profile of each peer's measured rounds; empty: none
 }
 
 // links are those between the peers.
 func (c Config) links() bench.Links {
-	return bench.Links{Namespaces: c.Namespaces, Rate: c.Rate, Delay: c.Delay}
+	return bench.Links{Namespaces: c.Namespaces, Rate: int64(c.Rate), Delay: c.Delay}
 }
 
 // Case is one way to reduce.
@@ -75,51 +72,29 @@ const (
 
 // Validate returns all faults of c in one error.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(flag string, value any, format string, args ...any) {
-		errs = append(errs, sources.Faultf(flag, value, format, args...))
-	}
+	var f sources.Faults
 	oneOf := func(flag, value string, allowed []string) {
-		if !slices.Contains(allowed, value) {
-			bad(flag, value, "allowed: %s", strings.Join(allowed, ", "))
-		}
+		f.Add(!slices.Contains(allowed, value), flag, value, "allowed: %s", strings.Join(allowed, ", "))
 	}
-	if c.Peers < 2 || c.Peers > maxPeers {
-		bad("peers", c.Peers, "allowed: 2 to %d", maxPeers)
-	}
-	if c.Elements < 1 || c.Elements > maxElements {
-		bad("elements", c.Elements, "allowed: 1 to %d", maxElements)
-	}
-	if c.Iters < 1 || c.Iters > maxIters {
-		bad("iters", c.Iters, "allowed: 1 to %d", maxIters)
-	}
+	f.Add(c.Peers < 2 || c.Peers > maxPeers, "peers", c.Peers, "allowed: 2 to %d", maxPeers)
+	f.Add(c.Elements < 1 || c.Elements > maxElements, "elements", c.Elements, "allowed: 1 to %d", maxElements)
+	f.Add(c.Iters < 1 || c.Iters > maxIters, "iters", c.Iters, "allowed: 1 to %d", maxIters)
 	oneOf("schedule", c.Schedule, Schedules)
 	oneOf("aggregator", c.Aggregator, aggregators())
 	oneOf("codec", c.Codec, codec.Names())
 	oneOf("security", c.Security, Securities)
 	oneOf("transport", c.Transport, Transports)
-	if c.Against != "" {
-		oneOf("against", c.Against, []string{MPI})
+	f.Add(c.Against != "" && c.Against != MPI, "against", c.Against, "allowed: "+MPI)
+	f.Add(c.Against != "" && c.Namespaces, "against", c.Against, "it runs on loopback only: leave --netns out")
+	const links = "it is of links that only --netns has"
+	f.Add(c.Rate > 0 && !c.Namespaces, "rate", c.Rate, links)
+	f.Add(c.Delay > 0 && !c.Namespaces, "delay", c.Delay, links)
+	f.Add(c.Delay < 0 || c.Delay > time.Second, "delay", c.Delay, "allowed: 0 to 1s")
+	if len(f) == 0 {
+		err := c.params().Validate()
+		f.Add(err != nil, "frame", c.Frame, "%v", err)
 	}
-	if c.Rate > 0 && !c.Namespaces {
-		r := sources.Rate(c.Rate)
-		bad("rate", r.String(), "it is of links that only --netns has")
-	}
-	if c.Delay < 0 || c.Delay > time.Second {
-		bad("delay", c.Delay, "allowed: 0 to 1s")
-	}
-	if c.Delay > 0 && !c.Namespaces {
-		bad("delay", c.Delay, "it is of links that only --netns has")
-	}
-	if c.Against != "" && c.Namespaces {
-		bad("against", c.Against, "it runs on loopback only: leave --netns out")
-	}
-	if len(errs) == 0 {
-		if err := c.params().Validate(); err != nil {
-			bad("frame", c.Frame, "%v", err)
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(f...)
 }
 
 func aggregators() (names []string) {

@@ -1,7 +1,6 @@
 package reducebench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +21,6 @@ import (
 const (
 	connectTimeout = time.Minute
 	roundTimeout   = 5 * time.Minute
-	maxOrder       = 1 << 20 // bytes of a line
 )
 
 // peer is one process of the benchmark.
@@ -44,39 +42,22 @@ type peer struct {
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	p := &peer{}
 	defer p.close()
-	lines, replies := bufio.NewReaderSize(io.LimitReader(in, 1<<40), 64<<10), json.NewEncoder(out)
+	orders, answers := json.NewDecoder(in), json.NewEncoder(out)
 	for {
-		line, err := readLine(lines)
+		var o order
+		err := orders.Decode(&o)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return err
-		}
-		var o order
-		if err := json.Unmarshal(line, &o); err != nil {
 			return fmt.Errorf("order: %w", err)
 		}
 		a, err := p.obey(ctx, o)
 		if err != nil {
 			a.Error = err.Error()
 		}
-		if err := replies.Encode(a); err != nil {
+		if err := answers.Encode(a); err != nil {
 			return err
-		}
-	}
-}
-
-// readLine reads a line of at most maxOrder bytes.
-func readLine(r *bufio.Reader) (line []byte, err error) {
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return line, err
-		case len(line) > maxOrder:
-			return nil, fmt.Errorf("order: %w", wire.ErrTooLarge)
 		}
 	}
 }

@@ -1,13 +1,10 @@
 package reducebench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"strings"
 	"testing"
-
-	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // scripted is a contender whose rounds take what a list says.
@@ -50,14 +47,15 @@ func TestAlternate(t *testing.T) {
 	}
 }
 
-func TestOrdersAreBounded(t *testing.T) {
-	long := bufio.NewReader(strings.NewReader(strings.Repeat("x", 4*maxOrder)))
-	if _, err := readLine(long); !errors.Is(err, wire.ErrTooLarge) {
-		t.Errorf("a line without an end: %v", err)
-	}
-	if err := Serve(t.Context(), strings.NewReader("{\"op\":\"dance\"}\n{\"op\":\"end\"}\n"),
-		&strings.Builder{}); err != nil {
+func TestOrdersAreAnswered(t *testing.T) {
+	var answers strings.Builder
+	if err := Serve(t.Context(), strings.NewReader("{\"op\":\"dance\"}\n{\"op\":\"end\"}\n"), &answers); err != nil {
 		t.Error(err)
+	}
+	for _, want := range []string{`order \"dance\" is not known`, "there was no round"} {
+		if !strings.Contains(answers.String(), want) {
+			t.Errorf("the answers do not say %q: %s", want, &answers)
+		}
 	}
 	if err := Serve(t.Context(), strings.NewReader("{\n"), &strings.Builder{}); err == nil {
 		t.Error("half a document is an order")

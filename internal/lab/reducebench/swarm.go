@@ -1,15 +1,16 @@
 package reducebench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
-	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -20,13 +21,13 @@ const HiddenCommand = "bench-allreduce-peer"
 type member struct {
 	proc    *swarm.Process
 	orders  io.WriteCloser
-	answers *bufio.Reader
-	reading *os.File
+	answers *os.File
+	reader  *json.Decoder
 }
 
-// startMember starts one. StopAll ends it, and close frees what is left.
-func startMember(l *swarm.Launcher, p bench.Place, site int, program, dir, name string) (*member, error) {
-	cmd := p.Command(site, program, HiddenCommand)
+// startMember starts one at a site.
+func startMember(c *crew.Crew, site int, dir, name string) (*member, error) {
+	cmd := c.Command(site, HiddenCommand)
 	if cmd.Err != nil {
 		return nil, cmd.Err
 	}
@@ -39,25 +40,19 @@ func startMember(l *swarm.Launcher, p bench.Place, site int, program, dir, name 
 		return nil, errors.Join(err, orders.Close())
 	}
 	cmd.Stdout = w
-	proc, err := l.StartCommand(cmd, dir, name)
+	proc, err := c.Start(cmd, dir, name)
 	_ = w.Close() // the child has its own
 	if err != nil {
 		return nil, errors.Join(err, orders.Close(), r.Close())
 	}
-	return &member{proc, orders, bufio.NewReaderSize(r, 64<<10), r}, nil
+	return &member{proc, orders, r, json.NewDecoder(r)}, nil
 }
-
-func (m *member) tell(o order) error { return json.NewEncoder(m.orders).Encode(o) }
 
 // hear waits for the answer to the last order.
 func (m *member) hear() (a answer, err error) {
-	line, err := readLine(m.answers)
-	if err != nil {
+	if err := m.reader.Decode(&a); err != nil {
 		<-m.proc.Ended
 		return a, fmt.Errorf("a peer's process ended; the end of its log:\n%s", swarm.Tail(m.proc.Log))
-	}
-	if err := json.Unmarshal(line, &a); err != nil {
-		return a, err
 	}
 	if a.Error != "" {
 		return a, errors.New(a.Error)
@@ -65,19 +60,14 @@ func (m *member) hear() (a answer, err error) {
 	return a, nil
 }
 
-func (m *member) close() {
-	_ = m.orders.Close()
-	_ = m.reading.Close()
-}
-
 // swarmOf is a case's peers: a contender.
 type swarmOf struct {
-	cfg      Config
-	name     string
-	launcher *swarm.Launcher
-	members  []*member
-	round    uint64
-	tally    tally
+	cfg     Config
+	name    string
+	crew    *crew.Crew
+	members []*member
+	round   uint64
+	tally   tally
 }
 
 // tally has the results of the rounds so far, beside their times.
@@ -90,8 +80,11 @@ type tally struct {
 }
 
 // openSwarm starts the peers of a case one after the other, each knowing those before it.
-func openSwarm(ctx context.Context, cfg Config, name string, p bench.Place) (s *swarmOf, err error) {
-	s = &swarmOf{cfg: cfg, name: name, launcher: swarm.NewLauncher()}
+func openSwarm(ctx context.Context, cfg Config, name string, t lab.Testbed) (s *swarmOf, err error) {
+	s = &swarmOf{cfg: cfg, name: name}
+	if s.crew, err = crew.New(cfg.Setting, t); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -99,26 +92,26 @@ func openSwarm(ctx context.Context, cfg Config, name string, p bench.Place) (s *
 	}()
 	var ids, addrs []string
 	for i := range cfg.Peers {
-		m, err := startMember(s.launcher, p, i, cfg.Executable, cfg.Dir, fmt.Sprintf("%s-%d", name, i))
+		m, err := startMember(s.crew, i, cfg.Dir, fmt.Sprintf("%s-%d", name, i))
 		if err != nil {
 			return s, err
 		}
 		s.members = append(s.members, m)
 		o := order{
-			Op: opStart, Case: cfg.Case, Index: i, Listen: p.Listen(i, cfg.Transport), Bootstrap: addrs,
+			Op: opStart, Case: cfg.Case, Index: i, Listen: lab.Listen(t, i, cfg.Transport), Bootstrap: addrs,
 			Profile: profilePath(cfg.Profile, name, i),
 		}
-		a, err := s.ask(ctx, m, o)
+		a, err := s.ask(ctx, o, m)
 		if err != nil {
 			return s, err
 		}
-		ids, addrs = append(ids, a.ID), append(addrs, a.Addrs...)
+		ids, addrs = append(ids, a[0].ID), append(addrs, a[0].Addrs...)
 	}
 	return s, s.prepare(ctx, ids)
 }
 
 func (s *swarmOf) prepare(ctx context.Context, ids []string) error {
-	made, err := s.askAll(ctx, order{Op: opPrepare, IDs: ids})
+	made, err := s.ask(ctx, order{Op: opPrepare, IDs: ids}, s.members...)
 	if err != nil {
 		return err
 	}
@@ -128,18 +121,18 @@ func (s *swarmOf) prepare(ctx context.Context, ids []string) error {
 		s.tally.commit = max(s.tally.commit, a.Commit)
 		s.tally.hash += a.Hash / float64(s.cfg.Peers)
 	}
-	_, err = s.askAll(ctx, order{Op: opPlan, Roots: roots})
+	_, err = s.ask(ctx, order{Op: opPlan, Roots: roots}, s.members...)
 	return err
 }
 
 // Round implements contender.
 func (s *swarmOf) Round(ctx context.Context, measured bool) (r sample, err error) {
 	s.round++
-	times, err := s.askAll(ctx, order{Op: opGo, Round: s.round, Measured: measured})
+	times, err := s.ask(ctx, order{Op: opGo, Round: s.round, Measured: measured}, s.members...)
 	if err != nil {
 		return r, err
 	}
-	ends, err := s.askAll(ctx, order{Op: opEnd, Check: s.round == 1})
+	ends, err := s.ask(ctx, order{Op: opEnd, Check: s.round == 1}, s.members...)
 	if err != nil {
 		return r, err
 	}
@@ -160,25 +153,30 @@ func (s *swarmOf) Round(ctx context.Context, measured bool) (r sample, err error
 
 // finish asks for the totals.
 func (s *swarmOf) finish(ctx context.Context) error {
-	all, err := s.askAll(ctx, order{Op: opFinish})
+	all, err := s.ask(ctx, order{Op: opFinish}, s.members...)
 	for _, a := range all {
 		s.tally.peak = max(s.tally.peak, a.Peak)
 	}
 	return err
 }
 
-// askAll gives all peers an order at once and returns their answers.
-func (s *swarmOf) askAll(ctx context.Context, o order) (all []answer, err error) {
+// ask gives peers an order at once and returns their answers. The end of ctx kills all peers, so
+// that nothing waits for them.
+func (s *swarmOf) ask(ctx context.Context, o order, members ...*member) (all []answer, err error) {
 	var errs []error
-	for _, m := range s.members {
-		errs = append(errs, m.tell(o))
+	for _, m := range members {
+		errs = append(errs, json.NewEncoder(m.orders).Encode(o))
 	}
-	stop := s.interruptible(ctx)
+	stop := context.AfterFunc(ctx, func() {
+		for _, m := range s.members {
+			m.proc.Signal(os.Kill)
+		}
+	})
 	defer stop()
-	for i, m := range s.members {
+	for _, m := range members {
 		a, err := m.hear()
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s, peer %d: %s: %w", s.name, i, o.Op, err))
+			errs = append(errs, fmt.Errorf("%s, peer %d: %s: %w", s.name, slices.Index(s.members, m), o.Op, err))
 			break // the others may wait for it
 		}
 		all = append(all, a)
@@ -186,32 +184,10 @@ func (s *swarmOf) askAll(ctx context.Context, o order) (all []answer, err error)
 	return all, errors.Join(append(errs, ctx.Err())...)
 }
 
-func (s *swarmOf) ask(ctx context.Context, m *member, o order) (answer, error) {
-	if err := m.tell(o); err != nil {
-		return answer{}, err
-	}
-	stop := s.interruptible(ctx)
-	defer stop()
-	a, err := m.hear()
-	return a, errors.Join(err, ctx.Err())
-}
-
-// interruptible kills the peers when ctx ends, so that nothing waits for their answers.
-func (s *swarmOf) interruptible(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() {
-		for _, m := range s.members {
-			m.proc.Signal(os.Kill)
-		}
-	})
-}
-
 // Close ends all processes.
 func (s *swarmOf) Close() {
-	var running []*swarm.Process
 	for _, m := range s.members {
-		m.close()
-		running = append(running, m.proc)
+		_, _ = m.orders.Close(), m.answers.Close()
 	}
-	swarm.StopAll(running, nil)
-	s.launcher.Close()
+	s.crew.Close()
 }

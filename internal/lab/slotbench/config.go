@@ -7,19 +7,18 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
 // Config says what to measure and where.
 type Config struct {
+	crew.Setting
 	Peers int
 	Bytes uint64 // of the model, as float32
 	Slots uint64 // that count
 	// round trip between two peers; above 0, each has a network namespace of its own
 	Delay time.Duration
-
-	Executable string // this program
-	Dir        string // for data directories and logs; exists
 }
 
 // Slots that do not count: the first are slower, and the last ends with the run.
@@ -38,19 +37,13 @@ const (
 
 // Validate returns all faults of c in one error.
 func (c Config) Validate() error {
-	var errs []error
-	check := func(ok bool, flag string, value any, why string, args ...any) {
-		if !ok {
-			errs = append(errs,
-				&sources.Fault{Flag: flag, Value: fmt.Sprint(value), Why: fmt.Sprintf(why, args...)})
-		}
-	}
-	check(c.Peers >= minPeers && c.Peers <= maxPeers, "peers", c.Peers, "allowed: %d to %d", minPeers, maxPeers)
-	size := fmt.Sprintf("%dKiB", c.Bytes>>10)
-	check(c.Bytes >= minBytes && c.Bytes <= maxBytes, "size", size, "allowed: 1KiB to 1GiB")
-	check(c.Slots >= 1 && c.Slots <= maxSlots, "slots", c.Slots, "allowed: 1 to %d", maxSlots)
-	check(c.Delay >= 0 && c.Delay <= maxDelay, "delay", c.Delay, "allowed: 0 to %v", maxDelay)
-	return errors.Join(errs...)
+	var f sources.Faults
+	f.Add(c.Peers < minPeers || c.Peers > maxPeers, "peers", c.Peers, "allowed: %d to %d", minPeers, maxPeers)
+	f.Add(c.Bytes < minBytes || c.Bytes > maxBytes, "size", fmt.Sprintf("%dKiB", c.Bytes>>10),
+		"allowed: 1KiB to 1GiB")
+	f.Add(c.Slots < 1 || c.Slots > maxSlots, "slots", c.Slots, "allowed: 1 to %d", maxSlots)
+	f.Add(c.Delay < 0 || c.Delay > maxDelay, "delay", c.Delay, "allowed: 0 to %v", maxDelay)
+	return errors.Join(f...)
 }
 
 // links are those between the peers.

@@ -11,7 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -28,50 +30,44 @@ var errLate = errors.New("it took far too long, and was stopped")
 
 // run is one benchmark under way.
 type run struct {
-	cfg      Config
-	place    bench.Place
-	dir      string
-	launcher *swarm.Launcher
-	boot     swarm.Boot
-	peers    []*swarm.Process
+	cfg     Config
+	testbed lab.Testbed
+	crew    *crew.Crew
+	dir     string
+	peers   []*swarm.Process
 }
 
-// Run measures. hurry ends the waiting for processes that were asked to stop.
-func Run(ctx context.Context, cfg Config, hurry <-chan struct{}) (_ Result, err error) {
+// Run measures.
+func Run(ctx context.Context, cfg Config) (_ Result, err error) {
 	r := &run{cfg: cfg}
 	// data directories of an earlier benchmark belong to another run
 	if r.dir, err = os.MkdirTemp(cfg.Dir, "slot-"); err != nil {
 		return Result{}, err
 	}
-	if r.place, err = bench.Open(ctx, 1+cfg.Peers, cfg.links()); err != nil {
+	if r.testbed, err = bench.Open(ctx, 1+cfg.Peers, cfg.links()); err != nil {
 		return Result{}, err
 	}
-	reports, err := r.measure(ctx, hurry)
-	if err = errors.Join(err, r.place.Close()); err != nil {
+	reports, err := r.measure(ctx)
+	if err = errors.Join(err, r.testbed.Close()); err != nil {
 		return Result{}, err
 	}
 	return newResult(cfg, reports)
 }
 
 // measure runs all processes to their ends.
-func (r *run) measure(ctx context.Context, hurry <-chan struct{}) ([]peerReport, error) {
-	r.launcher = swarm.NewLauncher()
-	defer r.launcher.Close()
-	ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.limit(), errLate)
-	defer cancel()
-	err := r.start(ctx)
-	if err == nil {
-		err = r.await(ctx)
-	}
-	running := r.peers
-	if r.boot.Process != nil {
-		running = append(running, r.boot.Process)
-	}
-	swarm.StopAll(running, hurry)
-	if err != nil {
+func (r *run) measure(ctx context.Context) (reports []peerReport, err error) {
+	if r.crew, err = crew.New(r.cfg.Setting, r.testbed); err != nil {
 		return nil, err
 	}
-	var reports []peerReport
+	defer r.crew.Close()
+	ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.limit(), errLate)
+	defer cancel()
+	if err := r.start(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.await(ctx); err != nil {
+		return nil, err
+	}
 	for _, p := range r.peers {
 		var one peerReport
 		b, err := os.ReadFile(p.Stdout)
@@ -94,47 +90,31 @@ func (c Config) limit() time.Duration {
 }
 
 // start starts a bootstrap node at site 0, and the peers, which know its addresses alone.
-func (r *run) start(ctx context.Context) (err error) {
-	boot := func(name string, args ...string) (*swarm.Process, error) {
-		return r.launcher.StartCommand(r.place.Command(0, r.cfg.Executable, args...), r.dir, name)
-	}
-	var listen []string
-	for _, a := range r.listen(0) {
-		listen = append(listen, "--listen", a)
-	}
-	if r.boot, err = swarm.StartBoot(ctx, r.dir, boot, listen...); err != nil {
-		return err
-	}
-	name := swarm.RunName("bench")
-	for n := 1; n <= r.cfg.Peers; n++ {
-		if err := r.startPeer(name, n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *run) startPeer(runName string, n int) error {
-	c, name := r.cfg, fmt.Sprintf("peer-%d", n)
-	b, err := json.Marshal(order{
-		Run: runName, Preset: c.preset(), Number: n, Peers: c.Peers, Elements: c.elements(), Rounds: c.rounds(),
-		First: c.first(), Last: c.last(), Listen: r.listen(n), Bootstrap: r.boot.Addrs,
-		DataDir: filepath.Join(r.dir, name),
-	})
+func (r *run) start(ctx context.Context) error {
+	boot, err := r.crew.StartBoot(ctx, 0, r.dir, r.crew.Listen(0)...)
 	if err != nil {
 		return err
 	}
-	cmd := r.place.Command(n, c.Executable, HiddenCommand)
-	cmd.Stdin = bytes.NewReader(b)
-	p, err := r.launcher.StartCommand(cmd, r.dir, name)
-	if err == nil {
+	c, runName := r.cfg, swarm.RunName("bench")
+	for n := 1; n <= c.Peers; n++ {
+		name := fmt.Sprintf("peer-%d", n)
+		b, err := json.Marshal(order{
+			Run: runName, Preset: c.preset(), Number: n, Peers: c.Peers, Elements: c.elements(), Rounds: c.rounds(),
+			First: c.first(), Last: c.last(), Bootstrap: boot.Addrs, DataDir: filepath.Join(r.dir, name),
+			Listen: lab.Listen(r.testbed, n, p2p.TransportTCP, p2p.TransportQUIC),
+		})
+		if err != nil {
+			return err
+		}
+		cmd := r.crew.Command(n, HiddenCommand)
+		cmd.Stdin = bytes.NewReader(b)
+		p, err := r.crew.Start(cmd, r.dir, name)
+		if err != nil {
+			return err
+		}
 		r.peers = append(r.peers, p)
 	}
-	return err
-}
-
-func (r *run) listen(site int) []string {
-	return r.place.Listen(site, p2p.TransportTCP, p2p.TransportQUIC)
+	return nil
 }
 
 // await waits until all peers have ended well, or one has not.

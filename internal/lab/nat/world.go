@@ -170,13 +170,27 @@ func (w *World) Move(ctx context.Context, h, to int) error {
 	return w.attach(ctx, h, to)
 }
 
+// Kind is the kind of the site where host h is.
+func (w *World) Kind(h int) Kind { return w.cfg.Sites[w.hosts[h].site].Kind }
+
+// Addr is host h's own address: a private one unless its site is public.
+func (w *World) Addr(h int) netip.Addr { return w.hosts[h].addr }
+
+// PublicAddr is the address under which others see host h.
+func (w *World) PublicAddr(h int) netip.Addr { return w.lab.Addr(w.hosts[h].site) }
+
+// Place makes cmd, which has not been started, run on host h.
+func (w *World) Place(h int, cmd *exec.Cmd) error {
+	if h < 0 || h >= len(w.hosts) {
+		return fmt.Errorf("nat: no host %d: they are numbered from 0 to %d", h, len(w.hosts)-1)
+	}
+	return w.hosts[h].space.Place(cmd)
+}
+
 // Close takes the world down. Processes in it must have ended: a process that still runs keeps its
 // namespace, without a name, until it ends.
 func (w *World) Close() error {
-	var errs []error
-	for _, s := range w.spaces {
-		errs = append(errs, s.Remove())
-	}
+	spaces := w.spaces
 	w.spaces = nil
-	return errors.Join(append(errs, w.lab.Close())...)
+	return errors.Join(lab.RemoveSpaces(spaces), w.lab.Close())
 }

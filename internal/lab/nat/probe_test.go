@@ -44,11 +44,14 @@ func newWorld(t *testing.T, cfg Config) *World {
 	return nil
 }
 
+// do calls f on a host.
+func (w *World) do(h int, f func() error) error { return w.hosts[h].space.Do(f) }
+
 // socket is a UDP socket of a host.
 func socket(t *testing.T, w *World, h int) *net.UDPConn {
 	t.Helper()
 	var c *net.UDPConn
-	err := w.Do(h, func() (err error) {
+	err := w.do(h, func() (err error) {
 		c, err = net.ListenUDP("udp4", nil)
 		return err
 	})
@@ -215,7 +218,7 @@ func testTCP(t *testing.T, w *World) {
 func listen(t *testing.T, w *World, h int) (port uint16) {
 	t.Helper()
 	var l net.Listener
-	err := w.Do(h, func() (err error) {
+	err := w.do(h, func() (err error) {
 		l, err = new(net.ListenConfig).Listen(t.Context(), "tcp4", "0.0.0.0:0")
 		return err
 	})
@@ -231,7 +234,7 @@ func dial(t *testing.T, w *World, h int, to netip.AddrPort, within time.Duration
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
-	err := w.Do(h, func() (err error) {
+	err := w.do(h, func() (err error) {
 		c, err = new(net.Dialer).DialContext(ctx, "tcp4", to.String())
 		return err
 	})

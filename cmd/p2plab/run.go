@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+// output are the flags of the commands that start peers, and what is done by them.
+type output struct {
+	keepDir string
+	json    bool
+}
+
+func (o *output) flags(fs *pflag.FlagSet, what string) {
+	fs.BoolVar(&o.json, "json", false, "print one JSON document to stdout, everything else to stderr")
+	fs.StringVar(&o.keepDir, "keep-dir", "", "`folder` where "+what+" stay (default a temporary one, kept if "+
+		"something failed)")
+}
+
+// run fills in s, calls do, and prints its result. What do had peers leave in a temporary folder is
+// removed if all is well. do prints what is for people.
+func (o *output) run(cmd *cobra.Command, s *crew.Setting,
+	do func(context.Context) (result any, ok bool, err error),
+) (err error) {
+	s.Out = cli.Progress(cmd, o.json)
+	if s.Executable, err = os.Executable(); err != nil {
+		return err
+	}
+	var remove func() error
+	if s.Dir, remove, err = cli.OpenDir(o.keepDir, "p2pdiloco-"+cmd.Name()+"-"); err != nil {
+		return err
+	}
+	ctx, hurry, stop := cli.StopPeers(cmd.Context(), s.Out)
+	defer stop()
+	s.Hurry = hurry
+	result, ok, err := do(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return errors.Join(cli.ErrInterrupted, remove())
+	case errors.Is(err, lab.ErrNotRoot), errors.Is(err, errors.ErrUnsupported): // nothing ran
+		return errors.Join(err, remove())
+	case err != nil:
+		return fmt.Errorf("%w (logs are in %s)", err, s.Dir)
+	}
+	if o.json {
+		if err := cli.PrintJSON(cmd.OutOrStdout(), result); err != nil {
+			return err
+		}
+	}
+	if !ok {
+		return cli.ErrFailed
+	}
+	return remove()
+}
+
+// logsAre tells where the logs of peers are, if something failed.
+func logsAre(s crew.Setting, ok bool) {
+	if !ok {
+		fmt.Fprintf(s.Out, "logs are in %s\n", s.Dir)
+	}
+}
+
+// show prints a result: one JSON document, or what is for people.
+func show(cmd *cobra.Command, asJSON bool, result interface{ Print(out io.Writer) }) error {
+	if asJSON {
+		return cli.PrintJSON(cmd.OutOrStdout(), result)
+	}
+	result.Print(cmd.OutOrStdout())
+	return nil
+}
+
+// presets sets the flags that were not given to the values that a flag like --quick stands for.
+func presets(fs *pflag.FlagSet, values map[string]string) error {
+	for name, value := range values {
+		if sources.Rank(fs, name) == 0 {
+			if err := fs.Lookup(name).Value.Set(value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

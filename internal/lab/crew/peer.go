@@ -1,0 +1,96 @@
+package crew
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/api"
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// askTimeout is how long a peer has to give its status. One that is stopped gives none.
+const askTimeout = 2 * time.Second
+
+// Peer is one peer, through all its processes. Its methods but Ask are for one goroutine.
+type Peer struct {
+	*swarm.Process          // the newest; nil before the first
+	Data           string   // its data directory
+	ID             string   // as its newest process reported it
+	Addrs          []string // the same
+	site           int
+	api            string // address of its status API
+	events         *eventlog.Follower
+}
+
+// NewPeer is a peer for a site, without a process. Its files are in dir, and have its name.
+func (c *Crew) NewPeer(site int, dir, name string) *Peer {
+	data := filepath.Join(dir, name)
+	p := &Peer{
+		site: site, Data: data, events: eventlog.Follow(data + ".events"),
+		api: "unix:" + filepath.Join(c.sockets, fmt.Sprintf("%d.sock", len(c.peers)+1)),
+	}
+	c.peers = append(c.peers, p)
+	return p
+}
+
+// Join starts a process of the peer: `join` with args, in a run, knowing bootstrap nodes.
+func (c *Crew) Join(p *Peer, run string, bootstrap []string, args ...string) (err error) {
+	args = append([]string{
+		"join", "--run", run, "--json", "--events", p.Data + ".events", "--data-dir", p.Data, "--api", p.api,
+	}, args...)
+	for _, a := range bootstrap {
+		args = append(args, "--bootstrap", a)
+	}
+	p.Process, err = c.Start(c.Command(p.site, args...), filepath.Dir(p.Data), filepath.Base(p.Data))
+	return err
+}
+
+// Read passes on the events since the last call.
+func (p *Peer) Read(observe func(eventlog.Line)) error {
+	return p.events.Next(func(b []byte) {
+		e, err := eventlog.Parse(b)
+		if err != nil {
+			return
+		}
+		if e.Event == "peer.started" {
+			p.ID, p.Addrs = e.PeerID, e.Addrs
+		}
+		observe(e)
+	})
+}
+
+// Ask asks the peer for its status, which is also returned as it came. A peer that starts, is
+// stopped or has ended gives none.
+func (p *Peer) Ask(ctx context.Context) (s p2pdiloco.Status, raw []byte, err error) {
+	addr, err := api.ParseAddress(p.api)
+	if err != nil {
+		return s, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	raw, err = api.Get(ctx, addr, "", &s)
+	return s, raw, err
+}
+
+// Report is what the newest process printed at its end; ok is false if it did not come so far.
+func (p *Peer) Report() (r report.Peer, ok bool) {
+	b, err := os.ReadFile(p.Stdout)
+	return r, err == nil && json.Unmarshal(b, &r) == nil
+}
+
+// Failure is an error with the end of the log if the newest process has ended.
+func (p *Peer) Failure() error {
+	code, ended := p.Exit()
+	if !ended {
+		return nil
+	}
+	return fmt.Errorf("%s ended with exit status %d; the end of its log:\n%s", filepath.Base(p.Data), code,
+		swarm.Tail(p.Log))
+}
