@@ -100,7 +100,7 @@ func TestExpelled(t *testing.T) {
 		if b, err := roundTrip(t.Context(), out, a.ID(), protocolEcho, []byte("x")); err == nil && len(b) > 0 {
 			t.Errorf("it is let in again: %q", b)
 		}
-		if _, err := a.Open(t.Context(), id, protocolEcho); !errors.Is(err, ErrNotAdmitted) {
+		if _, err := a.Open(t.Context(), id, protocolEcho); !errors.Is(err, gate.ErrNotAdmitted) {
 			t.Errorf("it is gone to: %v", err)
 		}
 		if err := open[1].CloseWrite(); err != nil {
@@ -174,7 +174,7 @@ func TestExpelledWhileAStreamIsOpened(t *testing.T) {
 			_ = s.Reset()
 			plain := a.env.Host
 			a.env.Host = expelling{plain, func() { a.gate().Purge(func(slot.PeerID) bool { return true }) }}
-			if s, err = open(); !errors.Is(err, ErrNotAdmitted) {
+			if s, err = open(); !errors.Is(err, gate.ErrNotAdmitted) {
 				t.Errorf("%s: %v", name, err)
 				_ = s.Reset()
 			}

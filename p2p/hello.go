@@ -20,9 +20,8 @@ import (
 // Bounds on a hello. A message carries the whole run spec with its tensor layout, so it may be
 // large.
 const (
-	MaxHello     = 4 << 20            // bytes of the encoded message
-	MaxSpec      = MaxHello - 512<<10 // bytes of the spec in it
-	MaxRunName   = limits.MaxRunName  // bytes
+	maxHello     = 4 << 20            // bytes of the encoded message
+	MaxSpec      = maxHello - 512<<10 // bytes of the spec in it
 	maxGiven     = 128                // fields
 	maxGivenKey  = 128                // bytes
 	maxGivenText = 1024               // bytes
@@ -119,12 +118,12 @@ func (n *Network) ask(s wire.Stream, b []byte, heard func()) (answer []byte, giv
 	if err := s.CloseWrite(); err != nil {
 		return nil, nil, err
 	}
-	size, err := limits.ReadLength(s, MaxHello)
+	size, err := wire.ReadLength(s, maxHello)
 	if err != nil {
 		return nil, nil, err
 	}
 	heard()
-	return limits.ReadBodyOn(s, size, n.answers)
+	return limits.ReadBody(s, size, n.answers)
 }
 
 // SetHello serves the hello protocol. f gets each hello that arrives and answers with ours, or with
@@ -153,7 +152,7 @@ func answerHello(from slot.PeerID, s wire.Stream, memory *limits.Budget,
 	if err := s.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return err
 	}
-	b, giveBack, err := limits.ReadMessage(s, MaxHello, memory)
+	b, giveBack, err := limits.ReadMessage(s, maxHello, memory)
 	if err != nil {
 		return err
 	}
@@ -259,8 +258,8 @@ func fromProto(p *pb.Hello) (Hello, error) {
 // check holds h against the bounds.
 func (h Hello) check() error {
 	switch {
-	case len(h.Run) > MaxRunName:
-		return fmt.Errorf("hello: run name of %d bytes: %w (%d)", len(h.Run), wire.ErrTooLarge, MaxRunName)
+	case len(h.Run) > limits.MaxRunName:
+		return fmt.Errorf("hello: run name of %d bytes: %w (%d)", len(h.Run), wire.ErrTooLarge, limits.MaxRunName)
 	case len(h.Spec) > MaxSpec:
 		return fmt.Errorf("hello: spec of %d bytes: %w (%d)", len(h.Spec), wire.ErrTooLarge, MaxSpec)
 	case len(h.Given) > maxGiven:

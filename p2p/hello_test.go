@@ -16,6 +16,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/pb"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/peers"
 )
@@ -124,7 +125,7 @@ func TestHelloSurvivesBadPeers(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = s.CloseWrite()
-			if _, err := wire.ReadMessage(s, MaxHello); err == nil {
+			if _, err := wire.ReadMessage(s, maxHello); err == nil {
 				t.Errorf("%s: an answer came", name)
 			}
 			_ = s.Close()
@@ -157,7 +158,7 @@ func TestHelloBounds(t *testing.T) {
 		many[strings.Repeat("k", i+1)] = ""
 	}
 	for name, h := range map[string]Hello{
-		"run":        {Run: strings.Repeat("r", MaxRunName+1)},
+		"run":        {Run: strings.Repeat("r", limits.MaxRunName+1)},
 		"spec":       {Spec: make([]byte, MaxSpec+1)},
 		"fields":     {Given: many},
 		"key":        {Given: map[string]string{strings.Repeat("k", maxGivenKey+1): ""}},
@@ -176,12 +177,12 @@ func TestHelloBounds(t *testing.T) {
 			t.Errorf("%s: parsed, error %v", name, err)
 		}
 	}
-	full := Hello{Run: strings.Repeat("r", MaxRunName), Spec: make([]byte, MaxSpec), Given: make(map[string]string)}
+	full := Hello{Run: strings.Repeat("r", limits.MaxRunName), Spec: make([]byte, MaxSpec), Given: make(map[string]string)}
 	for i := range maxGiven {
 		full.Given[strings.Repeat("k", i+1)] = strings.Repeat("v", maxGivenText)
 	}
-	if b, err := appendHello(nil, full); err != nil || len(b) > MaxHello {
-		t.Errorf("the largest hello: %d bytes, %v; a message holds %d", len(b), err, MaxHello)
+	if b, err := appendHello(nil, full); err != nil || len(b) > maxHello {
+		t.Errorf("the largest hello: %d bytes, %v; a message holds %d", len(b), err, maxHello)
 	}
 }
 

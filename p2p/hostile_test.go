@@ -31,7 +31,7 @@ func TestAnnouncedLengthsReserveNothing(t *testing.T) {
 		newPost(b)
 		before := heap()
 		for _, proto := range []string{ProtocolHello, ProtocolLedger} {
-			limit := map[string]uint32{ProtocolHello: MaxHello, ProtocolLedger: testLimit}[proto]
+			limit := map[string]uint32{ProtocolHello: maxHello, ProtocolLedger: testLimit}[proto]
 			for range 64 {
 				s, err := a.Open(t.Context(), b.ID(), proto)
 				if err != nil {
@@ -106,7 +106,7 @@ func TestALengthIsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		b.Handle(ProtocolHello, func(_ slot.PeerID, s wire.Stream) {
-			_, _ = s.Write(binary.BigEndian.AppendUint32(nil, MaxHello))
+			_, _ = s.Write(binary.BigEndian.AppendUint32(nil, maxHello))
 			time.Sleep(time.Hour)
 		})
 		ended := make(chan error)

@@ -170,22 +170,18 @@ func (m *Messenger) receiveOne(from slot.PeerID, s wire.Stream) error {
 	if err := s.SetReadDeadline(time.Now().Add(messengerIdle + time.Minute)); err != nil {
 		return err
 	}
-	n, err := limits.ReadLength(s, m.limit)
+	n, err := wire.ReadLength(s, m.limit)
 	if err != nil {
 		return err
 	}
-	giveBack, err := m.memory.Lend(n)
+	if err := s.SetReadDeadline(time.Now().Add(messengerBody)); err != nil {
+		return err
+	}
+	msg, giveBack, err := limits.ReadBody(s, n, m.memory)
 	if err != nil {
 		return err
 	}
 	defer giveBack()
-	if err := s.SetReadDeadline(time.Now().Add(messengerBody)); err != nil {
-		return err
-	}
-	msg, err := limits.ReadBody(s, n)
-	if err != nil {
-		return err
-	}
 	m.deliver(from, msg)
 	return nil
 }

@@ -13,10 +13,6 @@ import (
 // Gatekeeper decides which peers are let into a private run.
 type Gatekeeper = gate.Keeper
 
-// ErrNotAdmitted is wrapped where a stream is asked for to a peer that is not let into the run, or
-// does not let this one in.
-var ErrNotAdmitted = gate.ErrNotAdmitted
-
 // closure is a gate, with the protocols that were handled when it was set.
 type closure struct {
 	*gate.Gate

@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -217,25 +218,23 @@ func (r *Probe) trips(s wire.Stream) error {
 	return nil
 }
 
-func readU64(s io.Reader) (uint64, error) {
-	var b [8]byte
-	if _, err := io.ReadFull(s, b[:]); err != nil {
-		return 0, err
-	}
-	return wire.NewReader(b[:]).U64(), nil
+func readU64(s io.Reader) (v uint64, err error) {
+	err = binary.Read(s, binary.BigEndian, &v)
+	return v, err
+}
+
+// zeros is what is sent to measure how fast it comes.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
 }
 
 // pour writes n bytes.
 func pour(w io.Writer, n int) error {
-	zeros := make([]byte, min(n, probeChunk))
-	for n > 0 {
-		k, err := w.Write(zeros[:min(n, len(zeros))])
-		if err != nil {
-			return err
-		}
-		n -= k
-	}
-	return nil
+	_, err := io.CopyN(w, zeros{}, int64(n))
+	return err
 }
 
 // drain reads n bytes and says how fast the second half came, in bytes a second: in the first a

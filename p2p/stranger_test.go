@@ -14,6 +14,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
 )
 
 // served is what a Network's host serves, in alphabetical order, before a run adds its own.
@@ -32,7 +33,7 @@ type refuser struct{}
 
 func (refuser) Ask(slot.PeerID) []byte                    { return nil }
 func (refuser) Answer(slot.PeerID, []byte) ([]byte, bool) { return []byte("no"), false }
-func (refuser) Judge(slot.PeerID, []byte, []byte) error   { return ErrNotAdmitted }
+func (refuser) Judge(slot.PeerID, []byte, []byte) error   { return gate.ErrNotAdmitted }
 
 // TestStrangersAtEveryProtocol has one without a token begin as much as it can with everything that
 // a peer of a private run serves: it takes little memory, nothing that is handled gets a stream,

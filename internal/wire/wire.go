@@ -184,16 +184,26 @@ func WriteMessage(w io.Writer, m []byte) error {
 	return err
 }
 
-// ReadMessage reads what WriteMessage wrote. It refuses messages above limit bytes before it
-// allocates memory. It returns io.EOF only between messages.
-func ReadMessage(r io.Reader, limit int) ([]byte, error) {
+// ReadLength reads the length in front of a message, refusing more than limit. It returns io.EOF
+// only between messages.
+func ReadLength(r io.Reader, limit int) (int, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, err
+		return 0, err
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if uint64(n) > uint64(limit) {
-		return nil, fmt.Errorf("message of %d bytes: %w (%d)", n, ErrTooLarge, limit)
+		return 0, fmt.Errorf("message of %d bytes: %w (%d)", n, ErrTooLarge, limit)
+	}
+	return int(n), nil
+}
+
+// ReadMessage reads what WriteMessage wrote. It refuses messages above limit bytes before it
+// allocates memory. It returns io.EOF only between messages.
+func ReadMessage(r io.Reader, limit int) ([]byte, error) {
+	n, err := ReadLength(r, limit)
+	if err != nil {
+		return nil, err
 	}
 	m := make([]byte, n)
 	if _, err := io.ReadFull(r, m); err != nil {

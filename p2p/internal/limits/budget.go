@@ -1,9 +1,7 @@
 package limits
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"sync/atomic"
@@ -38,75 +36,41 @@ func (b *Budget) Lend(n int) (giveBack func(), err error) {
 	return func() { b.left.Add(int64(n)) }, nil
 }
 
-// ReadLength reads the length in front of a message, refusing more than limit.
-func ReadLength(r io.Reader, limit int) (int, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return 0, err
-	}
-	n := binary.BigEndian.Uint32(head[:])
-	if uint64(n) > uint64(limit) {
-		return 0, fmt.Errorf("message of %d bytes: %w (%d)", n, wire.ErrTooLarge, limit)
-	}
-	return int(n), nil
-}
-
-// ReadBody reads the n bytes of a message into memory that doubles as they come.
-func ReadBody(r io.Reader, n int) ([]byte, error) {
-	return readGrowing(r, n, func(int) error { return nil })
-}
-
-// ReadBodyOn is ReadBody on a budget, which lends for what has come and not for what was announced.
-// The caller gives back when it is done with the message.
-func ReadBodyOn(r io.Reader, n int, on *Budget) (b []byte, giveBack func(), err error) {
+// ReadBody reads the n bytes of a message into memory that doubles as they come, on a budget, which
+// lends for what has come and not for what was announced. The caller gives back when it is done
+// with the message.
+func ReadBody(r io.Reader, n int, on *Budget) (b []byte, giveBack func(), err error) {
 	giveBack = func() {}
-	b, err = readGrowing(r, n, func(size int) error {
-		giveBack()
-		giveBack = func() {}
-		more, err := on.Lend(size)
-		if err == nil {
-			giveBack = more
-		}
-		return err
-	})
-	if err != nil {
-		giveBack()
-		return nil, nil, err
-	}
-	return b, giveBack, nil
-}
-
-// readGrowing is ReadBody that asks for room before it takes memory for so many bytes.
-func readGrowing(r io.Reader, n int, room func(size int) error) ([]byte, error) {
-	b := make([]byte, 0, min(n, 4<<10))
+	b = make([]byte, 0, min(n, 4<<10))
 	for len(b) < n {
 		if len(b) == cap(b) {
 			more := min(len(b), n-len(b))
-			if err := room(len(b) + more); err != nil {
-				return nil, err
+			giveBack()
+			if giveBack, err = on.Lend(len(b) + more); err != nil {
+				return nil, nil, err
 			}
 			b = slices.Grow(b, more)
 		}
 		k, err := io.ReadFull(r, b[len(b):min(cap(b), n)])
-		b = b[:len(b)+k]
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return nil, err
+		if b = b[:len(b)+k]; err != nil {
+			giveBack()
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, nil, err
 		}
 	}
-	return b, nil
+	return b, giveBack, nil
 }
 
 // ReadMessage reads what wire.WriteMessage wrote, on the budget. The caller gives back when it is
 // done with the message.
 func ReadMessage(r io.Reader, limit int, on *Budget) (b []byte, giveBack func(), err error) {
-	n, err := ReadLength(r, limit)
+	n, err := wire.ReadLength(r, limit)
 	if err != nil {
 		return nil, nil, err
 	}
-	return ReadBodyOn(r, n, on)
+	return ReadBody(r, n, on)
 }
 
 // MinRate is the least bound on a rate, in bytes a second: with less a peer looks dead to the

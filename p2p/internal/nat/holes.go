@@ -40,16 +40,6 @@ type Holes struct {
 	}
 }
 
-// open starts it on a host that has none. addrs are the public addresses of this peer, those seen
-// by one other peer included.
-func (h *Holes) open(on host.Host, ids identify.IDService, addrs func() []multiaddr.Multiaddr,
-	opts ...holepunch.Option,
-) (err error) {
-	h.service, err = holepunch.NewService(holesHost{on, h}, ids, addrs,
-		append(opts, holepunch.DirectDialTimeout(holeTimeout))...)
-	return err
-}
-
 func (h *Holes) close() {
 	if h.service != nil {
 		_ = h.service.Close()
@@ -116,13 +106,16 @@ func (n *NAT) PunchHoles(announce []string) error {
 	}, holepunch.WithTracer(n.punched), holepunch.WithAddrFilter(&punchAddrs{guesses: n.env.Guesses}))
 }
 
-// PunchAt opens the holes of a host that has these addresses, as others see it.
-func (n *NAT) PunchAt(addrs func() []multiaddr.Multiaddr, opts ...holepunch.Option) error {
+// PunchAt opens the holes of a host that makes none by itself and has these public addresses, those
+// seen by one other peer included.
+func (n *NAT) PunchAt(addrs func() []multiaddr.Multiaddr, opts ...holepunch.Option) (err error) {
 	own, ok := n.env.Host.(interface{ IDService() identify.IDService })
 	if !ok {
 		return errors.New("punching holes: this version of libp2p makes another kind of host")
 	}
-	return n.holes.open(n.env.Host, own.IDService(), addrs, opts...)
+	n.holes.service, err = holepunch.NewService(holesHost{n.env.Host, n.holes}, own.IDService(), addrs,
+		append(opts, holepunch.DirectDialTimeout(holeTimeout))...)
+	return err
 }
 
 // punchAddrs says which addresses holes are punched between. It implements holepunch.AddrFilter.

@@ -22,9 +22,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Hello is what two peers tell each other before anything else. Each message travels with a 32-bit
-// big-endian length in front, at most 4 MiB: a settled run spec carries the model's whole tensor
-// layout.
+// Hello is what two peers tell each other before anything else. Each message travels with a 32-bit big-endian length in
+// front, at most 4 MiB: a settled run spec carries the model's whole tensor layout.
 type Hello struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	ProtocolVersion uint32                 `protobuf:"varint,1,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`                               // of the hello itself and all that follows it
@@ -213,7 +212,6 @@ var (
 		nil,                // 2: p2pdiloco.hello.v1.Hello.GivenEntry
 	}
 )
-
 var file_hello_proto_depIdxs = []int32{
 	2, // 0: p2pdiloco.hello.v1.Hello.given:type_name -> p2pdiloco.hello.v1.Hello.GivenEntry
 	0, // 1: p2pdiloco.hello.v1.HelloReply.hello:type_name -> p2pdiloco.hello.v1.Hello
