@@ -1,13 +1,22 @@
 package p2p
 
 import (
+	"context"
+	"fmt"
 	"sync"
+	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
 
 type handlerFunc = func(from slot.PeerID, s wire.Stream)
@@ -78,4 +87,224 @@ func (s *streams) leave(key inboundKey) {
 	if s.mu.inbound[key]--; s.mu.inbound[key] == 0 {
 		delete(s.mu.inbound, key)
 	}
+}
+
+// stream is a libp2p stream that the Network knows of until it is closed or reset.
+type stream struct {
+	network.Stream
+	n     *Network
+	gate  *limits.WriteTurns
+	inlet *limits.ReadTurns
+	stop  func() bool // ends the watch for the Network's end, which resets the stream
+}
+
+var _ wire.Stream = (*stream)(nil)
+
+func (s *stream) Close() error { s.stop(); s.inlet.End(); return s.Stream.Close() }
+func (s *stream) Reset() error { s.stop(); s.gate.End(); s.inlet.End(); return s.Stream.Reset() }
+
+func (s *stream) SetDeadline(t time.Time) error {
+	s.gate.Until(t)
+	s.inlet.Until(t)
+	return s.Stream.SetDeadline(t)
+}
+
+func (s *stream) SetReadDeadline(t time.Time) error {
+	s.inlet.Until(t)
+	return s.Stream.SetReadDeadline(t)
+}
+
+func (s *stream) SetWriteDeadline(t time.Time) error {
+	s.gate.Until(t)
+	return s.Stream.SetWriteDeadline(t)
+}
+
+func (s *stream) Read(b []byte) (int, error) {
+	k, err := s.inlet.Take(len(b))
+	if err != nil {
+		return 0, err
+	}
+	k, err = s.Stream.Read(b[:k])
+	s.inlet.Came(k)
+	if !s.n.ownHost {
+		s.n.count.LogRecvMessageStream(int64(max(k, 0)), s.Protocol(), "")
+		if relay, relayed := addr.Relay(s.Conn().RemoteMultiaddr()); relayed {
+			s.n.count.LogRecvMessageStream(int64(max(k, 0)), proto.ProtoIDv2Stop, relay)
+		}
+	}
+	if k > 0 {
+		s.n.life.signs.Saw(s.Conn().RemotePeer(), false)
+	}
+	return k, err
+}
+
+func (s *stream) Write(b []byte) (n int, err error) {
+	// nothing is written too: it may begin the stream
+	for first := true; err == nil && (first || n < len(b)); first = false {
+		var k int
+		if k, err = s.gate.Take(len(b) - n); err == nil {
+			k, err = s.Stream.Write(b[n : n+k])
+			n += k
+		}
+	}
+	if !s.n.ownHost {
+		s.n.count.LogSentMessageStream(int64(n), s.Protocol(), "")
+		if addr.IsRelayed(s.Conn().RemoteMultiaddr()) {
+			s.n.count.sent[circuit].Add(uint64(max(n, 0)))
+		}
+	}
+	return n, err
+}
+
+// track takes s under the Network's care. When the Network is closed it resets s.
+func (n *Network) track(s network.Stream) *stream {
+	t := &stream{Stream: s, n: n, gate: limits.NewWriteTurns(nil), inlet: limits.NewReadTurns(nil)}
+	if protocols[s.Protocol()].bulky {
+		t.gate, t.inlet = limits.NewWriteTurns(n.count.upload), limits.NewReadTurns(n.count.download)
+	}
+	t.stop = context.AfterFunc(n.env.Tasks.Context(), func() {
+		t.gate.End()
+		t.inlet.End()
+		_ = s.Reset()
+	})
+	return t
+}
+
+// Open opens a stream of one protocol to a peer, connecting to it and looking up its addresses
+// first where that is needed. The caller closes or resets it. An unknown protocol may show only at
+// the first Read.
+func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
+	ctx, cancel := n.env.Tasks.Join(ctx)
+	defer cancel()
+	s, err := n.openStream(ctx, peer.ID(to), protocol.ID(proto))
+	if err != nil {
+		return nil, n.env.Tasks.Err(fmt.Errorf("stream %s to %s: %w", proto, to.Short(), err))
+	}
+	return n.track(s), nil
+}
+
+// OpenBulk is Open for the protocols of much data (exchange, state, probe): it takes the fastest
+// authenticated way to the peer that there is. The stream reaches the same handler. Reset after
+// Close does nothing there.
+func (n *Network) OpenBulk(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
+	if n.bulk != nil && protocols[protocol.ID(proto)].bulky {
+		ctx, cancel := n.env.Tasks.Join(ctx)
+		defer cancel()
+		if err := n.reach(ctx, peer.ID(to), protocol.ID(proto)); err != nil {
+			return nil, n.env.Tasks.Err(fmt.Errorf("stream %s to %s: %w", proto, to.Short(), err))
+		}
+		if s, err := n.bulk.Open(ctx, peer.ID(to), protocol.ID(proto)); err == nil {
+			if err := n.gate().StillPasses(s, peer.ID(to), protocol.ID(proto)); err != nil {
+				return nil, err
+			}
+			return s, nil
+		}
+	}
+	return n.Open(ctx, to, proto)
+}
+
+func (n *Network) openStream(ctx context.Context, to peer.ID, proto protocol.ID) (network.Stream, error) {
+	if err := n.reach(ctx, to, proto); err != nil {
+		return nil, err
+	}
+	if protocols[proto].purpose == control {
+		ctx = network.WithAllowLimitedConn(ctx, "small things")
+	}
+	s, err := n.env.Host.NewStream(ctx, to, proto)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.gate().StillPasses(s, to, proto); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// reach connects to a peer, and goes through the gate.
+func (n *Network) reach(ctx context.Context, to peer.ID, proto protocol.ID) error {
+	if err := n.env.Dialer.Connect(ctx, peer.AddrInfo{ID: to}); err != nil {
+		return err
+	}
+	return n.gate().Pass(ctx, to, proto)
+}
+
+// Handle serves a protocol: f runs in its own goroutine for each stream that a peer opens, which it
+// owns until it returns; then the stream is closed. At most Config.MaxStreamsPerPeer streams of one
+// peer are handled at once, fewer of hello and ledger; further ones are reset. Handling a protocol
+// again replaces f for new streams.
+func (n *Network) Handle(proto string, f func(from slot.PeerID, s wire.Stream)) {
+	id := protocol.ID(proto)
+	if n.env.Tasks.Err(nil) != nil {
+		return
+	}
+	n.streams.setHandler(id, f)
+	n.env.Host.SetStreamHandler(id, func(s network.Stream) { n.handle(s, id, f) })
+}
+
+// unhandle ends Handle for streams to come.
+func (n *Network) unhandle(id protocol.ID) {
+	n.streams.setHandler(id, nil)
+	n.env.Host.RemoveStreamHandler(id)
+}
+
+func (n *Network) handle(s network.Stream, id protocol.ID, f func(slot.PeerID, wire.Stream)) {
+	key := inboundKey{s.Conn().RemotePeer(), id}
+	if !n.admit(key) {
+		_ = s.Reset()
+		return
+	}
+	defer n.release(key)
+	t := n.track(s)
+	defer t.Close() //nolint:errcheck // nobody is left to tell
+	f(slot.PeerID(key.from), t)
+}
+
+// admit counts one more handler, which Close waits for, if the gate lets the peer in.
+func (n *Network) admit(key inboundKey) bool {
+	if !n.gate().Admits(key.from, key.proto) {
+		return false
+	}
+	if !n.env.Tasks.Enter() {
+		return false
+	}
+	if !n.streams.enter(key, n.streamsAtOnce(key.proto)) {
+		n.env.Tasks.Leave()
+		return false
+	}
+	return true
+}
+
+// streamsAtOnce bounds the streams of a protocol that are handled at once, of one peer.
+func (n *Network) streamsAtOnce(proto protocol.ID) int {
+	if most := protocols[proto].atOnce; most > 0 {
+		return min(n.cfg.MaxStreamsPerPeer, most)
+	}
+	return n.cfg.MaxStreamsPerPeer
+}
+
+// newBulk makes the bulk connections of the Network's own host.
+func (n *Network) newBulk(inlet *tcpnet.Inlet) (*bulk.Conns, error) {
+	return bulk.New(bulk.Env{
+		Env: n.env, Key: n.key, Upload: n.count.upload, Download: n.count.download, Count: &n.count,
+		Saw: func(from peer.ID) { n.life.signs.Saw(from, true) }, Admit: n.admitBulk,
+	}, inlet)
+}
+
+// admitBulk implements bulk.Env.Admit.
+func (n *Network) admitBulk(from peer.ID, proto protocol.ID) func(wire.Stream) {
+	handler, key := n.streams.handler(proto), inboundKey{from, proto}
+	if handler == nil || !protocols[proto].bulky || !n.admit(key) {
+		return nil
+	}
+	return func(s wire.Stream) {
+		defer n.release(key)
+		defer s.Close() //nolint:errcheck // nobody is left to tell
+		handler(slot.PeerID(from), s)
+	}
+}
+
+// release undoes admit.
+func (n *Network) release(key inboundKey) {
+	n.streams.leave(key)
+	n.env.Tasks.Leave()
 }
