@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -23,7 +25,8 @@ them, and measures them. Peers are processes of this program: nothing else has t
   p2plab chaos
   p2plab bench modes --quick`,
 	}, newChaos(), newBench(), newLab(),
-		hidden(node.NewJoin()), hidden(node.NewBootstrap()), newReducePeer(), newSlotPeer())
+		hidden(node.NewJoin()), hidden(node.NewBootstrap()),
+		newPeer(reducebench.HiddenCommand, reducebench.Serve), newPeer(slotbench.HiddenCommand, slotbench.Serve))
 }
 
 // hidden keeps a command that only this program itself starts out of the help.
@@ -32,28 +35,13 @@ func hidden(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// newReducePeer is the process of one peer of bench allreduce.
-func newReducePeer() *cobra.Command {
-	return &cobra.Command{
-		Use:    reducebench.HiddenCommand,
-		Hidden: true,
-		Args:   cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return reducebench.Serve(cmd.Context(), os.Stdin, os.Stdout)
-		},
-	}
-}
-
-// newSlotPeer is the process of one peer of bench slot.
-func newSlotPeer() *cobra.Command {
-	return &cobra.Command{
-		Use:    slotbench.HiddenCommand,
-		Hidden: true,
-		Args:   cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return slotbench.Serve(cmd.Context(), os.Stdin, os.Stdout)
-		},
-	}
+// newPeer is the process of one peer of a benchmark.
+func newPeer(name string, serve func(context.Context, io.Reader, io.Writer) error) *cobra.Command {
+	return hidden(&cobra.Command{
+		Use:  name,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), os.Stdin, os.Stdout) },
+	})
 }
 
 func newBench() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 
 // Config describes a lab. The zero value of every field but Nodes has a default.
 type Config struct {
-	Nodes int  // how many, at most MaxNodes
+	Nodes int  // how many, at most maxNodes
 	Link  Link // of every node, until SetLink
 	MTU   int  // bytes of an IP packet, 1500 by default
 	// what the namespaces' names begin with, DefaultName by default: lower-case letters and digits
@@ -20,8 +20,8 @@ type Config struct {
 	Seed    uint64 // of loss and jitter
 }
 
-// MaxNodes bounds a lab's size.
-const MaxNodes = 500
+// maxNodes bounds a lab's size.
+const maxNodes = 500
 
 // DefaultName is the usual beginning of namespaces' names.
 const DefaultName = "p2plab"
@@ -55,8 +55,8 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
-	if c.Nodes < 1 || c.Nodes > MaxNodes {
-		errs = append(errs, fmt.Errorf("%d nodes: from 1 to %d", c.Nodes, MaxNodes))
+	if c.Nodes < 1 || c.Nodes > maxNodes {
+		errs = append(errs, fmt.Errorf("%d nodes: from 1 to %d", c.Nodes, maxNodes))
 	}
 	if c.MTU < minMTU || c.MTU > maxMTU {
 		errs = append(errs, fmt.Errorf("MTU %d: from %d to %d", c.MTU, minMTU, maxMTU))

@@ -1,6 +1,9 @@
 package lab
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // A packet is one IP packet on its way.
 type packet struct {
@@ -46,4 +49,75 @@ func (q *fifo) pop() *packet {
 	q.head, pk.next = pk.next, nil
 	q.bytes -= len(pk.data)
 	return pk
+}
+
+// A pipe is one direction of a link: a bounded queue, a transmitter that sends one packet after the
+// other at the link's rate, and a wire that takes its time and loses some. It is pure: times are
+// arguments, since the lab's start.
+//
+// Invariants: the queue holds at most link.queue() bytes; packets are sent in the order they came;
+// arrivals don't go back in time unless link.Reorder.
+type pipe struct {
+	link    Link
+	rng     *rand.Rand
+	waiting fifo
+	free    time.Duration // when the transmitter ended, or ends, its last packet
+	newest  time.Duration // latest arrival so far
+	// counts changes of the link: departures scheduled before a change are void
+	version int
+}
+
+func newPipe(link Link, seed, stream uint64) *pipe {
+	return &pipe{link: link, rng: rand.New(rand.NewPCG(seed, stream))}
+}
+
+// push queues pk, unless the queue is full.
+func (p *pipe) push(now time.Duration, pk *packet) bool {
+	if p.link.Rate != 0 && p.waiting.bytes+len(pk.data) > p.link.queue() {
+		return false
+	}
+	pk.at = now
+	p.waiting.push(pk)
+	return true
+}
+
+// departure is when the first of the queue has left the transmitter. The queue must not be empty.
+func (p *pipe) departure() time.Duration {
+	return max(p.free, p.waiting.head.at) + p.link.sending(len(p.waiting.head.data))
+}
+
+// pop takes the first packet of the queue, which leaves now. It returns when the packet arrives, or
+// that it is lost.
+func (p *pipe) pop(now time.Duration) (pk *packet, arrival time.Duration, lost bool) {
+	pk = p.waiting.pop()
+	p.free = now
+	if p.rng.IntN(perMille) < p.link.Loss {
+		return pk, 0, true
+	}
+	arrival = now + p.link.Delay
+	if p.link.Jitter > 0 {
+		arrival += time.Duration(p.rng.Int64N(int64(p.link.Jitter)))
+	}
+	if !p.link.Reorder {
+		arrival = max(arrival, p.newest)
+	}
+	p.newest = max(arrival, p.newest)
+	return pk, arrival, false
+}
+
+// change gives the pipe another link. Waiting packets are sent at the new rate from now on; packets
+// for which the new queue has no room are returned.
+func (p *pipe) change(now time.Duration, link Link) (dropped []*packet) {
+	p.link = link
+	p.version++
+	p.free = max(p.free, now)
+	old := p.waiting
+	p.waiting = fifo{}
+	for !old.empty() {
+		pk := old.pop()
+		if !p.push(pk.at, pk) {
+			dropped = append(dropped, pk)
+		}
+	}
+	return dropped
 }

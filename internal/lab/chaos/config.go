@@ -54,7 +54,7 @@ var Modes = []string{
 func (c Config) Validate() error {
 	var f sources.Faults
 	f.Add(c.Peers < minPeers || c.Peers > maxPeers, "peers", c.Peers, "allowed: %d to %d", minPeers, maxPeers)
-	f.Add(c.Slots < MinSlots || c.Slots > maxSlots, "slots", c.Slots, "allowed: %d to %d", MinSlots, maxSlots)
+	f.Add(c.Slots < minSlots || c.Slots > maxSlots, "slots", c.Slots, "allowed: %d to %d", minSlots, maxSlots)
 	f.Add(!slices.Contains(Modes, c.Mode), "mode", c.Mode, "allowed: %s", strings.Join(Modes, ", "))
 	n := c.Settings().Fragments
 	f.Add(c.Slots%n != 0, "slots", c.Slots, "a multiple of the %d fragments: the run ends with a whole round", n)

@@ -6,13 +6,13 @@
 //	              (fault.go, inject.go) -> open the gate (gate.go)
 //	history.go    what all event logs say: the certified records, and the states that peers held
 //	check.go      (history, ends of the processes) -> named checks
-//	result.go     the document that --json prints; summary.go the same for people
+//	result.go     the document that --json prints; display.go shows people the same
 //
 // The swarm never runs ahead of its schedule: trainers wait at a gate, a file with the newest slot
 // to train for. So each fault hits the slot that it was drawn for, and the last slots wait until
 // all peers are back. A seed that fails can be run again, and takes the same course as far as
 // processes and their timing allow.
 //
-// Faults that separate peers need network namespaces (network_lab.go), and so root. All processes
-// end with this one.
+// Faults that separate peers need network namespaces (inject.go), and so root. All processes end
+// with this one.
 package chaos

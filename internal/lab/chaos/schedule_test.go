@@ -55,7 +55,7 @@ func TestScheduleKeepsItsBounds(t *testing.T) {
 		slots := rapid.Uint64Range(0, 400).Draw(t, "slots")
 		kinds := rapid.SliceOfNDistinct(rapid.SampledFrom(Kinds(true)), 0, -1, rapid.ID).Draw(t, "kinds")
 		faults := Schedule(rapid.Uint64().Draw(t, "seed"), peers, slots, kinds)
-		if len(faults) == 0 && slots >= MinSlots && len(kinds) > 0 {
+		if len(faults) == 0 && slots >= minSlots && len(kinds) > 0 {
 			t.Fatal("there is room and nothing happens")
 		}
 		for i, f := range faults {

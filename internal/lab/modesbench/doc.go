@@ -3,12 +3,12 @@
 //
 //	Run: warm start (warm.go, once)
 //	     -> for each seed: data-parallel reference (reference.go), then for each row (rows.go)
-//	     -> processes (swarmrun.go, watched by peer.go)
-//	     -> curve (curve.go) and bandwidth (bandwidth.go)
+//	     -> processes, which are watched (swarmrun.go)
+//	     -> curve of losses, and bandwidth (curve.go)
 //	     -> Result (result.go, summed up in summary.go), goals (goals.go), table (table.go)
 //
 // All rows have the same model, warm start with its inner optimizer's state, seeds and number of
-// tokens. Inner steps last equally long on all peers (pace.go), so long that no peer waits for the
-// machine's cores. Only then do stall and wall-clock time mean something when peers share a
+// tokens. Inner steps last equally long on all peers (reference.go), so long that no peer waits for
+// the machine's cores. Only then do stall and wall-clock time mean something when peers share a
 // machine.
 package modesbench

@@ -1,6 +1,10 @@
 package modesbench
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat"
+)
 
 // sumUp fills in what follows from the runs.
 func (r *Result) sumUp() {
@@ -84,20 +88,14 @@ func (r *Row) pairs(other *Row, of func(a, b Trial) float64) (v []float64) {
 // meanAndSpread are the mean and the standard deviation of a sample, null where there are too few
 // values for it.
 func meanAndSpread(v []float64) (mean, spread *float64) {
-	if len(v) == 0 {
+	m, deviation := stat.MeanStdDev(v, nil)
+	switch len(v) {
+	case 0:
 		return nil, nil
-	}
-	m, sum := 0.0, 0.0
-	for _, x := range v {
-		m += x / float64(len(v))
-	}
-	for _, x := range v {
-		sum += (x - m) * (x - m)
-	}
-	if len(v) == 1 {
+	case 1:
 		return &m, nil
 	}
-	return &m, new(math.Sqrt(sum / float64(len(v)-1)))
+	return &m, &deviation
 }
 
 func (x Trial) perPeer(of func(PeerRun) float64) (mean float64) {

@@ -1,6 +1,7 @@
 package modesbench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -24,10 +25,7 @@ func (r *Result) print(out io.Writer) {
 func (r *Result) setting() string {
 	links := "loopback"
 	if r.Links != nil {
-		rate := "no limit"
-		if r.Links.BitsPerSecond > 0 {
-			rate = sources.Rate(r.Links.BitsPerSecond).String()
-		}
+		rate := cmp.Or(sources.Rate(r.Links.BitsPerSecond).String(), "no limit")
 		links = fmt.Sprintf("a network namespace each, link %s and %.0f ms each way", rate, 1000*r.Links.DelaySeconds)
 	}
 	text := fmt.Sprintf("%d peers, %d rounds of %d inner steps, %d seeds, %s (%d parameters), warm start of %d "+

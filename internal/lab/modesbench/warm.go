@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -123,15 +122,9 @@ func (w *warm) prepare(dataDir string) error {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return err
 	}
-	src, err := os.Open(w.path(warmState))
+	state, err := os.ReadFile(w.path(warmState))
 	if err != nil {
 		return err
 	}
-	defer src.Close() //nolint:errcheck // only read
-	dst, err := os.Create(filepath.Join(dataDir, warmState))
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(dst, src)
-	return errors.Join(err, dst.Close())
+	return os.WriteFile(filepath.Join(dataDir, warmState), state, 0o644)
 }

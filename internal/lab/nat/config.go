@@ -37,24 +37,24 @@ type Config struct {
 	Sites []Site
 	Hosts []int    // the first site of each host
 	Link  lab.Link // of every site
-	// what the namespaces' names begin with, DefaultName by default: at most 15 lower-case letters
+	// what the namespaces' names begin with, defaultName by default: at most 15 lower-case letters
 	// and digits
 	Name string
 	Seed uint64 // of the links' loss and jitter
 }
 
-// DefaultName is the usual beginning of namespaces' names.
-const DefaultName = "p2pnat"
+// defaultName is the usual beginning of namespaces' names.
+const defaultName = "p2pnat"
 
-// MaxSites bounds a World's sites, and its hosts.
-const MaxSites = 64
+// maxSites bounds a World's sites, and its hosts.
+const maxSites = 64
 
 // maxLAN is the largest third number.
 const maxLAN = 254
 
 func (c Config) withDefaults() Config {
 	if c.Name == "" {
-		c.Name = DefaultName
+		c.Name = defaultName
 	}
 	c.Sites = slices.Clone(c.Sites)
 	for i := range c.Sites {
@@ -69,11 +69,11 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
-	if n := len(c.Sites); n < 1 || n > MaxSites {
-		errs = append(errs, fmt.Errorf("%d sites: from 1 to %d", n, MaxSites))
+	if n := len(c.Sites); n < 1 || n > maxSites {
+		errs = append(errs, fmt.Errorf("%d sites: from 1 to %d", n, maxSites))
 	}
-	if len(c.Hosts) > MaxSites {
-		errs = append(errs, fmt.Errorf("%d hosts: at most %d", len(c.Hosts), MaxSites))
+	if len(c.Hosts) > maxSites {
+		errs = append(errs, fmt.Errorf("%d hosts: at most %d", len(c.Hosts), maxSites))
 	}
 	for i, s := range c.Sites {
 		if !slices.Contains(Kinds, s.Kind) {

@@ -60,39 +60,33 @@ func New(ctx context.Context, cfg Config) (w *World, err error) {
 	return w, nil
 }
 
-func (w *World) build(ctx context.Context) (err error) {
-	homes, inside := 0, 0
-	for _, s := range w.cfg.Sites {
-		if s.Kind == DoubleNAT {
-			homes++
-		}
-	}
-	for _, s := range w.cfg.Hosts {
-		if w.cfg.Sites[s].Kind != Public {
-			inside++
-		}
-	}
-	// One letter tells them from the lab's, which Clean looks for by the name alone.
-	if w.spaces, err = lab.NewSpaces(ctx, w.cfg.Name+"x", homes+inside); err != nil {
-		return err
-	}
-	free := w.spaces
-	next := func() (s lab.Space) { s, free = free[0], free[1:]; return s }
+func (w *World) build(ctx context.Context) error {
 	for i := range w.sites {
-		if err := w.buildSite(ctx, i, next); err != nil {
+		if err := w.buildSite(ctx, i); err != nil {
 			return fmt.Errorf("site %d: %w", i, err)
 		}
 	}
 	for h, at := range w.cfg.Hosts {
-		if err := w.buildHost(ctx, h, at, next); err != nil {
+		if err := w.buildHost(ctx, h, at); err != nil {
 			return fmt.Errorf("host %d: %w", h, err)
 		}
 	}
 	return nil
 }
 
+// newSpace makes a namespace beside the lab's. One letter more in its name tells them apart: Clean
+// looks for the name alone.
+func (w *World) newSpace(ctx context.Context) (lab.Space, error) {
+	made, err := lab.NewSpaces(ctx, w.cfg.Name+"x", 1)
+	if err != nil {
+		return "", err
+	}
+	w.spaces = append(w.spaces, made...)
+	return made[0], nil
+}
+
 // buildSite makes a site's routers.
-func (w *World) buildSite(ctx context.Context, i int, next func() lab.Space) error {
+func (w *World) buildSite(ctx context.Context, i int) error {
 	s, kind := &w.sites[i], w.cfg.Sites[i].Kind
 	s.router = w.lab.Space(i)
 	switch kind {
@@ -102,7 +96,10 @@ func (w *World) buildSite(ctx context.Context, i int, next func() lab.Space) err
 		if err := makeRouter(ctx, s.router, PortRestricted, internetDevice); err != nil {
 			return err
 		}
-		home := next()
+		home, err := w.newSpace(ctx)
+		if err != nil {
+			return err
+		}
 		// The carrier's network has the shared addresses of RFC 6598.
 		link := wire{
 			inner: home, innerDevice: carrierDevice, inside: netip.MustParseAddr("100.64.0.2"),
@@ -118,12 +115,16 @@ func (w *World) buildSite(ctx context.Context, i int, next func() lab.Space) err
 	}
 }
 
-func (w *World) buildHost(ctx context.Context, h, at int, next func() lab.Space) error {
+func (w *World) buildHost(ctx context.Context, h, at int) error {
 	if w.cfg.Sites[at].Kind == Public {
 		w.hosts[h] = host{w.lab.Space(at), at, w.lab.Addr(at)}
 		return nil
 	}
-	w.hosts[h] = host{space: next()}
+	space, err := w.newSpace(ctx)
+	if err != nil {
+		return err
+	}
+	w.hosts[h] = host{space: space}
 	return w.attach(ctx, h, at)
 }
 

@@ -1,10 +1,13 @@
 package natbench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
 
@@ -125,11 +128,7 @@ func (w Way) after() string {
 }
 
 func (r Result) rate() string {
-	if r.Rate == 0 {
-		return "no limit"
-	}
-	rate := sources.Rate(r.Rate)
-	return rate.String()
+	return cmp.Or(sources.Rate(r.Rate).String(), "no limit")
 }
 
 func seconds(s float64) string {
@@ -149,4 +148,43 @@ func maybe(s float64) string {
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
+}
+
+// Marks in a document between which the tables stand.
+const (
+	markBegin = "<!-- nat: sudo p2plab bench nat --write docs/connectivity.md -->\n"
+	markEnd   = "<!-- /nat -->\n"
+)
+
+// CheckFile says whether Write can put tables into the file at path.
+func CheckFile(path string) error {
+	_, _, err := around(path)
+	return err
+}
+
+// Write puts the tables into the file at path, in place of those that stand there.
+func (r Result) Write(path string) error {
+	before, after, err := around(path)
+	if err != nil {
+		return err
+	}
+	if err := disk.Replace(disk.OS, path, []byte(before+markBegin+r.Markdown()+markEnd+after)); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o644) // it is there to be read
+}
+
+// around is the text before and after the tables.
+func around(path string) (before, after string, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", err
+	}
+	before, rest, begun := strings.Cut(string(text), markBegin)
+	_, after, ended := strings.Cut(rest, markEnd)
+	if !begun || !ended {
+		return "", "", fmt.Errorf("%s has no place for the tables: two lines, %q and %q", path,
+			strings.TrimSpace(markBegin), strings.TrimSpace(markEnd))
+	}
+	return before, after, nil
 }
