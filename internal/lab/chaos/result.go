@@ -91,6 +91,8 @@ func (p *node) ending() ending {
 	e := ending{peer: p.n, why: "it was stopped"}
 	rep, ok := p.Report()
 	switch {
+	case p.Process == nil:
+		e.why = "it was not started yet"
 	case ok && rep.Ended:
 		e.finished, e.slot, e.root = true, rep.Slot, rep.StateRoot
 	case ok:

@@ -34,6 +34,9 @@ func open(t *testing.T) *Crew {
 func TestAPeerHasSeveralProcesses(t *testing.T) {
 	c, dir := open(t), t.TempDir()
 	p := c.NewPeer(1, dir, "peer-1")
+	if _, ok := p.Report(); ok || p.Failure() != nil {
+		t.Error("a peer without a process has an end")
+	}
 	for _, name := range []string{"peer-1", "peer-1.2"} {
 		if err := c.Join(p, "books", []string{"here", "there"}, "--rounds", "3"); err != nil {
 			t.Fatal(err)

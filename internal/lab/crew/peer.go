@@ -81,12 +81,18 @@ func (p *Peer) Ask(ctx context.Context) (s p2pdiloco.Status, raw []byte, err err
 
 // Report is what the newest process printed at its end; ok is false if it did not come so far.
 func (p *Peer) Report() (r report.Peer, ok bool) {
+	if p.Process == nil {
+		return r, false
+	}
 	b, err := os.ReadFile(p.Stdout)
 	return r, err == nil && json.Unmarshal(b, &r) == nil
 }
 
 // Failure is an error with the end of the log if the newest process has ended.
 func (p *Peer) Failure() error {
+	if p.Process == nil {
+		return nil
+	}
 	code, ended := p.Exit()
 	if !ended {
 		return nil
