@@ -79,7 +79,7 @@ func (m *Machine) makeMembers(f *facts, e *effects) {
 }
 
 func (m *Machine) makeBranches(f *facts, e *effects) {
-	m.pledges = &pledges{facts: f, kept: map[wire.Position]wire.Pledge{}}
+	m.pledges = &pledges{facts: f, kept: map[wire.Position]wire.Pledge{}, decided: map[wire.Position]bool{}}
 	m.doubts = &doubts{facts: f, effects: e}
 	m.abandoned = &abandoned{facts: f}
 	m.catchup = &catchup{

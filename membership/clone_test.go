@@ -168,9 +168,43 @@ func TestAnotherCertificateIsNoClone(t *testing.T) {
 	if a.m.clones.found != nil {
 		t.Error("a second certificate of a known record is taken for a clone's")
 	}
+	a.m.pledges.decided = map[wire.Position]bool{}
 	again.Record.Work++
 	a.m.clones.checkOwnSignatures(again, a.m.chain, a.m.pledges.of(again.Record), a.m.own.offerSeq)
 	if a.m.clones.found == nil {
 		t.Error("a certificate of another record is not noticed")
+	}
+}
+
+// A leader that lies has another record certified in a later ballot than the one before, each with
+// the vote of one honest member. That member adopts the first, and moves to the branch of the
+// second: its earlier vote was forgotten when its height was decided, and it is no clone.
+func TestTwoBallotsDecidedAreNoClone(t *testing.T) {
+	l := labOf(t, "ABC")
+	a, liar := l.peers[0], l.peers[1]
+	c := a.m.chain.UpTo(a.m.chain.Height())
+	certified := func(ballot uint32, drop string) wire.Commit {
+		r := slot.Record{
+			Run: l.rules.Run, Height: c.Height() + 1, Kind: slot.Members, Prev: c.TipHash(), Slot: c.Tip().Slot,
+			StateRoot: a.m.model.state.root, Work: c.Tip().Work,
+			Members: slices.DeleteFunc(slices.Clone(c.Electorate()), func(e slot.Member) bool { return labName(e.Peer) == drop }),
+		}
+		v := slot.Vote{Ref: c.Next(), Hash: r.Hash()}
+		v.Ballot = ballot
+		a.m.pledges.open.Vote = &wire.EntryVote{Ref: v.Ref, Record: r} // as if it had voted
+		return wire.Commit{Record: r, Certificate: certificate(v, map[slot.PeerID][]byte{
+			a.id: labSigned(a, wire.Vote{Vote: v}).Sig, liar.id: labSigned(liar, wire.Vote{Vote: v}).Sig,
+		})}
+	}
+	first, second := certified(0, "C"), certified(1, "")
+	if err := a.step(labSigned(liar, first)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Extend(second, labVerify); err != nil {
+		t.Fatal(err)
+	}
+	a.m.switchTo(&branch{chain: c, from: liar.id}, c.Height()-1)
+	if a.m.chain.TipHash() != second.Record.Hash() || a.m.clones.found != nil {
+		t.Errorf("at height %d it takes itself for cloned: %v", a.m.chain.Height(), a.m.clones.found)
 	}
 }

@@ -87,6 +87,7 @@ func copyMachine(m *Machine) *Machine {
 		d.lead = &l
 	}
 	c.open = &d
+	c.pledges.decided = maps.Clone(m.pledges.decided)
 	c.pledges.kept, c.catchup.early = maps.Clone(m.pledges.kept), slices.Clone(m.catchup.early)
 	c.presence.known = make(map[memberKey]*contact, len(m.presence.known))
 	for w, a := range m.presence.known {

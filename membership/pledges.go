@@ -12,6 +12,9 @@ type pledges struct {
 	at   wire.Position // the pledge at the open position
 	open wire.Pledge
 	kept map[wire.Position]wire.Pledge
+	// Where a record was certified that this peer gave up since. After a restart it is not known
+	// which of the positions elsewhere these are, so all count.
+	decided map[wire.Position]bool
 }
 
 // restore takes back what the store kept, each entry at its own position.
@@ -25,6 +28,11 @@ func (pl *pledges) restore(saved wire.Saved) {
 	}
 	if saved.Fork != nil {
 		entries = append(entries[:len(entries):len(entries)], *saved.Fork)
+	}
+	for _, e := range saved.Elsewhere {
+		if v, ok := e.(wire.EntryVote); ok {
+			pl.decided[wire.Position{Height: v.Height, Prev: v.Prev}] = true
+		}
 	}
 	for _, e := range entries {
 		switch e := e.(type) {
@@ -53,14 +61,20 @@ func (pl *pledges) openAt(at wire.Position) {
 	delete(pl.kept, at)
 }
 
-// pledgeFor returns what this peer promised and voted at the height of a record, after the record
-// before it.
-func (pl *pledges) of(r slot.Record) wire.Pledge {
+// logged is what the vote log has of one position.
+type logged struct {
+	wire.Pledge
+	decided bool // a record was certified here: votes in other ballots than its own are forgotten
+}
+
+// of returns what this peer promised and voted at the height of a record, after the record before
+// it.
+func (pl *pledges) of(r slot.Record) logged {
 	at := wire.Position{Height: r.Height, Prev: r.Prev}
 	if at == pl.at {
-		return pl.open
+		return logged{pl.open, pl.decided[at]}
 	}
-	return pl.kept[at]
+	return logged{pl.kept[at], pl.decided[at]}
 }
 
 // setAside keeps the pledge at the open position when the chain is left without a decision there.
@@ -89,5 +103,5 @@ func (pl *pledges) keepDecided(c wire.Commit) {
 	at := wire.Position{Height: c.Record.Height, Prev: c.Record.Prev}
 	w := pl.kept[at]
 	w.Vote = &wire.EntryVote{Ref: c.Certificate.Ref, Record: c.Record}
-	pl.kept[at] = w
+	pl.kept[at], pl.decided[at] = w, true
 }

@@ -103,7 +103,7 @@ func TestAnOfferOfAnEarlierLifeIsNoClone(t *testing.T) {
 			c.Push(wire.Commit{Record: r})
 		}
 		m := copyMachine(a.m)
-		m.clones.checkOwnSignatures(c.Commits()[len(kinds)-1], c, wire.Pledge{}, 7)
+		m.clones.checkOwnSignatures(c.Commits()[len(kinds)-1], c, logged{}, 7)
 		if (m.clones.found != nil) != cloned {
 			t.Errorf("%s: cloned %v", name, !cloned)
 		}
