@@ -51,3 +51,17 @@ func TestTwoCertificatesAtOneHeight(t *testing.T) {
 		t.Fatalf("two branches stay\n%s", l.show())
 	}
 }
+
+// A peer that lost its log founds or forks again from the same record, in the first attempt of its
+// new life. The two certificates are of two incarnations, and convict neither.
+func TestForksOfTwoLivesAreNoEvidence(t *testing.T) {
+	l := labOf(t, "AB")
+	a := l.peers[0].m
+	for _, height := range []uint64{0, a.chain.Height()} {
+		first, second := newForgerAs(l, a.chain, height, 1), newForgerAs(l, a.chain, height, 2)
+		a.evidence.compare(first.chain.Commits()[height], second.chain.Commits()[height], a.chain.At(height).Members)
+		if e := a.evidence.evictions; len(e) > 0 {
+			t.Errorf("after height %d: evicts %v", height, e[0].memberKey)
+		}
+	}
+}
