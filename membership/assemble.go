@@ -63,7 +63,9 @@ func assemble(f *facts, e *effects) *Machine {
 func (m *Machine) makePeers(f *facts, e *effects) {
 	m.presence = newPresence(f, e)
 	m.evidence = &evidence{facts: f, effects: e, presence: m.presence}
-	m.proofs = &proofs{facts: f, evidence: m.evidence, known: map[slot.PeerID][]provenOffer{}}
+	m.proofs = &proofs{
+		facts: f, presence: m.presence, evidence: m.evidence, known: map[slot.PeerID][]provenOffer{},
+	}
 	m.clones = &clones{facts: f, effects: e, presence: m.presence}
 	m.quorum = &quorum{facts: f, effects: e, presence: m.presence, evidence: m.evidence}
 }

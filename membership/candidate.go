@@ -50,7 +50,9 @@ func (ca *candidate) onPromise(msg wire.Message, p wire.Promise) error {
 		if err := ca.motions.checkRecord(r); err != nil {
 			return err
 		}
-		ca.proofs.noteAll(r.Contributions, p.VoteProofs)
+		if !l.prepared { // later ones must not push out the proofs of what is planned
+			ca.proofs.noteAll(r.Contributions, p.VoteProofs)
+		}
 	}
 	l.promises[msg.From] = p
 	return nil
@@ -72,6 +74,7 @@ func (ca *candidate) choose() bool {
 			l.prepared = true
 		case ca.model.atTip() && v.VoteRecord.StateRoot == ca.model.state.root:
 			l.prepared, l.forced = true, &v.VoteRecord
+			ca.proofs.noteAll(v.VoteRecord.Contributions, v.VoteProofs)
 		case !ca.model.atTip():
 			return false // it shows later which state is right
 		default:

@@ -81,7 +81,8 @@ func (le *leader) startWork() {
 		le.drafter.draftMembers()
 	case le.motions.accessDue() && le.motions.barred(le.cfg.Self):
 		// others take over, because this peer must not choose their secret
-	case le.open.last != nil && le.open.last.Group() != l.givenUp && le.chain.TakesStep():
+	case le.open.last != nil && le.open.last.Group() != l.givenUp && le.chain.TakesStep() &&
+		le.proofs.has(le.open.last.Offers):
 		le.planner.continuePlan()
 	case le.motions.draftsAccess() && le.now >= l.membersAt:
 		le.drafter.draftMembers()

@@ -31,10 +31,7 @@ func (pn *planner) planDue() bool {
 	if !c.TakesStep() {
 		return false
 	}
-	offers := pn.presence.offers()
-	if l := pn.open.lead; l != nil {
-		offers = l.eligible(offers)
-	}
+	offers := pn.offers()
 	if len(offers) < max(1, c.Rules().MinPeers) {
 		return false
 	}
@@ -45,6 +42,18 @@ func (pn *planner) planDue() bool {
 		}
 	}
 	return waiting == 0 || pn.now >= pn.history.graceEnds(offers, len(offers)+waiting)
+}
+
+// offers lists the standing offers that a plan may list: nobody takes a plan with an offer that its
+// leader cannot prove.
+func (pn *planner) offers() []slot.Offer {
+	offers := slices.DeleteFunc(pn.presence.offers(), func(o slot.Offer) bool {
+		return !pn.proofs.has([]slot.Offer{o})
+	})
+	if l := pn.open.lead; l != nil {
+		offers = l.eligible(offers)
+	}
+	return offers
 }
 
 // mayStillOffer says whether a member without an offer is worth waiting for.
@@ -84,7 +93,7 @@ func (pn *planner) startPlan() {
 	s := pn.chain.OpenSlot()
 	pn.issue(slot.Plan{
 		Opened: slot.Opening{Ref: l.ref, Revision: l.revision + 1}, Slot: s, Fragment: pn.chain.Rules().Fragment(s),
-		Offers: l.eligible(pn.presence.offers()),
+		Offers: pn.offers(),
 	})
 }
 

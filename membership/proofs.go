@@ -14,6 +14,7 @@ import (
 // number that spends all that it will ever offer, or with bytes that nobody has.
 type proofs struct {
 	*facts
+	presence *presence
 	evidence *evidence
 	known    map[slot.PeerID][]provenOffer
 }
@@ -27,16 +28,22 @@ type provenOffer struct {
 // another one only when it restarts, or trains anew.
 const maxProven = 16
 
+// maxProvers is the number of peers above which the offers of peers that are forgotten, or never
+// were members, are dropped: anybody may offer for slots that are far ahead.
+const maxProvers = slot.MaxMembers + maxStrangers
+
 // announced takes an offer that its contributor has announced. It returns false for one too many.
 func (pf *proofs) announced(o slot.Offer, proof wire.OfferProof) bool {
 	if len(pf.known[o.Peer]) < maxProven {
+		pf.forgetOthers()
 		pf.note(o, proof)
 	}
 	return pf.has([]slot.Offer{o})
 }
 
 // note keeps an offer with its signature, in the place of the oldest if there are too many. Two
-// offers of one incarnation with the same sequence number are evidence against it.
+// offers of a member with the same sequence number are evidence against it. Those of a stranger are
+// none that matters, since it has any number of incarnations: their evictions would fill the list.
 func (pf *proofs) note(o slot.Offer, proof wire.OfferProof) {
 	if len(proof.Sig) == 0 || o.Slot < pf.chain.OpenSlot() {
 		return
@@ -47,7 +54,9 @@ func (pf *proofs) note(o slot.Offer, proof wire.OfferProof) {
 			return
 		}
 		if k.Seq == o.Seq && k.proof.Incarnation == proof.Incarnation && o.Peer != pf.cfg.Self {
-			pf.evidence.evict(evidenceOf(k.message(), signed.message()), true)
+			if pf.from(signed.message()) == nil {
+				pf.evidence.evict(evidenceOf(k.message(), signed.message()), true)
+			}
 			return
 		}
 	}
@@ -85,6 +94,23 @@ func (pf *proofs) of(offers []slot.Offer) []wire.OfferProof {
 // has says whether each of the offers is known to be its contributor's.
 func (pf *proofs) has(offers []slot.Offer) bool {
 	return !slices.ContainsFunc(pf.of(offers), func(p wire.OfferProof) bool { return len(p.Sig) == 0 })
+}
+
+// forgetOthers drops the offers of peers that are no contacts any more and may not contribute, once
+// there are too many.
+func (pf *proofs) forgetOthers() {
+	if len(pf.known) < maxProvers {
+		return
+	}
+	contacts := map[slot.PeerID]bool{}
+	for w := range pf.presence.known {
+		contacts[w.peer] = true
+	}
+	for peer := range pf.known {
+		if !contacts[peer] && !pf.chain.MayContribute(peer) {
+			delete(pf.known, peer)
+		}
+	}
 }
 
 // prune forgets the offers for slots that are decided.

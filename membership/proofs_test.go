@@ -2,7 +2,11 @@ package membership
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -108,4 +112,91 @@ func TestAnOfferOfAnEarlierLifeIsNoClone(t *testing.T) {
 			t.Errorf("%s: cloned %v", name, !cloned)
 		}
 	}
+}
+
+// Anybody may offer for slots that are far ahead, under any number of names: what is kept of it is
+// bounded, and what members offer stays.
+func TestOffersOfStrangersAreBounded(t *testing.T) {
+	l := labOf(t, "AB")
+	a, b := l.peers[0], l.peers[1]
+	mine := slot.Offer{Peer: b.id, Slot: a.m.chain.OpenSlot(), Seq: 100, Base: a.m.chain.OpenSlot() - 1, Weight: 1}
+	if err := a.step(labSigned(b, wire.Offer{Offer: mine})); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * maxProvers {
+		name := fmt.Sprint("stranger ", i)
+		s := &labPeer{lab: l, name: name, id: labID(name), inc: 1}
+		_ = a.m.Step(l.now, labSigned(s, wire.Alive{}))
+		o := slot.Offer{Peer: s.id, Slot: 1 << 60, Seq: 1, Base: 1, Weight: 1}
+		_ = a.m.Step(l.now, labSigned(s, wire.Offer{Offer: o}))
+	}
+	if n := len(a.m.proofs.known); n > maxProvers || !a.m.proofs.has([]slot.Offer{mine}) {
+		t.Errorf("offers of %d peers are kept", n)
+	}
+}
+
+// Strangers contradict themselves, one after another: that evicts nobody, since it would push out
+// the evictions of members, and each of them is gossiped.
+func TestAStrangersOffersAreNoEvidence(t *testing.T) {
+	l := labOf(t, "AB")
+	a := l.peers[0]
+	for i := range 2 * maxEvicted {
+		s := &labPeer{lab: l, id: labID(fmt.Sprint("stranger ", i)), inc: 1}
+		_ = a.m.Step(l.now, labSigned(s, wire.Alive{}))
+		for weight := range uint64(2) {
+			o := slot.Offer{Peer: s.id, Slot: 1 << 60, Seq: 1, Base: 1, Weight: weight + 1}
+			_ = a.m.Step(l.now, labSigned(s, wire.Offer{Offer: o}))
+		}
+	}
+	if n := len(a.m.evidence.evictions); n > 0 {
+		t.Errorf("%d evictions", n)
+	}
+}
+
+// A member that leads sends plan after plan with another offer of its own, until no peer knows the
+// signature of the one that it announced. Then it takes its part in the newest plan back, and does
+// nothing more. The next leaders plan without it: nobody would take a plan with that offer.
+func TestALeaderPushesOutItsOwnOffer(t *testing.T) {
+	l := labOf(t, "ABC")
+	d := l.peers[0].m.open
+	liar := l.peer(labName(d.leader(d.ballot).Peer))
+	honest := slices.DeleteFunc(slices.Clone(l.peers), func(p *labPeer) bool { return p == liar })
+	open := honest[0].m.chain.OpenSlot()
+	offer := slot.Offer{Peer: liar.id, Slot: open, Seq: 1000, Base: open - 1, Weight: 1}
+	liar.crash()
+	says := func(b wire.Body) {
+		for _, p := range honest {
+			_ = p.step(labSigned(liar, b))
+		}
+	}
+	says(wire.Offer{Offer: offer})
+	var group slot.Root
+	for i := range uint32(2 * maxProven) {
+		offer.Seq = 100 + uint64(i)
+		plan := slot.Plan{
+			Ref: d.at(d.ballot), Opened: slot.Opening{Ref: d.at(d.ballot), Revision: 1 + i}, Revision: 1 + i, Slot: open,
+			Offers: []slot.Offer{offer}, Pieces: []slot.Piece{{Range: slot.Range{End: labElements}, Owner: liar.id}},
+		}
+		group = plan.Group()
+		says(wire.Plan{Plan: plan, Proofs: l.proofs(plan.Offers)})
+	}
+	c := honest[0].m.chain
+	alive := wire.Alive{
+		Branch: c.Branch(), Height: c.Height(), Tip: c.TipHash(), Work: c.Tip().Work, Synced: true, Applied: c.Height(),
+		Contributes: true,
+	}
+	for _, p := range honest {
+		p.trains = true
+		p.report(ReportContributes{Contributes: true})
+	}
+	for range 600 {
+		says(alive)
+		for ballot := range uint32(16) {
+			says(wire.Lost{Ref: d.at(ballot), Group: group, Peer: liar.id, Reason: wire.LostConnection})
+		}
+		if l.run(100*time.Millisecond, func() bool { return honest[0].m.chain.OpenSlot() > open }) {
+			return
+		}
+	}
+	t.Fatalf("no slot is decided\n%s\n%s", strings.Join(l.log[max(0, len(l.log)-30):], "\n"), l.show())
 }
