@@ -106,6 +106,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	d.verifier = &verifier{
 		runID: cfg.Rules.Run, self: cfg.Signer.ID(), inc: saved.Incarnation, verify: cfg.Verify,
 		inputs: d.inputs, answers: newAnswers(), blame: newBlame(cfg.Logger),
+		views: d.views,
 	}
 	return d, nil
 }

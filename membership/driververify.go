@@ -18,6 +18,7 @@ type verifier struct {
 	inputs  *inputs
 	answers *answers
 	blame   *blame
+	views   *views
 }
 
 // run verifies messages until the inbox closes.
@@ -32,9 +33,15 @@ func (v *verifier) run(from *inbox) {
 	}
 }
 
+// check hands a good message on. One message may list a thousand offers, each with a signature to
+// check, so what a stranger sends of that kind goes before that: the machine would refuse it.
 func (v *verifier) check(from slot.PeerID, b []byte) {
 	m, err := wire.Open(b, v.runID, v.verify)
-	if err == nil {
+	if err == nil && wire.HasProofs(m.Body) {
+		if view, _ := v.views.get(); slot.Find(view.Tip.Members, m.From) < 0 {
+			v.blame.refused(from, m, ErrSender)
+			return
+		}
 		err = wire.CheckProofs(m.Body, v.runID, v.verify)
 	}
 	switch {

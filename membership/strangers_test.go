@@ -1,7 +1,10 @@
 package membership
 
 import (
+	"cmp"
 	"fmt"
+	"log/slog"
+	"slices"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -34,5 +37,42 @@ func TestWhoContributedKeepsAPlaceAmongStrangers(t *testing.T) {
 	}
 	if n := len(m.presence.known); n > maxStrangers+3 {
 		t.Errorf("%d peers are remembered", n)
+	}
+}
+
+// A plan lists as many offers as a run has members, each with a signature. What a stranger sends of
+// that kind costs no more than the check of its own signature.
+func TestAStrangersPlanIsCheap(t *testing.T) {
+	member, stranger, run := newTestSigner(1), newTestSigner(2), testRoot(1)
+	var contributors []testSigner
+	for i := range byte(100) {
+		contributors = append(contributors, newTestSigner(3+i))
+	}
+	slices.SortFunc(contributors, func(a, b testSigner) int { return cmp.Compare(a.ID(), b.ID()) })
+	checks := 0
+	v := &verifier{
+		runID: run, self: "self", inputs: newInputs(), answers: newAnswers(), blame: newBlame(slog.New(slog.DiscardHandler)),
+		views: newViews(View{Tip: slot.Record{Members: []slot.Member{{Peer: member.ID()}}}}),
+		verify: func(p slot.PeerID, data, sig []byte) bool {
+			checks++
+			return testVerify(p, data, sig)
+		},
+	}
+	for _, s := range []testSigner{member, stranger} {
+		var plan wire.Plan
+		for _, by := range contributors {
+			o := slot.Offer{Peer: by.ID(), Seq: 1}
+			m, _, err := wire.SealMessage(by, run, 1, wire.Offer{Offer: o})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan.Offers, plan.Proofs = append(plan.Offers, o), append(plan.Proofs, wire.OfferProof{Incarnation: 1, Sig: m.Sig})
+		}
+		checks = 0
+		v.check(s.ID(), mustSeal(t, s, run, 1, plan))
+		_, taken := v.inputs.take()
+		if good := s.ID() == member.ID(); good != (len(taken) == 1) || !good && checks > 1 {
+			t.Errorf("member %v: %d messages are taken after %d checks", good, len(taken), checks)
+		}
 	}
 }

@@ -20,6 +20,21 @@ func (p OfferProof) Signs(o slot.Offer, run slot.Root, verify slot.Verifier) boo
 	return verify(o.Peer, slot.SignedBytes(slot.TypeOffer, run, o.Peer, p.Incarnation, o.Append(nil)), p.Sig)
 }
 
+// HasProofs says whether a message lists offers that CheckProofs looks at.
+func HasProofs(body Body) bool {
+	switch b := body.(type) {
+	case Plan:
+		return len(b.Offers) > 0
+	case Draft:
+		return len(b.Contributions) > 0
+	case Propose:
+		return len(b.Record.Contributions) > 0
+	case Promise:
+		return len(b.VoteRecord.Contributions) > 0
+	}
+	return false
+}
+
 // CheckProofs checks the proofs that a message carries. A plan and a draft prove each offer that
 // they list. A proposal and a promise may lack proofs, but have no false one: the machine decides
 // whether it can do without.
