@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -73,8 +74,15 @@ func someDelays(rng *rand.Rand) []time.Duration {
 }
 
 func (w *chaos) check(t *rapid.T) {
-	if f := w.lab.watch.faults; len(f) > 0 {
-		t.Fatalf("%s\n%s\n%s", strings.Join(f, "\n"), strings.Join(w.lab.log, "\n"), w.lab.show())
+	faults := w.lab.watch.faults
+	for _, p := range w.lab.peers { // all are honest
+		if p.up() && len(p.m.evidence.evictions)+len(p.m.clones.found) > 0 {
+			faults = append(faults, fmt.Sprintf("%s evicts %v, and takes %v for cloned", p.name, p.m.evidence.evictions,
+				p.m.clones.found))
+		}
+	}
+	if len(faults) > 0 {
+		t.Fatalf("%s\n%s\n%s", strings.Join(faults, "\n"), strings.Join(w.lab.log, "\n"), w.lab.show())
 	}
 }
 
