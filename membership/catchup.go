@@ -48,6 +48,9 @@ func (cu *catchup) ask(p slot.PeerID) {
 // longest one announced. Every other question goes to a member: strangers may claim any height.
 func (cu *catchup) catchUp() {
 	ahead, n := cu.ahead(), &cu.need
+	if len(ahead) == 0 { // peers that could not answer for a while are doubted, too
+		ahead = cu.further(func(slot.PeerID) bool { return true })
+	}
 	if len(ahead) == 0 || n.from == cu.chain.Height()+1 && cu.now-n.at < cu.cfg.Timing.Retry {
 		return
 	}
@@ -68,13 +71,18 @@ func (cu *catchup) catchUp() {
 // claims a longer chain is not waited for.
 func (cu *catchup) chainGrows() bool { return cu.need.times < 3 && len(cu.ahead()) > 0 }
 
-// ahead lists the peers that are further on this chain. While there is no chain here, it lists the
-// peers that have any, those of the greatest work first.
+// ahead lists the peers that are further on this chain and whose claims are not doubted.
 func (cu *catchup) ahead() []slot.PeerID {
+	return cu.further(func(p slot.PeerID) bool { return !cu.doubts.has(p) })
+}
+
+// further lists the peers that are further on this chain, of those for which may holds. While there
+// is no chain here, it lists the peers that have any, those of the greatest work first.
+func (cu *catchup) further(may func(slot.PeerID) bool) []slot.PeerID {
 	as := cu.presence.sorted(func(a *contact) bool {
 		return a.alive != nil && a.alive.Height > cu.chain.Height() && cu.presence.around(a.memberKey) &&
 			cu.presence.ours(*a.alive) &&
-			!cu.abandoned.shows(*a.alive) && !cu.doubts.has(a.peer)
+			!cu.abandoned.shows(*a.alive) && may(a.peer)
 	})
 	slices.SortStableFunc(as, func(a, b *contact) int {
 		return cmp.Or(cmp.Compare(b.alive.Work, a.alive.Work), bytes.Compare(a.alive.Branch[:], b.alive.Branch[:]))

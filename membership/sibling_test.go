@@ -65,3 +65,24 @@ func TestForksOfTwoLivesAreNoEvidence(t *testing.T) {
 		}
 	}
 }
+
+// A peer that is behind gets no answer for a while, and gathers the chain from its members as if it
+// were another branch, in vain: then it doubts them. When its questions are answered again it does
+// not wait for the end of its doubts.
+func TestDoubtsDoNotDelayCatchingUp(t *testing.T) {
+	l := agedLab(t, 4)
+	c := l.peers[2]
+	c.crash()
+	l.run(10*time.Second, func() bool { return false })
+	l.filters = []*labFilter{{from: c.name, kind: "need", left: -1}}
+	c.start()
+	l.connect()
+	l.run(24*l.timing.Retry, func() bool { return false })
+	if n := len(c.m.doubts.peers); n != 2 {
+		t.Fatalf("doubts %d peers", n)
+	}
+	l.filters = nil
+	if !l.run(2*l.timing.Retry, func() bool { return c.m.chain.Height()+1 >= l.peers[0].m.chain.Height() }) {
+		t.Errorf("it does not catch up\n%s", l.show())
+	}
+}
