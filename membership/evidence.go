@@ -119,7 +119,8 @@ func (ev *evidence) compare(a, b wire.Commit, electorate []slot.Member) {
 		one, two := from, from
 		one.Body, one.Sig = body(a.Certificate.Vote), first.Sig
 		two.Body, two.Sig = body(b.Certificate.Vote), b.Certificate.Signatures[i].Sig
-		// Forks of a record may list a peer in two incarnations: then it has not contradicted itself.
+		// Forks of a record may list a peer in two incarnations: then it has not contradicted
+		// itself.
 		if e := evidenceOf(one, two); checkEvidence(e, ev.cfg.Rules.Run, ev.cfg.Verify) == nil {
 			ev.evict(e, true)
 		}
