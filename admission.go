@@ -46,7 +46,7 @@ func (n *Node) closeGate() (err error) {
 	if credentials != nil {
 		n.guard, err = admission.NewGuard(admission.Config{
 			Self: n.Self(), Run: n.cfg.Spec.Name, Network: n.net, Files: n.files(), Credentials: credentials,
-			Listed: listed, Asking: refusalsWait * n.first.Discovery, Logger: n.cfg.Logger,
+			Listed: listed, Asking: refusalsWait * n.first.Discovery, Refused: n.tellRefusal, Logger: n.cfg.Logger,
 		})
 		if err != nil {
 			return err
@@ -62,6 +62,11 @@ func (n *Node) closeGate() (err error) {
 		n.net.Handle(p2p.ProtocolKey, n.guard.ServeKey)
 	}
 	return err
+}
+
+// tellRefusal reports why a member does not let this peer back in. The guard does not wait for it.
+func (n *Node) tellRefusal(by PeerID, reason string) {
+	n.life.Go(func() { n.emit("admission.refused", map[string]any{"about": by, "detail": reason}) })
 }
 
 // checkAccess refuses a private run's spec where nothing would keep others out.

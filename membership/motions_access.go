@@ -124,6 +124,7 @@ func (mo *motions) view() (out []MotionView) {
 // reportDecisions reports what an access record has decided.
 func (mo *motions) reportDecisions(e Event, r slot.Record) {
 	kinds := map[slot.Action]EventKind{slot.Remove: EventRemoved, slot.Readmit: EventReadmitted}
+	e.Record = r.Hash()
 	for _, d := range r.Decisions {
 		if kind, about := kinds[d.Action]; about {
 			e.Kind, e.Peer, e.Detail = kind, d.Peer,

@@ -66,8 +66,7 @@ func (m *Machine) whyJoining() string {
 	i := slot.Find(m.chain.Electorate(), m.cfg.Self)
 	switch {
 	case m.motions.barred(m.cfg.Self):
-		return "the members have removed this peer from the run: ask them to take it back (p2pdiloco readmit PEER, " +
-			"at a quorum of them)"
+		return "the members have removed this peer from the run, " + m.Standing(m.cfg.Self).RemovalText(m.cfg.Self)
 	case m.fork.without:
 		return "holds what is known of the run, but hears none of its members"
 	case len(m.catchup.ahead()) > 0:

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -129,13 +130,26 @@ func (m *Machine) paced() chain.Pace {
 // Standing of a peer; of no name: the turn of rotations.
 func (m *Machine) Standing(p slot.PeerID) Standing {
 	a := m.chain.Access()
-	return Standing{Ever: a.Ever(p), Removed: a.Removed(p), Barred: m.motions.barred(p), Turn: a.Turn(p)}
+	return Standing{
+		Ever: a.Ever(p), Removed: a.Removed(p), By: a.RemovedBy(p), Barred: m.motions.barred(p), Turn: a.Turn(p),
+	}
+}
+
+// RemovalText says by what a peer was removed, and what its user can do.
+func (s Standing) RemovalText(p slot.PeerID) string {
+	by := s.By.String()
+	if !s.Removed {
+		by = "motions of a quorum, whose record is on the way"
+	}
+	return fmt.Sprintf("by %s: it can take part again once a quorum of the members has readmitted it (p2pdiloco readmit "+
+		"%s), or as a new peer, with a new data directory and, in a private run, a new ticket", by, p)
 }
 
 // Standing is what the chain says of one peer.
 type Standing struct {
-	Ever    bool   // it was a member at some time
-	Removed bool   // it may not be one, since a record said so
-	Barred  bool   // the same, or a quorum has ordered it and its record is on the way
-	Turn    uint64 // of motions about it that can be made now: see slot.Motion
+	Ever    bool          // it was a member at some time
+	Removed bool          // it may not be one, since a record said so
+	By      chain.Removal // that record; zero: none
+	Barred  bool          // the same, or a quorum has ordered it and its record is on the way
+	Turn    uint64        // of motions about it that can be made now: see slot.Motion
 }

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -10,8 +11,8 @@ import (
 // Access is what the records of a chain say about the peers that may be members. Like everything in
 // this package it is a pure function of the records.
 type Access struct {
-	ever    map[slot.PeerID]bool // were members at some time
-	removed map[slot.PeerID]bool // may not be members, since a decision
+	ever    map[slot.PeerID]bool    // were members at some time
+	removed map[slot.PeerID]Removal // may not be members, since a decision
 	// the number of decisions about each peer; that of rotations is under the empty ID
 	turns map[slot.PeerID]uint64
 	// of the secret in force; zero: the one that the run was founded with
@@ -20,9 +21,20 @@ type Access struct {
 	newest slot.Root          // hash of the newest access record; zero while there is none
 }
 
+// Removal is the record that removed a peer.
+type Removal struct {
+	Height uint64
+	Record slot.Root // its hash
+}
+
+// String names the record.
+func (r Removal) String() string {
+	return fmt.Sprintf("record %s at height %d", r.Record.Short(), r.Height)
+}
+
 func newAccess() *Access {
 	return &Access{
-		ever: map[slot.PeerID]bool{}, removed: map[slot.PeerID]bool{}, turns: map[slot.PeerID]uint64{},
+		ever: map[slot.PeerID]bool{}, removed: map[slot.PeerID]Removal{}, turns: map[slot.PeerID]uint64{},
 		keys: map[slot.Root]bool{{}: true},
 	}
 }
@@ -38,7 +50,10 @@ func (a *Access) clone() *Access {
 func (a *Access) Ever(p slot.PeerID) bool { return a.ever[p] }
 
 // Removed says whether a decision keeps a peer from being a member.
-func (a *Access) Removed(p slot.PeerID) bool { return a.removed[p] }
+func (a *Access) Removed(p slot.PeerID) bool { return a.removed[p] != Removal{} }
+
+// RemovedBy returns the record of that decision; zero while there is none.
+func (a *Access) RemovedBy(p slot.PeerID) Removal { return a.removed[p] }
 
 // Turn counts the decisions about a peer; under no name, the rotations of the secret.
 func (a *Access) Turn(p slot.PeerID) uint64 { return a.turns[p] }
@@ -64,7 +79,7 @@ func (a *Access) follow(r slot.Record, hash slot.Root) {
 	for _, d := range r.Decisions {
 		switch d.Action {
 		case slot.Remove:
-			a.removed[d.Peer] = true
+			a.removed[d.Peer] = Removal{Height: r.Height, Record: hash}
 		case slot.Readmit:
 			delete(a.removed, d.Peer)
 		case slot.Rotate: // its turn goes by the key
@@ -83,9 +98,9 @@ func (a *Access) follow(r slot.Record, hash slot.Root) {
 func (a *Access) CanDecide(action slot.Action, p slot.PeerID) bool {
 	switch action {
 	case slot.Remove:
-		return !a.removed[p]
+		return !a.Removed(p)
 	case slot.Readmit:
-		return a.removed[p]
+		return a.Removed(p)
 	case slot.Rotate:
 		return true
 	}
@@ -95,7 +110,7 @@ func (a *Access) CanDecide(action slot.Action, p slot.PeerID) bool {
 // BarredBy says whether a record may not list a peer, because of an earlier decision or one of its
 // own.
 func (a *Access) BarredBy(r slot.Record, p slot.PeerID) bool {
-	barred := a.removed[p]
+	barred := a.Removed(p)
 	for _, d := range r.Decisions {
 		if d.Peer == p {
 			barred = d.Action == slot.Remove

@@ -147,7 +147,7 @@ func (c *Chain) CheckOutcome(fragment uint32, contributions []slot.Offer, segmen
 // reduction outlives records that change only the members. The contribution of a lost peer still
 // counts, that of a removed peer does not.
 func (c *Chain) MayContribute(p slot.PeerID) bool {
-	if c.access.removed[p] {
+	if c.access.Removed(p) {
 		return false
 	}
 	for h := c.Height(); h > 0; h-- {

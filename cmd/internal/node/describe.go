@@ -74,7 +74,13 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"access.ordered": func(get func(string) string, _ p2pdiloco.Event) string {
 		return fmt.Sprintf("member %s %s", get("about"), get("detail"))
 	},
-	"peer.removed": func(get func(string) string, _ p2pdiloco.Event) string {
+	"admission.refused": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("member %s does not let this peer in: %s", get("about"), get("detail"))
+	},
+	"peer.removed": func(get func(string) string, e p2pdiloco.Event) string {
+		if get("about") == e.Peer.String() {
+			return "this peer is removed from the run: " + get("detail")
+		}
 		return fmt.Sprintf("peer %s is removed from the run: %s", get("about"), get("detail"))
 	},
 	"peer.readmitted": func(get func(string) string, _ p2pdiloco.Event) string {

@@ -24,7 +24,10 @@ type Config struct {
 	Credentials *Credentials
 	Listed      func(slot.PeerID) bool // nil: anybody may be admitted
 	Asking      time.Duration          // for how long other members are asked after a first refusal
-	Logger      *slog.Logger
+	// Refused, if it is not nil, is told once of each reason for which a member does not let this
+	// peer back in. It must not block, nor call the guard.
+	Refused func(by slot.PeerID, reason string)
+	Logger  *slog.Logger
 }
 
 // Guard decides which peers this peer of a private run admits, and asks other peers to admit this

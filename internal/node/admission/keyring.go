@@ -85,9 +85,9 @@ func (g *Guard) Follow(key slot.Root, standing proof.Standing) error {
 	}
 	if g.cfg.Network != nil {
 		g.cfg.Network.Expel(func(p slot.PeerID) bool {
-			ever, removed := standing(p)
+			at := standing(p)
 			// a peer that was admitted under the previous secret and did not become a member
-			return removed || changed && !ever
+			return at.Removed || changed && !at.Ever
 		})
 	}
 	return err
@@ -270,7 +270,7 @@ func (g *Guard) give(to slot.PeerID, key slot.Root) (proof.Secret, error) {
 	if g.mu.Standing == nil {
 		return proof.Secret{}, errKeyUnsure
 	}
-	if ever, removed := g.mu.Standing(to); !ever || removed {
+	if at := g.mu.Standing(to); !at.Ever || at.Removed {
 		return proof.Secret{}, errKeyMembers
 	}
 	secret, ok := g.mu.Ring.Find(g.mu.run, key)

@@ -59,7 +59,9 @@ func proposed(t *testing.T, g *Guard) slot.Root {
 }
 
 // everyone has been a member, but for those whose names begin with n; those with r were removed.
-func everyone(p slot.PeerID) (ever, removed bool) { return p[0] != 'n', p[0] == 'r' }
+func everyone(p slot.PeerID) proof.Stands {
+	return proof.Stands{Ever: p[0] != 'n', Removed: p[0] == 'r', Why: "removed"}
+}
 
 func TestACandidateIsMadeOnce(t *testing.T) {
 	g := guardOn(t, powerfs.New())

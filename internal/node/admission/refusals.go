@@ -50,7 +50,8 @@ func (r *refusals) proveless(p slot.PeerID) {
 	r.tries[p]++
 }
 
-// isNew says whether a refusal is to be logged.
+// isNew says whether a refusal is to be logged. Under no name it says whether to tell the user, who
+// need not hear one reason from each member.
 func (r *refusals) isNew(from slot.PeerID, reason string) bool {
 	if len(r.logged) >= maxPeers {
 		clear(r.logged)
@@ -92,7 +93,10 @@ func (g *Guard) turnedAway(from slot.PeerID, refused *proof.RefusedError) {
 		}
 		g.refusedBy(from, refused.Reason)
 	case r.isNew(from, refused.Reason):
-		g.cfg.Logger.Warn("a peer of the run does not let this one in", "peer", from, "reason", refused.Reason)
+		g.cfg.Logger.Info("a peer of the run does not let this one in", "peer", from, "reason", refused.Reason)
+		if r.isNew("", refused.Reason) && g.cfg.Refused != nil {
+			g.cfg.Refused(from, refused.Reason)
+		}
 	}
 }
 

@@ -29,12 +29,25 @@ func (k *emptyRing) Follow(slot.Root, proof.Standing) error {
 	return nil
 }
 
+// fixedStanding is a ledger that says the same of each peer.
+type fixedStanding struct {
+	Ledger
+	removed bool
+}
+
+func (l fixedStanding) Standing(slot.PeerID) membership.Standing {
+	return membership.Standing{Removed: l.removed}
+}
+
 // Records are followed where the secret in force cannot be had, too: peers that were removed are
-// put out.
+// put out. A peer that is removed itself does not ask for the secret again.
 func TestRecordsAreFollowedWithoutTheSecret(t *testing.T) {
 	keys := &emptyRing{err: errors.New("nobody gives it")}
-	r := &Replica{cfg: Config{Keys: keys}, log: slog.New(slog.DiscardHandler)}
+	r := &Replica{cfg: Config{Keys: keys, Ledger: fixedStanding{removed: true}}, log: slog.New(slog.DiscardHandler)}
 	var reports []membership.Report
+	r.followAccess(t.Context(), membership.WorkAccess{Key: slot.Root{9}},
+		func(report membership.Report) { t.Errorf("a removed peer reports %+v", report) })
+	r.cfg.Ledger, keys.followed = fixedStanding{}, false
 	r.followAccess(t.Context(), membership.WorkAccess{Key: slot.Root{9}},
 		func(report membership.Report) { reports = append(reports, report) })
 	if failed, ok := reports[0].(membership.ReportFailed); len(reports) != 1 || !ok ||

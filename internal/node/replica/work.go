@@ -179,6 +179,9 @@ func (r *Replica) followAccess(ctx context.Context, work membership.WorkAccess, 
 	}
 	// Removed peers are disconnected even without the secret.
 	if err := errors.Join(err, r.cfg.Keys.Follow(work.Key, r.standing)); err != nil {
+		if r.cfg.Ledger.Standing(r.cfg.Self).Removed {
+			return // the secret is not for this peer; another record is needed, and asks again
+		}
 		r.failed(ctx, work, err, report)
 		return
 	}
@@ -190,10 +193,14 @@ func (r *Replica) followAccess(ctx context.Context, work membership.WorkAccess, 
 	report(membership.ReportKey{Key: next})
 }
 
-// standing returns whether a peer was ever a member, and whether it is removed or about to be.
-func (r *Replica) standing(p slot.PeerID) (ever, removed bool) {
+// standing returns how a peer stands that was a member, or is removed, or about to be.
+func (r *Replica) standing(p slot.PeerID) proof.Stands {
 	s := r.cfg.Ledger.Standing(p)
-	return s.Ever, s.Barred
+	at := proof.Stands{Ever: s.Ever, Removed: s.Barred}
+	if at.Removed {
+		at.Why = "the members have removed it from the run, " + s.RemovalText(p)
+	}
+	return at
 }
 
 // holdKey gets on disk the secret that a draft puts in force, if there is one. If a peer that the

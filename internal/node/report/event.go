@@ -43,9 +43,10 @@ import (
 //	peer.evicted    about, detail
 //	peer.cloned     about, detail
 //	access.ordered  about (the author of the motion), height, detail
-//	peer.removed    about, height, detail
-//	peer.readmitted about, height, detail
-//	secret.rotated  height, detail
+//	admission.refused about (a member that does not let this peer back into a private run), detail
+//	peer.removed    about, height, record, detail
+//	peer.readmitted about, height, record, detail
+//	secret.rotated  height, record, detail
 //	peer.refused    about, detail
 //	run.paused      slot, detail
 //	run.resumed     slot, detail

@@ -60,6 +60,9 @@ func (l *Ledger) Tell(e membership.Event) {
 			fields["about"] = e.Peer
 		}
 		fields["height"], fields["detail"] = e.Height, e.Detail
+		if !e.Record.IsZero() {
+			fields["record"] = e.Record
+		}
 	case membership.EventDiverged:
 		fields["slot"], fields["state_root"], fields["certified_root"], fields["detail"] = e.Slot, e.State, e.Root,
 			e.Detail

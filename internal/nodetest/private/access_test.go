@@ -2,8 +2,11 @@ package private
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,4 +127,52 @@ func TestRotatedSecret(t *testing.T) {
 		at := founder.Applied()
 		s.Until(time.Minute, "back without a ticket", func() bool { return s.ContributedAfter(guest, at) })
 	})
+}
+
+// A removed peer that is started again says that it is removed, by which record, and what to do:
+// one that heard of it, from its own ledger; one that was away, from the members.
+func TestARemovedPeerIsToldAgain(t *testing.T) {
+	nodetest.RunPrivate(t, 1000, 3, 100*time.Millisecond, func(s *nodetest.Swarm, founder *nodetest.Peer) {
+		text := s.Invite(founder, p2pdiloco.InviteOptions{Uses: 5})
+		member, third, traitor, absent := s.Guest(text), s.Guest(text), s.Guest(text), s.Guest(text)
+		s.Start(member, third, traitor, absent)
+		s.Reach(1, s.Peers...)
+		s.Until(time.Minute, "all members", func() bool { return len(founder.Node.Load().Status().Members) == 5 })
+		s.Kill(absent)
+		s.Until(time.Minute, "without the absent",
+			func() bool { return len(founder.Node.Load().Status().Members) == 4 })
+		for _, out := range []*nodetest.Peer{traitor, absent} {
+			moveAll(s, func(n *p2pdiloco.Node) error { return n.Remove(s.ID(out)) }, founder, member, third)
+		}
+		select {
+		case err := <-traitor.Done:
+			if !errors.Is(err, p2pdiloco.ErrRemoved) || !tellsOfRemoval(err.Error(), s.ID(traitor)) {
+				t.Errorf("the removed peer ends with %v", err)
+			}
+			traitor.Done <- err
+			s.Stop(traitor)
+		case <-time.After(time.Minute):
+			t.Fatal("the removed peer goes on")
+		}
+		s.Until(time.Minute, "both removed",
+			func() bool { return len(founder.Node.Load().Status().Removed) == 2 })
+		told := func(p *nodetest.Peer, event string) bool {
+			return slices.ContainsFunc(p.Events(event), func(e p2pdiloco.Event) bool {
+				return tellsOfRemoval(fmt.Sprint(e.Fields["detail"]), s.ID(p))
+			})
+		}
+		s.Restart(traitor, absent)
+		s.Until(time.Minute, "the traitor tells from its ledger", func() bool { return told(traitor, "peer.removed") })
+		s.Until(time.Minute, "the absent tells what members say", func() bool { return told(absent, "admission.refused") })
+		if reason := traitor.Node.Load().Status().Reason; !tellsOfRemoval(reason, s.ID(traitor)) {
+			t.Errorf("the traitor's status gives as the reason: %q", reason)
+		}
+	})
+}
+
+// tellsOfRemoval says whether a text names the record that removed a peer, and what to do.
+func tellsOfRemoval(text string, p p2pdiloco.PeerID) bool {
+	record := regexp.MustCompile(`by record [0-9a-f]{8} at height \d+: `)
+	return record.MatchString(text) && strings.Contains(text, "p2pdiloco readmit "+p.String()) &&
+		strings.Contains(text, "a new ticket")
 }

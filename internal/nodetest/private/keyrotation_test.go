@@ -30,8 +30,8 @@ type records struct {
 	removed []p2pdiloco.PeerID
 }
 
-func (r *records) standing(p p2pdiloco.PeerID) (ever, removed bool) {
-	return slices.Contains(r.ever, p), slices.Contains(r.removed, p)
+func (r *records) standing(p p2pdiloco.PeerID) proof.Stands {
+	return proof.Stands{Ever: slices.Contains(r.ever, p), Removed: slices.Contains(r.removed, p), Why: "removed"}
 }
 
 // known lets peers know the records. All their members are listed.

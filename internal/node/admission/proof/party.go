@@ -22,9 +22,15 @@ type Party struct {
 	Standing Standing               // nil: not known yet
 }
 
-// Standing is what the run's records say of a peer: whether it ever was a member, and whether it is
-// removed.
-type Standing func(slot.PeerID) (ever, removed bool)
+// Standing is what the run's records say of a peer.
+type Standing func(slot.PeerID) Stands
+
+// Stands says how a peer stands.
+type Stands struct {
+	Ever    bool   // it was a member at some time
+	Removed bool   // it is removed
+	Why     string // by what it was removed, and what its user can do
+}
 
 // Ask returns the message to a peer. The first try uses the secret in force. Later tries use older
 // secrets in turn, since the other peer may know no newer one. The ticket comes last, if it may
@@ -126,16 +132,16 @@ func (d *Party) judge(now uint64, from slot.PeerID, a Ask, under Secret) error {
 // tell which. A secret that never came into force admits no newcomer either, because a peer that
 // was to be removed may have proposed it.
 func (d *Party) stands(p slot.PeerID, under Secret, token bool) error {
-	var ever, removed bool
+	var at Stands
 	if d.Standing != nil {
-		ever, removed = d.Standing(p)
+		at = d.Standing(p)
 	}
 	current := under == d.Ring.Current()
 	was := slices.Contains(d.Ring.line, under)
 	switch {
-	case removed:
-		return fmt.Errorf("peer %s was removed from the run: its members alone can take it back", p)
-	case current || ever && !token:
+	case at.Removed:
+		return errors.New(at.Why)
+	case current || at.Ever && !token:
 		return nil
 	case token && was:
 		return errOld

@@ -9,7 +9,9 @@ import (
 )
 
 // standing is that of the peers named: the first letter tells.
-func standing(p slot.PeerID) (ever, removed bool) { return p[0] != 'n', p[0] == 'r' }
+func standing(p slot.PeerID) Stands {
+	return Stands{Ever: p[0] != 'n', Removed: p[0] == 'r', Why: "it was removed from the run"}
+}
 
 // peer holds secrets, the one in force first; those after the bar never were.
 func peer(t *testing.T, self slot.PeerID, inForce []Secret, next ...byte) *Party {
