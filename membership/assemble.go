@@ -136,7 +136,8 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 	}
 	m.drafter = &drafter{
 		facts: f, effects: e, height: m.height,
-		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster, planner: m.planner,
+		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster,
+		planner: m.planner,
 	}
 	m.candidate = &candidate{
 		facts: f, effects: e, height: m.height,

@@ -187,7 +187,10 @@ func TestTwoBallotsDecidedAreNoClone(t *testing.T) {
 		r := slot.Record{
 			Run: l.rules.Run, Height: c.Height() + 1, Kind: slot.Members, Prev: c.TipHash(), Slot: c.Tip().Slot,
 			StateRoot: a.m.model.state.root, Work: c.Tip().Work,
-			Members: slices.DeleteFunc(slices.Clone(c.Electorate()), func(e slot.Member) bool { return labName(e.Peer) == drop }),
+			Members: slices.DeleteFunc(
+				slices.Clone(c.Electorate()),
+				func(e slot.Member) bool { return labName(e.Peer) == drop },
+			),
 		}
 		v := slot.Vote{Ref: c.Next(), Hash: r.Hash()}
 		v.Ballot = ballot

@@ -125,7 +125,10 @@ func (l *lab) refuses(t *testing.T, r slot.Record) {
 		if err := say(wire.Draft{Draft: draft, Proofs: l.proofs(r.Contributions)}); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("%s takes a draft of fragment %d: %v", p.name, r.Fragment, err)
 		}
-		if err := say(wire.Propose{Ballot: d.ballot, Record: r, Proofs: l.proofs(r.Contributions)}); !errors.Is(err, chain.ErrInvalid) ||
+		if err := say(wire.Propose{Ballot: d.ballot, Record: r, Proofs: l.proofs(r.Contributions)}); !errors.Is(
+			err,
+			chain.ErrInvalid,
+		) ||
 			p.m.pledges.open.Vote != nil {
 			t.Errorf("%s takes a proposal of fragment %d: %v", p.name, r.Fragment, err)
 		}

@@ -45,10 +45,16 @@ func TestALeaderCannotSpeakForContributors(t *testing.T) {
 			if p == leader {
 				continue
 			}
-			if err := p.step(labSigned(leader, wire.Plan{Plan: plan, Proofs: proofs})); !errors.Is(err, wire.ErrSignature) {
+			if err := p.step(labSigned(leader, wire.Plan{Plan: plan, Proofs: proofs})); !errors.Is(
+				err,
+				wire.ErrSignature,
+			) {
 				t.Errorf("proofs %s: %s takes the plan: %v", name, p.name, err)
 			}
-			if err := p.step(labSigned(leader, wire.Draft{Draft: draft, Proofs: proofs})); !errors.Is(err, wire.ErrSignature) {
+			if err := p.step(labSigned(leader, wire.Draft{Draft: draft, Proofs: proofs})); !errors.Is(
+				err,
+				wire.ErrSignature,
+			) {
 				t.Errorf("proofs %s: %s takes the draft: %v", name, p.name, err)
 			}
 			err := p.step(labSigned(leader, wire.Propose{Ballot: d.ballot, Record: record, Proofs: proofs}))
@@ -89,7 +95,9 @@ func TestAnOfferOfAnEarlierLifeIsNoClone(t *testing.T) {
 	l := labOf(t, "ABC")
 	a := l.peers[0]
 	rules := a.m.chain.Rules()
-	for name, cloned := range map[string]bool{"it came back in mid-slot": false, "it was there from the beginning": true} {
+	for name, cloned := range map[string]bool{
+		"it came back in mid-slot": false, "it was there from the beginning": true,
+	} {
 		c, since := chain.New(rules, slot.Root{}), map[bool]int{true: 0, false: 2}[cloned]
 		kinds := []slot.Kind{slot.Fork, slot.Step, slot.Members, slot.Step}
 		for i, kind := range kinds {
@@ -174,7 +182,9 @@ func TestALeaderPushesOutItsOwnOffer(t *testing.T) {
 	for i := range uint32(2 * maxProven) {
 		offer.Seq = 100 + uint64(i)
 		plan := slot.Plan{
-			Ref: d.at(d.ballot), Opened: slot.Opening{Ref: d.at(d.ballot), Revision: 1 + i}, Revision: 1 + i, Slot: open,
+			Ref: d.at(
+				d.ballot,
+			), Opened: slot.Opening{Ref: d.at(d.ballot), Revision: 1 + i}, Revision: 1 + i, Slot: open,
 			Offers: []slot.Offer{offer}, Pieces: []slot.Piece{{Range: slot.Range{End: labElements}, Owner: liar.id}},
 		}
 		group = plan.Group()

@@ -23,7 +23,10 @@ func TestTwoCertificatesAtOneHeight(t *testing.T) {
 		r := slot.Record{
 			Run: l.rules.Run, Height: c.Height() + 1, Kind: slot.Members, Prev: c.TipHash(), Slot: c.Tip().Slot,
 			StateRoot: leader.m.model.state.root, Work: c.Tip().Work,
-			Members: slices.DeleteFunc(slices.Clone(c.Electorate()), func(e slot.Member) bool { return e.Peer == gone.id }),
+			Members: slices.DeleteFunc(
+				slices.Clone(c.Electorate()),
+				func(e slot.Member) bool { return e.Peer == gone.id },
+			),
 		}
 		v, sigs := slot.Vote{Ref: c.Next(), Hash: r.Hash()}, map[slot.PeerID][]byte{}
 		for _, p := range append([]*labPeer{leader}, side...) {
@@ -40,8 +43,10 @@ func TestTwoCertificatesAtOneHeight(t *testing.T) {
 	agree := func() bool {
 		first := honest[0].m
 		for _, p := range honest {
-			if p.m.chain.TipHash() != first.chain.TipHash() || !p.m.evidence.evicted(memberKey{leader.id, leader.inc}) ||
-				slot.Find(p.m.chain.Electorate(), p.id) < 0 || slot.Find(p.m.chain.Electorate(), leader.id) >= 0 {
+			if p.m.chain.TipHash() != first.chain.TipHash() ||
+				!p.m.evidence.evicted(memberKey{leader.id, leader.inc}) ||
+				slot.Find(p.m.chain.Electorate(), p.id) < 0 ||
+				slot.Find(p.m.chain.Electorate(), leader.id) >= 0 {
 				return false
 			}
 		}

@@ -51,7 +51,8 @@ func TestAStrangersPlanIsCheap(t *testing.T) {
 	slices.SortFunc(contributors, func(a, b testSigner) int { return cmp.Compare(a.ID(), b.ID()) })
 	checks := 0
 	v := &verifier{
-		runID: run, self: "self", inputs: newInputs(), answers: newAnswers(), blame: newBlame(slog.New(slog.DiscardHandler)),
+		runID: run, self: "self", inputs: newInputs(), answers: newAnswers(),
+		blame: newBlame(slog.New(slog.DiscardHandler)),
 		views: newViews(View{Tip: slot.Record{Members: []slot.Member{{Peer: member.ID()}}}}),
 		verify: func(p slot.PeerID, data, sig []byte) bool {
 			checks++
@@ -66,7 +67,13 @@ func TestAStrangersPlanIsCheap(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan.Offers, plan.Proofs = append(plan.Offers, o), append(plan.Proofs, wire.OfferProof{Incarnation: 1, Sig: m.Sig})
+			plan.Offers, plan.Proofs = append(
+				plan.Offers,
+				o,
+			), append(
+				plan.Proofs,
+				wire.OfferProof{Incarnation: 1, Sig: m.Sig},
+			)
 		}
 		checks = 0
 		v.check(s.ID(), mustSeal(t, s, run, 1, plan))

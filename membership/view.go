@@ -141,8 +141,12 @@ func (s Standing) RemovalText(p slot.PeerID) string {
 	if !s.Removed {
 		by = "motions of a quorum, whose record is on the way"
 	}
-	return fmt.Sprintf("by %s: it can take part again once a quorum of the members has readmitted it (p2pdiloco readmit "+
-		"%s), or as a new peer, with a new data directory and, in a private run, a new ticket", by, p)
+	return fmt.Sprintf(
+		"by %s: it can take part again once a quorum of the members has readmitted it (p2pdiloco readmit "+
+			"%s), or as a new peer, with a new data directory and, in a private run, a new ticket",
+		by,
+		p,
+	)
 }
 
 // Standing is what the chain says of one peer.

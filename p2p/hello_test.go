@@ -177,7 +177,11 @@ func TestHelloBounds(t *testing.T) {
 			t.Errorf("%s: parsed, error %v", name, err)
 		}
 	}
-	full := Hello{Run: strings.Repeat("r", limits.MaxRunName), Spec: make([]byte, MaxSpec), Given: make(map[string]string)}
+	full := Hello{
+		Run:   strings.Repeat("r", limits.MaxRunName),
+		Spec:  make([]byte, MaxSpec),
+		Given: make(map[string]string),
+	}
 	for i := range maxGiven {
 		full.Given[strings.Repeat("k", i+1)] = strings.Repeat("v", maxGivenText)
 	}

@@ -251,7 +251,8 @@ func TestSite(t *testing.T) {
 	if got := a.Site(b.ID()); got != "unknown" {
 		t.Errorf("nobody is connected: %q", got)
 	}
-	if err := a.env.Host.Connect(t.Context(), peer.AddrInfo{ID: b.env.Host.ID(), Addrs: b.env.Host.Addrs()}); err != nil {
+	to := peer.AddrInfo{ID: b.env.Host.ID(), Addrs: b.env.Host.Addrs()}
+	if err := a.env.Host.Connect(t.Context(), to); err != nil {
 		t.Fatal(err)
 	}
 	if got := a.Site(b.ID()); got != "" {

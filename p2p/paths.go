@@ -183,7 +183,8 @@ func (n *Network) Reach() Reach { return n.nat.Reach() }
 // newNAT makes what makes this peer reachable, and what it relays for others.
 func (n *Network) newNAT() (*nat.NAT, error) {
 	return nat.New(nat.Env{
-		Env: n.env, OwnHost: n.ownHost, Nodes: n.discovery.Nodes, IsOfRun: n.isOfRun, MustEnd: func(id protocol.ID) bool { return protocols[id].mustEnd },
+		Env: n.env, OwnHost: n.ownHost, Nodes: n.discovery.Nodes, IsOfRun: n.isOfRun,
+		MustEnd: func(id protocol.ID) bool { return protocols[id].mustEnd },
 		Guesses: n.ports.Guesses,
 	}, nat.Config{
 		Announce: n.cfg.Announce, Relay: n.cfg.Relay, Upload: n.count.upload, Download: n.count.download,

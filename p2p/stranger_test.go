@@ -50,7 +50,8 @@ func TestStrangersAtEveryProtocol(t *testing.T) {
 	if slices.Sort(all); !slices.Equal(all, served) {
 		t.Fatalf("a host serves %q", all)
 	}
-	if err := x.env.Host.Connect(t.Context(), peer.AddrInfo{ID: n.env.Host.ID(), Addrs: n.env.Host.Addrs()}); err != nil {
+	to := peer.AddrInfo{ID: n.env.Host.ID(), Addrs: n.env.Host.Addrs()}
+	if err := x.env.Host.Connect(t.Context(), to); err != nil {
 		t.Fatal(err)
 	}
 	y := loopback(t, Config{Bootstrap: n.Addrs()})

@@ -37,11 +37,15 @@ func scrape(t *testing.T, addr string) map[string]*dto.MetricFamily {
 func TestMetrics(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	started := make(chan p2pdiloco.Event, 1)
-	p := open(t, read(t, layout+`, "metrics": "127.0.0.1:0", "api": "127.0.0.1:0"`), Options{OnEvent: func(e p2pdiloco.Event) {
-		if e.Name == "peer.started" {
-			started <- e
-		}
-	}})
+	p := open(
+		t,
+		read(t, layout+`, "metrics": "127.0.0.1:0", "api": "127.0.0.1:0"`),
+		Options{OnEvent: func(e p2pdiloco.Event) {
+			if e.Name == "peer.started" {
+				started <- e
+			}
+		}},
+	)
 	own := (<-started).Fields["metrics"].(string)
 	node, err := p.Node(t.Context())
 	if err != nil {

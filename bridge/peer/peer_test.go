@@ -131,7 +131,8 @@ func checkAPI(t *testing.T, p *Peer) {
 		t.Fatal(err)
 	}
 	var s p2pdiloco.Status
-	if _, err := api.Get(t.Context(), addr, strings.TrimSpace(string(token)), &s); err != nil || s.Run != runName || s.Phase != p2pdiloco.PhaseRunning {
+	if _, err := api.Get(t.Context(), addr, strings.TrimSpace(string(token)), &s); err != nil || s.Run != runName ||
+		s.Phase != p2pdiloco.PhaseRunning {
 		t.Errorf("status %+v, %v", s, err)
 	}
 	if err := api.Recover(t.Context(), addr, strings.TrimSpace(string(token))); err == nil ||

@@ -79,8 +79,13 @@ func (s *Settings) access() []definition {
 			"all peers (default: every peer that the run admits)"},
 		{"follow", 0, sources.Peers(&s.follow), "`peer` whose motions to remove or readmit others, or to change " +
 			"the secret, this peer makes, too; may be repeated"},
-		{"ticket", 0, sources.Var(&s.cfg.Ticket, "string", s.readTicket, sources.Plain), "`text` of an invitation, as p2pdiloco invite prints it, @FILE that holds it, or " +
-			"- for standard input: instead of --run, --pin and --bootstrap"},
+		{
+			"ticket",
+			0,
+			sources.Var(&s.cfg.Ticket, "string", s.readTicket, sources.Plain),
+			"`text` of an invitation, as p2pdiloco invite prints it, @FILE that holds it, or " +
+				"- for standard input: instead of --run, --pin and --bootstrap",
+		},
 		{"bootstrap", 0, sources.Addresses(&s.cfg.Bootstrap), "`multiaddr` ending in /p2p/PEER to start from, may be " +
 			"repeated (default: look on the local network with mDNS)"},
 		{"listen", 0, sources.Addresses(&s.cfg.Listen), "`multiaddr` to listen on, may be repeated (default any free " +
@@ -92,20 +97,40 @@ func (s *Settings) access() []definition {
 		{"no-relaying", 0, &s.cfg.NoRelaying, "do not relay for members of the run that cannot connect to each " +
 			"other, as a peer does that can be reached from everywhere"},
 		{"found", 0, &s.cfg.Found, "found the run even if no bootstrap address answers"},
-		{"preset", 0, sources.OneOf(&s.cfg.Preset, "preset", presets), "timing, the same for all peers of a run: lan (one machine or building) or wan " +
-			"(the internet) (default: as the run's peers have it; wan for the founder)"},
-		{"on-quorum-loss", 0, sources.OneOf(&s.cfg.OnQuorumLoss, "what", onLoss), "when too few members are left to decide: continue without the others " +
-			"after a while, or pause until p2pdiloco recover"},
-		{"pin", 0, sources.Var(&s.cfg.Pin, "hash", readPin, showPin), "`hash` of a record that the run's chain must have, as the status of a peer that is " +
-			"trusted shows it under tip (default: the first peers met are trusted)"},
+		{
+			"preset",
+			0,
+			sources.OneOf(&s.cfg.Preset, "preset", presets),
+			"timing, the same for all peers of a run: lan (one machine or building) or wan " +
+				"(the internet) (default: as the run's peers have it; wan for the founder)",
+		},
+		{
+			"on-quorum-loss",
+			0,
+			sources.OneOf(&s.cfg.OnQuorumLoss, "what", onLoss),
+			"when too few members are left to decide: continue without the others " +
+				"after a while, or pause until p2pdiloco recover",
+		},
+		{
+			"pin",
+			0,
+			sources.Var(&s.cfg.Pin, "hash", readPin, showPin),
+			"`hash` of a record that the run's chain must have, as the status of a peer that is " +
+				"trusted shows it under tip (default: the first peers met are trusted)",
+		},
 	}
 }
 
 // training are settings of what trains.
 func (s *Settings) training() []definition {
 	return []definition{
-		{"trainer", ofTrainer, sources.Var(&s.Trainer, "trainer", readTrainer, sources.Plain), "what trains: builtin:gpt (a small byte-level transformer), none " +
-			"(vote and serve only), or the path of a shared library with a trainer, like ./mine.so"},
+		{
+			"trainer",
+			ofTrainer,
+			sources.Var(&s.Trainer, "trainer", readTrainer, sources.Plain),
+			"what trains: builtin:gpt (a small byte-level transformer), none " +
+				"(vote and serve only), or the path of a shared library with a trainer, like ./mine.so",
+		},
 		{"trainer-config", ofPlugin, &s.TrainerConfig, "`file` whose text, JSON, a trainer from a shared library " +
 			"is made from"},
 		{"trainer-timeout", ofPlugin, &s.TrainerTimeout, "how long a trainer from a shared library may make no " +
@@ -146,8 +171,13 @@ func (s *Settings) keeping() []definition {
 		{"events", 0, &s.Events, "append events to this `file`, one JSON object a line"},
 		{"api", 0, &s.API, "`address` of the status API: unix:PATH, a loopback HOST:PORT, where a request must bear " +
 			"the token in the data folder, or off (default a socket in the data folder)"},
-		{"api-open", 0, &s.APIOpen, "let everybody who can reach them read the status at a HOST:PORT, and the metrics " +
-			"of a private run, without a token"},
+		{
+			"api-open",
+			0,
+			&s.APIOpen,
+			"let everybody who can reach them read the status at a HOST:PORT, and the metrics " +
+				"of a private run, without a token",
+		},
 		{"metrics", 0, &s.Metrics, "`address` where Prometheus may read metrics, HOST:PORT or unix:PATH; other " +
 			"machines can reach it if it is no loopback address; in a private run with the token in metrics.token " +
 			"(they are at /metrics of the status API anyway)"},

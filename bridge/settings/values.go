@@ -54,7 +54,11 @@ func (t Trainer) Library() bool {
 func readTrainer(text string) (Trainer, error) {
 	t := Trainer(text)
 	if t != TrainerGPT && t != TrainerNone && !t.Library() {
-		return "", fmt.Errorf("allowed: %s, %s, or the path of a shared library, like ./mine.so", TrainerGPT, TrainerNone)
+		return "", fmt.Errorf(
+			"allowed: %s, %s, or the path of a shared library, like ./mine.so",
+			TrainerGPT,
+			TrainerNone,
+		)
 	}
 	return t, nil
 }

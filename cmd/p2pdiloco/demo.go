@@ -68,7 +68,12 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 		"how rounds follow each other: sync; delayed or eager, in which the reduction runs "+
 			"beside the next inner steps; streaming, in which parts of the model take turns; or async, eager without "+
 			"waiting for slow peers")
-	fs.Uint64Var(&f.cfg.Spec.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")
+	fs.Uint64Var(
+		&f.cfg.Spec.Fragments,
+		"fragments",
+		0,
+		"parts of the model that take turns, in mode streaming (default 4)",
+	)
 	fs.StringVar(&f.cfg.Spec.FragmentDelay, "fragment-delay", "",
 		"inner `steps` after which a part that was sent off lands again, in mode streaming (default a tenth of the "+
 			"inner steps)")

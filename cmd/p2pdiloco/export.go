@@ -60,8 +60,12 @@ slot, and compares each state with its certified root.`,
 	fs.SortFlags = false
 	fs.StringVar(&f.cfg.DataDir, "data-dir", "", "data `folder` of a peer")
 	fs.StringVar(&f.cfg.Out, "out", "", "`file` to write")
-	fs.Var(sources.Var(&f.cfg.Slot, "slot", readSlot, showSlot), "slot", "which slot's model: a number, or latest (what is on disk: one checkpoint or more, and "+
-		"the slots since)")
+	fs.Var(
+		sources.Var(&f.cfg.Slot, "slot", readSlot, showSlot),
+		"slot",
+		"which slot's model: a number, or latest (what is on disk: one checkpoint or more, and "+
+			"the slots since)",
+	)
 	fs.BoolVar(&f.cfg.Momentum, "with-momentum", false,
 		"add the outer optimizer's tensors, named p2pdiloco.outer.N.TENSOR")
 	fs.BoolVar(&f.cfg.Force, "force", false, "replace the file if it exists")

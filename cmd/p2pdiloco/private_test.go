@@ -28,8 +28,14 @@ func TestFilesThatOthersCanUse(t *testing.T) {
 	}{
 		{"for all", 0o777, "", "can be written by other users (mode 0777)"},
 		{"for the group", 0o770, "", "run chmod go-w "},
-		{"identity", 0o755, "identity", "identity: it holds a secret, and other users can use it (mode 0644): run chmod 600 "},
-		{"secret", 0o755, "admission.secret", "admission.secret: it holds a secret, and other users can use it (mode 0644)"},
+		{
+			"identity", 0o755, "identity",
+			"identity: it holds a secret, and other users can use it (mode 0644): run chmod 600 ",
+		},
+		{
+			"secret", 0o755, "admission.secret",
+			"admission.secret: it holds a secret, and other users can use it (mode 0644)",
+		},
 	} {
 		home := t.TempDir()
 		dir, events := filepath.Join(home, "data"), filepath.Join(home, "events")

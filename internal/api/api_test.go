@@ -182,14 +182,16 @@ func TestRefusals(t *testing.T) {
 
 func TestStarting(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", func() (any, bool) { return nil, false })
-	if _, err := Get(t.Context(), s.Addr(), testKeys.Token, &sample{}); err == nil || !strings.Contains(err.Error(), "starting") {
+	if _, err := Get(t.Context(), s.Addr(), testKeys.Token, &sample{}); err == nil ||
+		!strings.Contains(err.Error(), "starting") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestPortInUse(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", sampleStatus)
-	if _, err := Serve(s.Addr(), testKeys, Content{Status: sampleStatus}); err == nil || !strings.Contains(err.Error(), "--api") {
+	if _, err := Serve(s.Addr(), testKeys, Content{Status: sampleStatus}); err == nil ||
+		!strings.Contains(err.Error(), "--api") {
 		t.Errorf("got %v, want a way out", err)
 	}
 }

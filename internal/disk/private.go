@@ -30,9 +30,14 @@ func CheckDir(fsys FS, dir string) error {
 	if err != nil || !hasModes || !info.IsDir() || info.Mode()&othersWrite == 0 {
 		return nil //nolint:nilerr // as above
 	}
-	return fmt.Errorf("data directory %s can be written by other users (mode %04o), who could replace the identity and "+
-		"the votes in it: run chmod go-w %s, or name a new directory in it, like %s", dir, info.Mode().Perm(), dir,
-		filepath.Join(dir, "p2pdiloco"))
+	return fmt.Errorf(
+		"data directory %s can be written by other users (mode %04o), who could replace the identity and "+
+			"the votes in it: run chmod go-w %s, or name a new directory in it, like %s",
+		dir,
+		info.Mode().Perm(),
+		dir,
+		filepath.Join(dir, "p2pdiloco"),
+	)
 }
 
 // ErrExposed means that other users may read or write a file that holds a secret.

@@ -83,8 +83,13 @@ func sync(m Machine, dir string, need Need) Finding {
 	if need.Outcome > 0 && rate > 0 {
 		what += fmt.Sprintf(", so a round's outcome takes %s", short(seconds(float64(need.Outcome)/rate)))
 	}
-	return finding("fsync", levelOf(false, small > slowSync || rate < slowWrite), what, "every slot waits for this disk: put --data-dir on a local SSD, not on a "+
-		"network share or a card")
+	return finding(
+		"fsync",
+		levelOf(false, small > slowSync || rate < slowWrite),
+		what,
+		"every slot waits for this disk: put --data-dir on a local SSD, not on a "+
+			"network share or a card",
+	)
 }
 
 func files(m Machine) Finding {
@@ -92,9 +97,13 @@ func files(m Machine) Finding {
 	if err != nil {
 		return unknown("files", err, "")
 	}
-	return finding("files", levelOf(limit < fewFiles, limit < enoughFiles), fmt.Sprintf("%d open files and connections allowed", limit),
+	return finding(
+		"files",
+		levelOf(limit < fewFiles, limit < enoughFiles),
+		fmt.Sprintf("%d open files and connections allowed", limit),
 		fmt.Sprintf("a peer of a large run has hundreds of connections: raise the limit with ulimit -n %d, or "+
-			"LimitNOFILE=%[1]d in the systemd unit", 16*enoughFiles))
+			"LimitNOFILE=%[1]d in the systemd unit", 16*enoughFiles),
+	)
 }
 
 func buffers(m Machine) Finding {
@@ -102,10 +111,18 @@ func buffers(m Machine) Finding {
 	if err != nil {
 		return unknown("udp", err, "")
 	}
-	return finding("udp", levelOf(false, min(receive, send) < quicBuffer),
-		fmt.Sprintf("UDP sockets may buffer %s in and %s out; QUIC asks for %s", size(receive), size(send), size(quicBuffer)),
+	return finding(
+		"udp",
+		levelOf(false, min(receive, send) < quicBuffer),
+		fmt.Sprintf(
+			"UDP sockets may buffer %s in and %s out; QUIC asks for %s",
+			size(receive),
+			size(send),
+			size(quicBuffer),
+		),
 		fmt.Sprintf("QUIC loses packets on fast links: run sysctl -w net.core.rmem_max=%d "+
-			"net.core.wmem_max=%[1]d, and add both settings to /etc/sysctl.d", quicBuffer))
+			"net.core.wmem_max=%[1]d, and add both settings to /etc/sysctl.d", quicBuffer),
+	)
 }
 
 // unknown is the finding of a check that could not be done.

@@ -137,9 +137,11 @@ func TestWindow(t *testing.T) {
 func TestEndsComeLast(t *testing.T) {
 	inMemory(t, 2, func(t *testing.T, s *Net) {
 		for what, end := range map[string]func(network.Stream) error{
-			"a reset":                 network.Stream.Reset,
-			"a connection's end":      func(st network.Stream) error { return st.Conn().Close() },
-			"an end after a stream's": func(st network.Stream) error { return errors.Join(st.Close(), st.Conn().Close()) },
+			"a reset":            network.Stream.Reset,
+			"a connection's end": func(st network.Stream) error { return st.Conn().Close() },
+			"an end after a stream's": func(st network.Stream) error {
+				return errors.Join(st.Close(), st.Conn().Close())
+			},
 		} {
 			near, far := open(t, s, 0, 1, lightProtocol)
 			came := make(chan int)

@@ -305,7 +305,10 @@ func TestStoreErrorsAreFinal(t *testing.T) {
 	if got := load(t, s); len(got.Chain) != 0 {
 		t.Errorf("the refused entry is on disk: %+v", got)
 	}
-	if _, err := Open(disk.OS, t.TempDir(), run, strings.NewReader("short"), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := Open(disk.OS, t.TempDir(), run, strings.NewReader("short"), nil); !errors.Is(
+		err,
+		io.ErrUnexpectedEOF,
+	) {
 		t.Errorf("no randomness: %v", err)
 	}
 }

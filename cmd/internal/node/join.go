@@ -60,8 +60,10 @@ func ticketArgs(cmd *cobra.Command, args []string) error {
 	}
 	text := strings.Join(args, "")
 	if !ticket.Is(text) && !settings.IsTicketPlace(text) {
-		return cli.UsageError(fmt.Errorf("%s takes flags, or a ticket, which begins with %s, or @FILE or - for one; not %q",
-			cmd.CommandPath(), ticket.Prefix, args[0]))
+		return cli.UsageError(
+			fmt.Errorf("%s takes flags, or a ticket, which begins with %s, or @FILE or - for one; not %q",
+				cmd.CommandPath(), ticket.Prefix, args[0]),
+		)
 	}
 	f := cmd.Flags().Lookup("ticket")
 	before, given := f.Value.String(), f.Changed

@@ -93,5 +93,12 @@ func (c Config) has(mode string) bool { return slices.Contains(c.Modes, mode) }
 // model is the model's sizes as the flag --model has them.
 func (c Config) model() string {
 	m := c.Model.WithDefaults()
-	return fmt.Sprintf("layers=%d,width=%d,heads=%d,context=%d,batch=%d", m.Layers, m.Width, m.Heads, m.Context, m.Batch)
+	return fmt.Sprintf(
+		"layers=%d,width=%d,heads=%d,context=%d,batch=%d",
+		m.Layers,
+		m.Width,
+		m.Heads,
+		m.Context,
+		m.Batch,
+	)
 }

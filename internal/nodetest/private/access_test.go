@@ -163,7 +163,11 @@ func TestARemovedPeerIsToldAgain(t *testing.T) {
 		}
 		s.Restart(traitor, absent)
 		s.Until(time.Minute, "the traitor tells from its ledger", func() bool { return told(traitor, "peer.removed") })
-		s.Until(time.Minute, "the absent tells what members say", func() bool { return told(absent, "admission.refused") })
+		s.Until(
+			time.Minute,
+			"the absent tells what members say",
+			func() bool { return told(absent, "admission.refused") },
+		)
 		if reason := traitor.Node.Load().Status().Reason; !tellsOfRemoval(reason, s.ID(traitor)) {
 			t.Errorf("the traitor's status gives as the reason: %q", reason)
 		}

@@ -63,7 +63,10 @@ func TestLongUnseenPeersAreForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		peers = append(peers, remembered{id, []multiaddr.Multiaddr{multiaddr.StringCast("/ip4/127.0.0.1/tcp/1")}, time.Now().Add(-age)})
+		peers = append(
+			peers,
+			remembered{id, []multiaddr.Multiaddr{multiaddr.StringCast("/ip4/127.0.0.1/tcp/1")}, time.Now().Add(-age)},
+		)
 	}
 	b, err := json.Marshal(peers)
 	if err != nil {

@@ -7,12 +7,11 @@
 package pb
 
 import (
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
-
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -204,14 +203,12 @@ func file_hello_proto_rawDescGZIP() []byte {
 	return file_hello_proto_rawDescData
 }
 
-var (
-	file_hello_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
-	file_hello_proto_goTypes  = []any{
-		(*Hello)(nil),      // 0: p2pdiloco.hello.v1.Hello
-		(*HelloReply)(nil), // 1: p2pdiloco.hello.v1.HelloReply
-		nil,                // 2: p2pdiloco.hello.v1.Hello.GivenEntry
-	}
-)
+var file_hello_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_hello_proto_goTypes = []any{
+	(*Hello)(nil),      // 0: p2pdiloco.hello.v1.Hello
+	(*HelloReply)(nil), // 1: p2pdiloco.hello.v1.HelloReply
+	nil,                // 2: p2pdiloco.hello.v1.Hello.GivenEntry
+}
 var file_hello_proto_depIdxs = []int32{
 	2, // 0: p2pdiloco.hello.v1.Hello.given:type_name -> p2pdiloco.hello.v1.Hello.GivenEntry
 	0, // 1: p2pdiloco.hello.v1.HelloReply.hello:type_name -> p2pdiloco.hello.v1.Hello

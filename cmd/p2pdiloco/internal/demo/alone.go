@@ -21,7 +21,12 @@ func trainAlone(ctx context.Context, cfg Config, corpus *builtin.Corpus) ([]floa
 		return nil, err
 	}
 	self := p2pdiloco.PeerID("alone")
-	task := p2pdiloco.Task{Steps: int(cfg.Spec.InnerSteps), Seed: cfg.Spec.Seed, Self: self, Members: []p2pdiloco.PeerID{self}}
+	task := p2pdiloco.Task{
+		Steps:   int(cfg.Spec.InnerSteps),
+		Seed:    cfg.Spec.Seed,
+		Self:    self,
+		Members: []p2pdiloco.PeerID{self},
+	}
 	first, err := t.Evaluate(ctx)
 	losses := []float64{first}
 	for task.Slot = 1; task.Slot <= cfg.Spec.Rounds && err == nil; task.Slot++ {

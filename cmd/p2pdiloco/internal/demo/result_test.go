@@ -113,7 +113,10 @@ func TestComparisonOfUnequalSteps(t *testing.T) {
 		{"sync", "dylu", false},
 		{"sync", "deadline", false},
 	} {
-		text := comparison(Config{Peers: 4, Spec: p2pdiloco.Spec{Rounds: 2, InnerSteps: 5, Mode: c.mode, Pace: c.pace}}, r)
+		text := comparison(
+			Config{Peers: 4, Spec: p2pdiloco.Spec{Rounds: 2, InnerSteps: 5, Mode: c.mode, Pace: c.pace}},
+			r,
+		)
 		if got := strings.Contains(text, "same"); got != c.same || !strings.Contains(text, "2.2500 after") {
 			t.Errorf("mode %s, pace %q: %s", c.mode, c.pace, text)
 		}

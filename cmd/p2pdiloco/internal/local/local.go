@@ -84,7 +84,10 @@ func Only(ctx context.Context) (Peer, error) {
 		if err != nil {
 			return Peer{}, err
 		}
-		return Peer{}, fmt.Errorf("no running peer found under %s: name another peer's data folder with --data-dir", base)
+		return Peer{}, fmt.Errorf(
+			"no running peer found under %s: name another peer's data folder with --data-dir",
+			base,
+		)
 	case 1:
 		return all[0], nil
 	}
@@ -105,8 +108,13 @@ type Operator struct{ API, Dir string }
 
 // Register makes the flags.
 func (o *Operator) Register(fs *pflag.FlagSet) {
-	fs.StringVar(&o.API, "api", "", "`address` of the peer's API: unix:PATH, or the HOST:PORT of a peer with a default "+
-		"data folder (default: as its data folder says)")
+	fs.StringVar(
+		&o.API,
+		"api",
+		"",
+		"`address` of the peer's API: unix:PATH, or the HOST:PORT of a peer with a default "+
+			"data folder (default: as its data folder says)",
+	)
 	fs.StringVar(&o.Dir, "data-dir", "",
 		"`folder` of the peer's data (default: that of the one running peer with a default folder)")
 }
