@@ -189,7 +189,7 @@ const file_hello_proto_rawDesc = "" +
 	"\n" +
 	"HelloReply\x12/\n" +
 	"\x05hello\x18\x01 \x01(\v2\x19.p2pdiloco.hello.v1.HelloR\x05hello\x12\x18\n" +
-	"\arefusal\x18\x02 \x01(\tR\arefusalB'Z%github.com/p2pdiloco/p2pdiloco/p2p/pbb\x06proto3"
+	"\arefusal\x18\x02 \x01(\tR\arefusalB0Z.github.com/p2pdiloco/p2pdiloco/p2p/internal/pbb\x06proto3"
 
 var (
 	file_hello_proto_rawDescOnce sync.Once
