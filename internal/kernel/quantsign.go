@@ -64,8 +64,8 @@ func packSigns(bits []byte, x []float32) {
 	x, bits = x[i:], bits[i/8:]
 	for len(x) >= 8 {
 		c := (*[8]float32)(x)
-		bits[0] = byte(bit(c[0], 0) | bit(c[1], 1) | bit(c[2], 2) | bit(c[3], 3) | bit(c[4], 4) | bit(c[5],
-			5) | bit(c[6], 6) | bit(c[7], 7))
+		bits[0] = byte(bit(c[0], 0) | bit(c[1], 1) | bit(c[2], 2) | bit(c[3], 3) |
+			bit(c[4], 4) | bit(c[5], 5) | bit(c[6], 6) | bit(c[7], 7))
 		x, bits = x[8:], bits[1:]
 	}
 	if len(x) > 0 {
