@@ -67,7 +67,7 @@ func (ca *candidate) onPromise(msg wire.Message, p wire.Promise) error {
 func (ca *candidate) choose() bool {
 	l := ca.open.lead
 	quorum := maps.Clone(l.promises)
-	for slot.Quorum(ca.chain.Electorate(), func(e slot.Member) bool { _, ok := quorum[e.Peer]; return ok }) {
+	for ca.cfg.Rules.Quorum(ca.chain.Electorate(), func(e slot.Member) bool { _, ok := quorum[e.Peer]; return ok }) {
 		v, found := highestVote(quorum)
 		switch {
 		case !found:

@@ -135,7 +135,8 @@ func (dr *drafter) proposeDraft() (r slot.Record, ok bool) {
 		return r, false
 	}
 	holds := func(e slot.Member) bool { return l.haves[ofMember(e)] }
-	if !slot.Quorum(r.Members, holds) || !l.draft.Key.IsZero() && !slot.Quorum(dr.chain.Electorate(), holds) {
+	quorum := dr.cfg.Rules.Quorum
+	if !quorum(r.Members, holds) || !l.draft.Key.IsZero() && !quorum(dr.chain.Electorate(), holds) {
 		if l.plan != nil {
 			dr.reviseDraft()
 		}

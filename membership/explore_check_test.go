@@ -102,7 +102,7 @@ func (x *explorer) checkHad(w *world) {
 		}
 	}
 	alive := func(e slot.Member) bool { return living(x.locals[w.peers[slices.Index(x.ids, e.Peer)]]) }
-	if !slot.Quorum(tip.Record.Members, alive) {
+	if !x.rules.Quorum(tip.Record.Members, alive) {
 		return
 	}
 	height := uint64(0)

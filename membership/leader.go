@@ -130,7 +130,7 @@ func (le *leader) onVote(msg wire.Message, v slot.Vote) error {
 	}
 	l.votes[msg.From] = msg.Sig
 	voted := func(e slot.Member) bool { return l.votes[e.Peer] != nil }
-	if !l.decided && slot.Quorum(le.chain.Electorate(), voted) {
+	if !l.decided && le.cfg.Rules.Quorum(le.chain.Electorate(), voted) {
 		l.decided = true
 		le.commit(v)
 	}

@@ -39,7 +39,7 @@ func TestQuorum(t *testing.T) {
 		{"half of four with the senior", members("A", 3, "B", 2, "C", 1, "D", 3), "CD", true},
 		{"half of four without", members("A", 3, "B", 2, "C", 1, "D", 3), "AB", false},
 	} {
-		got := slot.Quorum(c.members, func(m slot.Member) bool {
+		got := labRules().Quorum(c.members, func(m slot.Member) bool {
 			return slices.Contains([]byte(c.in),
 				labName(m.Peer)[0])
 		})
@@ -64,13 +64,13 @@ func TestGrowth(t *testing.T) {
 		{members("B", 2, "C", 5, "D", 5), false},
 		{members("C", 5), false},
 	} {
-		if got := chain.Grows(old, c.next); got != c.want {
+		if got := labRules().Grows(old, c.next); got != c.want {
 			t.Errorf("%v -> %v: %v", peersOf(old), peersOf(c.next), got)
 		}
 	}
 	again := members("A", 1, "B", 5)
 	again[1].Incarnation = 2
-	if !chain.Grows(old, again) || chain.Grows(old, again[1:]) {
+	if !labRules().Grows(old, again) || labRules().Grows(old, again[1:]) {
 		t.Error("a peer in another incarnation counts as a newcomer")
 	}
 }

@@ -39,6 +39,7 @@ func startLab(t *testing.T, d *datadriven.TestData) *lab {
 	rules.StartPeers, rules.MinPeers = number(d, "start-peers", n), number(d, "min-peers", 1)
 	rules.LastSlot, rules.MaxStaleness = uint64(number(d, "last-slot", 0)), uint64(number(d, "staleness", 0))
 	rules.Private = number(d, "private", 0) > 0
+	rules.Byzantine = number(d, "byzantine", 0) > 0
 	rules.Rings = number(d, "rings", 0) > 0
 	rules.Fragments = labFragments(number(d, "fragments", 1))
 	timing := labTiming

@@ -309,23 +309,24 @@ func (o *motionState) forget() {
 // returns false if they are too few.
 func (mo *motions) decisionOf(k slot.Motion, signed []slot.SignedMotion) (slot.Decision, bool) {
 	electors := mo.chain.Electorate()
-	if 2*len(signed) < len(electors) {
-		return slot.Decision{}, false
-	}
 	senior := slot.Senior(electors).Peer
 	slices.SortFunc(signed, func(a, b slot.SignedMotion) int {
 		return cmp.Or(btoi(b.Peer == senior)-btoi(a.Peer == senior), cmpPeer(a.Peer, b.Peer))
 	})
-	n := len(electors)/2 + 1
-	if len(electors)%2 == 0 && signed[0].Peer == senior {
-		n--
+	votes := mo.cfg.Rules.Votes(len(electors)) // or one less, with the senior
+	for n := votes - 1; n <= min(votes, len(signed)); n++ {
+		enough := slices.SortedFunc(slices.Values(signed[:n]),
+			func(a, b slot.SignedMotion) int { return cmpPeer(a.Peer, b.Peer) })
+		if mo.cfg.Rules.Quorum(electors, func(e slot.Member) bool { return orderedBy(enough, e.Peer) }) {
+			return slot.Decision{Action: k.Action, Peer: k.Peer, Turn: k.Turn, Motions: enough}, true
+		}
 	}
-	if len(signed) < n {
-		return slot.Decision{}, false
-	}
-	enough := slices.Clone(signed[:n])
-	slices.SortFunc(enough, func(a, b slot.SignedMotion) int { return cmpPeer(a.Peer, b.Peer) })
-	return slot.Decision{Action: k.Action, Peer: k.Peer, Turn: k.Turn, Motions: enough}, true
+	return slot.Decision{}, false
+}
+
+// orderedBy says whether motions have one of a peer.
+func orderedBy(motions []slot.SignedMotion, p slot.PeerID) bool {
+	return slices.ContainsFunc(motions, func(m slot.SignedMotion) bool { return m.Peer == p })
 }
 
 func btoi(b bool) int {

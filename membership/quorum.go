@@ -20,7 +20,7 @@ func (q *quorum) present(e slot.Member) bool {
 
 // quorumHeard says whether the members that are heard could decide the open height.
 func (q *quorum) heard() bool {
-	return slot.Quorum(q.chain.Electorate(), q.present)
+	return q.cfg.Rules.Quorum(q.chain.Electorate(), q.present)
 }
 
 // watchQuorum reports when too few members are heard to decide anything, and when that is over.

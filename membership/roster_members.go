@@ -41,7 +41,7 @@ func (ro *roster) withNewcomers(next []slot.Member, ready func(*contact) bool) [
 			continue
 		}
 		if more := with(next, ro.chain.Listing(a.peer, a.inc)); more != nil &&
-			chain.Grows(ro.chain.Electorate(), more) {
+			ro.cfg.Rules.Grows(ro.chain.Electorate(), more) {
 			next = more
 			if !proven {
 				room--
@@ -80,13 +80,13 @@ func (ro *roster) mayGo(e slot.Member, listed []slot.Offer) bool {
 func (ro *roster) fragile() bool {
 	old := ro.chain.Electorate()
 	heard := ro.stays
-	if n := chain.CountMembers(old, heard); 2*(n-1) > len(old) {
+	if n := chain.CountMembers(old, heard); n-1 >= ro.cfg.Rules.Votes(len(old)) {
 		return false // a quorum is left also without any one of them
 	}
-	if !slot.Quorum(old, heard) || !slices.ContainsFunc(old, func(e slot.Member) bool { return !heard(e) }) {
+	if !ro.cfg.Rules.Quorum(old, heard) || !slices.ContainsFunc(old, func(e slot.Member) bool { return !heard(e) }) {
 		return false
 	}
 	return slices.ContainsFunc(old, func(gone slot.Member) bool {
-		return heard(gone) && !slot.Quorum(old, func(e slot.Member) bool { return heard(e) && e != gone })
+		return heard(gone) && !ro.cfg.Rules.Quorum(old, func(e slot.Member) bool { return heard(e) && e != gone })
 	})
 }

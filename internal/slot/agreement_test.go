@@ -103,7 +103,7 @@ func TestCertificateVerify(t *testing.T) {
 			if c.spoil != nil {
 				c.spoil(&cert)
 			}
-			err := cert.Verify(c.record, electorateOf(c.record, c.voters), fakeVerify)
+			err := cert.Verify(c.record, electorateOf(c.record, c.voters), Majority, fakeVerify)
 			if (err == nil) != c.ok || err != nil && !errors.Is(err, ErrCertificate) {
 				t.Errorf("got %v", err)
 			}
@@ -113,7 +113,7 @@ func TestCertificateVerify(t *testing.T) {
 	old := certify(step, TypeVote, electorate, "abcd")
 	again := slices.Clone(electorate)
 	again[0].Incarnation++
-	if old.Verify(step, again, fakeVerify) == nil {
+	if old.Verify(step, again, Majority, fakeVerify) == nil {
 		t.Error("the signature of another incarnation counted")
 	}
 }
@@ -142,7 +142,7 @@ func TestSignedBytesKeepApart(t *testing.T) {
 	}
 }
 
-func TestQuorum(t *testing.T) {
+func TestMajority(t *testing.T) {
 	cases := []struct {
 		members, in string
 		want        bool
@@ -165,7 +165,7 @@ func TestQuorum(t *testing.T) {
 	}
 	for _, c := range cases {
 		in := func(m Member) bool { return bytes.Contains([]byte(c.in), []byte(m.Peer)) }
-		if got := Quorum(members(c.members), in); got != c.want {
+		if got := Majority(members(c.members), in); got != c.want {
 			t.Errorf("%q of %q: %v", c.in, c.members, got)
 		}
 	}
@@ -175,7 +175,7 @@ func TestQuorum(t *testing.T) {
 }
 
 // Two quorums of one set of members always share one: what agreement rests on.
-func TestQuorumsMeet(t *testing.T) {
+func TestMajoritiesMeet(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		ms := members("abcdefg"[:n])
 		for x := range 1 << n {
@@ -183,7 +183,7 @@ func TestQuorumsMeet(t *testing.T) {
 				return func(m Member) bool { return set>>(m.Peer[0]-'a')&1 == 1 }
 			}
 			y := 1<<n - 1 - x
-			if Quorum(ms, has(x)) && Quorum(ms, has(y)) {
+			if Majority(ms, has(x)) && Majority(ms, has(y)) {
 				t.Fatalf("%d members: %b and %b are both quorums", n, x, y)
 			}
 		}

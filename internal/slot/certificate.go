@@ -100,9 +100,12 @@ type Verifier func(p PeerID, data, sig []byte) bool
 // ErrCertificate is wrapped by every reason why a certificate does not prove its record.
 var ErrCertificate = errors.New("certificate does not prove the record")
 
-// Verify checks that c proves record, decided by the members of the record before it (electorate;
-// ignored for a fork).
-func (c Certificate) Verify(record Record, electorate []Member, verify Verifier) error {
+// QuorumRule says whether the members that in returns true for decide for all of them.
+type QuorumRule func(members []Member, in func(Member) bool) bool
+
+// Verify checks that c proves record, decided by a quorum of the members of the record before it.
+// That electorate is ignored for a fork, which all members that it lists must have signed.
+func (c Certificate) Verify(record Record, electorate []Member, quorum QuorumRule, verify Verifier) error {
 	if c.Height != record.Height || c.Prev != record.Prev || c.Hash != record.Hash() {
 		return fmt.Errorf("%w: it names another record", ErrCertificate)
 	}
@@ -124,7 +127,7 @@ func (c Certificate) Verify(record Record, electorate []Member, verify Verifier)
 	}
 	in := func(m Member) bool { return signed[m.Peer] }
 	if record.Kind == Fork && len(signed) == len(voters) && len(voters) > 0 || record.Kind != Fork &&
-		Quorum(voters, in) {
+		quorum(voters, in) {
 		return nil
 	}
 	return fmt.Errorf("%w: %d of %d voters signed", ErrCertificate, len(signed), len(voters))

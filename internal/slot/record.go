@@ -161,9 +161,10 @@ func Senior(members []Member) (s Member) {
 	return s
 }
 
-// Quorum tells whether the members that in returns true for are more than half, or exactly half
-// with the senior. An empty list has no quorum.
-func Quorum(members []Member, in func(Member) bool) bool {
+// Majority tells whether the members that in returns true for are more than half, or exactly half
+// with the senior. Of an empty list nobody is. It is the quorum that withstands crashes and no
+// liar; which one a run has is in its rules (membership/chain).
+func Majority(members []Member, in func(Member) bool) bool {
 	n := 0
 	for _, m := range members {
 		if in(m) {

@@ -155,7 +155,7 @@ func (c *Chain) checkDecision(d slot.Decision, height uint64) error {
 		return Invalid("a decision by orders of turn %d in turn %d", d.Turn, c.access.turns[d.Peer])
 	}
 	// a record stays small enough to be sent
-	if n, most := len(d.Motions), len(c.Electorate())/2+1; n > most {
+	if n, most := len(d.Motions), c.rules.Votes(len(c.Electorate())); n > most {
 		return Invalid("a decision with %d orders, where %d do", n, most)
 	}
 	ordered := map[slot.PeerID]bool{}
@@ -166,7 +166,7 @@ func (c *Chain) checkDecision(d slot.Decision, height uint64) error {
 		}
 		ordered[o.Peer] = true
 	}
-	if !slot.Quorum(c.Electorate(), func(e slot.Member) bool { return ordered[e.Peer] }) {
+	if !c.rules.Quorum(c.Electorate(), func(e slot.Member) bool { return ordered[e.Peer] }) {
 		return Invalid("%d of %d members ordered to %s %s: too few", len(ordered), len(c.Electorate()), d.Action,
 			d.Peer.Short())
 	}

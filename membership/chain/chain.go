@@ -150,7 +150,7 @@ func (c *Chain) Extend(commit wire.Commit, verify slot.Verifier) error {
 	if err := c.Check(commit.Record); err != nil {
 		return err
 	}
-	if err := commit.Certificate.Verify(commit.Record, c.Electorate(), verify); err != nil {
+	if err := commit.Certificate.Verify(commit.Record, c.Electorate(), c.rules.Quorum, verify); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if err := c.VerifyMotions(commit.Record, verify); err != nil {

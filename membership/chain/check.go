@@ -82,18 +82,10 @@ func (c *Chain) checkMembers(r slot.Record) error {
 			return Invalid("a fork by %d members and %d others: members fork alone, and others only without any", stay,
 				len(r.Members)-stay)
 		}
-	case !Grows(c.Electorate(), r.Members):
+	case !c.rules.Grows(c.Electorate(), r.Members):
 		return Invalid("too few of the %d members were members before", len(r.Members))
 	}
 	return nil
-}
-
-// Grows says whether the old members in next are a quorum of it.
-func Grows(old, next []slot.Member) bool {
-	return slot.Quorum(next, func(m slot.Member) bool {
-		_, ok := FindMember(old, m.Peer, m.Incarnation)
-		return ok
-	})
 }
 
 // TakesStep says whether a step may come next: not before the founding, after the end, or without

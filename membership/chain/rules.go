@@ -7,6 +7,8 @@ import (
 // Rules are the run spec's values that the ledger needs: equal on all peers.
 type Rules struct {
 	Run slot.Root
+	// members may lie: all but a third of them decide, see Quorum. Else only crashes are withstood
+	Byzantine bool
 	// the run ends once this slot is applied and certified; 0 means it has no end
 	LastSlot     uint64
 	StartPeers   int    // slot 1 waits for this number of members

@@ -135,7 +135,7 @@ func (c *chaos) watch() {
 
 // quorumUp says whether nothing is wrong with a quorum of the newest members, nor with any link.
 func (c *chaos) quorumUp() bool {
-	return c.links == 0 && slot.Quorum(c.audit.best.Members, func(m slot.Member) bool { return c.fine(m) })
+	return c.links == 0 && slot.Majority(c.audit.best.Members, func(m slot.Member) bool { return c.fine(m) })
 }
 
 // fine says whether a member is up, in the incarnation that is listed, and nothing is wrong with
@@ -170,7 +170,7 @@ func (c *chaos) heal() {
 
 // spare says whether the newest members have a quorum among those that nothing is wrong with.
 func (c *chaos) spare() bool {
-	return slot.Quorum(c.audit.best.Members, c.fine)
+	return slot.Majority(c.audit.best.Members, c.fine)
 }
 
 // finish waits until the run has ended for all that live. A peer that lingers no longer may have
