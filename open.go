@@ -190,7 +190,7 @@ func (n *Node) follow(last membership.View) {
 // concerns says whether follow has something to do after a view that came after last.
 func concerns(last, v membership.View) bool {
 	return v.Expelled || v.Cloned != "" || v.IsMember != last.IsMember || v.Tip.Slot != last.Tip.Slot ||
-		!slices.Equal(v.Tip.Members, last.Tip.Members)
+		!slices.Equal(v.Peers(), last.Peers())
 }
 
 // turn does what a view asks for that came after last.
@@ -211,7 +211,7 @@ func (n *Node) turn(last, v membership.View) {
 			}
 		}
 	}
-	if !slices.Equal(v.Tip.Members, last.Tip.Members) {
+	if !slices.Equal(v.Peers(), last.Peers()) {
 		n.edge.KeepClose(v.Peers())
 	}
 	if v.IsMember && !last.IsMember {

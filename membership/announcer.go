@@ -30,7 +30,7 @@ func (an *announcer) announce() {
 		return
 	}
 	switch {
-	case an.own.leaving && an.elector():
+	case an.own.leaving && an.member():
 		an.gossip(wire.Leave{}, an.cfg.Self)
 	case an.roster.wantsIn():
 		an.gossip(wire.Join{Contributes: an.own.contributes})

@@ -60,7 +60,7 @@ func (cu *catchup) catchUp() {
 	n.at = cu.now
 	n.times++
 	members := slices.DeleteFunc(slices.Clone(ahead),
-		func(p slot.PeerID) bool { return slot.Find(cu.chain.Electorate(), p) < 0 })
+		func(p slot.PeerID) bool { return slot.Find(cu.chain.Members(), p) < 0 })
 	if n.times%2 == 0 && len(members) > 0 {
 		ahead = members
 	}
@@ -116,7 +116,7 @@ const (
 // Older ones of the same member make room. A message for a later height would be of no use when
 // that COMMIT comes.
 func (cu *catchup) onEarly(msg wire.Message, height uint64) error {
-	if err := cu.from(msg); err != nil {
+	if err := cu.fromMember(msg); err != nil {
 		return err
 	}
 	cu.askOrAwait(msg.From, height-1)
@@ -152,7 +152,7 @@ func (cu *catchup) takeEarly() []wire.Message {
 // record that is being passed on, it is on its way: otherwise all would ask the first peer that has
 // it, which is the leader. A peer that gets it from nobody within Timing.Retry asks then.
 func (cu *catchup) askOrAwait(p slot.PeerID, height uint64) {
-	if height != cu.chain.Height()+1 || len(cu.chain.Electorate()) <= directMost || !cu.elector() {
+	if height != cu.chain.Height()+1 || len(cu.chain.Members()) <= directMost || !cu.member() {
 		cu.ask(p)
 		return
 	}

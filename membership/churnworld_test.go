@@ -119,7 +119,7 @@ func (w *churnWorld) founding() wire.Commit {
 		StateRoot: slot.Hash([]byte("initial")),
 	}
 	for _, p := range w.peers {
-		r.Members = append(r.Members, slot.Member{Peer: p.id, Incarnation: p.inc, Since: 1})
+		r.Members = append(r.Members, slot.Member{Peer: p.id, Incarnation: p.inc, Since: 1, Seat: 1})
 	}
 	w.after[genesis], w.after[r.Hash()] = r.StateRoot, r.StateRoot
 	return wire.Commit{Record: r, Certificate: slot.Certificate{Vote: slot.Vote{

@@ -36,7 +36,7 @@ type clones struct {
 // onClone looks at a message that another process has sent under this peer's name.
 func (cl *clones) onClone(msg wire.Message) {
 	a, ok := msg.Body.(wire.Alive)
-	self, member := chain.FindMember(cl.chain.Electorate(), cl.cfg.Self, cl.cfg.Incarnation)
+	self, member := chain.FindMember(cl.chain.Members(), cl.cfg.Self, cl.cfg.Incarnation)
 	if ok && member && msg.From == cl.cfg.Self && msg.Incarnation != cl.cfg.Incarnation && a.Height >= self.Since &&
 		cl.chain.Has(a.Height, a.Tip) {
 		cl.cloned(cl.cfg.Self, "another process speaks under this peer's identity; "+cloneAdvice)

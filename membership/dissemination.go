@@ -30,7 +30,7 @@ func audience(lead slot.PeerID, before []slot.Member, r slot.Record) []slot.Peer
 
 // firstReceivers lists the peers to which the leader sends a COMMIT, itself included.
 func (f *facts) firstReceivers(c wire.Commit) []slot.PeerID {
-	before := f.chain.Electorate()
+	before := f.chain.Members()
 	all := union(peersOf(before), peersOf(c.Record.Members), []slot.PeerID{f.cfg.Self})
 	if len(all) <= directMost || c.Record.Kind == slot.Fork {
 		return all

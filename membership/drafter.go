@@ -136,7 +136,7 @@ func (dr *drafter) proposeDraft() (r slot.Record, ok bool) {
 	}
 	holds := func(e slot.Member) bool { return l.haves[ofMember(e)] }
 	quorum := dr.cfg.Rules.Quorum
-	if !quorum(r.Members, holds) || !l.draft.Key.IsZero() && !quorum(dr.chain.Electorate(), holds) {
+	if !quorum(r.Electors(), holds) || !l.draft.Key.IsZero() && !quorum(dr.chain.Electorate(), holds) {
 		if l.plan != nil {
 			dr.reviseDraft()
 		}
@@ -145,7 +145,7 @@ func (dr *drafter) proposeDraft() (r slot.Record, ok bool) {
 	if dr.awaitsNewcomer() {
 		return r, false
 	}
-	if r.Kind == slot.Members && !dr.closingDue() && slices.Equal(r.Members, dr.chain.Electorate()) {
+	if r.Kind == slot.Members && !dr.closingDue() && slices.Equal(r.Members, dr.chain.Members()) {
 		l.draft = nil // nothing changes: the newcomer did not answer, or the lost one is back
 		return r, false
 	}
@@ -171,7 +171,7 @@ func (dr *drafter) reviseDraft() {
 
 // draftIsHeld says whether a member that is heard has all of the draft's outcome.
 func (dr *drafter) draftIsHeld() bool {
-	return slices.ContainsFunc(dr.chain.Electorate(), func(e slot.Member) bool {
+	return slices.ContainsFunc(dr.chain.Members(), func(e slot.Member) bool {
 		return dr.open.lead.haves[ofMember(e)] && dr.presence.around(ofMember(e))
 	})
 }

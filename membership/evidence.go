@@ -82,7 +82,7 @@ func claimOf(by memberKey, b wire.Body) (key claim, value slot.Root, ok bool) {
 func (ev *evidence) watchClaims(msg wire.Message) {
 	by := memberKey{msg.From, msg.Incarnation}
 	key, value, ok := claimOf(by, msg.Body)
-	if !ok || by == ev.self || ev.from(msg) != nil {
+	if !ok || by == ev.self || ev.fromMember(msg) != nil {
 		return
 	}
 	before, had := ev.claims[key]

@@ -40,9 +40,9 @@ type ending struct {
 // applied and every peer that it could serve has it too, or has had the time. It gives true once,
 // when the run is over.
 func (ex *exit) finish(gathering bool) (done bool) {
-	if ex.own.leaving && !ex.own.left && (!ex.elector() || ex.alone()) {
+	if ex.own.leaving && !ex.own.left && (!ex.member() || ex.alone()) {
 		ex.own.left = true
-		if ex.elector() {
+		if ex.member() {
 			ex.event(Event{
 				Kind: EventLeft, Height: ex.chain.Height(), Slot: ex.chain.Tip().Slot, Peer: ex.cfg.Self,
 				Detail: "left",
@@ -114,7 +114,7 @@ func (ex *exit) alone() bool {
 		a := ex.presence.known[ofMember(e)]
 		return ofMember(e) != ex.self && ex.presence.around(ofMember(e)) && (a == nil || !a.leaving)
 	}
-	if slices.ContainsFunc(ex.chain.Electorate(), stays) {
+	if slices.ContainsFunc(ex.chain.Members(), stays) {
 		return false
 	}
 	return !ex.quorum.heard() || (ex.own.mine == nil || ex.chain.LacksPeers()) && len(ex.roster.newcomers()) == 0
@@ -122,7 +122,7 @@ func (ex *exit) alone() bool {
 
 // allApplied says whether every member's ALIVE shows the closing record applied.
 func (ex *exit) allApplied() bool {
-	return !slices.ContainsFunc(ex.chain.Electorate(), func(e slot.Member) bool {
+	return !slices.ContainsFunc(ex.chain.Members(), func(e slot.Member) bool {
 		a := ex.presence.known[ofMember(e)]
 		return ofMember(e) != ex.self &&
 			(a == nil || a.alive == nil || !a.alive.Synced || a.alive.Applied < ex.chain.Height())

@@ -32,9 +32,23 @@ func (f *facts) elector() bool {
 	return ok && f.chain.Pinned()
 }
 
+// member says whether this peer takes part in the run, with a seat or without.
+func (f *facts) member() bool {
+	_, ok := chain.FindMember(f.chain.Members(), f.cfg.Self, f.cfg.Incarnation)
+	return ok && f.chain.Pinned()
+}
+
 // from says whether a message comes from an elector.
 func (f *facts) from(msg wire.Message) error {
 	if _, ok := chain.FindMember(f.chain.Electorate(), msg.From, msg.Incarnation); !ok {
+		return ErrSender
+	}
+	return nil
+}
+
+// fromMember says whether a message comes from a member.
+func (f *facts) fromMember(msg wire.Message) error {
+	if _, ok := chain.FindMember(f.chain.Members(), msg.From, msg.Incarnation); !ok {
 		return ErrSender
 	}
 	return nil
@@ -48,6 +62,14 @@ type memberKey struct {
 
 func ofMember(e slot.Member) memberKey { return memberKey{e.Peer, e.Incarnation} }
 
+func keysOf(members []slot.Member) []memberKey {
+	ks := make([]memberKey, len(members))
+	for i, e := range members {
+		ks[i] = ofMember(e)
+	}
+	return ks
+}
+
 // closingDue says whether the run's last state root waits to be certified.
 func (f *facts) closingDue() bool { return f.chain.Ended() && !f.chain.Closed() }
 
@@ -57,11 +79,11 @@ func (f *facts) closingDue() bool { return f.chain.Ended() && !f.chain.Closed() 
 // was dropped and listed again since, began with the others.
 func (f *facts) cameDuring(p slot.PeerID) bool {
 	c := f.chain
-	i := slot.Find(c.Electorate(), p)
+	i := slot.Find(c.Members(), p)
 	if i < 0 || c.LastStep() == 0 {
 		return false
 	}
-	_, began := chain.FindMember(c.At(c.LastStep()).Members, p, c.Electorate()[i].Incarnation)
+	_, began := chain.FindMember(c.At(c.LastStep()).Members, p, c.Members()[i].Incarnation)
 	return !began
 }
 

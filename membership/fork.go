@@ -85,7 +85,7 @@ func (fk *fork) forkPause() time.Duration {
 // considerFork counts the time without a quorum, and starts an attempt or repeats one.
 func (fk *fork) consider(gathering bool) {
 	f := &fk.forking
-	if fk.chain.Height() == 0 || fk.elector() && fk.quorum.heard() || !fk.elector() && fk.presence.memberShows() {
+	if fk.chain.Height() == 0 || fk.member() && fk.quorum.heard() || !fk.member() && fk.presence.memberShows() {
 		f.lost, f.ordered, f.without = fk.now, false, false
 		return
 	}

@@ -20,7 +20,7 @@ func newLargeRun(n int) (r largeRun) {
 	for i := range n {
 		id := slot.PeerID(fmt.Sprintf("%038d", i)) // of an Ed25519 identity, in bytes
 		r.ids = append(r.ids, id)
-		r.members = append(r.members, slot.Member{Peer: id, Incarnation: 1, Since: 1})
+		r.members = append(r.members, slot.Member{Peer: id, Incarnation: 1, Since: 1, Seat: 1})
 		r.offers = append(r.offers, slot.Offer{Peer: id, Slot: 1, Seq: 1, Weight: 1, Root: testRoot(byte(i))})
 	}
 	return r

@@ -143,7 +143,7 @@ func (le *leader) commit(v slot.Vote) {
 	l := le.open.lead
 	c := wire.Commit{Record: *l.proposal, Certificate: certificate(v, l.votes)}
 	for _, d := range c.Record.Decisions { // a peer that was dropped before learns why
-		if d.Action == slot.Remove && slot.Find(le.chain.Electorate(), d.Peer) < 0 {
+		if d.Action == slot.Remove && slot.Find(le.chain.Members(), d.Peer) < 0 {
 			le.send(c, d.Peer)
 		}
 	}

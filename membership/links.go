@@ -17,11 +17,11 @@ func (pr *presence) linksOf(p slot.PeerID) (ways map[slot.PeerID]slot.Link, upli
 		}
 		return ways, slot.LinkOf(pr.speeds.Uplink)
 	}
-	i := slot.Find(pr.chain.Electorate(), p)
+	i := slot.Find(pr.chain.Members(), p)
 	if i < 0 {
 		return ways, slot.LinkUnknown
 	}
-	a := pr.known[ofMember(pr.chain.Electorate()[i])]
+	a := pr.known[ofMember(pr.chain.Members()[i])]
 	if a == nil || a.alive == nil {
 		return ways, slot.LinkUnknown
 	}
@@ -50,7 +50,7 @@ func (pr *presence) noteUnreachable(r ReportLost) {
 	}
 	pr.apart[r.Peer] = true
 	for p := range pr.apart {
-		if slot.Find(pr.chain.Electorate(), p) < 0 {
+		if slot.Find(pr.chain.Members(), p) < 0 {
 			delete(pr.apart, p)
 		}
 	}
@@ -58,7 +58,7 @@ func (pr *presence) noteUnreachable(r ReportLost) {
 
 // unreachable lists the members that this peer has tried in vain to reach, sorted.
 func (pr *presence) unreachable() (ps []slot.PeerID) {
-	for _, e := range pr.chain.Electorate() {
+	for _, e := range pr.chain.Members() {
 		if pr.apart[e.Peer] {
 			ps = append(ps, e.Peer)
 		}

@@ -42,7 +42,7 @@ func NewMachine(cfg Config, saved wire.Saved) *Machine {
 	m.founder.founding = newFounding(saved.Fork)
 	m.presence.meetMembers(nil)
 	m.openNext()
-	m.news.listed = m.elector()
+	m.news.listed = m.member()
 	m.news.wasMember = m.news.listed
 	return m
 }

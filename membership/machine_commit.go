@@ -35,7 +35,7 @@ func (m *Machine) onCommit(msg wire.Message, c wire.Commit) error {
 
 // takeNext verifies and adopts the successor of the tip.
 func (m *Machine) takeNext(msg wire.Message, c wire.Commit) error {
-	r, before := c.Record, m.chain.Electorate()
+	r, before := c.Record, m.chain.Members()
 	spread := m.history.spread()
 	if err := m.chain.Extend(c, m.cfg.Verify); err != nil {
 		m.doubts.add(msg.From, "its chain does not verify: "+err.Error())

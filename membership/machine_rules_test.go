@@ -16,7 +16,8 @@ import (
 func members(spec ...any) []slot.Member { // name, since, name, since, …
 	var ms []slot.Member
 	for i := 0; i < len(spec); i += 2 {
-		ms = append(ms, slot.Member{Peer: labID(spec[i].(string)), Incarnation: 1, Since: uint64(spec[i+1].(int))})
+		since := uint64(spec[i+1].(int))
+		ms = append(ms, slot.Member{Peer: labID(spec[i].(string)), Incarnation: 1, Since: since, Seat: since})
 	}
 	return ms
 }
@@ -155,6 +156,11 @@ func TestCheckRecord(t *testing.T) {
 		"fragment":             func(r *slot.Record) { r.Fragment = 1 },
 		"nobody":               func(r *slot.Record) { r.Members = nil },
 		"since":                func(r *slot.Record) { r.Members[1].Since++ },
+		"no seat":              func(r *slot.Record) { r.Members[1].Seat = 0 },
+		"another seat":         func(r *slot.Record) { r.Members[1].Seat++ },
+		"credit":               func(r *slot.Record) { r.Members[1].Credit = 8 },
+		"an absent member":     func(r *slot.Record) { r.Absent = members("X", 1) },
+		"an evicted key":       func(r *slot.Record) { r.Evicted = []slot.PeerID{labID("X")} },
 		"order":                func(r *slot.Record) { slices.Reverse(r.Members) },
 		"another incarnation":  func(r *slot.Record) { r.Members[1].Incarnation++ },
 		"growth":               func(r *slot.Record) { r.Members = members("X", 4, "Y", 4) },

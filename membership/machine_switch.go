@@ -36,7 +36,7 @@ func (m *Machine) switchTo(r *branch, common uint64) {
 	if s := &m.model.state; !s.known || s.diverged || s.applying > 0 || s.syncing || s.height > common {
 		m.model.state = modelState{retryAt: never}
 	}
-	m.presence.meetMembers(given.Electorate())
+	m.presence.meetMembers(given.Members())
 	m.openNext()
 	m.model.compareState()
 	m.own.dropIfDiverged()
@@ -46,7 +46,7 @@ func (m *Machine) switchTo(r *branch, common uint64) {
 
 func (m *Machine) reportSwitch(r *branch, given *chain.Chain, common uint64) {
 	e := Event{
-		Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Members: peersOf(r.chain.Electorate()),
+		Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Members: peersOf(r.chain.Members()),
 		Root: r.chain.Hash(common + 1), Peer: r.from,
 	}
 	switch {
@@ -62,7 +62,7 @@ func (m *Machine) reportSwitch(r *branch, given *chain.Chain, common uint64) {
 	for _, c := range r.chain.Commits()[common:] {
 		m.reportRecord(EventCertified, c.Record, c.Certificate.Ballot)
 	}
-	m.news.reportMembers(e, given.Electorate(), r.chain.Electorate())
+	m.news.reportMembers(e, given.Members(), r.chain.Members())
 }
 
 func (m *Machine) giveUpUnrecoverable(height uint64) {
@@ -80,12 +80,12 @@ func (m *Machine) giveUpUnrecoverable(height uint64) {
 	m.catchup.early, m.catchup.need, m.exit.ending, m.own.mine = nil, need{at: never}, ending{}, nil
 	m.switches++
 	m.event(Event{
-		Kind: EventSwitched, Height: height, Slot: m.chain.Tip().Slot, Members: peersOf(m.chain.Electorate()),
+		Kind: EventSwitched, Height: height, Slot: m.chain.Tip().Slot, Members: peersOf(m.chain.Members()),
 		Peer: m.cfg.Self, Root: m.chain.TipHash(),
 		Detail: fmt.Sprintf("%d records above height %d are given up: nobody who is heard holds the state that they "+
 			"led to", given.Height()-height, height),
 	})
-	m.presence.meetMembers(given.Electorate())
+	m.presence.meetMembers(given.Members())
 	m.openNext()
 	m.fork.lost, m.fork.ordered, m.fork.without = lost, ordered, true
 	m.announcer.aliveAt = never

@@ -45,7 +45,7 @@ func (ne *news) reportAdopted(c wire.Commit, before []slot.Member) {
 
 // reportMembers reports new members and members that are gone.
 func (ne *news) reportMembers(e Event, before, now []slot.Member) {
-	if !slices.Equal(before, now) {
+	if !slices.Equal(keysOf(before), keysOf(now)) {
 		changed := e
 		changed.Kind = EventMembers
 		ne.event(changed)
@@ -55,7 +55,7 @@ func (ne *news) reportMembers(e Event, before, now []slot.Member) {
 			ne.reportGone(e, gone)
 		}
 	}
-	if _, was := chain.FindMember(before, ne.cfg.Self, ne.cfg.Incarnation); !was && e.Height == 1 && ne.elector() {
+	if _, was := chain.FindMember(before, ne.cfg.Self, ne.cfg.Incarnation); !was && e.Height == 1 && ne.member() {
 		e.Kind, e.Peer = EventFounded, ne.cfg.Self
 		ne.listed, ne.wasMember = true, true
 		ne.event(e)
@@ -72,10 +72,10 @@ func (ne *news) reportStanding() {
 	out := ne.chain.Access().Removed(ne.cfg.Self)
 	// it may have been dropped before its removal was on record
 	news := out && ne.wasMember && !ne.reportedOut
-	if ne.reportedOut = out; ne.listed == ne.elector() && !news {
+	if ne.reportedOut = out; ne.listed == ne.member() && !news {
 		return
 	}
-	ne.listed = ne.elector()
+	ne.listed = ne.member()
 	ne.wasMember = ne.wasMember || ne.listed
 	tip := ne.chain.Tip()
 	e := Event{Kind: EventJoined, Height: tip.Height, Slot: tip.Slot, Peer: ne.cfg.Self, Members: peersOf(tip.Members)}

@@ -19,7 +19,8 @@ func BenchmarkOrder(b *testing.B) {
 			}, wire.Saved{Incarnation: 1})
 			var ms []slot.Member
 			for i := range n {
-				ms = append(ms, slot.Member{Peer: slot.PeerID(fmt.Sprintf("p%04d", i)), Incarnation: 1, Since: 1})
+				id := slot.PeerID(fmt.Sprintf("p%04d", i))
+				ms = append(ms, slot.Member{Peer: id, Incarnation: 1, Since: 1, Seat: 1})
 			}
 			m.chain.Push(wire.Commit{Record: slot.Record{
 				Run: m.cfg.Rules.Run, Height: 1, Kind: slot.Fork,

@@ -33,7 +33,7 @@ func (w *own) offer(r ReportOffer) {
 	if w.model.state.diverged || w.left || r.Slot != c.OpenSlot() || c.Ended() {
 		return
 	}
-	if !w.elector() {
+	if !w.member() {
 		w.waiting = &r
 		return
 	}

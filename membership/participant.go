@@ -155,7 +155,7 @@ func (pa *participant) checkPlan(p slot.Plan) error {
 		return chain.Invalid("a plan for fragment %d in slot %d with %d offers", p.Fragment, p.Slot, len(p.Offers))
 	}
 	for i, o := range p.Offers {
-		if slot.Find(c.Electorate(), o.Peer) < 0 && !(p.Gone.Has(i) && c.MayContribute(o.Peer)) {
+		if slot.Find(c.Members(), o.Peer) < 0 && !(p.Gone.Has(i) && c.MayContribute(o.Peer)) {
 			return chain.Invalid("a plan with %s, who is no member", o.Peer.Short())
 		}
 		if err := c.CheckOffer(o); err != nil {

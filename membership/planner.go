@@ -36,7 +36,7 @@ func (pn *planner) planDue() bool {
 		return false
 	}
 	waiting := 0
-	for _, e := range c.Electorate() {
+	for _, e := range c.Members() {
 		if pn.mayStillOffer(e, offers) {
 			waiting++
 		}
@@ -122,7 +122,7 @@ func (pn *planner) issue(p slot.Plan) {
 		}
 	}
 	l.plan, l.draft, l.group = nil, nil, p.Group()
-	if p.Living() < max(1, pn.chain.Rules().MinPeers) || l.attempts > len(pn.chain.Electorate())+4 {
+	if p.Living() < max(1, pn.chain.Rules().MinPeers) || l.attempts > len(pn.chain.Members())+4 {
 		pn.giveUpPlan()
 		return
 	}
@@ -163,7 +163,7 @@ func (l *planning) forgive() {
 func (pn *planner) sendPlan() {
 	l := pn.open.lead
 	l.sentAt = pn.now
-	pn.send(wire.Plan{Plan: *l.plan, Proofs: pn.proofs.of(l.plan.Offers)}, peersOf(pn.chain.Electorate())...)
+	pn.send(wire.Plan{Plan: *l.plan, Proofs: pn.proofs.of(l.plan.Offers)}, peersOf(pn.chain.Members())...)
 }
 
 // onSegment takes an owner's statement, whichever revision it knew: what counts is that the range

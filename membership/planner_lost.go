@@ -13,7 +13,7 @@ import (
 // failed connection may be either side's fault. The leader need not weigh reports at once, because
 // owners go on without a contributor by themselves.
 func (pn *planner) onLost(msg wire.Message, lost wire.Lost) error {
-	if err := pn.from(msg); err != nil {
+	if err := pn.fromMember(msg); err != nil {
 		return err
 	}
 	l := pn.open.lead
@@ -91,8 +91,8 @@ func (pn *planner) worst(p slot.Plan, reports []report) slot.PeerID {
 	alive := livingOf(p)
 	acc := pn.weigh(alive, reports)
 	for _, peer := range alive {
-		e := slot.Find(pn.chain.Electorate(), peer)
-		if e < 0 || !pn.presence.around(ofMember(pn.chain.Electorate()[e])) ||
+		e := slot.Find(pn.chain.Members(), peer)
+		if e < 0 || !pn.presence.around(ofMember(pn.chain.Members()[e])) ||
 			slices.Contains(acc.against[peer], peer) {
 			return peer
 		}

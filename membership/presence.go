@@ -130,7 +130,7 @@ func (pr *presence) heard(msg wire.Message) {
 	switch msg.Body.(type) {
 	case wire.Alive, wire.Join:
 		if a == nil {
-			a = pr.meet(w, pr.now, pr.chain.Electorate(), pr.chain.Credit())
+			a = pr.meet(w, pr.now, pr.chain.Members(), pr.chain.Credit())
 			a.met = pr.chain.Height()
 		}
 	}
@@ -155,7 +155,7 @@ func (pr *presence) heardLately(w memberKey) bool {
 
 // meetMembers makes entries for the tip's members. New members get the full time to be heard.
 func (pr *presence) meetMembers(before []slot.Member) {
-	members := pr.chain.Electorate()
+	members := pr.chain.Members()
 	for _, e := range pr.meetAll(members, pr.now) {
 		a := pr.known[ofMember(e)]
 		if _, old := chain.FindMember(before, e.Peer, e.Incarnation); !old {
@@ -166,7 +166,7 @@ func (pr *presence) meetMembers(before []slot.Member) {
 
 // noticeLosses reports, once for each member, that it is not heard any more.
 func (pr *presence) noticeLosses() {
-	for _, e := range pr.chain.Electorate() {
+	for _, e := range pr.chain.Members() {
 		a := pr.known[ofMember(e)]
 		if a != nil && !a.suspected && !pr.around(a.memberKey) {
 			a.suspected = true
@@ -185,7 +185,7 @@ func (pr *presence) noticeLosses() {
 // reaches lists the members that have a direct connection to this peer, sorted.
 func (pr *presence) reaches() []slot.PeerID {
 	var ps []slot.PeerID
-	for _, e := range pr.chain.Electorate() {
+	for _, e := range pr.chain.Members() {
 		if pr.connected[e.Peer] {
 			ps = append(ps, e.Peer)
 		}

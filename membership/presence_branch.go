@@ -24,7 +24,7 @@ func (pr *presence) parted(a wire.Alive) bool {
 // memberShows says whether this peer has lately received an ALIVE of any member of the tip that is
 // on this branch.
 func (pr *presence) memberShows() bool {
-	return pr.elector() || slices.ContainsFunc(pr.chain.Electorate(), func(e slot.Member) bool {
+	return pr.member() || slices.ContainsFunc(pr.chain.Members(), func(e slot.Member) bool {
 		a := pr.known[ofMember(e)]
 		return a != nil && a.alive != nil && pr.around(a.memberKey) && pr.along(a)
 	})

@@ -15,7 +15,7 @@ const maxSources = 16
 // are heard. It never lists this peer.
 func (pr *presence) sources(lists ...[]slot.PeerID) []slot.PeerID {
 	var heard []slot.PeerID
-	for _, e := range pr.chain.Electorate() {
+	for _, e := range pr.chain.Members() {
 		if pr.around(ofMember(e)) {
 			heard = append(heard, e.Peer)
 		}
@@ -38,7 +38,7 @@ func (pr *presence) appliedBy(height uint64) (ps []slot.PeerID) {
 		return a.alive != nil && a.alive.Synced && pr.along(a) && a.alive.Applied >= height && pr.around(a.memberKey)
 	}
 	for _, a := range pr.sorted(holds) {
-		if _, member := chain.FindMember(pr.chain.Electorate(), a.peer, a.inc); member {
+		if _, member := chain.FindMember(pr.chain.Members(), a.peer, a.inc); member {
 			ps = append(ps, a.peer)
 		} else {
 			strangers = append(strangers, a.peer)
@@ -50,7 +50,7 @@ func (pr *presence) appliedBy(height uint64) (ps []slot.PeerID) {
 // offers lists the valid standing offers for the open slot, sorted by peer.
 func (pr *presence) offers() []slot.Offer {
 	var os []slot.Offer
-	for _, e := range pr.chain.Electorate() {
+	for _, e := range pr.chain.Members() {
 		if a := pr.known[ofMember(e)]; a != nil && a.offer != nil && pr.chain.CheckOffer(*a.offer) == nil {
 			os = append(os, *a.offer)
 		}
@@ -61,7 +61,7 @@ func (pr *presence) offers() []slot.Offer {
 // offerTimes lists the times at which the offers came, sorted.
 func (pr *presence) offerTimes(offers []slot.Offer) []time.Duration {
 	var at []time.Duration
-	for _, e := range pr.chain.Electorate() {
+	for _, e := range pr.chain.Members() {
 		if hasOffer(offers, e.Peer) {
 			at = append(at, pr.known[ofMember(e)].offerAt)
 		}
@@ -75,7 +75,7 @@ func (pr *presence) reachedBy(p slot.PeerID) (n int) {
 	if pr.connected[p] || p == pr.cfg.Self {
 		n++
 	}
-	for _, e := range pr.chain.Electorate() {
+	for _, e := range pr.chain.Members() {
 		if a := pr.known[ofMember(e)]; a != nil && a.alive != nil && slices.Contains(a.alive.Reaches, p) {
 			n++
 		}
@@ -85,6 +85,6 @@ func (pr *presence) reachedBy(p slot.PeerID) (n int) {
 
 // heardOf says whether a member is around.
 func (pr *presence) heardOf(p slot.PeerID) bool {
-	i := slot.Find(pr.chain.Electorate(), p)
-	return i >= 0 && pr.around(ofMember(pr.chain.Electorate()[i]))
+	i := slot.Find(pr.chain.Members(), p)
+	return i >= 0 && pr.around(ofMember(pr.chain.Members()[i]))
 }

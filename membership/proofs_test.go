@@ -103,7 +103,7 @@ func TestAnOfferOfAnEarlierLifeIsNoClone(t *testing.T) {
 		for i, kind := range kinds {
 			r := slot.Record{
 				Run: rules.Run, Height: uint64(i + 1), Kind: kind, Prev: c.TipHash(), Slot: c.Tip().Slot,
-				Members: []slot.Member{{Peer: a.id, Incarnation: a.inc - 1, Since: 1}},
+				Members: []slot.Member{{Peer: a.id, Incarnation: a.inc - 1, Since: 1, Seat: 1}},
 			}
 			if i >= since {
 				r.Members[0].Incarnation = a.inc

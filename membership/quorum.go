@@ -25,8 +25,8 @@ func (q *quorum) heard() bool {
 
 // watchQuorum reports when too few members are heard to decide anything, and when that is over.
 func (q *quorum) watch() {
-	members := q.chain.Electorate()
-	quorum := !q.elector() || q.heard()
+	members := q.chain.Members()
+	quorum := !q.member() || q.heard()
 	if quorum != q.paused {
 		return
 	}

@@ -43,7 +43,7 @@ func (pr *presence) watchReach() {
 // witness to count as reached. So two members that died together cannot vouch for each other.
 func (pr *presence) reachable() (witnesses []*contact, missing map[slot.PeerID]*contact) {
 	missing = map[slot.PeerID]*contact{}
-	for _, e := range pr.chain.Electorate() {
+	for _, e := range pr.chain.Members() {
 		a := pr.known[ofMember(e)]
 		if a == nil || a.memberKey == pr.self || pr.now-a.heard > pr.cfg.Timing.Lost {
 			continue
@@ -98,8 +98,8 @@ func (pr *presence) noteConnection(r ReportConnected) (news bool) {
 	} else {
 		delete(pr.connected, p)
 	}
-	if i := slot.Find(pr.chain.Electorate(), p); i >= 0 && pr.cfg.Timing.Gone > 0 {
-		a := pr.known[ofMember(pr.chain.Electorate()[i])]
+	if i := slot.Find(pr.chain.Members(), p); i >= 0 && pr.cfg.Timing.Gone > 0 {
+		a := pr.known[ofMember(pr.chain.Members()[i])]
 		return a != nil && a.reach.ever
 	}
 	return false

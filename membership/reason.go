@@ -20,11 +20,11 @@ func (m *Machine) reason() string {
 		return "the run is over, and no peer is heard that holds its final model"
 	case !m.chain.Pinned() && m.chain.Height() > 0:
 		return "the chain on disk does not have the pinned record: looking for peers of the one that has it"
-	case m.elector() && m.fork.without:
+	case m.member() && m.fork.without:
 		return m.whyPaused()
 	case m.model.state.diverged:
 		return "the state here differs from the certified one: fetching that"
-	case !m.elector() && m.chain.Height() > 0:
+	case !m.member() && m.chain.Height() > 0:
 		return m.whyJoining()
 	}
 	return ""
@@ -33,8 +33,8 @@ func (m *Machine) reason() string {
 // whyPaused names the members that are missing.
 func (m *Machine) whyPaused() string {
 	var missing []string
-	members := m.chain.Electorate()
-	for _, e := range members {
+	electors := m.chain.Electorate()
+	for _, e := range electors {
 		if m.quorum.present(e) {
 			continue
 		}
@@ -47,7 +47,7 @@ func (m *Machine) whyPaused() string {
 		missing = append(missing, fmt.Sprintf("%s (%s)", e.Peer.Short(), why))
 	}
 	return fmt.Sprintf("%d of %d members are missing, too many to decide anything: %s; %s",
-		len(missing), len(members), strings.Join(missing[:min(len(missing), 8)], ", "), m.whatNext())
+		len(missing), len(electors), strings.Join(missing[:min(len(missing), 8)], ", "), m.whatNext())
 }
 
 // whatNext says what ends the pause if they stay away.
@@ -63,7 +63,7 @@ func (m *Machine) whatNext() string {
 }
 
 func (m *Machine) whyJoining() string {
-	i := slot.Find(m.chain.Electorate(), m.cfg.Self)
+	i := slot.Find(m.chain.Members(), m.cfg.Self)
 	switch {
 	case m.motions.barred(m.cfg.Self):
 		return "the members have removed this peer from the run, " + m.Standing(m.cfg.Self).RemovalText(m.cfg.Self)

@@ -29,7 +29,7 @@ func (re *retreat) newestHeld() (height uint64, ok bool) {
 			re.evidence.evicted(a.memberKey) {
 			continue
 		}
-		if _, member := chain.FindMember(re.chain.Electorate(), a.peer, a.inc); !member &&
+		if _, member := chain.FindMember(re.chain.Members(), a.peer, a.inc); !member &&
 			re.now-re.fork.lost > strangersFor*re.fork.forkPause() {
 			continue
 		}

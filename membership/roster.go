@@ -33,9 +33,9 @@ func (ro *roster) room() int {
 func (ro *roster) needsPeers() bool {
 	c := ro.chain
 	if c.Tip().Slot == 0 {
-		return len(c.Electorate()) < c.Rules().StartPeers
+		return len(c.Members()) < c.Rules().StartPeers
 	}
-	return chain.CountMembers(c.Electorate(), ro.works) < max(1, c.Rules().MinPeers)
+	return chain.CountMembers(c.Members(), ro.works) < max(1, c.Rules().MinPeers)
 }
 
 // works says whether a member has contributed, and still does.
@@ -68,14 +68,14 @@ func (ro *roster) mayCome(p slot.PeerID, room int) bool {
 
 // concerns says whether evidence against a peer matters here: the peer is a member, or asks to be.
 func (ro *roster) concerns(w memberKey) bool {
-	_, member := chain.FindMember(ro.chain.Electorate(), w.peer, w.inc)
+	_, member := chain.FindMember(ro.chain.Members(), w.peer, w.inc)
 	a := ro.presence.known[w]
 	return member || a != nil && ro.joining(a)
 }
 
 // onJoin notes that a peer wants to be a member. The leader lists it once it sends HAVE.
 func (ro *roster) onJoin(msg wire.Message, _ wire.Join) error {
-	if err := ro.from(msg); err == nil {
+	if err := ro.fromMember(msg); err == nil {
 		return ErrStale
 	}
 	if ro.unwelcome(memberKey{msg.From, msg.Incarnation}) {
@@ -91,7 +91,7 @@ func (ro *roster) onJoin(msg wire.Message, _ wire.Join) error {
 
 // onLeave notes that a member wants to leave.
 func (ro *roster) onLeave(msg wire.Message) error {
-	if err := ro.from(msg); err != nil {
+	if err := ro.fromMember(msg); err != nil {
 		return err
 	}
 	ro.presence.known[memberKey{msg.From, msg.Incarnation}].leaving = true
@@ -119,13 +119,13 @@ func (ro *roster) joining(a *contact) bool {
 	if ro.now-a.joinHeard > ro.cfg.Timing.Lost || ro.motions.barred(a.peer) {
 		return false
 	}
-	_, listed := chain.FindMember(ro.chain.Electorate(), a.peer, a.inc)
+	_, listed := chain.FindMember(ro.chain.Members(), a.peer, a.inc)
 	return !listed
 }
 
 // wantsIn says whether this peer asks to be a member: every peer that can follow the run does.
 func (ro *roster) wantsIn() bool {
-	return !ro.own.leaving && !ro.elector() && !ro.motions.barred(ro.cfg.Self) && !ro.chain.Ended() &&
+	return !ro.own.leaving && !ro.member() && !ro.motions.barred(ro.cfg.Self) && !ro.chain.Ended() &&
 		ro.chain.Height() > 0 &&
 		ro.chain.Pinned() &&
 		ro.model.state.known && !ro.model.state.diverged && ro.model.state.height+2 >= ro.chain.Height()

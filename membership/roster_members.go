@@ -12,7 +12,7 @@ import (
 // are heard, less those that leave, plus the newcomers for which ready holds, as many as growth
 // allows (HOLES H13). listed are the contributions of the record.
 func (ro *roster) nextMembers(listed []slot.Offer, ready func(*contact) bool) []slot.Member {
-	old := ro.chain.Electorate()
+	old := ro.chain.Members()
 	if ro.closingDue() {
 		return old
 	}

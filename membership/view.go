@@ -87,12 +87,12 @@ func (m *Machine) View() View {
 		Founding: m.chain.Founding(), ChainSwitches: m.switches, Tip: m.chain.Tip(), NoQuorum: m.fork.without,
 		Reason: m.reason(),
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,
-		IsMember: m.elector(), Leaving: m.own.leaving, Left: m.own.left, Paused: m.quorum.paused, Done: m.exit.done,
+		IsMember: m.member(), Leaving: m.own.leaving, Left: m.own.left, Paused: m.quorum.paused, Done: m.exit.done,
 		Missed: m.exit.gone, Expelled: m.news.expelled, Cloned: m.clones.own,
 		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan, Offered: offerers(m.presence.offers()),
 		OwnOffer: m.own.mine, Pace: m.paced(),
 	}
-	for _, e := range m.chain.Electorate() {
+	for _, e := range m.chain.Members() {
 		v.Members = append(v.Members, m.viewMember(e))
 	}
 	v.Parts = m.chain.Parts(m.cfg.Self)

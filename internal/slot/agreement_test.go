@@ -20,13 +20,14 @@ func fakeVerify(p PeerID, data, sig []byte) bool { return bytes.Equal(fakeSign(p
 
 func members(names string) (ms []Member) {
 	for i, n := range names {
-		ms = append(ms, Member{PeerID(string(n)), Incarnation(100 + i), uint64(len(names) - i)})
+		since := uint64(len(names) - i)
+		ms = append(ms, Member{PeerID(string(n)), Incarnation(100 + i), since, since, 0})
 	}
 	return ms
 }
 
 func TestCertificateVerify(t *testing.T) {
-	// Of a, b, c, d the last is the senior: members gives the least Since to the last.
+	// Of a, b, c, d the last is the senior: members gives the oldest seat to the last.
 	electorate := members("abcd")
 	step := Record{Run: Hash([]byte("run")), Height: 5, Kind: Step, Prev: Hash([]byte("prev")), Members: members("ab")}
 	fork := step
@@ -169,7 +170,7 @@ func TestMajority(t *testing.T) {
 			t.Errorf("%q of %q: %v", c.in, c.members, got)
 		}
 	}
-	if s := Senior([]Member{{"a", 0, 4}, {"b", 0, 2}, {"c", 0, 2}}); s.Peer != "b" {
+	if s := Senior([]Member{{"a", 0, 1, 4, 9}, {"b", 0, 3, 2, 0}, {"c", 0, 2, 2, 0}}); s.Peer != "b" {
 		t.Errorf("senior %s", s.Peer)
 	}
 }

@@ -58,8 +58,8 @@ func (v Vote) Append(b []byte) []byte { return appendRoot(v.Ref.Append(b), v.Has
 func ReadVote(r *wire.Reader) Vote { return Vote{ReadRef(r), readRoot(r)} }
 
 // Certificate proves a record. It has signatures over one and the same Vote: of a quorum of the
-// previous record's members or, for a fork record, FORK signatures of every member that the record
-// itself lists.
+// previous record's electors or, for a fork record, FORK signatures of every elector that the
+// record itself lists.
 type Certificate struct {
 	Vote
 	Signatures []Signature // sorted by peer
@@ -111,7 +111,7 @@ func (c Certificate) Verify(record Record, electorate []Member, quorum QuorumRul
 	}
 	t, voters := TypeVote, electorate
 	if record.Kind == Fork {
-		t, voters = TypeFork, record.Members
+		t, voters = TypeFork, record.Electors()
 	}
 	signed := make(map[PeerID]bool, len(c.Signatures))
 	body := c.Vote.Append(nil)

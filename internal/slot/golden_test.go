@@ -30,7 +30,7 @@ var (
 	goldenRef  = Ref{Height: 9, Prev: fill(0x22), Ballot: 1}
 	goldenStep = Record{
 		Run: fill(0x11), Height: 9, Kind: Step, Prev: fill(0x22), Slot: 3, StateRoot: fill(0x33),
-		Members: []Member{{"a", 0x0102030405060708, 1}, {"bc", 2, 8}},
+		Members: []Member{{"a", 0x0102030405060708, 1, 1, 0}, {"bc", 2, 8, 8, 0}},
 		Work:    100, Contributions: goldenOffers, Segments: goldenSegments,
 	}
 )
@@ -47,8 +47,9 @@ var (
 	segment1  = "0000000000000400 00000000000005dc 00000001 02 " + fillHex("c2")
 	segsHex   = "00000002 " + segment0 + segment1
 	recordHex = fillHex("11") + " 0000000000000009 02 " + fillHex("22") + " 0000000000000003 " + fillHex("33") +
-		"00000002 00000001 61 0102030405060708 0000000000000001  00000002 6263 0000000000000002 0000000000000008" +
-		"0000000000000064 00000000 " + offersHex + segsHex
+		membersHex + "0000000000000064 00000000 " + offersHex + segsHex
+	membersHex = "00000002 00000001 61 0102030405060708 0000000000000001  " +
+		"00000002 6263 0000000000000002 0000000000000008"
 )
 
 func TestGoldenLayouts(t *testing.T) {
@@ -57,6 +58,10 @@ func TestGoldenLayouts(t *testing.T) {
 	access := members
 	access.Kind, access.Key = Access, fill(0x55)
 	access.Decisions = []Decision{{Remove, "d", 3, []SignedMotion{{"a", 8, []byte{1, 2}}}}, {Action: Rotate}}
+	graded := goldenStep
+	graded.Members = []Member{{"a", 0x0102030405060708, 1, 4, 256}, {"bc", 2, 8, 0, 24}}
+	graded.Absent = []Member{{Peer: "ab", Incarnation: 3, Since: 2, Credit: 7}}
+	graded.Evicted = []PeerID{"z", "y"}
 	vote := Vote{goldenRef, fill(0x44)}
 	voteHex := refHex + fillHex("44")
 	plan := Plan{
@@ -98,6 +103,17 @@ func TestGoldenLayouts(t *testing.T) {
 		},
 		{
 			"step record", goldenStep.Append(nil), recordHex,
+			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
+		},
+		{
+			"step record with seats and credits", graded.Append(nil),
+			strings.NewReplacer(
+				"09 02 ", "09 82 ", membersHex, "00000002 "+
+					"00000001 61 0102030405060708 0000000000000001 0000000000000004 0100"+
+					"00000002 6263 0000000000000002 0000000000000008 0000000000000000 0018"+
+					"00000001 00000002 6162 0000000000000003 0000000000000002 0007"+
+					"00000002 00000001 7a 00000001 79",
+			).Replace(recordHex),
 			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
 		},
 		{

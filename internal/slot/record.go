@@ -2,7 +2,6 @@ package slot
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -36,20 +35,14 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-func readKind(r *wire.Reader) Kind {
-	k := Kind(r.U8())
+func readKind(r *wire.Reader) Kind { return kindOf(r, r.U8()) }
+
+func kindOf(r *wire.Reader, v uint8) Kind {
+	k := Kind(v)
 	if k < Fork || k > Access {
 		r.Fail("record kind %d", k)
 	}
 	return k
-}
-
-// Member is one peer that a record lists. Since is the height of the record that first listed this
-// incarnation without a gap.
-type Member struct {
-	Peer        PeerID      `json:"peer"`
-	Incarnation Incarnation `json:"incarnation"`
-	Since       uint64      `json:"since"`
 }
 
 // Record is what the members agreed at one height. It contains no ballot, leader, plan, time or
@@ -58,10 +51,14 @@ type Record struct {
 	Run       Root   // hash of the run spec
 	Height    uint64 // 0 for the record that follows from the spec
 	Kind      Kind
-	Prev      Root     // hash of the record at Height-1; zero at height 0
-	Slot      uint64   // outer steps done once this record is applied
-	StateRoot Root     // state after the record at Height-1; zero at height 0
-	Members   []Member // they decide Height+1; sorted by peer; none at height 0
+	Prev      Root   // hash of the record at Height-1; zero at height 0
+	Slot      uint64 // outer steps done once this record is applied
+	StateRoot Root   // state after the record at Height-1; zero at height 0
+	// Members take part from now on, and those with a seat decide Height+1; sorted by peer; none at
+	// height 0.
+	Members []Member
+	Absent  []Member // were dropped and have credit left, without a seat; sorted by peer
+	Evicted []PeerID // may not be members; the newest last, at most MaxEvicted
 	// Work is the score of the chain up to and including this record. It decides between branches.
 	Work uint64
 
@@ -94,14 +91,11 @@ func (c Record) Hash() Root { return Hash(c.Append([]byte("p2pdiloco/record/1"))
 func (c Record) Append(b []byte) []byte {
 	b = appendRoot(b, c.Run)
 	b = wire.AppendU64(b, c.Height)
-	b = wire.AppendU8(b, uint8(c.Kind))
+	b = c.appendKind(b)
 	b = appendRoot(b, c.Prev)
 	b = wire.AppendU64(b, c.Slot)
 	b = appendRoot(b, c.StateRoot)
-	b = wire.AppendU32(b, uint32(len(c.Members)))
-	for _, m := range c.Members {
-		b = wire.AppendU64(wire.AppendU64(appendPeer(b, m.Peer), uint64(m.Incarnation)), m.Since)
-	}
+	b = c.appendRoster(b)
 	b = wire.AppendU64(b, c.Work)
 	if c.Kind == Step {
 		b = wire.AppendU32(b, c.Fragment)
@@ -115,18 +109,10 @@ func (c Record) Append(b []byte) []byte {
 
 // ReadRecord reads what Append wrote. It checks form, not whether the record is valid on its chain.
 func ReadRecord(r *wire.Reader) Record {
-	c := Record{
-		Run: readRoot(r), Height: r.U64(), Kind: readKind(r), Prev: readRoot(r), Slot: r.U64(),
-		StateRoot: readRoot(r),
-	}
-	n := r.Count(MaxMembers, 4+16)
-	for i := range n {
-		m := Member{readPeer(r), Incarnation(r.U64()), r.U64()}
-		if i > 0 && c.Members[i-1].Peer >= m.Peer {
-			r.Fail("members are not in the order of their peers")
-		}
-		c.Members = append(c.Members, m)
-	}
+	c := Record{Run: readRoot(r), Height: r.U64()}
+	graded := c.readKind(r)
+	c.Prev, c.Slot, c.StateRoot = readRoot(r), r.U64(), readRoot(r)
+	c.readRoster(r, graded)
 	c.Work = r.U64()
 	if c.Kind == Step {
 		c.Fragment = r.U32()
@@ -142,19 +128,11 @@ func ReadRecord(r *wire.Reader) Record {
 // KeepsSlot tells whether a record of this kind leaves the open slot and its reduction as they are.
 func (k Kind) KeepsSlot() bool { return k == Members || k == Access }
 
-// Find is the place of a peer in a sorted member list, or -1.
-func Find(members []Member, p PeerID) int {
-	i, ok := slices.BinarySearchFunc(members, p, func(m Member, p PeerID) int { return cmp.Compare(m.Peer, p) })
-	if !ok {
-		return -1
-	}
-	return i
-}
-
-// Senior is the member with the least Since, then the lowest ID. It breaks ties of exactly half.
+// Senior is the member that has its seat for longest, then the lowest ID. It breaks ties of exactly
+// half.
 func Senior(members []Member) (s Member) {
 	for i, m := range members {
-		if i == 0 || m.Since < s.Since {
+		if i == 0 || m.Seat < s.Seat {
 			s = m
 		}
 	}

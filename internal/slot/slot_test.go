@@ -2,6 +2,7 @@ package slot
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -125,10 +126,15 @@ func genRecord(t *rapid.T) Record {
 		Slot: rapid.Uint64().Draw(t, "slot"), StateRoot: genRoot(t), Work: rapid.Uint64().Draw(t, "work"),
 	}
 	for _, p := range genPeers(t, 0, 4) {
-		c.Members = append(c.Members, Member{
-			p, Incarnation(rapid.Uint64().Draw(t, "incarnation")),
-			rapid.Uint64().Draw(t, "since"),
-		})
+		c.Members = append(c.Members, genMember(t, p))
+	}
+	for _, p := range genPeers(t, 0, 2) {
+		m := genMember(t, p)
+		m.Seat = 0
+		c.Absent = append(c.Absent, m)
+	}
+	if ps := genPeers(t, 0, 3); len(ps) > 0 {
+		c.Evicted = ps
 	}
 	if c.Kind == Step {
 		c.Fragment = rapid.Uint32().Draw(t, "fragment")
@@ -139,6 +145,13 @@ func genRecord(t *rapid.T) Record {
 		c.Key, c.Decisions = genRoot(t), genDecisions(t)
 	}
 	return c
+}
+
+func genMember(t *rapid.T, p PeerID) Member {
+	return Member{
+		p, Incarnation(rapid.Uint64().Draw(t, "incarnation")), rapid.Uint64().Draw(t, "since"),
+		rapid.Uint64().Draw(t, "seat"), rapid.Uint16().Draw(t, "credit"),
+	}
 }
 
 func genMotion(t *rapid.T) Motion {
@@ -281,7 +294,9 @@ func FuzzParsers(f *testing.F) {
 func testStep() Record {
 	return Record{
 		Height: 7, Kind: Step, Slot: 3, Work: 9,
-		Members:       []Member{{"a", 1, 1}, {"b", 2, 1}},
+		Members:       []Member{{"a", 1, 1, 1, 40}, {"b", 2, 1, 0, 8}},
+		Absent:        []Member{{Peer: "c", Incarnation: 3, Since: 1, Credit: 2}},
+		Evicted:       []PeerID{"e", "d"},
 		Contributions: []Offer{{Peer: "a", Slot: 3}, {Peer: "b", Slot: 3}},
 		Segments: []Segment{
 			{Range: Range{0, 5}, Contributors: Bitmap{3}},
@@ -293,9 +308,13 @@ func testStep() Record {
 // Forms that would give one record a second encoding, or that no encoder writes.
 func TestStrictness(t *testing.T) {
 	cases := map[string]func(*Record){
-		"kind 0":                        func(c *Record) { c.Kind = 0 },
-		"kind 5":                        func(c *Record) { c.Kind = 5 },
-		"members out of order":          func(c *Record) { slices.Reverse(c.Members) },
+		"kind 0":               func(c *Record) { c.Kind = 0 },
+		"kind 5":               func(c *Record) { c.Kind = 5 },
+		"members out of order": func(c *Record) { slices.Reverse(c.Members) },
+		"absent members out of order": func(c *Record) {
+			c.Absent = append(c.Absent, Member{Peer: "b", Incarnation: 1, Since: 1, Credit: 1})
+		},
+		"an evicted key twice":          func(c *Record) { c.Evicted[1] = c.Evicted[0] },
 		"a member twice":                func(c *Record) { c.Members[1] = c.Members[0] },
 		"contributions out of order":    func(c *Record) { slices.Reverse(c.Contributions) },
 		"a contribution twice":          func(c *Record) { c.Contributions[1] = c.Contributions[0] },
@@ -322,6 +341,23 @@ func TestStrictness(t *testing.T) {
 	}
 }
 
+// A graded record whose seats and credits go without saying would be another encoding of a plain
+// one.
+func TestPlainRecordIsNotGraded(t *testing.T) {
+	c := Record{Kind: Members, Members: []Member{{"a", 1, 5, 5, 0}}}
+	b := c.Append(nil)
+	b[32+8] |= gradedKind
+	end := len(b) - 8
+	b = wire.AppendU64(append(wire.AppendU16(wire.AppendU64(b[:end:end], 5), 0), make([]byte, 8)...), 0)
+	if _, err := parseRecord(b); err == nil {
+		t.Error("parsed")
+	}
+	b[end+7]++ // the seat
+	if _, err := parseRecord(b); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDraftOfMembersHasNoWork(t *testing.T) {
 	d := Draft{Kind: Members, Contributions: []Offer{{Peer: "a"}}}
 	r := wire.NewReader(d.Append(nil))
@@ -335,12 +371,35 @@ func TestDraftOfMembersHasNoWork(t *testing.T) {
 func TestCaps(t *testing.T) {
 	c := Record{Kind: Members}
 	b := c.Append(nil)
-	at := len(b) - 8 - 4 // the count of members
-	for _, n := range []uint32{1, MaxMembers + 1, 1 << 31} {
-		bad := append(wire.AppendU32(bytes.Clone(b[:at]), n), b[at+4:]...)
-		if _, err := parseRecord(bad); err == nil {
-			t.Errorf("%d members without bytes parsed", n)
+	c.Evicted = []PeerID{"e"}
+	graded := c.Append(nil)
+	for _, list := range []struct {
+		name string
+		b    []byte
+		at   int // its count, from the end
+	}{
+		{"members", b, 8 + 4},
+		{"members", graded, 8 + 5 + 4 + 4 + 4},
+		{"absent members", graded, 8 + 5 + 4 + 4},
+		{"evicted keys", graded, 8 + 5 + 4},
+	} {
+		b, at := list.b, len(list.b)-list.at
+		for _, n := range []uint32{2, MaxMembers + 1, 1 << 31} {
+			bad := append(wire.AppendU32(bytes.Clone(b[:at]), n), b[at+4:]...)
+			if _, err := parseRecord(bad); err == nil {
+				t.Errorf("%d %s without bytes parsed", n, list.name)
+			}
 		}
+	}
+	for i := range MaxEvicted {
+		c.Evicted = append(c.Evicted, PeerID(fmt.Sprintf("%03d", i)))
+	}
+	if _, err := parseRecord(c.Append(nil)); err == nil {
+		t.Errorf("%d evicted keys parsed", len(c.Evicted))
+	}
+	c.Evicted = c.Evicted[1:]
+	if _, err := parseRecord(c.Append(nil)); err != nil {
+		t.Errorf("%d evicted keys: %v", len(c.Evicted), err)
 	}
 }
 
@@ -353,6 +412,10 @@ func TestRecordHashCoversEveryField(t *testing.T) {
 		"state root":  func(c *Record) { c.StateRoot[0]++ },
 		"member":      func(c *Record) { c.Members[0].Peer = "0" },
 		"incarnation": func(c *Record) { c.Members[0].Incarnation++ },
+		"seat":        func(c *Record) { c.Members[0].Seat++ },
+		"credit":      func(c *Record) { c.Members[0].Credit++ },
+		"absent":      func(c *Record) { c.Absent[0].Credit++ },
+		"evicted":     func(c *Record) { c.Evicted = c.Evicted[1:] },
 		"since":       func(c *Record) { c.Members[0].Since++ }, "work": func(c *Record) { c.Work++ },
 		"fragment":     func(c *Record) { c.Fragment++ },
 		"weight":       func(c *Record) { c.Contributions[0].Weight++ },

@@ -26,6 +26,7 @@ type Chain struct {
 	assigner   *assigner
 	access     *Access
 	credit     *Credit
+	electors   []slot.Member // of the tip
 }
 
 // spending is the newest contribution of a peer that a record lists.
@@ -121,8 +122,11 @@ func (c *Chain) Founding() slot.Root {
 	return c.hashes[1]
 }
 
-// Electorate lists the members that decide the height above the tip.
-func (c *Chain) Electorate() []slot.Member { return c.Tip().Members }
+// Members lists the peers that take part in the run: the tip's members, with a seat or without.
+func (c *Chain) Members() []slot.Member { return c.Tip().Members }
+
+// Electorate lists the members with a seat: they decide the height above the tip.
+func (c *Chain) Electorate() []slot.Member { return c.electors }
 
 // Next returns the position of the record above the tip, at ballot 0.
 func (c *Chain) Next() slot.Ref { return slot.Ref{Height: c.Height() + 1, Prev: c.TipHash()} }
@@ -173,7 +177,8 @@ func (c *Chain) pushHashed(commit wire.Commit, hash slot.Root) {
 	case slot.Members, slot.Access:
 	}
 	c.pinned = c.pinned || hash == c.pin
-	c.credit.follow(r, c.Electorate())
+	c.credit.follow(r, c.Members())
+	c.electors = r.Electors()
 	c.commits = append(c.commits, commit)
 	c.hashes = append(c.hashes, hash)
 	for _, o := range r.Contributions {
@@ -229,7 +234,7 @@ func (c *Chain) WorkOfFork(members []slot.Member) uint64 {
 // Staying counts the members of a list that are members of the tip, too.
 func (c *Chain) Staying(members []slot.Member) (n int) {
 	for _, m := range members {
-		if _, old := FindMember(c.Electorate(), m.Peer, m.Incarnation); old {
+		if _, old := FindMember(c.Members(), m.Peer, m.Incarnation); old {
 			n++
 		}
 	}
@@ -258,10 +263,11 @@ func (c *Chain) SharedSince(height uint64) bool {
 // Listing returns the member that a peer's incarnation becomes in a successor of the tip: its
 // seniority lasts while it is listed.
 func (c *Chain) Listing(p slot.PeerID, inc slot.Incarnation) slot.Member {
-	if m, ok := FindMember(c.Electorate(), p, inc); ok {
+	if m, ok := FindMember(c.Members(), p, inc); ok {
 		return m
 	}
-	return slot.Member{Peer: p, Incarnation: inc, Since: c.Height() + 1}
+	since := c.Height() + 1
+	return slot.Member{Peer: p, Incarnation: inc, Since: since, Seat: since}
 }
 
 // FindMember finds a peer in this very incarnation: a peer that lost the vote log is another member

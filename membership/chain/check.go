@@ -64,12 +64,15 @@ func (c *Chain) checkMembers(r slot.Record) error {
 	if n := len(r.Members); n == 0 || n > slot.MaxMembers {
 		return Invalid("%d members", n)
 	}
+	if len(r.Absent) > 0 || len(r.Evicted) > 0 {
+		return Invalid("%d absent members and %d evicted keys", len(r.Absent), len(r.Evicted))
+	}
 	for i, m := range r.Members {
 		if i > 0 && r.Members[i-1].Peer >= m.Peer {
 			return Invalid("members are not sorted")
 		}
 		if want := c.Listing(m.Peer, m.Incarnation); m != want {
-			return Invalid("%s is a member since %d, not %d", m.Peer.Short(), want.Since, m.Since)
+			return Invalid("%s is listed as %s, not %s", m.Peer.Short(), standing(m), standing(want))
 		}
 		if c.access.BarredBy(r, m.Peer) {
 			return Invalid("%s is a member and was removed", m.Peer.Short())
@@ -82,21 +85,26 @@ func (c *Chain) checkMembers(r slot.Record) error {
 			return Invalid("a fork by %d members and %d others: members fork alone, and others only without any", stay,
 				len(r.Members)-stay)
 		}
-	case !c.rules.Grows(c.Electorate(), r.Members):
+	case !c.rules.Grows(c.Electorate(), r.Electors()):
 		return Invalid("too few of the %d members were members before", len(r.Members))
 	}
 	return nil
 }
 
+// standing describes what a record says of a member.
+func standing(m slot.Member) string {
+	return fmt.Sprintf("a member since %d, with credit %d and its seat since %d", m.Since, m.Credit, m.Seat)
+}
+
 // TakesStep says whether a step may come next: not before the founding, after the end, or without
 // the peers that the run starts with.
 func (c *Chain) TakesStep() bool {
-	return c.Height() > 0 && !c.Ended() && (c.Tip().Slot > 0 || len(c.Electorate()) >= c.rules.StartPeers)
+	return c.Height() > 0 && !c.Ended() && (c.Tip().Slot > 0 || len(c.Members()) >= c.rules.StartPeers)
 }
 
 // LacksPeers says whether offers wait for more members: the run needs them to start, or a slot to
 // close.
-func (c *Chain) LacksPeers() bool { return !c.TakesStep() || len(c.Electorate()) < c.rules.MinPeers }
+func (c *Chain) LacksPeers() bool { return !c.TakesStep() || len(c.Members()) < c.rules.MinPeers }
 
 func (c *Chain) checkStep(r slot.Record) error {
 	switch {
@@ -106,8 +114,8 @@ func (c *Chain) checkStep(r slot.Record) error {
 		return Invalid("slot %d after slot %d", r.Slot, c.Tip().Slot)
 	case c.Ended():
 		return Invalid("slot %d is past the run's last", r.Slot)
-	case r.Slot == 1 && len(c.Electorate()) < c.rules.StartPeers:
-		return Invalid("slot 1 with %d members: %d must be there first", len(c.Electorate()), c.rules.StartPeers)
+	case r.Slot == 1 && len(c.Members()) < c.rules.StartPeers:
+		return Invalid("slot 1 with %d members: %d must be there first", len(c.Members()), c.rules.StartPeers)
 	}
 	return c.CheckOutcome(r.Fragment, r.Contributions, r.Segments)
 }

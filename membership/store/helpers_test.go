@@ -27,7 +27,10 @@ func testRecord() slot.Record {
 	}
 	return slot.Record{
 		Run: testRoot(1), Height: 7, Kind: slot.Step, Prev: testRoot(2), Slot: 3, StateRoot: testRoot(3), Work: 12,
-		Members:  []slot.Member{{Peer: "a", Incarnation: 1, Since: 1}, {Peer: "b", Incarnation: 2, Since: 4}},
+		Members: []slot.Member{
+			{Peer: "a", Incarnation: 1, Since: 1, Seat: 1},
+			{Peer: "b", Incarnation: 2, Since: 4, Seat: 4},
+		},
 		Fragment: 1, Contributions: []slot.Offer{offer("a"), offer("b")},
 		Segments: []slot.Segment{segment(0, 5, 3), segment(5, 9, 1)},
 	}

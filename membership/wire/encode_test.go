@@ -15,7 +15,10 @@ func testRoot(n byte) slot.Root { return slot.Hash([]byte{n}) }
 func testRecord() slot.Record {
 	return slot.Record{
 		Run: testRoot(1), Height: 7, Kind: slot.Step, Prev: testRoot(2), Slot: 3, StateRoot: testRoot(3), Work: 12,
-		Members:  []slot.Member{{Peer: "a", Incarnation: 1, Since: 1}, {Peer: "b", Incarnation: 2, Since: 4}},
+		Members: []slot.Member{
+			{Peer: "a", Incarnation: 1, Since: 1, Seat: 1},
+			{Peer: "b", Incarnation: 2, Since: 4, Seat: 4},
+		},
 		Fragment: 1, Contributions: []slot.Offer{testOffer("a"), testOffer("b")},
 		Segments: []slot.Segment{testSegment(0, 5, 3), testSegment(5, 9, 1)},
 	}
