@@ -78,7 +78,7 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := n.edge.Open(n.life.Context(), n.driver.Deliver); err != nil {
+	if err := n.edge.Open(n.life.Context(), n.hooks.WrapDeliver(n.driver.Deliver)); err != nil {
 		return err
 	}
 	if at := n.driver.Standing(n.Self()); at.Removed {

@@ -53,8 +53,8 @@ type Peer struct {
 
 // Open starts a peer. It returns an error if the settings cannot be obeyed (settings.ErrInvalid) or
 // something on this machine is in the way, before it uses the network. The search for the run goes
-// on in the background.
-func Open(s *settings.Settings, o Options) (*Peer, error) {
+// on in the background, until Close: joining sees the values of ctx, and not its end.
+func Open(ctx context.Context, s *settings.Settings, o Options) (*Peer, error) {
 	cfg, err := s.Config()
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Open(s *settings.Settings, o Options) (*Peer, error) {
 	if err := p.prepare(s); err != nil {
 		return nil, errors.Join(err, p.cleanUp())
 	}
-	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go p.join()
 	return p, nil
 }

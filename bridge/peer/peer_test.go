@@ -46,7 +46,7 @@ const nowhere = `, "bootstrap": ["/ip4/127.0.0.1/tcp/9/p2p/12D3KooWEqnTdgqHnkkwa
 // open starts a peer, which the test's end closes.
 func open(t *testing.T, s *settings.Settings, o Options) *Peer {
 	t.Helper()
-	p, err := Open(s, o)
+	p, err := Open(t.Context(), s, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestRefused(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(home, "file"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p, err := Open(read(t, c.more), Options{})
+		p, err := Open(t.Context(), read(t, c.more), Options{})
 		if err == nil {
 			t.Errorf("%s was accepted", c.more)
 			_ = p.Close()

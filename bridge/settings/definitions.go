@@ -224,8 +224,9 @@ func (d definition) forLibrary() bool { return d.use == 0 || d.use == ofRun || d
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
 	"absolute", "addr-file", "against", "against-config", "codecs", "delay", "elements", "faults", "force", "frame",
-	"goals", "identity", "iters",
-	"keep-dir", "kinds", "limit", "modes", "netns", "no-baseline", "out", "pairs", "peers", "profile", "quick", "rate",
+	"goals", "hostile", "identity", "iters",
+	"keep-dir", "kinds", "known", "limit", "modes", "netns", "no-baseline", "out", "pairs", "peers", "profile",
+	"program", "quick", "rate",
 	"relative",
 	"relay", "relay-day", "relay-open", "relay-peer", "relay-peers", "relay-rate", "relay-run", "relay-time",
 	"relay-total", "roots", "security",

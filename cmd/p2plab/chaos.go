@@ -22,18 +22,14 @@ import (
 type chaosFlags struct {
 	output
 	cfg        chaos.Config
+	hostile    hostileFlags
 	faults     string
 	noBaseline bool
 	logLevel   settings.LogLevel
 	leftOut    lab.Names[chaos.Kind] // because this user may not cause them
 }
 
-func newChaos() *cobra.Command {
-	f := &chaosFlags{logLevel: "info"}
-	cmd := &cobra.Command{
-		Use:   "chaos",
-		Short: "Hurt a swarm on this machine, and check that nothing agreed was lost",
-		Long: `Run a swarm of real processes on this machine, kill, stop, restart and cut off its peers by a
+const chaosHelp = `Run a swarm of real processes on this machine, kill, stop, restart and cut off its peers by a
 schedule drawn from a seed, and check at the end that all peers finished with equal state roots,
 that all event logs have one certified record at each height, that no certified slot was lost,
 and that nothing hung or crashed. The exit status is 0 only if all checks hold.
@@ -51,11 +47,34 @@ With root, on Linux, in network namespaces:
   cut        a peer reaches nobody for a while
   partition  two sides cannot reach each other: less than half, or half, on one
   flap       a peer's link goes down and up
-  slow       a peer's link becomes slow and long`,
+  slow       a peer's link becomes slow and long
+
+With --hostile, instead of faults, one peer of a run lies; --peers are honest ones (default 4), --slots
+those of each attack (default 20). The attack begins after some undisturbed slots. The run must go on,
+with equal states, and keep its honest peers and their contributions; nobody may be called a liar
+without proof. This program must be built for it: go run -tags hostile ./cmd/p2plab chaos --hostile all
+  mute              says neither HAVE nor VOTE
+  solo              as leader plans its own offer alone
+  early-close       as leader closes the plan before the others have offered
+  grab              as leader gives itself all segments to reduce
+  stall             as leader does nothing, and its counters rise
+  stall-own-terms   as leader does nothing
+  hide-certificate  as leader collects votes and shows nobody the certificate
+  silent-newcomer   asks to be listed, and never says HAVE
+  picky-feed        offers to one member alone
+  heavy-fork        forks the run alone, and claims a great weight`
+
+func newChaos() *cobra.Command {
+	f := &chaosFlags{logLevel: "info"}
+	cmd := &cobra.Command{
+		Use:   "chaos",
+		Short: "Hurt a swarm on this machine, and check that nothing agreed was lost",
+		Long:  chaosHelp,
 		Example: `  p2plab chaos
   p2plab chaos --peers 5 --slots 40 --seed 7 --faults kill,leader --keep-dir /tmp/chaos
   p2plab chaos --json 2>chaos.log | jq .recovery
-  p2plab chaos --slots 500    # a soak: memory at its start, middle and end`,
+  p2plab chaos --slots 500    # a soak: memory at its start, middle and end
+  p2plab chaos --hostile mute,grab --program ./p2pdiloco`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -74,6 +93,7 @@ With root, on Linux, in network namespaces:
 	fs.StringVar(&f.cfg.Alpha, "fragment-alpha", "",
 		"how much of what was trained stays where a part lands, a `decimal` below 1, in mode streaming (default 0)")
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
+	f.hostile.flags(fs)
 	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")
 	fs.DurationVar(&f.cfg.Timeout, "timeout", 0, "for everything (default by slots and faults)")
 	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(settings.LogLevels(), ", "))
@@ -82,6 +102,9 @@ With root, on Linux, in network namespaces:
 }
 
 func (f *chaosFlags) run(cmd *cobra.Command) error {
+	if f.hostile.attacks != "" {
+		return f.runHostile(cmd)
+	}
 	f.cfg.Out = cli.Progress(cmd, f.json)
 	f.cfg.Baseline, f.cfg.LogLevel = !f.noBaseline, string(f.logLevel)
 	f.cfg.Terminal, f.cfg.Width = cli.Terminal(f.cfg.Out)

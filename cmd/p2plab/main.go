@@ -16,7 +16,7 @@ import (
 func main() { os.Exit(cli.Execute(newRoot(), os.Args[1:], os.Stdout, os.Stderr)) }
 
 func newRoot() *cobra.Command {
-	return cli.NewRoot(&cobra.Command{
+	root := cli.NewRoot(&cobra.Command{
 		Use:   "p2plab",
 		Short: "Test and measure p2pdiloco with real processes on this machine",
 		Long: `p2plab is for engineers who work on p2pdiloco. It starts swarms of real peers on this machine, hurts
@@ -27,6 +27,8 @@ them, and measures them. Peers are processes of this program: nothing else has t
 	}, newChaos(), newBench(), newLab(),
 		hidden(node.NewJoin()), hidden(node.NewBootstrap()),
 		newPeer(reducebench.HiddenCommand, reducebench.Serve), newPeer(slotbench.HiddenCommand, slotbench.Serve))
+	addHostile(root)
+	return root
 }
 
 // hidden keeps a command that only this program itself starts out of the help.

@@ -28,6 +28,8 @@ type Line struct {
 	Height        uint64   `json:"height"`
 	Kind          string   `json:"kind"` // of a record: fork, step or members
 	Leader        string   `json:"leader"`
+	Ballot        uint32   `json:"ballot"`
+	Owners        int      `json:"owners"` // of a plan: peers that reduce a part
 	Record        string   `json:"record"` // hash
 	Prev          string   `json:"prev"`   // hash of the record before it
 	CertifiedRoot string   `json:"certified_root"`

@@ -63,7 +63,7 @@ func open(s *settings.Settings, o peer.Options, stderr io.Writer) (host, error) 
 			o.Logger.Warn(warning)
 		}
 	}
-	p, err := peer.Open(s, o)
+	p, err := peer.Open(context.Background(), s, o)
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ import (
 
 // LabFlags are the flags that only commands of p2plab have, or show in their help.
 var LabFlags = []string{
-	"codecs", "delay", "elements", "faults", "frame", "goals", "iters", "kinds", "limit", "modes", "netns",
-	"no-baseline", "pairs", "profile", "quick", "rate", "roots", "security", "seeds", "size", "slots", "step-time",
-	"transport", "warm-steps", "write",
+	"codecs", "delay", "elements", "faults", "frame", "goals", "hostile", "iters", "kinds", "known", "limit",
+	"modes", "netns", "no-baseline", "pairs", "profile", "program", "quick", "rate", "roots", "security", "seeds",
+	"size", "slots", "step-time", "transport", "warm-steps", "write",
 }
 
 // Commands are the commands below one that do something themselves.

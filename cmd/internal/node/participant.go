@@ -50,7 +50,7 @@ func (p *participant) run(ctx context.Context) error {
 	watching.Go(func() { watchStandstill(watched, p.say) })
 	defer watching.Wait()
 	defer unwatch()
-	joined, err := peer.Open(p.settings, p.options())
+	joined, err := peer.Open(ctx, p.settings, p.options())
 	if errors.Is(err, settings.ErrInvalid) {
 		return cli.UsageError(err)
 	}

@@ -15,6 +15,7 @@ type node struct {
 	lives int // processes so far
 
 	lines  []eventlog.Line // all its events that matter
+	heard  []eventlog.Line // and what it said of other peers
 	slot   uint64          // newest applied
 	status p2pdiloco.Status
 	asking bool // its status was asked for and has not come
@@ -33,9 +34,15 @@ var useful = []string{
 	"slot.committed", "slot.applied", "state.synced", "run.switched", "run.done",
 }
 
+// talk are the events in which a peer says something of another one.
+var talk = []string{"peer.suspected", "peer.left", "peer.evicted", "peer.cloned", "peer.refused", "peer.removed"}
+
 // news are the events since the last call.
 func (p *node) news() (fresh []eventlog.Line, err error) {
 	err = p.Read(func(l eventlog.Line) {
+		if slices.Contains(talk, l.Event) {
+			p.heard = append(p.heard, l)
+		}
 		if !slices.Contains(useful, l.Event) {
 			return
 		}

@@ -32,6 +32,7 @@ type runner struct {
 	cfg     Config
 	dir     string
 	name    string // of the run
+	hostile int    // peers among its first members that are not among nodes
 	testbed lab.Testbed
 	links   *lab.Lab // the testbed, if links can be changed
 	crew    *crew.Crew

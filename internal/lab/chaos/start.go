@@ -82,7 +82,7 @@ func (r *runner) settings() []string {
 		"--preset", "lan", "--log-level", r.cfg.LogLevel, "--data", filepath.Join(r.dir, "text"), "--model", model,
 		"--gate", filepath.Join(r.dir, gateFile), "--pause", pause.String(),
 		"--rounds", fmt.Sprint(r.cfg.Slots / run.Fragments), "--inner-steps", fmt.Sprint(run.InnerSteps),
-		"--start-peers", fmt.Sprint(r.cfg.Peers), "--mode", r.cfg.Mode, "--codec", run.Codec,
+		"--start-peers", fmt.Sprint(r.cfg.Peers + r.hostile), "--mode", r.cfg.Mode, "--codec", run.Codec,
 		"--outer-lr", "0.7", "--momentum", "0.6",
 	}
 	if run.Mode == p2pdiloco.ModeStreaming {

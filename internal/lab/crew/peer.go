@@ -11,6 +11,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
@@ -24,9 +25,12 @@ type Peer struct {
 	Data           string   // its data directory
 	ID             string   // as its newest process reported it
 	Addrs          []string // the same
-	site           int
-	api            string // address of its status API
-	events         *eventlog.Follower
+	// program and command that its processes are, with what comes before all flags; nil: the
+	// crew's program, and join
+	Words  []string
+	site   int
+	api    string // address of its status API
+	events *eventlog.Follower
 }
 
 // NewPeer is a peer for a site, without a process. Its files are in dir, and have its name.
@@ -40,15 +44,21 @@ func (c *Crew) NewPeer(site int, dir, name string) *Peer {
 	return p
 }
 
-// Join starts a process of the peer: `join` with args, in a run, knowing bootstrap nodes.
+// Join starts a process of the peer: `join`, or its own Words, with args, in a run, knowing
+// bootstrap nodes.
 func (c *Crew) Join(p *Peer, run string, bootstrap []string, args ...string) (err error) {
+	words := p.Words
+	if words == nil {
+		words = []string{c.setting.Executable, "join"}
+	}
 	args = append([]string{
-		"join", "--run", run, "--json", "--events", p.Data + ".events", "--data-dir", p.Data, "--api", p.api,
+		"--run", run, "--json", "--events", p.Data + ".events", "--data-dir", p.Data, "--api", p.api,
 	}, args...)
 	for _, a := range bootstrap {
 		args = append(args, "--bootstrap", a)
 	}
-	p.Process, err = c.Start(c.Command(p.site, args...), filepath.Dir(p.Data), filepath.Base(p.Data))
+	cmd := lab.Command(c.testbed, p.site, words[0], append(words[1:len(words):len(words)], args...)...)
+	p.Process, err = c.Start(cmd, filepath.Dir(p.Data), filepath.Base(p.Data))
 	return err
 }
 

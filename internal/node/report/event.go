@@ -24,7 +24,8 @@ import (
 //	run.searching   run, detail
 //	run.founded     run, run_id
 //	run.joined      slot
-//	slot.planned    slot, ballot, members, leader, schedule; and, where they are known, expected_seconds
+//	slot.planned    slot, ballot, members, leader, schedule, owners (the number of peers that reduce a
+//	                part); and, where they are known, expected_seconds
 //	                (of its bytes, by measured links), relayed_bytes (of them, through relays)
 //	record.drafted  height, kind, slot, ballot: of the leader, which asks the members whether they hold the outcome
 //	record.proposed height, kind, slot, ballot, record, prev, certified_root: of the leader, which asks for votes

@@ -38,6 +38,7 @@ func (l *Ledger) Tell(e membership.Event) {
 	case membership.EventPlanned:
 		fields["slot"], fields["ballot"], fields["members"], fields["leader"] = e.Slot, e.Ballot, e.Members, e.Peer
 		fields["schedule"] = cmp.Or(e.Detail, string(allreduce.Rotation))
+		fields["owners"] = owners(*e.Plan)
 		l.expect(e, fields)
 	case membership.EventCommitted:
 		fields["slot"], fields["ballot"], fields["members"] = e.Slot, e.Ballot, e.Members
@@ -73,6 +74,15 @@ func (l *Ledger) Tell(e membership.Event) {
 		fields["slot"], fields["detail"] = e.Slot, e.Detail
 	}
 	l.emit(string(e.Kind), fields)
+}
+
+// owners counts the peers that reduce a part of a plan.
+func owners(p slot.Plan) int {
+	all := map[slot.PeerID]bool{}
+	for _, piece := range p.Pieces {
+		all[piece.Owner] = true
+	}
+	return len(all)
 }
 
 // expect adds to the event of a plan how long the plan should take.

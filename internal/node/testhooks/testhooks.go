@@ -1,6 +1,7 @@
 // Package testhooks lets the tests of whole nodes (internal/nodetest) reach what the public API
 // does not show: faults of a disk and of streams, another timing, a death without a farewell, and
-// the ledger of a running node. The benchmark of a slot (internal/lab/slotbench) counts through it.
+// the ledger of a running node. The benchmark of a slot (internal/lab/slotbench) counts through it,
+// and hostile peers (internal/lab/hostile) lie through it.
 //
 // Hooks travel in the context of p2pdiloco.Join:
 //
@@ -18,6 +19,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
@@ -39,6 +41,8 @@ type Hooks struct {
 	Offer func(slot uint64, c *allreduce.Contribution)
 	// Ledger may wrap what the ledger works with, such as its Signer and Transport.
 	Ledger func(*membership.DriverConfig)
+	// Deliver may wrap what takes the ledger's messages from the network.
+	Deliver func(next func(from slot.PeerID, b []byte)) func(from slot.PeerID, b []byte)
 	// Opened is called once, before the ledger starts.
 	Opened func(Inside)
 }
@@ -81,6 +85,14 @@ func (h Hooks) WrapLedger(cfg membership.DriverConfig) membership.DriverConfig {
 		h.Ledger(&cfg)
 	}
 	return cfg
+}
+
+// WrapDeliver has Deliver wrap what takes the ledger's messages from the network.
+func (h Hooks) WrapDeliver(next func(from slot.PeerID, b []byte)) func(from slot.PeerID, b []byte) {
+	if h.Deliver != nil {
+		return h.Deliver(next)
+	}
+	return next
 }
 
 // Preset is the preset of a name as Timing changes it; the zero value for an unknown name.

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// hostileFlags are the flags of chaos that are for hostile peers.
+type hostileFlags struct {
+	attacks string
+	known   string
+	program string
+}
+
+// hostileSlots is --slots where it was not given.
+const hostileSlots = 20
+
+// hostilePeers is --peers where it was not given: with a hostile one, five.
+const hostilePeers = 4
+
+func (f *hostileFlags) flags(fs *pflag.FlagSet) {
+	fs.StringVar(&f.attacks, "hostile", "", "`attacks` of hostile peers, like mute,grab, three (drawn by --seed) or "+
+		"all: a run for each, without faults")
+	fs.StringVar(&f.known, "known", "", "`attacks` that need not be withstood; table for those that are known "+
+		"not to be")
+	fs.StringVar(&f.program, "program", "", "`path` of the honest peers' program, like p2pdiloco, in runs with "+
+		"hostile ones (default this program)")
+}
+
+// runHostile runs the attacks of --hostile.
+func (f *chaosFlags) runHostile(cmd *cobra.Command) error {
+	cfg := chaos.HostileConfig{
+		Peers: f.cfg.Peers, Slots: f.cfg.Slots, Timeout: f.cfg.Timeout, LogLevel: string(f.logLevel),
+	}
+	_, cfg.Width = cli.Terminal(cli.Progress(cmd, f.json))
+	fs := cmd.Flags()
+	if sources.Rank(fs, "peers") == 0 {
+		cfg.Peers = hostilePeers
+	}
+	if sources.Rank(fs, "slots") == 0 {
+		cfg.Slots = hostileSlots
+	}
+	if err := errors.Join(f.chooseAttacks(&cfg), cfg.Validate()); err != nil {
+		return cli.UsageError(err)
+	}
+	return f.output.run(cmd, &cfg.Setting, func(ctx context.Context) (any, bool, error) {
+		cfg.HostileProgram = cfg.Executable
+		if f.hostile.program != "" {
+			cfg.Executable = f.hostile.program
+		}
+		result, err := chaos.RunHostile(ctx, cfg)
+		if result.OK && f.keepDir == "" {
+			result.Dir = ""
+		}
+		return result, result.OK, err
+	})
+}
+
+// chooseAttacks reads the flags.
+func (f *chaosFlags) chooseAttacks(cfg *chaos.HostileConfig) (err error) {
+	if cfg.Attacks, err = chaos.ParseAttacks("hostile", f.hostile.attacks, f.cfg.Seed); err != nil {
+		return err
+	}
+	if f.hostile.known != "" {
+		if cfg.Known, err = chaos.ParseAttacks("known", f.hostile.known, f.cfg.Seed); err != nil {
+			return err
+		}
+	}
+	if !hasHostile {
+		return &sources.Fault{
+			Flag: "hostile", Value: f.hostile.attacks,
+			Why: "this program has no hostile peers: go run -tags hostile ./cmd/p2plab chaos --hostile ...",
+		}
+	}
+	if f.hostile.program != "" {
+		if f.hostile.program, err = filepath.Abs(f.hostile.program); err != nil {
+			return err
+		}
+		if _, err := os.Stat(f.hostile.program); err != nil {
+			return &sources.Fault{Flag: "program", Value: f.hostile.program, Why: err.Error()}
+		}
+	}
+	for _, name := range cfg.Attacks {
+		if f.keepDir != "" && swarm.Used(filepath.Join(f.keepDir, string(name))) {
+			return fmt.Errorf("--keep-dir %s holds an earlier run: name another folder, or remove it", f.keepDir)
+		}
+	}
+	return nil
+}

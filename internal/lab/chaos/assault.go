@@ -1,0 +1,177 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// Files that hostile peers and their judge share (package hostile).
+const (
+	hostileFolder = "hostile"
+	beginFile     = "begin"
+	deedFiles     = "deeds-*"
+)
+
+const (
+	calmSlots  = 5                // undisturbed, before the attack begins
+	lateFor    = 10 * time.Second // hostile newcomers have it to be heard before the run goes on
+	standstill = 45 * time.Second // without a record: the attack has stopped the run
+)
+
+// assault is a run with hostile peers of one kind. The nodes of its runner are the honest ones.
+type assault struct {
+	*runner
+	attack attack
+	foes   []*node // the hostile ones
+	folder string  // that it shares with them
+	began  time.Time
+	from   uint64 // the newest slot when the attack began
+}
+
+// assail runs one swarm, in a folder of its own, with hostile peers of one kind.
+func assail(ctx context.Context, cfg HostileConfig, name Attack, dir string, screen *swarm.Screen) (Verdict, error) {
+	a := &assault{attack: attackOf(name)}
+	a.attack.peers = max(a.attack.peers, 1)
+	a.folder = filepath.Join(dir, hostileFolder)
+	a.runner = &runner{
+		cfg: cfg.swarm(), dir: dir, name: swarm.RunName("hostile"), screen: screen,
+		ledger: ledger{commits: map[uint64]time.Time{}}, polls: polls{answers: make(chan answer, 2*maxPeers)},
+	}
+	if !a.attack.late {
+		a.hostile = a.attack.peers
+	}
+	if err := a.open(ctx); err != nil {
+		return Verdict{}, err
+	}
+	failure := a.run(ctx, cfg)
+	if errors.Is(failure, context.Canceled) {
+		return Verdict{}, a.close()
+	}
+	if failure != nil {
+		screen.Note(failure.Error())
+		a.diagnose()
+	}
+	if err := a.close(); err != nil {
+		return Verdict{}, err
+	}
+	return a.judge(failure), nil
+}
+
+// run takes the swarm through its calm slots and the attack, until the honest peers have ended.
+func (a *assault) run(ctx context.Context, cfg HostileConfig) error {
+	if err := os.MkdirAll(a.folder, 0o755); err != nil {
+		return err
+	}
+	if err := a.start(ctx); err != nil {
+		return err
+	}
+	if !a.attack.late {
+		if err := a.startHostile(cfg); err != nil {
+			return err
+		}
+	}
+	a.ledger.progress = time.Now()
+	for !a.over() {
+		if err := a.look(); err != nil {
+			return err
+		}
+		if err := a.lead(cfg); err != nil {
+			return err
+		}
+		if time.Since(a.ledger.progress) > standstill {
+			return fmt.Errorf("%w: no record since height %d (slot %d) for %v", errHang, a.ledger.height, a.ledger.slot,
+				standstill)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(tick):
+		}
+	}
+	return nil
+}
+
+// look reads all logs, and notices honest peers that have ended.
+func (a *assault) look() error {
+	if err := a.read(); err != nil {
+		return err
+	}
+	for _, p := range a.foes {
+		if err := p.Read(func(eventlog.Line) {}); err != nil {
+			return err
+		}
+	}
+	if a.reap(); len(a.ended) > 0 {
+		return errors.New(a.ended[0])
+	}
+	return nil
+}
+
+// lead begins the attack after the calm slots, and opens the gate for as many slots as the run may
+// train for.
+func (a *assault) lead(cfg HostileConfig) error {
+	if a.ledger.slot < calmSlots {
+		return a.gateTo(calmSlots)
+	}
+	if a.began.IsZero() {
+		a.began, a.from = time.Now(), a.ledger.slot
+		a.screen.Note(fmt.Sprintf("slot %d: %s begins", a.ledger.slot, a.attack.name))
+		if a.attack.late {
+			if err := a.startHostile(cfg); err != nil {
+				return err
+			}
+		}
+		return os.WriteFile(filepath.Join(a.folder, beginFile), nil, 0o644)
+	}
+	if a.attack.late && a.deeds() == 0 && time.Since(a.began) < lateFor {
+		a.ledger.progress = time.Now()
+		return nil
+	}
+	if a.gate.slot < a.cfg.Slots {
+		a.began, a.from = time.Now(), a.ledger.slot
+	}
+	return a.gateTo(a.cfg.Slots)
+}
+
+func (a *assault) gateTo(last uint64) error {
+	if a.gate.slot == last {
+		return nil
+	}
+	a.gate.slot = last
+	return crew.OpenGate(filepath.Join(a.dir, gateFile), last)
+}
+
+// startHostile starts the hostile peers.
+func (a *assault) startHostile(cfg HostileConfig) error {
+	for i := range a.attack.peers {
+		n := len(a.nodes) + i + 1
+		p := &node{Peer: a.crew.NewPeer(n, a.dir, fmt.Sprintf("hostile-%d", i+1)), n: n}
+		p.Words = []string{cfg.HostileProgram, HostileCommand, string(a.attack.name), a.folder}
+		a.foes = append(a.foes, p)
+		args := append(append(a.settings(), a.crew.Listen(n)...), a.attack.flags...)
+		if err := a.crew.Join(p.Peer, a.runner.name, a.boot.Addrs, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deeds counts what the hostile peers did.
+func (a *assault) deeds() (n int) {
+	files, _ := filepath.Glob(filepath.Join(a.folder, deedFiles)) // the pattern is well formed
+	for _, name := range files {
+		if b, err := os.ReadFile(name); err == nil {
+			n += bytes.Count(b, []byte("\n"))
+		}
+	}
+	return n
+}

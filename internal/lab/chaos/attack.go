@@ -1,0 +1,106 @@
+package chaos
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+)
+
+// Attack names what hostile peers do: package internal/lab/hostile does it.
+type Attack string
+
+// attack is how a kind of hostile peers takes part, and what must come of it.
+type attack struct {
+	name  Attack
+	peers int      // hostile ones; 0: one
+	late  bool     // they join a run under way; otherwise they are among its first members
+	flags []string // that they join with beside those of all
+	said  []string // words of which an honest peer's event about them has one; nil: no need
+	proof bool     // their signatures contradict each other: they are to be evicted
+
+	// why the present code does not withstand it; empty: it does
+	open string
+}
+
+// attacks are all kinds, with what is known of them.
+var attacks = []attack{
+	{name: "mute", said: []string{"not voted"}, open: "nobody says that a member does not vote"},
+	{name: "solo", open: "voters do not look at whose offers a plan lists"},
+	{name: "early-close", flags: []string{"--pause", "10ms"}, open: "voters do not look at when a plan was closed"},
+	{name: "grab", open: "voters do not look at who owns the segments of a plan"},
+	{name: "stall", said: []string{"led"}, open: "nobody says that a leader gets nothing decided"},
+	{name: "stall-own-terms", said: []string{"led"}, open: "nobody says that a leader gets nothing decided"},
+	{name: "hide-certificate"},
+	{name: "silent-newcomer", late: true},
+	{name: "picky-feed"},
+	{name: "heavy-fork", open: "one member alone can fork the run, and its claimed weight moves the others"},
+}
+
+// Attacks lists the names of all kinds.
+func Attacks() (names lab.Names[Attack]) {
+	for _, a := range attacks {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// known lists the kinds that the present code is known not to withstand.
+func known() (names lab.Names[Attack]) {
+	for _, a := range attacks {
+		if a.open != "" {
+			names = append(names, a.name)
+		}
+	}
+	return names
+}
+
+// attackOf is the entry of a name.
+func attackOf(name Attack) attack {
+	return attacks[slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })]
+}
+
+// drawThree draws three kinds, in the order of the table.
+func drawThree(seed uint64) (names lab.Names[Attack]) {
+	drawn := rand.New(rand.NewPCG(seed, 0x61_74_74_61_63_6b)).Perm(len(attacks))[:3]
+	slices.Sort(drawn)
+	for _, i := range drawn {
+		names = append(names, attacks[i].name)
+	}
+	return names
+}
+
+// Words of --hostile and --known for several kinds.
+const (
+	allAttacks   = "all"
+	threeAttacks = "three" // as the seed draws them
+	knownAttacks = "table" // those that known lists
+)
+
+// ParseAttacks reads a list like "mute,grab" that a flag was given. "all" stands for all kinds,
+// "three" for some that the seed draws, "table" for those that the present code is known not to
+// withstand.
+func ParseAttacks(flag, list string, seed uint64) (names lab.Names[Attack], err error) {
+	for word := range strings.SplitSeq(list, ",") {
+		some := lab.Names[Attack]{Attack(strings.TrimSpace(word))}
+		switch {
+		case some[0] == allAttacks:
+			some = Attacks()
+		case some[0] == threeAttacks:
+			some = drawThree(seed)
+		case some[0] == knownAttacks:
+			some = known()
+		case !slices.Contains(Attacks(), some[0]):
+			return nil, sources.Faultf(flag, list, "%q is none of %v, %s, %s, %s", some[0], Attacks(), allAttacks,
+				threeAttacks, knownAttacks)
+		}
+		for _, a := range some {
+			if !slices.Contains(names, a) {
+				names = append(names, a)
+			}
+		}
+	}
+	return names, nil
+}

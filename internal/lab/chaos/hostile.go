@@ -1,0 +1,204 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// HostileCommand is the command of a hostile peer: it has the name of an attack and a folder, and
+// the flags of join.
+const HostileCommand = "hostile-join"
+
+// HostileConfig says what swarms to run with hostile peers among them.
+type HostileConfig struct {
+	crew.Setting
+	Peers          int    // honest ones
+	Slots          uint64 // of each attack
+	HostileProgram string // that has HostileCommand
+	Attacks        lab.Names[Attack]
+	Known          lab.Names[Attack] // that may fail
+	Timeout        time.Duration     // for everything; 0: by the number of attacks
+	LogLevel       string            // of the peers' logs
+	Width          int               // of the terminal, in columns
+}
+
+// minHonest is how many honest peers there are at least: with a hostile one they are four, the
+// fewest that withstand a liar.
+const minHonest = 3
+
+// Validate returns all faults of c in one error.
+func (c HostileConfig) Validate() error {
+	var f sources.Faults
+	f.Add(c.Peers < minHonest || c.Peers > maxPeers, "peers", c.Peers, "allowed: %d to %d", minHonest, maxPeers)
+	f.Add(c.Slots < minSlots || c.Slots > maxSlots, "slots", c.Slots, "allowed: %d to %d", minSlots, maxSlots)
+	f.Add(c.Timeout < 0, "timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above")
+	return errors.Join(f...)
+}
+
+// DefaultTimeout is enough where every attack stops the run for a while, and some for good.
+func (c HostileConfig) DefaultTimeout() time.Duration {
+	return time.Duration(len(c.Attacks)) * (2*time.Minute + time.Duration(c.Slots)*4*time.Second)
+}
+
+// swarm is the configuration of one run's honest peers.
+func (c HostileConfig) swarm() Config {
+	return Config{
+		Setting: c.Setting, Peers: c.Peers, Slots: calmSlots + c.Slots, Seed: 1, Mode: p2pdiloco.ModeSync,
+		LogLevel: c.LogLevel, Width: c.Width,
+	}
+}
+
+// HostileResult is the document that chaos --hostile --json prints.
+type HostileResult struct {
+	// whether every attack was withstood, or is known not to be
+	OK       bool      `json:"ok"`
+	Peers    int       `json:"peers"` // honest ones
+	Slots    uint64    `json:"slots"` // of each attack
+	Verdicts []Verdict `json:"verdicts"`
+	Wall     float64   `json:"wall_seconds"`
+	Dir      string    `json:"dir,omitempty"`
+}
+
+// Verdict is what came of one attack.
+type Verdict struct {
+	Attack    Attack   `json:"attack"`
+	Withstood bool     `json:"withstood"`      // whether all checks hold
+	Known     bool     `json:"known"`          // it need not be withstood
+	Open      string   `json:"open,omitempty"` // why it is known not to be
+	Checks    []Check  `json:"checks"`
+	Deeds     int      `json:"deeds"`           // what the hostile peers did, counted
+	Said      []string `json:"said"`            // of them, by honest peers
+	Slots     uint64   `json:"slots"`           // committed during the attack
+	Seconds   float64  `json:"seconds"`         // that they took
+	SlotTime  float64  `json:"slot_seconds"`    // that one took before
+	SlotsLost float64  `json:"slots_lost"`      // as many more could have been done in that time
+	Wall      float64  `json:"attempt_seconds"` // the whole run
+}
+
+// pace counts the slots that the attack cost: those that the run would have done undisturbed.
+func (v *Verdict) pace(g ledger, from uint64, began time.Time) {
+	first, begun := g.commits[1]
+	last, ok := g.commits[from]
+	if !begun || !ok || from < 2 {
+		return
+	}
+	v.SlotTime = last.Sub(first).Seconds() / float64(from-1)
+	if end, ok := g.commits[g.slot]; ok && g.slot > from {
+		v.Seconds = end.Sub(began).Seconds()
+	}
+	v.SlotsLost = max(0, v.Seconds/v.SlotTime-float64(v.Slots))
+}
+
+// RunHostile runs a swarm for each attack. An error means that there is no result.
+func RunHostile(ctx context.Context, cfg HostileConfig) (HostileResult, error) {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = cfg.DefaultTimeout()
+	}
+	began := time.Now()
+	timed, cancel := context.WithTimeoutCause(ctx, cfg.Timeout,
+		fmt.Errorf("%w: the runs are not over after %v", errHang, cfg.Timeout))
+	defer cancel()
+	res := HostileResult{OK: true, Peers: cfg.Peers, Slots: cfg.Slots, Dir: cfg.Dir}
+	screen := swarm.NewScreen(cfg.Out, cfg.Width)
+	for _, name := range cfg.Attacks {
+		at := time.Now()
+		v, err := tryAssault(timed, cfg, name, screen)
+		if err != nil || ctx.Err() != nil {
+			return res, errors.Join(err, ctx.Err())
+		}
+		v.Known, v.Wall = slices.Contains(cfg.Known, name), time.Since(at).Seconds()
+		v.print(cfg.Out)
+		res.Verdicts = append(res.Verdicts, v)
+		res.OK = res.OK && (v.Withstood || v.Known)
+	}
+	res.Wall = time.Since(began).Seconds()
+	res.print(cfg.Out)
+	return res, nil
+}
+
+// attempts is how often an attack is tried that had no occasion: chance decides who leads.
+const attempts = 3
+
+func tryAssault(ctx context.Context, cfg HostileConfig, name Attack, screen *swarm.Screen) (v Verdict, err error) {
+	for n := range attempts {
+		dir := filepath.Join(cfg.Dir, string(name))
+		if n > 0 {
+			dir = fmt.Sprintf("%s-%d", dir, n+1)
+		}
+		v, err = assail(ctx, cfg, name, dir, screen)
+		if err != nil || ctx.Err() != nil || v.Deeds > 0 || v.failure() != CheckCame {
+			return v, err
+		}
+		screen.Note(fmt.Sprintf("%s had no occasion: once more", name))
+	}
+	return v, nil
+}
+
+// failure is the first check that fails; empty: none.
+func (v Verdict) failure() string {
+	for _, c := range v.Checks {
+		if !c.OK {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// print writes an attack's verdict for people.
+func (v Verdict) print(out io.Writer) {
+	fmt.Fprintf(out, "%s: %s\n", v.Attack, v.ruling())
+	for _, c := range v.Checks {
+		if !c.OK {
+			fmt.Fprintf(out, "  FAIL  %s: %s\n", c.Name, c.Detail)
+		}
+	}
+	if len(v.Said) > 0 {
+		fmt.Fprintf(out, "  said of it: %s\n", strings.Join(v.Said, "; "))
+	}
+	fmt.Fprintf(out, "  %d slots in %.1f s under attack, %.2f s a slot before: %.0f slots lost; it did it %d times\n",
+		v.Slots, v.Seconds, v.SlotTime, v.SlotsLost, v.Deeds)
+}
+
+// ruling is the verdict in words.
+func (v Verdict) ruling() string {
+	switch {
+	case v.Withstood && v.Open != "":
+		return "withstood, though the table says that it is not: " + v.Open
+	case v.Withstood:
+		return "withstood"
+	case v.Known && v.Open != "":
+		return "NOT withstood, as is known: " + v.Open
+	case v.Known:
+		return "NOT withstood, which --known allows"
+	}
+	return "NOT withstood"
+}
+
+func (r HostileResult) print(out io.Writer) {
+	var not []string
+	for _, v := range r.Verdicts {
+		if !v.Withstood {
+			not = append(not, string(v.Attack))
+		}
+	}
+	fmt.Fprintf(out, "%d of %d attacks withstood, %.0f s", len(r.Verdicts)-len(not), len(r.Verdicts), r.Wall)
+	if len(not) > 0 {
+		fmt.Fprintf(out, "; NOT withstood: %s", strings.Join(not, ", "))
+	}
+	fmt.Fprintln(out)
+	if !r.OK {
+		fmt.Fprintf(out, "Logs, events and data:  %s\n", r.Dir)
+	}
+}

@@ -1,0 +1,161 @@
+package chaos
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+)
+
+// siege is an assault of four honest peers, whose logs say that slots 6 and 7 went well after an
+// attack of peer-5 that began after slot 5.
+func siege() *assault {
+	a := &assault{
+		runner: paper(4), from: 5, attack: attack{name: "mute", peers: 1},
+		foes: []*node{{Peer: &crew.Peer{ID: "peer-5"}}},
+	}
+	for _, p := range a.nodes {
+		for slot := uint64(6); slot <= 7; slot++ {
+			p.lines = append(p.lines, planned(slot, 4), eventlog.Line{
+				Event: "slot.committed", Slot: slot, Contributors: []byte(`["peer-1","peer-2","peer-4","peer-5"]`),
+			})
+		}
+	}
+	return a
+}
+
+func (a *assault) checks() []Check {
+	return []Check{
+		a.checkCame(a.attack.peers), a.checkPlaces(), a.checkShares(), a.checkOwners(), a.checkBranch(), a.checkSaid(),
+		a.checkProof(), a.checkBlame(),
+	}
+}
+
+// change makes one thing of a siege different.
+type change func(*assault)
+
+func says(event, about, detail string) change {
+	return func(a *assault) {
+		a.nodes[1].heard = append(a.nodes[1].heard, eventlog.Line{Event: event, About: about, Detail: detail})
+	}
+}
+
+func wanted(words ...string) change { return func(a *assault) { a.attack.said = words } }
+func proven(a *assault)             { a.attack.proof = true }
+
+// line puts a line in the place of one of the first peer's: of each slot the plan and the commit.
+func line(at int, l eventlog.Line) change { return func(a *assault) { a.nodes[0].lines[at] = l } }
+
+func planned(slot uint64, owners int) eventlog.Line {
+	return eventlog.Line{Event: "slot.planned", Slot: slot, Owners: owners}
+}
+
+// TestJudge: each check fails for what it is for, and no other does.
+func TestJudge(t *testing.T) {
+	silent := "has not voted for 8 heights"
+	alone := eventlog.Line{Event: "slot.committed", Slot: 7, Contributors: []byte(`["peer-5"]`)}
+	moved := func(a *assault) {
+		a.nodes[2].lines = append(a.nodes[2].lines, eventlog.Line{Event: "run.switched", Slot: 6})
+	}
+	for name, c := range map[string]struct {
+		change []change
+		fails  string
+		detail string
+	}{
+		"all is well":  {},
+		"no occasion":  {[]change{func(a *assault) { a.attack.peers = 0 }}, CheckCame, "no occasion"},
+		"usurped":      {[]change{func(a *assault) { a.ledger.members = []string{"peer-5"} }}, CheckPlaces, "peer 1"},
+		"alone":        {[]change{line(3, alone)}, CheckShares, "slot 7 has contributions of 0 of 4"},
+		"owns it all":  {[]change{line(0, planned(6, 1))}, CheckOwners, "slot 6"},
+		"another plan": {[]change{line(0, planned(5, 1))}, "", ""},
+		"moved":        {[]change{moved}, CheckBranch, "peer 3 at slot 6"},
+
+		"not said":            {[]change{wanted("voted")}, CheckSaid, "voted"},
+		"said":                {[]change{wanted("voted"), says("peer.suspected", "peer-5", silent)}, "", ""},
+		"said of another one": {[]change{wanted("voted"), says("peer.left", "peer-4", silent)}, CheckSaid, "voted"},
+
+		"a liar that stays":     {[]change{proven}, CheckProof, "no honest peer evicted it"},
+		"a liar evicted":        {[]change{proven, says("peer.evicted", "peer-5", "it signed two")}, "", ""},
+		"evicted without proof": {[]change{says("peer.evicted", "peer-5", "it signed two")}, CheckBlame, "signed"},
+		"an honest peer evicted": {
+			[]change{proven, says("peer.evicted", "peer-5", ""), says("peer.evicted", "peer-3", "y")},
+			CheckBlame, "y",
+		},
+		"an honest peer cloned": {[]change{says("peer.cloned", "peer-2", "z")}, CheckBlame, "z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := siege()
+			for _, change := range c.change {
+				change(a)
+			}
+			for _, check := range a.checks() {
+				if check.OK != (check.Name != c.fails) {
+					t.Errorf("%s: %v, %s", check.Name, check.OK, check.Detail)
+				}
+				if check.Name == c.fails && !strings.Contains(check.Detail, c.detail) {
+					t.Errorf("%s: %q", check.Name, check.Detail)
+				}
+			}
+		})
+	}
+	if c := checkGoesOn(errors.New("hung")); c.OK || c.Name != CheckGoesOn {
+		t.Errorf("a run that hung: %+v", c)
+	}
+}
+
+func TestParseAttacks(t *testing.T) {
+	got, err := ParseAttacks("hostile", "grab, mute,grab", 1)
+	if err != nil || !slices.Equal(got, []Attack{"grab", "mute"}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if all, err := ParseAttacks("hostile", "all", 1); err != nil || !slices.Equal(all, Attacks()) {
+		t.Errorf("all are %v, %v", all, err)
+	}
+	table, err := ParseAttacks("known", "table", 1)
+	if err != nil || !slices.Equal(table, known()) {
+		t.Errorf("the table is %v, %v", table, err)
+	}
+	_, err = ParseAttacks("hostile", "grab,nap", 1)
+	if err == nil || !strings.Contains(err.Error(), `"nap" is none of mute,`) {
+		t.Errorf("an unknown attack: %v", err)
+	}
+}
+
+// TestDrawnAttacks: a seed draws three different ones, in the order of the table, and with enough
+// seeds each has its turn.
+func TestDrawnAttacks(t *testing.T) {
+	seen := map[Attack]bool{}
+	for seed := uint64(1); seed <= 100; seed++ {
+		names, err := ParseAttacks("hostile", "three", seed)
+		again, _ := ParseAttacks("hostile", "three", seed)
+		place := func(a Attack) int { return slices.Index(Attacks(), a) }
+		if err != nil || len(names) != 3 || !slices.Equal(names, again) ||
+			!slices.IsSortedFunc(names, func(a, b Attack) int { return place(a) - place(b) }) {
+			t.Fatalf("seed %d: %v, then %v, %v", seed, names, again, err)
+		}
+		for _, a := range names {
+			seen[a] = true
+		}
+	}
+	if len(seen) != len(Attacks()) {
+		t.Errorf("100 seeds draw %v", seen)
+	}
+}
+
+// TestRuling: an attack that is not withstood is never called anything else.
+func TestRuling(t *testing.T) {
+	for want, v := range map[string]Verdict{
+		"withstood": {Withstood: true},
+		"withstood, though the table says that it is not: why": {Withstood: true, Known: true, Open: "why"},
+		"NOT withstood":                       {Open: "why"},
+		"NOT withstood, as is known: why":     {Known: true, Open: "why"},
+		"NOT withstood, which --known allows": {Known: true},
+	} {
+		if got := v.ruling(); got != want {
+			t.Errorf("%+v: %q, want %q", v, got, want)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package hostile
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestEveryAttackHasAPeer: what chaos asks for is here, and nothing else.
+func TestEveryAttackHasAPeer(t *testing.T) {
+	var names []string
+	for _, a := range chaos.Attacks() {
+		names = append(names, string(a))
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, Kinds()) {
+		t.Errorf("chaos runs %v, this package has %v", names, Kinds())
+	}
+	if _, err := With(t.Context(), "polite", t.TempDir()); err == nil {
+		t.Error("a kind that nobody knows was accepted")
+	}
+}
+
+// TestEachKindAttacks: before it is told to, a hostile peer takes part like the others; after that
+// it does what its kind does.
+func TestEachKindAttacks(t *testing.T) {
+	for _, kind := range Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(0, 4), 5, func(s *nodetest.Swarm) {
+				ctx, cancel := context.WithCancel(s.T.Context())
+				defer cancel()
+				folder := t.TempDir()
+				liar := s.Peers[4]
+				liar.Hooks = func(h *testhooks.Hooks) {
+					if err := Turn(ctx, h, kind, folder); err != nil {
+						t.Error(err)
+					}
+				}
+				if kind == "early-close" {
+					liar.Trainer.(*nodetest.Bowl).Pace = time.Millisecond
+				}
+				begin := func() {
+					if err := os.WriteFile(filepath.Join(folder, beginFile), nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if kind == "silent-newcomer" { // it is no member yet
+					begin()
+					s.Start(s.Peers...)
+				} else {
+					s.Start(s.Peers...)
+					s.Reach(4, s.Peers...)
+					if len(deeds(folder)) > 0 {
+						t.Error("it attacked before it was told to")
+					}
+					begin()
+				}
+				s.Until(5*time.Minute, kind, func() bool { return len(deeds(folder)) > 0 })
+				t.Log(deeds(folder))
+			})
+		})
+	}
+}
+
+func deeds(folder string) string {
+	files, _ := filepath.Glob(filepath.Join(folder, deedFiles+"-*"))
+	all := ""
+	for _, f := range files {
+		b, _ := os.ReadFile(f)
+		all += string(b)
+	}
+	return all
+}

@@ -1,0 +1,23 @@
+package hostile
+
+import (
+	"maps"
+	"slices"
+)
+
+// kinds are the ways to lie.
+var kinds = map[string]func(*liar) habit{
+	"mute":             mute,
+	"solo":             solo,
+	"early-close":      earlyClose,
+	"grab":             grab,
+	"stall":            stall,
+	"stall-own-terms":  stallOwnTerms,
+	"hide-certificate": hideCertificate,
+	"silent-newcomer":  mute,
+	"picky-feed":       pickyFeed,
+	"heavy-fork":       heavyFork,
+}
+
+// Kinds are the names of all kinds, sorted.
+func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }

@@ -1,0 +1,215 @@
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// Files of the folder that hostile peers share with those who judge them.
+const (
+	beginFile = "begin" // once it is there, the attack begins
+	deedFiles = "deeds" // "deeds-PEER": a line for each thing that a peer did
+)
+
+// actEvery is the time between two acts that no message brings about.
+const actEvery = 50 * time.Millisecond
+
+// habit is what a kind does differently. Its functions are called one at a time, and, but for
+// prepares, only once the attack has begun.
+type habit struct {
+	// prepares changes what the ledger works with.
+	prepares func(cfg *membership.DriverConfig)
+	// says is shown each message on its way out; to is empty for one that is gossiped. The message
+	// does not leave if it returns false.
+	says func(to slot.PeerID, m wire.Message) bool
+	// hears is shown each message that comes in. The ledger does not get it if it returns false.
+	hears func(m wire.Message) bool
+	// acts is called every actEvery.
+	acts func()
+}
+
+// liar is a hostile peer.
+type liar struct {
+	folder string
+	habit  habit
+
+	self    slot.PeerID
+	run     slot.Root
+	signer  wire.Signer
+	verify  slot.Verifier
+	out     membership.Transport // the honest one
+	deliver func(from slot.PeerID, b []byte)
+	driver  *membership.Driver
+
+	begun atomic.Bool // whether the attack has begun
+	mu    struct {    // held while a function of the habit runs
+		sync.Mutex
+		deeds map[string]bool
+	}
+}
+
+// With returns a context with which p2pdiloco.Join makes a hostile peer, of a kind, that shares a
+// folder with those who judge it.
+func With(ctx context.Context, kind, folder string) (context.Context, error) {
+	h := &testhooks.Hooks{}
+	if err := Turn(ctx, h, kind, folder); err != nil {
+		return nil, err
+	}
+	return testhooks.With(ctx, h), nil
+}
+
+// Turn has hooks make a hostile peer, until ctx ends.
+func Turn(ctx context.Context, h *testhooks.Hooks, kind, folder string) error {
+	makes := kinds[kind]
+	if makes == nil {
+		return fmt.Errorf("no hostile peer is of kind %q", kind)
+	}
+	l := &liar{folder: folder}
+	l.mu.deeds = map[string]bool{}
+	l.habit = makes(l)
+	h.Ledger = l.wrap
+	h.Deliver = func(next func(slot.PeerID, []byte)) func(slot.PeerID, []byte) {
+		l.deliver = next
+		return l.hear
+	}
+	opened := h.Opened
+	h.Opened = func(in testhooks.Inside) {
+		if opened != nil {
+			opened(in)
+		}
+		l.mu.Lock()
+		l.driver = in.Ledger
+		l.mu.Unlock()
+		go l.live(ctx)
+	}
+	return nil
+}
+
+// wrap puts the liar between the ledger and the network.
+func (l *liar) wrap(cfg *membership.DriverConfig) {
+	l.self, l.run, l.signer, l.verify, l.out = cfg.Signer.ID(), cfg.Rules.Run, cfg.Signer, cfg.Verify, cfg.Transport
+	cfg.Transport = mouth{cfg.Transport, l}
+	if l.habit.prepares != nil {
+		l.habit.prepares(cfg)
+	}
+}
+
+// mouth is the transport that the ledger is given.
+type mouth struct {
+	membership.Transport
+	l *liar
+}
+
+func (m mouth) Send(to slot.PeerID, b []byte) {
+	if m.l.passes(to, b) {
+		m.Transport.Send(to, b)
+	}
+}
+
+func (m mouth) Publish(b []byte) {
+	if m.l.passes("", b) {
+		m.Transport.Publish(b)
+	}
+}
+
+func (l *liar) passes(to slot.PeerID, b []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.begun.Load() || l.habit.says == nil {
+		return true
+	}
+	m, err := wire.Open(b, l.run, l.verify)
+	return err != nil || l.habit.says(to, m)
+}
+
+func (l *liar) hear(from slot.PeerID, b []byte) {
+	if l.lets(b) {
+		l.deliver(from, b)
+	}
+}
+
+func (l *liar) lets(b []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.begun.Load() || l.habit.hears == nil {
+		return true
+	}
+	m, err := wire.Open(b, l.run, l.verify)
+	return err != nil || l.habit.hears(m)
+}
+
+// live waits for the attack to begin, and acts from then on.
+func (l *liar) live(ctx context.Context) {
+	every := time.NewTicker(actEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			l.act()
+		}
+	}
+}
+
+func (l *liar) act() {
+	if _, err := os.Stat(filepath.Join(l.folder, beginFile)); err != nil && !l.begun.Load() {
+		return
+	}
+	l.begun.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.habit.acts != nil {
+		l.habit.acts()
+	}
+}
+
+// did notes a thing that this peer did, once.
+func (l *liar) did(format string, args ...any) {
+	deed := fmt.Sprintf(format, args...)
+	if l.mu.deeds[deed] {
+		return
+	}
+	l.mu.deeds[deed] = true
+	name := filepath.Join(l.folder, deedFiles+"-"+l.self.String())
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return // the folder is gone: nobody judges any more
+	}
+	_, err = fmt.Fprintln(f, deed)
+	_ = errors.Join(err, f.Close())
+}
+
+// say signs a body and sends it.
+func (l *liar) say(body wire.Body, to ...slot.PeerID) {
+	b, err := wire.Seal(l.signer, l.run, l.driver.Incarnation(), body)
+	if err != nil {
+		return
+	}
+	for _, p := range to {
+		if p != l.self {
+			l.out.Send(p, b)
+		}
+	}
+}
+
+// gossip signs a body and announces it.
+func (l *liar) gossip(body wire.Body) {
+	if b, err := wire.Seal(l.signer, l.run, l.driver.Incarnation(), body); err == nil {
+		l.out.Publish(b)
+	}
+}
+
+// leads says whether this peer is the leader that members follow now.
+func (l *liar) leads(v membership.View) bool { return v.IsMember && v.Leader == l.self }
