@@ -79,6 +79,12 @@ const (
 	AccessPrivate = spec.AccessPrivate // peers that were invited, or hold the admission secret
 )
 
+// Values of Spec.Trust.
+const (
+	TrustCrash     = spec.TrustCrash     // members may die: a majority decides
+	TrustByzantine = spec.TrustByzantine // fewer than a third of 4 or more may lie, too
+)
+
 // Values of this version, as a spec spells them.
 const (
 	ProtocolVersion = spec.ProtocolVersion // wire and ledger rules

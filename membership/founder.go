@@ -36,7 +36,8 @@ func newFounding(saved *wire.EntryFork) founding { return founding{fork: saved, 
 // they think that it cannot.
 func (fo *founder) consider() {
 	f := &fo.founding
-	if fo.chain.Height() > 0 || fo.own.leaving || fo.cfg.NeverFounds || !fo.chain.Pinned() {
+	if fo.chain.Height() > 0 || fo.own.leaving || fo.cfg.NeverFounds || !fo.chain.Pinned() ||
+		!fo.cfg.Rules.MayFound(fo.cfg.Self) {
 		return
 	}
 	place, ok := fo.position()
@@ -73,7 +74,7 @@ func (fo *founder) position() (place int, ok bool) {
 		if a.alive.Height > 0 && fo.catchup.need.times < claimsAsked {
 			return 0, false
 		}
-		if a.peer < fo.cfg.Self {
+		if a.peer < fo.cfg.Self && fo.cfg.Rules.MayFound(a.peer) {
 			place++
 		}
 	}

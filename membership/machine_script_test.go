@@ -40,6 +40,9 @@ func startLab(t *testing.T, d *datadriven.TestData) *lab {
 	rules.LastSlot, rules.MaxStaleness = uint64(number(d, "last-slot", 0)), uint64(number(d, "staleness", 0))
 	rules.Private = number(d, "private", 0) > 0
 	rules.Byzantine = number(d, "byzantine", 0) > 0
+	for _, f := range text(d, "founders") {
+		rules.Founders = append(rules.Founders, labID(string(f)))
+	}
 	rules.Rings = number(d, "rings", 0) > 0
 	rules.Fragments = labFragments(number(d, "fragments", 1))
 	timing := labTiming

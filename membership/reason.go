@@ -20,6 +20,8 @@ func (m *Machine) reason() string {
 		return "the run is over, and no peer is heard that holds its final model"
 	case !m.chain.Pinned() && m.chain.Height() > 0:
 		return "the chain on disk does not have the pinned record: looking for peers of the one that has it"
+	case m.chain.Height() == 0 && len(m.cfg.Rules.Founders) > 0:
+		return m.whyNotFounded()
 	case m.member() && m.fork.without:
 		return m.whyPaused()
 	case m.model.state.diverged:
@@ -28,6 +30,23 @@ func (m *Machine) reason() string {
 		return m.whyJoining()
 	}
 	return ""
+}
+
+// whyNotFounded names the peers that the run waits for.
+func (m *Machine) whyNotFounded() string {
+	var missing []string
+	for _, p := range m.cfg.Rules.Founders {
+		heard := func(a *contact) bool { return a.peer == p && m.presence.around(a.memberKey) }
+		if p != m.cfg.Self && len(m.presence.sorted(heard)) == 0 {
+			missing = append(missing, p.Short())
+		}
+	}
+	if len(missing) == 0 {
+		return "waiting for the run's founders to sign its first record"
+	}
+	all := len(m.cfg.Rules.Founders)
+	return fmt.Sprintf("the run has no record yet: %d of its %d founders must sign the first, and not heard are %s",
+		all/2+1, all, strings.Join(missing, ", "))
 }
 
 // whyPaused names the members that are missing.

@@ -36,11 +36,23 @@ func (s Spec) Settled() Spec {
 			s.Clip = "on"
 		}
 	}
+	s.Trust = cmp.Or(s.Trust, defaultTrust[s.Access])
+	if s.MaxWeightRatio == "" {
+		s.MaxWeightRatio = "0"
+		if s.Byzantine() {
+			s.MaxWeightRatio = defaultWeightRatio
+		}
+	}
 	if s.Frame == 0 {
 		s.Frame = defaultFrame(s.Layout.Elements() / s.Fragments)
 	}
 	return s
 }
+
+// defaultTrust is the default of trust, by access. In open runs it is to be TrustByzantine once
+// votes are earned by contributions: as long as every stranger has one, that would promise too
+// much.
+var defaultTrust = map[string]string{AccessOpen: TrustCrash, AccessPrivate: TrustCrash}
 
 // withoutMomentum says whether the default is no momentum. On steps that come a slot late momentum
 // costs several percent. Delayed Nesterov is made for them.

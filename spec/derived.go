@@ -13,6 +13,15 @@ import (
 // Streams says whether the mode is streaming.
 func (s Spec) Streams() bool { return s.Mode == ModeStreaming }
 
+// Byzantine says whether the run is to withstand members that lie.
+func (s Spec) Byzantine() bool { return s.Trust == TrustByzantine }
+
+// WeightRatio is MaxWeightRatio as a number; 0: no bound.
+func (s Spec) WeightRatio() uint64 {
+	n, _ := strconv.ParseUint(s.MaxWeightRatio, 10, 64) // validated
+	return n
+}
+
 // Overlaps says whether the mode is an overlapped one.
 func (s Spec) Overlaps() bool {
 	return slices.Contains([]string{ModeDelayed, ModeEager, ModeAsync}, s.Mode)

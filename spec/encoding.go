@@ -33,7 +33,7 @@ func Parse(b []byte) (Spec, error) {
 			r.Fail("run spec field %.64q where %q was expected", name, f.Name)
 		}
 		v := string(r.Bytes(4096))
-		if v == "" && f.Name != "nonce" {
+		if v == "" && !f.mayLack() {
 			r.Fail("run spec without %s", f.Name)
 		}
 		if r.Err() == nil && v != "" {

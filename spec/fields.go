@@ -10,6 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 // Field is one field of a spec as text.
@@ -19,8 +20,9 @@ type Field struct {
 	Name    string
 	Default string // empty where it depends on other fields or is required
 	// Help is that of its flag, with what the value is called in backquotes; empty: it has no flag.
-	Help  string
-	At    func(*Spec) any          // pointer to the field: *string, *uint64 or *[]uint64
+	Help string
+	// At returns a pointer to the field: *string, *uint64, *[]uint64 or *[]trainer.PeerID.
+	At    func(*Spec) any
 	check func(text string) string // returns what is allowed, or "" if the text is
 }
 
@@ -97,15 +99,29 @@ var table = []Field{
 	field("min_peers", func(s *Spec) any { return &s.MinPeers }, "1", upTo(slot.MaxMembers),
 		"contributors with which a round may close (founder's default 1)"),
 	field("max_weight", func(s *Spec) any { return &s.MaxWeight }, strconv.Itoa(1<<40), upTo(1<<56), ""),
+	field("max_weight_ratio", func(s *Spec) any { return &s.MaxWeightRatio }, "", upToText(1<<16),
+		"of its weight, a contribution adds to a chain's work at most so many `times` the median weight of "+
+			"the last 16 rounds; 0 for all of it (founder's default 0; 8 with trust byzantine)"),
 	field("discount", func(s *Spec) any { return &s.Discount }, "1000", nil, ""),
 	field("access", func(s *Spec) any { return &s.Access }, AccessOpen, oneOf(AccessOpen, AccessPrivate),
 		"`who` may take part: open, or private, for peers with a ticket or the admission secret alone "+
 			"(founder's default open)"),
+	field("trust", func(s *Spec) any { return &s.Trust }, "", oneOf(TrustCrash, TrustByzantine),
+		"`what` the run withstands: crash, members that die, while a majority of them lives; or byzantine, "+
+			"from 4 members on, fewer than a third that lie or are gone, and it pauses while more are "+
+			"(founder's default crash)"),
+	field("founders", func(s *Spec) any { return &s.Founders }, "", nil,
+		"`peer` that founds the run, may be repeated: more than half of them must sign its first record "+
+			"(founder's default: with trust byzantine the peer that settles the run's settings, else any "+
+			"peer)"),
 }
 
 func field(name string, at func(*Spec) any, byDefault string, check func(string) string, help string) Field {
 	return Field{Name: name, At: at, Default: byDefault, check: check, Help: help}
 }
+
+// mayLack says whether a settled spec may leave the field empty.
+func (f Field) mayLack() bool { return f.Name == "nonce" || f.Name == "founders" }
 
 // Text is the field's value in a spec; empty if it was not given.
 func (f Field) Text(s Spec) string { return fieldText(f.At(&s)) }
@@ -138,6 +154,12 @@ func fieldText(p any) string {
 			parts = append(parts, strconv.FormatUint(v, 10))
 		}
 		return strings.Join(parts, ",")
+	case *[]trainer.PeerID: // in one order: it is a set
+		var parts []string
+		for _, v := range slices.Sorted(slices.Values(*p)) {
+			parts = append(parts, v.String())
+		}
+		return strings.Join(slices.Compact(parts), ",")
 	}
 	return ""
 }
@@ -157,6 +179,16 @@ func setField(p any, text string) (err error) {
 			v, perr := strconv.ParseUint(part, 10, 64)
 			*p, err = append(*p, v), errors.Join(err, perr)
 		}
+	case *[]trainer.PeerID:
+		*p = nil
+		if text == "" {
+			return nil
+		}
+		for part := range strings.SplitSeq(text, ",") {
+			v, perr := trainer.ParsePeerID(part)
+			*p, err = append(*p, v), errors.Join(err, perr)
+		}
+		slices.Sort(*p)
 	}
 	return err
 }

@@ -32,19 +32,25 @@ type Spec struct {
 	Pace      string // steps | dylu | deadline: how many inner steps a peer does
 	RoundTime string // decimal: seconds of a round (pace deadline)
 
-	Aggregator   string   // mean | trimmed_mean | median
-	TrimPermille uint64   // of the contributors, cut from each end by trimmed_mean
-	Clip         string   // on | off: scale each contribution to at most the median norm
-	Codec        string   // f32 | bf16 | int8 | int4 | sign: how pseudo-gradients travel
-	Schedule     string   // rotation | ring | auto: how contributions meet
-	Frame        uint64   // elements of a frame of the reduction, a power of two
-	Init         string   // founder | root:HASH of the initial state
-	Seed         uint64   // of the data's order, and of a new model
-	StartPeers   uint64   // members that the first slot waits for
-	MinPeers     uint64   // contributors with which a slot may close
-	MaxWeight    uint64   // cap of one contribution's weight, in tokens
-	Discount     []uint64 // per mille, by staleness in slots: from 0 to the greatest one
-	Access       string   // open | private: which peers may take part
+	Aggregator   string // mean | trimmed_mean | median
+	TrimPermille uint64 // of the contributors, cut from each end by trimmed_mean
+	Clip         string // on | off: scale each contribution to at most the median norm
+	Codec        string // f32 | bf16 | int8 | int4 | sign: how pseudo-gradients travel
+	Schedule     string // rotation | ring | auto: how contributions meet
+	Frame        uint64 // elements of a frame of the reduction, a power of two
+	Init         string // founder | root:HASH of the initial state
+	Seed         uint64 // of the data's order, and of a new model
+	StartPeers   uint64 // members that the first slot waits for
+	MinPeers     uint64 // contributors with which a slot may close
+	MaxWeight    uint64 // cap of one contribution's weight, in tokens
+	// an integer: of its weight, a contribution adds to a chain's work at most so many times the
+	// median of the last 16 slots; 0: all of it
+	MaxWeightRatio string
+	Discount       []uint64 // per mille, by staleness in slots: from 0 to the greatest one
+	Access         string   // open | private: which peers may take part
+	Trust          string   // crash | byzantine: what of its members the run withstands
+	// of which more than half must sign the first record; empty: any peer may found the run
+	Founders []trainer.PeerID
 
 	Layout trainer.Layout // the model's tensors; comes from the trainer
 }

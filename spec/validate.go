@@ -3,8 +3,10 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/outeropt"
 )
 
@@ -24,6 +26,7 @@ func (s Spec) Validate() error {
 	f.add(s.MinPeers > s.StartPeers && s.StartPeers > 0, "min_peers", strconv.FormatUint(s.MinPeers, 10),
 		"more than start_peers: the first slot could never close")
 	s.checkPace(&f)
+	s.checkTrust(&f)
 	f.add(s.Mode == ModeEager && (s.Outer == outeropt.Adam || s.Outer == outeropt.DelayedNesterov), "outer", s.Outer,
 		"mode eager takes a peer's own part of the step ahead, and only steps of nesterov and sgd can be divided into "+
 			"parts")
@@ -49,6 +52,20 @@ func discounts(list []uint64) bool {
 		}
 	}
 	return len(list) <= 64
+}
+
+// maxFounders bounds the list of founders.
+const maxFounders = 31
+
+// checkTrust checks the founders, and what goes with members that may lie.
+func (s Spec) checkTrust(f *faults) {
+	f.add(len(s.Founders) > maxFounders, "founders", strconv.Itoa(len(s.Founders)), "at most %d", maxFounders)
+	for i, p := range s.Founders {
+		f.add(len(p) < slot.MinPeerIDLen || len(p) > slot.MaxPeerIDLen, "founders", p.String(), "this is no peer ID")
+		f.add(slices.Contains(s.Founders[:i], p), "founders", p.String(), "it is there twice")
+	}
+	f.add(s.Byzantine() && s.Schedule != "" && s.Schedule != "rotation", "schedule", s.Schedule,
+		"with trust byzantine only rotation: in a ring, sums pass through peers that could change them unseen")
 }
 
 // checkPace compares the fields of the pace with each other, as far as they are given.

@@ -44,6 +44,15 @@ const (
 	AccessPrivate = "private" // peers with a ticket or the admission secret may
 )
 
+// Values of Spec.Trust.
+const (
+	// TrustCrash withstands members that die or cannot be heard: a majority decides.
+	TrustCrash = "crash"
+	// TrustByzantine withstands members that lie, too, from 4 on: all but fewer than a third of
+	// them decide.
+	TrustByzantine = "byzantine"
+)
+
 // Codecs are the values that Spec.Codec may have: f32 loses nothing, the others lose something and
 // send fewer bytes (docs/protocol.md, section 5).
 func Codecs() []string { return codec.Names() }
@@ -62,6 +71,9 @@ const (
 	defaultLR     = "0.7"
 	defaultAdamLR = "0.01"
 )
+
+// defaultWeightRatio is the default of max_weight_ratio where members may lie.
+const defaultWeightRatio = "8"
 
 // MinFrame is the least number of elements of a frame (Spec.Frame).
 const MinFrame = 1 << 10

@@ -60,7 +60,11 @@ func (s *Settings) definitions() []definition {
 	var all []definition
 	for _, f := range spec.Table() {
 		if f.Help != "" {
-			all = append(all, definition{flagOf(f.Name), ofRun, f.At(&s.cfg.Spec), f.Help})
+			value := f.At(&s.cfg.Spec)
+			if f.Name == founders {
+				value = sources.Peers(&s.founders)
+			}
+			all = append(all, definition{flagOf(f.Name), ofRun, value, f.Help})
 		}
 	}
 	return slices.Concat(all, s.access(), s.training(), s.keeping())

@@ -43,6 +43,7 @@ type Settings struct {
 	specFile string
 	allow    string // path; empty: none
 	follow   []string
+	founders []string
 
 	stateRate              int64 // MB/s
 	maxUpload, maxDownload sources.Rate

@@ -284,6 +284,40 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+func TestTrust(t *testing.T) {
+	const a, b = "12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF",
+		"12D3KooWGRUaJGRbFqVuZzVJKGjSSyZbVLXGFrsA5Bb2GcHkHtVz"
+	file := write(t, "run.toml", fmt.Sprintf("name = \"x\"\ntrust = \"byzantine\"\nfounders = [%q, %q]\n", b, a))
+	for name, given := range map[string]struct{ environ, args []string }{
+		"flags": {nil, []string{"--run", "x", "--trust", "byzantine", "--founders", b, "--founders", a}},
+		"environment": {
+			[]string{"P2PDILOCO_FOUNDERS=" + b + " " + a, "P2PDILOCO_TRUST=byzantine"},
+			[]string{"--run", "x"},
+		},
+		"file": {nil, []string{"--spec", file}},
+	} {
+		cfg, _ := config(t, given.environ, given.args...)
+		fields := cfg.Spec.Fields()
+		if fields["founders"] != a+","+b || fields["trust"] != "byzantine" {
+			t.Errorf("%s: got %v", name, fields)
+		}
+	}
+	for _, c := range [][]string{
+		{"--founders books", "--founders books: no peer ID", "--trust", "byzantine", "--founders", "books"},
+		{"--schedule ring", "--schedule ring: with trust byzantine only", "--trust", "byzantine", "--schedule", "ring"},
+		{"a file", "founders: a peer ID", "--spec", write(t, "bad.toml", "name = \"x\"\nfounders = [\"0\"]\n")},
+		{"no list", "a list of peer IDs", "--spec", write(t, "no.toml", "name = \"x\"\nfounders = \"me\"\n")},
+	} {
+		s, err := parse(t, nil, append([]string{"--run", "x"}, c[2:]...)...)
+		if err == nil {
+			_, err = s.Config()
+		}
+		if err == nil || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%s: %v", c[0], err)
+		}
+	}
+}
+
 func TestEmbedded(t *testing.T) {
 	file := write(t, "run.toml", "rounds = 4\nseed = 4\ninner_steps = 4\ntrainer = \"none\"\ndata = "+
 		"[\"books\"]\nidentity = \"k\"\n")

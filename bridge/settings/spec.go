@@ -19,6 +19,7 @@ func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 			return run, sources.Faults{err}
 		}
 	}
+	errs = append(errs, s.readFounders()...)
 	for _, f := range spec.Table() {
 		if !s.gives(f.Name) {
 			continue
@@ -42,6 +43,23 @@ func (s *Settings) settle() (run spec.Spec, errs sources.Faults) {
 		errs = append(errs, errors.New(`which run? Give --run NAME, or name = "NAME" in the --spec file, or a ticket`))
 	}
 	return run, errs
+}
+
+// founders is the field of the run spec that is a list of peers.
+const founders = "founders"
+
+// readFounders reads the peers that are to found the run.
+func (s *Settings) readFounders() (errs sources.Faults) {
+	s.cfg.Spec.Founders = nil
+	for _, text := range s.founders {
+		p, ok := peerID(text)
+		if !ok {
+			errs.Add(true, founders, text, "no peer ID, like 12D3Koo…, as p2pdiloco id shows it")
+			continue
+		}
+		s.cfg.Spec.Founders = append(s.cfg.Spec.Founders, p)
+	}
+	return errs
 }
 
 // gives says whether a field of the spec was given by its flag.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/spec"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
 const maxSpecFile = 1 << 20 // bytes
@@ -60,14 +61,26 @@ func setField(run *spec.Spec, e sources.Entry) (why string) {
 		if list, ok := e.Value.([]any); !ok || text != "" && slices.ContainsFunc(list, notWhole) {
 			return refused("a list of whole numbers")
 		}
+	case *[]trainer.PeerID:
+		if list, ok := e.Value.([]any); !ok || slices.ContainsFunc(list, notText) {
+			return refused("a list of peer IDs, in quotes")
+		}
 	}
-	if field.Set(run, text) != nil {
+	if err := field.Set(run, text); err != nil {
+		if _, ofPeers := field.At(run).(*[]trainer.PeerID); ofPeers {
+			return e.Key + ": " + err.Error()
+		}
 		return e.Key + " is negative: allowed: whole numbers above 0"
 	}
 	if field.Text(*run) == "" {
 		return e.Key + " is given, but empty or 0: leave it out to adopt the run's value"
 	}
 	return ""
+}
+
+func notText(value any) bool {
+	_, text := value.(string)
+	return !text
 }
 
 func notWhole(value any) bool {

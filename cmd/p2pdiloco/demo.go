@@ -28,6 +28,7 @@ var (
 	}
 	paces       = []string{p2pdiloco.PaceSteps, p2pdiloco.PaceDyLU, p2pdiloco.PaceDeadline}
 	aggregators = []string{"mean", "trimmed_mean", "median"}
+	trusts      = []string{p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine}
 )
 
 // demoFlags are the command line of demo.
@@ -68,12 +69,8 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 		"how rounds follow each other: sync; delayed or eager, in which the reduction runs "+
 			"beside the next inner steps; streaming, in which parts of the model take turns; or async, eager without "+
 			"waiting for slow peers")
-	fs.Uint64Var(
-		&f.cfg.Spec.Fragments,
-		"fragments",
-		0,
-		"parts of the model that take turns, in mode streaming (default 4)",
-	)
+	fs.Uint64Var(&f.cfg.Spec.Fragments, "fragments", 0,
+		"parts of the model that take turns, in mode streaming (default 4)")
 	fs.StringVar(&f.cfg.Spec.FragmentDelay, "fragment-delay", "",
 		"inner `steps` after which a part that was sent off lands again, in mode streaming (default a tenth of the "+
 			"inner steps)")
@@ -86,6 +83,9 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 	fs.Var(sources.OneOf(&f.cfg.Spec.Aggregator, "how", aggregators), "aggregator",
 		"how contributions are combined: mean, trimmed_mean (of 4 peers, without the "+
 			"highest and the lowest) or median")
+	fs.Var(sources.OneOf(&f.cfg.Spec.Trust, "how", trusts), "trust",
+		"what the run withstands: crash, peers that die; or byzantine, of 4 peers and more fewer than a third that "+
+			"lie or are gone (default crash)")
 	fs.Var(sources.OneOf(&f.cfg.Spec.Codec, "how", p2pdiloco.Codecs()), "codec",
 		"how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one")
 	fs.Var(sources.Paths(&f.cfg.Data), "data",

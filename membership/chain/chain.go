@@ -196,17 +196,15 @@ func (c *Chain) pushHashed(commit wire.Commit, hash slot.Root) {
 }
 
 // WorkAfter returns the chain's work with one more record: steps add their contributions' weights,
-// each up to the cap.
+// each up to the caps.
 func (c *Chain) WorkAfter(kind slot.Kind, contributions []slot.Offer) uint64 {
 	work := c.Tip().Work
 	if kind != slot.Step {
 		return work
 	}
+	most := c.mostWork()
 	for _, o := range contributions {
-		w := o.Weight
-		if c.rules.MaxWeight > 0 {
-			w = min(w, c.rules.MaxWeight)
-		}
+		w := min(o.Weight, most)
 		if work > math.MaxUint64-w {
 			return math.MaxUint64
 		}

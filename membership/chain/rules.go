@@ -1,6 +1,8 @@
 package chain
 
 import (
+	"slices"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -18,6 +20,12 @@ type Rules struct {
 	// with inner steps
 	Ahead     uint64
 	MaxWeight uint64 // cap of an offer's weight; 0 means none
+	// of its weight, a contribution adds to the chain's work at most so many times the median of
+	// the newest steps' contributions; 0: no bound
+	MaxWeightRatio uint64
+	// more than half of them must sign the founding record, and nobody else; empty: any one peer
+	// may
+	Founders []slot.PeerID
 	// the state that the founding record must name; zero: the founder chooses
 	InitRoot slot.Root
 	// inner steps that a part of the data is enough for; 0: each contribution takes a whole part
@@ -29,6 +37,11 @@ type Rules struct {
 	// elements of each fragment, at least one: segments of a slot cover [0, elements) of its
 	// fragment
 	Fragments []uint64
+}
+
+// MayFound says whether a peer may sign the founding record.
+func (r Rules) MayFound(p slot.PeerID) bool {
+	return len(r.Founders) == 0 || slices.Contains(r.Founders, p)
 }
 
 // Fragment returns the fragment that a slot updates.

@@ -132,7 +132,8 @@ func testFlag(t *testing.T, newRoot func() *cobra.Command, command []string, nam
 // sample is a value that a flag may have and by default has not.
 func sample(f *pflag.Flag) string {
 	if v, ok := map[string]string{
-		"mode": "eager", "pace": "dylu", "on-quorum-loss": "pause", "preset": "lan", "trainer": "./t.so",
+		"trust": "byzantine",
+		"mode":  "eager", "pace": "dylu", "on-quorum-loss": "pause", "preset": "lan", "trainer": "./t.so",
 		"model": "layers=2", "aggregator": "median", "log-level": "error", "slot": "7", "rate": "20mbit", "seeds": "5",
 		"pin":   p2pdiloco.Root{1}.String(),
 		"codec": "int4", "max-upload": "20mbit", "max-download": "20mbit", "ttl": "3d", "size": "3KiB",

@@ -328,6 +328,10 @@ func (f *Formation) decide(began time.Time) error {
 		return nil // without a layout this peer cannot found a run: it waits for one that can
 	}
 	spec := f.given.Settled()
+	if spec.Byzantine() && len(spec.Founders) == 0 {
+		// a stranger must not found the same spec again
+		spec.Founders = []slot.PeerID{f.cfg.Network.ID()}
+	}
 	if err := errors.Join(spec.Validate(), spec.Layout.Validate()); err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ func Reduction(s spec.Spec) allreduce.Params {
 func Ledger(s spec.Spec, run slot.Root) chain.Rules {
 	ahead, partSteps := s.DataAssignment()
 	return chain.Rules{
+		Byzantine: s.Byzantine(), Founders: s.Founders, MaxWeightRatio: s.WeightRatio(),
 		Ahead: ahead, PartSteps: partSteps, Run: run, InitRoot: initRoot(s), LastSlot: s.LastSlot(),
 		StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
 		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.FragmentElements(),

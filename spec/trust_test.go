@@ -1,0 +1,89 @@
+package spec
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// ids are valid peer IDs, in order.
+var ids = func() (all []trainer.PeerID) {
+	for _, c := range "abc" {
+		all = append(all, trainer.PeerID(strings.Repeat(string(c), 38)))
+	}
+	return all
+}()
+
+func TestDefaultsOfTrust(t *testing.T) {
+	for _, c := range []struct {
+		given        Spec
+		trust, ratio string
+	}{
+		{Spec{}, TrustCrash, "0"},
+		{Spec{Access: AccessPrivate}, TrustCrash, "0"},
+		{Spec{Trust: TrustByzantine}, TrustByzantine, "8"},
+		{Spec{Trust: TrustByzantine, MaxWeightRatio: "0"}, TrustByzantine, "0"},
+		{Spec{MaxWeightRatio: "3"}, TrustCrash, "3"},
+	} {
+		s := testSpec()
+		s.Trust, s.Access, s.MaxWeightRatio = c.given.Trust, c.given.Access, c.given.MaxWeightRatio
+		s = s.Settled()
+		if s.Trust != c.trust || s.MaxWeightRatio != c.ratio || s.Validate() != nil {
+			t.Errorf("%+v: trust %s, ratio %s, %v", c.given, s.Trust, s.MaxWeightRatio, s.Validate())
+		}
+		if s.Byzantine() != (c.trust == TrustByzantine) || s.WeightRatio() != uint64(c.ratio[0]-'0') {
+			t.Errorf("%+v: %v, %d", c.given, s.Byzantine(), s.WeightRatio())
+		}
+	}
+}
+
+func TestFaultsOfTrust(t *testing.T) {
+	many := make([]trainer.PeerID, maxFounders+1)
+	for _, c := range []struct {
+		given Spec
+		want  string
+	}{
+		{Spec{Trust: "friends"}, "trust = friends: allowed: crash, byzantine"},
+		{Spec{Trust: TrustByzantine, Schedule: "ring"}, "schedule = ring: with trust byzantine only rotation"},
+		{Spec{Trust: TrustByzantine, Schedule: "auto"}, "schedule = auto: with trust byzantine only rotation"},
+		{Spec{Trust: TrustByzantine, Schedule: "rotation"}, ""},
+		{Spec{Trust: TrustCrash, Schedule: "ring"}, ""},
+		{Spec{MaxWeightRatio: "08"}, "max_weight_ratio = 08: allowed: 0 to 65536"},
+		{Spec{Founders: many}, "founders = 32: at most 31"},
+		{Spec{Founders: []trainer.PeerID{"short"}}, "this is no peer ID"},
+		{Spec{Founders: []trainer.PeerID{ids[0], ids[0]}}, "it is there twice"},
+		{Spec{Founders: ids}, ""},
+	} {
+		c.given.Name = "x"
+		err := c.given.Validate()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c.given, err)
+		}
+	}
+}
+
+// Founders are a set: the order in which they were given enters neither the run ID nor a
+// comparison.
+func TestFoundersAreASet(t *testing.T) {
+	a, b := testSpec(), testSpec()
+	a.Founders, b.Founders = ids, []trainer.PeerID{ids[2], ids[0], ids[1]}
+	if a.Settled().RunID() != b.Settled().RunID() || b.Adopt(a.Settled(), "p") != nil {
+		t.Error("another order of the founders is another run")
+	}
+	got, err := Parse(b.Settled().Append(nil))
+	if err != nil || got.RunID() != a.Settled().RunID() || len(got.Founders) != 3 {
+		t.Errorf("parsed %v, %v", got.Founders, err)
+	}
+	c := testSpec()
+	c.Founders = ids[:2]
+	if c.Settled().RunID() == a.Settled().RunID() || c.Adopt(a.Settled(), "p") == nil {
+		t.Error("other founders are the same run")
+	}
+	encoded := a.Settled().Append(nil)
+	swapped := strings.Replace(string(encoded), ids[0].String()+","+ids[1].String(),
+		ids[1].String()+","+ids[0].String(), 1)
+	if _, err := Parse([]byte(swapped)); err == nil || swapped == string(encoded) {
+		t.Error("founders out of order are accepted")
+	}
+}
