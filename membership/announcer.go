@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -31,7 +32,7 @@ func (an *announcer) announce() {
 	}
 	switch {
 	case an.own.leaving && an.member():
-		an.gossip(wire.Leave{}, an.cfg.Self)
+		an.gossip(wire.Leave{Since: an.since()}, an.cfg.Self)
 	case an.roster.wantsIn():
 		an.gossip(wire.Join{Contributes: an.own.contributes})
 	default:
@@ -61,6 +62,12 @@ func (an *announcer) alive() {
 		a.Applied, a.Slot = s.height, s.slot
 	}
 	an.gossip(a)
+}
+
+// since is the height since which this peer is a member.
+func (an *announcer) since() uint64 {
+	self, _ := chain.FindMember(an.chain.Members(), an.cfg.Self, an.cfg.Incarnation)
+	return self.Since
 }
 
 // aliveDue says whether it is time for an ALIVE. News of connections are announced early, but not

@@ -16,7 +16,7 @@ func (m *Machine) receive(msg wire.Message) error {
 	case wire.Join:
 		return m.roster.onJoin(msg, b)
 	case wire.Leave:
-		return m.roster.onLeave(msg)
+		return m.roster.onLeave(msg, b)
 	case wire.Need:
 		return m.catchup.onNeed(msg, b)
 	case wire.Commit:

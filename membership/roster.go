@@ -89,10 +89,13 @@ func (ro *roster) onJoin(msg wire.Message, _ wire.Join) error {
 	return nil
 }
 
-// onLeave notes that a member wants to leave.
-func (ro *roster) onLeave(msg wire.Message) error {
+// onLeave notes that a member wants to leave. A LEAVE of an earlier membership counts for nothing.
+func (ro *roster) onLeave(msg wire.Message, l wire.Leave) error {
 	if err := ro.fromMember(msg); err != nil {
 		return err
+	}
+	if e, _ := chain.FindMember(ro.chain.Members(), msg.From, msg.Incarnation); e.Since != l.Since {
+		return ErrStale
 	}
 	ro.presence.known[memberKey{msg.From, msg.Incarnation}].leaving = true
 	return nil

@@ -32,6 +32,9 @@ const (
 	TypeFork     MessageType = 17
 	TypeEvidence MessageType = 18
 	TypeMotion   MessageType = 19
+
+	TypeStatement MessageType = 21
+	TypeRetired   MessageType = 22
 )
 
 // SignedBytes is what a ledger signature covers: domain, type, run, signer and body.

@@ -103,7 +103,7 @@ func (m Alive) Link(i int) slot.Link {
 func (m Join) Append(b []byte) []byte { return canonical.AppendBool(b, m.Contributes) }
 
 // Append implements Body.
-func (m Leave) Append(b []byte) []byte { return b }
+func (m Leave) Append(b []byte) []byte { return canonical.AppendU64(b, m.Since) }
 
 // Append implements Body.
 func (m Need) Append(b []byte) []byte { return canonical.AppendU64(b, m.From) }
@@ -118,6 +118,13 @@ func (e Evidence) Append(b []byte) []byte {
 		b = canonical.AppendBytes(canonical.AppendBytes(b, s.Body), s.Sig)
 	}
 	return b
+}
+
+func readEvidence(r *canonical.Reader) Evidence {
+	return Evidence{
+		Kind: slot.MessageType(r.U8()), Peer: readPeer(r), Incarnation: slot.Incarnation(r.U64()),
+		First: readSignedBody(r), Second: readSignedBody(r),
+	}
 }
 
 func readSignedBody(r *canonical.Reader) SignedBody {
@@ -178,16 +185,17 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 	case slot.TypeJoin:
 		return Join{Contributes: r.Bool()}
 	case slot.TypeLeave:
-		return Leave{}
+		return Leave{Since: r.U64()}
 	case slot.TypeEvidence:
-		return Evidence{
-			Kind: slot.MessageType(r.U8()), Peer: readPeer(r), Incarnation: slot.Incarnation(r.U64()),
-			First: readSignedBody(r), Second: readSignedBody(r),
-		}
+		return readEvidence(r)
 	case slot.TypeMotion:
 		return Motion{slot.ReadMotion(r)}
 	case slot.TypeNeed:
 		return Need{From: r.U64()}
+	case slot.TypeStatement:
+		return readStatement(r)
+	case slot.TypeRetired:
+		return readRetired(r)
 	}
 	r.Fail("type %d is unknown: a newer version sent it, or these are no ledger messages", t)
 	return nil
@@ -226,6 +234,7 @@ func TypeName(t slot.MessageType) string {
 		slot.TypePromise: "PROMISE", slot.TypeBeat: "BEAT", slot.TypeAlive: "ALIVE", slot.TypeJoin: "JOIN",
 		slot.TypeLeave: "LEAVE",
 		slot.TypeNeed:  "NEED", slot.TypeFork: "FORK", slot.TypeEvidence: "EVIDENCE", slot.TypeMotion: "ORDER",
+		slot.TypeStatement: "STATEMENT", slot.TypeRetired: "RETIRED",
 	}
 	if int(t) < len(names) && names[t] != "" {
 		return names[t]

@@ -136,8 +136,9 @@ type (
 	// and answers drafts. Gossiped.
 	Join struct{ Contributes bool }
 
-	// Leave asks to be dropped, repeated until a record says so. Gossiped.
-	Leave struct{}
+	// Leave asks to be dropped, repeated until a record says so. Since is that of the membership
+	// that ends: if the sender comes back, its old LEAVE is of no use to anybody. Gossiped.
+	Leave struct{ Since uint64 }
 
 	// Evidence shows that an incarnation contradicted itself. Gossiped.
 	Evidence struct {
