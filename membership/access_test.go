@@ -305,11 +305,11 @@ func TestNewcomersWaitForARemoval(t *testing.T) {
 	newcomer := wire.Message{From: labID("N"), Incarnation: 1, Body: wire.Join{}}
 	_ = m.Step(m.now, newcomer)
 	ready := func(*contact) bool { return true }
-	if next := m.roster.nextMembers(nil, ready); labNames(peersOf(next)) != "ABCN" {
+	if next := m.roster.nextMembers(slot.Record{}, ready); labNames(peersOf(next)) != "ABCN" {
 		t.Fatalf("the newcomer is not listed: %s", labNames(peersOf(next)))
 	}
 	m.motions.adoptSigned([]slot.Decision{signedBy(m, slot.Remove, "C", "AB")})
-	if next := m.roster.nextMembers(nil, ready); labNames(peersOf(next)) != "AB" {
+	if next := m.roster.nextMembers(slot.Record{}, ready); labNames(peersOf(next)) != "AB" {
 		t.Errorf("next are %s", labNames(peersOf(next)))
 	}
 }

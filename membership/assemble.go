@@ -12,6 +12,9 @@ type peers struct {
 	proofs   *proofs
 	clones   *clones
 	quorum   *quorum
+
+	turnout    *turnout
+	statements *statements
 }
 
 // memberRules is what decides which peers are members, and what this one does as a member.
@@ -68,6 +71,8 @@ func (m *Machine) makePeers(f *facts, e *effects) {
 	}
 	m.clones = &clones{facts: f, effects: e, presence: m.presence}
 	m.quorum = &quorum{facts: f, effects: e, presence: m.presence, evidence: m.evidence}
+	m.turnout = &turnout{facts: f, quorum: m.quorum, of: map[memberKey]*participation{}}
+	m.statements = newStatements(f, e, m.presence, m.evidence, m.quorum, m.turnout)
 }
 
 func (m *Machine) makeMembers(f *facts, e *effects) {
@@ -76,7 +81,7 @@ func (m *Machine) makeMembers(f *facts, e *effects) {
 	m.own = &own{facts: f, effects: e, model: m.model, mineAt: never}
 	m.roster = &roster{
 		facts: f, presence: m.presence, evidence: m.evidence, motions: m.motions, model: m.model, own: m.own,
-		proofs: m.proofs,
+		proofs: m.proofs, statements: m.statements,
 	}
 }
 
@@ -112,6 +117,7 @@ func (m *Machine) makeBranches(f *facts, e *effects) {
 	}
 	m.news = &news{
 		facts: f, effects: e, presence: m.presence, motions: m.motions, own: m.own, catchup: m.catchup,
+		turnout: m.turnout, statements: m.statements,
 	}
 }
 

@@ -245,5 +245,5 @@ func (ca *candidate) membersDue() bool {
 	d := ca.open
 	pause := ca.cfg.Timing.Retry << min(d.drafts/draftsAPause, 6)
 	ready := func(a *contact) bool { return ca.now-d.draftAt >= pause && ca.presence.atOurTip(a) }
-	return !slices.Equal(ca.roster.nextMembers(nil, ready), ca.chain.Members())
+	return ca.roster.changeDue(ready)
 }

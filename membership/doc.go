@@ -43,6 +43,8 @@
 //	presence*.go, reach.go, links.go   which peers are heard, which way and on which branch
 //	evidence.go, clones.go             members that contradict themselves; clones
 //	quorum.go                          whether enough members are heard to decide anything
+//	turnout.go                         which electors take no part in decisions
+//	statements.go, drops.go            what proves that a member may be dropped
 //	motions*.go                        what the members' operators want done about the membership
 //	model.go                           which model state the worker holds, and which it fetches
 //	own.go                             what this peer offers, and whether it stays

@@ -181,7 +181,8 @@ func (dr *drafter) recordOf(d slot.Draft) slot.Record {
 	return slot.Record{
 		Run: dr.cfg.Rules.Run, Height: d.Height, Kind: d.Kind, Prev: d.Prev, Slot: d.Slot,
 		StateRoot: dr.model.state.root,
-		Members: dr.roster.nextMembers(d.Contributions,
+		Members: dr.roster.nextMembers(
+			slot.Record{Kind: d.Kind, Contributions: d.Contributions, Decisions: d.Decisions},
 			func(a *contact) bool { return dr.open.lead.haves[a.memberKey] }),
 		Work: dr.chain.WorkAfter(d.Kind, d.Contributions), Fragment: d.Fragment, Contributions: d.Contributions,
 		Segments: d.Segments,

@@ -32,7 +32,8 @@ type claim struct {
 const (
 	maxClaims   = 4096 // claims remembered at the open position
 	maxClaimsBy = 256  // of one peer
-	maxEvicted  = 64   // incarnations remembered; the oldest is forgotten
+	// incarnations remembered, as many as one record can drop; the oldest is forgotten
+	maxEvicted = wire.MaxEvidence
 	// Timing.Alive between two announcements of one evidence, while the peer is listed or asks to
 	// be
 	repeatAfter = 16
@@ -141,6 +142,17 @@ func evidenceOf(a, b wire.Message) wire.Evidence {
 
 // checkEvidence says whether evidence proves what it says. It needs no more than the run.
 func checkEvidence(e wire.Evidence, run slot.Root, verify slot.Verifier) error {
+	if err := contradicts(e); err != nil {
+		return err
+	}
+	if !e.Signed(run, verify) {
+		return chain.Invalid("evidence with a wrong signature")
+	}
+	return nil
+}
+
+// contradicts says whether the two messages of evidence contradict each other, whoever signed them.
+func contradicts(e wire.Evidence) error {
 	by := memberKey{e.Peer, e.Incarnation}
 	first, err1 := wire.ParseBody(e.Kind, e.First.Body)
 	second, err2 := wire.ParseBody(e.Kind, e.Second.Body)
@@ -150,11 +162,6 @@ func checkEvidence(e wire.Evidence, run slot.Root, verify slot.Verifier) error {
 	a, x, ok := claimOf(by, first)
 	if b, y, _ := claimOf(by, second); !ok || a != b || x == y {
 		return chain.Invalid("evidence without a contradiction")
-	}
-	for _, s := range []wire.SignedBody{e.First, e.Second} {
-		if !verify(e.Peer, slot.SignedBytes(e.Kind, run, e.Peer, e.Incarnation, s.Body), s.Sig) {
-			return chain.Invalid("evidence with a wrong signature")
-		}
 	}
 	return nil
 }

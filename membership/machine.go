@@ -41,6 +41,7 @@ func NewMachine(cfg Config, saved wire.Saved) *Machine {
 	m.pledges.restore(saved)
 	m.founder.founding = newFounding(saved.Fork)
 	m.presence.meetMembers(nil)
+	m.turnout.restart()
 	m.openNext()
 	m.news.listed = m.member()
 	m.news.wasMember = m.news.listed
@@ -84,6 +85,8 @@ func (m *Machine) Tick(now time.Duration) {
 	// promiseLate). A ballot that is opened now has asked for promises, and repeats nothing yet.
 	m.acceptor.promiseLate()
 	m.candidate.watchLeader()
+	m.turnout.watch(m.open.at(m.open.ballot), m.open.leader(m.open.ballot), m.open.owed,
+		m.acceptor.leaderTimeout(m.open.ballot))
 	m.leader.repeatAsLeader()
 	m.leader.beat()
 	// The end of the run is looked for last, by all that the calls above led to.
@@ -108,6 +111,7 @@ func (m *Machine) goOn() {
 func (m *Machine) repeat() {
 	m.own.repeatOffer(m.open.plan)
 	m.evidence.repeat(m.roster.concerns)
+	m.statements.repeat()
 	m.motions.recount()
 	m.motions.repeat()
 	m.motions.sendAccess()

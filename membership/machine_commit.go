@@ -60,6 +60,7 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 	m.persist(wire.EntryCommit(c))
 	m.clones.checkOwnSignatures(c, m.chain, m.pledges.of(c.Record), m.own.offerSeq)
 	m.news.reportAdopted(c, before)
+	m.countVotes(c, before)
 	m.pledges.leave(c.Record.Kind)
 	if c.Record.Kind == slot.Fork {
 		m.competing.forgetJudged()
@@ -72,6 +73,20 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 		m.announcer.aliveAt = never // other peers wait for news that there is a run
 	}
 	m.replayEarly()
+}
+
+// countVotes notes which electors took part in a decision. If this peer has been in no certificate
+// for some time, it shows its vote to all electors. The record is certified, and the certificate on
+// disk, so the vote binds this peer to nothing new; but it must not contradict an earlier promise
+// or vote.
+func (m *Machine) countVotes(c wire.Commit, before []slot.Member) {
+	own, v := m.pledges.of(c.Record), c.Certificate.Vote
+	late := m.turnout.decided(c, before, m.open.leader(v.Ballot), own.Vote != nil)
+	agrees := v.Ballot >= own.Floor() &&
+		(own.Vote == nil || own.Vote.Ballot < v.Ballot || own.Vote.Record.Hash() == v.Hash)
+	if late && agrees && c.Record.Kind != slot.Fork && len(m.catchup.ahead()) == 0 {
+		m.send(wire.Vote{Vote: v}, without(peersOf(m.chain.Electorate()), m.cfg.Self)...)
+	}
 }
 
 // openNext starts the height above the tip, with what was promised and voted there before, if
@@ -95,6 +110,7 @@ func (m *Machine) openNext() {
 	}
 	m.motions.verified = slot.Root{}
 	m.evidence.forgetClaims()
+	m.statements.openAt()
 	m.proofs.prune()
 	m.fork.forking = newForking(m.pledges.open.Fork)
 	d.ballot = m.pledges.open.Floor()

@@ -16,7 +16,10 @@ func (m *Machine) receive(msg wire.Message) error {
 	case wire.Join:
 		return m.roster.onJoin(msg, b)
 	case wire.Leave:
+		m.statements.onLeave(msg, b)
 		return m.roster.onLeave(msg, b)
+	case wire.Retired:
+		return m.statements.onRetired(msg, b)
 	case wire.Need:
 		return m.catchup.onNeed(msg, b)
 	case wire.Commit:
@@ -43,6 +46,7 @@ func (m *Machine) receive(msg wire.Message) error {
 // and the hash of the record before, never a slot alone (HOLES H7). An early message waits until
 // the chain gets there.
 func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
+	m.turnout.note(msg)
 	switch next := m.chain.Next(); {
 	case ref.Height < next.Height:
 		return m.onDecided(msg, ref)
@@ -76,6 +80,8 @@ func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
 		return m.candidate.onPromise(msg, b)
 	case wire.Beat:
 		return m.acceptor.onBeat(msg, b)
+	case wire.Statement:
+		return m.statements.onStatement(msg, b)
 	}
 	return chain.ErrInvalid
 }
@@ -127,6 +133,7 @@ func (m *Machine) take(r Report) {
 		m.own.contributes, m.own.steps = r.Contributes, r.Steps
 	case ReportClone:
 		m.clones.onClone(r.Message)
+		m.statements.noteTwin(r.Message)
 	case ReportMotions:
 		m.motions.give(r)
 	case ReportKey:

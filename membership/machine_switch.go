@@ -27,6 +27,7 @@ func (m *Machine) switchTo(r *branch, common uint64) {
 	m.chain = r.chain
 	m.competing.forgetJudged()
 	m.motions.forget()
+	m.turnout.restart()
 	m.reportSwitch(r, given, common)
 	m.catchup.early, m.catchup.need, m.exit.ending, m.founder.fork = nil, need{at: never}, ending{}, nil
 	if common < given.Height() {
@@ -77,6 +78,7 @@ func (m *Machine) giveUpUnrecoverable(height uint64) {
 	}
 	m.chain, m.abandoned.above, m.abandoned.given = given.UpTo(height), height, given
 	m.competing.forgetJudged()
+	m.turnout.restart()
 	m.catchup.early, m.catchup.need, m.exit.ending, m.own.mine = nil, need{at: never}, ending{}, nil
 	m.switches++
 	m.event(Event{

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -17,11 +18,16 @@ type news struct {
 	motions  *motions
 	own      *own
 	catchup  *catchup
+	turnout  *turnout
+
+	statements *statements
 
 	listed      bool // an event has reported this peer as a member
 	wasMember   bool // it has been a member since it started
 	reportedOut bool // an event has reported its removal
 	expelled    bool // it was a member, and a record has removed it
+
+	charge string // why a record has dropped this peer, as far as that is known
 }
 
 // reportAdopted reports what the record changed.
@@ -80,7 +86,7 @@ func (ne *news) reportStanding() {
 	tip := ne.chain.Tip()
 	e := Event{Kind: EventJoined, Height: tip.Height, Slot: tip.Slot, Peer: ne.cfg.Self, Members: peersOf(tip.Members)}
 	if !ne.listed {
-		e.Kind, e.Detail = EventLeft, "lost"
+		e.Kind, e.Detail = EventLeft, cmp.Or(ne.charge, "lost")
 		switch {
 		case ne.own.left:
 			e.Detail = "left"
@@ -96,6 +102,9 @@ func (ne *news) reportGone(e Event, gone slot.Member) {
 	if a := ne.presence.known[ofMember(gone)]; a != nil && a.leaving {
 		e.Detail = "left"
 	}
+	if fault := ne.turnout.fault(ofMember(gone)); fault != "" {
+		e.Detail = fault
+	}
 	// reportStanding reports it of this peer itself, if it still holds
 	if ne.motions.barred(gone.Peer) && gone.Peer != ne.cfg.Self {
 		e.Detail = DetailRemoved
@@ -104,6 +113,7 @@ func (ne *news) reportGone(e Event, gone slot.Member) {
 		if ne.own.left = ne.own.leaving; ne.own.left {
 			ne.own.mine = nil
 		} // else the offer stands: it counts if this peer is listed again in time
+		ne.charge = ne.statements.charge(ne.chain.At(e.Height - 1).Members)
 		return // reportStanding
 	}
 	ne.event(e)

@@ -18,6 +18,8 @@ type roster struct {
 	model    *model
 	own      *own
 	proofs   *proofs
+
+	statements *statements
 }
 
 // room returns how many peers that never contributed the next record may list. If too few
@@ -140,8 +142,8 @@ func (ro *roster) unwelcome(w memberKey) bool {
 	return ro.motions.barred(w.peer) || ro.evidence.evicted(w)
 }
 
-// stays says whether the next record lists a member: one that is gone has Timing.Lost to come back,
-// as its process may be starting again.
+// stays says whether a member is to be in the next record, as far as this peer sees: one that is
+// gone has Timing.Lost to come back, as its process may be starting again.
 func (ro *roster) stays(e slot.Member) bool {
 	return ro.presence.heardLately(ofMember(e)) && ro.fits(e)
 }

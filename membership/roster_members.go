@@ -9,18 +9,21 @@ import (
 )
 
 // nextMembers lists the members that should decide the height after the open one: the electors that
-// are heard, less those that leave, plus the newcomers for which ready holds, as many as growth
-// allows (HOLES H13). listed are the contributions of the record.
-func (ro *roster) nextMembers(listed []slot.Offer, ready func(*contact) bool) []slot.Member {
+// the record keeps, plus the newcomers for which ready holds, as many as growth allows (HOLES H13).
+// Of the record it needs what is decided in it: its kind, contributions and decisions.
+func (ro *roster) nextMembers(r slot.Record, ready func(*contact) bool) []slot.Member {
 	old := ro.chain.Members()
 	if ro.closingDue() {
 		return old
 	}
 	var next []slot.Member
 	for _, e := range old {
-		if ro.stays(e) && !ro.mayGo(e, listed) {
+		if ro.keeps(e, r) {
 			next = append(next, e)
 		}
+	}
+	if len(next) == 0 && ro.cfg.Rules.Byzantine {
+		return old // nobody could decide the next height
 	}
 	if len(next) == 0 {
 		next = slices.DeleteFunc(slices.Clone(old), func(e slot.Member) bool { return ofMember(e) != ro.self })
@@ -30,6 +33,20 @@ func (ro *roster) nextMembers(listed []slot.Offer, ready func(*contact) bool) []
 		return next
 	}
 	return ro.withNewcomers(next, ready)
+}
+
+// keeps says whether a record lists a member again. In trust crash the leader's word drops it, in
+// trust byzantine what is held here and proves to all that it may be dropped (drops.go).
+func (ro *roster) keeps(e slot.Member, r slot.Record) bool {
+	switch {
+	case !ro.cfg.Rules.Byzantine:
+		return ro.stays(e) && !ro.mayGo(e, r.Contributions)
+	case r.Kind == slot.Access && ro.chain.Access().BarredBy(r, e.Peer):
+		return false
+	case ro.statements.hasLeft(e) && ro.mayGo(e, r.Contributions):
+		return false
+	}
+	return !ro.statements.mayDrop(e)
 }
 
 // withNewcomers adds newcomers, as many as growth allows.
@@ -49,6 +66,21 @@ func (ro *roster) withNewcomers(next []slot.Member, ready func(*contact) bool) [
 		}
 	}
 	return next
+}
+
+// changeDue says whether a change of the members waits for a record of its own. In trust byzantine
+// losses and leaves wait for the next step, unless one more loss would cost the quorum: members
+// that come and go in a loop would keep the others busy (a12).
+func (ro *roster) changeDue(ready func(*contact) bool) bool {
+	old := ro.chain.Members()
+	next := ro.nextMembers(slot.Record{}, ready)
+	if !ro.cfg.Rules.Byzantine || ro.fragile() {
+		return !slices.Equal(next, old)
+	}
+	return slices.ContainsFunc(next, func(e slot.Member) bool {
+		_, listed := chain.FindMember(old, e.Peer, e.Incarnation)
+		return !listed
+	})
 }
 
 // newcomers lists the peers that ask to be members and may be members now: those that contributed
@@ -80,6 +112,9 @@ func (ro *roster) mayGo(e slot.Member, listed []slot.Offer) bool {
 func (ro *roster) fragile() bool {
 	old := ro.chain.Electorate()
 	heard := ro.stays
+	if ro.cfg.Rules.Byzantine {
+		heard = func(e slot.Member) bool { return ro.keeps(e, slot.Record{}) }
+	}
 	if n := chain.CountMembers(old, heard); n-1 >= ro.cfg.Rules.Votes(len(old)) {
 		return false // a quorum is left also without any one of them
 	}

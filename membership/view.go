@@ -78,6 +78,8 @@ type MemberView struct {
 	Uplink      slot.Link // as it last announced
 	Synced      bool
 	Evicted     bool // for evidence, or by a motion; the next record leaves it out
+	// what it fails to do though it is heard, in plain words; "" if it takes part
+	Fault string
 }
 
 // View copies what is visible.
@@ -102,6 +104,7 @@ func (m *Machine) View() View {
 
 func (m *Machine) viewMember(e slot.Member) MemberView {
 	v := MemberView{Member: e, Lost: !m.presence.around(ofMember(e)), Evicted: m.roster.unwelcome(ofMember(e))}
+	v.Fault = m.turnout.fault(ofMember(e))
 	if ofMember(e) == m.self {
 		s := m.model.state
 		v.Contributes, v.Applied, v.Slot, v.Steps, v.Synced = m.own.contributes, s.height, s.slot, m.own.steps, s.known

@@ -83,8 +83,7 @@ type SignedStatement struct {
 }
 
 // MaxEvidence is the most evidence that is attached to one record, so that it fits into a message.
-// What is more waits for the next record.
-const MaxEvidence = 16
+const MaxEvidence = 64
 
 // Empty says whether nothing is attached.
 func (a Attachments) Empty() bool {

@@ -69,8 +69,8 @@ func TestAttachmentsAreSortedAndBounded(t *testing.T) {
 		"statements": func(a *Attachments) { a.Statements[1].Peer = "a" },
 		"evidence":   func(a *Attachments) { a.Evidence[1].Peer = "f" },
 		"too much evidence": func(a *Attachments) {
-			for p := byte('h'); len(a.Evidence) <= MaxEvidence; p++ {
-				a.Evidence = append(a.Evidence, testEvidence(slot.PeerID(rune(p))))
+			for p := rune('h'); len(a.Evidence) <= MaxEvidence; p++ {
+				a.Evidence = append(a.Evidence, testEvidence(slot.PeerID(p)))
 			}
 		},
 	}
@@ -115,7 +115,8 @@ func TestAttachmentsAreSigned(t *testing.T) {
 	if err := signedAttachments(at, run).check(at, run, testVerify); err != nil {
 		t.Fatal(err)
 	}
-	if err := signedAttachments(Position{6, testRoot(2)}, run).check(at, run, testVerify); !errors.Is(err, ErrSignature) {
+	before := signedAttachments(Position{6, testRoot(2)}, run)
+	if err := before.check(at, run, testVerify); !errors.Is(err, ErrSignature) {
 		t.Errorf("a statement about another position: %v", err)
 	}
 	if err := signedAttachments(at, testRoot(5)).check(at, run, testVerify); !errors.Is(err, ErrSignature) {

@@ -1,0 +1,71 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// checkDrops says whether a record may leave out those members of the record before it that it does
+// not list. In trust byzantine a leader has to prove each drop; else it could list itself alone
+// (a2). These prove one, and nothing else does:
+//   - the member's own LEAVE, of this membership;
+//   - RETIRED, signed with the member's key: the vote log of this incarnation is gone;
+//   - evidence that this incarnation has contradicted itself;
+//   - an order to remove it, in an access record that a quorum has ordered;
+//   - statements of a quorum of the electors, at this position.
+//
+// The signatures of the attachments were checked before (wire.CheckProofs), those of orders are
+// checked with the record. The function is pure.
+func checkDrops(rules chain.Rules, electors, before []slot.Member, r slot.Record, a wire.Attachments) error {
+	for i, m := range before {
+		if _, stays := chain.FindMember(r.Members, m.Peer, m.Incarnation); stays {
+			continue
+		}
+		switch {
+		case leaves(a, m), retires(a, m), convicts(a, m), ordered(r, m):
+		case states(rules, electors, len(before), i, a):
+		default:
+			return chain.Invalid("a draft drops %s without proof: it has not left, its vote log is not gone, "+
+				"it did not contradict itself, nobody ordered its removal, and no quorum of the %d electors "+
+				"states that it is lost", m.Peer.Short(), len(electors))
+		}
+	}
+	return nil
+}
+
+func leaves(a wire.Attachments, m slot.Member) bool {
+	return slices.ContainsFunc(a.Leaves, func(l wire.SignedLeave) bool {
+		return l.Peer == m.Peer && l.Incarnation == m.Incarnation && l.Since == m.Since
+	})
+}
+
+func retires(a wire.Attachments, m slot.Member) bool {
+	return slices.ContainsFunc(a.Retired, func(x wire.SignedRetired) bool {
+		return x.Peer == m.Peer && x.Old == m.Incarnation && x.Incarnation != m.Incarnation
+	})
+}
+
+func convicts(a wire.Attachments, m slot.Member) bool {
+	return slices.ContainsFunc(a.Evidence, func(e wire.Evidence) bool {
+		return e.Peer == m.Peer && e.Incarnation == m.Incarnation && contradicts(e) == nil
+	})
+}
+
+func ordered(r slot.Record, m slot.Member) bool {
+	return r.Kind == slot.Access && slices.ContainsFunc(r.Decisions, func(d slot.Decision) bool {
+		return d.Action == slot.Remove && d.Peer == m.Peer
+	})
+}
+
+// states says whether a quorum of the electors has stated that the member at index i of n is lost.
+func states(rules chain.Rules, electors []slot.Member, n, i int, a wire.Attachments) bool {
+	return rules.Quorum(electors, func(e slot.Member) bool {
+		return slices.ContainsFunc(a.Statements, func(s wire.SignedStatement) bool {
+			return s.Peer == e.Peer && s.Incarnation == e.Incarnation && s.Unheard.Fits(n) && s.Mute.Fits(n) &&
+				(s.Unheard.Has(i) || s.Mute.Has(i))
+		})
+	})
+}

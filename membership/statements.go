@@ -1,0 +1,274 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// statements keeps what proves that members may be dropped, and says what this peer knows of them.
+// In trust byzantine nobody drops a member on its own word, whoever leads (drops.go). A member that
+// is dead, or as good as dead, is dropped once a quorum of the electors has stated that at the open
+// position.
+//
+// Each elector says what it sees itself: which members it has not heard for Timing.Lost, and which
+// ones take no part (turnout.go). It does so only while it hears a quorum: who hears none is the
+// one that is cut off, and what it would say could still count when the others are back.
+//
+// In trust crash nothing of this is said or kept.
+type statements struct {
+	*facts
+	*effects
+	presence *presence
+	evidence *evidence
+	quorum   *quorum
+	turnout  *turnout
+
+	own     wire.Statement // at the open position; it only grows
+	sentAt  time.Duration
+	held    map[memberKey]wire.SignedStatement // of the electors, at the open position
+	leaves  map[memberKey]wire.SignedLeave     // of members
+	retired map[memberKey]wire.SignedRetired   // by the member that is retired
+	told    map[memberKey]bool                 // members that an event has reported as mute
+
+	twinAt    time.Duration // when another process was last heard under this peer's name
+	retiredAt time.Duration // when RETIRED was last announced
+	oldSince  time.Duration // since when the tip lists an earlier incarnation of this peer
+}
+
+func newStatements(f *facts, e *effects, p *presence, ev *evidence, q *quorum, tu *turnout) *statements {
+	return &statements{
+		facts: f, effects: e, presence: p, evidence: ev, quorum: q, turnout: tu,
+		held:   map[memberKey]wire.SignedStatement{},
+		leaves: map[memberKey]wire.SignedLeave{}, retired: map[memberKey]wire.SignedRetired{},
+		told:   map[memberKey]bool{},
+		twinAt: never, retiredAt: never, oldSince: never, sentAt: never,
+	}
+}
+
+// openAt forgets what was stated about the position before, and about peers that are no members any
+// more.
+func (st *statements) openAt() {
+	st.own, st.sentAt = wire.Statement{}, never
+	clear(st.held)
+	for w := range st.leaves {
+		if _, listed := st.member(w); !listed {
+			delete(st.leaves, w)
+		}
+	}
+	for w := range st.retired {
+		if _, listed := st.member(w); !listed {
+			delete(st.retired, w)
+		}
+	}
+}
+
+func (st *statements) members() []slot.Member { return st.chain.Members() }
+
+func (st *statements) member(w memberKey) (slot.Member, bool) {
+	return chain.FindMember(st.members(), w.peer, w.inc)
+}
+
+// repeat makes this peer's statement, and announces it when it says more, and again while it
+// stands.
+func (st *statements) repeat() {
+	if !st.cfg.Rules.Byzantine || st.chain.Height() == 0 || st.chain.Ended() {
+		return
+	}
+	st.retire()
+	if !st.elector() || !st.quorum.heard() {
+		return
+	}
+	more := st.look()
+	if st.own.Unheard != nil && (more || st.now-st.sentAt >= st.cfg.Timing.Alive) {
+		st.sentAt = st.now
+		st.gossip(st.own, st.cfg.Self)
+	}
+}
+
+// look adds to the statement what this peer sees now. It says whether that is news.
+func (st *statements) look() (more bool) {
+	members := st.members()
+	next := wire.Statement{
+		Position: wire.Position{Height: st.chain.Next().Height, Prev: st.chain.Next().Prev},
+		Unheard:  slot.NewBitmap(len(members)), Mute: slot.NewBitmap(len(members)),
+	}
+	copy(next.Unheard, st.own.Unheard)
+	copy(next.Mute, st.own.Mute)
+	for i, m := range members {
+		w := ofMember(m)
+		if w == st.self || next.Unheard.Has(i) || next.Mute.Has(i) {
+			continue
+		}
+		fault := st.turnout.fault(w)
+		switch {
+		case !st.presence.heardLately(w):
+			next.Unheard.Set(i)
+			more = true
+		case fault != "":
+			next.Mute.Set(i)
+			more = true
+			st.tell(w, fault)
+		default:
+			delete(st.told, w)
+		}
+	}
+	if more {
+		st.own = next
+	}
+	return more
+}
+
+// tell reports a mute member, once until it takes part again.
+func (st *statements) tell(w memberKey, fault string) {
+	if st.told[w] {
+		return
+	}
+	st.told[w] = true
+	st.event(Event{
+		Kind: EventSuspected, Height: st.chain.Height(), Slot: st.chain.Tip().Slot, Peer: w.peer, Detail: fault,
+	})
+}
+
+// onStatement keeps an elector's statement, in the place of one that says less. It is about the
+// open position (atPlace).
+func (st *statements) onStatement(msg wire.Message, s wire.Statement) error {
+	if err := st.from(msg); err != nil {
+		return err
+	}
+	n := len(st.members())
+	if !st.cfg.Rules.Byzantine || !s.Unheard.Fits(n) || !s.Mute.Fits(n) {
+		return chain.Invalid("a statement that is not about the %d members", n)
+	}
+	w := memberKey{msg.From, msg.Incarnation}
+	if had, ok := st.held[w]; ok && !saysMore(s, had, n) {
+		return ErrStale
+	}
+	st.held[w] = wire.SignedStatement{
+		Peer: msg.From, Incarnation: msg.Incarnation, Unheard: s.Unheard, Mute: s.Mute, Sig: msg.Sig,
+	}
+	return nil
+}
+
+// saysMore says whether a statement names all that another one does, and more.
+func saysMore(s wire.Statement, had wire.SignedStatement, n int) bool {
+	for i := range n {
+		if had.Unheard.Has(i) && !s.Unheard.Has(i) || had.Mute.Has(i) && !s.Mute.Has(i) {
+			return false
+		}
+	}
+	return s.Unheard.Count()+s.Mute.Count() > had.Unheard.Count()+had.Mute.Count()
+}
+
+// onLeave keeps a member's LEAVE as proof.
+func (st *statements) onLeave(msg wire.Message, l wire.Leave) {
+	w := memberKey{msg.From, msg.Incarnation}
+	if m, listed := st.member(w); st.cfg.Rules.Byzantine && listed && m.Since == l.Since {
+		st.leaves[w] = wire.SignedLeave{Peer: msg.From, Incarnation: msg.Incarnation, Leave: l, Sig: msg.Sig}
+	}
+}
+
+// onRetired keeps the proof that the vote log of a member is gone. It is for the member's own key
+// to say, in another incarnation.
+func (st *statements) onRetired(msg wire.Message, x wire.Retired) error {
+	w := memberKey{msg.From, x.Old}
+	if _, listed := st.member(w); !listed || !st.cfg.Rules.Byzantine {
+		return ErrStale
+	}
+	if msg.Incarnation == x.Old {
+		return ErrSender
+	}
+	if _, had := st.retired[w]; !had {
+		st.retired[w] = wire.SignedRetired{Peer: msg.From, Incarnation: msg.Incarnation, Retired: x, Sig: msg.Sig}
+	}
+	return nil
+}
+
+// noteTwin notes that another process speaks under this peer's name: its incarnation lives.
+func (st *statements) noteTwin(msg wire.Message) {
+	if msg.From == st.cfg.Self && msg.Incarnation != st.cfg.Incarnation {
+		st.twinAt = st.now
+	}
+}
+
+// retire announces that the incarnation of this peer that the tip lists is gone with its vote log,
+// so that it does not cost the run a vote for longer than needed. It waits for Timing.Lost: another
+// process that uses the same key would be heard by then.
+func (st *statements) retire() {
+	i := slot.Find(st.members(), st.cfg.Self)
+	if i < 0 || ofMember(st.members()[i]) == st.self {
+		st.oldSince = never
+		return
+	}
+	if st.oldSince == never {
+		st.oldSince = st.now
+	}
+	if st.now-max(st.oldSince, st.twinAt) >= st.cfg.Timing.Lost && st.now-st.retiredAt >= st.cfg.Timing.Alive {
+		st.retiredAt = st.now
+		st.gossip(wire.Retired{Old: st.members()[i].Incarnation})
+	}
+}
+
+// stated says whether the statements that are held here prove that a member may be dropped.
+func (st *statements) stated(m slot.Member) bool {
+	i := slot.Find(st.members(), m.Peer)
+	return i >= 0 && st.chain.Rules().Quorum(st.chain.Electorate(), func(e slot.Member) bool {
+		s, ok := st.held[ofMember(e)]
+		return ok && (s.Unheard.Has(i) || s.Mute.Has(i))
+	})
+}
+
+// charge says, in plain words, what the electors have stated of this peer when a record dropped it;
+// "" if nothing is known but that it is gone. before are the members of the record before.
+func (st *statements) charge(before []slot.Member) string {
+	i := slot.Find(before, st.cfg.Self)
+	for _, s := range st.held {
+		if i >= 0 && s.Mute.Has(i) {
+			return fmt.Sprintf("has not voted for %d heights, or led without a record, as others state", muteHeights)
+		}
+	}
+	return ""
+}
+
+// mayDrop says whether a member is lost for all that this peer sees itself, and can be dropped with
+// what is held here. What an outage has led others to state is not used once it is over.
+func (st *statements) mayDrop(m slot.Member) bool {
+	w := ofMember(m)
+	if _, retired := st.retired[w]; retired || st.evidence.evicted(w) {
+		return true
+	}
+	return w != st.self && (!st.presence.heardLately(w) || st.turnout.fault(w) != "") && st.stated(m)
+}
+
+// hasLeft says whether a member's LEAVE is held here.
+func (st *statements) hasLeft(m slot.Member) bool { _, ok := st.leaves[ofMember(m)]; return ok }
+
+// attach collects what proves that members may be dropped.
+func (st *statements) attach(dropped []slot.Member) (a wire.Attachments) {
+	stated := false
+	for _, m := range dropped {
+		w := ofMember(m)
+		i := slices.IndexFunc(st.evidence.evictions, func(v eviction) bool { return v.memberKey == w })
+		if l, ok := st.leaves[w]; ok {
+			a.Leaves = append(a.Leaves, l)
+		} else if x, ok := st.retired[w]; ok {
+			a.Retired = append(a.Retired, x)
+		} else if i >= 0 && len(a.Evidence) < wire.MaxEvidence {
+			a.Evidence = append(a.Evidence, st.evidence.evictions[i].proof)
+		} else {
+			stated = true
+		}
+	}
+	if stated {
+		for _, e := range st.chain.Electorate() {
+			if s, ok := st.held[ofMember(e)]; ok {
+				a.Statements = append(a.Statements, s)
+			}
+		}
+	}
+	return a
+}
