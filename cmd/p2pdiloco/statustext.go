@@ -100,12 +100,15 @@ func tolerance(s p2pdiloco.Status) string {
 		s.Tolerated, s.Contributors, how)
 }
 
-// behind names the members that are late or missing.
+// behind names the members that are late or missing, or take no part in decisions.
 func behind(members []p2pdiloco.MemberStatus) string {
 	var parts []string
 	for _, m := range members {
 		if m.State == "late" || m.State == "missing" {
 			parts = append(parts, fmt.Sprintf("%s is %s", m.Peer.Short(), m.State))
+		}
+		if m.Fault != "" {
+			parts = append(parts, fmt.Sprintf("%s %s", m.Peer.Short(), m.Fault))
 		}
 	}
 	if len(parts) == 0 {

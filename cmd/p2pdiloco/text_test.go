@@ -25,6 +25,7 @@ func TestPrintStatus(t *testing.T) {
 		Members: []p2pdiloco.MemberStatus{
 			{Peer: "self", Self: true, State: "training", Slot: 3, Steps: 7},
 			{Peer: "late", State: "late", Slot: 3, Heard: 1500 * time.Millisecond},
+			{Peer: "mute", State: "mute", Fault: "has not voted for 8 heights"},
 			{Peer: "gone", State: "missing", Slot: 2, Heard: time.Minute, Leader: true},
 		},
 	}
@@ -40,6 +41,7 @@ func TestPrintStatus(t *testing.T) {
 		"all-reduce 1.4 kB, states 0 B, control 100 B",
 		"1 of the 4 peers that train may send wrong values", p2pdiloco.PeerID("late").Short() + " is late",
 		p2pdiloco.PeerID("gone").Short() + " is missing",
+		p2pdiloco.PeerID("mute").Short() + " has not voted for 8 heights",
 		"itself", "1.5s ago", "leader",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -59,6 +59,8 @@ func memberStatus(self slot.PeerID, v membership.View, m membership.MemberView) 
 		s.State = "evicted"
 	case m.Lost:
 		s.State = "missing"
+	case m.Fault != "":
+		s.State, s.Fault = "mute", m.Fault
 	case m.Leaving:
 		s.State = "leaving"
 	case !m.Contributes:
