@@ -85,6 +85,8 @@ func newChaos() *cobra.Command {
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
 	fs.StringVar(&f.cfg.Mode, "mode", p2pdiloco.ModeSync,
 		"`how` rounds follow each other: "+strings.Join(chaos.Modes, ", "))
+	fs.StringVar(&f.cfg.Trust, "trust", "", "`what` the run withstands: crash or byzantine (default crash, and "+
+		"with --hostile byzantine); byzantine has at most a third of the peers down at once")
 	fs.StringVar(&f.cfg.Codec, "codec", chaos.DefaultCodec,
 		"`how` pseudo-gradients travel: "+strings.Join(p2pdiloco.Codecs(), ", "))
 	fs.Uint64Var(&f.cfg.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")

@@ -41,7 +41,8 @@ func (f *hostileFlags) flags(fs *pflag.FlagSet) {
 // runHostile runs the attacks of --hostile.
 func (f *chaosFlags) runHostile(cmd *cobra.Command) error {
 	cfg := chaos.HostileConfig{
-		Peers: f.cfg.Peers, Slots: f.cfg.Slots, Timeout: f.cfg.Timeout, LogLevel: string(f.logLevel),
+		Peers: f.cfg.Peers, Slots: f.cfg.Slots, Trust: f.cfg.Trust, Timeout: f.cfg.Timeout,
+		LogLevel: string(f.logLevel),
 	}
 	_, cfg.Width = cli.Terminal(cli.Progress(cmd, f.json))
 	fs := cmd.Flags()

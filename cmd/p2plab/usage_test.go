@@ -17,6 +17,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"chaos --faults kill,murder", "--faults kill,murder: \"murder\" is none of kill,leader,"},
 		{"chaos --hostile murder", "--hostile murder: \"murder\" is none of mute,solo,"},
 		{"chaos --hostile mute --known murder", "--known murder: \"murder\" is none of mute,solo,"},
+		{"chaos --hostile mute --trust blind", "--trust blind: allowed: crash, byzantine"},
+		{"chaos --faults kill --trust blind", "--trust blind: allowed: crash, byzantine"},
 		{"chaos --hostile mute --peers 2", "--peers 2: allowed: 3 to 64"},
 		{"bench modes --peers 1 --seeds 0", "--peers 1: allowed: 2 to"},
 		{"bench modes --quick --rounds 0", "--rounds 0: allowed: 1 to"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
@@ -157,7 +158,12 @@ func (a *assault) startHostile(cfg HostileConfig) error {
 		p := &node{Peer: a.crew.NewPeer(n, a.dir, fmt.Sprintf("hostile-%d", i+1)), n: n}
 		p.Words = []string{cfg.HostileProgram, HostileCommand, string(a.attack.name), a.folder}
 		a.foes = append(a.foes, p)
-		args := append(append(a.settings(), a.crew.Listen(n)...), a.attack.flags...)
+		args := slices.Concat(a.settings(), a.crew.Listen(n))
+		if a.attack.idle {
+			args = append(args, "--trainer", "none")
+		} else {
+			args = slices.Concat(args, a.training(), a.attack.flags)
+		}
 		if err := a.crew.Join(p.Peer, a.runner.name, a.boot.Addrs, args...); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ type attack struct {
 	name  Attack
 	peers int      // hostile ones; 0: one
 	late  bool     // they join a run under way; otherwise they are among its first members
+	idle  bool     // they have no trainer
 	flags []string // that they join with beside those of all
 	said  []string // words of which an honest peer's event about them has one; nil: no need
 	proof bool     // their signatures contradict each other: they are to be evicted

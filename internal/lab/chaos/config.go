@@ -21,6 +21,7 @@ type Config struct {
 	Slots     uint64
 	Seed      uint64
 	Mode      string
+	Trust     string // empty: TrustCrash
 	Codec     string // empty: DefaultCodec
 	Fragments uint64 // of mode streaming, as the next two; 0 and "" for what suits it
 	Delay     string
@@ -73,7 +74,8 @@ const defaultFragments = 4
 // possible; in mode streaming one lands between two others.
 func (c Config) Settings() p2pdiloco.Spec {
 	s := p2pdiloco.Spec{
-		Name: "chaos", Mode: c.Mode, Codec: cmp.Or(c.Codec, DefaultCodec), InnerSteps: 1,
+		Name: "chaos", Mode: c.Mode, Trust: cmp.Or(c.Trust, p2pdiloco.TrustCrash),
+		Codec: cmp.Or(c.Codec, DefaultCodec), InnerSteps: 1,
 		Fragments: max(c.Fragments, 1), FragmentDelay: c.Delay, FragmentAlpha: c.Alpha,
 	}
 	if c.Mode != p2pdiloco.ModeStreaming {
@@ -105,6 +107,9 @@ func (c Config) Replay() string {
 		c.Kinds)
 	if c.Mode != p2pdiloco.ModeSync {
 		line += " --mode " + c.Mode
+	}
+	if s := c.Settings(); s.Trust != p2pdiloco.TrustCrash {
+		line += " --trust " + s.Trust
 	}
 	if s := c.Settings(); s.Codec != DefaultCodec {
 		line += " --codec " + s.Codec

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
 )
 
 // Injected is a fault as it happened.
@@ -106,7 +108,16 @@ func (r *runner) mayBegin(next Fault) bool {
 		hurt, up = hurt+1, up-1
 	}
 	up += len(r.sound())
-	return hurt <= (r.cfg.Peers-1)/2 && up > 0 && 2*up > len(r.ledger.members)
+	return hurt <= r.mayFail(r.cfg.Peers) && up > 0 && len(r.ledger.members)-up <= r.mayFail(len(r.ledger.members))
+}
+
+// mayFail is how many of n members may be down at once: less than half of them, and with trust
+// byzantine less than a third.
+func (r *runner) mayFail(n int) int {
+	if r.cfg.Trust == p2pdiloco.TrustByzantine && n >= 4 {
+		return (n - 1) / 3
+	}
+	return (n - 1) / 2
 }
 
 // sound lists the members that no fault hurts.
@@ -131,7 +142,11 @@ func (r *runner) victims(f *fault) []*node {
 		return []*node{r.addNode()}
 	case Kill, Leader, Restart, Wipe, Stop, Cut, Flap, Slow:
 	case Partition: // the smaller side: a run of neighbours in a ring
-		some := make([]*node, min(f.Side, len(sound)/2))
+		most := len(sound) / 2
+		if r.cfg.Trust == p2pdiloco.TrustByzantine {
+			most = max(1, r.mayFail(len(sound)))
+		}
+		some := make([]*node, min(f.Side, most))
 		for i := range some {
 			some[i] = sound[(int(f.Pick%uint64(len(sound)))+i)%len(sound)]
 		}

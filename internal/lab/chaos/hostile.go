@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type HostileConfig struct {
 	crew.Setting
 	Peers          int    // honest ones
 	Slots          uint64 // of each attack
+	Trust          string // of the runs; empty: TrustByzantine
 	HostileProgram string // that has HostileCommand
 	Attacks        lab.Names[Attack]
 	Known          lab.Names[Attack] // that may fail
@@ -44,6 +46,9 @@ func (c HostileConfig) Validate() error {
 	f.Add(c.Peers < minHonest || c.Peers > maxPeers, "peers", c.Peers, "allowed: %d to %d", minHonest, maxPeers)
 	f.Add(c.Slots < minSlots || c.Slots > maxSlots, "slots", c.Slots, "allowed: %d to %d", minSlots, maxSlots)
 	f.Add(c.Timeout < 0, "timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above")
+	if fault := (*p2pdiloco.SpecError)(nil); errors.As(c.swarm().Settings().Validate(), &fault) {
+		f.Add(true, strings.ReplaceAll(fault.Field, "_", "-"), fault.Here, "%s", fault.Why)
+	}
 	return errors.Join(f...)
 }
 
@@ -56,6 +61,7 @@ func (c HostileConfig) DefaultTimeout() time.Duration {
 func (c HostileConfig) swarm() Config {
 	return Config{
 		Setting: c.Setting, Peers: c.Peers, Slots: calmSlots + c.Slots, Seed: 1, Mode: p2pdiloco.ModeSync,
+		Trust:    cmp.Or(c.Trust, p2pdiloco.TrustByzantine),
 		LogLevel: c.LogLevel, Width: c.Width,
 	}
 }
@@ -64,6 +70,7 @@ func (c HostileConfig) swarm() Config {
 type HostileResult struct {
 	// whether every attack was withstood, or is known not to be
 	OK       bool      `json:"ok"`
+	Trust    string    `json:"trust"`
 	Peers    int       `json:"peers"` // honest ones
 	Slots    uint64    `json:"slots"` // of each attack
 	Verdicts []Verdict `json:"verdicts"`
@@ -110,7 +117,7 @@ func RunHostile(ctx context.Context, cfg HostileConfig) (HostileResult, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, cfg.Timeout,
 		fmt.Errorf("%w: the runs are not over after %v", errHang, cfg.Timeout))
 	defer cancel()
-	res := HostileResult{OK: true, Peers: cfg.Peers, Slots: cfg.Slots, Dir: cfg.Dir}
+	res := HostileResult{OK: true, Trust: cfg.swarm().Trust, Peers: cfg.Peers, Slots: cfg.Slots, Dir: cfg.Dir}
 	screen := swarm.NewScreen(cfg.Out, cfg.Width)
 	for _, name := range cfg.Attacks {
 		at := time.Now()
@@ -193,7 +200,8 @@ func (r HostileResult) print(out io.Writer) {
 			not = append(not, string(v.Attack))
 		}
 	}
-	fmt.Fprintf(out, "%d of %d attacks withstood, %.0f s", len(r.Verdicts)-len(not), len(r.Verdicts), r.Wall)
+	fmt.Fprintf(out, "%d of %d attacks withstood with trust %s, %.0f s", len(r.Verdicts)-len(not), len(r.Verdicts),
+		r.Trust, r.Wall)
 	if len(not) > 0 {
 		fmt.Fprintf(out, "; NOT withstood: %s", strings.Join(not, ", "))
 	}

@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,40 @@ func TestAQuorumOfTheMembersStays(t *testing.T) {
 	r.suffer(Kill, 1)
 	if r.mayBegin(Fault{Kind: Kill}) {
 		t.Error("three of five members would be down")
+	}
+}
+
+// TestByzantineMembersDown: with trust byzantine fewer than a third are down at once, partitions
+// included.
+func TestByzantineMembersDown(t *testing.T) {
+	for _, c := range []struct {
+		peers, down int
+		want        bool
+	}{
+		{3, 0, true},
+		{4, 0, true},
+		{4, 1, false},
+		{6, 1, false},
+		{7, 1, true},
+		{7, 2, false},
+	} {
+		r := paper(c.peers)
+		r.cfg.Trust = p2pdiloco.TrustByzantine
+		for n := range c.down {
+			r.suffer(Kill, n+1)
+		}
+		if got := r.mayBegin(Fault{Kind: Kill}); got != c.want {
+			t.Errorf("a kill with %d of %d peers down: %v", c.down, c.peers, got)
+		}
+	}
+	r := paper(8)
+	r.cfg.Trust = p2pdiloco.TrustByzantine
+	side := Fault{Kind: Partition, Side: 4}
+	if got := r.victims(&fault{Injected: Injected{Fault: side}}); len(got) != 2 {
+		t.Errorf("%d of 8 peers are cut off", len(got))
+	}
+	if line := (Config{Trust: p2pdiloco.TrustByzantine}).Replay(); !strings.Contains(line, " --trust byzantine") {
+		t.Errorf("replay: %s", line)
 	}
 }
 

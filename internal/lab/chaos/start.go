@@ -70,7 +70,7 @@ func (r *runner) startNode(p *node) error {
 		boots = slices.Concat(boots, r.acquaintance(p))
 	}
 	p.lives++
-	err := r.crew.Join(p.Peer, r.name, boots, append(r.settings(), r.crew.Listen(p.n)...)...)
+	err := r.crew.Join(p.Peer, r.name, boots, slices.Concat(r.settings(), r.training(), r.crew.Listen(p.n))...)
 	p.asked, p.gone = false, err != nil
 	return err
 }
@@ -79,10 +79,10 @@ func (r *runner) startNode(p *node) error {
 func (r *runner) settings() []string {
 	run := r.cfg.Settings()
 	args := []string{
-		"--preset", "lan", "--log-level", r.cfg.LogLevel, "--data", filepath.Join(r.dir, "text"), "--model", model,
-		"--gate", filepath.Join(r.dir, gateFile), "--pause", pause.String(),
+		"--preset", "lan", "--log-level", r.cfg.LogLevel,
 		"--rounds", fmt.Sprint(r.cfg.Slots / run.Fragments), "--inner-steps", fmt.Sprint(run.InnerSteps),
 		"--start-peers", fmt.Sprint(r.cfg.Peers + r.hostile), "--mode", r.cfg.Mode, "--codec", run.Codec,
+		"--trust", run.Trust,
 		"--outer-lr", "0.7", "--momentum", "0.6",
 	}
 	if run.Mode == p2pdiloco.ModeStreaming {
@@ -90,6 +90,14 @@ func (r *runner) settings() []string {
 			"--fragment-alpha", run.FragmentAlpha)
 	}
 	return args
+}
+
+// training are the flags of all peers with a trainer.
+func (r *runner) training() []string {
+	return []string{
+		"--data", filepath.Join(r.dir, "text"), "--model", model, "--gate", filepath.Join(r.dir, gateFile),
+		"--pause", pause.String(),
+	}
 }
 
 // acquaintance is the addresses of a peer that a newcomer may know.
