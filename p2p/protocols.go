@@ -6,6 +6,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/gate"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/twins"
 )
 
 // Protocol IDs of the streams between peers.
@@ -21,6 +22,7 @@ const (
 	ProtocolState = "/p2pdiloco/state/1.0.0" // checkpoints and outcomes, fetched by root
 	ProtocolMoved = liveness.ProtocolMoved   // my older connections are dead
 	ProtocolProbe = "/p2pdiloco/probe/1.0.0" // how fast is the way to you, what time is it
+	ProtocolTwin  = twins.Protocol           // which process are you: there are two of your ID
 )
 
 // Version is the protocol version that hello compares. It rises when peers of different versions
@@ -52,6 +54,7 @@ var protocols = map[protocol.ID]traits{
 	ProtocolLedger:     {purpose: control, atOnce: 4},
 	ProtocolPulse:      {purpose: control, atOnce: 4},
 	ProtocolMoved:      {purpose: control},
+	ProtocolTwin:       {purpose: control, atOnce: twins.AtOnce},
 	ProtocolExchange:   {purpose: exchange, bulky: true, mustEnd: true},
 	ProtocolState:      {purpose: state, bulky: true, mustEnd: true},
 	ProtocolProbe:      {bulky: true, atOnce: 2},
