@@ -69,7 +69,7 @@ func (m *Machine) makePeers(f *facts, e *effects) {
 	m.proofs = &proofs{
 		facts: f, presence: m.presence, evidence: m.evidence, known: map[slot.PeerID][]provenOffer{},
 	}
-	m.clones = &clones{facts: f, effects: e, presence: m.presence}
+	m.clones = &clones{facts: f, effects: e}
 	m.quorum = &quorum{facts: f, effects: e, presence: m.presence, evidence: m.evidence}
 	m.turnout = &turnout{facts: f, quorum: m.quorum, of: map[memberKey]*participation{}}
 	m.statements = newStatements(f, e, m.presence, m.evidence, m.quorum, m.turnout)

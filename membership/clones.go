@@ -10,8 +10,10 @@ import (
 
 // An identity may be used twice: a key was copied to two machines, or an old copy of a data
 // directory was put back. Both break what the others rely on, that an incarnation remembers what it
-// signed. The proof must be something that this process cannot have signed before, and that nobody
-// can make by repeating its earlier messages:
+// signed. Two processes that run with one key at the same time are noticed by the network, whatever
+// they say (p2p.Network.Twin). Here is what the ledger shows, also of processes that ran one after
+// the other. The proof must be something that this process cannot have signed before, and that
+// nobody can make by repeating its earlier messages:
 //
 //   - a certificate with a vote or fork signature of this incarnation, or a contribution of it,
 //     that is not in its log: words are on disk before they are sent, so the log is an old copy, or
@@ -24,13 +26,11 @@ const cloneAdvice = "this identity is used by another process at the same time, 
 	"copy: stop the other " +
 	"process; if there is none, move ledger.log and state/ away, and the peer comes back as a new member"
 
-// clones finds identities that are used twice.
+// clones finds out that this peer's identity is used twice.
 type clones struct {
 	*facts
 	*effects
-	presence *presence
-	found    []slot.PeerID
-	own      string // why this peer's own identity is known to be used twice; empty: it is not
+	own string // why it is known to be; empty: it is not
 }
 
 // onClone looks at a message that another process has sent under this peer's name.
@@ -39,21 +39,19 @@ func (cl *clones) onClone(msg wire.Message) {
 	self, member := chain.FindMember(cl.chain.Members(), cl.cfg.Self, cl.cfg.Incarnation)
 	if ok && member && msg.From == cl.cfg.Self && msg.Incarnation != cl.cfg.Incarnation && a.Height >= self.Since &&
 		cl.chain.Has(a.Height, a.Tip) {
-		cl.cloned(cl.cfg.Self, "another process speaks under this peer's identity; "+cloneAdvice)
+		cl.cloned("another process speaks under this peer's identity; " + cloneAdvice)
 	}
 }
 
-// cloned reports, once for each peer, that its identity is used twice.
-func (cl *clones) cloned(p slot.PeerID, detail string) {
-	if slices.Contains(cl.found, p) {
+// cloned reports, once, that this peer's identity is used twice.
+func (cl *clones) cloned(detail string) {
+	if cl.own != "" {
 		return
 	}
-	if p == cl.cfg.Self {
-		cl.own = detail
-	}
-	cl.found = append(cl.found, p)
-	cl.found = cl.found[max(0, len(cl.found)-maxDoubted):]
-	cl.event(Event{Kind: EventCloned, Height: cl.chain.Height(), Slot: cl.chain.Tip().Slot, Peer: p, Detail: detail})
+	cl.own = detail
+	cl.event(Event{
+		Kind: EventCloned, Height: cl.chain.Height(), Slot: cl.chain.Tip().Slot, Peer: cl.cfg.Self, Detail: detail,
+	})
 }
 
 // checkOwnSignatures looks into a record that was certified on a chain for signatures of this
@@ -78,7 +76,7 @@ func (cl *clones) checkOwnSignatures(c wire.Commit, on *chain.Chain, w logged, o
 		forgot = forgot || o.Peer == cl.cfg.Self && o.Seq > offerSeq && mine(began)
 	}
 	if forgot {
-		cl.cloned(cl.cfg.Self, "the chain has words of this peer that its ledger.log does not know; "+cloneAdvice)
+		cl.cloned("the chain has words of this peer that its ledger.log does not know; " + cloneAdvice)
 	}
 }
 
@@ -87,19 +85,4 @@ func beganWith(on *chain.Chain, height uint64) []slot.Member {
 	for height--; height > 0 && on.At(height).Kind != slot.Step; height-- {
 	}
 	return on.At(height).Members
-}
-
-// noteClones names a peer of which two incarnations are alive at once: both speak of records
-// decided after the younger one was met.
-func (cl *clones) noteClones(a *contact) {
-	for _, o := range cl.presence.known {
-		if o.peer != a.peer || o.inc == a.inc || o.alive == nil || a.alive == nil || !cl.presence.around(o.memberKey) {
-			continue
-		}
-		both := max(a.met, o.met)
-		if a.alive.Height > both && o.alive.Height > both && cl.chain.Has(a.alive.Height, a.alive.Tip) &&
-			cl.chain.Has(o.alive.Height, o.alive.Tip) {
-			cl.cloned(a.peer, "two processes use this peer's identity at once: one of them must be stopped")
-		}
-	}
 }

@@ -163,9 +163,7 @@ func (m *Machine) onAlive(msg wire.Message, a wire.Alive) error {
 		(a.Height > 0) == a.Branch.IsZero() {
 		return chain.Invalid("an ALIVE that contradicts itself")
 	}
-	by := m.presence.known[memberKey{msg.From, msg.Incarnation}]
-	by.alive = &a
-	m.clones.noteClones(by)
+	m.presence.known[memberKey{msg.From, msg.Incarnation}].alive = &a
 	if a.Height == 0 {
 		return nil
 	}

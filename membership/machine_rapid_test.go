@@ -76,9 +76,9 @@ func someDelays(rng *rand.Rand) []time.Duration {
 func (w *chaos) check(t *rapid.T) {
 	faults := w.lab.watch.faults
 	for _, p := range w.lab.peers { // all are honest
-		if p.up() && len(p.m.evidence.evictions)+len(p.m.clones.found) > 0 {
-			faults = append(faults, fmt.Sprintf("%s evicts %v, and takes %v for cloned", p.name, p.m.evidence.evictions,
-				p.m.clones.found))
+		if p.up() && (len(p.m.evidence.evictions) > 0 || p.m.clones.own != "") {
+			faults = append(faults, fmt.Sprintf("%s evicts %v, and takes itself for cloned: %q", p.name,
+				p.m.evidence.evictions, p.m.clones.own))
 		}
 	}
 	if len(faults) > 0 {

@@ -24,8 +24,7 @@ type contact struct {
 	leaving   bool
 	offer     *slot.Offer // the one of the highest sequence number
 	offerAt   time.Duration
-	met       uint64 // height of the chain when it was first heard
-	suspected bool   // an event has reported it lost, and it was not heard since
+	suspected bool // an event has reported it lost, and it was not heard since
 	reach     reach
 }
 
@@ -131,7 +130,6 @@ func (pr *presence) heard(msg wire.Message) {
 	case wire.Alive, wire.Join:
 		if a == nil {
 			a = pr.meet(w, pr.now, pr.chain.Members(), pr.chain.Credit())
-			a.met = pr.chain.Height()
 		}
 	}
 	if a != nil {

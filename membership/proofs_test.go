@@ -61,8 +61,8 @@ func TestALeaderCannotSpeakForContributors(t *testing.T) {
 			if err == nil || p.m.open.proposal != nil || p.m.pledges.open.Vote != nil {
 				t.Errorf("proofs %s: %s takes the proposal: %v", name, p.name, err)
 			}
-			if p.m.clones.found != nil {
-				t.Errorf("proofs %s: %s takes %v for cloned", name, p.name, p.m.clones.found)
+			if p.m.clones.own != "" {
+				t.Errorf("proofs %s: %s takes itself for cloned: %s", name, p.name, p.m.clones.own)
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func TestAnOfferOfAnEarlierLifeIsNoClone(t *testing.T) {
 		}
 		m := copyMachine(a.m)
 		m.clones.checkOwnSignatures(c.Commits()[len(kinds)-1], c, logged{}, 7)
-		if (m.clones.found != nil) != cloned {
+		if (m.clones.own != "") != cloned {
 			t.Errorf("%s: cloned %v", name, !cloned)
 		}
 	}
