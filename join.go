@@ -54,13 +54,41 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n.emit("peer.started", map[string]any{"pid": os.Getpid(), "peer_id": n.Self(), "addrs": n.Addrs()})
-	if err := n.settle(ctx); err != nil {
-		return nil, err
-	}
-	if err := n.open(); err != nil {
+	n.life.Go(n.awaitTwin)
+	if err := n.enter(ctx); err != nil {
 		return nil, err
 	}
 	return n, nil
+}
+
+// enter settles the run's spec and opens what needs it. A fault that ends the node ends it, too.
+func (n *Node) enter(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(n.life.Context(), cancel)()
+	err := n.settle(ctx)
+	if err == nil {
+		err = n.open()
+	}
+	if n.life.Failed() {
+		return n.life.Err(err)
+	}
+	return err
+}
+
+// twinAdvice says what happened, and what to do.
+const twinAdvice = "another process runs with a copy of this peer's identity at the same time, and both end: stop " +
+	"the other one and start this one again; or, to have both in the run, start one of them with another data " +
+	"directory, so that it makes an identity of its own"
+
+// awaitTwin ends the node when another process proves that it runs with this one's identity.
+func (n *Node) awaitTwin() {
+	select {
+	case <-n.net.Twin():
+		n.emit("peer.cloned", map[string]any{"about": n.Self(), "detail": twinAdvice})
+		n.life.Fail(fmt.Errorf("%w: %s", ErrCloned, twinAdvice))
+	case <-n.life.Context().Done():
+	}
 }
 
 // origin is what a node starts from: its configuration, completed by what its data directory knows.

@@ -71,6 +71,8 @@ func (n *Node) Status() Status {
 	s.Height, s.Slot, s.StateRoot, s.Ballot, s.Leader = v.Tip.Height, v.AppliedSlot, v.StateRoot, v.Ref.Ballot, v.Leader
 	if s.Phase = PhaseClosed; !n.life.Over() {
 		s.Phase, s.Detail = report.PhaseOf(v, n.spec.StartPeers)
+	} else if n.life.Failed() {
+		s.Detail = n.life.Err(nil).Error()
 	}
 	s.Tip, s.Reason, s.Pinned, s.Private = v.Tip.Hash(), v.Reason, !n.cfg.Pin.IsZero(), n.guard != nil
 	if s.Sync = n.replica.Fetching(); s.Sync != nil && s.Sync.Total > 0 {

@@ -138,7 +138,8 @@ func TestSignaturesAreBounded(t *testing.T) {
 // and is asked less and less often.
 func TestSilentPeers(t *testing.T) {
 	for name, says := range map[string]int{
-		"nothing": 0, "half of it": numberSize, "no signature": 2 * numberSize, "junk": 2*numberSize + signatureSize + 1,
+		"nothing": 0, "half of it": numberSize, "no signature": 2 * numberSize,
+		"junk": 2*numberSize + signatureSize + 1,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
