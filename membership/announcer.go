@@ -32,7 +32,7 @@ func (an *announcer) announce() {
 	}
 	switch {
 	case an.own.leaving && an.member():
-		an.gossip(wire.Leave{Since: an.since()}, an.cfg.Self)
+		an.gossip(wire.Leave{Since: an.since()}, an.leaveTo()...)
 	case an.roster.wantsIn():
 		an.gossip(wire.Join{Contributes: an.own.contributes})
 	default:
@@ -62,6 +62,16 @@ func (an *announcer) alive() {
 		a.Applied, a.Slot = s.height, s.slot
 	}
 	an.gossip(a)
+}
+
+// leaveTo lists the peers that get LEAVE directly. In trust byzantine this peer may go before
+// gossip has reached the others.
+func (an *announcer) leaveTo() []slot.PeerID {
+	self := []slot.PeerID{an.cfg.Self}
+	if !an.cfg.Rules.Byzantine {
+		return self
+	}
+	return union(self, peersOf(an.chain.Electorate()))
 }
 
 // since is the height since which this peer is a member.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
 
 // exit says when this peer may go.
@@ -36,13 +37,14 @@ type ending struct {
 	gone bool // the ending has lasted so long that this peer waits for nobody any more
 }
 
-// finish says when this peer may go: it was dropped after it asked to leave, or the last slot is
-// applied and every peer that it could serve has it too, or has had the time. It gives true once,
-// when the run is over.
+// finish says when this peer may go: it was dropped after it asked to leave, or need not wait for
+// that, or the last slot is applied and every peer that it could serve has it too, or has had the
+// time. It gives true once, when the run is over.
 func (ex *exit) finish(gathering bool) (done bool) {
-	if ex.own.leaving && !ex.own.left && (!ex.member() || ex.alone()) {
+	if ex.own.leaving && !ex.own.left && (!ex.member() || ex.alone() || ex.handedOver()) {
 		ex.own.left = true
 		if ex.member() {
+			ex.own.farewell = true
 			ex.event(Event{
 				Kind: EventLeft, Height: ex.chain.Height(), Slot: ex.chain.Tip().Slot, Peer: ex.cfg.Self,
 				Detail: "left",
@@ -118,6 +120,24 @@ func (ex *exit) alone() bool {
 		return false
 	}
 	return !ex.quorum.heard() || (ex.own.mine == nil || ex.chain.LacksPeers()) && len(ex.roster.newcomers()) == 0
+}
+
+// handedOver says whether a peer that leaves can go before a record drops it. In trust byzantine
+// its LEAVE is all that the record needs, and it waits for the next step. It stays where those who
+// stay would be no quorum with one more lost, and until its offer is recorded, but not for longer
+// than it would take them to drop it without a LEAVE.
+func (ex *exit) handedOver() bool {
+	waited := ex.now - ex.own.leavingAt
+	if !ex.cfg.Rules.Byzantine || waited < ex.cfg.Timing.Retry {
+		return false
+	}
+	electors := ex.chain.Electorate()
+	stays := chain.CountMembers(electors, func(e slot.Member) bool {
+		a := ex.presence.known[ofMember(e)]
+		return ofMember(e) != ex.self && ex.presence.around(ofMember(e)) && (a == nil || !a.leaving)
+	})
+	spare := !ex.elector() || stays > ex.cfg.Rules.Votes(len(electors))
+	return spare && ex.own.mine == nil || waited >= ex.cfg.Timing.Lost
 }
 
 // allApplied says whether every member's ALIVE shows the closing record applied.

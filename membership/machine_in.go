@@ -141,7 +141,8 @@ func (m *Machine) take(r Report) {
 	case ReportRecover:
 		m.fork.order(m.competing.gathering != nil)
 	case ReportLeave:
-		m.own.leaving, m.announcer.askedAt = true, never
+		m.own.leave()
+		m.announcer.askedAt = never
 	}
 }
 

@@ -94,7 +94,9 @@ func (ne *news) reportStanding() {
 			e.Detail, ne.expelled = DetailRemoved, true
 		}
 	}
-	ne.event(e)
+	if ne.listed || !ne.own.farewell {
+		ne.event(e)
+	}
 }
 
 func (ne *news) reportGone(e Event, gone slot.Member) {

@@ -22,7 +22,16 @@ type own struct {
 	contributes bool
 	steps       uint32
 	leaving     bool
+	leavingAt   time.Duration // since when
 	left        bool
+	farewell    bool // an event has reported that it left before a record dropped it
+}
+
+// leave makes this peer want to leave.
+func (w *own) leave() {
+	if !w.leaving {
+		w.leaving, w.leavingAt = true, w.now
+	}
 }
 
 // offer announces this peer's contribution; one that comes before this peer is a member waits until
