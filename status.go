@@ -7,6 +7,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
 	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -37,6 +38,8 @@ type (
 	DroppedDonor = statesync.Bad
 	// ProcessStatus is what the node's process takes.
 	ProcessStatus = report.ProcessStatus
+	// AgreementStatus says whom the agreement withstands.
+	AgreementStatus = report.AgreementStatus
 	// OrderStatus is a motion of some members about which peers may be in the run.
 	OrderStatus = report.OrderStatus
 )
@@ -89,6 +92,7 @@ func (n *Node) Status() Status {
 		}
 	}
 	s.Members = report.Members(n.spec, s.Peer, v, n.net.Paths())
+	s.Agreement = report.AgreementOf(rules.Ledger(n.spec, n.run), v.Tip.Electors())
 	params := n.replica.Params()
 	s.Tolerated = allreduce.Tolerated(params.Aggregator, params.TrimPermille, s.Contributors)
 	return s

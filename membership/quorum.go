@@ -1,6 +1,9 @@
 package membership
 
-import "github.com/p2pdiloco/p2pdiloco/internal/slot"
+import (
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+)
 
 // quorum keeps whether the members that are heard could decide the open height.
 type quorum struct {
@@ -21,6 +24,17 @@ func (q *quorum) present(e slot.Member) bool {
 // quorumHeard says whether the members that are heard could decide the open height.
 func (q *quorum) heard() bool {
 	return q.cfg.Rules.Quorum(q.chain.Electorate(), q.present)
+}
+
+// lacks returns how many of the electors that are missing must come back, whichever they are, until
+// the others and they can decide.
+func (q *quorum) lacks() int {
+	electors := q.chain.Electorate()
+	present := chain.CountMembers(electors, q.present)
+	if n := len(electors); q.cfg.Rules.HalfDecides(n) && q.present(slot.Senior(electors)) {
+		return max(0, n/2-present)
+	}
+	return max(0, q.cfg.Rules.Votes(len(electors))-present)
 }
 
 // watchQuorum reports when too few members are heard to decide anything, and when that is over.

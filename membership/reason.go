@@ -65,20 +65,32 @@ func (m *Machine) whyPaused() string {
 		}
 		missing = append(missing, fmt.Sprintf("%s (%s)", e.Peer.Short(), why))
 	}
-	return fmt.Sprintf("%d of %d members are missing, too many to decide anything: %s; %s",
-		len(missing), len(electors), strings.Join(missing[:min(len(missing), 8)], ", "), m.whatNext())
+	return fmt.Sprintf("%d of %d %s are missing, too many to decide anything: %s; %s",
+		len(missing), len(electors), m.voters(), strings.Join(missing[:min(len(missing), 8)], ", "), m.whatNext())
 }
 
-// whatNext says what ends the pause if they stay away.
+// voters is what those that decide are called: where only crashes are withstood, all members do.
+func (m *Machine) voters() string {
+	if m.cfg.Rules.Byzantine {
+		return "electors"
+	}
+	return "members"
+}
+
+// whatNext says what ends the pause: the return of some, or what happens if they stay away.
 func (m *Machine) whatNext() string {
+	back := "1 of them is back"
+	if n := m.quorum.lacks(); n > 1 {
+		back = fmt.Sprintf("%d of them are back", n)
+	}
 	left := m.cfg.Timing.ForkAfter - (m.now - m.fork.lost)
 	switch {
 	case m.fork.stalled():
 		return "going on without them"
 	case m.cfg.PauseOnLoss || m.cfg.Timing.ForkAfter == 0:
-		return "waiting for them, or for the order to go on without them (p2pdiloco recover)"
+		return fmt.Sprintf("the run goes on when %s, or with the order to go on without them (p2pdiloco recover)", back)
 	}
-	return fmt.Sprintf("going on without them in %v", max(left, 0).Round(time.Second))
+	return fmt.Sprintf("the run goes on when %s, or without them in %v", back, max(left, 0).Round(time.Second))
 }
 
 func (m *Machine) whyJoining() string {

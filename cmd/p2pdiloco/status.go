@@ -20,8 +20,9 @@ func newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show what a peer on this machine knows of its run",
 		Long: `Show what a peer on this machine knows of its run: who the members are, who is late or missing,
-the state root, the bytes moved, and how many bad peers the run tolerates. --data-dir names the peer;
-without it the one running peer with a default data folder is asked.`,
+the state root, the bytes moved, how many members may be gone and how many may lie about the agreement
+at the run's present size (agreement), and how many may send wrong values (bad values). --data-dir names
+the peer; without it the one running peer with a default data folder is asked.`,
 		Example: `  p2pdiloco status
   p2pdiloco status --data-dir ~/run1 --json`,
 		Args: cli.NoArgs,

@@ -28,7 +28,10 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 		fmt.Fprintf(w, "state root\t%s\n", s.StateRoot)
 		fmt.Fprintf(w, "record\t%s (%s)\n", s.Tip, pinned(s))
 		fmt.Fprintf(w, "model\t%d parameters\n", s.Parameters)
-		fmt.Fprintf(w, "bad peers\t%s\n", tolerance(s))
+		if s.Agreement != nil {
+			fmt.Fprintf(w, "agreement\ttrust %s, %s\n", s.Agreement.Trust, s.Agreement.Text)
+		}
+		fmt.Fprintf(w, "bad values\t%s\n", tolerance(s))
 	}
 	printStats(w, s.Stats)
 	printTimes(w, s.Exchange)

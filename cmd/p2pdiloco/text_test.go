@@ -22,6 +22,9 @@ func TestPrintStatus(t *testing.T) {
 		},
 		Traffic: p2p.Traffic{Exchange: p2p.Bytes{Sent: 1400}, Control: p2p.Bytes{Sent: 100}}, Uptime: 90 * time.Second,
 		Contributors: 4, Tolerated: 1,
+		Agreement: &p2pdiloco.AgreementStatus{
+			Trust: p2pdiloco.TrustByzantine, Electors: 4, Quorum: 3, Liars: 1, Text: "4 electors: withstands 1",
+		},
 		Members: []p2pdiloco.MemberStatus{
 			{Peer: "self", Self: true, State: "training", Slot: 3, Steps: 7},
 			{Peer: "late", State: "late", Slot: 3, Heard: 1500 * time.Millisecond},
@@ -39,6 +42,7 @@ func TestPrintStatus(t *testing.T) {
 			"it " +
 			"through relays)", "1.5 kB sent, 12 B received (at most 2.5 MB sent and 5.0 MB received a second)",
 		"all-reduce 1.4 kB, states 0 B, control 100 B",
+		"trust byzantine, 4 electors: withstands 1",
 		"1 of the 4 peers that train may send wrong values", p2pdiloco.PeerID("late").Short() + " is late",
 		p2pdiloco.PeerID("gone").Short() + " is missing",
 		p2pdiloco.PeerID("mute").Short() + " has not voted for 8 heights",

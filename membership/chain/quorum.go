@@ -25,9 +25,21 @@ func (r Rules) Quorum(members []slot.Member, in func(slot.Member) bool) bool {
 // exactly half with the senior are one as well.
 func (r Rules) Votes(n int) int {
 	if r.byzantineAt(n) {
-		return n - (n-1)/3
+		return n - r.Liars(n)
 	}
 	return n/2 + 1
+}
+
+// HalfDecides says whether half of n members decide where the senior is one of them.
+func (r Rules) HalfDecides(n int) bool { return n%2 == 0 && n > 0 && !r.byzantineAt(n) }
+
+// Liars returns how many of n members may lie or be gone, while the others go on and nothing wrong
+// is decided. It is 0 where only crashes are withstood, however many.
+func (r Rules) Liars(n int) int {
+	if r.byzantineAt(n) {
+		return (n - 1) / 3
+	}
+	return 0
 }
 
 // Grows says whether the members of old that are in next are a quorum of next.

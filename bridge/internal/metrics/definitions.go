@@ -25,7 +25,9 @@ type teller func(s status, tell func(value float64, labels ...string))
 type (
 	status = p2pdiloco.Status
 	stats  = p2pdiloco.StatsStatus
-	member = p2pdiloco.MemberStatus
+
+	agreement = p2pdiloco.AgreementStatus
+	member    = p2pdiloco.MemberStatus
 )
 
 func gauge(name, help string, tell teller, labels ...string) definition {
@@ -68,6 +70,10 @@ var definitions = []definition{
 	gauge("contributors", "members that train", inRun(func(s status) int { return s.Contributors })),
 	gauge("tolerated_bad_peers", "how many of them may send wrong values without spoiling the model",
 		inRun(func(s status) int { return s.Tolerated })),
+	gauge("electors", "members that vote", agreed(func(a agreement) int { return a.Electors })),
+	gauge("quorum", "how many of them decide", agreed(func(a agreement) int { return a.Quorum })),
+	gauge("tolerated_liars", "how many of them may lie or be gone; 0 with trust crash",
+		agreed(func(a agreement) int { return a.Liars })),
 
 	gauge("slot_contributors", "contributors to the newest slot applied here",
 		ofSlot(func(s stats) int { return s.Contributors })),
@@ -115,6 +121,15 @@ func inRun[T number](f func(status) T) teller {
 	return func(s status, tell func(float64, ...string)) {
 		if !s.RunID.IsZero() {
 			tell(float64(f(s)))
+		}
+	}
+}
+
+// agreed is a value that is known once a record lists members.
+func agreed(f func(agreement) int) teller {
+	return func(s status, tell func(float64, ...string)) {
+		if s.Agreement != nil {
+			tell(float64(f(*s.Agreement)))
 		}
 	}
 }

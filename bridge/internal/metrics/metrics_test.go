@@ -44,6 +44,7 @@ func full() p2pdiloco.Status {
 	return p2pdiloco.Status{
 		Peer: "self", Run: "books\xff", RunID: p2pdiloco.Root{1}, Phase: p2pdiloco.PhasePaused, Slot: 7,
 		Training: 90 * time.Second, Sent: 1500,
+		Agreement: &p2pdiloco.AgreementStatus{Electors: 4, Quorum: 3, Liars: 1},
 		Members: []p2pdiloco.MemberStatus{
 			{Peer: "self", State: "training", Slot: 7, Steps: 3},
 			{Peer: "gone", State: "missing", Heard: time.Minute},
@@ -65,6 +66,7 @@ func TestScrape(t *testing.T) {
 		"p2pdiloco_slot": 7, "p2pdiloco_training_seconds_total": 90, "p2pdiloco_sent_bytes_total": 1500,
 		"p2pdiloco_slot_contributors":   2,
 		"p2pdiloco_slot_staleness_mean": 0.5, "p2pdiloco_gradient_norm": 3, "p2pdiloco_own_gradient_norm": 0.5,
+		"p2pdiloco_electors": 4, "p2pdiloco_quorum": 3, "p2pdiloco_tolerated_liars": 1,
 		"p2pdiloco_loss_slot": 6, "p2pdiloco_info": 1,
 	} {
 		f := families[name]

@@ -49,6 +49,8 @@ type Status struct {
 	// while the state is fetched from others
 	Sync *replica.FetchStatus `json:"sync,omitempty"`
 	Task *TaskStatus          `json:"task,omitempty"` // of a peer that trains: its round
+	// whom the agreement withstands at the run's present size; nil while there is no member
+	Agreement *AgreementStatus `json:"agreement,omitempty"`
 	// with these contributors and this aggregator
 	Tolerated   int         `json:"tolerated_bad_peers"`
 	Sent        uint64      `json:"bytes_sent"`
