@@ -145,7 +145,7 @@ func (a *assault) aboutHostile(l eventlog.Line) bool {
 }
 
 func (a *assault) checkSaid() Check {
-	if a.attack.said == nil {
+	if a.attack.said == nil || a.deeds() < a.attack.after {
 		return Check{Name: CheckSaid, OK: true}
 	}
 	said := a.all(func(l eventlog.Line) bool {

@@ -104,7 +104,7 @@ func stall(l *liar) habit {
 			Ref: v.Ref, Revision: 1, Offers: rising, Bytes: uint64(rising) << 16, Haves: rising, Votes: rising,
 			Segments: rising,
 		}, v.Peers()...)
-		l.did("height %d: it led, and its counters rose", v.Ref.Height)
+		l.did("height %d: it led, and said nothing", v.Ref.Height)
 	}
 	return h
 }

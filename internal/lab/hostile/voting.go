@@ -7,8 +7,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// mute is heard, and neither says HAVE nor votes. A newcomer of this habit asks to be listed, and
-// never says HAVE.
+// mute is heard, and neither says HAVE nor votes; so it does not lead either, because a leader's
+// record has its vote. A newcomer of this habit asks to be listed, and never says HAVE.
 func mute(l *liar) habit {
 	return habit{says: func(_ slot.PeerID, m wire.Message) bool {
 		switch b := m.Body.(type) {
@@ -19,7 +19,7 @@ func mute(l *liar) habit {
 			l.did("height %d: no VOTE", b.Height)
 			return false
 		}
-		return true
+		return !leadersWork(m.Body)
 	}}
 }
 
