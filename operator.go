@@ -113,10 +113,15 @@ func (n *Node) makeMotion(action slot.Action, p PeerID) error {
 // knows. The members that it hears, and that were told to recover, too, or do so by themselves,
 // come with it; it goes alone if there are none. What the others decide meanwhile is another
 // branch, and when the branches meet again the one of more work wins. Recover is void once there is
-// a quorum.
+// a quorum. In a run of trust byzantine with four electors or more it takes more than half of them,
+// or half with the senior: with fewer it returns ErrTooFew. There a branch that a quorum decides
+// wins, whatever its work is.
 func (n *Node) Recover() error {
-	if v := n.driver.View(); v.Tip.Height == 0 || !v.NoQuorum {
+	switch v := n.driver.View(); {
+	case v.Tip.Height == 0 || !v.NoQuorum:
 		return ErrQuorum
+	case v.TooFew:
+		return fmt.Errorf("%w: %s", ErrTooFew, v.Reason)
 	}
 	n.driver.Report(membership.ReportRecover{})
 	return nil

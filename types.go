@@ -114,6 +114,9 @@ var (
 	ErrTicket = admission.ErrTicket
 	// ErrQuorum is returned by Recover while the members can decide.
 	ErrQuorum = errors.New("p2pdiloco: the members can decide by themselves: there is nothing to recover from")
+	// ErrTooFew is returned by Recover if members may lie and too few of them are heard to go on
+	// without a quorum. What it wraps says which ones are missing.
+	ErrTooFew = errors.New("p2pdiloco: too few members are heard to recover with")
 	// ErrRunEnded is returned by Anchor, Sync and Finish when the run's last slot has been applied.
 	ErrRunEnded = round.ErrRunEnded
 	// ErrMissed is returned where the run has ended, its final model is not here, and no peer that

@@ -37,7 +37,7 @@ const (
 // gatherBranch starts to gather a chain that claims to be better. The claim moves nobody: verified
 // records do.
 func (co *competing) meet(p slot.PeerID, a wire.Alive) {
-	known := slices.Contains(co.refused, a.Branch) || slices.Contains(co.judged, a.Tip) && !co.fork.stalled()
+	known := slices.Contains(co.refused, a.Branch) || slices.Contains(co.judged, a.Tip) && !co.mayMoveOn()
 	if co.gathering != nil || co.own.left || known || co.doubts.has(p) || !co.worthGathering(a) {
 		return
 	}
@@ -51,13 +51,13 @@ func (co *competing) meet(p slot.PeerID, a wire.Alive) {
 
 // worthGathering says whether this peer could switch to the claimed branch if the claim is true.
 // That takes more work, or as much and then a hash decides; or a branch that goes on where this
-// peer cannot stay, or need not stay.
+// peer cannot stay, or need not stay. Where members may lie, work is not what comes first.
 func (co *competing) worthGathering(a wire.Alive) bool {
 	if co.chain.Has(a.Height, a.Tip) || co.abandoned.shows(a) {
 		return false
 	}
 	goesOn := a.Height > co.chain.Height() && (!co.elector() || co.fork.stalled() || co.fork.signed != nil)
-	return goesOn || !co.chain.Pinned() || a.Work >= co.chain.Tip().Work
+	return goesOn || !co.chain.Pinned() || a.Work >= co.chain.Tip().Work || co.cfg.Rules.Byzantine
 }
 
 // pursue asks for the next records of the branch, and gives up on one that is not shown.
@@ -112,16 +112,25 @@ func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 		co.evidence.compare(co.chain.Commits()[h-1], c, co.chain.At(h-1).Members)
 	}
 	switch {
+	case co.cfg.Rules.Byzantine:
+		return co.chooseOnceShown(), nil
 	case co.prefers(r.chain):
 		return co.decide(), nil
 	case r.chain.Height() >= r.claim.Height:
 		co.judge()
-	case (r.chain.Height()-r.base)%commitsAtOnce == 0:
-		// record by record it could be drawn out for ever
+	default:
+		co.askFurther()
+	}
+	return nil, nil
+}
+
+// askFurther asks for the next records once an answer is complete: record by record a branch could
+// be drawn out for ever.
+func (co *competing) askFurther() {
+	if r := co.gathering; (r.chain.Height()-r.base)%commitsAtOnce == 0 {
 		r.got, r.asked = co.now, never
 		co.pursue()
 	}
-	return nil, nil
 }
 
 // findCommon says whether a record follows one of the own chain. If not, the common record lies
@@ -174,6 +183,7 @@ type competing struct {
 	evidence  *evidence
 
 	gathering *branch     // nil: none
+	known     chain.Tree  // of these branches, in trust byzantine
 	judged    []slot.Root // tips of branches that were gathered and are not better
 	refused   []slot.Root // better branches that were reported to be out of reach
 }
@@ -208,24 +218,33 @@ func (co *competing) prefers(c *chain.Chain) bool {
 
 // mayFollow says whether a certified successor of the own tip may be followed whatever its work is.
 // Regular ones always may. A fork may be followed by the members that signed it, and by a member
-// that would fork itself by now. Other peers, which decide nothing here, follow the tip's members,
+// that may move on. Other peers, which decide nothing here, follow the tip's members,
 // and strangers only where no member shows itself.
 func (co *competing) mayFollow(r slot.Record) bool {
 	if r.Kind != slot.Fork || co.chain.Height() == 0 {
 		return true
 	}
-	if _, signed := chain.FindMember(r.Members, co.cfg.Self, co.cfg.Incarnation); signed {
+	if _, signed := chain.FindMember(r.Electors(), co.cfg.Self, co.cfg.Incarnation); signed {
 		return true
 	}
-	if co.elector() {
-		return co.fork.stalled()
+	if co.fork.entitled() {
+		return co.mayMoveOn()
 	}
 	return co.chain.Staying(r.Members) > 0 || !co.presence.memberShows()
+}
+
+// mayMoveOn says whether this peer may follow a fork of its tip that others made: where it would
+// fork itself by now. A fork by a majority it need not wait for, once it hears no quorum.
+func (co *competing) mayMoveOn() bool {
+	return co.fork.stalled() || co.fork.without && co.chain.MajorityForks()
 }
 
 // mayGiveUp says whether this peer may give up its own records above a height without an operator.
 func (co *competing) mayGiveUp(above uint64) bool {
 	c := co.chain
+	if co.cfg.Rules.Byzantine && above > 0 {
+		return c.Height()-above <= chain.MaxSiblingAge
+	}
 	return c.Tip().Slot-c.At(above).Slot < youngSlots || !c.SharedSince(above) || !c.Pinned()
 }
 

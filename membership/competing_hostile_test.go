@@ -15,6 +15,7 @@ import (
 type forger struct {
 	*labPeer
 	chain *chain.Chain
+	by    []*labPeer // sign with it
 }
 
 func newForger(l *lab, from *chain.Chain, height uint64) *forger {
@@ -23,10 +24,14 @@ func newForger(l *lab, from *chain.Chain, height uint64) *forger {
 
 func newForgerAs(l *lab, from *chain.Chain, height uint64, inc slot.Incarnation) *forger {
 	p := &labPeer{lab: l, name: "Z", id: labID("Z"), inc: inc}
-	f := &forger{p, from.UpTo(height)}
-	members := []slot.Member{f.chain.Listing(p.id, p.inc)}
-	f.add(slot.Record{Kind: slot.Fork, Slot: f.chain.Tip().Slot, Members: members, Work: f.chain.WorkOfFork(members)})
+	f := &forger{labPeer: p, chain: from.UpTo(height)}
+	f.fork()
 	return f
+}
+
+func (f *forger) fork() {
+	members := []slot.Member{f.chain.Listing(f.id, f.inc)}
+	f.add(slot.Record{Kind: slot.Fork, Slot: f.chain.Tip().Slot, Members: members, Work: f.chain.WorkOfFork(members)})
 }
 
 func (f *forger) add(r slot.Record) {
@@ -37,8 +42,11 @@ func (f *forger) add(r slot.Record) {
 	if r.Kind == slot.Fork {
 		typ = slot.TypeFork
 	}
-	sig := labSign(f.id, slot.SignedBytes(typ, r.Run, f.id, f.inc, v.Append(nil)))
-	commit := wire.Commit{Record: r, Certificate: certificate(v, map[slot.PeerID][]byte{f.id: sig})}
+	sigs := map[slot.PeerID][]byte{}
+	for _, p := range append([]*labPeer{f.labPeer}, f.by...) {
+		sigs[p.id] = labSign(p.id, slot.SignedBytes(typ, r.Run, p.id, p.inc, v.Append(nil)))
+	}
+	commit := wire.Commit{Record: r, Certificate: certificate(v, sigs)}
 	if err := c.Extend(commit, labVerify); err != nil {
 		panic(err)
 	}
@@ -78,6 +86,9 @@ func (f *forger) serve(d time.Duration, spoil func(*wire.Commit)) (asked int) {
 	l := f.lab
 	for end := l.now + d; l.now < end; l.run(100*time.Millisecond, func() bool { return false }) {
 		for _, p := range l.peers {
+			if !p.up() {
+				continue
+			}
 			_ = p.step(labSigned(f.labPeer, f.alive()))
 			for r := p.m.competing.gathering; r != nil && r.from == f.id &&
 				r.next() <= f.chain.Height(); r = p.m.competing.gathering {

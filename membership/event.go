@@ -51,6 +51,7 @@ const (
 	EventResumed   EventKind = "run.resumed"
 	EventDiverged  EventKind = "state.diverged"
 	EventForked    EventKind = "run.forked"
+	EventConfirmed EventKind = "run.confirmed"
 	EventSwitched  EventKind = "run.switched"
 	EventDone      EventKind = "run.done"
 

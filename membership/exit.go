@@ -72,8 +72,11 @@ func (ex *exit) finish(gathering bool) (done bool) {
 
 // endedWithout lists the members that a run which ended on a branch has lost: a fork went on
 // without them, no record has listed them since, and they may have forked, too. It is empty if no
-// member is missing.
+// member is missing. Of a provisional branch it says that.
 func (ex *exit) endedWithout() string {
+	if why := ex.whyProvisional(); why != "" {
+		return why
+	}
 	missed := map[slot.PeerID]uint64{} // since which slot
 	for h := uint64(1); h <= ex.chain.Height(); h++ {
 		if before := ex.chain.At(h - 1); ex.chain.At(h).Kind == slot.Fork {

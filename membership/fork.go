@@ -23,7 +23,9 @@ type fork struct {
 }
 
 // forking makes a fork record, which lets a run go on when no quorum of the tip's members is left.
-// Every peer that it lists signs it. It belongs to the open position.
+// Every elector that it lists signs it. It belongs to the open position. Where a fork takes a
+// majority of the electors (chain.MajorityForks), fewer of them wait, and peers that are no
+// electors cannot fork.
 //
 // The senior of those that are heard, or the lowest ID of holders that are no members, sends
 // PROPOSE with the record to all that it lists. Each of them that has waited long enough itself
@@ -37,19 +39,21 @@ type forking struct {
 	without     bool            // there is none
 	unheldSince time.Duration   // since when nobody is heard that holds the state at the tip
 	ordered     bool            // an operator said recover
+	atOnce      time.Duration   // since when this peer need not wait before the first attempt
 	next        uint32          // the lowest attempt that no message has named here
 	signed      *wire.EntryFork // the newest signature of this peer
 	at          time.Duration   // when it was given, or taken from disk
 	sent        time.Duration
 	sigs        map[slot.PeerID][]byte
-	leads       bool               // the newest attempt is this peer's own
+	drafter     slot.PeerID        // of the record that is signed
+	leads       bool               // that is this peer
 	passed      map[memberKey]bool // that did not sign its last attempt
 }
 
 func newForking(saved *wire.EntryFork) forking {
 	f := forking{
-		lost: never, unheldSince: never, at: never, sent: never, signed: saved, sigs: map[slot.PeerID][]byte{},
-		passed: map[memberKey]bool{},
+		lost: never, unheldSince: never, atOnce: never, at: never, sent: never, signed: saved,
+		sigs: map[slot.PeerID][]byte{}, passed: map[memberKey]bool{},
 	}
 	if saved != nil {
 		f.next = saved.Ballot + 1
@@ -67,10 +71,13 @@ func (fk *fork) stalled() bool {
 	if f.ordered {
 		return true
 	}
-	if !fk.elector() {
+	if !fk.entitled() {
+		if fk.chain.MajorityForks() {
+			return false
+		}
 		wait *= 2
 	}
-	return wait > 0 && !fk.cfg.PauseOnLoss && fk.now-f.lost >= wait
+	return wait > 0 && !fk.cfg.PauseOnLoss && (fk.now-f.lost >= wait || fk.quorum.beyond())
 }
 
 // forkPause is the time between two signatures at one position. An operator's order has a pause of
@@ -86,13 +93,16 @@ func (fk *fork) forkPause() time.Duration {
 func (fk *fork) consider(gathering bool) {
 	f := &fk.forking
 	if fk.chain.Height() == 0 || fk.member() && fk.quorum.heard() || !fk.member() && fk.presence.memberShows() {
-		f.lost, f.ordered, f.without = fk.now, false, false
+		f.lost, f.ordered, f.without, f.atOnce = fk.now, false, false, never
 		return
 	}
 	if f.lost == never {
 		f.lost = fk.now
 	}
 	f.without = true
+	if f.atOnce == never && (f.ordered || fk.quorum.beyond()) {
+		f.atOnce = fk.now
+	}
 	switch {
 	case !fk.mayFork(gathering):
 	case f.signed != nil && fk.now-f.at < fk.forkPause():
@@ -106,19 +116,20 @@ func (fk *fork) consider(gathering bool) {
 func (fk *fork) mayFork(gathering bool) bool {
 	// what it gathers may be the way on
 	follows := gathering && fk.now-fk.lost < 3*fk.forkPause()
-	return fk.stalled() && fk.model.atTip() && !fk.own.left && !fk.own.leaving && !fk.chain.Closed() &&
-		fk.chain.Pinned() && !follows
+	return fk.stalled() && (fk.entitled() || !fk.chain.MajorityForks()) && fk.model.atTip() && !fk.own.left &&
+		!fk.own.leaving && !fk.chain.Closed() && fk.chain.Pinned() && !follows
 }
 
-// forkers lists the members of a fork of the tip: the tip's members that are heard and stand at it.
-// If none is left, it lists the peers that hold its state and ask to be members (HOLES H22).
+// forkers lists the peers that could fork the tip: those that come first in that, are heard and
+// stand at it. If none is left, it lists the peers that hold its state and ask to be members (HOLES
+// H22).
 func (fk *fork) forkers() (list []slot.Member) {
 	for _, a := range fk.presence.sorted(func(a *contact) bool { return fk.presence.around(a.memberKey) }) {
-		_, member := chain.FindMember(fk.chain.Electorate(), a.peer, a.inc)
+		_, member := chain.FindMember(fk.first(), a.peer, a.inc)
 		self := a.memberKey == fk.self
 		switch {
-		case self && member == fk.elector():
-		case member != fk.elector() || fk.roster.unwelcome(a.memberKey) || !fk.presence.atOurTip(a) ||
+		case self && member == fk.entitled():
+		case member != fk.entitled() || fk.roster.unwelcome(a.memberKey) || !fk.presence.atOurTip(a) ||
 			fk.passed[a.memberKey] || !member &&
 			!fk.roster.joining(a):
 			continue
@@ -139,46 +150,58 @@ func (fk *fork) propose() {
 	f := &fk.forking
 	if f.leads {
 		f.passed = map[memberKey]bool{}
-		for _, e := range f.signed.Record.Members {
+		for _, e := range f.signed.Record.Electors() {
 			if f.sigs[e.Peer] == nil {
 				f.passed[ofMember(e)] = true
 			}
 		}
 	}
 	list := fk.forkers()
+	if len(f.passed) > 0 && !fk.enough(list) {
+		f.passed = map[memberKey]bool{}
+		list = fk.forkers()
+	}
 	f.passed, f.leads = map[memberKey]bool{}, false
-	if slot.Senior(list).Peer != fk.cfg.Self {
+	r := fk.draft(list)
+	if !fk.enough(list) || !fk.mayDraft(fk.cfg.Self, r.Electors()) {
 		return
 	}
 	ref := fk.chain.Next()
 	ref.Ballot = f.next
-	fk.sign(ref, slot.Record{
-		Run: fk.cfg.Rules.Run, Height: ref.Height, Kind: slot.Fork, Prev: ref.Prev, Slot: fk.chain.Tip().Slot,
-		StateRoot: fk.model.state.root,
-		Members:   list, Work: fk.chain.WorkOfFork(list),
-	})
+	fk.sign(ref, r, fk.cfg.Self)
 	f.leads = true
 	fk.repeat()
 }
 
+func (fk *fork) draft(list []slot.Member) slot.Record {
+	ref, tip := fk.chain.Next(), fk.chain.Tip()
+	return slot.Record{
+		Run: fk.cfg.Rules.Run, Height: ref.Height, Kind: slot.Fork, Prev: ref.Prev, Slot: tip.Slot,
+		StateRoot: fk.model.state.root,
+		Members:   fk.chain.ForkMembers(list), Absent: tip.Absent, Evicted: tip.Evicted,
+		Work: fk.chain.WorkOfFork(list),
+	}
+}
+
 // signFork signs a record, mark on disk first (I6): no other one in this attempt, whatever happens.
-func (fk *fork) sign(ref slot.Ref, r slot.Record) {
+func (fk *fork) sign(ref slot.Ref, r slot.Record, drafter slot.PeerID) {
 	f := &fk.forking
 	f.signed, f.at, f.sent, f.leads = &wire.EntryFork{Ref: ref, Record: r}, fk.now, never, false
+	f.drafter = drafter
 	fk.pledges.open.Fork = f.signed
 	f.next, f.sigs = max(f.next, ref.Ballot+1), map[slot.PeerID][]byte{}
 	fk.persist(*f.signed)
 }
 
-// repeat sends the own signature again to all peers that the record lists, and the record with it
-// if this peer leads the attempt.
+// repeat sends the own signature again to all peers that are to sign, and the record with it if
+// this peer leads the attempt.
 func (fk *fork) repeat() {
 	f := &fk.forking
 	if fk.now-f.sent < fk.cfg.Timing.Retry {
 		return
 	}
 	f.sent = fk.now
-	all := peersOf(f.signed.Record.Members)
+	all := peersOf(f.signed.Record.Electors())
 	if others := without(all, fk.cfg.Self); f.leads && len(others) > 0 {
 		fk.send(wire.Propose{Ballot: f.signed.Ballot, Record: f.signed.Record}, others...)
 	}
@@ -189,10 +212,11 @@ func (fk *fork) repeat() {
 // signed another one lately.
 func (fk *fork) onPropose(msg wire.Message, p wire.Propose, gathering bool) error {
 	f, r := &fk.forking, p.Record
-	if _, in := chain.FindMember(r.Members, msg.From, msg.Incarnation); !in || fk.chain.Height() == 0 {
+	signers := r.Electors()
+	if _, in := chain.FindMember(signers, msg.From, msg.Incarnation); !in || fk.chain.Height() == 0 {
 		return ErrSender
 	}
-	if _, in := chain.FindMember(r.Members, fk.cfg.Self, fk.cfg.Incarnation); !in || p.Ballot > f.next+maxBallotStep {
+	if _, in := chain.FindMember(signers, fk.cfg.Self, fk.cfg.Incarnation); !in || p.Ballot > f.next+maxBallotStep {
 		return chain.Invalid("a fork in attempt %d that does not list this peer", p.Ballot)
 	}
 	if err := fk.chain.Check(r); err != nil {
@@ -204,9 +228,11 @@ func (fk *fork) onPropose(msg wire.Message, p wire.Propose, gathering bool) erro
 		fk.repeat()
 	case s != nil && (s.Ballot >= p.Ballot || fk.now-f.at < fk.forkPause()):
 		return fmt.Errorf("%w: another fork is signed", ErrStale)
+	case fk.chain.MajorityForks() && !fk.mayDraft(msg.From, fk.forkers()):
+		return fmt.Errorf("%w: it is another elector's turn to draft the fork", ErrStale)
 	case fk.mayFork(gathering) && r.StateRoot == fk.model.state.root &&
-		fk.elector() == (fk.chain.Staying(r.Members) > 0):
-		fk.sign(p.At(), r)
+		fk.entitled() == (fk.chain.Staying(r.Members) > 0):
+		fk.sign(p.At(), r, msg.From)
 		fk.repeat()
 	}
 	return nil // it is repeated otherwise, and may be signed then
@@ -219,13 +245,14 @@ func (fk *fork) onVote(msg wire.Message, v wire.ForkVote) error {
 	if f.signed == nil || v.Ref != f.signed.Ref || v.Hash != f.signed.Record.Hash() {
 		return fmt.Errorf("%w: not the fork that is signed here", ErrStale)
 	}
-	members := f.signed.Record.Members
-	if _, in := chain.FindMember(members, msg.From, msg.Incarnation); !in {
+	r := f.signed.Record
+	signers := r.Electors()
+	if _, in := chain.FindMember(signers, msg.From, msg.Incarnation); !in {
 		return ErrSender
 	}
 	f.sigs[msg.From] = msg.Sig
-	if len(f.sigs) == len(members) {
-		fk.gossip(wire.Commit{Record: f.signed.Record, Certificate: certificate(v.Vote, f.sigs)}, peersOf(members)...)
+	if len(f.sigs) == len(signers) {
+		fk.gossip(wire.Commit{Record: r, Certificate: certificate(v.Vote, f.sigs)}, peersOf(r.Members)...)
 	}
 	return nil
 }

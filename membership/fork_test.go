@@ -109,7 +109,7 @@ func TestWordsOutliveAFork(t *testing.T) {
 		Kind: slot.Members,
 	})
 	p := fork(0, a)
-	a.m.fork.sign(p.At(), p.Record)
+	a.m.fork.sign(p.At(), p.Record, a.id)
 	a.m.fork.repeat()
 	a.flush()
 	if a.m.chain.Branch() != p.Record.Hash() {

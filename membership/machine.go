@@ -45,6 +45,7 @@ func NewMachine(cfg Config, saved wire.Saved) *Machine {
 	m.openNext()
 	m.news.listed = m.member()
 	m.news.wasMember = m.news.listed
+	_, m.news.provisional = m.chain.Provisional()
 	return m
 }
 

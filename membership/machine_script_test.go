@@ -212,6 +212,8 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		return l.roster(d)
 	case "why": // why C: what keeps it from being a member
 		return l.named(d)[0].m.View().Reason + "\n"
+	case "branch": // branch C: why its branch may still end
+		return l.named(d)[0].m.View().Provisional + "\n"
 	case "show":
 		return l.show()
 	case "events": // events [of=run.joined,…]: since the last time

@@ -57,9 +57,10 @@ func (m *Machine) reportSwitch(r *branch, given *chain.Chain, common uint64) {
 			given.Height()-common, common, r.from.Short())
 		m.event(e)
 	case r.chain.At(common+1).Kind == slot.Fork:
-		e.Kind, e.Detail = EventForked, "followed: "+forkText(r.chain.At(common+1))
+		e.Kind, e.Detail = EventForked, "followed: "+m.news.forkText(r.chain.At(common+1))
 		m.event(e)
 	}
+	_, m.news.provisional = m.chain.Provisional()
 	for _, c := range r.chain.Commits()[common:] {
 		m.reportRecord(EventCertified, c.Record, c.Certificate.Ballot)
 	}

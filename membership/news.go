@@ -26,6 +26,7 @@ type news struct {
 	wasMember   bool // it has been a member since it started
 	reportedOut bool // an event has reported its removal
 	expelled    bool // it was a member, and a record has removed it
+	provisional bool // by the newest record, an event has reported it
 
 	charge string // why a record has dropped this peer, as far as that is known
 }
@@ -42,9 +43,10 @@ func (ne *news) reportAdopted(c wire.Commit, before []slot.Member) {
 	}
 	if r.Kind == slot.Fork && r.Height > 1 {
 		forked := e
-		forked.Kind, forked.Root, forked.Detail = EventForked, r.Hash(), forkText(r)
+		forked.Kind, forked.Root, forked.Detail = EventForked, r.Hash(), ne.forkText(r)
 		ne.event(forked)
 	}
+	ne.reportProvisional(e)
 	ne.motions.reportDecisions(e, r)
 	ne.reportMembers(e, before, r.Members)
 }
@@ -121,7 +123,21 @@ func (ne *news) reportGone(e Event, gone slot.Member) {
 	ne.event(e)
 }
 
-func forkText(r slot.Record) string {
-	return fmt.Sprintf("%d peers go on from height %d without a quorum of the members that it lists", len(r.Members),
-		r.Height-1)
+func (ne *news) forkText(r slot.Record) string {
+	text := fmt.Sprintf("%d peers go on from height %d without a quorum of the members that it lists",
+		len(r.Electors()), r.Height-1)
+	if _, is := ne.chain.Provisional(); is {
+		text += "; provisional until a quorum of them is back"
+	}
+	return text
+}
+
+// reportProvisional reports that a fork is provisional no more, by the newest record.
+func (ne *news) reportProvisional(e Event) {
+	was := ne.provisional
+	if _, ne.provisional = ne.chain.Provisional(); was && !ne.provisional {
+		e.Kind, e.Detail = EventConfirmed, "a quorum of the electors before the fork is back: the branch is not "+
+			"provisional any more"
+		ne.event(e)
+	}
 }

@@ -37,6 +37,14 @@ func (q *quorum) lacks() int {
 	return max(0, q.cfg.Rules.Votes(len(electors))-present)
 }
 
+// beyond says whether more electors have contradicted themselves than a quorum can do without,
+// where members may lie: then none can come back.
+func (q *quorum) beyond() bool {
+	electors := q.chain.Electorate()
+	evicted := chain.CountMembers(electors, func(e slot.Member) bool { return q.evidence.evicted(ofMember(e)) })
+	return q.chain.MajorityForks() && len(electors)-evicted < q.cfg.Rules.Votes(len(electors))
+}
+
 // watchQuorum reports when too few members are heard to decide anything, and when that is over.
 func (q *quorum) watch() {
 	members := q.chain.Members()

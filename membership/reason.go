@@ -77,6 +77,36 @@ func (m *Machine) voters() string {
 	return "members"
 }
 
+// whyProvisional says in plain words why the chain is provisional: "" if it is not.
+func (f *facts) whyProvisional() string {
+	p, is := f.chain.Provisional()
+	if !is {
+		return ""
+	}
+	n, lost := len(p.Electors), len(p.Missing)
+	return fmt.Sprintf("provisional: the run goes on with %d of the %d electors that it had at height %d, and it "+
+		"takes %d of them to decide. If so many have decided otherwise, this branch ends; once %d more of the missing "+
+		"are electors again it cannot: %s", n-lost, n, p.Height, f.cfg.Rules.Votes(n),
+		max(1, f.cfg.Rules.Votes(n)-(n-lost)), shortList(p.Missing))
+}
+
+// shortList names a few members.
+func shortList(members []slot.Member) string {
+	var names []string
+	for _, e := range members[:min(len(members), 8)] {
+		names = append(names, e.Peer.Short())
+	}
+	if more := len(members) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// tooFew says whether fewer electors are heard than it takes to go on without a quorum.
+func (m *Machine) tooFew() bool {
+	return m.fork.without && m.chain.MajorityForks() && !m.chain.MayFork(m.quorum.present)
+}
+
 // whatNext says what ends the pause: the return of some, or what happens if they stay away.
 func (m *Machine) whatNext() string {
 	back := "1 of them is back"
@@ -85,6 +115,10 @@ func (m *Machine) whatNext() string {
 	}
 	left := m.cfg.Timing.ForkAfter - (m.now - m.fork.lost)
 	switch {
+	case m.tooFew():
+		return fmt.Sprintf("the run goes on when %s: it takes more than half of the electors, or half with %s, to go "+
+			"on without the others, so start those that are missing again", back,
+			slot.Senior(m.chain.Electorate()).Peer.Short())
 	case m.fork.stalled():
 		return "going on without them"
 	case m.cfg.PauseOnLoss || m.cfg.Timing.ForkAfter == 0:

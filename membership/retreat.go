@@ -43,7 +43,9 @@ func (re *retreat) newestHeld() (height uint64, ok bool) {
 // fork.
 func (re *retreat) consider(gathering bool) (height uint64, now bool) {
 	f, s := &re.fork.forking, &re.model.state
-	if !f.without {
+	// Where members may lie, some of those that had the state after a record are left while a
+	// majority of its electors is, and fewer wait for a person to decide.
+	if !f.without || re.chain.MajorityForks() && !f.ordered {
 		f.unheldSince = never
 		return 0, false
 	}

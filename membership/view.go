@@ -27,8 +27,11 @@ type View struct {
 	Left     bool
 	Paused   bool // too few members are heard for a quorum
 	NoQuorum bool // the same, or this peer is no member and hears none of them
+	TooFew   bool // too few even to go on without a quorum, whatever an operator says
 	// why this peer is paused or no member, or which members its run ended without, in plain words
 	Reason string
+	// why this branch of the run may still end for another one, in plain words; "": no reason
+	Provisional string
 	// Why this peer cannot go on: a record has removed it, or its identity is used twice, for the
 	// reason given
 	Expelled bool
@@ -87,7 +90,8 @@ func (m *Machine) View() View {
 	s, d := m.model.state, m.open
 	v := View{
 		Founding: m.chain.Founding(), ChainSwitches: m.switches, Tip: m.chain.Tip(), NoQuorum: m.fork.without,
-		Reason: m.reason(),
+		TooFew: m.tooFew(),
+		Reason: m.reason(), Provisional: m.whyProvisional(),
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,
 		IsMember: m.member(), Leaving: m.own.leaving, Left: m.own.left, Paused: m.quorum.paused, Done: m.exit.done,
 		Missed: m.exit.gone, Expelled: m.news.expelled, Cloned: m.clones.own,

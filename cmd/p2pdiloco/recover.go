@@ -27,6 +27,9 @@ Nothing that was agreed is lost. If the missing members are alive somewhere and 
 are two branches. When they meet, the one with less work is given up, unless it is 16 slots old or
 more: then an operator has to choose. So make sure that they have ended and are not just cut off.
 
+In a run of trust byzantine with four electors or more it takes more than half of them, or half with
+the one that has its vote for longest. With fewer, the members that are missing have to come back.
+
 Without --yes the command only says what it would do.`,
 		Example: `  p2pdiloco recover
   p2pdiloco recover --data-dir ~/run1 --yes`,

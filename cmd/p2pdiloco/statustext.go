@@ -23,6 +23,9 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	if s.Reason != "" {
 		fmt.Fprintf(w, "reason\t%s\n", s.Reason)
 	}
+	if s.Provisional != "" {
+		fmt.Fprintf(w, "branch\t%s\n", s.Provisional)
+	}
 	if !s.RunID.IsZero() {
 		fmt.Fprintf(w, "slot\t%d of %d, height %d\n", s.Slot, s.LastSlot, s.Height)
 		fmt.Fprintf(w, "state root\t%s\n", s.StateRoot)

@@ -12,8 +12,9 @@ import (
 func TestPrintStatus(t *testing.T) {
 	s := p2pdiloco.Status{
 		Peer: "self", Run: "books", RunID: p2pdiloco.Root{1}, Phase: p2pdiloco.PhasePaused,
-		Detail: "2 of 4 members are heard",
-		Spec:   map[string]string{"aggregator": "trimmed_mean"}, Parameters: 1000, Slot: 3, LastSlot: 8, Height: 5,
+		Detail:      "2 of 4 members are heard",
+		Provisional: "it may end",
+		Spec:        map[string]string{"aggregator": "trimmed_mean"}, Parameters: 1000, Slot: 3, LastSlot: 8, Height: 5,
 		StateRoot: p2pdiloco.Root{2},
 		Sent:      1500, Received: 12, MaxUpload: 2_500_000, MaxDownload: 5_000_000,
 		Exchange: p2pdiloco.ExchangeStatus{
@@ -37,7 +38,8 @@ func TestPrintStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"books", "up 1m30s", "paused (2 of 4 members are heard)", "3 of 8, height 5", s.StateRoot.String(),
+		"books", "up 1m30s", "branch", "it may end",
+		"paused (2 of 4 members are heard)", "3 of 8, height 5", s.StateRoot.String(),
 		"slot 3 took 2.1s (2s expected from the links); slot 4 is under way (2.3s expected from the links, 1.5 MB of " +
 			"it " +
 			"through relays)", "1.5 kB sent, 12 B received (at most 2.5 MB sent and 5.0 MB received a second)",

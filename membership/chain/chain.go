@@ -27,6 +27,8 @@ type Chain struct {
 	access     *Access
 	credit     *Credit
 	electors   []slot.Member // of the tip
+	// forks that too few made, the oldest first; never changed in place
+	provisional []Provisional
 }
 
 // spending is the newest contribution of a peer that a record lists.
@@ -177,6 +179,7 @@ func (c *Chain) pushHashed(commit wire.Commit, hash slot.Root) {
 	case slot.Members, slot.Access:
 	}
 	c.pinned = c.pinned || hash == c.pin
+	c.provisional = c.stillProvisional(r)
 	c.credit.follow(r, c.Members())
 	c.electors = r.Electors()
 	c.commits = append(c.commits, commit)

@@ -91,20 +91,21 @@ func (c *Chain) checkMembers(r slot.Record) error {
 		if i > 0 && r.Members[i-1].Peer >= m.Peer {
 			return Invalid("members are not sorted")
 		}
-		if want := c.Listing(m.Peer, m.Incarnation); m != want {
+		want := c.Listing(m.Peer, m.Incarnation)
+		if r.Kind == slot.Fork {
+			want.Seat = m.Seat // see checkFork
+		}
+		if m != want {
 			return Invalid("%s is listed as %s, not %s", m.Peer.Short(), standing(m), standing(want))
 		}
 		if c.access.BarredBy(r, m.Peer) {
 			return Invalid("%s is a member and was removed", m.Peer.Short())
 		}
 	}
-	switch stay := c.Staying(r.Members); {
-	case c.Height() == 0:
+	switch {
 	case r.Kind == slot.Fork:
-		if stay != 0 && stay != len(r.Members) {
-			return Invalid("a fork by %d members and %d others: members fork alone, and others only without any", stay,
-				len(r.Members)-stay)
-		}
+		return c.checkFork(r)
+	case c.Height() == 0:
 	case !c.rules.Grows(c.Electorate(), r.Electors()):
 		return Invalid("too few of the %d members were members before", len(r.Members))
 	}

@@ -34,6 +34,22 @@ func (s Successor) Before(o Successor) bool {
 	return bytes.Compare(s.Hash[:], o.Hash[:]) < 0
 }
 
+// Outranks says whether a chain is the one to be on, of it and another one that it parted from.
+func (c *Chain) Outranks(o *Chain) bool {
+	common := c.CommonHeight(o)
+	if common == c.Height() || common == o.Height() {
+		return common < c.Height()
+	}
+	return c.successor(common + 1).Before(o.successor(common + 1))
+}
+
+// successor is the record at a height, as its chain goes on from it.
+func (c *Chain) successor(height uint64) Successor {
+	s := c.known(height).successor()
+	s.Work = c.Tip().Work
+	return s
+}
+
 // MaxSiblingAge is how many heights a chain may have grown since it parted from another branch, for
 // the choice between the two to be made without an operator.
 const MaxSiblingAge = 64
@@ -69,17 +85,22 @@ type known struct {
 	signers int // see Successor
 }
 
+func (k known) successor() Successor {
+	r := k.commit.Record
+	return Successor{Fork: r.Kind == slot.Fork, Signers: k.signers, Work: r.Work, Hash: k.hash}
+}
+
 func (c *Chain) known(height uint64) known {
 	k := known{commit: c.commits[height-1], hash: c.hashes[height]}
 	if k.commit.Record.Kind == slot.Fork {
-		k.signers = signersOf(c.At(height-1).Members, k.commit.Record)
+		k.signers = signersOf(c.At(height-1).Electors(), k.commit.Record)
 	}
 	return k
 }
 
 // signersOf counts the electors that signed a fork of the record that they decide after.
 func signersOf(electors []slot.Member, fork slot.Record) int {
-	return CountMembers(fork.Members, func(m slot.Member) bool {
+	return CountMembers(fork.Electors(), func(m slot.Member) bool {
 		_, ok := FindMember(electors, m.Peer, m.Incarnation)
 		return ok
 	})
@@ -190,13 +211,12 @@ func firstSuccessors(places map[slot.Root]place) map[slot.Root]Successor {
 	})
 	first := make(map[slot.Root]Successor, len(places))
 	for _, p := range order {
-		r := p.commit.Record
-		s := Successor{Fork: r.Kind == slot.Fork, Signers: p.signers, Work: r.Work, Hash: p.hash}
+		s, prev := p.successor(), p.commit.Record.Prev
 		if below, ok := first[p.hash]; ok {
 			s.Work = below.Work
 		}
-		if best, ok := first[r.Prev]; !ok || s.Before(best) {
-			first[r.Prev] = s
+		if best, ok := first[prev]; !ok || s.Before(best) {
+			first[prev] = s
 		}
 	}
 	return first

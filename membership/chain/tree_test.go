@@ -142,22 +142,13 @@ func treeChooser() chooser {
 	}
 }
 
-// pairChooser compares the two tips where they part, and forgets the one that it leaves.
+// pairChooser compares two branches without regard to the others, and forgets the one that it
+// leaves.
 func pairChooser(own, shown *Chain) *Chain {
-	common := own.CommonHeight(shown)
-	if common == shown.Height() || common < own.Height() {
-		if common == shown.Height() || !successorOn(shown, common).Before(successorOn(own, common)) {
-			return own
-		}
+	if shown.Outranks(own) {
+		return shown
 	}
-	return shown
-}
-
-func successorOn(c *Chain, common uint64) Successor {
-	k := c.known(common + 1)
-	return Successor{
-		Fork: k.commit.Record.Kind == slot.Fork, Signers: k.signers, Work: c.Tip().Work, Hash: k.hash,
-	}
+	return own
 }
 
 // The choice is a function of the records that are known, in whatever order they came.
@@ -200,8 +191,9 @@ func TestSuccessorsAreOrdered(t *testing.T) {
 	})
 }
 
-// A peer leaves the branch on which it is for one with more work below. When a certificate shows that
-// the work there is void, it comes back to the branch that it left, which nobody has shown to it.
+// A peer leaves the branch on which it is for one with more work below. When a certificate shows
+// that the work there is void, it comes back to the branch that it left, which nobody has shown to
+// it.
 func TestAPeerComesBackToWhatItLeft(t *testing.T) {
 	founded := grown(New(Rules{Run: slot.Hash([]byte("run")), Fragments: []uint64{1}}, slot.Root{}), slot.Fork, 5, 9, 0)
 	light, heavy := grown(founded, slot.Fork, 3, 5, 1), grown(founded, slot.Fork, 3, 6, 2)

@@ -52,6 +52,7 @@ import (
 //	run.paused      slot, detail
 //	run.resumed     slot, detail
 //	run.forked      slot, height, members, record, detail
+//	run.confirmed   slot, height, members, detail
 //	run.switched    slot, height, members, record, detail
 //	run.done        slot, detail
 //	trainer.stats   round, loss (where the trainer measures it), train_loss, tokens, seconds, grad_norm, stall

@@ -36,7 +36,9 @@ type Status struct {
 	// a record of the chain is pinned; else the first peers met were trusted with it
 	Pinned bool `json:"pinned"`
 	// why it is paused or no member yet, in plain words
-	Reason       string         `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// why this branch of the run may still end for another one, in plain words
+	Provisional  string         `json:"provisional,omitempty"`
 	Ballot       uint32         `json:"ballot"` // of the height being decided
 	Leader       slot.PeerID    `json:"leader,omitempty"`
 	Members      []MemberStatus `json:"members"`

@@ -1,0 +1,55 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// chooseOnceShown chooses between the branches that are known, in trust byzantine, when the
+// gathered one is all there: the work at its end may matter.
+func (co *competing) chooseOnceShown() (better *branch) {
+	r := co.gathering
+	if r.chain.Height() < r.claim.Height {
+		co.askFurther()
+		return nil
+	}
+	common := co.chain.CommonHeight(r.chain)
+	switch {
+	case r.chain.Height() == common || !r.chain.Pinned():
+	case co.own.left:
+		co.gathering = nil
+		return nil
+	case !co.chain.Pinned():
+		co.gathering = nil
+		return r
+	case common == co.chain.Height() && !co.mayFollow(r.chain.At(common+1)):
+	case !co.mayGiveUp(common):
+		if first := r.chain.Hash(common + 1); r.chain.Outranks(co.chain) && !slices.Contains(co.refused, first) {
+			co.refuse(common, first)
+		}
+	default:
+		if c, from := co.known.Choose(co.chain, r.chain, r.from, co.cfg.Self); c != nil {
+			co.gathering = nil
+			return &branch{chain: c, from: from}
+		}
+	}
+	co.judge()
+	return nil
+}
+
+// refuse leaves it to an operator whether to move to a branch that parted too long ago.
+func (co *competing) refuse(common uint64, first slot.Root) {
+	r := co.gathering
+	co.refused = remember(co.refused, first)
+	if r.claim.Branch != co.chain.Branch() {
+		co.refused = remember(co.refused, r.claim.Branch)
+	}
+	co.event(Event{
+		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from, Root: first,
+		Detail: fmt.Sprintf("it shows another branch of the run, and the one here has grown by %d records since they "+
+			"parted at height %d: too many to be given up by itself. If that branch is the right one, start this peer "+
+			"again with --pin %s; else stop the peers of the other branch", co.chain.Height()-common, common, first),
+	})
+}

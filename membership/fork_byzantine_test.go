@@ -1,0 +1,158 @@
+package membership
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// forkingLab is a run of n members that may lie, on one chain.
+func forkingLab(t *testing.T, n int, forkAfter time.Duration) *lab {
+	rules, timing := labRules(), labTiming
+	rules.Byzantine, rules.StartPeers, timing.ForkAfter = true, n, forkAfter
+	l := newLab(t, rules, timing)
+	for i := range n {
+		l.add(string(rune('A' + i)))
+	}
+	l.connect()
+	if !l.run(2*time.Minute, func() bool {
+		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
+			return len(p.m.chain.Electorate()) < n || p.m.View().AppliedSlot < 4
+		})
+	}) {
+		t.Fatal(l.show())
+	}
+	return l
+}
+
+// withRules is a chain of the same records under other rules.
+func withRules(c *chain.Chain, change func(*chain.Rules)) *chain.Chain {
+	rules := c.Rules()
+	change(&rules)
+	o := chain.New(rules, c.Pin())
+	for _, k := range c.Commits() {
+		o.Push(k)
+	}
+	return o
+}
+
+// One of five electors forks by itself, and claims 2^50 of work: an older record while the others
+// decide, and the newest one while too few of them are there. It moves nobody: each peer names it.
+// (BYZANTINE a7, m17)
+func TestAHeavyForkByOneOfFive(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		l := forkingLab(t, 5, time.Minute)
+		honest, liar, back := l.peers[:4], l.peers[4], uint64(2)
+		liar.crash()
+		liar.gone = true
+		if paused {
+			honest, back = l.peers[:2], 0
+			l.peers[2].crash()
+			l.peers[3].crash()
+			l.run(10*time.Second, func() bool { return false })
+		}
+		at := l.peers[0].m.chain.UpTo(l.peers[0].m.chain.Height())
+		lenient := withRules(at, func(r *chain.Rules) { r.Byzantine, r.MaxWeight = false, 0 })
+		if v := honest[0].m.View(); v.TooFew != paused {
+			t.Errorf("paused %v: too few %v", paused, v.TooFew)
+		}
+		f := &forger{labPeer: liar, chain: lenient.UpTo(lenient.Height() - back)}
+		f.fork()
+		f.step(1 << 50)
+		f.step(1 << 50)
+		f.serve(5*time.Second, nil)
+		for _, p := range honest {
+			if !p.m.chain.Has(at.Height(), at.TipHash()) || p.m.chain.Tip().Kind == slot.Fork || p.m.switches > 0 ||
+				!p.m.doubts.has(liar.id) || !paused && p.m.chain.Tip().Slot < at.Tip().Slot+5 {
+				t.Errorf("paused %v: %s moved %d times, doubts %v\n%s", paused, p.name, p.m.switches,
+					p.m.doubts.peers, l.show())
+			}
+		}
+	}
+}
+
+// Three of five have forked, and gone on. A certificate of the record that they forked shows up: it
+// comes first, however little work is behind it. When more than 64 records are on the branch since,
+// an operator decides, who is told how.
+func TestACertificateAfterAFork(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		l := forkingLab(t, 5, 2*time.Second)
+		forked := l.peers[:3]
+		for _, p := range l.peers[3:] {
+			p.crash()
+			p.gone = true
+		}
+		if !l.run(time.Minute, func() bool {
+			_, is := l.peers[0].m.chain.Provisional()
+			return is
+		}) {
+			t.Fatal(l.show())
+		}
+		own := l.peers[0].m.chain
+		p, _ := own.Provisional()
+		f := &forger{labPeer: l.peers[4], chain: own.UpTo(p.Height), by: l.peers[1:]}
+		f.add(slot.Record{
+			Kind: slot.Members, Slot: f.chain.Tip().Slot, Members: f.chain.Members(), Work: f.chain.Tip().Work,
+		})
+		if late {
+			l.run(time.Minute, func() bool { return l.peers[0].m.chain.Height()-p.Height > chain.MaxSiblingAge+1 })
+		}
+		f.serve(4*time.Second, nil)
+		for _, q := range forked {
+			moved := q.m.chain.Has(f.chain.Height(), f.chain.TipHash())
+			if moved == late || l.count(q.name, EventRefused) != map[bool]int{true: 1}[late] {
+				t.Errorf("late %v: %s moved %v, refused it %d times\n%s", late, q.name, moved,
+					l.count(q.name, EventRefused), l.show())
+			}
+		}
+	}
+}
+
+// Three of seven sign two records at one height, which is more than the run withstands: each pair
+// of the others has another one certified. All of them choose the one of the lower hash, convict
+// the three, and go on without them at once.
+func TestTwoCertificatesOfLyingElectors(t *testing.T) {
+	l := forkingLab(t, 7, time.Hour)
+	liars, honest := l.peers[:3], l.peers[3:]
+	c, chosen := liars[0].m.chain, slot.Root{0xff}
+	for i, side := range [][]*labPeer{honest[:2], honest[2:]} {
+		r := slot.Record{
+			Run: l.rules.Run, Height: c.Height() + 1, Kind: slot.Members, Prev: c.TipHash(), Slot: c.Tip().Slot,
+			StateRoot: liars[0].m.model.state.root, Work: c.Tip().Work, Members: c.Members(),
+		}
+		if i == 1 {
+			r.Members = slices.DeleteFunc(slices.Clone(r.Members),
+				func(e slot.Member) bool { return e.Peer == liars[0].id })
+		}
+		v, sigs := slot.Vote{Ref: c.Next(), Hash: r.Hash()}, map[slot.PeerID][]byte{}
+		if slices.Compare(v.Hash[:], chosen[:]) < 0 {
+			chosen = v.Hash
+		}
+		for _, p := range slices.Concat(liars, side) {
+			sigs[p.id] = labSigned(p, wire.Vote{Vote: v}).Sig
+		}
+		for _, p := range side {
+			p.m.pledges.open.Vote = &wire.EntryVote{Ref: v.Ref, Record: r} // as if it had voted
+			commit := wire.Commit{Record: r, Certificate: certificate(v, sigs)}
+			if err := p.step(labSigned(liars[0], commit)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, p := range liars {
+		p.crash()
+		p.gone = true
+	}
+	if !l.run(time.Minute, func() bool {
+		return !slices.ContainsFunc(honest, func(p *labPeer) bool {
+			return p.m.chain.Hash(c.Height()+1) != chosen ||
+				len(p.m.evidence.evictions) != 3 || p.m.chain.Tip().Slot < c.Tip().Slot+3
+		})
+	}) {
+		t.Fatalf("they do not go on\n%s", l.show())
+	}
+}
