@@ -15,6 +15,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
 // overQUIC are the flags that keep a test off every other network, and off TCP.
@@ -150,7 +151,7 @@ func TestRestartsOverQUIC(t *testing.T) {
 	t.Parallel()
 	c, dir := startCrowd(t, overQUIC), filepath.Join(t.TempDir(), "data")
 	var events []string
-	for i := range 8 {
+	for i := range testlevel.Choose(2, 4, 12) {
 		p, e := c.start(dir)
 		events = append(events, e)
 		clitest.AwaitEvent(t, e, "its start", clitest.Named("peer.started"))
