@@ -90,7 +90,7 @@ func (dr *drafter) sendDraft() {
 	l := dr.open.lead
 	l.sentAt = dr.now
 	var to []slot.PeerID
-	for _, e := range dr.chain.Electorate() {
+	for _, e := range dr.chain.Members() {
 		if !l.haves[ofMember(e)] {
 			to = append(to, e.Peer)
 		}
@@ -142,7 +142,7 @@ func (dr *drafter) proposeDraft() (r slot.Record, ok bool) {
 		}
 		return r, false
 	}
-	if dr.awaitsNewcomer() {
+	if dr.awaitsNewcomer(r) {
 		return r, false
 	}
 	if r.Kind == slot.Members && !dr.closingDue() && slices.Equal(r.Members, dr.chain.Members()) {
@@ -178,26 +178,23 @@ func (dr *drafter) draftIsHeld() bool {
 
 // recordOf makes the record that a draft leads to, with the members as they are heard now.
 func (dr *drafter) recordOf(d slot.Draft) slot.Record {
-	return slot.Record{
+	return dr.roster.settle(slot.Record{
 		Run: dr.cfg.Rules.Run, Height: d.Height, Kind: d.Kind, Prev: d.Prev, Slot: d.Slot,
 		StateRoot: dr.model.state.root,
-		Members: dr.roster.nextMembers(
-			slot.Record{Kind: d.Kind, Contributions: d.Contributions, Decisions: d.Decisions},
-			func(a *contact) bool { return dr.open.lead.haves[a.memberKey] }),
-		Work: dr.chain.WorkAfter(d.Kind, d.Contributions), Fragment: d.Fragment, Contributions: d.Contributions,
+		Work:      dr.chain.WorkAfter(d.Kind, d.Contributions), Fragment: d.Fragment, Contributions: d.Contributions,
 		Segments: d.Segments,
 		Key:      d.Key, Decisions: d.Decisions,
-	}
+	}, func(a *contact) bool { return dr.open.lead.haves[a.memberKey] })
 }
 
 // awaitsNewcomer gives newcomers that stand at the tip a moment to send HAVE. No joiner blocks a
 // slot: one that lets a step's moment pass gets no other at steps for Timing.Lost. Drafts of
 // members records wait for it still: they hold up nobody, and not every newcomer can fetch an
 // outcome within the moment.
-func (dr *drafter) awaitsNewcomer() bool {
+func (dr *drafter) awaitsNewcomer(r slot.Record) bool {
 	l := dr.open.lead
 	step, over := l.draft.Kind == slot.Step, dr.now-l.draftAt >= dr.cfg.Timing.Beat
-	for _, a := range dr.roster.admissible() {
+	for _, a := range append(dr.roster.admissible(), dr.roster.entrant(r)...) {
 		switch {
 		case !dr.presence.atOurTip(a) || l.haves[a.memberKey]:
 		case step && dr.now-a.silentAt <= dr.cfg.Timing.Lost:

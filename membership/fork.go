@@ -174,13 +174,11 @@ func (fk *fork) propose() {
 }
 
 func (fk *fork) draft(list []slot.Member) slot.Record {
-	ref, tip := fk.chain.Next(), fk.chain.Tip()
-	return slot.Record{
-		Run: fk.cfg.Rules.Run, Height: ref.Height, Kind: slot.Fork, Prev: ref.Prev, Slot: tip.Slot,
-		StateRoot: fk.model.state.root,
-		Members:   fk.chain.ForkMembers(list), Absent: tip.Absent, Evicted: tip.Evicted,
-		Work: fk.chain.WorkOfFork(list),
-	}
+	ref := fk.chain.Next()
+	return fk.chain.SettleFork(slot.Record{
+		Run: fk.cfg.Rules.Run, Height: ref.Height, Kind: slot.Fork, Prev: ref.Prev, Slot: fk.chain.Tip().Slot,
+		StateRoot: fk.model.state.root, Work: fk.chain.WorkOfFork(list),
+	}, chain.Turnover{Listed: list})
 }
 
 // signFork signs a record, mark on disk first (I6): no other one in this attempt, whatever happens.

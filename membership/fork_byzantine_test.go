@@ -10,22 +10,37 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// forkingLab is a run of n members that may lie, on one chain.
+// forkingLab is a run of n members that may lie, on one chain, all with a seat. Seats grow to 4 and
+// then to 7, so for 5 two of 7 are lost.
 func forkingLab(t *testing.T, n int, forkAfter time.Duration) *lab {
+	first := n
+	if n > 4 {
+		first = n + (10-n)%3
+	}
 	rules, timing := labRules(), labTiming
-	rules.Byzantine, rules.StartPeers, timing.ForkAfter = true, n, forkAfter
+	rules.Byzantine, rules.StartPeers, timing.ForkAfter = true, first, forkAfter
 	l := newLab(t, rules, timing)
-	for i := range n {
+	for i := range first {
 		l.add(string(rune('A' + i)))
 	}
 	l.connect()
-	if !l.run(2*time.Minute, func() bool {
-		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
-			return len(p.m.chain.Electorate()) < n || p.m.View().AppliedSlot < 4
-		})
-	}) {
-		t.Fatal(l.show())
+	seats := func(n int) {
+		t.Helper()
+		if !l.run(2*time.Minute, func() bool {
+			return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
+				return len(p.m.chain.Electorate()) != n || p.m.View().AppliedSlot < 4
+			})
+		}) {
+			t.Fatal(l.show())
+		}
 	}
+	seats(first)
+	for _, p := range l.peers[n:] {
+		p.crash()
+		p.gone = true
+	}
+	l.peers = l.peers[:n]
+	seats(n)
 	return l
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -94,10 +95,10 @@ func (fo *founder) sign() {
 		if f.fork != nil {
 			at.Ballot = f.fork.Ballot + 1
 		}
-		f.fork = &wire.EntryFork{Ref: at, Record: slot.Record{
+		self := fo.chain.Listing(fo.cfg.Self, fo.cfg.Incarnation)
+		f.fork = &wire.EntryFork{Ref: at, Record: fo.chain.SettleFork(slot.Record{
 			Run: fo.cfg.Rules.Run, Height: 1, Kind: slot.Fork, Prev: at.Prev, StateRoot: fo.model.state.root,
-			Members: []slot.Member{fo.chain.Listing(fo.cfg.Self, fo.cfg.Incarnation)},
-		}}
+		}, chain.Turnover{Listed: []slot.Member{self}})}
 		f.sent = never
 		fo.pledges.open.Fork = f.fork
 		fo.persist(*f.fork)

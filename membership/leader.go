@@ -79,6 +79,8 @@ func (le *leader) startWork() {
 	switch {
 	case le.closingDue():
 		le.drafter.draftMembers()
+	case le.roster.beginsWithSeats() && le.candidate.membersDue() && le.now >= l.membersAt:
+		le.drafter.draftMembers()
 	case le.motions.accessDue() && le.motions.barred(le.cfg.Self):
 		// others take over, because this peer must not choose their secret
 	case le.open.last != nil && le.open.last.Group() != l.givenUp && le.chain.TakesStep() &&

@@ -277,7 +277,7 @@ func TestASilentNewcomerIsAwaitedOnce(t *testing.T) {
 	}
 	expect := func(when string, want bool) {
 		t.Helper()
-		if m.drafter.awaitsNewcomer() != want {
+		if m.drafter.awaitsNewcomer(slot.Record{Kind: slot.Members}) != want {
 			t.Errorf("%s: awaited %v", when, !want)
 		}
 	}

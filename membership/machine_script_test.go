@@ -92,8 +92,8 @@ func (l *lab) named(d *datadriven.TestData) (ps []*labPeer) {
 func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "run":
-		// run until=slot:2|height:3|members:ABC|removed:C|done|left:A [limit=30s]: virtual time
-		// passes
+		// run until=slot:2|height:3|members:ABC|electors:AB|removed:C|done|left:A [limit=30s]:
+		// virtual time passes
 		return l.runUntil(t, d)
 	case "tick": // tick 2s: that much virtual time passes
 		pause, err := time.ParseDuration(d.CmdArgs[0].Key)
@@ -226,8 +226,16 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 
 func (l *lab) roster(d *datadriven.TestData) string {
 	var out strings.Builder
-	for _, e := range l.named(d)[0].m.chain.Electorate() {
-		fmt.Fprintf(&out, "%s since %d\n", labName(e.Peer), e.Since)
+	c := l.named(d)[0].m.chain
+	for _, e := range c.Members() {
+		fmt.Fprintf(&out, "%s since %d", labName(e.Peer), e.Since)
+		if l.rules.Byzantine {
+			fmt.Fprintf(&out, ", seat since %d, credit %d", e.Seat, e.Credit)
+		}
+		out.WriteByte('\n')
+	}
+	for _, e := range c.Tip().Absent {
+		fmt.Fprintf(&out, "%s since %d, absent, credit %d\n", labName(e.Peer), e.Since, e.Credit)
 	}
 	return out.String()
 }
@@ -272,6 +280,9 @@ func (l *lab) runUntil(t *testing.T, d *datadriven.TestData) string {
 		"removed": func() bool { return all(func(_ *labPeer, v View) bool { return labNames(v.Removed) == arg }) },
 		"members": func() bool {
 			return all(func(_ *labPeer, v View) bool { return labNames(peersOf(v.Tip.Members)) == arg })
+		},
+		"electors": func() bool {
+			return all(func(_ *labPeer, v View) bool { return labNames(peersOf(v.Tip.Electors())) == arg })
 		},
 	}[what]
 	if done == nil {

@@ -34,15 +34,24 @@ func (ro *roster) room() int {
 // needsPeers says whether no slot can close any more without newcomers.
 func (ro *roster) needsPeers() bool {
 	c := ro.chain
+	works := ro.works
 	if c.Tip().Slot == 0 {
-		return len(c.Members()) < c.Rules().StartPeers
+		if !ro.cfg.Rules.Byzantine || !c.Starts() {
+			return !c.Starts()
+		}
+		works = ro.contributes
 	}
-	return chain.CountMembers(c.Members(), ro.works) < max(1, c.Rules().MinPeers)
+	return chain.CountMembers(c.Members(), works) < max(1, c.Rules().MinPeers)
 }
 
 // works says whether a member has contributed, and still does.
 func (ro *roster) works(e slot.Member) bool {
-	if !ro.chain.Credit().Contributed(e.Peer) || !ro.stays(e) {
+	return ro.chain.Credit().Contributed(e.Peer) && ro.contributes(e)
+}
+
+// contributes says whether a member is likely to contribute to the open slot.
+func (ro *roster) contributes(e slot.Member) bool {
+	if !ro.stays(e) {
 		return false
 	}
 	if ofMember(e) == ro.self {

@@ -22,14 +22,14 @@ func (ro *roster) nextMembers(r slot.Record, ready func(*contact) bool) []slot.M
 			next = append(next, e)
 		}
 	}
-	if len(next) == 0 && ro.cfg.Rules.Byzantine {
+	if ro.cfg.Rules.Byzantine && !slices.ContainsFunc(next, slot.Member.Elects) {
 		return old // nobody could decide the next height
 	}
 	if len(next) == 0 {
 		next = slices.DeleteFunc(slices.Clone(old), func(e slot.Member) bool { return ofMember(e) != ro.self })
 	}
 	// with newcomers, the quorum that wants the removal would be none any more
-	if ro.motions.accessDue() {
+	if ro.motions.accessDue() || ro.joinsWait(r) {
 		return next
 	}
 	return ro.withNewcomers(next, ready)
@@ -49,16 +49,17 @@ func (ro *roster) keeps(e slot.Member, r slot.Record) bool {
 	return !ro.statements.mayDrop(e)
 }
 
-// withNewcomers adds newcomers, as many as growth allows.
+// withNewcomers adds newcomers, as many as growth allows. Where seats are earned they have none
+// yet, so they need not be ready.
 func (ro *roster) withNewcomers(next []slot.Member, ready func(*contact) bool) []slot.Member {
 	room := ro.room()
 	for _, a := range ro.newcomers() {
 		proven := ro.chain.Credit().Contributed(a.peer)
-		if !ready(a) || len(next) >= slot.MaxMembers || !proven && room == 0 {
+		if !ready(a) && !ro.cfg.Rules.Byzantine || len(next) >= slot.MaxMembers || !proven && room == 0 {
 			continue
 		}
 		if more := with(next, ro.chain.Listing(a.peer, a.inc)); more != nil &&
-			ro.cfg.Rules.Grows(ro.chain.Electorate(), more) {
+			(ro.cfg.Rules.Byzantine || ro.cfg.Rules.Grows(ro.chain.Electorate(), more)) {
 			next = more
 			if !proven {
 				room--
@@ -73,13 +74,13 @@ func (ro *roster) withNewcomers(next []slot.Member, ready func(*contact) bool) [
 // that come and go in a loop would keep the others busy (a12).
 func (ro *roster) changeDue(ready func(*contact) bool) bool {
 	old := ro.chain.Members()
-	next := ro.nextMembers(slot.Record{}, ready)
+	next := ro.settle(slot.Record{Kind: slot.Members}, ready).Members
 	if !ro.cfg.Rules.Byzantine || ro.fragile() {
 		return !slices.Equal(next, old)
 	}
 	return slices.ContainsFunc(next, func(e slot.Member) bool {
-		_, listed := chain.FindMember(old, e.Peer, e.Incarnation)
-		return !listed
+		m, listed := chain.FindMember(old, e.Peer, e.Incarnation)
+		return !listed || m.Seat != e.Seat
 	})
 }
 

@@ -29,6 +29,7 @@ type Chain struct {
 	electors   []slot.Member // of the tip
 	// forks that too few made, the oldest first; never changed in place
 	provisional []Provisional
+	seating     seating
 }
 
 // spending is the newest contribution of a peer that a record lists.
@@ -181,6 +182,7 @@ func (c *Chain) pushHashed(commit wire.Commit, hash slot.Root) {
 	c.pinned = c.pinned || hash == c.pin
 	c.provisional = c.stillProvisional(r)
 	c.credit.follow(r, c.Members())
+	c.seating = c.seating.follow(r, c.Electorate(), c.rules.StartPeers)
 	c.electors = r.Electors()
 	c.commits = append(c.commits, commit)
 	c.hashes = append(c.hashes, hash)
@@ -262,13 +264,16 @@ func (c *Chain) SharedSince(height uint64) bool {
 }
 
 // Listing returns the member that a peer's incarnation becomes in a successor of the tip: its
-// seniority lasts while it is listed.
+// seniority lasts while it is listed. Where seats are earned, Settle says the rest.
 func (c *Chain) Listing(p slot.PeerID, inc slot.Incarnation) slot.Member {
-	if m, ok := FindMember(c.Members(), p, inc); ok {
-		return m
+	m := slot.Member{Peer: p, Incarnation: inc, Since: c.Height() + 1}
+	if e, ok := c.entry(m); ok {
+		return e
 	}
-	since := c.Height() + 1
-	return slot.Member{Peer: p, Incarnation: inc, Since: since, Seat: since}
+	if !c.rules.Byzantine {
+		m.Seat = m.Since
+	}
+	return m
 }
 
 // FindMember finds a peer in this very incarnation: a peer that lost the vote log is another member

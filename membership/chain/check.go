@@ -84,23 +84,16 @@ func (c *Chain) checkMembers(r slot.Record) error {
 	if n := len(r.Members); n == 0 || n > slot.MaxMembers {
 		return Invalid("%d members", n)
 	}
-	if len(r.Absent) > 0 || len(r.Evicted) > 0 {
-		return Invalid("%d absent members and %d evicted keys", len(r.Absent), len(r.Evicted))
-	}
 	for i, m := range r.Members {
 		if i > 0 && r.Members[i-1].Peer >= m.Peer {
 			return Invalid("members are not sorted")
 		}
-		want := c.Listing(m.Peer, m.Incarnation)
-		if r.Kind == slot.Fork {
-			want.Seat = m.Seat // see checkFork
-		}
-		if m != want {
-			return Invalid("%s is listed as %s, not %s", m.Peer.Short(), standing(m), standing(want))
-		}
 		if c.access.BarredBy(r, m.Peer) {
 			return Invalid("%s is a member and was removed", m.Peer.Short())
 		}
+	}
+	if err := c.checkSettled(r); err != nil {
+		return err
 	}
 	switch {
 	case r.Kind == slot.Fork:
@@ -120,7 +113,13 @@ func standing(m slot.Member) string {
 // TakesStep says whether a step may come next: not before the founding, after the end, or without
 // the peers that the run starts with.
 func (c *Chain) TakesStep() bool {
-	return c.Height() > 0 && !c.Ended() && (c.Tip().Slot > 0 || len(c.Members()) >= c.rules.StartPeers)
+	return c.Height() > 0 && !c.Ended() && (c.Tip().Slot > 0 || c.Starts())
+}
+
+// Starts says whether the members are as many as the run starts with, or, where the first ones get
+// credit for their seats, were so once.
+func (c *Chain) Starts() bool {
+	return len(c.Members()) >= c.rules.StartPeers || c.rules.Byzantine && c.seating.started
 }
 
 // LacksPeers says whether offers wait for more members: the run needs them to start, or a slot to
@@ -135,7 +134,7 @@ func (c *Chain) checkStep(r slot.Record) error {
 		return Invalid("slot %d after slot %d", r.Slot, c.Tip().Slot)
 	case c.Ended():
 		return Invalid("slot %d is past the run's last", r.Slot)
-	case r.Slot == 1 && len(c.Members()) < c.rules.StartPeers:
+	case r.Slot == 1 && !c.Starts():
 		return Invalid("slot 1 with %d members: %d must be there first", len(c.Members()), c.rules.StartPeers)
 	}
 	return c.CheckOutcome(r.Fragment, r.Contributions, r.Segments)

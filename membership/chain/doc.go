@@ -1,6 +1,7 @@
 // Package chain holds the certified records of a run, and everything that follows from them alone:
 // which record may come next (check.go), which peers may be members (access.go), which have
-// contributed (credit.go), which member trains on which part of the data (assign.go), and how many
+// contributed (credit.go), which members have a vote where that is
+// earned (seats*.go), which member trains on which part of the data (assign.go), and how many
 // inner steps each member is to do (pace.go).
 //
 // A Chain only grows. Extend verifies a record with its certificate and appends it; Push appends

@@ -31,9 +31,11 @@ type Rules struct {
 	// inner steps that a part of the data is enough for; 0: each contribution takes a whole part
 	PartSteps uint64
 	// parameters of the members' inner steps, if those follow from measured speeds
-	Pace    PaceRules
-	Rings   bool // plans may have a ring (slot.Plan.Ring)
-	Private bool // the members share a secret, which an access record can change
+	Pace PaceRules
+	// seats, at most, where they are earned; 0: 31. Other members contribute without a vote.
+	MaxElectors int
+	Rings       bool // plans may have a ring (slot.Plan.Ring)
+	Private     bool // the members share a secret, which an access record can change
 	// elements of each fragment, at least one: segments of a slot cover [0, elements) of its
 	// fragment
 	Fragments []uint64

@@ -1,0 +1,80 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+)
+
+// settle gives a record the members that this peer wants, as a leader, with all that follows for
+// them from the chain. Where seats are earned, one member gets a seat, if one may have it: the one
+// with most credit for which ready holds.
+func (ro *roster) settle(r slot.Record, ready func(*contact) bool) slot.Record {
+	t := ro.turnover(r, ready)
+	if !ro.givesSeat(r, t) {
+		return ro.chain.Settle(r, t)
+	}
+	for _, a := range ro.candidates(r, t) {
+		if ready(a) {
+			t.Seat = a.peer
+			break
+		}
+	}
+	return ro.chain.Settle(r, t)
+}
+
+// turnover is what this peer wants to change about the members, but for a seat.
+func (ro *roster) turnover(r slot.Record, ready func(*contact) bool) chain.Turnover {
+	t := chain.Turnover{Listed: ro.nextMembers(r, ready)}
+	t.Deleted = func(e slot.Member) bool {
+		_, retired := ro.statements.retired[ofMember(e)]
+		return retired || ro.statements.hasLeft(e)
+	}
+	for _, e := range ro.chain.Members() {
+		if _, stays := chain.FindMember(t.Listed, e.Peer, e.Incarnation); !stays && ro.evidence.evicted(ofMember(e)) {
+			t.Evicted = append(t.Evicted, e.Peer)
+		}
+	}
+	return t
+}
+
+// givesSeat says whether a record may give a seat. Seats are no reason for a record, but before the
+// first slot, when the run's first members get theirs.
+func (ro *roster) givesSeat(r slot.Record, t chain.Turnover) bool {
+	return ro.cfg.Rules.Byzantine && !ro.closingDue() && r.Kind != slot.Access &&
+		(r.Kind == slot.Step || ro.beginsWithSeats() || !slices.Equal(t.Listed, ro.chain.Members()))
+}
+
+// beginsWithSeats says whether the first members of a run may be waiting for their seats: these
+// come before the first slot.
+func (ro *roster) beginsWithSeats() bool { return ro.cfg.Rules.Byzantine && ro.chain.Tip().Slot == 0 }
+
+// candidates lists the members that are heard, stand at the tip, and may get a seat in a record:
+// those with most credit first.
+func (ro *roster) candidates(r slot.Record, t chain.Turnover) (all []*contact) {
+	for _, m := range ro.chain.Candidates(ro.chain.Settle(r, t)) {
+		a := ro.presence.known[ofMember(m)]
+		if a != nil && ro.presence.around(a.memberKey) && ro.presence.atOurTip(a) && !a.leaving {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// entrant returns the member that a record is to give a seat, if there is one that answers drafts.
+func (ro *roster) entrant(r slot.Record) []*contact {
+	t := ro.turnover(r, ro.presence.atOurTip)
+	if !ro.givesSeat(r, t) {
+		return nil
+	}
+	silent := func(a *contact) bool { return ro.now-a.silentAt <= ro.cfg.Timing.Lost }
+	all := slices.DeleteFunc(ro.candidates(r, t), silent)
+	return all[:min(len(all), 1)]
+}
+
+// joinsWait says whether newcomers are listed with the next step only: peers that join and leave in
+// a loop would keep the members busy otherwise (a12). They do not wait while the run needs them.
+func (ro *roster) joinsWait(r slot.Record) bool {
+	return ro.cfg.Rules.Byzantine && r.Kind != slot.Step && ro.chain.Starts() && !ro.needsPeers()
+}
