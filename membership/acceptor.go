@@ -19,13 +19,13 @@ type acceptor struct {
 	history  *history
 }
 
-// onPrepare promises not to vote below a ballot, and tells the highest vote so far.
+// onPrepare promises neither HAVE nor VOTE below a ballot, and tells the lock.
 //
 // I6 (HOLES H2): the promise is on disk before PROMISE leaves, so no restart can vote below it. A
 // ballot in which this peer has voted cannot be promised again: its leader had its promises
 // already.
 func (ac *acceptor) onPrepare(msg wire.Message, ref slot.Ref) error {
-	d := ac.open
+	d, own := ac.open, &ac.pledges.open
 	switch {
 	case !d.leads(msg, ref.Ballot) || ref.Ballot == 0:
 		return ErrSender
@@ -36,30 +36,45 @@ func (ac *acceptor) onPrepare(msg wire.Message, ref slot.Ref) error {
 	}
 	d.seen = max(d.seen, ref.Ballot)
 	switch {
-	case ref.Ballot < ac.pledges.open.Floor() || ac.pledges.open.Vote != nil &&
-		ac.pledges.open.Vote.Ballot >= ref.Ballot:
+	case ac.answerDecided(msg.From):
 		return ErrStale
-	case ref.Ballot > d.ballot && msg.From != ac.cfg.Self && ac.leaderLives():
+	case ref.Ballot < own.Floor() || own.Vote != nil && own.Vote.Ballot >= ref.Ballot ||
+		own.Have != nil && own.Have.Ballot >= ref.Ballot:
+		return ErrStale
+	case ref.Ballot > d.ballot && ref.Term() != d.term() && msg.From != ac.cfg.Self && ac.leaderLives():
 		ac.keepAsked(msg, ref.Ballot)
 		return nil // H18: its reduction gets on; the candidate asks again
 	}
-	if ac.pledges.open.Promise == nil || ac.pledges.open.Promise.Ballot < ref.Ballot {
-		ac.pledges.open.Promise = &wire.EntryPromise{Ref: ref}
-		ac.persist(*ac.pledges.open.Promise)
+	if own.Promise == nil || own.Promise.Ballot < ref.Ballot {
+		own.Promise = &wire.EntryPromise{Ref: ref}
+		ac.persist(*own.Promise)
 	}
 	ac.enter(ref.Ballot)
 	ac.promise(ref.Ballot, msg.From)
 	return nil
 }
 
-// promise sends a promise that is on disk, with the highest vote so far.
+// promise sends a promise that is on disk, with the lock.
 func (ac *acceptor) promise(ballot uint32, to slot.PeerID) {
-	d := ac.open
-	promise := wire.Promise{Ref: d.at(ballot)}
+	promise := wire.Promise{Ref: ac.open.at(ballot)}
 	if v := ac.pledges.open.Vote; v != nil {
-		promise.Voted, promise.VoteBallot, promise.VoteRecord, promise.VoteProofs = true, v.Ballot, v.Record, v.Proofs
+		lock := v.QC.Lock()
+		promise.Lock, promise.Locked = &lock, &v.Locked
 	}
 	ac.send(promise, to)
+}
+
+// answerDecided sends the certificate if a record was certified at the open position, on a branch
+// that this peer has left. Another one may not be decided here.
+func (ac *acceptor) answerDecided(to slot.PeerID) bool {
+	decided := ac.pledges.open.Decided
+	if decided == nil {
+		return false
+	}
+	if to != ac.cfg.Self {
+		ac.send(wire.Commit(*decided), to)
+	}
+	return true
 }
 
 // keepAsked remembers a PREPARE that is not granted because the leader lives: the one of the
@@ -96,93 +111,67 @@ func (ac *acceptor) promiseLate() {
 	}
 }
 
-// onPropose takes the leader's record. It is voted for at once, or when the outcome is held and the
-// state stands at the tip.
+// onPropose takes the QC of the leader's draft. It is voted for at once, or when the draft comes.
 func (ac *acceptor) onPropose(msg wire.Message, p wire.Propose) error {
 	if err := ac.follow(msg, p.Ballot); err != nil {
 		return err
 	}
 	if !ac.elector() {
-		return nil // for newcomers a proposal is only a sign of life
+		return ErrSender
 	}
-	d := ac.open
 	if v := ac.pledges.open.Vote; v != nil && v.Ballot == p.Ballot {
-		if v.Record.Hash() != p.Record.Hash() {
-			return chain.Invalid("a second proposal in ballot %d", p.Ballot) // H1: one a ballot
+		if v.QC.Hash != p.Hash {
+			return chain.Invalid("a second proposal in ballot %d", p.Ballot)
 		}
 		ac.sendVote() // the first was lost, or the leader restarted
 		return nil
 	}
-	if err := ac.motions.checkRecord(p.Record); err != nil {
-		return err
-	}
-	if r := p.Record; r.Kind == slot.Access && ac.chain.Access().BarredBy(r, msg.From) {
-		return chain.Invalid("a proposal that removes its leader")
-	}
-	ac.proofs.noteAll(p.Record.Contributions, p.Proofs)
-	if !ac.proofs.has(p.Record.Contributions) && !ac.votedFor(p.Record) {
-		return chain.Invalid("a proposal with an offer that its contributor has not signed")
-	}
-	ac.motions.adoptSigned(p.Record.Decisions)
-	if d.proposal == nil {
+	if d := ac.open; d.proposal == nil || d.proposal.Hash != p.Hash {
 		ac.sawLeader()
 		d.proposal, d.life = &p, ac.now
 	}
 	return nil
 }
 
-// votedFor says whether this peer's newest vote is for a record. It keeps a certified record of a
-// branch that it left as a vote, without the proofs of its offers.
-func (ac *acceptor) votedFor(r slot.Record) bool {
-	v := ac.pledges.open.Vote
-	return v != nil && v.Record.Hash() == r.Hash()
-}
-
-// castVote votes for the proposal once nothing is missing. The conditions, each with what happens
-// without it:
-//   - once a ballot, never below a promise: two records certified (H2, H4);
-//   - holding the state after the record before: a record whose predecessor's outcome nobody has
-//     (H12);
-//   - holding the outcome on disk: a certified record that nobody can apply (H10). A next secret is
-//     not for a member that is to be removed: it votes without, since each quorum has one that
-//     holds the secret (see proposeDraft);
-//   - the same state root: a diverged member's state certified (H16).
+// castVote votes for the proposal, once a ballot and never below a promise (H2, H4), once the draft
+// is known whose record its QC is for. The QC is all that it takes: the peers that gave HAVE hold
+// the state after the record before (H12) and the outcome (H10), and they have checked the record.
+// The vote locks this peer: the next leader learns of it with its proof.
 //
-// I6: vote and record are on disk before VOTE leaves.
+// I6: vote, record and QC are on disk before VOTE leaves.
 func (ac *acceptor) castVote() {
-	d := ac.open
+	d, own := ac.open, &ac.pledges.open
 	p := d.proposal
-	if p == nil || p.Ballot < ac.pledges.open.Floor() || ac.pledges.open.Vote != nil &&
-		ac.pledges.open.Vote.Ballot >= p.Ballot {
+	if p == nil || d.draft == nil || d.draft.Vote != p.Vote || p.Ballot < own.Floor() ||
+		own.Vote != nil && own.Vote.Ballot >= p.Ballot {
 		return
 	}
-	removed := p.Record.Kind == slot.Access && ac.chain.Access().BarredBy(p.Record, ac.cfg.Self)
-	if !ac.model.atTip() || p.Record.StateRoot != ac.model.state.root || !removed &&
-		!ac.hold(draftOf(p.Record, p.Ballot)) {
+	d.proposal = nil
+	if err := ac.chain.CheckQC(*p.QC, d.draft.Record); err != nil {
+		ac.refused(d.leader(p.Ballot).Peer, err)
 		return
 	}
-	ac.recordVote(p.Ballot, p.Record)
+	ac.lock(*p.QC, d.draft.Drafted)
 	ac.sendVote()
 }
 
-// recordVote puts a vote on disk. A leader's proposal is its own vote (H5).
-func (ac *acceptor) recordVote(ballot uint32, r slot.Record) {
-	d := ac.open
-	ac.pledges.open.Vote = &wire.EntryVote{Ref: d.at(ballot), Record: r, Proofs: ac.proofs.of(r.Contributions)}
-	d.proposal = nil
+// lock puts a vote on disk.
+func (ac *acceptor) lock(q wire.QC, dr wire.Drafted) {
+	ac.pledges.open.Vote = &wire.EntryVote{
+		Ref: ac.open.at(q.Ballot), Locked: wire.Locked{QC: q, Record: dr.Record, Proofs: dr.Proofs},
+	}
 	ac.persist(*ac.pledges.open.Vote)
+}
+
+// refused reports a leader's message that was taken and turned out to be invalid.
+func (ac *acceptor) refused(p slot.PeerID, err error) {
+	ac.event(Event{
+		Kind: EventRefused, Height: ac.chain.Height(), Slot: ac.chain.Tip().Slot, Peer: p, Detail: err.Error(),
+	})
 }
 
 // sendVote sends the newest vote to the leader of its ballot.
 func (ac *acceptor) sendVote() {
 	v := ac.pledges.open.Vote
-	ac.send(wire.Vote{Vote: slot.Vote{Ref: v.Ref, Hash: v.Record.Hash()}}, ac.open.leader(v.Ballot).Peer)
-}
-
-// draftOf returns the draft that a record came from, as far as holding its outcome needs it.
-func draftOf(r slot.Record, ballot uint32) slot.Draft {
-	return slot.Draft{
-		Ref: slot.Ref{Height: r.Height, Prev: r.Prev, Ballot: ballot}, Kind: r.Kind, Slot: r.Slot, Fragment: r.Fragment,
-		Contributions: r.Contributions, Segments: r.Segments, Key: r.Key, Decisions: r.Decisions,
-	}
+	ac.send(wire.Vote{Vote: slot.Vote{Ref: v.Ref, Hash: v.QC.Hash}}, ac.open.leader(v.Ballot).Peer)
 }

@@ -241,11 +241,14 @@ func TestDraftsOfBadLeaders(t *testing.T) {
 	m, from := l.peer(others[0]).m, l.peer(leader)
 	changeRules(m, func(r *chain.Rules) { r.Private = true })
 	draft := func(d slot.Decision) error {
-		body := slot.Draft{
-			Ref: m.chain.Next(), Revision: 1 << 20, Kind: slot.Access, Slot: m.chain.Tip().Slot,
+		next, members := m.chain.Next(), slices.DeleteFunc(slices.Clone(m.chain.Electorate()),
+			func(e slot.Member) bool { return e.Peer == d.Peer })
+		m.pledges.open.Have = nil // as if each were the first of its ballot
+		return m.Step(l.now, labSigned(from, draftOf(next.Ballot, slot.Record{
+			Run: m.cfg.Rules.Run, Height: next.Height, Kind: slot.Access, Prev: next.Prev, Slot: m.chain.Tip().Slot,
+			StateRoot: m.model.state.root, Members: members, Work: m.chain.Tip().Work,
 			Key: slot.Hash([]byte("k")), Decisions: []slot.Decision{d},
-		}
-		return m.Step(l.now, wire.Message{From: from.id, Incarnation: from.inc, Body: wire.Draft{Draft: body}})
+		}, nil)))
 	}
 	if err := draft(signedBy(m, slot.Remove, leader, others[0]+others[1])); !errors.Is(err, chain.ErrInvalid) {
 		t.Errorf("a draft that removes its leader: %v", err)

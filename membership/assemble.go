@@ -47,8 +47,8 @@ type decision struct {
 	acceptor    *acceptor
 	participant *participant
 	planner     *planner
-	drafter     *drafter
 	candidate   *candidate
+	drafter     *drafter
 	leader      *leader
 }
 
@@ -86,7 +86,7 @@ func (m *Machine) makeMembers(f *facts, e *effects) {
 }
 
 func (m *Machine) makeBranches(f *facts, e *effects) {
-	m.pledges = &pledges{facts: f, kept: map[wire.Position]wire.Pledge{}, decided: map[wire.Position]bool{}}
+	m.pledges = &pledges{facts: f, kept: map[wire.Position]wire.Pledge{}}
 	m.doubts = &doubts{facts: f, effects: e}
 	m.abandoned = &abandoned{facts: f}
 	m.catchup = &catchup{
@@ -133,22 +133,22 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 	}
 	m.participant = &participant{
 		facts: f, effects: e, height: m.height,
-		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, own: m.own, acceptor: m.acceptor,
-		history: m.history,
+		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, own: m.own, pledges: m.pledges,
+		acceptor: m.acceptor, history: m.history,
 	}
 	m.planner = &planner{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, model: m.model, own: m.own, acceptor: m.acceptor, history: m.history,
 	}
-	m.drafter = &drafter{
-		facts: f, effects: e, height: m.height,
-		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster,
-		planner: m.planner,
-	}
 	m.candidate = &candidate{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, quorum: m.quorum, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster,
 		pledges: m.pledges, acceptor: m.acceptor, planner: m.planner,
+	}
+	m.drafter = &drafter{
+		facts: f, effects: e, height: m.height,
+		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster,
+		pledges: m.pledges, planner: m.planner, candidate: m.candidate,
 	}
 	m.leader = &leader{
 		facts: f, effects: e, height: m.height,

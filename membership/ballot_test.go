@@ -20,13 +20,13 @@ func TestOfTwoCandidatesOneLeadsSoon(t *testing.T) {
 			d := l.peers[0].m.open
 			at := func(ballot uint32) *labPeer { return l.peer(labName(d.leader(ballot).Peer)) }
 			at(d.ballot).crash()
-			at(d.ballot + 3).crash()
+			at(d.ballot + 3*slot.Tries).crash()
 			for _, ballot := range []uint32{first, 3 - first} {
-				p := at(d.ballot + ballot)
+				p := at(d.ballot + ballot*slot.Tries)
 				p.m.candidate.openBallot()
 				p.flush()
 			}
-			higher := at(d.ballot + 2)
+			higher := at(d.ballot + 2*slot.Tries)
 			began := l.now
 			if !l.run(labTiming.Patience, higher.m.acceptor.leadsPrepared) {
 				t.Fatalf("nobody leads:\n%s", l.showWords())
@@ -49,8 +49,8 @@ func TestACandidateIsLeftInPeace(t *testing.T) {
 	l := labOf(t, "ABC")
 	d := l.peers[0].m.open
 	at := func(ballot uint32) *labPeer { return l.peer(labName(d.leader(ballot).Peer)) }
-	candidate, competitor, a := at(d.ballot+1), at(d.ballot+2), at(d.ballot)
-	ballot := d.ballot + 1
+	candidate, competitor, a := at(d.ballot+slot.Tries), at(d.ballot+2*slot.Tries), at(d.ballot)
+	ballot := d.ballot + slot.Tries
 	for _, c := range []struct {
 		after time.Duration
 		leads bool // the candidate has shown that it does
@@ -77,11 +77,11 @@ func TestACandidateIsLeftInPeace(t *testing.T) {
 			}
 		}
 		l.now += c.after
-		ask(competitor, ballot+1)
+		ask(competitor, ballot+slot.Tries)
 		if lives := a.m.open.ballot == ballot; lives != c.lives {
 			t.Errorf("%v after its PREPARE, leading %v: it is left in peace: %v", c.after, c.leads, lives)
 		}
-		ballot += 3
+		ballot += 3 * slot.Tries
 	}
 }
 
@@ -91,9 +91,9 @@ func TestALeaderIsToldOfALostVote(t *testing.T) {
 	l := labOf(t, "ABC")
 	d := l.peers[0].m.open
 	at := func(ballot uint32) *labPeer { return l.peer(labName(d.leader(ballot).Peer)) }
-	leader, competitor, a := at(0), at(1), at(2)
+	leader, competitor, a := at(0), at(slot.Tries), at(2*slot.Tries)
 	a.m.open.life = never
-	if err := a.m.Step(l.now, labSigned(competitor, wire.Prepare{Ref: a.m.open.at(1)})); err != nil {
+	if err := a.m.Step(l.now, labSigned(competitor, wire.Prepare{Ref: a.m.open.at(slot.Tries)})); err != nil {
 		t.Fatal(err)
 	}
 	told := func(after time.Duration) (n int) {
@@ -109,10 +109,10 @@ func TestALeaderIsToldOfALostVote(t *testing.T) {
 				if !ok {
 					continue
 				}
-				if n++; p.Ref.Ballot != 1 || !slices.Equal(e.To, []slot.PeerID{leader.id}) {
+				if n++; p.Ref.Ballot != slot.Tries || !slices.Equal(e.To, []slot.PeerID{leader.id}) {
 					t.Errorf("%+v", e)
 				}
-				if err := leader.m.Step(l.now+after, labSigned(a, p)); err != nil || leader.m.open.seen != 1 {
+				if err := leader.m.Step(l.now+after, labSigned(a, p)); err != nil || leader.m.open.seen != slot.Tries {
 					t.Errorf("the leader: %v, it has seen ballot %d", err, leader.m.open.seen)
 				}
 			}
@@ -128,7 +128,7 @@ func TestALeaderIsToldOfALostVote(t *testing.T) {
 		}
 	}
 	if err := leader.m.Step(l.now, labSigned(a, wire.Promise{Ref: leader.m.open.at(maxBallotStep)})); !errors.Is(err,
-		ErrStale) || leader.m.open.seen != 1 {
+		ErrStale) || leader.m.open.seen != slot.Tries {
 		t.Errorf("a promise in a ballot that is out of reach: %v, seen %d", err, leader.m.open.seen)
 	}
 }

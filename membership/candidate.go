@@ -2,8 +2,6 @@ package membership
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -42,89 +40,46 @@ func (ca *candidate) onPromise(msg wire.Message, p wire.Promise) error {
 		d.seen = max(d.seen, p.Ballot)
 		return nil
 	}
-	if p.Voted {
-		r := p.VoteRecord
-		if p.VoteBallot >= p.Ballot || r.Height != p.Height || r.Prev != p.Prev {
-			return chain.Invalid("a promise whose vote is from elsewhere")
+	if p.Lock != nil {
+		if p.Locked == nil {
+			return chain.Invalid("a promise with a lock and without its record")
 		}
-		if err := ca.motions.checkRecord(r); err != nil {
+		if err := ca.motions.checkRecord(p.Locked.Record); err != nil {
 			return err
 		}
-		if !l.prepared { // later ones must not push out the proofs of what is planned
-			ca.proofs.noteAll(r.Contributions, p.VoteProofs)
+		if err := ca.chain.CheckQC(p.Locked.QC, p.Locked.Record); err != nil {
+			return err
 		}
 	}
-	l.promises[msg.From] = p
+	l.promises[msg.From] = promise{
+		wire.Promised{Peer: msg.From, Incarnation: msg.Incarnation, Lock: p.Lock, Sig: msg.Sig}, p.Locked,
+	}
 	return nil
 }
 
-// choose ends the first phase once a quorum of promises leaves a choice that this peer can carry.
-//
-// I1 (HOLES H3): of one chosen quorum of promises the vote of the highest ballot is proposed again,
-// unchanged; only a quorum without any vote leaves a free choice. If that vote cannot be carried
-// because its state root is not ours (H16), its voters are set aside, and what is left must still
-// be a quorum: it has promised, so that vote cannot become certified any more.
+// choose ends the first phase once a quorum has promised. If any of the promises names a lock, the
+// record of the highest is drafted again, unchanged; else the choice is free (HOLES H3). A lock
+// counts with its QC only, and the voters see the promises and the QC themselves (BYZANTINE m4, m8,
+// m9).
 func (ca *candidate) choose() bool {
 	l := ca.open.lead
-	quorum := maps.Clone(l.promises)
-	for ca.cfg.Rules.Quorum(ca.chain.Electorate(), func(e slot.Member) bool { _, ok := quorum[e.Peer]; return ok }) {
-		v, found := highestVote(quorum)
-		switch {
-		case !found:
-			l.prepared = true
-		case ca.model.atTip() && v.VoteRecord.StateRoot == ca.model.state.root:
-			l.prepared, l.forced = true, &v.VoteRecord
-			ca.proofs.noteAll(v.VoteRecord.Contributions, v.VoteProofs)
-		case !ca.model.atTip():
-			return false // it shows later which state is right
-		default:
-			setAside(quorum, v.VoteRecord.Hash())
+	promised := func(e slot.Member) bool { _, ok := l.promises[e.Peer]; return ok }
+	if !ca.chain.Rules().Quorum(ca.chain.Electorate(), promised) {
+		return false
+	}
+	l.prepared = true
+	for _, e := range ca.chain.Electorate() { // sorted by peer
+		p, ok := l.promises[e.Peer]
+		if !ok {
 			continue
 		}
-		return true
-	}
-	return false
-}
-
-// highestVote is the vote of the highest ballot among promises. Two votes of one ballot are for one
-// record: its leader's.
-func highestVote(promises map[slot.PeerID]wire.Promise) (best wire.Promise, found bool) {
-	for _, p := range promises {
-		if p.Voted && (!found || p.VoteBallot > best.VoteBallot) {
-			best, found = p, true
+		l.grounds.Promises = append(l.grounds.Promises, p.Promised)
+		if p.locked != nil && (l.forced == nil || p.Lock.Ballot > l.forced.QC.Ballot) {
+			l.forced = p.locked
+			l.grounds.QC = &p.locked.QC
 		}
 	}
-	return best, found
-}
-
-func setAside(promises map[slot.PeerID]wire.Promise, record slot.Root) {
-	for peer, p := range promises {
-		if p.Voted && p.VoteRecord.Hash() == record {
-			delete(promises, peer)
-		}
-	}
-}
-
-// proposeAgain proposes the forced record once its outcome is held here: its voters have it.
-func (ca *candidate) proposeAgain() (r slot.Record, ok bool) {
-	l := ca.open.lead
-	if !ca.model.atTip() || !ca.acceptor.hold(draftOf(*l.forced, l.ref.Ballot), ca.votersOf(l.forced.Hash())...) {
-		return r, false
-	}
-	r = *l.forced
-	l.forced = nil
-	return r, true
-}
-
-func (ca *candidate) votersOf(record slot.Root) []slot.PeerID {
-	var ps []slot.PeerID
-	for peer, p := range ca.open.lead.promises {
-		if p.Voted && p.VoteRecord.Hash() == record && peer != ca.cfg.Self {
-			ps = append(ps, peer)
-		}
-	}
-	slices.Sort(ps)
-	return ps
+	return true
 }
 
 // draftsAPause is the number of drafts of members records at one height after which the pause
@@ -141,7 +96,7 @@ const accessTimeouts = 6
 // record that it dropped again.
 func (ca *candidate) workOwed() bool {
 	d := ca.open
-	return d.plan != nil || d.draft != nil && d.draft.Kind == slot.Step || d.proposal != nil ||
+	return d.plan != nil || d.draft != nil && d.draft.Record.Kind == slot.Step || d.proposal != nil ||
 		ca.pledges.open.Vote != nil ||
 		ca.closingDue() || ca.planner.planDue() || ca.recordDue()
 }
@@ -150,17 +105,18 @@ func (ca *candidate) workOwed() bool {
 // those that are heard, waits k times the leaderTimeout, so that they do not outbid each other.
 func (ca *candidate) watchLeader() {
 	d := ca.open
-	if !ca.elector() || !ca.workOwed() || ca.motions.barred(ca.cfg.Self) {
+	if !ca.elector() || !ca.workOwed() || ca.motions.barred(ca.cfg.Self) || ca.pledges.open.Decided != nil {
 		d.owed = never
 		return
 	}
 	if d.owed == never {
 		d.owed = ca.now
 	}
-	if ca.acceptor.leadsPrepared() && (d.seen == d.ballot || ca.reducing()) {
+	exhausted := (d.ballot+1)%slot.Tries == 0
+	if ca.acceptor.leadsPrepared() && (d.seen == d.ballot && !exhausted || ca.reducing()) {
 		return
 	}
-	wait := ca.acceptor.leaderTimeout(d.ballot) * time.Duration(ca.turn())
+	wait := ca.acceptor.leaderTimeout() * time.Duration(ca.turn())
 	if ca.now-max(d.owed, d.life, d.campaign) >= wait || ca.succeeds() {
 		ca.openBallot()
 	}
@@ -193,7 +149,7 @@ func (ca *candidate) turn() int {
 	n := len(d.order)
 	k := 0
 	for i := 1; i <= n; i++ {
-		e := d.order[(int(d.ballot)+i)%n]
+		e := d.order[(int(d.term())+i)%n]
 		if ca.presence.around(ofMember(e)) && !ca.motions.barred(e.Peer) {
 			k++
 		}
@@ -204,15 +160,15 @@ func (ca *candidate) turn() int {
 	return max(k, 1)
 }
 
-// openBallot makes this peer a candidate, in the lowest of its ballots above all that it has seen.
+// openBallot makes this peer a candidate, in the lowest of its terms above all that it has seen.
 func (ca *candidate) openBallot() {
 	d := ca.open
 	if !ca.model.atTip() {
 		return
 	}
-	b := d.seen + 1
+	b := (d.at(d.seen).Term() + 1) * slot.Tries
 	for ofMember(d.leader(b)) != ca.self {
-		b++
+		b += slot.Tries
 	}
 	d.seen, d.campaign = b, ca.now
 	d.lead = newLeading(d.at(b), ca.boot)
@@ -241,9 +197,15 @@ func (ca *candidate) membersDue() bool {
 		return false
 	}
 	// A newcomer that never sends HAVE must not keep the members busy: the pauses between drafts
-	// for it grow.
+	// for it grow, and half the tries of a term are for the slot, whose record lists newcomers,
+	// too.
 	d := ca.open
 	pause := ca.cfg.Timing.Retry << min(d.drafts/draftsAPause, 6)
-	ready := func(a *contact) bool { return ca.now-d.draftAt >= pause && ca.presence.atOurTip(a) }
+	if !ca.acceptor.leadsPrepared() {
+		pause += ca.cfg.Timing.Lost // for so long the leader drafts without those that were silent
+	}
+	ready := func(a *contact) bool {
+		return ca.now-d.draftAt >= pause && ca.roster.spares(d.ballot, d.draftAt) && ca.roster.ready(a)
+	}
 	return ca.roster.changeDue(ready)
 }

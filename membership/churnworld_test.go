@@ -211,7 +211,7 @@ func (w *churnWorld) committed(e Event) {
 	w.result.height, w.result.ended = e.Height, w.now
 	w.result.slots++
 	w.result.counted += len(e.Contributors)
-	if e.Ballot == 0 {
+	if (slot.Ref{Ballot: e.Ballot}).Term() == 0 {
 		w.result.firstBallot++
 	}
 }

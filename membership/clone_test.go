@@ -190,7 +190,7 @@ func TestAnotherCertificateIsNoClone(t *testing.T) {
 	if a.m.clones.own != "" {
 		t.Error("a second certificate of a known record is taken for a clone's")
 	}
-	a.m.pledges.decided = map[wire.Position]bool{}
+	clear(a.m.pledges.kept)
 	again.Record.Work++
 	a.m.clones.checkOwnSignatures(again, a.m.chain, a.m.pledges.of(again.Record), a.m.own.offerSeq)
 	if a.m.clones.own == "" {
@@ -216,7 +216,8 @@ func TestTwoBallotsDecidedAreNoClone(t *testing.T) {
 		}
 		v := slot.Vote{Ref: c.Next(), Hash: r.Hash()}
 		v.Ballot = ballot
-		a.m.pledges.open.Vote = &wire.EntryVote{Ref: v.Ref, Record: r} // as if it had voted
+		// as if it had voted
+		a.m.pledges.open.Vote = &wire.EntryVote{Ref: v.Ref, Locked: wire.Locked{Record: r}}
 		return wire.Commit{Record: r, Certificate: certificate(v, map[slot.PeerID][]byte{
 			a.id: labSigned(a, wire.Vote{Vote: v}).Sig, liar.id: labSigned(liar, wire.Vote{Vote: v}).Sig,
 		})}

@@ -58,7 +58,7 @@ func (cl *clones) cloned(detail string) {
 // incarnation that are not in its log. Voters have seen the signatures of all contributors, so a
 // certificate stands for these, too. An offer that an earlier incarnation made counts for nothing:
 // this one must have been a member when the slot began.
-func (cl *clones) checkOwnSignatures(c wire.Commit, on *chain.Chain, w logged, offerSeq uint64) {
+func (cl *clones) checkOwnSignatures(c wire.Commit, on *chain.Chain, w wire.Pledge, offerSeq uint64) {
 	r, cert := c.Record, c.Certificate
 	electorate, began := on.At(r.Height-1).Members, beganWith(on, r.Height)
 	signed := slices.ContainsFunc(cert.Signatures, func(s slot.Signature) bool { return s.Peer == cl.cfg.Self })
@@ -67,10 +67,9 @@ func (cl *clones) checkOwnSignatures(c wire.Commit, on *chain.Chain, w logged, o
 	if r.Kind == slot.Fork {
 		forgot = signed && mine(r.Members) && (w.Fork == nil || w.Fork.Ballot < cert.Ballot)
 	} else {
-		// A record that was certified, and given up with its branch, is kept as one vote: in the
-		// ballot of one certificate. The votes in other ballots are forgotten, and a leader that
-		// lies may have had another record certified with one of them.
-		forgot = signed && mine(electorate) && (w.Vote == nil || w.Vote.Ballot < cert.Ballot && !w.decided)
+		// Where a record was certified, and given up with its branch, the votes are forgotten, and
+		// a leader that lies may have had another record certified with one of them.
+		forgot = signed && mine(electorate) && w.Decided == nil && (w.Vote == nil || w.Vote.Ballot < cert.Ballot)
 	}
 	for _, o := range r.Contributions {
 		forgot = forgot || o.Peer == cl.cfg.Self && o.Seq > offerSeq && mine(began)

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -8,17 +9,19 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// drafter makes the outcome that the leader wants to propose, and counts the peers that hold it.
+// drafter makes the record that the leader wants decided, and gathers the HAVEs for it.
 type drafter struct {
 	*facts
 	*effects
 	*height
-	presence *presence
-	proofs   *proofs
-	motions  *motions
-	model    *model
-	roster   *roster
-	planner  *planner
+	presence  *presence
+	proofs    *proofs
+	motions   *motions
+	model     *model
+	roster    *roster
+	pledges   *pledges
+	planner   *planner
+	candidate *candidate
 }
 
 // draftStep turns the plan's statements into a draft: contributions are those in at least one
@@ -43,8 +46,8 @@ func (dr *drafter) draftStep(segments []slot.Segment) {
 		dr.planner.giveUpPlan()
 		return
 	}
-	dr.openDraft(slot.Draft{
-		Ref: l.ref, Revision: l.revision, Kind: slot.Step, Slot: l.plan.Slot, Fragment: l.plan.Fragment,
+	dr.draftRecord(slot.Record{
+		Kind: slot.Step, Slot: l.plan.Slot, Fragment: l.plan.Fragment,
 		Contributions: contributions, Segments: reindexed(segments, place, len(contributions)),
 	})
 }
@@ -65,144 +68,198 @@ func reindexed(segments []slot.Segment, place []int, n int) []slot.Segment {
 	return out
 }
 
-// draftMembers asks which peers hold the state, for a record without a step.
+// draftMembers drafts a record without a step.
 func (dr *drafter) draftMembers() {
 	l := dr.open.lead
 	l.revision++
 	l.plan, l.membersAt = nil, dr.now+dr.cfg.Timing.Retry
-	d := slot.Draft{Kind: slot.Members}
+	r := slot.Record{Kind: slot.Members}
 	if dr.motions.draftsAccess() {
-		d = dr.motions.accessDraft()
+		r = dr.motions.accessRecord()
 	}
-	d.Ref, d.Revision, d.Slot = l.ref, l.revision, dr.chain.Tip().Slot
-	dr.openDraft(d)
+	r.Slot = dr.chain.Tip().Slot
+	dr.draftRecord(r)
 }
 
-func (dr *drafter) openDraft(d slot.Draft) {
+// draftRecord completes a record and drafts it, if it may follow. It lists the members as they are
+// heard now, and the newcomers that stand at the tip: those that get a vote say whether they hold
+// the outcome.
+func (dr *drafter) draftRecord(r slot.Record) {
 	l := dr.open.lead
-	l.draft, l.draftAt, l.haves = &d, dr.now, map[memberKey]bool{}
-	dr.event(Event{Kind: EventDrafted, Height: d.Height, Slot: d.Slot, Ballot: d.Ballot, RecordKind: d.Kind})
+	r.Run, r.Height, r.Prev, r.StateRoot = dr.cfg.Rules.Run, l.ref.Height, l.ref.Prev, dr.model.state.root
+	r.Work = dr.chain.WorkAfter(r.Kind, r.Contributions)
+	r = dr.roster.settle(r, func(a *contact) bool {
+		return (r.Kind == slot.Step || dr.roster.spares(l.ref.Ballot, dr.open.draftAt)) && dr.roster.ready(a)
+	})
+	if r.Kind == slot.Members && !dr.closingDue() && slices.Equal(r.Members, dr.chain.Members()) {
+		return // nothing changes: the newcomer was silent just now, or the lost one is back
+	}
+	if err := dr.chain.Check(r); err == nil {
+		dr.openDraft(wire.Drafted{Record: r, Proofs: dr.proofs.of(r.Contributions), Grounds: l.grounds})
+	}
+}
+
+// draftAgain drafts the record that the promises force, unchanged. The HAVEs of its QC are carried
+// along.
+func (dr *drafter) draftAgain() {
+	l := dr.open.lead
+	dr.openDraft(wire.Drafted{Record: l.forced.Record, Proofs: l.forced.Proofs, Grounds: l.grounds})
+	dr.carry(l.forced.QC)
+}
+
+// gather takes up the HAVEs for a record.
+func (l *leading) gather(record slot.Root) {
+	if l.given[record] == nil {
+		l.given[record] = map[memberKey]wire.SignedHave{}
+	}
+	l.haves = l.given[record]
+}
+
+// carry counts the HAVEs of a QC for the draft again.
+func (dr *drafter) carry(q wire.QC) {
+	for _, h := range q.Haves {
+		dr.open.lead.haves[memberKey{h.Peer, h.Incarnation}] = h
+	}
+}
+
+// openDraft sends the ballot's one draft. This peer takes it like any other: what its HAVE is bound
+// to is on disk before the draft leaves.
+func (dr *drafter) openDraft(drafted wire.Drafted) {
+	l, r := dr.open.lead, drafted.Record
+	body := wire.Draft{Vote: slot.Vote{Ref: l.ref, Hash: r.Hash()}, Drafted: drafted}
+	own := &dr.pledges.open
+	own.Have = &wire.EntryHave{Ref: l.ref, Drafted: drafted}
+	dr.persist(*own.Have)
+	l.draft, l.draftAt = &body, dr.now
+	l.gather(body.Hash)
+	dr.event(Event{Kind: EventDrafted, Height: r.Height, Slot: r.Slot, Ballot: l.ref.Ballot, RecordKind: r.Kind})
 	dr.sendDraft()
 }
 
-// sendDraft sends the draft to the members and the newcomers that have not sent HAVE.
+// sendDraft sends the draft to the electors, and to the newcomers that the record lists, that have
+// not sent HAVE in this ballot.
 func (dr *drafter) sendDraft() {
 	l := dr.open.lead
 	l.sentAt = dr.now
 	var to []slot.PeerID
-	for _, e := range dr.chain.Members() {
-		if !l.haves[ofMember(e)] {
+	for _, e := range slices.Concat(dr.chain.Electorate(), l.draft.Record.Electors()) {
+		if h, ok := l.haves[ofMember(e)]; !ok || h.Ballot < l.ref.Ballot {
 			to = append(to, e.Peer)
 		}
 	}
-	for _, a := range dr.roster.admissible() {
-		if !l.haves[a.memberKey] {
-			to = append(to, a.peer)
-		}
-	}
-	dr.send(wire.Draft{Draft: *l.draft, Proofs: dr.proofs.of(l.draft.Contributions)}, union(to)...)
+	dr.send(*l.draft, union(to)...)
 }
 
-// onHave counts a peer that holds the draft's outcome, and the same state after the record before
-// it. The HAVE of a diverged member does not count.
+// onHave gathers the first votes for the draft, of electors and of those that its record lists.
+// Those for a record that was given up show that a newcomer only takes its time.
 func (dr *drafter) onHave(msg wire.Message, h wire.Have) error {
 	l := dr.open.lead
-	if l == nil || l.draft == nil || h.Ref != l.ref || h.Outcome != l.draft.Outcome() {
+	if l == nil || l.given[h.Hash] == nil || h.Ballot > l.ref.Ballot {
 		return ErrStale
 	}
 	w := memberKey{msg.From, msg.Incarnation}
-	if dr.presence.known[w] == nil {
+	a := dr.presence.known[w]
+	if a == nil && dr.from(msg) != nil {
 		return ErrSender
 	}
-	if !dr.model.atTip() || h.StateRoot != dr.model.state.root {
-		return chain.Invalid("a HAVE on another state")
+	if had, ok := l.given[h.Hash][w]; !ok || had.Ballot < h.Ballot {
+		l.given[h.Hash][w] = wire.SignedHave{Peer: w.peer, Incarnation: w.inc, Ballot: h.Ballot, Sig: msg.Sig}
 	}
-	l.haves[w] = true
+	if a != nil {
+		a.silentAt = never
+	}
 	return nil
 }
 
-// proposeDraft returns the draft's record once a quorum of the new members has sent HAVE (HOLES
-// H11): whichever of the old members is lost then, a living quorum of the new ones includes a
-// holder of the outcome. For a next secret, a quorum of the electors must have sent it, too. Other
-// outcomes are fetched by each member that votes, but a member that is to be removed votes without
-// the secret.
-func (dr *drafter) proposeDraft() (r slot.Record, ok bool) {
+// complete returns the draft's QC, once a quorum of the electors has sent HAVE in this ballot and
+// enough of those that the record lists have in any.
+func (dr *drafter) complete() (q wire.QC, ok bool) {
 	l := dr.open.lead
-	r = dr.recordOf(*l.draft)
-	if l.draft.Kind == slot.Access && (dr.now-l.draftAt >= dr.cfg.Timing.Patience || dr.chain.Check(r) != nil) {
-		// a motion was taken back; or no slot waits for a secret that too few can fetch
-		l.draft, dr.motions.pauseAt = nil, dr.now
-		return r, false
+	now := func(e slot.Member) bool {
+		h, ok := l.haves[ofMember(e)]
+		return ok && h.Ballot == l.ref.Ballot
 	}
-	holds := func(e slot.Member) bool { return l.haves[ofMember(e)] }
-	quorum := dr.cfg.Rules.Quorum
-	if !quorum(r.Electors(), holds) || !l.draft.Key.IsZero() && !quorum(dr.chain.Electorate(), holds) {
-		if l.plan != nil {
-			dr.reviseDraft()
+	ever := func(e slot.Member) bool { _, ok := l.haves[ofMember(e)]; return ok }
+	switch r := l.draft.Record; {
+	case !dr.chain.Rules().Quorum(dr.chain.Electorate(), now):
+		dr.giveUpHanging()
+		return q, false
+	case dr.chain.Lacks(r, ever):
+		dr.giveUpWaiting(ever)
+		return q, false
+	}
+	q = wire.QC{Ballot: l.ref.Ballot, Hash: l.draft.Hash}
+	for w, h := range l.haves {
+		_, elector := chain.FindMember(dr.chain.Electorate(), w.peer, w.inc)
+		_, listed := chain.FindMember(l.draft.Record.Electors(), w.peer, w.inc)
+		if elector || listed {
+			q.Haves = append(q.Haves, h)
 		}
-		return r, false
 	}
-	if dr.awaitsNewcomer(r) {
-		return r, false
-	}
-	if r.Kind == slot.Members && !dr.closingDue() && slices.Equal(r.Members, dr.chain.Members()) {
-		l.draft = nil // nothing changes: the newcomer did not answer, or the lost one is back
-		return r, false
-	}
-	if dr.chain.Check(r) != nil || !l.draft.Outcome().IsZero() && !dr.open.outcomes[l.draft.Outcome()] {
-		return r, false
-	}
-	return r, true
+	slices.SortFunc(q.Haves, func(a, b wire.SignedHave) int {
+		return cmp.Or(cmp.Compare(a.Peer, b.Peer), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+	return q, true
 }
 
-// reviseDraft gives up a draft whose bytes may be gone with their owners, for a revision of its
-// plan. If a living peer has them all, everybody can have them, and failed connections do not
-// matter any more. Owners of bytes that no peer has still matter.
-func (dr *drafter) reviseDraft() {
-	reports := dr.open.lead.reports
+// giveUpWaiting gives a draft up that lacks only the HAVEs of newcomers which had a moment for it.
+// No joiner blocks a slot: the next draft is without them, and others of theirs wait for
+// Timing.Lost.
+func (dr *drafter) giveUpWaiting(gave func(slot.Member) bool) {
+	l := dr.open.lead
+	if dr.now-l.draftAt < dr.cfg.Timing.Beat || len(l.grounds.Promises) > 0 && l.grounds.QC != nil {
+		return
+	}
+	for _, m := range l.draft.Record.Electors() {
+		if a := dr.presence.known[ofMember(m)]; a != nil && !gave(m) {
+			a.silentAt = dr.now
+		}
+	}
+	dr.giveUp()
+}
+
+// giveUpHanging gives a draft up that no quorum can answer: its bytes are gone with their owners,
+// or too few can have the secret. If a living peer has all bytes, everybody can have them, and
+// failed connections do not matter any more. Owners of bytes that no peer has still matter.
+func (dr *drafter) giveUpHanging() {
+	l := dr.open.lead
+	if r := l.draft.Record; r.Kind == slot.Access &&
+		(dr.now-l.draftAt >= dr.cfg.Timing.Patience || !dr.motions.stand(r.Decisions)) {
+		// no slot waits for a secret that too few can fetch, or for motions that were taken back
+		dr.motions.pauseAt = dr.now
+		dr.giveUp()
+		return
+	}
+	if l.draft.Record.Kind != slot.Step || dr.open.last == nil || l.grounds.QC != nil {
+		return
+	}
+	reports := l.reports
 	if dr.draftIsHeld() {
 		reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.reason != wire.LostOutcome })
 		if len(reports) == 0 {
 			return
 		}
 	}
-	dr.planner.reviseIfLost(reports)
+	if dr.planner.someLost(reports) {
+		dr.giveUp()
+	}
+}
+
+// giveUp asks for promises for the next try of this term. After the last one, another peer leads.
+func (dr *drafter) giveUp() {
+	l := dr.open.lead
+	if (l.ref.Ballot+1)%slot.Tries == 0 {
+		return
+	}
+	dr.open.lead = l.nextTry()
+	dr.open.seen = max(dr.open.seen, dr.open.lead.ref.Ballot)
+	dr.candidate.sendPrepare()
 }
 
 // draftIsHeld says whether a member that is heard has all of the draft's outcome.
 func (dr *drafter) draftIsHeld() bool {
 	return slices.ContainsFunc(dr.chain.Members(), func(e slot.Member) bool {
-		return dr.open.lead.haves[ofMember(e)] && dr.presence.around(ofMember(e))
+		_, held := dr.open.lead.haves[ofMember(e)]
+		return held && dr.presence.around(ofMember(e))
 	})
-}
-
-// recordOf makes the record that a draft leads to, with the members as they are heard now.
-func (dr *drafter) recordOf(d slot.Draft) slot.Record {
-	return dr.roster.settle(slot.Record{
-		Run: dr.cfg.Rules.Run, Height: d.Height, Kind: d.Kind, Prev: d.Prev, Slot: d.Slot,
-		StateRoot: dr.model.state.root,
-		Work:      dr.chain.WorkAfter(d.Kind, d.Contributions), Fragment: d.Fragment, Contributions: d.Contributions,
-		Segments: d.Segments,
-		Key:      d.Key, Decisions: d.Decisions,
-	}, func(a *contact) bool { return dr.open.lead.haves[a.memberKey] })
-}
-
-// awaitsNewcomer gives newcomers that stand at the tip a moment to send HAVE. No joiner blocks a
-// slot: one that lets a step's moment pass gets no other at steps for Timing.Lost. Drafts of
-// members records wait for it still: they hold up nobody, and not every newcomer can fetch an
-// outcome within the moment.
-func (dr *drafter) awaitsNewcomer(r slot.Record) bool {
-	l := dr.open.lead
-	step, over := l.draft.Kind == slot.Step, dr.now-l.draftAt >= dr.cfg.Timing.Beat
-	for _, a := range append(dr.roster.admissible(), dr.roster.entrant(r)...) {
-		switch {
-		case !dr.presence.atOurTip(a) || l.haves[a.memberKey]:
-		case step && dr.now-a.silentAt <= dr.cfg.Timing.Lost:
-		case !over:
-			return true
-		case step:
-			a.silentAt = dr.now
-		}
-	}
-	return false
 }

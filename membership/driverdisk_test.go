@@ -59,12 +59,17 @@ func (r *recorder) check(b []byte) {
 		}
 	case wire.Vote:
 		if body.Height > tip && (saved.Vote == nil || saved.Vote.Ref != body.Ref ||
-			saved.Vote.Record.Hash() != body.Hash) {
+			saved.Vote.Record.Hash() != body.Hash || saved.Vote.QC.Hash != body.Hash) {
 			t.Errorf("vote %+v sent, %+v on disk", body.Ref, saved.Vote)
 		}
+	case wire.Have, wire.Draft:
+		v := voteIn(body)
+		if v.Height > tip && (saved.Have == nil || saved.Have.Ref != v.Ref || saved.Have.Record.Hash() != v.Hash) {
+			t.Errorf("%s %+v sent, %+v on disk", wire.TypeName(body.Type()), v.Ref, saved.Have)
+		}
 	case wire.Propose:
-		if body.Record.Height > tip && (saved.Vote == nil || saved.Vote.Record.Hash() != body.Record.Hash()) {
-			t.Errorf("proposal of height %d sent, %+v on disk", body.Record.Height, saved.Vote)
+		if body.Height > tip && (saved.Vote == nil || saved.Vote.Record.Hash() != body.Hash) {
+			t.Errorf("proposal of height %d sent, %+v on disk", body.Height, saved.Vote)
 		}
 	case wire.Promise:
 		if body.Height > tip && (saved.Promise == nil || saved.Promise.Ballot < body.Ballot) {

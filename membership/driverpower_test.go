@@ -57,6 +57,7 @@ type powerPeer struct {
 		offer    uint64
 		words    map[wire.Position]uint32 // votes, proposals and promises: the highest ballot
 		votes    map[slot.Ref]slot.Root
+		haves    map[slot.Ref]slot.Root
 		forks    map[slot.Ref]slot.Root
 		outcomes map[slot.Root]uint64 // HAVE: heights
 		applied  map[uint64]bool
@@ -76,6 +77,7 @@ func (w *powerWorld) peer(n byte) *powerPeer {
 	}
 	p.said.words, p.said.votes, p.said.forks = map[wire.Position]uint32{}, map[slot.Ref]slot.Root{},
 		map[slot.Ref]slot.Root{}
+	p.said.haves = map[slot.Ref]slot.Root{}
 	p.said.outcomes, p.said.applied = map[slot.Root]uint64{}, map[uint64]bool{}
 	p.boot()
 	return p
@@ -132,13 +134,9 @@ func (p *powerPeer) remembers(saved wire.Saved) {
 		t.Errorf("peer %s said OFFER %d, and remembers %d", p.name.name, p.said.offer, saved.OfferSeq)
 	}
 	for at, ballot := range p.said.words {
-		vote, promise := saved.Vote, saved.Promise
-		if at.Height <= tip {
-			continue
-		}
-		if (vote == nil || vote.Ballot < ballot) && (promise == nil || promise.Ballot < ballot) {
-			t.Errorf("peer %s gave its word at height %d for ballot %d, and remembers %+v and %+v", p.name.name,
-				at.Height, ballot, vote, promise)
+		if at.Height > tip && saved.Floor() < ballot {
+			t.Errorf("peer %s gave its word at height %d for ballot %d, and remembers %+v", p.name.name,
+				at.Height, ballot, saved.Pledge)
 		}
 	}
 	for ref, hash := range p.said.votes {
@@ -146,6 +144,13 @@ func (p *powerPeer) remembers(saved wire.Saved) {
 			(v == nil || v.Ballot < ref.Ballot || v.Ballot == ref.Ballot && v.Record.Hash() != hash) {
 			t.Errorf("peer %s voted at height %d in ballot %d, and remembers %+v", p.name.name, ref.Height, ref.Ballot,
 				v)
+		}
+	}
+	for ref, hash := range p.said.haves {
+		if v := saved.Have; ref.Height > tip &&
+			(v == nil || v.Ballot < ref.Ballot || v.Ballot == ref.Ballot && v.Record.Hash() != hash) {
+			t.Errorf("peer %s gave HAVE at height %d in ballot %d, and remembers %+v", p.name.name, ref.Height,
+				ref.Ballot, v)
 		}
 	}
 	for ref, hash := range p.said.forks {
@@ -206,10 +211,13 @@ func (p *powerPeer) note(m wire.Message) {
 	case wire.Vote:
 		word(b.Ref)
 		p.said.votes[b.Ref] = b.Hash
+	case wire.Draft, wire.Have:
+		v := voteIn(b)
+		word(v.Ref)
+		p.said.haves[v.Ref] = v.Hash
 	case wire.Propose:
-		ref := slot.Ref{Height: b.Record.Height, Prev: b.Record.Prev, Ballot: b.Ballot}
-		word(ref)
-		p.said.votes[ref] = b.Record.Hash()
+		word(b.Ref)
+		p.said.votes[b.Ref] = b.Hash
 	case wire.ForkVote:
 		p.said.forks[b.Ref] = b.Hash
 	}

@@ -55,7 +55,7 @@ func (p *powerPeer) votes(e wire.Entry, own bool) bool {
 
 // firstProposal is what must be lost for a second ballot.
 func firstProposal(m wire.Message) bool {
-	b, ok := m.Body.(wire.Propose)
+	b, ok := m.Body.(wire.Draft)
 	return ok && b.Record.Slot == 2 && b.Ballot == 0
 }
 

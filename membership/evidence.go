@@ -62,6 +62,10 @@ type eviction struct {
 func claimOf(by memberKey, b wire.Body) (key claim, value slot.Root, ok bool) {
 	key = claim{kind: b.Type(), by: by}
 	switch b := b.(type) {
+	case wire.Draft:
+		key.ref, value = b.Ref, b.Hash
+	case wire.Have:
+		key.ref, value = b.Ref, b.Hash
 	case wire.Vote:
 		key.ref, value = b.Ref, b.Hash
 	case wire.ForkVote:

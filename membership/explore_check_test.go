@@ -27,7 +27,7 @@ func placeOf(b wire.Body) slot.Ref {
 	case wire.Promise:
 		return b.Ref
 	case wire.Propose:
-		return slot.Ref{Height: b.Record.Height, Prev: b.Record.Prev, Ballot: b.Ballot}
+		return b.Ref
 	case wire.Commit:
 		return b.Certificate.Ref
 	}
@@ -49,6 +49,20 @@ func (x *explorer) checkSent(w *world, id int) {
 			if v, ok := o.Body.(wire.Vote); ok && o.From == x.parcels[id].msg.From && v.Ref == b.Ref &&
 				v.Hash != b.Hash {
 				x.fail(w, fmt.Sprintf("I6: %s votes twice in ballot %d", labName(o.From), b.Ballot))
+			}
+		})
+	case wire.Promise:
+		x.others(w, id, func(o wire.Message) {
+			if v, ok := o.Body.(wire.Vote); ok && o.From == x.parcels[id].msg.From && v.Height == b.Height &&
+				v.Prev == b.Prev && v.Ballot < b.Ballot && (b.Lock == nil || b.Lock.Ballot < v.Ballot) {
+				x.fail(w, fmt.Sprintf("I6: %s denies its vote of ballot %d", labName(o.From), v.Ballot))
+			}
+		})
+	case wire.Have:
+		x.others(w, id, func(o wire.Message) {
+			if v, ok := o.Body.(wire.Have); ok && o.From == x.parcels[id].msg.From && v.Ref == b.Ref &&
+				v.Hash != b.Hash {
+				x.fail(w, fmt.Sprintf("I6: %s gives HAVE twice in ballot %d", labName(o.From), b.Ballot))
 			}
 		})
 	}
@@ -131,11 +145,15 @@ func describe(b wire.Body) string {
 	case wire.Vote:
 		return fmt.Sprintf("VOTE %d/%d %s", b.Height, b.Ballot, b.Hash.Short())
 	case wire.Propose:
-		return fmt.Sprintf("PROPOSE %d/%d %s", b.Record.Height, b.Ballot, b.Record.Hash().Short())
+		return fmt.Sprintf("PROPOSE %d/%d %s", b.Height, b.Ballot, b.Hash.Short())
+	case wire.Draft:
+		return fmt.Sprintf("DRAFT %d/%d %s", b.Height, b.Ballot, b.Hash.Short())
+	case wire.Have:
+		return fmt.Sprintf("HAVE %d/%d %s", b.Height, b.Ballot, b.Hash.Short())
 	case wire.Promise:
 		s := fmt.Sprintf("PROMISE %d/%d", b.Height, b.Ballot)
-		if b.Voted {
-			s += fmt.Sprintf(" voted %d %s", b.VoteBallot, b.VoteRecord.Hash().Short())
+		if b.Lock != nil {
+			s += fmt.Sprintf(" locked %d %s", b.Lock.Ballot, b.Lock.Hash.Short())
 		}
 		return s
 	case wire.Prepare:

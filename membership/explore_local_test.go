@@ -83,11 +83,16 @@ func copyMachine(m *Machine) *Machine {
 		l := *d.lead
 		l.promises, l.segments, l.reports = maps.Clone(l.promises), maps.Clone(l.segments), slices.Clone(l.reports)
 		l.excluded, l.banned, l.narrow = maps.Clone(l.excluded), maps.Clone(l.banned), maps.Clone(l.narrow)
-		l.haves, l.votes = maps.Clone(l.haves), maps.Clone(l.votes)
+		l.votes, l.given = maps.Clone(l.votes), maps.Clone(l.given)
+		for r, haves := range l.given {
+			l.given[r] = maps.Clone(haves)
+		}
+		if l.draft != nil {
+			l.gather(l.draft.Hash)
+		}
 		d.lead = &l
 	}
 	c.open = &d
-	c.pledges.decided = maps.Clone(m.pledges.decided)
 	c.pledges.kept, c.catchup.early = maps.Clone(m.pledges.kept), slices.Clone(m.catchup.early)
 	c.presence.known = make(map[memberKey]*contact, len(m.presence.known))
 	for w, a := range m.presence.known {
@@ -316,7 +321,7 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 				return l, nil, fault
 			}
 			switch e.Body.(type) {
-			case wire.Vote, wire.Commit:
+			case wire.Have, wire.Vote, wire.Promise, wire.Commit:
 				sent = append(sent, parcel{to: -1, msg: msg})
 			}
 			for q, id := range x.ids {
@@ -355,6 +360,12 @@ func (l *local) ghosts(msg wire.Message) string {
 		if at := (wire.Position{Height: ref.Height, Prev: ref.Prev}); at == l.floorAt && ref.Ballot < l.floor {
 			return fmt.Sprintf("I6: %s votes in ballot %d below its word %d", labName(msg.From), ref.Ballot, l.floor)
 		}
+	case wire.Have:
+		ref = b.Ref
+		if at := (wire.Position{Height: ref.Height, Prev: ref.Prev}); at == l.floorAt && ref.Ballot < l.floor {
+			return fmt.Sprintf("I6: %s gives HAVE in ballot %d below its word %d", labName(msg.From), ref.Ballot,
+				l.floor)
+		}
 	case wire.Promise:
 		ref = b.Ref
 	default:
@@ -384,13 +395,15 @@ func fold(s wire.Saved, e wire.Entry) wire.Saved {
 	switch e := e.(type) {
 	case wire.EntryPromise:
 		s.Promise = &e
+	case wire.EntryHave:
+		s.Have = &e
 	case wire.EntryVote:
 		s.Vote = &e
 	case wire.EntryOffer:
 		s.OfferSeq = max(s.OfferSeq, e.Seq)
 	case wire.EntryCommit:
 		s.Chain = append(slices.Clip(s.Chain), wire.Commit(e))
-		s.Promise, s.Vote = nil, nil
+		s.Pledge = wire.Pledge{}
 	}
 	return s
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// arrangements is the traffic before a proposal: it decides what is proposed, and binds nobody.
+// arrangements is the traffic before a draft: it decides what is drafted, and binds nobody.
 // Delivered at once, it leaves the explorer to the orders of what binds.
 var arrangements = func() map[slot.MessageType]bool {
 	return map[slot.MessageType]bool{
-		slot.TypeOffer: true, slot.TypePlan: true, slot.TypeSegment: true, slot.TypeLost: true, slot.TypeDraft: true,
-		slot.TypeHave: true, slot.TypeNeed: true, slot.TypeJoin: true,
+		slot.TypeOffer: true, slot.TypePlan: true, slot.TypeSegment: true, slot.TypeLost: true,
+		slot.TypeNeed: true, slot.TypeJoin: true,
 	}
 }()
 
@@ -25,24 +25,24 @@ func TestExplore(t *testing.T) {
 		name                      string
 		peers, newcomers          int
 		slots                     uint64
-		ballots                   uint32
+		terms                     uint32
 		crashes, deaths, mistrust int
 		all                       bool // every message in every order, the arrangements too
 	}{
-		{name: "two ballots", peers: 3, slots: 1, ballots: 1},
-		{name: "three ballots", peers: 3, slots: 1, ballots: 2},
-		{name: "a crash", peers: 3, slots: 1, ballots: 1, crashes: 1},
-		{name: "a death", peers: 3, slots: 2, ballots: 1, deaths: 1},
-		{name: "a wrong suspicion", peers: 3, slots: 1, ballots: 1, mistrust: 1},
-		{name: "two peers, two slots", peers: 2, slots: 2, ballots: 2, crashes: 1},
-		{name: "a newcomer, a death", peers: 2, newcomers: 1, slots: 2, ballots: 1, deaths: 1},
-		{name: "two newcomers, deaths", peers: 2, newcomers: 2, slots: 1, ballots: 1, deaths: 2},
-		{name: "all orders", peers: 3, slots: 1, ballots: 1, all: true},
+		{name: "two terms", peers: 3, slots: 1, terms: 1},
+		{name: "three terms", peers: 3, slots: 1, terms: 2},
+		{name: "a crash", peers: 3, slots: 1, terms: 1, crashes: 1},
+		{name: "a death", peers: 3, slots: 2, terms: 1, deaths: 1},
+		{name: "a wrong suspicion", peers: 3, slots: 1, terms: 1, mistrust: 1},
+		{name: "two peers, two slots", peers: 2, slots: 2, terms: 2, crashes: 1},
+		{name: "a newcomer, a death", peers: 2, newcomers: 1, slots: 2, terms: 1, deaths: 1},
+		{name: "two newcomers, deaths", peers: 2, newcomers: 2, slots: 1, terms: 1, deaths: 2},
+		{name: "all orders", peers: 3, slots: 1, terms: 1, all: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x, w := newExplorer(t, c.peers, c.newcomers, c.slots)
 			x.limit = testlevel.Choose(1_000, 4_000, 300_000)
-			x.ballots, x.crashes, x.deaths, x.mistrust = c.ballots, c.crashes, c.deaths, c.mistrust
+			x.terms, x.crashes, x.deaths, x.mistrust = c.terms, c.crashes, c.deaths, c.mistrust
 			if !c.all {
 				x.at = arrangements
 			}
@@ -74,7 +74,11 @@ func TestExplorerFindsFaults(t *testing.T) {
 			keep: forget(func(e wire.Entry) bool { _, ok := e.(wire.EntryPromise); return ok }),
 		},
 		{
-			name: "votes in memory only (H5)", want: "I6", crashes: 1,
+			name: "HAVEs in memory only (H5, m2)", want: "I6", crashes: 1,
+			keep: forget(func(e wire.Entry) bool { _, ok := e.(wire.EntryHave); return ok }),
+		},
+		{
+			name: "votes in memory only (m3)", want: "I6", crashes: 1,
 			keep: forget(func(e wire.Entry) bool { _, ok := e.(wire.EntryVote); return ok }),
 		},
 		{name: "outcomes in memory only (H10)", want: "I3", crashes: 3, outcomes: true},
@@ -86,7 +90,7 @@ func TestExplorerFindsFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x, w := newExplorer(t, 3, 0, 1)
 			x.limit = 400_000
-			x.ballots, x.crashes, x.deaths, x.at, x.keep, x.loseOutcomes = 1, c.crashes, c.deaths, arrangements, c.keep,
+			x.terms, x.crashes, x.deaths, x.at, x.keep, x.loseOutcomes = 1, c.crashes, c.deaths, arrangements, c.keep,
 				c.outcomes
 			x.explore(w)
 			if !strings.HasPrefix(x.fault, c.want) {

@@ -26,7 +26,7 @@ type explorer struct {
 	ids   []slot.PeerID
 	incs  []slot.Incarnation
 
-	ballots                   uint32 // highest ballot
+	terms                     uint32 // highest term
 	crashes, deaths, mistrust int
 	// delivered at once and to all peers that are up: fewer orders to visit
 	at map[slot.MessageType]bool
@@ -316,12 +316,13 @@ func (x *explorer) successors(w *world) (next []*world) {
 // tryOwn is what a running peer may do by itself.
 func (x *explorer) tryOwn(w *world, p int, l local, try func(int, input, func() string)) {
 	name := labName(x.ids[p])
-	if l.m.elector() && l.m.model.atTip() && l.m.chain.OpenSlot() <= x.slots && l.m.open.seen < x.ballots {
-		b := l.m.open.seen + 1
+	if l.m.elector() && l.m.model.atTip() && l.m.chain.OpenSlot() <= x.slots &&
+		l.m.open.at(l.m.open.seen).Term() < x.terms {
+		b := (l.m.open.at(l.m.open.seen).Term() + 1) * slot.Tries
 		for l.m.open.leader(b).Peer != x.ids[p] {
-			b++
+			b += slot.Tries
 		}
-		if b <= x.ballots {
+		if b <= x.terms*slot.Tries {
 			try(p, input{inCampaign, 0}, func() string { return fmt.Sprintf("%s opens ballot %d", name, b) })
 		}
 	}

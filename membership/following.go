@@ -19,10 +19,12 @@ func (ac *acceptor) follow(msg wire.Message, ballot uint32) error {
 		return ErrSender
 	case ballot > d.seen+maxBallotStep:
 		return chain.Invalid("ballot %d after %d", ballot, d.seen)
+	case ac.answerDecided(msg.From):
+		return ErrStale
 	case ballot < d.ballot || ballot < ac.pledges.open.Floor():
 		if ballot < ac.pledges.open.Floor() && !ac.leaderLives() && ac.now-d.notifiedAt >= ac.cfg.Timing.Retry {
 			d.notifiedAt = ac.now
-			ac.promise(ac.pledges.open.Floor(), msg.From)
+			ac.notify(msg.From)
 		}
 		return ErrStale
 	}
@@ -30,26 +32,38 @@ func (ac *acceptor) follow(msg wire.Message, ballot uint32) error {
 	return nil
 }
 
-// enter turns to a ballot. It forgets what belonged to a lower one, except what is on disk.
+// notify tells the leader of a lower ballot which one was promised, if that is what binds this
+// peer.
+func (ac *acceptor) notify(to slot.PeerID) {
+	own := ac.pledges.open
+	voted := own.Vote != nil && own.Vote.Ballot == own.Floor()
+	if p := own.Promise; p != nil && p.Ballot == own.Floor() && !voted {
+		ac.promise(p.Ballot, to)
+	}
+}
+
+// enter turns to a ballot. It forgets what belonged to a lower one, except what is on disk. The
+// next try of a leader is the same leader's: what it has shown counts on.
 func (ac *acceptor) enter(ballot uint32) {
 	d := ac.open
 	d.seen = max(d.seen, ballot)
 	if ballot <= d.ballot {
 		return
 	}
-	d.ballot, d.led = ballot, false
-	d.plan, d.draft, d.haveSent, d.proposal, d.beat, d.bytes = nil, nil, false, nil, wire.Beat{}, 0
-	d.asked = nil
-	d.life, d.revision, d.revised = ac.now, 0, 0
+	if d.at(ballot).Term() != d.term() {
+		d.led, d.beat, d.revision, d.revised, d.asked = false, wire.Beat{}, 0, 0, nil
+	}
+	d.ballot, d.life = ballot, ac.now
+	d.plan, d.draft, d.haveSent, d.proposal, d.bytes = nil, nil, false, nil, 0
 	if d.lead != nil && d.lead.ref.Ballot < ballot {
 		d.lead = nil
 	}
 }
 
-// leaderTimeout is how long a ballot's leader may show nothing. It doubles with the ballot (H18):
-// some leader gets long enough.
-func (ac *acceptor) leaderTimeout(ballot uint32) time.Duration {
-	return ac.cfg.Timing.Patience << min(ballot, 5)
+// leaderTimeout is how long the leader of the followed term may show nothing. It doubles with the
+// term (H18): some leader gets long enough.
+func (ac *acceptor) leaderTimeout() time.Duration {
+	return ac.cfg.Timing.Patience << min(ac.open.term(), 5)
 }
 
 // leaderLives says whether the followed leader showed progress within its timeout. A peer that sees
@@ -61,7 +75,7 @@ func (ac *acceptor) leaderTimeout(ballot uint32) time.Duration {
 func (ac *acceptor) leaderLives() bool {
 	d := ac.open
 	leader := ofMember(d.leader(d.ballot))
-	wait := ac.leaderTimeout(d.ballot)
+	wait := ac.leaderTimeout()
 	if !d.led && !ac.leadsPrepared() {
 		wait = ac.cfg.Timing.Retry / 2
 	}
@@ -93,12 +107,12 @@ func (ac *acceptor) sawLeader() {
 
 // believesBeats says whether counters that rise still keep the leader. They are its own word, and a
 // leader that lies can have them rise for ever. So they count for three times as long as reductions
-// usually take here, at least for four Patience, and for twice that in each further ballot.
+// usually take here, at least for four Patience, and for twice that in each further term.
 // What this peer sees by itself, bytes and plans and drafts, counts without that.
 func (ac *acceptor) believesBeats() bool {
 	d := ac.open
 	usual := max(4*ac.cfg.Timing.Patience, 3*ac.history.usual)
-	return !d.led || ac.now-d.ledAt < usual<<min(d.ballot, 6)
+	return !d.led || ac.now-d.ledAt < usual<<min(d.term(), 6)
 }
 
 // onBeat counts any counter that rises as a sign of life.

@@ -28,7 +28,7 @@ type fork struct {
 // electors cannot fork.
 //
 // The senior of those that are heard, or the lowest ID of holders that are no members, sends
-// PROPOSE with the record to all that it lists. Each of them that has waited long enough itself
+// FORKDRAFT with the record to all that it lists. Each of them that has waited long enough itself
 // signs, mark on disk first, and sends FORK to all of them: any one can put the certificate
 // together, so a signer that dies in between stops nothing. Regular votes at the place go on
 // meanwhile: what a fork starts is another branch, and contradicts nothing that is decided on this
@@ -201,14 +201,14 @@ func (fk *fork) repeat() {
 	f.sent = fk.now
 	all := peersOf(f.signed.Record.Electors())
 	if others := without(all, fk.cfg.Self); f.leads && len(others) > 0 {
-		fk.send(wire.Propose{Ballot: f.signed.Ballot, Record: f.signed.Record}, others...)
+		fk.send(wire.ForkDraft{Ballot: f.signed.Ballot, Record: f.signed.Record}, others...)
 	}
 	fk.send(wire.ForkVote{Vote: slot.Vote{Ref: f.signed.Ref, Hash: f.signed.Record.Hash()}}, all...)
 }
 
-// onForkPropose signs a fork that lists this peer, if it would fork itself by now and has not
+// onDraft signs a fork that lists this peer, if it would fork itself by now and has not
 // signed another one lately.
-func (fk *fork) onPropose(msg wire.Message, p wire.Propose, gathering bool) error {
+func (fk *fork) onDraft(msg wire.Message, p wire.ForkDraft, gathering bool) error {
 	f, r := &fk.forking, p.Record
 	signers := r.Electors()
 	if _, in := chain.FindMember(signers, msg.From, msg.Incarnation); !in || fk.chain.Height() == 0 {

@@ -151,7 +151,8 @@ func TestTwoCertificatesOfLyingElectors(t *testing.T) {
 			sigs[p.id] = labSigned(p, wire.Vote{Vote: v}).Sig
 		}
 		for _, p := range side {
-			p.m.pledges.open.Vote = &wire.EntryVote{Ref: v.Ref, Record: r} // as if it had voted
+			// as if it had voted
+			p.m.pledges.open.Vote = &wire.EntryVote{Ref: v.Ref, Locked: wire.Locked{Record: r}}
 			commit := wire.Commit{Record: r, Certificate: certificate(v, sigs)}
 			if err := p.step(labSigned(liars[0], commit)); err != nil {
 				t.Fatal(err)

@@ -10,11 +10,11 @@ import (
 // openHeight is the one height that is being decided, and all that may be forgotten once its record
 // is certified.
 //
-// It is Paxos with one decision a height. The acceptor's part is its pledge, which is on disk.
-// Leaders, plans and drafts only arrange what gets proposed.
+// It is decided once, in two phases: HAVE, then VOTE. The acceptor's part is its pledge, which is
+// on disk. Leaders and plans only arrange what gets drafted.
 type openHeight struct {
 	ref   slot.Ref      // the position, at ballot 0
-	order []slot.Member // the leader of ballot b is order[b mod len]
+	order []slot.Member // the leader of a term is order[term mod len]
 	following
 	candidacy
 	reduction
@@ -29,9 +29,9 @@ type following struct {
 	led      bool          // its leader has shown progress, which takes a quorum of promises
 	ledAt    time.Duration // when it first did
 	plan     *slot.Plan
-	draft    *slot.Draft
-	haveSent bool
-	proposal *wire.Propose // valid, and not yet voted for
+	draft    *wire.Draft   // valid, and this peer's HAVE is for no other one of the ballot
+	haveSent bool          // it was sent since the newest DRAFT came
+	proposal *wire.Propose // not voted for yet
 	beat     wire.Beat     // highest counters seen
 	life     time.Duration // when the leader last showed progress
 	revision uint32        // the newest revision that counted as progress, and how many did
@@ -82,8 +82,11 @@ func (d *openHeight) leader(ballot uint32) slot.Member {
 	if len(d.order) == 0 {
 		return slot.Member{}
 	}
-	return d.order[ballot%uint32(len(d.order))]
+	return d.order[d.at(ballot).Term()%uint32(len(d.order))]
 }
+
+// term returns the term of the followed ballot.
+func (d *openHeight) term() uint32 { return d.at(d.ballot).Term() }
 
 // leads says whether a message comes from the leader of a ballot.
 func (d *openHeight) leads(msg wire.Message, ballot uint32) bool {
@@ -132,43 +135,64 @@ type planning struct {
 	owingAt       time.Duration // the time since which these owe them
 }
 
-// drafting is the outcome that the leader wants to propose.
+// drafting is the record that the leader wants decided.
 type drafting struct {
-	draft   *slot.Draft
+	draft   *wire.Draft
 	draftAt time.Duration
-	// peers that hold the draft's outcome and the same state as this peer
-	haves     map[memberKey]bool
+	// the newest HAVE of each peer for the draft's record: of this ballot, or carried along
+	haves map[memberKey]wire.SignedHave
+	// the same for each record that this leader has drafted in this term: a late HAVE for one that
+	// was given up counts when it is drafted again
+	given     map[slot.Root]map[memberKey]wire.SignedHave
 	membersAt time.Duration // no draft of a members record before this time
 }
 
 // leading is what a ballot's leader keeps in memory. Losing it costs time, never agreement: only
-// its vote binds, and that is on disk.
+// its draft and its vote bind, and those are on disk.
 type leading struct {
 	ref      slot.Ref
-	prepared bool // this peer may propose: at ballot 0, or once a quorum has promised
-	promises map[slot.PeerID]wire.Promise
-	// the record that the promises force the leader to propose again, unchanged
-	forced *slot.Record
+	prepared bool // this peer may draft: at ballot 0, or once a quorum has promised
+	promises map[slot.PeerID]promise
+	grounds  wire.Grounds // of this ballot's draft, once prepared
+	// the record that the promises force the leader to draft again, unchanged
+	forced *wire.Locked
 	planning
 	drafting
-	proposal *slot.Record
+	proposal *wire.QC
 	votes    map[slot.PeerID][]byte // signatures of equal votes, equal in the ballot too (HOLES H4)
 	decided  bool
 	sentAt   time.Duration
 	beatAt   time.Duration
 }
 
+// promise is one elector's PROMISE, with the record of its lock.
+type promise struct {
+	wire.Promised
+	locked *wire.Locked
+}
+
 // newLeading starts revisions at the store's boot count: a leader that restarts in its ballot
 // revises what it planned before.
 func newLeading(ref slot.Ref, boot uint64) *leading {
 	return &leading{
-		ref: ref, promises: map[slot.PeerID]wire.Promise{}, sentAt: never, beatAt: never,
+		ref: ref, promises: map[slot.PeerID]promise{}, sentAt: never, beatAt: never,
 		planning: planning{
 			revision: uint32(boot&0xffff) << 16, excluded: map[slot.PeerID]uint64{},
 			banned: map[slot.PeerID]struct{}{}, narrow: map[slot.PeerID]time.Duration{}, holdOff: never,
 		},
-		drafting: drafting{draftAt: never, membersAt: never},
+		drafting: drafting{
+			draftAt: never, membersAt: never, given: map[slot.Root]map[memberKey]wire.SignedHave{},
+		},
 	}
+}
+
+// nextTry is the leading of the next ballot of the same term: what was planned goes on.
+func (l *leading) nextTry() *leading {
+	n := newLeading(l.ref, 0)
+	n.ref.Ballot++
+	n.planning, n.membersAt, n.given = l.planning, l.membersAt, l.given
+	n.plan = nil
+	return n
 }
 
 // maxBallotStep keeps ballots from running out: no honest member is so far ahead of the others at

@@ -49,6 +49,31 @@ func (r largeRun) segments() (out []slot.Segment) {
 	return out
 }
 
+func (r largeRun) draft() wire.Draft {
+	return draftOf(0, r.record(slot.Step), make([]wire.OfferProof, len(r.ids)))
+}
+
+// qc has the HAVEs of all.
+func (r largeRun) qc() (q wire.QC) {
+	q.Hash = r.record(slot.Step).Hash()
+	for _, id := range r.ids {
+		q.Haves = append(q.Haves, wire.SignedHave{Peer: id, Incarnation: 1, Sig: make([]byte, 64)})
+	}
+	return q
+}
+
+func (r largeRun) proposal() wire.Propose {
+	q := r.qc()
+	return wire.Propose{Vote: slot.Vote{Hash: q.Hash}, QC: &q}
+}
+
+func (r largeRun) promise() wire.Promise {
+	q, d := r.qc(), r.draft()
+	lock, ref := q.Lock(), d.Ref
+	ref.Ballot = slot.Tries
+	return wire.Promise{Ref: ref, Lock: &lock, Locked: &wire.Locked{QC: q, Record: d.Record, Proofs: d.Proofs}}
+}
+
 // certificate has so many signatures.
 func (r largeRun) certificate(n int) (c slot.Certificate) {
 	for _, id := range r.ids[:n] {
@@ -78,13 +103,9 @@ func TestFiveHundredMembers(t *testing.T) {
 		},
 		{"COMMIT of a step", wire.Commit{Record: r.record(slot.Step), Certificate: r.certificate(n)}, slot.MaxMessage},
 		{"COMMIT of a fork", wire.Commit{Record: r.record(slot.Fork), Certificate: r.certificate(n)}, slot.MaxMessage},
-		{"PROPOSE of a step", wire.Propose{Record: r.record(slot.Step)}, slot.MaxMessage},
-		{"PROMISE", wire.Promise{Voted: true, VoteRecord: r.record(slot.Step)}, slot.MaxMessage},
-		{
-			"DRAFT",
-			wire.Draft{Draft: slot.Draft{Kind: slot.Step, Contributions: r.offers, Segments: r.segments()}},
-			slot.MaxMessage,
-		},
+		{"PROPOSE", r.proposal(), slot.MaxMessage},
+		{"PROMISE with a lock", r.promise(), slot.MaxMessage},
+		{"DRAFT of a step", r.draft(), slot.MaxMessage},
 		{"PLAN", wire.Plan{Plan: slot.Plan{Offers: r.offers, Pieces: pieces(r.ids)}}, slot.MaxMessage},
 	} {
 		b := mustSeal(t, newTestSigner(1), testRoot(1), 1, c.body)

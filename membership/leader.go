@@ -1,8 +1,6 @@
 package membership
 
 import (
-	"slices"
-
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -26,17 +24,34 @@ type leader struct {
 	candidate *candidate
 }
 
-// resumeLead takes up the lead that this peer has at the open height without asking. That is ballot
-// 0, while nothing is promised above it, or the ballot in which it proposed before it restarted. In
-// that ballot it proposes the same record again and no other (HOLES H5).
+// resumeLead takes up the lead that this peer has at the open height. That is ballot 0, while
+// nothing is promised above it, or the ballot in which it drafted, proposed or asked for promises
+// before it restarted. In that ballot it drafts and proposes the same record again and no other
+// (HOLES H5).
 func (le *leader) resumeLead() {
-	d := le.open
-	self := func(b uint32) bool { return ofMember(d.leader(b)) == le.self }
-	switch v := le.pledges.open.Vote; {
-	case v != nil && v.Ballot == le.pledges.open.Floor() && self(v.Ballot):
-		d.lead = newLeading(v.Ref, le.boot)
-		d.lead.prepared, d.lead.proposal, d.lead.votes = true, &v.Record, map[slot.PeerID][]byte{}
-	case v == nil && le.pledges.open.Floor() == 0 && self(0):
+	d, own := le.open, le.pledges.open
+	floor := own.Floor()
+	if own.Decided != nil || ofMember(d.leader(floor)) != le.self {
+		return
+	}
+	switch {
+	case own.Have != nil && own.Have.Ballot == floor:
+		d.lead = newLeading(own.Have.Ref, le.boot)
+		l := d.lead
+		l.prepared, l.grounds = true, own.Have.Grounds
+		l.draft, l.draftAt = &wire.Draft{
+			Vote: slot.Vote{Ref: l.ref, Hash: own.Have.Record.Hash()}, Drafted: own.Have.Drafted,
+		}, le.now
+		l.gather(l.draft.Hash)
+		if q := l.grounds.QC; q != nil {
+			le.drafter.carry(*q)
+		}
+		if own.Vote != nil && own.Vote.Ballot == floor {
+			l.proposal, l.votes = &own.Vote.QC, map[slot.PeerID][]byte{}
+		}
+	case own.Promise != nil && own.Promise.Ballot == floor:
+		d.lead = newLeading(d.at(floor), le.boot)
+	case floor == 0:
 		d.lead = newLeading(d.ref, le.boot)
 		d.lead.prepared = true
 	}
@@ -57,15 +72,13 @@ func (le *leader) lead() {
 	}
 	switch {
 	case l.proposal != nil: // waits for votes
-	case l.forced != nil:
-		if r, ok := le.candidate.proposeAgain(); ok {
-			le.propose(r)
-		}
-	case !le.model.atTip() || !le.quorum.heard(): // nothing that it starts now can be decided
 	case l.draft != nil:
-		if r, ok := le.drafter.proposeDraft(); ok {
-			le.propose(r)
+		if q, ok := le.drafter.complete(); ok {
+			le.propose(q)
 		}
+	case l.forced != nil:
+		le.drafter.draftAgain()
+	case !le.model.atTip() || !le.quorum.heard(): // nothing that it starts now can be decided
 	case l.plan != nil:
 		le.closePlan()
 	default:
@@ -95,27 +108,37 @@ func (le *leader) startWork() {
 	}
 }
 
-// propose puts the record to the vote, once a ballot (HOLES H1). The proposal is the leader's own
-// vote, and on disk first (H5).
-func (le *leader) propose(r slot.Record) {
+// propose puts the draft to the vote. The leader's own vote is on disk first (H5).
+func (le *leader) propose(q wire.QC) {
 	l := le.open.lead
-	l.proposal, l.votes, l.draft, l.plan = &r, map[slot.PeerID][]byte{}, nil, nil
-	le.reportRecord(EventProposed, r, l.ref.Ballot)
-	le.acceptor.recordVote(l.ref.Ballot, r)
+	l.proposal, l.votes, l.plan = &q, map[slot.PeerID][]byte{}, nil
+	le.reportRecord(EventProposed, l.draft.Record, l.ref.Ballot)
+	le.acceptor.lock(q, l.draft.Drafted)
 	le.sendProposal()
 }
 
+// sendProposal sends the QC to the electors that have not voted, and again the draft to those that
+// may lack it.
 func (le *leader) sendProposal() {
 	l := le.open.lead
 	l.sentAt = le.now
-	voted := func(p slot.PeerID) bool { _, ok := l.votes[p]; return ok }
-	to := le.electorsWithout(voted)
-	if slices.Contains(to, le.cfg.Self) {
-		to = without(to, le.cfg.Self)
+	var to, lack []slot.PeerID
+	for _, e := range le.chain.Electorate() {
+		if _, voted := l.votes[e.Peer]; voted || e.Peer == le.cfg.Self {
+			continue
+		}
+		to = append(to, e.Peer)
+		if h, ok := l.haves[ofMember(e)]; !ok || h.Ballot < l.ref.Ballot {
+			lack = append(lack, e.Peer)
+		}
+	}
+	if _, voted := l.votes[le.cfg.Self]; !voted {
 		le.acceptor.sendVote()
 	}
-	proofs := le.proofs.of(l.proposal.Contributions)
-	le.send(wire.Propose{Ballot: l.ref.Ballot, Record: *l.proposal, Proofs: proofs}, to...)
+	if len(lack) > 0 && le.now-l.draftAt >= le.cfg.Timing.Retry {
+		le.send(*l.draft, lack...)
+	}
+	le.send(wire.Propose{Vote: l.draft.Vote, QC: l.proposal}, to...)
 }
 
 // onVote counts the votes for the own proposal in its ballot. A quorum of them is the certificate.
@@ -127,12 +150,12 @@ func (le *leader) onVote(msg wire.Message, v slot.Vote) error {
 	if l == nil || l.proposal == nil || v.Ref != l.ref {
 		return ErrStale
 	}
-	if v.Hash != l.proposal.Hash() {
+	if v.Hash != l.proposal.Hash {
 		return chain.Invalid("a vote for a record that was not proposed")
 	}
 	l.votes[msg.From] = msg.Sig
 	voted := func(e slot.Member) bool { return l.votes[e.Peer] != nil }
-	if !l.decided && le.cfg.Rules.Quorum(le.chain.Electorate(), voted) {
+	if !l.decided && le.chain.Rules().Quorum(le.chain.Electorate(), voted) {
 		l.decided = true
 		le.commit(v)
 	}
@@ -143,7 +166,7 @@ func (le *leader) onVote(msg wire.Message, v slot.Vote) error {
 // is adopted like anybody's.
 func (le *leader) commit(v slot.Vote) {
 	l := le.open.lead
-	c := wire.Commit{Record: *l.proposal, Certificate: certificate(v, l.votes)}
+	c := wire.Commit{Record: l.draft.Record, Certificate: certificate(v, l.votes)}
 	for _, d := range c.Record.Decisions { // a peer that was dropped before learns why
 		if d.Action == slot.Remove && slot.Find(le.chain.Members(), d.Peer) < 0 {
 			le.send(c, d.Peer)

@@ -38,7 +38,8 @@ func NewMachine(cfg Config, saved wire.Saved) *Machine {
 	for _, c := range saved.Chain {
 		m.chain.Push(c)
 	}
-	m.pledges.restore(saved)
+	next := m.chain.Next()
+	m.pledges.restore(saved, wire.Position{Height: next.Height, Prev: next.Prev})
 	m.founder.founding = newFounding(saved.Fork)
 	m.presence.meetMembers(nil)
 	m.turnout.restart()
@@ -87,7 +88,7 @@ func (m *Machine) Tick(now time.Duration) {
 	m.acceptor.promiseLate()
 	m.candidate.watchLeader()
 	m.turnout.watch(m.open.at(m.open.ballot), m.open.leader(m.open.ballot), m.open.owed,
-		m.acceptor.leaderTimeout(m.open.ballot))
+		m.acceptor.leaderTimeout())
 	m.leader.repeatAsLeader()
 	m.leader.beat()
 	// The end of the run is looked for last, by all that the calls above led to.

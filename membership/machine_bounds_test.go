@@ -85,7 +85,9 @@ func TestWordsStayAtTheirPlace(t *testing.T) {
 	next.Ballot = 5
 	elsewhere := slot.Ref{Height: 9, Prev: slot.Hash([]byte("elsewhere")), Ballot: 7}
 	saved.Promise, saved.Elsewhere = &wire.EntryPromise{Ref: next},
-		[]wire.Entry{wire.EntryPromise{Ref: elsewhere}, wire.EntryVote{Ref: elsewhere, Record: slot.Record{Height: 9}}}
+		map[wire.Position]wire.Pledge{{Height: 9, Prev: elsewhere.Prev}: {
+			Promise: &wire.EntryPromise{Ref: elsewhere}, Vote: &wire.EntryVote{Ref: elsewhere},
+		}}
 	m := NewMachine(p.m.cfg, saved)
 	if m.pledges.open.Floor() != 5 || m.pledges.open.Vote != nil {
 		t.Errorf("the open place has %+v", m.pledges.open)
@@ -121,21 +123,28 @@ func TestForeignAndMalformed(t *testing.T) {
 	}{
 		"a plan of no leader": {other, wire.Plan{Plan: slot.Plan{Ref: at(0)}}, ErrSender},
 		"an empty plan":       {leader, wire.Plan{Plan: slot.Plan{Ref: at(0), Slot: 1}}, chain.ErrInvalid},
-		"a draft of no kind":  {leader, wire.Draft{Draft: slot.Draft{Ref: at(0), Kind: 9}}, chain.ErrInvalid},
-		"a draft without outcome": {
-			leader,
-			wire.Draft{Draft: slot.Draft{Ref: at(0), Kind: slot.Step, Slot: 1}},
+		"an empty draft": {
+			leader, draftOf(0, slot.Record{Height: next.Height, Prev: next.Prev}, nil),
 			chain.ErrInvalid,
 		},
-		"an empty proposal": {
-			leader,
-			wire.Propose{Record: slot.Record{Height: next.Height, Prev: next.Prev}},
-			chain.ErrInvalid,
+		"a draft without outcome": {
+			leader, draftOf(0, func() slot.Record {
+				r := stepRecord(p.m, "AB")
+				r.Segments = nil
+				return r
+			}(), nil), chain.ErrInvalid,
+		},
+		"a draft with promises in ballot 0": {
+			leader, func() wire.Draft {
+				d := draftOf(0, stepRecord(p.m, "AB"), nil)
+				d.Grounds.Promises = []wire.Promised{{Peer: b.id, Incarnation: b.inc}}
+				return d
+			}(), chain.ErrInvalid,
 		},
 		"a far ballot":               {other, wire.Prepare{Ref: at(math.MaxUint32)}, nil},
 		"a vote nobody asked for":    {other, wire.Vote{Vote: slot.Vote{Ref: at(9)}}, ErrStale},
-		"a promise nobody asked for": {other, wire.Promise{Ref: at(9)}, ErrStale},
-		"a HAVE nobody asked for":    {other, wire.Have{Ref: at(9)}, ErrStale},
+		"a promise nobody asked for": {other, wire.Promise{Ref: at(math.MaxUint32)}, ErrStale},
+		"a HAVE nobody asked for":    {other, wire.Have{Vote: slot.Vote{Ref: at(9)}}, ErrStale},
 		"a fork of another":          {other, wire.ForkVote{}, ErrStale},
 		"a commit of another run":    {other, wire.Commit{}, chain.ErrInvalid},
 		"an unproven commit":         {other, wire.Commit{Record: stepRecord(p.m, "AB")}, chain.ErrInvalid},

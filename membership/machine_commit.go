@@ -98,7 +98,7 @@ func (m *Machine) openNext() {
 		candidacy: candidacy{owed: never, campaign: never, notifiedAt: never},
 		holding:   holding{outcomes: map[slot.Root]bool{}, draftAt: never, fetchedAt: never, accessAt: never},
 	}
-	d.order = slot.LeaderOrder(d.ref.Prev, m.chain.Electorate())
+	d.order = slot.LeaderOrder(m.cfg.Rules.Run, d.ref.Height, m.chain.Electorate())
 	m.pledges.openAt(wire.Position{Height: d.ref.Height, Prev: d.ref.Prev})
 	if old, tip := m.open, m.chain.Tip(); old != nil && tip.Kind.KeepsSlot() && tip.Height == old.ref.Height &&
 		tip.Prev == old.ref.Prev {
@@ -117,10 +117,9 @@ func (m *Machine) openNext() {
 	d.seen = d.ballot
 	m.open = d
 	m.motions.count()
-	if m.pledges.open.Vote != nil {
-		v := m.pledges.open.Vote
-		m.motions.adoptSigned(v.Record.Decisions)
-		m.proofs.noteAll(v.Record.Contributions, v.Proofs)
+	if h := m.pledges.open.Have; h != nil {
+		m.motions.adoptSigned(h.Record.Decisions)
+		m.proofs.noteAll(h.Record.Contributions, h.Proofs)
 	}
 	m.leader.resumeLead()
 }

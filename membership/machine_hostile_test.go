@@ -225,14 +225,14 @@ func TestEarlyMessagesAreBoundedBySender(t *testing.T) {
 	l, say := hostileLab(t, "abc")
 	a, b, c := l.peers[0], l.peers[1], l.peers[2]
 	next := a.m.chain.Next()
-	_ = say(a, "b", b.inc, wire.Have{Ref: slot.Ref{Height: next.Height + 1}})
+	_ = say(a, "b", b.inc, wire.Have{Vote: slot.Vote{Ref: slot.Ref{Height: next.Height + 1}}})
 	for range 2 * maxEarly {
-		_ = say(a, "c", c.inc, wire.Have{Ref: slot.Ref{Height: next.Height + 1}})
+		_ = say(a, "c", c.inc, wire.Have{Vote: slot.Vote{Ref: slot.Ref{Height: next.Height + 1}}})
 	}
 	if !slices.ContainsFunc(a.m.catchup.early, func(m wire.Message) bool { return m.From == b.id }) {
 		t.Error("one member pushed out what another said")
 	}
-	_ = say(a, "c", c.inc, wire.Have{Ref: slot.Ref{Height: next.Height + 1000}})
+	_ = say(a, "c", c.inc, wire.Have{Vote: slot.Vote{Ref: slot.Ref{Height: next.Height + 1000}}})
 	if m := a.m.catchup.early[len(a.m.catchup.early)-1]; m.Body.(wire.Have).Height > next.Height+1 {
 		t.Error("a message for a height far off is kept")
 	}
@@ -264,38 +264,37 @@ func TestASilentNewcomerIsAwaitedOnce(t *testing.T) {
 	l := labOf(t, "AB")
 	m := l.peer(labName(l.peers[0].m.open.leader(0).Peer)).m
 	tip := m.chain.Tip()
-	draft := func(kind slot.Kind) {
-		lead := m.open.lead
-		lead.draft, lead.draftAt, lead.haves = &slot.Draft{Kind: kind}, m.now, map[memberKey]bool{}
-	}
-	claim := func(inc slot.Incarnation) {
+	claim := func(inc slot.Incarnation) *contact {
 		a := m.presence.meet(memberKey{labID("Z"), inc}, m.now, tip.Members, m.chain.Credit())
 		a.joinHeard, a.alive = m.now, &wire.Alive{
 			Synced: true, Tip: m.chain.TipHash(), Height: tip.Height,
 			Applied: tip.Height,
 		}
+		return a
 	}
-	expect := func(when string, want bool) {
+	expect := func(when string, inc slot.Incarnation, want bool) {
 		t.Helper()
-		if m.drafter.awaitsNewcomer(slot.Record{Kind: slot.Members}) != want {
-			t.Errorf("%s: awaited %v", when, !want)
+		if m.roster.ready(claim(inc)) != want {
+			t.Errorf("%s: listed %v", when, !want)
 		}
 	}
-	claim(1)
-	draft(slot.Step)
-	expect("its first step", true)
+	expect("its first draft", 1, true)
+	lead := m.open.lead
+	members := with(tip.Members, m.chain.Listing(labID("Z"), 1))
+	draft := draftOf(0, slot.Record{Members: members}, nil)
+	lead.draft, lead.draftAt, lead.haves = &draft, m.now, map[memberKey]wire.SignedHave{}
+	gave := func(e slot.Member) bool { return e.Peer != labID("Z") }
+	m.drafter.giveUpWaiting(gave)
+	if m.open.lead != lead {
+		t.Error("the draft is given up at once")
+	}
 	m.now += m.cfg.Timing.Beat
-	expect("a Beat later", false)
-	draft(slot.Step)
-	expect("the next step", false)
-	claim(2)
-	expect("in another incarnation", false)
-	draft(slot.Members)
-	expect("a members record", true)
-	m.now += m.cfg.Timing.Beat
-	expect("a Beat later", false)
-	m.now += m.cfg.Timing.Lost
-	claim(2)
-	draft(slot.Step)
-	expect("a step after Lost", true)
+	m.drafter.giveUpWaiting(gave)
+	if m.open.lead == lead || m.open.lead.ref.Ballot != 1 {
+		t.Error("a Beat later the draft is not given up for the next try")
+	}
+	expect("the next draft", 1, false)
+	expect("in another incarnation", 2, false)
+	m.now += m.cfg.Timing.Lost + 1
+	expect("a draft after Lost", 2, true)
 }

@@ -58,10 +58,9 @@ func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
 	m.evidence.watchClaims(msg)
 	switch b := msg.Body.(type) {
 	case wire.Propose:
-		if b.Record.Kind == slot.Fork {
-			return m.fork.onPropose(msg, b, m.competing.gathering != nil)
-		}
 		return m.acceptor.onPropose(msg, b)
+	case wire.ForkDraft:
+		return m.fork.onDraft(msg, b, m.competing.gathering != nil)
 	case wire.Plan:
 		return m.participant.onPlan(msg, b)
 	case wire.Segment:
@@ -89,7 +88,7 @@ func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
 // onDecided answers a peer that wants to lead a decided height: it sends that height's certificate.
 func (m *Machine) onDecided(msg wire.Message, ref slot.Ref) error {
 	switch msg.Body.(type) {
-	case wire.Prepare, wire.Propose:
+	case wire.Prepare, wire.Draft, wire.Propose, wire.ForkDraft:
 		if ref.Height > 0 && m.chain.Hash(ref.Height-1) == ref.Prev {
 			m.send(m.chain.Commits()[ref.Height-1], msg.From)
 		}

@@ -98,25 +98,24 @@ type fataler interface {
 
 // lab is the world.
 type lab struct {
-	t       fataler
-	rules   chain.Rules
-	timing  Timing
-	now     time.Duration
-	seq     int
-	queue   labQueue
-	peers   []*labPeer
-	manual  bool // messages wait in held for the script to deliver
-	held    []labMessage
-	filters []*labFilter
-	watch   *watcher
-	delays  func() []time.Duration // of a message's copies; nil: one, after labLatency
-	log     []string
-	large   map[string]int // COMMITs by sender, which are too large for gossip then
-	exact   bool           // statements are compared
-	open    bool           // anybody may come
-	// of the records' hashes, by which the order of leaders falls out otherwise
-	salt int
-	pins map[string]slot.Root
+	t        fataler
+	rules    chain.Rules
+	timing   Timing
+	now      time.Duration
+	seq      int
+	queue    labQueue
+	peers    []*labPeer
+	manual   bool // messages wait in held for the script to deliver
+	held     []labMessage
+	filters  []*labFilter
+	watch    *watcher
+	delays   func() []time.Duration // of a message's copies; nil: one, after labLatency
+	log      []string
+	large    map[string]int // COMMITs by sender, which are too large for gossip then
+	exact    bool           // statements are compared
+	open     bool           // anybody may come
+	stepTime uint32         // everybody's
+	pins     map[string]slot.Root
 }
 
 type labEvent struct {
@@ -170,6 +169,13 @@ type labPeer struct {
 
 func newLab(t fataler, rules chain.Rules, timing Timing) *lab {
 	return &lab{t: t, rules: rules, timing: timing, watch: newWatcher()}
+}
+
+// shuffle makes the run another one, in which the order of leaders falls out otherwise.
+func (l *lab) shuffle(salt int) {
+	if salt > 0 {
+		l.rules.Run = slot.Hash(fmt.Appendf(nil, "lab %d", salt))
+	}
 }
 
 // changeRules makes a machine's chain one of other rules, with the same records.

@@ -14,7 +14,7 @@ func TestTheChainsPace(t *testing.T) {
 	rules := labRules()
 	rules.Pace = chain.PaceRules{InnerSteps: 100, TrimPermille: 200}
 	l := newLab(t, rules, labTiming)
-	l.salt = 7 // everybody's step time
+	l.stepTime = 7 // everybody's step time
 	for _, n := range "ABC" {
 		l.add(string(n))
 	}

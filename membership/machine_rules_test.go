@@ -2,7 +2,6 @@ package membership
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -80,15 +79,15 @@ func TestLeaderOrder(t *testing.T) {
 	ms := members("A", 1, "B", 1, "C", 1, "D", 1)
 	first := map[slot.PeerID]int{}
 	for i := range 400 {
-		prev := slot.Hash(fmt.Append(nil, i))
-		order := slot.LeaderOrder(prev, ms)
-		if !slices.Equal(order, slot.LeaderOrder(prev, ms)) || len(union(peersOf(order))) != len(ms) {
+		order := slot.LeaderOrder(slot.Root{1}, uint64(i), ms)
+		if !slices.Equal(order, slot.LeaderOrder(slot.Root{1}, uint64(i), ms)) ||
+			len(union(peersOf(order))) != len(ms) {
 			t.Fatal("not an order of the members")
 		}
 		first[order[0].Peer]++
-		d := &openHeight{ref: slot.Ref{Height: 2, Prev: prev}, order: order}
-		if d.leader(6) != order[2] {
-			t.Fatal("ballot 6 of 4 is led by place 2")
+		d := &openHeight{ref: slot.Ref{Height: 2}, order: order}
+		if d.leader(6*slot.Tries) != order[2] || d.leader(7*slot.Tries-1) != order[2] {
+			t.Fatal("term 6 of 4 is led by place 2")
 		}
 	}
 	for p, n := range first {

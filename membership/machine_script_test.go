@@ -51,7 +51,8 @@ func startLab(t *testing.T, d *datadriven.TestData) *lab {
 		timing.Gone = gone
 	}
 	l := newLab(t, rules, timing)
-	l.salt, l.open = number(d, "salt", 0), number(d, "open", 0) > 0
+	l.open = number(d, "open", 0) > 0
+	l.shuffle(number(d, "salt", 0))
 	for i := range n {
 		l.add(string(rune('A' + i)))
 	}
@@ -200,7 +201,7 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		return strings.Join(l.heldBy(l.named(d)[0].m.View().Key), "") + "\n"
 	case "record": // record A height=5: its ranges, and their contributors
 		return l.record(d)
-	case "order": // the leaders of ballots 0, 1, …
+	case "order": // the leaders of terms 0, 1, …
 		return labNames(peersOf(l.named(d)[0].m.open.order))
 	case "votes": // what the acceptors have on disk at the open height
 		return l.showWords()
@@ -398,7 +399,8 @@ func (l *lab) show() string {
 	return out.String()
 }
 
-// showWords names records by the ballot they were first voted in.
+// showWords shows what binds the acceptors: the promised ballot, the ballot and record of the first
+// vote (HAVE), and those of the second, which is the lock.
 func (l *lab) showWords() string {
 	var out strings.Builder
 	for _, p := range l.peers {
@@ -411,14 +413,23 @@ func (l *lab) showWords() string {
 		if w.Promise != nil {
 			fmt.Fprintf(&out, " promised=%d", w.Promise.Ballot)
 		}
+		if h := w.Have; h != nil {
+			fmt.Fprintf(&out, " have=%d for %s", h.Ballot, recordText(h.Record))
+		}
 		if v := w.Vote; v != nil {
-			r := v.Record
-			fmt.Fprintf(&out, " voted=%d for %s of %s by %s", v.Ballot, r.Kind, labNames(peersOf(r.Members)),
-				labNames(offerers(r.Contributions)))
+			fmt.Fprintf(&out, " voted=%d for %s", v.Ballot, recordText(v.Record))
 		}
 		out.WriteByte('\n')
 	}
 	return out.String()
+}
+
+func recordText(r slot.Record) string {
+	s := fmt.Sprintf("%s of %s", r.Kind, labNames(peersOf(r.Members)))
+	if len(r.Contributions) > 0 {
+		s += " by " + labNames(offerers(r.Contributions))
+	}
+	return s
 }
 
 func (l *lab) events(d *datadriven.TestData) string {

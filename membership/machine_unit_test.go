@@ -14,8 +14,12 @@ import (
 
 func TestLeaderTimeoutDoubles(t *testing.T) {
 	ac := &acceptor{facts: &facts{cfg: Config{Timing: Timing{Patience: 3 * time.Second}}}}
-	for b, want := range map[uint32]time.Duration{0: 3, 1: 6, 4: 48, 5: 96, 6: 96, math.MaxUint32: 96} {
-		if got := ac.leaderTimeout(b); got != want*time.Second {
+	for b, want := range map[uint32]time.Duration{
+		0: 3, slot.Tries - 1: 3, slot.Tries: 6, 4 * slot.Tries: 48, 5 * slot.Tries: 96, 6 * slot.Tries: 96,
+		math.MaxUint32: 96,
+	} {
+		ac.height = &height{open: &openHeight{following: following{ballot: b}}}
+		if got := ac.leaderTimeout(); got != want*time.Second {
 			t.Errorf("ballot %d: %v", b, got)
 		}
 	}
@@ -135,8 +139,8 @@ func TestGraceWindow(t *testing.T) {
 	}
 }
 
-// TestVoteConditions: a valid proposal gets a vote, and none as soon as one condition is missing.
-func TestVoteConditions(t *testing.T) {
+// TestHaveConditions: a valid draft gets a HAVE, and none as soon as one condition is missing.
+func TestHaveConditions(t *testing.T) {
 	l := labOf(t, "ABC")
 	leader := l.peer(labName(l.peers[0].m.open.leader(0).Peer))
 	voter := l.peers[0]
@@ -147,59 +151,124 @@ func TestVoteConditions(t *testing.T) {
 	held := ReportHeld{Ref: voter.m.chain.Next(), Outcome: record.Outcome()}
 	for _, c := range []struct {
 		name    string
-		prepare func(m *Machine, p *wire.Propose)
-		votes   bool
+		prepare func(m *Machine, r *slot.Record, proofs []wire.OfferProof)
+		gives   bool
 	}{
-		{"nothing missing", func(m *Machine, _ *wire.Propose) { m.Report(l.now, held) }, true},
-		{"outcome not held (H10)", func(*Machine, *wire.Propose) {}, false},
-		{
-			"another state root (H16)", func(m *Machine,
-				p *wire.Propose,
-			) {
-				m.Report(l.now, held)
-				p.Record.StateRoot[0]++
-			},
-			false,
-		},
-		{
-			"state behind (H12)", func(m *Machine, _ *wire.Propose) { m.Report(l.now, held); m.model.state.height-- },
-			false,
-		},
-		{"diverged", func(m *Machine, _ *wire.Propose) { m.Report(l.now, held); m.model.state.diverged = true }, false},
-		{"below a promise (H2)", func(m *Machine, _ *wire.Propose) {
-			m.Report(l.now, held)
+		{"nothing missing", nil, true},
+		{"outcome not held (H10)", func(m *Machine, _ *slot.Record, _ []wire.OfferProof) {
+			clear(m.open.outcomes)
+		}, false},
+		{"another state root (H16)", func(_ *Machine, r *slot.Record, _ []wire.OfferProof) { r.StateRoot[0]++ }, false},
+		{"state behind (H12)", func(m *Machine, _ *slot.Record, _ []wire.OfferProof) { m.model.state.height-- }, false},
+		{"diverged", func(m *Machine, _ *slot.Record, _ []wire.OfferProof) { m.model.state.diverged = true }, false},
+		{"below a promise (H2)", func(m *Machine, _ *slot.Record, _ []wire.OfferProof) {
 			m.pledges.open.Promise = &wire.EntryPromise{Ref: m.open.at(3)}
 		}, false},
-		{"a later vote", func(m *Machine, _ *wire.Propose) {
-			m.Report(l.now, held)
-			m.pledges.open.Vote = &wire.EntryVote{Ref: m.open.at(3), Record: record}
+		{"a later HAVE", func(m *Machine, _ *slot.Record, _ []wire.OfferProof) {
+			m.pledges.open.Have = &wire.EntryHave{Ref: m.open.at(3), Drafted: wire.Drafted{Record: record}}
 		}, false},
-		{"an offer that nobody signed", func(m *Machine, p *wire.Propose) {
-			m.Report(l.now, held)
-			p.Proofs[1].Sig = nil
+		{"another HAVE in the ballot (m7)", func(m *Machine, _ *slot.Record, _ []wire.OfferProof) {
+			m.pledges.open.Have = &wire.EntryHave{Ref: m.open.at(0)}
 		}, false},
-		{"invalid", func(m *Machine, p *wire.Propose) { m.Report(l.now, held); p.Record.Work++ }, false},
+		{"an offer that nobody signed", func(_ *Machine, _ *slot.Record, proofs []wire.OfferProof) {
+			proofs[1].Sig = nil
+		}, false},
+		{"invalid", func(_ *Machine, r *slot.Record, _ []wire.OfferProof) { r.Work++ }, false},
 	} {
-		m, p := copyMachine(voter.m), wire.Propose{Record: record, Proofs: l.proofs(record.Contributions)}
-		c.prepare(m, &p)
-		m.Ready()
-		_ = m.Step(l.now, wire.Message{From: leader.id, Incarnation: leader.inc, Body: p})
-		r := m.Ready()
-		voted := slices.ContainsFunc(r.Send, func(e wire.Envelope) bool { _, ok := e.Body.(wire.Vote); return ok })
-		saved := slices.ContainsFunc(r.Persist, func(e wire.Entry) bool { _, ok := e.(wire.EntryVote); return ok })
-		if voted != c.votes || saved != c.votes {
-			t.Errorf("%s: voted %v, on disk %v", c.name, voted, saved)
+		m, r, proofs := copyMachine(voter.m), record, l.proofs(record.Contributions)
+		m.Report(l.now, held)
+		if c.prepare != nil {
+			c.prepare(m, &r, proofs)
 		}
-		if !voted {
+		m.Ready()
+		_ = m.Step(l.now, labSigned(leader, draftOf(0, r, proofs)))
+		ready := m.Ready()
+		gives := slices.ContainsFunc(ready.Send, func(e wire.Envelope) bool { _, ok := e.Body.(wire.Have); return ok })
+		saved := slices.ContainsFunc(ready.Persist, func(e wire.Entry) bool { _, ok := e.(wire.EntryHave); return ok })
+		if gives != c.gives || gives && !saved {
+			t.Errorf("%s: HAVE %v, on disk %v", c.name, gives, saved)
+		}
+		if !gives {
 			continue
 		}
-		p.Record.Members = members("A", 1) // H1: another record in the same ballot
-		if err := m.Step(l.now, wire.Message{From: leader.id, Incarnation: leader.inc, Body: p}); !errors.Is(err,
-			chain.ErrInvalid) {
-			t.Errorf("a second proposal in the ballot: %v", err)
+		r.Members = members("A", 1) // H1: another record in the same ballot
+		if err := m.Step(l.now, labSigned(leader, draftOf(0, r, proofs))); !errors.Is(err, chain.ErrInvalid) {
+			t.Errorf("a second draft in the ballot: %v", err)
 		}
-		if r := m.Ready(); len(r.Send) > 0 {
-			t.Error("a second proposal in the ballot is answered")
+		for _, e := range m.Ready().Send {
+			if _, ok := e.Body.(wire.Evidence); !ok {
+				t.Errorf("a second draft in the ballot is answered: %s", wire.TypeName(e.Body.Type()))
+			}
+		}
+		if !m.evidence.evicted(memberKey{leader.id, leader.inc}) {
+			t.Error("two drafts of one ballot are no evidence")
+		}
+	}
+}
+
+// qc is what the HAVEs of peers make of a record in a ballot.
+func (l *lab) qc(ballot uint32, r slot.Record, names string) *wire.QC {
+	q := &wire.QC{Ballot: ballot, Hash: r.Hash()}
+	for _, n := range names {
+		p := l.peer(string(n))
+		v := slot.Vote{Ref: slot.Ref{Height: r.Height, Prev: r.Prev, Ballot: ballot}, Hash: q.Hash}
+		q.Haves = append(q.Haves, wire.SignedHave{
+			Peer: p.id, Incarnation: p.inc, Ballot: ballot, Sig: labSigned(p, wire.Have{Vote: v}).Sig,
+		})
+	}
+	return q
+}
+
+// TestVoteConditions: an elector votes for a draft with a QC of its ballot, and for nothing else
+// (BYZANTINE m5). It needs neither the outcome nor the state.
+func TestVoteConditions(t *testing.T) {
+	l := labOf(t, "ABC")
+	leader := l.peer(labName(l.peers[0].m.open.leader(0).Peer))
+	voter := l.peers[0]
+	if voter == leader {
+		voter = l.peers[1]
+	}
+	record, grown := stepRecord(voter.m, "AB"), stepRecord(voter.m, "AB")
+	grown.Members = with(slices.Clone(grown.Members), voter.m.chain.Listing(labID("D"), 9))
+	for _, c := range []struct {
+		name    string
+		record  slot.Record
+		qc      *wire.QC
+		prepare func(m *Machine)
+		votes   bool
+	}{
+		{"a quorum of HAVEs", record, l.qc(0, record, "AB"), nil, true},
+		{"too few", record, l.qc(0, record, "B"), nil, false},
+		{"for another record", record, l.qc(0, grown, "AB"), nil, false},
+		{"without the newcomer", grown, l.qc(0, grown, "ABC"), nil, false},
+		{"of another incarnation", record, func() *wire.QC {
+			q := l.qc(0, record, "AB")
+			q.Haves[1].Incarnation++
+			return q
+		}(), nil, false},
+		{"below a promise (H2)", record, l.qc(0, record, "AB"), func(m *Machine) {
+			m.pledges.open.Promise = &wire.EntryPromise{Ref: m.open.at(3)}
+		}, false},
+		{"a later vote", record, l.qc(0, record, "AB"), func(m *Machine) {
+			m.pledges.open.Vote = &wire.EntryVote{Ref: m.open.at(3)}
+		}, false},
+	} {
+		m := copyMachine(voter.m)
+		_ = m.Step(l.now, labSigned(leader, draftOf(0, c.record, l.proofs(c.record.Contributions))))
+		if c.prepare != nil {
+			c.prepare(m)
+		}
+		m.Ready()
+		v := slot.Vote{Ref: m.open.at(0), Hash: c.record.Hash()}
+		_ = m.Step(l.now, labSigned(leader, wire.Propose{Vote: v, QC: c.qc}))
+		r := m.Ready()
+		voted := slices.ContainsFunc(r.Send, func(e wire.Envelope) bool { _, ok := e.Body.(wire.Vote); return ok })
+		saved := slices.ContainsFunc(r.Persist, func(e wire.Entry) bool {
+			v, ok := e.(wire.EntryVote)
+			return ok && v.QC.Hash == v.Record.Hash()
+		})
+		if voted != c.votes || saved != c.votes {
+			t.Errorf("%s: voted %v, on disk %v", c.name, voted, saved)
 		}
 	}
 }
@@ -225,46 +294,58 @@ func TestCopyIsDeep(t *testing.T) {
 	}
 }
 
-// TestChooseSetsAside: a vote whose state root is not ours is not carried if a quorum without it
-// has promised (H16).
-func TestChooseSetsAside(t *testing.T) {
+// TestChoose: a leader is free only if a quorum has promised and none of the promises names a lock;
+// else it drafts the record of the highest again (H3).
+func TestChoose(t *testing.T) {
 	l := labOf(t, "ABC")
 	m := l.peer("A").m
-	wrong := stepRecord(m, "AB")
-	wrong.StateRoot[0]++
-	right := stepRecord(m, "AC")
-	promise := func(ballot uint32, r slot.Record) wire.Promise {
-		return wire.Promise{Ref: m.open.at(9), Voted: true, VoteBallot: ballot, VoteRecord: r}
+	one, two := stepRecord(m, "AB"), stepRecord(m, "AC")
+	ref := m.open.at(9)
+	locked := func(name string, ballot uint32, r slot.Record, by string) wire.Message {
+		q := l.qc(ballot, r, by)
+		lock := q.Lock()
+		return labSigned(l.peer(name), wire.Promise{
+			Ref: ref, Lock: &lock, Locked: &wire.Locked{QC: *q, Record: r, Proofs: l.proofs(r.Contributions)},
+		})
 	}
-	none := wire.Promise{Ref: m.open.at(9)}
+	none := func(name string) wire.Message { return labSigned(l.peer(name), wire.Promise{Ref: ref}) }
+	forged := locked("C", 3, two, "AC")
+	forged.Body = wire.Promise{Ref: ref, Lock: forged.Body.(wire.Promise).Lock}
 	for _, c := range []struct {
 		name     string
-		promises map[string]wire.Promise
+		promises []wire.Message
 		prepared bool
 		forced   *slot.Record
 	}{
-		{"no quorum", map[string]wire.Promise{"A": none}, false, nil},
-		{"free", map[string]wire.Promise{"A": none, "B": none}, true, nil},
-		{"one vote", map[string]wire.Promise{"A": none, "B": promise(2, right)}, true, &right},
-		{"the wrong one only", map[string]wire.Promise{"A": none, "C": promise(3, wrong)}, false, nil},
-		{"without the wrong one", map[string]wire.Promise{"A": none, "B": none, "C": promise(3, wrong)}, true, nil},
-		{
-			"without the wrong one, a vote",
-			map[string]wire.Promise{"A": none, "B": promise(2, right), "C": promise(3, wrong)},
-			true, &right,
-		},
-		{"wrong below right", map[string]wire.Promise{"B": promise(4, right), "C": promise(3, wrong)}, true, &right},
+		{"no quorum", []wire.Message{none("A")}, false, nil},
+		{"free", []wire.Message{none("A"), none("B")}, true, nil},
+		{"one lock", []wire.Message{none("A"), locked("B", 2, one, "AB")}, true, &one},
+		{"the highest", []wire.Message{locked("B", 2, one, "AB"), locked("C", 3, two, "AC")}, true, &two},
+		{"a lock without a QC (m8)", []wire.Message{none("A"), forged}, false, nil},
+		{"a QC of too few (m5)", []wire.Message{none("A"), locked("C", 3, two, "C")}, false, nil},
+		{"all but the forged", []wire.Message{none("A"), none("B"), forged}, true, nil},
 	} {
 		m := copyMachine(m)
-		m.open.lead = newLeading(m.open.at(9), 1)
-		for p, promise := range c.promises {
-			m.open.lead.promises[labID(p)] = promise
+		m.open.lead = newLeading(ref, 1)
+		for _, p := range c.promises {
+			_ = m.candidate.onPromise(p, p.Body.(wire.Promise))
 		}
 		m.candidate.choose()
 		got := m.open.lead
 		if got.prepared != c.prepared || (got.forced == nil) != (c.forced == nil) || c.forced != nil &&
-			got.forced.Hash() != c.forced.Hash() {
+			got.forced.Record.Hash() != c.forced.Hash() {
 			t.Errorf("%s: prepared %v, forced %v", c.name, got.prepared, got.forced)
+			continue
+		}
+		if !got.prepared {
+			continue
+		}
+		r := slot.Record{}
+		if c.forced != nil {
+			r = *c.forced
+		}
+		if err := m.chain.CheckGrounds(got.grounds, 9, r); err != nil {
+			t.Errorf("%s: its grounds are refused: %v", c.name, err)
 		}
 	}
 }

@@ -95,12 +95,16 @@ func (w *watcher) sent(p *labPeer, msg wire.Message) {
 		if at := fmt.Sprintf("%s %d %s", who, b.Height, b.Prev.Short()); w.promised[at] > b.Ballot {
 			w.fault("I6: %s votes in ballot %d after it promised %d", who, b.Ballot, w.promised[at])
 		}
-	case wire.Propose:
-		what := "proposal"
-		if b.Record.Kind == slot.Fork {
-			what = "fork proposal" // its ballot is an attempt
+	case wire.Draft, wire.Have, wire.Propose:
+		v := voteIn(b)
+		once(fmt.Sprintf("%s %d %s %d", wire.TypeName(b.Type()), v.Height, v.Prev.Short(), v.Ballot), v.Hash)
+		if at := fmt.Sprintf("%s %d %s", who, v.Height, v.Prev.Short()); w.promised[at] > v.Ballot {
+			if _, have := b.(wire.Have); have {
+				w.fault("I6: %s gives HAVE in ballot %d after it promised %d", who, v.Ballot, w.promised[at])
+			}
 		}
-		once(fmt.Sprintf("%s %d %s %d", what, b.Record.Height, b.Record.Prev.Short(), b.Ballot), b.Record.Hash())
+	case wire.ForkDraft:
+		once(fmt.Sprintf("fork proposal %d %s %d", b.Record.Height, b.Record.Prev.Short(), b.Ballot), b.Record.Hash())
 	case wire.ForkVote:
 		once(fmt.Sprintf("fork %d %s %d", b.Height, b.Prev.Short(), b.Ballot), b.Hash)
 	case wire.Offer:
@@ -109,4 +113,19 @@ func (w *watcher) sent(p *labPeer, msg wire.Message) {
 		at := fmt.Sprintf("%s %d %s", who, b.Height, b.Prev.Short())
 		w.promised[at] = max(w.promised[at], b.Ballot)
 	}
+}
+
+// voteIn is the vote that a body of a ballot's record has in it.
+func voteIn(b wire.Body) slot.Vote {
+	switch b := b.(type) {
+	case wire.Draft:
+		return b.Vote
+	case wire.Have:
+		return b.Vote
+	case wire.Propose:
+		return b.Vote
+	case wire.Vote:
+		return b.Vote
+	}
+	return slot.Vote{}
 }

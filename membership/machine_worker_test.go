@@ -181,7 +181,7 @@ func (p *labPeer) train() {
 func (p *labPeer) offer(s uint64) {
 	p.report(ReportOffer{
 		Slot: s, Base: s - 1, Weight: 10, Root: slot.Hash(fmt.Appendf(nil, "%s %d %d", p.name, p.life, s)),
-		StepTime: uint32(p.lab.salt),
+		StepTime: p.lab.stepTime,
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
 
 // accessDue says whether a quorum's motions wait to be recorded.
@@ -28,13 +27,21 @@ func (mo *motions) renews() bool {
 		func(d slot.Decision) bool { return d.Action != slot.Readmit })
 }
 
-// accessDraft asks which peers hold the state, and the next secret.
-func (mo *motions) accessDraft() slot.Draft {
-	d := slot.Draft{Kind: slot.Access, Decisions: slices.Clone(mo.ready)}
+// accessRecord returns what the motions make of the next record.
+func (mo *motions) accessRecord() slot.Record {
+	r := slot.Record{Kind: slot.Access, Decisions: slices.Clone(mo.ready)}
 	if mo.renews() {
-		d.Key = mo.key
+		r.Key = mo.key
 	}
-	return d
+	return r
+}
+
+// stand says whether a quorum still wants all of some decisions.
+func (mo *motions) stand(ds []slot.Decision) bool {
+	wanted := func(d slot.Decision) bool {
+		return slices.ContainsFunc(mo.ready, func(r slot.Decision) bool { return r.Compare(d) == 0 })
+	}
+	return !slices.ContainsFunc(ds, func(d slot.Decision) bool { return !wanted(d) })
 }
 
 // sendAccess tells the worker which peers may be in the run, once for each change and again where
@@ -70,30 +77,6 @@ func (mo *motions) checkRecord(r slot.Record) error {
 		return err
 	}
 	mo.verified = hash
-	return nil
-}
-
-// checkDraftAccess takes in the decisions of a draft, if it has any. It refuses a draft of a leader
-// that must not know the next secret.
-func (mo *motions) checkDraftAccess(leader slot.PeerID, d slot.Draft) error {
-	if d.Kind != slot.Access {
-		return nil
-	}
-	r := slot.Record{Height: d.Height, Prev: d.Prev, Kind: d.Kind, Slot: d.Slot, Key: d.Key, Decisions: d.Decisions}
-	switch {
-	case mo.chain.Access().BarredBy(r, leader):
-		return chain.Invalid("a draft that removes its leader")
-	case mo.verified == r.Hash():
-		return nil
-	}
-	if err := mo.chain.CheckAccess(r); err != nil {
-		return err
-	}
-	if err := mo.chain.VerifyMotions(r, mo.cfg.Verify); err != nil {
-		return err
-	}
-	mo.verified = r.Hash()
-	mo.adoptSigned(d.Decisions)
 	return nil
 }
 

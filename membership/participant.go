@@ -21,6 +21,7 @@ type participant struct {
 	motions  *motions
 	model    *model
 	own      *own
+	pledges  *pledges
 	acceptor *acceptor
 	history  *history
 }
@@ -205,53 +206,104 @@ func (pa *participant) reduceFailed(p slot.Plan) {
 	}
 }
 
-// onDraft keeps the leader's draft. answerDraft sends HAVE once it is true. Newcomers answer drafts
-// too.
+// onDraft takes the leader's draft, and binds this peer's HAVE of the ballot to it. answerDraft
+// sends the HAVE once it is true. Newcomers that the record lists answer, too.
+//
+// I6: what the HAVE is bound to is on disk before anything else, so a restart gives no other one in
+// the ballot (BYZANTINE m2, m7).
 func (pa *participant) onDraft(msg wire.Message, body wire.Draft) error {
-	dr := body.Draft
-	if err := pa.acceptor.follow(msg, dr.Ballot); err != nil {
+	if err := pa.acceptor.follow(msg, body.Ballot); err != nil {
 		return err
 	}
-	d := pa.open
-	if d.draft != nil && dr.Revision < d.draft.Revision || d.plan != nil && dr.Revision < d.plan.Revision {
-		return ErrStale
+	d, own := pa.open, &pa.pledges.open
+	if own.Have != nil && own.Have.Ballot == body.Ballot {
+		if own.Have.Record.Hash() != body.Hash {
+			return chain.Invalid("a second draft in ballot %d", body.Ballot)
+		}
+	} else if err := pa.checkDraft(msg.From, body); err != nil {
+		return err
+	} else if own.Have == nil || own.Have.Ballot < body.Ballot {
+		own.Have = &wire.EntryHave{Ref: body.Ref, Drafted: body.Drafted}
+		if msg.From != pa.cfg.Self {
+			own.Have.Grounds = wire.Grounds{}
+		}
+		pa.persist(*own.Have)
 	}
-	switch {
-	case dr.Kind.KeepsSlot() && len(dr.Contributions) == 0 && len(dr.Segments) == 0:
-		if err := pa.motions.checkDraftAccess(msg.From, dr); err != nil {
-			return err
-		}
-	case dr.Kind == slot.Step && dr.Slot == pa.chain.OpenSlot() && !pa.chain.Ended():
-		if err := pa.chain.CheckOutcome(dr.Fragment, dr.Contributions, dr.Segments); err != nil {
-			return err
-		}
-	default:
-		return chain.Invalid("a draft of kind %s for slot %d", dr.Kind, dr.Slot)
+	if d.draft == nil {
+		pa.noteDraft(body)
 	}
-	pa.proofs.noteAll(dr.Contributions, body.Proofs)
-	if d.draft == nil || dr.Revision > d.draft.Revision {
-		pa.acceptor.sawLife(dr.Revision)
-		if dr.Kind.KeepsSlot() {
-			d.drafts, d.draftAt = d.drafts+1, pa.now
-		}
-		if dr.Kind == slot.Access {
-			d.accessAt = pa.now
-		}
-	}
-	d.draft, d.haveSent = &dr, false
+	d.draft, d.haveSent = &body, false
 	return nil
 }
 
-// answerDraft sends HAVE: the outcome is on disk here, and so is the state after the record before
-// (HOLES H10, H12).
+// noteDraft notes a ballot's draft as progress of its leader.
+func (pa *participant) noteDraft(body wire.Draft) {
+	d := pa.open
+	pa.proofs.noteAll(body.Record.Contributions, body.Proofs)
+	pa.motions.adoptSigned(body.Record.Decisions)
+	pa.acceptor.sawLife(d.revision + 1)
+	if body.Record.Kind.KeepsSlot() {
+		d.drafts, d.draftAt = d.drafts+1, pa.now
+	}
+	if body.Record.Kind == slot.Access {
+		d.accessAt = pa.now
+	}
+}
+
+// checkDraft says whether a draft's record may follow, and whether its leader may draft it.
+func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
+	r := body.Record
+	if _, listed := chain.FindMember(r.Electors(), pa.cfg.Self, pa.cfg.Incarnation); !listed && !pa.elector() {
+		return ErrSender // a newcomer that it does not list
+	}
+	if r.Kind == slot.Fork {
+		return chain.Invalid("a draft of a fork")
+	}
+	if err := pa.chain.CheckGrounds(body.Grounds, body.Ballot, r); err != nil {
+		return err
+	}
+	if err := pa.motions.checkRecord(r); err != nil {
+		return err
+	}
+	if r.Kind == slot.Access && pa.chain.Access().BarredBy(r, leader) {
+		return chain.Invalid("a draft that removes its leader") // it would know the next secret
+	}
+	if body.Grounds.QC != nil {
+		return nil // a quorum has checked the rest
+	}
+	pa.proofs.noteAll(r.Contributions, body.Proofs)
+	if !pa.proofs.has(r.Contributions) {
+		return chain.Invalid("a draft with an offer that its contributor has not signed")
+	}
+	return nil
+}
+
+// answerDraft sends HAVE: the record's outcome is on disk here, and so is the state after the
+// record before, with the root that the record says (HOLES H10, H12, H16). A member that is to be
+// removed does not get the next secret, so it gives none where the record brings one.
 func (pa *participant) answerDraft() {
 	d := pa.open
-	if d.draft == nil || d.haveSent || !pa.model.atTip() || !pa.acceptor.hold(*d.draft) {
+	if d.draft == nil || d.haveSent || !pa.model.atTip() || d.draft.Record.StateRoot != pa.model.state.root {
+		return
+	}
+	r := d.draft.Record
+	removed := !r.Key.IsZero() && pa.chain.Access().BarredBy(r, pa.cfg.Self)
+	if removed || !pa.acceptor.hold(slot.DraftOf(r, d.draft.Ballot), holders(d.draft.Grounds.QC)...) {
 		return
 	}
 	d.haveSent = true
-	pa.send(wire.Have{Ref: d.draft.Ref, Outcome: d.draft.Outcome(), StateRoot: pa.model.state.root},
-		d.leader(d.draft.Ballot).Peer)
+	pa.send(wire.Have{Vote: d.draft.Vote}, d.leader(d.draft.Ballot).Peer)
+}
+
+// holders lists the peers that hold the outcome of a QC's record.
+func holders(q *wire.QC) (ps []slot.PeerID) {
+	if q == nil {
+		return nil
+	}
+	for _, h := range q.Haves {
+		ps = append(ps, h.Peer)
+	}
+	return ps
 }
 
 // noticeRing notes how rings fare. Each new circle gets the full time to make progress, and a ring

@@ -48,6 +48,13 @@ func (pn *planner) noteReport(r report) {
 	}
 }
 
+// someLost says whether peers of the newest plan must be taken for gone.
+func (pn *planner) someLost(reports []report) bool {
+	p := *pn.open.last
+	_, others := ringReports(p, reports)
+	return len(pn.fallen(p, others)) > 0
+}
+
 // reviseIfLost gives the pieces of peers that are gone, by some reports or because they are not
 // heard any more, to others.
 func (pn *planner) reviseIfLost(reports []report) bool {

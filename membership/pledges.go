@@ -1,6 +1,8 @@
 package membership
 
 import (
+	"maps"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -12,69 +14,27 @@ type pledges struct {
 	at   wire.Position // the pledge at the open position
 	open wire.Pledge
 	kept map[wire.Position]wire.Pledge
-	// Where a record was certified that this peer gave up since. After a restart it is not known
-	// which of the positions elsewhere these are, so all count.
-	decided map[wire.Position]bool
 }
 
-// restore takes back what the store kept, each entry at its own position.
-func (pl *pledges) restore(saved wire.Saved) {
-	entries := saved.Elsewhere
-	if saved.Promise != nil {
-		entries = append(entries[:len(entries):len(entries)], *saved.Promise)
-	}
-	if saved.Vote != nil {
-		entries = append(entries[:len(entries):len(entries)], *saved.Vote)
-	}
-	if saved.Fork != nil {
-		entries = append(entries[:len(entries):len(entries)], *saved.Fork)
-	}
-	for _, e := range saved.Elsewhere {
-		if v, ok := e.(wire.EntryVote); ok {
-			pl.decided[wire.Position{Height: v.Height, Prev: v.Prev}] = true
-		}
-	}
-	for _, e := range entries {
-		switch e := e.(type) {
-		case wire.EntryPromise:
-			at := wire.Position{Height: e.Height, Prev: e.Prev}
-			w := pl.kept[at]
-			w.Promise = &e
-			pl.kept[at] = w
-		case wire.EntryVote:
-			at := wire.Position{Height: e.Height, Prev: e.Prev}
-			w := pl.kept[at]
-			w.Vote = &e
-			pl.kept[at] = w
-		case wire.EntryFork:
-			at := wire.Position{Height: e.Height, Prev: e.Prev}
-			w := pl.kept[at]
-			w.Fork = &e
-			pl.kept[at] = w
-		}
-	}
+// restore takes back what the store kept.
+func (pl *pledges) restore(saved wire.Saved, open wire.Position) {
+	maps.Copy(pl.kept, saved.Elsewhere)
+	pl.kept[open] = saved.Pledge
 }
 
-// openPledge takes up what was promised and voted at the position that is open now.
+// openAt takes up what was promised and voted at the position that is open now.
 func (pl *pledges) openAt(at wire.Position) {
 	pl.at, pl.open = at, pl.kept[at]
 	delete(pl.kept, at)
 }
 
-// logged is what the vote log has of one position.
-type logged struct {
-	wire.Pledge
-	decided bool // a record was certified here: votes in other ballots than its own are forgotten
-}
-
-// of returns what this peer promised and voted at the height of a record, after the record before
-// it.
-func (pl *pledges) of(r slot.Record) logged {
+// of returns what this peer signed at the height of a record, after the record before it.
+func (pl *pledges) of(r slot.Record) wire.Pledge {
 	at := wire.Position{Height: r.Height, Prev: r.Prev}
 	if at == pl.at {
-		return logged{pl.open, pl.decided[at]}
+		return pl.open
 	}
-	return logged{pl.kept[at], pl.decided[at]}
+	return pl.kept[at]
 }
 
 // setAside keeps the pledge at the open position when the chain is left without a decision there.
@@ -94,7 +54,7 @@ func (pl *pledges) leave(kind slot.Kind) {
 	pl.setAside()
 }
 
-// keepDecided remembers a certified record as a vote in its ballot. A fork decides nothing among
+// keepDecided remembers a certified record of a branch that is left. A fork decides nothing among
 // its siblings.
 func (pl *pledges) keepDecided(c wire.Commit) {
 	if c.Record.Kind == slot.Fork {
@@ -102,6 +62,7 @@ func (pl *pledges) keepDecided(c wire.Commit) {
 	}
 	at := wire.Position{Height: c.Record.Height, Prev: c.Record.Prev}
 	w := pl.kept[at]
-	w.Vote = &wire.EntryVote{Ref: c.Certificate.Ref, Record: c.Record}
-	pl.kept[at], pl.decided[at] = w, true
+	decided := wire.EntryDecided(c)
+	w.Decided = &decided
+	pl.kept[at] = w
 }

@@ -36,8 +36,6 @@ func TestALeaderCannotSpeakForContributors(t *testing.T) {
 		Offers: record.Contributions,
 		Pieces: []slot.Piece{{Range: slot.Range{End: labElements}, Owner: leader.id}},
 	}
-	draft := draftOf(record, d.ballot)
-	draft.Revision = 1
 	for name, proofs := range map[string][]wire.OfferProof{
 		"of the offer that was made": honest, "of the leader": forged, "of the others alone": missing, "none": nil,
 	} {
@@ -51,15 +49,14 @@ func TestALeaderCannotSpeakForContributors(t *testing.T) {
 			) {
 				t.Errorf("proofs %s: %s takes the plan: %v", name, p.name, err)
 			}
-			if err := p.step(labSigned(leader, wire.Draft{Draft: draft, Proofs: proofs})); !errors.Is(
+			if err := p.step(labSigned(leader, draftOf(d.ballot, record, proofs))); !errors.Is(
 				err,
 				wire.ErrSignature,
 			) {
 				t.Errorf("proofs %s: %s takes the draft: %v", name, p.name, err)
 			}
-			err := p.step(labSigned(leader, wire.Propose{Ballot: d.ballot, Record: record, Proofs: proofs}))
-			if err == nil || p.m.open.proposal != nil || p.m.pledges.open.Vote != nil {
-				t.Errorf("proofs %s: %s takes the proposal: %v", name, p.name, err)
+			if p.m.open.draft != nil || p.m.pledges.open.Have != nil {
+				t.Errorf("proofs %s: %s keeps the draft", name, p.name)
 			}
 			if p.m.clones.own != "" {
 				t.Errorf("proofs %s: %s takes itself for cloned: %s", name, p.name, p.m.clones.own)
@@ -115,7 +112,7 @@ func TestAnOfferOfAnEarlierLifeIsNoClone(t *testing.T) {
 			c.Push(wire.Commit{Record: r})
 		}
 		m := copyMachine(a.m)
-		m.clones.checkOwnSignatures(c.Commits()[len(kinds)-1], c, logged{}, 7)
+		m.clones.checkOwnSignatures(c.Commits()[len(kinds)-1], c, wire.Pledge{}, 7)
 		if (m.clones.own != "") != cloned {
 			t.Errorf("%s: cloned %v", name, !cloned)
 		}

@@ -109,14 +109,14 @@ func testPromiseOnce(t *testing.T, goes func(a, leader *labPeer)) {
 	l := labOf(t, "ABC")
 	at := func(ballot uint32) *labPeer { return l.peer(labName(l.peers[0].m.open.leader(ballot).Peer)) }
 	followed := l.peers[0].m.open.ballot
-	leader, next, a := at(followed), at(followed+1), at(followed+2)
+	leader, next, a := at(followed), at(followed+slot.Tries), at(followed+2*slot.Tries)
 	a.m.open.life = l.now // progress just now
 	a.m.Ready()
 	promised := func() bool {
 		return slices.ContainsFunc(a.m.Ready().Send,
 			func(e wire.Envelope) bool { _, ok := e.Body.(wire.Promise); return ok })
 	}
-	ask := labSigned(next, wire.Prepare{Ref: a.m.open.at(followed + 1)})
+	ask := labSigned(next, wire.Prepare{Ref: a.m.open.at(followed + slot.Tries)})
 	if err := a.m.Step(l.now, ask); err != nil || promised() {
 		t.Fatalf("asked while the leader lives: %v", err)
 	}
@@ -169,9 +169,10 @@ func TestNewsOfConnectionsTravelAtOnce(t *testing.T) {
 func TestTheSecondInLineWaits(t *testing.T) {
 	l := labOf(t, "ABCD")
 	d := l.peers[0].m.open
-	at := func(ballot uint32) *labPeer { return l.peer(labName(d.leader(d.ballot + ballot).Peer)) }
+	at := func(ballot uint32) *labPeer { return l.peer(labName(d.leader(d.ballot + ballot*slot.Tries).Peer)) }
 	leader, first, second, last := at(0), at(1), at(2), at(3)
-	second.m.open.draft = &slot.Draft{Kind: slot.Step} // something is owed
+	// something is owed
+	second.m.open.draft = &wire.Draft{Drafted: wire.Drafted{Record: slot.Record{Kind: slot.Step}}}
 	second.m.Report(l.now, ReportConnected{Peer: leader.id})
 	second.says(first, second)
 	second.says(last, second)

@@ -3,6 +3,7 @@ package membership
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -93,6 +94,21 @@ func (ro *roster) newcomers() []*contact {
 			cmp.Compare(a.joinSince, b.joinSince))
 	})
 	return all
+}
+
+// spares says whether a leader has tries left for newcomers in a ballot. Half of a term's are for
+// the slot, whose record lists newcomers, too, and for losses; unless no slot can close without
+// newcomers, or none has come for long since the last draft.
+func (ro *roster) spares(ballot uint32, draftAt time.Duration) bool {
+	try, long := ballot%slot.Tries, ro.now-draftAt >= 8*ro.cfg.Timing.Lost
+	return try < slot.Tries/2 || ro.needsPeers() ||
+		long && (try < slot.Tries-2 || len(ro.presence.offers()) == 0)
+}
+
+// ready says whether a newcomer is likely to send HAVE: it stands at the tip, and none was missed
+// lately.
+func (ro *roster) ready(a *contact) bool {
+	return ro.presence.atOurTip(a) && ro.now-a.silentAt > ro.cfg.Timing.Lost
 }
 
 // mayGo says whether a member that wants to leave can: its standing offer for the open slot still

@@ -62,17 +62,6 @@ func (ro *roster) candidates(r slot.Record, t chain.Turnover) (all []*contact) {
 	return all
 }
 
-// entrant returns the member that a record is to give a seat, if there is one that answers drafts.
-func (ro *roster) entrant(r slot.Record) []*contact {
-	t := ro.turnover(r, ro.presence.atOurTip)
-	if !ro.givesSeat(r, t) {
-		return nil
-	}
-	silent := func(a *contact) bool { return ro.now-a.silentAt <= ro.cfg.Timing.Lost }
-	all := slices.DeleteFunc(ro.candidates(r, t), silent)
-	return all[:min(len(all), 1)]
-}
-
 // joinsWait says whether newcomers are listed with the next step only: peers that join and leave in
 // a loop would keep the members busy otherwise (a12). They do not wait while the run needs them.
 func (ro *roster) joinsWait(r slot.Record) bool {

@@ -33,7 +33,8 @@ func TestTwoCertificatesAtOneHeight(t *testing.T) {
 			sigs[p.id] = labSigned(p, wire.Vote{Vote: v}).Sig
 		}
 		for _, p := range side {
-			p.m.pledges.open.Vote = &wire.EntryVote{Ref: v.Ref, Record: r} // as if it had voted
+			// as if it had voted
+			p.m.pledges.open.Vote = &wire.EntryVote{Ref: v.Ref, Locked: wire.Locked{Record: r}}
 			if err := p.step(labSigned(leader, wire.Commit{Record: r, Certificate: certificate(v, sigs)})); err != nil {
 				t.Fatal(err)
 			}

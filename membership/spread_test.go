@@ -89,7 +89,7 @@ func TestALargeSwarmPassesCommitsOn(t *testing.T) {
 		t.Errorf("one peer sent %d COMMITs for %d records", most, records)
 	}
 	c := l.peers[0].m.chain
-	lead := slot.LeaderOrder(c.TipHash(), c.Electorate())[0].Peer
+	lead := slot.LeaderOrder(c.Rules().Run, c.Height()+1, c.Electorate())[0].Peer
 	// among them peers that should pass the next COMMIT on, and pass it to nobody
 	var hushed []string
 	for _, p := range l.peers[n-30:] {
@@ -117,8 +117,7 @@ func TestWhatALeaderSends(t *testing.T) {
 			to = n - 1
 		}
 		others := size(wire.Plan{Plan: slot.Plan{Offers: r.offers, Pieces: pieces(r.ids)}}) +
-			size(wire.Propose{Record: r.record(slot.Step)}) +
-			size(wire.Draft{Draft: slot.Draft{Kind: slot.Step, Contributions: r.offers, Segments: r.segments()}})
+			size(r.proposal()) + size(r.draft())
 		t.Logf("%d members: PLAN, DRAFT and PROPOSE %.1f MiB; COMMIT of %d KiB to %d of them, "+
 			"%.1f MiB, to all %.1f MiB", n,
 			float64(others*(n-1))/(1<<20), size(c)>>10, to, float64(size(c)*to)/(1<<20), float64(size(c)*(n-1))/(1<<20))

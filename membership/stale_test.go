@@ -16,7 +16,7 @@ func TestH24AStaleContributionCountsOnce(t *testing.T) {
 	rules := labRules()
 	rules.MaxStaleness = 2
 	l := newLab(t, rules, labTiming)
-	l.salt = 2 // C leads neither of the slots that are to be without it
+	l.shuffle(2) // C leads neither of the slots that are to be without it
 	for _, n := range "ABC" {
 		l.add(string(n))
 	}
@@ -87,8 +87,7 @@ func TestH23ARecordKeepsItsHashOverBallots(t *testing.T) {
 	l := labOf(t, "ABC")
 	m := l.peers[0].m
 	r := slot.Record{Run: l.rules.Run, Height: 9, Kind: slot.Members, Members: m.chain.Electorate()}
-	if a, b := (wire.Propose{Ballot: 0, Record: r}),
-		(wire.Propose{Ballot: 7, Record: r}); a.Record.Hash() != b.Record.Hash() {
+	if a, b := draftOf(0, r, nil), draftOf(7, r, nil); a.Hash != b.Hash {
 		t.Error("the ballot is part of the record")
 	}
 }

@@ -3,7 +3,6 @@ package slot
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -196,8 +195,8 @@ func TestLeaderOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := members("abcdefgh"[:rapid.IntRange(0, 8).Draw(t, "n")])
 		before := slices.Clone(ms)
-		prev := genRoot(t)
-		order := LeaderOrder(prev, ms)
+		run, height := genRoot(t), rapid.Uint64().Draw(t, "height")
+		order := LeaderOrder(run, height, ms)
 		if !slices.Equal(ms, before) {
 			t.Fatal("the members were reordered in place")
 		}
@@ -206,12 +205,12 @@ func TestLeaderOrder(t *testing.T) {
 		if !slices.Equal(sorted, before) {
 			t.Fatalf("%v is no permutation of %v", order, before)
 		}
-		if !slices.Equal(order, LeaderOrder(prev, ms)) {
+		if !slices.Equal(order, LeaderOrder(run, height, ms)) {
 			t.Fatal("not a function of its arguments")
 		}
 	})
 	for i := range 200 {
-		first[LeaderOrder(Hash(fmt.Append(nil, i)), members("abcd"))[0].Peer]++
+		first[LeaderOrder(Root{}, uint64(i), members("abcd"))[0].Peer]++
 	}
 	if len(first) != 4 {
 		t.Errorf("first places: %v", first)

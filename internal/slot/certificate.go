@@ -13,26 +13,26 @@ type MessageType uint8
 
 // The ledger's messages.
 const (
-	TypeOffer    MessageType = 1
-	TypePlan     MessageType = 2
-	TypeSegment  MessageType = 3
-	TypeLost     MessageType = 4
-	TypeDraft    MessageType = 5
-	TypeHave     MessageType = 6
-	TypePropose  MessageType = 7
-	TypeVote     MessageType = 8
-	TypeCommit   MessageType = 9
-	TypePrepare  MessageType = 10
-	TypePromise  MessageType = 11
-	TypeBeat     MessageType = 12
-	TypeAlive    MessageType = 13
-	TypeJoin     MessageType = 14
-	TypeLeave    MessageType = 15
-	TypeNeed     MessageType = 16
-	TypeFork     MessageType = 17
-	TypeEvidence MessageType = 18
-	TypeMotion   MessageType = 19
-
+	TypeOffer     MessageType = 1
+	TypePlan      MessageType = 2
+	TypeSegment   MessageType = 3
+	TypeLost      MessageType = 4
+	TypeDraft     MessageType = 5
+	TypeHave      MessageType = 6
+	TypePropose   MessageType = 7
+	TypeVote      MessageType = 8
+	TypeCommit    MessageType = 9
+	TypePrepare   MessageType = 10
+	TypePromise   MessageType = 11
+	TypeBeat      MessageType = 12
+	TypeAlive     MessageType = 13
+	TypeJoin      MessageType = 14
+	TypeLeave     MessageType = 15
+	TypeNeed      MessageType = 16
+	TypeFork      MessageType = 17
+	TypeEvidence  MessageType = 18
+	TypeMotion    MessageType = 19
+	TypeForkDraft MessageType = 20
 	TypeStatement MessageType = 21
 	TypeRetired   MessageType = 22
 )

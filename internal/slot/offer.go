@@ -71,8 +71,16 @@ func readOffers(r *wire.Reader) []Offer {
 type Ref struct {
 	Height uint64
 	Prev   Root   // hash of the record at Height-1
-	Ballot uint32 // 0 first; number b is led by the member at place b mod |E| of LeaderOrder
+	Ballot uint32 // 0 first; of a term and a try in it, see Term
 }
+
+// Tries is how many ballots a term has. They are of one leader: it needs another one for another
+// draft.
+const Tries = 8
+
+// Term returns the term that the ballot is in. The elector at place Term mod |E| of LeaderOrder
+// leads it.
+func (f Ref) Term() uint32 { return f.Ballot / Tries }
 
 // At is the ref itself. A type that embeds a Ref tells with At which attempt it is about.
 func (f Ref) At() Ref { return f }
@@ -261,11 +269,9 @@ func OutcomeRoot(ss []Segment) Root {
 	return Hash(appendSegments([]byte("p2pdiloco/outcome/1"), ss))
 }
 
-// Draft is the leader's choice of one statement per range: the outcome it wants to propose. A draft
-// of a members record has Kind Members and no work in it.
+// Draft is what has to be held of a record that is not certified yet: its outcome, or a secret.
 type Draft struct {
 	Ref
-	Revision      uint32
 	Kind          Kind
 	Slot          uint64
 	Fragment      uint32
@@ -275,6 +281,14 @@ type Draft struct {
 	// Only for an access record; see Record.
 	Key       Root
 	Decisions []Decision
+}
+
+// DraftOf returns the draft of a record in a ballot.
+func DraftOf(r Record, ballot uint32) Draft {
+	return Draft{
+		Ref: Ref{Height: r.Height, Prev: r.Prev, Ballot: ballot}, Kind: r.Kind, Slot: r.Slot, Fragment: r.Fragment,
+		Contributions: r.Contributions, Segments: r.Segments, Key: r.Key, Decisions: r.Decisions,
+	}
 }
 
 // Outcome names what HAVE reports as held: the outcome of a step, or the next secret of a private
@@ -290,32 +304,4 @@ func (d Draft) Outcome() Root {
 	case Fork, Members:
 	}
 	return Root{}
-}
-
-// Append appends the canonical encoding.
-func (d Draft) Append(b []byte) []byte {
-	b = wire.AppendU32(d.Ref.Append(b), d.Revision)
-	b = wire.AppendU8(b, uint8(d.Kind))
-	b = wire.AppendU32(wire.AppendU64(b, d.Slot), d.Fragment)
-	b = appendSegments(appendOffers(b, d.Contributions), d.Segments)
-	if d.Kind == Access {
-		b = appendDecisions(appendRoot(b, d.Key), d.Decisions)
-	}
-	return b
-}
-
-// ReadDraft reads what Append wrote.
-func ReadDraft(r *wire.Reader) Draft {
-	d := Draft{
-		Ref: ReadRef(r), Revision: r.U32(), Kind: readKind(r), Slot: r.U64(), Fragment: r.U32(),
-		Contributions: readOffers(r),
-	}
-	d.Segments = readSegments(r, len(d.Contributions))
-	if d.Kind == Access {
-		d.Key, d.Decisions = readRoot(r), readDecisions(r)
-	}
-	if d.Kind != Step && len(d.Contributions)+len(d.Segments) > 0 {
-		r.Fail("a draft of a %s record has work in it", d.Kind)
-	}
-	return d
 }

@@ -2,6 +2,7 @@ package slot
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -152,15 +153,20 @@ func Majority(members []Member, in func(Member) bool) bool {
 	return 2*n > len(members) || 2*n == len(members) && n > 0 && in(Senior(members))
 }
 
-// LeaderOrder is the order in which the members lead the ballots of the height after prev: by
-// BLAKE3(prev | peer).
-func LeaderOrder(prev Root, members []Member) []Member {
-	keys := make(map[PeerID]Root, len(members))
-	for _, m := range members {
-		keys[m.Peer] = Hash(append(prev[:], m.Peer...))
+// LeaderOrder is the order in which electors lead the terms of a height: by BLAKE3(run | height |
+// rank). A rank is an elector's place by seat. The order does not depend on the record before:
+// its leader would try variants of that until a friend leads next.
+func LeaderOrder(run Root, height uint64, electors []Member) []Member {
+	order := slices.SortedFunc(slices.Values(electors), func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Seat, b.Seat), cmp.Compare(a.Peer, b.Peer))
+	})
+	keys := make(map[PeerID]Root, len(order))
+	for rank, m := range order {
+		keys[m.Peer] = Hash(wire.AppendU32(wire.AppendU64(appendRoot(nil, run), height), uint32(rank)))
 	}
-	return slices.SortedFunc(slices.Values(members), func(a, b Member) int {
+	slices.SortFunc(order, func(a, b Member) int {
 		x, y := keys[a.Peer], keys[b.Peer]
 		return bytes.Compare(x[:], y[:])
 	})
+	return order
 }

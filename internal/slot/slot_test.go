@@ -101,21 +101,6 @@ func genRing(t *rapid.T, n int) (ring []uint16) {
 	return rapid.Permutation(ring).Draw(t, "order")
 }
 
-func genDraft(t *rapid.T) Draft {
-	d := Draft{
-		Ref: genRef(t), Revision: rapid.Uint32().Draw(t, "revision"), Kind: genKind(t),
-		Slot: rapid.Uint64().Draw(t, "slot"), Contributions: []Offer{}, Segments: []Segment{},
-	}
-	if d.Kind == Step {
-		d.Contributions = genOffers(t)
-		d.Segments = genSegments(t, len(d.Contributions))
-	}
-	if d.Kind == Access {
-		d.Key, d.Decisions = genRoot(t), genDecisions(t)
-	}
-	return d
-}
-
 func genKind(t *rapid.T) Kind {
 	return rapid.SampledFrom([]Kind{Fork, Step, Members, Access}).Draw(t, "kind")
 }
@@ -223,7 +208,6 @@ var parsers = []struct {
 		"segment", func(t *rapid.T) appender { return append(genSegments(t, 9), Segment{Contributors: Bitmap{}})[0] },
 		func(r *wire.Reader) appender { return ReadSegment(r) },
 	},
-	{"draft", func(t *rapid.T) appender { return genDraft(t) }, func(r *wire.Reader) appender { return ReadDraft(r) }},
 	{
 		"vote", func(t *rapid.T) appender { return Vote{genRef(t), genRoot(t)} },
 		func(r *wire.Reader) appender { return ReadVote(r) },
@@ -355,15 +339,6 @@ func TestPlainRecordIsNotGraded(t *testing.T) {
 	b[end+7]++ // the seat
 	if _, err := parseRecord(b); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestDraftOfMembersHasNoWork(t *testing.T) {
-	d := Draft{Kind: Members, Contributions: []Offer{{Peer: "a"}}}
-	r := wire.NewReader(d.Append(nil))
-	ReadDraft(r)
-	if r.Done() == nil {
-		t.Error("a members draft with contributions parsed")
 	}
 }
 

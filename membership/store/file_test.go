@@ -45,7 +45,7 @@ func (s *ledgerScript) ref(ballot uint32) slot.Ref {
 
 func (s *ledgerScript) promise(b uint32) wire.Entry { return wire.EntryPromise{Ref: s.ref(b)} }
 func (s *ledgerScript) vote(b uint32, n byte) wire.Entry {
-	return wire.EntryVote{Ref: s.ref(b), Record: s.next(n)}
+	return wire.EntryVote{Ref: s.ref(b), Locked: wire.Locked{QC: wire.QC{Ballot: b}, Record: s.next(n)}}
 }
 
 func (s *ledgerScript) fork(b uint32, n byte) wire.Entry {

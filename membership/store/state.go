@@ -34,6 +34,14 @@ func (s *state) apply(e wire.Entry) error {
 				p.Promise = &e
 			}
 		})
+	case wire.EntryHave:
+		s.pledge(e.Ref, func(p *wire.Pledge) {
+			if p.Have == nil || p.Have.Ballot <= e.Ballot {
+				p.Have = &e
+			}
+		})
+	case wire.EntryDecided:
+		s.keepDecided(e)
 	case wire.EntryVote:
 		s.pledge(e.Ref, func(p *wire.Pledge) {
 			if p.Vote == nil || p.Vote.Ballot <= e.Ballot {
@@ -87,7 +95,7 @@ func (s *state) rewind(height uint64) error {
 	}
 	for _, c := range s.chain[height:] {
 		s.garbage += int64(len(wire.AppendEntry(nil, wire.EntryCommit(c))))
-		s.keepDecided(c)
+		s.keepDecided(wire.EntryDecided(c))
 	}
 	// Make a copy, because the result of an earlier Load shares the old array.
 	s.chain, s.tip = append([]wire.Commit(nil), s.chain[:height]...), slot.Genesis(s.run).Hash()
@@ -97,35 +105,30 @@ func (s *state) rewind(height uint64) error {
 	return nil
 }
 
-// keepDecided keeps a certified record of a chain that is given up, as a vote in its ballot. The
-// machine does the same.
-func (s *state) keepDecided(c wire.Commit) {
-	if c.Record.Kind != slot.Fork {
-		s.pledge(slot.Ref{Height: c.Record.Height, Prev: c.Record.Prev}, func(p *wire.Pledge) {
-			p.Vote = &wire.EntryVote{Ref: c.Certificate.Ref, Record: c.Record}
-		})
+// keepDecided keeps a certified record of a chain that is given up, in the place of the votes for
+// it. The machine does the same.
+func (s *state) keepDecided(e wire.EntryDecided) {
+	if e.Record.Kind != slot.Fork {
+		s.pledge(slot.Ref{Height: e.Record.Height, Prev: e.Record.Prev}, func(p *wire.Pledge) { p.Decided = &e })
 	}
 }
 
 // saved returns what a machine starts from.
 func (s *state) saved() wire.Saved {
 	open := wire.Position{Height: uint64(len(s.chain)) + 1, Prev: s.tip}
-	p := s.pledges[open]
-	return wire.Saved{
-		Incarnation: s.inc, Boot: s.boot, Chain: s.chain[:len(s.chain):len(s.chain)],
-		Promise: p.Promise, Vote: p.Vote, Fork: p.Fork, OfferSeq: s.offerSeq, Elsewhere: s.elsewhere(open),
-	}
-}
-
-// elsewhere lists the pledges at all positions but the open one. The chain may come back to them
-// (HOLES H7).
-func (s *state) elsewhere(open wire.Position) (entries []wire.Entry) {
-	for _, at := range slices.SortedFunc(maps.Keys(s.pledges), wire.Position.Compare) {
+	var elsewhere map[wire.Position]wire.Pledge
+	for at, p := range s.pledges {
 		if at != open {
-			entries = appendPledge(entries, s.pledges[at])
+			if elsewhere == nil {
+				elsewhere = map[wire.Position]wire.Pledge{}
+			}
+			elsewhere[at] = p
 		}
 	}
-	return entries
+	return wire.Saved{
+		Incarnation: s.inc, Boot: s.boot, Chain: s.chain[:len(s.chain):len(s.chain)],
+		Pledge: s.pledges[open], OfferSeq: s.offerSeq, Elsewhere: elsewhere,
+	}
 }
 
 // compacted lists the fewest entries that fold to the same state.
@@ -136,8 +139,8 @@ func (s *state) compacted() []wire.Entry {
 	}
 	// Pledges at a height that the chain has passed on another branch come after the chain, so that
 	// no commit drops them.
-	for _, p := range s.pledges {
-		entries = appendPledge(entries, p)
+	for _, at := range slices.SortedFunc(maps.Keys(s.pledges), wire.Position.Compare) {
+		entries = appendPledge(entries, s.pledges[at])
 	}
 	return entries
 }
@@ -146,8 +149,14 @@ func appendPledge(entries []wire.Entry, p wire.Pledge) []wire.Entry {
 	if p.Promise != nil {
 		entries = append(entries, *p.Promise)
 	}
+	if p.Have != nil {
+		entries = append(entries, *p.Have)
+	}
 	if p.Vote != nil {
 		entries = append(entries, *p.Vote)
+	}
+	if p.Decided != nil {
+		entries = append(entries, *p.Decided)
 	}
 	if p.Fork != nil {
 		entries = append(entries, *p.Fork)

@@ -30,19 +30,16 @@ func (m Lost) Append(b []byte) []byte {
 }
 
 // Append implements Body.
-func (m Draft) Append(b []byte) []byte {
-	return appendProofs(m.Draft.Append(b), m.Proofs)
-}
+func (m Draft) Append(b []byte) []byte { return m.Vote.Append(b) }
 
 // Append implements Body.
-func (m Have) Append(b []byte) []byte {
-	return AppendRoot(AppendRoot(m.Ref.Append(b), m.Outcome), m.StateRoot)
-}
+func (m Have) Append(b []byte) []byte { return m.Vote.Append(b) }
 
 // Append implements Body.
-func (m Propose) Append(b []byte) []byte {
-	return appendProofs(m.Record.Append(canonical.AppendU32(b, m.Ballot)), m.Proofs)
-}
+func (m Propose) Append(b []byte) []byte { return m.Vote.Append(b) }
+
+// Append implements Body.
+func (m ForkDraft) Append(b []byte) []byte { return m.Record.Append(canonical.AppendU32(b, m.Ballot)) }
 
 // Append implements Body.
 func (m Vote) Append(b []byte) []byte { return m.Vote.Append(b) }
@@ -57,14 +54,7 @@ func (m Commit) Append(b []byte) []byte { return m.Certificate.Append(m.Record.A
 func (m Prepare) Append(b []byte) []byte { return m.Ref.Append(b) }
 
 // Append implements Body.
-func (m Promise) Append(b []byte) []byte {
-	b = canonical.AppendBool(m.Ref.Append(b), m.Voted)
-	if m.Voted {
-		b = m.VoteRecord.Append(canonical.AppendU32(b, m.VoteBallot))
-		b = appendProofs(b, m.VoteProofs)
-	}
-	return b
-}
+func (m Promise) Append(b []byte) []byte { return appendLock(m.Ref.Append(b), m.Lock) }
 
 // Append implements Body.
 func (m Beat) Append(b []byte) []byte {
@@ -160,11 +150,13 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 			Round: ReadRoot(r),
 		}
 	case slot.TypeDraft:
-		return Draft{Draft: slot.ReadDraft(r), Proofs: readProofs(r)}
+		return Draft{Vote: slot.ReadVote(r)}
 	case slot.TypeHave:
-		return Have{Ref: slot.ReadRef(r), Outcome: ReadRoot(r), StateRoot: ReadRoot(r)}
+		return Have{slot.ReadVote(r)}
 	case slot.TypePropose:
-		return Propose{Ballot: r.U32(), Record: slot.ReadRecord(r), Proofs: readProofs(r)}
+		return Propose{Vote: slot.ReadVote(r)}
+	case slot.TypeForkDraft:
+		return ForkDraft{Ballot: r.U32(), Record: slot.ReadRecord(r)}
 	case slot.TypeVote:
 		return Vote{slot.ReadVote(r)}
 	case slot.TypeFork:
@@ -174,7 +166,7 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 	case slot.TypePrepare:
 		return Prepare{slot.ReadRef(r)}
 	case slot.TypePromise:
-		return readPromise(r)
+		return Promise{Ref: slot.ReadRef(r), Lock: readLock(r)}
 	case slot.TypeBeat:
 		return Beat{
 			Ref: slot.ReadRef(r), Revision: r.U32(), Offers: r.U32(), Bytes: r.U64(),
@@ -199,14 +191,6 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 	}
 	r.Fail("type %d is unknown: a newer version sent it, or these are no ledger messages", t)
 	return nil
-}
-
-func readPromise(r *canonical.Reader) Promise {
-	m := Promise{Ref: slot.ReadRef(r), Voted: r.Bool()}
-	if m.Voted {
-		m.VoteBallot, m.VoteRecord, m.VoteProofs = r.U32(), slot.ReadRecord(r), readProofs(r)
-	}
-	return m
 }
 
 func readAlive(r *canonical.Reader) Alive {
@@ -235,6 +219,7 @@ func TypeName(t slot.MessageType) string {
 		slot.TypeLeave: "LEAVE",
 		slot.TypeNeed:  "NEED", slot.TypeFork: "FORK", slot.TypeEvidence: "EVIDENCE", slot.TypeMotion: "ORDER",
 		slot.TypeStatement: "STATEMENT", slot.TypeRetired: "RETIRED",
+		slot.TypeForkDraft: "FORKDRAFT",
 	}
 	if int(t) < len(names) && names[t] != "" {
 		return names[t]

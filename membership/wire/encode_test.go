@@ -73,6 +73,32 @@ func testProofs() []OfferProof {
 	return []OfferProof{{Incarnation: 1, Sig: []byte("offer a")}, {Incarnation: 2, Sig: []byte("offer b")}}
 }
 
+func testQC(ballot uint32, hash slot.Root) *QC {
+	return &QC{Ballot: ballot, Hash: hash, Haves: []SignedHave{
+		{Peer: "a", Incarnation: 1, Ballot: ballot, Sig: []byte("have a")},
+		{Peer: "b", Incarnation: 2, Ballot: 0, Sig: []byte("have b")},
+		{Peer: "b", Incarnation: 3, Ballot: ballot, Sig: []byte("have c")},
+	}}
+}
+
+func testGrounds() Grounds {
+	return Grounds{
+		Promises: []Promised{
+			{Peer: "a", Incarnation: 1, Lock: &Lock{Ballot: 1, Hash: testRecord().Hash()}, Sig: []byte("promise a")},
+			{Peer: "b", Incarnation: 2, Sig: []byte("promise b")},
+		},
+		QC: testQC(1, testRecord().Hash()),
+	}
+}
+
+// carriedBy is what a body carries beside its signed bytes.
+func carriedBy(body Body) []byte {
+	if c, ok := body.(carrier); ok {
+		return c.appendCarried(nil)
+	}
+	return nil
+}
+
 // testBodies has every type of message, every field filled in.
 func testBodies() []Body {
 	ref := testRef()
@@ -88,25 +114,25 @@ func testBodies() []Body {
 		}, Proofs: testProofs()},
 		Segment{Ref: ref, Group: slot.Root{7}, Inputs: testRoot(6), Segment: testSegment(5, 9, 3)},
 		Lost{Ref: ref, Group: slot.Root{7}, Peer: "b", Reason: LostBadValue, Round: testRoot(8)},
-		Draft{Draft: slot.Draft{
-			Ref: ref, Revision: 1, Kind: slot.Step, Slot: 3, Fragment: 1,
-			Contributions: []slot.Offer{testOffer("a"), testOffer("b")},
-			Segments:      []slot.Segment{testSegment(0, 5, 3), testSegment(5, 9, 2)},
-		}, Proofs: testProofs()},
-		Draft{Draft: slot.Draft{
-			Ref: ref, Revision: 1, Kind: slot.Access, Slot: 3, Contributions: []slot.Offer{},
-			Segments: []slot.Segment{}, Key: testRoot(10), Decisions: testDecisions(),
-		}},
-		Have{Ref: ref, Outcome: testRoot(7), StateRoot: testRoot(3)},
-		Propose{Ballot: 2, Record: testRecord(), Proofs: testProofs()},
-		Propose{Ballot: 2, Record: testMembersRecord()},
+		Draft{
+			Vote:    slot.Vote{Ref: ref, Hash: testRecord().Hash()},
+			Drafted: Drafted{Record: testRecord(), Proofs: testProofs(), Grounds: testGrounds()},
+		},
+		Draft{Vote: slot.Vote{Ref: ref, Hash: testAccessRecord().Hash()}, Drafted: Drafted{Record: testAccessRecord()}},
+		Have{Vote: testVote()},
+		Propose{Vote: testVote(), QC: testQC(ref.Ballot, testVote().Hash)},
+		ForkDraft{Ballot: 2, Record: testMembersRecord()},
 		Vote{Vote: testVote()},
 		ForkVote{Vote: testVote()},
 		Commit{Record: testRecord(), Certificate: testCertificate()},
 		Commit{Record: testMembersRecord(), Certificate: testCertificate()},
 		Commit{Record: testAccessRecord(), Certificate: testCertificate()},
 		Prepare{Ref: ref},
-		Promise{Ref: ref, Voted: true, VoteBallot: 1, VoteRecord: testRecord(), VoteProofs: testProofs()},
+		Promise{
+			Ref: ref, Lock: &Lock{Ballot: 1, Hash: testRecord().Hash()},
+			Locked: &Locked{QC: *testQC(1, testRecord().Hash()), Record: testRecord(), Proofs: testProofs()},
+		},
+		Promise{Ref: ref, Lock: &Lock{Ballot: 1, Hash: testRoot(6)}},
 		Promise{Ref: ref},
 		Beat{Ref: ref, Revision: 1, Offers: 2, Bytes: 3, Haves: 4, Votes: 5, Segments: 6},
 		Alive{
@@ -133,8 +159,11 @@ func TestBodiesRoundTrip(t *testing.T) {
 	seen := map[slot.MessageType]bool{}
 	for _, want := range testBodies() {
 		seen[want.Type()] = true
-		b := want.Append(nil)
+		b, carried := want.Append(nil), carriedBy(want)
 		got, err := ParseBody(want.Type(), b)
+		if err == nil {
+			got, err = parseCarried(got, carried)
+		}
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v\ngot  %+v\nwant %+v", TypeName(want.Type()), err, got, want)
 		}
@@ -145,6 +174,14 @@ func TestBodiesRoundTrip(t *testing.T) {
 			if _, err := ParseBody(want.Type(), b[:n]); !errors.Is(err, canonical.ErrMalformed) {
 				t.Fatalf("%s cut to %d of %d bytes: %v", TypeName(want.Type()), n, len(b), err)
 			}
+		}
+		for n := range len(carried) {
+			if _, err := parseCarried(want, carried[:n]); !errors.Is(err, canonical.ErrMalformed) {
+				t.Fatalf("%s with %d of %d carried bytes: %v", TypeName(want.Type()), n, len(carried), err)
+			}
+		}
+		if _, err := parseCarried(want, append(carried, 0)); !errors.Is(err, canonical.ErrMalformed) {
+			t.Errorf("%s carries a byte too many: %v", TypeName(want.Type()), err)
 		}
 		if _, err := ParseBody(want.Type(), append(b, 0)); !errors.Is(err, canonical.ErrMalformed) {
 			t.Errorf("%s with a byte too many: %v", TypeName(want.Type()), err)
@@ -167,12 +204,10 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 	for _, body := range testBodies() {
 		v := reflect.New(reflect.TypeOf(body)).Elem()
 		v.Set(reflect.ValueOf(body))
-		before := body.Append(nil)
+		whole := func(b Body) []byte { return append(b.Append(nil), carriedBy(b)...) }
+		before := whole(body)
 		eachField(v, "", func(name string) {
-			if p, ok := body.(Promise); ok && !p.Voted && name != ".Voted" && name[:4] == ".Vot" {
-				return // nothing was voted for: no vote is encoded
-			}
-			if bytes.Equal(v.Interface().(Body).Append(nil), before) {
+			if bytes.Equal(whole(v.Interface().(Body)), before) {
 				t.Errorf("%T%s is not encoded", body, name)
 			}
 		})
@@ -191,6 +226,11 @@ func eachField(v reflect.Value, name string, f func(string)) {
 				continue // of records of another kind
 			}
 			eachField(v.Field(i), name+"."+field, f)
+		}
+		return
+	case reflect.Pointer:
+		if !v.IsNil() {
+			eachField(v.Elem(), name, f)
 		}
 		return
 	case reflect.Slice, reflect.Array:
@@ -213,13 +253,10 @@ func eachField(v reflect.Value, name string, f func(string)) {
 	v.Set(old)
 }
 
-// kindOf is the kind of a record or draft; 0 of anything else.
+// kindOf is the kind of a record; 0 of anything else.
 func kindOf(v any) slot.Kind {
-	switch v := v.(type) {
-	case slot.Record:
-		return v.Kind
-	case slot.Draft:
-		return v.Kind
+	if r, ok := v.(slot.Record); ok {
+		return r.Kind
 	}
 	return 0
 }
@@ -235,6 +272,27 @@ func FuzzParseBody(f *testing.F) {
 			t.Fatalf("%x parses to %+v, which is %x", b, body, body.Append(nil))
 		case err == nil && body.Type() != slot.MessageType(typ):
 			t.Fatalf("type %d parses to a %T", typ, body)
+		case err != nil && !errors.Is(err, canonical.ErrMalformed):
+			t.Fatalf("%v is not ErrMalformed", err)
+		}
+	})
+}
+
+// FuzzParseCarried reads what anybody may put beside a body that it has signed.
+func FuzzParseCarried(f *testing.F) {
+	for _, b := range testBodies() {
+		f.Add(uint8(b.Type()), b.Append(nil), carriedBy(b))
+	}
+	f.Fuzz(func(t *testing.T, typ uint8, signed, carried []byte) {
+		body, err := ParseBody(slot.MessageType(typ), signed)
+		if err != nil {
+			return
+		}
+		switch whole, err := parseCarried(body, carried); {
+		case err == nil && !bytes.Equal(carriedBy(whole), carried):
+			t.Fatalf("%x parses to %+v, which carries %x", carried, whole, carriedBy(whole))
+		case err == nil && !bytes.Equal(whole.Append(nil), signed):
+			t.Fatalf("what is carried changes what is signed: %x to %x", signed, whole.Append(nil))
 		case err != nil && !errors.Is(err, canonical.ErrMalformed):
 			t.Fatalf("%v is not ErrMalformed", err)
 		}

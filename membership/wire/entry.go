@@ -9,13 +9,20 @@ import (
 type Entry interface{ isEntry() }
 
 type (
-	// EntryPromise says that this peer votes for no ballot below this one at this height any more.
+	// EntryPromise says that this peer gives neither HAVE nor VOTE below this ballot at this height
+	// any more.
 	EntryPromise struct{ slot.Ref }
-	// EntryVote holds the vote, and the record voted for. A leader's proposal is its own vote.
+	// EntryHave holds the first vote, and the record that it is for. A leader's draft is its own
+	// first vote.
+	EntryHave struct {
+		slot.Ref
+		Drafted // Grounds only of this peer's own draft
+	}
+	// EntryVote holds the vote, which is this peer's lock: the record, and the QC that the vote was
+	// given for.
 	EntryVote struct {
 		slot.Ref
-		Record slot.Record
-		Proofs []OfferProof // of the record's contributions
+		Locked
 	}
 	// EntryOffer holds the highest offer sequence number used.
 	EntryOffer struct{ Seq uint64 }
@@ -31,13 +38,21 @@ type (
 		Record      slot.Record
 		Certificate slot.Certificate
 	}
+	// EntryDecided holds a record that was certified at its position, on a branch that this peer
+	// has left. It binds as much as the votes that it has taken the place of.
+	EntryDecided struct {
+		Record      slot.Record
+		Certificate slot.Certificate
+	}
 	// EntryRewind says that the chain above Height is given up for another branch; EntryCommits of
 	// that one follow.
 	EntryRewind struct{ Height uint64 }
 )
 
 func (EntryPromise) isEntry() {}
+func (EntryHave) isEntry()    {}
 func (EntryVote) isEntry()    {}
+func (EntryDecided) isEntry() {}
 func (EntryOffer) isEntry()   {}
 func (EntryFork) isEntry()    {}
 func (EntryCommit) isEntry()  {}
@@ -48,11 +63,7 @@ type Saved struct {
 	Incarnation slot.Incarnation
 	Boot        uint64   // rises by one with every opening of the store
 	Chain       []Commit // heights 1, 2, … without gap
-	Promise     *EntryPromise
-	Vote        *EntryVote // the newest vote at the height above the chain, if any
-	Fork        *EntryFork // the newest fork signature at the height above the chain, if any
+	Pledge               // at the height above the chain
 	OfferSeq    uint64
-	// the newest EntryPromise, EntryVote and EntryFork of every other place (height, prev) (HOLES
-	// H7)
-	Elsewhere []Entry
+	Elsewhere   map[Position]Pledge // at every other position (HOLES H7)
 }

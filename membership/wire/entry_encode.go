@@ -21,6 +21,8 @@ const (
 	kindCommit  = 5
 	kindRewind  = 6
 	kindBoot    = 7
+	kindHave    = 8
+	kindDecided = 9
 )
 
 // AppendEntry appends the canonical bytes of an entry.
@@ -29,7 +31,11 @@ func AppendEntry(b []byte, e Entry) []byte {
 	case EntryPromise:
 		return canonical.AppendBytes(append(b, kindPromise), e.Ref.Append(nil))
 	case EntryVote:
-		return canonical.AppendBytes(append(b, kindVote), appendProofs(e.Record.Append(e.Ref.Append(nil)), e.Proofs))
+		return canonical.AppendBytes(append(b, kindVote), e.Locked.append(e.Ref.Append(nil)))
+	case EntryHave:
+		return canonical.AppendBytes(append(b, kindHave), e.Drafted.append(e.Ref.Append(nil)))
+	case EntryDecided:
+		return canonical.AppendBytes(append(b, kindDecided), e.Certificate.Append(e.Record.Append(nil)))
 	case EntryOffer:
 		return canonical.AppendBytes(append(b, kindOffer), canonical.AppendU64(nil, e.Seq))
 	case EntryFork:
@@ -68,7 +74,11 @@ func parseEntry(kind uint8, b []byte) (Entry, error) {
 	case kindPromise:
 		e = EntryPromise{slot.ReadRef(r)}
 	case kindVote:
-		e = EntryVote{slot.ReadRef(r), slot.ReadRecord(r), readProofs(r)}
+		e = EntryVote{slot.ReadRef(r), readLocked(r)}
+	case kindHave:
+		e = EntryHave{slot.ReadRef(r), readDrafted(r)}
+	case kindDecided:
+		e = EntryDecided{slot.ReadRecord(r), slot.ReadCertificate(r)}
 	case kindOffer:
 		e = EntryOffer{r.U64()}
 	case kindFork:

@@ -32,7 +32,7 @@ type Signer interface {
 }
 
 // Seal signs a body and puts it into wire form: version u8, type u8, run, signer, incarnation,
-// body, signature.
+// body, signature, and what the body carries beside its signed bytes.
 func Seal(signer Signer, run slot.Root, inc slot.Incarnation, body Body) ([]byte, error) {
 	_, b, err := SealMessage(signer, run, inc, body)
 	return b, err
@@ -49,6 +49,9 @@ func SealMessage(signer Signer, run slot.Root, inc slot.Incarnation, body Body) 
 	b = canonical.AppendU8(canonical.AppendU8(b, envelopeVersion), uint8(t))
 	b = canonical.AppendU64(appendPeer(AppendRoot(b, run), from), uint64(inc))
 	b = canonical.AppendBytes(canonical.AppendBytes(b, raw), sig)
+	if c, ok := body.(carrier); ok {
+		b = c.appendCarried(b)
+	}
 	if len(b) > slot.MaxMessage {
 		return Message{}, nil, fmt.Errorf("%s message of %d bytes: %w (%d)", TypeName(t), len(b), canonical.ErrTooLarge,
 			slot.MaxMessage)
@@ -69,7 +72,7 @@ func Open(b []byte, run slot.Root, verify slot.Verifier) (Message, error) {
 	}
 	t, theirs := slot.MessageType(r.U8()), ReadRoot(r)
 	m := Message{From: readPeer(r), Incarnation: slot.Incarnation(r.U64())}
-	raw, sig := r.Bytes(slot.MaxMessage), r.Bytes(slot.MaxSigLen)
+	raw, sig, carried := r.Bytes(slot.MaxMessage), r.Bytes(slot.MaxSigLen), r.Take(r.Len())
 	if err := r.Done(); err != nil {
 		return Message{}, fmt.Errorf("sealed message of %d bytes: %w", len(b), err)
 	}
@@ -81,7 +84,10 @@ func Open(b []byte, run slot.Root, verify slot.Verifier) (Message, error) {
 		return Message{}, fmt.Errorf("%w: %s said to be from %s", ErrSignature, TypeName(t), m.From)
 	}
 	var err error
-	if m.Body, err = ParseBody(t, raw); err != nil {
+	if m.Body, err = ParseBody(t, raw); err == nil {
+		m.Body, err = parseCarried(m.Body, carried)
+	}
+	if err != nil {
 		return Message{}, fmt.Errorf("from %s: %w", m.From.Short(), err)
 	}
 	m.Sig = append([]byte{}, sig...)

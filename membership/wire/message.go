@@ -2,6 +2,7 @@ package wire
 
 import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // Message is one ledger message whose signature has been checked: From, in this incarnation, signed
@@ -18,6 +19,14 @@ type Message struct {
 type Body interface {
 	Type() slot.MessageType
 	Append(b []byte) []byte // canonical encoding: the signed bytes
+}
+
+// carrier is a body with more beside its signed bytes: records that these name by their hash, and
+// other peers' signatures. So a signature of few bytes speaks for all of it, in promises, QCs and
+// evidence.
+type carrier interface {
+	appendCarried(b []byte) []byte
+	readCarried(r *canonical.Reader) Body
 }
 
 type (
@@ -52,30 +61,32 @@ type (
 		Round slot.Root
 	}
 
-	// Draft is the outcome that the leader wants to propose. To the members and the newcomers.
+	// Draft is the record that the leader wants decided, once a ballot. To the electors and to
+	// those that the record lists as electors. Its leader's own Have is on disk with it.
 	Draft struct {
-		slot.Draft
-		Proofs []OfferProof // of Contributions
+		slot.Vote
+		Drafted
 	}
 
-	// Have states that all bytes of this outcome, and the state after the record before it, are on
-	// the sender's disk. To the leader.
-	Have struct {
-		slot.Ref
-		Outcome   slot.Root // slot.Draft.Outcome
-		StateRoot slot.Root // of the state after the record at Height-1
-	}
+	// Have is the first vote for a draft: its record may follow, all bytes of its outcome and the
+	// state after the record before it are on the sender's disk, and so is this HAVE. Once a
+	// ballot. To the leader.
+	Have struct{ slot.Vote }
 
-	// Propose carries the leader's record, once a ballot. The leader's own Vote goes with it. With
-	// a fork record it asks those that the record lists for their ForkVote; Ballot is the attempt.
+	// Propose shows the electors that the draft of a ballot has its first votes.
 	Propose struct {
+		slot.Vote
+		QC *QC // not signed: it consists of signatures
+	}
+
+	// Vote is an elector's second vote, which locks it. To the leader.
+	Vote struct{ slot.Vote }
+
+	// ForkDraft asks those that a fork record lists for their ForkVote. Ballot is the attempt.
+	ForkDraft struct {
 		Ballot uint32
 		Record slot.Record
-		Proofs []OfferProof // of the record's contributions
 	}
-
-	// Vote is a member's vote for a proposal. To the leader.
-	Vote struct{ slot.Vote }
 
 	// ForkVote is a listed member's signature on a fork record; founding is a fork of R_0.
 	ForkVote struct{ slot.Vote }
@@ -89,13 +100,13 @@ type (
 	// Prepare asks for promises. From the leader of a ballot above 0.
 	Prepare struct{ slot.Ref }
 
-	// Promise answers Prepare: no vote below this ballot any more, and the highest vote so far.
+	// Promise answers Prepare: neither HAVE nor VOTE below this ballot any more, and the lock,
+	// which is the vote of the highest ballot so far.
 	Promise struct {
 		slot.Ref
-		Voted      bool
-		VoteBallot uint32       // if Voted
-		VoteRecord slot.Record  // if Voted
-		VoteProofs []OfferProof // of its contributions
+		Lock *Lock // nil: the sender has voted for nothing at this height
+		// not signed: the record of the lock, with what proves it
+		Locked *Locked
 	}
 
 	// Beat shows that the leader's reduction makes progress: any counter that rises is a sign of
@@ -155,6 +166,20 @@ type (
 	Need struct{ From uint64 }
 )
 
+// Drafted is what travels beside the signed part of a draft, which names the record by its hash.
+type Drafted struct {
+	Record  slot.Record
+	Proofs  []OfferProof // of the record's contributions
+	Grounds Grounds
+}
+
+// Locked is a record with its QC.
+type Locked struct {
+	QC     QC
+	Record slot.Record
+	Proofs []OfferProof // of the record's contributions
+}
+
 // SignedBody is a body as it was signed.
 type SignedBody struct{ Body, Sig []byte }
 
@@ -190,6 +215,9 @@ func (Have) Type() slot.MessageType { return slot.TypeHave }
 
 // Type implements Body.
 func (Propose) Type() slot.MessageType { return slot.TypePropose }
+
+// Type implements Body.
+func (ForkDraft) Type() slot.MessageType { return slot.TypeForkDraft }
 
 // Type implements Body.
 func (Vote) Type() slot.MessageType { return slot.TypeVote }
@@ -230,8 +258,8 @@ func (Motion) Type() slot.MessageType { return slot.TypeMotion }
 // Attempt is a body about one attempt at one height.
 type Attempt interface{ At() slot.Ref }
 
-// At is the attempt that the proposal belongs to.
-func (m Propose) At() slot.Ref {
+// At is the attempt that the fork belongs to.
+func (m ForkDraft) At() slot.Ref {
 	return slot.Ref{Height: m.Record.Height, Prev: m.Record.Prev, Ballot: m.Ballot}
 }
 

@@ -20,34 +20,41 @@ func (p OfferProof) Signs(o slot.Offer, run slot.Root, verify slot.Verifier) boo
 	return verify(o.Peer, slot.SignedBytes(slot.TypeOffer, run, o.Peer, p.Incarnation, o.Append(nil)), p.Sig)
 }
 
-// HasProofs says whether a message lists offers that CheckProofs looks at.
+// HasProofs says whether a message carries signatures of others, which CheckProofs looks at.
 func HasProofs(body Body) bool {
 	switch b := body.(type) {
 	case Plan:
 		return len(b.Offers) > 0
-	case Draft:
-		return len(b.Contributions) > 0
-	case Propose:
-		return len(b.Record.Contributions) > 0
+	case Draft, Propose:
+		return true
 	case Promise:
-		return len(b.VoteRecord.Contributions) > 0
+		return b.Locked != nil
 	}
 	return false
 }
 
-// CheckProofs checks the proofs that a message carries. A plan and a draft prove each offer that
-// they list. A proposal and a promise may lack proofs, but have no false one: the machine decides
-// whether it can do without.
+// CheckProofs checks the signatures that a message carries. Plans and drafts of a free choice prove
+// each offer that they list. Those of a record with a QC may lack proofs, but have no false one:
+// the machine decides whether it can do without.
 func CheckProofs(body Body, run slot.Root, verify slot.Verifier) error {
 	switch b := body.(type) {
 	case Plan:
 		return checkProofs(b.Type(), b.Offers, b.Proofs, true, run, verify)
 	case Draft:
-		return checkProofs(b.Type(), b.Contributions, b.Proofs, true, run, verify)
+		if err := b.Grounds.check(b.Ref, run, verify); err != nil {
+			return err
+		}
+		return checkProofs(b.Type(), b.Record.Contributions, b.Proofs, b.Grounds.QC == nil, run, verify)
 	case Propose:
-		return checkProofs(b.Type(), b.Record.Contributions, b.Proofs, false, run, verify)
+		return b.QC.check(b.Ref, run, verify)
 	case Promise:
-		return checkProofs(b.Type(), b.VoteRecord.Contributions, b.VoteProofs, false, run, verify)
+		if b.Locked == nil {
+			return nil
+		}
+		if err := b.Locked.QC.check(b.Ref, run, verify); err != nil {
+			return err
+		}
+		return checkProofs(b.Type(), b.Locked.Record.Contributions, b.Locked.Proofs, false, run, verify)
 	}
 	return nil
 }

@@ -194,7 +194,8 @@ func (c *chaos) bootstrap(_ *nodetest.Peer, lasts time.Duration) bool {
 
 // leader lets the leader of the open height crash.
 func (c *chaos) leader(_ *nodetest.Peer, lasts time.Duration) bool {
-	order := slot.LeaderOrder(c.audit.best.Hash(), c.audit.best.Members)
+	best := c.audit.best
+	order := slot.LeaderOrder(best.Run, best.Height+1, best.Members)
 	return c.crash(c.s.ByID(order[0].Peer), lasts)
 }
 
