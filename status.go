@@ -93,7 +93,7 @@ func (n *Node) Status() Status {
 		}
 	}
 	s.Members = report.Members(n.spec, s.Peer, v, n.net.Paths())
-	s.Agreement = report.AgreementOf(rules.Ledger(n.spec, n.run), v.Tip.Electors())
+	s.Agreement = report.AgreementOf(rules.Ledger(n.spec, n.run), v.Tip)
 	params := n.replica.Params()
 	s.Tolerated = allreduce.Tolerated(params.Aggregator, params.TrimPermille, s.Contributors)
 	return s

@@ -18,22 +18,28 @@ type AgreementStatus struct {
 	Text     string `json:"text"` // the same in plain words
 }
 
-// AgreementOf returns what a run withstands in which these electors decide.
-func AgreementOf(rules chain.Rules, electors []slot.Member) *AgreementStatus {
+// AgreementOf returns what a run withstands with the electors that its newest record lists; nil if
+// it lists none.
+func AgreementOf(rules chain.Rules, tip slot.Record) *AgreementStatus {
+	electors := tip.Electors()
 	n := len(electors)
 	if n == 0 {
 		return nil
 	}
 	a := &AgreementStatus{Trust: spec.TrustCrash, Electors: n, Quorum: rules.Votes(n), Liars: rules.Liars(n)}
+	voters := count(n, "elector")
+	if all := len(tip.Members); all > n {
+		voters += fmt.Sprintf(" of %d members", all)
+	}
 	goesOn := fmt.Sprintf("goes on while %s", living(rules, electors))
 	switch {
 	case !rules.Byzantine:
 		a.Text = fmt.Sprintf("%s: %s, withstands no liar", count(n, "member"), goesOn)
 	case a.Liars == 0:
-		a.Trust, a.Text = spec.TrustByzantine, fmt.Sprintf("%s: no liar is tolerated, %s", count(n, "elector"), goesOn)
+		a.Trust, a.Text = spec.TrustByzantine, fmt.Sprintf("%s: no liar is tolerated, %s", voters, goesOn)
 	default:
 		a.Trust = spec.TrustByzantine
-		a.Text = fmt.Sprintf("%s: withstands %d that %s, %s", count(n, "elector"), a.Liars,
+		a.Text = fmt.Sprintf("%s: withstands %d that %s, %s", voters, a.Liars,
 			choose(a.Liars, "lies or is gone", "lie or are gone"), goesOn)
 	}
 	return a

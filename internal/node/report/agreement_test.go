@@ -33,13 +33,20 @@ func TestAgreement(t *testing.T) {
 		}
 		senior := electors[c.n-1].Peer.Short()
 		want := strings.Replace(c.want, "senior, ,", "senior, "+senior+",", 1)
-		a := AgreementOf(chain.Rules{Byzantine: c.byzantine}, electors)
+		a := AgreementOf(chain.Rules{Byzantine: c.byzantine}, slot.Record{Members: electors})
 		if a.Text != want || a.Electors != c.n || a.Quorum != c.quorum || a.Liars != c.liars ||
 			(a.Trust == "byzantine") != c.byzantine || c.never != "" && strings.Contains(a.Text, c.never) {
 			t.Errorf("%d, byzantine %v: %+v, want %q", c.n, c.byzantine, a, want)
 		}
 	}
-	if a := AgreementOf(chain.Rules{}, nil); a != nil {
+	some := slot.Record{
+		Members: []slot.Member{{Peer: "a", Seat: 1}, {Peer: "b", Seat: 1}, {Peer: "c", Seat: 1}, {Peer: "d"}},
+	}
+	if a := AgreementOf(chain.Rules{Byzantine: true}, some); a.Electors != 3 || a.Text !=
+		"3 electors of 4 members: no liar is tolerated, goes on while 2 live" {
+		t.Errorf("with a member that has no seat: %+v", a)
+	}
+	if a := AgreementOf(chain.Rules{}, slot.Record{}); a != nil {
 		t.Errorf("before there is a member: %+v", a)
 	}
 }
