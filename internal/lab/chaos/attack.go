@@ -38,7 +38,7 @@ var attacks = []attack{
 	{name: "hide-certificate"},
 	{name: "silent-newcomer", late: true},
 	{name: "picky-feed"},
-	{name: "heavy-fork", open: "one member alone can fork the run, and its claimed weight moves the others"},
+	{name: "heavy-fork"},
 }
 
 // Attacks lists the names of all kinds.
