@@ -15,11 +15,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
-// Files that hostile peers and their judge share (package hostile).
+// Files of a run. The first three are shared by hostile peers and their judge (package hostile).
 const (
 	hostileFolder = "hostile"
 	beginFile     = "begin"
 	deedFiles     = "deeds-*"
+	diagnosisFile = "diagnosis" // of a run that made no progress
 )
 
 const (
@@ -58,13 +59,26 @@ func assail(ctx context.Context, cfg HostileConfig, name Attack, dir string, scr
 		return Verdict{}, a.close()
 	}
 	if failure != nil {
-		screen.Note(failure.Error())
-		a.diagnose()
+		screen.Note(fmt.Sprintf("%s: %v", name, failure))
+		if err := a.diagnoseTo(filepath.Join(dir, diagnosisFile)); err != nil {
+			screen.Note(err.Error())
+		}
 	}
 	if err := a.close(); err != nil {
 		return Verdict{}, err
 	}
 	return a.judge(failure), nil
+}
+
+// diagnoseTo writes to a file what each honest peer was doing: other runs share the screen.
+func (a *assault) diagnoseTo(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	a.screen = swarm.NewScreen(f, 0)
+	a.diagnose()
+	return f.Close()
 }
 
 // run takes the swarm through its calm slots and the attack, until the honest peers have ended.
@@ -125,7 +139,7 @@ func (a *assault) lead(cfg HostileConfig) error {
 	}
 	if a.began.IsZero() {
 		a.began, a.from = time.Now(), a.ledger.slot
-		a.screen.Note(fmt.Sprintf("slot %d: %s begins", a.ledger.slot, a.attack.name))
+		a.screen.Note(fmt.Sprintf("%s begins at slot %d", a.attack.name, a.ledger.slot))
 		if a.attack.late {
 			if err := a.startHostile(cfg); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -108,6 +109,9 @@ func (v *Verdict) pace(g ledger, from uint64, began time.Time) {
 	v.SlotsLost = max(0, v.Seconds/v.SlotTime-float64(v.Slots))
 }
 
+// atOnce is how many swarms run beside each other: they wait more than they work.
+const atOnce = 3
+
 // RunHostile runs a swarm for each attack. An error means that there is no result.
 func RunHostile(ctx context.Context, cfg HostileConfig) (HostileResult, error) {
 	if cfg.Timeout == 0 {
@@ -118,18 +122,25 @@ func RunHostile(ctx context.Context, cfg HostileConfig) (HostileResult, error) {
 		fmt.Errorf("%w: the runs are not over after %v", errHang, cfg.Timeout))
 	defer cancel()
 	res := HostileResult{OK: true, Trust: cfg.swarm().Trust, Peers: cfg.Peers, Slots: cfg.Slots, Dir: cfg.Dir}
-	screen := swarm.NewScreen(cfg.Out, cfg.Width)
-	for _, name := range cfg.Attacks {
-		at := time.Now()
-		v, err := tryAssault(timed, cfg, name, screen)
-		if err != nil || ctx.Err() != nil {
-			return res, errors.Join(err, ctx.Err())
-		}
-		v.Known, v.Wall = slices.Contains(cfg.Known, name), time.Since(at).Seconds()
-		v.print(cfg.Out)
-		res.Verdicts = append(res.Verdicts, v)
+	cfg.Out = &wholeWrites{out: cfg.Out}
+	verdicts, errs := make([]Verdict, len(cfg.Attacks)), make([]error, len(cfg.Attacks))
+	places := make(chan struct{}, atOnce)
+	var running sync.WaitGroup
+	for i, name := range cfg.Attacks {
+		running.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			verdicts[i], errs[i] = tryAssault(timed, cfg, name)
+		})
+	}
+	running.Wait()
+	if err := errors.Join(errs...); err != nil || ctx.Err() != nil {
+		return res, errors.Join(err, ctx.Err())
+	}
+	for _, v := range verdicts {
 		res.OK = res.OK && (v.Withstood || v.Known)
 	}
+	res.Verdicts = verdicts
 	res.Wall = time.Since(began).Seconds()
 	res.print(cfg.Out)
 	return res, nil
@@ -138,19 +149,37 @@ func RunHostile(ctx context.Context, cfg HostileConfig) (HostileResult, error) {
 // attempts is how often an attack is tried that had no occasion: chance decides who leads.
 const attempts = 3
 
-func tryAssault(ctx context.Context, cfg HostileConfig, name Attack, screen *swarm.Screen) (v Verdict, err error) {
+func tryAssault(ctx context.Context, cfg HostileConfig, name Attack) (v Verdict, err error) {
+	began, screen := time.Now(), swarm.NewScreen(cfg.Out, cfg.Width)
 	for n := range attempts {
 		dir := filepath.Join(cfg.Dir, string(name))
 		if n > 0 {
 			dir = fmt.Sprintf("%s-%d", dir, n+1)
 		}
 		v, err = assail(ctx, cfg, name, dir, screen)
-		if err != nil || ctx.Err() != nil || v.Deeds > 0 || v.failure() != CheckCame {
+		if err != nil || ctx.Err() != nil {
 			return v, err
 		}
-		screen.Note(fmt.Sprintf("%s had no occasion: once more", name))
+		if v.Deeds > 0 || v.failure() != CheckCame {
+			break
+		}
+		screen.Note(fmt.Sprintf("%s had no occasion", name))
 	}
+	v.Known, v.Wall = slices.Contains(cfg.Known, name), time.Since(began).Seconds()
+	v.print(cfg.Out)
 	return v, nil
+}
+
+// wholeWrites takes what several runs print, a write at a time.
+type wholeWrites struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (w *wholeWrites) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(b)
 }
 
 // failure is the first check that fails; empty: none.
@@ -165,17 +194,19 @@ func (v Verdict) failure() string {
 
 // print writes an attack's verdict for people.
 func (v Verdict) print(out io.Writer) {
-	fmt.Fprintf(out, "%s: %s\n", v.Attack, v.ruling())
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", v.Attack, v.ruling())
 	for _, c := range v.Checks {
 		if !c.OK {
-			fmt.Fprintf(out, "  FAIL  %s: %s\n", c.Name, c.Detail)
+			fmt.Fprintf(&b, "  FAIL  %s: %s\n", c.Name, c.Detail)
 		}
 	}
 	if len(v.Said) > 0 {
-		fmt.Fprintf(out, "  said of it: %s\n", strings.Join(v.Said, "; "))
+		fmt.Fprintf(&b, "  said of it: %s\n", strings.Join(v.Said, "; "))
 	}
-	fmt.Fprintf(out, "  %d slots in %.1f s under attack, %.2f s a slot before: %.0f slots lost; it did it %d times\n",
+	fmt.Fprintf(&b, "  %d slots in %.1f s under attack, %.2f s a slot before: %.0f slots lost; it did it %d times\n",
 		v.Slots, v.Seconds, v.SlotTime, v.SlotsLost, v.Deeds)
+	_, _ = io.WriteString(out, b.String())
 }
 
 // ruling is the verdict in words.

@@ -31,7 +31,8 @@ func (a *assault) judge(failure error) Verdict {
 	var finished []bool
 	for _, p := range a.nodes {
 		e := p.ending()
-		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished)
+		// of a run that stands still all chains count
+		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished || failure != nil)
 	}
 	v.Checks = append([]Check{a.checkCame(v.Deeds), checkGoesOn(failure)},
 		verdicts(readHistory(logs, finished), ends, a.cfg.Slots)...)

@@ -55,9 +55,11 @@ func TestEachKindAttacks(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if kind == "silent-newcomer" { // it is no member yet
+				if kind == "silent-newcomer" || kind == "sybil" { // it comes to a run under way
 					begin()
-					s.Start(s.Peers...)
+					s.Start(s.But(liar)...)
+					s.Reach(2, s.But(liar)...)
+					s.Start(liar)
 				} else {
 					s.Start(s.Peers...)
 					s.Reach(4, s.Peers...)
