@@ -128,6 +128,7 @@ func (hi *history) links(offers []slot.Offer) slot.Links {
 			links.Ways[i][j] = ways[to.Peer]
 		}
 		links.Uplinks[i] = uplink
+		links.NoOwner = append(links.NoOwner, !hi.chain.MayOwn(o.Peer))
 	}
 	return links
 }

@@ -48,8 +48,11 @@ func labFragments(n int) []uint64 {
 
 // labPlanner gives each contributor an equal piece, and those of peers that are gone to the living
 // in equal parts.
-func labPlanner(plan slot.Plan, _ slot.Links) (ps []slot.Piece, ring []uint16) {
-	owners := livingOf(plan)
+func labPlanner(plan slot.Plan, links slot.Links) (ps []slot.Piece, ring []uint16) {
+	owners := slices.DeleteFunc(livingOf(plan), func(p slot.PeerID) bool {
+		i := plan.Place(p)
+		return i < len(links.NoOwner) && links.NoOwner[i]
+	})
 	split := func(r slot.Range) {
 		n := uint64(len(owners))
 		for i, o := range owners {

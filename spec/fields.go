@@ -114,6 +114,12 @@ var table = []Field{
 		"`peer` that founds the run, may be repeated: more than half of them must sign its first record "+
 			"(founder's default: with trust byzantine the peer that settles the run's settings, else any "+
 			"peer)"),
+	field("max_electors", func(s *Spec) any { return &s.MaxElectors }, "31", upTo(maxElectors),
+		"with trust byzantine, members with a vote, at most; votes are earned by contributions, and the other "+
+			"members contribute without one (founder's default 31)"),
+	field("newcomer_share", func(s *Spec) any { return &s.NewcomerShare }, "500", upTo(1000),
+		"with trust byzantine, newcomers per mille of the other contributors, of which a round takes "+
+			"contributions at most; one is always taken (founder's default 500)"),
 }
 
 func field(name string, at func(*Spec) any, byDefault string, check func(string) string, help string) Field {

@@ -51,6 +51,10 @@ type Spec struct {
 	Trust          string   // crash | byzantine: what of its members the run withstands
 	// of which more than half must sign the first record; empty: any peer may found the run
 	Founders []trainer.PeerID
+	// where votes are earned: how many members have one at most, and how many newcomers, per mille
+	// of the other contributors, may contribute to one slot
+	MaxElectors   uint64
+	NewcomerShare uint64
 
 	Layout trainer.Layout // the model's tensors; comes from the trainer
 }

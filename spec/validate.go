@@ -54,6 +54,9 @@ func discounts(list []uint64) bool {
 	return len(list) <= 64
 }
 
+// maxElectors bounds max_electors: so large electorates were modelled.
+const maxElectors = 100
+
 // maxFounders bounds the list of founders.
 const maxFounders = 31
 

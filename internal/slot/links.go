@@ -13,6 +13,8 @@ type Links struct {
 	// most LinkDirect.
 	Uplinks []Link
 	NoRing  bool // a ring failed lately, so no new group gets one
+	// NoOwner are the peers that must not own pieces, unless nobody else is left.
+	NoOwner []bool
 }
 
 // Link is one peer's report about its link to another: a speed on a logarithmic scale, or one of

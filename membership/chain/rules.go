@@ -34,8 +34,11 @@ type Rules struct {
 	Pace PaceRules
 	// seats, at most, where they are earned; 0: 31. Other members contribute without a vote.
 	MaxElectors int
-	Rings       bool // plans may have a ring (slot.Plan.Ring)
-	Private     bool // the members share a secret, which an access record can change
+	// newcomers, per mille of the other contributors, that may contribute to a slot where seats are
+	// earned
+	NewcomerShare uint64
+	Rings         bool // plans may have a ring (slot.Plan.Ring)
+	Private       bool // the members share a secret, which an access record can change
 	// elements of each fragment, at least one: segments of a slot cover [0, elements) of its
 	// fragment
 	Fragments []uint64

@@ -109,12 +109,22 @@ func Pieces(p Params, fragment uint32, offers []slot.Offer) []slot.Piece {
 // divided as Pieces says. In one that has some, what living peers own stays theirs, and what those
 // own who are gone is cut up among the living: no one's share is larger than another's by more than
 // one frame, and who owns least so far comes first. It returns nil if all are gone.
-func Divide(p Params, plan slot.Plan) []slot.Piece {
-	var living []slot.Offer
+func Divide(p Params, plan slot.Plan) []slot.Piece { return divide(p, plan, nil) }
+
+// divide gives pieces to those of the living that may own some, or to all if none of them may.
+func divide(p Params, plan slot.Plan, noOwner []bool) []slot.Piece {
+	var living, barred []slot.Offer
 	for i, o := range plan.Offers {
-		if !plan.Gone.Has(i) {
+		switch {
+		case plan.Gone.Has(i):
+		case i < len(noOwner) && noOwner[i]:
+			barred = append(barred, o)
+		default:
 			living = append(living, o)
 		}
+	}
+	if len(living) == 0 {
+		living = barred
 	}
 	if len(living) == 0 || len(plan.Pieces) == 0 {
 		return Pieces(p, plan.Fragment, living)
@@ -171,7 +181,7 @@ func share(n, k, i int) int {
 func (p Params) Planner() func(slot.Plan, slot.Links) ([]slot.Piece, []uint16) {
 	return func(plan slot.Plan, links slot.Links) ([]slot.Piece, []uint16) {
 		if len(plan.Pieces) > 0 || plan.Living() == 0 {
-			plan.Pieces = Divide(p, plan)
+			plan.Pieces = divide(p, plan, links.NoOwner)
 			return plan.Pieces, p.ringWithin(plan)
 		}
 		ringed := plan
@@ -180,8 +190,8 @@ func (p Params) Planner() func(slot.Plan, slot.Links) ([]slot.Piece, []uint16) {
 			return ringed.Pieces, ring
 		}
 		share, uneven := shares(len(plan.Offers), links)
-		if !uneven || plan.Gone.Count() > 0 {
-			return Divide(p, plan), nil
+		if !uneven || plan.Gone.Count() > 0 || slices.Contains(links.NoOwner, true) {
+			return divide(p, plan, links.NoOwner), nil
 		}
 		return NewGrid(p, plan.Fragment).weighted(peersOf(plan.Offers), share), nil
 	}

@@ -156,6 +156,34 @@ func TestTrimAndTolerated(t *testing.T) {
 	}
 }
 
+// Peers that must not own pieces own some only if nobody else is left.
+func TestPlannerLeavesOutNoOwners(t *testing.T) {
+	p := testParams(60, 10)
+	p.Schedule = Rotation
+	plan := slot.Plan{Offers: []slot.Offer{{Peer: "a"}, {Peer: "b"}, {Peer: "c"}, {Peer: "d"}}, Gone: slot.NewBitmap(4)}
+	owners := func() (got string) {
+		plan.Pieces, _ = p.Planner()(plan, slot.Links{
+			NoOwner: []bool{false, true, false, true},
+			Uplinks: []slot.Link{slot.LinkOf(100), slot.LinkOf(1000), slot.LinkOf(100), slot.LinkOf(1000)},
+		})
+		for _, piece := range plan.Pieces {
+			got += string(piece.Owner)
+		}
+		return got
+	}
+	if got := owners(); got != "ac" {
+		t.Errorf("pieces of %s, of which b and d must own none", got)
+	}
+	plan.Gone.Set(0)
+	if got := owners(); got != "cc" {
+		t.Errorf("without a: pieces of %s", got)
+	}
+	plan.Gone.Set(2)
+	if got := owners(); len(got) != 2 || got == "cc" {
+		t.Errorf("without a and c: pieces of %s", got)
+	}
+}
+
 // The staleness discount, and weights that would overflow with it.
 func TestScales(t *testing.T) {
 	offers := []slot.Offer{

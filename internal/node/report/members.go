@@ -51,7 +51,8 @@ func Members(s spec.Spec, self slot.PeerID, v membership.View, paths []p2p.Path)
 
 func memberStatus(self slot.PeerID, v membership.View, m membership.MemberView) MemberStatus {
 	s := MemberStatus{
-		Peer: m.Peer, Since: m.Since, Self: m.Peer == self, Leader: m.Peer == v.Leader, Heard: m.Heard,
+		Peer: m.Peer, Since: m.Since, Seat: m.Seat, Credit: m.Credit,
+		Self: m.Peer == self, Leader: m.Peer == v.Leader, Heard: m.Heard,
 		Slot: m.Slot, Steps: m.Steps, Uplink: uint32(m.Uplink.Speed()),
 	}
 	switch {
@@ -63,8 +64,10 @@ func memberStatus(self slot.PeerID, v membership.View, m membership.MemberView) 
 		s.State, s.Fault = "mute", m.Fault
 	case m.Leaving:
 		s.State = "leaving"
-	case !m.Contributes:
+	case !m.Contributes && m.Elects():
 		s.State = "voting"
+	case !m.Contributes:
+		s.State = "idle"
 	case slices.Contains(v.Offered, m.Peer):
 		s.State = "offered"
 	case v.Plan != nil || 2*len(v.Offered) > len(v.Members):

@@ -123,12 +123,15 @@ const (
 
 // MemberStatus is one member as this node sees it.
 type MemberStatus struct {
-	Peer   slot.PeerID `json:"peer"`
-	Since  uint64      `json:"since"` // height
-	Self   bool        `json:"self,omitempty"`
-	Leader bool        `json:"leader,omitempty"`
+	Peer  slot.PeerID `json:"peer"`
+	Since uint64      `json:"since"` // height
+	Seat  uint64      `json:"seat"`  // height since which it votes; 0: it has no vote
+	// of its contributions, where votes are earned: 32 are enough for one from four electors on
+	Credit uint16 `json:"credit,omitempty"`
+	Self   bool   `json:"self,omitempty"`
+	Leader bool   `json:"leader,omitempty"`
 	// training | offered | late | missing | mute | evicted | leaving | voting (a member without a
-	// trainer)
+	// trainer) | idle (one without a vote, too)
 	State string        `json:"state"`
 	Fault string        `json:"fault,omitempty"` // what a mute member fails to do, in words
 	Heard time.Duration `json:"heard_ns"`        // ago

@@ -1,0 +1,50 @@
+package chain
+
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// newcomer says whether a peer has not earned a seat yet, and has none.
+func (c *Chain) newcomer(p slot.PeerID) (m slot.Member, is bool) {
+	if i := slot.Find(c.Members(), p); i >= 0 {
+		m = c.Members()[i]
+	}
+	return m, !m.Elects() && m.Credit < seatCredit
+}
+
+// WithinShare returns those of the offers for the open slot that its plan takes. Where votes are
+// earned and enough are taken to withstand a liar, newcomers are few among the contributors: else
+// names, which cost nothing, would outvote the trimmed mean (BYZANTINE a8). Those with most credit
+// come first, then those that are members for longest. One is always taken, and as many as it takes
+// to close the slot.
+func (c *Chain) WithinShare(offers []slot.Offer) []slot.Offer {
+	if !c.rules.byzantineAt(len(c.Electorate())) {
+		return offers
+	}
+	var newcomers []slot.Member
+	for _, o := range offers {
+		if m, is := c.newcomer(o.Peer); is {
+			m.Peer = o.Peer
+			newcomers = append(newcomers, m)
+		}
+	}
+	others := len(offers) - len(newcomers)
+	room := max(1, others*int(c.rules.NewcomerShare)/1000, c.rules.MinPeers-others)
+	if len(newcomers) <= room {
+		return offers
+	}
+	slices.SortFunc(newcomers, byCredit)
+	out := newcomers[room:]
+	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
+		return slices.ContainsFunc(out, func(m slot.Member) bool { return m.Peer == o.Peer })
+	})
+}
+
+// MayOwn says whether a member may own pieces of a reduction: where votes are earned and enough are
+// taken to withstand a liar, an owner is an elector, or has contributed lately.
+func (c *Chain) MayOwn(p slot.PeerID) bool {
+	m, _ := c.newcomer(p)
+	return !c.rules.byzantineAt(len(c.Electorate())) || m.Elects() || m.Credit > 0
+}
