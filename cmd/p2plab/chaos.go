@@ -60,7 +60,7 @@ without proof. This program must be built for it: go run -tags hostile ./cmd/p2p
   stall             as leader does nothing, and its counters rise
   stall-own-terms   as leader does nothing
   hide-certificate  as leader collects votes and shows nobody the certificate
-  silent-newcomer   asks to be listed, and never says HAVE
+  silent-newcomer   three newcomers that contribute, and never say HAVE
   picky-feed        offers to one member alone
   heavy-fork        forks the run alone, and claims a great weight`
 

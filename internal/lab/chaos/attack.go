@@ -36,7 +36,7 @@ var attacks = []attack{
 	{name: "stall", said: []string{"has led"}, after: 4},
 	{name: "stall-own-terms", said: []string{"has led"}, after: 4},
 	{name: "hide-certificate"},
-	{name: "silent-newcomer", late: true},
+	{name: "silent-newcomer", peers: 3, late: true}, // so many make the next seats due
 	{name: "picky-feed"},
 	{name: "heavy-fork"},
 }

@@ -14,7 +14,7 @@ var kinds = map[string]func(*liar) habit{
 	"stall":            stall,
 	"stall-own-terms":  stallOwnTerms,
 	"hide-certificate": hideCertificate,
-	"silent-newcomer":  mute,
+	"silent-newcomer":  silentNewcomer,
 	"picky-feed":       pickyFeed,
 	"heavy-fork":       heavyFork,
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // mute is heard, and neither says HAVE nor votes; so it does not lead either, because a leader's
-// record has its vote. A newcomer of this habit asks to be listed, and never says HAVE.
+// record has its vote.
 func mute(l *liar) habit {
 	return habit{says: func(_ slot.PeerID, m wire.Message) bool {
 		switch b := m.Body.(type) {
@@ -20,6 +20,20 @@ func mute(l *liar) habit {
 			return false
 		}
 		return !leadersWork(m.Body)
+	}}
+}
+
+// silentNewcomer asks to be listed, contributes, and never says HAVE, not even for its own vote.
+func silentNewcomer(l *liar) habit {
+	return habit{says: func(_ slot.PeerID, m wire.Message) bool {
+		switch b := m.Body.(type) {
+		case wire.Join:
+			l.did("%s asks to be listed", l.self.Short())
+		case wire.Have:
+			l.did("height %d: no HAVE", b.Height)
+			return false
+		}
+		return true
 	}}
 }
 
