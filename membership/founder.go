@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -21,39 +22,59 @@ type founder struct {
 	founding
 }
 
-// founding is the way to a chain's first record: a fork of R_0 that lists its founder and needs
-// only that signature.
+// founding is the way to a chain's first record: a fork of R_0, which needs the signature of every
+// peer that it lists. That is its founder alone; where the spec names founders, those of them that
+// are heard, if they are more than half of all that it names.
+//
+// As with later forks, one peer leads an attempt: the founder with the lowest ID. It sends the
+// record to all that it lists. Each of them that has the same initial state signs it, mark on disk
+// first, and sends FORK to all of them.
 type founding struct {
-	since time.Duration   // the discovery window counts from here
-	asked bool            // the worker makes the initial state durable
-	fork  *wire.EntryFork // the newest attempt signed
-	sent  time.Duration
+	since  time.Duration   // the discovery window counts from here
+	asked  bool            // the worker makes the initial state durable
+	fork   *wire.EntryFork // the newest attempt signed
+	next   uint32          // the lowest attempt that no message has named here
+	at     time.Duration   // when it was signed
+	sent   time.Duration
+	leads  bool // the newest attempt is this peer's own
+	sigs   map[slot.PeerID][]byte
+	differ slot.PeerID // a founder whose proposal names another initial state; empty: none does
 }
 
-func newFounding(saved *wire.EntryFork) founding { return founding{fork: saved, sent: never} }
+func newFounding(saved *wire.EntryFork) founding {
+	f := founding{fork: saved, sent: never, sigs: map[slot.PeerID][]byte{}}
+	if saved != nil {
+		f.next = saved.Ballot + 1
+	}
+	return f
+}
 
-// considerFounding founds the run when nobody with a chain was heard for the discovery window. Of
-// peers that see each other the lowest ID does; the others give it four windows more each before
-// they think that it cannot.
+// consider founds the run when nobody with a chain was heard for the discovery window. Of peers
+// that see each other the lowest ID does; the others give it four windows more each before they
+// think that it cannot.
 func (fo *founder) consider() {
-	f := &fo.founding
-	if fo.chain.Height() > 0 || fo.own.leaving || fo.cfg.NeverFounds || !fo.chain.Pinned() ||
-		!fo.cfg.Rules.MayFound(fo.cfg.Self) {
-		return
-	}
 	place, ok := fo.position()
-	if !ok {
-		return
-	}
-	if f.asked {
+	switch {
+	case !ok:
+	case fo.asked:
 		fo.sign()
-		return
+	case fo.fork != nil || fo.mayLead(place):
+		fo.makeState()
 	}
-	if f.fork == nil && fo.now-f.since < fo.cfg.Timing.FoundAfter*time.Duration(1+4*place) {
-		return
+}
+
+// mayLead says whether it is this peer's turn to lead an attempt.
+func (fo *founder) mayLead(place int) bool {
+	if fo.fork == nil {
+		return fo.now-fo.since >= fo.cfg.Timing.FoundAfter*time.Duration(1+4*place)
 	}
-	f.asked = true
-	if fo.model.state.known {
+	return fo.now-fo.at >= fo.foundPause()*time.Duration(1+4*place)
+}
+
+// makeState has the worker make the initial state durable, and signs once it is.
+func (fo *founder) makeState() {
+	f := &fo.founding
+	if f.asked = true; fo.model.state.known {
 		fo.sign()
 		return
 	}
@@ -65,9 +86,13 @@ func (fo *founder) consider() {
 // claims do not count any more.
 const claimsAsked = 8
 
-// foundingPlace counts the heard peers that may found the run before this one. It returns false
-// while any of them has a chain.
+// position counts the heard peers that may found the run before this one. It returns false if this
+// peer may not found it, and while any of them has a chain.
 func (fo *founder) position() (place int, ok bool) {
+	if fo.chain.Height() > 0 || fo.own.leaving || fo.cfg.NeverFounds || !fo.chain.Pinned() ||
+		!fo.cfg.Rules.MayFound(fo.cfg.Self) {
+		return 0, false
+	}
 	others := func(a *contact) bool {
 		return a.alive != nil && a.memberKey != fo.self && fo.presence.around(a.memberKey)
 	}
@@ -82,49 +107,138 @@ func (fo *founder) position() (place int, ok bool) {
 	return place, true
 }
 
-// signFounding signs the first record once its initial state is durable. I6: one signature an
-// attempt. A restarted founder repeats its signature, unless the state that it was for is gone:
-// that takes another attempt.
+// sign signs the first record once its initial state is durable, or repeats what was signed. I6:
+// one signature an attempt. A restarted founder repeats its signature, unless the state that it was
+// for is gone: that takes another attempt. So does a record that others do not sign.
 func (fo *founder) sign() {
 	f := &fo.founding
 	if fo.chain.Height() > 0 || !f.asked || !fo.model.state.known {
 		return
 	}
-	if f.fork == nil || f.fork.Record.StateRoot != fo.model.state.root {
-		at := fo.chain.Next()
-		if f.fork != nil {
-			at.Ballot = f.fork.Ballot + 1
-		}
-		self := fo.chain.Listing(fo.cfg.Self, fo.cfg.Incarnation)
-		f.fork = &wire.EntryFork{Ref: at, Record: fo.chain.SettleFork(slot.Record{
-			Run: fo.cfg.Rules.Run, Height: 1, Kind: slot.Fork, Prev: at.Prev, StateRoot: fo.model.state.root,
-		}, chain.Turnover{Listed: []slot.Member{self}})}
-		f.sent = never
-		fo.pledges.open.Fork = f.fork
-		fo.persist(*f.fork)
+	alone := len(fo.cfg.Rules.Founders) < 2
+	if r := f.fork; r == nil || r.Record.StateRoot != fo.model.state.root || !alone {
+		fo.propose()
 	}
-	fo.sendVote()
+	fo.repeat()
 }
 
-func (fo *founder) sendVote() {
+// foundPause is the time between two attempts of several founders. After it, those that signed the
+// one before sign the next.
+func (fo *founder) foundPause() time.Duration {
+	return fo.cfg.Timing.FoundAfter + 4*fo.cfg.Timing.Retry
+}
+
+// propose opens an attempt, if it is this peer's turn and enough founders are heard.
+func (fo *founder) propose() {
 	f := &fo.founding
-	if fo.now-f.sent < fo.cfg.Timing.Retry {
+	place, ok := fo.position()
+	list := fo.signers()
+	stale := f.fork != nil && f.fork.Record.StateRoot != fo.model.state.root // that state is gone
+	if !ok || !stale && !fo.mayLead(place) || 2*len(list) <= len(fo.cfg.Rules.Founders) {
+		return
+	}
+	at := fo.chain.Next()
+	at.Ballot = f.next
+	fo.mark(at, fo.chain.SettleFork(slot.Record{
+		Run: fo.cfg.Rules.Run, Height: 1, Kind: slot.Fork, Prev: at.Prev, StateRoot: fo.model.state.root,
+	}, chain.Turnover{Listed: list}))
+	f.leads = true
+}
+
+// signers lists the members that the first record begins with: this peer, and where the spec names
+// founders, those that are heard, less those that did not sign the attempt before if the others are
+// enough.
+func (fo *founder) signers() (list []slot.Member) {
+	f, rules := &fo.founding, fo.cfg.Rules
+	list = with(nil, fo.chain.Listing(fo.cfg.Self, fo.cfg.Incarnation))
+	var silent []slot.Member
+	for _, a := range fo.presence.sorted(func(a *contact) bool { return fo.presence.around(a.memberKey) }) {
+		if !slices.Contains(rules.Founders, a.peer) || a.peer == fo.cfg.Self {
+			continue
+		}
+		e := fo.chain.Listing(a.peer, a.inc)
+		if f.leads && slot.Find(f.fork.Record.Members, a.peer) >= 0 && f.sigs[a.peer] == nil {
+			silent = append(silent, e)
+		} else if more := with(list, e); more != nil {
+			list = more
+		}
+	}
+	for _, e := range silent {
+		if more := with(list, e); more != nil && 2*len(list) <= len(rules.Founders) {
+			list = more
+		}
+	}
+	return list
+}
+
+// mark signs a record, mark on disk first (I6): no other one in this attempt, whatever happens.
+func (fo *founder) mark(at slot.Ref, r slot.Record) {
+	f := &fo.founding
+	f.fork, f.at, f.sent, f.leads = &wire.EntryFork{Ref: at, Record: r}, fo.now, never, false
+	f.next, f.sigs = max(f.next, at.Ballot+1), map[slot.PeerID][]byte{}
+	fo.pledges.open.Fork = f.fork
+	fo.persist(*f.fork)
+}
+
+// repeat sends the own signature again to all peers that the record lists, and the record with it
+// if this peer leads the attempt.
+func (fo *founder) repeat() {
+	f := &fo.founding
+	if f.fork == nil || fo.now-f.sent < fo.cfg.Timing.Retry {
 		return
 	}
 	f.sent = fo.now
-	fo.send(wire.ForkVote{Vote: slot.Vote{Ref: f.fork.Ref, Hash: f.fork.Record.Hash()}}, fo.cfg.Self)
+	all := peersOf(f.fork.Record.Members)
+	if others := without(all, fo.cfg.Self); f.leads && len(others) > 0 {
+		fo.send(wire.ForkDraft{Ballot: f.fork.Ballot, Record: f.fork.Record}, others...)
+	}
+	fo.send(wire.ForkVote{Vote: slot.Vote{Ref: f.fork.Ref, Hash: f.fork.Record.Hash()}}, all...)
 }
 
-// onFounding makes the founding's certificate of the own signature.
-func (fo *founder) onVote(msg wire.Message, v wire.ForkVote) error {
-	f := &fo.founding
-	if msg.From != fo.cfg.Self || msg.Incarnation != fo.cfg.Incarnation {
+// onDraft signs the first record that another founder leads, if it lists this peer and begins from
+// the initial state that this peer makes, too.
+func (fo *founder) onDraft(msg wire.Message, p wire.ForkDraft) error {
+	f, r := &fo.founding, p.Record
+	_, ok := fo.position()
+	if _, in := chain.FindMember(r.Members, msg.From, msg.Incarnation); !in || !ok || len(fo.cfg.Rules.Founders) == 0 {
 		return ErrSender
 	}
-	if f.fork == nil || v.Ref != f.fork.Ref || v.Hash != f.fork.Record.Hash() {
-		return fmt.Errorf("%w: another founding came first", ErrStale)
+	if _, in := chain.FindMember(r.Members, fo.cfg.Self, fo.cfg.Incarnation); !in || p.Ballot > f.next+maxBallotStep {
+		return chain.Invalid("a founding in attempt %d that does not list this peer", p.Ballot)
 	}
-	sigs := map[slot.PeerID][]byte{msg.From: msg.Sig}
-	fo.gossip(wire.Commit{Record: f.fork.Record, Certificate: certificate(v.Vote, sigs)}, fo.cfg.Self)
+	if err := fo.chain.Check(r); err != nil {
+		return err
+	}
+	f.next = max(f.next, p.Ballot+1)
+	switch s := f.fork; {
+	case s != nil && s.Ballot == p.Ballot && s.Record.Hash() == r.Hash():
+		fo.repeat()
+	case s != nil && (s.Ballot >= p.Ballot || fo.now-f.at < fo.foundPause()/2):
+		return fmt.Errorf("%w: another founding is signed", ErrStale)
+	case !fo.model.state.known && !f.asked:
+		fo.makeState() // the proposal is repeated meanwhile
+	case fo.model.state.known && r.StateRoot != fo.model.state.root:
+		f.differ = msg.From
+		return chain.Invalid("a founding on state %s; here it is %s", r.StateRoot, fo.model.state.root)
+	case fo.model.state.known:
+		fo.mark(p.At(), r)
+		fo.repeat()
+	}
+	return nil
+}
+
+// onVote gathers the signatures on the first record. With all of them it is certified.
+func (fo *founder) onVote(msg wire.Message, v wire.ForkVote) error {
+	f := &fo.founding
+	if f.fork == nil || v.Ref != f.fork.Ref || v.Hash != f.fork.Record.Hash() {
+		return fmt.Errorf("%w: not the founding that is signed here", ErrStale)
+	}
+	members := f.fork.Record.Members
+	if _, in := chain.FindMember(members, msg.From, msg.Incarnation); !in {
+		return ErrSender
+	}
+	if f.sigs[msg.From] = msg.Sig; len(f.sigs) == len(members) {
+		fo.gossip(wire.Commit{Record: f.fork.Record, Certificate: certificate(v.Vote, f.sigs)}, peersOf(members)...)
+	}
 	return nil
 }

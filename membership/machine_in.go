@@ -60,6 +60,9 @@ func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
 	case wire.Propose:
 		return m.acceptor.onPropose(msg, b)
 	case wire.ForkDraft:
+		if m.chain.Height() == 0 {
+			return m.founder.onDraft(msg, b)
+		}
 		return m.fork.onDraft(msg, b, m.competing.gathering != nil)
 	case wire.Plan:
 		return m.participant.onPlan(msg, b)

@@ -117,6 +117,7 @@ type lab struct {
 	large    map[string]int // COMMITs by sender, which are too large for gossip then
 	exact    bool           // statements are compared
 	open     bool           // anybody may come
+	seeded   bool           // all peers make the same initial state
 	stepTime uint32         // everybody's
 	pins     map[string]slot.Root
 }

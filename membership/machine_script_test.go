@@ -51,7 +51,7 @@ func startLab(t *testing.T, d *datadriven.TestData) *lab {
 		timing.Gone = gone
 	}
 	l := newLab(t, rules, timing)
-	l.open = number(d, "open", 0) > 0
+	l.open, l.seeded = number(d, "open", 0) > 0, number(d, "seeded", 0) > 0
 	l.shuffle(number(d, "salt", 0))
 	for i := range n {
 		l.add(string(rune('A' + i)))

@@ -26,7 +26,11 @@ func (p *labPeer) do(w Work) {
 func (p *labPeer) finish(w Work) {
 	switch w := w.(type) {
 	case WorkFound:
-		p.become(0, slot.Hash([]byte("initial "+p.name)), slot.Genesis(p.lab.rules.Run).Hash())
+		initial := "initial " + p.name
+		if p.lab.seeded {
+			initial = "initial"
+		}
+		p.become(0, slot.Hash([]byte(initial)), slot.Genesis(p.lab.rules.Run).Hash())
 	case WorkReduce:
 		p.reduce(w.Plan)
 	case WorkAccess:

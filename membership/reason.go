@@ -41,6 +41,10 @@ func (m *Machine) whyNotFounded() string {
 			missing = append(missing, p.Short())
 		}
 	}
+	if p := m.founder.differ; p != "" {
+		return fmt.Sprintf("founder %s begins from another initial state than this peer: give both the same seed and "+
+			"trainer, or the same --init file", p.Short())
+	}
 	if len(missing) == 0 {
 		return "waiting for the run's founders to sign its first record"
 	}
