@@ -24,7 +24,9 @@ func (co *competing) chooseOnceShown() (better *branch) {
 	case !co.chain.Pinned():
 		co.gathering = nil
 		return r
-	case common == co.chain.Height() && !co.mayFollow(r.chain.At(common+1)):
+	case common == co.chain.Height() && !co.mayFollow(r.chain.At(common+1)) &&
+		r.chain.Tip().Work <= co.chain.Tip().Work:
+		// It is left to those that decide at the tip, until the others are further.
 	case !co.mayGiveUp(common):
 		if first := r.chain.Hash(common + 1); r.chain.Outranks(co.chain) && !slices.Contains(co.refused, first) {
 			co.refuse(common, first)

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -35,7 +36,7 @@ func (w *watcher) persisted(p *labPeer, entries []wire.Entry) {
 	for _, e := range entries {
 		switch e := e.(type) {
 		case wire.EntryRewind:
-			w.hashes[p.name] = map[uint64]slot.Root{}
+			maps.DeleteFunc(w.hashes[p.name], func(height uint64, _ slot.Root) bool { return height > e.Height })
 		case wire.EntryCommit:
 			if w.hashes[p.name] == nil {
 				w.hashes[p.name] = map[uint64]slot.Root{}
