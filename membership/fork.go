@@ -178,7 +178,7 @@ func (fk *fork) draft(list []slot.Member) slot.Record {
 	return fk.chain.SettleFork(slot.Record{
 		Run: fk.cfg.Rules.Run, Height: ref.Height, Kind: slot.Fork, Prev: ref.Prev, Slot: fk.chain.Tip().Slot,
 		StateRoot: fk.model.state.root, Work: fk.chain.WorkOfFork(list),
-	}, chain.Turnover{Listed: list})
+	}, chain.Turnover{Listed: list, Evicted: fk.convicted()})
 }
 
 // signFork signs a record, mark on disk first (I6): no other one in this attempt, whatever happens.
@@ -219,6 +219,9 @@ func (fk *fork) onDraft(msg wire.Message, p wire.ForkDraft, gathering bool) erro
 	}
 	if err := fk.chain.Check(r); err != nil {
 		return err
+	}
+	if p, ok := fk.evictsInnocent(r); ok {
+		return fmt.Errorf("%w: nothing is known here of what %s is evicted for", ErrStale, p.Short())
 	}
 	f.next = max(f.next, p.Ballot+1)
 	switch s := f.signed; {

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -166,9 +167,33 @@ func TestTwoCertificatesOfLyingElectors(t *testing.T) {
 	if !l.run(time.Minute, func() bool {
 		return !slices.ContainsFunc(honest, func(p *labPeer) bool {
 			return p.m.chain.Hash(c.Height()+1) != chosen ||
-				len(p.m.evidence.evictions) != 3 || p.m.chain.Tip().Slot < c.Tip().Slot+3
+				len(p.m.chain.Tip().Evicted) != 3 || p.m.chain.Tip().Slot < c.Tip().Slot+3
 		})
 	}) {
 		t.Fatalf("they do not go on\n%s", l.show())
+	}
+}
+
+// A fork evicts those that are convicted, and the signers see to it that it evicts nobody else.
+func TestAForkEvictsNobodyWithoutReason(t *testing.T) {
+	l := forkingLab(t, 5, time.Hour)
+	a, b := l.peers[0], l.peers[1]
+	for _, p := range l.peers[3:] {
+		p.crash()
+	}
+	l.run(10*time.Second, func() bool { return false })
+	a.m.cfg.Timing.ForkAfter = time.Second
+	draft := func(evicted ...slot.PeerID) wire.ForkDraft {
+		r := b.m.fork.draft(nil)
+		return wire.ForkDraft{Record: b.m.chain.SettleFork(slot.Record{
+			Run: r.Run, Height: r.Height, Prev: r.Prev, Slot: r.Slot, StateRoot: r.StateRoot,
+			Work: b.m.chain.WorkOfFork(b.m.chain.Members()),
+		}, chain.Turnover{Listed: b.m.chain.Electorate()[:3], Evicted: evicted})}
+	}
+	if err := a.step(labSigned(b, draft(l.peers[4].id))); !errors.Is(err, ErrStale) || a.m.fork.signed != nil {
+		t.Errorf("a fork that evicts E: %v", err)
+	}
+	if err := a.step(labSigned(b, draft())); err != nil || a.m.fork.signed == nil {
+		t.Errorf("a fork that evicts nobody: %v", err)
 	}
 }

@@ -60,3 +60,25 @@ func (fk *fork) rank(p slot.PeerID, list []slot.Member) int {
 	})
 	return slices.IndexFunc(order, func(e slot.Member) bool { return e.Peer == p })
 }
+
+// convicted lists the members whose keys a fork evicts, in trust byzantine: they contradicted
+// themselves.
+func (fk *fork) convicted() (keys []slot.PeerID) {
+	for _, e := range fk.chain.Members() {
+		if fk.cfg.Rules.Byzantine && ofMember(e) != fk.self && fk.roster.evidence.evicted(ofMember(e)) {
+			keys = append(keys, e.Peer)
+		}
+	}
+	return keys
+}
+
+// evictsInnocent finds a key that a fork evicts, and that nothing is known against here. The record
+// below may have evicted it before.
+func (fk *fork) evictsInnocent(r slot.Record) (p slot.PeerID, found bool) {
+	known := slices.Concat(fk.chain.Tip().Evicted, fk.convicted())
+	i := slices.IndexFunc(r.Evicted, func(p slot.PeerID) bool { return !slices.Contains(known, p) })
+	if i < 0 {
+		return "", false
+	}
+	return r.Evicted[i], true
+}
