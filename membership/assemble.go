@@ -134,7 +134,7 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 	m.participant = &participant{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, own: m.own, pledges: m.pledges,
-		acceptor: m.acceptor, history: m.history,
+		acceptor: m.acceptor, history: m.history, statements: m.statements,
 	}
 	m.planner = &planner{
 		facts: f, effects: e, height: m.height,

@@ -95,7 +95,9 @@ func (dr *drafter) draftRecord(r slot.Record) {
 		return // nothing changes: the newcomer was silent just now, or the lost one is back
 	}
 	if err := dr.chain.Check(r); err == nil {
-		dr.openDraft(wire.Drafted{Record: r, Proofs: dr.proofs.of(r.Contributions), Grounds: l.grounds})
+		dr.openDraft(wire.Drafted{
+			Record: r, Proofs: dr.proofs.of(r.Contributions), Attached: dr.roster.proofOf(r), Grounds: l.grounds,
+		})
 	}
 }
 

@@ -209,23 +209,25 @@ func TestRetired(t *testing.T) {
 	if err := a.step(labSigned(d, retired)); err != nil || !a.m.statements.mayDrop(m) {
 		t.Errorf("D says it of its earlier life: %v", err)
 	}
-	// D says it by itself, but not while a process with its key is heard
-	said := func() bool {
-		_, listed := chain.FindMember(a.m.chain.Members(), d.id, m.Incarnation)
-		return len(a.m.statements.retired) > 0 || !listed
-	}
-	clear(a.m.statements.retired)
-	l.filters = []*labFilter{{kind: "statement", left: -1}} // so that nobody drops D before
-	d.start()
+}
+
+// A peer that lost its vote log says so by itself, but not while a process with its key is heard.
+func TestRetires(t *testing.T) {
+	l := byzantineLab(t, "ABCD")
+	a, d := l.peers[0], l.peers[3]
+	said := func() bool { return len(a.m.statements.retired) > 0 }
 	twin := labSigned(d, wire.Alive{})
-	twin.Incarnation = m.Incarnation
+	l.filters = []*labFilter{{kind: "statement", left: -1}} // so that nobody drops D before
+	d.crash()
+	d.format()
+	d.start()
 	for range 10 {
 		d.report(ReportClone{twin})
 		if l.run(labTiming.Lost/2, said) {
 			t.Fatal("a peer retires a process that lives")
 		}
 	}
-	if !l.run(3*labTiming.Lost, said) {
+	if !l.run(3*labTiming.Lost, said) || !l.run(labTiming.Lost, func() bool { return d.m.elector() }) {
 		t.Error("a peer that lost its vote log does not say so")
 	}
 }

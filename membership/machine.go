@@ -87,8 +87,6 @@ func (m *Machine) Tick(now time.Duration) {
 	// promiseLate). A ballot that is opened now has asked for promises, and repeats nothing yet.
 	m.acceptor.promiseLate()
 	m.candidate.watchLeader()
-	m.turnout.watch(m.open.at(m.open.ballot), m.open.leader(m.open.ballot), m.open.owed,
-		m.acceptor.leaderTimeout())
 	m.leader.repeatAsLeader()
 	m.leader.beat()
 	// The end of the run is looked for last, by all that the calls above led to.
@@ -136,6 +134,7 @@ func (m *Machine) Record(height uint64) (wire.Commit, bool) {
 // settle does what the newest input made possible. Each step checks whether its conditions hold.
 // What a step sends to this peer itself comes back as an input of its own.
 func (m *Machine) settle() {
+	m.turnout.watch(m.open.at(m.open.ballot), m.open.leader(m.open.ballot), m.open.owed, m.acceptor.leaderTimeout())
 	m.model.advanceState(m.catchup.chainGrows)
 	m.participant.answerDraft()
 	m.acceptor.castVote()

@@ -81,9 +81,9 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 // or vote.
 func (m *Machine) countVotes(c wire.Commit, before []slot.Member) {
 	own, v := m.pledges.of(c.Record), c.Certificate.Vote
-	late := m.turnout.decided(c, before, m.open.leader(v.Ballot), own.Vote != nil)
+	late := m.turnout.decided(c, before, m.open.leader(v.Ballot), own.Have != nil || own.Vote != nil)
 	agrees := v.Ballot >= own.Floor() &&
-		(own.Vote == nil || own.Vote.Ballot < v.Ballot || own.Vote.Record.Hash() == v.Hash)
+		(own.Vote == nil || own.Vote.Ballot < v.Ballot || own.Vote.QC.Hash == v.Hash)
 	if late && agrees && c.Record.Kind != slot.Fork && len(m.catchup.ahead()) == 0 {
 		m.send(wire.Vote{Vote: v}, without(peersOf(m.chain.Electorate()), m.cfg.Self)...)
 	}

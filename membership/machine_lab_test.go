@@ -160,6 +160,7 @@ type labPeer struct {
 	broken   bool                // cannot reduce: others' reports name it
 	stuck    bool                // states nothing
 	mute     bool                // passes nothing on in a ring
+	usurps   bool                // lists itself alone in what it drafts
 	trickle  uint64              // bytes that have come here, a few with each tick; 0: none do
 	gone     bool                // does not come back
 	unfed    bool                // gets no reduced bytes from others
@@ -400,6 +401,9 @@ func (p *labPeer) kept(entries []wire.Entry) []wire.Entry {
 }
 
 func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
+	if d, ok := e.Body.(wire.Draft); ok && p.usurps {
+		e.Body = p.usurped(d)
+	}
 	msg := wire.Message{From: p.id, Incarnation: p.inc, Body: e.Body}
 	msg.Sig = labSign(p.id, slot.SignedBytes(e.Body.Type(), p.lab.rules.Run, p.id, p.inc, e.Body.Append(nil)))
 	p.lab.watch.sent(p, msg)
@@ -416,6 +420,16 @@ func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 		}
 	}
 	return own
+}
+
+// usurped is a draft by which its leader would go on alone.
+func (p *labPeer) usurped(d wire.Draft) wire.Draft {
+	d.Record.Members = slices.DeleteFunc(slices.Clone(d.Record.Members),
+		func(m slot.Member) bool { return m.Peer != p.id })
+	d.Hash = d.Record.Hash()
+	p.m.open.lead.draft = &d
+	p.m.pledges.open.Have = &wire.EntryHave{Ref: d.Ref, Drafted: d.Drafted}
+	return d
 }
 
 func (l *lab) route(m labMessage) {

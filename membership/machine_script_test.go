@@ -148,7 +148,7 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		// deliver from=A to=B type=vote: once each, in order; what they lead to is held again
 		return l.deliver(d)
 	case "set":
-		// set A slowness=2s | idle | broken | whole | stuck | loose | mute | speaks | trickle |
+		// set A slowness=2s | idle | broken | whole | stuck | loose | mute | speaks | usurps | trickle |
 		// unfed | fed | keyless | keyed
 		return l.set(t, d)
 	case "flip": // flip A: its model state differs from now on
@@ -344,6 +344,8 @@ func (l *lab) set(t *testing.T, d *datadriven.TestData) string {
 				}
 			case "mute":
 				p.mute = true
+			case "usurps": // its drafts list itself alone
+				p.usurps = true
 			case "speaks":
 				p.mute = false
 			case "trickle": // it gets a few bytes now and then, whatever else happens

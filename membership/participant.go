@@ -24,6 +24,8 @@ type participant struct {
 	pledges  *pledges
 	acceptor *acceptor
 	history  *history
+
+	statements *statements
 }
 
 // onPlan takes the leader's plan or its revision, and takes part if this peer is in the group. A
@@ -225,7 +227,7 @@ func (pa *participant) onDraft(msg wire.Message, body wire.Draft) error {
 	} else if own.Have == nil || own.Have.Ballot < body.Ballot {
 		own.Have = &wire.EntryHave{Ref: body.Ref, Drafted: body.Drafted}
 		if msg.From != pa.cfg.Self {
-			own.Have.Grounds = wire.Grounds{}
+			own.Have.Attached, own.Have.Grounds = wire.Attachments{}, wire.Grounds{}
 		}
 		pa.persist(*own.Have)
 	}
@@ -270,6 +272,9 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 	}
 	if body.Grounds.QC != nil {
 		return nil // a quorum has checked the rest
+	}
+	if err := pa.statements.check(r, body.Attached); err != nil {
+		return err
 	}
 	pa.proofs.noteAll(r.Contributions, body.Proofs)
 	if !pa.proofs.has(r.Contributions) {

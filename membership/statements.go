@@ -247,6 +247,23 @@ func (st *statements) mayDrop(m slot.Member) bool {
 // hasLeft says whether a member's LEAVE is held here.
 func (st *statements) hasLeft(m slot.Member) bool { _, ok := st.leaves[ofMember(m)]; return ok }
 
+// check says whether what is attached to a draft proves the drops of its record, and takes in the
+// evidence.
+func (st *statements) check(r slot.Record, a wire.Attachments) error {
+	if !st.cfg.Rules.Byzantine {
+		return nil
+	}
+	if err := checkDrops(st.cfg.Rules, st.chain.Electorate(), st.members(), r, a); err != nil {
+		return err
+	}
+	for _, e := range a.Evidence {
+		if contradicts(e) == nil {
+			st.evidence.evict(e, false)
+		}
+	}
+	return nil
+}
+
 // attach collects what proves that members may be dropped.
 func (st *statements) attach(dropped []slot.Member) (a wire.Attachments) {
 	stated := false

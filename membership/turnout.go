@@ -55,26 +55,27 @@ const (
 	lateHeights = 3 // so that there are two tries before that
 )
 
-// note takes in a HAVE or VOTE, however late: one for the open height, or one for a record of this
-// chain. Others commit their sender to nothing.
+// note takes in a HAVE or VOTE, however late, or the HAVEs of a QC: for the open height, or for a
+// record of this chain. Others commit their signers to nothing.
 func (tu *turnout) note(msg wire.Message) {
-	p := tu.of[memberKey{msg.From, msg.Incarnation}]
-	if p == nil {
-		return
-	}
-	var ref slot.Ref
-	hash, decided := slot.Root{}, false
+	w := memberKey{msg.From, msg.Incarnation}
 	switch b := msg.Body.(type) {
 	case wire.Have:
-		ref = b.Ref
+		tu.took(w, b.Vote)
 	case wire.Vote:
-		ref, hash = b.Ref, b.Hash
-		decided = ref.Height > 0 && tu.chain.Has(ref.Height, hash)
-	default:
-		return
+		tu.took(w, b.Vote)
+	case wire.Propose:
+		for _, h := range b.QC.Haves {
+			tu.took(memberKey{h.Peer, h.Incarnation}, b.Vote)
+		}
 	}
-	next := tu.chain.Next()
-	if decided && tu.chain.Height()-ref.Height < muteHeights || ref.Height == next.Height && ref.Prev == next.Prev {
+}
+
+func (tu *turnout) took(w memberKey, v slot.Vote) {
+	p, next := tu.of[w], tu.chain.Next()
+	open := v.Height == next.Height && v.Prev == next.Prev
+	decided := v.Height > 0 && tu.chain.Has(v.Height, v.Hash) && tu.chain.Height()-v.Height < muteHeights
+	if p != nil && (open || decided) {
 		p.heights, p.steps = 0, 0
 	}
 }

@@ -30,11 +30,13 @@ func (m Draft) readCarried(r *canonical.Reader) Body {
 }
 
 func (d Drafted) append(b []byte) []byte {
-	return appendGrounds(appendProofs(d.Record.Append(b), d.Proofs), d.Grounds)
+	return appendGrounds(d.Attached.Append(appendProofs(d.Record.Append(b), d.Proofs)), d.Grounds)
 }
 
 func readDrafted(r *canonical.Reader) Drafted {
-	return Drafted{Record: slot.ReadRecord(r), Proofs: readProofs(r), Grounds: readGrounds(r)}
+	return Drafted{
+		Record: slot.ReadRecord(r), Proofs: readProofs(r), Attached: ReadAttachments(r), Grounds: readGrounds(r),
+	}
 }
 
 // names says whether a vote is for a record.

@@ -115,8 +115,10 @@ func testBodies() []Body {
 		Segment{Ref: ref, Group: slot.Root{7}, Inputs: testRoot(6), Segment: testSegment(5, 9, 3)},
 		Lost{Ref: ref, Group: slot.Root{7}, Peer: "b", Reason: LostBadValue, Round: testRoot(8)},
 		Draft{
-			Vote:    slot.Vote{Ref: ref, Hash: testRecord().Hash()},
-			Drafted: Drafted{Record: testRecord(), Proofs: testProofs(), Grounds: testGrounds()},
+			Vote: slot.Vote{Ref: ref, Hash: testRecord().Hash()},
+			Drafted: Drafted{
+				Record: testRecord(), Proofs: testProofs(), Attached: testAttachments(), Grounds: testGrounds(),
+			},
 		},
 		Draft{Vote: slot.Vote{Ref: ref, Hash: testAccessRecord().Hash()}, Drafted: Drafted{Record: testAccessRecord()}},
 		Have{Vote: testVote()},

@@ -168,9 +168,10 @@ type (
 
 // Drafted is what travels beside the signed part of a draft, which names the record by its hash.
 type Drafted struct {
-	Record  slot.Record
-	Proofs  []OfferProof // of the record's contributions
-	Grounds Grounds
+	Record   slot.Record
+	Proofs   []OfferProof // of the record's contributions
+	Attached Attachments  // of the members that it drops, if it was a free choice in trust byzantine
+	Grounds  Grounds
 }
 
 // Locked is a record with its QC.
