@@ -141,8 +141,25 @@ func (tu *turnout) watch(at slot.Ref, leader slot.Member, owed, timeout time.Dur
 	*t = ledTerm{ref: at, leader: ofMember(leader), since: tu.now, timeout: timeout}
 }
 
-// fault says in plain words what an elector fails to do; "" of one that takes part.
+// fault says in plain words what an elector fails to do; "" of one that takes part. More faults than
+// a quorum can spare are the network's, or this peer's own: all leaders fail where a reduction takes
+// longer than they have, and without this they would drop each other.
 func (tu *turnout) fault(w memberKey) string {
+	own := tu.faultOf(w)
+	if own == "" {
+		return ""
+	}
+	n := 0
+	for o := range tu.of {
+		n += btoi(tu.faultOf(o) != "")
+	}
+	if electors := len(tu.chain.Electorate()); n > electors-tu.cfg.Rules.Votes(electors) {
+		return ""
+	}
+	return own
+}
+
+func (tu *turnout) faultOf(w memberKey) string {
 	p := tu.of[w]
 	switch {
 	case p == nil || w == tu.self:
