@@ -36,6 +36,29 @@ func checkDrops(rules chain.Rules, electors, before []slot.Member, r slot.Record
 	return nil
 }
 
+// checkEntries says whether a record has proof for what it makes of those that it leaves out: only
+// evidence evicts a key, and only LEAVE and RETIRED end the credit of a member.
+func checkEntries(c *chain.Chain, r slot.Record, a wire.Attachments) error {
+	t := chain.Turnover{
+		Listed: r.Members, Deleted: func(m slot.Member) bool { return leaves(a, m) || retires(a, m) },
+	}
+	for _, p := range r.Evicted {
+		switch {
+		case slices.Contains(c.Tip().Evicted, p):
+		case slices.ContainsFunc(a.Evidence,
+			func(e wire.Evidence) bool { return e.Peer == p && contradicts(e) == nil }):
+			t.Evicted = append(t.Evicted, p)
+		default:
+			return chain.Invalid("a draft evicts %s without evidence", p.Short())
+		}
+	}
+	if want := c.Settle(r, t).Absent; !slices.Equal(want, r.Absent) {
+		return chain.Invalid("a draft with %d absent members, where by what is attached %d should be", len(r.Absent),
+			len(want))
+	}
+	return nil
+}
+
 func leaves(a wire.Attachments, m slot.Member) bool {
 	return slices.ContainsFunc(a.Leaves, func(l wire.SignedLeave) bool {
 		return l.Peer == m.Peer && l.Incarnation == m.Incarnation && l.Since == m.Since

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -227,8 +228,9 @@ func TestRetires(t *testing.T) {
 			t.Fatal("a peer retires a process that lives")
 		}
 	}
-	if !l.run(3*labTiming.Lost, said) || !l.run(labTiming.Lost, func() bool { return d.m.elector() }) {
-		t.Error("a peer that lost its vote log does not say so")
+	dropped := func() bool { return slot.Find(a.m.chain.Members(), d.id) < 0 }
+	if !l.run(3*labTiming.Lost, said) || !l.run(labTiming.Lost, dropped) {
+		t.Errorf("a peer that lost its vote log does not say so, or stays a member\n%s", l.show())
 	}
 }
 
@@ -289,5 +291,42 @@ func TestLedTermsWithoutARecord(t *testing.T) {
 	tu.decided(commit, e, e[3], true)
 	if fault := tu.fault(d); fault != "" {
 		t.Errorf("after a record of its own it %s", fault)
+	}
+}
+
+// A leader that drops a member cannot evict its key without evidence, nor take away its credit
+// without LEAVE or RETIRED.
+func TestDropsKeepCreditAndKey(t *testing.T) {
+	l := byzantineLab(t, "ABCD")
+	a, d := l.peers[0], l.peers[3]
+	m, _ := chain.FindMember(a.m.chain.Members(), d.id, d.inc)
+	left := wire.Attachments{Leaves: []wire.SignedLeave{
+		{Peer: m.Peer, Incarnation: m.Incarnation, Leave: wire.Leave{Since: m.Since}},
+	}}
+	convicted := wire.Attachments{Evidence: []wire.Evidence{evidenceOf(
+		wire.Message{From: m.Peer, Incarnation: m.Incarnation, Body: wire.Vote{Vote: slot.Vote{Hash: slot.Root{1}}}},
+		wire.Message{From: m.Peer, Incarnation: m.Incarnation, Body: wire.Vote{Vote: slot.Vote{Hash: slot.Root{2}}}})}}
+	turnover := chain.Turnover{Listed: slices.DeleteFunc(slices.Clone(a.m.chain.Members()),
+		func(e slot.Member) bool { return e == m })}
+	deleted, evicted := turnover, turnover
+	deleted.Deleted = func(e slot.Member) bool { return e.Peer == m.Peer }
+	evicted.Evicted = []slot.PeerID{m.Peer}
+	for name, c := range map[string]struct {
+		t    chain.Turnover
+		a    wire.Attachments
+		want bool
+	}{
+		"absent":                     {turnover, wire.Attachments{}, true},
+		"deleted without proof":      {deleted, wire.Attachments{}, false},
+		"deleted as it left":         {deleted, left, true},
+		"absent though it left":      {turnover, left, false},
+		"evicted without evidence":   {evicted, wire.Attachments{}, false},
+		"evicted because it left":    {evicted, left, false},
+		"evicted for what it signed": {evicted, convicted, true},
+	} {
+		r := a.m.chain.Settle(slot.Record{Kind: slot.Members}, c.t)
+		if err := checkEntries(a.m.chain, r, c.a); (err == nil) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

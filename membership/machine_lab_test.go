@@ -424,8 +424,8 @@ func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 
 // usurped is a draft by which its leader would go on alone.
 func (p *labPeer) usurped(d wire.Draft) wire.Draft {
-	d.Record.Members = slices.DeleteFunc(slices.Clone(d.Record.Members),
-		func(m slot.Member) bool { return m.Peer != p.id })
+	self, _ := chain.FindMember(d.Record.Members, p.id, p.inc)
+	d.Record = p.m.chain.Settle(d.Record, chain.Turnover{Listed: []slot.Member{self}})
 	d.Hash = d.Record.Hash()
 	p.m.open.lead.draft = &d
 	p.m.pledges.open.Have = &wire.EntryHave{Ref: d.Ref, Drafted: d.Drafted}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // settle gives a record the members that this peer wants, as a leader, with all that follows for
@@ -22,6 +23,14 @@ func (ro *roster) settle(r slot.Record, ready func(*contact) bool) slot.Record {
 		}
 	}
 	return ro.chain.Settle(r, t)
+}
+
+// proofOf collects what proves to the others that a record may drop the members that it drops.
+func (ro *roster) proofOf(r slot.Record) wire.Attachments {
+	if !ro.cfg.Rules.Byzantine {
+		return wire.Attachments{}
+	}
+	return ro.statements.attach(r)
 }
 
 // turnover is what this peer wants to change about the members, but for a seat.

@@ -256,6 +256,9 @@ func (st *statements) check(r slot.Record, a wire.Attachments) error {
 	if err := checkDrops(st.cfg.Rules, st.chain.Electorate(), st.members(), r, a); err != nil {
 		return err
 	}
+	if err := checkEntries(st.chain, r, a); err != nil {
+		return err
+	}
 	for _, e := range a.Evidence {
 		if contradicts(e) == nil {
 			st.evidence.evict(e, false)
@@ -264,20 +267,22 @@ func (st *statements) check(r slot.Record, a wire.Attachments) error {
 	return nil
 }
 
-// attach collects what proves that members may be dropped.
-func (st *statements) attach(dropped []slot.Member) (a wire.Attachments) {
+// attach collects what proves the drops of a record.
+func (st *statements) attach(r slot.Record) (a wire.Attachments) {
 	stated := false
-	for _, m := range dropped {
+	for _, m := range st.members() {
+		if _, stays := chain.FindMember(r.Members, m.Peer, m.Incarnation); stays {
+			continue
+		}
 		w := ofMember(m)
-		i := slices.IndexFunc(st.evidence.evictions, func(v eviction) bool { return v.memberKey == w })
-		if l, ok := st.leaves[w]; ok {
+		if i := slices.IndexFunc(st.evidence.evictions, func(v eviction) bool { return v.memberKey == w }); i >= 0 {
+			a.Evidence = append(a.Evidence, st.evidence.evictions[i].proof)
+		} else if l, ok := st.leaves[w]; ok {
 			a.Leaves = append(a.Leaves, l)
 		} else if x, ok := st.retired[w]; ok {
 			a.Retired = append(a.Retired, x)
-		} else if i >= 0 && len(a.Evidence) < wire.MaxEvidence {
-			a.Evidence = append(a.Evidence, st.evidence.evictions[i].proof)
 		} else {
-			stated = true
+			stated = stated || !ordered(r, m)
 		}
 	}
 	if stated {

@@ -141,9 +141,9 @@ func (tu *turnout) watch(at slot.Ref, leader slot.Member, owed, timeout time.Dur
 	*t = ledTerm{ref: at, leader: ofMember(leader), since: tu.now, timeout: timeout}
 }
 
-// fault says in plain words what an elector fails to do; "" of one that takes part. More faults than
-// a quorum can spare are the network's, or this peer's own: all leaders fail where a reduction takes
-// longer than they have, and without this they would drop each other.
+// fault says in plain words what an elector fails to do; "" of one that takes part. More faults
+// than a quorum can spare are the network's, or this peer's own: all leaders fail where a reduction
+// takes longer than they have, and without this they would drop each other.
 func (tu *turnout) fault(w memberKey) string {
 	own := tu.faultOf(w)
 	if own == "" {
