@@ -148,8 +148,8 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		// deliver from=A to=B type=vote: once each, in order; what they lead to is held again
 		return l.deliver(d)
 	case "set":
-		// set A slowness=2s | idle | broken | whole | stuck | loose | mute | speaks | usurps | trickle |
-		// unfed | fed | keyless | keyed
+		// set A slowness=2s | idle | broken | whole | stuck | loose | mute | speaks | usurps |
+		// trickle | unfed | fed | keyless | keyed
 		return l.set(t, d)
 	case "flip": // flip A: its model state differs from now on
 		for _, p := range l.named(d) {

@@ -170,7 +170,7 @@ type (
 type Drafted struct {
 	Record   slot.Record
 	Proofs   []OfferProof // of the record's contributions
-	Attached Attachments  // of the members that it drops, if it was a free choice in trust byzantine
+	Attached Attachments  // of its drops, if it was a free choice in trust byzantine
 	Grounds  Grounds
 }
 
