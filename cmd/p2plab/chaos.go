@@ -62,6 +62,11 @@ without proof. This program must be built for it: go run -tags hostile ./cmd/p2p
   hide-certificate  as leader collects votes and shows nobody the certificate
   silent-newcomer   three newcomers that contribute, and never say HAVE
   picky-feed        offers to one member alone
+  usurp             as leader drafts records that list nobody else
+  sybil             four strangers without a trainer, that draft records that list nobody else
+  equivocate        as leader drafts two records, each for half of the others
+  forge-promise     promises with a vote that never was
+  high-ballot       names ballots far above those that are needed
   heavy-fork        forks the run alone, and claims a great weight`
 
 func newChaos() *cobra.Command {

@@ -38,6 +38,11 @@ var attacks = []attack{
 	{name: "hide-certificate"},
 	{name: "silent-newcomer", peers: 3, late: true}, // so many make the next seats due
 	{name: "picky-feed"},
+	{name: "usurp"},
+	{name: "sybil", peers: 4, late: true, idle: true},
+	{name: "equivocate", proof: true},
+	{name: "forge-promise"},
+	{name: "high-ballot", open: "one member's ballots move the others, though no f+1 have promised them"},
 	{name: "heavy-fork"},
 }
 

@@ -6,6 +6,8 @@
 //	kinds.go     the kinds by name
 //	leading.go   leaders that plan unfairly, or do nothing
 //	voting.go    members and newcomers that hold back what they owe
+//	bid.go       leaders that have another record decided than their ledger drafts, or two
+//	promises.go  promises of what never was, and ballots that nobody needs
 //	fork.go      a branch of its own, with a weight that nobody trained for
 //
 // Before the attack begins the peer does what every peer does, except that some kinds have timers

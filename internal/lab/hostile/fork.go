@@ -17,8 +17,7 @@ const (
 func heavyFork(l *liar) habit {
 	f := &solitary{liar: l}
 	return habit{
-		prepares: func(cfg *membership.DriverConfig) { f.rules = cfg.Rules },
-		acts:     f.announce,
+		acts: f.announce,
 		hears: func(m wire.Message) bool {
 			if need, ok := m.Body.(wire.Need); ok && f.branch != nil {
 				f.show(m.From, need.From)
@@ -35,7 +34,6 @@ func heavyFork(l *liar) habit {
 // solitary is a branch that its author decides alone.
 type solitary struct {
 	*liar
-	rules  chain.Rules
 	branch *chain.Chain // nil until it is made
 }
 

@@ -17,6 +17,11 @@ var kinds = map[string]func(*liar) habit{
 	"silent-newcomer":  silentNewcomer,
 	"picky-feed":       pickyFeed,
 	"heavy-fork":       heavyFork,
+	"usurp":            usurp,
+	"sybil":            sybil,
+	"equivocate":       equivocate,
+	"forge-promise":    forgePromise,
+	"high-ballot":      highBallot,
 }
 
 // Kinds are the names of all kinds, sorted.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -20,6 +22,8 @@ import (
 const (
 	beginFile = "begin" // once it is there, the attack begins
 	deedFiles = "deeds" // "deeds-PEER": a line for each thing that a peer did
+
+	friendFiles = "friend" // "friend-PEER": a hostile peer that has started
 )
 
 // actEvery is the time between two acts that no message brings about.
@@ -46,6 +50,7 @@ type liar struct {
 
 	self    slot.PeerID
 	run     slot.Root
+	rules   chain.Rules
 	signer  wire.Signer
 	verify  slot.Verifier
 	out     membership.Transport // the honest one
@@ -98,7 +103,10 @@ func Turn(ctx context.Context, h *testhooks.Hooks, kind, folder string) error {
 
 // wrap puts the liar between the ledger and the network.
 func (l *liar) wrap(cfg *membership.DriverConfig) {
-	l.self, l.run, l.signer, l.verify, l.out = cfg.Signer.ID(), cfg.Rules.Run, cfg.Signer, cfg.Verify, cfg.Transport
+	l.self, l.signer, l.verify, l.out = cfg.Signer.ID(), cfg.Signer, cfg.Verify, cfg.Transport
+	l.rules, l.run = cfg.Rules, cfg.Rules.Run
+	name := filepath.Join(l.folder, friendFiles+"-"+l.self.String())
+	_ = os.WriteFile(name, nil, 0o644) // without the folder nobody looks
 	cfg.Transport = mouth{cfg.Transport, l}
 	if l.habit.prepares != nil {
 		l.habit.prepares(cfg)
@@ -189,6 +197,16 @@ func (l *liar) did(format string, args ...any) {
 	}
 	_, err = fmt.Fprintln(f, deed)
 	_ = errors.Join(err, f.Close())
+}
+
+// friends are the IDs of the hostile peers that have started, this one included.
+func (l *liar) friends() (ids []string) {
+	// the pattern is well formed
+	files, _ := filepath.Glob(filepath.Join(l.folder, friendFiles+"-*"))
+	for _, f := range files {
+		ids = append(ids, strings.TrimPrefix(filepath.Base(f), friendFiles+"-"))
+	}
+	return ids
 }
 
 // say signs a body and sends it.
