@@ -57,7 +57,7 @@ func (ca *candidate) onPromise(msg wire.Message, p wire.Promise) error {
 	return nil
 }
 
-// choose ends the first phase once a quorum has promised. If any of the promises names a lock, the
+// choose lets this peer draft once a quorum has promised. If any of the promises names a lock, the
 // record of the highest is drafted again, unchanged; else the choice is free (HOLES H3). A lock
 // counts with its QC only, and the voters see the promises and the QC themselves (BYZANTINE m4, m8,
 // m9).

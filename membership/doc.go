@@ -1,8 +1,10 @@
 // Package membership keeps the slot ledger: a chain of records that says which peers take part in a
 // run and what every outer step was. Each record is decided once, by the members that the record
-// before it lists. It is textbook Paxos with one decision a height; the signatures of a quorum are
-// a record's certificate, and no peer applies what is not certified. There is no centre: leaders
-// change, any peer may die, and a peer that was away catches up from any other.
+// before it lists. A height is decided in two phases: HAVE says that a peer has checked the
+// leader's record and holds its outcome, VOTE that a quorum has said so. The signatures of a quorum
+// on their votes are a record's certificate, and no peer applies what is not certified.
+// There is no centre: leaders change, any peer may die, and a peer that was away catches up from
+// any other.
 //
 // # What callers do
 //

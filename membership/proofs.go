@@ -8,7 +8,7 @@ import (
 )
 
 // proofs keeps the signatures on offers for the open slot. A leader attaches them to what it plans,
-// drafts and proposes. Their signatures were checked before the machine was given them.
+// and drafts. Their signatures were checked before the machine was given them.
 //
 // Without them a leader could speak for others: an offer that its peer never made, with a sequence
 // number that spends all that it will ever offer, or with bytes that nobody has.

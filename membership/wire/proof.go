@@ -8,8 +8,8 @@ import (
 )
 
 // OfferProof is what its contributor signed an offer with: the signature of its OFFER, in the
-// incarnation that made it. Plans, drafts and proposals carry one for each offer that they list, so
-// nobody can list an offer that its contributor did not make. Records carry none.
+// incarnation that made it. Plans and drafts carry one for each offer that they list, so nobody can
+// list an offer that its contributor did not make. Records carry none.
 type OfferProof struct {
 	Incarnation slot.Incarnation
 	Sig         []byte // empty where the sender has no proof
