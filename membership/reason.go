@@ -136,6 +136,9 @@ func (m *Machine) whyJoining() string {
 	switch {
 	case m.motions.barred(m.cfg.Self):
 		return "the members have removed this peer from the run, " + m.Standing(m.cfg.Self).RemovalText(m.cfg.Self)
+	case m.roster.expelled(m.cfg.Self):
+		return "the run has evicted this peer for good, because its key has signed two words that contradict each " +
+			"other: it can take part as a new peer only, with a new data directory"
 	case m.fork.without:
 		return "holds what is known of the run, but hears none of its members"
 	case len(m.catchup.ahead()) > 0:

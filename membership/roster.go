@@ -130,7 +130,7 @@ func (ro *roster) onOffer(msg wire.Message, o wire.Offer) error {
 
 // joining says whether a peer that is no member asked lately to be one.
 func (ro *roster) joining(a *contact) bool {
-	if ro.now-a.joinHeard > ro.cfg.Timing.Lost || ro.motions.barred(a.peer) {
+	if ro.now-a.joinHeard > ro.cfg.Timing.Lost || ro.motions.barred(a.peer) || ro.expelled(a.peer) {
 		return false
 	}
 	_, listed := chain.FindMember(ro.chain.Members(), a.peer, a.inc)
@@ -140,7 +140,7 @@ func (ro *roster) joining(a *contact) bool {
 // wantsIn says whether this peer asks to be a member: every peer that can follow the run does.
 func (ro *roster) wantsIn() bool {
 	return !ro.own.leaving && !ro.member() && !ro.motions.barred(ro.cfg.Self) && !ro.chain.Ended() &&
-		ro.chain.Height() > 0 &&
+		!ro.expelled(ro.cfg.Self) && ro.chain.Height() > 0 &&
 		ro.chain.Pinned() &&
 		ro.model.state.known && !ro.model.state.diverged && ro.model.state.height+2 >= ro.chain.Height()
 }
@@ -148,7 +148,7 @@ func (ro *roster) wantsIn() bool {
 // unwelcome says whether a peer must not be a member any more: it is evicted for what it signed, or
 // removed by motions.
 func (ro *roster) unwelcome(w memberKey) bool {
-	return ro.motions.barred(w.peer) || ro.evidence.evicted(w)
+	return ro.motions.barred(w.peer) || ro.evidence.evicted(w) || ro.expelled(w.peer)
 }
 
 // stays says whether a member is to be in the next record, as far as this peer sees: one that is

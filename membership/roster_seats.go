@@ -48,6 +48,16 @@ func (ro *roster) turnover(r slot.Record, ready func(*contact) bool) chain.Turno
 	return t
 }
 
+// expelled says whether a key is evicted for good, whatever its incarnation, or is to be with the
+// next record. In trust crash evidence is about an incarnation only.
+func (ro *roster) expelled(p slot.PeerID) bool {
+	if !ro.cfg.Rules.Byzantine {
+		return false
+	}
+	i := slot.Find(ro.chain.Members(), p)
+	return slices.Contains(ro.chain.Tip().Evicted, p) || i >= 0 && ro.evidence.evicted(ofMember(ro.chain.Members()[i]))
+}
+
 // givesSeat says whether a record may give a seat. Seats are no reason for a record, but before the
 // first slot, when the run's first members get theirs.
 func (ro *roster) givesSeat(r slot.Record, t chain.Turnover) bool {
