@@ -26,8 +26,8 @@ type hostileFlags struct {
 // hostileSlots is --slots where it was not given.
 const hostileSlots = 20
 
-// hostilePeers is --peers where it was not given: with a hostile one, five.
-const hostilePeers = 4
+// hostilePeers is --peers where it was not given: with a hostile one, four, which all have a vote.
+const hostilePeers = 3
 
 func (f *hostileFlags) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.attacks, "hostile", "", "`attacks` of hostile peers, like mute,grab, three (drawn by --seed) or "+

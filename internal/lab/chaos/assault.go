@@ -48,7 +48,9 @@ func assail(ctx context.Context, cfg HostileConfig, name Attack, dir string, scr
 		cfg: cfg.swarm(), dir: dir, name: swarm.RunName("hostile"), screen: screen,
 		ledger: ledger{commits: map[uint64]time.Time{}}, polls: polls{answers: make(chan answer, 2*maxPeers)},
 	}
-	if !a.attack.late {
+	if a.attack.late {
+		a.cfg.Peers++ // in the place of the hostile one: as many have a vote
+	} else {
 		a.hostile = a.attack.peers
 	}
 	if err := a.open(ctx); err != nil {
