@@ -44,6 +44,7 @@ type branches struct {
 // decision is what decides the open height. It changes with the rules of ballots.
 type decision struct {
 	history     *history
+	objections  *objections
 	acceptor    *acceptor
 	participant *participant
 	planner     *planner
@@ -126,6 +127,7 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, slotAt: never,
 	}
+	m.objections = &objections{facts: f, height: m.height, presence: m.presence, history: m.history}
 	m.acceptor = &acceptor{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, pledges: m.pledges,
@@ -134,11 +136,12 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 	m.participant = &participant{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, own: m.own, pledges: m.pledges,
-		acceptor: m.acceptor, history: m.history, statements: m.statements,
+		acceptor: m.acceptor, history: m.history, statements: m.statements, objections: m.objections,
 	}
 	m.planner = &planner{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, model: m.model, own: m.own, acceptor: m.acceptor, history: m.history,
+		objections: m.objections,
 	}
 	m.candidate = &candidate{
 		facts: f, effects: e, height: m.height,

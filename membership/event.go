@@ -45,6 +45,7 @@ const (
 	EventSuspected EventKind = "peer.suspected"
 	EventLeft      EventKind = "peer.left"
 	EventRefused   EventKind = "peer.refused"
+	EventObjected  EventKind = "peer.objected" // this peer gives its draft no HAVE for now
 	EventEvicted   EventKind = "peer.evicted"
 	EventCloned    EventKind = "peer.cloned"
 	EventPaused    EventKind = "run.paused"

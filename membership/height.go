@@ -32,6 +32,7 @@ type following struct {
 	draft    *wire.Draft   // valid, and this peer's HAVE is for no other one of the ballot
 	haveSent bool          // it was sent since the newest DRAFT came
 	proposal *wire.Propose // not voted for yet
+	objected slot.Root     // the draft that an event has told an objection to
 	beat     wire.Beat     // highest counters seen
 	life     time.Duration // when the leader last showed progress
 	revision uint32        // the newest revision that counted as progress, and how many did

@@ -97,7 +97,7 @@ func (le *leader) startWork() {
 	case le.motions.accessDue() && le.motions.barred(le.cfg.Self):
 		// others take over, because this peer must not choose their secret
 	case le.open.last != nil && le.open.last.Group() != l.givenUp && le.chain.TakesStep() &&
-		le.proofs.has(le.open.last.Offers):
+		le.proofs.has(le.open.last.Offers) && le.planner.objections.toPlan(*le.open.last, l.ref.Term()) == "":
 		le.planner.continuePlan()
 	case le.motions.draftsAccess() && le.now >= l.membersAt:
 		le.drafter.draftMembers()

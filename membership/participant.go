@@ -26,6 +26,8 @@ type participant struct {
 	history  *history
 
 	statements *statements
+	// against drafts of the leader's choice
+	objections *objections
 }
 
 // onPlan takes the leader's plan or its revision, and takes part if this peer is in the group. A
@@ -294,6 +296,16 @@ func (pa *participant) answerDraft() {
 	r := d.draft.Record
 	removed := !r.Key.IsZero() && pa.chain.Access().BarredBy(r, pa.cfg.Self)
 	if removed || !pa.acceptor.hold(slot.DraftOf(r, d.draft.Ballot), holders(d.draft.Grounds.QC)...) {
+		return
+	}
+	if why := pa.objections.of(*d.draft); why != "" {
+		if d.objected != d.draft.Hash {
+			d.objected = d.draft.Hash
+			pa.event(Event{
+				Kind: EventObjected, Height: r.Height - 1, Slot: pa.chain.Tip().Slot,
+				Peer: d.leader(d.draft.Ballot).Peer, Detail: "no HAVE for its draft while " + why,
+			})
+		}
 		return
 	}
 	d.haveSent = true

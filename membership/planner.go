@@ -21,6 +21,8 @@ type planner struct {
 	own      *own
 	acceptor *acceptor
 	history  *history
+	// what electors would hold against a plan
+	objections *objections
 }
 
 // planDue says whether the open slot's reduction should start: every member that contributes has
@@ -41,7 +43,7 @@ func (pn *planner) planDue() bool {
 			waiting++
 		}
 	}
-	return waiting == 0 || pn.now >= pn.history.graceEnds(offers, len(offers)+waiting)
+	return waiting == 0 || pn.now >= pn.history.graceEnds(offers, len(offers)+waiting) && !pn.objections.waits(offers)
 }
 
 // offers lists the standing offers that a plan may list: nobody takes a plan with an offer that its

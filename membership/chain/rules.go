@@ -39,6 +39,8 @@ type Rules struct {
 	NewcomerShare uint64
 	Rings         bool // plans may have a ring (slot.Plan.Ring)
 	Private       bool // the members share a secret, which an access record can change
+	// elements of a frame, the unit that owners are given; 0: one element
+	Frame uint64
 	// elements of each fragment, at least one: segments of a slot cover [0, elements) of its
 	// fragment
 	Fragments []uint64

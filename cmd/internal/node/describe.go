@@ -88,6 +88,7 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 		return fmt.Sprintf("peer %s may take part again: %s", get("about"), get("detail"))
 	},
 	"secret.rotated": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"peer.objected":  func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"peer.refused":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 }
 

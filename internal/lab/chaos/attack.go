@@ -30,9 +30,9 @@ type attack struct {
 // attacks are all kinds, with what is known of them.
 var attacks = []attack{
 	{name: "mute", said: []string{"not voted"}, after: 24},
-	{name: "solo", open: "voters do not look at whose offers a plan lists"},
-	{name: "early-close", flags: []string{"--pause", "10ms"}, open: "voters do not look at when a plan was closed"},
-	{name: "grab", open: "voters do not look at who owns the segments of a plan"},
+	{name: "solo", said: []string{"no HAVE for its draft"}, after: 1},
+	{name: "early-close", flags: []string{"--pause", "10ms"}, said: []string{"no HAVE for its draft"}, after: 1},
+	{name: "grab", said: []string{"no HAVE for its draft"}, after: 1},
 	{name: "stall", said: []string{"has led"}, after: 4},
 	{name: "stall-own-terms", said: []string{"has led"}, after: 4},
 	{name: "hide-certificate"},

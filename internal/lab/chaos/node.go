@@ -35,7 +35,9 @@ var useful = []string{
 }
 
 // talk are the events in which a peer says something of another one.
-var talk = []string{"peer.suspected", "peer.left", "peer.evicted", "peer.cloned", "peer.refused", "peer.removed"}
+var talk = []string{
+	"peer.suspected", "peer.left", "peer.evicted", "peer.cloned", "peer.objected", "peer.refused", "peer.removed",
+}
 
 // news are the events since the last call.
 func (p *node) news() (fresh []eventlog.Line, err error) {

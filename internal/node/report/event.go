@@ -48,6 +48,7 @@ import (
 //	peer.removed    about, height, record, detail
 //	peer.readmitted about, height, record, detail
 //	secret.rotated  height, record, detail
+//	peer.objected   about, detail
 //	peer.refused    about, detail
 //	run.paused      slot, detail
 //	run.resumed     slot, detail

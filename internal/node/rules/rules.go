@@ -34,6 +34,7 @@ func Ledger(s spec.Spec, run slot.Root) chain.Rules {
 		Ahead: ahead, PartSteps: partSteps, Run: run, InitRoot: initRoot(s), LastSlot: s.LastSlot(),
 		StartPeers: int(s.StartPeers), MinPeers: int(s.MinPeers),
 		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.FragmentElements(),
+		Frame: s.Frame,
 		Rings: Reduction(s).Rings(), Private: s.Access == spec.AccessPrivate,
 		Pace: chain.PaceRules{InnerSteps: s.InnerSteps, TrimPermille: s.TrimPermille},
 	}

@@ -1,0 +1,210 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// objections says why this elector does not want a step that its leader was free to draft, though
+// it may follow. A leader could plan with its friends alone, give all parts to one owner, or leave
+// honest contributions out of segments (BYZANTINE 4.1). The rules ask only for what an honest
+// leader can have from honest electors alone: else strangers, who cost nothing, would stop the run
+// (a14). They weaken with the term, since honest peers may be slow or unable to connect, and with
+// time.
+//
+// They hold in trust byzantine, for four electors and more: fewer withstand no liar.
+type objections struct {
+	*facts
+	*height
+	presence *presence
+	history  *history
+}
+
+// of returns why HAVE is not given for a draft yet; "" if nothing is wrong with it.
+func (ob *objections) of(d wire.Draft) string {
+	if d.Record.Kind != slot.Step || d.Grounds.QC != nil || ob.tolerated() == 0 {
+		return ""
+	}
+	p := ob.plan(d)
+	for _, rule := range []func(slot.Plan, slot.Record, int) string{ob.lacksOffers, ob.favours, ob.leavesOut} {
+		if why := rule(p, d.Record, int(d.Term())); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// tolerated is how many electors may lie, be dead or be cut off.
+func (ob *objections) tolerated() int {
+	n := len(ob.chain.Electorate())
+	if !ob.chain.Rules().Byzantine || n < 4 {
+		return 0
+	}
+	return (n - 1) / 3
+}
+
+// toPlan returns why no HAVE would be given for what a plan leads to. Leaders do not go on with
+// such a plan of the one before.
+func (ob *objections) toPlan(p slot.Plan, term uint32) string {
+	if ob.tolerated() == 0 {
+		return ""
+	}
+	if why := ob.lacksOffers(p, slot.Record{}, int(term)); why != "" {
+		return why
+	}
+	return ob.favours(p, slot.Record{}, int(term))
+}
+
+// plan returns the plan of a draft as far as this peer has seen it: without one, the contributors
+// are all that was planned with.
+func (ob *objections) plan(d wire.Draft) slot.Plan {
+	for _, p := range []*slot.Plan{ob.open.plan, ob.open.last} {
+		if p != nil && p.Slot == d.Record.Slot && !slices.ContainsFunc(d.Record.Contributions,
+			func(o slot.Offer) bool { return p.Place(o.Peer) < 0 }) {
+			return *p
+		}
+	}
+	return slot.Plan{Slot: d.Record.Slot, Offers: d.Record.Contributions}
+}
+
+// recentSteps is the number of step records that say whether an elector contributes, and
+// recentShare the number of them that it must be in.
+const (
+	recentSteps = 4
+	recentShare = 3
+)
+
+// contributors lists the electors that an honest plan waits for: they are heard, and contributed in
+// three of the last four step records.
+func (ob *objections) contributors() (es []slot.Member) {
+	times := map[slot.PeerID]int{}
+	for h, steps := ob.chain.LastStep(), 0; h > 0 && steps < recentSteps; h-- {
+		r := ob.chain.At(h)
+		if r.Kind == slot.Fork {
+			break
+		}
+		if r.Kind != slot.Step {
+			continue
+		}
+		steps++
+		for _, o := range r.Contributions {
+			times[o.Peer]++
+		}
+	}
+	for _, e := range ob.chain.Electorate() {
+		a := ob.presence.known[ofMember(e)]
+		works := ofMember(e) == ob.self || a != nil && !a.leaving && (a.alive == nil || a.alive.Contributes)
+		if times[e.Peer] >= recentShare && works && ob.presence.around(ofMember(e)) {
+			es = append(es, e)
+		}
+	}
+	return es
+}
+
+// misses lists those of the electors that an honest plan waits for that are not among the offers.
+// It lists nobody if f of them at most are missing: these may be liars.
+func (ob *objections) misses(offers []slot.Offer) (ps []slot.PeerID) {
+	for _, e := range ob.contributors() {
+		if !hasOffer(offers, e.Peer) {
+			ps = append(ps, e.Peer)
+		}
+	}
+	if len(ps) <= ob.tolerated() {
+		return nil
+	}
+	return ps
+}
+
+// tooLate says whether most of those that contribute have offered so long ago that no straggler is
+// waited for any more, or anybody so long ago that fewer than most must do, as with the grace
+// window. A peer that has just started may know none of the offers: it goes by how long the leader
+// has been at work.
+func (ob *objections) tooLate() bool {
+	at := ob.presence.offerTimes(ob.presence.offers())
+	most := len(ob.contributors())/2 + 1
+	wait := max(ob.cfg.Timing.Straggler, ob.cfg.Timing.MinGrace)
+	return len(at) >= most && ob.now >= at[most-1]+wait || len(at) > 0 && ob.now >= at[0]+4*wait ||
+		ob.open.led && ob.now >= ob.open.ledAt+wait
+}
+
+// lacksOffers is rule S2: the plan lists all but f of the electors that are heard and contributed
+// lately, or stragglers have had their time.
+func (ob *objections) lacksOffers(p slot.Plan, _ slot.Record, _ int) string {
+	if missing := ob.misses(p.Offers); len(missing) > 0 && !ob.tooLate() {
+		return fmt.Sprintf("its plan is without %d electors that are heard and contribute: %s", len(missing),
+			shortPeers(missing))
+	}
+	return ""
+}
+
+// favours is rule S3: no owner has more frames than twice its share, or than the share of each
+// honest elector if those own everything. Without a plan nobody knows the owners.
+func (ob *objections) favours(p slot.Plan, _ slot.Record, term int) string {
+	if len(p.Pieces) == 0 {
+		return ""
+	}
+	frame := max(1, ob.chain.Rules().Frame)
+	count := func(n uint64) uint64 { return (n + frame - 1) / frame }
+	frames, owned := count(ob.chain.Rules().Elements(p.Slot)), map[slot.PeerID]uint64{}
+	for _, s := range p.Pieces {
+		owned[s.Owner] += count(s.Range.Len())
+	}
+	electors := 0
+	for i, o := range p.Offers {
+		if slot.Find(ob.chain.Electorate(), o.Peer) >= 0 && !p.Gone.Has(i) {
+			electors++
+		}
+	}
+	honest := uint64(max(1, electors-ob.tolerated()-term))
+	living := uint64(max(1, p.Living()))
+	most := max((2*frames+living-1)/living, (frames+honest-1)/honest)
+	for _, o := range p.Offers {
+		if owned[o.Peer] > most {
+			return fmt.Sprintf("its plan gives %s %d of %d frames; %d are the most", o.Peer.Short(), owned[o.Peer],
+				frames, most)
+		}
+	}
+	return ""
+}
+
+// leavesOut is rule S4: the set of each segment lacks at most f, and one for each term, of the
+// plan's electors that are heard.
+func (ob *objections) leavesOut(p slot.Plan, r slot.Record, term int) string {
+	for _, s := range r.Segments {
+		var lacks []slot.PeerID
+		for _, o := range p.Offers {
+			e := slot.Find(ob.chain.Electorate(), o.Peer)
+			if e < 0 || !ob.presence.around(ofMember(ob.chain.Electorate()[e])) {
+				continue
+			}
+			i := slices.IndexFunc(r.Contributions, func(c slot.Offer) bool { return c.Peer == o.Peer })
+			if i < 0 || !s.Contributors.Has(i) {
+				lacks = append(lacks, o.Peer)
+			}
+		}
+		if len(lacks) > ob.tolerated()+term {
+			return fmt.Sprintf("elements %d to %d are without the contributions of %d electors that are heard: %s",
+				s.Range.Begin, s.Range.End, len(lacks), shortPeers(lacks))
+		}
+	}
+	return ""
+}
+
+// shortPeers names a few peers.
+func shortPeers(ps []slot.PeerID) (s string) {
+	for i, p := range ps[:min(len(ps), 8)] {
+		if i > 0 {
+			s += ", "
+		}
+		s += p.Short()
+	}
+	return s
+}
+
+// waits says whether a plan with these offers would be objected to for want of others.
+func (ob *objections) waits(offers []slot.Offer) bool {
+	return ob.tolerated() > 0 && len(ob.misses(offers)) > 0 && !ob.tooLate()
+}
