@@ -51,6 +51,7 @@ func (x *explorer) checkSent(w *world, id int) {
 				x.fail(w, fmt.Sprintf("I6: %s votes twice in ballot %d", labName(o.From), b.Ballot))
 			}
 		})
+		x.checkCertifiable(w)
 	case wire.Promise:
 		x.others(w, id, func(o wire.Message) {
 			if v, ok := o.Body.(wire.Vote); ok && o.From == x.parcels[id].msg.From && v.Height == b.Height &&
@@ -115,8 +116,11 @@ func (x *explorer) checkHad(w *world) {
 			tip = c[len(c)-1]
 		}
 	}
-	alive := func(e slot.Member) bool { return living(x.locals[w.peers[slices.Index(x.ids, e.Peer)]]) }
-	if !x.rules.Quorum(tip.Record.Members, alive) {
+	alive := func(e slot.Member) bool {
+		p := slices.Index(x.ids, e.Peer) // a stranger has no place
+		return p >= 0 && living(x.locals[w.peers[p]])
+	}
+	if !x.rules.Quorum(tip.Record.Electors(), alive) {
 		return
 	}
 	height := uint64(0)

@@ -264,7 +264,8 @@ func (x *explorer) run(p int, l local, in input) (local, []parcel, string) {
 		if msg.Body.Type() == slot.TypePrepare {
 			l.m.open.life = never // leaderTimeout may end at any time
 		}
-		_ = l.m.Step(l.m.now, msg)
+		_ = l.m.Step(l.m.now, x.liar.unchecked(l.m, msg))
+		x.liar.forgetGrounds(l.m)
 	case inCampaign:
 		l.m.open.life = never
 		l.m.candidate.openBallot()
@@ -345,7 +346,8 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 				func(o Work) bool { return reflect.TypeOf(o) == reflect.TypeOf(w) }), w)
 		}
 		for _, msg := range own {
-			_ = l.m.Step(l.m.now, msg)
+			_ = l.m.Step(l.m.now, x.liar.unchecked(l.m, msg))
+			x.liar.forgetGrounds(l.m)
 		}
 	}
 	return l, sent, ""

@@ -33,6 +33,7 @@ type explorer struct {
 	// faults to be found: what a disk keeps; nil: all
 	keep         func(wire.Entry) bool
 	loseOutcomes bool
+	liar         *liar // nil: nobody lies
 
 	locals   []local
 	localIDs map[uint64]int
@@ -102,7 +103,11 @@ func (x *explorer) void(w *world, p parcel) bool {
 // newExplorer starts from a run of n members made in the lab, and newcomers who have the state and
 // ask to be members.
 func newExplorer(t *testing.T, n, newcomers int, slots uint64) (*explorer, *world) {
-	l := newLab(t, labRules(), labTiming)
+	return newExplorerOf(t, labRules(), n, newcomers, slots)
+}
+
+func newExplorerOf(t *testing.T, rules chain.Rules, n, newcomers int, slots uint64) (*explorer, *world) {
+	l := newLab(t, rules, labTiming)
 	x := &explorer{
 		rules: l.rules, slots: slots, localIDs: map[uint64]int{}, parcelID: map[string]int{}, memo: map[step]effect{},
 		seen: map[string]bool{}, limit: 1 << 30,
@@ -117,7 +122,7 @@ func newExplorer(t *testing.T, n, newcomers int, slots uint64) (*explorer, *worl
 	if !l.run(time.Minute, func() bool {
 		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
 			v := p.m.View()
-			return len(v.Tip.Members) < n || v.Applied < v.Tip.Height
+			return len(v.Tip.Electors()) < n || v.Applied < v.Tip.Height
 		})
 	}) {
 		t.Fatal("the run was not founded")
@@ -165,6 +170,9 @@ func (x *explorer) internParcel(p parcel) (int, bool) {
 		p.height = 0 // answered with the certificate
 	}
 	key := fmt.Sprintf("%d %s %d %s", p.to, p.msg.From, p.msg.Body.Type(), p.msg.Body.Append(nil))
+	if p.to == anybody {
+		key += fmt.Sprint(fingerprint(p.msg.Body)) // what travels unsigned makes the lie
+	}
 	id, ok := x.parcelID[key]
 	if !ok {
 		id = len(x.parcels)
@@ -272,19 +280,24 @@ func (x *explorer) explore(start *world) (complete bool) {
 // deliverAtOnce delivers what was said before the bounds were set.
 func (x *explorer) deliverAtOnce(w *world, is func(slot.MessageType) bool) {
 	for id := 0; id < len(x.parcels); id++ {
-		if p := x.parcels[id]; p.to >= 0 && is(p.msg.Body.Type()) {
+		if p := x.parcels[id]; p.to >= 0 && x.locals[w.peers[p.to]].m != nil && is(p.msg.Body.Type()) {
 			x.apply(w, p.to, input{inParcel, id})
 		}
 	}
 }
 
-// successors lists what may happen next.
+// successors lists the worlds that may come next.
 func (x *explorer) successors(w *world) (next []*world) {
-	try := func(p int, in input, by func() string) {
+	x.options(w, func(p int, in input, by func() string) {
 		if n := x.follow(w, p, in, by); n != nil {
 			next = append(next, n)
 		}
-	}
+	})
+	return next
+}
+
+// options lists what may happen next.
+func (x *explorer) options(w *world, try func(int, input, func() string)) {
 	for p, id := range w.peers {
 		l := x.locals[id]
 		name := labName(x.ids[p])
@@ -302,6 +315,7 @@ func (x *explorer) successors(w *world) (next []*world) {
 			try(p, input{inCrash, 0}, func() string { return name + " crashes" })
 		}
 		x.tryOwn(w, p, l, try)
+		x.tryLies(w, p, try)
 	}
 	for id, p := range x.parcels {
 		if p.to >= 0 && w.has(id) && x.locals[w.peers[p.to]].m != nil && !x.void(w, p) {
@@ -310,7 +324,6 @@ func (x *explorer) successors(w *world) (next []*world) {
 			})
 		}
 	}
-	return next
 }
 
 // tryOwn is what a running peer may do by itself.
