@@ -2,8 +2,10 @@ package chaos
 
 import (
 	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 )
 
@@ -27,6 +29,17 @@ func (g *gate) look(waiting bool) {
 	g.looked = now
 }
 
+// stepAfter is how long a peer may be on its way back before the gate opens for one more slot.
+const stepAfter = 2 * time.Second
+
+// awaitsStep says whether a peer that comes back may wait for a step: with trust byzantine its JOIN
+// is recorded with one.
+func (r *runner) awaitsStep() bool {
+	return r.cfg.Trust == p2pdiloco.TrustByzantine && slices.ContainsFunc(r.active, func(f *fault) bool {
+		return f.stage == returning && time.Since(f.lifted) > stepAfter
+	})
+}
+
 // openGate lets the swarm train up to the next fault's slot, or to the end once all peers are back.
 // The gate never closes again.
 func (r *runner) openGate() error {
@@ -39,6 +52,9 @@ func (r *runner) openGate() error {
 		next = last - atGate
 	}
 	if r.chasing() != nil { // the leader can only be caught in a slot
+		next = max(next, min(r.ledger.slot+1, last-1))
+	}
+	if r.awaitsStep() {
 		next = max(next, min(r.ledger.slot+1, last-1))
 	}
 	if next <= r.gate.slot {

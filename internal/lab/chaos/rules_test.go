@@ -125,6 +125,29 @@ func TestNothingBesideAFaultThatGoesAlone(t *testing.T) {
 	}
 }
 
+// TestTheGateOpensForAJoin: with trust byzantine a peer is listed again with a step, so the swarm
+// does one while a peer is long on its way back.
+func TestTheGateOpensForAJoin(t *testing.T) {
+	for _, c := range []struct {
+		trust string
+		ago   time.Duration
+		want  uint64
+	}{
+		{p2pdiloco.TrustByzantine, 3 * time.Second, 6},
+		{p2pdiloco.TrustByzantine, time.Second, 5},
+		{p2pdiloco.TrustCrash, 3 * time.Second, 5},
+	} {
+		r := paper(8)
+		r.dir, r.cfg.Trust, r.ledger.slot = t.TempDir(), c.trust, 5
+		r.pending = []Fault{{Slot: 5, Kind: Kill}}
+		r.suffer(Wipe, 1)
+		r.active[0].stage, r.active[0].lifted = returning, time.Now().Add(-c.ago)
+		if err := r.openGate(); err != nil || r.gate.slot != c.want {
+			t.Errorf("%+v: gate at %d, %v", c, r.gate.slot, err)
+		}
+	}
+}
+
 func TestTheGateFollowsTheSchedule(t *testing.T) {
 	r := paper(8)
 	r.dir = t.TempDir()
