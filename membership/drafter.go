@@ -83,13 +83,15 @@ func (dr *drafter) draftMembers() {
 
 // draftRecord completes a record and drafts it, if it may follow. It lists the members as they are
 // heard now, and the newcomers that stand at the tip: those that get a vote say whether they hold
-// the outcome.
+// the outcome. The last tries of a term are for the slot alone: with a silent newcomer in each of
+// them, no leader would get anything decided.
 func (dr *drafter) draftRecord(r slot.Record) {
 	l := dr.open.lead
 	r.Run, r.Height, r.Prev, r.StateRoot = dr.cfg.Rules.Run, l.ref.Height, l.ref.Prev, dr.model.state.root
 	r.Work = dr.chain.WorkAfter(r.Kind, r.Contributions)
 	r = dr.roster.settle(r, func(a *contact) bool {
-		return (r.Kind == slot.Step || dr.roster.spares(l.ref.Ballot, dr.open.draftAt)) && dr.roster.ready(a)
+		step := r.Kind == slot.Step && l.ref.Ballot%slot.Tries < slot.Tries-2
+		return (step || dr.roster.spares(l.ref.Ballot, dr.open.draftAt)) && dr.roster.ready(a)
 	})
 	if r.Kind == slot.Members && !dr.closingDue() && slices.Equal(r.Members, dr.chain.Members()) {
 		return // nothing changes: the newcomer was silent just now, or the lost one is back
