@@ -93,7 +93,7 @@ func (ev *evidence) watchClaims(msg wire.Message) {
 	before, had := ev.claims[key]
 	if !had {
 		if len(ev.claims) < maxClaims && ev.claimsBy[by] < maxClaimsBy {
-			ev.claims[key] = msg
+			ev.claims[key] = signed(msg)
 			ev.claimsBy[by]++
 		}
 		return
@@ -101,6 +101,15 @@ func (ev *evidence) watchClaims(msg wire.Message) {
 	if _, first, _ := claimOf(by, before.Body); first != value {
 		ev.evict(evidenceOf(before, msg), true)
 	}
+}
+
+// signed returns a message without what it carries beside its signed bytes: the record of a draft
+// may be large.
+func signed(msg wire.Message) wire.Message {
+	if d, ok := msg.Body.(wire.Draft); ok {
+		msg.Body = wire.Draft{Vote: d.Vote}
+	}
+	return msg
 }
 
 // compare looks at the certificates of two records that follow the same one. A peer that signed

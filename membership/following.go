@@ -8,7 +8,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// follow accepts a leader's message of a ballot, unless a higher one was promised or is followed.
+// follow accepts a leader's message of a ballot, unless a higher one was promised or is followed, or
+// in trust byzantine another leader gets on, and this peer has not promised this one.
 // If no peer leads the higher one, this peer sends its promise to the lower one's leader, which may
 // lack just this vote.
 func (ac *acceptor) follow(msg wire.Message, ballot uint32) error {
@@ -21,6 +22,8 @@ func (ac *acceptor) follow(msg wire.Message, ballot uint32) error {
 		return chain.Invalid("ballot %d after %d", ballot, d.seen)
 	case ac.answerDecided(msg.From):
 		return ErrStale
+	case ac.cfg.Rules.Byzantine && ballot > d.ballot && d.at(ballot).Term() != d.term() && ac.leaderLives():
+		return ErrStale // it was promised nothing here, and its word alone deposes nobody (a18)
 	case ballot < d.ballot || ballot < ac.pledges.open.Floor():
 		if ballot < ac.pledges.open.Floor() && !ac.leaderLives() && ac.now-d.notifiedAt >= ac.cfg.Timing.Retry {
 			d.notifiedAt = ac.now
