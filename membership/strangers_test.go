@@ -53,7 +53,7 @@ func TestAStrangersPlanIsCheap(t *testing.T) {
 	v := &verifier{
 		runID: run, self: "self", inputs: newInputs(), answers: newAnswers(),
 		blame: newBlame(slog.New(slog.DiscardHandler)),
-		views: newViews(View{Tip: slot.Record{Members: []slot.Member{{Peer: member.ID()}}}}),
+		views: newViews(View{Tip: slot.Record{Members: []slot.Member{{Peer: member.ID(), Seat: 1}}}}),
 		verify: func(p slot.PeerID, data, sig []byte) bool {
 			checks++
 			return testVerify(p, data, sig)
