@@ -8,10 +8,10 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// follow accepts a leader's message of a ballot, unless a higher one was promised or is followed, or
-// in trust byzantine another leader gets on, and this peer has not promised this one.
-// If no peer leads the higher one, this peer sends its promise to the lower one's leader, which may
-// lack just this vote.
+// follow accepts a leader's message of a ballot, unless a higher one was promised or is followed,
+// or in trust byzantine another leader gets on, and this peer has not promised this one. If no peer
+// leads the higher one, this peer sends its promise to the lower one's leader, which may lack just
+// this vote.
 func (ac *acceptor) follow(msg wire.Message, ballot uint32) error {
 	d := ac.open
 	switch {
