@@ -36,8 +36,6 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-func readKind(r *wire.Reader) Kind { return kindOf(r, r.U8()) }
-
 func kindOf(r *wire.Reader, v uint8) Kind {
 	k := Kind(v)
 	if k < Fork || k > Access {

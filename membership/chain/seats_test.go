@@ -38,7 +38,7 @@ func found(t testing.TB, rules Rules, members string) world {
 }
 
 func parseMembers(t testing.TB, text string) (ms []slot.Member) {
-	for _, f := range strings.Fields(text) {
+	for f := range strings.FieldsSeq(text) {
 		m := slot.Member{Peer: slot.PeerID(strings.ToLower(f[:1])), Incarnation: 1, Since: 1}
 		if _, err := fmt.Sscanf(f[1:], "%d", &m.Credit); err != nil {
 			t.Fatal(err)

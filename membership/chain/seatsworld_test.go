@@ -15,7 +15,7 @@ import (
 // obvious way.
 type naiveMember struct {
 	credit, since, seat int
-	absent, left        bool // left: by a fork
+	absent              bool
 }
 
 type naive struct {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,10 +78,10 @@ func TestEachKindAttacks(t *testing.T) {
 
 func deeds(folder string) string {
 	files, _ := filepath.Glob(filepath.Join(folder, deedFiles+"-*"))
-	all := ""
+	var all strings.Builder
 	for _, f := range files {
 		b, _ := os.ReadFile(f)
-		all += string(b)
+		all.Write(b)
 	}
-	return all
+	return all.String()
 }
