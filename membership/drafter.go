@@ -234,7 +234,13 @@ func (dr *drafter) giveUpHanging() {
 		dr.giveUp()
 		return
 	}
-	if l.draft.Record.Kind != slot.Step || dr.open.last == nil || l.grounds.QC != nil {
+	if l.draft.Record.Kind != slot.Step || l.grounds.QC != nil {
+		return
+	}
+	if dr.open.last == nil { // this peer has restarted, and knows no plan of it
+		if dr.now-l.draftAt >= silentTimeouts*dr.cfg.Timing.Patience && !dr.draftIsHeld() {
+			dr.giveUp()
+		}
 		return
 	}
 	reports := l.reports
