@@ -19,49 +19,55 @@ type acceptor struct {
 	history  *history
 }
 
-// onPrepare promises neither HAVE nor VOTE below a ballot, and tells the lock.
-//
-// I6 (HOLES H2): the promise is on disk before PROMISE leaves, so no restart can vote below it. A
-// ballot in which this peer has voted cannot be promised again: its leader had its promises
-// already.
-func (ac *acceptor) onPrepare(msg wire.Message, ref slot.Ref) error {
-	d, own := ac.open, &ac.pledges.open
+// onRetry promises the leader of the followed term its next ballot. A term's first ballot takes no
+// question: electors promise it by their own clocks.
+func (ac *acceptor) onRetry(msg wire.Message, ref slot.Ref) error {
+	d := ac.open
 	switch {
-	case !d.leads(msg, ref.Ballot) || ref.Ballot == 0:
+	case !d.leads(msg, ref.Ballot) || ref.Ballot%slot.Tries == 0 || !ac.elector() || ac.motions.barred(msg.From):
 		return ErrSender
-	case !ac.elector() || ac.motions.barred(msg.From):
-		return ErrSender
-	case ref.Ballot > d.seen+maxBallotStep:
-		return chain.Invalid("ballot %d after %d", ref.Ballot, d.seen)
-	}
-	d.seen = max(d.seen, ref.Ballot)
-	switch {
-	case ac.answerDecided(msg.From):
+	case ac.answerDecided(msg.From), ref.Term() != d.term(), ref.Ballot < d.ballot:
 		return ErrStale
-	case ref.Ballot < own.Floor() || own.Vote != nil && own.Vote.Ballot >= ref.Ballot ||
-		own.Have != nil && own.Have.Ballot >= ref.Ballot:
-		return ErrStale
-	case ref.Ballot > d.ballot && ref.Term() != d.term() && msg.From != ac.cfg.Self && ac.leaderLives():
-		ac.keepAsked(msg, ref.Ballot)
-		return nil // H18: its reduction gets on; the candidate asks again
 	}
-	if own.Promise == nil || own.Promise.Ballot < ref.Ballot {
-		own.Promise = &wire.EntryPromise{Ref: ref}
-		ac.persist(*own.Promise)
-	}
-	ac.enter(ref.Ballot)
-	ac.promise(ref.Ballot, msg.From)
+	ac.reach(ref.Ballot)
 	return nil
 }
 
-// promise sends a promise that is on disk, with the lock.
-func (ac *acceptor) promise(ballot uint32, to slot.PeerID) {
-	promise := wire.Promise{Ref: ac.open.at(ballot)}
-	if v := ac.pledges.open.Vote; v != nil {
-		lock := v.QC.Lock()
-		promise.Lock, promise.Locked = &lock, &v.Locked
+// reach promises a ballot: this peer gives neither HAVE nor VOTE below it any more. All members are
+// shown the promise. A peer that decides nothing only follows.
+//
+// I6 (HOLES H2): the promise is on disk before PROMISE leaves, so no restart can vote below it. If
+// this peer has given HAVE or VOTE in the ballot, these promise as much.
+func (ac *acceptor) reach(ballot uint32) {
+	own := &ac.pledges.open
+	if !ac.elector() || own.Decided != nil || ballot < own.Floor() {
+		ac.enter(ballot)
+		return
 	}
-	ac.send(promise, to)
+	if ballot > own.Floor() {
+		own.Promise = &wire.EntryPromise{Ref: ac.open.at(ballot)}
+		ac.persist(*own.Promise)
+	}
+	ac.enter(ballot)
+	ac.showPromise()
+}
+
+// showPromise shows all members what this peer has promised, and the lock. The ballot's leader gets
+// the record of the lock, and what proves it, too.
+func (ac *acceptor) showPromise() {
+	d, own := ac.open, ac.pledges.open
+	d.promisedAt = ac.now
+	p := wire.Promise{Ref: d.at(own.Floor())}
+	leader := d.leader(p.Ballot).Peer
+	if v := own.Vote; v != nil {
+		lock := v.QC.Lock()
+		p.Lock = &lock
+	}
+	ac.send(p, without(peersOf(ac.chain.Members()), leader)...)
+	if own.Vote != nil {
+		p.Locked = &own.Vote.Locked
+	}
+	ac.send(p, leader)
 }
 
 // answerDecided sends the certificate if a record was certified at the open position, on a branch
@@ -75,40 +81,6 @@ func (ac *acceptor) answerDecided(to slot.PeerID) bool {
 		ac.send(wire.Commit(*decided), to)
 	}
 	return true
-}
-
-// keepAsked remembers a PREPARE that is not granted because the leader lives: the one of the
-// highest ballot among the candidates that still ask. It does not keep a PREPARE of the leader that
-// it follows, which had its turn.
-func (ac *acceptor) keepAsked(msg wire.Message, ballot uint32) {
-	d := ac.open
-	if d.leads(msg, d.ballot) || ac.asks() && d.asked.Body.(wire.Attempt).At().Ballot > ballot {
-		return
-	}
-	d.asked, d.askedAt = &msg, ac.now
-}
-
-// asks says whether a candidate waits for a promise. A candidate that still wants one has repeated
-// its PREPARE.
-func (ac *acceptor) asks() bool {
-	d := ac.open
-	return d.asked != nil && ac.now-d.askedAt <= 2*ac.cfg.Timing.Retry
-}
-
-// promiseLate grants the PREPARE of a candidate that has waited, once the leader timeout is over
-// here, or this peer has seen that the leader is gone. It comes before a ballot of this peer's own.
-// Suppose that the promise of every living peer is needed: if each peer in turn outbid the
-// candidate that had all promises but one, no ballot would ever be led.
-func (ac *acceptor) promiseLate() {
-	d := ac.open
-	if d.asked == nil || ac.leaderLives() {
-		return
-	}
-	asked, asks := d.asked, ac.asks()
-	d.asked = nil
-	if p, ok := asked.Body.(wire.Prepare); ok && asks {
-		_ = ac.onPrepare(*asked, p.Ref) // refused, as it would have been on time
-	}
 }
 
 // onPropose takes the QC of the leader's draft. It is voted for at once, or when the draft comes.

@@ -280,14 +280,13 @@ func TestTheRemovedOutbidsNobody(t *testing.T) {
 	var outbid func()
 	outbid = func() {
 		if d := e.m.open; e.m.elector() {
-			b := d.seen + 1
+			b := (d.term() + 1) * slot.Tries
 			for ofMember(d.leader(b)) != e.m.self {
-				b++
+				b += slot.Tries
 			}
-			e.send(wire.Envelope{
-				To:   peersOf(e.m.chain.Electorate()),
-				Body: wire.Beat{Ref: d.at(b), Revision: 1, Offers: 1},
-			})
+			to := peersOf(e.m.chain.Electorate())
+			e.send(wire.Envelope{To: to, Body: wire.Promise{Ref: d.at(b)}})
+			e.send(wire.Envelope{To: to, Body: wire.Beat{Ref: d.at(b), Revision: 1, Offers: 1}})
 		}
 		l.at(l.now+15*time.Millisecond, outbid)
 	}

@@ -48,7 +48,7 @@ type decision struct {
 	acceptor    *acceptor
 	participant *participant
 	planner     *planner
-	candidate   *candidate
+	pacemaker   *pacemaker
 	drafter     *drafter
 	leader      *leader
 }
@@ -143,19 +143,19 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 		presence: m.presence, proofs: m.proofs, model: m.model, own: m.own, acceptor: m.acceptor, history: m.history,
 		objections: m.objections,
 	}
-	m.candidate = &candidate{
+	m.pacemaker = &pacemaker{
 		facts: f, effects: e, height: m.height,
-		presence: m.presence, quorum: m.quorum, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster,
-		pledges: m.pledges, acceptor: m.acceptor, planner: m.planner,
+		presence: m.presence, quorum: m.quorum, motions: m.motions, roster: m.roster,
+		pledges: m.pledges, acceptor: m.acceptor, planner: m.planner, history: m.history,
 	}
 	m.drafter = &drafter{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster,
-		pledges: m.pledges, planner: m.planner, candidate: m.candidate,
+		pledges: m.pledges, planner: m.planner,
 	}
 	m.leader = &leader{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, quorum: m.quorum, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster,
-		pledges: m.pledges, acceptor: m.acceptor, planner: m.planner, drafter: m.drafter, candidate: m.candidate,
+		pledges: m.pledges, acceptor: m.acceptor, planner: m.planner, drafter: m.drafter, pacemaker: m.pacemaker,
 	}
 }

@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -10,125 +9,116 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// TestOfTwoCandidatesOneLeadsSoon: the leader and another of five die, two rise at the same moment,
-// and it takes the promises of all living members. Whichever PREPARE the third gets first, the
-// higher ballot is led long before any leader timeout is over.
-func TestOfTwoCandidatesOneLeadsSoon(t *testing.T) {
-	for name, first := range map[string]uint32{"the lower is promised more": 1, "the higher is": 2} {
-		t.Run(name, func(t *testing.T) {
-			l := labOf(t, "ABCDE")
-			d := l.peers[0].m.open
-			at := func(ballot uint32) *labPeer { return l.peer(labName(d.leader(ballot).Peer)) }
-			at(d.ballot).crash()
-			at(d.ballot + 3*slot.Tries).crash()
-			for _, ballot := range []uint32{first, 3 - first} {
-				p := at(d.ballot + ballot*slot.Tries)
-				p.m.candidate.openBallot()
-				p.flush()
+// TestTwoLeadersInARowAreGone: the leader and the next one of five die in one moment. The third
+// leads as soon as both are seen to be gone: no term's time is waited for.
+func TestTwoLeadersInARowAreGone(t *testing.T) {
+	l := labOf(t, "ABCDE")
+	d := l.peers[0].m.open
+	at := func(term uint32) *labPeer { return l.peer(labName(d.leader(d.ballot + term*slot.Tries).Peer)) }
+	at(0).crash()
+	at(1).crash()
+	third := at(2)
+	for _, p := range l.peers {
+		if p.up() {
+			p.trains = true
+			p.report(ReportContributes{Contributes: true})
+		}
+	}
+	l.connect()
+	began := l.now
+	if !l.run(labTiming.Patience, third.m.acceptor.leadsPrepared) {
+		t.Fatalf("nobody leads:\n%s", l.showWords())
+	}
+	t.Logf("it leads after %v", l.now-began)
+}
+
+// TestSomeElectorsMoveNobody (BYZANTINE a18): of 4 to 7 electors f say that a term is over, as often
+// as they like and with whatever ballot. Nobody follows them. Where one more says so, all do, to the
+// highest ballot that f+1 have reached.
+func TestSomeElectorsMoveNobody(t *testing.T) {
+	for _, n := range []int{4, 5, 7} {
+		l := forkingLab(t, n, 0)
+		a := l.peers[0]
+		l.manual = true
+		d, f := a.m.open, a.m.cfg.Rules.Liars(n)
+		say := func(p *labPeer, term uint32) {
+			if err := a.m.Step(l.now, labSigned(p, wire.Promise{Ref: d.at(d.ballot + term*slot.Tries)})); err != nil {
+				t.Fatal(err)
 			}
-			higher := at(d.ballot + 2*slot.Tries)
-			began := l.now
-			if !l.run(labTiming.Patience, higher.m.acceptor.leadsPrepared) {
-				t.Fatalf("nobody leads:\n%s", l.showWords())
-			}
-			if took, most := l.now-began, labTiming.Retry/2+labTiming.tick()+4*labLatency; took > most {
-				t.Errorf("nobody led for %v, at most %v is due", took, most)
-			}
-			for _, p := range l.peers {
-				if p.up() && p.m.open.ballot != higher.m.open.ballot {
-					t.Errorf("%s follows ballot %d", p.name, p.m.open.ballot)
-				}
-			}
-		})
+		}
+		before := d.ballot
+		for i := range f {
+			say(l.peers[1+i], 1)
+			say(l.peers[1+i], 1000*uint32(i+1))
+		}
+		if d.ballot != before || a.m.pledges.open.Floor() > before {
+			t.Errorf("%d electors, of which %d make it follow ballot %d", n, f, d.ballot)
+		}
+		say(l.peers[1+f], 3)
+		if d.ballot != before+3*slot.Tries || a.m.pledges.open.Floor() != d.ballot {
+			t.Errorf("%d electors: follows ballot %d on the word of %d", n, d.ballot, f+1)
+		}
 	}
 }
 
-// TestACandidateIsLeftInPeace while it gets its promises and acts on them, and by its leaderTimeout
-// from then on.
-func TestACandidateIsLeftInPeace(t *testing.T) {
+// TestNobodyRunsAhead: an elector for which a term is over goes one term further, and no other one
+// until it hears that a quorum has come after it.
+func TestNobodyRunsAhead(t *testing.T) {
 	l := labOf(t, "ABC")
-	d := l.peers[0].m.open
-	at := func(ballot uint32) *labPeer { return l.peer(labName(d.leader(ballot).Peer)) }
-	candidate, competitor, a := at(d.ballot+slot.Tries), at(d.ballot+2*slot.Tries), at(d.ballot)
-	ballot := d.ballot + slot.Tries
-	for _, c := range []struct {
-		after time.Duration
-		leads bool // the candidate has shown that it does
-		lives bool
-	}{
-		{0, false, true},
-		{labTiming.Retry/2 - 1, false, true},
-		{labTiming.Retry / 2, false, false},
-		{labTiming.Retry / 2, true, true},
-		{labTiming.Patience - 1, true, true},
-	} {
-		a.m.open.life = never
-		ask := func(p *labPeer, ballot uint32) {
-			t.Helper()
-			if err := a.m.Step(l.now, labSigned(p, wire.Prepare{Ref: a.m.open.at(ballot)})); err != nil {
-				t.Fatal(err)
-			}
-		}
-		ask(candidate, ballot)
-		if c.leads {
-			if err := a.m.Step(l.now, labSigned(candidate,
-				wire.Beat{Ref: a.m.open.at(ballot), Offers: 1})); err != nil {
-				t.Fatal(err)
-			}
-		}
-		l.now += c.after
-		ask(competitor, ballot+slot.Tries)
-		if lives := a.m.open.ballot == ballot; lives != c.lives {
-			t.Errorf("%v after its PREPARE, leading %v: it is left in peace: %v", c.after, c.leads, lives)
-		}
-		ballot += 3 * slot.Tries
+	a := l.peers[0]
+	for _, p := range l.peers {
+		p.stuck = true
+		p.trains = true
+		p.report(ReportContributes{Contributes: true})
+	}
+	if !l.run(time.Minute, func() bool { return a.m.open.plan != nil }) {
+		t.Fatal("no plan")
+	}
+	term := a.m.open.term()
+	l.filters = []*labFilter{{to: a.name, left: -1}}
+	l.run(20*labTiming.Patience, func() bool { return false })
+	if got := a.m.open.term(); got > term+1 {
+		t.Errorf("nobody is heard, and it is in term %d after %d", got, term)
 	}
 }
 
-// TestALeaderIsToldOfALostVote: a peer that promised a higher ballot that nobody leads tells the
-// leader, but not at each of its messages. With a vote in it that answer is as large as a record.
-func TestALeaderIsToldOfALostVote(t *testing.T) {
+// TestPromisesAreRepeated while work is owed, to all members, so that a peer that was away finds the
+// term of the others. The record of a lock goes to the ballot's leader alone.
+func TestPromisesAreRepeated(t *testing.T) {
 	l := labOf(t, "ABC")
-	d := l.peers[0].m.open
-	at := func(ballot uint32) *labPeer { return l.peer(labName(d.leader(ballot).Peer)) }
-	leader, competitor, a := at(0), at(slot.Tries), at(2*slot.Tries)
-	a.m.open.life = never
-	if err := a.m.Step(l.now, labSigned(competitor, wire.Prepare{Ref: a.m.open.at(slot.Tries)})); err != nil {
-		t.Fatal(err)
-	}
-	told := func(after time.Duration) (n int) {
-		t.Helper()
-		a.m.Ready()
-		for range 10 {
-			if err := a.m.Step(l.now+after, labSigned(leader, wire.Beat{Ref: a.m.open.at(0)})); !errors.Is(err,
-				ErrStale) {
-				t.Fatal(err)
+	l.manual = true
+	a := l.peers[0]
+	own := stepRecord(a.m, "AB")
+	a.m.pledges.open.Vote = &wire.EntryVote{Ref: a.m.open.at(0), Locked: wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own}}
+	a.m.pacemaker.next()
+	leader := a.m.open.leader(a.m.open.ballot).Peer
+	var told []slot.PeerID
+	shown := func() (n int) {
+		for _, e := range a.m.Ready().Send {
+			p, ok := e.Body.(wire.Promise)
+			if !ok {
+				continue
 			}
-			for _, e := range a.m.Ready().Send {
-				p, ok := e.Body.(wire.Promise)
-				if !ok {
-					continue
-				}
-				if n++; p.Ref.Ballot != slot.Tries || !slices.Equal(e.To, []slot.PeerID{leader.id}) {
-					t.Errorf("%+v", e)
-				}
-				if err := leader.m.Step(l.now+after, labSigned(a, p)); err != nil || leader.m.open.seen != slot.Tries {
-					t.Errorf("the leader: %v, it has seen ballot %d", err, leader.m.open.seen)
-				}
+			n++
+			told = append(told, e.To...)
+			if toLeader := slices.Equal(e.To, []slot.PeerID{leader}); p.Lock == nil || (p.Locked != nil) != toLeader {
+				t.Errorf("to %v: %+v", e.To, p)
 			}
 		}
 		return n
 	}
+	if n := shown(); n != 2 || len(told) != 3 {
+		t.Fatalf("%d messages to %v", n, told)
+	}
 	for _, c := range []struct {
 		after time.Duration
 		want  int
-	}{{0, 0}, {labTiming.Retry/2 - 1, 0}, {labTiming.Retry / 2, 1}, {labTiming.Retry, 0}, {2 * labTiming.Retry, 1}} {
-		if n := told(c.after); n != c.want {
-			t.Errorf("%v after the promise: told %d times, not %d", c.after, n, c.want)
+	}{{labTiming.Retry / 2, 0}, {labTiming.Retry/2 + labTiming.tick(), 2}, {labTiming.Retry / 2, 0}} {
+		l.now += c.after
+		a.m.now = l.now
+		a.m.pacemaker.watch()
+		if n := shown(); n != c.want {
+			t.Errorf("%v later: %d messages, not %d", c.after, n, c.want)
 		}
-	}
-	if err := leader.m.Step(l.now, labSigned(a, wire.Promise{Ref: leader.m.open.at(maxBallotStep)})); !errors.Is(err,
-		ErrStale) || leader.m.open.seen != slot.Tries {
-		t.Errorf("a promise in a ballot that is out of reach: %v, seen %d", err, leader.m.open.seen)
 	}
 }

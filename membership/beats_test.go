@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -32,5 +33,71 @@ func TestBeatsAreNotBelievedForEver(t *testing.T) {
 	}
 	if !decided() || l.now-began > 20*l.timing.Patience {
 		t.Fatalf("no slot after %v\n%s", l.now-began, l.show())
+	}
+}
+
+// TestTermsAreMeasured: where members may lie, a leader has three times what steps usually took
+// here, twice as much in each further term, at least the preset's time and at most the run's
+// term_cap. Its BEATs and bytes change nothing. A record without a step has Timing.Patience.
+func TestTermsAreMeasured(t *testing.T) {
+	const grace = 400 * time.Millisecond
+	for _, c := range []struct {
+		took      time.Duration // each of the newest steps
+		term      uint32
+		cap, want time.Duration
+		members   bool // no step is owed
+	}{
+		{took: 0, want: 4 * time.Second},
+		{took: time.Second, want: 4 * time.Second},
+		{took: 10 * time.Second, want: 30*time.Second + grace},
+		{took: 10 * time.Second, term: 3, want: 8 * (30*time.Second + grace)},
+		{took: 10 * time.Second, term: 3, cap: time.Minute, want: time.Minute},
+		{took: 10 * time.Second, term: 1 << 20, cap: time.Hour, want: time.Hour},
+		{took: 10 * time.Second, members: true, want: time.Second},
+		{took: 10 * time.Second, term: 2, members: true, want: 4 * time.Second},
+	} {
+		l := forkingLab(t, 4, 0)
+		m := l.peers[0].m
+		m.cfg.Rules.TermCap, m.history.steps = c.cap, [usualSteps]time.Duration{}
+		for i := range m.history.steps {
+			m.history.steps[i] = c.took
+		}
+		m.open.plan, m.open.ballot = nil, c.term*slot.Tries
+		if !c.members {
+			m.open.plan = &slot.Plan{}
+		}
+		if got := m.pacemaker.length(); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+		since := m.now
+		m.open.owed, m.open.began = since, since
+		for _, after := range []time.Duration{c.want - 1, c.want} {
+			m.now = since + after
+			m.acceptor.sawLife(1) // it counts in trust crash only
+			if over := m.pacemaker.over(); over != (after >= c.want) {
+				t.Errorf("%+v: over after %v: %v", c, after, over)
+			}
+		}
+	}
+}
+
+// TestALiarsSlotsDoNotLengthenTerms: the time that a step usually takes is a median. Up to four of
+// nine steps that a liar has drawn out leave it.
+func TestALiarsSlotsDoNotLengthenTerms(t *testing.T) {
+	hi := &history{facts: &facts{}, height: &height{open: &openHeight{}}}
+	for i := range time.Duration(usualSteps) {
+		hi.open.owed, hi.now = 0, time.Second
+		if i%2 == 1 {
+			hi.now = time.Hour
+		}
+		hi.noteStep()
+	}
+	if got := hi.usualStep(); got != time.Second {
+		t.Errorf("a step usually takes %v", got)
+	}
+	hi.open.owed = never // caught up with: nobody saw it owed
+	hi.now = time.Hour
+	if hi.noteStep(); hi.usualStep() != time.Second || hi.steps[0] != time.Second {
+		t.Errorf("a step that was not seen counts: %v", hi.steps)
 	}
 }

@@ -39,20 +39,26 @@ func TestAHighBallotDeposesNobody(t *testing.T) {
 		l.add(string(n)).stuck = true // the plan stays
 	}
 	a := l.peers[0]
-	if !l.run(time.Minute, func() bool { return a.m.open.plan != nil && a.m.acceptor.leaderLives() }) {
+	if !l.run(time.Minute, func() bool { return a.m.open.plan != nil && a.m.open.led }) {
 		t.Fatal("no plan")
 	}
 	led := a.m.open.ballot
+	liar := a.m.open.leader(led + slot.Tries)
+	if liar.Peer == a.id {
+		liar = a.m.open.leader(led + 2*slot.Tries)
+	}
 	for term := uint32(1); term < 9; term++ {
 		b := (a.m.open.at(led).Term() + term) * slot.Tries
-		liar := a.m.open.leader(b)
-		if liar.Peer == a.id || liar.Peer == a.m.open.leader(led).Peer {
+		if a.m.open.leader(b).Peer != liar.Peer {
 			continue
 		}
-		body := wire.Beat{Ref: a.m.open.at(b), Offers: 1}
-		err := a.step(wire.Message{From: liar.Peer, Incarnation: liar.Incarnation, Body: body})
-		if a.m.open.ballot != led {
-			t.Fatalf("follows ballot %d on the word of %s: %v", b, labName(liar.Peer), err)
+		for _, body := range []wire.Body{
+			wire.Promise{Ref: a.m.open.at(b)}, wire.Beat{Ref: a.m.open.at(b), Offers: 1}, wire.Retry{Ref: a.m.open.at(b + 1)},
+		} {
+			err := a.step(wire.Message{From: liar.Peer, Incarnation: liar.Incarnation, Body: body})
+			if a.m.open.ballot != led {
+				t.Fatalf("follows ballot %d on the word of %s: %v", b, labName(liar.Peer), err)
+			}
 		}
 	}
 }

@@ -14,14 +14,13 @@ type drafter struct {
 	*facts
 	*effects
 	*height
-	presence  *presence
-	proofs    *proofs
-	motions   *motions
-	model     *model
-	roster    *roster
-	pledges   *pledges
-	planner   *planner
-	candidate *candidate
+	presence *presence
+	proofs   *proofs
+	motions  *motions
+	model    *model
+	roster   *roster
+	pledges  *pledges
+	planner  *planner
 }
 
 // draftStep turns the plan's statements into a draft: contributions are those in at least one
@@ -261,9 +260,10 @@ func (dr *drafter) giveUp() {
 	if (l.ref.Ballot+1)%slot.Tries == 0 {
 		return
 	}
-	dr.open.lead = l.nextTry()
-	dr.open.seen = max(dr.open.seen, dr.open.lead.ref.Ballot)
-	dr.candidate.sendPrepare()
+	next := l.nextTry()
+	next.sentAt = dr.now
+	dr.open.lead = next
+	dr.send(wire.Retry{Ref: next.ref}, peersOf(dr.chain.Electorate())...)
 }
 
 // draftIsHeld says whether a member that is heard has all of the draft's outcome.

@@ -30,7 +30,7 @@ func recordsWanted(b wire.Body) (some, many bool) {
 	switch b.(type) {
 	case wire.Need:
 		return true, true
-	case wire.Prepare, wire.Propose: // one, if their height is decided
+	case wire.Promise, wire.Retry, wire.Propose: // one, if their height is decided
 		return true, false
 	}
 	return false, false

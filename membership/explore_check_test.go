@@ -22,7 +22,7 @@ func placeOf(b wire.Body) slot.Ref {
 		return b.Ref
 	case wire.Vote:
 		return b.Ref
-	case wire.Prepare:
+	case wire.Retry:
 		return b.Ref
 	case wire.Promise:
 		return b.Ref
@@ -160,8 +160,8 @@ func describe(b wire.Body) string {
 			s += fmt.Sprintf(" locked %d %s", b.Lock.Ballot, b.Lock.Hash.Short())
 		}
 		return s
-	case wire.Prepare:
-		return fmt.Sprintf("PREPARE %d/%d", b.Height, b.Ballot)
+	case wire.Retry:
+		return fmt.Sprintf("RETRY %d/%d", b.Height, b.Ballot)
 	case wire.Commit:
 		return fmt.Sprintf("COMMIT %d %s", b.Record.Height, b.Record.Hash().Short())
 	}

@@ -113,7 +113,7 @@ func (x *explorer) knows(w *world) (k knowledge, key string) {
 			k.drafted = append(k.drafted, wire.Lock{Ballot: m.Ballot, Hash: m.Hash})
 		case wire.Propose:
 			k.proposed = append(k.proposed, wire.Lock{Ballot: m.Ballot, Hash: m.Hash})
-		case wire.Prepare:
+		case wire.Retry:
 			k.prepared = append(k.prepared, m.Ballot)
 		case wire.Have:
 			if l := (wire.Lock{Ballot: m.Ballot, Hash: m.Hash}); p.to < 0 {
@@ -188,7 +188,7 @@ func (x *explorer) inventLies(k knowledge) (lies []wire.Body) {
 	for b := range l.tries {
 		grounds := x.inventGrounds(k, b, hashes)
 		if b > 0 {
-			lies = append(lies, wire.Prepare{Ref: at(b)})
+			lies = append(lies, wire.Retry{Ref: at(b)})
 		}
 		for _, h := range hashes {
 			v := wire.Lock{Ballot: b, Hash: h}

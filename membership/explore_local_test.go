@@ -51,7 +51,7 @@ const (
 	inCrash
 	inRestart
 	inDie
-	inCampaign
+	inOver
 	inUnheard // the peer arg is taken for lost
 	inJob
 )
@@ -75,13 +75,13 @@ func copyMachine(m *Machine) *Machine {
 		copyOwn(part, from[i])
 	}
 	d := *m.open
-	d.outcomes = maps.Clone(d.outcomes)
+	d.outcomes, d.promised, d.ahead = maps.Clone(d.outcomes), maps.Clone(d.promised), maps.Clone(d.ahead)
 	// here an owner reduces otherwise in each ballot: what is proposed shall differ
 	c.evidence.claims, c.evidence.claimsBy = map[claim]wire.Message{}, map[memberKey]int{}
 	d.groupReports.stated, d.groupReports.lost = slices.Clone(d.groupReports.stated), slices.Clone(d.groupReports.lost)
 	if d.lead != nil {
 		l := *d.lead
-		l.promises, l.segments, l.reports = maps.Clone(l.promises), maps.Clone(l.segments), slices.Clone(l.reports)
+		l.segments, l.reports = maps.Clone(l.segments), slices.Clone(l.reports)
 		l.excluded, l.banned, l.narrow = maps.Clone(l.excluded), maps.Clone(l.banned), maps.Clone(l.narrow)
 		l.votes, l.given = maps.Clone(l.votes), maps.Clone(l.given)
 		for r, haves := range l.given {
@@ -261,14 +261,10 @@ func (x *explorer) run(p int, l local, in input) (local, []parcel, string) {
 	switch in.kind {
 	case inParcel:
 		msg := x.parcels[in.arg].msg
-		if msg.Body.Type() == slot.TypePrepare {
-			l.m.open.life = never // leaderTimeout may end at any time
-		}
 		_ = l.m.Step(l.m.now, x.liar.unchecked(l.m, msg))
 		x.liar.forgetGrounds(l.m)
-	case inCampaign:
-		l.m.open.life = never
-		l.m.candidate.openBallot()
+	case inOver:
+		l.m.pacemaker.next()
 	case inUnheard:
 		for w, a := range l.m.presence.known {
 			if w.peer == x.ids[in.arg] {

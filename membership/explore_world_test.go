@@ -15,7 +15,7 @@ import (
 // The explorer visits every state that a few real machines can get into, within bounds. A message,
 // once sent, stays: its receiver may get it at any time, often, or never, which covers loss,
 // duplication, reordering and delay. Peers crash (all but the disk goes), restart, or die for good;
-// anybody's leaderTimeout may end at any time.
+// a term may be over for anybody at any time.
 //
 // What an input does to one peer depends on that peer alone, so it is computed once for each
 // distinct peer state and looked up after that: a world is a few small numbers.
@@ -166,7 +166,7 @@ func (x *explorer) internParcel(p parcel) (int, bool) {
 		return 0, false
 	}
 	p.height = placeOf(p.msg.Body).Height
-	if _, ok := p.msg.Body.(wire.Prepare); ok {
+	if _, ok := p.msg.Body.(wire.Retry); ok {
 		p.height = 0 // answered with the certificate
 	}
 	key := fmt.Sprintf("%d %s %d %s", p.to, p.msg.From, p.msg.Body.Type(), p.msg.Body.Append(nil))
@@ -329,15 +329,9 @@ func (x *explorer) options(w *world, try func(int, input, func() string)) {
 // tryOwn is what a running peer may do by itself.
 func (x *explorer) tryOwn(w *world, p int, l local, try func(int, input, func() string)) {
 	name := labName(x.ids[p])
-	if l.m.elector() && l.m.model.atTip() && l.m.chain.OpenSlot() <= x.slots &&
-		l.m.open.at(l.m.open.seen).Term() < x.terms {
-		b := (l.m.open.at(l.m.open.seen).Term() + 1) * slot.Tries
-		for l.m.open.leader(b).Peer != x.ids[p] {
-			b += slot.Tries
-		}
-		if b <= x.terms*slot.Tries {
-			try(p, input{inCampaign, 0}, func() string { return fmt.Sprintf("%s opens ballot %d", name, b) })
-		}
+	if l.m.elector() && l.m.chain.OpenSlot() <= x.slots && l.m.open.term() < x.terms {
+		term := l.m.open.term()
+		try(p, input{inOver, 0}, func() string { return fmt.Sprintf("term %d is over for %s", term, name) })
 	}
 	if w.mistrust < x.mistrust && l.m.open.lead != nil {
 		for q := range x.ids {

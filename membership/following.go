@@ -1,89 +1,80 @@
 package membership
 
 import (
-	"time"
+	"errors"
+	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// follow accepts a leader's message of a ballot, unless a higher one was promised or is followed,
-// or in trust byzantine another leader gets on, and this peer has not promised this one. If no peer
-// leads the higher one, this peer sends its promise to the lower one's leader, which may lack just
-// this vote.
+// errAhead says that a leader's message is of a later term than the one that this peer follows. Its
+// leader's word alone moves nobody (a18): this peer follows when enough electors have promised it.
+var errAhead = fmt.Errorf("%w: its term has not begun here", ErrStale)
+
+// follow accepts a leader's message of the followed term, unless a higher ballot was promised or is
+// followed.
 func (ac *acceptor) follow(msg wire.Message, ballot uint32) error {
 	d := ac.open
 	switch {
 	case !d.leads(msg, ballot) || ac.motions.barred(msg.From):
 		// a barred peer would outbid the one that is to record it
 		return ErrSender
-	case ballot > d.seen+maxBallotStep:
-		return chain.Invalid("ballot %d after %d", ballot, d.seen)
-	case ac.answerDecided(msg.From):
+	case ac.answerDecided(msg.From), ballot < d.ballot || ballot < ac.pledges.open.Floor():
 		return ErrStale
-	case ac.cfg.Rules.Byzantine && ballot > d.ballot && d.at(ballot).Term() != d.term() && ac.leaderLives():
-		return ErrStale // it was promised nothing here, and its word alone deposes nobody (a18)
-	case ballot < d.ballot || ballot < ac.pledges.open.Floor():
-		if ballot < ac.pledges.open.Floor() && !ac.leaderLives() && ac.now-d.notifiedAt >= ac.cfg.Timing.Retry {
-			d.notifiedAt = ac.now
-			ac.notify(msg.From)
-		}
-		return ErrStale
+	case d.at(ballot).Term() != d.term():
+		return errAhead
 	}
 	ac.enter(ballot)
 	return nil
 }
 
-// notify tells the leader of a lower ballot which one was promised, if that is what binds this
-// peer.
-func (ac *acceptor) notify(to slot.PeerID) {
-	own := ac.pledges.open
-	voted := own.Vote != nil && own.Vote.Ballot == own.Floor()
-	if p := own.Promise; p != nil && p.Ballot == own.Floor() && !voted {
-		ac.promise(p.Ballot, to)
+// followDraft accepts a draft. One of a later term is followed if its grounds show that a quorum
+// has promised its ballot.
+func (ac *acceptor) followDraft(msg wire.Message, body wire.Draft) error {
+	err := ac.follow(msg, body.Ballot)
+	if errors.Is(err, errAhead) && ac.chain.CheckGrounds(body.Grounds, body.Ballot, body.Record) == nil {
+		ac.enter(body.Ballot)
+		return nil
 	}
+	return err
+}
+
+// plansAhead is the number of terms after the followed one whose leaders' plans are kept until this
+// peer has seen enough promises.
+const plansAhead = 4
+
+// keepAhead keeps a plan of one of the next terms.
+func (ac *acceptor) keepAhead(msg wire.Message, ballot uint32) {
+	d := ac.open
+	if t := d.at(ballot).Term(); t <= d.term()+plansAhead {
+		d.ahead[t] = msg
+	}
+}
+
+// takeAhead takes out the plan that has come before its term.
+func (ac *acceptor) takeAhead() (msg wire.Message, ok bool) {
+	d := ac.open
+	msg, ok = d.ahead[d.term()]
+	delete(d.ahead, d.term())
+	return msg, ok
 }
 
 // enter turns to a ballot. It forgets what belonged to a lower one, except what is on disk. The
 // next try of a leader is the same leader's: what it has shown counts on.
 func (ac *acceptor) enter(ballot uint32) {
 	d := ac.open
-	d.seen = max(d.seen, ballot)
 	if ballot <= d.ballot {
 		return
 	}
 	if d.at(ballot).Term() != d.term() {
-		d.led, d.beat, d.revision, d.revised, d.asked = false, wire.Beat{}, 0, 0, nil
+		d.led, d.beat, d.revision, d.revised, d.began = false, wire.Beat{}, 0, 0, never
 	}
 	d.ballot, d.life = ballot, ac.now
 	d.plan, d.draft, d.haveSent, d.proposal, d.bytes = nil, nil, false, nil, 0
 	if d.lead != nil && d.lead.ref.Ballot < ballot {
 		d.lead = nil
 	}
-}
-
-// leaderTimeout is how long the leader of the followed term may show nothing. It doubles with the
-// term (H18): some leader gets long enough.
-func (ac *acceptor) leaderTimeout() time.Duration {
-	return ac.cfg.Timing.Patience << min(ac.open.term(), 5)
-}
-
-// leaderLives says whether the followed leader showed progress within its timeout. A peer that sees
-// that refuses PREPARE, so that one peer with a bad link cannot depose the leader.
-//
-// A candidate has half a Timing.Retry to get its promises and act on them. Of two that rise at once
-// the lower may have been promised nothing by then, nor ever will be, and the higher may need its
-// promise: the lower one gives way.
-func (ac *acceptor) leaderLives() bool {
-	d := ac.open
-	leader := ofMember(d.leader(d.ballot))
-	wait := ac.leaderTimeout()
-	if !d.led && !ac.leadsPrepared() {
-		wait = ac.cfg.Timing.Retry / 2
-	}
-	return ac.now-d.life < wait && ac.presence.around(leader) && !ac.presence.onAnotherBranch(leader) &&
-		!ac.motions.barred(leader.peer)
 }
 
 // sawLife notes progress in a revision. A leader that revises without end gets nowhere. After as
@@ -138,9 +129,7 @@ func (ac *acceptor) onBeat(msg wire.Message, b wire.Beat) error {
 	return nil
 }
 
-// leadsPrepared says whether this peer leads the followed ballot and has its quorum of promises. It
-// never deposes itself then, unless a member named a higher ballot and it makes no progress with a
-// draft or a proposal: members that promised that ballot do not vote here any more.
+// leadsPrepared says whether this peer leads the followed ballot and has its quorum of promises.
 func (ac *acceptor) leadsPrepared() bool {
 	d := ac.open
 	return d.lead != nil && d.lead.ref.Ballot == d.ballot && d.lead.prepared

@@ -214,7 +214,7 @@ func (fk *fork) onDraft(msg wire.Message, p wire.ForkDraft, gathering bool) erro
 	if _, in := chain.FindMember(signers, msg.From, msg.Incarnation); !in || fk.chain.Height() == 0 {
 		return ErrSender
 	}
-	if _, in := chain.FindMember(signers, fk.cfg.Self, fk.cfg.Incarnation); !in || p.Ballot > f.next+maxBallotStep {
+	if _, in := chain.FindMember(signers, fk.cfg.Self, fk.cfg.Incarnation); !in || p.Ballot > f.next+maxAttemptStep {
 		return chain.Invalid("a fork in attempt %d that does not list this peer", p.Ballot)
 	}
 	if err := fk.chain.Check(r); err != nil {
@@ -264,3 +264,7 @@ func (fk *fork) order(gathering bool) {
 	fk.ordered = true
 	fk.consider(gathering)
 }
+
+// maxAttemptStep keeps the numbers of attempts from running out: no honest peer is so far ahead of
+// the others at one height.
+const maxAttemptStep = 1 << 16

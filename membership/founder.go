@@ -203,7 +203,7 @@ func (fo *founder) onDraft(msg wire.Message, p wire.ForkDraft) error {
 	if _, in := chain.FindMember(r.Members, msg.From, msg.Incarnation); !in || !ok || len(fo.cfg.Rules.Founders) == 0 {
 		return ErrSender
 	}
-	if _, in := chain.FindMember(r.Members, fo.cfg.Self, fo.cfg.Incarnation); !in || p.Ballot > f.next+maxBallotStep {
+	if _, in := chain.FindMember(r.Members, fo.cfg.Self, fo.cfg.Incarnation); !in || p.Ballot > f.next+maxAttemptStep {
 		return chain.Invalid("a founding in attempt %d that does not list this peer", p.Ballot)
 	}
 	if err := fo.chain.Check(r); err != nil {

@@ -16,14 +16,14 @@ type openHeight struct {
 	ref   slot.Ref      // the position, at ballot 0
 	order []slot.Member // the leader of a term is order[term mod len]
 	following
-	candidacy
+	terms
 	reduction
 	holding
 	lead *leading // nil unless this peer leads the ballot, or asks to
 }
 
-// following is this peer's view of the ballot that it follows: the highest that a leader or a
-// granted PREPARE has shown. The fields below ballot belong to it.
+// following is this peer's view of the ballot that it follows: the highest that enough electors, or
+// the term's leader, have shown. The fields below ballot belong to it.
 type following struct {
 	ballot   uint32
 	led      bool          // its leader has shown progress, which takes a quorum of promises
@@ -39,14 +39,13 @@ type following struct {
 	revised  int
 }
 
-// candidacy decides whether this peer asks to lead, or lets another one.
-type candidacy struct {
+// terms is what this peer knows of the time of the followed term, and how far the electors are.
+type terms struct {
 	owed       time.Duration // the time since which work is owed; never while none is
-	seen       uint32        // highest ballot that any member named
-	campaign   time.Duration // when this peer last opened a ballot
-	asked      *wire.Message // a PREPARE that was not granted because the leader lives
-	askedAt    time.Duration // when it came
-	notifiedAt time.Duration // when the promise was last sent to the leader of a lower ballot
+	began      time.Duration // when a quorum was known to have reached the term; never: not yet
+	promised   map[memberKey]promise
+	promisedAt time.Duration           // when the own promise was last shown
+	ahead      map[uint32]wire.Message // plans of the next terms
 }
 
 // reduction is this peer's view of the open slot's reduction, whichever ballot planned it.
@@ -152,8 +151,7 @@ type drafting struct {
 // its draft and its vote bind, and those are on disk.
 type leading struct {
 	ref      slot.Ref
-	prepared bool // this peer may draft: at ballot 0, or once a quorum has promised
-	promises map[slot.PeerID]promise
+	prepared bool         // this peer may draft: at ballot 0, or once a quorum has promised
 	grounds  wire.Grounds // of this ballot's draft, once prepared
 	// the record that the promises force the leader to draft again, unchanged
 	forced *wire.Locked
@@ -166,9 +164,11 @@ type leading struct {
 	beatAt   time.Duration
 }
 
-// promise is one elector's PROMISE, with the record of its lock.
+// promise is one elector's PROMISE of the highest ballot, with the record of its lock if this peer
+// leads that ballot.
 type promise struct {
 	wire.Promised
+	ballot uint32
 	locked *wire.Locked
 }
 
@@ -176,7 +176,7 @@ type promise struct {
 // revises what it planned before.
 func newLeading(ref slot.Ref, boot uint64) *leading {
 	return &leading{
-		ref: ref, promises: map[slot.PeerID]promise{}, sentAt: never, beatAt: never,
+		ref: ref, sentAt: never, beatAt: never,
 		planning: planning{
 			revision: uint32(boot&0xffff) << 16, excluded: map[slot.PeerID]uint64{},
 			banned: map[slot.PeerID]struct{}{}, narrow: map[slot.PeerID]time.Duration{}, holdOff: never,
@@ -195,7 +195,3 @@ func (l *leading) nextTry() *leading {
 	n.plan = nil
 	return n
 }
-
-// maxBallotStep keeps ballots from running out: no honest member is so far ahead of the others at
-// one height.
-const maxBallotStep = 1 << 16

@@ -20,8 +20,11 @@ type history struct {
 	// from plans to records; 0: not known
 	reductions [recentSlots]time.Duration
 	usual      time.Duration // that a reduction takes, likewise; 0: not known
-	ringsFrom  uint64        // the slot from which plans of this peer's may have rings
-	slotAt     time.Duration // when the open slot began; the value never while that is not known
+	// what the newest steps took here, from the time when they were owed to their certificates; 0:
+	// not known
+	steps     [usualSteps]time.Duration
+	ringsFrom uint64        // the slot from which plans of this peer's may have rings
+	slotAt    time.Duration // when the open slot began; the value never while that is not known
 }
 
 // graceEnds is when the window closes. It opens once most contributors have offered, lasts
@@ -135,6 +138,28 @@ func (hi *history) links(offers []slot.Offer) slot.Links {
 
 // restRings keeps this peer from planning rings for a while, including this slot.
 func (hi *history) restRings(s uint64) { hi.ringsFrom = s + 1 + ringRest }
+
+// usualSteps is the number of steps of which the median says what a step usually takes. Leaders that
+// lie can draw out those that they lead, which are fewer than half.
+const usualSteps = 9
+
+// noteStep remembers how long the step that is decided took, if this peer has seen it owed.
+func (hi *history) noteStep() {
+	if owed := hi.open.owed; owed != never {
+		copy(hi.steps[1:], hi.steps[:])
+		hi.steps[0] = max(1, hi.now-owed)
+	}
+}
+
+// usualStep is the median of what the newest steps took here; 0: not known.
+func (hi *history) usualStep() time.Duration {
+	known := slices.DeleteFunc(slices.Clone(hi.steps[:]), func(d time.Duration) bool { return d == 0 })
+	if len(known) == 0 {
+		return 0
+	}
+	slices.Sort(known)
+	return known[(len(known)-1)/2]
+}
 
 // noteUsual remembers how long reductions take, from the plan to the record. It grows slowly: a
 // peer that draws them out does not gain by it.

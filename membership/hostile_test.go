@@ -106,7 +106,7 @@ func TestQuestionsDoNotSilenceLeaders(t *testing.T) {
 		t.Error("the common bucket has no end")
 	}
 	for range int(answersBurst) {
-		if !a.allow("leader", wire.Prepare{}, now) || !a.allow("leader", wire.Beat{}, now) {
+		if !a.allow("leader", wire.Promise{}, now) || !a.allow("leader", wire.Beat{}, now) {
 			t.Fatal("a leader is not heard")
 		}
 	}

@@ -1,6 +1,8 @@
 package membership
 
 import (
+	"slices"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -21,7 +23,7 @@ type leader struct {
 	acceptor  *acceptor
 	planner   *planner
 	drafter   *drafter
-	candidate *candidate
+	pacemaker *pacemaker
 }
 
 // resumeLead takes up the lead that this peer has at the open height. That is ballot 0, while
@@ -49,25 +51,74 @@ func (le *leader) resumeLead() {
 		if own.Vote != nil && own.Vote.Ballot == floor {
 			l.proposal, l.votes = &own.Vote.QC, map[slot.PeerID][]byte{}
 		}
-	case own.Promise != nil && own.Promise.Ballot == floor:
-		d.lead = newLeading(d.at(floor), le.boot)
 	case floor == 0:
 		d.lead = newLeading(d.ref, le.boot)
 		d.lead.prepared = true
 	}
 }
 
+// takeLead makes this peer the leader of the ballot that it has promised, if it is its turn and it
+// has drafted nothing there.
+func (le *leader) takeLead() {
+	d, own := le.open, le.pledges.open
+	floor := own.Floor()
+	if d.lead != nil && d.lead.ref.Ballot < floor {
+		d.lead = nil
+	}
+	if d.lead == nil && floor > 0 && floor == d.ballot && ofMember(d.leader(floor)) == le.self &&
+		own.Promise != nil && own.Promise.Ballot == floor && (own.Have == nil || own.Have.Ballot < floor) &&
+		own.Decided == nil {
+		d.lead = newLeading(d.at(floor), le.boot)
+	}
+}
+
+// choose lets this peer draft once a quorum has promised its ballot. If any of the promises names a
+// lock, the record of the highest is drafted again, unchanged; else the choice is free (HOLES H3).
+// A lock counts with its QC only, and the voters see the promises and the QC themselves (BYZANTINE
+// m4, m8, m9).
+func (le *leader) choose() bool {
+	d, l := le.open, le.open.lead
+	promised := func(e slot.Member) bool {
+		p, ok := d.promised[ofMember(e)]
+		return ok && p.ballot == l.ref.Ballot && (p.Lock == nil || p.locked != nil && p.Lock.Ballot < l.ref.Ballot)
+	}
+	if !le.chain.Rules().Quorum(le.chain.Electorate(), promised) {
+		return false
+	}
+	l.prepared = true
+	for _, e := range le.chain.Electorate() { // sorted by peer
+		if !promised(e) {
+			continue
+		}
+		p := d.promised[ofMember(e)]
+		l.grounds.Promises = append(l.grounds.Promises, p.Promised)
+		if p.locked != nil && (l.forced == nil || p.Lock.Ballot > l.forced.QC.Ballot) {
+			l.forced = p.locked
+			l.grounds.QC = &p.locked.QC
+		}
+	}
+	return true
+}
+
+// sendRetry asks the electors that have not promised the next ballot of this leader's term yet.
+func (le *leader) sendRetry() {
+	l := le.open.lead
+	l.sentAt = le.now
+	if l.ref.Ballot%slot.Tries == 0 {
+		return // electors promise a term's first ballot by their own clocks, and repeat it
+	}
+	le.send(wire.Retry{Ref: l.ref}, le.electorsWithout(func(p slot.PeerID) bool {
+		return slices.ContainsFunc(le.chain.Electorate(), func(e slot.Member) bool {
+			return e.Peer == p && le.open.promised[ofMember(e)].ballot >= l.ref.Ballot
+		})
+	})...)
+}
+
 // lead does the leader's next step, if this peer leads.
 func (le *leader) lead() {
+	le.takeLead()
 	l := le.open.lead
-	if l == nil || l.decided {
-		return
-	}
-	if l.ref.Ballot < le.pledges.open.Floor() {
-		le.open.lead = nil
-		return
-	}
-	if !l.prepared && !le.candidate.choose() {
+	if l == nil || l.decided || !l.prepared && !le.choose() {
 		return
 	}
 	switch {
@@ -92,7 +143,7 @@ func (le *leader) startWork() {
 	switch {
 	case le.closingDue():
 		le.drafter.draftMembers()
-	case le.roster.beginsWithSeats() && le.candidate.membersDue() && le.now >= l.membersAt:
+	case le.roster.beginsWithSeats() && le.pacemaker.membersDue() && le.now >= l.membersAt:
 		le.drafter.draftMembers()
 	case le.motions.accessDue() && le.motions.barred(le.cfg.Self):
 		// others take over, because this peer must not choose their secret
@@ -103,7 +154,7 @@ func (le *leader) startWork() {
 		le.drafter.draftMembers()
 	case le.planner.planDue() && le.now >= l.holdOff:
 		le.planner.startPlan()
-	case le.candidate.membersDue() && le.now >= l.membersAt:
+	case le.pacemaker.membersDue() && le.now >= l.membersAt:
 		le.drafter.draftMembers()
 	}
 }
@@ -186,7 +237,7 @@ func (le *leader) repeatAsLeader() {
 		l.decided = false // the own COMMIT was not signed in time; the next vote makes it again
 		le.sendProposal()
 	case !l.prepared:
-		le.candidate.sendPrepare()
+		le.sendRetry()
 	case l.proposal != nil:
 		le.sendProposal()
 	case l.draft != nil:

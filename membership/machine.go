@@ -83,10 +83,7 @@ func (m *Machine) Tick(now time.Duration) {
 	m.catchup.catchUp()
 	m.competing.pursue()
 	m.founder.consider()
-	// A candidate that waits gets its promise before this peer opens a ballot of its own (see
-	// promiseLate). A ballot that is opened now has asked for promises, and repeats nothing yet.
-	m.acceptor.promiseLate()
-	m.candidate.watchLeader()
+	m.pacemaker.watch()
 	m.leader.repeatAsLeader()
 	m.leader.beat()
 	// The end of the run is looked for last, by all that the calls above led to.
@@ -134,7 +131,10 @@ func (m *Machine) Record(height uint64) (wire.Commit, bool) {
 // settle does what the newest input made possible. Each step checks whether its conditions hold.
 // What a step sends to this peer itself comes back as an input of its own.
 func (m *Machine) settle() {
-	m.turnout.watch(m.open.at(m.open.ballot), m.open.leader(m.open.ballot), m.open.owed, m.acceptor.leaderTimeout())
+	if msg, ok := m.acceptor.takeAhead(); ok {
+		_ = m.receive(msg) // refused, as it would have been on time
+	}
+	m.turnout.watch(m.open.at(m.open.ballot), m.open.leader(m.open.ballot), m.open.owed, m.pacemaker.length())
 	m.model.advanceState(m.catchup.chainGrows)
 	m.participant.answerDraft()
 	m.acceptor.castVote()

@@ -44,7 +44,7 @@ func TestEarlyMessagesAreBounded(t *testing.T) {
 	m := l.peer("A").m
 	msg := wire.Message{
 		From: labID("B"), Incarnation: l.peer("B").inc,
-		Body: wire.Prepare{Ref: slot.Ref{Height: m.chain.Height() + 2, Ballot: 1}},
+		Body: wire.Retry{Ref: slot.Ref{Height: m.chain.Height() + 2, Ballot: 1}},
 	}
 	for range 10 * maxEarly {
 		if err := m.Step(l.now, msg); err != nil {
@@ -141,17 +141,16 @@ func TestForeignAndMalformed(t *testing.T) {
 				return d
 			}(), chain.ErrInvalid,
 		},
-		"a far ballot":               {other, wire.Prepare{Ref: at(math.MaxUint32)}, nil},
-		"a vote nobody asked for":    {other, wire.Vote{Vote: slot.Vote{Ref: at(9)}}, ErrStale},
-		"a promise nobody asked for": {other, wire.Promise{Ref: at(math.MaxUint32)}, ErrStale},
-		"a HAVE nobody asked for":    {other, wire.Have{Vote: slot.Vote{Ref: at(9)}}, ErrStale},
-		"a fork of another":          {other, wire.ForkVote{}, ErrStale},
-		"a commit of another run":    {other, wire.Commit{}, chain.ErrInvalid},
-		"an unproven commit":         {other, wire.Commit{Record: stepRecord(p.m, "AB")}, chain.ErrInvalid},
-		"an ALIVE ahead of itself":   {other, wire.Alive{Applied: 3, Branch: slot.Root{1}}, chain.ErrInvalid},
-		"another's offer":            {other, wire.Offer{Offer: slot.Offer{Peer: p.id, Slot: 1, Seq: 1}}, ErrSender},
-		"a member that joins":        {other, wire.Join{}, ErrStale},
-		"another chain":              {other, wire.Prepare{Ref: slot.Ref{Height: next.Height, Ballot: 1}}, ErrStale},
+		"a far ballot":             {other, wire.Retry{Ref: at(math.MaxUint32)}, ErrStale},
+		"a vote nobody asked for":  {other, wire.Vote{Vote: slot.Vote{Ref: at(9)}}, ErrStale},
+		"a HAVE nobody asked for":  {other, wire.Have{Vote: slot.Vote{Ref: at(9)}}, ErrStale},
+		"a fork of another":        {other, wire.ForkVote{}, ErrStale},
+		"a commit of another run":  {other, wire.Commit{}, chain.ErrInvalid},
+		"an unproven commit":       {other, wire.Commit{Record: stepRecord(p.m, "AB")}, chain.ErrInvalid},
+		"an ALIVE ahead of itself": {other, wire.Alive{Applied: 3, Branch: slot.Root{1}}, chain.ErrInvalid},
+		"another's offer":          {other, wire.Offer{Offer: slot.Offer{Peer: p.id, Slot: 1, Seq: 1}}, ErrSender},
+		"a member that joins":      {other, wire.Join{}, ErrStale},
+		"another chain":            {other, wire.Retry{Ref: slot.Ref{Height: next.Height, Ballot: 1}}, ErrStale},
 	} {
 		before := fingerprint(p.m.open)
 		err := p.m.Step(l.now, wire.Message{From: c.from.id, Incarnation: c.from.inc, Body: c.body})

@@ -44,6 +44,7 @@ func (m *Machine) takeNext(msg wire.Message, c wire.Commit) error {
 	if r.Kind == slot.Step {
 		m.history.noteSpread(spread)
 		m.history.noteReduction(r)
+		m.history.noteStep()
 		m.history.slotAt = m.now
 	}
 	m.passOn(msg.From, before, c)
@@ -95,8 +96,10 @@ func (m *Machine) openNext() {
 	d := &openHeight{
 		ref:       m.chain.Next(),
 		following: following{life: never},
-		candidacy: candidacy{owed: never, campaign: never, notifiedAt: never},
-		holding:   holding{outcomes: map[slot.Root]bool{}, draftAt: never, fetchedAt: never, accessAt: never},
+		terms: terms{
+			owed: never, began: never, promisedAt: never, promised: map[memberKey]promise{}, ahead: map[uint32]wire.Message{},
+		},
+		holding: holding{outcomes: map[slot.Root]bool{}, draftAt: never, fetchedAt: never, accessAt: never},
 	}
 	d.order = slot.LeaderOrder(m.cfg.Rules.Run, d.ref.Height, m.chain.Electorate())
 	m.pledges.openAt(wire.Position{Height: d.ref.Height, Prev: d.ref.Prev})
@@ -114,7 +117,6 @@ func (m *Machine) openNext() {
 	m.proofs.prune()
 	m.fork.forking = newForking(m.pledges.open.Fork)
 	d.ballot = m.pledges.open.Floor()
-	d.seen = d.ballot
 	m.open = d
 	m.motions.count()
 	if h := m.pledges.open.Have; h != nil {

@@ -76,10 +76,10 @@ func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
 		return m.drafter.onHave(msg, b)
 	case wire.Vote:
 		return m.leader.onVote(msg, b.Vote)
-	case wire.Prepare:
-		return m.acceptor.onPrepare(msg, b.Ref)
+	case wire.Retry:
+		return m.acceptor.onRetry(msg, b.Ref)
 	case wire.Promise:
-		return m.candidate.onPromise(msg, b)
+		return m.pacemaker.onPromise(msg, b)
 	case wire.Beat:
 		return m.acceptor.onBeat(msg, b)
 	case wire.Statement:
@@ -91,7 +91,7 @@ func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
 // onDecided answers a peer that wants to lead a decided height: it sends that height's certificate.
 func (m *Machine) onDecided(msg wire.Message, ref slot.Ref) error {
 	switch msg.Body.(type) {
-	case wire.Prepare, wire.Draft, wire.Propose, wire.ForkDraft:
+	case wire.Promise, wire.Retry, wire.Draft, wire.Propose, wire.ForkDraft:
 		if ref.Height > 0 && m.chain.Hash(ref.Height-1) == ref.Prev {
 			m.send(m.chain.Commits()[ref.Height-1], msg.From)
 		}

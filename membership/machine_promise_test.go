@@ -30,15 +30,15 @@ func TestAForgedLockForcesNobody(t *testing.T) {
 		h.Sig[0]++
 	}
 	l.manual = true
-	candidate.m.open.life, honest.m.open.life = never, never
-	candidate.m.candidate.openBallot()
+	honest.m.pacemaker.next()
+	candidate.m.pacemaker.next()
 	candidate.flush()
 	for name, msg := range map[string]wire.Message{
 		"no QC":                  promise(unsigned, false),
 		"HAVEs that none signed": promise(unsigned, true),
 		"one HAVE":               promise(*l.qc(0, own, liar.name), true),
 	} {
-		if candidate.step(msg) == nil || len(candidate.m.open.lead.promises) != 1 {
+		if candidate.step(msg) == nil || len(candidate.m.open.promised) != 1 {
 			t.Errorf("%s: the promise counts", name)
 		}
 	}

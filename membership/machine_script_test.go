@@ -158,15 +158,16 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 			p.states[h] = s
 			p.m.model.state.root = s.root
 		}
-	case "campaign": // campaign B: its leaderTimeout ends now
+	case "over":
+		// over A C ballot=16: for them the leader has had its time, and so have those up to that
+		// ballot
 		for _, p := range l.named(d) {
-			p.m.open.life = never
-			p.m.candidate.openBallot()
+			if ballot := number(d, "ballot", 0); ballot > 0 {
+				p.m.acceptor.reach(uint32(ballot))
+			} else {
+				p.m.pacemaker.next()
+			}
 			p.flush()
-		}
-	case "impatient": // impatient A C: they forget that the leader showed progress
-		for _, p := range l.named(d) {
-			p.m.open.life = never
 		}
 	case "unheard": // unheard by=A of=C: A takes C for lost
 		by := l.peer(text(d, "by"))

@@ -13,13 +13,13 @@ import (
 )
 
 func TestLeaderTimeoutDoubles(t *testing.T) {
-	ac := &acceptor{facts: &facts{cfg: Config{Timing: Timing{Patience: 3 * time.Second}}}}
+	pm := &pacemaker{facts: &facts{cfg: Config{Timing: Timing{Patience: 3 * time.Second}}}}
 	for b, want := range map[uint32]time.Duration{
 		0: 3, slot.Tries - 1: 3, slot.Tries: 6, 4 * slot.Tries: 48, 5 * slot.Tries: 96, 6 * slot.Tries: 96,
 		math.MaxUint32: 96,
 	} {
-		ac.height = &height{open: &openHeight{following: following{ballot: b}}}
-		if got := ac.leaderTimeout(); got != want*time.Second {
+		pm.height = &height{open: &openHeight{following: following{ballot: b}}}
+		if got := pm.length(); got != want*time.Second {
 			t.Errorf("ballot %d: %v", b, got)
 		}
 	}
@@ -300,7 +300,10 @@ func TestChoose(t *testing.T) {
 	l := labOf(t, "ABC")
 	m := l.peer("A").m
 	one, two := stepRecord(m, "AB"), stepRecord(m, "AC")
-	ref := m.open.at(9)
+	ref := m.open.at(slot.Tries)
+	for m.open.leader(ref.Ballot).Peer != m.cfg.Self {
+		ref.Ballot += slot.Tries
+	}
 	locked := func(name string, ballot uint32, r slot.Record, by string) wire.Message {
 		q := l.qc(ballot, r, by)
 		lock := q.Lock()
@@ -328,9 +331,9 @@ func TestChoose(t *testing.T) {
 		m := copyMachine(m)
 		m.open.lead = newLeading(ref, 1)
 		for _, p := range c.promises {
-			_ = m.candidate.onPromise(p, p.Body.(wire.Promise))
+			_ = m.pacemaker.onPromise(p, p.Body.(wire.Promise))
 		}
-		m.candidate.choose()
+		m.leader.choose()
 		got := m.open.lead
 		if got.prepared != c.prepared || (got.forced == nil) != (c.forced == nil) || c.forced != nil &&
 			got.forced.Record.Hash() != c.forced.Hash() {

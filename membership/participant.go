@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -35,6 +36,9 @@ type participant struct {
 func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	p := body.Plan
 	if err := pa.acceptor.follow(msg, p.Ballot); err != nil {
+		if errors.Is(err, errAhead) {
+			pa.acceptor.keepAhead(msg, p.Ballot)
+		}
 		return err
 	}
 	d := pa.open
@@ -216,7 +220,7 @@ func (pa *participant) reduceFailed(p slot.Plan) {
 // I6: what the HAVE is bound to is on disk before anything else, so a restart gives no other one in
 // the ballot (BYZANTINE m2, m7).
 func (pa *participant) onDraft(msg wire.Message, body wire.Draft) error {
-	if err := pa.acceptor.follow(msg, body.Ballot); err != nil {
+	if err := pa.acceptor.followDraft(msg, body); err != nil {
 		return err
 	}
 	d, own := pa.open, &pa.pledges.open

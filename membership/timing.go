@@ -1,13 +1,19 @@
 package membership
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Timing decides only when a peer acts; no record is checked against it.
 type Timing struct {
 	Alive time.Duration // between ALIVEs
 	Beat  time.Duration // between a leader's BEATs
-	// a counter that rose within Patience x 2^min(ballot,5) keeps its leader
+	// How long a leader has for a record without a step, doubled with each term. In trust crash
+	// progress within Patience x 2^min(term,5) keeps the leader, also in a step.
 	Patience time.Duration
+	// how long a leader has for a step at least, where members may lie; 0: 4 Patience
+	Term time.Duration
 	// a member that was not heard for this time is left out of the next record
 	Lost time.Duration
 	// after this time no peer waits for a member that nobody reaches any more; 0: only Lost counts
@@ -27,6 +33,9 @@ type Timing struct {
 	Linger    time.Duration // how long a member serves others after the last slot
 	Retry     time.Duration // between repeats of what was not answered
 }
+
+// leastTerm is how long a leader has for a step at least, where members may lie.
+func (t Timing) leastTerm() time.Duration { return cmp.Or(t.Term, 4*t.Patience) }
 
 // tick is the time between two calls of Machine.Tick.
 func (t Timing) tick() time.Duration {

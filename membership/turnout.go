@@ -132,6 +132,7 @@ func (tu *turnout) watch(at slot.Ref, leader slot.Member, owed, timeout time.Dur
 	t := &tu.term
 	here := at.Height == t.ref.Height && at.Prev == t.ref.Prev
 	if here && ofMember(leader) == t.leader {
+		t.timeout = timeout // a step may be owed by now
 		return
 	}
 	if p := tu.of[t.leader]; p != nil && here && owed != never && tu.now-max(owed, t.since) >= t.timeout &&

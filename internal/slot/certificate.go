@@ -22,7 +22,7 @@ const (
 	TypePropose   MessageType = 7
 	TypeVote      MessageType = 8
 	TypeCommit    MessageType = 9
-	TypePrepare   MessageType = 10
+	TypeRetry     MessageType = 10
 	TypePromise   MessageType = 11
 	TypeBeat      MessageType = 12
 	TypeAlive     MessageType = 13

@@ -198,7 +198,7 @@ func TestGoldenLeaderOrder(t *testing.T) {
 func TestGoldenNumbers(t *testing.T) {
 	types := []MessageType{
 		TypeOffer, TypePlan, TypeSegment, TypeLost, TypeDraft, TypeHave, TypePropose, TypeVote, TypeCommit,
-		TypePrepare, TypePromise, TypeBeat, TypeAlive, TypeJoin, TypeLeave, TypeNeed, TypeFork, TypeEvidence,
+		TypeRetry, TypePromise, TypeBeat, TypeAlive, TypeJoin, TypeLeave, TypeNeed, TypeFork, TypeEvidence,
 		TypeMotion, TypeForkDraft,
 	}
 	for i, typ := range types {

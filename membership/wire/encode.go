@@ -51,7 +51,7 @@ func (m ForkVote) Append(b []byte) []byte { return m.Vote.Append(b) }
 func (m Commit) Append(b []byte) []byte { return m.Certificate.Append(m.Record.Append(b)) }
 
 // Append implements Body.
-func (m Prepare) Append(b []byte) []byte { return m.Ref.Append(b) }
+func (m Retry) Append(b []byte) []byte { return m.Ref.Append(b) }
 
 // Append implements Body.
 func (m Promise) Append(b []byte) []byte { return appendLock(m.Ref.Append(b), m.Lock) }
@@ -163,8 +163,8 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 		return ForkVote{slot.ReadVote(r)}
 	case slot.TypeCommit:
 		return Commit{Record: slot.ReadRecord(r), Certificate: slot.ReadCertificate(r)}
-	case slot.TypePrepare:
-		return Prepare{slot.ReadRef(r)}
+	case slot.TypeRetry:
+		return Retry{slot.ReadRef(r)}
 	case slot.TypePromise:
 		return Promise{Ref: slot.ReadRef(r), Lock: readLock(r)}
 	case slot.TypeBeat:
@@ -214,7 +214,7 @@ func TypeName(t slot.MessageType) string {
 		slot.TypeOffer: "OFFER", slot.TypePlan: "PLAN", slot.TypeSegment: "SEGMENT", slot.TypeLost: "LOST",
 		slot.TypeDraft: "DRAFT",
 		slot.TypeHave:  "HAVE", slot.TypePropose: "PROPOSE", slot.TypeVote: "VOTE", slot.TypeCommit: "COMMIT",
-		slot.TypePrepare: "PREPARE",
+		slot.TypeRetry:   "RETRY",
 		slot.TypePromise: "PROMISE", slot.TypeBeat: "BEAT", slot.TypeAlive: "ALIVE", slot.TypeJoin: "JOIN",
 		slot.TypeLeave: "LEAVE",
 		slot.TypeNeed:  "NEED", slot.TypeFork: "FORK", slot.TypeEvidence: "EVIDENCE", slot.TypeMotion: "ORDER",

@@ -129,7 +129,7 @@ func testBodies() []Body {
 		Commit{Record: testRecord(), Certificate: testCertificate()},
 		Commit{Record: testMembersRecord(), Certificate: testCertificate()},
 		Commit{Record: testAccessRecord(), Certificate: testCertificate()},
-		Prepare{Ref: ref},
+		Retry{Ref: ref},
 		Promise{
 			Ref: ref, Lock: &Lock{Ballot: 1, Hash: testRecord().Hash()},
 			Locked: &Locked{QC: *testQC(1, testRecord().Hash()), Record: testRecord(), Proofs: testProofs()},

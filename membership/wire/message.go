@@ -97,15 +97,16 @@ type (
 		Certificate slot.Certificate
 	}
 
-	// Prepare asks for promises. From the leader of a ballot above 0.
-	Prepare struct{ slot.Ref }
+	// Retry asks for promises of the next ballot of a term. From the term's leader to the electors.
+	Retry struct{ slot.Ref }
 
-	// Promise answers Prepare: neither HAVE nor VOTE below this ballot any more, and the lock,
-	// which is the vote of the highest ballot so far.
+	// Promise says: neither HAVE nor VOTE below this ballot any more, and tells the lock, which is
+	// the vote of the highest ballot so far. It is the answer to Retry, and what an elector says by
+	// itself when a term is over for it. To all members.
 	Promise struct {
 		slot.Ref
 		Lock *Lock // nil: the sender has voted for nothing at this height
-		// not signed: the record of the lock, with what proves it
+		// not signed: the record of the lock, with what proves it; for the ballot's leader only
 		Locked *Locked
 	}
 
@@ -230,7 +231,7 @@ func (ForkVote) Type() slot.MessageType { return slot.TypeFork }
 func (Commit) Type() slot.MessageType { return slot.TypeCommit }
 
 // Type implements Body.
-func (Prepare) Type() slot.MessageType { return slot.TypePrepare }
+func (Retry) Type() slot.MessageType { return slot.TypeRetry }
 
 // Type implements Body.
 func (Promise) Type() slot.MessageType { return slot.TypePromise }

@@ -60,8 +60,9 @@ func highBallot(l *liar) habit {
 			// it leads one of so many terms in a row
 			end := ballot + uint32(len(v.Tip.Members))*slot.Tries
 			for ref.Ballot = ballot; ref.Ballot < end; ref.Ballot += slot.Tries {
-				l.say(wire.Prepare{Ref: ref}, v.Peers()...)
 				l.say(wire.Promise{Ref: ref}, v.Peers()...)
+				ref.Ballot++
+				l.say(wire.Retry{Ref: ref}, v.Peers()...)
 			}
 		}
 		l.did("height %d: ballots above %d", v.Ref.Height, climbed)

@@ -61,7 +61,7 @@ func forgeries(x *nodetest.Stranger, p *nodetest.Peer, heard [][]byte) (out [][]
 			wire.Need{From: 1},
 			wire.Alive{Height: 1 << 40, Branch: p2pdiloco.Root{9}, Work: 1 << 60, Synced: true, Applied: 1 << 40},
 			wire.Commit{Record: slot.Record{Run: run, Height: 3, Members: []slot.Member{{Peer: member}}}},
-			wire.Prepare{Ref: slot.Ref{Height: next.Height, Prev: next.Prev, Ballot: 1 << 30}},
+			wire.Retry{Ref: slot.Ref{Height: next.Height, Prev: next.Prev, Ballot: 1<<30 + 1}},
 		} {
 			if b, err := wire.Seal(signer, run, 7, body); err == nil {
 				out = append(out, b)
