@@ -59,12 +59,13 @@
 //	founder.go, exit.go                a run's first record; the last slot and the closing record
 //	announcer.go, news.go              ALIVE, JOIN and LEAVE; events about members
 //	height.go                          the open height: all that is forgotten once it is decided
-//	acceptor.go, following.go          PREPARE, PROMISE, PROPOSE, VOTE; the leader timeout
+//	acceptor.go, following.go          PROMISE, PROPOSE, VOTE; the leader that is followed
 //	history.go                         what recent slots took, and the grace window that follows
 //	participant.go                     taking part in a reduction, over plans, ballots and leaders
 //	planner*.go                        plans, their revisions, broken rings
 //	drafter.go                         drafts and HAVE
-//	candidate.go, leader.go            asking to lead, and leading
+//	pacemaker.go                       when a term is over, and which ballot is joined
+//	leader.go                          leading
 //	machine*.go                        the whole: inputs, outputs, and what takes several parts
 //	reason.go, view.go                 what status shows
 //

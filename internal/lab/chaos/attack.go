@@ -42,7 +42,7 @@ var attacks = []attack{
 	{name: "sybil", peers: 4, late: true, idle: true},
 	{name: "equivocate", proof: true},
 	{name: "forge-promise"},
-	{name: "high-ballot", open: "one member's ballots move the others, though no f+1 have promised them"},
+	{name: "high-ballot"},
 	{name: "heavy-fork"},
 }
 

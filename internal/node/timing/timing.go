@@ -45,7 +45,7 @@ func Named(name string) (Preset, bool) {
 
 var lan = Preset{
 	Ledger: membership.Timing{
-		Alive: 250 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: 2 * time.Second,
+		Alive: 250 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: 2 * time.Second, Term: 5 * time.Second,
 		Lost: 1500 * time.Millisecond, Gone: 300 * time.Millisecond,
 		MinGrace: 5 * time.Second, GraceFactor: 3, Straggler: 60 * time.Second,
 		FoundAfter: 1500 * time.Millisecond, ForkAfter: 20 * time.Second, Linger: 5 * time.Second,
@@ -57,7 +57,8 @@ var lan = Preset{
 
 var wan = Preset{
 	Ledger: membership.Timing{
-		Alive: 5 * time.Second, Beat: 5 * time.Second, Patience: 15 * time.Second, Lost: 30 * time.Second,
+		Alive: 5 * time.Second, Beat: 5 * time.Second, Patience: 15 * time.Second, Term: time.Minute,
+		Lost:     30 * time.Second,
 		Gone:     800 * time.Millisecond,
 		MinGrace: 30 * time.Second, GraceFactor: 3, Straggler: 10 * time.Minute,
 		FoundAfter: 10 * time.Second, ForkAfter: 5 * time.Minute, Linger: 2 * time.Minute, Retry: 5 * time.Second,
