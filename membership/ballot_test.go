@@ -1,11 +1,13 @@
 package membership
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -120,5 +122,33 @@ func TestPromisesAreRepeated(t *testing.T) {
 		if n := shown(); n != c.want {
 			t.Errorf("%v later: %d messages, not %d", c.after, n, c.want)
 		}
+	}
+}
+
+// TestATermHasFewOutcomes: each outcome that a leader drafts has to be fetched and kept. The fourth
+// of one term is refused; what was drafted before may come again, and the next term counts anew.
+func TestATermHasFewOutcomes(t *testing.T) {
+	l := labOf(t, "ABC")
+	m := l.peers[0].m
+	leader := m.open.leader(m.open.ballot).Peer
+	body := func(n byte) wire.Draft {
+		r := stepRecord(m, "AB")
+		r.Segments[0].Root = slot.Root{n}
+		return draftOf(m.open.ballot, r, l.proofs(r.Contributions))
+	}
+	for n := range byte(3) {
+		if err := m.participant.checkDraft(leader, body(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.participant.checkDraft(leader, body(3)); !errors.Is(err, chain.ErrInvalid) {
+		t.Errorf("a fourth outcome: %v", err)
+	}
+	if err := m.participant.checkDraft(leader, body(1)); err != nil {
+		t.Errorf("an outcome that was drafted before: %v", err)
+	}
+	m.pacemaker.next()
+	if err := m.participant.checkOutcomes(slot.Root{3}); err != nil {
+		t.Errorf("in the next term: %v", err)
 	}
 }

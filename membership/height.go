@@ -33,6 +33,7 @@ type following struct {
 	haveSent bool          // it was sent since the newest DRAFT came
 	proposal *wire.Propose // not voted for yet
 	objected slot.Root     // the draft that an event has told an objection to
+	drafted  []slot.Root   // the outcomes of the term's drafts, each once
 	beat     wire.Beat     // highest counters seen
 	life     time.Duration // when the leader last showed progress
 	revision uint32        // the newest revision that counted as progress, and how many did

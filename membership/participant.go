@@ -279,6 +279,9 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 	if body.Grounds.QC != nil {
 		return nil // a quorum has checked the rest
 	}
+	if err := pa.checkOutcomes(r.Outcome()); err != nil {
+		return err
+	}
 	if err := pa.statements.check(r, body.Attached); err != nil {
 		return err
 	}
@@ -286,6 +289,23 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 	if !pa.proofs.has(r.Contributions) {
 		return chain.Invalid("a draft with an offer that its contributor has not signed")
 	}
+	return nil
+}
+
+// outcomesATerm is the number of different outcomes that one leader may have drafts of in its term.
+// Each has to be fetched, and is kept on disk.
+const outcomesATerm = 3
+
+// checkOutcomes refuses a draft of one outcome too many in the followed term.
+func (pa *participant) checkOutcomes(outcome slot.Root) error {
+	d := pa.open
+	if outcome.IsZero() || slices.Contains(d.drafted, outcome) {
+		return nil
+	}
+	if len(d.drafted) >= outcomesATerm {
+		return chain.Invalid("a draft of a fourth outcome in term %d", d.term())
+	}
+	d.drafted = append(slices.Clip(d.drafted), outcome)
 	return nil
 }
 
