@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -159,6 +160,29 @@ func (hi *history) usualStep() time.Duration {
 	}
 	slices.Sort(known)
 	return known[(len(known)-1)/2]
+}
+
+// stepTerm is how long a leader has for a step where members may lie: three times what a step
+// usually takes here, from the time when work was owed to the certificate, and the grace window,
+// which the leader may see open for longer.
+func (hi *history) stepTerm(term uint32) time.Duration {
+	t := hi.cfg.Timing
+	return hi.doubled(max(t.leastTerm(), 3*hi.usualStep()+t.MinGrace), term)
+}
+
+// longest keeps a term's time from overflowing.
+const longest = time.Duration(math.MaxInt64 / 4)
+
+// doubled is a term's time, doubled with each term up to the run's term_cap.
+func (hi *history) doubled(d time.Duration, term uint32) time.Duration {
+	most := longest
+	if c := hi.cfg.Rules.TermCap; c > 0 {
+		most = max(c, hi.cfg.Timing.Patience)
+	}
+	for ; term > 0 && d < most; term-- {
+		d *= 2
+	}
+	return min(d, most)
 }
 
 // noteUsual remembers how long reductions take, from the plan to the record. It grows slowly: a

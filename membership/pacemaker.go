@@ -157,28 +157,17 @@ func (pm *pacemaker) over() bool {
 	return pm.now-max(since, pm.open.life) >= pm.length()
 }
 
-// maxDoublings keeps a term's time from overflowing.
-const maxDoublings = 20
-
 // length is how long the followed term's leader has: in trust crash to show some progress, else to
 // get its record decided. It doubles with the term (HOLES H18): some leader gets long enough.
-//
-// Where members may lie and a reduction is owed, it is three times what a slot usually takes here,
-// from the time when work was owed to the certificate, and the grace window, which the leader may
-// see open for longer.
 func (pm *pacemaker) length() time.Duration {
 	t, term := pm.cfg.Timing, pm.open.term()
-	if !pm.cfg.Rules.Byzantine {
+	switch {
+	case !pm.cfg.Rules.Byzantine:
 		return t.Patience << min(term, 5)
+	case pm.stepOwed():
+		return pm.history.stepTerm(term)
 	}
-	length := t.Patience
-	if pm.stepOwed() {
-		length = max(t.leastTerm(), 3*pm.history.usualStep()+t.MinGrace)
-	}
-	if most := pm.cfg.Rules.TermCap; most > 0 {
-		return min(length<<min(term, maxDoublings), max(most, t.Patience))
-	}
-	return length << min(term, maxDoublings)
+	return pm.history.doubled(t.Patience, term)
 }
 
 // isPassed says whether an elector that this leader needs has promised a higher ballot: its vote is
