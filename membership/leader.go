@@ -282,7 +282,7 @@ func (le *leader) closePlan() {
 		return
 	}
 	if out := le.planner.silent(); len(out) > 0 {
-		l.leftOutSilent = true
+		l.leftOutSilent++
 		le.planner.leaveOut(out)
 	}
 }

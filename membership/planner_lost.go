@@ -3,6 +3,7 @@ package membership
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -188,18 +189,32 @@ const slowOwnerFactor = 40
 // the others waiting for too long. It lists half of the owners at most: if most owe them, the
 // reduction itself is held up. Their peers may have all their bytes and no reason to complain, and
 // the slot would wait for a hung or hostile owner for ever. It happens once a ballot, so that slow
-// links do not have pieces moved in turns. A leader that owes one itself is deposed. In a ring an
-// owner that owes statements may wait for any other: see ringHangs.
+// links do not have pieces moved in turns; where members may lie, once for each that may. A leader
+// that owes one itself is deposed. In a ring an owner that owes statements may wait for any other:
+// see ringHangs.
 func (pn *planner) silent() []slot.PeerID {
 	l, group := pn.open.lead, pn.open.groupReports
-	hangs := pn.now-l.progressAt >= silentTimeouts*pn.cfg.Timing.Patience
-	drags := group.group == l.group && pn.now-l.owingAt >= silentTimeouts*pn.cfg.Timing.Patience+
-		slowOwnerFactor*(l.owingAt-group.since)
-	if l.leftOutSilent || len(l.plan.Ring) > 0 || !hangs && !drags || 2*len(l.owing) > l.plan.Living() ||
+	longest := pn.longestWait()
+	wait := min(silentTimeouts*pn.cfg.Timing.Patience, longest)
+	hangs := pn.now-l.progressAt >= wait
+	drags := group.group == l.group && pn.now-l.owingAt >= min(wait+slowOwnerFactor*(l.owingAt-group.since), longest)
+	often := l.leftOutSilent >= max(1, pn.cfg.Rules.Liars(len(pn.chain.Electorate())))
+	if often || len(l.plan.Ring) > 0 || !hangs && !drags || 2*len(l.owing) > l.plan.Living() ||
 		slices.Contains(l.owing, pn.cfg.Self) {
 		return nil
 	}
 	return l.owing
+}
+
+// longestWait is how long the leader may wait for silent owners. Where members may lie all such
+// waits must fit into its term, with a third left: else an owner that is silent when one honest
+// leader leads has that one dropped as mute.
+func (pn *planner) longestWait() time.Duration {
+	l := pn.open.lead
+	if !pn.cfg.Rules.Byzantine {
+		return longest
+	}
+	return pn.history.stepTerm(l.ref.Term()) / 3 >> l.leftOutSilent
 }
 
 // noteOwing keeps the owners that owe statements, and since when.
