@@ -21,7 +21,7 @@ type catchup struct {
 	doubts    *doubts
 	abandoned *abandoned
 	need      need
-	early     []wire.Message // for the height after the open one; bounded by maxEarly
+	early     early // messages for the height after the open one
 }
 
 // need is the newest question for certified records.
@@ -105,13 +105,6 @@ func (cu *catchup) onNeed(msg wire.Message, n wire.Need) error {
 	return nil
 }
 
-// These bound what waits for the next record, for all members and for one, so that no member pushes
-// out messages of another.
-const (
-	maxEarly     = 256
-	maxEarlyFrom = 16
-)
-
 // onEarly keeps a member's message for the next height: its COMMIT often travels on another path.
 // Older ones of the same member make room. A message for a later height would be of no use when
 // that COMMIT comes.
@@ -123,30 +116,12 @@ func (cu *catchup) onEarly(msg wire.Message, height uint64) error {
 	if height != cu.chain.Height()+2 {
 		return nil
 	}
-	own, first := 0, -1
-	for i, e := range cu.early {
-		if e.From == msg.From {
-			if own++; first < 0 {
-				first = i
-			}
-		}
-	}
-	switch {
-	case own >= maxEarlyFrom:
-		cu.early = slices.Delete(cu.early, first, first+1)
-	case len(cu.early) >= maxEarly:
-		return nil
-	}
-	cu.early = append(cu.early, msg)
+	cu.early.add(msg)
 	return nil
 }
 
 // takeEarly returns the early messages and empties their list.
-func (cu *catchup) takeEarly() []wire.Message {
-	early := cu.early
-	cu.early = nil
-	return early
-}
+func (cu *catchup) takeEarly() []wire.Message { return cu.early.take() }
 
 // askOrAwait asks a peer that shows a longer chain for what follows the tip. If that is the one
 // record that is being passed on, it is on its way: otherwise all would ask the first peer that has

@@ -60,6 +60,42 @@ func TestEarlyMessagesAreBounded(t *testing.T) {
 	}
 }
 
+// Large messages that wait for the next record are bounded in bytes, of one member and of all, and
+// a member that sends many pushes out none of another one.
+func TestEarlyMessagesAreBoundedInBytes(t *testing.T) {
+	l := labOf(t, "ABCDEFGHIJ")
+	a, quiet := l.peers[0].m, l.peers[1]
+	next := a.chain.Next()
+	next.Height++
+	large := func(offers int) wire.Body {
+		return wire.Plan{Plan: slot.Plan{Ref: next, Offers: make([]slot.Offer, offers)}}
+	}
+	offer := wire.Size(large(1)) - wire.Size(large(0))
+	keep := func(p *labPeer, bytes int) {
+		t.Helper()
+		msg := wire.Message{From: p.id, Incarnation: p.inc, Body: large(bytes / offer)}
+		if err := a.Step(l.now, msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	size := func(m earlyMessage) int { return wire.Size(m.Body) }
+	keep(quiet, 4<<20)
+	for _, p := range l.peers[2:] {
+		for range 2 * maxEarlyFrom {
+			keep(p, slot.MaxMessage)
+		}
+		if n := a.catchup.early.sum(size, p.id); n > 8<<20 {
+			t.Errorf("%d bytes of one member", n)
+		}
+	}
+	if n := a.catchup.early.sum(size, ""); n > 32<<20 || n < 30<<20 {
+		t.Errorf("%d bytes in all", n)
+	}
+	if a.catchup.early.sum(size, quiet.id) == 0 {
+		t.Error("what one member sent is pushed out by others that sent more")
+	}
+}
+
 // TestNeedIsBounded: an answer is a few records, whatever is asked for.
 func TestNeedIsBounded(t *testing.T) {
 	l := labOf(t, "A")

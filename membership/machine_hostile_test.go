@@ -230,7 +230,7 @@ func TestEarlyMessagesAreBoundedBySender(t *testing.T) {
 	for range 2 * maxEarly {
 		_ = say(a, "c", c.inc, wire.Have{Vote: slot.Vote{Ref: slot.Ref{Height: next.Height + 1}}})
 	}
-	if !slices.ContainsFunc(a.m.catchup.early, func(m wire.Message) bool { return m.From == b.id }) {
+	if !slices.ContainsFunc(a.m.catchup.early, func(m earlyMessage) bool { return m.From == b.id }) {
 		t.Error("one member pushed out what another said")
 	}
 	_ = say(a, "c", c.inc, wire.Have{Vote: slot.Vote{Ref: slot.Ref{Height: next.Height + 1000}}})

@@ -121,6 +121,16 @@ func readSignedBody(r *canonical.Reader) SignedBody {
 	return SignedBody{append([]byte{}, r.Bytes(maxEvidence)...), append([]byte{}, r.Bytes(slot.MaxSigLen)...)}
 }
 
+// Size returns the number of bytes of a body's encoding, with what it carries beside its signed
+// bytes.
+func Size(body Body) int {
+	b := body.Append(nil)
+	if c, ok := body.(carrier); ok {
+		b = c.appendCarried(b)
+	}
+	return len(b)
+}
+
 // maxEvidence bounds a body in evidence, in bytes: a vote or a statement of many contributors.
 const maxEvidence = 4 << 10
 
