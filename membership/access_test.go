@@ -315,3 +315,58 @@ func TestNewcomersWaitForARemoval(t *testing.T) {
 		t.Errorf("next are %s", labNames(peersOf(next)))
 	}
 }
+
+// Where members may lie, an elector has no say in its own removal: a quorum of the other electors
+// decides. Fewer than four electors, and runs that withstand crashes only, count all.
+func TestOrdersAgainstAnElector(t *testing.T) {
+	four, seven := forkingLab(t, 4, time.Hour).peers[0].m, forkingLab(t, 7, time.Hour).peers[0].m
+	crash := labOf(t, "ABCD").peers[0].m
+	three := labOf(t, "ABC").peers[0].m
+	changeRules(three, func(r *chain.Rules) { r.Byzantine = true })
+	for _, c := range []struct {
+		m      *Machine
+		remove string
+		by     string
+		valid  bool
+	}{
+		{four, "D", "BC", true},
+		{four, "A", "CD", true},
+		{four, "D", "A", false},
+		{four, "D", "ACD", false}, // the order of the accused does not count
+		{four, "D", "ABC", false}, // more than it takes
+		{seven, "G", "BCDEF", true},
+		{seven, "G", "ABCD", false},
+		{seven, "G", "BCDEG", false},
+		{seven, "Z", "BCDEF", true}, // a peer without a seat: a quorum of all
+		{seven, "Z", "BCDE", false},
+		{crash, "D", "BC", false},
+		{crash, "D", "BCD", true},
+		{three, "A", "B", false},
+		{three, "A", "BC", true},
+	} {
+		r := slot.Record{
+			Kind: slot.Access, Height: c.m.chain.Height() + 1,
+			Decisions: []slot.Decision{signedBy(c.m, slot.Remove, c.remove, c.by)},
+		}
+		if err := c.m.chain.CheckAccess(r); (err == nil) != c.valid {
+			t.Errorf("%s removed by %s of %d: %v", c.remove, c.by, len(c.m.chain.Electorate()), err)
+		}
+	}
+}
+
+// Two of four electors order a third one out; its own order is no help, and not in the way.
+func TestTwoOfFourRemoveAnElector(t *testing.T) {
+	l := forkingLab(t, 4, time.Hour)
+	a, b, c := l.peers[0], l.peers[1], l.peers[2] // a comes first where orders are sorted
+	remove := ReportMotions{[]slot.Motion{{Action: slot.Remove, Peer: a.id}}}
+	a.report(remove)
+	b.report(remove)
+	l.run(10*time.Second, func() bool { return false })
+	if b.m.Standing(a.id).Removed {
+		t.Fatal("it is removed by one order and its own")
+	}
+	c.report(remove)
+	if !l.run(20*time.Second, func() bool { return b.m.Standing(a.id).Removed }) {
+		t.Errorf("it is not removed\n%s", l.show())
+	}
+}

@@ -308,8 +308,9 @@ func (o *motionState) forget() {
 // decisionOf returns the decision that motions make, with no more signatures than it takes. It
 // returns false if they are too few.
 func (mo *motions) decisionOf(k slot.Motion, signed []slot.SignedMotion) (slot.Decision, bool) {
-	electors := mo.chain.Electorate()
+	electors := mo.chain.Deciders(k.Peer)
 	senior := slot.Senior(electors).Peer
+	signed = slices.DeleteFunc(signed, func(m slot.SignedMotion) bool { return slot.Find(electors, m.Peer) < 0 })
 	slices.SortFunc(signed, func(a, b slot.SignedMotion) int {
 		return cmp.Or(btoi(b.Peer == senior)-btoi(a.Peer == senior), cmpPeer(a.Peer, b.Peer))
 	})

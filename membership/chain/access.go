@@ -145,7 +145,7 @@ func (c *Chain) CheckAccess(r slot.Record) error {
 }
 
 // checkDecision checks that a decision is possible, that its turn is now, and that motions of a
-// quorum of the members ask for it.
+// quorum of those that decide about the peer ask for it.
 func (c *Chain) checkDecision(d slot.Decision, height uint64) error {
 	switch {
 	case (d.Action == slot.Rotate) != (d.Peer == "") || d.Action == slot.Rotate && !c.rules.Private ||
@@ -154,23 +154,35 @@ func (c *Chain) checkDecision(d slot.Decision, height uint64) error {
 	case d.Turn != c.access.turns[d.Peer]:
 		return Invalid("a decision by orders of turn %d in turn %d", d.Turn, c.access.turns[d.Peer])
 	}
+	deciders := c.Deciders(d.Peer)
 	// a record stays small enough to be sent
-	if n, most := len(d.Motions), c.rules.Votes(len(c.Electorate())); n > most {
+	if n, most := len(d.Motions), c.rules.Votes(len(deciders)); n > most {
 		return Invalid("a decision with %d orders, where %d do", n, most)
 	}
 	ordered := map[slot.PeerID]bool{}
 	for i, o := range d.Motions {
-		if i > 0 && d.Motions[i-1].Peer >= o.Peer || slot.Find(c.Electorate(), o.Peer) < 0 ||
+		if i > 0 && d.Motions[i-1].Peer >= o.Peer || slot.Find(deciders, o.Peer) < 0 ||
 			!d.Motion(o.From).CountsAt(height) {
 			return Invalid("a decision with an order of %s that does not count", o.Peer.Short())
 		}
 		ordered[o.Peer] = true
 	}
-	if !c.rules.Quorum(c.Electorate(), func(e slot.Member) bool { return ordered[e.Peer] }) {
-		return Invalid("%d of %d members ordered to %s %s: too few", len(ordered), len(c.Electorate()), d.Action,
+	if !c.rules.Quorum(deciders, func(e slot.Member) bool { return ordered[e.Peer] }) {
+		return Invalid("%d of %d members ordered to %s %s: too few", len(ordered), len(deciders), d.Action,
 			d.Peer.Short())
 	}
 	return nil
+}
+
+// Deciders lists the electors whose orders about a peer count: a quorum of them decides. Where
+// members may lie, an elector has no say in its own removal: it would stand in the way of it as if
+// it were honest. Of fewer than four electors all count, because they withstand no liar anyway, and
+// the second of two or three could remove the first one by itself otherwise.
+func (c *Chain) Deciders(about slot.PeerID) []slot.Member {
+	if !c.rules.byzantineAt(len(c.Electorate())) {
+		return c.Electorate()
+	}
+	return slices.DeleteFunc(slices.Clone(c.Electorate()), func(e slot.Member) bool { return e.Peer == about })
 }
 
 // VerifyMotions says whether the motions in a record, if there are any, carry the signatures of the
