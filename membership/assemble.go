@@ -137,6 +137,7 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, own: m.own, pledges: m.pledges,
 		acceptor: m.acceptor, history: m.history, statements: m.statements, objections: m.objections,
+		evidence: m.evidence,
 	}
 	m.planner = &planner{
 		facts: f, effects: e, height: m.height,
@@ -151,7 +152,7 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 	m.drafter = &drafter{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster,
-		pledges: m.pledges, planner: m.planner,
+		pledges: m.pledges, planner: m.planner, evidence: m.evidence,
 	}
 	m.leader = &leader{
 		facts: f, effects: e, height: m.height,

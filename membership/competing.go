@@ -109,7 +109,9 @@ func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 	}
 	r.bytes += len(c.Append(nil))
 	if h := c.Record.Height; h <= co.chain.Height() {
-		co.evidence.compare(co.chain.Commits()[h-1], c, co.chain.At(h-1).Members)
+		own, before := co.chain.Commits()[h-1], r.chain.At(h-1)
+		co.evidence.compare(own, c, before.Members)
+		co.evidence.showLower(own, c, before.Electors())
 	}
 	switch {
 	case co.cfg.Rules.Byzantine:

@@ -43,7 +43,7 @@
 // done to the effects, and knows only the parts above it in this list:
 //
 //	presence*.go, reach.go, links.go   which peers are heard, which way and on which branch
-//	evidence.go, clones.go             members that contradict themselves; clones
+//	evidence*.go, clones.go            members that contradict themselves; clones
 //	quorum.go                          whether enough members are heard to decide anything
 //	turnout.go                         which electors take no part in decisions
 //	statements.go, drops.go            what proves that a member may be dropped

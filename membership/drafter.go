@@ -15,6 +15,7 @@ type drafter struct {
 	*effects
 	*height
 	presence *presence
+	evidence *evidence
 	proofs   *proofs
 	motions  *motions
 	model    *model
@@ -133,6 +134,7 @@ func (dr *drafter) openDraft(drafted wire.Drafted) {
 	own := &dr.pledges.open
 	own.Have = &wire.EntryHave{Ref: l.ref, Drafted: drafted}
 	dr.persist(*own.Have)
+	dr.evidence.keepGrounds(l.ref, drafted.Grounds)
 	l.draft, l.draftAt = &body, dr.now
 	l.gather(body.Hash)
 	dr.event(Event{Kind: EventDrafted, Height: r.Height, Slot: r.Slot, Ballot: l.ref.Ballot, RecordKind: r.Kind})

@@ -10,7 +10,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// Evidence (message.go) is two bodies that one incarnation signed and that contradict each other.
+// Evidence (wire/message.go) is two bodies that one incarnation signed and that contradict each
+// other.
 // Every peer can check it without trusting another one. It evicts: the incarnation is left out of
 // the next record, and neither its JOIN nor its offers are taken any more.
 //
@@ -48,6 +49,9 @@ type evidence struct {
 	evictions []eviction
 	claims    map[claim]wire.Message
 	claimsBy  map[memberKey]int
+	locks     map[memberKey][]wire.Message // the votes and promises among them
+	grounds   wire.KeptGrounds             // on disk
+	shown     []slot.Root                  // records whose certificates this peer has shown to the others
 }
 
 // eviction is why a peer is out.
@@ -85,6 +89,7 @@ func claimOf(by memberKey, b wire.Body) (key claim, value slot.Root, ok bool) {
 // watchClaims keeps what a member claims at the open position, and checks it against the member's
 // earlier claims.
 func (ev *evidence) watchClaims(msg wire.Message) {
+	ev.watchLocks(msg)
 	by := memberKey{msg.From, msg.Incarnation}
 	key, value, ok := claimOf(by, msg.Body)
 	if !ok || by == ev.self || ev.fromMember(msg) != nil {
@@ -106,39 +111,13 @@ func (ev *evidence) watchClaims(msg wire.Message) {
 // signed returns a message without what it carries beside its signed bytes: the record of a draft
 // may be large.
 func signed(msg wire.Message) wire.Message {
-	if d, ok := msg.Body.(wire.Draft); ok {
-		msg.Body = wire.Draft{Vote: d.Vote}
+	switch b := msg.Body.(type) {
+	case wire.Draft:
+		msg.Body = wire.Draft{Vote: b.Vote}
+	case wire.Promise:
+		msg.Body = wire.Promise{Ref: b.Ref, Lock: b.Lock}
 	}
 	return msg
-}
-
-// compare looks at the certificates of two records that follow the same one. A peer that signed
-// both in one ballot, or in one attempt to fork, has contradicted itself.
-func (ev *evidence) compare(a, b wire.Commit, electorate []slot.Member) {
-	if a.Record.Prev != b.Record.Prev || a.Certificate.Ref != b.Certificate.Ref ||
-		a.Certificate.Hash == b.Certificate.Hash || (a.Record.Kind == slot.Fork) != (b.Record.Kind == slot.Fork) {
-		return
-	}
-	body, signers := func(v slot.Vote) wire.Body { return wire.Vote{Vote: v} }, electorate
-	if a.Record.Kind == slot.Fork {
-		body, signers = func(v slot.Vote) wire.Body { return wire.ForkVote{Vote: v} }, a.Record.Members
-	}
-	for _, first := range a.Certificate.Signatures {
-		i, e := slices.IndexFunc(b.Certificate.Signatures, func(s slot.Signature) bool { return s.Peer == first.Peer }),
-			slot.Find(signers, first.Peer)
-		if i < 0 || e < 0 || ofMember(signers[e]) == ev.self {
-			continue
-		}
-		from := wire.Message{From: first.Peer, Incarnation: signers[e].Incarnation}
-		one, two := from, from
-		one.Body, one.Sig = body(a.Certificate.Vote), first.Sig
-		two.Body, two.Sig = body(b.Certificate.Vote), b.Certificate.Signatures[i].Sig
-		// Forks of a record may list a peer in two incarnations: then it has not contradicted
-		// itself.
-		if e := evidenceOf(one, two); checkEvidence(e, ev.cfg.Rules.Run, ev.cfg.Verify) == nil {
-			ev.evict(e, true)
-		}
-	}
 }
 
 func evidenceOf(a, b wire.Message) wire.Evidence {
@@ -146,6 +125,10 @@ func evidenceOf(a, b wire.Message) wire.Evidence {
 		Kind: a.Body.Type(), Peer: a.From, Incarnation: a.Incarnation,
 		First:  wire.SignedBody{Body: a.Body.Append(nil), Sig: a.Sig},
 		Second: wire.SignedBody{Body: b.Body.Append(nil), Sig: b.Sig},
+	}
+	if b.Body.Type() == slot.TypePromise {
+		e.Kind = slot.TypePromise
+		return e
 	}
 	if bytes.Compare(e.First.Body, e.Second.Body) > 0 {
 		e.First, e.Second = e.Second, e.First
@@ -166,12 +149,19 @@ func checkEvidence(e wire.Evidence, run slot.Root, verify slot.Verifier) error {
 
 // contradicts says whether the two messages of evidence contradict each other, whoever signed them.
 func contradicts(e wire.Evidence) error {
-	by := memberKey{e.Peer, e.Incarnation}
-	first, err1 := wire.ParseBody(e.Kind, e.First.Body)
-	second, err2 := wire.ParseBody(e.Kind, e.Second.Body)
-	if err1 != nil || err2 != nil || bytes.Compare(e.First.Body, e.Second.Body) >= 0 {
+	types := e.Types()
+	first, err1 := wire.ParseBody(types[0], e.First.Body)
+	second, err2 := wire.ParseBody(types[1], e.Second.Body)
+	if err1 != nil || err2 != nil || types[0] == types[1] && bytes.Compare(e.First.Body, e.Second.Body) >= 0 {
 		return chain.Invalid("evidence that cannot be read")
 	}
+	if p, ok := second.(wire.Promise); ok {
+		if v, ok := first.(wire.Vote); ok && denies(p, v.Vote) {
+			return nil
+		}
+		return chain.Invalid("evidence without a contradiction")
+	}
+	by := memberKey{e.Peer, e.Incarnation}
 	a, x, ok := claimOf(by, first)
 	if b, y, _ := claimOf(by, second); !ok || a != b || x == y {
 		return chain.Invalid("evidence without a contradiction")
@@ -213,17 +203,26 @@ func (ev *evidence) evict(e wire.Evidence, found bool) {
 	}
 	ev.event(Event{
 		Kind: EventEvicted, Height: ev.chain.Height(), Slot: ev.chain.Tip().Slot, Peer: e.Peer,
-		Detail: "it signed two " + wire.TypeName(e.Kind) + " messages that contradict each other",
+		Detail: contradictionText(e),
 	})
+}
+
+func contradictionText(e wire.Evidence) string {
+	if e.Kind == slot.TypePromise {
+		return "it signed a VOTE, and then a PROMISE that denies it"
+	}
+	return "it signed two " + wire.TypeName(e.Kind) + " messages that contradict each other"
 }
 
 func (ev *evidence) evicted(w memberKey) bool {
 	return slices.ContainsFunc(ev.evictions, func(v eviction) bool { return v.memberKey == w })
 }
 
-// forgetClaims forgets what members claimed at a height that is decided or left.
-func (ev *evidence) forgetClaims() {
+// openAt forgets what members claimed at a height that is decided or left, and grounds of long ago.
+func (ev *evidence) openAt() {
 	ev.claims, ev.claimsBy = map[claim]wire.Message{}, map[memberKey]int{}
+	ev.locks = map[memberKey][]wire.Message{}
+	ev.grounds = ev.grounds.Prune(ev.chain.Height())
 }
 
 // repeatEvidence announces evidence again while the peer is listed or asks to be, because leaders

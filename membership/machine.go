@@ -40,6 +40,7 @@ func NewMachine(cfg Config, saved wire.Saved) *Machine {
 	}
 	next := m.chain.Next()
 	m.pledges.restore(saved, wire.Position{Height: next.Height, Prev: next.Prev})
+	m.evidence.grounds = saved.Grounds
 	m.founder.founding = newFounding(saved.Fork)
 	m.presence.meetMembers(nil)
 	m.turnout.restart()

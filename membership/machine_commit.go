@@ -30,7 +30,19 @@ func (m *Machine) onCommit(msg wire.Message, c wire.Commit) error {
 		m.catchup.ask(msg.From)
 		return nil
 	}
+	m.compareSibling(msg, c)
 	return fmt.Errorf("%w: a record of another branch, or one that is known", ErrStale)
+}
+
+// compareSibling looks at another record that a member shows in the place of one of the own chain.
+// It moves nobody: whoever has adopted it announces that. But it may convict those who signed both.
+func (m *Machine) compareSibling(msg wire.Message, c wire.Commit) {
+	h := c.Record.Height
+	if m.evidence.fromMember(msg) != nil || h == 0 || h > m.chain.Height() || m.chain.Hash(h-1) != c.Record.Prev ||
+		c.Certificate.Hash != c.Record.Hash() || m.chain.Has(h, c.Certificate.Hash) {
+		return
+	}
+	m.evidence.compare(m.chain.Commits()[h-1], c, m.chain.At(h-1).Members)
 }
 
 // takeNext verifies and adopts the successor of the tip.
@@ -62,6 +74,7 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 	m.clones.checkOwnSignatures(c, m.chain, m.pledges.of(c.Record), m.own.offerSeq)
 	m.news.reportAdopted(c, before)
 	m.countVotes(c, before)
+	m.evidence.checkLocks(c, before)
 	m.pledges.leave(c.Record.Kind)
 	if c.Record.Kind == slot.Fork {
 		m.competing.forgetJudged()
@@ -112,7 +125,7 @@ func (m *Machine) openNext() {
 		}
 	}
 	m.motions.verified = slot.Root{}
-	m.evidence.forgetClaims()
+	m.evidence.openAt()
 	m.statements.openAt()
 	m.proofs.prune()
 	m.fork.forking = newForking(m.pledges.open.Fork)

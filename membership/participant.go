@@ -18,6 +18,7 @@ type participant struct {
 	*effects
 	*height
 	presence *presence
+	evidence *evidence
 	proofs   *proofs
 	motions  *motions
 	model    *model
@@ -236,6 +237,7 @@ func (pa *participant) onDraft(msg wire.Message, body wire.Draft) error {
 			own.Have.Attached, own.Have.Grounds = wire.Attachments{}, wire.Grounds{}
 		}
 		pa.persist(*own.Have)
+		pa.evidence.keepGrounds(body.Ref, body.Grounds)
 	}
 	if d.draft == nil {
 		pa.noteDraft(body)

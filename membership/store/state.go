@@ -18,6 +18,7 @@ type state struct {
 	tip      slot.Root // hash of the chain's last record, or of R_0
 	offerSeq uint64
 	pledges  map[wire.Position]wire.Pledge
+	grounds  wire.KeptGrounds
 	garbage  int64 // bytes of entries, without frames, that a compacted log would not have
 }
 
@@ -56,6 +57,8 @@ func (s *state) apply(e wire.Entry) error {
 		})
 	case wire.EntryOffer:
 		s.offerSeq = max(s.offerSeq, e.Seq)
+	case wire.EntryGrounds:
+		s.grounds = s.grounds.Add(e)
 	case wire.EntryCommit:
 		return s.commit(e)
 	case wire.EntryRewind:
@@ -86,6 +89,7 @@ func (s *state) commit(e wire.EntryCommit) error {
 		delete(s.pledges, at)
 	}
 	s.chain, s.tip = append(s.chain, wire.Commit(e)), e.Record.Hash()
+	s.grounds = s.grounds.Prune(e.Record.Height)
 	return nil
 }
 
@@ -127,7 +131,7 @@ func (s *state) saved() wire.Saved {
 	}
 	return wire.Saved{
 		Incarnation: s.inc, Boot: s.boot, Chain: s.chain[:len(s.chain):len(s.chain)],
-		Pledge: s.pledges[open], OfferSeq: s.offerSeq, Elsewhere: elsewhere,
+		Pledge: s.pledges[open], OfferSeq: s.offerSeq, Elsewhere: elsewhere, Grounds: s.grounds,
 	}
 }
 
@@ -141,6 +145,9 @@ func (s *state) compacted() []wire.Entry {
 	// no commit drops them.
 	for _, at := range slices.SortedFunc(maps.Keys(s.pledges), wire.Position.Compare) {
 		entries = appendPledge(entries, s.pledges[at])
+	}
+	for _, g := range s.grounds {
+		entries = append(entries, g)
 	}
 	return entries
 }

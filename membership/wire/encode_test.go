@@ -152,6 +152,11 @@ func testBodies() []Body {
 			First:  SignedBody{Body: []byte("one"), Sig: []byte("signed")},
 			Second: SignedBody{Body: []byte("two"), Sig: []byte("too")},
 		},
+		Evidence{
+			Kind: slot.TypePromise, Peer: "a", Incarnation: 5,
+			First:  SignedBody{Body: Vote{testVote()}.Append(nil), Sig: []byte("signed")},
+			Second: SignedBody{Body: Promise{Ref: testRef()}.Append(nil), Sig: []byte("too")},
+		},
 		Statement{Position: Position{7, testRoot(2)}, Unheard: slot.Bitmap{2}, Mute: slot.Bitmap{4}},
 		Retired{Old: 3},
 	}

@@ -23,6 +23,7 @@ const (
 	kindBoot    = 7
 	kindHave    = 8
 	kindDecided = 9
+	kindGrounds = 10
 )
 
 // AppendEntry appends the canonical bytes of an entry.
@@ -42,6 +43,8 @@ func AppendEntry(b []byte, e Entry) []byte {
 		return canonical.AppendBytes(append(b, kindFork), e.Record.Append(e.Ref.Append(nil)))
 	case EntryCommit:
 		return canonical.AppendBytes(append(b, kindCommit), e.Certificate.Append(e.Record.Append(nil)))
+	case EntryGrounds:
+		return canonical.AppendBytes(append(b, kindGrounds), appendPromises(e.Ref.Append(nil), e.Promises))
 	case EntryRewind:
 		return canonical.AppendBytes(append(b, kindRewind), canonical.AppendU64(nil, e.Height))
 	case EntryBoot:
@@ -85,6 +88,8 @@ func parseEntry(kind uint8, b []byte) (Entry, error) {
 		e = EntryFork{slot.ReadRef(r), slot.ReadRecord(r)}
 	case kindCommit:
 		e = EntryCommit{slot.ReadRecord(r), slot.ReadCertificate(r)}
+	case kindGrounds:
+		e = EntryGrounds{slot.ReadRef(r), readPromises(r)}
 	case kindRewind:
 		e = EntryRewind{r.U64()}
 	case kindBoot:

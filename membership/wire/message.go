@@ -154,10 +154,11 @@ type (
 
 	// Evidence shows that an incarnation contradicted itself. Gossiped.
 	Evidence struct {
-		Kind          slot.MessageType // of both messages
-		Peer          slot.PeerID      // the incarnation that signed them
+		// of both messages; TypePromise: of a VOTE, and of a PROMISE that denies it
+		Kind          slot.MessageType
+		Peer          slot.PeerID // the incarnation that signed them
 		Incarnation   slot.Incarnation
-		First, Second SignedBody // in the order of their bodies
+		First, Second SignedBody // in the order of their bodies; the VOTE before the PROMISE
 	}
 
 	// Motion says what its sender's operator wants done about the membership. Gossiped.

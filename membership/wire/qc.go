@@ -138,26 +138,31 @@ func readLock(r *canonical.Reader) *Lock {
 	return &Lock{Ballot: r.U32(), Hash: ReadRoot(r)}
 }
 
-func appendGrounds(b []byte, g Grounds) []byte {
-	b = canonical.AppendU32(b, uint32(len(g.Promises)))
-	for _, p := range g.Promises {
+func appendGrounds(b []byte, g Grounds) []byte { return appendQC(appendPromises(b, g.Promises), g.QC) }
+
+func readGrounds(r *canonical.Reader) Grounds {
+	return Grounds{Promises: readPromises(r), QC: readQC(r)}
+}
+
+func appendPromises(b []byte, promises []Promised) []byte {
+	b = canonical.AppendU32(b, uint32(len(promises)))
+	for _, p := range promises {
 		b = canonical.AppendU64(appendPeer(b, p.Peer), uint64(p.Incarnation))
 		b = canonical.AppendBytes(appendLock(b, p.Lock), p.Sig)
 	}
-	return appendQC(b, g.QC)
+	return b
 }
 
-func readGrounds(r *canonical.Reader) (g Grounds) {
+func readPromises(r *canonical.Reader) (promises []Promised) {
 	for i := range r.Count(slot.MaxMembers, 4+8+1+4) {
 		p := Promised{
 			Peer: readPeer(r), Incarnation: slot.Incarnation(r.U64()), Lock: readLock(r),
 			Sig: append([]byte{}, r.Bytes(slot.MaxSigLen)...),
 		}
-		if i > 0 && g.Promises[i-1].Peer >= p.Peer {
+		if i > 0 && promises[i-1].Peer >= p.Peer {
 			r.Fail("promises are not in the order of their peers, each once")
 		}
-		g.Promises = append(g.Promises, p)
+		promises = append(promises, p)
 	}
-	g.QC = readQC(r)
-	return g
+	return promises
 }

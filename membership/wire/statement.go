@@ -123,10 +123,19 @@ func (a Attachments) check(at Position, run slot.Root, verify slot.Verifier) err
 	return nil
 }
 
+// Types returns the types of the two messages.
+func (e Evidence) Types() [2]slot.MessageType {
+	if e.Kind == slot.TypePromise {
+		return [2]slot.MessageType{slot.TypeVote, slot.TypePromise}
+	}
+	return [2]slot.MessageType{e.Kind, e.Kind}
+}
+
 // Signed says whether the incarnation that the evidence is against has signed both messages.
 func (e Evidence) Signed(run slot.Root, verify slot.Verifier) bool {
-	for _, s := range []SignedBody{e.First, e.Second} {
-		if !verify(e.Peer, slot.SignedBytes(e.Kind, run, e.Peer, e.Incarnation, s.Body), s.Sig) {
+	types := e.Types()
+	for i, s := range []SignedBody{e.First, e.Second} {
+		if !verify(e.Peer, slot.SignedBytes(types[i], run, e.Peer, e.Incarnation, s.Body), s.Sig) {
 			return false
 		}
 	}
