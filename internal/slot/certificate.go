@@ -35,6 +35,7 @@ const (
 	TypeForkDraft MessageType = 20
 	TypeStatement MessageType = 21
 	TypeRetired   MessageType = 22
+	TypeNotYet    MessageType = 23
 )
 
 // SignedBytes is what a ledger signature covers: domain, type, run, signer and body.

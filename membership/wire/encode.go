@@ -60,7 +60,8 @@ func (m Promise) Append(b []byte) []byte { return appendLock(m.Ref.Append(b), m.
 func (m Beat) Append(b []byte) []byte {
 	b = canonical.AppendU32(m.Ref.Append(b), m.Revision)
 	b = canonical.AppendU64(canonical.AppendU32(b, m.Offers), m.Bytes)
-	return canonical.AppendU32(canonical.AppendU32(canonical.AppendU32(b, m.Haves), m.Votes), m.Segments)
+	b = canonical.AppendU32(canonical.AppendU32(canonical.AppendU32(b, m.Haves), m.Votes), m.Segments)
+	return canonical.AppendBytes(b, m.Has)
 }
 
 // Append implements Body.
@@ -180,7 +181,7 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 	case slot.TypeBeat:
 		return Beat{
 			Ref: slot.ReadRef(r), Revision: r.U32(), Offers: r.U32(), Bytes: r.U64(),
-			Haves: r.U32(), Votes: r.U32(), Segments: r.U32(),
+			Haves: r.U32(), Votes: r.U32(), Segments: r.U32(), Has: readSet(r),
 		}
 	case slot.TypeAlive:
 		return readAlive(r)
@@ -198,6 +199,8 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 		return readStatement(r)
 	case slot.TypeRetired:
 		return readRetired(r)
+	case slot.TypeNotYet:
+		return readNotYet(r)
 	}
 	r.Fail("type %d is unknown: a newer version sent it, or these are no ledger messages", t)
 	return nil
@@ -228,7 +231,7 @@ func TypeName(t slot.MessageType) string {
 		slot.TypePromise: "PROMISE", slot.TypeBeat: "BEAT", slot.TypeAlive: "ALIVE", slot.TypeJoin: "JOIN",
 		slot.TypeLeave: "LEAVE",
 		slot.TypeNeed:  "NEED", slot.TypeFork: "FORK", slot.TypeEvidence: "EVIDENCE", slot.TypeMotion: "ORDER",
-		slot.TypeStatement: "STATEMENT", slot.TypeRetired: "RETIRED",
+		slot.TypeStatement: "STATEMENT", slot.TypeRetired: "RETIRED", slot.TypeNotYet: "NOTYET",
 		slot.TypeForkDraft: "FORKDRAFT",
 	}
 	if int(t) < len(names) && names[t] != "" {

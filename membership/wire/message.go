@@ -111,7 +111,8 @@ type (
 	}
 
 	// Beat shows that the leader's reduction makes progress: any counter that rises is a sign of
-	// life. To the members.
+	// life. In trust byzantine one without counters shows before the plan whose offers there are.
+	// To the electors.
 	Beat struct {
 		slot.Ref
 		Revision uint32
@@ -120,6 +121,8 @@ type (
 		Haves    uint32
 		Votes    uint32
 		Segments uint32
+		// over the members: whose offers the leader has, while it has no plan; else empty
+		Has slot.Bitmap
 	}
 
 	// Alive is gossiped by members and by peers that want to be members.
