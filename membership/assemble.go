@@ -44,6 +44,7 @@ type branches struct {
 // decision is what decides the open height. It changes with the rules of ballots.
 type decision struct {
 	history     *history
+	handover    *handover
 	objections  *objections
 	acceptor    *acceptor
 	participant *participant
@@ -127,7 +128,12 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, slotAt: never,
 	}
-	m.objections = &objections{facts: f, height: m.height, presence: m.presence, history: m.history}
+	m.handover = &handover{
+		facts: f, effects: e, height: m.height, presence: m.presence, proofs: m.proofs, roster: m.roster,
+	}
+	m.objections = &objections{
+		facts: f, effects: e, height: m.height, presence: m.presence, history: m.history, handover: m.handover,
+	}
 	m.acceptor = &acceptor{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, pledges: m.pledges,
@@ -137,12 +143,12 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, own: m.own, pledges: m.pledges,
 		acceptor: m.acceptor, history: m.history, statements: m.statements, objections: m.objections,
-		evidence: m.evidence,
+		evidence: m.evidence, handover: m.handover,
 	}
 	m.planner = &planner{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, model: m.model, own: m.own, acceptor: m.acceptor, history: m.history,
-		objections: m.objections,
+		objections: m.objections, roster: m.roster,
 	}
 	m.pacemaker = &pacemaker{
 		facts: f, effects: e, height: m.height,

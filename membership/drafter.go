@@ -244,6 +244,10 @@ func (dr *drafter) giveUpHanging() {
 		}
 		return
 	}
+	if dr.planner.replanHanging() {
+		dr.giveUp()
+		return
+	}
 	reports := l.reports
 	if dr.draftIsHeld() {
 		reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.reason != wire.LostOutcome })

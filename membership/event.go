@@ -46,6 +46,7 @@ const (
 	EventLeft      EventKind = "peer.left"
 	EventRefused   EventKind = "peer.refused"
 	EventObjected  EventKind = "peer.objected" // this peer gives its draft no HAVE for now
+	EventWaits     EventKind = "peer.waits"    // it gives this leader's draft no HAVE for now
 	EventEvicted   EventKind = "peer.evicted"
 	EventCloned    EventKind = "peer.cloned"
 	EventPaused    EventKind = "run.paused"

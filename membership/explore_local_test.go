@@ -84,7 +84,7 @@ func copyMachine(m *Machine) *Machine {
 		l := *d.lead
 		l.segments, l.reports = maps.Clone(l.segments), slices.Clone(l.reports)
 		l.excluded, l.banned, l.narrow = maps.Clone(l.excluded), maps.Clone(l.banned), maps.Clone(l.narrow)
-		l.votes, l.given = maps.Clone(l.votes), maps.Clone(l.given)
+		l.votes, l.given, l.waiting.of = maps.Clone(l.votes), maps.Clone(l.given), maps.Clone(l.waiting.of)
 		for r, haves := range l.given {
 			l.given[r] = maps.Clone(haves)
 		}
@@ -100,6 +100,8 @@ func copyMachine(m *Machine) *Machine {
 		b := *a
 		c.presence.known[w] = &b
 	}
+	t := &c.handover.term
+	t.given, t.handed, t.listed = maps.Clone(t.given), maps.Clone(t.handed), maps.Clone(t.listed)
 	c.presence.connected = maps.Clone(m.presence.connected)
 	c.proofs.known = make(map[slot.PeerID][]provenOffer, len(m.proofs.known))
 	for p, offers := range m.proofs.known {

@@ -46,6 +46,16 @@ func (f *facts) from(msg wire.Message) error {
 	return nil
 }
 
+// tolerated is how many electors may lie, be dead or be cut off: those of four and more, in trust
+// byzantine.
+func (f *facts) tolerated() int {
+	n := len(f.chain.Electorate())
+	if !f.chain.Rules().Byzantine || n < 4 {
+		return 0
+	}
+	return (n - 1) / 3
+}
+
 // fromMember says whether a message comes from a member.
 func (f *facts) fromMember(msg wire.Message) error {
 	if _, ok := chain.FindMember(f.chain.Members(), msg.From, msg.Incarnation); !ok {

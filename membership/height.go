@@ -134,6 +134,7 @@ type planning struct {
 	leftOutSilent int           // how often owners that owed statements were left out in this ballot
 	owing         []slot.PeerID // owners that owe statements
 	owingAt       time.Duration // the time since which these owe them
+	waiting       waiting       // electors that give no HAVE for now
 }
 
 // drafting is the record that the leader wants decided.
@@ -181,6 +182,7 @@ func newLeading(ref slot.Ref, boot uint64) *leading {
 		planning: planning{
 			revision: uint32(boot&0xffff) << 16, excluded: map[slot.PeerID]uint64{},
 			banned: map[slot.PeerID]struct{}{}, narrow: map[slot.PeerID]time.Duration{}, holdOff: never,
+			waiting: waiting{of: map[slot.PeerID]objected{}, shownAt: never},
 		},
 		drafting: drafting{
 			draftAt: never, membersAt: never, given: map[slot.Root]map[memberKey]wire.SignedHave{},

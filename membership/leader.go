@@ -148,7 +148,7 @@ func (le *leader) startWork() {
 	case le.motions.accessDue() && le.motions.barred(le.cfg.Self):
 		// others take over, because this peer must not choose their secret
 	case le.open.last != nil && le.open.last.Group() != l.givenUp && le.chain.TakesStep() &&
-		le.proofs.has(le.open.last.Offers) && le.planner.objections.toPlan(*le.open.last, l.ref.Term()) == "":
+		le.proofs.has(le.open.last.Offers) && le.planner.objections.toPlan(*le.open.last, l.ref.Term()).why == "":
 		le.planner.continuePlan()
 	case le.motions.draftsAccess() && le.now >= l.membersAt:
 		le.drafter.draftMembers()
@@ -270,7 +270,7 @@ func (le *leader) closePlan() {
 		le.drafter.draftMembers()
 		return
 	}
-	if le.planner.reviseIfLost(l.reports) {
+	if le.planner.replan() || le.planner.reviseIfLost(l.reports) {
 		return
 	}
 	if segments, ok := l.stated(slot.Range{End: le.chain.Rules().Elements(l.plan.Slot)}); ok {

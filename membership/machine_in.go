@@ -81,7 +81,12 @@ func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
 	case wire.Promise:
 		return m.pacemaker.onPromise(msg, b)
 	case wire.Beat:
-		return m.acceptor.onBeat(msg, b)
+		if err := m.acceptor.onBeat(msg, b); err != nil {
+			return err
+		}
+		return m.handover.onBeat(b)
+	case wire.NotYet:
+		return m.planner.onNotYet(msg, b)
 	case wire.Statement:
 		return m.statements.onStatement(msg, b)
 	}

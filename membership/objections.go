@@ -18,44 +18,48 @@ import (
 // They hold in trust byzantine, for four electors and more: fewer withstand no liar.
 type objections struct {
 	*facts
+	*effects
 	*height
 	presence *presence
 	history  *history
+	handover *handover
+	told     told
 }
 
-// of returns why HAVE is not given for a draft yet; "" if nothing is wrong with it.
-func (ob *objections) of(d wire.Draft) string {
-	if d.Record.Kind != slot.Step || d.Grounds.QC != nil || ob.tolerated() == 0 {
-		return ""
+// objection is a rule that a leader's choice breaks, and about whom. The zero value is none.
+type objection struct {
+	rule wire.Rule
+	whom []slot.PeerID
+	why  string
+}
+
+// of returns why HAVE is not given for a draft yet.
+func (ob *objections) of(d wire.Draft) (none objection) {
+	if d.Record.Kind != slot.Step || d.Grounds.QC != nil {
+		return none
 	}
 	p := ob.plan(d)
-	for _, rule := range []func(slot.Plan, slot.Record, int) string{ob.lacksOffers, ob.favours, ob.leavesOut} {
-		if why := rule(p, d.Record, int(d.Term())); why != "" {
-			return why
-		}
+	if o := ob.toPlan(p, d.Term()); o.why != "" {
+		return o
 	}
-	return ""
-}
-
-// tolerated is how many electors may lie, be dead or be cut off.
-func (ob *objections) tolerated() int {
-	n := len(ob.chain.Electorate())
-	if !ob.chain.Rules().Byzantine || n < 4 {
-		return 0
+	if ob.tolerated() == 0 {
+		return none
 	}
-	return (n - 1) / 3
+	return ob.leavesOut(p, d.Record, int(d.Term()))
 }
 
 // toPlan returns why no HAVE would be given for what a plan leads to. Leaders do not go on with
 // such a plan of the one before.
-func (ob *objections) toPlan(p slot.Plan, term uint32) string {
+func (ob *objections) toPlan(p slot.Plan, term uint32) (none objection) {
 	if ob.tolerated() == 0 {
-		return ""
+		return none
 	}
-	if why := ob.lacksOffers(p, slot.Record{}, int(term)); why != "" {
-		return why
+	for _, rule := range []func(slot.Plan, int) objection{ob.passesOver, ob.lacksElectors, ob.favours} {
+		if o := rule(p, int(term)); o.why != "" {
+			return o
+		}
 	}
-	return ob.favours(p, slot.Record{}, int(term))
+	return none
 }
 
 // plan returns the plan of a draft as far as this peer has seen it: without one, the contributors
@@ -130,21 +134,37 @@ func (ob *objections) tooLate() bool {
 		ob.open.led && ob.now >= ob.open.ledAt+wait
 }
 
-// lacksOffers is rule S2: the plan lists all but f of the electors that are heard and contributed
-// lately, or stragglers have had their time.
-func (ob *objections) lacksOffers(p slot.Plan, _ slot.Record, _ int) string {
-	if missing := ob.misses(p.Offers); len(missing) > 0 && !ob.tooLate() {
-		return fmt.Sprintf("its plan is without %d electors that are heard and contribute: %s", len(missing),
-			shortPeers(missing))
+// passesOver is rule S1: the plan lists the living members whose offers its leader had been given
+// for a moment before.
+func (ob *objections) passesOver(p slot.Plan, term int) (none objection) {
+	missing := ob.handover.lacks(p, term)
+	if len(missing) == 0 {
+		return none
 	}
-	return ""
+	return objection{wire.RuleOffers, missing, "its plan is without offers that it was given in time, of " +
+		shortPeers(missing)}
 }
 
-// favours is rule S3: no owner has more frames than twice its share, or than the share of each
-// honest elector if those own everything. Without a plan nobody knows the owners.
-func (ob *objections) favours(p slot.Plan, _ slot.Record, term int) string {
+// lacksElectors is rule S2: the plan lists all but f of the electors that are heard and contributed
+// lately, or stragglers have had their time.
+func (ob *objections) lacksElectors(p slot.Plan, _ int) (none objection) {
+	missing := ob.misses(p.Offers)
+	if len(missing) == 0 || ob.tooLate() {
+		return none
+	}
+	return objection{wire.RuleElectors, missing, fmt.Sprintf(
+		"its plan is without %d electors that are heard and contribute: %s", len(missing), shortPeers(missing))}
+}
+
+// favours is rule S3: the owners are electors or have contributed lately, and no owner has more
+// frames than twice its share, or than the share of each honest elector if those own everything.
+// Without a plan nobody knows the owners.
+func (ob *objections) favours(p slot.Plan, term int) (none objection) {
 	if len(p.Pieces) == 0 {
-		return ""
+		return none
+	}
+	if o := ob.mayNotOwn(p); o.why != "" {
+		return o
 	}
 	frame := max(1, ob.chain.Rules().Frame)
 	count := func(n uint64) uint64 { return (n + frame - 1) / frame }
@@ -163,16 +183,32 @@ func (ob *objections) favours(p slot.Plan, _ slot.Record, term int) string {
 	most := max((2*frames+living-1)/living, (frames+honest-1)/honest)
 	for _, o := range p.Offers {
 		if owned[o.Peer] > most {
-			return fmt.Sprintf("its plan gives %s %d of %d frames; %d are the most", o.Peer.Short(), owned[o.Peer],
-				frames, most)
+			return objection{wire.RuleOwners, []slot.PeerID{o.Peer}, fmt.Sprintf(
+				"its plan gives %s %d of %d frames; %d are the most", o.Peer.Short(), owned[o.Peer], frames, most)}
 		}
 	}
-	return ""
+	return none
+}
+
+// mayNotOwn is the part of rule S3 that says who owns. Where nobody of a group may, all do: a plan
+// has owners from its group alone.
+func (ob *objections) mayNotOwn(p slot.Plan) (none objection) {
+	if !slices.ContainsFunc(livingOf(p), ob.chain.MayOwn) {
+		return none
+	}
+	for _, s := range p.Pieces {
+		if !ob.chain.MayOwn(s.Owner) {
+			return objection{wire.RuleOwners, []slot.PeerID{s.Owner}, fmt.Sprintf(
+				"its plan gives elements %d to %d to %s, which has neither a vote nor credit", s.Range.Begin,
+				s.Range.End, s.Owner.Short())}
+		}
+	}
+	return none
 }
 
 // leavesOut is rule S4: the set of each segment lacks at most f, and one for each term, of the
 // plan's electors that are heard.
-func (ob *objections) leavesOut(p slot.Plan, r slot.Record, term int) string {
+func (ob *objections) leavesOut(p slot.Plan, r slot.Record, term int) (none objection) {
 	for _, s := range r.Segments {
 		var lacks []slot.PeerID
 		for _, o := range p.Offers {
@@ -186,11 +222,12 @@ func (ob *objections) leavesOut(p slot.Plan, r slot.Record, term int) string {
 			}
 		}
 		if len(lacks) > ob.tolerated()+term {
-			return fmt.Sprintf("elements %d to %d are without the contributions of %d electors that are heard: %s",
-				s.Range.Begin, s.Range.End, len(lacks), shortPeers(lacks))
+			return objection{wire.RuleSegments, lacks, fmt.Sprintf(
+				"elements %d to %d are without the contributions of %d electors that are heard: %s", s.Range.Begin,
+				s.Range.End, len(lacks), shortPeers(lacks))}
 		}
 	}
-	return ""
+	return none
 }
 
 // shortPeers names a few peers.

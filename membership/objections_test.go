@@ -87,7 +87,7 @@ func TestObjections(t *testing.T) {
 			c.prepare(&d)
 		}
 		m.open.plan = c.plan
-		if got := m.objections.of(d); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := m.objections.of(d).why; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: objection %q", name, got)
 		}
 	}
@@ -99,14 +99,14 @@ func TestObjections(t *testing.T) {
 		o := stepRecord(m, labName(e.Peer)).Contributions[0]
 		a.offer, a.offerAt = &o, m.now
 	}
-	if m.objections.of(d) == "" {
+	if m.objections.of(d).why == "" {
 		t.Error("no objection though stragglers have time")
 	}
 	m.now += labTiming.Straggler + 1
 	for _, a := range m.presence.known {
 		a.heard = m.now
 	}
-	if why := m.objections.of(d); why != "" {
+	if why := m.objections.of(d).why; why != "" {
 		t.Errorf("stragglers have had their time: %s", why)
 	}
 }

@@ -30,6 +30,7 @@ type participant struct {
 	statements *statements
 	// against drafts of the leader's choice
 	objections *objections
+	handover   *handover
 }
 
 // onPlan takes the leader's plan or its revision, and takes part if this peer is in the group. A
@@ -55,12 +56,16 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	pa.proofs.noteAll(p.Offers, body.Proofs)
 	pa.noticeRing(d.last, p)
 	d.plan, d.last, d.draft, d.bytes = &p, &p, nil, 0
+	pa.handover.saw(p)
 	pa.acceptor.sawLife(p.Revision)
 	pa.event(Event{
 		Kind: EventPlanned, Height: p.Height, Slot: p.Slot, Ballot: p.Ballot, Members: livingOf(p), Peer: msg.From,
 		Detail: scheduleOf(p),
 		Plan:   &p, Links: pa.history.links(p.Offers),
 	})
+	if o := pa.objections.toPlan(p, d.term()); o.why != "" {
+		pa.objections.tell(o, p)
+	}
 	if g := p.Group(); g != d.groupReports.group {
 		d.groupReports = groupReports{group: g, since: pa.now}
 	}
@@ -251,6 +256,9 @@ func (pa *participant) noteDraft(body wire.Draft) {
 	d := pa.open
 	pa.proofs.noteAll(body.Record.Contributions, body.Proofs)
 	pa.motions.adoptSigned(body.Record.Decisions)
+	if body.Record.Kind == slot.Step && body.Grounds.QC == nil {
+		pa.handover.saw(pa.objections.plan(body))
+	}
 	pa.acceptor.sawLife(d.revision + 1)
 	if body.Record.Kind.KeepsSlot() {
 		d.drafts, d.draftAt = d.drafts+1, pa.now
@@ -324,12 +332,13 @@ func (pa *participant) answerDraft() {
 	if removed || !pa.acceptor.hold(slot.DraftOf(r, d.draft.Ballot), holders(d.draft.Grounds.QC)...) {
 		return
 	}
-	if why := pa.objections.of(*d.draft); why != "" {
+	if o := pa.objections.of(*d.draft); o.why != "" {
+		pa.objections.tell(o, pa.objections.plan(*d.draft))
 		if d.objected != d.draft.Hash {
 			d.objected = d.draft.Hash
 			pa.event(Event{
 				Kind: EventObjected, Height: r.Height - 1, Slot: pa.chain.Tip().Slot,
-				Peer: d.leader(d.draft.Ballot).Peer, Detail: "no HAVE for its draft while " + why,
+				Peer: d.leader(d.draft.Ballot).Peer, Detail: "no HAVE for its draft while " + o.why,
 			})
 		}
 		return

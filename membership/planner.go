@@ -23,6 +23,7 @@ type planner struct {
 	history  *history
 	// what electors would hold against a plan
 	objections *objections
+	roster     *roster
 }
 
 // planDue says whether the open slot's reduction should start: every member that contributes has
