@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -48,6 +49,16 @@ func decimal(low, high float64) func(string) string {
 			return ""
 		}
 		return fmt.Sprintf("allowed: a decimal number from %g to %g", low, high)
+	}
+}
+
+// wholeSeconds is a duration of whole seconds within bounds.
+func wholeSeconds(low, high time.Duration) func(string) string {
+	return func(v string) string {
+		if d, err := time.ParseDuration(v); err == nil && d >= low && d <= high && d%time.Second == 0 {
+			return ""
+		}
+		return fmt.Sprintf("allowed: whole seconds from %s to %s", brief(low), brief(high))
 	}
 }
 

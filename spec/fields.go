@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -21,7 +22,8 @@ type Field struct {
 	Default string // empty where it depends on other fields or is required
 	// Help is that of its flag, with what the value is called in backquotes; empty: it has no flag.
 	Help string
-	// At returns a pointer to the field: *string, *uint64, *[]uint64 or *[]trainer.PeerID.
+	// At returns a pointer to the field: *string, *uint64, *[]uint64, *time.Duration or
+	// *[]trainer.PeerID.
 	At    func(*Spec) any
 	check func(text string) string // returns what is allowed, or "" if the text is
 }
@@ -120,6 +122,9 @@ var table = []Field{
 	field("newcomer_share", func(s *Spec) any { return &s.NewcomerShare }, "500", upTo(1000),
 		"with trust byzantine, newcomers per mille of the other contributors, of which a round takes "+
 			"contributions at most; one is always taken (founder's default 500)"),
+	field("term_cap", func(s *Spec) any { return &s.TermCap }, "1h", wholeSeconds(time.Second, 7*24*time.Hour),
+		"`longest` term of one leader, like 90m: a leader that brings no round to its end is given more time with "+
+			"each term, up to this. It must be longer than the slowest reduction (founder's default 1h)"),
 }
 
 func field(name string, at func(*Spec) any, byDefault string, check func(string) string, help string) Field {
@@ -160,6 +165,8 @@ func fieldText(p any) string {
 			parts = append(parts, strconv.FormatUint(v, 10))
 		}
 		return strings.Join(parts, ",")
+	case *time.Duration:
+		return brief(*p)
 	case *[]trainer.PeerID: // in one order: it is a set
 		var parts []string
 		for _, v := range slices.Sorted(slices.Values(*p)) {
@@ -195,6 +202,24 @@ func setField(p any, text string) (err error) {
 			*p, err = append(*p, v), errors.Join(err, perr)
 		}
 		slices.Sort(*p)
+	case *time.Duration:
+		*p, err = time.ParseDuration(text)
 	}
 	return err
+}
+
+// brief is the one spelling of a duration in a spec: that of the time package, without parts that
+// are zero (1h, 1h30m); empty for 0, which stands for not given.
+func brief(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }

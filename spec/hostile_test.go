@@ -3,6 +3,7 @@ package spec
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -24,6 +25,8 @@ func TestParseSpecRefusesWhatIsNotSettled(t *testing.T) {
 			*p = 0
 		case *[]uint64:
 			*p = nil
+		case *time.Duration:
+			*p = 0
 		}
 		if _, err := Parse(s.Append(nil)); err == nil {
 			t.Errorf("a spec without %s is accepted", f.Name)

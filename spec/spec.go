@@ -1,6 +1,10 @@
 package spec
 
-import "github.com/p2pdiloco/p2pdiloco/trainer"
+import (
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
 
 // Spec is the run spec: what all peers of a run must agree on. It is immutable, and its hash is the
 // run ID.
@@ -55,6 +59,8 @@ type Spec struct {
 	// of the other contributors, may contribute to one slot
 	MaxElectors   uint64
 	NewcomerShare uint64
+	// the longest that one leader has for a record; longer than the slowest reduction
+	TermCap time.Duration
 
 	Layout trainer.Layout // the model's tensors; comes from the trainer
 }

@@ -3,6 +3,7 @@ package spec
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -50,6 +51,11 @@ func TestFaultsOfTrust(t *testing.T) {
 		{Spec{Trust: TrustByzantine, Schedule: "rotation"}, ""},
 		{Spec{Trust: TrustCrash, Schedule: "ring"}, ""},
 		{Spec{MaxWeightRatio: "08"}, "max_weight_ratio = 08: allowed: 0 to 65536"},
+		{Spec{TermCap: time.Minute}, ""},
+		{Spec{TermCap: 7 * 24 * time.Hour}, ""},
+		{Spec{TermCap: time.Second / 2}, "term_cap = 500ms: allowed: whole seconds from 1s to 168h"},
+		{Spec{TermCap: 7*24*time.Hour + time.Second}, "term_cap = 168h0m1s: allowed: whole seconds from 1s to 168h"},
+		{Spec{TermCap: -time.Hour}, "term_cap = -1h: allowed"},
 		{Spec{Founders: many}, "founders = 32: at most 31"},
 		{Spec{Founders: []trainer.PeerID{"short"}}, "this is no peer ID"},
 		{Spec{Founders: []trainer.PeerID{ids[0], ids[0]}}, "it is there twice"},
@@ -85,5 +91,28 @@ func TestFoundersAreASet(t *testing.T) {
 		ids[1].String()+","+ids[0].String(), 1)
 	if _, err := Parse([]byte(swapped)); err == nil || swapped == string(encoded) {
 		t.Error("founders out of order are accepted")
+	}
+}
+
+// A duration has one spelling in a spec, whichever way it was given.
+func TestDurationsHaveOneSpelling(t *testing.T) {
+	want := testSpec()
+	want.TermCap = 90 * time.Minute
+	for _, text := range []string{"90m", "1h30m", "1h30m0s", "5400s"} {
+		s := testSpec()
+		if err := table[len(table)-1].Set(&s, text); err != nil || s.Settled().RunID() != want.Settled().RunID() {
+			t.Errorf("%s: %v, %s", text, err, s.TermCap)
+		}
+	}
+	for d, text := range map[time.Duration]string{
+		time.Second: "1s", 10 * time.Minute: "10m", time.Hour: "1h", 10*time.Hour + 5*time.Second: "10h0m5s", 0: "",
+	} {
+		if got := brief(d); got != text {
+			t.Errorf("%s is spelt %q, not %q", d, got, text)
+		}
+	}
+	encoded := string(want.Settled().Append(nil))
+	if _, err := Parse([]byte(strings.Replace(encoded, "1h30m", "90.0m", 1))); err == nil {
+		t.Error("another spelling of a duration is accepted")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/spec"
@@ -61,14 +62,22 @@ func setField(run *spec.Spec, e sources.Entry) (why string) {
 		if list, ok := e.Value.([]any); !ok || text != "" && slices.ContainsFunc(list, notWhole) {
 			return refused("a list of whole numbers")
 		}
+	case *time.Duration:
+		var ok bool
+		if text, ok = e.Value.(string); !ok {
+			return refused(`a duration in quotes, like "90m"`)
+		}
 	case *[]trainer.PeerID:
 		if list, ok := e.Value.([]any); !ok || slices.ContainsFunc(list, notText) {
 			return refused("a list of peer IDs, in quotes")
 		}
 	}
 	if err := field.Set(run, text); err != nil {
-		if _, ofPeers := field.At(run).(*[]trainer.PeerID); ofPeers {
+		switch field.At(run).(type) {
+		case *[]trainer.PeerID:
 			return e.Key + ": " + err.Error()
+		case *time.Duration:
+			return refused(`a duration, like "90m"`)
 		}
 		return e.Key + " is negative: allowed: whole numbers above 0"
 	}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
 )
@@ -15,11 +16,12 @@ name = "books"
 rounds = 200
 outer_lr = "0.7"
 discount = [1000, 500]
+term_cap = "90m"
 `
 
 func TestReadSpec(t *testing.T) {
 	got, err := readSpec(write(t, "run.toml", sample))
-	want := p2pdiloco.Spec{Name: "books", Rounds: 200, OuterLR: "0.7", Discount: []uint64{1000, 500}}
+	want := p2pdiloco.Spec{Name: "books", Rounds: 200, OuterLR: "0.7", Discount: []uint64{1000, 500}, TermCap: 90 * time.Minute}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -42,6 +44,8 @@ func TestWrongSpecFiles(t *testing.T) {
 		"empty":            {"aggregator = \"\"\n", "line 1: aggregator is given, but empty or 0"},
 		"a list":           {"rounds = [3]\n", "line 1: rounds = 3: allowed: a whole number"},
 		"no list":          {"discount = 1000\n", "line 1: discount = 1000: allowed: a list of whole"},
+		"bare duration":    {"term_cap = 90\n", "line 1: term_cap = 90: allowed: a duration in quotes"},
+		"no duration":      {"term_cap = \"long\"\n", "line 1: term_cap = long: allowed: a duration"},
 		"decimal":          {"rounds = 3.0\n", "line 1: rounds = 3.0: allowed: a whole number"},
 		"a number as text": {"rounds = \"3\"\n", "line 1: rounds = 3: allowed: a whole number"},
 		"mixed list":       {"discount = [1000, \"x\"]\n", "line 1: discount = 1000, x: allowed: a list"},

@@ -40,8 +40,11 @@ type Rules struct {
 	// newcomers, per mille of the other contributors, that may contribute to a slot where seats are
 	// earned
 	NewcomerShare uint64
-	Rings         bool // plans may have a ring (slot.Plan.Ring)
-	Private       bool // the members share a secret, which an access record can change
+	// the longest term of one leader: terms double up to it. It is longer than the slowest
+	// reduction; 0: an hour
+	TermCap time.Duration
+	Rings   bool // plans may have a ring (slot.Plan.Ring)
+	Private bool // the members share a secret, which an access record can change
 	// elements of a frame, the unit that owners are given; 0: one element
 	Frame uint64
 	// elements of each fragment, at least one: segments of a slot cover [0, elements) of its
