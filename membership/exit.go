@@ -127,8 +127,8 @@ func (ex *exit) alone() bool {
 
 // handedOver says whether a peer that leaves can go before a record drops it. In trust byzantine
 // its LEAVE is all that the record needs, and it waits for the next step. It stays where those who
-// stay would be no quorum with one more lost, and until its offer is recorded, but not for longer
-// than it would take them to drop it without a LEAVE.
+// stay would be no quorum with one more lost, but not for longer than it would take them to drop it
+// without a LEAVE; and until its offer is recorded, but not for longer than lastOffer.
 func (ex *exit) handedOver() bool {
 	waited := ex.now - ex.own.leavingAt
 	if !ex.cfg.Rules.Byzantine || waited < ex.cfg.Timing.Retry {
@@ -139,9 +139,13 @@ func (ex *exit) handedOver() bool {
 		a := ex.presence.known[ofMember(e)]
 		return ofMember(e) != ex.self && ex.presence.around(ofMember(e)) && (a == nil || !a.leaving)
 	})
-	spare := !ex.elector() || stays > ex.cfg.Rules.Votes(len(electors))
-	return spare && ex.own.mine == nil || waited >= ex.cfg.Timing.Lost
+	spare := !ex.elector() || stays > ex.cfg.Rules.Votes(len(electors)) || waited >= ex.cfg.Timing.Lost
+	recorded := ex.own.mine == nil || ex.chain.LacksPeers() || waited >= max(lastOffer, ex.cfg.Timing.Lost)
+	return spare && recorded
 }
+
+// lastOffer is for how long a peer that leaves waits at most for its last contribution to count.
+const lastOffer = 30 * time.Second
 
 // allApplied says whether every member's ALIVE shows the closing record applied.
 func (ex *exit) allApplied() bool {

@@ -49,8 +49,9 @@ func (m *Machine) whyNotFounded() string {
 		return "waiting for the run's founders to sign its first record"
 	}
 	all := len(m.cfg.Rules.Founders)
-	return fmt.Sprintf("the run has no record yet: %d of its %d founders must sign the first, and not heard are %s",
-		all/2+1, all, strings.Join(missing, ", "))
+	return fmt.Sprintf("the run has no record yet: %d of its %d founders must sign the first, and not heard are %s: "+
+		"start them, or, if they are gone for good, start all peers with new data directories", all/2+1, all,
+		strings.Join(missing, ", "))
 }
 
 // whyPaused names the members that are missing.

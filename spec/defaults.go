@@ -36,7 +36,9 @@ func (s Spec) Settled() Spec {
 			s.Clip = "on"
 		}
 	}
-	s.Trust = cmp.Or(s.Trust, defaultTrust[s.Access])
+	if s.Trust == "" {
+		s.Trust = s.defaultTrust()
+	}
 	if s.MaxWeightRatio == "" {
 		s.MaxWeightRatio = "0"
 		if s.Byzantine() {
@@ -49,10 +51,14 @@ func (s Spec) Settled() Spec {
 	return s
 }
 
-// defaultTrust is the default of trust, by access. In open runs it is to be TrustByzantine once
-// votes are earned by contributions: as long as every stranger has one, that would promise too
-// much.
-var defaultTrust = map[string]string{AccessOpen: TrustCrash, AccessPrivate: TrustCrash}
+// defaultTrust is byzantine where strangers may join, and crash in private runs. Whoever asks for a
+// ring, or for auto, trusts the members' software.
+func (s Spec) defaultTrust() string {
+	if s.Access == AccessPrivate || s.Schedule != "rotation" {
+		return TrustCrash
+	}
+	return TrustByzantine
+}
 
 // withoutMomentum says whether the default is no momentum. On steps that come a slot late momentum
 // costs several percent. Delayed Nesterov is made for them.

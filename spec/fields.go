@@ -103,15 +103,15 @@ var table = []Field{
 	field("max_weight", func(s *Spec) any { return &s.MaxWeight }, strconv.Itoa(1<<40), upTo(1<<56), ""),
 	field("max_weight_ratio", func(s *Spec) any { return &s.MaxWeightRatio }, "", upToText(1<<16),
 		"of its weight, a contribution adds to a chain's work at most so many `times` the median weight of "+
-			"the last 16 rounds; 0 for all of it (founder's default 0; 8 with trust byzantine)"),
+			"the last 16 rounds; 0 for all of it (founder's default 8 with trust byzantine, else 0)"),
 	field("discount", func(s *Spec) any { return &s.Discount }, "1000", nil, ""),
 	field("access", func(s *Spec) any { return &s.Access }, AccessOpen, oneOf(AccessOpen, AccessPrivate),
 		"`who` may take part: open, or private, for peers with a ticket or the admission secret alone "+
 			"(founder's default open)"),
 	field("trust", func(s *Spec) any { return &s.Trust }, "", oneOf(TrustCrash, TrustByzantine),
-		"`what` the run withstands: crash, members that die, while a majority of them lives; or byzantine, "+
-			"from 4 members on, fewer than a third that lie or are gone, and it pauses while more are "+
-			"(founder's default crash)"),
+		"`what` the run withstands: byzantine, from 4 members with a vote on, fewer than a third that lie or are "+
+			"gone, and it pauses while more are; or crash, members that die, while a majority of them lives, and "+
+			"no liar (founder's default byzantine; crash in private runs, and with --schedule ring or auto)"),
 	field("founders", func(s *Spec) any { return &s.Founders }, "", nil,
 		"`peer` that founds the run, may be repeated: more than half of them must sign its first record "+
 			"(founder's default: with trust byzantine the peer that settles the run's settings, else any "+

@@ -120,12 +120,20 @@ func TestSpecFloatsAreTakenFromDecimals(t *testing.T) {
 
 // The run ID of a given spec must never change: peers of different releases would not meet.
 func TestRunIDIsPinned(t *testing.T) {
-	s := Spec{Name: "demo", Layout: trainer.Layout{{Name: "w", Shape: []uint64{2, 3}}}}.Settled()
-	if n := len(s.Append(nil)); n != 754 {
-		t.Errorf("the encoding takes %d bytes, not 754", n)
-	}
-	if got := s.RunID().String(); got != "25f19c543a080ded9643eba265e003312f4527294127d3d313f3fac0e5f79961" {
-		t.Errorf("run ID %s", got)
+	for trust, want := range map[string]struct {
+		size int
+		id   string
+	}{
+		"":         {758, "88cff7d8b4d6b52d8d145d51b4ff9b3b61ad360b4f577c910bc109382bbd27ec"},
+		TrustCrash: {754, "25f19c543a080ded9643eba265e003312f4527294127d3d313f3fac0e5f79961"},
+	} {
+		s := Spec{Name: "demo", Trust: trust, Layout: trainer.Layout{{Name: "w", Shape: []uint64{2, 3}}}}.Settled()
+		if n := len(s.Append(nil)); n != want.size {
+			t.Errorf("trust %q: the encoding takes %d bytes, not %d", trust, n, want.size)
+		}
+		if got := s.RunID().String(); got != want.id {
+			t.Errorf("trust %q: run ID %s", trust, got)
+		}
 	}
 }
 

@@ -21,14 +21,21 @@ func TestDefaultsOfTrust(t *testing.T) {
 		given        Spec
 		trust, ratio string
 	}{
-		{Spec{}, TrustCrash, "0"},
+		{Spec{}, TrustByzantine, "8"},
+		{Spec{Access: AccessOpen}, TrustByzantine, "8"},
+		{Spec{Trust: TrustCrash}, TrustCrash, "0"},
+		{Spec{Schedule: "ring"}, TrustCrash, "0"},
+		{Spec{Schedule: "auto"}, TrustCrash, "0"},
+		{Spec{Schedule: "rotation"}, TrustByzantine, "8"},
+		{Spec{Access: AccessPrivate, Trust: TrustByzantine}, TrustByzantine, "8"},
 		{Spec{Access: AccessPrivate}, TrustCrash, "0"},
 		{Spec{Trust: TrustByzantine}, TrustByzantine, "8"},
 		{Spec{Trust: TrustByzantine, MaxWeightRatio: "0"}, TrustByzantine, "0"},
-		{Spec{MaxWeightRatio: "3"}, TrustCrash, "3"},
+		{Spec{MaxWeightRatio: "3"}, TrustByzantine, "3"},
 	} {
 		s := testSpec()
 		s.Trust, s.Access, s.MaxWeightRatio = c.given.Trust, c.given.Access, c.given.MaxWeightRatio
+		s.Schedule = c.given.Schedule
 		s = s.Settled()
 		if s.Trust != c.trust || s.MaxWeightRatio != c.ratio || s.Validate() != nil {
 			t.Errorf("%+v: trust %s, ratio %s, %v", c.given, s.Trust, s.MaxWeightRatio, s.Validate())

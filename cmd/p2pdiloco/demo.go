@@ -84,8 +84,8 @@ The exit status is 0 only if all peers finished with equal state roots and the l
 		"how contributions are combined: mean, trimmed_mean (of 4 peers, without the "+
 			"highest and the lowest) or median")
 	fs.Var(sources.OneOf(&f.cfg.Spec.Trust, "how", trusts), "trust",
-		"what the run withstands: crash, peers that die; or byzantine, of 4 peers and more fewer than a third that "+
-			"lie or are gone (default crash)")
+		"what the run withstands: byzantine, of 4 peers and more fewer than a third that lie or are gone; or crash, "+
+			"peers that die while a majority lives, and no liar (default byzantine)")
 	fs.Var(sources.OneOf(&f.cfg.Spec.Codec, "how", p2pdiloco.Codecs()), "codec",
 		"how pseudo-gradients travel: f32; bf16, int8 or int4, of fewer bits; or sign, of one")
 	fs.Var(sources.Paths(&f.cfg.Data), "data",

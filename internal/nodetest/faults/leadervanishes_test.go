@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 )
 
@@ -62,11 +63,13 @@ func TestTheLeaderVanishesBeforeItsPlan(t *testing.T) {
 	})
 }
 
-// Any two of five vanish at once, at seeded moments.
+// Any two of five vanish at once, at seeded moments: with trust crash the other three are a quorum.
 func TestTwoOfFiveVanishAtOnce(t *testing.T) {
 	for seed := range 5 {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(5, 5), 5, func(s *nodetest.Swarm) {
+			spec := nodetest.Spec(5, 5)
+			spec.Trust = p2pdiloco.TrustCrash
+			nodetest.Run(t, 10*time.Millisecond, spec, 5, func(s *nodetest.Swarm) {
 				s.Start(s.Peers...)
 				s.Reach(1, s.Peers...)
 				time.Sleep(time.Duration(seed*97) * time.Millisecond)

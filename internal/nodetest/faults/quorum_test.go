@@ -10,10 +10,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 )
 
-// The founder vanishes while it founds, before anybody can hear of it: another one founds the run.
-// When the first comes back there is one run still.
+// The founder vanishes while it founds, before anybody can hear of it: where the spec names no
+// founders, as with trust crash, another one founds the run. When the first comes back there is one
+// run still.
 func TestTheFounderVanishesBeforeItsFoundingIsKnown(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(12, 1), 3, func(s *nodetest.Swarm) {
+	spec := nodetest.Spec(12, 1)
+	spec.Trust = p2pdiloco.TrustCrash
+	nodetest.Run(t, 10*time.Millisecond, spec, 3, func(s *nodetest.Swarm) {
 		s.Pace(50 * time.Millisecond)
 		var first atomic.Pointer[nodetest.Peer]
 		for _, p := range s.Peers {
