@@ -108,10 +108,22 @@ func (r *runner) mayBegin(next Fault) bool {
 		hurt, up = hurt+1, up-1
 	}
 	up += len(r.sound())
-	return hurt <= r.mayFail(r.cfg.Peers) && up > 0 && len(r.ledger.members)-up <= r.mayFail(len(r.ledger.members))
+	return hurt <= r.mayFail(r.cfg.Peers) && up > 0 && len(r.ledger.members)-up <= r.mayFail(r.electors())
 }
 
-// mayFail is how many of n members may be down at once: less than half of them, and with trust
+// electors is how many members have a vote, by the newest status: with trust byzantine a peer that
+// lost its data has none for some slots. Whoever is hurt may be one of them.
+func (r *runner) electors() int {
+	n, height := len(r.ledger.members), uint64(0)
+	for _, p := range r.nodes {
+		if a := p.status.Agreement; a != nil && p.status.Height > height {
+			n, height = min(len(r.ledger.members), a.Electors), p.status.Height
+		}
+	}
+	return n
+}
+
+// mayFail is how many of n electors may be down at once: less than half of them, and with trust
 // byzantine less than a third.
 func (r *runner) mayFail(n int) int {
 	if r.cfg.Trust == p2pdiloco.TrustByzantine && n >= 4 {
@@ -144,7 +156,7 @@ func (r *runner) victims(f *fault) []*node {
 	case Partition: // the smaller side: a run of neighbours in a ring
 		most := len(sound) / 2
 		if r.cfg.Trust == p2pdiloco.TrustByzantine {
-			most = max(1, r.mayFail(len(sound)))
+			most = max(1, r.mayFail(min(len(sound), r.electors())))
 		}
 		some := make([]*node, min(f.Side, most))
 		for i := range some {

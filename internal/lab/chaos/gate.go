@@ -18,6 +18,7 @@ type gate struct {
 	slot   uint64        // the newest that peers may train for
 	held   time.Duration // that the swarm waited
 	looked time.Time
+	step   time.Time // when it last opened for a step that a peer waits for
 }
 
 // look counts the time since the last look if the swarm has waited.
@@ -29,15 +30,25 @@ func (g *gate) look(waiting bool) {
 	g.looked = now
 }
 
-// stepAfter is how long a peer may be on its way back before the gate opens for one more slot.
+// stepAfter is how long a peer is on its way back before the gate opens for one more slot, and how
+// long it then takes until the gate opens again.
 const stepAfter = 2 * time.Second
 
-// awaitsStep says whether a peer that comes back may wait for a step: with trust byzantine its JOIN
-// is recorded with one.
+// awaitsStep says whether a peer that comes back waits for a step: with trust byzantine its JOIN is
+// recorded with one. It asks to be listed once it holds the newest state, so a step before that
+// would be lost, and the last ones are few.
 func (r *runner) awaitsStep() bool {
-	return r.cfg.Trust == p2pdiloco.TrustByzantine && slices.ContainsFunc(r.active, func(f *fault) bool {
-		return f.stage == returning && time.Since(f.lifted) > stepAfter
+	if r.cfg.Trust != p2pdiloco.TrustByzantine || time.Since(r.gate.step) < stepAfter {
+		return false
+	}
+	return slices.ContainsFunc(r.active, func(f *fault) bool {
+		return f.stage == returning && time.Since(f.lifted) > stepAfter && slices.ContainsFunc(f.victims, r.asksToJoin)
 	})
+}
+
+// asksToJoin says whether a peer is no member and holds the newest state.
+func (r *runner) asksToJoin(p *node) bool {
+	return p.running() && p.status.Slot >= r.ledger.slot && !slices.Contains(r.ledger.members, p.ID)
 }
 
 // openGate lets the swarm train up to the next fault's slot, or to the end once all peers are back.
@@ -55,7 +66,7 @@ func (r *runner) openGate() error {
 		next = max(next, min(r.ledger.slot+1, last-1))
 	}
 	if r.awaitsStep() {
-		next = max(next, min(r.ledger.slot+1, last-1))
+		next, r.gate.step = max(next, min(r.ledger.slot+1, last-1)), time.Now()
 	}
 	if next <= r.gate.slot {
 		return nil

@@ -126,24 +126,50 @@ func TestNothingBesideAFaultThatGoesAlone(t *testing.T) {
 }
 
 // TestTheGateOpensForAJoin: with trust byzantine a peer is listed again with a step, so the swarm
-// does one while a peer is long on its way back.
+// does one while a peer is long on its way back, and as soon as it can ask for it.
 func TestTheGateOpensForAJoin(t *testing.T) {
 	for _, c := range []struct {
-		trust string
-		ago   time.Duration
-		want  uint64
+		trust  string
+		ago    time.Duration
+		slot   uint64 // that the peer has applied
+		listed bool
+		want   uint64
 	}{
-		{p2pdiloco.TrustByzantine, 3 * time.Second, 6},
-		{p2pdiloco.TrustByzantine, time.Second, 5},
-		{p2pdiloco.TrustCrash, 3 * time.Second, 5},
+		{p2pdiloco.TrustByzantine, 3 * time.Second, 5, false, 6},
+		{p2pdiloco.TrustByzantine, 3 * time.Second, 4, false, 5}, // it cannot ask yet
+		{p2pdiloco.TrustByzantine, 3 * time.Second, 5, true, 5},  // it need not ask
+		{p2pdiloco.TrustByzantine, time.Second, 5, false, 5},
+		{p2pdiloco.TrustCrash, 3 * time.Second, 5, false, 5},
 	} {
 		r := paper(8)
 		r.dir, r.cfg.Trust, r.ledger.slot = t.TempDir(), c.trust, 5
 		r.pending = []Fault{{Slot: 5, Kind: Kill}}
 		r.suffer(Wipe, 1)
 		r.active[0].stage, r.active[0].lifted = returning, time.Now().Add(-c.ago)
+		if r.nodes[0].status.Slot = c.slot; !c.listed {
+			r.nodes[0].ID = "its next life"
+		}
 		if err := r.openGate(); err != nil || r.gate.slot != c.want {
 			t.Errorf("%+v: gate at %d, %v", c, r.gate.slot, err)
+		}
+		if r.ledger.slot = c.want; c.want > 5 {
+			r.nodes[0].status.Slot = c.want // and is not listed yet
+		}
+		if err := r.openGate(); err != nil || r.gate.slot != c.want {
+			t.Errorf("%+v: gate at %d at once after a step, %v", c, r.gate.slot, err)
+		}
+	}
+}
+
+// TestElectorsDown: a member without a vote is no help while others are down.
+func TestElectorsDown(t *testing.T) {
+	for electors, want := range map[int]bool{7: true, 6: false} {
+		r := paper(7)
+		r.cfg.Trust = p2pdiloco.TrustByzantine
+		r.nodes[0].status = p2pdiloco.Status{Height: 9, Agreement: &p2pdiloco.AgreementStatus{Electors: electors}}
+		r.suffer(Kill, 2)
+		if got := r.mayBegin(Fault{Kind: Kill}); got != want {
+			t.Errorf("a second kill with %d electors: %v", electors, got)
 		}
 	}
 }
