@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/slotbench"
 )
@@ -27,11 +28,16 @@ synced; their trainers take no time. Medians and 90th percentiles over all slots
 by phase, and what one slot takes: CPU time, bytes, fsyncs, ledger messages, signatures.
 
 Two slots before those that count, and one after them, are left out. All peers must hold the same
-model after every slot. The data directories are in --keep-dir: it should be on the disk that counts.`,
+model after every slot. The data directories are in --keep-dir: it should be on the disk that counts.
+
+With --rtt each peer is in a network namespace of its own, and this program carries the packets between
+them: it holds each of them back for half of the round trip. With two kinds of trust, swarms of either
+take turns, of ten slots each, and stand side by side.`,
 		Example: `  p2plab bench slot
   p2plab bench slot --peers 8 --size 64MiB --slots 20 --json
   p2plab bench slot --keep-dir /mnt/disk/bench
-  sudo p2plab bench slot --delay 50ms   # each peer behind a link, with a round trip of 50 ms`,
+  p2plab bench slot --trust crash,byzantine
+  sudo p2plab bench slot --rtt 50ms   # each peer behind a link, with a round trip of 50 ms`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -40,7 +46,9 @@ model after every slot. The data directories are in --keep-dir: it should be on 
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers, a process each")
 	fs.Var(&f.size, "size", "of the model as float32, like 64MiB")
 	fs.Uint64Var(&f.cfg.Slots, "slots", 50, "slots that count")
-	fs.DurationVar(&f.cfg.Delay, "delay", 0, "round trip between two peers, each in a network namespace of its own; "+
+	fs.StringSliceVar(&f.cfg.Trusts, "trust", []string{p2pdiloco.TrustCrash}, "trust of the run: crash, byzantine, or "+
+		"both in turns")
+	fs.DurationVar(&f.cfg.RTT, "rtt", 0, "round trip between two peers, each in a network namespace of its own; "+
 		"needs root, on Linux (default loopback)")
 	f.flags(fs, "data directories and logs")
 	return cmd

@@ -19,26 +19,27 @@ import (
 func TestSlot(t *testing.T) {
 	kept := t.TempDir()
 	p := clitest.Start(t, t.TempDir(), "bench", "slot", "--peers", "3", "--size", "16KiB", "--slots", "4", "--json",
-		"--keep-dir", kept)
+		"--trust", "byzantine", "--keep-dir", kept)
 	if code := p.Ends(t); code != cli.ExitOK {
 		t.Fatalf("exit %d", code)
 	}
-	var r slotbench.Result
-	var names map[string]any
-	if err := json.Unmarshal(p.Out.Bytes(), &r); err != nil {
+	var all slotbench.Results
+	var named map[string][]map[string]any
+	if err := json.Unmarshal(p.Out.Bytes(), &all); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(p.Out.Bytes(), &names); err != nil {
-		t.Fatal(err)
+	if err := json.Unmarshal(p.Out.Bytes(), &named); err != nil || len(all.Results) != 1 {
+		t.Fatal(err, len(all.Results))
 	}
+	r, names := all.Results[0], named["results"][0]
 	want := []string{
 		"bytes", "cores", "missed", "peers", "phases", "preset", "round_trip_seconds", "samples",
-		"slot_of_all_peers", "slot_of_most", "slots", "whole",
+		"slot_of_all_peers", "slot_of_most", "slots", "trust", "whole",
 	}
 	if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, want) {
 		t.Errorf("the document has %q, want %q", got, want)
 	}
-	if r.Peers != 3 || r.Bytes != 16<<10 || r.Slots != 4 || len(r.Samples)+r.Missed != 3*4 || len(r.Phases) != 7 {
+	if r.Trust != "byzantine" || r.Peers != 3 || r.Bytes != 16<<10 || r.Slots != 4 || len(r.Samples)+r.Missed != 3*4 || len(r.Phases) != 7 {
 		t.Errorf("%+v", r)
 	}
 	for _, s := range r.Samples {

@@ -3,6 +3,8 @@ package slotbench
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
@@ -18,7 +20,9 @@ type Config struct {
 	Bytes uint64 // of the model, as float32
 	Slots uint64 // that count
 	// round trip between two peers; above 0, each has a network namespace of its own
-	Delay time.Duration
+	RTT time.Duration
+	// trust of the runs, each measured; empty: TrustCrash alone
+	Trusts []string
 }
 
 // Slots that do not count: the first are slower, and the last ends with the run.
@@ -32,7 +36,7 @@ const (
 	minPeers, maxPeers = 2, 64
 	minBytes, maxBytes = 1 << 10, 1 << 30
 	maxSlots           = 10_000
-	maxDelay           = 2 * time.Second
+	maxRTT             = 2 * time.Second
 )
 
 // Validate returns all faults of c in one error.
@@ -42,20 +46,48 @@ func (c Config) Validate() error {
 	f.Add(c.Bytes < minBytes || c.Bytes > maxBytes, "size", fmt.Sprintf("%dKiB", c.Bytes>>10),
 		"allowed: 1KiB to 1GiB")
 	f.Add(c.Slots < 1 || c.Slots > maxSlots, "slots", c.Slots, "allowed: 1 to %d", maxSlots)
-	f.Add(c.Delay < 0 || c.Delay > maxDelay, "delay", c.Delay, "allowed: 0 to %v", maxDelay)
+	f.Add(c.RTT < 0 || c.RTT > maxRTT, "rtt", c.RTT, "allowed: 0 to %v", maxRTT)
+	known := []string{p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine}
+	for i, t := range c.Trusts {
+		f.Add(!slices.Contains(known, t) || slices.Contains(c.Trusts[:i], t), "trust", strings.Join(c.Trusts, ","),
+			"allowed: each once of %s", strings.Join(known, ","))
+	}
 	return errors.Join(f...)
 }
 
 // links are those between the peers.
-func (c Config) links() bench.Links { return bench.Links{Namespaces: c.Delay > 0, Delay: c.Delay / 2} }
+func (c Config) links() bench.Links { return bench.Links{Namespaces: c.RTT > 0, Delay: c.RTT / 2} }
 
 // preset is the timing that users have at such a distance.
 func (c Config) preset() string {
 	const far = 20 * time.Millisecond
-	if c.Delay >= far {
+	if c.RTT >= far {
 		return p2pdiloco.PresetWAN
 	}
 	return p2pdiloco.PresetLAN
+}
+
+// trusts are those to measure.
+func (c Config) trusts() []string {
+	if len(c.Trusts) == 0 {
+		return []string{p2pdiloco.TrustCrash}
+	}
+	return c.Trusts
+}
+
+// turnSlots is how many slots that count a swarm does, at most, before it is the next trust's turn.
+const turnSlots = 10
+
+// turns divides the slots into swarms. One trust alone needs one swarm. Several take turns, because
+// a machine is faster at one time than at another.
+func (c Config) turns() (slots []uint64) {
+	if len(c.trusts()) == 1 {
+		return []uint64{c.Slots}
+	}
+	for left := c.Slots; left > 0; left -= slots[len(slots)-1] {
+		slots = append(slots, min(left, turnSlots))
+	}
+	return slots
 }
 
 // first and last are the slots that count, rounds all of the run.

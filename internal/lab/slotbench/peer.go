@@ -23,6 +23,7 @@ const HiddenCommand = "bench-slot-peer"
 type order struct {
 	Run       string
 	Preset    string
+	Trust     string
 	Number    int // of this peer, from 1
 	Peers     int
 	Elements  uint64
@@ -86,6 +87,7 @@ func (p *peer) config() p2pdiloco.Config {
 	return p2pdiloco.Config{
 		Spec: p2pdiloco.Spec{
 			Name: p.Run, Rounds: p.Rounds, InnerSteps: 1, StartPeers: uint64(p.Peers), MinPeers: uint64(p.Peers),
+			Trust: p.Trust,
 		},
 		Trainer: model, DataDir: p.DataDir, Preset: p.Preset, Listen: p.Listen, Bootstrap: p.Bootstrap,
 		OnEvent: p.recorder.event,

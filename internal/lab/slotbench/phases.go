@@ -19,6 +19,7 @@ var phases = []struct{ name, what string }{
 
 // Sample is one slot on one peer.
 type Sample struct {
+	Turn    int       `json:"turn"` // the swarm, from 1
 	Peer    int       `json:"peer"` // from 1
 	Slot    uint64    `json:"slot"`
 	Whole   float64   `json:"whole_seconds"`

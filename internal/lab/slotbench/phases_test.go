@@ -85,7 +85,8 @@ func two() (Config, []peerReport) {
 
 func TestResult(t *testing.T) {
 	cfg, peers := two()
-	r, err := newResult(cfg, peers)
+	of := func() (Result, error) { return newResult(cfg, "crash", []turn{{cfg, peers}}) }
+	r, err := of()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,26 +97,58 @@ func TestResult(t *testing.T) {
 		t.Errorf("counts %+v, most %+v", r.All, r.Most)
 	}
 	var text strings.Builder
-	r.Print(&text)
+	Results{[]Result{r}}.Print(&text)
 	for _, want := range []string{"2 peers, a model of 4 KiB, 1 slots, loopback", "28.0 ms", "2.0 kB", "12.0"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, text.String())
 		}
 	}
 	delete(peers[0].Slots, cfg.first())
-	if r, err = newResult(cfg, peers); err != nil || len(r.Samples) != 1 || r.Missed != 1 {
+	if r, err = of(); err != nil || len(r.Samples) != 1 || r.Missed != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	delete(peers[1].Slots, cfg.first())
-	if _, err := newResult(cfg, peers); err == nil {
+	if _, err := of(); err == nil {
 		t.Error("a result of nothing")
+	}
+}
+
+// TestTurns: what swarms of one trust did counts together, and two trusts stand side by side.
+func TestTurns(t *testing.T) {
+	if got := (Config{Slots: 25, Trusts: []string{"crash", "byzantine"}}).turns(); !slices.Equal(got, []uint64{10, 10, 5}) {
+		t.Errorf("turns of %v slots", got)
+	}
+	if got := (Config{Slots: 25}).turns(); !slices.Equal(got, []uint64{25}) {
+		t.Errorf("turns of %v slots", got)
+	}
+	cfg, peers := two()
+	whole := cfg
+	whole.Slots, whole.RTT = 2, 14*time.Millisecond
+	r, err := newResult(whole, "byzantine", []turn{{cfg, peers}, {cfg, peers}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Samples) != 4 || r.Samples[3].Turn != 2 || r.All != (Counts{CPU: 5, Syncs: 12, Exchange: 2000}) ||
+		r.Most != (Counts{CPU: 3, Syncs: 7, Exchange: 2000}) {
+		t.Errorf("%+v", r)
+	}
+	other := r
+	other.Trust = "crash"
+	var text strings.Builder
+	Results{[]Result{other, r}}.Print(&text)
+	for _, want := range []string{
+		"holds each packet back for 7ms one way", "CRASH: MEDIAN", "BYZANTINE: P90", "whole, in round trips", "2.0",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, text.String())
+		}
 	}
 }
 
 func TestDifferentRootsAreAnError(t *testing.T) {
 	cfg, peers := two()
 	peers[1].Slots[cfg.first()].Root = "other"
-	if _, err := newResult(cfg, peers); err == nil || !strings.Contains(err.Error(), "after slot 3 two peers hold") {
+	if _, err := newResult(cfg, "crash", []turn{{cfg, peers}}); err == nil || !strings.Contains(err.Error(), "after slot 3 two peers hold") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -158,12 +191,12 @@ func TestValidate(t *testing.T) {
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
-	err := Config{Peers: 1, Bytes: 1 << 40, Slots: 0, Delay: -1}.Validate()
+	err := Config{Peers: 1, Bytes: 1 << 40, Slots: 0, RTT: -1, Trusts: []string{"blind"}}.Validate()
 	var flags []string
 	for line := range strings.Lines(err.Error()) {
 		flags = append(flags, strings.Fields(line)[0])
 	}
-	if want := []string{"--peers", "--size", "--slots", "--delay"}; !slices.Equal(flags, want) {
+	if want := []string{"--peers", "--size", "--slots", "--rtt", "--trust"}; !slices.Equal(flags, want) {
 		t.Errorf("faults of %q: %v", flags, err)
 	}
 }

@@ -7,12 +7,18 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 )
 
-// Result is what was measured: the document that bench slot --json prints.
+// Results is what was measured: the document that bench slot --json prints.
+type Results struct {
+	Results []Result `json:"results"` // of each trust
+}
+
+// Result is what was measured with one trust.
 type Result struct {
+	Trust  string  `json:"trust"`
 	Peers  int     `json:"peers"`
 	Bytes  uint64  `json:"bytes"` // of the model as float32
 	Slots  uint64  `json:"slots"` // that counted
-	Delay  float64 `json:"round_trip_seconds"`
+	RTT    float64 `json:"round_trip_seconds"`
 	Preset string  `json:"preset"`
 	Cores  int     `json:"cores"`
 	Phases []Phase `json:"phases"` // in order
@@ -32,24 +38,37 @@ type Phase struct {
 	P90    float64 `json:"p90_seconds"`
 }
 
-// newResult sums up the reports of all peers.
-func newResult(cfg Config, peers []peerReport) (Result, error) {
+// turn is what one swarm did.
+type turn struct {
+	cfg   Config
+	peers []peerReport
+}
+
+// newResult sums up the reports of all peers of all swarms of one trust.
+func newResult(cfg Config, trust string, turns []turn) (Result, error) {
 	r := Result{
-		Peers: cfg.Peers, Bytes: cfg.elements() * 4, Slots: cfg.Slots, Delay: cfg.Delay.Seconds(),
+		Trust: trust, Peers: cfg.Peers, Bytes: cfg.elements() * 4, Slots: cfg.Slots, RTT: cfg.RTT.Seconds(),
 		Preset: cfg.preset(), Cores: runtime.NumCPU(),
 	}
-	if err := checkRoots(peers); err != nil {
-		return r, err
+	for n, t := range turns {
+		if err := checkRoots(t.peers); err != nil {
+			return r, err
+		}
+		samples, missed := samplesOf(t.cfg, t.peers)
+		for i := range samples {
+			samples[i].Turn = n + 1
+		}
+		r.Samples, r.Missed = append(r.Samples, samples...), r.Missed+missed
 	}
-	if r.Samples, r.Missed = samplesOf(cfg, peers); len(r.Samples) == 0 {
+	if len(r.Samples) == 0 {
 		return r, errors.New("no slot that counts has a contribution of any peer")
 	}
 	for i, p := range phases {
 		r.Phases = append(r.Phases, r.phase(p.name, func(s Sample) float64 { return s.Seconds[i] }))
 	}
 	r.Whole = r.phase("whole", func(s Sample) float64 { return s.Whole })
-	for _, p := range peers {
-		r.count(p.Counts)
+	for _, c := range sumOf(turns) {
+		r.count(c)
 	}
 	return r, nil
 }
@@ -60,6 +79,23 @@ func (r *Result) phase(name string, of func(Sample) float64) Phase {
 		x[i] = of(s)
 	}
 	return Phase{name, bench.Median(x), bench.Quantile(x, .9)}
+}
+
+// sumOf adds up what each peer used, by its number, in all swarms.
+func sumOf(turns []turn) []Counts {
+	var sums []Counts
+	for _, t := range turns {
+		for i, p := range t.peers {
+			if i == len(sums) {
+				sums = append(sums, Counts{})
+			}
+			all := sums[i].fields()
+			for j, v := range p.Counts.fields() {
+				*all[j] += *v
+			}
+		}
+	}
+	return sums
 }
 
 // count adds what a peer used for all slots.

@@ -28,30 +28,52 @@ const (
 
 var errLate = errors.New("it took far too long, and was stopped")
 
-// run is one benchmark under way.
+// run is one swarm under way.
 type run struct {
 	cfg     Config
+	trust   string
 	testbed lab.Testbed
 	crew    *crew.Crew
 	dir     string
 	peers   []*swarm.Process
 }
 
-// Run measures.
-func Run(ctx context.Context, cfg Config) (_ Result, err error) {
-	r := &run{cfg: cfg}
-	// data directories of an earlier benchmark belong to another run
+// Run measures the trusts of cfg, in turns.
+func Run(ctx context.Context, cfg Config) (all Results, err error) {
+	turns, trusts := make([][]turn, len(cfg.trusts())), cfg.trusts()
+	for n, slots := range cfg.turns() {
+		one := cfg
+		one.Slots = slots
+		for i, trust := range trusts {
+			reports, err := swarmOf(ctx, one, trust)
+			if err != nil {
+				return all, fmt.Errorf("trust %s, turn %d: %w", trust, n+1, err)
+			}
+			turns[i] = append(turns[i], turn{one, reports})
+		}
+	}
+	for i, trust := range trusts {
+		r, err := newResult(cfg, trust, turns[i])
+		if err != nil {
+			return all, fmt.Errorf("trust %s: %w", trust, err)
+		}
+		all.Results = append(all.Results, r)
+	}
+	return all, nil
+}
+
+// swarmOf runs one swarm, and returns the reports of its peers.
+func swarmOf(ctx context.Context, cfg Config, trust string) (_ []peerReport, err error) {
+	r := &run{cfg: cfg, trust: trust}
+	// data directories of an earlier swarm belong to another run
 	if r.dir, err = os.MkdirTemp(cfg.Dir, "slot-"); err != nil {
-		return Result{}, err
+		return nil, err
 	}
 	if r.testbed, err = bench.Open(ctx, 1+cfg.Peers, cfg.links()); err != nil {
-		return Result{}, err
+		return nil, err
 	}
 	reports, err := r.measure(ctx)
-	if err = errors.Join(err, r.testbed.Close()); err != nil {
-		return Result{}, err
-	}
-	return newResult(cfg, reports)
+	return reports, errors.Join(err, r.testbed.Close())
 }
 
 // measure runs all processes to their ends.
@@ -85,7 +107,7 @@ func (r *run) measure(ctx context.Context) (reports []peerReport, err error) {
 // limit is the time that all may take.
 func (c Config) limit() time.Duration {
 	bytes := float64(c.Bytes) * float64(c.Peers) / leastRate
-	slot := slotTime + trips*c.Delay + time.Duration(bytes*float64(time.Second))
+	slot := slotTime + trips*c.RTT + time.Duration(bytes*float64(time.Second))
 	return settleTime + time.Duration(c.rounds())*slot
 }
 
@@ -99,7 +121,7 @@ func (r *run) start(ctx context.Context) error {
 	for n := 1; n <= c.Peers; n++ {
 		name := fmt.Sprintf("peer-%d", n)
 		b, err := json.Marshal(order{
-			Run: runName, Preset: c.preset(), Number: n, Peers: c.Peers, Elements: c.elements(), Rounds: c.rounds(),
+			Run: runName, Preset: c.preset(), Trust: r.trust, Number: n, Peers: c.Peers, Elements: c.elements(), Rounds: c.rounds(),
 			First: c.first(), Last: c.last(), Bootstrap: boot.Addrs, DataDir: filepath.Join(r.dir, name),
 			Listen: lab.Listen(r.testbed, n, p2p.TransportTCP, p2p.TransportQUIC),
 		})

@@ -3,38 +3,85 @@ package slotbench
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
-// Print writes the result for people.
-func (r Result) Print(out io.Writer) {
-	links := "loopback"
-	if r.Delay > 0 {
-		links = fmt.Sprintf("a network namespace each, a round trip of %s", bench.Seconds(r.Delay))
-	}
+// Print writes the results for people, side by side.
+func (all Results) Print(out io.Writer) {
+	r := all.Results[0]
 	fmt.Fprintf(out, "%d peers, a model of %s, %d slots, %s, preset %s, %d cores; state roots are equal\n\n",
-		r.Peers, bench.Size(r.Bytes), r.Slots, links, r.Preset, r.Cores)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PHASE\tMEDIAN\tP90")
-	for i, p := range r.Phases {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", phases[i].what, bench.Seconds(p.Median), bench.Seconds(p.P90))
-	}
-	fmt.Fprintf(w, "whole\t%s\t%s\n", bench.Seconds(r.Whole.Median), bench.Seconds(r.Whole.P90))
-	_ = w.Flush() // out is the terminal, so the error could not be shown
-	fmt.Fprintln(out)
-	r.printCounts(out)
-	if r.Missed > 0 {
-		fmt.Fprintf(out, "\n%d of %d slots of a peer are not in it: they went on without that peer.\n", r.Missed,
-			r.Missed+len(r.Samples))
+		r.Peers, bench.Size(r.Bytes), r.Slots, r.links(), r.Preset, r.Cores)
+	all.printPhases(out)
+	all.printCounts(out)
+	for _, r := range all.Results {
+		if r.Missed > 0 {
+			fmt.Fprintf(out, "\nTrust %s: %d of %d slots of a peer are not in it: they went on without that peer.\n",
+				r.Trust, r.Missed, r.Missed+len(r.Samples))
+		}
 	}
 }
 
-func (r Result) printCounts(out io.Writer) {
+// links says what lies between the peers.
+func (r Result) links() string {
+	if r.RTT == 0 {
+		return "loopback"
+	}
+	return fmt.Sprintf("a network namespace each, between which p2plab holds each packet back for %v one way "+
+		"(a round trip of %s)", time.Duration(r.RTT/2*float64(time.Second)), bench.Seconds(r.RTT))
+}
+
+// head is a line of headings: the same ones for each trust.
+func (all Results) head(first string, each ...string) string {
+	cells := []string{first}
+	for _, r := range all.Results {
+		for _, c := range each {
+			if len(all.Results) > 1 {
+				c = strings.ToUpper(r.Trust) + ": " + c
+			}
+			cells = append(cells, c)
+		}
+	}
+	return strings.Join(cells, "\t")
+}
+
+// line is a line with the cells of each trust.
+func (all Results) line(first string, of func(Result) []string) string {
+	cells := []string{first}
+	for _, r := range all.Results {
+		cells = append(cells, of(r)...)
+	}
+	return strings.Join(cells, "\t")
+}
+
+func (all Results) printPhases(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ONE SLOT TAKES\tALL PEERS\tTHE MOST OF A PEER")
+	fmt.Fprintln(w, all.head("PHASE", "MEDIAN", "P90"))
+	row := func(name string, of func(Result) Phase) {
+		fmt.Fprintln(w, all.line(name, func(r Result) []string {
+			return []string{bench.Seconds(of(r).Median), bench.Seconds(of(r).P90)}
+		}))
+	}
+	for i := range phases {
+		row(phases[i].what, func(r Result) Phase { return r.Phases[i] })
+	}
+	row("whole", func(r Result) Phase { return r.Whole })
+	if all.Results[0].RTT > 0 {
+		fmt.Fprintln(w, all.line("whole, in round trips", func(r Result) []string {
+			return []string{fmt.Sprintf("%.1f", r.Whole.Median/r.RTT), fmt.Sprintf("%.1f", r.Whole.P90/r.RTT)}
+		}))
+	}
+	_ = w.Flush() // out is the terminal, so the error could not be shown
+	fmt.Fprintln(out)
+}
+
+func (all Results) printCounts(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, all.head("ONE SLOT TAKES", "ALL PEERS", "THE MOST OF A PEER"))
 	bytes := func(n float64) string { return report.Bytes(uint64(n)) }
 	number := func(n float64) string { return fmt.Sprintf("%.1f", n) }
 	for i, row := range []struct {
@@ -52,7 +99,9 @@ func (r Result) printCounts(out io.Writer) {
 		{"signatures made", number},
 		{"signatures checked", number},
 	} {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", row.what, row.text(*r.All.fields()[i]), row.text(*r.Most.fields()[i]))
+		fmt.Fprintln(w, all.line(row.what, func(r Result) []string {
+			return []string{row.text(*r.All.fields()[i]), row.text(*r.Most.fields()[i])}
+		}))
 	}
 	_ = w.Flush() // as above
 }
