@@ -21,8 +21,6 @@ type Rules struct {
 	// with inner steps
 	Ahead     uint64
 	MaxWeight uint64 // cap of an offer's weight; 0 means none
-	// the longest that one leader has where members may lie; 0: no bound
-	TermCap time.Duration
 	// of its weight, a contribution adds to the chain's work at most so many times the median of
 	// the newest steps' contributions; 0: no bound
 	MaxWeightRatio uint64
