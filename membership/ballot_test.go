@@ -152,3 +152,30 @@ func TestATermHasFewOutcomes(t *testing.T) {
 		t.Errorf("in the next term: %v", err)
 	}
 }
+
+// TestAPromiseIsAnsweredWithWhatIsDecided: one of three is dead. Of the others one has left a record
+// that was certified at the open height, so it decides nothing else there. It shows the certificate
+// to who promises a ballot, whoever leads that.
+func TestAPromiseIsAnsweredWithWhatIsDecided(t *testing.T) {
+	for _, swap := range []bool{false, true} {
+		l := labOf(t, "ABC")
+		d := l.peers[0].m.open
+		at := func(term uint32) *labPeer { return l.peer(labName(d.leader(term * slot.Tries).Peer)) }
+		a, x := at(1), at(2)
+		if swap {
+			a, x = x, a
+		}
+		decided := wire.EntryDecided(wire.Commit{Record: stepRecord(x.m, "ABC")})
+		x.m.pledges.open.Decided = &decided
+		at(0).crash()
+		for _, p := range []*labPeer{a, x} {
+			p.trains = true
+			p.report(ReportContributes{Contributes: true})
+		}
+		l.filters = []*labFilter{{from: x.name, to: a.name, kind: "commit", left: -1, hold: true}}
+		l.connect()
+		if !l.run(10*labTiming.Patience, func() bool { return len(l.held) > 0 }) {
+			t.Errorf("%s does not show %s what is decided:\n%s", x.name, a.name, l.showWords())
+		}
+	}
+}

@@ -42,10 +42,10 @@ func (pm *pacemaker) onPromise(msg wire.Message, p wire.Promise) error {
 	if err := pm.from(msg); err != nil {
 		return err
 	}
-	d, mine := pm.open, ofMember(pm.open.leader(p.Ballot)) == pm.self
-	if mine && pm.acceptor.answerDecided(msg.From) {
+	if pm.acceptor.answerDecided(msg.From) {
 		return ErrStale
 	}
+	d, mine := pm.open, ofMember(pm.open.leader(p.Ballot)) == pm.self
 	if p.Lock != nil && mine {
 		if err := pm.checkLocked(p.Locked); err != nil {
 			return err
