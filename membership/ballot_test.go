@@ -179,3 +179,36 @@ func TestAPromiseIsAnsweredWithWhatIsDecided(t *testing.T) {
 		}
 	}
 }
+
+// TestAStepIsOwedAfterARestart: the leader, a liar, has shown its proposal to one other elector. All
+// restart, and their offers are gone. The liar is heard and does nothing. The others have given HAVE
+// for the step, so they decide it before anybody has trained again.
+func TestAStepIsOwedAfterARestart(t *testing.T) {
+	for _, n := range []int{4, 7} {
+		l := forkingLab(t, n, 0)
+		height, liar := l.peers[0].m.chain.Height(), -1
+		proposes := func(p *labPeer) bool {
+			lead := p.m.open.lead
+			return lead != nil && lead.proposal != nil && p.m.chain.Height() > height
+		}
+		if !l.run(time.Minute, func() bool { liar = slices.IndexFunc(l.peers, proposes); return liar >= 0 }) {
+			t.Fatal(l.show())
+		}
+		leader := l.peers[liar]
+		voter, lead, open := l.others(leader)[0], leader.m.open.lead, leader.m.open.ref.Height
+		_ = voter.step(labSigned(leader, wire.Propose{Vote: lead.draft.Vote, QC: lead.proposal}))
+		for _, p := range l.peers {
+			p.crash()
+			p.slowness = time.Hour
+		}
+		l.queue = nil // all that was on its way is lost
+		l.filters = []*labFilter{{from: leader.name, kind: "draft,propose,promise,have,vote,plan,retry,commit", left: -1}}
+		for _, p := range l.peers {
+			p.start()
+		}
+		l.connect()
+		if !l.run(10*labTiming.leastTerm(), func() bool { return voter.m.chain.Height() >= open }) {
+			t.Errorf("%d electors:\n%s", n, l.showWords())
+		}
+	}
+}
