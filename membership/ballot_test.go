@@ -212,3 +212,32 @@ func TestAStepIsOwedAfterARestart(t *testing.T) {
 		}
 	}
 }
+
+// TestALostPromiseIsShownAgain: of three electors one is locked, and leads the next term. Another has
+// promised it, that PROMISE was lost, and it sees no work owed. The third does nothing.
+func TestALostPromiseIsShownAgain(t *testing.T) {
+	l := labOf(t, "ABC")
+	d := l.peers[0].m.open
+	at := func(term uint32) *labPeer { return l.peer(labName(d.leader(term * slot.Tries).Peer)) }
+	locked, idle := at(1), at(2)
+	own := stepRecord(locked.m, "ABC")
+	for _, p := range l.peers {
+		for _, s := range own.Segments {
+			p.segments[s.Root] = true
+		}
+	}
+	locked.m.pledges.open.Vote = &wire.EntryVote{
+		Ref: d.at(0), Locked: wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own},
+	}
+	l.filters = []*labFilter{
+		{from: at(0).name, kind: "draft,propose,promise,have,vote,plan,retry,commit", left: -1},
+		{from: idle.name, kind: "promise", left: 2},
+	}
+	for _, p := range []*labPeer{idle, locked} {
+		p.m.acceptor.reach(slot.Tries)
+		p.flush()
+	}
+	if !l.run(10*labTiming.Patience, func() bool { return locked.m.chain.Height() >= d.ref.Height }) {
+		t.Errorf("\n%s", l.showWords())
+	}
+}

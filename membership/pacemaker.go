@@ -51,6 +51,7 @@ func (pm *pacemaker) onPromise(msg wire.Message, p wire.Promise) error {
 			return err
 		}
 	}
+	pm.answer(p.Ballot)
 	w := memberKey{msg.From, msg.Incarnation}
 	if had, ok := d.promised[w]; ok && p.Ballot <= had.ballot {
 		return nil // repeated, or older
@@ -64,6 +65,16 @@ func (pm *pacemaker) onPromise(msg wire.Message, p wire.Promise) error {
 	d.promised[w] = shown
 	pm.join()
 	return nil
+}
+
+// answer shows the own promise again to those for which work is owed, where none is owed here: they
+// may need it for a quorum, and it may have been lost.
+func (pm *pacemaker) answer(ballot uint32) {
+	floor := pm.pledges.open.Floor()
+	if pm.open.owed == never && pm.elector() && floor > 0 && ballot <= floor &&
+		pm.now-pm.open.promisedAt >= pm.cfg.Timing.Retry {
+		pm.acceptor.showPromise()
+	}
 }
 
 // checkLocked says whether a promise shows what its lock is about.
