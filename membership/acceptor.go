@@ -29,6 +29,9 @@ func (ac *acceptor) onRetry(msg wire.Message, ref slot.Ref) error {
 	case ac.answerDecided(msg.From), ref.Term() != d.term(), ref.Ballot < d.ballot:
 		return ErrStale
 	}
+	if ref.Ballot == ac.pledges.open.Floor() && ac.now-d.promisedAt < ac.cfg.Timing.Retry/2 {
+		return nil // all members have just been shown this promise
+	}
 	ac.reach(ref.Ballot)
 	return nil
 }

@@ -241,3 +241,26 @@ func TestALostPromiseIsShownAgain(t *testing.T) {
 		t.Errorf("\n%s", l.showWords())
 	}
 }
+
+// TestRetriesAreAnsweredOnce: a leader that repeats RETRY at will has nobody send PROMISEs to all
+// members each time.
+func TestRetriesAreAnsweredOnce(t *testing.T) {
+	l := forkingLab(t, 7, 0)
+	l.manual = true
+	d := l.peers[0].m.open
+	leader := l.peer(labName(d.leader(0).Peer))
+	a := l.others(leader)[0]
+	a.m.Ready()
+	sent := 0
+	for i := range 100 {
+		_ = a.m.Step(l.now+labTiming.Retry*time.Duration(i)/100, labSigned(leader, wire.Retry{Ref: d.at(1)}))
+		for _, e := range a.m.Ready().Send {
+			if _, ok := e.Body.(wire.Promise); ok {
+				sent += len(e.To)
+			}
+		}
+	}
+	if most := 2 * len(l.peers); sent == 0 || sent > most {
+		t.Errorf("%d PROMISEs within Retry, not up to %d", sent, most)
+	}
+}
