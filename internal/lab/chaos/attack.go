@@ -22,6 +22,8 @@ type attack struct {
 	said  []string // words of which an honest peer's event about them has one; nil: no need
 	after int      // deeds that it takes until that is said
 	proof bool     // their signatures contradict each other: they are to be evicted
+	// their promises may contradict their votes: then they are evicted, if an honest peer sees both
+	mayProve bool
 
 	// why the present code does not withstand it; empty: it does
 	open string
@@ -41,8 +43,8 @@ var attacks = []attack{
 	{name: "usurp"},
 	{name: "sybil", peers: 4, late: true, idle: true},
 	{name: "equivocate", proof: true},
-	{name: "forge-promise"},
-	{name: "high-ballot"},
+	{name: "forge-promise", mayProve: true},
+	{name: "high-ballot", mayProve: true},
 	{name: "heavy-fork"},
 }
 

@@ -176,6 +176,7 @@ func (a *assault) checkProof() Check {
 // checkBlame says whether honest peers called anybody a liar or cloned who gave no proof of it.
 func (a *assault) checkBlame() Check {
 	return verdict(CheckBlame, a.all(func(l eventlog.Line) bool {
-		return l.Event == "peer.cloned" || evicts(l) && !(a.attack.proof && a.aboutHostile(l))
+		gaveProof := (a.attack.proof || a.attack.mayProve) && a.aboutHostile(l)
+		return l.Event == "peer.cloned" || evicts(l) && !gaveProof
 	}), "")
 }

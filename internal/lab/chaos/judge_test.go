@@ -45,6 +45,7 @@ func says(event, about, detail string) change {
 
 func wanted(words ...string) change { return func(a *assault) { a.attack.said = words } }
 func proven(a *assault)             { a.attack.proof = true }
+func mayProve(a *assault)           { a.attack.mayProve = true }
 
 // line puts a line in the place of one of the first peer's: of each slot the plan and the commit.
 func line(at int, l eventlog.Line) change { return func(a *assault) { a.nodes[0].lines[at] = l } }
@@ -79,6 +80,7 @@ func TestJudge(t *testing.T) {
 
 		"a liar that stays":     {[]change{proven}, CheckProof, "no honest peer evicted it"},
 		"a liar evicted":        {[]change{proven, says("peer.evicted", "peer-5", "it signed two")}, "", ""},
+		"evicted for promises":  {[]change{mayProve, says("peer.evicted", "peer-5", "denies")}, "", ""},
 		"evicted without proof": {[]change{says("peer.evicted", "peer-5", "it signed two")}, CheckBlame, "signed"},
 		"an honest peer evicted": {
 			[]change{proven, says("peer.evicted", "peer-5", ""), says("peer.evicted", "peer-3", "y")},
