@@ -61,6 +61,8 @@
 //	height.go                          the open height: all that is forgotten once it is decided
 //	acceptor.go, following.go          PROMISE, PROPOSE, VOTE; the leader that is followed
 //	history.go                         what recent slots took, and the grace window that follows
+//	handover.go, objections.go         what electors give a leader, and what they ask of its plans
+//	notyet.go                          how a leader takes that
 //	participant.go                     taking part in a reduction, over plans, ballots and leaders
 //	planner*.go                        plans, their revisions, broken rings
 //	drafter.go                         drafts and HAVE

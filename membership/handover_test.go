@@ -110,31 +110,35 @@ func TestALeaderThatPassesAMemberOver(t *testing.T) {
 // A leader that has lost the offers that it was given, or was given none, plans anew once it gets
 // them from electors without which it has no quorum, and says who waits for what.
 func TestALeaderPlansAnewForThoseThatWait(t *testing.T) {
-	l := slowLab(t)
-	b := l.peer("B")
-	l.filters = []*labFilter{
-		{from: "E", to: "B", kind: "offer", left: -1}, {to: "B", kind: "notyet", left: -1},
-	}
-	without := func() bool {
-		ld := b.m.open.lead
-		return ld != nil && ld.plan != nil && !hasOffer(ld.plan.Offers, labID("E")) && ld.ref.Ballot == 0 &&
-			len(b.m.open.groupReports.stated) > 0
-	}
-	if !l.run(3*time.Minute, without) {
-		t.Fatal(l.show())
-	}
-	l.filters, l.log = nil, nil
-	h := b.m.open.ref.Height
-	if !l.run(time.Minute, func() bool { return b.m.chain.Height() >= h }) {
-		t.Fatal(l.show())
-	}
-	ballot := b.m.chain.Commits()[h-1].Certificate.Ballot
-	if r := b.m.chain.At(h); !hasOffer(r.Contributions, labID("E")) || (slot.Ref{Ballot: ballot}).Term() != 0 {
-		t.Errorf("ballot %d, contributions of %s\n%s", ballot, labNames(offerers(r.Contributions)),
-			strings.Join(l.log, "\n"))
-	}
-	if l.logged("B peer.waits") == 0 {
-		t.Errorf("it does not say who waits\n%s", strings.Join(l.log, "\n"))
+	for name, drafted := range map[string]bool{"before the draft": false, "after it": true} {
+		t.Run(name, func(t *testing.T) {
+			l := slowLab(t)
+			b := l.peer("B")
+			l.filters = []*labFilter{
+				{from: "E", to: "B", kind: "offer", left: -1}, {to: "B", kind: "notyet", left: -1},
+			}
+			without := func() bool {
+				ld := b.m.open.lead
+				return ld != nil && ld.plan != nil && !hasOffer(ld.plan.Offers, labID("E")) && ld.ref.Ballot == 0 &&
+					(!drafted || ld.draft != nil)
+			}
+			if !l.run(3*time.Minute, without) {
+				t.Fatal(l.show())
+			}
+			l.filters, l.log = nil, nil
+			h := b.m.open.ref.Height
+			if !l.run(time.Minute, func() bool { return b.m.chain.Height() >= h }) {
+				t.Fatal(l.show())
+			}
+			ballot := b.m.chain.Commits()[h-1].Certificate.Ballot
+			if r := b.m.chain.At(h); !hasOffer(r.Contributions, labID("E")) || ballot != uint32(btoi(drafted)) {
+				t.Errorf("ballot %d, contributions of %s\n%s", ballot, labNames(offerers(r.Contributions)),
+					strings.Join(l.log, "\n"))
+			}
+			if l.logged("B peer.waits") == 0 {
+				t.Errorf("it does not say who waits\n%s", strings.Join(l.log, "\n"))
+			}
+		})
 	}
 }
 

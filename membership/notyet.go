@@ -56,7 +56,7 @@ const mostReplans = 2
 func (pn *planner) showOffers() {
 	l := pn.open.lead
 	if l == nil || !l.prepared || l.plan != nil || l.draft != nil || l.proposal != nil || pn.tolerated() == 0 ||
-		!pn.chain.TakesStep() {
+		!pn.chain.TakesStep() || pn.now-l.waiting.shownAt < pn.cfg.Timing.slack(0) {
 		return
 	}
 	members := pn.chain.Members()
@@ -65,8 +65,7 @@ func (pn *planner) showOffers() {
 		has.Set(slot.Find(members, o.Peer))
 	}
 	w := &l.waiting
-	if wait := pn.now - w.shownAt; has.Count() == 0 || wait < pn.cfg.Timing.slack(0) ||
-		wait < pn.cfg.Timing.Retry && slices.Equal(has, w.shown) {
+	if has.Count() == 0 || pn.now-w.shownAt < pn.cfg.Timing.Retry && slices.Equal(has, w.shown) {
 		return
 	}
 	w.shown, w.shownAt = has, pn.now

@@ -89,7 +89,10 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	},
 	"secret.rotated": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"peer.objected":  func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
-	"peer.refused":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"peer.waits": func(get func(string) string, _ p2pdiloco.Event) string {
+		return fmt.Sprintf("peer %s waits: %s", get("about"), get("detail"))
+	},
+	"peer.refused": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 }
 
 func describe(e p2pdiloco.Event) string {

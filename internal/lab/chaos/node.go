@@ -36,7 +36,8 @@ var useful = []string{
 
 // talk are the events in which a peer says something of another one.
 var talk = []string{
-	"peer.suspected", "peer.left", "peer.evicted", "peer.cloned", "peer.objected", "peer.refused", "peer.removed",
+	"peer.suspected", "peer.left", "peer.evicted", "peer.cloned", "peer.objected", "peer.waits", "peer.refused",
+	"peer.removed",
 }
 
 // news are the events since the last call.

@@ -49,6 +49,7 @@ import (
 //	peer.readmitted about, height, record, detail
 //	secret.rotated  height, record, detail
 //	peer.objected   about, detail
+//	peer.waits      about, detail
 //	peer.refused    about, detail
 //	run.paused      slot, detail
 //	run.resumed     slot, detail

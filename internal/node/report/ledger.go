@@ -54,7 +54,7 @@ func (l *Ledger) Tell(e membership.Event) {
 	case membership.EventMembers:
 		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
 	case membership.EventSuspected, membership.EventLeft, membership.EventEvicted, membership.EventCloned,
-		membership.EventRefused, membership.EventObjected:
+		membership.EventRefused, membership.EventObjected, membership.EventWaits:
 		fields["about"], fields["detail"] = e.Peer, e.Detail
 	case membership.EventMotion, membership.EventRemoved, membership.EventReadmitted, membership.EventRotated:
 		if e.Peer != "" {
