@@ -188,7 +188,7 @@ func (n *Node) settle(ctx context.Context) (err error) {
 		return err
 	}
 	n.run = n.spec.RunID()
-	return n.dir.SaveSpec(n.spec)
+	return nil
 }
 
 // adoptPreset goes on with the preset of the run's peers.

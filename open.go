@@ -29,6 +29,10 @@ func (n *Node) open() error {
 		return err
 	}
 	n.store = ledger
+	// A directory with a spec has a ledger. One that lacks it has lost it (see openLedger).
+	if err := n.dir.SaveSpec(n.spec); err != nil {
+		return err
+	}
 	saved, err := n.store.Load()
 	if err != nil {
 		return err

@@ -149,9 +149,11 @@ func TestATrainerWithoutPartsIsLateInTheStream(t *testing.T) {
 	})
 }
 
-// What was trained on a branch that was given up is given up, too: all of it.
+// What was trained on a branch that was given up is given up, too: all of it. One of four forks with
+// trust crash alone.
 func TestAChangeOfBranchInTheStream(t *testing.T) {
 	inStream(t, 7, 4, 4, func(s *nodetest.Swarm) {
+		s.Spec.Trust = p2pdiloco.TrustCrash
 		for _, p := range s.Peers {
 			streamerOf(p).Pace = 400 * time.Millisecond // 2 s a slot: it takes 20 s to fork
 		}

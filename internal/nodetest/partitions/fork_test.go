@@ -13,7 +13,7 @@ import (
 // Four and four are cut apart for longer than it takes to fork. The side with the senior goes on,
 // the other one forks and goes on, too; when they meet all end on one chain, with equal states.
 func TestBothHalvesOfAPartitionGoOnAndMerge(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(26, 8), 8, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(26, 8), 8, func(s *nodetest.Swarm) {
 		s.Pace(100 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
@@ -41,7 +41,7 @@ func TestBothHalvesOfAPartitionGoOnAndMerge(t *testing.T) {
 
 // Five and three: the minority forks, and comes back.
 func TestTheMinorityForksAndComesBack(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(24, 8), 8, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(24, 8), 8, func(s *nodetest.Swarm) {
 		s.Pace(100 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
@@ -58,7 +58,7 @@ func TestTheMinorityForksAndComesBack(t *testing.T) {
 // All but two of five die at once, the founder among them, and never come back: the two go on to
 // the end.
 func TestTheLastTwoGoOn(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(6, 5), 5, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(6, 5), 5, func(s *nodetest.Swarm) {
 		s.Start(s.Peers...)
 		s.Reach(2, s.Peers...)
 		dead := append([]*nodetest.Peer{s.Founder()}, s.But(s.Founder())[:2]...)
@@ -108,7 +108,7 @@ func TestTheLastOneIsToldToGoOn(t *testing.T) {
 
 // A partition comes and goes, along changing lines, each time about as long as it takes to fork.
 func TestAFlappingPartition(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(40, 6), 6, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(40, 6), 6, func(s *nodetest.Swarm) {
 		s.Pace(150 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
