@@ -15,6 +15,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/statesync"
 	"github.com/p2pdiloco/p2pdiloco/membership/store"
@@ -193,7 +194,7 @@ func (n *Node) follow(last membership.View) {
 
 // concerns says whether follow has something to do after a view that came after last.
 func concerns(last, v membership.View) bool {
-	return v.Expelled || v.Cloned != "" || v.IsMember != last.IsMember || v.Tip.Slot != last.Tip.Slot ||
+	return v.Expelled || v.Cloned != "" || v.IsMember != last.IsMember || v.Tip.Height != last.Tip.Height ||
 		!slices.Equal(v.Peers(), last.Peers())
 }
 
@@ -221,8 +222,25 @@ func (n *Node) turn(last, v membership.View) {
 	if v.IsMember && !last.IsMember {
 		n.rememberPreset()
 	}
+	n.tellVote(last.Tip, v.Tip)
 	if v.Tip.Slot != last.Tip.Slot {
 		n.rounds.SlotOpened(v.Tip.Slot + 1)
+	}
+}
+
+// tellVote says how far this peer is on its way to a vote, when that changes. Before the first slot
+// is done, votes are given to the members that the run starts with.
+func (n *Node) tellVote(last, tip slot.Record) {
+	ledger := rules.Ledger(n.spec, n.run)
+	now, before := report.VoteOf(ledger, tip, n.Self()), report.VoteOf(ledger, last, n.Self())
+	switch {
+	case tip.Slot == 0:
+	case now != nil && (before == nil || *now != *before):
+		n.emit("vote.progress", map[string]any{
+			"slot": tip.Slot, "contributions": now.Contributions, "needed": now.Needed, "detail": now.Text,
+		})
+	case now == nil && before != nil && slot.Find(tip.Electors(), n.Self()) >= 0:
+		n.emit("vote.earned", map[string]any{"slot": tip.Slot, "detail": "this peer has a vote from now on"})
 	}
 }
 

@@ -40,6 +40,8 @@ type (
 	ProcessStatus = report.ProcessStatus
 	// AgreementStatus says whom the agreement withstands.
 	AgreementStatus = report.AgreementStatus
+	// VoteStatus says how far a peer is on its way to a vote.
+	VoteStatus = report.VoteStatus
 	// OrderStatus is a motion of some members about which peers may be in the run.
 	OrderStatus = report.OrderStatus
 )
@@ -93,7 +95,8 @@ func (n *Node) Status() Status {
 		}
 	}
 	s.Members = report.Members(n.spec, s.Peer, v, n.net.Paths())
-	s.Agreement = report.AgreementOf(rules.Ledger(n.spec, n.run), v.Tip)
+	ledger := rules.Ledger(n.spec, n.run)
+	s.Agreement, s.Vote = report.AgreementOf(ledger, v.Tip), report.VoteOf(ledger, v.Tip, s.Peer)
 	params := n.replica.Params()
 	s.Tolerated = allreduce.Tolerated(params.Aggregator, params.TrimPermille, s.Contributors)
 	return s

@@ -70,8 +70,8 @@ func (m *Machine) whyPaused() string {
 		}
 		missing = append(missing, fmt.Sprintf("%s (%s)", e.Peer.Short(), why))
 	}
-	return fmt.Sprintf("%d of %d %s are missing, too many to decide anything: %s; %s",
-		len(missing), len(electors), m.voters(), strings.Join(missing[:min(len(missing), 8)], ", "), m.whatNext())
+	return fmt.Sprintf("%d of %d %s missing: %s; goes on when %s", len(missing), len(electors), m.voters(),
+		strings.Join(missing[:min(len(missing), 8)], ", "), m.whatNext())
 }
 
 // voters is what those that decide are called: where only crashes are withstood, all members do.
@@ -121,15 +121,15 @@ func (m *Machine) whatNext() string {
 	left := m.cfg.Timing.ForkAfter - (m.now - m.fork.lost)
 	switch {
 	case m.tooFew():
-		return fmt.Sprintf("the run goes on when %s: it takes more than half of the electors, or half with %s, to go "+
-			"on without the others, so start those that are missing again", back,
+		return fmt.Sprintf("%s, since too few are left to go on without them (it takes more than half of the electors, "+
+			"or half with %s): start them again, or, if they are gone for good: p2pdiloco recover --new-run", back,
 			slot.Senior(m.chain.Electorate()).Peer.Short())
 	case m.fork.stalled():
-		return "going on without them"
+		return back + "; going on without them"
 	case m.cfg.PauseOnLoss || m.cfg.Timing.ForkAfter == 0:
-		return fmt.Sprintf("the run goes on when %s, or with the order to go on without them (p2pdiloco recover)", back)
+		return back + ", or: p2pdiloco recover"
 	}
-	return fmt.Sprintf("the run goes on when %s, or without them in %v", back, max(left, 0).Round(time.Second))
+	return fmt.Sprintf("%s, or without them in %v", back, max(left, 0).Round(time.Second))
 }
 
 func (m *Machine) whyJoining() string {

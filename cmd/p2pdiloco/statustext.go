@@ -34,6 +34,9 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 		if s.Agreement != nil {
 			fmt.Fprintf(w, "agreement\ttrust %s, %s\n", s.Agreement.Trust, s.Agreement.Text)
 		}
+		if s.Vote != nil {
+			fmt.Fprintf(w, "own vote\t%s\n", s.Vote.Text)
+		}
 		fmt.Fprintf(w, "bad values\t%s\n", tolerance(s))
 	}
 	printStats(w, s.Stats)

@@ -26,6 +26,7 @@ func TestPrintStatus(t *testing.T) {
 		Agreement: &p2pdiloco.AgreementStatus{
 			Trust: p2pdiloco.TrustByzantine, Electors: 4, Quorum: 3, Liars: 1, Text: "4 electors: withstands 1",
 		},
+		Vote: &p2pdiloco.VoteStatus{Contributions: 3, Needed: 4, Text: "3 of 4 contributions until a vote"},
 		Members: []p2pdiloco.MemberStatus{
 			{Peer: "self", Self: true, State: "training", Slot: 3, Steps: 7},
 			{Peer: "late", State: "late", Slot: 3, Heard: 1500 * time.Millisecond},
@@ -44,7 +45,7 @@ func TestPrintStatus(t *testing.T) {
 			"it " +
 			"through relays)", "1.5 kB sent, 12 B received (at most 2.5 MB sent and 5.0 MB received a second)",
 		"all-reduce 1.4 kB, states 0 B, control 100 B",
-		"trust byzantine, 4 electors: withstands 1",
+		"trust byzantine, 4 electors: withstands 1", "own vote", "3 of 4 contributions until a vote",
 		"1 of the 4 peers that train may send wrong values", p2pdiloco.PeerID("late").Short() + " is late",
 		p2pdiloco.PeerID("gone").Short() + " is missing",
 		p2pdiloco.PeerID("mute").Short() + " has not voted for 8 heights",

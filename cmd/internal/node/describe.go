@@ -63,6 +63,8 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 		}
 		return "forked: " + get("detail")
 	},
+	"vote.progress": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"vote.earned":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"run.confirmed": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"run.done":      func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"run.switched":  func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },

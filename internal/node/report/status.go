@@ -53,6 +53,8 @@ type Status struct {
 	Task *TaskStatus          `json:"task,omitempty"` // of a peer that trains: its round
 	// whom the agreement withstands at the run's present size; nil while there is no member
 	Agreement *AgreementStatus `json:"agreement,omitempty"`
+	// how far this peer is on its way to a vote; nil if it has one, or votes are not earned
+	Vote *VoteStatus `json:"vote,omitempty"`
 	// with these contributors and this aggregator
 	Tolerated   int         `json:"tolerated_bad_peers"`
 	Sent        uint64      `json:"bytes_sent"`
