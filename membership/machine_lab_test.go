@@ -77,6 +77,9 @@ func labPlanner(plan slot.Plan, links slot.Links) (ps []slot.Piece, ring []uint1
 
 // plan is labPlanner's, with rings of new groups where the lab's run has them.
 func (l *lab) plan(plan slot.Plan, links slot.Links) (ps []slot.Piece, ring []uint16) {
+	if l.planner != nil {
+		return l.planner(plan, links)
+	}
 	if l.rules.Rings && len(plan.Pieces) == 0 && len(plan.Offers) > 1 && !links.NoRing {
 		for i := range plan.Offers {
 			plan.Ring = append(plan.Ring, uint16(i))
@@ -85,10 +88,10 @@ func (l *lab) plan(plan slot.Plan, links slot.Links) (ps []slot.Piece, ring []ui
 	return labPlanner(plan, links)
 }
 
-// labSign is a signature that only its signer makes in the lab.
+// labSign is a signature that only its signer makes in the lab, as long as a real one.
 func labSign(p slot.PeerID, data []byte) []byte {
 	h := slot.Hash(append([]byte(p+"|"), data...))
-	return h[:8]
+	return append(h[:], h[:]...)
 }
 
 func labVerify(p slot.PeerID, data, sig []byte) bool { return string(labSign(p, data)) == string(sig) }
@@ -120,6 +123,8 @@ type lab struct {
 	seeded   bool           // all peers make the same initial state
 	stepTime uint32         // everybody's
 	pins     map[string]slot.Root
+	planner  Planner    // nil: labPlanner
+	meter    *costMeter // nil: nothing is counted
 }
 
 type labEvent struct {
@@ -231,7 +236,7 @@ func (p *labPeer) start() {
 		p.lab.t.Fatal(err)
 	}
 	p.m = NewMachine(Config{
-		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: p.lab.plan, Verify: labVerify,
+		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: p.lab.plan, Verify: p.verify,
 		Pin: p.lab.pins[p.name], Open: p.lab.open, Follow: p.follows,
 	}, saved)
 	p.m.now = p.lab.now
@@ -352,7 +357,8 @@ func (p *labPeer) step(msg wire.Message) error {
 	if !p.up() {
 		return nil
 	}
-	if err := wire.CheckProofs(msg.Body, p.lab.rules.Run, labVerify); err != nil {
+	p.lab.meter.check(p) // of the message itself
+	if err := wire.CheckProofs(msg.Body, p.lab.rules.Run, p.verify); err != nil {
 		return err
 	}
 	err := p.m.Step(p.lab.now, msg)
@@ -407,6 +413,7 @@ func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 	msg := wire.Message{From: p.id, Incarnation: p.inc, Body: e.Body}
 	msg.Sig = labSign(p.id, slot.SignedBytes(e.Body.Type(), p.lab.rules.Run, p.id, p.inc, e.Body.Append(nil)))
 	p.lab.watch.sent(p, msg)
+	p.lab.meter.send(p, e)
 	if _, commit := e.Body.(wire.Commit); commit && p.lab.large != nil {
 		p.lab.large[p.name] += len(without(e.To, p.id))
 		e.Gossip = false
