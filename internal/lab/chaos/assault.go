@@ -45,7 +45,7 @@ func assail(ctx context.Context, cfg HostileConfig, name Attack, dir string, scr
 	a.attack.peers = max(a.attack.peers, 1)
 	a.folder = filepath.Join(dir, hostileFolder)
 	a.runner = &runner{
-		cfg: cfg.swarm(), dir: dir, name: swarm.RunName("hostile"), screen: screen,
+		cfg: cfg.swarm(), oneFounds: true, dir: dir, name: swarm.RunName("hostile"), screen: screen,
 		ledger: ledger{commits: map[uint64]time.Time{}}, polls: polls{answers: make(chan answer, 2*maxPeers)},
 	}
 	if a.attack.late {

@@ -33,10 +33,12 @@ type runner struct {
 	dir     string
 	name    string // of the run
 	hostile int    // peers among its first members that are not among nodes
-	testbed lab.Testbed
-	links   *lab.Lab // the testbed, if links can be changed
-	crew    *crew.Crew
-	screen  *swarm.Screen
+	// the other peers start once the first one has founded the run
+	oneFounds bool
+	testbed   lab.Testbed
+	links     *lab.Lab // the testbed, if links can be changed
+	crew      *crew.Crew
+	screen    *swarm.Screen
 
 	boot  bootNode
 	nodes []*node

@@ -42,9 +42,35 @@ func (r *runner) start(ctx context.Context) error {
 		place, _, _ := strings.Cut(a, "/p2p/")
 		r.boot.args = append(r.boot.args, "--listen", place)
 	}
-	for range r.cfg.Peers {
+	for i := range r.cfg.Peers {
 		if err := r.startNode(r.addNode()); err != nil {
 			return err
+		}
+		if i == 0 && r.oneFounds {
+			if err := r.awaitFounding(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// foundWithin is how long the others wait for the first peer to found the run.
+const foundWithin = 20 * time.Second
+
+// awaitFounding waits until the first peer has founded the run. On a machine that is busy with
+// other work two peers that start at once may not hear each other in time, and found two runs of
+// one name.
+func (r *runner) awaitFounding(ctx context.Context) error {
+	began := time.Now()
+	for r.ledger.height == 0 && time.Since(began) < foundWithin {
+		if err := r.read(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(tick):
 		}
 	}
 	return nil
