@@ -203,7 +203,7 @@ func (ev *evidence) evict(e wire.Evidence, found bool) {
 	}
 	ev.event(Event{
 		Kind: EventEvicted, Height: ev.chain.Height(), Slot: ev.chain.Tip().Slot, Peer: e.Peer,
-		Detail: contradictionText(e),
+		Detail: contradictionText(e) + ", and can take part again as a new peer only, with a new data directory",
 	})
 }
 

@@ -180,7 +180,8 @@ func (a *assault) startHostile(cfg HostileConfig) error {
 		} else {
 			args = slices.Concat(args, a.training(), a.attack.flags)
 		}
-		if err := a.crew.Join(p.Peer, a.runner.name, a.boot.Addrs, args...); err != nil {
+		boots := slices.Concat(a.boot.Addrs, a.acquaintance(p))
+		if err := a.crew.Join(p.Peer, a.runner.name, boots, args...); err != nil {
 			return err
 		}
 	}

@@ -161,14 +161,20 @@ func (a *assault) checkSaid() Check {
 	return Check{CheckSaid, true, strings.Join(said, "; ")}
 }
 
+// wayBack are the words that say how a peer that is evicted can take part again.
+const wayBack = "as a new peer only"
+
 func evicts(l eventlog.Line) bool { return l.Event == "peer.evicted" }
 
 func (a *assault) checkProof() Check {
 	if !a.attack.proof {
 		return Check{Name: CheckProof, OK: true}
 	}
-	if said := a.all(func(l eventlog.Line) bool { return evicts(l) && a.aboutHostile(l) }); len(said) > 0 {
+	said := a.all(func(l eventlog.Line) bool { return evicts(l) && a.aboutHostile(l) })
+	if slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, wayBack) }) {
 		return Check{CheckProof, true, strings.Join(said, "; ")}
+	} else if len(said) > 0 {
+		return Check{CheckProof, false, "it is not said how it can take part again: " + strings.Join(said, "; ")}
 	}
 	return Check{CheckProof, false, "its signatures contradict each other, and no honest peer evicted it"}
 }

@@ -129,7 +129,7 @@ func (r *runner) training() []string {
 // acquaintance is the addresses of a peer that a newcomer may know.
 func (r *runner) acquaintance(p *node) []string {
 	for _, q := range r.nodes {
-		if q != p && q.running() && q.hurt == nil && r.ledger.slot > 0 {
+		if q != p && q.running() && q.hurt == nil && r.ledger.height > 0 {
 			return q.Addrs
 		}
 	}
