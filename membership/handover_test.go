@@ -83,8 +83,8 @@ func TestOffersAreHandedOver(t *testing.T) {
 	}
 }
 
-// A leader that does not take the offers of a member gets no HAVE for a plan without it, and the next
-// leader decides the slot with it (a5).
+// A leader that does not take the offers of a member gets no HAVE for a plan without it, and the
+// next leader decides the slot with it (a5).
 func TestALeaderThatPassesAMemberOver(t *testing.T) {
 	l := slowLab(t)
 	l.filters = []*labFilter{
