@@ -60,7 +60,12 @@ func (n *Node) open() error {
 
 // openLedger opens the ledger, and the way of its messages.
 func (n *Node) openLedger(saved wire.Saved) (err error) {
-	amnesiac := n.known != nil && saved.Boot == 1 && !n.cfg.Found
+	if len(saved.Chain) > 0 && n.dir.Has(datadir.InitialFile) { // the run has begun
+		if err := n.dir.FS.Remove(n.dir.Path(datadir.InitialFile)); err != nil {
+			return err
+		}
+	}
+	amnesiac := n.known != nil && saved.Boot == 1 && !n.cfg.Found && !n.dir.Has(datadir.InitialFile)
 	if amnesiac {
 		n.emit("run.searching", map[string]any{
 			"run": n.cfg.Spec.Name,
@@ -146,6 +151,8 @@ func (n *Node) initial(ctx context.Context, dst []float32) error {
 	switch {
 	case n.cfg.InitFile != "":
 		return modelfile.ReadInitial(n.cfg.InitFile, n.spec.Layout, dst)
+	case n.dir.Has(datadir.InitialFile): // the run was founded anew (package anew)
+		return modelfile.ReadInitial(n.dir.Path(datadir.InitialFile), n.spec.Layout, dst)
 	case n.cfg.Init != nil:
 		return n.cfg.Init(dst)
 	case n.cfg.Trainer != nil:
@@ -231,10 +238,12 @@ func (n *Node) turn(last, v membership.View) {
 // tellVote says how far this peer is on its way to a vote, when that changes. Before the first slot
 // is done, votes are given to the members that the run starts with.
 func (n *Node) tellVote(last, tip slot.Record) {
+	if tip.Slot == 0 {
+		return
+	}
 	ledger := rules.Ledger(n.spec, n.run)
 	now, before := report.VoteOf(ledger, tip, n.Self()), report.VoteOf(ledger, last, n.Self())
 	switch {
-	case tip.Slot == 0:
 	case now != nil && (before == nil || *now != *before):
 		n.emit("vote.progress", map[string]any{
 			"slot": tip.Slot, "contributions": now.Contributions, "needed": now.Needed, "detail": now.Text,

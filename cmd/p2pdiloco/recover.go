@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -15,7 +16,8 @@ import (
 
 func newRecover() *cobra.Command {
 	var o local.Operator
-	var yes bool
+	var again newRun
+	var yes, anew bool
 	cmd := &cobra.Command{
 		Use:   "recover",
 		Short: "Make a paused peer go on without the members that are missing",
@@ -30,16 +32,32 @@ more: then an operator has to choose. So make sure that they have ended and are 
 In a run of trust byzantine with four electors or more it takes more than half of them, or half with
 the one that has its vote for longest. With fewer, the members that are missing have to come back.
 
+If they are gone for good, --new-run founds a run of the same name from the newest model, with the
+peers that are left as its founders. On a paused peer it prints the command for each of them. That
+command is given once the peer has ended: it makes the peer's data folder one of the new run, and keeps
+what it has of the old one. Then each peer is started as before. All that give it the same --slot and
+--founders make the same run by themselves.
+
 Without --yes the command only says what it would do.`,
 		Example: `  p2pdiloco recover
-  p2pdiloco recover --data-dir ~/run1 --yes`,
+  p2pdiloco recover --data-dir ~/run1 --yes
+  p2pdiloco recover --new-run
+  p2pdiloco recover --new-run --data-dir ~/run1 --slot 41 --founders 12D3KooW... --founders 12D3KooW... --yes`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if anew {
+				return again.run(cmd.Context(), cmd.OutOrStdout(), o, yes)
+			}
+			if len(again.founders) > 0 || again.slot != nil {
+				return cli.UsageError(errors.New("--founders and --slot are for --new-run"))
+			}
 			return orderRecovery(cmd.Context(), cmd.OutOrStdout(), o, yes)
 		},
 	}
 	o.Register(cmd.Flags())
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	cmd.Flags().BoolVar(&anew, "new-run", false, "found the run anew, from its newest model, with the peers that are left")
+	again.register(cmd.Flags())
 	return cmd
 }
 

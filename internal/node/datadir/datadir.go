@@ -10,6 +10,8 @@
 //	ledger.lock  held while that log is open
 //	state/       checkpoints and outcomes
 //	trainer.state  the trainer's private state, where it can save one
+//	initial.safetensors  the model that a run goes on from which was founded anew
+//	run-ID/      what is kept of the run before that
 //
 // A node Opens the directory before all else and Closes it last. A program that only reads the
 // directory of a peer (an export) takes it At its path, without the lock.
@@ -38,6 +40,8 @@ const (
 	LedgerFile   = "ledger.log"
 	StateFolder  = "state"
 	TrainerFile  = "trainer.state"
+	OrdersFile   = "orders"
+	InitialFile  = "initial.safetensors"
 
 	lockFile   = "lock"
 	specFile   = "run.spec"
@@ -141,6 +145,14 @@ func (d Dir) LoadSpec(given spec.Spec) (*spec.Spec, error) {
 // SaveSpec writes the spec once; it never changes.
 func (d Dir) SaveSpec(s spec.Spec) error {
 	if err := disk.Create(d.FS, d.Path(specFile), s.Append(nil)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	return nil
+}
+
+// ReplaceSpec makes the directory one of another run.
+func (d Dir) ReplaceSpec(s spec.Spec) error {
+	if err := disk.Replace(d.FS, d.Path(specFile), s.Append(nil)); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	return nil
