@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -47,9 +46,6 @@ Without --yes the command only says what it would do.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if anew {
 				return again.run(cmd.Context(), cmd.OutOrStdout(), o, yes)
-			}
-			if len(again.founders) > 0 || again.slot != nil {
-				return cli.UsageError(errors.New("--founders and --slot are for --new-run"))
 			}
 			return orderRecovery(cmd.Context(), cmd.OutOrStdout(), o, yes)
 		},

@@ -27,7 +27,7 @@ type newRun struct {
 }
 
 func (n *newRun) register(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&n.founders, "founders", nil, "with --new-run: `peer` that is left, may be repeated: the same for all")
+	fs.Var(sources.Peers(&n.founders), "founders", "with --new-run: `peer` that is left, may be repeated: the same for all")
 	fs.Var(sources.Var(&n.slot, "slot", readSlot, showSlot), "slot",
 		"with --new-run: which slot's model the run goes on from, the same for all: a number, or latest")
 }
