@@ -56,7 +56,8 @@ func (ac *acceptor) reach(ballot uint32) {
 }
 
 // showPromise shows all members what this peer has promised, and the lock. The ballot's leader gets
-// the record of the lock, and what proves it, too.
+// the record of the lock, and what proves it, too; nothing any more once it has drafted in the
+// ballot.
 func (ac *acceptor) showPromise() {
 	d, own := ac.open, ac.pledges.open
 	d.promisedAt = ac.now
@@ -67,6 +68,9 @@ func (ac *acceptor) showPromise() {
 		p.Lock = &lock
 	}
 	ac.send(p, without(peersOf(ac.chain.Members()), leader)...)
+	if own.Have != nil && own.Have.Ballot == p.Ballot {
+		return
+	}
 	if own.Vote != nil {
 		p.Locked = &own.Vote.Locked
 	}

@@ -264,3 +264,35 @@ func TestRetriesAreAnsweredOnce(t *testing.T) {
 		t.Errorf("%d PROMISEs within Retry, not up to %d", sent, most)
 	}
 }
+
+// TestALockIsShownUntilTheLeaderDrafts: the record of a lock can be large. The ballot's leader gets
+// it with each PROMISE until this peer has its draft, and not any more then.
+func TestALockIsShownUntilTheLeaderDrafts(t *testing.T) {
+	l := labOf(t, "ABC")
+	l.manual = true
+	a := l.peers[0]
+	own := stepRecord(a.m, "AB")
+	a.m.pledges.open.Vote = &wire.EntryVote{Ref: a.m.open.at(0), Locked: wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own}}
+	a.m.pacemaker.next()
+	a.m.Ready()
+	shown := func() (n int) {
+		for range 100 {
+			a.m.now += labTiming.Retry / 5
+			a.m.pacemaker.watch()
+			for _, e := range a.m.Ready().Send {
+				if p, ok := e.Body.(wire.Promise); ok && p.Locked != nil {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	a.m.open.began = never // the term does not end
+	if n := shown(); n != 20 {
+		t.Errorf("before its leader's draft: %d times", n)
+	}
+	a.m.pledges.open.Have = &wire.EntryHave{Ref: a.m.open.at(a.m.open.ballot), Drafted: wire.Drafted{Record: own}}
+	if n := shown(); n != 0 {
+		t.Errorf("after it: %d times", n)
+	}
+}
