@@ -53,6 +53,10 @@ func (x *explorer) checkSent(w *world, id int) {
 		})
 		x.checkCertifiable(w)
 	case wire.Promise:
+		if x.liar != nil && b.Term() > x.terms {
+			x.fail(w, fmt.Sprintf("A4: %s goes to term %d, and no term is over for anybody", labName(x.parcels[id].msg.From),
+				b.Term()))
+		}
 		x.others(w, id, func(o wire.Message) {
 			if v, ok := o.Body.(wire.Vote); ok && o.From == x.parcels[id].msg.From && v.Height == b.Height &&
 				v.Prev == b.Prev && v.Ballot < b.Ballot && (b.Lock == nil || b.Lock.Ballot < v.Ballot) {
@@ -70,11 +74,11 @@ func (x *explorer) checkSent(w *world, id int) {
 }
 
 func (x *explorer) others(w *world, id int, do func(wire.Message)) {
-	for p := range x.parcels {
-		if p != id && w.has(p) {
+	w.parcels(func(p int) {
+		if p != id {
 			do(x.parcels[p].msg)
 		}
-	}
+	})
 }
 
 // fail notes the first fault and the schedule that led to it.
@@ -94,6 +98,9 @@ func (x *explorer) fail(w *world, fault string) {
 // had says whether all bytes are on some disk of a peer for which ok holds.
 func (x *explorer) had(w *world, segments []slot.Segment, ok func(local) bool) bool {
 	for _, s := range segments {
+		if x.liar.serves(s.Root) {
+			continue
+		}
 		if !slices.ContainsFunc(w.peers, func(p int) bool {
 			return ok(x.locals[p]) &&
 				x.locals[p].disk.segments[s.Root]

@@ -11,20 +11,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// unchecked plants a fault without a change to the machine: one that lacks the rule of one HAVE in
-// a ballot has forgotten the first when the liar shows a second draft.
-func (l *liar) unchecked(m *Machine, msg wire.Message) wire.Message {
-	if l == nil || !l.twice {
-		return msg
-	}
-	b, ok := msg.Body.(wire.Draft)
-	own := m.pledges.open.Have
-	if ok && own != nil && own.Ballot == b.Ballot && own.Record.Hash() != b.Hash {
-		m.pledges.open.Have, m.open.draft = nil, nil
-	}
-	return msg
-}
-
 // TestExploreLiar lets one of four electors lie, as the leader and as a voter, and finds no two
 // records certified and no honest elector that contradicts itself.
 func TestExploreLiar(t *testing.T) {
@@ -43,12 +29,20 @@ func TestExploreLiar(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			rules := labRules()
 			rules.Byzantine = true
-			x, w := newLiarsWorld(t, rules, c.tries)
+			x, w := newLiarsWorld(t, rules, 4, c.tries)
 			x.limit, x.terms, x.crashes = testlevel.Choose(1_000, 10_000, 300_000), c.terms, c.crashes
 			begun := time.Now()
 			complete := x.explore(w)
 			t.Logf("%d worlds, %d peer states, %d messages, complete=%v, %v", x.worlds, len(x.locals), len(x.parcels),
 				complete, time.Since(begun))
+			if x.fault == "" {
+				x.drops()
+				x.forgesOffer()
+				x.liar.terms, x.worlds = []uint32{(c.terms + 1) * slot.Tries, 1 << 20}, 0
+				clear(x.liar.lies)
+				x.hunt(w, rand.New(rand.NewPCG(3, 4)), 24, time.Now().Add(testlevel.Choose(time.Second/2, time.Second, 2*time.Minute)))
+				t.Logf("%d worlds by chance", x.worlds)
+			}
 			if x.fault != "" {
 				t.Fatalf("%s\n%s", x.fault, strings.Join(x.trace, "\n"))
 			}
@@ -59,37 +53,64 @@ func TestExploreLiar(t *testing.T) {
 // TestExploreLiarFindsFaults takes one rule away from the honest machines and expects the liar to
 // break what it protects.
 func TestExploreLiarFindsFaults(t *testing.T) {
-	forget := func(forgets slot.MessageType) func(wire.Entry) bool {
-		return func(e wire.Entry) bool {
-			switch e.(type) {
-			case wire.EntryPromise:
-				return forgets != slot.TypePromise
-			case wire.EntryHave:
-				return forgets != slot.TypeHave
-			}
-			return true
-		}
-	}
-	for _, c := range []struct {
+	type world struct {
 		name, want string
+		deep       bool // takes seconds
+		electors   int  // 0: four
 		tries      uint32
 		crashes    int
-		keep       func(wire.Entry) bool
 		crash      bool // trust crash, and its quorum
-		twice      bool // a second HAVE in a ballot is given
-	}{
-		{name: "promises in memory only (m1)", want: "I6", tries: 2, crashes: 1, keep: forget(slot.TypePromise)},
-		{name: "HAVEs in memory only (m2)", want: "I6", tries: 1, crashes: 1, keep: forget(slot.TypeHave)},
+		first      int  // members that the run starts with; 0: the electors
+		more       func(*explorer)
+		plant      plant
+	}
+	for _, c := range []world{
+		{
+			name: "promises in memory only (m1)", want: "I6", tries: 2, crashes: 1,
+			plant: plant{keep: forgets[wire.EntryPromise]},
+		},
+		{
+			name: "HAVEs in memory only (m2)", want: "I6", tries: 1, crashes: 1,
+			plant: plant{keep: forgets[wire.EntryHave]},
+		},
+		{
+			name: "votes in memory only (m3)", want: "I6", tries: 2, crashes: 1,
+			plant: plant{keep: forgets[wire.EntryVote]},
+		},
+		{name: "grounds are not checked (m4)", want: "A1", tries: 2, plant: plant{before: inDrafts(anyGrounds)}},
+		{name: "QCs are not checked (m5)", want: "A1", deep: true, tries: 3, plant: plant{before: anyQC}},
 		{name: "quorums of trust crash (m6)", want: "A1", tries: 1, crash: true},
-		{name: "HAVE twice (m7)", want: "I6", tries: 1, twice: true},
+		{name: "more than half of five (m6)", want: "A1", electors: 5, tries: 1, crash: true},
+		{name: "HAVE twice (m7)", want: "I6", tries: 1, plant: plant{before: inDrafts(haveTwice)}},
+		{name: "locks without a QC count (m8)", want: "A1", deep: true, tries: 3, plant: plant{before: inDrafts(locksWithoutQC)}},
+		{name: "not the highest lock (m9)", want: "A1", deep: true, tries: 3, plant: plant{before: inDrafts(anyLock)}},
+		{
+			name: "a drop by f statements (m10)", want: "A3", tries: 1, more: (*explorer).drops,
+			plant: plant{before: inDrafts(fewStatements)},
+		},
+		{
+			name: "too many seats (m14)", want: "A8", tries: 1, first: 7, more: (*explorer).promotes,
+			plant: plant{after: manySeats},
+		},
+		{name: "one promise moves all (m18)", want: "A4", tries: 1, plant: plant{after: movedByOne}},
+		{
+			name: "an offer without its signature", want: "A2", tries: 1, more: (*explorer).forgesOffer,
+			plant: plant{unsigned: true},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.deep && !testlevel.Nightly() {
+				t.Skip("it takes seconds")
+			}
 			rules := labRules()
-			rules.Byzantine = !c.crash
-			x, w := newLiarsWorld(t, rules, c.tries)
-			x.crashes, x.keep, x.liar.twice = c.crashes, c.keep, c.twice
+			rules.Byzantine, rules.StartPeers = !c.crash, c.first
+			x, w := newLiarsWorld(t, rules, max(c.electors, 4), c.tries)
+			x.crashes, x.plant, x.liar.terms = c.crashes, c.plant, []uint32{slot.Tries, 1 << 20}
+			if c.more != nil {
+				c.more(x)
+			}
 			begun := time.Now()
-			x.walk(w, rand.New(rand.NewPCG(1, 2)), 24, begun.Add(time.Minute))
+			x.hunt(w, rand.New(rand.NewPCG(1, 2)), 24, begun.Add(time.Minute))
 			if !strings.HasPrefix(x.fault, c.want) {
 				t.Fatalf("found %q after %d worlds, not %s", x.fault, x.worlds, c.want)
 			}

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -26,10 +24,23 @@ type liar struct {
 	tries    uint32
 	electors []slot.Member
 	records  []slot.Record
-	twice    bool // the honest machines give HAVE twice in a ballot; see unchecked
+	attached map[slot.Root]wire.Attachments
+	proofs   map[slot.Root][]wire.OfferProof
+	owned    map[slot.Root]bool // reduced bytes that it serves
+	terms    []uint32           // ballots of later terms that it promises from the beginning
 
-	lies map[string][]int // parcels, by what was said
+	lies  map[string][]*lie // by what was said
+	chain *chain.Chain      // below the attacked height
 }
+
+// lie is something that the liar may say.
+type lie struct {
+	body   wire.Body
+	class  int // see classOf; 0: not known yet
+	parcel int // 0: not known yet; below 0: it never reaches a machine
+}
+
+func (l *liar) serves(r slot.Root) bool { return l != nil && l.owned[r] }
 
 // anybody is the receiver of a lie. The liar may say it anew at any time, so worlds do not keep it.
 const anybody = -2
@@ -45,23 +56,20 @@ type knowledge struct {
 	proposed []wire.Lock
 }
 
-// newLiarsWorld makes a world of four electors, one of which lies: the first leader.
-func newLiarsWorld(t *testing.T, rules chain.Rules, tries uint32) (*explorer, *world) {
-	rules.StartPeers = 4
-	x, w := newExplorerOf(t, rules, 4, 0, 1)
+// newLiarsWorld makes a world of n electors, one of which lies: the first leader.
+func newLiarsWorld(t *testing.T, rules chain.Rules, n int, tries uint32) (*explorer, *world) {
+	rules.StartPeers = max(n, rules.StartPeers)
+	x, w := newExplorerOf(t, rules, n, 0, 1)
 	m := x.locals[w.peers[0]].m
 	first := m.open.leader(0).Peer
 	l := &liar{
 		at: slices.Index(x.ids, first), ref: m.open.at(0), electors: m.chain.Electorate(), tries: tries,
-		lies: map[string][]int{},
+		attached: map[slot.Root]wire.Attachments{}, proofs: map[slot.Root][]wire.OfferProof{},
+		owned: map[slot.Root]bool{}, lies: map[string][]*lie{}, chain: m.chain,
 	}
+	x.liar, x.at = l, arrangements
 	for _, name := range []string{"X", "Y"} {
-		r := slot.Record{
-			Run: x.rules.Run, Kind: slot.Members, Height: l.ref.Height, Prev: l.ref.Prev, Slot: m.chain.Tip().Slot,
-			StateRoot: m.model.state.root, Work: m.chain.WorkAfter(slot.Members, nil),
-		}
-		listed := append(slices.Clone(m.chain.Members()), slot.Member{Peer: labID(name), Incarnation: 1})
-		r = m.chain.Settle(r, chain.Turnover{Listed: listed})
+		r := x.record(slot.Members, with(m.chain.Members(), slot.Member{Peer: labID(name), Incarnation: 1}))
 		if err := m.chain.Check(r); err != nil {
 			t.Fatal(err)
 		}
@@ -80,8 +88,17 @@ func newLiarsWorld(t *testing.T, rules chain.Rules, tries uint32) (*explorer, *w
 		}
 		w.peers[p] = x.internLocal(lo)
 	}
-	x.liar, x.at = l, arrangements
 	return x, w
+}
+
+// record is one of the attacked height with these members.
+func (x *explorer) record(kind slot.Kind, listed []slot.Member) slot.Record {
+	c := x.liar.chain
+	m := x.locals[0].m
+	return c.Settle(slot.Record{
+		Run: x.rules.Run, Kind: kind, Height: x.liar.ref.Height, Prev: x.liar.ref.Prev, Slot: c.Tip().Slot,
+		StateRoot: m.model.state.root, Work: c.WorkAfter(kind, nil),
+	}, chain.Turnover{Listed: listed})
 }
 
 func (x *explorer) sign(b wire.Body) wire.Message {
@@ -100,10 +117,11 @@ func (x *explorer) knows(w *world) (k knowledge, key string) {
 		k.records[r.Hash()] = r
 	}
 	var b []byte
-	for id, p := range x.parcels {
+	w.parcels(func(id int) {
+		p := x.parcels[id]
 		at := placeOf(p.msg.Body)
-		if !w.has(id) || at.Height != x.liar.ref.Height || at.Prev != x.liar.ref.Prev {
-			continue
+		if at.Height != x.liar.ref.Height || at.Prev != x.liar.ref.Prev {
+			return
 		}
 		b = append(b, byte(id), byte(id>>8))
 		from, inc, sig := p.msg.From, p.msg.Incarnation, p.msg.Sig
@@ -130,7 +148,7 @@ func (x *explorer) knows(w *world) (k knowledge, key string) {
 					wire.Promised{Peer: from, Incarnation: inc, Lock: m.Lock, Sig: sig})
 			}
 		}
-	}
+	})
 	return k, string(b)
 }
 
@@ -149,6 +167,9 @@ func (x *explorer) checkCertifiable(w *world) {
 		if !x.rules.Quorum(x.liar.electors, in) {
 			continue
 		}
+		if fault := x.wrongIn(w, k.records[l.Hash]); fault != "" {
+			x.fail(w, fault)
+		}
 		if certified != nil && certified.Hash != l.Hash {
 			x.fail(w, fmt.Sprintf("A1: %s in ballot %d and %s in ballot %d can both be certified",
 				certified.Hash.Short(), certified.Ballot, l.Hash.Short(), l.Ballot))
@@ -157,27 +178,81 @@ func (x *explorer) checkCertifiable(w *world) {
 	}
 }
 
+// wrongIn says what is wrong with a record that can be certified.
+func (x *explorer) wrongIn(w *world, r slot.Record) string {
+	honest := func(p slot.PeerID) bool { i := slices.Index(x.ids, p); return i >= 0 && i != x.liar.at }
+	for _, e := range x.liar.electors {
+		if _, stays := chain.FindMember(r.Members, e.Peer, e.Incarnation); !stays && honest(e.Peer) && x.deaths == 0 {
+			return fmt.Sprintf("A3: %s, which all hear, can be dropped by record %s", labName(e.Peer), r.Hash().Short())
+		}
+	}
+	if !x.rules.Grows(x.liar.electors, r.Electors()) {
+		return fmt.Sprintf("A8: the %d electors are no quorum of the %d of record %s", len(x.liar.electors),
+			len(r.Electors()), r.Hash().Short())
+	}
+	for _, o := range r.Contributions {
+		if honest(o.Peer) && !x.offered(w, o) {
+			return fmt.Sprintf("A2: record %s has an offer that %s did not make", r.Hash().Short(), labName(o.Peer))
+		}
+	}
+	return ""
+}
+
+// offered says whether a peer has made an offer.
+func (x *explorer) offered(w *world, o slot.Offer) bool {
+	made := false
+	w.parcels(func(id int) {
+		offer, ok := x.parcels[id].msg.Body.(wire.Offer)
+		made = made || ok && offer.Offer == o
+	})
+	return made
+}
+
 // tryLies is what the liar may say to an honest elector.
 func (x *explorer) tryLies(w *world, p int, try func(int, input, func() string)) {
 	if x.liar == nil {
 		return
 	}
+	for _, l := range x.liesIn(w) {
+		if id, ok := x.said(l); ok {
+			try(p, input{inParcel, id}, x.toldBy(p, id))
+		}
+	}
+}
+
+func (x *explorer) toldBy(p, id int) func() string {
+	return func() string {
+		return fmt.Sprintf("the liar %s to %s: %s", labName(x.ids[x.liar.at]), labName(x.ids[p]),
+			describe(x.parcels[id].msg.Body))
+	}
+}
+
+// liesIn lists what the liar may say in a world.
+func (x *explorer) liesIn(w *world) []*lie {
 	k, key := x.knows(w)
 	lies, ok := x.liar.lies[key]
 	if !ok {
 		for _, b := range x.inventLies(k) {
-			if id, ok := x.internParcel(parcel{to: anybody, msg: x.sign(b)}); ok {
-				lies = append(lies, id)
-			}
+			lies = append(lies, &lie{body: b})
 		}
 		x.liar.lies[key] = lies
 	}
-	for _, id := range lies {
-		try(p, input{inParcel, id}, func() string {
-			return fmt.Sprintf("the liar %s to %s: %s", labName(x.ids[x.liar.at]), labName(x.ids[p]),
-				describe(x.parcels[id].msg.Body))
-		})
+	return lies
+}
+
+// said returns the parcel of a lie. What carries a false signature is refused before it reaches a
+// machine.
+func (x *explorer) said(l *lie) (id int, ok bool) {
+	if l.parcel == 0 {
+		l.parcel = -1
+		if x.plant.unsigned || wire.CheckProofs(l.body, x.rules.Run, labVerify) == nil {
+			id, ok := x.internParcel(parcel{to: anybody, msg: x.sign(l.body)})
+			if ok {
+				l.parcel = id + 1
+			}
+		}
 	}
+	return l.parcel - 1, l.parcel > 0
 }
 
 func (x *explorer) inventLies(k knowledge) (lies []wire.Body) {
@@ -194,7 +269,7 @@ func (x *explorer) inventLies(k knowledge) (lies []wire.Body) {
 			v := wire.Lock{Ballot: b, Hash: h}
 			for _, g := range grounds {
 				if g.QC == nil || g.QC.Hash == h {
-					drafted := wire.Drafted{Record: k.records[h], Grounds: g}
+					drafted := wire.Drafted{Record: k.records[h], Proofs: l.proofs[h], Attached: l.attached[h], Grounds: g}
 					lies = append(lies, wire.Draft{Vote: vote(v), Drafted: drafted})
 				}
 			}
@@ -202,7 +277,11 @@ func (x *explorer) inventLies(k knowledge) (lies []wire.Body) {
 			lies = append(lies, wire.Propose{Vote: vote(v), QC: &q})
 		}
 	}
-	for v, votes := range k.votes {
+	voted := slices.SortedFunc(maps.Keys(k.votes), func(a, b wire.Lock) int {
+		return cmp.Or(cmp.Compare(a.Ballot, b.Ballot), slices.Compare(a.Hash[:], b.Hash[:]))
+	})
+	for _, v := range voted {
+		votes := k.votes[v]
 		mine := slot.Signature{Peer: x.ids[l.at], Sig: x.sign(wire.Vote{Vote: vote(v)}).Sig}
 		votes = append(slices.Clone(votes), mine)
 		slices.SortFunc(votes, func(a, b slot.Signature) int { return cmp.Compare(a.Peer, b.Peer) })
@@ -216,7 +295,7 @@ func (x *explorer) inventLies(k knowledge) (lies []wire.Body) {
 	for _, v := range k.proposed {
 		lies = append(lies, wire.Vote{Vote: vote(v)})
 	}
-	for _, b := range k.prepared {
+	for _, b := range slices.Concat(k.prepared, l.terms) {
 		for _, lock := range x.locks(k, b, hashes) {
 			promise := wire.Promise{Ref: at(b), Lock: lock}
 			if lock != nil {
@@ -301,27 +380,5 @@ func (l *liar) forgetGrounds(m *Machine) {
 		lean := *d
 		lean.Grounds = wire.Grounds{}
 		m.open.draft = &lean
-	}
-}
-
-// walk follows random schedules from a world, each up to a number of steps: faults that lie deep
-// are found sooner than breadth first.
-func (x *explorer) walk(start *world, r *rand.Rand, steps int, until time.Time) {
-	x.deliverAtOnce(start, func(t slot.MessageType) bool { return x.at[t] })
-	for x.fault == "" && time.Now().Before(until) {
-		for w, i := start, 0; i < steps && x.fault == ""; i++ {
-			var options []func() *world
-			x.options(w, func(p int, in input, by func() string) {
-				options = append(options, func() *world { return x.follow(w, p, in, by) })
-			})
-			for next := (*world)(nil); next == nil && len(options) > 0; {
-				pick := r.IntN(len(options))
-				if next = options[pick](); next != nil {
-					w = next
-					x.worlds++
-				}
-				options = slices.Delete(options, pick, pick+1)
-			}
-		}
 	}
 }

@@ -264,8 +264,7 @@ func (x *explorer) run(p int, l local, in input) (local, []parcel, string) {
 	switch in.kind {
 	case inParcel:
 		msg := x.parcels[in.arg].msg
-		_ = l.m.Step(l.m.now, x.liar.unchecked(l.m, msg))
-		x.liar.forgetGrounds(l.m)
+		x.step(l.m, msg)
 	case inOver:
 		l.m.pacemaker.next()
 	case inUnheard:
@@ -279,6 +278,27 @@ func (x *explorer) run(p int, l local, in input) (local, []parcel, string) {
 		x.work(p, &l, l.jobs[in.arg])
 	}
 	return x.drain(p, l)
+}
+
+// step hands a message to a machine, one that lacks a rule if a fault is planted.
+func (x *explorer) step(m *Machine, msg wire.Message) {
+	if x.plant.before != nil {
+		msg = x.plant.before(x, m, msg)
+	}
+	err := m.Step(m.now, msg)
+	if x.plant.after != nil {
+		x.plant.after(m, msg, err)
+	}
+	if _, joins := msg.Body.(wire.Join); joins {
+		if a := m.presence.known[memberKey{msg.From, msg.Incarnation}]; a != nil { // as its ALIVE would say
+			tip := m.chain.Tip()
+			a.alive = &wire.Alive{
+				Branch: m.chain.Branch(), Height: tip.Height, Tip: m.chain.TipHash(), Work: tip.Work, Applied: tip.Height,
+				Synced: true, Slot: tip.Slot, Contributes: true,
+			}
+		}
+	}
+	x.liar.forgetGrounds(m)
 }
 
 // restart makes a machine from the disk alone. Time stands still, and nobody is taken for lost.
@@ -308,7 +328,7 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 			break
 		}
 		for _, e := range r.Persist {
-			if x.keep == nil || x.keep(e) {
+			if x.plant.keep == nil || x.plant.keep(e) {
 				l.disk.saved = fold(l.disk.saved, e)
 			}
 		}
@@ -345,8 +365,7 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 				func(o Work) bool { return reflect.TypeOf(o) == reflect.TypeOf(w) }), w)
 		}
 		for _, msg := range own {
-			_ = l.m.Step(l.m.now, x.liar.unchecked(l.m, msg))
-			x.liar.forgetGrounds(l.m)
+			x.step(l.m, msg)
 		}
 	}
 	return l, sent, ""
@@ -413,7 +432,7 @@ func fold(s wire.Saved, e wire.Entry) wire.Saved {
 
 // crashed is what a crash leaves of a disk.
 func (x *explorer) crashed(d localDisk) localDisk {
-	if x.loseOutcomes {
+	if x.plant.loseOutcomes {
 		d.segments = nil
 	}
 	return d

@@ -66,6 +66,8 @@ func TestExplorerFindsFaults(t *testing.T) {
 		name, want string
 		keep       func(wire.Entry) bool
 		outcomes   bool
+		before     func(*explorer, *Machine, wire.Message) wire.Message
+		newcomers  int
 		deaths     int
 		crashes    int
 	}{
@@ -82,16 +84,17 @@ func TestExplorerFindsFaults(t *testing.T) {
 			keep: forget(func(e wire.Entry) bool { _, ok := e.(wire.EntryVote); return ok }),
 		},
 		{name: "outcomes in memory only (H10)", want: "I3", crashes: 3, outcomes: true},
+		{name: "newcomers are not asked (m19)", want: "I3", newcomers: 2, deaths: 1, before: newcomersNotAsked},
 		{
 			name: "certificates in memory only", want: "I5",
 			keep: forget(func(e wire.Entry) bool { _, ok := e.(wire.EntryCommit); return ok }),
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x, w := newExplorer(t, 3, 0, 1)
+			x, w := newExplorer(t, 3-c.newcomers, c.newcomers, 1)
 			x.limit = 400_000
-			x.terms, x.crashes, x.deaths, x.at, x.keep, x.loseOutcomes = 1, c.crashes, c.deaths, arrangements, c.keep,
-				c.outcomes
+			x.terms, x.crashes, x.deaths, x.at = 1, c.crashes, c.deaths, arrangements
+			x.plant = plant{keep: c.keep, loseOutcomes: c.outcomes, before: c.before}
 			x.explore(w)
 			if !strings.HasPrefix(x.fault, c.want) {
 				t.Fatalf("found %q after %d worlds, not %s", x.fault, x.worlds, c.want)

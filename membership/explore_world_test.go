@@ -29,11 +29,9 @@ type explorer struct {
 	terms                     uint32 // highest term
 	crashes, deaths, mistrust int
 	// delivered at once and to all peers that are up: fewer orders to visit
-	at map[slot.MessageType]bool
-	// faults to be found: what a disk keeps; nil: all
-	keep         func(wire.Entry) bool
-	loseOutcomes bool
-	liar         *liar // nil: nobody lies
+	at    map[slot.MessageType]bool
+	plant plant // the fault to be found
+	liar  *liar // nil: nobody lies
 
 	locals   []local
 	localIDs map[uint64]int
@@ -73,6 +71,17 @@ type world struct {
 
 func (w *world) has(p int) bool { return p/8 < len(w.sent) && w.sent[p/8]>>(p%8)&1 == 1 }
 
+// parcels goes over those that were sent.
+func (w *world) parcels(do func(id int)) {
+	for i, set := range w.sent {
+		for j := 0; set != 0; j, set = j+1, set>>1 {
+			if set&1 == 1 {
+				do(8*i + j)
+			}
+		}
+	}
+}
+
 // key names a world. Messages that cannot have an effect any more are left out.
 func (x *explorer) key(w *world) string {
 	b := make([]byte, 0, 4*len(w.peers)+len(w.sent)+3)
@@ -82,13 +91,11 @@ func (x *explorer) key(w *world) string {
 	b = append(b, byte(w.crashes), byte(w.deaths), byte(w.mistrust))
 	at := len(b)
 	b = append(b, w.sent...)
-	for i, set := range w.sent {
-		for j := 0; set != 0; j, set = j+1, set>>1 {
-			if set&1 == 1 && x.void(w, x.parcels[8*i+j]) {
-				b[at+i] &^= 1 << j
-			}
+	w.parcels(func(id int) {
+		if x.void(w, x.parcels[id]) {
+			b[at+id/8] &^= 1 << (id % 8)
 		}
-	}
+	})
 	return string(bytes.TrimRight(b, "\x00"))
 }
 
@@ -298,6 +305,17 @@ func (x *explorer) successors(w *world) (next []*world) {
 
 // options lists what may happen next.
 func (x *explorer) options(w *world, try func(int, input, func() string)) {
+	x.ownOptions(w, try)
+	for p, id := range w.peers {
+		if x.locals[id].m != nil {
+			x.tryLies(w, p, try)
+		}
+	}
+	x.honestOptions(w, try)
+}
+
+// ownOptions lists what may happen to peers without a message.
+func (x *explorer) ownOptions(w *world, try func(int, input, func() string)) {
 	for p, id := range w.peers {
 		l := x.locals[id]
 		name := labName(x.ids[p])
@@ -315,15 +333,18 @@ func (x *explorer) options(w *world, try func(int, input, func() string)) {
 			try(p, input{inCrash, 0}, func() string { return name + " crashes" })
 		}
 		x.tryOwn(w, p, l, try)
-		x.tryLies(w, p, try)
 	}
-	for id, p := range x.parcels {
-		if p.to >= 0 && w.has(id) && x.locals[w.peers[p.to]].m != nil && !x.void(w, p) {
+}
+
+// honestOptions lists the messages of honest peers that may arrive.
+func (x *explorer) honestOptions(w *world, try func(int, input, func() string)) {
+	w.parcels(func(id int) {
+		if p := x.parcels[id]; p.to >= 0 && x.locals[w.peers[p.to]].m != nil && !x.void(w, p) {
 			try(p.to, input{inParcel, id}, func() string {
 				return fmt.Sprintf("%s to %s: %s", labName(p.msg.From), labName(x.ids[p.to]), describe(p.msg.Body))
 			})
 		}
-	}
+	})
 }
 
 // tryOwn is what a running peer may do by itself.

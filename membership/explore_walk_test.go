@@ -1,0 +1,307 @@
+package membership
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// hunt follows random schedules, each up to a number of steps: faults that lie deep are found sooner
+// than breadth first. Chance is guided.
+//
+//   - A schedule begins in a world that another one has come to, where something new had come about:
+//     a lock, a second QC, promises of a quorum, a crash.
+//   - The liar says the same to some of the honest electors, mostly to as many as it needs, and goes
+//     on as a leader would: draft, propose, the next ballot.
+//   - What the rules allow is tried as often as all that they forbid.
+//
+// Nothing that may happen is impossible.
+func (x *explorer) hunt(start *world, r *rand.Rand, steps int, until time.Time) {
+	x.deliverAtOnce(start, func(t slot.MessageType) bool { return x.at[t] })
+	begin, features := []*world{start}, map[string]bool{}
+	for x.fault == "" && time.Now().Before(until) {
+		w := start
+		if r.IntN(4) > 0 {
+			w = begin[r.IntN(len(begin))]
+		}
+		g := guide{explorer: x, r: r, said: slot.TypeRetry}
+		for i := 0; i < steps && x.fault == ""; i++ {
+			w = g.next(w)
+			if f := x.featureOf(w); !features[f] {
+				features[f] = true
+				begin = append(begin, w)
+			}
+		}
+	}
+}
+
+// featureOf says what has come about in a world: of which records there are QCs, in which ballots,
+// how many votes there are, which ballots a quorum has promised, and who is down.
+func (x *explorer) featureOf(w *world) string {
+	k, _ := x.knows(w)
+	var f []string
+	for l, haves := range k.haves {
+		if x.enough(len(haves)) {
+			f = append(f, fmt.Sprint("QC ", l))
+		}
+	}
+	for l, votes := range k.votes {
+		f = append(f, fmt.Sprint("votes ", l, len(votes)))
+	}
+	for b, promises := range k.promises {
+		if x.enough(len(promises)) {
+			f = append(f, fmt.Sprint("promised ", b))
+		}
+	}
+	for p, id := range w.peers {
+		if x.locals[id].m == nil {
+			f = append(f, fmt.Sprint("down ", p))
+		}
+	}
+	slices.Sort(f)
+	return fmt.Sprint(f, w.crashes)
+}
+
+// enough says whether so many honest electors are a quorum with the liar.
+func (x *explorer) enough(honest int) bool { return honest+1 >= x.rules.Votes(len(x.liar.electors)) }
+
+// guide is one schedule under way.
+type guide struct {
+	*explorer
+	r      *rand.Rand
+	ballot uint32           // that the liar leads
+	said   slot.MessageType // by the liar, last
+}
+
+// next lets one thing happen, mostly to several peers.
+func (g *guide) next(w *world) *world {
+	switch g.r.IntN(8) {
+	case 0:
+		return g.own(w)
+	case 1:
+		return g.delivered(w)
+	case 2, 3, 4:
+		if n := g.restarted(w); n != w {
+			return n
+		}
+	}
+	return g.lied(w)
+}
+
+// take carries an option out; nothing may change.
+func (g *guide) take(w *world, p int, in input, by func() string) *world {
+	if n := g.follow(w, p, in, by); n != nil {
+		g.worlds++
+		return n
+	}
+	return w
+}
+
+type option struct {
+	p  int
+	in input
+	by func() string
+}
+
+func (g *guide) one(w *world, options []option) *world {
+	if len(options) == 0 {
+		return w
+	}
+	o := options[g.r.IntN(len(options))]
+	return g.take(w, o.p, o.in, o.by)
+}
+
+// own lets a peer do something by itself: it crashes, restarts, does its work, or its term is over.
+func (g *guide) own(w *world) *world {
+	var options []option
+	g.ownOptions(w, func(p int, in input, by func() string) { options = append(options, option{p, in, by}) })
+	return g.one(w, options)
+}
+
+// restarted starts a peer that has crashed, or does what the workers are asked for.
+func (g *guide) restarted(w *world) *world {
+	g.ownOptions(w, func(p int, in input, by func() string) {
+		if in.kind == inRestart || in.kind == inJob && g.r.IntN(4) > 0 {
+			w = g.take(w, p, in, by)
+		}
+	})
+	return w
+}
+
+// delivered hands over a message of an honest peer, or what all of them have said of its kind.
+func (g *guide) delivered(w *world) *world {
+	kinds, waits := map[slot.MessageType][]option{}, []slot.MessageType{}
+	g.honestOptions(w, func(p int, in input, by func() string) {
+		kind := g.parcels[in.arg].msg.Body.Type()
+		if kinds[kind] == nil {
+			waits = append(waits, kind)
+		}
+		kinds[kind] = append(kinds[kind], option{p, in, by})
+	})
+	if len(waits) == 0 {
+		return w
+	}
+	options := kinds[waits[g.r.IntN(len(waits))]]
+	if g.r.IntN(2) == 0 {
+		return g.one(w, options)
+	}
+	for _, o := range options {
+		w = g.take(w, o.p, o.in, o.by)
+	}
+	return w
+}
+
+// lied lets the liar say something to some.
+func (g *guide) lied(w *world) *world {
+	l := g.lie(g.liesIn(w))
+	if l == nil {
+		return w
+	}
+	id, ok := g.explorer.said(l)
+	if !ok {
+		return w
+	}
+	to := g.r.Perm(len(g.ids))
+	for left := 1 + g.r.IntN(len(to)); left > 0 && len(to) > 0; to = to[1:] {
+		p := to[0]
+		if g.locals[w.peers[p]].m == nil {
+			continue
+		}
+		left--
+		w = g.take(w, p, input{inParcel, id}, g.toldBy(p, id))
+	}
+	return w
+}
+
+// lie picks one: the kind that a leader would go on with, mostly of its ballot, by what is wrong
+// with it, and by its record, so that no kind is rare because there are few of it.
+func (g *guide) lie(lies []*lie) *lie {
+	kind := g.kind()
+	of := some(lies, func(l *lie) bool { return l.body.Type() == kind })
+	if len(of) == 0 {
+		return nil
+	}
+	if g.said = kind; kind == slot.TypeRetry {
+		g.ballot = min(g.ballot+1+uint32(g.r.IntN(2)), g.liar.tries-1)
+	}
+	if g.r.IntN(4) > 0 {
+		of = orAll(of, func(l *lie) bool { return placeOf(l.body).Ballot == g.ballot })
+	}
+	class := allowed
+	if g.r.IntN(2) == 0 {
+		class = 1 + g.r.IntN(classes)
+	}
+	of = orAll(of, func(l *lie) bool { return g.classOf(l) == class })
+	var records []slot.Root
+	for _, l := range of {
+		if h := recordIn(l.body); !slices.Contains(records, h) {
+			records = append(records, h)
+		}
+	}
+	about := records[g.r.IntN(len(records))]
+	of = some(of, func(l *lie) bool { return recordIn(l.body) == about })
+	return of[g.r.IntN(len(of))]
+}
+
+func some(lies []*lie, ok func(*lie) bool) (of []*lie) {
+	for _, l := range lies {
+		if ok(l) {
+			of = append(of, l)
+		}
+	}
+	return of
+}
+
+// orAll is some of them, or all if there are none.
+func orAll(lies []*lie, ok func(*lie) bool) []*lie {
+	if of := some(lies, ok); len(of) > 0 {
+		return of
+	}
+	return lies
+}
+
+func recordIn(b wire.Body) slot.Root {
+	if c, ok := b.(wire.Commit); ok {
+		return c.Certificate.Hash
+	}
+	return voteIn(b).Hash
+}
+
+// kind is what the liar says next.
+func (g *guide) kind() slot.MessageType {
+	pick := func(first slot.MessageType, others ...slot.MessageType) slot.MessageType {
+		if g.r.IntN(10) < 6 {
+			return first
+		}
+		return others[g.r.IntN(len(others))]
+	}
+	switch g.said {
+	case slot.TypeRetry, slot.TypePromise:
+		return pick(slot.TypeDraft, slot.TypeDraft, slot.TypeRetry, slot.TypePromise)
+	case slot.TypeDraft:
+		return pick(slot.TypePropose, slot.TypeRetry, slot.TypeDraft)
+	case slot.TypePropose:
+		return pick(slot.TypeRetry, slot.TypeDraft, slot.TypePropose, slot.TypeCommit)
+	}
+	return pick(slot.TypeRetry, slot.TypeDraft, slot.TypePropose, slot.TypeHave, slot.TypeVote, slot.TypePromise)
+}
+
+// Classes of lies, by the rule for which honest machines refuse them.
+const (
+	allowed   = 1 + iota
+	fewAgree  // no quorum of promises or HAVEs or votes
+	notTop    // there is a higher lock
+	noQC      // the lock has none
+	notLocked // it is of another record
+	classes   = iota
+)
+
+func (x *explorer) classOf(l *lie) int {
+	if l.class == 0 {
+		l.class = x.classify(l.body)
+	}
+	return l.class
+}
+
+func (x *explorer) classify(b wire.Body) int {
+	c := x.liar.chain
+	quorum := func(gave func(slot.PeerID) bool) bool {
+		return x.rules.Quorum(x.liar.electors, func(e slot.Member) bool { return gave(e.Peer) })
+	}
+	switch b := b.(type) {
+	case wire.Draft:
+		switch {
+		case c.CheckGrounds(b.Grounds, b.Ballot, b.Record) == nil:
+			return allowed
+		case !x.promised(b.Grounds):
+			return fewAgree
+		case b.Grounds.QC != nil && c.CheckQC(*b.Grounds.QC, b.Record) == nil:
+			return notTop
+		case b.Grounds.Highest() != nil && b.Grounds.Highest().Hash == b.Hash:
+			return noQC
+		}
+		return notLocked
+	case wire.Propose:
+		if !quorum(func(p slot.PeerID) bool { return slices.ContainsFunc(b.QC.Haves, of(p)) }) {
+			return fewAgree
+		}
+	case wire.Commit:
+		if !quorum(func(p slot.PeerID) bool {
+			return slices.ContainsFunc(b.Certificate.Signatures, func(s slot.Signature) bool { return s.Peer == p })
+		}) {
+			return fewAgree
+		}
+	}
+	return allowed
+}
+
+// promised says whether a quorum has given the promises of a draft.
+func (x *explorer) promised(g wire.Grounds) bool {
+	return x.rules.Quorum(x.liar.electors, func(e slot.Member) bool {
+		return slices.ContainsFunc(g.Promises, func(p wire.Promised) bool { return p.Peer == e.Peer })
+	})
+}
