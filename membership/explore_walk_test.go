@@ -22,35 +22,84 @@ import (
 // Nothing that may happen is impossible.
 func (x *explorer) hunt(start *world, r *rand.Rand, steps int, until time.Time) {
 	x.deliverAtOnce(start, func(t slot.MessageType) bool { return x.at[t] })
-	begin, features := []*world{start}, map[string]bool{}
+	begin, seen := [][]*world{{start}}, map[string]bool{} // by how much has come about
 	for x.fault == "" && time.Now().Before(until) {
-		w := start
-		if r.IntN(4) > 0 {
-			w = begin[r.IntN(len(begin))]
-		}
-		g := guide{explorer: x, r: r, said: slot.TypeRetry}
+		like := begin[r.IntN(len(begin))]
+		w := like[r.IntN(len(like))]
+		g := guide{explorer: x, r: r, said: slot.TypeRetry, ballot: uint32(r.IntN(int(x.liar.tries)))}
 		for i := 0; i < steps && x.fault == ""; i++ {
-			w = g.next(w)
-			if f := x.featureOf(w); !features[f] {
-				features[f] = true
-				begin = append(begin, w)
+			if w = g.next(w); x.undecided(w) < 2 {
+				break // the rest is another height
+			}
+			f := x.featuresOf(w)
+			if key := fmt.Sprint(f, w.crashes); !seen[key] {
+				seen[key] = true
+				for len(begin) <= len(f) {
+					begin = append(begin, []*world{w})
+				}
+				begin[len(f)] = append(begin[len(f)], w)
 			}
 		}
 	}
 }
 
-// featureOf says what has come about in a world: of which records there are QCs, in which ballots,
+// locked follows a world to one in which the liar has a QC for one record of ballot 0, and two honest
+// electors have voted for another one of ballot 1.
+func (x *explorer) locked(w *world) *world {
+	x.deliverAtOnce(w, func(t slot.MessageType) bool { return x.at[t] })
+	var honest []int
+	for p, id := range w.peers {
+		if x.locals[id].m != nil {
+			honest = append(honest, p)
+		}
+	}
+	tell := func(kind slot.MessageType, ballot uint32, about slot.Root) {
+		for _, l := range x.liesIn(w) {
+			if l.body.Type() != kind || placeOf(l.body).Ballot != ballot || recordIn(l.body) != about ||
+				x.classOf(l) != allowed {
+				continue
+			}
+			if id, ok := x.said(l); ok {
+				for _, p := range honest[:2] {
+					if n := x.follow(w, p, input{inParcel, id}, x.toldBy(p, id)); n != nil {
+						w = n
+					}
+				}
+				return
+			}
+		}
+	}
+	one, other := x.liar.records[0].Hash(), x.liar.records[1].Hash()
+	tell(slot.TypeDraft, 0, one)
+	tell(slot.TypeRetry, 1, slot.Root{})
+	tell(slot.TypeDraft, 1, other)
+	tell(slot.TypePropose, 1, other)
+	return w
+}
+
+// undecided counts the honest electors that do not know the attacked height's record.
+func (x *explorer) undecided(w *world) (n int) {
+	for _, id := range w.peers {
+		if l := x.locals[id]; !l.dead && uint64(len(l.disk.saved.Chain)) < x.liar.ref.Height {
+			n++
+		}
+	}
+	return n
+}
+
+// featuresOf says what has come about in a world: of which records there are QCs, in which ballots,
 // how many votes there are, which ballots a quorum has promised, and who is down.
-func (x *explorer) featureOf(w *world) string {
+func (x *explorer) featuresOf(w *world) (f []string) {
 	k, _ := x.knows(w)
-	var f []string
 	for l, haves := range k.haves {
 		if x.enough(len(haves)) {
 			f = append(f, fmt.Sprint("QC ", l))
 		}
 	}
 	for l, votes := range k.votes {
-		f = append(f, fmt.Sprint("votes ", l, len(votes)))
+		for n := range votes {
+			f = append(f, fmt.Sprint("vote ", l, n))
+		}
 	}
 	for b, promises := range k.promises {
 		if x.enough(len(promises)) {
@@ -63,7 +112,7 @@ func (x *explorer) featureOf(w *world) string {
 		}
 	}
 	slices.Sort(f)
-	return fmt.Sprint(f, w.crashes)
+	return f
 }
 
 // enough says whether so many honest electors are a quorum with the liar.

@@ -123,8 +123,9 @@ type lab struct {
 	seeded   bool           // all peers make the same initial state
 	stepTime uint32         // everybody's
 	pins     map[string]slot.Root
-	planner  Planner    // nil: labPlanner
-	meter    *costMeter // nil: nothing is counted
+	planner  Planner        // nil: labPlanner
+	meter    *costMeter     // nil: nothing is counted
+	heard    []wire.Message // of late, by anybody who listens; for liars to say again
 }
 
 type labEvent struct {
@@ -175,7 +176,12 @@ type labPeer struct {
 	wants    []slot.Motion       // of its operator; on disk
 	follows  []slot.PeerID
 	keep     func(wire.Entry) bool // nil: the disk keeps all
+	ahead    time.Duration         // its clock is, of the others'
+	lies     *labLiar              // nil: it is honest
 }
+
+// clock is the time that this peer's machine is told.
+func (p *labPeer) clock() time.Duration { return p.lab.now + p.ahead }
 
 func newLab(t fataler, rules chain.Rules, timing Timing) *lab {
 	return &lab{t: t, rules: rules, timing: timing, watch: newWatcher()}
@@ -239,12 +245,12 @@ func (p *labPeer) start() {
 		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: p.lab.plan, Verify: p.verify,
 		Pin: p.lab.pins[p.name], Open: p.lab.open, Follow: p.follows,
 	}, saved)
-	p.m.now = p.lab.now
+	p.m.now = p.clock()
 	for _, a := range p.m.presence.known {
 		// the lab has one clock for all; a driver's starts at 0 with its machine
-		a.heard = p.lab.now
+		a.heard = p.clock()
 	}
-	p.m.founder.since = p.lab.now
+	p.m.founder.since = p.clock()
 	if h, s, ok := p.state(); ok {
 		p.report(ReportApplied{Height: h, StateRoot: s.root, Record: s.record})
 	}
@@ -293,7 +299,7 @@ func (l *lab) at(at time.Duration, do func()) {
 func (p *labPeer) tickLater(after time.Duration) {
 	p.later(after, func() {
 		if !p.lab.manual {
-			p.m.Tick(p.lab.now)
+			p.m.Tick(p.clock())
 			p.flush()
 			p.train()
 			if p.trickle > 0 {
@@ -347,7 +353,7 @@ func (q *labQueue) Pop() any {
 
 func (p *labPeer) report(r Report) {
 	if p.up() {
-		p.m.Report(p.lab.now, r)
+		p.m.Report(p.clock(), r)
 		p.flush()
 	}
 }
@@ -361,7 +367,7 @@ func (p *labPeer) step(msg wire.Message) error {
 	if err := wire.CheckProofs(msg.Body, p.lab.rules.Run, p.verify); err != nil {
 		return err
 	}
-	err := p.m.Step(p.lab.now, msg)
+	err := p.m.Step(p.clock(), msg)
 	p.flush()
 	return err
 }
@@ -376,7 +382,9 @@ func (p *labPeer) flush() {
 	}
 	for {
 		r := p.m.Ready()
-		p.lab.watch.persisted(p, r.Persist)
+		if p.lies == nil {
+			p.lab.watch.persisted(p, r.Persist)
+		}
 		if err := p.store.Save(p.kept(r.Persist)); err != nil {
 			p.lab.t.Fatalf("%s: %v", p.name, err)
 		}
@@ -394,7 +402,7 @@ func (p *labPeer) flush() {
 			}
 		}
 		for _, msg := range own {
-			_ = p.m.Step(p.lab.now, msg) // a refusal of one's own message is part of the protocol
+			_ = p.m.Step(p.clock(), msg) // a refusal of one's own message is part of the protocol
 		}
 		if len(own) == 0 {
 			return
@@ -412,8 +420,11 @@ func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 	}
 	msg := wire.Message{From: p.id, Incarnation: p.inc, Body: e.Body}
 	msg.Sig = labSign(p.id, slot.SignedBytes(e.Body.Type(), p.lab.rules.Run, p.id, p.inc, e.Body.Append(nil)))
-	p.lab.watch.sent(p, msg)
 	p.lab.meter.send(p, e)
+	if p.lies == nil {
+		p.lab.watch.sent(p, msg)
+	}
+	p.lab.overheard(msg)
 	if _, commit := e.Body.(wire.Commit); commit && p.lab.large != nil {
 		p.lab.large[p.name] += len(without(e.To, p.id))
 		e.Gossip = false
@@ -422,7 +433,7 @@ func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 		switch direct := slices.Contains(e.To, q.id); {
 		case direct && q == p:
 			own = append(own, msg)
-		case (direct || e.Gossip) && q != p:
+		case (direct || e.Gossip) && q != p && !p.lies.withholds(msg, q):
 			p.lab.route(labMessage{q, msg})
 		}
 	}

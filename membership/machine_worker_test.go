@@ -13,7 +13,7 @@ import (
 
 // do starts a piece of work that ends after labWorkTime.
 func (p *labPeer) do(w Work) {
-	if a, ok := w.(WorkApply); ok {
+	if a, ok := w.(WorkApply); ok && p.lies == nil {
 		p.lab.watch.applies(p, a.Record)
 	}
 	if p.lab.manual {
@@ -149,7 +149,7 @@ func (p *labPeer) become(height uint64, root, record slot.Root) {
 	}
 	p.states[height] = labState{root, record}
 	p.report(ReportApplied{Height: height, StateRoot: root, Record: record})
-	if s := p.m.model.state; s.known && !s.diverged && s.height == height && s.root == root {
+	if s := p.m.model.state; p.lies == nil && s.known && !s.diverged && s.height == height && s.root == root {
 		p.lab.watch.holds(p, height, root)
 	}
 }
