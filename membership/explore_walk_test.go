@@ -47,33 +47,40 @@ func (x *explorer) hunt(start *world, r *rand.Rand, steps int, until time.Time) 
 // electors have voted for another one of ballot 1.
 func (x *explorer) locked(w *world) *world {
 	x.deliverAtOnce(w, func(t slot.MessageType) bool { return x.at[t] })
-	var honest []int
+	honest, one, other := x.honest(w), x.liar.records[0].Hash(), x.liar.records[1].Hash()
+	w = x.tell(w, slot.TypeDraft, 0, one, honest[:2]...)
+	w = x.tell(w, slot.TypeRetry, 1, slot.Root{}, honest[:2]...)
+	w = x.tell(w, slot.TypeDraft, 1, other, honest[:2]...)
+	return x.tell(w, slot.TypePropose, 1, other, honest[:2]...)
+}
+
+// honest lists the electors that are up.
+func (x *explorer) honest(w *world) (ps []int) {
 	for p, id := range w.peers {
 		if x.locals[id].m != nil {
-			honest = append(honest, p)
+			ps = append(ps, p)
 		}
 	}
-	tell := func(kind slot.MessageType, ballot uint32, about slot.Root) {
-		for _, l := range x.liesIn(w) {
-			if l.body.Type() != kind || placeOf(l.body).Ballot != ballot || recordIn(l.body) != about ||
-				x.classOf(l) != allowed {
-				continue
-			}
-			if id, ok := x.said(l); ok {
-				for _, p := range honest[:2] {
-					if n := x.follow(w, p, input{inParcel, id}, x.toldBy(p, id)); n != nil {
-						w = n
-					}
+	return ps
+}
+
+// tell lets the liar say to some what the rules allow: a message of a kind, in a ballot, about a
+// record.
+func (x *explorer) tell(w *world, kind slot.MessageType, ballot uint32, about slot.Root, to ...int) *world {
+	for _, l := range x.liesIn(w) {
+		if l.body.Type() != kind || placeOf(l.body).Ballot != ballot || recordIn(l.body) != about ||
+			x.classOf(l) != allowed {
+			continue
+		}
+		if id, ok := x.said(l); ok {
+			for _, p := range to {
+				if n := x.follow(w, p, input{inParcel, id}, x.toldBy(p, id)); n != nil {
+					w = n
 				}
-				return
 			}
+			break
 		}
 	}
-	one, other := x.liar.records[0].Hash(), x.liar.records[1].Hash()
-	tell(slot.TypeDraft, 0, one)
-	tell(slot.TypeRetry, 1, slot.Root{})
-	tell(slot.TypeDraft, 1, other)
-	tell(slot.TypePropose, 1, other)
 	return w
 }
 

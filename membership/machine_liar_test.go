@@ -293,7 +293,7 @@ var labLies = []struct {
 		r, ref := l.record(), l.ref()
 		v := slot.Vote{Ref: ref, Hash: r.Hash()}
 		s := slot.Signature{Peer: l.p.id, Sig: l.sign(wire.Vote{Vote: v}).Sig}
-		return wire.Commit{Record: r, Certificate: slot.Certificate{Vote: v, Signatures: []slot.Signature{s, s, s}}}
+		return wire.Commit{Record: r, Certificate: slot.Certificate{Vote: v, Signatures: []slot.Signature{s}}}
 	}},
 	{"fork", false, func(l *labLiar, m *Machine) wire.Body {
 		r := l.record()
