@@ -34,9 +34,9 @@ func TestTwoLeadersInARowAreGone(t *testing.T) {
 	t.Logf("it leads after %v", l.now-began)
 }
 
-// TestSomeElectorsMoveNobody (BYZANTINE a18): of 4 to 7 electors f say that a term is over, as often
-// as they like and with whatever ballot. Nobody follows them. Where one more says so, all do, to the
-// highest ballot that f+1 have reached.
+// TestSomeElectorsMoveNobody (BYZANTINE a18): of 4 to 7 electors f say that a term is over, as
+// often as they like and with whatever ballot. Nobody follows them. Where one more says so, all do,
+// to the highest ballot that f+1 have reached.
 func TestSomeElectorsMoveNobody(t *testing.T) {
 	for _, n := range []int{4, 5, 7} {
 		l := forkingLab(t, n, 0)
@@ -84,8 +84,8 @@ func TestNobodyRunsAhead(t *testing.T) {
 	}
 }
 
-// TestPromisesAreRepeated while work is owed, to all members, so that a peer that was away finds the
-// term of the others. The record of a lock goes to the ballot's leader alone.
+// TestPromisesAreRepeated while work is owed, to all members, so that a peer that was away finds
+// the term of the others. The record of a lock goes to the ballot's leader alone.
 func TestPromisesAreRepeated(t *testing.T) {
 	l := labOf(t, "ABC")
 	l.manual = true
@@ -153,9 +153,9 @@ func TestATermHasFewOutcomes(t *testing.T) {
 	}
 }
 
-// TestAPromiseIsAnsweredWithWhatIsDecided: one of three is dead. Of the others one has left a record
-// that was certified at the open height, so it decides nothing else there. It shows the certificate
-// to who promises a ballot, whoever leads that.
+// TestAPromiseIsAnsweredWithWhatIsDecided: one of three is dead. Of the others one has left a
+// record that was certified at the open height, so it decides nothing else there. It shows the
+// certificate to who promises a ballot, whoever leads that.
 func TestAPromiseIsAnsweredWithWhatIsDecided(t *testing.T) {
 	for _, swap := range []bool{false, true} {
 		l := labOf(t, "ABC")
@@ -180,9 +180,9 @@ func TestAPromiseIsAnsweredWithWhatIsDecided(t *testing.T) {
 	}
 }
 
-// TestAStepIsOwedAfterARestart: the leader, a liar, has shown its proposal to one other elector. All
-// restart, and their offers are gone. The liar is heard and does nothing. The others have given HAVE
-// for the step, so they decide it before anybody has trained again.
+// TestAStepIsOwedAfterARestart: the leader, a liar, has shown its proposal to one other elector.
+// All restart, and their offers are gone. The liar is heard and does nothing. The others have given
+// HAVE for the step, so they decide it before anybody has trained again.
 func TestAStepIsOwedAfterARestart(t *testing.T) {
 	for _, n := range []int{4, 7} {
 		l := forkingLab(t, n, 0)
@@ -213,8 +213,8 @@ func TestAStepIsOwedAfterARestart(t *testing.T) {
 	}
 }
 
-// TestALostPromiseIsShownAgain: of three electors one is locked, and leads the next term. Another has
-// promised it, that PROMISE was lost, and it sees no work owed. The third does nothing.
+// TestALostPromiseIsShownAgain: of three electors one is locked, and leads the next term. Another
+// has promised it, that PROMISE was lost, and it sees no work owed. The third does nothing.
 func TestALostPromiseIsShownAgain(t *testing.T) {
 	l := labOf(t, "ABC")
 	d := l.peers[0].m.open

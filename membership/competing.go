@@ -242,12 +242,20 @@ func (co *competing) mayMoveOn() bool {
 }
 
 // mayGiveUp says whether this peer may give up its own records above a height without an operator.
+// Where members may lie, another founding is no reason to give up a run that has had a second
+// member: anybody can found one, of whatever work (BYZANTINE 9).
 func (co *competing) mayGiveUp(above uint64) bool {
 	c := co.chain
-	if co.cfg.Rules.Byzantine && above > 0 {
+	young := c.Tip().Slot-c.At(above).Slot < youngSlots
+	switch {
+	case !c.Pinned():
+		return true
+	case !co.cfg.Rules.Byzantine:
+		return young || !c.SharedSince(above)
+	case above > 0:
 		return c.Height()-above <= chain.MaxSiblingAge
 	}
-	return c.Tip().Slot-c.At(above).Slot < youngSlots || !c.SharedSince(above) || !c.Pinned()
+	return young && !c.SharedSince(0)
 }
 
 // decideSwitch moves to the gathered chain, or says once per branch that an operator must choose.

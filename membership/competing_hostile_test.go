@@ -305,3 +305,49 @@ func TestABranchIsJudgedAgain(t *testing.T) {
 		t.Errorf("A stays on the branch with less work\n%s", l.show())
 	}
 }
+
+// TestALoneFoundingTakesNobody: where members may lie, a stranger founds the run once more, without
+// anybody, and gives that more work. Members of a run that has had a second member stay where they
+// are, however young their run is (BYZANTINE 9).
+func TestALoneFoundingTakesNobody(t *testing.T) {
+	rules := labRules()
+	rules.Byzantine, rules.StartPeers = true, 1
+	l := newLab(t, rules, labTiming)
+	for _, n := range "ABCD" {
+		l.add(string(n))
+	}
+	l.connect()
+	if !l.run(time.Minute, func() bool { return len(l.peers[0].m.chain.Electorate()) == 4 }) {
+		t.Fatal(l.show())
+	}
+	old := l.peers[0].m.chain
+	f := &forger{labPeer: &labPeer{lab: l, name: "Z", id: labID("Z"), inc: 77}, chain: old.UpTo(0)}
+	settled := func(kind slot.Kind, r slot.Record) {
+		c := f.chain
+		r.Kind, r.Height, r.Slot = kind, c.Height()+1, max(r.Slot, c.Tip().Slot)
+		if kind == slot.Fork {
+			f.add(c.SettleFork(r, chain.Turnover{Listed: []slot.Member{c.Listing(f.id, f.inc)}}))
+			return
+		}
+		f.add(c.Settle(r, chain.Turnover{Listed: c.Members()}))
+	}
+	settled(slot.Fork, slot.Record{})
+	for range 100 {
+		c := f.chain
+		o := []slot.Offer{{Peer: f.id, Slot: c.OpenSlot(), Seq: c.OpenSlot(), Base: c.OpenSlot() - 1, Weight: 100}}
+		settled(slot.Step, slot.Record{
+			Slot: c.OpenSlot(), Work: c.WorkAfter(slot.Step, o), Contributions: o,
+			Segments: []slot.Segment{{Range: slot.Range{End: labElements}, Contributors: slot.Bitmap{1}}},
+		})
+	}
+	if f.alive().Work <= old.Tip().Work || old.Tip().Slot >= youngSlots {
+		t.Fatalf("work %d, slot %d", old.Tip().Work, old.Tip().Slot)
+	}
+	at := old.OpenSlot()
+	f.serve(5*time.Second, nil)
+	for _, p := range l.peers {
+		if p.m.chain.Tip().Slot < at+3 || p.m.switches > 0 {
+			t.Errorf("%s: slot %d after %d, moved %d times", p.name, p.m.chain.Tip().Slot, at, p.m.switches)
+		}
+	}
+}

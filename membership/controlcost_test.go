@@ -17,7 +17,7 @@ import (
 type costMeter struct {
 	run     slot.Root
 	leaders map[uint64]slot.PeerID // by height
-	sent    map[string]int         // messages to single peers, by type; those to itself are left out
+	sent    map[string]int         // messages to single other peers, by type
 	bytes   map[string]int         // of these
 	one     map[string]int         // bytes of the largest one
 	signed  map[string]int         // by type
@@ -228,7 +228,8 @@ func TestControlCost(t *testing.T) {
 		for _, byzantine := range []bool{true, false} {
 			c := measureControl(t, s.members, s.electors, slots, byzantine)
 			text += "\n" + c.row()
-			// HAVE and VOTE of each, the leader's three, and the votes that are shown to all, of some
+			// HAVE and VOTE of each, the leader's three, and the votes that are shown to all, of
+			// some
 			if made := c.total(c.signed, costKinds...); made > 2.5*float64(c.electors)+3 {
 				t.Errorf("%d of %d members vote: %.1f signatures for a record", c.electors, c.members, made)
 			}

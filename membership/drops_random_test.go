@@ -48,9 +48,9 @@ func TestNobodyThatVotesIsMute(t *testing.T) {
 	}
 }
 
-// TestASilentOwnerHasNobodyDropped: a liar offers and owns pieces like all others, and states nothing
-// while one honest member leads. The leader goes on without it in its own term, and keeps its seat.
-// With seven members two liars do so in turns.
+// TestASilentOwnerHasNobodyDropped: a liar offers and owns pieces like all others, and states
+// nothing while one honest member leads. The leader goes on without it in its own term, and keeps
+// its seat. With seven members two liars do so in turns.
 func TestASilentOwnerHasNobodyDropped(t *testing.T) {
 	for _, n := range []int{4, 7} {
 		l := forkingLab(t, n, 0)

@@ -51,7 +51,7 @@ type evidence struct {
 	claimsBy  map[memberKey]int
 	locks     map[memberKey][]wire.Message // the votes and promises among them
 	grounds   wire.KeptGrounds             // on disk
-	shown     []slot.Root                  // records whose certificates this peer has shown to the others
+	shown     []slot.Root                  // whose certificates this peer has shown
 }
 
 // eviction is why a peer is out.

@@ -92,10 +92,10 @@ func (ev *evidence) keepGrounds(draft slot.Ref, g wire.Grounds) {
 	}
 }
 
-// compare looks at the certificates of two records that follow the same one. A peer that signed both
-// in one ballot, or in one attempt to fork, has contradicted itself. So has one that signed the one
-// of the lower ballot, and has denied it in grounds that are kept here. The certificates may be
-// false: each contradiction is checked alone, and the first signature that is false ends the
+// compare looks at the certificates of two records that follow the same one. A peer that signed
+// both in one ballot, or in one attempt to fork, has contradicted itself. So has one that signed
+// the one of the lower ballot, and has denied it in grounds that are kept here. The certificates
+// may be false: each contradiction is checked alone, and the first signature that is false ends the
 // search.
 func (ev *evidence) compare(a, b wire.Commit, electorate []slot.Member) {
 	fork := a.Record.Kind == slot.Fork

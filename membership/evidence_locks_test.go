@@ -77,7 +77,7 @@ func TestGroundsConvictALiar(t *testing.T) {
 	draft := draftOf(at.Ballot, stepRecord(a.m, "A"), nil)
 	draft.Proofs = l.proofs(draft.Record.Contributions)
 	draft.Grounds.Promises = []wire.Promised{{Peer: liar.id, Incarnation: liar.inc, Sig: promise.Sig}}
-	_ = a.step(labSigned(leader, draft)) // too few promises: it is refused, and what they prove stands
+	_ = a.step(labSigned(leader, draft)) // refused, and its proofs stand
 	if !a.m.evidence.evicted(memberKey{liar.id, liar.inc}) {
 		t.Error("the liar is not convicted")
 	}

@@ -31,8 +31,8 @@ func (x *explorer) fairly(w *world) *world {
 	return w
 }
 
-// withoutOffer takes what the liar has offered out of a world: in an explorer's world no owner is waited
-// for and left out.
+// withoutOffer takes what the liar has offered out of a world: in an explorer's world no owner is
+// waited for and left out.
 func (x *explorer) withoutOffer(w *world) {
 	for _, p := range x.honest(w) {
 		lo := x.locals[w.peers[p]]
@@ -112,8 +112,8 @@ func TestExploreLiarDoesNotStopTheHeight(t *testing.T) {
 			},
 		},
 		{
-			// an entrant, which is the liar's, gave HAVE at ballot 0, one elector has the lock, and the
-			// entrant is silent from now on
+			// an entrant, which is the liar's, gave HAVE at ballot 0, one elector has the lock, and
+			// the entrant is silent from now on
 			name: "HAVEs of entrants anew in each ballot (m13)", plant: anew, first: 7,
 			world: func(x *explorer, w *world, leader int, others []int) *world {
 				x.promotes()
@@ -131,7 +131,8 @@ func TestExploreLiarDoesNotStopTheHeight(t *testing.T) {
 			},
 		},
 		{
-			// one elector has a lock, and the leader counts the liar's promise instead of that one's
+			// one elector has a lock, and the leader counts the liar's promise instead of that
+			// one's
 			name: "an elector follows its own lock alone (m15)", plant: strict,
 			world: func(x *explorer, w *world, leader int, others []int) *world {
 				r := x.liar.records[0].Hash()

@@ -290,7 +290,7 @@ func (x *explorer) step(m *Machine, msg wire.Message) {
 		x.plant.after(m, msg, err)
 	}
 	if _, joins := msg.Body.(wire.Join); joins {
-		if a := m.presence.known[memberKey{msg.From, msg.Incarnation}]; a != nil { // as its ALIVE would say
+		if a := m.presence.known[memberKey{msg.From, msg.Incarnation}]; a != nil { // its ALIVE
 			tip := m.chain.Tip()
 			a.alive = &wire.Alive{
 				Branch: m.chain.Branch(), Height: tip.Height, Tip: m.chain.TipHash(), Work: tip.Work, Applied: tip.Height,

@@ -10,12 +10,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// hunt follows random schedules, each up to a number of steps: faults that lie deep are found sooner
-// than breadth first. Chance is guided.
+// hunt follows random schedules, each up to a number of steps: faults that lie deep are found
+// sooner than breadth first. Chance is guided.
 //
-//   - A schedule begins in a world that another one has come to, where something new had come about:
+// - A schedule begins in a world that another one has come to, where something new had come about:
 //     a lock, a second QC, promises of a quorum, a crash.
-//   - The liar says the same to some of the honest electors, mostly to as many as it needs, and goes
+// - The liar says the same to some of the honest electors, mostly to as many as it needs, and goes
 //     on as a leader would: draft, propose, the next ballot.
 //   - What the rules allow is tried as often as all that they forbid.
 //
@@ -43,8 +43,8 @@ func (x *explorer) hunt(start *world, r *rand.Rand, steps int, until time.Time) 
 	}
 }
 
-// locked follows a world to one in which the liar has a QC for one record of ballot 0, and two honest
-// electors have voted for another one of ballot 1.
+// locked follows a world to one in which the liar has a QC for one record of ballot 0, and two
+// honest electors have voted for another one of ballot 1.
 func (x *explorer) locked(w *world) *world {
 	x.deliverAtOnce(w, func(t slot.MessageType) bool { return x.at[t] })
 	honest, one, other := x.honest(w), x.liar.records[0].Hash(), x.liar.records[1].Hash()

@@ -51,8 +51,8 @@ func planOf(m *Machine, names string, owners ...string) slot.Plan {
 	return p
 }
 
-// TestWhomAPlanPassesOver: rule S1 asks for living members whose offers this very leader was given a
-// moment before its list came, and for newcomers within their share.
+// TestWhomAPlanPassesOver: rule S1 asks for living members whose offers this very leader was given
+// a moment before its list came, and for newcomers within their share.
 func TestWhomAPlanPassesOver(t *testing.T) {
 	l := workingLab(t, "ABCDEF") // E and F have no vote
 	_, m := electorOf(l)

@@ -142,8 +142,8 @@ func TestALeaderPlansAnewForThoseThatWait(t *testing.T) {
 	}
 }
 
-// One elector that lies, and a contributor that shows its offers to that one alone, or late, move no
-// honest leader: it plans once, and each slot is decided (a14).
+// One elector that lies, and a contributor that shows its offers to that one alone, or late, move
+// no honest leader: it plans once, and each slot is decided (a14).
 func TestALiarThatWaitsMovesNobody(t *testing.T) {
 	l := slowLab(t)
 	liar, e := l.peer("D"), l.peer("E")

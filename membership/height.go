@@ -131,7 +131,7 @@ type planning struct {
 	givenUp  slot.Root                // the group of the last one
 	// when the reduction last made progress, by a statement or by bytes that came here
 	progressAt    time.Duration
-	leftOutSilent int           // how often owners that owed statements were left out in this ballot
+	leftOutSilent int           // how often owners that owe statements were left out
 	owing         []slot.PeerID // owners that owe statements
 	owingAt       time.Duration // the time since which these owe them
 	waiting       waiting       // electors that give no HAVE for now

@@ -140,8 +140,8 @@ func (hi *history) links(offers []slot.Offer) slot.Links {
 // restRings keeps this peer from planning rings for a while, including this slot.
 func (hi *history) restRings(s uint64) { hi.ringsFrom = s + 1 + ringRest }
 
-// usualSteps is the number of steps of which the median says what a step usually takes. Leaders that
-// lie can draw out those that they lead, which are fewer than half.
+// usualSteps is the number of steps of which the median says what a step usually takes. Leaders
+// that lie can draw out those that they lead, which are fewer than half.
 const usualSteps = 9
 
 // noteStep remembers how long the step that is decided took, if this peer has seen it owed.

@@ -14,11 +14,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
-// TestRandomLiar is TestRandomSchedules in trust byzantine, with a hostile member (machine_liar_test.go)
-// and clocks that jump. At every moment the watcher's invariants hold for the honest peers, and none
-// of them is evicted or taken for cloned. Once the honest peers are back and hear each other, slots
-// are decided, though the liar goes on; if the liar has a seat and three honest electors or fewer
-// are left beside it, nothing is promised.
+// TestRandomLiar is TestRandomSchedules in trust byzantine, with a hostile member
+// (machine_liar_test.go) and clocks that jump. At every moment the watcher's invariants hold for
+// the honest peers, and none of them is evicted or taken for cloned. Once the honest peers are back
+// and hear each other, slots are decided, though the liar goes on; if the liar has a seat and three
+// honest electors or fewer are left beside it, nothing is promised.
 func TestRandomLiar(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
 	before := checks.Value.String()

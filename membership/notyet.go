@@ -51,8 +51,8 @@ type objected struct {
 // mostReplans is how often a leader plans anew in its term because others wait.
 const mostReplans = 2
 
-// showOffers tells the electors whose offers this leader has, while there is no plan: they hand over
-// what it lacks.
+// showOffers tells the electors whose offers this leader has, while there is no plan: they hand
+// over what it lacks.
 func (pn *planner) showOffers() {
 	l := pn.open.lead
 	if l == nil || !l.prepared || l.plan != nil || l.draft != nil || l.proposal != nil || pn.tolerated() == 0 ||
@@ -143,9 +143,9 @@ func waitsFor(rule wire.Rule, whom []slot.PeerID) string {
 	return fmt.Sprintf("it gives this leader no HAVE yet: %s (%s): %s", what, rule, shortPeers(whom))
 }
 
-// awaited says of an elector whether it waits, under one of the rules, for somebody whom this leader
-// would list if it planned now. That is all that a leader can check: the offers are here, and
-// signed.
+// awaited says of an elector whether it waits, under one of the rules, for somebody whom this
+// leader would list if it planned now. That is all that a leader can check: the offers are here,
+// and signed.
 func (pn *planner) awaited(rules ...wire.Rule) func(slot.PeerID) bool {
 	l := pn.open.lead
 	late := map[slot.PeerID]bool{}

@@ -238,8 +238,8 @@ func (pm *pacemaker) stepOwed() bool {
 }
 
 // answered says whether this peer has given HAVE for a step that may still be decided without new
-// offers. After a restart it knows of the step by nothing else. Once so many terms have gone by that
-// a leader that works was among their leaders, the outcome was lost, and the slot begins anew.
+// offers. After a restart it knows of the step by nothing else. Once so many terms have gone by
+// that a leader that works was among their leaders, the outcome was lost, and the slot begins anew.
 func (pm *pacemaker) answered() bool {
 	have, n := pm.pledges.open.Have, len(pm.chain.Electorate())
 	return have != nil && have.Record.Kind == slot.Step && int(pm.open.term()) <= n-pm.cfg.Rules.Votes(n)

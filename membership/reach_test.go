@@ -91,8 +91,8 @@ func (p *labPeer) flap(to *labPeer) {
 	p.m.Report(p.lab.now, ReportConnected{Peer: to.id, Connected: true})
 }
 
-// TestPromiseOnceTheLeaderIsGone: an elector that sees that the leader is gone, or on another branch,
-// promises the next term at once.
+// TestPromiseOnceTheLeaderIsGone: an elector that sees that the leader is gone, or on another
+// branch, promises the next term at once.
 func TestPromiseOnceTheLeaderIsGone(t *testing.T) {
 	for name, goes := range map[string]func(a, leader *labPeer){
 		"reached by nobody": func(a, leader *labPeer) { a.m.Report(a.lab.now, ReportConnected{Peer: leader.id}) },

@@ -82,8 +82,8 @@ func (ro *roster) candidates(r slot.Record, t chain.Turnover) (all []*contact) {
 }
 
 // joinsWait says whether newcomers are listed with the next step only: peers that join and leave in
-// a loop would keep the members busy otherwise (a12). They do not wait while the run needs them, nor
-// while it has fewer than smallRun members: a leave waits, so these are few records a slot.
+// a loop would keep the members busy otherwise (a12). They do not wait while the run needs them,
+// nor while it has fewer than smallRun members: a leave waits, so these are few records a slot.
 func (ro *roster) joinsWait(r slot.Record) bool {
 	return ro.cfg.Rules.Byzantine && r.Kind != slot.Step && ro.chain.Starts() && !ro.needsPeers() &&
 		len(ro.chain.Members()) >= smallRun

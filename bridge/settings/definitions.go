@@ -233,8 +233,8 @@ var elsewhere = []string{
 	"program", "quick", "rate",
 	"relative",
 	"relay", "relay-day", "relay-open", "relay-peer", "relay-peers", "relay-rate", "relay-run", "relay-time",
-	"relay-total", "roots", "security",
-	"seeds", "size", "slot", "slots", "step-time", "steps", "timeout", "transport", "ttl", "uses", "warm-steps",
+	"relay-total", "roots", "rtt", "security",
+	"seeds", "size", "slot", "slots", "step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses", "warm-steps",
 	"with-momentum", "wrap", "write", "yes",
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/slotbench"
 )
@@ -36,7 +35,7 @@ take turns, of ten slots each, and stand side by side.`,
 		Example: `  p2plab bench slot
   p2plab bench slot --peers 8 --size 64MiB --slots 20 --json
   p2plab bench slot --keep-dir /mnt/disk/bench
-  p2plab bench slot --trust crash,byzantine
+  p2plab bench slot --trusts crash,byzantine
   sudo p2plab bench slot --rtt 50ms   # each peer behind a link, with a round trip of 50 ms`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -46,8 +45,7 @@ take turns, of ten slots each, and stand side by side.`,
 	fs.IntVar(&f.cfg.Peers, "peers", 4, "peers, a process each")
 	fs.Var(&f.size, "size", "of the model as float32, like 64MiB")
 	fs.Uint64Var(&f.cfg.Slots, "slots", 50, "slots that count")
-	fs.StringSliceVar(&f.cfg.Trusts, "trust", []string{p2pdiloco.TrustCrash}, "trust of the run: crash, byzantine, or "+
-		"both in turns")
+	fs.Var(&f.cfg.Trusts, "trusts", "`trust` of the run: crash (default), byzantine, or both in turns")
 	fs.DurationVar(&f.cfg.RTT, "rtt", 0, "round trip between two peers, each in a network namespace of its own; "+
 		"needs root, on Linux (default loopback)")
 	f.flags(fs, "data directories and logs")

@@ -11,8 +11,8 @@ type Progress struct {
 	Full   bool // all seats are taken: it has to have twice the credit of an elector
 }
 
-// ProgressOf returns a member's way to a seat by the newest record. It returns false for an elector,
-// for a peer that is not listed, and where each member has a seat.
+// ProgressOf returns a member's way to a seat by the newest record. It returns false for an
+// elector, for a peer that is not listed, and where each member has a seat.
 func (r Rules) ProgressOf(tip slot.Record, p slot.PeerID) (way Progress, ok bool) {
 	i := slot.Find(tip.Members, p)
 	if !r.Byzantine || i < 0 || tip.Members[i].Elects() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/bench"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
@@ -22,7 +23,7 @@ type Config struct {
 	// round trip between two peers; above 0, each has a network namespace of its own
 	RTT time.Duration
 	// trust of the runs, each measured; empty: TrustCrash alone
-	Trusts []string
+	Trusts lab.Names[string]
 }
 
 // Slots that do not count: the first are slower, and the last ends with the run.
@@ -49,7 +50,7 @@ func (c Config) Validate() error {
 	f.Add(c.RTT < 0 || c.RTT > maxRTT, "rtt", c.RTT, "allowed: 0 to %v", maxRTT)
 	known := []string{p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine}
 	for i, t := range c.Trusts {
-		f.Add(!slices.Contains(known, t) || slices.Contains(c.Trusts[:i], t), "trust", strings.Join(c.Trusts, ","),
+		f.Add(!slices.Contains(known, t) || slices.Contains(c.Trusts[:i], t), "trusts", c.Trusts.String(),
 			"allowed: each once of %s", strings.Join(known, ","))
 	}
 	return errors.Join(f...)

@@ -196,7 +196,7 @@ func TestValidate(t *testing.T) {
 	for line := range strings.Lines(err.Error()) {
 		flags = append(flags, strings.Fields(line)[0])
 	}
-	if want := []string{"--peers", "--size", "--slots", "--rtt", "--trust"}; !slices.Equal(flags, want) {
+	if want := []string{"--peers", "--size", "--slots", "--rtt", "--trusts"}; !slices.Equal(flags, want) {
 		t.Errorf("faults of %q: %v", flags, err)
 	}
 }

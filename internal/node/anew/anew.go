@@ -1,7 +1,7 @@
 // Package anew founds a run again from the newest state that a peer holds, where too few electors
-// live to go on with the old run: liars could not be told from those that are gone, so people decide
-// who goes on. The new run has the old one's name and another ID. Its spec follows from the old
-// spec, a slot, and the peers that found it, so all of them make the same one by themselves.
+// live to go on with the old run: liars could not be told from those that are gone, so people
+// decide who goes on. The new run has the old one's name and another ID. Its spec follows from the
+// old spec, a slot, and the peers that found it, so all of them make the same one by themselves.
 package anew
 
 import (
@@ -90,7 +90,8 @@ func Found(ctx context.Context, cfg Config) (r Result, err error) {
 	return r, move(dir, r)
 }
 
-// check refuses founders that are no members of the run, and those that are enough to go on with it.
+// check refuses founders that are no members of the run, and those that are enough to go on with
+// it.
 func (cfg Config) check(old spec.Spec) error {
 	saved, err := store.Read(cfg.Dir, old.RunID())
 	if err != nil {

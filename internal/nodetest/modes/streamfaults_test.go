@@ -149,8 +149,8 @@ func TestATrainerWithoutPartsIsLateInTheStream(t *testing.T) {
 	})
 }
 
-// What was trained on a branch that was given up is given up, too: all of it. One of four forks with
-// trust crash alone.
+// What was trained on a branch that was given up is given up, too: all of it. One of four forks
+// with trust crash alone.
 func TestAChangeOfBranchInTheStream(t *testing.T) {
 	inStream(t, 7, 4, 4, func(s *nodetest.Swarm) {
 		s.Spec.Trust = p2pdiloco.TrustCrash
