@@ -91,7 +91,8 @@ func TestPromisesAreRepeated(t *testing.T) {
 	l.manual = true
 	a := l.peers[0]
 	own := stepRecord(a.m, "AB")
-	a.m.pledges.open.Vote = &wire.EntryVote{Ref: a.m.open.at(0), Locked: wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own}}
+	locked := wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own}
+	a.m.pledges.open.Vote = &wire.EntryVote{Ref: a.m.open.at(0), Locked: locked}
 	a.m.pacemaker.next()
 	leader := a.m.open.leader(a.m.open.ballot).Peer
 	var told []slot.PeerID
@@ -202,7 +203,9 @@ func TestAStepIsOwedAfterARestart(t *testing.T) {
 			p.slowness = time.Hour
 		}
 		l.queue = nil // all that was on its way is lost
-		l.filters = []*labFilter{{from: leader.name, kind: "draft,propose,promise,have,vote,plan,retry,commit", left: -1}}
+		l.filters = []*labFilter{{
+			from: leader.name, kind: "draft,propose,promise,have,vote,plan,retry,commit", left: -1,
+		}}
 		for _, p := range l.peers {
 			p.start()
 		}
@@ -272,7 +275,8 @@ func TestALockIsShownUntilTheLeaderDrafts(t *testing.T) {
 	l.manual = true
 	a := l.peers[0]
 	own := stepRecord(a.m, "AB")
-	a.m.pledges.open.Vote = &wire.EntryVote{Ref: a.m.open.at(0), Locked: wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own}}
+	locked := wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own}
+	a.m.pledges.open.Vote = &wire.EntryVote{Ref: a.m.open.at(0), Locked: locked}
 	a.m.pacemaker.next()
 	a.m.Ready()
 	shown := func() (n int) {

@@ -187,7 +187,8 @@ func (c controlCost) row() string {
 		trust = "byzantine"
 	}
 	kB := func(n float64) string { return strconv.FormatFloat(n/1e3, 'f', btoi(n < 20e3), 64) }
-	return fmt.Sprintf("| %d, %d | %s | %.0f | %.0f + %.0f | %.0f | %s | %s | %s = %s + %s + %s, PLAN %s | %s, SEGMENT %s |",
+	return fmt.Sprintf("| %d, %d | %s | %.0f | %.0f + %.0f | %.0f | %s | %s | %s = %s + %s + %s, PLAN %s | "+
+		"%s, SEGMENT %s |",
 		c.members, c.electors, trust, c.total(c.sent, costKinds...), c.total(c.signed, costKinds...),
 		c.total(c.signed, "OFFER", "PLAN", "SEGMENT"), c.byElector,
 		kB(float64(c.one["PROPOSE"]-c.one["VOTE"])), kB(float64(c.one["DRAFT"])),

@@ -99,15 +99,17 @@ func TestFalseDenials(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(e *wire.Evidence){
-		"in the wrong order":   func(e *wire.Evidence) { e.First, e.Second = e.Second, e.First },
-		"two promises":         func(e *wire.Evidence) { e.First = e.Second },
-		"two votes":            func(e *wire.Evidence) { e.Second = e.First },
-		"another's signature":  func(e *wire.Evidence) { e.First.Sig = labSigned(b, vote.Body).Sig },
-		"another's promise":    func(e *wire.Evidence) { e.Second.Sig = labSigned(b, promise.Body).Sig },
-		"of another life":      func(e *wire.Evidence) { e.Incarnation++ },
-		"said to be votes":     func(e *wire.Evidence) { e.Kind = slot.TypeVote },
-		"a byte too many":      func(e *wire.Evidence) { e.Second.Body = append(bytes.Clone(e.Second.Body), 0) },
-		"the vote was no VOTE": func(e *wire.Evidence) { e.First.Sig = labSigned(c, wire.Have(vote.Body.(wire.Vote))).Sig },
+		"in the wrong order":  func(e *wire.Evidence) { e.First, e.Second = e.Second, e.First },
+		"two promises":        func(e *wire.Evidence) { e.First = e.Second },
+		"two votes":           func(e *wire.Evidence) { e.Second = e.First },
+		"another's signature": func(e *wire.Evidence) { e.First.Sig = labSigned(b, vote.Body).Sig },
+		"another's promise":   func(e *wire.Evidence) { e.Second.Sig = labSigned(b, promise.Body).Sig },
+		"of another life":     func(e *wire.Evidence) { e.Incarnation++ },
+		"said to be votes":    func(e *wire.Evidence) { e.Kind = slot.TypeVote },
+		"a byte too many":     func(e *wire.Evidence) { e.Second.Body = append(bytes.Clone(e.Second.Body), 0) },
+		"the vote was no VOTE": func(e *wire.Evidence) {
+			e.First.Sig = labSigned(c, wire.Have(vote.Body.(wire.Vote))).Sig
+		},
 		"signatures exchanged": func(e *wire.Evidence) { e.First.Sig, e.Second.Sig = e.Second.Sig, e.First.Sig },
 	} {
 		e := good
@@ -247,7 +249,8 @@ func TestTwoCertificatesInTwoBallots(t *testing.T) {
 			if h := w.commits[1].Certificate.Hash; bytes.Compare(h[:], chosen[:]) < 0 {
 				chosen = h
 			}
-			lower[slices.IndexFunc(w.commits[:], func(c wire.Commit) bool { return c.Certificate.Hash == chosen })] = true
+			is := func(c wire.Commit) bool { return c.Certificate.Hash == chosen }
+			lower[slices.IndexFunc(w.commits[:], is)] = true
 			w.lie(t)
 			convicts := func(p, liar *labPeer) bool { return p.m.evidence.evicted(memberKey{liar.id, liar.inc}) }
 			agree := func() bool {

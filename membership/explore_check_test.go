@@ -54,7 +54,8 @@ func (x *explorer) checkSent(w *world, id int) {
 		x.checkCertifiable(w)
 	case wire.Promise:
 		if x.liar != nil && b.Term() > x.terms {
-			x.fail(w, fmt.Sprintf("A4: %s goes to term %d, and no term is over for anybody", labName(x.parcels[id].msg.From),
+			x.fail(w, fmt.Sprintf("A4: %s goes to term %d, and no term is over for anybody",
+				labName(x.parcels[id].msg.From),
 				b.Term()))
 		}
 		x.others(w, id, func(o wire.Message) {

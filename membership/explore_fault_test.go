@@ -40,7 +40,8 @@ func TestExploreLiar(t *testing.T) {
 				x.forgesOffer()
 				x.liar.terms, x.worlds = []uint32{(c.terms + 1) * slot.Tries, 1 << 20}, 0
 				clear(x.liar.lies)
-				x.hunt(w, rand.New(rand.NewPCG(3, 4)), 12, time.Now().Add(testlevel.Choose(time.Second/2, time.Second, 2*time.Minute)))
+				until := time.Now().Add(testlevel.Choose(time.Second/2, time.Second, 2*time.Minute))
+				x.hunt(w, rand.New(rand.NewPCG(3, 4)), 12, until)
 				t.Logf("%d worlds by chance", x.worlds)
 			}
 			if x.fault != "" {
@@ -83,8 +84,14 @@ func TestExploreLiarFindsFaults(t *testing.T) {
 		{name: "quorums of trust crash (m6)", want: "A1", tries: 1, crash: true},
 		{name: "more than half of five (m6)", want: "A1", electors: 5, tries: 1, crash: true},
 		{name: "HAVE twice (m7)", want: "I6", tries: 1, plant: plant{before: inDrafts(haveTwice)}},
-		{name: "locks without a QC count (m8)", want: "A1", deep: true, tries: 3, plant: plant{before: inDrafts(locksWithoutQC)}},
-		{name: "not the highest lock (m9)", want: "A1", locked: true, tries: 3, plant: plant{before: inDrafts(anyLock)}},
+		{
+			name: "locks without a QC count (m8)", want: "A1", deep: true, tries: 3,
+			plant: plant{before: inDrafts(locksWithoutQC)},
+		},
+		{
+			name: "not the highest lock (m9)", want: "A1", locked: true, tries: 3,
+			plant: plant{before: inDrafts(anyLock)},
+		},
 		{
 			name: "a drop by f statements (m10)", want: "A3", tries: 1, more: (*explorer).drops,
 			plant: plant{before: inDrafts(fewStatements)},

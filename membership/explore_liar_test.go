@@ -269,7 +269,9 @@ func (x *explorer) inventLies(k knowledge) (lies []wire.Body) {
 			v := wire.Lock{Ballot: b, Hash: h}
 			for _, g := range grounds {
 				if g.QC == nil || g.QC.Hash == h {
-					drafted := wire.Drafted{Record: k.records[h], Proofs: l.proofs[h], Attached: l.attached[h], Grounds: g}
+					drafted := wire.Drafted{
+						Record: k.records[h], Proofs: l.proofs[h], Attached: l.attached[h], Grounds: g,
+					}
 					lies = append(lies, wire.Draft{Vote: vote(v), Drafted: drafted})
 				}
 			}

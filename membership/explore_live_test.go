@@ -49,7 +49,8 @@ func (x *explorer) withoutOffer(w *world) {
 // over ends the term for some.
 func (x *explorer) over(w *world, ps ...int) *world {
 	for _, p := range ps {
-		if n := x.follow(w, p, input{inOver, 0}, func() string { return "the term is over for " + labName(x.ids[p]) }); n != nil {
+		by := func() string { return "the term is over for " + labName(x.ids[p]) }
+		if n := x.follow(w, p, input{inOver, 0}, by); n != nil {
 			w = n
 		}
 	}

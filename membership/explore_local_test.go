@@ -293,8 +293,9 @@ func (x *explorer) step(m *Machine, msg wire.Message) {
 		if a := m.presence.known[memberKey{msg.From, msg.Incarnation}]; a != nil { // its ALIVE
 			tip := m.chain.Tip()
 			a.alive = &wire.Alive{
-				Branch: m.chain.Branch(), Height: tip.Height, Tip: m.chain.TipHash(), Work: tip.Work, Applied: tip.Height,
-				Synced: true, Slot: tip.Slot, Contributes: true,
+				Branch: m.chain.Branch(), Height: tip.Height, Tip: m.chain.TipHash(), Work: tip.Work,
+				Applied: tip.Height,
+				Synced:  true, Slot: tip.Slot, Contributes: true,
 			}
 		}
 	}

@@ -199,7 +199,8 @@ func (x *explorer) forgesOffer() {
 	for _, p := range []int{l.at, victim} {
 		o := slot.Offer{Peer: x.ids[p], Slot: c.OpenSlot(), Seq: 1 << 40, Base: c.OpenSlot() - 1, Weight: 1}
 		o.Root = slot.Hash([]byte("forged"))
-		at, _ := slices.BinarySearchFunc(r.Contributions, o, func(a, b slot.Offer) int { return cmpPeer(a.Peer, b.Peer) })
+		byPeer := func(a, b slot.Offer) int { return cmpPeer(a.Peer, b.Peer) }
+		at, _ := slices.BinarySearchFunc(r.Contributions, o, byPeer)
 		sig := labSign(x.ids[l.at], slot.SignedBytes(slot.TypeOffer, x.rules.Run, o.Peer, x.incs[p], o.Append(nil)))
 		r.Contributions = slices.Insert(r.Contributions, at, o)
 		proofs = slices.Insert(proofs, at, wire.OfferProof{Incarnation: x.incs[p], Sig: sig})

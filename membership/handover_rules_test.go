@@ -172,7 +172,8 @@ func TestNotYetIsChecked(t *testing.T) {
 	}
 	offers := stepRecord(m, "EF").Contributions
 	good := wire.NotYet{
-		Ref: d.at(d.ballot), Rule: wire.RuleOffers, Whom: slot.Bitmap{0b110000}, Offers: offers, Proofs: l.proofs(offers),
+		Ref: d.at(d.ballot), Rule: wire.RuleOffers, Whom: slot.Bitmap{0b110000}, Offers: offers,
+		Proofs: l.proofs(offers),
 	}
 	for name, c := range map[string]struct {
 		from   *labPeer
@@ -183,7 +184,9 @@ func TestNotYetIsChecked(t *testing.T) {
 		"another term":   {elector, func(b *wire.NotYet) { b.Ballot += slot.Tries }, ErrStale},
 		"another height": {elector, func(b *wire.NotYet) { b.Height-- }, ErrStale},
 		"too many":       {elector, func(b *wire.NotYet) { b.Whom = slot.Bitmap{0, 1} }, chain.ErrInvalid},
-		"a false offer":  {elector, func(b *wire.NotYet) { b.Proofs[0], b.Proofs[1] = b.Proofs[1], b.Proofs[0] }, wire.ErrSignature},
+		"a false offer": {
+			elector, func(b *wire.NotYet) { b.Proofs[0], b.Proofs[1] = b.Proofs[1], b.Proofs[0] }, wire.ErrSignature,
+		},
 	} {
 		b := good
 		b.Proofs = append([]wire.OfferProof{}, good.Proofs...)

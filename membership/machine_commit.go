@@ -110,7 +110,8 @@ func (m *Machine) openNext() {
 		ref:       m.chain.Next(),
 		following: following{life: never},
 		terms: terms{
-			owed: never, began: never, promisedAt: never, promised: map[memberKey]promise{}, ahead: map[uint32]wire.Message{},
+			owed: never, began: never, promisedAt: never, promised: map[memberKey]promise{},
+			ahead: map[uint32]wire.Message{},
 		},
 		holding: holding{outcomes: map[slot.Root]bool{}, draftAt: never, fetchedAt: never, accessAt: never},
 	}

@@ -223,7 +223,9 @@ var labLies = []struct {
 		p := slot.Plan{Ref: l.ref(), Slot: m.chain.OpenSlot(), Revision: uint32(l.told)}
 		var proofs []wire.OfferProof
 		for _, e := range m.chain.Members() {
-			p.Offers = append(p.Offers, slot.Offer{Peer: e.Peer, Slot: p.Slot, Seq: 1 << 60, Base: p.Slot - 1, Weight: 1})
+			p.Offers = append(p.Offers, slot.Offer{
+				Peer: e.Peer, Slot: p.Slot, Seq: 1 << 60, Base: p.Slot - 1, Weight: 1,
+			})
 			proofs = append(proofs, wire.OfferProof{Incarnation: e.Incarnation, Sig: l.sign(wire.Leave{}).Sig})
 		}
 		p.Pieces = []slot.Piece{{Range: slot.Range{End: m.chain.Rules().Elements(p.Slot)}, Owner: l.p.id}}
@@ -245,7 +247,8 @@ var labLies = []struct {
 		if p == nil {
 			return nil
 		}
-		s := slot.Segment{Range: slot.Range{End: m.chain.Rules().Elements(p.Slot)}, Contributors: slot.NewBitmap(len(p.Offers))}
+		all := slot.Range{End: m.chain.Rules().Elements(p.Slot)}
+		s := slot.Segment{Range: all, Contributors: slot.NewBitmap(len(p.Offers))}
 		s.Contributors.Set(0)
 		s.Root = slot.Root{byte(l.told)}
 		return wire.Segment{Ref: p.Ref, Group: p.Group(), Inputs: inputsOf(*p, s), Segment: s}
@@ -256,7 +259,8 @@ var labLies = []struct {
 			return nil
 		}
 		return wire.Lost{
-			Ref: p.Ref, Group: p.Group(), Peer: l.someone().Peer, Reason: wire.LostReason(1 + l.r.IntN(int(wire.LostOutcome))),
+			Ref: p.Ref, Group: p.Group(), Peer: l.someone().Peer,
+			Reason: wire.LostReason(1 + l.r.IntN(int(wire.LostOutcome))),
 		}
 	}},
 	{"beat", false, func(l *labLiar, _ *Machine) wire.Body {
@@ -303,5 +307,7 @@ var labLies = []struct {
 	{"order", false, func(l *labLiar, m *Machine) wire.Body {
 		return wire.Motion{Motion: slot.Motion{Action: slot.Remove, Peer: l.someone().Peer, From: m.chain.Height()}}
 	}},
-	{"need", false, func(l *labLiar, m *Machine) wire.Body { return wire.Need{From: l.r.Uint64N(m.chain.Height() + 2)} }},
+	{"need", false, func(l *labLiar, m *Machine) wire.Body {
+		return wire.Need{From: l.r.Uint64N(m.chain.Height() + 2)}
+	}},
 }

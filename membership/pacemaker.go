@@ -57,7 +57,8 @@ func (pm *pacemaker) onPromise(msg wire.Message, p wire.Promise) error {
 		return nil // repeated, or older
 	}
 	shown := promise{
-		Promised: wire.Promised{Peer: msg.From, Incarnation: msg.Incarnation, Lock: p.Lock, Sig: msg.Sig}, ballot: p.Ballot,
+		Promised: wire.Promised{Peer: msg.From, Incarnation: msg.Incarnation, Lock: p.Lock, Sig: msg.Sig},
+		ballot:   p.Ballot,
 	}
 	if mine {
 		shown.locked = p.Locked

@@ -121,8 +121,9 @@ func (m *Machine) whatNext() string {
 	left := m.cfg.Timing.ForkAfter - (m.now - m.fork.lost)
 	switch {
 	case m.tooFew():
-		return fmt.Sprintf("%s, since too few are left to go on without them (it takes more than half of the electors, "+
-			"or half with %s): start them again, or, if they are gone for good: p2pdiloco recover --new-run", back,
+		return fmt.Sprintf("%s, since too few are left to go on without them (it takes more than half of the "+
+			"electors, or half with %s): start them again, or, if they are gone for good: "+
+			"p2pdiloco recover --new-run", back,
 			slot.Senior(m.chain.Electorate()).Peer.Short())
 	case m.fork.stalled():
 		return back + "; going on without them"

@@ -58,7 +58,8 @@ func TestBadInputIsRefusedByName(t *testing.T) {
 			record(func(r *slot.Record) { slices.Reverse(r.Members) }), "members are not sorted",
 		},
 		"a member twice": {
-			record(func(r *slot.Record) { r.Members = slices.Insert(r.Members, 1, r.Members[0]) }), "members are not sorted",
+			record(func(r *slot.Record) { r.Members = slices.Insert(r.Members, 1, r.Members[0]) }),
+			"members are not sorted",
 		},
 		"an elector loses its seat": {
 			record(func(r *slot.Record) { r.Members[1].Seat = 0 }), "its seat since 0, not a member since",
@@ -87,7 +88,9 @@ func TestBadInputIsRefusedByName(t *testing.T) {
 			}), "is not one of its 4 voters",
 		},
 		"a justification for another height": {grounds(good.Height+1, 4), "did not sign"},
-		"a justification by too few":         {grounds(good.Height, 2), "2 promises, which are no quorum of 4 electors"},
+		"a justification by too few": {
+			grounds(good.Height, 2), "2 promises, which are no quorum of 4 electors",
+		},
 	} {
 		if bad.err == nil || !strings.Contains(bad.err.Error(), bad.says) {
 			t.Errorf("%s: %v", name, bad.err)

@@ -229,13 +229,12 @@ func (d definition) forLibrary() bool { return d.use == 0 || d.use == ofRun || d
 var elsewhere = []string{
 	"absolute", "addr-file", "against", "against-config", "codecs", "delay", "elements", "faults", "force", "frame",
 	"goals", "hostile", "identity", "iters",
-	"keep-dir", "kinds", "known", "limit", "modes", "netns", "new-run", "no-baseline", "out", "pairs", "peers", "profile",
-	"program", "quick", "rate",
-	"relative",
+	"keep-dir", "kinds", "known", "limit", "modes", "netns", "new-run", "no-baseline", "out", "pairs", "peers",
+	"profile", "program", "quick", "rate", "relative",
 	"relay", "relay-day", "relay-open", "relay-peer", "relay-peers", "relay-rate", "relay-run", "relay-time",
 	"relay-total", "roots", "rtt", "security",
-	"seeds", "size", "slot", "slots", "step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses", "warm-steps",
-	"with-momentum", "wrap", "write", "yes",
+	"seeds", "size", "slot", "slots", "step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses",
+	"warm-steps", "with-momentum", "wrap", "write", "yes",
 }
 
 // Known are the names of all flags of all commands.

@@ -21,7 +21,9 @@ term_cap = "90m"
 
 func TestReadSpec(t *testing.T) {
 	got, err := readSpec(write(t, "run.toml", sample))
-	want := p2pdiloco.Spec{Name: "books", Rounds: 200, OuterLR: "0.7", Discount: []uint64{1000, 500}, TermCap: 90 * time.Minute}
+	want := p2pdiloco.Spec{
+		Name: "books", Rounds: 200, OuterLR: "0.7", Discount: []uint64{1000, 500}, TermCap: 90 * time.Minute,
+	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}

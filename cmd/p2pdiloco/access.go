@@ -87,8 +87,8 @@ func newMotion(action string, cmd *cobra.Command) *cobra.Command {
 func (c *motion) move(ctx context.Context, out io.Writer, about string) error {
 	if about != "" {
 		if p, err := slot.ParsePeerID(about); err != nil || len(p) < slot.MinPeerIDLen {
-			return cli.UsageError(fmt.Errorf("%q is not a peer ID, like 12D3Koo…: p2pdiloco status --json shows those "+
-				"of the members", about))
+			return cli.UsageError(fmt.Errorf("%q is not a peer ID, like 12D3Koo…: p2pdiloco status --json shows "+
+				"those of the members", about))
 		}
 	}
 	addr, token, err := c.Peer(ctx)

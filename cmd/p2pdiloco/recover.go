@@ -52,7 +52,8 @@ Without --yes the command only says what it would do.`,
 	}
 	o.Register(cmd.Flags())
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
-	cmd.Flags().BoolVar(&anew, "new-run", false, "found the run anew, from its newest model, with the peers that are left")
+	cmd.Flags().BoolVar(&anew, "new-run", false,
+		"found the run anew, from its newest model, with the peers that are left")
 	again.register(cmd.Flags())
 	return cmd
 }

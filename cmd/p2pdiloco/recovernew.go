@@ -27,7 +27,8 @@ type newRun struct {
 }
 
 func (n *newRun) register(fs *pflag.FlagSet) {
-	fs.Var(sources.Peers(&n.founders), "founders", "with --new-run: `peer` that is left, may be repeated: the same for all")
+	fs.Var(sources.Peers(&n.founders), "founders",
+		"with --new-run: `peer` that is left, may be repeated: the same for all")
 	fs.Var(sources.Var(&n.slot, "slot", readSlot, showSlot), "slot",
 		"with --new-run: which slot's model the run goes on from, the same for all: a number, or latest")
 }
@@ -44,8 +45,8 @@ func (n newRun) run(ctx context.Context, out io.Writer, o local.Operator, yes bo
 		errs = append(errs, errors.New("no peer is named: give its data folder with --data-dir DIR"))
 	}
 	if len(n.founders) == 0 {
-		errs = append(errs, errors.New("nobody is named that is to go on: give each peer that is left with --founders; "+
-			"without --yes, the command says on a paused peer who is heard"))
+		errs = append(errs, errors.New("nobody is named that is to go on: give each peer that is left with "+
+			"--founders; without --yes, the command says on a paused peer who is heard"))
 	}
 	for _, text := range n.founders {
 		p, err := trainer.ParsePeerID(text)
@@ -91,7 +92,8 @@ func (n newRun) plan(ctx context.Context, out io.Writer, o local.Operator) error
 		return err
 	}
 	if s.Phase != p2pdiloco.PhasePaused {
-		return fmt.Errorf("run %s is %s here and needs no new run: that is for a run that is paused for good", s.Run, s.Phase)
+		return fmt.Errorf("run %s is %s here and needs no new run: that is for a run that is paused for good",
+			s.Run, s.Phase)
 	}
 	fmt.Fprint(out, planText(s))
 	return cli.UsageError(fmt.Errorf("nothing was done: give the command above on each peer"))
@@ -110,7 +112,7 @@ func planText(s p2pdiloco.Status) string {
 			left++
 		}
 	}
-	fmt.Fprintf(&b, `The run can be founded anew from the model of slot %d, with the %d members that are heard as its founders.
+	fmt.Fprintf(&b, `The run can be founded anew from the model of slot %d, by the %d members that are heard.
 If the missing members come back later, their run is another one: make sure that they are gone for good.
 End each of the %d peers (Ctrl-C), give this command with its data folder for DIR, and start it again:
 

@@ -39,7 +39,8 @@ func TestSlot(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, want) {
 		t.Errorf("the document has %q, want %q", got, want)
 	}
-	if r.Trust != "byzantine" || r.Peers != 3 || r.Bytes != 16<<10 || r.Slots != 4 || len(r.Samples)+r.Missed != 3*4 || len(r.Phases) != 7 {
+	if r.Trust != "byzantine" || r.Peers != 3 || r.Bytes != 16<<10 || r.Slots != 4 ||
+		len(r.Samples)+r.Missed != 3*4 || len(r.Phases) != 7 {
 		t.Errorf("%+v", r)
 	}
 	for _, s := range r.Samples {

@@ -78,10 +78,12 @@ func TestJudge(t *testing.T) {
 		"said":                {[]change{wanted("voted"), says("peer.suspected", "peer-5", silent)}, "", ""},
 		"said of another one": {[]change{wanted("voted"), says("peer.left", "peer-4", silent)}, CheckSaid, "voted"},
 
-		"a liar that stays":     {[]change{proven}, CheckProof, "no honest peer evicted it"},
-		"a liar evicted":        {[]change{proven, says("peer.evicted", "peer-5", wayBack)}, "", ""},
-		"evicted for promises":  {[]change{mayProve, says("peer.evicted", "peer-5", wayBack)}, "", ""},
-		"no way back is named":  {[]change{proven, says("peer.evicted", "peer-5", "it signed two")}, CheckProof, "not said"},
+		"a liar that stays":    {[]change{proven}, CheckProof, "no honest peer evicted it"},
+		"a liar evicted":       {[]change{proven, says("peer.evicted", "peer-5", wayBack)}, "", ""},
+		"evicted for promises": {[]change{mayProve, says("peer.evicted", "peer-5", wayBack)}, "", ""},
+		"no way back is named": {
+			[]change{proven, says("peer.evicted", "peer-5", "it signed two")}, CheckProof, "not said",
+		},
 		"evicted without proof": {[]change{says("peer.evicted", "peer-5", "it signed two")}, CheckBlame, "signed"},
 		"an honest peer evicted": {
 			[]change{proven, says("peer.evicted", "peer-5", wayBack), says("peer.evicted", "peer-3", "y")},

@@ -115,7 +115,8 @@ func TestResult(t *testing.T) {
 
 // TestTurns: what swarms of one trust did counts together, and two trusts stand side by side.
 func TestTurns(t *testing.T) {
-	if got := (Config{Slots: 25, Trusts: []string{"crash", "byzantine"}}).turns(); !slices.Equal(got, []uint64{10, 10, 5}) {
+	both := Config{Slots: 25, Trusts: []string{"crash", "byzantine"}}
+	if got := both.turns(); !slices.Equal(got, []uint64{10, 10, 5}) {
 		t.Errorf("turns of %v slots", got)
 	}
 	if got := (Config{Slots: 25}).turns(); !slices.Equal(got, []uint64{25}) {
@@ -148,7 +149,8 @@ func TestTurns(t *testing.T) {
 func TestDifferentRootsAreAnError(t *testing.T) {
 	cfg, peers := two()
 	peers[1].Slots[cfg.first()].Root = "other"
-	if _, err := newResult(cfg, "crash", []turn{{cfg, peers}}); err == nil || !strings.Contains(err.Error(), "after slot 3 two peers hold") {
+	if _, err := newResult(cfg, "crash", []turn{{cfg, peers}}); err == nil ||
+		!strings.Contains(err.Error(), "after slot 3 two peers hold") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -121,8 +121,9 @@ func (r *run) start(ctx context.Context) error {
 	for n := 1; n <= c.Peers; n++ {
 		name := fmt.Sprintf("peer-%d", n)
 		b, err := json.Marshal(order{
-			Run: runName, Preset: c.preset(), Trust: r.trust, Number: n, Peers: c.Peers, Elements: c.elements(), Rounds: c.rounds(),
-			First: c.first(), Last: c.last(), Bootstrap: boot.Addrs, DataDir: filepath.Join(r.dir, name),
+			Run: runName, Preset: c.preset(), Trust: r.trust, Number: n, Peers: c.Peers, Elements: c.elements(),
+			Rounds: c.rounds(),
+			First:  c.first(), Last: c.last(), Bootstrap: boot.Addrs, DataDir: filepath.Join(r.dir, name),
 			Listen: lab.Listen(r.testbed, n, p2p.TransportTCP, p2p.TransportQUIC),
 		})
 		if err != nil {

@@ -104,8 +104,8 @@ func (cfg Config) check(old spec.Spec) error {
 	tip := ledger.Tip()
 	for _, p := range cfg.Founders {
 		if slot.Find(tip.Members, p) < 0 && slot.Find(tip.Absent, p) < 0 {
-			return fmt.Errorf("%s is no member of run %s by the newest record here: name those that are left (p2pdiloco id "+
-				"prints the ID of a peer)", p, old.Name)
+			return fmt.Errorf("%s is no member of run %s by the newest record here: name those that are left "+
+				"(p2pdiloco id prints the ID of a peer)", p, old.Name)
 		}
 	}
 	left := func(m slot.Member) bool { return slices.Contains(cfg.Founders, m.Peer) }
@@ -113,8 +113,8 @@ func (cfg Config) check(old spec.Spec) error {
 	case !slices.Contains(cfg.Founders, cfg.Self):
 		return fmt.Errorf("this peer, %s, is not among those that are to go on: name it, too", cfg.Self)
 	case !ledger.MajorityForks() || ledger.MayFork(left):
-		return fmt.Errorf("these peers are enough to go on with run %s itself, which loses nothing: start them, and, if "+
-			"they stay paused, p2pdiloco recover", old.Name)
+		return fmt.Errorf("these peers are enough to go on with run %s itself, which loses nothing: start them, and, "+
+			"if they stay paused, p2pdiloco recover", old.Name)
 	}
 	return nil
 }

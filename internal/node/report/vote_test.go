@@ -8,6 +8,7 @@ import (
 )
 
 func TestVote(t *testing.T) {
+	const waits = "4 of 4 contributions until a vote: it gets one when "
 	for _, c := range []struct {
 		electors, max int
 		credits       []uint16 // of the others, the peer itself first
@@ -15,8 +16,8 @@ func TestVote(t *testing.T) {
 	}{
 		{2, 31, []uint16{0}, "0 of 1 contribution until a vote"},
 		{4, 31, []uint16{24}, "3 of 4 contributions until a vote"},
-		{4, 31, []uint16{32}, "4 of 4 contributions until a vote: it gets one when 2 more members have earned one, too"},
-		{4, 31, []uint16{32, 40}, "4 of 4 contributions until a vote: it gets one when 1 more member has earned one, too"},
+		{4, 31, []uint16{32}, waits + "2 more members have earned one, too"},
+		{4, 31, []uint16{32, 40}, waits + "1 more member has earned one, too"},
 		{4, 31, []uint16{32, 40, 50}, "4 of 4 contributions until a vote: one of the next records gives it"},
 		{4, 4, []uint16{40}, "4 of 4 contributions until a vote: all votes are given; it replaces a member that has " +
 			"contributed half as often"},

@@ -51,7 +51,8 @@ func TestTooFewElectorsFoundTheRunAnew(t *testing.T) {
 				for _, p := range left {
 					status := p.Node.Load().Status()
 					if status.RunID != made.RunID() || len(status.Members) != len(left) || status.LastSlot != 40-at {
-						t.Errorf("host %d: run %s with %d members, last slot %d", p.Host, status.RunID, len(status.Members),
+						t.Errorf("host %d: run %s with %d members, last slot %d", p.Host, status.RunID,
+							len(status.Members),
 							status.LastSlot)
 					}
 				}
