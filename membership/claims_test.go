@@ -53,7 +53,8 @@ func TestAHighBallotDeposesNobody(t *testing.T) {
 			continue
 		}
 		for _, body := range []wire.Body{
-			wire.Promise{Ref: a.m.open.at(b)}, wire.Beat{Ref: a.m.open.at(b), Offers: 1},
+			wire.Promise{Ref: a.m.open.at(b)},
+			wire.Beat{Ref: a.m.open.at(b), Offers: 1},
 			wire.Retry{Ref: a.m.open.at(b + 1)},
 		} {
 			err := a.step(wire.Message{From: liar.Peer, Incarnation: liar.Incarnation, Body: body})

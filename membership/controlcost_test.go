@@ -216,7 +216,7 @@ var costSizes = []struct {
 //
 //	P2PDILOCO_TEST=nightly go test ./membership -run TestControlCost -v
 func TestControlCost(t *testing.T) {
-	text := costTable
+	lines := []string{costTable}
 	for _, s := range costSizes {
 		slots := 6
 		if s.members > 31 {
@@ -225,10 +225,10 @@ func TestControlCost(t *testing.T) {
 		if slots == 1 && !testlevel.Nightly() {
 			break
 		}
-		text += "\n" + s.specified
+		lines = append(lines, s.specified)
 		for _, byzantine := range []bool{true, false} {
 			c := measureControl(t, s.members, s.electors, slots, byzantine)
-			text += "\n" + c.row()
+			lines = append(lines, c.row())
 			// HAVE and VOTE of each, the leader's three, and the votes that are shown to all, of
 			// some
 			if made := c.total(c.signed, costKinds...); made > 2.5*float64(c.electors)+3 {
@@ -236,5 +236,5 @@ func TestControlCost(t *testing.T) {
 			}
 		}
 	}
-	t.Log(text)
+	t.Log(strings.Join(lines, "\n"))
 }

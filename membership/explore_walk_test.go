@@ -13,10 +13,10 @@ import (
 // hunt follows random schedules, each up to a number of steps: faults that lie deep are found
 // sooner than breadth first. Chance is guided.
 //
-//   - A schedule begins in a world that another one has come to, where something new had come about:
-//     a lock, a second QC, promises of a quorum, a crash.
-//   - The liar says the same to some of the honest electors, mostly to as many as it needs, and goes
-//     on as a leader would: draft, propose, the next ballot.
+//   - A schedule begins in a world that another one has come to, where something new had come
+//     about: a lock, a second QC, promises of a quorum, a crash.
+//   - The liar says the same to some of the honest electors, mostly to as many as it needs, and
+//     goes on as a leader would: draft, propose, the next ballot.
 //   - What the rules allow is tried as often as all that they forbid.
 //
 // Nothing that may happen is impossible.

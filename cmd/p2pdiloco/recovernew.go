@@ -104,20 +104,19 @@ func planText(s p2pdiloco.Status) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "run %s, peer %s: %s at slot %d of %d\n%s\n", s.Run, s.Peer.Short(), s.Phase, s.Slot, s.LastSlot,
 		s.Reason)
-	left := 0
-	command := fmt.Sprintf("p2pdiloco recover --new-run --data-dir DIR --slot %d", s.Slot)
+	command := []string{fmt.Sprintf("p2pdiloco recover --new-run --data-dir DIR --slot %d", s.Slot)}
 	for _, m := range s.Members {
 		if m.Self || m.State != "missing" {
-			command += " --founders " + m.Peer.String()
-			left++
+			command = append(command, "--founders "+m.Peer.String())
 		}
 	}
+	left := len(command) - 1
 	fmt.Fprintf(&b, `The run can be founded anew from the model of slot %d, by the %d members that are heard.
 If the missing members come back later, their run is another one: make sure that they are gone for good.
 End each of the %d peers (Ctrl-C), give this command with its data folder for DIR, and start it again:
 
   %s --yes
 
-`, s.Slot, left, left, command)
+`, s.Slot, left, left, strings.Join(command, " "))
 	return b.String()
 }
