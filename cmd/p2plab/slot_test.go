@@ -19,7 +19,7 @@ import (
 func TestSlot(t *testing.T) {
 	kept := t.TempDir()
 	p := clitest.Start(t, t.TempDir(), "bench", "slot", "--peers", "3", "--size", "16KiB", "--slots", "4", "--json",
-		"--trust", "byzantine", "--keep-dir", kept)
+		"--trusts", "byzantine", "--keep-dir", kept)
 	if code := p.Ends(t); code != cli.ExitOK {
 		t.Fatalf("exit %d", code)
 	}

@@ -38,7 +38,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"bench slot --peers 1", "--peers 1: allowed: 2 to 64"},
 		{"bench slot --size 4GiB", "--size 4194304KiB: allowed: 1KiB to 1GiB"},
 		{"bench slot --slots 0 --rtt 3s", "--rtt 3s: allowed: 0 to 2s"},
-		{"bench slot --trust crash,blind", "--trust crash,blind: allowed: each once of crash,byzantine"},
+		{"bench slot --trusts crash,blind", "--trusts crash,blind: allowed: each once of crash,byzantine"},
 		{"bench allreduce 4", "takes flags only"},
 		{"bench nat --kinds public,moat --limit 1s", "--kinds moat: allowed: each once of public,full-cone"},
 		{"bench nat --size 64KiB --preset moon", "--preset moon: allowed: lan, wan"},
