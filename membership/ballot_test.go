@@ -87,13 +87,7 @@ func TestNobodyRunsAhead(t *testing.T) {
 // TestPromisesAreRepeated while work is owed, to all members, so that a peer that was away finds
 // the term of the others. The record of a lock goes to the ballot's leader alone.
 func TestPromisesAreRepeated(t *testing.T) {
-	l := labOf(t, "ABC")
-	l.manual = true
-	a := l.peers[0]
-	own := stepRecord(a.m, "AB")
-	locked := wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own}
-	a.m.pledges.open.Vote = &wire.EntryVote{Ref: a.m.open.at(0), Locked: locked}
-	a.m.pacemaker.next()
+	l, a, _ := lockedLab(t)
 	leader := a.m.open.leader(a.m.open.ballot).Peer
 	var told []slot.PeerID
 	shown := func() (n int) {
@@ -268,16 +262,23 @@ func TestRetriesAreAnsweredOnce(t *testing.T) {
 	}
 }
 
-// TestALockIsShownUntilTheLeaderDrafts: the record of a lock can be large. The ballot's leader gets
-// it with each PROMISE until this peer has its draft, and not any more then.
-func TestALockIsShownUntilTheLeaderDrafts(t *testing.T) {
-	l := labOf(t, "ABC")
+// lockedLab has three peers, of which the first is locked on a record in ballot 0, and for which
+// term 0 is over.
+func lockedLab(t *testing.T) (l *lab, a *labPeer, own slot.Record) {
+	l = labOf(t, "ABC")
 	l.manual = true
-	a := l.peers[0]
-	own := stepRecord(a.m, "AB")
+	a = l.peers[0]
+	own = stepRecord(a.m, "AB")
 	locked := wire.Locked{QC: *l.qc(0, own, "ABC"), Record: own}
 	a.m.pledges.open.Vote = &wire.EntryVote{Ref: a.m.open.at(0), Locked: locked}
 	a.m.pacemaker.next()
+	return l, a, own
+}
+
+// TestALockIsShownUntilTheLeaderDrafts: the record of a lock can be large. The ballot's leader gets
+// it with each PROMISE until this peer has its draft, and not any more then.
+func TestALockIsShownUntilTheLeaderDrafts(t *testing.T) {
+	_, a, own := lockedLab(t)
 	a.m.Ready()
 	shown := func() (n int) {
 		for range 100 {

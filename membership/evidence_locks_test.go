@@ -14,7 +14,7 @@ import (
 )
 
 // A VOTE and a PROMISE above it that hides it convict their elector, in whichever order they come
-// and also as the grounds of a draft. What an honest elector may sign convicts nobody.
+// and also as the grounds of a draft. Nothing that an honest elector signs convicts it.
 func TestAPromiseThatDeniesAVote(t *testing.T) {
 	vote, other := slot.Root{1}, slot.Root{2}
 	lock := func(ballot uint32, h slot.Root) *wire.Lock { return &wire.Lock{Ballot: ballot, Hash: h} }

@@ -240,7 +240,7 @@ func (x *explorer) liesIn(w *world) []*lie {
 	return lies
 }
 
-// said returns the parcel of a lie. What carries a false signature is refused before it reaches a
+// said returns the parcel of a lie. A message with a false signature is refused before it reaches a
 // machine.
 func (x *explorer) said(l *lie) (id int, ok bool) {
 	if l.parcel == 0 {

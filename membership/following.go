@@ -18,7 +18,7 @@ func (ac *acceptor) follow(msg wire.Message, ballot uint32) error {
 	d := ac.open
 	switch {
 	case !d.leads(msg, ballot) || ac.motions.barred(msg.From):
-		// a barred peer would outbid the one that is to record it
+		// a peer that is to be removed leads nothing
 		return ErrSender
 	case ac.answerDecided(msg.From), ballot < d.ballot || ballot < ac.pledges.open.Floor():
 		return ErrStale

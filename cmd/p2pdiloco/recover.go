@@ -59,12 +59,8 @@ Without --yes the command only says what it would do.`,
 }
 
 func orderRecovery(ctx context.Context, out io.Writer, o local.Operator, yes bool) error {
-	addr, token, err := o.Peer(ctx)
+	addr, token, s, err := askStatus(ctx, o)
 	if err != nil {
-		return err
-	}
-	var s p2pdiloco.Status
-	if _, err := api.Get(ctx, addr, token, &s); err != nil {
 		return err
 	}
 	fmt.Fprint(out, consequences(s))
@@ -76,6 +72,15 @@ func orderRecovery(ctx context.Context, out io.Writer, o local.Operator, yes boo
 	}
 	_, err = fmt.Fprintln(out, "the peer goes on; p2pdiloco status shows how")
 	return err
+}
+
+// askStatus returns the status of a running peer, and how to reach its API.
+func askStatus(ctx context.Context, o local.Operator) (addr api.Address, token string, s p2pdiloco.Status, err error) {
+	if addr, token, err = o.Peer(ctx); err != nil {
+		return addr, "", s, err
+	}
+	_, err = api.Get(ctx, addr, token, &s)
+	return addr, token, s, err
 }
 
 // consequences says what recovering means for a peer in this state.

@@ -12,7 +12,6 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
 	"github.com/p2pdiloco/p2pdiloco/cmd/p2pdiloco/internal/local"
-	"github.com/p2pdiloco/p2pdiloco/internal/api"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/anew"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
@@ -83,12 +82,8 @@ The new run begins when %d of its %d founders have signed its first record. Tick
 
 // plan prints the command for each peer that a running one hears.
 func (n newRun) plan(ctx context.Context, out io.Writer, o local.Operator) error {
-	addr, token, err := o.Peer(ctx)
+	_, _, s, err := askStatus(ctx, o)
 	if err != nil {
-		return err
-	}
-	var s p2pdiloco.Status
-	if _, err := api.Get(ctx, addr, token, &s); err != nil {
 		return err
 	}
 	if s.Phase != p2pdiloco.PhasePaused {

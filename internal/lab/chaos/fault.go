@@ -112,7 +112,7 @@ func (r *runner) mayBegin(next Fault) bool {
 }
 
 // electors is how many members have a vote, by the newest status: with trust byzantine a peer that
-// lost its data has none for some slots. Whoever is hurt may be one of them.
+// lost its data has none for some slots. The peer that is hurt may be one of them.
 func (r *runner) electors() int {
 	n, height := len(r.ledger.members), uint64(0)
 	for _, p := range r.nodes {
