@@ -80,7 +80,7 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 	n.ledger = report.NewLedger(n.spec.Name, n.run, rules.Reduction(n.spec), n.emit)
 	n.driver, err = membership.NewDriver(n.hooks.WrapLedger(membership.DriverConfig{
 		Store: n.store, Signer: n.net, Transport: n.edge, Rules: rules.Ledger(n.spec, n.run),
-		Timing: round.ModeOf(n.spec).Timing(n.timing.Ledger),
+		Timing: n.ledgerTiming(),
 		Plan:   rules.Reduction(n.spec).Planner(), Verify: p2p.Verify, NeverFounds: amnesiac,
 		PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Open: n.guard == nil, Pin: n.cfg.Pin, Follow: n.cfg.Follow,
 		Logger: n.cfg.Logger, OnEvent: n.ledger.Tell,
@@ -97,9 +97,22 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 		})
 	}
 	n.formation.Introduce(n.driver.Incarnation())
+	if n.driver.View().Tip.Height > 0 {
+		n.formation.Founded()
+	}
 	n.edge.KeepClose(n.driver.View().Peers())
 	n.motions, err = admission.NewMotions(n.driver, n.files())
 	return err
+}
+
+// ledgerTiming is the ledger's timing. A run whose spec its only founder has settled just now can
+// have no other chain, so nobody is waited for.
+func (n *Node) ledgerTiming() membership.Timing {
+	t := round.ModeOf(n.spec).Timing(n.timing.Ledger)
+	if n.known == nil && n.formation.Unfounded() {
+		t.FoundAfter = 0
+	}
+	return t
 }
 
 // openReplica opens the model that this peer holds, and lets other peers in: to the reduction, and
@@ -225,6 +238,9 @@ func (n *Node) turn(last, v membership.View) {
 	}
 	if !slices.Equal(v.Peers(), last.Peers()) {
 		n.edge.KeepClose(v.Peers())
+	}
+	if v.Tip.Height > 0 && last.Tip.Height == 0 {
+		n.formation.Founded()
 	}
 	if v.IsMember && !last.IsMember {
 		n.rememberPreset()
