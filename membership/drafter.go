@@ -22,6 +22,7 @@ type drafter struct {
 	roster   *roster
 	pledges  *pledges
 	planner  *planner
+	audits   *audits
 }
 
 // draftStep turns the plan's statements into a draft: contributions are those in at least one
@@ -98,9 +99,22 @@ func (dr *drafter) draftRecord(r slot.Record) {
 	}
 	if err := dr.chain.Check(r); err == nil {
 		dr.openDraft(wire.Drafted{
-			Record: r, Proofs: dr.proofs.of(r.Contributions), Attached: dr.roster.proofOf(r), Grounds: l.grounds,
+			Record: r, Proofs: dr.proofs.of(r.Contributions), Attached: dr.roster.proofOf(r), Owners: dr.owners(r),
+			Grounds: l.grounds,
 		})
 	}
+}
+
+// owners is what the owners of a step's segments have signed, where they are audited.
+func (dr *drafter) owners(r slot.Record) (w wire.Owners) {
+	if !dr.chain.Rules().Audits() || r.Kind != slot.Step {
+		return w
+	}
+	w.Group = dr.open.lead.group
+	for _, s := range r.Segments {
+		w.Stated = append(w.Stated, dr.open.lead.segments[s.Range.Begin].signed)
+	}
+	return w
 }
 
 // draftAgain drafts the record that the promises force, unchanged. The HAVEs of its QC are carried
@@ -238,6 +252,10 @@ func (dr *drafter) giveUpHanging() {
 	if l.draft.Record.Kind != slot.Step || l.grounds.QC != nil {
 		return
 	}
+	if dr.auditFailed() {
+		dr.giveUp()
+		return
+	}
 	if dr.open.last == nil { // this peer has restarted, and knows no plan of it
 		if dr.now-l.draftAt >= silentTimeouts*dr.cfg.Timing.Patience && !dr.draftIsHeld() {
 			dr.giveUp()
@@ -250,7 +268,9 @@ func (dr *drafter) giveUpHanging() {
 	}
 	reports := l.reports
 	if dr.draftIsHeld() {
-		reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.reason != wire.LostOutcome })
+		reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool {
+			return r.reason != wire.LostOutcome && r.reason != wire.LostUnshown
+		})
 		if len(reports) == 0 {
 			return
 		}
@@ -258,6 +278,26 @@ func (dr *drafter) giveUpHanging() {
 	if dr.planner.someLost(reports) {
 		dr.giveUp()
 	}
+}
+
+// auditFailed says whether the draft's outcome cannot stand. The segments of an owner that was
+// proven to lie go to others. With a contribution that is false, or that nobody can check, all that
+// it went into is reduced anew, by a group without it.
+func (dr *drafter) auditFailed() bool {
+	l := dr.open.lead
+	if dr.open.last == nil {
+		return false
+	}
+	bad := false
+	for _, o := range l.draft.Record.Contributions {
+		if dr.audits.convicted(o.Peer) || dr.planner.unshown(o.Peer, l.reports) {
+			l.excluded[o.Peer], bad = o.Seq, true
+		}
+	}
+	if bad {
+		l.givenUp = l.group
+	}
+	return bad || slices.ContainsFunc(l.draft.Owners.Peers(), dr.audits.convicted)
 }
 
 // giveUp asks for promises for the next try of this term. After the last one, another peer leads.

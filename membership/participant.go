@@ -30,6 +30,7 @@ type participant struct {
 	statements *statements
 	// against drafts of the leader's choice
 	objections *objections
+	audits     *audits
 	handover   *handover
 }
 
@@ -239,7 +240,7 @@ func (pa *participant) onDraft(msg wire.Message, body wire.Draft) error {
 	} else if own.Have == nil || own.Have.Ballot < body.Ballot {
 		own.Have = &wire.EntryHave{Ref: body.Ref, Drafted: body.Drafted}
 		if msg.From != pa.cfg.Self {
-			own.Have.Attached, own.Have.Grounds = wire.Attachments{}, wire.Grounds{}
+			own.Have.Attached, own.Have.Owners, own.Have.Grounds = wire.Attachments{}, wire.Owners{}, wire.Grounds{}
 		}
 		pa.persist(*own.Have)
 		pa.evidence.keepGrounds(body.Ref, body.Grounds)
@@ -295,6 +296,9 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 	if err := pa.statements.check(r, body.Attached); err != nil {
 		return err
 	}
+	if err := pa.audits.checkStated(body); err != nil {
+		return err
+	}
 	pa.proofs.noteAll(r.Contributions, body.Proofs)
 	if !pa.proofs.has(r.Contributions) {
 		return chain.Invalid("a draft with an offer that its contributor has not signed")
@@ -332,9 +336,15 @@ func (pa *participant) answerDraft() {
 	if removed || !pa.acceptor.hold(slot.DraftOf(r, d.draft.Ballot), holders(d.draft.Grounds.QC)...) {
 		return
 	}
-	if o := pa.objections.of(*d.draft); o.why != "" {
-		pa.objections.tell(o, pa.objections.plan(*d.draft))
-		if d.objected != d.draft.Hash {
+	o := pa.objections.of(*d.draft)
+	if audited := pa.audits.objection(*d.draft); o.why == "" {
+		o = audited
+	}
+	if o.why != "" {
+		if o.rule != 0 {
+			pa.objections.tell(o, pa.objections.plan(*d.draft))
+		}
+		if o.why != waitsForAudit && d.objected != d.draft.Hash {
 			d.objected = d.draft.Hash
 			pa.event(Event{
 				Kind: EventObjected, Height: r.Height - 1, Slot: pa.chain.Tip().Slot,

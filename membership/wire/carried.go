@@ -30,12 +30,13 @@ func (m Draft) readCarried(r *canonical.Reader) Body {
 }
 
 func (d Drafted) append(b []byte) []byte {
-	return appendGrounds(d.Attached.Append(appendProofs(d.Record.Append(b), d.Proofs)), d.Grounds)
+	b = d.Attached.Append(appendProofs(d.Record.Append(b), d.Proofs))
+	return appendGrounds(d.Owners.append(b), d.Grounds)
 }
 
 func readDrafted(r *canonical.Reader) Drafted {
 	return Drafted{
-		Record: slot.ReadRecord(r), Proofs: readProofs(r), Attached: ReadAttachments(r), Grounds: readGrounds(r),
+		Record: slot.ReadRecord(r), Proofs: readProofs(r), Attached: ReadAttachments(r), Owners: readOwners(r), Grounds: readGrounds(r),
 	}
 }
 

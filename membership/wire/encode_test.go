@@ -117,7 +117,8 @@ func testBodies() []Body {
 		Draft{
 			Vote: slot.Vote{Ref: ref, Hash: testRecord().Hash()},
 			Drafted: Drafted{
-				Record: testRecord(), Proofs: testProofs(), Attached: testAttachments(), Grounds: testGrounds(),
+				Record: testRecord(), Proofs: testProofs(), Attached: testAttachments(), Owners: testOwners(),
+				Grounds: testGrounds(),
 			},
 		},
 		Draft{Vote: slot.Vote{Ref: ref, Hash: testAccessRecord().Hash()}, Drafted: Drafted{Record: testAccessRecord()}},
@@ -165,6 +166,8 @@ func testBodies() []Body {
 			Offers: []slot.Offer{testOffer("a"), testOffer("b")}, Proofs: testProofs(),
 		},
 		NotYet{Ref: ref, About: testRoot(7), Rule: RuleSegments, Whom: slot.Bitmap{1}},
+		Accuse{Peer: "a", Incarnation: 3, Hash: testRoot(8)},
+		Ask{testRoot(9)},
 	}
 }
 
@@ -310,4 +313,11 @@ func FuzzParseCarried(f *testing.F) {
 			t.Fatalf("%v is not ErrMalformed", err)
 		}
 	})
+}
+
+func testOwners() Owners {
+	return Owners{Group: testRoot(40), Stated: []SignedSegment{
+		{Peer: "a", Incarnation: 1, Contributors: slot.Bitmap{3}, Sig: []byte("a's")},
+		{Peer: "b", Incarnation: 2, Contributors: slot.Bitmap{1}, Sig: []byte("b's")},
+	}}
 }

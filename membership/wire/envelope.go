@@ -107,11 +107,12 @@ func IncarnationOf(b []byte) slot.Incarnation {
 
 // MayAnnounce says, for a gossip validator, whether bytes that a peer announced may be passed on
 // and delivered. They must be of this run and this version and bear that peer's name; Open checks
-// the signature itself. A NEED is never announced: everybody would answer it.
+// the signature itself. NEED and ASK are never announced: everybody would answer them.
 func MayAnnounce(b []byte, run slot.Root, author slot.PeerID) bool {
 	r := canonical.NewReader(b)
 	version, t, theirs, from := r.U8(), slot.MessageType(r.U8()), ReadRoot(r), readPeer(r)
-	return r.Err() == nil && version == envelopeVersion && theirs == run && from == author && t != slot.TypeNeed
+	return r.Err() == nil && version == envelopeVersion && theirs == run && from == author &&
+		t != slot.TypeNeed && t != slot.TypeAsk
 }
 
 // MayFallBack says whether a sealed message that could not be sent directly may be gossiped
@@ -122,5 +123,5 @@ func MayFallBack(b []byte) bool {
 		return false
 	}
 	t := slot.MessageType(b[1])
-	return t != slot.TypeNeed && t != slot.TypeCommit
+	return t != slot.TypeNeed && t != slot.TypeCommit && t != slot.TypeAsk
 }

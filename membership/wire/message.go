@@ -155,14 +155,27 @@ type (
 	// that ends: if the sender comes back, its old LEAVE is of no use to anybody. Gossiped.
 	Leave struct{ Since uint64 }
 
-	// Evidence shows that an incarnation contradicted itself. Gossiped.
+	// Evidence shows that an incarnation contradicted itself, or what it has signed is false.
+	// Gossiped; where it is large (Evidence.Large) it is announced by Accuse, and sent to peers
+	// that Ask.
 	Evidence struct {
-		// of both messages; TypePromise: of a VOTE, and of a PROMISE that denies it
+		// of both messages; TypePromise: of a VOTE, and of a PROMISE that denies it; or
+		// KindFalseOutcome, KindFalseOffer
 		Kind          slot.MessageType
 		Peer          slot.PeerID // the incarnation that signed them
 		Incarnation   slot.Incarnation
 		First, Second SignedBody // in the order of their bodies; the VOTE before the PROMISE
 	}
+
+	// Accuse announces large evidence. Gossiped.
+	Accuse struct {
+		Peer        slot.PeerID // the incarnation that it is against
+		Incarnation slot.Incarnation
+		Hash        slot.Root // of the body of the evidence
+	}
+
+	// Ask asks for the evidence with this hash. Direct.
+	Ask struct{ Hash slot.Root }
 
 	// Motion says what its sender's operator wants done about the membership. Gossiped.
 	Motion struct{ slot.Motion }
@@ -176,6 +189,7 @@ type Drafted struct {
 	Record   slot.Record
 	Proofs   []OfferProof // of the record's contributions
 	Attached Attachments  // of its drops, if it was a free choice in trust byzantine
+	Owners   Owners       // of the segments of a step that is audited
 	Grounds  Grounds
 }
 
@@ -199,6 +213,7 @@ const (
 	// bytes that do not hash to what it offered, or break the protocol
 	LostBadBytes LostReason = 3
 	LostOutcome  LostReason = 4 // no peer serves what it states to have reduced
+	LostUnshown  LostReason = 5 // it does not show a part of its contribution to be audited
 )
 
 // Type implements Body.
@@ -206,6 +221,12 @@ func (Offer) Type() slot.MessageType { return slot.TypeOffer }
 
 // Type implements Body.
 func (Plan) Type() slot.MessageType { return slot.TypePlan }
+
+// Type implements Body.
+func (Accuse) Type() slot.MessageType { return slot.TypeAccuse }
+
+// Type implements Body.
+func (Ask) Type() slot.MessageType { return slot.TypeAsk }
 
 // Type implements Body.
 func (Segment) Type() slot.MessageType { return slot.TypeSegment }
