@@ -54,16 +54,21 @@ func (c *costMeter) send(p *labPeer, e wire.Envelope) {
 	case wire.Draft:
 		c.leaders[b.Height] = p.id
 	case wire.Commit:
-		if c.leaders[b.Record.Height] != p.id {
+		if c.leaders[b.Certificate.Height] != p.id {
 			kind = "COMMIT passed on"
 		}
 	}
 	c.signed[kind]++
-	to := len(without(e.To, p.id))
+	c.count(p, kind, e.Body, len(without(e.To, p.id)))
+	c.count(p, kind, e.Brief, len(e.BriefTo))
+}
+
+// count adds a message to so many peers.
+func (c *costMeter) count(p *labPeer, kind string, body wire.Body, to int) {
 	if to == 0 {
 		return
 	}
-	_, b, err := wire.SealMessage(costSigner(p.id), c.run, p.inc, e.Body)
+	_, b, err := wire.SealMessage(costSigner(p.id), c.run, p.inc, body)
 	if err != nil {
 		p.lab.t.Fatal(err)
 	}

@@ -349,6 +349,10 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 				switch direct := slices.Contains(e.To, id); {
 				case q == p && direct:
 					own = append(own, msg)
+				case slices.Contains(e.BriefTo, id):
+					brief := msg
+					brief.Body = e.Brief
+					sent = append(sent, parcel{to: q, msg: brief})
 				case q != p && (direct || e.Gossip):
 					sent = append(sent, parcel{to: q, msg: msg})
 				}

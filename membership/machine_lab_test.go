@@ -167,6 +167,7 @@ type labPeer struct {
 	stuck    bool                // states nothing
 	mute     bool                // passes nothing on in a ring
 	usurps   bool                // lists itself alone in what it drafts
+	curt     bool                // sends every COMMIT by hash, whoever asks
 	trickle  uint64              // bytes that have come here, a few with each tick; 0: none do
 	gone     bool                // does not come back
 	unfed    bool                // gets no reduced bytes from others
@@ -426,13 +427,22 @@ func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 	}
 	p.lab.overheard(msg)
 	if _, commit := e.Body.(wire.Commit); commit && p.lab.large != nil {
-		p.lab.large[p.name] += len(without(e.To, p.id))
+		p.lab.large[p.name] += len(without(e.To, p.id)) + len(e.BriefTo)
 		e.Gossip = false
+	}
+	if c, ok := e.Body.(wire.Commit); ok && p.curt {
+		e.Gossip, e.Brief = false, wire.Commit{Certificate: c.Certificate}
+		e.BriefTo = append(without(e.To, p.id), e.BriefTo...)
+		e.To, _ = split(e.To, func(q slot.PeerID) bool { return q == p.id })
 	}
 	for _, q := range p.lab.peers {
 		switch direct := slices.Contains(e.To, q.id); {
 		case direct && q == p:
 			own = append(own, msg)
+		case slices.Contains(e.BriefTo, q.id) && !p.lies.withholds(msg, q):
+			brief := msg
+			brief.Body = e.Brief
+			p.lab.route(labMessage{q, brief})
 		case (direct || e.Gossip) && q != p && !p.lies.withholds(msg, q):
 			p.lab.route(labMessage{q, msg})
 		}

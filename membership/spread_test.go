@@ -111,7 +111,7 @@ func TestWhatALeaderSends(t *testing.T) {
 	for _, n := range []int{64, 200, 500} {
 		r := newLargeRun(n)
 		size := func(b wire.Body) int { return len(mustSeal(t, newTestSigner(1), testRoot(1), 1, b)) }
-		c := wire.Commit{Record: r.record(slot.Step), Certificate: r.certificate(n/2 + 1)}
+		c := r.commit(slot.Step, n/2+1)
 		to := len(passesTo(audience(r.ids[0], r.members, c.Record), r.ids[0]))
 		if n <= directMost {
 			to = n - 1

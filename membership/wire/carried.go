@@ -54,6 +54,26 @@ func (m Propose) readCarried(r *canonical.Reader) Body {
 	return m
 }
 
+// ByHash says whether a COMMIT names its record and does not bring it.
+func (m Commit) ByHash() bool { return m.Record.Height == 0 }
+
+func (m Commit) appendCarried(b []byte) []byte {
+	if b = canonical.AppendBool(b, !m.ByHash()); m.ByHash() {
+		return b
+	}
+	return m.Record.Append(b)
+}
+
+func (m Commit) readCarried(r *canonical.Reader) Body {
+	if !r.Bool() {
+		return m
+	}
+	if m.Record = slot.ReadRecord(r); r.Err() == nil && (m.ByHash() || !names(m.Certificate.Vote, m.Record)) {
+		r.Fail("a COMMIT with another record than it names")
+	}
+	return m
+}
+
 func (m Promise) appendCarried(b []byte) []byte {
 	if b = canonical.AppendBool(b, m.Locked != nil); m.Locked == nil {
 		return b

@@ -69,6 +69,12 @@ func testCertificate() slot.Certificate {
 	}
 }
 
+func testCertificateOf(r slot.Record) slot.Certificate {
+	c := testCertificate()
+	c.Hash = r.Hash()
+	return c
+}
+
 func testProofs() []OfferProof {
 	return []OfferProof{{Incarnation: 1, Sig: []byte("offer a")}, {Incarnation: 2, Sig: []byte("offer b")}}
 }
@@ -126,9 +132,10 @@ func testBodies() []Body {
 		ForkDraft{Ballot: 2, Record: testMembersRecord()},
 		Vote{Vote: testVote()},
 		ForkVote{Vote: testVote()},
-		Commit{Record: testRecord(), Certificate: testCertificate()},
-		Commit{Record: testMembersRecord(), Certificate: testCertificate()},
-		Commit{Record: testAccessRecord(), Certificate: testCertificate()},
+		Commit{Record: testRecord(), Certificate: testCertificateOf(testRecord())},
+		Commit{Record: testMembersRecord(), Certificate: testCertificateOf(testMembersRecord())},
+		Commit{Record: testAccessRecord(), Certificate: testCertificateOf(testAccessRecord())},
+		Commit{Certificate: testCertificate()},
 		Retry{Ref: ref},
 		Promise{
 			Ref: ref, Lock: &Lock{Ballot: 1, Hash: testRecord().Hash()},
@@ -231,6 +238,9 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 func eachField(v reflect.Value, name string, f func(string)) {
 	switch v.Kind() {
 	case reflect.Struct:
+		if r, ok := v.Interface().(slot.Record); ok && r.Height == 0 {
+			return // it is left out
+		}
 		for i := range v.NumField() {
 			field := v.Type().Field(i).Name
 			if kind := kindOf(v.Interface()); kind != 0 && kind != slot.Step &&

@@ -93,6 +93,8 @@ type (
 
 	// Commit proves a record. To members old and new, gossiped, and in answer to Need.
 	Commit struct {
+		// not signed: the certificate names it by its hash. It is zero, which no certified record
+		// is, in a COMMIT to a peer that holds the record.
 		Record      slot.Record
 		Certificate slot.Certificate
 	}
@@ -275,4 +277,8 @@ type Envelope struct {
 	To     []slot.PeerID
 	Gossip bool // to the run's topic as well (To may be empty)
 	Body   Body
+	// directly to peers, none of them in To, that hold a part of what Body carries: they get this
+	// form of it, which has the same signed bytes and leaves that part out
+	Brief   Body
+	BriefTo []slot.PeerID
 }
