@@ -167,6 +167,7 @@ type labPeer struct {
 	stuck    bool                // states nothing
 	mute     bool                // passes nothing on in a ring
 	usurps   bool                // lists itself alone in what it drafts
+	verified *verified           // signatures that it has checked
 	curt     bool                // sends every COMMIT by hash, whoever asks
 	trickle  uint64              // bytes that have come here, a few with each tick; 0: none do
 	gone     bool                // does not come back
@@ -364,7 +365,7 @@ func (p *labPeer) step(msg wire.Message) error {
 	if !p.up() {
 		return nil
 	}
-	p.lab.meter.check(p) // of the message itself
+	p.lab.meter.open(p, msg)
 	if err := wire.CheckProofs(msg.Body, p.lab.rules.Run, p.verify); err != nil {
 		return err
 	}
