@@ -418,7 +418,7 @@ func (p *labPeer) kept(entries []wire.Entry) []wire.Entry {
 
 func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 	if d, ok := e.Body.(wire.Draft); ok && p.usurps {
-		e.Body = p.usurped(d)
+		e.Body, e.To, e.BriefTo = p.usurped(d), append(e.To, e.BriefTo...), nil
 	}
 	msg := wire.Message{From: p.id, Incarnation: p.inc, Body: e.Body}
 	msg.Sig = labSign(p.id, slot.SignedBytes(e.Body.Type(), p.lab.rules.Run, p.id, p.inc, e.Body.Append(nil)))

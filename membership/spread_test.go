@@ -117,7 +117,7 @@ func TestWhatALeaderSends(t *testing.T) {
 			to = n - 1
 		}
 		others := size(wire.Plan{Plan: slot.Plan{Offers: r.offers, Pieces: pieces(r.ids)}}) +
-			size(r.proposal()) + size(r.draft())
+			size(r.proposal()) + size(r.draft().Brief(slot.Root{}, slot.NewBitmap(n)))
 		t.Logf("%d members: PLAN, DRAFT and PROPOSE %.1f MiB; COMMIT of %d KiB to %d of them, "+
 			"%.1f MiB, to all %.1f MiB", n,
 			float64(others*(n-1))/(1<<20), size(c)>>10, to, float64(size(c)*to)/(1<<20), float64(size(c)*(n-1))/(1<<20))

@@ -105,6 +105,16 @@ func carriedBy(body Body) []byte {
 	return nil
 }
 
+// testDraftByPlan is a draft to a peer that was sent the plan.
+func testDraftByPlan() Draft {
+	d := Draft{
+		Vote:    slot.Vote{Ref: testRef(), Hash: testRecord().Hash()},
+		Drafted: Drafted{Record: testRecord(), Attached: testAttachments(), Grounds: testGrounds()},
+	}
+	d.Grounds.QC = nil
+	return d.Brief(testRoot(11), slot.Bitmap{3})
+}
+
 // testBodies has every type of message, every field filled in.
 func testBodies() []Body {
 	ref := testRef()
@@ -127,6 +137,7 @@ func testBodies() []Body {
 			},
 		},
 		Draft{Vote: slot.Vote{Ref: ref, Hash: testAccessRecord().Hash()}, Drafted: Drafted{Record: testAccessRecord()}},
+		testDraftByPlan(),
 		Have{Vote: testVote()},
 		Propose{Vote: testVote(), QC: testQC(ref.Ballot, testVote().Hash)},
 		ForkDraft{Ballot: 2, Record: testMembersRecord()},

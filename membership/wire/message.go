@@ -66,6 +66,9 @@ type (
 	Draft struct {
 		slot.Vote
 		Drafted
+		// not signed: what stands for the record's contributions, its segments and the proofs,
+		// which are left out then. Nil in a whole draft, and in any with a QC.
+		ByPlan *ByPlan
 	}
 
 	// Have is the first vote for a draft: its record may follow, all bytes of its outcome and the
@@ -179,6 +182,13 @@ type Drafted struct {
 	Proofs   []OfferProof // of the record's contributions
 	Attached Attachments  // of its drops, if it was a free choice in trust byzantine
 	Grounds  Grounds
+}
+
+// ByPlan is the outcome of a record whose contributions are offers of a plan.
+type ByPlan struct {
+	Group    slot.Root   // slot.Plan.Group
+	Used     slot.Bitmap // over the plan's offers: the contributions
+	Segments []slot.Segment
 }
 
 // Locked is a record with its QC.
