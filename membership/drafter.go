@@ -35,13 +35,11 @@ func (dr *drafter) draftStep(segments []slot.Segment) {
 			used[i] |= s.Contributors[i]
 		}
 	}
-	var contributions []slot.Offer
+	contributions := usedOffers(*l.plan, used)
 	place := make([]int, len(l.plan.Offers))
-	for i, o := range l.plan.Offers {
-		if used.Has(i) {
-			place[i] = len(contributions)
-			contributions = append(contributions, o)
-		}
+	for i, n := 0, 0; i < len(place); i++ {
+		place[i] = n
+		n += btoi(used.Has(i))
 	}
 	if dr.chain.CheckOutcome(l.plan.Fragment, contributions, reindexed(segments, place, len(contributions))) != nil {
 		dr.planner.giveUpPlan()
@@ -51,6 +49,31 @@ func (dr *drafter) draftStep(segments []slot.Segment) {
 		Kind: slot.Step, Slot: l.plan.Slot, Fragment: l.plan.Fragment,
 		Contributions: contributions, Segments: reindexed(segments, place, len(contributions)),
 	})
+}
+
+// usedOffers returns some offers of a plan, in its order.
+func usedOffers(p slot.Plan, used slot.Bitmap) (offers []slot.Offer) {
+	for i, o := range p.Offers {
+		if used.Has(i) {
+			offers = append(offers, o)
+		}
+	}
+	return offers
+}
+
+// byPlan returns a draft without its offers, for peers that were sent its plan; ok is false if the
+// draft is not one of that plan.
+func byPlan(d wire.Draft, p *slot.Plan) (brief wire.Draft, ok bool) {
+	if p == nil || d.Record.Kind != slot.Step || d.Grounds.QC != nil {
+		return d, false
+	}
+	used := slot.NewBitmap(len(p.Offers))
+	for i, o := range p.Offers {
+		if slices.Contains(d.Record.Contributions, o) {
+			used.Set(i)
+		}
+	}
+	return d.Brief(p.Group(), used), slices.Equal(usedOffers(*p, used), d.Record.Contributions)
 }
 
 // reindexed changes the contributor sets from indices of the plan's offers to indices of the n
@@ -152,21 +175,40 @@ func (dr *drafter) openDraft(drafted wire.Drafted) {
 	l.draft, l.draftAt = &body, dr.now
 	l.gather(body.Hash)
 	dr.event(Event{Kind: EventDrafted, Height: r.Height, Slot: r.Slot, Ballot: l.ref.Ballot, RecordKind: r.Kind})
-	dr.sendDraft()
+	dr.showDraft()
 }
 
-// sendDraft sends the draft to the electors, and to the newcomers that the record lists, that have
-// not sent HAVE in this ballot.
-func (dr *drafter) sendDraft() {
+// showDraft sends the draft for the first time. Members were sent the plan, and get the draft
+// without its offers. Those that lack the plan get the whole draft when it is repeated.
+func (dr *drafter) showDraft() {
 	l := dr.open.lead
 	l.sentAt = dr.now
-	var to []slot.PeerID
+	out := wire.Envelope{To: dr.unanswered(), Body: *l.draft}
+	if brief, ok := byPlan(*l.draft, l.plan); ok {
+		out.Brief = brief
+		out.BriefTo, out.To = split(out.To, func(p slot.PeerID) bool {
+			return p != dr.cfg.Self && slot.Find(dr.chain.Members(), p) >= 0
+		})
+	}
+	dr.sendForms(out)
+}
+
+// sendDraft repeats the draft.
+func (dr *drafter) sendDraft() {
+	dr.open.lead.sentAt = dr.now
+	dr.send(*dr.open.lead.draft, dr.unanswered()...)
+}
+
+// unanswered lists the electors, and the newcomers that the draft's record lists, that have not
+// sent HAVE in this ballot.
+func (dr *drafter) unanswered() (to []slot.PeerID) {
+	l := dr.open.lead
 	for _, e := range slices.Concat(dr.chain.Electorate(), l.draft.Record.Electors()) {
 		if h, ok := l.haves[ofMember(e)]; !ok || h.Ballot < l.ref.Ballot {
 			to = append(to, e.Peer)
 		}
 	}
-	dr.send(*l.draft, union(to)...)
+	return union(to)
 }
 
 // onHave gathers the first votes for the draft, of electors and of those that its record lists.

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -230,6 +231,10 @@ func (pa *participant) onDraft(msg wire.Message, body wire.Draft) error {
 	if err := pa.acceptor.followDraft(msg, body); err != nil {
 		return err
 	}
+	body, err := pa.wholeDraft(body)
+	if err != nil {
+		return err
+	}
 	d, own := pa.open, &pa.pledges.open
 	if own.Have != nil && own.Have.Ballot == body.Ballot {
 		if own.Have.Record.Hash() != body.Hash {
@@ -250,6 +255,26 @@ func (pa *participant) onDraft(msg wire.Message, body wire.Draft) error {
 	}
 	d.draft, d.haveSent = &body, false
 	return nil
+}
+
+// wholeDraft returns a draft with the offers that its leader has left out because it sent this peer
+// the plan. A peer without the plan, after a restart for one, gets the whole draft when the leader
+// repeats it.
+func (pa *participant) wholeDraft(body wire.Draft) (wire.Draft, error) {
+	by, p := body.ByPlan, pa.open.last
+	switch {
+	case by == nil:
+		return body, nil
+	case p == nil || p.Group() != by.Group:
+		return body, fmt.Errorf("%w: the offers of plan %s", ErrLacks, by.Group.Short())
+	case !by.Used.Fits(len(p.Offers)):
+		return body, chain.Invalid("a draft of %d bytes over %d offers of its plan", len(by.Used), len(p.Offers))
+	}
+	offers := usedOffers(*p, by.Used)
+	if !pa.proofs.has(offers) {
+		return body, fmt.Errorf("%w: signatures of offers of plan %s", ErrLacks, by.Group.Short())
+	}
+	return body.Whole(offers, pa.proofs.of(offers))
 }
 
 // noteDraft notes a ballot's draft as progress of its leader.

@@ -31,6 +31,18 @@ func union(lists ...[]slot.PeerID) []slot.PeerID {
 	return slices.Compact(all)
 }
 
+// split parts a list into the peers for which may holds, and the others.
+func split(list []slot.PeerID, may func(slot.PeerID) bool) (in, out []slot.PeerID) {
+	for _, p := range list {
+		if may(p) {
+			in = append(in, p)
+		} else {
+			out = append(out, p)
+		}
+	}
+	return in, out
+}
+
 // without is the list less one peer.
 func without(list []slot.PeerID, p slot.PeerID) []slot.PeerID {
 	return slices.DeleteFunc(slices.Clone(list), func(q slot.PeerID) bool { return p == q })

@@ -48,7 +48,7 @@ func (m Vote) Append(b []byte) []byte { return m.Vote.Append(b) }
 func (m ForkVote) Append(b []byte) []byte { return m.Vote.Append(b) }
 
 // Append implements Body.
-func (m Commit) Append(b []byte) []byte { return m.Certificate.Append(m.Record.Append(b)) }
+func (m Commit) Append(b []byte) []byte { return m.Certificate.Append(b) }
 
 // Append implements Body.
 func (m Retry) Append(b []byte) []byte { return m.Ref.Append(b) }
@@ -178,7 +178,7 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 	case slot.TypeFork:
 		return ForkVote{slot.ReadVote(r)}
 	case slot.TypeCommit:
-		return Commit{Record: slot.ReadRecord(r), Certificate: slot.ReadCertificate(r)}
+		return Commit{Certificate: slot.ReadCertificate(r)}
 	case slot.TypeRetry:
 		return Retry{slot.ReadRef(r)}
 	case slot.TypePromise:

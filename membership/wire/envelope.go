@@ -45,18 +45,27 @@ func SealMessage(signer Signer, run slot.Root, inc slot.Incarnation, body Body) 
 	if err != nil {
 		return Message{}, nil, fmt.Errorf("sign %s message: %w", TypeName(t), err)
 	}
-	b := make([]byte, 0, 64+len(from)+len(raw)+len(sig))
-	b = canonical.AppendU8(canonical.AppendU8(b, envelopeVersion), uint8(t))
-	b = canonical.AppendU64(appendPeer(AppendRoot(b, run), from), uint64(inc))
-	b = canonical.AppendBytes(canonical.AppendBytes(b, raw), sig)
-	if c, ok := body.(carrier); ok {
-		b = c.appendCarried(b)
-	}
+	m := Message{From: from, Incarnation: inc, Body: body, Sig: sig}
+	b := m.Sealed(run)
 	if len(b) > slot.MaxMessage {
 		return Message{}, nil, fmt.Errorf("%s message of %d bytes: %w (%d)", TypeName(t), len(b), canonical.ErrTooLarge,
 			slot.MaxMessage)
 	}
-	return Message{From: from, Incarnation: inc, Body: body, Sig: sig}, b, nil
+	return m, b, nil
+}
+
+// Sealed returns a signed message in wire form. A body that carries less, and has the same signed
+// bytes, may take the place of the one that was signed.
+func (m Message) Sealed(run slot.Root) []byte {
+	raw := m.Body.Append(nil)
+	b := make([]byte, 0, 64+len(m.From)+len(raw)+len(m.Sig))
+	b = canonical.AppendU8(canonical.AppendU8(b, envelopeVersion), uint8(m.Body.Type()))
+	b = canonical.AppendU64(appendPeer(AppendRoot(b, run), m.From), uint64(m.Incarnation))
+	b = canonical.AppendBytes(canonical.AppendBytes(b, raw), m.Sig)
+	if c, ok := m.Body.(carrier); ok {
+		b = c.appendCarried(b)
+	}
+	return b
 }
 
 // Open takes a sealed message apart: size, version, run, then the signature, and only then the

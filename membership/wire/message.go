@@ -66,6 +66,9 @@ type (
 	Draft struct {
 		slot.Vote
 		Drafted
+		// not signed: what stands for the record's contributions, its segments and the proofs,
+		// which are left out then. Nil in a whole draft, and in any with a QC.
+		ByPlan *ByPlan
 	}
 
 	// Have is the first vote for a draft: its record may follow, all bytes of its outcome and the
@@ -93,6 +96,8 @@ type (
 
 	// Commit proves a record. To members old and new, gossiped, and in answer to Need.
 	Commit struct {
+		// not signed: the certificate names it by its hash. It is zero, which no certified record
+		// is, in a COMMIT to a peer that holds the record.
 		Record      slot.Record
 		Certificate slot.Certificate
 	}
@@ -191,6 +196,13 @@ type Drafted struct {
 	Attached Attachments  // of its drops, if it was a free choice in trust byzantine
 	Owners   Owners       // of the segments of a step that is audited
 	Grounds  Grounds
+}
+
+// ByPlan is the outcome of a record whose contributions are offers of a plan.
+type ByPlan struct {
+	Group    slot.Root   // slot.Plan.Group
+	Used     slot.Bitmap // over the plan's offers: the contributions
+	Segments []slot.Segment
 }
 
 // Locked is a record with its QC.
@@ -296,4 +308,8 @@ type Envelope struct {
 	To     []slot.PeerID
 	Gossip bool // to the run's topic as well (To may be empty)
 	Body   Body
+	// directly to peers, none of them in To, that hold a part of what Body carries: they get this
+	// form of it, which has the same signed bytes and leaves that part out
+	Brief   Body
+	BriefTo []slot.PeerID
 }
