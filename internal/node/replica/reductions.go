@@ -143,7 +143,7 @@ func (s *sink) Lost(peer slot.PeerID, reason allreduce.Reason, err error) {
 	s.log.Warn("peer failed in the reduction", "peer", peer, "reason", reason, "err", err)
 	why := map[allreduce.Reason]wire.LostReason{
 		allreduce.Connection: wire.LostConnection, allreduce.BadValue: wire.LostBadValue,
-		allreduce.BadBytes: wire.LostBadBytes,
+		allreduce.BadBytes: wire.LostBadBytes, allreduce.FalseNorm: wire.LostBadBytes,
 	}
 	if r, ok := why[reason]; ok {
 		s.report(membership.ReportLost{Group: s.group, Peer: peer, Reason: r, Round: s.round})
