@@ -144,14 +144,14 @@ func (au *audits) convict(e wire.Evidence) {
 	au.evidence.evict(e, true)
 }
 
-// checkStated says whether each segment of a draft that is audited is stated by a member.
+// checkStated says whether each segment of a draft that is audited is stated by a member. It checks
+// the signatures here, since a draft may have come without the offers that they are about.
 func (au *audits) checkStated(d wire.Draft) error {
 	if !au.needed(d) {
 		return nil
 	}
-	if len(d.Owners.Stated) != len(d.Record.Segments) {
-		return chain.Invalid("a draft of %d segments with %d signatures of owners", len(d.Record.Segments),
-			len(d.Owners.Stated))
+	if err := d.Owners.Check(d.Ref, d.Record, au.cfg.Rules.Run, au.cfg.Verify); err != nil {
+		return chain.Invalid("%v", err)
 	}
 	members := au.chain.Members()
 	for _, s := range d.Owners.Stated {

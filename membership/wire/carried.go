@@ -97,7 +97,8 @@ func (d Drafted) append(b []byte) []byte {
 
 func readDrafted(r *canonical.Reader) Drafted {
 	return Drafted{
-		Record: slot.ReadRecord(r), Proofs: readProofs(r), Attached: ReadAttachments(r), Owners: readOwners(r), Grounds: readGrounds(r),
+		Record: slot.ReadRecord(r), Proofs: readProofs(r), Attached: ReadAttachments(r), Owners: readOwners(r),
+		Grounds: readGrounds(r),
 	}
 }
 

@@ -111,11 +111,8 @@ func (w Owners) Segment(i int, at slot.Ref, r slot.Record) Segment {
 	}
 }
 
-// check verifies the signatures of owners on the segments of a draft's record.
-func (w Owners) check(at slot.Ref, r slot.Record, run slot.Root, verify slot.Verifier) error {
-	if len(w.Stated) == 0 {
-		return nil
-	}
+// Check verifies the signatures of owners on the segments of a whole draft's record.
+func (w Owners) Check(at slot.Ref, r slot.Record, run slot.Root, verify slot.Verifier) error {
 	if len(w.Stated) != len(r.Segments) {
 		return fmt.Errorf("%w: %d SEGMENTs are attached for %d segments", ErrSignature, len(w.Stated), len(r.Segments))
 	}

@@ -51,9 +51,6 @@ func CheckProofs(body Body, run slot.Root, verify slot.Verifier) error {
 		if err := b.Attached.check(Position{b.Height, b.Prev}, run, verify); err != nil {
 			return err
 		}
-		if err := b.Owners.check(b.Ref, b.Record, run, verify); err != nil {
-			return err
-		}
 		return checkProofs(b.Type(), b.Record.Contributions, b.Proofs, b.Grounds.QC == nil, run, verify)
 	case Propose:
 		return b.QC.check(b.Ref, run, verify)

@@ -76,6 +76,13 @@ func (c *contributions) of(offers []slot.Offer) *allreduce.Contribution {
 	return nil
 }
 
+// withRoot returns the contribution with a root, nil if it is not held.
+func (c *contributions) withRoot(root slot.Root) *allreduce.Contribution {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.open[root].Encoded
+}
+
 // settle drops the contributions that a record lists, and those too stale for any later one. The
 // ledger offers the others for the next slot. What encoding lost of a listed one is owed from now
 // on.
