@@ -111,7 +111,9 @@ func TestOpeningsShowFalseNorms(t *testing.T) {
 		times           float64
 		byFrame, byPart bool
 	}{
-		{"true", 1, false, false}, {"a little more", 1.001, true, false}, {"nothing", 0, true, true},
+		{"true", 1, false, false},
+		{"a little more", 1.001, true, false},
+		{"nothing", 0, true, true},
 		{"less", -1, true, true},
 	} {
 		w.own[peer] = honest
