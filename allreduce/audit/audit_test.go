@@ -110,7 +110,12 @@ func TestOpeningsShowFalseNorms(t *testing.T) {
 		name            string
 		times           float64
 		byFrame, byPart bool
-	}{{"true", 1, false, false}, {"a little more", 1.001, true, false}, {"nothing", 0, true, true}, {"less", -1, true, true}} {
+	}{
+		{"true", 1, false, false},
+		{"a little more", 1.001, true, false},
+		{"nothing", 0, true, true},
+		{"less", -1, true, true},
+	} {
 		w.own[peer] = honest
 		leaves := slices.Clone(honest.Leaves())
 		for f := range leaves {
@@ -307,7 +312,9 @@ func TestProofsThatProveNothing(t *testing.T) {
 		{"frame grid", func(p *Proof) { p.Statement.Range.Begin = 5 }},
 		{"frame grid", func(p *Proof) { p.Statement.Range.End = 1 << 63 }},
 		{"norm are right", func(p *Proof) { p.Kind, p.Offer, p.Openings = 2, p.Statement.Offers[0], p.Openings[:1] }},
-		{"do not lead to the root", func(p *Proof) { p.Kind, p.Offer, p.Openings = 2, p.Statement.Offers[1], p.Openings[:1] }},
+		{"do not lead to the root", func(p *Proof) {
+			p.Kind, p.Offer, p.Openings = 2, p.Statement.Offers[1], p.Openings[:1]
+		}},
 		{"slot 0", func(p *Proof) { p.Kind, p.Openings = 2, p.Openings[:1] }},
 	} {
 		proof := honest()

@@ -220,7 +220,9 @@ func ProveFrame(params allreduce.Params, offer slot.Offer, bad *allreduce.BadFra
 }
 
 // proveRange proves it by a part of the frame.
-func (g grids) proveRange(params allreduce.Params, offer slot.Offer, bad *allreduce.BadFrame, r slot.Range) (Proof, error) {
+func (g grids) proveRange(params allreduce.Params, offer slot.Offer, bad *allreduce.BadFrame, r slot.Range) (
+	Proof, error,
+) {
 	at, err := g.span(r)
 	if err != nil {
 		return Proof{}, fmt.Errorf("%w: %w", ErrProvesNothing, err)

@@ -38,7 +38,9 @@ const leastOffer = 76
 
 // ReadStatement reads what Append wrote. New checks whether it makes sense.
 func ReadStatement(r *wire.Reader) Statement {
-	s := Statement{Owner: slot.PeerID(r.Bytes(slot.MaxPeerIDLen)), Slot: r.U64(), Fragment: r.U32(), Range: readRange(r)}
+	s := Statement{
+		Owner: slot.PeerID(r.Bytes(slot.MaxPeerIDLen)), Slot: r.U64(), Fragment: r.U32(), Range: readRange(r),
+	}
 	copy(s.Root[:], r.Take(len(s.Root)))
 	n := r.Count(slot.MaxMembers, leastOffer)
 	s.Offers = make([]slot.Offer, 0, n)

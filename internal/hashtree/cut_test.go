@@ -52,7 +52,8 @@ func TestCut(t *testing.T) {
 func checkBao(t *rapid.T, b []byte, path [][32]byte, begin, end int) {
 	outboard, root := bao.EncodeBuf(b, 0, false)
 	var slice bytes.Buffer
-	if err := bao.ExtractSlice(&slice, bytes.NewReader(outboard), nil, 0, uint64(begin), uint64(end-begin)); err != nil {
+	err := bao.ExtractSlice(&slice, bytes.NewReader(outboard), nil, 0, uint64(begin), uint64(end-begin))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := bao.VerifySlice(slice.Bytes(), 0, uint64(begin), uint64(end-begin), root); !ok || root != Sum256(b) {
