@@ -23,12 +23,16 @@ func (pn *planner) onLost(msg wire.Message, lost wire.Lost) error {
 	}
 	of, by := l.plan.Place(lost.Peer), l.plan.Place(msg.From)
 	switch {
+	case of >= 0 && lost.Reason == wire.LostUnshown && msg.From == pn.cfg.Self:
+		// a peer that is gone, too: segments that it contributed to stay
+		pn.noteReport(report{msg.From, lost.Peer, lost.Reason, pn.now})
+		return nil
 	case of < 0 || by < 0:
 		return chain.Invalid("a report about or by a peer that is not in the plan")
 	case l.plan.Gone.Has(of) || l.plan.Gone.Has(by):
 		return nil // settled
 	}
-	if lost.Reason < wire.LostConnection || lost.Reason > wire.LostUnshown {
+	if lost.Reason < wire.LostConnection || lost.Reason > wire.LostOutcome {
 		// this bounds the reports of one peer
 		return chain.Invalid("a report for reason %d", lost.Reason)
 	}

@@ -87,9 +87,7 @@ func (j *job) askSelf(list []ask) (missing []ask) {
 
 // exchange writes all requests and reads the answers that come.
 func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers []*audit.Opening) error {
-	ctx, cancel := context.WithTimeout(ctx, j.cfg.Timeout*time.Duration(1+len(list)))
-	defer cancel()
-	s, err := j.cfg.Streams.Open(ctx, via)
+	s, err := j.open(ctx, via)
 	if err != nil {
 		return err
 	}
@@ -112,6 +110,13 @@ func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers
 		}
 	}
 	return nil
+}
+
+// open opens a stream, at most for the time that an answer has.
+func (a *Auditor) open(ctx context.Context, peer slot.PeerID) (wire.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+	defer cancel()
+	return a.cfg.Streams.Open(ctx, peer)
 }
 
 // readAnswer returns nil for an empty answer.

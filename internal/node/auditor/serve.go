@@ -75,9 +75,7 @@ func (a *Auditor) answer(from slot.PeerID, q request) ([]byte, error) {
 // passOn asks the contributor in the place of an auditor that gets no answer. The answer is not
 // looked at here: the auditor checks it.
 func (a *Auditor) passOn(q request) []byte {
-	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Timeout)
-	defer cancel()
-	b, err := a.fetch(ctx, q)
+	b, err := a.fetch(q)
 	if err != nil || len(b) == 0 {
 		a.cfg.Logger.Warn("a contributor does not show what is to be checked", "peer", q.Contributor, "err", err)
 		a.cfg.Unshown(slot.Offer{Peer: q.Contributor, Slot: q.Slot, Root: q.Root})
@@ -87,8 +85,8 @@ func (a *Auditor) passOn(q request) []byte {
 }
 
 // fetch gets one answer as it is.
-func (a *Auditor) fetch(ctx context.Context, q request) ([]byte, error) {
-	s, err := a.cfg.Streams.Open(ctx, q.Contributor)
+func (a *Auditor) fetch(q request) ([]byte, error) {
+	s, err := a.open(context.Background(), q.Contributor)
 	if err != nil {
 		return nil, err
 	}
