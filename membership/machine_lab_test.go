@@ -244,6 +244,7 @@ func (p *labPeer) start() {
 	if err != nil {
 		p.lab.t.Fatal(err)
 	}
+	p.lab.watch.loaded(p, saved.Chain)
 	p.m = NewMachine(Config{
 		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: p.lab.plan, Verify: p.verify,
 		Pin: p.lab.pins[p.name], Open: p.lab.open, Follow: p.follows,
