@@ -80,7 +80,7 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 	n.ledger = report.NewLedger(n.spec.Name, n.run, rules.Reduction(n.spec), n.emit)
 	n.driver, err = membership.NewDriver(n.hooks.WrapLedger(membership.DriverConfig{
 		Store: n.store, Signer: n.net, Transport: n.edge, Rules: rules.Ledger(n.spec, n.run),
-		Timing: round.ModeOf(n.spec).Timing(n.timing.Ledger),
+		Timing: n.ledgerTiming(),
 		Plan:   rules.Reduction(n.spec).Planner(), Verify: p2p.Verify, NeverFounds: amnesiac,
 		PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Open: n.guard == nil, Pin: n.cfg.Pin, Follow: n.cfg.Follow,
 		Logger: n.cfg.Logger, OnEvent: n.ledger.Tell,
@@ -97,9 +97,22 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 		})
 	}
 	n.formation.Introduce(n.driver.Incarnation())
+	if n.driver.View().Tip.Height > 0 {
+		n.formation.Founded()
+	}
 	n.edge.KeepClose(n.driver.View().Peers())
 	n.motions, err = admission.NewMotions(n.driver, n.files())
 	return err
+}
+
+// ledgerTiming is the ledger's timing. A run whose spec its only founder has settled just now can
+// have no other chain, so nobody is waited for.
+func (n *Node) ledgerTiming() membership.Timing {
+	t := round.ModeOf(n.spec).Timing(n.timing.Ledger)
+	if n.known == nil && n.formation.Unfounded() {
+		t.FoundAfter = 0
+	}
+	return t
 }
 
 // openReplica opens the model that this peer holds, and lets other peers in: to the reduction, and
@@ -107,13 +120,15 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 func (n *Node) openReplica() (err error) {
 	exchange := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolExchange, Replace: n.hooks.Streams}
 	states := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolState, Replace: n.hooks.Streams}
+	audits := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolAudit, Replace: n.hooks.Streams}
 	cfg := replica.Config{
 		Self: n.Self(), Run: rules.Replica(n.spec, n.run), Ledger: n.driver,
 		Dir: n.dir.Path(datadir.StateFolder), FS: n.hooks.Disk,
 		Every: n.checkpointEvery(), Keep: n.cfg.KeepCheckpoints, Init: n.initial,
-		Exchange: exchange, Donors: states, Relayed: n.net.Relayed, Stall: n.timing.Stall, Fetch: n.timing.Fetch,
+		Exchange: exchange, Donors: states, Audits: audits, Relayed: n.net.Relayed, Stall: n.timing.Stall, Fetch: n.timing.Fetch,
 		Serve: statesync.ServerConfig{BytesPerSecond: n.cfg.StateBytesPerSecond, Quota: n.quota()},
 		Fatal: n.life.Fail, Emit: n.emit, Logger: n.cfg.Logger, Offered: n.hooks.Offer,
+		Reduced: n.hooks.Reduced,
 	}
 	if n.guard != nil {
 		cfg.Keys = n.guard
@@ -127,6 +142,7 @@ func (n *Node) openReplica() (err error) {
 	}
 	exchange.Handle(n.replica.AcceptExchange)
 	states.Handle(n.replica.ServeState)
+	audits.Handle(n.replica.ServeAudit)
 	return nil
 }
 
@@ -225,6 +241,9 @@ func (n *Node) turn(last, v membership.View) {
 	}
 	if !slices.Equal(v.Peers(), last.Peers()) {
 		n.edge.KeepClose(v.Peers())
+	}
+	if v.Tip.Height > 0 && last.Tip.Height == 0 {
+		n.formation.Founded()
 	}
 	if v.IsMember && !last.IsMember {
 		n.rememberPreset()

@@ -113,11 +113,11 @@ func TestHostileQuantisedFrames(t *testing.T) {
 				for at := 0; at < len(g.own[1].data); at += grid.Codec.EncodedSize(grid.Codec.Block()) {
 					binary.LittleEndian.PutUint32(g.own[1].data[at:], bits)
 				}
-				if _, err := Commit(p, 0, g.own[1].data); !errors.Is(err, wire.ErrMalformed) &&
+				if _, err := Commit(p, 0, peerName(1), g.own[1].data); !errors.Is(err, wire.ErrMalformed) &&
 					!errors.Is(err, ErrNotFinite) {
 					t.Errorf("committed to: %v", err)
 				}
-				g.own[1] = commit(grid, g.own[1].data)
+				g.own[1] = commit(grid, peerName(1), g.own[1].data)
 				g.makePlan(rand.New(rand.NewPCG(4, 4)))
 				g.start(0)
 				g.start(1)

@@ -3,11 +3,13 @@ package allreduce
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
 // ErrNotFinite is wrapped when a contribution holds NaN, Inf, or values of 2^100 (about 1.3e30) or
@@ -15,78 +17,123 @@ import (
 // offered.
 var ErrNotFinite = errors.New("value is not finite, or 2^100 (about 1.3e30) or more in magnitude")
 
-// Contribution is an encoded vector together with the hashes that commit to it.
+// ErrFalseNorm is wrapped where a frame has another squared norm than its contributor has committed
+// to.
+var ErrFalseNorm = errors.New("the norm that was committed to is false")
+
+// BadFrame says that a contributor has committed to a frame that no honest peer commits to. What it
+// holds proves that to everybody who has the peer's signed offer (package audit). It is in the
+// error that [Sink].Lost gets with the reasons BadValue, FalseNorm, and BadBytes where the frame is
+// no encoding.
+type BadFrame struct {
+	Peer  slot.PeerID
+	Frame int    // in the fragment
+	Bytes []byte // all of it
+	Leaf  slot.FrameLeaf
+	Path  []slot.Root // slot.ContributionPath
+	Err   error       // wraps ErrNotFinite, ErrFalseNorm or wire.ErrMalformed
+}
+
+// Error says what is wrong with the frame.
+func (b *BadFrame) Error() string {
+	return fmt.Sprintf("frame %d of %s, which it has committed to: %v", b.Frame, b.Peer.Short(), b.Err)
+}
+
+// Unwrap is what is wrong.
+func (b *BadFrame) Unwrap() error { return b.Err }
+
+// Contribution is an encoded vector together with what commits to it: the hash and the squared norm
+// of each frame.
 type Contribution struct {
 	data   []byte
-	hashes []slot.Root
+	peer   slot.PeerID
+	leaves []slot.FrameLeaf
 	root   slot.Root
 }
 
-// Commit checks and hashes a whole encoded fragment, which must not change while the contribution
-// is in use: any number of reductions may send it. Its Root goes into the offer. The error wraps
-// ErrNotFinite or wire.ErrMalformed, or says that the length is wrong.
-func Commit(p Params, fragment uint32, encoded []byte) (*Contribution, error) {
+// Commit checks, measures and hashes a whole encoded fragment of peer self, which must not change
+// while the contribution is in use: any number of reductions may send it. Its Root goes into the
+// offer. The error wraps ErrNotFinite or wire.ErrMalformed, or says that the length is wrong.
+func Commit(p Params, fragment uint32, self slot.PeerID, encoded []byte) (*Contribution, error) {
 	g := plan.NewGrid(p, fragment)
 	if len(encoded) != g.TotalBytes {
 		return nil, fmt.Errorf("contribution of %d bytes: %s of %d elements takes %d", len(encoded), p.Codec, g.Total,
 			g.TotalBytes)
 	}
-	return commitEach(g, encoded, func(f int) error {
+	return commitEach(g, self, encoded, func(f int) ([]float32, error) {
 		var in frame
-		return in.decode(g, f, g.Frame(encoded, f), false)
+		err := in.decode(g, f, g.Frame(encoded, f), false)
+		return in.values, err
 	})
 }
 
-// Encode puts a whole fragment's values into the codec and commits to that. The values are
-// overwritten by what everybody decodes; where the codec is not lossy that is the same. The error
-// wraps ErrNotFinite, or says that the length is wrong.
-func Encode(p Params, fragment uint32, values []float32) (*Contribution, error) {
+// Encode puts a whole fragment's values into the codec and commits to that, as Commit does. The
+// values are overwritten by what everybody decodes; where the codec is not lossy that is the same.
+// The error wraps ErrNotFinite, or says that the length is wrong.
+func Encode(p Params, fragment uint32, self slot.PeerID, values []float32) (*Contribution, error) {
 	g := plan.NewGrid(p, fragment)
 	if uint64(len(values)) != g.Total {
 		return nil, fmt.Errorf("contribution of %d elements: fragment %d has %d", len(values), fragment, g.Total)
 	}
 	encoded := make([]byte, g.TotalBytes)
-	return commitEach(g, encoded, func(f int) error {
-		part, at := values[f*g.FrameElements:][:g.FrameLen(f)], f*g.FrameElements
-		g.Codec.Append(g.Frame(encoded, f)[:0], part)
-		if g.Codec.Lossy() {
-			if i := kernel.Bounded(part); i >= 0 { // of which some codecs make a number
-				return fmt.Errorf("element %d: %w", at+i, ErrNotFinite)
-			}
-			if err := g.Codec.Decode(part, g.Frame(encoded, f)); err != nil {
-				return err
-			}
-		}
-		if i := kernel.Bounded(part); i >= 0 {
-			return fmt.Errorf("element %d: %w", at+i, ErrNotFinite)
-		}
-		return nil
+	return commitEach(g, self, encoded, func(f int) ([]float32, error) {
+		part := values[f*g.FrameElements:][:g.FrameLen(f)]
+		return part, encodeFrame(g, f, g.Frame(encoded, f), part)
 	})
 }
 
-// commitEach hashes an encoded fragment, frame by frame, each made and checked by do before: so
-// that it is still in the cache. The error is that of the first frame that has one.
-func commitEach(g plan.Grid, encoded []byte, do func(f int) error) (*Contribution, error) {
-	c := &Contribution{data: encoded, hashes: make([]slot.Root, g.Frames)}
-	err := eachFrame(g.Frames, func(f int) error {
-		if err := do(f); err != nil {
+// encodeFrame puts the values of frame f into dst, and what everybody decodes from it into values.
+func encodeFrame(g plan.Grid, f int, dst []byte, values []float32) error {
+	g.Codec.Append(dst[:0], values)
+	if g.Codec.Lossy() {
+		// some codecs make numbers of what is none
+		if err := bounded(g, f, values); err != nil {
 			return err
 		}
-		c.hashes[f] = g.Hash(g.Frame(encoded, f))
-		return nil
+		if err := g.Codec.Decode(values, dst); err != nil {
+			return err
+		}
+	}
+	return bounded(g, f, values)
+}
+
+// bounded says whether the values of frame f may be in a contribution.
+func bounded(g plan.Grid, f int, values []float32) error {
+	if at := kernel.Bounded(values); at >= 0 {
+		return fmt.Errorf("element %d: %w", f*g.FrameElements+at, ErrNotFinite)
+	}
+	return nil
+}
+
+// commitEach measures and hashes an encoded fragment, frame by frame, each made and checked by do
+// before, which returns what decodes from it: so that all of it is still in the cache. The error is
+// that of the first frame that has one.
+func commitEach(g plan.Grid, self slot.PeerID, encoded []byte,
+	do func(f int) (values []float32, err error),
+) (*Contribution, error) {
+	c := &Contribution{data: encoded, peer: self, leaves: make([]slot.FrameLeaf, g.Frames)}
+	err := eachFrame(g.Frames, func(f int) error {
+		values, err := do(f)
+		if err == nil {
+			c.leaves[f] = g.Leaf(values, g.Frame(encoded, f))
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.root = slot.FrameRoot(c.hashes, g.FrameBytes, uint64(len(encoded)))
+	c.root = slot.ContributionRoot(self, c.leaves, g.FrameBytes, uint64(len(encoded)))
 	return c, nil
 }
 
-// Root is the commitment: slot.FrameRoot over the encoded bytes.
+// Root is the commitment: slot.ContributionRoot.
 func (c *Contribution) Root() slot.Root { return c.root }
 
 // Bytes is the encoded vector, not copied.
 func (c *Contribution) Bytes() []byte { return c.data }
+
+// Leaves is what the root commits to, of each frame, not copied.
+func (c *Contribution) Leaves() []slot.FrameLeaf { return c.leaves }
 
 // frame is one frame of one contribution on its way into the aggregate.
 type frame struct {
@@ -111,11 +158,37 @@ func (fr *frame) decode(g plan.Grid, f int, encoded []byte, norm bool) error {
 			return err
 		}
 	}
-	if at := kernel.Bounded(fr.values); at >= 0 {
-		return fmt.Errorf("element %d: %w", f*g.FrameElements+at, ErrNotFinite)
+	if err := bounded(g, f, fr.values); err != nil {
+		return err
 	}
 	if norm {
 		fr.norm = kernel.NormSq(fr.values)
 	}
 	return nil
+}
+
+// check is decode of a frame that its contributor has committed to: the norm must be the true one,
+// bit for bit.
+func (fr *frame) check(g plan.Grid, f int, encoded []byte, leaf slot.FrameLeaf, norm bool) error {
+	if err := fr.decode(g, f, encoded, norm || g.Measured()); err != nil {
+		return err
+	}
+	if g.Measured() && math.Float64bits(fr.norm) != math.Float64bits(leaf.NormSq) {
+		return fmt.Errorf("frame %d: %w: %v where %v is true", f, ErrFalseNorm, leaf.NormSq, fr.norm)
+	}
+	return nil
+}
+
+// CheckFrame checks frame f of a contribution to a fragment against what its contributor has
+// committed to. The error wraps ErrNotFinite, ErrFalseNorm, or wire.ErrMalformed if the frame has
+// another length or hash, or is no encoding.
+func CheckFrame(p Params, fragment uint32, f int, leaf slot.FrameLeaf, encoded []byte) error {
+	g := plan.NewGrid(p, fragment)
+	if f < 0 || f >= g.Frames || len(encoded) != g.FrameSize(f) {
+		return fmt.Errorf("%w: %d bytes are no frame %d of fragment %d", wire.ErrMalformed, len(encoded), f, fragment)
+	}
+	if g.Hash(encoded) != leaf.Hash {
+		return fmt.Errorf("%w: frame %d is not the one that was committed to", wire.ErrMalformed, f)
+	}
+	return new(frame).check(g, f, encoded, leaf, true)
 }

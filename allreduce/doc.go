@@ -14,7 +14,7 @@
 //
 // The loop of a caller:
 //
-//	own, err := allreduce.Commit(params, encoded)    // its Root goes into the offer
+//	own, err := allreduce.Commit(params, fragment, self, encoded) // its Root goes into the offer
 //	r, err := engine.Start(ctx, plan, own, sink)     // a later Start revises or replaces it
 //	…                                                // sink is told of own ranges that are done, and of lost peers
 //	bytes, ok := r.Copy(rng)                         // encoded, once the pieces of rng are complete
@@ -22,12 +22,13 @@
 //
 // The data path of one piece, with k contributors:
 //
-//  1. Contributor: one goroutine for each (piece, owner) writes hello, the frame hashes of the
-//     whole contribution, then raw frames in order, at most a window ahead of the reduced frames
-//     that came back. Parallel over owners; at most a few write at once, those of the next owners
-//     of the ring first.
+//  1. Contributor: one goroutine for each (piece, owner) writes hello, the hashes and norms of all
+//     frames of the whole contribution, then raw frames in order, at most a window ahead of the
+//     reduced frames that came back. Parallel over owners; at most a few write at once, those of
+//     the next owners of the ring first.
 //  2. Owner: one goroutine for each contributor reads, checks each frame against its hash, decodes
-//     it, refuses NaN, Inf and 2^100 and more, and takes its norm. Parallel over contributors.
+//     it, refuses NaN, Inf and 2^100 and more, and a norm that is not the one it was offered with.
+//     Parallel over contributors.
 //  3. Owner: one goroutine for each piece takes frame f of every contributor, in peer-ID order,
 //     aggregates, encodes and hashes it into the result buffer. Sequential: the order of sums is
 //     part of the outcome. Where a contributor is lost, a range ends and the next one begins

@@ -54,6 +54,9 @@ type Config struct {
 	// Lanes is how many frames are being written at once; default 4. With fewer, peers of a large
 	// group take turns along the ring and no owner is flooded by all at once.
 	Lanes int
+	// Reduced is for tests of whole nodes: it takes the values of each frame that is reduced here,
+	// and may change them. Usually nil.
+	Reduced func(slot uint64, frame int, values []float32)
 }
 
 func (c Config) withDefaults() Config {

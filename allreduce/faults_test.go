@@ -36,7 +36,7 @@ func TestBadValueIsNamed(t *testing.T) {
 		for _, piece := range g.plan.Pieces {
 			g.vectors[sender][piece.Range.End-3] = bad
 		}
-		g.own[sender] = commit(g.engines[0].grids[0], kernel.Bytes(g.vectors[sender]))
+		g.own[sender] = commit(g.engines[0].grids[0], peerName(sender), kernel.Bytes(g.vectors[sender]))
 		g.plan.Offers[sender].Root = g.own[sender].Root()
 		g.startAll()
 		for i := range g.engines {
@@ -70,30 +70,31 @@ func TestCommitRefusesWhatIsNotFinite(t *testing.T) {
 	p := testParams(10, 4)
 	v := make([]float32, 10)
 	v[7] = float32(math.Inf(1))
-	if _, err := Commit(p, 0, kernel.Bytes(v)); reasonOf(err) != BadValue {
+	if _, err := Commit(p, 0, "ada", kernel.Bytes(v)); reasonOf(err) != BadValue {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Commit(p, 0, kernel.Bytes(v)[:36]); err == nil {
+	if _, err := Commit(p, 0, "ada", kernel.Bytes(v)[:36]); err == nil {
 		t.Error("a short contribution was taken")
 	}
 	v[7] = 1
-	c, err := Commit(p, 0, kernel.Bytes(v))
-	if err != nil || c.Root() != slot.FrameRoot(slot.FrameHashes(c.Bytes(), 16), 16, 40) {
+	c, err := Commit(p, 0, "ada", kernel.Bytes(v))
+	if err != nil || c.Root() != slot.ContributionRoot("ada", c.Leaves(), 16, 40) {
 		t.Errorf("root %v, err %v", c.Root(), err)
 	}
 }
 
-// Other bytes than were offered, by frame or by hash list: named by each owner that got them.
+// Other bytes than were offered, by frame or by leaf: named by each owner that got them.
 func TestBadBytesAreNamed(t *testing.T) {
 	const sender = 1
 	for name, change := range map[string]func(c *Contribution){
-		"frames":    func(c *Contribution) { c.data[5]++; c.data[len(c.data)-6]++; c.data[len(c.data)/2]++ },
-		"hash list": func(c *Contribution) { c.hashes[0][0]++ },
+		"frames":        func(c *Contribution) { c.data[5]++; c.data[len(c.data)-6]++; c.data[len(c.data)/2]++ },
+		"a leaf's hash": func(c *Contribution) { c.leaves[0].Hash[0]++ },
+		"a leaf's norm": func(c *Contribution) { c.leaves[0].NormSq++ },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, testParams(3000, 100), 3, rand.New(rand.NewPCG(2, 2)))
 			c := *g.own[sender]
-			c.data, c.hashes = slices.Clone(c.data), slices.Clone(c.hashes)
+			c.data, c.leaves = slices.Clone(c.data), slices.Clone(c.leaves)
 			change(&c)
 			g.own[sender] = &c
 			g.startAll()

@@ -74,7 +74,7 @@ func (f *feed) carry(s wire.Stream) error {
 	return cmp.Or(failed, err)
 }
 
-// send writes hello, hashes and raw frames, a window ahead of what comes back, and then only that
+// send writes hello, leaves and raw frames, a window ahead of what comes back, and then only that
 // it is alive.
 func (f *feed) send(ctx context.Context, l *link) error {
 	if err := l.put(f.opening()); err != nil {
@@ -108,17 +108,17 @@ func (f *feed) send(ctx context.Context, l *link) error {
 	}
 }
 
-// opening is the hello and the hash list.
+// opening is the hello and the leaves of the whole contribution.
 func (f *feed) opening() []byte {
 	own := f.r.own
 	plan := f.r.Plan()
 	h := hello{
 		Run: f.r.engine.cfg.Run, Ref: plan.Ref, Revision: plan.Revision, Group: f.r.group, Range: f.Range,
-		Hashes: uint32(len(own.hashes)),
+		Frames: uint32(len(own.leaves)),
 	}
-	b := h.Append(make([]byte, 0, helloSize+len(own.hashes)*len(slot.Root{})))
-	for _, v := range own.hashes {
-		b = append(b, v[:]...)
+	b := h.Append(make([]byte, 0, helloSize+len(own.leaves)*slot.FrameLeafSize))
+	for _, l := range own.leaves {
+		b = l.Append(b)
 	}
 	return b
 }

@@ -22,7 +22,8 @@ func (g *group) nextSlot(rng *rand.Rand) {
 		for j := range v {
 			v[j] = rng.Float32() - 0.5
 		}
-		own, err := Commit(g.params, g.plan.Fragment, encoded(plan.NewGrid(g.params, g.plan.Fragment), v))
+		grid := plan.NewGrid(g.params, g.plan.Fragment)
+		own, err := Commit(g.params, g.plan.Fragment, peerName(i), encoded(grid, v))
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -107,7 +108,7 @@ func TestAnotherFragmentThanTheSlotsIsRefused(t *testing.T) {
 	if start(plan) == nil {
 		t.Error("pieces of another fragment are taken")
 	}
-	if _, err := Commit(p, 1, make([]byte, 4*34)); err == nil {
+	if _, err := Commit(p, 1, "ada", make([]byte, 4*34)); err == nil {
 		t.Error("a contribution of another fragment's size is taken")
 	}
 	if err := start(g.plan); err != nil {

@@ -93,8 +93,12 @@ func testParams(elements, frame int) Params {
 func peerName(i int) slot.PeerID { return slot.PeerID(fmt.Sprintf("peer-%02d", i)) }
 
 // commit commits to bytes that nobody has checked.
-func commit(g plan.Grid, encoded []byte) *Contribution {
-	c, err := commitEach(g, encoded, func(int) error { return nil })
+func commit(g plan.Grid, self slot.PeerID, encoded []byte) *Contribution {
+	c, err := commitEach(g, self, encoded, func(f int) ([]float32, error) {
+		var in frame
+		_ = in.decode(g, f, g.Frame(encoded, f), false)
+		return in.values, nil
+	})
 	if err != nil {
 		panic(err)
 	}
@@ -114,7 +118,7 @@ func newGroup(t testing.TB, p Params, n int, rng *rand.Rand, change ...func(*Con
 		for j := range v {
 			v[j] = size * (rng.Float32() - 0.5)
 		}
-		g.own = append(g.own, commit(plan.NewGrid(p, 0), encoded(plan.NewGrid(p, 0), v)))
+		g.own = append(g.own, commit(plan.NewGrid(p, 0), peerName(i), encoded(plan.NewGrid(p, 0), v)))
 		g.vectors = append(g.vectors, v)
 		g.addEngine(i, change...)
 	}

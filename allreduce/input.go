@@ -1,6 +1,7 @@
 package allreduce
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -205,7 +206,7 @@ func (in *input) serve(s wire.Stream) {
 // readAll reads the commitment and all raw frames, and then alive messages until the contributor
 // has what it wants and closes.
 func (in *input) readAll(l *link) error {
-	hashes, err := in.readHashes(l)
+	leaves, err := in.readLeaves(l)
 	if err != nil {
 		return err
 	}
@@ -220,7 +221,7 @@ func (in *input) readAll(l *link) error {
 		case h.Kind == kindAlive:
 			err = in.heard(l, &moved, f < in.p.last)
 		case f < in.p.last && h.carries(kindRaw, f, in.p.r.grid.FrameSize(f)):
-			err = in.readFrame(l, h, f, hashes[f])
+			err = in.readFrame(l, h, f, leaves)
 			moved.moved()
 			f++
 		default:
@@ -233,24 +234,31 @@ func (in *input) readAll(l *link) error {
 	}
 }
 
-// readHashes reads the hash of each frame of the whole contribution and checks them against the
-// root that was offered.
-func (in *input) readHashes(l *link) ([]slot.Root, error) {
-	g := in.p.r.grid
-	hashes := make([]slot.Root, g.Frames)
-	for i := range hashes {
-		if err := l.readPayload(hashes[i][:], &in.p.taken); err != nil {
+// readLeaves reads what the whole contribution commits to and checks it against the root that was
+// offered.
+func (in *input) readLeaves(l *link) ([]slot.FrameLeaf, error) {
+	r, g := in.p.r, in.p.r.grid
+	leaves := make([]slot.FrameLeaf, g.Frames)
+	var b [slot.FrameLeafSize]byte
+	for i := range leaves {
+		if err := l.readPayload(b[:], &in.p.taken); err != nil {
 			return nil, err
 		}
+		leaves[i] = slot.ReadFrameLeaf(wire.NewReader(b[:]))
 	}
-	if slot.FrameRoot(hashes, g.FrameBytes, uint64(g.TotalBytes)) != in.offer.Root {
-		return nil, fmt.Errorf("%w: frame hashes are not those that were offered", errBadBytes)
+	if slot.ContributionRoot(in.offer.Peer, leaves, g.FrameBytes, uint64(g.TotalBytes)) != in.offer.Root {
+		return nil, fmt.Errorf("%w: hashes and norms of frames are not those that were offered", errBadBytes)
 	}
-	return hashes, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.leaves[in.place] == nil {
+		r.mu.leaves[in.place] = leaves
+	}
+	return r.mu.leaves[in.place], nil
 }
 
 // readFrame reads a frame, checks it, and hands it to the reducer.
-func (in *input) readFrame(l *link, h header, f int, hash slot.Root) error {
+func (in *input) readFrame(l *link, h header, f int, leaves []slot.FrameLeaf) error {
 	fr, err := in.take()
 	if err != nil {
 		return err
@@ -263,11 +271,14 @@ func (in *input) readFrame(l *link, h header, f int, hash slot.Root) error {
 	if err := l.readFrameInto(b, h, in.p.r.engine.coders, &in.p.taken); err != nil {
 		return err
 	}
-	if g.Hash(b) != hash {
+	if g.Hash(b) != leaves[f].Hash {
 		return fmt.Errorf("%w: frame %d is not the one that was offered", errBadBytes, f)
 	}
-	if err := fr.decode(g, f, b, in.p.r.engine.cfg.Params.Clip); err != nil {
-		return fmt.Errorf("%w: %w", errBadBytes, err)
+	if err := fr.check(g, f, b, leaves[f], in.p.r.engine.cfg.Params.Clip); err != nil {
+		return &BadFrame{
+			Peer: in.offer.Peer, Frame: f, Bytes: bytes.Clone(b), Leaf: leaves[f],
+			Path: slot.ContributionPath(leaves, f), Err: err,
+		}
 	}
 	in.full <- arrival{fr, time.Now()}
 	in.p.r.moved()

@@ -106,6 +106,9 @@ func (p *ownPiece) reduce() {
 		}
 		dst := sum[:g.FrameLen(f)]
 		s.agg.Frame(dst, s.cols, s.norms)
+		if lie := p.r.engine.cfg.Reduced; lie != nil {
+			lie(p.r.slot, f, dst)
+		}
 		p.compare(f, s.cols)
 		out := p.r.out.Frame(p.r.result, f)
 		p.r.out.Codec.Append(out[:0], dst)

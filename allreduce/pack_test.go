@@ -56,7 +56,7 @@ func TestZerosArePacked(t *testing.T) {
 	g := newGroup(t, p, 3, rand.New(rand.NewPCG(6, 6)))
 	for i := range g.vectors {
 		clear(g.vectors[i])
-		g.own[i] = commit(plan.NewGrid(p, 0), kernel.Bytes(g.vectors[i]))
+		g.own[i] = commit(plan.NewGrid(p, 0), peerName(i), kernel.Bytes(g.vectors[i]))
 	}
 	g.makePlan(rand.New(rand.NewPCG(6, 6)))
 	for _, e := range g.engines {

@@ -52,6 +52,7 @@ type Reduction struct {
 		complete chan struct{}              // closed when every piece is in result
 		settled  chan struct{}              // closed when every piece is in result or will not come
 		cosine   similarity.Mean            // between contributions
+		leaves   [][]slot.FrameLeaf         // of contributions, by place; nil where none came
 	}
 }
 
@@ -67,6 +68,8 @@ func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribut
 	r.mu.round = make(map[slot.Piece]*roundPiece)
 	r.mu.lost = make(map[slot.PeerID]Reason)
 	r.mu.dropped = slot.NewBitmap(len(plan.Offers))
+	r.mu.leaves = make([][]slot.FrameLeaf, len(plan.Offers))
+	r.mu.leaves[r.self] = own.leaves
 	r.mu.complete, r.mu.settled = make(chan struct{}), make(chan struct{})
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	return r
@@ -100,7 +103,7 @@ func (r *Reduction) attach(from slot.PeerID, h hello) (guest, error) {
 	switch {
 	case r.mu.ended:
 		return nil, ErrClosed
-	case at < 0 || at == r.self || h.Hashes != uint32(r.grid.Frames):
+	case at < 0 || at == r.self || h.Frames != uint32(r.grid.Frames):
 		return nil, fmt.Errorf("%w: %s is not in the group", errUnwanted, from.Short())
 	case p == nil && !outdated(h, r.mu.plan):
 		return nil, errEarly
@@ -189,6 +192,18 @@ func (r *Reduction) statusOf(p slot.Piece) pieceStatus {
 		return p.status
 	}
 	return pieceOpen
+}
+
+// Leaves is what a peer's contribution commits to, of each frame of the fragment, not copied: of
+// this peer itself, and of those that have sent theirs here, which are checked against the root
+// that was offered. The norms are claims; those of the frames that were reduced here are true.
+func (r *Reduction) Leaves(peer slot.PeerID) (leaves []slot.FrameLeaf, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := r.mu.plan.Place(peer); i >= 0 {
+		leaves = r.mu.leaves[i]
+	}
+	return leaves, leaves != nil
 }
 
 // Plan is the plan being carried out: the newest revision.

@@ -17,6 +17,8 @@ const (
 	BadBytes   Reason = 3 // bytes that do not hash to what it offered, or break the protocol
 	// it says that this peer's own contribution is bad; nothing to report to others
 	Refused Reason = 4
+	// FalseNorm: the norm of a frame is not the one that it committed to.
+	FalseNorm Reason = 5
 )
 
 // String is the reason in words.
@@ -30,6 +32,8 @@ func (r Reason) String() string {
 		return "bad bytes"
 	case Refused:
 		return "refused"
+	case FalseNorm:
+		return "false norm"
 	default:
 		return fmt.Sprintf("reason %d", uint8(r))
 	}
@@ -43,7 +47,7 @@ type Sink interface {
 	// bytes are in Result.
 	SegmentDone(segment slot.Segment)
 	// Lost: the peer failed, and the pieces that need it will not complete by this plan. Once a
-	// peer.
+	// peer. Where err is a *BadFrame (errors.As) it holds what proves the peer's fault.
 	Lost(peer slot.PeerID, reason Reason, err error)
 	// Progress: so many bytes went out and came in so far, headers included. Called with each
 	// frame.
@@ -59,9 +63,14 @@ func (deaf) Progress(sent, received uint64)  {}
 
 // reasonOf sorts errors by the peer at fault.
 func reasonOf(err error) Reason {
+	var bad *BadFrame
 	switch {
 	case errors.Is(err, ErrNotFinite):
 		return BadValue
+	case errors.Is(err, ErrFalseNorm):
+		return FalseNorm
+	case errors.As(err, &bad):
+		return BadBytes
 	case errors.Is(err, errRefused):
 		return Refused
 	case errors.Is(err, errBadBytes):

@@ -42,8 +42,8 @@ func TestCommitNamesTheFirstBadElement(t *testing.T) {
 	v[333], v[6000] = float32(math.Inf(1)), float32(math.NaN())
 	for range 20 {
 		for _, f := range []func() (*Contribution, error){
-			func() (*Contribution, error) { return Commit(p, 0, kernel.Bytes(v)) },
-			func() (*Contribution, error) { return Encode(p, 0, v) },
+			func() (*Contribution, error) { return Commit(p, 0, "ada", kernel.Bytes(v)) },
+			func() (*Contribution, error) { return Encode(p, 0, "ada", v) },
 		} {
 			if _, err := f(); !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), "element 333:") {
 				t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 // A stream serves one contributor and one piece. The contributor opens it and writes
 //
-//	hello | hash of each frame of its whole contribution | raw frames of the piece, in order
+//	hello | leaf of each frame of its whole contribution | raw frames of the piece, in order
 //
 // and the owner answers with the reduced frames of the piece, in order, and its root. Either side
 // may say "alive" between frames.
@@ -33,7 +33,7 @@ type hello struct {
 	Revision uint32     // of that plan
 	Group    slot.Root  // slot.Plan.Group: both sides must work on the same one
 	Range    slot.Range // of the piece
-	Hashes   uint32     // frame hashes that follow: one for each frame of the vector
+	Frames   uint32     // of the vector: as many leaves follow (slot.FrameLeaf)
 
 	Ring  bool          // it is a stream of a ring: there is no range and no hash, but
 	Round plan.RoundKey // what its circle works on
@@ -53,7 +53,7 @@ func (h hello) Append(b []byte) []byte {
 		return append(b, h.Round[:]...)
 	}
 	b = wire.AppendU64(wire.AppendU64(b, h.Range.Begin), h.Range.End)
-	return wire.AppendU32(b, h.Hashes)
+	return wire.AppendU32(b, h.Frames)
 }
 
 // parseHello reads exactly what Append wrote.
@@ -82,9 +82,9 @@ func parseHello(b []byte) (hello, error) {
 }
 
 func (h *hello) readRange(r *wire.Reader) {
-	h.Range, h.Hashes = slot.Range{Begin: r.U64(), End: r.U64()}, r.U32()
-	if h.Range.Begin >= h.Range.End || h.Hashes == 0 || h.Hashes > plan.MaxFrames {
-		r.Fail("range %v, %d hashes", h.Range, h.Hashes)
+	h.Range, h.Frames = slot.Range{Begin: r.U64(), End: r.U64()}, r.U32()
+	if h.Range.Begin >= h.Range.End || h.Frames == 0 || h.Frames > plan.MaxFrames {
+		r.Fail("range %v, %d frames", h.Range, h.Frames)
 	}
 }
 
@@ -95,7 +95,7 @@ const (
 	kindRaw     frameKind = 1 // to the owner: encoded values of a frame
 	kindReduced frameKind = 2 // from the owner: encoded outcome of a frame
 	kindRoot    frameKind = 3 // from the owner, last: root of the reduced piece
-	// either way: bytes of hashes and frames received so far, which count as progress, u64
+	// either way: bytes of leaves and frames received so far, which count as progress, u64
 	kindAlive  frameKind = 4
 	kindRefuse frameKind = 5 // from the owner, last: the contribution is bad; Reason, u8
 

@@ -16,7 +16,7 @@ import (
 func testHello() hello {
 	return hello{
 		Run: testRun, Ref: slot.Ref{Height: 7, Prev: slot.Hash([]byte("prev")), Ballot: 3}, Revision: 2,
-		Group: slot.Hash([]byte("group")), Range: slot.Range{Begin: 5, End: 9}, Hashes: 9,
+		Group: slot.Hash([]byte("group")), Range: slot.Range{Begin: 5, End: 9}, Frames: 9,
 	}
 }
 
@@ -83,7 +83,7 @@ func fuzzGroup(t testing.TB) *group {
 	return g
 }
 
-// FuzzAccept gives an owner foreign bytes after a good hello and hash list: it names the peer, or
+// FuzzAccept gives an owner foreign bytes after a good hello and leaves: it names the peer, or
 // reduces what was offered.
 func FuzzAccept(f *testing.F) {
 	g := fuzzGroup(f)

@@ -1,6 +1,8 @@
 package membership
 
 import (
+	"time"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -44,6 +46,7 @@ type branches struct {
 // decision is what decides the open height. It changes with the rules of ballots.
 type decision struct {
 	history     *history
+	audits      *audits
 	handover    *handover
 	objections  *objections
 	acceptor    *acceptor
@@ -68,6 +71,7 @@ func assemble(f *facts, e *effects) *Machine {
 func (m *Machine) makePeers(f *facts, e *effects) {
 	m.presence = newPresence(f, e)
 	m.evidence = &evidence{facts: f, effects: e, presence: m.presence}
+	m.evidence.accusing = accusing{asked: map[slot.Root]time.Duration{}, idle: map[slot.PeerID]int{}}
 	m.proofs = &proofs{
 		facts: f, presence: m.presence, evidence: m.evidence, known: map[slot.PeerID][]provenOffer{},
 	}
@@ -134,6 +138,9 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 	m.objections = &objections{
 		facts: f, effects: e, height: m.height, presence: m.presence, history: m.history, handover: m.handover,
 	}
+	m.audits = &audits{
+		facts: f, effects: e, height: m.height, presence: m.presence, evidence: m.evidence, proofs: m.proofs,
+	}
 	m.acceptor = &acceptor{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, pledges: m.pledges,
@@ -143,7 +150,7 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, own: m.own, pledges: m.pledges,
 		acceptor: m.acceptor, history: m.history, statements: m.statements, objections: m.objections,
-		evidence: m.evidence, handover: m.handover,
+		evidence: m.evidence, handover: m.handover, audits: m.audits,
 	}
 	m.planner = &planner{
 		facts: f, effects: e, height: m.height,
@@ -158,7 +165,7 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 	m.drafter = &drafter{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, motions: m.motions, model: m.model, roster: m.roster,
-		pledges: m.pledges, planner: m.planner, evidence: m.evidence,
+		pledges: m.pledges, planner: m.planner, evidence: m.evidence, audits: m.audits,
 	}
 	m.leader = &leader{
 		facts: f, effects: e, height: m.height,

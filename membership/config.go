@@ -8,10 +8,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
 
-// These are the reasons why Step refuses a message. Both are ordinary: peers lag behind each other.
+// These are the reasons why Step refuses a message. All are ordinary: peers lag behind each other.
 var (
 	ErrStale  = errors.New("about what is decided or given up")
 	ErrSender = errors.New("not for this sender to say")
+	ErrLacks  = errors.New("leaves out what this peer does not hold")
 )
 
 const never = time.Duration(-1 << 62) // long before any time the machine is told

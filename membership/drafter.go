@@ -22,6 +22,7 @@ type drafter struct {
 	roster   *roster
 	pledges  *pledges
 	planner  *planner
+	audits   *audits
 }
 
 // draftStep turns the plan's statements into a draft: contributions are those in at least one
@@ -34,13 +35,11 @@ func (dr *drafter) draftStep(segments []slot.Segment) {
 			used[i] |= s.Contributors[i]
 		}
 	}
-	var contributions []slot.Offer
+	contributions := usedOffers(*l.plan, used)
 	place := make([]int, len(l.plan.Offers))
-	for i, o := range l.plan.Offers {
-		if used.Has(i) {
-			place[i] = len(contributions)
-			contributions = append(contributions, o)
-		}
+	for i, n := 0, 0; i < len(place); i++ {
+		place[i] = n
+		n += btoi(used.Has(i))
 	}
 	if dr.chain.CheckOutcome(l.plan.Fragment, contributions, reindexed(segments, place, len(contributions))) != nil {
 		dr.planner.giveUpPlan()
@@ -50,6 +49,31 @@ func (dr *drafter) draftStep(segments []slot.Segment) {
 		Kind: slot.Step, Slot: l.plan.Slot, Fragment: l.plan.Fragment,
 		Contributions: contributions, Segments: reindexed(segments, place, len(contributions)),
 	})
+}
+
+// usedOffers returns some offers of a plan, in its order.
+func usedOffers(p slot.Plan, used slot.Bitmap) (offers []slot.Offer) {
+	for i, o := range p.Offers {
+		if used.Has(i) {
+			offers = append(offers, o)
+		}
+	}
+	return offers
+}
+
+// byPlan returns a draft without its offers, for peers that were sent its plan; ok is false if the
+// draft is not one of that plan.
+func byPlan(d wire.Draft, p *slot.Plan) (brief wire.Draft, ok bool) {
+	if p == nil || d.Record.Kind != slot.Step || d.Grounds.QC != nil {
+		return d, false
+	}
+	used := slot.NewBitmap(len(p.Offers))
+	for i, o := range p.Offers {
+		if slices.Contains(d.Record.Contributions, o) {
+			used.Set(i)
+		}
+	}
+	return d.Brief(p.Group(), used), slices.Equal(usedOffers(*p, used), d.Record.Contributions)
 }
 
 // reindexed changes the contributor sets from indices of the plan's offers to indices of the n
@@ -98,9 +122,22 @@ func (dr *drafter) draftRecord(r slot.Record) {
 	}
 	if err := dr.chain.Check(r); err == nil {
 		dr.openDraft(wire.Drafted{
-			Record: r, Proofs: dr.proofs.of(r.Contributions), Attached: dr.roster.proofOf(r), Grounds: l.grounds,
+			Record: r, Proofs: dr.proofs.of(r.Contributions), Attached: dr.roster.proofOf(r), Owners: dr.owners(r),
+			Grounds: l.grounds,
 		})
 	}
+}
+
+// owners is what the owners of a step's segments have signed, where they are audited.
+func (dr *drafter) owners(r slot.Record) (w wire.Owners) {
+	if !dr.chain.Rules().Audits() || r.Kind != slot.Step {
+		return w
+	}
+	w.Group = dr.open.lead.group
+	for _, s := range r.Segments {
+		w.Stated = append(w.Stated, dr.open.lead.segments[s.Range.Begin].signed)
+	}
+	return w
 }
 
 // draftAgain drafts the record that the promises force, unchanged. The HAVEs of its QC are carried
@@ -138,21 +175,40 @@ func (dr *drafter) openDraft(drafted wire.Drafted) {
 	l.draft, l.draftAt = &body, dr.now
 	l.gather(body.Hash)
 	dr.event(Event{Kind: EventDrafted, Height: r.Height, Slot: r.Slot, Ballot: l.ref.Ballot, RecordKind: r.Kind})
-	dr.sendDraft()
+	dr.showDraft()
 }
 
-// sendDraft sends the draft to the electors, and to the newcomers that the record lists, that have
-// not sent HAVE in this ballot.
-func (dr *drafter) sendDraft() {
+// showDraft sends the draft for the first time. Members were sent the plan, and get the draft
+// without its offers. Those that lack the plan get the whole draft when it is repeated.
+func (dr *drafter) showDraft() {
 	l := dr.open.lead
 	l.sentAt = dr.now
-	var to []slot.PeerID
+	out := wire.Envelope{To: dr.unanswered(), Body: *l.draft}
+	if brief, ok := byPlan(*l.draft, l.plan); ok {
+		out.Brief = brief
+		out.BriefTo, out.To = split(out.To, func(p slot.PeerID) bool {
+			return p != dr.cfg.Self && slot.Find(dr.chain.Members(), p) >= 0
+		})
+	}
+	dr.sendForms(out)
+}
+
+// sendDraft repeats the draft.
+func (dr *drafter) sendDraft() {
+	dr.open.lead.sentAt = dr.now
+	dr.send(*dr.open.lead.draft, dr.unanswered()...)
+}
+
+// unanswered lists the electors, and the newcomers that the draft's record lists, that have not
+// sent HAVE in this ballot.
+func (dr *drafter) unanswered() (to []slot.PeerID) {
+	l := dr.open.lead
 	for _, e := range slices.Concat(dr.chain.Electorate(), l.draft.Record.Electors()) {
 		if h, ok := l.haves[ofMember(e)]; !ok || h.Ballot < l.ref.Ballot {
 			to = append(to, e.Peer)
 		}
 	}
-	dr.send(*l.draft, union(to)...)
+	return union(to)
 }
 
 // onHave gathers the first votes for the draft, of electors and of those that its record lists.
@@ -238,6 +294,10 @@ func (dr *drafter) giveUpHanging() {
 	if l.draft.Record.Kind != slot.Step || l.grounds.QC != nil {
 		return
 	}
+	if dr.auditFailed() {
+		dr.giveUp()
+		return
+	}
 	if dr.open.last == nil { // this peer has restarted, and knows no plan of it
 		if dr.now-l.draftAt >= silentTimeouts*dr.cfg.Timing.Patience && !dr.draftIsHeld() {
 			dr.giveUp()
@@ -250,7 +310,9 @@ func (dr *drafter) giveUpHanging() {
 	}
 	reports := l.reports
 	if dr.draftIsHeld() {
-		reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.reason != wire.LostOutcome })
+		reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool {
+			return r.reason != wire.LostOutcome && r.reason != wire.LostUnshown
+		})
 		if len(reports) == 0 {
 			return
 		}
@@ -258,6 +320,26 @@ func (dr *drafter) giveUpHanging() {
 	if dr.planner.someLost(reports) {
 		dr.giveUp()
 	}
+}
+
+// auditFailed says whether the draft's outcome cannot stand. The segments of an owner that was
+// proven to lie go to others. With a contribution that is false, or that nobody can check, all that
+// it went into is reduced anew, by a group without it.
+func (dr *drafter) auditFailed() bool {
+	l := dr.open.lead
+	if dr.open.last == nil {
+		return false
+	}
+	bad := false
+	for _, o := range l.draft.Record.Contributions {
+		if dr.audits.convicted(o.Peer) || dr.planner.unshown(o.Peer, l.reports) {
+			l.excluded[o.Peer], bad = o.Seq, true
+		}
+	}
+	if bad {
+		l.givenUp = l.group
+	}
+	return bad || slices.ContainsFunc(l.draft.Owners.Peers(), dr.audits.convicted)
 }
 
 // giveUp asks for promises for the next try of this term. After the last one, another peer leads.

@@ -94,9 +94,10 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the ledger: %w", err)
 	}
+	verify := newVerified(cfg.Verify).check
 	machine := NewMachine(Config{
 		Self: cfg.Signer.ID(), Incarnation: saved.Incarnation, Rules: cfg.Rules, Timing: cfg.Timing,
-		Plan: cfg.Plan, Verify: cfg.Verify, NeverFounds: cfg.NeverFounds, PauseOnLoss: cfg.PauseOnLoss, Open: cfg.Open,
+		Plan: cfg.Plan, Verify: verify, NeverFounds: cfg.NeverFounds, PauseOnLoss: cfg.PauseOnLoss, Open: cfg.Open,
 		Follow: cfg.Follow, Pin: cfg.Pin,
 	}, saved)
 	d := &Driver{
@@ -104,7 +105,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 		done: make(chan struct{}),
 	}
 	d.verifier = &verifier{
-		runID: cfg.Rules.Run, self: cfg.Signer.ID(), inc: saved.Incarnation, verify: cfg.Verify,
+		runID: cfg.Rules.Run, self: cfg.Signer.ID(), inc: saved.Incarnation, verify: verify,
 		inputs: d.inputs, answers: newAnswers(), blame: newBlame(cfg.Logger),
 		views: d.views,
 	}

@@ -35,6 +35,14 @@ func (s *sender) send(e wire.Envelope) error {
 		}
 		s.cfg.Transport.Send(p, b)
 	}
+	if len(e.BriefTo) > 0 {
+		brief := m
+		brief.Body = e.Brief
+		sealed := brief.Sealed(s.cfg.Rules.Run)
+		for _, p := range e.BriefTo {
+			s.cfg.Transport.Send(p, sealed)
+		}
+	}
 	if _, ok := e.Body.(wire.Alive); ok {
 		s.alive = &e
 	}

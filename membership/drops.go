@@ -25,7 +25,7 @@ func checkDrops(rules chain.Rules, electors, before []slot.Member, r slot.Record
 			continue
 		}
 		switch {
-		case leaves(a, m), retires(a, m), convicts(a, m), ordered(r, m):
+		case leaves(a, m), retires(a, m), convicts(a, m, rules.CheckProof), ordered(r, m):
 		case states(rules, electors, len(before), i, a):
 		default:
 			return chain.Invalid("a draft drops %s without proof: it has not left, its vote log is not gone, "+
@@ -46,7 +46,7 @@ func checkEntries(c *chain.Chain, r slot.Record, a wire.Attachments) error {
 		switch {
 		case slices.Contains(c.Tip().Evicted, p):
 		case slices.ContainsFunc(a.Evidence,
-			func(e wire.Evidence) bool { return e.Peer == p && contradicts(e) == nil }):
+			func(e wire.Evidence) bool { return e.Peer == p && contradicts(e, c.Rules().CheckProof) == nil }):
 			t.Evicted = append(t.Evicted, p)
 		default:
 			return chain.Invalid("a draft evicts %s without evidence", p.Short())
@@ -71,9 +71,9 @@ func retires(a wire.Attachments, m slot.Member) bool {
 	})
 }
 
-func convicts(a wire.Attachments, m slot.Member) bool {
+func convicts(a wire.Attachments, m slot.Member, proofs chain.ProofChecker) bool {
 	return slices.ContainsFunc(a.Evidence, func(e wire.Evidence) bool {
-		return e.Peer == m.Peer && e.Incarnation == m.Incarnation && contradicts(e) == nil
+		return e.Peer == m.Peer && e.Incarnation == m.Incarnation && contradicts(e, proofs) == nil
 	})
 }
 

@@ -34,6 +34,9 @@ func (e *effects) gossip(body wire.Body, to ...slot.PeerID) {
 	e.Send = append(e.Send, wire.Envelope{To: to, Gossip: true, Body: body})
 }
 
+// sendForms sends a body of which some peers get the brief form.
+func (e *effects) sendForms(out wire.Envelope) { e.Send = append(e.Send, out) }
+
 func (e *effects) reportRecord(kind EventKind, r slot.Record, ballot uint32) {
 	e.event(Event{
 		Kind: kind, Height: r.Height, Slot: r.Slot, Ballot: ballot, RecordKind: r.Kind, Record: r.Hash(), Prev: r.Prev,

@@ -52,6 +52,7 @@ type evidence struct {
 	locks     map[memberKey][]wire.Message // the votes and promises among them
 	grounds   wire.KeptGrounds             // on disk
 	shown     []slot.Root                  // whose certificates this peer has shown
+	accusing
 }
 
 // eviction is why a peer is out.
@@ -137,18 +138,22 @@ func evidenceOf(a, b wire.Message) wire.Evidence {
 }
 
 // checkEvidence says whether evidence proves what it says. It needs no more than the run.
-func checkEvidence(e wire.Evidence, run slot.Root, verify slot.Verifier) error {
-	if err := contradicts(e); err != nil {
+func checkEvidence(e wire.Evidence, rules chain.Rules, verify slot.Verifier) error {
+	if err := contradicts(e, rules.CheckProof); err != nil {
 		return err
 	}
-	if !e.Signed(run, verify) {
+	if !e.Signed(rules.Run, verify) {
 		return chain.Invalid("evidence with a wrong signature")
 	}
 	return nil
 }
 
-// contradicts says whether the two messages of evidence contradict each other, whoever signed them.
-func contradicts(e wire.Evidence) error {
+// contradicts says whether the two messages of evidence contradict each other, or a proof the one
+// message, whoever signed them.
+func contradicts(e wire.Evidence, proofs chain.ProofChecker) error {
+	if e.Proven() {
+		return checkProof(e, proofs)
+	}
 	types := e.Types()
 	first, err1 := wire.ParseBody(types[0], e.First.Body)
 	second, err2 := wire.ParseBody(types[1], e.Second.Body)
@@ -179,7 +184,7 @@ func (ev *evidence) take(e wire.Evidence, concerns bool) error {
 	if !concerns {
 		return ErrSender
 	}
-	if err := checkEvidence(e, ev.cfg.Rules.Run, ev.cfg.Verify); err != nil {
+	if err := checkEvidence(e, ev.cfg.Rules, ev.cfg.Verify); err != nil {
 		return err
 	}
 	ev.evict(e, false)
@@ -194,7 +199,7 @@ func (ev *evidence) evict(e wire.Evidence, found bool) {
 	}
 	v := eviction{memberKey: by, proof: e, sent: ev.now}
 	if found {
-		ev.gossip(e)
+		ev.announce(e)
 	}
 	ev.evictions = append(ev.evictions, v)
 	ev.evictions = ev.evictions[max(0, len(ev.evictions)-maxEvicted):]
@@ -208,8 +213,13 @@ func (ev *evidence) evict(e wire.Evidence, found bool) {
 }
 
 func contradictionText(e wire.Evidence) string {
-	if e.Kind == slot.TypePromise {
+	switch e.Kind {
+	case slot.TypePromise:
 		return "it signed a VOTE, and then a PROMISE that denies it"
+	case wire.KindFalseOutcome:
+		return "it signed an outcome that is not what the contributions give, as a proof shows"
+	case wire.KindFalseOffer:
+		return "it signed an offer of a contribution that is not what it commits to, as a proof shows"
 	}
 	return "it signed two " + wire.TypeName(e.Kind) + " messages that contradict each other"
 }
@@ -222,6 +232,7 @@ func (ev *evidence) evicted(w memberKey) bool {
 func (ev *evidence) openAt() {
 	ev.claims, ev.claimsBy = map[claim]wire.Message{}, map[memberKey]int{}
 	ev.locks = map[memberKey][]wire.Message{}
+	ev.accusing.asked = map[slot.Root]time.Duration{}
 	ev.grounds = ev.grounds.Prune(ev.chain.Height())
 }
 
@@ -232,7 +243,7 @@ func (ev *evidence) repeat(concerns func(memberKey) bool) {
 		v := &ev.evictions[i]
 		if ev.now-v.sent >= repeatAfter*ev.cfg.Timing.Alive && concerns(v.memberKey) {
 			v.sent = ev.now
-			ev.gossip(v.proof)
+			ev.announce(v.proof)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (ev *evidence) found(e wire.Evidence) (proves bool) {
 	if by == ev.self || ev.evicted(by) {
 		return true
 	}
-	if checkEvidence(e, ev.cfg.Rules.Run, ev.cfg.Verify) != nil {
+	if checkEvidence(e, ev.cfg.Rules, ev.cfg.Verify) != nil {
 		return false
 	}
 	ev.evict(e, true)

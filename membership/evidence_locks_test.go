@@ -47,7 +47,7 @@ func TestAPromiseThatDeniesAVote(t *testing.T) {
 					at.Prev = c.prev
 				}
 				p := labSigned(liar, wire.Promise{Ref: at, Lock: c.lock})
-				if e := evidenceOf(v, p); (checkEvidence(e, l.rules.Run, labVerify) == nil) != c.denies {
+				if e := evidenceOf(v, p); (checkEvidence(e, l.rules, labVerify) == nil) != c.denies {
 					t.Fatalf("denies is %v", !c.denies)
 				}
 				said := []wire.Message{v, p}
@@ -96,7 +96,7 @@ func TestFalseDenials(t *testing.T) {
 	at.Ballot = 1
 	promise := labSigned(c, wire.Promise{Ref: at})
 	good := evidenceOf(vote, promise)
-	if err := checkEvidence(good, l.rules.Run, labVerify); err != nil {
+	if err := checkEvidence(good, l.rules, labVerify); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(e *wire.Evidence){
@@ -115,7 +115,7 @@ func TestFalseDenials(t *testing.T) {
 	} {
 		e := good
 		change(&e)
-		if err := checkEvidence(e, l.rules.Run, labVerify); !errors.Is(err, chain.ErrInvalid) {
+		if err := checkEvidence(e, l.rules, labVerify); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -363,7 +363,7 @@ func FuzzContradicts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, first, second []byte) {
 		e := wire.Evidence{Kind: slot.MessageType(kind), Peer: "a"}
 		e.First.Body, e.Second.Body = first, second
-		if contradicts(e) != nil {
+		if contradicts(e, nil) != nil {
 			return
 		}
 		for i, b := range [][]byte{first, second} {
@@ -372,7 +372,7 @@ func FuzzContradicts(f *testing.F) {
 			}
 		}
 		e.First, e.Second = e.Second, e.First
-		if contradicts(e) == nil {
+		if contradicts(e, nil) == nil {
 			t.Fatal("two forms of one evidence")
 		}
 	})

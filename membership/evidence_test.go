@@ -106,7 +106,7 @@ func TestFalseEvidence(t *testing.T) {
 	} {
 		e := true2
 		change(&e)
-		if err := checkEvidence(e, l.rules.Run, labVerify); !errors.Is(err, chain.ErrInvalid) {
+		if err := checkEvidence(e, l.rules, labVerify); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := a.step(labSigned(b, e)); err == nil || len(a.m.evidence.evictions) > 0 {
@@ -176,7 +176,7 @@ func TestARingMakesNoEvidence(t *testing.T) {
 			t.Errorf("%s evicts %s for a ring", p.name, labName(p.m.evidence.evictions[0].peer))
 		}
 	}
-	if err := checkEvidence(evidenceOf(said[0], said[1]), l.rules.Run, labVerify); !errors.Is(err, chain.ErrInvalid) {
+	if err := checkEvidence(evidenceOf(said[0], said[1]), l.rules, labVerify); !errors.Is(err, chain.ErrInvalid) {
 		t.Errorf("evidence of a ring: %v", err)
 	}
 }

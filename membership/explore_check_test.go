@@ -39,9 +39,9 @@ func (x *explorer) checkSent(w *world, id int) {
 	switch b := x.parcels[id].msg.Body.(type) {
 	case wire.Commit:
 		x.others(w, id, func(o wire.Message) {
-			if c, ok := o.Body.(wire.Commit); ok && c.Record.Prev == b.Record.Prev &&
-				c.Record.Hash() != b.Record.Hash() {
-				x.fail(w, fmt.Sprintf("I1: two records are certified at height %d", b.Record.Height))
+			if c, ok := o.Body.(wire.Commit); ok && c.Certificate.Prev == b.Certificate.Prev &&
+				c.Certificate.Hash != b.Certificate.Hash {
+				x.fail(w, fmt.Sprintf("I1: two records are certified at height %d", b.Certificate.Height))
 			}
 		})
 	case wire.Vote:
@@ -171,7 +171,7 @@ func describe(b wire.Body) string {
 	case wire.Retry:
 		return fmt.Sprintf("RETRY %d/%d", b.Height, b.Ballot)
 	case wire.Commit:
-		return fmt.Sprintf("COMMIT %d %s", b.Record.Height, b.Record.Hash().Short())
+		return fmt.Sprintf("COMMIT %d %s", b.Certificate.Height, b.Certificate.Hash.Short())
 	}
 	return wire.TypeName(b.Type())
 }

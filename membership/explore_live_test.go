@@ -61,7 +61,7 @@ func (x *explorer) over(w *world, ps ...int) *world {
 func (x *explorer) decided(w *world) (yes bool) {
 	w.parcels(func(id int) {
 		c, ok := x.parcels[id].msg.Body.(wire.Commit)
-		yes = yes || ok && c.Record.Height == x.liar.ref.Height
+		yes = yes || ok && c.Certificate.Height == x.liar.ref.Height
 	})
 	return yes
 }

@@ -349,6 +349,8 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 				switch direct := slices.Contains(e.To, id); {
 				case q == p && direct:
 					own = append(own, msg)
+				case slices.Contains(e.BriefTo, id):
+					sent = append(sent, parcel{to: q, msg: inBrief(e, msg)})
 				case q != p && (direct || e.Gossip):
 					sent = append(sent, parcel{to: q, msg: msg})
 				}
@@ -370,6 +372,15 @@ func (x *explorer) drain(p int, l local) (local, []parcel, string) {
 		}
 	}
 	return l, sent, ""
+}
+
+// inBrief is a message as peers get it that hold a part of it. A draft stays whole: its leader
+// repeats it so, and here it may come before the plan, as never on one stream.
+func inBrief(e wire.Envelope, msg wire.Message) wire.Message {
+	if _, commit := e.Brief.(wire.Commit); commit {
+		msg.Body = e.Brief
+	}
+	return msg
 }
 
 // ghosts checks a message against what this incarnation told others at the same place (I6).

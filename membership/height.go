@@ -62,9 +62,10 @@ type holding struct {
 	outcomes  map[slot.Root]bool // on disk; and next secrets, by their commitments
 	fetching  slot.Root          // the one that the worker is asked for
 	fetchedAt time.Duration
-	drafts    int           // drafts of members records that were seen at this height
-	draftAt   time.Duration // when the last of them was seen
-	accessAt  time.Duration // when a draft of an access record was last seen
+	audits    map[slot.Root]*audit // of outcomes
+	drafts    int                  // drafts of members records that were seen at this height
+	draftAt   time.Duration        // when the last of them was seen
+	accessAt  time.Duration        // when a draft of an access record was last seen
 }
 
 // height holds the open height for the parts that decide it. Machine replaces it when the chain
@@ -103,6 +104,12 @@ type groupReports struct {
 	lost   []ReportLost   // peers that failed this one, each once for a reason
 }
 
+// stated is what an owner has stated of a range, and signed.
+type stated struct {
+	slot.Segment
+	signed wire.SignedSegment
+}
+
 // report is one peer's claim that another of its group failed it, or that it cannot take part
 // itself.
 type report struct {
@@ -117,9 +124,9 @@ type planning struct {
 	group slot.Root // of the plan
 	// of the newest plan or draft; starts above any that an earlier process of this peer used
 	revision uint32
-	attempts int // revisions of this attempt
-	segments map[uint64]slot.Segment
-	reports  []report // reports in this group of one peer about another
+	attempts int               // revisions of this attempt
+	segments map[uint64]stated // by the element that they begin at
+	reports  []report          // reports in this group of one peer about another
 	// owners that stated ranges of too few contributors, since when
 	narrow map[slot.PeerID]time.Duration
 	// peers left out of plans, with the sequence number of the offer at that time

@@ -82,6 +82,12 @@ func (r largeRun) certificate(n int) (c slot.Certificate) {
 	return c
 }
 
+func (r largeRun) commit(kind slot.Kind, n int) wire.Commit {
+	c := wire.Commit{Record: r.record(kind), Certificate: r.certificate(n)}
+	c.Certificate.Vote = slot.Vote{Ref: slot.Ref{Height: c.Record.Height, Prev: c.Record.Prev}, Hash: c.Record.Hash()}
+	return c
+}
+
 // What 500 members gossip fits into an announcement, and everything that they say into a message.
 // `go test -v` shows how much is left.
 func TestFiveHundredMembers(t *testing.T) {
@@ -98,11 +104,11 @@ func TestFiveHundredMembers(t *testing.T) {
 		{"JOIN", wire.Join{}, wire.MaxAnnouncement},
 		{
 			"COMMIT of a members record",
-			wire.Commit{Record: r.record(slot.Members), Certificate: r.certificate(n/2 + 1)},
+			r.commit(slot.Members, n/2+1),
 			wire.MaxAnnouncement,
 		},
-		{"COMMIT of a step", wire.Commit{Record: r.record(slot.Step), Certificate: r.certificate(n)}, slot.MaxMessage},
-		{"COMMIT of a fork", wire.Commit{Record: r.record(slot.Fork), Certificate: r.certificate(n)}, slot.MaxMessage},
+		{"COMMIT of a step", r.commit(slot.Step, n), slot.MaxMessage},
+		{"COMMIT of a fork", r.commit(slot.Fork, n), slot.MaxMessage},
 		{"PROPOSE", r.proposal(), slot.MaxMessage},
 		{"PROMISE with a lock", r.promise(), slot.MaxMessage},
 		{"DRAFT of a step", r.draft(), slot.MaxMessage},

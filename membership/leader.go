@@ -218,12 +218,32 @@ func (le *leader) onVote(msg wire.Message, v slot.Vote) error {
 func (le *leader) commit(v slot.Vote) {
 	l := le.open.lead
 	c := wire.Commit{Record: l.draft.Record, Certificate: certificate(v, l.votes)}
+	hold, lack := split(le.firstReceivers(c), le.holdsDraft)
 	for _, d := range c.Record.Decisions { // a peer that was dropped before learns why
 		if d.Action == slot.Remove && slot.Find(le.chain.Members(), d.Peer) < 0 {
 			le.send(c, d.Peer)
 		}
 	}
-	le.gossip(c, le.firstReceivers(c)...)
+	le.sendForms(wire.Envelope{
+		To: lack, Gossip: true, Body: c, Brief: wire.Commit{Certificate: c.Certificate}, BriefTo: hold,
+	})
+}
+
+// holdsDraft says whether another peer has shown in this ballot that it holds the draft's record:
+// HAVE and VOTE are bound to it, on disk.
+func (le *leader) holdsDraft(p slot.PeerID) bool {
+	l := le.open.lead
+	if p == le.cfg.Self {
+		return false
+	}
+	if l.votes[p] != nil {
+		return true
+	}
+	members := slices.Concat(le.chain.Electorate(), l.draft.Record.Electors())
+	return slices.ContainsFunc(members, func(e slot.Member) bool {
+		h, ok := l.haves[ofMember(e)]
+		return e.Peer == p && ok && h.Ballot == l.ref.Ballot
+	})
 }
 
 // repeatAsLeader repeats the messages that were not answered within Timing.Retry.

@@ -181,7 +181,7 @@ func TestForeignAndMalformed(t *testing.T) {
 		"a vote nobody asked for":  {other, wire.Vote{Vote: slot.Vote{Ref: at(9)}}, ErrStale},
 		"a HAVE nobody asked for":  {other, wire.Have{Vote: slot.Vote{Ref: at(9)}}, ErrStale},
 		"a fork of another":        {other, wire.ForkVote{}, ErrStale},
-		"a commit of another run":  {other, wire.Commit{}, chain.ErrInvalid},
+		"a commit of another run":  {other, wire.Commit{Record: slot.Record{Height: 1}}, chain.ErrInvalid},
 		"an unproven commit":       {other, wire.Commit{Record: stepRecord(p.m, "AB")}, chain.ErrInvalid},
 		"an ALIVE ahead of itself": {other, wire.Alive{Applied: 3, Branch: slot.Root{1}}, chain.ErrInvalid},
 		"another's offer":          {other, wire.Offer{Offer: slot.Offer{Peer: p.id, Slot: 1, Seq: 1}}, ErrSender},

@@ -12,6 +12,13 @@ import (
 // onCommit takes a certified record: the successor of the tip, part of a competing branch, or a
 // sign that this peer is behind. It does not matter which peer sends it: the certificate does.
 func (m *Machine) onCommit(msg wire.Message, c wire.Commit) error {
+	if c.ByHash() {
+		r, err := m.recordOf(msg, c.Certificate.Vote)
+		if err != nil {
+			return err
+		}
+		c.Record = r
+	}
 	r, next := c.Record, m.chain.Next()
 	follows := r.Height == next.Height && r.Prev == next.Prev &&
 		!(m.abandoned.has(r.Height, r.Hash()) && len(m.catchup.ahead()) == 0)
@@ -32,6 +39,29 @@ func (m *Machine) onCommit(msg wire.Message, c wire.Commit) error {
 	}
 	m.compareSibling(msg, c)
 	return fmt.Errorf("%w: a record of another branch, or one that is known", ErrStale)
+}
+
+// recordOf returns the record of a COMMIT that names it by its hash: the leader sends it so to the
+// peers that have shown that they hold the record. A peer that does not hold it any more, or never
+// did, asks the leader, once. If the leader does not answer, it asks others as soon as they show
+// that they are further, as for any record that it lacks.
+func (m *Machine) recordOf(msg wire.Message, v slot.Vote) (r slot.Record, err error) {
+	next := m.chain.Next()
+	switch {
+	case v.Height > next.Height:
+		m.catchup.ask(msg.From)
+		return r, ErrStale
+	case v.Height != next.Height || v.Prev != next.Prev:
+		return r, fmt.Errorf("%w: the COMMIT of another branch, or of a record that is known", ErrStale)
+	}
+	if r, ok := m.pledges.signed(v.Hash); ok {
+		return r, nil
+	}
+	if !m.open.leads(msg, v.Ballot) {
+		return r, ErrSender
+	}
+	m.catchup.ask(msg.From)
+	return r, fmt.Errorf("%w: the COMMIT of record %s, which this peer asks for", ErrLacks, v.Hash.Short())
 }
 
 // compareSibling looks at another record that a member shows in the place of one of the own chain.

@@ -215,8 +215,8 @@ func TestReportsAreBounded(t *testing.T) {
 			Reason: wire.LostReason(reason),
 		})
 	}
-	if n := len(leader.m.open.lead.reports); n != int(wire.LostOutcome) {
-		t.Errorf("%d reports are kept, for %d reasons", n, wire.LostOutcome)
+	if n := len(leader.m.open.lead.reports); n != int(wire.LostUnshown) {
+		t.Errorf("%d reports are kept, for %d reasons", n, wire.LostUnshown)
 	}
 }
 

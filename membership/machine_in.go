@@ -31,7 +31,11 @@ func (m *Machine) receive(msg wire.Message) error {
 		}
 		return m.fork.onVote(msg, b)
 	case wire.Evidence:
-		return m.evidence.take(b, m.roster.concerns(memberKey{b.Peer, b.Incarnation}))
+		return m.evidence.onEvidence(msg, b, m.roster.concerns(memberKey{b.Peer, b.Incarnation}))
+	case wire.Accuse:
+		return m.evidence.onAccuse(msg, b, m.roster.concerns(memberKey{b.Peer, b.Incarnation}))
+	case wire.Ask:
+		return m.evidence.onAsk(msg, b)
 	case wire.Motion:
 		return m.motions.onMotion(msg, b.Motion)
 	case wire.Offer:
@@ -125,6 +129,10 @@ func (m *Machine) take(r Report) {
 		m.presence.speeds = r
 	case ReportProgress:
 		m.participant.progressed(r.Bytes)
+	case ReportAudited:
+		m.audits.report(r)
+	case ReportFalseOffer:
+		m.audits.convictContributor(r)
 	case ReportHeld:
 		m.acceptor.held(r)
 	case ReportApplied:

@@ -169,6 +169,8 @@ type labPeer struct {
 	stuck    bool                // states nothing
 	mute     bool                // passes nothing on in a ring
 	usurps   bool                // lists itself alone in what it drafts
+	verified *verified           // signatures that it has checked
+	curt     bool                // sends every COMMIT by hash, whoever asks
 	trickle  uint64              // bytes that have come here, a few with each tick; 0: none do
 	gone     bool                // does not come back
 	unfed    bool                // gets no reduced bytes from others
@@ -375,7 +377,7 @@ func (p *labPeer) step(msg wire.Message) error {
 	if !p.up() {
 		return nil
 	}
-	p.lab.meter.check(p) // of the message itself
+	p.lab.meter.open(p, msg)
 	if err := wire.CheckProofs(msg.Body, p.lab.rules.Run, p.verify); err != nil {
 		return err
 	}
@@ -432,7 +434,7 @@ func (p *labPeer) kept(entries []wire.Entry) []wire.Entry {
 
 func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 	if d, ok := e.Body.(wire.Draft); ok && p.usurps {
-		e.Body = p.usurped(d)
+		e.Body, e.To, e.BriefTo = p.usurped(d), append(e.To, e.BriefTo...), nil
 	}
 	msg := wire.Message{From: p.id, Incarnation: p.inc, Body: e.Body}
 	msg.Sig = labSign(p.id, slot.SignedBytes(e.Body.Type(), p.lab.rules.Run, p.id, p.inc, e.Body.Append(nil)))
@@ -442,13 +444,22 @@ func (p *labPeer) send(e wire.Envelope) (own []wire.Message) {
 	}
 	p.lab.overheard(msg)
 	if _, commit := e.Body.(wire.Commit); commit && p.lab.large != nil {
-		p.lab.large[p.name] += len(without(e.To, p.id))
+		p.lab.large[p.name] += len(without(e.To, p.id)) + len(e.BriefTo)
 		e.Gossip = false
+	}
+	if c, ok := e.Body.(wire.Commit); ok && p.curt {
+		e.Gossip, e.Brief = false, wire.Commit{Certificate: c.Certificate}
+		e.BriefTo = append(without(e.To, p.id), e.BriefTo...)
+		e.To, _ = split(e.To, func(q slot.PeerID) bool { return q == p.id })
 	}
 	for _, q := range p.lab.peers {
 		switch direct := slices.Contains(e.To, q.id); {
 		case direct && q == p:
 			own = append(own, msg)
+		case slices.Contains(e.BriefTo, q.id) && !p.lies.withholds(msg, q):
+			brief := msg
+			brief.Body = e.Brief
+			p.lab.route(labMessage{q, brief})
 		case (direct || e.Gossip) && q != p && !p.lies.withholds(msg, q):
 			p.lab.route(labMessage{q, msg})
 		}

@@ -295,7 +295,11 @@ var labLies = []struct {
 		r, ref := l.record(), l.ref()
 		v := slot.Vote{Ref: ref, Hash: r.Hash()}
 		s := slot.Signature{Peer: l.p.id, Sig: l.sign(wire.Vote{Vote: v}).Sig}
-		return wire.Commit{Record: r, Certificate: slot.Certificate{Vote: v, Signatures: []slot.Signature{s}}}
+		c := wire.Commit{Record: r, Certificate: slot.Certificate{Vote: v, Signatures: []slot.Signature{s}}}
+		if l.r.IntN(2) == 0 {
+			c.Record = slot.Record{}
+		}
+		return c
 	}},
 	{"fork", false, func(l *labLiar, m *Machine) wire.Body {
 		r := l.record()

@@ -44,8 +44,8 @@ type objected struct {
 	group    slot.Root
 	rule     wire.Rule
 	whom     []slot.PeerID
-	reported [wire.RuleSegments + 1]bool // an event has told that it waits under a rule
-	repeated time.Duration               // when the plan was last sent to it again
+	reported [wire.RuleAudit + 1]bool // an event has told that it waits under a rule
+	repeated time.Duration            // when the plan was last sent to it again
 }
 
 // mostReplans is how often a leader plans anew in its term because others wait.
@@ -138,6 +138,7 @@ func waitsFor(rule wire.Rule, whom []slot.PeerID) string {
 		wire.RuleOffers:   "the plan lacks members whose offers it says this peer was given",
 		wire.RuleElectors: "the plan lacks electors that it hears",
 		wire.RuleOwners:   "the plan gives more than it should to an owner",
+		wire.RuleAudit:    "samples of contributions are not shown to it",
 		wire.RuleSegments: "segments lack the contributions of electors that it hears",
 	}[rule]
 	return fmt.Sprintf("it gives this leader no HAVE yet: %s (%s): %s", what, rule, shortPeers(whom))

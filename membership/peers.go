@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
-	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 func peersOf(members []slot.Member) []slot.PeerID {
@@ -29,6 +29,18 @@ func union(lists ...[]slot.PeerID) []slot.PeerID {
 	all := slices.Concat(lists...)
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// split parts a list into the peers for which may holds, and the others.
+func split(list []slot.PeerID, may func(slot.PeerID) bool) (in, out []slot.PeerID) {
+	for _, p := range list {
+		if may(p) {
+			in = append(in, p)
+		} else {
+			out = append(out, p)
+		}
+	}
+	return in, out
 }
 
 // without is the list less one peer.
@@ -98,15 +110,13 @@ func inputsOf(p slot.Plan, s slot.Segment) (none slot.Root) {
 	if len(p.Ring) > 0 {
 		return none
 	}
-	b := canonical.AppendU64([]byte("p2pdiloco/inputs/1"), p.Slot)
-	b = canonical.AppendU32(b, p.Fragment)
-	b = canonical.AppendU64(canonical.AppendU64(b, s.Range.Begin), s.Range.End)
+	var inputs []slot.Offer
 	for i, o := range p.Offers {
 		if s.Contributors.Has(i) {
-			b = o.Append(b)
+			inputs = append(inputs, o)
 		}
 	}
-	return slot.Hash(b)
+	return wire.Inputs(p.Slot, p.Fragment, s.Range, inputs)
 }
 
 func certificate(v slot.Vote, signatures map[slot.PeerID][]byte) slot.Certificate {

@@ -132,7 +132,7 @@ func (pn *planner) issue(p slot.Plan) {
 	l.revision++
 	l.attempts++
 	p.Revision = l.revision
-	kept := map[uint64]slot.Segment{}
+	kept := map[uint64]stated{}
 	for at, s := range l.segments {
 		was, is := before.PieceAt(at), p.PieceAt(at)
 		if was >= 0 && is >= 0 && before.Pieces[was] == p.Pieces[is] && s.Range.End <= p.Pieces[is].Range.End {
@@ -198,7 +198,9 @@ func (pn *planner) onSegment(msg wire.Message, s wire.Segment) error {
 	case had || pn.statedBy(msg.From) >= slot.MaxRanges(len(l.plan.Offers)):
 		pn.noteReport(report{by: msg.From, of: msg.From, at: pn.now})
 	default:
-		l.segments[s.Range.Begin], l.progressAt = s.Segment, pn.now
+		l.segments[s.Range.Begin], l.progressAt = stated{s.Segment, wire.SignedSegment{
+			Peer: msg.From, Incarnation: msg.Incarnation, Contributors: s.Contributors, Sig: msg.Sig,
+		}}, pn.now
 		pn.noteOwing()
 	}
 	return nil
@@ -221,7 +223,7 @@ func (l *planning) stated(r slot.Range) (segments []slot.Segment, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		segments, at = append(segments, s), s.Range.End
+		segments, at = append(segments, s.Segment), s.Range.End
 	}
 	return segments, true
 }

@@ -28,7 +28,7 @@ func (pn *planner) onLost(msg wire.Message, lost wire.Lost) error {
 	case l.plan.Gone.Has(of) || l.plan.Gone.Has(by):
 		return nil // settled
 	}
-	if lost.Reason < wire.LostConnection || lost.Reason > wire.LostOutcome {
+	if lost.Reason < wire.LostConnection || lost.Reason > wire.LostUnshown {
 		// this bounds the reports of one peer
 		return chain.Invalid("a report for reason %d", lost.Reason)
 	}
@@ -101,7 +101,7 @@ func (pn *planner) worst(p slot.Plan, reports []report) slot.PeerID {
 	for _, peer := range alive {
 		e := slot.Find(pn.chain.Members(), peer)
 		if e < 0 || !pn.presence.around(ofMember(pn.chain.Members()[e])) ||
-			slices.Contains(acc.against[peer], peer) {
+			slices.Contains(acc.against[peer], peer) || pn.roster.evidence.evicted(ofMember(pn.chain.Members()[e])) {
 			return peer
 		}
 	}
@@ -120,6 +120,14 @@ func (pn *planner) worst(p slot.Plan, reports []report) slot.PeerID {
 		return cmp.Or(
 			cmp.Compare(pn.presence.reachedBy(b), pn.presence.reachedBy(a)), cmp.Compare(own(b), own(a)),
 			cmp.Compare(len(acc.against[a]), len(acc.against[b])), cmpPeer(a, b))
+	})
+}
+
+// unshown says whether this leader itself got no sample of a peer's contribution: no elector can
+// check it.
+func (pn *planner) unshown(p slot.PeerID, reports []report) bool {
+	return slices.ContainsFunc(reports, func(r report) bool {
+		return r.of == p && r.by == pn.cfg.Self && r.reason == wire.LostUnshown
 	})
 }
 

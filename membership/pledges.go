@@ -37,6 +37,17 @@ func (pl *pledges) of(r slot.Record) wire.Pledge {
 	return pl.kept[at]
 }
 
+// signed returns the record of this hash that this peer gave HAVE or VOTE for at the open position.
+func (pl *pledges) signed(hash slot.Root) (r slot.Record, ok bool) {
+	if h := pl.open.Have; h != nil && h.Record.Hash() == hash {
+		return h.Record, true
+	}
+	if v := pl.open.Vote; v != nil && v.QC.Hash == hash {
+		return v.Record, true
+	}
+	return r, false
+}
+
 // setAside keeps the pledge at the open position when the chain is left without a decision there.
 func (pl *pledges) setAside() {
 	if pl.open != (wire.Pledge{}) {

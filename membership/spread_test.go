@@ -111,13 +111,13 @@ func TestWhatALeaderSends(t *testing.T) {
 	for _, n := range []int{64, 200, 500} {
 		r := newLargeRun(n)
 		size := func(b wire.Body) int { return len(mustSeal(t, newTestSigner(1), testRoot(1), 1, b)) }
-		c := wire.Commit{Record: r.record(slot.Step), Certificate: r.certificate(n/2 + 1)}
+		c := r.commit(slot.Step, n/2+1)
 		to := len(passesTo(audience(r.ids[0], r.members, c.Record), r.ids[0]))
 		if n <= directMost {
 			to = n - 1
 		}
 		others := size(wire.Plan{Plan: slot.Plan{Offers: r.offers, Pieces: pieces(r.ids)}}) +
-			size(r.proposal()) + size(r.draft())
+			size(r.proposal()) + size(r.draft().Brief(slot.Root{}, slot.NewBitmap(n)))
 		t.Logf("%d members: PLAN, DRAFT and PROPOSE %.1f MiB; COMMIT of %d KiB to %d of them, "+
 			"%.1f MiB, to all %.1f MiB", n,
 			float64(others*(n-1))/(1<<20), size(c)>>10, to, float64(size(c)*to)/(1<<20), float64(size(c)*(n-1))/(1<<20))

@@ -260,7 +260,7 @@ func (st *statements) check(r slot.Record, a wire.Attachments) error {
 		return err
 	}
 	for _, e := range a.Evidence {
-		if contradicts(e) == nil {
+		if contradicts(e, st.cfg.Rules.CheckProof) == nil {
 			st.evidence.evict(e, false)
 		}
 	}

@@ -23,6 +23,14 @@ type (
 		Draft slot.Draft
 		From  []slot.PeerID
 	}
+	// WorkAudit asks the worker to check samples of the draft's outcome, which is held, against the
+	// contributions. Then ReportAudited.
+	WorkAudit struct {
+		Draft  slot.Draft
+		Owners []slot.PeerID // of the draft's segments
+		Leader slot.PeerID   // passes on what a contributor does not show
+		Quorum int           // electors that share the samples of a segment
+	}
 	// WorkApply asks the worker to apply a certified record after its predecessor. Step records
 	// take their outcome from disk or fetch it from the peers named. Then ReportApplied, or
 	// ReportFailed if the outcome cannot be had.
@@ -56,6 +64,7 @@ type CertifiedState struct {
 }
 
 func (WorkAccess) isWork() {}
+func (WorkAudit) isWork()  {}
 func (WorkFound) isWork()  {}
 func (WorkReduce) isWork() {}
 func (WorkHold) isWork()   {}
@@ -99,6 +108,20 @@ type (
 	ReportHeld struct {
 		slot.Ref
 		Outcome slot.Root
+	}
+	// ReportAudited says what was found in the samples of an outcome. Nothing against it: both
+	// lists are empty.
+	ReportAudited struct {
+		slot.Ref
+		Outcome slot.Root
+		False   []FalseSegment
+		Unshown []slot.PeerID // contributors of which nobody shows a sample
+	}
+	// ReportFalseOffer: the contribution to the open slot with this offer is not what the offer
+	// commits to.
+	ReportFalseOffer struct {
+		Offer slot.Offer
+		Proof []byte // for Rules.CheckProof
 	}
 	// ReportApplied says that the state after this height is held and has this root. Record is the
 	// hash of the record at this height, kept with the state: after a change of chains a state on
@@ -146,6 +169,8 @@ func (ReportProgress) isReport()    {}
 func (ReportLinks) isReport()       {}
 func (ReportLost) isReport()        {}
 func (ReportHeld) isReport()        {}
+func (ReportAudited) isReport()     {}
+func (ReportFalseOffer) isReport()  {}
 func (ReportApplied) isReport()     {}
 func (ReportFailed) isReport()      {}
 func (ReportConnected) isReport()   {}
@@ -155,6 +180,12 @@ func (ReportRecover) isReport()     {}
 func (ReportClone) isReport()       {}
 func (ReportMotions) isReport()     {}
 func (ReportKey) isReport()         {}
+
+// FalseSegment is a segment of an audited draft that is not what its contributions give.
+type FalseSegment struct {
+	Segment int    // its index
+	Proof   []byte // for Rules.CheckProof
+}
 
 // Ready is what a machine wants done after an input: first Persist (durably, in order), then Send,
 // Work and Events.

@@ -45,6 +45,8 @@ type Hello struct {
 	UserAgent   string           // filled in by this package if empty
 	// name of the sender's timing preset, empty while it does not know the spec
 	Timing string
+	// the sender alone may found the run of the spec, and has not done so yet
+	Unfounded bool
 }
 
 // HelloRefused is the answer of a peer that will not have us in its run.
@@ -243,7 +245,7 @@ func toProto(h Hello) (*pb.Hello, error) {
 	}
 	return &pb.Hello{
 		ProtocolVersion: h.Version, Run: h.Run, Given: h.Given, Spec: h.Spec,
-		Incarnation: uint64(h.Incarnation), UserAgent: h.UserAgent, Timing: h.Timing,
+		Incarnation: uint64(h.Incarnation), UserAgent: h.UserAgent, Timing: h.Timing, Unfounded: h.Unfounded,
 	}, nil
 }
 
@@ -251,6 +253,7 @@ func fromProto(p *pb.Hello) (Hello, error) {
 	h := Hello{
 		Version: p.ProtocolVersion, Run: p.Run, Given: p.Given, Spec: p.Spec,
 		Incarnation: slot.Incarnation(p.Incarnation), UserAgent: oneLine(p.UserAgent, maxUserAgent), Timing: p.Timing,
+		Unfounded: p.Unfounded,
 	}
 	return h, h.check()
 }

@@ -34,12 +34,13 @@ func sampleHello() Hello {
 	return Hello{
 		Version: Version, Run: "run", Given: map[string]string{"h": "25", "codec": "f32"},
 		Spec: []byte("the spec"), Incarnation: 1 << 63, UserAgent: "test", Timing: "lan",
+		Unfounded: true,
 	}
 }
 
 func sameHello(a, b Hello) bool {
 	return a.Version == b.Version && a.Run == b.Run && maps.Equal(a.Given, b.Given) && bytes.Equal(a.Spec, b.Spec) &&
-		a.Incarnation == b.Incarnation && a.UserAgent == b.UserAgent && a.Timing == b.Timing
+		a.Incarnation == b.Incarnation && a.UserAgent == b.UserAgent && a.Timing == b.Timing && a.Unfounded == b.Unfounded
 }
 
 func TestHello(t *testing.T) {

@@ -1,10 +1,13 @@
 package p2p
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -25,7 +28,9 @@ const (
 	messengerBody  = 30 * time.Second // for a message that has begun to come
 	// a peer that cannot be reached is forgotten after so long without messages for it
 	messengerGone = time.Second
-	messengerTurn = 5 * time.Second // that a new stream waits for its predecessor's last messages
+	// that a new stream waits for its predecessor's last messages
+	messengerTurn = 5 * time.Second
+	messengerLast = 200 * time.Millisecond // for what is queued when a Messenger closes
 )
 
 // ErrQueueFull is reported for a message to a peer that takes messages slower than they come.
@@ -46,10 +51,14 @@ type Messenger struct {
 	onDrop  func(to slot.PeerID, msg []byte, err error)
 	drops   chan drop
 	memory  *limits.Budget
+	ctx     context.Context // ends with Close, and with the network
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup // its goroutines, and streams that are read
 	mu      struct {
 		sync.Mutex
-		out map[slot.PeerID]*outbox
-		in  map[slot.PeerID]*inbox
+		closed bool
+		out    map[slot.PeerID]*outbox
+		in     map[slot.PeerID]*inbox
 	}
 }
 
@@ -62,7 +71,7 @@ type drop struct {
 // NewMessenger serves a protocol with messages of at most limit bytes. deliver gets those that
 // arrive: one call at a time for each sender, several senders at once; while it blocks, that sender
 // waits. onDrop, which may be nil, gets from a goroutine of its own each message that could not be
-// sent, so that it can go another way. Both must end when the Network closes.
+// sent, so that it can go another way. Both must end when the Messenger closes.
 func (n *Network) NewMessenger(proto string, limit int,
 	deliver func(from slot.PeerID, msg []byte), onDrop func(to slot.PeerID, msg []byte, err error),
 ) *Messenger {
@@ -70,11 +79,43 @@ func (n *Network) NewMessenger(proto string, limit int,
 		n: n, proto: proto, limit: limit, deliver: deliver, onDrop: onDrop,
 		drops: make(chan drop, maxDropsWaiting), memory: limits.NewBudget(messageMemory),
 	}
+	m.ctx, m.cancel = context.WithCancel(n.env.Tasks.Context())
 	m.mu.out = make(map[slot.PeerID]*outbox)
 	m.mu.in = make(map[slot.PeerID]*inbox)
-	n.env.Tasks.Go(m.reportDrops)
+	m.spawn(m.reportDrops)
 	n.Handle(proto, m.receive)
 	return m
+}
+
+// spawn runs f on a goroutine of the Messenger, unless the network is closed.
+func (m *Messenger) spawn(f func()) bool {
+	m.wg.Add(1)
+	ok := m.n.env.Tasks.Go(func() {
+		defer m.wg.Done()
+		f()
+	})
+	if !ok {
+		m.wg.Done()
+	}
+	return ok
+}
+
+// Close stops to send and to receive. What is queued has a moment to go out, and is dropped in
+// silence then. The network, which may serve another Messenger of the same protocol afterwards,
+// stays open. Closing the network closes its messengers, too.
+func (m *Messenger) Close() {
+	m.mu.Lock()
+	again := m.mu.closed
+	m.mu.closed = true
+	for _, b := range m.mu.in {
+		_ = b.s.Reset()
+	}
+	m.mu.Unlock()
+	if !again {
+		m.n.unhandle(protocol.ID(m.proto))
+	}
+	m.cancel()
+	m.wg.Wait()
 }
 
 // Send queues msg, which belongs to the Messenger from now on, and returns at once.
@@ -84,7 +125,11 @@ func (m *Messenger) Send(to slot.PeerID, msg []byte) {
 		return
 	}
 	m.mu.Lock()
-	err := m.enqueue(to, msg)
+	closed := m.mu.closed
+	var err error
+	if !closed {
+		err = m.enqueue(to, msg)
+	}
 	m.mu.Unlock()
 	if err != nil {
 		m.drop(to, msg, err)
@@ -99,7 +144,7 @@ func (m *Messenger) enqueue(to slot.PeerID, msg []byte) error {
 	}
 	if o == nil {
 		o = &outbox{m: m, to: to, wake: make(chan struct{}, 1)}
-		if !m.n.env.Tasks.Go(o.run) {
+		if !m.spawn(o.run) {
 			return m.n.env.Tasks.Err(nil)
 		}
 		m.mu.out[to] = o
@@ -127,7 +172,7 @@ func (m *Messenger) drop(to slot.PeerID, msg []byte, err error) {
 func (m *Messenger) reportDrops() {
 	for {
 		select {
-		case <-m.n.env.Tasks.Context().Done():
+		case <-m.ctx.Done():
 			return
 		case d := <-m.drops:
 			if m.onDrop != nil {
@@ -149,12 +194,19 @@ func (m *Messenger) receive(from slot.PeerID, s wire.Stream) {
 	me := &inbox{s: s, done: make(chan struct{})}
 	defer close(me.done)
 	m.mu.Lock()
+	if m.mu.closed {
+		m.mu.Unlock()
+		_ = s.Reset()
+		return
+	}
+	m.wg.Add(1)
+	defer m.wg.Done()
 	before := m.mu.in[from]
 	m.mu.in[from] = me
 	m.mu.Unlock()
 	defer m.forget(from, me)
 	if before != nil {
-		before.finish()
+		before.finish(m.ctx)
 	}
 	for {
 		if err := m.receiveOne(from, s); err != nil {
@@ -194,14 +246,14 @@ func (m *Messenger) forget(from slot.PeerID, me *inbox) {
 	}
 }
 
-// finish waits until b's stream is read, and cuts it off when that takes too long.
-func (b *inbox) finish() {
-	timer := time.NewTimer(messengerTurn)
-	defer timer.Stop()
+// finish waits until b's stream is read, and cuts it off when that takes too long, or ctx ends.
+func (b *inbox) finish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, messengerTurn)
+	defer cancel()
 	select {
 	case <-b.done:
 		return
-	case <-timer.C:
+	case <-ctx.Done():
 		_ = b.s.Reset()
 	}
 	<-b.done

@@ -244,3 +244,36 @@ func TestManySendersAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A network serves one messenger after another: what the first was sending and receiving does not
+// hold up the second.
+func TestAMessengerCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := pair(t)
+		first, there := newPost(a), newPost(b)
+		first.say(b.ID(), 0, 100)
+		there.say(a.ID(), 0, 100)
+		time.Sleep(time.Second)
+		first.say(b.ID(), 100, 200)
+		first.Close()
+		first.Close()
+		time.Sleep(time.Second) // what is on its way when it closes is lost
+		second := newPost(a)
+		defer second.Close()
+		first.say(b.ID(), 200, 210) // into the void
+		second.say(b.ID(), 210, 300)
+		there.say(a.ID(), 100, 200)
+		time.Sleep(time.Second)
+		got, _, _ := there.counts()
+		if len(got) != 290 || !slices.IsSorted(got) {
+			t.Errorf("the other side got %d messages of 290", len(got))
+		}
+		got, _, _ = second.counts()
+		if len(got) != 100 || got[0] != 100 {
+			t.Errorf("the second messenger got %d messages of 100", len(got))
+		}
+		if got, _, _ = first.counts(); len(got) != 100 {
+			t.Errorf("the first messenger got %d messages of 100", len(got))
+		}
+	})
+}

@@ -16,7 +16,8 @@ type outbox struct {
 	queue [][]byte
 	bytes int
 
-	s wire.Stream
+	s       wire.Stream
+	unwatch func() bool // the stream's deadline does not depend on the Messenger any more
 }
 
 func (o *outbox) run() {
@@ -25,7 +26,10 @@ func (o *outbox) run() {
 	defer idle.Stop()
 	for {
 		select {
-		case <-o.m.n.env.Tasks.Context().Done():
+		case <-o.m.ctx.Done():
+			if o.s != nil {
+				o.drain()
+			}
 			return
 		case <-o.wake:
 			if o.drain() {
@@ -96,7 +100,10 @@ func (o *outbox) write(msg []byte) error {
 }
 
 func (o *outbox) writeOnce(msg []byte) error {
-	err := o.s.SetWriteDeadline(time.Now().Add(messengerWrite))
+	var err error
+	if o.m.ctx.Err() == nil {
+		err = o.s.SetWriteDeadline(time.Now().Add(messengerWrite))
+	}
 	if err == nil {
 		err = wire.WriteMessage(o.s, msg)
 	}
@@ -108,23 +115,26 @@ func (o *outbox) writeOnce(msg []byte) error {
 }
 
 func (o *outbox) open() error {
-	ctx, cancel := context.WithTimeout(o.m.n.env.Tasks.Context(), messengerOpen)
+	ctx, cancel := context.WithTimeout(o.m.ctx, messengerOpen)
 	defer cancel()
 	s, err := o.m.n.Open(ctx, o.to, o.m.proto)
 	if err != nil {
 		return err
 	}
 	o.s = s
+	o.unwatch = context.AfterFunc(o.m.ctx, func() { _ = s.SetWriteDeadline(time.Now().Add(messengerLast)) })
 	return nil
 }
 
 func (o *outbox) abort() {
+	o.unwatch()
 	_ = o.s.Reset()
 	o.s = nil
 }
 
 func (o *outbox) hangUp() {
 	if o.s != nil {
+		o.unwatch()
 		_ = o.s.Close()
 	}
 }

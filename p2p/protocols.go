@@ -20,6 +20,7 @@ const (
 	// a byte now and then between members: still there
 	ProtocolPulse = liveness.ProtocolPulse
 	ProtocolState = "/p2pdiloco/state/1.0.0" // checkpoints and outcomes, fetched by root
+	ProtocolAudit = "/p2pdiloco/audit/1.0.0" // samples of contributions, for auditors
 	ProtocolMoved = liveness.ProtocolMoved   // my older connections are dead
 	ProtocolProbe = "/p2pdiloco/probe/1.0.0" // how fast is the way to you, what time is it
 	ProtocolTwin  = twins.Protocol           // which process are you: there are two of your ID
@@ -57,6 +58,7 @@ var protocols = map[protocol.ID]traits{
 	ProtocolTwin:       {purpose: control, atOnce: twins.AtOnce},
 	ProtocolExchange:   {purpose: exchange, bulky: true, mustEnd: true},
 	ProtocolState:      {purpose: state, bulky: true, mustEnd: true},
+	ProtocolAudit:      {purpose: exchange, bulky: true, mustEnd: true, atOnce: 4},
 	ProtocolProbe:      {bulky: true, atOnce: 2},
 	proto.ProtoIDv2Hop: {purpose: circuit}, proto.ProtoIDv2Stop: {purpose: circuit},
 }

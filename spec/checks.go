@@ -42,6 +42,14 @@ func upToText(high uint64) func(string) string {
 	}
 }
 
+// samplesText checks audit_samples.
+func samplesText(v string) string {
+	if v == AuditAll || upToText(maxSamples)(v) == "" {
+		return ""
+	}
+	return fmt.Sprintf("allowed: 0 to %d, or %s", maxSamples, AuditAll)
+}
+
 func decimal(low, high float64) func(string) string {
 	return func(v string) string {
 		n, err := strconv.ParseFloat(v, 64)

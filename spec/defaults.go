@@ -45,6 +45,12 @@ func (s Spec) Settled() Spec {
 			s.MaxWeightRatio = defaultWeightRatio
 		}
 	}
+	if s.AuditSamples == "" {
+		s.AuditSamples = "0"
+		if s.Byzantine() {
+			s.AuditSamples = defaultSamples
+		}
+	}
 	if s.Frame == 0 {
 		s.Frame = defaultFrame(s.Layout.Elements() / s.Fragments)
 	}

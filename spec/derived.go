@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -19,6 +20,15 @@ func (s Spec) Byzantine() bool { return s.Trust == TrustByzantine }
 // WeightRatio is MaxWeightRatio as a number; 0: no bound.
 func (s Spec) WeightRatio() uint64 {
 	n, _ := strconv.ParseUint(s.MaxWeightRatio, 10, 64) // validated
+	return n
+}
+
+// Samples is AuditSamples as a number; math.MaxInt: all.
+func (s Spec) Samples() int {
+	if s.AuditSamples == AuditAll {
+		return math.MaxInt
+	}
+	n, _ := strconv.Atoi(s.AuditSamples) // validated
 	return n
 }
 

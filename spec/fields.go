@@ -122,6 +122,10 @@ var table = []Field{
 	field("newcomer_share", func(s *Spec) any { return &s.NewcomerShare }, "500", upTo(1000),
 		"with trust byzantine, newcomers per mille of the other contributors, of which a round takes "+
 			"contributions at most; one is always taken (founder's default 500)"),
+	field("audit_samples", func(s *Spec) any { return &s.AuditSamples }, "", samplesText,
+		"with trust byzantine, `samples` of each owner's part of a round that the electors of a quorum check "+
+			"together before they agree to it, or all; fewer where they would cost more than a twentieth of a "+
+			"round's bytes (founder's default 24 with trust byzantine, else 0)"),
 	field("term_cap", func(s *Spec) any { return &s.TermCap }, "1h", wholeSeconds(time.Second, 7*24*time.Hour),
 		"`longest` term of one leader, like 90m: a leader that brings no round to its end is given more time with "+
 			"each term, up to this. It must be longer than the slowest reduction (founder's default 1h)"),

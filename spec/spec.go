@@ -59,6 +59,9 @@ type Spec struct {
 	// of the other contributors, may contribute to one slot
 	MaxElectors   uint64
 	NewcomerShare uint64
+	// an integer, or all: samples of each segment of an outcome that electors check before they
+	// give HAVE, those of a quorum together; 0: none
+	AuditSamples string
 	// the longest that one leader has for a record; longer than the slowest reduction
 	TermCap time.Duration
 

@@ -124,8 +124,8 @@ func TestRunIDIsPinned(t *testing.T) {
 		size int
 		id   string
 	}{
-		"":         {758, "88cff7d8b4d6b52d8d145d51b4ff9b3b61ad360b4f577c910bc109382bbd27ec"},
-		TrustCrash: {754, "25f19c543a080ded9643eba265e003312f4527294127d3d313f3fac0e5f79961"},
+		"":         {781, "cdc44ffe2d83fd16529a5f49cbff258907a843cdd2129caf068ac471164571ee"},
+		TrustCrash: {776, "986dd611a6632db133ce51faf61098d3320fea46ab9503b2fada034eb0e0f44d"},
 	} {
 		s := Spec{Name: "demo", Trust: trust, Layout: trainer.Layout{{Name: "w", Shape: []uint64{2, 3}}}}.Settled()
 		if n := len(s.Append(nil)); n != want.size {

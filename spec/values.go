@@ -75,6 +75,15 @@ const (
 // defaultWeightRatio is the default of max_weight_ratio where members may lie.
 const defaultWeightRatio = "8"
 
+// AuditAll is the value of audit_samples that has everything checked.
+const AuditAll = "all"
+
+const (
+	// the default of audit_samples where members may lie
+	defaultSamples = "24"
+	maxSamples     = 1 << 20
+)
+
 // MinFrame is the least number of elements of a frame (Spec.Frame).
 const MinFrame = 1 << 10
 

@@ -36,6 +36,8 @@ const (
 	TypeStatement MessageType = 21
 	TypeRetired   MessageType = 22
 	TypeNotYet    MessageType = 23
+	TypeAccuse    MessageType = 24
+	TypeAsk       MessageType = 25
 )
 
 // SignedBytes is what a ledger signature covers: domain, type, run, signer and body.

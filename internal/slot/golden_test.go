@@ -174,15 +174,31 @@ func TestGoldenHashes(t *testing.T) {
 		},
 		{"outcome", "3b0d841d4a6935d39b0a3306309049ede21a99c6b676a471ab5f6ad106c5cc91", OutcomeRoot(goldenSegments)},
 		{
-			"frames", "ec3e1360f99e229e362e553327fa86394aa1a3301cfa834d44e8cde1fbb61a58",
+			"frames", "569b87f2a1e5332c4f5921381099ab086f38200bcfb16a8b3bca0888817f7bf7",
 			FrameRoot(FrameHashes(data, 4), 4, uint64(len(data))),
 		},
-		{"no frames", "e3ed707049b7040c3e52651def1df8cf5bab4d5f8e9bda6544f34ac5e485053f", FrameRoot(nil, 4, 0)},
+		{"no frames", "8c88b19816410eb2d4c01b1b5e650f40bee9ec8cb5ab7acd2b0d5a9742077ece", FrameRoot(nil, 4, 0)},
+		{
+			"one frame", "6d281d3ccc61357d60b3871b6d907ebf25a80f70fa600b9e0fd88908e62908ae",
+			FrameRoot(FrameHashes(data, 10), 10, uint64(len(data))),
+		},
+		{
+			"contribution of ada with norms .5, 1.5, 2.5",
+			"17b661a7dd82c3769bd2f9ce34475a5211908b0948560793d0e84d41681e9458",
+			ContributionRoot("ada", goldenLeaves(data), 4, uint64(len(data))),
+		},
 	} {
 		if got := c.got.String(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
+}
+
+func goldenLeaves(data []byte) (leaves []FrameLeaf) {
+	for i, h := range FrameHashes(data, 4) {
+		leaves = append(leaves, FrameLeaf{float64(i) + .5, h})
+	}
+	return leaves
 }
 
 func TestGoldenLeaderOrder(t *testing.T) {

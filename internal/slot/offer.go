@@ -18,7 +18,7 @@ type Offer struct {
 	Seq    uint64
 	Base   uint64 // the slot whose anchor the inner steps started from; Slot-1 when fresh
 	Weight uint64 // tokens or samples processed, capped by the run spec
-	Root   Root   // FrameRoot of the encoded contribution
+	Root   Root   // ContributionRoot of the encoded contribution
 
 	Steps    uint32 // inner steps behind it; 0 for unknown
 	StepTime uint32 // microseconds that one of them took; 0 for unknown

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // Rules are the run spec's values that the ledger needs: equal on all peers.
@@ -43,12 +44,29 @@ type Rules struct {
 	TermCap time.Duration
 	Rings   bool // plans may have a ring (slot.Plan.Ring)
 	Private bool // the members share a secret, which an access record can change
+	// samples of each segment that the electors of a quorum check together, before they give HAVE;
+	// 0: none is
+	AuditSamples int
+	// says whether a proof convicts the peer that signed an offer or a segment; nil: none does
+	CheckProof ProofChecker
 	// elements of a frame, the unit that owners are given; 0: one element
 	Frame uint64
 	// elements of each fragment, at least one: segments of a slot cover [0, elements) of its
 	// fragment
 	Fragments []uint64
 }
+
+// ProofChecker checks proofs that need the run's arithmetic (package audit). Their form is not of
+// the ledger. An error says why a proof proves nothing.
+type ProofChecker interface {
+	// FalseOutcome: what the owner states is not what its inputs (wire.Inputs) give.
+	FalseOutcome(owner slot.PeerID, s wire.Segment, proof []byte) error
+	// FalseOffer: the contribution is not what the offer commits to.
+	FalseOffer(o slot.Offer, proof []byte) error
+}
+
+// Audits says whether electors check samples of an outcome.
+func (r Rules) Audits() bool { return r.Byzantine && r.AuditSamples > 0 }
 
 // MayFound says whether a peer may sign the founding record.
 func (r Rules) MayFound(p slot.PeerID) bool {

@@ -48,7 +48,7 @@ func (m Vote) Append(b []byte) []byte { return m.Vote.Append(b) }
 func (m ForkVote) Append(b []byte) []byte { return m.Vote.Append(b) }
 
 // Append implements Body.
-func (m Commit) Append(b []byte) []byte { return m.Certificate.Append(m.Record.Append(b)) }
+func (m Commit) Append(b []byte) []byte { return m.Certificate.Append(b) }
 
 // Append implements Body.
 func (m Retry) Append(b []byte) []byte { return m.Ref.Append(b) }
@@ -112,14 +112,18 @@ func (e Evidence) Append(b []byte) []byte {
 }
 
 func readEvidence(r *canonical.Reader) Evidence {
-	return Evidence{
-		Kind: slot.MessageType(r.U8()), Peer: readPeer(r), Incarnation: slot.Incarnation(r.U64()),
-		First: readSignedBody(r), Second: readSignedBody(r),
+	e := Evidence{Kind: slot.MessageType(r.U8()), Peer: readPeer(r), Incarnation: slot.Incarnation(r.U64())}
+	e.First = readSignedBody(r, maxEvidence)
+	if e.Proven() {
+		e.Second = readSignedBody(r, MaxProof)
+	} else {
+		e.Second = readSignedBody(r, maxEvidence)
 	}
+	return e
 }
 
-func readSignedBody(r *canonical.Reader) SignedBody {
-	return SignedBody{append([]byte{}, r.Bytes(maxEvidence)...), append([]byte{}, r.Bytes(slot.MaxSigLen)...)}
+func readSignedBody(r *canonical.Reader, most int) SignedBody {
+	return SignedBody{append([]byte{}, r.Bytes(most)...), append([]byte{}, r.Bytes(slot.MaxSigLen)...)}
 }
 
 // Size returns the number of bytes of a body's encoding, with what it carries beside its signed
@@ -153,13 +157,14 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 		return Offer{slot.ReadOffer(r)}
 	case slot.TypePlan:
 		return Plan{Plan: slot.ReadPlan(r), Proofs: readProofs(r)}
+	case slot.TypeAccuse:
+		return readAccuse(r)
+	case slot.TypeAsk:
+		return Ask{ReadRoot(r)}
 	case slot.TypeSegment:
 		return Segment{Ref: slot.ReadRef(r), Group: ReadRoot(r), Inputs: ReadRoot(r), Segment: slot.ReadSegment(r)}
 	case slot.TypeLost:
-		return Lost{
-			Ref: slot.ReadRef(r), Group: ReadRoot(r), Peer: readPeer(r), Reason: LostReason(r.U8()),
-			Round: ReadRoot(r),
-		}
+		return readLost(r)
 	case slot.TypeDraft:
 		return Draft{Vote: slot.ReadVote(r)}
 	case slot.TypeHave:
@@ -173,7 +178,7 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 	case slot.TypeFork:
 		return ForkVote{slot.ReadVote(r)}
 	case slot.TypeCommit:
-		return Commit{Record: slot.ReadRecord(r), Certificate: slot.ReadCertificate(r)}
+		return Commit{Certificate: slot.ReadCertificate(r)}
 	case slot.TypeRetry:
 		return Retry{slot.ReadRef(r)}
 	case slot.TypePromise:
@@ -221,6 +226,13 @@ func readAlive(r *canonical.Reader) Alive {
 	return m
 }
 
+func readLost(r *canonical.Reader) Lost {
+	return Lost{
+		Ref: slot.ReadRef(r), Group: ReadRoot(r), Peer: readPeer(r), Reason: LostReason(r.U8()),
+		Round: ReadRoot(r),
+	}
+}
+
 // TypeName names a message type in logs and errors.
 func TypeName(t slot.MessageType) string {
 	names := [...]string{
@@ -232,7 +244,7 @@ func TypeName(t slot.MessageType) string {
 		slot.TypeLeave: "LEAVE",
 		slot.TypeNeed:  "NEED", slot.TypeFork: "FORK", slot.TypeEvidence: "EVIDENCE", slot.TypeMotion: "ORDER",
 		slot.TypeStatement: "STATEMENT", slot.TypeRetired: "RETIRED", slot.TypeNotYet: "NOTYET",
-		slot.TypeForkDraft: "FORKDRAFT",
+		slot.TypeForkDraft: "FORKDRAFT", slot.TypeAccuse: "ACCUSE", slot.TypeAsk: "ASK",
 	}
 	if int(t) < len(names) && names[t] != "" {
 		return names[t]

@@ -16,7 +16,7 @@ type (
 	// first vote.
 	EntryHave struct {
 		slot.Ref
-		Drafted // Attached and Grounds only of this peer's own draft
+		Drafted // Attached, Owners and Grounds only of this peer's own draft
 	}
 	// EntryVote holds the vote, which is this peer's lock: the record, and the QC that the vote was
 	// given for.

@@ -45,18 +45,27 @@ func SealMessage(signer Signer, run slot.Root, inc slot.Incarnation, body Body) 
 	if err != nil {
 		return Message{}, nil, fmt.Errorf("sign %s message: %w", TypeName(t), err)
 	}
-	b := make([]byte, 0, 64+len(from)+len(raw)+len(sig))
-	b = canonical.AppendU8(canonical.AppendU8(b, envelopeVersion), uint8(t))
-	b = canonical.AppendU64(appendPeer(AppendRoot(b, run), from), uint64(inc))
-	b = canonical.AppendBytes(canonical.AppendBytes(b, raw), sig)
-	if c, ok := body.(carrier); ok {
-		b = c.appendCarried(b)
-	}
+	m := Message{From: from, Incarnation: inc, Body: body, Sig: sig}
+	b := m.Sealed(run)
 	if len(b) > slot.MaxMessage {
 		return Message{}, nil, fmt.Errorf("%s message of %d bytes: %w (%d)", TypeName(t), len(b), canonical.ErrTooLarge,
 			slot.MaxMessage)
 	}
-	return Message{From: from, Incarnation: inc, Body: body, Sig: sig}, b, nil
+	return m, b, nil
+}
+
+// Sealed returns a signed message in wire form. A body that carries less, and has the same signed
+// bytes, may take the place of the one that was signed.
+func (m Message) Sealed(run slot.Root) []byte {
+	raw := m.Body.Append(nil)
+	b := make([]byte, 0, 64+len(m.From)+len(raw)+len(m.Sig))
+	b = canonical.AppendU8(canonical.AppendU8(b, envelopeVersion), uint8(m.Body.Type()))
+	b = canonical.AppendU64(appendPeer(AppendRoot(b, run), m.From), uint64(m.Incarnation))
+	b = canonical.AppendBytes(canonical.AppendBytes(b, raw), m.Sig)
+	if c, ok := m.Body.(carrier); ok {
+		b = c.appendCarried(b)
+	}
+	return b
 }
 
 // Open takes a sealed message apart: size, version, run, then the signature, and only then the
@@ -107,11 +116,12 @@ func IncarnationOf(b []byte) slot.Incarnation {
 
 // MayAnnounce says, for a gossip validator, whether bytes that a peer announced may be passed on
 // and delivered. They must be of this run and this version and bear that peer's name; Open checks
-// the signature itself. A NEED is never announced: everybody would answer it.
+// the signature itself. NEED and ASK are never announced: everybody would answer them.
 func MayAnnounce(b []byte, run slot.Root, author slot.PeerID) bool {
 	r := canonical.NewReader(b)
 	version, t, theirs, from := r.U8(), slot.MessageType(r.U8()), ReadRoot(r), readPeer(r)
-	return r.Err() == nil && version == envelopeVersion && theirs == run && from == author && t != slot.TypeNeed
+	return r.Err() == nil && version == envelopeVersion && theirs == run && from == author &&
+		t != slot.TypeNeed && t != slot.TypeAsk
 }
 
 // MayFallBack says whether a sealed message that could not be sent directly may be gossiped
@@ -122,5 +132,5 @@ func MayFallBack(b []byte) bool {
 		return false
 	}
 	t := slot.MessageType(b[1])
-	return t != slot.TypeNeed && t != slot.TypeCommit
+	return t != slot.TypeNeed && t != slot.TypeCommit && t != slot.TypeAsk
 }

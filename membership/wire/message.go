@@ -66,6 +66,9 @@ type (
 	Draft struct {
 		slot.Vote
 		Drafted
+		// not signed: what stands for the record's contributions, its segments and the proofs,
+		// which are left out then. Nil in a whole draft, and in any with a QC.
+		ByPlan *ByPlan
 	}
 
 	// Have is the first vote for a draft: its record may follow, all bytes of its outcome and the
@@ -93,6 +96,8 @@ type (
 
 	// Commit proves a record. To members old and new, gossiped, and in answer to Need.
 	Commit struct {
+		// not signed: the certificate names it by its hash. It is zero, which no certified record
+		// is, in a COMMIT to a peer that holds the record.
 		Record      slot.Record
 		Certificate slot.Certificate
 	}
@@ -155,14 +160,27 @@ type (
 	// that ends: if the sender comes back, its old LEAVE is of no use to anybody. Gossiped.
 	Leave struct{ Since uint64 }
 
-	// Evidence shows that an incarnation contradicted itself. Gossiped.
+	// Evidence shows that an incarnation contradicted itself, or what it has signed is false.
+	// Gossiped; where it is large (Evidence.Large) it is announced by Accuse, and sent to peers
+	// that Ask.
 	Evidence struct {
-		// of both messages; TypePromise: of a VOTE, and of a PROMISE that denies it
+		// of both messages; TypePromise: of a VOTE, and of a PROMISE that denies it; or
+		// KindFalseOutcome, KindFalseOffer
 		Kind          slot.MessageType
 		Peer          slot.PeerID // the incarnation that signed them
 		Incarnation   slot.Incarnation
 		First, Second SignedBody // in the order of their bodies; the VOTE before the PROMISE
 	}
+
+	// Accuse announces large evidence. Gossiped.
+	Accuse struct {
+		Peer        slot.PeerID // the incarnation that it is against
+		Incarnation slot.Incarnation
+		Hash        slot.Root // of the body of the evidence
+	}
+
+	// Ask asks for the evidence with this hash. Direct.
+	Ask struct{ Hash slot.Root }
 
 	// Motion says what its sender's operator wants done about the membership. Gossiped.
 	Motion struct{ slot.Motion }
@@ -176,7 +194,15 @@ type Drafted struct {
 	Record   slot.Record
 	Proofs   []OfferProof // of the record's contributions
 	Attached Attachments  // of its drops, if it was a free choice in trust byzantine
+	Owners   Owners       // of the segments of a step that is audited
 	Grounds  Grounds
+}
+
+// ByPlan is the outcome of a record whose contributions are offers of a plan.
+type ByPlan struct {
+	Group    slot.Root   // slot.Plan.Group
+	Used     slot.Bitmap // over the plan's offers: the contributions
+	Segments []slot.Segment
 }
 
 // Locked is a record with its QC.
@@ -199,6 +225,7 @@ const (
 	// bytes that do not hash to what it offered, or break the protocol
 	LostBadBytes LostReason = 3
 	LostOutcome  LostReason = 4 // no peer serves what it states to have reduced
+	LostUnshown  LostReason = 5 // it does not show a part of its contribution to be audited
 )
 
 // Type implements Body.
@@ -206,6 +233,12 @@ func (Offer) Type() slot.MessageType { return slot.TypeOffer }
 
 // Type implements Body.
 func (Plan) Type() slot.MessageType { return slot.TypePlan }
+
+// Type implements Body.
+func (Accuse) Type() slot.MessageType { return slot.TypeAccuse }
+
+// Type implements Body.
+func (Ask) Type() slot.MessageType { return slot.TypeAsk }
 
 // Type implements Body.
 func (Segment) Type() slot.MessageType { return slot.TypeSegment }
@@ -275,4 +308,8 @@ type Envelope struct {
 	To     []slot.PeerID
 	Gossip bool // to the run's topic as well (To may be empty)
 	Body   Body
+	// directly to peers, none of them in To, that hold a part of what Body carries: they get this
+	// form of it, which has the same signed bytes and leaves that part out
+	Brief   Body
+	BriefTo []slot.PeerID
 }

@@ -31,6 +31,7 @@ const (
 	RuleElectors Rule = 2 // it lists almost all electors that contribute
 	RuleOwners   Rule = 3 // its owners may own, and none owns too much
 	RuleSegments Rule = 4 // no segment is without several electors of the plan
+	RuleAudit    Rule = 5 // what an elector wants to check of a contribution is shown to it
 )
 
 // MaxHanded is the most offers that one NotYet hands over.
@@ -50,7 +51,7 @@ func (m NotYet) Append(b []byte) []byte {
 
 func readNotYet(r *canonical.Reader) NotYet {
 	m := NotYet{Ref: slot.ReadRef(r), About: ReadRoot(r), Rule: Rule(r.U8()), Whom: readSet(r)}
-	if r.Err() == nil && (m.Rule < RuleOffers || m.Rule > RuleSegments) {
+	if r.Err() == nil && (m.Rule < RuleOffers || m.Rule > RuleAudit) {
 		r.Fail("rule %d", m.Rule)
 	}
 	return m

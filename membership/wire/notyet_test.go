@@ -38,7 +38,7 @@ func TestNotYetIsBounded(t *testing.T) {
 		signed bool // in the signed part
 	}{
 		"no rule":              {func(m *NotYet) { m.Rule = 0 }, true},
-		"an unknown rule":      {func(m *NotYet) { m.Rule = RuleSegments + 1 }, true},
+		"an unknown rule":      {func(m *NotYet) { m.Rule = RuleAudit + 1 }, true},
 		"more than all":        {func(m *NotYet) { m.Whom = make(slot.Bitmap, slot.MaxMembers/8+1) }, true},
 		"of another rule":      {func(m *NotYet) { m.Rule = RuleElectors }, false},
 		"without a proof":      {func(m *NotYet) { m.Proofs = m.Proofs[:1] }, false},

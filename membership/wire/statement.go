@@ -123,18 +123,30 @@ func (a Attachments) check(at Position, run slot.Root, verify slot.Verifier) err
 	return nil
 }
 
-// Types returns the types of the two messages.
+// Types returns the types of the two messages. A proof is no message: it has type 0.
 func (e Evidence) Types() [2]slot.MessageType {
-	if e.Kind == slot.TypePromise {
+	switch e.Kind {
+	case slot.TypePromise:
 		return [2]slot.MessageType{slot.TypeVote, slot.TypePromise}
+	case KindFalseOutcome:
+		return [2]slot.MessageType{slot.TypeSegment}
+	case KindFalseOffer:
+		return [2]slot.MessageType{slot.TypeOffer}
 	}
 	return [2]slot.MessageType{e.Kind, e.Kind}
 }
 
-// Signed says whether the incarnation that the evidence is against has signed both messages.
+// Signed says whether the incarnation that the evidence is against has signed both messages, or the
+// one that a proof convicts it of.
 func (e Evidence) Signed(run slot.Root, verify slot.Verifier) bool {
-	types := e.Types()
-	for i, s := range []SignedBody{e.First, e.Second} {
+	types, signed := e.Types(), []SignedBody{e.First, e.Second}
+	if e.Proven() {
+		if len(e.Second.Sig) > 0 {
+			return false
+		}
+		signed = signed[:1]
+	}
+	for i, s := range signed {
 		if !verify(e.Peer, slot.SignedBytes(types[i], run, e.Peer, e.Incarnation, s.Body), s.Sig) {
 			return false
 		}

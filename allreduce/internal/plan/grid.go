@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -91,6 +92,18 @@ func (g Grid) Hash(frame []byte) slot.Root {
 	}
 	return slot.Hash(frame)
 }
+
+// Leaf is what a contribution commits to of a frame: the squared norm of its decoded values, and
+// its hash.
+func (g Grid) Leaf(values []float32, frame []byte) slot.FrameLeaf {
+	if g.rootless {
+		return slot.FrameLeaf{}
+	}
+	return slot.FrameLeaf{NormSq: kernel.NormSq(values), Hash: g.Hash(frame)}
+}
+
+// Measured says whether contributions are hashed and their norms checked.
+func (g Grid) Measured() bool { return !g.rootless }
 
 // Bounds on the frames under way.
 const (

@@ -167,6 +167,9 @@ func (l *liar) replaces(bid func(wire.Draft) bids) habit {
 			if !ok {
 				return true
 			}
+			if d.ByPlan != nil { // its ledger repeats the whole draft soon
+				return false
+			}
 			if !open.in(d) {
 				open = bid(d)
 			}

@@ -116,7 +116,7 @@ func hideCertificate(l *liar) habit {
 		if !ok {
 			return true
 		}
-		l.did("height %d: a certificate that it kept", c.Record.Height)
+		l.did("height %d: a certificate that it kept", c.Certificate.Height)
 		return false
 	}}
 }

@@ -130,7 +130,7 @@ func (p *peer) prepare(ctx context.Context, o order) (a answer, err error) {
 	machine.Frugal(p.Elements) // as a node does
 	data := p.encoded(p.codec, p.index)
 	began := time.Now()
-	if p.own, err = allreduce.Commit(p.params(), 0, data); err != nil {
+	if p.own, err = allreduce.Commit(p.params(), 0, p.net.ID(), data); err != nil {
 		return a, err
 	}
 	a.Commit, a.Root = time.Since(began).Seconds(), p.own.Root().String()

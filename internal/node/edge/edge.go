@@ -158,10 +158,13 @@ func (l *Ledger) undelivered(to slot.PeerID, message []byte, err error) {
 	}
 }
 
-// Close leaves the topic. The messenger ends with its network.
+// Close ends it. The network may be lent, and serve another node afterwards.
 func (l *Ledger) Close() {
 	if l.topic != nil {
 		_ = l.topic.Close()
+	}
+	if l.messenger != nil {
+		l.messenger.Close()
 	}
 }
 

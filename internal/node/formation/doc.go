@@ -4,7 +4,8 @@
 // A peer that was given a run's name knows only some of its spec, so it cannot know the run ID yet.
 // It adopts the spec of the first peer that has one. When the discovery window closes and nobody
 // has one, the lowest ID among the peers that see each other settles its own, and the others adopt
-// that. Whether a settled spec's run is founded is for the ledger to decide.
+// that; where that peer alone may found the run, once it has done so. When a settled spec's run is
+// founded is for the ledger to decide.
 //
 // Callers make a Formation, Adopt the spec that is known from before if there is one, have Serve
 // run until the node closes, and Await the spec. AwaitPreset then waits for the run's timing, and

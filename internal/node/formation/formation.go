@@ -58,6 +58,7 @@ type Formation struct {
 	fields  map[string]string // the given fields, as a hello carries them; "layout" is a hash
 	log     *slog.Logger
 	settled chan struct{} // closed once mu.spec is set
+	founded chan struct{} // closed by Founded, where this peer alone could found the run
 
 	mu struct {
 		sync.Mutex
@@ -74,7 +75,9 @@ type Formation struct {
 		incarnation slot.Incarnation // this peer's incarnation, once its vote log is open
 		// peers without a spec that could settle one, with the time of their last hello
 		searching map[slot.PeerID]time.Time
-		otherRuns map[slot.PeerID]error // peers of other runs of this name, and how those differ
+		promises  map[slot.PeerID]promise // peers that are about to found the run
+		unfounded bool                    // see Unfounded
+		otherRuns map[slot.PeerID]error   // peers of other runs of this name, and how those differ
 		// why the ticket's run does not match what is given here; nil while it does
 		unfit error
 	}
@@ -82,13 +85,15 @@ type Formation struct {
 
 // New makes a formation. It does nothing until Serve is called.
 func New(cfg Config) *Formation {
-	f := &Formation{cfg: cfg, given: cfg.Given, log: cfg.Logger, settled: make(chan struct{})}
+	f := &Formation{cfg: cfg, given: cfg.Given, log: cfg.Logger}
+	f.settled, f.founded = make(chan struct{}), make(chan struct{})
 	f.fields = cfg.Given.Fields()
 	if len(cfg.Given.Layout) > 0 {
 		f.fields["layout"] = slot.Hash(cfg.Given.Layout.Append(nil)).String()
 	}
 	f.mu.preset = cmp.Or(cfg.Preset, cfg.Default)
 	f.mu.searching, f.mu.otherRuns = make(map[slot.PeerID]time.Time), make(map[slot.PeerID]error)
+	f.mu.promises = make(map[slot.PeerID]promise)
 	return f
 }
 
@@ -101,7 +106,7 @@ func (f *Formation) receive(p slot.PeerID, h p2p.Hello) {
 		f.noteSearching(p, h.Given)
 		return
 	}
-	if !f.isNews(p, h.Spec) {
+	if !f.isNews(p, h) {
 		f.comparePreset(p, h)
 		return
 	}
@@ -134,6 +139,8 @@ func (f *Formation) receive(p slot.PeerID, h p2p.Hello) {
 		if len(f.mu.otherRuns) < maxKnown {
 			f.mu.otherRuns[p] = err
 		}
+	case f.mu.spec == nil && h.Unfounded && !ticketed:
+		f.notePromise(p, h.Spec)
 	case f.mu.spec == nil:
 		f.log.Info("adopted the run spec", "from", p, "run_id", theirs.RunID())
 		f.takePreset(h.Timing)
@@ -168,19 +175,24 @@ func (f *Formation) noteSearching(p slot.PeerID, given map[string]string) {
 }
 
 // isNews says whether a peer's spec is worth parsing; parsing a large layout takes long. A spec
-// equal to the settled one is not, nor is that of a peer that was found to be in another run.
-func (f *Formation) isNews(p slot.PeerID, spec []byte) bool {
+// equal to the settled one is not, nor is that of a peer that was found to be in another run, nor
+// what a peer repeats that is about to found its run.
+func (f *Formation) isNews(p slot.PeerID, h p2p.Hello) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.spec == nil {
+		if h.Unfounded && f.promised(p, h.Spec) {
+			f.notePromise(p, h.Spec)
+			return false
+		}
 		return true
 	}
-	return !bytes.Equal(spec, f.mu.encoded) && f.mu.otherRuns[p] == nil && len(f.mu.otherRuns) < maxKnown
+	return !bytes.Equal(h.Spec, f.mu.encoded) && f.mu.otherRuns[p] == nil && len(f.mu.otherRuns) < maxKnown
 }
 
 // settle fixes the spec; mu is held.
 func (f *Formation) settle(s spec.Spec) {
-	f.mu.spec, f.mu.encoded = &s, s.Append(nil)
+	f.mu.spec, f.mu.encoded, f.mu.unfounded = &s, s.Append(nil), f.isMine(s)
 	close(f.settled)
 }
 
@@ -295,9 +307,14 @@ func (f *Formation) awaitDHT(ctx context.Context) error {
 	return nil
 }
 
-// searchingWait is the number of discovery windows for which this peer waits for a searching peer
-// with a lower ID to settle the spec.
-const searchingWait = 5
+const (
+	// searchingWait is the number of discovery windows for which this peer waits for a searching
+	// peer with a lower ID to settle the spec.
+	searchingWait = 5
+	// hearsSearching is the number of pauses between hellos after which a silent peer does not
+	// count any more.
+	hearsSearching = 8
+)
 
 // decide settles this peer's own spec, unless another peer has to do that.
 func (f *Formation) decide(began time.Time) error {
@@ -318,13 +335,16 @@ func (f *Formation) decide(began time.Time) error {
 			return err
 		}
 	}
+	if last := f.lastPromise(); last.After(began) { // the others have waited as long as this peer
+		began = last
+	}
 	for p, at := range f.mu.searching {
-		if p < f.cfg.Network.ID() && time.Since(at) < 8*f.cfg.Hello &&
+		if p < f.cfg.Network.ID() && time.Since(at) < hearsSearching*f.cfg.Hello &&
 			time.Since(began) < searchingWait*f.cfg.Discovery {
 			return nil // that peer settles its spec, and this one adopts it
 		}
 	}
-	if len(f.given.Layout) == 0 {
+	if len(f.given.Layout) == 0 || f.awaitsFounder() {
 		return nil // without a layout this peer cannot found a run: it waits for one that can
 	}
 	spec := f.given.Settled()

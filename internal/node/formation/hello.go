@@ -31,10 +31,13 @@ func (f *Formation) Serve(ctx context.Context) {
 	found := f.cfg.Network.Discover(ctx, f.cfg.Places)
 	g := newHellos(f)
 	defer g.wg.Wait()
-	again := time.NewTicker(f.cfg.Hello)
+	again, founded := time.NewTicker(f.cfg.Hello), f.founded
 	defer again.Stop()
 	for {
 		select {
+		case <-founded:
+			founded = nil
+			g.again(time.Now())
 		case p, open := <-found:
 			if !open {
 				return
@@ -188,7 +191,7 @@ func (f *Formation) answer(from slot.PeerID, theirs p2p.Hello) (p2p.Hello, error
 func (f *Formation) hello() p2p.Hello {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	h := p2p.Hello{Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation}
+	h := p2p.Hello{Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation, Unfounded: f.mu.unfounded}
 	if f.mu.spec != nil && f.mu.awaited == nil {
 		h.Timing = f.mu.preset
 	}

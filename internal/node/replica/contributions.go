@@ -52,7 +52,7 @@ func newContributions(self slot.PeerID, run Run) (*contributions, error) {
 
 // encode puts a fragment's pseudo-gradient into the run's codec. gradient is not kept.
 func (c *contributions) encode(base, weight uint64, fragment int, gradient []float32) (Contribution, error) {
-	encoded, residual, err := c.feedback.encode(c.params, fragment, gradient)
+	encoded, residual, err := c.feedback.encode(c.params, c.self, fragment, gradient)
 	return Contribution{base, weight, fragment, encoded, residual}, err
 }
 
@@ -74,6 +74,13 @@ func (c *contributions) of(offers []slot.Offer) *allreduce.Contribution {
 		}
 	}
 	return nil
+}
+
+// withRoot returns the contribution with a root, nil if it is not held.
+func (c *contributions) withRoot(root slot.Root) *allreduce.Contribution {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.open[root].Encoded
 }
 
 // settle drops the contributions that a record lists, and those too stale for any later one. The
@@ -143,16 +150,16 @@ func newFeedback(sizes []uint64, lossy bool) *feedback {
 // encode commits to a fragment's pseudo-gradient together with what is owed, and returns the
 // residual D - dec(c), which owe takes. Without feedback it is plain encoding, and the residual is
 // nil. gradient is not kept.
-func (f *feedback) encode(p allreduce.Params, fragment int, gradient []float32) (c *allreduce.Contribution,
-	residual []float32, err error,
+func (f *feedback) encode(p allreduce.Params, self slot.PeerID, fragment int, gradient []float32) (
+	c *allreduce.Contribution, residual []float32, err error,
 ) {
 	if f == nil {
-		c, err = allreduce.Encode(p, uint32(fragment), gradient)
+		c, err = allreduce.Encode(p, uint32(fragment), self, gradient)
 		return c, nil, err
 	}
 	x := f.borrow(len(gradient))
 	f.addDebt(x, fragment, gradient)
-	if c, err = allreduce.Encode(p, uint32(fragment), x); err != nil {
+	if c, err = allreduce.Encode(p, uint32(fragment), self, x); err != nil {
 		f.giveBack(x)
 		return nil, nil, err
 	}

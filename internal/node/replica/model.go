@@ -18,6 +18,7 @@ type Run struct {
 	Outer        outeropt.Config
 	Params       allreduce.Params
 	Fragments    []slot.Fragment // the parts that the vector is divided into, the largest first
+	AuditSamples int             // of each segment, checked before HAVE; 0: none
 	MaxStaleness uint64          // an offer's base may lie so many slots behind the newest anchor
 }
 

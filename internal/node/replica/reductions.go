@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
 	"github.com/p2pdiloco/p2pdiloco/internal/similarity"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -18,6 +20,7 @@ import (
 // still send to peers on slow links.
 type reductions struct {
 	engine  *allreduce.Engine
+	params  allreduce.Params
 	relayed func() map[slot.PeerID]bool // peers connected now: true where a relay is between
 	log     *slog.Logger
 
@@ -26,6 +29,7 @@ type reductions struct {
 		current *allreduce.Reduction
 		began   time.Time
 		retired *allreduce.Reduction // its slot is decided
+		report  func(membership.Report)
 	}
 }
 
@@ -37,7 +41,7 @@ func (r *reductions) start(ctx context.Context, plan slot.Plan, own *allreduce.C
 	r.release(plan.Group())
 	uplink, speeds := r.engine.Rates(r.relayed())
 	report(membership.ReportLinks{Uplink: uplink, Speeds: speeds})
-	reduction, err := r.engine.Start(ctx, plan, own, &sink{plan.Group(), plan.Round(), report, r.log})
+	reduction, err := r.engine.Start(ctx, plan, own, &sink{plan, r.params, report, r.log})
 	if errors.Is(err, allreduce.ErrNotInGroup) { // what came so far may still be of use
 		return nil
 	}
@@ -46,6 +50,7 @@ func (r *reductions) start(ctx context.Context, plan slot.Plan, own *allreduce.C
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.mu.report = report
 	if r.mu.current != reduction {
 		r.mu.current, r.mu.began = reduction, time.Now()
 	}
@@ -127,26 +132,61 @@ func (r *reductions) segment(s slot.Segment, frameBytes int) []byte {
 	return b
 }
 
+// leaves is what a contributor has committed to, if the running reduction has seen it.
+func (r *reductions) leaves(o slot.Offer) ([]slot.FrameLeaf, bool) {
+	current, _ := r.running()
+	if current == nil || !slices.Contains(current.Plan().Offers, o) {
+		return nil, false
+	}
+	return current.Leaves(o.Peer)
+}
+
+// unshown reports that a contributor to the running reduction does not show a part of what it has
+// offered. Of the offer only peer and root need be known.
+func (r *reductions) unshown(o slot.Offer) {
+	r.mu.Lock()
+	current, report := r.mu.current, r.mu.report
+	r.mu.Unlock()
+	if current == nil {
+		return
+	}
+	plan := current.Plan()
+	if slices.ContainsFunc(plan.Offers, func(p slot.Offer) bool { return p.Peer == o.Peer && p.Root == o.Root }) {
+		report(membership.ReportLost{
+			Group: plan.Group(), Peer: o.Peer, Reason: wire.LostUnshown, Round: plan.Round(),
+		})
+	}
+}
+
 // sink turns what the engine reports of one reduction into reports to the ledger.
 type sink struct {
-	group  slot.Root
-	round  slot.Root // of the plan, in a ring
+	plan   slot.Plan
+	params allreduce.Params
 	report func(membership.Report)
 	log    *slog.Logger
 }
 
 func (s *sink) SegmentDone(segment slot.Segment) {
-	s.report(membership.ReportSegment{Group: s.group, Segment: segment})
+	s.report(membership.ReportSegment{Group: s.plan.Group(), Segment: segment})
 }
 
+// Lost reports a peer that failed. A frame that no honest peer commits to proves that it lies.
 func (s *sink) Lost(peer slot.PeerID, reason allreduce.Reason, err error) {
 	s.log.Warn("peer failed in the reduction", "peer", peer, "reason", reason, "err", err)
 	why := map[allreduce.Reason]wire.LostReason{
 		allreduce.Connection: wire.LostConnection, allreduce.BadValue: wire.LostBadValue,
-		allreduce.BadBytes: wire.LostBadBytes,
+		allreduce.BadBytes: wire.LostBadBytes, allreduce.FalseNorm: wire.LostBadBytes,
 	}
 	if r, ok := why[reason]; ok {
-		s.report(membership.ReportLost{Group: s.group, Peer: peer, Reason: r, Round: s.round})
+		s.report(membership.ReportLost{Group: s.plan.Group(), Peer: peer, Reason: r, Round: s.plan.Round()})
+	}
+	bad, place := (*allreduce.BadFrame)(nil), s.plan.Place(peer)
+	if place < 0 || !errors.As(err, &bad) {
+		return
+	}
+	offer := s.plan.Offers[place]
+	if proof, err := audit.ProveFrame(s.params, offer, bad); err == nil {
+		s.report(membership.ReportFalseOffer{Offer: offer, Proof: proof.Append(nil)})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -41,6 +42,7 @@ type Config struct {
 
 	Exchange allreduce.Transport         // streams of the all-reduce
 	Donors   statesync.Opener            // streams to peers that have states and outcomes
+	Audits   auditor.Streams             // streams of audits
 	Relayed  func() map[slot.PeerID]bool // peers connected now: true where a relay is between
 	// a stream of the reduction without any byte for so long is lost
 	Stall time.Duration
@@ -55,6 +57,8 @@ type Config struct {
 	// Offered is for tests of whole nodes: it takes each contribution that is kept, with its slot,
 	// and may change its bytes. Usually nil.
 	Offered func(slot uint64, c *allreduce.Contribution)
+	// Reduced is for them, too: see allreduce.Config.
+	Reduced func(slot uint64, frame int, values []float32)
 }
 
 // Replica is one peer's copy of the model. Its methods may be called from any goroutine.
@@ -69,6 +73,7 @@ type Replica struct {
 	reductions    *reductions
 	outcomes      *outcomes
 	fetcher       *fetcher
+	auditor       *auditor.Auditor
 	jobs          jobs
 	tally         tally
 }
@@ -87,14 +92,17 @@ func Open(cfg Config) (*Replica, error) {
 	}
 	if r.engine, err = allreduce.New(allreduce.Config{
 		Self: cfg.Self, Run: cfg.Run.ID, Params: cfg.Run.Params, Transport: cfg.Exchange, Logger: cfg.Logger,
-		Stall: cfg.Stall, Known: r.isMember,
+		Stall: cfg.Stall, Known: r.isMember, Reduced: cfg.Reduced,
 	}); err != nil {
 		return nil, err
 	}
-	r.reductions = &reductions{engine: r.engine, relayed: cfg.Relayed, log: cfg.Logger}
+	r.reductions = &reductions{engine: r.engine, params: cfg.Run.Params, relayed: cfg.Relayed, log: cfg.Logger}
 	r.fetcher = newFetcher(cfg.Donors, statesync.Config{Timeout: cfg.Fetch, Logger: cfg.Logger}, cfg.Emit)
 	r.outcomes = &outcomes{
 		self: cfg.Self, model: r.model, reductions: r.reductions, client: r.fetcher.client, stall: cfg.Stall,
+	}
+	if r.auditor, err = auditor.New(r.auditConfig()); err != nil {
+		return nil, err
 	}
 	cfg.Serve.Prefer, cfg.Serve.Busy, cfg.Serve.Loose = r.isMember, r.reductions.busy, r.outcomes.part
 	cfg.Serve.Logger = cfg.Logger
@@ -166,6 +174,19 @@ func (r *Replica) AcceptExchange(from slot.PeerID, s canonical.Stream) {
 
 // ServeState serves states and outcomes on a stream that a peer has opened.
 func (r *Replica) ServeState(from slot.PeerID, s canonical.Stream) { r.server.Serve(from, s) }
+
+// ServeAudit shows samples on a stream that a peer has opened.
+func (r *Replica) ServeAudit(from slot.PeerID, s canonical.Stream) { r.auditor.Serve(from, s) }
+
+// auditConfig is what samples are checked with.
+func (r *Replica) auditConfig() auditor.Config {
+	return auditor.Config{
+		Self: r.cfg.Self, Params: r.cfg.Run.Params, Samples: r.cfg.Run.AuditSamples, Streams: r.cfg.Audits,
+		Own: r.contributions.withRoot, Leaves: r.reductions.leaves, Unshown: r.reductions.unshown,
+		Segment: func(root slot.Root) (auditor.Segment, error) { return r.model.store.Segment(root) },
+		Member:  r.isMember, Timeout: r.cfg.Stall / 2, Logger: r.cfg.Logger,
+	}
+}
 
 // Close ends all work. The driver must have been closed: the contexts of the jobs have ended with
 // it. Save may still be called.

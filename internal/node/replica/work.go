@@ -18,6 +18,7 @@ import (
 //	WorkFound  -> the initial state, on disk                state job
 //	WorkReduce -> this peer's part in a reduction           reduce job
 //	WorkHold   -> an outcome's bytes, or a secret, on disk  hold job
+//	WorkAudit  -> samples of an outcome, checked            audit job
 //	WorkApply  -> the outer step with an outcome            state job
 //	WorkSync   -> a checkpoint from other peers             state job
 //	WorkAccess -> a private run's secret, in force          access job
@@ -40,6 +41,9 @@ func (r *Replica) Do(ctx context.Context, work membership.Work, report func(memb
 	case membership.WorkHold:
 		purpose := holdPurpose(work.Draft.Height, work.Draft.Prev, work.Draft.Outcome())
 		r.jobs.start(ctx, "hold", purpose, func(ctx context.Context) { r.hold(ctx, work, report) })
+	case membership.WorkAudit:
+		purpose := holdPurpose(work.Draft.Height, work.Draft.Prev, work.Draft.Outcome())
+		r.jobs.start(ctx, "audit", purpose, func(ctx context.Context) { r.audit(ctx, work, report) })
 	case membership.WorkAccess:
 		r.jobs.replace(ctx, "access", func(ctx context.Context) { r.followAccess(ctx, work, report) })
 	}
@@ -76,6 +80,19 @@ func (r *Replica) hold(ctx context.Context, work membership.WorkHold, report fun
 		return
 	}
 	report(membership.ReportHeld{Ref: work.Draft.Ref, Outcome: work.Draft.Outcome()})
+}
+
+// audit checks samples of a draft's outcome, which is held.
+func (r *Replica) audit(ctx context.Context, work membership.WorkAudit, report func(membership.Report)) {
+	found, lies, err := r.auditor.Audit(ctx, work)
+	for _, lie := range lies {
+		report(lie)
+	}
+	if err != nil {
+		r.failed(ctx, work, err, report)
+		return
+	}
+	report(found)
 }
 
 // Permanent marks an error of Config.Init that will come again each time: it ends the node.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
@@ -36,6 +37,7 @@ func Ledger(s spec.Spec, run slot.Root) chain.Rules {
 		MaxStaleness: s.MaxStaleness(), MaxWeight: s.MaxWeight, Fragments: s.FragmentElements(),
 		Frame: s.Frame,
 		Rings: Reduction(s).Rings(), Private: s.Access == spec.AccessPrivate,
+		AuditSamples: s.Samples(), CheckProof: auditor.Checker{Params: Reduction(s)},
 		Pace: chain.PaceRules{InnerSteps: s.InnerSteps, TrimPermille: s.TrimPermille},
 	}
 }
@@ -44,7 +46,7 @@ func Ledger(s spec.Spec, run slot.Root) chain.Rules {
 func Replica(s spec.Spec, run slot.Root) replica.Run {
 	return replica.Run{
 		ID: run, InitRoot: initRoot(s), Outer: s.OuterConfig(), Params: Reduction(s), Fragments: s.Partition(),
-		MaxStaleness: s.MaxStaleness(),
+		MaxStaleness: s.MaxStaleness(), AuditSamples: s.Samples(),
 	}
 }
 

@@ -39,6 +39,9 @@ type Hooks struct {
 	// Offer is given each contribution after its hash was taken and before it is offered, with the
 	// slot that the node contributes to. It may change the bytes.
 	Offer func(slot uint64, c *allreduce.Contribution)
+	// Reduced is given the values of each frame that the node reduces as an owner, before they are
+	// encoded. It may change them.
+	Reduced func(slot uint64, frame int, values []float32)
 	// Ledger may wrap what the ledger works with, such as its Signer and Transport.
 	Ledger func(*membership.DriverConfig)
 	// Deliver may wrap what takes the ledger's messages from the network.

@@ -49,14 +49,14 @@ func TestTheFounderVanishesWithTheOnlyState(t *testing.T) {
 		for _, p := range s.Peers {
 			p.OnEvent = func(e p2pdiloco.Event) {
 				if e.Name == "run.founded" && first.CompareAndSwap(nil, p) {
-					// the record is on its way
-					time.AfterFunc(5*time.Millisecond, func() { s.Net.Isolate(p.Host) })
+					// the others have its hello, and adopt its spec
+					time.AfterFunc(12*time.Millisecond, func() { s.Net.Isolate(p.Host) })
 				}
 			}
 		}
 		s.Start(s.Peers...)
 		s.Until(time.Minute, "founded", func() bool { return first.Load() != nil })
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond)
 		s.Kill(first.Load())
 		time.Sleep(20 * time.Second)
 		s.Restart(first.Load())

@@ -56,7 +56,7 @@ const (
 	bowlFrameBytes = 4 * bowlFrame
 )
 
-// offeredNaN puts a NaN into a frame, another one each slot, and makes hashes and root fit: what a
+// offeredNaN puts a NaN into a frame, another one each slot, and makes leaves and root fit: what a
 // peer of another program may offer. allreduce.Commit refuses to make such a contribution, hence
 // the detour.
 func offeredNaN(slotNumber uint64, c *allreduce.Contribution) {
@@ -64,11 +64,14 @@ func offeredNaN(slotNumber uint64, c *allreduce.Contribution) {
 	copy(b[int(slotNumber%bowlFrames)*bowlFrameBytes:], []byte{0, 0, 0xc0, 0x7f})
 	parts := (*struct {
 		data   []byte
-		hashes []slot.Root
+		peer   slot.PeerID
+		leaves []slot.FrameLeaf
 		root   slot.Root
 	})(unsafe.Pointer(c))
-	parts.hashes = slot.FrameHashes(b, bowlFrameBytes)
-	parts.root = slot.FrameRoot(parts.hashes, bowlFrameBytes, uint64(len(b)))
+	for f, hash := range slot.FrameHashes(b, bowlFrameBytes) {
+		parts.leaves[f].Hash = hash
+	}
+	parts.root = slot.ContributionRoot(parts.peer, parts.leaves, bowlFrameBytes, uint64(len(b)))
 }
 
 // checkLeftOut fails where a record's outcome has a peer's lie in it: any frame, or that with the

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,8 @@ func TestANetworkServesOneNodeAfterAnother(t *testing.T) {
 					spec, dir := s.Spec, p.Dir
 					if spec.Name = run; run != "sim" {
 						spec.StartPeers, p.Dir = 1, dir+"/other"
+						p.ForgetStates() // those that follow are of another model than the others'
+						p.Forgetful = true
 					}
 					return p.Process(ctx, spec)
 				}
@@ -47,6 +50,40 @@ func TestANetworkServesOneNodeAfterAnother(t *testing.T) {
 			})
 		})
 	}
+}
+
+// hesitant is a trainer that does not finish the initial parameters.
+type hesitant struct {
+	*nodetest.Bowl
+	asked chan struct{}
+}
+
+func (h hesitant) Init(ctx context.Context, _ []float32) error {
+	close(h.asked)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// The peer that alone may found the run dies before it has done so. The others had its spec, which
+// nobody else can found, and found the run by another one.
+func TestAFounderDiesBeforeItFounds(t *testing.T) {
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(4, 2), 3, func(s *nodetest.Swarm) {
+		founder := slices.MinFunc(s.Peers, func(a, b *nodetest.Peer) int {
+			return strings.Compare(string(s.Net.Hosts[a.Host].ID()), string(s.Net.Hosts[b.Host].ID()))
+		})
+		slow := hesitant{founder.Trainer.(*nodetest.Bowl), make(chan struct{})}
+		founder.Trainer = slow
+		s.Start(s.Peers...)
+		<-slow.asked
+		time.Sleep(10 * time.Second) // it is waited for as long as it lives
+		for _, p := range s.But(founder) {
+			if p.Had("run.founded") {
+				t.Error("the run was founded beside the founder")
+			}
+		}
+		s.Kill(founder)
+		s.Finish(time.Minute, s.But(founder)...)
+	})
 }
 
 // What is wrong with the machine is said at once, and nothing is left running.

@@ -31,7 +31,8 @@ type Hello struct {
 	Spec            []byte                 `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`                                                                             // the whole run spec in its canonical bytes, once the sender knows it
 	Incarnation     uint64                 `protobuf:"fixed64,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                                                             // random number made together with the sender's vote log; 0 while it has none
 	UserAgent       string                 `protobuf:"bytes,6,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
-	Timing          string                 `protobuf:"bytes,7,opt,name=timing,proto3" json:"timing,omitempty"` // name of the sender's timing preset, once it knows the spec: peers of one run need the same
+	Timing          string                 `protobuf:"bytes,7,opt,name=timing,proto3" json:"timing,omitempty"`        // name of the sender's timing preset, once it knows the spec: peers of one run need the same
+	Unfounded       bool                   `protobuf:"varint,8,opt,name=unfounded,proto3" json:"unfounded,omitempty"` // the spec is one that the sender alone may found the run of, and it has not done so yet
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -115,6 +116,13 @@ func (x *Hello) GetTiming() string {
 	return ""
 }
 
+func (x *Hello) GetUnfounded() bool {
+	if x != nil {
+		return x.Unfounded
+	}
+	return false
+}
+
 // HelloReply answers a Hello: with the answerer's own, or with the reason why it will not talk.
 type HelloReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -172,7 +180,7 @@ var File_hello_proto protoreflect.FileDescriptor
 
 const file_hello_proto_rawDesc = "" +
 	"\n" +
-	"\vhello.proto\x12\x12p2pdiloco.hello.v1\"\xa7\x02\n" +
+	"\vhello.proto\x12\x12p2pdiloco.hello.v1\"\xc5\x02\n" +
 	"\x05Hello\x12)\n" +
 	"\x10protocol_version\x18\x01 \x01(\rR\x0fprotocolVersion\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12:\n" +
@@ -181,7 +189,8 @@ const file_hello_proto_rawDesc = "" +
 	"\vincarnation\x18\x05 \x01(\x06R\vincarnation\x12\x1d\n" +
 	"\n" +
 	"user_agent\x18\x06 \x01(\tR\tuserAgent\x12\x16\n" +
-	"\x06timing\x18\a \x01(\tR\x06timing\x1a8\n" +
+	"\x06timing\x18\a \x01(\tR\x06timing\x12\x1c\n" +
+	"\tunfounded\x18\b \x01(\bR\tunfounded\x1a8\n" +
 	"\n" +
 	"GivenEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

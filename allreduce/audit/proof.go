@@ -1,0 +1,238 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/hashtree"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// ErrProvesNothing is wrapped by what Verify says of a proof that convicts nobody.
+var ErrProvesNothing = errors.New("it proves nothing")
+
+// Kind says what a proof is of. The enumeration only grows.
+type Kind uint8
+
+// What a proof can be of.
+const (
+	// FalseOutcome: an owner has signed an outcome that is not that of the contributions.
+	FalseOutcome Kind = 1
+	// FalseContribution: a peer has offered a frame that is no encoding, has values that are not
+	// bounded, or another norm than it has committed to.
+	FalseContribution Kind = 2
+)
+
+// Proof convicts an owner or a contributor, together with the signatures on what it names: of the
+// owner on the segment and of the contributors on their offers, or of the guilty peer on its offer.
+// The bytes of a FalseOutcome are those of one block: at most two chunks of 1 KiB of each peer.
+type Proof struct {
+	Kind      Kind
+	Statement Statement // FalseOutcome
+	Outcome   Opening   // FalseOutcome
+	// FalseOutcome: one a contributor, of the same range as Outcome. FalseContribution: one.
+	Openings []Opening
+	Offer    slot.Offer // FalseContribution: of the guilty peer
+}
+
+// Caps on proofs.
+const (
+	blockBytes = 2 * hashtree.Chunk
+	// perPeer is more than a FalseOutcome takes of each contributor: its offer and its opening.
+	perPeer = 4 << 10
+)
+
+// MaxProof is the most bytes that a proof takes: of an outcome of so many contributors, or of one
+// frame of a contribution.
+func MaxProof(p allreduce.Params, contributors int) int {
+	c, err := codec.New(p.Codec)
+	if err != nil {
+		return 0
+	}
+	return perPeer + max(perPeer*contributors, c.EncodedSize(p.FrameElements))
+}
+
+// Append appends the canonical encoding.
+func (p Proof) Append(b []byte) []byte {
+	b = append(b, uint8(p.Kind))
+	if p.Kind == FalseContribution {
+		return p.Openings[0].Append(p.Offer.Append(b))
+	}
+	b = p.Outcome.Append(p.Statement.Append(b))
+	for _, o := range p.Openings {
+		b = o.Append(b)
+	}
+	return b
+}
+
+// Hash names the proof where it is announced.
+func (p Proof) Hash() slot.Root { return slot.Hash(p.Append([]byte("p2pdiloco/proof/1"))) }
+
+// ReadProof reads what Append wrote. The bytes of the openings are not copied. It says nothing of
+// what the proof proves: see Verify.
+func ReadProof(b []byte) (Proof, error) {
+	r := wire.NewReader(b)
+	p := Proof{Kind: Kind(r.U8())}
+	switch p.Kind {
+	case FalseOutcome:
+		p.Statement = ReadStatement(r)
+		p.Outcome = ReadOpening(r, blockBytes)
+		p.Openings = make([]Opening, 0, len(p.Statement.Offers))
+		for range p.Statement.Offers {
+			p.Openings = append(p.Openings, ReadOpening(r, blockBytes))
+		}
+	case FalseContribution:
+		p.Offer = slot.ReadOffer(r)
+		p.Openings = []Opening{ReadOpening(r, MaxFrameBytes)}
+	default:
+		r.Fail("proof of kind %d", p.Kind)
+	}
+	if err := r.Done(); err != nil {
+		return Proof{}, err
+	}
+	return p, nil
+}
+
+// Verify is whom a proof convicts in a run: the owner, and the contributor whose bytes the owner
+// had to refuse, if there is one; or the contributor. Signatures are the caller's to check. An
+// error wraps ErrProvesNothing and says why.
+func (p Proof) Verify(params allreduce.Params) (guilty []slot.PeerID, err error) {
+	switch p.Kind {
+	case FalseOutcome:
+		guilty, err = p.verifyOutcome(params)
+	case FalseContribution:
+		guilty, err = p.verifyContribution(params)
+	default:
+		err = fmt.Errorf("it is of kind %d", p.Kind)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProvesNothing, err)
+	}
+	return guilty, nil
+}
+
+func (p Proof) verifyOutcome(params allreduce.Params) ([]slot.PeerID, error) {
+	s, err := New(params, p.Statement)
+	if err != nil {
+		return nil, err
+	}
+	r := p.Outcome.Range
+	if r.End-r.Begin > uint64(s.unit()) {
+		return nil, fmt.Errorf("elements %d..%d are more than one block", r.Begin, r.End)
+	}
+	got, err := s.CheckOutcome(p.Outcome)
+	if err != nil {
+		return nil, fmt.Errorf("outcome: %w", err)
+	}
+	want, err := s.Recompute(r, p.Openings)
+	var fault *Fault
+	switch {
+	case errors.As(err, &fault) && fault.Proven:
+		return []slot.PeerID{s.Owner, fault.Peer}, nil
+	case err != nil:
+		return nil, err
+	case string(got) == string(want):
+		return nil, errors.New("the owner's bytes are right")
+	}
+	return []slot.PeerID{s.Owner}, nil
+}
+
+func (p Proof) verifyContribution(params allreduce.Params) ([]slot.PeerID, error) {
+	if err := auditable(params); err != nil {
+		return nil, err
+	}
+	if p.Offer.Slot == 0 || len(p.Openings) != 1 {
+		return nil, fmt.Errorf("an offer for slot %d and %d openings", p.Offer.Slot, len(p.Openings))
+	}
+	g := gridsOf(params, slot.FragmentOf(p.Offer.Slot, uint64(len(params.Fragments))))
+	at, err := g.span(p.Openings[0].Range)
+	if err != nil {
+		return nil, err
+	}
+	_, err = g.values(p.Offer, at, p.Openings[0])
+	var fault *Fault
+	switch {
+	case errors.As(err, &fault) && fault.Proven:
+		return []slot.PeerID{fault.Peer}, nil
+	case err != nil:
+		return nil, err
+	}
+	return nil, errors.New("the contributor's bytes and norm are right")
+}
+
+// ProveOutcome proves that the outcome of a block, as Compare has named it, is not that of the
+// contributions. The openings are of a range with the block in it, in the order of the offers, and
+// outcome likewise. It fails with ErrProvesNothing where that is not so.
+func (s *Segment) ProveOutcome(block slot.Range, openings []Opening, outcome Opening) (Proof, error) {
+	p := Proof{Kind: FalseOutcome, Statement: s.Statement}
+	to, err := s.within(block)
+	if err != nil {
+		return Proof{}, fmt.Errorf("%w: %w", ErrProvesNothing, err)
+	}
+	for i, o := range append([]Opening{outcome}, openings...) {
+		g := s.in
+		if i == 0 {
+			g = s.out
+		}
+		from, err := s.within(o.Range)
+		if err == nil {
+			_, _, err = o.hash(g, from)
+		}
+		if err != nil || from.frame != to.frame || from.begin > to.begin || to.end > from.end {
+			return Proof{}, fmt.Errorf("%w: elements %d..%d do not show the block: %v", ErrProvesNothing, o.Range.Begin,
+				o.Range.End, err)
+		}
+		p.Openings = append(p.Openings, o.narrow(g, from, to, block))
+	}
+	p.Outcome, p.Openings = p.Openings[0], p.Openings[1:]
+	_, err = p.Verify(s.Params)
+	return p, err
+}
+
+// ProveContribution proves that a peer has offered what no honest one offers, by an opening of
+// which CheckContribution gives a Fault that is Proven.
+func ProveContribution(params allreduce.Params, offer slot.Offer, o Opening) (Proof, error) {
+	p := Proof{Kind: FalseContribution, Offer: offer, Openings: []Opening{o}}
+	_, err := p.Verify(params)
+	return p, err
+}
+
+// ProveFrame proves the same by a frame that an owner has met in a reduction. The proof is of the
+// whole frame only where it takes that: where the norm is false.
+func ProveFrame(params allreduce.Params, offer slot.Offer, bad *allreduce.BadFrame) (Proof, error) {
+	if offer.Slot == 0 || len(params.Fragments) == 0 {
+		return Proof{}, fmt.Errorf("%w: an offer for slot %d", ErrProvesNothing, offer.Slot)
+	}
+	g := gridsOf(params, slot.FragmentOf(offer.Slot, uint64(len(params.Fragments))))
+	if bad.Frame < 0 || bad.Frame >= g.in.Frames || len(bad.Bytes) != g.in.FrameSize(bad.Frame) {
+		return Proof{}, fmt.Errorf("%w: no frame %d of %d bytes", ErrProvesNothing, bad.Frame, len(bad.Bytes))
+	}
+	frame, unit := g.in.Elements(bad.Frame, bad.Frame+1), uint64(g.unit())
+	for at := frame.Begin; at < frame.End; at += unit {
+		if p, err := g.proveRange(params, offer, bad, slot.Range{Begin: at, End: min(at+unit, frame.End)}); err == nil {
+			return p, nil
+		}
+	}
+	return g.proveRange(params, offer, bad, frame)
+}
+
+// proveRange proves it by a part of the frame.
+func (g grids) proveRange(params allreduce.Params, offer slot.Offer, bad *allreduce.BadFrame, r slot.Range) (
+	Proof, error,
+) {
+	at, err := g.span(r)
+	if err != nil {
+		return Proof{}, fmt.Errorf("%w: %w", ErrProvesNothing, err)
+	}
+	begin, end := bytesOf(g.in, at)
+	values := make([]float32, at.end-at.begin)
+	if !g.whole(at) && g.honest(values, bad.Bytes[begin:end], at, bad.Leaf.NormSq) == nil {
+		return Proof{}, ErrProvesNothing
+	}
+	o := show(g.in, bad.Bytes, at)
+	o.Range, o.NormSq, o.Path = r, bad.Leaf.NormSq, bad.Path
+	return ProveContribution(params, offer, o)
+}

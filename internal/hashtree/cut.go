@@ -1,0 +1,91 @@
+package hashtree
+
+import (
+	"encoding/binary"
+
+	"lukechampine.com/blake3/guts"
+)
+
+// Chunk is the number of bytes of a leaf of the tree.
+const Chunk = guts.ChunkSize
+
+// Chunks is the range of whole chunks that bytes [begin, end) of total lie in.
+func Chunks(begin, end, total int) (first, last int) {
+	return begin / Chunk * Chunk, min((end+Chunk-1)/Chunk*Chunk, total)
+}
+
+// Cut is the BLAKE3-256 of total bytes of which part, whole chunks from byte at on, and the path of
+// part are known: the chaining values of the subtrees beside it, from left to right. Of [0, total)
+// there is no path. rest is the path of the chunks of bytes [begin, end), which lie in part; it is
+// empty for [0, total). The hash is not ok if part is not made of whole chunks within total, or the
+// path is longer or shorter than it must be.
+func Cut[R ~[32]byte](part []byte, at, total int, path []R, begin, end int) (hash R, rest []R, ok bool) {
+	to := at + len(part)
+	if len(part) == 0 || at < 0 || at%Chunk != 0 || to > total || to%Chunk != 0 && to != total {
+		return hash, nil, false
+	}
+	w := walk[R]{part: part, at: at, path: path, begin: begin, end: end, ok: true}
+	top := w.top(0, total)
+	top.Flags |= guts.FlagRoot
+	putWords(&hash, guts.ChainingValue(top))
+	return hash, w.rest, w.ok && len(w.path) == 0
+}
+
+// walk is a way over the nodes of a tree, each after its children.
+type walk[R ~[32]byte] struct {
+	k          Block
+	part       []byte
+	at         int
+	path       []R // that was not used yet
+	begin, end int
+	rest       []R
+	ok         bool
+}
+
+// top is the node over n bytes at pos, of which some are in part.
+func (w *walk[R]) top(pos, n int) guts.Node {
+	inside := pos >= w.at && pos+n <= w.at+len(w.part)
+	if inside && (n <= Chunk || !w.wanted(pos, n) || pos >= w.begin && pos+n <= w.end) {
+		return w.k.Top(w.part[pos-w.at:][:n], uint64(pos/Chunk))
+	}
+	mid, wanted := int(Left(int64(n))), w.wanted(pos, n)
+	l := w.side(pos, mid, wanted)
+	r := w.side(pos+mid, n-mid, wanted)
+	return guts.ParentNode(l, r, &guts.IV, 0)
+}
+
+// side is the chaining value of a node whose parent holds wanted bytes or does not.
+func (w *walk[R]) side(pos, n int, wanted bool) (cv [8]uint32) {
+	switch {
+	case pos < w.at+len(w.part) && w.at < pos+n:
+		cv = guts.ChainingValue(w.top(pos, n))
+	case len(w.path) > 0:
+		cv = words(w.path[0])
+		w.path = w.path[1:]
+	default:
+		w.ok = false
+	}
+	if wanted && !w.wanted(pos, n) {
+		var v R
+		putWords(&v, cv)
+		w.rest = append(w.rest, v)
+	}
+	return cv
+}
+
+func (w *walk[R]) wanted(pos, n int) bool { return pos < w.end && w.begin < pos+n }
+
+func words[R ~[32]byte](b R) (cv [8]uint32) {
+	for i := range cv {
+		cv[i] = binary.LittleEndian.Uint32(b[4*i : 4*i+4])
+	}
+	return cv
+}
+
+func putWords[R ~[32]byte](b *R, cv [8]uint32) {
+	var v [32]byte
+	for i, w := range cv {
+		binary.LittleEndian.PutUint32(v[4*i:], w)
+	}
+	*b = R(v)
+}

@@ -1,0 +1,91 @@
+package auditor
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"math"
+	randv2 "math/rand/v2"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// Streams opens the streams of audits.
+type Streams interface {
+	Open(ctx context.Context, peer slot.PeerID) (wire.Stream, error)
+}
+
+// Segment is a reduced segment that is held. A checkpoint.SegmentReader implements it.
+type Segment interface {
+	Hashes() ([]slot.Root, error)
+	Frame(dst []byte, k int64, hashes []slot.Root) ([]byte, error)
+	Close() error
+}
+
+// Config says what an Auditor works with. All fields are required unless a comment says otherwise.
+type Config struct {
+	Self    slot.PeerID
+	Params  allreduce.Params
+	Samples int // of each segment, that the electors of a quorum check together; 0: none
+	Streams Streams
+	// this peer's contribution with a root; nil: it is not held any more
+	Own func(root slot.Root) *allreduce.Contribution
+	// what a contributor has committed to, where the reduction of this slot has shown it
+	Leaves  func(o slot.Offer) (leaves []slot.FrameLeaf, ok bool)
+	Segment func(root slot.Root) (Segment, error)
+	// whether a peer may ask: a member may
+	Member func(slot.PeerID) bool
+	// takes in that a contributor of the running reduction has shown this peer, which was asked to
+	// pass it on, nothing
+	Unshown func(o slot.Offer)
+	Timeout time.Duration // for the next answer of a peer
+	Logger  *slog.Logger
+}
+
+// Auditor checks outcomes. Its methods may be called from any goroutine.
+type Auditor struct {
+	cfg    Config
+	codec  codec.Codec // of contributions
+	served quota
+}
+
+// New makes an auditor.
+func New(cfg Config) (*Auditor, error) {
+	used, err := codec.New(cfg.Params.Codec)
+	if err != nil {
+		return nil, err
+	}
+	a := &Auditor{cfg: cfg, codec: used}
+	a.served.all = cfg.Samples == math.MaxInt
+	a.served.mu.shown = map[quotaKey]uint64{}
+	return a, nil
+}
+
+// Audit checks the outcome of a draft, which is held, and returns what it found. It fails where it
+// could not look: the outcome cannot be read, or ctx has ended.
+func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership.ReportAudited, []membership.Report,
+	error,
+) {
+	au := newAudit(a, w)
+	if err := au.draw(secret()); err != nil {
+		return au.report(), nil, err
+	}
+	au.gather(ctx)
+	err := au.compare(ctx)
+	if err == nil {
+		err = ctx.Err()
+	}
+	return au.report(), au.falseOffers, err
+}
+
+// secret makes a source of samples that nobody else can guess.
+func secret() *randv2.Rand {
+	var seed [32]byte
+	_, _ = rand.Read(seed[:]) // it never fails
+	return randv2.New(randv2.NewChaCha8(seed))
+}

@@ -1,0 +1,80 @@
+package auditor
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// addSuspicious adds a sample of each segment that has a frame above the bound: no honest owner has
+// one. That costs no message: the norms are in what the contributors have committed to.
+func (j *job) addSuspicious() error {
+	values := make([]float32, j.cfg.Params.FrameElements)
+	for _, s := range j.segments {
+		leaves, ok := j.leavesOf(s)
+		if !ok {
+			continue
+		}
+		r, err := j.aboveBound(s, leaves, codec.Outcome(j.codec), values)
+		if err != nil {
+			return err
+		}
+		if r.Len() > 0 && !slices.Contains(s.samples, r) {
+			s.samples = append(s.samples, r)
+		}
+	}
+	return nil
+}
+
+// leavesOf is what all contributors to a segment have committed to, where that is known here.
+func (j *job) leavesOf(s *segment) (all [][]slot.FrameLeaf, ok bool) {
+	for _, o := range s.Offers {
+		leaves, ok := j.cfg.Leaves(o)
+		if !ok {
+			return nil, false
+		}
+		all = append(all, leaves)
+	}
+	return all, true
+}
+
+// aboveBound finds the first frame above its bound; empty: there is none.
+func (j *job) aboveBound(s *segment, leaves [][]slot.FrameLeaf, c codec.Codec, values []float32) (none slot.Range,
+	err error,
+) {
+	held, err := j.cfg.Segment(s.Root)
+	if err != nil {
+		return none, err
+	}
+	defer held.Close()
+	hashes, err := held.Hashes()
+	if err != nil {
+		return none, err
+	}
+	size := uint64(j.cfg.Params.FrameElements)
+	first, norms := s.Range.Begin/size, make([]float64, len(leaves))
+	var frame []byte
+	for k := range hashes {
+		if frame, err = held.Frame(frame[:0], int64(k), hashes); err != nil {
+			return none, err
+		}
+		r := slot.Range{Begin: (first + uint64(k)) * size, End: min((first+uint64(k)+1)*size, s.Range.End)}
+		part := values[:r.Len()]
+		if err := c.Decode(part, frame); err != nil {
+			return r, nil //nolint:nilerr // no honest owner signs such bytes
+		}
+		for i, l := range leaves {
+			if int(first)+k >= len(l) {
+				return none, errors.New("a contributor has committed to fewer frames")
+			}
+			norms[i] = l[int(first)+k].NormSq
+		}
+		if !(kernel.NormSq(part) <= s.Bound(norms)) {
+			return r, nil
+		}
+	}
+	return none, nil
+}

@@ -1,0 +1,133 @@
+package auditor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// The stream of an audit has requests in the one direction and answers, in their order, in the
+// other, each with a 32-bit length in front. A request names a contribution and a range of its
+// elements. The answer is its audit.Opening; an empty one says that it is not shown.
+
+// request asks for a range of a contribution.
+type request struct {
+	Contributor slot.PeerID // the peer that is asked, or one whose answer it is to pass on
+	Slot        uint64
+	Root        slot.Root
+	Fragment    uint32
+	Range       slot.Range
+}
+
+const maxRequest = 4 + slot.MaxPeerIDLen + 8 + 32 + 4 + 16
+
+func (q request) append(b []byte) []byte {
+	b = wire.AppendU64(wire.AppendBytes(b, q.Contributor), q.Slot)
+	b = wire.AppendU32(append(b, q.Root[:]...), q.Fragment)
+	return wire.AppendU64(wire.AppendU64(b, q.Range.Begin), q.Range.End)
+}
+
+func readRequest(b []byte) (q request, err error) {
+	r := wire.NewReader(b)
+	q.Contributor, q.Slot = slot.PeerID(r.Bytes(slot.MaxPeerIDLen)), r.U64()
+	copy(q.Root[:], r.Take(len(q.Root)))
+	q.Fragment, q.Range = r.U32(), slot.Range{Begin: r.U64(), End: r.U64()}
+	return q, r.Done()
+}
+
+// ask is one opening that an audit needs.
+type ask struct {
+	seg   *segment
+	place int // of the contributor
+	r     slot.Range
+}
+
+func (q ask) request() request {
+	o := q.seg.Offers[q.place]
+	return request{o.Peer, q.seg.Slot, o.Root, q.seg.Fragment, q.r}
+}
+
+// ask asks a peer for openings, and returns those that it did not get.
+func (j *job) ask(ctx context.Context, via slot.PeerID, list []ask) (missing []ask) {
+	if via == j.cfg.Self {
+		return j.askSelf(list)
+	}
+	answers := make([]*audit.Opening, len(list))
+	if err := j.exchange(ctx, via, list, answers); err != nil {
+		j.cfg.Logger.Debug("an audit's question was not answered", "peer", via, "err", err)
+	}
+	for i, q := range list {
+		if answers[i] == nil || !j.take(q, *answers[i]) {
+			missing = append(missing, q)
+		}
+	}
+	return missing
+}
+
+// askSelf opens what this peer has contributed.
+func (j *job) askSelf(list []ask) (missing []ask) {
+	for _, q := range list {
+		own := j.cfg.Own(q.seg.Offers[q.place].Root)
+		if own == nil {
+			missing = append(missing, q)
+			continue
+		}
+		o, err := audit.OpenContribution(j.cfg.Params, q.seg.Fragment, own, q.r)
+		if err != nil || !j.take(q, o) {
+			missing = append(missing, q)
+		}
+	}
+	return missing
+}
+
+// exchange writes all requests and reads the answers that come.
+func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers []*audit.Opening) error {
+	ctx, cancel := context.WithTimeout(ctx, j.cfg.Timeout*time.Duration(1+len(list)))
+	defer cancel()
+	s, err := j.cfg.Streams.Open(ctx, via)
+	if err != nil {
+		return err
+	}
+	defer s.Reset() //nolint:errcheck // all answers were read, or do not come
+	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
+	_ = s.SetDeadline(time.Now().Add(j.cfg.Timeout))
+	for _, q := range list {
+		if err := wire.WriteMessage(s, q.request().append(nil)); err != nil {
+			return err
+		}
+	}
+	if err := s.CloseWrite(); err != nil {
+		return err
+	}
+	for i, q := range list {
+		_ = s.SetReadDeadline(time.Now().Add(j.cfg.Timeout))
+		whole := q.seg.frameOf == q.place && q.r == q.seg.frame
+		if answers[i], err = j.readAnswer(s, q, whole); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readAnswer returns nil for an empty answer.
+func (j *job) readAnswer(s io.Reader, q ask, whole bool) (*audit.Opening, error) {
+	most := audit.MaxOpening(j.cfg.Params, q.seg.Fragment, whole || q.r.Len() == uint64(j.cfg.Params.FrameElements))
+	b, err := wire.ReadMessage(s, most)
+	if err != nil || len(b) == 0 {
+		return nil, err
+	}
+	r := wire.NewReader(b)
+	o := audit.ReadOpening(r, most)
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	if o.Range != q.r {
+		return nil, errors.New("another range was shown")
+	}
+	return &o, nil
+}

@@ -1,0 +1,169 @@
+package membership
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// audits has the outcome of each step that its leader was free to draft checked by samples, before
+// this elector gives HAVE (BYZANTINE 4.1). Nobody knows which samples it takes. A record that comes
+// with a QC is taken without: f+1 honest electors have checked it, and a contributor that died
+// since must not stop the height.
+//
+// A sample that differs makes a proof against the owner: it is evicted, and its segments move like
+// those of a dead owner. A sample that nobody shows proves nothing: the elector waits, and tells
+// the leader, who shows it or leaves the contribution out.
+type audits struct {
+	*facts
+	*effects
+	*height
+	presence *presence
+	evidence *evidence
+	proofs   *proofs
+}
+
+// audit is how far the worker is with the samples of one outcome.
+type audit struct {
+	asked   time.Duration
+	passed  bool
+	unshown []slot.PeerID // contributors of which no sample was to be had
+}
+
+// needed says whether samples of a draft are to be checked.
+func (au *audits) needed(d wire.Draft) bool {
+	return au.chain.Rules().Audits() && d.Record.Kind == slot.Step && d.Grounds.QC == nil
+}
+
+// passed says whether nothing was found against the outcome of a draft. If it is not known, it has
+// the worker find out.
+func (au *audits) passed(d wire.Draft) bool {
+	if !au.needed(d) {
+		return true
+	}
+	open, outcome := au.open, d.Record.Outcome()
+	if open.audits == nil {
+		open.audits = map[slot.Root]*audit{}
+	}
+	a := open.audits[outcome]
+	if a == nil {
+		a = &audit{asked: never}
+		open.audits[outcome] = a
+	}
+	if !a.passed && au.now-a.asked >= 4*au.cfg.Timing.Retry {
+		a.asked = au.now
+		electors := len(au.chain.Electorate())
+		au.work(WorkAudit{
+			Draft: slot.DraftOf(d.Record, d.Ballot), Owners: d.Owners.Peers(), Leader: open.leader(d.Ballot).Peer,
+			Quorum: electors - au.tolerated(),
+		})
+	}
+	return a.passed
+}
+
+// objection says why HAVE is not given for a draft because of its audit.
+func (au *audits) objection(d wire.Draft) (none objection) {
+	if !au.needed(d) {
+		return none
+	}
+	for _, s := range d.Owners.Stated {
+		if au.evidence.evicted(memberKey{s.Peer, s.Incarnation}) {
+			return objection{why: fmt.Sprintf("the outcome has a segment of %s, who was proven to lie", s.Peer.Short())}
+		}
+	}
+	if au.passed(d) {
+		return none
+	}
+	a := au.open.audits[d.Record.Outcome()]
+	if len(a.unshown) == 0 {
+		return objection{why: waitsForAudit}
+	}
+	return objection{wire.RuleAudit, a.unshown, "nobody shows what it wants to check of the contributions of " +
+		shortPeers(a.unshown)}
+}
+
+// waitsForAudit is no fault of the leader: nobody is told.
+const waitsForAudit = "its outcome is being checked"
+
+// report takes in what the worker found.
+func (au *audits) report(r ReportAudited) {
+	a := au.open.audits[r.Outcome]
+	if a == nil || r.Height != au.open.ref.Height || r.Prev != au.open.ref.Prev {
+		return
+	}
+	a.passed, a.unshown = len(r.Unshown) == 0 && len(r.False) == 0, r.Unshown
+	for _, f := range r.False {
+		au.convictOwner(f)
+	}
+}
+
+// convictOwner makes evidence of a proof against the owner of a segment of the followed draft.
+func (au *audits) convictOwner(f FalseSegment) {
+	d := au.open.draft
+	if d == nil || f.Segment >= len(d.Owners.Stated) {
+		return
+	}
+	s := d.Owners.Stated[f.Segment]
+	body := d.Owners.Segment(f.Segment, d.Ref, d.Record)
+	au.convict(wire.Evidence{
+		Kind: wire.KindFalseOutcome, Peer: s.Peer, Incarnation: s.Incarnation,
+		First: wire.SignedBody{Body: body.Append(nil), Sig: s.Sig}, Second: wire.SignedBody{Body: f.Proof},
+	})
+}
+
+// convictContributor makes evidence of a proof against an offer to the open slot.
+func (au *audits) convictContributor(r ReportFalseOffer) {
+	for _, known := range au.proofs.known[r.Offer.Peer] {
+		if known.Offer != r.Offer {
+			continue
+		}
+		au.convict(wire.Evidence{
+			Kind: wire.KindFalseOffer, Peer: r.Offer.Peer, Incarnation: known.proof.Incarnation,
+			First:  wire.SignedBody{Body: r.Offer.Append(nil), Sig: known.proof.Sig},
+			Second: wire.SignedBody{Body: r.Proof},
+		})
+		return
+	}
+}
+
+// convict evicts a peer if the proof holds: the worker may have been shown wrong bytes.
+func (au *audits) convict(e wire.Evidence) {
+	if by := (memberKey{e.Peer, e.Incarnation}); by == au.self || au.evidence.evicted(by) {
+		return
+	}
+	if err := checkEvidence(e, au.cfg.Rules, au.cfg.Verify); err != nil {
+		au.event(Event{
+			Kind: EventRefused, Height: au.chain.Height(), Slot: au.chain.Tip().Slot, Peer: e.Peer,
+			Detail: "a proof against it does not hold: " + err.Error(),
+		})
+		return
+	}
+	au.evidence.evict(e, true)
+}
+
+// checkStated says whether each segment of a draft that is audited is stated by a member. It checks
+// the signatures here, since a draft may have come without the offers that they are about.
+func (au *audits) checkStated(d wire.Draft) error {
+	if !au.needed(d) {
+		return nil
+	}
+	if err := d.Owners.Check(d.Ref, d.Record, au.cfg.Rules.Run, au.cfg.Verify); err != nil {
+		return chain.Invalid("%v", err)
+	}
+	members := au.chain.Members()
+	for _, s := range d.Owners.Stated {
+		if _, in := chain.FindMember(members, s.Peer, s.Incarnation); !in {
+			return chain.Invalid("a segment that %s states, who is no member", s.Peer.Short())
+		}
+	}
+	return nil
+}
+
+// convicted says whether a member is proven to lie.
+func (au *audits) convicted(p slot.PeerID) bool {
+	i := slot.Find(au.chain.Members(), p)
+	return i >= 0 && au.evidence.evicted(ofMember(au.chain.Members()[i]))
+}

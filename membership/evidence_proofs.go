@@ -1,0 +1,101 @@
+package membership
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// accusing is how large evidence travels: ACCUSE has its hash, and peers that lack it ASK one that
+// has announced it. An accusation alone moves nobody.
+type accusing struct {
+	asked map[slot.Root]time.Duration // for which evidence, and when
+	idle  map[slot.PeerID]int         // how much evidence of a peer proved nothing
+}
+
+// mostFalse is how much evidence that proves nothing is looked at of one peer.
+const mostFalse = 3
+
+// checkProof says whether the one message of evidence is false, as its proof says.
+func checkProof(e wire.Evidence, proofs chain.ProofChecker) error {
+	if proofs == nil {
+		return chain.Invalid("evidence of a kind that this run has none of")
+	}
+	body, err := wire.ParseBody(e.Types()[0], e.First.Body)
+	if err != nil {
+		return chain.Invalid("evidence that cannot be read")
+	}
+	switch b := body.(type) {
+	case wire.Segment:
+		return proofs.FalseOutcome(e.Peer, b, e.Second.Body)
+	case wire.Offer:
+		if b.Peer != e.Peer {
+			return chain.Invalid("evidence of another peer's offer")
+		}
+		return proofs.FalseOffer(b.Offer, e.Second.Body)
+	}
+	return chain.Invalid("evidence without a contradiction")
+}
+
+// announce tells all peers of evidence.
+func (ev *evidence) announce(e wire.Evidence) {
+	if e.Large() {
+		ev.gossip(wire.Accuse{Peer: e.Peer, Incarnation: e.Incarnation, Hash: e.Hash()})
+		return
+	}
+	ev.gossip(e)
+}
+
+// onAccuse asks for evidence that this peer lacks, of members whose evidence proves something.
+func (ev *evidence) onAccuse(msg wire.Message, a wire.Accuse, concerns bool) error {
+	by := memberKey{a.Peer, a.Incarnation}
+	switch {
+	case by == ev.self || ev.evicted(by):
+		return ErrStale
+	case !concerns || ev.fromMember(msg) != nil || ev.accusing.idle[msg.From] >= mostFalse:
+		return ErrSender
+	}
+	if at, asked := ev.accusing.asked[a.Hash]; asked && ev.now-at < ev.cfg.Timing.Retry ||
+		len(ev.accusing.asked) >= maxEvicted {
+		return nil
+	}
+	ev.accusing.asked[a.Hash] = ev.now
+	ev.send(wire.Ask{Hash: a.Hash}, msg.From)
+	return nil
+}
+
+// onAsk sends evidence to a member that lacks it.
+func (ev *evidence) onAsk(msg wire.Message, a wire.Ask) error {
+	if err := ev.fromMember(msg); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(ev.evictions, func(v eviction) bool {
+		return v.proof.Large() && v.proof.Hash() == a.Hash
+	})
+	if i < 0 {
+		return ErrStale
+	}
+	ev.send(ev.evictions[i].proof, msg.From)
+	return nil
+}
+
+// onEvidence takes evidence from another peer. What proves nothing counts against that peer, which
+// had to check it.
+func (ev *evidence) onEvidence(msg wire.Message, e wire.Evidence, concerns bool) error {
+	if e.Proven() && (ev.fromMember(msg) != nil || ev.accusing.idle[msg.From] >= mostFalse) {
+		return ErrSender
+	}
+	err := ev.take(e, concerns)
+	if e.Proven() && errors.Is(err, chain.ErrInvalid) {
+		ev.accusing.idle[msg.From]++
+		ev.event(Event{
+			Kind: EventRefused, Height: ev.chain.Height(), Slot: ev.chain.Tip().Slot, Peer: msg.From,
+			Detail: "its accusation of " + e.Peer.Short() + " proves nothing: " + err.Error(),
+		})
+	}
+	return err
+}
