@@ -191,31 +191,56 @@ func (x *explorer) promotes() {
 // forgesOffer adds a step with an offer that an honest elector has not made, and a false signature
 // for it.
 func (x *explorer) forgesOffer() {
-	l := x.liar
-	c := l.chain
-	victim := (l.at + 1) % len(x.ids)
-	r := slot.Record{Kind: slot.Step}
+	own := x.offer()
+	forged := own.Body.(wire.Offer)
+	victim := (x.liar.at + 1) % len(x.ids)
+	forged.Peer = x.ids[victim]
+	other := wire.Message{From: forged.Peer, Incarnation: x.incs[victim], Body: forged}
+	other.Sig = labSign(own.From, slot.SignedBytes(slot.TypeOffer, x.rules.Run, other.From, other.Incarnation,
+		forged.Append(nil)))
+	x.addStep(own, other)
+}
+
+// offer is an offer of the liar.
+func (x *explorer) offer() wire.Message {
+	s := x.liar.chain.OpenSlot()
+	return x.sign(wire.Offer{Offer: slot.Offer{
+		Peer: x.ids[x.liar.at], Slot: s, Seq: 1 << 40, Base: s - 1, Weight: 1, Root: slot.Hash([]byte("forged")),
+	}})
+}
+
+// offers lists what the honest electors have offered, and an offer of the liar.
+func (x *explorer) offers(w *world) []wire.Message {
+	all, seen := []wire.Message{x.offer()}, map[slot.PeerID]bool{x.ids[x.liar.at]: true}
+	w.parcels(func(id int) {
+		msg := x.parcels[id].msg
+		if _, is := msg.Body.(wire.Offer); is && !seen[msg.From] {
+			all, seen[msg.From] = append(all, msg), true
+		}
+	})
+	return all
+}
+
+// addStep adds a step of these offers. The liar alone has what it says to be their mean.
+func (x *explorer) addStep(offers ...wire.Message) slot.Record {
+	l, c := x.liar, x.liar.chain
+	slices.SortFunc(offers, func(a, b wire.Message) int { return cmpPeer(a.From, b.From) })
+	r := x.record(slot.Members, c.Members())
+	r.Kind, r.Slot, r.Contributions = slot.Step, c.OpenSlot(), nil
+	set := slot.NewBitmap(len(offers))
 	var proofs []wire.OfferProof
-	for _, p := range []int{l.at, victim} {
-		o := slot.Offer{Peer: x.ids[p], Slot: c.OpenSlot(), Seq: 1 << 40, Base: c.OpenSlot() - 1, Weight: 1}
-		o.Root = slot.Hash([]byte("forged"))
-		byPeer := func(a, b slot.Offer) int { return cmpPeer(a.Peer, b.Peer) }
-		at, _ := slices.BinarySearchFunc(r.Contributions, o, byPeer)
-		sig := labSign(x.ids[l.at], slot.SignedBytes(slot.TypeOffer, x.rules.Run, o.Peer, x.incs[p], o.Append(nil)))
-		r.Contributions = slices.Insert(r.Contributions, at, o)
-		proofs = slices.Insert(proofs, at, wire.OfferProof{Incarnation: x.incs[p], Sig: sig})
+	for i, o := range offers {
+		set.Set(i)
+		r.Contributions = append(r.Contributions, o.Body.(wire.Offer).Offer)
+		proofs = append(proofs, wire.OfferProof{Incarnation: o.Incarnation, Sig: o.Sig})
 	}
-	set := slot.NewBitmap(2)
-	set.Set(0)
-	set.Set(1)
 	r.Segments = []slot.Segment{{
 		Range: slot.Range{End: c.Rules().Elements(c.OpenSlot())}, Contributors: set, Root: slot.Hash([]byte("junk")),
 	}}
-	plain := x.record(slot.Members, c.Members())
-	r.Run, r.Prev, r.StateRoot, r.Slot = plain.Run, plain.Prev, plain.StateRoot, c.OpenSlot()
 	r.Work = c.WorkAfter(slot.Step, r.Contributions)
 	r = c.Settle(r, chain.Turnover{Listed: c.Members()})
 	l.owned[r.Segments[0].Root] = true
 	l.proofs[r.Hash()] = proofs
 	l.records = append(l.records, r)
+	return r
 }

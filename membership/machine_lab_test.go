@@ -3,12 +3,14 @@ package membership
 import (
 	"cmp"
 	"container/heap"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/disk/powerfs"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -237,12 +239,14 @@ func (p *labPeer) format() {
 
 // start runs the process on what the disk has.
 func (p *labPeer) start() {
+	p.crash()
 	p.life++
 	p.training = 0
 	saved, err := p.store.Load()
 	if err != nil {
 		p.lab.t.Fatal(err)
 	}
+	p.lab.watch.loaded(p, saved.Chain)
 	p.m = NewMachine(Config{
 		Self: p.id, Incarnation: p.inc, Rules: p.lab.rules, Timing: p.lab.timing, Plan: p.lab.plan, Verify: p.verify,
 		Pin: p.lab.pins[p.name], Open: p.lab.open, Follow: p.follows,
@@ -271,7 +275,15 @@ func (p *labPeer) crash() {
 	}
 }
 
-func (p *labPeer) up() bool { return p.m != nil }
+// cutPower ends the power at the n-th thing from now that the peer does to its disk. The seed says
+// what becomes of the bytes that were written and not synced (powerfs).
+func (p *labPeer) cutPower(n int, at powerfs.Cut, seed uint64) {
+	p.store.unsynced = seed
+	p.store.fs.CutAt(p.store.fs.Ops()+n, at)
+}
+
+// up says whether the process runs. One whose power is gone says and does nothing more.
+func (p *labPeer) up() bool { return p.m != nil && !p.store.fs.Down() }
 
 // state is the newest model state on disk.
 func (p *labPeer) state() (height uint64, s labState, ok bool) {
@@ -387,7 +399,11 @@ func (p *labPeer) flush() {
 		if p.lies == nil {
 			p.lab.watch.persisted(p, r.Persist)
 		}
-		if err := p.store.Save(p.kept(r.Persist)); err != nil {
+		switch err := p.store.Save(p.kept(r.Persist)); {
+		case errors.Is(err, powerfs.ErrPowerCut):
+			p.lab.log = append(p.lab.log, p.name+" loses power")
+			return
+		case err != nil:
 			p.lab.t.Fatalf("%s: %v", p.name, err)
 		}
 		var own []wire.Message

@@ -84,9 +84,7 @@ func (l *labLiar) send(msg wire.Message) {
 
 // overheard keeps what is said for liars.
 func (l *lab) overheard(msg wire.Message) {
-	if l.rules.Byzantine {
-		l.heard = append(l.heard[max(0, len(l.heard)-200):], msg)
-	}
+	l.heard = append(l.heard[max(0, len(l.heard)-200):], msg)
 }
 
 // ref is a ballot of the open position, mostly a near one.

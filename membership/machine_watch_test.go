@@ -47,6 +47,15 @@ func (w *watcher) persisted(p *labPeer, entries []wire.Entry) {
 	}
 }
 
+// loaded notes what a peer finds on its disk when it starts: a power cut may have lost some of what
+// it was about to adopt.
+func (w *watcher) loaded(p *labPeer, commits []wire.Commit) {
+	w.hashes[p.name] = map[uint64]slot.Root{}
+	for _, c := range commits {
+		w.hashes[p.name][c.Record.Height] = c.Record.Hash()
+	}
+}
+
 // certify checks I1: one certified step or members record after each record.
 func (w *watcher) certify(r slot.Record) {
 	h := r.Hash()

@@ -19,9 +19,10 @@ var errPowerCut = errors.New("simulated power cut")
 // for a process that starts again on the same directory, and only what was saved is there.
 type memoryStore struct {
 	*store.File
-	fs  *powerfs.FS
-	run slot.Root
-	mu  struct {
+	fs       *powerfs.FS
+	run      slot.Root
+	unsynced uint64 // seed of what becomes of bytes that are not synced
+	mu       struct {
 		sync.Mutex
 		saves int // left before the power cut, if cut
 		cut   bool
@@ -53,7 +54,7 @@ func (s *memoryStore) CutAfter(n int) {
 // of what it had saved.
 func (s *memoryStore) Restart() *memoryStore {
 	s.CutAfter(0)
-	return openMemoryStore(s.fs.Reboot(0), s.run, 0)
+	return openMemoryStore(s.fs.Reboot(s.unsynced), s.run, 0)
 }
 
 // Save implements Store.

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -111,7 +112,8 @@ func TestObjections(t *testing.T) {
 	}
 }
 
-// A leader that plans with itself alone gets no HAVE, and the next one decides the slot.
+// A leader that plans with itself alone gets no HAVE, also when it repeats its draft with a QC that
+// is none, and the next one decides the slot.
 func TestALeaderThatPlansAloneDecidesNothing(t *testing.T) {
 	l := workingLab(t, "ABCD")
 	var liar *labPeer
@@ -121,7 +123,9 @@ func TestALeaderThatPlansAloneDecidesNothing(t *testing.T) {
 				liar = p
 			}
 		}
-		behind := func(p *labPeer) bool { return liar == nil || p.m.chain.Height() != liar.m.chain.Height() }
+		behind := func(p *labPeer) bool {
+			return liar == nil || p.m.chain.Height() != liar.m.chain.Height() || !p.m.model.atTip()
+		}
 		if slices.ContainsFunc(l.peers, behind) {
 			liar = nil
 		}
@@ -138,6 +142,15 @@ func TestALeaderThatPlansAloneDecidesNothing(t *testing.T) {
 		}
 		if err := p.step(labSigned(liar, draftOf(0, alone, l.proofs(alone.Contributions)))); err != nil {
 			t.Fatal(err)
+		}
+		p.report(ReportHeld{Ref: p.m.chain.Next(), Outcome: alone.Outcome()})
+		again := draftOf(0, alone, l.proofs(alone.Contributions))
+		have := labSigned(liar, wire.Have{Vote: again.Vote})
+		again.Grounds.QC = &wire.QC{Hash: alone.Hash(), Haves: []wire.SignedHave{
+			{Peer: liar.id, Incarnation: liar.inc, Sig: have.Sig},
+		}}
+		if err := p.step(labSigned(liar, again)); !errors.Is(err, chain.ErrInvalid) {
+			t.Errorf("a draft again, with a QC of its leader alone: %v", err)
 		}
 		p.report(ReportHeld{Ref: p.m.chain.Next(), Outcome: alone.Outcome()})
 		if d := p.m.open.draft; d == nil || d.Hash != alone.Hash() || p.m.open.haveSent {
