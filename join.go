@@ -97,6 +97,7 @@ type origin struct {
 	hooks       testhooks.Hooks
 	dir         datadir.Dir
 	known       *Spec                  // of the run, if this peer was in it before
+	newcomer    bool                   // this start makes the peer's identity
 	credentials *admission.Credentials // of a private run; nil for an open one
 	first       timing.Preset          // that holds until the run's is known
 }
@@ -115,6 +116,7 @@ func openData(cfg Config, hooks testhooks.Hooks) (o origin, err error) {
 
 // load reads what the data directory knows of the run.
 func (o *origin) load() (err error) {
+	o.newcomer = o.cfg.Network == nil && !o.dir.Has(datadir.IdentityFile)
 	if o.known, err = o.dir.LoadSpec(o.cfg.Spec); err != nil {
 		return err
 	}

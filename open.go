@@ -105,11 +105,11 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 	return err
 }
 
-// ledgerTiming is the ledger's timing. A run whose spec its only founder has settled just now can
-// have no other chain, so nobody is waited for.
+// ledgerTiming is the ledger's timing. A run that only this peer may found can have no other chain
+// if its identity is new, so nobody is waited for. One that has lost its data may have founded it.
 func (n *Node) ledgerTiming() membership.Timing {
 	t := round.ModeOf(n.spec).Timing(n.timing.Ledger)
-	if n.known == nil && n.formation.Unfounded() {
+	if n.newcomer && n.formation.Unfounded() {
 		t.FoundAfter = 0
 	}
 	return t

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -97,6 +98,27 @@ func (au *audits) report(r ReportAudited) {
 	a.passed, a.unshown = len(r.Unshown) == 0 && len(r.False) == 0, r.Unshown
 	for _, f := range r.False {
 		au.convictOwner(f)
+	}
+	if d := au.open.draft; d != nil {
+		for _, o := range d.Record.Contributions {
+			if slices.Contains(r.Unshown, o.Peer) {
+				au.notShown(ReportUnshown{Peer: o.Peer, Root: o.Root})
+			}
+		}
+	}
+}
+
+// notShown takes in that this peer got nothing of a contribution. A leader has to show it to
+// others.
+func (au *audits) notShown(r ReportUnshown) {
+	l := au.open.lead
+	if l == nil || l.draft == nil {
+		return
+	}
+	for _, o := range l.draft.Record.Contributions {
+		if o.Peer == r.Peer && o.Root == r.Root {
+			l.unshown[o.Root] = true
+		}
 	}
 }
 

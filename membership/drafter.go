@@ -310,9 +310,7 @@ func (dr *drafter) giveUpHanging() {
 	}
 	reports := l.reports
 	if dr.draftIsHeld() {
-		reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool {
-			return r.reason != wire.LostOutcome && r.reason != wire.LostUnshown
-		})
+		reports = slices.DeleteFunc(slices.Clone(reports), func(r report) bool { return r.reason != wire.LostOutcome })
 		if len(reports) == 0 {
 			return
 		}
@@ -327,12 +325,9 @@ func (dr *drafter) giveUpHanging() {
 // it went into is reduced anew, by a group without it.
 func (dr *drafter) auditFailed() bool {
 	l := dr.open.lead
-	if dr.open.last == nil {
-		return false
-	}
 	bad := false
 	for _, o := range l.draft.Record.Contributions {
-		if dr.audits.convicted(o.Peer) || dr.planner.unshown(o.Peer, l.reports) {
+		if dr.audits.convicted(o.Peer) || l.unshown[o.Root] {
 			l.excluded[o.Peer], bad = o.Seq, true
 		}
 	}

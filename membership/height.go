@@ -124,9 +124,10 @@ type planning struct {
 	group slot.Root // of the plan
 	// of the newest plan or draft; starts above any that an earlier process of this peer used
 	revision uint32
-	attempts int               // revisions of this attempt
-	segments map[uint64]stated // by the element that they begin at
-	reports  []report          // reports in this group of one peer about another
+	attempts int                // revisions of this attempt
+	segments map[uint64]stated  // by the element that they begin at
+	reports  []report           // reports in this group of one peer about another
+	unshown  map[slot.Root]bool // contributions of which this leader could show nothing to auditors
 	// owners that stated ranges of too few contributors, since when
 	narrow map[slot.PeerID]time.Duration
 	// peers left out of plans, with the sequence number of the offer at that time
@@ -187,7 +188,7 @@ func newLeading(ref slot.Ref, boot uint64) *leading {
 	return &leading{
 		ref: ref, sentAt: never, beatAt: never,
 		planning: planning{
-			revision: uint32(boot&0xffff) << 16, excluded: map[slot.PeerID]uint64{},
+			revision: uint32(boot&0xffff) << 16, excluded: map[slot.PeerID]uint64{}, unshown: map[slot.Root]bool{},
 			banned: map[slot.PeerID]struct{}{}, narrow: map[slot.PeerID]time.Duration{}, holdOff: never,
 			waiting: waiting{of: map[slot.PeerID]objected{}, shownAt: never},
 		},

@@ -131,6 +131,8 @@ func (m *Machine) take(r Report) {
 		m.participant.progressed(r.Bytes)
 	case ReportAudited:
 		m.audits.report(r)
+	case ReportUnshown:
+		m.audits.notShown(r)
 	case ReportFalseOffer:
 		m.audits.convictContributor(r)
 	case ReportHeld:

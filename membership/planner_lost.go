@@ -23,10 +23,6 @@ func (pn *planner) onLost(msg wire.Message, lost wire.Lost) error {
 	}
 	of, by := l.plan.Place(lost.Peer), l.plan.Place(msg.From)
 	switch {
-	case of >= 0 && lost.Reason == wire.LostUnshown && msg.From == pn.cfg.Self:
-		// a peer that is gone, too: segments that it contributed to stay
-		pn.noteReport(report{msg.From, lost.Peer, lost.Reason, pn.now})
-		return nil
 	case of < 0 || by < 0:
 		return chain.Invalid("a report about or by a peer that is not in the plan")
 	case l.plan.Gone.Has(of) || l.plan.Gone.Has(by):
@@ -124,14 +120,6 @@ func (pn *planner) worst(p slot.Plan, reports []report) slot.PeerID {
 		return cmp.Or(
 			cmp.Compare(pn.presence.reachedBy(b), pn.presence.reachedBy(a)), cmp.Compare(own(b), own(a)),
 			cmp.Compare(len(acc.against[a]), len(acc.against[b])), cmpPeer(a, b))
-	})
-}
-
-// unshown says whether this leader itself got no sample of a peer's contribution: no elector can
-// check it.
-func (pn *planner) unshown(p slot.PeerID, reports []report) bool {
-	return slices.ContainsFunc(reports, func(r report) bool {
-		return r.of == p && r.by == pn.cfg.Self && r.reason == wire.LostUnshown
 	})
 }
 

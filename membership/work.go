@@ -123,6 +123,12 @@ type (
 		Offer slot.Offer
 		Proof []byte // for Rules.CheckProof
 	}
+	// ReportUnshown: a peer showed nothing of its contribution with this root, neither for an own
+	// audit nor for another elector's.
+	ReportUnshown struct {
+		Peer slot.PeerID
+		Root slot.Root
+	}
 	// ReportApplied says that the state after this height is held and has this root. Record is the
 	// hash of the record at this height, kept with the state: after a change of chains a state on
 	// disk may be another chain's. Zero: not known, and taken for this chain's.
@@ -171,6 +177,7 @@ func (ReportLost) isReport()        {}
 func (ReportHeld) isReport()        {}
 func (ReportAudited) isReport()     {}
 func (ReportFalseOffer) isReport()  {}
+func (ReportUnshown) isReport()     {}
 func (ReportApplied) isReport()     {}
 func (ReportFailed) isReport()      {}
 func (ReportConnected) isReport()   {}

@@ -225,7 +225,6 @@ const (
 	// bytes that do not hash to what it offered, or break the protocol
 	LostBadBytes LostReason = 3
 	LostOutcome  LostReason = 4 // no peer serves what it states to have reduced
-	LostUnshown  LostReason = 5 // it does not show a part of its contribution to be audited
 )
 
 // Type implements Body.

@@ -144,15 +144,6 @@ func (j *job) askAll(ctx context.Context, asks map[slot.PeerID][]ask) {
 		})
 	}
 	wg.Wait()
-	if j.work.Leader == j.cfg.Self {
-		for _, s := range j.segments {
-			for _, o := range s.Offers {
-				if j.unshown[o.Peer] {
-					j.cfg.Unshown(o)
-				}
-			}
-		}
-	}
 }
 
 // compare computes the samples again and looks for blocks that differ.

@@ -40,9 +40,9 @@ type Config struct {
 	Segment func(root slot.Root) (Segment, error)
 	// whether a peer may ask: a member may
 	Member func(slot.PeerID) bool
-	// takes in that a contributor of the running reduction has shown this peer, which was asked to
-	// pass it on, nothing
-	Unshown func(o slot.Offer)
+	// takes in that a contributor has shown this peer, which was asked to pass it on, nothing of
+	// its contribution with a root
+	Unshown func(contributor slot.PeerID, root slot.Root)
 	Timeout time.Duration // for the next answer of a peer
 	Logger  *slog.Logger
 }

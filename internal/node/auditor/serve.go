@@ -78,7 +78,7 @@ func (a *Auditor) passOn(q request) []byte {
 	b, err := a.fetch(q)
 	if err != nil || len(b) == 0 {
 		a.cfg.Logger.Warn("a contributor does not show what is to be checked", "peer", q.Contributor, "err", err)
-		a.cfg.Unshown(slot.Offer{Peer: q.Contributor, Slot: q.Slot, Root: q.Root})
+		a.cfg.Unshown(q.Contributor, q.Root)
 		return nil
 	}
 	return b

@@ -29,7 +29,6 @@ type reductions struct {
 		current *allreduce.Reduction
 		began   time.Time
 		retired *allreduce.Reduction // its slot is decided
-		report  func(membership.Report)
 	}
 }
 
@@ -50,7 +49,6 @@ func (r *reductions) start(ctx context.Context, plan slot.Plan, own *allreduce.C
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.report = report
 	if r.mu.current != reduction {
 		r.mu.current, r.mu.began = reduction, time.Now()
 	}
@@ -139,23 +137,6 @@ func (r *reductions) leaves(o slot.Offer) ([]slot.FrameLeaf, bool) {
 		return nil, false
 	}
 	return current.Leaves(o.Peer)
-}
-
-// unshown reports that a contributor to the running reduction does not show a part of what it has
-// offered. Of the offer only peer and root need be known.
-func (r *reductions) unshown(o slot.Offer) {
-	r.mu.Lock()
-	current, report := r.mu.current, r.mu.report
-	r.mu.Unlock()
-	if current == nil {
-		return
-	}
-	plan := current.Plan()
-	if slices.ContainsFunc(plan.Offers, func(p slot.Offer) bool { return p.Peer == o.Peer && p.Root == o.Root }) {
-		report(membership.ReportLost{
-			Group: plan.Group(), Peer: o.Peer, Reason: wire.LostUnshown, Round: plan.Round(),
-		})
-	}
 }
 
 // sink turns what the engine reports of one reduction into reports to the ledger.

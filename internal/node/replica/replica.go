@@ -23,6 +23,7 @@ type Ledger interface {
 	Record(height uint64) (wire.Commit, bool)
 	View() membership.View
 	Standing(p slot.PeerID) membership.Standing
+	Report(r membership.Report)
 }
 
 // Config says what a Replica works with. All fields are required unless a comment says otherwise.
@@ -178,11 +179,16 @@ func (r *Replica) ServeState(from slot.PeerID, s canonical.Stream) { r.server.Se
 // ServeAudit shows samples on a stream that a peer has opened.
 func (r *Replica) ServeAudit(from slot.PeerID, s canonical.Stream) { r.auditor.Serve(from, s) }
 
+// unshown reports a contributor that shows nothing to this peer, which was asked to pass it on.
+func (r *Replica) unshown(peer slot.PeerID, root slot.Root) {
+	r.cfg.Ledger.Report(membership.ReportUnshown{Peer: peer, Root: root})
+}
+
 // auditConfig is what samples are checked with.
 func (r *Replica) auditConfig() auditor.Config {
 	return auditor.Config{
 		Self: r.cfg.Self, Params: r.cfg.Run.Params, Samples: r.cfg.Run.AuditSamples, Streams: r.cfg.Audits,
-		Own: r.contributions.withRoot, Leaves: r.reductions.leaves, Unshown: r.reductions.unshown,
+		Own: r.contributions.withRoot, Leaves: r.reductions.leaves, Unshown: r.unshown,
 		Segment: func(root slot.Root) (auditor.Segment, error) { return r.model.store.Segment(root) },
 		Member:  r.isMember, Timeout: r.cfg.Stall / 2, Logger: r.cfg.Logger,
 	}
