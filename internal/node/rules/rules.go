@@ -20,7 +20,7 @@ func Reduction(s spec.Spec) allreduce.Params {
 		TrimPermille: int(s.TrimPermille), Clip: s.Clip == "on", Codec: s.Codec, MinPeers: int(s.MinPeers),
 		Schedule: allreduce.Schedule(s.Schedule),
 	}
-	if s.Byzantine() { // auto may plan a ring, in which nobody can tell who has changed a partial result
+	if s.Byzantine() { // auto may plan a ring, where nobody can tell who changed a partial result
 		p.Schedule = allreduce.Rotation
 	}
 	for _, d := range s.Discount {
