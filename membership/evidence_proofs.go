@@ -31,14 +31,19 @@ func checkProof(e wire.Evidence, proofs chain.ProofChecker) error {
 	}
 	switch b := body.(type) {
 	case wire.Segment:
-		return proofs.FalseOutcome(e.Peer, b, e.Second.Body)
+		err = proofs.FalseOutcome(e.Peer, b, e.Second.Body)
 	case wire.Offer:
 		if b.Peer != e.Peer {
 			return chain.Invalid("evidence of another peer's offer")
 		}
-		return proofs.FalseOffer(b.Offer, e.Second.Body)
+		err = proofs.FalseOffer(b.Offer, e.Second.Body)
+	default:
+		return chain.Invalid("evidence without a contradiction")
 	}
-	return chain.Invalid("evidence without a contradiction")
+	if err != nil {
+		return chain.Invalid("%v", err)
+	}
+	return nil
 }
 
 // announce tells all peers of evidence.
