@@ -55,10 +55,12 @@ type Config struct {
 	Logger *slog.Logger
 
 	// Offered is for tests of whole nodes: it takes each contribution that is kept, with its slot,
-	// and may change its bytes. Usually nil.
+	// and may change it. Usually nil.
 	Offered func(slot uint64, c *allreduce.Contribution)
 	// Reduced is for them, too: see allreduce.Config.
 	Reduced func(slot uint64, frame int, values []float32)
+	// Passes is for them, too: whether outcomes of a slot are not checked. Usually nil.
+	Passes func(slot uint64) bool
 }
 
 // Replica is one peer's copy of the model. Its methods may be called from any goroutine.
