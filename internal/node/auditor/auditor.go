@@ -40,6 +40,9 @@ type Config struct {
 	Segment func(root slot.Root) (Segment, error)
 	// whether a peer may ask: a member may
 	Member func(slot.PeerID) bool
+	// finds the offer of a peer with a root in the plan of the open slot
+	Planned func(peer slot.PeerID, root slot.Root) (o slot.Offer, ok bool)
+	Liars   func() int // how many electors may lie
 	// takes in that a contributor of the running reduction has shown this peer, which was asked to
 	// pass it on, nothing
 	Unshown func(o slot.Offer)
@@ -62,7 +65,7 @@ func New(cfg Config) (*Auditor, error) {
 	}
 	a := &Auditor{cfg: cfg, codec: used}
 	a.served.all = cfg.Samples == math.MaxInt
-	a.served.mu.shown = map[quotaKey]uint64{}
+	a.served.mu.shown, a.served.mu.passed = map[quotaKey]uint64{}, map[quotaKey]uint64{}
 	return a, nil
 }
 

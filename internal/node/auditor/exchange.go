@@ -15,8 +15,8 @@ import (
 // other, each with a 32-bit length in front. A request names a contribution and a range of its
 // elements. The answer is its audit.Opening; an empty one says that it is not shown.
 
-// request asks for a range of a contribution.
-type request struct {
+// Request asks for a range of a contribution.
+type Request struct {
 	Contributor slot.PeerID // the peer that is asked, or one whose answer it is to pass on
 	Slot        uint64
 	Root        slot.Root
@@ -26,13 +26,15 @@ type request struct {
 
 const maxRequest = 4 + slot.MaxPeerIDLen + 8 + 32 + 4 + 16
 
-func (q request) append(b []byte) []byte {
+// Append appends the encoding.
+func (q Request) Append(b []byte) []byte {
 	b = wire.AppendU64(wire.AppendBytes(b, q.Contributor), q.Slot)
 	b = wire.AppendU32(append(b, q.Root[:]...), q.Fragment)
 	return wire.AppendU64(wire.AppendU64(b, q.Range.Begin), q.Range.End)
 }
 
-func readRequest(b []byte) (q request, err error) {
+// ReadRequest reads what Append wrote.
+func ReadRequest(b []byte) (q Request, err error) {
 	r := wire.NewReader(b)
 	q.Contributor, q.Slot = slot.PeerID(r.Bytes(slot.MaxPeerIDLen)), r.U64()
 	copy(q.Root[:], r.Take(len(q.Root)))
@@ -47,9 +49,9 @@ type ask struct {
 	r     slot.Range
 }
 
-func (q ask) request() request {
+func (q ask) request() Request {
 	o := q.seg.Offers[q.place]
-	return request{o.Peer, q.seg.Slot, o.Root, q.seg.Fragment, q.r}
+	return Request{o.Peer, q.seg.Slot, o.Root, q.seg.Fragment, q.r}
 }
 
 // ask asks a peer for openings, and returns those that it did not get.
@@ -97,7 +99,7 @@ func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers
 	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
 	_ = s.SetDeadline(time.Now().Add(j.cfg.Timeout))
 	for _, q := range list {
-		if err := wire.WriteMessage(s, q.request().append(nil)); err != nil {
+		if err := wire.WriteMessage(s, q.request().Append(nil)); err != nil {
 			return err
 		}
 	}
@@ -114,6 +116,8 @@ func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers
 	return nil
 }
 
+var errOtherRange = errors.New("another range was shown")
+
 // readAnswer returns nil for an empty answer.
 func (j *job) readAnswer(s io.Reader, q ask, whole bool) (*audit.Opening, error) {
 	most := audit.MaxOpening(j.cfg.Params, q.seg.Fragment, whole || q.r.Len() == uint64(j.cfg.Params.FrameElements))
@@ -127,7 +131,7 @@ func (j *job) readAnswer(s io.Reader, q ask, whole bool) (*audit.Opening, error)
 		return nil, err
 	}
 	if o.Range != q.r {
-		return nil, errors.New("another range was shown")
+		return nil, errOtherRange
 	}
 	return &o, nil
 }

@@ -185,6 +185,7 @@ func (r *Replica) auditConfig() auditor.Config {
 	return auditor.Config{
 		Self: r.cfg.Self, Params: r.cfg.Run.Params, Samples: r.cfg.Run.AuditSamples, Streams: r.cfg.Audits,
 		Own: r.contributions.withRoot, Leaves: r.reductions.leaves, Unshown: r.reductions.unshown,
+		Planned: r.planned, Liars: r.liars,
 		Segment: func(root slot.Root) (auditor.Segment, error) { return r.model.store.Segment(root) },
 		Member:  r.isMember, Timeout: r.cfg.Stall / 2, Logger: r.cfg.Logger,
 	}
@@ -197,6 +198,23 @@ func (r *Replica) Close() error {
 	r.jobs.wait()
 	return r.server.Close()
 }
+
+// planned finds the offer of a peer with a root in the plan of the open slot. A leader has it even
+// where it takes no part in the reduction.
+func (r *Replica) planned(p slot.PeerID, root slot.Root) (none slot.Offer, ok bool) {
+	plan := r.cfg.Ledger.View().Plan
+	if plan == nil {
+		return none, false
+	}
+	i := slices.IndexFunc(plan.Offers, func(o slot.Offer) bool { return o.Peer == p && o.Root == root })
+	if i < 0 {
+		return none, false
+	}
+	return plan.Offers[i], true
+}
+
+// liars is how many of the electors may lie.
+func (r *Replica) liars() int { return max(0, len(r.cfg.Ledger.View().Tip.Electors())-1) / 3 }
 
 // isMember says whether the newest record lists a peer.
 func (r *Replica) isMember(p slot.PeerID) bool {
