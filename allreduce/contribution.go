@@ -49,6 +49,7 @@ type Contribution struct {
 	peer   slot.PeerID
 	leaves []slot.FrameLeaf
 	root   slot.Root
+	frame  int // bytes of each frame but the last
 }
 
 // Commit checks, measures and hashes a whole encoded fragment of peer self, which must not change
@@ -111,7 +112,7 @@ func bounded(g plan.Grid, f int, values []float32) error {
 func commitEach(g plan.Grid, self slot.PeerID, encoded []byte,
 	do func(f int) (values []float32, err error),
 ) (*Contribution, error) {
-	c := &Contribution{data: encoded, peer: self, leaves: make([]slot.FrameLeaf, g.Frames)}
+	c := &Contribution{data: encoded, peer: self, leaves: make([]slot.FrameLeaf, g.Frames), frame: g.FrameBytes}
 	err := eachFrame(g.Frames, func(f int) error {
 		values, err := do(f)
 		if err == nil {
@@ -122,8 +123,14 @@ func commitEach(g plan.Grid, self slot.PeerID, encoded []byte,
 	if err != nil {
 		return nil, err
 	}
-	c.root = slot.ContributionRoot(self, c.leaves, g.FrameBytes, uint64(len(encoded)))
+	c.Recommit()
 	return c, nil
+}
+
+// Recommit makes Root that of the present Leaves, whether these are true or not. Only tests change
+// the leaves of a contribution: a lying peer offers such a one.
+func (c *Contribution) Recommit() {
+	c.root = slot.ContributionRoot(c.peer, c.leaves, c.frame, uint64(len(c.data)))
 }
 
 // Root is the commitment: slot.ContributionRoot.

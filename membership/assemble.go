@@ -1,8 +1,6 @@
 package membership
 
 import (
-	"time"
-
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -71,7 +69,7 @@ func assemble(f *facts, e *effects) *Machine {
 func (m *Machine) makePeers(f *facts, e *effects) {
 	m.presence = newPresence(f, e)
 	m.evidence = &evidence{facts: f, effects: e, presence: m.presence}
-	m.evidence.accusing = accusing{asked: map[slot.Root]time.Duration{}, idle: map[slot.PeerID]int{}}
+	m.evidence.accusing = accusing{asked: map[slot.PeerID]question{}, idle: map[slot.PeerID]int{}}
 	m.proofs = &proofs{
 		facts: f, presence: m.presence, evidence: m.evidence, known: map[slot.PeerID][]provenOffer{},
 	}

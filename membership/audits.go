@@ -27,8 +27,10 @@ type audits struct {
 	proofs   *proofs
 }
 
-// audit is how far the worker is with the samples of one outcome.
+// audit is how far the worker is with the samples of one record. Records with equal outcomes may
+// differ: an outcome does not say whose the contributions are.
 type audit struct {
+	draft   wire.Draft // with owners whose signatures were checked
 	asked   time.Duration
 	passed  bool
 	unshown []slot.PeerID // contributors of which no sample was to be had
@@ -45,20 +47,20 @@ func (au *audits) passed(d wire.Draft) bool {
 	if !au.needed(d) {
 		return true
 	}
-	open, outcome := au.open, d.Record.Outcome()
+	open := au.open
 	if open.audits == nil {
 		open.audits = map[slot.Root]*audit{}
 	}
-	a := open.audits[outcome]
+	a := open.audits[d.Hash]
 	if a == nil {
-		a = &audit{asked: never}
-		open.audits[outcome] = a
+		a = &audit{draft: d, asked: never}
+		open.audits[d.Hash] = a
 	}
 	if !a.passed && au.now-a.asked >= 4*au.cfg.Timing.Retry {
 		a.asked = au.now
 		electors := len(au.chain.Electorate())
 		au.work(WorkAudit{
-			Draft: slot.DraftOf(d.Record, d.Ballot), Owners: d.Owners.Peers(), Leader: open.leader(d.Ballot).Peer,
+			Draft: slot.DraftOf(d.Record, d.Ballot), Record: d.Hash, Owners: d.Owners.Peers(), Leader: open.leader(d.Ballot).Peer,
 			Quorum: electors - au.tolerated(),
 		})
 	}
@@ -75,10 +77,15 @@ func (au *audits) objection(d wire.Draft) (none objection) {
 			return objection{why: fmt.Sprintf("the outcome has a segment of %s, who was proven to lie", s.Peer.Short())}
 		}
 	}
+	for _, o := range d.Record.Contributions {
+		if au.convicted(o.Peer) {
+			return objection{why: fmt.Sprintf("it has a contribution of %s, who was proven to lie", o.Peer.Short())}
+		}
+	}
 	if au.passed(d) {
 		return none
 	}
-	a := au.open.audits[d.Record.Outcome()]
+	a := au.open.audits[d.Hash]
 	if len(a.unshown) == 0 {
 		return objection{why: waitsForAudit}
 	}
@@ -91,41 +98,35 @@ const waitsForAudit = "its outcome is being checked"
 
 // report takes in what the worker found.
 func (au *audits) report(r ReportAudited) {
-	a := au.open.audits[r.Outcome]
+	a := au.open.audits[r.Record]
 	if a == nil || r.Height != au.open.ref.Height || r.Prev != au.open.ref.Prev {
 		return
 	}
 	a.passed, a.unshown = len(r.Unshown) == 0 && len(r.False) == 0, r.Unshown
 	for _, f := range r.False {
-		au.convictOwner(f)
+		au.convictOwner(a.draft, f)
 	}
-	if d := au.open.draft; d != nil {
-		for _, o := range d.Record.Contributions {
-			if slices.Contains(r.Unshown, o.Peer) {
-				au.notShown(ReportUnshown{Peer: o.Peer, Root: o.Root})
-			}
+	for _, o := range a.draft.Record.Contributions {
+		if slices.Contains(r.Unshown, o.Peer) {
+			au.notShown(ReportUnshown{Peer: o.Peer, Root: o.Root})
 		}
 	}
 }
 
-// notShown takes in that this peer got nothing of a contribution. A leader has to show it to
-// others.
+// notShown takes in that this peer got nothing of a contribution. If it leads, at this height, it
+// leaves the contribution out: it could not show it to others.
 func (au *audits) notShown(r ReportUnshown) {
-	l := au.open.lead
-	if l == nil || l.draft == nil {
-		return
+	if au.open.unshown == nil {
+		au.open.unshown = map[slot.Root]bool{}
 	}
-	for _, o := range l.draft.Record.Contributions {
-		if o.Peer == r.Peer && o.Root == r.Root {
-			l.unshown[o.Root] = true
-		}
+	if len(au.open.unshown) < slot.MaxMembers {
+		au.open.unshown[r.Root] = true
 	}
 }
 
-// convictOwner makes evidence of a proof against the owner of a segment of the followed draft.
-func (au *audits) convictOwner(f FalseSegment) {
-	d := au.open.draft
-	if d == nil || f.Segment >= len(d.Owners.Stated) {
+// convictOwner makes evidence of a proof against the owner of a segment of a draft.
+func (au *audits) convictOwner(d wire.Draft, f FalseSegment) {
+	if f.Segment < 0 || f.Segment >= len(d.Owners.Stated) {
 		return
 	}
 	s := d.Owners.Stated[f.Segment]

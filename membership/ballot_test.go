@@ -143,7 +143,7 @@ func TestATermHasFewOutcomes(t *testing.T) {
 		t.Errorf("an outcome that was drafted before: %v", err)
 	}
 	m.pacemaker.next()
-	if err := m.participant.checkOutcomes(slot.Root{3}); err != nil {
+	if err := m.participant.checkOutcomes(slot.Root{3}, 2); err != nil {
 		t.Errorf("in the next term: %v", err)
 	}
 }

@@ -327,8 +327,17 @@ func (dr *drafter) auditFailed() bool {
 	l := dr.open.lead
 	bad := false
 	for _, o := range l.draft.Record.Contributions {
-		if dr.audits.convicted(o.Peer) || l.unshown[o.Root] {
-			l.excluded[o.Peer], bad = o.Seq, true
+		hides := dr.open.unshown[o.Root]
+		if !hides && !dr.audits.convicted(o.Peer) {
+			continue
+		}
+		seq, known := l.excluded[o.Peer]
+		l.excluded[o.Peer], bad = o.Seq, true
+		if hides && !(known && seq == o.Seq) {
+			dr.event(Event{
+				Kind: EventSuspected, Height: l.ref.Height, Slot: dr.chain.OpenSlot(), Ballot: l.ref.Ballot, Peer: o.Peer,
+				Detail: "does not show electors what it has offered, and is left out of the step",
+			})
 		}
 	}
 	if bad {

@@ -232,7 +232,7 @@ func (ev *evidence) evicted(w memberKey) bool {
 func (ev *evidence) openAt() {
 	ev.claims, ev.claimsBy = map[claim]wire.Message{}, map[memberKey]int{}
 	ev.locks = map[memberKey][]wire.Message{}
-	ev.accusing.asked = map[slot.Root]time.Duration{}
+	ev.accusing.asked = map[slot.PeerID]question{}
 	ev.grounds = ev.grounds.Prune(ev.chain.Height())
 }
 

@@ -13,8 +13,14 @@ import (
 // accusing is how large evidence travels: ACCUSE has its hash, and peers that lack it ASK one that
 // has announced it. An accusation alone moves nobody.
 type accusing struct {
-	asked map[slot.Root]time.Duration // for which evidence, and when
-	idle  map[slot.PeerID]int         // how much evidence of a peer proved nothing
+	asked map[slot.PeerID]question // of each accuser the newest
+	idle  map[slot.PeerID]int      // how much evidence of a peer proved nothing
+}
+
+// question is what a peer was asked for, and when.
+type question struct {
+	hash slot.Root
+	at   time.Duration
 }
 
 // mostFalse is how much evidence that proves nothing is looked at of one peer.
@@ -31,14 +37,19 @@ func checkProof(e wire.Evidence, proofs chain.ProofChecker) error {
 	}
 	switch b := body.(type) {
 	case wire.Segment:
-		return proofs.FalseOutcome(e.Peer, b, e.Second.Body)
+		err = proofs.FalseOutcome(e.Peer, b, e.Second.Body)
 	case wire.Offer:
 		if b.Peer != e.Peer {
 			return chain.Invalid("evidence of another peer's offer")
 		}
-		return proofs.FalseOffer(b.Offer, e.Second.Body)
+		err = proofs.FalseOffer(b.Offer, e.Second.Body)
+	default:
+		return chain.Invalid("evidence without a contradiction")
 	}
-	return chain.Invalid("evidence without a contradiction")
+	if err != nil {
+		return chain.Invalid("%v", err)
+	}
+	return nil
 }
 
 // announce tells all peers of evidence.
@@ -59,11 +70,11 @@ func (ev *evidence) onAccuse(msg wire.Message, a wire.Accuse, concerns bool) err
 	case !concerns || ev.fromMember(msg) != nil || ev.accusing.idle[msg.From] >= mostFalse:
 		return ErrSender
 	}
-	if at, asked := ev.accusing.asked[a.Hash]; asked && ev.now-at < ev.cfg.Timing.Retry ||
-		len(ev.accusing.asked) >= maxEvicted {
-		return nil
+	if was, asked := ev.accusing.asked[msg.From]; asked && (was.hash != a.Hash || ev.now-was.at < ev.cfg.Timing.Retry) &&
+		ev.now-was.at < ev.cfg.Timing.Lost {
+		return nil // one at a time of each accuser
 	}
-	ev.accusing.asked[a.Hash] = ev.now
+	ev.accusing.asked[msg.From] = question{a.Hash, ev.now}
 	ev.send(wire.Ask{Hash: a.Hash}, msg.From)
 	return nil
 }

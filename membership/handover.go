@@ -47,6 +47,8 @@ type passedOver struct {
 	group slot.Root
 	peers []slot.PeerID   // in order
 	had   []time.Duration // for how long the leader had the offer of each when the list came
+	// electors that an earlier list of the same leader had
+	dropped []slot.PeerID
 }
 
 // turn begins a term's account, unless it is that of the followed term already.
@@ -189,6 +191,11 @@ func (ho *handover) missing(p slot.Plan) passedOver {
 		}
 	}
 	slices.Sort(out.peers)
+	for _, e := range ho.chain.Electorate() {
+		if _, listed := ho.term.listed[e.Peer]; listed && p.Place(e.Peer) < 0 {
+			out.dropped = append(out.dropped, e.Peer)
+		}
+	}
 	for _, peer := range out.peers {
 		out.had = append(out.had, ho.now-ho.term.given[peer])
 	}
@@ -204,6 +211,19 @@ func (ho *handover) lacks(p slot.Plan, term int) (ps []slot.PeerID) {
 	for i, peer := range ho.list.peers {
 		at := slot.Find(ho.chain.Members(), peer)
 		if at >= 0 && ho.living(ho.chain.Members()[at]) && ho.list.had[i] > ho.cfg.Timing.slack(term) {
+			ps = append(ps, peer)
+		}
+	}
+	return ps
+}
+
+// dropped lists the living electors that a plan leaves out though its leader had listed them.
+func (ho *handover) dropped(p slot.Plan) (ps []slot.PeerID) {
+	if p.Group() != ho.list.group {
+		return nil
+	}
+	for _, peer := range ho.list.dropped {
+		if at := slot.Find(ho.chain.Electorate(), peer); at >= 0 && ho.living(ho.chain.Electorate()[at]) {
 			ps = append(ps, peer)
 		}
 	}

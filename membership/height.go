@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -34,6 +35,8 @@ type following struct {
 	proposal *wire.Propose // not voted for yet
 	objected slot.Root     // the draft that an event has told an objection to
 	drafted  []slot.Root   // the outcomes of the term's drafts, each once
+	fewest   int           // contributions of one of these
+	shrunk   int           // how many of these had fewer contributions than all before
 	beat     wire.Beat     // highest counters seen
 	life     time.Duration // when the leader last showed progress
 	revision uint32        // the newest revision that counted as progress, and how many did
@@ -62,7 +65,8 @@ type holding struct {
 	outcomes  map[slot.Root]bool // on disk; and next secrets, by their commitments
 	fetching  slot.Root          // the one that the worker is asked for
 	fetchedAt time.Duration
-	audits    map[slot.Root]*audit // of outcomes
+	audits    map[slot.Root]*audit // of records
+	unshown   map[slot.Root]bool   // contributions of which this peer could get nothing
 	drafts    int                  // drafts of members records that were seen at this height
 	draftAt   time.Duration        // when the last of them was seen
 	accessAt  time.Duration        // when a draft of an access record was last seen
@@ -87,6 +91,11 @@ func (d *openHeight) leader(ballot uint32) slot.Member {
 	return d.order[d.at(ballot).Term()%uint32(len(d.order))]
 }
 
+// hides says whether this peer could get nothing of one of the contributions.
+func (d *openHeight) hides(offers []slot.Offer) bool {
+	return slices.ContainsFunc(offers, func(o slot.Offer) bool { return d.unshown[o.Root] })
+}
+
 // term returns the term of the followed ballot.
 func (d *openHeight) term() uint32 { return d.at(d.ballot).Term() }
 
@@ -107,6 +116,7 @@ type groupReports struct {
 // stated is what an owner has stated of a range, and signed.
 type stated struct {
 	slot.Segment
+	ballot uint32 // for which it was signed
 	signed wire.SignedSegment
 }
 
@@ -124,10 +134,9 @@ type planning struct {
 	group slot.Root // of the plan
 	// of the newest plan or draft; starts above any that an earlier process of this peer used
 	revision uint32
-	attempts int                // revisions of this attempt
-	segments map[uint64]stated  // by the element that they begin at
-	reports  []report           // reports in this group of one peer about another
-	unshown  map[slot.Root]bool // contributions of which this leader could show nothing to auditors
+	attempts int               // revisions of this attempt
+	segments map[uint64]stated // by the element that they begin at
+	reports  []report          // reports in this group of one peer about another
 	// owners that stated ranges of too few contributors, since when
 	narrow map[slot.PeerID]time.Duration
 	// peers left out of plans, with the sequence number of the offer at that time
@@ -188,7 +197,7 @@ func newLeading(ref slot.Ref, boot uint64) *leading {
 	return &leading{
 		ref: ref, sentAt: never, beatAt: never,
 		planning: planning{
-			revision: uint32(boot&0xffff) << 16, excluded: map[slot.PeerID]uint64{}, unshown: map[slot.Root]bool{},
+			revision: uint32(boot&0xffff) << 16, excluded: map[slot.PeerID]uint64{},
 			banned: map[slot.PeerID]struct{}{}, narrow: map[slot.PeerID]time.Duration{}, holdOff: never,
 			waiting: waiting{of: map[slot.PeerID]objected{}, shownAt: never},
 		},

@@ -147,8 +147,7 @@ func (le *leader) startWork() {
 		le.drafter.draftMembers()
 	case le.motions.accessDue() && le.motions.barred(le.cfg.Self):
 		// others take over, because this peer must not choose their secret
-	case le.open.last != nil && le.open.last.Group() != l.givenUp && le.chain.TakesStep() &&
-		le.proofs.has(le.open.last.Offers) && le.planner.objections.toPlan(*le.open.last, l.ref.Term()).why == "":
+	case le.goesOn():
 		le.planner.continuePlan()
 	case le.motions.draftsAccess() && le.now >= l.membersAt:
 		le.drafter.draftMembers()
@@ -157,6 +156,19 @@ func (le *leader) startWork() {
 	case le.pacemaker.membersDue() && le.now >= l.membersAt:
 		le.drafter.draftMembers()
 	}
+}
+
+// goesOn says whether the plan that was at work before goes on under this leader.
+func (le *leader) goesOn() bool {
+	l, last := le.open.lead, le.open.last
+	if last == nil || last.Group() == l.givenUp || !le.chain.TakesStep() || !le.proofs.has(last.Offers) ||
+		le.open.hides(last.Offers) {
+		return false
+	}
+	ob := le.planner.objections
+	// its own revisions leave out whom they must
+	own := last.Height == l.ref.Height && last.Ref.Term() == l.ref.Term()
+	return ob.toPlan(*last, l.ref.Term()).why == "" && (own || !ob.narrow(*last, le.planner.offers()))
 }
 
 // propose puts the draft to the vote. The leader's own vote is on disk first (H5).

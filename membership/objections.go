@@ -54,7 +54,9 @@ func (ob *objections) toPlan(p slot.Plan, term uint32) (none objection) {
 	if ob.tolerated() == 0 {
 		return none
 	}
-	for _, rule := range []func(slot.Plan, int) objection{ob.passesOver, ob.lacksElectors, ob.favours} {
+	for _, rule := range []func(slot.Plan, int) objection{
+		ob.passesOver, ob.lacksElectors, ob.dropsListed, ob.favours,
+	} {
 		if o := rule(p, int(term)); o.why != "" {
 			return o
 		}
@@ -154,6 +156,32 @@ func (ob *objections) lacksElectors(p slot.Plan, _ int) (none objection) {
 	}
 	return objection{wire.RuleElectors, missing, fmt.Sprintf(
 		"its plan is without %d electors that are heard and contribute: %s", len(missing), shortPeers(missing))}
+}
+
+// dropsListed is rule S4 for a new list of offers: it lacks at most f, and one for each term, of
+// the electors that are heard and that an earlier list of the same leader had. That these fail in
+// the reduction, or show it nothing, is its word.
+func (ob *objections) dropsListed(p slot.Plan, term int) (none objection) {
+	dropped := ob.handover.dropped(p)
+	if len(dropped) <= ob.tolerated()+term {
+		return none
+	}
+	return objection{wire.RuleSegments, dropped, fmt.Sprintf(
+		"its plan is without %d electors that are heard and were in its plan before: %s", len(dropped),
+		shortPeers(dropped))}
+}
+
+// narrow says whether a plan of another leader lacks more than f of the electors that are heard and
+// have an offer among some. This peer need not go on with it, since it can plan with these.
+func (ob *objections) narrow(p slot.Plan, offers []slot.Offer) bool {
+	lacks := 0
+	for _, o := range offers {
+		e := slot.Find(ob.chain.Electorate(), o.Peer)
+		if e >= 0 && p.Place(o.Peer) < 0 && ob.presence.around(ofMember(ob.chain.Electorate()[e])) {
+			lacks++
+		}
+	}
+	return ob.tolerated() > 0 && lacks > ob.tolerated()
 }
 
 // favours is rule S3: the owners are electors or have contributed lately, and no owner has more

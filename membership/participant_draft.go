@@ -31,6 +31,10 @@ func (pa *participant) onDraft(msg wire.Message, body wire.Draft) error {
 		if err := pa.chain.CheckGrounds(body.Grounds, body.Ballot, body.Record); err != nil {
 			return err
 		}
+		// and owners: an auditor does not look at what is said to be its own
+		if err := pa.audits.checkStated(body); err != nil {
+			return err
+		}
 	} else if err := pa.checkDraft(msg.From, body); err != nil {
 		return err
 	} else if own.Have == nil || own.Have.Ballot < body.Ballot {
@@ -106,7 +110,7 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 	if body.Grounds.QC != nil {
 		return nil // a quorum has checked the rest
 	}
-	if err := pa.checkOutcomes(r.Outcome()); err != nil {
+	if err := pa.checkOutcomes(r.Outcome(), len(r.Contributions)); err != nil {
 		return err
 	}
 	if err := pa.statements.check(r, body.Attached); err != nil {
@@ -123,17 +127,25 @@ func (pa *participant) checkDraft(leader slot.PeerID, body wire.Draft) error {
 }
 
 // outcomesATerm is the number of different outcomes that one leader may have drafts of in its term.
-// Each has to be fetched, and is kept on disk.
+// Each has to be fetched, and is kept on disk. One of fewer contributions than all before does not
+// count: a leader that leaves out what nobody shows makes that.
 const outcomesATerm = 3
 
 // checkOutcomes refuses a draft of one outcome too many in the followed term.
-func (pa *participant) checkOutcomes(outcome slot.Root) error {
+func (pa *participant) checkOutcomes(outcome slot.Root, contributions int) error {
 	d := pa.open
 	if outcome.IsZero() || slices.Contains(d.drafted, outcome) {
 		return nil
 	}
-	if len(d.drafted) >= outcomesATerm {
+	fewer := len(d.drafted) > 0 && contributions < d.fewest
+	if !fewer && len(d.drafted)-d.shrunk >= outcomesATerm {
 		return chain.Invalid("a draft of a fourth outcome in term %d", d.term())
+	}
+	if fewer {
+		d.shrunk++
+	}
+	if fewer || len(d.drafted) == 0 {
+		d.fewest = contributions
 	}
 	d.drafted = append(slices.Clip(d.drafted), outcome)
 	return nil

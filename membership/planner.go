@@ -54,7 +54,7 @@ func (pn *planner) offers() []slot.Offer {
 		return !pn.proofs.has([]slot.Offer{o})
 	})
 	if l := pn.open.lead; l != nil {
-		offers = l.eligible(offers)
+		offers = l.eligible(offers, pn.open.unshown)
 	}
 	return offers
 }
@@ -72,6 +72,9 @@ func (pn *planner) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
 		if _, out := l.excluded[e.Peer]; out {
 			return false
 		}
+		if a := pn.presence.known[ofMember(e)]; a != nil && a.offer != nil && pn.open.unshown[a.offer.Root] {
+			return false
+		}
 	}
 	if ofMember(e) == pn.self {
 		return pn.own.contributes && !pn.own.leaving && !pn.model.state.diverged
@@ -82,10 +85,10 @@ func (pn *planner) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
 
 // eligible are the offers that are not left out of plans. A left-out peer comes back with a fresh
 // offer.
-func (l *planning) eligible(offers []slot.Offer) []slot.Offer {
+func (l *planning) eligible(offers []slot.Offer, unshown map[slot.Root]bool) []slot.Offer {
 	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
 		seq, out := l.excluded[o.Peer]
-		return out && o.Seq <= seq
+		return out && o.Seq <= seq || unshown[o.Root]
 	})
 }
 
@@ -134,6 +137,9 @@ func (pn *planner) issue(p slot.Plan) {
 	p.Revision = l.revision
 	kept := map[uint64]stated{}
 	for at, s := range l.segments {
+		if s.ballot != l.ref.Ballot && pn.chain.Rules().Audits() {
+			continue // its owner has signed it for another ballot, and states it anew
+		}
 		was, is := before.PieceAt(at), p.PieceAt(at)
 		if was >= 0 && is >= 0 && before.Pieces[was] == p.Pieces[is] && s.Range.End <= p.Pieces[is].Range.End {
 			kept[at] = s
@@ -198,7 +204,7 @@ func (pn *planner) onSegment(msg wire.Message, s wire.Segment) error {
 	case had || pn.statedBy(msg.From) >= slot.MaxRanges(len(l.plan.Offers)):
 		pn.noteReport(report{by: msg.From, of: msg.From, at: pn.now})
 	default:
-		l.segments[s.Range.Begin], l.progressAt = stated{s.Segment, wire.SignedSegment{
+		l.segments[s.Range.Begin], l.progressAt = stated{s.Segment, s.Ballot, wire.SignedSegment{
 			Peer: msg.From, Incarnation: msg.Incarnation, Contributors: s.Contributors, Sig: msg.Sig,
 		}}, pn.now
 		pn.noteOwing()

@@ -87,10 +87,12 @@ func (l *labLiar) names() (names []string) {
 	return names
 }
 
-// lives says whether an elector is an honest peer that is up and stays.
+// lives says whether an elector is an honest peer that is up and stays, and has not refused to move
+// to a branch: that takes an operator.
 func (w *chaos) lives(e slot.Member) bool {
 	return slices.ContainsFunc(w.honest(), func(p *labPeer) bool {
-		return p.id == e.Peer && p.inc == e.Incarnation && !p.m.own.leaving && !p.m.own.left
+		return p.id == e.Peer && p.inc == e.Incarnation && !p.m.own.leaving && !p.m.own.left &&
+			len(p.m.competing.refused) == 0
 	})
 }
 

@@ -27,6 +27,7 @@ type (
 	// contributions. Then ReportAudited.
 	WorkAudit struct {
 		Draft  slot.Draft
+		Record slot.Root     // hash of the draft's record
 		Owners []slot.PeerID // of the draft's segments
 		Leader slot.PeerID   // passes on what a contributor does not show
 		Quorum int           // electors that share the samples of a segment
@@ -113,7 +114,7 @@ type (
 	// lists are empty.
 	ReportAudited struct {
 		slot.Ref
-		Outcome slot.Root
+		Record  slot.Root // WorkAudit.Record
 		False   []FalseSegment
 		Unshown []slot.PeerID // contributors of which nobody shows a sample
 	}

@@ -41,15 +41,17 @@ func newAudit(a *Auditor, w membership.WorkAudit) *job {
 }
 
 func (j *job) report() membership.ReportAudited {
-	d := j.work.Draft
 	return membership.ReportAudited{
-		Ref: d.Ref, Outcome: d.Outcome(), False: j.found, Unshown: slices.Sorted(maps.Keys(j.unshown)),
+		Ref: j.work.Draft.Ref, Record: j.work.Record, False: j.found, Unshown: slices.Sorted(maps.Keys(j.unshown)),
 	}
 }
 
 // draw draws the samples. Own segments are not looked at.
 func (j *job) draw(rnd *rand.Rand) error {
 	d := j.work.Draft
+	if len(j.work.Owners) != len(d.Segments) {
+		return errors.New("an audit without the owners of all segments")
+	}
 	for i, s := range d.Segments {
 		if j.work.Owners[i] == j.cfg.Self {
 			continue
@@ -169,6 +171,9 @@ func (j *job) compareSample(s *segment, r slot.Range) error {
 		openings[k] = o
 	}
 	want, err := s.Recompute(r, openings)
+	if f := (*audit.Fault)(nil); errors.As(err, &f) && f.Proven {
+		return nil // the contributor is reported: nothing counts that it went into
+	}
 	if err != nil {
 		return err // each opening was checked when it came
 	}
@@ -225,7 +230,8 @@ func (j *job) take(q ask, o audit.Opening) bool {
 	if f := (*audit.Fault)(nil); errors.As(err, &f) && f.Proven {
 		if proof, err := audit.ProveContribution(j.cfg.Params, offer, o); err == nil {
 			j.falseOffers = append(j.falseOffers, membership.ReportFalseOffer{Offer: offer, Proof: proof.Append(nil)})
-			return true // asked once more it would show the same
+			j.unshown[offer.Peer] = true // whether or not the ledger knows who has signed the offer
+			return true                  // asked once more it would show the same
 		}
 	}
 	j.cfg.Logger.Warn("a peer shows other bytes of a contribution than it was offered", "contributor", offer.Peer,

@@ -43,6 +43,9 @@ type Config struct {
 	// takes in that a contributor has shown this peer, which was asked to pass it on, nothing of
 	// its contribution with a root
 	Unshown func(contributor slot.PeerID, root slot.Root)
+	// finds the offer of a peer with a root in the plan of the open slot
+	Planned func(peer slot.PeerID, root slot.Root) (o slot.Offer, ok bool)
+	Liars   func() int    // how many electors may lie
 	Timeout time.Duration // for the next answer of a peer
 	Logger  *slog.Logger
 }
@@ -62,7 +65,7 @@ func New(cfg Config) (*Auditor, error) {
 	}
 	a := &Auditor{cfg: cfg, codec: used}
 	a.served.all = cfg.Samples == math.MaxInt
-	a.served.mu.shown = map[quotaKey]uint64{}
+	a.served.mu.shown, a.served.mu.passed = map[quotaKey]uint64{}, map[quotaKey]uint64{}
 	return a, nil
 }
 

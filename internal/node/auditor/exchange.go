@@ -15,8 +15,8 @@ import (
 // other, each with a 32-bit length in front. A request names a contribution and a range of its
 // elements. The answer is its audit.Opening; an empty one says that it is not shown.
 
-// request asks for a range of a contribution.
-type request struct {
+// Request asks for a range of a contribution.
+type Request struct {
 	Contributor slot.PeerID // the peer that is asked, or one whose answer it is to pass on
 	Slot        uint64
 	Root        slot.Root
@@ -26,13 +26,15 @@ type request struct {
 
 const maxRequest = 4 + slot.MaxPeerIDLen + 8 + 32 + 4 + 16
 
-func (q request) append(b []byte) []byte {
+// Append appends the encoding.
+func (q Request) Append(b []byte) []byte {
 	b = wire.AppendU64(wire.AppendBytes(b, q.Contributor), q.Slot)
 	b = wire.AppendU32(append(b, q.Root[:]...), q.Fragment)
 	return wire.AppendU64(wire.AppendU64(b, q.Range.Begin), q.Range.End)
 }
 
-func readRequest(b []byte) (q request, err error) {
+// ReadRequest reads what Append wrote.
+func ReadRequest(b []byte) (q Request, err error) {
 	r := wire.NewReader(b)
 	q.Contributor, q.Slot = slot.PeerID(r.Bytes(slot.MaxPeerIDLen)), r.U64()
 	copy(q.Root[:], r.Take(len(q.Root)))
@@ -47,9 +49,9 @@ type ask struct {
 	r     slot.Range
 }
 
-func (q ask) request() request {
+func (q ask) request() Request {
 	o := q.seg.Offers[q.place]
-	return request{o.Peer, q.seg.Slot, o.Root, q.seg.Fragment, q.r}
+	return Request{o.Peer, q.seg.Slot, o.Root, q.seg.Fragment, q.r}
 }
 
 // ask asks a peer for openings, and returns those that it did not get.
@@ -95,15 +97,19 @@ func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers
 	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
 	_ = s.SetDeadline(time.Now().Add(j.cfg.Timeout))
 	for _, q := range list {
-		if err := wire.WriteMessage(s, q.request().append(nil)); err != nil {
+		if err := wire.WriteMessage(s, q.request().Append(nil)); err != nil {
 			return err
 		}
 	}
 	if err := s.CloseWrite(); err != nil {
 		return err
 	}
+	patience := j.cfg.Timeout
+	if via == j.work.Leader { // it may be waiting itself: to connect, and for the answer
+		patience *= 3
+	}
 	for i, q := range list {
-		_ = s.SetReadDeadline(time.Now().Add(j.cfg.Timeout))
+		_ = s.SetReadDeadline(time.Now().Add(patience))
 		whole := q.seg.frameOf == q.place && q.r == q.seg.frame
 		if answers[i], err = j.readAnswer(s, q, whole); err != nil {
 			return err
@@ -119,6 +125,8 @@ func (a *Auditor) open(ctx context.Context, peer slot.PeerID) (wire.Stream, erro
 	return a.cfg.Streams.Open(ctx, peer)
 }
 
+var errOtherRange = errors.New("another range was shown")
+
 // readAnswer returns nil for an empty answer.
 func (j *job) readAnswer(s io.Reader, q ask, whole bool) (*audit.Opening, error) {
 	most := audit.MaxOpening(j.cfg.Params, q.seg.Fragment, whole || q.r.Len() == uint64(j.cfg.Params.FrameElements))
@@ -132,7 +140,7 @@ func (j *job) readAnswer(s io.Reader, q ask, whole bool) (*audit.Opening, error)
 		return nil, err
 	}
 	if o.Range != q.r {
-		return nil, errors.New("another range was shown")
+		return nil, errOtherRange
 	}
 	return &o, nil
 }

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
-
-var errQuota = errors.New("it has been shown as much of this contribution as an auditor may ask for")
 
 // Serve answers one stream of a peer.
 func (a *Auditor) Serve(from slot.PeerID, s wire.Stream) {
@@ -35,7 +32,7 @@ func (a *Auditor) serve(from slot.PeerID, s wire.Stream) error {
 		if err != nil {
 			return err
 		}
-		q, err := readRequest(b)
+		q, err := ReadRequest(b)
 		if err != nil {
 			return err
 		}
@@ -50,20 +47,20 @@ func (a *Auditor) serve(from slot.PeerID, s wire.Stream) error {
 }
 
 // answer opens the own contribution, or passes on what another one shows.
-func (a *Auditor) answer(from slot.PeerID, q request) ([]byte, error) {
+func (a *Auditor) answer(from slot.PeerID, q Request) ([]byte, error) {
 	if int(q.Fragment) >= len(a.cfg.Params.Fragments) || q.Range.Begin >= q.Range.End ||
 		q.Range.End > a.cfg.Params.Fragments[q.Fragment] {
 		return nil, errors.New("no such range")
 	}
-	if !a.served.take(from, q, a.cfg.Params.Fragments[q.Fragment]) {
-		return nil, errQuota
-	}
 	if q.Contributor != a.cfg.Self {
-		return a.passOn(q), nil
+		return a.passOn(from, q), nil
 	}
 	own := a.cfg.Own(q.Root)
 	if own == nil {
 		return nil, nil
+	}
+	if !a.served.take(from, q, a.cfg.Params.Fragments[q.Fragment]) {
+		return nil, errQuota
 	}
 	o, err := audit.OpenContribution(a.cfg.Params, q.Fragment, own, q.Range)
 	if err != nil {
@@ -72,73 +69,69 @@ func (a *Auditor) answer(from slot.PeerID, q request) ([]byte, error) {
 	return o.Append(nil), nil
 }
 
-// passOn asks the contributor in the place of an auditor that gets no answer. The answer is not
-// looked at here: the auditor checks it.
-func (a *Auditor) passOn(q request) []byte {
-	b, err := a.fetch(q)
-	if err != nil || len(b) == 0 {
-		a.cfg.Logger.Warn("a contributor does not show what is to be checked", "peer", q.Contributor, "err", err)
-		a.cfg.Unshown(q.Contributor, q.Root)
+// passOn asks the contributor in the place of an auditor that gets no answer. It asks only for what
+// an honest contributor shows, and no more than it shows to this peer. So that no answer, or a
+// false one, is the contributor's fault.
+func (a *Auditor) passOn(from slot.PeerID, q Request) []byte {
+	offer, planned := a.cfg.Planned(q.Contributor, q.Root)
+	if !planned {
 		return nil
 	}
-	return b
+	whole := slot.Range{End: a.cfg.Params.Fragments[q.Fragment]}
+	seg, err := audit.New(a.cfg.Params, audit.Statement{
+		Owner: offer.Peer, Slot: offer.Slot, Fragment: q.Fragment, Range: whole, Offers: []slot.Offer{offer},
+	})
+	if err != nil || seg.Showable(q.Range) != nil {
+		return nil
+	}
+	switch within, wanting := a.served.takePassed(from, q, whole.Len(), a.cfg.Liars()); {
+	case !within && !wanting:
+		return nil
+	case !within:
+		err = errors.New("it shows too many auditors too little")
+	default:
+		var b []byte
+		if b, err = a.fetchChecked(q, seg); err == nil {
+			return b
+		}
+	}
+	a.cfg.Logger.Warn("a contributor does not show what is to be checked", "peer", q.Contributor, "err", err)
+	a.cfg.Unshown(offer.Peer, offer.Root)
+	return nil
+}
+
+// fetchChecked gets an answer that is of use to an auditor: what was offered, or what proves that
+// its contributor lies.
+func (a *Auditor) fetchChecked(q Request, seg *audit.Segment) ([]byte, error) {
+	b, err := a.fetch(q)
+	if err != nil {
+		return nil, err
+	}
+	r := wire.NewReader(b)
+	o := audit.ReadOpening(r, len(b))
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	if o.Range != q.Range {
+		return nil, errOtherRange
+	}
+	_, err = seg.CheckContribution(0, o)
+	if f := (*audit.Fault)(nil); errors.As(err, &f) && f.Proven {
+		err = nil
+	}
+	return b, err
 }
 
 // fetch gets one answer as it is.
-func (a *Auditor) fetch(q request) ([]byte, error) {
+func (a *Auditor) fetch(q Request) ([]byte, error) {
 	s, err := a.open(context.Background(), q.Contributor)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Reset() //nolint:errcheck // the answer was read, or does not come
 	_ = s.SetDeadline(time.Now().Add(a.cfg.Timeout))
-	if err := errors.Join(wire.WriteMessage(s, q.append(nil)), s.CloseWrite()); err != nil {
+	if err := errors.Join(wire.WriteMessage(s, q.Append(nil)), s.CloseWrite()); err != nil {
 		return nil, err
 	}
 	return wire.ReadMessage(s, audit.MaxOpening(a.cfg.Params, q.Fragment, true))
-}
-
-// quota bounds what one auditor is shown of one contribution. It may ask for its share of the
-// samples more than once: leaders change, and so do the segments' sets.
-type quota struct {
-	all bool // everything is audited: it may have all, twice
-	mu  struct {
-		sync.Mutex
-		shown map[quotaKey]uint64
-	}
-}
-
-type quotaKey struct {
-	from slot.PeerID
-	root slot.Root
-}
-
-const (
-	quotaShare = 2       // one part in so many of a contribution, unless everything is audited
-	quotaLeast = 1 << 21 // elements that an auditor may always have
-	quotaKeys  = 1 << 16 // pairs of an auditor and a contribution
-)
-
-// take counts a request for a part of a contribution of so many elements, and says whether it is
-// within the bound.
-func (l *quota) take(from slot.PeerID, q request, elements uint64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := quotaKey{from, q.Root}
-	if _, known := l.mu.shown[key]; !known && len(l.mu.shown) >= quotaKeys {
-		return false
-	}
-	most := max(elements/quotaShare, quotaLeast)
-	if l.all {
-		most = 2 * elements
-	}
-	l.mu.shown[key] += q.Range.Len()
-	return l.mu.shown[key] <= most
-}
-
-// Decided forgets what was shown: the contributions to another slot come.
-func (a *Auditor) Decided() {
-	a.served.mu.Lock()
-	defer a.served.mu.Unlock()
-	clear(a.served.mu.shown)
 }

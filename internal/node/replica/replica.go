@@ -56,10 +56,12 @@ type Config struct {
 	Logger *slog.Logger
 
 	// Offered is for tests of whole nodes: it takes each contribution that is kept, with its slot,
-	// and may change its bytes. Usually nil.
+	// and may change it. Usually nil.
 	Offered func(slot uint64, c *allreduce.Contribution)
 	// Reduced is for them, too: see allreduce.Config.
 	Reduced func(slot uint64, frame int, values []float32)
+	// Passes is for them, too: whether outcomes of a slot are not checked. Usually nil.
+	Passes func(slot uint64) bool
 }
 
 // Replica is one peer's copy of the model. Its methods may be called from any goroutine.
@@ -189,6 +191,7 @@ func (r *Replica) auditConfig() auditor.Config {
 	return auditor.Config{
 		Self: r.cfg.Self, Params: r.cfg.Run.Params, Samples: r.cfg.Run.AuditSamples, Streams: r.cfg.Audits,
 		Own: r.contributions.withRoot, Leaves: r.reductions.leaves, Unshown: r.unshown,
+		Planned: r.planned, Liars: r.liars,
 		Segment: func(root slot.Root) (auditor.Segment, error) { return r.model.store.Segment(root) },
 		Member:  r.isMember, Timeout: r.cfg.Stall / 2, Logger: r.cfg.Logger,
 	}
@@ -201,6 +204,23 @@ func (r *Replica) Close() error {
 	r.jobs.wait()
 	return r.server.Close()
 }
+
+// planned finds the offer of a peer with a root in the plan of the open slot. A leader has it even
+// where it takes no part in the reduction.
+func (r *Replica) planned(p slot.PeerID, root slot.Root) (none slot.Offer, ok bool) {
+	plan := r.cfg.Ledger.View().Plan
+	if plan == nil {
+		return none, false
+	}
+	i := slices.IndexFunc(plan.Offers, func(o slot.Offer) bool { return o.Peer == p && o.Root == root })
+	if i < 0 {
+		return none, false
+	}
+	return plan.Offers[i], true
+}
+
+// liars is how many of the electors may lie.
+func (r *Replica) liars() int { return max(0, len(r.cfg.Ledger.View().Tip.Electors())-1) / 3 }
 
 // isMember says whether the newest record lists a peer.
 func (r *Replica) isMember(p slot.PeerID) bool {

@@ -37,11 +37,15 @@ type Hooks struct {
 	// Abrupt makes Close save nothing: the node ends as a killed process does.
 	Abrupt bool
 	// Offer is given each contribution after its hash was taken and before it is offered, with the
-	// slot that the node contributes to. It may change the bytes.
+	// slot that the node contributes to. It may change the bytes, and the leaves if it recommits to
+	// them.
 	Offer func(slot uint64, c *allreduce.Contribution)
 	// Reduced is given the values of each frame that the node reduces as an owner, before they are
 	// encoded. It may change them.
 	Reduced func(slot uint64, frame int, values []float32)
+	// Passes says of each slot whether the node gives HAVE for an outcome without checking it. Nil:
+	// it checks all.
+	Passes func(slot uint64) bool
 	// Ledger may wrap what the ledger works with, such as its Signer and Transport.
 	Ledger func(*membership.DriverConfig)
 	// Deliver may wrap what takes the ledger's messages from the network.

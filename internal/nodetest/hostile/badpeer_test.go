@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
@@ -57,21 +56,14 @@ const (
 )
 
 // offeredNaN puts a NaN into a frame, another one each slot, and makes leaves and root fit: what a
-// peer of another program may offer. allreduce.Commit refuses to make such a contribution, hence
-// the detour.
+// peer of another program may offer. allreduce.Commit refuses to make such a contribution.
 func offeredNaN(slotNumber uint64, c *allreduce.Contribution) {
 	b := c.Bytes()
 	copy(b[int(slotNumber%bowlFrames)*bowlFrameBytes:], []byte{0, 0, 0xc0, 0x7f})
-	parts := (*struct {
-		data   []byte
-		peer   slot.PeerID
-		leaves []slot.FrameLeaf
-		root   slot.Root
-	})(unsafe.Pointer(c))
 	for f, hash := range slot.FrameHashes(b, bowlFrameBytes) {
-		parts.leaves[f].Hash = hash
+		c.Leaves()[f].Hash = hash
 	}
-	parts.root = slot.ContributionRoot(parts.peer, parts.leaves, bowlFrameBytes, uint64(len(b)))
+	c.Recommit()
 }
 
 // checkLeftOut fails where a record's outcome has a peer's lie in it: any frame, or that with the

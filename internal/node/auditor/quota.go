@@ -1,0 +1,79 @@
+package auditor
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+var errQuota = errors.New("it has been shown as much of this contribution as an auditor may ask for")
+
+// quota bounds what one auditor is shown of one contribution. It may ask for its share of the
+// samples more than once: leaders change, and so do the segments' sets.
+type quota struct {
+	all bool // everything is audited
+	mu  struct {
+		sync.Mutex
+		shown  map[quotaKey]uint64
+		passed map[quotaKey]uint64 // of others' contributions
+	}
+}
+
+type quotaKey struct {
+	from slot.PeerID
+	root slot.Root
+}
+
+const (
+	quotaAll   = 16      // times all of a contribution, where everything is audited
+	quotaLeast = 1 << 22 // elements that an auditor may always have
+	quotaKeys  = 1 << 16 // pairs of an auditor and a contribution
+)
+
+// most is how much an auditor is shown of a contribution of so many elements.
+func (l *quota) most(elements uint64) uint64 {
+	if l.all {
+		return quotaAll * elements
+	}
+	return max(elements, quotaLeast)
+}
+
+// take counts a request for a part of a contribution of so many elements, and says whether it is
+// within the bound. The contribution is held: names that a peer makes up are not counted.
+func (l *quota) take(from slot.PeerID, q Request, elements uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := quotaKey{from, q.Root}
+	if _, known := l.mu.shown[key]; !known && len(l.mu.shown) >= quotaKeys {
+		return false
+	}
+	l.mu.shown[key] += q.Range.Len()
+	return l.mu.shown[key] <= l.most(elements)
+}
+
+// takePassed counts a request to pass on a part of another peer's contribution, and says whether it
+// is within the auditor's share. The contributor shows this peer no more than any other. So that
+// liars cannot use that up, who would then have an honest contributor seem to hide, all of them
+// together may have half of it. Wanting says that more auditors than there may be liars want more
+// than their share: then the contributor does hide from them.
+func (l *quota) takePassed(from slot.PeerID, q Request, elements uint64, liars int) (within, wanting bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	share, over := l.most(elements)/2/uint64(1+liars), 0
+	l.mu.passed[quotaKey{from, q.Root}] += q.Range.Len()
+	for key, n := range l.mu.passed {
+		if key.root == q.Root && n > share {
+			over++
+		}
+	}
+	return l.mu.passed[quotaKey{from, q.Root}] <= share, over > liars
+}
+
+// Decided forgets what was shown: the contributions to another slot come.
+func (a *Auditor) Decided() {
+	a.served.mu.Lock()
+	defer a.served.mu.Unlock()
+	clear(a.served.mu.shown)
+	clear(a.served.mu.passed)
+}

@@ -1,0 +1,200 @@
+package auditor
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+const elements, frameElements = 5000, 1024
+
+func testParams() allreduce.Params {
+	return allreduce.Params{
+		Schedule: allreduce.Rotation, Codec: codec.F32, Fragments: []uint64{elements}, FrameElements: frameElements,
+		Aggregator: allreduce.TrimmedMean, TrimPermille: 200,
+	}
+}
+
+// pipe is a stream of which one end can be closed for writing alone.
+type pipe struct {
+	net.Conn
+	out *io.PipeWriter
+	in  *io.PipeReader
+}
+
+func (p pipe) Read(b []byte) (int, error)  { return p.in.Read(b) }
+func (p pipe) Write(b []byte) (int, error) { return p.out.Write(b) }
+func (p pipe) CloseWrite() error           { return p.out.Close() }
+func (p pipe) Close() error                { return p.out.Close() }
+
+func (p pipe) Reset() error {
+	_ = p.in.CloseWithError(io.ErrClosedPipe)
+	return p.out.CloseWithError(io.ErrUnexpectedEOF)
+}
+func (pipe) SetDeadline(time.Time) error      { return nil }
+func (pipe) SetReadDeadline(time.Time) error  { return nil }
+func (pipe) SetWriteDeadline(time.Time) error { return nil }
+
+// house is a leader, and the contributor "c", whose streams change may spoil.
+type house struct {
+	leader, contributor *Auditor
+	offer               slot.Offer
+	own                 *allreduce.Contribution
+	change              func(wire.Stream) wire.Stream
+	unshown             []slot.Offer
+}
+
+func newHouse(t *testing.T) *house {
+	h := &house{change: func(s wire.Stream) wire.Stream { return s }}
+	values := make([]float32, elements)
+	for i := range values {
+		values[i] = float32(i % 11)
+	}
+	var err error
+	if h.own, err = allreduce.Encode(testParams(), 0, "c", values); err != nil {
+		t.Fatal(err)
+	}
+	h.offer = slot.Offer{Peer: "c", Slot: 3, Seq: 1, Base: 2, Weight: 5, Root: h.own.Root()}
+	h.leader, h.contributor = h.auditor(t, "l"), h.auditor(t, "c")
+	return h
+}
+
+func (h *house) auditor(t *testing.T, self slot.PeerID) *Auditor {
+	a, err := New(Config{
+		Self: self, Params: testParams(), Samples: 4, Streams: h, Timeout: time.Second,
+		Logger: slog.New(slog.DiscardHandler),
+		Own: func(root slot.Root) *allreduce.Contribution {
+			if self == "c" && root == h.own.Root() {
+				return h.own
+			}
+			return nil
+		},
+		Planned: func(p slot.PeerID, root slot.Root) (slot.Offer, bool) {
+			return h.offer, p == "c" && root == h.offer.Root
+		},
+		Member: func(slot.PeerID) bool { return true }, Liars: func() int { return 1 },
+		Unshown: func(p slot.PeerID, root slot.Root) {
+			h.unshown = append(h.unshown, slot.Offer{Peer: p, Root: root})
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Open opens a stream of the leader to the contributor.
+func (h *house) Open(context.Context, slot.PeerID) (wire.Stream, error) {
+	there, here := io.Pipe()
+	back, answer := io.Pipe()
+	go h.contributor.Serve("l", h.change(pipe{out: answer, in: there}))
+	return pipe{out: here, in: back}, nil
+}
+
+// request is for the first sample of the contribution.
+func (h *house) request() Request {
+	return Request{Contributor: "c", Slot: 3, Root: h.offer.Root, Range: slot.Range{End: frameElements}}
+}
+
+// shows says whether the leader passes on what "c" has offered.
+func (h *house) shows(t *testing.T, from slot.PeerID, q Request) bool {
+	t.Helper()
+	b, err := h.leader.answer(from, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(b) > 0
+}
+
+// An auditor that asks a leader for what no honest contributor shows, or for so much that the
+// contributor would refuse it, gets nothing, and has nobody left out.
+func TestWhatIsAskedForInVainBlamesNobody(t *testing.T) {
+	h := newHouse(t)
+	for name, change := range map[string]func(q *Request){
+		"no blocks":     func(q *Request) { q.Range.Begin = 1 },
+		"two frames":    func(q *Request) { q.Range.End++ },
+		"another root":  func(q *Request) { q.Root[0] ^= 1 },
+		"no such owner": func(q *Request) { q.Contributor = "d" },
+	} {
+		q := h.request()
+		if change(&q); h.shows(t, "a", q) || len(h.unshown) > 0 {
+			t.Errorf("%s: shown, or %v is blamed", name, h.unshown)
+		}
+	}
+	h.leader.Decided()
+	for range 4 * quotaLeast / frameElements {
+		h.shows(t, "a", h.request())
+	}
+	if len(h.unshown) > 0 {
+		t.Error("it is blamed for what one auditor asks for")
+	}
+	if !h.shows(t, "b", h.request()) {
+		t.Error("one auditor uses up what the others may ask for")
+	}
+}
+
+// A contributor that shows a leader other bytes, or nothing, is reported, whoever wants them.
+func TestWhatIsPassedOnIsChecked(t *testing.T) {
+	for name, change := range map[string]func(b []byte) []byte{
+		"other bytes": func(b []byte) []byte { b[40] ^= 1; return b },
+		"nothing":     func([]byte) []byte { return []byte{0, 0, 0, 0} },
+	} {
+		h := newHouse(t)
+		h.change = func(s wire.Stream) wire.Stream { return changed{s, change} }
+		if h.shows(t, "a", h.request()) || len(h.unshown) != 1 || h.unshown[0].Root != h.offer.Root {
+			t.Errorf("%s: passed on, or unshown are %v", name, h.unshown)
+		}
+	}
+}
+
+type changed struct {
+	wire.Stream
+	change func(b []byte) []byte
+}
+
+func (c changed) Write(b []byte) (int, error) {
+	_, err := c.Stream.Write(c.change(append([]byte(nil), b...)))
+	return len(b), err
+}
+
+// Names of contributions that a peer makes up take no room from others.
+func TestMadeUpRootsTakeNoRoom(t *testing.T) {
+	h := newHouse(t)
+	q := h.request()
+	for i := range quotaKeys + 1 {
+		q.Root[0], q.Root[1], q.Root[2] = byte(i), byte(i>>8), byte(i>>16)
+		if _, err := h.contributor.answer("a", q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := h.contributor.answer("b", h.request()); err != nil || len(b) == 0 {
+		t.Errorf("an honest auditor is shown %d bytes: %v", len(b), err)
+	}
+}
+
+// A frame that proves its contributor's lie is passed on: the auditor makes a proof of it.
+func TestProofsArePassedOn(t *testing.T) {
+	h := newHouse(t)
+	h.own.Leaves()[0].NormSq = 1
+	h.own.Recommit()
+	h.offer.Root = h.own.Root()
+	b, err := h.leader.answer("a", h.request())
+	if err != nil || len(h.unshown) > 0 {
+		t.Fatal(err, h.unshown)
+	}
+	o := audit.ReadOpening(wire.NewReader(b), len(b))
+	if p, err := audit.ProveContribution(testParams(), h.offer, o); err != nil {
+		t.Error(err)
+	} else if guilty, err := p.Verify(testParams()); err != nil || len(guilty) != 1 {
+		t.Errorf("guilty are %v: %v", guilty, err)
+	}
+}
