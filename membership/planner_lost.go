@@ -25,8 +25,8 @@ func (pn *planner) onLost(msg wire.Message, lost wire.Lost) error {
 	switch {
 	case of < 0 || by < 0:
 		return chain.Invalid("a report about or by a peer that is not in the plan")
-	case l.plan.Gone.Has(of) || l.plan.Gone.Has(by):
-		return nil // settled
+	case l.plan.Gone.Has(by), l.plan.Gone.Has(of) && lost.Reason != wire.LostUnshown:
+		return nil // settled; but what a peer contributed that is gone can still be unshown
 	}
 	if lost.Reason < wire.LostConnection || lost.Reason > wire.LostUnshown {
 		// this bounds the reports of one peer
@@ -259,7 +259,7 @@ func (pn *planner) leaveOut(out []slot.PeerID) {
 	_, l.reports = ringReports(*l.plan, l.reports)
 	l.reports = slices.DeleteFunc(l.reports, func(r report) bool {
 		return slices.Contains(out, r.by) ||
-			slices.Contains(out, r.of)
+			slices.Contains(out, r.of) && r.reason != wire.LostUnshown
 	})
 	pn.issue(withGone(*l.plan, out))
 }
