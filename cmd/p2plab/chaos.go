@@ -67,7 +67,10 @@ without proof. This program must be built for it: go run -tags hostile ./cmd/p2p
   equivocate        as leader drafts two records, each for half of the others
   forge-promise     promises with a vote that never was
   high-ballot       names ballots far above those that are needed
-  heavy-fork        forks the run alone, and claims a great weight`
+  heavy-fork        forks the run alone, and claims a great weight
+  bad-owner         signs another outcome than that of the contributions (one of five ways)
+  bad-contributor   shows auditors nothing, then other bytes, then offers with false norms
+  bad-auditor       accuses everybody, asks for everything, or checks nothing, in turns`
 
 func newChaos() *cobra.Command {
 	f := &chaosFlags{logLevel: "info"}

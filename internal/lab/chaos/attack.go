@@ -46,6 +46,9 @@ var attacks = []attack{
 	{name: "forge-promise", mayProve: true},
 	{name: "high-ballot", mayProve: true},
 	{name: "heavy-fork"},
+	{name: "bad-owner", proof: true, said: []string{"not what the contributions give"}, after: 1},
+	{name: "bad-contributor", proof: true, said: []string{"does not show electors"}, after: 1},
+	{name: "bad-auditor", said: []string{"proves nothing"}, after: 8}, // after each of its ways
 }
 
 // Attacks lists the names of all kinds.

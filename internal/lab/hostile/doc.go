@@ -5,6 +5,8 @@
 //	liar.go      the seam: what goes out, what comes in, and when the attack begins
 //	kinds.go     the kinds by name
 //	leading.go   leaders that plan unfairly, or do nothing
+//	reducing.go  owners and contributors that state what is false, or hide it
+//	auditing.go  electors that accuse falsely, ask for everything, or look at nothing
 //	voting.go    members and newcomers that hold back what they owe
 //	bid.go       leaders that have another record decided than their ledger drafts, or two
 //	promises.go  promises of what never was, and ballots that nobody needs

@@ -22,6 +22,9 @@ var kinds = map[string]func(*liar) habit{
 	"equivocate":       equivocate,
 	"forge-promise":    forgePromise,
 	"high-ballot":      highBallot,
+	"bad-owner":        badOwner,
+	"bad-contributor":  badContributor,
+	"bad-auditor":      badAuditor,
 }
 
 // Kinds are the names of all kinds, sorted.

@@ -11,8 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -30,7 +32,7 @@ const (
 const actEvery = 50 * time.Millisecond
 
 // habit is what a kind does differently. Its functions are called one at a time, and, but for
-// prepares, only once the attack has begun.
+// prepares and reduces, only once the attack has begun.
 type habit struct {
 	// prepares changes what the ledger works with.
 	prepares func(cfg *membership.DriverConfig)
@@ -39,6 +41,14 @@ type habit struct {
 	says func(to slot.PeerID, m wire.Message) bool
 	// hears is shown each message that comes in. The ledger does not get it if it returns false.
 	hears func(m wire.Message) bool
+	// reduces is given the values of each frame that this peer reduces, and may change them.
+	reduces func(slotNumber uint64, frame int, values []float32)
+	// offers is given each own contribution before it is offered, and may change it.
+	offers func(slotNumber uint64, c *allreduce.Contribution)
+	// audits may replace a stream of an audit, which this peer has opened or accepted.
+	audits func(opened bool, s canonical.Stream) canonical.Stream
+	// passes says whether this peer gives HAVE for an outcome of a slot without checking it.
+	passes func(slotNumber uint64) bool
 	// acts is called every actEvery.
 	acts func()
 }
@@ -88,6 +98,7 @@ func Turn(ctx context.Context, h *testhooks.Hooks, kind, folder string) error {
 		l.deliver = next
 		return l.hear
 	}
+	l.turnReduction(h)
 	opened := h.Opened
 	h.Opened = func(in testhooks.Inside) {
 		if opened != nil {

@@ -45,9 +45,11 @@ type Config struct {
 	Unshown func(contributor slot.PeerID, root slot.Root)
 	// finds the offer of a peer with a root in the plan of the open slot
 	Planned func(peer slot.PeerID, root slot.Root) (o slot.Offer, ok bool)
-	Liars   func() int    // how many electors may lie
-	Timeout time.Duration // for the next answer of a peer
-	Logger  *slog.Logger
+	Liars   func() int // how many electors may lie
+	// whether a connection to a peer is open: contributors have had one lately
+	Connected func(slot.PeerID) bool
+	Timeout   time.Duration // for the next answer of a peer
+	Logger    *slog.Logger
 }
 
 // Auditor checks outcomes. Its methods may be called from any goroutine.

@@ -59,6 +59,9 @@ func (j *job) ask(ctx context.Context, via slot.PeerID, list []ask) (missing []a
 	if via == j.cfg.Self {
 		return j.askSelf(list)
 	}
+	if !j.cfg.Connected(via) { // it is gone, or out of reach from here
+		return list
+	}
 	answers := make([]*audit.Opening, len(list))
 	if err := j.exchange(ctx, via, list, answers); err != nil {
 		j.cfg.Logger.Debug("an audit's question was not answered", "peer", via, "err", err)

@@ -124,6 +124,9 @@ func (a *Auditor) fetchChecked(q Request, seg *audit.Segment) ([]byte, error) {
 
 // fetch gets one answer as it is.
 func (a *Auditor) fetch(q Request) ([]byte, error) {
+	if !a.cfg.Connected(q.Contributor) {
+		return nil, errors.New("there is no connection to it")
+	}
 	s, err := a.open(context.Background(), q.Contributor)
 	if err != nil {
 		return nil, err

@@ -82,6 +82,7 @@ func (h *house) auditor(t *testing.T, self slot.PeerID) *Auditor {
 			return h.offer, p == "c" && root == h.offer.Root
 		},
 		Member: func(slot.PeerID) bool { return true }, Liars: func() int { return 1 },
+		Connected: func(slot.PeerID) bool { return true },
 		Unshown: func(p slot.PeerID, root slot.Root) {
 			h.unshown = append(h.unshown, slot.Offer{Peer: p, Root: root})
 		},

@@ -192,8 +192,9 @@ func (r *Replica) auditConfig() auditor.Config {
 		Self: r.cfg.Self, Params: r.cfg.Run.Params, Samples: r.cfg.Run.AuditSamples, Streams: r.cfg.Audits,
 		Own: r.contributions.withRoot, Leaves: r.reductions.leaves, Unshown: r.unshown,
 		Planned: r.planned, Liars: r.liars,
-		Segment: func(root slot.Root) (auditor.Segment, error) { return r.model.store.Segment(root) },
-		Member:  r.isMember, Timeout: r.cfg.Stall / 2, Logger: r.cfg.Logger,
+		Connected: func(p slot.PeerID) bool { _, open := r.cfg.Relayed()[p]; return open },
+		Segment:   func(root slot.Root) (auditor.Segment, error) { return r.model.store.Segment(root) },
+		Member:    r.isMember, Timeout: r.cfg.Stall / 2, Logger: r.cfg.Logger,
 	}
 }
 

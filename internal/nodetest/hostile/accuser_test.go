@@ -1,0 +1,48 @@
+package hostile
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	lab "github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+)
+
+// An auditor accuses everybody with proofs that prove nothing, asks everybody for everything, and
+// passes everything, in turns. The run goes on, and nobody is evicted or left out; that it accuses
+// falsely is said of it.
+func TestAnAuditorThatAccusesFalsely(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "begin"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(9, 5), 5, func(s *nodetest.Swarm) {
+		ctx, cancel := context.WithCancel(s.T.Context())
+		defer cancel()
+		bad := s.Peers[2]
+		bad.Hooks = func(h *testhooks.Hooks) {
+			if err := lab.Turn(ctx, h, "bad-auditor", folder); err != nil {
+				t.Error(err)
+			}
+		}
+		s.Start(s.Peers...)
+		s.Finish(5*time.Minute, s.But(bad)...)
+		checkHonest(t, s, bad)
+		checkEvicted(t, s, bad, 0)
+		for _, p := range s.But(bad) {
+			said := slices.ContainsFunc(p.Events("peer.refused"), func(e p2pdiloco.Event) bool {
+				return e.Fields["about"] == s.ID(bad) && strings.Contains(e.Fields["detail"].(string), "proves nothing")
+			})
+			if !said {
+				t.Errorf("host %d does not say that it is accused falsely", p.Host)
+			}
+		}
+	})
+}
