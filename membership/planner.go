@@ -112,9 +112,11 @@ func (pn *planner) continuePlan() {
 }
 
 // issue makes a plan or a revision of one the plan that runs (HOLES H17). Statements about pieces
-// that stay where they are stand.
+// that stay where they are stand. Where outcomes are audited, drafts show what owners have signed in
+// their ballot: then owners repeat those of an earlier one.
 func (pn *planner) issue(p slot.Plan) {
 	l := pn.open.lead
+	stand := p.Ref == l.ref || !pn.chain.Rules().Audits()
 	p.Ref = l.ref
 	before := p
 	if p.Living() > 0 {
@@ -135,7 +137,7 @@ func (pn *planner) issue(p slot.Plan) {
 	kept := map[uint64]stated{}
 	for at, s := range l.segments {
 		was, is := before.PieceAt(at), p.PieceAt(at)
-		if was >= 0 && is >= 0 && before.Pieces[was] == p.Pieces[is] && s.Range.End <= p.Pieces[is].Range.End {
+		if stand && was >= 0 && is >= 0 && before.Pieces[was] == p.Pieces[is] && s.Range.End <= p.Pieces[is].Range.End {
 			kept[at] = s
 		}
 	}
