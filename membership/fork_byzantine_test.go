@@ -20,6 +20,7 @@ func forkingLab(t *testing.T, n int, forkAfter time.Duration) *lab {
 	}
 	rules, timing := labRules(), labTiming
 	rules.Byzantine, rules.StartPeers, timing.ForkAfter = true, first, forkAfter
+	rules.AuditSamples = 8
 	l := newLab(t, rules, timing)
 	for i := range first {
 		l.add(string(rune('A' + i)))

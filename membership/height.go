@@ -116,7 +116,6 @@ type groupReports struct {
 // stated is what an owner has stated of a range, and signed.
 type stated struct {
 	slot.Segment
-	ballot uint32 // for which it was signed
 	signed wire.SignedSegment
 }
 

@@ -128,6 +128,7 @@ type lab struct {
 	planner  Planner        // nil: labPlanner
 	meter    *costMeter     // nil: nothing is counted
 	heard    []wire.Message // of late, by anybody who listens; for liars to say again
+	audits   *labAudits
 }
 
 type labEvent struct {
@@ -182,13 +183,16 @@ type labPeer struct {
 	keep     func(wire.Entry) bool // nil: the disk keeps all
 	ahead    time.Duration         // its clock is, of the others'
 	lies     *labLiar              // nil: it is honest
+	auditor  labAuditor
 }
 
 // clock is the time that this peer's machine is told.
 func (p *labPeer) clock() time.Duration { return p.lab.now + p.ahead }
 
 func newLab(t fataler, rules chain.Rules, timing Timing) *lab {
-	return &lab{t: t, rules: rules, timing: timing, watch: newWatcher()}
+	audits := newLabAudits()
+	rules.CheckProof = audits
+	return &lab{t: t, rules: rules, timing: timing, watch: newWatcher(), audits: audits}
 }
 
 // shuffle makes the run another one, in which the order of leaders falls out otherwise.

@@ -35,6 +35,10 @@ func newLabLiar(p *labPeer, seed uint64) *labLiar {
 	}
 	l.mute = []int{0, 0, 10, 50}[l.r.IntN(4)]
 	p.lies = l
+	p.auditor = labAuditor{forges: l.r.IntN(4) == 0, blind: true}
+	if l.r.IntN(3) == 0 {
+		p.auditor.hides = []string{"*", "AB", "BC", "CDE"}[l.r.IntN(4)]
+	}
 	l.goOn()
 	return l
 }
@@ -309,6 +313,14 @@ var labLies = []struct {
 	{"order", false, func(l *labLiar, m *Machine) wire.Body {
 		return wire.Motion{Motion: slot.Motion{Action: slot.Remove, Peer: l.someone().Peer, From: m.chain.Height()}}
 	}},
+	{"an accusation", false, func(l *labLiar, _ *Machine) wire.Body {
+		e := l.someone()
+		return wire.Accuse{Peer: e.Peer, Incarnation: e.Incarnation, Hash: slot.Root{byte(l.told)}}
+	}},
+	{"a question for evidence", false, func(l *labLiar, _ *Machine) wire.Body {
+		return wire.Ask{Hash: slot.Root{byte(l.told)}}
+	}},
+	{"a proof that proves nothing", false, func(l *labLiar, _ *Machine) wire.Body { return l.falseProof() }},
 	{"need", false, func(l *labLiar, m *Machine) wire.Body {
 		return wire.Need{From: l.r.Uint64N(m.chain.Height() + 2)}
 	}},

@@ -39,6 +39,7 @@ func startLab(t *testing.T, d *datadriven.TestData) *lab {
 	rules.StartPeers, rules.MinPeers = number(d, "start-peers", n), number(d, "min-peers", 1)
 	rules.LastSlot, rules.MaxStaleness = uint64(number(d, "last-slot", 0)), uint64(number(d, "staleness", 0))
 	rules.Private = number(d, "private", 0) > 0
+	rules.AuditSamples = number(d, "audit", 8) // in trust byzantine
 	rules.Byzantine, rules.NewcomerShare = number(d, "byzantine", 0) > 0, uint64(number(d, "share", 500))
 	for _, f := range text(d, "founders") {
 		rules.Founders = append(rules.Founders, labID(string(f)))

@@ -16,6 +16,10 @@ func (p *labPeer) do(w Work) {
 	if a, ok := w.(WorkApply); ok && p.lies == nil {
 		p.lab.watch.applies(p, a.Record)
 	}
+	if a, ok := w.(WorkAudit); ok {
+		p.audit(a)
+		return
+	}
 	if p.lab.manual {
 		p.finish(w)
 		return
@@ -84,6 +88,7 @@ func (p *labPeer) reduce(plan slot.Plan) {
 		done := func(s slot.Segment) bool { return s.Range == piece.Range }
 		if piece.Owner == p.id && !slices.ContainsFunc(p.m.open.groupReports.stated, done) {
 			root := slot.Hash(fmt.Appendf(group[:], "%v of %v by %s %d60", piece.Range, set, p.name, p.life))
+			root = p.forged(root)
 			p.segments[root] = true
 			p.report(ReportSegment{
 				Group:   group,

@@ -115,9 +115,11 @@ func (pn *planner) continuePlan() {
 }
 
 // issue makes a plan or a revision of one the plan that runs (HOLES H17). Statements about pieces
-// that stay where they are stand.
+// that stay where they are stand. Where outcomes are audited, drafts show what owners have signed
+// in their ballot: then owners repeat those of an earlier one.
 func (pn *planner) issue(p slot.Plan) {
 	l := pn.open.lead
+	stand := p.Ref == l.ref || !pn.chain.Rules().Audits()
 	p.Ref = l.ref
 	before := p
 	if p.Living() > 0 {
@@ -137,11 +139,8 @@ func (pn *planner) issue(p slot.Plan) {
 	p.Revision = l.revision
 	kept := map[uint64]stated{}
 	for at, s := range l.segments {
-		if s.ballot != l.ref.Ballot && pn.chain.Rules().Audits() {
-			continue // its owner has signed it for another ballot, and states it anew
-		}
 		was, is := before.PieceAt(at), p.PieceAt(at)
-		if was >= 0 && is >= 0 && before.Pieces[was] == p.Pieces[is] && s.Range.End <= p.Pieces[is].Range.End {
+		if stand && was >= 0 && is >= 0 && before.Pieces[was] == p.Pieces[is] && s.Range.End <= p.Pieces[is].Range.End {
 			kept[at] = s
 		}
 	}
@@ -204,7 +203,7 @@ func (pn *planner) onSegment(msg wire.Message, s wire.Segment) error {
 	case had || pn.statedBy(msg.From) >= slot.MaxRanges(len(l.plan.Offers)):
 		pn.noteReport(report{by: msg.From, of: msg.From, at: pn.now})
 	default:
-		l.segments[s.Range.Begin], l.progressAt = stated{s.Segment, s.Ballot, wire.SignedSegment{
+		l.segments[s.Range.Begin], l.progressAt = stated{s.Segment, wire.SignedSegment{
 			Peer: msg.From, Incarnation: msg.Incarnation, Contributors: s.Contributors, Sig: msg.Sig,
 		}}, pn.now
 		pn.noteOwing()
