@@ -112,8 +112,8 @@ func (pn *planner) continuePlan() {
 }
 
 // issue makes a plan or a revision of one the plan that runs (HOLES H17). Statements about pieces
-// that stay where they are stand. Where outcomes are audited, drafts show what owners have signed in
-// their ballot: then owners repeat those of an earlier one.
+// that stay where they are stand. Where outcomes are audited, drafts show what owners have signed
+// in their ballot: then owners repeat those of an earlier one.
 func (pn *planner) issue(p slot.Plan) {
 	l := pn.open.lead
 	stand := p.Ref == l.ref || !pn.chain.Rules().Audits()
