@@ -111,7 +111,8 @@ func TestADraftThatOwnersHaveNotSigned(t *testing.T) {
 	l.goesOn(t, 1)
 }
 
-// ownersSigned are the SEGMENTs of a draft as its owners, or a stranger, would sign them in a ballot.
+// ownersSigned are the SEGMENTs of a draft as its owners, or a stranger, would sign them in a
+// ballot.
 func ownersSigned(l *lab, d wire.Draft, ballot uint32, stranger string) wire.Owners {
 	o, at := d.Owners, d.Ref
 	at.Ballot, o.Stated = ballot, slices.Clone(o.Stated)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // auditedLab is a run of members that train, may lie, and audit outcomes; f of 3f+1 may lie. It has
@@ -194,4 +195,38 @@ func TestAContributionNobodyShows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An elector to which nobody shows a contribution gives no HAVE, and tells the leader so once a
+// Retry.
+func TestAnElectorWaitsForAContribution(t *testing.T) {
+	l := auditedLab(t, "ABCD")
+	leader := l.leading(t, func(_ *labPeer, lead *leading) bool { return lead.ref.Ballot == 0 && lead.plan != nil })
+	by, elector, height := l.aside(leader, 1), l.aside(leader, 2), leader.m.open.ref.Height
+	by.auditor.hides = elector.name
+	leader.auditor.hides = elector.name
+	l.filters = append(l.filters, &labFilter{from: "A,B,C,D", kind: "have", left: -1})
+	var told []time.Duration
+	l.filters = append(l.filters, &labFilter{from: elector.name, to: leader.name, kind: "notyet", left: -1, hold: true})
+	seen := 0
+	l.run(4*labTiming.Retry, func() bool {
+		for ; seen < len(l.held); seen++ {
+			if n, ok := l.held[seen].msg.Body.(wire.NotYet); ok && n.Rule == wire.RuleAudit && n.Height == height {
+				told = append(told, l.now)
+			}
+		}
+		return false
+	})
+	if len(told) < 2 {
+		t.Fatalf("told %d times\n%s", len(told), strings.Join(l.log[max(0, len(l.log)-20):], "\n"))
+	}
+	for i := range told[1:] {
+		if told[i+1]-told[i] < labTiming.Retry {
+			t.Errorf("told at %v and again at %v", told[i], told[i+1])
+		}
+	}
+	l.filters = nil
+	by.auditor.hides, leader.auditor.hides = "", ""
+	l.goesOn(t, 2)
+	l.onlyEvicted(t)
 }

@@ -27,8 +27,8 @@ func (pa *participant) onDraft(msg wire.Message, body wire.Draft) error {
 		if own.Have.Record.Hash() != body.Hash {
 			return chain.Invalid("a second draft in ballot %d", body.Ballot)
 		}
-		// whoever repeats a draft shows grounds anew: a false QC would silence all objections; and what
-		// owners have signed: audits convict by it
+		// whoever repeats a draft shows grounds anew: a false QC would silence all objections; and
+		// what owners have signed: audits convict by it
 		if err := pa.chain.CheckGrounds(body.Grounds, body.Ballot, body.Record); err != nil {
 			return err
 		}

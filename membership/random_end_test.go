@@ -64,6 +64,9 @@ func (w *chaos) check(t *rapid.T) {
 				faults = append(faults, fmt.Sprintf("A3: %s, which is honest, was evicted", labName(e)))
 			}
 		}
+		if lies := p.certifiedLies(); w.rules.Audits() && len(lies) > 0 && !w.off {
+			faults = append(faults, fmt.Sprintf("%s has %d false segments certified", p.name, len(lies)))
+		}
 		if p.m.clones.own != "" {
 			faults = append(faults, fmt.Sprintf("A6: %s takes itself for cloned: %s", p.name, p.m.clones.own))
 		}

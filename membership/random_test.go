@@ -75,6 +75,7 @@ func newChaos(t *rapid.T) *chaos {
 	lies := rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2}).Draw(t, "liars")
 	first := rapid.IntRange(3*lies+1, 4+min(3*lies, 3)).Draw(t, "peers")
 	rules.Byzantine = rapid.IntRange(0, 1+min(2*lies, 2)).Draw(t, "byzantine") > 0
+	rules.AuditSamples = 8 * rapid.IntRange(0, 1).Draw(t, "audits")
 	rules.Private = rapid.Bool().Draw(t, "private")
 	rules.MaxStaleness = rapid.Uint64Range(0, 1).Draw(t, "staleness")
 	rules.Fragments = labFragments(rapid.IntRange(1, 3).Draw(t, "fragments"))
@@ -333,10 +334,14 @@ func (w *chaos) sumUp(sum map[string]int) {
 	sum[trust+"off"] += btoi(w.off)
 	for _, p := range w.liars {
 		sum["lies"] += p.lies.told
+		sum["forgers"] += btoi(w.rules.Audits() && p.auditor.forges)
 	}
 	for _, line := range w.log {
 		sum["power cuts"] += btoi(strings.HasSuffix(line, "loses power"))
 	}
+	sum["audits"] += w.audits.seen
+	sum["lies found"] += w.audits.found
+	sum["contributions hidden"] += w.audits.dark
 	if p := w.newest(); p != nil {
 		sum["slots"] += int(p.m.chain.Tip().Slot)
 		sum["most electors"] = max(sum["most electors"], len(p.m.chain.Electorate()))

@@ -177,6 +177,19 @@ func testBodies() []Body {
 			First:  SignedBody{Body: Vote{testVote()}.Append(nil), Sig: []byte("signed")},
 			Second: SignedBody{Body: Promise{Ref: testRef()}.Append(nil), Sig: []byte("too")},
 		},
+		Evidence{
+			Kind: KindFalseOutcome, Peer: "a", Incarnation: 5,
+			First: SignedBody{
+				Body: Segment{Ref: ref, Inputs: testRoot(6), Segment: testSegment(5, 9, 3)}.Append(nil),
+				Sig:  []byte("signed"),
+			},
+			Second: SignedBody{Body: []byte("a proof"), Sig: []byte{}},
+		},
+		Evidence{
+			Kind: KindFalseOffer, Peer: "a", Incarnation: 5,
+			First:  SignedBody{Body: Offer{Offer: testOffer("a")}.Append(nil), Sig: []byte("signed")},
+			Second: SignedBody{Body: []byte("a proof"), Sig: []byte{}},
+		},
 		Statement{Position: Position{7, testRoot(2)}, Unheard: slot.Bitmap{2}, Mute: slot.Bitmap{4}},
 		Retired{Old: 3},
 		NotYet{
