@@ -60,7 +60,8 @@ func (au *audits) passed(d wire.Draft) bool {
 		a.asked = au.now
 		electors := len(au.chain.Electorate())
 		au.work(WorkAudit{
-			Draft: slot.DraftOf(d.Record, d.Ballot), Record: d.Hash, Owners: d.Owners.Peers(), Leader: open.leader(d.Ballot).Peer,
+			Draft: slot.DraftOf(d.Record, d.Ballot), Record: d.Hash, Owners: d.Owners.Peers(),
+			Leader: open.leader(d.Ballot).Peer,
 			Quorum: electors - au.tolerated(),
 		})
 	}

@@ -91,13 +91,17 @@ func TestADraftThatOwnersHaveNotSigned(t *testing.T) {
 			want   string
 			change func(o *wire.Owners)
 		}{
-			"none":              {"0 SEGMENTs are attached", func(o *wire.Owners) { o.Stated = nil }},
-			"one too few":       {"3 SEGMENTs are attached", func(o *wire.Owners) { o.Stated = o.Stated[1:] }},
-			"of another group":  {"did not sign", func(o *wire.Owners) { o.Group[0]++ }},
-			"of other inputs":   {"did not sign", func(o *wire.Owners) { o.Stated[0].Contributors = slot.Bitmap{1} }},
-			"of another owner":  {"did not sign", func(o *wire.Owners) { o.Stated[0].Peer = o.Stated[1].Peer }},
-			"of another ballot": {"did not sign", func(o *wire.Owners) { *o = ownersSigned(l, draft, draft.Ballot+1, "") }},
-			"of a stranger":     {"is no member", func(o *wire.Owners) { *o = ownersSigned(l, draft, draft.Ballot, "Z") }},
+			"none":             {"0 SEGMENTs are attached", func(o *wire.Owners) { o.Stated = nil }},
+			"one too few":      {"3 SEGMENTs are attached", func(o *wire.Owners) { o.Stated = o.Stated[1:] }},
+			"of another group": {"did not sign", func(o *wire.Owners) { o.Group[0]++ }},
+			"of other inputs":  {"did not sign", func(o *wire.Owners) { o.Stated[0].Contributors = slot.Bitmap{1} }},
+			"of another owner": {"did not sign", func(o *wire.Owners) { o.Stated[0].Peer = o.Stated[1].Peer }},
+			"of another ballot": {"did not sign", func(o *wire.Owners) {
+				*o = ownersSigned(l, draft, draft.Ballot+1, "")
+			}},
+			"of a stranger": {"is no member", func(o *wire.Owners) {
+				*o = ownersSigned(l, draft, draft.Ballot, "Z")
+			}},
 		} {
 			d := draft
 			d.Owners.Stated = slices.Clone(d.Owners.Stated)

@@ -105,7 +105,8 @@ func TestTheNextTryShowsWhatOwnersSignInIt(t *testing.T) {
 	if !l.run(10*time.Second, func() bool { return leader.m.chain.Height() >= height }) {
 		t.Fatalf("the height is not decided\n%s\n%s", strings.Join(l.log, "\n"), l.show())
 	}
-	if r := leader.m.chain.At(height); r.Kind != slot.Step || leader.m.open.last != nil && leader.m.open.last.Group() == group {
+	if r := leader.m.chain.At(height); r.Kind != slot.Step ||
+		leader.m.open.last != nil && leader.m.open.last.Group() == group {
 		t.Errorf("decided is a %s", r.Kind)
 	}
 	if k := leader.m.chain.Commits()[height-1]; k.Certificate.Ballot != 1 {
@@ -123,7 +124,9 @@ func TestAnOwnerThatIsProvenToLie(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := auditedLab(t, "ABCDEFG") // of four, a lost one is dropped before the slot
 			l.audits.large = large
-			leader := l.leading(t, func(_ *labPeer, lead *leading) bool { return lead.ref.Ballot == 0 && lead.plan == nil })
+			leader := l.leading(t, func(_ *labPeer, lead *leading) bool {
+				return lead.ref.Ballot == 0 && lead.plan == nil
+			})
 			height, owner := leader.m.open.ref.Height, l.aside(leader, 1)
 			owner.auditor.forges = true
 			if !l.run(time.Minute, func() bool { return leader.m.chain.Height() >= height+1 }) {
@@ -131,7 +134,8 @@ func TestAnOwnerThatIsProvenToLie(t *testing.T) {
 			}
 			k := leader.m.chain.Commits()[height-1]
 			if k.Record.Kind != slot.Step || k.Certificate.Ballot == 0 || k.Certificate.Ballot >= slot.Tries {
-				t.Errorf("a %s record is decided in ballot %d\n%s", k.Record.Kind, k.Certificate.Ballot, strings.Join(l.log[max(0, len(l.log)-30):], "\n"))
+				t.Errorf("a %s record is decided in ballot %d\n%s", k.Record.Kind, k.Certificate.Ballot,
+					strings.Join(l.log[max(0, len(l.log)-30):], "\n"))
 			}
 			if slices.Contains(offerers(k.Record.Contributions), owner.id) {
 				t.Error("the slot is decided with the owner")
@@ -178,7 +182,8 @@ func TestAContributionNobodyShows(t *testing.T) {
 			}
 			k := leader.m.chain.Commits()[height-1]
 			if slices.Contains(offerers(k.Record.Contributions), by.id) || k.Certificate.Ballot >= slot.Tries {
-				t.Errorf("decided in ballot %d with %s", k.Certificate.Ballot, labNames(offerers(k.Record.Contributions)))
+				t.Errorf("decided in ballot %d with %s", k.Certificate.Ballot,
+					labNames(offerers(k.Record.Contributions)))
 			}
 			if p := leader.m.open.last; p != nil && p.Group() == group {
 				t.Error("no new group was opened")

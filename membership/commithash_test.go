@@ -57,7 +57,10 @@ func TestCommitsByHash(t *testing.T) {
 		want error
 		asks int
 	}{
-		{"of a record that is held, without a quorum", leader, at(next.Height, next.Prev, held.Hash()), chain.ErrInvalid, 0},
+		{
+			"of a record that is held, without a quorum", leader, at(next.Height, next.Prev, held.Hash()),
+			chain.ErrInvalid, 0,
+		},
 		{"of a known height", leader, at(next.Height-1, next.Prev, slot.Root{1}), ErrStale, 0},
 		{"of another branch", leader, at(next.Height, slot.Root{1}, slot.Root{1}), ErrStale, 0},
 		{"of no leader", other, at(next.Height, next.Prev, slot.Root{1}), ErrSender, 0},

@@ -72,6 +72,6 @@
 //	reason.go, view.go                 what status shows
 //
 // Around it: wire/ (messages, entries and their bytes), chain/ (the records and all that follows
-// from them alone), store/ (the log on disk), driver*.go, inbox.go and verified.go (queues,
+// from them alone), store/ (the log on disk), driver*.go, inbox.go (queues,
 // signature checks, the loop), and statesync/ (how a state is fetched).
 package membership

@@ -327,7 +327,7 @@ func (dr *drafter) auditFailed() bool {
 	l := dr.open.lead
 	bad := false
 	for _, o := range l.draft.Record.Contributions {
-		hides := dr.open.unshown[o.Root]
+		hides := dr.open.unshown[o.Root] || dr.planner.hides(o.Peer)
 		if !hides && !dr.audits.convicted(o.Peer) {
 			continue
 		}
@@ -335,7 +335,8 @@ func (dr *drafter) auditFailed() bool {
 		l.excluded[o.Peer], bad = o.Seq, true
 		if hides && !(known && seq == o.Seq) {
 			dr.event(Event{
-				Kind: EventSuspected, Height: l.ref.Height, Slot: dr.chain.OpenSlot(), Ballot: l.ref.Ballot, Peer: o.Peer,
+				Kind: EventSuspected, Height: l.ref.Height, Slot: dr.chain.OpenSlot(), Ballot: l.ref.Ballot,
+				Peer:   o.Peer,
 				Detail: "does not show electors what it has offered, and is left out of the step",
 			})
 		}

@@ -21,9 +21,15 @@ func TestDraftsByPlan(t *testing.T) {
 		"no plan":                   {func(m *Machine, _ *wire.Draft) { m.open.last = nil }, ErrLacks},
 		"another plan":              {func(_ *Machine, d *wire.Draft) { d.ByPlan.Group[0]++ }, ErrLacks},
 		"offers it has no proof of": {func(m *Machine, _ *wire.Draft) { clear(m.proofs.known) }, ErrLacks},
-		"more offers than planned":  {func(_ *Machine, d *wire.Draft) { d.ByPlan.Used = slot.Bitmap{7} }, chain.ErrInvalid},
-		"other contributions":       {func(_ *Machine, d *wire.Draft) { d.ByPlan.Used = slot.Bitmap{1} }, canonical.ErrMalformed},
-		"another record":            {func(_ *Machine, d *wire.Draft) { d.Record.StateRoot[0]++ }, canonical.ErrMalformed},
+		"more offers than planned": {
+			func(_ *Machine, d *wire.Draft) { d.ByPlan.Used = slot.Bitmap{7} }, chain.ErrInvalid,
+		},
+		"other contributions": {
+			func(_ *Machine, d *wire.Draft) { d.ByPlan.Used = slot.Bitmap{1} }, canonical.ErrMalformed,
+		},
+		"another record": {
+			func(_ *Machine, d *wire.Draft) { d.Record.StateRoot[0]++ }, canonical.ErrMalformed,
+		},
 		"segments that do not fit": {func(m *Machine, d *wire.Draft) {
 			d.ByPlan.Segments[0].Contributors = slot.Bitmap{0xff}
 			r := d.Record
@@ -48,7 +54,8 @@ func TestDraftsByPlan(t *testing.T) {
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if c.want == nil && (got.ByPlan != nil || got.Vote != whole.Vote || !reflect.DeepEqual(got.Proofs, whole.Proofs) ||
+		if c.want == nil && (got.ByPlan != nil || got.Vote != whole.Vote ||
+			!reflect.DeepEqual(got.Proofs, whole.Proofs) ||
 			string(got.Record.Append(nil)) != string(whole.Record.Append(nil))) {
 			t.Errorf("%s:\n%+v, not\n%+v", name, got, whole)
 		}

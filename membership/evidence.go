@@ -213,7 +213,7 @@ func (ev *evidence) evict(e wire.Evidence, found bool) {
 }
 
 func contradictionText(e wire.Evidence) string {
-	switch e.Kind {
+	switch e.Kind { //nolint:exhaustive // all other kinds are of two messages of one type
 	case slot.TypePromise:
 		return "it signed a VOTE, and then a PROMISE that denies it"
 	case wire.KindFalseOutcome:

@@ -70,8 +70,9 @@ func (ev *evidence) onAccuse(msg wire.Message, a wire.Accuse, concerns bool) err
 	case !concerns || ev.fromMember(msg) != nil || ev.accusing.idle[msg.From] >= mostFalse:
 		return ErrSender
 	}
-	if was, asked := ev.accusing.asked[msg.From]; asked && (was.hash != a.Hash || ev.now-was.at < ev.cfg.Timing.Retry) &&
-		ev.now-was.at < ev.cfg.Timing.Lost {
+	was, asked := ev.accusing.asked[msg.From]
+	if since := ev.now - was.at; asked && since < ev.cfg.Timing.Lost &&
+		(was.hash != a.Hash || since < ev.cfg.Timing.Retry) {
 		return nil // one at a time of each accuser
 	}
 	ev.accusing.asked[msg.From] = question{a.Hash, ev.now}

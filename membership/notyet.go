@@ -179,6 +179,15 @@ func (pn *planner) mustReplan(rules ...wire.Rule) bool {
 	})
 }
 
+// hides says whether more electors than may lie say that a contributor shows them nothing.
+func (pn *planner) hides(p slot.PeerID) bool {
+	n := 0
+	for _, w := range pn.open.lead.waiting.of {
+		n += btoi(w.group == pn.open.lead.group && w.rule == wire.RuleAudit && slices.Contains(w.whom, p))
+	}
+	return n > pn.tolerated()
+}
+
 // replan opens a new group before anything is drafted.
 func (pn *planner) replan() bool {
 	if !pn.mustReplan(wire.RuleOffers) {

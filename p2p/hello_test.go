@@ -40,7 +40,8 @@ func sampleHello() Hello {
 
 func sameHello(a, b Hello) bool {
 	return a.Version == b.Version && a.Run == b.Run && maps.Equal(a.Given, b.Given) && bytes.Equal(a.Spec, b.Spec) &&
-		a.Incarnation == b.Incarnation && a.UserAgent == b.UserAgent && a.Timing == b.Timing && a.Unfounded == b.Unfounded
+		a.Incarnation == b.Incarnation && a.UserAgent == b.UserAgent && a.Timing == b.Timing &&
+		a.Unfounded == b.Unfounded
 }
 
 func TestHello(t *testing.T) {

@@ -314,8 +314,8 @@ func (s *Swarm) String() string {
 		fmt.Fprintf(&out, "host %d: slot %d", p.Host, p.Applied())
 		if l := p.Ledger(); l != nil {
 			v := l.View()
-			fmt.Fprintf(&out, ", %s: height %d, slot %d applied, ballot %d of %s, member %v, synced %v, paused %v, %q, "+
-				"done %v, plan %v, offered %d of %d, own offer %v",
+			fmt.Fprintf(&out, ", %s: height %d, slot %d applied, ballot %d of %s, member %v, synced %v, "+
+				"paused %v, %q, done %v, plan %v, offered %d of %d, own offer %v",
 				s.ID(p).Short(), v.Tip.Height, v.AppliedSlot, v.Ref.Ballot, v.Leader.Short(), v.IsMember, v.Synced,
 				v.Paused, v.Reason, v.Done,
 				v.Plan != nil, len(v.Offered), len(v.Members), v.OwnOffer)

@@ -107,18 +107,33 @@ func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers
 	if err := s.CloseWrite(); err != nil {
 		return err
 	}
-	patience := j.cfg.Timeout
-	if via == j.work.Leader { // it may be waiting itself: to connect, and for the answer
-		patience *= 3
-	}
+	ends := time.Now().Add(j.patience(via, list))
 	for i, q := range list {
-		_ = s.SetReadDeadline(time.Now().Add(patience))
+		_ = s.SetReadDeadline(ends)
 		whole := q.seg.frameOf == q.place && q.r == q.seg.frame
 		if answers[i], err = j.readAnswer(s, q, whole); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// leastSpeed is how many elements a peer that is asked must show in a second, beside the timeout:
+// one that drips holds up the step.
+const leastSpeed = 1 << 14
+
+// patience is how long all answers may take. A leader may be waiting itself: to connect, and for
+// the contributor's answers.
+func (j *job) patience(via slot.PeerID, list []ask) time.Duration {
+	var elements uint64
+	for _, q := range list {
+		elements += q.r.Len()
+	}
+	t := j.cfg.Timeout + time.Duration(elements)*time.Second/leastSpeed
+	if via == j.work.Leader {
+		t += 2 * j.cfg.Timeout
+	}
+	return t
 }
 
 // open opens a stream, at most for the time that an answer has.

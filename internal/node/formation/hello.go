@@ -191,7 +191,8 @@ func (f *Formation) answer(from slot.PeerID, theirs p2p.Hello) (p2p.Hello, error
 func (f *Formation) hello() p2p.Hello {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	h := p2p.Hello{Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation, Unfounded: f.mu.unfounded}
+	h := p2p.Hello{Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation}
+	h.Unfounded = f.mu.unfounded
 	if f.mu.spec != nil && f.mu.awaited == nil {
 		h.Timing = f.mu.preset
 	}
