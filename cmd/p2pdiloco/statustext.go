@@ -103,10 +103,20 @@ func tolerance(s p2pdiloco.Status) string {
 	}
 	if s.Tolerated == 0 {
 		return fmt.Sprintf("none tolerated: with %s of %d peers that train, one that sends wrong values can spoil "+
-			"the model", how, s.Contributors)
+			"the model; %s", how, s.Contributors, owners(s))
 	}
-	return fmt.Sprintf("%d of the %d peers that train may send wrong values without spoiling the model (%s)",
-		s.Tolerated, s.Contributors, how)
+	return fmt.Sprintf("%d of the %d peers that train may send wrong values without spoiling the model (%s); %s",
+		s.Tolerated, s.Contributors, how, owners(s))
+}
+
+// owners says whether what the owners of the parts of a round state is checked.
+func owners(s p2pdiloco.Status) string {
+	switch n := s.Spec["audit_samples"]; n {
+	case "", "0":
+		return "what a part's owner makes of them is not checked"
+	default:
+		return fmt.Sprintf("what a part's owner makes of them is checked (%s samples)", n)
+	}
 }
 
 // behind names the members that are late or missing, or take no part in decisions.
