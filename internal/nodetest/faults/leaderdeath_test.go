@@ -34,7 +34,10 @@ func TestALeadersDeathIsSeenSoon(t *testing.T) {
 		{p2pdiloco.PresetLAN, "dies", dieHere, 700*time.Millisecond + 2*time.Second + time.Second},
 		{p2pdiloco.PresetLAN, "is cut off", cutHere, 1700*time.Millisecond + 2*time.Second + time.Second},
 		{p2pdiloco.PresetWAN, "dies", dieHere, 1700*time.Millisecond + 3*time.Second + time.Second},
-		{p2pdiloco.PresetWAN, "is cut off", cutHere, 16*time.Second + 1700*time.Millisecond + 3*time.Second + time.Second},
+		{
+			p2pdiloco.PresetWAN, "is cut off", cutHere,
+			16*time.Second + 1700*time.Millisecond + 3*time.Second + time.Second,
+		},
 	} {
 		for _, phase := range []string{"slot.committed", "slot.planned", "record.drafted", "record.proposed"} {
 			t.Run(c.preset+" "+c.how+" "+phase, func(t *testing.T) {
