@@ -18,6 +18,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/membership"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
 
 // slowTiming is slower in all than preset lan: the simulation's time costs nothing, but its
@@ -133,9 +134,9 @@ func (c *chaos) watch() {
 	}
 }
 
-// quorumUp says whether nothing is wrong with a quorum of the newest members, nor with any link.
+// quorumUp says whether nothing is wrong with a quorum of the newest electors, nor with any link.
 func (c *chaos) quorumUp() bool {
-	return c.links == 0 && slot.Majority(c.audit.best.Members, func(m slot.Member) bool { return c.fine(m) })
+	return c.links == 0 && c.spare()
 }
 
 // fine says whether a member is up, in the incarnation that is listed, and nothing is wrong with
@@ -168,9 +169,10 @@ func (c *chaos) heal() {
 	}
 }
 
-// spare says whether the newest members have a quorum among those that nothing is wrong with.
+// spare says whether the newest electors have a quorum among those that nothing is wrong with.
 func (c *chaos) spare() bool {
-	return slot.Majority(c.audit.best.Members, c.fine)
+	rules := chain.Rules{Byzantine: c.s.Spec.Settled().Byzantine()}
+	return rules.Quorum(c.audit.best.Electors(), c.fine)
 }
 
 // finish waits until the run has ended for all that live. A peer that lingers no longer may have
