@@ -137,7 +137,7 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 		facts: f, effects: e, height: m.height, presence: m.presence, history: m.history, handover: m.handover,
 	}
 	m.audits = &audits{
-		facts: f, effects: e, height: m.height, presence: m.presence, evidence: m.evidence, proofs: m.proofs,
+		facts: f, effects: e, height: m.height, evidence: m.evidence, proofs: m.proofs,
 	}
 	m.acceptor = &acceptor{
 		facts: f, effects: e, height: m.height,

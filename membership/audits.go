@@ -22,7 +22,6 @@ type audits struct {
 	*facts
 	*effects
 	*height
-	presence *presence
 	evidence *evidence
 	proofs   *proofs
 }
@@ -41,12 +40,9 @@ func (au *audits) needed(d wire.Draft) bool {
 	return au.chain.Rules().Audits() && d.Record.Kind == slot.Step && d.Grounds.QC == nil
 }
 
-// passed says whether nothing was found against the outcome of a draft. If it is not known, it has
-// the worker find out.
-func (au *audits) passed(d wire.Draft) bool {
-	if !au.needed(d) {
-		return true
-	}
+// look returns what is known of the outcome of a draft. If nothing speaks for it yet, it has the
+// worker find out.
+func (au *audits) look(d wire.Draft) *audit {
 	open := au.open
 	if open.audits == nil {
 		open.audits = map[slot.Root]*audit{}
@@ -58,14 +54,12 @@ func (au *audits) passed(d wire.Draft) bool {
 	}
 	if !a.passed && au.now-a.asked >= 4*au.cfg.Timing.Retry {
 		a.asked = au.now
-		electors := len(au.chain.Electorate())
 		au.work(WorkAudit{
 			Draft: slot.DraftOf(d.Record, d.Ballot), Record: d.Hash, Owners: d.Owners.Peers(),
-			Leader: open.leader(d.Ballot).Peer,
-			Quorum: electors - au.tolerated(),
+			Leader: open.leader(d.Ballot).Peer, Quorum: len(au.chain.Electorate()) - au.tolerated(),
 		})
 	}
-	return a.passed
+	return a
 }
 
 // objection says why HAVE is not given for a draft because of its audit.
@@ -83,10 +77,10 @@ func (au *audits) objection(d wire.Draft) (none objection) {
 			return objection{why: fmt.Sprintf("it has a contribution of %s, who was proven to lie", o.Peer.Short())}
 		}
 	}
-	if au.passed(d) {
+	a := au.look(d)
+	if a.passed {
 		return none
 	}
-	a := au.open.audits[d.Hash]
 	if len(a.unshown) == 0 {
 		return objection{why: waitsForAudit}
 	}
