@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire/wiretest"
 )
 
 // Streams of strangers, however many, must not keep the group's own streams out.
@@ -21,7 +22,7 @@ func TestStrangersDoNotKeepTheGroupOut(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 100 {
 			for range 16 {
-				here, _ := newMemPipe(1)
+				here, _ := wiretest.Pipe(1)
 				wg.Go(func() { _ = g.engines[0].Accept(slot.PeerID(fmt.Sprint("stranger", i)), here) })
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire/wiretest"
 )
 
 // dial opens a stream from one peer's name to another's engine, for tests that speak the protocol
@@ -39,7 +40,7 @@ func (g *group) opening(from, to int) []byte {
 
 // accept runs Accept on bytes that end, and returns its error.
 func (g *group) accept(from, to int, b []byte) error {
-	a, s := newMemPipe(len(b) + 1)
+	a, s := wiretest.Pipe(len(b) + 1)
 	_, _ = a.Write(b)
 	_ = a.CloseWrite()
 	return g.engines[to].Accept(peerName(from), s)
@@ -210,7 +211,7 @@ func TestPendingIsBounded(t *testing.T) {
 			t.Errorf("%d streams still counted", e.mu.waiting)
 		}
 		silent := make(chan error, 1)
-		_, s := newMemPipe(10)
+		_, s := wiretest.Pipe(10)
 		go func() { silent <- e.Accept(peerName(1), s) }()
 		if err := <-silent; err == nil { // the stall limit ends it
 			t.Error("a stream that says nothing was taken")
@@ -226,7 +227,7 @@ func TestClosed(t *testing.T) {
 	if _, err := g.engines[0].Start(t.Context(), g.plan, g.own[0], g.sinks[0]); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Start: got %v", err)
 	}
-	_, s := newMemPipe(10)
+	_, s := wiretest.Pipe(10)
 	if err := g.engines[0].Accept(peerName(1), s); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Accept: got %v", err)
 	}

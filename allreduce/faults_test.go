@@ -15,6 +15,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire/wiretest"
 )
 
 // named waits until a sink has named somebody.
@@ -152,7 +153,7 @@ type frozen struct {
 	wire.Stream
 	on *atomic.Bool
 	// what the frozen end does instead goes to a pipe that nobody serves
-	void *memStream
+	void *wiretest.Stream
 }
 
 func (f frozen) Read(b []byte) (int, error) {
@@ -164,7 +165,7 @@ func (f frozen) Read(b []byte) (int, error) {
 
 func (f frozen) Write(b []byte) (int, error) {
 	if f.on.Load() {
-		return f.void.in.Read(make([]byte, 1))
+		return f.void.Read(make([]byte, 1))
 	}
 	return f.Stream.Write(b)
 }
@@ -186,7 +187,7 @@ func TestStallNamesTheRightPeer(t *testing.T) {
 			if local != peerName(victim) {
 				return s
 			}
-			void, _ := newMemPipe(1)
+			void, _ := wiretest.Pipe(1)
 			return frozen{s, &on, void}
 		}
 		var frames atomic.Int32
@@ -345,7 +346,7 @@ func (a aliveReader) Read(b []byte) (int, error) {
 		case <-time.After(time.Second / 4):
 			a.b.Write(appendAlive(nil, 0))
 		case <-a.done:
-			return 0, errReset
+			return 0, wiretest.ErrReset
 		}
 	}
 	return a.b.Read(b)

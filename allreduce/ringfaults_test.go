@@ -14,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire/wiretest"
 )
 
 // newMortalRing is a group of a ring whose peers can die.
@@ -170,7 +171,7 @@ func TestRingStall(t *testing.T) {
 			if local != peerName(victim) {
 				return s
 			}
-			void, _ := newMemPipe(1)
+			void, _ := wiretest.Pipe(1)
 			return frozen{s, &on, void}
 		}
 		var frames atomic.Int32

@@ -56,11 +56,47 @@ func (au *audits) look(d wire.Draft) *audit {
 		a.asked = au.now
 		au.work(WorkAudit{
 			Draft: slot.DraftOf(d.Record, d.Ballot), Record: d.Hash, Owners: d.Owners.Peers(),
-			Leader: open.leader(d.Ballot).Peer, Quorum: len(au.chain.Electorate()) - au.tolerated(),
+			Leader: open.leader(d.Ballot).Peer, Quorum: au.quorum(),
 		})
 	}
 	return a
 }
+
+// onSegment has samples taken of a segment that its owner has signed, if the plan that this elector
+// follows has it. If another segment gets into the draft, samples of that one are taken then.
+func (au *audits) onSegment(msg wire.Message, s wire.Segment) error {
+	p := au.open.plan
+	if p == nil || s.Ref != p.Ref || s.Group != p.Group() {
+		return ErrStale
+	}
+	if !au.audits() || msg.From == au.cfg.Self {
+		return nil
+	}
+	if err := checkStatement(*p, msg.From, s); err != nil {
+		return err
+	}
+	au.work(WorkSample{
+		Owner: msg.From, Slot: p.Slot, Fragment: p.Fragment, Range: s.Range, Root: s.Root,
+		Offers: contributorsOf(*p, s.Segment), Segments: len(p.Pieces), Quorum: au.quorum(),
+	})
+	return nil
+}
+
+// audits says whether this peer audits the outcomes of steps.
+func (au *audits) audits() bool {
+	return au.chain.Rules().Audits() && slot.Find(au.chain.Electorate(), au.cfg.Self) >= 0
+}
+
+// auditors are the electors, without this peer, where they audit.
+func (au *audits) auditors() []slot.PeerID {
+	if !au.chain.Rules().Audits() {
+		return nil
+	}
+	return without(peersOf(au.chain.Electorate()), au.cfg.Self)
+}
+
+// quorum is how many electors share the samples of a segment.
+func (au *audits) quorum() int { return len(au.chain.Electorate()) - au.tolerated() }
 
 // objection says why HAVE is not given for a draft because of its audit.
 func (au *audits) objection(d wire.Draft) (none objection) {

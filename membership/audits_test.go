@@ -177,10 +177,13 @@ func TestAContributionNobodyShows(t *testing.T) {
 			})
 			by, height, group := l.aside(leader, 1), leader.m.open.ref.Height, leader.m.open.lead.group
 			hide(by)
-			if !l.run(time.Minute, func() bool { return leader.m.chain.Height() >= height }) {
-				t.Fatalf("nothing is decided\n%s\n%s", strings.Join(l.log, "\n"), l.show())
+			if !l.run(time.Minute, func() bool {
+				tip := leader.m.chain.Tip() // that the peer is gone may be recorded before
+				return tip.Height >= height && tip.Kind == slot.Step
+			}) {
+				t.Fatalf("no step is decided\n%s\n%s", strings.Join(l.log, "\n"), l.show())
 			}
-			k := leader.m.chain.Commits()[height-1]
+			k := leader.m.chain.Commits()[leader.m.chain.Height()-1]
 			if slices.Contains(offerers(k.Record.Contributions), by.id) || k.Certificate.Ballot >= slot.Tries {
 				t.Errorf("decided in ballot %d with %s", k.Certificate.Ballot,
 					labNames(offerers(k.Record.Contributions)))
@@ -195,7 +198,7 @@ func TestAContributionNobodyShows(t *testing.T) {
 			}
 			l.goesOn(t, 3)
 			l.onlyEvicted(t)
-			if l.audits.dark == 0 {
+			if name == "hidden" && l.audits.dark == 0 {
 				t.Error("nobody has missed a contribution")
 			}
 		})

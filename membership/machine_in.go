@@ -71,7 +71,7 @@ func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
 	case wire.Plan:
 		return m.participant.onPlan(msg, b)
 	case wire.Segment:
-		return m.planner.onSegment(msg, b)
+		return m.onSegment(msg, b)
 	case wire.Lost:
 		return m.planner.onLost(msg, b)
 	case wire.Draft:
@@ -95,6 +95,16 @@ func (m *Machine) atPlace(msg wire.Message, ref slot.Ref) error {
 		return m.statements.onStatement(msg, b)
 	}
 	return chain.ErrInvalid
+}
+
+// onSegment takes an owner's statement: the leader plans with it, and electors take samples.
+func (m *Machine) onSegment(msg wire.Message, s wire.Segment) error {
+	if m.open.lead != nil {
+		if err := m.planner.onSegment(msg, s); err != nil {
+			return err
+		}
+	}
+	return m.audits.onSegment(msg, s)
 }
 
 // onDecided answers a peer that wants to lead a decided height: it sends that height's certificate.

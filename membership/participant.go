@@ -54,7 +54,7 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	if err := pa.checkPlan(p); err != nil {
 		return err
 	}
-	pa.proofs.noteAll(p.Offers, body.Proofs)
+	pa.noteOffers(p.Offers, body.Proofs)
 	pa.noticeRing(d.last, p)
 	d.plan, d.last, d.draft, d.bytes = &p, &p, nil, 0
 	pa.handover.saw(p)
@@ -93,8 +93,22 @@ func scheduleOf(p slot.Plan) string {
 	return ""
 }
 
-// stateSegment sends the leader a statement of what this owner reduced. Between two leaders the
-// statement waits for the next one's plan.
+// noteOffers keeps the offers of a plan with their proofs, as if their contributors had announced
+// them here: this peer may be the next to plan, and contributors do not repeat what a plan lists.
+func (pa *participant) noteOffers(offers []slot.Offer, proofs []wire.OfferProof) {
+	pa.proofs.noteAll(offers, proofs)
+	for i := range min(len(offers), len(proofs)) {
+		o, by := offers[i], memberKey{offers[i].Peer, proofs[i].Incarnation}
+		a := pa.presence.known[by]
+		if a != nil && len(proofs[i].Sig) > 0 && o.Slot >= pa.chain.OpenSlot() && !pa.evidence.evicted(by) &&
+			(a.offer == nil || o.Seq > a.offer.Seq) {
+			a.offer, a.offerAt = &o, pa.now
+		}
+	}
+}
+
+// stateSegment sends a statement of what this owner reduced to the leader, and to the electors that
+// audit it. Between two leaders the statement waits for the next one's plan.
 func (pa *participant) stateSegment(r ReportSegment) {
 	s := &pa.open.groupReports
 	again := func(o slot.Segment) bool { return o.Range == r.Segment.Range && o.Root == r.Segment.Root }
@@ -103,7 +117,10 @@ func (pa *participant) stateSegment(r ReportSegment) {
 		return
 	}
 	s.stated = append(slices.Clip(s.stated), r.Segment)
-	pa.sendStated(r.Segment)
+	if pa.open.plan != nil {
+		leader := pa.planLeader()
+		pa.sendStated(r.Segment, append(without(pa.audits.auditors(), leader), leader)...)
+	}
 }
 
 // accuse reports to the leader that a peer of the group failed this one.
@@ -126,18 +143,20 @@ func (pa *participant) accuse(r ReportLost) {
 // repeatReports repeats this peer's reports about the group to the followed leader.
 func (pa *participant) repeat() {
 	for _, s := range pa.open.groupReports.stated {
-		pa.sendStated(s)
+		pa.sendStated(s, pa.planLeader())
 	}
 	for _, r := range pa.open.groupReports.lost {
 		pa.sendLost(r)
 	}
 }
 
-func (pa *participant) sendStated(s slot.Segment) {
-	if d := pa.open; d.plan != nil {
-		pa.send(wire.Segment{Ref: d.plan.Ref, Group: d.groupReports.group, Inputs: inputsOf(*d.plan, s), Segment: s},
-			d.leader(d.plan.Ballot).Peer)
-	}
+// planLeader leads the ballot of the plan that is followed.
+func (pa *participant) planLeader() slot.PeerID { return pa.open.leader(pa.open.plan.Ballot).Peer }
+
+// sendStated sends a statement by the plan that is followed.
+func (pa *participant) sendStated(s slot.Segment, to ...slot.PeerID) {
+	p := pa.open.plan
+	pa.send(wire.Segment{Ref: p.Ref, Group: pa.open.groupReports.group, Inputs: inputsOf(*p, s), Segment: s}, to...)
 }
 
 func (pa *participant) sendLost(r ReportLost) {

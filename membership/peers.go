@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -110,13 +111,30 @@ func inputsOf(p slot.Plan, s slot.Segment) (none slot.Root) {
 	if len(p.Ring) > 0 {
 		return none
 	}
-	var inputs []slot.Offer
+	return wire.Inputs(p.Slot, p.Fragment, s.Range, contributorsOf(p, s))
+}
+
+// contributorsOf lists the offers of the contributors to a segment of a plan.
+func contributorsOf(p slot.Plan, s slot.Segment) (offers []slot.Offer) {
 	for i, o := range p.Offers {
 		if s.Contributors.Has(i) {
-			inputs = append(inputs, o)
+			offers = append(offers, o)
 		}
 	}
-	return wire.Inputs(p.Slot, p.Fragment, s.Range, inputs)
+	return offers
+}
+
+// checkStatement says whether a segment is one that a peer may sign by a plan.
+func checkStatement(p slot.Plan, owner slot.PeerID, s wire.Segment) error {
+	switch {
+	case !s.Contributors.Fits(len(p.Offers)) || s.Contributors.Count() == 0:
+		return chain.Invalid("a contributor set of %d bytes over %d offers", len(s.Contributors), len(p.Offers))
+	case !owns(p, owner, s.Range):
+		return ErrSender
+	case s.Inputs != inputsOf(p, s.Segment):
+		return chain.Invalid("a range of other inputs than it names")
+	}
+	return nil
 }
 
 func certificate(v slot.Vote, signatures map[slot.PeerID][]byte) slot.Certificate {

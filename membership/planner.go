@@ -183,20 +183,14 @@ func (pn *planner) onSegment(msg wire.Message, s wire.Segment) error {
 	if l == nil || l.plan == nil || s.Ref != l.ref || s.Group != l.group {
 		return ErrStale
 	}
-	if !s.Contributors.Fits(len(l.plan.Offers)) || s.Contributors.Count() == 0 {
-		return chain.Invalid("a contributor set of %d bytes over %d offers", len(s.Contributors), len(l.plan.Offers))
-	}
-	if !owns(*l.plan, msg.From, s.Range) {
-		return ErrSender
+	if err := checkStatement(*l.plan, msg.From, s); err != nil {
+		return err
 	}
 	if !l.plan.Wide(s.Contributors.Count(), pn.chain.Rules().MinPeers) {
 		if _, ok := l.narrow[msg.From]; !ok {
 			l.narrow[msg.From] = pn.now
 		}
 		return chain.Invalid("a range with %d contributors of %d", s.Contributors.Count(), l.plan.Living())
-	}
-	if s.Inputs != inputsOf(*l.plan, s.Segment) {
-		return chain.Invalid("a range of other inputs than it names")
 	}
 	switch before, had := l.segments[s.Range.Begin]; {
 	case had && before.Root == s.Root && before.Range == s.Range:
@@ -206,6 +200,10 @@ func (pn *planner) onSegment(msg wire.Message, s wire.Segment) error {
 		l.segments[s.Range.Begin], l.progressAt = stated{s.Segment, wire.SignedSegment{
 			Peer: msg.From, Incarnation: msg.Incarnation, Contributors: s.Contributors, Sig: msg.Sig,
 		}}, pn.now
+		if pn.uncheckable(*l.plan, l.segments) {
+			pn.startPlan()
+			return nil
+		}
 		pn.noteOwing()
 	}
 	return nil

@@ -253,5 +253,27 @@ func (pn *planner) leaveOut(out []slot.PeerID) {
 		return slices.Contains(out, r.by) ||
 			slices.Contains(out, r.of)
 	})
-	pn.issue(withGone(*l.plan, out))
+	revised := withGone(*l.plan, out)
+	if pn.uncheckable(revised, l.segments) {
+		pn.startPlan()
+		return
+	}
+	pn.issue(revised)
+}
+
+// uncheckable says whether one of the segments has a contribution of a peer that is gone, where
+// outcomes are audited: it will not show what electors want to check, and the reduction is begun
+// anew without it, rather than when they have found that out.
+func (pn *planner) uncheckable(p slot.Plan, segments map[uint64]stated) bool {
+	if !pn.chain.Rules().Audits() {
+		return false
+	}
+	for _, s := range segments {
+		for i := range p.Offers {
+			if p.Gone.Has(i) && s.Contributors.Has(i) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -23,6 +23,18 @@ type (
 		Draft slot.Draft
 		From  []slot.PeerID
 	}
+	// WorkSample says that an owner has signed a segment of the open slot, which other segments may
+	// follow: the worker may take samples of it at once. No report.
+	WorkSample struct {
+		Owner    slot.PeerID
+		Slot     uint64
+		Fragment uint32
+		Range    slot.Range
+		Root     slot.Root
+		Offers   []slot.Offer // of its contributors
+		Segments int          // that the plan has
+		Quorum   int          // electors that share the samples of a segment
+	}
 	// WorkAudit asks the worker to check samples of the draft's outcome, which is held, against the
 	// contributions. Then ReportAudited.
 	WorkAudit struct {
@@ -66,6 +78,7 @@ type CertifiedState struct {
 
 func (WorkAccess) isWork() {}
 func (WorkAudit) isWork()  {}
+func (WorkSample) isWork() {}
 func (WorkFound) isWork()  {}
 func (WorkReduce) isWork() {}
 func (WorkHold) isWork()   {}

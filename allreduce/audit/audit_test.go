@@ -93,7 +93,9 @@ func TestSamplesAreDrawnWithoutRepetition(t *testing.T) {
 		t.Error("samples that nobody asked for")
 	}
 	for range 100 {
-		if f, err := w.within(w.Frame(rng).Range); err != nil || !w.whole(f) {
+		at := w.Range.Begin + rng.Uint64N(w.Range.Len())
+		frame := w.FrameAt(at).Range
+		if f, err := w.within(frame); err != nil || !w.whole(f) || at < frame.Begin || at >= frame.End {
 			t.Fatalf("a frame of %v, %v", f, err)
 		}
 	}

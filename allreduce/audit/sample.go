@@ -69,10 +69,9 @@ func (s *Segment) Samples(n int, rnd *rand.Rand) []Sample {
 	return drawn
 }
 
-// Frame draws a whole frame. Openings of it show whether the norms that contributors have committed
-// to are true.
-func (s *Segment) Frame(rnd *rand.Rand) Sample {
-	first, last := s.in.FramesOf(s.Range)
-	f := first + rnd.IntN(last-first)
+// FrameAt is the whole frame with an element of the segment. Openings of it show whether the norms
+// that contributors have committed to are true.
+func (s *Segment) FrameAt(element uint64) Sample {
+	f := int(element / uint64(s.in.FrameElements))
 	return Sample{s.in.Elements(f, f+1)}
 }

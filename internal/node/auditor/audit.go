@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -14,26 +12,16 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
-// segment is one segment of the audited draft.
-type segment struct {
-	*audit.Segment
-	index   int // in the draft
-	samples []slot.Range
-	// a whole frame of one contributor, which shows whether its norm is true
-	frame       slot.Range
-	frameOf     int // its place among the contributors; -1: none
-	contributed []map[slot.Range]audit.Opening
-}
-
 // job is one audit.
 type job struct {
 	*Auditor
 	work        membership.WorkAudit
 	segments    []*segment
+	places      []int // of the segments in the draft
 	unshown     map[slot.PeerID]bool
 	found       []membership.FalseSegment
 	falseOffers []membership.Report
-	mu          sync.Mutex // guards unshown, falseOffers and contributed while answers come
+	mu          sync.Mutex // guards unshown and falseOffers while answers come
 }
 
 func newAudit(a *Auditor, w membership.WorkAudit) *job {
@@ -46,8 +34,9 @@ func (j *job) report() membership.ReportAudited {
 	}
 }
 
-// draw draws the samples. Own segments are not looked at.
-func (j *job) draw(rnd *rand.Rand) error {
+// collect finds the segments with their samples: those that were sampled when their owners signed
+// them, and others of which samples are drawn now. Own segments are not looked at.
+func (j *job) collect(ctx context.Context) error {
 	d := j.work.Draft
 	if len(j.work.Owners) != len(d.Segments) {
 		return errors.New("an audit without the owners of all segments")
@@ -62,97 +51,57 @@ func (j *job) draw(rnd *rand.Rand) error {
 				offers = append(offers, o)
 			}
 		}
-		seg, err := audit.New(j.cfg.Params, audit.Statement{
+		seg, err := j.sampled(ctx, audit.Statement{
 			Owner: j.work.Owners[i], Slot: d.Slot, Fragment: d.Fragment, Range: s.Range, Root: s.Root, Offers: offers,
-		})
+		}, share{len(d.Segments), j.work.Quorum})
 		if err != nil {
 			return err
 		}
-		j.segments = append(j.segments, &segment{
-			Segment: seg, index: i, frameOf: -1, contributed: make([]map[slot.Range]audit.Opening, len(offers)),
-		})
-	}
-	for _, s := range j.segments {
-		for k := range s.contributed {
-			s.contributed[k] = map[slot.Range]audit.Opening{}
-		}
-		for _, sample := range s.Samples(j.share(s), rnd) {
-			s.samples = append(s.samples, sample.Range)
-		}
-	}
-	if len(j.segments) > 0 {
-		s := j.segments[rnd.IntN(len(j.segments))]
-		s.frame, s.frameOf = s.Frame(rnd).Range, rnd.IntN(len(s.Offers))
+		j.segments, j.places = append(j.segments, seg), append(j.places, i)
 	}
 	return j.addSuspicious()
 }
 
-// Bounds on what audits cost: no more than a share of the bytes of the slot, but never fewer
-// samples of a segment than these.
-const (
-	leastSamples = 4
-	mostCost     = 20 // one part in so many
-	sampleBytes  = 17 << 10
-)
-
-// share is how many samples of a segment this elector takes. Those of a quorum together take as
-// many as the run says.
-func (j *job) share(s *segment) int {
-	quorum := max(1, j.work.Quorum)
-	up := func(n int) int { return (n + quorum - 1) / quorum }
-	if j.cfg.Samples == math.MaxInt {
-		return s.SampleCount()
-	}
-	n, contributors := up(j.cfg.Samples), len(s.Offers)
-	var elements uint64
-	for _, seg := range j.work.Draft.Segments {
-		elements += seg.Range.Len()
-	}
-	slotBytes := 2 * j.codec.EncodedSize(int(elements)) * (contributors - 1) / max(1, contributors)
-	affordable := slotBytes / mostCost / (sampleBytes * contributors * max(1, len(j.segments)))
-	return min(n, max(affordable, up(leastSamples)))
-}
-
-// gather asks all contributors at once for their parts of the samples.
+// gather asks all contributors at once for what they have not shown yet.
 func (j *job) gather(ctx context.Context) {
-	asks := map[slot.PeerID][]ask{}
+	asks, slow := map[slot.PeerID][]ask{}, map[slot.PeerID]bool{}
 	for _, s := range j.segments {
-		for k, o := range s.Offers {
-			for _, r := range s.samples {
-				asks[o.Peer] = append(asks[o.Peer], ask{s, k, r})
-			}
-			if s.frameOf == k {
-				asks[o.Peer] = append(asks[o.Peer], ask{s, k, s.frame})
-			}
+		missing, late := s.missing()
+		for p, list := range missing {
+			asks[p] = append(asks[p], list...)
+		}
+		for _, p := range late {
+			slow[p] = true
 		}
 	}
-	j.askAll(ctx, asks)
-}
-
-// askAll asks each contributor, and the leader for those that do not answer.
-func (j *job) askAll(ctx context.Context, asks map[slot.PeerID][]ask) {
 	var wg sync.WaitGroup
 	for p, list := range asks {
-		wg.Go(func() {
-			missing := j.ask(ctx, p, list)
-			if len(missing) > 0 && j.work.Leader != p && j.work.Leader != j.cfg.Self {
-				missing = j.ask(ctx, j.work.Leader, missing)
-			}
-			if len(missing) > 0 {
-				j.mu.Lock()
-				defer j.mu.Unlock()
-				j.unshown[p] = true
-			}
-		})
+		wg.Go(func() { j.askFor(ctx, p, list, !slow[p]) })
 	}
 	wg.Wait()
 }
 
+// askFor asks a contributor, unless it had the time for an answer before, and the leader for what
+// it does not show.
+func (j *job) askFor(ctx context.Context, p slot.PeerID, list []ask, direct bool) {
+	if direct {
+		list = j.ask(ctx, p, list)
+	}
+	if len(list) > 0 && j.work.Leader != p && j.work.Leader != j.cfg.Self {
+		list = j.ask(ctx, j.work.Leader, list)
+	}
+	if len(list) > 0 {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.unshown[p] = true
+	}
+}
+
 // compare computes the samples again and looks for blocks that differ.
 func (j *job) compare(ctx context.Context) error {
-	for _, s := range j.segments {
+	for k, s := range j.segments {
 		for _, r := range s.samples {
-			if err := j.compareSample(s, r); err != nil {
+			if err := j.compareSample(s, j.places[k], r); err != nil {
 				return err
 			}
 		}
@@ -160,15 +109,11 @@ func (j *job) compare(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// compareSample proves the first difference in a segment; more are not needed.
-func (j *job) compareSample(s *segment, r slot.Range) error {
-	openings := make([]audit.Opening, len(s.Offers))
-	for k := range s.Offers {
-		o, shown := s.contributed[k][r]
-		if !shown {
-			return nil // its contributor is reported
-		}
-		openings[k] = o
+// compareSample proves the first difference in the draft's segment at a place; more are not needed.
+func (j *job) compareSample(s *segment, place int, r slot.Range) error {
+	openings, ok := s.openings(r)
+	if !ok {
+		return nil // a contributor is reported
 	}
 	want, err := s.Recompute(r, openings)
 	if f := (*audit.Fault)(nil); errors.As(err, &f) && f.Proven {
@@ -186,7 +131,7 @@ func (j *job) compareSample(s *segment, r slot.Range) error {
 		return err
 	}
 	block, differs := s.Compare(r, want, got)
-	if !differs || slices.ContainsFunc(j.found, func(f membership.FalseSegment) bool { return f.Segment == s.index }) {
+	if !differs || slices.ContainsFunc(j.found, func(f membership.FalseSegment) bool { return f.Segment == place }) {
 		return nil
 	}
 	proof, err := s.ProveOutcome(block, openings, outcome)
@@ -195,7 +140,7 @@ func (j *job) compareSample(s *segment, r slot.Range) error {
 	}
 	j.cfg.Logger.Warn("an outcome is not that of its contributions", "owner", s.Owner, "slot", s.Slot,
 		"elements", block)
-	j.found = append(j.found, membership.FalseSegment{Segment: s.index, Proof: proof.Append(nil)})
+	j.found = append(j.found, membership.FalseSegment{Segment: place, Proof: proof.Append(nil)})
 	return nil
 }
 
@@ -217,24 +162,15 @@ func (j *job) openOutcome(s *segment, r slot.Range) (audit.Opening, error) {
 	return s.OpenOutcome(hashes, frame, r)
 }
 
-// take takes in an opening, and says whether it is of use.
-func (j *job) take(q ask, o audit.Opening) bool {
-	_, err := q.seg.CheckContribution(q.place, o)
+// took takes in an opening, and says whether it is of use.
+func (j *job) took(q ask, o audit.Opening) bool {
+	lie, err := j.take(q, o)
+	if lie == nil {
+		return err == nil
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err == nil {
-		q.seg.contributed[q.place][q.r] = o
-		return true
-	}
-	offer := q.seg.Offers[q.place]
-	if f := (*audit.Fault)(nil); errors.As(err, &f) && f.Proven {
-		if proof, err := audit.ProveContribution(j.cfg.Params, offer, o); err == nil {
-			j.falseOffers = append(j.falseOffers, membership.ReportFalseOffer{Offer: offer, Proof: proof.Append(nil)})
-			j.unshown[offer.Peer] = true // whether or not the ledger knows who has signed the offer
-			return true                  // asked once more it would show the same
-		}
-	}
-	j.cfg.Logger.Warn("a peer shows other bytes of a contribution than it was offered", "contributor", offer.Peer,
-		"err", err)
-	return false
+	j.falseOffers = append(j.falseOffers, *lie)
+	j.unshown[lie.Offer.Peer] = true // whether or not the ledger knows who has signed the offer
+	return true                      // asked once more it would show the same
 }

@@ -57,6 +57,7 @@ type Auditor struct {
 	cfg    Config
 	codec  codec.Codec // of contributions
 	served quota
+	early  early
 }
 
 // New makes an auditor.
@@ -77,7 +78,7 @@ func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership
 	error,
 ) {
 	au := newAudit(a, w)
-	if err := au.draw(secret()); err != nil {
+	if err := au.collect(ctx); err != nil {
 		return au.report(), nil, err
 	}
 	au.gather(ctx)

@@ -67,7 +67,7 @@ func (j *job) ask(ctx context.Context, via slot.PeerID, list []ask) (missing []a
 		j.cfg.Logger.Debug("an audit's question was not answered", "peer", via, "err", err)
 	}
 	for i, q := range list {
-		if answers[i] == nil || !j.take(q, *answers[i]) {
+		if answers[i] == nil || !j.took(q, *answers[i]) {
 			missing = append(missing, q)
 		}
 	}
@@ -77,17 +77,24 @@ func (j *job) ask(ctx context.Context, via slot.PeerID, list []ask) (missing []a
 // askSelf opens what this peer has contributed.
 func (j *job) askSelf(list []ask) (missing []ask) {
 	for _, q := range list {
-		own := j.cfg.Own(q.seg.Offers[q.place].Root)
-		if own == nil {
-			missing = append(missing, q)
-			continue
-		}
-		o, err := audit.OpenContribution(j.cfg.Params, q.seg.Fragment, own, q.r)
-		if err != nil || !j.take(q, o) {
+		if o := j.openSelf(q); o == nil || !j.took(q, *o) {
 			missing = append(missing, q)
 		}
 	}
 	return missing
+}
+
+// openSelf opens a range of what this peer has contributed, if it is still held.
+func (a *Auditor) openSelf(q ask) *audit.Opening {
+	own := a.cfg.Own(q.seg.Offers[q.place].Root)
+	if own == nil {
+		return nil
+	}
+	o, err := audit.OpenContribution(a.cfg.Params, q.seg.Fragment, own, q.r)
+	if err != nil {
+		return nil
+	}
+	return &o
 }
 
 // exchange writes all requests and reads the answers that come.
@@ -107,11 +114,15 @@ func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers
 	if err := s.CloseWrite(); err != nil {
 		return err
 	}
-	ends := time.Now().Add(j.patience(via, list))
+	patience := j.patience(list)
+	// a leader may be waiting itself: to connect, and for the contributor's answers
+	if via == j.work.Leader {
+		patience += 2 * j.cfg.Timeout
+	}
+	ends := time.Now().Add(patience)
 	for i, q := range list {
 		_ = s.SetReadDeadline(ends)
-		whole := q.seg.frameOf == q.place && q.r == q.seg.frame
-		if answers[i], err = j.readAnswer(s, q, whole); err != nil {
+		if answers[i], err = j.readAnswer(s, q); err != nil {
 			return err
 		}
 	}
@@ -122,18 +133,13 @@ func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers
 // one that drips holds up the step.
 const leastSpeed = 1 << 14
 
-// patience is how long all answers may take. A leader may be waiting itself: to connect, and for
-// the contributor's answers.
-func (j *job) patience(via slot.PeerID, list []ask) time.Duration {
+// patience is how long all answers may take.
+func (a *Auditor) patience(list []ask) time.Duration {
 	var elements uint64
 	for _, q := range list {
 		elements += q.r.Len()
 	}
-	t := j.cfg.Timeout + time.Duration(elements)*time.Second/leastSpeed
-	if via == j.work.Leader {
-		t += 2 * j.cfg.Timeout
-	}
-	return t
+	return a.cfg.Timeout + time.Duration(elements)*time.Second/leastSpeed
 }
 
 // open opens a stream, at most for the time that an answer has.
@@ -146,14 +152,23 @@ func (a *Auditor) open(ctx context.Context, peer slot.PeerID) (wire.Stream, erro
 var errOtherRange = errors.New("another range was shown")
 
 // readAnswer returns nil for an empty answer.
-func (j *job) readAnswer(s io.Reader, q ask, whole bool) (*audit.Opening, error) {
-	most := audit.MaxOpening(j.cfg.Params, q.seg.Fragment, whole || q.r.Len() == uint64(j.cfg.Params.FrameElements))
+func (a *Auditor) readAnswer(s io.Reader, q ask) (*audit.Opening, error) {
+	whole := q.r == q.seg.frame || q.r.Len() == uint64(a.cfg.Params.FrameElements)
+	most := audit.MaxOpening(a.cfg.Params, q.seg.Fragment, whole)
 	b, err := wire.ReadMessage(s, most)
-	if err != nil || len(b) == 0 {
+	if err != nil {
 		return nil, err
 	}
+	return openingOf(b, q)
+}
+
+// openingOf reads an answer: nil for an empty one.
+func openingOf(b []byte, q ask) (*audit.Opening, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
 	r := wire.NewReader(b)
-	o := audit.ReadOpening(r, most)
+	o := audit.ReadOpening(r, len(b))
 	if err := r.Done(); err != nil {
 		return nil, err
 	}

@@ -70,10 +70,10 @@ func (l *quota) takePassed(from slot.PeerID, q Request, elements uint64, liars i
 	return l.mu.passed[quotaKey{from, q.Root}] <= share, over > liars
 }
 
-// Decided forgets what was shown: the contributions to another slot come.
-func (a *Auditor) Decided() {
-	a.served.mu.Lock()
-	defer a.served.mu.Unlock()
-	clear(a.served.mu.shown)
-	clear(a.served.mu.passed)
+// forget forgets what was shown.
+func (l *quota) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.mu.shown)
+	clear(l.mu.passed)
 }

@@ -2,9 +2,7 @@ package auditor
 
 import (
 	"context"
-	"io"
 	"log/slog"
-	"net"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire/wiretest"
 )
 
 const elements, frameElements = 5000, 1024
@@ -23,26 +22,6 @@ func testParams() allreduce.Params {
 		Aggregator: allreduce.TrimmedMean, TrimPermille: 200,
 	}
 }
-
-// pipe is a stream of which one end can be closed for writing alone.
-type pipe struct {
-	net.Conn
-	out *io.PipeWriter
-	in  *io.PipeReader
-}
-
-func (p pipe) Read(b []byte) (int, error)  { return p.in.Read(b) }
-func (p pipe) Write(b []byte) (int, error) { return p.out.Write(b) }
-func (p pipe) CloseWrite() error           { return p.out.Close() }
-func (p pipe) Close() error                { return p.out.Close() }
-
-func (p pipe) Reset() error {
-	_ = p.in.CloseWithError(io.ErrClosedPipe)
-	return p.out.CloseWithError(io.ErrUnexpectedEOF)
-}
-func (pipe) SetDeadline(time.Time) error      { return nil }
-func (pipe) SetReadDeadline(time.Time) error  { return nil }
-func (pipe) SetWriteDeadline(time.Time) error { return nil }
 
 // house is a leader, and the contributor "c", whose streams change may spoil.
 type house struct {
@@ -93,12 +72,14 @@ func (h *house) auditor(t *testing.T, self slot.PeerID) *Auditor {
 	return a
 }
 
-// Open opens a stream of the leader to the contributor.
+// Open opens a stream of the leader to the contributor, which does not serve it if change returns
+// nil.
 func (h *house) Open(context.Context, slot.PeerID) (wire.Stream, error) {
-	there, here := io.Pipe()
-	back, answer := io.Pipe()
-	go h.contributor.Serve("l", h.change(pipe{out: answer, in: there}))
-	return pipe{out: here, in: back}, nil
+	here, there := wiretest.Pipe(1 << 16)
+	if served := h.change(there); served != nil {
+		go h.contributor.Serve("l", served)
+	}
+	return here, nil
 }
 
 // request is for the first sample of the contribution.

@@ -203,6 +203,7 @@ func (r *Replica) auditConfig() auditor.Config {
 func (r *Replica) Close() error {
 	_ = r.engine.Close()
 	r.jobs.wait()
+	r.auditor.Close()
 	return r.server.Close()
 }
 

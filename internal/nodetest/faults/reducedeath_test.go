@@ -28,9 +28,11 @@ type deathRun struct {
 
 // dies runs a swarm on slow links. When the slot's reduction has run for a while, strike does
 // something to one of the peers; the others end the run.
-func dies(t *testing.T, after time.Duration, strike func(s *nodetest.Swarm) *nodetest.Peer) (out deathRun) {
+func dies(t *testing.T, trust string, after time.Duration,
+	strike func(s *nodetest.Swarm) *nodetest.Peer,
+) (out deathRun) {
 	spec := nodetest.Spec(3, deathPeers)
-	spec.Trust = p2pdiloco.TrustCrash
+	spec.Trust = trust
 	nodetest.RunOver(t, sim.New, 10*time.Millisecond, spec, 0, func(s *nodetest.Swarm) {
 		s.Net.Rate = deathRate
 		var mu sync.Mutex
@@ -85,11 +87,51 @@ func leaderOf(s *nodetest.Swarm, leads bool) *nodetest.Peer {
 }
 
 // A death inside a reduction costs the time to see it and the dead peer's share, and nothing that
-// was done: what it contributed before counts. That is so with trust crash. Where outcomes are
-// audited, nobody can check what a dead peer contributed, and the slot is reduced anew without it.
+// was done: what it contributed before counts. That is so with trust crash.
 func TestADeathInAReductionCostsItsShare(t *testing.T) {
 	t.Parallel()
-	quiet := dies(t, 0, stayAlive)
+	quiet := dies(t, p2pdiloco.TrustCrash, 0, stayAlive)
+	eachDeath(t, func(t *testing.T, seen time.Duration, strike func(s *nodetest.Swarm) *nodetest.Peer) {
+		got := dies(t, p2pdiloco.TrustCrash, quiet.took/2, strike)
+		if most := quiet.took + seen + 2*quiet.took/deathPeers; got.took > most {
+			t.Errorf("the slot took %v: at most %v is due, %v undisturbed", got.took, most, quiet.took)
+		}
+		counts := got.contributors()
+		if counts[deathPeers] == 0 || counts[deathPeers-1] == 0 || len(counts) != 2 {
+			t.Errorf("ranges by number of contributors: %v; want some with the dead peer, and some without", counts)
+		}
+		t.Logf("undisturbed %v, with the death %v, ranges by contributors %v", quiet.took, got.took, counts)
+	})
+}
+
+// Where outcomes are audited, nobody can check what a dead peer contributed: the slot is reduced
+// anew without it as soon as it is known to be gone, not when an audit finds that out.
+func TestADeathInAnAuditedReduction(t *testing.T) {
+	t.Parallel()
+	quiet := dies(t, p2pdiloco.TrustByzantine, 0, stayAlive)
+	eachDeath(t, func(t *testing.T, seen time.Duration, strike func(s *nodetest.Swarm) *nodetest.Peer) {
+		got := dies(t, p2pdiloco.TrustByzantine, quiet.took/2, strike)
+		if most := quiet.took/2 + seen + quiet.took + quiet.took/deathPeers; got.took > most {
+			t.Errorf("the slot took %v: at most %v is due, %v undisturbed", got.took, most, quiet.took)
+		}
+		if counts := got.contributors(); counts[deathPeers-1] == 0 || len(counts) != 1 {
+			t.Errorf("ranges by number of contributors: %v; want all without the dead peer", counts)
+		}
+		t.Logf("undisturbed %v, with the death %v", quiet.took, got.took)
+	})
+}
+
+// contributors counts the ranges by how many peers contributed to them.
+func (r deathRun) contributors() map[int]int {
+	counts := map[int]int{}
+	for _, s := range r.record.Segments {
+		counts[s.Contributors.Count()]++
+	}
+	return counts
+}
+
+// eachDeath runs a test with each kind of death. seen is how long the others take at most to know.
+func eachDeath(t *testing.T, test func(t *testing.T, seen time.Duration, strike func(s *nodetest.Swarm) *nodetest.Peer)) {
 	for name, c := range map[string]struct {
 		strike func(s *nodetest.Swarm) *nodetest.Peer
 		seen   time.Duration // at most: until the others know
@@ -110,18 +152,7 @@ func TestADeathInAReductionCostsItsShare(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := dies(t, quiet.took/2, c.strike)
-			if most := quiet.took + c.seen + 2*quiet.took/deathPeers; got.took > most {
-				t.Errorf("the slot took %v: at most %v is due, %v undisturbed", got.took, most, quiet.took)
-			}
-			counts := map[int]int{}
-			for _, s := range got.record.Segments {
-				counts[s.Contributors.Count()]++
-			}
-			if counts[deathPeers] == 0 || counts[deathPeers-1] == 0 || len(counts) != 2 {
-				t.Errorf("ranges by number of contributors: %v; want some with the dead peer, and some without", counts)
-			}
-			t.Logf("undisturbed %v, with the death %v, ranges by contributors %v", quiet.took, got.took, counts)
+			test(t, c.seen, c.strike)
 		})
 	}
 }

@@ -1,0 +1,168 @@
+package auditor
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+	signed "github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// early has the segments of the open slot of which samples are taken as soon as their owners have
+// signed them, while other segments are on their way.
+type early struct {
+	wg sync.WaitGroup
+	mu struct {
+		sync.Mutex
+		open *openSlot // nil: nothing of it was signed yet
+	}
+}
+
+// openSlot is what is kept until a slot is decided.
+type openSlot struct {
+	ctx           context.Context
+	end           context.CancelFunc
+	place         float64 // where in the fragment a whole frame is looked at, from 0 to 1
+	segments      map[segmentKey]*earlySegment
+	signed        map[slot.PeerID]int // segments of each owner
+	conversations map[slot.PeerID]*conversation
+}
+
+// segmentKey names what an owner has signed. An owner that signs something else later gains
+// nothing: samples of that are drawn anew.
+type segmentKey struct {
+	owner        slot.PeerID
+	root, inputs slot.Root
+}
+
+func keyOf(s audit.Statement) segmentKey {
+	return segmentKey{s.Owner, s.Root, signed.Inputs(s.Slot, s.Fragment, s.Range, s.Offers)}
+}
+
+// earlySegment is a segment whose contributors are being asked.
+type earlySegment struct {
+	*segment
+	waits atomic.Int32  // for so many answers
+	asked chan struct{} // closed when none is waited for
+}
+
+// answered counts down.
+func (s *earlySegment) answered(n int) {
+	if s.waits.Add(-int32(n)) == 0 {
+		close(s.asked)
+	}
+}
+
+// opened returns what is kept of the open slot. mu is held.
+func (e *early) opened(ctx context.Context) *openSlot {
+	if e.mu.open == nil {
+		o := &openSlot{
+			place: secret().Float64(), segments: map[segmentKey]*earlySegment{}, signed: map[slot.PeerID]int{},
+			conversations: map[slot.PeerID]*conversation{},
+		}
+		o.ctx, o.end = context.WithCancel(ctx)
+		e.mu.open = o
+	}
+	return e.mu.open
+}
+
+// Decided ends what goes on for a slot, and forgets what was shown: the contributions to another
+// slot come.
+func (a *Auditor) Decided() {
+	a.early.mu.Lock()
+	if a.early.mu.open != nil {
+		a.early.mu.open.end()
+		a.early.mu.open = nil
+	}
+	a.early.mu.Unlock()
+	a.served.forget()
+}
+
+// Close ends what goes on, and waits until it has ended. The ledger asks for nothing any more.
+func (a *Auditor) Close() {
+	a.Decided()
+	a.early.wg.Wait()
+}
+
+// Sample draws samples of a segment that its owner has signed, and asks the contributors for them.
+// It returns at once; Audit compares what has come. It reports contributors that show what proves
+// that they lie. ctx bounds the asking.
+func (a *Auditor) Sample(ctx context.Context, w membership.WorkSample, report func(membership.Report)) {
+	s := audit.Statement{
+		Owner: w.Owner, Slot: w.Slot, Fragment: w.Fragment, Range: w.Range, Root: w.Root, Offers: w.Offers,
+	}
+	open, seg, err := a.begin(ctx, s, share{w.Segments, w.Quorum})
+	if err != nil {
+		a.cfg.Logger.Warn("a segment cannot be sampled", "owner", s.Owner, "err", err)
+		return
+	}
+	if seg == nil {
+		return
+	}
+	take := func(q ask, o *audit.Opening, err error) {
+		defer seg.answered(1)
+		if o == nil {
+			seg.notShown(q.place, err)
+			return
+		}
+		if lie, _ := a.take(q, *o); lie != nil {
+			report(*lie)
+		}
+	}
+	a.early.wg.Go(func() {
+		defer seg.answered(1)
+		asks, _ := seg.missing()
+		for p, list := range asks {
+			seg.waits.Add(int32(len(list)))
+			if p == a.cfg.Self {
+				for _, q := range list {
+					take(q, a.openSelf(q), nil)
+				}
+				continue
+			}
+			open.with(a, p, s.Fragment).ask(list, take)
+		}
+	})
+}
+
+// begin draws samples of a segment, once. It returns nil where they were drawn before, and where
+// the owner has signed more than it has reason to.
+func (a *Auditor) begin(ctx context.Context, s audit.Statement, of share) (*openSlot, *earlySegment, error) {
+	e, key := &a.early, keyOf(s)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	open := e.opened(ctx)
+	if open.segments[key] != nil || open.signed[s.Owner] >= slot.MaxRanges(max(1, len(s.Offers))) {
+		return nil, nil, nil
+	}
+	drawn, err := a.draw(s, of, open.place, secret())
+	if err != nil {
+		return nil, nil, err
+	}
+	seg := &earlySegment{segment: drawn, asked: make(chan struct{})}
+	seg.waits.Add(1) // until all are asked
+	open.segments[key] = seg
+	open.signed[s.Owner]++
+	return open, seg, nil
+}
+
+// sampled returns a segment with its samples: those that were drawn when its owner had signed it,
+// as soon as its contributors have answered; or new ones.
+func (a *Auditor) sampled(ctx context.Context, s audit.Statement, of share) (*segment, error) {
+	a.early.mu.Lock()
+	open := a.early.opened(ctx)
+	seg := open.segments[keyOf(s)]
+	a.early.mu.Unlock()
+	if seg == nil {
+		return a.draw(s, of, open.place, secret())
+	}
+	select {
+	case <-seg.asked:
+		return seg.segment, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

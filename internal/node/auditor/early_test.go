@@ -1,0 +1,198 @@
+package auditor
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// reduced is the outcome of "c" alone, in two segments of which "o" is the owner, with one value of
+// the second changed where there is a lie.
+type reduced struct {
+	h        *house
+	segments []slot.Segment
+	bytes    map[slot.Root][]byte
+}
+
+func (h *house) reduce(lie bool) *reduced {
+	r := &reduced{h: h, bytes: map[slot.Root][]byte{}}
+	all := slices.Clone(h.own.Bytes())
+	if lie {
+		all[len(all)-1] ^= 1
+	}
+	set := slot.NewBitmap(1)
+	set.Set(0)
+	const cut = 2 * frameElements
+	for _, s := range []slot.Range{{End: cut}, {Begin: cut, End: elements}} {
+		b := all[4*s.Begin : 4*s.End]
+		root := slot.FrameRoot(slot.FrameHashes(b, 4*frameElements), 4*frameElements, uint64(len(b)))
+		r.bytes[root] = b
+		r.segments = append(r.segments, slot.Segment{Range: s, Contributors: set, Root: root})
+	}
+	return r
+}
+
+// heldSegment implements Segment.
+type heldSegment []byte
+
+func (s heldSegment) Hashes() ([]slot.Root, error) { return slot.FrameHashes(s, 4*frameElements), nil }
+func (s heldSegment) Close() error                 { return nil }
+
+func (s heldSegment) Frame(dst []byte, k int64, _ []slot.Root) ([]byte, error) {
+	return append(dst, s[k*4*frameElements:min((k+1)*4*frameElements, int64(len(s)))]...), nil
+}
+
+// elector is an auditor that holds an outcome. The contributor is in reach while near.
+type elector struct {
+	*Auditor
+	near    atomic.Bool
+	streams atomic.Int32
+	outcome *reduced
+}
+
+func (h *house) elector(t *testing.T, outcome *reduced) *elector {
+	e := &elector{Auditor: h.auditor(t, "e"), outcome: outcome}
+	e.near.Store(true)
+	e.cfg.Streams = e
+	e.cfg.Connected = func(slot.PeerID) bool { return e.near.Load() }
+	e.cfg.Segment = func(root slot.Root) (Segment, error) { return heldSegment(e.outcome.bytes[root]), nil }
+	e.cfg.Leaves = func(slot.Offer) ([]slot.FrameLeaf, bool) { return nil, false }
+	return e
+}
+
+func (e *elector) Open(ctx context.Context, p slot.PeerID) (wire.Stream, error) {
+	e.streams.Add(1)
+	return e.outcome.h.Open(ctx, p)
+}
+
+// sample has the elector sample the outcome's segments as its owner signs them.
+func (e *elector) sample(t *testing.T) {
+	t.Helper()
+	for _, s := range e.outcome.segments {
+		e.Sample(t.Context(), membership.WorkSample{
+			Owner: "o", Slot: e.outcome.h.offer.Slot, Range: s.Range, Root: s.Root,
+			Offers: []slot.Offer{e.outcome.h.offer}, Segments: 2, Quorum: 1,
+		}, func(r membership.Report) { t.Errorf("the sampling reports %v", r) })
+	}
+}
+
+// audit has it audit a draft with the outcome.
+func (e *elector) audit(t *testing.T) membership.ReportAudited {
+	t.Helper()
+	r := e.outcome
+	found, _, err := e.Audit(t.Context(), membership.WorkAudit{
+		Draft: slot.Draft{
+			Kind: slot.Step, Slot: r.h.offer.Slot, Contributions: []slot.Offer{r.h.offer}, Segments: r.segments,
+		},
+		Owners: []slot.PeerID{"o", "o"}, Leader: "e", Quorum: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// What was shown when the owner had signed counts, even if the contributor is gone when the draft
+// comes. Without it the contributor is missing.
+func TestSamplesBeforeTheDraftCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		e := h.elector(t, h.reduce(false))
+		e.sample(t)
+		synctest.Wait()
+		e.near.Store(false)
+		if got := e.audit(t); len(got.Unshown) > 0 || len(got.False) > 0 {
+			t.Errorf("an outcome that was sampled early: %v is missing, %d lies", got.Unshown, len(got.False))
+		}
+		if n := e.streams.Load(); n != 1 {
+			t.Errorf("%d streams to one contributor", n)
+		}
+		e.Decided()
+		if got := e.audit(t); !slices.Equal(got.Unshown, []slot.PeerID{"c"}) {
+			t.Errorf("without early samples %v is missing; want the contributor", got.Unshown)
+		}
+		e.Close()
+	})
+}
+
+// Samples that were taken early find a lie.
+func TestEarlySamplesFindLies(t *testing.T) {
+	h := newHouse(t)
+	e := h.elector(t, h.reduce(true))
+	e.cfg.Samples = elements // all of it
+	e.sample(t)
+	if got := e.audit(t); len(got.False) != 1 || got.False[0].Segment != 1 {
+		t.Errorf("found %v; want a lie in the second segment", got.False)
+	}
+	e.Close()
+}
+
+// An owner that signs one segment for the auditors and another for the draft gains nothing.
+func TestAnotherSegmentIsSampledAnew(t *testing.T) {
+	h := newHouse(t)
+	e := h.elector(t, h.reduce(false))
+	e.cfg.Samples = elements
+	e.sample(t)
+	e.outcome = h.reduce(true)
+	if got := e.audit(t); len(got.False) != 1 {
+		t.Errorf("found %v; want a lie", got.False)
+	}
+	e.Close()
+}
+
+// A contributor that lets an early question wait is not given the same time again, and one that
+// ends the stream is asked again.
+func TestContributorsThatDoNotAnswerEarly(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(wire.Stream) wire.Stream
+		missing bool
+	}{
+		"silent": {func(wire.Stream) wire.Stream { return nil }, true},
+		"ends":   {func(s wire.Stream) wire.Stream { _ = s.Reset(); return s }, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t)
+			e := h.elector(t, h.reduce(false))
+			h.change = c.change
+			e.sample(t)
+			synctest.Wait()
+			h.change = func(s wire.Stream) wire.Stream { return s }
+			began := time.Now()
+			if got := e.audit(t); (len(got.Unshown) > 0) != c.missing {
+				t.Errorf("%s: %v is missing", name, got.Unshown)
+			}
+			if took := time.Since(began); took > 2*e.cfg.Timeout {
+				t.Errorf("%s: the audit took %v", name, took)
+			}
+			e.Close()
+		})
+	}
+}
+
+// An owner cannot have auditors keep more segments than an outcome may have of it.
+func TestAnOwnerCannotHaveManySegmentsSampled(t *testing.T) {
+	h := newHouse(t)
+	e := h.elector(t, h.reduce(false))
+	s := e.outcome.segments[0]
+	for i := range slot.MaxSegments + 10 {
+		s.Root[0], s.Root[1] = byte(i), byte(i>>8)
+		e.Sample(t.Context(), membership.WorkSample{
+			Owner: "o", Slot: h.offer.Slot, Range: s.Range, Root: s.Root, Offers: []slot.Offer{h.offer},
+			Segments: 1, Quorum: 1,
+		}, func(membership.Report) {})
+	}
+	e.early.mu.Lock()
+	n := len(e.early.mu.open.segments)
+	e.early.mu.Unlock()
+	if n > slot.MaxSegments {
+		t.Errorf("%d segments of one owner are kept", n)
+	}
+	e.Close()
+}
