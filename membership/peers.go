@@ -116,7 +116,7 @@ func inputsOf(p slot.Plan, s slot.Segment) (none slot.Root) {
 			inputs = append(inputs, o)
 		}
 	}
-	return wire.Inputs(p.Slot, p.Fragment, s.Range, inputs)
+	return wire.Inputs(p.Slot, p.Fragment, p.Usual, s.Range, inputs)
 }
 
 func certificate(v slot.Vote, signatures map[slot.PeerID][]byte) slot.Certificate {

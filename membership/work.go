@@ -81,6 +81,7 @@ type (
 	ReportOffer struct {
 		Slot, Base, Weight uint64
 		Root               slot.Root
+		NormSq             float64 // of the contribution; see slot.Offer
 		// inner steps behind it, and what one took in microseconds; 0 for unknown
 		Steps, StepTime uint32
 	}

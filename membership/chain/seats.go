@@ -71,7 +71,7 @@ func (c *Chain) Settle(r slot.Record, t Turnover) slot.Record {
 	tip := c.Tip()
 	r.Height = tip.Height + 1
 	r.Evicted = evict(tip.Evicted, t.Evicted)
-	credit := creditAfter(r)
+	credit := c.rules.creditAfter(r)
 	for _, m := range slices.Concat(tip.Members, tip.Absent) {
 		m.Credit, m.Seat = credit(m), 0
 		if slot.Find(t.Listed, m.Peer) < 0 && m.Credit > 0 && !slices.Contains(r.Evicted, m.Peer) &&
@@ -121,8 +121,9 @@ func (c *Chain) creditFirst(members []slot.Member, known int) {
 	}
 }
 
-// creditAfter returns the credit that a record leaves to a member of the record below it.
-func creditAfter(r slot.Record) func(slot.Member) uint16 {
+// creditAfter returns the credit that a record leaves to a member of the record below it. A
+// contribution counts where it is in a segment's set and weighs something.
+func (c Rules) creditAfter(r slot.Record) func(slot.Member) uint16 {
 	if r.Kind != slot.Step {
 		return func(m slot.Member) uint16 { return m.Credit }
 	}
@@ -130,10 +131,8 @@ func creditAfter(r slot.Record) func(slot.Member) uint16 {
 	all := uint64(0)
 	for _, s := range r.Segments {
 		all += s.Range.Len()
-		for i := range elements {
-			if s.Contributors.Has(i) {
-				elements[i] += s.Range.Len()
-			}
+		for _, i := range c.counted(r, s) {
+			elements[i] += s.Range.Len()
 		}
 	}
 	accepted := map[slot.PeerID]bool{}
@@ -146,6 +145,23 @@ func creditAfter(r slot.Record) func(slot.Member) uint16 {
 		}
 		return max(m.Credit, 1) - 1
 	}
+}
+
+// counted returns the places of the contributions that weigh something in a segment of a record.
+func (c Rules) counted(r slot.Record, s slot.Segment) (places []int) {
+	var offers []slot.Offer
+	var at []int
+	for i, o := range r.Contributions {
+		if s.Contributors.Has(i) {
+			offers, at = append(offers, o), append(at, i)
+		}
+	}
+	for i, w := range c.weighing(r.Usual).Weights(offers) {
+		if w > 0 {
+			places = append(places, at[i])
+		}
+	}
+	return places
 }
 
 // evict returns the newest evicted keys, with more of them.

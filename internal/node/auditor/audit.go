@@ -63,7 +63,8 @@ func (j *job) draw(rnd *rand.Rand) error {
 			}
 		}
 		seg, err := audit.New(j.cfg.Params, audit.Statement{
-			Owner: j.work.Owners[i], Slot: d.Slot, Fragment: d.Fragment, Range: s.Range, Root: s.Root, Offers: offers,
+			Owner: j.work.Owners[i], Slot: d.Slot, Fragment: d.Fragment, Usual: d.Usual, Range: s.Range, Root: s.Root,
+			Offers: offers,
 		})
 		if err != nil {
 			return err
