@@ -53,9 +53,8 @@ type Aggregation struct {
 // an offer is too stale for the run's discount table.
 func NewAggregation(p Params, slotNumber, usual uint64, offers []slot.Offer) (*Aggregation, error) {
 	a := &Aggregation{kind: p.Aggregator, Clip: p.Clip}
-	weighing := slot.Weighing{Ratio: p.WeightRatio, Usual: usual, Empties: p.Empties}
 	var weights []uint64
-	for i, w := range weighing.Weights(offers) {
+	for i, w := range p.Weighing(usual).Weights(offers) {
 		d, err := p.discount(slotNumber, offers[i])
 		if err != nil {
 			return nil, err
@@ -73,6 +72,11 @@ func NewAggregation(p Params, slotNumber, usual uint64, offers []slot.Offer) (*A
 	n := len(a.Counted)
 	a.trim, a.used, a.cols = Trim(p.TrimPermille, n), make([]float32, n), make([][]float32, n)
 	return a, nil
+}
+
+// Weighing says what contributions weigh where the plan or the record states this usual weight.
+func (p Params) Weighing(usual uint64) slot.Weighing {
+	return slot.Weighing{Ratio: p.WeightRatio, Usual: usual, Empties: p.Empties}
 }
 
 // Pick appends to dst the values of the contributors that are counted.
