@@ -58,7 +58,8 @@ func (s *Segment) Bound(norms []float64) float64 {
 	return most*growth(s.out.Codec.Name())*boundMore + boundLeast
 }
 
-// scaled are the norms of what is aggregated: of the contributions that weigh something. What cannot be a norm counts as infinite.
+// scaled are the norms of what is aggregated, of the contributions that weigh something. What
+// cannot be a norm counts as infinite.
 func (s *Segment) scaled(norms []float64) []float64 {
 	agg := s.aggregation()
 	norms = plan.Pick(agg, nil, norms)

@@ -46,7 +46,7 @@ func TestWeightsCountUpToTheUsual(t *testing.T) {
 		max, ratio uint64
 		steps      [][]uint64
 		weight     uint64
-		want       uint64 // what it adds to the work, beside another one of weight 1, which adds that
+		want       uint64 // what it adds to the work, beside another one of weight 1
 	}{
 		{"no bound", 0, 0, same(3, 10), math.MaxUint64 / 2, math.MaxUint64 / 2},
 		{"max_weight alone", 100, 0, same(3, 10), 1000, 100},

@@ -40,8 +40,8 @@ type Aggregation struct {
 	kind Aggregator
 	Clip bool
 	trim int // values dropped at each end
-	// Counted are the places of the contributions that weigh something, in order. Nothing depends on
-	// the values of the others.
+	// Counted are the places of the contributions that weigh something, in order. Nothing depends
+	// on the values of the others.
 	Counted []int
 	Scale   []float32   // of each that is counted: share of the mean, or discount
 	used    []float32   // scale times clip, of the frame at hand
