@@ -21,7 +21,10 @@ func fillHex(b string) string { return strings.Repeat(b, 32) }
 var (
 	goldenOffers = []Offer{
 		{Peer: "a", Slot: 3, Seq: 4, Base: 2, Weight: 5, Root: fill(0xaa), NormSq: 2, Steps: 50, StepTime: 2000},
-		{Peer: "bc", Slot: 3, Seq: 6, Base: 1, Weight: 7, Root: fill(0xbb), NormSq: .25, Steps: 12, StepTime: 0x01020304},
+		{
+			Peer: "bc", Slot: 3, Seq: 6, Base: 1, Weight: 7, Root: fill(0xbb), NormSq: .25, Steps: 12,
+			StepTime: 0x01020304,
+		},
 	}
 	goldenSegments = []Segment{
 		{Range: Range{0, 1024}, Contributors: Bitmap{0b11}, Root: fill(0xc1)},
@@ -47,8 +50,8 @@ var (
 	segment1  = "0000000000000400 00000000000005dc 00000001 02 " + fillHex("c2")
 	segsHex   = "00000002 " + segment0 + segment1
 	recordHex = fillHex("11") + " 0000000000000009 02 " + fillHex("22") + " 0000000000000003 " + fillHex("33") +
-		membersHex + "0000000000000064 00000000 " + offersHex + usualHex + segsHex
-	usualHex   = " 0000000000000009 "
+		membersHex + "0000000000000064 00000000 " + outcomeHex
+	outcomeHex = offersHex + " 0000000000000009 " + segsHex
 	membersHex = "00000002 00000001 61 0102030405060708 0000000000000001  " +
 		"00000002 6263 0000000000000002 0000000000000008"
 )
@@ -112,12 +115,12 @@ func TestGoldenLayouts(t *testing.T) {
 		},
 		{
 			"members record", members.Append(nil),
-			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+offersHex+usualHex+segsHex), "09 02 ", "09 03 ", 1),
+			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+outcomeHex), "09 02 ", "09 03 ", 1),
 			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
 		},
 		{
 			"access record", access.Append(nil),
-			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+offersHex+usualHex+segsHex), "09 02 ", "09 04 ", 1) +
+			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+outcomeHex), "09 02 ", "09 04 ", 1) +
 				fillHex("55") +
 				"00000002 01 00000001 64 0000000000000003 00000001 00000001 61 0000000000000008 00000002 0102  03 " +
 				"00000000 0000000000000000 00000000",

@@ -38,7 +38,8 @@ func genOffers(t *rapid.T) []Offer {
 		u := rapid.Uint64()
 		os = append(os, Offer{
 			p, u.Draw(t, "slot"), u.Draw(t, "seq"), u.Draw(t, "base"), u.Draw(t, "weight"), genRoot(t),
-			rapid.Float64Range(0, math.MaxFloat64).Draw(t, "norm"), rapid.Uint32().Draw(t, "steps"), rapid.Uint32().Draw(t, "step time"),
+			rapid.Float64Range(0, math.MaxFloat64).Draw(t, "norm"),
+			rapid.Uint32().Draw(t, "steps"), rapid.Uint32().Draw(t, "step time"),
 		})
 	}
 	return os

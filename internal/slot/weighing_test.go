@@ -34,7 +34,7 @@ func TestWeightsAreCapped(t *testing.T) {
 		{"no ratio", Weighing{Usual: 10}, []uint64{1, 1 << 50}, []uint64{1, 1 << 50}},
 		{"2^50", Weighing{Ratio: 8, Usual: 10}, []uint64{10, 1 << 50, 11}, []uint64{10, 80, 11}},
 		{"a box of eight", Weighing{Ratio: 8, Usual: 10}, []uint64{10, 80, 9}, []uint64{10, 80, 9}},
-		{"from 1 to 8", Weighing{Ratio: 8, Usual: 1}, []uint64{1, 2, 3, 4, 5, 6, 7, 8}, []uint64{1, 2, 3, 4, 5, 6, 7, 8}},
+		{"from 1 to 8", Weighing{Ratio: 8, Usual: 1}, []uint64{1, 2, 4, 8}, []uint64{1, 2, 4, 8}},
 		{"nothing recorded", Weighing{Ratio: 8}, []uint64{10, 1 << 50, 12}, []uint64{10, 96, 12}},
 		{"nothing recorded, two", Weighing{Ratio: 8}, []uint64{10, 1 << 50}, []uint64{10, 80}},
 		{"one alone", Weighing{Ratio: 8}, []uint64{1 << 50}, []uint64{1 << 50}},
@@ -107,7 +107,8 @@ func TestLiarsDoNotMoveHonestWeights(t *testing.T) {
 		claims := rapid.OneOf(rapid.Just(0.), rapid.Just(math.MaxFloat64), rapid.Float64Range(0, math.MaxFloat64))
 		for i := range liars {
 			offers = append(offers, Offer{
-				Peer: PeerID(fmt.Sprintf("x%02d", i)), Weight: rapid.Uint64Min(1).Draw(t, "claim"), NormSq: claims.Draw(t, "norm"),
+				Peer: PeerID(fmt.Sprintf("x%02d", i)), Weight: rapid.Uint64Min(1).Draw(t, "claim"),
+				NormSq: claims.Draw(t, "norm"),
 			})
 		}
 		usual := rapid.SampledFrom([]uint64{0, 10, 80}).Draw(t, "usual")

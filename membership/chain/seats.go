@@ -123,20 +123,26 @@ func (c *Chain) creditFirst(members []slot.Member, known int) {
 
 // creditAfter returns the credit that a record leaves to a member of the record below it. A
 // contribution counts where it is in a segment's set and weighs something.
-func (c Rules) creditAfter(r slot.Record) func(slot.Member) uint16 {
-	if r.Kind != slot.Step {
+func (r Rules) creditAfter(record slot.Record) func(slot.Member) uint16 {
+	if record.Kind != slot.Step {
 		return func(m slot.Member) uint16 { return m.Credit }
 	}
-	elements := make([]uint64, len(r.Contributions)) // in whose sets each contributor is
+	elements := make([]uint64, len(record.Contributions)) // in whose sets each contributor is
 	all := uint64(0)
-	for _, s := range r.Segments {
+	counted := map[string][]int{} // by set: most segments have the same one
+	for _, s := range record.Segments {
 		all += s.Range.Len()
-		for _, i := range c.counted(r, s) {
+		places, known := counted[string(s.Contributors)]
+		if !known {
+			places = r.counted(record, s)
+			counted[string(s.Contributors)] = places
+		}
+		for _, i := range places {
 			elements[i] += s.Range.Len()
 		}
 	}
 	accepted := map[slot.PeerID]bool{}
-	for i, o := range r.Contributions {
+	for i, o := range record.Contributions {
 		accepted[o.Peer] = 2*elements[i] >= all
 	}
 	return func(m slot.Member) uint16 {
@@ -148,15 +154,15 @@ func (c Rules) creditAfter(r slot.Record) func(slot.Member) uint16 {
 }
 
 // counted returns the places of the contributions that weigh something in a segment of a record.
-func (c Rules) counted(r slot.Record, s slot.Segment) (places []int) {
+func (r Rules) counted(record slot.Record, s slot.Segment) (places []int) {
 	var offers []slot.Offer
 	var at []int
-	for i, o := range r.Contributions {
+	for i, o := range record.Contributions {
 		if s.Contributors.Has(i) {
 			offers, at = append(offers, o), append(at, i)
 		}
 	}
-	for i, w := range c.weighing(r.Usual).Weights(offers) {
+	for i, w := range r.weighing(record.Usual).Weights(offers) {
 		if w > 0 {
 			places = append(places, at[i])
 		}

@@ -46,7 +46,7 @@ type Watch struct {
 type sent struct {
 	slot     uint64
 	fragment uint32
-	print    print
+	mark     mark
 }
 
 // finding is one odd thing about one member.
@@ -68,27 +68,27 @@ func New(weighing func(usual uint64) slot.Weighing, emit func(name string, field
 // Took takes in the record of a step. leaves is what a contribution commits to, where that was seen
 // here.
 func (c *Watch) Took(r slot.Record, leaves func(slot.Offer) ([]slot.FrameLeaf, bool)) {
-	prints := make([]print, len(r.Contributions))
+	marks := make([]mark, len(r.Contributions))
 	for i, o := range r.Contributions {
 		if l, seen := leaves(o); seen {
-			prints[i] = printOf(l)
+			marks[i] = markOf(l)
 		}
 	}
-	for _, fields := range c.take(r, prints) { // whoever hears of it may ask for Words
+	for _, fields := range c.take(r, marks) { // whoever hears of it may ask for Words
 		c.emit("peer.conduct", fields)
 	}
 }
 
 // take takes in a record and returns the events that it gives.
-func (c *Watch) take(r slot.Record, prints []print) (events []map[string]any) {
+func (c *Watch) take(r slot.Record, marks []mark) (events []map[string]any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.expire(r)
 	c.weigh(r)
-	c.compare(r, prints)
+	c.compare(r, marks)
 	for i, o := range r.Contributions {
-		if prints[i] != nil {
-			c.again(r, o.Peer, prints[i])
+		if marks[i] != nil {
+			c.again(r, o.Peer, marks[i])
 		}
 	}
 	events, c.mu.begun = c.mu.begun, nil
@@ -150,13 +150,13 @@ func (c *Watch) weigh(r slot.Record) {
 
 // compare finds contributions to one slot that are the same. Each is compared with the first one
 // that has an equal frame in a place, so a thousand copies cost no more than a thousand others.
-func (c *Watch) compare(r slot.Record, prints []print) {
+func (c *Watch) compare(r slot.Record, marks []mark) {
 	type place struct {
 		at   int
 		hash uint64
 	}
 	first := map[place]int{}
-	for i, p := range prints {
+	for i, p := range marks {
 		equal := map[int]int{} // frames, by the contribution before that has them
 		for at, hash := range p {
 			if hash == 0 {
@@ -169,7 +169,7 @@ func (c *Watch) compare(r slot.Record, prints []print) {
 			}
 		}
 		for _, j := range slices.Sorted(maps.Keys(equal)) {
-			if same(equal[j], p, prints[j]) {
+			if same(equal[j], p, marks[j]) {
 				a, b := r.Contributions[i].Peer, r.Contributions[j].Peer
 				c.find(a, sameBytes(r.Slot, b))
 				c.find(b, sameBytes(r.Slot, a))
@@ -186,10 +186,10 @@ func sameBytes(slotNumber uint64, other slot.PeerID) finding {
 }
 
 // again finds a contribution of the member itself that is the same, and keeps this one.
-func (c *Watch) again(r slot.Record, p slot.PeerID, now print) {
+func (c *Watch) again(r slot.Record, p slot.PeerID, now mark) {
 	before := c.mu.sent[p]
 	for _, s := range slices.Backward(before) {
-		if s.fragment == r.Fragment && same(equal(now, s.print), now, s.print) {
+		if s.fragment == r.Fragment && same(equal(now, s.mark), now, s.mark) {
 			c.find(p, finding{SentAgain, "", r.Slot, fmt.Sprintf("sent the contribution of slot %d again", s.slot)})
 			break
 		}

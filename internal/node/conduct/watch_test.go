@@ -41,6 +41,8 @@ type gift struct {
 
 func frames(s string) gift { return gift{frames: s, weight: 10} }
 
+var unseen = gift{unseen: true, weight: 1}
+
 // took takes in the next slot, of fragment 0, to which peers contribute by name, and returns the
 // events.
 func (b *bench) took(gifts map[string]gift) []string {
@@ -104,7 +106,7 @@ func TestCopiesAreToldToBoth(t *testing.T) {
 		t.Errorf("what goes on is told again: %v", got)
 	}
 	for range stands {
-		b.took(map[string]gift{"ada": {unseen: true, weight: 1}, "bob": {unseen: true, weight: 1}, "cleo": {unseen: true, weight: 1}})
+		b.took(map[string]gift{"ada": unseen, "bob": unseen, "cleo": unseen})
 	}
 	if len(b.w.Words()) != 2 {
 		t.Errorf("forgotten too soon: %v", b.w.Words())
@@ -124,8 +126,8 @@ func TestWhatWasSentBefore(t *testing.T) {
 	if len(b.w.Words()) > 0 {
 		t.Fatalf("of another fragment: %v", b.w.Words())
 	}
-	if got := b.at(5, 0, map[string]gift{"ada": frames("mnop"), "bob": frames("efgx"), "cleo": frames("0000")}); !slices.Equal(got,
-		[]string{"bob sent_again"}) || b.w.Words()["bob"][0] != "sent the contribution of slot 3 again" {
+	got := b.at(5, 0, map[string]gift{"ada": frames("mnop"), "bob": frames("efgx"), "cleo": frames("0000")})
+	if !slices.Equal(got, []string{"bob sent_again"}) || b.w.Words()["bob"][0] != "sent the contribution of slot 3 again" {
 		t.Fatalf("%v, %v", got, b.w.Words())
 	}
 	// another branch decides slot 5 anew: what was sent to it was not sent before
@@ -146,8 +148,9 @@ func TestWhatWasSentBefore(t *testing.T) {
 func TestClaimsAndNothing(t *testing.T) {
 	b := newBench(t)
 	got := b.took(map[string]gift{
-		"ada": frames("abcd"), "bob": {frames: "efgh", weight: 1 << 50}, "cleo": {frames: "0000", weight: 10, empty: true},
-		"dan": {frames: "ijkl", weight: 80},
+		"ada": frames("abcd"), "bob": {frames: "efgh", weight: 1 << 50},
+		"cleo": {frames: "0000", weight: 10, empty: true},
+		"dan":  {frames: "ijkl", weight: 80},
 	})
 	if !slices.Equal(got, []string{"bob capped", "cleo empty"}) {
 		t.Fatal(got)

@@ -6,17 +6,17 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// printFrames is the number of frames that a contribution is known by, at most. They lie at equal
+// markFrames is the number of frames that a contribution is known by, at most. They lie at equal
 // distances.
-const printFrames = 32
+const markFrames = 32
 
-// print is what a contribution is known by: the first 8 bytes of the hashes of some frames. It has
+// mark is what a contribution is known by: the first 8 bytes of the hashes of some frames. It has
 // 0 for a frame of zeros, which honest contributions to a part that does not change have in common.
-type print []uint64
+type mark []uint64
 
-func printOf(leaves []slot.FrameLeaf) print {
-	n := min(len(leaves), printFrames)
-	p := make(print, n)
+func markOf(leaves []slot.FrameLeaf) mark {
+	n := min(len(leaves), markFrames)
+	p := make(mark, n)
 	for i := range p {
 		if l := leaves[len(leaves)*i/n]; l.NormSq > 0 {
 			p[i] = max(1, binary.BigEndian.Uint64(l.Hash[:]))
@@ -26,7 +26,7 @@ func printOf(leaves []slot.FrameLeaf) print {
 }
 
 // filled counts the frames that are not zeros.
-func (p print) filled() (n int) {
+func (p mark) filled() (n int) {
 	for _, v := range p {
 		if v != 0 {
 			n++
@@ -38,10 +38,10 @@ func (p print) filled() (n int) {
 // same says whether so many equal frames make two contributions the same: more than half of those
 // that are not zeros in either. A few are equal among honest peers, too: rows of an embedding that
 // nobody's data uses change by the weight decay alone.
-func same(equal int, a, b print) bool { return 2*equal > max(a.filled(), b.filled()) }
+func same(equal int, a, b mark) bool { return 2*equal > max(a.filled(), b.filled()) }
 
 // equal counts the frames that two contributions to the same fragment have in common.
-func equal(a, b print) (n int) {
+func equal(a, b mark) (n int) {
 	for i := range min(len(a), len(b)) {
 		if a[i] != 0 && a[i] == b[i] {
 			n++
