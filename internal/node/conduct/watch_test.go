@@ -1,6 +1,7 @@
 package conduct
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -62,8 +63,8 @@ func (b *bench) at(slotNumber uint64, fragment uint32, gifts map[string]gift) []
 		r.Contributions = append(r.Contributions, o)
 		r.Members = append(r.Members, slot.Member{Peer: o.Peer})
 	}
-	slices.SortFunc(r.Contributions, func(x, y slot.Offer) int { return strings.Compare(string(x.Peer), string(y.Peer)) })
-	slices.SortFunc(r.Members, func(x, y slot.Member) int { return strings.Compare(string(x.Peer), string(y.Peer)) })
+	slices.SortFunc(r.Contributions, func(x, y slot.Offer) int { return cmp.Compare(x.Peer, y.Peer) })
+	slices.SortFunc(r.Members, func(x, y slot.Member) int { return cmp.Compare(x.Peer, y.Peer) })
 	b.w.Took(r, func(o slot.Offer) (leaves []slot.FrameLeaf, ok bool) {
 		g := gifts[string(o.Peer)]
 		for i, c := range []byte(g.frames) {
@@ -127,7 +128,8 @@ func TestWhatWasSentBefore(t *testing.T) {
 		t.Fatalf("of another fragment: %v", b.w.Words())
 	}
 	got := b.at(5, 0, map[string]gift{"ada": frames("mnop"), "bob": frames("efgx"), "cleo": frames("0000")})
-	if !slices.Equal(got, []string{"bob sent_again"}) || b.w.Words()["bob"][0] != "sent the contribution of slot 3 again" {
+	if !slices.Equal(got, []string{"bob sent_again"}) ||
+		b.w.Words()["bob"][0] != "sent the contribution of slot 3 again" {
 		t.Fatalf("%v, %v", got, b.w.Words())
 	}
 	// another branch decides slot 5 anew: what was sent to it was not sent before

@@ -124,7 +124,8 @@ func apart(a, b []float32) (most float32) {
 // slot from the first on, and everybody's status says whose weight was capped, and from what. Peers
 // of one to eight times the usual weight count whole.
 func TestAClaimOfAHugeWeight(t *testing.T) {
-	if capped, as := lastAnchor(t, 20, 20, 1<<50, 20, 20), lastAnchor(t, 20, 20, 160, 20, 20); apart(capped, as) > 1e-4 {
+	capped, as := lastAnchor(t, 20, 20, 1<<50, 20, 20), lastAnchor(t, 20, 20, 160, 20, 20)
+	if apart(capped, as) > 1e-4 {
 		t.Error("a claim of 2^50 does not count as eight times the usual weight")
 	}
 	if whole, less := lastAnchor(t, 20, 40, 160, 20, 20), lastAnchor(t, 20, 40, 80, 20, 20); apart(whole, less) < 1e-2 {
@@ -152,8 +153,9 @@ func TestAFreeRider(t *testing.T) {
 					s.Reach(9, founders...)
 					for _, p := range founders {
 						m := s.Member(p, rider)
-						if m.Seat != 0 || m.Credit != 0 || len(m.Conduct) != 1 || !strings.HasPrefix(m.Conduct[0], "sends nothing") {
-							t.Errorf("host %d: the rider has seat %d, credit %d, %q", p.Host, m.Seat, m.Credit, m.Conduct)
+						if m.Seat != 0 || m.Credit != 0 || len(m.Conduct) != 1 ||
+							!strings.HasPrefix(m.Conduct[0], "sends nothing") {
+							t.Errorf("host %d: seat %d, credit %d, %q", p.Host, m.Seat, m.Credit, m.Conduct)
 						}
 					}
 				}
