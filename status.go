@@ -94,7 +94,7 @@ func (n *Node) Status() Status {
 			s.Contributors++
 		}
 	}
-	s.Members = report.Members(n.spec, s.Peer, v, n.net.Paths())
+	s.Members = report.Members(n.spec, s.Peer, v, n.net.Paths(), n.replica.Conduct())
 	ledger := rules.Ledger(n.spec, n.run)
 	s.Agreement, s.Vote = report.AgreementOf(ledger, v.Tip), report.VoteOf(ledger, v.Tip, s.Peer)
 	params := n.replica.Params()

@@ -142,6 +142,9 @@ func (c *Contribution) Bytes() []byte { return c.data }
 // Leaves is what the root commits to, of each frame, not copied.
 func (c *Contribution) Leaves() []slot.FrameLeaf { return c.leaves }
 
+// NormSq is the squared norm that the offer states.
+func (c *Contribution) NormSq() float64 { return slot.TotalNormSq(c.leaves) }
+
 // frame is one frame of one contribution on its way into the aggregate.
 type frame struct {
 	buf    []byte    // room for the encoded bytes, used for what comes from the network

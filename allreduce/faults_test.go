@@ -38,7 +38,7 @@ func TestBadValueIsNamed(t *testing.T) {
 			g.vectors[sender][piece.Range.End-3] = bad
 		}
 		g.own[sender] = commit(g.engines[0].grids[0], peerName(sender), kernel.Bytes(g.vectors[sender]))
-		g.plan.Offers[sender].Root = g.own[sender].Root()
+		g.plan.Offers[sender].Root, g.plan.Offers[sender].NormSq = g.own[sender].Root(), g.own[sender].NormSq()
 		g.startAll()
 		for i := range g.engines {
 			g.named(i)

@@ -29,7 +29,8 @@ func (g *group) nextSlot(rng *rand.Rand) {
 		}
 		g.vectors[i], g.own[i] = v, own
 		o := &g.plan.Offers[i]
-		o.Slot, o.Seq, o.Base, o.Root = g.plan.Slot, o.Seq+1, g.plan.Slot-1, own.Root()
+		o.Slot, o.Seq, o.Base = g.plan.Slot, o.Seq+1, g.plan.Slot-1
+		o.Root, o.NormSq = own.Root(), own.NormSq()
 	}
 	g.plan.Pieces = Pieces(g.params, g.plan.Fragment, g.plan.Offers)
 	for i := range g.sinks {

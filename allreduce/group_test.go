@@ -168,7 +168,7 @@ func (g *group) makePlan(rng *rand.Rand) {
 	for i := range g.engines {
 		o := slot.Offer{
 			Peer: peerName(i), Slot: number, Seq: 1, Base: number - 1 - rng.Uint64N(uint64(len(g.params.Discount))),
-			Weight: 1 + rng.Uint64N(1000), Root: g.own[i].Root(),
+			Weight: 1 + rng.Uint64N(1000), Root: g.own[i].Root(), NormSq: g.own[i].NormSq(),
 		}
 		g.plan.Offers = append(g.plan.Offers, o)
 	}

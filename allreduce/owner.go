@@ -160,7 +160,7 @@ func (p *ownPiece) open(set []*input, f int) *span {
 	for i, in := range set {
 		offers[i] = in.offer
 	}
-	agg, err := plan.NewAggregation(p.r.engine.cfg.Params, p.r.slot, offers)
+	agg, err := plan.NewAggregation(p.r.engine.cfg.Params, p.r.slot, p.r.usual, offers)
 	if err != nil {
 		panic("allreduce: the plan's offers were not checked: " + err.Error())
 	}

@@ -21,7 +21,8 @@ type Reduction struct {
 	group  slot.Root // slot.Plan.Group
 	slot   uint64
 	offers []slot.Offer
-	self   int // place in the group
+	usual  uint64 // weight; see slot.Weighing
+	self   int    // place in the group
 	own    *Contribution
 	window int
 	result []byte // encoded outcome of the whole fragment; each piece has one writer
@@ -58,8 +59,8 @@ type Reduction struct {
 
 func newReduction(ctx context.Context, e *Engine, plan slot.Plan, own *Contribution, sink Sink) *Reduction {
 	r := &Reduction{
-		engine: e, group: plan.Group(), slot: plan.Slot, offers: plan.Offers, self: plan.Place(e.cfg.Self),
-		own: own,
+		engine: e, group: plan.Group(), slot: plan.Slot, offers: plan.Offers, usual: plan.Usual,
+		self: plan.Place(e.cfg.Self), own: own,
 	}
 	r.grid, r.out = e.grids[plan.Fragment], e.outs[plan.Fragment]
 	r.window = r.grid.Window(len(plan.Offers))

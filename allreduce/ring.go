@@ -151,7 +151,7 @@ func (g *ring) weigh(current slot.Plan) {
 		}
 		offers = append(offers, o)
 	}
-	agg, err := plan.NewAggregation(g.r.engine.cfg.Params, current.Slot, offers)
+	agg, err := plan.NewAggregation(g.r.engine.cfg.Params, current.Slot, current.Usual, offers)
 	if err != nil {
 		panic("allreduce: the plan's offers were not checked: " + err.Error())
 	}

@@ -76,7 +76,7 @@ func (au *audits) onSegment(msg wire.Message, s wire.Segment) error {
 		return err
 	}
 	au.work(WorkSample{
-		Owner: msg.From, Slot: p.Slot, Fragment: p.Fragment, Range: s.Range, Root: s.Root,
+		Owner: msg.From, Slot: p.Slot, Fragment: p.Fragment, Usual: p.Usual, Range: s.Range, Root: s.Root,
 		Offers: contributorsOf(*p, s.Segment), Segments: len(p.Pieces), Quorum: au.quorum(),
 	})
 	return nil

@@ -47,7 +47,8 @@ func (dr *drafter) draftStep(segments []slot.Segment) {
 	}
 	dr.draftRecord(slot.Record{
 		Kind: slot.Step, Slot: l.plan.Slot, Fragment: l.plan.Fragment,
-		Contributions: contributions, Segments: reindexed(segments, place, len(contributions)),
+		Contributions: contributions, Usual: l.plan.Usual,
+		Segments: reindexed(segments, place, len(contributions)),
 	})
 }
 

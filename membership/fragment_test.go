@@ -66,6 +66,11 @@ func TestAnotherFragmentIsRefused(t *testing.T) {
 		if err := m.participant.checkPlan(ring); !errors.Is(err, chain.ErrInvalid) {
 			t.Errorf("a plan with a ring, where there are none: %v", err)
 		}
+		weighed := plan
+		weighed.Usual++
+		if err := m.participant.checkPlan(weighed); !errors.Is(err, chain.ErrInvalid) {
+			t.Errorf("a plan that states a usual weight that is not the chain's: %v", err)
+		}
 		for _, other := range []uint32{0, 1, 2, 3, 1 << 31} {
 			if other == due {
 				continue

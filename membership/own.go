@@ -48,7 +48,8 @@ func (w *own) offer(r ReportOffer) {
 	}
 	o := slot.Offer{
 		Peer: w.cfg.Self, Slot: r.Slot, Seq: max(w.offerSeq, c.SpentSeq(w.cfg.Self)) + 1, Base: r.Base,
-		Weight: max(r.Weight, 1), Root: r.Root, Steps: r.Steps, StepTime: r.StepTime,
+		Weight: max(r.Weight, 1), Root: r.Root, NormSq: r.NormSq, Steps: r.Steps,
+		StepTime: r.StepTime,
 	}
 	if c.Rules().MaxWeight > 0 {
 		o.Weight = min(o.Weight, c.Rules().MaxWeight)
@@ -93,8 +94,8 @@ func (w *own) spendOffer() {
 	w.mine = nil
 	if o.Seq > w.chain.SpentSeq(o.Peer) {
 		w.offer(ReportOffer{
-			Slot: w.chain.OpenSlot(), Base: o.Base, Weight: o.Weight, Root: o.Root, Steps: o.Steps,
-			StepTime: o.StepTime,
+			Slot: w.chain.OpenSlot(), Base: o.Base, Weight: o.Weight, Root: o.Root, NormSq: o.NormSq,
+			Steps: o.Steps, StepTime: o.StepTime,
 		})
 	}
 }

@@ -197,6 +197,9 @@ func (pa *participant) checkPlan(p slot.Plan) error {
 			return err
 		}
 	}
+	if p.Usual != c.UsualWeight() {
+		return chain.Invalid("a plan with a usual weight of %d, %d expected", p.Usual, c.UsualWeight())
+	}
 	if p.Gone != nil && !p.Gone.Fits(len(p.Offers)) {
 		return chain.Invalid("a plan whose missing peers are no bitmap over %d offers", len(p.Offers))
 	}

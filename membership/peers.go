@@ -111,7 +111,7 @@ func inputsOf(p slot.Plan, s slot.Segment) (none slot.Root) {
 	if len(p.Ring) > 0 {
 		return none
 	}
-	return wire.Inputs(p.Slot, p.Fragment, s.Range, contributorsOf(p, s))
+	return wire.Inputs(p.Slot, p.Fragment, p.Usual, s.Range, contributorsOf(p, s))
 }
 
 // contributorsOf lists the offers of the contributors to a segment of a plan.

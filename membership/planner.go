@@ -99,7 +99,7 @@ func (pn *planner) startPlan() {
 	s := pn.chain.OpenSlot()
 	pn.issue(slot.Plan{
 		Opened: slot.Opening{Ref: l.ref, Revision: l.revision + 1}, Slot: s, Fragment: pn.chain.Rules().Fragment(s),
-		Offers: pn.chain.WithinShare(pn.offers()),
+		Offers: pn.chain.WithinShare(pn.offers()), Usual: pn.chain.UsualWeight(),
 	})
 }
 

@@ -29,6 +29,7 @@ type (
 		Owner    slot.PeerID
 		Slot     uint64
 		Fragment uint32
+		Usual    uint64 // weight; see slot.Weighing
 		Range    slot.Range
 		Root     slot.Root
 		Offers   []slot.Offer // of its contributors
@@ -94,6 +95,7 @@ type (
 	ReportOffer struct {
 		Slot, Base, Weight uint64
 		Root               slot.Root
+		NormSq             float64 // of the contribution; see slot.Offer
 		// inner steps behind it, and what one took in microseconds; 0 for unknown
 		Steps, StepTime uint32
 	}

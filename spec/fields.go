@@ -102,7 +102,7 @@ var table = []Field{
 		"contributors with which a round may close (founder's default 1)"),
 	field("max_weight", func(s *Spec) any { return &s.MaxWeight }, strconv.Itoa(1<<40), upTo(1<<56), ""),
 	field("max_weight_ratio", func(s *Spec) any { return &s.MaxWeightRatio }, "", upToText(1<<16),
-		"of its weight, a contribution adds to a chain's work at most so many `times` the median weight of "+
+		"of the weight that it claims, a contribution counts for at most so many `times` the median weight of "+
 			"the last 16 rounds; 0 for all of it (founder's default 8 with trust byzantine, else 0)"),
 	field("discount", func(s *Spec) any { return &s.Discount }, "1000", nil, ""),
 	field("access", func(s *Spec) any { return &s.Access }, AccessOpen, oneOf(AccessOpen, AccessPrivate),

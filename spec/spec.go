@@ -47,7 +47,7 @@ type Spec struct {
 	StartPeers   uint64 // members that the first slot waits for
 	MinPeers     uint64 // contributors with which a slot may close
 	MaxWeight    uint64 // cap of one contribution's weight, in tokens
-	// an integer: of its weight, a contribution adds to a chain's work at most so many times the
+	// an integer: of the weight that it claims, a contribution counts at most so many times the
 	// median of the last 16 slots; 0: all of it
 	MaxWeightRatio string
 	Discount       []uint64 // per mille, by staleness in slots: from 0 to the greatest one

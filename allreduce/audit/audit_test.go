@@ -146,7 +146,7 @@ func TestOpeningsShowFalseNorms(t *testing.T) {
 				convicts(t, p, proof, peerName(peer))
 			}
 		}
-		w.Offers[peer].Root = honest.Root()
+		w.Offers[peer].Root, w.Offers[peer].NormSq = honest.Root(), honest.NormSq()
 	}
 }
 

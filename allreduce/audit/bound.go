@@ -6,6 +6,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 )
 
@@ -57,9 +58,11 @@ func (s *Segment) Bound(norms []float64) float64 {
 	return most*growth(s.out.Codec.Name())*boundMore + boundLeast
 }
 
-// scaled are the norms of what is aggregated. What cannot be a norm counts as infinite.
+// scaled are the norms of what is aggregated, of the contributions that weigh something. What
+// cannot be a norm counts as infinite.
 func (s *Segment) scaled(norms []float64) []float64 {
 	agg := s.aggregation()
+	norms = plan.Pick(agg, nil, norms)
 	used := slices.Clone(agg.Scale)
 	if agg.Clip {
 		kernel.Mul(used, agg.Scale, kernel.ClipScales(norms))

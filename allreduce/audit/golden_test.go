@@ -29,9 +29,9 @@ func TestGoldenProofs(t *testing.T) {
 		Kind: FalseOutcome, Statement: w.Statement, Outcome: w.opened(t, block), Openings: w.openings(t, block),
 	}
 	b := outcome.Append(nil)
-	// kind | owner | slot, fragment, range, root | 2 offers
+	// kind | owner | slot, fragment, usual weight, range, root | 2 offers
 	// | 3 openings of 88 floats: no inner path, a path of 1
-	if want := 1 + 4 + 7 + 8 + 4 + 16 + 32 + 4 + 2*(76+7) + 3*(16+8+4+4*88+4+4+32); len(b) != want {
+	if want := 1 + 4 + 7 + 8 + 4 + 8 + 16 + 32 + 4 + 2*(84+7) + 3*(16+8+4+4*88+4+4+32); len(b) != want {
 		t.Errorf("a proof of %d bytes, want %d", len(b), want)
 	}
 	contribution := Proof{Kind: FalseContribution, Offer: w.Offers[1], Openings: outcome.Openings[1:]}
@@ -39,8 +39,8 @@ func TestGoldenProofs(t *testing.T) {
 		proof Proof
 		want  string
 	}{
-		"outcome":      {outcome, "41905f0c597d8c08f43003e8c8e30ac7a42959d4a9aae6a0968f17d67a5ea213"},
-		"contribution": {contribution, "0a7de6659f1059f81a5ca29737ec1bf06b4770a086603a458e7f245455c94064"},
+		"outcome":      {outcome, "b8d30d6443ad7910ca46903e19e0632babcafe09d2eabeffa814531c1795150c"},
+		"contribution": {contribution, "3df87b5caac3b7bcd21e6f6365d481f823c89985f959153280c60cc82e464ceb"},
 	} {
 		if got := c.proof.Hash().String(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

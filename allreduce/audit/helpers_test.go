@@ -63,7 +63,7 @@ func makeWorld(p allreduce.Params, vectors [][]float32, first, last int) (*world
 		w.own = append(w.own, c)
 		st.Offers = append(st.Offers, slot.Offer{
 			Peer: peerName(i), Slot: testSlot, Seq: 1, Base: testSlot - 1 - uint64(i%len(p.Discount)),
-			Weight: uint64(1 + i), Root: c.Root(),
+			Weight: uint64(1 + i), Root: c.Root(), NormSq: c.NormSq(),
 		})
 	}
 	st.Range = plan.NewGrid(p, 0).Elements(first, last)

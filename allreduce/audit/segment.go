@@ -16,6 +16,7 @@ type Statement struct {
 	Owner    slot.PeerID
 	Slot     uint64
 	Fragment uint32
+	Usual    uint64       // weight; see slot.Weighing
 	Range    slot.Range   // of the fragment
 	Root     slot.Root    // slot.FrameRoot of the outcome's bytes
 	Offers   []slot.Offer // of the contributors, in the order of their peers
@@ -24,7 +25,7 @@ type Statement struct {
 // Append appends the canonical encoding.
 func (s Statement) Append(b []byte) []byte {
 	b = wire.AppendBytes(b, s.Owner)
-	b = wire.AppendU32(wire.AppendU64(b, s.Slot), s.Fragment)
+	b = wire.AppendU64(wire.AppendU32(wire.AppendU64(b, s.Slot), s.Fragment), s.Usual)
 	b = append(appendRange(b, s.Range), s.Root[:]...)
 	b = wire.AppendU32(b, uint32(len(s.Offers)))
 	for _, o := range s.Offers {
@@ -34,12 +35,13 @@ func (s Statement) Append(b []byte) []byte {
 }
 
 // leastOffer is less than any offer takes.
-const leastOffer = 76
+const leastOffer = 84
 
 // ReadStatement reads what Append wrote. New checks whether it makes sense.
 func ReadStatement(r *wire.Reader) Statement {
 	s := Statement{
-		Owner: slot.PeerID(r.Bytes(slot.MaxPeerIDLen)), Slot: r.U64(), Fragment: r.U32(), Range: readRange(r),
+		Owner: slot.PeerID(r.Bytes(slot.MaxPeerIDLen)), Slot: r.U64(), Fragment: r.U32(), Usual: r.U64(),
+		Range: readRange(r),
 	}
 	copy(s.Root[:], r.Take(len(s.Root)))
 	n := r.Count(slot.MaxMembers, leastOffer)
@@ -112,13 +114,13 @@ func checkPeers(p allreduce.Params, s Statement) error {
 			return errors.New("the contributors' offers are not in the order of their peers")
 		}
 	}
-	_, err := plan.NewAggregation(p, s.Slot, s.Offers)
+	_, err := plan.NewAggregation(p, s.Slot, s.Usual, s.Offers)
 	return err
 }
 
 // aggregation is that of the segment, which was found to be one.
 func (s *Segment) aggregation() *plan.Aggregation {
-	a, err := plan.NewAggregation(s.Params, s.Slot, s.Offers)
+	a, err := plan.NewAggregation(s.Params, s.Slot, s.Usual, s.Offers)
 	if err != nil {
 		panic("audit: a segment that New has not made: " + err.Error())
 	}

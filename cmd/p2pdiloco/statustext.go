@@ -56,6 +56,11 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	}
 	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
 	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
+	for _, m := range s.Members {
+		for _, words := range m.Conduct {
+			fmt.Fprintf(w, "conduct\t%s: %s\n", m.Peer.Short(), words)
+		}
+	}
 	for _, o := range s.Orders {
 		fmt.Fprintf(w, "motion\t%s\n", motionText(o, len(s.Members)))
 	}

@@ -20,8 +20,11 @@ func fillHex(b string) string { return strings.Repeat(b, 32) }
 // Two contributors of slot 3; the second one's inner steps began a slot earlier.
 var (
 	goldenOffers = []Offer{
-		{Peer: "a", Slot: 3, Seq: 4, Base: 2, Weight: 5, Root: fill(0xaa), Steps: 50, StepTime: 2000},
-		{Peer: "bc", Slot: 3, Seq: 6, Base: 1, Weight: 7, Root: fill(0xbb), Steps: 12, StepTime: 0x01020304},
+		{Peer: "a", Slot: 3, Seq: 4, Base: 2, Weight: 5, Root: fill(0xaa), NormSq: 2, Steps: 50, StepTime: 2000},
+		{
+			Peer: "bc", Slot: 3, Seq: 6, Base: 1, Weight: 7, Root: fill(0xbb), NormSq: .25, Steps: 12,
+			StepTime: 0x01020304,
+		},
 	}
 	goldenSegments = []Segment{
 		{Range: Range{0, 1024}, Contributors: Bitmap{0b11}, Root: fill(0xc1)},
@@ -31,7 +34,7 @@ var (
 	goldenStep = Record{
 		Run: fill(0x11), Height: 9, Kind: Step, Prev: fill(0x22), Slot: 3, StateRoot: fill(0x33),
 		Members: []Member{{"a", 0x0102030405060708, 1, 1, 0}, {"bc", 2, 8, 8, 0}},
-		Work:    100, Contributions: goldenOffers, Segments: goldenSegments,
+		Work:    100, Contributions: goldenOffers, Usual: 9, Segments: goldenSegments,
 	}
 )
 
@@ -39,22 +42,23 @@ var (
 var (
 	refHex    = "0000000000000009 " + fillHex("22") + " 00000001 "
 	offerHexA = "00000001 61 0000000000000003 0000000000000004 0000000000000002 0000000000000005 " + fillHex("aa") +
-		"00000032 000007d0"
+		"4000000000000000 00000032 000007d0"
 	offerHexB = "00000002 6263 0000000000000003 0000000000000006 0000000000000001 0000000000000007 " + fillHex("bb") +
-		"0000000c 01020304"
+		"3fd0000000000000 0000000c 01020304"
 	offersHex = "00000002 " + offerHexA + offerHexB
 	segment0  = "0000000000000000 0000000000000400 00000001 03 " + fillHex("c1")
 	segment1  = "0000000000000400 00000000000005dc 00000001 02 " + fillHex("c2")
 	segsHex   = "00000002 " + segment0 + segment1
 	recordHex = fillHex("11") + " 0000000000000009 02 " + fillHex("22") + " 0000000000000003 " + fillHex("33") +
-		membersHex + "0000000000000064 00000000 " + offersHex + segsHex
+		membersHex + "0000000000000064 00000000 " + outcomeHex
+	outcomeHex = offersHex + " 0000000000000009 " + segsHex
 	membersHex = "00000002 00000001 61 0102030405060708 0000000000000001  " +
 		"00000002 6263 0000000000000002 0000000000000008"
 )
 
 func TestGoldenLayouts(t *testing.T) {
 	members := goldenStep
-	members.Kind, members.Contributions, members.Segments = Members, nil, nil
+	members.Kind, members.Contributions, members.Usual, members.Segments = Members, nil, 0, nil
 	access := members
 	access.Kind, access.Key = Access, fill(0x55)
 	access.Decisions = []Decision{{Remove, "d", 3, []SignedMotion{{"a", 8, []byte{1, 2}}}}, {Action: Rotate}}
@@ -66,6 +70,7 @@ func TestGoldenLayouts(t *testing.T) {
 	voteHex := refHex + fillHex("44")
 	plan := Plan{
 		Ref: goldenRef, Revision: 0x10001, Opened: Opening{goldenRef, 0x10000}, Slot: 3, Offers: goldenOffers,
+		Usual:  7,
 		Gone:   Bitmap{2},
 		Pieces: []Piece{{Range{0, 1024}, "a"}, {Range{1024, 1500}, "bc"}},
 		Ring:   []uint16{1, 0},
@@ -89,6 +94,7 @@ func TestGoldenLayouts(t *testing.T) {
 		{
 			"plan", plan.Append(nil),
 			refHex + "00010001" + refHex + "00010000 0000000000000003 00000000 " + offersHex +
+				"0000000000000007 " +
 				"00000001 02 00000002 0000000000000000 0000000000000400 00000001 61  0000000000000400 " +
 				"00000000000005dc 00000002 6263 00000002 0001 0000",
 			func(r *wire.Reader) []byte { return ReadPlan(r).Append(nil) },
@@ -110,12 +116,12 @@ func TestGoldenLayouts(t *testing.T) {
 		},
 		{
 			"members record", members.Append(nil),
-			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+offersHex+segsHex), "09 02 ", "09 03 ", 1),
+			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+outcomeHex), "09 02 ", "09 03 ", 1),
 			func(r *wire.Reader) []byte { return ReadRecord(r).Append(nil) },
 		},
 		{
 			"access record", access.Append(nil),
-			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+offersHex+segsHex), "09 02 ", "09 04 ", 1) +
+			strings.Replace(strings.TrimSuffix(recordHex, "00000000 "+outcomeHex), "09 02 ", "09 04 ", 1) +
 				fillHex("55") +
 				"00000002 01 00000001 64 0000000000000003 00000001 00000001 61 0000000000000008 00000002 0102  03 " +
 				"00000000 0000000000000000 00000000",
@@ -167,7 +173,7 @@ func TestGoldenHashes(t *testing.T) {
 		name, want string
 		got        Root
 	}{
-		{"record", "e047ee3bfc12dc74bb95020ac5016a2cf88dc649904e337366581d40cd98d894", goldenStep.Hash()},
+		{"record", "b4b8dbb84c39be90f58ca8e8a79efb70d0065d9d99455b8d2c66a817491350d3", goldenStep.Hash()},
 		{
 			"first record of a run", "ec089049ca79213a6cbe72ab50af9f6b815b68b6889158bcc4a98029554276a0",
 			Genesis(fill(0x11)).Hash(),

@@ -1,6 +1,7 @@
 package slot
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -19,12 +20,15 @@ type Offer struct {
 	Base   uint64 // the slot whose anchor the inner steps started from; Slot-1 when fresh
 	Weight uint64 // tokens or samples processed, capped by the run spec
 	Root   Root   // ContributionRoot of the encoded contribution
+	// NormSq is the squared norm of the whole contribution: TotalNormSq of its frames. It is finite
+	// and not negative.
+	NormSq float64
 
 	Steps    uint32 // inner steps behind it; 0 for unknown
 	StepTime uint32 // microseconds that one of them took; 0 for unknown
 }
 
-const offerSize = 4 + 4*8 + 32 + 2*4 // at least
+const offerSize = 4 + 4*8 + 32 + 8 + 2*4 // at least
 
 // Append appends the canonical encoding.
 func (o Offer) Append(b []byte) []byte {
@@ -33,16 +37,27 @@ func (o Offer) Append(b []byte) []byte {
 	b = wire.AppendU64(b, o.Seq)
 	b = wire.AppendU64(b, o.Base)
 	b = wire.AppendU64(b, o.Weight)
-	b = appendRoot(b, o.Root)
+	b = wire.AppendU64(appendRoot(b, o.Root), math.Float64bits(o.NormSq))
 	return wire.AppendU32(wire.AppendU32(b, o.Steps), o.StepTime)
 }
 
 // ReadOffer reads what Append wrote.
 func ReadOffer(r *wire.Reader) Offer {
-	return Offer{
+	o := Offer{
 		Peer: readPeer(r), Slot: r.U64(), Seq: r.U64(), Base: r.U64(), Weight: r.U64(), Root: readRoot(r),
-		Steps: r.U32(), StepTime: r.U32(),
+		NormSq: math.Float64frombits(r.U64()), Steps: r.U32(), StepTime: r.U32(),
 	}
+	if !IsNormSq(o.NormSq) {
+		r.Fail("an offer whose squared norm is %v", o.NormSq)
+		return Offer{}
+	}
+	return o
+}
+
+// IsNormSq says whether an honest offer can state a squared norm: a number has one encoding, and
+// equal offers are equal in Go.
+func IsNormSq(v float64) bool {
+	return math.Float64bits(v) < math.Float64bits(math.Inf(1))
 }
 
 // Offers are sorted by peer ID, one a peer.
@@ -106,6 +121,7 @@ type Plan struct {
 	Slot     uint64
 	Fragment uint32  // 0 without streaming
 	Offers   []Offer // the contributing peers, sorted by ID
+	Usual    uint64  // median weight in the records before; see Weighing
 	Gone     Bitmap  // over Offers: the peers that take no part any more; nil if there are none
 	Pieces   []Piece // in order, covering the fragment without gap or overlap
 
@@ -178,7 +194,7 @@ func MaxRanges(n int) int { return MaxSegments / n }
 func (p Plan) Append(b []byte) []byte {
 	b = p.Opened.appendTo(wire.AppendU32(p.Ref.Append(b), p.Revision))
 	b = wire.AppendU32(wire.AppendU64(b, p.Slot), p.Fragment)
-	b = appendOffers(b, p.Offers)
+	b = wire.AppendU64(appendOffers(b, p.Offers), p.Usual)
 	gone := p.Gone
 	if gone == nil {
 		gone = NewBitmap(len(p.Offers))
@@ -196,8 +212,8 @@ func (p Plan) Append(b []byte) []byte {
 func ReadPlan(r *wire.Reader) Plan {
 	p := Plan{
 		Ref: ReadRef(r), Revision: r.U32(), Opened: Opening{ReadRef(r), r.U32()}, Slot: r.U64(), Fragment: r.U32(),
-		Offers: readOffers(r),
-		Gone:   append(Bitmap{}, r.Bytes(MaxMembers/8)...),
+		Offers: readOffers(r), Usual: r.U64(),
+		Gone: append(Bitmap{}, r.Bytes(MaxMembers/8)...),
 	}
 	if !p.Gone.Fits(len(p.Offers)) {
 		r.Fail("the set of gone peers is no bitmap over %d offers", len(p.Offers))
@@ -276,6 +292,7 @@ type Draft struct {
 	Slot          uint64
 	Fragment      uint32
 	Contributions []Offer   // sorted by peer; those that are in at least one segment
+	Usual         uint64    // median weight in the records before; see Weighing
 	Segments      []Segment // contributors are a bitmap over Contributions
 
 	// Only for an access record; see Record.
@@ -287,7 +304,7 @@ type Draft struct {
 func DraftOf(r Record, ballot uint32) Draft {
 	return Draft{
 		Ref: Ref{Height: r.Height, Prev: r.Prev, Ballot: ballot}, Kind: r.Kind, Slot: r.Slot, Fragment: r.Fragment,
-		Contributions: r.Contributions, Segments: r.Segments, Key: r.Key, Decisions: r.Decisions,
+		Contributions: r.Contributions, Usual: r.Usual, Segments: r.Segments, Key: r.Key, Decisions: r.Decisions,
 	}
 }
 

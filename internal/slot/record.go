@@ -64,6 +64,7 @@ type Record struct {
 	// Step records only.
 	Fragment      uint32
 	Contributions []Offer   // sorted by peer
+	Usual         uint64    // median weight in the step records before; see Weighing
 	Segments      []Segment // in order; contributors are bitmaps over Contributions
 
 	// Access records only. Key is the commitment to the secret of a private run from now on. If it
@@ -98,7 +99,8 @@ func (c Record) Append(b []byte) []byte {
 	b = wire.AppendU64(b, c.Work)
 	if c.Kind == Step {
 		b = wire.AppendU32(b, c.Fragment)
-		b = appendSegments(appendOffers(b, c.Contributions), c.Segments)
+		b = wire.AppendU64(appendOffers(b, c.Contributions), c.Usual)
+		b = appendSegments(b, c.Segments)
 	}
 	if c.Kind == Access {
 		b = appendDecisions(appendRoot(b, c.Key), c.Decisions)
@@ -115,7 +117,7 @@ func ReadRecord(r *wire.Reader) Record {
 	c.Work = r.U64()
 	if c.Kind == Step {
 		c.Fragment = r.U32()
-		c.Contributions = readOffers(r)
+		c.Contributions, c.Usual = readOffers(r), r.U64()
 		c.Segments = readSegments(r, len(c.Contributions))
 	}
 	if c.Kind == Access {

@@ -3,6 +3,7 @@ package slot
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -37,6 +38,7 @@ func genOffers(t *rapid.T) []Offer {
 		u := rapid.Uint64()
 		os = append(os, Offer{
 			p, u.Draw(t, "slot"), u.Draw(t, "seq"), u.Draw(t, "base"), u.Draw(t, "weight"), genRoot(t),
+			rapid.Float64Range(0, math.MaxFloat64).Draw(t, "norm"),
 			rapid.Uint32().Draw(t, "steps"), rapid.Uint32().Draw(t, "step time"),
 		})
 	}
@@ -78,7 +80,7 @@ func genRef(t *rapid.T) Ref {
 func genPlan(t *rapid.T) Plan {
 	p := Plan{
 		Ref: genRef(t), Revision: rapid.Uint32().Draw(t, "revision"), Slot: rapid.Uint64().Draw(t, "slot"),
-		Offers: genOffers(t), Pieces: []Piece{},
+		Offers: genOffers(t), Usual: rapid.Uint64().Draw(t, "usual"), Pieces: []Piece{},
 	}
 	p.Opened = Opening{genRef(t), rapid.Uint32().Draw(t, "opening revision")}
 	p.Gone = genBitmap(t, len(p.Offers))
@@ -123,7 +125,7 @@ func genRecord(t *rapid.T) Record {
 	}
 	if c.Kind == Step {
 		c.Fragment = rapid.Uint32().Draw(t, "fragment")
-		c.Contributions = genOffers(t)
+		c.Contributions, c.Usual = genOffers(t), rapid.Uint64().Draw(t, "usual")
 		c.Segments = genSegments(t, len(c.Contributions))
 	}
 	if c.Kind == Access {

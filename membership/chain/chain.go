@@ -3,7 +3,6 @@ package chain
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -201,21 +200,12 @@ func (c *Chain) pushHashed(commit wire.Commit, hash slot.Root) {
 }
 
 // WorkAfter returns the chain's work with one more record: steps add their contributions' weights,
-// each up to the caps.
+// each up to the caps, and none of those that are empty.
 func (c *Chain) WorkAfter(kind slot.Kind, contributions []slot.Offer) uint64 {
-	work := c.Tip().Work
 	if kind != slot.Step {
-		return work
+		return c.Tip().Work
 	}
-	most := c.mostWork()
-	for _, o := range contributions {
-		w := min(o.Weight, most)
-		if work > math.MaxUint64-w {
-			return math.MaxUint64
-		}
-		work += w
-	}
-	return work
+	return saturatingAdd(c.Tip().Work, c.workOf(contributions))
 }
 
 // forkPenalty is how many times the newest step's work a fork costs: a side that forked and then

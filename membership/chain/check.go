@@ -43,7 +43,7 @@ func (c *Chain) Check(r slot.Record) error {
 		return c.checkStep(r)
 	case r.Slot != tip.Slot:
 		return Invalid("a %s record moved the slot from %d to %d", r.Kind, tip.Slot, r.Slot)
-	case r.Fragment != 0 || len(r.Contributions) > 0 || len(r.Segments) > 0:
+	case r.Fragment != 0 || r.Usual != 0 || len(r.Contributions) > 0 || len(r.Segments) > 0:
 		return Invalid("a %s record with an outcome", r.Kind)
 	case tip.Height == 0:
 		return c.checkFounding(r)
@@ -134,6 +134,8 @@ func (c *Chain) checkStep(r slot.Record) error {
 		return Invalid("slot %d after slot %d", r.Slot, c.Tip().Slot)
 	case c.Ended():
 		return Invalid("slot %d is past the run's last", r.Slot)
+	case r.Usual != c.UsualWeight():
+		return Invalid("a usual weight of %d, %d expected", r.Usual, c.UsualWeight())
 	case r.Slot == 1 && !c.Starts():
 		return Invalid("slot 1 with %d members: %d must be there first", len(c.Members()), c.rules.StartPeers)
 	}
@@ -194,6 +196,8 @@ func (c *Chain) CheckOffer(o slot.Offer) error {
 		return Invalid("offer %d of %s is spent", o.Seq, o.Peer.Short())
 	case o.Weight == 0 || c.rules.MaxWeight > 0 && o.Weight > c.rules.MaxWeight:
 		return Invalid("an offer of weight %d", o.Weight)
+	case !slot.IsNormSq(o.NormSq):
+		return Invalid("an offer whose squared norm is %v", o.NormSq)
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ type Rules struct {
 	// with inner steps
 	Ahead     uint64
 	MaxWeight uint64 // cap of an offer's weight; 0 means none
-	// of its weight, a contribution adds to the chain's work at most so many times the median of
-	// the newest steps' contributions; 0: no bound
+	// of its weight, a contribution counts at most so many times the median of the newest steps'
+	// contributions, in the outcome and in the chain's work; 0: no bound
 	MaxWeightRatio uint64
 	// more than half of them must sign the founding record, and nobody else; empty: any one peer
 	// may

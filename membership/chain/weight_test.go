@@ -2,6 +2,7 @@ package chain
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -45,14 +46,14 @@ func TestWeightsCountUpToTheUsual(t *testing.T) {
 		max, ratio uint64
 		steps      [][]uint64
 		weight     uint64
-		want       uint64 // what it adds to the work
+		want       uint64 // what it adds to the work, beside another one of weight 1
 	}{
 		{"no bound", 0, 0, same(3, 10), math.MaxUint64 / 2, math.MaxUint64 / 2},
 		{"max_weight alone", 100, 0, same(3, 10), 1000, 100},
 		{"the ratio", 100, 8, same(3, 10), 1000, 80},
 		{"max_weight is less", 50, 8, same(3, 10), 1000, 50},
 		{"below both", 100, 8, same(3, 10), 79, 79},
-		{"no step before", 100, 8, nil, 1000, 100},
+		{"no step before: of their own median", 100, 8, nil, 1000, 8},
 		{"of an even number the lower one", 0, 8, same(1, 10, 30), 1000, 80},
 		{"one liar of three moves nothing", 0, 8, same(4, 10, 11, 1<<50), 1 << 50, 88},
 		{"the newest 16", 0, 8, append(same(16, 1000), same(16, 10)...), 1 << 50, 80},
@@ -61,11 +62,8 @@ func TestWeightsCountUpToTheUsual(t *testing.T) {
 	} {
 		chain := weighed(Rules{MaxWeight: c.max, MaxWeightRatio: c.ratio}, c.steps...)
 		work := chain.Tip().Work
-		if got := chain.WorkAfter(slot.Step, []slot.Offer{{Weight: c.weight}}) - work; got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
 		if got := chain.WorkAfter(slot.Step, []slot.Offer{{Weight: c.weight}, {Weight: 1}}) - work; got != c.want+1 {
-			t.Errorf("%s: two contributions: %d, want %d", c.name, got, c.want+1)
+			t.Errorf("%s: %d, want %d", c.name, got, c.want+1)
 		}
 	}
 }
@@ -100,5 +98,74 @@ func TestOnlyFoundersFound(t *testing.T) {
 		if err := chain.Check(r); (err == nil) != c.ok {
 			t.Errorf("founders %s, a founding by %s: %v", c.founders, c.members, err)
 		}
+	}
+}
+
+// A contribution of nothing earns no credit where members may lie, and adds no work. Others' are
+// not touched by it, nor by a claim of a huge norm.
+func TestEmptyContributionsEarnNothing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		norms [5]float64 // squared
+		want  [5]uint16  // credit after four slots
+	}{
+		{"as much as each other", [5]float64{4, 4, 4, 4, 4}, [5]uint16{32, 32, 32, 32, 32}},
+		{"a free rider", [5]float64{4, 0, 4, 4, 4}, [5]uint16{32, 0, 32, 32, 32}},
+		{"next to nothing", [5]float64{4, 4, 3.9e-6, 4, 4}, [5]uint16{32, 32, 0, 32, 32}},
+		{"two with huge values", [5]float64{1e200, 4, 4, 4, 1e200}, [5]uint16{32, 32, 32, 32, 32}},
+		{"all converged", [5]float64{}, [5]uint16{32, 32, 32, 32, 32}},
+	} {
+		w := found(t, seatRules(1), "A0 b0 c0 d0 e0")
+		for range 4 {
+			r := w.record("abcde", seatElements)
+			for i := range r.Contributions {
+				r.Contributions[i].NormSq = c.norms[i]
+			}
+			r.Work = w.WorkAfter(slot.Step, r.Contributions)
+			w.add(r, Turnover{Listed: listedAs("abcde")})
+		}
+		paid := uint64(0)
+		for i, m := range w.Members() {
+			if m.Credit != c.want[i] {
+				t.Errorf("%s: %s has credit %d, want %d", c.name, m.Peer, m.Credit, c.want[i])
+			}
+			paid += uint64(c.want[i]) / contributionCredit
+		}
+		if w.Tip().Slot != 4 || w.Tip().Work != paid {
+			t.Errorf("%s: work %d after slot %d, want %d", c.name, w.Tip().Work, w.Tip().Slot, paid)
+		}
+	}
+}
+
+// A record that names another usual weight than its chain has is invalid, and so is one of another
+// kind that names one.
+func TestRecordsStateTheUsualWeight(t *testing.T) {
+	rules := seatRules(1)
+	rules.MaxWeightRatio = 8
+	w := found(t, rules, "A0 b0")
+	usual := uint64(0)
+	for range 3 {
+		r := w.record("ab", seatElements)
+		for i := range r.Contributions {
+			r.Contributions[i].Weight = uint64(5 * (i + 1))
+		}
+		r.Work = w.WorkAfter(slot.Step, r.Contributions)
+		for _, wrong := range []uint64{usual + 1, usual - 1} {
+			r.Usual = wrong
+			if why := w.add(r, Turnover{Listed: listedAs("ab")}); !strings.Contains(why, "usual weight") {
+				t.Fatalf("a usual weight of %d, where it is %d: %s", wrong, usual, why)
+			}
+		}
+		r.Usual = usual
+		w.add(r, Turnover{Listed: listedAs("ab")})
+		usual = 5
+	}
+	if w.Tip().Slot != 3 {
+		t.Fatal("the right usual weight is refused")
+	}
+	r := w.record("", 0)
+	r.Usual = usual
+	if why := w.add(r, Turnover{Listed: listedAs("ab")}); !strings.Contains(why, "with an outcome") {
+		t.Errorf("a members record with a usual weight: %s", why)
 	}
 }

@@ -271,7 +271,7 @@ func eachField(v reflect.Value, name string, f func(string)) {
 		for i := range v.NumField() {
 			field := v.Type().Field(i).Name
 			if kind := kindOf(v.Interface()); kind != 0 && kind != slot.Step &&
-				(field == "Fragment" || field == "Contributions" || field == "Segments") ||
+				(field == "Fragment" || field == "Contributions" || field == "Segments" || field == "Usual") ||
 				kind != 0 && kind != slot.Access && (field == "Key" || field == "Decisions") {
 				continue // of records of another kind
 			}
@@ -296,6 +296,8 @@ func eachField(v reflect.Value, name string, f func(string)) {
 		v.SetBool(!v.Bool())
 	case reflect.String:
 		v.SetString(v.String() + "x")
+	case reflect.Float64:
+		v.SetFloat(v.Float() + 1)
 	default:
 		v.SetUint(v.Uint() + 1)
 	}

@@ -42,11 +42,12 @@ func readAccuse(r *canonical.Reader) Accuse {
 // Append implements Body.
 func (m Ask) Append(b []byte) []byte { return AppendRoot(b, m.Hash) }
 
-// Inputs names what a segment was reduced from: the slot, the range, and the offers of its
-// contributors. An owner signs it, so that another set of contributors is another statement.
-func Inputs(slotNumber uint64, fragment uint32, r slot.Range, contributors []slot.Offer) slot.Root {
+// Inputs names what a segment was reduced from: the slot, the usual weight, the range, and the
+// offers of its contributors. An owner signs it, so that another set of contributors is another
+// statement.
+func Inputs(slotNumber uint64, fragment uint32, usual uint64, r slot.Range, contributors []slot.Offer) slot.Root {
 	b := canonical.AppendU64([]byte("p2pdiloco/inputs/1"), slotNumber)
-	b = canonical.AppendU32(b, fragment)
+	b = canonical.AppendU64(canonical.AppendU32(b, fragment), usual)
 	b = canonical.AppendU64(canonical.AppendU64(b, r.Begin), r.End)
 	for _, o := range contributors {
 		b = o.Append(b)
@@ -106,7 +107,7 @@ func (w Owners) Segment(i int, at slot.Ref, r slot.Record) Segment {
 		}
 	}
 	return Segment{
-		Ref: at, Group: w.Group, Inputs: Inputs(r.Slot, r.Fragment, s.Range, inputs),
+		Ref: at, Group: w.Group, Inputs: Inputs(r.Slot, r.Fragment, r.Usual, s.Range, inputs),
 		Segment: slot.Segment{Range: s.Range, Contributors: w.Stated[i].Contributors, Root: s.Root},
 	}
 }

@@ -15,13 +15,13 @@ func TestGoldenNotYet(t *testing.T) {
 	m := NotYet{
 		Ref: slot.Ref{Height: 9, Prev: slot.Root{0x22}, Ballot: 1}, About: slot.Root{0x33}, Rule: RuleOffers,
 		Whom:   slot.Bitmap{5},
-		Offers: []slot.Offer{{Peer: "a", Slot: 3, Seq: 4, Base: 2, Weight: 5, Steps: 50, StepTime: 2000}},
+		Offers: []slot.Offer{{Peer: "a", Slot: 3, Seq: 4, Base: 2, Weight: 5, NormSq: 2, Steps: 50, StepTime: 2000}},
 		Proofs: []OfferProof{{Incarnation: 7, Sig: []byte{0xdd}}},
 	}
 	zeros := func(n int) string { return strings.Repeat("00", n) }
 	signed := "0000000000000009 22" + zeros(31) + " 00000001 33" + zeros(31) + " 01 00000001 05"
 	carried := "00000001 00000001 61 0000000000000003 0000000000000004 0000000000000002 0000000000000005 " + zeros(32) +
-		" 00000032 000007d0 00000001 0000000000000007 00000001 dd"
+		" 4000000000000000 00000032 000007d0 00000001 0000000000000007 00000001 dd"
 	for what, c := range map[string]struct {
 		got  []byte
 		want string

@@ -37,31 +37,54 @@ func (a Aggregator) DefaultClip() bool { return a == TrimmedMean || a == Median 
 // before the next has arrived, memory stays bounded, and a range that is split at a frame border
 // comes out with the same bits.
 type Aggregation struct {
-	kind  Aggregator
-	Clip  bool
-	trim  int       // values dropped at each end
-	Scale []float32 // a contributor: share of the mean, or discount
-	used  []float32 // scale times clip, of the frame at hand
+	kind Aggregator
+	Clip bool
+	trim int // values dropped at each end
+	// Counted are the places of the contributions that weigh something, in order. Nothing depends
+	// on the values of the others.
+	Counted []int
+	Scale   []float32   // of each that is counted: share of the mean, or discount
+	used    []float32   // scale times clip, of the frame at hand
+	cols    [][]float32 // of those that are counted, of the frame at hand
 }
 
 // NewAggregation prepares the aggregation of the contributions that the offers of a slot announce.
-// It fails if an offer is too stale for the run's discount table.
-func NewAggregation(p Params, slotNumber uint64, offers []slot.Offer) (*Aggregation, error) {
-	n := len(offers)
-	a := &Aggregation{kind: p.Aggregator, Clip: p.Clip, trim: Trim(p.TrimPermille, n), used: make([]float32, n)}
-	weights := make([]uint64, n)
-	for i, o := range offers {
-		d, err := p.discount(slotNumber, o)
+// usual is what the plan says of the weights in the records before; see slot.Weighing. It fails if
+// an offer is too stale for the run's discount table.
+func NewAggregation(p Params, slotNumber, usual uint64, offers []slot.Offer) (*Aggregation, error) {
+	a := &Aggregation{kind: p.Aggregator, Clip: p.Clip}
+	var weights []uint64
+	for i, w := range p.Weighing(usual).Weights(offers) {
+		d, err := p.discount(slotNumber, offers[i])
 		if err != nil {
 			return nil, err
 		}
-		weights[i] = saturatingMul(o.Weight, uint64(d))
+		if w == 0 && p.Empties {
+			continue
+		}
+		a.Counted = append(a.Counted, i)
 		a.Scale = append(a.Scale, perMille(d))
+		weights = append(weights, saturatingMul(w, uint64(d)))
 	}
 	if p.Aggregator == Mean {
 		a.Scale = kernel.MeanScales(weights)
 	}
+	n := len(a.Counted)
+	a.trim, a.used, a.cols = Trim(p.TrimPermille, n), make([]float32, n), make([][]float32, n)
 	return a, nil
+}
+
+// Weighing says what contributions weigh where the plan or the record states this usual weight.
+func (p Params) Weighing(usual uint64) slot.Weighing {
+	return slot.Weighing{Ratio: p.WeightRatio, Usual: usual, Empties: p.Empties}
+}
+
+// Pick appends to dst the values of the contributors that are counted.
+func Pick[T any](a *Aggregation, dst, of []T) []T {
+	for _, i := range a.Counted {
+		dst = append(dst, of[i])
+	}
+	return dst
 }
 
 // Frame aggregates one frame: cols holds a column for each contributor in peer-ID order, norms
@@ -69,9 +92,10 @@ func NewAggregation(p Params, slotNumber uint64, offers []slot.Offer) (*Aggregat
 func (a *Aggregation) Frame(dst []float32, cols [][]float32, norms []float64) {
 	scale := a.Scale
 	if a.Clip {
-		kernel.Mul(a.used, a.Scale, kernel.ClipScales(norms))
+		kernel.Mul(a.used, a.Scale, kernel.ClipScales(Pick(a, nil, norms)))
 		scale = a.used
 	}
+	cols = Pick(a, a.cols[:0], cols)
 	switch a.kind {
 	case Mean:
 		kernel.MeanInto(dst, cols, scale)

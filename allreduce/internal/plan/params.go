@@ -35,7 +35,11 @@ type Params struct {
 	// name of the codec of contributions; codec.Outcome says that of the outcome
 	Codec    string
 	Schedule Schedule // how contributions meet; empty means Rotation
-	MinPeers int      // contributors with which a range may close; less than 1 means 1
+	// caps the weight of a contribution at so many times the usual one; 0: no cap
+	WeightRatio uint64
+	// empty contributions weigh nothing (slot.Empty); no ring can leave them out
+	Empties  bool
+	MinPeers int // contributors with which a range may close; less than 1 means 1
 	// Rootless leaves out hashing and checking frames, roots being those of zero hashes: it
 	// measures what they cost, and is for nothing else.
 	Rootless bool
@@ -68,6 +72,9 @@ func (p Params) Validate() error {
 	}
 	if p.Schedule != "" && !slices.Contains(Schedules(), p.Schedule) {
 		bad("schedule %q: choose one of %v", p.Schedule, Schedules())
+	}
+	if p.Empties && p.Rings() {
+		bad("schedule %q: choose %q, for a ring cannot leave empty contributions out", p.Schedule, Rotation)
 	}
 	if p.TrimPermille < 0 || p.TrimPermille > 499 {
 		bad("trim of %d per mille: choose 0 to 499, so that something is left", p.TrimPermille)

@@ -197,7 +197,7 @@ func TestScales(t *testing.T) {
 		Median: {1, 0.5, 0.25},
 	} {
 		p.Aggregator = a
-		agg, err := NewAggregation(p, 5, offers)
+		agg, err := NewAggregation(p, 5, 0, offers)
 		if err != nil || !slices.Equal(agg.Scale, want) {
 			t.Errorf("%s: scales %v, want %v (%v)", a, agg.Scale, want, err)
 		}
@@ -206,14 +206,14 @@ func TestScales(t *testing.T) {
 	for i := range offers {
 		offers[i].Weight = math.MaxUint64 // saturates: all count the same
 	}
-	if agg, err := NewAggregation(p, 5, offers); err != nil || agg.Scale[0] != agg.Scale[2] {
+	if agg, err := NewAggregation(p, 5, 0, offers); err != nil || agg.Scale[0] != agg.Scale[2] {
 		t.Errorf("scales %v (%v)", agg.Scale, err)
 	}
 	p.Discount = nil
-	if _, err := NewAggregation(p, 5, offers); err == nil {
+	if _, err := NewAggregation(p, 5, 0, offers); err == nil {
 		t.Error("a stale offer was taken without a discount table")
 	}
-	if agg, err := NewAggregation(p, 5, offers[:1]); err != nil || agg.Scale[0] != 1 {
+	if agg, err := NewAggregation(p, 5, 0, offers[:1]); err != nil || agg.Scale[0] != 1 {
 		t.Errorf("%v (%v)", agg, err)
 	}
 }

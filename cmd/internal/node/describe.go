@@ -71,6 +71,9 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"peer.evicted": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "peer " + get("about") + " is evicted: " + get("detail")
 	},
+	"peer.conduct": func(get func(string) string, _ p2pdiloco.Event) string {
+		return "peer " + get("about") + ": " + get("detail")
+	},
 	"peer.cloned": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "peer " + get("about") + ": " + get("detail")
 	},

@@ -134,6 +134,7 @@ func (p *peer) prepare(ctx context.Context, o order) (a answer, err error) {
 		return a, err
 	}
 	a.Commit, a.Root = time.Since(began).Seconds(), p.own.Root().String()
+	a.NormSq = p.own.NormSq()
 	cpu := bench.CPUSeconds()
 	slot.FrameHashes(data, p.codec.EncodedSize(int(p.frame())))
 	a.Hash = (bench.CPUSeconds() - cpu) / float64(len(data)) * 1e9
@@ -162,13 +163,13 @@ func (p *peer) awaitPeers(ctx context.Context, ids []slot.PeerID) error {
 
 // makePlan makes the plan of all rounds, without the fields in which they differ.
 func (p *peer) makePlan(o order) error {
-	if len(o.Roots) != len(p.plan.Offers) {
-		return fmt.Errorf("%d roots of %d peers", len(o.Roots), len(p.plan.Offers))
+	if n := len(p.plan.Offers); len(o.Roots) != n || len(o.Norms) != n {
+		return fmt.Errorf("%d roots and %d norms of %d peers", len(o.Roots), len(o.Norms), n)
 	}
 	p.plan.Slot = 1
 	for i := range p.plan.Offers {
 		offer := &p.plan.Offers[i]
-		offer.Slot, offer.Seq, offer.Weight = 1, 1, 1
+		offer.Slot, offer.Seq, offer.Weight, offer.NormSq = 1, 1, 1, o.Norms[i]
 		if err := offer.Root.UnmarshalText([]byte(o.Roots[i])); err != nil {
 			return err
 		}

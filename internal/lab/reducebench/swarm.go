@@ -116,12 +116,13 @@ func (s *swarmOf) prepare(ctx context.Context, ids []string) error {
 		return err
 	}
 	var roots []string
+	var norms []float64
 	for _, a := range made {
-		roots = append(roots, a.Root)
+		roots, norms = append(roots, a.Root), append(norms, a.NormSq)
 		s.tally.commit = max(s.tally.commit, a.Commit)
 		s.tally.hash += a.Hash / float64(s.cfg.Peers)
 	}
-	_, err = s.ask(ctx, order{Op: opPlan, Roots: roots}, s.members...)
+	_, err = s.ask(ctx, order{Op: opPlan, Roots: roots, Norms: norms}, s.members...)
 	return err
 }
 
@@ -214,9 +215,11 @@ type order struct {
 	Profile   string   `json:"profile"`   // start: file for a CPU profile; empty: none
 	IDs       []string `json:"ids"`       // prepare: of all peers, by index
 	Roots     []string `json:"roots"`     // plan: of all contributions, by index
-	Round     uint64   `json:"round"`     // go: counted from 1
-	Measured  bool     `json:"measured"`  // go: the two rounds before are not
-	Check     bool     `json:"check"`     // end: compare this peer's share with the reference
+	// plan: their squared norms
+	Norms    []float64 `json:"norms"`
+	Round    uint64    `json:"round"`    // go: counted from 1
+	Measured bool      `json:"measured"` // go: the two rounds before are not
+	Check    bool      `json:"check"`    // end: compare this peer's share with the reference
 }
 
 type answer struct {
@@ -224,6 +227,8 @@ type answer struct {
 	ID    string   `json:"id,omitempty"`    // start
 	Addrs []string `json:"addrs,omitempty"` // start
 	Root  string   `json:"root,omitempty"`  // prepare
+	// prepare: the squared norm of the contribution
+	NormSq float64 `json:"norm_sq,omitempty"`
 	// prepare: seconds of checking and hashing the contribution
 	Commit  float64 `json:"commit,omitempty"`
 	Hash    float64 `json:"hash,omitempty"`    // prepare: CPU seconds of hashing a GB, alone

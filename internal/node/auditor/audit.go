@@ -52,7 +52,8 @@ func (j *job) collect(ctx context.Context) error {
 			}
 		}
 		seg, err := j.sampled(ctx, audit.Statement{
-			Owner: j.work.Owners[i], Slot: d.Slot, Fragment: d.Fragment, Range: s.Range, Root: s.Root, Offers: offers,
+			Owner: j.work.Owners[i], Slot: d.Slot, Fragment: d.Fragment, Usual: d.Usual, Range: s.Range, Root: s.Root,
+			Offers: offers,
 		}, share{len(d.Segments), j.work.Quorum})
 		if err != nil {
 			return err

@@ -25,7 +25,7 @@ func (c Checker) FalseOutcome(owner slot.PeerID, s wire.Segment, proof []byte) e
 	}
 	st := p.Statement
 	if p.Kind != audit.FalseOutcome || st.Owner != owner || st.Range != s.Range || st.Root != s.Segment.Root ||
-		s.Inputs != wire.Inputs(st.Slot, st.Fragment, st.Range, st.Offers) {
+		s.Inputs != wire.Inputs(st.Slot, st.Fragment, st.Usual, st.Range, st.Offers) {
 		return errOther
 	}
 	return c.convicts(p, owner)

@@ -39,7 +39,7 @@ type segmentKey struct {
 }
 
 func keyOf(s audit.Statement) segmentKey {
-	return segmentKey{s.Owner, s.Root, signed.Inputs(s.Slot, s.Fragment, s.Range, s.Offers)}
+	return segmentKey{s.Owner, s.Root, signed.Inputs(s.Slot, s.Fragment, s.Usual, s.Range, s.Offers)}
 }
 
 // earlySegment is a segment whose contributors are being asked.
@@ -92,7 +92,8 @@ func (a *Auditor) Close() {
 // that they lie. ctx bounds the asking.
 func (a *Auditor) Sample(ctx context.Context, w membership.WorkSample, report func(membership.Report)) {
 	s := audit.Statement{
-		Owner: w.Owner, Slot: w.Slot, Fragment: w.Fragment, Range: w.Range, Root: w.Root, Offers: w.Offers,
+		Owner: w.Owner, Slot: w.Slot, Fragment: w.Fragment, Usual: w.Usual, Range: w.Range, Root: w.Root,
+		Offers: w.Offers,
 	}
 	open, seg, err := a.begin(ctx, s, share{w.Segments, w.Quorum})
 	if err != nil {

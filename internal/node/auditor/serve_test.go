@@ -42,7 +42,7 @@ func newHouse(t *testing.T) *house {
 	if h.own, err = allreduce.Encode(testParams(), 0, "c", values); err != nil {
 		t.Fatal(err)
 	}
-	h.offer = slot.Offer{Peer: "c", Slot: 3, Seq: 1, Base: 2, Weight: 5, Root: h.own.Root()}
+	h.offer = slot.Offer{Peer: "c", Slot: 3, Seq: 1, Base: 2, Weight: 5, Root: h.own.Root(), NormSq: h.own.NormSq()}
 	h.leader, h.contributor = h.auditor(t, "l"), h.auditor(t, "c")
 	return h
 }
@@ -168,7 +168,7 @@ func TestProofsArePassedOn(t *testing.T) {
 	h := newHouse(t)
 	h.own.Leaves()[0].NormSq = 1
 	h.own.Recommit()
-	h.offer.Root = h.own.Root()
+	h.offer.Root, h.offer.NormSq = h.own.Root(), h.own.NormSq()
 	b, err := h.leader.answer("a", h.request())
 	if err != nil || len(h.unshown) > 0 {
 		t.Fatal(err, h.unshown)

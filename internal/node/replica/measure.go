@@ -16,7 +16,7 @@ import (
 type SlotStats struct {
 	Slot         uint64
 	Contributors int     // that the record lists
-	Weight       uint64  // of all contributions: tokens or samples
+	Weight       uint64  // that all contributions count for: tokens or samples
 	Staleness    float64 // mean over the contributions, in slots
 	MaxStaleness uint64  // in slots
 
@@ -80,14 +80,16 @@ func (s SlotStats) fields() map[string]any {
 }
 
 // statsOf takes from a record what it says by itself.
-func statsOf(record slot.Record) SlotStats {
+func statsOf(record slot.Record, weighing slot.Weighing) SlotStats {
 	s := SlotStats{Slot: record.Slot, Contributors: len(record.Contributions)}
 	total := 0.0
 	for _, o := range record.Contributions {
 		stale := record.Slot - 1 - o.Base // validated: base < slot
-		s.Weight += o.Weight
 		s.MaxStaleness = max(s.MaxStaleness, stale)
 		total += float64(stale)
+	}
+	for _, w := range weighing.Weights(record.Contributions) {
+		s.Weight += w
 	}
 	if s.Contributors > 0 {
 		s.Staleness = total / float64(s.Contributors)
@@ -99,7 +101,7 @@ func statsOf(record slot.Record) SlotStats {
 // this peer's contribution, and how the contributions that were reduced here lie to each other. It
 // only reads.
 func (r *Replica) measure(record slot.Record, grad []float32) SlotStats {
-	s := statsOf(record)
+	s := statsOf(record, r.cfg.Run.Params.Weighing(record.Usual))
 	own := r.contributions.of(record.Contributions)
 	s.listed = slices.ContainsFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == r.cfg.Self })
 	s.PairCosine = finite(r.reductions.cosine(record.Slot).Value())

@@ -11,6 +11,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/conduct"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -79,12 +80,15 @@ type Replica struct {
 	auditor       *auditor.Auditor
 	jobs          jobs
 	tally         tally
+	conduct       *conduct.Watch
 }
 
 // Open makes a replica and restores the newest checkpoint in Dir that the chain certifies. The
 // ledger has the outcomes since then applied.
 func Open(cfg Config) (*Replica, error) {
-	r := &Replica{cfg: cfg, log: cfg.Logger}
+	r := &Replica{
+		cfg: cfg, log: cfg.Logger, conduct: conduct.New(cfg.Run.Params.Weighing, cfg.Emit),
+	}
 	var err error
 	if r.contributions, err = newContributions(cfg.Self, cfg.Run); err != nil {
 		return nil, err
@@ -160,6 +164,9 @@ func (r *Replica) Params() allreduce.Params { return r.cfg.Run.Params }
 
 // Stats returns measures of the slots applied.
 func (r *Replica) Stats() Stats { return r.tally.read() }
+
+// Conduct returns what is odd about the members' contributions, in plain words.
+func (r *Replica) Conduct() map[slot.PeerID][]string { return r.conduct.Words() }
 
 // Fetching returns how far the fetch of a state is, nil if there is none.
 func (r *Replica) Fetching() *FetchStatus { return r.fetcher.status() }

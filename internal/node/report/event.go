@@ -43,6 +43,7 @@ import (
 //	peer.left       about, detail
 //	peer.evicted    about, detail
 //	peer.cloned     about, detail
+//	peer.conduct    about, finding (same_bytes, sent_again, empty, capped), slot, detail
 //	access.ordered  about (the author of the motion), height, detail
 //	admission.refused about (a member that does not let this peer back into a private run), detail
 //	peer.removed    about, height, record, detail

@@ -150,7 +150,9 @@ func (l *Loop) agree(ctx context.Context, c replica.Contribution) error {
 	c.Base = min(c.Base, task.Slot-1)
 	l.replica.Keep(c)
 	root := c.Encoded.Root()
-	l.ledger.Report(l.rate.on(membership.ReportOffer{Slot: task.Slot, Base: c.Base, Weight: c.Weight, Root: root}))
+	l.ledger.Report(l.rate.on(membership.ReportOffer{
+		Slot: task.Slot, Base: c.Base, Weight: c.Weight, Root: root, NormSq: c.Encoded.NormSq(),
+	}))
 	return l.mode.offered(ctx, l, task, offered{task.Slot, switches, root})
 }
 

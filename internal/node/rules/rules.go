@@ -18,6 +18,7 @@ func Reduction(s spec.Spec) allreduce.Params {
 	p := allreduce.Params{
 		Fragments: s.FragmentElements(), FrameElements: int(s.Frame), Aggregator: allreduce.Aggregator(s.Aggregator),
 		TrimPermille: int(s.TrimPermille), Clip: s.Clip == "on", Codec: s.Codec, MinPeers: int(s.MinPeers),
+		WeightRatio: s.WeightRatio(), Empties: s.Byzantine(),
 		Schedule: allreduce.Schedule(s.Schedule),
 	}
 	if s.Byzantine() { // auto may plan a ring, where nobody can tell who changed a partial result

@@ -19,6 +19,7 @@ type spoiler struct {
 	nodetest.Bowl
 	anchor []float32
 	spoil  func(slotNumber uint64, moved []float32)
+	always bool // from the first slot on
 }
 
 func (s *spoiler) Load(ctx context.Context, anchor []float32) error {
@@ -28,7 +29,7 @@ func (s *spoiler) Load(ctx context.Context, anchor []float32) error {
 
 func (s *spoiler) Train(ctx context.Context, task p2pdiloco.Task) (p2pdiloco.Stats, error) {
 	stats, err := s.Bowl.Train(ctx, task)
-	if err != nil || task.Slot < firstLie {
+	if err != nil || task.Slot < firstLie && !s.always {
 		return stats, err
 	}
 	for i, a := range s.anchor {
@@ -67,6 +68,16 @@ func TestContributionsThatAttack(t *testing.T) {
 				s.Finish(5*time.Minute, s.Peers...)
 				checkHonest(t, s, bad)
 				checkEvicted(t, s, bad, 0)
+				switch name {
+				case "zeros":
+					checkConduct(t, s, "empty", bad)
+				case "copy":
+					checkConduct(t, s, "same_bytes", bad, s.Peers[0])
+				case "replay":
+					checkConduct(t, s, "sent_again", bad)
+				default:
+					checkConduct(t, s, "none")
+				}
 			})
 		})
 	}
