@@ -136,8 +136,9 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 	m.objections = &objections{
 		facts: f, effects: e, height: m.height, presence: m.presence, history: m.history, handover: m.handover,
 	}
+	hiding := &hiders{facts: f, effects: e}
 	m.audits = &audits{
-		facts: f, effects: e, height: m.height, evidence: m.evidence, proofs: m.proofs,
+		facts: f, effects: e, height: m.height, evidence: m.evidence, proofs: m.proofs, hiders: hiding,
 	}
 	m.acceptor = &acceptor{
 		facts: f, effects: e, height: m.height,
@@ -153,7 +154,7 @@ func (m *Machine) makeDecision(f *facts, e *effects) {
 	m.planner = &planner{
 		facts: f, effects: e, height: m.height,
 		presence: m.presence, proofs: m.proofs, model: m.model, own: m.own, acceptor: m.acceptor, history: m.history,
-		objections: m.objections, roster: m.roster,
+		objections: m.objections, roster: m.roster, hiders: hiding,
 	}
 	m.pacemaker = &pacemaker{
 		facts: f, effects: e, height: m.height,

@@ -24,6 +24,7 @@ type audits struct {
 	*height
 	evidence *evidence
 	proofs   *proofs
+	hiders   *hiders
 }
 
 // audit is how far the worker is with the samples of one record. Records with equal outcomes may
@@ -140,6 +141,7 @@ func (au *audits) report(r ReportAudited) {
 	for _, o := range a.draft.Record.Contributions {
 		if slices.Contains(r.Unshown, o.Peer) {
 			au.notShown(ReportUnshown{Peer: o.Peer, Root: o.Root})
+			au.hiders.note(o.Peer)
 		}
 	}
 }

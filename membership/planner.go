@@ -24,6 +24,7 @@ type planner struct {
 	// what electors would hold against a plan
 	objections *objections
 	roster     *roster
+	hiders     *hiders
 }
 
 // planDue says whether the open slot's reduction should start: every member that contributes has
@@ -56,7 +57,12 @@ func (pn *planner) offers() []slot.Offer {
 	if l := pn.open.lead; l != nil {
 		offers = l.eligible(offers, pn.open.unshown)
 	}
-	return offers
+	out := pn.hiders.out()
+	shown := slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return slices.Contains(out, o.Peer) })
+	if len(shown) < max(1, pn.chain.Rules().MinPeers) {
+		return offers
+	}
+	return shown
 }
 
 // mayStillOffer says whether a member without an offer is worth waiting for.
@@ -66,6 +72,9 @@ func (pn *planner) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
 	}
 	settled := func(o slot.Offer) bool { return !pn.cameDuring(o.Peer) }
 	if pn.cameDuring(e.Peer) && slices.ContainsFunc(offers, settled) {
+		return false
+	}
+	if slices.Contains(pn.hiders.out(), e.Peer) {
 		return false
 	}
 	if l := pn.open.lead; l != nil {
