@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
@@ -22,6 +23,7 @@ const (
 	bootstrapRetryMax = 15 * time.Second
 	bootstrapCheck    = 30 * time.Second // how often a peer with neighbours looks after the rest
 	bootstrapTimeout  = 10 * time.Second
+	answerPoll        = 50 * time.Millisecond
 )
 
 // MaxBootstrap is how many bootstrap addresses are allowed.
@@ -156,8 +158,12 @@ func (b *bootstrapper) run() {
 	}
 }
 
-// wanting says whether to try again soon: nobody is connected though somebody could be.
+// wanting says whether to try again soon: nobody is connected though somebody could be, or those
+// who are have not answered yet.
 func (b *bootstrapper) wanting() bool {
+	if b.state().Err() != nil {
+		return true
+	}
 	known := len(b.nodes()) > 0 || len(b.book.known()) > 0
 	return known && len(b.env.Host.Network().Peers()) == 0
 }
@@ -225,16 +231,42 @@ func (b *bootstrapper) begin(p peer.AddrInfo, ended func(error)) {
 }
 
 func (b *bootstrapper) dial(p peer.AddrInfo) error {
-	if b.env.Connected(p.ID) {
-		return nil
-	}
-	b.env.Dialer.ForgetFailures(p.ID)
 	ctx, cancel := context.WithTimeout(b.env.Tasks.Context(), bootstrapTimeout)
 	defer cancel()
+	if b.env.Connected(p.ID) {
+		return b.answered(ctx, p.ID)
+	}
+	b.env.Dialer.ForgetFailures(p.ID)
 	if err := b.env.Dialer.Dial(ctx, p); err != nil {
 		return &dial.Fault{Peer: p.ID, Err: err}
 	}
-	return nil
+	return b.answered(ctx, p.ID)
+}
+
+var errNoAnswer = errors.New("it takes the connection and then says nothing: it may refuse this peer, or be another " +
+	"program")
+
+// answered says whether a node has spoken to us over a connection on which it knew who we are: with
+// TLS 1.3 a dial succeeds before the other side has looked at our certificate, and a run must not
+// be founded because somebody refuses to talk. The word that counts is identify, which libp2p asks
+// for on each connection: a gate of a private run does not hold it back. It comes within a round
+// trip.
+func (b *bootstrapper) answered(ctx context.Context, id peer.ID) error {
+	for {
+		said, err := b.env.Host.Peerstore().GetProtocols(id)
+		if err == nil && len(said) > 0 {
+			return nil
+		}
+		pause := time.NewTimer(answerPoll)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+		case <-pause.C:
+		}
+		if ctx.Err() != nil || b.env.Host.Network().Connectedness(id) == network.NotConnected {
+			return &dial.Fault{Peer: id, Err: errors.Join(err, errNoAnswer)}
+		}
+	}
 }
 
 // record notes how a round ended, by the errors of the dials that it did not find under way.
