@@ -56,6 +56,9 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	}
 	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
 	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
+	if s.Clocks != nil {
+		fmt.Fprintf(w, "clocks\t%s\n", s.Clocks.Detail)
+	}
 	for _, o := range s.Orders {
 		fmt.Fprintf(w, "motion\t%s\n", motionText(o, len(s.Members)))
 	}

@@ -43,6 +43,8 @@ import (
 //	peer.left       about, detail
 //	peer.evicted    about, detail
 //	peer.cloned     about, detail
+//	clock.skewed    detail; and, where they are wrong, off_seconds (this machine's clock, ahead of the
+//	                others'), peers (whose clocks are)
 //	access.ordered  about (the author of the motion), height, detail
 //	admission.refused about (a member that does not let this peer back into a private run), detail
 //	peer.removed    about, height, record, detail
