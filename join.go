@@ -175,6 +175,7 @@ func (n *Node) openNetwork(ctx context.Context) (err error) {
 		cfg = p2p.LAN()
 	}
 	cfg.IdentityFile, cfg.PeersFile = n.dir.Path(datadir.IdentityFile), n.dir.Path(datadir.PeersFile)
+	cfg.PortsFile = n.dir.Path(datadir.PortsFile)
 	cfg.Listen, cfg.Bootstrap, cfg.MDNS = n.cfg.Listen, n.cfg.Bootstrap, len(n.cfg.Bootstrap) == 0
 	cfg.Logger, cfg.MaxUpload, cfg.MaxDownload = n.cfg.Logger, n.cfg.MaxUpload, n.cfg.MaxDownload
 	cfg.Announce, cfg.PortMap = n.cfg.Announce, !n.cfg.NoPortMap && n.cfg.Preset != PresetLAN

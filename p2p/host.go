@@ -128,6 +128,9 @@ func listen(h host.Host, cfg Config) error {
 	if len(cfg.Listen) > 0 {
 		return errors.Join(listenOn(h, cfg.Listen)...)
 	}
+	if cfg.PortsFile != "" {
+		return listenKept(h, cfg)
+	}
 	return listenAny(h, defaultsOf(cfg.Transports))
 }
 

@@ -93,7 +93,7 @@ func (s *Settings) access() []definition {
 		{"bootstrap", 0, sources.Addresses(&s.cfg.Bootstrap), "`multiaddr` ending in /p2p/PEER to start from, may be " +
 			"repeated (default: look on the local network with mDNS)"},
 		{"listen", 0, sources.Addresses(&s.cfg.Listen), "`multiaddr` to listen on, may be repeated (default any free " +
-			"TCP and UDP port)"},
+			"TCP and UDP port at the first start, which the data folder keeps for the next ones)"},
 		{"announce", 0, sources.Addresses(&s.cfg.Announce), "`multiaddr` that others are told besides those seen, " +
 			"where a router or firewall lets them through to this peer; may be repeated"},
 		{"no-port-map", 0, &s.cfg.NoPortMap, "do not ask the router (UPnP, NAT-PMP) to forward this peer's ports, as " +

@@ -16,14 +16,14 @@ func TestClocksOf(t *testing.T) {
 		peers  int
 		says   string // "" for nothing
 	}{
-		"alone":                   {},
-		"all agree":               {others: []time.Duration{0, little, -little}},
-		"this one is fast":        {others: []time.Duration{slow, slow}, off: fast, says: "this machine's clock is 1h30m0s ahead of"},
-		"this one is slow":        {others: []time.Duration{fast, fast, fast}, off: slow, says: "this machine's clock is 1h30m0s behind"},
-		"another one is fast":     {others: []time.Duration{0, fast}, peers: 1, says: "is 1h30m0s ahead of the others'"},
-		"two, which one is wrong": {others: []time.Duration{slow}, peers: 1, says: "one of the two is wrong"},
-		"as many as not":          {others: []time.Duration{0, fast, fast}, peers: 2, says: "ahead of the others'"},
-		"this and another one":    {others: []time.Duration{slow, slow, slow, fast}, off: fast, peers: 1, says: "3h0m0s ahead"},
+		"alone":               {},
+		"all agree":           {others: []time.Duration{0, little, -little}},
+		"this one is fast":    {others: []time.Duration{slow, slow}, off: fast, says: "machine's clock is 1h30m0s ahead"},
+		"this one is slow":    {others: []time.Duration{fast, fast, fast}, off: slow, says: "machine's clock is 1h30m0s behind"},
+		"another one is fast": {others: []time.Duration{0, fast}, peers: 1, says: "1h30m0s ahead of the others'"},
+		"one of two is wrong": {others: []time.Duration{slow}, peers: 1, says: "one of the two is wrong"},
+		"as many as not":      {others: []time.Duration{0, fast, fast}, peers: 2, says: "ahead of the others'"},
+		"this one and more":   {others: []time.Duration{slow, slow, slow, fast}, off: fast, peers: 1, says: "3h0m0s ahead"},
 		"many": {
 			others: []time.Duration{0, 0, 0, 0, 0, 0, 0, 0, fast, fast, fast, fast, fast, fast}, peers: 6,
 			says: "and 2 more are off",

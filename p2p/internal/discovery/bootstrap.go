@@ -53,8 +53,9 @@ func (b BootstrapState) Err() error {
 	return fmt.Errorf("%w: %s (%s)", ErrNoBootstrap, strings.Join(b.Given, ", "), why)
 }
 
-// bootstrapper connects to the bootstrap addresses, and to remembered peers, whenever this peer
-// knows nobody.
+// bootstrapper connects to the bootstrap addresses, and to remembered peers whenever this peer
+// knows nobody. It dials a bootstrap node that was lost again and again: one that comes back has
+// forgotten what peers announced, and newcomers ask it first.
 type bootstrapper struct {
 	env  Env
 	cfg  Config
@@ -72,8 +73,8 @@ func newBootstrapper(env Env, cfg Config, book *addressBook) *bootstrapper {
 	b := &bootstrapper{env: env, cfg: cfg, book: book, wake: tasks.NewSignal()}
 	b.mu.underWay = make(map[string]bool)
 	_ = b.add(cfg.Bootstrap) // Validate has refused what does not parse
-	env.OnConnection(func(_ peer.ID, connected bool) {
-		if !connected && len(env.Host.Network().Peers()) == 0 {
+	env.OnConnection(func(id peer.ID, connected bool) {
+		if !connected && (len(env.Host.Network().Peers()) == 0 || b.isNode(id)) {
 			b.wake.Raise()
 		}
 	})
@@ -122,6 +123,13 @@ func (b *bootstrapper) nodes() []peer.AddrInfo {
 	return slices.Clone(b.mu.given)
 }
 
+// isNode says whether an address of a peer was given.
+func (b *bootstrapper) isNode(id peer.ID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.mu.given, func(p peer.AddrInfo) bool { return p.ID == id })
+}
+
 func (b *bootstrapper) state() BootstrapState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -130,38 +138,53 @@ func (b *bootstrapper) state() BootstrapState {
 	return s
 }
 
-// run has one round after the other. When it is woken the next one begins at once: of the one
-// before there may be left dials of peers that are gone, which take seconds to fail, while a
-// bootstrap node that has just been lost would answer.
+// run has one round after the other. When it is woken the next one begins soon: of the one before
+// there may be left dials of peers that are gone, which take seconds to fail, while a bootstrap
+// node that has just been lost would answer.
 func (b *bootstrapper) run() {
 	retry := bootstrapRetryMin
 	for b.env.Tasks.Context().Err() == nil {
+		began := time.Now()
 		select {
 		case <-b.round():
 		case <-b.wake:
-			continue
+			b.wake.Raise()
 		case <-b.env.Tasks.Context().Done():
 			return
 		}
 		wait := bootstrapCheck
 		if b.wanting() {
 			wait = retry
-			retry = min(2*retry, bootstrapRetryMax)
+			retry = min(2*retry, bootstrapRetryMax, max(b.cfg.FindEvery, bootstrapRetryMin))
 		} else {
 			retry = bootstrapRetryMin
 		}
-		select {
-		case <-b.env.Tasks.Context().Done():
-		case <-b.wake:
-		case <-time.After(wait):
+		if b.pause(wait) {
+			retry = bootstrapRetryMin
+			// a node that takes connections and ends them at once must not be dialled without end
+			b.env.Tasks.Sleep(bootstrapRetryMin - time.Since(began))
 		}
 	}
 }
 
-// wanting says whether to try again soon: nobody is connected though somebody could be, or those
-// who are have not answered yet.
+// pause waits, and says whether it was woken.
+func (b *bootstrapper) pause(wait time.Duration) (woken bool) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-b.env.Tasks.Context().Done():
+	case <-b.wake:
+		return true
+	case <-timer.C:
+	}
+	return false
+}
+
+// wanting says whether to try again soon: a bootstrap node is not connected, or has not answered,
+// or nobody is connected though somebody could be.
 func (b *bootstrapper) wanting() bool {
-	if b.state().Err() != nil {
+	if b.state().Err() != nil ||
+		slices.ContainsFunc(b.nodes(), func(p peer.AddrInfo) bool { return !b.env.Connected(p.ID) }) {
 		return true
 	}
 	known := len(b.nodes()) > 0 || len(b.book.known()) > 0
