@@ -34,8 +34,8 @@ func listenKept(h host.Host, cfg Config) error {
 		}
 		failed := listenOn(h, []string{a})
 		if i >= 0 && failed == nil {
-			cfg.Logger.Warn("the port of the last start is taken by another program: listening on a free one instead, so "+
-				"others have to find this peer anew, and addresses of it that were handed out do not work any more",
+			cfg.Logger.Warn("the port of the last start is taken by another program: listening on a free one instead, "+
+				"so others have to find this peer anew, and addresses of it that were handed out do not work any more",
 				"was", kept[i], "now", listeningAs(h, a))
 		}
 		errs = append(errs, failed...)

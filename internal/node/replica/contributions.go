@@ -89,9 +89,10 @@ func (c *contributions) withRoot(root slot.Root) *allreduce.Contribution {
 func (c *contributions) settle(record slot.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if index := slices.IndexFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == c.self }); index >= 0 {
-		if _, held := c.mu.open[record.Contributions[index].Root]; !held {
-			c.feedback.paid(record, index)
+	own := slices.IndexFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == c.self })
+	if own >= 0 {
+		if _, held := c.mu.open[record.Contributions[own].Root]; !held {
+			c.feedback.paid(record, own)
 		}
 	}
 	maps.DeleteFunc(c.mu.open, func(root slot.Root, own Contribution) bool {

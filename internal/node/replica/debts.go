@@ -69,8 +69,8 @@ func openDebts(cfg Config, f *feedback) *debts {
 
 func (d *debts) drop(why string) {
 	d.loaded = nil
-	d.log.Warn("what encoding lost before the restart is not made up for (error feedback begins at zero)", "file", d.path,
-		"why", why)
+	d.log.Warn("what encoding lost before the restart is not made up for (error feedback begins at zero)",
+		"file", d.path, "why", why)
 }
 
 func (d *debts) load() (err error) {
@@ -143,8 +143,8 @@ func (d *debts) reached(at Position) {
 		d.loaded = nil
 		d.log.Info("error feedback goes on where it was", "slot", at.Slot)
 	case at.Slot >= d.saved.slot:
-		d.drop(fmt.Sprintf("it belongs to state %s after slot %d, and the state after slot %d is %s", d.saved.root.Short(),
-			d.saved.slot, at.Slot, at.Root.Short()))
+		d.drop(fmt.Sprintf("it belongs to state %s after slot %d, and the state after slot %d is %s",
+			d.saved.root.Short(), d.saved.slot, at.Slot, at.Root.Short()))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 )
 
 func TestClocksOf(t *testing.T) {
+	type others = []time.Duration
 	const fast, slow, little = 90 * time.Minute, -90 * time.Minute, 50 * time.Second
 	for name, c := range map[string]struct {
 		others []time.Duration
@@ -17,15 +18,15 @@ func TestClocksOf(t *testing.T) {
 		says   string // "" for nothing
 	}{
 		"alone":               {},
-		"all agree":           {others: []time.Duration{0, little, -little}},
-		"this one is fast":    {others: []time.Duration{slow, slow}, off: fast, says: "machine's clock is 1h30m0s ahead"},
-		"this one is slow":    {others: []time.Duration{fast, fast, fast}, off: slow, says: "machine's clock is 1h30m0s behind"},
-		"another one is fast": {others: []time.Duration{0, fast}, peers: 1, says: "1h30m0s ahead of the others'"},
-		"one of two is wrong": {others: []time.Duration{slow}, peers: 1, says: "one of the two is wrong"},
-		"as many as not":      {others: []time.Duration{0, fast, fast}, peers: 2, says: "ahead of the others'"},
-		"this one and more":   {others: []time.Duration{slow, slow, slow, fast}, off: fast, peers: 1, says: "3h0m0s ahead"},
+		"all agree":           {others: others{0, little, -little}},
+		"this one is fast":    {others: others{slow, slow}, off: fast, says: "machine's clock is 1h30m0s ahead"},
+		"this one is slow":    {others: others{fast, fast, fast}, off: slow, says: "machine's clock is 1h30m0s behind"},
+		"another one is fast": {others: others{0, fast}, peers: 1, says: "1h30m0s ahead of the others'"},
+		"one of two is wrong": {others: others{slow}, peers: 1, says: "one of the two is wrong"},
+		"as many as not":      {others: others{0, fast, fast}, peers: 2, says: "ahead of the others'"},
+		"this one and more":   {others: others{slow, slow, slow, fast}, off: fast, peers: 1, says: "3h0m0s ahead"},
 		"many": {
-			others: []time.Duration{0, 0, 0, 0, 0, 0, 0, 0, fast, fast, fast, fast, fast, fast}, peers: 6,
+			others: others{0, 0, 0, 0, 0, 0, 0, 0, fast, fast, fast, fast, fast, fast}, peers: 6,
 			says: "and 2 more are off",
 		},
 	} {

@@ -79,7 +79,9 @@ func (d *Discovery) AddBootstrap(addrs []string) error {
 // The first announcements come close together, and one follows each newcomer while the swarm is
 // small: a record put while only the bootstrap node was known would die with it.
 func (d *Discovery) Advertise(ctx context.Context, places *Places) {
-	a := &advertiser{env: d.env, every: d.cfg.AdvertiseEvery, places: places, isNode: d.boot.isNode, came: tasks.NewSignal()}
+	a := &advertiser{
+		env: d.env, every: d.cfg.AdvertiseEvery, places: places, isNode: d.boot.isNode, came: tasks.NewSignal(),
+	}
 	d.env.Tasks.Go(func() {
 		ctx, cancel := d.env.Tasks.Join(ctx)
 		defer cancel()
