@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission"
@@ -55,6 +56,7 @@ func Join(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.emit("peer.started", map[string]any{"pid": os.Getpid(), "peer_id": n.Self(), "addrs": n.Addrs()})
 	n.life.Go(n.awaitTwin)
+	n.life.Go(n.watchClocks)
 	if err := n.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -88,6 +90,34 @@ func (n *Node) awaitTwin() {
 		n.emit("peer.cloned", map[string]any{"about": n.Self(), "detail": twinAdvice})
 		n.life.Fail(fmt.Errorf("%w: %s", ErrCloned, twinAdvice))
 	case <-n.life.Context().Done():
+	}
+}
+
+// clocksEvery is the time between two looks at the clocks of others.
+const clocksEvery = 5 * time.Second
+
+// watchClocks tells when this machine's clock, or another peer's, turns out to be wrong.
+func (n *Node) watchClocks() {
+	look := time.NewTicker(clocksEvery)
+	defer look.Stop()
+	for told := (*ClockStatus)(nil); ; {
+		select {
+		case <-n.life.Context().Done():
+			return
+		case <-look.C:
+		}
+		now := report.ClocksOf(n.net.Clocks())
+		if now != nil && !report.SameClocks(now, told) {
+			fields := map[string]any{"detail": now.Detail}
+			if now.Off != 0 {
+				fields["off_seconds"] = now.Off.Seconds()
+			}
+			if len(now.Peers) > 0 {
+				fields["peers"] = now.Peers
+			}
+			n.emit("clock.skewed", fields)
+		}
+		told = now
 	}
 }
 
@@ -145,6 +175,7 @@ func (n *Node) openNetwork(ctx context.Context) (err error) {
 		cfg = p2p.LAN()
 	}
 	cfg.IdentityFile, cfg.PeersFile = n.dir.Path(datadir.IdentityFile), n.dir.Path(datadir.PeersFile)
+	cfg.PortsFile = n.dir.Path(datadir.PortsFile)
 	cfg.Listen, cfg.Bootstrap, cfg.MDNS = n.cfg.Listen, n.cfg.Bootstrap, len(n.cfg.Bootstrap) == 0
 	cfg.Logger, cfg.MaxUpload, cfg.MaxDownload = n.cfg.Logger, n.cfg.MaxUpload, n.cfg.MaxDownload
 	cfg.Announce, cfg.PortMap = n.cfg.Announce, !n.cfg.NoPortMap && n.cfg.Preset != PresetLAN

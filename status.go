@@ -42,6 +42,10 @@ type (
 	AgreementStatus = report.AgreementStatus
 	// VoteStatus says how far a peer is on its way to a vote.
 	VoteStatus = report.VoteStatus
+	// ClockStatus says whose clock is wrong.
+	ClockStatus = report.ClockStatus
+	// ClockOff is one clock that is wrong.
+	ClockOff = report.ClockOff
 	// OrderStatus is a motion of some members about which peers may be in the run.
 	OrderStatus = report.OrderStatus
 )
@@ -66,7 +70,7 @@ func (n *Node) Status() Status {
 	s.Traffic = n.net.Traffic()
 	s.Sent, s.Received = s.Traffic.Total()
 	s.MaxUpload, s.MaxDownload = n.net.MaxUpload(), n.net.MaxDownload()
-	s.Reach = n.net.Reach()
+	s.Reach, s.Clocks = n.net.Reach(), report.ClocksOf(n.net.Clocks())
 	if n.driver == nil {
 		return s
 	}

@@ -47,6 +47,8 @@ type Hello struct {
 	Timing string
 	// the sender alone may found the run of the spec, and has not done so yet
 	Unfounded bool
+	// what the sender's clock said when it sent this, to the millisecond; this package fills it in
+	Time time.Time
 }
 
 // HelloRefused is the answer of a peer that will not have us in its run.
@@ -87,16 +89,17 @@ func (n *Network) Greet(ctx context.Context, to slot.PeerID, mine Hello, patienc
 
 // hello is Hello that calls heard when an answer begins to come.
 func (n *Network) hello(ctx context.Context, to slot.PeerID, mine Hello, heard func()) (Hello, error) {
-	mine.Version = Version
-	b, err := appendHello(nil, mine)
-	if err != nil {
-		return Hello{}, err
-	}
 	s, err := n.Open(ctx, to, ProtocolHello)
 	if err != nil {
 		return Hello{}, err
 	}
 	defer s.Reset() //nolint:errcheck // everything wanted has been read
+	sent := n.clocks.now()
+	mine.Version, mine.Time = Version, sent
+	b, err := appendHello(nil, mine)
+	if err != nil {
+		return Hello{}, err
+	}
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
 	defer stop()
 	answer, giveBack, err := n.ask(s, b, heard)
@@ -105,10 +108,14 @@ func (n *Network) hello(ctx context.Context, to slot.PeerID, mine Hello, heard f
 	}
 	defer giveBack()
 	theirs, err := parseReply(to, answer)
-	if err == nil && theirs.Run == mine.Run {
+	if err != nil {
+		return theirs, err
+	}
+	n.clocks.note(peer.ID(to), theirs.Time, sent.Add(n.clocks.now().Sub(sent)/2))
+	if theirs.Run == mine.Run {
 		n.env.Greeted.Note(peer.ID(to), time.Now())
 	}
-	return theirs, err
+	return theirs, nil
 }
 
 // ask sends one message and reads one, on the budget for answers: strangers by the hundred may be
@@ -135,7 +142,9 @@ func (n *Network) SetHello(f func(from slot.PeerID, theirs Hello) (Hello, error)
 	memory := limits.NewBudget(helloMemory)
 	n.Handle(ProtocolHello, func(from slot.PeerID, s wire.Stream) {
 		noted := func(from slot.PeerID, theirs Hello) (Hello, error) {
+			n.clocks.note(peer.ID(from), theirs.Time, n.clocks.now())
 			ours, err := f(from, theirs)
+			ours.Time = n.clocks.now()
 			if err == nil && ours.Run == theirs.Run {
 				n.env.Greeted.Note(peer.ID(from), time.Now())
 			}
@@ -243,10 +252,14 @@ func toProto(h Hello) (*pb.Hello, error) {
 	if err := h.check(); err != nil {
 		return nil, err
 	}
-	return &pb.Hello{
+	p := &pb.Hello{
 		ProtocolVersion: h.Version, Run: h.Run, Given: h.Given, Spec: h.Spec,
 		Incarnation: uint64(h.Incarnation), UserAgent: h.UserAgent, Timing: h.Timing, Unfounded: h.Unfounded,
-	}, nil
+	}
+	if !h.Time.IsZero() {
+		p.Time = h.Time.UnixMilli()
+	}
+	return p, nil
 }
 
 func fromProto(p *pb.Hello) (Hello, error) {
@@ -254,6 +267,9 @@ func fromProto(p *pb.Hello) (Hello, error) {
 		Version: p.ProtocolVersion, Run: p.Run, Given: p.Given, Spec: p.Spec,
 		Incarnation: slot.Incarnation(p.Incarnation), UserAgent: oneLine(p.UserAgent, maxUserAgent), Timing: p.Timing,
 		Unfounded: p.Unfounded,
+	}
+	if p.Time != 0 {
+		h.Time = time.UnixMilli(p.Time)
 	}
 	return h, h.check()
 }

@@ -50,9 +50,13 @@ func newHost(n *Network, inlet *tcpnet.Inlet) (host.Host, error) {
 	if err != nil {
 		return nil, errors.Join(err, limits.Close())
 	}
+	ways, err := ways(cfg, n.ports, inlet)
+	if err != nil {
+		return nil, errors.Join(err, conns.Close(), limits.Close())
+	}
 	h, err := libp2p.New(
 		libp2p.Identity(n.key),
-		libp2p.ChainOptions(ways(cfg, n.ports, inlet)...),
+		libp2p.ChainOptions(ways...),
 		libp2p.UserAgent(userAgent),
 		libp2p.NoListenAddrs, // listen reports each address by itself
 		libp2p.Muxer(yamux.ID, muxer()),
@@ -74,7 +78,7 @@ func newHost(n *Network, inlet *tcpnet.Inlet) (host.Host, error) {
 }
 
 // ways are the transports and what secures them, those preferred first.
-func ways(cfg Config, ports *tcpnet.Ports, inlet *tcpnet.Inlet) (opts []libp2p.Option) {
+func ways(cfg Config, ports *tcpnet.Ports, inlet *tcpnet.Inlet) (opts []libp2p.Option, err error) {
 	switch {
 	case inlet != nil:
 		opts = append(opts, libp2p.Transport(tcpnet.New(ports, inlet)))
@@ -82,7 +86,11 @@ func ways(cfg Config, ports *tcpnet.Ports, inlet *tcpnet.Inlet) (opts []libp2p.O
 		opts = append(opts, libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport()))
 	}
 	if slices.Contains(cfg.Transports, TransportQUIC) {
-		opts = append(opts, libp2p.Transport(quic.NewTransport))
+		certified, err := tcpnet.Certified()
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, libp2p.Transport(quic.NewTransport, quic.WithTLSIdentityOption(certified)))
 	}
 	if cfg.Security != SecurityNoise {
 		opts = append(opts, libp2p.Security(libp2ptls.ID, tcpnet.NewLargeTLS))
@@ -90,7 +98,7 @@ func ways(cfg Config, ports *tcpnet.Ports, inlet *tcpnet.Inlet) (opts []libp2p.O
 	if cfg.Security != SecurityTLS {
 		opts = append(opts, libp2p.Security(noise.ID, noise.New))
 	}
-	return opts
+	return opts, nil
 }
 
 // reaching is what makes a peer behind a router or firewall reachable: addresses that are announced
@@ -119,6 +127,9 @@ func muxer() *yamux.Transport {
 func listen(h host.Host, cfg Config) error {
 	if len(cfg.Listen) > 0 {
 		return errors.Join(listenOn(h, cfg.Listen)...)
+	}
+	if cfg.PortsFile != "" {
+		return listenKept(h, cfg)
 	}
 	return listenAny(h, defaultsOf(cfg.Transports))
 }

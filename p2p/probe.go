@@ -151,7 +151,11 @@ func (n *Network) remoteAddr(id peer.ID) multiaddr.Multiaddr {
 func (n *Network) Probe(ctx context.Context, to slot.PeerID, size int) (r Probe, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	s, err := n.OpenBulk(network.WithAllowLimitedConn(ctx, "probe"), to, ProtocolProbe)
+	open := n.OpenBulk
+	if size == 0 {
+		open = n.Open // a time of day is not worth a connection of its own
+	}
+	s, err := open(network.WithAllowLimitedConn(ctx, "probe"), to, ProtocolProbe)
 	if err != nil {
 		return r, err
 	}

@@ -25,13 +25,15 @@ type around struct {
 	// the event peer.started: the answer to status before there is a node
 	self     atomic.Pointer[p2pdiloco.Event]
 	complain sync.Once
+	full     sync.Once // complains that the events file grows on
 }
 
 // prepare opens everything that can fail before the network is used: the events file, the data
 // directory, the API.
 func (p *Peer) prepare(s *settings.Settings) (err error) {
 	if s.Events != "" {
-		if p.events, err = eventlog.Create(s.Events); err != nil {
+		rotation := eventlog.Rotation{Size: int64(s.EventsSize) << 20, Keep: s.EventsKeep}
+		if p.events, err = eventlog.Create(s.Events, rotation); err != nil {
 			return err
 		}
 	}
@@ -79,7 +81,11 @@ func (p *Peer) onEvent(e p2pdiloco.Event) {
 		p.self.Store(&e)
 	}
 	if p.events != nil {
-		if err := p.events.Event(e); err != nil {
+		err := p.events.Event(e)
+		switch {
+		case errors.Is(err, eventlog.ErrNotRotated):
+			p.full.Do(func() { p.options.Notice(err.Error() + "; make room, or let this user rename it") })
+		case err != nil:
 			p.complain.Do(func() { p.options.Notice(err.Error() + "; events are missing from now on") })
 		}
 	}

@@ -273,7 +273,7 @@ func TestSideBySide(t *testing.T) {
 		t.Errorf("%s and %s, notices %q", first.Dir(), second.Dir(), notices)
 	}
 	third := &Peer{options: Options{Notice: notice}}
-	events, err := eventlog.Create(filepath.Join(t.TempDir(), "events"))
+	events, err := eventlog.Create(filepath.Join(t.TempDir(), "events"), eventlog.Rotation{})
 	if err != nil {
 		t.Fatal(err)
 	}

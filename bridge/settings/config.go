@@ -29,8 +29,11 @@ func (s *Settings) Config() (p2pdiloco.Config, error) {
 	return cfg, nil
 }
 
-// maxStateRate keeps the rate in bytes within an int64.
-const maxStateRate = 1_000_000 // MB/s
+const (
+	maxStateRate  = 1_000_000 // MB/s: the rate in bytes is within an int64
+	maxEventsSize = 1 << 20   // MB
+	maxEventsKeep = 1000      // each is renamed when a file is full
+)
 
 // check finds what is wrong with settings that concern neither the run nor the trainer.
 func (s *Settings) check() (errs sources.Faults) {
@@ -44,6 +47,10 @@ func (s *Settings) check() (errs sources.Faults) {
 	}
 	errs.Add(s.cfg.CheckpointEvery < 1, "checkpoint-every", s.cfg.CheckpointEvery, "at least 1")
 	errs.Add(s.cfg.KeepCheckpoints < 1, "keep-checkpoints", s.cfg.KeepCheckpoints, "at least 1")
+	errs.Add(s.EventsSize < 0 || s.EventsSize > maxEventsSize, "events-size", s.EventsSize,
+		"allowed: 1 to %d, or 0 for no limit", maxEventsSize)
+	errs.Add(s.EventsKeep < 0 || s.EventsKeep > maxEventsKeep, "events-keep", s.EventsKeep, "allowed: 0 to %d",
+		maxEventsKeep)
 	errs.Add(s.stateRate < 0 || s.stateRate > maxStateRate, "state-rate", s.stateRate,
 		"allowed: 1 to %d, or 0 for the default", maxStateRate)
 	errs.Add(s.maxUpload > 0 && s.maxUpload/8 < p2p.MinUpload, "max-upload", s.maxUpload,

@@ -22,6 +22,7 @@ func New() *Settings {
 	return &Settings{
 		LogLevel: "warn",
 		Trainer:  TrainerGPT, TrainerTimeout: 10 * time.Minute, Threads: 1,
+		EventsSize: 32, EventsKeep: 4,
 		cfg: p2pdiloco.Config{OnQuorumLoss: p2pdiloco.OnLossContinue, CheckpointEvery: 4, KeepCheckpoints: 2},
 	}
 }
@@ -93,7 +94,7 @@ func (s *Settings) access() []definition {
 		{"bootstrap", 0, sources.Addresses(&s.cfg.Bootstrap), "`multiaddr` ending in /p2p/PEER to start from, may be " +
 			"repeated (default: look on the local network with mDNS)"},
 		{"listen", 0, sources.Addresses(&s.cfg.Listen), "`multiaddr` to listen on, may be repeated (default any free " +
-			"TCP and UDP port)"},
+			"TCP and UDP port at the first start, which the data folder keeps for the next ones)"},
 		{"announce", 0, sources.Addresses(&s.cfg.Announce), "`multiaddr` that others are told besides those seen, " +
 			"where a router or firewall lets them through to this peer; may be repeated"},
 		{"no-port-map", 0, &s.cfg.NoPortMap, "do not ask the router (UPnP, NAT-PMP) to forward this peer's ports, as " +
@@ -173,6 +174,9 @@ func (s *Settings) keeping() []definition {
 			"most, like 50mbit: their senders are held back; what else comes counts, and never waits (default no " +
 			"limit)"},
 		{"events", 0, &s.Events, "append events to this `file`, one JSON object a line"},
+		{"events-size", 0, &s.EventsSize, "`megabytes` of an events file at most; then it is renamed to FILE.1, the one " +
+			"before to FILE.2, and so on; 0: no limit"},
+		{"events-keep", 0, &s.EventsKeep, "`number` of full events files kept, the oldest goes first"},
 		{"api", 0, &s.API, "`address` of the status API: unix:PATH, a loopback HOST:PORT, where a request must bear " +
 			"the token in the data folder, or off (default a socket in the data folder)"},
 		{

@@ -15,13 +15,16 @@ const NoAPI = "off"
 // Settings are what a user may choose about a peer. New gives the defaults; Register or Embedded
 // have them filled.
 type Settings struct {
-	DataDir  string   // empty: one under the user's state folder is chosen
-	Events   string   // path of the events file; empty: none
-	API      string   // address of the status API; empty: a socket in DataDir; or NoAPI
-	APIOpen  bool     // the status and metrics need no token
-	Metrics  string   // address of the metrics alone; empty: none
-	JSON     bool     // print a report as JSON
-	LogLevel LogLevel // of the log on stderr
+	DataDir string // empty: one under the user's state folder is chosen
+	Events  string // path of the events file; empty: none
+	// megabytes of an events file, at most, then it is begun anew; 0: no bound
+	EventsSize int
+	EventsKeep int      // full events files that are kept
+	API        string   // address of the status API; empty: a socket in DataDir; or NoAPI
+	APIOpen    bool     // the status and metrics need no token
+	Metrics    string   // address of the metrics alone; empty: none
+	JSON       bool     // print a report as JSON
+	LogLevel   LogLevel // of the log on stderr
 
 	Trainer        Trainer
 	TrainerConfig  string        // path; empty: none

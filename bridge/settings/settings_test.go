@@ -123,7 +123,8 @@ func TestEverythingFromAFile(t *testing.T) {
 		"bootstrap": ["/ip4/192.0.2.1/tcp/1/p2p/A", "B"], "listen": ["/l"], "found": true, "preset": "lan",
 		"on_quorum_loss": "pause", "pin": %q, "init": "m.safetensors", "data_dir": "dir", "checkpoint_every": 6,
 		"keep_checkpoints": 3, "state_rate": 2, "newcomer_states": 7, "site_newcomers": -1,
-		"max_upload": "20mbit", "max_download": "40mbit", "events": "e.jsonl", "api": "off", "metrics": ":9464",
+		"max_upload": "20mbit", "max_download": "40mbit", "events": "e.jsonl", "events_size": 7, "events_keep": 9,
+		"api": "off", "metrics": ":9464",
 		"json": true, "log_level": "debug", "model": "layers=2", "threads": 3, "data": ["a", "b"],
 		"pause": "1s", "gate": "g", "peers": 8, "identity": "k"}`, pin.String()))
 	cfg, s := config(t, nil, "--config", file)
@@ -137,7 +138,8 @@ func TestEverythingFromAFile(t *testing.T) {
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got %+v", cfg)
 	}
-	if s.Events != "e.jsonl" || s.API != NoAPI || s.Metrics != ":9464" || !s.JSON || s.LogLevel != "debug" ||
+	if s.Events != "e.jsonl" || s.EventsSize != 7 || s.EventsKeep != 9 ||
+		s.API != NoAPI || s.Metrics != ":9464" || !s.JSON || s.LogLevel != "debug" ||
 		s.Model.Layers != 2 || s.Model.Threads != 3 ||
 		!slices.Equal(s.Data, []string{"a", "b"}) || s.Pause.String() != "1s" || s.Gate != "g" {
 		t.Errorf("got %+v", s)
@@ -152,7 +154,8 @@ func TestFaults(t *testing.T) {
 		"P2PDILOCO_API=0.0.0.0:80", "P2PDILOCO_TRIM_PERMILLE=500",
 		"P2PDILOCO_MODEL=width=100,heads=3",
 	},
-		"--run", "x", "--clip", "maybe", "--metrics", "9464", "--keep-checkpoints", "0", "--max-upload", "100kbit",
+		"--run", "x", "--clip", "maybe", "--metrics", "9464", "--keep-checkpoints", "0",
+		"--events-size", "-1", "--events-keep", "-1", "--max-upload", "100kbit",
 		"--max-download", "100kbit", "--spec", spec, "--config", file)
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +170,7 @@ func TestFaults(t *testing.T) {
 		file + ": aggregator = avg: allowed: mean",
 		"P2PDILOCO_TRIM_PERMILLE=500: allowed: 1 to 499",
 		"P2PDILOCO_API=0.0.0.0:80: the status API is for this machine only",
+		"--events-size -1: allowed: 1 to 1048576, or 0", "--events-keep -1: allowed: 0 to 1000",
 		"--keep-checkpoints 0: at least 1", "--max-upload 100kbit: at least", "--max-download 100kbit: at least",
 		file + ": state_rate = -1: allowed:",
 		"P2PDILOCO_MODEL=width=100,heads=3: width 100 is not a multiple of 3 heads",

@@ -154,7 +154,7 @@ func (f *demoFlags) openPlaces() (closeAll func() error, err error) {
 	if f.events == "" {
 		return remove, nil
 	}
-	if f.cfg.Events, err = eventlog.Create(f.events); err != nil {
+	if f.cfg.Events, err = eventlog.Create(f.events, eventlog.Rotation{}); err != nil {
 		return nil, errors.Join(err, remove())
 	}
 	return func() error { return errors.Join(f.cfg.Events.Close(), remove()) }, nil

@@ -61,6 +61,9 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 			fmt.Fprintf(w, "conduct\t%s: %s\n", m.Peer.Short(), words)
 		}
 	}
+	if s.Clocks != nil {
+		fmt.Fprintf(w, "clocks\t%s\n", s.Clocks.Detail)
+	}
 	for _, o := range s.Orders {
 		fmt.Fprintf(w, "motion\t%s\n", motionText(o, len(s.Members)))
 	}

@@ -193,7 +193,11 @@ func TestView(t *testing.T) {
 		}, Fail, "can be reached"},
 		{
 			"clock", func(v *View) { v.Peers[0].Offset = time.Minute }, OK,
-			"the clocks of these peers differ from the rest: ooWpeer0",
+			"the clocks of these peers differ from the rest: ooWpeer0 (1m0s)",
+		},
+		{
+			"clock", func(v *View) { v.Peers[0].Offset = -90 * time.Minute }, Warn,
+			"the clocks of these peers differ from the rest: ooWpeer0 (-1h30m0s)",
 		},
 		{
 			"clock", func(v *View) { v.Peers[0].Offset, v.Peers[1].Offset = time.Minute, time.Minute }, Warn,

@@ -216,12 +216,16 @@ func bits(bytesPerSecond float64) string {
 	}
 }
 
-const skewed = 5 * time.Second
+const (
+	skewed  = 5 * time.Second
+	wrongBy = time.Minute // from here on a clock is in the way of people
+)
 
 // clock compares this machine's clock with the median of others, and each of theirs.
 func (v *View) clock() (f Finding, ok bool) {
 	var offsets []time.Duration
 	var odd []string
+	wrong := false
 	for _, p := range v.Peers {
 		if p.Error == "" {
 			offsets = append(offsets, p.Offset)
@@ -234,7 +238,8 @@ func (v *View) clock() (f Finding, ok bool) {
 	median := offsets[len(offsets)/2]
 	for _, p := range v.Peers {
 		if p.Error == "" && (p.Offset-median).Abs() > skewed {
-			odd = append(odd, p.ID[max(0, len(p.ID)-8):])
+			odd = append(odd, fmt.Sprintf("%s (%s)", p.ID[max(0, len(p.ID)-8):], short(p.Offset-median)))
+			wrong = wrong || (p.Offset-median).Abs() > wrongBy
 		}
 	}
 	level, what := OK, fmt.Sprintf("%s off those of the others", short(median.Abs()))
@@ -242,9 +247,12 @@ func (v *View) clock() (f Finding, ok bool) {
 		level, what = Warn, fmt.Sprintf("this machine's clock is %s %s those of the others", short(median.Abs()),
 			map[bool]string{true: "behind", false: "ahead of"}[median > 0])
 	}
+	if wrong {
+		level = Warn
+	}
 	if len(odd) > 0 {
 		what += "; the clocks of these peers differ from the rest: " + strings.Join(odd, ", ")
 	}
 	return finding("clock", level, what, "a run does not need clocks that agree, but logs are hard to compare and "+
-		"tickets expire early or late: turn NTP on (timedatectl set-ntp true)"), true
+		"tickets expire early or late: turn NTP on where the clock is wrong (timedatectl set-ntp true)"), true
 }

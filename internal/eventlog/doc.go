@@ -2,6 +2,6 @@
 // grow.
 //
 // Writer appends events as they happen; every line reaches the file in one write, so a reader never
-// sees lines mixed. Follower gives the lines that were added since it was last asked, and Parse
-// makes a Line of one.
+// sees lines mixed. A file that is full is renamed and begun anew (Rotation). Follower gives the
+// lines that were added since it was last asked, over all rotations, and Parse makes a Line of one.
 package eventlog

@@ -30,7 +30,7 @@ func TestWriteFollowParse(t *testing.T) {
 		}
 	}
 	next() // there is no file yet
-	w, err := Create(path)
+	w, err := Create(path, Rotation{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestFollowBoundsALine(t *testing.T) {
 }
 
 func TestCreateFails(t *testing.T) {
-	if _, err := Create(t.TempDir()); err == nil {
+	if _, err := Create(t.TempDir(), Rotation{}); err == nil {
 		t.Error("a folder was opened as events file")
 	}
 }
@@ -98,7 +98,7 @@ func TestWriterAppendsWholeLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	var wg sync.WaitGroup
 	for writer := range 4 {
-		w, err := Create(path)
+		w, err := Create(path, Rotation{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestALineThatWasCutOffIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, event := range []string{"c", "d"} {
-		w, err := Create(path)
+		w, err := Create(path, Rotation{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,8 @@ const MaxLine = 1 << 20
 
 const readSize = 64 << 10 // bytes read at once
 
-// Follower reads a file that another process appends to. The file may not exist yet. It is for one
-// goroutine.
+// Follower reads a file that another process appends to and rotates. The file may not exist yet. It
+// is for one goroutine.
 type Follower struct {
 	path string
 	f    *os.File
@@ -31,6 +31,27 @@ func (w *Follower) Next(f func(line []byte)) error {
 	if err := w.open(); err != nil || w.f == nil {
 		return err
 	}
+	for {
+		if err := w.toEnd(f); err != nil {
+			return err
+		}
+		newer, err := next(w.path, w.f)
+		if err != nil || newer == nil {
+			return err
+		}
+		// what came before the file was renamed, and after its end was seen
+		if err := w.toEnd(f); err != nil {
+			return errors.Join(err, newer.Close())
+		}
+		if err := w.f.Close(); err != nil {
+			return errors.Join(err, newer.Close())
+		}
+		w.f, w.rest = newer, nil
+	}
+}
+
+// toEnd reads what is there of the file.
+func (w *Follower) toEnd(f func(line []byte)) error {
 	buf := make([]byte, readSize)
 	for {
 		n, err := w.f.Read(buf)

@@ -47,14 +47,15 @@ With --relay it also relays between peers that cannot connect to each other, for
 	}
 	fs := cmd.Flags()
 	fs.Var(sources.Addresses(&f.listen), "listen",
-		"`multiaddr` to listen on, may be repeated (default any free TCP and UDP port)")
+		"`multiaddr` to listen on, may be repeated (default any free TCP and UDP port, with --identity the same as "+
+			"before)")
 	fs.Var(sources.Addresses(&f.announce), "announce",
 		"`multiaddr` that others are told besides those seen, where a router or firewall lets them through to this "+
 			"node; may be repeated")
 	f.relay.register(fs)
 	fs.StringVar(&f.identity, "identity", "",
-		"`file` that keeps the key, so that the addresses stay the same over restarts; made if missing (default a "+
-			"new key each time)")
+		"`file` that keeps the key, and beside it, without --listen, FILE.ports, so that the addresses stay the same "+
+			"over restarts; made if missing (default a new key and free ports each time)")
 	fs.StringVar(&f.addrFile, "addr-file", "", "`file` to write the addresses to, one a line")
 	fs.Var(f.logLevel.Flag(), "log-level", "of the log on stderr: "+strings.Join(settings.LogLevels(), ", "))
 	return cmd
@@ -67,8 +68,12 @@ func (f *bootstrapFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	}
 	ctx, stop := cli.OrExit(ctx)
 	defer stop()
+	var ports string
+	if f.identity != "" {
+		ports = f.identity + ".ports"
+	}
 	net, err := p2p.New(ctx, p2p.Config{
-		IdentityFile: f.identity, Listen: f.listen, Announce: f.announce, Relay: relay,
+		IdentityFile: f.identity, PortsFile: ports, Listen: f.listen, Announce: f.announce, Relay: relay,
 		Logger: f.logLevel.Logger(stderr),
 	})
 	if err != nil {

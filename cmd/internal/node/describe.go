@@ -74,6 +74,7 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"peer.conduct": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "peer " + get("about") + ": " + get("detail")
 	},
+	"clock.skewed": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"peer.cloned": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "peer " + get("about") + ": " + get("detail")
 	},

@@ -3,6 +3,7 @@
 //	lock         held while a process uses the directory
 //	identity     libp2p key
 //	peers        addresses of peers met
+//	ports        that were listened on, where none were given
 //	run.spec     the settled run spec
 //	preset       name of the run's timing
 //	ledger.log   incarnation, promises, votes, certified records
@@ -37,6 +38,7 @@ import (
 const (
 	IdentityFile = "identity"
 	PeersFile    = "peers"
+	PortsFile    = "ports"
 	LedgerFile   = "ledger.log"
 	StateFolder  = "state"
 	TrainerFile  = "trainer.state"

@@ -44,6 +44,7 @@ func (r *Replica) apply(ctx context.Context, work membership.WorkApply) error {
 	r.cfg.Emit("slot.stats", stats.fields())
 	r.conduct.Took(work.Record, r.reductions.leaves)
 	r.settle(work.Record)
+	r.debts.reached(at)
 	if at.Slot%r.cfg.Every == 0 {
 		r.Save()
 	}
@@ -88,6 +89,9 @@ func (r *Replica) Save() {
 		}
 		return r.model.store.Save(at.Height, at.Slot, at.Root, vectors...)
 	})
+	if at, _ := r.Position(); err == nil {
+		err = r.debts.save(at)
+	}
 	if err == nil {
 		err = r.model.store.Prune(checkpoint.Policy{
 			Keep: r.cfg.Keep, Hold: r.spared(), State: r.model.certifiedRoot, Outcome: r.model.certifiedOutcome,

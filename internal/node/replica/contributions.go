@@ -85,10 +85,16 @@ func (c *contributions) withRoot(root slot.Root) *allreduce.Contribution {
 
 // settle drops the contributions that a record lists, and those too stale for any later one. The
 // ledger offers the others for the next slot. What encoding lost of a listed one is owed from now
-// on.
+// on. A contribution from before a restart may be listed that is not held any more.
 func (c *contributions) settle(record slot.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	own := slices.IndexFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == c.self })
+	if own >= 0 {
+		if _, held := c.mu.open[record.Contributions[own].Root]; !held {
+			c.feedback.paid(record, own)
+		}
+	}
 	maps.DeleteFunc(c.mu.open, func(root slot.Root, own Contribution) bool {
 		// Another peer's contribution may consist of the same bytes.
 		index := slices.IndexFunc(record.Contributions,
@@ -121,8 +127,11 @@ func (c *contributions) settle(record slot.Record) {
 //   - The debt must be known before the next contribution is encoded; otherwise it would be paid
 //     twice. So the caller waits for the contribution under way before it encodes the next one. The
 //     overlapped modes lose nothing by that, for its slot must be applied before the next offer.
-//   - Nothing is owed in a process that starts, or after a state was fetched because records were
-//     missed or a branch was given up. That loses one slot's rounding.
+//   - The debt is kept on disk with the newest checkpoint (debts). A process that starts goes on
+//     with it from the state that it belongs to; a contribution that is listed after that has paid
+//     it, and its own residual went with the process that died, so then nothing is owed.
+//   - Nothing is owed after a state was fetched because records were missed or a branch was given
+//     up. That loses one slot's rounding.
 //   - Outcomes are encoded without feedback, for owners change from slot to slot (codec.Outcome).
 //
 // Some scale e by a factor beta. Here it is 1, which is best for these codecs.
@@ -193,6 +202,40 @@ func (f *feedback) owe(record slot.Record, index int, residual []float32) {
 			vector.Add(part, part, residual[s.Range.Begin:s.Range.End])
 		}
 	}
+}
+
+// paid drops what is owed where a record lists a contribution of this peer whose residual is not
+// known any more: it was in that contribution.
+func (f *feedback) paid(record slot.Record, index int) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.mu.debt[record.Fragment]
+	if e == nil {
+		return
+	}
+	for _, s := range record.Segments {
+		if s.Contributors.Has(index) {
+			clear(e[s.Range.Begin:s.Range.End])
+		}
+	}
+}
+
+// owed is the debt, by fragment, nil where there is none. Only owe, paid, resume and forgive change
+// it, and none of them may be called meanwhile.
+func (f *feedback) owed() [][]float32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.mu.debt)
+}
+
+// resume takes up a debt from before a restart.
+func (f *feedback) resume(debt [][]float32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	copy(f.mu.debt, debt)
 }
 
 // forgive drops what is owed.

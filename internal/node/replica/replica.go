@@ -74,6 +74,7 @@ type Replica struct {
 
 	model         *model
 	contributions *contributions
+	debts         *debts
 	reductions    *reductions
 	outcomes      *outcomes
 	fetcher       *fetcher
@@ -118,6 +119,10 @@ func Open(cfg Config) (*Replica, error) {
 	// a new peer, or a peer that has to fetch the state
 	if err != nil && !errors.Is(err, checkpoint.ErrNotHeld) {
 		return nil, errors.Join(err, r.Close())
+	}
+	if r.debts = openDebts(cfg, r.contributions.feedback); err == nil {
+		at, _ := r.Position()
+		r.debts.reached(at)
 	}
 	return r, nil
 }

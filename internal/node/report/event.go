@@ -44,6 +44,8 @@ import (
 //	peer.evicted    about, detail
 //	peer.cloned     about, detail
 //	peer.conduct    about, finding (same_bytes, sent_again, empty, capped), slot, detail
+//	clock.skewed    detail; and, where they are wrong, off_seconds (this machine's clock, ahead of the
+//	                others'), peers (whose clocks are)
 //	access.ordered  about (the author of the motion), height, detail
 //	admission.refused about (a member that does not let this peer back into a private run), detail
 //	peer.removed    about, height, record, detail

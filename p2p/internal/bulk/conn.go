@@ -92,15 +92,7 @@ func (b *Conns) handshake(ctx context.Context, raw net.Conn, to peer.ID, scope n
 
 // proven is whose identity was proved in a handshake.
 func (b *Conns) proven(keys <-chan crypto.PubKey) (peer.ID, error) {
-	var key crypto.PubKey
-	select {
-	case key = <-keys:
-	default:
-	}
-	if key == nil {
-		return "", errors.New("the other side proved no identity")
-	}
-	id, err := peer.IDFromPublicKey(key)
+	id, _, err := tcpnet.Proven(keys)
 	if err == nil && id == b.env.Host.ID() {
 		err = errors.New("that is this peer itself")
 	}

@@ -86,7 +86,7 @@ func New(env Env, inlet *tcpnet.Inlet) (*Conns, error) {
 	b.mu.peers = make(map[peer.ID]*peerConns)
 	b.mu.taken = make(map[*conn]struct{})
 	var err error
-	if b.identity, err = libp2ptls.NewIdentity(env.Key); err != nil {
+	if b.identity, err = tcpnet.NewIdentity(env.Key); err != nil {
 		return nil, fmt.Errorf("making a TLS certificate: %w", err)
 	}
 	b.news = b.watch()

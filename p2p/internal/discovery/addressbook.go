@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
 	"github.com/multiformats/go-multiaddr"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
@@ -22,8 +24,9 @@ const (
 	maxPeerAddrs  = 16  // addresses of one of them
 	maxPeersFile  = 1 << 20
 	rememberEvery = 30 * time.Second
-	// after a newcomer: a process that is killed a moment later must still find the others
-	rememberSoon = time.Second
+	// after news: a process that is killed a moment later must still find the others
+	rememberSoon  = time.Second
+	rememberPause = 3 * time.Second // between two writes, at least
 	// a peer that was seen so much earlier than the one seen last is forgotten
 	rememberedTerm = 30 * 24 * time.Hour
 )
@@ -41,7 +44,7 @@ type remembered struct {
 type addressBook struct {
 	env   Env
 	file  string       // empty: nothing is remembered
-	fresh tasks.Signal // somebody new was met
+	fresh tasks.Signal // somebody new was met, or has other addresses
 	mu    struct {
 		sync.Mutex
 		peers   map[peer.ID]remembered
@@ -185,25 +188,66 @@ func (b *addressBook) known() []peer.AddrInfo {
 	return out
 }
 
-// run writes the file soon after somebody new was met, now and then, and once more at the end.
+// run writes the file soon after news, now and then, and once more at the end.
 func (b *addressBook) run() {
 	if b.file == "" {
 		return
 	}
+	defer b.watch()()
 	next := time.NewTimer(rememberEvery)
 	defer next.Stop()
-	for {
+	var saved time.Time
+	for soon := false; ; {
 		select {
 		case <-b.env.Tasks.Context().Done():
 			b.save()
 			return
 		case <-b.fresh:
-			next.Reset(rememberSoon)
+			if !soon { // more news does not put it off
+				soon = true
+				next.Reset(max(rememberSoon, rememberPause-time.Since(saved)))
+			}
 		case <-next.C:
 			b.save()
+			soon, saved = false, time.Now()
 			next.Reset(rememberEvery)
 		}
 	}
+}
+
+// watch raises fresh when a peer that is remembered says that it has other addresses, until the
+// function returned is called.
+func (b *addressBook) watch() (stop func()) {
+	sub, err := b.env.Host.EventBus().Subscribe(new(event.EvtPeerIdentificationCompleted), eventbus.BufSize(1024))
+	if err != nil {
+		panic(err) // it is an event
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for v := range sub.Out() {
+			if b.outdated(v.(event.EvtPeerIdentificationCompleted).Peer) {
+				b.fresh.Raise()
+			}
+		}
+	})
+	return func() {
+		_ = sub.Close() // it ends the loop
+		reading.Wait()
+	}
+}
+
+// outdated says whether a peer that is remembered has addresses that the file lacks.
+func (b *addressBook) outdated(id peer.ID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, known := b.mu.peers[id]
+	return known && !slices.EqualFunc(p.Addrs, b.addrsOf(id), multiaddr.Multiaddr.Equal)
+}
+
+// addrsOf are a peer's addresses, as many as the file has of one, in its order.
+func (b *addressBook) addrsOf(id peer.ID) []multiaddr.Multiaddr {
+	all := slices.SortedFunc(slices.Values(b.env.Host.Peerstore().Addrs(id)), multiaddr.Multiaddr.Compare)
+	return all[:min(len(all), maxPeerAddrs)]
 }
 
 // save takes the newest addresses of those connected and writes the file.
@@ -225,14 +269,14 @@ func (b *addressBook) refresh() []remembered {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id, p := range b.mu.peers {
-		addrs := b.env.Host.Peerstore().Addrs(id)
+		addrs := b.addrsOf(id)
 		if len(addrs) == 0 {
 			continue
 		}
 		if b.env.Connected(id) {
 			p.Seen = time.Now()
 		}
-		p.Addrs = slices.SortedFunc(slices.Values(addrs[:min(len(addrs), maxPeerAddrs)]), multiaddr.Multiaddr.Compare)
+		p.Addrs = addrs
 		b.mu.peers[id] = p
 	}
 	all := b.sorted()

@@ -26,11 +26,14 @@ type advertiser struct {
 	env    Env
 	every  time.Duration
 	places *Places
-	came   tasks.Signal // a peer connected
+	isNode func(peer.ID) bool // says whether a peer is a bootstrap node
+	came   tasks.Signal       // a peer connected that has to be told
 }
 
-func (a *advertiser) onConnection(_ peer.ID, connected bool) {
-	if connected && a.env.DHT.RoutingTable().Size() < smallSwarm {
+// onConnection has newcomers told while the swarm is small, and bootstrap nodes always: one that
+// was started again knows nobody, and it is the first one that newcomers ask.
+func (a *advertiser) onConnection(id peer.ID, connected bool) {
+	if connected && (a.env.DHT.RoutingTable().Size() < smallSwarm || a.isNode(id)) {
 		a.came.Raise()
 	}
 }

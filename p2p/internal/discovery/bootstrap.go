@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
@@ -22,6 +23,7 @@ const (
 	bootstrapRetryMax = 15 * time.Second
 	bootstrapCheck    = 30 * time.Second // how often a peer with neighbours looks after the rest
 	bootstrapTimeout  = 10 * time.Second
+	answerPoll        = 50 * time.Millisecond
 )
 
 // MaxBootstrap is how many bootstrap addresses are allowed.
@@ -51,8 +53,9 @@ func (b BootstrapState) Err() error {
 	return fmt.Errorf("%w: %s (%s)", ErrNoBootstrap, strings.Join(b.Given, ", "), why)
 }
 
-// bootstrapper connects to the bootstrap addresses, and to remembered peers, whenever this peer
-// knows nobody.
+// bootstrapper connects to the bootstrap addresses, and to remembered peers whenever this peer
+// knows nobody. It dials a bootstrap node that was lost again and again: one that comes back has
+// forgotten what peers announced, and newcomers ask it first.
 type bootstrapper struct {
 	env  Env
 	cfg  Config
@@ -70,8 +73,8 @@ func newBootstrapper(env Env, cfg Config, book *addressBook) *bootstrapper {
 	b := &bootstrapper{env: env, cfg: cfg, book: book, wake: tasks.NewSignal()}
 	b.mu.underWay = make(map[string]bool)
 	_ = b.add(cfg.Bootstrap) // Validate has refused what does not parse
-	env.OnConnection(func(_ peer.ID, connected bool) {
-		if !connected && len(env.Host.Network().Peers()) == 0 {
+	env.OnConnection(func(id peer.ID, connected bool) {
+		if !connected && (len(env.Host.Network().Peers()) == 0 || b.isNode(id)) {
 			b.wake.Raise()
 		}
 	})
@@ -120,6 +123,13 @@ func (b *bootstrapper) nodes() []peer.AddrInfo {
 	return slices.Clone(b.mu.given)
 }
 
+// isNode says whether an address of a peer was given.
+func (b *bootstrapper) isNode(id peer.ID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.mu.given, func(p peer.AddrInfo) bool { return p.ID == id })
+}
+
 func (b *bootstrapper) state() BootstrapState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -128,36 +138,55 @@ func (b *bootstrapper) state() BootstrapState {
 	return s
 }
 
-// run has one round after the other. When it is woken the next one begins at once: of the one
-// before there may be left dials of peers that are gone, which take seconds to fail, while a
-// bootstrap node that has just been lost would answer.
+// run has one round after the other. When it is woken the next one begins soon: of the one before
+// there may be left dials of peers that are gone, which take seconds to fail, while a bootstrap
+// node that has just been lost would answer.
 func (b *bootstrapper) run() {
 	retry := bootstrapRetryMin
 	for b.env.Tasks.Context().Err() == nil {
+		began := time.Now()
 		select {
 		case <-b.round():
 		case <-b.wake:
-			continue
+			b.wake.Raise()
 		case <-b.env.Tasks.Context().Done():
 			return
 		}
 		wait := bootstrapCheck
 		if b.wanting() {
 			wait = retry
-			retry = min(2*retry, bootstrapRetryMax)
+			retry = min(2*retry, bootstrapRetryMax, max(b.cfg.FindEvery, bootstrapRetryMin))
 		} else {
 			retry = bootstrapRetryMin
 		}
-		select {
-		case <-b.env.Tasks.Context().Done():
-		case <-b.wake:
-		case <-time.After(wait):
+		if b.pause(wait) {
+			retry = bootstrapRetryMin
+			// a node that takes connections and ends them at once must not be dialled without end
+			b.env.Tasks.Sleep(bootstrapRetryMin - time.Since(began))
 		}
 	}
 }
 
-// wanting says whether to try again soon: nobody is connected though somebody could be.
+// pause waits, and says whether it was woken.
+func (b *bootstrapper) pause(wait time.Duration) (woken bool) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-b.env.Tasks.Context().Done():
+	case <-b.wake:
+		return true
+	case <-timer.C:
+	}
+	return false
+}
+
+// wanting says whether to try again soon: a bootstrap node is not connected, or has not answered,
+// or nobody is connected though somebody could be.
 func (b *bootstrapper) wanting() bool {
+	if b.state().Err() != nil ||
+		slices.ContainsFunc(b.nodes(), func(p peer.AddrInfo) bool { return !b.env.Connected(p.ID) }) {
+		return true
+	}
 	known := len(b.nodes()) > 0 || len(b.book.known()) > 0
 	return known && len(b.env.Host.Network().Peers()) == 0
 }
@@ -225,16 +254,42 @@ func (b *bootstrapper) begin(p peer.AddrInfo, ended func(error)) {
 }
 
 func (b *bootstrapper) dial(p peer.AddrInfo) error {
-	if b.env.Connected(p.ID) {
-		return nil
-	}
-	b.env.Dialer.ForgetFailures(p.ID)
 	ctx, cancel := context.WithTimeout(b.env.Tasks.Context(), bootstrapTimeout)
 	defer cancel()
+	if b.env.Connected(p.ID) {
+		return b.answered(ctx, p.ID)
+	}
+	b.env.Dialer.ForgetFailures(p.ID)
 	if err := b.env.Dialer.Dial(ctx, p); err != nil {
 		return &dial.Fault{Peer: p.ID, Err: err}
 	}
-	return nil
+	return b.answered(ctx, p.ID)
+}
+
+var errNoAnswer = errors.New("it takes the connection and then says nothing: it may refuse this peer, or be another " +
+	"program")
+
+// answered says whether a node has spoken to us over a connection on which it knew who we are: with
+// TLS 1.3 a dial succeeds before the other side has looked at our certificate, and a run must not
+// be founded because somebody refuses to talk. The word that counts is identify, which libp2p asks
+// for on each connection: a gate of a private run does not hold it back. It comes within a round
+// trip.
+func (b *bootstrapper) answered(ctx context.Context, id peer.ID) error {
+	for {
+		said, err := b.env.Host.Peerstore().GetProtocols(id)
+		if err == nil && len(said) > 0 {
+			return nil
+		}
+		pause := time.NewTimer(answerPoll)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+		case <-pause.C:
+		}
+		if ctx.Err() != nil || b.env.Host.Network().Connectedness(id) == network.NotConnected {
+			return &dial.Fault{Peer: id, Err: errors.Join(err, errNoAnswer)}
+		}
+	}
 }
 
 // record notes how a round ended, by the errors of the dials that it did not find under way.

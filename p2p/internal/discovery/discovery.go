@@ -79,7 +79,9 @@ func (d *Discovery) AddBootstrap(addrs []string) error {
 // The first announcements come close together, and one follows each newcomer while the swarm is
 // small: a record put while only the bootstrap node was known would die with it.
 func (d *Discovery) Advertise(ctx context.Context, places *Places) {
-	a := &advertiser{env: d.env, every: d.cfg.AdvertiseEvery, places: places, came: tasks.NewSignal()}
+	a := &advertiser{
+		env: d.env, every: d.cfg.AdvertiseEvery, places: places, isNode: d.boot.isNode, came: tasks.NewSignal(),
+	}
 	d.env.Tasks.Go(func() {
 		ctx, cancel := d.env.Tasks.Join(ctx)
 		defer cancel()
@@ -93,7 +95,7 @@ func (d *Discovery) Advertise(ctx context.Context, places *Places) {
 // and again when it is after its last connection ended. It goes on until ctx or the task group
 // ends, then the channel is closed.
 func (d *Discovery) Find(ctx context.Context, places *Places) <-chan slot.PeerID {
-	f, out := newFinder(d.env, d.cfg, d.book, places)
+	f, out := newFinder(d.env, d.cfg, d.book, d.boot.isNode, places)
 	started := d.env.Tasks.Go(func() {
 		defer close(out)
 		ctx, cancel := d.env.Tasks.Join(ctx)

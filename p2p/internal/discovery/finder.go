@@ -21,10 +21,12 @@ const (
 )
 
 // newFinder makes a finder, and the channel on which it reports.
-func newFinder(env Env, cfg Config, book *addressBook, places *Places) (*finder, chan slot.PeerID) {
+func newFinder(env Env, cfg Config, book *addressBook, isNode func(peer.ID) bool, places *Places) (*finder,
+	chan slot.PeerID,
+) {
 	out := make(chan slot.PeerID, 64)
 	return &finder{
-		env: env, cfg: cfg, book: book, places: places, out: out,
+		env: env, cfg: cfg, book: book, isNode: isNode, places: places, out: out,
 		found:      make(chan peer.AddrInfo, 64),
 		changes:    make(chan change, 256),
 		dialled:    make(chan dialResult, maxDials),
@@ -38,6 +40,7 @@ type finder struct {
 	env    Env
 	cfg    Config
 	book   *addressBook
+	isNode func(peer.ID) bool // says whether a peer is a bootstrap node
 	places *Places
 	out    chan<- slot.PeerID
 
@@ -97,6 +100,12 @@ func (f *finder) loop(ctx context.Context, local localSearch) {
 			f.consider(ctx, p)
 		case c := <-f.changes:
 			f.connection(c)
+			// it may know more than those that were asked so far
+			if c.connected && f.isNode(c.id) {
+				if wait = findFirst; !searching {
+					timer.Reset(0)
+				}
+			}
 		case r := <-f.dialled:
 			f.dialEnded(r)
 			f.dialMore(ctx)

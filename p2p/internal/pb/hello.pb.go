@@ -33,6 +33,7 @@ type Hello struct {
 	UserAgent       string                 `protobuf:"bytes,6,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
 	Timing          string                 `protobuf:"bytes,7,opt,name=timing,proto3" json:"timing,omitempty"`        // name of the sender's timing preset, once it knows the spec: peers of one run need the same
 	Unfounded       bool                   `protobuf:"varint,8,opt,name=unfounded,proto3" json:"unfounded,omitempty"` // the spec is one that the sender alone may found the run of, and it has not done so yet
+	Time            int64                  `protobuf:"varint,9,opt,name=time,proto3" json:"time,omitempty"`           // what the sender's clock said when it sent this, in ms since 1970; 0: it does not say
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -123,6 +124,13 @@ func (x *Hello) GetUnfounded() bool {
 	return false
 }
 
+func (x *Hello) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
 // HelloReply answers a Hello: with the answerer's own, or with the reason why it will not talk.
 type HelloReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -180,7 +188,7 @@ var File_hello_proto protoreflect.FileDescriptor
 
 const file_hello_proto_rawDesc = "" +
 	"\n" +
-	"\vhello.proto\x12\x12p2pdiloco.hello.v1\"\xc5\x02\n" +
+	"\vhello.proto\x12\x12p2pdiloco.hello.v1\"\xd9\x02\n" +
 	"\x05Hello\x12)\n" +
 	"\x10protocol_version\x18\x01 \x01(\rR\x0fprotocolVersion\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12:\n" +
@@ -190,7 +198,8 @@ const file_hello_proto_rawDesc = "" +
 	"\n" +
 	"user_agent\x18\x06 \x01(\tR\tuserAgent\x12\x16\n" +
 	"\x06timing\x18\a \x01(\tR\x06timing\x12\x1c\n" +
-	"\tunfounded\x18\b \x01(\bR\tunfounded\x1a8\n" +
+	"\tunfounded\x18\b \x01(\bR\tunfounded\x12\x12\n" +
+	"\x04time\x18\t \x01(\x03R\x04time\x1a8\n" +
 	"\n" +
 	"GivenEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

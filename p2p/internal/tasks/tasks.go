@@ -115,6 +115,16 @@ func (g *Group) Every(interval time.Duration, f func(now time.Time)) {
 	}
 }
 
+// Sleep returns after a time, or when the group stops.
+func (g *Group) Sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-g.ctx.Done():
+	case <-timer.C:
+	}
+}
+
 // Signal wakes a loop that receives from it. Raised again before that, it wakes it once.
 type Signal chan struct{}
 

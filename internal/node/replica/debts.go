@@ -1,0 +1,192 @@
+package replica
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+const (
+	debtsName  = "feedback"
+	debtsMagic = "p2pdiloco debts1"
+	debtsHead  = len(debtsMagic) + 2*len(slot.Root{}) + 8 // bytes
+)
+
+// debts keeps on disk what a peer owes (feedback): one file, of the newest checkpoint, with the
+// state's slot and root. A restart takes up an older checkpoint and applies the outcomes since. It
+// takes up the debt when it comes to the state that the debt belongs to; if it never does, the debt
+// is dropped.
+//
+//	magic | run ID root | slot u64 | state root | fragments, float32 | SHA-256 of all before
+//
+// A nil debts is that of a codec that loses nothing.
+type debts struct {
+	fs       disk.FS
+	path     string
+	run      slot.Root
+	feedback *feedback
+	log      *slog.Logger
+
+	saved  debtsOf // on disk; zero: nothing
+	loaded [][]float32
+}
+
+// debtsOf says which state a debt belongs to.
+type debtsOf struct {
+	slot uint64
+	root slot.Root
+}
+
+// openDebts reads the file in a folder. One that cannot be used is reported in the log, and is done
+// without.
+func openDebts(cfg Config, f *feedback) *debts {
+	if f == nil {
+		return nil
+	}
+	d := &debts{fs: cfg.FS, path: filepath.Join(cfg.Dir, debtsName), run: cfg.Run.ID, feedback: f, log: cfg.Logger}
+	if d.fs == nil {
+		d.fs = disk.OS
+	}
+	err := d.load()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.drop(err.Error())
+	}
+	return d
+}
+
+func (d *debts) drop(why string) {
+	d.loaded = nil
+	d.log.Warn("what encoding lost before the restart is not made up for (error feedback begins at zero)",
+		"file", d.path, "why", why)
+}
+
+func (d *debts) load() (err error) {
+	file, err := d.fs.OpenFile(d.path, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	sum := sha256.New()
+	r := io.TeeReader(bufio.NewReaderSize(file, 1<<20), sum)
+	head := make([]byte, debtsHead)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return err
+	}
+	fields := wire.NewReader(head)
+	magic, run := string(fields.Take(len(debtsMagic))), slot.Root(fields.Take(len(d.run)))
+	of := debtsOf{slot: fields.U64(), root: slot.Root(fields.Take(len(d.run)))}
+	if err := fields.Done(); err != nil || magic != debtsMagic || run != d.run {
+		return errors.Join(err, errors.New("it is not of this run"))
+	}
+	all := make([][]float32, len(d.feedback.sizes))
+	for i, n := range d.feedback.sizes {
+		all[i] = make([]float32, n)
+		if err := readFloats(r, all[i]); err != nil {
+			return err
+		}
+	}
+	if err := checkSum(r, sum); err != nil {
+		return err
+	}
+	d.loaded, d.saved = all, of
+	return nil
+}
+
+// checkSum reads the sum of what was read so far, and the file's end.
+func checkSum(r io.Reader, sum hash.Hash) error {
+	want, got := sum.Sum(nil), make([]byte, sha256.Size)
+	if _, err := io.ReadFull(r, got); err != nil {
+		return err
+	}
+	if n, _ := io.Copy(io.Discard, r); n != 0 || !bytes.Equal(want, got) {
+		return errors.New("it is damaged")
+	}
+	return nil
+}
+
+// readFloats fills x with little-endian values.
+func readFloats(r io.Reader, x []float32) error {
+	var b [4 << 10]byte
+	for len(x) > 0 {
+		part := x[:min(len(x), len(b)/4)]
+		if _, err := io.ReadFull(r, b[:4*len(part)]); err != nil {
+			return err
+		}
+		kernel.GetFloat32s(part, b[:4*len(part)])
+		x = x[len(part):]
+	}
+	return nil
+}
+
+// reached takes in the state that is held. It takes up the debt that was loaded if it belongs to
+// that, and drops it once that state is past.
+func (d *debts) reached(at Position) {
+	if d == nil || d.loaded == nil {
+		return
+	}
+	switch {
+	case d.saved == debtsOf{at.Slot, at.Root}:
+		d.feedback.resume(d.loaded)
+		d.loaded = nil
+		d.log.Info("error feedback goes on where it was", "slot", at.Slot)
+	case at.Slot >= d.saved.slot:
+		d.drop(fmt.Sprintf("it belongs to state %s after slot %d, and the state after slot %d is %s",
+			d.saved.root.Short(), d.saved.slot, at.Slot, at.Root.Short()))
+	}
+}
+
+// save writes what is owed at a state, if that is not on disk. The debt does not change meanwhile.
+func (d *debts) save(at Position) error {
+	of := debtsOf{at.Slot, at.Root}
+	if d == nil || d.loaded != nil || d.saved == of {
+		return nil
+	}
+	// package checkpoint removes files of this name that are left
+	f, err := d.fs.CreateTemp(filepath.Dir(d.path), "tmp-*")
+	if err != nil {
+		return err
+	}
+	if err := d.write(f, of); err != nil {
+		_ = f.Close()
+		_ = d.fs.Remove(f.Name())
+		return err
+	}
+	if err := disk.Publish(d.fs, f, d.path); err != nil {
+		return err
+	}
+	d.saved = of
+	return nil
+}
+
+func (d *debts) write(f io.Writer, of debtsOf) error {
+	sum := sha256.New()
+	w := io.MultiWriter(f, sum)
+	head := append([]byte(debtsMagic), d.run[:]...)
+	head = append(wire.AppendU64(head, of.slot), of.root[:]...)
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	for i, e := range d.feedback.owed() {
+		if e == nil {
+			e = make([]float32, d.feedback.sizes[i])
+		}
+		if _, err := w.Write(kernel.Bytes(e)); err != nil {
+			return err
+		}
+	}
+	_, err := f.Write(sum.Sum(nil))
+	return err
+}

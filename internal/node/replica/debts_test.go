@@ -1,0 +1,165 @@
+package replica
+
+import (
+	"bytes"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// after is the position after a slot of a test's run.
+func after(s uint64) Position { return Position{Height: s, Slot: s, Root: slot.Root{byte(s)}} }
+
+// A peer that restarts in the middle of a run, from an older checkpoint, offers the same bytes as
+// one that did not.
+func TestRestartsChangeNoBits(t *testing.T) {
+	const fragments, slots = 2, 12
+	for _, name := range []string{codec.BF16, codec.Int8, codec.Int4, codec.Sign} {
+		offers := func(stops ...uint64) (all [][]byte) {
+			dir, rng := t.TempDir(), rand.New(rand.NewPCG(1, 2))
+			c := debtor(name, fragments, 0)
+			d := openDebts(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, c.feedback)
+			var past []slot.Record
+			for s := uint64(1); s <= slots; s++ {
+				fragment := int(s-1) % fragments
+				g := make([]float32, c.feedback.sizes[fragment])
+				for j := range g {
+					g[j] = float32(rng.NormFloat64())
+				}
+				root, _, err := c.offer(s-1, fragment, g)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, slices.Clone(c.withRoot(root).Bytes()))
+				record := listing(s, fragment, root, uint64(len(g)), func(f int) bool { return f != 1 })
+				past = append(past, record)
+				c.settle(record)
+				d.reached(after(s))
+				if slices.Contains(stops, s) {
+					if err := d.save(after(s)); err != nil {
+						t.Fatal(err)
+					}
+					c = debtor(name, fragments, 0)
+					d = openDebts(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, c.feedback)
+					from := s - min(s, 3) // an older checkpoint
+					d.reached(after(from))
+					for _, r := range past[from:] {
+						c.settle(r)
+						d.reached(after(r.Slot))
+					}
+				}
+			}
+			return all
+		}
+		if straight, stopped := offers(), offers(2, 3, 7); !slices.EqualFunc(straight, stopped, bytes.Equal) {
+			t.Errorf("%s: a peer that restarted offers other bytes", name)
+		}
+	}
+}
+
+// indebted is a peer that owes something after slot 3, which is on disk in a folder.
+func indebted(t *testing.T, dir string) *contributions {
+	t.Helper()
+	c := debtor(codec.Int4, 1, 0)
+	d := openDebts(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}, c.feedback)
+	g := make([]float32, c.feedback.sizes[0])
+	for j := range g {
+		g[j] = float32(j%7) / 7
+	}
+	root, _, err := c.offer(2, 0, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.settle(listing(3, 0, root, uint64(len(g)), func(int) bool { return true }))
+	if err := d.save(after(3)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func reopened(dir string, run slot.Root) (c *contributions, d *debts, log *strings.Builder) {
+	c, log = debtor(codec.Int4, 1, 0), new(strings.Builder)
+	d = openDebts(Config{Dir: dir, Run: Run{ID: run}, Logger: slog.New(slog.NewTextHandler(log, nil))}, c.feedback)
+	return c, d, log
+}
+
+// A debt that does not belong to the state that a peer comes to is dropped, and the log says so.
+func TestADebtOfAnotherStateIsDropped(t *testing.T) {
+	branch := after(3)
+	branch.Root[1]++
+	for name, c := range map[string]struct {
+		run   slot.Root
+		reach []Position
+		kept  bool
+	}{
+		"its own state":  {reach: []Position{after(1), after(2), after(3)}, kept: true},
+		"another branch": {reach: []Position{after(2), branch}},
+		"it is past":     {reach: []Position{after(4)}},
+		"another run":    {run: slot.Root{1}, reach: []Position{after(3)}},
+	} {
+		dir := t.TempDir()
+		before := indebted(t, dir)
+		got, d, log := reopened(dir, c.run)
+		for _, at := range c.reach {
+			d.reached(at)
+		}
+		if kept := got.feedback.mu.debt[0] != nil; kept != c.kept || kept == strings.Contains(log.String(), "WARN") {
+			t.Errorf("%s: kept is %v; the log says %q", name, kept, log)
+		} else if kept && !slices.Equal(got.feedback.mu.debt[0], before.feedback.mu.debt[0]) {
+			t.Errorf("%s: another debt", name)
+		}
+	}
+}
+
+// A contribution of before a kill that a record lists has paid what was owed, and nobody knows what
+// is owed of it.
+func TestAListedContributionOfBeforeAKillHasPaid(t *testing.T) {
+	dir := t.TempDir()
+	indebted(t, dir)
+	c, d, _ := reopened(dir, slot.Root{})
+	d.reached(after(3))
+	n := c.feedback.sizes[0]
+	held := slices.Clone(c.feedback.mu.debt[0])
+	c.settle(listing(4, 0, slot.Root{9}, n, func(f int) bool { return f == 0 }))
+	e := c.feedback.mu.debt[0]
+	if slices.ContainsFunc(e[:feedbackFrame], func(v float32) bool { return v != 0 }) ||
+		!slices.Equal(e[feedbackFrame:], held[feedbackFrame:]) {
+		t.Error("owed is not what was owed but in the segment that listed this peer")
+	}
+}
+
+func TestADamagedDebtIsDoneWithout(t *testing.T) {
+	for name, change := range map[string]func([]byte) []byte{
+		"empty":     func([]byte) []byte { return nil },
+		"cut":       func(b []byte) []byte { return b[:len(b)-1] },
+		"longer":    func(b []byte) []byte { return append(b, 0) },
+		"a bit off": func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
+		"no debts":  func(b []byte) []byte { b[0] ^= 1; return b },
+	} {
+		dir := t.TempDir()
+		indebted(t, dir)
+		file := filepath.Join(dir, debtsName)
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, change(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, d, log := reopened(dir, slot.Root{})
+		d.reached(after(3))
+		if c.feedback.mu.debt[0] != nil || !strings.Contains(log.String(), "WARN") {
+			t.Errorf("%s: taken, or not said: %q", name, log)
+		}
+		if err := d.save(after(3)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

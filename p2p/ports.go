@@ -1,0 +1,88 @@
+package p2p
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/libp2p/go-libp2p/core/host"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
+)
+
+const maxPortsFile = 4096 // bytes
+
+// listenKept listens on the default addresses at the ports that Config.PortsFile remembers, and
+// remembers those that it got. Others know this peer's addresses: at the same ports they find it
+// after a restart, without anybody's help. A port that another program has taken meanwhile is given
+// up for any free one.
+func listenKept(h host.Host, cfg Config) error {
+	kept, err := loadPorts(cfg.PortsFile)
+	if err != nil {
+		cfg.Logger.Warn("the ports of the last start are not known: listening on any free ones", "file", cfg.PortsFile,
+			"err", err)
+	}
+	var errs []error
+	defaults := defaultsOf(cfg.Transports)
+	for _, a := range defaults {
+		i := slices.IndexFunc(kept, func(old string) bool { return anyPort(old) == a })
+		if i >= 0 && listenOn(h, kept[i:i+1]) == nil {
+			continue
+		}
+		failed := listenOn(h, []string{a})
+		if i >= 0 && failed == nil {
+			cfg.Logger.Warn("the port of the last start is taken by another program: listening on a free one instead, "+
+				"so others have to find this peer anew, and addresses of it that were handed out do not work any more",
+				"was", kept[i], "now", listeningAs(h, a))
+		}
+		errs = append(errs, failed...)
+	}
+	if len(errs) == len(defaults) {
+		return errors.Join(errs...)
+	}
+	var now []string
+	for _, a := range defaults {
+		now = append(now, listeningAs(h, a)...)
+	}
+	if slices.Equal(now, kept) {
+		return nil
+	}
+	if err := disk.Replace(disk.OS, cfg.PortsFile, []byte(strings.Join(now, "\n")+"\n")); err != nil {
+		cfg.Logger.Warn("the ports cannot be remembered: after a restart this peer listens on others", "file",
+			cfg.PortsFile, "err", err)
+	}
+	return nil
+}
+
+// loadPorts reads addresses that were listened on, one a line; a missing file has none.
+func loadPorts(path string) ([]string, error) {
+	b, err := disk.Read(disk.OS, path, maxPortsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return strings.Fields(string(b)), err
+}
+
+// listeningAs are the addresses listened on that a default address, with port 0, stands for.
+func listeningAs(h host.Host, a string) (out []string) {
+	for _, l := range h.Network().ListenAddresses() {
+		if s := l.String(); !addr.IsRelayed(l) && anyPort(s) == a {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// anyPort is an address with port 0 in place of its own.
+func anyPort(a string) string {
+	parts := strings.Split(a, "/")
+	for i := 1; i < len(parts); i++ {
+		if _, err := strconv.ParseUint(parts[i], 10, 16); err == nil && (parts[i-1] == "tcp" || parts[i-1] == "udp") {
+			parts[i] = "0"
+		}
+	}
+	return strings.Join(parts, "/")
+}

@@ -1,0 +1,132 @@
+package p2p
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// started makes a Network that remembers its ports, and says where it listens.
+func started(t *testing.T, file string) (n *Network, listens []string) {
+	t.Helper()
+	n, err := New(t.Context(), Config{PortsFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.Close() })
+	for _, a := range defaultListen {
+		listens = append(listens, listeningAs(n.Host(), a)...)
+	}
+	return n, listens
+}
+
+func TestPortsStayTheSame(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ports")
+	n, first := started(t, file)
+	if len(first) < 2 || slices.Contains(first, defaultListen[0]) {
+		t.Fatalf("it listens on %v", first)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n, second := started(t, file)
+	if !slices.Equal(first, second) {
+		t.Errorf("it listened on %v, and after a restart on %v", first, second)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// somebody else takes one of them
+	taken := strings.Split(first[0], "/")
+	l, err := net.Listen("tcp4", "0.0.0.0:"+taken[len(taken)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	n, third := started(t, file)
+	if len(third) != len(first) || third[0] == first[0] || !slices.Equal(third[1:], first[1:]) {
+		t.Errorf("it listened on %v; when the first is taken, on %v", first, third)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, fourth := started(t, file); !slices.Equal(third, fourth) {
+		t.Errorf("it listened on %v, and after a restart on %v", third, fourth)
+	}
+}
+
+func TestABadPortsFileIsDoneWithout(t *testing.T) {
+	for name, content := range map[string]string{
+		"garbage": "\x00garbage", "another's": "/ip4/203.0.113.1/tcp/80\n", "huge": strings.Repeat("x", maxPortsFile+1),
+		"no port": "/ip4/0.0.0.0/tcp/99999\n",
+	} {
+		file := filepath.Join(t.TempDir(), "ports")
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n, now := started(t, file)
+		kept, err := loadPorts(file)
+		if len(now) < 2 || err != nil || !slices.Equal(kept, now) {
+			t.Errorf("%s: it listens on %v and remembers %v, %v", name, now, kept, err)
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Two peers that are killed and started again together find each other by what they remember, with
+// no bootstrap node and no search of the DHT to help: each listens where the other remembers it.
+func TestPeersThatRestartTogetherFindEachOther(t *testing.T) {
+	dir := t.TempDir()
+	cfg := func(name string) Config {
+		c := LAN()
+		c.IdentityFile = filepath.Join(dir, name+".identity")
+		c.PeersFile, c.PortsFile = filepath.Join(dir, name+".peers"), filepath.Join(dir, name+".ports")
+		return c
+	}
+	open := func(name string, bootstrap ...string) *Network {
+		t.Helper()
+		c := cfg(name)
+		c.Bootstrap = bootstrap
+		n, err := New(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = n.Close() })
+		n.Advertise(t.Context(), NewPlaces("run"))
+		return n
+	}
+	a := open("a")
+	b := open("b", a.Addrs()...)
+	collect(t, a.Discover(t.Context(), NewPlaces("run")), 1, 20*time.Second)
+	collect(t, b.Discover(t.Context(), NewPlaces("run")), 1, 20*time.Second)
+	kept := make(map[string][]byte) // as a kill leaves them: without what is written at the end
+	for _, name := range []string{"a", "b"} {
+		for deadline := time.Now().Add(10 * time.Second); kept[name] == nil; time.Sleep(50 * time.Millisecond) {
+			kept[name], _ = os.ReadFile(cfg(name).PeersFile)
+			if time.Now().After(deadline) {
+				t.Fatalf("%s remembers nobody", name)
+			}
+		}
+	}
+	if err := errors.Join(a.Close(), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range kept {
+		if err := os.WriteFile(cfg(name).PeersFile, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	a, b = open("a"), open("b")
+	if got := collect(t, a.Discover(t.Context(), NewPlaces("run")), 1, 20*time.Second); got[0] != b.ID() {
+		t.Errorf("found %v, want %s", got, b.ID())
+	}
+	t.Logf("found after %s", time.Since(began))
+}
