@@ -148,7 +148,7 @@ func (in *input) serveOwn() {
 		if err != nil {
 			return
 		}
-		if err := fr.decode(g, f, g.Frame(in.p.r.own.data, f), in.p.r.engine.cfg.Params.Clip); err != nil {
+		if err := fr.decode(g, f, g.Frame(in.p.r.own.data, f), in.p.r.engine.cfg.Params.Clip || g.Measured()); err != nil {
 			in.lost(reasonOf(err), err)
 			return
 		}
@@ -369,6 +369,11 @@ func (in *input) writeFrame(l *link, f int) error {
 }
 
 func (in *input) writeRoot(l *link) error {
+	if rows := in.p.figures; rows != nil {
+		if err := l.put(appendFigures(nil, rows)); err != nil {
+			return err
+		}
+	}
 	if err := l.put(appendRoot(nil, in.p.root)); err != nil {
 		return err
 	}
