@@ -17,7 +17,7 @@ const (
 	// partElements is a multiple of all codecs' blocks and of the lanes of kernel.DotSum.
 	partElements = 1 << 12
 	// trimStride is how far apart the coordinates are at which trimmed values are counted.
-	trimStride = 1 << 8
+	trimStride = 1 << 9
 )
 
 // gauge reduces and measures the frames of a range.

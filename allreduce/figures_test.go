@@ -78,9 +78,19 @@ func (g *group) checkRow(row slot.FigureRow, cols [][]float32, outcome []float32
 			g.t.Fatalf("%v of contributor %d is said to be trimmed, want %v within %v", got, i, trimmed[i], most)
 		}
 		if f.Measured() {
-			g.t.Fatal("the outcome before is measured, which nobody has")
+			same("a product with the outcome before", f.Before, dot(c, before(len(c)))/math.Sqrt(float64(len(c))))
+			g.measured++
 		}
 	}
+}
+
+// before is a frame of the outcome before.
+func before(n int) []float32 {
+	x := make([]float32, n)
+	for j := range x {
+		x[j] = float32(1 - 2*(j%2))
+	}
+	return x
 }
 
 func dot(x, y []float32) (sum float64) {
@@ -128,11 +138,18 @@ func TestFigures(t *testing.T) {
 				t.Run(fmt.Sprint(name, " ", aggregator, " clip ", clip), func(t *testing.T) {
 					p := testParams(40_000, 2*partElements)
 					p.Codec, p.Aggregator, p.Clip = name, aggregator, clip
-					g := newGroup(t, p, 5, rand.New(rand.NewPCG(3, 1)))
+					g := newGroup(t, p, 5, rand.New(rand.NewPCG(3, 1)), func(c *Config) {
+						c.Before = func(_ uint64, _ uint32, _ int, values []float32) bool {
+							return copy(values, before(len(values))) > 0
+						}
+					})
 					g.startAll()
 					g.wait()
 					g.check()
 					g.checkFigures()
+					if g.measured == 0 {
+						t.Error("nothing is compared with the outcome before")
+					}
 				})
 			}
 		}

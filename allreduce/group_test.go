@@ -82,6 +82,8 @@ type group struct {
 	running []*Reduction
 	started map[*Reduction]int // all there were, and whose
 	gone    []int
+
+	measured int // contributions that were compared with the outcome before
 }
 
 func testParams(elements, frame int) Params {

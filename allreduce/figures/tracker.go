@@ -204,8 +204,9 @@ func opposite(cosine, common, spread float64) bool {
 	return common >= leastCommon && cosine <= -.6*common && common-cosine >= leastApart*spread
 }
 
-// old says whether a contribution is about the outcome before, and those of others are not.
-func old(cosine, others float64) bool { return cosine >= .98 && 1-cosine <= (1-others)/4 }
+// old says whether a contribution is about the outcome before, and those of others are not: where
+// gradients hardly change from slot to slot nobody can tell.
+func old(cosine, others float64) bool { return cosine >= .98 && others <= .9 }
 
 // deviation is the median distance from the median.
 func deviation(x []float64) float64 {

@@ -100,6 +100,7 @@ func Open(cfg Config) (*Replica, error) {
 	if r.engine, err = allreduce.New(allreduce.Config{
 		Self: cfg.Self, Run: cfg.Run.ID, Params: cfg.Run.Params, Transport: cfg.Exchange, Logger: cfg.Logger,
 		Stall: cfg.Stall, Known: r.isMember, Reduced: cfg.Reduced, Figured: cfg.Figured,
+		Before: r.model.frameBefore,
 	}); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,7 +60,14 @@ func TestContributorsThatStandOut(t *testing.T) {
 			// the run is far from its end
 			spec.InnerSteps, spec.OuterLR, spec.Momentum = 2, "0.1", "0"
 			nodetest.Run(t, 10*time.Millisecond, spec, 5, func(s *nodetest.Swarm) {
-				bad := s.Peers[2]
+				bad, compared := s.Peers[2], atomic.Int32{}
+				s.Peers[0].Hooks = func(h *testhooks.Hooks) {
+					h.Figured = func(slotNumber uint64, _ int, row slot.FigureRow) {
+						if row.Of[0].Measured() {
+							compared.Store(int32(slotNumber))
+						}
+					}
+				}
 				for _, p := range s.Peers {
 					bowl := nodetest.Bowl{Target: 100 + float32(p.Host), Pace: 10 * time.Millisecond}
 					p.Trainer = &spoiler{Bowl: bowl, spoil: func(_ uint64, x []float32) {
@@ -72,6 +80,9 @@ func TestContributorsThatStandOut(t *testing.T) {
 				s.Finish(5*time.Minute, s.Peers...)
 				for _, p := range s.Peers {
 					checkNamed(t, s, p, bad, c.finding)
+				}
+				if compared.Load() < firstLie {
+					t.Error("nothing is compared with the outcome before")
 				}
 				if got := len(bad.Events("trainer.alarm")); (got == 1) != c.alarm {
 					t.Errorf("the bad peer has raised %d alarms about itself", got)
