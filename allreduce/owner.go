@@ -138,7 +138,7 @@ func (p *ownPiece) reduceFrame(s *span, f int, sum []float32) {
 	}
 	// Nobody knows the group when it commits to its contribution, so nobody can tell at which
 	// coordinates trimmed values are counted.
-	at := int(p.r.group[f%len(p.r.group)])
+	at := int(p.r.group[f%len(p.r.group)])<<8 | int(p.r.group[(f+1)%len(p.r.group)])
 	row := s.gauge.reduce(p.r.out.Frame(p.r.result, f), sum, s.cols, s.norms, at, lie)
 	if !p.r.grid.Measured() {
 		return

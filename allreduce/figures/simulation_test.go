@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,6 +14,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
+
+var simRuns = flag.Int("runs", 12, "runs of honest peers with each aggregator, of 100 slots")
 
 const (
 	simElements = 1536
@@ -164,7 +167,7 @@ func simParams(a allreduce.Aggregator, clip bool, name string) allreduce.Params 
 // Honest peers never stand out, with whatever data each of them has, from the first slots until the
 // model has come to rest, whatever the aggregator is.
 func TestHonestPeersNeverStandOut(t *testing.T) {
-	runs, slots := 12, uint64(100)
+	runs, slots := *simRuns, uint64(100)
 	if testing.Short() {
 		runs, slots = 4, 40
 	}

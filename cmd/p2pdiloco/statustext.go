@@ -23,6 +23,9 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	if s.Reason != "" {
 		fmt.Fprintf(w, "reason\t%s\n", s.Reason)
 	}
+	if s.Alarm != "" {
+		fmt.Fprintf(w, "ALARM\t%s\n", s.Alarm)
+	}
 	if s.Provisional != "" {
 		fmt.Fprintf(w, "branch\t%s\n", s.Provisional)
 	}
@@ -56,6 +59,7 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	}
 	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
 	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
+	printStandingOut(w, s.Members)
 	for _, o := range s.Orders {
 		fmt.Fprintf(w, "motion\t%s\n", motionText(o, len(s.Members)))
 	}
@@ -64,6 +68,7 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	}
 	_ = w.Flush() // a strings.Builder returns no error
 	printMembers(&b, s.Members)
+	printFigures(&b, s.Members)
 	_, err := io.WriteString(out, b.String())
 	return err
 }
