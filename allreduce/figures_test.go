@@ -34,7 +34,7 @@ func (g *group) checkFigures() {
 			stated := owner.mu.figures[s.Range]
 			owner.mu.Unlock()
 			if root := slot.FiguresRoot(rows); root != stated || root.IsZero() {
-				g.t.Fatalf("peer %d has figures %s of %v, the owner states %s", i, root.Short(), s.Range, stated.Short())
+				g.t.Fatalf("peer %d has figures %s of %v, not %s", i, root.Short(), s.Range, stated.Short())
 			}
 			encoded, _ := r.Result(s.Range)
 			values := make([]float32, s.Range.Len())

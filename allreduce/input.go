@@ -148,7 +148,8 @@ func (in *input) serveOwn() {
 		if err != nil {
 			return
 		}
-		if err := fr.decode(g, f, g.Frame(in.p.r.own.data, f), in.p.r.engine.cfg.Params.Clip || g.Measured()); err != nil {
+		norm := in.p.r.engine.cfg.Params.Clip || g.Measured()
+		if err := fr.decode(g, f, g.Frame(in.p.r.own.data, f), norm); err != nil {
 			in.lost(reasonOf(err), err)
 			return
 		}

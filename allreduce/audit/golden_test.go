@@ -35,11 +35,17 @@ func TestGoldenProofs(t *testing.T) {
 		t.Errorf("a proof of %d bytes, want %d", len(b), want)
 	}
 	contribution := Proof{Kind: FalseContribution, Offer: w.Offers[1], Openings: outcome.Openings[1:]}
+	rows, frame := w.rows(t), slot.Range{Begin: 512, End: 600}
+	figures := Proof{
+		Kind: FalseFigures, Statement: w.Statement, Figures: slot.FiguresRoot(rows), Published: w.published(rows, 1),
+		Place: 1, Outcome: w.opened(t, frame), Openings: w.openings(t, frame)[1:],
+	}
 	for name, c := range map[string]struct {
 		proof Proof
 		want  string
 	}{
 		"outcome":      {outcome, "41905f0c597d8c08f43003e8c8e30ac7a42959d4a9aae6a0968f17d67a5ea213"},
+		"figures":      {figures, "e6565761fe592f235a037ca7413e0ac755f28208c7103184f2d7bea78a2179f7"},
 		"contribution": {contribution, "0a7de6659f1059f81a5ca29737ec1bf06b4770a086603a458e7f245455c94064"},
 	} {
 		if got := c.proof.Hash().String(); got != c.want {

@@ -27,8 +27,8 @@ var words = map[Kind]string{
 	TooLarge:    "sends values far larger than those of the others",
 	Unpublished: "does not publish who contributed what to the parts that it reduces",
 	OwnOpposite: "what this peer sends is about the opposite of what the others send: probably its data, the sign of " +
-		"its loss or its optimizer is wrong (of two or three peers it may be another's); stop this peer and compare its " +
-		"trainer with another one's",
+		"its loss or its optimizer is wrong (of two or three peers it may be another's); stop this peer and " +
+		"compare its trainer with another one's",
 }
 
 // Words are a kind in plain words, of which the subject is the peer.

@@ -184,7 +184,8 @@ func TestHonestPeersNeverStandOut(t *testing.T) {
 		for seed := range uint64(runs) {
 			n := 2 + int(seed)%9
 			apart, noise := []float64{0, .3, 1, 3}[seed%4], []float64{.01, .3, 2}[seed%3]
-			r := newRun(seed, n, simParams(a.kind, a.clip, a.name), apart, noise).slower([]float32{1, 3, 20}[seed/4%3])
+			r := newRun(seed, n, simParams(a.kind, a.clip, a.name), apart, noise)
+			r.slower([]float32{1, 3, 20}[seed/4%3])
 			for s := range slots {
 				r.slot(s + 1)
 			}

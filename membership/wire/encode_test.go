@@ -128,7 +128,7 @@ func testBodies() []Body {
 				{Range: slot.Range{Begin: 5, End: 9}, Owner: "b"},
 			},
 		}, Proofs: testProofs()},
-		Segment{Ref: ref, Group: slot.Root{7}, Inputs: testRoot(6), Figures: testRoot(9), Segment: testSegment(5, 9, 3)},
+		Segment{ref, slot.Root{7}, testRoot(6), testRoot(9), testSegment(5, 9, 3)},
 		Lost{Ref: ref, Group: slot.Root{7}, Peer: "b", Reason: LostBadValue, Round: testRoot(8)},
 		Draft{
 			Vote: slot.Vote{Ref: ref, Hash: testRecord().Hash()},

@@ -49,7 +49,9 @@ func full() p2pdiloco.Status {
 			{Peer: "self", State: "training", Slot: 7, Steps: 3},
 			{
 				Peer: "gone", State: "missing", Heard: time.Minute, StandsOut: make([]p2pdiloco.Finding, 2),
-				Figures: &p2pdiloco.FiguresStatus{Ratio: &v, Cosine: &v, Before: &v, MovingCosine: &v, Trimmed: .25, Clip: 1},
+				Figures: &p2pdiloco.FiguresStatus{
+					Ratio: &v, Cosine: &v, Before: &v, MovingCosine: &v, Trimmed: .25, Clip: 1,
+				},
 			},
 			{Peer: "late", State: "late"},
 		},
@@ -98,7 +100,8 @@ func TestScrape(t *testing.T) {
 	if len(cosine) != 1 || value(cosine[0]) != .5 || len(trimmed) != 1 || value(trimmed[0]) != .25 {
 		t.Errorf("figures of one member: %v, %v", cosine, trimmed)
 	}
-	if out := families["p2pdiloco_member_stands_out"].Metric; len(out) != 3 || value(out[0])+value(out[1])+value(out[2]) != 2 {
+	out := families["p2pdiloco_member_stands_out"].Metric
+	if len(out) != 3 || value(out[0])+value(out[1])+value(out[2]) != 2 {
 		t.Errorf("findings: %v", out)
 	}
 	if families["go_goroutines"] == nil {

@@ -31,7 +31,8 @@ func TestAddFigures(t *testing.T) {
 		t.Errorf("the first member: %+v", members[0])
 	}
 	f := members[1].Figures
-	if f == nil || *f.Cosine != -.5 || *f.MovingCosine != -.4 || f.Ratio != nil || f.MovingRatio != nil || f.Before != nil {
+	if f == nil || *f.Cosine != -.5 || *f.MovingCosine != -.4 || f.Ratio != nil || f.MovingRatio != nil ||
+		f.Before != nil {
 		t.Fatalf("the second member: %+v", f)
 	}
 	if members[2].Figures != nil || members[2].StandsOut != nil {

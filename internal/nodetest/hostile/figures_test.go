@@ -69,12 +69,14 @@ func TestContributorsThatStandOut(t *testing.T) {
 					}
 				}
 				for _, p := range s.Peers {
-					bowl := nodetest.Bowl{Target: 100 + float32(p.Host), Pace: 10 * time.Millisecond}
-					p.Trainer = &spoiler{Bowl: bowl, spoil: func(_ uint64, x []float32) {
-						if p == bad {
-							c.spoil(x)
-						}
-					}}
+					p.Trainer = &spoiler{
+						Bowl: nodetest.Bowl{Target: 100 + float32(p.Host), Pace: 10 * time.Millisecond},
+						spoil: func(_ uint64, x []float32) {
+							if p == bad {
+								c.spoil(x)
+							}
+						},
+					}
 				}
 				s.Start(s.Peers...)
 				s.Finish(5*time.Minute, s.Peers...)
