@@ -192,8 +192,8 @@ func TestHonestPeersNeverStandOut(t *testing.T) {
 			for i := range r.peers {
 				for _, c := range r.changes[i] {
 					if c.Kind != OwnOpposite || n >= leastPeers {
-						t.Errorf("%s clip=%v %s, %d peers, apart %v, noise %v: to %s %s %s", a.kind, a.clip, a.name, n, apart,
-							noise, r.peers[i], c.Peer, c.Words)
+						t.Errorf("%s clip=%v %s, %d peers, apart %v, noise %v: to %s %s %s", a.kind, a.clip, a.name,
+							n, apart, noise, r.peers[i], c.Peer, c.Words)
 					}
 				}
 			}
