@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
@@ -24,6 +25,10 @@ type (
 	MemberStatus = report.MemberStatus
 	// ContributionStatus is what a record says of the work behind a contribution.
 	ContributionStatus = report.ContributionStatus
+	// FiguresStatus says what a member contributes, as far as it is published.
+	FiguresStatus = report.FiguresStatus
+	// Finding says that a member stands out.
+	Finding = figures.Finding
 	// TaskStatus is a round of inner steps.
 	TaskStatus = report.TaskStatus
 	// StatsStatus says how the training goes.
@@ -98,7 +103,8 @@ func (n *Node) Status() Status {
 			s.Contributors++
 		}
 	}
-	s.Members = report.Members(n.spec, s.Peer, v, n.net.Paths(), n.replica.Conduct())
+	s.Members = report.Members(n.spec, s.Peer, v, n.net.Paths())
+	s.Alarm = report.AddFigures(s.Members, n.replica.Contributed())
 	ledger := rules.Ledger(n.spec, n.run)
 	s.Agreement, s.Vote = report.AgreementOf(ledger, v.Tip), report.VoteOf(ledger, v.Tip, s.Peer)
 	params := n.replica.Params()

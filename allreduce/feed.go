@@ -18,6 +18,9 @@ type feed struct {
 	*piece
 	credit chan struct{} // one for each reduced frame that came back
 	taken  atomic.Uint64 // payload bytes that came back: what alive messages tell
+	// what the owner publishes, over the whole group; nil: nothing has come. Guarded by the
+	// reduction's mu.
+	figures []slot.FigureRow
 }
 
 func newFeed(p *piece) *feed {
@@ -148,6 +151,8 @@ func (f *feed) receive(l *link) error {
 			err = f.heard(l, &moved)
 		case h.Kind == kindRefuse:
 			return f.refused(l)
+		case h.Kind == kindFigures && next == f.last:
+			err = f.published(l, h)
 		case h.Kind == kindRoot && next == f.last:
 			return f.complete(l, hashes)
 		case next < f.last && h.carries(kindReduced, next, g.FrameSize(next)):
@@ -191,6 +196,30 @@ func (f *feed) complete(l *link, hashes []slot.Root) error {
 		return fmt.Errorf("%w: the root is not that of the frames", errBadBytes)
 	}
 	f.end(pieceDone)
+	return nil
+}
+
+// published reads the owner's figures. They are for people, so what makes no sense is taken for
+// nothing.
+func (f *feed) published(l *link, h header) error {
+	size := slot.FigureRowSize(len(f.r.offers))
+	if uint64(h.Length) != uint64(size)*uint64(f.last-f.first) {
+		return fmt.Errorf("%w: %d bytes of figures", errBadBytes, h.Length)
+	}
+	rows, b := make([]slot.FigureRow, 0, f.last-f.first), make([]byte, size)
+	valid := true
+	for range f.last - f.first {
+		if err := l.readPayload(b, &f.taken); err != nil {
+			return err
+		}
+		row := slot.ReadFigureRow(wire.NewReader(b), len(f.r.offers))
+		rows, valid = append(rows, row), valid && row.Valid()
+	}
+	f.r.mu.Lock()
+	defer f.r.mu.Unlock()
+	if valid && f.figures == nil {
+		f.figures = rows
+	}
 	return nil
 }
 

@@ -30,8 +30,9 @@ var testRun = slot.Hash([]byte("a run"))
 type recorder struct {
 	mu struct {
 		sync.Mutex
-		done []slot.Segment
-		lost map[slot.PeerID]Reason
+		done    []slot.Segment
+		figures map[slot.Range]slot.Root // of done
+		lost    map[slot.PeerID]Reason
 	}
 	losses   chan slot.PeerID
 	progress func() // called with every frame, if set
@@ -39,14 +40,14 @@ type recorder struct {
 
 func newRecorder() *recorder {
 	r := &recorder{losses: make(chan slot.PeerID, 64)}
-	r.mu.lost = make(map[slot.PeerID]Reason)
+	r.mu.lost, r.mu.figures = make(map[slot.PeerID]Reason), make(map[slot.Range]slot.Root)
 	return r
 }
 
-func (r *recorder) SegmentDone(s slot.Segment) {
+func (r *recorder) SegmentDone(s slot.Segment, figures slot.Root) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.done = append(r.mu.done, s)
+	r.mu.done, r.mu.figures[s.Range] = append(r.mu.done, s), figures
 }
 
 func (r *recorder) Lost(peer slot.PeerID, reason Reason, _ error) {
@@ -81,6 +82,8 @@ type group struct {
 	running []*Reduction
 	started map[*Reduction]int // all there were, and whose
 	gone    []int
+
+	measured int // contributions that were compared with the outcome before
 }
 
 func testParams(elements, frame int) Params {

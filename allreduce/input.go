@@ -148,7 +148,8 @@ func (in *input) serveOwn() {
 		if err != nil {
 			return
 		}
-		if err := fr.decode(g, f, g.Frame(in.p.r.own.data, f), in.p.r.engine.cfg.Params.Clip); err != nil {
+		norm := in.p.r.engine.cfg.Params.Clip || g.Measured()
+		if err := fr.decode(g, f, g.Frame(in.p.r.own.data, f), norm); err != nil {
 			in.lost(reasonOf(err), err)
 			return
 		}
@@ -373,6 +374,11 @@ func (in *input) writeFrame(l *link, f int) error {
 }
 
 func (in *input) writeRoot(l *link) error {
+	if rows := in.p.figures; rows != nil {
+		if err := l.put(appendFigures(nil, rows)); err != nil {
+			return err
+		}
+	}
 	if err := l.put(appendRoot(nil, in.p.root)); err != nil {
 		return err
 	}

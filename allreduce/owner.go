@@ -21,10 +21,14 @@ type ownPiece struct {
 	inputs []*input
 	// bytes of hashes and frames of all contributors: what alive messages tell
 	taken  atomic.Uint64
-	root   slot.Root      // of the reduced piece; set before input.ready says that all is reduced
-	closed []slot.Segment // ranges that are reduced; guarded by the reduction's mu
-	began  time.Time
-	packed []once // reduced frames that go compressed
+	root   slot.Root     // of the reduced piece; set before input.ready says that all is reduced
+	closed []closedRange // ranges that are reduced; guarded by the reduction's mu
+	// a row for each frame that is reduced, over the whole group; nil in a run without roots. The
+	// reducer's until all is reduced.
+	figures []slot.FigureRow
+	before  map[int][]float32 // frames of the outcome before; guarded by the reduction's mu
+	began   time.Time
+	packed  []once // reduced frames that go compressed
 	// when the frames of a window, the newest that are reduced, made room for others; the reducer's
 	rooms []time.Time
 }
@@ -33,7 +37,7 @@ type ownPiece struct {
 func newOwnPiece(p *piece) *ownPiece {
 	own := &ownPiece{
 		piece: p, inputs: make([]*input, len(p.r.offers)), began: time.Now(),
-		rooms: make([]time.Time, p.r.window),
+		rooms: make([]time.Time, p.r.window), before: map[int][]float32{},
 	}
 	own.packed = make([]once, p.last-p.first)
 	for i, o := range p.r.offers {
@@ -47,6 +51,9 @@ func newOwnPiece(p *piece) *ownPiece {
 // start starts the piece's own goroutines; those of the inputs start when their streams arrive.
 func (p *ownPiece) start() {
 	p.spawn(p.reduce)
+	if p.r.engine.cfg.Before != nil && p.r.grid.Measured() {
+		p.spawn(p.recall)
+	}
 	if in := p.inputs[p.r.self]; in != nil {
 		p.spawn(in.serveOwn)
 	}
@@ -75,9 +82,16 @@ func (p *ownPiece) watch() {
 type span struct {
 	begin int      // its first frame
 	set   []*input // its contributors
-	agg   *plan.Aggregation
+	gauge *gauge
 	cols  [][]float32
 	norms []float64
+	rows  []slot.FigureRow // of its frames; none in a run without roots
+}
+
+// closedRange is a range that is reduced, and the root of its figures.
+type closedRange struct {
+	slot.Segment
+	figures slot.Root
 }
 
 // reduce takes each frame of all contributors, in peer-ID order, and puts the aggregate where it
@@ -104,15 +118,9 @@ func (p *ownPiece) reduce() {
 		for i, in := range s.set {
 			s.cols[i], s.norms[i] = in.at.values, in.at.norm
 		}
-		dst := sum[:g.FrameLen(f)]
-		s.agg.Frame(dst, s.cols, s.norms)
-		if lie := p.r.engine.cfg.Reduced; lie != nil {
-			lie(p.r.slot, f, dst)
-		}
+		p.reduceFrame(s, f, sum[:g.FrameLen(f)])
 		p.compare(f, s.cols)
-		out := p.r.out.Frame(p.r.result, f)
-		p.r.out.Codec.Append(out[:0], dst)
-		hashes = append(hashes, g.Hash(out))
+		hashes = append(hashes, g.Hash(p.r.out.Frame(p.r.result, f)))
 		p.giveBack(s, f)
 		p.publish(f)
 	}
@@ -120,6 +128,27 @@ func (p *ownPiece) reduce() {
 	p.close(s, p.last, hashes) // first: a peer that has the bytes may count on the statement
 	p.publish(p.last)
 	p.end(pieceDone)
+}
+
+// reduceFrame puts frame f of the outcome into the result, and its row into the figures.
+func (p *ownPiece) reduceFrame(s *span, f int, sum []float32) {
+	var lie func(values []float32)
+	if do := p.r.engine.cfg.Reduced; do != nil {
+		lie = func(values []float32) { do(p.r.slot, f, values) }
+	}
+	// Nobody knows the group when it commits to its contribution, so nobody can tell at which
+	// coordinates trimmed values are counted.
+	at := int(p.r.group[f%len(p.r.group)])<<8 | int(p.r.group[(f+1)%len(p.r.group)])
+	row := s.gauge.reduce(p.r.out.Frame(p.r.result, f), sum, s.cols, s.norms, at, lie)
+	if !p.r.grid.Measured() {
+		return
+	}
+	p.compareBefore(f, s.cols, row)
+	if lie := p.r.engine.cfg.Figured; lie != nil {
+		lie(p.r.slot, f, row)
+	}
+	s.rows = append(s.rows, row)
+	p.figures = append(p.figures, spread(row, s.set, len(p.inputs)))
 }
 
 // collect gets frame f of each contributor to a range and returns the contributors that are left: a
@@ -164,7 +193,10 @@ func (p *ownPiece) open(set []*input, f int) *span {
 	if err != nil {
 		panic("allreduce: the plan's offers were not checked: " + err.Error())
 	}
-	return &span{begin: f, set: set, agg: agg, cols: make([][]float32, len(set)), norms: make([]float64, len(set))}
+	return &span{
+		begin: f, set: set, gauge: newGauge(agg, p.r.out.Codec, len(set)), cols: make([][]float32, len(set)),
+		norms: make([]float64, len(set)),
+	}
 }
 
 // awaitWide waits until so many contributors are enough for a range (slot.Plan.Wide).
@@ -194,15 +226,15 @@ func (p *ownPiece) close(s *span, end int, hashes []slot.Root) {
 	for _, in := range s.set {
 		set.Set(in.place)
 	}
-	segment := slot.Segment{
+	segment := closedRange{slot.Segment{
 		Range: p.r.grid.Elements(s.begin, end), Contributors: set,
 		Root: p.rootOf(hashes, s.begin, end),
-	}
+	}, slot.FiguresRoot(s.rows)}
 	p.r.mu.Lock()
 	p.closed = append(p.closed, segment)
 	sink := p.r.mu.sink
 	p.r.mu.Unlock()
-	sink.SegmentDone(segment)
+	sink.SegmentDone(segment.Segment, segment.figures)
 }
 
 // rootOf is the root of frames [first, last) of the piece.

@@ -37,16 +37,18 @@ func (r *Reduction) revise(plan slot.Plan, sink Sink) error {
 	close(r.mu.revised)
 	r.mu.revised = make(chan struct{})
 	r.tally()
-	var closed []slot.Segment
+	var closed []closedRange
 	for _, p := range r.mu.own {
 		closed = append(closed, p.closed...)
 	}
 	for _, p := range r.mu.round {
-		closed = append(closed, p.closed...)
+		for _, s := range p.closed {
+			closed = append(closed, closedRange{Segment: s})
+		}
 	}
 	r.mu.Unlock()
 	for _, s := range closed {
-		sink.SegmentDone(s)
+		sink.SegmentDone(s.Segment, s.figures)
 	}
 	return nil
 }

@@ -44,8 +44,9 @@ func (r Reason) String() string {
 // called.
 type Sink interface {
 	// SegmentDone: an own piece is reduced. Contributors are a bitmap over the plan's offers; the
-	// bytes are in Result.
-	SegmentDone(segment slot.Segment)
+	// bytes are in Result. figures is the root of what was measured (slot.FiguresRoot); zero where
+	// nothing is: in a ring, and in a run without roots.
+	SegmentDone(segment slot.Segment, figures slot.Root)
 	// Lost: the peer failed, and the pieces that need it will not complete by this plan. Once a
 	// peer. Where err is a *BadFrame (errors.As) it holds what proves the peer's fault.
 	Lost(peer slot.PeerID, reason Reason, err error)
@@ -57,9 +58,9 @@ type Sink interface {
 // deaf is the sink of a reduction that nobody listens to any more.
 type deaf struct{}
 
-func (deaf) SegmentDone(slot.Segment)        {}
-func (deaf) Lost(slot.PeerID, Reason, error) {}
-func (deaf) Progress(sent, received uint64)  {}
+func (deaf) SegmentDone(slot.Segment, slot.Root) {}
+func (deaf) Lost(slot.PeerID, Reason, error)     {}
+func (deaf) Progress(sent, received uint64)      {}
 
 // reasonOf sorts errors by the peer at fault.
 func reasonOf(err error) Reason {

@@ -98,6 +98,8 @@ const (
 	// either way: bytes of leaves and frames received so far, which count as progress, u64
 	kindAlive  frameKind = 4
 	kindRefuse frameKind = 5 // from the owner, last: the contribution is bad; Reason, u8
+	// from the owner, before the root: a slot.FigureRow over the group for each frame of the piece
+	kindFigures frameKind = 6
 
 	// as raw, compressed (pack.go): method u8, then bytes; shorter than the frame
 	kindPackedRaw     frameKind = 8
@@ -140,6 +142,8 @@ func parseHeader(b []byte) (header, error) {
 	h := header{Kind: frameKind(r.U8()), Index: r.U32(), Length: r.U32()}
 	switch h.Kind {
 	case kindRaw, kindReduced, kindPartial, kindPassed, kindNorms:
+	case kindFigures:
+		h.expect(r, h.Length)
 	case kindPackedRaw, kindPackedReduced:
 		if h.Length < packedLeast {
 			r.Fail("packed frame of %d bytes", h.Length)
@@ -174,6 +178,15 @@ func parseAlive(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 
 func appendRefuse(b []byte, reason Reason) []byte {
 	return append(header{kindRefuse, 0, refuseSize}.Append(b), uint8(reason))
+}
+
+func appendFigures(b []byte, rows []slot.FigureRow) []byte {
+	size := len(rows) * slot.FigureRowSize(len(rows[0].Of))
+	b = header{kindFigures, 0, uint32(size)}.Append(b)
+	for _, row := range rows {
+		b = row.Append(b)
+	}
+	return b
 }
 
 func appendRoot(b []byte, root slot.Root) []byte {

@@ -57,7 +57,8 @@ func (au *audits) look(d wire.Draft) *audit {
 		a.asked = au.now
 		au.work(WorkAudit{
 			Draft: slot.DraftOf(d.Record, d.Ballot), Record: d.Hash, Owners: d.Owners.Peers(),
-			Leader: open.leader(d.Ballot).Peer, Quorum: au.quorum(),
+			Figures: d.Owners.Figures(),
+			Leader:  open.leader(d.Ballot).Peer, Quorum: au.quorum(),
 		})
 	}
 	return a
@@ -164,8 +165,12 @@ func (au *audits) convictOwner(d wire.Draft, f FalseSegment) {
 	}
 	s := d.Owners.Stated[f.Segment]
 	body := d.Owners.Segment(f.Segment, d.Ref, d.Record)
+	kind := wire.KindFalseOutcome
+	if f.Figures {
+		kind = wire.KindFalseFigure
+	}
 	au.convict(wire.Evidence{
-		Kind: wire.KindFalseOutcome, Peer: s.Peer, Incarnation: s.Incarnation,
+		Kind: kind, Peer: s.Peer, Incarnation: s.Incarnation,
 		First: wire.SignedBody{Body: body.Append(nil), Sig: s.Sig}, Second: wire.SignedBody{Body: f.Proof},
 	})
 }

@@ -116,19 +116,21 @@ func TestTheNextTryShowsWhatOwnersSignInIt(t *testing.T) {
 	l.onlyEvicted(t)
 }
 
-// What an owner that lies has stated is not decided: an elector finds the lie, and all know of it.
-// The leader has the slot reduced without that owner in its next try, and the record after drops
-// it. Large proofs are asked for.
+// What an owner that lies has stated, of the outcome or of who contributed what, is not decided: an
+// elector finds the lie, and all know of it. The leader has the slot reduced without that owner in
+// its next try, and the record after drops it. Large proofs are asked for.
 func TestAnOwnerThatIsProvenToLie(t *testing.T) {
-	for name, large := range map[string]bool{"gossiped": false, "asked for": true} {
+	for name, c := range map[string]struct{ large, figures bool }{
+		"gossiped": {}, "asked for": {large: true}, "figures": {large: true, figures: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			l := auditedLab(t, "ABCDEFG") // of four, a lost one is dropped before the slot
-			l.audits.large = large
+			l.audits.large = c.large
 			leader := l.leading(t, func(_ *labPeer, lead *leading) bool {
 				return lead.ref.Ballot == 0 && lead.plan == nil
 			})
 			height, owner := leader.m.open.ref.Height, l.aside(leader, 1)
-			owner.auditor.forges = true
+			owner.auditor.forges, owner.auditor.miscounts = !c.figures, c.figures
 			if !l.run(time.Minute, func() bool { return leader.m.chain.Height() >= height+1 }) {
 				t.Fatalf("nothing is decided\n%s\n%s", strings.Join(l.log, "\n"), l.show())
 			}

@@ -218,6 +218,8 @@ func contradictionText(e wire.Evidence) string {
 		return "it signed a VOTE, and then a PROMISE that denies it"
 	case wire.KindFalseOutcome:
 		return "it signed an outcome that is not what the contributions give, as a proof shows"
+	case wire.KindFalseFigure:
+		return "it published a false figure of what a peer has contributed, as a proof shows"
 	case wire.KindFalseOffer:
 		return "it signed an offer of a contribution that is not what it commits to, as a proof shows"
 	}

@@ -37,7 +37,11 @@ func checkProof(e wire.Evidence, proofs chain.ProofChecker) error {
 	}
 	switch b := body.(type) {
 	case wire.Segment:
-		err = proofs.FalseOutcome(e.Peer, b, e.Second.Body)
+		if e.Kind == wire.KindFalseFigure {
+			err = proofs.FalseFigure(e.Peer, b, e.Second.Body)
+		} else {
+			err = proofs.FalseOutcome(e.Peer, b, e.Second.Body)
+		}
 	case wire.Offer:
 		if b.Peer != e.Peer {
 			return chain.Invalid("evidence of another peer's offer")

@@ -461,7 +461,7 @@ func (x *explorer) reduce(p int, l *local, plan slot.Plan) {
 	}
 	group := plan.Group()
 	for _, piece := range plan.Pieces {
-		done := func(s slot.Segment) bool { return s.Range == piece.Range }
+		done := func(s ReportSegment) bool { return s.Segment.Range == piece.Range }
 		if piece.Owner == x.ids[p] && !slices.ContainsFunc(l.m.open.groupReports.stated, done) {
 			root := slot.Hash(fmt.Appendf(group[:], "%v %v by %s", piece.Range, set, piece.Owner))
 			l.store(root)

@@ -108,9 +108,9 @@ func (d *openHeight) leads(msg wire.Message, ballot uint32) bool {
 // groupReports is what this peer reports about the group of the newest plan.
 type groupReports struct {
 	group  slot.Root
-	since  time.Duration  // when this peer first received a plan of it
-	stated []slot.Segment // reduced ranges of own pieces
-	lost   []ReportLost   // peers that failed this one, each once for a reason
+	since  time.Duration   // when this peer first received a plan of it
+	stated []ReportSegment // reduced ranges of own pieces
+	lost   []ReportLost    // peers that failed this one, each once for a reason
 }
 
 // stated is what an owner has stated of a range, and signed.

@@ -16,24 +16,26 @@ import (
 
 // labAudits is what the lab knows of the outcomes and contributions of all peers.
 type labAudits struct {
-	lies   map[slot.Root]bool // roots of segments that are not what the contributions give
-	offers map[slot.Root]bool // roots of contributions that are not what their offers commit to
-	large  bool               // proofs are too large for gossip
-	seen   int                // outcomes that were audited
-	found  int                // audits that found a lie
-	dark   int                // audits to which a contribution was not shown
+	lies    map[slot.Root]bool // roots of segments that are not what the contributions give
+	offers  map[slot.Root]bool // roots of contributions that are not what their offers commit to
+	figures map[slot.Root]bool // roots of figures with a false one
+	large   bool               // proofs are too large for gossip
+	seen    int                // outcomes that were audited
+	found   int                // audits that found a lie
+	dark    int                // audits to which a contribution was not shown
 }
 
 // labAuditor is how one peer takes part in audits.
 type labAuditor struct {
-	forges bool          // as an owner it states bytes that are false
-	hides  string        // peers that it does not show its contribution, by name; "*": all
-	delay  time.Duration // its audits take that long
-	blind  bool          // it finds nothing
+	forges    bool          // as an owner it states bytes that are false
+	miscounts bool          // as an owner it publishes figures that are false
+	hides     string        // peers that it does not show its contribution, by name; "*": all
+	delay     time.Duration // its audits take that long
+	blind     bool          // it finds nothing
 }
 
 func newLabAudits() *labAudits {
-	return &labAudits{lies: map[slot.Root]bool{}, offers: map[slot.Root]bool{}}
+	return &labAudits{lies: map[slot.Root]bool{}, offers: map[slot.Root]bool{}, figures: map[slot.Root]bool{}}
 }
 
 // proof is what convicts the signer of a root that is a lie.
@@ -55,6 +57,11 @@ func (a *labAudits) check(lies map[slot.Root]bool, of slot.Root, proof []byte) e
 // FalseOutcome implements chain.ProofChecker.
 func (a *labAudits) FalseOutcome(_ slot.PeerID, s wire.Segment, proof []byte) error {
 	return a.check(a.lies, s.Segment.Root, proof)
+}
+
+// FalseFigure implements chain.ProofChecker.
+func (a *labAudits) FalseFigure(_ slot.PeerID, s wire.Segment, proof []byte) error {
+	return a.check(a.figures, s.Figures, proof)
 }
 
 // FalseOffer implements chain.ProofChecker.
@@ -83,6 +90,9 @@ func (p *labPeer) audited(w WorkAudit) ReportAudited {
 		if a.lies[s.Root] && w.Owners[i] != p.id {
 			r.False = append(r.False, FalseSegment{Segment: i, Proof: a.proof(s.Root)})
 		}
+		if root := w.Figures[i]; a.figures[root] && w.Owners[i] != p.id {
+			r.False = append(r.False, FalseSegment{Segment: i, Figures: true, Proof: a.proof(root)})
+		}
 	}
 	leader := p.lab.peer(labName(w.Leader))
 	for _, o := range w.Draft.Contributions {
@@ -108,6 +118,15 @@ func (p *labPeer) forged(root slot.Root) slot.Root {
 	if p.auditor.forges {
 		root = slot.Hash(append([]byte("false"), root[:]...))
 		p.lab.audits.lies[root] = true
+	}
+	return root
+}
+
+// figures is the root of what a peer publishes of a segment.
+func (p *labPeer) figures(of slot.Root) slot.Root {
+	root := slot.Hash(append([]byte("figures"), of[:]...))
+	if p.auditor.miscounts {
+		p.lab.audits.figures[root] = true
 	}
 	return root
 }

@@ -85,7 +85,7 @@ func (p *labPeer) reduce(plan slot.Plan) {
 		return
 	}
 	for _, piece := range plan.Pieces {
-		done := func(s slot.Segment) bool { return s.Range == piece.Range }
+		done := func(s ReportSegment) bool { return s.Segment.Range == piece.Range }
 		if piece.Owner == p.id && !slices.ContainsFunc(p.m.open.groupReports.stated, done) {
 			root := slot.Hash(fmt.Appendf(group[:], "%v of %v by %s %d60", piece.Range, set, p.name, p.life))
 			root = p.forged(root)
@@ -93,6 +93,7 @@ func (p *labPeer) reduce(plan slot.Plan) {
 			p.report(ReportSegment{
 				Group:   group,
 				Segment: slot.Segment{Range: piece.Range, Contributors: set, Root: root},
+				Figures: p.figures(root),
 			})
 		}
 	}

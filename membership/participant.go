@@ -71,7 +71,7 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 		d.groupReports = groupReports{group: g, since: pa.now}
 	}
 	d.groupReports.stated = slices.DeleteFunc(slices.Clone(d.groupReports.stated),
-		func(s slot.Segment) bool { return !owns(p, pa.cfg.Self, s.Range) })
+		func(s ReportSegment) bool { return !owns(p, pa.cfg.Self, s.Segment.Range) })
 	switch i := p.Place(pa.cfg.Self); {
 	case i < 0:
 	case p.Gone.Has(i):
@@ -111,15 +111,17 @@ func (pa *participant) noteOffers(offers []slot.Offer, proofs []wire.OfferProof)
 // audit it. Between two leaders the statement waits for the next one's plan.
 func (pa *participant) stateSegment(r ReportSegment) {
 	s := &pa.open.groupReports
-	again := func(o slot.Segment) bool { return o.Range == r.Segment.Range && o.Root == r.Segment.Root }
+	again := func(o ReportSegment) bool {
+		return o.Segment.Range == r.Segment.Range && o.Segment.Root == r.Segment.Root
+	}
 	if pa.open.last == nil || r.Group != s.group || !owns(*pa.open.last, pa.cfg.Self, r.Segment.Range) ||
 		slices.ContainsFunc(s.stated, again) {
 		return
 	}
-	s.stated = append(slices.Clip(s.stated), r.Segment)
+	s.stated = append(slices.Clip(s.stated), r)
 	if pa.open.plan != nil {
 		leader := pa.planLeader()
-		pa.sendStated(r.Segment, append(without(pa.audits.auditors(), leader), leader)...)
+		pa.sendStated(r, append(without(pa.audits.auditors(), leader), leader)...)
 	}
 }
 
@@ -154,9 +156,12 @@ func (pa *participant) repeat() {
 func (pa *participant) planLeader() slot.PeerID { return pa.open.leader(pa.open.plan.Ballot).Peer }
 
 // sendStated sends a statement by the plan that is followed.
-func (pa *participant) sendStated(s slot.Segment, to ...slot.PeerID) {
+func (pa *participant) sendStated(s ReportSegment, to ...slot.PeerID) {
 	p := pa.open.plan
-	pa.send(wire.Segment{Ref: p.Ref, Group: pa.open.groupReports.group, Inputs: inputsOf(*p, s), Segment: s}, to...)
+	pa.send(wire.Segment{
+		Ref: p.Ref, Group: pa.open.groupReports.group, Inputs: inputsOf(*p, s.Segment), Figures: s.Figures,
+		Segment: s.Segment,
+	}, to...)
 }
 
 func (pa *participant) sendLost(r ReportLost) {

@@ -42,8 +42,10 @@ type (
 		Draft  slot.Draft
 		Record slot.Root     // hash of the draft's record
 		Owners []slot.PeerID // of the draft's segments
-		Leader slot.PeerID   // passes on what a contributor does not show
-		Quorum int           // electors that share the samples of a segment
+		// slot.FiguresRoot of each segment, as its owner has signed it; zero: it publishes nothing
+		Figures []slot.Root
+		Leader  slot.PeerID // passes on what a contributor does not show
+		Quorum  int         // electors that share the samples of a segment
 	}
 	// WorkApply asks the worker to apply a certified record after its predecessor. Step records
 	// take their outcome from disk or fetch it from the peers named. Then ReportApplied, or
@@ -104,6 +106,7 @@ type (
 	ReportSegment struct {
 		Group   slot.Root
 		Segment slot.Segment
+		Figures slot.Root // slot.FiguresRoot of who contributed what; zero: nothing is published
 	}
 	// ReportLinks: how fast this peer can send to others, and to all together, in kB/s, as
 	// measured. It takes the place of the one before.
@@ -207,6 +210,7 @@ func (ReportKey) isReport()         {}
 // FalseSegment is a segment of an audited draft that is not what its contributions give.
 type FalseSegment struct {
 	Segment int    // its index
+	Figures bool   // it is a figure of the owner's that is false
 	Proof   []byte // for Rules.CheckProof
 }
 

@@ -35,11 +35,17 @@ func TestGoldenProofs(t *testing.T) {
 		t.Errorf("a proof of %d bytes, want %d", len(b), want)
 	}
 	contribution := Proof{Kind: FalseContribution, Offer: w.Offers[1], Openings: outcome.Openings[1:]}
+	rows, frame := w.rows(t), slot.Range{Begin: 512, End: 600}
+	figures := Proof{
+		Kind: FalseFigures, Statement: w.Statement, Figures: slot.FiguresRoot(rows), Published: w.published(rows, 1),
+		Place: 1, Outcome: w.opened(t, frame), Openings: w.openings(t, frame)[1:],
+	}
 	for name, c := range map[string]struct {
 		proof Proof
 		want  string
 	}{
 		"outcome":      {outcome, "b8d30d6443ad7910ca46903e19e0632babcafe09d2eabeffa814531c1795150c"},
+		"figures":      {figures, "f799a7477db2e597fb416c352ecad2c691b6697f84a9f6087cc2950e49b386e6"},
 		"contribution": {contribution, "3df87b5caac3b7bcd21e6f6365d481f823c89985f959153280c60cc82e464ceb"},
 	} {
 		if got := c.proof.Hash().String(); got != c.want {

@@ -24,18 +24,28 @@ const (
 	// FalseContribution: a peer has offered a frame that is no encoding, has values that are not
 	// bounded, or another norm than it has committed to.
 	FalseContribution Kind = 2
+	// FalseFigures: an owner has published a figure of a contributor's frame that is not true.
+	FalseFigures Kind = 3
 )
 
 // Proof convicts an owner or a contributor, together with the signatures on what it names: of the
 // owner on the segment and of the contributors on their offers, or of the guilty peer on its offer.
+// For FalseFigures it is enough that the owner has signed: it names the offers.
 // The bytes of a FalseOutcome are those of one block: at most two chunks of 1 KiB of each peer.
 type Proof struct {
 	Kind      Kind
-	Statement Statement // FalseOutcome
-	Outcome   Opening   // FalseOutcome
-	// FalseOutcome: one a contributor, of the same range as Outcome. FalseContribution: one.
+	Statement Statement // of the owner
+	Outcome   Opening   // of the owner
+	// FalseOutcome: one a contributor, of the same range as Outcome. Else one; that of FalseFigures
+	// is of the same range as Outcome, a frame.
 	Openings []Opening
 	Offer    slot.Offer // FalseContribution: of the guilty peer
+
+	// FalseFigures: the root that the owner has signed with the segment, what it has published of
+	// the frame, and the place of the contributor.
+	Figures   slot.Root
+	Published Published
+	Place     uint32
 }
 
 // Caps on proofs.
@@ -45,14 +55,16 @@ const (
 	perPeer = 4 << 10
 )
 
-// MaxProof is the most bytes that a proof takes: of an outcome of so many contributors, or of one
-// frame of a contribution.
+// MaxProof is the most bytes that a proof takes: of an outcome of so many contributors, of one
+// frame of a contribution, or of the figures of one.
 func MaxProof(p allreduce.Params, contributors int) int {
 	c, err := codec.New(p.Codec)
 	if err != nil {
 		return 0
 	}
-	return perPeer + max(perPeer*contributors, c.EncodedSize(p.FrameElements))
+	frame, outcome := c.EncodedSize(p.FrameElements), codec.Outcome(c).EncodedSize(p.FrameElements)
+	const statement = 256 // more than the offer and the figures of a contributor
+	return perPeer + max(perPeer*contributors, 2*perPeer+frame+outcome+statement*contributors)
 }
 
 // Append appends the canonical encoding.
@@ -60,6 +72,9 @@ func (p Proof) Append(b []byte) []byte {
 	b = append(b, uint8(p.Kind))
 	if p.Kind == FalseContribution {
 		return p.Openings[0].Append(p.Offer.Append(b))
+	}
+	if p.Kind == FalseFigures {
+		return p.appendFigures(b)
 	}
 	b = p.Outcome.Append(p.Statement.Append(b))
 	for _, o := range p.Openings {
@@ -87,6 +102,8 @@ func ReadProof(b []byte) (Proof, error) {
 	case FalseContribution:
 		p.Offer = slot.ReadOffer(r)
 		p.Openings = []Opening{ReadOpening(r, MaxFrameBytes)}
+	case FalseFigures:
+		p.readFigures(r)
 	default:
 		r.Fail("proof of kind %d", p.Kind)
 	}
@@ -105,6 +122,8 @@ func (p Proof) Verify(params allreduce.Params) (guilty []slot.PeerID, err error)
 		guilty, err = p.verifyOutcome(params)
 	case FalseContribution:
 		guilty, err = p.verifyContribution(params)
+	case FalseFigures:
+		guilty, err = p.verifyFigures(params)
 	default:
 		err = fmt.Errorf("it is of kind %d", p.Kind)
 	}

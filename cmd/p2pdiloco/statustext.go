@@ -23,6 +23,9 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	if s.Reason != "" {
 		fmt.Fprintf(w, "reason\t%s\n", s.Reason)
 	}
+	if s.Alarm != "" {
+		fmt.Fprintf(w, "ALARM\t%s\n", s.Alarm)
+	}
 	if s.Provisional != "" {
 		fmt.Fprintf(w, "branch\t%s\n", s.Provisional)
 	}
@@ -44,6 +47,27 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	if s.Training > 0 {
 		fmt.Fprintf(w, "stalled\t%s of %s\n", s.Stall.Round(time.Second), (s.Stall + s.Training).Round(time.Second))
 	}
+	printTraffic(w, s)
+	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
+	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
+	if s.Clocks != nil {
+		fmt.Fprintf(w, "clocks\t%s\n", s.Clocks.Detail)
+	}
+	printStandingOut(w, s.Members)
+	for _, o := range s.Orders {
+		fmt.Fprintf(w, "motion\t%s\n", motionText(o, len(s.Members)))
+	}
+	for _, p := range s.Removed {
+		fmt.Fprintf(w, "removed\t%s\n", p)
+	}
+	_ = w.Flush() // a strings.Builder returns no error
+	printMembers(&b, s.Members)
+	printFigures(&b, s.Members)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func printTraffic(w io.Writer, s p2pdiloco.Status) {
 	fmt.Fprintf(w, "bytes\t%s sent, %s received%s\n", report.Bytes(s.Sent), report.Bytes(s.Received), bounds(s))
 	if t := s.Traffic; t != (p2p.Traffic{}) {
 		fmt.Fprintf(w, "sent for\tall-reduce %s, states %s, control %s, gossip and DHT %s\n",
@@ -54,26 +78,6 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 		fmt.Fprintf(w, "relayed\t%s sent and %s received through other peers\n", report.Bytes(t.Sent),
 			report.Bytes(t.Received))
 	}
-	fmt.Fprintf(w, "reached\t%s\n", reached(s.Reach))
-	fmt.Fprintf(w, "behind\t%s\n", behind(s.Members))
-	for _, m := range s.Members {
-		for _, words := range m.Conduct {
-			fmt.Fprintf(w, "conduct\t%s: %s\n", m.Peer.Short(), words)
-		}
-	}
-	if s.Clocks != nil {
-		fmt.Fprintf(w, "clocks\t%s\n", s.Clocks.Detail)
-	}
-	for _, o := range s.Orders {
-		fmt.Fprintf(w, "motion\t%s\n", motionText(o, len(s.Members)))
-	}
-	for _, p := range s.Removed {
-		fmt.Fprintf(w, "removed\t%s\n", p)
-	}
-	_ = w.Flush() // a strings.Builder returns no error
-	printMembers(&b, s.Members)
-	_, err := io.WriteString(out, b.String())
-	return err
 }
 
 func inBrackets(empty bool, text string) string {

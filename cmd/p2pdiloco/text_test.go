@@ -13,8 +13,8 @@ func TestPrintStatus(t *testing.T) {
 	s := p2pdiloco.Status{
 		Peer: "self", Run: "books", RunID: p2pdiloco.Root{1}, Phase: p2pdiloco.PhasePaused,
 		Detail:      "2 of 4 members are heard",
-		Provisional: "it may end",
-		Spec:        map[string]string{"aggregator": "trimmed_mean"}, Parameters: 1000, Slot: 3, LastSlot: 8, Height: 5,
+		Provisional: "it may end", Alarm: "what this peer sends is wrong",
+		Spec: map[string]string{"aggregator": "trimmed_mean"}, Parameters: 1000, Slot: 3, LastSlot: 8, Height: 5,
 		StateRoot: p2pdiloco.Root{2},
 		Sent:      1500, Received: 12, MaxUpload: 2_500_000, MaxDownload: 5_000_000,
 		Exchange: p2pdiloco.ExchangeStatus{
@@ -30,7 +30,11 @@ func TestPrintStatus(t *testing.T) {
 		Members: []p2pdiloco.MemberStatus{
 			{Peer: "self", Self: true, State: "training", Slot: 3, Steps: 7},
 			{Peer: "late", State: "late", Slot: 3, Heard: 1500 * time.Millisecond},
-			{Peer: "mute", State: "mute", Fault: "has not voted for 8 heights"},
+			{
+				Peer: "mute", State: "mute", Fault: "has not voted for 8 heights",
+				Figures:   &p2pdiloco.FiguresStatus{Slot: 3, Norm: 2, Cosine: new(-.75), Trimmed: .125, Clip: .5},
+				StandsOut: []p2pdiloco.Finding{{Words: "sends nothing new", Since: 2}},
+			},
 			{Peer: "gone", State: "missing", Slot: 2, Heard: time.Minute, Leader: true},
 		},
 	}
@@ -49,7 +53,8 @@ func TestPrintStatus(t *testing.T) {
 		"1 of the 4 peers that train may send wrong values", p2pdiloco.PeerID("late").Short() + " is late",
 		p2pdiloco.PeerID("gone").Short() + " is missing",
 		p2pdiloco.PeerID("mute").Short() + " has not voted for 8 heights",
-		"itself", "1.5s ago", "leader",
+		"itself", "1.5s ago", "leader", "ALARM", "what this peer sends is wrong",
+		p2pdiloco.PeerID("mute").Short() + " sends nothing new, since slot 2", "-0.75", "12%",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing:\n%s", want, out.String())

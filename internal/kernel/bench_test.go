@@ -30,6 +30,7 @@ func BenchmarkElementwise(b *testing.B) {
 	x, _ := benchColumns(4)
 	b.Run("Sub", func(b *testing.B) { benchmark(b, 3, func() { Sub(x[0], x[1], x[2]) }) })
 	b.Run("Bounded", func(b *testing.B) { benchmark(b, 1, func() { Bounded(x[1]) }) })
+	b.Run("Dot", func(b *testing.B) { benchmark(b, 2, func() { Dot(x[1], x[2]) }) })
 	b.Run("NormSq", func(b *testing.B) { benchmark(b, 1, func() { NormSq(x[1]) }) })
 	b.Run("SGDStep", func(b *testing.B) { benchmark(b, 3, func() { SGDStep(x[0], x[1], 0.7) }) })
 	b.Run("MomentumStep", func(b *testing.B) { benchmark(b, 5, func() { MomentumStep(x[0], x[3], x[1], 0.7, 0.9) }) })

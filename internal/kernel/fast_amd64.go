@@ -55,6 +55,12 @@ func normSqFast(lanes *[8]float64, x []float32) int {
 	return n
 }
 
+func dotFast(lanes *[8]float64, x, y []float32) int {
+	n := done(len(x), stride)
+	dotAVX2(lanes, x[:n], y)
+	return n
+}
+
 func sgdFast(p, g []float32, lr float32) int {
 	n := done(len(p), stride)
 	sgdAVX2(p[:n], g, lr)
@@ -149,6 +155,11 @@ func boundedAVX2(x []float32) int
 //
 //go:noescape
 func normSqAVX2(lanes *[8]float64, x []float32)
+
+// dotAVX2 adds the product of elements j to lane j%8; y is as long as x.
+//
+//go:noescape
+func dotAVX2(lanes *[8]float64, x, y []float32)
 
 //go:noescape
 func sgdAVX2(p, g []float32, lr float32)

@@ -11,6 +11,7 @@ func mulFast(_, _, _ []float32) int                                     { return
 func mixFast(_, _, _ []float32, _, _ float32) int                       { return 0 }
 func boundedFast(_ []float32) int                                       { return 0 }
 func normSqFast(_ *[8]float64, _ []float32) int                         { return 0 }
+func dotFast(_ *[8]float64, _, _ []float32) int                         { return 0 }
 func sgdFast(_, _ []float32, _ float32) int                             { return 0 }
 func momentumFast(_, _, _ []float32, _, _ float32) int                  { return 0 }
 func nesterovFast(_, _, _ []float32, _, _ float32) int                  { return 0 }

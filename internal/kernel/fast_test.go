@@ -66,6 +66,14 @@ func elementwisePairs() []pair {
 			},
 		},
 		{
+			"Dot", 2, func(x [][]float32, _ []float32) float64 { return Dot(x[0], x[1]) },
+			func(x [][]float32, _ []float32) float64 {
+				var l [8]float64
+				dotGo(&l, x[0], x[1])
+				return combine(&l)
+			},
+		},
+		{
 			"Bounded", 1, func(x [][]float32, _ []float32) float64 { return float64(Bounded(x[0])) },
 			func(x [][]float32, _ []float32) float64 { return float64(boundedGo(x[0])) },
 		},

@@ -64,6 +64,7 @@ func golden() string {
 		fmt.Fprintf(&norms, "%016x", math.Float64bits(squares[i]))
 	}
 	fmt.Fprintf(&out, "NormSq %x\n", blake3.Sum256([]byte(norms.String())))
+	fmt.Fprintf(&out, "Dot %016x\n", math.Float64bits(Dot(cols[0], cols[1])))
 	clip, scale := ClipScales(squares), MeanScales(weights)
 	line("ClipScales", clip)
 	line("MeanScales", scale)

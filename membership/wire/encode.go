@@ -20,7 +20,8 @@ func (m Plan) Append(b []byte) []byte { return appendProofs(m.Plan.Append(b), m.
 
 // Append implements Body.
 func (m Segment) Append(b []byte) []byte {
-	return m.Segment.Append(AppendRoot(AppendRoot(m.Ref.Append(b), m.Group), m.Inputs))
+	b = AppendRoot(AppendRoot(AppendRoot(m.Ref.Append(b), m.Group), m.Inputs), m.Figures)
+	return m.Segment.Append(b)
 }
 
 // Append implements Body.
@@ -162,7 +163,7 @@ func readBody(t slot.MessageType, r *canonical.Reader) Body {
 	case slot.TypeAsk:
 		return Ask{ReadRoot(r)}
 	case slot.TypeSegment:
-		return Segment{Ref: slot.ReadRef(r), Group: ReadRoot(r), Inputs: ReadRoot(r), Segment: slot.ReadSegment(r)}
+		return Segment{slot.ReadRef(r), ReadRoot(r), ReadRoot(r), ReadRoot(r), slot.ReadSegment(r)}
 	case slot.TypeLost:
 		return readLost(r)
 	case slot.TypeDraft:

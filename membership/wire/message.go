@@ -47,6 +47,8 @@ type (
 		// inputsOf: two statements of equal inputs with different roots are evidence; zero in a
 		// ring
 		Inputs slot.Root
+		// slot.FiguresRoot of who contributed what; zero: the owner publishes nothing of that
+		Figures slot.Root
 		slot.Segment
 	}
 
@@ -165,7 +167,7 @@ type (
 	// that Ask.
 	Evidence struct {
 		// of both messages; TypePromise: of a VOTE, and of a PROMISE that denies it; or
-		// KindFalseOutcome, KindFalseOffer
+		// KindFalseOutcome, KindFalseOffer, KindFalseFigure
 		Kind          slot.MessageType
 		Peer          slot.PeerID // the incarnation that signed them
 		Incarnation   slot.Incarnation

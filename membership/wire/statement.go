@@ -128,7 +128,7 @@ func (e Evidence) Types() [2]slot.MessageType {
 	switch e.Kind { //nolint:exhaustive // all other kinds are of two messages of one type
 	case slot.TypePromise:
 		return [2]slot.MessageType{slot.TypeVote, slot.TypePromise}
-	case KindFalseOutcome:
+	case KindFalseOutcome, KindFalseFigure:
 		return [2]slot.MessageType{slot.TypeSegment}
 	case KindFalseOffer:
 		return [2]slot.MessageType{slot.TypeOffer}

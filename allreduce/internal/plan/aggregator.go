@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -90,21 +91,63 @@ func Pick[T any](a *Aggregation, dst, of []T) []T {
 // Frame aggregates one frame: cols holds a column for each contributor in peer-ID order, norms
 // their squared norms over the frame (read only if clipping).
 func (a *Aggregation) Frame(dst []float32, cols [][]float32, norms []float64) {
-	scale := a.Scale
+	a.Begin(norms)
+	a.Part(dst, cols)
+}
+
+// Begin begins a frame, given the contributors' squared norms over it (read only if clipping).
+func (a *Aggregation) Begin(norms []float64) {
+	copy(a.used, a.Scale)
 	if a.Clip {
 		kernel.Mul(a.used, a.Scale, kernel.ClipScales(Pick(a, nil, norms)))
-		scale = a.used
 	}
+}
+
+// Part aggregates a part of the frame that has begun.
+func (a *Aggregation) Part(dst []float32, cols [][]float32) {
 	cols = Pick(a, a.cols[:0], cols)
 	switch a.kind {
 	case Mean:
-		kernel.MeanInto(dst, cols, scale)
+		kernel.MeanInto(dst, cols, a.used)
 	case TrimmedMean:
-		kernel.TrimmedMeanInto(dst, cols, scale, a.trim)
+		kernel.TrimmedMeanInto(dst, cols, a.used, a.trim)
 	case Median:
-		kernel.MedianInto(dst, cols, scale)
+		kernel.MedianInto(dst, cols, a.used)
 	default:
 		panic("allreduce: aggregator was not validated")
+	}
+}
+
+// Trims is the number of values that are left out at each end of a coordinate.
+func (a *Aggregation) Trims() int {
+	switch a.kind {
+	case TrimmedMean:
+		return a.trim
+	case Median:
+		return (len(a.Scale) - 1) / 2
+	case Mean:
+	}
+	return 0
+}
+
+// Averages says whether values are divided by the number of those that are kept. Else scales are
+// shares.
+func (a *Aggregation) Averages() bool { return a.kind != Mean }
+
+// CountTrimmed counts for each contributor that is counted whether its value at one coordinate of
+// the frame that has begun is left out. Of values that are equal to one that is kept none counts.
+// sorted is room for as many values.
+func (a *Aggregation) CountTrimmed(counts []uint32, sorted []float32, cols [][]float32, at int) {
+	k, sorted := a.Trims(), sorted[:len(a.Counted)]
+	for i, place := range a.Counted {
+		sorted[i] = float32(a.used[i] * cols[place][at])
+	}
+	slices.Sort(sorted)
+	low, high := sorted[k], sorted[len(sorted)-1-k]
+	for i, place := range a.Counted {
+		if v := float32(a.used[i] * cols[place][at]); v < low || v > high {
+			counts[place]++
+		}
 	}
 }
 

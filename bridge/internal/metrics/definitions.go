@@ -28,6 +28,7 @@ type (
 
 	agreement = p2pdiloco.AgreementStatus
 	member    = p2pdiloco.MemberStatus
+	figures   = p2pdiloco.FiguresStatus
 )
 
 func gauge(name, help string, tell teller, labels ...string) definition {
@@ -103,6 +104,21 @@ var definitions = []definition{
 		ofMember(func(m member) float64 { return m.Heard.Seconds() }), "peer"),
 	gauge("member_slot", "newest slot that a member says it has applied",
 		ofMember(func(m member) uint64 { return m.Slot }), "peer"),
+	gauge("member_norm_ratio", "norm of a member's newest contribution over the median of all",
+		ofFigures(func(f figures) *float64 { return f.Ratio }), "peer"),
+	gauge("member_cosine", "cosine of a member's newest contribution to the outcome without its own part",
+		ofFigures(func(f figures) *float64 { return f.Cosine }), "peer"),
+	gauge("member_cosine_moving", "the same over its contributions, where one counts half after three more",
+		ofFigures(func(f figures) *float64 { return f.MovingCosine }), "peer"),
+	gauge("member_cosine_before", "cosine of a member's newest contribution to the outcome before, on a few frames",
+		ofFigures(func(f figures) *float64 { return f.Before }), "peer"),
+	gauge("member_trimmed", "share of the coordinates at which a member's newest contribution was left out",
+		ofFigures(func(f figures) *float64 { return &f.Trimmed }), "peer"),
+	gauge("member_clip", "mean factor by which a member's newest contribution was scaled down",
+		ofFigures(func(f figures) *float64 { return &f.Clip }), "peer"),
+	gauge("member_stands_out", "how many things stand out in what a member contributes or publishes",
+		ofMember(func(m member) int { return len(m.StandsOut) }), "peer"),
+	gauge("alarm", "1 where what this peer contributes is probably wrong, else 0", tellAlarm),
 	gauge("member_steps", "inner steps that a member has done in its round",
 		ofMember(func(m member) uint32 { return m.Steps }), "peer"),
 }
@@ -161,6 +177,20 @@ func ofMember[T number](f func(member) T) teller {
 	}
 }
 
+// ofFigures is a value of each member whose contributions are known.
+func ofFigures(f func(figures) *float64) teller {
+	return func(s status, tell func(float64, ...string)) {
+		for name, m := range named(s.Members) {
+			if m.Figures == nil {
+				continue
+			}
+			if v := f(*m.Figures); v != nil {
+				tell(*v, name)
+			}
+		}
+	}
+}
+
 // named are members by the short form of their ID, or by the whole ID where two short forms are
 // equal.
 func named(members []member) iter.Seq2[string, member] {
@@ -214,6 +244,14 @@ func tellStates(s status, tell func(float64, ...string)) {
 	for name, m := range named(s.Members) {
 		tell(1, name, m.State)
 	}
+}
+
+func tellAlarm(s status, tell func(float64, ...string)) {
+	on := 0.0
+	if s.Alarm != "" {
+		on = 1
+	}
+	tell(on)
 }
 
 func tellLossSlot(s status, tell func(float64, ...string)) {

@@ -47,7 +47,12 @@ func full() p2pdiloco.Status {
 		Agreement: &p2pdiloco.AgreementStatus{Electors: 4, Quorum: 3, Liars: 1},
 		Members: []p2pdiloco.MemberStatus{
 			{Peer: "self", State: "training", Slot: 7, Steps: 3},
-			{Peer: "gone", State: "missing", Heard: time.Minute},
+			{
+				Peer: "gone", State: "missing", Heard: time.Minute, StandsOut: make([]p2pdiloco.Finding, 2),
+				Figures: &p2pdiloco.FiguresStatus{
+					Ratio: &v, Cosine: &v, Before: &v, MovingCosine: &v, Trimmed: .25, Clip: 1,
+				},
+			},
 			{Peer: "late", State: "late"},
 		},
 		Stats: p2pdiloco.StatsStatus{
@@ -90,6 +95,14 @@ func TestScrape(t *testing.T) {
 	if len(sent) != 8 || sent["exchange sent"] != 1200 || sent["exchange received"] != 5 ||
 		sent["control sent"] != 300 {
 		t.Errorf("traffic: %v", sent)
+	}
+	cosine, trimmed := families["p2pdiloco_member_cosine"].Metric, families["p2pdiloco_member_trimmed"].Metric
+	if len(cosine) != 1 || value(cosine[0]) != .5 || len(trimmed) != 1 || value(trimmed[0]) != .25 {
+		t.Errorf("figures of one member: %v, %v", cosine, trimmed)
+	}
+	out := families["p2pdiloco_member_stands_out"].Metric
+	if len(out) != 3 || value(out[0])+value(out[1])+value(out[2]) != 2 {
+		t.Errorf("findings: %v", out)
 	}
 	if families["go_goroutines"] == nil {
 		t.Error("the runtime says nothing")

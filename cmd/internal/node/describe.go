@@ -71,9 +71,6 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"peer.evicted": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "peer " + get("about") + " is evicted: " + get("detail")
 	},
-	"peer.conduct": func(get func(string) string, _ p2pdiloco.Event) string {
-		return "peer " + get("about") + ": " + get("detail")
-	},
 	"clock.skewed": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"peer.cloned": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "peer " + get("about") + ": " + get("detail")

@@ -38,6 +38,7 @@ type Config struct {
 	// what a contributor has committed to, where the reduction of this slot has shown it
 	Leaves  func(o slot.Offer) (leaves []slot.FrameLeaf, ok bool)
 	Segment func(root slot.Root) (Segment, error)
+	Figures Figures // nil: they are not checked
 	// whether a peer may ask: a member may
 	Member func(slot.PeerID) bool
 	// takes in that a contributor has shown this peer, which was asked to pass it on, nothing of
@@ -83,6 +84,7 @@ func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership
 	}
 	au.gather(ctx)
 	err := au.compare(ctx)
+	au.compareFigures()
 	if err == nil {
 		err = ctx.Err()
 	}

@@ -5,41 +5,27 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
+// kept is the number of a member's newest contributions that a new one is compared with.
+const kept = 64
+
+// What can be odd about a contribution, of those things that are not figures.
 const (
-	// kept is the number of a member's newest contributions that a new one is compared with.
-	kept = 64
-	// stands is for how many slots a finding is shown after the newest one that gave it.
-	stands = 8
+	SameBytes figures.Kind = "same_bytes" // as another member's to the same slot
+	SentAgain figures.Kind = "sent_again" // the member's own, of a slot before
+	Zeros     figures.Kind = "zeros"      // about nothing in it
+	Capped    figures.Kind = "capped"     // claims more weight than it has
 )
 
-// Kind says what is odd. The names are those of the event peer.conduct, and only grow.
-type Kind string
-
-// What can be odd about a contribution.
-const (
-	SameBytes Kind = "same_bytes" // as another member's to the same slot
-	SentAgain Kind = "sent_again" // the member's own, of a slot before
-	Empty     Kind = "empty"      // nothing in it: it weighs nothing
-	Capped    Kind = "capped"     // claims more weight than it has
-)
-
-// Watch keeps what is odd about the members' contributions. Its methods may be called from any
-// goroutine.
-type Watch struct {
+// watch keeps what the members have sent, as far as a new contribution is compared with it.
+type watch struct {
 	weighing func(usual uint64) slot.Weighing
-	emit     func(name string, fields map[string]any)
-	mu       struct {
-		sync.Mutex
-		newest uint64                     // slot
-		sent   map[slot.PeerID][]sent     // the newest last
-		found  map[slot.PeerID][]*finding // in the order in which they were made
-		begun  []map[string]any           // events that are not told yet
-	}
+	newest   uint64                 // slot
+	sent     map[slot.PeerID][]sent // the newest last
 }
 
 // sent is a contribution that a record lists.
@@ -49,108 +35,68 @@ type sent struct {
 	mark     mark
 }
 
-// finding is one odd thing about one member.
-type finding struct {
-	kind  Kind
-	other slot.PeerID // SameBytes
-	slot  uint64      // the newest that gave it
-	words string
+func newWatch(weighing func(usual uint64) slot.Weighing) *watch {
+	return &watch{weighing: weighing, sent: map[slot.PeerID][]sent{}}
 }
 
-// New makes a Watch. weighing says what contributions weigh where a record states a usual weight.
-// emit takes the event peer.conduct when a finding begins.
-func New(weighing func(usual uint64) slot.Weighing, emit func(name string, fields map[string]any)) *Watch {
-	c := &Watch{weighing: weighing, emit: emit}
-	c.mu.sent, c.mu.found = map[slot.PeerID][]sent{}, map[slot.PeerID][]*finding{}
-	return c
-}
-
-// Took takes in the record of a step. leaves is what a contribution commits to, where that was seen
-// here.
-func (c *Watch) Took(r slot.Record, leaves func(slot.Offer) ([]slot.FrameLeaf, bool)) {
+// took takes in the record of a step, and returns what is odd about its contributions. leaves is
+// what a contribution commits to, where that was seen here.
+func (w *watch) took(r slot.Record, leaves func(slot.Offer) ([]slot.FrameLeaf, bool)) (odd []figures.Finding) {
 	marks := make([]mark, len(r.Contributions))
 	for i, o := range r.Contributions {
 		if l, seen := leaves(o); seen {
 			marks[i] = markOf(l)
 		}
 	}
-	for _, fields := range c.take(r, marks) { // whoever hears of it may ask for Words
-		c.emit("peer.conduct", fields)
-	}
-}
-
-// take takes in a record and returns the events that it gives.
-func (c *Watch) take(r slot.Record, marks []mark) (events []map[string]any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.expire(r)
-	c.weigh(r)
-	c.compare(r, marks)
+	w.forget(r)
+	odd = append(w.weigh(r), w.compare(r, marks)...)
 	for i, o := range r.Contributions {
 		if marks[i] != nil {
-			c.again(r, o.Peer, marks[i])
+			odd = append(odd, w.again(r, o.Peer, marks[i])...)
 		}
 	}
-	events, c.mu.begun = c.mu.begun, nil
-	return events
+	return odd
 }
 
-// Words returns what is odd about each member, in plain words: members about which nothing is are
-// left out.
-func (c *Watch) Words() map[slot.PeerID][]string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := map[slot.PeerID][]string{}
-	for p, fs := range c.mu.found {
-		for _, f := range fs {
-			all[p] = append(all[p], f.words)
-		}
-	}
-	return all
-}
-
-// expire forgets old findings, and members that are gone. Where the chain has changed for another
-// branch, what was sent to slots that are decided anew was not sent before.
-func (c *Watch) expire(r slot.Record) {
-	back := r.Slot <= c.mu.newest
-	c.mu.newest = r.Slot
-	gone := func(p slot.PeerID) bool {
+// forget forgets members that are gone. Where the chain has changed for another branch, what was
+// sent to slots that are decided anew was not sent before.
+func (w *watch) forget(r slot.Record) {
+	back := r.Slot <= w.newest
+	w.newest = r.Slot
+	maps.DeleteFunc(w.sent, func(p slot.PeerID, _ []sent) bool {
 		return slot.Find(r.Members, p) < 0 &&
 			!slices.ContainsFunc(r.Contributions, func(o slot.Offer) bool { return o.Peer == p })
-	}
-	maps.DeleteFunc(c.mu.sent, func(p slot.PeerID, _ []sent) bool { return gone(p) })
-	for p, all := range c.mu.sent {
+	})
+	for p, all := range w.sent {
 		if back {
-			c.mu.sent[p] = slices.DeleteFunc(all, func(s sent) bool { return s.slot >= r.Slot })
-		}
-	}
-	for p, fs := range c.mu.found {
-		fs = slices.DeleteFunc(fs, func(f *finding) bool { return gone(p) || back || f.slot+stands < r.Slot })
-		if c.mu.found[p] = fs; len(fs) == 0 {
-			delete(c.mu.found, p)
+			w.sent[p] = slices.DeleteFunc(all, func(s sent) bool { return s.slot >= r.Slot })
 		}
 	}
 }
 
 // weigh says whose claims do not count.
-func (c *Watch) weigh(r slot.Record) {
-	w := c.weighing(r.Usual)
-	for i, weight := range w.Weights(r.Contributions) {
+func (w *watch) weigh(r slot.Record) (odd []figures.Finding) {
+	weighing, empty := w.weighing(r.Usual), slot.Empty(r.Contributions)
+	for i, weight := range weighing.Weights(r.Contributions) {
 		o := r.Contributions[i]
 		switch {
-		case weight == 0 && w.Empties:
-			c.find(o.Peer, finding{Empty, "", r.Slot, fmt.Sprintf("sends nothing (norm %.3g): it weighs nothing and "+
-				"earns no credit", math.Sqrt(o.NormSq))})
+		case empty.Has(i):
+			words := fmt.Sprintf("sends nothing (norm %.3g)", math.Sqrt(o.NormSq))
+			if weighing.Empties {
+				words += ": it weighs nothing and earns no credit"
+			}
+			odd = append(odd, figures.Finding{Peer: o.Peer, Kind: Zeros, Words: words})
 		case weight < o.Weight:
-			c.find(o.Peer, finding{Capped, "", r.Slot, fmt.Sprintf("weight capped: it claims %d and counts as %d, %d "+
-				"times the median", o.Weight, weight, w.Ratio)})
+			odd = append(odd, figures.Finding{Peer: o.Peer, Kind: Capped, Words: fmt.Sprintf(
+				"weight capped: it claims %d and counts as %d, %d times the median", o.Weight, weight, weighing.Ratio)})
 		}
 	}
+	return odd
 }
 
 // compare finds contributions to one slot that are the same. Each is compared with the first one
 // that has an equal frame in a place, so a thousand copies cost no more than a thousand others.
-func (c *Watch) compare(r slot.Record, marks []mark) {
+func (w *watch) compare(r slot.Record, marks []mark) (odd []figures.Finding) {
 	type place struct {
 		at   int
 		hash uint64
@@ -171,52 +117,33 @@ func (c *Watch) compare(r slot.Record, marks []mark) {
 		for _, j := range slices.Sorted(maps.Keys(equal)) {
 			if same(equal[j], p, marks[j]) {
 				a, b := r.Contributions[i].Peer, r.Contributions[j].Peer
-				c.find(a, sameBytes(r.Slot, b))
-				c.find(b, sameBytes(r.Slot, a))
+				odd = append(odd, sameBytes(a, b), sameBytes(b, a))
 				break
 			}
 		}
 	}
+	return odd
 }
 
-func sameBytes(slotNumber uint64, other slot.PeerID) finding {
-	return finding{
-		SameBytes, other, slotNumber, fmt.Sprintf("same bytes as %s: same data and seed?", other.Short()),
+func sameBytes(p, other slot.PeerID) figures.Finding {
+	return figures.Finding{
+		Peer: p, Kind: SameBytes, Other: other,
+		Words: fmt.Sprintf("same bytes as %s: same data and seed?", other.Short()),
 	}
 }
 
 // again finds a contribution of the member itself that is the same, and keeps this one.
-func (c *Watch) again(r slot.Record, p slot.PeerID, now mark) {
-	before := c.mu.sent[p]
+func (w *watch) again(r slot.Record, p slot.PeerID, now mark) (odd []figures.Finding) {
+	before := w.sent[p]
 	for _, s := range slices.Backward(before) {
 		if s.fragment == r.Fragment && same(equal(now, s.mark), now, s.mark) {
-			c.find(p, finding{SentAgain, "", r.Slot, fmt.Sprintf("sent the contribution of slot %d again", s.slot)})
+			odd = append(odd, figures.Finding{
+				Peer: p, Kind: SentAgain, Words: fmt.Sprintf("sent the contribution of slot %d again", s.slot),
+			})
 			break
 		}
 	}
 	before = append(before, sent{r.Slot, r.Fragment, now})
-	c.mu.sent[p] = before[max(0, len(before)-kept):]
-}
-
-// find takes down a finding. It is an event where it did not stand before. Of copies a member is
-// shown the first few.
-func (c *Watch) find(p slot.PeerID, f finding) {
-	const most = 4 // of a kind
-	of := 0
-	for _, old := range c.mu.found[p] {
-		if old.kind == f.kind && old.other == f.other {
-			*old = f
-			return
-		}
-		if old.kind == f.kind {
-			of++
-		}
-	}
-	if of >= most {
-		return
-	}
-	c.mu.found[p] = append(c.mu.found[p], &f)
-	c.mu.begun = append(c.mu.begun, map[string]any{
-		"about": p, "finding": string(f.kind), "slot": f.slot, "detail": f.words,
-	})
+	w.sent[p] = before[max(0, len(before)-kept):]
+	return odd
 }

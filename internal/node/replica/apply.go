@@ -42,7 +42,7 @@ func (r *Replica) apply(ctx context.Context, work membership.WorkApply) error {
 	r.cfg.Emit("slot.applied", map[string]any{"slot": at.Slot, "height": at.Height, "state_root": at.Root})
 	r.tally.add(stats)
 	r.cfg.Emit("slot.stats", stats.fields())
-	r.conduct.Took(work.Record, r.reductions.leaves)
+	r.conduct.Decided(work.Record)
 	r.settle(work.Record)
 	r.debts.reached(at)
 	if at.Slot%r.cfg.Every == 0 {

@@ -147,8 +147,8 @@ type sink struct {
 	log    *slog.Logger
 }
 
-func (s *sink) SegmentDone(segment slot.Segment) {
-	s.report(membership.ReportSegment{Group: s.plan.Group(), Segment: segment})
+func (s *sink) SegmentDone(segment slot.Segment, figures slot.Root) {
+	s.report(membership.ReportSegment{Group: s.plan.Group(), Segment: segment, Figures: figures})
 }
 
 // Lost reports a peer that failed. A frame that no honest peer commits to proves that it lies.

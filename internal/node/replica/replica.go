@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
@@ -61,6 +62,8 @@ type Config struct {
 	Offered func(slot uint64, c *allreduce.Contribution)
 	// Reduced is for them, too: see allreduce.Config.
 	Reduced func(slot uint64, frame int, values []float32)
+	// Figured is for them, too: see allreduce.Config.
+	Figured func(slot uint64, frame int, row slot.FigureRow)
 	// Passes is for them, too: whether outcomes of a slot are not checked. Usually nil.
 	Passes func(slot uint64) bool
 }
@@ -79,16 +82,16 @@ type Replica struct {
 	outcomes      *outcomes
 	fetcher       *fetcher
 	auditor       *auditor.Auditor
+	conduct       *conduct.Conduct
 	jobs          jobs
 	tally         tally
-	conduct       *conduct.Watch
 }
 
 // Open makes a replica and restores the newest checkpoint in Dir that the chain certifies. The
 // ledger has the outcomes since then applied.
 func Open(cfg Config) (*Replica, error) {
 	r := &Replica{
-		cfg: cfg, log: cfg.Logger, conduct: conduct.New(cfg.Run.Params.Weighing, cfg.Emit),
+		cfg: cfg, log: cfg.Logger,
 	}
 	var err error
 	if r.contributions, err = newContributions(cfg.Self, cfg.Run); err != nil {
@@ -100,12 +103,17 @@ func Open(cfg Config) (*Replica, error) {
 	}
 	if r.engine, err = allreduce.New(allreduce.Config{
 		Self: cfg.Self, Run: cfg.Run.ID, Params: cfg.Run.Params, Transport: cfg.Exchange, Logger: cfg.Logger,
-		Stall: cfg.Stall, Known: r.isMember, Reduced: cfg.Reduced,
+		Stall: cfg.Stall, Known: r.isMember, Reduced: cfg.Reduced, Figured: cfg.Figured,
+		Before: r.model.frameBefore,
 	}); err != nil {
 		return nil, err
 	}
 	r.reductions = &reductions{engine: r.engine, params: cfg.Run.Params, relayed: cfg.Relayed, log: cfg.Logger}
 	r.fetcher = newFetcher(cfg.Donors, statesync.Config{Timeout: cfg.Fetch, Logger: cfg.Logger}, cfg.Emit)
+	r.conduct = conduct.New(cfg.Self, cfg.Run.Params, func() *allreduce.Reduction {
+		now, _ := r.reductions.running()
+		return now
+	}, cfg.Emit)
 	r.outcomes = &outcomes{
 		self: cfg.Self, model: r.model, reductions: r.reductions, client: r.fetcher.client, stall: cfg.Stall,
 	}
@@ -170,8 +178,8 @@ func (r *Replica) Params() allreduce.Params { return r.cfg.Run.Params }
 // Stats returns measures of the slots applied.
 func (r *Replica) Stats() Stats { return r.tally.read() }
 
-// Conduct returns what is odd about the members' contributions, in plain words.
-func (r *Replica) Conduct() map[slot.PeerID][]string { return r.conduct.Words() }
+// Contributed returns what is known of what each member contributes.
+func (r *Replica) Contributed() map[slot.PeerID]figures.Member { return r.conduct.Members() }
 
 // Fetching returns how far the fetch of a state is, nil if there is none.
 func (r *Replica) Fetching() *FetchStatus { return r.fetcher.status() }
@@ -203,6 +211,7 @@ func (r *Replica) auditConfig() auditor.Config {
 	return auditor.Config{
 		Self: r.cfg.Self, Params: r.cfg.Run.Params, Samples: r.cfg.Run.AuditSamples, Streams: r.cfg.Audits,
 		Own: r.contributions.withRoot, Leaves: r.reductions.leaves, Unshown: r.unshown,
+		Figures: r.conduct,
 		Planned: r.planned, Liars: r.liars,
 		Connected: func(p slot.PeerID) bool { _, open := r.cfg.Relayed()[p]; return open },
 		Segment:   func(root slot.Root) (auditor.Segment, error) { return r.model.store.Segment(root) },
@@ -239,6 +248,14 @@ func (r *Replica) liars() int { return max(0, len(r.cfg.Ledger.View().Tip.Electo
 // isMember says whether the newest record lists a peer.
 func (r *Replica) isMember(p slot.PeerID) bool {
 	return slot.Find(r.cfg.Ledger.View().Tip.Members, p) >= 0
+}
+
+// membersOf lists the members of a record.
+func membersOf(record slot.Record) (all []slot.PeerID) {
+	for _, m := range record.Members {
+		all = append(all, m.Peer)
+	}
+	return all
 }
 
 // donors returns the peers known to hold states when the work was given, and the present members,

@@ -43,7 +43,6 @@ import (
 //	peer.left       about, detail
 //	peer.evicted    about, detail
 //	peer.cloned     about, detail
-//	peer.conduct    about, finding (same_bytes, sent_again, empty, capped), slot, detail
 //	clock.skewed    detail; and, where they are wrong, off_seconds (this machine's clock, ahead of the
 //	                others'), peers (whose clocks are)
 //	access.ordered  about (the author of the motion), height, detail
@@ -60,6 +59,11 @@ import (
 //	run.confirmed   slot, height, members, detail
 //	run.switched    slot, height, members, record, detail
 //	run.done        slot, detail
+//	peer.stands_out about, finding (opposite | zeros | too_large | old_news | unpublished), detail, slot: what a
+//	                member contributes, or does not publish as an owner, begins to be unlike that of the others
+//	peer.fits_in    the same, where that ends
+//	trainer.alarm   about (this peer), finding, detail, slot: what this peer contributes is probably wrong
+//	trainer.alarm_over the same, where that ends
 //	trainer.stats   round, loss (where the trainer measures it), train_loss, tokens, seconds, grad_norm, stall
 //
 // Others may come; readers skip the names they do not know.

@@ -35,17 +35,15 @@ func PhaseOf(v membership.View, startPeers uint64) (Phase, string) {
 }
 
 // Members returns the run's members, as the newest view of the ledger has them. paths are the
-// connections to those that are connected now, odd what is odd about contributions.
-func Members(s spec.Spec, self slot.PeerID, v membership.View, paths []p2p.Path, odd map[slot.PeerID][]string) (
-	all []MemberStatus,
-) {
+// connections to those that are connected now.
+func Members(s spec.Spec, self slot.PeerID, v membership.View, paths []p2p.Path) (all []MemberStatus) {
 	paces, by := newPaces(s, v), make(map[slot.PeerID]*p2p.Path, len(paths))
 	for _, p := range paths {
 		by[p.Peer] = &p
 	}
 	for _, m := range v.Members {
 		member := paces.addTo(memberStatus(self, v, m))
-		member.Path, member.Conduct = by[m.Peer], odd[m.Peer]
+		member.Path = by[m.Peer]
 		all = append(all, member)
 	}
 	return all

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -38,7 +39,9 @@ type Status struct {
 	// why it is paused or no member yet, in plain words
 	Reason string `json:"reason,omitempty"`
 	// why this branch of the run may still end for another one, in plain words
-	Provisional  string         `json:"provisional,omitempty"`
+	Provisional string `json:"provisional,omitempty"`
+	// what is wrong with what this peer contributes, and what to do, in plain words
+	Alarm        string         `json:"alarm,omitempty"`
 	Ballot       uint32         `json:"ballot"` // of the height being decided
 	Leader       slot.PeerID    `json:"leader,omitempty"`
 	Members      []MemberStatus `json:"members"`
@@ -138,8 +141,6 @@ type MemberStatus struct {
 	// trainer) | idle (one without a vote, too)
 	State string `json:"state"`
 	Fault string `json:"fault,omitempty"` // what a mute member fails to do, in words
-	// what is odd about its contributions of late, in words
-	Conduct []string      `json:"conduct,omitempty"`
 	Heard   time.Duration `json:"heard_ns"`       // ago
 	Slot    uint64        `json:"slot"`           // newest it says it has applied
 	Steps   uint32        `json:"steps"`          // inner steps done in its current round
@@ -150,6 +151,11 @@ type MemberStatus struct {
 	// inner steps of a round that it begins now, by the run's pace; 0 where that is its own choice
 	Assigned     uint32              `json:"assigned_steps,omitempty"`
 	Contribution *ContributionStatus `json:"contribution,omitempty"` // its newest in a record
+
+	// of what it contributes; nil: unknown
+	Figures *FiguresStatus `json:"figures,omitempty"`
+	// what stands out in what it contributes, or publishes as an owner
+	StandsOut []figures.Finding `json:"stands_out,omitempty"`
 }
 
 // ContributionStatus is what a record says of the work behind a contribution, and what the records

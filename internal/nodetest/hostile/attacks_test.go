@@ -70,7 +70,7 @@ func TestContributionsThatAttack(t *testing.T) {
 				checkEvicted(t, s, bad, 0)
 				switch name {
 				case "zeros":
-					checkConduct(t, s, "empty", bad)
+					checkConduct(t, s, "zeros", bad)
 				case "copy":
 					checkConduct(t, s, "same_bytes", bad, s.Peers[0])
 				case "replay":

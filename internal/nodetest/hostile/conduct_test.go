@@ -12,12 +12,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 )
 
-// found counts, by finding, the members that a peer was told of.
+// found counts, by finding, the members that a peer was told of, but for findings by figures.
 func found(p *nodetest.Peer) map[string][]p2pdiloco.PeerID {
 	all := map[string][]p2pdiloco.PeerID{}
-	for _, e := range p.Events("peer.conduct") {
-		kind := e.Fields["finding"].(string)
-		all[kind] = append(all[kind], e.Fields["about"].(p2pdiloco.PeerID))
+	for _, e := range p.Events("peer.stands_out") {
+		switch kind := e.Fields["finding"].(string); kind {
+		case "zeros", "same_bytes", "sent_again", "capped":
+			all[kind] = append(all[kind], e.Fields["about"].(p2pdiloco.PeerID))
+		}
 	}
 	return all
 }
@@ -89,8 +91,9 @@ func lastAnchor(t *testing.T, tokens ...uint64) (last []float32) {
 				s.Reach(4, s.Peers...)
 				want := "weight capped: it claims 1125899906842624 and counts as 160, 8 times the median"
 				for _, p := range s.Peers {
-					if got := s.Member(p, s.Peers[liar]).Conduct; !slices.Equal(got, []string{want}) {
-						t.Errorf("host %d says %q of the liar, want %q", p.Host, got, want)
+					got := s.Member(p, s.Peers[liar]).StandsOut
+					if !slices.ContainsFunc(got, func(f p2pdiloco.Finding) bool { return f.Words == want }) {
+						t.Errorf("host %d says %v of the liar, want %q", p.Host, got, want)
 					}
 				}
 			}
@@ -153,9 +156,9 @@ func TestAFreeRider(t *testing.T) {
 					s.Reach(9, founders...)
 					for _, p := range founders {
 						m := s.Member(p, rider)
-						if m.Seat != 0 || m.Credit != 0 || len(m.Conduct) != 1 ||
-							!strings.HasPrefix(m.Conduct[0], "sends nothing") {
-							t.Errorf("host %d: seat %d, credit %d, %q", p.Host, m.Seat, m.Credit, m.Conduct)
+						if m.Seat != 0 || m.Credit != 0 || len(m.StandsOut) != 1 ||
+							!strings.HasPrefix(m.StandsOut[0].Words, "sends nothing") {
+							t.Errorf("host %d: seat %d, credit %d, %v", p.Host, m.Seat, m.Credit, m.StandsOut)
 						}
 					}
 				}
@@ -200,7 +203,7 @@ func TestAFreeRiderInOtherModes(t *testing.T) {
 					}
 				}
 				s.Finish(5*time.Minute, s.Peers...)
-				checkConduct(t, s, "empty", rider)
+				checkConduct(t, s, "zeros", rider)
 			})
 		})
 	}

@@ -1,0 +1,284 @@
+package figures
+
+import (
+	"math"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// HalfLife is the number of a peer's contributions after which one counts half in its moving
+// figures.
+const HalfLife = 3
+
+// Stands is for how many slots what was noted stands after the newest slot that gave it.
+const Stands = 8
+
+// When a member stands out. Moving figures count once they are of leastSlots contributions. A
+// finding ends later than it began, so that one at the border does not come and go.
+const (
+	leastSlots  = 3
+	leastPeers  = 4  // among whom one can point the other way; of three, two cannot say which
+	leastCommon = .2 // least median cosine: below it the contributions have too little in common
+	leastApart  = 5  // so many times as far from the median as members are in the middle
+	enough      = 5  // contributions that point the other way, of which few do not; see against
+	mostAgainst = 6
+	ownOpposite = -.8 // cosine at which a peer doubts itself among fewer peers
+	mostLog     = 6   // of ratios, in powers of ten
+	// mostAlike is how many members are named that another one is like
+	mostAlike = 4
+)
+
+// Moving are a member's figures over its contributions, newer ones counting more. What is not known
+// is NaN.
+type Moving struct {
+	Slots  uint64 // contributions that they are of
+	Cosine float64
+	Ratio  float64 // geometric mean
+	Before float64
+}
+
+// Tracker keeps the figures of all members over the slots. The zero value is not of use: see
+// NewTracker. It is used from one goroutine at a time.
+type Tracker struct {
+	self    slot.PeerID
+	members map[slot.PeerID]*member
+	listed  []slot.PeerID // members of the run at the slot that has begun
+	found   findings
+}
+
+type member struct {
+	newest                Contribution
+	slot                  uint64
+	slots                 uint64
+	cosine, ratio, before moving
+	// rises with contributions that point the other way than others, and falls with those that do
+	// not
+	against     int
+	old         int // contributions in a row that were about the outcome before
+	unpublished int // slots in a row
+}
+
+// NewTracker makes the tracker of a peer.
+func NewTracker(self slot.PeerID) *Tracker {
+	return &Tracker{self: self, members: map[slot.PeerID]*member{}}
+}
+
+// Begin begins a slot, and returns the findings that end with it: peers that are no members are
+// forgotten, and so is what was noted some time ago, or of slots that are decided anew.
+func (t *Tracker) Begin(slotNumber uint64, members []slot.PeerID) (changes []Change) {
+	for peer := range t.members {
+		if !slices.Contains(members, peer) {
+			delete(t.members, peer)
+		}
+	}
+	for _, f := range slices.Clone(t.found) {
+		old := f.noted > 0 && (f.noted+Stands < slotNumber || slotNumber <= f.noted)
+		if old || !slices.Contains(members, f.Peer) {
+			t.found.end(f)
+			changes = append(changes, Change{f, slotNumber, false})
+		}
+	}
+	t.listed = members
+	return changes
+}
+
+// Add takes in the figures of the slot that has begun, and returns the findings that begin or end
+// with them.
+func (t *Tracker) Add(slotNumber uint64, of []Contribution) []Change {
+	for _, c := range of {
+		if slices.Contains(t.listed, c.Peer) {
+			t.member(c.Peer).add(slotNumber, c)
+		}
+	}
+	return t.judge(nil, slotNumber)
+}
+
+// Note takes in what is odd about a contribution to the slot that has begun. It stands for some
+// slots.
+func (t *Tracker) Note(slotNumber uint64, odd Finding) []Change {
+	odd.Since, odd.noted = slotNumber, slotNumber
+	if !slices.Contains(t.listed, odd.Peer) || !t.found.note(odd) {
+		return nil
+	}
+	return []Change{{odd, slotNumber, true}}
+}
+
+// Published takes in whether an owner has published its figures of a slot.
+func (t *Tracker) Published(slotNumber uint64, owner slot.PeerID, published bool) []Change {
+	m := t.member(owner)
+	if m.unpublished++; published {
+		m.unpublished = 0
+	}
+	if m.unpublished > 0 && m.unpublished < leastSlots {
+		return nil
+	}
+	return t.Set(nil, slotNumber, owner, Unpublished, !published)
+}
+
+// Set takes in whether a finding of any kind holds, and appends what that changes.
+func (t *Tracker) Set(changes []Change, slotNumber uint64, peer slot.PeerID, kind Kind, holds bool) []Change {
+	if c, is := t.found.set(slotNumber, peer, kind, holds); is {
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// Findings lists what stands out, in the order of the peers.
+func (t *Tracker) Findings() []Finding { return slices.Clone(t.found) }
+
+// Member is what is known of one member.
+type Member struct {
+	Slot     uint64       // of its newest figures; 0: none are known
+	Newest   Contribution // in that slot
+	Moving   Moving
+	Findings []Finding
+}
+
+// Members returns what is known of each member.
+func (t *Tracker) Members() map[slot.PeerID]Member {
+	all := map[slot.PeerID]Member{}
+	for _, peer := range t.peers() {
+		var m Member
+		m.Newest, m.Slot, m.Moving, _ = t.Of(peer)
+		all[peer] = m
+	}
+	for _, f := range t.found {
+		m := all[f.Peer]
+		m.Findings = append(m.Findings, f)
+		all[f.Peer] = m
+	}
+	return all
+}
+
+// Of returns the newest figures of a member, their slot, and its moving figures.
+func (t *Tracker) Of(peer slot.PeerID) (newest Contribution, slotNumber uint64, m Moving, ok bool) {
+	of := t.members[peer]
+	if of == nil || of.slots == 0 {
+		return newest, 0, m, false
+	}
+	return of.newest, of.slot, Moving{
+		of.slots, of.cosine.mean(), math.Pow(10, of.ratio.mean()), of.before.mean(),
+	}, true
+}
+
+func (t *Tracker) member(peer slot.PeerID) *member {
+	if t.members[peer] == nil {
+		t.members[peer] = &member{}
+	}
+	return t.members[peer]
+}
+
+func (m *member) add(slotNumber uint64, c Contribution) {
+	m.newest, m.slot = c, slotNumber
+	m.slots++
+	m.cosine.add(c.Cosine)
+	m.ratio.add(max(-mostLog, min(mostLog, math.Log10(c.Ratio))))
+	m.before.add(c.Before)
+}
+
+// judge says of all members whether they stand out.
+func (t *Tracker) judge(changes []Change, slotNumber uint64) []Change {
+	var cosines, befores []float64
+	for _, m := range t.members {
+		if m.slot == slotNumber && !math.IsNaN(m.newest.Cosine) {
+			cosines, befores = append(cosines, m.newest.Cosine), append(befores, m.newest.Before)
+		}
+	}
+	for _, peer := range t.peers() {
+		m := t.members[peer]
+		if m.slot == slotNumber {
+			m.count(cosines, befores)
+		}
+		if m.slots < leastSlots {
+			continue
+		}
+		for _, rule := range []struct {
+			kind  Kind
+			holds func(had bool) bool
+		}{
+			{Opposite, func(had bool) bool { return m.against >= enough || had && m.against > 0 }},
+			{TooLarge, func(had bool) bool { return m.ratio.mean() >= math.Log10(choose(had, 5, 8)) }},
+			{OldNews, func(had bool) bool { return m.old >= leastSlots || had && m.old > 0 }},
+		} {
+			changes = t.Set(changes, slotNumber, peer, rule.kind, rule.holds(t.found.has(peer, rule.kind)))
+		}
+	}
+	return t.doubt(changes, slotNumber, len(cosines))
+}
+
+// count takes in whether a member's newest contribution is unlike those of others to the same slot,
+// given all their cosines.
+func (m *member) count(cosines, befores []float64) {
+	if m.old++; !old(m.newest.Before, median(befores)) {
+		m.old = 0
+	}
+	if len(cosines) >= leastPeers && opposite(m.newest.Cosine, median(cosines), deviation(cosines)) {
+		m.against = min(m.against+1, mostAgainst)
+	} else {
+		m.against = max(m.against-2, 0)
+	}
+}
+
+// opposite says whether a contribution points the other way than most do. Their median cosine must
+// be positive: near an optimum of peers with different data, what they send adds up to about
+// nothing, and each of them points the other way than the sum of the others. And it must lie far
+// outside of where the others lie: on the way there their cosines are all over the place.
+func opposite(cosine, common, spread float64) bool {
+	return common >= leastCommon && cosine <= -.6*common && common-cosine >= leastApart*spread
+}
+
+// old says whether a contribution is about the outcome before, and those of others are not: where
+// gradients hardly change from slot to slot nobody can tell.
+func old(cosine, others float64) bool { return cosine >= .98 && others <= .9 }
+
+// deviation is the median distance from the median.
+func deviation(x []float64) float64 {
+	middle := median(x)
+	far := make([]float64, len(x))
+	for i, v := range x {
+		far[i] = math.Abs(v - middle)
+	}
+	return median(far)
+}
+
+// doubt raises an alarm where this peer points the other way than the others. Among few peers that
+// may be the fault of another one: then nobody is named, but each looks at itself, unless another
+// one stands out.
+func (t *Tracker) doubt(changes []Change, slotNumber uint64, peers int) []Change {
+	self := t.members[t.self]
+	holds := self != nil && peers < leastPeers && self.slots >= leastSlots && self.cosine.mean() <= ownOpposite
+	for _, f := range t.found {
+		holds = holds && (f.Peer == t.self || f.Kind == Unpublished)
+	}
+	return t.Set(changes, slotNumber, t.self, OwnOpposite, holds || t.found.has(t.self, Opposite))
+}
+
+func (t *Tracker) peers() (all []slot.PeerID) {
+	for peer := range t.members {
+		all = append(all, peer)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func choose(had bool, yes, no float64) float64 {
+	if had {
+		return yes
+	}
+	return no
+}
+
+// moving is a mean in which a number counts half after HalfLife others.
+type moving struct{ sum, weight float64 }
+
+func (m *moving) add(v float64) {
+	if math.IsNaN(v) {
+		return
+	}
+	fade := math.Exp2(-1. / HalfLife)
+	m.sum, m.weight = m.sum*fade+v, m.weight*fade+1
+}
+
+// mean is NaN as long as there is no number.
+func (m *moving) mean() float64 { return m.sum / m.weight }

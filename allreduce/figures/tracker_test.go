@@ -1,0 +1,63 @@
+package figures
+
+import (
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Which of the cosines of one slot are those of contributions that point the other way.
+func TestOpposite(t *testing.T) {
+	for name, c := range map[string]struct {
+		cosines []float64
+		want    int // of the first
+	}{
+		"one of five":                 {[]float64{-.5, .5, .52, .48, .5}, 1},
+		"two of eight":                {[]float64{-.4, -.45, .5, .5, .52, .48, .5, .45}, 2},
+		"little in common":            {[]float64{-.3, .1, .11, .12, .1}, 0},
+		"at rest":                     {[]float64{-1, -1, -1, -1, -1}, 0},
+		"hardly against":              {[]float64{-.1, .5, .52, .48, .5}, 0},
+		"cosines all over the place":  {[]float64{-.5, -.1, .3, .5, .7}, 0},
+		"opposite halves of a whole":  {[]float64{-.5, -.5, -.5, .5, .5, .5}, 0},
+		"alike, but for their amount": {[]float64{.2, .9, .9, .9}, 0},
+	} {
+		got := 0
+		for _, v := range c.cosines {
+			if opposite(v, median(c.cosines), deviation(c.cosines)) {
+				got++
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %d are opposite, want %d", name, got, c.want)
+		}
+	}
+}
+
+// An owner that publishes nothing three times in a row is named, until it publishes again; one that
+// is no member any more is forgotten, with what was found of it.
+func TestUnpublished(t *testing.T) {
+	tr := NewTracker("self")
+	say := func(slotNumber uint64, published, begins, ends bool) {
+		t.Helper()
+		got := tr.Published(slotNumber, "owner", published)
+		if (len(got) == 1 && got[0].Begins) != begins || (len(got) == 1 && !got[0].Begins) != ends {
+			t.Errorf("slot %d: %+v", slotNumber, got)
+		}
+	}
+	say(1, false, false, false)
+	say(2, true, false, false)
+	say(3, false, false, false)
+	say(4, false, false, false)
+	say(5, false, true, false)
+	say(6, false, false, false)
+	say(7, true, false, true)
+	for s := range uint64(3) {
+		tr.Published(8+s, "owner", false)
+	}
+	if f := tr.Findings(); len(f) != 1 || f[0].Kind != Unpublished || f[0].Since != 10 {
+		t.Fatalf("found is %+v", f)
+	}
+	if got := tr.Begin(11, []slot.PeerID{"self"}); len(got) != 1 || got[0].Begins || len(tr.Members()) != 0 {
+		t.Errorf("after it has left: %+v, %+v", got, tr.Members())
+	}
+}

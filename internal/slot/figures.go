@@ -1,0 +1,119 @@
+package slot
+
+import (
+	"math"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// Figures say who contributed what to a reduced segment. Its owner makes a row of each frame, and
+// signs the root of all rows with the segment.
+//
+//	figures root = H("p2pdiloco/figures/1" | contributors u32 | frames u64 | root of the tree over the rows)
+//
+// Numbers of 32 bits are sums in float64 (kernel.Dot) that were rounded once, at the end.
+
+// FigureRow is what an owner publishes of one frame.
+type FigureRow struct {
+	Norm float32  // of the frame of the outcome, as everybody decodes it
+	Of   []Figure // of each contributor, in the order of their peers
+}
+
+// Figure is what an owner publishes of one contributor's frame.
+type Figure struct {
+	Norm float32 // its Euclidean norm
+	// its scalar product with the frame of the outcome, over the norm of that one; 0 where that is
+	// zero
+	Along float32
+	// the same with the frame of the outcome before, of the same fragment; NaN where the owner has
+	// not measured it
+	Before  float32
+	Trimmed uint16 // share of the coordinates that an aggregator left out, of FigureScale
+}
+
+// FigureScale is the Trimmed of a contributor that was left out everywhere.
+const FigureScale = 10000
+
+const (
+	figuresDomain = "p2pdiloco/figures/1"
+	figureSize    = 3*4 + 2
+)
+
+// Unmeasured is the Before of a frame where the owner has not measured it.
+var Unmeasured = math.Float32frombits(0x7fc00000)
+
+// Measured says whether Before is known.
+func (f Figure) Measured() bool { return f.Before == f.Before }
+
+// Valid says whether an honest owner could publish these numbers, whatever the bytes are.
+func (r FigureRow) Valid() bool {
+	ok := r.Norm >= 0 && finite(r.Norm)
+	for _, f := range r.Of {
+		ok = ok && f.Norm >= 0 && finite(f.Norm) && finite(f.Along) && f.Trimmed <= FigureScale &&
+			(!f.Measured() || finite(f.Before))
+	}
+	return ok
+}
+
+func finite(v float32) bool { return v-v == 0 }
+
+// FigureRowSize is the number of bytes of a row about so many contributors.
+func FigureRowSize(contributors int) int { return 4 + contributors*figureSize }
+
+// Append appends the canonical encoding.
+func (r FigureRow) Append(b []byte) []byte {
+	b = appendFloat(b, r.Norm)
+	for _, f := range r.Of {
+		b = appendFloat(appendFloat(appendFloat(b, f.Norm), f.Along), f.Before)
+		b = append(b, byte(f.Trimmed>>8), byte(f.Trimmed))
+	}
+	return b
+}
+
+// ReadFigureRow reads what Append wrote of so many contributors. Any bits are some number: Valid
+// says whether they make sense.
+func ReadFigureRow(r *wire.Reader, contributors int) FigureRow {
+	row := FigureRow{Norm: readFloat(r), Of: make([]Figure, contributors)}
+	for i := range row.Of {
+		f := &row.Of[i]
+		f.Norm, f.Along, f.Before = readFloat(r), readFloat(r), readFloat(r)
+		if b := r.Take(2); len(b) == 2 {
+			f.Trimmed = uint16(b[0])<<8 | uint16(b[1])
+		}
+	}
+	return row
+}
+
+func appendFloat(b []byte, v float32) []byte { return wire.AppendU32(b, math.Float32bits(v)) }
+
+func readFloat(r *wire.Reader) float32 { return math.Float32frombits(r.U32()) }
+
+// FiguresRoot is what an owner signs of the rows of a segment's frames. Without rows it is zero: it
+// publishes none.
+func FiguresRoot(rows []FigureRow) Root {
+	if len(rows) == 0 {
+		return Root{}
+	}
+	return sealFigures(treeRoot(figureLeaves(rows), 0, len(rows)), len(rows[0].Of), len(rows))
+}
+
+// FigurePath is the path from row i to the root; see FiguresRootFrom.
+func FigurePath(rows []FigureRow, i int) []Root { return treePath(figureLeaves(rows), i, 0, len(rows)) }
+
+// FiguresRootFrom is the FiguresRoot of so many frames, of which frame i has this row and path. It
+// is false where there is no frame i, or the path is not as long as that of this frame.
+func FiguresRootFrom(row FigureRow, i, frames int, path []Root) (Root, bool) {
+	if i < 0 || i >= frames {
+		return Root{}, false
+	}
+	tree, ok := treeFrom(leafHash(row.Append(nil)), i, frames, path)
+	return sealFigures(tree, len(row.Of), frames), ok
+}
+
+func figureLeaves(rows []FigureRow) func(i int) Root {
+	return func(i int) Root { return leafHash(rows[i].Append(nil)) }
+}
+
+func sealFigures(tree Root, contributors, frames int) Root {
+	return seal([]byte(figuresDomain), tree, contributors, uint64(frames))
+}
