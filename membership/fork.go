@@ -117,7 +117,7 @@ func (fk *fork) mayFork(gathering bool) bool {
 	// what it gathers may be the way on
 	follows := gathering && fk.now-fk.lost < 3*fk.forkPause()
 	return fk.stalled() && (fk.entitled() || !fk.chain.MajorityForks()) && fk.model.atTip() && !fk.own.left &&
-		!fk.own.leaving && !fk.chain.Closed() && fk.chain.Pinned() && !follows
+		!fk.own.leaving && !fk.chain.Ended() && fk.chain.Pinned() && !follows
 }
 
 // forkers lists the peers that could fork the tip: those that come first in that, are heard and

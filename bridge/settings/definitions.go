@@ -159,6 +159,8 @@ func (s *Settings) keeping() []definition {
 	return []definition{
 		{"data-dir", 0, &s.DataDir, "`folder` for identity, votes and checkpoints; started with it again, the " +
 			"peer is the same member (default one under the user's state folder)"},
+		{"linger", 0, &s.cfg.Linger, "how long to serve the final model, after the last round, to members of the " +
+			"last hour that do not show that they have it (default 30s with --preset lan, 10m with wan)"},
 		{"checkpoint-every", 0, &s.cfg.CheckpointEvery, "rounds between checkpoints; one is also made at the end"},
 		{"keep-checkpoints", 0, &s.cfg.KeepCheckpoints, "newest certified checkpoints kept, with the rounds since"},
 		{"state-rate", 0, &s.stateRate, "`megabytes` a second given at most to peers that fetch the state " +
