@@ -25,6 +25,7 @@ type participant struct {
 	settings       *settings.Settings
 	stdout, stderr io.Writer
 	began          time.Time
+	stays          bool // it serves on after the end
 
 	trainer p2pdiloco.Trainer
 	collect collector
@@ -85,7 +86,9 @@ func (p *participant) takePart(ctx context.Context, joined *peer.Peer) error {
 	if err != nil { // before the run was found there is nobody to announce the end to
 		return errors.Join(unlessAsked(ctx, err), joined.Close())
 	}
-	err = p.runToEnd(ctx, node)
+	if err = p.runToEnd(ctx, node); err == nil && p.stays {
+		err = p.stay(ctx, node)
+	}
 	return errors.Join(unlessAsked(ctx, err), p.finish(joined, node))
 }
 

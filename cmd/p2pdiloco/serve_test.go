@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/clitest"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// TestServe has a run end, and its data directory served: a peer that comes late gets the model.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	home, late := t.TempDir(), t.TempDir()
+	name, dir, data := swarm.RunName("test"), filepath.Join(home, "peer"), smallData(t)
+	run := func(home, events string, args ...string) *clitest.Program {
+		return clitest.New(t, home, append([]string{
+			"join", "--run", name, "--preset", "lan", "--data", data, "--events", filepath.Join(home, events), "--json",
+		}, slices.Concat(args, tiny, onLoopback)...)...)
+	}
+	first := run(home, "first", "--rounds", "2", "--found", "--data-dir", dir)
+	first.Begin(t)
+	if code := first.Ends(t); code != cli.ExitOK {
+		t.Fatalf("exit %d: %s", code, &first.Err)
+	}
+	said := first.Err.String()
+	for _, want := range []string{"the model of slot 2, the last one, is final", "p2pdiloco export --data-dir " + dir} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is missing: %s", want, said)
+		}
+	}
+	events := filepath.Join(home, "serve")
+	server := clitest.Start(t, home, append([]string{"serve", dir, "--events", events}, onLoopback...)...)
+	started := clitest.AwaitEvent(t, events, "started", clitest.Named("peer.started"))
+	second := run(late, "second", "--bootstrap", started.Addrs[0])
+	second.Begin(t)
+	code := second.Ends(t)
+	if err := server.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := server.Ends(t); code != cli.ExitOK || !strings.Contains(server.Out.String(), "serving the model of slot 2") {
+		t.Errorf("serve: exit %d, %s%s", code, &server.Out, &server.Err)
+	}
+	var want, got report.Peer
+	if err := json.Unmarshal(first.Out.Bytes(), &want); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(second.Out.Bytes(), &got); err != nil || code != cli.ExitOK {
+		t.Fatalf("exit %d, %v: %s", code, err, &second.Err)
+	}
+	if !got.Ended || got.Status != "ended" || got.Slot != 2 || got.StateRoot != want.StateRoot {
+		t.Errorf("it ended with %+v, want %s", got, want.StateRoot)
+	}
+}
+
+func TestServeNeedsARun(t *testing.T) {
+	t.Parallel()
+	clitest.Answers(t, newRoot, cli.ExitUsage, []clitest.Case{
+		{"serve", "serve takes the data folder of a peer"},
+		{"serve " + t.TempDir(), "is not the data folder of a peer that was in a run"},
+	})
+}
