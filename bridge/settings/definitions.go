@@ -229,7 +229,7 @@ func (d definition) forLibrary() bool { return d.use == 0 || d.use == ofRun || d
 // elsewhere are the flags of the programs' other commands: a config file may hold them, and a
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
-	"absolute", "addr-file", "against", "against-config", "codecs", "delay", "elements", "faults", "force", "frame",
+	"absolute", "addr-file", "against", "against-config", "archive", "archive-dir", "codecs", "delay", "elements", "faults", "force", "frame",
 	"goals", "hostile", "identity", "iters",
 	"keep-dir", "kinds", "known", "limit", "modes", "netns", "new-run", "no-baseline", "out", "pairs", "peers",
 	"profile", "program", "quick", "rate", "relative",

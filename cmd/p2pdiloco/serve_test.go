@@ -66,3 +66,50 @@ func TestServeNeedsARun(t *testing.T) {
 		{"serve " + t.TempDir(), "is not the data folder of a peer that was in a run"},
 	})
 }
+
+// TestArchive has a bootstrap node keep a run. After the run's end, which it was there for, a peer
+// that comes late gets the model from it, also when the node was restarted meanwhile.
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	name, dir, data := swarm.RunName("test"), filepath.Join(home, "archive"), smallData(t)
+	start := func(file string) (*clitest.Program, string) {
+		p := clitest.Start(t, home, append([]string{
+			"bootstrap", "--archive", name, "--archive-dir", dir, "--addr-file", filepath.Join(home, file),
+		}, onLoopback...)...)
+		var addrs []byte
+		clitest.Until(t, "addresses", func() bool {
+			addrs, _ = os.ReadFile(filepath.Join(home, file))
+			return len(addrs) > 0
+		})
+		return p, strings.Fields(string(addrs))[0]
+	}
+	run := func(home, addr string, args ...string) report.Peer {
+		p := clitest.New(t, home, append([]string{
+			"join", "--run", name, "--preset", "lan", "--data", data, "--json", "--bootstrap", addr,
+		}, slices.Concat(args, tiny, onLoopback)...)...)
+		p.Begin(t)
+		code := p.Ends(t)
+		var r report.Peer
+		if err := json.Unmarshal(p.Out.Bytes(), &r); err != nil || code != cli.ExitOK || !r.Ended {
+			t.Fatalf("exit %d, %v: %s", code, err, &p.Err)
+		}
+		return r
+	}
+	stop := func(p *clitest.Program) {
+		if err := p.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if code := p.Ends(t); code != cli.ExitOK || !strings.Contains(p.Out.String(), "the last one, is final") {
+			t.Errorf("bootstrap: exit %d, %s%s", code, &p.Out, &p.Err)
+		}
+	}
+	node, addr := start("addr1")
+	want := run(t.TempDir(), addr, "--rounds", "3", "--linger", "20s")
+	stop(node)
+	node, addr = start("addr2")
+	if got := run(t.TempDir(), addr); got.StateRoot != want.StateRoot || got.Slot != 3 {
+		t.Errorf("it ended with %+v, want %s", got, want.StateRoot)
+	}
+	stop(node)
+}
