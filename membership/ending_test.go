@@ -105,7 +105,8 @@ func TestStandings(t *testing.T) {
 		}
 		run := func() bool { return l.peers[3].m.chain.Standing() == chain.IsRun }
 		if !l.run(time.Minute, func() bool { return run() && len(l.peers[3].m.chain.Members()) == 4 }) {
-			t.Errorf("%s go on, and the others come back: standing %v\n%s", signers, l.peers[3].m.chain.Standing(), l.show())
+			t.Errorf("%s go on, and the others come back: standing %v\n%s", signers,
+				l.peers[3].m.chain.Standing(), l.show())
 		}
 	}
 }

@@ -97,8 +97,8 @@ func (f *facts) whyProvisional() string {
 		what = "a branch that is not the run: it"
 	}
 	return fmt.Sprintf("%s goes on with %d of the %d %s that it had at height %d, and it takes %d of them to decide. "+
-		"If so many have decided otherwise, this branch is given up; once %d more of the missing are %s again it cannot "+
-		"be: %s",
+		"If so many have decided otherwise, this branch is given up; once %d more of the missing are %s again it "+
+		"cannot be: %s",
 		what, n-lost, n, f.voters(), p.Height, f.cfg.Rules.Votes(n), max(1, f.cfg.Rules.Votes(n)-(n-lost)), f.voters(),
 		shortList(p.Missing))
 }

@@ -44,8 +44,9 @@ func TestServe(t *testing.T) {
 	if err := server.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if code := server.Ends(t); code != cli.ExitOK || !strings.Contains(server.Out.String(), "serving the model of slot 2") {
-		t.Errorf("serve: exit %d, %s%s", code, &server.Out, &server.Err)
+	served := server.Ends(t)
+	if served != cli.ExitOK || !strings.Contains(server.Out.String(), "serving the model of slot 2") {
+		t.Errorf("serve: exit %d, %s%s", served, &server.Out, &server.Err)
 	}
 	var want, got report.Peer
 	if err := json.Unmarshal(first.Out.Bytes(), &want); err != nil {

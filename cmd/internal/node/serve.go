@@ -19,8 +19,8 @@ import (
 // servingFlags are the settings of a peer that serve shows. It obeys the others, too, as a peer
 // that was started with them once may have them in its config file.
 var servingFlags = []string{
-	"bootstrap", "listen", "announce", "no-port-map", "preset", "pin", "state-rate", "newcomer-states", "site-newcomers",
-	"max-upload", "events", "api", "metrics", "json", "log-level",
+	"bootstrap", "listen", "announce", "no-port-map", "preset", "pin", "state-rate", "newcomer-states",
+	"site-newcomers", "max-upload", "events", "api", "metrics", "json", "log-level",
 }
 
 // NewServe is the command serve: the peer of a data directory, which trains nothing.
