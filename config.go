@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/machine"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
@@ -98,6 +99,10 @@ type Config struct {
 	// as the data directory remembers it or, for a newcomer, as the run's peers have it; a founder
 	// takes wan.
 	Preset string
+	// Linger is for how long this peer serves the final model, after the last slot, to members of
+	// the last hour that do not show that they have it. Zero: as the preset has it (30 s on a LAN,
+	// 10 min on a WAN). Where all have it, it ends at once.
+	Linger time.Duration
 	// CheckpointEvery is the number of rounds (slots, where the run has one fragment) between
 	// checkpoints; default 4. One more is made when the node leaves or closes. What a restarted
 	// peer finds of the slots since, the outcomes, it applies again.
@@ -197,6 +202,7 @@ func (c Config) Validate() error {
 		"MaxUpload %d: at least %d bytes a second, or 0 for no bound", c.MaxUpload, p2p.MinUpload)
 	refuse(c.MaxDownload != 0 && c.MaxDownload < p2p.MinDownload,
 		"MaxDownload %d: at least %d bytes a second, or 0 for no bound", c.MaxDownload, p2p.MinDownload)
+	refuse(c.Linger < 0, "Linger %v: a duration, or 0 for the preset's", c.Linger)
 	refuse(c.KeepCheckpoints < 0, "KeepCheckpoints %d: at least 1", c.KeepCheckpoints)
 	refuse(c.InitFile != "" && c.Init != nil,
 		"both Init and InitFile are given: one of them says what the model begins with")

@@ -117,7 +117,9 @@ func (n *Node) Measured(steps int, took time.Duration) { n.rounds.Measured(steps
 // cannot agree to it: then Leave does not wait. ctx bounds the waiting.
 func (n *Node) Leave(ctx context.Context) error {
 	n.driver.Report(membership.ReportLeave{})
-	v, err := n.rounds.Wait(ctx, func(v membership.View) bool { return v.Left || v.Done || !v.IsMember || v.Paused })
+	v, err := n.rounds.Wait(ctx, func(v membership.View) bool {
+		return v.Left || v.Done || v.Ending != membership.EndsNot || !v.IsMember || v.Paused
+	})
 	if err == nil && v.Paused {
 		n.cfg.Logger.Warn("left without the others' agreement: too few of them are heard to agree on anything")
 	}

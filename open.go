@@ -1,6 +1,7 @@
 package p2pdiloco
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -109,6 +110,7 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 // if its identity is new, so nobody is waited for. One that has lost its data may have founded it.
 func (n *Node) ledgerTiming() membership.Timing {
 	t := round.ModeOf(n.spec).Timing(n.timing.Ledger)
+	t.Linger = cmp.Or(n.cfg.Linger, t.Linger)
 	if n.newcomer && n.formation.Unfounded() {
 		t.FoundAfter = 0
 	}
@@ -219,6 +221,7 @@ func (n *Node) follow(last membership.View) {
 // concerns says whether follow has something to do after a view that came after last.
 func concerns(last, v membership.View) bool {
 	return v.Expelled || v.Cloned != "" || v.IsMember != last.IsMember || v.Tip.Height != last.Tip.Height ||
+		v.Ending != last.Ending ||
 		!slices.Equal(v.Peers(), last.Peers())
 }
 
@@ -248,6 +251,9 @@ func (n *Node) turn(last, v membership.View) {
 	}
 	if v.IsMember && !last.IsMember {
 		n.rememberPreset()
+	}
+	if v.Ending != membership.EndsNot && last.Ending == membership.EndsNot {
+		n.keepState() // what can be exported from now on
 	}
 	n.tellVote(last.Tip, v.Tip)
 	if v.Tip.Slot != last.Tip.Slot {

@@ -62,8 +62,12 @@ const (
 	PhaseWaiting   = report.PhaseWaiting   // a member; the first slot waits for start_peers
 	PhaseRunning   = report.PhaseRunning
 	PhasePaused    = report.PhasePaused // no quorum of the members is heard
-	PhaseEnded     = report.PhaseEnded
-	PhaseClosed    = report.PhaseClosed
+	PhaseEnded     = report.PhaseEnded  // the model is the run's; others may still be served
+	// it is that of a provisional branch
+	PhaseEndedProvisional = report.PhaseEndedProvisional
+	// it is that of a branch which is not the run: the others are looked for
+	PhaseEndedBranch = report.PhaseEndedBranch
+	PhaseClosed      = report.PhaseClosed
 )
 
 // Status is what this node knows of its run now.

@@ -1,6 +1,8 @@
 package membership
 
 import (
+	"time"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -36,6 +38,7 @@ type branches struct {
 	competing *competing
 	founder   *founder
 	retreat   *retreat
+	former    *former
 	exit      *exit
 	announcer *announcer
 	news      *news
@@ -111,9 +114,10 @@ func (m *Machine) makeBranches(f *facts, e *effects) {
 		facts: f, presence: m.presence, evidence: m.evidence, model: m.model, own: m.own, fork: m.fork,
 		competing: m.competing,
 	}
+	m.former = &former{facts: f, presence: m.presence, evidence: m.evidence, lost: map[slot.PeerID]time.Duration{}}
 	m.exit = &exit{
 		facts: f, effects: e, presence: m.presence, evidence: m.evidence, quorum: m.quorum, model: m.model,
-		own: m.own, roster: m.roster, doubts: m.doubts, catchup: m.catchup, fork: m.fork,
+		own: m.own, roster: m.roster, doubts: m.doubts, catchup: m.catchup, fork: m.fork, former: m.former,
 	}
 	m.announcer = &announcer{
 		facts: f, effects: e, presence: m.presence, model: m.model, own: m.own, roster: m.roster,

@@ -56,6 +56,9 @@ func (co *competing) worthGathering(a wire.Alive) bool {
 	if co.chain.Has(a.Height, a.Tip) || co.abandoned.shows(a) {
 		return false
 	}
+	if a.Slot >= co.cfg.Rules.LastSlot && co.chain.Standing() == chain.IsBranch {
+		return true // it claims to be at the run's end, and this branch is not the run
+	}
 	goesOn := a.Height > co.chain.Height() && (!co.elector() || co.fork.stalled() || co.fork.signed != nil)
 	return goesOn || !co.chain.Pinned() || a.Work >= co.chain.Tip().Work || co.cfg.Rules.Byzantine
 }
@@ -190,10 +193,13 @@ type competing struct {
 	refused   []slot.Root // better branches that were reported to be out of reach
 }
 
+// endsTheRun says whether a chain certifies the last state of the run as all know it.
+func endsTheRun(c *chain.Chain) bool { return c.Closed() && c.Standing() == chain.IsRun }
+
 // prefers says whether a verified chain is the one to be on. Chains with the pin come first; of
-// those more work, then the lower hash of the first record that differs. That is a total order, and
-// a pure function of the two chains (HOLES H28): not the tip's hash, which changes with every
-// record, so that two peers could change places for ever.
+// those the ones that end the run, then more work, then the lower hash of the first record that
+// differs. That is a total order, and a pure function of the two chains (HOLES H28): not the tip's
+// hash, which changes with every record, so that two peers could change places for ever.
 //
 // A chain that goes on from the own tip does not compete with it. mayFollow decides the case that
 // it goes on by a fork.
@@ -210,6 +216,9 @@ func (co *competing) prefers(c *chain.Chain) bool {
 		return true
 	case common == own.Height():
 		return c.Tip().Work > own.Tip().Work
+	}
+	if theirs, ours := endsTheRun(c), endsTheRun(own); theirs != ours {
+		return theirs
 	}
 	if theirs, ours := c.Tip().Work, own.Tip().Work; theirs != ours {
 		return theirs > ours

@@ -21,6 +21,7 @@ type loop struct {
 
 	sender    *sender
 	started   time.Time
+	seen      time.Time                       // when the machine last got the time
 	connected map[slot.PeerID]ReportConnected // the newest of each peer
 }
 
@@ -28,7 +29,7 @@ func newLoop(cfg DriverConfig, core *core, views *views, inputs *inputs, blame *
 	return &loop{
 		cfg: cfg, core: core, views: views, inputs: inputs, blame: blame, worker: worker,
 		sender:  newSender(cfg, core.mu.machine.cfg.Incarnation),
-		started: time.Now(), connected: map[slot.PeerID]ReportConnected{},
+		started: time.Now(), seen: time.Now(), connected: map[slot.PeerID]ReportConnected{},
 	}
 }
 
@@ -63,11 +64,31 @@ func (l *loop) run(ctx context.Context) error {
 // now is the machine's clock: monotonic, from the start of the driver.
 func (l *loop) now() time.Duration { return time.Since(l.started) }
 
+// leastAway is the shortest time without an input or a tick that counts as one in which this peer
+// did not run.
+const leastAway = 5 * time.Second
+
+// noticeReturn tells the machine that this peer did not run since the last input or tick.
+func (l *loop) noticeReturn(now time.Duration) {
+	last := l.seen
+	l.seen = time.Now()
+	if stoodStill(last, l.seen, max(leastAway, l.cfg.Timing.Lost)) {
+		l.core.mu.machine.Report(now, ReportReturned{})
+	}
+}
+
+// stoodStill says whether more than a time has passed. The monotonic clock goes on while a process
+// is stopped; while the machine sleeps it may stop, and the clock of the day goes on.
+func stoodStill(last, now time.Time, most time.Duration) bool {
+	return max(now.Sub(last), now.Round(0).Sub(last.Round(0))) > most
+}
+
 func (l *loop) step() {
 	reports, messages := l.inputs.take()
 	l.core.mu.Lock()
 	defer l.core.mu.Unlock()
 	now := l.now()
+	l.noticeReturn(now)
 	for _, r := range reports {
 		if c, ok := r.(ReportConnected); ok {
 			l.connected[c.Peer] = c
@@ -98,6 +119,7 @@ func (l *loop) tick() {
 	l.core.mu.Lock()
 	defer l.core.mu.Unlock()
 	now, machine := l.now(), l.core.mu.machine
+	l.noticeReturn(now)
 	for p, relayed := range up {
 		if is := (ReportConnected{Peer: p, Connected: true, Relayed: relayed}); l.connected[p] != is {
 			l.connected[p] = is

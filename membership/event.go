@@ -55,7 +55,9 @@ const (
 	EventForked    EventKind = "run.forked"
 	EventConfirmed EventKind = "run.confirmed"
 	EventSwitched  EventKind = "run.switched"
-	EventDone      EventKind = "run.done"
+	EventFinal     EventKind = "run.final"        // the last slot is applied here and certified
+	EventDone      EventKind = "run.done"         // and all have it, or have had the time
+	EventStray     EventKind = "run.branch_ended" // it was that of a branch which is not the run
 
 	EventMotion     EventKind = "access.ordered"
 	EventRemoved    EventKind = "peer.removed"

@@ -2,7 +2,6 @@ package membership
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -23,6 +22,7 @@ type exit struct {
 	doubts   *doubts
 	catchup  *catchup
 	fork     *fork
+	former   *former
 	ending
 }
 
@@ -30,27 +30,46 @@ type exit struct {
 type ending struct {
 	over  bool          // the last slot is applied here
 	since time.Duration // when it was applied
+	final bool          // its model is certified, or as certain as it can be
 	done  bool
-	lacks string // the members that the run ended without
+	lacks string // why its model may not be the run's
+	stray bool   // the chain is a branch, not the run, and the others were looked for in vain
 	// since when nobody is heard that holds the last state, which is not here; 0: not so
 	away time.Duration
 	gone bool // the ending has lasted so long that this peer waits for nobody any more
 }
 
+// Ending says how far a chain is that has reached the run's last slot.
+type Ending int
+
+// The endings.
+const (
+	EndsNot         Ending = iota // the last slot is not applied here, or not agreed
+	EndsAsRun                     // the model is the run's
+	EndsProvisional               // it may still be another one: see chain.Provisional
+	EndsAsBranch                  // it is that of a branch that is not the run
+)
+
+// how returns how the chain ends.
+func (ex *exit) how() Ending {
+	if !ex.ending.final {
+		return EndsNot
+	}
+	switch ex.chain.Standing() {
+	case chain.IsBranch:
+		return EndsAsBranch
+	case chain.IsProvisional:
+		return EndsProvisional
+	case chain.IsRun:
+	}
+	return EndsAsRun
+}
+
 // finish says when this peer may go: it was dropped after it asked to leave, or need not wait for
 // that, or the last slot is applied and every peer that it could serve has it too, or has had the
-// time. It gives true once, when the run is over.
-func (ex *exit) finish(gathering bool) (done bool) {
-	if ex.own.leaving && !ex.own.left && (!ex.member() || ex.alone() || ex.handedOver()) {
-		ex.own.left = true
-		if ex.member() {
-			ex.own.farewell = true
-			ex.event(Event{
-				Kind: EventLeft, Height: ex.chain.Height(), Slot: ex.chain.Tip().Slot, Peer: ex.cfg.Self,
-				Detail: "left",
-			})
-		}
-	}
+// time. It gives true when others should know where this peer stands.
+func (ex *exit) finish(gathering bool) (news bool) {
+	ex.leave()
 	e := &ex.ending
 	if !ex.chain.Ended() || !ex.holdsEnd() {
 		ex.missed(gathering)
@@ -59,47 +78,88 @@ func (ex *exit) finish(gathering bool) (done bool) {
 	if !e.over {
 		e.over, e.since = true, ex.now
 	}
-	if !e.done && (ex.chain.Closed() && ex.model.atTip() && ex.allApplied() && !ex.awaited() || ex.lingered()) {
-		e.done, e.lacks = true, ex.endedWithout()
-		ex.event(Event{
-			Kind: EventDone, Height: ex.chain.Height(), Slot: ex.chain.Tip().Slot, Root: ex.model.state.root,
-			Detail: e.lacks,
-		})
+	lacking := ex.lacking()
+	if news = !e.final && (ex.closed() || ex.lingered()); news {
+		e.final = true
+		ex.tell(EventFinal, ex.finalText(lacking))
+	}
+	switch how := ex.how(); {
+	case e.done || how == EndsNot:
+	case how == EndsAsBranch:
+		if !e.stray && !gathering && ex.lingered() {
+			e.stray = true
+			ex.tell(EventStray, ex.whyProvisional())
+		}
+	case ex.lingered(), how == EndsAsRun && ex.closed() && len(lacking) == 0:
+		e.done, e.lacks = true, ex.whyProvisional()
+		ex.tell(EventDone, e.lacks)
 		return true
 	}
-	return false
+	return news
 }
 
-// endedWithout lists the members that a run which ended on a branch has lost: a fork went on
-// without them, no record has listed them since, and they may have forked, too. It is empty if no
-// member is missing. Of a provisional branch it says that.
-func (ex *exit) endedWithout() string {
-	if why := ex.whyProvisional(); why != "" {
-		return why
+func (ex *exit) tell(kind EventKind, detail string) {
+	ex.event(Event{
+		Kind: kind, Height: ex.chain.Height(), Slot: ex.chain.Tip().Slot, Root: ex.model.state.root, Detail: detail,
+	})
+}
+
+// leave notes that this peer, which asked to leave, may go.
+func (ex *exit) leave() {
+	if !ex.own.leaving || ex.own.left || ex.member() && !ex.alone() && !ex.handedOver() {
+		return
 	}
-	missed := map[slot.PeerID]uint64{} // since which slot
-	for h := uint64(1); h <= ex.chain.Height(); h++ {
-		if before := ex.chain.At(h - 1); ex.chain.At(h).Kind == slot.Fork {
-			for _, e := range before.Members {
-				missed[e.Peer] = before.Slot
-			}
-		}
-		for _, e := range ex.chain.At(h).Members {
-			delete(missed, e.Peer)
-		}
+	ex.own.left = true
+	if ex.member() {
+		ex.own.farewell = true
+		ex.event(Event{
+			Kind: EventLeft, Height: ex.chain.Height(), Slot: ex.chain.Tip().Slot, Peer: ex.cfg.Self,
+			Detail: "left",
+		})
 	}
-	delete(missed, ex.cfg.Self)
-	if len(missed) == 0 {
-		return ""
+}
+
+// closed says whether a record certifies the state after the last slot, and that is held here.
+func (ex *exit) closed() bool { return ex.chain.Closed() && ex.model.atTip() }
+
+// lacking lists the peers that this one serves the last state to. A peer that is no member at the
+// end has come late itself, and waits for nobody whom it does not hear.
+func (ex *exit) lacking() []slot.PeerID {
+	ps := ex.awaited()
+	if ex.member() {
+		ps = union(ps, ex.former.lacking())
 	}
-	return fmt.Sprintf("after slot %d this branch of the run went on without members that never came back (%d): "+
-		"if they were only cut off, they may hold another model", slices.Min(slices.Collect(maps.Values(missed))),
-		len(missed))
+	slices.Sort(ps)
+	return ps
+}
+
+// finalText says what this peer has and for whom it stays.
+func (ex *exit) finalText(lacking []slot.PeerID) string {
+	text := fmt.Sprintf("the model of slot %d, the last one, is final", ex.chain.Tip().Slot)
+	switch ex.how() {
+	case EndsAsBranch:
+		return fmt.Sprintf("slot %d was the last one here, and this is %s. This peer goes on looking for them",
+			ex.chain.Tip().Slot, ex.whyProvisional())
+	case EndsProvisional:
+		return fmt.Sprintf("the model of slot %d, the last one, is served for %v, and then this peer ends with it. It "+
+			"is %s", ex.chain.Tip().Slot, ex.remaining(), ex.whyProvisional())
+	case EndsNot, EndsAsRun:
+	}
+	if len(lacking) == 0 {
+		return text
+	}
+	return fmt.Sprintf("%s; serving it to %s until they have it, for %v at most", text, shortIDs(lacking),
+		ex.remaining())
+}
+
+// remaining is for how long this peer stays at most, for peers that do not come.
+func (ex *exit) remaining() time.Duration {
+	return max(0, ex.cfg.Timing.Linger-(ex.now-ex.since)).Round(time.Second)
 }
 
 // lingerMost is for how many Timing.Linger a peer waits at most for the end of the chain to be
 // decided, or to come here.
-const lingerMost = 4
+const lingerMost = 2
 
 // lingered says whether other peers had enough time. A peer that leaves takes its vote with it: if
 // peers went one by one while the closing record is being decided, nobody would ever have it, and
@@ -147,27 +207,21 @@ func (ex *exit) handedOver() bool {
 // lastOffer is for how long a peer that leaves waits at most for its last contribution to count.
 const lastOffer = 30 * time.Second
 
-// allApplied says whether every member's ALIVE shows the closing record applied.
-func (ex *exit) allApplied() bool {
-	return !slices.ContainsFunc(ex.chain.Members(), func(e slot.Member) bool {
-		a := ex.presence.known[ofMember(e)]
-		return ofMember(e) != ex.self &&
-			(a == nil || a.alive == nil || !a.alive.Synced || a.alive.Applied < ex.chain.Height())
-	})
-}
-
-// awaited says whether a peer is heard that may come for the last state: one that is on this chain
-// and not at its end, one that has no chain yet, or one of a branch that this chain outdoes. They
-// have Timing.Linger.
-func (ex *exit) awaited() bool {
-	return len(ex.presence.sorted(func(a *contact) bool {
+// awaited lists the peers that are heard and may come for the last state: one that is on this chain
+// and not at its end, one that has no chain yet, or one of a branch that this chain outdoes.
+func (ex *exit) awaited() []slot.PeerID {
+	var ps []slot.PeerID
+	for _, a := range ex.presence.sorted(func(a *contact) bool {
 		if a.memberKey == ex.self || a.alive == nil || !ex.presence.around(a.memberKey) ||
 			ex.evidence.evicted(a.memberKey) || ex.doubts.has(a.peer) {
 			return false
 		}
 		comes := ex.presence.along(a) || a.alive.Work <= ex.chain.Tip().Work
-		return comes && (!a.alive.Synced || a.alive.Applied < ex.chain.Height())
-	})) > 0
+		return comes && !ex.presence.showsTip(a)
+	}) {
+		ps = append(ps, a.peer)
+	}
+	return slices.Compact(ps)
 }
 
 // holdsEnd says whether the state after the last slot is held.
@@ -189,7 +243,7 @@ func (ex *exit) missed(gathering bool) {
 		e.away, e.gone = 0, false
 	case e.away == 0:
 		e.away = ex.now
-	case ex.now-e.away >= ex.cfg.Timing.Linger+2*ex.fork.forkPause() && ex.model.state.applying == 0 &&
+	case ex.now-e.away >= 2*ex.fork.forkPause()+4*ex.cfg.Timing.Lost && ex.model.state.applying == 0 &&
 		!ex.model.state.syncing:
 		// what runs may yet end well
 		e.gone = true

@@ -80,6 +80,14 @@ func (fk *fork) stalled() bool {
 	return wait > 0 && !fk.cfg.PauseOnLoss && (fk.now-f.lost >= wait || fk.quorum.beyond())
 }
 
+// restart counts the time without a quorum from now on.
+func (fk *fork) restart() {
+	if fk.lost != never {
+		fk.lost = fk.now
+	}
+	fk.unheldSince, fk.atOnce = never, never
+}
+
 // forkPause is the time between two signatures at one position. An operator's order has a pause of
 // its own if no time to fork after is set.
 func (fk *fork) forkPause() time.Duration {
@@ -117,7 +125,7 @@ func (fk *fork) mayFork(gathering bool) bool {
 	// what it gathers may be the way on
 	follows := gathering && fk.now-fk.lost < 3*fk.forkPause()
 	return fk.stalled() && (fk.entitled() || !fk.chain.MajorityForks()) && fk.model.atTip() && !fk.own.left &&
-		!fk.own.leaving && !fk.chain.Closed() && fk.chain.Pinned() && !follows
+		!fk.own.leaving && !fk.chain.Ended() && fk.chain.Pinned() && !follows
 }
 
 // forkers lists the peers that could fork the tip: those that come first in that, are heard and

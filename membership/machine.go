@@ -43,6 +43,7 @@ func NewMachine(cfg Config, saved wire.Saved) *Machine {
 	m.evidence.grounds = saved.Grounds
 	m.founder.founding = newFounding(saved.Fork)
 	m.presence.meetMembers(nil)
+	m.former.restore()
 	m.turnout.restart()
 	m.openNext()
 	m.news.listed = m.member()

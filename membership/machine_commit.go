@@ -103,6 +103,7 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 	m.persist(wire.EntryCommit(c))
 	m.clones.checkOwnSignatures(c, m.chain, m.pledges.of(c.Record), m.own.offerSeq)
 	m.news.reportAdopted(c, before)
+	m.former.follow(before, c.Record.Members)
 	m.countVotes(c, before)
 	m.evidence.checkLocks(c, before)
 	m.pledges.leave(c.Record.Kind)

@@ -167,6 +167,10 @@ func (m *Machine) take(r Report) {
 		m.motions.key = r.Key
 	case ReportRecover:
 		m.fork.order(m.competing.gathering != nil)
+	case ReportReturned:
+		m.fork.restart()
+		m.founder.since = m.now
+		m.exit.away = 0
 	case ReportLeave:
 		m.own.leave()
 		m.announcer.askedAt = never

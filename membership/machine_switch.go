@@ -29,6 +29,7 @@ func (m *Machine) switchTo(r *branch, common uint64) {
 	m.motions.forget()
 	m.turnout.restart()
 	m.reportSwitch(r, given, common)
+	m.former.follow(given.Members(), m.chain.Members())
 	m.catchup.early, m.catchup.need, m.exit.ending, m.founder.fork = nil, need{at: never}, ending{}, nil
 	if common < given.Height() {
 		m.switches++

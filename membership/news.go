@@ -126,8 +126,12 @@ func (ne *news) reportGone(e Event, gone slot.Member) {
 func (ne *news) forkText(r slot.Record) string {
 	text := fmt.Sprintf("%d peers go on from height %d without a quorum of the members that it lists",
 		len(r.Electors()), r.Height-1)
-	if _, is := ne.chain.Provisional(); is {
-		text += "; provisional until a quorum of them is back"
+	switch ne.chain.Standing() {
+	case chain.IsBranch:
+		return text + "; this branch is not the run until a quorum of them is back"
+	case chain.IsProvisional:
+		return text + "; provisional until a quorum of them is back"
+	case chain.IsRun:
 	}
 	return text
 }

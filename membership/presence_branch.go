@@ -59,3 +59,8 @@ func (pr *presence) cameBack(e slot.Member) bool {
 	}
 	return false
 }
+
+// showsTip says whether a peer's newest ALIVE shows the state after our tip, or a later one.
+func (pr *presence) showsTip(a *contact) bool {
+	return a.alive != nil && a.alive.Synced && pr.along(a) && a.alive.Applied >= pr.chain.Height()
+}

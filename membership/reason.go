@@ -16,6 +16,8 @@ func (m *Machine) reason() string {
 		return ""
 	case m.exit.done:
 		return m.exit.lacks
+	case m.exit.final:
+		return m.whyProvisional()
 	case m.exit.gone:
 		return "the run is over, and no peer is heard that holds its final model"
 	case !m.chain.Pinned() && m.chain.Height() > 0:
@@ -75,33 +77,42 @@ func (m *Machine) whyPaused() string {
 }
 
 // voters is what those that decide are called: where only crashes are withstood, all members do.
-func (m *Machine) voters() string {
-	if m.cfg.Rules.Byzantine {
+func (f *facts) voters() string {
+	if f.cfg.Rules.Byzantine {
 		return "electors"
 	}
 	return "members"
 }
 
-// whyProvisional says in plain words why the chain is provisional: "" if it is not.
+// whyProvisional says in plain words why the chain is provisional, or a branch that is not the run:
+// "" if it is the run.
 func (f *facts) whyProvisional() string {
 	p, is := f.chain.Provisional()
 	if !is {
 		return ""
 	}
 	n, lost := len(p.Electors), len(p.Missing)
-	return fmt.Sprintf("provisional: the run goes on with %d of the %d electors that it had at height %d, and it "+
-		"takes %d of them to decide. If so many have decided otherwise, this branch ends; once %d more of the missing "+
-		"are electors again it cannot: %s", n-lost, n, p.Height, f.cfg.Rules.Votes(n),
-		max(1, f.cfg.Rules.Votes(n)-(n-lost)), shortList(p.Missing))
+	what := "provisional: the run"
+	if p.Few {
+		what = "a branch that is not the run: it"
+	}
+	return fmt.Sprintf("%s goes on with %d of the %d %s that it had at height %d, and it takes %d of them to decide. "+
+		"If so many have decided otherwise, this branch is given up; once %d more of the missing are %s again it "+
+		"cannot be: %s",
+		what, n-lost, n, f.voters(), p.Height, f.cfg.Rules.Votes(n), max(1, f.cfg.Rules.Votes(n)-(n-lost)), f.voters(),
+		shortList(p.Missing))
 }
 
 // shortList names a few members.
-func shortList(members []slot.Member) string {
+func shortList(members []slot.Member) string { return shortIDs(peersOf(members)) }
+
+// shortIDs names a few peers.
+func shortIDs(peers []slot.PeerID) string {
 	var names []string
-	for _, e := range members[:min(len(members), 8)] {
-		names = append(names, e.Peer.Short())
+	for _, p := range peers[:min(len(peers), 8)] {
+		names = append(names, p.Short())
 	}
-	if more := len(members) - len(names); more > 0 {
+	if more := len(peers) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")

@@ -36,7 +36,11 @@ type View struct {
 	// reason given
 	Expelled bool
 	Cloned   string
-	Done     bool // the run is over, and everybody has it or had the time
+	Ending   Ending        // how the chain has ended, if it has
+	Serves   []slot.PeerID // at the end: who does not show yet that it has the last state
+	Linger   time.Duration // for how long they are waited for at most
+	Stray    bool          // it has ended as a branch, and the others were looked for in vain
+	Done     bool          // the run is over, and everybody has it or had the time
 	// the run is over, and for long no peer was heard that holds its last state, which is not here
 	Missed   bool
 	Members  []MemberView
@@ -97,6 +101,9 @@ func (m *Machine) View() View {
 		Missed: m.exit.gone, Expelled: m.news.expelled, Cloned: m.clones.own,
 		Ref: d.at(d.ballot), Leader: d.leader(d.ballot).Peer, Plan: d.plan, Offered: offerers(m.presence.offers()),
 		OwnOffer: m.own.mine, Pace: m.paced(),
+	}
+	if v.Ending = m.exit.how(); v.Ending != EndsNot {
+		v.Serves, v.Linger, v.Stray = m.exit.lacking(), m.exit.remaining(), m.exit.stray
 	}
 	for _, e := range m.chain.Members() {
 		v.Members = append(v.Members, m.viewMember(e))

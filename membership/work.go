@@ -175,6 +175,9 @@ type (
 	}
 	// ReportRecover says that an operator wants this peer to go on without a quorum.
 	ReportRecover struct{}
+	// ReportReturned says that this peer did not run for a while, with its machine or alone: what
+	// it heard is old, and the time since then was none for the others to answer in.
+	ReportReturned struct{}
 	// ReportClone says that another process announced this message under this peer's own name, and
 	// signed it with its key.
 	ReportClone struct{ wire.Message }
@@ -203,6 +206,7 @@ func (ReportConnected) isReport()   {}
 func (ReportContributes) isReport() {}
 func (ReportLeave) isReport()       {}
 func (ReportRecover) isReport()     {}
+func (ReportReturned) isReport()    {}
 func (ReportClone) isReport()       {}
 func (ReportMotions) isReport()     {}
 func (ReportKey) isReport()         {}

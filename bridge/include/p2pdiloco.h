@@ -51,6 +51,7 @@ enum {
 	P2PDILOCO_NOT_FINITE = 7, /* the pseudo-gradient holds a NaN, an infinity or a value of 2^100 or more: nothing was offered */
 	P2PDILOCO_FORKED = 8,  /* this process is a child of the one that loaded the library */
 	P2PDILOCO_MISSED = 9,  /* the run ended without this peer, and no peer with its model answers */
+	P2PDILOCO_BRANCH_ENDED = 10, /* the last slot is applied, on a branch that is not the run; the node looks for the others while it is open */
 };
 
 typedef int64_t p2pdiloco_node; /* 0 means no node */

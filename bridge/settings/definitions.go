@@ -160,6 +160,8 @@ func (s *Settings) keeping() []definition {
 	return []definition{
 		{"data-dir", 0, &s.DataDir, "`folder` for identity, votes and checkpoints; started with it again, the " +
 			"peer is the same member (default one under the user's state folder)"},
+		{"linger", 0, &s.cfg.Linger, "how long to serve the final model, after the last round, to members of the " +
+			"last hour that do not show that they have it (default 30s with --preset lan, 10m with wan)"},
 		{"checkpoint-every", 0, &s.cfg.CheckpointEvery, "rounds between checkpoints; one is also made at the end"},
 		{"keep-checkpoints", 0, &s.cfg.KeepCheckpoints, "newest certified checkpoints kept, with the rounds since"},
 		{"state-rate", 0, &s.stateRate, "`megabytes` a second given at most to peers that fetch the state " +
@@ -231,7 +233,7 @@ func (d definition) forLibrary() bool { return d.use == 0 || d.use == ofRun || d
 // elsewhere are the flags of the programs' other commands: a config file may hold them, and a
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
-	"absolute", "addr-file", "against", "against-config", "codecs", "delay", "elements", "faults", "force", "frame",
+	"absolute", "addr-file", "against", "against-config", "archive", "archive-dir", "codecs", "delay", "elements", "faults", "force", "frame",
 	"goals", "hostile", "identity", "iters",
 	"keep-dir", "kinds", "known", "limit", "modes", "netns", "new-run", "no-baseline", "out", "pairs", "peers",
 	"profile", "program", "quick", "rate", "relative",

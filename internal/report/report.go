@@ -9,8 +9,10 @@ type Peer struct {
 	RunID      string `json:"run_id"`
 	PeerID     string `json:"peer_id"`
 	Parameters uint64 `json:"parameters"`
-	// whether the run's last slot was applied; false after an early leave
-	Ended         bool     `json:"ended"`
+	// whether this peer has the run's final model, as all know it; false after an early leave
+	Ended bool `json:"ended"`
+	// ended | ended_provisional | ended_branch | left
+	Status        string   `json:"status"`
 	Slot          uint64   `json:"slot"` // newest applied
 	StateRoot     string   `json:"state_root"`
 	RoundsApplied uint64   `json:"rounds_applied"`

@@ -26,7 +26,7 @@ type Chain struct {
 	access     *Access
 	credit     *Credit
 	electors   []slot.Member // of the tip
-	// forks that too few made, the oldest first; never changed in place
+	// forks that fewer than a quorum made, the oldest first; never changed in place
 	provisional []Provisional
 	seating     seating
 }

@@ -40,22 +40,45 @@ func (c *Chain) checkFork(r slot.Record) error {
 	return nil
 }
 
-// Provisional is a fork that fewer than a quorum have made, where that took a majority. The branch
-// that it began may end: a certificate of a quorum of the same electors comes before it.
+// Provisional is a fork that fewer than a quorum have made, and that no quorum has come back to.
+// The branch that it began may end: a certificate of a quorum of the same electors comes before it.
 type Provisional struct {
 	Height   uint64        // of the record that was forked
 	Electors []slot.Member // of that record
 	Missing  []slot.Member // of these, the ones that are no electors of the tip
+	Few      bool          // fewer than half of them signed it: the branch is not the run
 }
 
-// Provisional returns the oldest fork of the chain that is provisional; false: there is none. A
-// fork is provisional until the electors of one of the records after it include a quorum of those
-// before it.
+// Standing says what a chain is, of a run of which there may be several branches.
+type Standing int
+
+// The standings, the best first.
+const (
+	IsRun Standing = iota // the run's chain, as all know it
+	// half of the electors of a record or more have forked it, and no quorum of them is back
+	IsProvisional
+	IsBranch // so did fewer than half of them: it is not the run
+)
+
+// Standing returns the worst that the chain's forks make of it.
+func (c *Chain) Standing() Standing {
+	switch {
+	case slices.ContainsFunc(c.provisional, func(p Provisional) bool { return p.Few }):
+		return IsBranch
+	case len(c.provisional) > 0:
+		return IsProvisional
+	}
+	return IsRun
+}
+
+// Provisional returns the oldest fork of the chain that is provisional, of those that fewer than
+// half signed if there are any; false: there is none. A fork is provisional until the electors of
+// one of the records after it include a quorum of those before it.
 func (c *Chain) Provisional() (p Provisional, is bool) {
 	if len(c.provisional) == 0 {
 		return p, false
 	}
-	p = c.provisional[0]
+	p = c.provisional[max(0, slices.IndexFunc(c.provisional, func(p Provisional) bool { return p.Few }))]
 	p.Missing = slices.DeleteFunc(slices.Clone(p.Electors), func(e slot.Member) bool {
 		_, stays := FindMember(c.Electorate(), e.Peer, e.Incarnation)
 		return stays
@@ -66,8 +89,10 @@ func (c *Chain) Provisional() (p Provisional, is bool) {
 // stillProvisional lists the forks that are provisional once a record follows the tip.
 func (c *Chain) stillProvisional(r slot.Record) []Provisional {
 	forks := slices.Clone(c.provisional)
-	if r.Kind == slot.Fork && c.MajorityForks() {
-		forks = append(forks, Provisional{Height: c.Height(), Electors: c.Electorate()})
+	if before := c.Electorate(); r.Kind == slot.Fork && len(before) > 0 {
+		forks = append(forks, Provisional{
+			Height: c.Height(), Electors: before, Few: 2*signersOf(before, r) < len(before),
+		})
 	}
 	electors := r.Electors()
 	return slices.DeleteFunc(forks, func(p Provisional) bool {

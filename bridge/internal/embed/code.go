@@ -23,6 +23,7 @@ const (
 	NotFinite
 	Forked // only the C side returns it, in the child of a fork
 	Missed
+	BranchEnded
 )
 
 // fault is an error with a code of its own.
@@ -56,6 +57,7 @@ var codes = []struct {
 }{
 	{p2pdiloco.ErrRunEnded, Ended},
 	{p2pdiloco.ErrMissed, Missed},
+	{p2pdiloco.ErrBranchEnded, BranchEnded},
 	{p2pdiloco.ErrNotFinite, NotFinite},
 	{p2pdiloco.ErrLength, Invalid},
 	{p2pdiloco.ErrNoAnchor, Invalid},

@@ -26,7 +26,7 @@ func TestCodesAreTheHeaders(t *testing.T) {
 	ours := map[string]Code{
 		"OK": OK, "ERROR": Failed, "AGAIN": Again, "ENDED": Ended, "CLOSED": Closed, "BUSY": Busy, "INVALID": Invalid,
 		"NOT_FINITE": NotFinite,
-		"FORKED":     Forked, "MISSED": Missed,
+		"FORKED":     Forked, "MISSED": Missed, "BRANCH_ENDED": BranchEnded,
 	}
 	theirs := regexp.MustCompile(`\tP2PDILOCO_(\w+) = (\d+),`).FindAllStringSubmatch(string(header), -1)
 	if len(theirs) != len(ours) {

@@ -109,7 +109,8 @@ func TestSyncIsBeginAndFinish(t *testing.T) {
 
 func TestErrorsOfARound(t *testing.T) {
 	for code, err := range map[Code]error{
-		Missed: p2pdiloco.ErrMissed, NotFinite: p2pdiloco.ErrNotFinite, Invalid: p2pdiloco.ErrNoAnchor,
+		Missed: p2pdiloco.ErrMissed, BranchEnded: p2pdiloco.ErrBranchEnded,
+		NotFinite: p2pdiloco.ErrNotFinite, Invalid: p2pdiloco.ErrNoAnchor,
 		Failed: errors.New("disk full"),
 	} {
 		synctest.Test(t, func(t *testing.T) {

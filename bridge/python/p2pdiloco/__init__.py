@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from .arrays import Arrays
 from .errors import (
+    BranchEnded,
     Busy,
     Closed,
     Ended,
@@ -40,6 +41,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Arrays",
+    "BranchEnded",
     "Busy",
     "Closed",
     "DiLoCo",

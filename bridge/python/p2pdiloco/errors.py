@@ -62,6 +62,13 @@ class Missed(Error):
     code = 9
 
 
+class BranchEnded(Error):
+    """The last slot is applied, on a branch that is not the run: the others went on without this
+    peer, or are gone. The node looks for them while it is open: anchor waits for it again."""
+
+    code = 10
+
+
 class LibraryNotFound(Error, OSError):
     """The C library is not there, or speaks another version of the interface."""
 
@@ -73,7 +80,8 @@ class LibraryNotFound(Error, OSError):
 
 
 _by_code = {
-    kind.code: kind for kind in (NotYet, Ended, Closed, Busy, Invalid, NotFinite, Forked, Missed)
+    kind.code: kind
+    for kind in (NotYet, Ended, Closed, Busy, Invalid, NotFinite, Forked, Missed, BranchEnded)
 }
 
 

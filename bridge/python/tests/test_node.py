@@ -165,6 +165,10 @@ class Ends(support.FakeCase):
         with new_node(fake_missed=1) as node, self.assertRaises(p2pdiloco.Missed):
             node.anchor(numpy.zeros(4, dtype=numpy.float32))
 
+    def test_a_branch_that_is_not_the_run(self):
+        with new_node(fake_branch=1) as node, self.assertRaises(p2pdiloco.BranchEnded):
+            node.anchor(numpy.zeros(4, dtype=numpy.float32))
+
     def test_what_a_closed_node_says(self):
         node = new_node()
         node.close()

@@ -10,6 +10,7 @@ const (
 	ExitOK          = 0
 	ExitFailed      = 1
 	ExitUsage       = 2
+	ExitBranch      = 3   // of join: its branch has ended, and it is not the run
 	ExitInterrupted = 130 // what a shell reports for a program that SIGINT ended
 )
 
@@ -18,6 +19,8 @@ var (
 	ErrFailed error = &exitError{ExitFailed, nil}
 	// ErrUsage is ErrFailed with ExitUsage.
 	ErrUsage error = &exitError{ExitUsage, nil}
+	// ErrBranch is ErrFailed with ExitBranch.
+	ErrBranch error = &exitError{ExitBranch, nil}
 	// ErrInterrupted ends a command that a signal stopped.
 	ErrInterrupted error = &exitError{ExitInterrupted, errors.New("interrupted")}
 )

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +21,7 @@ type bootstrapFlags struct {
 	listen   []string
 	announce []string
 	relay    relayFlags
+	archive  archiveFlags
 	identity string
 	addrFile string
 	logLevel settings.LogLevel
@@ -32,8 +34,12 @@ func NewBootstrap() *cobra.Command {
 		Use:   "bootstrap",
 		Short: "Run a node of the DHT that newcomers can start from",
 		Long: `Run a node of the DHT that newcomers can start from. It prints its addresses, takes no part in
-any run, and stops on SIGINT or SIGTERM. It may stop once peers know each other: a run goes on
+any run by itself, and stops on SIGINT or SIGTERM. It may stop once peers know each other: a run goes on
 without it, and newcomers can start from any peer of the run.
+
+With --archive it also takes part in one open run, without training: it keeps the state, serves it to
+newcomers, and goes on to serve the final model when the run has ended. In a run of trust crash it has
+a vote as any member. For a private run use join --trainer none.
 
 With --relay it also relays between peers that cannot connect to each other, for the runs named with
 --relay-run, within limits for each peer and each address that hold over all its connections.`,
@@ -53,6 +59,7 @@ With --relay it also relays between peers that cannot connect to each other, for
 		"`multiaddr` that others are told besides those seen, where a router or firewall lets them through to this "+
 			"node; may be repeated")
 	f.relay.register(fs)
+	f.archive.register(fs)
 	fs.StringVar(&f.identity, "identity", "",
 		"`file` that keeps the key, and beside it, without --listen, FILE.ports, so that the addresses stay the same "+
 			"over restarts; made if missing (default a new key and free ports each time)")
@@ -66,15 +73,20 @@ func (f *bootstrapFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	if err != nil {
 		return cli.UsageError(err)
 	}
+	identity, err := f.archive.prepare(f.identity)
+	if err != nil {
+		return cli.UsageError(err)
+	}
 	ctx, stop := cli.OrExit(ctx)
 	defer stop()
 	var ports string
-	if f.identity != "" {
-		ports = f.identity + ".ports"
+	if identity != "" {
+		ports = identity + ".ports"
 	}
+	log := f.logLevel.Logger(stderr)
 	net, err := p2p.New(ctx, p2p.Config{
-		IdentityFile: f.identity, PortsFile: ports, Listen: f.listen, Announce: f.announce, Relay: relay,
-		Logger: f.logLevel.Logger(stderr),
+		IdentityFile: identity, PortsFile: ports, Listen: f.listen, Announce: f.announce, Relay: relay,
+		Logger: log,
 	})
 	if err != nil {
 		return err
@@ -83,8 +95,13 @@ func (f *bootstrapFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 		_ = net.Close()
 		return err
 	}
-	<-ctx.Done()
-	return net.Close()
+	if f.archive.run != "" {
+		err = f.archive.keep(ctx, net, log, stdout)
+	}
+	if err == nil {
+		<-ctx.Done()
+	}
+	return errors.Join(err, net.Close())
 }
 
 func (f *bootstrapFlags) tell(addrs []string, stdout io.Writer) error {

@@ -14,6 +14,7 @@ type collector struct {
 		sync.Mutex
 		applied uint64
 		tokens  uint64
+		dir     string // the data directory
 		first   *float64
 		last    *float64
 	}
@@ -24,6 +25,8 @@ func (c *collector) observe(e p2pdiloco.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch e.Name {
+	case "peer.started":
+		c.mu.dir, _ = e.Fields["data_dir"].(string)
 	case "slot.applied":
 		c.mu.applied++
 	case "trainer.stats":
@@ -39,15 +42,35 @@ func (c *collector) observe(e p2pdiloco.Event) {
 	}
 }
 
+// dataDir is where the peer keeps what it has.
+func (c *collector) dataDir() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.dir
+}
+
+// statusLeft is what a report says of a peer that ended before the run did.
+const statusLeft = "left"
+
 // sumUp completes a node's last status.
-func (c *collector) sumUp(s p2pdiloco.Status, ended bool, wall time.Duration) report.Peer {
+func (c *collector) sumUp(s p2pdiloco.Status, wall time.Duration) report.Peer {
+	status := statusLeft
+	if ended(s.Phase) {
+		status = string(s.Phase)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return report.Peer{
 		Run: s.Run, RunID: s.RunID.String(), PeerID: s.Peer.String(), Parameters: s.Parameters,
-		Ended: ended, Slot: s.Slot, StateRoot: s.StateRoot.String(), RoundsApplied: c.mu.applied,
+		Ended: s.Phase == p2pdiloco.PhaseEnded, Status: status,
+		Slot: s.Slot, StateRoot: s.StateRoot.String(), RoundsApplied: c.mu.applied,
 		LossFirst: c.mu.first, LossLast: c.mu.last, Tokens: c.mu.tokens,
 		BytesSent: s.Sent, BytesReceived: s.Received, Training: s.Training.Seconds(), Stall: s.Stall.Seconds(),
 		WallSeconds: wall.Seconds(),
 	}
+}
+
+// ended says whether a phase is one of the ends of a run or a branch.
+func ended(p p2pdiloco.Phase) bool {
+	return p == p2pdiloco.PhaseEnded || p == p2pdiloco.PhaseEndedProvisional || p == p2pdiloco.PhaseEndedBranch
 }

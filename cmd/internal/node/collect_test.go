@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
 func TestReport(t *testing.T) {
@@ -17,7 +18,8 @@ func TestReport(t *testing.T) {
 			c.observe(p2pdiloco.Event{Name: "slot.applied"})
 		}
 	}
-	r := c.sumUp(p2pdiloco.Status{Run: "books", Slot: 7, Sent: 5}, true, 2*time.Second)
+	s := p2pdiloco.Status{Run: "books", Slot: 7, Sent: 5, Phase: p2pdiloco.PhaseEnded}
+	r := c.sumUp(s, 2*time.Second)
 	if *r.LossFirst != 3 || *r.LossLast != 2 || r.RoundsApplied != 2 || r.Tokens != 30 || !r.Ended || r.Slot != 7 ||
 		r.BytesSent != 5 || r.WallSeconds != 2 {
 		t.Errorf("got %+v", r)
@@ -26,8 +28,23 @@ func TestReport(t *testing.T) {
 
 func TestNoLossIsNull(t *testing.T) {
 	var c collector
-	b, err := json.Marshal(c.sumUp(p2pdiloco.Status{}, false, 0))
+	b, err := json.Marshal(c.sumUp(p2pdiloco.Status{}, 0))
 	if err != nil || !strings.Contains(string(b), `"loss_first":null`) {
 		t.Errorf("got %s, %v", b, err)
+	}
+}
+
+// A model is the run's only where all know it so: a branch, provisional or not, says what it is.
+func TestHowAPeerEnded(t *testing.T) {
+	for phase, want := range map[p2pdiloco.Phase]report.Peer{
+		p2pdiloco.PhaseEnded:            {Ended: true, Status: "ended"},
+		p2pdiloco.PhaseEndedProvisional: {Status: "ended_provisional"},
+		p2pdiloco.PhaseEndedBranch:      {Status: "ended_branch"},
+		p2pdiloco.PhaseRunning:          {Status: "left"},
+	} {
+		got := new(collector).sumUp(p2pdiloco.Status{Phase: phase}, 0)
+		if got.Ended != want.Ended || got.Status != want.Status {
+			t.Errorf("%s: ended %v, status %s", phase, got.Ended, got.Status)
+		}
 	}
 }

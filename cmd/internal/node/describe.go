@@ -66,8 +66,11 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 	"vote.progress": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"vote.earned":   func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"run.confirmed": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
-	"run.done":      func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
-	"run.switched":  func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"run.final":     func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"run.branch_ended": func(get func(string) string, _ p2pdiloco.Event) string {
+		return "none of the others was found yet; this peer goes on looking until it is stopped (Ctrl-C)"
+	},
+	"run.switched": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
 	"peer.evicted": func(get func(string) string, _ p2pdiloco.Event) string {
 		return "peer " + get("about") + " is evicted: " + get("detail")
 	},
@@ -151,10 +154,12 @@ func short(hash string) string { return hash[:min(8, len(hash))] }
 
 // closing sums up a peer's part in two lines.
 func closing(r report.Peer) string {
-	how := "left the run"
-	if r.Ended {
-		how = "the run has ended"
-	}
+	how := map[string]string{
+		string(p2pdiloco.PhaseEnded):            "the run has ended",
+		string(p2pdiloco.PhaseEndedProvisional): "the run has ended provisionally (see its branch in status)",
+		string(p2pdiloco.PhaseEndedBranch):      "this branch, which is not the run, has ended",
+		statusLeft:                              "left the run",
+	}[r.Status]
 	loss := ""
 	if r.LossFirst != nil {
 		loss = fmt.Sprintf("\nheld-out loss %.4f at first, %.4f at last", *r.LossFirst, *r.LossLast)

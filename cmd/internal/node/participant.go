@@ -25,6 +25,7 @@ type participant struct {
 	settings       *settings.Settings
 	stdout, stderr io.Writer
 	began          time.Time
+	stays          bool // it serves on after the end
 
 	trainer p2pdiloco.Trainer
 	collect collector
@@ -85,8 +86,31 @@ func (p *participant) takePart(ctx context.Context, joined *peer.Peer) error {
 	if err != nil { // before the run was found there is nobody to announce the end to
 		return errors.Join(unlessAsked(ctx, err), joined.Close())
 	}
-	err = node.Run(ctx)
-	return errors.Join(unlessAsked(ctx, err), p.finish(joined, node, err == nil))
+	if err = p.runToEnd(ctx, node); err == nil && p.stays {
+		err = p.stay(ctx, node)
+	}
+	return errors.Join(unlessAsked(ctx, err), p.finish(joined, node))
+}
+
+// lookAgain is how often a peer whose branch has ended looks whether it is on the run again.
+const lookAgain = time.Second
+
+// runToEnd trains to the end of the run. At the end of a branch that is not the run it waits until
+// the node has found the run.
+func (p *participant) runToEnd(ctx context.Context, node *p2pdiloco.Node) error {
+	for {
+		err := node.Run(ctx)
+		if !errors.Is(err, p2pdiloco.ErrBranchEnded) {
+			return err
+		}
+		for node.Status().Phase == p2pdiloco.PhaseEndedBranch {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(lookAgain):
+			}
+		}
+	}
 }
 
 // unlessAsked is err, or nil if the user has asked to leave.
@@ -98,20 +122,24 @@ func unlessAsked(ctx context.Context, err error) error {
 }
 
 // finish leaves the run, or closes the peer if the run has ended, and prints the report.
-func (p *participant) finish(joined *peer.Peer, node *p2pdiloco.Node, ended bool) error {
+func (p *participant) finish(joined *peer.Peer, node *p2pdiloco.Node) error {
 	last := node.Status()
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	// it closed by itself, and the error of Run says why
 	leave, failed := joined.Leave, last.Phase == p2pdiloco.PhaseClosed
-	if ended || failed {
+	if ended(last.Phase) || failed {
 		leave = func(context.Context) error { return joined.Close() }
 	}
 	err := leave(ctx)
 	if now := node.Status(); now.Slot > last.Slot {
+		now.Phase = last.Phase
 		last = now // a contribution that was offered still counted
 	}
-	r := p.collect.sumUp(last, ended, time.Since(p.began))
+	r := p.collect.sumUp(last, time.Since(p.began))
+	if last.Phase == p2pdiloco.PhaseEndedBranch && err == nil {
+		err = cli.ErrBranch
+	}
 	if p.settings.JSON {
 		return errors.Join(err, json.NewEncoder(p.stdout).Encode(r))
 	}
@@ -134,5 +162,9 @@ func (p *participant) onEvent(e p2pdiloco.Event) {
 	p.collect.observe(e)
 	if line := describe(e); line != "" {
 		p.say("%s", line)
+	}
+	if e.Name == "run.final" {
+		p.say("  it is in the data directory: p2pdiloco export --data-dir %s; this peer need not stay (Ctrl-C)",
+			p.collect.dataDir())
 	}
 }

@@ -100,13 +100,16 @@ func TestWarnMomentum(t *testing.T) {
 
 func TestClosing(t *testing.T) {
 	first, last := 3.0, 2.0
-	got := closing(report.Peer{Ended: true, Slot: 7, BytesSent: 1500, LossFirst: &first, LossLast: &last})
+	got := closing(report.Peer{
+		Ended: true, Status: "ended", Slot: 7, BytesSent: 1500, LossFirst: &first, LossLast: &last,
+	})
 	for _, want := range []string{"the run has ended at slot 7", "sent 1.5 kB", "3.0000 at first, 2.0000 at last"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing: %s", want, got)
 		}
 	}
-	if got := closing(report.Peer{}); !strings.Contains(got, "left the run") || strings.Contains(got, "loss") {
+	got = closing(report.Peer{Status: statusLeft})
+	if !strings.Contains(got, "left the run") || strings.Contains(got, "loss") {
 		t.Errorf("closing without a loss: %s", got)
 	}
 }

@@ -76,7 +76,8 @@ func (p *node) bury() {
 // is connected to the others. The list of members is not enough, because the others do not miss a
 // peer at once.
 func (p *node) back(slot uint64) bool {
-	there := p.status.Phase == p2pdiloco.PhaseEnded || p.status.Phase == p2pdiloco.PhaseRunning && p.inTouch()
+	there := p.status.Phase == p2pdiloco.PhaseEnded || p.status.Phase == p2pdiloco.PhaseEndedProvisional ||
+		p.status.Phase == p2pdiloco.PhaseRunning && p.inTouch()
 	return p.running() && there && p.status.Slot >= slot
 }
 

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+	"github.com/p2pdiloco/p2pdiloco/internal/report"
 )
 
 // Result is what a run ends with: the document that chaos --json prints.
@@ -86,6 +88,12 @@ func checkHang(failure error) Check {
 	return Check{CheckHang, true, ""}
 }
 
+// finished says whether a peer went to the end of the run: of a provisional branch, too, which the
+// check of equal endings then compares.
+func finished(rep report.Peer) bool {
+	return rep.Ended || rep.Status == string(p2pdiloco.PhaseEndedProvisional)
+}
+
 // ending says how a peer's last process ended.
 func (p *node) ending() ending {
 	e := ending{peer: p.n, why: "it was stopped"}
@@ -93,7 +101,7 @@ func (p *node) ending() ending {
 	switch {
 	case p.Process == nil:
 		e.why = "it was not started yet"
-	case ok && rep.Ended:
+	case ok && finished(rep):
 		e.finished, e.slot, e.root = true, rep.Slot, rep.StateRoot
 	case ok:
 		e.why = "it left"

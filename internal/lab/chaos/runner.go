@@ -197,7 +197,7 @@ func (r *runner) reap() {
 		p.bury()
 		switch {
 		case p.asked && (code == 0 || code == -1):
-		case !p.asked && code == 0 && printed && rep.Ended:
+		case !p.asked && code == 0 && printed && finished(rep):
 		default:
 			r.ended = append(r.ended, fmt.Sprintf("peer %d (pid %d) ended by itself with status %d; the end of its "+
 				"log:\n%s", p.n, p.PID(), code, swarm.Tail(p.Log)))

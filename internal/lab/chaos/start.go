@@ -105,7 +105,7 @@ func (r *runner) startNode(p *node) error {
 func (r *runner) settings() []string {
 	run := r.cfg.Settings()
 	args := []string{
-		"--preset", "lan", "--log-level", r.cfg.LogLevel,
+		"--preset", "lan", "--linger", "10s", "--log-level", r.cfg.LogLevel,
 		"--rounds", fmt.Sprint(r.cfg.Slots / run.Fragments), "--inner-steps", fmt.Sprint(run.InnerSteps),
 		"--start-peers", fmt.Sprint(r.cfg.Peers + r.hostile), "--mode", r.cfg.Mode, "--codec", run.Codec,
 		"--trust", run.Trust,

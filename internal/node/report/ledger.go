@@ -70,8 +70,11 @@ func (l *Ledger) Tell(e membership.Event) {
 	case membership.EventForked, membership.EventConfirmed, membership.EventSwitched:
 		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
 		fields["record"], fields["detail"] = e.Root, e.Detail
-	case membership.EventPaused, membership.EventResumed, membership.EventDone:
+	case membership.EventPaused, membership.EventResumed:
 		fields["slot"], fields["detail"] = e.Slot, e.Detail
+	case membership.EventFinal, membership.EventStray, membership.EventDone:
+		fields["slot"], fields["height"], fields["state_root"] = e.Slot, e.Height, e.Root
+		fields["detail"] = e.Detail
 	}
 	l.emit(string(e.Kind), fields)
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 // view of the ledger.
 func PhaseOf(v membership.View, startPeers uint64) (Phase, string) {
 	switch {
-	case v.Done:
-		return PhaseEnded, "the last slot is applied and agreed"
+	case v.Ending != membership.EndsNot:
+		return phaseOfEnding(v)
 	case v.Missed:
 		return PhaseEnded, "the run is over, and no peer is heard that holds its final model"
 	case v.Diverged:
@@ -32,6 +33,22 @@ func PhaseOf(v membership.View, startPeers uint64) (Phase, string) {
 		return PhaseWaiting, "the first slot waits for start_peers members"
 	}
 	return PhaseRunning, ""
+}
+
+// phaseOfEnding returns the phase of a node whose chain has ended.
+func phaseOfEnding(v membership.View) (Phase, string) {
+	switch v.Ending {
+	case membership.EndsAsBranch:
+		return PhaseEndedBranch, "the last slot is applied, on a branch that is not the run: looking for the others"
+	case membership.EndsProvisional:
+		return PhaseEndedProvisional, "the last slot is applied, on a branch that may still end for another one"
+	case membership.EndsAsRun, membership.EndsNot:
+	}
+	text := "the last slot is applied and agreed"
+	if n := len(v.Serves); n > 0 && !v.Done {
+		text += fmt.Sprintf("; serving the model to %d peers that lack it, for %v at most", n, v.Linger)
+	}
+	return PhaseEnded, text
 }
 
 // Members returns the run's members, as the newest view of the ledger has them. paths are the

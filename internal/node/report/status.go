@@ -124,8 +124,12 @@ const (
 	PhaseWaiting   Phase = "waiting"   // a member; the first slot waits for start_peers
 	PhaseRunning   Phase = "running"
 	PhasePaused    Phase = "paused" // no quorum of the members is heard
-	PhaseEnded     Phase = "ended"
-	PhaseClosed    Phase = "closed"
+	PhaseEnded     Phase = "ended"  // the model is the run's; others may still be served
+	// it is that of a provisional branch
+	PhaseEndedProvisional Phase = "ended_provisional"
+	// it is that of a branch which is not the run: the others are looked for
+	PhaseEndedBranch Phase = "ended_branch"
+	PhaseClosed      Phase = "closed"
 )
 
 // MemberStatus is one member as this node sees it.

@@ -2,7 +2,6 @@ package round
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -40,7 +39,7 @@ func (l *Loop) Anchor(ctx context.Context, dst []float32) (slotNumber uint64, er
 
 // receive takes the caller's parameters to where the next inner steps start.
 func (l *Loop) receive(ctx context.Context, params []float32) (slotNumber uint64, err error) {
-	if _, err = l.next(ctx); err != nil && !errors.Is(err, ErrRunEnded) {
+	if _, err = l.next(ctx); err != nil && !over(err) {
 		return 0, err
 	}
 	if err := l.mode.start(ctx, l, callersVector(params)); err != nil {
@@ -195,8 +194,8 @@ func (r *Round) finish(ctx context.Context, dst []float32, trained int) (slotNum
 			return 0, ctx.Err()
 		}
 	}
-	if r.err == nil || errors.Is(r.err, ErrRunEnded) {
-		if slotNumber, err = l.receive(ctx, dst); err != nil && ctx.Err() != nil && !errors.Is(err, ErrRunEnded) {
+	if r.err == nil || over(r.err) {
+		if slotNumber, err = l.receive(ctx, dst); err != nil && ctx.Err() != nil && !over(err) {
 			return 0, err
 		}
 		l.mode.finished(l, trained)

@@ -2,6 +2,7 @@ package round
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -114,13 +115,23 @@ func (l *Loop) contributors() (m int) {
 	return max(m, 1)
 }
 
-// missed returns ErrMissed if the run ended without this peer.
-func missed(v membership.View) error {
-	if v.Missed && !v.Done {
+// ending returns the error for how the run has ended for this peer: ErrRunEnded if it ended well,
+// ErrMissed if it did so without this peer, ErrBranchEnded if this peer's branch did without the
+// run. Nil: it has not ended.
+func ending(v membership.View) error {
+	switch {
+	case v.Done:
+		return ErrRunEnded
+	case v.Missed:
 		return ErrMissed
+	case v.Stray:
+		return ErrBranchEnded
 	}
 	return nil
 }
+
+// over says whether an error stands for the end of the rounds, with a last anchor to load.
+func over(err error) bool { return errors.Is(err, ErrRunEnded) || errors.Is(err, ErrBranchEnded) }
 
 // current says whether the state after the newest certified record is held here.
 func current(v membership.View) bool { return v.Synced && !v.Diverged && v.Applied == v.Tip.Height }

@@ -26,8 +26,11 @@ import (
 // Run is p2pdiloco.Node.Run. Without a trainer it waits for the end of the run.
 func (l *Loop) Run(ctx context.Context) error {
 	if l.model == nil {
-		v, err := l.Wait(ctx, func(v membership.View) bool { return v.Done || v.Missed })
-		return errors.Join(err, missed(v))
+		_, err := l.untilEnd(ctx, func(membership.View) bool { return false })
+		if errors.Is(err, ErrRunEnded) {
+			return nil
+		}
+		return err
 	}
 	l.model.restore(ctx)
 	l.mode.reset()
@@ -57,7 +60,7 @@ func (l *Loop) rounds(ctx context.Context) error {
 // round does one round of a trainer: the sentence above.
 func (l *Loop) round(ctx context.Context) error {
 	task, err := l.next(ctx)
-	if err != nil && !errors.Is(err, ErrRunEnded) {
+	if err != nil && !over(err) {
 		return err
 	}
 	if err := errors.Join(l.start(ctx), err); err != nil { // the last anchor is loaded, too

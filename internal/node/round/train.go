@@ -3,7 +3,6 @@ package round
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -26,16 +25,19 @@ func (l *Loop) next(ctx context.Context) (trainer.Task, error) {
 }
 
 // border waits until this peer is a member, holds the state at the tip, and has a slot left to
-// train for.
+// train for. After the last slot it waits for the end, or until a switch to another branch leaves a
+// slot again.
 func (l *Loop) border(ctx context.Context) (trainer.Task, error) {
-	v, err := l.Wait(ctx, func(v membership.View) bool { return v.Done || v.Missed || v.IsMember && current(v) })
-	if err := errors.Join(err, missed(v)); err != nil {
-		return trainer.Task{}, err
-	}
-	if v.Done || v.AppliedSlot >= l.spec.LastSlot() {
+	v, err := l.untilEnd(ctx, func(v membership.View) bool { return v.IsMember && current(v) })
+	for err == nil && v.AppliedSlot >= l.spec.LastSlot() {
 		l.clock.train() // there is nothing to train any more
-		_, err := l.Wait(ctx, func(v membership.View) bool { return v.Done })
-		return trainer.Task{}, errors.Join(err, ErrRunEnded)
+		_, err = l.untilEnd(ctx, func(v membership.View) bool { return v.AppliedSlot < l.spec.LastSlot() })
+		if err == nil {
+			v, err = l.untilEnd(ctx, func(v membership.View) bool { return v.IsMember && current(v) })
+		}
+	}
+	if err != nil {
+		return trainer.Task{}, err
 	}
 	l.anchored, l.switches = true, v.ChainSwitches
 	slotNumber := v.AppliedSlot + 1
@@ -43,6 +45,16 @@ func (l *Loop) border(ctx context.Context) (trainer.Task, error) {
 		Slot: slotNumber, Steps: l.paced(v, slotNumber), Delay: l.spec.Delay(), Seed: l.spec.Seed, Self: l.self,
 		Members: v.Peers(), PartSteps: int(l.spec.PartSteps()),
 	}), nil
+}
+
+// untilEnd returns the first view that satisfies the condition, or the error for how the run ended
+// for this peer.
+func (l *Loop) untilEnd(ctx context.Context, wanted func(membership.View) bool) (membership.View, error) {
+	v, err := l.Wait(ctx, func(v membership.View) bool { return v.Done || v.Missed || v.Stray || wanted(v) })
+	if err == nil {
+		err = ending(v)
+	}
+	return v, err
 }
 
 // setTask makes a task the newest, with this peer's part of the data for its slot. There is no part

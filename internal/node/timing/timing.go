@@ -48,7 +48,7 @@ var lan = Preset{
 		Alive: 250 * time.Millisecond, Beat: 250 * time.Millisecond, Patience: 2 * time.Second, Term: 5 * time.Second,
 		Lost: 1500 * time.Millisecond, Gone: 300 * time.Millisecond,
 		MinGrace: 5 * time.Second, GraceFactor: 3, Straggler: 60 * time.Second,
-		FoundAfter: 1500 * time.Millisecond, ForkAfter: 20 * time.Second, Linger: 5 * time.Second,
+		FoundAfter: 1500 * time.Millisecond, ForkAfter: 20 * time.Second, Linger: 30 * time.Second,
 		Retry: 500 * time.Millisecond,
 	},
 	Discovery: 2 * time.Second, Stall: 4 * time.Second, Fetch: 4 * time.Second, Hello: 250 * time.Millisecond,
@@ -61,7 +61,7 @@ var wan = Preset{
 		Lost:     30 * time.Second,
 		Gone:     800 * time.Millisecond,
 		MinGrace: 30 * time.Second, GraceFactor: 3, Straggler: 10 * time.Minute,
-		FoundAfter: 10 * time.Second, ForkAfter: 5 * time.Minute, Linger: 2 * time.Minute, Retry: 5 * time.Second,
+		FoundAfter: 10 * time.Second, ForkAfter: 5 * time.Minute, Linger: 10 * time.Minute, Retry: 5 * time.Second,
 	},
 	Discovery: 20 * time.Second, Stall: 6 * time.Second, Fetch: 20 * time.Second, Hello: 2 * time.Second,
 }

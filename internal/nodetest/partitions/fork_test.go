@@ -56,7 +56,7 @@ func TestTheMinorityForksAndComesBack(t *testing.T) {
 }
 
 // All but two of five die at once, the founder among them, and never come back: the two go on to
-// the end.
+// the last slot. They say that this is a branch, since fewer than half of five have made it.
 func TestTheLastTwoGoOn(t *testing.T) {
 	nodetest.Run(t, 10*time.Millisecond, crashSpec(6, 5), 5, func(s *nodetest.Swarm) {
 		s.Start(s.Peers...)
@@ -65,7 +65,15 @@ func TestTheLastTwoGoOn(t *testing.T) {
 		alive := s.But(dead...)
 		s.Isolate(dead...)
 		s.Kill(dead...)
-		s.Finish(3*time.Minute, alive...)
+		for _, p := range alive {
+			if err := s.Outcome(p, time.After(3*time.Minute)); !errors.Is(err, p2pdiloco.ErrBranchEnded) {
+				t.Errorf("host %d: %v", p.Host, err)
+			}
+			if p.Applied() != s.Spec.LastSlot() {
+				t.Errorf("host %d ended at slot %d", p.Host, p.Applied())
+			}
+		}
+		s.Equal()
 		for _, p := range alive {
 			if !p.Had("run.forked") || !p.Had("run.paused") {
 				t.Errorf("host %d went on without a fork", p.Host)

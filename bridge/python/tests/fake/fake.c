@@ -7,6 +7,7 @@
  *     fake_refuse            join answers INVALID
  *     fake_other             anchor answers INVALID: the run's inner_steps are others
  *     fake_missed            anchor answers MISSED
+ *     fake_branch            anchor answers BRANCH_ENDED
  *     fake_leave             leave takes so many milliseconds, unless the node is closed
  *     fake_ahead             after so many calls of progress the others are two slots ahead
  *     fake_late              the run ends, by others, before the contribution of this slot
@@ -169,6 +170,8 @@ int32_t p2pdiloco_anchor(p2pdiloco_node node, float *params, uint64_t elements, 
 		return fail(error, P2PDILOCO_CLOSED, "no such node");
 	if (number(n->config, "fake_missed", 0))
 		return fail(error, P2PDILOCO_MISSED, "the run ended without this peer");
+	if (number(n->config, "fake_branch", 0))
+		return fail(error, P2PDILOCO_BRANCH_ENDED, "the branch is not the run");
 	if (number(n->config, "fake_other", 0))
 		return fail(error, P2PDILOCO_INVALID, "inner_steps is 2 here, but 3 in the run");
 	if (n->elements && n->elements != elements)

@@ -96,7 +96,8 @@ func (p *peer) idle() bool {
 	switch p.phase {
 	case p2pdiloco.PhaseSearching, p2pdiloco.PhaseJoining, p2pdiloco.PhaseWaiting, p2pdiloco.PhasePaused:
 		return true
-	case p2pdiloco.PhaseRunning, p2pdiloco.PhaseEnded, p2pdiloco.PhaseClosed:
+	case p2pdiloco.PhaseRunning, p2pdiloco.PhaseEnded, p2pdiloco.PhaseEndedProvisional,
+		p2pdiloco.PhaseEndedBranch, p2pdiloco.PhaseClosed:
 	}
 	return false
 }

@@ -46,7 +46,7 @@ func (s *processes) startPeer(n int, bootstrap []string) (*peer, error) {
 	p := newPeer(n, filepath.Join(s.cfg.Dir, name+".events"), s.cfg.fragments())
 	args := append([]string{
 		"join", "--json", "--log-level", "info", "--events", p.events, "--data-dir",
-		filepath.Join(s.cfg.Dir, name), "--run", s.run, "--preset", "lan",
+		filepath.Join(s.cfg.Dir, name), "--run", s.run, "--preset", "lan", "--linger", "5s",
 	}, swarm.Loopback...)
 	for _, a := range bootstrap {
 		args = append(args, "--bootstrap", a)

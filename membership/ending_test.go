@@ -1,0 +1,112 @@
+package membership
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+)
+
+// Four members come to the last slot, or three of them. Where all have the last state they end at
+// once. A member that left by itself is not waited for. One that was lost is: until it has come
+// back and has the state, or for Linger.
+func TestHowLongFinishedPeersStay(t *testing.T) {
+	const back = 4 * time.Second // after the last slot
+	for name, c := range map[string]struct {
+		gone        func(d *labPeer)
+		returns     bool
+		least, most time.Duration
+	}{
+		"all are there":      {func(*labPeer) {}, false, 0, 3 * time.Second},
+		"one left":           {func(d *labPeer) { d.report(ReportLeave{}) }, false, 0, 3 * time.Second},
+		"one was lost":       {(*labPeer).crash, false, labTiming.Linger, labTiming.Linger + time.Second},
+		"one was lost, back": {(*labPeer).crash, true, back, back + 3*time.Second},
+	} {
+		for _, byzantine := range []bool{false, true} {
+			rules, timing := labRules(), labTiming
+			rules.StartPeers, rules.LastSlot, rules.Byzantine = 4, 12, byzantine
+			timing.ForkAfter = 20 * time.Second
+			l := newLab(t, rules, timing)
+			for _, n := range "ABCD" {
+				l.add(string(n))
+			}
+			l.connect()
+			stay, d := l.peers[:3], l.peers[3]
+			all := func(in func(View) bool) func() bool {
+				return func() bool {
+					return !slices.ContainsFunc(stay, func(p *labPeer) bool { return !in(p.m.View()) })
+				}
+			}
+			if !l.run(2*time.Minute, all(func(v View) bool { return v.AppliedSlot >= 3 })) {
+				t.Fatalf("%s: no slot 3\n%s", name, l.show())
+			}
+			c.gone(d)
+			if !l.run(2*time.Minute, all(func(v View) bool { return v.AppliedSlot == 12 })) {
+				t.Fatalf("%s: no last slot\n%s", name, l.show())
+			}
+			at := l.now
+			if c.returns {
+				l.run(back, func() bool { return false })
+				d.start()
+			}
+			if !l.run(time.Minute, all(func(v View) bool { return v.Done && v.Ending == EndsAsRun })) {
+				t.Fatalf("%s: no end\n%s", name, l.show())
+			}
+			if took := l.now - at; took < c.least || took > c.most {
+				t.Errorf("%s, byzantine %v: they ended after %v, want %v to %v", name, byzantine, took, c.least, c.most)
+			}
+			if v := d.view(); c.returns && (v.StateRoot != stay[0].m.View().StateRoot || v.Ending != EndsAsRun) {
+				t.Errorf("%s: the one that came back ends with %v", name, v)
+			}
+		}
+	}
+}
+
+func (p *labPeer) view() (v View) {
+	if p.m != nil {
+		v = p.m.View()
+	}
+	return v
+}
+
+// A chain is as good as its worst fork: fewer than half of the electors make a branch, half or more
+// a provisional one, and a quorum that is back makes either the run again.
+func TestStandings(t *testing.T) {
+	for signers, want := range map[string]chain.Standing{
+		"D": chain.IsBranch, "BCD": chain.IsRun, "CD": chain.IsProvisional,
+	} {
+		rules, timing := labRules(), labTiming
+		rules.StartPeers, timing.ForkAfter = 4, 4*time.Second
+		l := newLab(t, rules, timing)
+		for _, n := range "ABCD" {
+			l.add(string(n))
+		}
+		l.connect()
+		if !l.run(time.Minute, func() bool { return l.peers[3].m.chain.Tip().Slot > 0 }) {
+			t.Fatal(l.show())
+		}
+		at := l.peers[3].m.chain.Tip().Slot
+		for _, p := range l.peers {
+			if !slices.Contains([]byte(signers), p.name[0]) {
+				p.crash()
+			}
+		}
+		if !l.run(time.Minute, func() bool { return l.peers[3].m.chain.Tip().Slot > at+2 }) {
+			t.Fatalf("%s: nothing is decided\n%s", signers, l.show())
+		}
+		if got := l.peers[3].m.chain.Standing(); got != want {
+			t.Errorf("%s go on: standing %v, want %v", signers, got, want)
+		}
+		for _, p := range l.peers {
+			if !p.up() {
+				p.start()
+			}
+		}
+		run := func() bool { return l.peers[3].m.chain.Standing() == chain.IsRun }
+		if !l.run(time.Minute, func() bool { return run() && len(l.peers[3].m.chain.Members()) == 4 }) {
+			t.Errorf("%s go on, and the others come back: standing %v\n%s", signers,
+				l.peers[3].m.chain.Standing(), l.show())
+		}
+	}
+}
