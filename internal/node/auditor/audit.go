@@ -60,10 +60,11 @@ func (j *job) collect(ctx context.Context) error {
 		}
 		j.segments, j.places = append(j.segments, seg), append(j.places, i)
 	}
-	return j.addSuspicious()
+	return nil
 }
 
-// gather asks all contributors at once for what they have not shown yet.
+// gather asks all contributors at once for what they have not shown yet, but for those that have
+// left a question unanswered.
 func (j *job) gather(ctx context.Context) {
 	asks, slow := map[slot.PeerID][]ask{}, map[slot.PeerID]bool{}
 	for _, s := range j.segments {
@@ -75,6 +76,7 @@ func (j *job) gather(ctx context.Context) {
 			slow[p] = true
 		}
 	}
+	maps.DeleteFunc(asks, func(p slot.PeerID, _ []ask) bool { return j.unshown[p] })
 	var wg sync.WaitGroup
 	for p, list := range asks {
 		wg.Go(func() { j.askFor(ctx, p, list, !slow[p]) })

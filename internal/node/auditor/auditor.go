@@ -82,8 +82,14 @@ func (a *Auditor) Audit(ctx context.Context, w membership.WorkAudit) (membership
 	if err := au.collect(ctx); err != nil {
 		return au.report(), nil, err
 	}
+	beyond := make(chan error, 1)
+	go func() { beyond <- au.addSuspicious() }()
 	au.gather(ctx)
-	err := au.compare(ctx)
+	err := <-beyond
+	if err == nil {
+		au.gather(ctx) // of the frames beyond their bounds
+		err = au.compare(ctx)
+	}
 	au.compareFigures()
 	if err == nil {
 		err = ctx.Err()

@@ -2,7 +2,10 @@ package auditor
 
 import (
 	"errors"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/codec"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
@@ -10,21 +13,38 @@ import (
 )
 
 // addSuspicious adds a sample of each segment that has a frame above the bound: no honest owner has
-// one. That costs no message: the norms are in what the contributors have committed to.
+// one. That costs no message: the norms are in what the contributors have committed to. It reads
+// the outcome once, on all cores.
 func (j *job) addSuspicious() error {
-	values := make([]float32, j.cfg.Params.FrameElements)
-	for _, s := range j.segments {
-		leaves, ok := j.leavesOf(s)
-		if !ok {
-			continue
-		}
-		r, err := j.aboveBound(s, leaves, codec.Outcome(j.codec), values)
-		if err != nil {
-			return err
-		}
-		if r.Len() > 0 && !slices.Contains(s.samples, r) {
-			s.samples = append(s.samples, r)
-		}
+	var next atomic.Int64
+	errs := make([]error, min(runtime.GOMAXPROCS(0), len(j.segments)))
+	var wg sync.WaitGroup
+	for w := range errs {
+		wg.Go(func() {
+			values := make([]float32, j.cfg.Params.FrameElements)
+			for i := next.Add(1) - 1; i < int64(len(j.segments)) && errs[w] == nil; i = next.Add(1) - 1 {
+				errs[w] = j.addBeyond(j.segments[i], values)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// addBeyond adds a sample of a segment if it has a frame above its bound. values is room for one.
+func (j *job) addBeyond(s *segment, values []float32) error {
+	leaves, ok := j.leavesOf(s)
+	if !ok {
+		return nil
+	}
+	r, err := j.aboveBound(s, leaves, codec.Outcome(j.codec), values)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Len() > 0 && !slices.Contains(s.samples, r) {
+		s.samples = append(s.samples, r)
 	}
 	return nil
 }

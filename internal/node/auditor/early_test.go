@@ -2,6 +2,7 @@ package auditor
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -83,6 +84,16 @@ func (e *elector) sample(t *testing.T) {
 	}
 }
 
+// asked waits until all contributors have answered.
+func (e *elector) asked() {
+	e.early.mu.Lock()
+	segments := slices.Collect(maps.Values(e.early.mu.open.segments))
+	e.early.mu.Unlock()
+	for _, s := range segments {
+		<-s.asked
+	}
+}
+
 // audit has it audit a draft with the outcome.
 func (e *elector) audit(t *testing.T) membership.ReportAudited {
 	t.Helper()
@@ -140,6 +151,7 @@ func TestAnotherSegmentIsSampledAnew(t *testing.T) {
 	e := h.elector(t, h.reduce(false))
 	e.cfg.Samples = elements
 	e.sample(t)
+	e.asked()
 	e.outcome = h.reduce(true)
 	if got := e.audit(t); len(got.False) != 1 {
 		t.Errorf("found %v; want a lie", got.False)

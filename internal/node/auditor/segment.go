@@ -16,13 +16,13 @@ import (
 // contributors have shown of them.
 type segment struct {
 	*audit.Segment
-	samples []slot.Range
 	// a whole frame of one contributor, which shows whether its norm is true
 	frame   slot.Range
 	frameOf int // its place among the contributors; -1: none
 
-	mu    sync.Mutex
-	shown []map[slot.Range]audit.Opening // of each contributor; guarded by mu
+	mu      sync.Mutex
+	samples []slot.Range                   // guarded by mu while contributors are asked
+	shown   []map[slot.Range]audit.Opening // of each contributor; guarded by mu
 	// contributors that had all the time that an answer has; guarded by mu
 	slow map[int]bool
 }
