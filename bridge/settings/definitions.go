@@ -176,8 +176,8 @@ func (s *Settings) keeping() []definition {
 			"most, like 50mbit: their senders are held back; what else comes counts, and never waits (default no " +
 			"limit)"},
 		{"events", 0, &s.Events, "append events to this `file`, one JSON object a line"},
-		{"events-size", 0, &s.EventsSize, "`megabytes` of an events file at most; then it is renamed to FILE.1, the one " +
-			"before to FILE.2, and so on; 0: no limit"},
+		{"events-size", 0, &s.EventsSize, "`megabytes` of an events file at most; then it is renamed to FILE.1, the " +
+			"one before to FILE.2, and so on; 0: no limit"},
 		{"events-keep", 0, &s.EventsKeep, "`number` of full events files kept, the oldest goes first"},
 		{"api", 0, &s.API, "`address` of the status API: unix:PATH, a loopback HOST:PORT, where a request must bear " +
 			"the token in the data folder, or off (default a socket in the data folder)"},
@@ -233,7 +233,8 @@ func (d definition) forLibrary() bool { return d.use == 0 || d.use == ofRun || d
 // elsewhere are the flags of the programs' other commands: a config file may hold them, and a
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
-	"absolute", "addr-file", "against", "against-config", "archive", "archive-dir", "codecs", "delay", "elements", "faults", "force", "frame",
+	"absolute", "addr-file", "against", "against-config", "archive", "archive-dir", "codecs", "delay", "elements",
+	"faults", "force", "frame",
 	"goals", "hostile", "identity", "iters",
 	"keep-dir", "kinds", "known", "limit", "modes", "netns", "new-run", "no-baseline", "out", "pairs", "peers",
 	"profile", "program", "quick", "rate", "relative",

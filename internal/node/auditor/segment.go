@@ -44,7 +44,9 @@ func (a *Auditor) draw(s audit.Statement, samples share, place float64, rnd *ran
 	if err != nil {
 		return nil, err
 	}
-	d := &segment{Segment: seg, frameOf: -1, slow: map[int]bool{}, shown: make([]map[slot.Range]audit.Opening, len(s.Offers))}
+	d := &segment{
+		Segment: seg, frameOf: -1, slow: map[int]bool{}, shown: make([]map[slot.Range]audit.Opening, len(s.Offers)),
+	}
 	for k := range d.shown {
 		d.shown[k] = map[slot.Range]audit.Opening{}
 	}

@@ -250,14 +250,6 @@ func (r *Replica) isMember(p slot.PeerID) bool {
 	return slot.Find(r.cfg.Ledger.View().Tip.Members, p) >= 0
 }
 
-// membersOf lists the members of a record.
-func membersOf(record slot.Record) (all []slot.PeerID) {
-	for _, m := range record.Members {
-		all = append(all, m.Peer)
-	}
-	return all
-}
-
 // donors returns the peers known to hold states when the work was given, and the present members,
 // since others may have joined meanwhile.
 func (r *Replica) donors(from []slot.PeerID) []slot.PeerID {

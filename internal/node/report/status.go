@@ -143,12 +143,12 @@ type MemberStatus struct {
 	Leader bool   `json:"leader,omitempty"`
 	// training | offered | late | missing | mute | evicted | leaving | voting (a member without a
 	// trainer) | idle (one without a vote, too)
-	State string `json:"state"`
-	Fault string `json:"fault,omitempty"` // what a mute member fails to do, in words
-	Heard   time.Duration `json:"heard_ns"`       // ago
-	Slot    uint64        `json:"slot"`           // newest it says it has applied
-	Steps   uint32        `json:"steps"`          // inner steps done in its current round
-	Path    *p2p.Path     `json:"path,omitempty"` // how it is reached from here; nil: not now
+	State string        `json:"state"`
+	Fault string        `json:"fault,omitempty"` // what a mute member fails to do, in words
+	Heard time.Duration `json:"heard_ns"`        // ago
+	Slot  uint64        `json:"slot"`            // newest it says it has applied
+	Steps uint32        `json:"steps"`           // inner steps done in its current round
+	Path  *p2p.Path     `json:"path,omitempty"`  // how it is reached from here; nil: not now
 	// kB/s that it measured when it sent to others, to a quarter of a doubling; 0 for unknown
 	Uplink uint32 `json:"uplink,omitempty"`
 

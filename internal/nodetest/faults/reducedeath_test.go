@@ -131,7 +131,9 @@ func (r deathRun) contributors() map[int]int {
 }
 
 // eachDeath runs a test with each kind of death. seen is how long the others take at most to know.
-func eachDeath(t *testing.T, test func(t *testing.T, seen time.Duration, strike func(s *nodetest.Swarm) *nodetest.Peer)) {
+func eachDeath(t *testing.T,
+	test func(t *testing.T, seen time.Duration, strike func(s *nodetest.Swarm) *nodetest.Peer),
+) {
 	for name, c := range map[string]struct {
 		strike func(s *nodetest.Swarm) *nodetest.Peer
 		seen   time.Duration // at most: until the others know
