@@ -140,8 +140,8 @@ func (ne *news) forkText(r slot.Record) string {
 func (ne *news) reportProvisional(e Event) {
 	was := ne.provisional
 	if _, ne.provisional = ne.chain.Provisional(); was && !ne.provisional {
-		e.Kind, e.Detail = EventConfirmed, "a quorum of the electors before the fork is back: the branch is not "+
-			"provisional any more"
+		e.Kind, e.Detail = EventConfirmed, "a quorum of the electors before the fork, without those that were "+
+			"removed since, is here: the branch is not provisional any more"
 		ne.event(e)
 	}
 }

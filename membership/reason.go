@@ -96,11 +96,15 @@ func (f *facts) whyProvisional() string {
 	if p.Few {
 		what = "a branch that is not the run: it"
 	}
-	return fmt.Sprintf("%s goes on with %d of the %d %s that it had at height %d, and it takes %d of them to decide. "+
+	text := fmt.Sprintf("%s goes on with %d of the %d %s that it had at height %d, and it takes %d of them to decide. "+
 		"If so many have decided otherwise, this branch is given up; once %d more of the missing are %s again it "+
 		"cannot be: %s",
 		what, n-lost, n, f.voters(), p.Height, f.cfg.Rules.Votes(n), max(1, f.cfg.Rules.Votes(n)-(n-lost)), f.voters(),
 		shortList(p.Missing))
+	if !p.Few {
+		text += "; or once the members have removed those that do not come back (p2pdiloco remove)"
+	}
+	return text
 }
 
 // shortList names a few members.

@@ -73,7 +73,9 @@ func (c *Chain) Standing() Standing {
 
 // Provisional returns the oldest fork of the chain that is provisional, of those that fewer than
 // half signed if there are any; false: there is none. A fork is provisional until the electors of
-// one of the records after it include a quorum of those before it.
+// one of the records after it include a quorum of those before it. Those that a quorum's motions
+// have removed since do not count: so operators say that the branch is the run. They cannot say it
+// of a fork that fewer than half signed.
 func (c *Chain) Provisional() (p Provisional, is bool) {
 	if len(c.provisional) == 0 {
 		return p, false
@@ -96,7 +98,11 @@ func (c *Chain) stillProvisional(r slot.Record) []Provisional {
 	}
 	electors := r.Electors()
 	return slices.DeleteFunc(forks, func(p Provisional) bool {
-		return c.rules.Quorum(p.Electors, func(e slot.Member) bool {
+		count := p.Electors
+		if !p.Few {
+			count = slices.DeleteFunc(slices.Clone(count), func(e slot.Member) bool { return c.access.BarredBy(r, e.Peer) })
+		}
+		return len(count) > 0 && c.rules.Quorum(count, func(e slot.Member) bool {
 			_, stays := FindMember(electors, e.Peer, e.Incarnation)
 			return stays
 		})
