@@ -48,13 +48,15 @@ func (o *Outcome) Read(i int, dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// segment opens a segment for another peer.
-func (s *outcomes) segment(root slot.Root) (*SegmentReader, error) {
+// segment opens a segment; lent: for another peer, so that Prune spares it for some time.
+func (s *outcomes) segment(root slot.Root, lent bool) (*SegmentReader, error) {
 	at, ok := s.find(root)
 	if !ok {
 		return nil, fmt.Errorf("checkpoint: segment %s: %w", root.Short(), ErrNotHeld)
 	}
-	s.requests.note(at.file.name)
+	if lent {
+		s.requests.note(at.file.name)
+	}
 	return openSegment(s, at)
 }
 

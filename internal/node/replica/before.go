@@ -20,7 +20,7 @@ func (m *model) frameBefore(slotNumber uint64, fragment uint32, f int, dst []flo
 	if i < 0 {
 		return false
 	}
-	held, err := m.store.Segment(record.Segments[i].Root)
+	held, err := m.store.OwnSegment(record.Segments[i].Root)
 	if err != nil {
 		return false
 	}

@@ -214,7 +214,7 @@ func (r *Replica) auditConfig() auditor.Config {
 		Figures: r.conduct,
 		Planned: r.planned, Liars: r.liars,
 		Connected: func(p slot.PeerID) bool { _, open := r.cfg.Relayed()[p]; return open },
-		Segment:   func(root slot.Root) (auditor.Segment, error) { return r.model.store.Segment(root) },
+		Segment:   func(root slot.Root) (auditor.Segment, error) { return r.model.store.OwnSegment(root) },
 		Member:    r.isMember, Timeout: r.cfg.Stall / 2, Logger: r.cfg.Logger,
 	}
 }
