@@ -30,6 +30,7 @@ type following struct {
 	led      bool          // its leader has shown progress, which takes a quorum of promises
 	ledAt    time.Duration // when it first did
 	plan     *slot.Plan
+	planAt   time.Duration // when the leader last showed that plan
 	draft    *wire.Draft   // valid, and this peer's HAVE is for no other one of the ballot
 	haveSent bool          // it was sent since the newest DRAFT came
 	proposal *wire.Propose // not voted for yet

@@ -110,7 +110,7 @@ func (m *Machine) goOn() {
 // repeat repeats messages that were not answered or may have been forgotten. The order matters in
 // one place: the worker is sent what the newest count of motions decided.
 func (m *Machine) repeat() {
-	m.own.repeatOffer(m.open.plan)
+	m.own.repeatOffer(m.open.following)
 	m.evidence.repeat(m.roster.concerns)
 	m.statements.repeat()
 	m.motions.recount()

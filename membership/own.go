@@ -68,16 +68,20 @@ func (w *own) sendOffer() {
 	w.gossip(wire.Offer{Offer: *w.mine}, w.cfg.Self)
 }
 
-// repeatOffer announces the standing offer again, unless the leader plans with it, because leaders
-// change and forget.
-func (w *own) repeatOffer(plan *slot.Plan) {
-	if w.mine == nil || w.now-w.mineAt < w.cfg.Timing.Retry {
+// repeatOffer announces the standing offer again, because leaders change and forget. It waits
+// longer while the leader plans with it. A leader repeats its plan every Retry. One that does not
+// may have restarted, and then it has the offers of no other peer.
+func (w *own) repeatOffer(f following) {
+	if w.mine == nil {
 		return
 	}
-	if plan != nil && slices.Contains(plan.Offers, *w.mine) {
-		return
+	since, wait := w.mineAt, w.cfg.Timing.Retry
+	if f.plan != nil && slices.Contains(f.plan.Offers, *w.mine) {
+		since, wait = max(since, f.planAt), 4*wait
 	}
-	w.sendOffer()
+	if w.now-since >= wait {
+		w.sendOffer()
+	}
 }
 
 // spendOffer updates the own offer once a record is certified. If the record lists the offer, it is

@@ -47,6 +47,7 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	d := pa.open
 	if d.plan != nil && p.Revision <= d.plan.Revision {
 		if p.Revision == d.plan.Revision {
+			d.planAt = pa.now
 			pa.repeat()
 		}
 		return nil
@@ -56,7 +57,7 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	}
 	pa.noteOffers(p.Offers, body.Proofs)
 	pa.noticeRing(d.last, p)
-	d.plan, d.last, d.draft, d.bytes = &p, &p, nil, 0
+	d.plan, d.planAt, d.last, d.draft, d.bytes = &p, pa.now, &p, nil, 0
 	pa.handover.saw(p)
 	pa.acceptor.sawLife(p.Revision)
 	pa.event(Event{
@@ -94,7 +95,8 @@ func scheduleOf(p slot.Plan) string {
 }
 
 // noteOffers keeps the offers of a plan with their proofs, as if their contributors had announced
-// them here: this peer may be the next to plan, and contributors do not repeat what a plan lists.
+// them here: this peer may be the next to plan, and contributors hardly repeat what a plan
+// lists.
 func (pa *participant) noteOffers(offers []slot.Offer, proofs []wire.OfferProof) {
 	pa.proofs.noteAll(offers, proofs)
 	for i := range min(len(offers), len(proofs)) {

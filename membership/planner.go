@@ -158,11 +158,15 @@ func (pn *planner) issue(p slot.Plan) {
 	pn.sendPlan()
 }
 
-// giveUpPlan gives up the attempt. Each time the leader waits longer before it tries peers that
-// were only out of reach again, in another group.
+// giveUpPlan gives up the attempt, and the group that was at work: one that is too small to begin
+// has not taken its place. Each time the leader waits longer before it tries peers that were only
+// out of reach again, in another group.
 func (pn *planner) giveUpPlan() {
 	l := pn.open.lead
-	l.plan, l.givenUp, l.segments = nil, l.group, nil
+	l.plan, l.segments = nil, nil
+	if last := pn.open.last; last != nil {
+		l.givenUp = last.Group()
+	}
 	l.holdOff = pn.now + pn.cfg.Timing.Retry<<min(l.failures, 5)
 	l.failures++
 	l.forgive()

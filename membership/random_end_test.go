@@ -102,13 +102,25 @@ func (w *chaos) lives(e slot.Member) bool {
 // works says whether enough honest peers train, can reduce, and are on one chain with a peer.
 // Different foundings may have grown too far apart to merge without an operator.
 func (w *chaos) works(with *labPeer) bool {
-	n, c := 0, with.m.chain
+	n := 0
 	for _, p := range w.honest() {
-		own := p.m.chain
-		n += btoi(p.trains && !p.broken && !p.m.own.leaving && !w.removed(p) &&
-			(c.Has(own.Height(), own.TipHash()) || own.Has(c.Height(), c.TipHash())))
+		n += btoi(p.trains && !p.broken && !p.m.own.leaving && !w.removed(p) && onOneChain(p, with))
 	}
 	return n >= w.rules.MinPeers
+}
+
+func onOneChain(p, q *labPeer) bool {
+	a, b := p.m.chain, q.m.chain
+	return a.Has(b.Height(), b.TipHash()) || b.Has(a.Height(), a.TipHash())
+}
+
+// starts says whether a peer's chain has started, or as many peers as that takes can come to it.
+// Those that have refused to move to another founding stay with their own: each had two members.
+func (w *chaos) starts(with *labPeer) bool {
+	return w.slots() > 0 || w.rules.StartPeers <= w.staying(func(p *labPeer) bool {
+		return p.up() && !p.gone &&
+			(onOneChain(p, with) || len(p.m.competing.refused) == 0 && len(with.m.competing.refused) == 0)
+	})
 }
 
 // slots is the newest slot that an honest peer has the state after.
@@ -124,17 +136,19 @@ func (w *chaos) slots() (s uint64) {
 // can says whether slots can be decided: on some chain a quorum lives, or so many that they fork
 // without the others, and enough peers train.
 func (w *chaos) can() bool {
-	here := func(p *labPeer) bool { return p.up() && !p.gone }
-	if w.off || w.outvoted() || w.slots() == 0 && w.staying(here) < w.rules.StartPeers {
-		return false
-	}
-	return slices.ContainsFunc(w.honest(), func(p *labPeer) bool { return w.works(p) && w.goesOn(p) })
+	return !w.off && !w.outvoted() && slices.ContainsFunc(w.honest(),
+		func(p *labPeer) bool { return w.starts(p) && w.works(p) && w.goesOn(p) })
 }
 
-// goesOn says whether those that live can go on with a peer's chain.
+// goesOn says whether those that live can go on with a peer's chain. They fork only while they hear
+// no quorum. A liar is heard and need not vote: with it and a dead elector more are faulty than the
+// run withstands, and an operator has to remove one.
 func (w *chaos) goesOn(p *labPeer) bool {
 	rules := w.rules
-	if w.timing.ForkAfter > 0 {
+	heard := func(e slot.Member) bool {
+		return w.lives(e) || slices.ContainsFunc(w.liars, func(q *labPeer) bool { return q.id == e.Peer })
+	}
+	if w.timing.ForkAfter > 0 && (len(w.liars) == 0 || !rules.Quorum(p.m.chain.Electorate(), heard)) {
 		if !rules.Byzantine {
 			return p.m.model.state.known && !p.m.own.leaving
 		}
