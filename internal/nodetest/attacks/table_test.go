@@ -153,7 +153,7 @@ func (w *row) sumUp(a attack, base honest) {
 	if a.proven && w.Evicted < w.Of {
 		w.Missed = append(w.Missed, fmt.Sprintf("evicted %d of %d", w.Evicted, w.Of))
 	}
-	if a.owner && w.Over > max(base.Spread, leastSpread) {
+	if a.owner && w.Over > max(base.Spread, leastSpread*float64(w.Bad)) {
 		w.Missed = append(w.Missed, fmt.Sprintf("bad owners cost %.2f%%", 100*w.Over))
 	}
 	if !a.unnamed && (w.Named < w.Of || w.After > namedWithin) {
@@ -161,7 +161,8 @@ func (w *row) sumUp(a attack, base honest) {
 	}
 }
 
-// leastSpread is taken for the seeds' spread where few of them happen to lie closer together.
+// leastSpread, for each bad peer, is taken for the seeds' spread where few of them happen to lie
+// closer together: the data of an owner that is evicted is missing from then on.
 const leastSpread = 0.01
 
 func (r *result) print(out io.Writer) {
