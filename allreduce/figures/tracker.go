@@ -18,10 +18,10 @@ const Stands = 8
 // finding ends later than it began, so that one at the border does not come and go.
 const (
 	leastSlots  = 3
-	leastPeers  = 4  // among whom one can point the other way; of three, two cannot say which
-	leastCommon = .2 // least median cosine: below it the contributions have too little in common
-	leastApart  = 5  // so many times as far from the median as members are in the middle
-	enough      = 5  // contributions that point the other way, of which few do not; see against
+	leastPeers  = 4   // among whom one can point the other way; of three, two cannot say which
+	leastCommon = .15 // least median cosine: below it the contributions have too little in common
+	leastApart  = 5   // so many times as far from the median as members are in the middle
+	enough      = 5   // contributions that point the other way, of which few do not; see against
 	mostAgainst = 6
 	ownOpposite = -.8 // cosine at which a peer doubts itself among fewer peers
 	mostLog     = 6   // of ratios, in powers of ten

@@ -1,0 +1,198 @@
+package attacks
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
+	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
+)
+
+// attack is a way to do harm.
+type attack struct {
+	name      string
+	owner     bool // bad peers lie as owners: that must cost nothing
+	proven    bool // a proof evicts them
+	unnamed   bool // such values are like an honest peer's, and nobody can tell
+	strangers bool // four of seven, who join three honest founders: compared with these alone
+	// open says why the present code does not withstand it; empty: it does
+	open string
+	arm  func(b *bout, p *nodetest.Peer)
+}
+
+var attacks = []attack{
+	{name: "flip-1", arm: offers(scaled(-1))},
+	{name: "flip-10", arm: offers(scaled(-10))},
+	{name: "scale-1e6", arm: offers(scaled(1e6))},
+	{name: "noise-100", arm: offers(noise)},
+	{name: "little", unnamed: true, arm: offers(little)},
+	{name: "inner-product", arm: offers(innerProduct)},
+	{name: "replay", arm: offers(replay)},
+	{name: "zeros", arm: offers(scaled(0))},
+	{name: "copy", arm: offers(twin)},
+	{name: "weight", arm: func(b *bout, p *nodetest.Peer) {
+		p.Trainer.(*student).claims = 1 << 50
+		b.began[p] = 1
+	}},
+	{name: "false-norms", proven: true, arm: falseNorms},
+	{name: "hide", arm: hide},
+	{name: "strangers-flip-10", strangers: true, open: fewVotes, arm: offers(scaled(-10))},
+	{name: "strangers-scale-1e6", strangers: true, open: fewVotes, arm: offers(scaled(1e6))},
+	{name: "owner-10", owner: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { scale(x, -10) })},
+	{name: "owner-1", owner: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { scale(x, -1) })},
+	{name: "owner-one-frame", owner: true, proven: true, arm: owns(oneFrame())},
+	{name: "owner-zeros", owner: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { clear(x) })},
+	{name: "owner-stale", owner: true, proven: true, arm: staleOwner},
+}
+
+const fewVotes = "the share of newcomers is in force from four votes on"
+
+func names() (all []string) {
+	for _, a := range attacks {
+		all = append(all, a.name)
+	}
+	return all
+}
+
+func scale(x []float32, by float32) {
+	for i := range x {
+		x[i] *= by
+	}
+}
+
+// spoil makes other values of a contribution's, for the slot.
+type spoil func(b *bout, p *nodetest.Peer, slotNumber uint64, x []float32)
+
+// offers has a peer offer spoilt values, with hashes and norms that fit.
+func offers(spoil spoil) func(*bout, *nodetest.Peer) {
+	return func(b *bout, p *nodetest.Peer) {
+		p.Hooks = func(h *testhooks.Hooks) {
+			h.Offer = func(slotNumber uint64, c *allreduce.Contribution) {
+				if b.lies(p, slotNumber) {
+					x := decode(c.Bytes())
+					spoil(b, p, slotNumber, x)
+					commit(c, x)
+				} else {
+					b.note(p, slotNumber, c)
+				}
+			}
+		}
+	}
+}
+
+func scaled(by float32) spoil {
+	return func(_ *bout, _ *nodetest.Peer, _ uint64, x []float32) { scale(x, by) }
+}
+
+// noise is a hundred times as long as what it replaces.
+func noise(_ *bout, p *nodetest.Peer, slotNumber uint64, x []float32) {
+	draw, sum := rand.New(rand.NewPCG(slotNumber, uint64(p.Host))), 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	size := 100 * math.Sqrt(sum/float64(len(x)))
+	for i := range x {
+		x[i] = float32(size * draw.NormFloat64())
+	}
+}
+
+// little is "a little is enough" (Baruch et al. 2019): all bad peers send what lies 1.5 standard
+// deviations beside the mean of the honest ones.
+func little(b *bout, _ *nodetest.Peer, slotNumber uint64, x []float32) {
+	b.overHonest(slotNumber, x, func(mean, sd float64) float64 { return mean - 1.5*sd })
+}
+
+// innerProduct is inner product manipulation (Xie et al. 2020): the opposite of half of the mean of
+// the honest ones.
+func innerProduct(b *bout, _ *nodetest.Peer, slotNumber uint64, x []float32) {
+	b.overHonest(slotNumber, x, func(mean, _ float64) float64 { return -mean / 2 })
+}
+
+// replay sends what the peer itself sent before the attack.
+func replay(b *bout, p *nodetest.Peer, slotNumber uint64, x []float32) {
+	copy(x, b.offered(p, slotNumber))
+}
+
+// twin sends what an honest peer has offered.
+func twin(b *bout, _ *nodetest.Peer, slotNumber uint64, x []float32) {
+	copy(x, b.offered(b.honest[0], slotNumber))
+}
+
+// falseNorms commits to norms that the frames do not have.
+func falseNorms(b *bout, p *nodetest.Peer) {
+	p.Hooks = func(h *testhooks.Hooks) {
+		h.Offer = func(slotNumber uint64, c *allreduce.Contribution) {
+			if b.lies(p, slotNumber) {
+				for f := range c.Leaves() {
+					c.Leaves()[f].NormSq *= 4
+				}
+				c.Recommit()
+			}
+		}
+	}
+}
+
+// hide gives owners what was offered, and shows auditors nothing.
+func hide(b *bout, p *nodetest.Peer) {
+	p.Hooks = func(h *testhooks.Hooks) {
+		h.Streams = func(protocol string, opened bool, s wire.Stream) wire.Stream {
+			if opened || protocol != p2p.ProtocolAudit || !b.lies(p, p.Applied()+1) {
+				return s
+			}
+			return silent{s}
+		}
+	}
+}
+
+// silent is a stream on which nothing is answered, until the other side gives it up.
+type silent struct{ wire.Stream }
+
+func (silent) Write(b []byte) (int, error) { return len(b), nil }
+func (silent) Close() error                { return nil }
+
+// lie is what an owner makes of the values of a frame.
+type lie func(slotNumber uint64, frame int, x []float32)
+
+func owns(lie lie) func(*bout, *nodetest.Peer) {
+	return func(b *bout, p *nodetest.Peer) {
+		p.Hooks = func(h *testhooks.Hooks) {
+			h.Reduced = func(slotNumber uint64, frame int, x []float32) {
+				if b.lies(p, slotNumber) {
+					lie(slotNumber, frame, x)
+				}
+			}
+		}
+	}
+}
+
+// oneFrame changes the first frame alone that is reduced in a slot.
+func oneFrame() lie {
+	spoilt, which := uint64(0), 0
+	return func(slotNumber uint64, frame int, x []float32) {
+		if spoilt != slotNumber {
+			spoilt, which = slotNumber, frame
+		}
+		if frame == which {
+			scale(x, 30)
+		}
+	}
+}
+
+// staleOwner gives the outcome of the slot before.
+func staleOwner(b *bout, p *nodetest.Peer) {
+	kept := map[int][]float32{}
+	p.Hooks = func(h *testhooks.Hooks) {
+		h.Reduced = func(slotNumber uint64, frame int, x []float32) {
+			before := kept[frame]
+			kept[frame] = slices.Clone(x)
+			if b.lies(p, slotNumber) {
+				clear(x)
+				copy(x, before)
+			}
+		}
+	}
+}
