@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu" // see there
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
