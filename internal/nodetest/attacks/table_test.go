@@ -44,9 +44,9 @@ type result struct {
 // The goal for every attack that can be told from honest values.
 const namedWithin = 10 // slots
 
-// TestTable plays attacks beside honest runs, and prints the table. It fails where a run does not
-// end well, where an honest peer is accused, where nobody lies, where a lie that can be proven does
-// not evict the liar, and where bad owners cost anything, but for attacks that are known to be open.
+// TestTable plays attacks beside honest runs, and prints the table. But for attacks that are known
+// to be open, it fails where a run does not end well, where an honest peer is accused, where nobody
+// lies, where a lie that can be proven does not evict the liar, and where bad owners cost anything.
 func TestTable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole nodes that train")
