@@ -291,8 +291,12 @@ func (w *chaos) staying(of func(*labPeer) bool) (n int) {
 	return n
 }
 
+// removed says whether a peer that stays takes another one for removed. One that leaves may do so
+// on a branch of its own, which the others never see.
 func (w *chaos) removed(p *labPeer) bool {
-	return slices.ContainsFunc(w.peers, func(q *labPeer) bool { return q.up() && q.m.motions.barred(p.id) })
+	return slices.ContainsFunc(w.peers, func(q *labPeer) bool {
+		return q.up() && !q.gone && q.m.motions.barred(p.id)
+	})
 }
 
 func (w *chaos) slow(t *rapid.T) {
