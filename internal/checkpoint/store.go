@@ -254,7 +254,11 @@ func (s *Store) Outcome(height uint64, root slot.Root) (*Outcome, error) {
 
 // Segment opens a segment to serve it to another peer, frame by frame: Prune spares it then. If it
 // is not held, the error wraps ErrNotHeld. The caller closes it.
-func (s *Store) Segment(root slot.Root) (*SegmentReader, error) { return s.outcomes.segment(root, true) }
+func (s *Store) Segment(root slot.Root) (*SegmentReader, error) {
+	return s.outcomes.segment(root, true)
+}
 
 // OwnSegment opens a segment for this peer's own use; else it is like Segment.
-func (s *Store) OwnSegment(root slot.Root) (*SegmentReader, error) { return s.outcomes.segment(root, false) }
+func (s *Store) OwnSegment(root slot.Root) (*SegmentReader, error) {
+	return s.outcomes.segment(root, false)
+}

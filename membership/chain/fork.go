@@ -100,7 +100,9 @@ func (c *Chain) stillProvisional(r slot.Record) []Provisional {
 	return slices.DeleteFunc(forks, func(p Provisional) bool {
 		count := p.Electors
 		if !p.Few {
-			count = slices.DeleteFunc(slices.Clone(count), func(e slot.Member) bool { return c.access.BarredBy(r, e.Peer) })
+			count = slices.DeleteFunc(slices.Clone(count), func(e slot.Member) bool {
+				return c.access.BarredBy(r, e.Peer)
+			})
 		}
 		return len(count) > 0 && c.rules.Quorum(count, func(e slot.Member) bool {
 			_, stays := FindMember(electors, e.Peer, e.Incarnation)
