@@ -57,13 +57,13 @@ func (s *earlySegment) answered(n int) {
 }
 
 // opened returns what is kept of the open slot. mu is held.
-func (e *early) opened(ctx context.Context) *openSlot {
+func (e *early) opened() *openSlot {
 	if e.mu.open == nil {
 		o := &openSlot{
 			place: secret().Float64(), segments: map[segmentKey]*earlySegment{}, signed: map[slot.PeerID]int{},
 			conversations: map[slot.PeerID]*conversation{},
 		}
-		o.ctx, o.end = context.WithCancel(ctx)
+		o.ctx, o.end = context.WithCancel(context.Background())
 		e.mu.open = o
 	}
 	return e.mu.open
@@ -89,13 +89,13 @@ func (a *Auditor) Close() {
 
 // Sample draws samples of a segment that its owner has signed, and asks the contributors for them.
 // It returns at once; Audit compares what has come. It reports contributors that show what proves
-// that they lie. ctx bounds the asking.
-func (a *Auditor) Sample(ctx context.Context, w membership.WorkSample, report func(membership.Report)) {
+// that they lie. The asking ends with the slot.
+func (a *Auditor) Sample(w membership.WorkSample, report func(membership.Report)) {
 	s := audit.Statement{
 		Owner: w.Owner, Slot: w.Slot, Fragment: w.Fragment, Usual: w.Usual, Range: w.Range, Root: w.Root,
 		Offers: w.Offers,
 	}
-	open, seg, err := a.begin(ctx, s, share{w.Segments, w.Quorum})
+	open, seg, err := a.begin(s, share{w.Segments, w.Quorum})
 	if err != nil {
 		a.cfg.Logger.Warn("a segment cannot be sampled", "owner", s.Owner, "err", err)
 		return
@@ -131,11 +131,11 @@ func (a *Auditor) Sample(ctx context.Context, w membership.WorkSample, report fu
 
 // begin draws samples of a segment, once. It returns nil where they were drawn before, and where
 // the owner has signed more than it has reason to.
-func (a *Auditor) begin(ctx context.Context, s audit.Statement, of share) (*openSlot, *earlySegment, error) {
+func (a *Auditor) begin(s audit.Statement, of share) (*openSlot, *earlySegment, error) {
 	e, key := &a.early, keyOf(s)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	open := e.opened(ctx)
+	open := e.opened()
 	if open.segments[key] != nil || open.signed[s.Owner] >= slot.MaxRanges(max(1, len(s.Offers))) {
 		return nil, nil, nil
 	}
@@ -154,7 +154,7 @@ func (a *Auditor) begin(ctx context.Context, s audit.Statement, of share) (*open
 // as soon as its contributors have answered; or new ones.
 func (a *Auditor) sampled(ctx context.Context, s audit.Statement, of share) (*segment, error) {
 	a.early.mu.Lock()
-	open := a.early.opened(ctx)
+	open := a.early.opened()
 	seg := open.segments[keyOf(s)]
 	a.early.mu.Unlock()
 	if seg == nil {

@@ -78,7 +78,7 @@ func (e *elector) Open(ctx context.Context, p slot.PeerID) (wire.Stream, error) 
 func (e *elector) sample(t *testing.T) {
 	t.Helper()
 	for _, s := range e.outcome.segments {
-		e.Sample(t.Context(), membership.WorkSample{
+		e.Sample(membership.WorkSample{
 			Owner: "o", Slot: e.outcome.h.offer.Slot, Range: s.Range, Root: s.Root,
 			Offers: []slot.Offer{e.outcome.h.offer}, Segments: 2, Quorum: 1,
 		}, func(r membership.Report) { t.Errorf("the sampling reports %v", r) })
@@ -95,16 +95,21 @@ func (e *elector) asked() {
 	}
 }
 
-// audit has it audit a draft with the outcome.
-func (e *elector) audit(t *testing.T) membership.ReportAudited {
-	t.Helper()
+// draft is the audit of a draft with the outcome.
+func (e *elector) draft() membership.WorkAudit {
 	r := e.outcome
-	found, _, err := e.Audit(t.Context(), membership.WorkAudit{
+	return membership.WorkAudit{
 		Draft: slot.Draft{
 			Kind: slot.Step, Slot: r.h.offer.Slot, Contributions: []slot.Offer{r.h.offer}, Segments: r.segments,
 		},
 		Owners: []slot.PeerID{"o", "o"}, Leader: "e", Quorum: 1,
-	})
+	}
+}
+
+// audit has it audit a draft with the outcome.
+func (e *elector) audit(t *testing.T) membership.ReportAudited {
+	t.Helper()
+	found, _, err := e.Audit(t.Context(), e.draft())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +137,25 @@ func TestSamplesBeforeTheDraftCount(t *testing.T) {
 		}
 		e.Close()
 	})
+}
+
+// Samples count as well that are taken after an audit in the same slot: a leader tries again.
+func TestSamplesAfterAnAuditCount(t *testing.T) {
+	h := newHouse(t)
+	e := h.elector(t, h.reduce(true))
+	ctx, end := context.WithCancel(t.Context())
+	if _, _, err := e.Audit(ctx, e.draft()); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	e.outcome = h.reduce(false)
+	e.sample(t)
+	e.asked()
+	e.near.Store(false)
+	if got := e.audit(t); len(got.Unshown) > 0 || len(got.False) > 0 {
+		t.Errorf("%v is missing, %d lies", got.Unshown, len(got.False))
+	}
+	e.Close()
 }
 
 // Samples that were taken early find a lie.
@@ -196,7 +220,7 @@ func TestAnOwnerCannotHaveManySegmentsSampled(t *testing.T) {
 	s := e.outcome.segments[0]
 	for i := range slot.MaxSegments + 10 {
 		s.Root[0], s.Root[1] = byte(i), byte(i>>8)
-		e.Sample(t.Context(), membership.WorkSample{
+		e.Sample(membership.WorkSample{
 			Owner: "o", Slot: h.offer.Slot, Range: s.Range, Root: s.Root, Offers: []slot.Offer{h.offer},
 			Segments: 1, Quorum: 1,
 		}, func(membership.Report) {})

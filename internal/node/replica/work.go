@@ -44,7 +44,7 @@ func (r *Replica) Do(ctx context.Context, work membership.Work, report func(memb
 		r.jobs.start(ctx, "hold", purpose, func(ctx context.Context) { r.hold(ctx, work, report) })
 	case membership.WorkSample:
 		if r.cfg.Passes == nil || !r.cfg.Passes(work.Slot) {
-			r.auditor.Sample(ctx, work, report)
+			r.auditor.Sample(work, report)
 		}
 	case membership.WorkAudit:
 		purpose := holdPurpose(work.Draft.Height, work.Draft.Prev, work.Record)
