@@ -28,7 +28,7 @@ func outcomeOf(g *group) []byte {
 }
 
 // A peer that claims 2^50 tokens moves a mean as if it had claimed eight times the median: of the
-// records, or of the plan where there are none. Who has eight times the median counts whole.
+// records, or of the plan where there are none. A peer with eight times the median counts whole.
 func TestHugeClaimsAreCapped(t *testing.T) {
 	const n, liar = 4, 2
 	for name, c := range map[string]struct {
