@@ -12,7 +12,11 @@ import (
 // the living in any order, so that some send to heirs that do not know of it yet. Whatever the
 // order, the survivors end with one outcome, and it is the reference's.
 func TestRandomDeaths(t *testing.T) {
-	for seed := range uint64(8) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) { randomDeaths(t, deathParams(7), rand.New(rand.NewPCG(seed, 9))) })
 	}
 }
