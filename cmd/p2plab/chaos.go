@@ -43,11 +43,16 @@ Faults, any of which may begin while another is not over yet:
   all        kill -9 of all peers at once; all come back
   bootstrap  kill -9 of the bootstrap node, which comes back
   late       a newcomer joins
+  load       other processes take all processors; then kill -9 of a peer, which must be missed in time
+  turns      most peers die; those that are left go on, and die; all come back, those that died first at first
+  end        a peer is away while the run ends, and comes back; then all start once more
 With root, on Linux, in network namespaces:
   cut        a peer reaches nobody for a while
   partition  two sides cannot reach each other: less than half, or half, on one
   flap       a peer's link goes down and up
   slow       a peer's link becomes slow and long
+  pair       two peers cannot reach each other, and the others reach both
+  loss       a peer's link loses one packet in 50
 
 With --hostile, instead of faults, one peer of a run lies; --peers are honest ones (default 3), --slots
 those of each attack (default 20). The attack begins after some undisturbed slots. The run must go on,

@@ -23,6 +23,7 @@ const (
 	CheckSlots   = "no certified slot lost"
 	CheckStates  = "states as certified"
 	CheckHang    = "no hang"
+	CheckLoad    = "load is no death"
 	CheckExits   = "no process ended by itself"
 	CheckLogs    = "no panic in the logs"
 )

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -43,9 +44,15 @@ type fault struct {
 	lifted     time.Time
 	liftedSlot uint64
 	victims    []*node
-	proposer   *node  // of leader in phase commit
-	proposal   string // its record's hash
-	flips      int    // of flap
+	proposer   *node       // of leader in phase commit
+	proposal   string      // its record's hash
+	flips      int         // of flap
+	busy       []*exec.Cmd // of load
+	members    []string    // when it began
+	killed     time.Time   // of load: its victim
+	again      bool        // of end: all have been started once more
+	turned     time.Time   // of turns: when those that died first came back
+	others     []*node     // of turns: those that went on
 }
 
 // Bounds on a fault's length in case the swarm makes no progress.
@@ -150,9 +157,14 @@ func (r *runner) victims(f *fault) []*node {
 		return slices.Clone(r.nodes)
 	case Bootstrap:
 		return nil
+	case Turns:
+		return slices.Clone(sound[:len(sound)/2+1])
 	case Late:
 		return []*node{r.addNode()}
-	case Kill, Leader, Restart, Wipe, Stop, Cut, Flap, Slow:
+	case Pair:
+		i := int(f.Pick % uint64(len(sound)))
+		return []*node{sound[i], sound[(i+1)%len(sound)]}
+	case Kill, Leader, Restart, Wipe, Stop, Cut, Flap, Slow, Loss, Load, End:
 	case Partition: // the smaller side: a run of neighbours in a ring
 		most := len(sound) / 2
 		if r.cfg.Trust == p2pdiloco.TrustByzantine {
@@ -175,6 +187,7 @@ func (r *runner) begin(f *fault, victims ...*node) error {
 		p.hurt = f
 		f.Victims = append(f.Victims, p.n)
 	}
+	f.members = slices.Clone(r.ledger.members)
 	r.screen.Note(fmt.Sprintf("slot %d: %s", r.ledger.slot, f))
 	return r.inject(f)
 }
@@ -199,8 +212,16 @@ func (r *runner) step(ctx context.Context, f *fault) error {
 			f.stage, f.Missed, f.Victims = over, true, []int{}
 		}
 	case on:
+		if f.Kind == Load {
+			r.underLoad(f)
+		}
 		if f.Kind == Flap {
 			if err := r.flap(f); err != nil {
+				return err
+			}
+		}
+		if f.Kind == Turns {
+			if err := r.takeTurns(f); err != nil {
 				return err
 			}
 		}
@@ -222,6 +243,15 @@ func (r *runner) due(f *fault) bool {
 	if f.Kind == Restart && !f.victims[0].gone {
 		return false
 	}
+	switch f.Kind {
+	case End:
+		return r.othersEnded(f)
+	case Load:
+		return f.victims[0].gone && r.missed(f)
+	case Turns:
+		return r.turned(f)
+	default:
+	}
 	enough := r.ledger.slot >= f.BegunSlot+f.Slots || since >= longestFault
 	return enough && since.Seconds() >= f.Seconds
 }
@@ -230,7 +260,7 @@ func (r *runner) due(f *fault) bool {
 // chains, and the logs do not say which one remains: then all peers must have all others in their
 // own lists.
 func (r *runner) takesPart(f *fault, p *node) bool {
-	if f.Kind != Partition {
+	if f.Kind != Partition && f.Kind != Turns {
 		return slices.Contains(r.ledger.members, p.ID)
 	}
 	for _, q := range r.nodes {
@@ -246,6 +276,9 @@ func (r *runner) takesPart(f *fault, p *node) bool {
 
 // returned ends a fault whose victims all take part again.
 func (r *runner) returned(f *fault) error {
+	if f.Kind == End {
+		return r.endedAgain(f)
+	}
 	for _, p := range f.victims {
 		if p.back(f.liftedSlot) && r.takesPart(f, p) {
 			continue

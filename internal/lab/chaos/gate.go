@@ -59,10 +59,13 @@ func (r *runner) openGate() error {
 	switch {
 	case len(r.pending) > 0:
 		next = r.pending[0].Slot
-	case len(r.active) > 0:
+	case len(r.active) > 0 && r.active[0].Kind != End: // then no other fault is under way
 		next = last - atGate
 	}
 	if r.chasing() != nil { // the leader can only be caught in a slot
+		next = max(next, min(r.ledger.slot+1, last-1))
+	}
+	if r.branching() {
 		next = max(next, min(r.ledger.slot+1, last-1))
 	}
 	if r.awaitsStep() {

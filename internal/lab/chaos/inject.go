@@ -13,15 +13,8 @@ import (
 // inject carries out the beginning of a fault.
 func (r *runner) inject(f *fault) error {
 	switch f.Kind {
-	case Kill, Leader, Wipe, All:
-		for _, p := range f.victims {
-			p.asked = true
-			p.Signal(syscall.SIGKILL) // kill all before waiting for any
-		}
-		for _, p := range f.victims {
-			<-p.Ended
-			p.bury()
-		}
+	case Kill, Leader, Wipe, All, Turns, End:
+		killAll(f.victims)
 	case Restart:
 		f.victims[0].asked = true
 		f.victims[0].Signal(syscall.SIGTERM)
@@ -33,14 +26,32 @@ func (r *runner) inject(f *fault) error {
 		<-r.boot.Ended
 	case Late:
 		return nil // a newcomer has nothing to end
+	case Load:
+		return f.load()
 	case Cut, Flap:
 		return r.links.Cut(f.Victims...)
+	case Pair:
+		return r.links.CutPair(f.Victims[0], f.Victims[1])
+	case Loss:
+		return r.links.SetLink(f.Victims[0], lossyLink)
 	case Partition:
 		return r.links.Partition(f.Victims)
 	case Slow:
 		return r.links.SetLink(f.Victims[0], slowLink)
 	}
 	return nil
+}
+
+// killAll ends some peers' processes: all are killed before it waits for any.
+func killAll(some []*node) {
+	for _, p := range some {
+		p.asked = true
+		p.Signal(syscall.SIGKILL)
+	}
+	for _, p := range some {
+		<-p.Ended
+		p.bury()
+	}
 }
 
 // lift carries out the end of a fault.
@@ -51,22 +62,23 @@ func (r *runner) lift(ctx context.Context, f *fault) error {
 			return err
 		}
 		return r.startNode(f.victims[0])
-	case Kill, Leader, Restart, All, Late:
-		for _, p := range f.victims {
-			if err := r.startNode(p); err != nil {
-				return err
-			}
-		}
+	case Kill, Leader, Restart, All, Late, End:
+		return r.startAll(f.victims)
+	case Turns:
+		return r.startAll(f.others)
 	case Stop:
 		f.victims[0].thaw()
 	case Bootstrap:
 		r.boot.hurt = nil
 		return r.startBoot(ctx)
-	case Cut, Flap:
+	case Load:
+		f.unload()
+		return r.startNode(f.victims[0])
+	case Cut, Flap, Pair:
 		return r.links.Heal(f.Victims...)
 	case Partition:
 		return r.links.Heal()
-	case Slow:
+	case Slow, Loss:
 		return r.links.SetLink(f.Victims[0], goodLink)
 	}
 	return nil
@@ -94,8 +106,9 @@ const labName = "p2pchaos"
 // An undisturbed link is like that of a building's network. Over a slow one a slot of the tiny
 // model still passes in about a second.
 var (
-	goodLink = lab.Link{Delay: 200 * time.Microsecond}
-	slowLink = lab.Link{Rate: 4_000_000, Delay: 40 * time.Millisecond}
+	goodLink  = lab.Link{Delay: 200 * time.Microsecond}
+	slowLink  = lab.Link{Rate: 4_000_000, Delay: 40 * time.Millisecond}
+	lossyLink = lab.Link{Delay: goodLink.Delay, Loss: 20}
 )
 
 // openLinks makes a network whose links can be changed. Site 0 is that of the bootstrap node, site

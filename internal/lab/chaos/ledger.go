@@ -10,6 +10,7 @@ import (
 type ledger struct {
 	slot     uint64 // the newest in any log
 	commits  map[uint64]time.Time
+	newest   time.Time // when a slot was last committed, in any log
 	height   uint64
 	members  []string // of the newest record in any log
 	progress time.Time
@@ -25,6 +26,9 @@ func (g *ledger) observe(l eventlog.Line) {
 	case "slot.committed":
 		if at, known := g.commits[l.Slot]; !known || l.Time.Before(at) {
 			g.commits[l.Slot] = l.Time
+		}
+		if l.Time.After(g.newest) {
+			g.newest = l.Time
 		}
 		g.slot = max(g.slot, l.Slot)
 	case "slot.applied", "state.synced", "peer.started", "run.switched":

@@ -275,3 +275,42 @@ func TestRecovery(t *testing.T) {
 		t.Errorf("got %+v", k)
 	}
 }
+
+// A run with the kind End ends with it, also if it is the only kind.
+func TestEndComesLast(t *testing.T) {
+	alone := Schedule(3, 5, 12, []Kind{End})
+	if len(alone) != 1 || alone[0].Kind != End || alone[0].Slot != 12-quietLast {
+		t.Errorf("alone: %+v", alone)
+	}
+	all := Schedule(3, 5, 12, Kinds(true))
+	if last := all[len(all)-1]; last.Kind != End {
+		t.Errorf("all kinds: %+v comes last", last)
+	}
+}
+
+// Load kills nobody: a member that is no member any more is reported, once. The victim that was
+// killed is not, and the others may take a while to miss it, but not for ever.
+func TestLoadIsNoDeath(t *testing.T) {
+	a, b := &node{Peer: &crew.Peer{ID: "a"}, n: 1}, &node{Peer: &crew.Peer{ID: "b"}, n: 2}
+	f := &fault{members: []string{"a", "b"}, victims: []*node{b}, stage: on, killed: time.Now()}
+	b.hurt, b.gone = f, true
+	r := &runner{nodes: []*node{a, b}, ledger: ledger{members: []string{"a"}}}
+	r.underLoad(f)
+	if len(r.slow) > 0 {
+		t.Errorf("the victim: %v", r.slow)
+	}
+	r.ledger.members = []string{"b"}
+	r.underLoad(f)
+	r.underLoad(f)
+	if len(r.slow) != 1 {
+		t.Errorf("a member that lives was lost, and %d times that is said", len(r.slow))
+	}
+	r.slow = nil
+	if r.missed(f) {
+		t.Error("missed at once, by nobody")
+	}
+	f.killed = f.killed.Add(-longestFault)
+	if !r.missed(f) || len(r.slow) != 1 {
+		t.Errorf("never missed: %v", r.slow)
+	}
+}

@@ -51,6 +51,7 @@ type runner struct {
 	gate    gate
 	polls   polls
 	ended   []string // processes that ended though nobody asked them to
+	slow    []string // what load did to the members
 	memory  []Memory
 	drawnAt time.Time
 }
@@ -210,6 +211,9 @@ func (r *runner) reap() {
 
 // close ends all processes.
 func (r *runner) close() error {
+	for _, f := range r.active {
+		f.unload()
+	}
 	for _, p := range r.nodes {
 		if p.Process != nil {
 			p.thaw()

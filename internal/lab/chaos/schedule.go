@@ -46,6 +46,9 @@ func Schedule(seed uint64, peers int, slots uint64, kinds []Kind) []Fault {
 	rng := rand.New(rand.NewPCG(seed, 0x63_68_61_6f_73))
 	room := int(slots - quietFirst - quietLast)
 	deck := cards(kinds)
+	if len(deck) == 0 {
+		return append([]Fault(nil), lastFault(rng, slots, kinds)...)
+	}
 	count := min(room, max(len(deck), int(slots)/perFault))
 	at := rng.Perm(room)[:count]
 	slices.Sort(at)
@@ -58,18 +61,28 @@ func Schedule(seed uint64, peers int, slots uint64, kinds []Kind) []Fault {
 		f.Slot = quietFirst + uint64(at[i])
 		faults = append(faults, f.drawn(rng, peers))
 	}
-	return faults
+	return append(faults, lastFault(rng, slots, kinds)...)
+}
+
+// lastFault is the fault at a run's end, if it is among some kinds.
+func lastFault(rng *rand.Rand, slots uint64, kinds []Kind) []Fault {
+	if !slices.Contains(kinds, End) {
+		return nil
+	}
+	return []Fault{{Slot: slots - quietLast, Kind: End, Pick: rng.Uint64() >> 32}}
 }
 
 // cards are the faults of which each occurs once before any occurs again.
 func cards(kinds []Kind) (deck []Fault) {
 	for _, k := range kinds {
-		if k != Leader {
+		switch k {
+		case End: // it has its place
+		case Leader:
+			for _, p := range phases {
+				deck = append(deck, Fault{Kind: k, Phase: p})
+			}
+		default:
 			deck = append(deck, Fault{Kind: k})
-			continue
-		}
-		for _, p := range phases {
-			deck = append(deck, Fault{Kind: k, Phase: p})
 		}
 	}
 	return deck
@@ -93,7 +106,9 @@ func (f Fault) drawn(rng *rand.Rand, peers int) Fault {
 		f.Seconds = seconds(0, 1)
 	case Bootstrap:
 		f.Slots, f.Seconds = 3+rng.Uint64N(4), 1
-	case Late:
+	case Late, Turns, End:
+	case Load:
+		f.Slots, f.Seconds = 2+rng.Uint64N(4), seconds(5, 9)
 	case Partition:
 		f.Seconds, f.Side = seconds(3, 8), (peers-1)/2-rng.IntN(2)
 		if rng.IntN(2) == 0 {
@@ -103,7 +118,7 @@ func (f Fault) drawn(rng *rand.Rand, peers int) Fault {
 			// the half without the senior goes on as a branch, which it gives up later
 			f.Seconds += forkTime
 		}
-	case Flap, Slow:
+	case Flap, Slow, Pair, Loss:
 		f.Seconds = seconds(3, 6)
 	}
 	return f
@@ -122,20 +137,29 @@ const (
 	All       Kind = "all"       // kill -9 of all at once; all come back
 	Bootstrap Kind = "bootstrap" // kill -9 of the bootstrap node, which comes back
 	Late      Kind = "late"      // a newcomer joins
+	Load      Kind = "load"      // other processes take all processors; then kill -9 of a peer
+	Turns     Kind = "turns"     // most peers die, the others go on and die, and all come back
+	End       Kind = "end"       // a peer is away at the end; then all start once more
 	Cut       Kind = "cut"       // a peer reaches no other one
 	Partition Kind = "partition" // two sides cannot reach each other
 	Flap      Kind = "flap"      // a peer's link goes down and up again and again
 	Slow      Kind = "slow"      // a peer's link becomes slow and long
+	Pair      Kind = "pair"      // two peers cannot reach each other, and all others can reach both
+	Loss      Kind = "loss"      // a peer's link loses one packet in 50
 )
 
 // links are the kinds that change links, and so need network namespaces.
-var links = []Kind{Cut, Partition, Flap, Slow}
+var links = []Kind{Cut, Partition, Flap, Slow, Pair, Loss}
 
 // alone says whether a kind begins when no other fault is under way, and no other one begins before
 // its end.
-func (k Kind) alone() bool { return k == All || k == Partition }
+func (k Kind) alone() bool {
+	return k == All || k == Partition || k == Load || k == Turns || k == End
+}
 
-var allKinds = lab.Names[Kind]{Kill, Leader, Restart, Wipe, Stop, All, Bootstrap, Late, Cut, Partition, Flap, Slow}
+var allKinds = lab.Names[Kind]{
+	Kill, Leader, Restart, Wipe, Stop, All, Bootstrap, Late, Load, Turns, End, Cut, Partition, Flap, Slow, Pair, Loss,
+}
 
 // Kinds lists the kinds of faults; without links, only those that need no network namespaces.
 func Kinds(withLinks bool) lab.Names[Kind] {

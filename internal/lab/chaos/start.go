@@ -101,6 +101,15 @@ func (r *runner) startNode(p *node) error {
 	return err
 }
 
+func (r *runner) startAll(some []*node) error {
+	for _, p := range some {
+		if err := r.startNode(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // settings are the flags that all peers have.
 func (r *runner) settings() []string {
 	run := r.cfg.Settings()

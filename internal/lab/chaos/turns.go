@@ -1,0 +1,32 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+)
+
+// turnAfter is for how long those that are left may take to go on, and after them those that come
+// back: with trust crash the former fork the run, with trust byzantine they wait.
+const turnAfter = (forkTime + 15) * time.Second
+
+// takeTurns kills the peers that are left once they have gone on, and starts those that died first.
+func (r *runner) takeTurns(f *fault) error {
+	if !f.turned.IsZero() || r.ledger.slot == f.BegunSlot && time.Since(f.began) < turnAfter {
+		return nil
+	}
+	f.others = slices.DeleteFunc(slices.Clone(r.nodes), func(p *node) bool { return p.gone })
+	killAll(f.others)
+	f.turned = time.Now()
+	return r.startAll(f.victims)
+}
+
+// turned says whether those that died first have gone on, too: the same slot was committed anew, or
+// another one.
+func (r *runner) turned(f *fault) bool {
+	return !f.turned.IsZero() && (r.ledger.newest.After(f.turned) || time.Since(f.turned) >= turnAfter)
+}
+
+// branching says whether peers need a slot to go on with, while others are gone.
+func (r *runner) branching() bool {
+	return slices.ContainsFunc(r.active, func(f *fault) bool { return f.Kind == Turns && f.stage == on })
+}
