@@ -37,6 +37,7 @@ type forking struct {
 	// when a quorum of the tip's members was last heard; of peers that are none of them, a member
 	lost        time.Duration
 	without     bool            // there is none
+	tookBack    bool            // the tip was left with its branch, and taken back (takeBack)
 	unheldSince time.Duration   // since when nobody is heard that holds the state at the tip
 	ordered     bool            // an operator said recover
 	atOnce      time.Duration   // since when this peer need not wait before the first attempt
@@ -97,10 +98,18 @@ func (fk *fork) forkPause() time.Duration {
 	return 8 * fk.cfg.Timing.Lost
 }
 
+// bound says whether this peer can decide nothing here with any quorum. Either it holds the
+// certificate of a record that it has given up. Or it has taken the tip back, whose outcome may be
+// thrown away since it left, and hears nobody that has the state after it.
+func (fk *fork) bound() bool {
+	held, ok := fk.newestHeld()
+	return fk.pledges.open.Decided != nil || fk.tookBack && ok && held < fk.chain.Height()
+}
+
 // considerFork counts the time without a quorum, and starts an attempt or repeats one.
 func (fk *fork) consider(gathering bool) {
 	f := &fk.forking
-	if fk.chain.Height() == 0 || fk.member() && fk.quorum.heard() || !fk.member() && fk.presence.memberShows() {
+	if fk.chain.Height() == 0 || fk.member() && fk.quorum.heard() && !fk.bound() || !fk.member() && fk.presence.memberShows() {
 		f.lost, f.ordered, f.without, f.atOnce = fk.now, false, false, never
 		return
 	}

@@ -226,7 +226,7 @@ func (m *Machine) failed(r ReportFailed) {
 			s.applying, s.resync, s.retryAt = 0, true, m.now+m.cfg.Timing.Retry
 		}
 	case WorkSync:
-		s.syncing, s.retryAt = false, m.now+m.cfg.Timing.Retry
+		s.syncing, s.resync, s.retryAt = false, false, m.now+m.cfg.Timing.Retry
 	case WorkHold:
 		if m.open.fetching == w.Draft.Outcome() {
 			m.open.fetchedAt = m.now - 3*m.cfg.Timing.Retry // once more, after a pause
