@@ -131,10 +131,14 @@ func (fk *fork) consider(gathering bool) {
 
 // mayFork says whether this peer would sign a fork now: the state at the tip is on its disk, too.
 func (fk *fork) mayFork(gathering bool) bool {
-	// what it gathers may be the way on
-	follows := gathering && fk.now-fk.lost < 3*fk.forkPause()
 	return fk.stalled() && (fk.entitled() || !fk.chain.MajorityForks()) && fk.model.atTip() && !fk.own.left &&
-		!fk.own.leaving && !fk.chain.Ended() && fk.chain.Pinned() && !follows
+		!fk.own.leaving && !fk.chain.Ended() && fk.chain.Pinned() && !fk.follows(gathering)
+}
+
+// follows says whether this peer waits for the branch that it gathers, which may be the way on. It
+// does not wait for ever: one that goes on with each slot is gathered anew each time.
+func (fk *fork) follows(gathering bool) bool {
+	return gathering && fk.now-fk.lost < 3*fk.forkPause()
 }
 
 // forkers lists the peers that could fork the tip: those that come first in that, are heard and
