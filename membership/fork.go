@@ -141,8 +141,8 @@ func (fk *fork) follows(gathering bool) bool {
 	return gathering && fk.now-fk.lost < 3*fk.forkPause()
 }
 
-// forkers lists the peers that could fork the tip: those that come first in that, are heard and
-// stand at it. If none is left, it lists the peers that hold its state and ask to be members (HOLES
+// forkers lists the peers that could fork the tip: those that come first in that, are heard, stand
+// at it and do not leave. If none is left, it lists the peers that hold its state and ask to be members (HOLES
 // H22).
 func (fk *fork) forkers() (list []slot.Member) {
 	for _, a := range fk.presence.sorted(func(a *contact) bool { return fk.presence.around(a.memberKey) }) {
@@ -151,8 +151,7 @@ func (fk *fork) forkers() (list []slot.Member) {
 		switch {
 		case self && member == fk.entitled():
 		case member != fk.entitled() || fk.roster.unwelcome(a.memberKey) || !fk.presence.atOurTip(a) ||
-			fk.passed[a.memberKey] || !member &&
-			!fk.roster.joining(a):
+			fk.passed[a.memberKey] || a.leaving || !member && !fk.roster.joining(a):
 			continue
 		}
 		if slot.Find(list, a.peer) < 0 {
