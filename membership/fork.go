@@ -142,8 +142,8 @@ func (fk *fork) follows(gathering bool) bool {
 }
 
 // forkers lists the peers that could fork the tip: those that come first in that, are heard, stand
-// at it and do not leave. If none is left, it lists the peers that hold its state and ask to be members (HOLES
-// H22).
+// at it and do not leave. If none is left, it lists the peers that hold its state and ask to be
+// members (HOLES H22).
 func (fk *fork) forkers() (list []slot.Member) {
 	for _, a := range fk.presence.sorted(func(a *contact) bool { return fk.presence.around(a.memberKey) }) {
 		_, member := chain.FindMember(fk.first(), a.peer, a.inc)
