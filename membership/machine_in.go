@@ -195,6 +195,9 @@ func (m *Machine) onAlive(msg wire.Message, a wire.Alive) error {
 		(a.Height > 0) == a.Branch.IsZero() {
 		return chain.Invalid("an ALIVE that contradicts itself")
 	}
+	if (memberKey{msg.From, msg.Incarnation}) == m.self {
+		return ErrStale // somebody repeats what this peer said: it knows better where it stands now
+	}
 	m.presence.known[memberKey{msg.From, msg.Incarnation}].alive = &a
 	if a.Height == 0 {
 		return nil
