@@ -109,7 +109,8 @@ func (fk *fork) bound() bool {
 // considerFork counts the time without a quorum, and starts an attempt or repeats one.
 func (fk *fork) consider(gathering bool) {
 	f := &fk.forking
-	if fk.chain.Height() == 0 || fk.member() && fk.quorum.heard() && !fk.bound() || !fk.member() && fk.presence.memberShows() {
+	if fk.chain.Height() == 0 || fk.member() && fk.quorum.heard() && !fk.bound() ||
+		!fk.member() && fk.presence.memberShows() {
 		f.lost, f.ordered, f.without, f.atOnce = fk.now, false, false, never
 		return
 	}
