@@ -111,8 +111,7 @@ func (m *Machine) makeBranches(f *facts, e *effects) {
 		facts: f, effects: e, presence: m.presence, model: m.model, own: m.own, catchup: m.catchup, pledges: m.pledges,
 	}
 	m.retreat = &retreat{
-		facts: f, presence: m.presence, evidence: m.evidence, model: m.model, own: m.own, fork: m.fork,
-		competing: m.competing,
+		facts: f, model: m.model, own: m.own, fork: m.fork, competing: m.competing,
 	}
 	m.former = &former{facts: f, presence: m.presence, evidence: m.evidence, lost: map[slot.PeerID]time.Duration{}}
 	m.exit = &exit{

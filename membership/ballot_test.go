@@ -301,3 +301,15 @@ func TestALockIsShownUntilTheLeaderDrafts(t *testing.T) {
 		t.Errorf("after it: %d times", n)
 	}
 }
+
+// TestAnEchoMovesNobody: a liar repeats what a leader announced when it stood on another branch, to
+// the leader itself. It does not take itself for one that has left, and gives its term up.
+func TestAnEchoMovesNobody(t *testing.T) {
+	a := labOf(t, "ABC").peers[0]
+	tip := a.m.chain.Tip()
+	old := wire.Alive{Height: tip.Height, Tip: testRoot(1), Branch: testRoot(2), Work: tip.Work}
+	err := a.m.Step(a.m.now, wire.Message{From: a.id, Incarnation: a.inc, Body: old})
+	if a.m.presence.onAnotherBranch(a.m.self) || !a.m.quorum.present(a.m.chain.Electorate()[0]) {
+		t.Errorf("A is not where it stands any more: %v", err)
+	}
+}

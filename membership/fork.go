@@ -37,6 +37,7 @@ type forking struct {
 	// when a quorum of the tip's members was last heard; of peers that are none of them, a member
 	lost        time.Duration
 	without     bool            // there is none
+	tookBack    bool            // the tip was left with its branch, and taken back (takeBack)
 	unheldSince time.Duration   // since when nobody is heard that holds the state at the tip
 	ordered     bool            // an operator said recover
 	atOnce      time.Duration   // since when this peer need not wait before the first attempt
@@ -97,10 +98,19 @@ func (fk *fork) forkPause() time.Duration {
 	return 8 * fk.cfg.Timing.Lost
 }
 
+// bound says whether this peer can decide nothing here with any quorum. Either it holds the
+// certificate of a record that it has given up. Or it has taken the tip back, whose outcome may be
+// thrown away since it left, and hears nobody that has the state after it.
+func (fk *fork) bound() bool {
+	held, ok := fk.newestHeld()
+	return fk.pledges.open.Decided != nil || fk.tookBack && ok && held < fk.chain.Height()
+}
+
 // considerFork counts the time without a quorum, and starts an attempt or repeats one.
 func (fk *fork) consider(gathering bool) {
 	f := &fk.forking
-	if fk.chain.Height() == 0 || fk.member() && fk.quorum.heard() || !fk.member() && fk.presence.memberShows() {
+	if fk.chain.Height() == 0 || fk.member() && fk.quorum.heard() && !fk.bound() ||
+		!fk.member() && fk.presence.memberShows() {
 		f.lost, f.ordered, f.without, f.atOnce = fk.now, false, false, never
 		return
 	}
@@ -122,15 +132,19 @@ func (fk *fork) consider(gathering bool) {
 
 // mayFork says whether this peer would sign a fork now: the state at the tip is on its disk, too.
 func (fk *fork) mayFork(gathering bool) bool {
-	// what it gathers may be the way on
-	follows := gathering && fk.now-fk.lost < 3*fk.forkPause()
 	return fk.stalled() && (fk.entitled() || !fk.chain.MajorityForks()) && fk.model.atTip() && !fk.own.left &&
-		!fk.own.leaving && !fk.chain.Ended() && fk.chain.Pinned() && !follows
+		!fk.own.leaving && !fk.chain.Ended() && fk.chain.Pinned() && !fk.follows(gathering)
 }
 
-// forkers lists the peers that could fork the tip: those that come first in that, are heard and
-// stand at it. If none is left, it lists the peers that hold its state and ask to be members (HOLES
-// H22).
+// follows says whether this peer waits for the branch that it gathers, which may be the way on. It
+// does not wait for ever: one that goes on with each slot is gathered anew each time.
+func (fk *fork) follows(gathering bool) bool {
+	return gathering && fk.now-fk.lost < 3*fk.forkPause()
+}
+
+// forkers lists the peers that could fork the tip: those that come first in that, are heard, stand
+// at it and do not leave. If none is left, it lists the peers that hold its state and ask to be
+// members (HOLES H22).
 func (fk *fork) forkers() (list []slot.Member) {
 	for _, a := range fk.presence.sorted(func(a *contact) bool { return fk.presence.around(a.memberKey) }) {
 		_, member := chain.FindMember(fk.first(), a.peer, a.inc)
@@ -138,8 +152,7 @@ func (fk *fork) forkers() (list []slot.Member) {
 		switch {
 		case self && member == fk.entitled():
 		case member != fk.entitled() || fk.roster.unwelcome(a.memberKey) || !fk.presence.atOurTip(a) ||
-			fk.passed[a.memberKey] || !member &&
-			!fk.roster.joining(a):
+			fk.passed[a.memberKey] || a.leaving || !member && !fk.roster.joining(a):
 			continue
 		}
 		if slot.Find(list, a.peer) < 0 {

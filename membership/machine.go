@@ -80,6 +80,7 @@ func (m *Machine) Tick(now time.Duration) {
 	m.announcer.announce()
 	m.presence.noticeLosses()
 	m.quorum.watch()
+	m.takeBack()
 	m.goOn()
 	m.repeat()
 	m.catchup.catchUp()

@@ -195,6 +195,9 @@ func (m *Machine) onAlive(msg wire.Message, a wire.Alive) error {
 		(a.Height > 0) == a.Branch.IsZero() {
 		return chain.Invalid("an ALIVE that contradicts itself")
 	}
+	if (memberKey{msg.From, msg.Incarnation}) == m.self {
+		return ErrStale // somebody repeats what this peer said: it knows better where it stands now
+	}
 	m.presence.known[memberKey{msg.From, msg.Incarnation}].alive = &a
 	if a.Height == 0 {
 		return nil
@@ -226,7 +229,7 @@ func (m *Machine) failed(r ReportFailed) {
 			s.applying, s.resync, s.retryAt = 0, true, m.now+m.cfg.Timing.Retry
 		}
 	case WorkSync:
-		s.syncing, s.retryAt = false, m.now+m.cfg.Timing.Retry
+		s.syncing, s.resync, s.retryAt = false, false, m.now+m.cfg.Timing.Retry
 	case WorkHold:
 		if m.open.fetching == w.Draft.Outcome() {
 			m.open.fetchedAt = m.now - 3*m.cfg.Timing.Retry // once more, after a pause

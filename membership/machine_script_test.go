@@ -150,7 +150,7 @@ func (l *lab) script(t *testing.T, d *datadriven.TestData) string {
 		return l.deliver(d)
 	case "set":
 		// set A slowness=2s | idle | broken | whole | stuck | loose | mute | speaks | usurps |
-		// trickle | unfed | fed | keyless | keyed
+		// trickle | unfed | fed | bare | keyless | keyed
 		return l.set(t, d)
 	case "flip": // flip A: its model state differs from now on
 		for _, p := range l.named(d) {
@@ -362,6 +362,8 @@ func (l *lab) set(t *testing.T, d *datadriven.TestData) string {
 				p.trickle = 0
 			case "fed":
 				p.unfed = false
+			case "bare": // what was reduced has gone from its disk
+				p.segments = map[slot.Root]bool{}
 			default:
 				if l.peer(a.Key) == nil {
 					t.Fatalf("set what? %q", a.Key)

@@ -94,3 +94,22 @@ func (m *Machine) giveUpUnrecoverable(height uint64) {
 	m.fork.lost, m.fork.ordered, m.fork.without = lost, ordered, true
 	m.announcer.aliveAt = never
 }
+
+// takeBack takes a record back that was certified after the tip, on a branch that this peer left
+// and has come back to. It can vote for no other one here, and nobody else may know the record any
+// more. A record that was given up because nobody holds its state stays given up (fork.bound).
+func (m *Machine) takeBack() {
+	for {
+		d := m.pledges.open.Decided
+		if d == nil || m.abandoned.has(d.Record.Height, d.Record.Hash()) ||
+			!m.chain.Pinned() && d.Record.Hash() != m.chain.Pin() {
+			return
+		}
+		c, before := wire.Commit(*d), m.chain.Members()
+		if err := m.chain.Extend(c, m.cfg.Verify); err != nil {
+			return // it does not follow by the rules of this release
+		}
+		m.adopted(c, before)
+		m.fork.tookBack = true
+	}
+}

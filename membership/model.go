@@ -29,8 +29,10 @@ type modelState struct {
 	fromDisk bool // the worker has no task yet: its report is about what was on its disk
 	applying uint64
 	syncing  bool
-	resync   bool // an outcome could not be had: a newer certified state will do
-	retryAt  time.Duration
+	// an outcome could not be had: a newer certified state will do, or, if that is not to be had
+	// either, the outcome at the next try
+	resync  bool
+	retryAt time.Duration
 }
 
 // atTip says whether the state after the tip is held, as far as one can know: it is what makes a
@@ -84,7 +86,7 @@ func (md *model) sync(least uint64) {
 	}
 	from := md.presence.sources(md.presence.appliedBy(least))
 	if len(from) == 0 {
-		s.retryAt = md.now + md.cfg.Timing.Retry
+		s.resync, s.retryAt = false, md.now+md.cfg.Timing.Retry
 		return
 	}
 	s.fromDisk, s.syncing = false, true

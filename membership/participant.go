@@ -57,7 +57,10 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	}
 	pa.noteOffers(p.Offers, body.Proofs)
 	pa.noticeRing(d.last, p)
-	d.plan, d.planAt, d.last, d.draft, d.bytes = &p, pa.now, &p, nil, 0
+	d.plan, d.planAt, d.last, d.bytes = &p, pa.now, &p, 0
+	if d.draft != nil && d.draft.Ballot < p.Ballot { // that of this very ballot came first
+		d.draft = nil
+	}
 	pa.handover.saw(p)
 	pa.acceptor.sawLife(p.Revision)
 	pa.event(Event{

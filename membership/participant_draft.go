@@ -154,7 +154,8 @@ func (pa *participant) checkOutcomes(outcome slot.Root, contributions int) error
 
 // answerDraft sends HAVE: the record's outcome is on disk here, and so is the state after the
 // record before, with the root that the record says (HOLES H10, H12, H16). A member that is to be
-// removed does not get the next secret, so it gives none where the record brings one.
+// removed does not get the next secret, so it gives none where the record brings one. Once the
+// record comes with a QC, a quorum holds the secret, and it does: no other record may be decided.
 func (pa *participant) answerDraft() {
 	d := pa.open
 	if d.draft == nil || d.haveSent || !pa.model.atTip() || d.draft.Record.StateRoot != pa.model.state.root {
@@ -162,7 +163,8 @@ func (pa *participant) answerDraft() {
 	}
 	r := d.draft.Record
 	removed := !r.Key.IsZero() && pa.chain.Access().BarredBy(r, pa.cfg.Self)
-	if removed || !pa.acceptor.hold(slot.DraftOf(r, d.draft.Ballot), holders(d.draft.Grounds.QC)...) {
+	if removed && d.draft.Grounds.QC == nil ||
+		!removed && !pa.acceptor.hold(slot.DraftOf(r, d.draft.Ballot), holders(d.draft.Grounds.QC)...) {
 		return
 	}
 	o := pa.objections.of(*d.draft)

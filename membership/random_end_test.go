@@ -213,7 +213,7 @@ func (w *chaos) reunite(t *rapid.T) {
 		})
 	}
 	old := func() bool {
-		return slices.ContainsFunc(living, func(p *labPeer) bool { return len(p.m.competing.refused) > 0 })
+		return slices.ContainsFunc(w.honest(), func(p *labPeer) bool { return len(p.m.competing.refused) > 0 })
 	}
 	if !w.run(3*time.Minute, func() bool { return one() || old() }) && w.can() {
 		w.fail(t, "not on one chain")

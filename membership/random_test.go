@@ -29,7 +29,7 @@ import (
 // crash, no claim of another peer makes an honest one contradict itself, and that is all.
 //
 // The worlds are the same each time, so that a change is to blame for what it breaks. Nightly they
-// are others each time: some are known in which it takes a person to go on (docs/holes.md).
+// are others each time.
 func TestRandom(t *testing.T) {
 	setFlag(t, "rapid.checks", testlevel.Choose("40", "200", "3000"))
 	if flag.Lookup("rapid.seed").Value.String() == "0" && !testlevel.Nightly() {

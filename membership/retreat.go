@@ -1,41 +1,12 @@
 package membership
 
-import "github.com/p2pdiloco/p2pdiloco/membership/chain"
-
 // retreat goes back from unrecoverable records: no peer holds their state.
 type retreat struct {
 	*facts
-	presence  *presence
-	evidence  *evidence
 	model     *model
 	own       *own
 	fork      *fork
 	competing *competing
-}
-
-// strangersFor is the number of forkPauses without a quorum for which this peer believes strangers
-// that announce a state. A peer that could fetch it from them has done so by then.
-const strangersFor = 6
-
-// newestHeld returns the height of the newest state of the own chain that this peer holds, or a
-// peer that it hears on this chain.
-func (re *retreat) newestHeld() (height uint64, ok bool) {
-	if s := re.model.state; s.known && !s.diverged {
-		height, ok = s.height, true
-	}
-	for _, a := range re.presence.known {
-		if a.memberKey == re.self || a.alive == nil || !a.alive.Synced || !re.presence.around(a.memberKey) ||
-			!re.presence.along(a) ||
-			re.evidence.evicted(a.memberKey) {
-			continue
-		}
-		if _, member := chain.FindMember(re.chain.Members(), a.peer, a.inc); !member &&
-			re.now-re.fork.lost > strangersFor*re.fork.forkPause() {
-			continue
-		}
-		height, ok = max(height, min(a.alive.Applied, re.chain.Height())), true
-	}
-	return height, ok
 }
 
 // leaveUnrecoverable goes back to the newest record with a state that some peer has, once no quorum
@@ -49,9 +20,9 @@ func (re *retreat) consider(gathering bool) (height uint64, now bool) {
 		f.unheldSince = never
 		return 0, false
 	}
-	height, ok := re.newestHeld()
-	if !ok || height == re.chain.Height() || height == 0 || re.chain.Ended() || gathering || re.own.left ||
-		re.own.leaving {
+	height, ok := re.fork.newestHeld()
+	if !ok || height == re.chain.Height() || height == 0 || re.chain.Ended() || re.own.left ||
+		re.own.leaving || re.fork.follows(gathering) {
 		f.unheldSince = never
 		return 0, false
 	}
