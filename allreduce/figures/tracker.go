@@ -19,6 +19,7 @@ const Stands = 8
 const (
 	leastSlots  = 3
 	leastPeers  = 4   // among whom one can point the other way; of three, two cannot say which
+	leastVoters = 3   // that say which way is the usual one; of fewer, newcomers say it as well
 	leastCommon = .15 // least median cosine: below it the contributions have too little in common
 	leastApart  = 5   // so many times as far from the median as members are in the middle
 	enough      = 5   // contributions that point the other way, of which few do not; see against
@@ -179,16 +180,11 @@ func (m *member) add(slotNumber uint64, c Contribution) {
 
 // judge says of all members whether they stand out.
 func (t *Tracker) judge(changes []Change, slotNumber uint64) []Change {
-	var cosines, befores []float64
-	for _, m := range t.members {
-		if m.slot == slotNumber && !math.IsNaN(m.newest.Cosine) {
-			cosines, befores = append(cosines, m.newest.Cosine), append(befores, m.newest.Before)
-		}
-	}
+	of := t.usual(slotNumber)
 	for _, peer := range t.peers() {
 		m := t.members[peer]
 		if m.slot == slotNumber {
-			m.count(cosines, befores)
+			m.count(of)
 		}
 		if m.slots < leastSlots {
 			continue
@@ -204,16 +200,42 @@ func (t *Tracker) judge(changes []Change, slotNumber uint64) []Change {
 			changes = t.Set(changes, slotNumber, peer, rule.kind, rule.holds(t.found.has(peer, rule.kind)))
 		}
 	}
-	return t.doubt(changes, slotNumber, len(cosines))
+	return t.doubt(changes, slotNumber, of.peers)
 }
 
-// count takes in whether a member's newest contribution is unlike those of others to the same slot,
-// given all their cosines.
-func (m *member) count(cosines, befores []float64) {
-	if m.old++; !old(m.newest.Before, median(befores)) {
+// usual is what the contributions to one slot are like.
+type usual struct {
+	peers          int     // whose cosine is known
+	common, spread float64 // median of the cosines, and how far from it they lie
+	before         float64 // median of the cosines to the outcome before
+}
+
+// usual sums up the contributions to a slot. Where newcomers outvote the others, these point the
+// other way than the outcome; so their median cosine counts, too.
+func (t *Tracker) usual(slotNumber uint64) usual {
+	var cosines, voters, befores []float64
+	for _, m := range t.members {
+		if m.slot != slotNumber || math.IsNaN(m.newest.Cosine) {
+			continue
+		}
+		cosines, befores = append(cosines, m.newest.Cosine), append(befores, m.newest.Before)
+		if !m.newest.Newcomer {
+			voters = append(voters, m.newest.Cosine)
+		}
+	}
+	u := usual{len(cosines), median(cosines), deviation(cosines), median(befores)}
+	if len(voters) >= leastVoters {
+		u.common = min(u.common, median(voters))
+	}
+	return u
+}
+
+// count takes in whether a member's newest contribution is unlike those of others to the same slot.
+func (m *member) count(of usual) {
+	if m.old++; !old(m.newest.Before, of.before) {
 		m.old = 0
 	}
-	if len(cosines) >= leastPeers && opposite(m.newest.Cosine, median(cosines), deviation(cosines)) {
+	if of.peers >= leastPeers && opposite(m.newest.Cosine, of.common, of.spread) {
 		m.against = min(m.against+1, mostAgainst)
 	} else {
 		m.against = max(m.against-2, 0)

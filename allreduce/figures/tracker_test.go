@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -31,6 +32,43 @@ func TestOpposite(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %d are opposite, want %d", name, got, c.want)
+		}
+	}
+}
+
+// Newcomers that outvote the others do not have these called opposite.
+func TestNewcomersDoNotSayWhatIsUsual(t *testing.T) {
+	for name, c := range map[string]struct {
+		cosines []float64
+		voters  int // the first so many
+		want    []slot.PeerID
+	}{
+		"four strangers of seven":        {[]float64{-.5, -.5, -.5, .5, .5, .52, .48}, 3, nil},
+		"one stranger of four":           {[]float64{.5, .48, .52, -.5}, 3, []slot.PeerID{"d"}},
+		"all have a vote":                {[]float64{-.5, -.5, -.5, .5, .5, .52, .48}, 7, []slot.PeerID{"a", "b", "c"}},
+		"two founders say nothing":       {[]float64{-.5, .5, .5, .52, .48}, 2, []slot.PeerID{"a"}},
+		"a voter that is the only one":   {[]float64{-.5, .5, .5, .52, .48}, 5, []slot.PeerID{"a"}},
+		"most newcomers are honest, too": {[]float64{.5, .5, .52, .48, .5, -.5, .51}, 3, []slot.PeerID{"f"}},
+	} {
+		tr := NewTracker("self")
+		var peers []slot.PeerID
+		for i := range c.cosines {
+			peers = append(peers, slot.PeerID(rune('a'+i)))
+		}
+		for s := range uint64(10) {
+			tr.Begin(s+1, peers)
+			var of []Contribution
+			for i, v := range c.cosines {
+				of = append(of, Contribution{Peer: peers[i], Cosine: v, Newcomer: i >= c.voters, Ratio: 1})
+			}
+			tr.Add(s+1, of)
+		}
+		var got []slot.PeerID
+		for _, f := range tr.Findings() {
+			got = append(got, f.Peer)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: opposite are %s, want %s", name, got, c.want)
 		}
 	}
 }

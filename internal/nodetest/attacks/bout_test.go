@@ -20,8 +20,7 @@ import (
 
 const (
 	peers     = 8 // f is 2
-	founders  = 3 // that strangers join
-	strangers = 4
+	strangers = 4 // that join founders
 	firstLie  = 4 // slot of the first lie, but for strangers
 
 	pace = 10 * time.Millisecond // of an inner step
@@ -95,8 +94,8 @@ func (c config) spec(a attack, bad int, mode string, seed uint64) p2pdiloco.Spec
 	if mode != p2pdiloco.ModeAsync { // which has an outer optimizer of its own
 		spec.Outer, spec.OuterLR, spec.Momentum = "nesterov", "0.7", "0.6"
 	}
-	if a.strangers {
-		spec.StartPeers = founders
+	if a.founders > 0 {
+		spec.StartPeers = uint64(a.founders)
 	}
 	if mode == p2pdiloco.ModeStreaming {
 		spec.Fragments = 2
@@ -108,8 +107,8 @@ func (c config) spec(a attack, bad int, mode string, seed uint64) p2pdiloco.Spec
 // run runs the swarm to its end. The first bad peer is no first peer, whose losses count.
 func (b *bout) run(t *testing.T, sc *school, bad int) {
 	all := peers
-	if b.attack.strangers {
-		all = founders + bad
+	if b.attack.founders > 0 {
+		all = b.attack.founders + bad
 	}
 	first := int(b.s.Spec.StartPeers)
 	for i := range all {
@@ -149,7 +148,7 @@ func (b *bout) loss() float64 {
 func (b *bout) lies(p *nodetest.Peer, slotNumber uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if slotNumber < firstLie && !b.attack.strangers {
+	if slotNumber < firstLie && b.attack.founders == 0 {
 		return false
 	}
 	if _, ok := b.began[p]; !ok {
