@@ -1,7 +1,6 @@
 package attacks
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -11,11 +10,10 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 const (
@@ -192,7 +190,7 @@ func (b *bout) hear(p *nodetest.Peer, e p2pdiloco.Event) {
 func (b *bout) note(p *nodetest.Peer, slotNumber uint64, c *allreduce.Contribution) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.known[b.place(p, slotNumber)] = decode(c.Bytes())
+	b.known[b.place(p, slotNumber)] = hostile.Values(c)
 }
 
 func (b *bout) place(p *nodetest.Peer, slotNumber uint64) place {
@@ -224,30 +222,4 @@ func (b *bout) overHonest(slotNumber uint64, x []float32, of func(mean, sd float
 		mean := sum / n
 		x[i] = float32(of(mean, math.Sqrt(max(0, squares/n-mean*mean))))
 	}
-}
-
-// decode reads values of codec f32.
-func decode(b []byte) []float32 {
-	x := make([]float32, len(b)/4)
-	for i := range x {
-		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-	}
-	return x
-}
-
-// commit puts values into a contribution of codec f32, with hashes and norms that fit.
-func commit(c *allreduce.Contribution, x []float32) {
-	b := c.Bytes()
-	for i, v := range x {
-		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(v))
-	}
-	frame := 4 // bytes: a power of two
-	for (len(b)+frame-1)/frame > len(c.Leaves()) {
-		frame *= 2
-	}
-	for f, hash := range slot.FrameHashes(b, frame) {
-		part := x[f*frame/4 : min(len(x), (f+1)*frame/4)]
-		c.Leaves()[f] = slot.FrameLeaf{NormSq: kernel.NormSq(part), Hash: hash}
-	}
-	c.Recommit()
 }

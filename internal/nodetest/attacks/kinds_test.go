@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -77,9 +78,9 @@ func offers(spoil spoil) func(*bout, *nodetest.Peer) {
 		p.Hooks = func(h *testhooks.Hooks) {
 			h.Offer = func(slotNumber uint64, c *allreduce.Contribution) {
 				if b.lies(p, slotNumber) {
-					x := decode(c.Bytes())
+					x := hostile.Values(c)
 					spoil(b, p, slotNumber, x)
-					commit(c, x)
+					hostile.Commit(c, x)
 				} else {
 					b.note(p, slotNumber, c)
 				}
