@@ -89,8 +89,8 @@ func TestJudge(t *testing.T) {
 		"said":                {[]change{wanted("voted"), says("peer.suspected", "peer-5", silent)}, "", ""},
 		"said of another one": {[]change{wanted("voted"), says("peer.left", "peer-4", silent)}, CheckSaid, "voted"},
 
-		"said in time":        {[]change{wanted("voted"), within(2), saysAt(7, "peer-5", silent)}, "", ""},
-		"said too late":       {
+		"said in time": {[]change{wanted("voted"), within(2), saysAt(7, "peer-5", silent)}, "", ""},
+		"said too late": {
 			[]change{wanted("voted"), within(2), saysAt(8, "peer-5", silent)}, CheckSaid, "until slot 7",
 		},
 		"an honest one named": {[]change{saysAt(7, "peer-3", "sends")}, CheckNamed, "sends"},
