@@ -131,7 +131,7 @@ func (n *Node) openReplica() (err error) {
 		Stall: n.timing.Stall, Fetch: n.timing.Fetch,
 		Serve: statesync.ServerConfig{BytesPerSecond: n.cfg.StateBytesPerSecond, Quota: n.quota()},
 		Fatal: n.life.Fail, Emit: n.emit, Logger: n.cfg.Logger, Offered: n.hooks.Offer,
-		Reduced: n.hooks.Reduced, Figured: n.hooks.Figured, Passes: n.hooks.Passes,
+		Claims: n.hooks.Claims, Reduced: n.hooks.Reduced, Figured: n.hooks.Figured, Passes: n.hooks.Passes,
 	}
 	if n.guard != nil {
 		cfg.Keys = n.guard

@@ -42,6 +42,24 @@ func (b *BadFrame) Error() string {
 // Unwrap is what is wrong.
 func (b *BadFrame) Unwrap() error { return b.Err }
 
+// BadTotal says that a contributor states another squared norm in its offer than those of its
+// frames add up to. Leaves prove that to everybody who has the peer's signed offer. It is in the
+// error that [Sink].Lost gets with the reason FalseNorm.
+type BadTotal struct {
+	Peer   slot.PeerID
+	Stated float64
+	Leaves []slot.FrameLeaf // what it commits to, of each frame
+}
+
+// Error says what is wrong.
+func (b *BadTotal) Error() string {
+	return fmt.Sprintf("%v: the offer of %s says %v of all, and its frames add up to %v", ErrFalseNorm, b.Peer.Short(),
+		b.Stated, slot.TotalNormSq(b.Leaves))
+}
+
+// Unwrap is what is wrong.
+func (b *BadTotal) Unwrap() error { return ErrFalseNorm }
+
 // Contribution is an encoded vector together with what commits to it: the hash and the squared norm
 // of each frame.
 type Contribution struct {

@@ -250,9 +250,8 @@ func (in *input) readLeaves(l *link) ([]slot.FrameLeaf, error) {
 	if slot.ContributionRoot(in.offer.Peer, leaves, g.FrameBytes, uint64(g.TotalBytes)) != in.offer.Root {
 		return nil, fmt.Errorf("%w: hashes and norms of frames are not those that were offered", errBadBytes)
 	}
-	if total := slot.TotalNormSq(leaves); total != in.offer.NormSq {
-		return nil, fmt.Errorf("%w: its offer says %v of all, and its frames add up to %v", ErrFalseNorm,
-			in.offer.NormSq, total)
+	if slot.TotalNormSq(leaves) != in.offer.NormSq {
+		return nil, &BadTotal{Peer: in.offer.Peer, Stated: in.offer.NormSq, Leaves: leaves}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

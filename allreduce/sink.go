@@ -48,7 +48,8 @@ type Sink interface {
 	// nothing is: in a ring, and in a run without roots.
 	SegmentDone(segment slot.Segment, figures slot.Root)
 	// Lost: the peer failed, and the pieces that need it will not complete by this plan. Once a
-	// peer. Where err is a *BadFrame (errors.As) it holds what proves the peer's fault.
+	// peer. Where err is a *BadFrame or *BadTotal (errors.As) it holds what proves the peer's
+	// fault.
 	Lost(peer slot.PeerID, reason Reason, err error)
 	// Progress: so many bytes went out and came in so far, headers included. Called with each
 	// frame.

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -219,6 +220,25 @@ func TestProveFrame(t *testing.T) {
 	}
 }
 
+// A peer that states another norm of all than those of its frames add up to is convicted by these.
+func TestProveTotal(t *testing.T) {
+	p := testParams(5000, 2048)
+	w := newWorld(t, p, noise(rand.New(rand.NewPCG(1, 1)), 5000, 2), 0, 3)
+	leaves := w.own[1].Leaves()
+	for _, norm := range []float64{0, 1e9, math.Nextafter(w.Offers[1].NormSq, 0)} {
+		offer := w.Offers[1]
+		offer.NormSq = norm
+		proof, err := ProveTotal(p, offer, leaves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		convicts(t, p, proof, offer.Peer)
+	}
+	if _, err := ProveTotal(p, w.Offers[1], leaves); !errors.Is(err, ErrProvesNothing) {
+		t.Errorf("an honest offer: %v", err)
+	}
+}
+
 // An owner that changes a single block, or one bit of it, is convicted by it, in each kind of run.
 func TestProveOutcome(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -318,6 +338,16 @@ func TestProofsThatProveNothing(t *testing.T) {
 			p.Kind, p.Offer, p.Openings = 2, p.Statement.Offers[1], p.Openings[:1]
 		}},
 		{"slot 0", func(p *Proof) { p.Kind, p.Openings = 2, p.Openings[:1] }},
+		{"slot 0", func(p *Proof) { p.Kind, p.Leaves = 4, w.own[1].Leaves() }},
+		{"add up to that of the offer", func(p *Proof) {
+			p.Kind, p.Offer, p.Leaves = 4, p.Statement.Offers[1], w.own[1].Leaves()
+		}},
+		{"do not lead to the root", func(p *Proof) {
+			p.Kind, p.Offer, p.Leaves = 4, p.Statement.Offers[1], w.own[2].Leaves()
+		}},
+		{"norms of 2 frames of 3", func(p *Proof) {
+			p.Kind, p.Offer, p.Leaves = 4, p.Statement.Offers[1], w.own[1].Leaves()[:2]
+		}},
 	} {
 		proof := honest()
 		proof.Statement.Offers = slices.Clone(proof.Statement.Offers)

@@ -20,7 +20,8 @@
 // A contributor answers with OpenContribution, an owner, or whoever holds the outcome, with
 // Segment.OpenOutcome. An Opening is believed because it leads to a root that was signed, whoever
 // has passed it on. One that shows the fault of the contributor itself (a Fault that is Proven)
-// makes a proof by ProveContribution, and so does a frame that an owner has met (ProveFrame).
+// makes a proof by ProveContribution, and so do a frame that an owner has met (ProveFrame), and
+// norms of frames that do not add up to that of the offer (ProveTotal).
 //
 // A Proof can be checked by everybody, alone, in less than a millisecond, and is small: one block
 // of each contributor, or one frame. It holds no signatures. It names what was signed: the caller

@@ -72,6 +72,10 @@ func FuzzReadProof(f *testing.F) {
 		f.Add(i, proof.Append(nil))
 		proof = Proof{Kind: FalseContribution, Offer: w.Offers[0], Openings: w.openings(f, block)[:1]}
 		f.Add(i, proof.Append(nil))
+		proof = Proof{Kind: FalseTotal, Offer: w.Offers[0], Leaves: w.own[0].Leaves()}
+		f.Add(i, proof.Append(nil))
+		proof.Offer.NormSq++
+		f.Add(i, proof.Append(nil))
 	}
 	f.Fuzz(func(t *testing.T, which int, b []byte) {
 		w := worlds[max(0, which)%len(worlds)]

@@ -35,6 +35,7 @@ func TestGoldenProofs(t *testing.T) {
 		t.Errorf("a proof of %d bytes, want %d", len(b), want)
 	}
 	contribution := Proof{Kind: FalseContribution, Offer: w.Offers[1], Openings: outcome.Openings[1:]}
+	total := Proof{Kind: FalseTotal, Offer: w.Offers[1], Leaves: w.own[1].Leaves()}
 	rows, frame := w.rows(t), slot.Range{Begin: 512, End: 600}
 	figures := Proof{
 		Kind: FalseFigures, Statement: w.Statement, Figures: slot.FiguresRoot(rows), Published: w.published(rows, 1),
@@ -46,6 +47,7 @@ func TestGoldenProofs(t *testing.T) {
 	}{
 		"outcome":      {outcome, "b8d30d6443ad7910ca46903e19e0632babcafe09d2eabeffa814531c1795150c"},
 		"figures":      {figures, "f799a7477db2e597fb416c352ecad2c691b6697f84a9f6087cc2950e49b386e6"},
+		"total":        {total, "ebb4dbe12a7e74e47e41061e124eb64a2c7d3f59b3cb63966e93e774925615f7"},
 		"contribution": {contribution, "3df87b5caac3b7bcd21e6f6365d481f823c89985f959153280c60cc82e464ceb"},
 	} {
 		if got := c.proof.Hash().String(); got != c.want {

@@ -26,6 +26,9 @@ const (
 	FalseContribution Kind = 2
 	// FalseFigures: an owner has published a figure of a contributor's frame that is not true.
 	FalseFigures Kind = 3
+	// FalseTotal: a peer states another squared norm in its offer than those of its frames add up
+	// to.
+	FalseTotal Kind = 4
 )
 
 // Proof convicts an owner or a contributor, together with the signatures on what it names: of the
@@ -39,7 +42,8 @@ type Proof struct {
 	// FalseOutcome: one a contributor, of the same range as Outcome. Else one; that of FalseFigures
 	// is of the same range as Outcome, a frame.
 	Openings []Opening
-	Offer    slot.Offer // FalseContribution: of the guilty peer
+	Offer    slot.Offer       // FalseContribution and FalseTotal: of the guilty peer
+	Leaves   []slot.FrameLeaf // FalseTotal: what the contribution commits to, of each frame
 
 	// FalseFigures: the root that the owner has signed with the segment, what it has published of
 	// the frame, and the place of the contributor.
@@ -56,7 +60,7 @@ const (
 )
 
 // MaxProof is the most bytes that a proof takes: of an outcome of so many contributors, of one
-// frame of a contribution, or of the figures of one.
+// frame of a contribution, of the figures of one, or of what a contribution commits to.
 func MaxProof(p allreduce.Params, contributors int) int {
 	c, err := codec.New(p.Codec)
 	if err != nil {
@@ -64,17 +68,24 @@ func MaxProof(p allreduce.Params, contributors int) int {
 	}
 	frame, outcome := c.EncodedSize(p.FrameElements), codec.Outcome(c).EncodedSize(p.FrameElements)
 	const statement = 256 // more than the offer and the figures of a contributor
-	return perPeer + max(perPeer*contributors, 2*perPeer+frame+outcome+statement*contributors)
+	leaves := 0
+	for fragment := range p.Fragments {
+		leaves = max(leaves, slot.FrameLeafSize*gridsOf(p, uint32(fragment)).in.Frames)
+	}
+	return perPeer + max(perPeer*contributors, 2*perPeer+frame+outcome+statement*contributors, leaves)
 }
 
 // Append appends the canonical encoding.
 func (p Proof) Append(b []byte) []byte {
 	b = append(b, uint8(p.Kind))
-	if p.Kind == FalseContribution {
+	switch p.Kind {
+	case FalseContribution:
 		return p.Openings[0].Append(p.Offer.Append(b))
-	}
-	if p.Kind == FalseFigures {
+	case FalseFigures:
 		return p.appendFigures(b)
+	case FalseTotal:
+		return p.appendTotal(b)
+	case FalseOutcome: // it is all of the rest
 	}
 	b = p.Outcome.Append(p.Statement.Append(b))
 	for _, o := range p.Openings {
@@ -104,6 +115,8 @@ func ReadProof(b []byte) (Proof, error) {
 		p.Openings = []Opening{ReadOpening(r, MaxFrameBytes)}
 	case FalseFigures:
 		p.readFigures(r)
+	case FalseTotal:
+		p.readTotal(r)
 	default:
 		r.Fail("proof of kind %d", p.Kind)
 	}
@@ -124,6 +137,8 @@ func (p Proof) Verify(params allreduce.Params) (guilty []slot.PeerID, err error)
 		guilty, err = p.verifyContribution(params)
 	case FalseFigures:
 		guilty, err = p.verifyFigures(params)
+	case FalseTotal:
+		guilty, err = p.verifyTotal(params)
 	default:
 		err = fmt.Errorf("it is of kind %d", p.Kind)
 	}

@@ -23,7 +23,10 @@ type Segment struct {
 // NaN.
 type Contribution struct {
 	Peer slot.PeerID
-	Norm float64 // Euclidean, over what is published
+	// Newcomer is set by who knows it: the peer has not earned a vote. Then it does not say which
+	// way is the usual one.
+	Newcomer bool
+	Norm     float64 // Euclidean, over what is published
 	// Ratio is the norm over the median of all contributors' norms.
 	Ratio float64
 	// Cosine is that of the angle to the outcome without the contributor's own part: exactly for

@@ -19,10 +19,12 @@ const Stands = 8
 const (
 	leastSlots  = 3
 	leastPeers  = 4   // among whom one can point the other way; of three, two cannot say which
-	leastCommon = .15 // least median cosine: below it the contributions have too little in common
-	leastApart  = 5   // so many times as far from the median as members are in the middle
-	enough      = 5   // contributions that point the other way, of which few do not; see against
-	mostAgainst = 6
+	leastVoters = 3   // that say which way is the usual one; of fewer, newcomers say it as well
+	leastCommon = .1  // least median cosine: below it the contributions have too little in common
+	leastApart  = 8   // so many times as far from the median as members are in the middle
+	window      = 5   // contributions that together say which way a member points
+	leastTurn   = .2  // a cosine that falls below 0 by less does so little by little
+	lasts       = 3   // contributions that do not for which it is called so still
 	ownOpposite = -.8 // cosine at which a peer doubts itself among fewer peers
 	mostLog     = 6   // of ratios, in powers of ten
 	// mostAlike is how many members are named that another one is like
@@ -52,11 +54,11 @@ type member struct {
 	slot                  uint64
 	slots                 uint64
 	cosine, ratio, before moving
-	// rises with contributions that point the other way than others, and falls with those that do
-	// not
-	against     int
-	old         int // contributions in a row that were about the outcome before
-	unpublished int // slots in a row
+	cosines               []float64 // of the newest contributions, at most window of them
+	gradual               bool      // its cosine fell below 0 little by little, and is there still
+	against               int       // above 0: it points the other way than others, or has lately
+	old                   int       // contributions in a row that were about the outcome before
+	unpublished           int       // slots in a row
 }
 
 // NewTracker makes the tracker of a peer.
@@ -173,22 +175,23 @@ func (m *member) add(slotNumber uint64, c Contribution) {
 	m.newest, m.slot = c, slotNumber
 	m.slots++
 	m.cosine.add(c.Cosine)
+	if n := len(m.cosines); n > 0 && c.Cosine < 0 && m.cosines[n-1] >= 0 {
+		m.gradual = m.cosines[n-1]-c.Cosine < leastTurn
+	}
+	if !math.IsNaN(c.Cosine) {
+		m.cosines = append(m.cosines[max(0, len(m.cosines)+1-window):], c.Cosine)
+	}
 	m.ratio.add(max(-mostLog, min(mostLog, math.Log10(c.Ratio))))
 	m.before.add(c.Before)
 }
 
 // judge says of all members whether they stand out.
 func (t *Tracker) judge(changes []Change, slotNumber uint64) []Change {
-	var cosines, befores []float64
-	for _, m := range t.members {
-		if m.slot == slotNumber && !math.IsNaN(m.newest.Cosine) {
-			cosines, befores = append(cosines, m.newest.Cosine), append(befores, m.newest.Before)
-		}
-	}
+	of := t.usual(slotNumber)
 	for _, peer := range t.peers() {
 		m := t.members[peer]
 		if m.slot == slotNumber {
-			m.count(cosines, befores)
+			m.count(of)
 		}
 		if m.slots < leastSlots {
 			continue
@@ -197,33 +200,78 @@ func (t *Tracker) judge(changes []Change, slotNumber uint64) []Change {
 			kind  Kind
 			holds func(had bool) bool
 		}{
-			{Opposite, func(had bool) bool { return m.against >= enough || had && m.against > 0 }},
+			{Opposite, func(bool) bool { return m.against > 0 }},
 			{TooLarge, func(had bool) bool { return m.ratio.mean() >= math.Log10(choose(had, 5, 8)) }},
 			{OldNews, func(had bool) bool { return m.old >= leastSlots || had && m.old > 0 }},
 		} {
 			changes = t.Set(changes, slotNumber, peer, rule.kind, rule.holds(t.found.has(peer, rule.kind)))
 		}
 	}
-	return t.doubt(changes, slotNumber, len(cosines))
+	return t.doubt(changes, slotNumber, of.contributors)
 }
 
-// count takes in whether a member's newest contribution is unlike those of others to the same slot,
-// given all their cosines.
-func (m *member) count(cosines, befores []float64) {
-	if m.old++; !old(m.newest.Before, median(befores)) {
+// usual is what the contributions to one slot are like.
+type usual struct {
+	contributors   int     // whose cosine is known
+	peers          int     // of these, whose mean cosine is known
+	common, spread float64 // median of the mean cosines, and how far from it they lie
+	before         float64 // median of the cosines to the outcome before
+}
+
+// usual sums up the contributions to a slot. Where newcomers outvote the others, these point the
+// other way than the outcome; so their median cosine counts, too.
+func (t *Tracker) usual(slotNumber uint64) usual {
+	var cosines, voters, befores []float64
+	for _, m := range t.members {
+		if m.slot != slotNumber || math.IsNaN(m.newest.Cosine) {
+			continue
+		}
+		befores = append(befores, m.newest.Before)
+		if len(m.cosines) == window {
+			cosines = append(cosines, m.cosineOfLate())
+			if !m.newest.Newcomer {
+				voters = append(voters, m.cosineOfLate())
+			}
+		}
+	}
+	u := usual{len(befores), len(cosines), median(cosines), deviation(cosines), median(befores)}
+	if len(voters) >= leastVoters {
+		u.common = min(u.common, median(voters))
+	}
+	return u
+}
+
+// cosineOfLate is the mean over the newest contributions, which says more than a single one: in
+// rounds of few steps noise is most of what each of them is.
+func (m *member) cosineOfLate() (mean float64) {
+	for _, v := range m.cosines {
+		mean += v / window
+	}
+	return mean
+}
+
+// count takes in whether a member's contributions are unlike those of others.
+func (m *member) count(of usual) {
+	if m.old++; !old(m.newest.Before, of.before) {
 		m.old = 0
 	}
-	if len(cosines) >= leastPeers && opposite(m.newest.Cosine, median(cosines), deviation(cosines)) {
-		m.against = min(m.against+1, mostAgainst)
-	} else {
-		m.against = max(m.against-2, 0)
+	m.against = max(m.against-1, 0)
+	if of.peers >= leastPeers && m.turned() && opposite(m.cosineOfLate(), of.common, of.spread) {
+		m.against = lasts
 	}
 }
 
-// opposite says whether a contribution points the other way than most do. Their median cosine must
-// be positive: near an optimum of peers with different data, what they send adds up to about
-// nothing, and each of them points the other way than the sum of the others. And it must lie far
-// outside of where the others lie: on the way there their cosines are all over the place.
+// turned says whether none of a member's newest contributions points the way of the others. Those
+// of honest peers come to that little by little, as the model comes to rest: one sooner than
+// another, and the outcome is made of what is left. Whoever turns round does so at once.
+func (m *member) turned() bool {
+	return len(m.cosines) == window && slices.Max(m.cosines) < 0 && !m.gradual
+}
+
+// opposite says whether contributions point the other way than most do. The median cosine must be
+// positive: near an optimum of peers with different data, what they send adds up to about nothing,
+// and each of them points the other way than the sum of the others. And they must lie far outside
+// of where the others lie: on the way there the cosines are all over the place.
 func opposite(cosine, common, spread float64) bool {
 	return common >= leastCommon && cosine <= -.6*common && common-cosine >= leastApart*spread
 }

@@ -1,12 +1,13 @@
 package figures
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Which of the cosines of one slot are those of contributions that point the other way.
+// Which of the mean cosines are those of members that point the other way.
 func TestOpposite(t *testing.T) {
 	for name, c := range map[string]struct {
 		cosines []float64
@@ -16,7 +17,7 @@ func TestOpposite(t *testing.T) {
 		"two of eight": {[]float64{-.4, -.45, .5, .5, .52, .48, .5, .45}, 2},
 		// as measured in runs of the built-in model with rounds of 10 steps
 		"one of eight, few steps":     {[]float64{-.27, .15, .16, .17, .18, .2, .21, .22}, 1},
-		"little in common":            {[]float64{-.3, .1, .11, .12, .1}, 0},
+		"little in common":            {[]float64{-.3, .09, .1, .1, .09}, 0},
 		"at rest":                     {[]float64{-1, -1, -1, -1, -1}, 0},
 		"hardly against":              {[]float64{-.1, .5, .52, .48, .5}, 0},
 		"cosines all over the place":  {[]float64{-.5, -.1, .3, .5, .7}, 0},
@@ -31,6 +32,43 @@ func TestOpposite(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %d are opposite, want %d", name, got, c.want)
+		}
+	}
+}
+
+// Newcomers that outvote the others do not have these called opposite.
+func TestNewcomersDoNotSayWhatIsUsual(t *testing.T) {
+	for name, c := range map[string]struct {
+		cosines []float64
+		voters  int // the first so many
+		want    []slot.PeerID
+	}{
+		"four strangers of seven":        {[]float64{-.5, -.5, -.5, .5, .5, .52, .48}, 3, nil},
+		"one stranger of four":           {[]float64{.5, .48, .52, -.5}, 3, []slot.PeerID{"d"}},
+		"all have a vote":                {[]float64{-.5, -.5, -.5, .5, .5, .52, .48}, 7, []slot.PeerID{"a", "b", "c"}},
+		"two founders say nothing":       {[]float64{-.5, .5, .5, .52, .48}, 2, []slot.PeerID{"a"}},
+		"a voter that is the only one":   {[]float64{-.5, .5, .5, .52, .48}, 5, []slot.PeerID{"a"}},
+		"most newcomers are honest, too": {[]float64{.5, .5, .52, .48, .5, -.5, .51}, 3, []slot.PeerID{"f"}},
+	} {
+		tr := NewTracker("self")
+		var peers []slot.PeerID
+		for i := range c.cosines {
+			peers = append(peers, slot.PeerID(rune('a'+i)))
+		}
+		for s := range uint64(10) {
+			tr.Begin(s+1, peers)
+			var of []Contribution
+			for i, v := range c.cosines {
+				of = append(of, Contribution{Peer: peers[i], Cosine: v, Newcomer: i >= c.voters, Ratio: 1})
+			}
+			tr.Add(s+1, of)
+		}
+		var got []slot.PeerID
+		for _, f := range tr.Findings() {
+			got = append(got, f.Peer)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: opposite are %s, want %s", name, got, c.want)
 		}
 	}
 }
@@ -62,4 +100,46 @@ func TestUnpublished(t *testing.T) {
 	if got := tr.Begin(11, []slot.PeerID{"self"}); len(got) != 1 || got[0].Begins || len(tr.Members()) != 0 {
 		t.Errorf("after it has left: %+v, %+v", got, tr.Members())
 	}
+}
+
+// A member that turns round is named after as many contributions as the window has; one whose
+// contributions come to rest little by little, before those of the others do, never is.
+func TestTurningRound(t *testing.T) {
+	for name, c := range map[string]struct {
+		of   func(slotNumber uint64) float64
+		from uint64 // slot in which it is named; 0: never
+	}{
+		"at once":          {func(s uint64) float64 { return [2]float64{.15, -.26}[btoi(s > 4)] }, 9},
+		"from the start":   {func(uint64) float64 { return -.26 }, 5},
+		"little by little": {func(s uint64) float64 { return max(-.5, .15-.05*float64(s)) }, 0},
+		"there and back":   {func(s uint64) float64 { return [2]float64{.15, -.5}[btoi(s%5 > 0)] }, 0},
+		"like the others":  {func(uint64) float64 { return .12 }, 0},
+	} {
+		tr, got := NewTracker("self"), uint64(0)
+		peers := []slot.PeerID{"a", "b", "c", "d", "e", "f", "g", "h"}
+		for s := range uint64(20) {
+			tr.Begin(s+1, peers)
+			of := []Contribution{{Peer: "a", Cosine: c.of(s + 1), Ratio: 1}}
+			for i, p := range peers[1:] {
+				of = append(of, Contribution{Peer: p, Cosine: .11 + .01*float64(i), Ratio: 1})
+			}
+			for _, change := range tr.Add(s+1, of) {
+				if change.Peer != "a" || change.Kind != Opposite {
+					t.Errorf("%s: %+v", name, change)
+				} else if got == 0 {
+					got = s + 1
+				}
+			}
+		}
+		if got != c.from {
+			t.Errorf("%s: named in slot %d, want %d", name, got, c.from)
+		}
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

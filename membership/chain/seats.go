@@ -71,7 +71,7 @@ func (c *Chain) Settle(r slot.Record, t Turnover) slot.Record {
 	tip := c.Tip()
 	r.Height = tip.Height + 1
 	r.Evicted = evict(tip.Evicted, t.Evicted)
-	credit := c.rules.creditAfter(r)
+	credit := c.creditAfter(r)
 	for _, m := range slices.Concat(tip.Members, tip.Absent) {
 		m.Credit, m.Seat = credit(m), 0
 		if slot.Find(t.Listed, m.Peer) < 0 && m.Credit > 0 && !slices.Contains(r.Evicted, m.Peer) &&
@@ -119,55 +119,6 @@ func (c *Chain) creditFirst(members []slot.Member, known int) {
 			known++
 		}
 	}
-}
-
-// creditAfter returns the credit that a record leaves to a member of the record below it. A
-// contribution counts where it is in a segment's set and weighs something.
-func (r Rules) creditAfter(record slot.Record) func(slot.Member) uint16 {
-	if record.Kind != slot.Step {
-		return func(m slot.Member) uint16 { return m.Credit }
-	}
-	elements := make([]uint64, len(record.Contributions)) // in whose sets each contributor is
-	all := uint64(0)
-	counted := map[string][]int{} // by set: most segments have the same one
-	for _, s := range record.Segments {
-		all += s.Range.Len()
-		places, known := counted[string(s.Contributors)]
-		if !known {
-			places = r.counted(record, s)
-			counted[string(s.Contributors)] = places
-		}
-		for _, i := range places {
-			elements[i] += s.Range.Len()
-		}
-	}
-	accepted := map[slot.PeerID]bool{}
-	for i, o := range record.Contributions {
-		accepted[o.Peer] = 2*elements[i] >= all
-	}
-	return func(m slot.Member) uint16 {
-		if accepted[m.Peer] {
-			return min(m.Credit+contributionCredit, mostCredit)
-		}
-		return max(m.Credit, 1) - 1
-	}
-}
-
-// counted returns the places of the contributions that weigh something in a segment of a record.
-func (r Rules) counted(record slot.Record, s slot.Segment) (places []int) {
-	var offers []slot.Offer
-	var at []int
-	for i, o := range record.Contributions {
-		if s.Contributors.Has(i) {
-			offers, at = append(offers, o), append(at, i)
-		}
-	}
-	for i, w := range r.weighing(record.Usual).Weights(offers) {
-		if w > 0 {
-			places = append(places, at[i])
-		}
-	}
-	return places
 }
 
 // evict returns the newest evicted keys, with more of them.

@@ -1,26 +1,35 @@
 package chain
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// newcomer says whether a peer has not earned a seat yet, and has none.
+// Newcomer says whether a member has not earned a seat yet, and has none.
+func Newcomer(m slot.Member) bool { return !m.Elects() && m.Credit < seatCredit }
+
+// newcomer says whether a peer is one by the newest record, and what that says of it.
 func (c *Chain) newcomer(p slot.PeerID) (m slot.Member, is bool) {
 	if i := slot.Find(c.Members(), p); i >= 0 {
 		m = c.Members()[i]
 	}
-	return m, !m.Elects() && m.Credit < seatCredit
+	return m, Newcomer(m)
 }
 
+// sharesFrom is the fewest electors beside whom newcomers are few. Two cannot outvote one that
+// sends what is wrong. So of fewer electors a share would hold up honest newcomers, and save
+// nothing.
+const sharesFrom = 3
+
 // WithinShare returns those of the offers for the open slot that its plan takes. Where votes are
-// earned and enough are taken to withstand a liar, newcomers are few among the contributors: else
-// names, which cost nothing, would outvote the trimmed mean (BYZANTINE a8). Those with most credit
-// come first, then those that are members for longest. One is always taken, and as many as it takes
-// to close the slot.
+// earned and sharesFrom are taken, newcomers are few among the contributors: else names, which cost
+// nothing, would outvote the trimmed mean (BYZANTINE a8). Those with most credit come first, then
+// those that have waited longest since a slot took them, so that they take turns, then those that
+// are members for longest. One is always taken, and as many as it takes to close the slot.
 func (c *Chain) WithinShare(offers []slot.Offer) []slot.Offer {
-	if !c.rules.byzantineAt(len(c.Electorate())) {
+	if !c.rules.Byzantine || len(c.Electorate()) < sharesFrom {
 		return offers
 	}
 	var newcomers []slot.Member
@@ -35,7 +44,10 @@ func (c *Chain) WithinShare(offers []slot.Offer) []slot.Offer {
 	if len(newcomers) <= room {
 		return offers
 	}
-	slices.SortFunc(newcomers, byCredit)
+	slices.SortFunc(newcomers, func(a, b slot.Member) int {
+		return cmp.Or(cmp.Compare(b.Credit, a.Credit), cmp.Compare(c.spent[a.Peer].slot, c.spent[b.Peer].slot),
+			byCredit(a, b))
+	})
 	out := newcomers[room:]
 	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
 		return slices.ContainsFunc(out, func(m slot.Member) bool { return m.Peer == o.Peer })

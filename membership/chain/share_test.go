@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -21,7 +22,8 @@ func TestNewcomersShareOfAPlan(t *testing.T) {
 		{"most credit first", "A32 B32 C32 D32 w0 x8 y16 z7", 500, 1, "abcdwxyz", "abcdxy"},
 		{"who earned a seat is no newcomer", "A32 B32 C32 D32 w32 x31 y0 z0", 500, 1, "abcdwxyz", "abcdwxy"},
 		{"an elector with little credit neither", "A32 B32 C32 D0 w0 x0 y0", 500, 1, "abcdwxy", "abcdwx"},
-		{"three withstand no liar", "A32 B32 C32 w0 x0 y0 z0", 500, 1, "abcwxyz", "abcwxyz"},
+		{"three have a share as well", "A32 B32 C32 w0 x0 y0 z0", 500, 1, "abcwxyz", "abcw"},
+		{"two take everybody", "A32 B8 w0 x0 y0 z0", 500, 1, "abwxyz", "abwxyz"},
 	} {
 		rules := seatRules(1)
 		rules.NewcomerShare, rules.MinPeers = c.share, c.min
@@ -38,6 +40,11 @@ func TestNewcomersShareOfAPlan(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
+	crash := seatRules(1)
+	crash.Byzantine = false
+	if got := found(t, crash, "A0 B0 C0 D0 w0 x0").WithinShare(make([]slot.Offer, 9)); len(got) != 9 {
+		t.Errorf("in trust crash a plan takes %d of 9", len(got))
+	}
 	w := found(t, seatRules(1), "A32 B32 C32 D0 w0 x1")
 	few := found(t, seatRules(1), "A32 B32 C0 w0")
 	for p, want := range map[slot.PeerID]bool{"a": true, "d": true, "w": false, "x": true, "nobody": false} {
@@ -47,5 +54,37 @@ func TestNewcomersShareOfAPlan(t *testing.T) {
 	}
 	if !few.MayOwn("w") {
 		t.Error("with three electors a newcomer may not own pieces")
+	}
+}
+
+// Strangers that earn nothing do not keep others out: newcomers of equal credit take turns.
+func TestNewcomersTakeTurns(t *testing.T) {
+	rules := seatRules(1)
+	rules.NewcomerShare, rules.MinPeers = 500, 1
+	w := found(t, rules, "A32 B32 C32 x0 y0 z0")
+	taken := ""
+	for range 9 {
+		var offers []slot.Offer
+		for _, p := range "abcxyz" {
+			offers = append(offers, slot.Offer{Peer: slot.PeerID(p)})
+		}
+		names := ""
+		for _, o := range w.WithinShare(offers) {
+			names += string(o.Peer)
+		}
+		r := w.record(names, seatElements)
+		for i, o := range r.Contributions {
+			r.Contributions[i].NormSq = 1
+			if o.Peer != "z" && o.Peer > "c" { // z alone is honest
+				r.Contributions[i].NormSq = 100
+			}
+		}
+		if got := w.add(r, Turnover{Listed: listedAs("abcxyz")}); strings.Contains(got, ErrInvalid.Error()) {
+			t.Fatal(got)
+		}
+		taken += names[3:] + " "
+	}
+	if taken != "x y z z z z xyz xyz xyz " { // with four contributions z is no newcomer any more
+		t.Errorf("newcomers are taken in the order %s", taken)
 	}
 }

@@ -21,7 +21,9 @@ type attack struct {
 	flags []string // that they join with beside those of all
 	said  []string // words of which an honest peer's event about them has one; nil: no need
 	after int      // deeds that it takes until that is said
-	proof bool     // their signatures contradict each other: they are to be evicted
+	// slots of the attack within which it is said, from the first one on; 0: at some time
+	within uint64
+	proof  bool // their signatures contradict each other: they are to be evicted
 	// their promises may contradict their votes: then they are evicted, if an honest peer sees both
 	mayProve bool
 
@@ -49,7 +51,21 @@ var attacks = []attack{
 	{name: "bad-owner", proof: true, said: []string{"not what the contributions give"}, after: 1},
 	{name: "bad-contributor", proof: true, said: []string{"does not show electors"}, after: 1},
 	{name: "bad-auditor", said: []string{"proves nothing"}, after: 8}, // after each of its ways
+	{name: "flip", said: []string{"about the opposite"}, after: namedWithin, within: namedWithin},
+	{name: "flip-10", said: tooLarge, after: namedWithin, within: namedWithin},
+	{name: "scale", said: tooLarge, after: namedWithin, within: namedWithin},
+	{name: "noise", said: tooLarge, after: namedWithin, within: namedWithin},
+	{name: "zeros", said: []string{"sends nothing (norm 0)"}, after: 2, within: namedWithin},
+	{name: "copy", peers: 2, said: []string{"same bytes as"}, after: 2, within: namedWithin},
+	{name: "replay", said: []string{"sent the contribution of slot"}, after: 2, within: namedWithin},
+	{name: "weight", said: []string{"weight capped"}, after: 2, within: namedWithin},
+	{name: "equivocate-owners", proof: true, said: []string{"may not be used"}, after: 2},
 }
+
+// Contributors that send what can be told from honest values are named within so many slots.
+const namedWithin = 10
+
+var tooLarge = []string{"values far larger"}
 
 // Attacks lists the names of all kinds.
 func Attacks() (names lab.Names[Attack]) {

@@ -18,6 +18,7 @@ const (
 	CheckSaid    = "what was seen is said"
 	CheckProof   = "a liar with proof is evicted"
 	CheckBlame   = "nobody is called a liar without proof"
+	CheckNamed   = "no honest peer stands out"
 	CheckBranch  = "nobody moves to another branch"
 	maxLeftAside = 1 // honest contributions that a slot may lack: as many as may be late
 )
@@ -37,7 +38,7 @@ func (a *assault) judge(failure error) Verdict {
 	v.Checks = append([]Check{a.checkCame(v.Deeds), checkGoesOn(failure)},
 		verdicts(readHistory(logs, finished), ends, a.cfg.Slots)...)
 	v.Checks = append(v.Checks, a.checkPlaces(), a.checkShares(), a.checkOwners(), a.checkBranch(), a.checkSaid(),
-		a.checkProof(), a.checkBlame(), verdict(CheckExits, a.ended, ""), checkLogs(a.crew.Logs()))
+		a.checkProof(), a.checkBlame(), a.checkNamed(), verdict(CheckExits, a.ended, ""), checkLogs(a.crew.Logs()))
 	v.Withstood = !slices.ContainsFunc(v.Checks, func(c Check) bool { return !c.OK })
 	v.Open = a.attack.open
 	v.pace(a.ledger, a.from, a.began)
@@ -149,13 +150,19 @@ func (a *assault) checkSaid() Check {
 	if a.attack.said == nil || a.deeds() < a.attack.after {
 		return Check{Name: CheckSaid, OK: true}
 	}
+	until := a.from + a.attack.within
 	said := a.all(func(l eventlog.Line) bool {
-		return a.aboutHostile(l) && slices.ContainsFunc(a.attack.said, func(word string) bool {
+		inTime := a.attack.within == 0 || l.Slot <= until
+		return inTime && a.aboutHostile(l) && slices.ContainsFunc(a.attack.said, func(word string) bool {
 			return strings.Contains(l.Detail, word)
 		})
 	})
 	if len(said) == 0 {
-		return Check{CheckSaid, false, fmt.Sprintf("no event about the hostile peer has any of: %s",
+		when := ""
+		if a.attack.within > 0 {
+			when = fmt.Sprintf(" until slot %d", until)
+		}
+		return Check{CheckSaid, false, fmt.Sprintf("no event about the hostile peer%s has any of: %s", when,
 			strings.Join(a.attack.said, ", "))}
 	}
 	return Check{CheckSaid, true, strings.Join(said, "; ")}
@@ -184,5 +191,12 @@ func (a *assault) checkBlame() Check {
 	return verdict(CheckBlame, a.all(func(l eventlog.Line) bool {
 		gaveProof := (a.attack.proof || a.attack.mayProve) && a.aboutHostile(l)
 		return l.Event == "peer.cloned" || evicts(l) && !gaveProof
+	}), "")
+}
+
+// checkNamed says whether honest peers said of an honest one that what it contributes stands out.
+func (a *assault) checkNamed() Check {
+	return verdict(CheckNamed, a.all(func(l eventlog.Line) bool {
+		return l.Event == standsOut && !a.aboutHostile(l)
 	}), "")
 }

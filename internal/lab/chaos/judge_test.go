@@ -30,7 +30,7 @@ func siege() *assault {
 func (a *assault) checks() []Check {
 	return []Check{
 		a.checkCame(a.attack.peers), a.checkPlaces(), a.checkShares(), a.checkOwners(), a.checkBranch(), a.checkSaid(),
-		a.checkProof(), a.checkBlame(),
+		a.checkProof(), a.checkBlame(), a.checkNamed(),
 	}
 }
 
@@ -42,6 +42,17 @@ func says(event, about, detail string) change {
 		a.nodes[1].heard = append(a.nodes[1].heard, eventlog.Line{Event: event, About: about, Detail: detail})
 	}
 }
+
+// saysAt is what is said in a slot.
+func saysAt(slot uint64, about, detail string) change {
+	return func(a *assault) {
+		a.nodes[1].heard = append(a.nodes[1].heard, eventlog.Line{
+			Event: standsOut, About: about, Slot: slot, Detail: detail,
+		})
+	}
+}
+
+func within(slots uint64) change { return func(a *assault) { a.attack.within = slots } }
 
 func wanted(words ...string) change { return func(a *assault) { a.attack.said = words } }
 func proven(a *assault)             { a.attack.proof = true }
@@ -77,6 +88,12 @@ func TestJudge(t *testing.T) {
 		"not said":            {[]change{wanted("voted")}, CheckSaid, "voted"},
 		"said":                {[]change{wanted("voted"), says("peer.suspected", "peer-5", silent)}, "", ""},
 		"said of another one": {[]change{wanted("voted"), says("peer.left", "peer-4", silent)}, CheckSaid, "voted"},
+
+		"said in time": {[]change{wanted("voted"), within(2), saysAt(7, "peer-5", silent)}, "", ""},
+		"said too late": {
+			[]change{wanted("voted"), within(2), saysAt(8, "peer-5", silent)}, CheckSaid, "until slot 7",
+		},
+		"an honest one named": {[]change{saysAt(7, "peer-3", "sends")}, CheckNamed, "sends"},
 
 		"a liar that stays":    {[]change{proven}, CheckProof, "no honest peer evicted it"},
 		"a liar evicted":       {[]change{proven, says("peer.evicted", "peer-5", wayBack)}, "", ""},

@@ -37,8 +37,11 @@ var useful = []string{
 // talk are the events in which a peer says something of another one.
 var talk = []string{
 	"peer.suspected", "peer.left", "peer.evicted", "peer.cloned", "peer.objected", "peer.waits", "peer.refused",
-	"peer.removed",
+	"peer.removed", standsOut,
 }
+
+// standsOut is the event that says that what a member contributes is unlike what others do.
+const standsOut = "peer.stands_out"
 
 // news are the events since the last call.
 func (p *node) news() (fresh []eventlog.Line, err error) {

@@ -6,6 +6,8 @@
 //	kinds.go     the kinds by name
 //	leading.go   leaders that plan unfairly, or do nothing
 //	reducing.go  owners and contributors that state what is false, or hide it
+//	contributing.go
+//	             contributors of other values, other weights, or with two faces
 //	auditing.go  electors that accuse falsely, ask for everything, or look at nothing
 //	voting.go    members and newcomers that hold back what they owe
 //	bid.go       leaders that have another record decided than their ledger drafts, or two

@@ -48,9 +48,15 @@ func TestEachKindAttacks(t *testing.T) {
 				defer cancel()
 				folder := t.TempDir()
 				liar := s.Peers[peers-1]
-				liar.Hooks = func(h *testhooks.Hooks) {
-					if err := Turn(ctx, h, kind, folder); err != nil {
-						t.Error(err)
+				liars := s.Peers[peers-1:]
+				if kind == "copy" { // of one another
+					liars = s.Peers[peers-2:]
+				}
+				for _, p := range liars {
+					p.Hooks = func(h *testhooks.Hooks) {
+						if err := Turn(ctx, h, kind, folder); err != nil {
+							t.Error(err)
+						}
 					}
 				}
 				if kind == "early-close" {

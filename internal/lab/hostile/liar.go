@@ -45,6 +45,8 @@ type habit struct {
 	reduces func(slotNumber uint64, frame int, values []float32)
 	// offers is given each own contribution before it is offered, and may change it.
 	offers func(slotNumber uint64, c *allreduce.Contribution)
+	// claims returns the weight that an own contribution claims, given the true one.
+	claims func(slotNumber, weight uint64) uint64
 	// audits may replace a stream of an audit, which this peer has opened or accepted.
 	audits func(opened bool, s canonical.Stream) canonical.Stream
 	// passes says whether this peer gives HAVE for an outcome of a slot without checking it.

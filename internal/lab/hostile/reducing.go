@@ -25,6 +25,12 @@ func (l *liar) turnReduction(h *testhooks.Hooks) {
 			l.attacking(func() { offers(slotNumber, c) })
 		}
 	}
+	if claims := l.habit.claims; claims != nil {
+		h.Claims = func(slotNumber, weight uint64) uint64 {
+			l.attacking(func() { weight = claims(slotNumber, weight) })
+			return weight
+		}
+	}
 	if audits := l.habit.audits; audits != nil {
 		h.Streams = func(protocol string, opened bool, s wire.Stream) wire.Stream {
 			if protocol == p2p.ProtocolAudit {

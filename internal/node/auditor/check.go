@@ -37,7 +37,7 @@ func (c Checker) FalseOffer(o slot.Offer, proof []byte) error {
 	if err != nil {
 		return err
 	}
-	if p.Kind != audit.FalseContribution || p.Offer != o {
+	if p.Kind != audit.FalseContribution && p.Kind != audit.FalseTotal || p.Offer != o {
 		return errOther
 	}
 	return c.convicts(p, o.Peer)

@@ -6,6 +6,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
 
 // Conduct follows who contributes what. It implements auditor.Figures. Its methods may be called
@@ -115,7 +116,12 @@ func (c *Conduct) published(now *allreduce.Reduction, record slot.Record, member
 			segments = append(segments, figures.Segment{Owner: owner, Usual: record.Usual, Offers: offers, Rows: rows})
 		}
 	}
-	all := c.mu.tracker.Add(record.Slot, figures.Sum(c.params, record.Slot, segments))
+	sums := figures.Sum(c.params, record.Slot, segments)
+	for i, of := range sums {
+		at := slot.Find(record.Members, of.Peer)
+		sums[i].Newcomer = at < 0 || chain.Newcomer(record.Members[at])
+	}
+	all := c.mu.tracker.Add(record.Slot, sums)
 	for _, p := range members {
 		if open, known := published[p]; known {
 			all = append(all, c.mu.tracker.Published(record.Slot, p, open)...)

@@ -151,7 +151,7 @@ func (s *sink) SegmentDone(segment slot.Segment, figures slot.Root) {
 	s.report(membership.ReportSegment{Group: s.plan.Group(), Segment: segment, Figures: figures})
 }
 
-// Lost reports a peer that failed. A frame that no honest peer commits to proves that it lies.
+// Lost reports a peer that failed. What no honest peer commits to proves that it lies.
 func (s *sink) Lost(peer slot.PeerID, reason allreduce.Reason, err error) {
 	s.log.Warn("peer failed in the reduction", "peer", peer, "reason", reason, "err", err)
 	why := map[allreduce.Reason]wire.LostReason{
@@ -161,14 +161,30 @@ func (s *sink) Lost(peer slot.PeerID, reason allreduce.Reason, err error) {
 	if r, ok := why[reason]; ok {
 		s.report(membership.ReportLost{Group: s.plan.Group(), Peer: peer, Reason: r, Round: s.plan.Round()})
 	}
-	bad, place := (*allreduce.BadFrame)(nil), s.plan.Place(peer)
-	if place < 0 || !errors.As(err, &bad) {
+	place := s.plan.Place(peer)
+	if place < 0 {
 		return
 	}
 	offer := s.plan.Offers[place]
-	if proof, err := audit.ProveFrame(s.params, offer, bad); err == nil {
+	if proof, ok := s.proves(offer, err); ok {
 		s.report(membership.ReportFalseOffer{Offer: offer, Proof: proof.Append(nil)})
 	}
+}
+
+// proves makes a proof against whoever signed an offer of what was met in the reduction.
+func (s *sink) proves(offer slot.Offer, met error) (proof audit.Proof, ok bool) {
+	var frame *allreduce.BadFrame
+	var total *allreduce.BadTotal
+	var err error
+	switch {
+	case errors.As(met, &frame):
+		proof, err = audit.ProveFrame(s.params, offer, frame)
+	case errors.As(met, &total):
+		proof, err = audit.ProveTotal(s.params, offer, total.Leaves)
+	default:
+		return proof, false
+	}
+	return proof, err == nil
 }
 
 func (s *sink) Progress(_, received uint64) { s.report(membership.ReportProgress{Bytes: received}) }

@@ -60,6 +60,9 @@ type Config struct {
 	// Offered is for tests of whole nodes: it takes each contribution that is kept, with its slot,
 	// and may change it. Usually nil.
 	Offered func(slot uint64, c *allreduce.Contribution)
+	// Claims is for them, too: it returns the weight to claim for one, given the true weight.
+	// Usually nil.
+	Claims func(slot, weight uint64) uint64
 	// Reduced is for them, too: see allreduce.Config.
 	Reduced func(slot uint64, frame int, values []float32)
 	// Figured is for them, too: see allreduce.Config.
@@ -156,6 +159,9 @@ func (r *Replica) Fragment(slotNumber uint64) slot.Fragment {
 // Encode puts a pseudo-gradient, which is that of the fragment of the slot after base, into the
 // run's codec. Where PaysDebts, the contribution before must be settled first. part is not kept.
 func (r *Replica) Encode(base, weight uint64, part []float32) (Contribution, error) {
+	if r.cfg.Claims != nil {
+		weight = r.cfg.Claims(base+1, weight)
+	}
 	fragment := slot.FragmentOf(base+1, uint64(len(r.cfg.Run.Fragments)))
 	return r.contributions.encode(base, weight, int(fragment), part)
 }

@@ -40,6 +40,8 @@ type Hooks struct {
 	// slot that the node contributes to. It may change the bytes, and the leaves if it recommits to
 	// them.
 	Offer func(slot uint64, c *allreduce.Contribution)
+	// Claims returns the weight that a contribution to a slot claims, given the true one.
+	Claims func(slot, weight uint64) uint64
 	// Reduced is given the values of each frame that the node reduces as an owner, before they are
 	// encoded. It may change them.
 	Reduced func(slot uint64, frame int, values []float32)

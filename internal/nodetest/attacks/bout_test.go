@@ -1,7 +1,6 @@
 package attacks
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -11,17 +10,15 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
-	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 const (
 	peers     = 8 // f is 2
-	founders  = 3 // that strangers join
-	strangers = 4
+	strangers = 4 // that join founders
 	firstLie  = 4 // slot of the first lie, but for strangers
 
 	pace = 10 * time.Millisecond // of an inner step
@@ -95,8 +92,8 @@ func (c config) spec(a attack, bad int, mode string, seed uint64) p2pdiloco.Spec
 	if mode != p2pdiloco.ModeAsync { // which has an outer optimizer of its own
 		spec.Outer, spec.OuterLR, spec.Momentum = "nesterov", "0.7", "0.6"
 	}
-	if a.strangers {
-		spec.StartPeers = founders
+	if a.founders > 0 {
+		spec.StartPeers = uint64(a.founders)
 	}
 	if mode == p2pdiloco.ModeStreaming {
 		spec.Fragments = 2
@@ -108,8 +105,8 @@ func (c config) spec(a attack, bad int, mode string, seed uint64) p2pdiloco.Spec
 // run runs the swarm to its end. The first bad peer is no first peer, whose losses count.
 func (b *bout) run(t *testing.T, sc *school, bad int) {
 	all := peers
-	if b.attack.strangers {
-		all = founders + bad
+	if b.attack.founders > 0 {
+		all = b.attack.founders + bad
 	}
 	first := int(b.s.Spec.StartPeers)
 	for i := range all {
@@ -149,7 +146,7 @@ func (b *bout) loss() float64 {
 func (b *bout) lies(p *nodetest.Peer, slotNumber uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if slotNumber < firstLie && !b.attack.strangers {
+	if slotNumber < firstLie && b.attack.founders == 0 {
 		return false
 	}
 	if _, ok := b.began[p]; !ok {
@@ -193,7 +190,7 @@ func (b *bout) hear(p *nodetest.Peer, e p2pdiloco.Event) {
 func (b *bout) note(p *nodetest.Peer, slotNumber uint64, c *allreduce.Contribution) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.known[b.place(p, slotNumber)] = decode(c.Bytes())
+	b.known[b.place(p, slotNumber)] = hostile.Values(c)
 }
 
 func (b *bout) place(p *nodetest.Peer, slotNumber uint64) place {
@@ -225,30 +222,4 @@ func (b *bout) overHonest(slotNumber uint64, x []float32, of func(mean, sd float
 		mean := sum / n
 		x[i] = float32(of(mean, math.Sqrt(max(0, squares/n-mean*mean))))
 	}
-}
-
-// decode reads values of codec f32.
-func decode(b []byte) []float32 {
-	x := make([]float32, len(b)/4)
-	for i := range x {
-		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-	}
-	return x
-}
-
-// commit puts values into a contribution of codec f32, with hashes and norms that fit.
-func commit(c *allreduce.Contribution, x []float32) {
-	b := c.Bytes()
-	for i, v := range x {
-		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(v))
-	}
-	frame := 4 // bytes: a power of two
-	for (len(b)+frame-1)/frame > len(c.Leaves()) {
-		frame *= 2
-	}
-	for f, hash := range slot.FrameHashes(b, frame) {
-		part := x[f*frame/4 : min(len(x), (f+1)*frame/4)]
-		c.Leaves()[f] = slot.FrameLeaf{NormSq: kernel.NormSq(part), Hash: hash}
-	}
-	c.Recommit()
 }

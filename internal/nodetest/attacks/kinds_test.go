@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/hostile"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
@@ -14,11 +15,11 @@ import (
 
 // attack is a way to do harm.
 type attack struct {
-	name      string
-	owner     bool // bad peers lie as owners: that must cost nothing
-	proven    bool // a proof evicts them
-	unnamed   bool // such values are like an honest peer's, and nobody can tell
-	strangers bool // four of seven, who join three honest founders: compared with these alone
+	name     string
+	owner    bool // bad peers lie as owners: that must cost nothing
+	proven   bool // a proof evicts them
+	unnamed  bool // such values are like an honest peer's, and nobody can tell
+	founders int  // that four strangers join: compared with these alone; 0: no strangers
 	// open says why the present code does not withstand it; empty: it does
 	open string
 	arm  func(b *bout, p *nodetest.Peer)
@@ -40,8 +41,12 @@ var attacks = []attack{
 	}},
 	{name: "false-norms", proven: true, arm: falseNorms},
 	{name: "hide", arm: hide},
-	{name: "strangers-flip-10", strangers: true, open: fewVotes, arm: offers(scaled(-10))},
-	{name: "strangers-scale-1e6", strangers: true, open: fewVotes, arm: offers(scaled(1e6))},
+	{name: "strangers-flip-10", founders: 3, arm: offers(scaled(-10))},
+	{name: "strangers-scale-1e6", founders: 3, arm: offers(scaled(1e6))},
+	{name: "strangers-flip-1", founders: 3, open: earnVotes, arm: offers(scaled(-1))},
+	{name: "strangers-of-4-flip-10", founders: 4, arm: offers(scaled(-10))},
+	{name: "strangers-of-4-scale-1e6", founders: 4, arm: offers(scaled(1e6))},
+	{name: "strangers-of-4-flip-1", founders: 4, open: earnVotes, arm: offers(scaled(-1))},
 	{name: "owner-10", owner: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { scale(x, -10) })},
 	{name: "owner-1", owner: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { scale(x, -1) })},
 	{name: "owner-one-frame", owner: true, proven: true, arm: owns(oneFrame())},
@@ -49,7 +54,7 @@ var attacks = []attack{
 	{name: "owner-stale", owner: true, proven: true, arm: staleOwner},
 }
 
-const fewVotes = "the share of newcomers is in force from four votes on"
+const earnVotes = "credit is earned by values of the usual length, whichever way they point"
 
 func names() (all []string) {
 	for _, a := range attacks {
@@ -73,9 +78,9 @@ func offers(spoil spoil) func(*bout, *nodetest.Peer) {
 		p.Hooks = func(h *testhooks.Hooks) {
 			h.Offer = func(slotNumber uint64, c *allreduce.Contribution) {
 				if b.lies(p, slotNumber) {
-					x := decode(c.Bytes())
+					x := hostile.Values(c)
 					spoil(b, p, slotNumber, x)
-					commit(c, x)
+					hostile.Commit(c, x)
 				} else {
 					b.note(p, slotNumber, c)
 				}

@@ -28,9 +28,9 @@ type row struct {
 // honest are the runs without bad peers in a mode, of eight peers or of the founders alone.
 type honest struct {
 	Mode   string  `json:"mode"`
-	Alone  bool    `json:"founders_alone"`
-	Loss   float64 `json:"loss"`   // mean over seeds
-	Spread float64 `json:"spread"` // of the seeds' losses, the greatest over the least; 0.01: 1%
+	Alone  int     `json:"founders_alone"` // how many; 0: eight peers
+	Loss   float64 `json:"loss"`           // mean over seeds
+	Spread float64 `json:"spread"`         // the greatest over the least; 0.01: 1%
 	Trials []trial `json:"trials"`
 }
 
@@ -80,22 +80,22 @@ func TestTable(t *testing.T) {
 
 // measure plays all that was asked for in a mode.
 func (r *result) measure(t *testing.T, cfg config, sc *school, mode string) {
-	bases := map[bool]honest{}
+	bases := map[int]honest{}
 	for _, a := range cfg.attacks {
-		if _, ok := bases[a.strangers]; !ok {
-			h := honest{Mode: mode, Alone: a.strangers}
+		if _, ok := bases[a.founders]; !ok {
+			h := honest{Mode: mode, Alone: a.founders}
 			for seed := range max(cfg.seeds, cfg.honest) {
-				if got, ok := play(t, cfg, sc, attack{name: "none", strangers: a.strangers}, 0, mode, seed+1); ok {
+				if got, ok := play(t, cfg, sc, attack{name: "none", founders: a.founders}, 0, mode, seed+1); ok {
 					h.Trials = append(h.Trials, got)
 				}
 			}
 			h.sumUp()
-			t.Logf("%s, honest, founders alone %v: %+v", mode, h.Alone, h.Trials)
-			bases[a.strangers] = h
+			t.Logf("%s, honest, founders alone %d: %+v", mode, h.Alone, h.Trials)
+			bases[a.founders] = h
 			r.Honest = append(r.Honest, h)
 		}
 		for _, bad := range cfg.bad {
-			if a.strangers {
+			if a.founders > 0 {
 				bad = strangers
 			}
 			w := row{Mode: mode, Attack: a.name, Bad: bad, Open: a.open}
@@ -104,11 +104,11 @@ func (r *result) measure(t *testing.T, cfg config, sc *school, mode string) {
 					w.Trials = append(w.Trials, got)
 				}
 			}
-			w.sumUp(a, bases[a.strangers])
+			w.sumUp(a, bases[a.founders])
 			r.Rows = append(r.Rows, w)
 			t.Logf("%s, %s by %d: %+.2f%%, %d of %d named after %d slots, %d evicted, missed %q", mode, a.name, bad,
 				100*w.Over, w.Named, w.Of, w.After, w.Evicted, w.Missed)
-			if a.strangers {
+			if a.founders > 0 {
 				break
 			}
 		}
@@ -171,7 +171,10 @@ func (r *result) print(out io.Writer) {
 	defer table.Flush() //nolint:errcheck // nobody could be told
 	fmt.Fprintf(table, "common start: held-out loss %.4f; %d slots, attacks from slot %d on\n", r.Start, r.Slots, firstLie)
 	for _, h := range r.Honest {
-		who := map[bool]string{true: "three founders alone", false: "eight honest peers"}[h.Alone]
+		who := "eight honest peers"
+		if h.Alone > 0 {
+			who = fmt.Sprintf("%d founders alone", h.Alone)
+		}
 		fmt.Fprintf(table, "%s, %s: held-out loss %.4f, seeds' spread %.2f%%\n", h.Mode, who, h.Loss, 100*h.Spread)
 		for _, x := range h.Trials {
 			for _, said := range x.Accused {

@@ -124,24 +124,37 @@ func checkEvicted(t *testing.T, s *nodetest.Swarm, bad *nodetest.Peer, want int)
 	}
 }
 
-// A contributor that commits to a norm that its frames do not have is convicted by the owner that
-// reads the whole frame.
+// A contributor that commits to a norm that a frame does not have is convicted by the owner that
+// reads the whole frame; one whose offer states another norm than those of the frames add up to is
+// convicted by all owners.
 func TestAContributorWithAFalseNorm(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(6, 5), 5, func(s *nodetest.Swarm) {
-		bad := s.Peers[2]
-		bad.Hooks = func(h *testhooks.Hooks) {
-			h.Offer = func(slotNumber uint64, c *allreduce.Contribution) {
-				if slotNumber > 3 {
-					c.Leaves()[1].NormSq *= 2
-					c.Recommit()
+	for name, lie := range map[string]func(c *allreduce.Contribution){
+		"of a frame": func(c *allreduce.Contribution) {
+			c.Leaves()[1].NormSq *= 2
+			c.Recommit()
+		},
+		"of all": func(c *allreduce.Contribution) { // they are true again before anybody reads them
+			c.Leaves()[1].NormSq *= 2
+			time.AfterFunc(time.Millisecond, func() { c.Leaves()[1].NormSq /= 2 })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodetest.Run(t, 10*time.Millisecond, nodetest.Spec(6, 5), 5, func(s *nodetest.Swarm) {
+				bad := s.Peers[2]
+				bad.Hooks = func(h *testhooks.Hooks) {
+					h.Offer = func(slotNumber uint64, c *allreduce.Contribution) {
+						if slotNumber > 3 {
+							lie(c)
+						}
+					}
 				}
-			}
-		}
-		s.Start(s.Peers...)
-		s.Finish(5*time.Minute, s.But(bad)...)
-		checkHonest(t, s, bad)
-		checkEvicted(t, s, bad, 1)
-	})
+				s.Start(s.Peers...)
+				s.Finish(5*time.Minute, s.But(bad)...)
+				checkHonest(t, s, bad)
+				checkEvicted(t, s, bad, 1)
+			})
+		})
+	}
 }
 
 // An auditor that asks everybody for what an honest contributor does not show has nobody left out.

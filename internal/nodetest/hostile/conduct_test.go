@@ -178,35 +178,22 @@ func TestAFreeRider(t *testing.T) {
 	}
 }
 
-// The same where inner steps go on during the reduction, and where parts of the model take turns:
-// the free rider earns nothing and is named, and nobody else is.
+// The same in other modes: the free rider earns nothing and is named, and nobody else is.
 func TestAFreeRiderInOtherModes(t *testing.T) {
-	for _, mode := range []string{p2pdiloco.ModeAsync, p2pdiloco.ModeStreaming} {
-		t.Run(mode, func(t *testing.T) {
-			spec := nodetest.Spec(8, 5)
-			spec.Mode = mode
-			if mode == p2pdiloco.ModeStreaming {
-				spec.Rounds, spec.Fragments = 4, 2
+	inOtherModes(t, func(s *nodetest.Swarm) {
+		rider := s.Peers[2]
+		rider.Trainer = &frozen{layered{nodetest.Bowl{Pace: 10 * time.Millisecond}}}
+		s.Start(s.Peers...)
+		s.Reach(6, s.Peers...)
+		for _, p := range s.Peers {
+			// of 32 that each of the first ones has, one a slot is gone
+			if m := s.Member(p, rider); m.Credit > 32-5 {
+				t.Errorf("host %d: the rider has credit %d", p.Host, m.Credit)
 			}
-			nodetest.Run(t, 10*time.Millisecond, spec, 5, func(s *nodetest.Swarm) {
-				rider := s.Peers[2]
-				for _, p := range s.Peers {
-					p.Trainer = &layered{nodetest.Bowl{Target: float32(p.Host), Pace: 10 * time.Millisecond}}
-				}
-				rider.Trainer = &frozen{layered{nodetest.Bowl{Pace: 10 * time.Millisecond}}}
-				s.Start(s.Peers...)
-				s.Reach(6, s.Peers...)
-				for _, p := range s.Peers {
-					// of 32 that each of the first ones has, one a slot is gone
-					if m := s.Member(p, rider); m.Credit > 32-5 {
-						t.Errorf("host %d: the rider has credit %d", p.Host, m.Credit)
-					}
-				}
-				s.Finish(5*time.Minute, s.Peers...)
-				checkConduct(t, s, "zeros", rider)
-			})
-		})
-	}
+		}
+		s.Finish(5*time.Minute, s.Peers...)
+		checkConduct(t, s, "zeros", rider)
+	})
 }
 
 // frozen is a layered bowl that does not train.

@@ -85,9 +85,24 @@ func checkConvicted(t *testing.T, s *nodetest.Swarm, must bool, liars ...*nodete
 	}
 }
 
-// The same holds where inner steps go on during the reduction, and where parts of the model take
-// turns.
+// The same holds in other modes.
 func TestAnOwnerThatLiesInOtherModes(t *testing.T) {
+	inOtherModes(t, func(s *nodetest.Swarm) {
+		liar := s.Peers[2]
+		owns(liar, tenfold)
+		s.Start(s.Peers...)
+		s.Finish(5*time.Minute, s.But(liar)...)
+		for _, p := range s.But(liar) {
+			if len(p.Events("peer.evicted")) != 1 {
+				t.Errorf("host %d evicted %v", p.Host, p.Events("peer.evicted"))
+			}
+		}
+	})
+}
+
+// inOtherModes plays with five peers where inner steps go on during the reduction, and where parts
+// of the model take turns.
+func inOtherModes(t *testing.T, play func(s *nodetest.Swarm)) {
 	for _, mode := range []string{p2pdiloco.ModeAsync, p2pdiloco.ModeStreaming} {
 		t.Run(mode, func(t *testing.T) {
 			spec := nodetest.Spec(8, 5)
@@ -96,18 +111,10 @@ func TestAnOwnerThatLiesInOtherModes(t *testing.T) {
 				spec.Rounds, spec.Fragments = 4, 2
 			}
 			nodetest.Run(t, 10*time.Millisecond, spec, 5, func(s *nodetest.Swarm) {
-				liar := s.Peers[2]
 				for _, p := range s.Peers {
 					p.Trainer = &layered{nodetest.Bowl{Target: float32(p.Host), Pace: 10 * time.Millisecond}}
 				}
-				owns(liar, tenfold)
-				s.Start(s.Peers...)
-				s.Finish(5*time.Minute, s.But(liar)...)
-				for _, p := range s.But(liar) {
-					if len(p.Events("peer.evicted")) != 1 {
-						t.Errorf("host %d evicted %v", p.Host, p.Events("peer.evicted"))
-					}
-				}
+				play(s)
 			})
 		})
 	}
