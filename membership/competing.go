@@ -111,8 +111,8 @@ func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 		return nil, err
 	}
 	r.bytes += len(c.Append(nil))
-	if h := c.Record.Height; h <= co.chain.Height() {
-		own, before := co.chain.Commits()[h-1], r.chain.At(h-1)
+	if h := c.Record.Height; co.chain.Holds(h) {
+		own, before := co.chain.Commit(h), r.chain.At(h-1)
 		co.evidence.compare(own, c, before.Members)
 		co.evidence.showLower(own, c, before.Electors())
 	}
@@ -142,7 +142,7 @@ func (co *competing) askFurther() {
 // further back.
 func (co *competing) findCommon(c wire.Commit) bool {
 	r := co.gathering
-	if co.chain.Has(r.base, c.Record.Prev) {
+	if r.base >= co.chain.Start() && co.chain.Has(r.base, c.Record.Prev) {
 		r.chain = co.chain.UpTo(r.base)
 		return true
 	}
@@ -255,6 +255,9 @@ func (co *competing) mayMoveOn() bool {
 // member: anybody can found one, of whatever work (BYZANTINE 9).
 func (co *competing) mayGiveUp(above uint64) bool {
 	c := co.chain
+	if above < c.Start() {
+		return false
+	}
 	young := c.Tip().Slot-c.At(above).Slot < youngSlots
 	switch {
 	case !c.Pinned():

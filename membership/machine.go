@@ -124,12 +124,12 @@ func (m *Machine) Ready() Ready {
 	return m.drain()
 }
 
-// Record is the certified record at a height, from 1.
+// Record is the certified record at a height, from 1, if it is held.
 func (m *Machine) Record(height uint64) (wire.Commit, bool) {
-	if height == 0 || height > m.chain.Height() {
+	if !m.chain.Holds(height) {
 		return wire.Commit{}, false
 	}
-	return m.chain.Commits()[height-1], true
+	return m.chain.Commit(height), true
 }
 
 // settle does what the newest input made possible. Each step checks whether its conditions hold.

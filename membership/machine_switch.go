@@ -16,11 +16,11 @@ func (m *Machine) switchTo(r *branch, common uint64) {
 	m.pledges.setAside()
 	if common < given.Height() {
 		m.persist(wire.EntryRewind{Height: common})
-		for _, c := range given.Commits()[common:] {
+		for _, c := range given.Above(common) {
 			m.pledges.keepDecided(c)
 		}
 	}
-	for _, c := range r.chain.Commits()[common:] {
+	for _, c := range r.chain.Above(common) {
 		m.clones.checkOwnSignatures(c, r.chain, m.pledges.of(c.Record), m.own.offerSeq)
 		m.persist(wire.EntryCommit(c))
 	}
@@ -62,7 +62,7 @@ func (m *Machine) reportSwitch(r *branch, given *chain.Chain, common uint64) {
 		m.event(e)
 	}
 	_, m.news.provisional = m.chain.Provisional()
-	for _, c := range r.chain.Commits()[common:] {
+	for _, c := range r.chain.Above(common) {
 		m.reportRecord(EventCertified, c.Record, c.Certificate.Ballot)
 	}
 	m.news.reportMembers(e, given.Members(), r.chain.Members())
@@ -75,7 +75,7 @@ func (m *Machine) giveUpUnrecoverable(height uint64) {
 	}
 	m.pledges.setAside()
 	m.persist(wire.EntryRewind{Height: height})
-	for _, c := range given.Commits()[height:] {
+	for _, c := range given.Above(height) {
 		m.pledges.keepDecided(c)
 	}
 	m.chain, m.abandoned.above, m.abandoned.given = given.UpTo(height), height, given

@@ -46,7 +46,7 @@ func (c *Chain) Check(r slot.Record) error {
 	case r.Fragment != 0 || r.Usual != 0 || len(r.Contributions) > 0 || len(r.Segments) > 0:
 		return Invalid("a %s record with an outcome", r.Kind)
 	case tip.Height == 0:
-		return c.checkFounding(r)
+		return c.rules.checkFounding(r)
 	case r.Kind == slot.Access:
 		return c.CheckAccess(r)
 	case !r.Key.IsZero() || len(r.Decisions) > 0:
@@ -56,21 +56,21 @@ func (c *Chain) Check(r slot.Record) error {
 }
 
 // checkFounding enforces what the record at height 1 must look like.
-func (c *Chain) checkFounding(r slot.Record) error {
+func (rules Rules) checkFounding(r slot.Record) error {
 	founders := 0
 	for _, m := range r.Members {
-		if c.rules.MayFound(m.Peer) {
+		if rules.MayFound(m.Peer) {
 			founders++
 		}
 	}
 	switch {
 	case r.Kind != slot.Fork:
 		return Invalid("a %s record at height %d", r.Kind, r.Height)
-	case !c.rules.InitRoot.IsZero() && r.StateRoot != c.rules.InitRoot:
-		return Invalid("a founding on state %s; the run spec wants %s", r.StateRoot, c.rules.InitRoot)
-	case founders < len(r.Members) || 2*founders <= len(c.rules.Founders):
+	case !rules.InitRoot.IsZero() && r.StateRoot != rules.InitRoot:
+		return Invalid("a founding on state %s; the run spec wants %s", r.StateRoot, rules.InitRoot)
+	case founders < len(r.Members) || 2*founders <= len(rules.Founders):
 		return Invalid("a founding by %d peers, %d of them founders; more than half of the %d founders must sign it, "+
-			"and nobody else", len(r.Members), founders, len(c.rules.Founders))
+			"and nobody else", len(r.Members), founders, len(rules.Founders))
 	case !r.Key.IsZero() || len(r.Decisions) > 0:
 		return Invalid("a %s record with decisions", r.Kind)
 	}
