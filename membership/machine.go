@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -35,9 +36,11 @@ type Machine struct {
 func NewMachine(cfg Config, saved wire.Saved) *Machine {
 	m := assemble(newFacts(cfg, saved.Boot), &effects{})
 	m.own.offerSeq = saved.OfferSeq
-	for _, c := range saved.Chain {
-		m.chain.Push(c)
+	kept, err := chain.Resume(cfg.Rules, cfg.Pin, saved.Past, saved.Chain)
+	if err != nil {
+		panic(fmt.Sprintf("membership: the store gives what no machine has saved: %v", err))
 	}
+	m.chain = kept
 	next := m.chain.Next()
 	m.pledges.restore(saved, wire.Position{Height: next.Height, Prev: next.Prev})
 	m.evidence.grounds = saved.Grounds

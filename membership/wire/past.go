@@ -14,6 +14,39 @@ type Past struct {
 	Pin     slot.Root // of this peer's, if one of those records has it; it is not sent
 }
 
+// Bounds of a past that is read.
+const (
+	maxLinks = 1 << 22
+	maxPart  = 1 << 28 // bytes of a link, or of a summary
+)
+
+// Append appends the canonical encoding of what is sent of a past.
+func (p Past) Append(b []byte) []byte {
+	b = canonical.AppendU32(canonical.AppendU64(canonical.AppendU64(b, p.Floor), p.Height), uint32(len(p.Links)))
+	for _, l := range p.Links {
+		b = canonical.AppendBytes(b, l)
+	}
+	return canonical.AppendBytes(b, p.Summary)
+}
+
+// ReadPast reads what Append wrote.
+func ReadPast(r *canonical.Reader) Past {
+	p := Past{Floor: r.U64(), Height: r.U64()}
+	for range r.Count(maxLinks, 4) {
+		p.Links = append(p.Links, append([]byte{}, r.Bytes(maxPart)...))
+	}
+	p.Summary = append([]byte{}, r.Bytes(maxPart)...)
+	return p
+}
+
+func (p Past) appendKept(b []byte) []byte { return AppendRoot(p.Append(b), p.Pin) }
+
+func readKeptPast(r *canonical.Reader) Past {
+	p := ReadPast(r)
+	p.Pin = ReadRoot(r)
+	return p
+}
+
 // Link is the head of a record that changes who decides the next ones, with its certificate.
 type Link struct {
 	Head        slot.Head
