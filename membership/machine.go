@@ -85,7 +85,9 @@ func (m *Machine) Tick(now time.Duration) {
 	m.quorum.watch()
 	m.goOn()
 	m.repeat()
-	m.catchup.catchUp()
+	if g := m.competing.gathering; g == nil || g.past == nil {
+		m.catchup.catchUp()
+	}
 	m.competing.pursue()
 	m.founder.consider()
 	m.pacemaker.watch()

@@ -112,6 +112,7 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 		m.competing.forgetJudged()
 	}
 	m.presence.meetMembers(before)
+	m.forgetRecords()
 	m.openNext()
 	m.model.compareState()
 	m.own.spendOffer()

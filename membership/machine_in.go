@@ -22,6 +22,10 @@ func (m *Machine) receive(msg wire.Message) error {
 		return m.statements.onRetired(msg, b)
 	case wire.Need:
 		return m.catchup.onNeed(msg, b)
+	case wire.NeedPart:
+		return m.catchup.past.onNeedPart(msg, b)
+	case wire.PastPart:
+		return m.onPastPart(msg, b)
 	case wire.Commit:
 		return m.onCommit(msg, b)
 	case wire.ForkVote:

@@ -68,10 +68,30 @@ func (c *Chain) Meets(o *Chain) bool {
 	return h >= max(c.Start(), o.Start()) && c.Hash(h) == o.Hash(h)
 }
 
+// LastingAbove returns the hash of a record above a height that outlives those around it: the
+// record right above, if it is held, else the first link.
+func (c *Chain) LastingAbove(height uint64) (hash slot.Root) {
+	if c.Holds(height + 1) {
+		return c.Hash(height + 1)
+	}
+	first := c.Height() + 1
+	for h, l := range c.linkHashes() {
+		if h > height && h < first {
+			first, hash = h, l
+		}
+	}
+	return hash
+}
+
+// Lasting returns the hash of the newest link, or zero: a newcomer that is given it as its pin can
+// check it however old it is by then.
+func (c *Chain) Lasting() slot.Root { return c.linked.newest }
+
 // commonLink returns the height of the newest link that two chains share, or 0.
 func (c *Chain) commonLink(o *Chain) (height uint64) {
+	theirs := o.linkHashes()
 	for h, hash := range c.linkHashes() {
-		if h > height && o.linkHashes()[h] == hash {
+		if h > height && theirs[h] == hash {
 			height = h
 		}
 	}

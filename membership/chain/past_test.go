@@ -201,6 +201,12 @@ func sameState(t *testing.T, name string, a, b *Chain) {
 		a.UsualWeight() != b.UsualWeight() || fmt.Sprint(a.Pace()) != fmt.Sprint(b.Pace()) {
 		t.Fatalf("%s: another state at height %d", name, a.Height())
 	}
+	if h := a.Height() / 2; a.Floor() == 0 { // it holds all records
+		shared := func(k wire.Commit) bool { return len(k.Record.Members) > 1 }
+		if b.SharedSince(h) != slices.ContainsFunc(a.Above(h), shared) || b.Founding() != a.Hash(1) {
+			t.Fatalf("%s: other members or another founding since height %d", name, h)
+		}
+	}
 }
 
 // No record is valid with another summary than that of the chain, or without one where it is due.

@@ -87,13 +87,14 @@ func (s *state) follow(rules Rules, r slot.Record, hash slot.Root, tip slot.Reco
 
 // linked counts the links of a chain, and names all of them by one hash.
 type linked struct {
-	count uint64
-	root  slot.Root
+	count  uint64
+	root   slot.Root
+	newest slot.Root // hash of the newest link
 }
 
 func (l linked) with(hash slot.Root) linked {
 	b := wire.AppendRoot(wire.AppendRoot([]byte("p2pdiloco/link/1"), l.root), hash)
-	return linked{l.count + 1, slot.Hash(b)}
+	return linked{l.count + 1, slot.Hash(b), hash}
 }
 
 // isLink says whether a record is one that a newcomer needs to see, however old it is: it changes

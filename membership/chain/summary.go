@@ -35,7 +35,7 @@ func (s *state) append(b []byte) []byte {
 	for _, v := range []uint64{s.stepWork, s.stepHeight, s.shared, s.linked.count} {
 		b = canonical.AppendU64(b, v)
 	}
-	b = wire.AppendRoot(b, s.linked.root)
+	b = wire.AppendRoot(wire.AppendRoot(b, s.linked.root), s.linked.newest)
 	b = appendMap(b, s.spent, func(b []byte, v spending) []byte {
 		return canonical.AppendU64(canonical.AppendU64(b, v.seq), v.slot)
 	})
@@ -124,7 +124,7 @@ func parseSummary(rules Rules, b []byte) (s state, err error) {
 	r := canonical.NewReader(b)
 	s = state{height: r.U64(), founding: wire.ReadRoot(r), branch: wire.ReadRoot(r)}
 	s.stepWork, s.stepHeight, s.shared = r.U64(), r.U64(), r.U64()
-	s.linked = linked{r.U64(), wire.ReadRoot(r)}
+	s.linked = linked{r.U64(), wire.ReadRoot(r), wire.ReadRoot(r)}
 	s.spent = readMap(r, 16, func() spending { return spending{r.U64(), r.U64()} })
 	s.credit = &Credit{proven: map[slot.PeerID]struct{}{}}
 	s.access = readAccess(r, s.credit.proven)

@@ -1,6 +1,10 @@
 package wire
 
 import (
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -12,6 +16,44 @@ type Past struct {
 	Links   [][]byte  // the encoded links of the heights up to Height, in order
 	Summary []byte    // what those records amount to
 	Pin     slot.Root // of this peer's, if one of those records has it; it is not sent
+}
+
+// PastPartSize is the most bytes of a PastPart's data.
+const PastPartSize = 64 << 10
+
+// MaxPast is the most bytes that a past and its records may have, packed or not.
+const MaxPast = 64 << 20
+
+// PackPast makes one string of bytes of a past and the records that a newcomer needs with it.
+func PackPast(p Past, commits []Commit) []byte {
+	b := canonical.AppendU32(p.Append(nil), uint32(len(commits)))
+	for _, c := range commits {
+		b = c.Certificate.Append(c.Record.Append(b))
+	}
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		panic("wire: " + err.Error()) // the options are constants
+	}
+	return enc.EncodeAll(b, nil)
+}
+
+// UnpackPast undoes PackPast. Its errors wrap canonical.ErrMalformed.
+func UnpackPast(b []byte) (p Past, commits []Commit, err error) {
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxPast))
+	if err != nil {
+		panic("wire: " + err.Error()) // the options are constants
+	}
+	defer dec.Close()
+	plain, err := dec.DecodeAll(b, nil)
+	if err != nil {
+		return p, nil, fmt.Errorf("%w: %w", canonical.ErrMalformed, err)
+	}
+	r := canonical.NewReader(plain)
+	p = ReadPast(r)
+	for range r.Count(maxLinks, 100) {
+		commits = append(commits, Commit{Record: slot.ReadRecord(r), Certificate: slot.ReadCertificate(r)})
+	}
+	return p, commits, r.Done()
 }
 
 // Bounds of a past that is read.

@@ -21,8 +21,8 @@ type Archive struct {
 	restored uint64        // slot of the checkpoint
 }
 
-// OpenArchive loads the newest checkpoint in dir, up to the wanted slot, that the chain which is kept
-// certifies.
+// OpenArchive loads the newest checkpoint in dir, up to the wanted slot, that the records which are
+// kept certify.
 func OpenArchive(run Run, dir string, kept wire.Saved, wanted *uint64, log *slog.Logger) (*Archive, error) {
 	a := &Archive{chain: kept.Chain, wanted: wanted}
 	if kept.Past != nil {
