@@ -257,12 +257,16 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	last := len(p.Links) - 1
 	for name, change := range map[string]func(*wire.Past, *[]wire.Commit){
-		"a link left out":          func(p *wire.Past, _ *[]wire.Commit) { p.Links = slices.Delete(p.Links, 3, 4) },
-		"the last link left out":   func(p *wire.Past, _ *[]wire.Commit) { p.Links = p.Links[:last] },
-		"no link":                  func(p *wire.Past, _ *[]wire.Commit) { p.Links = nil },
-		"a link cut short":         func(p *wire.Past, _ *[]wire.Commit) { p.Links[2] = p.Links[2][:40] },
-		"another member":           relink(last, func(l *wire.Link) { l.Head.Record.Members[0].Incarnation++ }),
-		"too few signatures":       relink(last, func(l *wire.Link) { l.Certificate.Signatures = l.Certificate.Signatures[2:] }),
+		"a link left out":        func(p *wire.Past, _ *[]wire.Commit) { p.Links = slices.Delete(p.Links, 3, 4) },
+		"the last link left out": func(p *wire.Past, _ *[]wire.Commit) { p.Links = p.Links[:last] },
+		"no link":                func(p *wire.Past, _ *[]wire.Commit) { p.Links = nil },
+		"a link cut short":       func(p *wire.Past, _ *[]wire.Commit) { p.Links[2] = p.Links[2][:40] },
+		"another member":         relink(last, func(l *wire.Link) { l.Head.Record.Members[0].Incarnation++ }),
+		"too few signatures":     relink(last, func(l *wire.Link) { l.Certificate.Signatures = l.Certificate.Signatures[2:] }),
+		"a twin of a link": relink(5, func(l *wire.Link) {
+			l.Head.Record.StateRoot[0]++
+			w.resign(l)
+		}),
 		"another signature":        relink(4, func(l *wire.Link) { l.Certificate.Signatures[0].Sig[0]++ }),
 		"another founding":         relink(0, func(l *wire.Link) { l.Head.Record.Kind = slot.Members }),
 		"another summary":          func(p *wire.Past, _ *[]wire.Commit) { p.Summary = append(p.Summary[:len(p.Summary):len(p.Summary)], 0) },
@@ -285,6 +289,15 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if _, err := Open(w.rules, slot.Root{}, p, commits, verifyEd25519); err != nil {
 		t.Errorf("unchanged: %v", err)
+	}
+}
+
+// resign has those that signed a link sign what it says now.
+func (w *signedWorld) resign(l *wire.Link) {
+	l.Certificate.Hash = l.Head.Hash()
+	for i, s := range l.Certificate.Signatures {
+		data := slot.SignedBytes(slot.TypeVote, w.rules.Run, s.Peer, 1, l.Certificate.Vote.Append(nil))
+		l.Certificate.Signatures[i].Sig = ed25519.Sign(w.keys[s.Peer], data)
 	}
 }
 
