@@ -83,7 +83,9 @@ func (co *competing) beginPast(msg wire.Message, p wire.PastPart, needed uint64)
 		a.alive.Height <= p.Height || co.doubts.has(msg.From) || slices.Contains(co.refused, a.alive.Branch) {
 		return false
 	}
-	co.gathering = &branch{claim: *a.alive, from: msg.From, base: co.chain.Height(), asked: never, began: co.now, got: co.now}
+	co.gathering = &branch{
+		claim: *a.alive, from: msg.From, base: co.chain.Height(), asked: never, began: co.now, got: co.now,
+	}
 	return true
 }
 
@@ -187,7 +189,8 @@ func (m *Machine) beginAnew(r *branch) {
 		m.own.mine = nil
 	}
 	e := Event{
-		Height: anew.Height(), Slot: anew.Tip().Slot, Members: peersOf(anew.Members()), Root: anew.TipHash(), Peer: r.from,
+		Height: anew.Height(), Slot: anew.Tip().Slot, Members: peersOf(anew.Members()), Root: anew.TipHash(),
+		Peer: r.from,
 	}
 	if !goesOn {
 		e.Kind, e.Detail = EventSwitched, "the records here are given up for the branch that has the pinned record"

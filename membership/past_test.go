@@ -100,7 +100,7 @@ func TestPinsOfOldTickets(t *testing.T) {
 		if joined != c.good || joined && !e.m.chain.Pinned() {
 			t.Errorf("%s: it joined: %v\n%s", name, joined, l.show())
 		}
-		told := slices.ContainsFunc(l.log, func(line string) bool { return strings.Contains(line, "the pinned record") })
+		told := slices.ContainsFunc(l.log, func(s string) bool { return strings.Contains(s, "the pinned record") })
 		if told == c.good {
 			t.Errorf("%s: it was told that the pin is not shown: %v", name, told)
 		}

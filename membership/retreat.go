@@ -50,8 +50,8 @@ func (re *retreat) consider(gathering bool) (height uint64, now bool) {
 		return 0, false
 	}
 	height, ok := re.newestHeld()
-	if !ok || height == re.chain.Height() || height == 0 || height < re.chain.Start() || re.chain.Ended() || gathering || re.own.left ||
-		re.own.leaving {
+	if !ok || height == re.chain.Height() || height == 0 || height < re.chain.Start() || re.chain.Ended() ||
+		gathering || re.own.left || re.own.leaving {
 		f.unheldSince = never
 		return 0, false
 	}

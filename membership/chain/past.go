@@ -103,9 +103,7 @@ func (c *Chain) linkHashes() map[uint64]slot.Root {
 	all := map[uint64]slot.Root{}
 	from := c.Start()
 	if c.past != nil {
-		for h, hash := range c.past.links {
-			all[h] = hash
-		}
+		maps.Copy(all, c.past.links)
 	}
 	for h := from + 1; h <= c.Height(); h++ {
 		if isLink(c.At(h), c.At(h-1).Electors()) {
@@ -246,7 +244,8 @@ func (c *Chain) Prune(keep uint64) (p wire.Past, pruned bool) {
 	for h := c.Start() + 1; h <= start; h++ {
 		if isLink(c.At(h), c.At(h-1).Electors()) {
 			commit := c.Commit(h)
-			p.Links = append(p.Links, wire.Link{Head: commit.Record.Head(), Certificate: commit.Certificate}.Append(nil))
+			link := wire.Link{Head: commit.Record.Head(), Certificate: commit.Certificate}
+			p.Links = append(p.Links, link.Append(nil))
 			next.links[h] = c.Hash(h)
 		}
 	}

@@ -97,8 +97,8 @@ func (w *signedWorld) step() {
 	for i, m := range w.Members() {
 		all.Set(i)
 		r.Contributions = append(r.Contributions, slot.Offer{
-			Peer: m.Peer, Slot: s, Seq: w.SpentSeq(m.Peer) + 1, Base: s - 1, Weight: 1 + uint64(i), Steps: 50, StepTime: 900,
-			Root: slot.Hash(fmt.Append(nil, s, i)), NormSq: 1.5 * float64(s),
+			Peer: m.Peer, Slot: s, Seq: w.SpentSeq(m.Peer) + 1, Base: s - 1, Weight: 1 + uint64(i),
+			Steps: 50, StepTime: 900, Root: slot.Hash(fmt.Append(nil, s, i)), NormSq: 1.5 * float64(s),
 		})
 	}
 	n := uint64(len(w.Members()))
@@ -262,20 +262,27 @@ func TestOpenRefuses(t *testing.T) {
 		"no link":                func(p *wire.Past, _ *[]wire.Commit) { p.Links = nil },
 		"a link cut short":       func(p *wire.Past, _ *[]wire.Commit) { p.Links[2] = p.Links[2][:40] },
 		"another member":         relink(last, func(l *wire.Link) { l.Head.Record.Members[0].Incarnation++ }),
-		"too few signatures":     relink(last, func(l *wire.Link) { l.Certificate.Signatures = l.Certificate.Signatures[2:] }),
+		"too few signatures": relink(last, func(l *wire.Link) {
+			l.Certificate.Signatures = l.Certificate.Signatures[2:]
+		}),
 		"a twin of a link": relink(5, func(l *wire.Link) {
 			l.Head.Record.StateRoot[0]++
 			w.resign(l)
 		}),
-		"another signature":        relink(4, func(l *wire.Link) { l.Certificate.Signatures[0].Sig[0]++ }),
-		"another founding":         relink(0, func(l *wire.Link) { l.Head.Record.Kind = slot.Members }),
-		"another summary":          func(p *wire.Past, _ *[]wire.Commit) { p.Summary = append(p.Summary[:len(p.Summary):len(p.Summary)], 0) },
-		"a byte of the summary":    func(p *wire.Past, _ *[]wire.Commit) { p.Summary = slices.Clone(p.Summary); p.Summary[8+64+7]++ },
-		"a record left out":        func(_ *wire.Past, cs *[]wire.Commit) { *cs = slices.Delete(*cs, 2, 3) },
-		"a short window":           func(p *wire.Past, cs *[]wire.Commit) { p.Floor++; *cs = (*cs)[1:] },
-		"another record below":     func(_ *wire.Past, cs *[]wire.Commit) { (*cs)[2].Record.Usual++ },
-		"another record above":     func(_ *wire.Past, cs *[]wire.Commit) { (*cs)[len(*cs)-1].Record.Work++ },
-		"no summary in the record": func(_ *wire.Past, cs *[]wire.Commit) { (*cs)[len(*cs)-1].Record.Summary = slot.Root{} },
+		"another signature": relink(4, func(l *wire.Link) { l.Certificate.Signatures[0].Sig[0]++ }),
+		"another founding":  relink(0, func(l *wire.Link) { l.Head.Record.Kind = slot.Members }),
+		"another summary":   func(p *wire.Past, _ *[]wire.Commit) { p.Summary = append(slices.Clone(p.Summary), 0) },
+		"a byte of the summary": func(p *wire.Past, _ *[]wire.Commit) {
+			p.Summary = slices.Clone(p.Summary)
+			p.Summary[8+64+7]++
+		},
+		"a record left out":    func(_ *wire.Past, cs *[]wire.Commit) { *cs = slices.Delete(*cs, 2, 3) },
+		"a short window":       func(p *wire.Past, cs *[]wire.Commit) { p.Floor++; *cs = (*cs)[1:] },
+		"another record below": func(_ *wire.Past, cs *[]wire.Commit) { (*cs)[2].Record.Usual++ },
+		"another record above": func(_ *wire.Past, cs *[]wire.Commit) { (*cs)[len(*cs)-1].Record.Work++ },
+		"no summary in the record": func(_ *wire.Past, cs *[]wire.Commit) {
+			(*cs)[len(*cs)-1].Record.Summary = slot.Root{}
+		},
 	} {
 		q, cs := p, slices.Clone(commits)
 		q.Links = nil

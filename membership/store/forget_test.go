@@ -50,7 +50,9 @@ func TestChainBeginsAnew(t *testing.T) {
 	for i := range 9 {
 		commits = append(commits, other.commit(byte(20+i)))
 	}
-	past := wire.EntryPast{Fresh: true, Past: wire.Past{Floor: 5, Height: 7, Links: [][]byte{{9}}, Summary: []byte("s")}}
+	past := wire.EntryPast{Fresh: true, Past: wire.Past{
+		Floor: 5, Height: 7, Links: [][]byte{{9}}, Summary: []byte("s"),
+	}}
 	save(t, s, append([]wire.Entry{past}, commits[5:]...))
 	got := load(t, reopen(t, s, run))
 	if len(got.Chain) != 4 || got.Chain[0].Record.Height != 6 || got.Past.Floor != 5 || len(got.Past.Links) != 1 ||
