@@ -80,7 +80,7 @@ type Config struct {
 	// joins and never founds.
 	Ticket string
 	// Pin is the hash of a record that the run's chain must have, as a peer that is trusted knows
-	// it (Status.Tip). This peer neither joins a chain without it nor switches to one. Zero: it
+	// it (Status.Pin). This peer neither joins a chain without it nor switches to one. Zero: it
 	// trusts the chain of the first peers that it meets.
 	Pin Root
 	// AdmissionSecret is a file with the secret of a private run, as its founder's peer has made it
@@ -111,6 +111,10 @@ type Config struct {
 	// since the oldest of them; default 2: where the newest is found corrupt the one before serves,
 	// and a peer that fetches one is not overtaken by the next.
 	KeepCheckpoints int
+	// KeepRecords keeps all records of the run's chain. Else those are forgotten that no peer needs
+	// any more, of all that are older than some hundred: a summary, and the heads of the records
+	// that changed who votes, are in their place.
+	KeepRecords bool
 
 	// StateBytesPerSecond bounds what this peer sends to peers that fetch states and outcomes from
 	// it. Default: 4 MB a core, which takes some 2% of the machine's processors. While a reduction

@@ -84,7 +84,8 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 		Timing: n.ledgerTiming(),
 		Plan:   rules.Reduction(n.spec).Planner(), Verify: p2p.Verify, NeverFounds: amnesiac,
 		PauseOnLoss: n.cfg.OnQuorumLoss == OnLossPause, Open: n.guard == nil, Pin: n.cfg.Pin, Follow: n.cfg.Follow,
-		Logger: n.cfg.Logger, OnEvent: n.ledger.Tell,
+		KeepRecords: n.keepRecords(),
+		Logger:      n.cfg.Logger, OnEvent: n.ledger.Tell,
 	}))
 	if err != nil {
 		return err
@@ -104,6 +105,15 @@ func (n *Node) openLedger(saved wire.Saved) (err error) {
 	n.edge.KeepClose(n.driver.View().Peers())
 	n.motions, err = admission.NewMotions(n.driver, n.files())
 	return err
+}
+
+// keepRecords is how many of the newest records are kept at least: twice as many as there are slots
+// since the oldest checkpoint, so that each checkpoint that is kept can be exported.
+func (n *Node) keepRecords() uint64 {
+	if n.cfg.KeepRecords {
+		return membership.KeepAllRecords
+	}
+	return 2 * n.checkpointEvery() * uint64(n.cfg.KeepCheckpoints+1)
 }
 
 // ledgerTiming is the ledger's timing. A run that only this peer may found can have no other chain

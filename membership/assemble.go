@@ -98,6 +98,7 @@ func (m *Machine) makeBranches(f *facts, e *effects) {
 	m.abandoned = &abandoned{facts: f}
 	m.catchup = &catchup{
 		facts: f, effects: e, presence: m.presence, doubts: m.doubts, abandoned: m.abandoned, need: need{at: never},
+		past: past{facts: f, effects: e},
 	}
 	m.fork = &fork{
 		facts: f, effects: e, presence: m.presence, quorum: m.quorum, model: m.model, own: m.own, roster: m.roster,

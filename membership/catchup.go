@@ -20,6 +20,7 @@ type catchup struct {
 	presence  *presence
 	doubts    *doubts
 	abandoned *abandoned
+	past      past
 	need      need
 	early     early // messages for the height after the open one
 }
@@ -96,10 +97,14 @@ func (cu *catchup) further(may func(slot.PeerID) bool) []slot.PeerID {
 
 // onNeed answers with a few certified records. Any peer may ask, since newcomers are not known yet.
 func (cu *catchup) onNeed(msg wire.Message, n wire.Need) error {
-	if n.From == 0 || n.From > cu.chain.Height() {
+	switch {
+	case n.From > 0 && n.From <= cu.chain.Floor():
+		return cu.past.show(msg.From, 0)
+	case !cu.chain.Holds(n.From):
 		return ErrStale
 	}
-	for _, c := range cu.chain.Commits()[n.From-1 : min(n.From-1+commitsAtOnce, cu.chain.Height())] {
+	commits := cu.chain.Above(n.From - 1)
+	for _, c := range commits[:min(commitsAtOnce, len(commits))] {
 		cu.send(c, msg.From)
 	}
 	return nil

@@ -19,6 +19,7 @@ type branch struct {
 	base  uint64       // the record at this height may be common; those above it are asked for
 	back  uint64       // how far the next guess at the common record goes back
 	chain *chain.Chain // nil until a common record is found
+	past  *incoming    // nil: none is being gathered
 	asked time.Duration
 	began time.Duration
 	got   time.Duration // when its newest full answer came
@@ -77,6 +78,10 @@ func (co *competing) pursue() {
 	}
 	if co.now-r.asked >= co.cfg.Timing.Retry {
 		r.asked = co.now
+		if r.past != nil {
+			co.send(wire.NeedPart{Height: r.past.height, Part: uint32(len(r.past.got))}, r.from)
+			return
+		}
 		co.send(wire.Need{From: r.next()}, r.from)
 	}
 }
@@ -92,7 +97,7 @@ func (r *branch) next() uint64 {
 // isAsked says whether a record is the one that was asked for.
 func (co *competing) awaits(msg wire.Message, c wire.Commit) bool {
 	r := co.gathering
-	if r == nil || c.Record.Height != r.next() {
+	if r == nil || r.past != nil || c.Record.Height != r.next() {
 		return false
 	}
 	return r.chain == nil && msg.From == r.from || r.chain != nil && c.Record.Prev == r.chain.TipHash()
@@ -111,12 +116,14 @@ func (co *competing) extend(c wire.Commit) (better *branch, err error) {
 		return nil, err
 	}
 	r.bytes += len(c.Append(nil))
-	if h := c.Record.Height; h <= co.chain.Height() {
-		own, before := co.chain.Commits()[h-1], r.chain.At(h-1)
+	if h := c.Record.Height; co.chain.Holds(h) {
+		own, before := co.chain.Commit(h), r.chain.At(h-1)
 		co.evidence.compare(own, c, before.Members)
 		co.evidence.showLower(own, c, before.Electors())
 	}
 	switch {
+	case !co.chain.Meets(r.chain):
+		return co.chooseAnew(), nil
 	case co.cfg.Rules.Byzantine:
 		return co.chooseOnceShown(), nil
 	case co.prefers(r.chain):
@@ -142,7 +149,7 @@ func (co *competing) askFurther() {
 // further back.
 func (co *competing) findCommon(c wire.Commit) bool {
 	r := co.gathering
-	if co.chain.Has(r.base, c.Record.Prev) {
+	if r.base >= co.chain.Start() && co.chain.Has(r.base, c.Record.Prev) {
 		r.chain = co.chain.UpTo(r.base)
 		return true
 	}
@@ -255,6 +262,9 @@ func (co *competing) mayMoveOn() bool {
 // member: anybody can found one, of whatever work (BYZANTINE 9).
 func (co *competing) mayGiveUp(above uint64) bool {
 	c := co.chain
+	if above < c.Start() {
+		return false
+	}
 	young := c.Tip().Slot-c.At(above).Slot < youngSlots
 	switch {
 	case !c.Pinned():
@@ -280,12 +290,12 @@ func (co *competing) decide() (better *branch) {
 	co.refused = remember(co.refused, r.claim.Branch)
 	co.event(Event{
 		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from,
-		Root: r.chain.Hash(common + 1),
+		Root: r.chain.LastingAbove(common),
 		Detail: fmt.Sprintf("its branch of the run has more work, and the one here is %d slots old since they parted "+
 			"at height %d: too old to be "+
 			"given up by itself. To move this peer, start it again with --pin %s; else stop the peers of the other "+
 			"branch",
-			co.chain.Tip().Slot-co.chain.At(common).Slot, common, r.chain.Hash(common+1)),
+			co.chain.Tip().Slot-co.chain.At(max(common, co.chain.Lowest())).Slot, common, r.chain.LastingAbove(common)),
 	})
 	return nil
 }

@@ -28,8 +28,8 @@ func (co *competing) chooseOnceShown() (better *branch) {
 		r.chain.Tip().Work <= co.chain.Tip().Work:
 		// It is left to those that decide at the tip, until the others are further.
 	case !co.mayGiveUp(common):
-		if first := r.chain.Hash(common + 1); r.chain.Outranks(co.chain) && !slices.Contains(co.refused, first) {
-			co.refuse(common, first)
+		if first := r.chain.LastingAbove(common); r.chain.Outranks(co.chain) && !slices.Contains(co.refused, first) {
+			co.refuse(r, common, first)
 		}
 	default:
 		if c, from := co.known.Choose(co.chain, r.chain, r.from, co.cfg.Self); c != nil {
@@ -42,8 +42,7 @@ func (co *competing) chooseOnceShown() (better *branch) {
 }
 
 // refuse leaves it to an operator whether to move to a branch that parted too long ago.
-func (co *competing) refuse(common uint64, first slot.Root) {
-	r := co.gathering
+func (co *competing) refuse(r *branch, common uint64, first slot.Root) {
 	co.refused = remember(co.refused, first)
 	if r.claim.Branch != co.chain.Branch() {
 		co.refused = remember(co.refused, r.claim.Branch)

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -35,4 +36,10 @@ type Config struct {
 	Follow []slot.PeerID // whose motions this peer makes its own
 	// hash of a record: a chain without it is neither joined nor moved to. Zero: none
 	Pin slot.Root
+	// how many of the newest records are kept at least, where older ones are forgotten;
+	// KeepAllRecords: all are. 64 are kept in any case
+	KeepRecords uint64
 }
+
+// KeepAllRecords has a peer keep all records (Config.KeepRecords).
+const KeepAllRecords = math.MaxUint64

@@ -36,11 +36,12 @@ type DriverConfig struct {
 	Timing      Timing
 	Plan        Planner
 	Verify      slot.Verifier
-	NeverFounds bool // see Config, also for the next four
+	NeverFounds bool // see Config, also for the next five
 	PauseOnLoss bool
 	Open        bool
 	Follow      []slot.PeerID
 	Pin         slot.Root
+	KeepRecords uint64
 	Logger      *slog.Logger // nil: silent
 	// OnEvent, if set, is called from the driver's loop, in order. It must not block.
 	OnEvent func(Event)
@@ -98,7 +99,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	machine := NewMachine(Config{
 		Self: cfg.Signer.ID(), Incarnation: saved.Incarnation, Rules: cfg.Rules, Timing: cfg.Timing,
 		Plan: cfg.Plan, Verify: verify, NeverFounds: cfg.NeverFounds, PauseOnLoss: cfg.PauseOnLoss, Open: cfg.Open,
-		Follow: cfg.Follow, Pin: cfg.Pin,
+		Follow: cfg.Follow, Pin: cfg.Pin, KeepRecords: cfg.KeepRecords,
 	}, saved)
 	d := &Driver{
 		cfg: cfg, core: newCore(machine), views: newViews(machine.View()), inbox: newInbox(), inputs: newInputs(),

@@ -28,7 +28,7 @@ var errTooManyQuestions = errors.New("asks for records faster than they are give
 // recordsWanted tells whether a body may be answered with certified records, and whether with many.
 func recordsWanted(b wire.Body) (some, many bool) {
 	switch b.(type) {
-	case wire.Need:
+	case wire.Need, wire.NeedPart:
 		return true, true
 	case wire.Promise, wire.Retry, wire.Propose: // one, if their height is decided
 		return true, false

@@ -27,7 +27,8 @@ const (
 
 // restore finds the lost members in the newest records of a chain that was on disk.
 func (fo *former) restore() {
-	for h := fo.chain.Height() - min(fo.chain.Height(), formerHeights); h < fo.chain.Height(); h++ {
+	height := fo.chain.Height()
+	for h := max(height-min(height, formerHeights), fo.chain.Lowest()); h < height; h++ {
 		fo.follow(fo.chain.At(h).Members, fo.chain.At(h+1).Members)
 	}
 }

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -35,9 +36,11 @@ type Machine struct {
 func NewMachine(cfg Config, saved wire.Saved) *Machine {
 	m := assemble(newFacts(cfg, saved.Boot), &effects{})
 	m.own.offerSeq = saved.OfferSeq
-	for _, c := range saved.Chain {
-		m.chain.Push(c)
+	kept, err := chain.Resume(cfg.Rules, cfg.Pin, saved.Past, saved.Chain)
+	if err != nil {
+		panic(fmt.Sprintf("membership: the store gives what no machine has saved: %v", err))
 	}
+	m.chain = kept
 	next := m.chain.Next()
 	m.pledges.restore(saved, wire.Position{Height: next.Height, Prev: next.Prev})
 	m.evidence.grounds = saved.Grounds
@@ -83,7 +86,9 @@ func (m *Machine) Tick(now time.Duration) {
 	m.takeBack()
 	m.goOn()
 	m.repeat()
-	m.catchup.catchUp()
+	if g := m.competing.gathering; g == nil || g.past == nil {
+		m.catchup.catchUp()
+	}
 	m.competing.pursue()
 	m.founder.consider()
 	m.pacemaker.watch()
@@ -125,12 +130,12 @@ func (m *Machine) Ready() Ready {
 	return m.drain()
 }
 
-// Record is the certified record at a height, from 1.
+// Record is the certified record at a height, from 1, if it is held.
 func (m *Machine) Record(height uint64) (wire.Commit, bool) {
-	if height == 0 || height > m.chain.Height() {
+	if !m.chain.Holds(height) {
 		return wire.Commit{}, false
 	}
-	return m.chain.Commits()[height-1], true
+	return m.chain.Commit(height), true
 }
 
 // settle does what the newest input made possible. Each step checks whether its conditions hold.

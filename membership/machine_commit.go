@@ -68,11 +68,12 @@ func (m *Machine) recordOf(msg wire.Message, v slot.Vote) (r slot.Record, err er
 // It moves nobody: whoever has adopted it announces that. But it may convict those who signed both.
 func (m *Machine) compareSibling(msg wire.Message, c wire.Commit) {
 	h := c.Record.Height
-	if m.evidence.fromMember(msg) != nil || h == 0 || h > m.chain.Height() || m.chain.Hash(h-1) != c.Record.Prev ||
+	if m.evidence.fromMember(msg) != nil || h == 0 || !m.chain.Holds(h) ||
+		m.chain.Hash(h-1) != c.Record.Prev || h > 1 && !m.chain.Holds(h-1) ||
 		c.Certificate.Hash != c.Record.Hash() || m.chain.Has(h, c.Certificate.Hash) {
 		return
 	}
-	m.evidence.compare(m.chain.Commits()[h-1], c, m.chain.At(h-1).Members)
+	m.evidence.compare(m.chain.Commit(h), c, m.chain.At(h-1).Members)
 }
 
 // takeNext verifies and adopts the successor of the tip.
@@ -111,6 +112,7 @@ func (m *Machine) adopted(c wire.Commit, before []slot.Member) {
 		m.competing.forgetJudged()
 	}
 	m.presence.meetMembers(before)
+	m.forgetRecords()
 	m.openNext()
 	m.model.compareState()
 	m.own.spendOffer()

@@ -22,6 +22,10 @@ func (m *Machine) receive(msg wire.Message) error {
 		return m.statements.onRetired(msg, b)
 	case wire.Need:
 		return m.catchup.onNeed(msg, b)
+	case wire.NeedPart:
+		return m.catchup.past.onNeedPart(msg, b)
+	case wire.PastPart:
+		return m.onPastPart(msg, b)
 	case wire.Commit:
 		return m.onCommit(msg, b)
 	case wire.ForkVote:
@@ -111,8 +115,8 @@ func (m *Machine) onSegment(msg wire.Message, s wire.Segment) error {
 func (m *Machine) onDecided(msg wire.Message, ref slot.Ref) error {
 	switch msg.Body.(type) {
 	case wire.Promise, wire.Retry, wire.Draft, wire.Propose, wire.ForkDraft:
-		if ref.Height > 0 && m.chain.Hash(ref.Height-1) == ref.Prev {
-			m.send(m.chain.Commits()[ref.Height-1], msg.From)
+		if m.chain.Holds(ref.Height) && m.chain.Hash(ref.Height-1) == ref.Prev {
+			m.send(m.chain.Commit(ref.Height), msg.From)
 		}
 	}
 	return fmt.Errorf("%w: height %d is decided", ErrStale, ref.Height)

@@ -13,32 +13,48 @@ import (
 // certified it: if a later switch leads back below one, it is still decided.
 func (m *Machine) switchTo(r *branch, common uint64) {
 	given := m.chain
+	if !given.Meets(r.chain) {
+		m.beginAnew(r)
+		m.goOnWith(r, given, common)
+		return
+	}
 	m.pledges.setAside()
 	if common < given.Height() {
 		m.persist(wire.EntryRewind{Height: common})
-		for _, c := range given.Commits()[common:] {
+		for _, c := range given.Above(common) {
 			m.pledges.keepDecided(c)
 		}
 	}
-	for _, c := range r.chain.Commits()[common:] {
+	for _, c := range r.chain.Above(common) {
 		m.clones.checkOwnSignatures(c, r.chain, m.pledges.of(c.Record), m.own.offerSeq)
 		m.persist(wire.EntryCommit(c))
 	}
-	m.chain = r.chain
-	m.competing.forgetJudged()
-	m.motions.forget()
-	m.turnout.restart()
+	m.moveTo(r.chain)
 	m.reportSwitch(r, given, common)
-	m.former.follow(given.Members(), m.chain.Members())
-	m.catchup.early, m.catchup.need, m.exit.ending, m.founder.fork = nil, need{at: never}, ending{}, nil
 	if common < given.Height() {
 		m.switches++
 		m.own.mine = nil
 	}
+	m.goOnWith(r, given, common)
+}
+
+// moveTo makes a chain the own one, and forgets what was noted about the one before.
+func (m *Machine) moveTo(c *chain.Chain) {
+	m.chain = c
+	m.competing.forgetJudged()
+	m.motions.forget()
+	m.turnout.restart()
+}
+
+// goOnWith opens the height above the chain that has just become the own one.
+func (m *Machine) goOnWith(r *branch, given *chain.Chain, common uint64) {
+	m.former.follow(given.Members(), m.chain.Members())
+	m.catchup.early, m.catchup.need, m.exit.ending, m.founder.fork = nil, need{at: never}, ending{}, nil
 	if s := &m.model.state; !s.known || s.diverged || s.applying > 0 || s.syncing || s.height > common {
 		m.model.state = modelState{retryAt: never}
 	}
 	m.presence.meetMembers(given.Members())
+	m.forgetRecords()
 	m.openNext()
 	m.model.compareState()
 	m.own.dropIfDiverged()
@@ -62,7 +78,7 @@ func (m *Machine) reportSwitch(r *branch, given *chain.Chain, common uint64) {
 		m.event(e)
 	}
 	_, m.news.provisional = m.chain.Provisional()
-	for _, c := range r.chain.Commits()[common:] {
+	for _, c := range r.chain.Above(common) {
 		m.reportRecord(EventCertified, c.Record, c.Certificate.Ballot)
 	}
 	m.news.reportMembers(e, given.Members(), r.chain.Members())
@@ -75,7 +91,7 @@ func (m *Machine) giveUpUnrecoverable(height uint64) {
 	}
 	m.pledges.setAside()
 	m.persist(wire.EntryRewind{Height: height})
-	for _, c := range given.Commits()[height:] {
+	for _, c := range given.Above(height) {
 		m.pledges.keepDecided(c)
 	}
 	m.chain, m.abandoned.above, m.abandoned.given = given.UpTo(height), height, given

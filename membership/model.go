@@ -57,7 +57,7 @@ func (md *model) advanceState(chainGrows func() bool) {
 	case !s.known || s.diverged:
 		md.sync(0)
 	case s.height >= md.chain.Height():
-	case s.resync && s.height+1 < md.chain.Height():
+	case (s.resync || !md.chain.Holds(s.height+1)) && s.height+1 < md.chain.Height():
 		md.sync(s.height + 1)
 	default:
 		s.fromDisk, s.resync, s.applying = false, false, s.height+1
@@ -77,7 +77,7 @@ const maxRoots = 256
 func (md *model) sync(least uint64) {
 	s := &md.state
 	var roots []CertifiedState
-	for h := md.chain.Height(); h > least && len(roots) < maxRoots; h-- {
+	for h := md.chain.Height(); h > max(least, md.chain.Lowest()) && len(roots) < maxRoots; h-- {
 		root, _ := md.chain.StateRoot(h - 1)
 		roots = append(roots, CertifiedState{
 			Height: h - 1, Slot: md.chain.At(h - 1).Slot, Root: root,
@@ -101,8 +101,8 @@ func (md *model) applied(r ReportApplied) (taken bool) {
 	s := &md.state
 	root, certified := md.chain.StateRoot(r.Height)
 	switch {
-	case r.Height > md.chain.Height():
-		return false // a state without its chain is worthless
+	case r.Height > md.chain.Height() || r.Height < md.chain.Lowest():
+		return false // a state without its chain is worthless, and one of long ago
 	case !r.Record.IsZero() && r.Record != md.chain.Hash(r.Height):
 		return false // the state of a chain given up
 	case certified && root != r.StateRoot:

@@ -15,6 +15,8 @@ type View struct {
 	// records is void
 	ChainSwitches uint64
 	Tip           slot.Record
+	// hash of the newest record that stays for ever: a pin that newcomers can check at any time
+	Lasting slot.Root
 
 	Synced      bool // a state is held and not known to be wrong
 	Diverged    bool
@@ -93,8 +95,8 @@ type MemberView struct {
 func (m *Machine) View() View {
 	s, d := m.model.state, m.open
 	v := View{
-		Founding: m.chain.Founding(), ChainSwitches: m.switches, Tip: m.chain.Tip(), NoQuorum: m.fork.without,
-		TooFew: m.tooFew(),
+		Founding: m.chain.Founding(), ChainSwitches: m.switches, Tip: m.chain.Tip(), Lasting: m.chain.Lasting(),
+		NoQuorum: m.fork.without, TooFew: m.tooFew(),
 		Reason: m.reason(), Provisional: m.whyProvisional(),
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,
 		IsMember: m.member(), Leaving: m.own.leaving, Left: m.own.left, Paused: m.quorum.paused, Done: m.exit.done,

@@ -129,6 +129,8 @@ var table = []Field{
 	field("term_cap", func(s *Spec) any { return &s.TermCap }, "1h", wholeSeconds(time.Second, 7*24*time.Hour),
 		"`longest` term of one leader, like 90m: a leader that brings no round to its end is given more time with "+
 			"each term, up to this. It must be longer than the slowest reduction (founder's default 1h)"),
+	field("summary_every", func(s *Spec) any { return &s.SummaryEvery }, "64", between(minSummary, maxSummary),
+		"`records` from one of the run's records that newcomers may start from to the next (founder's default 64)"),
 }
 
 func field(name string, at func(*Spec) any, byDefault string, check func(string) string, help string) Field {

@@ -64,6 +64,9 @@ type Spec struct {
 	AuditSamples string
 	// the longest that one leader has for a record; longer than the slowest reduction
 	TermCap time.Duration
+	// every so many records one names a summary of those before it: newcomers start from there, and
+	// peers need not keep older ones
+	SummaryEvery uint64
 
 	Layout trainer.Layout // the model's tensors; comes from the trainer
 }

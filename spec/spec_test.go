@@ -124,8 +124,8 @@ func TestRunIDIsPinned(t *testing.T) {
 		size int
 		id   string
 	}{
-		"":         {781, "cdc44ffe2d83fd16529a5f49cbff258907a843cdd2129caf068ac471164571ee"},
-		TrustCrash: {776, "986dd611a6632db133ce51faf61098d3320fea46ab9503b2fada034eb0e0f44d"},
+		"":         {804, "99f167e8eb265c6168a1348702976b89fb340eeea9bd4da57c324153d26ccc1d"},
+		TrustCrash: {799, "9907b90336e8e2ead22ab05c8df240b0d1578e6742a5dbe942f25c418535aaf5"},
 	} {
 		s := Spec{Name: "demo", Trust: trust, Layout: trainer.Layout{{Name: "w", Shape: []uint64{2, 3}}}}.Settled()
 		if n := len(s.Append(nil)); n != want.size {

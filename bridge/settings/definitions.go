@@ -121,7 +121,7 @@ func (s *Settings) access() []definition {
 			0,
 			sources.Var(&s.cfg.Pin, "hash", readPin, showPin),
 			"`hash` of a record that the run's chain must have, as the status of a peer that is " +
-				"trusted shows it under tip (default: the first peers met are trusted)",
+				"trusted shows it under pin (default: the first peers met are trusted)",
 		},
 	}
 }
@@ -164,6 +164,8 @@ func (s *Settings) keeping() []definition {
 			"last hour that do not show that they have it (default 30s with --preset lan, 10m with wan)"},
 		{"checkpoint-every", 0, &s.cfg.CheckpointEvery, "rounds between checkpoints; one is also made at the end"},
 		{"keep-checkpoints", 0, &s.cfg.KeepCheckpoints, "newest certified checkpoints kept, with the rounds since"},
+		{"keep-records", 0, &s.cfg.KeepRecords, "keep all records of the run's chain, for newcomers and " +
+			"for later; else those that nobody needs any more are forgotten (summary_every)"},
 		{"state-rate", 0, &s.stateRate, "`megabytes` a second given at most to peers that fetch the state " +
 			"(default 4 a core)"},
 		{"newcomer-states", 0, &s.cfg.NewcomerStates, "full states given in an hour to one peer that was no member " +

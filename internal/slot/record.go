@@ -53,6 +53,9 @@ type Record struct {
 	Prev      Root   // hash of the record at Height-1; zero at height 0
 	Slot      uint64 // outer steps done once this record is applied
 	StateRoot Root   // state after the record at Height-1; zero at height 0
+	// Summary is the hash of what the records up to Height-1 amount to (membership/chain), in those
+	// records that a newcomer may start from; zero in others
+	Summary Root
 	// Members take part from now on, and those with a seat decide Height+1; sorted by peer; none at
 	// height 0.
 	Members []Member
@@ -84,37 +87,15 @@ func (c Record) Outcome() Root {
 	return OutcomeRoot(c.Segments)
 }
 
-// Hash names the record.
-func (c Record) Hash() Root { return Hash(c.Append([]byte("p2pdiloco/record/1"))) }
+// Hash names the record. It covers the body by a hash of that, so that a Head has the same one.
+func (c Record) Hash() Root { return c.Head().Hash() }
 
 // Append appends the canonical encoding.
-func (c Record) Append(b []byte) []byte {
-	b = appendRoot(b, c.Run)
-	b = wire.AppendU64(b, c.Height)
-	b = c.appendKind(b)
-	b = appendRoot(b, c.Prev)
-	b = wire.AppendU64(b, c.Slot)
-	b = appendRoot(b, c.StateRoot)
-	b = c.appendRoster(b)
-	b = wire.AppendU64(b, c.Work)
-	if c.Kind == Step {
-		b = wire.AppendU32(b, c.Fragment)
-		b = wire.AppendU64(appendOffers(b, c.Contributions), c.Usual)
-		b = appendSegments(b, c.Segments)
-	}
-	if c.Kind == Access {
-		b = appendDecisions(appendRoot(b, c.Key), c.Decisions)
-	}
-	return b
-}
+func (c Record) Append(b []byte) []byte { return c.appendBody(c.appendHead(b)) }
 
 // ReadRecord reads what Append wrote. It checks form, not whether the record is valid on its chain.
 func ReadRecord(r *wire.Reader) Record {
-	c := Record{Run: readRoot(r), Height: r.U64()}
-	graded := c.readKind(r)
-	c.Prev, c.Slot, c.StateRoot = readRoot(r), r.U64(), readRoot(r)
-	c.readRoster(r, graded)
-	c.Work = r.U64()
+	c := readHead(r)
 	if c.Kind == Step {
 		c.Fragment = r.U32()
 		c.Contributions, c.Usual = readOffers(r), r.U64()

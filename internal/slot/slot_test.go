@@ -387,6 +387,7 @@ func TestRecordHashCoversEveryField(t *testing.T) {
 		"kind": func(c *Record) { c.Kind = Members },
 		"prev": func(c *Record) { c.Prev[0]++ }, "slot": func(c *Record) { c.Slot++ },
 		"state root":  func(c *Record) { c.StateRoot[0]++ },
+		"summary":     func(c *Record) { c.Summary[0]++ },
 		"member":      func(c *Record) { c.Members[0].Peer = "0" },
 		"incarnation": func(c *Record) { c.Members[0].Incarnation++ },
 		"seat":        func(c *Record) { c.Members[0].Seat++ },

@@ -2,57 +2,42 @@ package chain
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// Chain holds certified records, from R_0 on without a gap. It only grows: records after another
-// fork form another chain.
+// Chain holds certified records, from R_0 on without a gap, or from a height where it begins with a
+// summary of the older ones (Past). It only grows: records after another fork form another chain.
 type Chain struct {
 	rules   Rules
 	pin     slot.Root     // a record that the chain must have; zero: none
-	commits []wire.Commit // heights 1, 2, …
-	hashes  []slot.Root   // by height; hashes[0] is that of R_0
-	spent   map[slot.PeerID]spending
-	// hash of the newest fork record: it names the chain. Zero while there is only R_0
-	branch     slot.Root
-	stepWork   uint64 // what the newest step added to the work: the measure of a fork's penalty
-	stepHeight uint64 // of the newest step; 0 while there is none
-	pinned     bool   // the chain has its pin, or needs none
-	assigner   *assigner
-	access     *Access
-	credit     *Credit
-	electors   []slot.Member // of the tip
-	// forks that fewer than a quorum made, the oldest first; never changed in place
-	provisional []Provisional
-	seating     seating
+	pinned  bool          // the chain has its pin, or needs none
+	past    *past         // nil: all records are held
+	commits []wire.Commit // of the heights above the floor
+	hashes  []slot.Root   // from that of the record at the floor on
+	state
 }
-
-// spending is the newest contribution of a peer that a record lists.
-type spending struct{ seq, slot uint64 }
 
 // New makes a chain of R_0 alone, the record that follows from the run spec. If the pin is not
 // zero, the chain must contain the record with that hash.
 func New(rules Rules, pin slot.Root) *Chain {
 	genesis := slot.Genesis(rules.Run).Hash()
 	return &Chain{
-		rules: rules, pin: pin, hashes: []slot.Root{genesis}, spent: map[slot.PeerID]spending{}, pinned: pin.IsZero() ||
-			pin == genesis,
-		assigner: newAssigner(rules), access: newAccess(), credit: newCredit(rules),
+		rules: rules, pin: pin, hashes: []slot.Root{genesis}, pinned: pin.IsZero() || pin == genesis,
+		state: newState(rules),
 	}
 }
 
-// UpTo returns a new chain with the records up to a height.
+// UpTo returns a new chain with the records up to a height, which is not below Start.
 func (c *Chain) UpTo(height uint64) *Chain {
 	if height == c.Height() {
 		return c.clone()
 	}
-	b := New(c.rules, c.pin)
-	for i, commit := range c.commits[:height] {
-		b.pushHashed(commit, c.hashes[i+1])
+	b := c.beginning()
+	for h := b.Height() + 1; h <= height; h++ {
+		b.pushHashed(c.Commit(h), c.Hash(h))
 	}
 	return b
 }
@@ -60,16 +45,23 @@ func (c *Chain) UpTo(height uint64) *Chain {
 // clone returns a new chain with the same records.
 func (c *Chain) clone() *Chain {
 	b := *c
-	b.commits, b.hashes, b.spent = slices.Clip(c.commits), slices.Clip(c.hashes), maps.Clone(c.spent)
-	b.assigner, b.access, b.credit = c.assigner.clone(), c.access.clone(), c.credit.clone()
+	b.commits, b.hashes, b.state = slices.Clip(c.commits), slices.Clip(c.hashes), c.state.clone()
 	return &b
 }
 
-// Commits returns the certified records from height 1 on. They must not be changed.
+// Commits returns the certified records that are held, from height Floor()+1 on. They must not be
+// changed.
 func (c *Chain) Commits() []wire.Commit { return c.commits }
 
-// Hash returns the hash of the record at a height that the chain has.
-func (c *Chain) Hash(height uint64) slot.Root { return c.hashes[height] }
+// Above returns the certified records above a height, which is not below Floor. They must not be
+// changed.
+func (c *Chain) Above(height uint64) []wire.Commit { return c.commits[height-c.Floor():] }
+
+// Commit returns the certified record at a height that is held, above 0.
+func (c *Chain) Commit(height uint64) wire.Commit { return c.commits[height-c.Floor()-1] }
+
+// Hash returns the hash of the record at a height that the chain has, not below Floor.
+func (c *Chain) Hash(height uint64) slot.Root { return c.hashes[height-c.Floor()] }
 
 // Rules returns the run spec's values that the chain is checked against.
 func (c *Chain) Rules() Rules { return c.rules }
@@ -100,29 +92,24 @@ func (c *Chain) Credit() *Credit { return c.credit }
 func (c *Chain) Parts(p slot.PeerID) []Part { return c.assigner.parts(p) }
 
 // Height returns the height of the tip; 0 while only R_0 is known.
-func (c *Chain) Height() uint64 { return uint64(len(c.commits)) }
+func (c *Chain) Height() uint64 { return c.Floor() + uint64(len(c.commits)) }
 
 // Tip returns the newest certified record.
 func (c *Chain) Tip() slot.Record { return c.At(c.Height()) }
 
 // TipHash returns the hash of the tip.
-func (c *Chain) TipHash() slot.Root { return c.hashes[c.Height()] }
+func (c *Chain) TipHash() slot.Root { return c.hashes[len(c.hashes)-1] }
 
-// At returns the record at a height that the chain has.
+// At returns the record at a height that is held, or at height 0.
 func (c *Chain) At(height uint64) slot.Record {
 	if height == 0 {
 		return slot.Genesis(c.rules.Run)
 	}
-	return c.commits[height-1].Record
+	return c.Commit(height).Record
 }
 
 // Founding returns the hash of the record at height 1, or zero while there is none.
-func (c *Chain) Founding() slot.Root {
-	if c.Height() == 0 {
-		return slot.Root{}
-	}
-	return c.hashes[1]
-}
+func (c *Chain) Founding() slot.Root { return c.founding }
 
 // Members lists the peers that take part in the run: the tip's members, with a seat or without.
 func (c *Chain) Members() []slot.Member { return c.Tip().Members }
@@ -136,12 +123,13 @@ func (c *Chain) Next() slot.Ref { return slot.Ref{Height: c.Height() + 1, Prev: 
 // OpenSlot returns the number of the outer step that comes next.
 func (c *Chain) OpenSlot() uint64 { return c.Tip().Slot + 1 }
 
-// StateRoot returns the certified root of the state after a height, which the record above names.
+// StateRoot returns the certified root of the state after a height, which the record above names,
+// if that one is held.
 func (c *Chain) StateRoot(height uint64) (slot.Root, bool) {
-	if height >= c.Height() {
+	if !c.Holds(height + 1) {
 		return slot.Root{}, false
 	}
-	return c.commits[height].Record.StateRoot, true
+	return c.At(height + 1).StateRoot, true
 }
 
 // Ended says that the last step is recorded.
@@ -170,33 +158,10 @@ func (c *Chain) Extend(commit wire.Commit, verify slot.Verifier) error {
 func (c *Chain) Push(commit wire.Commit) { c.pushHashed(commit, commit.Record.Hash()) }
 
 func (c *Chain) pushHashed(commit wire.Commit, hash slot.Root) {
-	r := commit.Record
-	switch r.Kind {
-	case slot.Fork:
-		c.branch = hash
-	case slot.Step:
-		c.stepWork, c.stepHeight = r.Work-c.Tip().Work, r.Height
-	case slot.Members, slot.Access:
-	}
-	c.pinned = c.pinned || hash == c.pin
-	c.provisional = c.stillProvisional(r)
-	c.credit.follow(r, c.Members())
-	c.seating = c.seating.follow(r, c.Electorate(), c.rules.StartPeers)
-	c.electors = r.Electors()
+	c.state.follow(c.rules, commit.Record, hash, c.Tip())
 	c.commits = append(c.commits, commit)
 	c.hashes = append(c.hashes, hash)
-	for _, o := range r.Contributions {
-		c.spent[o.Peer] = spending{o.Seq, r.Slot}
-	}
-	c.access.follow(r, hash)
-	c.assigner.follow(r, func(p slot.PeerID) uint64 { return c.spent[p].slot })
-	// Entries of peers long gone would fill the map. Their old offers cannot come back, because an
-	// offer names its slot.
-	for p, s := range c.spent {
-		if slot.Find(r.Members, p) < 0 && s.slot+c.rules.MaxStaleness < r.Slot {
-			delete(c.spent, p)
-		}
-	}
+	c.pinned = c.pinned || hash == c.pin
 }
 
 // WorkAfter returns the chain's work with one more record: steps add their contributions' weights,
@@ -234,24 +199,34 @@ func (c *Chain) Staying(members []slot.Member) (n int) {
 	return n
 }
 
-// Has says whether the chain has a record at a height.
+// Has says whether the chain is known to have a record at a height.
 func (c *Chain) Has(height uint64, hash slot.Root) bool {
-	return height <= c.Height() && c.hashes[height] == hash
+	switch {
+	case height > c.Height():
+		return false
+	case height >= c.Floor():
+		return c.Hash(height) == hash
+	}
+	return c.past.links[height] == hash
 }
 
-// CommonHeight returns the height of the newest record that two chains of one run share.
+// CommonHeight returns the height of the newest record that two chains of one run are known to
+// share. Meets says whether both hold it.
 func (c *Chain) CommonHeight(o *Chain) uint64 {
-	h := min(c.Height(), o.Height())
-	for c.hashes[h] != o.hashes[h] {
-		h--
+	h, least := min(c.Height(), o.Height()), max(c.Floor(), o.Floor())
+	for ; h >= least; h-- {
+		if c.Hash(h) == o.Hash(h) {
+			return h
+		}
+		if h == 0 {
+			break
+		}
 	}
-	return h
+	return c.commonLink(o)
 }
 
 // SharedSince says whether a record above a height lists a second member.
-func (c *Chain) SharedSince(height uint64) bool {
-	return slices.ContainsFunc(c.commits[height:], func(k wire.Commit) bool { return len(k.Record.Members) > 1 })
-}
+func (c *Chain) SharedSince(height uint64) bool { return c.shared > height }
 
 // Listing returns the member that a peer's incarnation becomes in a successor of the tip: its
 // seniority lasts while it is listed. Where seats are earned, Settle says the rest.

@@ -46,7 +46,7 @@ func (c *Chain) Check(r slot.Record) error {
 	case r.Fragment != 0 || r.Usual != 0 || len(r.Contributions) > 0 || len(r.Segments) > 0:
 		return Invalid("a %s record with an outcome", r.Kind)
 	case tip.Height == 0:
-		return c.checkFounding(r)
+		return c.rules.checkFounding(r)
 	case r.Kind == slot.Access:
 		return c.CheckAccess(r)
 	case !r.Key.IsZero() || len(r.Decisions) > 0:
@@ -56,23 +56,23 @@ func (c *Chain) Check(r slot.Record) error {
 }
 
 // checkFounding enforces what the record at height 1 must look like.
-func (c *Chain) checkFounding(r slot.Record) error {
+func (r Rules) checkFounding(record slot.Record) error {
 	founders := 0
-	for _, m := range r.Members {
-		if c.rules.MayFound(m.Peer) {
+	for _, m := range record.Members {
+		if r.MayFound(m.Peer) {
 			founders++
 		}
 	}
 	switch {
-	case r.Kind != slot.Fork:
-		return Invalid("a %s record at height %d", r.Kind, r.Height)
-	case !c.rules.InitRoot.IsZero() && r.StateRoot != c.rules.InitRoot:
-		return Invalid("a founding on state %s; the run spec wants %s", r.StateRoot, c.rules.InitRoot)
-	case founders < len(r.Members) || 2*founders <= len(c.rules.Founders):
+	case record.Kind != slot.Fork:
+		return Invalid("a %s record at height %d", record.Kind, record.Height)
+	case !r.InitRoot.IsZero() && record.StateRoot != r.InitRoot:
+		return Invalid("a founding on state %s; the run spec wants %s", record.StateRoot, r.InitRoot)
+	case founders < len(record.Members) || 2*founders <= len(r.Founders):
 		return Invalid("a founding by %d peers, %d of them founders; more than half of the %d founders must sign it, "+
-			"and nobody else", len(r.Members), founders, len(c.rules.Founders))
-	case !r.Key.IsZero() || len(r.Decisions) > 0:
-		return Invalid("a %s record with decisions", r.Kind)
+			"and nobody else", len(record.Members), founders, len(r.Founders))
+	case !record.Key.IsZero() || len(record.Decisions) > 0:
+		return Invalid("a %s record with decisions", record.Kind)
 	}
 	return nil
 }

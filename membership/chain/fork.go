@@ -89,11 +89,11 @@ func (c *Chain) Provisional() (p Provisional, is bool) {
 }
 
 // stillProvisional lists the forks that are provisional once a record follows the tip.
-func (c *Chain) stillProvisional(r slot.Record) []Provisional {
-	forks := slices.Clone(c.provisional)
-	if before := c.Electorate(); r.Kind == slot.Fork && len(before) > 0 {
+func (s *state) stillProvisional(rules Rules, r slot.Record) []Provisional {
+	forks := slices.Clone(s.provisional)
+	if before := s.electors; r.Kind == slot.Fork && len(before) > 0 {
 		forks = append(forks, Provisional{
-			Height: c.Height(), Electors: before, Few: 2*signersOf(before, r) < len(before),
+			Height: r.Height - 1, Electors: before, Few: 2*signersOf(before, r) < len(before),
 		})
 	}
 	electors := r.Electors()
@@ -101,10 +101,10 @@ func (c *Chain) stillProvisional(r slot.Record) []Provisional {
 		count := p.Electors
 		if !p.Few {
 			count = slices.DeleteFunc(slices.Clone(count), func(e slot.Member) bool {
-				return c.access.BarredBy(r, e.Peer)
+				return s.access.BarredBy(r, e.Peer)
 			})
 		}
-		return len(count) > 0 && c.rules.Quorum(count, func(e slot.Member) bool {
+		return len(count) > 0 && rules.Quorum(count, func(e slot.Member) bool {
 			_, stays := FindMember(electors, e.Peer, e.Incarnation)
 			return stays
 		})

@@ -59,8 +59,9 @@ type Turnover struct {
 }
 
 // Settle returns a record of the height above the tip, which is no fork, with the members, absent
-// members and evicted keys that follow from a turnover.
+// members and evicted keys that follow from a turnover, and the summary that it has to name.
 func (c *Chain) Settle(r slot.Record, t Turnover) slot.Record {
+	r.Summary = c.SummaryAbove()
 	r.Members, r.Absent, r.Evicted = nil, nil, nil
 	if !c.rules.Byzantine {
 		for _, m := range t.Listed {

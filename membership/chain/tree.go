@@ -91,7 +91,7 @@ func (k known) successor() Successor {
 }
 
 func (c *Chain) known(height uint64) known {
-	k := known{commit: c.commits[height-1], hash: c.hashes[height]}
+	k := known{commit: c.Commit(height), hash: c.Hash(height)}
 	if k.commit.Record.Kind == slot.Fork {
 		k.signers = signersOf(c.At(height-1).Electors(), k.commit.Record)
 	}
@@ -128,7 +128,7 @@ func (t *Tree) add(own, c *Chain, from slot.PeerID) {
 	s := side{from: from, base: own.CommonHeight(c)}
 	for h := s.base + 1; h <= c.Height(); h++ {
 		s.records = append(s.records, c.known(h))
-		s.bytes += len(c.commits[h-1].Append(nil))
+		s.bytes += len(c.Commit(h).Append(nil))
 	}
 	// a branch that has grown takes the place of what was known of it
 	t.sides = slices.DeleteFunc(t.sides, func(o side) bool {
@@ -138,12 +138,12 @@ func (t *Tree) add(own, c *Chain, from slot.PeerID) {
 	if len(s.records) > 0 {
 		t.sides = append(t.sides, s)
 	}
-	t.prune(own.Height())
+	t.prune(own)
 }
 
 // prune forgets the branches that parted too long ago to be chosen, and the oldest ones above the
 // bounds. The newest branch stays.
-func (t *Tree) prune(height uint64) {
+func (t *Tree) prune(own *Chain) {
 	bytes := 0
 	for _, s := range t.sides {
 		bytes += s.bytes
@@ -152,7 +152,9 @@ func (t *Tree) prune(height uint64) {
 		bytes -= t.sides[0].bytes
 		t.sides = slices.Delete(t.sides, 0, 1)
 	}
-	t.sides = slices.DeleteFunc(t.sides, func(s side) bool { return s.base+MaxSiblingAge < height })
+	t.sides = slices.DeleteFunc(t.sides, func(s side) bool {
+		return s.base+MaxSiblingAge < own.Height() || s.base < own.Start()
+	})
 }
 
 // place is a known record in the tree.

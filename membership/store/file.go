@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
@@ -18,8 +19,13 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// compactAbove is the garbage, in bytes, that a log of any size may carry.
-const compactAbove = 4 << 20
+// compactAbove is the garbage, in bytes, that a log of any size may carry when it is opened, and
+// compactLive what it may carry when records have just been forgotten. The log of a peer that
+// forgets none is not compacted while it runs: that could take long.
+const (
+	compactAbove = 4 << 20
+	compactLive  = 512 << 10
+)
 
 var errClosed = fmt.Errorf("ledger store: %w", net.ErrClosed)
 
@@ -28,6 +34,7 @@ type File struct {
 	path string
 	fs   disk.FS
 	lock io.Closer
+	live int64 // garbage above which the log is compacted while it is open
 	mu   struct {
 		sync.Mutex
 		file  disk.File
@@ -60,7 +67,7 @@ func openWith(fsys disk.FS, dir string, run slot.Root, rand io.Reader, logger *s
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	s := &File{fs: fsys, path: filepath.Join(dir, logName), lock: lock}
+	s := &File{fs: fsys, path: filepath.Join(dir, logName), lock: lock, live: min(compactLive, garbage)}
 	if err := s.open(run, rand, logger, garbage); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -142,11 +149,8 @@ func (s *File) boot(garbage int64, logger *slog.Logger) error {
 		return s.append([]wire.Entry{wire.EntryBoot{Count: s.mu.state.boot}})
 	}
 	before := s.mu.end
-	if err := s.mu.file.Close(); err != nil {
+	if err := s.compact(); err != nil {
 		return err
-	}
-	if err := s.rewrite(); err != nil {
-		return fmt.Errorf("compact %s: %w", s.path, err)
 	}
 	logger.Info("compacted the ledger log", "file", s.path, "before", before, "after", s.mu.end)
 	return nil
@@ -239,7 +243,24 @@ func (s *File) Save(entries []wire.Entry) error {
 	if err := s.append(entries); err != nil {
 		s.mu.err = fmt.Errorf("%s: %w; free or repair the disk and start again", s.path, err)
 	}
+	forgot := slices.ContainsFunc(entries, func(e wire.Entry) bool { _, ok := e.(wire.EntryPast); return ok })
+	if g := s.mu.state.garbage; s.mu.err == nil && forgot && g > s.live && g >= s.mu.end/3 {
+		if err := s.compact(); err != nil {
+			s.mu.err = fmt.Errorf("%w; free or repair the disk and start again", err)
+		}
+	}
 	return s.mu.err
+}
+
+// compact rewrites the log without its garbage.
+func (s *File) compact() error {
+	if err := s.mu.file.Close(); err != nil {
+		return fmt.Errorf("compact %s: %w", s.path, err)
+	}
+	if err := s.rewrite(); err != nil {
+		return fmt.Errorf("compact %s: %w", s.path, err)
+	}
+	return nil
 }
 
 // Close unlocks the directory. A second call does nothing.

@@ -25,6 +25,7 @@ type ledgerScript struct {
 	run   slot.Root
 	chain []slot.Record // chain[0] is R_0
 	seq   uint64
+	start int // height of the newest summary
 }
 
 func newLedgerScript(run slot.Root) *ledgerScript {
@@ -74,6 +75,15 @@ func (s *ledgerScript) rewind(h int) wire.Entry {
 	return wire.EntryRewind{Height: uint64(h)}
 }
 
+// forget puts a summary in the place of the records below the tip.
+func (s *ledgerScript) forget() wire.Entry {
+	s.start = len(s.chain) - 1
+	return wire.EntryPast{Past: wire.Past{
+		Floor: uint64(s.start) - 1, Height: uint64(s.start), Links: [][]byte{{1, byte(s.start)}, {2}},
+		Summary: bytes.Repeat([]byte{byte(s.start)}, 50), Pin: testRoot(3),
+	}}
+}
+
 // story has each kind of entry, a change of chain, and words left open at the end.
 func (s *ledgerScript) story() [][]wire.Entry {
 	return [][]wire.Entry{
@@ -85,6 +95,7 @@ func (s *ledgerScript) story() [][]wire.Entry {
 		{s.commit(2), s.offer()},
 		{s.vote(0, 3)},
 		{s.rewind(0), s.commit(7), s.commit(8)},
+		{s.forget()},
 		{s.promise(1), s.vote(1, 9)},
 		{s.promise(3), s.offer()},
 		{s.grounds(3)},
@@ -168,7 +179,10 @@ func TestWhatWasSavedIsKept(t *testing.T) {
 		}
 	}
 	got := load(t, file)
-	if len(got.Chain) != 2 || got.OfferSeq != 3 || got.Promise.Ballot != 3 || got.Vote.Ballot != 1 ||
+	if p := got.Past; p == nil || p.Floor != 1 || p.Height != 2 || len(p.Links) != 2 || len(p.Summary) != 50 {
+		t.Errorf("in the end: %+v in the place of old records", p)
+	}
+	if len(got.Chain) != 1 || got.OfferSeq != 3 || got.Promise.Ballot != 3 || got.Vote.Ballot != 1 ||
 		got.Vote.Record.StateRoot != testRoot(9) || got.Fork.Ballot != 2 {
 		t.Errorf("in the end: %+v", got)
 	}

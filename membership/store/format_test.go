@@ -197,7 +197,13 @@ func TestStoreProperty(t *testing.T) {
 					func() wire.Entry { return script.promise(b) }, func() wire.Entry { return script.vote(b, n) },
 					func() wire.Entry { return script.fork(b, n) }, script.offer,
 					func() wire.Entry { return script.commit(n) },
-					func() wire.Entry { return script.rewind(int(n) % len(script.chain)) },
+					func() wire.Entry { return script.rewind(script.start + int(n)%(len(script.chain)-script.start)) },
+					func() wire.Entry {
+						if len(script.chain) < script.start+3 {
+							return script.offer()
+						}
+						return script.forget()
+					},
 				}).Draw(t, "kind")()
 				if err := state.apply(e); err != nil {
 					t.Fatal(err)

@@ -92,9 +92,6 @@ func (l *reader) next() error {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	for _, e := range entries {
-		if _, live := e.(wire.EntryCommit); !live {
-			l.state.garbage += int64(len(wire.AppendEntry(nil, e)))
-		}
 		if err := l.state.apply(e); err != nil {
 			return fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}

@@ -14,8 +14,9 @@ type state struct {
 	run      slot.Root
 	inc      slot.Incarnation
 	boot     uint64
-	chain    []wire.Commit
-	tip      slot.Root // hash of the chain's last record, or of R_0
+	past     *wire.Past    // nil: all records are kept
+	chain    []wire.Commit // above the floor of past
+	tip      slot.Root     // hash of the chain's last record, or of R_0
 	offerSeq uint64
 	pledges  map[wire.Position]wire.Pledge
 	grounds  wire.KeptGrounds
@@ -28,6 +29,11 @@ func newState(run slot.Root, inc slot.Incarnation) *state {
 
 // apply folds one entry. An error means that the entry cannot follow the ones before it.
 func (s *state) apply(e wire.Entry) error {
+	switch e.(type) {
+	case wire.EntryCommit, wire.EntryPast:
+	default:
+		s.garbage += int64(len(wire.AppendEntry(nil, e)))
+	}
 	switch e := e.(type) {
 	case wire.EntryPromise:
 		s.pledge(e.Ref, func(p *wire.Pledge) {
@@ -63,6 +69,8 @@ func (s *state) apply(e wire.Entry) error {
 		return s.commit(e)
 	case wire.EntryRewind:
 		return s.rewind(e.Height)
+	case wire.EntryPast:
+		return s.forget(e)
 	case wire.EntryBoot:
 		s.boot = max(s.boot, e.Count)
 	}
@@ -78,8 +86,9 @@ func (s *state) pledge(ref slot.Ref, change func(*wire.Pledge)) {
 }
 
 func (s *state) commit(e wire.EntryCommit) error {
-	if e.Record.Height != uint64(len(s.chain))+1 || e.Record.Prev != s.tip || e.Record.Run != s.run {
-		return fmt.Errorf("the record at height %d does not follow the one at height %d", e.Record.Height, len(s.chain))
+	begins := s.past != nil && len(s.chain) == 0
+	if e.Record.Height != s.height()+1 || !begins && e.Record.Prev != s.tip || e.Record.Run != s.run {
+		return fmt.Errorf("the record at height %d does not follow the one at height %d", e.Record.Height, s.height())
 	}
 	if at := (wire.Position{Height: e.Record.Height, Prev: e.Record.Prev}); e.Record.Kind == slot.Fork {
 		// A fork record decides nothing among its siblings, so the pledges there still bind.
@@ -94,18 +103,58 @@ func (s *state) commit(e wire.EntryCommit) error {
 }
 
 func (s *state) rewind(height uint64) error {
-	if height > uint64(len(s.chain)) {
-		return fmt.Errorf("rewound to height %d, but the chain ends at %d", height, len(s.chain))
+	least := s.floor()
+	if s.past != nil {
+		least = s.past.Height
 	}
-	for _, c := range s.chain[height:] {
+	if height > s.height() || height < least {
+		return fmt.Errorf("rewound to height %d, but the chain is from %d to %d", height, least, s.height())
+	}
+	kept := height - s.floor()
+	for _, c := range s.chain[kept:] {
 		s.garbage += int64(len(wire.AppendEntry(nil, wire.EntryCommit(c))))
 		s.keepDecided(wire.EntryDecided(c))
 	}
 	// Make a copy, because the result of an earlier Load shares the old array.
-	s.chain, s.tip = append([]wire.Commit(nil), s.chain[:height]...), slot.Genesis(s.run).Hash()
-	if height > 0 {
-		s.tip = s.chain[height-1].Record.Hash()
+	s.chain, s.tip = append([]wire.Commit(nil), s.chain[:kept]...), slot.Genesis(s.run).Hash()
+	if kept > 0 {
+		s.tip = s.chain[kept-1].Record.Hash()
 	}
+	return nil
+}
+
+// floor is the height up to which records are not kept.
+func (s *state) floor() uint64 {
+	if s.past == nil {
+		return 0
+	}
+	return s.past.Floor
+}
+
+func (s *state) height() uint64 { return s.floor() + uint64(len(s.chain)) }
+
+// forget drops the records up to a floor, or all of them.
+func (s *state) forget(e wire.EntryPast) error {
+	drop := s.chain
+	if !e.Fresh {
+		if e.Floor < s.floor() || e.Floor >= e.Height || e.Height > s.height() {
+			return fmt.Errorf("records up to height %d forgotten for a summary at %d, but the chain is from %d to %d",
+				e.Floor, e.Height, s.floor(), s.height())
+		}
+		drop = s.chain[:e.Floor-s.floor()]
+	}
+	for _, c := range drop {
+		s.garbage += int64(len(wire.AppendEntry(nil, wire.EntryCommit(c))))
+	}
+	next := e.Past
+	if s.past != nil {
+		s.garbage += int64(len(s.past.Summary))
+		if !e.Fresh {
+			next.Links = append(slices.Clip(s.past.Links), e.Links...)
+		}
+	}
+	// Make a copy, because the result of an earlier Load shares the old array.
+	s.past, s.chain = &next, append([]wire.Commit(nil), s.chain[len(drop):]...)
 	return nil
 }
 
@@ -119,7 +168,7 @@ func (s *state) keepDecided(e wire.EntryDecided) {
 
 // saved returns what a machine starts from.
 func (s *state) saved() wire.Saved {
-	open := wire.Position{Height: uint64(len(s.chain)) + 1, Prev: s.tip}
+	open := wire.Position{Height: s.height() + 1, Prev: s.tip}
 	var elsewhere map[wire.Position]wire.Pledge
 	for at, p := range s.pledges {
 		if at != open {
@@ -130,7 +179,7 @@ func (s *state) saved() wire.Saved {
 		}
 	}
 	return wire.Saved{
-		Incarnation: s.inc, Boot: s.boot, Chain: s.chain[:len(s.chain):len(s.chain)],
+		Incarnation: s.inc, Boot: s.boot, Past: s.past, Chain: s.chain[:len(s.chain):len(s.chain)],
 		Pledge: s.pledges[open], OfferSeq: s.offerSeq, Elsewhere: elsewhere, Grounds: s.grounds,
 	}
 }
@@ -138,6 +187,9 @@ func (s *state) saved() wire.Saved {
 // compacted lists the fewest entries that fold to the same state.
 func (s *state) compacted() []wire.Entry {
 	entries := []wire.Entry{wire.EntryBoot{Count: s.boot}, wire.EntryOffer{Seq: s.offerSeq}}
+	if s.past != nil {
+		entries = append(entries, wire.EntryPast{Past: *s.past, Fresh: true})
+	}
 	for _, c := range s.chain {
 		entries = append(entries, wire.EntryCommit(c))
 	}

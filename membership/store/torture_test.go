@@ -112,7 +112,7 @@ func (v *victim) save(s *File, entries ...wire.Entry) error {
 	state := newState(v.run, v.saved.Incarnation)
 	state.chain, state.tip, state.offerSeq, state.boot = v.saved.Chain, s.mu.state.tip, v.saved.OfferSeq, v.saved.Boot
 	maps.Copy(state.pledges, s.mu.state.pledges)
-	state.grounds = v.saved.Grounds
+	state.grounds, state.past = v.saved.Grounds, v.saved.Past
 	for _, e := range entries {
 		if err := state.apply(e); err != nil {
 			v.t.Fatal(err)

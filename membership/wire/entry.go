@@ -53,6 +53,13 @@ type (
 	// EntryRewind says that the chain above Height is given up for another branch; EntryCommits of
 	// that one follow.
 	EntryRewind struct{ Height uint64 }
+	// EntryPast says that the records up to a floor are not kept any more, and what is in their
+	// place. Of the links it holds those that are new. If Fresh is set, it holds all links, and the
+	// chain begins anew: EntryCommits of the heights above the floor follow.
+	EntryPast struct {
+		Past
+		Fresh bool
+	}
 )
 
 func (EntryPromise) isEntry() {}
@@ -64,12 +71,14 @@ func (EntryFork) isEntry()    {}
 func (EntryCommit) isEntry()  {}
 func (EntryGrounds) isEntry() {}
 func (EntryRewind) isEntry()  {}
+func (EntryPast) isEntry()    {}
 
 // Saved is what a store returns at the start.
 type Saved struct {
 	Incarnation slot.Incarnation
 	Boot        uint64   // rises by one with every opening of the store
-	Chain       []Commit // heights 1, 2, … without gap
+	Past        *Past    // nil: all records are kept
+	Chain       []Commit // of the heights above the floor of Past, without gap
 	Pledge               // at the height above the chain
 	OfferSeq    uint64
 	Elsewhere   map[Position]Pledge // at every other position (HOLES H7)

@@ -24,6 +24,7 @@ const (
 	kindHave    = 8
 	kindDecided = 9
 	kindGrounds = 10
+	kindPast    = 11
 )
 
 // AppendEntry appends the canonical bytes of an entry.
@@ -47,6 +48,8 @@ func AppendEntry(b []byte, e Entry) []byte {
 		return canonical.AppendBytes(append(b, kindGrounds), appendPromises(e.Ref.Append(nil), e.Promises))
 	case EntryRewind:
 		return canonical.AppendBytes(append(b, kindRewind), canonical.AppendU64(nil, e.Height))
+	case EntryPast:
+		return canonical.AppendBytes(append(b, kindPast), canonical.AppendBool(e.Past.appendKept(nil), e.Fresh))
 	case EntryBoot:
 		return canonical.AppendBytes(append(b, kindBoot), canonical.AppendU64(nil, e.Count))
 	}
@@ -92,6 +95,8 @@ func parseEntry(kind uint8, b []byte) (Entry, error) {
 		e = EntryGrounds{slot.ReadRef(r), readPromises(r)}
 	case kindRewind:
 		e = EntryRewind{r.U64()}
+	case kindPast:
+		e = EntryPast{readKeptPast(r), r.Bool()}
 	case kindBoot:
 		e = EntryBoot{r.U64()}
 	default:

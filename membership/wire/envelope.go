@@ -116,12 +116,13 @@ func IncarnationOf(b []byte) slot.Incarnation {
 
 // MayAnnounce says, for a gossip validator, whether bytes that a peer announced may be passed on
 // and delivered. They must be of this run and this version and bear that peer's name; Open checks
-// the signature itself. NEED and ASK are never announced: everybody would answer them.
+// the signature itself. NEED, ASK and PART are never announced: everybody would answer them. PAST
+// is the answer to one peer.
 func MayAnnounce(b []byte, run slot.Root, author slot.PeerID) bool {
 	r := canonical.NewReader(b)
 	version, t, theirs, from := r.U8(), slot.MessageType(r.U8()), ReadRoot(r), readPeer(r)
 	return r.Err() == nil && version == envelopeVersion && theirs == run && from == author &&
-		t != slot.TypeNeed && t != slot.TypeAsk
+		!isDirect(t)
 }
 
 // MayFallBack says whether a sealed message that could not be sent directly may be gossiped
@@ -132,5 +133,10 @@ func MayFallBack(b []byte) bool {
 		return false
 	}
 	t := slot.MessageType(b[1])
-	return t != slot.TypeNeed && t != slot.TypeCommit && t != slot.TypeAsk
+	return t != slot.TypeCommit && !isDirect(t)
+}
+
+// isDirect says whether messages of a type are for one peer alone.
+func isDirect(t slot.MessageType) bool {
+	return t == slot.TypeNeed || t == slot.TypeAsk || t == slot.TypePast || t == slot.TypePart
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -165,13 +166,14 @@ func BenchmarkOpen(b *testing.B) {
 
 func TestWhatMayBeAnnounced(t *testing.T) {
 	run, signer := testRoot(1), newTestSigner(1)
+	direct := []string{"NEED", "ASK", "PAST", "PART"}
 	for _, body := range testBodies() {
 		b := mustSeal(t, signer, run, 5, body)
 		kind := TypeName(body.Type())
-		if got, want := MayAnnounce(b, run, signer.ID()), kind != "NEED" && kind != "ASK"; got != want {
+		if got, want := MayAnnounce(b, run, signer.ID()), !slices.Contains(direct, kind); got != want {
 			t.Errorf("%s may be announced: %v", kind, got)
 		}
-		if got, want := MayFallBack(b), kind != "NEED" && kind != "COMMIT" && kind != "ASK"; got != want {
+		if got, want := MayFallBack(b), kind != "COMMIT" && !slices.Contains(direct, kind); got != want {
 			t.Errorf("%s may be gossiped for want of a stream: %v", kind, got)
 		}
 		if MayAnnounce(b, testRoot(2), signer.ID()) || MayAnnounce(b, run, newTestSigner(2).ID()) ||

@@ -52,7 +52,8 @@ func (f *archiveFlags) prepare(identity string) (string, error) {
 // keep takes part in the run until ctx ends, and says what becomes of it.
 func (f *archiveFlags) keep(ctx context.Context, net *p2p.Network, log *slog.Logger, out io.Writer) error {
 	node, err := p2pdiloco.Join(ctx, p2pdiloco.Config{
-		Spec: p2pdiloco.Spec{Name: f.run}, DataDir: f.dir, Network: net, OnQuorumLoss: p2pdiloco.OnLossPause,
+		KeepRecords: true,
+		Spec:        p2pdiloco.Spec{Name: f.run}, DataDir: f.dir, Network: net, OnQuorumLoss: p2pdiloco.OnLossPause,
 		Logger: log, OnEvent: func(e p2pdiloco.Event) {
 			switch e.Name {
 			case "run.joined", "run.final", "run.paused", "run.resumed", "run.switched":

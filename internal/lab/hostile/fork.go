@@ -99,6 +99,7 @@ func (f *solitary) make(v membership.View) {
 func (f *solitary) append(b *chain.Chain, r slot.Record, state slot.Root) {
 	at := b.Next()
 	r.Run, r.Height, r.Prev, r.StateRoot = f.run, at.Height, at.Prev, state
+	r.Summary = b.SummaryAbove()
 	t := slot.TypeVote
 	if r.Kind == slot.Fork {
 		t = slot.TypeFork

@@ -97,9 +97,9 @@ func (cfg Config) check(old spec.Spec) error {
 	if err != nil {
 		return err
 	}
-	ledger := chain.New(rules.Ledger(old, old.RunID()), slot.Root{})
-	for _, c := range saved.Chain {
-		ledger.Push(c)
+	ledger, err := chain.Resume(rules.Ledger(old, old.RunID()), slot.Root{}, saved.Past, saved.Chain)
+	if err != nil {
+		return err
 	}
 	tip := ledger.Tip()
 	for _, p := range cfg.Founders {

@@ -103,7 +103,7 @@ func openArchive(cfg ExportConfig) (of spec.Spec, a *replica.Archive, err error)
 		return of, nil, fmt.Errorf("%s holds no checkpoint yet: a peer makes its first when it founds or joins the "+
 			"run; try again then", dir.Root)
 	}
-	a, err = replica.OpenArchive(rules.Replica(of, of.RunID()), states, saved.Chain, cfg.Slot, cfg.Logger)
+	a, err = replica.OpenArchive(rules.Replica(of, of.RunID()), states, saved, cfg.Slot, cfg.Logger)
 	return of, a, err
 }
 

@@ -15,14 +15,19 @@ import (
 // nothing.
 type Archive struct {
 	model    *model
-	chain    []wire.Commit // of height 1, 2, …
+	floor    uint64        // the records up to this height are not kept
+	chain    []wire.Commit // of the heights above
 	wanted   *uint64       // slot; nil: the newest
 	restored uint64        // slot of the checkpoint
 }
 
-// OpenArchive loads the newest checkpoint in dir, up to the wanted slot, that the chain certifies.
-func OpenArchive(run Run, dir string, chain []wire.Commit, wanted *uint64, log *slog.Logger) (*Archive, error) {
-	a := &Archive{chain: chain, wanted: wanted}
+// OpenArchive loads the newest checkpoint in dir, up to the wanted slot, that the records which are
+// kept certify.
+func OpenArchive(run Run, dir string, kept wire.Saved, wanted *uint64, log *slog.Logger) (*Archive, error) {
+	a := &Archive{chain: kept.Chain, wanted: wanted}
+	if kept.Past != nil {
+		a.floor = kept.Past.Floor
+	}
 	var err error
 	if a.model, err = openModel(run, dir, checkpoint.Config{Logger: log, ReadOnly: true}, a.record); err != nil {
 		return nil, err
@@ -32,11 +37,13 @@ func OpenArchive(run Run, dir string, chain []wire.Commit, wanted *uint64, log *
 
 // record returns the certified record at a height.
 func (a *Archive) record(height uint64) (wire.Commit, bool) {
-	if height == 0 || height > uint64(len(a.chain)) {
+	if height <= a.floor || height > a.height() {
 		return wire.Commit{}, false
 	}
-	return a.chain[height-1], true
+	return a.chain[height-a.floor-1], true
 }
+
+func (a *Archive) height() uint64 { return a.floor + uint64(len(a.chain)) }
 
 func (a *Archive) restore() error {
 	oldest, found := uint64(0), false
@@ -61,8 +68,12 @@ func (a *Archive) restore() error {
 // there.
 func (a *Archive) Advance(ctx context.Context) error {
 	s := a.model.state
-	for at, _ := s.position(); at.Height < uint64(len(a.chain)); at, _ = s.position() {
-		r := a.chain[at.Height].Record
+	for at, _ := s.position(); at.Height < a.height(); at, _ = s.position() {
+		c, ok := a.record(at.Height + 1)
+		if !ok {
+			return fmt.Errorf("the record at height %d is not kept any more: the newest checkpoint is older", at.Height+1)
+		}
+		r := c.Record
 		if err := ctx.Err(); err != nil {
 			return err
 		}

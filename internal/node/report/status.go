@@ -32,8 +32,10 @@ type Status struct {
 	Height     uint64            `json:"height"`         // of the newest certified record known
 	Slot       uint64            `json:"slot"`           // newest outer step applied here
 	StateRoot  slot.Root         `json:"state_root"`     // of the state after it
-	// hash of the newest certified record known: what another peer may pin
+	// hash of the newest certified record known
 	Tip slot.Root `json:"tip"`
+	// of the newest one that changed who votes, which no peer forgets: what another peer may pin
+	Pin slot.Root `json:"pin"`
 	// a record of the chain is pinned; else the first peers met were trusted with it
 	Pinned bool `json:"pinned"`
 	// why it is paused or no member yet, in plain words

@@ -1,0 +1,67 @@
+package slot
+
+import "github.com/p2pdiloco/p2pdiloco/internal/wire"
+
+// Head is a record without its outcome or its decisions, which are most of its bytes. It has the
+// record's hash, so a certificate proves it as well.
+type Head struct {
+	Record Record // without what Body stands for
+	Body   Root   // hash of the rest
+}
+
+// Head returns the record's head.
+func (c Record) Head() Head {
+	h := Head{Record: c, Body: Hash(c.appendBody([]byte("p2pdiloco/body/1")))}
+	h.Record.Fragment, h.Record.Contributions, h.Record.Usual, h.Record.Segments = 0, nil, 0, nil
+	h.Record.Key, h.Record.Decisions = Root{}, nil
+	return h
+}
+
+// Hash is that of the record.
+func (h Head) Hash() Root { return Hash(h.Append([]byte("p2pdiloco/record/2"))) }
+
+// Append appends the canonical encoding.
+func (h Head) Append(b []byte) []byte { return appendRoot(h.Record.appendHead(b), h.Body) }
+
+// ReadHead reads what Append wrote.
+func ReadHead(r *wire.Reader) Head { return Head{Record: readHead(r), Body: readRoot(r)} }
+
+func (c Record) appendHead(b []byte) []byte {
+	b = appendRoot(b, c.Run)
+	b = wire.AppendU64(b, c.Height)
+	b = c.appendKind(b)
+	b = appendRoot(b, c.Prev)
+	b = wire.AppendU64(b, c.Slot)
+	b = appendRoot(b, c.StateRoot)
+	if !c.Summary.IsZero() {
+		b = appendRoot(b, c.Summary)
+	}
+	b = c.appendRoster(b)
+	return wire.AppendU64(b, c.Work)
+}
+
+func readHead(r *wire.Reader) Record {
+	c := Record{Run: readRoot(r), Height: r.U64()}
+	graded, summed := c.readKind(r)
+	c.Prev, c.Slot, c.StateRoot = readRoot(r), r.U64(), readRoot(r)
+	if summed {
+		if c.Summary = readRoot(r); c.Summary.IsZero() {
+			r.Fail("a summary that goes without saying")
+		}
+	}
+	c.readRoster(r, graded)
+	c.Work = r.U64()
+	return c
+}
+
+func (c Record) appendBody(b []byte) []byte {
+	if c.Kind == Step {
+		b = wire.AppendU32(b, c.Fragment)
+		b = wire.AppendU64(appendOffers(b, c.Contributions), c.Usual)
+		b = appendSegments(b, c.Segments)
+	}
+	if c.Kind == Access {
+		b = appendDecisions(appendRoot(b, c.Key), c.Decisions)
+	}
+	return b
+}

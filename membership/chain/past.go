@@ -1,0 +1,351 @@
+package chain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// A chain need not hold its old records. In their place it keeps
+//
+//	links    heads and certificates of all records that changed who decides the next ones
+//	summary  what the records up to a height amount to; the record above that names its hash
+//	window   whole records below that height, as many as the rules look back
+//
+// A newcomer that gets these verifies the links one by one, each against the electors of the one
+// before (BYZANTINE 10), then the certificate of the record that names the summary, and goes on
+// from there. The summary names all links by one hash, and the window is linked to it by the hashes
+// of its records.
+
+// past is what a chain keeps in the place of its old records.
+type past struct {
+	wire.Past
+	links map[uint64]slot.Root // hashes of the links, by height
+}
+
+// Floor is the height up to which records are not held whole; 0: all are held.
+func (c *Chain) Floor() uint64 {
+	if c.past == nil {
+		return 0
+	}
+	return c.past.Floor
+}
+
+// Lowest is the lowest height whose record At gives.
+func (c *Chain) Lowest() uint64 {
+	if c.past == nil {
+		return 0
+	}
+	return c.past.Floor + 1
+}
+
+// Start is the lowest height that the chain can be taken back to: that of its summary, or 0.
+func (c *Chain) Start() uint64 {
+	if c.past == nil {
+		return 0
+	}
+	return c.past.Height
+}
+
+// Holds says whether the record at a height is held whole.
+func (c *Chain) Holds(height uint64) bool { return height > c.Floor() && height <= c.Height() }
+
+// Past returns what the chain keeps in the place of old records; nil: it holds all records.
+func (c *Chain) Past() *wire.Past {
+	if c.past == nil {
+		return nil
+	}
+	return &c.past.Past
+}
+
+// Meets says whether both chains hold the newest record that they share, and can be taken back to
+// it.
+func (c *Chain) Meets(o *Chain) bool {
+	h := c.CommonHeight(o)
+	return h >= max(c.Start(), o.Start()) && c.Hash(h) == o.Hash(h)
+}
+
+// LastingAbove returns the hash of a record above a height that outlives those around it: the
+// record right above, if it is held, else the first link.
+func (c *Chain) LastingAbove(height uint64) (hash slot.Root) {
+	if c.Holds(height + 1) {
+		return c.Hash(height + 1)
+	}
+	first := c.Height() + 1
+	for h, l := range c.linkHashes() {
+		if h > height && h < first {
+			first, hash = h, l
+		}
+	}
+	return hash
+}
+
+// Lasting returns the hash of the newest link, or zero: a newcomer that is given it as its pin can
+// check it however old it is by then.
+func (c *Chain) Lasting() slot.Root { return c.linked.newest }
+
+// commonLink returns the height of the newest link that two chains share, or 0.
+func (c *Chain) commonLink(o *Chain) (height uint64) {
+	theirs := o.linkHashes()
+	for h, hash := range c.linkHashes() {
+		if h > height && theirs[h] == hash {
+			height = h
+		}
+	}
+	return height
+}
+
+// linkHashes returns the hashes of all links of the chain, by height.
+func (c *Chain) linkHashes() map[uint64]slot.Root {
+	all := map[uint64]slot.Root{}
+	from := c.Start()
+	if c.past != nil {
+		maps.Copy(all, c.past.links)
+	}
+	for h := from + 1; h <= c.Height(); h++ {
+		if isLink(c.At(h), c.At(h-1).Electors()) {
+			all[h] = c.Hash(h)
+		}
+	}
+	return all
+}
+
+// GoesOn says whether a chain goes on from this one, whose tip it may not hold any more: it has all
+// links of this one, and no other ones up to its tip.
+func (c *Chain) GoesOn(o *Chain) bool {
+	if c.Height() >= o.Floor() {
+		return o.Has(c.Height(), c.TipHash())
+	}
+	ours := c.linkHashes()
+	for h, hash := range o.past.links {
+		if h <= c.Height() {
+			if ours[h] != hash {
+				return false
+			}
+			delete(ours, h)
+		}
+	}
+	return len(ours) == 0
+}
+
+// Resume makes the chain that a store has kept. It verifies nothing.
+func Resume(rules Rules, pin slot.Root, p *wire.Past, commits []wire.Commit) (*Chain, error) {
+	c := New(rules, pin)
+	if p != nil {
+		window := int(p.Height - p.Floor)
+		if p.Floor >= p.Height || window > len(commits) {
+			return nil, Invalid("a summary at height %d over records above %d", p.Height, p.Floor)
+		}
+		var err error
+		if c, err = begin(rules, pin, *p, commits[:window]); err != nil {
+			return nil, err
+		}
+		commits = commits[window:]
+	}
+	for _, commit := range commits {
+		c.Push(commit)
+	}
+	return c, nil
+}
+
+// begin makes the chain that a summary and its window are.
+func begin(rules Rules, pin slot.Root, p wire.Past, window []wire.Commit) (*Chain, error) {
+	s, err := parseSummary(rules, p.Summary)
+	if err != nil || s.height != p.Height {
+		return nil, Invalid("a summary at height %d that is not one: %v", p.Height, err)
+	}
+	c := &Chain{
+		rules: rules, pin: pin, past: &past{p, map[uint64]slot.Root{}}, state: s,
+		commits: slices.Clip(slices.Clone(window)), hashes: []slot.Root{window[0].Record.Prev},
+	}
+	for _, b := range p.Links {
+		l, err := wire.ParseLink(b)
+		if err != nil {
+			return nil, err
+		}
+		c.past.links[l.Head.Record.Height] = l.Certificate.Hash
+	}
+	for _, commit := range window {
+		c.hashes = append(c.hashes, commit.Record.Hash())
+	}
+	c.pinned = c.holdsPin()
+	return c, nil
+}
+
+// holdsPin says whether the chain as it begins has its pin, or needs none.
+func (c *Chain) holdsPin() bool {
+	if c.pin.IsZero() || c.pin == slot.Genesis(c.rules.Run).Hash() || c.pin == c.past.Pin ||
+		slices.Contains(c.hashes, c.pin) {
+		return true
+	}
+	for _, hash := range c.past.links {
+		if hash == c.pin {
+			return true
+		}
+	}
+	return false
+}
+
+// beginning returns the chain as it was at Start.
+func (c *Chain) beginning() *Chain {
+	if c.past == nil {
+		return New(c.rules, c.pin)
+	}
+	b, err := begin(c.rules, c.pin, c.past.Past, c.commits[:c.Start()-c.Floor()])
+	if err != nil {
+		panic(fmt.Sprintf("the chain's own summary: %v", err)) // this chain was made from it
+	}
+	return b
+}
+
+// windowSteps is how many of the newest step records the rules look at.
+func (r Rules) windowSteps() int { return max(weightWindow, paceWindow+int(r.MaxStaleness)+2) }
+
+// lookBack returns the lowest height whose record the rules may ask for when the tip is at a
+// height, less one; false if the chain is too short for a window.
+func (c *Chain) lookBack(height uint64) (floor uint64, ok bool) {
+	steps := c.rules.windowSteps()
+	for h := height; h > c.Floor(); h-- {
+		if c.At(h).Kind == slot.Step {
+			steps--
+		}
+		if steps == 0 {
+			return h - 1, true
+		}
+	}
+	return 0, false
+}
+
+// Prune forgets the records that no rule asks for any more, of those that are older than the newest
+// `keep` ones and than the record that a branch like this one parted at. It returns what the chain
+// keeps in their place; of the links only those that are new.
+func (c *Chain) Prune(keep uint64) (p wire.Past, pruned bool) {
+	start, ok := c.newStart(keep)
+	if !ok {
+		return p, false
+	}
+	floor, ok := c.lookBack(start)
+	if !ok || floor <= c.Floor() {
+		return p, false
+	}
+	at := c.UpTo(start)
+	p = wire.Past{Floor: floor, Height: start, Summary: at.state.append(nil)}
+	if !c.pin.IsZero() && at.pinned {
+		p.Pin = c.pin
+	}
+	next := &past{p, map[uint64]slot.Root{}}
+	if c.past != nil {
+		next.Links = slices.Clip(c.past.Links)
+		next.links = maps.Clone(c.past.links)
+	}
+	for h := c.Start() + 1; h <= start; h++ {
+		if isLink(c.At(h), c.At(h-1).Electors()) {
+			commit := c.Commit(h)
+			link := wire.Link{Head: commit.Record.Head(), Certificate: commit.Certificate}
+			p.Links = append(p.Links, link.Append(nil))
+			next.links[h] = c.Hash(h)
+		}
+	}
+	next.Links = append(next.Links, p.Links...)
+	drop := floor - c.Floor()
+	c.commits, c.hashes = slices.Clone(c.commits[drop:]), slices.Clone(c.hashes[drop:])
+	c.past = next
+	return p, true
+}
+
+// newStart returns the height of the newest summary that is old enough to prune the records below.
+func (c *Chain) newStart(keep uint64) (start uint64, ok bool) {
+	every := c.rules.SummaryEvery
+	most := c.Height() - min(c.Height(), max(keep, MaxSiblingAge))
+	for _, f := range c.provisional {
+		most = min(most, f.Height)
+	}
+	if every == 0 || most < every {
+		return 0, false
+	}
+	start = (most+1)/every*every - 1
+	return start, start > c.Start()
+}
+
+// Open verifies what another peer keeps in the place of old records, with the whole records that
+// follow the floor, up to the one that names the summary. It returns the chain that they are.
+func Open(rules Rules, pin slot.Root, p wire.Past, commits []wire.Commit, verify slot.Verifier) (*Chain, error) {
+	if p.Floor >= p.Height || uint64(len(commits)) != p.Height+1-p.Floor || rules.SummaryEvery == 0 {
+		return nil, Invalid("a summary at height %d with %d records above height %d", p.Height, len(commits), p.Floor)
+	}
+	links, electors, err := verifyLinks(rules, p, verify)
+	if err != nil {
+		return nil, err
+	}
+	last := len(commits) - 1
+	for i := range last {
+		if commits[i].Record.Height != p.Floor+uint64(i)+1 || commits[i].Record.Hash() != commits[i+1].Record.Prev {
+			return nil, Invalid("records below a summary that do not follow each other")
+		}
+	}
+	c, err := begin(rules, pin, p, commits[:last])
+	switch {
+	case err != nil:
+		return nil, err
+	case c.linked != links || isLink(slot.Record{Members: c.electors}, electors):
+		return nil, Invalid("a summary at height %d that is not one of its %d links", p.Height, links.count)
+	}
+	if _, ok := c.lookBack(p.Height); !ok {
+		return nil, Invalid("a summary at height %d with too few records", p.Height)
+	}
+	if commits[last].Record.Summary.IsZero() {
+		return nil, Invalid("record %d names no summary", p.Height+1)
+	}
+	return c, c.Extend(commits[last], verify)
+}
+
+// verifyLinks verifies the links of a past, each against the electors of the one before, and
+// returns what the summary has to say of them.
+func verifyLinks(rules Rules, p wire.Past, verify slot.Verifier) (all linked, electors []slot.Member, err error) {
+	before, hash := slot.Genesis(rules.Run), slot.Genesis(rules.Run).Hash()
+	for _, b := range p.Links {
+		l, err := wire.ParseLink(b)
+		if err != nil {
+			return all, nil, err
+		}
+		r := l.Head.Record
+		next := r.Height == before.Height+1
+		switch {
+		case r.Run != rules.Run || r.Height <= before.Height || r.Height > p.Height || next != (r.Prev == hash):
+			return all, nil, Invalid("a link at height %d after one at height %d", r.Height, before.Height)
+		case before.Height == 0 && r.Height != 1:
+			return all, nil, Invalid("the first link is at height %d", r.Height)
+		}
+		if err := rules.checkLink(r, electors); err != nil {
+			return all, nil, err
+		}
+		if err := l.Certificate.VerifyHead(l.Head, electors, rules.Quorum, verify); err != nil {
+			return all, nil, fmt.Errorf("%w: the link at height %d: %w", ErrInvalid, r.Height, err)
+		}
+		before, hash, electors = r, l.Certificate.Hash, r.Electors()
+		all = all.with(hash)
+	}
+	return all, electors, nil
+}
+
+// checkLink says whether a record may change the electors.
+func (r Rules) checkLink(record slot.Record, electors []slot.Member) error {
+	in := func(e slot.Member) bool {
+		_, stays := FindMember(record.Electors(), e.Peer, e.Incarnation)
+		return stays
+	}
+	switch {
+	case len(record.Electors()) == 0 || !isLink(record, electors):
+		return Invalid("a link at height %d that changes nothing", record.Height)
+	case record.Height == 1:
+		return r.checkFounding(record)
+	case record.Kind != slot.Fork && !r.Grows(electors, record.Electors()):
+		return Invalid("a link at height %d with too few of the electors before", record.Height)
+	case record.Kind == slot.Fork && r.byzantineAt(len(electors)) && !slot.Majority(electors, in):
+		return Invalid("a fork at height %d by too few of its electors", record.Height-1)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package chain
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// state is what the records of a chain amount to, beside the newest ones themselves: the rules ask
+// for no other record. All peers with the same records have the same, so a record can name its hash
+// (Summary).
+type state struct {
+	height   uint64
+	founding slot.Root // hash of the record at height 1; zero: there is none
+	// hash of the newest fork record: it names the chain. Zero while there is only R_0
+	branch     slot.Root
+	stepWork   uint64 // what the newest step added to the work: the measure of a fork's penalty
+	stepHeight uint64 // of the newest step; 0 while there is none
+	shared     uint64 // height of the newest record that lists a second member; 0: there is none
+	linked     linked
+	spent      map[slot.PeerID]spending
+	access     *Access
+	credit     *Credit
+	electors   []slot.Member // of the tip
+	// forks that fewer than a quorum made, the oldest first; never changed in place
+	provisional []Provisional
+	seating     seating
+	assigner    *assigner
+	summed      *slot.Root // hash of this summary; nil: not known yet
+}
+
+// spending is the newest contribution of a peer that a record lists.
+type spending struct{ seq, slot uint64 }
+
+func newState(rules Rules) state {
+	return state{
+		spent: map[slot.PeerID]spending{}, access: newAccess(), credit: newCredit(rules),
+		assigner: newAssigner(rules),
+	}
+}
+
+func (s state) clone() state {
+	s.spent = maps.Clone(s.spent)
+	s.access, s.credit, s.assigner = s.access.clone(), s.credit.clone(), s.assigner.clone()
+	return s
+}
+
+// follow takes in the chain's next record, which comes after tip.
+func (s *state) follow(rules Rules, r slot.Record, hash slot.Root, tip slot.Record) {
+	s.summed = nil
+	switch r.Kind {
+	case slot.Fork:
+		s.branch = hash
+	case slot.Step:
+		s.stepWork, s.stepHeight = r.Work-tip.Work, r.Height
+	case slot.Members, slot.Access:
+	}
+	if r.Height == 1 {
+		s.founding = hash
+	}
+	if len(r.Members) > 1 {
+		s.shared = r.Height
+	}
+	if isLink(r, s.electors) {
+		s.linked = s.linked.with(hash)
+	}
+	s.height = r.Height
+	s.provisional = s.stillProvisional(rules, r)
+	s.credit.follow(r, tip.Members)
+	s.seating = s.seating.follow(r, s.electors, rules.StartPeers)
+	s.electors = r.Electors()
+	for _, o := range r.Contributions {
+		s.spent[o.Peer] = spending{o.Seq, r.Slot}
+	}
+	s.access.follow(r, hash)
+	s.assigner.follow(r, func(p slot.PeerID) uint64 { return s.spent[p].slot })
+	// Entries of peers long gone would fill the map. Their old offers cannot come back, because an
+	// offer names its slot.
+	for p, v := range s.spent {
+		if slot.Find(r.Members, p) < 0 && v.slot+rules.MaxStaleness < r.Slot {
+			delete(s.spent, p)
+		}
+	}
+}
+
+// linked counts the links of a chain, and names all of them by one hash.
+type linked struct {
+	count  uint64
+	root   slot.Root
+	newest slot.Root // hash of the newest link
+}
+
+func (l linked) with(hash slot.Root) linked {
+	b := wire.AppendRoot(wire.AppendRoot([]byte("p2pdiloco/link/1"), l.root), hash)
+	return linked{l.count + 1, slot.Hash(b), hash}
+}
+
+// isLink says whether a record is one that a newcomer needs to see, however old it is: it changes
+// who decides the next ones.
+func isLink(r slot.Record, before []slot.Member) bool {
+	return r.Kind == slot.Fork || !slices.EqualFunc(r.Electors(), before, func(a, b slot.Member) bool {
+		return memberOf(a) == memberOf(b) && a.Seat == b.Seat
+	})
+}

@@ -1,0 +1,200 @@
+package chain
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// SummaryAbove returns the hash of the chain's summary, if the record above the tip has to name it;
+// zero if not.
+func (c *Chain) SummaryAbove() slot.Root {
+	every := c.rules.SummaryEvery
+	if every == 0 || (c.Height()+1)%every != 0 {
+		return slot.Root{}
+	}
+	if c.summed == nil {
+		h := summaryHash(c.state.append(nil))
+		c.summed = &h
+	}
+	return *c.summed
+}
+
+func summaryHash(summary []byte) slot.Root {
+	return slot.Hash(append([]byte("p2pdiloco/summary/1"), summary...))
+}
+
+// append appends the canonical encoding of a state: the summary of the chain.
+func (s *state) append(b []byte) []byte {
+	b = canonical.AppendU64(b, s.height)
+	b = wire.AppendRoot(wire.AppendRoot(b, s.founding), s.branch)
+	for _, v := range []uint64{s.stepWork, s.stepHeight, s.shared, s.linked.count} {
+		b = canonical.AppendU64(b, v)
+	}
+	b = wire.AppendRoot(wire.AppendRoot(b, s.linked.root), s.linked.newest)
+	b = appendMap(b, s.spent, func(b []byte, v spending) []byte {
+		return canonical.AppendU64(canonical.AppendU64(b, v.seq), v.slot)
+	})
+	b = s.access.append(b, s.credit.proven)
+	b = s.credit.append(b)
+	b = appendMembers(b, s.electors)
+	b = canonical.AppendU32(b, uint32(len(s.provisional)))
+	for _, p := range s.provisional {
+		b = canonical.AppendBool(appendMembers(canonical.AppendU64(b, p.Height), p.Electors), p.Few)
+	}
+	b = canonical.AppendU64(canonical.AppendBool(b, s.seating.started), s.seating.replaced)
+	b = appendMembers(b, s.seating.leftOut)
+	return s.assigner.append(b)
+}
+
+func (a *Access) append(b []byte, proven map[slot.PeerID]struct{}) []byte {
+	b = canonical.AppendU32(b, uint32(len(a.ever)))
+	for _, p := range slices.Sorted(maps.Keys(a.ever)) {
+		_, contributed := proven[p]
+		b = canonical.AppendBool(canonical.AppendBytes(b, p), contributed)
+	}
+	b = appendMap(b, a.removed, func(b []byte, v Removal) []byte {
+		return wire.AppendRoot(canonical.AppendU64(b, v.Height), v.Record)
+	})
+	b = appendMap(b, a.turns, canonical.AppendU64)
+	b = wire.AppendRoot(wire.AppendRoot(b, a.key), a.newest)
+	b = canonical.AppendU32(b, uint32(len(a.keys)))
+	for _, k := range slices.SortedFunc(maps.Keys(a.keys), compareRoots) {
+		b = wire.AppendRoot(b, k)
+	}
+	return b
+}
+
+func (c *Credit) append(b []byte) []byte {
+	b = appendMap(b, c.leavers, func(b []byte, v backOff) []byte {
+		return canonical.AppendU64(canonical.AppendU32(b, uint32(v.times)), v.until)
+	})
+	return canonical.AppendU32(canonical.AppendU32(b, uint32(c.quota)), uint32(c.admitted))
+}
+
+func (d *assigner) append(b []byte) []byte {
+	b = canonical.AppendU64(canonical.AppendU64(b, d.next), d.first)
+	b = canonical.AppendU32(b, uint32(len(d.back)))
+	for _, p := range d.back {
+		b = p.append(b)
+	}
+	b = canonical.AppendU32(b, uint32(len(d.shares)))
+	for _, of := range d.shares {
+		b = canonical.AppendU32(b, uint32(len(of)))
+		for _, s := range of {
+			b = s.piece.append(canonical.AppendBytes(b, s.peer))
+		}
+	}
+	return b
+}
+
+func (p piece) append(b []byte) []byte {
+	return canonical.AppendBytes(canonical.AppendU64(canonical.AppendU64(b, p.part), p.done), p.of)
+}
+
+// appendMap appends a map in the order of its keys.
+func appendMap[V any](b []byte, m map[slot.PeerID]V, value func([]byte, V) []byte) []byte {
+	b = canonical.AppendU32(b, uint32(len(m)))
+	for _, p := range slices.Sorted(maps.Keys(m)) {
+		b = value(canonical.AppendBytes(b, p), m[p])
+	}
+	return b
+}
+
+func appendMembers(b []byte, members []slot.Member) []byte {
+	b = canonical.AppendU32(b, uint32(len(members)))
+	for _, m := range members {
+		b = canonical.AppendU64(canonical.AppendBytes(b, m.Peer), uint64(m.Incarnation))
+		b = canonical.AppendU16(canonical.AppendU64(canonical.AppendU64(b, m.Since), m.Seat), m.Credit)
+	}
+	return b
+}
+
+func compareRoots(a, b slot.Root) int { return slices.Compare(a[:], b[:]) }
+
+// maxEntries bounds each list of a summary.
+const maxEntries = 1 << 20
+
+// parseSummary reads what state.append wrote.
+func parseSummary(rules Rules, b []byte) (s state, err error) {
+	r := canonical.NewReader(b)
+	s = state{height: r.U64(), founding: wire.ReadRoot(r), branch: wire.ReadRoot(r)}
+	s.stepWork, s.stepHeight, s.shared = r.U64(), r.U64(), r.U64()
+	s.linked = linked{r.U64(), wire.ReadRoot(r), wire.ReadRoot(r)}
+	s.spent = readMap(r, 16, func() spending { return spending{r.U64(), r.U64()} })
+	s.credit = &Credit{proven: map[slot.PeerID]struct{}{}}
+	s.access = readAccess(r, s.credit.proven)
+	s.credit.leavers = readMap(r, 12, func() backOff { return backOff{int(r.U32()), r.U64()} })
+	s.credit.quota, s.credit.admitted = int(r.U32()), int(r.U32())
+	s.electors = readMembers(r)
+	for range r.Count(maxEntries, 13) {
+		s.provisional = append(s.provisional, Provisional{Height: r.U64(), Electors: readMembers(r), Few: r.Bool()})
+	}
+	s.seating = seating{started: r.Bool(), replaced: r.U64(), leftOut: readMembers(r)}
+	s.assigner = readAssigner(rules, r)
+	return s, r.Done()
+}
+
+func readAccess(r *canonical.Reader, proven map[slot.PeerID]struct{}) *Access {
+	a := newAccess()
+	ever := readMap(r, 1, r.Bool)
+	for p, contributed := range ever {
+		a.ever[p] = true
+		if contributed {
+			proven[p] = struct{}{}
+		}
+	}
+	a.removed = readMap(r, 40, func() Removal { return Removal{r.U64(), wire.ReadRoot(r)} })
+	a.turns = readMap(r, 8, r.U64)
+	a.key, a.newest = wire.ReadRoot(r), wire.ReadRoot(r)
+	a.keys = map[slot.Root]bool{}
+	for range r.Count(maxEntries, 32) {
+		a.keys[wire.ReadRoot(r)] = true
+	}
+	return a
+}
+
+func readAssigner(rules Rules, r *canonical.Reader) *assigner {
+	d := &assigner{rules: rules, next: r.U64(), first: r.U64()}
+	for range r.Count(maxEntries, 20) {
+		d.back = append(d.back, readPiece(r))
+	}
+	for range r.Count(maxEntries, 4) {
+		var of shares
+		for range r.Count(maxEntries, 24) {
+			of = append(of, share{readPeer(r), readPiece(r)})
+		}
+		d.shares = append(d.shares, of)
+	}
+	return d
+}
+
+func readPiece(r *canonical.Reader) piece { return piece{r.U64(), r.U64(), readPeer(r)} }
+
+func readPeer(r *canonical.Reader) slot.PeerID { return slot.PeerID(r.Bytes(slot.MaxPeerIDLen)) }
+
+func readMap[V any](r *canonical.Reader, size int, value func() V) map[slot.PeerID]V {
+	m := map[slot.PeerID]V{}
+	last := slot.PeerID("")
+	for i := range r.Count(maxEntries, 4+size) {
+		p := readPeer(r)
+		if i > 0 && cmp.Compare(last, p) >= 0 {
+			r.Fail("a summary that is not sorted")
+		}
+		m[p], last = value(), p
+	}
+	return m
+}
+
+func readMembers(r *canonical.Reader) (members []slot.Member) {
+	for range r.Count(slot.MaxMembers, 30) {
+		members = append(members, slot.Member{
+			Peer: readPeer(r), Incarnation: slot.Incarnation(r.U64()), Since: r.U64(), Seat: r.U64(), Credit: r.U16(),
+		})
+	}
+	return members
+}

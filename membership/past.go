@@ -1,0 +1,210 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// A peer that has forgotten old records (package chain) is asked for one of them by a newcomer, or
+// by a peer that comes back after long:
+//
+//	NEED 1     ->
+//	           <- PAST: no record up to height 2,016; part 0 of 9 of what is in their place
+//	PART 1 .. 8 ->, <- PAST, one after the other
+//	           verify all of it: chain.Open
+//	NEED 2,049 -> and so on, record by record
+//
+// Who gathers it does so as with a branch: beside its own chain, from one peer, in bounds.
+
+// past gives other peers what this one keeps in the place of old records.
+type past struct {
+	*facts
+	*effects
+	height uint64 // of the summary in packed
+	packed []byte
+}
+
+// show sends a part of the past.
+func (pa *past) show(to slot.PeerID, part uint32) error {
+	p := pa.chain.Past()
+	if p == nil {
+		return ErrStale
+	}
+	if pa.packed == nil || pa.height != p.Height {
+		// up to the record that names the summary
+		named := pa.chain.Above(p.Floor)[:p.Height+1-p.Floor]
+		pa.height, pa.packed = p.Height, wire.PackPast(*p, named)
+	}
+	parts := slices.Collect(slices.Chunk(pa.packed, wire.PastPartSize))
+	if int(part) >= len(parts) {
+		return ErrStale
+	}
+	pa.send(wire.PastPart{
+		Floor: p.Floor, Height: p.Height, Part: part, Parts: uint32(len(parts)), Data: parts[part],
+	}, to)
+	return nil
+}
+
+// onNeedPart answers with the part that is asked for, or with the first of a newer summary.
+func (pa *past) onNeedPart(msg wire.Message, n wire.NeedPart) error {
+	if p := pa.chain.Past(); p == nil || p.Height != n.Height {
+		n.Part = 0
+	}
+	return pa.show(msg.From, n.Part)
+}
+
+// incoming is a past that is being gathered.
+type incoming struct {
+	height uint64
+	parts  uint32
+	got    [][]byte
+}
+
+// onPastPart takes a part of a past: what this peer asked for is forgotten where it asked.
+func (m *Machine) onPastPart(msg wire.Message, p wire.PastPart) error {
+	if m.competing.gathering == nil && !m.competing.beginPast(msg, p, m.catchup.need.from) {
+		return ErrStale
+	}
+	better, err := m.competing.takePart(msg.From, p)
+	if better != nil {
+		m.switchTo(better, m.chain.CommonHeight(better.chain))
+	}
+	return err
+}
+
+// beginPast starts to gather the chain of a peer that has forgotten the record which this one needs
+// next.
+func (co *competing) beginPast(msg wire.Message, p wire.PastPart, needed uint64) bool {
+	a := co.presence.known[memberKey{msg.From, msg.Incarnation}]
+	if needed != co.chain.Height()+1 || needed > p.Floor || a == nil || a.alive == nil || co.own.left ||
+		a.alive.Height <= p.Height || co.doubts.has(msg.From) || slices.Contains(co.refused, a.alive.Branch) {
+		return false
+	}
+	co.gathering = &branch{
+		claim: *a.alive, from: msg.From, base: co.chain.Height(), asked: never, began: co.now, got: co.now,
+	}
+	return true
+}
+
+// takePart adds a part to the past that is gathered. It gives the branch if that is the chain to be
+// on, once it is whole.
+func (co *competing) takePart(from slot.PeerID, p wire.PastPart) (better *branch, err error) {
+	r := co.gathering
+	if from != r.from || r.chain != nil && r.chain.Height() >= p.Height || r.past == nil && r.next() > p.Floor {
+		return nil, ErrStale
+	}
+	if r.past == nil || r.past.height != p.Height {
+		r.chain, r.past = nil, &incoming{height: p.Height, parts: p.Parts}
+	}
+	in := r.past
+	if p.Part != uint32(len(in.got)) || p.Parts != in.parts {
+		return nil, ErrStale
+	}
+	in.got = append(in.got, p.Data)
+	r.bytes += len(p.Data)
+	r.got, r.asked = co.now, never
+	if p.Part+1 < p.Parts {
+		co.pursue()
+		return nil, nil
+	}
+	if err := co.openPast(); err != nil {
+		co.doubts.add(from, "its chain does not verify: "+err.Error())
+		co.gathering = nil
+		return nil, err
+	}
+	return co.chooseAnew(), nil
+}
+
+// openPast verifies the gathered past.
+func (co *competing) openPast() error {
+	r := co.gathering
+	p, commits, err := wire.UnpackPast(slices.Concat(r.past.got...))
+	if err != nil {
+		return err
+	}
+	r.past = nil
+	if r.chain, err = chain.Open(co.cfg.Rules, co.cfg.Pin, p, commits, co.cfg.Verify); err == nil {
+		r.base = r.chain.Height()
+	}
+	return err
+}
+
+// chooseAnew chooses between the own chain and one that begins with a past, of which this peer does
+// not hold the record that both share: it follows one that goes on from its tip, or that has the
+// pin which the own one lacks. All else an operator has to decide.
+func (co *competing) chooseAnew() (better *branch) {
+	r, own := co.gathering, co.chain
+	switch {
+	case !r.chain.Pinned() || own.Pinned() && !own.GoesOn(r.chain):
+		if r.chain.Height() < r.claim.Height {
+			co.askFurther()
+			return nil
+		}
+		co.gathering = nil
+		if !own.Pinned() {
+			co.doubts.add(r.from, "its chain does not show the pinned record: that was forgotten, or is not of this "+
+				"run; a new ticket (p2pdiloco invite) has a pin that lasts")
+			return nil
+		}
+		common := own.CommonHeight(r.chain)
+		co.refuse(r, common, r.chain.LastingAbove(common))
+		return nil
+	case own.Pinned() && r.chain.Height() <= own.Height():
+		co.gathering = nil // this peer got there by itself
+		return nil
+	}
+	co.gathering = nil
+	return r
+}
+
+// beginAnew makes a chain the own one that begins with a past. What the own chain has beyond what
+// both share is given up.
+func (m *Machine) beginAnew(r *branch) {
+	given, anew := m.chain, r.chain
+	m.pledges.setAside()
+	goesOn := given.Height() == 0 || given.Pinned() && given.GoesOn(anew)
+	if !goesOn {
+		for _, c := range given.Above(max(given.Floor(), given.CommonHeight(anew))) {
+			m.pledges.keepDecided(c)
+			m.persist(wire.EntryDecided(c))
+		}
+	}
+	m.persist(wire.EntryPast{Past: *anew.Past(), Fresh: true})
+	for _, c := range anew.Commits() {
+		m.persist(wire.EntryCommit(c))
+	}
+	unseen := anew.Start()
+	if goesOn {
+		unseen = max(unseen, given.Height())
+	}
+	for _, c := range anew.Above(unseen) {
+		m.clones.checkOwnSignatures(c, anew, m.pledges.of(c.Record), m.own.offerSeq)
+	}
+	m.moveTo(anew)
+	if !goesOn {
+		m.switches++
+		m.own.mine = nil
+	}
+	e := Event{
+		Height: anew.Height(), Slot: anew.Tip().Slot, Members: peersOf(anew.Members()), Root: anew.TipHash(),
+		Peer: r.from,
+	}
+	if !goesOn {
+		e.Kind, e.Detail = EventSwitched, "the records here are given up for the branch that has the pinned record"
+		m.event(e)
+	}
+	for _, c := range anew.Above(unseen) {
+		m.reportRecord(EventCertified, c.Record, c.Certificate.Ballot)
+	}
+	m.news.reportMembers(e, given.Members(), anew.Members())
+}
+
+// forgetRecords forgets records that no rule asks for any more.
+func (m *Machine) forgetRecords() {
+	if p, pruned := m.chain.Prune(m.cfg.KeepRecords); pruned {
+		m.persist(wire.EntryPast{Past: p})
+	}
+}

@@ -1,0 +1,158 @@
+package membership
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// forgetful is a run of four members that have forgotten their oldest records.
+func forgetful(t *testing.T, byzantine bool) *lab {
+	t.Helper()
+	rules := labRules()
+	rules.StartPeers, rules.SummaryEvery, rules.MaxStaleness, rules.Byzantine = 4, 16, 1, byzantine
+	timing := labTiming
+	timing.ForkAfter = 10 * time.Second
+	l := newLab(t, rules, timing)
+	for _, n := range "ABCD" {
+		l.add(string(n))
+	}
+	l.connect()
+	l.until(t, 110, l.peers...)
+	for _, p := range l.peers {
+		if p.m.chain.Floor() == 0 {
+			t.Fatalf("%s holds all of %d records", p.name, p.m.chain.Height())
+		}
+	}
+	return l
+}
+
+// until runs the lab until peers have applied a slot.
+func (l *lab) until(t *testing.T, s uint64, peers ...*labPeer) {
+	t.Helper()
+	if !l.run(time.Hour, func() bool {
+		return !slices.ContainsFunc(peers, func(p *labPeer) bool { return p.m.model.state.slot < s || !p.m.member() })
+	}) {
+		t.Fatalf("slot %d is not applied by all\n%s", s, l.show())
+	}
+}
+
+func TestNewcomerStartsFromASummary(t *testing.T) {
+	for _, byzantine := range []bool{false, true} {
+		l := forgetful(t, byzantine)
+		for _, p := range l.peers {
+			p.crash()
+			p.start() // what is on disk is enough to go on
+		}
+		e := l.add("E")
+		l.connect()
+		l.until(t, l.peers[0].view().AppliedSlot+20, l.peers...)
+		if e.m.chain.Floor() == 0 || e.m.chain.Founding() != l.peers[0].m.chain.Founding() {
+			t.Errorf("byzantine %v: the newcomer holds all of %d records", byzantine, e.m.chain.Height())
+		}
+		e.crash()
+		e.start()
+		l.until(t, l.peers[0].view().AppliedSlot+5, l.peers...)
+	}
+}
+
+// A member that comes back when the records that it lacks are forgotten goes on from a summary.
+func TestReturningPeerStartsFromASummary(t *testing.T) {
+	for _, byzantine := range []bool{false, true} {
+		l := forgetful(t, byzantine)
+		d := l.peers[3]
+		d.crash()
+		away := l.peers[0].view().AppliedSlot
+		l.until(t, away+110, l.peers[:3]...)
+		d.start()
+		tip := d.m.chain.Height()
+		l.until(t, away+120, l.peers...)
+		if d.m.chain.Start() <= tip || d.view().ChainSwitches > 0 {
+			t.Errorf("byzantine %v: at height %d it began with a summary at %d, after %d switches", byzantine, tip,
+				d.m.chain.Start(), d.view().ChainSwitches)
+		}
+	}
+}
+
+// The pin of a ticket that is older than the records that are held admits its bearer if it is a
+// link, and is refused with a word about what to do if it is not.
+func TestPinsOfOldTickets(t *testing.T) {
+	for name, c := range map[string]struct {
+		pin  func(*chain.Chain) slot.Root
+		good bool
+	}{
+		"a link":         {(*chain.Chain).Lasting, true},
+		"between two":    {func(c *chain.Chain) slot.Root { return c.TipHash() }, false},
+		"no record ever": {func(*chain.Chain) slot.Root { return slot.Hash([]byte("none")) }, false},
+	} {
+		l := forgetful(t, false)
+		pin := c.pin(l.peers[0].m.chain)
+		l.until(t, l.peers[0].view().AppliedSlot+120, l.peers...)
+		l.pins = map[string]slot.Root{"E": pin}
+		e := l.add("E")
+		l.connect()
+		joined := l.run(20*time.Second, func() bool { return e.m.member() })
+		if joined != c.good || joined && !e.m.chain.Pinned() {
+			t.Errorf("%s: it joined: %v\n%s", name, joined, l.show())
+		}
+		told := slices.ContainsFunc(l.log, func(s string) bool { return strings.Contains(s, "the pinned record") })
+		if told == c.good {
+			t.Errorf("%s: it was told that the pin is not shown: %v", name, told)
+		}
+	}
+}
+
+// What a liar sends in the place of old records moves nobody.
+func TestFalsePast(t *testing.T) {
+	l := forgetful(t, false)
+	for _, p := range l.peers[:3] {
+		pa := &p.m.catchup.past
+		if err := pa.show("nobody", 0); err != nil {
+			t.Fatal(err)
+		}
+		q := *p.m.chain.Past()
+		q.Links = slices.Clone(q.Links)
+		q.Links[0] = append(slices.Clone(q.Links[0][:len(q.Links[0])-1]), 0)
+		pa.packed = wire.PackPast(q, p.m.chain.Above(q.Floor)[:q.Height+1-q.Floor])
+	}
+	e := l.add("E")
+	l.connect()
+	if !l.run(5*time.Minute, func() bool { return e.m.member() }) || e.m.chain.Floor() == 0 {
+		t.Errorf("the newcomer does not get by the liars\n%s", l.show())
+	}
+}
+
+// Where the record at which two branches parted is forgotten on one side, an operator decides, and
+// a pin moves a peer.
+func TestBranchesThatPartedLongAgo(t *testing.T) {
+	l := forgetful(t, false)
+	d, abc := l.peers[3], l.peers[:3]
+	l.filters = []*labFilter{{from: "D", left: -1}, {to: "D", left: -1}}
+	parted := d.m.chain.Height()
+	l.until(t, l.peers[0].view().AppliedSlot+130, abc...)
+	if !l.run(time.Minute, func() bool { return d.m.chain.Height() > parted+20 }) || d.m.chain.Start() > parted {
+		t.Fatalf("the one that was cut off does not go on alone, or forgot where\n%s", l.show())
+	}
+	l.filters = nil
+	refused := func() bool {
+		return slices.ContainsFunc(l.log, func(s string) bool { return strings.HasPrefix(s, "D peer.refused") })
+	}
+	if !l.run(2*time.Minute, refused) || d.m.chain.CommonHeight(abc[0].m.chain) > parted {
+		t.Fatalf("it says nothing about the other branch\n%s", l.show())
+	}
+	d.crash()
+	l.pins = map[string]slot.Root{"D": abc[0].m.chain.Lasting()}
+	d.start()
+	l.until(t, abc[0].view().AppliedSlot+10, l.peers...)
+	if d.view().ChainSwitches != 1 {
+		t.Errorf("it has moved %d times", d.view().ChainSwitches)
+	}
+	d.crash()
+	d.start()
+	l.until(t, abc[0].view().AppliedSlot+10, l.peers...)
+}

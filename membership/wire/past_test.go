@@ -1,0 +1,50 @@
+package wire
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+func testPast() (Past, []Commit) {
+	link := Link{Head: testRecord().Head(), Certificate: testCertificateOf(testRecord())}
+	p := Past{Floor: 5, Height: 7, Links: [][]byte{link.Append(nil), {1}}, Summary: []byte("a summary")}
+	return p, []Commit{
+		{Record: testRecord(), Certificate: testCertificateOf(testRecord())},
+		{Record: testAccessRecord(), Certificate: testCertificateOf(testAccessRecord())},
+	}
+}
+
+func TestPackPast(t *testing.T) {
+	p, commits := testPast()
+	b := PackPast(p, commits)
+	got, records, err := UnpackPast(b)
+	if err != nil || !reflect.DeepEqual(got, p) || !reflect.DeepEqual(records, commits) {
+		t.Errorf("%v: %+v", err, got)
+	}
+	l, err := ParseLink(got.Links[0])
+	if err != nil || l.Head.Hash() != testRecord().Hash() || l.Certificate.Hash != testRecord().Hash() {
+		t.Errorf("a link: %v, %+v", err, l)
+	}
+	for n := range len(b) {
+		if _, _, err := UnpackPast(b[:n]); !errors.Is(err, canonical.ErrMalformed) {
+			t.Fatalf("%d of %d bytes: %v", n, len(b), err)
+		}
+	}
+}
+
+// Few bytes that unpack to more than a past may have are refused before they take the memory.
+func TestUnpackPastIsBounded(t *testing.T) {
+	bomb := PackPast(Past{Summary: make([]byte, 2*MaxPast)}, nil)
+	if _, _, err := UnpackPast(bomb); len(bomb) > 1<<20 || !errors.Is(err, canonical.ErrMalformed) {
+		t.Errorf("%d bytes: %v", len(bomb), err)
+	}
+}
+
+func FuzzUnpackPast(f *testing.F) {
+	p, commits := testPast()
+	f.Add(PackPast(p, commits))
+	f.Fuzz(func(_ *testing.T, b []byte) { _, _, _ = UnpackPast(b) })
+}
