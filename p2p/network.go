@@ -17,6 +17,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/discovery"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/hops"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
@@ -47,6 +48,7 @@ type Network struct {
 	nat       *nat.NAT
 	closure   atomic.Pointer[closure] // nil: anybody may come
 	streams   *streams
+	hops      *hops.Hops
 	endErr    error // of what is closed at the end
 }
 
@@ -116,6 +118,9 @@ func (n *Network) open(o options) (err error) {
 		liveness.SourceTo)
 	n.probes = serveProbes(n)
 	n.openTwins()
+	if err := n.openHops(); err != nil {
+		return err
+	}
 	if err := n.openReach(); err != nil {
 		return err
 	}
