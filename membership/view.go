@@ -2,7 +2,6 @@ package membership
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -62,14 +61,16 @@ type View struct {
 // Peers are the members that the newest record lists.
 func (v View) Peers() []slot.PeerID { return peersOf(v.Tip.Members) }
 
-// Reaching lists the members that announce a connection to a peer, and were heard lately.
-func (v View) Reaching(p slot.PeerID) (all []slot.PeerID) {
+// Reaches tells of each member that was heard lately to whom it announces a connection. This peer's
+// own are not in it.
+func (v View) Reaches() map[slot.PeerID][]slot.PeerID {
+	reaches := make(map[slot.PeerID][]slot.PeerID, len(v.Members))
 	for _, m := range v.Members {
-		if !m.Lost && slices.Contains(m.Reaches, p) {
-			all = append(all, m.Peer)
+		if !m.Lost {
+			reaches[m.Peer] = m.Reaches
 		}
 	}
-	return all
+	return reaches
 }
 
 // Part is the part that this peer was assigned for a slot. A member has one for the open slot and

@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -22,6 +23,7 @@ func (n *Network) openHops() (err error) {
 	n.hops, err = hops.New(hops.Env{
 		Env: n.env, Key: n.key, Protocols: []protocol.ID{ProtocolExchange, ProtocolState, ProtocolAudit},
 		Open: n.openLeg, Admit: n.admitForwarded, Refuses: n.cfg.NoForwarding,
+		Unsteady: n.comesAndGoes,
 	})
 	if err == nil {
 		n.Handle(ProtocolForward, n.hops.Answer)
@@ -29,13 +31,42 @@ func (n *Network) openHops() (err error) {
 	return err
 }
 
-// SetReaches sets what tells which members say that they are connected to a peer: they are asked to
-// forward what is opened with OpenBulk to a member that cannot be connected to. nil: nobody is.
-func (n *Network) SetReaches(f func(to slot.PeerID) []slot.PeerID) { n.hops.SetReaches(f) }
+// SetReaches sets what tells to whom each member says that it is connected: members are asked to
+// forward what is opened with OpenBulk to one that they reach and this peer does not. nil: nobody
+// is.
+func (n *Network) SetReaches(f func() map[slot.PeerID][]slot.PeerID) { n.hops.SetReaches(f) }
 
 // InReach says whether OpenBulk has a way to a peer now: a connection, or a member in between.
 func (n *Network) InReach(to slot.PeerID) bool {
 	return n.env.Connected(peer.ID(to)) || n.gate().Lists(peer.ID(to)) && len(n.hops.Ways(peer.ID(to))) > 0
+}
+
+// Unsteady says whether the connection to a member comes and goes, and another member reaches it:
+// better ways than the direct one are taken as long as that lasts.
+func (n *Network) Unsteady(to slot.PeerID) bool { return n.unsteady(peer.ID(to)) }
+
+func (n *Network) unsteady(id peer.ID) bool {
+	return n.env.Members.Has(id) && n.comesAndGoes(id) && len(n.hops.Ways(id)) > 0
+}
+
+func (n *Network) comesAndGoes(id peer.ID) bool { return n.life.signs.Unsteady(id, n.others) }
+
+// others lists the members except this peer.
+func (n *Network) others() []peer.ID {
+	return slices.DeleteFunc(n.env.Members.List(), func(id peer.ID) bool { return id == n.env.Host.ID() })
+}
+
+// Through is the member through which OpenBulk goes to a peer now: there is no connection, or one
+// that comes and goes. It is empty where the direct way is taken, or there is none.
+func (n *Network) Through(to slot.PeerID) slot.PeerID {
+	id := peer.ID(to)
+	if n.env.Connected(id) && !n.unsteady(id) || !n.gate().Lists(id) {
+		return ""
+	}
+	if ways := n.hops.Ways(id); len(ways) > 0 {
+		return slot.PeerID(ways[0])
+	}
+	return ""
 }
 
 // apart says whether a peer is a member to which a dial has failed lately.
@@ -46,19 +77,14 @@ func (n *Network) apart(id peer.ID) bool {
 
 // openAround opens a stream through a third member; nil if there is no need for that, or no way.
 func (n *Network) openAround(ctx context.Context, to peer.ID, proto protocol.ID) wire.Stream {
-	if !n.hops.Carries(proto) || n.env.Connected(to) || !n.gate().Lists(to) || len(n.hops.Ways(to)) == 0 {
+	connected := n.env.Connected(to)
+	if !n.hops.Carries(proto) || connected && !n.unsteady(to) || !n.gate().Lists(to) || len(n.hops.Ways(to)) == 0 {
 		return nil
 	}
 	ctx, cancel := n.env.Tasks.Join(ctx)
 	defer cancel()
-	n.env.Dialer.Again(to)
-	if !n.env.Dialer.Apart(to) {
-		short, over := context.WithTimeout(ctx, headStart)
-		err := n.env.Dialer.Dial(short, peer.AddrInfo{ID: to})
-		over()
-		if err == nil && n.env.Connected(to) {
-			return nil
-		}
+	if !connected && n.connects(ctx, to) {
+		return nil
 	}
 	s, err := n.hops.Open(ctx, to, proto)
 	if err != nil {
@@ -66,6 +92,17 @@ func (n *Network) openAround(ctx context.Context, to peer.ID, proto protocol.ID)
 		return nil
 	}
 	return s
+}
+
+// connects has a member dialled, and says whether it is connected within its head start.
+func (n *Network) connects(ctx context.Context, to peer.ID) bool {
+	n.env.Dialer.Again(to)
+	if n.env.Dialer.Apart(to) || n.unsteady(to) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, headStart)
+	defer cancel()
+	return n.env.Dialer.Dial(ctx, peer.AddrInfo{ID: to}) == nil && n.env.Connected(to)
 }
 
 // openLeg opens one leg of a forwarded stream. It does not dial.

@@ -46,9 +46,10 @@ func betweenBut(t *testing.T, unwilling int, f func(t *testing.T, s *foursome)) 
 			s.all = append(s.all, simulated(t, s.net, i, cfg))
 			ids = append(ids, s.all[i].ID())
 		}
+		said := map[slot.PeerID][]slot.PeerID{ids[0]: ids[2:], ids[1]: ids[2:], ids[2]: ids, ids[3]: ids}
 		for i, n := range s.all {
 			n.Protect(ids)
-			n.SetReaches(func(slot.PeerID) []slot.PeerID { return ids[2:] })
+			n.SetReaches(func() map[slot.PeerID][]slot.PeerID { return said })
 			for j := range i {
 				n.Host().Peerstore().AddAddrs(peer.ID(ids[j]), s.net.Info(j).Addrs, time.Hour)
 				s.all[j].Host().Peerstore().AddAddrs(peer.ID(ids[i]), s.net.Info(i).Addrs, time.Hour)

@@ -78,7 +78,7 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	n := &Network{
 		cfg: cfg, env: peers.Env{Tasks: tasks.NewGroup(context.Background())}, answers: limits.NewBudget(helloMemory),
 		ranks: dial.NewRanks(), streams: newStreams(), clocks: newClocks(),
-		life: life{signs: liveness.NewSigns(), relays: liveness.NewRelays()},
+		life: life{signs: liveness.NewSigns(cfg.Pulse), relays: liveness.NewRelays()},
 	}
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
 	n.count.relays = n.life.relays.Saw

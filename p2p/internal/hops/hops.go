@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +30,7 @@ const (
 	headTimeout = 10 * time.Second
 	faultTerm   = time.Minute // for which a forwarder that failed is asked last
 	maxFaults   = 1024        // forwarders that failed and are remembered
+	knownTerm   = time.Second // for which it is not looked again who reaches whom
 )
 
 // ErrNoWay is wrapped where no member that is connected here reaches the peer.
@@ -46,6 +46,8 @@ type Env struct {
 	// Admit has a stream of an origin counted, and returns what handles it, which is called once
 	// and closes the stream; nil refuses it.
 	Admit func(origin peer.ID, proto protocol.ID) func(wire.Stream)
+	// Unsteady says whether a connection comes and goes.
+	Unsteady func(peer.ID) bool
 	// Refuses says that this peer forwards nothing for others.
 	Refuses bool
 }
@@ -58,8 +60,10 @@ type Hops struct {
 	spares   *spares
 	mu       struct {
 		sync.Mutex
-		reaches func(to slot.PeerID) []slot.PeerID // nil: nothing is known
-		faults  map[peer.ID]time.Time              // when a forwarder last failed
+		reaches func() map[slot.PeerID][]slot.PeerID // nil: nothing is known
+		known   map[peer.ID][]peer.ID                // as it was at a time; never changed once made
+		at      time.Time
+		faults  map[peer.ID]time.Time // when a forwarder last failed
 	}
 }
 
@@ -74,41 +78,89 @@ func New(env Env) (*Hops, error) {
 	return h, nil
 }
 
-// SetReaches sets what tells which members say that they are connected to a peer. nil: nobody is
-// asked to forward any more.
-func (h *Hops) SetReaches(reaches func(to slot.PeerID) []slot.PeerID) {
+// SetReaches sets what tells to whom each member says that it is connected. nil: nobody is asked to
+// forward any more.
+func (h *Hops) SetReaches(reaches func() map[slot.PeerID][]slot.PeerID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.reaches = reaches
+	h.mu.reaches, h.mu.at = reaches, time.Time{}
 }
 
 // Carries says whether streams of a protocol may be forwarded.
 func (h *Hops) Carries(proto protocol.ID) bool { return slices.Contains(h.env.Protocols, proto) }
 
 // Ways lists the members that are connected here and say that they reach a member, in the order in
-// which they are asked. Pairs differ in it, so that not all burden the same forwarder.
+// which they are asked: first the one that the streams are spread to, then in an order that differs
+// by pair.
 func (h *Hops) Ways(to peer.ID) []peer.ID {
-	h.mu.Lock()
-	reaches := h.mu.reaches
-	h.mu.Unlock()
-	if reaches == nil || !h.env.Members.Has(to) {
+	if !h.env.Members.Has(to) {
 		return nil
 	}
+	reaches, self := h.reaches(), h.env.Host.ID()
 	var ways []peer.ID
-	for _, p := range reaches(slot.PeerID(to)) {
-		if id := peer.ID(p); id != to && h.env.Members.Has(id) && h.env.Connected(id) {
-			ways = append(ways, id)
+	for via, others := range reaches {
+		if via != to && via != self && slices.Contains(others, to) && h.env.Connected(via) {
+			ways = append(ways, via)
 		}
 	}
-	now := time.Now()
+	if len(ways) < 2 {
+		return ways
+	}
+	now, first := time.Now(), spread(reaches, self, to)
 	slices.SortFunc(ways, func(a, b peer.ID) int {
-		return cmp.Or(cmp.Compare(h.rank(a, now), h.rank(b, now)), cmp.Compare(h.share(a, to), h.share(b, to)),
-			cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(h.rank(a, now), h.rank(b, now)), cmp.Compare(place(a, first), place(b, first)),
+			cmp.Compare(share(a, self, to), share(b, self, to)))
 	})
 	return ways
 }
 
-// rank puts direct ways before relayed ones, and those that failed lately last.
+// place is 0 for the first one, and 1 for others.
+func place(via, first peer.ID) int {
+	if via == first {
+		return 0
+	}
+	return 1
+}
+
+// reaches is whom each member reaches, this one included, as it was a moment ago at most; nil if
+// nothing is known.
+func (h *Hops) reaches() map[peer.ID][]peer.ID {
+	h.mu.Lock()
+	said, known, at := h.mu.reaches, h.mu.known, h.mu.at
+	h.mu.Unlock()
+	switch now := time.Now(); {
+	case said == nil:
+		return nil
+	case now.Sub(at) < knownTerm:
+		return known
+	}
+	known = h.look(said)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.known, h.mu.at = known, time.Now()
+	return known
+}
+
+func (h *Hops) look(said func() map[slot.PeerID][]slot.PeerID) map[peer.ID][]peer.ID {
+	reaches := make(map[peer.ID][]peer.ID)
+	for via, others := range said() {
+		if !h.env.Members.Has(peer.ID(via)) {
+			continue
+		}
+		for _, id := range others {
+			if h.env.Members.Has(peer.ID(id)) {
+				reaches[peer.ID(via)] = append(reaches[peer.ID(via)], peer.ID(id))
+			}
+		}
+	}
+	self := h.env.Host.ID()
+	reaches[self] = slices.DeleteFunc(h.env.Members.List(), func(id peer.ID) bool {
+		return id == self || !h.env.Connected(id)
+	})
+	return reaches
+}
+
+// rank puts direct ways before relayed ones, and those last that failed lately or come and go.
 func (h *Hops) rank(via peer.ID, now time.Time) (rank int) {
 	h.mu.Lock()
 	at, failed := h.mu.faults[via]
@@ -116,20 +168,13 @@ func (h *Hops) rank(via peer.ID, now time.Time) (rank int) {
 	if failed && now.Sub(at) < faultTerm {
 		rank += 2
 	}
+	if h.env.Unsteady(via) {
+		rank += 2
+	}
 	if !h.env.ConnectedDirectly(via) {
 		rank++
 	}
 	return rank
-}
-
-// share is a number that depends on the pair and the forwarder, equal in both directions.
-func (h *Hops) share(via, to peer.ID) uint64 {
-	self := h.env.Host.ID()
-	sum := fnv.New64a()
-	for _, id := range []peer.ID{min(self, to), max(self, to), via} {
-		_, _ = sum.Write([]byte(id)) // it never fails
-	}
-	return sum.Sum64()
 }
 
 func (h *Hops) failed(via peer.ID) {

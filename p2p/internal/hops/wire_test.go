@@ -37,7 +37,8 @@ func TestHeaderLayout(t *testing.T) {
 	for what, bad := range map[string][]byte{
 		"nothing": nil, "no peer": {1, 0, 0, 0, 0}, "leg 0": append([]byte{0}, b[1:]...),
 		"leg 3": append([]byte{3}, b[1:]...), "cut off": b[:len(b)-1], "one byte more": append(bytes.Clone(b), 0),
-		"no ID": wire.AppendBytes([]byte{1}, "not a multihash"), "long": wire.AppendBytes([]byte{1}, strings.Repeat("x", 65)),
+		"no ID": wire.AppendBytes([]byte{1}, "not a multihash"),
+		"long":  wire.AppendBytes([]byte{1}, strings.Repeat("x", 65)),
 	} {
 		if h, err := parseHeader(bad); err == nil {
 			t.Errorf("%s: taken for %v", what, h)
