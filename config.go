@@ -65,7 +65,8 @@ type Config struct {
 	// it does except on a LAN (Preset).
 	NoPortMap bool
 	// NoRelaying keeps it from relaying for members of its run that cannot connect to each other,
-	// which it does, within p2p.MemberRelay's bounds, while it can be reached from everywhere.
+	// which it does, within p2p.MemberRelay's bounds, while it can be reached from everywhere, and
+	// from forwarding what such members exchange.
 	NoRelaying bool
 	// Found lets this peer found the run although none of its bootstrap addresses answers.
 	Found bool

@@ -179,6 +179,7 @@ func (n *Node) openNetwork(ctx context.Context) (err error) {
 	cfg.Listen, cfg.Bootstrap, cfg.MDNS = n.cfg.Listen, n.cfg.Bootstrap, len(n.cfg.Bootstrap) == 0
 	cfg.Logger, cfg.MaxUpload, cfg.MaxDownload = n.cfg.Logger, n.cfg.MaxUpload, n.cfg.MaxDownload
 	cfg.Announce, cfg.PortMap = n.cfg.Announce, !n.cfg.NoPortMap && n.cfg.Preset != PresetLAN
+	cfg.NoForwarding = n.cfg.NoRelaying
 	if !n.cfg.NoRelaying {
 		cfg.Relay = p2p.MemberRelay()
 	}

@@ -133,11 +133,12 @@ func (n *Node) openReplica() (err error) {
 	exchange := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolExchange, Replace: n.hooks.Streams}
 	states := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolState, Replace: n.hooks.Streams}
 	audits := edge.Bulk{Network: n.net, Protocol: p2p.ProtocolAudit, Replace: n.hooks.Streams}
+	n.net.SetReaches(func() map[PeerID][]PeerID { return n.driver.View().Reaches() })
 	cfg := replica.Config{
 		Self: n.Self(), Run: rules.Replica(n.spec, n.run), Ledger: n.driver,
 		Dir: n.dir.Path(datadir.StateFolder), FS: n.hooks.Disk,
 		Every: n.checkpointEvery(), Keep: n.cfg.KeepCheckpoints, Init: n.initial,
-		Exchange: exchange, Donors: states, Audits: audits, Relayed: n.net.Relayed,
+		Exchange: exchange, Donors: states, Audits: audits, Relayed: n.net.Relayed, InReach: n.net.InReach,
 		Stall: n.timing.Stall, Fetch: n.timing.Fetch,
 		Serve: statesync.ServerConfig{BytesPerSecond: n.cfg.StateBytesPerSecond, Quota: n.quota()},
 		Fatal: n.life.Fail, Emit: n.emit, Logger: n.cfg.Logger, Offered: n.hooks.Offer,

@@ -65,6 +65,9 @@ type Config struct {
 	PortMap bool
 	// Relay says for which peers this one relays. Zero: for none.
 	Relay RelayConfig
+	// NoForwarding keeps this peer from forwarding streams between members that cannot connect to
+	// each other and are both connected to it.
+	NoForwarding bool
 	// Logger is silent when nil.
 	Logger *slog.Logger
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/discovery"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/hops"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/liveness"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/nat"
@@ -47,6 +48,7 @@ type Network struct {
 	nat       *nat.NAT
 	closure   atomic.Pointer[closure] // nil: anybody may come
 	streams   *streams
+	hops      *hops.Hops
 	endErr    error // of what is closed at the end
 }
 
@@ -76,7 +78,7 @@ func New(ctx context.Context, cfg Config, opts ...Option) (*Network, error) {
 	n := &Network{
 		cfg: cfg, env: peers.Env{Tasks: tasks.NewGroup(context.Background())}, answers: limits.NewBudget(helloMemory),
 		ranks: dial.NewRanks(), streams: newStreams(), clocks: newClocks(),
-		life: life{signs: liveness.NewSigns(), relays: liveness.NewRelays()},
+		life: life{signs: liveness.NewSigns(cfg.Pulse), relays: liveness.NewRelays()},
 	}
 	n.count.upload, n.count.download = limits.NewBucket(cfg.MaxUpload), limits.NewBucket(cfg.MaxDownload)
 	n.count.relays = n.life.relays.Saw
@@ -116,6 +118,9 @@ func (n *Network) open(o options) (err error) {
 		liveness.SourceTo)
 	n.probes = serveProbes(n)
 	n.openTwins()
+	if err := n.openHops(); err != nil {
+		return err
+	}
 	if err := n.openReach(); err != nil {
 		return err
 	}

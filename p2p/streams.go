@@ -15,6 +15,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/bulk"
+	"github.com/p2pdiloco/p2pdiloco/p2p/internal/dial"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/limits"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/tcpnet"
 )
@@ -185,8 +186,17 @@ func (n *Network) Open(ctx context.Context, to slot.PeerID, proto string) (wire.
 
 // OpenBulk is Open for the protocols of much data (exchange, state, probe): it takes the fastest
 // authenticated way to the peer that there is. The stream reaches the same handler. Reset after
-// Close does nothing there.
+// Close does nothing there. Where two members cannot connect it leads through a third one
+// (SetReaches).
 func (n *Network) OpenBulk(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
+	if s := n.openAround(ctx, peer.ID(to), protocol.ID(proto)); s != nil {
+		return s, nil
+	}
+	return n.openBulk(ctx, to, proto)
+}
+
+// openBulk is OpenBulk over the peer's own connections.
+func (n *Network) openBulk(ctx context.Context, to slot.PeerID, proto string) (wire.Stream, error) {
 	if n.bulk != nil && protocols[protocol.ID(proto)].bulky {
 		ctx, cancel := n.env.Tasks.Join(ctx)
 		defer cancel()
@@ -220,8 +230,13 @@ func (n *Network) openStream(ctx context.Context, to peer.ID, proto protocol.ID)
 	return s, nil
 }
 
-// reach connects to a peer, and goes through the gate.
+// reach connects to a peer, and goes through the gate. For a member that could not be dialled
+// lately it fails at once: there are other ways to it than to wait.
 func (n *Network) reach(ctx context.Context, to peer.ID, proto protocol.ID) error {
+	if n.apart(to) {
+		n.env.Dialer.Again(to)
+		return dial.ErrApart
+	}
 	if err := n.env.Dialer.Connect(ctx, peer.AddrInfo{ID: to}); err != nil {
 		return err
 	}

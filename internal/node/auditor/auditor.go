@@ -47,7 +47,8 @@ type Config struct {
 	// finds the offer of a peer with a root in the plan of the open slot
 	Planned func(peer slot.PeerID, root slot.Root) (o slot.Offer, ok bool)
 	Liars   func() int // how many electors may lie
-	// whether a connection to a peer is open: contributors have had one lately
+	// whether there is a way to a peer now, by a connection or through another member: contributors
+	// have had one lately
 	Connected func(slot.PeerID) bool
 	Timeout   time.Duration // for the next answer of a peer
 	Logger    *slog.Logger

@@ -108,8 +108,14 @@ func (l *Ledger) gossipConfig(deliver func(from slot.PeerID, b []byte)) gossip.C
 	return cfg
 }
 
-// Send implements membership.Transport.
-func (l *Ledger) Send(to slot.PeerID, message []byte) { l.messenger.Send(to, message) }
+// Send implements membership.Transport. What goes to a member whose connection comes and goes is
+// gossiped, too: it must not wait for the connection.
+func (l *Ledger) Send(to slot.PeerID, message []byte) {
+	l.messenger.Send(to, message)
+	if l.cfg.Network.Unsteady(to) {
+		l.instead(to, message)
+	}
+}
 
 // Publish implements membership.Transport.
 func (l *Ledger) Publish(message []byte) { l.publish(kindLedger, message) }
@@ -150,7 +156,14 @@ func (l *Ledger) WasMember(p slot.PeerID) bool { return l.members.Contains(p) }
 // undelivered gossips what could not be sent to a peer.
 func (l *Ledger) undelivered(to slot.PeerID, message []byte, err error) {
 	l.cfg.Logger.Debug("no direct way to a peer: gossiping instead", "peer", to, "err", err)
-	if errors.Is(err, p2p.ErrQueueFull) || len(message) > gossip.MaxBody || !wire.MayFallBack(message) {
+	if !errors.Is(err, p2p.ErrQueueFull) {
+		l.instead(to, message)
+	}
+}
+
+// instead gossips a message to one peer.
+func (l *Ledger) instead(to slot.PeerID, message []byte) {
+	if len(message) > gossip.MaxBody || !wire.MayFallBack(message) {
 		return
 	}
 	if l.fallback.due(to, message, time.Now()) {

@@ -47,6 +47,7 @@ type Config struct {
 	Donors   statesync.Opener            // streams to peers that have states and outcomes
 	Audits   auditor.Streams             // streams of audits
 	Relayed  func() map[slot.PeerID]bool // peers connected now: true where a relay is between
+	InReach  func(slot.PeerID) bool      // peers connected now, also through another member
 	// a stream of the reduction without any byte for so long is lost
 	Stall time.Duration
 	Fetch time.Duration // a donor without progress for so long is replaced
@@ -219,7 +220,7 @@ func (r *Replica) auditConfig() auditor.Config {
 		Own: r.contributions.withRoot, Leaves: r.reductions.leaves, Unshown: r.unshown,
 		Figures: r.conduct,
 		Planned: r.planned, Liars: r.liars,
-		Connected: func(p slot.PeerID) bool { _, open := r.cfg.Relayed()[p]; return open },
+		Connected: r.cfg.InReach,
 		Segment:   func(root slot.Root) (auditor.Segment, error) { return r.model.store.OwnSegment(root) },
 		Member:    r.isMember, Timeout: r.cfg.Stall / 2, Logger: r.cfg.Logger,
 	}

@@ -32,6 +32,8 @@ type Dialer struct {
 	host   host.Host
 	lookup Lookup
 	log    *slog.Logger
+	group  *tasks.Group
+	apart  *apart
 	mu     struct {
 		sync.Mutex
 		dials map[peer.ID]map[*context.CancelFunc]struct{}
@@ -40,10 +42,11 @@ type Dialer struct {
 
 // NewDialer dials from a host until the goroutines of the group have ended.
 func NewDialer(h host.Host, group *tasks.Group, lookup Lookup, log *slog.Logger) *Dialer {
-	d := &Dialer{host: h, lookup: lookup, log: log}
+	d := &Dialer{host: h, lookup: lookup, log: log, group: group, apart: newApart()}
 	d.mu.dials = make(map[peer.ID]map[*context.CancelFunc]struct{})
 	news := &network.NotifyBundle{ConnectedF: func(_ network.Network, c network.Conn) {
 		if !c.Stat().Limited {
+			d.apart.connected(c.RemotePeer())
 			d.Restart(c.RemotePeer()) // the dial sees the connection and ends
 		}
 	}}
@@ -85,7 +88,9 @@ func (d *Dialer) Restart(id peer.ID) {
 // Dial has a connection to the peer when it returns nil, no matter which side made it. A connection
 // through a limited relay is enough: small things pass there, and it may be the first step to a
 // better one.
-func (d *Dialer) Dial(ctx context.Context, to peer.AddrInfo) error {
+func (d *Dialer) Dial(ctx context.Context, to peer.AddrInfo) (err error) {
+	began := time.Now()
+	defer func() { d.apart.note(to.ID, began, err) }()
 	for {
 		again, err := d.once(ctx, to)
 		switch {

@@ -71,6 +71,7 @@ func (p *Pulses) watch() network.Notifiee {
 		DisconnectedF: func(w network.Network, c network.Conn) {
 			if id := c.RemotePeer(); w.Connectedness(id) != network.Connected {
 				p.signs.forget(id)
+				p.signs.Broke(id)
 				p.Redial(id)
 			}
 		},
@@ -147,7 +148,9 @@ const (
 // Signs are the signs of life of peers that pulse over their present connections. Other peers are
 // not judged: they may be older programs, or strangers.
 type Signs struct {
-	mu struct {
+	pulse         time.Duration // between two of a peer's; 0: none is late
+	interruptions *interruptions
+	mu            struct {
 		sync.Mutex
 		heard map[peer.ID]heard
 	}
@@ -159,9 +162,9 @@ type heard struct {
 	here  time.Time // over libp2p's connections
 }
 
-// NewSigns begins without any.
-func NewSigns() *Signs {
-	s := &Signs{}
+// NewSigns begins without any. Peers pulse at the given interval.
+func NewSigns(pulse time.Duration) *Signs {
+	s := &Signs{pulse: pulse, interruptions: newInterruptions()}
 	s.mu.heard = make(map[peer.ID]heard)
 	return s
 }
@@ -171,6 +174,9 @@ func (s *Signs) Pulsed(id peer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	if was, pulsing := s.mu.heard[id]; pulsing {
+		s.heardAgain(id, was, now)
+	}
 	s.mu.heard[id] = heard{now, now}
 }
 
@@ -182,8 +188,10 @@ func (s *Signs) Saw(id peer.ID, bulk bool) {
 	if !pulsing {
 		return
 	}
-	if h.atAll = time.Now(); !bulk {
-		h.here = h.atAll
+	now := time.Now()
+	s.heardAgain(id, h, now)
+	if h.atAll = now; !bulk {
+		h.here = now
 	}
 	s.mu.heard[id] = h
 }

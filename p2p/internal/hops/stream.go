@@ -1,0 +1,78 @@
+package hops
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+)
+
+// stream is one end of a forwarded stream: what is written to it is encrypted for the other end.
+type stream struct {
+	raw    wire.Stream // to the forwarder
+	via    peer.ID     // the forwarder
+	tls    *tls.Conn
+	broken func(error) // is told why reading failed, if the way may be at fault
+}
+
+var _ wire.Stream = (*stream)(nil)
+
+// begin names the protocol of a stream to the target.
+func (s *stream) begin(ctx context.Context, proto protocol.ID) error {
+	stop := context.AfterFunc(ctx, func() { _ = s.raw.Reset() })
+	defer stop()
+	return wire.WriteMessage(s.tls, []byte(proto))
+}
+
+// begun waits for that on the other end.
+func (s *stream) begun() (protocol.ID, error) {
+	if err := s.SetReadDeadline(time.Now().Add(spareTerm + headTimeout)); err != nil {
+		return "", err
+	}
+	proto, err := wire.ReadMessage(s.tls, maxProtocol)
+	if err != nil {
+		return "", err
+	}
+	return protocol.ID(proto), s.SetReadDeadline(time.Time{})
+}
+
+func (s *stream) Read(b []byte) (int, error) {
+	n, err := s.tls.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) && !wire.TimedOut(err) {
+		s.broken(err)
+	}
+	return n, err
+}
+
+func (s *stream) Write(b []byte) (int, error) { return s.tls.Write(b) }
+
+// CloseWrite tells the other end, under the keys of both, that no more follows: a forwarder that
+// ends the stream early is noticed.
+func (s *stream) CloseWrite() error {
+	return errors.Join(s.tls.CloseWrite(), s.raw.CloseWrite())
+}
+
+func (s *stream) Close() error { return s.tls.Close() }
+func (s *stream) Reset() error { return s.raw.Reset() }
+
+func (s *stream) SetDeadline(t time.Time) error      { return s.tls.SetDeadline(t) }
+func (s *stream) SetReadDeadline(t time.Time) error  { return s.tls.SetReadDeadline(t) }
+func (s *stream) SetWriteDeadline(t time.Time) error { return s.tls.SetWriteDeadline(t) }
+
+// pipe makes a stream a net.Conn, which crypto/tls wants.
+type pipe struct{ wire.Stream }
+
+func (pipe) LocalAddr() net.Addr  { return pipeAddr{} }
+func (pipe) RemoteAddr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "p2pdiloco" }
+func (pipeAddr) String() string  { return "a forwarded stream" }

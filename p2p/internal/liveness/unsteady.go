@@ -1,0 +1,79 @@
+package liveness
+
+import (
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+// What makes a connection count as one that comes and goes. One interruption says little: a peer
+// was restarted, or a machine was busy.
+const (
+	// interruptions that lie so close together count
+	unsteadyWithin = 5 * time.Minute
+	// unsteadyTerm is for how long the connection must then hold to be trusted again.
+	unsteadyTerm = 2 * time.Minute
+	maxUnsteady  = 4096 // peers whose interruptions are remembered
+	leastGap     = time.Second
+)
+
+// interruptions remembers when peers that pulse were silent for longer than their pulses allow, or
+// lost their last connection.
+type interruptions struct {
+	mu struct {
+		sync.Mutex
+		of map[peer.ID]interrupted
+	}
+}
+
+// interrupted is when a peer was interrupted last, and the time before that.
+type interrupted struct{ last, before time.Time }
+
+func newInterruptions() *interruptions {
+	i := &interruptions{}
+	i.mu.of = make(map[peer.ID]interrupted)
+	return i
+}
+
+func (i *interruptions) note(id peer.ID, now time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.mu.of) >= maxUnsteady {
+		clear(i.mu.of)
+	}
+	i.mu.of[id] = interrupted{now, i.mu.of[id].last}
+}
+
+func (i *interruptions) unsteady(id peer.ID, now time.Time) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	at, known := i.mu.of[id]
+	return known && now.Sub(at.last) < unsteadyTerm && at.last.Sub(at.before) < unsteadyWithin
+}
+
+// Broke notes that the last connection to a peer has ended.
+func (s *Signs) Broke(id peer.ID) { s.interruptions.note(id, time.Now()) }
+
+// heardAgain notes that a peer was silent for longer than its pulses allow, if it was.
+func (s *Signs) heardAgain(id peer.ID, was heard, now time.Time) {
+	if allowed := s.pulse + max(s.pulse/4, leastGap); s.pulse > 0 && now.Sub(was.atAll) > allowed {
+		s.interruptions.note(id, now)
+	}
+}
+
+// Unsteady says whether the connection to one of some peers comes and goes. Where that is so of
+// most of them the fault is likely to be here, and is nobody's.
+func (s *Signs) Unsteady(id peer.ID, among func() []peer.ID) bool {
+	now := time.Now()
+	if !s.interruptions.unsteady(id, now) {
+		return false
+	}
+	all, count := among(), 0
+	for _, p := range all {
+		if s.interruptions.unsteady(p, now) {
+			count++
+		}
+	}
+	return 2*count <= len(all)
+}
