@@ -71,7 +71,8 @@ func (a *Archive) Advance(ctx context.Context) error {
 	for at, _ := s.position(); at.Height < a.height(); at, _ = s.position() {
 		c, ok := a.record(at.Height + 1)
 		if !ok {
-			return fmt.Errorf("the record at height %d is not kept any more: the newest checkpoint is older", at.Height+1)
+			return fmt.Errorf("the record at height %d is not kept any more: the newest checkpoint is older",
+				at.Height+1)
 		}
 		r := c.Record
 		if err := ctx.Err(); err != nil {
