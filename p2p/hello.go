@@ -47,6 +47,11 @@ type Hello struct {
 	Timing string
 	// the sender alone may found the run of the spec, and has not done so yet
 	Unfounded bool
+	// the peer from which the sender expects the spec, while it has none: a peer that it hears
+	// itself. Empty where that is the sender
+	Awaits slot.PeerID
+	// that peer is about to found its run
+	AwaitsFounder bool
 	// what the sender's clock said when it sent this, to the millisecond; this package fills it in
 	Time time.Time
 }
@@ -255,6 +260,7 @@ func toProto(h Hello) (*pb.Hello, error) {
 	p := &pb.Hello{
 		ProtocolVersion: h.Version, Run: h.Run, Given: h.Given, Spec: h.Spec,
 		Incarnation: uint64(h.Incarnation), UserAgent: h.UserAgent, Timing: h.Timing, Unfounded: h.Unfounded,
+		Awaits: []byte(h.Awaits), AwaitsFounder: h.AwaitsFounder,
 	}
 	if !h.Time.IsZero() {
 		p.Time = h.Time.UnixMilli()
@@ -266,7 +272,7 @@ func fromProto(p *pb.Hello) (Hello, error) {
 	h := Hello{
 		Version: p.ProtocolVersion, Run: p.Run, Given: p.Given, Spec: p.Spec,
 		Incarnation: slot.Incarnation(p.Incarnation), UserAgent: oneLine(p.UserAgent, maxUserAgent), Timing: p.Timing,
-		Unfounded: p.Unfounded,
+		Unfounded: p.Unfounded, Awaits: slot.PeerID(p.Awaits), AwaitsFounder: p.AwaitsFounder,
 	}
 	if p.Time != 0 {
 		h.Time = time.UnixMilli(p.Time)
@@ -288,6 +294,9 @@ func (h Hello) check() error {
 	}
 	if len(h.Timing) > maxTiming {
 		return fmt.Errorf("hello: timing of %d bytes: %w (%d)", len(h.Timing), wire.ErrTooLarge, maxTiming)
+	}
+	if len(h.Awaits) > slot.MaxPeerIDLen {
+		return fmt.Errorf("hello: awaited peer of %d bytes: %w (%d)", len(h.Awaits), wire.ErrTooLarge, slot.MaxPeerIDLen)
 	}
 	for k, v := range h.Given {
 		if len(k) > maxGivenKey || len(v) > maxGivenText {

@@ -75,9 +75,10 @@ type Formation struct {
 		incarnation slot.Incarnation // this peer's incarnation, once its vote log is open
 		// peers without a spec that could settle one, with the time of their last hello
 		searching map[slot.PeerID]time.Time
-		promises  map[slot.PeerID]promise // peers that are about to found the run
-		unfounded bool                    // see Unfounded
-		otherRuns map[slot.PeerID]error   // peers of other runs of this name, and how those differ
+		promises  map[slot.PeerID]promise  // peers that are about to found the run
+		expected  map[slot.PeerID]expected // peers from which others expect the spec
+		unfounded bool                     // see Unfounded
+		otherRuns map[slot.PeerID]error    // peers of other runs of this name, and how those differ
 		// why the ticket's run does not match what is given here; nil while it does
 		unfit error
 	}
@@ -93,7 +94,7 @@ func New(cfg Config) *Formation {
 	}
 	f.mu.preset = cmp.Or(cfg.Preset, cfg.Default)
 	f.mu.searching, f.mu.otherRuns = make(map[slot.PeerID]time.Time), make(map[slot.PeerID]error)
-	f.mu.promises = make(map[slot.PeerID]promise)
+	f.mu.promises, f.mu.expected = make(map[slot.PeerID]promise), make(map[slot.PeerID]expected)
 	return f
 }
 
@@ -104,6 +105,7 @@ func (f *Formation) receive(p slot.PeerID, h p2p.Hello) {
 	}
 	if len(h.Spec) == 0 {
 		f.noteSearching(p, h.Given)
+		f.noteExpected(h)
 		return
 	}
 	if !f.isNews(p, h) {
@@ -338,11 +340,8 @@ func (f *Formation) decide(began time.Time) error {
 	if last := f.lastPromise(); last.After(began) { // the others have waited as long as this peer
 		began = last
 	}
-	for p, at := range f.mu.searching {
-		if p < f.cfg.Network.ID() && time.Since(at) < hearsSearching*f.cfg.Hello &&
-			time.Since(began) < searchingWait*f.cfg.Discovery {
-			return nil // that peer settles its spec, and this one adopts it
-		}
+	if time.Since(began) < searchingWait*f.cfg.Discovery && f.settlesElsewhere() {
+		return nil // another peer settles its spec, and this one adopts it
 	}
 	if len(f.given.Layout) == 0 || f.awaitsFounder() {
 		return nil // without a layout this peer cannot found a run: it waits for one that can

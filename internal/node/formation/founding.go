@@ -61,7 +61,7 @@ func (f *Formation) promised(p slot.PeerID, encoded []byte) bool {
 
 // awaitsFounder says whether a peer is about to found the run; mu is held.
 func (f *Formation) awaitsFounder() bool {
-	return time.Since(f.lastPromise()) < hearsSearching*f.cfg.Hello
+	return f.fresh(f.lastPromise())
 }
 
 // lastPromise is when a peer has said last that it is about to found the run; mu is held.

@@ -193,6 +193,7 @@ func (f *Formation) hello() p2p.Hello {
 	defer f.mu.Unlock()
 	h := p2p.Hello{Run: f.given.Name, Given: f.fields, Spec: f.mu.encoded, Incarnation: f.mu.incarnation}
 	h.Unfounded = f.mu.unfounded
+	h.Awaits, h.AwaitsFounder = f.awaits()
 	if f.mu.spec != nil && f.mu.awaited == nil {
 		h.Timing = f.mu.preset
 	}

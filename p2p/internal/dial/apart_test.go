@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	_ "github.com/p2pdiloco/p2pdiloco/internal/onecpu"
+
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 

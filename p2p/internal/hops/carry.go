@@ -65,8 +65,7 @@ func (l *load) leave(origin, target peer.ID) {
 // carry copies both ways until both have ended or one has failed, and passes on how they end. It
 // ends both streams.
 func carry(a, b wire.Stream) error {
-	c := &carried{}
-	c.moved.Store(time.Now().UnixNano())
+	c := &carried{began: time.Now()}
 	var back error
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -87,11 +86,14 @@ func carry(a, b wire.Stream) error {
 
 // carried is a stream that is carried.
 type carried struct {
-	moved atomic.Int64 // when something last came, in either direction
+	began time.Time
+	moved atomic.Int64 // how long after that something last came, in either direction
 }
 
 // idle says whether nothing came for carryIdle. One direction alone may be silent for long.
-func (c *carried) idle(now time.Time) bool { return now.Sub(time.Unix(0, c.moved.Load())) >= carryIdle }
+func (c *carried) idle(now time.Time) bool {
+	return now.Sub(c.began)-time.Duration(c.moved.Load()) >= carryIdle
+}
 
 // copy copies until from ends, and then ends the direction of to.
 func (c *carried) copy(to, from wire.Stream) error {
@@ -103,7 +105,7 @@ func (c *carried) copy(to, from wire.Stream) error {
 		n, err := from.Read(room)
 		now := time.Now()
 		if n > 0 {
-			c.moved.Store(now.UnixNano())
+			c.moved.Store(int64(now.Sub(c.began)))
 			if err := to.SetWriteDeadline(now.Add(carryIdle)); err != nil {
 				return err
 			}

@@ -31,9 +31,11 @@ type Hello struct {
 	Spec            []byte                 `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`                                                                             // the whole run spec in its canonical bytes, once the sender knows it
 	Incarnation     uint64                 `protobuf:"fixed64,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                                                             // random number made together with the sender's vote log; 0 while it has none
 	UserAgent       string                 `protobuf:"bytes,6,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
-	Timing          string                 `protobuf:"bytes,7,opt,name=timing,proto3" json:"timing,omitempty"`        // name of the sender's timing preset, once it knows the spec: peers of one run need the same
-	Unfounded       bool                   `protobuf:"varint,8,opt,name=unfounded,proto3" json:"unfounded,omitempty"` // the spec is one that the sender alone may found the run of, and it has not done so yet
-	Time            int64                  `protobuf:"varint,9,opt,name=time,proto3" json:"time,omitempty"`           // what the sender's clock said when it sent this, in ms since 1970; 0: it does not say
+	Timing          string                 `protobuf:"bytes,7,opt,name=timing,proto3" json:"timing,omitempty"`                                      // name of the sender's timing preset, once it knows the spec: peers of one run need the same
+	Unfounded       bool                   `protobuf:"varint,8,opt,name=unfounded,proto3" json:"unfounded,omitempty"`                               // the spec is one that the sender alone may found the run of, and it has not done so yet
+	Time            int64                  `protobuf:"varint,9,opt,name=time,proto3" json:"time,omitempty"`                                         // what the sender's clock said when it sent this, in ms since 1970; 0: it does not say
+	Awaits          []byte                 `protobuf:"bytes,10,opt,name=awaits,proto3" json:"awaits,omitempty"`                                     // the peer from which the sender, that has no spec, expects one: one that it hears itself; empty: itself
+	AwaitsFounder   bool                   `protobuf:"varint,11,opt,name=awaits_founder,json=awaitsFounder,proto3" json:"awaits_founder,omitempty"` // that peer has a spec, and is about to found its run
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -131,6 +133,20 @@ func (x *Hello) GetTime() int64 {
 	return 0
 }
 
+func (x *Hello) GetAwaits() []byte {
+	if x != nil {
+		return x.Awaits
+	}
+	return nil
+}
+
+func (x *Hello) GetAwaitsFounder() bool {
+	if x != nil {
+		return x.AwaitsFounder
+	}
+	return false
+}
+
 // HelloReply answers a Hello: with the answerer's own, or with the reason why it will not talk.
 type HelloReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -188,7 +204,7 @@ var File_hello_proto protoreflect.FileDescriptor
 
 const file_hello_proto_rawDesc = "" +
 	"\n" +
-	"\vhello.proto\x12\x12p2pdiloco.hello.v1\"\xd9\x02\n" +
+	"\vhello.proto\x12\x12p2pdiloco.hello.v1\"\x98\x03\n" +
 	"\x05Hello\x12)\n" +
 	"\x10protocol_version\x18\x01 \x01(\rR\x0fprotocolVersion\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12:\n" +
@@ -199,7 +215,10 @@ const file_hello_proto_rawDesc = "" +
 	"user_agent\x18\x06 \x01(\tR\tuserAgent\x12\x16\n" +
 	"\x06timing\x18\a \x01(\tR\x06timing\x12\x1c\n" +
 	"\tunfounded\x18\b \x01(\bR\tunfounded\x12\x12\n" +
-	"\x04time\x18\t \x01(\x03R\x04time\x1a8\n" +
+	"\x04time\x18\t \x01(\x03R\x04time\x12\x16\n" +
+	"\x06awaits\x18\n" +
+	" \x01(\fR\x06awaits\x12%\n" +
+	"\x0eawaits_founder\x18\v \x01(\bR\rawaitsFounder\x1a8\n" +
 	"\n" +
 	"GivenEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
