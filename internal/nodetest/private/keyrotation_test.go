@@ -47,6 +47,8 @@ func (r *records) known(peers ...*nodetest.Peer) {
 // rotate puts a secret of one peer's in force, without some members, once the others hold it.
 func (r *records) rotate(by *nodetest.Peer, holders []*nodetest.Peer, without ...p2pdiloco.PeerID) {
 	r.s.T.Helper()
+	// By then each node was told what its own records say, which know no other secret.
+	time.Sleep(3 * time.Second)
 	key, err := by.Inside().Guard.Candidate()
 	if err != nil {
 		r.s.T.Fatal(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
 
 // rings is the number of plans for a ring that a peer heard of.
@@ -57,7 +58,7 @@ func TestAPairThatCannotConnectMakesARing(t *testing.T) {
 	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
 		s.Pace(50 * time.Millisecond)
 		for _, p := range s.Peers {
-			p.Config = func(c *p2pdiloco.Config) { c.NoRelaying = true }
+			p.TuneNetwork = func(c *p2p.Config) { c.NoForwarding = true }
 		}
 		a, c := s.Peers[0], s.Peers[2]
 		s.Net.Cut(a.Host, c.Host)
