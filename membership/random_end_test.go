@@ -202,11 +202,12 @@ func (w *chaos) end(t *rapid.T) {
 // few they are. Only branches too old to be given up by themselves may stay apart, and then one
 // goes on.
 func (w *chaos) reunite(t *rapid.T) {
-	living := slices.DeleteFunc(slices.Clone(w.peers), func(p *labPeer) bool { return p.gone || w.removed(p) })
-	if len(living) == 0 {
-		return
+	// who is removed on one branch may be none on the one that all move to
+	stay := func() []*labPeer {
+		return slices.DeleteFunc(slices.Clone(w.peers), func(p *labPeer) bool { return p.gone || w.removed(p) })
 	}
 	one := func() bool {
+		living := stay()
 		return !slices.ContainsFunc(living, func(p *labPeer) bool {
 			v := p.m.View()
 			return !v.IsMember || len(v.Tip.Members) != len(living) || v.Tip.Hash() != living[0].m.View().Tip.Hash()
@@ -218,7 +219,7 @@ func (w *chaos) reunite(t *rapid.T) {
 	if !w.run(3*time.Minute, func() bool { return one() || old() }) && w.can() {
 		w.fail(t, "not on one chain")
 	}
-	since := map[*labPeer]uint64{}
+	living, since := stay(), map[*labPeer]uint64{}
 	for _, p := range living {
 		since[p] = p.m.View().AppliedSlot
 	}
