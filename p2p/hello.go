@@ -296,7 +296,8 @@ func (h Hello) check() error {
 		return fmt.Errorf("hello: timing of %d bytes: %w (%d)", len(h.Timing), wire.ErrTooLarge, maxTiming)
 	}
 	if len(h.Awaits) > slot.MaxPeerIDLen {
-		return fmt.Errorf("hello: awaited peer of %d bytes: %w (%d)", len(h.Awaits), wire.ErrTooLarge, slot.MaxPeerIDLen)
+		return fmt.Errorf("hello: awaited peer of %d bytes: %w (%d)", len(h.Awaits), wire.ErrTooLarge,
+			slot.MaxPeerIDLen)
 	}
 	for k, v := range h.Given {
 		if len(k) > maxGivenKey || len(v) > maxGivenText {
