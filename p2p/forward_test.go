@@ -263,11 +263,11 @@ func TestAForwarderThatChangesBytes(t *testing.T) {
 			}
 			_ = st.Reset()
 		})
-		passed := 0
+		var passed atomic.Int64 // of all forwarders
 		s.lying(t, func(*Network, peer.ID) []byte {
 			return wire.AppendBytes([]byte{2}, s.all[0].ID())
 		}, func(b []byte) {
-			if passed += len(b); passed > 100_000 && len(b) > 0 {
+			if passed.Add(int64(len(b))) > 100_000 && len(b) > 0 {
 				b[len(b)/2] ^= 1
 			}
 		})

@@ -164,7 +164,8 @@ func (n *Network) openReach() (err error) {
 			return err
 		}
 	}
-	n.env.Tasks.Go(func() { n.life.relays.Watch(n.env, n.cfg.Pulse, n.nat.RelaysInUse) })
+	env := n.env
+	env.Tasks.Go(func() { n.life.relays.Watch(env, n.cfg.Pulse, n.nat.RelaysInUse) })
 	return n.nat.Start()
 }
 
