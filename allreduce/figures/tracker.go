@@ -263,7 +263,8 @@ func (m *member) count(of usual) {
 
 // turned says whether none of a member's newest contributions points the way of the others. Those
 // of honest peers come to that little by little, as the model comes to rest: one sooner than
-// another, and the outcome is made of what is left. Whoever turns round does so at once.
+// another, and the outcome is made of what is left. A member that turns round does so at once; one
+// that turns little by little is not told from these, and is not named.
 func (m *member) turned() bool {
 	return len(m.cosines) == window && slices.Max(m.cosines) < 0 && !m.gradual
 }

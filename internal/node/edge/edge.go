@@ -108,7 +108,7 @@ func (l *Ledger) gossipConfig(deliver func(from slot.PeerID, b []byte)) gossip.C
 	return cfg
 }
 
-// Send implements membership.Transport. What goes to a member whose connection comes and goes is
+// Send implements membership.Transport. A message to a member whose connection comes and goes is
 // gossiped, too: it must not wait for the connection.
 func (l *Ledger) Send(to slot.PeerID, message []byte) {
 	l.messenger.Send(to, message)

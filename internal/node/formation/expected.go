@@ -9,7 +9,7 @@ import (
 
 // Two peers that cannot connect do not hear that the other one searches, too, and each would settle
 // a spec of its own. So a peer without a spec says in its hello from whom it expects one, of those
-// that it hears itself. What others say is not passed on: that would outlive the peer.
+// that it hears itself. It does not pass on what others say: that would outlive the peer.
 
 // expected is from whom others expect the spec.
 type expected struct {

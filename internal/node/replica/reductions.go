@@ -151,7 +151,7 @@ func (s *sink) SegmentDone(segment slot.Segment, figures slot.Root) {
 	s.report(membership.ReportSegment{Group: s.plan.Group(), Segment: segment, Figures: figures})
 }
 
-// Lost reports a peer that failed. What no honest peer commits to proves that it lies.
+// Lost reports a peer that failed. A commitment that no honest peer makes proves that it lies.
 func (s *sink) Lost(peer slot.PeerID, reason allreduce.Reason, err error) {
 	s.log.Warn("peer failed in the reduction", "peer", peer, "reason", reason, "err", err)
 	why := map[allreduce.Reason]wire.LostReason{

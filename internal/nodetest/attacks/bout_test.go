@@ -83,7 +83,7 @@ func play(t *testing.T, cfg config, sc *school, a attack, bad int, mode string, 
 	return r, ok
 }
 
-// spec is that of the run. Whoever goes beyond f, or is a stranger, joins a run under way.
+// spec is that of the run. Bad peers beyond f, and strangers, join when it is under way.
 func (c config) spec(a attack, bad int, mode string, seed uint64) p2pdiloco.Spec {
 	spec := p2pdiloco.Spec{
 		Name: "attacks", Rounds: c.slots, InnerSteps: c.inner, StartPeers: uint64(peers - max(0, bad-2)),

@@ -52,8 +52,8 @@ func goroutines() (n int) {
 }
 
 // Over hundreds of slots in which a peer goes and another one comes every 20, neither heap nor
-// goroutines grow. What may grow is the chain: its newest 100 to 200 records are in memory on every
-// peer, and of older ones those that changed who votes. Peers that come after slot 150 or so start
+// goroutines grow. Only the chain may grow: every peer has its newest 100 to 200 records in memory,
+// and of the older ones those that changed who votes. Peers that come after slot 150 or so start
 // from a summary.
 //
 // It is not parallel: what it measures is the whole process.
