@@ -76,18 +76,15 @@ func (ob *objections) plan(d wire.Draft) slot.Plan {
 	return slot.Plan{Slot: d.Record.Slot, Offers: d.Record.Contributions}
 }
 
-// recentSteps is the number of step records that say whether an elector contributes, and
-// recentShare the number of them that it must be in.
-const (
-	recentSteps = 4
-	recentShare = 3
-)
+// recentSteps is the number of step records that say whether an elector contributes: it may be
+// missing from one of them. A young run has fewer.
+const recentSteps = 4
 
-// contributors lists the electors that an honest plan waits for: they are heard, and contributed in
-// three of the last four step records.
+// contributors lists the electors that an honest plan waits for: they are heard, and contributed to
+// all but one of the last four step records, and to one at least.
 func (ob *objections) contributors() (es []slot.Member) {
-	times := map[slot.PeerID]int{}
-	for h, steps := ob.chain.LastStep(), 0; h > 0 && steps < recentSteps; h-- {
+	times, steps := map[slot.PeerID]int{}, 0
+	for h := ob.chain.LastStep(); h > 0 && steps < recentSteps; h-- {
 		r := ob.chain.At(h)
 		if r.Kind == slot.Fork {
 			break
@@ -103,7 +100,7 @@ func (ob *objections) contributors() (es []slot.Member) {
 	for _, e := range ob.chain.Electorate() {
 		a := ob.presence.known[ofMember(e)]
 		works := ofMember(e) == ob.self || a != nil && !a.leaving && (a.alive == nil || a.alive.Contributes)
-		if times[e.Peer] >= recentShare && works && ob.presence.around(ofMember(e)) {
+		if times[e.Peer] >= max(1, steps-1) && works && ob.presence.around(ofMember(e)) {
 			es = append(es, e)
 		}
 	}

@@ -11,8 +11,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// conversation asks a contributor for its parts of all early segments of a slot, on one stream:
-// questions go out as segments are signed, without waiting for the answers to earlier ones.
+// conversation asks a contributor for its parts of all early segments of a slot: questions go out as
+// segments are signed, without waiting for the answers to earlier ones. A stream ends when all that
+// was asked on it is answered.
+//
+// While the slot is reduced an answer may take any time: several seconds of contributions and
+// outcomes may be on a slow link in front of it. Patience begins when an audit waits for it.
 type conversation struct {
 	auditor  *Auditor
 	peer     slot.PeerID
@@ -23,6 +27,7 @@ type conversation struct {
 	queue  []question // not asked yet
 	due    []question // asked on stream, not answered yet
 	stream wire.Stream
+	hurry  bool  // an audit waits
 	failed error // why nothing is asked any more in this slot
 }
 
@@ -41,7 +46,7 @@ func (o *openSlot) with(a *Auditor, p slot.PeerID, fragment uint32) *conversatio
 	defer a.early.mu.Unlock()
 	c := o.conversations[p]
 	if c == nil {
-		c = &conversation{auditor: a, peer: p, fragment: fragment, more: make(chan struct{}, 1)}
+		c = &conversation{auditor: a, peer: p, fragment: fragment, hurry: o.hurry, more: make(chan struct{}, 1)}
 		o.conversations[p] = c
 		a.early.wg.Go(func() { c.run(o.ctx) })
 	}
@@ -84,6 +89,9 @@ func (c *conversation) run(ctx context.Context) {
 			c.fail(nil, err)
 			return
 		}
+		if s == nil { // it was asked before, or nothing is asked any more
+			continue
+		}
 		_ = s.SetWriteDeadline(time.Now().Add(c.auditor.cfg.Timeout))
 		for _, q := range list {
 			if wire.WriteMessage(s, q.request().Append(nil)) != nil {
@@ -94,9 +102,10 @@ func (c *conversation) run(ctx context.Context) {
 	}
 }
 
-// opened moves the queue to what is due, on a stream that is opened if there is none.
+// opened moves the queue to what is due, on a stream that is opened if there is none. Where nothing
+// is queued it returns none.
 func (c *conversation) opened(ctx context.Context) (wire.Stream, []question, error) {
-	if s, list := c.move(nil); s != nil {
+	if s, list := c.move(nil); s != nil || !c.queued() {
 		return s, list, nil
 	}
 	if !c.auditor.cfg.Connected(c.peer) {
@@ -107,14 +116,28 @@ func (c *conversation) opened(ctx context.Context) (wire.Stream, []question, err
 		return nil, nil, err
 	}
 	_, list := c.move(s)
+	if len(list) == 0 {
+		_ = s.Reset()
+		return nil, nil, nil
+	}
 	c.auditor.early.wg.Go(func() { c.read(ctx, s) })
 	return s, list, nil
+}
+
+// queued says whether there is anything to ask.
+func (c *conversation) queued() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue) > 0
 }
 
 // move makes what is queued due on the stream, or on a new one. Without one it does nothing.
 func (c *conversation) move(fresh wire.Stream) (s wire.Stream, list []question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.queue) == 0 {
+		return nil, nil
+	}
 	if c.stream == nil {
 		c.stream = fresh
 	}
@@ -123,24 +146,43 @@ func (c *conversation) move(fresh wire.Stream) (s wire.Stream, list []question) 
 	}
 	list, c.queue = c.queue, nil
 	c.due = append(c.due, list...)
+	if c.hurry {
+		c.limit()
+	}
+	return c.stream, list
+}
+
+// hurryUp gives the answers that are due the time that answers have from now on: an audit waits for
+// them.
+func (c *conversation) hurryUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.hurry {
+		c.hurry = true
+		c.limit()
+	}
+}
+
+// limit is the time that the answers which are due have from now on. mu is held.
+func (c *conversation) limit() {
+	if c.stream == nil {
+		return
+	}
 	asks := make([]ask, len(c.due))
 	for i, q := range c.due {
 		asks[i] = q.ask
 	}
 	_ = c.stream.SetReadDeadline(time.Now().Add(c.auditor.patience(asks)))
-	return c.stream, list
 }
 
-// read hands out the answers, which come in the order of the questions, until the stream ends.
+// read hands out the answers, which come in the order of the questions, until there is one for each.
 func (c *conversation) read(ctx context.Context, s wire.Stream) {
 	defer s.Reset() //nolint:errcheck // all answers were read, or do not come
 	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
-	for {
+	for more := true; more; {
 		b, err := wire.ReadMessage(s, audit.MaxOpening(c.auditor.cfg.Params, c.fragment, true))
-		q, due := c.next(s)
-		if !due { // it says more than it was asked, or was asked nothing for some time
-			return
-		}
+		var q question
+		q, more = c.next()
 		var o *audit.Opening
 		if err == nil {
 			o, err = openingOf(b, q.ask)
@@ -153,19 +195,16 @@ func (c *conversation) read(ctx context.Context, s wire.Stream) {
 	}
 }
 
-// next takes the question that was asked first. Without one the stream is given up: another one is
-// opened for the next question.
-func (c *conversation) next(s wire.Stream) (q question, due bool) {
+// next takes the question that was asked first. Where it was the last one on the stream, the next
+// question goes on another.
+func (c *conversation) next() (q question, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.due) == 0 {
-		if c.stream == s {
-			c.stream = nil
-		}
-		return question{}, false
-	}
 	q, c.due = c.due[0], c.due[1:]
-	return q, true
+	if len(c.due) == 0 {
+		c.stream = nil
+	}
+	return q, len(c.due) > 0
 }
 
 // fail ends the conversation: what was not answered is asked again when the outcome is audited.

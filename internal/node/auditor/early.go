@@ -29,6 +29,7 @@ type openSlot struct {
 	segments      map[segmentKey]*earlySegment
 	signed        map[slot.PeerID]int // segments of each owner
 	conversations map[slot.PeerID]*conversation
+	hurry         bool // an audit waits
 }
 
 // segmentKey names what an owner has signed. An owner that signs something else later gains
@@ -160,10 +161,21 @@ func (a *Auditor) sampled(ctx context.Context, s audit.Statement, of share) (*se
 	if seg == nil {
 		return a.draw(s, of, open.place, secret())
 	}
+	a.hurry(open)
 	select {
 	case <-seg.asked:
 		return seg.segment, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+}
+
+// hurry limits the time of all early answers from now on: the reduction is over, an audit waits.
+func (a *Auditor) hurry(o *openSlot) {
+	a.early.mu.Lock()
+	defer a.early.mu.Unlock()
+	o.hurry = true
+	for _, c := range o.conversations {
+		c.hurryUp()
 	}
 }

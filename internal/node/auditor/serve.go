@@ -22,12 +22,17 @@ func (a *Auditor) Serve(from slot.PeerID, s wire.Stream) {
 	_ = s.Close()
 }
 
+// serveFor is how many timeouts a question and the answer to it may be on their way, in all. On a
+// slow link several seconds of contributions are in front of them; who has asked ends the stream
+// when it waits no more.
+const serveFor = 16
+
 func (a *Auditor) serve(from slot.PeerID, s wire.Stream) error {
 	if !a.cfg.Member(from) {
 		return errors.New("the peer is no member")
 	}
 	for {
-		_ = s.SetDeadline(time.Now().Add(2 * a.cfg.Timeout))
+		_ = s.SetDeadline(time.Now().Add(serveFor * a.cfg.Timeout))
 		b, err := wire.ReadMessage(s, maxRequest)
 		if err != nil {
 			return err
