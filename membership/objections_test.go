@@ -15,6 +15,12 @@ import (
 // workingLab is a byzantine run that has done five slots, all of its members contributing.
 func workingLab(t *testing.T, names string) *lab {
 	t.Helper()
+	return labUntil(t, names, func(c *chain.Chain) bool { return c.Tip().Slot >= 5 })
+}
+
+// labUntil is a byzantine run all of whose members contribute until the chain of the first is so.
+func labUntil(t *testing.T, names string, is func(*chain.Chain) bool) *lab {
+	t.Helper()
 	rules := labRules()
 	rules.Byzantine, rules.StartPeers, rules.Frame = true, len(names), 8
 	l := newLab(t, rules, labTiming)
@@ -22,10 +28,28 @@ func workingLab(t *testing.T, names string) *lab {
 		l.add(string(n))
 	}
 	l.connect()
-	if !l.run(time.Minute, func() bool { return l.peers[0].m.chain.Tip().Slot >= 5 }) {
+	if !l.run(time.Minute, func() bool { return is(l.peers[0].m.chain) }) {
 		t.Fatal(l.show())
 	}
 	return l
+}
+
+// TestObjectionsInAYoungRun: as soon as four electors have contributed once, a plan without two of
+// them gets no HAVE, though there are no four steps yet to go by.
+func TestObjectionsInAYoungRun(t *testing.T) {
+	l := labUntil(t, "ABCDE", func(c *chain.Chain) bool {
+		return len(c.Electorate()) == 4 && c.At(c.LastStep()).Kind == slot.Step
+	})
+	m := l.peer("A").m
+	if m.chain.Tip().Slot >= 3 {
+		t.Fatalf("%d slots are done: the run is not young", m.chain.Tip().Slot)
+	}
+	m.open.plan, m.open.last = nil, nil
+	for names, objects := range map[string]bool{"ABCD": false, "AB": true} {
+		if why := m.objections.of(draftOf(0, stepRecord(m, names), nil)).why; (why != "") != objects {
+			t.Errorf("a plan of %s alone: objection %q", names, why)
+		}
+	}
 }
 
 // TestObjections: an elector gives no HAVE for a step whose plan lists too few, or favours an
