@@ -52,7 +52,7 @@ func benchmarkFigures(b *testing.B, n int, name string, a Aggregator, measured b
 		b.Fatal(err)
 	}
 	out := plan.OutcomeGrid(p, 0)
-	encoded, sum, g := make([]byte, out.TotalBytes), make([]float32, elements), newGauge(agg, out.Codec, n)
+	encoded, sum, g := make([]byte, out.TotalBytes), make([]float32, elements), newGauge(agg, out.Codec, n, elements, 0)
 	b.SetBytes(int64(n) * 4 * elements)
 	at := 0
 	for b.Loop() {

@@ -44,7 +44,7 @@ func newRecorder() *recorder {
 	return r
 }
 
-func (r *recorder) SegmentDone(s slot.Segment, figures slot.Root) {
+func (r *recorder) SegmentDone(s slot.Segment, figures slot.Root, _ Alike) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.done, r.mu.figures[s.Range] = append(r.mu.done, s), figures

@@ -88,10 +88,12 @@ type span struct {
 	rows  []slot.FigureRow // of its frames; none in a run without roots
 }
 
-// closedRange is a range that is reduced, and the root of its figures.
+// closedRange is a range that is reduced, the root of its figures, and how its contributions lie to
+// each other.
 type closedRange struct {
 	slot.Segment
 	figures slot.Root
+	alike   Alike
 }
 
 // reduce takes each frame of all contributors, in peer-ID order, and puts the aggregate where it
@@ -193,8 +195,11 @@ func (p *ownPiece) open(set []*input, f int) *span {
 	if err != nil {
 		panic("allreduce: the plan's offers were not checked: " + err.Error())
 	}
+	// Nobody knows the group when it commits to its contribution, so nobody can tell which parts are
+	// compared.
+	at, elements := int(p.r.group[0])<<8|int(p.r.group[1]), int(p.Range.Len())
 	return &span{
-		begin: f, set: set, gauge: newGauge(agg, p.r.out.Codec, len(set)), cols: make([][]float32, len(set)),
+		begin: f, set: set, gauge: newGauge(agg, p.r.out.Codec, len(set), elements, at), cols: make([][]float32, len(set)),
 		norms: make([]float64, len(set)),
 	}
 }
@@ -229,12 +234,15 @@ func (p *ownPiece) close(s *span, end int, hashes []slot.Root) {
 	segment := closedRange{slot.Segment{
 		Range: p.r.grid.Elements(s.begin, end), Contributors: set,
 		Root: p.rootOf(hashes, s.begin, end),
-	}, slot.FiguresRoot(s.rows)}
+	}, slot.FiguresRoot(s.rows), Alike{}}
+	if p.r.grid.Measured() {
+		segment.alike = *s.gauge.alike
+	}
 	p.r.mu.Lock()
 	p.closed = append(p.closed, segment)
 	sink := p.r.mu.sink
 	p.r.mu.Unlock()
-	sink.SegmentDone(segment.Segment, segment.figures)
+	sink.SegmentDone(segment.Segment, segment.figures, segment.alike)
 }
 
 // rootOf is the root of frames [first, last) of the piece.

@@ -48,7 +48,7 @@ func (r *Reduction) revise(plan slot.Plan, sink Sink) error {
 	}
 	r.mu.Unlock()
 	for _, s := range closed {
-		sink.SegmentDone(s.Segment, s.figures)
+		sink.SegmentDone(s.Segment, s.figures, s.alike)
 	}
 	return nil
 }

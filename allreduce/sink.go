@@ -45,8 +45,10 @@ func (r Reason) String() string {
 type Sink interface {
 	// SegmentDone: an own piece is reduced. Contributors are a bitmap over the plan's offers; the
 	// bytes are in Result. figures is the root of what was measured (slot.FiguresRoot); zero where
-	// nothing is: in a ring, and in a run without roots.
-	SegmentDone(segment slot.Segment, figures slot.Root)
+	// nothing is: in a ring, and in a run without roots. Then alike knows nothing either. The
+	// segment marks nobody: that is for who knows whose values say which way is the usual one
+	// (Alike.Against).
+	SegmentDone(segment slot.Segment, figures slot.Root, alike Alike)
 	// Lost: the peer failed, and the pieces that need it will not complete by this plan. Once a
 	// peer. Where err is a *BadFrame or *BadTotal (errors.As) it holds what proves the peer's
 	// fault.
@@ -59,7 +61,7 @@ type Sink interface {
 // deaf is the sink of a reduction that nobody listens to any more.
 type deaf struct{}
 
-func (deaf) SegmentDone(slot.Segment, slot.Root) {}
+func (deaf) SegmentDone(slot.Segment, slot.Root, Alike) {}
 func (deaf) Lost(slot.PeerID, Reason, error)     {}
 func (deaf) Progress(sent, received uint64)      {}
 

@@ -79,7 +79,7 @@ func (p *labPeer) reduce(plan slot.Plan) {
 	case plan.Gone.Has(at):
 		return
 	case p.broken:
-		p.later(50*labWorkTime, func() { p.report(ReportFailed{Work: WorkReduce{plan}, Err: "broken"}) })
+		p.later(50*labWorkTime, func() { p.report(ReportFailed{Work: WorkReduce{Plan: plan}, Err: "broken"}) })
 		return
 	case p.stuck || !whole || !plan.Wide(set.Count(), p.lab.rules.MinPeers):
 		return

@@ -79,9 +79,9 @@ func (pa *participant) onPlan(msg wire.Message, body wire.Plan) error {
 	switch i := p.Place(pa.cfg.Self); {
 	case i < 0:
 	case p.Gone.Has(i):
-		pa.work(WorkReduce{p}) // it ends
+		pa.work(WorkReduce{Plan: p}) // it ends
 	case pa.own.mine != nil && *pa.own.mine == p.Offers[i] && !pa.model.state.diverged:
-		pa.work(WorkReduce{p})
+		pa.work(WorkReduce{p, pa.chain.Judges(p.Offers)})
 		pa.repeat()
 	default: // the bytes of this offer were lost in a restart
 		pa.accuse(ReportLost{Group: d.groupReports.group, Peer: pa.cfg.Self, Reason: wire.LostConnection})

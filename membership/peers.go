@@ -129,6 +129,8 @@ func checkStatement(p slot.Plan, owner slot.PeerID, s wire.Segment) error {
 	switch {
 	case !s.Contributors.Fits(len(p.Offers)) || s.Contributors.Count() == 0:
 		return chain.Invalid("a contributor set of %d bytes over %d offers", len(s.Contributors), len(p.Offers))
+	case !s.MarksFit():
+		return chain.Invalid("marks that are no bitmap over its %d contributors", s.Contributors.Count())
 	case !owns(p, owner, s.Range):
 		return ErrSender
 	case s.Inputs != inputsOf(p, s.Segment):

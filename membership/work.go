@@ -16,7 +16,12 @@ type (
 	// group that runs revises it, any other replaces it; one in which this peer is gone ends it.
 	// Then ReportSegment for every range of an own piece, ReportLost for peers that fail,
 	// ReportProgress now and then.
-	WorkReduce struct{ Plan slot.Plan }
+	// Judges are those of the plan's offers whose values say what points the other way: of members
+	// with a vote, or none.
+	WorkReduce struct {
+		Plan   slot.Plan
+		Judges slot.Bitmap
+	}
 	// WorkHold asks the worker to get all bytes of the draft's outcome on disk, from the reduction
 	// or from the peers named; of an access record, the secret that its key names. Then ReportHeld.
 	WorkHold struct {

@@ -68,7 +68,7 @@ func genBitmap(t *rapid.T, n int) Bitmap {
 func genSegments(t *rapid.T, n int) []Segment {
 	ss := []Segment{}
 	for _, r := range genRanges(t) {
-		ss = append(ss, Segment{r, genBitmap(t, n), genRoot(t)})
+		ss = append(ss, Segment{Range: r, Contributors: genBitmap(t, n), Root: genRoot(t)})
 	}
 	return ss
 }

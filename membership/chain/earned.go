@@ -12,13 +12,17 @@ import (
 const overlong = 8
 
 // creditAfter returns the credit that the next record leaves to a member. A contribution counts
-// where it is in a segment's set and weighs something. One that is overlong earns nothing: whoever
-// sends values without measure stays a newcomer.
+// where it is in a segment's set, weighs something, and is not marked as against the others
+// (slot.Segment.Against). One that is overlong earns nothing: whoever sends values without measure
+// stays a newcomer. One that is marked in more than half of the elements takes away as much as
+// another one earns: what is marked at random earns nothing in the long run, and honest values
+// that are marked now and then earn more than they lose.
 func (c *Chain) creditAfter(record slot.Record) func(slot.Member) uint16 {
 	if record.Kind != slot.Step {
 		return func(m slot.Member) uint16 { return m.Credit }
 	}
 	elements := make([]uint64, len(record.Contributions)) // in whose sets each contributor is
+	marked := make([]uint64, len(record.Contributions))
 	all := uint64(0)
 	counted := map[string][]int{} // by set: most segments have the same one
 	for _, s := range record.Segments {
@@ -28,21 +32,35 @@ func (c *Chain) creditAfter(record slot.Record) func(slot.Member) uint16 {
 			places = c.rules.counted(record, s)
 			counted[string(s.Contributors)] = places
 		}
+		against := s.Marked()
 		for _, i := range places {
-			elements[i] += s.Range.Len()
+			if !against.Has(i) {
+				elements[i] += s.Range.Len()
+			}
+		}
+		for i := range marked {
+			if against.Has(i) {
+				marked[i] += s.Range.Len()
+			}
 		}
 	}
-	accepted, most := map[slot.PeerID]bool{}, c.longest(record.Contributions)
+	earns, most := map[slot.PeerID]earned{}, c.longest(record.Contributions)
 	for i, o := range record.Contributions {
-		accepted[o.Peer] = 2*elements[i] >= all && o.NormSq <= most
+		earns[o.Peer] = earned{2*elements[i] >= all && o.NormSq <= most, 2*marked[i] > all}
 	}
 	return func(m slot.Member) uint16 {
-		if accepted[m.Peer] {
+		switch e := earns[m.Peer]; {
+		case e.accepted:
 			return min(m.Credit+contributionCredit, mostCredit)
+		case e.against:
+			return max(m.Credit, contributionCredit) - contributionCredit
 		}
 		return max(m.Credit, 1) - 1
 	}
 }
+
+// earned says what a contribution is worth to its member.
+type earned struct{ accepted, against bool }
 
 // counted returns the places of the contributions that weigh something in a segment of a record.
 func (r Rules) counted(record slot.Record, s slot.Segment) (places []int) {

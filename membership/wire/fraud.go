@@ -123,7 +123,9 @@ func (w Owners) Segment(i int, at slot.Ref, r slot.Record) Segment {
 	return Segment{
 		Ref: at, Group: w.Group, Inputs: Inputs(r.Slot, r.Fragment, r.Usual, s.Range, inputs),
 		Figures: w.Stated[i].Figures,
-		Segment: slot.Segment{Range: s.Range, Contributors: w.Stated[i].Contributors, Root: s.Root},
+		Segment: slot.Segment{
+			Range: s.Range, Contributors: w.Stated[i].Contributors, Against: s.Against, Root: s.Root,
+		},
 	}
 }
 

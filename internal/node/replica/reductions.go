@@ -34,13 +34,14 @@ type reductions struct {
 
 // start takes part in the reduction by a plan, with this peer's own contribution if it has one. A
 // revision of the running plan goes on where that one stands. ctx bounds the reduction.
-func (r *reductions) start(ctx context.Context, plan slot.Plan, own *allreduce.Contribution,
+func (r *reductions) start(ctx context.Context, work membership.WorkReduce, own *allreduce.Contribution,
 	report func(membership.Report),
 ) error {
+	plan := work.Plan
 	r.release(plan.Group())
 	uplink, speeds := r.engine.Rates(r.relayed())
 	report(membership.ReportLinks{Uplink: uplink, Speeds: speeds})
-	reduction, err := r.engine.Start(ctx, plan, own, &sink{plan, r.params, report, r.log})
+	reduction, err := r.engine.Start(ctx, plan, own, &sink{plan, work.Judges, r.params, report, r.log})
 	if errors.Is(err, allreduce.ErrNotInGroup) { // what came so far may still be of use
 		return nil
 	}
@@ -142,12 +143,24 @@ func (r *reductions) leaves(o slot.Offer) ([]slot.FrameLeaf, bool) {
 // sink turns what the engine reports of one reduction into reports to the ledger.
 type sink struct {
 	plan   slot.Plan
+	judges slot.Bitmap // over the plan's offers
 	params allreduce.Params
 	report func(membership.Report)
 	log    *slog.Logger
 }
 
-func (s *sink) SegmentDone(segment slot.Segment, figures slot.Root) {
+// SegmentDone reports a segment, with the marks of those that point the other way.
+func (s *sink) SegmentDone(segment slot.Segment, figures slot.Root, alike allreduce.Alike) {
+	var judges []int
+	for i, rank := 0, 0; i < len(s.plan.Offers); i++ {
+		if segment.Contributors.Has(i) {
+			if s.judges.Has(i) {
+				judges = append(judges, rank)
+			}
+			rank++
+		}
+	}
+	segment.Against = alike.Against(judges)
 	s.report(membership.ReportSegment{Group: s.plan.Group(), Segment: segment, Figures: figures})
 }
 

@@ -35,7 +35,7 @@ func (r *Replica) Do(ctx context.Context, work membership.Work, report func(memb
 		// ctx bounds the reduction, which outlives the job
 		r.jobs.replace(ctx, "reduce", func(context.Context) {
 			own := r.contributions.of(work.Plan.Offers)
-			if err := r.reductions.start(ctx, work.Plan, own, report); err != nil {
+			if err := r.reductions.start(ctx, work, own, report); err != nil {
 				r.failed(ctx, work, err, report)
 			}
 		})
