@@ -195,8 +195,8 @@ func (p *ownPiece) open(set []*input, f int) *span {
 	if err != nil {
 		panic("allreduce: the plan's offers were not checked: " + err.Error())
 	}
-	// Nobody knows the group when it commits to its contribution, so nobody can tell which parts are
-	// compared.
+	// Nobody knows the group when it commits to its contribution, so nobody can tell which parts
+	// are compared.
 	at, elements := int(p.r.group[0])<<8|int(p.r.group[1]), int(p.Range.Len())
 	return &span{
 		begin: f, set: set, gauge: newGauge(agg, p.r.out.Codec, len(set), elements, at), cols: make([][]float32, len(set)),

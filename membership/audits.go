@@ -74,7 +74,7 @@ func (au *audits) onSegment(msg wire.Message, s wire.Segment) error {
 	if !au.audits() || msg.From == au.cfg.Self {
 		return nil
 	}
-	if err := checkStatement(*p, msg.From, s); err != nil {
+	if err := checkStatement(au.chain.Rules(), *p, msg.From, s); err != nil {
 		return err
 	}
 	au.work(WorkSample{

@@ -196,7 +196,7 @@ func (pn *planner) onSegment(msg wire.Message, s wire.Segment) error {
 	if l == nil || l.plan == nil || s.Ref != l.ref || s.Group != l.group {
 		return ErrStale
 	}
-	if err := checkStatement(*l.plan, msg.From, s); err != nil {
+	if err := checkStatement(pn.chain.Rules(), *l.plan, msg.From, s); err != nil {
 		return err
 	}
 	if !l.plan.Wide(s.Contributors.Count(), pn.chain.Rules().MinPeers) {

@@ -68,7 +68,11 @@ func genBitmap(t *rapid.T, n int) Bitmap {
 func genSegments(t *rapid.T, n int) []Segment {
 	ss := []Segment{}
 	for _, r := range genRanges(t) {
-		ss = append(ss, Segment{Range: r, Contributors: genBitmap(t, n), Root: genRoot(t)})
+		s := Segment{Range: r, Contributors: genBitmap(t, n), Root: genRoot(t)}
+		if against := genBitmap(t, s.Contributors.Count()); against.Count() > 0 {
+			s.Against = against
+		}
+		ss = append(ss, s)
 	}
 	return ss
 }

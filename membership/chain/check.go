@@ -218,9 +218,8 @@ func (c *Chain) checkSegments(contributors int, segments []slot.Segment) error {
 			return Invalid("a set of %d contributors in %d bytes, over %d", s.Contributors.Count(), len(s.Contributors),
 				contributors)
 		}
-		if !s.MarksFit() || len(s.Against) > 0 && !c.rules.Byzantine {
-			return Invalid("marks of %d bytes over the %d contributors of elements %d to %d", len(s.Against),
-				s.Contributors.Count(), s.Range.Begin, s.Range.End)
+		if err := c.rules.CheckMarks(s); err != nil {
+			return err
 		}
 		for i := range all {
 			all[i] |= s.Contributors[i]

@@ -23,3 +23,12 @@ func (c *Chain) Judges(offers []slot.Offer) slot.Bitmap {
 	}
 	return judges
 }
+
+// CheckMarks says whether a segment may mark contributors as it does.
+func (r Rules) CheckMarks(s slot.Segment) error {
+	if !s.MarksFit() || len(s.Against) > 0 && !r.Byzantine {
+		return Invalid("marks of %d bytes over the %d contributors of elements %d to %d", len(s.Against),
+			s.Contributors.Count(), s.Range.Begin, s.Range.End)
+	}
+	return nil
+}

@@ -43,18 +43,16 @@ var attacks = []attack{
 	{name: "hide", arm: hide},
 	{name: "strangers-flip-10", founders: 3, arm: offers(scaled(-10))},
 	{name: "strangers-scale-1e6", founders: 3, arm: offers(scaled(1e6))},
-	{name: "strangers-flip-1", founders: 3, open: earnVotes, arm: offers(scaled(-1))},
+	{name: "strangers-flip-1", founders: 3, arm: offers(scaled(-1))},
 	{name: "strangers-of-4-flip-10", founders: 4, arm: offers(scaled(-10))},
 	{name: "strangers-of-4-scale-1e6", founders: 4, arm: offers(scaled(1e6))},
-	{name: "strangers-of-4-flip-1", founders: 4, open: earnVotes, arm: offers(scaled(-1))},
+	{name: "strangers-of-4-flip-1", founders: 4, arm: offers(scaled(-1))},
 	{name: "owner-10", owner: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { scale(x, -10) })},
 	{name: "owner-1", owner: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { scale(x, -1) })},
 	{name: "owner-one-frame", owner: true, proven: true, arm: owns(oneFrame())},
 	{name: "owner-zeros", owner: true, proven: true, arm: owns(func(_ uint64, _ int, x []float32) { clear(x) })},
 	{name: "owner-stale", owner: true, proven: true, arm: staleOwner},
 }
-
-const earnVotes = "credit is earned by values of the usual length, whichever way they point"
 
 func names() (all []string) {
 	for _, a := range attacks {
