@@ -62,8 +62,8 @@ type Sink interface {
 type deaf struct{}
 
 func (deaf) SegmentDone(slot.Segment, slot.Root, Alike) {}
-func (deaf) Lost(slot.PeerID, Reason, error)     {}
-func (deaf) Progress(sent, received uint64)      {}
+func (deaf) Lost(slot.PeerID, Reason, error)            {}
+func (deaf) Progress(sent, received uint64)             {}
 
 // reasonOf sorts errors by the peer at fault.
 func reasonOf(err error) Reason {

@@ -202,8 +202,8 @@ func TestStatementsNameTheirInputs(t *testing.T) {
 	}
 }
 
-// Marks have one form, and a run whose members are trusted has none: a leader that took others would
-// draft what nobody takes. An owner that marks others than before contradicts nothing.
+// Marks have one form, and a run whose members are trusted has none: a leader that took others
+// would draft what nobody takes. An owner that marks others than before contradicts nothing.
 func TestStatementsWithMarks(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
 		l, leader := plannedLab(t, "ABC", false)

@@ -46,8 +46,8 @@ func TestOverlongContributionsEarnNothing(t *testing.T) {
 	}
 }
 
-// What is marked as against the others in so many of the 8 elements earns nothing, and takes away as
-// much as another one earns where that is more than half of them.
+// What is marked as against the others in so many of the 8 elements earns nothing, and takes away
+// as much as another one earns where that is more than half of them.
 func TestContributionsThatAreMarked(t *testing.T) {
 	for _, c := range []struct {
 		name, members, contributors string

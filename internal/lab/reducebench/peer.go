@@ -260,7 +260,7 @@ func (p *peer) close() {
 type sink struct{ failed chan error }
 
 func (s *sink) SegmentDone(slot.Segment, slot.Root, allreduce.Alike) {}
-func (s *sink) Progress(uint64, uint64)             {}
+func (s *sink) Progress(uint64, uint64)                              {}
 func (s *sink) Lost(peer slot.PeerID, reason allreduce.Reason, err error) {
 	select {
 	case s.failed <- fmt.Errorf("peer %s was lost (%s): %w", peer.Short(), reason, err):

@@ -11,9 +11,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
 
-// conversation asks a contributor for its parts of all early segments of a slot: questions go out as
-// segments are signed, without waiting for the answers to earlier ones. A stream ends when all that
-// was asked on it is answered.
+// conversation asks a contributor for its parts of all early segments of a slot: questions go out
+// as segments are signed, without waiting for the answers to earlier ones. A stream ends when all
+// that was asked on it is answered.
 //
 // While the slot is reduced an answer may take any time: several seconds of contributions and
 // outcomes may be on a slow link in front of it. Patience begins when an audit waits for it.
@@ -175,7 +175,8 @@ func (c *conversation) limit() {
 	_ = c.stream.SetReadDeadline(time.Now().Add(c.auditor.patience(asks)))
 }
 
-// read hands out the answers, which come in the order of the questions, until there is one for each.
+// read hands out the answers, which come in the order of the questions, until there is one for
+// each.
 func (c *conversation) read(ctx context.Context, s wire.Stream) {
 	defer s.Reset() //nolint:errcheck // all answers were read, or do not come
 	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()

@@ -214,7 +214,7 @@ func TestContributorsThatDoNotAnswerEarly(t *testing.T) {
 	}
 }
 
-// behindBulk is a stream of a slow link: the first question reaches the contributor after some time.
+// behindBulk is a stream of a slow link: the first question reaches the contributor after a while.
 type behindBulk struct {
 	wire.Stream
 	wait time.Duration
