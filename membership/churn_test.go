@@ -102,7 +102,7 @@ func TestChurn(t *testing.T) {
 	table.WriteString(churnHead)
 	for _, c := range []churnConfig{
 		{peers: 8, slots: testlevel.Choose(10, 20, 60), coarse: churnTiming.Beat / 2},
-		{peers: 64, slots: testlevel.Choose(1, 4, 12), coarse: churnTiming.Beat},
+		{peers: 64, slots: testlevel.Choose(1, 2, 12), coarse: churnTiming.Beat},
 		{peers: 500, slots: testlevel.Choose(0, 0, 3), coarse: churnTiming.Beat},
 	} {
 		if c.slots == 0 {
