@@ -93,7 +93,7 @@ func (n *Node) Status() Status {
 		s.Detail = n.life.Err(nil).Error()
 	}
 	s.Provisional = v.Provisional
-	s.Pin = v.Lasting
+	s.Pin, s.Floor = v.Lasting, v.Floor
 	s.Tip, s.Reason, s.Pinned, s.Private = v.Tip.Hash(), v.Reason, !n.cfg.Pin.IsZero(), n.guard != nil
 	if s.Sync = n.replica.Fetching(); s.Sync != nil && s.Sync.Total > 0 && s.Phase != PhaseClosed {
 		s.Detail = fmt.Sprintf("fetching the state: %d of %d MB", s.Sync.Bytes/1e6, s.Sync.Total/1e6)

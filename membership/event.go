@@ -55,6 +55,7 @@ const (
 	EventForked    EventKind = "run.forked"
 	EventConfirmed EventKind = "run.confirmed"
 	EventSwitched  EventKind = "run.switched"
+	EventSummary   EventKind = "run.summary"      // the chain here begins with one, of another peer
 	EventFinal     EventKind = "run.final"        // the last slot is applied here and certified
 	EventDone      EventKind = "run.done"         // and all have it, or have had the time
 	EventStray     EventKind = "run.branch_ended" // it was that of a branch which is not the run

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -192,6 +193,9 @@ func (m *Machine) beginAnew(r *branch) {
 		Height: anew.Height(), Slot: anew.Tip().Slot, Members: peersOf(anew.Members()), Root: anew.TipHash(),
 		Peer: r.from,
 	}
+	e.Kind, e.Detail = EventSummary, fmt.Sprintf(
+		"records up to height %d are not fetched: a summary that later records certify is in their place", anew.Floor())
+	m.event(e)
 	if !goesOn {
 		e.Kind, e.Detail = EventSwitched, "the records here are given up for the branch that has the pinned record"
 		m.event(e)

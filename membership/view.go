@@ -17,6 +17,8 @@ type View struct {
 	Tip           slot.Record
 	// hash of the newest record that stays for ever: a pin that newcomers can check at any time
 	Lasting slot.Root
+	// up to this height the records are forgotten, and a summary is in their place; 0: all are held
+	Floor uint64
 
 	Synced      bool // a state is held and not known to be wrong
 	Diverged    bool
@@ -110,7 +112,7 @@ type MemberView struct {
 func (m *Machine) View() View {
 	s, d := m.model.state, m.open
 	v := View{
-		Founding: m.chain.Founding(), ChainSwitches: m.switches, Tip: m.chain.Tip(), Lasting: m.chain.Lasting(),
+		Founding: m.chain.Founding(), ChainSwitches: m.switches, Tip: m.chain.Tip(), Lasting: m.chain.Lasting(), Floor: m.chain.Floor(),
 		NoQuorum: m.fork.without, TooFew: m.tooFew(),
 		Reason: m.reason(), Provisional: m.whyProvisional(),
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,

@@ -58,6 +58,7 @@ import (
 //	run.forked      slot, height, members, record, detail
 //	run.confirmed   slot, height, members, detail
 //	run.switched    slot, height, members, record, detail
+//	run.summary     slot, height, members, record, detail: the chain here begins with a summary
 //	run.done        slot, detail
 //	peer.stands_out about, finding (opposite | zeros | too_large | old_news | unpublished), detail, slot: what a
 //	                member contributes, or does not publish as an owner, begins to be unlike that of the others

@@ -67,7 +67,7 @@ func (l *Ledger) Tell(e membership.Event) {
 	case membership.EventDiverged:
 		fields["slot"], fields["state_root"], fields["certified_root"], fields["detail"] = e.Slot, e.State, e.Root,
 			e.Detail
-	case membership.EventForked, membership.EventConfirmed, membership.EventSwitched:
+	case membership.EventForked, membership.EventConfirmed, membership.EventSwitched, membership.EventSummary:
 		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
 		fields["record"], fields["detail"] = e.Root, e.Detail
 	case membership.EventPaused, membership.EventResumed:

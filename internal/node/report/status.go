@@ -36,6 +36,8 @@ type Status struct {
 	Tip slot.Root `json:"tip"`
 	// of the newest one that changed who votes, which no peer forgets: what another peer may pin
 	Pin slot.Root `json:"pin"`
+	// up to this height the records are forgotten here, and a summary is in their place
+	Floor uint64 `json:"floor"`
 	// a record of the chain is pinned; else the first peers met were trusted with it
 	Pinned bool `json:"pinned"`
 	// why it is paused or no member yet, in plain words
