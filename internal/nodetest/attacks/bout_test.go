@@ -14,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
+	"github.com/p2pdiloco/p2pdiloco/membership"
 )
 
 const (
@@ -37,6 +38,8 @@ type bout struct {
 	named map[*nodetest.Peer]uint64 // slot in which an honest peer named it first
 	gone  map[*nodetest.Peer]bool   // evicted
 	wrong []string                  // what honest peers said of each other
+	// ledger is of the first honest peer, and is read when its node has ended
+	ledger *membership.Driver
 }
 
 // place names whose contribution something is, and to which fragment.
@@ -54,6 +57,8 @@ type trial struct {
 	After   uint64   `json:"after"`   // slots, until the last was; 1: in its first lie's
 	Evicted int      `json:"evicted"` // bad peers
 	Accused []string `json:"accused,omitempty"`
+	Bad     marks    `json:"bad_marks"`    // of contributions by bad peers
+	Honest  marks    `json:"honest_marks"` // of contributions by honest ones
 }
 
 // play runs a bout in virtual time.
@@ -68,6 +73,7 @@ func play(t *testing.T, cfg config, sc *school, a attack, bad int, mode string, 
 				named: map[*nodetest.Peer]uint64{}, gone: map[*nodetest.Peer]bool{},
 			}
 			b.run(t, sc, bad)
+			b.marked(&r.Honest, &r.Bad)
 			r.Loss, r.Accused, r.Lied = b.loss(), b.wrong, len(b.began)
 			for _, p := range b.bad {
 				if at, ok := b.named[p]; ok {
@@ -158,6 +164,11 @@ func (b *bout) lies(p *nodetest.Peer, slotNumber uint64) bool {
 // hear takes in an event of an honest peer: whom it names, and whom the run evicts.
 func (b *bout) hear(p *nodetest.Peer, e p2pdiloco.Event) {
 	switch e.Name {
+	case "slot.applied":
+		if p == b.honest[0] {
+			b.ledger = p.Ledger()
+		}
+		return
 	case "peer.stands_out", "peer.suspected", "peer.evicted":
 	default:
 		return

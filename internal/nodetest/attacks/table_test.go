@@ -22,6 +22,8 @@ type row struct {
 	Evicted int      `json:"evicted"`
 	Missed  []string `json:"missed"`         // goals
 	Open    string   `json:"open,omitempty"` // why they are known to be missed
+	Liars   marks    `json:"bad_marks"`
+	Honest  marks    `json:"honest_marks"`
 	Trials  []trial  `json:"trials"`
 }
 
@@ -31,6 +33,7 @@ type honest struct {
 	Alone  int     `json:"founders_alone"` // how many; 0: eight peers
 	Loss   float64 `json:"loss"`           // mean over seeds
 	Spread float64 `json:"spread"`         // the greatest over the least; 0.01: 1%
+	Marks  marks   `json:"marks"`
 	Trials []trial `json:"trials"`
 }
 
@@ -119,6 +122,7 @@ func (h *honest) sumUp() {
 	least, most, sum := infinite, 0.0, 0.0
 	for _, x := range h.Trials {
 		least, most, sum = min(least, x.Loss), max(most, x.Loss), sum+x.Loss
+		h.Marks.add(x.Honest)
 	}
 	if len(h.Trials) > 0 {
 		h.Loss, h.Spread = sum/float64(len(h.Trials)), most/least-1
@@ -140,6 +144,8 @@ func (w *row) sumUp(a attack, base honest) {
 		}
 		w.Named, w.Of, w.Evicted = w.Named+x.Named, w.Of+x.Lied, w.Evicted+x.Evicted
 		w.After = max(w.After, x.After)
+		w.Liars.add(x.Bad)
+		w.Honest.add(x.Honest)
 		for _, said := range x.Accused {
 			w.Missed = append(w.Missed, "an honest peer was accused: "+said)
 		}
@@ -175,14 +181,15 @@ func (r *result) print(out io.Writer) {
 		if h.Alone > 0 {
 			who = fmt.Sprintf("%d founders alone", h.Alone)
 		}
-		fmt.Fprintf(table, "%s, %s: held-out loss %.4f, seeds' spread %.2f%%\n", h.Mode, who, h.Loss, 100*h.Spread)
+		fmt.Fprintf(table, "%s, %s: held-out loss %.4f, seeds' spread %.2f%%, marked: %v\n", h.Mode, who, h.Loss,
+			100*h.Spread, h.Marks)
 		for _, x := range h.Trials {
 			for _, said := range x.Accused {
 				fmt.Fprintf(table, "seed %d: an honest peer was accused: %s\n", x.Seed, said)
 			}
 		}
 	}
-	fmt.Fprintln(table, "mode\tattack\tbad\tloss over honest\tnamed\tafter slots\tevicted\tgoals")
+	fmt.Fprintln(table, "mode\tattack\tbad\tloss over honest\tnamed\tafter slots\tevicted\tmarked, bad\tmarked, honest\tgoals")
 	for _, w := range r.Rows {
 		goals := "hold"
 		if len(w.Missed) > 0 {
@@ -192,7 +199,7 @@ func (r *result) print(out io.Writer) {
 		if w.Named == 0 {
 			after = "-"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%+.2f%%\t%d of %d\t%s\t%d\t%s\n", w.Mode, w.Attack, w.Bad, 100*w.Over, w.Named,
-			w.Of, after, w.Evicted, goals)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%+.2f%%\t%d of %d\t%s\t%d\t%v\t%v\t%s\n", w.Mode, w.Attack, w.Bad, 100*w.Over, w.Named,
+			w.Of, after, w.Evicted, w.Liars, w.Honest, goals)
 	}
 }

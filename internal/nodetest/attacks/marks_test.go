@@ -1,0 +1,63 @@
+package attacks
+
+import (
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// marks counts contributions, and those of them that owners have marked as against the others in
+// more than half of the elements.
+type marks struct {
+	Marked int `json:"marked"`
+	Of     int `json:"of"`
+}
+
+func (m *marks) add(of marks) { m.Marked, m.Of = m.Marked+of.Marked, m.Of+of.Of }
+
+func (m marks) String() string {
+	if m.Of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d of %d", m.Marked, m.Of)
+}
+
+// marked counts the marks in the records of all steps in which bad peers may lie.
+func (b *bout) marked(honest, bad *marks) {
+	liar := map[slot.PeerID]bool{}
+	for _, p := range b.bad {
+		liar[b.s.ID(p)] = true
+	}
+	for height := uint64(1); ; height++ {
+		c, ok := b.ledger.Record(height)
+		if !ok {
+			return
+		}
+		r := c.Record
+		if r.Kind != slot.Step || r.Slot < firstLie && b.attack.founders == 0 {
+			continue
+		}
+		for i, o := range r.Contributions {
+			to := honest
+			if liar[o.Peer] {
+				to = bad
+			}
+			to.Of++
+			if against(r, i) {
+				to.Marked++
+			}
+		}
+	}
+}
+
+// against says whether the record takes credit for a contribution away.
+func against(r slot.Record, i int) bool {
+	marked, all := uint64(0), uint64(0)
+	for _, s := range r.Segments {
+		all += s.Range.Len()
+		if s.Marked().Has(i) {
+			marked += s.Range.Len()
+		}
+	}
+	return 2*marked > all
+}
