@@ -77,3 +77,16 @@ type RangeTrainer interface {
 	// ExportRange writes the live parameters from element begin on into dst.
 	ExportRange(ctx context.Context, begin int, dst []float32) error
 }
+
+// ErrAnew is returned by a Trainer whose live model is gone, and with it what was trained since the
+// last Load. If it is a Returner, the node waits until it is back, and goes on from the newest
+// anchor.
+var ErrAnew = errors.New("p2pdiloco: the live model is gone")
+
+// Returner is a Trainer whose live model may go while the peer stays: other processes hold it.
+type Returner interface {
+	// Return is called after a call that failed with ErrAnew or ErrNotFinite, which is why. What
+	// was trained since the last Load is given up. Return waits until there is a live model again,
+	// whose parameters the next Load replaces. Its error ends the node's Run.
+	Return(ctx context.Context, why error) error
+}

@@ -19,6 +19,8 @@ type Options struct {
 	// (cfg.DataDir). Its context ends when the peer does. The program that made the trainer closes
 	// it, after the peer.
 	Trainer func(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error)
+	// TrainerState says in plain words how far a trainer is that other processes are; nil: nothing.
+	TrainerState func() string
 	// Init writes the initial parameters, D elements, in case this peer founds the run without a
 	// trainer; nil means zeros.
 	Init func(dst []float32) error
@@ -121,6 +123,13 @@ func (p *Peer) Node(ctx context.Context) (*p2pdiloco.Node, error) {
 // Status is the node's status. Before there is a node it is that of a search, and ok is false
 // before the peer has an identity.
 func (p *Peer) Status() (s p2pdiloco.Status, ok bool) {
+	if s, ok = p.status(); ok && p.options.TrainerState != nil {
+		s.Trainer = p.options.TrainerState()
+	}
+	return s, ok
+}
+
+func (p *Peer) status() (s p2pdiloco.Status, ok bool) {
 	select {
 	case <-p.joined:
 		if p.node != nil {

@@ -76,7 +76,10 @@ func (s *Settings) checkTrainer() (errs sources.Faults) {
 	if len(errs) > 0 || s.Trainer == TrainerNone {
 		return errs
 	}
-	if s.Trainer.Library() {
+	if s.Trainer == TrainerAttach {
+		errs.Add(s.TrainerReturn < 0, "trainer-return", s.TrainerReturn, "at least 0s")
+	}
+	if s.Trainer.Library() || s.Trainer == TrainerAttach {
 		errs.Add(s.TrainerTimeout < time.Second, "trainer-timeout", s.TrainerTimeout, "at least 1s")
 		return errs
 	}
@@ -101,6 +104,10 @@ func (s *Settings) notFor(u use) string {
 		return "a peer that trains with " + string(TrainerGPT)
 	case u == ofPlugin && !s.Trainer.Library():
 		return "a trainer that is a shared library"
+	case u == ofAttach && s.Trainer != TrainerAttach:
+		return "a trainer that attaches"
+	case u == ofProcess && s.Trainer != TrainerAttach && !s.Trainer.Library():
+		return "a trainer that attaches or is a shared library"
 	}
 	return ""
 }

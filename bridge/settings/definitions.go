@@ -21,7 +21,7 @@ var (
 func New() *Settings {
 	return &Settings{
 		LogLevel: "warn",
-		Trainer:  TrainerGPT, TrainerTimeout: 10 * time.Minute, Threads: 1,
+		Trainer:  TrainerGPT, TrainerTimeout: 10 * time.Minute, TrainerReturn: 10 * time.Minute, Threads: 1,
 		EventsSize: 32, EventsKeep: 4,
 		cfg: p2pdiloco.Config{OnQuorumLoss: p2pdiloco.OnLossContinue, CheckpointEvery: 4, KeepCheckpoints: 2},
 	}
@@ -52,6 +52,8 @@ const (
 	ofTrainer                // for every peer with a trainer of its own
 	ofGPT                    // for TrainerGPT
 	ofPlugin                 // for a trainer that is a shared library
+	ofAttach                 // for TrainerAttach
+	ofProcess                // for ofPlugin and ofAttach
 	ofTests                  // as ofGPT, and not in the help
 	initial                  // for peers that have a model when they found a run
 )
@@ -133,13 +135,16 @@ func (s *Settings) training() []definition {
 			"trainer",
 			ofTrainer,
 			sources.Var(&s.Trainer, "trainer", readTrainer, sources.Plain),
-			"what trains: builtin:gpt (a small byte-level transformer), none " +
-				"(vote and serve only), or the path of a shared library with a trainer, like ./mine.so",
+			"what trains: builtin:gpt (a small byte-level transformer), attach " +
+				"(processes of yours, which attach to this one; -- COMMAND starts them), none (vote and serve " +
+				"only), or the path of a shared library with a trainer, like ./mine.so",
 		},
 		{"trainer-config", ofPlugin, &s.TrainerConfig, "`file` whose text, JSON, a trainer from a shared library " +
 			"is made from"},
-		{"trainer-timeout", ofPlugin, &s.TrainerTimeout, "how long a trainer from a shared library may make no " +
-			"progress before it counts as hung"},
+		{"trainer-timeout", ofProcess, &s.TrainerTimeout, "how long a trainer that attaches, or one from a shared " +
+			"library, may make no progress before it counts as hung"},
+		{"trainer-return", ofAttach, &s.TrainerReturn, "how long the peer stays a member, and waits, when the " +
+			"processes of a trainer that attached are gone"},
 		{"model", ofGPT, &s.Model, "sizes of builtin:gpt, the same on all peers: " + modelKeys() + " (default " +
 			"layers=1,width=96,heads=4,context=32,batch=32)"},
 		{"threads", ofGPT, &s.Threads, "cores that builtin:gpt uses"},

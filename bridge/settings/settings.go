@@ -29,6 +29,7 @@ type Settings struct {
 	Trainer        Trainer
 	TrainerConfig  string        // path; empty: none
 	TrainerTimeout time.Duration // without progress
+	TrainerReturn  time.Duration // that the peer stays for a trainer that is gone
 	Model          Model         // of TrainerGPT; with Threads once Config has succeeded
 	Threads        int
 	Data           []string      // files and folders of text

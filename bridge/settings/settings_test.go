@@ -201,7 +201,12 @@ func TestTrainers(t *testing.T) {
 		{"", "--trainer ./t.so --config " + file, ""},
 		{"", "--trainer t.dylib --trainer-config t.json --trainer-timeout 1m", ""},
 		{"", "--trainer dir/t --trainer-timeout 1ms", "--trainer-timeout 1ms: at least 1s"},
-		{"", "--trainer-timeout 1m", "--trainer-timeout 1m0s: it is for a trainer that is a shared library"},
+		{"", "--trainer-timeout 1m", "--trainer-timeout 1m0s: it is for a trainer that attaches or is a shared " +
+			"library"},
+		{"", "--trainer attach --trainer-timeout 1m --trainer-return 0s", ""},
+		{"", "--trainer attach --trainer-timeout 1ms", "--trainer-timeout 1ms: at least 1s"},
+		{"", "--trainer attach --trainer-return -1s", "--trainer-return -1s: at least 0s"},
+		{"", "--trainer none --trainer-return 1m", "--trainer-return 1m0s: it is for a trainer that attaches, not"},
 		{"", "--trainer ./t.so --model layers=2", "--model layers=2: it is for a peer that trains with builtin:gpt"},
 		{"", "--trainer none --init m", "--init m: it is for a peer that trains, not"},
 		{"", "--trainer ./t.so --init m", ""},

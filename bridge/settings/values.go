@@ -34,13 +34,15 @@ func (l *LogLevel) Logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-// Trainer is what trains: TrainerGPT, TrainerNone, or the path of a shared library.
+// Trainer is what trains: TrainerGPT, TrainerNone, TrainerAttach, or the path of a shared library.
 type Trainer string
 
 // Trainers that are no shared library.
 const (
 	TrainerGPT  Trainer = "builtin:gpt"
 	TrainerNone Trainer = "none"
+	// TrainerAttach are processes that attach to the node.
+	TrainerAttach Trainer = "attach"
 )
 
 // Library says whether the trainer is a shared library.
@@ -53,11 +55,10 @@ func (t Trainer) Library() bool {
 // readTrainer reads the name of a trainer, or a path.
 func readTrainer(text string) (Trainer, error) {
 	t := Trainer(text)
-	if t != TrainerGPT && t != TrainerNone && !t.Library() {
+	if t != TrainerGPT && t != TrainerNone && t != TrainerAttach && !t.Library() {
 		return "", fmt.Errorf(
-			"allowed: %s, %s, or the path of a shared library, like ./mine.so",
-			TrainerGPT,
-			TrainerNone,
+			"allowed: %s, %s, %s, or the path of a shared library, like ./mine.so",
+			TrainerGPT, TrainerAttach, TrainerNone,
 		)
 	}
 	return t, nil

@@ -26,6 +26,9 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	if s.Alarm != "" {
 		fmt.Fprintf(w, "ALARM\t%s\n", s.Alarm)
 	}
+	if s.Trainer != "" {
+		fmt.Fprintf(w, "trainer\t%s\n", s.Trainer)
+	}
 	if s.Provisional != "" {
 		fmt.Fprintf(w, "branch\t%s\n", s.Provisional)
 	}

@@ -17,8 +17,9 @@ import (
 // NewJoin is the command join: one peer of a run.
 func NewJoin() *cobra.Command {
 	s := settings.New()
+	var command []string
 	cmd := &cobra.Command{
-		Use:   "join [TICKET]",
+		Use:   "join [TICKET] [-- COMMAND [ARG…]]",
 		Short: "Take part in a run, or found it if nobody has",
 		Long: `Take part in a run: find its peers, train with them until its last round, and end with the same model.
 A peer that finds no other peer founds the run, with defaults for the settings that were not given. A
@@ -28,6 +29,11 @@ A ticket (p2pdiloco invite) is all that a newcomer needs: it has the name of the
 of its peers, and a record by which the run is recognized. All users of a machine can read command
 lines: give the ticket of a private run on standard input (-), in a file (@FILE), or in the environment
 (P2PDILOCO_TICKET).
+
+A command after -- starts the trainer: its processes attach to this one, which they find by the
+environment (P2PDILOCO_ATTACH), and train this peer's part. Signals are passed on to it. When it ends
+with status 0, the peer leaves the run; after any other it stays for --trainer-return and waits for
+another. Without a command, --trainer attach waits for processes that attach.
 
 At the first SIGINT or SIGTERM (Ctrl-C) the peer leaves: it announces that to the others, and a
 contribution that was already offered still counts. At the second it stops at once.`,
@@ -42,10 +48,16 @@ contribution that was already offered still counts. At the second it stops at on
   p2pdiloco join @ticket.txt
   p2pdiloco join p2pdiloco1aeaj...
 
+  # a training loop of your own, on all GPUs of this machine
+  p2pdiloco join --run my-run -- torchrun --nproc-per-node 8 train.py
+
   # settings in a file, text of your own
   p2pdiloco join --spec run.toml --data ~/books --model layers=4,width=256,context=128`,
-		Args: ticketArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return join(cmd, s) },
+		Args: func(cmd *cobra.Command, args []string) (err error) {
+			args, command, err = splitCommand(cmd, args)
+			return errors.Join(err, ticketArgs(cmd, args))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return join(cmd, s, command) },
 	}
 	cmd.Flags().SortFlags = false
 	s.Register(cmd.Flags())
@@ -76,12 +88,32 @@ func ticketArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func join(cmd *cobra.Command, s *settings.Settings) error {
+// splitCommand takes off the command after --. It needs the trainer that attaches.
+func splitCommand(cmd *cobra.Command, args []string) (before, command []string, err error) {
+	at := cmd.ArgsLenAtDash()
+	if at < 0 {
+		return args, nil, nil
+	}
+	before, command = args[:at], args[at:]
+	if len(command) == 0 {
+		return before, nil, cli.UsageError(errors.New("there is no command after --: give one that starts the trainer"))
+	}
+	f := cmd.Flags().Lookup("trainer")
+	if f.Changed && f.Value.String() != string(settings.TrainerAttach) {
+		return before, nil, cli.UsageError(
+			fmt.Errorf("--trainer %s and a command that trains: give one of the two", f.Value))
+	}
+	return before, command, cmd.Flags().Set("trainer", string(settings.TrainerAttach))
+}
+
+func join(cmd *cobra.Command, s *settings.Settings, command []string) error {
 	cfg, err := s.Config()
 	if err != nil {
 		return cli.UsageError(err)
 	}
-	p := &participant{settings: s, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), began: time.Now()}
+	p := &participant{
+		settings: s, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), began: time.Now(), command: command,
+	}
 	warnMomentum(cfg.Spec, p.say)
 	return p.run(cmd.Context())
 }

@@ -27,8 +27,10 @@ type participant struct {
 	began          time.Time
 	stays          bool // it serves on after the end
 
-	trainer p2pdiloco.Trainer
-	collect collector
+	command  []string // that starts a trainer which attaches; empty: none
+	trainer  p2pdiloco.Trainer
+	attached *attached // where the trainer attaches
+	collect  collector
 }
 
 // say prints a line for people: on stdout, or on stderr if stdout is for JSON.
@@ -42,9 +44,15 @@ func (p *participant) say(format string, args ...any) {
 
 // run joins, trains to the end or to the first signal, and sums up.
 func (p *participant) run(ctx context.Context) error {
+	if p.settings.Trainer == settings.TrainerAttach {
+		p.attached = &attached{settings: p.settings, say: p.say, stdout: p.stdout, stderr: p.stderr, args: p.command}
+	}
 	ctx, stop := cli.UntilSignal(ctx,
 		func() { p.say("leaving (once more to stop at once)") },
-		func() { os.Exit(cli.ExitInterrupted) })
+		func() {
+			p.attached.kill()
+			os.Exit(cli.ExitInterrupted)
+		})
 	defer stop()
 	var watching sync.WaitGroup
 	watched, unwatch := context.WithCancel(ctx)
@@ -59,7 +67,7 @@ func (p *participant) run(ctx context.Context) error {
 		return err
 	}
 	err = p.takePart(ctx, joined)
-	return errors.Join(err, p.closeTrainer())
+	return errors.Join(err, p.closeTrainer(err))
 }
 
 func (p *participant) options() peer.Options {
@@ -67,6 +75,9 @@ func (p *participant) options() peer.Options {
 		OnEvent: p.onEvent,
 		Notice:  func(text string) { p.say("%s", text) },
 		Logger:  p.settings.LogLevel.Logger(p.stderr),
+	}
+	if p.attached != nil {
+		o.TrainerState = p.attached.state
 	}
 	if p.settings.Trainer != settings.TrainerNone {
 		o.Trainer = func(ctx context.Context, cfg p2pdiloco.Config) (t p2pdiloco.Trainer, err error) {
@@ -86,7 +97,9 @@ func (p *participant) takePart(ctx context.Context, joined *peer.Peer) error {
 	if err != nil { // before the run was found there is nobody to announce the end to
 		return errors.Join(unlessAsked(ctx, err), joined.Close())
 	}
-	if err = p.runToEnd(ctx, node); err == nil && p.stays {
+	p.attached.joined(node)
+	err = p.attached.ended(ctx, p.runToEnd(ctx, node))
+	if err == nil && p.stays {
 		err = p.stay(ctx, node)
 	}
 	return errors.Join(unlessAsked(ctx, err), p.finish(joined, node))
@@ -150,7 +163,10 @@ func (p *participant) finish(joined *peer.Peer, node *p2pdiloco.Node) error {
 }
 
 // closeTrainer closes a trainer with a method Close. The peer has ended.
-func (p *participant) closeTrainer() error {
+func (p *participant) closeTrainer(err error) error {
+	if p.attached != nil {
+		return p.attached.close(err)
+	}
 	if c, ok := p.trainer.(io.Closer); ok {
 		return c.Close()
 	}

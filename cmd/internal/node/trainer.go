@@ -18,6 +18,9 @@ import (
 // newTrainer makes the trainer that --trainer names, which is not none, for a peer whose data
 // directory is cfg.DataDir. A trainer with a method Close is closed after the peer.
 func (p *participant) newTrainer(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error) {
+	if p.settings.Trainer == settings.TrainerAttach {
+		return p.attached.open(ctx, cfg)
+	}
 	if p.settings.Trainer.Library() {
 		t, err := p.openLibrary(ctx, cfg)
 		var f *plugin.Fault

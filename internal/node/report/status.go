@@ -45,7 +45,9 @@ type Status struct {
 	// why this branch of the run may still end for another one, in plain words
 	Provisional string `json:"provisional,omitempty"`
 	// what is wrong with what this peer contributes, and what to do, in plain words
-	Alarm        string         `json:"alarm,omitempty"`
+	Alarm string `json:"alarm,omitempty"`
+	// how far the processes of a trainer that attaches are, in plain words
+	Trainer      string         `json:"trainer,omitempty"`
 	Ballot       uint32         `json:"ballot"` // of the height being decided
 	Leader       slot.PeerID    `json:"leader,omitempty"`
 	Members      []MemberStatus `json:"members"`

@@ -51,6 +51,10 @@ func (l *Loop) rounds(ctx context.Context) error {
 		switch err := l.round(ctx); {
 		case errors.Is(err, ErrRunEnded):
 			return nil
+		case ctx.Err() == nil && !over(err) && l.model.returns(err):
+			if err := l.anew(ctx, err); err != nil {
+				return err
+			}
 		case err != nil && !errors.Is(err, errSlotClosed):
 			return err
 		}

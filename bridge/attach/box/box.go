@@ -1,0 +1,224 @@
+package box
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// Config is what a box is told once.
+type Config struct {
+	Run     string // name of the run; empty: not known, and every trainer is welcome
+	DataDir string
+	PID     uint64        // of the node
+	Timeout time.Duration // without progress
+	Looks   time.Duration // between two looks of the step rule
+}
+
+// Box is the machine. The zero value is of no use: New makes one.
+type Box struct {
+	cfg     Config
+	layout  trainer.Layout // of the first set that was whole; all later ones have it, too
+	set     *set           // that has the node; nil: none
+	epoch   uint64         // of the newest set that shared the memory
+	lastID  uint64
+	request *request   // under way; nil: none
+	info    *wire.Info // nil before the run is known
+	ended   *Fault     // what everybody is told from now on; nil: the box is open
+}
+
+// New makes a box that nobody has attached to.
+func New(cfg Config) *Box { return &Box{cfg: cfg} }
+
+// Receive takes in a message of a rank.
+func (b *Box) Receive(now time.Time, conn Conn, id uint64, m wire.Message) []Effect {
+	if b.ended != nil {
+		return refuse(conn, b.ended)
+	}
+	if h, ok := m.(*wire.Hello); ok {
+		return b.hello(now, conn, id, h)
+	}
+	r := b.rank(conn)
+	if r == nil {
+		return refuse(conn, fault(wire.CodeProtocol, "%v before HELLO: a rank's first message is HELLO",
+			wire.TypeOf(m)))
+	}
+	return b.from(now, r, id, m)
+}
+
+// from takes in what a rank of the set says.
+func (b *Box) from(now time.Time, r *rank, id uint64, m wire.Message) []Effect {
+	b.set.heard(now)
+	switch m := m.(type) {
+	case *wire.Layout:
+		return b.laidOut(now, r, id, m)
+	case *wire.Done, *wire.Offer:
+		return b.answer(r, id, m)
+	case *wire.At:
+		return b.at(now, r, id, m)
+	case *wire.Ping:
+		return []Effect{Send{r.conn, id, &wire.Pong{}}}
+	case *wire.Leave:
+		return b.leave(r, m)
+	}
+	return b.Dismiss(*fault(wire.CodeProtocol, "%v from rank %d: only the node sends that", wire.TypeOf(m), r.number))
+}
+
+// leave takes a rank's leave: the others cannot go on without it.
+func (b *Box) leave(r *rank, m *wire.Leave) []Effect {
+	why := cmp.Or(m.Reason, "it gave no reason")
+	effects := b.dismiss(r, *fault(wire.CodeLost, "rank %d of %d has left: %s", r.number, b.set.world, why))
+	if m.Run > 0 {
+		effects = append(effects, Leave{why})
+	}
+	return append(effects, Close{r.conn})
+}
+
+// Closed says that a connection has ended.
+func (b *Box) Closed(conn Conn, why string) []Effect {
+	r := b.rank(conn)
+	if r == nil {
+		return nil
+	}
+	return b.dismiss(r, *fault(wire.CodeLost, "rank %d of %d was lost (%s): attach again, all ranks", r.number,
+		b.set.world, why))
+}
+
+// Garbled refuses a connection whose bytes make no sense.
+func (b *Box) Garbled(conn Conn, why string) []Effect {
+	f := *fault(wire.CodeProtocol, "%s", why)
+	if b.rank(conn) == nil {
+		return refuse(conn, &f)
+	}
+	return b.Dismiss(f)
+}
+
+// Dismiss sends the set away.
+func (b *Box) Dismiss(f Fault) []Effect { return b.dismiss(nil, f) }
+
+// dismiss sends all ranks of the set away but one, which knows why.
+func (b *Box) dismiss(but *rank, f Fault) (effects []Effect) {
+	if b.set == nil {
+		return nil
+	}
+	for _, r := range b.set.sorted() {
+		if r != but {
+			effects = append(effects, refuse(r.conn, &f)...)
+		}
+	}
+	if b.set.shares {
+		effects = append(effects, Lost{f})
+	}
+	b.set, b.request = nil, nil
+	return effects
+}
+
+// End sends everybody away, for good.
+func (b *Box) End(f Fault) []Effect {
+	effects := b.dismiss(nil, f)
+	if b.ended == nil {
+		b.ended = &f
+	}
+	return effects
+}
+
+// Tell sends all ranks a message that needs no answer.
+func (b *Box) Tell(m wire.Message) (effects []Effect) {
+	if b.set == nil || !b.set.shares {
+		return nil
+	}
+	for _, r := range b.set.sorted() {
+		effects = append(effects, Send{r.conn, 0, m})
+	}
+	return effects
+}
+
+// Know says which run this is. The ranks are told, and those that come later.
+func (b *Box) Know(info wire.Info) []Effect {
+	b.info = &info
+	return b.Tell(b.info)
+}
+
+// Tick looks whether the set has moved. steps are the ranks' words, by rank; nil where no memory is
+// shared.
+func (b *Box) Tick(now time.Time, steps []uint64) []Effect {
+	if b.set == nil {
+		return nil
+	}
+	if b.set.moved(now, steps) || b.set.shares && b.request == nil {
+		b.set.heard(now)
+	}
+	if idle := now.Sub(b.set.last); b.cfg.Timeout <= 0 || idle < b.cfg.Timeout {
+		return nil
+	}
+	return b.Dismiss(*fault(wire.CodeTimeout, "%s for %v (--trainer-timeout)", b.waitsFor(steps), b.cfg.Timeout))
+}
+
+// waitsFor says who has not moved.
+func (b *Box) waitsFor(steps []uint64) string {
+	if !b.set.shares {
+		return b.set.missing()
+	}
+	for _, r := range b.set.sorted() {
+		if b.request.answers[r.number] != nil {
+			continue
+		}
+		text := fmt.Sprintf("rank %d of %d has not moved", r.number, b.set.world)
+		if t, ok := b.request.message.(*wire.Train); ok && r.number < uint64(len(steps)) {
+			text = fmt.Sprintf("%s after %d of %d steps", text, steps[r.number], t.Steps)
+		}
+		return text
+	}
+	return "no rank has moved"
+}
+
+// State says in a line how far the trainer is, for people.
+func (b *Box) State() string {
+	switch {
+	case b.set == nil:
+		return "no trainer"
+	case !b.set.shares:
+		return "gathering: " + b.set.missing()
+	case b.request == nil:
+		return fmt.Sprintf("%d ranks, at the border", b.set.world)
+	}
+	return fmt.Sprintf("%d ranks, %s", b.set.world, doing[wire.TypeOf(b.request.message)])
+}
+
+// doing is what ranks do for a request, in plain words.
+var doing = map[wire.Type]string{
+	wire.TypeFill: "writing the initial model", wire.TypeLoad: "loading", wire.TypeExport: "exporting",
+	wire.TypeEvaluate: "evaluating", wire.TypeSave: "saving their state", wire.TypeRestore: "restoring their state",
+	wire.TypeTrain: "training",
+}
+
+func (b *Box) rank(conn Conn) *rank {
+	if b.set == nil {
+		return nil
+	}
+	for _, r := range b.set.ranks {
+		if r.conn == conn {
+			return r
+		}
+	}
+	return nil
+}
+
+// refuse sends one connection away.
+func refuse(conn Conn, f *Fault) []Effect {
+	return []Effect{Send{conn, 0, &wire.Error{Code: f.Code, Text: f.Text}}, Close{conn}}
+}
+
+// sorted are the ranks in their order.
+func (s *set) sorted() []*rank {
+	var all []*rank
+	for _, number := range slices.Sorted(maps.Keys(s.ranks)) {
+		all = append(all, s.ranks[number])
+	}
+	return all
+}

@@ -1,0 +1,63 @@
+package box
+
+import (
+	"fmt"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// Conn is the number of a connection, as the shell gives it.
+type Conn uint64
+
+// Effect is what the shell is to do.
+type Effect interface{ effect() }
+
+// Effects.
+type (
+	// Send is a message for a rank.
+	Send struct {
+		Conn    Conn
+		ID      uint64
+		Message wire.Message
+	}
+	// Close ends a connection, after what was sent on it.
+	Close struct{ Conn Conn }
+	// Share asks for the memory of a set: each of the messages goes out with the descriptors. Where
+	// no memory can be had, the shell calls Dismiss.
+	Share struct {
+		Epoch    uint64
+		Elements uint64
+		Layout   trainer.Layout
+		Shares   []Send
+	}
+	// Answered hands the node the answers of all ranks, by rank, to the request of an id.
+	Answered struct {
+		ID      uint64
+		Answers []wire.Message
+	}
+	// Lost says that a set is gone that shared the memory. Its request, if there was one, has no
+	// answer.
+	Lost struct{ Fault Fault }
+	// Leave says that the trainer wants the peer to leave the run.
+	Leave struct{ Reason string }
+)
+
+func (Send) effect()     {}
+func (Close) effect()    {}
+func (Share) effect()    {}
+func (Answered) effect() {}
+func (Lost) effect()     {}
+func (Leave) effect()    {}
+
+// Fault is why ranks are sent away.
+type Fault struct {
+	Code wire.Code
+	Text string
+}
+
+func (f Fault) Error() string { return f.Text }
+
+func fault(code wire.Code, format string, args ...any) *Fault {
+	return &Fault{code, fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,272 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// beat is how often the loop looks after the ranks.
+const beat = time.Second / 4
+
+// loop is the goroutine that owns the box. Others post functions to it (do), which run one after
+// the other; what they return is carried out before the next.
+type loop struct {
+	cfg    Config
+	posted chan post
+	over   chan struct{} // closed when nothing more is posted
+	own    sync.WaitGroup
+	reads  sync.WaitGroup
+
+	// These belong to the goroutine.
+	box    *box.Box
+	conns  map[box.Conn]*conn
+	last   box.Conn
+	memory shared
+	came   []chan struct{} // closed when a set shares the memory, or the trainer leaves
+	leaves string          // why the trainer wants the peer to leave; empty: it does not
+	asked  *call           // under way
+}
+
+type post struct {
+	f    func() []box.Effect
+	done chan struct{}
+}
+
+func newLoop(cfg Config) *loop {
+	l := &loop{
+		cfg: cfg, posted: make(chan post), over: make(chan struct{}), conns: make(map[box.Conn]*conn),
+		box: box.New(box.Config{
+			Run: cfg.Run, DataDir: cfg.DataDir, PID: uint64(os.Getpid()), Timeout: cfg.Timeout, Looks: cfg.Looks,
+		}),
+	}
+	l.own.Go(l.run)
+	return l
+}
+
+func (l *loop) run() {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for {
+		select {
+		case p := <-l.posted:
+			l.carryOut(p.f())
+			close(p.done)
+		case now := <-ticker.C:
+			l.memory.beat()
+			l.carryOut(l.box.Tick(now, l.memory.steps()))
+		case <-l.over:
+			return
+		}
+	}
+}
+
+// do runs a function in the loop, and waits until what it returned is carried out. It does nothing
+// once the loop is over.
+func (l *loop) do(f func() []box.Effect) {
+	p := post{f, make(chan struct{})}
+	select {
+	case l.posted <- p:
+		<-p.done
+	case <-l.over:
+	}
+}
+
+// close ends the loop, and gives the memory back.
+func (l *loop) close() error {
+	var sockets []*conn
+	l.do(func() []box.Effect {
+		for _, c := range l.conns {
+			sockets = append(sockets, c)
+		}
+		return nil
+	})
+	for _, c := range sockets { // they have been told already
+		_ = c.socket.Close()
+	}
+	l.reads.Wait()
+	close(l.over)
+	l.own.Wait()
+	return l.memory.close()
+}
+
+// welcome reads from a new connection.
+func (l *loop) welcome(socket *net.UnixConn) {
+	l.do(func() []box.Effect {
+		l.last++
+		c := &conn{l.last, socket}
+		l.conns[c.number] = c
+		l.reads.Go(func() { c.read(l) })
+		return nil
+	})
+}
+
+// gone forgets a connection that has ended.
+func (l *loop) gone(c *conn, err error) []box.Effect {
+	if l.conns[c.number] == nil {
+		return nil // it was closed here
+	}
+	delete(l.conns, c.number)
+	_ = c.socket.Close()
+	return l.box.Closed(c.number, why(err))
+}
+
+// carryOut does what the box wants, and what follows from that.
+func (l *loop) carryOut(effects []box.Effect) {
+	for len(effects) > 0 {
+		first := effects[0]
+		effects = append(effects[1:], l.effect(first)...)
+	}
+}
+
+func (l *loop) effect(e box.Effect) []box.Effect {
+	switch e := e.(type) {
+	case box.Send:
+		return l.send(e, nil)
+	case box.Close:
+		if c := l.conns[e.Conn]; c != nil {
+			delete(l.conns, e.Conn)
+			_ = c.socket.Close()
+		}
+	case box.Share:
+		return l.share(e)
+	case box.Answered:
+		l.answered(e)
+	case box.Lost:
+		l.lost(e.Fault)
+	case box.Leave:
+		l.leaves = e.Reason
+		l.wake()
+		return l.box.End(box.Fault{Code: wire.CodeClosed, Text: "the peer leaves the run: " + e.Reason})
+	}
+	return nil
+}
+
+func (l *loop) send(e box.Send, files []*os.File) []box.Effect {
+	c := l.conns[e.Conn]
+	if c == nil {
+		return nil
+	}
+	if err := c.send(e.ID, e.Message, files); err != nil {
+		return l.gone(c, err)
+	}
+	return nil
+}
+
+// share makes the memory of a set, and sends it to all ranks.
+func (l *loop) share(e box.Share) (effects []box.Effect) {
+	files, err := l.memory.next(e)
+	if err != nil {
+		return l.box.Dismiss(box.Fault{Code: wire.CodeMemory, Text: err.Error()})
+	}
+	l.cfg.Logger.Info("a trainer has attached", "ranks", len(e.Shares), "epoch", e.Epoch)
+	for _, s := range e.Shares {
+		m := s.Message.(*wire.Share)
+		m.Offset, m.Size = offset, l.memory.size
+		effects = append(effects, l.send(s, files)...)
+	}
+	l.wake()
+	return effects
+}
+
+// wake tells those who wait for a set to look again.
+func (l *loop) wake() {
+	for _, c := range l.came {
+		close(c)
+	}
+	l.came = nil
+}
+
+// answered ends the call under way.
+func (l *loop) answered(e box.Answered) {
+	l.asked.answers = e.Answers
+	close(l.asked.done)
+	l.asked = nil
+}
+
+// lost ends the call under way because its set is gone.
+func (l *loop) lost(f box.Fault) {
+	l.memory.drop()
+	l.cfg.Logger.Info("the trainer is gone", "why", f.Text)
+	if l.asked != nil {
+		l.asked.err = fmt.Errorf("%w: %w", trainer.ErrAnew, f)
+		close(l.asked.done)
+		l.asked = nil
+	}
+}
+
+// call is a request under way.
+type call struct {
+	id      uint64
+	done    chan struct{} // closed when it has ended
+	answers []wire.Message
+	err     error
+}
+
+// ask sends a request to the ranks of the set whose memory the node works in.
+func (l *loop) ask(m wire.Message) *call {
+	c := &call{done: make(chan struct{}), err: errClosed}
+	l.do(func() []box.Effect {
+		if _, trains := m.(*wire.Train); trains {
+			l.memory.clearSteps()
+		}
+		id, effects, ok := l.box.Ask(time.Now(), l.memory.epoch, m)
+		if !ok {
+			c.err = fmt.Errorf("%w: no trainer is attached", trainer.ErrAnew)
+			return nil
+		}
+		c.id, c.err = id, nil
+		l.asked = c
+		return effects
+	})
+	if c.err != nil && !isDone(c.done) {
+		close(c.done)
+	}
+	return c
+}
+
+func isDone(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+var errClosed = errors.New("the socket for trainers is closed")
+
+// adopt has the node work in the memory of the newest set. If there is none, it returns a channel
+// that is closed when it is worth trying again.
+func (l *loop) adopt() (again <-chan struct{}, err error) {
+	err = errClosed
+	l.do(func() []box.Effect {
+		switch {
+		case l.leaves != "":
+			err = fmt.Errorf("%w: %s", ErrLeave, l.leaves)
+		case l.memory.came != nil:
+			err = l.memory.adopt()
+		default:
+			c := make(chan struct{})
+			l.came, again, err = append(l.came, c), c, nil
+		}
+		return nil
+	})
+	return again, err
+}
+
+// forget takes back a channel of adopt.
+func (l *loop) forget(c <-chan struct{}) {
+	l.do(func() []box.Effect {
+		l.came = slices.DeleteFunc(l.came, func(o chan struct{}) bool { return o == c })
+		return nil
+	})
+}

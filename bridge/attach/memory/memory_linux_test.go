@@ -1,0 +1,132 @@
+package memory
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is too large for the free memory is refused before anything is taken.
+func TestTooLittleMemory(t *testing.T) {
+	if err := fits(5<<20, 4<<20); err == nil || !strings.Contains(err.Error(),
+		"takes 5 MiB, and 4 MiB are free on this machine or in its cgroup: end other programs") {
+		t.Error(err)
+	}
+	if err := fits(4<<20, 4<<20); err != nil {
+		t.Error(err)
+	}
+	if f, err := New(1 << 62); err == nil || !strings.Contains(err.Error(), "too little memory") {
+		t.Errorf("%v, %v", f, err)
+	}
+	if n := free(); n == 0 || n == math.MaxUint64 {
+		t.Errorf("%d bytes are free here", n)
+	}
+}
+
+func TestReadingWhatIsFree(t *testing.T) {
+	if n := available("MemTotal: 9 kB\nMemAvailable:   7 kB\n"); n != 7<<10 {
+		t.Error(n)
+	}
+	if n := available("nothing"); n != math.MaxUint64 {
+		t.Error(n)
+	}
+	root := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() uint64 { return above(root, "/a/b", "memory.max", "memory.current", "inactive_file") }
+	if n := read(); n != math.MaxUint64 {
+		t.Error(n)
+	}
+	write("a/b/memory.max", "max\n")
+	write("a/b/memory.current", "70\n")
+	if n := read(); n != math.MaxUint64 {
+		t.Errorf("no limit: %d", n)
+	}
+	write("a/memory.max", "100\n")
+	write("a/memory.current", "80\n")
+	if n := read(); n != 20 {
+		t.Errorf("the group above: %d", n)
+	}
+	write("a/memory.stat", "file 60\ninactive_file 50\n")
+	if n := read(); n != 70 {
+		t.Errorf("with files that can be dropped: %d", n)
+	}
+	write("a/b/memory.max", "75\n")
+	if n := read(); n != 5 {
+		t.Errorf("the group itself: %d", n)
+	}
+	write("a/memory.current", "180\n")
+	write("a/memory.stat", "")
+	if n := read(); n != 0 {
+		t.Errorf("over the limit: %d", n)
+	}
+}
+
+// A file's size is fixed, its second descriptor cannot write, and a region keeps its place when
+// another file comes there.
+func TestFilesAndRegions(t *testing.T) {
+	const d = 20_000
+	f, err := New(Size(d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(4096); err == nil {
+		t.Error("the file could be truncated")
+	}
+	read, err := f.ReadOnly()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	_, err = unix.Mmap(int(read.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err == nil {
+		t.Error("a rank could map start for writing")
+	}
+	theirs, err := unix.Mmap(int(read.Fd()), 0, int(Size(d)), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(theirs) }()
+	region, err := Reserve(Size(d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := region.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := region.Map(f); err != nil {
+		t.Fatal(err)
+	}
+	v := region.Vector(d)
+	v[d-1] = 1
+	region.Word(64).Store(7)
+	if theirs[64] != 7 || theirs[Offset+4*d-1] != 0x3f {
+		t.Error("the memory is not shared")
+	}
+	next, err := New(Size(d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if err := region.Map(next); err != nil || v[d-1] != 0 || region.Word(64).Load() != 0 {
+		t.Errorf("%v, %v: the region shows the old file", v[d-1], err)
+	}
+	if v[d-1] = 2; theirs[Offset+4*d-1] != 0x3f {
+		t.Error("what the old file's users see has changed")
+	}
+}

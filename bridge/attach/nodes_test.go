@@ -1,0 +1,370 @@
+//go:build unix
+
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// machine is a box in a test: a node, and the socket that its trainer attaches at.
+type machine struct {
+	t      *testing.T
+	server *Server
+	node   *p2pdiloco.Node
+	ended  chan error
+	mu     struct {
+		sync.Mutex
+		notices []string
+	}
+}
+
+// newMachine listens.
+func newMachine(t *testing.T, cfg Config) *machine {
+	t.Helper()
+	m := &machine{t: t, ended: make(chan error, 1)}
+	if cfg.DataDir == "" {
+		cfg.DataDir = t.TempDir()
+	}
+	cfg.Notice = m.notice
+	if os.Getenv("P2PDILOCO_TEST_LOG") != "" {
+		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	if cfg.Looks == 0 {
+		cfg.Looks = 20 * time.Millisecond
+	}
+	server, err := Listen(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.server = server
+	t.Cleanup(func() {
+		if m.node != nil {
+			if err := m.node.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func (m *machine) notice(text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.notices = append(m.mu.notices, text)
+}
+
+// join waits for the trainer, joins the run and trains, as cmd does.
+func (m *machine) join(ctx context.Context, spec p2pdiloco.Spec, bootstrap ...string) {
+	m.t.Helper()
+	tr, err := m.server.Trainer(ctx)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.node = join(ctx, m.t, m.server.cfg.DataDir, spec, tr, bootstrap)
+	tr.Joined(wire.Info{RunID: m.node.RunID().String(), Mode: m.node.Spec().Mode})
+	go func() {
+		err := m.node.Run(ctx)
+		if err == nil {
+			m.server.End(wire.CodeEnded, "the run has ended")
+		}
+		m.ended <- err
+	}()
+}
+
+func join(ctx context.Context, t *testing.T, dir string, spec p2pdiloco.Spec, tr trainer.Trainer,
+	bootstrap []string,
+) *p2pdiloco.Node {
+	t.Helper()
+	cfg := p2pdiloco.Config{
+		Spec: spec, Trainer: tr, Preset: p2pdiloco.PresetLAN, Listen: []string{"/ip4/127.0.0.1/tcp/0"},
+		Bootstrap: bootstrap, DataDir: dir, Found: len(bootstrap) == 0,
+	}
+	if os.Getenv("P2PDILOCO_TEST_LOG") != "" {
+		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	node, err := p2pdiloco.Join(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+// plain is a peer that trains in its own process.
+func plain(ctx context.Context, t *testing.T, spec p2pdiloco.Spec, tr trainer.Trainer, bootstrap ...string) *machine {
+	t.Helper()
+	m := &machine{t: t, ended: make(chan error, 1)}
+	m.node = join(ctx, t, t.TempDir(), spec, tr, bootstrap)
+	t.Cleanup(func() {
+		if err := m.node.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	go func() { m.ended <- m.node.Run(ctx) }()
+	return m
+}
+
+// spec is of a run that no other process has.
+func spec(t *testing.T, rounds uint64, peers int) p2pdiloco.Spec {
+	return p2pdiloco.Spec{
+		Name: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Rounds: rounds, InnerSteps: 10, StartPeers: uint64(peers),
+		Aggregator: "mean", Outer: "nesterov", OuterLR: "0.7", Momentum: "0.6",
+	}
+}
+
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// ranks start the ranks of a set.
+func ranks(ctx context.Context, m *machine, set string, all ...*attachtest.Rank) (ended []chan error) {
+	for i, r := range all {
+		r.Number, r.World, r.Set = uint64(i), uint64(len(all)), set
+		done := make(chan error, 1)
+		ended = append(ended, done)
+		go func() { done <- r.Run(ctx, m.server.Path()) }()
+	}
+	return ended
+}
+
+// wantEnded checks that ranks were told the end of the run.
+func wantEnded(t *testing.T, ended []chan error) {
+	t.Helper()
+	for rank, c := range ended {
+		err := <-c
+		if e := new(attachtest.Ended); !errors.As(err, &e) || e.Code != wire.CodeEnded {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}
+
+// sameRoot checks that two peers have ended with the same model.
+func sameRoot(t *testing.T, slots uint64, all ...*machine) {
+	t.Helper()
+	first := all[0].node.Status()
+	for _, m := range all {
+		if s := m.node.Status(); s.Slot != slots || s.StateRoot != first.StateRoot {
+			t.Errorf("slot %d with %s, the first peer %d with %s", s.Slot, s.StateRoot, first.Slot, first.StateRoot)
+		}
+	}
+}
+
+// flat are the pieces of one of some ranks that divide every tensor by its elements, unevenly.
+func flat(layout trainer.Layout, rank, world uint64) (all []wire.Piece) {
+	for i, t := range layout {
+		n := t.Elements()
+		begin, end := n*rank/world, n*(rank+1)/world
+		all = append(all, wire.Piece{
+			Tensor: uint64(i), Flat: true, Offsets: []uint64{begin}, Extents: []uint64{end - begin},
+		})
+	}
+	return all
+}
+
+// rows are the pieces of one of some ranks that divide every tensor along its first dimension, as
+// torch.chunk does.
+func rows(layout trainer.Layout, rank, world uint64) (all []wire.Piece) {
+	for i, t := range layout {
+		chunk := (t.Shape[0] + world - 1) / world
+		begin, end := min(t.Shape[0], rank*chunk), min(t.Shape[0], (rank+1)*chunk)
+		p := wire.Piece{Tensor: uint64(i), Offsets: make([]uint64, len(t.Shape)), Extents: slices.Clone(t.Shape)}
+		p.Offsets[0], p.Extents[0] = begin, end-begin
+		all = append(all, p)
+	}
+	return all
+}
+
+// TestARankAndAPeer trains one run by a rank that has attached and by a peer with a trainer of its
+// own: their models end equal.
+func TestARankAndAPeer(t *testing.T) {
+	ctx := bounded(t)
+	m := newMachine(t, Config{})
+	toy := &attachtest.Toy{Target: 1}
+	ended := ranks(ctx, m, "one", &attachtest.Rank{Trainer: toy})
+	m.join(ctx, spec(t, 5, 2))
+	other := plain(ctx, t, spec(t, 5, 2), &attachtest.Toy{Target: 4}, m.node.Addrs()...)
+	for _, p := range []*machine{m, other} {
+		if err := <-p.ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantEnded(t, ended)
+	sameRoot(t, 5, m, other)
+	anchor := make([]float32, len(toy.Live))
+	if _, err := other.node.Anchor(ctx, anchor); !errors.Is(err, p2pdiloco.ErrRunEnded) {
+		t.Fatal(err)
+	}
+	for i, x := range anchor {
+		if toy.Live[i] != x {
+			t.Fatalf("element %d is %v in the rank and %v in the peer", i, toy.Live[i], x)
+		}
+	}
+}
+
+// alone is the root of a run with one peer in mode sync, whose trainer is in its own process.
+func alone(ctx context.Context, t *testing.T, s p2pdiloco.Spec, target float32) *machine {
+	t.Helper()
+	s.Name += "-plain"
+	m := plain(ctx, t, s, &attachtest.Toy{Target: target})
+	if err := <-m.ended; err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestShards: however the model is divided between how many ranks, it ends as with one trainer in
+// the node's process.
+func TestShards(t *testing.T) {
+	ctx := bounded(t)
+	want := alone(ctx, t, spec(t, 3, 1), 2)
+	for _, c := range []struct {
+		world  uint64
+		pieces func(l trainer.Layout, rank, world uint64) []wire.Piece
+	}{
+		{2, nil}, {2, flat}, {3, rows}, {4, flat}, {5, rows},
+	} {
+		m := newMachine(t, Config{})
+		var all []*attachtest.Rank
+		for rank := range c.world {
+			r := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 2}}
+			if c.pieces != nil {
+				r.Pieces = c.pieces(r.Trainer.Layout(), rank, c.world)
+			}
+			all = append(all, r)
+		}
+		ended := ranks(ctx, m, "one", all...)
+		s := spec(t, 3, 1)
+		s.Name += fmt.Sprintf("-%d-%t", c.world, c.pieces == nil)
+		m.join(ctx, s)
+		if err := <-m.ended; err != nil {
+			t.Fatal(err)
+		}
+		wantEnded(t, ended)
+		sameRoot(t, 3, want, m)
+	}
+}
+
+// TestModes trains in the modes in which the reduction runs beside the inner steps.
+func TestModes(t *testing.T) {
+	for _, mode := range []string{
+		p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeAsync, p2pdiloco.ModeStreaming,
+	} {
+		t.Run(mode, func(t *testing.T) {
+			ctx := bounded(t)
+			s := spec(t, 4, 2)
+			s.Mode, s.Momentum = mode, "0"
+			if mode == p2pdiloco.ModeStreaming {
+				s.Fragments, s.FragmentAlpha, s.FragmentDelay = 2, "0.5", "1"
+			}
+			m := newMachine(t, Config{})
+			var all []*attachtest.Rank
+			for rank := range uint64(2) {
+				toy := &attachtest.Toy{Target: 1, Pace: time.Millisecond * time.Duration(1+4*rank)}
+				all = append(all, &attachtest.Rank{Trainer: toy, Pieces: flat(toy.Layout(), rank, 2)})
+			}
+			ended := ranks(ctx, m, "one", all...)
+			m.join(ctx, s)
+			other := plain(ctx, t, s, &attachtest.Toy{Target: 4, Pace: 3 * time.Millisecond}, m.node.Addrs()...)
+			for _, p := range []*machine{m, other} {
+				if err := <-p.ended; err != nil {
+					t.Fatal(err)
+				}
+			}
+			wantEnded(t, ended)
+			sameRoot(t, m.node.Spec().LastSlot(), m, other)
+			anchor := make([]float32, len(all[0].Trainer.(*attachtest.Toy).Live))
+			if _, err := other.node.Anchor(ctx, anchor); !errors.Is(err, p2pdiloco.ErrRunEnded) {
+				t.Fatal(err)
+			}
+			for i, x := range anchor {
+				if live := all[0].Trainer.(*attachtest.Toy).Live[i]; live != x {
+					t.Fatalf("element %d is %v in the rank and %v in the peer", i, live, x)
+				}
+			}
+		})
+	}
+}
+
+// TestARankIsLost closes a rank's socket in the midst of its steps: the other is sent away, the
+// peer stays a member, and the next set goes on from the newest anchor.
+func TestARankIsLost(t *testing.T) {
+	ctx := bounded(t)
+	m := newMachine(t, Config{})
+	victim := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1, Pace: time.Millisecond}}
+	steps := 0
+	victim.OnStep = func(uint64) {
+		if steps++; steps == 25 { // in the third round
+			victim.Kill()
+		}
+	}
+	survivor := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1, Pace: time.Millisecond}}
+	first := ranks(ctx, m, "first", survivor, victim)
+	m.join(ctx, spec(t, 6, 2))
+	other := plain(ctx, t, spec(t, 6, 2), &attachtest.Toy{Target: 4, Pace: time.Millisecond}, m.node.Addrs()...)
+	err := <-first[0]
+	if e := new(attachtest.Ended); !errors.As(err, &e) || e.Code != wire.CodeLost {
+		t.Fatalf("the other rank: %v", err)
+	}
+	<-first[1]
+	ended := ranks(ctx, m, "second", &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}})
+	for _, p := range []*machine{m, other} {
+		if err := <-p.ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantEnded(t, ended)
+	sameRoot(t, 6, m, other)
+}
+
+// TestNotFinite: a set whose pseudo-gradient has a NaN is sent away, and nothing of it is offered.
+func TestNotFinite(t *testing.T) {
+	ctx := bounded(t)
+	for _, mode := range []string{p2pdiloco.ModeSync, p2pdiloco.ModeStreaming} {
+		s := spec(t, 4, 1)
+		s.Mode = mode
+		if mode == p2pdiloco.ModeStreaming {
+			s.Fragments, s.FragmentAlpha = 2, "0.5" // else what lands may take the NaN away
+		}
+		m := newMachine(t, Config{})
+		bad := &attachtest.Toy{Target: 1, Spoil: func(task trainer.Task, live []float32) {
+			if task.Slot >= 2 {
+				live[250] = float32(math.NaN())
+			}
+		}}
+		first := ranks(ctx, m, "first", &attachtest.Rank{Trainer: bad})
+		m.join(ctx, s)
+		err := <-first[0]
+		if e := new(attachtest.Ended); !errors.As(err, &e) || e.Code != wire.CodeNotFinite ||
+			!strings.Contains(e.Text, `element 250 of 253 (tensor "b") is NaN`) {
+			t.Fatalf("%s: %v", mode, err)
+		}
+		next := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}}
+		ended := ranks(ctx, m, "first", next)
+		if err := <-m.ended; err != nil {
+			t.Fatal(err)
+		}
+		wantEnded(t, ended)
+		if first := next.Loads[0]; first.Begin != 0 || first.End != 253 {
+			t.Errorf("%s: the next set began with elements %d to %d of the model", mode, first.Begin, first.End)
+		}
+	}
+}

@@ -1,0 +1,330 @@
+//go:build unix
+
+package attach
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// attached is a trainer without a node, and its ranks.
+func attached(t *testing.T, cfg Config, all ...*attachtest.Rank) (*machine, *Trainer, []chan error) {
+	t.Helper()
+	m := newMachine(t, cfg)
+	ended := ranks(t.Context(), m, "one", all...)
+	tr, err := m.server.Trainer(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, tr, ended
+}
+
+// loaded has the ranks take a model of zeros.
+func loaded(t *testing.T, tr *Trainer) {
+	t.Helper()
+	clear(tr.start)
+	if err := tr.Load(t.Context(), tr.start); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantCode(t *testing.T, err error, code wire.Code, text string) {
+	t.Helper()
+	e := new(attachtest.Ended)
+	if !errors.As(err, &e) || e.Code != code || !strings.Contains(e.Text, text) {
+		t.Errorf("%v, want code %d with %q", err, code, text)
+	}
+}
+
+func wantText(t *testing.T, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%v, want %q", err, text)
+	}
+}
+
+// TestGivingUp: ranks of different speeds end at one step when the node gives up, long before the
+// last, and the next Train is as any other.
+func TestGivingUp(t *testing.T) {
+	var last [3]uint64
+	var all []*attachtest.Rank
+	for i := range last {
+		all = append(all, &attachtest.Rank{
+			Trainer: &attachtest.Toy{Target: 1, Pace: time.Duration(1+2*i) * time.Millisecond},
+			OnStep:  func(step uint64) { last[i] = step },
+		})
+	}
+	_, tr, _ := attached(t, Config{}, all...)
+	loaded(t, tr)
+	ctx, cancel := context.WithCancel(t.Context())
+	reported := 0
+	task := trainer.Task{Slot: 1, Steps: 100_000, PartSteps: 100_000, Progress: func(done int) {
+		if reported = done; done > 10 {
+			cancel()
+		}
+	}}
+	if _, err := tr.Train(ctx, task); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	loaded(t, tr) // the ranks have given up
+	if last[0] < 10 || last[0] > 10_000 || last[1] != last[0] || last[2] != last[0] {
+		t.Errorf("they ended after %v steps, of which %d were reported", last, reported)
+	}
+	task.Steps, task.Progress = 3, nil
+	stats, err := tr.Train(t.Context(), task)
+	if err != nil || stats.Steps != 3 || stats.Tokens != 9 || stats.Loss != 1 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	err = tr.ExportGradient(t.Context(), tr.start, tr.local, func(begin, end int) error {
+		if begin != 0 || end != len(tr.local) || math.Abs(float64(tr.local[7])+0.271) > 1e-6 {
+			t.Errorf("elements %d to %d, one is %v", begin, end, tr.local[7])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSaveAndRestore: the private state of the newest save comes back to the next set, and only the
+// last two saves are kept.
+func TestSaveAndRestore(t *testing.T) {
+	dir := t.TempDir()
+	toys := []*keeper{{}, {}}
+	all := []*attachtest.Rank{{Trainer: toys[0]}, {Trainer: toys[1]}}
+	m, tr, ended := attached(t, Config{DataDir: dir}, all...)
+	loaded(t, tr)
+	file := filepath.Join(dir, "trainer.state")
+	for i := range 4 {
+		toys[0].private, toys[1].private = string(rune('a'+i)), string(rune('A'+i))
+		if err := tr.Save(t.Context(), file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if folders, err := os.ReadDir(filepath.Join(dir, stateDir)); err != nil || len(folders) != 2 {
+		t.Errorf("%v, %v", folders, err)
+	}
+	toys[0].full = true
+	wantText(t, tr.Save(t.Context(), file), "rank 0 of 2: the disk is full")
+	if err := m.server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range ended {
+		wantCode(t, <-c, wire.CodeClosed, "")
+	}
+	toys = []*keeper{{}, {}}
+	_, tr, _ = attached(t, Config{DataDir: dir}, &attachtest.Rank{Trainer: toys[0]}, &attachtest.Rank{Trainer: toys[1]})
+	if err := tr.Restore(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	loaded(t, tr)
+	if toys[0].private != "d" || toys[1].private != "D" {
+		t.Errorf("%q and %q came back", toys[0].private, toys[1].private)
+	}
+	if err := os.WriteFile(file, []byte("of a plug-in"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, tr.Restore(t.Context(), file), "for a trainer that attaches")
+}
+
+// keeper is a trainer with a private state.
+type keeper struct {
+	attachtest.Toy
+	private string
+	full    bool
+}
+
+func (k *keeper) Save(_ context.Context, path string) error {
+	if k.full {
+		return errors.New("the disk is full")
+	}
+	return os.WriteFile(path, []byte(k.private), 0o600)
+}
+
+func (k *keeper) Restore(_ context.Context, path string) error {
+	b, err := os.ReadFile(path)
+	k.private = string(b)
+	return err
+}
+
+// TestTheNextSetHasItsOwnMemory: a process of a set that is gone writes where nobody reads, and the
+// node's vectors stay where they are.
+func TestTheNextSetHasItsOwnMemory(t *testing.T) {
+	old := &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}, World: 1, Set: "old"}
+	m := newMachine(t, Config{})
+	if err := old.Attach(m.server.Path()); err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	tr, err := m.server.Trainer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, local, err := tr.MakeVectors(253)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Local()[3] = 5
+	if local[3] != 5 {
+		t.Fatal("the vector is not shared")
+	}
+	old.Kill()
+	for {
+		if _, err = tr.Evaluate(t.Context()); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, trainer.ErrAnew) {
+		t.Fatal(err)
+	}
+	ranks(t.Context(), m, "new", &attachtest.Rank{Trainer: &attachtest.Toy{Target: 1}})
+	if err := tr.Return(t.Context(), err); err != nil {
+		t.Fatal(err)
+	}
+	old.Local()[3] = 7
+	if loaded(t, tr); local[3] != 0 {
+		t.Errorf("an old process wrote %v", local[3])
+	}
+	if _, err := tr.Train(t.Context(), trainer.Task{Slot: 1, Steps: 1}); err != nil || local[3] != -0.1 {
+		t.Errorf("%v, %v", local[3], err)
+	}
+	if local[4] != -0.1 {
+		t.Errorf("%v", local[4])
+	}
+}
+
+// TestReturn: what the peer says, how long it waits, and how a trainer has it leave.
+func TestReturn(t *testing.T) {
+	r := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "a"}
+	m := newMachine(t, Config{Return: 50 * time.Millisecond})
+	if err := r.Attach(m.server.Path()); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	tr, err := m.server.Trainer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Leave("the loop has ended", false); err != nil {
+		t.Fatal(err)
+	}
+	_, err = tr.Evaluate(t.Context())
+	if !errors.Is(err, trainer.ErrAnew) || !strings.Contains(err.Error(), "rank 0 of 1 has left: the loop has ended") {
+		t.Error(err)
+	}
+	if err := tr.Return(t.Context(), err); err == nil || err.Error() !=
+		"no trainer has attached again within 50ms (--trainer-return)" {
+		t.Error(err)
+	}
+	want := "the trainer is gone: rank 0 of 1 has left: the loop has ended. This peer stays a member, and waits 50ms " +
+		"(--trainer-return) for a trainer that attaches"
+	if len(m.mu.notices) != 1 || m.mu.notices[0] != want {
+		t.Errorf("%q", m.mu.notices)
+	}
+	next := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1, Set: "b"}
+	if err := next.Attach(m.server.Path()); err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if err := next.Leave("enough", true); err != nil {
+		t.Fatal(err)
+	}
+	for err = nil; err == nil || errors.Is(err, trainer.ErrAnew); {
+		err = tr.Return(t.Context(), trainer.ErrAnew)
+	}
+	if !errors.Is(err, ErrLeave) || !strings.Contains(err.Error(), "enough") {
+		t.Error(err)
+	}
+}
+
+// TestRefusals: each mistake is one sentence, before the first step.
+func TestRefusals(t *testing.T) {
+	m := newMachine(t, Config{Run: "my-run", Timeout: 2 * time.Second})
+	toy := &attachtest.Toy{}
+	first := &attachtest.Rank{Trainer: toy, World: 1, Set: "pid 71"}
+	if err := first.Attach(m.server.Path()); err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	for _, c := range []struct {
+		rank attachtest.Rank
+		code wire.Code
+		text string
+	}{
+		{attachtest.Rank{Set: "pid 80"}, wire.CodeBusy, "pid 71 trains this run here"},
+		{attachtest.Rank{Set: "pid 71"}, wire.CodeRank, "rank 0 of 1 is attached already"},
+		{attachtest.Rank{Set: "pid 71", Number: 4}, wire.CodeRank, "rank 4 of 1"},
+		{attachtest.Rank{RunName: "another"}, wire.CodeRun, `takes part in run "my-run"`},
+		{attachtest.Rank{Version: 2 << 16}, wire.CodeVersion, "speaks attach protocol 1, the client 2"},
+	} {
+		c.rank.Trainer, c.rank.World = toy, 1
+		wantCode(t, c.rank.Attach(m.server.Path()), c.code, c.text)
+	}
+	if took, err := first.Ping(); err != nil || took > time.Second {
+		t.Errorf("the first one: %v, %v", took, err)
+	}
+	if err := first.Send(&wire.Share{}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := first.Border(t.Context())
+	wantCode(t, err, wire.CodeProtocol, "SHARE from rank 0: only the node sends that")
+	half := &attachtest.Rank{Trainer: toy, World: 2, Set: "half", Pieces: flat(toy.Layout(), 0, 2)}
+	wantCode(t, half.Attach(m.server.Path()), wire.CodeTimeout, "rank 1 of 2 has not attached for 2s")
+}
+
+// TestAHungRank is sent away with all others.
+func TestAHungRank(t *testing.T) {
+	stuck := make(chan struct{})
+	defer close(stuck)
+	slow := &attachtest.Rank{Trainer: &attachtest.Toy{}, OnStep: func(step uint64) {
+		if step == 2 {
+			<-stuck
+		}
+	}}
+	_, tr, ended := attached(t, Config{Timeout: time.Second}, &attachtest.Rank{Trainer: &attachtest.Toy{}}, slow)
+	loaded(t, tr)
+	_, err := tr.Train(t.Context(), trainer.Task{Slot: 1, Steps: 4})
+	wantText(t, err, "rank 1 of 2 has not moved after 2 of 4 steps for 1s (--trainer-timeout)")
+	if !errors.Is(err, trainer.ErrAnew) {
+		t.Error(err)
+	}
+	wantCode(t, <-ended[0], wire.CodeTimeout, "rank 1 of 2")
+}
+
+// TestTheSocket: its place, its rights, a stale one, and a second node.
+func TestTheSocket(t *testing.T) {
+	dir := t.TempDir()
+	stale := filepath.Join(dir, socketFile) // of a node that was killed
+	if err := os.WriteFile(stale, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := newMachine(t, Config{DataDir: dir})
+	path, err := os.ReadFile(filepath.Join(dir, pathFile))
+	if err != nil || strings.TrimSpace(string(path)) != m.server.Path() {
+		t.Errorf("%q, %v", path, err)
+	}
+	if info, err := os.Stat(m.server.Path()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if s, err := Listen(Config{DataDir: dir}); err == nil || !strings.Contains(err.Error(), "another node listens at") {
+		t.Errorf("a second node: %v, %v", s, err)
+	}
+	long := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	if deep := newMachine(t, Config{DataDir: long}); len(deep.server.Path()) > maxSocketPath {
+		t.Errorf("%s", deep.server.Path())
+	}
+}

@@ -1,0 +1,125 @@
+package attach
+
+import (
+	"errors"
+	"os"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/memory"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// Places of words. Those of start are for people and tests.
+const (
+	offset     = memory.Offset
+	beatWord   = 0
+	loadsWord  = 8
+	rankStride = 64 // in local: a rank's steps done
+)
+
+// shared is the memory that node and ranks map. start stays for good; each set has a local of its
+// own, so that a process of an earlier one can write where it likes. The node's slices of local
+// stay where they are: adopt maps the new one in the place of the last.
+type shared struct {
+	layout       trainer.Layout
+	size         uint64
+	start, local *memory.Region // nil before the first set
+	startFile    *memory.File
+	startRead    *os.File // for ranks, which may not write it
+
+	came  *set // a set that the node does not work with yet; nil: none
+	epoch uint64
+	world int
+}
+
+// set is the memory of one set.
+type set struct {
+	epoch uint64
+	world int
+	local *memory.File
+}
+
+// next makes the memory of a set, and returns the descriptors for its ranks.
+func (s *shared) next(e box.Share) (files []*os.File, err error) {
+	if s.start == nil {
+		if err := s.begin(e); err != nil {
+			return nil, err
+		}
+	}
+	s.drop()
+	local, err := memory.New(s.size)
+	if err != nil {
+		return nil, err
+	}
+	s.came = &set{e.Epoch, len(e.Shares), local}
+	return []*os.File{s.startRead, local.File}, nil
+}
+
+// begin makes what stays for good.
+func (s *shared) begin(e box.Share) (err error) {
+	s.layout, s.size = e.Layout, memory.Size(e.Elements)
+	if s.startFile, err = memory.New(s.size); err != nil {
+		return err
+	}
+	if s.startRead, err = s.startFile.ReadOnly(); err == nil {
+		s.local, err = memory.Reserve(s.size)
+	}
+	var start *memory.Region
+	if err == nil {
+		start, err = memory.Reserve(s.size)
+	}
+	if err == nil {
+		err = start.Map(s.startFile)
+	}
+	if err != nil {
+		return errors.Join(err, s.startFile.Close())
+	}
+	s.start = start
+	return nil
+}
+
+// adopt has the node work in the memory of the set that has come. What it had in local is gone.
+func (s *shared) adopt() error {
+	err := s.local.Map(s.came.local)
+	s.epoch, s.world = s.came.epoch, s.came.world
+	s.drop() // the mapping needs no descriptor
+	return err
+}
+
+// drop forgets a set that the node does not work with yet.
+func (s *shared) drop() {
+	if s.came != nil {
+		_ = s.came.local.Close()
+	}
+	s.came = nil
+}
+
+// beat shows the ranks that the node lives.
+func (s *shared) beat() {
+	if s.start != nil {
+		s.start.Word(beatWord).Add(1)
+	}
+}
+
+// steps are the ranks' words, by rank.
+func (s *shared) steps() []uint64 {
+	all := make([]uint64, s.world)
+	for rank := range all {
+		all[rank] = s.local.Word(uint64(rank) * rankStride).Load()
+	}
+	return all
+}
+
+func (s *shared) clearSteps() {
+	for rank := range s.world {
+		s.local.Word(uint64(rank) * rankStride).Store(0)
+	}
+}
+
+func (s *shared) close() error {
+	s.drop()
+	if s.start == nil {
+		return nil
+	}
+	return errors.Join(s.start.Close(), s.local.Close(), s.startFile.Close(), s.startRead.Close())
+}

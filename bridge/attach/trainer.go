@@ -1,0 +1,348 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// ErrLeave ends the node's Run because the trainer wants the peer to leave the run.
+var ErrLeave = errors.New("the peer is to leave the run")
+
+// giveUpTime is how long Train waits for ranks that are to give up their steps. Longer steps end by
+// themselves, and the next request waits for them.
+const giveUpTime = 5 * time.Second
+
+// Trainer is the ranks as a node's trainer. Its methods are for one goroutine at a time, as a node
+// calls them.
+type Trainer struct {
+	cfg    Config
+	loop   *loop
+	layout trainer.Layout
+	start  []float32 // the node's two vectors, which the ranks map
+	local  []float32
+
+	streams  bool  // mode streaming: Train exports nothing
+	exported bool  // local has the pseudo-gradient of the last Train
+	pending  *call // that its caller did not wait for
+	fresh    bool  // the set was not told of any private state yet
+	private  state
+}
+
+var (
+	_ trainer.Trainer          = (*Trainer)(nil)
+	_ trainer.Evaluator        = (*Trainer)(nil)
+	_ trainer.Saver            = (*Trainer)(nil)
+	_ trainer.GradientExporter = (*Trainer)(nil)
+	_ trainer.VectorMaker      = (*Trainer)(nil)
+	_ trainer.RangeTrainer     = (*Trainer)(nil)
+	_ trainer.Returner         = (*Trainer)(nil)
+)
+
+// Trainer waits until all ranks of a trainer are there, and the memory is shared with them.
+func (s *Server) Trainer(ctx context.Context) (*Trainer, error) {
+	t := &Trainer{cfg: s.cfg, loop: s.loop, private: state{dir: s.cfg.DataDir}}
+	if err := t.await(ctx); err != nil {
+		return nil, err
+	}
+	m := &s.loop.memory // what is read of it stays as it is
+	t.layout = m.layout
+	d := t.layout.Elements()
+	t.start, t.local = m.start.Vector(d), m.local.Vector(d)
+	return t, nil
+}
+
+// await waits for a set, and has the node work in its memory.
+func (t *Trainer) await(ctx context.Context) error {
+	for {
+		again, ok, err := t.adopt()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-again:
+		case <-ctx.Done():
+			t.loop.forget(again)
+			return ctx.Err()
+		}
+	}
+}
+
+// adopt has the node work in the memory of a set that has come, if there is one (ok). Else again is
+// closed when it is worth another try.
+func (t *Trainer) adopt() (again <-chan struct{}, ok bool, err error) {
+	again, err = t.loop.adopt()
+	ok = again == nil && err == nil
+	if ok {
+		t.pending, t.fresh = nil, true
+	}
+	return again, ok, err
+}
+
+// Return waits for the next set, for Config.Return. A set whose pseudo-gradient is not finite is
+// sent away first.
+func (t *Trainer) Return(ctx context.Context, why error) error {
+	if errors.Is(why, trainer.ErrNotFinite) {
+		t.loop.do(func() []box.Effect {
+			return t.loop.box.Dismiss(box.Fault{Code: wire.CodeNotFinite, Text: why.Error()})
+		})
+	}
+	again, ok, err := t.adopt()
+	if ok || err != nil {
+		return err
+	}
+	t.loop.forget(again)
+	t.cfg.Notice(fmt.Sprintf("the trainer is gone: %v. This peer stays a member, and waits %v (--trainer-return) "+
+		"for a trainer that attaches", cause(why), t.cfg.Return))
+	limited, cancel := context.WithTimeout(ctx, t.cfg.Return)
+	defer cancel()
+	err = t.await(limited)
+	switch {
+	case err == nil:
+		t.cfg.Notice("a trainer has attached again: it goes on from the newest anchor")
+	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("no trainer has attached again within %v (--trainer-return)", t.cfg.Return)
+	}
+	return err
+}
+
+// cause is why a set is gone, without what this package puts before it.
+func cause(err error) error {
+	if f, ok := errors.AsType[box.Fault](err); ok {
+		return f
+	}
+	return err
+}
+
+// Joined tells the ranks, and all that come later, which run this is.
+func (t *Trainer) Joined(info wire.Info) {
+	t.streams = info.Mode == "streaming"
+	t.loop.do(func() []box.Effect { return t.loop.box.Know(info) })
+}
+
+// Layout is the model's tensors in flat order.
+func (t *Trainer) Layout() trainer.Layout { return t.layout }
+
+// MakeVectors returns the vectors that the ranks map, too.
+func (t *Trainer) MakeVectors(n int) (start, local []float32, err error) {
+	if n != len(t.start) {
+		return nil, nil, fmt.Errorf("vectors of %d elements for a model of %d", n, len(t.start))
+	}
+	return t.start, t.local, nil
+}
+
+// Init asks the ranks for the initial parameters. If they are lost meanwhile, it asks the next
+// ones.
+func (t *Trainer) Init(ctx context.Context, dst []float32) error {
+	for {
+		_, err := t.ask(ctx, &wire.Fill{})
+		if err == nil {
+			copy(dst, t.local)
+			return nil
+		}
+		if !errors.Is(err, trainer.ErrAnew) {
+			return err
+		}
+		if err := t.Return(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// Load has the ranks replace their parameters by start.
+func (t *Trainer) Load(ctx context.Context, start []float32) error { return t.LoadRange(ctx, 0, start) }
+
+// LoadRange has the ranks replace a part of their parameters by that of start.
+func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error {
+	if err := t.handBack(ctx); err != nil {
+		return err
+	}
+	if !same(src, t.start[begin:begin+len(src)]) {
+		if err := t.settle(ctx); err != nil {
+			return err
+		}
+		copy(t.start[begin:], src)
+	}
+	generation := t.loop.memory.start.Word(loadsWord).Add(1)
+	_, err := t.ask(ctx, &wire.Load{Begin: uint64(begin), End: uint64(begin + len(src)), Generation: generation})
+	return err
+}
+
+// Export fetches all parameters.
+func (t *Trainer) Export(ctx context.Context, dst []float32) error { return t.ExportRange(ctx, 0, dst) }
+
+// ExportRange fetches a part of the parameters.
+func (t *Trainer) ExportRange(ctx context.Context, begin int, dst []float32) error {
+	return t.export(ctx, begin, dst, wire.ExportParams)
+}
+
+// ExportGradient fetches the pseudo-gradient, which mostly came with the offers of the last Train.
+func (t *Trainer) ExportGradient(ctx context.Context, _, dst []float32, ready func(begin, end int) error) error {
+	if !t.exported || !same(dst, t.local) {
+		if err := t.export(ctx, 0, dst, wire.ExportGradient); err != nil {
+			return err
+		}
+	}
+	t.exported = false
+	return ready(0, len(dst))
+}
+
+func (t *Trainer) export(ctx context.Context, begin int, dst []float32, kind uint64) error {
+	end := begin + len(dst)
+	_, err := t.ask(ctx, &wire.Export{Begin: uint64(begin), End: uint64(end), Kind: kind})
+	if shared := t.local[begin:end]; err == nil && !same(dst, shared) {
+		copy(dst, shared)
+	}
+	return err
+}
+
+// Evaluate is the held-out loss of the lowest rank that measures it.
+func (t *Trainer) Evaluate(ctx context.Context) (float64, error) {
+	answers, err := t.ask(ctx, &wire.Evaluate{})
+	if err != nil {
+		return 0, err
+	}
+	for _, a := range answers {
+		if d := a.(*wire.Done); d.Status == wire.StatusOK {
+			return d.Loss, nil
+		}
+	}
+	return 0, errors.ErrUnsupported
+}
+
+// Train has the ranks do inner steps. When ctx ends, all of them give up at one step.
+func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, error) {
+	m := &wire.Train{
+		Slot: task.Slot, Steps: uint64(task.Steps), Export: wire.ExportGradient, Seed: task.Seed,
+		Member: uint64(max(0, slices.Index(task.Members, task.Self))), Members: uint64(len(task.Members)),
+		Part: task.Part, PartSteps: uint64(task.PartSteps), PartDone: task.Done, Delay: uint64(task.Delay),
+	}
+	if t.streams {
+		m.Export = wire.ExportNothing
+	}
+	if err := t.settle(ctx); err != nil {
+		return trainer.Stats{}, err
+	}
+	t.exported = false
+	c := t.loop.ask(m)
+	t.pending = c
+	stop := t.follow(c, task)
+	defer stop()
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		t.giveUp(c)
+		return trainer.Stats{}, ctx.Err()
+	}
+	t.pending = nil
+	if c.err != nil {
+		return trainer.Stats{}, c.err
+	}
+	t.exported = m.Export == wire.ExportGradient
+	stats := sum(c.answers)
+	task.Report(stats.Steps)
+	return stats, nil
+}
+
+// follow reports the steps that all ranks have done, until stop is called.
+func (t *Trainer) follow(c *call, task trainer.Task) (stop func()) {
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ticker := time.NewTicker(beat)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				steps := uint64(task.Steps)
+				for _, s := range t.loop.memory.steps() {
+					steps = min(steps, s)
+				}
+				task.Report(int(steps))
+			case <-c.done:
+				return
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-stopped
+	}
+}
+
+// giveUp has the ranks end their steps, and waits for that, but not for long.
+func (t *Trainer) giveUp(c *call) {
+	t.loop.do(func() []box.Effect {
+		t.loop.box.GiveUp(c.id)
+		return nil
+	})
+	select {
+	case <-c.done:
+	case <-time.After(giveUpTime):
+	}
+}
+
+// sum is what all ranks have done together.
+func sum(answers []wire.Message) (s trainer.Stats) {
+	weights := 0.0
+	for _, a := range answers {
+		o := a.(*wire.Offer)
+		s.Steps = int(o.Steps)
+		s.Samples += o.Samples
+		s.Tokens += o.Tokens
+		s.Elapsed = max(s.Elapsed, time.Duration(o.Seconds*float64(time.Second)))
+		s.GradNorm = max(s.GradNorm, o.GradNorm)
+		weight := max(float64(o.Tokens), 1e-9) // a rank that shares its data has none
+		s.Loss, weights = s.Loss+o.Loss*weight, weights+weight
+	}
+	s.Loss /= weights
+	return s
+}
+
+// settle waits for a request that its caller did not wait for.
+func (t *Trainer) settle(ctx context.Context) error {
+	if t.pending == nil {
+		return nil
+	}
+	select {
+	case <-t.pending.done:
+		t.pending = nil
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ask has all ranks do something, and waits for their answers.
+func (t *Trainer) ask(ctx context.Context, m wire.Message) ([]wire.Message, error) {
+	if err := t.settle(ctx); err != nil {
+		return nil, err
+	}
+	c := t.loop.ask(m)
+	t.pending = c
+	if err := t.settle(ctx); err != nil {
+		return nil, err
+	}
+	return c.answers, errors.Join(c.err, t.failed(c.answers))
+}
+
+// failed is what ranks could not do.
+func (t *Trainer) failed(answers []wire.Message) error {
+	for rank, a := range answers {
+		if d, ok := a.(*wire.Done); ok && d.Status == wire.StatusFailed {
+			return fmt.Errorf("rank %d of %d: %s", rank, len(answers), d.Text)
+		}
+	}
+	return nil
+}
+
+// same says whether two vectors are the same memory.
+func same(a, b []float32) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }

@@ -1,0 +1,138 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+)
+
+// attached is where a trainer attaches, and the command that starts it. The methods of a nil one do
+// nothing.
+type attached struct {
+	settings       *settings.Settings
+	say            func(format string, args ...any)
+	stdout, stderr io.Writer
+	args           []string // of the command; empty: none
+
+	server  *attach.Server
+	listens atomic.Pointer[attach.Server] // the same, for state
+	trainer *attach.Trainer
+	came    atomic.Bool // a trainer has attached
+	command atomic.Pointer[command]
+}
+
+// open listens, starts the command, and waits for its processes to attach.
+func (a *attached) open(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Trainer, error) {
+	server, err := attach.Listen(attach.Config{
+		DataDir: cfg.DataDir, Run: cfg.Spec.Name,
+		Timeout: a.settings.TrainerTimeout, Return: a.settings.TrainerReturn,
+		Notice: func(text string) { a.say("%s", text) }, Logger: a.settings.LogLevel.Logger(a.stderr),
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.server = server
+	a.listens.Store(server)
+	if len(a.args) > 0 {
+		c, err := startCommand(a.args, server.Path(), a.stdout, a.stderr, a.commandEnded)
+		if err != nil {
+			return nil, err
+		}
+		a.command.Store(c)
+	} else {
+		a.say("waiting for a trainer that attaches at %s (%s)", server.Path(), attach.Variable)
+	}
+	if a.trainer, err = server.Trainer(ctx); err != nil {
+		if errors.Is(err, attach.ErrLeave) {
+			err = errors.New("the trainer has ended before all of its processes attached to the node: does it use " +
+				"p2pdiloco, on every rank?")
+		}
+		return nil, err
+	}
+	a.came.Store(true)
+	return a.trainer, nil
+}
+
+// state says for the status how far the trainer is.
+func (a *attached) state() string {
+	if s := a.listens.Load(); s != nil {
+		return s.State()
+	}
+	return ""
+}
+
+// commandEnded is called when the command has ended.
+func (a *attached) commandEnded(err error) {
+	switch {
+	case err == nil:
+		a.server.Leave("the command has ended")
+	case !a.came.Load():
+		a.server.Leave(fmt.Sprintf("the command has failed: %v", err))
+	default:
+		a.say("the command has failed (%v); a trainer may attach at %s (%s)", err, a.server.Path(), attach.Variable)
+	}
+}
+
+// joined tells the trainer which run this is.
+func (a *attached) joined(node *p2pdiloco.Node) {
+	if a == nil {
+		return
+	}
+	s := node.Spec()
+	text, err := json.Marshal(node.Status().Spec)
+	if err != nil {
+		text = nil // it is for show
+	}
+	a.trainer.Joined(wire.Info{
+		RunID: node.RunID().String(), Peer: node.Self().String(), Mode: s.Mode, InnerSteps: s.InnerSteps,
+		LastSlot: s.LastSlot(), Spec: string(text),
+	})
+}
+
+// ended tells the trainer how it ended for the node, whose Run has returned err, and returns that,
+// or nil if the trainer has asked for the end.
+func (a *attached) ended(ctx context.Context, err error) error {
+	switch {
+	case a == nil:
+	case errors.Is(err, attach.ErrLeave):
+		return nil
+	case err == nil:
+		a.server.End(wire.CodeEnded, "the run has ended; its final model is loaded")
+	case ctx.Err() != nil:
+		a.server.End(wire.CodeClosed, "the node was asked to leave the run")
+	default:
+		a.server.End(wire.CodeClosed, fmt.Sprintf("the node has ended: %v", err))
+	}
+	return err
+}
+
+// close ends what open has begun, when the peer has ended, with err.
+func (a *attached) close(err error) error {
+	if a.server == nil {
+		return nil
+	}
+	if err != nil {
+		a.server.End(wire.CodeClosed, fmt.Sprintf("the node has ended: %v", err))
+	}
+	command := a.command.Load()
+	if command.runs() {
+		a.say("waiting for the command to end; a signal is passed on to it")
+	}
+	failed := command.wait(err != nil)
+	return errors.Join(failed, a.server.Close())
+}
+
+// kill ends the command at once.
+func (a *attached) kill() {
+	if a != nil {
+		a.command.Load().kill()
+	}
+}

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package node
+
+import (
+	"os"
+	"os/exec"
+)
+
+func ownGroup(*exec.Cmd) {}
+
+func signalGroup(p *os.Process, _ os.Signal) { _ = p.Kill() }
