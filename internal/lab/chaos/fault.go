@@ -14,7 +14,8 @@ import (
 // Injected is a fault as it happened.
 type Injected struct {
 	Fault
-	BegunSlot uint64 `json:"begun_slot"` // newest slot committed when it began
+	// newest slot committed when it began; of leader in phase commit: the slot with the certificate
+	BegunSlot uint64 `json:"begun_slot"`
 	Victims   []int  `json:"victims"`
 	PhaseHit  Phase  `json:"phase_hit,omitempty"` // of kind leader: the phase in which its log ends
 	// from its beginning until the next slot committed
