@@ -86,7 +86,7 @@ func newChaos() *cobra.Command {
 		Example: `  p2plab chaos
   p2plab chaos --peers 5 --slots 40 --seed 7 --faults kill,leader --keep-dir /tmp/chaos
   p2plab chaos --json 2>chaos.log | jq .recovery
-  p2plab chaos --slots 500    # a soak: memory at its start, middle and end
+  p2plab chaos --slots 500    # memory at its start, middle and end
   p2plab chaos --hostile mute,grab --program ./p2pdiloco`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

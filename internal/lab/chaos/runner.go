@@ -43,6 +43,7 @@ type runner struct {
 	boot  bootNode
 	nodes []*node
 
+	faults  []Fault // the whole schedule
 	pending []Fault
 	active  []*fault
 	done    []Injected
@@ -52,6 +53,7 @@ type runner struct {
 	polls   polls
 	ended   []string // processes that ended though nobody asked them to
 	slow    []string // what load did to the members
+	soak    *soak    // nil: the run is over after a number of slots
 	memory  []Memory
 	drawnAt time.Time
 }
@@ -98,6 +100,9 @@ func (r *runner) run(ctx context.Context) error {
 		if len(r.ended) > 0 {
 			return errors.New(r.ended[0])
 		}
+		if r.soak != nil {
+			r.goOn()
+		}
 		if err := r.advance(ctx); err != nil {
 			return err
 		}
@@ -119,8 +124,11 @@ func (r *runner) run(ctx context.Context) error {
 	}
 }
 
-// over says whether all peers have finished.
+// over says whether all peers have finished, or hold the last state of a soak.
 func (r *runner) over() bool {
+	if r.soak != nil {
+		return r.soak.ends != nil
+	}
 	for _, p := range r.nodes {
 		if !p.gone {
 			return false

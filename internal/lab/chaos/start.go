@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -131,7 +132,7 @@ func (r *runner) settings() []string {
 func (r *runner) training() []string {
 	return []string{
 		"--data", filepath.Join(r.dir, "text"), "--model", model, "--gate", filepath.Join(r.dir, gateFile),
-		"--pause", pause.String(),
+		"--pause", cmp.Or(r.cfg.Pause, pause).String(),
 	}
 }
 
