@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -53,6 +54,11 @@ With root, on Linux, in network namespaces:
   slow       a peer's link becomes slow and long
   pair       two peers cannot reach each other, and the others reach both
   loss       a peer's link loses one packet in 50
+Only where --faults names them:
+  clone      a second process runs with a copy of a peer's data directory: both must end and say so
+  wipe-two   kill -9 of two peers, or one if no more may fail, which come back without their data directories
+  disk-full  with root, on Linux: a peer's disk gets full; it must end and say so, and comes back with room
+  one-way    with root, in network namespaces: what a peer sends reaches nobody, and it hears the others
 
 With --hostile, instead of faults, one peer of a run lies; --peers are honest ones (default 3), --slots
 those of each attack (default 20). The attack begins after some undisturbed slots. The run must go on,
@@ -158,6 +164,10 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 	}
 	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
 		return err
+	}
+	if chaos.NeedRoot(f.cfg.Kinds) && os.Geteuid() != 0 {
+		return &sources.Fault{Flag: "faults", Value: f.faults, Why: "disk-full mounts a small disk, which needs root: " +
+			"run it as root, or leave it out"}
 	}
 	if some := chaos.NeedLinks(f.cfg.Kinds); len(some) > 0 {
 		if err := chaos.CanLinks(ctx); err != nil {

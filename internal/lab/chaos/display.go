@@ -68,6 +68,7 @@ func (p *node) doing() string {
 func summarize(out io.Writer, r Result) {
 	var b strings.Builder
 	recoveryTable(&b, r.Recovery)
+	lossLines(&b, r.Faults)
 	phasesHit(&b, r)
 	memoryTable(&b, r.Memory)
 	fmt.Fprintf(&b, "\n%.0f slots an hour", r.SlotsPerHour)

@@ -77,6 +77,7 @@ func (r *SoakResult) judge() {
 func (r SoakResult) print(out io.Writer) {
 	var b strings.Builder
 	recoveryTable(&b, r.Faulted.Recovery)
+	lossLines(&b, r.Faulted.Faults)
 	b.WriteString("\nThe swarm that was hurt:")
 	memoryTable(&b, r.Faulted.Memory)
 	b.WriteString("\nThe undisturbed swarm beside it:")

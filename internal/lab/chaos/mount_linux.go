@@ -1,0 +1,13 @@
+package chaos
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// mountSmall makes a folder a disk of its own, in memory. It needs root.
+func mountSmall(dir string, size int) error {
+	return syscall.Mount("p2pchaos", dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, fmt.Sprintf("size=%d,mode=700", size))
+}
+
+func unmountSmall(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
