@@ -152,7 +152,7 @@ const (
 const (
 	Clone    Kind = "clone"     // a second process runs with a copy of a peer's data directory
 	DiskFull Kind = "disk-full" // a peer's disk gets full
-	WipeTwo  Kind = "wipe-two"  // kill -9 of two peers, which come back without their data directories
+	WipeTwo  Kind = "wipe-two"  // wipe of two peers at once
 	OneWay   Kind = "one-way"   // what a peer sends reaches nobody, and it hears the others
 )
 
@@ -172,7 +172,8 @@ var allKinds = lab.Names[Kind]{
 	Kill, Leader, Restart, Wipe, Stop, All, Bootstrap, Late, Load, Turns, End, Cut, Partition, Flap, Slow, Pair, Loss,
 }
 
-// Kinds lists the kinds of faults that a run has unless others are named; without links, only those that need no network namespaces.
+// Kinds lists the kinds of faults that a run has unless others are named; without links, only
+// those that need no network namespaces.
 func Kinds(withLinks bool) lab.Names[Kind] {
 	return slices.DeleteFunc(slices.Clone(allKinds),
 		func(k Kind) bool { return !withLinks && slices.Contains(links, k) })
