@@ -57,7 +57,8 @@ const (
 func (c SoakConfig) Validate() error {
 	var f sources.Faults
 	f.Add(c.Peers < minPeers || c.Peers > maxSoakPeers, "peers", c.Peers, "allowed: %d to %d", minPeers, maxSoakPeers)
-	f.Add(!(c.Minutes > 0 && c.Minutes <= maxMinutes), "minutes", c.Minutes, "allowed: above 0, to %d", maxMinutes)
+	long := c.Minutes > 0 && c.Minutes <= maxMinutes // not so of NaN
+	f.Add(!long, "minutes", c.Minutes, "allowed: above 0, to %d", maxMinutes)
 	f.Add(c.FaultsPerHour < 0 || c.FaultsPerHour > maxFaultsPerHour, "faults-per-hour", c.FaultsPerHour,
 		"allowed: 0 to %d", maxFaultsPerHour)
 	f.Add(c.Seed == 0, "seed", c.Seed, "allowed: 1 and above")
