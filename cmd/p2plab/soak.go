@@ -28,7 +28,7 @@ func newSoak() *cobra.Command {
 	f := &soakFlags{logLevel: "info"}
 	cmd := &cobra.Command{
 		Use:   "soak",
-		Short: "Hurt a swarm for a while, and compare its slots and tokens with those of an undisturbed one beside it",
+		Short: "Hurt a swarm for a while, and compare it with an undisturbed one beside it",
 		Long: fmt.Sprintf(`Run two swarms of real processes beside each other on this machine: one is hurt at random times drawn
 from a seed, the other one is not. Print the slots and tokens of both, and the memory, goroutines,
 descriptors and disk of their processes at the beginning, in the middle and at the end.

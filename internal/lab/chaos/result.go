@@ -76,7 +76,8 @@ func (r *runner) result(failure error) Result {
 		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished)
 	}
 	res.Checks = append(verdicts(readHistory(logs, finished), ends, r.last()), checkHang(failure),
-		verdict(CheckLoad, r.slow, ""), verdict(CheckFaults, r.odd, ""), verdict(CheckExits, r.ended, ""), checkLogs(r.crew.Logs()))
+		verdict(CheckLoad, r.slow, ""),
+		verdict(CheckFaults, r.odd, ""), verdict(CheckExits, r.ended, ""), checkLogs(r.crew.Logs()))
 	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
 	return res
 }

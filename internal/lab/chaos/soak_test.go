@@ -63,7 +63,9 @@ func TestSoakConfig(t *testing.T) {
 		Peers: 2, Minutes: -1, FaultsPerHour: -1, Trust: "blind", Kinds: []Kind{All}, Pause: -1,
 	}
 	err := bad.Validate()
-	for _, want := range []string{"peers", "minutes", "faults-per-hour", "trust", "seed", "all is not for a soak", "pause"} {
+	for _, want := range []string{
+		"peers", "minutes", "faults-per-hour", "trust", "seed", "all is not for a soak", "pause",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
