@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -53,6 +54,11 @@ With root, on Linux, in network namespaces:
   slow       a peer's link becomes slow and long
   pair       two peers cannot reach each other, and the others reach both
   loss       a peer's link loses one packet in 50
+Only where --faults names them:
+  clone      a second process runs with a copy of a peer's data directory: both must end and say so
+  wipe-two   kill -9 of two peers, or one if no more may fail, which come back without their data directories
+  disk-full  with root, on Linux: a peer's disk gets full; it must end and say so, and comes back with room
+  one-way    with root, in network namespaces: what a peer sends reaches nobody, and it hears the others
 
 With --hostile, instead of faults, one peer of a run lies; --peers are honest ones (default 3), --slots
 those of each attack (default 20). The attack begins after some undisturbed slots. The run must go on,
@@ -86,7 +92,7 @@ func newChaos() *cobra.Command {
 		Example: `  p2plab chaos
   p2plab chaos --peers 5 --slots 40 --seed 7 --faults kill,leader --keep-dir /tmp/chaos
   p2plab chaos --json 2>chaos.log | jq .recovery
-  p2plab chaos --slots 500    # a soak: memory at its start, middle and end
+  p2plab chaos --slots 500    # memory at its start, middle and end
   p2plab chaos --hostile mute,grab --program ./p2pdiloco`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -158,6 +164,10 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 	}
 	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
 		return err
+	}
+	if chaos.NeedRoot(f.cfg.Kinds) && os.Geteuid() != 0 {
+		return &sources.Fault{Flag: "faults", Value: f.faults, Why: "disk-full mounts a small disk, which needs root: " +
+			"run it as root, or leave it out"}
 	}
 	if some := chaos.NeedLinks(f.cfg.Kinds); len(some) > 0 {
 		if err := chaos.CanLinks(ctx); err != nil {

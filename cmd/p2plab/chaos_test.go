@@ -33,7 +33,7 @@ func TestChaos(t *testing.T) {
 		t.Fatalf("stdout is not one JSON document: %v", err)
 	}
 	if !r.OK || len(r.Schedule) != 3 || len(r.Faults) != 3 || r.SlotsPerHour <= 0 || r.BytesSent == 0 ||
-		len(r.Checks) != 8 {
+		len(r.Checks) != 9 {
 		t.Errorf("got %+v", r)
 	}
 	for _, f := range r.Faults {
@@ -90,15 +90,21 @@ func TestChaosFails(t *testing.T) {
 // TestChaosInterrupted: Ctrl-C ends it, and neither a process nor a temporary folder is left.
 func TestChaosInterrupted(t *testing.T) {
 	t.Parallel()
+	interrupt(t, "run", "chaos", "--peers", "3", "--slots", "1000", "--faults", "stop", "--no-baseline")
+}
+
+// interrupt interrupts a command once three peers, in a folder of its own, have started.
+func interrupt(t *testing.T, dir string, args ...string) {
+	t.Helper()
 	home := t.TempDir()
-	p := clitest.New(t, home, "chaos", "--peers", "3", "--slots", "1000", "--faults", "stop", "--no-baseline")
+	p := clitest.New(t, home, args...)
 	p.Env = append(p.Env, "TMPDIR="+home)
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
 	var events []string
 	clitest.Until(t, "the peers' events", func() bool {
-		events, _ = filepath.Glob(filepath.Join(home, "p2pdiloco-chaos-*", "run", "peer-*.events"))
+		events, _ = filepath.Glob(filepath.Join(home, "p2pdiloco-"+args[0]+"-*", dir, "peer-*.events"))
 		return len(events) == 3
 	})
 	var pids []int

@@ -24,7 +24,7 @@ them, and measures them. Peers are processes of this program: nothing else has t
 
   p2plab chaos
   p2plab bench modes --quick`,
-	}, newChaos(), newBench(), newLab(),
+	}, newChaos(), newSoak(), newBench(), newLab(),
 		hidden(node.NewJoin()), hidden(node.NewBootstrap()),
 		newPeer(reducebench.HiddenCommand, reducebench.Serve), newPeer(slotbench.HiddenCommand, slotbench.Serve))
 	addHostile(root)

@@ -15,6 +15,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"chaos --slots 3 --faults kill", "--slots 3: allowed: 7 to"},
 		{"chaos --seed 0 --faults kill", "--seed 0: allowed: 1 and above"},
 		{"chaos --faults kill,murder", "--faults kill,murder: \"murder\" is none of kill,leader,"},
+		{"soak --peers 2 --minutes 0", "--peers 2: allowed: 3 to 32"},
+		{"soak --faults all", "--faults all: all is not for a soak; allowed: kill,leader"},
 		{"chaos --hostile murder", "--hostile murder: \"murder\" is none of mute,solo,"},
 		{"chaos --hostile mute --known murder", "--known murder: \"murder\" is none of mute,solo,"},
 		{"chaos --hostile mute --trust blind", "--trust blind: allowed: crash, byzantine"},

@@ -22,6 +22,7 @@ type Line struct {
 	Round     uint64    `json:"round"`
 	Loss      float64   `json:"loss"` // held-out, nats per token
 	Tokens    uint64    `json:"tokens"`
+	Weight    uint64    `json:"weight"` // of a slot: all tokens or samples of its contributions
 	Detail    string    `json:"detail"`
 
 	// Of plans, drafts, proposals and certified records.

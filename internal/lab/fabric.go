@@ -182,16 +182,18 @@ func (f *fabric) change(now time.Duration, p *pipe, link Link) {
 // arrives.
 type cuts struct {
 	nodes []bool
+	muted []bool        // their packets go nowhere; others' packets reach them
 	pairs map[pair]bool // both orders
 	group []int         // of each node; nodes of different groups are apart
 }
 
 func newCuts(nodes int) cuts {
-	return cuts{nodes: make([]bool, nodes), pairs: make(map[pair]bool), group: make([]int, nodes)}
+	return cuts{nodes: make([]bool, nodes), muted: make([]bool, nodes), pairs: make(map[pair]bool), group: make([]int, nodes)}
 }
 
+// apart says whether packets from node i do not reach node j.
 func (c *cuts) apart(i, j int) bool {
-	return c.nodes[i] || c.nodes[j] || c.group[i] != c.group[j] || c.pairs[pair{i, j}]
+	return c.muted[i] || c.nodes[i] || c.nodes[j] || c.group[i] != c.group[j] || c.pairs[pair{i, j}]
 }
 
 func (c *cuts) cutPair(i, j int) {
@@ -211,12 +213,13 @@ func (c *cuts) partition(groups [][]int) {
 
 func (c *cuts) heal() {
 	clear(c.nodes)
+	clear(c.muted)
 	clear(c.pairs)
 	clear(c.group)
 }
 
 func (c *cuts) healNode(i int) {
-	c.nodes[i] = false
+	c.nodes[i], c.muted[i] = false, false
 	for way := range c.pairs {
 		if way.from == i || way.to == i {
 			delete(c.pairs, way)

@@ -106,6 +106,28 @@ func TestAPairMayBeFarApart(t *testing.T) {
 	w.check(t, "0>1@220")
 }
 
+// TestMute: a packet of a muted node goes nowhere, those of others reach it.
+func TestMute(t *testing.T) {
+	c := newCuts(3)
+	c.muted[1] = true
+	for _, way := range []struct {
+		from, to int
+		want     bool
+	}{{1, 0, true}, {1, 2, true}, {0, 1, false}, {2, 1, false}, {0, 2, false}} {
+		if c.apart(way.from, way.to) != way.want {
+			t.Errorf("from %d to %d: %v", way.from, way.to, !way.want)
+		}
+	}
+	other := newCuts(3)
+	other.muted[2] = true
+	if other.heal(); other.apart(2, 0) {
+		t.Error("all is healed, and node 2 is muted")
+	}
+	if c.healNode(1); c.apart(1, 0) {
+		t.Error("node 1 is healed, and muted")
+	}
+}
+
 func TestCuts(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -132,6 +132,16 @@ func (l *Lab) Cut(nodes ...int) error {
 	}, nodes...)
 }
 
+// Mute cuts nodes off in one direction: what they send reaches nobody, and what others send reaches
+// them.
+func (l *Lab) Mute(nodes ...int) error {
+	return l.change(func(f *fabric, _ time.Duration) {
+		for _, i := range nodes {
+			f.cuts.muted[i] = true
+		}
+	}, nodes...)
+}
+
 // CutPair keeps nodes i and j from reaching each other; both reach all others.
 func (l *Lab) CutPair(i, j int) error {
 	return l.change(func(f *fabric, _ time.Duration) { f.cuts.cutPair(i, j) }, i, j)

@@ -21,7 +21,7 @@ func variables(environ []string) map[string]string {
 // Clean is an environment without settings: for child processes that get theirs as flags.
 func Clean(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
-		return strings.HasPrefix(v, Prefix) && !strings.HasPrefix(v, testPrefix)
+		return strings.HasPrefix(v, Prefix) && !strings.HasPrefix(v, testPrefix) && !strings.HasPrefix(v, testLevel)
 	})
 }
 

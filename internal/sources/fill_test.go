@@ -329,10 +329,12 @@ func TestExplain(t *testing.T) {
 func TestCleanAndMistyped(t *testing.T) {
 	environ := []string{
 		"PATH=/bin", "P2PDILOCO_ROUNDS=2", "P2PDILOCO_TEST_X=1", "P2PDILOCO_ROUDNS=3",
-		"P2PDILOCO_SERVICE_HOST=10.0.0.1", "P2PDILOCO_TEST_RUN=1", "P2PDILOCO_HIDDEN_THINGS=",
+		"P2PDILOCO_SERVICE_HOST=10.0.0.1", "P2PDILOCO_TEST_RUN=1", "P2PDILOCO_HIDDEN_THINGS=", "P2PDILOCO_TEST=nightly",
+		"P2PDILOCO_TESTS=1",
 	}
-	if got := Clean(environ); !slices.Equal(got, []string{"PATH=/bin", "P2PDILOCO_TEST_X=1", "P2PDILOCO_TEST_RUN=1"}) ||
-		len(environ) != 7 || environ[1] != "P2PDILOCO_ROUNDS=2" {
+	if got := Clean(environ); !slices.Equal(got, []string{
+		"PATH=/bin", "P2PDILOCO_TEST_X=1", "P2PDILOCO_TEST_RUN=1", "P2PDILOCO_TEST=nightly",
+	}) || len(environ) != 9 || environ[1] != "P2PDILOCO_ROUNDS=2" {
 		t.Errorf("cleaned to %q, left %q", got, environ)
 	}
 	if got := Mistyped(environ, known); len(got) != 1 ||

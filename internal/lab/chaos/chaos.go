@@ -58,16 +58,22 @@ func finish(cfg Config, res Result, began time.Time) Result {
 func runOne(ctx context.Context, cfg Config, name string, screen *swarm.Screen) (Result, error) {
 	faults := Schedule(cfg.Seed, cfg.Peers, cfg.Slots, cfg.Kinds)
 	r := &runner{
-		cfg: cfg, dir: filepath.Join(cfg.Dir, name), name: swarm.RunName("chaos"), screen: screen, pending: faults,
+		cfg: cfg, dir: filepath.Join(cfg.Dir, name), name: swarm.RunName("chaos"), screen: screen,
+		faults: faults, pending: faults,
 		ledger: ledger{commits: map[uint64]time.Time{}}, polls: polls{answers: make(chan answer, 2*maxPeers)},
 	}
+	return r.whole(ctx)
+}
+
+// whole opens a swarm, runs it to its end and closes it.
+func (r *runner) whole(ctx context.Context) (Result, error) {
 	if err := r.open(ctx); err != nil {
 		return Result{}, err
 	}
 	failure := r.run(ctx)
 	interrupted := errors.Is(failure, context.Canceled)
 	if failure != nil && !interrupted {
-		screen.Note(failure.Error())
+		r.screen.Note(failure.Error())
 		r.diagnose()
 	}
 	if err := r.close(); err != nil {

@@ -14,10 +14,18 @@ func (r *runner) chasing() *fault {
 
 // chase strikes at a leader as soon as a log says that its phase has come.
 func (r *runner) chase(f *fault, p *node, l eventlog.Line) {
-	if id := f.caught(p, l); id != "" {
-		r.strike(f, id)
+	id := f.caught(p, l)
+	if id == "" || !r.strike(f, id) {
+		return
+	}
+	if f.Phase == PhaseCommit {
+		f.certified(l.Slot)
 	}
 }
+
+// certified notes that the slot in which a leader died had its certificate already: to recover is
+// to commit the next one. The event of this one's commit may be younger than the kill.
+func (f *fault) certified(slot uint64) { f.BegunSlot = max(f.BegunSlot, slot) }
 
 // caught is the ID of a leader that is in the wanted phase, according to an event of p; or empty.
 func (f *fault) caught(p *node, l eventlog.Line) (id string) {
@@ -50,8 +58,8 @@ func (r *runner) chaseIdle(f *fault) {
 	}
 }
 
-// strike kills a leader, unless another fault hurts it already.
-func (r *runner) strike(f *fault, id string) {
+// strike kills a leader, unless another fault hurts it already, and says whether it did.
+func (r *runner) strike(f *fault, id string) bool {
 	for _, p := range r.sound() {
 		if p.ID != id {
 			continue
@@ -62,6 +70,7 @@ func (r *runner) strike(f *fault, id string) {
 		if f.PhaseHit = phaseReached(p.lines); f.Phase == PhaseCommit && f.PhaseHit == PhaseVote {
 			f.PhaseHit = PhaseCommit // it had sent the certificate, as another peer's log says
 		}
-		return
+		return true
 	}
+	return false
 }

@@ -24,6 +24,7 @@ const (
 	CheckStates  = "states as certified"
 	CheckHang    = "no hang"
 	CheckLoad    = "load is no death"
+	CheckFaults  = "faults end as they should"
 	CheckExits   = "no process ended by itself"
 	CheckLogs    = "no panic in the logs"
 )

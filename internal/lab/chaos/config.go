@@ -30,6 +30,7 @@ type Config struct {
 	Baseline  bool          // whether the same swarm runs undisturbed before
 	Timeout   time.Duration // for everything; 0: DefaultTimeout
 	LogLevel  string        // of the peers' logs
+	Pause     time.Duration // for inner steps; 0: what suits a short run
 
 	Terminal bool // whether Out is a terminal, where a table can be refreshed
 	Width    int  // of the terminal, in columns

@@ -67,36 +67,31 @@ func (p *node) doing() string {
 // summarize writes the result for people.
 func summarize(out io.Writer, r Result) {
 	var b strings.Builder
-	recoveryTable(&b, r)
+	recoveryTable(&b, r.Recovery)
+	lossLines(&b, r.Faults)
 	phasesHit(&b, r)
-	memoryTable(&b, r)
+	memoryTable(&b, r.Memory)
 	fmt.Fprintf(&b, "\n%.0f slots an hour", r.SlotsPerHour)
 	if r.BaselinePerHour > 0 {
 		fmt.Fprintf(&b, ", %.0f undisturbed (%.0f%%)", r.BaselinePerHour, 100*r.SlotsPerHour/r.BaselinePerHour)
 	}
 	fmt.Fprintf(&b, "; %.1f s held back by the schedule not counted; %s sent in all; %.0f s\n", r.HeldSeconds,
 		report.Bytes(r.BytesSent), r.WallSeconds)
-	for _, c := range r.Checks {
-		mark := "ok  "
-		if !c.OK {
-			mark = "FAIL"
-		}
-		fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprintf("%s  %s: %s", mark, c.Name, c.Detail)))
-	}
+	checkLines(&b, "", r.Checks)
 	if !r.OK {
 		fmt.Fprintf(&b, "\nRun the same again:  %s\nLogs, events and data:  %s\n", r.Replay, r.Dir)
 	}
 	_, _ = io.WriteString(out, b.String())
 }
 
-func recoveryTable(b *strings.Builder, r Result) {
-	if len(r.Recovery) == 0 {
+func recoveryTable(b *strings.Builder, all map[string]*Recovery) {
+	if len(all) == 0 {
 		return
 	}
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nFAULT\tTIMES\tNEXT SLOT AFTER, MEDIAN\tMAX\tBACK AFTER, MEDIAN\tMAX")
-	for _, name := range slices.Sorted(maps.Keys(r.Recovery)) {
-		rec := r.Recovery[name]
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		rec := all[name]
 		fmt.Fprintf(w, "%s\t%d\t%.2f s\t%.2f s\t%.2f s\t%.2f s\n", name, rec.Count, rec.Median, rec.Max,
 			rec.ReturnMedian, rec.ReturnMax)
 	}
@@ -122,25 +117,34 @@ func phasesHit(b *strings.Builder, r Result) {
 	}
 }
 
-func memoryTable(b *strings.Builder, r Result) {
-	if len(r.Memory) == 0 {
+func memoryTable(b *strings.Builder, samples []Memory) {
+	if len(samples) == 0 {
 		return
 	}
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nMEMORY AT SLOT\tPROCESSES\tRSS, MEDIAN\tMAX\tHEAP, MEDIAN\tMAX\tGOROUTINES, MEDIAN\tMAX")
-	for _, m := range r.Memory {
-		var rss, heap, routines []float64
+	fmt.Fprintln(w, "\nMEMORY AT SLOT\tPROCESSES\tRSS, MEDIAN\tMAX\tHEAP, MEDIAN\tMAX\tGOROUTINES, MEDIAN\tMAX\t"+
+		"DESCRIPTORS, MEDIAN\tMAX\tDISK, MEDIAN\tMAX")
+	for _, m := range samples {
+		var rss, heap, disk, routines, files []float64
 		for _, p := range m.Peers {
-			rss, heap, routines = append(rss, float64(p.RSS)), append(heap, float64(p.Heap)),
-				append(routines, float64(p.Goroutines))
+			rss, heap, disk = append(rss, float64(p.RSS)), append(heap, float64(p.Heap)), append(disk, float64(p.Disk))
+			routines, files = append(routines, float64(p.Goroutines)), append(files, float64(p.Descriptors))
 		}
 		fmt.Fprintf(w, "%d\t%d", m.Slot, len(m.Peers))
-		for _, xs := range [][]float64{rss, heap} {
+		bytes := func(xs []float64) {
 			median, most := spread(xs)
 			fmt.Fprintf(w, "\t%s\t%s", report.Bytes(uint64(median)), report.Bytes(uint64(most)))
 		}
-		median, most := spread(routines)
-		fmt.Fprintf(w, "\t%.0f\t%.0f\n", median, most)
+		count := func(xs []float64) {
+			median, most := spread(xs)
+			fmt.Fprintf(w, "\t%.0f\t%.0f", median, most)
+		}
+		bytes(rss)
+		bytes(heap)
+		count(routines)
+		count(files)
+		bytes(disk)
+		fmt.Fprintln(w)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 }

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 )
 
 // Injected is a fault as it happened.
 type Injected struct {
 	Fault
-	BegunSlot uint64 `json:"begun_slot"` // newest slot committed when it began
+	// newest slot committed when it began; of leader in phase commit: the slot with the certificate
+	BegunSlot uint64 `json:"begun_slot"`
 	Victims   []int  `json:"victims"`
 	PhaseHit  Phase  `json:"phase_hit,omitempty"` // of kind leader: the phase in which its log ends
 	// from its beginning until the next slot committed
@@ -53,6 +55,9 @@ type fault struct {
 	again      bool        // of end: all have been started once more
 	turned     time.Time   // of turns: when those that died first came back
 	others     []*node     // of turns: those that went on
+	copied     *crew.Peer  // of clone: the second process
+	filled     time.Time   // of disk-full: when the disk had no room left
+	mounted    bool        // of disk-full: the victim's data directory is a disk of its own
 }
 
 // Bounds on a fault's length in case the swarm makes no progress.
@@ -164,19 +169,27 @@ func (r *runner) victims(f *fault) []*node {
 	case Pair:
 		i := int(f.Pick % uint64(len(sound)))
 		return []*node{sound[i], sound[(i+1)%len(sound)]}
-	case Kill, Leader, Restart, Wipe, Stop, Cut, Flap, Slow, Loss, Load, End:
+	case WipeTwo:
+		most := max(1, min(2, r.mayFail(min(len(sound), r.electors()))))
+		return neighbours(sound, f.Pick, most)
+	case Kill, Leader, Restart, Wipe, Stop, Cut, Flap, Slow, Loss, Load, End, Clone, DiskFull, OneWay:
 	case Partition: // the smaller side: a run of neighbours in a ring
 		most := len(sound) / 2
 		if r.cfg.Trust == p2pdiloco.TrustByzantine {
 			most = max(1, r.mayFail(min(len(sound), r.electors())))
 		}
-		some := make([]*node, min(f.Side, most))
-		for i := range some {
-			some[i] = sound[(int(f.Pick%uint64(len(sound)))+i)%len(sound)]
-		}
-		return some
+		return neighbours(sound, f.Pick, min(f.Side, most))
 	}
-	return []*node{sound[f.Pick%uint64(len(sound))]}
+	return neighbours(sound, f.Pick, 1)
+}
+
+// neighbours are n peers that follow each other in a ring, from one that pick draws.
+func neighbours(ring []*node, pick uint64, n int) []*node {
+	some := make([]*node, n)
+	for i := range some {
+		some[i] = ring[(int(pick%uint64(len(ring)))+i)%len(ring)]
+	}
+	return some
 }
 
 // begin starts to hurt.
@@ -215,6 +228,11 @@ func (r *runner) step(ctx context.Context, f *fault) error {
 		if f.Kind == Load {
 			r.underLoad(f)
 		}
+		if f.Kind == DiskFull {
+			if err := r.fillDisk(f); err != nil {
+				return err
+			}
+		}
 		if f.Kind == Flap {
 			if err := r.flap(f); err != nil {
 				return err
@@ -250,6 +268,10 @@ func (r *runner) due(f *fault) bool {
 		return f.victims[0].gone && r.missed(f)
 	case Turns:
 		return r.turned(f)
+	case Clone:
+		return r.bothEnded(f)
+	case DiskFull:
+		return r.endedFull(f)
 	default:
 	}
 	enough := r.ledger.slot >= f.BegunSlot+f.Slots || since >= longestFault

@@ -57,6 +57,8 @@ func (r *runner) openGate() error {
 	last := r.cfg.Slots
 	next := last
 	switch {
+	case r.soak != nil:
+		next = r.ahead()
 	case len(r.pending) > 0:
 		next = r.pending[0].Slot
 	case len(r.active) > 0 && r.active[0].Kind != End: // then no other fault is under way

@@ -13,7 +13,7 @@ import (
 // inject carries out the beginning of a fault.
 func (r *runner) inject(f *fault) error {
 	switch f.Kind {
-	case Kill, Leader, Wipe, All, Turns, End:
+	case Kill, Leader, Wipe, WipeTwo, All, Turns, End:
 		killAll(f.victims)
 	case Restart:
 		f.victims[0].asked = true
@@ -28,6 +28,12 @@ func (r *runner) inject(f *fault) error {
 		return nil // a newcomer has nothing to end
 	case Load:
 		return f.load()
+	case Clone:
+		return r.clone(f)
+	case DiskFull:
+		return r.smallDisk(f)
+	case OneWay:
+		return r.links.Mute(f.Victims...)
 	case Cut, Flap:
 		return r.links.Cut(f.Victims...)
 	case Pair:
@@ -57,11 +63,18 @@ func killAll(some []*node) {
 // lift carries out the end of a fault.
 func (r *runner) lift(ctx context.Context, f *fault) error {
 	switch f.Kind {
-	case Wipe:
-		if err := os.RemoveAll(f.victims[0].Data); err != nil {
-			return err
+	case Wipe, WipeTwo:
+		for _, p := range f.victims {
+			if err := os.RemoveAll(p.Data); err != nil {
+				return err
+			}
 		}
-		return r.startNode(f.victims[0])
+		return r.startAll(f.victims)
+	case Clone:
+		r.endClone(f)
+		return r.startAll(f.victims)
+	case DiskFull:
+		return r.largeDisk(f)
 	case Kill, Leader, Restart, All, Late, End:
 		return r.startAll(f.victims)
 	case Turns:
@@ -74,7 +87,7 @@ func (r *runner) lift(ctx context.Context, f *fault) error {
 	case Load:
 		f.unload()
 		return r.startNode(f.victims[0])
-	case Cut, Flap, Pair:
+	case Cut, Flap, Pair, OneWay:
 		return r.links.Heal(f.Victims...)
 	case Partition:
 		return r.links.Heal()

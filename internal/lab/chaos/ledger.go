@@ -10,7 +10,8 @@ import (
 type ledger struct {
 	slot     uint64 // the newest in any log
 	commits  map[uint64]time.Time
-	newest   time.Time // when a slot was last committed, in any log
+	tokens   map[uint64]uint64 // of the contributions to each slot; nil: not counted
+	newest   time.Time         // when a slot was last committed, in any log
 	height   uint64
 	members  []string // of the newest record in any log
 	progress time.Time
@@ -31,6 +32,10 @@ func (g *ledger) observe(l eventlog.Line) {
 			g.newest = l.Time
 		}
 		g.slot = max(g.slot, l.Slot)
+	case "slot.stats":
+		if g.tokens != nil {
+			g.tokens[l.Slot] = l.Weight
+		}
 	case "slot.applied", "state.synced", "peer.started", "run.switched":
 		g.progress = time.Now()
 	}

@@ -2,7 +2,9 @@ package chaos
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -20,6 +22,10 @@ type PeerMemory struct {
 	RSS        uint64 `json:"rss_bytes"` // 0 where the system does not say
 	Heap       uint64 `json:"heap_bytes"`
 	Goroutines int    `json:"goroutines"`
+	// open files and sockets; 0 where the system does not say
+	Descriptors int `json:"descriptors"`
+	// of its data directory and its events
+	Disk uint64 `json:"disk_bytes"`
 }
 
 // remember takes a sample of the running processes.
@@ -29,7 +35,7 @@ func (r *runner) remember() {
 		if s := p.status; p.running() && s.Process.Goroutines > 0 {
 			m.Peers = append(m.Peers, PeerMemory{
 				p.n, int(s.Uptime.Seconds()), residentBytes(p.PID()),
-				s.Process.HeapBytes, s.Process.Goroutines,
+				s.Process.HeapBytes, s.Process.Goroutines, descriptors(p.PID()), diskBytes(p.Data),
 			})
 		}
 	}
@@ -39,8 +45,11 @@ func (r *runner) remember() {
 }
 
 // rememberInTime takes a sample after a tenth and after half of the slots; openGate takes the last
-// one.
+// one. A soak goes by time.
 func (r *runner) rememberInTime() {
+	if r.soak != nil {
+		return
+	}
 	due := []uint64{r.cfg.Slots / 10, r.cfg.Slots / 2}
 	if n := len(r.memory); n < len(due) && r.ledger.slot > due[n] {
 		r.remember()
@@ -62,4 +71,34 @@ func residentBytes(pid int) uint64 {
 		return 0
 	}
 	return pages * uint64(os.Getpagesize())
+}
+
+// descriptors is how many files and sockets a process has open; 0 except on Linux.
+func descriptors(pid int) int {
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return 0
+	}
+	return len(open)
+}
+
+// diskBytes is the size of a peer's data directory and of its files of events. Files that vanish
+// meanwhile do not count.
+func diskBytes(data string) (n uint64) {
+	names, err := filepath.Glob(data + "*.events*")
+	if err != nil {
+		names = nil
+	}
+	for _, root := range append(names, data) {
+		_ = filepath.WalkDir(root, func(_ string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return nil
+			}
+			if info, err := e.Info(); err == nil {
+				n += uint64(info.Size())
+			}
+			return nil
+		})
+	}
+	return n
 }

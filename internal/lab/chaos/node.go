@@ -49,6 +49,10 @@ func (p *node) news() (fresh []eventlog.Line, err error) {
 		if slices.Contains(talk, l.Event) {
 			p.heard = append(p.heard, l)
 		}
+		if l.Event == "slot.stats" { // counted, and not kept
+			fresh = append(fresh, l)
+			return
+		}
 		if !slices.Contains(useful, l.Event) {
 			return
 		}

@@ -53,7 +53,7 @@ type Recovery struct {
 func (r *runner) result(failure error) Result {
 	res := Result{
 		Seed: r.cfg.Seed, Peers: r.cfg.Peers, Slots: r.cfg.Slots, Kinds: r.cfg.Kinds,
-		Schedule: Schedule(r.cfg.Seed, r.cfg.Peers, r.cfg.Slots, r.cfg.Kinds),
+		Schedule: r.faults,
 		Faults:   []Injected{}, HeldSeconds: r.gate.held.Seconds(), Memory: r.memory,
 		WallSeconds: r.screen.Elapsed().Seconds(), Replay: r.cfg.Replay(),
 	}
@@ -72,11 +72,12 @@ func (r *runner) result(failure error) Result {
 	for _, p := range r.nodes {
 		res.BytesSent, res.BytesReceived = res.BytesSent+p.sent+p.status.Sent,
 			res.BytesReceived+p.received+p.status.Received
-		e := p.ending()
+		e := r.ending(p)
 		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished)
 	}
-	res.Checks = append(verdicts(readHistory(logs, finished), ends, r.cfg.Slots), checkHang(failure),
-		verdict(CheckLoad, r.slow, ""), verdict(CheckExits, r.ended, ""), checkLogs(r.crew.Logs()))
+	res.Checks = append(verdicts(readHistory(logs, finished), ends, r.last()), checkHang(failure),
+		verdict(CheckLoad, r.slow, ""),
+		verdict(CheckFaults, r.odd, ""), verdict(CheckExits, r.ended, ""), checkLogs(r.crew.Logs()))
 	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
 	return res
 }
@@ -92,6 +93,14 @@ func checkHang(failure error) Check {
 // check of equal endings then compares.
 func finished(rep report.Peer) bool {
 	return rep.Ended || rep.Status == string(p2pdiloco.PhaseEndedProvisional)
+}
+
+// ending says how a peer ended, or what it held at the end of a soak.
+func (r *runner) ending(p *node) ending {
+	if r.soak != nil && r.soak.ends != nil {
+		return r.soak.ends[p.n-1]
+	}
+	return p.ending()
 }
 
 // ending says how a peer's last process ended.

@@ -265,6 +265,13 @@ func TestRecovery(t *testing.T) {
 	if got := r.recovery(Injected{BegunSlot: 5, began: began}); got != nil {
 		t.Errorf("no slot came after it, and it took %v", *got)
 	}
+	// A leader dies once slot 4 has its certificate: that slot's own commit is no recovery, though
+	// its event came after the kill.
+	f := &fault{Injected: Injected{Fault: Fault{Kind: Leader, Phase: PhaseCommit}, BegunSlot: 3, began: began}}
+	f.certified(4)
+	if got := r.recovery(f.Injected); got == nil || *got != 3 {
+		t.Errorf("leader killed after the certificate of slot 4: got %v", got)
+	}
 	two, four := 2.0, 4.0
 	all := recoveries([]Injected{
 		{Fault: Fault{Kind: Kill}, Recovery: &two, Return: &four},

@@ -43,6 +43,7 @@ type runner struct {
 	boot  bootNode
 	nodes []*node
 
+	faults  []Fault // the whole schedule
 	pending []Fault
 	active  []*fault
 	done    []Injected
@@ -52,6 +53,8 @@ type runner struct {
 	polls   polls
 	ended   []string // processes that ended though nobody asked them to
 	slow    []string // what load did to the members
+	odd     []string // faults of which not the right thing came
+	soak    *soak    // nil: the run is over after a number of slots
 	memory  []Memory
 	drawnAt time.Time
 }
@@ -98,6 +101,9 @@ func (r *runner) run(ctx context.Context) error {
 		if len(r.ended) > 0 {
 			return errors.New(r.ended[0])
 		}
+		if r.soak != nil {
+			r.goOn()
+		}
 		if err := r.advance(ctx); err != nil {
 			return err
 		}
@@ -119,8 +125,11 @@ func (r *runner) run(ctx context.Context) error {
 	}
 }
 
-// over says whether all peers have finished.
+// over says whether all peers have finished, or hold the last state of a soak.
 func (r *runner) over() bool {
+	if r.soak != nil {
+		return r.soak.ends != nil
+	}
 	for _, p := range r.nodes {
 		if !p.gone {
 			return false
@@ -198,6 +207,7 @@ func (r *runner) reap() {
 		p.bury()
 		switch {
 		case p.asked && (code == 0 || code == -1):
+		case p.hurt != nil && p.hurt.stage == on && p.hurt.Kind.ends() && code == 1: // as it should
 		case !p.asked && code == 0 && printed && finished(rep):
 		default:
 			r.ended = append(r.ended, fmt.Sprintf("peer %d (pid %d) ended by itself with status %d; the end of its "+
@@ -224,6 +234,9 @@ func (r *runner) close() error {
 	var errs []error
 	for _, p := range r.nodes {
 		errs = append(errs, r.follow(p))
+	}
+	for _, f := range r.active {
+		errs = append(errs, f.unmount())
 	}
 	r.crew.Close()
 	return errors.Join(append(errs, r.testbed.Close())...)

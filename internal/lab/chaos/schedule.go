@@ -96,17 +96,17 @@ func (f Fault) drawn(rng *rand.Rand, peers int) Fault {
 	}
 	f.Pick = rng.Uint64() >> 32
 	switch f.Kind {
-	case Kill, Leader, Wipe:
+	case Kill, Leader, Wipe, WipeTwo:
 		f.Slots, f.Seconds = rng.Uint64N(4), seconds(0, 3)
 	case Restart:
 		f.Slots = rng.Uint64N(3)
-	case Stop, Cut:
+	case Stop, Cut, OneWay:
 		f.Slots, f.Seconds = 1, seconds(1, 5)
 	case All:
 		f.Seconds = seconds(0, 1)
 	case Bootstrap:
 		f.Slots, f.Seconds = 3+rng.Uint64N(4), 1
-	case Late, Turns, End:
+	case Late, Turns, End, Clone, DiskFull:
 	case Load:
 		f.Slots, f.Seconds = 2+rng.Uint64N(4), seconds(5, 9)
 	case Partition:
@@ -148,20 +148,32 @@ const (
 	Loss      Kind = "loss"      // a peer's link loses one packet in 50
 )
 
+// Kinds that a run has only if they are asked for by name.
+const (
+	Clone    Kind = "clone"     // a second process runs with a copy of a peer's data directory
+	DiskFull Kind = "disk-full" // a peer's disk gets full
+	WipeTwo  Kind = "wipe-two"  // wipe of two peers at once
+	OneWay   Kind = "one-way"   // what a peer sends reaches nobody, and it hears the others
+)
+
+var byName = []Kind{Clone, DiskFull, WipeTwo, OneWay}
+
 // links are the kinds that change links, and so need network namespaces.
-var links = []Kind{Cut, Partition, Flap, Slow, Pair, Loss}
+var links = []Kind{Cut, Partition, Flap, Slow, Pair, Loss, OneWay}
 
 // alone says whether a kind begins when no other fault is under way, and no other one begins before
 // its end.
 func (k Kind) alone() bool {
-	return k == All || k == Partition || k == Load || k == Turns || k == End
+	return k == All || k == Partition || k == Load || k == Turns || k == End || k == Clone ||
+		k == DiskFull || k == WipeTwo
 }
 
 var allKinds = lab.Names[Kind]{
 	Kill, Leader, Restart, Wipe, Stop, All, Bootstrap, Late, Load, Turns, End, Cut, Partition, Flap, Slow, Pair, Loss,
 }
 
-// Kinds lists the kinds of faults; without links, only those that need no network namespaces.
+// Kinds lists the kinds of faults that a run has unless others are named; without links, only
+// those that need no network namespaces.
 func Kinds(withLinks bool) lab.Names[Kind] {
 	return slices.DeleteFunc(slices.Clone(allKinds),
 		func(k Kind) bool { return !withLinks && slices.Contains(links, k) })
@@ -171,8 +183,8 @@ func Kinds(withLinks bool) lab.Names[Kind] {
 func ParseKinds(list string) (kinds lab.Names[Kind], err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		k := Kind(strings.TrimSpace(name))
-		if !slices.Contains(Kinds(true), k) {
-			return nil, sources.Faultf("faults", list, "%q is none of %v", k, Kinds(true))
+		if all := append(Kinds(true), byName...); !slices.Contains(all, k) {
+			return nil, sources.Faultf("faults", list, "%q is none of %v", k, all)
 		}
 		if !slices.Contains(kinds, k) {
 			kinds = append(kinds, k)
@@ -180,6 +192,9 @@ func ParseKinds(list string) (kinds lab.Names[Kind], err error) {
 	}
 	return kinds, nil
 }
+
+// NeedRoot says whether some kinds need root for more than links.
+func NeedRoot(kinds []Kind) bool { return slices.Contains(kinds, DiskFull) }
 
 // NeedLinks lists those kinds that need network namespaces.
 func NeedLinks(kinds lab.Names[Kind]) lab.Names[Kind] {

@@ -53,7 +53,7 @@ func TestScheduleKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		peers := rapid.IntRange(minPeers, maxPeers).Draw(t, "peers")
 		slots := rapid.Uint64Range(0, 400).Draw(t, "slots")
-		kinds := rapid.SliceOfNDistinct(rapid.SampledFrom(Kinds(true)), 0, -1, rapid.ID).Draw(t, "kinds")
+		kinds := rapid.SliceOfNDistinct(rapid.SampledFrom(append(Kinds(true), byName...)), 0, -1, rapid.ID).Draw(t, "kinds")
 		faults := Schedule(rapid.Uint64().Draw(t, "seed"), peers, slots, kinds)
 		if len(faults) == 0 && slots >= minSlots && len(kinds) > 0 {
 			t.Fatal("there is room and nothing happens")
@@ -86,6 +86,15 @@ func TestScheduleKeepsItsBounds(t *testing.T) {
 func TestKinds(t *testing.T) {
 	if got, err := ParseKinds("kill, leader,kill"); err != nil || got.String() != "kill,leader" {
 		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := ParseKinds("clone,disk-full,wipe-two,one-way"); err != nil || NeedLinks(got).String() != "one-way" ||
+		!NeedRoot(got) || NeedRoot(Kinds(true)) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, k := range append(Kinds(true), byName...) {
+		if k.mayLose() == "" {
+			t.Errorf("nobody says what %s may cost", k)
+		}
 	}
 	for _, list := range []string{"", "kill,", "kil"} {
 		if _, err := ParseKinds(list); err == nil {

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -114,7 +115,7 @@ func (r *runner) startAll(some []*node) error {
 func (r *runner) settings() []string {
 	run := r.cfg.Settings()
 	args := []string{
-		"--preset", "lan", "--linger", "10s", "--log-level", r.cfg.LogLevel,
+		"--preset", "lan", "--linger", r.linger().String(), "--log-level", r.cfg.LogLevel,
 		"--rounds", fmt.Sprint(r.cfg.Slots / run.Fragments), "--inner-steps", fmt.Sprint(run.InnerSteps),
 		"--start-peers", fmt.Sprint(r.cfg.Peers + r.hostile), "--mode", r.cfg.Mode, "--codec", run.Codec,
 		"--trust", run.Trust,
@@ -127,11 +128,20 @@ func (r *runner) settings() []string {
 	return args
 }
 
+// linger is how long finished peers serve the model. A peer that is started at the end must find
+// them, on a machine that is busy too.
+func (r *runner) linger() time.Duration {
+	if slices.Contains(r.cfg.Kinds, End) {
+		return 30 * time.Second
+	}
+	return 10 * time.Second
+}
+
 // training are the flags of all peers with a trainer.
 func (r *runner) training() []string {
 	return []string{
 		"--data", filepath.Join(r.dir, "text"), "--model", model, "--gate", filepath.Join(r.dir, gateFile),
-		"--pause", pause.String(),
+		"--pause", cmp.Or(r.cfg.Pause, pause).String(),
 	}
 }
 

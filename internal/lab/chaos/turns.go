@@ -26,7 +26,10 @@ func (r *runner) turned(f *fault) bool {
 	return !f.turned.IsZero() && (r.ledger.newest.After(f.turned) || time.Since(f.turned) >= turnAfter)
 }
 
-// branching says whether peers need a slot to go on with, while others are gone.
+// branching says whether peers need a slot to go on with, while others are gone, or so that one
+// writes to a full disk.
 func (r *runner) branching() bool {
-	return slices.ContainsFunc(r.active, func(f *fault) bool { return f.Kind == Turns && f.stage == on })
+	return slices.ContainsFunc(r.active, func(f *fault) bool {
+		return f.stage == on && (f.Kind == Turns || !f.filled.IsZero())
+	})
 }

@@ -68,7 +68,8 @@ func (l *Loop) setTask(v membership.View, task trainer.Task) trainer.Task {
 }
 
 // train does the rest of the inner steps of a slot, after those done before. They end early when
-// the slot closes without this peer and the run takes nothing so stale.
+// the slot closes without this peer and the run takes nothing so stale, or when the node ends by
+// itself: inner steps may take hours, and the node's error must not wait for them.
 func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (trainer.Stats, error) {
 	if task.Steps == 0 {
 		return trainer.Stats{}, nil
@@ -82,7 +83,7 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 	watch.Go(func() {
 		if _, err := l.Wait(steps, func(v membership.View) bool {
 			return past(v, task.Slot+l.spec.MaxStaleness(), switches)
-		}); err == nil {
+		}); err == nil || l.life.Over() {
 			stop()
 		}
 	})
@@ -94,6 +95,9 @@ func (l *Loop) train(ctx context.Context, task trainer.Task, before int) (traine
 	l.clock.trained.Add(int64(took))
 	l.rate.phase = took
 	if err != nil && ctx.Err() == nil && steps.Err() != nil {
+		if l.life.Over() {
+			return stats, l.ended()
+		}
 		l.rate.cut(task.Steps, took)
 		l.inFlight = nil // it is settled: the round after this one starts from the newest anchor
 		return stats, errSlotClosed

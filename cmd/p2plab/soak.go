@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
+	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
+	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
+)
+
+// soakFlags are the command line of soak.
+type soakFlags struct {
+	output
+	cfg      chaos.SoakConfig
+	faults   string
+	logLevel settings.LogLevel
+}
+
+func newSoak() *cobra.Command {
+	f := &soakFlags{logLevel: "info"}
+	cmd := &cobra.Command{
+		Use:   "soak",
+		Short: "Hurt a swarm for a while, and compare it with an undisturbed one beside it",
+		Long: fmt.Sprintf(`Run two swarms of real processes beside each other on this machine: one is hurt at random times drawn
+from a seed, the other one is not. Print the slots and tokens of both, and the memory, goroutines,
+descriptors and disk of their processes at the beginning, in the middle and at the end.
+
+The checks of p2plab chaos must hold for both, and the swarm that is hurt must do at least %.0f%% of the
+other's slots and %.0f%% of its tokens: the exit status is 0 only then. At most as many peers are down
+at a time as the trust tolerates. Faults that are due while no peer may be hurt wait.`,
+			100*chaos.GoalSlots, 100*chaos.GoalTokens),
+		Example: `  p2plab soak --minutes 30 --faults-per-hour 120
+  p2plab soak --minutes 30 --trust byzantine --json >soak.json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.Float64Var(&f.cfg.Minutes, "minutes", 30, "that slots are counted")
+	fs.IntVar(&f.cfg.FaultsPerHour, "faults-per-hour", 120, "faults in an hour, one in each interval")
+	fs.IntVar(&f.cfg.Peers, "peers", 6, "peers of each swarm")
+	fs.StringVar(&f.cfg.Trust, "trust", p2pdiloco.TrustCrash, "`what` the runs withstand: crash or byzantine")
+	fs.StringVar(&f.faults, "faults", chaos.SoakKinds.String(), "`kinds` of faults, see p2plab chaos --help")
+	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
+	fs.DurationVar(&f.cfg.Pause, "pause", 500*time.Millisecond, "that a trainer takes for the inner steps of a slot, at "+
+		"least")
+	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(settings.LogLevels(), ", "))
+	f.flags(fs, "the peers' data, logs and events")
+	return cmd
+}
+
+func (f *soakFlags) run(cmd *cobra.Command) (err error) {
+	f.cfg.Out, f.cfg.LogLevel = cli.Progress(cmd, f.json), string(f.logLevel)
+	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
+		return cli.UsageError(err)
+	}
+	if err := f.cfg.Validate(); err != nil {
+		return cli.UsageError(err)
+	}
+	for _, part := range []string{"faulted", "control"} {
+		if f.keepDir != "" && swarm.Used(filepath.Join(f.keepDir, part)) {
+			return cli.UsageError(fmt.Errorf("--keep-dir %s holds an earlier soak: name another folder, or remove it",
+				f.keepDir))
+		}
+	}
+	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
+		result, err := chaos.Soak(ctx, f.cfg)
+		if result.Met && f.keepDir == "" {
+			result.Dir = ""
+		}
+		return result, result.Met, err
+	})
+}
