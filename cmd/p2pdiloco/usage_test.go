@@ -78,6 +78,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --keep-checkpoints 0", "at least 1"},
 		{"export", "--data-dir DIR"},
 		{"export --data-dir d", "--out MODEL.safetensors"},
+		{"init", "give hf:FOLDER"},
+		{"init gpt2", "give hf:FOLDER"},
 		{"export --data-dir d --out m --slot last", "a slot's number, or latest"},
 		{"bootstrap --log-level loud", "allowed: debug, info, warn, error"},
 	})
