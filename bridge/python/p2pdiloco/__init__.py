@@ -14,6 +14,7 @@ Errors are subclasses of Error. Neither torch nor numpy is imported before it is
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from .arrays import Arrays
@@ -69,6 +70,10 @@ def __getattr__(name: str) -> Any:
     if name != "DiLoCo":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
+        if os.environ.get("P2PDILOCO_ATTACH"):  # p2pdiloco join RUN -- COMMAND has started this
+            from .attach.trainer import DiLoCo as Attached
+
+            return Attached
         from .diloco import DiLoCo
     except ModuleNotFoundError as err:
         if err.name != "torch":
