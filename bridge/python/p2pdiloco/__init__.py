@@ -66,11 +66,19 @@ def library_version() -> str:
     return _load().version()
 
 
+def _attaches() -> bool:
+    """Whether DiLoCo is the one that attaches to a node: p2pdiloco join RUN -- COMMAND has started
+    this process, or the node's program is known or in this package, as a wheel has it."""
+    if any(os.environ.get(f"P2PDILOCO_{name}") for name in ("ATTACH", "BINARY")):
+        return True
+    return os.path.isfile(os.path.join(os.path.dirname(__file__), "bin", "p2pdiloco"))
+
+
 def __getattr__(name: str) -> Any:
     if name != "DiLoCo":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        if os.environ.get("P2PDILOCO_ATTACH"):  # p2pdiloco join RUN -- COMMAND has started this
+        if _attaches():
             from .attach.trainer import DiLoCo as Attached
 
             return Attached
