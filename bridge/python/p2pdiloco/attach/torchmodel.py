@@ -279,7 +279,9 @@ def _describe(number: int, name: str, value: Any) -> tuple[TensorSpec, Piece, to
         return spec, value.piece(number, name), value.value
     spec = TensorSpec(name, tuple(value.shape), _DTYPES[value.dtype])
     if hasattr(value, "placements") and hasattr(value, "to_local"):
-        return spec, pieces.of_dtensor(number, name, value), value.to_local()
+        with torch.no_grad():  # the elements themselves, not a result computed from them
+            local = value.to_local()
+        return spec, pieces.of_dtensor(number, name, value), local
     return spec, pieces.whole(number, value.shape), value
 
 

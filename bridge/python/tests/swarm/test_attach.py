@@ -150,7 +150,7 @@ class Attached(SwarmCase):
 
     def test_a_rank_that_is_killed_and_a_box_that_comes_back(self):
         settings = dict(
-            inner_steps=10, rounds=10, start_peers=2, private=True, checkpoint_every=1
+            inner_steps=10, rounds=8, start_peers=2, min_peers=2, private=True, checkpoint_every=1
         )
         other = Box(self, "other", 1, kind="single", pause=0.02, **settings)
         box = Box(self, "box", 2, kind="ddp", pause=0.02, **settings)
