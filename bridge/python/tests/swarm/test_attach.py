@@ -4,6 +4,7 @@
         -p test_attach.py
 """
 
+import hashlib
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import sys
 import unittest
 
 import numpy
+from p2pdiloco.attach import rendezvous
 from peers import HERE, LISTEN, Process, SwarmCase
 
 SIZES = {"w": (5, 4), "b": (7,), "s": ()}  # as attach_peer.py's
@@ -116,8 +118,22 @@ class Attached(SwarmCase):
                 if kind in ("single", "ddp"):
                     self.assertEqual(len({d["weights"] for d in done}), 1)
 
-    def test_boxes_of_1_2_and_4_ranks_in_one_run(self):
-        settings = dict(inner_steps=6, rounds=5, start_peers=3, min_peers=3)
+    def toy(self, *flags):
+        """A node that starts the trainer in C."""
+        program = str(self.folder / "toy")
+        subprocess.run(
+            ["cc", "-std=c11", "-D_DEFAULT_SOURCE", "-I", str(HERE.parents[2] / "include"), "-o",
+             program, str(HERE / "toy.c")], check=True,
+        )
+        return Process(self, "toy", [
+            self.program, "join", "--run", self.run_name, "--found", "--bootstrap", self.bootstrap,
+            "--listen", LISTEN, "--preset", "lan", "--data-dir", str(self.folder / "toy.data"),
+            *flags, "--", program,
+        ])
+
+    def test_boxes_of_1_2_and_4_ranks_and_one_in_c_in_one_run(self):
+        settings = dict(inner_steps=6, rounds=5, start_peers=4, min_peers=4)
+        toy = self.toy(*rendezvous.flags(settings))
         boxes = [
             Box(self, kind, world, kind=kind, **settings)
             for kind, world in (("single", 1), ("ddp", 2), ("flat", 4))
@@ -126,7 +142,10 @@ class Attached(SwarmCase):
         for box in boxes:
             box.end()
         self.assertEqual({d["slot"] for d in (*single, *ddp, *flat)}, {5})
-        self.assertEqual(len({d["weights"] for d in (*single, *ddp)}), 1)
+        last = [float.fromhex(v) for v in toy.line(lambda line: line.startswith("0x")).split()]
+        weights = hashlib.sha256(numpy.array(last, numpy.float32).tobytes()).hexdigest()
+        self.assertEqual({d["weights"] for d in (*single, *ddp)}, {weights})
+        toy.end()
         self.assertEqual(len({box.root() for box in boxes}), 1)
 
     def test_overlapped_modes(self):
