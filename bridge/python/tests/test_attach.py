@@ -2,13 +2,15 @@
 
 import attachstub  # first: it puts the package on the path
 
+import array
 import os
 import threading
 import unittest
 
 import torch
 from p2pdiloco import errors
-from p2pdiloco.attach import DiLoCo, Part, rendezvous, wire
+from p2pdiloco.attach import DiLoCo, Flat, Part, rendezvous, wire
+from p2pdiloco.attach.flat import FlatHeld
 from p2pdiloco.attach.private import Private
 from p2pdiloco.attach.session import Lost, NodeGone, Session
 from p2pdiloco.attach.torchmodel import TorchHeld
@@ -436,6 +438,73 @@ class Failures(AttachCase):
             d.step()
             self.assertTrue(d.finished)
         self.stub.join()
+
+
+class FlatVectors(AttachCase):
+    def flat(self, play, *arguments, **options):
+        self.stub = attachstub.Stub(self, play)
+        os.environ[rendezvous.SOCKET_VARIABLE] = self.stub.path
+        try:
+            return Flat(*arguments, **options)
+        finally:
+            del os.environ[rendezvous.SOCKET_VARIABLE]
+
+    def test_a_round(self):
+        seen = {}
+
+        def play(node):
+            node.gather()
+            node.ask(wire.FILL)
+            seen["filled"] = node.local.tolist()
+            node.load([1.0, 2.0, 3.0])
+            node.train(steps=1)
+            seen["gradient"] = node.local.tolist()
+            node.ask(wire.EXPORT, begin=1, end=2, what=wire.PARAMETERS)
+            seen["range"] = node.local.tolist()
+            seen["loss"] = node.ask(wire.EVALUATE)[0].loss
+            node.load([7.0, 8.0, 9.0])
+            node.end()
+
+        params = array.array("f", [4.0, 5.0, 6.0])
+        layout = [("w", (2,)), ("b", ())]
+        with self.flat(play, layout, params, evaluate=lambda: 0.25) as f:
+            params[0] -= 0.5
+            params[1] += 0.25
+            f.step()
+            self.assertTrue(f.finished)
+        self.stub.join()
+        self.assertEqual(params.tolist(), [7.0, 8.0, 9.0])
+        self.assertEqual(seen["filled"], [4.0, 5.0, 6.0])
+        self.assertEqual(seen["gradient"], [0.5, -0.25, 0.0])
+        self.assertEqual(seen["range"], [0.5, 2.25, 0.0])
+        self.assertEqual(seen["loss"], 0.25)
+
+    def test_what_is_no_vector(self):
+        for params, text in (
+            (array.array("d", [0, 0]), "format d"), (b"12345678", "format B"),
+            (array.array("f", [0]), "params have 1 elements, the layout 2"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(errors.Invalid, text):
+                FlatHeld([("w", (2,))], params)
+
+    def test_python_alone_subtracts_as_numpy_does(self):
+        done = attachstub.support.run_python("""
+import array, random, sys
+random.seed(1)
+a, b = ([random.uniform(-1, 1) * 2.0 ** random.randrange(-40, 40) for _ in range(4000)] for _ in "ab")
+def result():
+    from p2pdiloco.attach.flat import subtract
+    views = [memoryview(array.array("f", v)) for v in (a, b, [0.0] * 4000)]
+    subtract(*views)
+    return bytes(views[2])
+import numpy
+with_numpy = result()
+sys.modules["numpy"] = sys.modules["torch"] = None
+assert result() == with_numpy
+from p2pdiloco.attach import Flat
+print("torch" in sys.modules and sys.modules["torch"], Flat.__name__)
+""")
+        self.assertEqual(done.strip(), "None Flat")
 
 
 class SeveralRanks(unittest.TestCase):

@@ -101,7 +101,8 @@ class DTensors(unittest.TestCase):
     def part(self, shape, sizes, place, placements, local=None):
         whole = torch.zeros(shape)
         for dim, p in enumerate(placements):
-            if isinstance(p, Shard) and local is None:  # as torch does it: chunk, mesh dimension after mesh dimension
+            if isinstance(p, Shard) and local is None:
+                # as torch does: it chunks, mesh dimension after mesh dimension
                 chunks = list(whole.chunk(sizes[dim], p.dim))
                 empty = whole.narrow(p.dim, 0, 0)
                 whole = chunks[place[dim]] if place[dim] < len(chunks) else empty

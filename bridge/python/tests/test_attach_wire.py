@@ -46,7 +46,8 @@ EXAMPLES = {
     "load": Message(wire.LOAD, 2, end=24577, generation=2),
     "notice": Message(wire.NOTICE, 0, level=1, text="no quorum: paused"),
     "offer": Message(
-        wire.OFFER, 8, steps=500, tokens=64000, samples=2000, loss=3.25, grad_norm=0.5, seconds=12.75
+        wire.OFFER, 8, steps=500, tokens=64000, samples=2000, loss=3.25, grad_norm=0.5,
+        seconds=12.75,
     ),
     "ping": Message(wire.PING, 10),
     "pong": Message(wire.PONG, 10),

@@ -13,7 +13,9 @@ library; pieces.py and torchmodel.py know PyTorch.
     status      what the node says of itself
     box         how the ranks share a model
     private     what a rank keeps of its own
-    trainer     DiLoCo for a training loop
+    loop        a trainer's part in a run
+    trainer     DiLoCo for a PyTorch loop
+    flat        the same for one float32 vector
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .flat import Flat
     from .torchmodel import Part
     from .trainer import DiLoCo
 
-__all__ = ["DiLoCo", "Part"]
+__all__ = ["DiLoCo", "Flat", "Part"]
 
 
 def __getattr__(name: str) -> Any:
@@ -32,6 +35,10 @@ def __getattr__(name: str) -> Any:
         from .trainer import DiLoCo
 
         return DiLoCo
+    if name == "Flat":
+        from .flat import Flat
+
+        return Flat
     if name == "Part":
         from .torchmodel import Part
 

@@ -110,7 +110,10 @@ class Attached(SwarmCase):
                 self.assertEqual({d["slot"] for d in done}, {4})
                 out = self.folder / f"{kind}.safetensors"
                 subprocess.run(
-                    [self.program, "export", "--data-dir", str(self.folder / kind), "--out", str(out)],
+                    [
+                        self.program, "export", "--data-dir", str(self.folder / kind), "--out",
+                        str(out),
+                    ],
                     check=True, capture_output=True,
                 )
                 got = tensors(out)
