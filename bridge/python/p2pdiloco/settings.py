@@ -27,7 +27,7 @@ def given(run: Optional[str], settings: Mapping[str, Any]) -> bool:
     config = value(settings, "config")
     if run or any(value(settings, name) for name in _NAMING) or config and _names_run(config):
         return True
-    lonely = [name for name, v in settings.items() if v is not None]
+    lonely = [name for name, v in settings.items() if v is not None and name != "config"]
     if not lonely and value(settings, "bootstrap"):
         lonely = ["P2PDILOCO_BOOTSTRAP"]
     if lonely:

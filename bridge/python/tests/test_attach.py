@@ -4,12 +4,15 @@ import attachstub  # first: it puts the package on the path
 
 import array
 import os
+import pathlib
 import threading
+import time
 import unittest
 
 import torch
 from p2pdiloco import errors
 from p2pdiloco.attach import DiLoCo, Flat, Part, rendezvous, wire
+from p2pdiloco.attach.events import Events
 from p2pdiloco.attach.flat import FlatHeld
 from p2pdiloco.attach.private import Private
 from p2pdiloco.attach.session import Lost, NodeGone, Session
@@ -491,7 +494,9 @@ class FlatVectors(AttachCase):
         done = attachstub.support.run_python("""
 import array, random, sys
 random.seed(1)
-a, b = ([random.uniform(-1, 1) * 2.0 ** random.randrange(-40, 40) for _ in range(4000)] for _ in "ab")
+def numbers():
+    return [random.uniform(-1, 1) * 2.0 ** random.randrange(-40, 40) for _ in range(4000)]
+a, b = numbers(), numbers()
 def result():
     from p2pdiloco.attach.flat import subtract
     views = [memoryview(array.array("f", v)) for v in (a, b, [0.0] * 4000)]
@@ -505,6 +510,45 @@ from p2pdiloco.attach import Flat
 print("torch" in sys.modules and sys.modules["torch"], Flat.__name__)
 """)
         self.assertEqual(done.strip(), "None Flat")
+
+
+class OnEvents(unittest.TestCase):
+    def test_whole_lines_also_when_the_file_is_renamed(self):
+        folder = pathlib.Path(attachstub.tempfile.mkdtemp())
+        self.addCleanup(attachstub.shutil.rmtree, folder)
+        file, seen = folder / "events", []
+        file.write_text('{"event": "old"}\n')
+        events = Events(file, seen.append)
+        events.tell()
+        with open(file, "a") as f:
+            f.write('{"event": "a"}\n{"event"')
+            f.flush()
+            events.tell()
+            self.assertEqual(seen, [{"event": "a"}])
+            f.write(': "b"}\n')
+        file.rename(folder / "events.1")
+        events.tell()
+        file.write_text('{"event": "c"}\n')
+        events.tell()
+        events.close()
+        self.assertEqual([e["event"] for e in seen], ["a", "b", "c"])
+
+    def test_they_come_while_a_border_waits(self):
+        seen = []
+
+        def play(node):
+            node.gather()
+            while len(seen) < 2:
+                time.sleep(0.01)
+            node.load([1.0])
+            node.train(steps=1)
+            node.hang_up()
+
+        stub = attachstub.Stub(self, play)
+        held = FlatHeld([("w", ())], array.array("f", [0.0]))
+        session = Session(stub.find, held, idle=lambda: seen.append(1))
+        self.assertEqual(session.border().steps, 1)
+        session.close()
 
 
 class SeveralRanks(unittest.TestCase):

@@ -10,6 +10,7 @@ library; pieces.py and torchmodel.py know PyTorch.
     session     one rank's conversation with the node
     rendezvous  where the node listens, and how it is started
     torchmodel  a PyTorch model as pieces
+    events      what happened on the node
     status      what the node says of itself
     box         how the ranks share a model
     private     what a rank keeps of its own

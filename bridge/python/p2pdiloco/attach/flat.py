@@ -7,6 +7,7 @@ from typing import Any, Callable, Iterable, Optional, Sequence
 
 from ..errors import Invalid
 from ..settings import Tensor
+from .events import Event
 from .loop import Loop
 from .memory import Memory
 from .pieces import whole
@@ -104,13 +105,15 @@ class Flat(Loop):
         sync_every: Optional[int] = None,
         tokens_per_step: int = 1,
         evaluate: Optional[Callable[[], float]] = None,
+        on_event: Optional[Callable[[Event], None]] = None,
         node_timeout: float = 600.0,
         leave_timeout: float = 60.0,
         **options: Any,
     ) -> None:
         super().__init__(
             run, ticket=ticket, sync_every=sync_every, tokens_per_step=tokens_per_step,
-            node_timeout=node_timeout, leave_timeout=leave_timeout, options=options,
+            node_timeout=node_timeout, leave_timeout=leave_timeout, on_event=on_event,
+            options=options,
         )
         if not self.enabled:
             return

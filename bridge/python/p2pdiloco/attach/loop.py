@@ -19,6 +19,7 @@ from ..errors import Error, Invalid
 from ..hooks import StepHook
 from ..metrics import Metrics, Tally
 from . import rendezvous, status
+from .events import Event, Events
 from .session import Held, Offer, Session
 from .wire import Message
 
@@ -27,7 +28,7 @@ _log = logging.getLogger("p2pdiloco")
 T = TypeVar("T")
 Self = TypeVar("Self", bound="Loop")
 
-_NOT_HERE = ("layout", "initial", "trainer", "on_event")
+_NOT_HERE = ("layout", "initial", "trainer")
 
 
 class Loop:
@@ -35,7 +36,8 @@ class Loop:
 
     def __init__(
         self, run: Optional[str], *, ticket: Optional[str], sync_every: Optional[int],
-        tokens_per_step: int, node_timeout: float, leave_timeout: float, options: dict[str, Any],
+        tokens_per_step: int, node_timeout: float, leave_timeout: float,
+        on_event: Optional[Callable[[Event], None]], options: dict[str, Any],
     ) -> None:
         sync_every = options.pop("inner_steps", None) or sync_every  # two names of one thing
         if sync_every is not None and sync_every < 1 or tokens_per_step < 0:
@@ -43,8 +45,7 @@ class Loop:
         for name in _NOT_HERE:
             if name in options:
                 raise Invalid(
-                    f"{name} is no option here: the model is the trainer's, and events are in the "
-                    "node's log and API"
+                    f"{name} is no option here: the model is what the trainer holds"
                 )
         if ticket is not None:
             options["ticket"] = ticket
@@ -56,6 +57,8 @@ class Loop:
         self._wanted, self._tokens_per_step = sync_every, tokens_per_step
         self._timeouts = (node_timeout, leave_timeout)
         self._run, self._options = run, options
+        self._on_event = on_event
+        self._events: Optional[Events] = None
         self._ranks = rendezvous.Ranks()
         self._held: Optional[Held] = None
         self._hook_on: Any = None  # an optimizer whose steps count
@@ -81,6 +84,7 @@ class Loop:
         self._session = Session(
             self._node.find, self._held, rank=self._ranks.rank, world=self._ranks.world,
             set=self._ranks.set, run=self._run or "", node_timeout=self._timeouts[0],
+            idle=self._tell if self._events is not None else None,
         )
         try:
             self._border(None)
@@ -98,6 +102,8 @@ class Loop:
                 _log.warning(
                     "the node is there already: %s are not for it", ", ".join(sorted(self._options))
                 )
+            if self._on_event is not None:
+                _log.warning("on_event is for a node that is started here: see join --events FILE")
             return rendezvous.Given(self._socket)
         options = dict(self._options)
         given = settings.value(options, "data_dir")
@@ -109,7 +115,11 @@ class Loop:
         where = pathlib.Path(given) if given else rendezvous.default_dir(
             *settings.identity(self._run, self._options)
         )
-        return rendezvous.Own(where.absolute(), options, start=self._ranks.rank == 0)
+        where = where.absolute()
+        if self._on_event is not None:
+            file = options.setdefault("events", str(where / "events.jsonl"))
+            self._events = Events(pathlib.Path(file), self._on_event)
+        return rendezvous.Own(where, options, start=self._ranks.rank == 0)
 
     def _same_steps(self) -> None:
         """Refuses a run with another number of inner steps than the caller wants."""
@@ -133,6 +143,8 @@ class Loop:
         session.leave(run=True)
         if self._node is not None:
             self._node.wait(self._timeouts[1])
+        if self._events is not None:
+            self._events.close()
         if not over:
             self._last = dict(self._last, phase="closed")
 
@@ -171,6 +183,7 @@ class Loop:
             self.reset()
             return
         session.progress(self._tally.steps)
+        self._tell()
         if self._tally.steps >= self._train.steps:
             self._border(self._offer())
         elif self._tally.steps == session.look and not session.at(self._tally.steps):
@@ -302,6 +315,7 @@ class Loop:
             self._train = None
             raise
         self._torn, self._began = False, time.monotonic()
+        self._tell()
         if offer is not None and before is not None:
             if self._train is None or self._train.slot != before.slot:
                 self._tally.contribute(offer.tokens)
@@ -314,6 +328,11 @@ class Loop:
         self._take(self._train)
         if offer is not None and self._ranks.rank == 0 and _log.isEnabledFor(logging.INFO):
             _log.info("%s", self.metrics)
+
+    def _tell(self) -> None:
+        """Passes events on."""
+        if self._events is not None:
+            self._events.tell()
 
     def _take(self, train: Message) -> None:
         """Takes a task's place in the data."""

@@ -11,6 +11,7 @@ import dataclasses
 import errno
 import logging
 import os
+import select
 import socket
 import time
 from typing import Any, Callable, Optional, Protocol, Sequence
@@ -24,6 +25,7 @@ from .wire import Message, Piece, TensorSpec
 _log = logging.getLogger("p2pdiloco")
 _CLIENT = "python 0.1"
 _RETRY = 0.2  # seconds between two attempts to connect
+_IDLE = 0.5  # seconds between two calls of idle
 
 # Codes of ERROR (docs/attach.md, section 6).
 _BUSY, _LOST, _NOT_FINITE, _TIMEOUT, _ENDED, _CLOSED = 4, 8, 9, 10, 11, 12
@@ -96,16 +98,18 @@ class Session:
     find: gives the socket's path, or None where there is none yet; it is asked again whenever the
         node is gone. rank, world: among the ranks of this box. set: the same text in all of them,
         and another one after every start. run: the run's name; "" takes the node's. connect_timeout
-        and node_timeout: seconds to wait for the node at first, and when it is gone.
+        and node_timeout: seconds to wait for the node at first, and when it is gone. idle: called
+        about twice a second while border waits.
     """
 
     def __init__(
         self, find: Callable[[], Optional[str]], held: Held, *, rank: int = 0, world: int = 1,
         set: str = "", run: str = "", connect_timeout: float = 60.0, node_timeout: float = 600.0,
+        idle: Optional[Callable[[], None]] = None,
     ) -> None:
         self._find, self._held = find, held
         self._rank, self._world, self._set = rank, world, set or f"pid {os.getpid()}"
-        self._run, self._node_timeout = run, node_timeout
+        self._run, self._node_timeout, self._idle = run, node_timeout, idle
         self._resets = 0
         self._id = 0
         self._pid = os.getpid()
@@ -301,6 +305,8 @@ class Session:
     def _serve(self) -> Message:
         """Answers requests until TRAIN."""
         while True:
+            while self._idle is not None and not select.select([self._link()], [], [], _IDLE)[0]:
+                self._idle()
             message = self._receive()
             if message is None:
                 continue

@@ -7,6 +7,7 @@ from typing import Any, Callable, Iterable, Optional, Sequence, Union
 from ..errors import Invalid
 from ..hooks import innermost
 from . import box
+from .events import Event
 from .loop import Loop
 from .private import Private
 from .torchmodel import Model, TorchHeld
@@ -48,6 +49,8 @@ class DiLoCo(Loop):
     evaluate: returns the held-out loss, for a node that asks for it.
     keep: what has state_dict and load_state_dict (the optimizer, a scheduler) and goes on where it
         was when this process is started again.
+    on_event: called with every event (a dict) of a node that is started here, in the thread that
+        trains, after a step and after a round.
     node_timeout: seconds to wait for a node that is gone. leave_timeout: seconds that leaving waits
         at most for the node's end.
     options: as p2pdiloco join has them, with _ for -: bootstrap, rounds, start_peers, preset,
@@ -69,6 +72,7 @@ class DiLoCo(Loop):
         frozen: bool = False,
         evaluate: Optional[Callable[[], float]] = None,
         keep: Sequence[Any] = (),
+        on_event: Optional[Callable[[Event], None]] = None,
         node_timeout: float = 600.0,
         leave_timeout: float = 60.0,
         **options: Any,
@@ -77,7 +81,8 @@ class DiLoCo(Loop):
             raise Invalid(f"buffers={buffers!r}: 'local' or 'average' is allowed")
         super().__init__(
             run, ticket=ticket, sync_every=sync_every, tokens_per_step=tokens_per_step,
-            node_timeout=node_timeout, leave_timeout=leave_timeout, options=options,
+            node_timeout=node_timeout, leave_timeout=leave_timeout, on_event=on_event,
+            options=options,
         )
         optimizers = _as_list(optimizer)
         self._hook_on = optimizers[-1] if optimizers else None

@@ -222,9 +222,14 @@ class Attached(SwarmCase):
         box.end()
 
     def test_what_the_node_refuses_is_said(self):
-        box = Box(self, "box", 1, kind="single", mode="sideways")
-        box.end(1)
-        self.assertIn("sideways", box.ranks[0].told())
+        boxes = [
+            Box(self, "mode", 1, kind="single", mode="sideways"),
+            Box(self, "ticket", 1, kind="single", ticket="garbage", run=None),
+        ]
+        for box, text in zip(boxes, ("sideways", "ticket")):
+            box.end(1)
+            self.assertIn("the node has ended with status 2", box.ranks[0].told())
+            self.assertIn(text, box.ranks[0].told())
 
 
 if __name__ == "__main__":
