@@ -39,6 +39,7 @@ func run(args []string) error {
 	out := fs.String("out", "dist", "folder for the wheels")
 	only := fs.String("platforms", "", "which ones, as linux/amd64,darwin/arm64 (default all)")
 	repository := fs.String("repository", ".", "folder with the source")
+	program := fs.String("program", "", "a node's program that is built already, for the one platform named")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -52,8 +53,11 @@ func run(args []string) error {
 	if err := os.MkdirAll(*out, 0o755); err != nil {
 		return err
 	}
+	if *program != "" && len(chosen) != 1 {
+		return errors.New("--program is for one platform: name it with --platforms")
+	}
 	for _, p := range chosen {
-		path, err := make1(*repository, *out, p)
+		path, err := make1(*repository, *out, *program, p)
 		if err != nil {
 			return fmt.Errorf("%v: %w", p, err)
 		}
@@ -81,20 +85,18 @@ func choose(names string) (chosen []platform, err error) {
 	return chosen, err
 }
 
-// make1 builds the program and packs a wheel, whose path it returns.
-func make1(repository, out string, p platform) (path string, err error) {
-	dir, err := os.MkdirTemp("", "p2pdiloco-wheel-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
-	program := filepath.Join(dir, "p2pdiloco")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", //nolint:noctx // Ctrl-C reaches it, too
-		"-o", program, "./cmd/p2pdiloco")
-	build.Dir, build.Stderr = repository, os.Stderr
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.goos, "GOARCH="+p.goarch)
-	if err := build.Run(); err != nil {
-		return "", fmt.Errorf("go build: %w", err)
+// make1 packs a wheel, whose path it returns. It builds the program, if there is none.
+func make1(repository, out, program string, p platform) (path string, err error) {
+	if program == "" {
+		dir, err := os.MkdirTemp("", "p2pdiloco-wheel-")
+		if err != nil {
+			return "", err
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+		program = filepath.Join(dir, "p2pdiloco")
+		if err := build(repository, program, p); err != nil {
+			return "", err
+		}
 	}
 	w, err := read(repository, program)
 	if err != nil {
@@ -106,4 +108,16 @@ func make1(repository, out string, p platform) (path string, err error) {
 		return "", err
 	}
 	return path, errors.Join(w.write(f, p.tags), f.Close())
+}
+
+// build builds the program without cgo.
+func build(repository, program string, p platform) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", //nolint:noctx // Ctrl-C reaches it, too
+		"-o", program, "./cmd/p2pdiloco")
+	cmd.Dir, cmd.Stderr = repository, os.Stderr
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.goos, "GOARCH="+p.goarch)
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("go build: %w", err)
+	}
+	return nil
 }

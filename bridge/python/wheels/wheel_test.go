@@ -178,6 +178,7 @@ func TestPipInstallsIt(t *testing.T) {
 func TestWrongCommandLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"--platforms plan9/386": `no wheel is made for platform "plan9/386"`, "dist": "--out",
+		"--program x": "--program is for one platform",
 	} {
 		if err := run(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)

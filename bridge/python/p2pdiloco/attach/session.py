@@ -305,7 +305,7 @@ class Session:
     def _serve(self) -> Message:
         """Answers requests until TRAIN."""
         while True:
-            while self._idle is not None and not select.select([self._link()], [], [], _IDLE)[0]:
+            while self._idle is not None and self._silent():
                 self._idle()
             message = self._receive()
             if message is None:
@@ -314,6 +314,12 @@ class Session:
                 return message
             if wire.FILL <= message.kind < wire.TRAIN:
                 self._answer(message)
+
+    def _silent(self) -> bool:
+        """Waits until there is something to read, but not for long; whether there is nothing."""
+        poll = select.poll()
+        poll.register(self._link(), select.POLLIN)
+        return not poll.poll(1000 * _IDLE)
 
     def _answer(self, request: Message) -> None:
         done: dict[str, Any] = {}

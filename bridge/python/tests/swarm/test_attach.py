@@ -16,9 +16,11 @@ import sys
 import unittest
 
 import numpy
+import peers
 from p2pdiloco.attach import rendezvous
 from peers import HERE, LISTEN, Process, SwarmCase
 
+peers.PATIENCE = 240  # up to eight processes import PyTorch, on a machine that may be busy
 SIZES = {"w": (5, 4), "b": (7,), "s": ()}  # as attach_peer.py's
 ELEMENTS = 28
 
