@@ -171,8 +171,8 @@ func listen(t *testing.T) *attach.Server {
 	return server
 }
 
-// The example trains: it fills, loads, does its steps, shows the pseudo-gradient, evaluates, gives up
-// when asked to, and loads the final model.
+// The example trains: it fills, loads, does its steps, shows the pseudo-gradient, evaluates, and
+// loads the final model.
 func TestExampleTrains(t *testing.T) {
 	server := listen(t)
 	wait := start(t, server, compile(t, example))

@@ -15,7 +15,7 @@ Errors are subclasses of Error. Neither torch nor numpy is imported before it is
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from .arrays import Arrays
 from .errors import (
@@ -57,6 +57,7 @@ __all__ = [
     "Node",
     "NotFinite",
     "NotYet",
+    "found",
     "library_version",
 ]
 
@@ -64,6 +65,13 @@ __all__ = [
 def library_version() -> str:
     """The version of the C library, its protocol and its arithmetic."""
     return _load().version()
+
+
+def found(model: Any, optimizer: Any = None, run: Optional[str] = None, **options: Any) -> DiLoCo:
+    """A DiLoCo that founds its run if no peer of it answers, also where bootstrap addresses are
+    given. Its invite() gives a ticket for others."""
+    diloco: DiLoCo = __getattr__("DiLoCo")(model, optimizer, run, found=True, **options)
+    return diloco
 
 
 def _attaches() -> bool:

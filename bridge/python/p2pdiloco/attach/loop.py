@@ -7,6 +7,7 @@ All of this happens in the thread that calls step.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pathlib
@@ -283,6 +284,21 @@ class Loop:
         if self._session is not None:
             self._last = self._read_status(self._session) or self._last
         return self._last
+
+    def invite(self, ttl: Optional[str] = None, uses: Optional[int] = None) -> str:
+        """A ticket with which others can join this run, as `p2pdiloco invite` prints it. ttl: how
+        long it is good, like "12h". uses: newcomers that it admits to a private run."""
+        return self._ask_program("invite", {"ttl": ttl, "uses": uses}).strip()
+
+    def doctor(self) -> dict[str, Any]:
+        """What `p2pdiloco doctor --json` finds."""
+        return dict(json.loads(self._ask_program("doctor", {"json": True})))
+
+    def _ask_program(self, command: str, options: dict[str, Any]) -> str:
+        if self._session is None or not self._session.data_dir:
+            raise Error(f"{command} asks a node, and this rank is not attached to one")
+        flags = rendezvous.flags(dict(options, data_dir=self._session.data_dir))
+        return rendezvous.ask([command, *flags])
 
     @staticmethod
     def _read_status(session: Session) -> Optional[dict[str, Any]]:

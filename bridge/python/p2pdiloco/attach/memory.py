@@ -48,7 +48,7 @@ class Memory:
 
     @property
     def generation(self) -> int:
-        """Odd while the node writes start."""
+        """How many times the node has had the ranks load."""
         return int(struct.unpack_from("<Q", self._start, 8)[0])
 
     def close(self) -> None:

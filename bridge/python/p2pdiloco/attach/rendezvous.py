@@ -138,6 +138,23 @@ def flags(options: Mapping[str, Any]) -> list[str]:
     return line
 
 
+def environment() -> dict[str, str]:
+    """What the node's program is started with."""
+    own = (SOCKET_VARIABLE, BINARY_VARIABLE)
+    return {name: value for name, value in os.environ.items() if name not in own}
+
+
+def ask(arguments: Sequence[str]) -> str:
+    """What a command of the node's program prints."""
+    done = subprocess.run(
+        [binary(), *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        env=environment(),
+    )
+    if not done.stdout:
+        raise Error(f"p2pdiloco {arguments[0]}: {done.stderr.strip()}")
+    return done.stdout
+
+
 class Given:
     """A node that is there already, at this socket."""
 
@@ -202,12 +219,9 @@ class Own:
             binary(), "join", "--trainer=attach", f"--data-dir={self._dir}", *flags(self._options)
         ]
         self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        environment = {
-            k: v for k, v in os.environ.items() if k not in (SOCKET_VARIABLE, BINARY_VARIABLE)
-        }
         with open(self._log_file, "ab") as out:
             self._node = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment,
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment(),
                 start_new_session=True,  # Ctrl-C is for the trainer, which then leaves the run
             )
         _log.info("started a node, pid %d; it writes to %s", self._node.pid, self._log_file)

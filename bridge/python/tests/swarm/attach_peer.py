@@ -3,7 +3,8 @@
 The argument is a JSON object of settings of DiLoCo, and of its own: kind (single: one process;
 ddp: DistributedDataParallel over gloo; flat: a flat shard of each tensor in each rank; dim0: rows
 of each matrix in each rank), pause (seconds of a step), steps (after which it leaves), private
-(whether the optimizer is kept). Every rank prints JSON lines.
+(whether the optimizer is kept), invites
+(whether it prints a ticket). Every rank prints JSON lines.
 """
 
 import hashlib
@@ -64,6 +65,7 @@ def rows(whole):
 def main():
     options = json.loads(sys.argv[1])
     kind, pause = options.pop("kind", "single"), options.pop("pause", 0.005)
+    invites = options.pop("invites", False)
     last, private = options.pop("steps", None), options.pop("private", False)
     toy = Toy()
     model, tensors = toy, list(toy.parameters())
@@ -78,6 +80,8 @@ def main():
     keep = [optimizer] if private else []
     tell("started", pid=os.getpid())
     with DiLoCo(model, optimizer, keep=keep, **options) as d:
+        if invites:
+            tell("ticket", ticket=d.invite(ttl="1h"), doctor=sorted(d.doctor()))
         tell("joined", slot=d.metrics.slot, every=d.sync_every, momentum=len(optimizer.state))
         steps = rounds = 0
         while not d.finished and steps != last:

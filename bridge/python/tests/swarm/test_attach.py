@@ -223,6 +223,18 @@ class Attached(SwarmCase):
         self.assertEqual({d["rounds"] for d in box.report("done")}, {2})
         box.end()
 
+    def test_a_ticket_is_a_run(self):
+        settings = dict(inner_steps=5, rounds=3, start_peers=2, min_peers=2)
+        founder = Box(self, "founder", 1, kind="single", invites=True, **settings)
+        ticket = founder.report("ticket")[0]
+        self.assertIn("findings", ticket["doctor"])
+        guest = Box(self, "guest", 1, kind="single", run=None, bootstrap=None, found=None,
+                    ticket=ticket["ticket"])
+        done = [*founder.report("done"), *guest.report("done")]
+        self.assertEqual(len({d["weights"] for d in done}), 1)
+        founder.end()
+        guest.end()
+
     def test_what_the_node_refuses_is_said(self):
         boxes = [
             Box(self, "mode", 1, kind="single", mode="sideways"),

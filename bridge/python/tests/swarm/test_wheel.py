@@ -1,5 +1,5 @@
-"""Two peers as a wheel's user has them: an environment with the wheel alone, without Go, a compiler,
-numpy and PyTorch.
+"""Two peers as a wheel's user has them: an environment with the wheel alone, without Go, a
+compiler, numpy and PyTorch.
 
     P2PDILOCO_TEST_PROGRAM=VENV/bin/p2pdiloco VENV/bin/python -m unittest test_wheel
 """
