@@ -71,7 +71,8 @@ func text(t *testing.T, f *zip.File) string {
 func TestContents(t *testing.T) {
 	tags := platforms[0].tags
 	name, content := packed(t, "#!/bin/sh\n", tags)
-	if want := "p2pdiloco-0.1.0-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64.whl"; name != want {
+	const want = "p2pdiloco-0.1.0-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64.whl"
+	if name != want {
 		t.Errorf("%s, want %s", name, want)
 	}
 	files := unpack(t, content)
@@ -126,7 +127,8 @@ func TestRecordListsEveryFile(t *testing.T) {
 		}
 		data := text(t, f)
 		sum := sha256.Sum256([]byte(data))
-		want = append(want, fmt.Sprintf("%s,sha256=%s,%d", path, base64.RawURLEncoding.EncodeToString(sum[:]), len(data)))
+		hash := base64.RawURLEncoding.EncodeToString(sum[:])
+		want = append(want, fmt.Sprintf("%s,sha256=%s,%d", path, hash, len(data)))
 	}
 	slices.Sort(lines)
 	slices.Sort(want)
