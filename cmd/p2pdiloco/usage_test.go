@@ -47,7 +47,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --preset moon", "allowed: lan, wan"},
 		{
 			"join --run x --trainer torch",
-			"--trainer torch: allowed: builtin:gpt, none, or the path of a shared library",
+			"--trainer torch: allowed: builtin:gpt, attach, none, or the path of a shared library",
 		},
 		{
 			"join --run x --trainer none --data /tmp",
