@@ -41,9 +41,10 @@ type Config struct {
 	// Init writes the initial parameters if this peer founds the run; nil asks the Trainer, or
 	// means zeros without one.
 	Init func(dst []float32) error
-	// InitFile is a .safetensors file that holds the initial parameters, tensor by tensor as the
-	// layout names them. It takes the place of Init, and settles Spec.Init: peers that found the
-	// run must have the same file, and peers that join it need none.
+	// InitFile is a .safetensors file, or "hf:" and the name of a Hugging Face folder, that holds
+	// the initial parameters, tensor by tensor as the layout names them. It takes the place of
+	// Init, and settles Spec.Init: peers that found the run must have the same file, and peers that
+	// join it need none.
 	InitFile string
 
 	// DataDir keeps identity, votes, records and checkpoints. A peer restarted with it carries on

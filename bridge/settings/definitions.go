@@ -150,8 +150,8 @@ func (s *Settings) training() []definition {
 		{"threads", ofGPT, &s.Threads, "cores that builtin:gpt uses"},
 		{"data", ofGPT, sources.Paths(&s.Data), "text `file or folder` to train on, may be repeated (default the " +
 			"Go standard library's source)"},
-		{"init", initial, &s.cfg.InitFile, "found the run from this .safetensors `file`: all founders must have the " +
-			"same one, peers that join later need none"},
+		{"init", initial, &s.cfg.InitFile, "found the run from this .safetensors `file`, or from a Hugging Face " +
+			"folder (hf:FOLDER): all founders must have the same one, peers that join later need none"},
 		{"pause", ofTests, &s.Pause, "rest after the inner steps of each round"},
 		{"gate", ofTests, &s.Gate, "`file` with the newest slot to train for; when it has passed, wait until the " +
 			"file names a later one"},
@@ -240,15 +240,13 @@ func (d definition) forLibrary() bool { return d.use == 0 || d.use == ofRun || d
 // elsewhere are the flags of the programs' other commands: a config file may hold them, and a
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
-	"absolute", "addr-file", "against", "against-config", "archive", "archive-dir", "codecs", "delay", "elements",
-	"faults", "force", "frame",
-	"goals", "hostile", "identity", "iters",
-	"keep-dir", "kinds", "known", "limit", "modes", "netns", "new-run", "no-baseline", "out", "pairs", "peers",
-	"profile", "program", "quick", "rate", "relative",
-	"relay", "relay-day", "relay-open", "relay-peer", "relay-peers", "relay-rate", "relay-run", "relay-time",
-	"relay-total", "roots", "rtt", "security",
-	"seeds", "size", "slot", "slots", "step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses",
-	"warm-steps", "with-momentum", "wrap", "write", "yes",
+	"absolute", "addr-file", "against", "against-config", "archive", "archive-dir", "codecs", "delay", "dtype",
+	"elements", "faults", "force", "frame", "goals", "hf", "hostile", "identity", "iters", "keep-dir", "kinds",
+	"known", "like", "limit", "modes", "netns", "new-run", "no-baseline", "out", "pairs", "peers", "profile",
+	"program", "quick", "rate", "relative", "relay", "relay-day", "relay-open", "relay-peer", "relay-peers",
+	"relay-rate", "relay-run", "relay-time", "relay-total", "roots", "rtt", "security", "seeds", "size",
+	"slot", "slots", "step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses", "warm-steps",
+	"with-momentum", "wrap", "write", "yes",
 }
 
 // Known are the names of all flags of all commands.

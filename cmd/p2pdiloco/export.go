@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,21 +46,28 @@ func showSlot(n *uint64) string {
 func newExport() *cobra.Command {
 	f := &exportFlags{logLevel: "warn"}
 	cmd := &cobra.Command{
-		Use:   "export --data-dir DIR --out MODEL.safetensors",
-		Short: "Write a peer's model to a .safetensors file",
+		Use:   "export --data-dir DIR {--out MODEL.safetensors | --hf FOLDER --like FOLDER}",
+		Short: "Write a peer's model to a .safetensors file or a Hugging Face folder",
 		Long: `Write the model that a peer holds to a .safetensors file, which Python's safetensors package and
-'p2pdiloco join --init' read. The peer may be running: its data directory is only read.
+'p2pdiloco join --init' read, or to a Hugging Face folder, which from_pretrained() of transformers opens.
+The peer may be running: its data directory is only read.
 
 It starts from the newest certified checkpoint on disk, applies the outcomes that follow up to the wanted
 slot, and compares each state with its certified root.`,
-		Example: `  p2pdiloco export --data-dir ~/.local/state/p2pdiloco/my-run/peer-1 --out model.safetensors`,
-		Args:    cli.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Example: `  p2pdiloco export --data-dir ~/.local/state/p2pdiloco/my-run/peer-1 --out model.safetensors
+  p2pdiloco export --data-dir ~/.local/state/p2pdiloco/my-run/peer-1 --hf trained --like gpt2`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&f.cfg.DataDir, "data-dir", "", "data `folder` of a peer")
-	fs.StringVar(&f.cfg.Out, "out", "", "`file` to write")
+	fs.StringVar(&f.cfg.Out, "out", "", "`file` to write, in float32")
+	fs.StringVar(&f.cfg.Folder, "hf", "", "Hugging Face `folder` to write")
+	fs.StringVar(&f.cfg.Like, "like", "", "of --hf: `folder` that the run began with (or one with its config.json): "+
+		"config.json and tokenizer are carried over")
+	fs.StringVar(&f.cfg.DType, "dtype", "", "of --hf: float32, bfloat16 or float16 (default that of each tensor in "+
+		"--like)")
 	fs.Var(
 		sources.Var(&f.cfg.Slot, "slot", readSlot, showSlot),
 		"slot",
@@ -79,8 +87,8 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 	if f.cfg.DataDir == "" {
 		errs = append(errs, errors.New("no peer is named: give its data folder with --data-dir DIR"))
 	}
-	if f.cfg.Out == "" {
-		errs = append(errs, errors.New("no file is named: give --out MODEL.safetensors"))
+	if f.cfg.Out == "" && f.cfg.Folder == "" {
+		errs = append(errs, errors.New("no file is named: give --out MODEL.safetensors, or --hf FOLDER"))
 	}
 	if len(errs) > 0 {
 		return cli.UsageError(errors.Join(errs...))
@@ -99,6 +107,6 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: the model of run %s after slot %d, %d parameters in %d "+
 		"tensors\nstate root %s (%s)\n",
-		f.cfg.Out, e.Run, e.Slot, e.Elements, e.Tensors, e.StateRoot, certified)
+		cmp.Or(f.cfg.Out, f.cfg.Folder), e.Run, e.Slot, e.Elements, e.Tensors, e.StateRoot, certified)
 	return err
 }

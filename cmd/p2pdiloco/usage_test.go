@@ -47,7 +47,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --preset moon", "allowed: lan, wan"},
 		{
 			"join --run x --trainer torch",
-			"--trainer torch: allowed: builtin:gpt, none, or the path of a shared library",
+			"--trainer torch: allowed: builtin:gpt, attach, none, or the path of a shared library",
 		},
 		{
 			"join --run x --trainer none --data /tmp",
@@ -78,6 +78,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"join --run x --keep-checkpoints 0", "at least 1"},
 		{"export", "--data-dir DIR"},
 		{"export --data-dir d", "--out MODEL.safetensors"},
+		{"init", "give hf:FOLDER"},
+		{"init gpt2", "give hf:FOLDER"},
 		{"export --data-dir d --out m --slot last", "a slot's number, or latest"},
 		{"bootstrap --log-level loud", "allowed: debug, info, warn, error"},
 	})

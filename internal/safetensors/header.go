@@ -27,6 +27,7 @@ var (
 	ErrSize      = errors.New("safetensors: the byte range does not fit dtype and shape")
 	ErrOverlap   = errors.New("safetensors: tensors overlap")
 	ErrGap       = errors.New("safetensors: bytes that belong to no tensor")
+	ErrRange     = errors.New("safetensors: a value is too large for the dtype")
 	ErrTruncated = errors.New("safetensors: the file ends too early")
 )
 

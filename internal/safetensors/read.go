@@ -69,14 +69,26 @@ func (f *File) Match(layout slot.Layout, ignore string) error {
 // (Match).
 func (f *File) Read(dst []float32, layout slot.Layout) error {
 	for _, t := range layout {
-		i, ok := f.byName[t.Name]
-		if n := t.Elements(); !ok || f.Tensors[i].Elements() != n || uint64(len(dst)) < n {
+		n := t.Elements()
+		if uint64(len(dst)) < n {
 			return fmt.Errorf("safetensors: tensor %q does not match", t.Name)
 		}
-		if err := f.readTensor(dst[:t.Elements()], f.Tensors[i]); err != nil {
-			return fmt.Errorf("safetensors: tensor %q: %w", t.Name, err)
+		if err := f.ReadTensor(dst[:n], t.Name); err != nil {
+			return err
 		}
-		dst = dst[t.Elements():]
+		dst = dst[n:]
+	}
+	return nil
+}
+
+// ReadTensor fills dst with the tensor of that name, which must have as many elements.
+func (f *File) ReadTensor(dst []float32, name string) error {
+	i, ok := f.byName[name]
+	if !ok || f.Tensors[i].Elements() != uint64(len(dst)) {
+		return fmt.Errorf("safetensors: tensor %q does not match", name)
+	}
+	if err := f.readTensor(dst, f.Tensors[i]); err != nil {
+		return fmt.Errorf("safetensors: tensor %q: %w", name, err)
 	}
 	return nil
 }

@@ -282,3 +282,61 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// Every value of the formats of two bytes comes back as it was, and what lies between two of them
+// goes to the nearer one, or to the even one from the middle.
+func TestHalvesAreRounded(t *testing.T) {
+	for h := range uint32(1 << 16) {
+		bits := math.Float32bits(fromHalf(uint16(h)))
+		if bits&^(1<<31) <= infinityBits && toHalf(bits) != uint16(h) {
+			t.Fatalf("F16: %#04x became %#04x", h, toHalf(bits))
+		}
+		if h&0x7fff <= 0x7f80 && toBrain(h<<16) != uint16(h) {
+			t.Fatalf("BF16: %#04x became %#04x", h, toBrain(h<<16))
+		}
+		if h&0x7fff >= 0x7bff {
+			continue // the next value is no number
+		}
+		down, up := fromHalf(uint16(h)), fromHalf(uint16(h+1))
+		middle := float32((float64(down) + float64(up)) / 2) // exact in float32
+		for v, want := range map[float32]uint32{
+			middle: h + h&1, math.Nextafter32(middle, down): h, math.Nextafter32(middle, up): h + 1,
+		} {
+			if got := toHalf(math.Float32bits(v)); uint32(got) != want {
+				t.Fatalf("F16: %g, between %g and %g, became %#04x, not %#04x", v, down, up, got, want)
+			}
+		}
+		for low, want := range map[uint32]uint32{0x7fff: h, 0x8000: h + h&1, 0x8001: h + 1} {
+			if got := toBrain(h<<16 | low); uint32(got) != want {
+				t.Fatalf("BF16: %#x became %#04x, not %#04x", h<<16|low, got, want)
+			}
+		}
+	}
+}
+
+func TestHalvesAreWritten(t *testing.T) {
+	layout := slot.Layout{{Name: "a", Shape: []uint64{2}}, {Name: "b", Shape: []uint64{3}}}
+	values := []float32{1, -0.5, 3.14159, 0, 65504}
+	for d, want := range map[DType][]float32{
+		F16:  {1, -0.5, 3.140625, 0, 65504},
+		BF16: {1, -0.5, 3.140625, 0, 65536},
+		F32:  values,
+	} {
+		f, err := open(write(t, nil, Vector{Layout: layout, Values: values, DType: d}))
+		if err != nil {
+			t.Fatal(d, err)
+		}
+		got := make([]float32, len(values))
+		if err := f.Read(got, layout); err != nil || !slices.Equal(got, want) || f.Tensors[0].DType != d {
+			t.Errorf("%s: %v, %v, want %v", f.Tensors[0].DType, got, err, want)
+		}
+	}
+	values[3] = 65520 // rounds to 2^16
+	err := Write(io.Discard, nil, Vector{Layout: layout, Values: values, DType: F16})
+	if !errors.Is(err, ErrRange) || !strings.Contains(err.Error(), `element 1 of tensor "b" is 65520`) {
+		t.Errorf("too large for F16: %v", err)
+	}
+	if err := Write(io.Discard, nil, Vector{Layout: layout, Values: values, DType: "I8"}); !errors.Is(err, ErrDType) {
+		t.Errorf("another dtype: %v", err)
+	}
+}

@@ -14,7 +14,8 @@ Errors are subclasses of Error. Neither torch nor numpy is imported before it is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import TYPE_CHECKING, Any, Optional
 
 from .arrays import Arrays
 from .errors import (
@@ -56,6 +57,7 @@ __all__ = [
     "Node",
     "NotFinite",
     "NotYet",
+    "found",
     "library_version",
 ]
 
@@ -65,10 +67,29 @@ def library_version() -> str:
     return _load().version()
 
 
+def found(model: Any, optimizer: Any = None, run: Optional[str] = None, **options: Any) -> DiLoCo:
+    """A DiLoCo that founds its run if no peer of it answers, also where bootstrap addresses are
+    given. Its invite() gives a ticket for others."""
+    diloco: DiLoCo = __getattr__("DiLoCo")(model, optimizer, run, found=True, **options)
+    return diloco
+
+
+def _attaches() -> bool:
+    """Whether DiLoCo is the one that attaches to a node: p2pdiloco join RUN -- COMMAND has started
+    this process, or the node's program is known or in this package, as a wheel has it."""
+    if any(os.environ.get(f"P2PDILOCO_{name}") for name in ("ATTACH", "BINARY")):
+        return True
+    return os.path.isfile(os.path.join(os.path.dirname(__file__), "bin", "p2pdiloco"))
+
+
 def __getattr__(name: str) -> Any:
     if name != "DiLoCo":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
+        if _attaches():
+            from .attach.trainer import DiLoCo as Attached
+
+            return Attached
         from .diloco import DiLoCo
     except ModuleNotFoundError as err:
         if err.name != "torch":

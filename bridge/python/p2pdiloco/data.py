@@ -66,15 +66,26 @@ class PartSampler:
     a round are of the part before, from its beginning, and so many at a part's end are left out.
 
     data: its length counts. batch_size: samples of an inner step, gradient accumulation included;
-    the same on all peers. place: asked for before every sample.
+    the same on all peers. place: asked for before every sample. rank, ranks: of the processes that
+    are one peer, each of which gets its share of every inner step.
     """
 
-    def __init__(self, data: Sized, batch_size: int, place: Callable[[], Place]) -> None:
+    def __init__(
+        self, data: Sized, batch_size: int, place: Callable[[], Place], rank: int = 0,
+        ranks: int = 1,
+    ) -> None:
         if batch_size < 1 or len(data) < 1:
             raise ValueError("a sampler needs data, and a batch_size of at least 1")
+        if batch_size % ranks:
+            raise ValueError(
+                f"batch_size={batch_size} is for all {ranks} ranks of this peer together: a "
+                f"multiple of {ranks} is needed"
+            )
         self._size, self._batch, self._place = len(data), batch_size, place
+        self._own = batch_size // ranks  # samples of an inner step that are this rank's
+        self._first = rank * self._own
         self._round = -1
-        self._next = 0  # sample of the part
+        self._next = 0  # of this rank's samples of the part
         self._epoch = -1
         self._order = Permutation(1, 0, 0)
 
@@ -84,14 +95,16 @@ class PartSampler:
 
     def __len__(self) -> int:
         share = -(-self._size // self._place().world)
-        return -(-share // self._batch) * self._batch
+        return -(-share // self._batch) * self._own
 
     def _sample(self) -> int:
         place = self._place()
         if place.round != self._round:
-            self._round, self._next = place.round, place.done * self._batch
+            self._round, self._next = place.round, place.done * self._own
         size = place.part_steps * self._batch
-        within = self._next % size if size else self._next
+        step, sample = divmod(self._next, self._own)
+        within = step * self._batch + self._first + sample
+        within = within % size if size else within
         self._next += 1
         epoch, at = divmod(place.part * size + within, self._size)
         if epoch != self._epoch:

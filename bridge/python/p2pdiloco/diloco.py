@@ -87,8 +87,6 @@ class DiLoCo:
         self._tensors = FlatTensors(
             choose(model, buffers=buffers == "average", frozen=frozen), model
         ) if self.enabled else None
-        if not self.enabled and settings.value(options, "bootstrap"):
-            _log.warning("bootstrap is given and no run: this trains alone")
         self._tokens_per_step = tokens_per_step
         self._node_options = dict(
             options, run=run, inner_steps=sync_every, on_event=on_event, leave_timeout=leave_timeout

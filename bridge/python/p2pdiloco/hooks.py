@@ -7,6 +7,19 @@ import types
 from typing import Any, Callable
 
 
+def innermost(optimizer: Any) -> Any:
+    """The optimizer inside wrappers that call it only when gradients were accumulated, like
+    Accelerate's: its steps are the inner steps."""
+    seen = set()
+    while id(optimizer) not in seen:
+        seen.add(id(optimizer))
+        inner = vars(optimizer).get("optimizer") if hasattr(optimizer, "__dict__") else None
+        if not callable(getattr(inner, "step", None)):
+            break
+        optimizer = inner
+    return optimizer
+
+
 class StepHook:
     """Calls `after` when optimizer.step has returned, until it is removed.
 

@@ -74,12 +74,16 @@ class Tally:
         self._sum = self._sum + (loss.detach() if hasattr(loss, "detach") else loss)
         self._losses += 1
 
+    def mean(self) -> Optional[float]:
+        """The mean of the losses since the last round; it waits for a GPU."""
+        return float(self._sum) / self._losses if self._losses else None
+
     def end(self, stall: float) -> None:
         """Ends a round that held up the training for so many seconds."""
         self.last_stall = stall
         self.stall += stall
         if self._losses:
-            self.loss = float(self._sum) / self._losses
+            self.loss = self.mean()
             self._sum, self._losses = 0.0, 0
 
     def metrics(self, status: Mapping[str, Any]) -> Metrics:

@@ -18,11 +18,35 @@ Tensor = tuple[str, Sequence[int]]
 """Name and shape; () is the shape of a scalar."""
 
 
+_NAMING = ("run", "ticket", "spec")
+
+
 def given(run: Optional[str], settings: Mapping[str, Any]) -> bool:
-    """Whether a run is named: here, in the environment, or in the config file."""
+    """Whether a run is named: here, in the environment, or in the config file. Settings without a
+    run are a mistake: it would train alone, without a word."""
     config = value(settings, "config")
-    named = run or value(settings, "run") or value(settings, "spec")
-    return bool(named or config and _names_run(config))
+    if run or any(value(settings, name) for name in _NAMING) or config and _names_run(config):
+        return True
+    lonely = [name for name, v in settings.items() if v is not None and name != "config"]
+    if not lonely and value(settings, "bootstrap"):
+        lonely = ["P2PDILOCO_BOOTSTRAP"]
+    if lonely:
+        raise Invalid(
+            f"{', '.join(lonely)}: given, and no run: name one with run= or ticket= (or "
+            "P2PDILOCO_RUN), or leave them out to train alone"
+        )
+    return False
+
+
+def identity(run: Optional[str], settings: Mapping[str, Any]) -> tuple[str, str]:
+    """What says which run it is, and its value, for a run that is given."""
+    if run:
+        return "run", run
+    for name in (*_NAMING, "config"):
+        text = value(settings, name)
+        if text:
+            return name, str(text)
+    raise Invalid("no run is named: give run= or ticket=")
 
 
 def value(settings: Mapping[str, Any], name: str) -> Any:

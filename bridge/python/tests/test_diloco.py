@@ -251,10 +251,10 @@ class OtherTensors(support.FakeCase):
 
 class WithoutARun(support.FakeCase):
     def test_who_meant_one_is_told(self):
-        with self.assertLogs("p2pdiloco", "WARNING"):
+        with self.assertRaisesRegex(p2pdiloco.Invalid, "bootstrap: given, and no run"):
             new_run(Model(), run=None, bootstrap=["/ip4/192.0.2.1"])
-        with self.assertLogs("p2pdiloco", "WARNING"):
-            with mock.patch.dict(os.environ, P2PDILOCO_BOOTSTRAP="/ip4/192.0.2.1"):
+        with mock.patch.dict(os.environ, P2PDILOCO_BOOTSTRAP="/ip4/192.0.2.1"):
+            with self.assertRaisesRegex(p2pdiloco.Invalid, "P2PDILOCO_BOOTSTRAP: given, and no"):
                 new_run(Model(), run=None)
 
     def test_it_does_nothing(self):

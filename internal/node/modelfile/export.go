@@ -15,6 +15,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/hffolder"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/datadir"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
@@ -27,8 +28,15 @@ import (
 // ExportConfig says which state Export writes, and where.
 type ExportConfig struct {
 	DataDir string  // of a peer, which may be running
-	Out     string  // the .safetensors file to make
+	Out     string  // the .safetensors file to make, in float32
+	Folder  string  // instead of Out: the Hugging Face folder to make
 	Slot    *uint64 // nil: the newest that is on disk
+	// of Folder: a folder with the model's config.json, which is carried over with the tokenizer
+	Like string
+	// of Folder: float32, bfloat16 or float16; "" is that of each tensor in Like
+	DType string
+	// of Folder: how large a file of weights becomes, in bytes; 0 is hffolder.ShardBytes
+	ShardBytes uint64
 	// add the outer optimizer's vectors, under the names of the parameters with
 	// "p2pdiloco.outer.N." in front
 	Momentum bool
@@ -57,9 +65,8 @@ const outerPrefix = "p2pdiloco.outer."
 
 // Export is p2pdiloco.Export.
 func Export(ctx context.Context, cfg ExportConfig) (Exported, error) {
-	if _, err := os.Stat(cfg.Out); err == nil && !cfg.Force {
-		return Exported{}, fmt.Errorf("export: %s exists: choose another name, or replace it with --force "+
-			"(ExportConfig.Force)", cfg.Out)
+	if err := cfg.check(); err != nil {
+		return Exported{}, fmt.Errorf("export: %w", err)
 	}
 	// a running node may remove a checkpoint between its being found and read; a newer one is there
 	// then
@@ -76,6 +83,25 @@ func Export(ctx context.Context, cfg ExportConfig) (Exported, error) {
 			return Exported{}, fmt.Errorf("export: %w", err)
 		}
 	}
+}
+
+// check refuses what cannot be written before anything is read.
+func (cfg ExportConfig) check() error {
+	switch _, err := os.Stat(cfg.Out); {
+	case cfg.Folder != "" && cfg.Out != "":
+		return fmt.Errorf("both a file (%s) and a folder (%s) are named: export twice", cfg.Out, cfg.Folder)
+	case cfg.Folder != "" && (cfg.Momentum || cfg.Force):
+		return errors.New("a Hugging Face folder holds no momentum (--with-momentum), and an old one is never " +
+			"replaced (--force): choose another name")
+	case cfg.Folder == "" && (cfg.Like != "" || cfg.DType != ""):
+		return errors.New("--like and --dtype are for a Hugging Face folder: name one with --hf DIR")
+	case cfg.Folder != "" && cfg.Like == "":
+		return errors.New("nothing says what model this is: name the folder with its config.json, with --like DIR " +
+			"(ExportConfig.Like)")
+	case cfg.Folder == "" && err == nil && !cfg.Force:
+		return fmt.Errorf("%s exists: choose another name, or replace it with --force (ExportConfig.Force)", cfg.Out)
+	}
+	return nil
 }
 
 // openArchive opens the states of a data directory without a node.
@@ -107,12 +133,18 @@ func openArchive(cfg ExportConfig) (of spec.Spec, a *replica.Archive, err error)
 	return of, a, err
 }
 
-// write writes the state of an archive to the file that cfg names.
+// write writes the state of an archive to the file or folder that cfg names.
 func (cfg ExportConfig) write(of spec.Spec, a *replica.Archive) (done Exported, err error) {
 	err = a.Read(func(at replica.Position, certified bool, vectors [][]float32) error {
 		done = Exported{
 			Run: of.Name, RunID: of.RunID(), Slot: at.Slot, Height: at.Height, StateRoot: at.Root,
 			Certified: certified, Restored: a.Restored(), Elements: of.Layout.Elements(), Tensors: len(of.Layout),
+		}
+		if cfg.Folder != "" {
+			return hffolder.Write(cfg.Folder, hffolder.Output{
+				Layout: of.Layout, Values: vectors[0], Like: cfg.Like, DType: cfg.DType, ShardBytes: cfg.ShardBytes,
+				Metadata: done.metadata(),
+			})
 		}
 		out := []safetensors.Vector{{Layout: of.Layout, Values: vectors[0]}}
 		for i, v := range vectors[1:] {

@@ -1,11 +1,15 @@
 package modelfile
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/hffolder"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/safetensors"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -31,23 +35,25 @@ func FixInitial(given spec.Spec, path string) (spec.Spec, error) {
 	return given, nil
 }
 
-// ReadInitial fills dst with the layout's tensors from a .safetensors file. It passes over what
-// Export added with ExportConfig.Momentum.
+// FolderPrefix begins the name of a Hugging Face folder where a file of initial parameters could
+// be named, too.
+const FolderPrefix = "hf:"
+
+// model is what initial parameters are read from.
+type model interface {
+	Match(layout slot.Layout) error
+	Read(dst []float32, layout slot.Layout) error
+}
+
+// ReadInitial fills dst with the layout's tensors from a .safetensors file or, if path begins with
+// FolderPrefix, from a Hugging Face folder.
 func ReadInitial(path string, layout trainer.Layout, dst []float32) error {
-	f, err := os.Open(path)
+	m, done, err := openInitial(path)
 	if err != nil {
 		return fmt.Errorf("initial parameters: %w", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("initial parameters: %w", err)
-	}
-	m, err := safetensors.Open(f, info.Size())
-	if err != nil {
-		return fmt.Errorf("initial parameters: %s: %w", path, err)
-	}
-	if err := m.Match(layout, outerPrefix); err != nil {
+	defer done()
+	if err := m.Match(layout); err != nil {
 		return fmt.Errorf("initial parameters: %s does not hold this model (give the trainer the file's sizes, or "+
 			"another file):\n%w", path, err)
 	}
@@ -56,3 +62,38 @@ func ReadInitial(path string, layout trainer.Layout, dst []float32) error {
 	}
 	return nil
 }
+
+func openInitial(path string) (m model, done func(), err error) {
+	if dir, ok := strings.CutPrefix(path, FolderPrefix); ok {
+		f, err := hffolder.Open(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		return f, f.Close, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a folder: name a .safetensors file, or a Hugging Face folder as %s%s", path,
+			FolderPrefix, path)
+	}
+	var file *safetensors.File
+	if err == nil {
+		if file, err = safetensors.Open(f, info.Size()); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return exported{file}, func() { f.Close() }, nil //nolint:errcheck // it was only read
+}
+
+// exported is a model file. It passes over what Export added with ExportConfig.Momentum.
+type exported struct{ *safetensors.File }
+
+// Match is that of safetensors.File.
+func (e exported) Match(layout slot.Layout) error { return e.File.Match(layout, outerPrefix) }

@@ -1,0 +1,365 @@
+"""A trainer's part in a run, whatever holds the model.
+
+An inner step is an optimizer step (hooks.py), or a call of step(). When those of a TRAIN are done,
+the rank offers them and does what the node asks for, until it asks for the next ones (session.py).
+All of this happens in the thread that calls step.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pathlib
+import time
+from typing import Any, Callable, Iterable, Iterator, Optional, Sized, TypeVar, Union
+
+from .. import settings
+from ..data import PartSampler, Place, read_parts
+from ..errors import Error, Invalid
+from ..hooks import StepHook
+from ..metrics import Metrics, Tally
+from . import rendezvous, status
+from .events import Event, Events
+from .session import Held, Offer, Session
+from .wire import Message
+
+_log = logging.getLogger("p2pdiloco")
+
+T = TypeVar("T")
+Self = TypeVar("Self", bound="Loop")
+
+_NOT_HERE = ("layout", "initial", "trainer")
+
+
+class Loop:
+    """What DiLoCo and Flat have in common; they say what is held, and who the ranks are."""
+
+    def __init__(
+        self, run: Optional[str], *, ticket: Optional[str], sync_every: Optional[int],
+        tokens_per_step: int, node_timeout: float, leave_timeout: float,
+        on_event: Optional[Callable[[Event], None]], options: dict[str, Any],
+    ) -> None:
+        sync_every = options.pop("inner_steps", None) or sync_every  # two names of one thing
+        if sync_every is not None and sync_every < 1 or tokens_per_step < 0:
+            raise Invalid("sync_every is at least 1, and tokens_per_step at least 0")
+        for name in _NOT_HERE:
+            if name in options:
+                raise Invalid(
+                    f"{name} is no option here: the model is what the trainer holds"
+                )
+        if ticket is not None:
+            options["ticket"] = ticket
+        self._socket = os.environ.get(rendezvous.SOCKET_VARIABLE, "")
+        self.enabled = bool(self._socket) or settings.given(run, options)
+        """Whether there is a run to take part in."""
+        self.sync_every = sync_every or 0
+        """Inner steps of the part of a round under way; before, those that were asked for."""
+        self._wanted, self._tokens_per_step = sync_every, tokens_per_step
+        self._timeouts = (node_timeout, leave_timeout)
+        self._run, self._options = run, options
+        self._on_event = on_event
+        self._events: Optional[Events] = None
+        self._ranks = rendezvous.Ranks()
+        self._held: Optional[Held] = None
+        self._hook_on: Any = None  # an optimizer whose steps count
+        self._node: Union[rendezvous.Given, rendezvous.Own, None] = None
+        self._session: Optional[Session] = None
+        self._hook: Optional[StepHook] = None
+        self._train: Optional[Message] = None
+        self._place = Place()
+        self._tally = Tally()
+        self._began = 0.0  # when the inner steps of the TRAIN began
+        self._last: dict[str, Any] = {"phase": "closed"}
+        self._torn = False  # an exception, like KeyboardInterrupt, has ended a border half way
+
+    # Taking part.
+
+    def start(self: Self) -> Self:
+        """Joins the run and loads its model, as entering the with block does."""
+        if not self.enabled or self._held is None:
+            return self
+        if self._session is not None:
+            raise Error("it has started already: leave or close it first")
+        self._node = self._find_node()
+        self._session = Session(
+            self._node.find, self._held, rank=self._ranks.rank, world=self._ranks.world,
+            set=self._ranks.set, run=self._run or "", node_timeout=self._timeouts[0],
+            idle=self._tell if self._events is not None else None,
+        )
+        try:
+            self._border(None)
+            self._same_steps()
+            if self._hook_on is not None:
+                self._hook = StepHook(self._hook_on, self.step)
+        except BaseException as err:
+            self.__exit__(type(err))
+            raise
+        return self
+
+    def _find_node(self) -> Union[rendezvous.Given, rendezvous.Own]:
+        if self._socket:
+            if self._options and self._ranks.rank == 0:
+                _log.warning(
+                    "the node is there already: %s are not for it", ", ".join(sorted(self._options))
+                )
+            if self._on_event is not None:
+                _log.warning("on_event is for a node that is started here: see join --events FILE")
+            return rendezvous.Given(self._socket)
+        options = dict(self._options)
+        given = settings.value(options, "data_dir")
+        options.pop("data_dir", None)
+        if self._run is not None:
+            options["run"] = self._run
+        if self._wanted is not None:
+            options["inner_steps"] = self._wanted
+        where = pathlib.Path(given) if given else rendezvous.default_dir(
+            *settings.identity(self._run, self._options)
+        )
+        where = where.absolute()
+        if self._on_event is not None:
+            file = options.setdefault("events", str(where / "events.jsonl"))
+            self._events = Events(pathlib.Path(file), self._on_event)
+        return rendezvous.Own(where, options, start=self._ranks.rank == 0)
+
+    def _same_steps(self) -> None:
+        """Refuses a run with another number of inner steps than the caller wants."""
+        info = self._session.info if self._session is not None else None
+        if self._wanted is None or info is None or info.inner_steps in (0, self._wanted):
+            return
+        raise Invalid(
+            f"sync_every={self._wanted}, and the run has inner_steps {info.inner_steps}: leave "
+            "sync_every out to adopt the run's"
+        )
+
+    def leave(self) -> None:
+        """Leaves the run so that the others go on at once, and removes the hook. KeyboardInterrupt
+        meanwhile closes at once."""
+        self._unhook()
+        session, self._session = self._session, None
+        if session is None:
+            return
+        self._last = self._read_status(session) or self._last
+        over = session.ended
+        session.leave(run=True)
+        if self._node is not None:
+            self._node.wait(self._timeouts[1])
+        if self._events is not None:
+            self._events.close()
+        if not over:
+            self._last = dict(self._last, phase="closed")
+
+    def close(self) -> None:
+        """Detaches from the node at once, which waits for another trainer, and removes the hook."""
+        self._unhook()
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def __enter__(self: Self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: Optional[type[BaseException]], *rest: object) -> None:
+        if kind is KeyboardInterrupt:
+            _log.warning("leaving the run; Ctrl-C once more closes at once")
+        if kind is None or issubclass(kind, (KeyboardInterrupt, SystemExit)):
+            self.leave()
+        else:
+            self.close()
+
+    def _unhook(self) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+
+    # Training.
+
+    def step(self) -> None:
+        """Counts an inner step, and does the round if one is due. The hook calls it."""
+        session = self._session
+        if session is None or session.forked or self.finished:
+            return
+        self._tally.steps += 1
+        if self._torn or self._train is None:
+            self.reset()
+            return
+        session.progress(self._tally.steps)
+        self._tell()
+        if self._tally.steps >= self._train.steps:
+            self._border(self._offer())
+        elif self._tally.steps == session.look and not session.at(self._tally.steps):
+            self._border(self._offer())
+
+    def force_sync(self) -> None:
+        """Ends the round now instead of after all its steps: contributes what was trained, waits
+        until it is applied, and loads the anchor, for an evaluation or a checkpoint. All ranks call
+        it after the same step. It is for the modes in which a round ends with the anchor."""
+        if self._session is None or self.finished:
+            return
+        mode = self._session.info.mode if self._session.info is not None else "sync"
+        if mode != "sync":
+            raise Invalid(f"force_sync is for mode sync, and this run's mode is {mode}")
+        if self._torn:
+            self.reset()
+        if self._tally.steps > 0:
+            self._border(self._offer())
+
+    def tokens(self, n: int) -> None:
+        """Counts n tokens, or samples, towards the weight of this peer's next contribution. Without
+        it a round weighs its steps, times tokens_per_step. All peers must count the same thing, and
+        of ranks that train on the same data one."""
+        self._tally.weight += int(n)
+
+    def report(self, loss: Any) -> None:
+        """Takes a step's loss, a number or a scalar tensor, for metrics.loss. It does not wait for
+        a GPU."""
+        self._tally.report(loss)
+
+    def batches(self, data: Iterable[T], repeat: bool = False) -> Iterator[T]:
+        """Yields from data until the run has ended. With repeat it starts again at the end of data.
+        If no run is given, it goes through data once."""
+        while not self.finished:
+            for batch in data:
+                yield batch
+                if self.finished:
+                    return
+            if not repeat or not self.enabled:
+                return
+
+    def sampler(self, data: Sized, batch_size: int = 1) -> PartSampler:
+        """The indices of a map-style dataset that this rank trains on, as a sampler for a
+        DataLoader. batch_size is the number of samples of an inner step of all ranks together; see
+        PartSampler."""
+        return PartSampler(
+            data, batch_size, lambda: self._place, rank=self._ranks.rank, ranks=self._ranks.world
+        )
+
+    def parts(self, read: Callable[[int], Iterable[T]]) -> Iterator[T]:
+        """The items that this peer trains on, for data that cannot be indexed. It yields from
+        read(part), which gives the items of a part from its beginning, and goes on with the next
+        part when the round changes. It does not end, so wrap it in batches(). The ranks of a box
+        get the same items: leave out those of the others in read."""
+        return read_parts(read, lambda: self._place)
+
+    @property
+    def part(self) -> int:
+        """The number of the part of the data that this round is to train on."""
+        return self._place.part
+
+    def reset(self) -> None:
+        """Loads the anchor again and so discards the inner steps since the last round. Call it, in
+        all ranks, to go on after NotFinite. The optimizer's state stays."""
+        if self._session is None or self.finished:
+            return
+        self._session.reset()
+        self._border(None)
+
+    # Looking.
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is over. The model is its last one, and further steps are not shared."""
+        return self._session is not None and self._session.ended
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that this peer has taken part in, since the process started."""
+        return self._tally.rounds
+
+    @property
+    def rank(self) -> int:
+        """This peer's place among the members, from 0, since the last round."""
+        return self._place.rank
+
+    @property
+    def world(self) -> int:
+        """The number of members at the last round; 1 without a run."""
+        return self._place.world
+
+    def status(self) -> dict[str, Any]:
+        """The node's status, as `p2pdiloco status --json` prints it: {"phase": "off"} without a
+        run, and the last known status after the with block."""
+        if not self.enabled:
+            return {"phase": "off"}
+        if self._session is not None:
+            self._last = self._read_status(self._session) or self._last
+        return self._last
+
+    def invite(self, ttl: Optional[str] = None, uses: Optional[int] = None) -> str:
+        """A ticket with which others can join this run, as `p2pdiloco invite` prints it. ttl: how
+        long it is good, like "12h". uses: newcomers that it admits to a private run."""
+        return self._ask_program("invite", {"ttl": ttl, "uses": uses}).strip()
+
+    def doctor(self) -> dict[str, Any]:
+        """What `p2pdiloco doctor --json` finds."""
+        return dict(json.loads(self._ask_program("doctor", {"json": True})))
+
+    def _ask_program(self, command: str, options: dict[str, Any]) -> str:
+        if self._session is None or not self._session.data_dir:
+            raise Error(f"{command} asks a node, and this rank is not attached to one")
+        flags = rendezvous.flags(dict(options, data_dir=self._session.data_dir))
+        return rendezvous.ask([command, *flags])
+
+    @staticmethod
+    def _read_status(session: Session) -> Optional[dict[str, Any]]:
+        return status.read(session.data_dir) if session.data_dir else None
+
+    @property
+    def metrics(self) -> Metrics:
+        """How far this peer and its run are. Printing it gives one line."""
+        return self._tally.metrics(self.status())
+
+    # A round.
+
+    def _offer(self) -> Offer:
+        tally = self._tally
+        weight = tally.weight or tally.steps * self._tokens_per_step
+        return Offer(
+            tally.steps, weight, loss=tally.mean() or 0.0, seconds=time.monotonic() - self._began
+        )
+
+    def _border(self, offer: Optional[Offer]) -> None:
+        """Offers what was trained, and begins what is to be trained next. An exception on the way,
+        like KeyboardInterrupt, leaves the conversation torn; the next step then begins another."""
+        session = self._session
+        if session is None:
+            return
+        began, before, self._torn = time.monotonic(), self._train, True
+        try:
+            self._train = session.border(offer)
+        except Error:  # the session is closed, or closes when reset is called
+            self._train = None
+            raise
+        self._torn, self._began = False, time.monotonic()
+        self._tell()
+        if offer is not None and before is not None:
+            if self._train is None or self._train.slot != before.slot:
+                self._tally.contribute(offer.tokens)
+            self._tally.end(stall=time.monotonic() - began)
+        if self._train is None:
+            info = session.info
+            self._tally.begin(int(info.last_slot) if info is not None else self._tally.slot)
+            return
+        self._tally.begin(int(self._train.slot) - 1)
+        self._take(self._train)
+        if offer is not None and self._ranks.rank == 0 and _log.isEnabledFor(logging.INFO):
+            _log.info("%s", self.metrics)
+
+    def _tell(self) -> None:
+        """Passes events on."""
+        if self._events is not None:
+            self._events.tell()
+
+    def _take(self, train: Message) -> None:
+        """Takes a task's place in the data."""
+        self.sync_every = train.steps
+        self._place = Place(
+            train.member, max(train.members, train.member + 1), train.seed, train.part,
+            train.part_steps, train.part_done, self._place.round + 1,
+        )
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} belongs to the process that made it and cannot be pickled: "
+            "keep it out of datasets and of what is passed to other processes"
+        )

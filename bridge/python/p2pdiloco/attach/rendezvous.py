@@ -1,0 +1,239 @@
+"""Who the ranks of this box are, where its node listens, and how a node is started.
+
+A node is a process of its own. It listens at a socket whose path the file `attach` in its data
+directory holds. Where none answers, the first rank starts one; it goes on when this process
+crashes, and waits for the next one (trainer_return).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import logging
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.parse
+from typing import Any, Mapping, Optional, Sequence
+
+from ..errors import Error, Invalid
+
+_log = logging.getLogger("p2pdiloco")
+
+SOCKET_VARIABLE = "P2PDILOCO_ATTACH"
+"""Names the socket to a command that `p2pdiloco join RUN -- COMMAND` starts."""
+BINARY_VARIABLE = "P2PDILOCO_BINARY"
+"""Names the node's program."""
+
+_MAX_NAME = 100  # bytes of a run's name in a path
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranks:
+    """A process's place among those that train this machine's part, and what they have in common:
+    the same set in all of them, and another one after every start."""
+
+    rank: int = 0
+    world: int = 1
+    set: str = ""
+
+
+def ranks_of(environment: Mapping[str, str], rank: int, world: int) -> Ranks:
+    """The ranks of one start of a trainer. Several need a text in common, which the environment of
+    torchrun, or that of torch.distributed, has."""
+    if world == 1:
+        return Ranks(0, 1, f"pid {os.getpid()}")
+    names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
+    common = ".".join(environment[name] for name in names if environment.get(name))
+    if not common:
+        raise Invalid(
+            f"nothing tells the {world} ranks of this start from those of another: start them with "
+            "torchrun, or set MASTER_ADDR and MASTER_PORT in all of them"
+        )
+    return Ranks(rank, world, f"ranks of {common}")
+
+
+def number(environment: Mapping[str, str], name: str, default: int) -> int:
+    """A variable that holds a number."""
+    text = environment.get(name)
+    if not text:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise Invalid(f"{name}={text} in the environment: a number is needed") from None
+
+
+def one_machine(environment: Mapping[str, str], world: int) -> None:
+    """Refuses ranks of several machines: each machine is a peer of its own."""
+    local = number(environment, "LOCAL_WORLD_SIZE", world)
+    if local < world:
+        raise Invalid(
+            f"{world} ranks, and {local} of them on this machine: one machine is one peer: start "
+            "torchrun on each machine by itself, or give process_group= with the ranks of this one"
+        )
+
+
+def default_dir(name: str, text: str) -> pathlib.Path:
+    """The data directory of a peer whose user named none. name: of what says which run it is, run,
+    ticket, spec or config; text: its value."""
+    if name == "run":
+        run = urllib.parse.quote(text, safe="$&+=:@")
+        run = "%2E" + run[1:] if run.startswith(".") else run
+        if len(run) > _MAX_NAME:
+            run = f"{run[:_MAX_NAME]}-{hashlib.sha256(text.encode()).hexdigest()}"
+    else:
+        run = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return _base() / run / "peer-attach"
+
+
+def _base() -> pathlib.Path:
+    given = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(given):
+        return pathlib.Path(given, "p2pdiloco")
+    home = pathlib.Path.home()
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "p2pdiloco"
+    return home / ".local" / "state" / "p2pdiloco"
+
+
+def binary() -> str:
+    """The node's program: P2PDILOCO_BINARY, else the one in this package, else that in PATH."""
+    given = os.environ.get(BINARY_VARIABLE)
+    if given:
+        if not os.access(given, os.X_OK) or not os.path.isfile(given):
+            raise Invalid(f"{BINARY_VARIABLE}={given}: there is no program of that name")
+        return given
+    packed = pathlib.Path(__file__).resolve().parent.parent / "bin" / "p2pdiloco"
+    found = str(packed) if packed.is_file() else shutil.which("p2pdiloco")
+    if found is None:
+        raise Invalid(
+            "the node's program is not there: install a wheel, which has it inside, or build it "
+            f"(go build ./cmd/p2pdiloco) and name it in {BINARY_VARIABLE}"
+        )
+    return found
+
+
+def flags(options: Mapping[str, Any]) -> list[str]:
+    """Options of `p2pdiloco join`, with _ for -, as its command line."""
+    line = []
+    for name, value in options.items():
+        for v in value if isinstance(value, (list, tuple)) else [value]:
+            if v is None:
+                continue
+            if isinstance(v, bool):
+                v = str(v).lower()
+            elif isinstance(v, float):
+                v = repr(v)  # every peer must read the same digits
+            elif isinstance(v, os.PathLike):
+                v = os.fspath(v)
+            elif not isinstance(v, (int, str)):
+                raise Invalid(
+                    f"{name} is {v!r}: text, a number, True, False, a path or a list is allowed"
+                )
+            line.append(f"--{name.replace('_', '-')}={v}")
+    return line
+
+
+def environment() -> dict[str, str]:
+    """What the node's program is started with."""
+    own = (SOCKET_VARIABLE, BINARY_VARIABLE)
+    return {name: value for name, value in os.environ.items() if name not in own}
+
+
+def ask(arguments: Sequence[str]) -> str:
+    """What a command of the node's program prints."""
+    done = subprocess.run(
+        [binary(), *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        env=environment(),
+    )
+    if not done.stdout:
+        raise Error(f"p2pdiloco {arguments[0]}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class Given:
+    """A node that is there already, at this socket."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def find(self) -> Optional[str]:
+        return self._path
+
+    def wait(self, timeout: float) -> None:
+        """Waits for nothing: whoever started the node looks after it."""
+
+
+class Own:
+    """A node with this data directory; if start, one is started where none answers."""
+
+    def __init__(
+        self, data_dir: pathlib.Path, options: Mapping[str, Any], *, start: bool
+    ) -> None:
+        self._dir, self._options, self._starts = data_dir, dict(options), start
+        self._node: Optional[subprocess.Popen[bytes]] = None
+
+    def find(self) -> Optional[str]:
+        """The path of the socket where it listens; None while there is none."""
+        path = self._listens()
+        if self._node is not None and self._node.poll() is not None:
+            self._ended(self._node.returncode)
+        if path is None and self._starts and self._node is None:
+            self._start()
+        return path
+
+    def _listens(self) -> Optional[str]:
+        try:
+            path = (self._dir / "attach").read_text(encoding="utf-8").strip()
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                probe.connect(path)  # a node that was killed leaves the files behind
+            return path
+        except OSError:
+            return None
+
+    def _ended(self, status: int) -> None:
+        """Lets a node that was killed be started again. One that has failed would fail again."""
+        self._node = None
+        if status >= 0:
+            raise Error(
+                f"the node has ended with status {status} ({self._log_file}):\n{self._tail()}"
+            )
+        _log.warning("the node was killed by signal %d: it is started again", -status)
+
+    @property
+    def _log_file(self) -> pathlib.Path:
+        return self._dir / "node.log"
+
+    def _tail(self) -> str:
+        try:
+            return self._log_file.read_text(encoding="utf-8", errors="replace")[-2000:].strip()
+        except OSError as err:
+            return str(err)
+
+    def _start(self) -> None:
+        command: Sequence[str] = [
+            binary(), "join", "--trainer=attach", f"--data-dir={self._dir}", *flags(self._options)
+        ]
+        self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(self._log_file, "ab") as out:
+            self._node = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment(),
+                start_new_session=True,  # Ctrl-C is for the trainer, which then leaves the run
+            )
+        _log.info("started a node, pid %d; it writes to %s", self._node.pid, self._log_file)
+
+    def wait(self, timeout: float) -> None:
+        """Waits for the end of a node that was started here and is about to end."""
+        if self._node is None:
+            return
+        try:
+            self._node.wait(timeout)
+        except subprocess.TimeoutExpired:
+            _log.warning(
+                "the node has not ended within %.0f s; it goes on by itself (pid %d)", timeout,
+                self._node.pid,
+            )

@@ -1,0 +1,425 @@
+"""One rank's conversation with the node: who speaks when, and what happens when one is gone.
+
+The node asks and the ranks answer (docs/attach.md, section 3). A training loop calls border()
+when it begins and whenever the steps of a TRAIN are done; border answers the node's requests until
+it asks for inner steps. All of it happens in the thread that calls.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import logging
+import os
+import select
+import socket
+import time
+from typing import Any, Callable, Optional, Protocol, Sequence
+
+from .. import errors
+from ..errors import Closed, Ended, Error, Forked, Invalid, NotFinite
+from . import wire
+from .memory import Memory
+from .wire import Message, Piece, TensorSpec
+
+_log = logging.getLogger("p2pdiloco")
+_CLIENT = "python 0.1"
+_RETRY = 0.2  # seconds between two attempts to connect
+_IDLE = 0.5  # seconds between two calls of idle
+
+# Codes of ERROR (docs/attach.md, section 6).
+_BUSY, _LOST, _NOT_FINITE, _TIMEOUT, _ENDED, _CLOSED = 4, 8, 9, 10, 11, 12
+
+
+class Lost(Error):
+    """Another rank of this box is gone, or does not move. All ranks end, and are started again
+    together."""
+
+
+class NodeGone(Error, ConnectionError):
+    """The node of this machine is gone, and none came back in time."""
+
+
+_KINDS: dict[int, type[Error]] = {
+    _BUSY: errors.Busy, _LOST: Lost, _TIMEOUT: Lost, _NOT_FINITE: NotFinite, _ENDED: Ended,
+    _CLOSED: Closed, 3: Invalid, 5: Invalid, 6: Invalid,
+}
+
+
+class Held(Protocol):
+    """What a rank holds of the model, as session needs it."""
+
+    @property
+    def tensors(self) -> Sequence[TensorSpec]:
+        """The run's layout, in flat order."""
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """The parts of it that this rank holds."""
+
+    def attach(self, memory: Memory, writes: Sequence[bool]) -> None:
+        """Takes the memory that a node shares; writes says of each piece whether this rank exports
+        it. It is called again when another node, or this one started again, shares another one."""
+
+    def fill(self) -> None:
+        """Writes the initial parameters to local."""
+
+    def load(self, begin: int, end: int) -> None:
+        """Replaces the live parameters of a range of the flat vector by start's."""
+
+    def export(self, begin: int, end: int, gradient: bool) -> None:
+        """Writes a range to local: start - live, or the live parameters."""
+
+    def evaluate(self) -> Optional[float]:
+        """The mean held-out loss; None if this trainer has none."""
+
+    def save(self, path: str) -> bool:
+        """Writes the private state to a file and syncs it; False if this trainer saves nothing."""
+
+    def restore(self, folder: str, rank: int, world: int) -> None:
+        """Takes the private state back that world ranks have saved in a folder."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """What a rank says of the inner steps that it has done."""
+
+    steps: int
+    tokens: int
+    samples: int = 0
+    loss: float = 0.0
+    grad_norm: float = 0.0
+    seconds: float = 0.0
+
+
+class Session:
+    """A rank that is attached to a node, or on its way there.
+
+    find: gives the socket's path, or None where there is none yet; it is asked again whenever the
+        node is gone. rank, world: among the ranks of this box. set: the same text in all of them,
+        and another one after every start. run: the run's name; "" takes the node's. connect_timeout
+        and node_timeout: seconds to wait for the node at first, and when it is gone. idle: called
+        about twice a second while border waits.
+    """
+
+    def __init__(
+        self, find: Callable[[], Optional[str]], held: Held, *, rank: int = 0, world: int = 1,
+        set: str = "", run: str = "", connect_timeout: float = 60.0, node_timeout: float = 600.0,
+        idle: Optional[Callable[[], None]] = None,
+    ) -> None:
+        self._find, self._held = find, held
+        self._rank, self._world, self._set = rank, world, set or f"pid {os.getpid()}"
+        self._run, self._node_timeout, self._idle = run, node_timeout, idle
+        self._resets = 0
+        self._id = 0
+        self._pid = os.getpid()
+        self._socket: Optional[socket.socket] = None
+        self._memory: Optional[Memory] = None
+        self._train: Optional[Message] = None
+        self.look = 0
+        """The number of steps after which at() is to be called; 0 is never."""
+        self.info: Optional[Message] = None
+        """What the node says of its run; None until it knows it."""
+        self.data_dir = ""
+        """The node's data directory."""
+        self.ended = False
+        """Whether the run has ended. The model is its last one."""
+        self._connect(connect_timeout)
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a child, made by fork, of the one that attached."""
+        return os.getpid() != self._pid
+
+    # Connecting.
+
+    def _connect(self, timeout: float) -> None:
+        """Attaches. While there is no node, or another trainer has it, it tries again."""
+        until = time.monotonic() + timeout
+        said = False
+        while True:
+            try:
+                return self._attach()
+            except (errors.Busy, OSError) as err:
+                self._drop()
+                if time.monotonic() > until:
+                    raise self._too_late(err, timeout) from err
+                if not said and not isinstance(err, FileNotFoundError):
+                    _log.warning("waiting for the node of this machine: %s", err)
+                    said = True
+            except BaseException:
+                self._drop()
+                raise
+            time.sleep(_RETRY)
+
+    @staticmethod
+    def _too_late(err: BaseException, timeout: float) -> Error:
+        if isinstance(err, errors.Busy):
+            return err
+        return NodeGone(
+            f"no node of this machine answered for {timeout:.0f} s ({err}): start one with "
+            "p2pdiloco join RUN --trainer attach, or see its log for why it ended"
+        )
+
+    def _attach(self) -> None:
+        path = self._find()
+        if path is None:
+            raise FileNotFoundError(errno.ENOENT, "no node listens here")
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(None)
+        self._socket = connection
+        connection.connect(path)
+        hello = Message(
+            wire.HELLO, self._next(), version=wire.VERSION, rank=self._rank, world=self._world,
+            set=self._set + (f".{self._resets}" if self._resets else ""), run=self._run,
+            client=_CLIENT,
+        )
+        self._send(hello)
+        welcome = self._wait(wire.WELCOME, hello.id)
+        if welcome.version >> 16 != wire.VERSION >> 16:
+            raise Invalid(
+                f"this client speaks attach protocol {wire.VERSION >> 16}, the node "
+                f"{welcome.version >> 16}: install the same release of both"
+            )
+        self.data_dir = welcome.data_dir
+        layout = Message(
+            wire.LAYOUT, self._next(), tensors=tuple(self._held.tensors),
+            pieces=tuple(self._held.pieces),
+        )
+        self._send(layout)
+        self._share(*self._wait_with_memory(layout.id))
+
+    def _share(self, share: Message, descriptors: list[int]) -> None:
+        if len(descriptors) != 2:
+            for fd in descriptors:
+                os.close(fd)
+            raise wire.WireError(f"the node shared {len(descriptors)} descriptors instead of 2")
+        memory = Memory(
+            descriptors[0], descriptors[1], elements=share.elements, offset=share.offset,
+            size=share.size, rank=self._rank,
+        )
+        if self._memory is not None:
+            self._memory.close()
+        self._memory = memory
+        self._held.attach(memory, [b == 1 for b in share.writes])
+
+    # Messages.
+
+    def _next(self) -> int:
+        self._id += 1
+        return self._id
+
+    def _link(self) -> socket.socket:
+        if self.forked:
+            raise Forked("this process is a child of the one that attached: attach in it anew")
+        if self._socket is None:
+            raise Closed("this rank is not attached to a node")
+        return self._socket
+
+    def _send(self, message: Message) -> None:
+        """Sends a message. If the node has closed the socket, its last word is read and raised."""
+        try:
+            self._link().sendall(wire.pack(message))
+        except (BrokenPipeError, ConnectionResetError):
+            while True:  # until the last word, or the end of what was sent
+                self._receive()
+
+    def _exactly(self, size: int, descriptors: Optional[list[int]] = None) -> bytes:
+        """Reads so many bytes, and takes descriptors that come with them."""
+        data = bytearray()
+        while len(data) < size:
+            if descriptors is None:
+                part = self._link().recv(size - len(data))
+            else:
+                part, fds, _, _ = socket.recv_fds(self._link(), size - len(data), 2)
+                for fd in fds:
+                    os.set_inheritable(fd, False)
+                descriptors.extend(fds)
+            if not part:
+                raise ConnectionResetError(errno.ECONNRESET, "the node closed the connection")
+            data += part
+        return bytes(data)
+
+    def _receive(self, descriptors: Optional[list[int]] = None) -> Optional[Message]:
+        """The next message; None if it needs no answer from the caller. ERROR is raised."""
+        size, kind, id = wire.unpack_header(self._exactly(wire.HEADER.size, descriptors))
+        message = wire.unpack(kind, id, self._exactly(size, descriptors))
+        if message is None:
+            return None
+        if message.kind == wire.ERROR:
+            raise _KINDS.get(message.code, Error)(message.text)
+        if message.kind == wire.NOTICE:
+            if self._rank == 0:
+                _log.log(logging.WARNING if message.level else logging.INFO, "%s", message.text)
+            return None
+        if message.kind == wire.INFO:
+            self.info = message
+            return None
+        return message
+
+    def _wait(self, kind: int, id: int, descriptors: Optional[list[int]] = None) -> Message:
+        while True:
+            message = self._receive(descriptors)
+            if message is not None and message.kind == kind and message.id == id:
+                return message
+
+    def _wait_with_memory(self, id: int) -> tuple[Message, list[int]]:
+        descriptors: list[int] = []
+        try:
+            return self._wait(wire.SHARE, id, descriptors), descriptors
+        except BaseException:
+            for fd in descriptors:
+                os.close(fd)
+            raise
+
+    # Training.
+
+    def border(self, offer: Optional[Offer] = None) -> Optional[Message]:
+        """Offers what was trained since the last TRAIN, and does what the node asks for until it
+        asks for inner steps. It returns that TRAIN; None is the end of the run. If the node is
+        gone, it waits for the next one: then nothing was offered, and the model is the anchor."""
+        self.look = 0
+        try:
+            if offer is not None and self._train is not None:
+                self._export_for(self._train)
+                train, self._train = self._train, None
+                self._send(Message(wire.OFFER, train.id, **dataclasses.asdict(offer)))
+            self._train = self._serve()
+        except Ended:
+            self.ended = True
+            self.close()
+            return None
+        except ConnectionError as err:
+            self._reattach(err)
+            return self.border()
+        except Error:
+            self.close()
+            raise
+        self.look = self._train.look
+        return self._train
+
+    def _export_for(self, train: Message) -> None:
+        if train.export == wire.GRADIENT and self._memory is not None:
+            self._held.export(0, self._memory.elements, gradient=True)
+
+    def _serve(self) -> Message:
+        """Answers requests until TRAIN."""
+        while True:
+            while self._idle is not None and self._silent():
+                self._idle()
+            message = self._receive()
+            if message is None:
+                continue
+            if message.kind == wire.TRAIN:
+                return message
+            if wire.FILL <= message.kind < wire.TRAIN:
+                self._answer(message)
+
+    def _silent(self) -> bool:
+        """Waits until there is something to read, but not for long; whether there is nothing."""
+        poll = select.poll()
+        poll.register(self._link(), select.POLLIN)
+        return not poll.poll(1000 * _IDLE)
+
+    def _answer(self, request: Message) -> None:
+        done: dict[str, Any] = {}
+        try:
+            done = self._do(request)
+        except ConnectionError:
+            raise
+        except Exception as err:  # the node and the other ranks are told; then it goes on here
+            self._send(Message(wire.DONE, request.id, status=wire.STATUS_FAILED, text=str(err)))
+            raise
+        self._send(Message(wire.DONE, request.id, **done))
+
+    def _do(self, request: Message) -> dict[str, Any]:
+        held = self._held
+        if request.kind == wire.FILL:
+            held.fill()
+        elif request.kind == wire.LOAD:
+            held.load(request.begin, request.end)
+        elif request.kind == wire.EXPORT:
+            held.export(request.begin, request.end, request.what == wire.GRADIENT)
+        elif request.kind == wire.EVALUATE:
+            loss = held.evaluate()
+            return {"status": wire.STATUS_UNSUPPORTED} if loss is None else {"loss": loss}
+        elif request.kind == wire.SAVE:
+            if not held.save(os.path.join(request.folder, f"rank-{self._rank}")):
+                return {"status": wire.STATUS_UNSUPPORTED}
+        elif request.kind == wire.RESTORE:
+            held.restore(request.folder, self._rank, request.world)
+        return {}
+
+    def at(self, steps: int) -> bool:
+        """Asks, after so many steps of a TRAIN, whether to go on. False is to give up: the caller
+        calls border with an offer of these steps, or with none if the node is gone."""
+        if self._train is None:
+            return False
+        ask = Message(wire.AT, self._next(), train=self._train.id, steps=steps)
+        try:
+            self._send(ask)
+            go = self._wait(wire.GO, ask.id)
+        except ConnectionError as err:
+            self._reattach(err)
+            return False
+        except Error:
+            self.close()
+            raise
+        self.look = go.look
+        if go.answer != wire.GIVE_UP:
+            return True
+        # After "give up" nothing is exported, and OFFER says how many steps were done.
+        self._train = Message(wire.TRAIN, self._train.id)
+        return False
+
+    def progress(self, steps: int) -> None:
+        """Says how many steps of the TRAIN are done; it costs nothing."""
+        if self._memory is not None:
+            self._memory.progress(steps)
+
+    def ping(self) -> float:
+        """Seconds that a message takes there and back."""
+        began = time.perf_counter()
+        ask = Message(wire.PING, self._next())
+        self._send(ask)
+        self._wait(wire.PONG, ask.id)
+        return time.perf_counter() - began
+
+    # The end.
+
+    def _reattach(self, err: BaseException) -> None:
+        _log.warning("the node of this machine is gone (%s): waiting for it", err)
+        self._train = None
+        self._drop()
+        self._connect(self._node_timeout)
+        _log.info("attached to the node again")
+
+    def reset(self) -> None:
+        """Attaches again as a new set, in all ranks: the next border loads the anchor."""
+        self._drop()
+        self._train = None
+        self._resets += 1
+        self._connect(self._node_timeout)
+
+    def leave(self, reason: str = "the training loop has ended", run: bool = False) -> None:
+        """Says goodbye and closes. run: the peer leaves the run, too."""
+        if self._socket is not None and not self.forked:
+            message = Message(wire.LEAVE, self._next(), reason=reason, run=int(run))
+            try:
+                self._socket.sendall(wire.pack(message))
+            except OSError:
+                pass  # the node is gone already
+        self.close()
+
+    def close(self) -> None:
+        """Closes the socket and unmaps the memory."""
+        self._drop()
+        self._train = None
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
+
+    def _drop(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None

@@ -1,0 +1,295 @@
+"""A PyTorch model, or this rank's part of one, in the memory that a node shares.
+
+The anchor is float32 on all peers. A tensor of bfloat16 or float16 cannot hold it, so what it
+contributes is
+
+    shown(start) - tensor now
+
+where shown is what loading start makes of the tensor: what inner steps did not change contributes
+exactly nothing, and no copy of the anchor is kept. The same serves float64, and a running variance,
+which is loaded with 0 as lower bound.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+
+import torch
+
+from ..errors import Invalid
+from . import pieces, wire
+from .memory import Memory
+from .wire import Box, Flat, Piece, TensorSpec
+
+_DTYPES = {
+    torch.float32: wire.F32, torch.float64: wire.F32, torch.bfloat16: wire.BF16,
+    torch.float16: wire.F16,
+}
+_NOT_NEGATIVE = "running_var"  # batch norm's
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of a tensor that this rank holds, where the tensor does not say so itself.
+
+    value: the live elements. shape: of the whole tensor. first: the first of value's elements, in
+    row-major order, for a flat shard (ZeRO, FSDP1); or offset: its place in each dimension, for a
+    box (tensor parallel).
+    """
+
+    value: torch.Tensor
+    shape: Sequence[int]
+    first: Optional[int] = None
+    offset: Optional[Sequence[int]] = None
+
+    def piece(self, tensor: int, name: str) -> Piece:
+        if (self.first is None) == (self.offset is None):
+            raise Invalid(f"{name}: give a part's first element, or its offset in each dimension")
+        if self.first is not None:
+            return Flat(tensor, self.first, self.value.numel())
+        return Box(tensor, tuple(self.offset or ()), tuple(self.value.shape))
+
+
+Model = Union[
+    torch.nn.Module,
+    Mapping[str, Union[torch.Tensor, Part]],
+    Iterable[tuple[str, Union[torch.Tensor, Part]]],
+]
+
+
+def named(model: Model, *, buffers: bool = False, frozen: bool = False) -> list[tuple[str, Any]]:
+    """Names and tensors that make up the layout: parameters in the order of named_parameters, each
+    once under its first name, then floating-point buffers of the state dict, if asked for."""
+    if not isinstance(model, torch.nn.Module):
+        found = list(model.items() if isinstance(model, Mapping) else model)
+    else:
+        found = [(n, p) for n, p in model.named_parameters() if p.requires_grad or frozen]
+        if buffers:
+            kept = model.state_dict().keys()
+            found += [
+                (n, b) for n, b in model.named_buffers() if b.is_floating_point() and n in kept
+            ]
+    chosen: dict[int, tuple[str, Any]] = {}
+    for name, value in found:
+        inner = value.value if isinstance(value, Part) else value
+        _check(name, inner)
+        if not isinstance(value, Part) and value.numel() == 0:
+            continue  # of a Part, another rank may hold elements
+        chosen.setdefault(id(inner), (pieces.plain_name(name), value))
+    if not chosen:
+        raise Invalid("the model has no parameter to train: requires_grad is False on all of them")
+    names = [name for name, _ in chosen.values()]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise Invalid(f"two tensors are named {sorted(twice)[0]}: rename one of them")
+    return list(chosen.values())
+
+
+def _check(name: str, value: Any) -> None:
+    if not isinstance(value, torch.Tensor) or value.dtype not in _DTYPES:
+        kind = getattr(value, "dtype", type(value).__name__)
+        raise Invalid(f"{name} is of {kind}: float32, float64, bfloat16 or float16 is needed")
+    if value.is_meta:
+        raise Invalid(f"{name} is on the meta device and has no values: give it some before")
+    if any(n > 1 and step == 0 for n, step in zip(value.shape, value.stride())):
+        raise Invalid(f"elements of {name} share their memory (expand): clone() it before")
+
+
+class _Live:
+    """One piece of the model on this rank."""
+
+    def __init__(self, name: str, value: torch.Tensor, shape: Sequence[int], piece: Piece,
+                 runs: pieces.Runs) -> None:
+        self.name, self.value, self.runs = name, value, runs
+        self.floor = name.rpartition(".")[2] == _NOT_NEGATIVE
+        self.writes = False
+        self._piece, self._shape = piece, tuple(shape)
+        self._first = 0
+        self._elements = 1
+        for n in self._shape:
+            self._elements *= n
+        self.start = self.local = torch.empty(0)
+
+    def attach(self, start: torch.Tensor, local: torch.Tensor, first: int, writes: bool) -> None:
+        """Takes this piece's place in the vectors. first: of its tensor in the flat vector."""
+        self.start, self.local = (self._place(v, first) for v in (start, local))
+        self.writes = writes
+
+    def _place(self, vector: torch.Tensor, first: int) -> torch.Tensor:
+        """A view of the piece in a vector, in the piece's own shape."""
+        if isinstance(self._piece, Flat):
+            at = first + self._piece.first
+            return vector[at : at + self._piece.count].view(self.value.shape)
+        view = vector[first : first + self._elements].view(self._shape)
+        for d, (offset, extent) in enumerate(zip(self._piece.offset, self._piece.extent)):
+            view = view.narrow(d, offset, extent)
+        return view.view(self.value.shape) if view.dim() != self.value.dim() else view
+
+    def shown(self, start: torch.Tensor) -> torch.Tensor:
+        """What loading start makes of it. The processor converts, so that it is the same on all
+        devices."""
+        if self.floor:
+            start = start.clamp(min=0)
+        return start.to(self.value.dtype)
+
+    def export(self) -> None:
+        """Writes start - live to local."""
+        shown = self.shown(self.start)
+        if self.value.dtype == torch.float32 and not self.value.is_cuda:
+            torch.sub(shown, self.value.detach(), out=self.local)  # one pass, no copy between
+            return
+        out = self.local_value(gradient=True)
+        self.local.copy_(out, non_blocking=out.is_cuda)
+
+    def load(self) -> None:
+        self.value.copy_(self.shown(self.start), non_blocking=self.value.is_cuda)
+
+    def local_value(self, gradient: bool) -> torch.Tensor:
+        """What is exported: the live values, or what the inner steps took away from start."""
+        now = self.value.detach().to(torch.float32)
+        if not gradient:
+            return now
+        shown = self.shown(self.start).to(torch.float32)
+        return shown.to(now.device, non_blocking=True).sub_(now) if now.is_cuda else shown - now
+
+
+class TorchHeld:
+    """The pieces that this rank holds, as session.Held."""
+
+    def __init__(
+        self, model: Model, *, buffers: bool = False, frozen: bool = False,
+        evaluate: Optional[Callable[[], float]] = None,
+        save: Optional[Callable[[str], None]] = None,
+        restore: Optional[Callable[[str, int, int], None]] = None,
+    ) -> None:
+        self._module = model if isinstance(model, torch.nn.Module) else None
+        self._evaluate, self._save, self._restore = evaluate, save, restore
+        self.tensors: list[TensorSpec] = []
+        self.pieces: list[Piece] = []
+        self.live: list[_Live] = []
+        self._firsts: list[int] = []
+        self._devices: set[torch.device] = set()
+        self._start = self._local = torch.empty(0)
+        at = 0
+        self._given = named(model, buffers=buffers, frozen=frozen)
+        for name, value in self._given:
+            spec, piece, live = _describe(len(self.tensors), name, value)
+            self.tensors.append(spec)
+            self.pieces.append(piece)
+            self._firsts.append(at)
+            runs = pieces.runs_of(piece, self.tensors, self._firsts)
+            self.live.append(_Live(name, live, spec.shape, piece, runs))
+            if live.is_cuda:
+                self._devices.add(live.device)
+            at += spec.elements
+        self.elements = at
+
+    # session.Held.
+
+    def attach(self, memory: Memory, writes: Sequence[bool]) -> None:
+        if memory.elements != self.elements or len(writes) != len(self.live):
+            raise Invalid(
+                f"the node shares {memory.elements} elements and {len(writes)} pieces, this model "
+                f"has {self.elements} and {len(self.live)}"
+            )
+        self._start, self._local = _view(memory.start), _view(memory.local)
+        for live, piece, write in zip(self.live, self.pieces, writes):
+            live.attach(self._start, self._local, self._firsts[piece.tensor], write)
+
+    def fill(self) -> None:
+        self.export(0, self.elements, gradient=False)
+
+    @torch.no_grad()
+    def load(self, begin: int, end: int) -> None:
+        self.check()
+        for live in self.live:
+            if live.runs.outside(begin, end):
+                continue
+            if live.runs.inside(begin, end):
+                live.load()
+            else:
+                self._load_part(live, begin, end)
+        self._synchronize()
+
+    def _load_part(self, live: _Live, begin: int, end: int) -> None:
+        flat = live.value.detach().reshape(-1)
+        for at, within, n in live.runs.cut(begin, end):
+            flat[within : within + n].copy_(live.shown(self._start[at : at + n]))
+        if flat.data_ptr() != live.value.data_ptr():  # reshape made a copy
+            live.value.copy_(flat.view(live.value.shape))
+
+    @torch.no_grad()
+    def export(self, begin: int, end: int, gradient: bool) -> None:
+        self.check()
+        for live in self.live:
+            if not live.writes or live.runs.outside(begin, end):
+                continue
+            whole = live.runs.inside(begin, end)
+            if whole and gradient:
+                live.export()
+                continue
+            out = live.local_value(gradient)
+            if whole:
+                live.local.copy_(out, non_blocking=out.is_cuda)
+                continue
+            flat = out.reshape(-1)
+            for at, within, n in live.runs.cut(begin, end):
+                self._local[at : at + n].copy_(flat[within : within + n])
+        self._synchronize()
+
+    def evaluate(self) -> Optional[float]:
+        return None if self._evaluate is None else float(self._evaluate())
+
+    def save(self, path: str) -> bool:
+        if self._save is None:
+            return False
+        self._save(path)
+        return True
+
+    def restore(self, folder: str, rank: int, world: int) -> None:
+        if self._restore is not None:
+            self._restore(folder, rank, world)
+
+    # Checks.
+
+    def check(self) -> None:
+        """Refuses a model whose tensors were replaced: it would train alone without notice."""
+        if self._module is None:
+            return
+        have = {id(t) for t in (*self._module.parameters(), *self._module.buffers())}
+        for name, value in self._given:
+            if id(value) not in have:
+                raise Invalid(
+                    f"{name} is another tensor now: write to it in place, or assign to its data "
+                    "(since this DiLoCo was made)"
+                )
+
+    def _synchronize(self) -> None:
+        """Waits for the copies, after which the node may use the memory."""
+        for device in self._devices:
+            stream: Any = torch.cuda.current_stream(device)
+            stream.synchronize()
+
+
+def _describe(number: int, name: str, value: Any) -> tuple[TensorSpec, Piece, torch.Tensor]:
+    """What the layout says of a tensor, the piece of it that is here, and where it lives."""
+    if isinstance(value, Part):
+        spec = TensorSpec(name, tuple(value.shape), _DTYPES[value.value.dtype])
+        return spec, value.piece(number, name), value.value
+    spec = TensorSpec(name, tuple(value.shape), _DTYPES[value.dtype])
+    if hasattr(value, "placements") and hasattr(value, "to_local"):
+        with torch.no_grad():  # the elements themselves, not a result computed from them
+            local = value.to_local()
+        return spec, pieces.of_dtensor(number, name, value), local
+    return spec, pieces.whole(number, value.shape), value
+
+
+def _view(vector: Any) -> torch.Tensor:
+    """A tensor over shared memory. start is read-only, which a tensor cannot be: nothing here
+    writes to it, and the system would not let it."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.frombuffer(vector, dtype=torch.float32)

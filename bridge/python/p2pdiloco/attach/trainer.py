@@ -1,0 +1,105 @@
+"""DiLoCo for a PyTorch training loop whose node is a process of its own."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Optional, Sequence, Union
+
+from ..errors import Invalid
+from ..hooks import innermost
+from . import box
+from .events import Event
+from .loop import Loop
+from .private import Private
+from .torchmodel import Model, TorchHeld
+
+
+class DiLoCo(Loop):
+    """Takes part in a run for as long as its with block lasts.
+
+        with DiLoCo(model, optimizer, run="tinygpt", bootstrap=[...], sync_every=500) as d:
+            for batch in d.batches(data):
+                ...
+                optimizer.step()
+
+    Entering the block attaches to the node of this machine, waits until it is a member of the run,
+    and loads the run's model. The node is the one that P2PDILOCO_ATTACH names (p2pdiloco join RUN
+    -- COMMAND sets it), else that of data_dir, and where none answers it is started. Leaving the
+    block leaves the run. So do Ctrl-C (a second one closes at once) and sys.exit. After any other
+    exception the peer stays a member for trainer_return, and a process that is started again goes
+    on from the newest anchor. If no run is given, here or in the environment, the loop trains
+    alone.
+
+    With several ranks (DDP, FSDP2, tensor parallel), each of them makes a DiLoCo, steps equally
+    often, and all of them together are one peer.
+
+    model: a module, or named tensors (a dict, or pairs) if the optimizer does not step the module's
+        parameters; a Part for a tensor of which this rank holds a part that it does not show.
+        Names, global shapes and order must be the same on all peers.
+    optimizer: any optimizer with step(). In a list, only steps of the last one count, so step it
+        last. None means that you call DiLoCo.step() yourself.
+    run: the run's name. None takes P2PDILOCO_RUN, or the run of the config file.
+    ticket: an invitation to a run, as `p2pdiloco invite` prints it, instead of run and bootstrap.
+    mesh, process_group: the ranks of this machine, where the model does not show them.
+    sync_every: optimizer steps between rounds, the run's inner_steps. None adopts the run's number.
+    tokens_per_step: the weight of a step of this rank; see tokens(). 0 for a rank that shares its
+        data with another one, and does not count.
+    buffers: "local" leaves a module's buffers (running statistics) to each peer; "average" makes
+        floating-point buffers of the state dict part of the model, averaged like parameters.
+    frozen: whether parameters with requires_grad=False are part of the model, too.
+    evaluate: returns the held-out loss, for a node that asks for it.
+    keep: what has state_dict and load_state_dict (the optimizer, a scheduler) and goes on where it
+        was when this process is started again.
+    on_event: called with every event (a dict) of a node that is started here, in the thread that
+        trains, after a step and after a round.
+    node_timeout: seconds to wait for a node that is gone. leave_timeout: seconds that leaving waits
+        at most for the node's end.
+    options: as p2pdiloco join has them, with _ for -: bootstrap, rounds, start_peers, preset,
+        data_dir, outer_lr and so on. They are for a node that is started here.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        optimizer: Any = None,
+        run: Optional[str] = None,
+        *,
+        ticket: Optional[str] = None,
+        mesh: Any = None,
+        process_group: Any = None,
+        sync_every: Optional[int] = None,
+        tokens_per_step: int = 1,
+        buffers: str = "local",
+        frozen: bool = False,
+        evaluate: Optional[Callable[[], float]] = None,
+        keep: Sequence[Any] = (),
+        on_event: Optional[Callable[[Event], None]] = None,
+        node_timeout: float = 600.0,
+        leave_timeout: float = 60.0,
+        **options: Any,
+    ) -> None:
+        if buffers not in ("local", "average"):
+            raise Invalid(f"buffers={buffers!r}: 'local' or 'average' is allowed")
+        super().__init__(
+            run, ticket=ticket, sync_every=sync_every, tokens_per_step=tokens_per_step,
+            node_timeout=node_timeout, leave_timeout=leave_timeout, on_event=on_event,
+            options=options,
+        )
+        optimizers = _as_list(optimizer)
+        self._hook_on = optimizers[-1] if optimizers else None
+        if not self.enabled:
+            return
+        self._ranks = box.ranks(model, mesh=mesh, process_group=process_group)
+        private = Private(keep, self._ranks.world) if keep else None
+        self._held = TorchHeld(
+            model, buffers=buffers == "average", frozen=frozen, evaluate=evaluate,
+            save=private.save if private else None,
+            restore=private.restore if private else None,
+        )
+
+
+def _as_list(optimizer: Union[None, Any, Iterable[Any]]) -> list[Any]:
+    if optimizer is None:
+        return []
+    if isinstance(optimizer, (list, tuple)):
+        return [innermost(o) for o in optimizer]
+    return [innermost(optimizer)]

@@ -1,0 +1,163 @@
+"""A node that does what a test tells it: the other side of the attach protocol, in a thread."""
+
+import support  # noqa: F401  (puts the package of this tree first)
+
+import array
+import mmap
+import os
+import shutil
+import socket
+import tempfile
+import threading
+
+from p2pdiloco.attach import wire
+from p2pdiloco.attach.wire import Message
+
+OFFSET = 1 << 16
+
+
+class Stub:
+    """Listens at path. play(stub) runs in a thread of its own; its exception is join's."""
+
+    def __init__(self, test, play):
+        folder = tempfile.mkdtemp()
+        test.addCleanup(shutil.rmtree, folder)
+        self.path = os.path.join(folder, "attach.sock")
+        self.ranks, self.layouts, self._id, self._error = {}, {}, 0, None
+        self._accepted = []
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(self.path)
+        self._listener.listen()
+        self._listener.settimeout(30)
+        self._play = play
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        test.addCleanup(self.close)
+
+    def _run(self):
+        try:
+            self._play(self)
+        except BaseException as err:
+            self._error = err
+            self.hang_up()
+
+    def find(self):
+        return self.path
+
+    def join(self):
+        self._thread.join(30)
+        if self._error is not None:
+            raise self._error
+        if self._thread.is_alive():
+            raise AssertionError("the stub still waits for a rank")
+
+    def close(self):
+        self._listener.close()
+        for connection in self._accepted:
+            connection.close()
+        self._thread.join(30)
+
+    def hang_up(self):
+        """Closes all connections, as a node does that is killed."""
+        for rank in self.ranks.values():
+            rank.close()
+        self.ranks = {}
+
+    # What a node does.
+
+    def accept(self):
+        """The next connection, and its HELLO."""
+        connection, _ = self._listener.accept()
+        connection.settimeout(30)
+        self._accepted.append(connection)
+        return connection, self.receive(connection)
+
+    def welcome(self, connection, hello, **fields):
+        fields = dict(dict(version=wire.VERSION, run="test", data_dir="", pid=1), **fields)
+        self.send(connection, Message(wire.WELCOME, hello.id, **fields))
+
+    def gather(self, world=1, epoch=1):
+        """Takes so many ranks in, and shares memory with them."""
+        for _ in range(world):
+            connection, hello = self.accept()
+            self.welcome(connection, hello)
+            self.layouts[hello.rank] = self.receive(connection)
+            self.ranks[hello.rank] = connection
+        tensors = self.layouts[0].tensors
+        self.elements = sum(t.elements for t in tensors)
+        self.share(epoch)
+
+    def share(self, epoch):
+        size = OFFSET + 4 * self.elements
+        files = [os.memfd_create(name) for name in ("start", "local")]
+        for fd in files:
+            os.ftruncate(fd, size)
+        self._maps = [mmap.mmap(fd, size) for fd in files]
+        self.start, self.local = (memoryview(m)[OFFSET:].cast("f") for m in self._maps)
+        read_only = os.open(f"/proc/self/fd/{files[0]}", os.O_RDONLY)
+        written = set()
+        for rank, connection in sorted(self.ranks.items()):
+            layout = self.layouts[rank]
+            writes = bytes(p not in written for p in layout.pieces)
+            written.update(layout.pieces)
+            share = Message(
+                wire.SHARE, layout.id, elements=self.elements, offset=OFFSET, size=size,
+                epoch=epoch, writes=writes,
+            )
+            raw = wire.pack(share)
+            socket.send_fds(connection, [raw[:1]], [read_only, files[1]])
+            connection.sendall(raw[1:])
+        for fd in (*files, read_only):
+            os.close(fd)
+
+    def word(self, rank):
+        """The steps that a rank shows in its line of words."""
+        return int.from_bytes(self._maps[1][64 * rank : 64 * rank + 8], "little")
+
+    def send(self, connection, message):
+        connection.sendall(wire.pack(message))
+
+    def tell(self, message):
+        for connection in self.ranks.values():
+            self.send(connection, message)
+
+    def receive(self, connection):
+        raw = self._exactly(connection, 16)
+        size, kind, id = wire.unpack_header(raw)
+        return wire.unpack(kind, id, self._exactly(connection, size))
+
+    @staticmethod
+    def _exactly(connection, size):
+        raw = b""
+        while len(raw) < size:
+            part = connection.recv(size - len(raw))
+            if not part:
+                raise EOFError("the rank has closed the connection")
+            raw += part
+        return raw
+
+    def ask(self, kind, **fields):
+        """A request to all ranks, and their answers by rank."""
+        self._id += 1
+        self.tell(Message(kind, self._id, **fields))
+        answers = {rank: self.receive(c) for rank, c in self.ranks.items()}
+        for answer in answers.values():
+            if answer.kind in (wire.DONE, wire.OFFER) and answer.id != self._id:
+                raise AssertionError(f"{answer} answers {self._id}")
+        return answers
+
+    def load(self, values=None):
+        if values is not None:
+            self.start[:] = array.array("f", values)
+        return self.ask(wire.LOAD, begin=0, end=self.elements, generation=1)
+
+    def train(self, slot=1, steps=2, **fields):
+        fields = dict(dict(export=wire.GRADIENT, members=1), **fields)
+        return self.ask(wire.TRAIN, slot=slot, steps=steps, **fields)
+
+    def error(self, code, text):
+        self.tell(Message(wire.ERROR, 0, code=code, text=text))
+        self.hang_up()
+
+    def end(self):
+        self.error(11, "the run has ended")

@@ -1,0 +1,250 @@
+"""Boxes of one or several ranks, attached to real nodes over loopback.
+
+    P2PDILOCO_TEST_PROGRAM=./p2pdiloco python3 -m unittest discover -s bridge/python/tests/swarm \\
+        -p test_attach.py
+"""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import unittest
+
+import numpy
+import peers
+from p2pdiloco.attach import rendezvous
+from peers import HERE, LISTEN, Process, SwarmCase
+
+peers.PATIENCE = 240  # up to eight processes import PyTorch, on a machine that may be busy
+SIZES = {"w": (5, 4), "b": (7,), "s": ()}  # as attach_peer.py's
+ELEMENTS = 28
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Box:
+    """The ranks of one start of a trainer, and the log of the node that they start."""
+
+    def __init__(self, test, name, world=1, **settings):
+        self.test, self.log = test, test.folder / name / "node.log"
+        settings = {
+            "run": test.run_name, "found": True, "bootstrap": [test.bootstrap],
+            "listen": [LISTEN], "preset": "lan", "data_dir": str(test.folder / name), **settings,
+        }
+        port = str(free_port())
+        self.ranks = [
+            Process(
+                test, f"{name} rank {rank}",
+                [sys.executable, str(HERE / "attach_peer.py"), json.dumps(settings)],
+                P2PDILOCO_BINARY=test.program, RANK=str(rank), WORLD_SIZE=str(world),
+                LOCAL_WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+            )
+            for rank in range(world)
+        ]
+
+    def report(self, kind):
+        return [rank.report(kind) for rank in self.ranks]
+
+    def end(self, status=0):
+        for rank in self.ranks:
+            rank.end(status)
+
+    def root(self):
+        """The state root with which the node has ended."""
+        text = self.log.read_text()
+        found = re.findall(r"the run has ended at slot \d+, state root ([0-9a-f]+)", text)
+        self.test.assertEqual(len(found), 1, text)
+        return found[0]
+
+    def node_pid(self):
+        """The node's process, which holds its log open."""
+        done = subprocess.run(["fuser", str(self.log)], capture_output=True, text=True)
+        return int(done.stdout.split()[0])
+
+
+def replay(steps, rounds, lr=0.7, momentum=0.9):
+    """What a peer that is alone ends with: the inner steps of attach_peer.py, then Nesterov."""
+    f = numpy.float32
+    theta, v = numpy.full(ELEMENTS, 0.5, f), numpy.zeros(ELEMENTS, f)
+    for part in range(rounds):
+        local = theta.copy()
+        for _ in range(steps):
+            local -= f(0.01) * f(0.25 + 0.125 * (part % 3))
+        g = theta - local
+        v = f(momentum) * v + g
+        theta = theta - f(lr) * (g + f(momentum) * v)
+    return theta
+
+
+def tensors(path):
+    """The values of a .safetensors file, tensor after tensor as they lie."""
+    blob = path.read_bytes()
+    n = struct.unpack_from("<Q", blob)[0]
+    header = json.loads(blob[8 : 8 + n])
+    header.pop("__metadata__", None)
+    parts = []
+    for name in SIZES:
+        begin, end = header[name]["data_offsets"]
+        parts.append(numpy.frombuffer(blob[8 + n + begin : 8 + n + end], numpy.float32))
+    return numpy.concatenate(parts)
+
+
+class Attached(SwarmCase):
+    def test_every_kind_of_box_ends_with_the_same_model(self):
+        """Alone in a run, whatever the number of ranks and however they share the model, a peer
+        ends with the model of a replay in numpy, bit for bit."""
+        want = replay(steps=6, rounds=4)
+        for kind, world in (("single", 1), ("ddp", 2), ("flat", 4), ("dim0", 3)):
+            with self.subTest(kind):
+                box = Box(self, kind, world, run=f"{self.run_name}-{kind}", kind=kind,
+                          inner_steps=6, rounds=4, aggregator="mean", clip="off")
+                done = box.report("done")
+                box.end()
+                self.assertEqual({d["slot"] for d in done}, {4})
+                out = self.folder / f"{kind}.safetensors"
+                subprocess.run(
+                    [
+                        self.program, "export", "--data-dir", str(self.folder / kind), "--out",
+                        str(out),
+                    ],
+                    check=True, capture_output=True,
+                )
+                got = tensors(out)
+                self.assertEqual(got.tobytes(), want.tobytes(), f"{got}\n{want}")
+                if kind in ("single", "ddp"):
+                    self.assertEqual(len({d["weights"] for d in done}), 1)
+
+    def toy(self, *flags):
+        """A node that starts the trainer in C."""
+        program = str(self.folder / "toy")
+        subprocess.run(
+            ["cc", "-std=c11", "-D_DEFAULT_SOURCE", "-I", str(HERE.parents[2] / "include"), "-o",
+             program, str(HERE / "toy.c")], check=True,
+        )
+        return Process(self, "toy", [
+            self.program, "join", "--run", self.run_name, "--found", "--bootstrap", self.bootstrap,
+            "--listen", LISTEN, "--preset", "lan", "--data-dir", str(self.folder / "toy.data"),
+            *flags, "--", program,
+        ])
+
+    def test_boxes_of_1_2_and_4_ranks_and_one_in_c_in_one_run(self):
+        settings = dict(inner_steps=6, rounds=5, start_peers=4, min_peers=4)
+        toy = self.toy(*rendezvous.flags(settings))
+        boxes = [
+            Box(self, kind, world, kind=kind, **settings)
+            for kind, world in (("single", 1), ("ddp", 2), ("flat", 4))
+        ]
+        single, ddp, flat = (box.report("done") for box in boxes)
+        for box in boxes:
+            box.end()
+        self.assertEqual({d["slot"] for d in (*single, *ddp, *flat)}, {5})
+        last = [float.fromhex(v) for v in toy.line(lambda line: line.startswith("0x")).split()]
+        weights = hashlib.sha256(numpy.array(last, numpy.float32).tobytes()).hexdigest()
+        self.assertEqual({d["weights"] for d in (*single, *ddp)}, {weights})
+        toy.end()
+        self.assertEqual(len({box.root() for box in boxes}), 1)
+
+    def test_overlapped_modes(self):
+        for mode, more in (
+            ("delayed", {}), ("streaming", dict(fragments=2, fragment_delay=2)),
+        ):
+            with self.subTest(mode):
+                settings = dict(
+                    run=f"{self.run_name}-{mode}", mode=mode, inner_steps=8, rounds=4,
+                    start_peers=2, min_peers=2, **more,
+                )
+                boxes = [
+                    Box(self, f"{mode}-1", 1, kind="single", **settings),
+                    Box(self, f"{mode}-3", 3, kind="dim0", **settings),
+                ]
+                for box in boxes:
+                    box.report("done")
+                for box in boxes:
+                    box.end()
+                self.assertEqual(len({box.root() for box in boxes}), 1)
+
+    def test_a_rank_that_is_killed_and_a_box_that_comes_back(self):
+        settings = dict(
+            inner_steps=10, rounds=8, start_peers=2, min_peers=2, private=True, checkpoint_every=1
+        )
+        other = Box(self, "other", 1, kind="single", pause=0.02, **settings)
+        box = Box(self, "box", 2, kind="ddp", pause=0.02, **settings)
+        for _ in range(2):
+            box.report("round")  # the first one's checkpoint is written
+        box.ranks[1].kill()
+        box.ranks[0].end(1)
+        self.assertIn("Lost: rank 1 of 2 was lost", box.ranks[0].told())
+        again = Box(self, "box", 2, kind="ddp", pause=0.02, **settings)
+        for joined in again.report("joined"):
+            self.assertGreaterEqual(joined["slot"], 1)
+            self.assertEqual(joined["momentum"], 3)  # the optimizer's, of three tensors
+        done = [*again.report("done"), *other.report("done")]
+        again.end()
+        other.end()
+        self.assertEqual(len({d["weights"] for d in done}), 1)
+        self.assertEqual(again.root(), other.root())
+
+    def test_a_node_that_is_killed(self):
+        settings = dict(inner_steps=10, rounds=8, start_peers=2)
+        other = Box(self, "other", 1, kind="single", pause=0.02, **settings)
+        box = Box(self, "box", 2, kind="ddp", pause=0.02, **settings)
+        box.report("round")
+        os.kill(box.node_pid(), signal.SIGKILL)
+        done = [*box.report("done"), *other.report("done")]
+        box.end()
+        other.end()
+        self.assertIn("the node was killed by signal 9: it is started again", box.ranks[0].told())
+        self.assertEqual(len({d["weights"] for d in done}), 1)
+        self.assertEqual(box.root(), other.root())
+
+    def test_join_starts_the_trainer(self):
+        script = [sys.executable, str(HERE / "attach_peer.py"), "{}"]
+        node = Process(self, "node", [
+            self.program, "join", "--run", self.run_name, "--found", "--bootstrap", self.bootstrap,
+            "--listen", LISTEN, "--preset", "lan", "--rounds", "3", "--inner-steps", "5",
+            "--data-dir", str(self.folder / "node"), "--", *script,
+        ])
+        self.assertEqual(node.report("joined")["every"], 5)
+        self.assertEqual(node.report("done")["slot"], 3)
+        node.end()
+
+    def test_leaving_ends_the_node(self):
+        settings = dict(inner_steps=5, rounds=500)
+        box = Box(self, "box", 2, kind="ddp", steps=12, **settings)
+        self.assertEqual({d["rounds"] for d in box.report("done")}, {2})
+        box.end()
+
+    def test_a_ticket_is_a_run(self):
+        settings = dict(inner_steps=5, rounds=3, start_peers=2, min_peers=2)
+        founder = Box(self, "founder", 1, kind="single", invites=True, **settings)
+        ticket = founder.report("ticket")[0]
+        self.assertIn("findings", ticket["doctor"])
+        guest = Box(self, "guest", 1, kind="single", run=None, bootstrap=None, found=None,
+                    ticket=ticket["ticket"])
+        done = [*founder.report("done"), *guest.report("done")]
+        self.assertEqual(len({d["weights"] for d in done}), 1)
+        founder.end()
+        guest.end()
+
+    def test_what_the_node_refuses_is_said(self):
+        boxes = [
+            Box(self, "mode", 1, kind="single", mode="sideways"),
+            Box(self, "ticket", 1, kind="single", ticket="garbage", run=None),
+        ]
+        for box, text in zip(boxes, ("sideways", "ticket")):
+            box.end(1)
+            self.assertIn("the node has ended with status 2", box.ranks[0].told())
+            self.assertIn(text, box.ranks[0].told())
+
+
+if __name__ == "__main__":
+    unittest.main()

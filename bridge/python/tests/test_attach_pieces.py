@@ -1,0 +1,293 @@
+"""Which part of which tensor a rank holds: against numpy, and stand-ins for DTensor and FSDP2."""
+
+import attachstub  # noqa: F401  (first: it puts the package on the path)
+
+import os
+import pathlib
+import unittest
+
+import numpy
+import torch
+from p2pdiloco import settings
+from p2pdiloco.attach import Part, box, pieces, rendezvous
+from p2pdiloco.attach.pieces import plain_name, runs_of
+from p2pdiloco.attach.torchmodel import TorchHeld, named
+from p2pdiloco.attach.wire import Box, Flat, TensorSpec
+from p2pdiloco.data import PartSampler, Place
+from p2pdiloco.errors import Invalid
+
+
+def covered(runs, begin, end):
+    return [at + i for at, _, n in runs.cut(begin, end) for i in range(n)]
+
+
+class Runs(unittest.TestCase):
+    def test_boxes_lie_where_numpy_has_them(self):
+        shape, first = (3, 4, 5), 7
+        flat = numpy.arange(60).reshape(shape) + first
+        spec = TensorSpec("t", shape)
+        for offset, extent in (
+            ((0, 0, 0), (3, 4, 5)), ((1, 0, 0), (2, 4, 5)), ((0, 1, 0), (3, 2, 5)),
+            ((0, 0, 2), (3, 4, 3)), ((1, 1, 1), (1, 2, 3)), ((2, 3, 4), (1, 1, 1)),
+            ((3, 0, 0), (0, 4, 5)), ((0, 0, 5), (3, 4, 0)),
+        ):
+            with self.subTest(offset=offset, extent=extent):
+                runs = runs_of(Box(0, offset, extent), [spec], [first])
+                cut = tuple(slice(o, o + e) for o, e in zip(offset, extent))
+                want = flat[cut].reshape(-1).tolist()
+                self.assertEqual(covered(runs, 0, 100), want)
+                for begin, end in ((0, 20), (10, 33), (40, 67)):
+                    inside = [i for i in want if begin <= i < end]
+                    self.assertEqual(covered(runs, begin, end), inside)
+                    self.assertEqual(runs.outside(begin, end) and bool(inside), False)
+                    self.assertEqual(runs.inside(begin, end), inside == want)
+
+    def test_a_scalar_and_a_flat_range(self):
+        self.assertEqual(covered(runs_of(Box(0, (), ()), [TensorSpec("s", ())], [3]), 0, 9), [3])
+        spec = TensorSpec("t", (2, 5))
+        self.assertEqual(covered(runs_of(Flat(0, 4, 3), [spec], [10]), 0, 99), [14, 15, 16])
+
+    def test_parts_that_are_not_inside(self):
+        spec = TensorSpec("t", (2, 5))
+        for piece in (Box(0, (1, 0), (2, 5)), Box(0, (0,), (2,)), Flat(0, 8, 3)):
+            with self.subTest(piece), self.assertRaisesRegex(Invalid, "t"):
+                runs_of(piece, [spec], [0])
+
+
+class Shard:
+    def __init__(self, dim):
+        self.dim = dim
+
+
+class Replicate:
+    pass
+
+
+class Partial:
+    pass
+
+
+class Mesh:
+    """As torch.distributed.device_mesh.DeviceMesh shows itself."""
+
+    def __init__(self, sizes, place):
+        self.mesh, self._place = torch.zeros(sizes), place
+
+    def size(self, dim):
+        return self.mesh.shape[dim]
+
+    def get_coordinate(self):
+        return self._place
+
+
+class DTensor(torch.Tensor):
+    """As torch.distributed.tensor.DTensor shows itself: a global shape, and a local part."""
+
+    @staticmethod
+    def __new__(cls, local, shape, mesh, placements):
+        made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=local.dtype)
+        made._local, made.device_mesh, made.placements = local, mesh, placements
+        return made
+
+    def to_local(self):
+        return self._local
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise NotImplementedError(f"{func} on a tensor that is spread over ranks")
+
+
+class DTensors(unittest.TestCase):
+    def part(self, shape, sizes, place, placements, local=None):
+        whole = torch.zeros(shape)
+        for dim, p in enumerate(placements):
+            if isinstance(p, Shard) and local is None:
+                # as torch does: it chunks, mesh dimension after mesh dimension
+                chunks = list(whole.chunk(sizes[dim], p.dim))
+                empty = whole.narrow(p.dim, 0, 0)
+                whole = chunks[place[dim]] if place[dim] < len(chunks) else empty
+        tensor = DTensor(whole if local is None else local, shape, Mesh(sizes, place), placements)
+        return pieces.of_dtensor(0, "t", tensor)
+
+    def test_rows_with_uneven_last_shards(self):
+        got = [self.part((5, 3), (4,), (k,), [Shard(0)]) for k in range(4)]
+        self.assertEqual([b.offset[0] for b in got], [0, 2, 4, 5])
+        self.assertEqual([b.extent[0] for b in got], [2, 2, 1, 0])
+
+    def test_two_dimensions_of_a_mesh(self):
+        for i in range(2):
+            for j in range(3):
+                got = self.part((4, 9), (2, 3), (i, j), [Shard(0), Shard(1)])
+                self.assertEqual(got, Box(0, (2 * i, 3 * j), (2, 3)))
+                got = self.part((4, 9), (2, 3), (i, j), [Replicate(), Shard(-1)])
+                self.assertEqual(got, Box(0, (0, 3 * j), (4, 3)))
+                got = self.part((12, 2), (2, 3), (i, j), [Shard(0), Shard(0)])
+                self.assertEqual(got, Box(0, (6 * i + 2 * j, 0), (2, 2)))
+
+    def test_what_has_no_values_of_its_own(self):
+        with self.assertRaisesRegex(Invalid, "t is Partial on mesh dimension 0"):
+            self.part((4,), (2,), (0,), [Partial()])
+        with self.assertRaisesRegex(Invalid, "not part of the tensor's mesh"):
+            self.part((4,), (2,), None, [Shard(0)], local=torch.zeros(2))
+        with self.assertRaisesRegex(Invalid, r"holds \[3\], and its placements mean \[2\]"):
+            self.part((4,), (2,), (0,), [Shard(0)], local=torch.zeros(3))
+
+    def test_a_model_of_them(self):
+        mesh, local = Mesh((2,), (1,)), torch.tensor([[5.0, 6.0]])
+        held = TorchHeld({"module.w": DTensor(local, (2, 2), mesh, [Shard(0)])})
+        self.assertEqual(held.tensors, [TensorSpec("w", (2, 2))])
+        self.assertEqual(held.pieces, [Box(0, (1, 0), (1, 2))])
+        self.assertIs(held.live[0].value, local)
+
+
+class Names(unittest.TestCase):
+    def test_wrappers(self):
+        for name, want in {
+            "module.w": "w", "_orig_mod.h.0.w": "h.0.w", "module._orig_mod.w": "w",
+            "h.0._fsdp_wrapped_module.w": "h.0.w", "my_module.w": "my_module.w",
+            "h._orig_mod.module.b": "h.b",
+        }.items():
+            self.assertEqual(plain_name(name), want)
+
+    def test_tied_tensors_once(self):
+        module = torch.nn.Module()
+        module.a = torch.nn.Linear(2, 2, bias=False)
+        module.b = torch.nn.Linear(2, 2, bias=False)
+        module.b.weight = module.a.weight
+        self.assertEqual([n for n, _ in named(module)], ["a.weight"])
+
+    def test_two_of_a_name(self):
+        with self.assertRaisesRegex(Invalid, "two tensors are named w"):
+            named([("module.w", torch.zeros(1)), ("w", torch.zeros(1))])
+
+
+class DistributedDataParallel(torch.nn.Module):
+    """Its name is what counts."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+
+class FullyShardedDataParallel(DistributedDataParallel):
+    pass
+
+
+TORCHRUN = {
+    "RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "abc",
+    "TORCHELASTIC_RESTART_COUNT": "3", "MASTER_ADDR": "here", "MASTER_PORT": "29500",
+}
+
+
+class Ranks(unittest.TestCase):
+    def test_alone(self):
+        got = box.ranks(torch.nn.Linear(1, 1), environment={})
+        self.assertEqual((got.rank, got.world, got.set), (0, 1, f"pid {os.getpid()}"))
+
+    def test_ranks_of_torchrun(self):
+        got = box.ranks(DistributedDataParallel(torch.nn.Linear(1, 1)), environment=TORCHRUN)
+        self.assertEqual((got.rank, got.world), (1, 2))
+        self.assertEqual(got.set, "ranks of abc.3.here.29500")
+        got = box.ranks({"w": Part(torch.zeros(1), (2,), first=0)}, environment=TORCHRUN)
+        self.assertEqual(got.world, 2)
+
+    def test_a_flat_model_in_a_group_is_refused(self):
+        with self.assertRaisesRegex(
+            Invalid, "this process is rank 1 of 2, and the model does not show how the ranks share"
+        ):
+            box.ranks(torch.nn.Linear(1, 1), environment=TORCHRUN)
+
+    def test_ranks_of_several_machines_are_refused(self):
+        model = DistributedDataParallel(torch.nn.Linear(1, 1))
+        with self.assertRaisesRegex(Invalid, "one machine is one peer: start torchrun on each"):
+            box.ranks(model, environment=dict(TORCHRUN, WORLD_SIZE="4"))
+
+    def test_fsdp1_is_refused(self):
+        with self.assertRaisesRegex(Invalid, "use fully_shard"):
+            box.ranks(FullyShardedDataParallel(torch.nn.Linear(1, 1)), environment=TORCHRUN)
+
+    def test_nothing_in_common(self):
+        environment = {k: v for k, v in TORCHRUN.items() if "WORLD" in k or k == "RANK"}
+        with self.assertRaisesRegex(Invalid, "set MASTER_ADDR and MASTER_PORT"):
+            box.ranks(DistributedDataParallel(torch.nn.Linear(1, 1)), environment=environment)
+
+    def test_a_mesh(self):
+        model = torch.nn.Linear(1, 1)
+        got = box.ranks(model, mesh=Mesh((2, 3), (1, 2)), environment=TORCHRUN)
+        self.assertEqual((got.rank, got.world), (5, 6))
+        with self.assertRaisesRegex(Invalid, "no rank of mesh"):
+            box.ranks(model, mesh=Mesh((2, 3), None), environment=TORCHRUN)
+
+    def test_no_number(self):
+        with self.assertRaisesRegex(Invalid, "WORLD_SIZE=two in the environment: a number"):
+            box.ranks(torch.nn.Linear(1, 1), environment={"WORLD_SIZE": "two"})
+
+
+class Settings(unittest.TestCase):
+    def test_a_ticket_is_a_run(self):
+        self.assertTrue(settings.given(None, {"ticket": "garbage"}))
+        os.environ["P2PDILOCO_TICKET"] = "p2pd1-x"
+        try:
+            self.assertTrue(settings.given(None, {}))
+            self.assertEqual(settings.identity(None, {}), ("ticket", "p2pd1-x"))
+        finally:
+            del os.environ["P2PDILOCO_TICKET"]
+
+    def test_options_without_a_run_raise(self):
+        self.assertFalse(settings.given(None, {"bootstrap": None}))
+        with self.assertRaisesRegex(Invalid, "bootstrap, preset: given, and no run: name one with"):
+            settings.given(None, {"bootstrap": ["/ip4/127.0.0.1"], "preset": "lan"})
+
+    def test_flags(self):
+        got = rendezvous.flags({
+            "outer_lr": 0.7, "found": True, "bootstrap": ["/a", "/b"], "listen": None,
+            "data": pathlib.Path("x"), "rounds": 3,
+        })
+        self.assertEqual(got, [
+            "--outer-lr=0.7", "--found=true", "--bootstrap=/a", "--bootstrap=/b", "--data=x",
+            "--rounds=3",
+        ])
+        with self.assertRaisesRegex(Invalid, "rounds is {}"):
+            rendezvous.flags({"rounds": {}})
+
+    def test_default_folders(self):
+        os.environ["XDG_STATE_HOME"] = "/state"
+        try:
+            for (name, text), want in {
+                ("run", "my-run"): "/state/p2pdiloco/my-run/peer-attach",
+                ("run", ".a b/c"): "/state/p2pdiloco/%2Ea%20b%2Fc/peer-attach",
+            }.items():
+                self.assertEqual(str(rendezvous.default_dir(name, text)), want)
+            a, b = (str(rendezvous.default_dir("ticket", t)) for t in ("one", "two"))
+            self.assertNotEqual(a, b)
+            self.assertNotIn("one", a)  # a ticket may be a secret
+        finally:
+            del os.environ["XDG_STATE_HOME"]
+
+    def test_a_program_that_is_not_there(self):
+        os.environ["P2PDILOCO_BINARY"] = "/nowhere/p2pdiloco"
+        try:
+            with self.assertRaisesRegex(Invalid, "there is no program of that name"):
+                rendezvous.binary()
+        finally:
+            del os.environ["P2PDILOCO_BINARY"]
+
+
+class Samples(unittest.TestCase):
+    def test_ranks_share_every_step(self):
+        """The ranks together train on what one process would, step by step."""
+        place = Place(part=2, part_steps=3, done=1, seed=5)
+        alone = iter(PartSampler(range(48), 8, lambda: place))
+        ranks = [iter(PartSampler(range(48), 8, lambda: place, r, 4)) for r in range(4)]
+        for _ in range(6):
+            want = [next(alone) for _ in range(8)]
+            self.assertEqual([next(r) for r in ranks for _ in range(2)], want)
+        self.assertEqual(len(PartSampler(range(48), 8, lambda: place, 0, 4)), 12)
+
+    def test_a_batch_that_does_not_divide(self):
+        with self.assertRaisesRegex(ValueError, "a multiple of 4 is needed"):
+            PartSampler(range(48), 6, Place, 0, 4)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,119 @@
+package hffolder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/safetensors"
+)
+
+// carried are the endings of files that go with a model: its configuration and its tokenizer.
+var carried = []string{".json", ".txt", ".model", ".jinja"}
+
+// source is what a folder takes over from the one that it is like.
+type source struct {
+	dir    string
+	config []byte
+	dtypes []safetensors.DType // of the layout's tensors
+}
+
+// newSource reads the folder that the output is like. Weights in it must be those of the layout,
+// under the same names; it may be without weights.
+func newSource(o Output) (source, error) {
+	dtype, err := readDType(o.DType)
+	if err != nil {
+		return source{}, err
+	}
+	config, err := readConfig(o.Like)
+	if err != nil {
+		return source{}, fmt.Errorf("model folder %s: %w", o.Like, err)
+	}
+	s := source{dir: o.Like, config: config.Text, dtypes: make([]safetensors.DType, len(o.Layout))}
+	var like *Folder
+	if holds(o.Like, "*"+extension) {
+		if like, err = Open(o.Like); err != nil {
+			return source{}, err
+		}
+		defer like.Close()
+		if err := like.Match(o.Layout); err != nil {
+			return source{}, fmt.Errorf("model folder %s does not hold this run's model (name the folder that the run "+
+				"began with):\n%w", o.Like, err)
+		}
+	}
+	for i, t := range o.Layout {
+		switch {
+		case dtype != "":
+			s.dtypes[i] = dtype
+		case like != nil:
+			have, _ := like.tensor(t.Name)
+			s.dtypes[i] = have.DType
+		default:
+			s.dtypes[i] = config.tensors()
+		}
+	}
+	if dtype != "" {
+		s.config, err = config.with(dtype)
+	}
+	return s, err
+}
+
+// readDType finds a dtype by transformers' name for it; "" is none.
+func readDType(name string) (safetensors.DType, error) {
+	for d, n := range names {
+		if n == name {
+			return d, nil
+		}
+	}
+	if name != "" {
+		return "", fmt.Errorf("dtype %q: float32, bfloat16 or float16 is allowed", name)
+	}
+	return "", nil
+}
+
+// carry writes config.json and the other files that go with the model.
+func (s source) carry(to string) error {
+	err := writeDurable(filepath.Join(to, configName), func(w io.Writer) error {
+		_, err := w.Write(s.config)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		// caches are full of links: what a link names counts
+		info, err := os.Stat(filepath.Join(s.dir, name))
+		switch {
+		case err != nil:
+			return err
+		case name == configName || strings.HasSuffix(name, ".index.json") || !info.Mode().IsRegular(),
+			!slices.Contains(carried, filepath.Ext(name)):
+			continue
+		}
+		if err := copyFile(filepath.Join(to, name), filepath.Join(s.dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(to, from string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	err = writeDurable(to, func(w io.Writer) error {
+		_, err := io.Copy(w, f)
+		return err
+	})
+	return errors.Join(err, f.Close())
+}

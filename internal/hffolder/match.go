@@ -1,0 +1,126 @@
+package hffolder
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/safetensors"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// Match lists all differences between the folder and a layout. A matrix that equals one of the
+// layout's, element by element, and is not in the layout itself is no difference if config.json
+// lets it be tied: the model has it once.
+func (f *Folder) Match(layout slot.Layout) error {
+	var errs []error
+	wanted := map[string]bool{}
+	for _, t := range layout {
+		wanted[t.Name] = true
+		have, ok := f.tensor(t.Name)
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("tensor %q %v is missing", t.Name, t.Shape))
+		case !slices.Equal(have.Shape, t.Shape):
+			errs = append(errs, fmt.Errorf("tensor %q is %v in the folder and %v in the layout", t.Name, have.Shape,
+				t.Shape))
+		}
+	}
+	for _, t := range f.Tensors {
+		if wanted[t.Name] {
+			continue
+		}
+		if err := f.explain(t, layout); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// explain returns nil for a tensor that is tied to one of the layout, else why it is too many.
+func (f *Folder) explain(t safetensors.Tensor, layout slot.Layout) error {
+	unknown := fmt.Errorf("tensor %.300q %v is not in the layout", t.Name, t.Shape)
+	twin, err := f.twin(t, layout)
+	switch {
+	case err != nil:
+		return errors.Join(unknown, err)
+	case twin == "":
+		return unknown
+	case f.Config.Tied != nil && !*f.Config.Tied:
+		return fmt.Errorf("%w; it equals %q, but %s says that they are not tied (tie_word_embeddings is false): "+
+			"tie them in both places or in none", unknown, twin, configName)
+	}
+	return nil
+}
+
+// twin is the name of the layout's matrix that has the elements of t; "" is none.
+func (f *Folder) twin(t safetensors.Tensor, layout slot.Layout) (string, error) {
+	if len(t.Shape) != 2 {
+		return "", nil // equal biases and norms prove nothing
+	}
+	var values, other []float32
+	for _, l := range layout {
+		have, ok := f.tensor(l.Name)
+		if !ok || have.DType != t.DType || !slices.Equal(have.Shape, t.Shape) {
+			continue
+		}
+		if values == nil {
+			values, other = make([]float32, t.Elements()), make([]float32, t.Elements())
+			if err := f.in[t.Name].ReadTensor(values, t.Name); err != nil {
+				return "", err
+			}
+		}
+		if err := f.in[l.Name].ReadTensor(other, l.Name); err != nil {
+			return "", err
+		}
+		if slices.Equal(values, other) {
+			return l.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// Layout is that of a model which has exactly the folder's tensors, in the order of their names;
+// of two tied matrices it has one.
+func (f *Folder) Layout() (slot.Layout, error) {
+	var layout slot.Layout
+	for _, t := range f.Tensors {
+		if f.Config.Tied == nil || *f.Config.Tied {
+			twin, err := f.twin(t, layout)
+			if err != nil {
+				return nil, err
+			}
+			if twin != "" {
+				continue
+			}
+		}
+		layout = append(layout, slot.Tensor{Name: t.Name, Shape: t.Shape})
+	}
+	return layout, nil
+}
+
+// Read fills dst, layout.Elements() values, with the layout's tensors, which the folder must have
+// (Match).
+func (f *Folder) Read(dst []float32, layout slot.Layout) error {
+	for _, t := range layout {
+		in, n := f.in[t.Name], t.Elements()
+		if in == nil || uint64(len(dst)) < n {
+			return fmt.Errorf("model folder %s: tensor %q does not match", f.Dir, t.Name)
+		}
+		if err := in.ReadTensor(dst[:n], t.Name); err != nil {
+			return fmt.Errorf("model folder %s: %w", f.Dir, err)
+		}
+		dst = dst[n:]
+	}
+	return nil
+}
+
+func (f *Folder) tensor(name string) (safetensors.Tensor, bool) {
+	i, ok := slices.BinarySearchFunc(f.Tensors, name,
+		func(t safetensors.Tensor, name string) int { return strings.Compare(t.Name, name) })
+	if !ok {
+		return safetensors.Tensor{}, false
+	}
+	return f.Tensors[i], true
+}
