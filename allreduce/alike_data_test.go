@@ -87,7 +87,8 @@ func TestHonestNewcomersAreSeldomMarked(t *testing.T) {
 		}
 		t.Logf("apart %v, noise %v: %d of %d are marked", c.apart, c.noise, marked, given)
 		if early > 0 || 3*marked > given {
-			t.Errorf("apart %v, noise %v: %d of %d are marked, %d of these early", c.apart, c.noise, marked, given, early)
+			t.Errorf("apart %v, noise %v: %d of %d are marked, %d of these early", c.apart, c.noise, marked, given,
+				early)
 		}
 	}
 }

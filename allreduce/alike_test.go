@@ -49,7 +49,9 @@ func TestAgainstMarksWhatPointsTheOtherWay(t *testing.T) {
 		want   slot.Bitmap
 	}{
 		"all point the same way": {[]voice{{good, 0}, {good, 0}, {good, 0}, {good, 0}}, []int{0, 1, 2}, nil},
-		"a stranger flips":       {[]voice{{good, 0}, {good, 0}, {good, 0}, {flipped, 0}}, []int{0, 1, 2}, slot.Bitmap{8}},
+		"a stranger flips": {
+			[]voice{{good, 0}, {good, 0}, {good, 0}, {flipped, 0}}, []int{0, 1, 2}, slot.Bitmap{8},
+		},
 		"more strangers than judges": {
 			[]voice{{flipped, 0}, {good, 0}, {flipped, 0}, {good, 0}, {good, 0}, {flipped, 0}, {flipped, 0}},
 			[]int{1, 3, 4},

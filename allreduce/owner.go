@@ -199,7 +199,8 @@ func (p *ownPiece) open(set []*input, f int) *span {
 	// are compared.
 	at, elements := int(p.r.group[0])<<8|int(p.r.group[1]), int(p.Range.Len())
 	return &span{
-		begin: f, set: set, gauge: newGauge(agg, p.r.out.Codec, len(set), elements, at), cols: make([][]float32, len(set)),
+		begin: f, set: set, gauge: newGauge(agg, p.r.out.Codec, len(set), elements, at),
+		cols:  make([][]float32, len(set)),
 		norms: make([]float64, len(set)),
 	}
 }

@@ -209,7 +209,9 @@ func TestStatementsWithMarks(t *testing.T) {
 		l, leader := plannedLab(t, "ABC", false)
 		if !trusted {
 			l = workingLab(t, "ABCDE")
-			leader = l.leading(t, func(_ *labPeer, lead *leading) bool { return lead.plan != nil && len(lead.plan.Offers) == 5 })
+			leader = l.leading(t, func(_ *labPeer, lead *leading) bool {
+				return lead.plan != nil && len(lead.plan.Offers) == 5
+			})
 		}
 		owner, plan := l.aside(leader, 1), *leader.m.open.lead.plan
 		i := slices.IndexFunc(plan.Pieces, func(p slot.Piece) bool { return p.Owner == owner.id })

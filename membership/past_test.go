@@ -79,8 +79,8 @@ func TestReturningPeerStartsFromASummary(t *testing.T) {
 		if v := d.view(); v.Floor == 0 || v.Floor > d.m.chain.Start() || !slices.ContainsFunc(l.log, func(s string) bool {
 			return strings.Contains(s, string(EventSummary)) && strings.Contains(s, "are not fetched")
 		}) {
-			t.Errorf("byzantine %v: the view says that records are held from above %d on, and no event says why", byzantine,
-				v.Floor)
+			t.Errorf("byzantine %v: the view says that records are held from above %d on, and no event says why",
+				byzantine, v.Floor)
 		}
 	}
 }

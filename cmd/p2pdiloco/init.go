@@ -69,7 +69,8 @@ func (f *initFlags) run(folder string, out io.Writer) error {
 	_, err = fmt.Fprintf(out, "%s: a model of type %q, %d parameters in %d tensors%s, stored as %s\n",
 		folder, m.ModelType, m.Elements, m.Tensors, tied, strings.Join(m.DTypes, ", "))
 	if err == nil && f.out != "" {
-		_, err = fmt.Fprintf(out, "%s: the same in float32; begin a run with it: p2pdiloco join --init %s\n", f.out, f.out)
+		_, err = fmt.Fprintf(out, "%s: the same in float32; begin a run with it: p2pdiloco join --init %s\n",
+			f.out, f.out)
 	}
 	return err
 }

@@ -35,7 +35,8 @@ func printStatus(out io.Writer, s p2pdiloco.Status) error {
 	if !s.RunID.IsZero() {
 		fmt.Fprintf(w, "slot\t%d of %d, height %d\n", s.Slot, s.LastSlot, s.Height)
 		fmt.Fprintf(w, "state root\t%s\n", s.StateRoot)
-		fmt.Fprintf(w, "record\t%s%s\n", s.Tip, inBrackets(s.Floor == 0, fmt.Sprintf("records up to %d are summed up", s.Floor)))
+		fmt.Fprintf(w, "record\t%s%s\n", s.Tip,
+			inBrackets(s.Floor == 0, fmt.Sprintf("records up to %d are summed up", s.Floor)))
 		fmt.Fprintf(w, "to pin\t%s (%s)\n", s.Pin, pinned(s))
 		fmt.Fprintf(w, "model\t%d parameters\n", s.Parameters)
 		if s.Agreement != nil {

@@ -29,8 +29,8 @@ func newSoak() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "soak",
 		Short: "Hurt a swarm for a while, and compare it with an undisturbed one beside it",
-		Long: fmt.Sprintf(`Run two swarms of real processes beside each other on this machine: one is hurt at random times drawn
-from a seed, the other one is not. Print the slots and tokens of both, and the memory, goroutines,
+		Long: fmt.Sprintf(`Run two swarms of real processes beside each other on this machine: one is hurt at
+random times drawn from a seed, the other one is not. Print the slots and tokens of both, and the memory, goroutines,
 descriptors and disk of their processes at the beginning, in the middle and at the end.
 
 The checks of p2plab chaos must hold for both, and the swarm that is hurt must do at least %.0f%% of the
@@ -50,8 +50,8 @@ at a time as the trust tolerates. Faults that are due while no peer may be hurt 
 	fs.StringVar(&f.cfg.Trust, "trust", p2pdiloco.TrustCrash, "`what` the runs withstand: crash or byzantine")
 	fs.StringVar(&f.faults, "faults", chaos.SoakKinds.String(), "`kinds` of faults, see p2plab chaos --help")
 	fs.Uint64Var(&f.cfg.Seed, "seed", 1, "of the schedule")
-	fs.DurationVar(&f.cfg.Pause, "pause", 500*time.Millisecond, "that a trainer takes for the inner steps of a slot, at "+
-		"least")
+	fs.DurationVar(&f.cfg.Pause, "pause", 500*time.Millisecond, 
+		"that a trainer takes for the inner steps of a slot, at least")
 	fs.Var(f.logLevel.Flag(), "log-level", "of the peers' logs: "+strings.Join(settings.LogLevels(), ", "))
 	f.flags(fs, "the peers' data, logs and events")
 	return cmd

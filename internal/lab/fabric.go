@@ -188,7 +188,9 @@ type cuts struct {
 }
 
 func newCuts(nodes int) cuts {
-	return cuts{nodes: make([]bool, nodes), muted: make([]bool, nodes), pairs: make(map[pair]bool), group: make([]int, nodes)}
+	return cuts{
+		nodes: make([]bool, nodes), muted: make([]bool, nodes), pairs: make(map[pair]bool), group: make([]int, nodes),
+	}
 }
 
 // apart says whether packets from node i do not reach node j.

@@ -277,7 +277,8 @@ func (s Segment) Append(b []byte) []byte {
 // (Bitmap.Fits), because the plan is not part of the encoding.
 func ReadSegment(r *wire.Reader) Segment {
 	return Segment{
-		readRange(r), append(Bitmap{}, r.Bytes(MaxMembers/8)...), append(Bitmap(nil), r.Bytes(MaxMembers/8)...), readRoot(r),
+		Range: readRange(r), Contributors: append(Bitmap{}, r.Bytes(MaxMembers/8)...),
+		Against: append(Bitmap(nil), r.Bytes(MaxMembers/8)...), Root: readRoot(r),
 	}
 }
 

@@ -44,8 +44,8 @@ func (r *runner) bothEnded(f *fault) bool {
 	// an unreadable file says nothing
 	_ = f.copied.Read(func(l eventlog.Line) { said = said || l.Event == "peer.cloned" })
 	if !p.gone || !gone || !said {
-		r.odd = append(r.odd, fmt.Sprintf("slot %d: peer %d and a process with a copy of its data: peer ended: %v, copy "+
-			"ended: %v, one said peer.cloned: %v", f.BegunSlot, p.n, p.gone, gone, said))
+		r.odd = append(r.odd, fmt.Sprintf("slot %d: peer %d and a process with a copy of its data: peer ended: %v, "+
+			"copy ended: %v, one said peer.cloned: %v", f.BegunSlot, p.n, p.gone, gone, said))
 	}
 	return true
 }

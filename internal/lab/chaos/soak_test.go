@@ -76,7 +76,9 @@ func TestSoakConfig(t *testing.T) {
 func TestSoakCountsItsTime(t *testing.T) {
 	from := time.Now()
 	g := ledger{commits: map[uint64]time.Time{}, tokens: map[uint64]uint64{}}
-	for slot, after := range map[uint64]time.Duration{1: -time.Second, 2: time.Second, 3: 2 * time.Second, 4: time.Minute} {
+	for slot, after := range map[uint64]time.Duration{
+		1: -time.Second, 2: time.Second, 3: 2 * time.Second, 4: time.Minute,
+	} {
 		g.observe(eventlog.Line{Event: "slot.committed", Slot: slot, Time: from.Add(after)})
 		for range 3 { // each peer says so
 			g.observe(eventlog.Line{Event: "slot.stats", Slot: slot, Weight: 10})
