@@ -113,7 +113,7 @@ func (m *Machine) View() View {
 	s, d := m.model.state, m.open
 	v := View{
 		Founding: m.chain.Founding(), ChainSwitches: m.switches, Tip: m.chain.Tip(), Lasting: m.chain.Lasting(),
-		Floor: m.chain.Floor(),
+		Floor:    m.chain.Floor(),
 		NoQuorum: m.fork.without, TooFew: m.tooFew(),
 		Reason: m.reason(), Provisional: m.whyProvisional(),
 		Synced: s.known && !s.diverged, Diverged: s.diverged, Applied: s.height, AppliedSlot: s.slot, StateRoot: s.root,

@@ -166,8 +166,10 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 		return err
 	}
 	if chaos.NeedRoot(f.cfg.Kinds) && os.Geteuid() != 0 {
-		return &sources.Fault{Flag: "faults", Value: f.faults,
-			Why: "disk-full mounts a small disk, which needs root: run it as root, or leave it out"}
+		return &sources.Fault{
+			Flag: "faults", Value: f.faults,
+			Why: "disk-full mounts a small disk, which needs root: run it as root, or leave it out",
+		}
 	}
 	if some := chaos.NeedLinks(f.cfg.Kinds); len(some) > 0 {
 		if err := chaos.CanLinks(ctx); err != nil {
