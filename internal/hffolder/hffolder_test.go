@@ -204,6 +204,54 @@ func TestMatchNamesEveryDifference(t *testing.T) {
 	}
 }
 
+// The weights of gpt2 as they are on the hub: those of the body alone, with its causal masks.
+func TestOldFolders(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gpt2")
+	wte, mask, bias := []float32{1, 2, 3, 4}, []float32{1, 0, 1, 1}, []float32{5, 6}
+	file := func(extra ...safetensors.Vector) {
+		var b bytes.Buffer
+		if err := safetensors.Write(&b, map[string]string{"format": "pt"}, append([]safetensors.Vector{
+			{Layout: slot.Layout{{Name: "h.0.attn.c_attn.bias", Shape: []uint64{2}}}, Values: bias},
+			{Layout: slot.Layout{{Name: "wte.weight", Shape: []uint64{2, 2}}}, Values: wte},
+		}, extra...)...); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(dir, singleName), b.String())
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, configName), `{"model_type": "gpt2", "torch_dtype": "float32"}`)
+	file(safetensors.Vector{
+		Layout: slot.Layout{
+			{Name: "h.0.attn.bias", Shape: []uint64{1, 1, 2, 2}}, {Name: "h.0.attn.masked_bias"},
+		},
+		Values: append(mask, -1e4),
+	})
+	layout := slot.Layout{
+		{Name: "transformer.wte.weight", Shape: []uint64{2, 2}},
+		{Name: "transformer.h.0.attn.c_attn.bias", Shape: []uint64{2}},
+	}
+	f := open(t, dir)
+	if err := f.Match(layout); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]float32, 6)
+	if err := f.Read(got, layout); err != nil || !slices.Equal(got, []float32{1, 2, 3, 4, 5, 6}) {
+		t.Errorf("read %v, %v", got, err)
+	}
+	if all, err := f.Layout(); err != nil || len(all) != 2 {
+		t.Errorf("the layout is %v, %v: buffers are no parameters", all, err)
+	}
+	file(safetensors.Vector{
+		Layout: slot.Layout{{Name: "transformer.h.0.ln.weight", Shape: []uint64{1}}}, Values: []float32{1},
+	})
+	err := open(t, dir).Match(layout)
+	if err == nil || !strings.Contains(err.Error(), `"transformer.wte.weight" [2 2] is missing`) {
+		t.Errorf("a folder with both kinds of names: %v", err)
+	}
+}
+
 // A matrix that is there twice is tied only where it is equal, and config.json does not deny it.
 func TestTied(t *testing.T) {
 	denied := open(t, edit(t, replaceIn(t, "config.json", "true", "false")))

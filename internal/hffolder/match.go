@@ -12,13 +12,15 @@ import (
 
 // Match lists all differences between the folder and a layout. A matrix that equals one of the
 // layout's, element by element, and is not in the layout itself is no difference if config.json
-// lets it be tied: the model has it once.
+// lets it be tied: the model has it once. Nor are buffers that older versions of transformers
+// saved, nor that the folder is one of a model without its head: it lacks the "transformer." or
+// "model." with which all names of the layout begin that are of the body.
 func (f *Folder) Match(layout slot.Layout) error {
 	var errs []error
 	wanted := map[string]bool{}
 	for _, t := range layout {
-		wanted[t.Name] = true
 		have, ok := f.tensor(t.Name)
+		wanted[have.Name] = true
 		switch {
 		case !ok:
 			errs = append(errs, fmt.Errorf("tensor %q %v is missing", t.Name, t.Shape))
@@ -28,7 +30,7 @@ func (f *Folder) Match(layout slot.Layout) error {
 		}
 	}
 	for _, t := range f.Tensors {
-		if wanted[t.Name] {
+		if wanted[t.Name] || isBuffer(t) {
 			continue
 		}
 		if err := f.explain(t, layout); err != nil {
@@ -71,7 +73,7 @@ func (f *Folder) twin(t safetensors.Tensor, layout slot.Layout) (string, error) 
 				return "", err
 			}
 		}
-		if err := f.in[l.Name].ReadTensor(other, l.Name); err != nil {
+		if err := f.in[have.Name].ReadTensor(other, have.Name); err != nil {
 			return "", err
 		}
 		if slices.Equal(values, other) {
@@ -81,11 +83,14 @@ func (f *Folder) twin(t safetensors.Tensor, layout slot.Layout) (string, error) 
 	return "", nil
 }
 
-// Layout is that of a model which has exactly the folder's tensors, in the order of their names;
-// of two tied matrices it has one.
+// Layout is that of a model which has exactly the folder's tensors but the buffers, in the order of
+// their names; of two tied matrices it has one.
 func (f *Folder) Layout() (slot.Layout, error) {
 	var layout slot.Layout
 	for _, t := range f.Tensors {
+		if isBuffer(t) {
+			continue
+		}
 		if f.Config.Tied == nil || *f.Config.Tied {
 			twin, err := f.twin(t, layout)
 			if err != nil {
@@ -104,11 +109,12 @@ func (f *Folder) Layout() (slot.Layout, error) {
 // (Match).
 func (f *Folder) Read(dst []float32, layout slot.Layout) error {
 	for _, t := range layout {
-		in, n := f.in[t.Name], t.Elements()
-		if in == nil || uint64(len(dst)) < n {
+		have, ok := f.tensor(t.Name)
+		n := t.Elements()
+		if !ok || uint64(len(dst)) < n {
 			return fmt.Errorf("model folder %s: tensor %q does not match", f.Dir, t.Name)
 		}
-		if err := in.ReadTensor(dst[:n], t.Name); err != nil {
+		if err := f.in[have.Name].ReadTensor(dst[:n], have.Name); err != nil {
 			return fmt.Errorf("model folder %s: %w", f.Dir, err)
 		}
 		dst = dst[n:]
@@ -116,11 +122,39 @@ func (f *Folder) Read(dst []float32, layout slot.Layout) error {
 	return nil
 }
 
+// tensor finds what the layout calls by a name.
 func (f *Folder) tensor(name string) (safetensors.Tensor, bool) {
-	i, ok := slices.BinarySearchFunc(f.Tensors, name,
-		func(t safetensors.Tensor, name string) int { return strings.Compare(t.Name, name) })
+	t, ok := f.named(name)
+	if body, rest, dotted := strings.Cut(name, "."); !ok && dotted && !f.begins(body+".") {
+		return f.named(rest)
+	}
+	return t, ok
+}
+
+func (f *Folder) named(name string) (safetensors.Tensor, bool) {
+	i, ok := f.search(name)
 	if !ok {
 		return safetensors.Tensor{}, false
 	}
 	return f.Tensors[i], true
+}
+
+// begins says whether the name of any tensor begins so.
+func (f *Folder) begins(prefix string) bool {
+	i, _ := f.search(prefix)
+	return i < len(f.Tensors) && strings.HasPrefix(f.Tensors[i].Name, prefix)
+}
+
+func (f *Folder) search(name string) (int, bool) {
+	return slices.BinarySearchFunc(f.Tensors, name,
+		func(t safetensors.Tensor, name string) int { return strings.Compare(t.Name, name) })
+}
+
+// isBuffer says whether a tensor is no parameter, but what old versions of transformers computed
+// and saved beside them: the causal mask of GPT-2 and its relatives, or rotary frequencies.
+func isBuffer(t safetensors.Tensor) bool {
+	return strings.HasSuffix(t.Name, ".attn.bias") && len(t.Shape) == 4 ||
+		strings.HasSuffix(t.Name, ".attention.bias") && len(t.Shape) == 4 ||
+		strings.HasSuffix(t.Name, ".masked_bias") && t.Elements() == 1 ||
+		strings.HasSuffix(t.Name, ".rotary_emb.inv_freq")
 }
