@@ -240,13 +240,14 @@ func (d definition) forLibrary() bool { return d.use == 0 || d.use == ofRun || d
 // elsewhere are the flags of the programs' other commands: a config file may hold them, and a
 // variable be set for them. A test of cmd/p2pdiloco holds the list against the commands.
 var elsewhere = []string{
-	"absolute", "addr-file", "against", "against-config", "archive", "archive-dir", "codecs", "delay", "dtype",
-	"elements", "faults", "force", "frame", "goals", "hf", "hostile", "identity", "iters", "keep-dir", "kinds",
-	"known", "like", "limit", "modes", "netns", "new-run", "no-baseline", "out", "pairs", "peers", "profile",
-	"program", "quick", "rate", "relative", "relay", "relay-day", "relay-open", "relay-peer", "relay-peers",
-	"relay-rate", "relay-run", "relay-time", "relay-total", "roots", "rtt", "security", "seeds", "size",
-	"slot", "slots", "step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses", "warm-steps",
-	"with-momentum", "wrap", "write", "yes",
+	"absolute", "addr-file", "against", "against-config", "archive", "archive-dir", "codecs", "delay",
+	"dtype", "elements", "faults", "faults-per-hour", "force", "frame", "goals", "hf", "hostile",
+	"identity", "iters", "keep-dir", "kinds", "known", "like", "limit", "minutes", "modes", "netns",
+	"new-run", "no-baseline", "out", "pairs", "peers", "profile", "program", "quick", "rate", "relative",
+	"relay", "relay-day", "relay-open", "relay-peer", "relay-peers", "relay-rate", "relay-run",
+	"relay-time", "relay-total", "roots", "rtt", "security", "seeds", "size", "slot", "slots",
+	"step-time", "steps", "timeout", "transport", "trusts", "ttl", "uses", "warm-steps", "with-momentum",
+	"wrap", "write", "yes",
 }
 
 // Known are the names of all flags of all commands.
