@@ -62,7 +62,7 @@ func (c SoakConfig) Validate() error {
 	f.Add(c.FaultsPerHour < 0 || c.FaultsPerHour > maxFaultsPerHour, "faults-per-hour", c.FaultsPerHour,
 		"allowed: 0 to %d", maxFaultsPerHour)
 	f.Add(c.Seed == 0, "seed", c.Seed, "allowed: 1 and above")
-	f.Add(c.Pause < 0 || c.Pause > time.Minute, "pause", c.Pause, "allowed: 0 to 1m")
+	f.Add(c.Pause < 0 || c.Pause > time.Minute, "step-time", c.Pause, "allowed: 0 to 1m")
 	f.Add(c.Trust != p2pdiloco.TrustCrash && c.Trust != p2pdiloco.TrustByzantine, "trust", c.Trust, "allowed: %s, %s",
 		p2pdiloco.TrustCrash, p2pdiloco.TrustByzantine)
 	for _, k := range c.Kinds {
@@ -79,7 +79,7 @@ func (c SoakConfig) length() time.Duration { return time.Duration(c.Minutes * fl
 // Replay is the command line that runs the same schedule again.
 func (c SoakConfig) Replay() string {
 	return fmt.Sprintf("p2plab soak --peers %d --minutes %g --faults-per-hour %d --trust %s --seed %d --faults %v "+
-		"--pause %v", c.Peers, c.Minutes, c.FaultsPerHour, c.Trust, c.Seed, c.Kinds, c.Pause)
+		"--step-time %v", c.Peers, c.Minutes, c.FaultsPerHour, c.Trust, c.Seed, c.Kinds, c.Pause)
 }
 
 // TimedFault is a fault that begins at a time, as soon after it as it may.

@@ -64,7 +64,7 @@ func TestSoakConfig(t *testing.T) {
 	}
 	err := bad.Validate()
 	for _, want := range []string{
-		"peers", "minutes", "faults-per-hour", "trust", "seed", "all is not for a soak", "pause",
+		"peers", "minutes", "faults-per-hour", "trust", "seed", "all is not for a soak", "step-time",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
