@@ -72,7 +72,8 @@ func (r *runner) endedFull(f *fault) bool {
 		return false
 	}
 	if why := swarm.Tail(p.Log); !p.gone || !strings.Contains(why, "no space left") {
-		r.odd = append(r.odd, fmt.Sprintf("slot %d: the disk of peer %d is full: %v; it ended: %v; its log ends with:\n%s",
+		r.odd = append(r.odd, fmt.Sprintf(
+			"slot %d: the disk of peer %d is full: %v; it ended: %v; its log ends with:\n%s",
 			f.BegunSlot, p.n, !f.filled.IsZero(), p.gone, why))
 	}
 	return true
