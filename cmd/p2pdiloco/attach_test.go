@@ -28,9 +28,12 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
+// slow ends the name of the file that has a rank take its time.
+const slow = ".slow"
+
 // beRank attaches, trains, and ends with status 0 when the run has ended. It appends a line to LOG
 // for each LOAD: the set, which is the launcher's process, the generation and the checksum of
-// start.
+// start. It takes its time for inner steps while there is a file LOG.slow.
 func beRank(args []string) {
 	number, _ := strconv.ParseUint(args[0], 10, 64)
 	world, _ := strconv.ParseUint(args[1], 10, 64)
@@ -56,6 +59,10 @@ func beRank(args []string) {
 		r.OnLoad = func(start []float32, generation uint64) {
 			b := unsafe.Slice((*byte)(unsafe.Pointer(&start[0])), 4*len(start))
 			fmt.Fprintf(log, "%s.%d %x\n", r.Set, generation, crc32.ChecksumIEEE(b))
+			toy.Pace = pace
+			if _, err := os.Stat(args[4] + slow); err == nil {
+				toy.Pace = 25 * pace
+			}
 		}
 		err = r.Run(context.Background(), os.Getenv(attach.Variable))
 		ended := new(attachtest.Ended)
@@ -251,9 +258,15 @@ func survive(t *testing.T, mode string, kills int) {
 	t.Helper()
 	home := t.TempDir()
 	events := filepath.Join(home, "events")
-	args := boxes(t, 40*kills, 1, "--mode", mode, "--momentum", "0")
+	args := boxes(t, 60*kills, 1, "--mode", mode, "--momentum", "0")
+	// until the last kill the other one takes .5 s for each slot, or the run might end before a box
+	// is back: on a busy machine the box's three processes take seconds to start
+	log := filepath.Join(home, "other")
+	if err := os.WriteFile(log+slow, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	other := clitest.Start(t, home, append(append(args, "--events", events, "--"),
-		rankCommand(t, 0, 1, 1, filepath.Join(home, "other"))...)...)
+		rankCommand(t, 0, 1, 1, log)...)...)
 	clitest.AwaitEvent(t, events, "the founder", clitest.Named("run.founded"))
 	dir := filepath.Join(home, "box")
 	node := func() *clitest.Program {
@@ -279,6 +292,9 @@ func survive(t *testing.T, mode string, kills int) {
 			box = node()
 		}
 		l.start()
+	}
+	if err := os.Remove(log + slow); err != nil {
+		t.Fatal(err)
 	}
 	a, b := read(t, box), read(t, other)
 	l.stop()

@@ -19,8 +19,8 @@ import (
 
 // LabFlags are the flags that only commands of p2plab have, or show in their help.
 var LabFlags = []string{
-	"codecs", "delay", "elements", "faults", "frame", "goals", "hostile", "iters", "kinds", "known", "limit",
-	"modes", "netns", "no-baseline", "pairs", "profile", "program", "quick", "rate", "roots", "rtt", "security",
+	"codecs", "delay", "elements", "faults", "faults-per-hour", "frame", "goals", "hostile", "iters", "kinds",
+	"known", "limit", "minutes", "modes", "netns", "no-baseline", "pairs", "profile", "program", "quick", "rate", "roots", "rtt", "security",
 	"seeds", "size", "slots", "step-time", "transport", "trusts", "warm-steps", "write",
 }
 
