@@ -213,33 +213,25 @@ type call struct {
 
 // ask sends a request to the ranks of the set whose memory the node works in.
 func (l *loop) ask(m wire.Message) *call {
-	c := &call{done: make(chan struct{}), err: errClosed}
+	c, err := &call{done: make(chan struct{})}, errClosed
 	l.do(func() []box.Effect {
 		if _, trains := m.(*wire.Train); trains {
 			l.memory.clearSteps()
 		}
 		id, effects, ok := l.box.Ask(time.Now(), l.memory.epoch, m)
 		if !ok {
-			c.err = fmt.Errorf("%w: no trainer is attached", trainer.ErrAnew)
+			err = fmt.Errorf("%w: no trainer is attached", trainer.ErrAnew)
 			return nil
 		}
-		c.id, c.err = id, nil
+		c.id, err = id, nil
 		l.asked = c
 		return effects
 	})
-	if c.err != nil && !isDone(c.done) {
+	if err != nil { // the loop does not know the call; else it ends the call, at any time from now on
+		c.err = err
 		close(c.done)
 	}
 	return c
-}
-
-func isDone(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 var errClosed = errors.New("the socket for trainers is closed")

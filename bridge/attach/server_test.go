@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,12 +57,12 @@ func wantText(t *testing.T, err error, text string) {
 // TestGivingUp: ranks of different speeds end at one step when the node gives up, long before the
 // last, and the next Train is as any other.
 func TestGivingUp(t *testing.T) {
-	var last [3]uint64
+	var last [3]atomic.Uint64
 	var all []*attachtest.Rank
 	for i := range last {
 		all = append(all, &attachtest.Rank{
 			Trainer: &attachtest.Toy{Target: 1, Pace: time.Duration(1+2*i) * time.Millisecond},
-			OnStep:  func(step uint64) { last[i] = step },
+			OnStep:  func(step uint64) { last[i].Store(step) },
 		})
 	}
 	_, tr, _ := attached(t, Config{}, all...)
@@ -77,8 +78,9 @@ func TestGivingUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	loaded(t, tr) // the ranks have given up
-	if last[0] < 10 || last[0] > 10_000 || last[1] != last[0] || last[2] != last[0] {
-		t.Errorf("they ended after %v steps, of which %d were reported", last, reported)
+	a, b, c := last[0].Load(), last[1].Load(), last[2].Load()
+	if a < 10 || a > 10_000 || b != a || c != a {
+		t.Errorf("they ended after %d, %d and %d steps, of which %d were reported", a, b, c, reported)
 	}
 	task.Steps, task.Progress = 3, nil
 	stats, err := tr.Train(t.Context(), task)
@@ -106,7 +108,8 @@ func TestSaveAndRestore(t *testing.T) {
 	loaded(t, tr)
 	file := filepath.Join(dir, "trainer.state")
 	for i := range 4 {
-		toys[0].private, toys[1].private = string(rune('a'+i)), string(rune('A'+i))
+		toys[0].private.Store(string(rune('a' + i)))
+		toys[1].private.Store(string(rune('A' + i)))
 		if err := tr.Save(t.Context(), file); err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +117,7 @@ func TestSaveAndRestore(t *testing.T) {
 	if folders, err := os.ReadDir(filepath.Join(dir, stateDir)); err != nil || len(folders) != 2 {
 		t.Errorf("%v, %v", folders, err)
 	}
-	toys[0].full = true
+	toys[0].full.Store(true)
 	wantText(t, tr.Save(t.Context(), file), "rank 0 of 2: the disk is full")
 	if err := m.server.Close(); err != nil {
 		t.Fatal(err)
@@ -128,8 +131,8 @@ func TestSaveAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	loaded(t, tr)
-	if toys[0].private != "d" || toys[1].private != "D" {
-		t.Errorf("%q and %q came back", toys[0].private, toys[1].private)
+	if toys[0].private.Load() != "d" || toys[1].private.Load() != "D" {
+		t.Errorf("%q and %q came back", toys[0].private.Load(), toys[1].private.Load())
 	}
 	if err := os.WriteFile(file, []byte("of a plug-in"), 0o600); err != nil {
 		t.Fatal(err)
@@ -140,20 +143,20 @@ func TestSaveAndRestore(t *testing.T) {
 // keeper is a trainer with a private state.
 type keeper struct {
 	attachtest.Toy
-	private string
-	full    bool
+	private atomic.Value // a string
+	full    atomic.Bool
 }
 
 func (k *keeper) Save(_ context.Context, path string) error {
-	if k.full {
+	if k.full.Load() {
 		return errors.New("the disk is full")
 	}
-	return os.WriteFile(path, []byte(k.private), 0o600)
+	return os.WriteFile(path, []byte(k.private.Load().(string)), 0o600)
 }
 
 func (k *keeper) Restore(_ context.Context, path string) error {
 	b, err := os.ReadFile(path)
-	k.private = string(b)
+	k.private.Store(string(b))
 	return err
 }
 
