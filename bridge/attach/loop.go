@@ -34,6 +34,7 @@ type loop struct {
 	came   []chan struct{} // closed when a set shares the memory, or the trainer leaves
 	leaves string          // why the trainer wants the peer to leave; empty: it does not
 	asked  *call           // under way
+	loss   error           // why the last set is gone; nil: there was none
 }
 
 type post struct {
@@ -195,6 +196,7 @@ func (l *loop) answered(e box.Answered) {
 // lost ends the call under way because its set is gone.
 func (l *loop) lost(f box.Fault) {
 	l.memory.drop()
+	l.loss = f
 	l.cfg.Logger.Info("the trainer is gone", "why", f.Text)
 	if l.asked != nil {
 		l.asked.err = fmt.Errorf("%w: %w", trainer.ErrAnew, f)
@@ -221,13 +223,16 @@ func (l *loop) ask(m wire.Message) *call {
 		id, effects, ok := l.box.Ask(time.Now(), l.memory.epoch, m)
 		if !ok {
 			err = fmt.Errorf("%w: no trainer is attached", trainer.ErrAnew)
+			if l.loss != nil { // between two calls
+				err = fmt.Errorf("%w: %w", trainer.ErrAnew, l.loss)
+			}
 			return nil
 		}
 		c.id, err = id, nil
 		l.asked = c
 		return effects
 	})
-	if err != nil { // the loop does not know the call; else it ends the call, at any time from now on
+	if err != nil { // the loop does not know the call; else it ends the call, at any time from now
 		c.err = err
 		close(c.done)
 	}
