@@ -78,7 +78,7 @@ func (s *shared) begin(e box.Share) (err error) {
 	return nil
 }
 
-// adopt has the node work in the memory of the set that has come. What it had in local is gone.
+// adopt has the node work in the memory of the set that has come. The old local is lost.
 func (s *shared) adopt() error {
 	err := s.local.Map(s.came.local)
 	s.epoch, s.world = s.came.epoch, s.came.world

@@ -3,6 +3,7 @@ package auditor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -112,8 +113,8 @@ func (c *conversation) opened(ctx context.Context) (wire.Stream, []question, err
 		return nil, nil, errors.New("it is out of reach")
 	}
 	s, err := c.auditor.open(ctx, c.peer)
-	if err != nil {
-		return nil, nil, err
+	if err != nil { // however long that took, the contributor was not asked
+		return nil, nil, fmt.Errorf("no stream can be opened: %v", err)
 	}
 	_, list := c.move(s)
 	if len(list) == 0 {

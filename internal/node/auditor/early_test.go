@@ -56,6 +56,7 @@ func (s heldSegment) Frame(dst []byte, k int64, _ []slot.Root) ([]byte, error) {
 type elector struct {
 	*Auditor
 	near    atomic.Bool
+	jammed  atomic.Bool // no stream can be opened in time
 	streams atomic.Int32
 	outcome *reduced
 }
@@ -72,6 +73,10 @@ func (h *house) elector(t *testing.T, outcome *reduced) *elector {
 
 func (e *elector) Open(ctx context.Context, p slot.PeerID) (wire.Stream, error) {
 	e.streams.Add(1)
+	if e.jammed.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	return e.outcome.h.Open(ctx, p)
 }
 
@@ -235,6 +240,22 @@ func TestAnswersThatComeLateInAReductionCount(t *testing.T) {
 		e.sample(t)
 		time.Sleep(5 * e.cfg.Timeout)
 		e.near.Store(false)
+		if got := e.audit(t); len(got.Unshown) > 0 || len(got.False) > 0 {
+			t.Errorf("%v is missing, %d lies", got.Unshown, len(got.False))
+		}
+		e.Close()
+	})
+}
+
+// A contributor that could not be asked early, because no stream opened in time, is asked later.
+func TestContributorsThatWereNotReachedEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		e := h.elector(t, h.reduce(false))
+		e.jammed.Store(true)
+		e.sample(t)
+		e.asked()
+		e.jammed.Store(false)
 		if got := e.audit(t); len(got.Unshown) > 0 || len(got.False) > 0 {
 			t.Errorf("%v is missing, %d lies", got.Unshown, len(got.False))
 		}

@@ -16,7 +16,7 @@ func (m *model) returns(err error) bool {
 }
 
 // anew waits for a live model, after an error that says that it is gone, or until the run has
-// ended. Meanwhile the others do not wait for this peer. What was offered stands. The next round
+// ended. Meanwhile the others do not wait for this peer. Its offer stands. The next round
 // starts from the newest anchor.
 func (l *Loop) anew(ctx context.Context, why error) error {
 	l.ledger.Report(membership.ReportContributes{})
