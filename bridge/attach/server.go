@@ -159,6 +159,16 @@ func (s *Server) End(code wire.Code, text string) {
 	s.loop.do(func() []box.Effect { return s.loop.box.End(box.Fault{Code: code, Text: text}) })
 }
 
+// Dismiss sends the ranks away. The node waits for the next trainer.
+func (s *Server) Dismiss(code wire.Code, text string) {
+	s.loop.do(func() []box.Effect { return s.loop.box.Dismiss(box.Fault{Code: code, Text: text}) })
+}
+
+// Notify tells the ranks a line for people. level is wire.NoticeInfo or wire.NoticeWarn.
+func (s *Server) Notify(level uint64, text string) {
+	s.loop.do(func() []box.Effect { return s.loop.box.Tell(&wire.Notice{Level: level, Text: text}) })
+}
+
 // State says in plain words how far the trainer is.
 func (s *Server) State() (text string) {
 	s.loop.do(func() []box.Effect {

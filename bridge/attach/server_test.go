@@ -307,6 +307,25 @@ func TestAHungRank(t *testing.T) {
 	wantCode(t, <-ended[0], wire.CodeTimeout, "rank 1 of 2")
 }
 
+// TestNoticesAndDismissal: ranks are told lines for people, and those that are sent away may come
+// again.
+func TestNoticesAndDismissal(t *testing.T) {
+	rank := &attachtest.Rank{Trainer: &attachtest.Toy{}}
+	m, tr, ended := attached(t, Config{Timeout: time.Second}, rank)
+	loaded(t, tr)
+	m.server.Notify(wire.NoticeWarn, "paused: no quorum")
+	m.server.Dismiss(wire.CodeBranch, "this branch is not the run")
+	wantCode(t, <-ended[0], wire.CodeBranch, "this branch is not the run")
+	want := wire.Notice{Level: wire.NoticeWarn, Text: "paused: no quorum"}
+	if got := rank.Notices; len(got) != 1 || got[0] != want {
+		t.Errorf("said %+v, want %+v", got, want)
+	}
+	again := &attachtest.Rank{Trainer: &attachtest.Toy{}, World: 1}
+	if err := again.Attach(m.server.Path()); err != nil {
+		t.Errorf("it is not taken again: %v", err)
+	}
+}
+
 // TestTheSocket: its place, its rights, a stale one, and a second node.
 func TestTheSocket(t *testing.T) {
 	dir := t.TempDir()

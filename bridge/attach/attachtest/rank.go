@@ -30,9 +30,10 @@ type Rank struct {
 	OnStep        func(steps uint64)
 	OnLoad        func(start []float32, generation uint64)
 
-	Writes []byte // of SHARE, once attached
-	Loads  []wire.Load
-	Info   wire.Info
+	Writes  []byte // of SHARE, once attached
+	Loads   []wire.Load
+	Info    wire.Info
+	Notices []wire.Notice
 
 	socket   *net.UnixConn
 	last     uint64
@@ -161,7 +162,9 @@ func (r *Rank) Border(ctx context.Context) (*wire.Train, uint64, error) {
 			return m, id, nil
 		case *wire.Info:
 			r.Info = *m
-		case *wire.Notice, *wire.Pong:
+		case *wire.Notice:
+			r.Notices = append(r.Notices, *m)
+		case *wire.Pong:
 		default:
 			if err := r.send(id, r.do(ctx, m)); err != nil {
 				return nil, 0, r.lastWord(err)

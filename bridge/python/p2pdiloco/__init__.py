@@ -1,23 +1,32 @@
 """Train one model with PyTorch, or anything else, on machines that only talk now and then.
 
     with p2pdiloco.DiLoCo(model, optimizer, run="tinygpt", bootstrap=[...], sync_every=500) as d:
-        for batch in data:
+        for batch in d.batches(data):
             loss = model(batch)
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
         print(d.metrics)
 
-DiLoCo is for PyTorch models. Node with Arrays is for numpy, or for a vector of your own.
+DiLoCo is for PyTorch models, on one GPU or several. Flat with Arrays is for numpy, or for a vector
+of your own. The node that talks to the other machines is a process of its own (attach).
+
+    diloco      DiLoCo             loop        a trainer's part in a run
+    flat        Flat               hooks       a call after each step of an optimizer
+    torchmodel  a PyTorch model    data        which data is a peer's own
+    pieces      parts of tensors   metrics     numbers that a script prints
+    box         ranks of a box     attach      the conversation with the node
+    private     a rank's own state settings    which run, and how the node is started
+
 Errors are subclasses of Error. Neither torch nor numpy is imported before it is needed.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Optional
 
 from .arrays import Arrays
+from .attach.events import Event
 from .errors import (
     BranchEnded,
     Busy,
@@ -26,17 +35,17 @@ from .errors import (
     Error,
     Forked,
     Invalid,
-    LibraryNotFound,
+    Lost,
     Missed,
+    NodeGone,
     NotFinite,
-    NotYet,
 )
-from .library import load as _load
+from .flat import Flat
 from .metrics import Metrics
-from .node import Event, Node
 
 if TYPE_CHECKING:
     from .diloco import DiLoCo
+    from .torchmodel import Part
 
 __version__ = "0.1.0"
 
@@ -49,22 +58,17 @@ __all__ = [
     "Ended",
     "Error",
     "Event",
+    "Flat",
     "Forked",
     "Invalid",
-    "LibraryNotFound",
+    "Lost",
     "Metrics",
     "Missed",
-    "Node",
+    "NodeGone",
     "NotFinite",
-    "NotYet",
+    "Part",
     "found",
-    "library_version",
 ]
-
-
-def library_version() -> str:
-    """The version of the C library, its protocol and its arithmetic."""
-    return _load().version()
 
 
 def found(model: Any, optimizer: Any = None, run: Optional[str] = None, **options: Any) -> DiLoCo:
@@ -74,28 +78,16 @@ def found(model: Any, optimizer: Any = None, run: Optional[str] = None, **option
     return diloco
 
 
-def _attaches() -> bool:
-    """Whether DiLoCo is the one that attaches to a node: p2pdiloco join RUN -- COMMAND has started
-    this process, or the node's program is known or in this package, as a wheel has it."""
-    if any(os.environ.get(f"P2PDILOCO_{name}") for name in ("ATTACH", "BINARY")):
-        return True
-    return os.path.isfile(os.path.join(os.path.dirname(__file__), "bin", "p2pdiloco"))
-
-
 def __getattr__(name: str) -> Any:
-    if name != "DiLoCo":
+    if name not in ("DiLoCo", "Part"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        if _attaches():
-            from .attach.trainer import DiLoCo as Attached
-
-            return Attached
-        from .diloco import DiLoCo
+        from . import diloco, torchmodel
     except ModuleNotFoundError as err:
         if err.name != "torch":
             raise
         raise ImportError(
-            "p2pdiloco.DiLoCo needs PyTorch, which is not installed here. p2pdiloco.Node and "
+            f"p2pdiloco.{name} needs PyTorch, which is not installed here. p2pdiloco.Flat and "
             "p2pdiloco.Arrays work without it"
         ) from err
-    return DiLoCo
+    return diloco.DiLoCo if name == "DiLoCo" else torchmodel.Part

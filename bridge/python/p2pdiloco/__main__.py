@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import sys
 from typing import NoReturn
 
+from .attach import rendezvous
+from .errors import Invalid
+
 
 def main() -> NoReturn:
-    """Becomes the node's program: P2PDILOCO_BINARY, else the one in this package."""
-    packed = pathlib.Path(__file__).resolve().parent / "bin" / "p2pdiloco"
-    program = os.environ.get("P2PDILOCO_BINARY") or str(packed)
+    """Becomes the node's program."""
     try:
+        program = rendezvous.binary()
         os.execv(program, ["p2pdiloco", *sys.argv[1:]])
+    except Invalid as err:
+        sys.exit(str(err))
     except OSError as err:
-        sys.exit(
-            f"the node's program cannot be run ({program}: {err.strerror}): install a wheel, which "
-            "has it inside, or build it (go build ./cmd/p2pdiloco) and name it in P2PDILOCO_BINARY"
-        )
+        sys.exit(f"the node's program cannot be run ({program}: {err.strerror})")
 
 
 if __name__ == "__main__":

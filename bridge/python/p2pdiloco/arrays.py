@@ -16,11 +16,10 @@ class Arrays(Mapping[str, Any]):
     """The tensors of a model as views of one flat float32 vector.
 
         model = p2pdiloco.Arrays({"w": w, "b": b})       # copies them; the order is the layout's
-        with p2pdiloco.Node("my-run", layout=model.layout, initial=model.vector) as node:
-            node.anchor(model.vector)
-            while not node.ended:
+        with p2pdiloco.Flat(model.layout, model.vector, run="my-run") as f:
+            while not f.finished:
                 model["w"] -= rate * gradient(model["w"])  # in place
-                node.sync(model.vector, weight=samples)
+                f.step()
 
     arrays: arrays, or nested lists, of numbers that become float32. model["w"] is a view with the
     shape that was given, never another array: write to it in place (model["w"][:] = ...).
@@ -44,7 +43,7 @@ class Arrays(Mapping[str, Any]):
 
     @property
     def layout(self) -> list[Tensor]:
-        """(name, shape) of each, for Node."""
+        """(name, shape) of each, for Flat."""
         return [(name, view.shape) for name, view in self._views.items()]
 
     def __getitem__(self, name: str) -> NDArray[numpy.float32]:

@@ -1,16 +1,15 @@
-"""Settings of a node, encoded as the library's JSON.
+"""Settings of a node: which run is meant, and the node's command line.
 
 The names are those of the flags of `p2pdiloco join` with _ for -: run, bootstrap, inner_steps,
-data_dir, preset and so on. What is not given here, the library takes from the environment
+data_dir, preset and so on. What is not given here, the node takes from the environment
 (P2PDILOCO_INNER_STEPS=500), then from the file that `config` or P2PDILOCO_CONFIG names.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from typing import Any, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence
 
 from .errors import Invalid
 
@@ -56,7 +55,7 @@ def value(settings: Mapping[str, Any], name: str) -> Any:
 
 def _names_run(path: Any) -> bool:
     """Whether a config file, TOML or JSON, has the key of a run or of its spec. A file that cannot
-    be read counts as one that has, because the library then reports what is wrong with it."""
+    be read counts as one that has, because the node then reports what is wrong with it."""
     try:
         with open(path, encoding="utf-8") as f:
             text = f.read(1 << 18)
@@ -65,27 +64,22 @@ def _names_run(path: Any) -> bool:
     return re.search(r"""(?m)^\s*["']?(run|spec)["']?\s*=|"(run|spec)"\s*:""", text) is not None
 
 
-def encode(
-    run: Optional[str], layout: Optional[Iterable[Tensor]], settings: Mapping[str, Any]
-) -> str:
-    """The JSON for the library. None means not given."""
-    config = {name: _plain(name, value) for name, value in settings.items() if value is not None}
-    if run is not None:
-        config["run"] = run
-    if layout is not None:
-        config["layout"] = [
-            {"name": name, "shape": [int(n) for n in shape]} for name, shape in layout
-        ]
-    return json.dumps(config)
-
-
-def _plain(name: str, value: Any) -> Union[None, bool, int, str, list[Any]]:
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return repr(value)  # fractions are decimal strings: every peer must read the same digits
-    if isinstance(value, os.PathLike):
-        return str(os.fspath(value))
-    if isinstance(value, (list, tuple)):
-        return [_plain(name, v) for v in value]
-    raise Invalid(f"{name} is {value!r}: text, a number, True, False, a path or a list is allowed")
+def flags(options: Mapping[str, Any]) -> list[str]:
+    """Options of `p2pdiloco join`, with _ for -, as its command line. None means not given."""
+    line = []
+    for name, value in options.items():
+        for v in value if isinstance(value, (list, tuple)) else [value]:
+            if v is None:
+                continue
+            if isinstance(v, bool):
+                v = str(v).lower()
+            elif isinstance(v, float):
+                v = repr(v)  # every peer must read the same digits
+            elif isinstance(v, os.PathLike):
+                v = os.fspath(v)
+            elif not isinstance(v, (int, str)):
+                raise Invalid(
+                    f"{name} is {v!r}: text, a number, True, False, a path or a list is allowed"
+                )
+            line.append(f"--{name.replace('_', '-')}={v}")
+    return line

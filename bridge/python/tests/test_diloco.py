@@ -1,18 +1,15 @@
-"""DiLoCo over the fake library, whose outer step goes half of the way."""
+"""DiLoCo in a run that a test plays, whose outer step goes half of the way."""
 
-import support  # first: it puts the package on the path
+import nodestub  # first: it puts the package on the path
 
 import os
 import pickle
-import tempfile
 import unittest
 from unittest import mock
 
 import p2pdiloco
 import torch
-from p2pdiloco.data import PartSampler, Permutation, Place
-
-GOLDEN = [43, 2, 67, 57, 6, 15, 31, 56]  # as in sampler_test.go of bridge/builtin
+from p2pdiloco.attach import rendezvous, status
 
 
 class Model(torch.nn.Module):
@@ -21,45 +18,54 @@ class Model(torch.nn.Module):
         self.w = torch.nn.Parameter(torch.full((3,), value, dtype=kind))
 
 
-def new_run(model, optimizer="sgd", run="test", **options):
-    """A run whose every step adds 1 to all parameters."""
-    if optimizer == "sgd":
-        optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.0)
-    return p2pdiloco.DiLoCo(model, optimizer, run, **options), optimizer
-
-
 def step(model, optimizer):
+    """An inner step: it adds 1 to all parameters."""
     for p in model.parameters():
         p.grad = torch.full_like(p, -1.0)
     optimizer.step()
 
 
-class Training(support.FakeCase):
+class RunCase(unittest.TestCase):
+    def join(self, model, run, optimizer="sgd", **options):
+        """A DiLoCo for a run, a nodestub.Run, and its optimizer."""
+        self.stub = nodestub.Stub(self, run)
+        if optimizer == "sgd":
+            optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.0)
+        patch = mock.patch.object(status, "read", run.status)
+        patch.start()
+        self.addCleanup(patch.stop)
+        with mock.patch.dict(os.environ, {rendezvous.SOCKET_VARIABLE: self.stub.path}):
+            return p2pdiloco.DiLoCo(model, optimizer, **options), optimizer
+
+
+class Training(RunCase):
     def test_a_run_by_its_hook(self):
-        model = Model(10.0)
-        d, optimizer = new_run(model, sync_every=2, rounds=3)
+        model, run = Model(10.0), nodestub.Run()
+        d, optimizer = self.join(model, run, sync_every=2)
         seen = []
         with d:
             while not d.finished:
                 step(model, optimizer)
                 seen.append(model.w[0].item())
             self.assertEqual(seen, [11, 11, 12, 12, 13, 13])
-            self.assertEqual((d.metrics.slot, d.metrics.rounds, d.metrics.phase), (3, 3, "ended"))
+            self.assertEqual((d.metrics.slot, d.metrics.rounds), (3, 3))
             step(model, optimizer)  # goes on alone
             self.assertEqual(model.w[0].item(), 14)
+        self.stub.join()
         step(model, optimizer)
         self.assertEqual(model.w[0].item(), 15)
         self.assertNotIn("step", vars(optimizer))
-        self.assertIn("slot 3 of 3 (ended)", str(d.metrics))
+        self.assertIn("slot 3 of 3", str(d.metrics))
 
     def test_the_runs_inner_steps_are_adopted(self):
-        d, _ = new_run(Model())
+        d, _ = self.join(Model(), nodestub.Run())
         with d:
             self.assertEqual(d.sync_every, 2)
 
     def test_the_inner_optimizers_state_stays(self):
         model = Model()
-        d, optimizer = new_run(model, torch.optim.AdamW(model.parameters(), lr=0.1))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        d, _ = self.join(model, nodestub.Run(), optimizer)
         with d:
             for _ in range(4):
                 step(model, optimizer)
@@ -68,7 +74,7 @@ class Training(support.FakeCase):
     def test_of_several_optimizers_the_last_counts(self):
         model = Model()
         a, b = (torch.optim.SGD(model.parameters(), lr=1.0) for _ in range(2))
-        d, _ = new_run(model, [a, b])
+        d, _ = self.join(model, nodestub.Run(), [a, b])
         with d:
             for _ in range(3):
                 step(model, a)
@@ -79,7 +85,7 @@ class Training(support.FakeCase):
 
     def test_without_an_optimizer_steps_are_told(self):
         model = Model()
-        d, _ = new_run({"w": model.w}, None)
+        d, _ = self.join({"w": model.w}, nodestub.Run(), None)
         with d:
             model.w.data += 3
             d.step()
@@ -87,33 +93,29 @@ class Training(support.FakeCase):
             self.assertEqual(model.w[0].item(), 1.5)
 
     def test_a_bfloat16_model_loses_no_outer_step(self):
-        model = Model(1.0, torch.bfloat16)
-        d, optimizer = new_run(
-            model, torch.optim.SGD(model.parameters(), lr=2**-7), rounds=9, inner_steps=1
-        )
+        model, run = Model(1.0, torch.bfloat16), nodestub.Run(steps=1, rounds=9)
+        d, optimizer = self.join(model, run, torch.optim.SGD(model.parameters(), lr=2**-7))
         with d:
-            step(model, optimizer)  # 1 + 1/128, and half of that is no bfloat16
-            self.assertEqual(d._tensors.vector[0].item(), 1 + 2**-8)
-            for _ in range(3):
+            for _ in range(4):  # 1 + 1/128, and half of that is no bfloat16
                 step(model, optimizer)
-            self.assertEqual(d._tensors.vector[0].item(), 1 + 4 * 2**-8)
+            self.assertEqual(run.anchor[0], 1 + 4 * 2**-8)
 
     def test_weights(self):
-        model = Model()
-        d, optimizer = new_run(model, tokens_per_step=100)
+        model, run = Model(), nodestub.Run()
+        d, optimizer = self.join(model, run, tokens_per_step=100)
         with d:
             for _ in range(2):
                 step(model, optimizer)
-            self.assertEqual(d.status()["fake"]["weight"], 200)
             d.tokens(30)
             step(model, optimizer)
             d.tokens(40)
             step(model, optimizer)
-            self.assertEqual((d.status()["fake"]["weight"], d.metrics.weight), (70, 270))
+            self.assertEqual([o.tokens for o in run.offers], [200, 70])
+            self.assertEqual(d.metrics.weight, 270)
 
     def test_losses_are_averaged_over_a_round(self):
         model = Model()
-        d, optimizer = new_run(model)
+        d, optimizer = self.join(model, nodestub.Run())
         with d:
             for loss in (torch.tensor(1.0, requires_grad=True), 3.0):
                 d.report(loss)
@@ -124,93 +126,80 @@ class Training(support.FakeCase):
         for choice, expected in (("local", 8.0), ("average", 4.0)):
             model = Model()
             model.register_buffer("mean", torch.zeros(3))
-            d, optimizer = new_run(model, buffers=choice)
+            d, optimizer = self.join(model, nodestub.Run(), buffers=choice)
             with d:
                 model.mean += 8
                 step(model, optimizer)
                 step(model, optimizer)
                 self.assertEqual(model.mean[0].item(), expected)
 
-    def test_who_is_behind_begins_anew(self):
-        model = Model()
-        d, optimizer = new_run(model, rounds=9, inner_steps=50, fake_ahead=3)
-        with mock.patch("p2pdiloco.diloco._LOOK", 0.0), d:
-            for _ in range(3):
-                step(model, optimizer)
-            self.assertEqual((d.metrics.steps, d.metrics.slot), (0, 2))
-            self.assertEqual((model.w[0].item(), d.metrics.rounds), (0, 0))
 
-
-class Errors(support.FakeCase):
-    def test_a_model_that_diverged_can_begin_anew(self):
-        model = Model(5.0)
-        d, optimizer = new_run(model)
-        with d:
-            model.w.data[1] = float("nan")
-            with self.assertRaises(p2pdiloco.NotFinite):
-                for _ in range(2):
-                    step(model, optimizer)
-            d.reset()
-            self.assertEqual(model.w.tolist(), [5, 5, 5])
-            self.assertEqual(d.metrics.steps, 0)
-
+class Errors(RunCase):
     def test_arguments(self):
         for wrong in (dict(buffers="none"), dict(sync_every=0), dict(layout=[])):
             with self.assertRaises(p2pdiloco.Invalid):
-                new_run(Model(), **wrong)
+                p2pdiloco.DiLoCo(Model(), None, "test", **wrong)
+        d, _ = self.join(Model(), nodestub.Run(), 3)
         with self.assertRaisesRegex(TypeError, "no optimizer"):
-            new_run(Model(), optimizer=3)[0].start()
+            d.start()
 
     def test_a_round_that_was_interrupted_can_be_given_up(self):
-        model = Model()
-        d, optimizer = new_run(model)
+        model, run = Model(5.0), nodestub.Run()
+        d, optimizer = self.join(model, run)
         with d:
-            with mock.patch.object(d._node, "poll", side_effect=KeyboardInterrupt):
+            step(model, optimizer)
+            with mock.patch.object(d._session, "_serve", side_effect=KeyboardInterrupt):
                 with self.assertRaises(KeyboardInterrupt):
-                    for _ in range(2):
-                        step(model, optimizer)
+                    step(model, optimizer)
             d.reset()
             self.assertEqual((d.metrics.steps, d.metrics.slot), (0, 1))
+            self.assertEqual(model.w[0].item(), 6)
 
     def test_another_number_of_steps_than_the_runs(self):
-        d, optimizer = new_run(Model(), sync_every=2, fake_other=1)
-        with self.assertRaisesRegex(p2pdiloco.Invalid, "but 3 in the run .sync_every is"):
+        d, optimizer = self.join(Model(), nodestub.Run(steps=3), sync_every=2)
+        with self.assertRaisesRegex(p2pdiloco.Invalid, "sync_every=2, and the run has inner_st"):
             d.start()
-        self.assertTrue(d._node.closed)
         self.assertNotIn("step", vars(optimizer))
 
     def test_it_starts_once_at_a_time(self):
-        d, _ = new_run(Model())
+        d, _ = self.join(Model(), nodestub.Run())
         with d, self.assertRaisesRegex(p2pdiloco.Error, "started already"):
             d.start()
-        with d:
-            self.assertFalse(d.finished)
 
-    def test_leaving_badly_ends_no_training(self):
-        d, _ = new_run(Model(), leave_timeout=0.0, fake_leave=50)
-        with self.assertLogs("p2pdiloco", "WARNING"):
-            with d:
-                pass
-
-    def test_ctrl_c_leaves(self):
-        events = []
-        d, _ = new_run(Model(), on_event=events.append)
+    def test_ctrl_c_leaves_the_run(self):
+        run = nodestub.Run()
+        d, _ = self.join(Model(), run)
         with self.assertLogs("p2pdiloco", "WARNING"), self.assertRaises(KeyboardInterrupt):
             with d:
                 raise KeyboardInterrupt
-        self.assertEqual(events[-1]["event"], "fake.left")
+        self.stub.join()
+        self.assertEqual(run.left, "the training loop has ended")
+
+    def test_an_exception_does_not(self):
+        run = nodestub.Run()
+        d, _ = self.join(Model(), run)
+        with self.assertRaises(ZeroDivisionError), d:
+            1 / 0
+        self.stub.close()
+        self.assertEqual(run.left, "")
 
     def test_it_is_not_pickled(self):
         with self.assertRaisesRegex(TypeError, "process that made it"):
-            pickle.dumps(new_run(Model())[0])
+            pickle.dumps(p2pdiloco.DiLoCo(Model(), None))
+
+    def test_without_the_program(self):
+        with mock.patch.dict(os.environ, {"PATH": "", "XDG_STATE_HOME": "/nowhere"}):
+            d = p2pdiloco.DiLoCo(Model(), None, "test")
+            with self.assertRaisesRegex(p2pdiloco.Invalid, "program is not there: install"):
+                d.start()
 
 
-class OtherTensors(support.FakeCase):
+class OtherTensors(RunCase):
     """What the run's tensors can turn into, by the hands of the script."""
 
     def test_data_may_be_assigned(self):
         model = Model()
-        d, optimizer = new_run(model)
+        d, optimizer = self.join(model, nodestub.Run())
         with d:
             model.w.data = torch.full((3,), 7.0)
             step(model, optimizer)
@@ -219,23 +208,27 @@ class OtherTensors(support.FakeCase):
 
     def test_another_parameter_is_no_silent_training_alone(self):
         model = Model()
-        d, _ = new_run(model)
-        with d, self.assertRaisesRegex(p2pdiloco.Invalid, "w is another tensor now"):
+        d, _ = self.join(model, nodestub.Run())
+        with self.assertRaisesRegex(p2pdiloco.Invalid, "w is another tensor now"), d:
             model.w = torch.nn.Parameter(torch.zeros(3))
             d.step()
             d.step()
 
-    def test_another_type(self):
-        model = Model()
-        d, _ = new_run(model)
-        with d, self.assertRaisesRegex(p2pdiloco.Invalid, "w was .3,., torch.float32"):
-            model.half()
-            d.step()
-            d.step()
+    def test_another_type_or_shape(self):
+        for change, text in (
+            (lambda m: m.half(), r"w was \(3,\), torch.float32, and is \(3,\), torch.float16"),
+            (lambda m: setattr(m.w, "data", torch.zeros(4)), r"and is \(4,\), torch.float32"),
+        ):
+            model = Model()
+            d, _ = self.join(model, nodestub.Run())
+            with self.assertRaisesRegex(p2pdiloco.Invalid, text), d:
+                change(model)
+                d.step()
+                d.step()
 
     def test_frozen_on_the_way(self):
         model = Model()
-        d, _ = new_run(model)
+        d, _ = self.join(model, nodestub.Run())
         with d:
             model.w.requires_grad_(False)
             d.step()
@@ -249,17 +242,11 @@ class OtherTensors(support.FakeCase):
                 p2pdiloco.DiLoCo({"w": w}, None, "test")
 
 
-class WithoutARun(support.FakeCase):
-    def test_who_meant_one_is_told(self):
-        with self.assertRaisesRegex(p2pdiloco.Invalid, "bootstrap: given, and no run"):
-            new_run(Model(), run=None, bootstrap=["/ip4/192.0.2.1"])
-        with mock.patch.dict(os.environ, P2PDILOCO_BOOTSTRAP="/ip4/192.0.2.1"):
-            with self.assertRaisesRegex(p2pdiloco.Invalid, "P2PDILOCO_BOOTSTRAP: given, and no"):
-                new_run(Model(), run=None)
-
+class WithoutARun(unittest.TestCase):
     def test_it_does_nothing(self):
         model = Model()
-        d, optimizer = new_run(model, run=None)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        d = p2pdiloco.DiLoCo(model, optimizer)
         with d:
             for _ in d.batches([1, 2, 3], repeat=True):
                 step(model, optimizer)
@@ -268,70 +255,62 @@ class WithoutARun(support.FakeCase):
             self.assertEqual(sorted(d.sampler([5, 6])), [0, 1])
             d.load_state_dict(d.state_dict())
             d.reset()
+            d.force_sync()
         self.assertEqual(model.w[0].item(), 3)
         self.assertFalse(d.enabled or d.finished)
 
-    def test_a_config_file_may_name_one(self):
-        with tempfile.TemporaryDirectory() as folder:
-            for text, names in (
-                ("rounds = 3\n# run = 1", False), ('run = "x"', True), ('a=3\n"spec"=""', True),
-                ('{"rounds": 3}', False), ('{"rounds": 3, "run": "x"}', True),
-            ):
-                path = os.path.join(folder, "config.toml")
-                with open(path, "w") as f:
-                    f.write(text)
-                self.assertIs(new_run(Model(), run=None, config=path)[0].enabled, names, text)
-            os.remove(path)
-            self.assertTrue(new_run(Model(), run=None, config=path)[0].enabled)
 
-    def test_the_environment_names_one(self):
-        for name in ("RUN", "CONFIG", "SPEC"):
-            with mock.patch.dict(os.environ, {f"P2PDILOCO_{name}": "x"}):
-                d, _ = new_run(Model(), run=None)
-            with d:
-                self.assertNotIn("run", d.status()["fake"]["config"])
-
-
-class Checkpoints(support.FakeCase):
-    def half_a_round(self):
-        """A model and states in the middle of the second round of two steps."""
+class Checkpoints(RunCase):
+    def half_a_round(self, run):
+        """States in the middle of the second round of two steps."""
         model = Model(10.0)
-        d, optimizer = new_run(model)
+        d, optimizer = self.join(model, run)
         with d:
             for _ in range(3):
                 step(model, optimizer)
-            return model.state_dict(), d.state_dict()
+            states = model.state_dict(), d.state_dict()
+            d.close()
+        self.stub.close()
+        return states
 
     def test_it_goes_on_at_the_same_slot(self):
-        _, state = self.half_a_round()
-        state = dict(state, slot=0)  # the fake remembers nothing: its new node is at slot 0
         for before in (True, False):
-            model = Model(20.0)
-            d, optimizer = new_run(model)
+            run = nodestub.Run(rounds=2)
+            weights, state = self.half_a_round(run)
+            self.assertEqual((state["slot"], state["steps"]), (1, 1))
+            model = Model()
+            d, optimizer = self.join(model, run)
             if before:
+                model.load_state_dict(weights)
                 d.load_state_dict(state)
             with d:
                 if not before:
+                    model.load_state_dict(weights)
                     d.load_state_dict(state)
-                self.assertEqual(d.metrics.steps, 1)
+                self.assertEqual((d.metrics.steps, model.w[0].item()), (1, 12))
                 step(model, optimizer)
-                self.assertEqual((d.metrics.rounds, model.w[0].item()), (1, 20.5))
+                self.assertEqual((d.metrics.rounds, model.w[0].item()), (1, 12))
+            self.assertEqual(run.gradients[-1], [-2, -2, -2])
+            self.assertEqual(run.offers[-1].steps, 2)
 
     def test_the_anchor_wins_where_the_run_went_on(self):
-        weights, state = self.half_a_round()
-        self.assertEqual((state["slot"], state["steps"]), (1, 1))
-        model = Model(20.0)
-        d, optimizer = new_run(model)
-        with d:
+        run = nodestub.Run()
+        weights, state = self.half_a_round(run)
+        for other in (dict(slot=0), dict(run_id="another")):
+            model = Model()
+            d, _ = self.join(model, run)
             model.load_state_dict(weights)
-            d.load_state_dict(state)
-            self.assertEqual((d.metrics.steps, model.w[0].item()), (0, 20))
+            d.load_state_dict(dict(state, **other))
+            with d:
+                self.assertEqual((d.metrics.steps, model.w[0].item()), (0, 11))
+                d.close()
+            self.stub.close()
 
 
-class Data(support.FakeCase):
+class Data(RunCase):
     def test_batches_end_with_the_run(self):
         model = Model()
-        d, optimizer = new_run(model, rounds=2)
+        d, optimizer = self.join(model, nodestub.Run(rounds=2))
         done = []
         with d:
             for batch in d.batches("abc", repeat=True):
@@ -339,33 +318,9 @@ class Data(support.FakeCase):
                 step(model, optimizer)
         self.assertEqual("".join(done), "abca")
 
-    def test_parts_are_disjoint_and_an_epoch_is_whole(self):
-        drawn = []
-        for part in range(10):  # of two steps of three samples
-            sampler = PartSampler(range(30), 3, lambda: Place(0, 5, 7, part, 2, 0, part))
-            drawn += list(sampler)
-            self.assertEqual(len(sampler), 6)
-        self.assertEqual((sorted(drawn[:30]), sorted(drawn[30:])), ([*range(30)], [*range(30)]))
-        self.assertNotEqual(drawn[:30], drawn[30:])  # the next epoch
-
-    def test_the_order_is_the_built_in_trainers(self):
-        order = Permutation(100, 3, 5)
-        self.assertEqual([order[i] for i in range(8)], GOLDEN)
-        self.assertEqual(sorted(order[i] for i in range(100)), [*range(100)])
-
-    def test_the_sampler_goes_on_with_the_round(self):
-        place = Place(0, 1, 7, 4, 3, 0, 1)
-        sampler = iter(PartSampler(range(1000), 2, lambda: place))
-        first = [next(sampler) for _ in range(8)]
-        self.assertEqual(first[6:], first[:2])  # a part of three steps begins again
-        place = place._replace(done=1, round=2)
-        self.assertEqual([next(sampler) for _ in range(4)], first[2:6])
-        place = place._replace(part=5, done=0, round=3)
-        self.assertFalse(set(first) & {next(sampler) for _ in range(6)})
-
     def test_each_round_has_its_part(self):
         model = Model()
-        d, optimizer = new_run(model, rounds=4)
+        d, optimizer = self.join(model, nodestub.Run(rounds=4))
         data, drawn = list(range(100, 108)), []
         with d:
             self.assertEqual(d.part, 0)
@@ -377,72 +332,21 @@ class Data(support.FakeCase):
 
     def test_data_that_cannot_be_indexed(self):
         model = Model()
-        d, optimizer = new_run(model, rounds=3)
+        d, optimizer = self.join(model, nodestub.Run())
         with d:
             seen = []
             for item in d.batches(d.parts(lambda part: [f"{part}{c}" for c in "abc"[: 3 - part]])):
                 seen.append(item)
                 step(model, optimizer)
             self.assertEqual(seen, ["0a", "0b", "1a", "1b", "2a", "2a"])
-            with self.assertRaisesRegex(ValueError, "part 3"):
+            with self.assertRaisesRegex(ValueError, "part 2"):
                 next(d.parts(lambda part: []))
 
 
-class Streaming(support.FakeCase):
-    """Over a fake whose fragments are the elements, one after the other."""
-
-    def test_a_fragment_lands_in_what_was_trained_meanwhile(self):
-        model = Model(10.0)
-        d, optimizer = new_run(model, sync_every=4, rounds=3, fake_delay=1)
-        seen = []
-        with d:
-            while not d.finished:
-                step(model, optimizer)
-                seen.append((model.w.tolist(), d.metrics.slot, d.part))
-        self.assertEqual(seen[3], ([14, 14, 14], 0, 1))  # offered: 14 - 10 of the first
-        self.assertEqual(seen[4], ([12, 15, 15], 1, 1))  # landed
-        self.assertEqual([at[1] for at in seen], [0] * 4 + [1] * 4 + [2] * 4 + [3])
-        self.assertEqual(seen[8], ([16, 14, 19], 2, 2))
-        self.assertEqual(seen[-1], ([12, 14, 16], 3, 3))  # the last one is the anchor
-        self.assertEqual(d.status()["fake"]["offered"], 12)
-
-    def test_without_a_delay(self):
-        model = Model(10.0)
-        d, optimizer = new_run(model, sync_every=2, rounds=3, fake_delay=0)
-        with d:
-            for _ in range(4):
-                step(model, optimizer)
-            self.assertEqual(model.w.tolist(), [13, 12, 14])
-
-    def test_a_part_goes_on_behind_the_landing(self):
-        model = Model()
-        d, optimizer = new_run(model, sync_every=4, rounds=3, fake_delay=2)
-        drawn, data = [], range(8)
-        with d:
-            sampler = iter(d.sampler(data))
-            for _ in range(8):
-                drawn.append(next(sampler))
-                step(model, optimizer)
-        self.assertEqual(sorted(drawn), list(data))
-
-    def test_force_sync(self):
-        model = Model(10.0)
-        d, optimizer = new_run(model, sync_every=4, rounds=30, fake_delay=1)
-        with d:
-            for _ in range(4):
-                step(model, optimizer)
-            d.force_sync()
-            self.assertEqual((d.metrics.slot, d.metrics.steps), (4, 0))
-            self.assertEqual(model.w.tolist(), [12, 12, 12])
-            for _ in range(4):
-                step(model, optimizer)
-            self.assertEqual((d.metrics.rounds, d.metrics.slot), (5, 4))
-
-
-class ForceSync(support.FakeCase):
+class ForceSync(RunCase):
     def test_what_is_there_is_contributed_now(self):
-        model = Model(10.0)
-        d, optimizer = new_run(model, sync_every=5, rounds=2)
+        model, run = Model(10.0), nodestub.Run(steps=5, rounds=2)
+        d, optimizer = self.join(model, run)
         with d:
             d.force_sync()  # nothing is there
             self.assertEqual(d.rounds, 0)
@@ -450,17 +354,53 @@ class ForceSync(support.FakeCase):
                 step(model, optimizer)
             d.force_sync()
             self.assertEqual((model.w[0].item(), d.rounds, d.metrics.steps), (11, 1, 0))
-            self.assertEqual(d.status()["fake"]["weight"], 2)
+            self.assertEqual(run.offers[0].tokens, 2)
             for _ in range(5):
                 step(model, optimizer)
             self.assertTrue(d.finished)
             d.force_sync()
             self.assertEqual(d.rounds, 2)
 
-    def test_without_a_run(self):
-        d, _ = new_run(Model(), run=None)
+    def test_in_a_mode_that_trains_ahead(self):
+        model, run = Model(10.0), nodestub.Run(steps=4, rounds=9, mode="delayed")
+        d, optimizer = self.join(model, run)
         with d:
+            for _ in range(6):
+                step(model, optimizer)
+            self.assertEqual((run.slot, model.w[0].item()), (0, 16))
             d.force_sync()
+            self.assertEqual((run.slot, model.w.tolist()), (2, run.anchor))
+            self.assertEqual(run.anchor, [13, 13, 13])
+            self.assertEqual((d.metrics.slot, d.metrics.steps), (2, 0))
+            d.force_sync()  # nothing new is there
+            self.assertEqual(run.slot, 2)
+
+    def test_of_every_fragment(self):
+        model = Model(10.0)
+        run = nodestub.Run(steps=4, rounds=9, mode="streaming", spec={"fragments": 3})
+        d, optimizer = self.join(model, run)
+        with d:
+            step(model, optimizer)
+            d.force_sync()
+            self.assertEqual((run.slot, d.metrics.slot, len(run.offers)), (3, 3, 3))
+            self.assertGreater(min(o.tokens for o in run.offers), 0)
+
+    def test_at_the_end(self):
+        model, run = Model(10.0), nodestub.Run(steps=4, rounds=1, mode="delayed")
+        d, optimizer = self.join(model, run)
+        with d:
+            step(model, optimizer)
+            d.force_sync()
+            self.assertTrue(d.finished)
+            self.assertEqual(model.w.tolist(), run.anchor)
+
+    def test_without_the_nodes_api(self):
+        model, run = Model(10.0), nodestub.Run(steps=4, rounds=9, mode="delayed")
+        d, optimizer = self.join(model, run)
+        with d, mock.patch.object(status, "read", lambda _: None):
+            step(model, optimizer)
+            with self.assertRaisesRegex(p2pdiloco.Error, "start the node with its API"):
+                d.force_sync()
 
 
 if __name__ == "__main__":

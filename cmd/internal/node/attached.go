@@ -106,12 +106,40 @@ func (a *attached) ended(ctx context.Context, err error) error {
 		return nil
 	case err == nil:
 		a.server.End(wire.CodeEnded, "the run has ended; its final model is loaded")
+	case errors.Is(err, p2pdiloco.ErrMissed):
+		a.server.End(wire.CodeMissed, err.Error())
 	case ctx.Err() != nil:
 		a.server.End(wire.CodeClosed, "the node was asked to leave the run")
 	default:
 		a.server.End(wire.CodeClosed, fmt.Sprintf("the node has ended: %v", err))
 	}
 	return err
+}
+
+// branched sends the trainer away, because the last slot was applied on a branch that is not the
+// run. One that attaches again waits with the node until the run is found.
+func (a *attached) branched(err error) {
+	if a != nil {
+		a.server.Dismiss(wire.CodeBranch, err.Error())
+	}
+}
+
+// notices are the events that the trainer's people are told of, and how grave they are.
+var notices = map[string]uint64{
+	"run.paused": wire.NoticeWarn, "run.resumed": wire.NoticeInfo, "run.forked": wire.NoticeWarn,
+	"run.switched": wire.NoticeWarn, "state.diverged": wire.NoticeWarn, "clock.skewed": wire.NoticeWarn,
+	"admission.refused": wire.NoticeWarn, "run.final": wire.NoticeInfo, "peer.removed": wire.NoticeWarn,
+}
+
+// happened tells the trainer of an event, as line describes it.
+func (a *attached) happened(e p2pdiloco.Event, line string) {
+	if a == nil || line == "" {
+		return
+	}
+	server := a.listens.Load()
+	if level, tell := notices[e.Name]; tell && server != nil {
+		server.Notify(level, line)
+	}
 }
 
 // close ends what open has begun, when the peer has ended, with err.

@@ -116,6 +116,7 @@ func (p *participant) runToEnd(ctx context.Context, node *p2pdiloco.Node) error 
 		if !errors.Is(err, p2pdiloco.ErrBranchEnded) {
 			return err
 		}
+		p.attached.branched(err)
 		for node.Status().Phase == p2pdiloco.PhaseEndedBranch {
 			select {
 			case <-ctx.Done():
@@ -176,9 +177,11 @@ func (p *participant) closeTrainer(err error) error {
 // onEvent is called by the node, one event at a time.
 func (p *participant) onEvent(e p2pdiloco.Event) {
 	p.collect.observe(e)
-	if line := describe(e); line != "" {
+	line := describe(e)
+	if line != "" {
 		p.say("%s", line)
 	}
+	p.attached.happened(e, line)
 	if e.Name == "run.final" {
 		p.say("  it is in the data directory: p2pdiloco export --data-dir %s; this peer need not stay (Ctrl-C)",
 			p.collect.dataDir())

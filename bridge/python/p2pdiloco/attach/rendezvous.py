@@ -8,18 +8,17 @@ crashes, and waits for the next one (trainer_return).
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
 import os
 import pathlib
 import shutil
 import socket
 import subprocess
-import sys
-import urllib.parse
 from typing import Any, Mapping, Optional, Sequence
 
 from ..errors import Error, Invalid
+from ..settings import flags
+from .statedir import Claim
 
 _log = logging.getLogger("p2pdiloco")
 
@@ -27,8 +26,6 @@ SOCKET_VARIABLE = "P2PDILOCO_ATTACH"
 """Names the socket to a command that `p2pdiloco join RUN -- COMMAND` starts."""
 BINARY_VARIABLE = "P2PDILOCO_BINARY"
 """Names the node's program."""
-
-_MAX_NAME = 100  # bytes of a run's name in a path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,29 +74,6 @@ def one_machine(environment: Mapping[str, str], world: int) -> None:
         )
 
 
-def default_dir(name: str, text: str) -> pathlib.Path:
-    """The data directory of a peer whose user named none. name: of what says which run it is, run,
-    ticket, spec or config; text: its value."""
-    if name == "run":
-        run = urllib.parse.quote(text, safe="$&+=:@")
-        run = "%2E" + run[1:] if run.startswith(".") else run
-        if len(run) > _MAX_NAME:
-            run = f"{run[:_MAX_NAME]}-{hashlib.sha256(text.encode()).hexdigest()}"
-    else:
-        run = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    return _base() / run / "peer-attach"
-
-
-def _base() -> pathlib.Path:
-    given = os.environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(given):
-        return pathlib.Path(given, "p2pdiloco")
-    home = pathlib.Path.home()
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support" / "p2pdiloco"
-    return home / ".local" / "state" / "p2pdiloco"
-
-
 def binary() -> str:
     """The node's program: P2PDILOCO_BINARY, else the one in this package, else that in PATH."""
     given = os.environ.get(BINARY_VARIABLE)
@@ -115,27 +89,6 @@ def binary() -> str:
             f"(go build ./cmd/p2pdiloco) and name it in {BINARY_VARIABLE}"
         )
     return found
-
-
-def flags(options: Mapping[str, Any]) -> list[str]:
-    """Options of `p2pdiloco join`, with _ for -, as its command line."""
-    line = []
-    for name, value in options.items():
-        for v in value if isinstance(value, (list, tuple)) else [value]:
-            if v is None:
-                continue
-            if isinstance(v, bool):
-                v = str(v).lower()
-            elif isinstance(v, float):
-                v = repr(v)  # every peer must read the same digits
-            elif isinstance(v, os.PathLike):
-                v = os.fspath(v)
-            elif not isinstance(v, (int, str)):
-                raise Invalid(
-                    f"{name} is {v!r}: text, a number, True, False, a path or a list is allowed"
-                )
-            line.append(f"--{name.replace('_', '-')}={v}")
-    return line
 
 
 def environment() -> dict[str, str]:
@@ -167,14 +120,19 @@ class Given:
     def wait(self, timeout: float) -> None:
         """Waits for nothing: whoever started the node looks after it."""
 
+    def release(self) -> None:
+        """Does nothing."""
+
 
 class Own:
     """A node with this data directory; if start, one is started where none answers."""
 
     def __init__(
-        self, data_dir: pathlib.Path, options: Mapping[str, Any], *, start: bool
+        self, data_dir: pathlib.Path, options: Mapping[str, Any], *, start: bool,
+        claim: Optional[Claim] = None,
     ) -> None:
         self._dir, self._options, self._starts = data_dir, dict(options), start
+        self._claim = claim
         self._node: Optional[subprocess.Popen[bytes]] = None
 
     def find(self) -> Optional[str]:
@@ -237,3 +195,8 @@ class Own:
                 "the node has not ended within %.0f s; it goes on by itself (pid %d)", timeout,
                 self._node.pid,
             )
+
+    def release(self) -> None:
+        """Lets another trainer have the data directory."""
+        if self._claim is not None:
+            self._claim.release()

@@ -16,8 +16,19 @@ import socket
 import time
 from typing import Any, Callable, Optional, Protocol, Sequence
 
-from .. import errors
-from ..errors import Closed, Ended, Error, Forked, Invalid, NotFinite
+from ..errors import (
+    BranchEnded,
+    Busy,
+    Closed,
+    Ended,
+    Error,
+    Forked,
+    Invalid,
+    Lost,
+    Missed,
+    NodeGone,
+    NotFinite,
+)
 from . import wire
 from .memory import Memory
 from .wire import Message, Piece, TensorSpec
@@ -28,21 +39,18 @@ _RETRY = 0.2  # seconds between two attempts to connect
 _IDLE = 0.5  # seconds between two calls of idle
 
 # Codes of ERROR (docs/attach.md, section 6).
-_BUSY, _LOST, _NOT_FINITE, _TIMEOUT, _ENDED, _CLOSED = 4, 8, 9, 10, 11, 12
-
-
-class Lost(Error):
-    """Another rank of this box is gone, or does not move. All ranks end, and are started again
-    together."""
-
-
-class NodeGone(Error, ConnectionError):
-    """The node of this machine is gone, and none came back in time."""
-
-
 _KINDS: dict[int, type[Error]] = {
-    _BUSY: errors.Busy, _LOST: Lost, _TIMEOUT: Lost, _NOT_FINITE: NotFinite, _ENDED: Ended,
-    _CLOSED: Closed, 3: Invalid, 5: Invalid, 6: Invalid,
+    3: Invalid,  # another run
+    4: Busy,
+    5: Invalid,  # rank or world
+    6: Invalid,  # layout
+    8: Lost,
+    9: NotFinite,
+    10: Lost,  # hung
+    11: Ended,
+    12: Closed,
+    13: Missed,
+    14: BranchEnded,
 }
 
 
@@ -78,6 +86,12 @@ class Held(Protocol):
 
     def restore(self, folder: str, rank: int, world: int) -> None:
         """Takes the private state back that world ranks have saved in a folder."""
+
+    def copy(self) -> Any:
+        """A copy of the live parameters, for put."""
+
+    def put(self, copy: Any) -> None:
+        """Replaces the live parameters by a copy of them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +154,7 @@ class Session:
         while True:
             try:
                 return self._attach()
-            except (errors.Busy, OSError) as err:
+            except (Busy, OSError) as err:
                 self._drop()
                 if time.monotonic() > until:
                     raise self._too_late(err, timeout) from err
@@ -154,7 +168,7 @@ class Session:
 
     @staticmethod
     def _too_late(err: BaseException, timeout: float) -> Error:
-        if isinstance(err, errors.Busy):
+        if isinstance(err, Busy):
             return err
         return NodeGone(
             f"no node of this machine answered for {timeout:.0f} s ({err}): start one with "

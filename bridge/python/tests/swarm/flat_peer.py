@@ -5,7 +5,7 @@ import array
 import json
 import sys
 
-from p2pdiloco.attach import Flat
+from p2pdiloco import Flat
 
 
 def main():

@@ -29,6 +29,11 @@ class Outer:
         self.sgd.step()
 
 
+def flat(model):
+    """All parameters in one vector, as they lie in the anchor."""
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
 def one_run(settings, run):
     torch.manual_seed(1)
     config = Config(layers=2, width=32, heads=4, context=16)
@@ -36,22 +41,21 @@ def one_run(settings, run):
     inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
     differing, moved = 0, 0
     with p2pdiloco.DiLoCo(model, None, aggregator="mean", clip="off", **settings, **run) as d:
-        flat = d._tensors
-        outer = Outer(flat.vector, **run)
+        outer = Outer(flat(model), **run)
         while not d.finished:
             for _ in range(d.sync_every):
                 window = torch.randint(256, (4, config.context + 1))
                 model(window[:, :-1], window[:, 1:]).backward()
                 inner.step()
                 inner.zero_grad()
-                flat.gather()
-                local, before = flat.vector.clone(), outer.theta.detach().clone()
+                local, before = flat(model), outer.theta.detach().clone()
                 d.step()
             outer.step(local)
-            differing += int((outer.theta.detach() != flat.vector).sum())
-            moved += int((before != flat.vector).sum())
+            anchor = flat(model)
+            differing += int((outer.theta.detach() != anchor).sum())
+            moved += int((before != anchor).sum())
         print(json.dumps({
-            "is": "done", "rounds": d.rounds, "elements": flat.vector.numel(),
+            "is": "done", "rounds": d.rounds, "elements": anchor.numel(),
             "differing": differing, "moved": moved,
         }), flush=True)
 

@@ -104,4 +104,6 @@ class SwarmCase(unittest.TestCase):
             "preset": "lan", "data_dir": str(self.folder / name), **settings,
         }
         script = [sys.executable, str(HERE / kind), json.dumps(settings)]
-        return Process(self, name, script, ATEN_CPU_CAPABILITY="default")
+        return Process(
+            self, name, script, ATEN_CPU_CAPABILITY="default", P2PDILOCO_BINARY=self.program
+        )

@@ -1,4 +1,4 @@
-"""What needs one kind of peer, over the real library and loopback; run as test_swarm.py says."""
+"""What needs one kind of peer, over a real node and loopback; run as test_swarm.py says."""
 
 import os
 import unittest

@@ -1,7 +1,6 @@
-"""Peers as processes of their own, over the real library and loopback.
+"""Peers as processes of their own, over real nodes and loopback.
 
-    P2PDILOCO_TEST_PROGRAM=./p2pdiloco P2PDILOCO_LIBRARY=./libp2pdiloco.so \\
-        python3 -m unittest discover -s bridge/python/tests/swarm
+    P2PDILOCO_TEST_PROGRAM=./p2pdiloco python3 -m unittest discover -s bridge/python/tests/swarm
 
 The package is the one that Python finds: an installed one, or that of PYTHONPATH.
 """
@@ -112,7 +111,9 @@ class Swarm(SwarmCase):
             "--data-dir", str(self.folder / "torch"), "--data", data, "--save", model,
             *(f"--{k}={v}" for k, v in sizes.items()),
         ]
-        settings = dict(P2PDILOCO_LISTEN=LISTEN, P2PDILOCO_FOUND="true")
+        settings = dict(
+            P2PDILOCO_LISTEN=LISTEN, P2PDILOCO_FOUND="true", P2PDILOCO_BINARY=self.program
+        )
         torch = Process(self, "torch", script, **settings)
         here = re.search("state root ([0-9a-f]{64})", torch.line(lambda line: "state root" in line))
         report = json.loads(go.line(lambda line: line.startswith("{")))

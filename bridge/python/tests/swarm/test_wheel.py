@@ -8,7 +8,7 @@ import pathlib
 import shutil
 import unittest
 
-import p2pdiloco.attach
+import p2pdiloco
 from peers import SwarmCase
 
 

@@ -14,21 +14,22 @@ import pathlib
 import time
 from typing import Any, Callable, Iterable, Iterator, Optional, Sized, TypeVar, Union
 
-from .. import settings
-from ..data import PartSampler, Place, read_parts
-from ..errors import Error, Invalid
-from ..hooks import StepHook
-from ..metrics import Metrics, Tally
-from . import rendezvous, status
-from .events import Event, Events
-from .session import Held, Offer, Session
-from .wire import Message
+from . import settings
+from .attach import rendezvous, statedir, status
+from .attach.events import Event, Events
+from .attach.session import Held, Offer, Session
+from .attach.wire import Message
+from .data import PartSampler, Place, read_parts
+from .errors import Error, Invalid
+from .hooks import StepHook
+from .metrics import Metrics, Tally
 
 _log = logging.getLogger("p2pdiloco")
 
 T = TypeVar("T")
 Self = TypeVar("Self", bound="Loop")
 
+_LOOK = 0.05  # seconds between two looks at the status
 _NOT_HERE = ("layout", "initial", "trainer")
 
 
@@ -72,6 +73,8 @@ class Loop:
         self._began = 0.0  # when the inner steps of the TRAIN began
         self._last: dict[str, Any] = {"phase": "closed"}
         self._torn = False  # an exception, like KeyboardInterrupt, has ended a border half way
+        self._trained = False  # the model is not an anchor any more
+        self._resume: dict[str, Any] = {}
 
     # Taking part.
 
@@ -113,14 +116,15 @@ class Loop:
             options["run"] = self._run
         if self._wanted is not None:
             options["inner_steps"] = self._wanted
-        where = pathlib.Path(given) if given else rendezvous.default_dir(
-            *settings.identity(self._run, self._options)
-        )
-        where = where.absolute()
+        claim = None
+        if not given:
+            folder = statedir.of_run(*settings.identity(self._run, self._options))
+            claim = statedir.Claim(folder, self._ranks.set, self._ranks.rank)
+        where = (claim.path if claim else pathlib.Path(given)).absolute()
         if self._on_event is not None:
             file = options.setdefault("events", str(where / "events.jsonl"))
             self._events = Events(pathlib.Path(file), self._on_event)
-        return rendezvous.Own(where, options, start=self._ranks.rank == 0)
+        return rendezvous.Own(where, options, start=self._ranks.rank == 0, claim=claim)
 
     def _same_steps(self) -> None:
         """Refuses a run with another number of inner steps than the caller wants."""
@@ -144,6 +148,7 @@ class Loop:
         session.leave(run=True)
         if self._node is not None:
             self._node.wait(self._timeouts[1])
+            self._node.release()
         if self._events is not None:
             self._events.close()
         if not over:
@@ -155,6 +160,8 @@ class Loop:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+        if self._node is not None:
+            self._node.release()
 
     def __enter__(self: Self) -> Self:
         return self.start()
@@ -180,29 +187,62 @@ class Loop:
         if session is None or session.forked or self.finished:
             return
         self._tally.steps += 1
+        self._trained = True
         if self._torn or self._train is None:
             self.reset()
             return
         session.progress(self._tally.steps)
         self._tell()
-        if self._tally.steps >= self._train.steps:
+        if self._tally.steps >= self._train.steps or self._gives_up(session):
             self._border(self._offer())
-        elif self._tally.steps == session.look and not session.at(self._tally.steps):
-            self._border(self._offer())
+
+    def _gives_up(self, session: Session) -> bool:
+        """Asks the node, where it has named the steps done, whether to go on."""
+        while 0 < session.look <= self._tally.steps:
+            if not session.at(session.look):
+                return True
+        return False
 
     def force_sync(self) -> None:
         """Ends the round now instead of after all its steps: contributes what was trained, waits
-        until it is applied, and loads the anchor, for an evaluation or a checkpoint. All ranks call
-        it after the same step. It is for the modes in which a round ends with the anchor."""
-        if self._session is None or self.finished:
+        until it is applied, and loads the anchor. The model is then the one that all peers agreed
+        on, for an evaluation or a checkpoint. It takes as long as the others need for the slot; in
+        mode streaming, for one slot of each fragment. All ranks call it after the same step."""
+        session = self._session
+        if session is None or self.finished:
             return
-        mode = self._session.info.mode if self._session.info is not None else "sync"
-        if mode != "sync":
-            raise Invalid(f"force_sync is for mode sync, and this run's mode is {mode}")
-        if self._torn:
+        if self._torn or self._train is None:
             self.reset()
-        if self._tally.steps > 0:
-            self._border(self._offer())
+        if self._mode() == "sync":
+            if self._tally.steps > 0:
+                self._border(self._offer())
+        elif self._trained:
+            self._drain(session)
+
+    def _mode(self) -> str:
+        info = self._session.info if self._session is not None else None
+        return str(info.mode) if info is not None else "sync"
+
+    def _drain(self, session: Session) -> None:
+        """Contributes what was trained in a mode that trains beside the slot in flight, waits until
+        that is applied, and loads the anchor."""
+        if self._train is None or self._read_status(session) is None:
+            raise Error(
+                "force_sync asks the node how far the run is, and its API does not answer: start "
+                "the node with its API"
+            )
+        slots = 1
+        if self._mode() == "streaming" and session.info is not None:
+            slots = int(json.loads(session.info.spec or "{}").get("fragments") or 1)
+        last = self._train.slot + slots - 1
+        while self._train is not None and self._train.slot <= last:
+            self._border(self._offer(least=1 if self._ranks.rank == 0 else 0))
+        while not self.finished:
+            found = self._read_status(session)
+            if found is None or int(found.get("slot") or 0) >= last:
+                return self.reset()
+            self._tell()
+            time.sleep(_LOOK)
 
     def tokens(self, n: int) -> None:
         """Counts n tokens, or samples, towards the weight of this peer's next contribution. Without
@@ -253,6 +293,41 @@ class Loop:
             return
         self._session.reset()
         self._border(None)
+        self._trained = False
+
+    # The caller's own checkpoints.
+
+    def state_dict(self) -> dict[str, Any]:
+        """This rank's position in the round, to be saved beside the model's and the optimizer's
+        state. Who this peer is, and the anchor, are in the node's data_dir."""
+        info = self._session.info if self._session is not None else None
+        if info is None:
+            return dict(self._resume)
+        tally = self._tally
+        return {
+            "run_id": info.run_id, "slot": tally.slot, "steps": tally.steps, "weight": tally.weight
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on where state_dict was taken, if the run is still at that slot; load the model's
+        state before, and call it on all ranks. If the run has gone on, or its mode is not sync, the
+        run's anchor replaces the model, and a new round begins. It may be called before start or
+        afterwards."""
+        self._resume = dict(state)
+        if self._session is not None and not self.finished:
+            self.reset()
+
+    def _takes_up(self, train: Message, copy: Any) -> None:
+        """Puts the loaded state in the place of the anchor, if it grew from it."""
+        state, self._resume = self._resume, {}
+        info = self._session.info if self._session is not None else None
+        here = {"run_id": info.run_id if info is not None else "", "slot": train.slot - 1}
+        if self._held is None or self._mode() != "sync" or state.get("steps", 0) >= train.steps:
+            return
+        if any(state.get(name) != value for name, value in here.items()):
+            return
+        self._held.put(copy)
+        self._tally.steps, self._tally.weight = state["steps"], state["weight"]
 
     # Looking.
 
@@ -297,7 +372,7 @@ class Loop:
     def _ask_program(self, command: str, options: dict[str, Any]) -> str:
         if self._session is None or not self._session.data_dir:
             raise Error(f"{command} asks a node, and this rank is not attached to one")
-        flags = rendezvous.flags(dict(options, data_dir=self._session.data_dir))
+        flags = settings.flags(dict(options, data_dir=self._session.data_dir))
         return rendezvous.ask([command, *flags])
 
     @staticmethod
@@ -311,9 +386,9 @@ class Loop:
 
     # A round.
 
-    def _offer(self) -> Offer:
+    def _offer(self, least: int = 0) -> Offer:
         tally = self._tally
-        weight = tally.weight or tally.steps * self._tokens_per_step
+        weight = max(tally.weight or tally.steps * self._tokens_per_step, least)
         return Offer(
             tally.steps, weight, loss=tally.mean() or 0.0, seconds=time.monotonic() - self._began
         )
@@ -325,6 +400,7 @@ class Loop:
         if session is None:
             return
         began, before, self._torn = time.monotonic(), self._train, True
+        copy = self._held.copy() if self._resume and self._held is not None else None
         try:
             self._train = session.border(offer)
         except Error:  # the session is closed, or closes when reset is called
@@ -341,6 +417,8 @@ class Loop:
             self._tally.begin(int(info.last_slot) if info is not None else self._tally.slot)
             return
         self._tally.begin(int(self._train.slot) - 1)
+        if self._resume:
+            self._takes_up(self._train, copy)
         self._take(self._train)
         if offer is not None and self._ranks.rank == 0 and _log.isEnabledFor(logging.INFO):
             _log.info("%s", self.metrics)
@@ -355,7 +433,7 @@ class Loop:
         self.sync_every = train.steps
         self._place = Place(
             train.member, max(train.members, train.member + 1), train.seed, train.part,
-            train.part_steps, train.part_done, self._place.round + 1,
+            train.part_steps, train.part_done + self._tally.steps, self._place.round + 1,
         )
 
     def __reduce__(self) -> Any:

@@ -17,10 +17,11 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 import torch
 
-from ..errors import Invalid
-from . import pieces, wire
-from .memory import Memory
-from .wire import Box, Flat, Piece, TensorSpec
+from . import pieces
+from .attach import wire
+from .attach.memory import Memory
+from .attach.wire import Box, Flat, Piece, TensorSpec
+from .errors import Invalid
 
 _DTYPES = {
     torch.float32: wire.F32, torch.float64: wire.F32, torch.bfloat16: wire.BF16,
@@ -184,6 +185,7 @@ class TorchHeld:
                 self._devices.add(live.device)
             at += spec.elements
         self.elements = at
+        self._kinds = [_kind(live.value) for live in self.live]
 
     # session.Held.
 
@@ -251,19 +253,29 @@ class TorchHeld:
         if self._restore is not None:
             self._restore(folder, rank, world)
 
+    @torch.no_grad()
+    def copy(self) -> list[torch.Tensor]:
+        return [live.value.detach().clone() for live in self.live]
+
+    @torch.no_grad()
+    def put(self, copy: Any) -> None:
+        for live, value in zip(self.live, copy):
+            live.value.copy_(value)
+
     # Checks.
 
     def check(self) -> None:
         """Refuses a model whose tensors were replaced: it would train alone without notice."""
-        if self._module is None:
-            return
-        have = {id(t) for t in (*self._module.parameters(), *self._module.buffers())}
-        for name, value in self._given:
-            if id(value) not in have:
-                raise Invalid(
-                    f"{name} is another tensor now: write to it in place, or assign to its data "
-                    "(since this DiLoCo was made)"
-                )
+        module = self._module
+        have = module and {id(t) for t in (*module.parameters(), *module.buffers())}
+        for (name, value), live, kind in zip(self._given, self.live, self._kinds):
+            if have is not None and id(value) not in have:
+                why = "is another tensor now: write to it in place, or assign to its data"
+            elif _kind(live.value) != kind:
+                why = f"was {kind}, and is {_kind(live.value)}: change it before"
+            else:
+                continue
+            raise Invalid(f"{name} {why} (since this DiLoCo was made)")
 
     def _synchronize(self) -> None:
         """Waits for the copies, after which the node may use the memory."""
@@ -283,6 +295,10 @@ def _describe(number: int, name: str, value: Any) -> tuple[TensorSpec, Piece, to
             local = value.to_local()
         return spec, pieces.of_dtensor(number, name, value), local
     return spec, pieces.whole(number, value.shape), value
+
+
+def _kind(value: torch.Tensor) -> str:
+    return f"{tuple(value.shape)}, {value.dtype}"
 
 
 def _view(vector: Any) -> torch.Tensor:

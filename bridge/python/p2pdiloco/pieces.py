@@ -11,8 +11,8 @@ import itertools
 import re
 from typing import Any, Iterator, Sequence
 
-from ..errors import Invalid
-from .wire import Box, Flat, Piece, TensorSpec
+from .attach.wire import Box, Flat, Piece, TensorSpec
+from .errors import Invalid
 
 _WRAPPERS = re.compile(r"(?:(?<=^)|(?<=\.))(?:module|_orig_mod|_fsdp_wrapped_module)\.")
 

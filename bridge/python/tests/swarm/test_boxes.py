@@ -1,7 +1,7 @@
 """Boxes of one or several ranks, attached to real nodes over loopback.
 
     P2PDILOCO_TEST_PROGRAM=./p2pdiloco python3 -m unittest discover -s bridge/python/tests/swarm \\
-        -p test_attach.py
+        -p test_boxes.py
 """
 
 import hashlib
@@ -17,11 +17,11 @@ import unittest
 
 import numpy
 import peers
-from p2pdiloco.attach import rendezvous
+from p2pdiloco import settings as options
 from peers import HERE, LISTEN, Process, SwarmCase
 
 peers.PATIENCE = 240  # up to eight processes import PyTorch, on a machine that may be busy
-SIZES = {"w": (5, 4), "b": (7,), "s": ()}  # as attach_peer.py's
+SIZES = {"w": (5, 4), "b": (7,), "s": ()}  # as box_peer.py's
 ELEMENTS = 28
 
 
@@ -44,7 +44,7 @@ class Box:
         self.ranks = [
             Process(
                 test, f"{name} rank {rank}",
-                [sys.executable, str(HERE / "attach_peer.py"), json.dumps(settings)],
+                [sys.executable, str(HERE / "box_peer.py"), json.dumps(settings)],
                 P2PDILOCO_BINARY=test.program, RANK=str(rank), WORLD_SIZE=str(world),
                 LOCAL_WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
             )
@@ -72,7 +72,7 @@ class Box:
 
 
 def replay(steps, rounds, lr=0.7, momentum=0.9):
-    """What a peer that is alone ends with: the inner steps of attach_peer.py, then Nesterov."""
+    """What a peer that is alone ends with: the inner steps of box_peer.py, then Nesterov."""
     f = numpy.float32
     theta, v = numpy.full(ELEMENTS, 0.5, f), numpy.zeros(ELEMENTS, f)
     for part in range(rounds):
@@ -138,7 +138,7 @@ class Attached(SwarmCase):
 
     def test_boxes_of_1_2_and_4_ranks_and_one_in_c_in_one_run(self):
         settings = dict(inner_steps=6, rounds=5, start_peers=4, min_peers=4)
-        toy = self.toy(*rendezvous.flags(settings))
+        toy = self.toy(*options.flags(settings))
         boxes = [
             Box(self, kind, world, kind=kind, **settings)
             for kind, world in (("single", 1), ("ddp", 2), ("flat", 4))
@@ -207,7 +207,7 @@ class Attached(SwarmCase):
         self.assertEqual(box.root(), other.root())
 
     def test_join_starts_the_trainer(self):
-        script = [sys.executable, str(HERE / "attach_peer.py"), "{}"]
+        script = [sys.executable, str(HERE / "box_peer.py"), "{}"]
         node = Process(self, "node", [
             self.program, "join", "--run", self.run_name, "--found", "--bootstrap", self.bootstrap,
             "--listen", LISTEN, "--preset", "lan", "--rounds", "3", "--inner-steps", "5",

@@ -7,8 +7,8 @@ from typing import Any, Mapping, Optional
 
 import torch
 
-from ..errors import Invalid
-from .rendezvous import Ranks, number, one_machine, ranks_of
+from .attach.rendezvous import Ranks, number, one_machine, ranks_of
+from .errors import Invalid
 from .torchmodel import Model, Part
 
 _REPLICAS = "DistributedDataParallel"

@@ -4,7 +4,7 @@ import pathlib
 import struct
 import unittest
 
-import attachstub  # noqa: F401  (puts the package of this tree first)
+import nodestub  # noqa: F401  (puts the package of this tree first)
 from p2pdiloco.attach import wire
 from p2pdiloco.attach.wire import Box, Flat, Message, TensorSpec
 

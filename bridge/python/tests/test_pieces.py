@@ -1,20 +1,17 @@
 """Which part of which tensor a rank holds: against numpy, and stand-ins for DTensor and FSDP2."""
 
-import attachstub  # noqa: F401  (first: it puts the package on the path)
+import nodestub  # noqa: F401  (first: it puts the package on the path)
 
 import os
-import pathlib
 import unittest
 
 import numpy
 import torch
-from p2pdiloco import settings
-from p2pdiloco.attach import Part, box, pieces, rendezvous
-from p2pdiloco.attach.pieces import plain_name, runs_of
-from p2pdiloco.attach.torchmodel import TorchHeld, named
+from p2pdiloco import Part, box, pieces
 from p2pdiloco.attach.wire import Box, Flat, TensorSpec
-from p2pdiloco.data import PartSampler, Place
 from p2pdiloco.errors import Invalid
+from p2pdiloco.pieces import plain_name, runs_of
+from p2pdiloco.torchmodel import TorchHeld, named
 
 
 def covered(runs, begin, end):
@@ -221,72 +218,6 @@ class Ranks(unittest.TestCase):
     def test_no_number(self):
         with self.assertRaisesRegex(Invalid, "WORLD_SIZE=two in the environment: a number"):
             box.ranks(torch.nn.Linear(1, 1), environment={"WORLD_SIZE": "two"})
-
-
-class Settings(unittest.TestCase):
-    def test_a_ticket_is_a_run(self):
-        self.assertTrue(settings.given(None, {"ticket": "garbage"}))
-        os.environ["P2PDILOCO_TICKET"] = "p2pd1-x"
-        try:
-            self.assertTrue(settings.given(None, {}))
-            self.assertEqual(settings.identity(None, {}), ("ticket", "p2pd1-x"))
-        finally:
-            del os.environ["P2PDILOCO_TICKET"]
-
-    def test_options_without_a_run_raise(self):
-        self.assertFalse(settings.given(None, {"bootstrap": None}))
-        with self.assertRaisesRegex(Invalid, "bootstrap, preset: given, and no run: name one with"):
-            settings.given(None, {"bootstrap": ["/ip4/127.0.0.1"], "preset": "lan"})
-
-    def test_flags(self):
-        got = rendezvous.flags({
-            "outer_lr": 0.7, "found": True, "bootstrap": ["/a", "/b"], "listen": None,
-            "data": pathlib.Path("x"), "rounds": 3,
-        })
-        self.assertEqual(got, [
-            "--outer-lr=0.7", "--found=true", "--bootstrap=/a", "--bootstrap=/b", "--data=x",
-            "--rounds=3",
-        ])
-        with self.assertRaisesRegex(Invalid, "rounds is {}"):
-            rendezvous.flags({"rounds": {}})
-
-    def test_default_folders(self):
-        os.environ["XDG_STATE_HOME"] = "/state"
-        try:
-            for (name, text), want in {
-                ("run", "my-run"): "/state/p2pdiloco/my-run/peer-attach",
-                ("run", ".a b/c"): "/state/p2pdiloco/%2Ea%20b%2Fc/peer-attach",
-            }.items():
-                self.assertEqual(str(rendezvous.default_dir(name, text)), want)
-            a, b = (str(rendezvous.default_dir("ticket", t)) for t in ("one", "two"))
-            self.assertNotEqual(a, b)
-            self.assertNotIn("one", a)  # a ticket may be a secret
-        finally:
-            del os.environ["XDG_STATE_HOME"]
-
-    def test_a_program_that_is_not_there(self):
-        os.environ["P2PDILOCO_BINARY"] = "/nowhere/p2pdiloco"
-        try:
-            with self.assertRaisesRegex(Invalid, "there is no program of that name"):
-                rendezvous.binary()
-        finally:
-            del os.environ["P2PDILOCO_BINARY"]
-
-
-class Samples(unittest.TestCase):
-    def test_ranks_share_every_step(self):
-        """The ranks together train on what one process would, step by step."""
-        place = Place(part=2, part_steps=3, done=1, seed=5)
-        alone = iter(PartSampler(range(48), 8, lambda: place))
-        ranks = [iter(PartSampler(range(48), 8, lambda: place, r, 4)) for r in range(4)]
-        for _ in range(6):
-            want = [next(alone) for _ in range(8)]
-            self.assertEqual([next(r) for r in ranks for _ in range(2)], want)
-        self.assertEqual(len(PartSampler(range(48), 8, lambda: place, 0, 4)), 12)
-
-    def test_a_batch_that_does_not_divide(self):
-        with self.assertRaisesRegex(ValueError, "a multiple of 4 is needed"):
-            PartSampler(range(48), 6, Place, 0, 4)
 
 
 if __name__ == "__main__":

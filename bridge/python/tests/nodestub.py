@@ -3,6 +3,7 @@
 import support  # noqa: F401  (puts the package of this tree first)
 
 import array
+import json
 import mmap
 import os
 import shutil
@@ -39,6 +40,7 @@ class Stub:
             self._play(self)
         except BaseException as err:
             self._error = err
+            self._listener.close()  # else a rank waits for it
             self.hang_up()
 
     def find(self):
@@ -52,6 +54,10 @@ class Stub:
             raise AssertionError("the stub still waits for a rank")
 
     def close(self):
+        try:
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes an accept
+        except OSError:
+            pass
         self._listener.close()
         for connection in self._accepted:
             connection.close()
@@ -73,7 +79,8 @@ class Stub:
         return connection, self.receive(connection)
 
     def welcome(self, connection, hello, **fields):
-        fields = dict(dict(version=wire.VERSION, run="test", data_dir="", pid=1), **fields)
+        here = os.path.dirname(self.path)
+        fields = dict(dict(version=wire.VERSION, run="test", data_dir=here, pid=1), **fields)
         self.send(connection, Message(wire.WELCOME, hello.id, **fields))
 
     def gather(self, world=1, epoch=1):
@@ -161,3 +168,80 @@ class Stub:
 
     def end(self):
         self.error(11, "the run has ended")
+
+
+class Run:
+    """Plays a run that one peer is alone in, and whose outer step goes half of the way. offers and
+    gradients are what came; anchor is the newest one.
+
+    In an overlapped mode a slot is applied when the next one is offered, and a rank loads what is
+    ahead of the anchor: the start of its own steps, and half of them. status is what the node's API
+    would say.
+    """
+
+    def __init__(self, steps=2, rounds=3, mode="sync", spec=None):
+        self.steps, self.rounds, self.mode, self.spec = steps, rounds, mode, spec or {}
+        self.offers, self.gradients, self.anchor = [], [], None
+        self.slot = 0  # that is applied
+        self.left = ""
+        self._flight = None  # a pseudo-gradient that is not applied yet
+
+    def __call__(self, node):
+        node.gather()
+        epoch = 1
+        while True:
+            try:
+                return self._serve(node)
+            except (EOFError, ConnectionError):  # the rank is gone: another one is waited for
+                node.hang_up()
+                if self.left:
+                    return
+                epoch += 1
+                node.gather(epoch=epoch)
+
+    def status(self, data_dir=""):
+        if self._flight is not None:
+            self._apply()  # time goes by
+        return {
+            "phase": "running", "slot": self.slot, "last_slot": self.rounds, "state_root": "root",
+            "members": ["a peer"],
+        }
+
+    def _serve(self, node):
+        node.tell(Message(
+            wire.INFO, 0, run_id="a run", peer="a peer", mode=self.mode, inner_steps=self.steps,
+            last_slot=self.rounds, spec=json.dumps(self.spec),
+        ))
+        if self.anchor is None:
+            node.ask(wire.FILL)
+            self.anchor = node.local.tolist()
+        while self.slot < self.rounds:
+            node.load(self._begin())
+            self._train(node)
+        node.load(self.anchor)
+        node.end()
+
+    def _begin(self):
+        if self._flight is None:
+            return self.anchor
+        return [a - g for a, g in zip(self.anchor, self._flight)]
+
+    def _train(self, node):
+        at = self.slot + (self._flight is not None)
+        answer = node.train(
+            slot=at + 1, steps=self.steps, seed=7, part=at, part_steps=self.steps
+        )[0]
+        if answer.kind == wire.LEAVE:
+            self.left = answer.reason
+            raise EOFError
+        self.offers.append(answer)
+        self.gradients.append(node.local.tolist())
+        if self._flight is not None:
+            self._apply()
+        self._flight = self.gradients[-1]
+        if self.mode == "sync" or self.slot + 1 == self.rounds:
+            self._apply()
+
+    def _apply(self):
+        self.anchor = [a - g / 2 for a, g in zip(self.anchor, self._flight)]
+        self.slot, self._flight = self.slot + 1, None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Iterable, Optional, Sequence
 
-from ..errors import Invalid
-from ..settings import Tensor
-from .events import Event
+from .attach.events import Event
+from .attach.memory import Memory
+from .attach.rendezvous import number, ranks_of
+from .attach.wire import Piece, TensorSpec
+from .errors import Invalid
 from .loop import Loop
-from .memory import Memory
 from .pieces import whole
-from .rendezvous import number, ranks_of
-from .wire import Piece, TensorSpec
+from .settings import Tensor
 
 
 class FlatHeld:
@@ -69,6 +69,12 @@ class FlatHeld:
     def restore(self, folder: str, rank: int, world: int) -> None:
         """Nothing was saved."""
 
+    def copy(self) -> bytes:
+        return self._live.tobytes()
+
+    def put(self, copy: Any) -> None:
+        self._live[:] = memoryview(copy).cast("f")
+
 
 def subtract(a: Any, b: Any, out: Any) -> None:
     """out = a - b in float32. Python subtracts in float64, which rounds to the same number."""
@@ -86,7 +92,7 @@ class Flat(Loop):
     """Takes part in a run with a float32 vector, for as long as its with block lasts.
 
         model = p2pdiloco.Arrays({"w": w, "b": b})
-        with Flat(model.layout, model.vector, run="my-run") as f:
+        with p2pdiloco.Flat(model.layout, model.vector, run="my-run") as f:
             while not f.finished:
                 train(model["w"], model["b"])           # an inner step, in place
                 f.step()

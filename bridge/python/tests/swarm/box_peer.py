@@ -15,8 +15,7 @@ import time
 
 import torch
 
-import p2pdiloco  # noqa: F401  (the package must not need the library)
-from p2pdiloco.attach import DiLoCo, Part
+from p2pdiloco import DiLoCo, Part
 
 RANK, WORLD = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 SIZES = {"w": (5, 4), "b": (7,), "s": ()}

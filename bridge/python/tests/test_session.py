@@ -1,6 +1,6 @@
 """A rank's conversation with its node, and DiLoCo over it, against a node that a test plays."""
 
-import attachstub  # first: it puts the package on the path
+import nodestub  # first: it puts the package on the path
 
 import array
 import os
@@ -10,14 +10,14 @@ import time
 import unittest
 
 import torch
-from p2pdiloco import errors
-from p2pdiloco.attach import DiLoCo, Flat, Part, rendezvous, wire
+from p2pdiloco import DiLoCo, Flat, Lost, NodeGone, Part, errors
+from p2pdiloco.attach import rendezvous, wire
 from p2pdiloco.attach.events import Events
-from p2pdiloco.attach.flat import FlatHeld
-from p2pdiloco.attach.private import Private
-from p2pdiloco.attach.session import Lost, NodeGone, Session
-from p2pdiloco.attach.torchmodel import TorchHeld
+from p2pdiloco.attach.session import Offer, Session
 from p2pdiloco.attach.wire import Message
+from p2pdiloco.flat import FlatHeld
+from p2pdiloco.private import Private
+from p2pdiloco.torchmodel import TorchHeld
 
 
 def model_of(values=(1.0, 2.0)):
@@ -29,7 +29,7 @@ def model_of(values=(1.0, 2.0)):
 class AttachCase(unittest.TestCase):
     def attach(self, play, model, optimizer=None, **options):
         """A DiLoCo for a node that play is."""
-        self.stub = attachstub.Stub(self, play)
+        self.stub = nodestub.Stub(self, play)
         os.environ[rendezvous.SOCKET_VARIABLE] = self.stub.path
         try:
             return DiLoCo(model, optimizer, **options)
@@ -98,10 +98,10 @@ class Rounds(AttachCase):
             node.gather()
             node.load([1.0] * 6)
             node.train(steps=1, export=0)
-            node.local[:] = attachstub.array.array("f", [9.0] * 6)
+            node.local[:] = nodestub.array.array("f", [9.0] * 6)
             node.ask(wire.EXPORT, begin=1, end=5, what=wire.PARAMETERS)
             seen["local"] = node.local.tolist()
-            node.start[:] = attachstub.array.array("f", [8.0] * 6)
+            node.start[:] = nodestub.array.array("f", [8.0] * 6)
             node.ask(wire.LOAD, begin=1, end=5)
             node.train(steps=1, export=0)
             node.end()
@@ -248,8 +248,8 @@ class PrivateState(AttachCase):
         return model, optimizer, self.attach(play, model, optimizer, keep=[optimizer])
 
     def test_the_optimizer_goes_on(self):
-        folder = attachstub.tempfile.mkdtemp()
-        self.addCleanup(attachstub.shutil.rmtree, folder)
+        folder = nodestub.tempfile.mkdtemp()
+        self.addCleanup(nodestub.shutil.rmtree, folder)
         model = model_of()
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
         model.w.grad = torch.tensor([8.0, 8.0])
@@ -263,8 +263,8 @@ class PrivateState(AttachCase):
         self.stub.join()
 
     def test_saved_and_with_another_number_of_ranks_left_out(self):
-        folder = attachstub.tempfile.mkdtemp()
-        self.addCleanup(attachstub.shutil.rmtree, folder)
+        folder = nodestub.tempfile.mkdtemp()
+        self.addCleanup(nodestub.shutil.rmtree, folder)
         save = (wire.SAVE, dict(folder=folder))
         _, optimizer, d = self.attach_after(save)
         with d:
@@ -317,7 +317,8 @@ class Failures(AttachCase):
         for code, kind, text in (
             (8, Lost, "rank 1 of 2 was lost"), (10, Lost, "has not moved"),
             (6, errors.Invalid, "is held by no rank"), (12, errors.Closed, "the node ends"),
-            (1, errors.Error, "makes no sense"),
+            (1, errors.Error, "makes no sense"), (13, errors.Missed, "without this peer"),
+            (14, errors.BranchEnded, "is not the run"),
         ):
             def play(node):
                 node.gather()
@@ -445,7 +446,7 @@ class Failures(AttachCase):
 
 class FlatVectors(AttachCase):
     def flat(self, play, *arguments, **options):
-        self.stub = attachstub.Stub(self, play)
+        self.stub = nodestub.Stub(self, play)
         os.environ[rendezvous.SOCKET_VARIABLE] = self.stub.path
         try:
             return Flat(*arguments, **options)
@@ -491,14 +492,14 @@ class FlatVectors(AttachCase):
                 FlatHeld([("w", (2,))], params)
 
     def test_python_alone_subtracts_as_numpy_does(self):
-        done = attachstub.support.run_python("""
+        done = nodestub.support.run_python("""
 import array, random, sys
 random.seed(1)
 def numbers():
     return [random.uniform(-1, 1) * 2.0 ** random.randrange(-40, 40) for _ in range(4000)]
 a, b = numbers(), numbers()
 def result():
-    from p2pdiloco.attach.flat import subtract
+    from p2pdiloco.flat import subtract
     views = [memoryview(array.array("f", v)) for v in (a, b, [0.0] * 4000)]
     subtract(*views)
     return bytes(views[2])
@@ -506,7 +507,7 @@ import numpy
 with_numpy = result()
 sys.modules["numpy"] = sys.modules["torch"] = None
 assert result() == with_numpy
-from p2pdiloco.attach import Flat
+from p2pdiloco import Flat
 print("torch" in sys.modules and sys.modules["torch"], Flat.__name__)
 """)
         self.assertEqual(done.strip(), "None Flat")
@@ -514,8 +515,8 @@ print("torch" in sys.modules and sys.modules["torch"], Flat.__name__)
 
 class OnEvents(unittest.TestCase):
     def test_whole_lines_also_when_the_file_is_renamed(self):
-        folder = pathlib.Path(attachstub.tempfile.mkdtemp())
-        self.addCleanup(attachstub.shutil.rmtree, folder)
+        folder = pathlib.Path(nodestub.tempfile.mkdtemp())
+        self.addCleanup(nodestub.shutil.rmtree, folder)
         file, seen = folder / "events", []
         file.write_text('{"event": "old"}\n')
         events = Events(file, seen.append)
@@ -544,7 +545,7 @@ class OnEvents(unittest.TestCase):
             node.train(steps=1)
             node.hang_up()
 
-        stub = attachstub.Stub(self, play)
+        stub = nodestub.Stub(self, play)
         held = FlatHeld([("w", ())], array.array("f", [0.0]))
         session = Session(stub.find, held, idle=lambda: seen.append(1))
         self.assertEqual(session.border().steps, 1)
@@ -564,12 +565,10 @@ class SeveralRanks(unittest.TestCase):
             node.load([9.0, 8.0, 7.0])
             node.end()
 
-        stub = attachstub.Stub(self, play)
+        stub = nodestub.Stub(self, play)
         parts = [torch.zeros(2), torch.zeros(1)]
 
         def rank(k):
-            from p2pdiloco.attach.session import Offer
-
             held = TorchHeld({"w": Part(parts[k], (3,), first=2 * k)})
             session = Session(stub.find, held, rank=k, world=2, set="both")
             session.border()

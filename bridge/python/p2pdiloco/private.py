@@ -9,7 +9,7 @@ from typing import Any, Sequence
 
 import torch
 
-from ..errors import Invalid
+from .errors import Invalid
 
 _log = logging.getLogger("p2pdiloco")
 

@@ -1,0 +1,99 @@
+"""Which run is meant, and how the node is started."""
+
+import support  # noqa: F401  (first: it puts the package on the path)
+
+import os
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+from p2pdiloco import settings
+from p2pdiloco.attach import rendezvous, statedir
+from p2pdiloco.errors import Error, Invalid
+
+
+class Settings(unittest.TestCase):
+    def test_a_ticket_is_a_run(self):
+        self.assertTrue(settings.given(None, {"ticket": "garbage"}))
+        os.environ["P2PDILOCO_TICKET"] = "p2pd1-x"
+        try:
+            self.assertTrue(settings.given(None, {}))
+            self.assertEqual(settings.identity(None, {}), ("ticket", "p2pd1-x"))
+        finally:
+            del os.environ["P2PDILOCO_TICKET"]
+
+    def test_options_without_a_run_raise(self):
+        self.assertFalse(settings.given(None, {"bootstrap": None}))
+        with self.assertRaisesRegex(Invalid, "bootstrap, preset: given, and no run: name one with"):
+            settings.given(None, {"bootstrap": ["/ip4/127.0.0.1"], "preset": "lan"})
+
+    def test_flags(self):
+        got = settings.flags({
+            "outer_lr": 0.7, "found": True, "bootstrap": ["/a", "/b"], "listen": None,
+            "data": pathlib.Path("x"), "rounds": 3,
+        })
+        self.assertEqual(got, [
+            "--outer-lr=0.7", "--found=true", "--bootstrap=/a", "--bootstrap=/b", "--data=x",
+            "--rounds=3",
+        ])
+        with self.assertRaisesRegex(Invalid, "rounds is {}"):
+            settings.flags({"rounds": {}})
+
+    def test_folders_of_runs(self):
+        with mock.patch.dict(os.environ, XDG_STATE_HOME="/state"):
+            for (name, text), want in {
+                ("run", "my-run"): "/state/p2pdiloco/my-run",
+                ("run", ".a b/c"): "/state/p2pdiloco/%2Ea%20b%2Fc",
+            }.items():
+                self.assertEqual(str(statedir.of_run(name, text)), want)
+            a, b = (str(statedir.of_run("ticket", t)) for t in ("one", "two"))
+            self.assertNotEqual(a, b)
+            self.assertNotIn("one", a)  # a ticket may be a secret
+
+    def test_each_trainer_of_a_machine_has_a_directory(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            first, second = (statedir.Claim(folder, f"set {n}", 0) for n in (1, 2))
+            self.assertEqual(first.path, folder / "attach-1")
+            self.assertEqual(second.path, folder / "attach-2")
+            self.assertEqual(statedir.Claim(folder, "set 2", 1).path, second.path)
+            first.release()
+            self.assertEqual(statedir.Claim(folder, "set 3", 0).path, first.path)
+            with mock.patch.object(statedir, "_PATIENCE", 0.2):
+                with self.assertRaisesRegex(Error, "rank 0 has taken no data directory"):
+                    statedir.Claim(folder, "set 1", 1)
+            second.release()
+
+    def test_a_program_that_is_not_there(self):
+        os.environ["P2PDILOCO_BINARY"] = "/nowhere/p2pdiloco"
+        try:
+            with self.assertRaisesRegex(Invalid, "there is no program of that name"):
+                rendezvous.binary()
+        finally:
+            del os.environ["P2PDILOCO_BINARY"]
+
+    def test_a_config_file_may_name_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "config.toml")
+            for text, names in (
+                ("rounds = 3\n# run = 1", False), ('run = "x"', True), ('a=3\n"spec"=""', True),
+                ('{"rounds": 3}', False), ('{"rounds": 3, "run": "x"}', True),
+            ):
+                with open(path, "w") as f:
+                    f.write(text)
+                self.assertIs(settings.given(None, {"config": path}), names, text)
+            os.remove(path)
+            self.assertTrue(settings.given(None, {"config": path}))
+
+    def test_the_environment_names_one(self):
+        for name in ("RUN", "CONFIG", "SPEC"):
+            with mock.patch.dict(os.environ, {f"P2PDILOCO_{name}": "x"}):
+                self.assertTrue(settings.given(None, {}))
+        with mock.patch.dict(os.environ, P2PDILOCO_BOOTSTRAP="/ip4/192.0.2.1"):
+            with self.assertRaisesRegex(Invalid, "P2PDILOCO_BOOTSTRAP: given, and no"):
+                settings.given(None, {})
+
+
+if __name__ == "__main__":
+    unittest.main()
