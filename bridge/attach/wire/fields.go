@@ -35,7 +35,10 @@ func (m *Share) fields() []field {
 }
 
 func (m *Info) fields() []field {
-	return []field{{1, &m.RunID}, {2, &m.Peer}, {3, &m.Mode}, {4, &m.InnerSteps}, {5, &m.LastSlot}, {6, &m.Spec}}
+	return []field{
+		{1, &m.RunID}, {2, &m.Peer}, {3, &m.Mode}, {4, &m.InnerSteps}, {5, &m.LastSlot}, {6, &m.Spec},
+		{7, &m.Slot}, {8, &m.Root},
+	}
 }
 func (*Fill) fields() []field      { return nil }
 func (m *Load) fields() []field    { return []field{{1, &m.Begin}, {2, &m.End}, {3, &m.Generation}} }

@@ -42,6 +42,9 @@ type Info struct {
 	InnerSteps uint64 // H
 	LastSlot   uint64
 	Spec       string // JSON
+	// at the end of the run: the last slot that was applied, and the root of the state after it
+	Slot uint64
+	Root string
 }
 
 // Fill asks for the initial parameters in local: this peer founds the run.

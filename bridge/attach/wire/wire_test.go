@@ -42,6 +42,9 @@ var golden = []struct {
 	{"info", 0, &Info{
 		RunID: "abcd", Peer: "12D3", Mode: "sync", InnerSteps: 500, LastSlot: 100, Spec: `{"name":"my-run"}`,
 	}},
+	{"info-ended", 0, &Info{
+		RunID: "abcd", Peer: "12D3", Mode: "sync", InnerSteps: 500, LastSlot: 100, Slot: 100, Root: "4b88",
+	}},
 	{"fill", 1, &Fill{}},
 	{"load", 2, &Load{End: 24577, Generation: 2}},
 	{"load-range", 3, &Load{Begin: 96, End: 192, Generation: 4}},

@@ -140,10 +140,11 @@ class Loop:
         """Leaves the run so that the others go on at once, and removes the hook. KeyboardInterrupt
         meanwhile closes at once."""
         self._unhook()
-        session, self._session = self._session, None
+        session = self._session
         if session is None:
             return
-        self._last = self._read_status(session) or self._last
+        self.status()
+        self._session = None
         over = session.ended
         session.leave(run=True)
         if self._node is not None:
@@ -358,7 +359,18 @@ class Loop:
             return {"phase": "off"}
         if self._session is not None:
             self._last = self._read_status(self._session) or self._last
+            self._last.update(self._at_end(self._session))
+            if self.finished and not str(self._last["phase"]).startswith("ended"):
+                self._last["phase"] = "ended"
         return self._last
+
+    @staticmethod
+    def _at_end(session: Session) -> dict[str, Any]:
+        """What the node has said last of a run that has ended: it may be gone since."""
+        info = session.info
+        if not session.ended or info is None or not info.root:
+            return {}
+        return {"slot": info.slot, "last_slot": info.last_slot, "state_root": info.root}
 
     def invite(self, ttl: Optional[str] = None, uses: Optional[int] = None) -> str:
         """A ticket with which others can join this run, as `p2pdiloco invite` prints it. ttl: how

@@ -219,6 +219,9 @@ class Run:
             node.load(self._begin())
             self._train(node)
         node.load(self.anchor)
+        node.tell(Message(
+            wire.INFO, 0, run_id="a run", last_slot=self.rounds, slot=self.slot, root="the last",
+        ))
         node.end()
 
     def _begin(self):

@@ -34,6 +34,10 @@ EXAMPLES = {
         wire.INFO, 0, run_id="abcd", peer="12D3", mode="sync", inner_steps=500, last_slot=100,
         spec='{"name":"my-run"}',
     ),
+    "info-ended": Message(
+        wire.INFO, 0, run_id="abcd", peer="12D3", mode="sync", inner_steps=500, last_slot=100,
+        slot=100, root="4b88",
+    ),
     "layout-boxes": Message(
         wire.LAYOUT, 2, tensors=(TensorSpec("wte", (256, 96)), TensorSpec("b", (), wire.BF16)),
         pieces=(Box(0, (128, 0), (128, 96)), Box(1, (), ())),

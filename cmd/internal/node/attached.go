@@ -83,28 +83,35 @@ func (a *attached) commandEnded(err error) {
 
 // joined tells the trainer which run this is.
 func (a *attached) joined(node *p2pdiloco.Node) {
-	if a == nil {
-		return
+	if a != nil {
+		a.trainer.Joined(info(node))
 	}
+}
+
+// info is what the trainer is told of the run.
+func info(node *p2pdiloco.Node) wire.Info {
 	s := node.Spec()
 	text, err := json.Marshal(node.Status().Spec)
 	if err != nil {
 		text = nil // it is for show
 	}
-	a.trainer.Joined(wire.Info{
+	return wire.Info{
 		RunID: node.RunID().String(), Peer: node.Self().String(), Mode: s.Mode, InnerSteps: s.InnerSteps,
 		LastSlot: s.LastSlot(), Spec: string(text),
-	})
+	}
 }
 
 // ended tells the trainer how it ended for the node, whose Run has returned err, and returns that,
 // or nil if the trainer has asked for the end.
-func (a *attached) ended(ctx context.Context, err error) error {
+func (a *attached) ended(ctx context.Context, node *p2pdiloco.Node, err error) error {
 	switch {
 	case a == nil:
 	case errors.Is(err, attach.ErrLeave):
 		return nil
 	case err == nil:
+		last := info(node)
+		last.Slot, last.Root = node.Status().Slot, node.Status().StateRoot.String()
+		a.trainer.Joined(last)
 		a.server.End(wire.CodeEnded, "the run has ended; its final model is loaded")
 	case errors.Is(err, p2pdiloco.ErrMissed):
 		a.server.End(wire.CodeMissed, err.Error())

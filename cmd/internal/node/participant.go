@@ -98,7 +98,7 @@ func (p *participant) takePart(ctx context.Context, joined *peer.Peer) error {
 		return errors.Join(unlessAsked(ctx, err), joined.Close())
 	}
 	p.attached.joined(node)
-	err = p.attached.ended(ctx, p.runToEnd(ctx, node))
+	err = p.attached.ended(ctx, node, p.runToEnd(ctx, node))
 	if err == nil && p.stays {
 		err = p.stay(ctx, node)
 	}

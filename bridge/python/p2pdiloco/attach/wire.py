@@ -85,7 +85,7 @@ _FIELDS: dict[int, tuple[tuple[int, str, str], ...]] = {
     ),
     INFO: (
         (1, "run_id", "t"), (2, "peer", "t"), (3, "mode", "t"), (4, "inner_steps", "u"),
-        (5, "last_slot", "u"), (6, "spec", "t"),
+        (5, "last_slot", "u"), (6, "spec", "t"), (7, "slot", "u"), (8, "root", "t"),
     ),
     FILL: (),
     LOAD: ((1, "begin", "u"), (2, "end", "u"), (3, "generation", "u")),

@@ -79,9 +79,21 @@ class Process:
     def kill(self, number=signal.SIGKILL):
         self.process.send_signal(number)
 
+    def crash(self, data_dir):
+        """Kills it and the node that it has started, as the end of a machine does."""
+        self.kill()
+        os.kill(node_pid(data_dir), signal.SIGKILL)
+
     def told(self):
         self.log.seek(0)
         return "".join(self.seen[-20:]) + self.log.read()[-4000:]
+
+
+def node_pid(data_dir):
+    """The process of a node that a trainer has started, which holds its log open."""
+    log = str(pathlib.Path(data_dir) / "node.log")
+    done = subprocess.run(["fuser", log], capture_output=True, text=True)
+    return int(done.stdout.split()[0])
 
 
 class SwarmCase(unittest.TestCase):

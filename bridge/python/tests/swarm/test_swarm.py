@@ -40,7 +40,7 @@ class Swarm(SwarmCase):
         for p in first:
             self.assertEqual(p.report("joined")["every"], 4)
         dies.report("round")
-        dies.kill()
+        dies.crash(self.folder / "peer-3")
         late = self.peer("late", hold=8, go=go)
         joined = late.report("joined")
         self.assertEqual(joined["every"], 4)  # adopted
