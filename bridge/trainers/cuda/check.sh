@@ -220,8 +220,8 @@ idle() {
 
 part_pytorch() {
 	local example=$pack/sources/examples/pytorch/train_gpt.py address i pid bad=0 members=() device=cuda batch=32
-	if [ ! -f "$pack/libp2pdiloco.so.gz" ] || [ ! -f "$example" ]; then
-		echo 'the pack holds no embedding library or no PyTorch example'
+	if [ ! -f "$example" ]; then
+		echo 'the pack holds no PyTorch example'
 		return 77
 	fi
 	if [ "$emulated" ]; then
@@ -230,10 +230,9 @@ part_pytorch() {
 		echo "$python has no PyTorch that sees a GPU (PYTHON names another one)"
 		return 77
 	fi
-	gunzip -c "$pack/libp2pdiloco.so.gz" >"$work/libp2pdiloco.so"
 	start_bootstrap pytorch
 	for i in 1 2; do
-		PYTHONPATH=$pack/sources/bridge/python P2PDILOCO_LIBRARY=$work/libp2pdiloco.so P2PDILOCO_LISTEN=/ip4/127.0.0.1/tcp/0 PYTHONUNBUFFERED=1 \
+		PYTHONPATH=$pack/sources/bridge/python P2PDILOCO_BINARY=$work/p2pdiloco P2PDILOCO_LISTEN=/ip4/127.0.0.1/tcp/0 PYTHONUNBUFFERED=1 \
 			"$python" "$example" --run torch --bootstrap "$address" --start-peers 2 --preset lan --sync-every 50 --rounds 4 \
 			--device "$device" --dtype bfloat16 --batch "$batch" --data-dir "$work/torch-$i" >"$out/torch-$i.log" 2>&1 &
 		members+=($!)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the folder that check.sh needs on a machine with a GPU and without Go or a network: pack.sh FOLDER, which is replaced.
 #
-# It holds the program p2pdiloco, the embedding library (both compressed) and the Python package where they are, these sources, and text to train on. It must be
+# It holds the program p2pdiloco (compressed), the Python package, these sources, and text to train on. It must be
 # made on a system whose C library is no newer than the other machine's.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -20,11 +20,7 @@ git -C "$root" describe --always --dirty >"$folder/PACKED"
 
 cd "$root"
 CGO_ENABLED=1 go build -trimpath -ldflags='-s -w' -o "$folder/p2pdiloco" ./cmd/p2pdiloco
-if [ -d bridge/libp2pdiloco ]; then
-	CGO_ENABLED=1 go build -trimpath -ldflags='-s -w' -buildmode=c-shared -o "$folder/libp2pdiloco.so" ./bridge/libp2pdiloco
-fi
-
-gzip -9 "$folder"/*p2pdiloco*
+gzip -9 "$folder/p2pdiloco"
 
 # Tracked files and those that git does not ignore.
 sources() { git ls-files -co --exclude-standard -- "$@"; }
