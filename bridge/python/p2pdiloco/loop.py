@@ -18,6 +18,7 @@ from . import settings
 from .attach import rendezvous, statedir, status
 from .attach.events import Event, Events
 from .attach.session import Held, Offer, Session
+from .attach.view import View
 from .attach.wire import Message
 from .data import PartSampler, Place, read_parts
 from .errors import Error, Invalid
@@ -71,7 +72,7 @@ class Loop:
         self._place = Place()
         self._tally = Tally()
         self._began = 0.0  # when the inner steps of the TRAIN began
-        self._last: dict[str, Any] = {"phase": "closed"}
+        self._view = View()
         self._torn = False  # an exception, like KeyboardInterrupt, has ended a border half way
         self._trained = False  # the model is not an anchor any more
         self._resume: dict[str, Any] = {}
@@ -145,15 +146,13 @@ class Loop:
             return
         self.status()
         self._session = None
-        over = session.ended
         session.leave(run=True)
         if self._node is not None:
             self._node.wait(self._timeouts[1])
             self._node.release()
         if self._events is not None:
             self._events.close()
-        if not over:
-            self._last = dict(self._last, phase="closed")
+        self._view.left(session)
 
     def close(self) -> None:
         """Detaches from the node at once, which waits for another trainer, and removes the hook."""
@@ -227,7 +226,7 @@ class Loop:
     def _drain(self, session: Session) -> None:
         """Contributes what was trained in a mode that trains beside the slot in flight, waits until
         that is applied, and loads the anchor."""
-        if self._train is None or self._read_status(session) is None:
+        if self._train is None or status.read(session.data_dir) is None:
             raise Error(
                 "force_sync asks the node how far the run is, and its API does not answer: start "
                 "the node with its API"
@@ -239,7 +238,7 @@ class Loop:
         while self._train is not None and self._train.slot <= last:
             self._border(self._offer(least=1 if self._ranks.rank == 0 else 0))
         while not self.finished:
-            found = self._read_status(session)
+            found = status.read(session.data_dir)
             if found is None or int(found.get("slot") or 0) >= last:
                 return self.reset()
             self._tell()
@@ -355,41 +354,16 @@ class Loop:
     def status(self) -> dict[str, Any]:
         """The node's status, as `p2pdiloco status --json` prints it: {"phase": "off"} without a
         run, and the last known status after the with block."""
-        if not self.enabled:
-            return {"phase": "off"}
-        if self._session is not None:
-            self._last = self._read_status(self._session) or self._last
-            self._last.update(self._at_end(self._session))
-            if self.finished and not str(self._last["phase"]).startswith("ended"):
-                self._last["phase"] = "ended"
-        return self._last
-
-    @staticmethod
-    def _at_end(session: Session) -> dict[str, Any]:
-        """What the node has said last of a run that has ended: it may be gone since."""
-        info = session.info
-        if not session.ended or info is None or not info.root:
-            return {}
-        return {"slot": info.slot, "last_slot": info.last_slot, "state_root": info.root}
+        return self._view.look(self._session) if self.enabled else {"phase": "off"}
 
     def invite(self, ttl: Optional[str] = None, uses: Optional[int] = None) -> str:
         """A ticket with which others can join this run, as `p2pdiloco invite` prints it. ttl: how
         long it is good, like "12h". uses: newcomers that it admits to a private run."""
-        return self._ask_program("invite", {"ttl": ttl, "uses": uses}).strip()
+        return self._view.ask(self._session, "invite", {"ttl": ttl, "uses": uses}).strip()
 
     def doctor(self) -> dict[str, Any]:
         """What `p2pdiloco doctor --json` finds."""
-        return dict(json.loads(self._ask_program("doctor", {"json": True})))
-
-    def _ask_program(self, command: str, options: dict[str, Any]) -> str:
-        if self._session is None or not self._session.data_dir:
-            raise Error(f"{command} asks a node, and this rank is not attached to one")
-        flags = settings.flags(dict(options, data_dir=self._session.data_dir))
-        return rendezvous.ask([command, *flags])
-
-    @staticmethod
-    def _read_status(session: Session) -> Optional[dict[str, Any]]:
-        return status.read(session.data_dir) if session.data_dir else None
+        return dict(json.loads(self._view.ask(self._session, "doctor", {"json": True})))
 
     @property
     def metrics(self) -> Metrics:

@@ -10,5 +10,6 @@ library.
     rendezvous  where the node listens, and how it is started
     statedir    a data directory for each trainer of a machine
     events      what happened on the node
-    status      what the node says of itself
+    status      what the node says of itself over its API
+    view        what a rank knows of its node
 """
