@@ -201,7 +201,7 @@ func (in *input) serve(s wire.Stream) {
 		return
 	}
 	_ = s.Reset()
-	in.lost(Connection, cmp.Or(err, failed))
+	in.lost(Connection, cmp.Or(failed, err))
 }
 
 // readAll reads the commitment and all raw frames, and then alive messages until the contributor

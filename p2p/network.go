@@ -107,8 +107,8 @@ func (n *Network) open(o options) (err error) {
 	if err := n.listen(inlet); err != nil {
 		return err
 	}
-	post := n.NewMessenger(ProtocolPulse, 1, func(from slot.PeerID, _ []byte) { n.life.signs.Pulsed(peer.ID(from)) },
-		nil)
+	pulsed := func(from slot.PeerID, pulse []byte) { n.life.signs.Pulsed(peer.ID(from), pulse) }
+	post := n.NewMessenger(ProtocolPulse, liveness.PulseSize, pulsed, nil)
 	n.life.pulses = liveness.NewPulses(n.env, n.cfg.Pulse, n.life.signs, post.Send)
 	n.discovery = discovery.New(discovery.Env{Env: n.env, DHT: kad, Ranks: n.ranks}, discovery.Config{
 		Bootstrap: n.cfg.Bootstrap, PeersFile: n.cfg.PeersFile, MDNS: n.cfg.MDNS,

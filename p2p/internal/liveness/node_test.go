@@ -42,8 +42,8 @@ func newNode(t *testing.T, s *sim.Net, i int) *node {
 	env := peers.NewEnv(h, group, nil, log)
 	n := &node{host: h, signs: NewSigns(0), members: env.Members, dialer: env.Dialer}
 	h.SetStreamHandler(ProtocolPulse, func(s network.Stream) {
-		if _, err := io.ReadAll(s); err == nil {
-			n.signs.Pulsed(s.Conn().RemotePeer())
+		if b, err := io.ReadAll(s); err == nil {
+			n.signs.Pulsed(s.Conn().RemotePeer(), b)
 		}
 		_ = s.Close()
 	})

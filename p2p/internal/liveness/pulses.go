@@ -2,6 +2,8 @@ package liveness
 
 import (
 	"context"
+	"encoding/binary"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -16,12 +18,17 @@ import (
 // ProtocolPulse is the ID of the streams on which members send pulses.
 const ProtocolPulse = "/p2pdiloco/pulse/1.0.0"
 
+// PulseSize is the bytes of a pulse: a number that its process drew when it started.
+const PulseSize = 8
+
+func appendPulse(b []byte, process uint64) []byte { return binary.BigEndian.AppendUint64(b, process) }
+
 // redialTimeout bounds the one attempt to connect again at once.
 const redialTimeout = 5 * time.Second
 
 // Pulses notices members whose connections have gone silent. A reset over TCP shows at once that a
 // process has died; over QUIC, or where a link is cut, libp2p takes 30 to 45 s. So members send
-// each other a byte at a fixed interval, over the connection they have. A member that has sent
+// each other a few bytes at a fixed interval, over the connection they have. A member that has sent
 // neither that nor anything else on a stream of ours for three intervals is disconnected: then all
 // that waits for it learns of it. Bulk connections are others than libp2p's: bytes there are a sign
 // of life for a while only.
@@ -34,6 +41,7 @@ type Pulses struct {
 	every time.Duration
 	signs *Signs
 	post  func(to slot.PeerID, msg []byte)
+	pulse []byte
 	mu    struct {
 		sync.Mutex
 		redialled map[peer.ID]struct{} // members being dialled again
@@ -44,6 +52,7 @@ type Pulses struct {
 // has the messages that come there noted in signs. It ends with the task group.
 func NewPulses(env peers.Env, every time.Duration, signs *Signs, post func(to slot.PeerID, msg []byte)) *Pulses {
 	p := &Pulses{env: env, every: every, signs: signs, post: post}
+	p.pulse = appendPulse(nil, rand.Uint64())
 	p.mu.redialled = make(map[peer.ID]struct{})
 	env.Notify(p.watch())
 	env.Tasks.Go(p.run)
@@ -53,7 +62,7 @@ func NewPulses(env peers.Env, every time.Duration, signs *Signs, post func(to sl
 // Send pulses to a member that is connected.
 func (p *Pulses) Send(id peer.ID) {
 	if p.env.Connected(id) {
-		p.post(slot.PeerID(id), []byte{0})
+		p.post(slot.PeerID(id), p.pulse)
 	}
 }
 
@@ -65,7 +74,7 @@ func (p *Pulses) watch() network.Notifiee {
 			id := c.RemotePeer()
 			p.signs.forget(id)
 			if p.env.Members.Has(id) {
-				p.post(slot.PeerID(id), []byte{0})
+				p.post(slot.PeerID(id), p.pulse)
 			}
 		},
 		DisconnectedF: func(w network.Network, c network.Conn) {
@@ -152,7 +161,8 @@ type Signs struct {
 	interruptions *interruptions
 	mu            struct {
 		sync.Mutex
-		heard map[peer.ID]heard
+		heard   map[peer.ID]heard
+		process map[peer.ID]uint64 // that pulsed last
 	}
 }
 
@@ -165,19 +175,39 @@ type heard struct {
 // NewSigns begins without any. Peers pulse at the given interval.
 func NewSigns(pulse time.Duration) *Signs {
 	s := &Signs{pulse: pulse, interruptions: newInterruptions()}
-	s.mu.heard = make(map[peer.ID]heard)
+	s.mu.heard, s.mu.process = make(map[peer.ID]heard), make(map[peer.ID]uint64)
 	return s
 }
 
 // Pulsed notes a pulse. Any peer that is connected may send one, members or not yet.
-func (s *Signs) Pulsed(id peer.ID) {
+func (s *Signs) Pulsed(id peer.ID, pulse []byte) {
+	if len(pulse) != PulseSize {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.processed(id, binary.BigEndian.Uint64(pulse))
 	now := time.Now()
 	if was, pulsing := s.mu.heard[id]; pulsing {
 		s.heardAgain(id, was, now)
 	}
 	s.mu.heard[id] = heard{now, now}
+}
+
+// processed notes which process of a peer has pulsed. Another one than before was started anew: it
+// was not the connection that came and went. mu is held.
+func (s *Signs) processed(id peer.ID, process uint64) {
+	before, known := s.mu.process[id]
+	if known && before == process {
+		return
+	}
+	if len(s.mu.process) >= maxUnsteady {
+		clear(s.mu.process)
+	}
+	if s.mu.process[id] = process; known {
+		delete(s.mu.heard, id)
+		s.interruptions.forget(id)
+	}
 }
 
 // Saw notes that something came on a stream: a bulk stream, or one of libp2p's connections.

@@ -7,8 +7,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// What makes a connection count as one that comes and goes. One interruption says little: a peer
-// was restarted, or a machine was busy.
+// What makes a connection count as one that comes and goes. One interruption says little: a machine
+// was busy. Those that ended with a process, and not with a connection, say nothing.
 const (
 	// interruptions that lie so close together count
 	unsteadyWithin = 5 * time.Minute
@@ -43,6 +43,12 @@ func (i *interruptions) note(id peer.ID, now time.Time) {
 		clear(i.mu.of)
 	}
 	i.mu.of[id] = interrupted{now, i.mu.of[id].last}
+}
+
+func (i *interruptions) forget(id peer.ID) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.mu.of, id)
 }
 
 func (i *interruptions) unsteady(id peer.ID, now time.Time) bool {

@@ -14,10 +14,11 @@ import (
 // trusted for some time. One that was so once, is a bit late, or is as all others are, is trusted.
 func TestUnsteady(t *testing.T) {
 	const pulse = 4 * time.Second
+	pulse1 := appendPulse(nil, 1)
 	all := []peer.ID{"a", "b", "c", "d"}
 	among := func() []peer.ID { return all }
 	silent := func(s *Signs, id peer.ID, d time.Duration) {
-		s.Pulsed(id)
+		s.Pulsed(id, pulse1)
 		time.Sleep(d)
 		s.Saw(id, true)
 	}
@@ -46,6 +47,15 @@ func TestUnsteady(t *testing.T) {
 		if s.Broke("a"); s.Unsteady("a", among) {
 			t.Error("interruptions that lie far apart count together")
 		}
+		for range 2 { // its process ended, and another one came
+			s.Broke("a")
+			s.Pulsed("a", appendPulse(nil, 2))
+			s.Broke("a")
+			s.Pulsed("a", pulse1)
+		}
+		if s.Unsteady("a", among) {
+			t.Error("a peer that was restarted is said to come and go")
+		}
 		for _, id := range []peer.ID{"a", "b", "c"} {
 			s.Broke(id)
 			s.Broke(id)
@@ -57,10 +67,10 @@ func TestUnsteady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSigns(pulse)
 		for range 3 {
-			s.Pulsed("a")
+			s.Pulsed("a", pulse1)
 			time.Sleep(10 * pulse)
 			s.excuse(time.Now()) // this process was stopped
-			s.Pulsed("a")
+			s.Pulsed("a", pulse1)
 		}
 		if s.Unsteady("a", among) {
 			t.Error("the time that this process stood still is held against a peer")
