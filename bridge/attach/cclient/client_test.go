@@ -59,10 +59,11 @@ func message(t *testing.T, name string) []byte {
 func TestGoldenBytes(t *testing.T) {
 	program := compile(t, "testdata/messages.c")
 	reads := map[string]string{
-		"welcome": "2 1 1=65536 2:my-run 3:/data/my-run 4=4711",
-		"share":   "4 2 1=24577 2=65536 3=163844 4=3 5:\x01",
-		"info":    `5 0 1:abcd 2:12D3 3:sync 4=500 5=100 6:{"name":"my-run"}`,
-		"fill":    "16 1", "load": "17 2 2=24577 3=2", "load-range": "17 3 1=96 2=192 3=4",
+		"welcome":    "2 1 1=65536 2:my-run 3:/data/my-run 4=4711",
+		"share":      "4 2 1=24577 2=65536 3=163844 4=3 5:\x01",
+		"info":       `5 0 1:abcd 2:12D3 3:sync 4=500 5=100 6:{"name":"my-run"}`,
+		"info-ended": "5 0 1:abcd 2:12D3 3:sync 4=500 5=100 7=100 8:4b88",
+		"fill":       "16 1", "load": "17 2 2=24577 3=2", "load-range": "17 3 1=96 2=192 3=4",
 		"export": "18 4 1=96 2=192 3=2", "evaluate": "19 5", "save": "20 6 1:/data/my-run/trainer/3.new",
 		"restore": "21 7 1:/data/my-run/trainer/3 2=2",
 		"train":   "22 8 1=4 2=500 3=12 4=1 5=7 6=1 7=3 8=10 9=500 10=20 11=5",

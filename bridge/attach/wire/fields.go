@@ -36,8 +36,14 @@ func (m *Share) fields() []field {
 
 func (m *Info) fields() []field {
 	return []field{
-		{1, &m.RunID}, {2, &m.Peer}, {3, &m.Mode}, {4, &m.InnerSteps}, {5, &m.LastSlot}, {6, &m.Spec},
-		{7, &m.Slot}, {8, &m.Root},
+		{1, &m.RunID},
+		{2, &m.Peer},
+		{3, &m.Mode},
+		{4, &m.InnerSteps},
+		{5, &m.LastSlot},
+		{6, &m.Spec},
+		{7, &m.Slot},
+		{8, &m.Root},
 	}
 }
 func (*Fill) fields() []field      { return nil }
