@@ -77,7 +77,7 @@ func TestContents(t *testing.T) {
 	}
 	files := unpack(t, content)
 	for _, want := range []string{
-		"p2pdiloco/__init__.py", "p2pdiloco/__main__.py", "p2pdiloco/py.typed", "p2pdiloco/attach/trainer.py",
+		"p2pdiloco/__init__.py", "p2pdiloco/__main__.py", "p2pdiloco/py.typed", "p2pdiloco/attach/session.py",
 		"p2pdiloco/attach/wire.py", "p2pdiloco-0.1.0.dist-info/LICENSE",
 	} {
 		if files[want] == nil {
