@@ -154,7 +154,8 @@ class Attached(SwarmCase):
 
     def test_overlapped_modes(self):
         for mode, more in (
-            ("delayed", {}), ("streaming", dict(fragments=2, fragment_delay=2)),
+            ("delayed", {}), ("eager", {}), ("async", {}),
+            ("streaming", dict(fragments=2, fragment_delay=2)),
         ):
             with self.subTest(mode):
                 settings = dict(
