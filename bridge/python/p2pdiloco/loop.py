@@ -266,13 +266,13 @@ class Loop:
             if not repeat or not self.enabled:
                 return
 
-    def sampler(self, data: Sized, batch_size: int = 1) -> PartSampler:
+    def sampler(self, data: Sized, batch_size: int = 1, *, shard: bool = True) -> PartSampler:
         """The indices of a map-style dataset that this rank trains on, as a sampler for a
         DataLoader. batch_size is the number of samples of an inner step of all ranks together; see
-        PartSampler."""
-        return PartSampler(
-            data, batch_size, lambda: self._place, rank=self._ranks.rank, ranks=self._ranks.world
-        )
+        PartSampler. Without shard, all ranks get the indices of all of them, for a library that
+        divides them itself."""
+        rank, ranks = (self._ranks.rank, self._ranks.world) if shard else (0, 1)
+        return PartSampler(data, batch_size, lambda: self._place, rank=rank, ranks=ranks)
 
     def parts(self, read: Callable[[int], Iterable[T]]) -> Iterator[T]:
         """The items that this peer trains on, for data that cannot be indexed. It yields from

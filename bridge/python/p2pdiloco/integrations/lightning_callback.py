@@ -1,0 +1,66 @@
+"""A run for the Trainer of PyTorch Lightning.
+
+    Trainer(callbacks=[DiLoCoCallback("my-run", sync_every=500)], max_epochs=-1).fit(module, data)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+from ..errors import Invalid
+from .adapter import Adapter
+
+try:
+    from lightning.pytorch import Callback
+except ModuleNotFoundError:  # the older name
+    from pytorch_lightning import Callback
+
+
+class DiLoCoCallback(Callback, Adapter):  # type: ignore[misc]
+    """Takes part in a run while a Trainer fits. The options are those of DiLoCo, and:
+
+    part: the name of the submodule that is the run's model, where others train it without the
+        LightningModule around it; its tensors' names must be the same on all peers.
+    tokens: the weight of a batch, for example lambda batch: batch[0].numel().
+    keep: whether optimizers and schedulers go on where they were after a restart of the process.
+    """
+
+    def __init__(
+        self, run: Optional[str] = None, *, part: str = "",
+        tokens: Optional[Callable[[Any], int]] = None, keep: bool = False, **options: Any,
+    ) -> None:
+        Adapter.__init__(self, run, keep=keep, **options)
+        self._part, self._tokens = part, tokens
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        if trainer.num_nodes > 1:
+            raise Invalid("num_nodes: one machine is one peer: start the script on each by itself")
+        if trainer.min_epochs or trainer.min_steps:
+            raise Invalid("min_epochs and min_steps go on after the run's end: leave them out")
+        schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
+        left = trainer.max_steps - trainer.global_step
+        self.begin(
+            pl_module.get_submodule(self._part), trainer.optimizers, wrapped=trainer.model,
+            keep=[*trainer.optimizers, *schedulers],
+            planned=left if trainer.max_steps >= 0 else None,
+        )
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, *rest: Any) -> None:
+        if self.diloco is not None and self._tokens is not None:
+            self.diloco.tokens(self._tokens(batch))
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, *rest: Any
+    ) -> None:
+        loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+        if self.diloco is not None and loss is not None:
+            # Lightning has divided it.
+            self.diloco.report(loss * trainer.accumulate_grad_batches)
+        if self.finished:
+            trainer.should_stop = True
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        self.end()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self.fail(type(exception))
