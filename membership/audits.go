@@ -141,20 +141,20 @@ func (au *audits) report(r ReportAudited) {
 	}
 	for _, o := range a.draft.Record.Contributions {
 		if slices.Contains(r.Unshown, o.Peer) {
-			au.notShown(ReportUnshown{Peer: o.Peer, Root: o.Root})
+			au.notShown(o)
 			au.hiders.note(o.Peer)
 		}
 	}
 }
 
 // notShown takes in that this peer got nothing of a contribution. If it leads, at this height, it
-// leaves the contribution out: it could not show it to others.
-func (au *audits) notShown(r ReportUnshown) {
+// leaves the contribution out for two terms: it could not show it to others.
+func (au *audits) notShown(o slot.Offer) {
 	if au.open.unshown == nil {
-		au.open.unshown = map[slot.Root]bool{}
+		au.open.unshown = map[slot.Root]unshown{}
 	}
 	if len(au.open.unshown) < slot.MaxMembers {
-		au.open.unshown[r.Root] = true
+		au.open.unshown[o.Root] = unshown{o.Seq, au.now + 2*au.cfg.Timing.leastTerm()}
 	}
 }
 

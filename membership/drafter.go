@@ -328,7 +328,7 @@ func (dr *drafter) auditFailed() bool {
 	l := dr.open.lead
 	bad := false
 	for _, o := range l.draft.Record.Contributions {
-		hides := dr.open.unshown[o.Root] || dr.planner.hides(o.Peer)
+		hides := dr.open.isUnshown(o, dr.now) || dr.planner.hides(o.Peer)
 		if !hides && !dr.audits.convicted(o.Peer) {
 			continue
 		}

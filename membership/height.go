@@ -66,11 +66,11 @@ type holding struct {
 	outcomes  map[slot.Root]bool // on disk; and next secrets, by their commitments
 	fetching  slot.Root          // the one that the worker is asked for
 	fetchedAt time.Duration
-	audits    map[slot.Root]*audit // of records
-	unshown   map[slot.Root]bool   // contributions of which this peer could get nothing
-	drafts    int                  // drafts of members records that were seen at this height
-	draftAt   time.Duration        // when the last of them was seen
-	accessAt  time.Duration        // when a draft of an access record was last seen
+	audits    map[slot.Root]*audit  // of records
+	unshown   map[slot.Root]unshown // contributions of which this peer could get nothing
+	drafts    int                   // drafts of members records that were seen at this height
+	draftAt   time.Duration         // when the last of them was seen
+	accessAt  time.Duration         // when a draft of an access record was last seen
 }
 
 // height holds the open height for the parts that decide it. Machine replaces it when the chain
@@ -92,9 +92,23 @@ func (d *openHeight) leader(ballot uint32) slot.Member {
 	return d.order[d.at(ballot).Term()%uint32(len(d.order))]
 }
 
-// hides says whether this peer could get nothing of one of the contributions.
-func (d *openHeight) hides(offers []slot.Offer) bool {
-	return slices.ContainsFunc(offers, func(o slot.Offer) bool { return d.unshown[o.Root] })
+// unshown is a contribution of which this peer could get nothing. That holds for a while, since both
+// may have been out of reach, and for the offers up to a number: a process that was started again
+// may train the same contribution, and offer it with the next one.
+type unshown struct {
+	seq   uint64
+	until time.Duration
+}
+
+// isUnshown says whether this peer could lately get nothing of the contribution of an offer.
+func (d *openHeight) isUnshown(o slot.Offer, now time.Duration) bool {
+	u, known := d.unshown[o.Root]
+	return known && o.Seq <= u.seq && now < u.until
+}
+
+// hides says whether this peer could lately get nothing of one of the contributions.
+func (d *openHeight) hides(offers []slot.Offer, now time.Duration) bool {
+	return slices.ContainsFunc(offers, func(o slot.Offer) bool { return d.isUnshown(o, now) })
 }
 
 // term returns the term of the followed ballot.

@@ -162,7 +162,7 @@ func (le *leader) startWork() {
 func (le *leader) goesOn() bool {
 	l, last := le.open.lead, le.open.last
 	if last == nil || last.Group() == l.givenUp || !le.chain.TakesStep() || !le.proofs.has(last.Offers) ||
-		le.open.hides(last.Offers) {
+		le.open.hides(last.Offers, le.now) {
 		return false
 	}
 	ob := le.planner.objections

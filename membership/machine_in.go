@@ -146,7 +146,11 @@ func (m *Machine) take(r Report) {
 	case ReportAudited:
 		m.audits.report(r)
 	case ReportUnshown:
-		m.audits.notShown(r)
+		for _, o := range m.presence.offers() {
+			if o.Root == r.Root {
+				m.audits.notShown(o)
+			}
+		}
 	case ReportFalseOffer:
 		m.audits.convictContributor(r)
 	case ReportHeld:

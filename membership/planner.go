@@ -55,7 +55,7 @@ func (pn *planner) offers() []slot.Offer {
 		return !pn.proofs.has([]slot.Offer{o})
 	})
 	if l := pn.open.lead; l != nil {
-		offers = l.eligible(offers, pn.open.unshown)
+		offers = l.eligible(offers, func(o slot.Offer) bool { return pn.open.isUnshown(o, pn.now) })
 	}
 	out := pn.hiders.out()
 	shown := slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool { return slices.Contains(out, o.Peer) })
@@ -81,7 +81,7 @@ func (pn *planner) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
 		if _, out := l.excluded[e.Peer]; out {
 			return false
 		}
-		if a := pn.presence.known[ofMember(e)]; a != nil && a.offer != nil && pn.open.unshown[a.offer.Root] {
+		if a := pn.presence.known[ofMember(e)]; a != nil && a.offer != nil && pn.open.isUnshown(*a.offer, pn.now) {
 			return false
 		}
 	}
@@ -94,10 +94,10 @@ func (pn *planner) mayStillOffer(e slot.Member, offers []slot.Offer) bool {
 
 // eligible are the offers that are not left out of plans. A left-out peer comes back with a fresh
 // offer.
-func (l *planning) eligible(offers []slot.Offer, unshown map[slot.Root]bool) []slot.Offer {
+func (l *planning) eligible(offers []slot.Offer, unshown func(slot.Offer) bool) []slot.Offer {
 	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
 		seq, out := l.excluded[o.Peer]
-		return out && o.Seq <= seq || unshown[o.Root]
+		return out && o.Seq <= seq || unshown(o)
 	})
 }
 
