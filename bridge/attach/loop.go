@@ -45,6 +45,7 @@ type post struct {
 func newLoop(cfg Config) *loop {
 	l := &loop{
 		cfg: cfg, posted: make(chan post), over: make(chan struct{}), conns: make(map[box.Conn]*conn),
+		memory: shared{write: cfg.WriteStart},
 		box: box.New(box.Config{
 			Run: cfg.Run, DataDir: cfg.DataDir, PID: uint64(os.Getpid()), Timeout: cfg.Timeout, Looks: cfg.Looks,
 		}),

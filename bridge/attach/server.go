@@ -37,9 +37,16 @@ type Config struct {
 	// Return is how long the peer stays for a trainer that is gone. Default 10 minutes.
 	Return time.Duration
 	// Looks is about how long ranks train on without asking whether they should. Default a second.
-	Looks  time.Duration
-	Notice func(text string) // gets lines for people; default: nobody
-	Logger *slog.Logger      // default: silent
+	Looks time.Duration
+	// ExportStep is how many elements of the pseudo-gradient are asked for at a time, after the
+	// steps: the node works on one range while the ranks export the next. 0: ranks export all of it
+	// with their offer.
+	ExportStep int
+	// WriteStart lets ranks map start for writing, for drivers that page-lock only such memory. The
+	// ranks must be this program's own.
+	WriteStart bool
+	Notice     func(text string) // gets lines for people; default: nobody
+	Logger     *slog.Logger      // default: silent
 }
 
 func (c Config) withDefaults() Config {
@@ -152,6 +159,11 @@ func (s *Server) accept() {
 // Leave has the node's Run end with ErrLeave, as a trainer that says so does.
 func (s *Server) Leave(reason string) {
 	s.loop.do(func() []box.Effect { return []box.Effect{box.Leave{Reason: reason}} })
+}
+
+// Lost has the ranks of now count as lost: the caller knows that before their sockets show it.
+func (s *Server) Lost(text string) {
+	s.loop.do(func() []box.Effect { return s.loop.box.Dismiss(box.Fault{Code: wire.CodeLost, Text: text}) })
 }
 
 // End tells all ranks how it ended for the run, and every later one.

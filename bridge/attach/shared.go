@@ -26,6 +26,7 @@ type shared struct {
 	start, local *memory.Region // nil before the first set
 	startFile    *memory.File
 	startRead    *os.File // for ranks, which may not write it
+	write        bool     // they may
 
 	came  *set // a set that the node does not work with yet; nil: none
 	epoch uint64
@@ -52,7 +53,11 @@ func (s *shared) next(e box.Share) (files []*os.File, err error) {
 		return nil, err
 	}
 	s.came = &set{e.Epoch, len(e.Shares), local}
-	return []*os.File{s.startRead, local.File}, nil
+	start := s.startRead
+	if s.write {
+		start = s.startFile.File
+	}
+	return []*os.File{start, local.File}, nil
 }
 
 // begin makes what stays for good.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
@@ -47,9 +48,9 @@ func (t *Trainer) Save(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	answers, err := t.ask(ctx, &wire.Save{Folder: folder})
+	err = t.SaveRanks(ctx, folder)
 	if err == nil {
-		err = p.saved(answers, folder, m, path)
+		err = m.write(path)
 	}
 	if errors.Is(err, trainer.ErrAnew) {
 		err = errors.ErrUnsupported // it is gone with the ranks
@@ -62,8 +63,21 @@ func (t *Trainer) Save(ctx context.Context, path string) error {
 	return nil
 }
 
-// saved writes the manifest, if all ranks have saved.
-func (p *state) saved(answers []wire.Message, folder string, m manifest, path string) error {
+// saveAfter is how long a save waits for the request before it: a peer that leaves does not wait
+// for inner steps that do not end.
+const saveAfter = 2 * time.Second
+
+// SaveRanks has the ranks save their private state to files in a folder, rank-0 and so on.
+func (t *Trainer) SaveRanks(ctx context.Context, folder string) error {
+	soon, stop := context.WithTimeout(ctx, saveAfter)
+	defer stop()
+	if err := t.settle(soon); err != nil && ctx.Err() == nil {
+		return errors.New("the request before has not ended")
+	}
+	answers, err := t.ask(ctx, &wire.Save{Folder: folder})
+	if err != nil {
+		return err
+	}
 	for rank, a := range answers {
 		if a.(*wire.Done).Status != wire.StatusOK {
 			return errors.ErrUnsupported
@@ -72,6 +86,10 @@ func (p *state) saved(answers []wire.Message, folder string, m manifest, path st
 			return fmt.Errorf("rank %d says that it has saved, and has not: %w", rank, err)
 		}
 	}
+	return nil
+}
+
+func (m manifest) write(path string) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -121,6 +139,12 @@ func (t *Trainer) Restore(_ context.Context, path string) error {
 	return nil
 }
 
+// RestoreRanks names a folder to the ranks where world ranks have saved.
+func (t *Trainer) RestoreRanks(ctx context.Context, folder string, world int) error {
+	_, err := t.ask(ctx, &wire.Restore{Folder: folder, World: uint64(world)})
+	return err
+}
+
 // handBack names the newest private state to a set that was not told of it.
 func (t *Trainer) handBack(ctx context.Context) error {
 	m := t.private.newest
@@ -132,7 +156,7 @@ func (t *Trainer) handBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.ask(ctx, &wire.Restore{Folder: folder, World: uint64(m.World)})
+	err = t.RestoreRanks(ctx, folder, m.World)
 	if errors.Is(err, trainer.ErrAnew) || ctx.Err() != nil {
 		return err
 	}

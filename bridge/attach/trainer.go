@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/box"
@@ -141,11 +142,7 @@ func (t *Trainer) MakeVectors(n int) (start, local []float32, err error) {
 // ones.
 func (t *Trainer) Init(ctx context.Context, dst []float32) error {
 	for {
-		_, err := t.ask(ctx, &wire.Fill{})
-		if err == nil {
-			copy(dst, t.local)
-			return nil
-		}
+		err := t.Fill(ctx, dst)
 		if !errors.Is(err, trainer.ErrAnew) {
 			return err
 		}
@@ -153,6 +150,15 @@ func (t *Trainer) Init(ctx context.Context, dst []float32) error {
 			return err
 		}
 	}
+}
+
+// Fill asks the ranks for the initial parameters, once.
+func (t *Trainer) Fill(ctx context.Context, dst []float32) error {
+	_, err := t.ask(ctx, &wire.Fill{})
+	if err == nil {
+		t.copyOut(dst, 0)
+	}
+	return err
 }
 
 // Load has the ranks replace their parameters by start.
@@ -171,34 +177,6 @@ func (t *Trainer) LoadRange(ctx context.Context, begin int, src []float32) error
 	}
 	generation := t.loop.memory.start.Word(loadsWord).Add(1)
 	_, err := t.ask(ctx, &wire.Load{Begin: uint64(begin), End: uint64(begin + len(src)), Generation: generation})
-	return err
-}
-
-// Export fetches all parameters.
-func (t *Trainer) Export(ctx context.Context, dst []float32) error { return t.ExportRange(ctx, 0, dst) }
-
-// ExportRange fetches a part of the parameters.
-func (t *Trainer) ExportRange(ctx context.Context, begin int, dst []float32) error {
-	return t.export(ctx, begin, dst, wire.ExportParams)
-}
-
-// ExportGradient fetches the pseudo-gradient, which mostly came with the offers of the last Train.
-func (t *Trainer) ExportGradient(ctx context.Context, _, dst []float32, ready func(begin, end int) error) error {
-	if !t.exported || !same(dst, t.local) {
-		if err := t.export(ctx, 0, dst, wire.ExportGradient); err != nil {
-			return err
-		}
-	}
-	t.exported = false
-	return ready(0, len(dst))
-}
-
-func (t *Trainer) export(ctx context.Context, begin int, dst []float32, kind uint64) error {
-	end := begin + len(dst)
-	_, err := t.ask(ctx, &wire.Export{Begin: uint64(begin), End: uint64(end), Kind: kind})
-	if shared := t.local[begin:end]; err == nil && !same(dst, shared) {
-		copy(dst, shared)
-	}
 	return err
 }
 
@@ -222,16 +200,16 @@ func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, 
 		Slot: task.Slot, Steps: uint64(task.Steps), Export: wire.ExportGradient, Seed: task.Seed,
 		Member: uint64(max(0, slices.Index(task.Members, task.Self))), Members: uint64(len(task.Members)),
 		Part: task.Part, PartSteps: uint64(task.PartSteps), PartDone: task.Done, Delay: uint64(task.Delay),
+		MemberIDs: lines(task.Members),
 	}
-	if t.streams {
+	if t.streams || t.cfg.ExportStep > 0 {
 		m.Export = wire.ExportNothing
 	}
 	if err := t.settle(ctx); err != nil {
 		return trainer.Stats{}, err
 	}
 	t.exported = false
-	c := t.loop.ask(m)
-	t.pending = c
+	c := t.begin(m)
 	stop := t.follow(c, task)
 	defer stop()
 	select {
@@ -250,6 +228,15 @@ func (t *Trainer) Train(ctx context.Context, task trainer.Task) (trainer.Stats, 
 	return stats, nil
 }
 
+// lines has each ID in a line, as text.
+func lines(ids []trainer.PeerID) string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = id.String()
+	}
+	return strings.Join(texts, "\n")
+}
+
 // follow reports the steps that all ranks have done, until stop is called.
 func (t *Trainer) follow(c *call, task trainer.Task) (stop func()) {
 	ended, stopped := make(chan struct{}), make(chan struct{})
@@ -260,11 +247,7 @@ func (t *Trainer) follow(c *call, task trainer.Task) (stop func()) {
 		for {
 			select {
 			case <-ticker.C:
-				steps := uint64(task.Steps)
-				for _, s := range t.loop.memory.steps() {
-					steps = min(steps, s)
-				}
-				task.Report(int(steps))
+				task.Report(int(min(t.StepsDone(), uint64(task.Steps))))
 			case <-c.done:
 				return
 			case <-ended:
@@ -280,10 +263,7 @@ func (t *Trainer) follow(c *call, task trainer.Task) (stop func()) {
 
 // giveUp has the ranks end their steps, and waits for that, but not for long.
 func (t *Trainer) giveUp(c *call) {
-	t.loop.do(func() []box.Effect {
-		t.loop.box.GiveUp(c.id)
-		return nil
-	})
+	t.cancel(c)
 	select {
 	case <-c.done:
 	case <-time.After(giveUpTime):
@@ -326,23 +306,46 @@ func (t *Trainer) ask(ctx context.Context, m wire.Message) ([]wire.Message, erro
 	if err := t.settle(ctx); err != nil {
 		return nil, err
 	}
-	c := t.loop.ask(m)
-	t.pending = c
+	return t.finish(ctx, t.begin(m))
+}
+
+func (t *Trainer) begin(m wire.Message) *call {
+	t.pending = t.loop.ask(m)
+	return t.pending
+}
+
+// finish waits for the answers to a request. When ctx ends, the ranks are told that nobody waits.
+func (t *Trainer) finish(ctx context.Context, c *call) ([]wire.Message, error) {
 	if err := t.settle(ctx); err != nil {
+		t.cancel(c)
 		return nil, err
 	}
 	return c.answers, errors.Join(c.err, t.failed(c.answers))
 }
 
+// cancel says that nobody waits for a request.
+func (t *Trainer) cancel(c *call) {
+	t.loop.do(func() []box.Effect { return t.loop.box.GiveUp(c.id) })
+}
+
+// StepsDone is the number of steps that the rank that is behind has done of its TRAIN, or of its
+// last one.
+func (t *Trainer) StepsDone() uint64 { return slices.Min(t.loop.memory.steps()) }
+
 // failed is what ranks could not do.
 func (t *Trainer) failed(answers []wire.Message) error {
 	for rank, a := range answers {
 		if d, ok := a.(*wire.Done); ok && d.Status == wire.StatusFailed {
-			return fmt.Errorf("rank %d of %d: %s", rank, len(answers), d.Text)
+			return &RankError{rank, len(answers), d.Text}
 		}
 	}
 	return nil
 }
 
-// same says whether two vectors are the same memory.
-func same(a, b []float32) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
+// RankError is a request that a rank could not do. The rank can be used further.
+type RankError struct {
+	Rank, World int
+	Text        string
+}
+
+func (e *RankError) Error() string { return fmt.Sprintf("rank %d of %d: %s", e.Rank, e.World, e.Text) }

@@ -64,7 +64,7 @@ enum { P2PA_BUSY = 4, P2PA_LOST = 8, P2PA_NOT_FINITE = 9, P2PA_TIMEOUT = 10, P2P
 enum {
     P2PA_HELLO = 1, P2PA_WELCOME, P2PA_LAYOUT, P2PA_SHARE, P2PA_INFO,
     P2PA_FILL = 16, P2PA_LOAD, P2PA_EXPORT, P2PA_EVALUATE, P2PA_SAVE, P2PA_RESTORE, P2PA_TRAIN, P2PA_DONE, P2PA_OFFER,
-    P2PA_AT, P2PA_GO, P2PA_NOTICE = 32, P2PA_PING, P2PA_PONG, P2PA_LEAVE, P2PA_ERROR_MESSAGE
+    P2PA_AT, P2PA_GO, P2PA_CANCEL, P2PA_NOTICE = 32, P2PA_PING, P2PA_PONG, P2PA_LEAVE, P2PA_ERROR_MESSAGE
 };
 
 struct p2pa_tensor { /* of the run's layout: its global shape, whatever part of it a rank holds */
@@ -90,6 +90,7 @@ struct p2pa_config {
     size_t piece_count;
     float *params; /* the model, D elements; NULL: load and export are given */
     void *user;
+    void (*fill)(struct p2pa *); /* write the initial parameters to local; NULL: they are exported */
     /* Replace the live parameters of [begin, end) of the flat vector by start's. */
     void (*load)(struct p2pa *, uint64_t begin, uint64_t end);
     /* Write [begin, end) to local, of pieces with a 1 in writes: start - live (gradient), or the live parameters. */
@@ -97,6 +98,8 @@ struct p2pa_config {
     int (*evaluate)(struct p2pa *, double *loss);               /* 0 is done; NULL: there is no held-out batch */
     int (*save)(struct p2pa *, const char *path);               /* private state to a file, synced; NULL: none */
     int (*restore)(struct p2pa *, const char *folder, uint64_t world); /* what world ranks have saved there */
+    /* Before the memory is unmapped: local lies behind start, so that one call page-locks both (2 size bytes). */
+    void (*unmap)(struct p2pa *);
     void (*notice)(struct p2pa *, int warning, const char *text); /* NULL: rank 0 prints to stderr */
 };
 
@@ -116,6 +119,7 @@ struct p2pa {
     const float *start; /* D elements, read-only */
     float *local;
     unsigned char *writes; /* of each piece: whether this rank exports it */
+    char *member_ids; /* of the TRAIN: those of the run's members, a line each */
     char run_id[80], mode[32], data_dir[1024], error[1024];
     int fd, fds[2], trains;
     pid_t pid;
@@ -365,11 +369,13 @@ P2PA_FN void p2pa_drop(struct p2pa *a) {
         a->fds[i] = -1;
     }
     if (a->fd >= 0) close(a->fd);
-    if (a->map_start) munmap(a->map_start, a->size);
-    if (a->map_local) munmap(a->map_local, a->size);
+    if (a->start && a->config.unmap) a->config.unmap(a);
+    if (a->map_start) munmap(a->map_start, 2 * a->size);
     free(a->writes);
+    free(a->member_ids);
     a->fd = -1, a->trains = 0;
     a->map_start = a->map_local = a->writes = NULL;
+    a->member_ids = NULL;
     a->start = NULL, a->local = NULL;
 }
 
@@ -412,16 +418,17 @@ P2PA_FN int p2pa_map(struct p2pa *a, struct p2pa_message *m) {
     uint64_t offset = p2pa_get(m, 2), size = p2pa_get(m, 3);
     a->elements = p2pa_get(m, 1);
     a->epoch = p2pa_get(m, 4);
-    if (m->bad || a->fds[1] < 0 || !m->value[5] || m->bytes[5] != a->piece_count || size > SIZE_MAX ||
+    if (m->bad || a->fds[1] < 0 || !m->value[5] || m->bytes[5] != a->piece_count || size > SIZE_MAX / 2 ||
         offset > size || a->elements > (size - offset) / 4 || 64 * (a->config.rank + 1) > offset)
         return p2pa_fail(a, P2PA_ERROR, "the node shares memory that does not fit this layout");
     a->size = (size_t)size;
     a->writes = (unsigned char *)malloc(a->piece_count + 1);
-    void *start = mmap(NULL, a->size, PROT_READ, MAP_SHARED, a->fds[0], 0);
-    void *local = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED, a->fds[1], 0);
-    a->map_start = start == MAP_FAILED ? NULL : (unsigned char *)start;
-    a->map_local = local == MAP_FAILED ? NULL : (unsigned char *)local;
-    if (!a->writes || !a->map_start || !a->map_local)
+    void *room = mmap(NULL, 2 * a->size, PROT_NONE, MAP_SHARED, a->fds[1], 0); /* addresses for both */
+    a->map_start = room == MAP_FAILED ? NULL : (unsigned char *)room;
+    a->map_local = a->map_start ? a->map_start + a->size : NULL;
+    if (!a->writes || !a->map_start ||
+        mmap(a->map_start, a->size, PROT_READ, MAP_SHARED | MAP_FIXED, a->fds[0], 0) == MAP_FAILED ||
+        mmap(a->map_local, a->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a->fds[1], 0) == MAP_FAILED)
         return p2pa_fail(a, P2PA_ERROR, "the node's memory cannot be mapped");
     memcpy(a->writes, m->value[5], a->piece_count);
     a->start = (const float *)(a->map_start + offset);
@@ -543,7 +550,10 @@ P2PA_FN int p2pa_answer(struct p2pa *a, struct p2pa_message *m) {
     struct p2pa_bytes b = {NULL, 0, 0};
     int wrong = 0;
     switch (m->type) {
-    case P2PA_FILL: p2pa_export(a, 0, a->elements, 0); break;
+    case P2PA_FILL:
+        if (a->config.fill) a->config.fill(a);
+        else p2pa_export(a, 0, a->elements, 0);
+        break;
     case P2PA_LOAD:
     case P2PA_EXPORT:
         if (m->bad || begin > end || end > a->elements)
@@ -564,7 +574,7 @@ P2PA_FN int p2pa_answer(struct p2pa *a, struct p2pa_message *m) {
         else if (m->type == P2PA_SAVE) wrong = a->config.save(a, path);
         else if (a->config.restore) wrong = a->config.restore(a, folder, end);
         break;
-    default: return P2PA_OK; /* NOTICE, INFO, or a type of a later version */
+    default: return P2PA_OK; /* NOTICE, INFO, CANCEL, or a type of a later version */
     }
     p2pa_pack_done(&b, id, wrong ? 2 : status, wrong ? "the trainer's function has failed" : NULL, loss);
     return p2pa_send_and_free(a, &b);
@@ -586,7 +596,11 @@ P2PA_FN int p2pa_take_train(struct p2pa *a, struct p2pa_message *m) {
         m->id, p2pa_get(m, 1), p2pa_get(m, 2), p2pa_get(m, 3), p2pa_get(m, 4), p2pa_get(m, 5), p2pa_get(m, 6),
         p2pa_get(m, 7), p2pa_get(m, 8), p2pa_get(m, 9), p2pa_get(m, 10), p2pa_get(m, 11),
     };
+    size_t ids = m->value[12] ? m->bytes[12] : 0;
     if (m->bad) return p2pa_fail(a, P2PA_ERROR, "the node sent a TRAIN that cannot be read");
+    free(a->member_ids);
+    if (!(a->member_ids = (char *)malloc(ids + 1))) return p2pa_fail(a, P2PA_ERROR, "out of memory");
+    p2pa_get_text(m, 12, a->member_ids, ids + 1);
     a->train = t;
     a->trains = 1;
     return P2PA_OK;

@@ -1,164 +1,191 @@
-/* One function for each request, which calls the library. See host.h. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
+/* One function for each request of the node, which calls the library. See host.h. */
 #include "host.h"
 
-#define MAX_ERROR 2000u
+#include <math.h>
 
-/* Adds the library's reason to the reply of a call that failed. */
-static int32_t with_reason(struct host *h, p2pdiloco_trainer *trainer, int32_t code, struct buffer *out)
+static void fill(struct p2pa *a)
 {
-	if (code != P2PDILOCO_TRAINER_OK && code != P2PDILOCO_TRAINER_CANCELLED && !out->refused) {
-		const char *reason = h->api.last_error(trainer);
-		code = P2PDILOCO_TRAINER_FAILED;
-		if (reason != NULL)
-			buffer_add(out, reason, strnlen(reason, MAX_ERROR));
-	}
-	return code;
+	enter("init");
+	must(host.api.init(host.trainer, host.note->seed, a->local));
 }
 
-static int32_t create(struct host *h, const char *payload, struct buffer *out)
+static void load(struct p2pa *a, uint64_t begin, uint64_t end)
 {
-	p2pdiloco_trainer *made = NULL;
-	int32_t code = h->api.create(payload, payload + strlen(payload) + 1, &made);
-	if (code == P2PDILOCO_TRAINER_OK && made != NULL) {
-		h->trainer = made;
+	enter("load");
+	must(host.api.load(host.trainer, begin, end - begin, a->start + begin));
+}
+
+static void export_range(struct p2pa *a, uint64_t begin, uint64_t end, int gradient)
+{
+	float *to = a->local + begin;
+	if (gradient && host.api.export_gradient != NULL) {
+		enter("export_gradient");
+		must(host.api.export_gradient(host.trainer, begin, end - begin, to));
+		return;
+	}
+	enter("export_params");
+	must(host.api.export_params(host.trainer, begin, end - begin, to));
+	for (uint64_t i = begin; gradient && i < end; i++)
+		a->local[i] = a->start[i] - a->local[i];
+}
+
+/* Where a number is wrong that has no sign worth showing. */
+static const char *number(double x, char text[32])
+{
+	snprintf(text, 32, "%g", x);
+	return isnan(x) ? "NaN" : text;
+}
+
+static int evaluate(struct p2pa *a, double *loss)
+{
+	char text[32];
+	(void)a;
+	enter("evaluate");
+	watch_begins();
+	int32_t code = host.api.evaluate(host.trainer, loss);
+	if (watch_ends() && code == P2PDILOCO_TRAINER_CANCELLED)
+		return 1;
+	must(code);
+	if (isfinite(*loss))
 		return 0;
-	}
+	snprintf(host.note->problem, sizeof(host.note->problem), "the held-out loss is %s: training diverged, take a lower "
+		"learning rate", number(*loss, text));
+	return 1;
+}
+
+/* A save or restore that fails leaves the trainer usable. */
+static int harmless(int32_t code)
+{
 	if (code == P2PDILOCO_TRAINER_OK)
-		return buffer_refuse(out, "create says that it made a trainer, and gives none");
-	with_reason(h, made, P2PDILOCO_TRAINER_FAILED, out);
-	if (made != NULL)
-		h->api.destroy(made);
-	return P2PDILOCO_TRAINER_FAILED;
+		return 0;
+	snprintf(host.note->problem, sizeof(host.note->problem), "%s", reason(host.trainer));
+	return 1;
 }
 
-/* Maps the memory that the vectors lie in. */
-static int32_t share(struct host *h, const uint64_t *arg, struct buffer *out)
+static int save(struct p2pa *a, const char *path)
 {
-	char *base = mmap(NULL, arg[0], PROT_READ | PROT_WRITE, MAP_SHARED, VECTORS_FD, 0);
-	if (base == MAP_FAILED)
-		return buffer_refuse(out, "no room for vectors of %llu elements: %s", (unsigned long long)arg[3], strerror(errno));
-	h->steps_done = (volatile uint64_t *)base;
-	h->shared_bytes = arg[0];
-	h->start = (float *)(base + arg[1]);
-	h->local = (float *)(base + arg[2]);
-	return h->api.register_memory != NULL ? h->api.register_memory(h->trainer, base, arg[0]) : 0;
+	(void)a;
+	enter("save");
+	return harmless(host.api.save(host.trainer, path));
 }
 
-static int32_t run(struct host *h, const struct request *r, const char *payload, struct buffer *out)
+static int restore(struct p2pa *a, const char *folder, uint64_t world)
 {
-	p2pdiloco_trainer_task task = {
-		.size = sizeof(task),
-		.slot = r->arg[0],
-		.steps = r->arg[1],
-		.seed = r->arg[2],
-		.rank = (uint32_t)r->arg[3],
-		.steps_done = h->steps_done,
-		.part = r->arg[4],
-		.part_steps = r->arg[5],
-		.done = r->arg[6],
+	char path[4200];
+	(void)a, (void)world;
+	enter("restore");
+	snprintf(path, sizeof(path), "%s/rank-0", folder);
+	return harmless(host.api.restore(host.trainer, path));
+}
+
+static void unmap(struct p2pa *a)
+{
+	if (host.failed || host.api.unregister_memory == NULL)
+		return;
+	enter("unregister_memory");
+	host.api.unregister_memory(host.trainer, a->map_start);
+}
+
+/* Attaches, and announces the memory: start, and behind it local. */
+void attach(const char *path)
+{
+	struct p2pa *a = &host.attached;
+	struct p2pa_config config = {
+		.path = path,
+		.fill = fill,
+		.load = load,
+		.export_range = export_range,
+		.unmap = unmap,
+		.evaluate = host.api.evaluate != NULL ? evaluate : NULL,
+		.save = host.note->can & CAN_SAVE ? save : NULL,
+		.restore = host.note->can & CAN_SAVE ? restore : NULL,
 	};
-	const char *end = payload + r->bytes;
-	for (const char *at = payload; at < end; at += strlen(at) + 1)
-		task.member_count++;
-	const char **members = calloc(task.member_count + 1u, sizeof(*members));
+	enter("layout");
+	config.tensors = library_layout(&config.count);
+	if (p2pa_attach(a, &config) != P2PA_OK)
+		fail("%s", a->error);
+	if (host.api.register_memory == NULL)
+		return;
+	/* page-locking wants memory that may be written */
+	mprotect(a->map_start, a->size, PROT_READ | PROT_WRITE);
+	enter("register_memory");
+	must(host.api.register_memory(host.trainer, a->map_start, 2 * a->size));
+}
+
+/* Points into the lines of the member IDs, and ends each. */
+static const char **split(char *lines, uint32_t count)
+{
+	const char **members = calloc(count + 1u, sizeof(*members));
 	if (members == NULL)
 		abort();
-	uint32_t i = 0;
-	for (const char *at = payload; at < end; at += strlen(at) + 1)
-		members[i++] = at;
-	task.members = members;
+	for (uint32_t i = 0; i < count; i++) {
+		char *end = lines + strcspn(lines, "\n");
+		members[i] = lines;
+		lines = *end == '\0' ? end : end + 1;
+		*end = '\0';
+	}
+	return members;
+}
+
+/* Refuses statistics that cannot be. */
+static void check_stats(const p2pdiloco_trainer_stats *s, uint64_t asked)
+{
+	char text[32];
+	if (s->steps == 0 || s->steps > asked)
+		fail("it says that it did %llu steps of %llu: stats->steps must be those done", (unsigned long long)s->steps,
+			(unsigned long long)asked);
+	if (s->tokens == 0)
+		fail("it says that it processed no tokens: stats->tokens is the contribution's weight, and must be above 0 "
+			"(samples will do)");
+	if (!isfinite(s->loss))
+		fail("the training loss is %s: training diverged, take a lower learning rate", number(s->loss, text));
+	if (!(s->seconds >= 0 && s->seconds < 4e9))
+		fail("it says that it took %s seconds: stats->seconds must be the time spent in the steps",
+			number(s->seconds, text));
+}
+
+static struct p2pa_offer run(struct p2pa *a)
+{
+	const struct p2pa_train *t = &a->train;
+	struct p2pa_offer offer = {0};
 	p2pdiloco_trainer_stats stats = {.size = sizeof(stats)};
-	*task.steps_done = 0;
-	int32_t code = h->api.run(h->trainer, &task, &stats);
-	free(members);
-	if (code == P2PDILOCO_TRAINER_OK)
-		buffer_add(out, &stats, sizeof(stats));
-	return code;
-}
-
-/* Exports in ranges, and reports after each how far it is, so that the peer works on one range while the next
- * is copied. */
-static int32_t export_vector(struct host *h, const struct request *r)
-{
-	uint64_t begin = r->arg[0], end = r->arg[0] + r->arg[1], step = r->arg[2];
-	for (uint64_t count; begin < end; begin += count) {
-		count = end - begin < step ? end - begin : step;
-		int32_t (*part)(p2pdiloco_trainer *, uint64_t, uint64_t, float *) =
-			r->arg[3] ? h->api.export_gradient : h->api.export_params;
-		int32_t code = part(h->trainer, begin, count, h->local + begin);
-		if (code != P2PDILOCO_TRAINER_OK)
-			return code;
-		host_progress(r->number, begin + count);
+	p2pdiloco_trainer_task task = {
+		.size = sizeof(task), .slot = t->slot, .steps = t->steps, .seed = t->seed, .rank = (uint32_t)t->member,
+		.member_count = (uint32_t)t->members, .members = split(a->member_ids, (uint32_t)t->members),
+		.steps_done = (volatile uint64_t *)(void *)a->map_local, .part = t->part, .part_steps = t->part_steps,
+		.done = t->part_done,
+	};
+	enter("run for slot %llu", (unsigned long long)t->slot);
+	watch_begins();
+	int32_t code = host.api.run(host.trainer, &task, &stats);
+	int cancelled = watch_ends();
+	free((void *)task.members);
+	fflush(stdout);
+	if (cancelled && code == P2PDILOCO_TRAINER_CANCELLED) {
+		offer.steps = *task.steps_done < t->steps ? *task.steps_done : t->steps;
+		a->train.export_kind = 0;
+		return offer;
 	}
-	return 0;
+	must(code);
+	check_stats(&stats, t->steps);
+	offer.steps = stats.steps, offer.tokens = stats.tokens, offer.samples = stats.samples;
+	offer.loss = stats.loss, offer.seconds = stats.seconds;
+	/* a step that loss scaling skipped has no finite norm: it counts as unknown */
+	offer.grad_norm = stats.gradient_norm >= 0 && isfinite(stats.gradient_norm) ? stats.gradient_norm : 0;
+	return offer;
 }
 
-static int32_t evaluate(struct host *h, struct buffer *out)
+/* Does what the node asks for, until it sends this process away, or is gone. */
+void serve(void)
 {
-	double loss = 0;
-	int32_t code = h->api.evaluate(h->trainer, &loss);
-	if (code == P2PDILOCO_TRAINER_OK)
-		buffer_add(out, &loss, sizeof(loss));
-	return code;
-}
-
-/* A trainer that has failed is only destroyed. */
-static int32_t close_trainer(struct host *h, int failed)
-{
-	if (h->steps_done != NULL) {
-		if (h->api.unregister_memory != NULL && !failed)
-			h->api.unregister_memory(h->trainer, (void *)h->steps_done);
-		munmap((void *)h->steps_done, h->shared_bytes);
+	struct p2pa *a = &host.attached;
+	struct p2pa_offer offer;
+	int status = p2pa_border(a, NULL);
+	while (status == P2PA_OK) {
+		offer = run(a);
+		status = watch_lost() ? P2PA_ERROR : p2pa_border(a, &offer);
 	}
-	if (h->trainer != NULL)
-		h->api.destroy(h->trainer);
-	h->trainer = NULL; /* it can no longer be freed */
-	return 0; /* the library stays loaded, so that reports of leaks have the names of its functions */
-}
-
-static int32_t call(struct host *h, const struct request *r, const char *payload, struct buffer *out)
-{
-	switch (r->op) {
-	case OP_SHARE:
-		return share(h, r->arg, out);
-	case OP_INIT:
-		return h->api.init(h->trainer, r->arg[0], h->local);
-	case OP_LOAD:
-		return h->api.load(h->trainer, r->arg[0], r->arg[1], h->start + r->arg[0]);
-	case OP_RUN:
-		return run(h, r, payload, out);
-	case OP_EXPORT:
-		return export_vector(h, r);
-	case OP_EVALUATE:
-		return evaluate(h, out);
-	case OP_SAVE:
-		return h->api.save(h->trainer, payload);
-	case OP_RESTORE:
-		return h->api.restore(h->trainer, payload);
-	default:
-		abort(); /* the peer is of the same build, and has no other requests */
-	}
-}
-
-int32_t host_call(struct host *h, const struct request *r, char *payload, struct buffer *out)
-{
-	switch (r->op) {
-	case OP_OPEN:
-		return library_open(h, payload, out);
-	case OP_ENTRY:
-		return library_entry(h, out);
-	case OP_CREATE:
-		return create(h, payload, out);
-	case OP_CLOSE:
-		return close_trainer(h, r->arg[0] != 0);
-	case OP_LAYOUT:
-		return with_reason(h, h->trainer, library_layout(h, out), out);
-	default:
-		return with_reason(h, h->trainer, call(h, r, payload, out), out);
-	}
+	if (a->code == 0)
+		orphaned(); /* a node that sends its trainer away says why */
+	p2pa_close(a);
 }

@@ -12,13 +12,12 @@
 // library ends that process, with its real signal and core dump; a process that hangs is killed. In
 // both cases the peer reports it and leaves the run in order.
 //
-//	node -> Trainer (trainer.go, export.go)
-//	     -> turns (turn.go)      one call at a time
-//	     -> call (call.go)       watched until its end
-//	     -> process_unix.go      requests and replies over two pipes (wire.go)
-//	     -> host.c -> library
+//	node -> Trainer (trainer.go) -> attach.Trainer
+//	     -> the attach protocol (docs/attach.md), over a socket in the library's data folder
+//	     -> host.c, with p2pdiloco_attach.h, as the only rank -> library
 //
-// The model's vectors lie in memory that both processes map (memory.go), and the node works in them
-// too, so that nothing is copied a second time after the device's copy to the host. A program that
-// imports this package must be built with cgo, because it is its own trainer host.
+// What the protocol does not carry (which function runs, why it failed, what the library can do)
+// lies in a small file that both processes have (note.go): it outlives a crash. From that file and
+// the process's end a fault is put together (ending.go). A program that imports this package must
+// be built with cgo, because it is its own trainer host.
 package plugin

@@ -31,7 +31,7 @@ func TestCancel(t *testing.T) {
 		x := started(t, p)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			for p.memory.steps().Load() == 0 {
+			for p.StepsDone() == 0 {
 				select {
 				case <-time.After(time.Millisecond):
 				case <-t.Context().Done():
@@ -55,12 +55,46 @@ func TestCancel(t *testing.T) {
 		} else {
 			stop()
 			if err := p.Save(t.Context(), "x"); err == nil ||
-				!strings.HasSuffix(err.Error(), ": save: the call before has not ended") {
+				!strings.HasSuffix(err.Error(), ": save: the request before has not ended") {
 				t.Errorf("save beside a run: %v", err)
 			}
 		}
 		if err := p.Close(); err != nil {
 			t.Errorf("%s: close: %v", lib.name, err)
+		}
+	}
+}
+
+// TestCancelWithinAStep: a cancel reaches the library however long a step takes.
+func TestCancelWithinAStep(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{"run", "evaluate"} {
+		p := open(t, "bad", `{"size": 10, "how":"waits from-slot-3", "in":"`+in+`"}`)
+		x := started(t, p)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for !strings.HasPrefix(p.doing(), in) {
+				select {
+				case <-time.After(time.Millisecond):
+				case <-t.Context().Done():
+				}
+			}
+			cancel()
+		}()
+		var err error
+		if in == "run" {
+			_, err = p.Train(ctx, task(3, 5))
+		} else {
+			_, err = p.Evaluate(ctx)
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", in, err)
+		}
+		if err := p.Load(t.Context(), x); err != nil {
+			t.Errorf("after a cancel of %s: %v", in, err)
+		}
+		if _, err := p.Train(t.Context(), task(1, 2)); err != nil {
+			t.Errorf("the run after a cancel of %s: %v", in, err)
 		}
 	}
 }

@@ -54,11 +54,3 @@ func oneLine(s string) string {
 	}
 	return strings.Join(strings.Fields(strings.Map(clean, strings.ToValidUTF8(s, "\uFFFD"))), " ") + end
 }
-
-// reason is the library's own text about its failure.
-func reason(payload []byte) string {
-	if text := oneLine(string(payload)); text != "" {
-		return text
-	}
-	return "it failed and gives no reason (last_error)"
-}

@@ -1,51 +1,27 @@
-/* The host process: its start, its two threads, and the loop. See host.h. */
+/* The host process: its start, its end, and the thread that watches. See host.h. */
 #include "host.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-/* What the reading thread passes to the main thread, and the state that makes cancel safe. */
-static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	struct request request; /* valid while full */
-	char *payload;
-	int full;
-} mailbox = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+struct host host;
 
-static struct {
-	pthread_mutex_t lock;
-	uint32_t number; /* of the request that may be cancelled now, 0 for none */
-} running = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static struct host host;
-
-static void die(const char *what)
-{
-	fprintf(stderr, "p2pdiloco trainer host: %s: %s\n", what, strerror(errno));
-	_exit(71);
-}
+static pid_t peer;
 
 /* The peer has gone, so this process ends, with all that the trainer started. */
-static void orphaned(void)
+void orphaned(void)
 {
 	if (getpgrp() == getpid())
 		kill(0, SIGKILL);
 	_exit(0);
 }
 
-static pid_t peer;
-
-/* On Linux the kernel sends SIGTERM when the peer ends, possibly before the reading thread notices, and
- * possibly more than once, because the peer's threads end one by one. A second signal must not have its default
- * effect before the first one was handled. SIGTERM from another process has its default effect. */
+/* On Linux the kernel sends SIGTERM when the peer ends, possibly more than once, because the peer's threads end one
+ * by one. A second signal must not have its default effect before the first one was handled. SIGTERM from another
+ * process has its default effect. */
 static void terminated(int number, siginfo_t *info, void *unused)
 {
 	(void)unused;
@@ -62,170 +38,154 @@ static void watch_peer(void)
 	sigaction(SIGTERM, &action, NULL);
 }
 
-static void *allocate(void *old, size_t bytes)
+/* Says which function of the library is called. Of a call that took too long, the peer wants to know which it was. */
+void enter(const char *format, ...)
 {
-	void *p = realloc(old, bytes);
-	if (p == NULL)
-		die("out of memory");
-	return p;
+	va_list list;
+	if (host.attached.code == P2PA_TIMEOUT)
+		return;
+	va_start(list, format);
+	vsnprintf(host.note->doing, sizeof(host.note->doing), format, list);
+	va_end(list);
+	host.note->problem[0] = '\0';
 }
 
-void buffer_add(struct buffer *b, const void *data, size_t bytes)
+/* Ends the process because the library cannot be used: the peer reads why in the note. */
+void fail(const char *format, ...)
 {
-	if (b->room - b->used < bytes) {
-		b->room = 2 * b->room + bytes;
-		b->data = allocate(b->data, b->room);
-	}
-	memcpy(b->data + b->used, data, bytes);
-	b->used += bytes;
-}
-
-int32_t buffer_refuse(struct buffer *b, const char *format, ...)
-{
-	char text[1024];
 	va_list list;
 	va_start(list, format);
-	int n = vsnprintf(text, sizeof(text), format, list);
+	vsnprintf(host.note->problem, sizeof(host.note->problem), format, list);
 	va_end(list);
-	if (n > 0)
-		buffer_add(b, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
-	b->refused = 1;
-	return P2PDILOCO_TRAINER_FAILED;
+	host.failed = 1;
+	p2pa_leave(&host.attached, "the trainer library has failed", 0);
+	if (host.trainer != NULL)
+		host.api.destroy(host.trainer);
+	exit(1);
 }
 
-static void read_all(void *data, size_t bytes)
+const char *reason(p2pdiloco_trainer *trainer)
 {
-	for (char *at = data; bytes > 0;) {
-		ssize_t n = read(REQUESTS_FD, at, bytes);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			die("the trainer has closed the pipe from the peer (descriptor 3)");
-		if (n == 0)
-			orphaned();
-		at += n;
-		bytes -= (size_t)n;
+	const char *text = host.api.last_error(trainer);
+	return text != NULL && *text != '\0' ? text : "it failed and gives no reason (last_error)";
+}
+
+/* Takes what a function of the library returned. */
+void must(int32_t code)
+{
+	if (code == P2PDILOCO_TRAINER_CANCELLED)
+		fail("it reports that it was cancelled, but no cancel was sent");
+	if (code != P2PDILOCO_TRAINER_OK)
+		fail("%s", reason(host.trainer));
+}
+
+/* While a run or evaluate is under way, another thread reads the node's messages, so that its CANCEL is seen. */
+static struct {
+	pthread_mutex_t lock;
+	int under_way;
+	int cancelled; /* the node wants no answer any more, or is gone */
+	int lost;
+} watched = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void watch_begins(void)
+{
+	pthread_mutex_lock(&watched.lock);
+	watched.under_way = 1;
+	watched.cancelled = 0;
+	pthread_mutex_unlock(&watched.lock);
+}
+
+int watch_ends(void)
+{
+	pthread_mutex_lock(&watched.lock);
+	watched.under_way = 0;
+	int cancelled = watched.cancelled;
+	pthread_mutex_unlock(&watched.lock);
+	return cancelled;
+}
+
+int watch_lost(void)
+{
+	pthread_mutex_lock(&watched.lock);
+	int lost = watched.lost;
+	pthread_mutex_unlock(&watched.lock);
+	return lost;
+}
+
+static int readable(int fd, int milliseconds)
+{
+	struct pollfd p = {fd, POLLIN, 0};
+	return poll(&p, 1, milliseconds) > 0; /* a negative fd is none: it only waits */
+}
+
+/* Reads what the node says to a run that is under way. A cancel before run has begun is lost: it is repeated. */
+static void look(void)
+{
+	struct p2pa_message m;
+	while (!watched.lost && readable(host.attached.fd, 0)) {
+		watched.lost = p2pa_receive(&host.attached, &m) != P2PA_OK;
+		watched.cancelled |= watched.lost || m.type == P2PA_CANCEL;
 	}
-}
-
-static void write_all(const void *data, size_t bytes)
-{
-	for (const char *at = data; bytes > 0;) {
-		ssize_t n = write(REPLIES_FD, at, bytes);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno != EPIPE)
-			die("the trainer has closed the pipe to the peer (descriptor 4)");
-		if (n <= 0)
-			orphaned();
-		at += n;
-		bytes -= (size_t)n;
-	}
-}
-
-/* Cancels a request if it is the one under way: a late cancel must not end the next request. */
-static void cancel(uint32_t number)
-{
-	pthread_mutex_lock(&running.lock);
-	if (number != 0 && running.number == number)
+	if (watched.cancelled)
 		host.api.cancel(host.trainer);
-	pthread_mutex_unlock(&running.lock);
 }
 
-static void set_running(uint32_t number)
-{
-	pthread_mutex_lock(&running.lock);
-	running.number = number;
-	pthread_mutex_unlock(&running.lock);
-}
-
-/* The reading thread. It lives as long as requests may come, so that the peer's end and its cancels are seen
- * while the trainer works, or hangs. */
-static void *reading(void *unused)
+static void *watching(void *unused)
 {
 	for (;;) {
-		struct request r;
-		read_all(&r, sizeof(r));
-		char *payload = allocate(NULL, r.bytes + 1);
-		read_all(payload, r.bytes);
-		payload[r.bytes] = '\0';
-		if (r.op == OP_CANCEL) {
-			cancel((uint32_t)r.arg[0]);
-			free(payload);
-			continue;
-		}
-		pthread_mutex_lock(&mailbox.lock);
-		while (mailbox.full)
-			pthread_cond_wait(&mailbox.changed, &mailbox.lock);
-		mailbox.request = r;
-		mailbox.payload = payload;
-		mailbox.full = 1;
-		pthread_cond_signal(&mailbox.changed);
-		pthread_mutex_unlock(&mailbox.lock);
-		if (r.op == OP_CLOSE)
-			return unused;
+		if (getppid() != peer)
+			orphaned();
+		pthread_mutex_lock(&watched.lock);
+		int fd = watched.under_way && !watched.lost && !watched.cancelled ? host.attached.fd : -1;
+		pthread_mutex_unlock(&watched.lock);
+		readable(fd, 100);
+		pthread_mutex_lock(&watched.lock);
+		if (watched.under_way) /* else the main thread reads */
+			look();
+		pthread_mutex_unlock(&watched.lock);
 	}
+	return unused;
 }
 
-static struct request next(char **payload)
+static void die(const char *what)
 {
-	pthread_mutex_lock(&mailbox.lock);
-	while (!mailbox.full)
-		pthread_cond_wait(&mailbox.changed, &mailbox.lock);
-	struct request r = mailbox.request;
-	*payload = mailbox.payload;
-	mailbox.full = 0;
-	pthread_cond_signal(&mailbox.changed);
-	pthread_mutex_unlock(&mailbox.lock);
-	return r;
+	fprintf(stderr, "p2pdiloco trainer host: %s: %s\n", what, strerror(errno));
+	_exit(71);
 }
 
-static void send_reply(uint32_t number, int32_t code, const void *payload, size_t bytes)
+static struct note *map_note(void)
 {
-	struct reply reply = {REPLY_MAGIC, number, code, (uint32_t)bytes};
-	write_all(&reply, sizeof(reply));
-	write_all(payload, bytes);
-}
-
-void host_progress(uint32_t number, uint64_t exported)
-{
-	send_reply(number, CODE_PROGRESS, &exported, sizeof(exported));
-}
-
-/* Does one request. It replies only when nothing of the request is under way any more. */
-static void serve(const struct request *r, char *payload)
-{
-	struct buffer out = {0};
-	int cancellable = r->op == OP_RUN || r->op == OP_EVALUATE;
-	if (cancellable)
-		set_running(r->number);
-	int32_t code = host_call(&host, r, payload, &out);
-	if (cancellable)
-		set_running(0);
-	fflush(stdout);
-	send_reply(r->number, out.refused ? CODE_REFUSED : code, out.data, out.used);
-	free(out.data);
+	struct stat about;
+	if (fstat(NOTE_FD, &about) != 0 || (size_t)about.st_size <= sizeof(struct note))
+		die("not started by a peer");
+	void *note = mmap(NULL, (size_t)about.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, NOTE_FD, 0);
+	if (note == MAP_FAILED)
+		die("no memory");
+	close(NOTE_FD);
+	return note;
 }
 
 static void run_host(void)
 {
-	pthread_t reader;
-	for (int fd = REQUESTS_FD; fd <= VECTORS_FD; fd++)
-		if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) /* programs that the trainer starts do not get it */
-			die("not started by a peer");
+	pthread_t watcher;
 	watch_peer();
+	host.note = map_note();
+	const char *library = host.note->texts, *config = library + strlen(library) + 1;
+	const char *data_dir = config + strlen(config) + 1, *socket = data_dir + strlen(data_dir) + 1;
 	setvbuf(stdout, NULL, _IOLBF, 0); /* the last line before a crash matters most */
-	errno = pthread_create(&reader, NULL, reading, NULL);
+	errno = pthread_create(&watcher, NULL, watching, NULL);
 	if (errno != 0)
 		die("no thread");
-	for (struct request r = {0}; r.op != OP_CLOSE;) {
-		char *payload;
-		r = next(&payload);
-		serve(&r, payload);
-		free(payload);
-	}
-	pthread_join(reader, NULL);
-	exit(0);
+	library_load(library);
+	library_create(config, data_dir);
+	attach(socket);
+	serve();
+	enter("destroy");
+	host.api.destroy(host.trainer);
+	host.trainer = NULL; /* it can no longer be freed */
+	pthread_cancel(watcher);
+	pthread_join(watcher, NULL);
+	exit(0); /* the library stays loaded, so that reports of leaks have the names of its functions */
 }
 
 /* Runs before main, and so before the Go runtime has made threads or handled signals: the trainer finds an

@@ -147,9 +147,9 @@ func bePeer() {
 		os.Exit(1)
 	}
 	go func() { _, _ = p.Train(context.Background(), task(1, 1000)) }()
-	for p.memory.steps().Load() == 0 {
+	for p.StepsDone() == 0 {
 		time.Sleep(time.Millisecond) // no test: a process that a test waits for
 	}
-	fmt.Println(p.turns.host.cmd.Process.Pid)
+	fmt.Println(p.process.cmd.Process.Pid)
 	select {}
 }

@@ -19,10 +19,10 @@ import (
 // were killed with it.
 const outputDelay = time.Second
 
-// startCommand starts the host with the three files as descriptors 3 to 5. The process leads a
-// group of its own, so that a Ctrl-C at the terminal reaches only the peer, which then cancels, and
-// so that the processes that the trainer starts end with it.
-func startCommand(p *process, cfg Config, files []*os.File) error {
+// startCommand starts the host with the note as descriptor 3. The process leads a group of its own,
+// so that a Ctrl-C at the terminal reaches only the peer, which then cancels, and so that the
+// processes that the trainer starts end with it.
+func startCommand(p *process, cfg Config, note *os.File) error {
 	self, err := program(len(cfg.Wrap) > 0)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func startCommand(p *process, cfg Config, files []*os.File) error {
 		p.cmd.Args = []string{"p2pdiloco-trainer", filepath.Base(cfg.Path)} // what ps shows
 	}
 	p.cmd.Env = append(os.Environ(), hostVariable+"=1")
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = cfg.Stderr, cfg.Stderr, files
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = cfg.Stderr, cfg.Stderr, []*os.File{note}
 	p.cmd.SysProcAttr = processAttributes()
 	p.cmd.WaitDelay = outputDelay
 	started := make(chan error, 1)

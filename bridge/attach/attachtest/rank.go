@@ -164,7 +164,7 @@ func (r *Rank) Border(ctx context.Context) (*wire.Train, uint64, error) {
 			r.Info = *m
 		case *wire.Notice:
 			r.Notices = append(r.Notices, *m)
-		case *wire.Pong:
+		case *wire.Pong, *wire.Cancel:
 		default:
 			if err := r.send(id, r.do(ctx, m)); err != nil {
 				return nil, 0, r.lastWord(err)

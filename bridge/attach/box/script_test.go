@@ -84,8 +84,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "ask":
 		return s.ask(d, number)
 	case "give-up":
-		s.box.GiveUp(s.id)
-		return ""
+		return show(s.box.GiveUp(s.id))
 	case "dismiss":
 		return show(s.box.Dismiss(*fault(wire.CodeNotFinite, "element 13 of \"b\" is NaN")))
 	case "end":

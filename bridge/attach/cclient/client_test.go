@@ -65,9 +65,10 @@ func TestGoldenBytes(t *testing.T) {
 		"info-ended": "5 0 1:abcd 2:12D3 3:sync 4=500 5=100 7=100 8:4b88",
 		"fill":       "16 1", "load": "17 2 2=24577 3=2", "load-range": "17 3 1=96 2=192 3=4",
 		"export": "18 4 1=96 2=192 3=2", "evaluate": "19 5", "save": "20 6 1:/data/my-run/trainer/3.new",
-		"restore": "21 7 1:/data/my-run/trainer/3 2=2",
-		"train":   "22 8 1=4 2=500 3=12 4=1 5=7 6=1 7=3 8=10 9=500 10=20 11=5",
-		"go":      "26 9 2=24", "go-give-up": "26 9 1=1", "notice": "32 0 1=1 2:no quorum: paused", "pong": "34 10",
+		"restore":       "21 7 1:/data/my-run/trainer/3 2=2",
+		"train":         "22 8 1=4 2=500 3=12 4=1 5=7 6=1 7=3 8=10 9=500 10=20 11=5",
+		"train-members": "22 8 1=1 2=1 7=2 12:12D3a\n12D3b", "cancel": "27 8",
+		"go": "26 9 2=24", "go-give-up": "26 9 1=1", "notice": "32 0 1=1 2:no quorum: paused", "pong": "34 10",
 		"error": "36 0 1=4 2:pid 71 trains this run here: give data_dir= for a second peer",
 	}
 	packs := map[string]bool{

@@ -16,6 +16,7 @@ func (*Done) kind() Type     { return TypeDone }
 func (*Offer) kind() Type    { return TypeOffer }
 func (*At) kind() Type       { return TypeAt }
 func (*Go) kind() Type       { return TypeGo }
+func (*Cancel) kind() Type   { return TypeCancel }
 func (*Notice) kind() Type   { return TypeNotice }
 func (*Ping) kind() Type     { return TypePing }
 func (*Pong) kind() Type     { return TypePong }
@@ -55,6 +56,7 @@ func (m *Restore) fields() []field { return []field{{1, &m.Folder}, {2, &m.World
 func (m *Done) fields() []field    { return []field{{1, &m.Status}, {2, &m.Text}, {3, &m.Loss}} }
 func (m *At) fields() []field      { return []field{{1, &m.Train}, {2, &m.Steps}} }
 func (m *Go) fields() []field      { return []field{{1, &m.Answer}, {2, &m.Look}} }
+func (*Cancel) fields() []field    { return nil }
 func (m *Notice) fields() []field  { return []field{{1, &m.Level}, {2, &m.Text}} }
 func (*Ping) fields() []field      { return nil }
 func (*Pong) fields() []field      { return nil }
@@ -73,6 +75,7 @@ func (m *Train) fields() []field {
 		{9, &m.PartSteps},
 		{10, &m.PartDone},
 		{11, &m.Delay},
+		{12, &m.MemberIDs},
 	}
 }
 

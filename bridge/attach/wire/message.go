@@ -94,6 +94,7 @@ type Train struct {
 	PartSteps uint64 // the steps that a part is enough for
 	PartDone  uint64 // steps of the part that were trained before
 	Delay     uint64 // mode streaming: inner steps from a border to the landing
+	MemberIDs string // peer IDs of the run's members as text, a line each
 }
 
 // Done answers a request.
@@ -137,6 +138,10 @@ const (
 	GoOn   = 0
 	GiveUp = 1 // export nothing, send OFFER with the steps that were done
 )
+
+// Cancel says that the node has no use for the answer to a request any more: that of its id. A rank
+// may end an EVALUATE then, and if it is alone a TRAIN.
+type Cancel struct{}
 
 // Notice is a line for people. Rank 0 logs it.
 type Notice struct {

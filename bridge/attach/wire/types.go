@@ -29,6 +29,7 @@ const (
 	TypeOffer    Type = 24 // R, the answer to TRAIN
 	TypeAt       Type = 25 // R
 	TypeGo       Type = 26 // N, the answer to AT
+	TypeCancel   Type = 27 // N
 	TypeNotice   Type = 32 // N
 	TypePing     Type = 33 // R
 	TypePong     Type = 34 // N, the answer to PING
@@ -57,6 +58,7 @@ var kinds = map[Type]struct {
 	TypeOffer:    {"OFFER", func() Message { return new(Offer) }},
 	TypeAt:       {"AT", func() Message { return new(At) }},
 	TypeGo:       {"GO", func() Message { return new(Go) }},
+	TypeCancel:   {"CANCEL", func() Message { return new(Cancel) }},
 	TypeNotice:   {"NOTICE", func() Message { return new(Notice) }},
 	TypePing:     {"PING", func() Message { return new(Ping) }},
 	TypePong:     {"PONG", func() Message { return new(Pong) }},

@@ -177,7 +177,7 @@ func TestExactTypes(t *testing.T) {
 func TestDeafLibrary(t *testing.T) {
 	t.Parallel()
 	deaf := library("bad", `{"size":10, "how":"deaf", "in":"run"}`)
-	deaf.Timeout = 2 * time.Second // bounds the wait of Close as well
+	deaf.Timeout = 5 * time.Second // bounds the wait of Close as well
 	c := &checker{ctx: t.Context(), cfg: Config{
 		Library: deaf, Steps: 2,
 		CancelWithin: 200 * time.Millisecond,

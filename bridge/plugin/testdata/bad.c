@@ -34,12 +34,13 @@ static int32_t misbehave(p2pdiloco_trainer *t, const char *function)
 		raise(SIGKILL);
 	if (is("exit"))
 		exit(3);
-	if (is("garble") && write(4, "this is no reply at all", 23) == 23)
-		pause();
-	if (is("closes"))
-		close(4);
 	while (is("hang"))
 		pause();
+	if (is("waits")) { /* in the middle of a step */
+		while (!atomic_load(&t->cancelled))
+			rest(1);
+		return P2PDILOCO_TRAINER_CANCELLED;
+	}
 	if (is("cancelled"))
 		return P2PDILOCO_TRAINER_CANCELLED;
 	if (!is("fail"))
@@ -146,12 +147,25 @@ static int32_t bad_run(p2pdiloco_trainer *t, const p2pdiloco_trainer_task *task,
 	int early = is("from-slot-3") && task->slot < 3;
 	if (in("run"))
 		*task->steps_done = 2;
+	atomic_store(&t->cancelled, 0);
 	int32_t code = early ? 0 : misbehave(t, "run");
 	if (code != 0)
 		return code;
-	if (in("run") && is("forks") && fork() == 0)
+	if (in("run") && is("members")) {
+		snprintf(t->error, sizeof(t->error), "rank %u of %u: %s, %s", task->rank, task->member_count, task->members[0],
+			task->members[1]);
+		return P2PDILOCO_TRAINER_FAILED;
+	}
+	if (in("run") && is("forks") && fork() == 0) {
+		if (is("session")) {
+			setsid();
+			alarm(60);
+		}
 		for (;;)
 			pause();
+	}
+	if (in("run") && is("then-dies"))
+		abort();
 	while (in("run") && is("deaf")) { /* to cancel */
 		*task->steps_done = (*task->steps_done + 1) % task->steps;
 		rest(5);

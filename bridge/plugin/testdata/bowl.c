@@ -202,13 +202,17 @@ static int32_t restore(p2pdiloco_trainer *t, const char *path)
 
 static int32_t register_memory(p2pdiloco_trainer *t, void *base, uint64_t bytes)
 {
-	return base != NULL && bytes >= 2 * t->size * sizeof(float) ? P2PDILOCO_TRAINER_OK : fail(t, "the vectors do not fit");
+	volatile char *at = base; /* drivers page-lock only what may be written */
+	if (base == NULL || bytes < 2 * t->size * sizeof(float))
+		return fail(t, "the vectors do not fit");
+	at[4000] = at[4000];
+	at[bytes - 1] = at[bytes - 1];
+	return P2PDILOCO_TRAINER_OK;
 }
 
 static int32_t unregister_memory(p2pdiloco_trainer *t, void *base)
 {
-	(void)t, (void)base;
-	return P2PDILOCO_TRAINER_OK;
+	return ((volatile char *)base)[4000] == 0 ? P2PDILOCO_TRAINER_OK : fail(t, "it is not the memory of register_memory");
 }
 
 static const p2pdiloco_trainer_api api = {

@@ -12,6 +12,7 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "attach" / "testdata" / "
 
 EXAMPLES = {
     "at": Message(wire.AT, 9, train=8, steps=12),
+    "cancel": Message(wire.CANCEL, 8),
     "done-evaluated": Message(wire.DONE, 5, loss=2.5),
     "done-failed": Message(wire.DONE, 6, status=2, text="no space left"),
     "done-unsupported": Message(wire.DONE, 6, status=1),
@@ -59,6 +60,9 @@ EXAMPLES = {
     "save": Message(wire.SAVE, 6, folder="/data/my-run/trainer/3.new"),
     "share": Message(
         wire.SHARE, 2, elements=24577, offset=65536, size=163844, epoch=3, writes=b"\1\0"
+    ),
+    "train-members": Message(
+        wire.TRAIN, 8, slot=1, steps=1, members=2, member_ids="12D3a\n12D3b"
     ),
     "train": Message(
         wire.TRAIN, 8, slot=4, steps=500, look=12, export=1, seed=7, member=1, members=3, part=10,

@@ -15,7 +15,7 @@ MAX_BODY = 64 << 20
 MAX_TEXT = 1 << 20
 
 (HELLO, WELCOME, LAYOUT, SHARE, INFO) = range(1, 6)
-(FILL, LOAD, EXPORT, EVALUATE, SAVE, RESTORE, TRAIN, DONE, OFFER, AT, GO) = range(16, 27)
+(FILL, LOAD, EXPORT, EVALUATE, SAVE, RESTORE, TRAIN, DONE, OFFER, AT, GO, CANCEL) = range(16, 28)
 (NOTICE, PING, PONG, LEAVE, ERROR) = range(32, 37)
 
 GRADIENT, PARAMETERS = 1, 2  # what EXPORT and TRAIN ask for
@@ -96,7 +96,7 @@ _FIELDS: dict[int, tuple[tuple[int, str, str], ...]] = {
     TRAIN: (
         (1, "slot", "u"), (2, "steps", "u"), (3, "look", "u"), (4, "export", "u"), (5, "seed", "u"),
         (6, "member", "u"), (7, "members", "u"), (8, "part", "u"), (9, "part_steps", "u"),
-        (10, "part_done", "u"), (11, "delay", "u"),
+        (10, "part_done", "u"), (11, "delay", "u"), (12, "member_ids", "t"),
     ),
     DONE: ((1, "status", "u"), (2, "text", "t"), (3, "loss", "f")),
     OFFER: (
@@ -105,6 +105,7 @@ _FIELDS: dict[int, tuple[tuple[int, str, str], ...]] = {
     ),
     AT: ((1, "train", "u"), (2, "steps", "u")),
     GO: ((1, "answer", "u"), (2, "look", "u")),
+    CANCEL: (),
     NOTICE: ((1, "level", "u"), (2, "text", "t")),
     PING: (),
     PONG: (),

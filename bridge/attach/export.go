@@ -1,0 +1,78 @@
+package attach
+
+import (
+	"context"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+)
+
+// Export fetches all parameters.
+func (t *Trainer) Export(ctx context.Context, dst []float32) error { return t.ExportRange(ctx, 0, dst) }
+
+// ExportRange fetches a part of the parameters.
+func (t *Trainer) ExportRange(ctx context.Context, begin int, dst []float32) error {
+	return t.export(ctx, begin, dst, wire.ExportParams)
+}
+
+// GradientRange fetches a part of the pseudo-gradient.
+func (t *Trainer) GradientRange(ctx context.Context, begin int, dst []float32) error {
+	return t.export(ctx, begin, dst, wire.ExportGradient)
+}
+
+// ExportGradient fetches the pseudo-gradient, which mostly came with the offers of the last Train.
+func (t *Trainer) ExportGradient(ctx context.Context, _, dst []float32, ready func(begin, end int) error) error {
+	if t.cfg.ExportStep > 0 {
+		return t.exportInParts(ctx, dst, ready)
+	}
+	if !t.exported || !same(dst, t.local) {
+		if err := t.GradientRange(ctx, 0, dst); err != nil {
+			return err
+		}
+	}
+	t.exported = false
+	return ready(0, len(dst))
+}
+
+// exportInParts fetches the pseudo-gradient range by range. While a range is handed over, the ranks
+// export the next.
+func (t *Trainer) exportInParts(ctx context.Context, dst []float32, ready func(begin, end int) error) error {
+	request := func(begin int) *wire.Export {
+		end := min(begin+t.cfg.ExportStep, len(dst))
+		return &wire.Export{Begin: uint64(begin), End: uint64(end), Kind: wire.ExportGradient}
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	c := t.begin(request(0))
+	for begin, end := 0, 0; begin < len(dst); begin = end {
+		if _, err := t.finish(ctx, c); err != nil {
+			return err
+		}
+		if end = min(begin+t.cfg.ExportStep, len(dst)); end < len(dst) {
+			c = t.begin(request(end))
+		}
+		t.copyOut(dst[begin:end], begin)
+		if err := ready(begin, end); err != nil {
+			return err // the next request waits for the one that is under way
+		}
+	}
+	return nil
+}
+
+func (t *Trainer) export(ctx context.Context, begin int, dst []float32, kind uint64) error {
+	_, err := t.ask(ctx, &wire.Export{Begin: uint64(begin), End: uint64(begin + len(dst)), Kind: kind})
+	if err == nil {
+		t.copyOut(dst, begin)
+	}
+	return err
+}
+
+// copyOut copies what was exported, unless dst is that memory.
+func (t *Trainer) copyOut(dst []float32, begin int) {
+	if shared := t.local[begin : begin+len(dst)]; !same(dst, shared) {
+		copy(dst, shared)
+	}
+}
+
+// same says whether two vectors are the same memory.
+func same(a, b []float32) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
