@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
@@ -26,12 +27,16 @@ func (r *runner) inject(f *fault) error {
 		<-r.boot.Ended
 	case Late:
 		return nil // a newcomer has nothing to end
+	case Clock:
+		f.victims[0].Env = append(f.victims[0].Env, order.Clock+"="+fast.String())
 	case Load:
 		return f.load()
 	case Clone:
 		return r.clone(f)
 	case DiskFull:
 		return r.smallDisk(f)
+	case Failpoint:
+		return f.arm()
 	case OneWay:
 		return r.links.Mute(f.Victims...)
 	case Cut, Flap:
@@ -75,8 +80,10 @@ func (r *runner) lift(ctx context.Context, f *fault) error {
 		return r.startAll(f.victims)
 	case DiskFull:
 		return r.largeDisk(f)
-	case Kill, Leader, Restart, All, Late, End:
+	case Kill, Leader, Restart, All, Late, Clock, End:
 		return r.startAll(f.victims)
+	case Failpoint:
+		return r.revive(f)
 	case Turns:
 		return r.startAll(f.others)
 	case Stop:

@@ -72,7 +72,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 	if len(NeedLinks(r.cfg.Kinds)) > 0 {
 		sites := 1 + r.cfg.Peers
 		for _, f := range r.pending {
-			if f.Kind == Late {
+			if f.Kind.newcomer() {
 				sites++
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
 )
 
@@ -85,6 +86,9 @@ func (r *runner) startBoot(ctx context.Context) (err error) {
 func (r *runner) addNode() *node {
 	n := len(r.nodes) + 1
 	p := &node{Peer: r.crew.NewPeer(n, r.dir, fmt.Sprintf("peer-%d", n)), n: n, gone: true}
+	if slices.Contains(r.cfg.Kinds, Failpoint) {
+		p.Env = []string{order.Variable + "=" + p.orders()}
+	}
 	r.nodes = append(r.nodes, p)
 	return p
 }

@@ -26,10 +26,10 @@ func (r *runner) turned(f *fault) bool {
 	return !f.turned.IsZero() && (r.ledger.newest.After(f.turned) || time.Since(f.turned) >= turnAfter)
 }
 
-// branching says whether peers need a slot to go on with, while others are gone, or so that one
-// writes to a full disk.
-func (r *runner) branching() bool {
+// needsSlot says whether peers need a slot to go on with, while others are gone, so that one writes
+// to a full disk, or so that one comes to a place where it fails.
+func (r *runner) needsSlot() bool {
 	return slices.ContainsFunc(r.active, func(f *fault) bool {
-		return f.stage == on && (f.Kind == Turns || !f.filled.IsZero())
+		return f.stage == on && (f.Kind == Turns || !f.filled.IsZero() || f.Kind == Failpoint && r.onItsWay(f))
 	})
 }
