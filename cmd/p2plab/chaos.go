@@ -118,6 +118,9 @@ func newChaos() *cobra.Command {
 		"inner `steps`, of 2 a slot, after which a part that was sent off lands again, in mode streaming (default 1)")
 	fs.StringVar(&f.cfg.Alpha, "fragment-alpha", "",
 		"how much of what was trained stays where a part lands, a `decimal` below 1, in mode streaming (default 0)")
+	fs.StringVar(&f.cfg.Preset, "preset", chaos.Presets[0],
+		"`timers` of the peers: "+strings.Join(chaos.Presets, ", ")+"; with wan, faults and waiting take 20 times "+
+			"as long, and links have 25 ms")
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
 	f.hostile.flags(fs)
 	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")

@@ -13,16 +13,15 @@ type bill struct {
 	faults    []Injected
 	byzantine bool
 	last      uint64 // slot, after which peers leave
+	// for how long after a fault a loss may still be due to it: the others take some time until
+	// they miss a victim, and a record with it needs its turn
+	late time.Duration
 }
-
-// lossLate is for how long after a fault a loss may still be due to it: the others take some time
-// until they miss a victim, and a record with it needs its turn.
-func lossLate() time.Duration { return lostLate() }
 
 // covers says whether a fault that may cost something was under way at a time.
 func (b bill) covers(at time.Time, costs func(Injected, cost) bool) bool {
 	return slices.ContainsFunc(b.faults, func(f Injected) bool {
-		over := !f.over.IsZero() && at.After(f.over.Add(lossLate()))
+		over := !f.over.IsZero() && at.After(f.over.Add(b.late))
 		return !f.Missed && !at.Before(f.began) && !over && costs(f, f.Kind.mayCost())
 	})
 }
@@ -87,5 +86,7 @@ func (b bill) identity(h *history) Check {
 
 // bill is what was done to the runner's swarm.
 func (r *runner) bill() bill {
-	return bill{faults: r.done, byzantine: r.cfg.Trust == p2pdiloco.TrustByzantine, last: r.last()}
+	return bill{
+		faults: r.done, byzantine: r.cfg.Trust == p2pdiloco.TrustByzantine, last: r.last(), late: r.cfg.lostLate(),
+	}
 }

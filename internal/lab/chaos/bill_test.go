@@ -114,7 +114,7 @@ func TestTheBill(t *testing.T) {
 		logs, _ := goodRun()
 		c.spoil(logs)
 		timed(logs)
-		b := bill{faults: c.faults, byzantine: c.byzantine, last: lastSlot}
+		b := bill{faults: c.faults, byzantine: c.byzantine, last: lastSlot, late: time.Second}
 		checks := b.check(readHistory(logs, []bool{true, true, true}))
 		if got := failed(checks); !slices.Equal(got, c.want) {
 			t.Errorf("%s: failed %q, want %q: %+v", c.name, got, c.want, checks)

@@ -23,7 +23,7 @@ func (r *runner) clockSaid(f *fault) bool {
 	p := f.victims[0]
 	own := p.status.Clocks != nil && nearFast(p.status.Clocks.Off)
 	others := slices.ContainsFunc(r.nodes, func(q *node) bool { return q != p && q.namesClock(p) })
-	late := time.Since(f.lifted) > clockWithin
+	late := time.Since(f.lifted) > r.cfg.stretch(clockWithin)
 	if !late && (!own || !others) {
 		return false
 	}

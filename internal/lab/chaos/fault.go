@@ -224,7 +224,7 @@ func (r *runner) step(ctx context.Context, f *fault) error {
 	switch f.stage {
 	case armed:
 		r.chaseIdle(f)
-		if f.stage == armed && time.Since(f.armedAt) > chaseFor {
+		if f.stage == armed && time.Since(f.armedAt) > r.cfg.stretch(chaseFor) {
 			f.stage, f.Missed, f.Victims = over, true, []int{}
 		}
 	case on:
@@ -284,7 +284,7 @@ func (r *runner) due(f *fault) bool {
 		}
 	default:
 	}
-	enough := r.ledger.slot >= f.BegunSlot+f.Slots || since >= longestFault
+	enough := r.ledger.slot >= f.BegunSlot+f.Slots || since >= r.cfg.stretch(longestFault)
 	return enough && since.Seconds() >= f.Seconds
 }
 
@@ -315,8 +315,8 @@ func (r *runner) returned(f *fault) error {
 		if p.back(f.liftedSlot) && r.takesPart(f, p) {
 			continue
 		}
-		if time.Since(f.lifted) > returnWithin {
-			return fmt.Errorf("%w: peer %d does not take part %v after the end of: %s", errHang, p.n, returnWithin, f)
+		if most := r.cfg.stretch(returnWithin); time.Since(f.lifted) > most {
+			return fmt.Errorf("%w: peer %d does not take part %v after the end of: %s", errHang, p.n, most, f)
 		}
 		return nil
 	}

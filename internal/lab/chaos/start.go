@@ -13,6 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 )
 
 // The tiniest model that is one: a slot is mostly agreement, and a hundred processes' arithmetic
@@ -119,7 +120,7 @@ func (r *runner) startAll(some []*node) error {
 func (r *runner) settings() []string {
 	run := r.cfg.Settings()
 	args := []string{
-		"--preset", "lan", "--linger", r.linger().String(), "--log-level", r.cfg.LogLevel,
+		"--preset", cmp.Or(r.cfg.Preset, timing.LAN), "--linger", r.linger().String(), "--log-level", r.cfg.LogLevel,
 		"--rounds", fmt.Sprint(r.cfg.Slots / run.Fragments), "--inner-steps", fmt.Sprint(run.InnerSteps),
 		"--start-peers", fmt.Sprint(r.cfg.Peers + r.hostile), "--mode", r.cfg.Mode, "--codec", run.Codec,
 		"--trust", run.Trust,
@@ -136,9 +137,9 @@ func (r *runner) settings() []string {
 // them, on a machine that is busy too.
 func (r *runner) linger() time.Duration {
 	if slices.Contains(r.cfg.Kinds, End) {
-		return 30 * time.Second
+		return r.cfg.stretch(30 * time.Second)
 	}
-	return 10 * time.Second
+	return r.cfg.stretch(10 * time.Second)
 }
 
 // training are the flags of all peers with a trainer.

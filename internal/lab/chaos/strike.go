@@ -53,7 +53,7 @@ func (r *runner) struck(f *fault) error {
 				f.Place, swarm.Tail(p.Log)))
 			return nil
 		}
-		if time.Since(f.armedAt) < chaseFor && r.onItsWay(f) || time.Since(f.armedAt) < lastChance {
+		if time.Since(f.armedAt) < r.cfg.stretch(chaseFor) && r.onItsWay(f) || time.Since(f.armedAt) < lastChance {
 			return nil
 		}
 		inTime, err := order.Disarm(p.orders())
