@@ -148,9 +148,11 @@ func (l *loop) ready() (Ready, View) {
 func (l *loop) flush(ctx context.Context) error {
 	ready, view := l.ready()
 	if len(ready.Persist) > 0 {
+		passUnsaved(ready.Persist)
 		if err := l.save(ready.Persist); err != nil {
 			return fmt.Errorf("save the ledger: %w", err)
 		}
+		passSaved(ready.Persist)
 	}
 	for _, e := range ready.Send {
 		if err := l.sender.send(e); err != nil {

@@ -28,6 +28,7 @@ func (s *sender) send(e wire.Envelope) error {
 	if err != nil {
 		return err
 	}
+	passSigned(e.Body)
 	for _, p := range e.To {
 		if p == m.From {
 			s.own = append(s.own, m)

@@ -8,6 +8,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
@@ -39,7 +40,7 @@ type reading struct {
 
 func newClocks() *clocks {
 	read, _ := lru.New[peer.ID, reading](maxClocks) // fails for a size of 0
-	return &clocks{now: time.Now, read: read}
+	return &clocks{now: failpoint.Now, read: read}
 }
 
 // note takes in what a peer's clock said when ours said at. The zero time says nothing.

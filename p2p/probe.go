@@ -15,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p/internal/addr"
@@ -69,7 +70,7 @@ type prober struct {
 }
 
 func serveProbes(n *Network) *prober {
-	p := &prober{n: n, now: time.Now}
+	p := &prober{n: n, now: failpoint.Now}
 	p.mu.used = make(map[string]int)
 	n.Handle(ProtocolProbe, func(from slot.PeerID, s wire.Stream) {
 		if err := p.answer(peer.ID(from), s); err != nil {
@@ -207,7 +208,7 @@ func probe(s wire.Stream, size int) (r Probe, err error) {
 // trips takes the clock of the shortest round trip for the most exact.
 func (r *Probe) trips(s wire.Stream) error {
 	for i := range probeTrips {
-		sent := time.Now()
+		sent, day := time.Now(), failpoint.Now()
 		if _, err := s.Write([]byte{0}); err != nil {
 			return err
 		}
@@ -216,7 +217,7 @@ func (r *Probe) trips(s wire.Stream) error {
 			return err
 		}
 		if took := time.Since(sent); i == 0 || took < r.RTT {
-			r.RTT, r.Offset = took, time.Unix(0, int64(theirs)).Sub(sent.Round(0))-took/2
+			r.RTT, r.Offset = took, time.Unix(0, int64(theirs)).Sub(day.Round(0))-took/2
 		}
 	}
 	return nil

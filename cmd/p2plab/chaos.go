@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/settings"
 	"github.com/p2pdiloco/p2pdiloco/cmd/internal/cli"
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/chaos"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
@@ -59,6 +61,9 @@ Only where --faults names them:
   wipe-two   kill -9 of two peers, or one if no more may fail, which come back without their data directories
   disk-full  with root, on Linux: a peer's disk gets full; it must end and say so, and comes back with room
   one-way    with root, in network namespaces: what a peer sends reaches nobody, and it hears the others
+  failpoint  a peer crashes, or sleeps, at a place in its code, such as between a vote on disk and its signature;
+             the program must be built for it: go run -tags failpoints ./cmd/p2plab chaos --faults failpoint
+  clock      a newcomer joins whose clock is 90 min fast; the same program is needed
 
 With --hostile, instead of faults, one peer of a run lies; --peers are honest ones (default 3), --slots
 those of each attack (default 20). The attack begins after some undisturbed slots. The run must go on,
@@ -113,6 +118,9 @@ func newChaos() *cobra.Command {
 		"inner `steps`, of 2 a slot, after which a part that was sent off lands again, in mode streaming (default 1)")
 	fs.StringVar(&f.cfg.Alpha, "fragment-alpha", "",
 		"how much of what was trained stays where a part lands, a `decimal` below 1, in mode streaming (default 0)")
+	fs.StringVar(&f.cfg.Preset, "preset", chaos.Presets[0],
+		"`timers` of the peers: "+strings.Join(chaos.Presets, ", ")+"; with wan, faults and waiting take 20 times "+
+			"as long, and links have 25 ms")
 	fs.StringVar(&f.faults, "faults", "", "`kinds` of faults, like kill,leader (default all that this user may cause)")
 	f.hostile.flags(fs)
 	fs.BoolVar(&f.noBaseline, "no-baseline", false, "don't run the swarm undisturbed before, to compare with")
@@ -129,10 +137,12 @@ func (f *chaosFlags) run(cmd *cobra.Command) error {
 	f.cfg.Out = cli.Progress(cmd, f.json)
 	f.cfg.Baseline, f.cfg.LogLevel = !f.noBaseline, string(f.logLevel)
 	f.cfg.Terminal, f.cfg.Width = cli.Terminal(f.cfg.Out)
-	if err := errors.Join(f.chooseFaults(cmd.Context()), f.cfg.Validate(), f.unused()); err != nil {
+	if err := errors.Join(f.hostile.findProgram(), f.chooseFaults(cmd.Context()), f.cfg.Validate(),
+		f.unused()); err != nil {
 		return cli.UsageError(err)
 	}
 	return f.output.run(cmd, &f.cfg.Setting, func(ctx context.Context) (any, bool, error) {
+		f.cfg.Executable = cmp.Or(f.hostile.program, f.cfg.Executable)
 		result, err := chaos.Run(ctx, f.cfg)
 		result.LeftOut = f.leftOut
 		if result.OK && f.keepDir == "" {
@@ -165,6 +175,9 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 	if f.cfg.Kinds, err = chaos.ParseKinds(f.faults); err != nil {
 		return err
 	}
+	if err := f.wantFailpoints(); err != nil {
+		return err
+	}
 	if chaos.NeedRoot(f.cfg.Kinds) && os.Geteuid() != 0 {
 		return &sources.Fault{
 			Flag: "faults", Value: f.faults,
@@ -177,4 +190,26 @@ func (f *chaosFlags) chooseFaults(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// wantFailpoints refuses the fault failpoint where the peers' program has no failpoints.
+func (f *chaosFlags) wantFailpoints() error {
+	if !chaos.NeedFailpoints(f.cfg.Kinds) {
+		return nil
+	}
+	path, has := f.hostile.program, failpoint.Enabled
+	if path != "" {
+		var err error
+		if has, err = chaos.HasFailpoints(path); err != nil {
+			return &sources.Fault{Flag: "program", Value: path, Why: err.Error()}
+		}
+	}
+	if has {
+		return nil
+	}
+	return &sources.Fault{
+		Flag: "faults", Value: f.faults,
+		Why: fmt.Sprintf("%s has no failpoints: go run -tags failpoints ./cmd/p2plab chaos --faults ..., or name a "+
+			"program that was built with this tag (--program)", cmp.Or(path, "this program")),
+	}
 }

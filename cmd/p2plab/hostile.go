@@ -34,8 +34,8 @@ func (f *hostileFlags) flags(fs *pflag.FlagSet) {
 		"all: a run for each, without faults")
 	fs.StringVar(&f.known, "known", "", "`attacks` that need not be withstood; table for those that are known "+
 		"not to be")
-	fs.StringVar(&f.program, "program", "", "`path` of the honest peers' program, like p2pdiloco, in runs with "+
-		"hostile ones (default this program)")
+	fs.StringVar(&f.program, "program", "", "`path` of the program that peers run, like p2pdiloco; with --hostile, of "+
+		"the honest ones (default this program)")
 }
 
 // runHostile runs the attacks of --hostile.
@@ -84,18 +84,27 @@ func (f *chaosFlags) chooseAttacks(cfg *chaos.HostileConfig) (err error) {
 			Why: "this program has no hostile peers: go run -tags hostile ./cmd/p2plab chaos --hostile ...",
 		}
 	}
-	if f.hostile.program != "" {
-		if f.hostile.program, err = filepath.Abs(f.hostile.program); err != nil {
-			return err
-		}
-		if _, err := os.Stat(f.hostile.program); err != nil {
-			return &sources.Fault{Flag: "program", Value: f.hostile.program, Why: err.Error()}
-		}
+	if err := f.hostile.findProgram(); err != nil {
+		return err
 	}
 	for _, name := range cfg.Attacks {
 		if f.keepDir != "" && swarm.Used(filepath.Join(f.keepDir, string(name))) {
 			return fmt.Errorf("--keep-dir %s holds an earlier run: name another folder, or remove it", f.keepDir)
 		}
+	}
+	return nil
+}
+
+// findProgram makes the path of --program absolute, since peers run in other folders.
+func (f *hostileFlags) findProgram() (err error) {
+	if f.program == "" {
+		return nil
+	}
+	if f.program, err = filepath.Abs(f.program); err != nil {
+		return err
+	}
+	if _, err := os.Stat(f.program); err != nil {
+		return &sources.Fault{Flag: "program", Value: f.program, Why: err.Error()}
 	}
 	return nil
 }

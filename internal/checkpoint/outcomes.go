@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 )
@@ -129,6 +130,9 @@ func (s *outcomes) put(o *outcomeFile, data func(i int) []byte) error {
 			return err
 		}
 		for i := range o.segments {
+			if i == len(o.segments)/2 {
+				failpoint.Here(failpoint.OutcomeHalf)
+			}
 			if err := o.writeSegment(w, i, data(i)); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
@@ -127,7 +128,11 @@ func (s *states) save(c Checkpoint, vectors [][]float32) error {
 	wg.Go(func() { tree, got = treeOf(c.Slot, vectors) })
 	defer wg.Wait()
 	err := s.folder.write(c.name(), func(w io.Writer) error {
-		for _, part := range encoding(c.Slot, vectors) {
+		parts := encoding(c.Slot, vectors)
+		for i, part := range parts {
+			if i == len(parts)-1 {
+				failpoint.Here(failpoint.CheckpointHalf)
+			}
 			if _, err := w.Write(part); err != nil {
 				return err
 			}

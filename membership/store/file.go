@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
@@ -197,6 +198,12 @@ func (s *File) write(payload []byte) error {
 		return fmt.Errorf("%d bytes at once do not fit the ledger log", len(payload))
 	}
 	b, sum := appendFrame(make([]byte, 0, frameSize(int64(len(payload)))), s.mu.sum, payload)
+	if failpoint.Enabled {
+		if _, err := s.mu.file.WriteAt(b[:len(b)/2], s.mu.end); err != nil {
+			return err
+		}
+		failpoint.Here(failpoint.LogHalf)
+	}
 	if _, err := s.mu.file.WriteAt(b, s.mu.end); err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func finish(cfg Config, res Result, began time.Time) Result {
 
 // runOne runs one swarm in a folder of its own.
 func runOne(ctx context.Context, cfg Config, name string, screen *swarm.Screen) (Result, error) {
-	faults := Schedule(cfg.Seed, cfg.Peers, cfg.Slots, cfg.Kinds)
+	faults := cfg.schedule()
 	r := &runner{
 		cfg: cfg, dir: filepath.Join(cfg.Dir, name), name: swarm.RunName("chaos"), screen: screen,
 		faults: faults, pending: faults,

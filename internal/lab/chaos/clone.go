@@ -37,7 +37,7 @@ func (r *runner) clone(f *fault) error {
 func (r *runner) bothEnded(f *fault) bool {
 	p := f.victims[0]
 	_, gone := f.copied.Exit()
-	if late := time.Since(f.began) > endWithin; !late && (!gone || !p.gone) {
+	if late := time.Since(f.began) > r.cfg.stretch(endWithin); !late && (!gone || !p.gone) {
 		return false
 	}
 	said := slices.ContainsFunc(p.heard, func(l eventlog.Line) bool { return l.Event == "peer.cloned" })

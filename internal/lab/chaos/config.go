@@ -27,6 +27,7 @@ type Config struct {
 	Delay     string
 	Alpha     string
 	Kinds     lab.Names[Kind]
+	Preset    string        // of the peers' timers, one of Presets; empty: lan
 	Baseline  bool          // whether the same swarm runs undisturbed before
 	Timeout   time.Duration // for everything; 0: DefaultTimeout
 	LogLevel  string        // of the peers' logs
@@ -63,6 +64,8 @@ func (c Config) Validate() error {
 	if fault := (*p2pdiloco.SpecError)(nil); errors.As(c.Settings().Validate(), &fault) {
 		f.Add(true, strings.ReplaceAll(fault.Field, "_", "-"), fault.Here, "%s", fault.Why)
 	}
+	f.Add(!slices.Contains(Presets, cmp.Or(c.Preset, Presets[0])), "preset", c.Preset, "allowed: %s",
+		strings.Join(Presets, ", "))
 	f.Add(c.Seed == 0, "seed", c.Seed, "allowed: 1 and above")
 	f.Add(c.Timeout < 0, "timeout", c.Timeout, "allowed: 0 (chosen by --slots) and above")
 	return errors.Join(f...)
@@ -99,7 +102,7 @@ func (c Config) Settings() p2pdiloco.Spec {
 // slot two.
 func (c Config) DefaultTimeout() time.Duration {
 	faults := len(Schedule(c.Seed, c.Peers, c.Slots, c.Kinds))
-	return 2*time.Minute + time.Duration(c.Slots)*2*time.Second + time.Duration(faults)*20*time.Second
+	return c.stretch(2*time.Minute + time.Duration(c.Slots)*2*time.Second + time.Duration(faults)*20*time.Second)
 }
 
 // Replay is the command line that runs the same schedule again.
@@ -111,6 +114,9 @@ func (c Config) Replay() string {
 	}
 	if s := c.Settings(); s.Trust != p2pdiloco.TrustCrash {
 		line += " --trust " + s.Trust
+	}
+	if c.Preset != "" && c.Preset != Presets[0] {
+		line += " --preset " + c.Preset
 	}
 	if s := c.Settings(); s.Codec != DefaultCodec {
 		line += " --codec " + s.Codec

@@ -68,7 +68,7 @@ func (r *runner) endedFull(f *fault) bool {
 	if since.IsZero() {
 		since = f.began
 	}
-	if !p.gone && time.Since(since) < endWithin {
+	if !p.gone && time.Since(since) < r.cfg.stretch(endWithin) {
 		return false
 	}
 	if why := swarm.Tail(p.Log); !p.gone || !strings.Contains(why, "no space left") {

@@ -24,8 +24,8 @@ func (r *runner) endedAgain(f *fault) error {
 		if p.gone {
 			continue
 		}
-		if time.Since(f.lifted) > returnWithin {
-			return fmt.Errorf("%w: peer %d has not finished %v after the end of: %s", errHang, p.n, returnWithin, f)
+		if most := r.cfg.stretch(returnWithin); time.Since(f.lifted) > most {
+			return fmt.Errorf("%w: peer %d has not finished %v after the end of: %s", errHang, p.n, most, f)
 		}
 		return nil
 	}

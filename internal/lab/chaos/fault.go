@@ -26,6 +26,7 @@ type Injected struct {
 	Missed bool     `json:"missed,omitempty"` // no leader could be caught
 
 	began time.Time
+	over  time.Time // when all victims took part again
 }
 
 // stage is the progress of a fault.
@@ -57,6 +58,7 @@ type fault struct {
 	others     []*node     // of turns: those that went on
 	copied     *crew.Peer  // of clone: the second process
 	filled     time.Time   // of disk-full: when the disk had no room left
+	struck     time.Time   // of failpoint: when the victim had come to its place
 	mounted    bool        // of disk-full: the victim's data directory is a disk of its own
 }
 
@@ -77,6 +79,7 @@ func (r *runner) advance(ctx context.Context) error {
 		if f.stage != over {
 			return false
 		}
+		f.over = time.Now()
 		r.done = append(r.done, f.Injected)
 		return true
 	})
@@ -107,12 +110,12 @@ func (r *runner) mayBegin(next Fault) bool {
 		return len(r.active) == 0
 	case next.Kind == Bootstrap:
 		return true
-	case next.Kind == Late:
+	case next.Kind.newcomer():
 		return len(r.nodes) < maxPeers
 	}
 	hurt, up := 1, -1 // with its victim
 	for _, p := range r.nodes {
-		if p.hurt != nil && p.hurt.Kind != Late {
+		if p.hurt != nil && !p.hurt.Kind.newcomer() {
 			hurt++
 		}
 	}
@@ -164,7 +167,7 @@ func (r *runner) victims(f *fault) []*node {
 		return nil
 	case Turns:
 		return slices.Clone(sound[:len(sound)/2+1])
-	case Late:
+	case Late, Clock:
 		return []*node{r.addNode()}
 	case Pair:
 		i := int(f.Pick % uint64(len(sound)))
@@ -172,7 +175,7 @@ func (r *runner) victims(f *fault) []*node {
 	case WipeTwo:
 		most := max(1, min(2, r.mayFail(min(len(sound), r.electors()))))
 		return neighbours(sound, f.Pick, most)
-	case Kill, Leader, Restart, Wipe, Stop, Cut, Flap, Slow, Loss, Load, End, Clone, DiskFull, OneWay:
+	case Kill, Leader, Restart, Wipe, Stop, Cut, Flap, Slow, Loss, Load, End, Clone, DiskFull, OneWay, Failpoint:
 	case Partition: // the smaller side: a run of neighbours in a ring
 		most := len(sound) / 2
 		if r.cfg.Trust == p2pdiloco.TrustByzantine {
@@ -207,8 +210,8 @@ func (r *runner) begin(f *fault, victims ...*node) error {
 
 func (f *fault) String() string {
 	s := string(f.Kind)
-	if f.Phase != "" {
-		s += " (" + string(f.Phase) + ")"
+	if at := string(f.Phase) + string(f.Place); at != "" {
+		s += " (" + at + ")"
 	}
 	if len(f.Victims) > 0 {
 		s += " of peer " + strings.Trim(strings.ReplaceAll(fmt.Sprint(f.Victims), " ", ", "), "[]")
@@ -221,27 +224,12 @@ func (r *runner) step(ctx context.Context, f *fault) error {
 	switch f.stage {
 	case armed:
 		r.chaseIdle(f)
-		if f.stage == armed && time.Since(f.armedAt) > chaseFor {
+		if f.stage == armed && time.Since(f.armedAt) > r.cfg.stretch(chaseFor) {
 			f.stage, f.Missed, f.Victims = over, true, []int{}
 		}
 	case on:
-		if f.Kind == Load {
-			r.underLoad(f)
-		}
-		if f.Kind == DiskFull {
-			if err := r.fillDisk(f); err != nil {
-				return err
-			}
-		}
-		if f.Kind == Flap {
-			if err := r.flap(f); err != nil {
-				return err
-			}
-		}
-		if f.Kind == Turns {
-			if err := r.takeTurns(f); err != nil {
-				return err
-			}
+		if err := r.goesOn(f); err != nil {
+			return err
 		}
 		if !r.due(f) {
 			return nil
@@ -251,6 +239,24 @@ func (r *runner) step(ctx context.Context, f *fault) error {
 	case returning:
 		return r.returned(f)
 	case over:
+	}
+	return nil
+}
+
+// goesOn does what a fault does while it hurts its victims.
+func (r *runner) goesOn(f *fault) error {
+	switch f.Kind {
+	case Load:
+		r.underLoad(f)
+	case DiskFull:
+		return r.fillDisk(f)
+	case Flap:
+		return r.flap(f)
+	case Turns:
+		return r.takeTurns(f)
+	case Failpoint:
+		return r.struck(f)
+	default:
 	}
 	return nil
 }
@@ -272,9 +278,13 @@ func (r *runner) due(f *fault) bool {
 		return r.bothEnded(f)
 	case DiskFull:
 		return r.endedFull(f)
+	case Failpoint:
+		if !f.napped() {
+			return f.Missed
+		}
 	default:
 	}
-	enough := r.ledger.slot >= f.BegunSlot+f.Slots || since >= longestFault
+	enough := r.ledger.slot >= f.BegunSlot+f.Slots || since >= r.cfg.stretch(longestFault)
 	return enough && since.Seconds() >= f.Seconds
 }
 
@@ -305,9 +315,12 @@ func (r *runner) returned(f *fault) error {
 		if p.back(f.liftedSlot) && r.takesPart(f, p) {
 			continue
 		}
-		if time.Since(f.lifted) > returnWithin {
-			return fmt.Errorf("%w: peer %d does not take part %v after the end of: %s", errHang, p.n, returnWithin, f)
+		if most := r.cfg.stretch(returnWithin); time.Since(f.lifted) > most {
+			return fmt.Errorf("%w: peer %d does not take part %v after the end of: %s", errHang, p.n, most, f)
 		}
+		return nil
+	}
+	if f.Kind == Clock && !r.clockSaid(f) {
 		return nil
 	}
 	for _, p := range f.victims {

@@ -1,9 +1,11 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 )
@@ -14,7 +16,15 @@ type record struct {
 	height     uint64
 	slot       uint64
 	kind       string
-	before     string // root of the state before it, from its certificate
+	before     string    // root of the state before it, from its certificate
+	at         time.Time // when a log first said that it is certified
+	members    []string  // that it lists; nil: as the record before it
+}
+
+// rename is a peer that came back under another ID.
+type rename struct {
+	peer int
+	at   time.Time
 }
 
 // history is what the event logs of all peers say together.
@@ -25,7 +35,10 @@ type history struct {
 	chain     map[string]bool // hashes of the records from the first to the tip
 	tip       record
 	abandoned map[string]bool // records of branches that were given up when two chains met
-	gaps      []string        // slots that a peer skipped
+	gaps      []string        // slots that a peer skipped, or lost at a restart
+	peers     map[string]int  // by all IDs that they ever had
+	retired   map[string]bool // IDs of peers that came back under another one
+	renamed   []rename
 }
 
 // reader follows one peer's log through its lives.
@@ -46,7 +59,7 @@ type reader struct {
 func readHistory(logs [][]eventlog.Line, finished []bool) *history {
 	h := &history{
 		records: map[string]record{}, states: map[string]map[string][]int{}, chain: map[string]bool{},
-		abandoned: map[string]bool{},
+		abandoned: map[string]bool{}, peers: map[string]int{}, retired: map[string]bool{},
 	}
 	for i, lines := range logs {
 		r := reader{h: h, peer: i + 1, chain: map[uint64]string{}, loose: true}
@@ -72,14 +85,21 @@ func (r *reader) read(l eventlog.Line) {
 	switch l.Event {
 	case "peer.started":
 		if r.reborn = true; l.PeerID != r.id { // without its data directory it is a new peer
+			if r.id != "" {
+				r.h.retired[r.id] = true
+				r.h.renamed = append(r.h.renamed, rename{r.peer, l.Time})
+			}
+			r.h.peers[l.PeerID] = r.peer
 			r.id, r.applied, r.loose, r.chain = l.PeerID, 0, true, map[uint64]string{}
 		}
 	case "record.certified":
-		r.h.records[l.Record] = record{
-			hash: l.Record, prev: l.Prev, height: l.Height, slot: l.Slot, kind: l.Kind,
-			before: l.CertifiedRoot,
-		}
+		r.h.certify(l)
 		r.take(l)
+	case "members.changed":
+		if now, known := r.h.records[r.chain[l.Height]]; known {
+			now.members = l.Members
+			r.h.records[now.hash] = now
+		}
 	case "run.switched":
 		r.turn(l.Height)
 	case "state.synced":
@@ -89,6 +109,27 @@ func (r *reader) read(l eventlog.Line) {
 		r.hold(l)
 		r.follow(l.Slot)
 	}
+}
+
+// certify takes in a record that a log says is certified.
+func (h *history) certify(l eventlog.Line) {
+	r, known := h.records[l.Record]
+	if !known || l.Time.Before(r.at) {
+		r.at = l.Time
+	}
+	r.hash, r.prev, r.height, r.slot, r.kind, r.before = l.Record, l.Prev, l.Height, l.Slot, l.Kind, l.CertifiedRoot
+	h.records[l.Record] = r
+}
+
+// listed are the records of the chain that say whom they list, in order of height.
+func (h *history) listed() (rs []record) {
+	for hash := range h.chain {
+		if r := h.records[hash]; r.members != nil {
+			rs = append(rs, r)
+		}
+	}
+	slices.SortFunc(rs, func(a, b record) int { return cmp.Compare(a.height, b.height) })
+	return rs
 }
 
 // take adds a record to the peer's chain. Just after a chain switch it may replace a record that
@@ -131,13 +172,17 @@ func (h *history) hold(hash, root string, peer int) {
 	}
 }
 
+// goesBack is how many slots a peer may do again that was started again. Peers make a checkpoint
+// every four slots, and keep the two newest: the last one may be torn.
+const goesBack = 8
+
 // follow checks that slots are applied one after the other. A new life starts from a checkpoint,
 // which may be older than the last applied slot; or newer by the one slot whose event was lost in a
 // kill.
 func (r *reader) follow(slot uint64) {
 	ok := slot == r.applied+1
 	if r.reborn {
-		ok = slot <= r.applied+2
+		ok = slot <= r.applied+2 && slot+goesBack > r.applied
 	}
 	if !ok && !r.loose {
 		r.h.gaps = append(r.h.gaps, fmt.Sprintf("peer %d applied slot %d after slot %d", r.peer, slot, r.applied))

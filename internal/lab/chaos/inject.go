@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 )
 
@@ -26,12 +27,16 @@ func (r *runner) inject(f *fault) error {
 		<-r.boot.Ended
 	case Late:
 		return nil // a newcomer has nothing to end
+	case Clock:
+		f.victims[0].Env = append(f.victims[0].Env, order.Clock+"="+fast.String())
 	case Load:
 		return f.load()
 	case Clone:
 		return r.clone(f)
 	case DiskFull:
 		return r.smallDisk(f)
+	case Failpoint:
+		return f.arm()
 	case OneWay:
 		return r.links.Mute(f.Victims...)
 	case Cut, Flap:
@@ -39,7 +44,7 @@ func (r *runner) inject(f *fault) error {
 	case Pair:
 		return r.links.CutPair(f.Victims[0], f.Victims[1])
 	case Loss:
-		return r.links.SetLink(f.Victims[0], lossyLink)
+		return r.links.SetLink(f.Victims[0], lab.Link{Delay: r.cfg.link().Delay, Loss: 20})
 	case Partition:
 		return r.links.Partition(f.Victims)
 	case Slow:
@@ -75,8 +80,10 @@ func (r *runner) lift(ctx context.Context, f *fault) error {
 		return r.startAll(f.victims)
 	case DiskFull:
 		return r.largeDisk(f)
-	case Kill, Leader, Restart, All, Late, End:
+	case Kill, Leader, Restart, All, Late, Clock, End:
 		return r.startAll(f.victims)
+	case Failpoint:
+		return r.revive(f)
 	case Turns:
 		return r.startAll(f.others)
 	case Stop:
@@ -92,7 +99,7 @@ func (r *runner) lift(ctx context.Context, f *fault) error {
 	case Partition:
 		return r.links.Heal()
 	case Slow, Loss:
-		return r.links.SetLink(f.Victims[0], goodLink)
+		return r.links.SetLink(f.Victims[0], r.cfg.link())
 	}
 	return nil
 }
@@ -119,15 +126,15 @@ const labName = "p2pchaos"
 // An undisturbed link is like that of a building's network. Over a slow one a slot of the tiny
 // model still passes in about a second.
 var (
-	goodLink  = lab.Link{Delay: 200 * time.Microsecond}
-	slowLink  = lab.Link{Rate: 4_000_000, Delay: 40 * time.Millisecond}
-	lossyLink = lab.Link{Delay: goodLink.Delay, Loss: 20}
+	goodLink = lab.Link{Delay: 200 * time.Microsecond}
+	slowLink = lab.Link{Rate: 4_000_000, Delay: 40 * time.Millisecond}
+	wanLink  = lab.Link{Rate: 50_000_000, Delay: 25 * time.Millisecond}
 )
 
 // openLinks makes a network whose links can be changed. Site 0 is that of the bootstrap node, site
 // n that of peer n.
-func openLinks(ctx context.Context, sites int) (*lab.Lab, error) {
-	l, err := lab.New(ctx, lab.Config{Nodes: sites, Name: labName, Link: goodLink})
+func openLinks(ctx context.Context, sites int, link lab.Link) (*lab.Lab, error) {
+	l, err := lab.New(ctx, lab.Config{Nodes: sites, Name: labName, Link: link})
 	if err != nil {
 		return nil, fmt.Errorf("%w (or leave out the faults %v)", err, NeedLinks(Kinds(true)))
 	}

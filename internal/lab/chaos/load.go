@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 )
 
 // busyLoops is how many processes take the processors in a fault of kind Load.
@@ -59,21 +58,15 @@ func (r *runner) missLiving(f *fault, p *node) {
 	}
 }
 
-// lostLate is how long it may take until the others miss a peer that was killed under load: three
-// times what the preset lan takes for lost.
-func lostLate() time.Duration {
-	lan, _ := timing.Named(timing.LAN)
-	return 3 * lan.Ledger.Lost
-}
-
 // missed says whether the others miss the victim that was killed. A record leaves it out then, or
 // with the next step.
 func (r *runner) missed(f *fault) bool {
 	took := time.Since(f.killed)
-	if !slices.ContainsFunc(r.sound(), func(p *node) bool { return p.misses(f.victims[0]) }) && took < longestFault {
+	said := slices.ContainsFunc(r.sound(), func(p *node) bool { return p.misses(f.victims[0]) })
+	if !said && took < r.cfg.stretch(longestFault) {
 		return false
 	}
-	if took > lostLate() {
+	if took > r.cfg.lostLate() {
 		r.slow = append(r.slow, fmt.Sprintf("peer %d was missed %v after it was killed, with load from slot %d on",
 			f.victims[0].n, took.Round(10*time.Millisecond), f.BegunSlot))
 	}

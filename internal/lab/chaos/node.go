@@ -37,7 +37,7 @@ var useful = []string{
 // talk are the events in which a peer says something of another one.
 var talk = []string{
 	"peer.suspected", "peer.left", "peer.evicted", "peer.cloned", "peer.objected", "peer.waits", "peer.refused",
-	"peer.removed", standsOut,
+	"peer.removed", "run.founded", standsOut,
 }
 
 // standsOut is the event that says that what a member contributes is unlike what others do.

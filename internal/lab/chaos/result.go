@@ -75,7 +75,8 @@ func (r *runner) result(failure error) Result {
 		e := r.ending(p)
 		ends, logs, finished = append(ends, e), append(logs, p.lines), append(finished, e.finished)
 	}
-	res.Checks = append(verdicts(readHistory(logs, finished), ends, r.last()), checkHang(failure),
+	h := readHistory(logs, finished)
+	res.Checks = append(append(verdicts(h, ends, r.last()), r.bill().check(h)...), checkHang(failure),
 		verdict(CheckLoad, r.slow, ""),
 		verdict(CheckFaults, r.odd, ""), verdict(CheckExits, r.ended, ""), checkLogs(r.crew.Logs()))
 	res.OK = failure == nil && !slices.ContainsFunc(res.Checks, func(c Check) bool { return !c.OK })
@@ -139,8 +140,8 @@ func recoveries(faults []Injected) map[string]*Recovery {
 	all := map[string]*Recovery{}
 	for _, f := range faults {
 		name := string(f.Kind)
-		if f.Phase != "" {
-			name += ":" + string(f.Phase)
+		if at := string(f.Phase) + string(f.Place); at != "" {
+			name += ":" + at
 		}
 		if all[name] == nil {
 			all[name] = &Recovery{}

@@ -72,11 +72,11 @@ func (r *runner) open(ctx context.Context) (err error) {
 	if len(NeedLinks(r.cfg.Kinds)) > 0 {
 		sites := 1 + r.cfg.Peers
 		for _, f := range r.pending {
-			if f.Kind == Late {
+			if f.Kind.newcomer() {
 				sites++
 			}
 		}
-		if r.links, err = openLinks(ctx, sites); err != nil {
+		if r.links, err = openLinks(ctx, sites, r.cfg.link()); err != nil {
 			return err
 		}
 		r.testbed = r.links
@@ -142,9 +142,9 @@ func (r *runner) stuck() error {
 	if r.waiting() {
 		r.ledger.progress = time.Now() // faults have bounds of their own
 	}
-	if time.Since(r.ledger.progress) > stuckAfter {
+	if most := r.cfg.stretch(stuckAfter); time.Since(r.ledger.progress) > most {
 		return fmt.Errorf("%w: no record since height %d (slot %d) for %v", errHang, r.ledger.height, r.ledger.slot,
-			stuckAfter)
+			most)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 )
@@ -19,6 +20,9 @@ type Fault struct {
 	Slots   uint64  `json:"slots"`           // it lasts until so many more slots are committed
 	Seconds float64 `json:"seconds"`         // and at least so long
 	Side    int     `json:"side,omitempty"`  // of partition: peers on the smaller side
+	// of failpoint: where the victim fails, and for how many seconds it sleeps there; 0: it crashes
+	Place failpoint.Place `json:"place,omitempty"`
+	Nap   float64         `json:"nap,omitempty"`
 }
 
 // No fault begins in the first slots, so that the swarm can form, nor in the last ones, so that
@@ -30,6 +34,13 @@ const (
 
 // perFault is for how many slots there is a fault, on average, where each kind has had its turn.
 const perFault = 4
+
+// perPlace is for how many slots there is one place of kind Failpoint: a peer comes to some places
+// in one slot of four, and stays away for some slots.
+const perPlace = 3
+
+// napOneIn is of how many victims of kind Failpoint one sleeps. The others crash.
+const napOneIn = 4
 
 // forkTime is after how many seconds without a quorum peers fork the run, with the preset lan.
 const forkTime = 20
@@ -45,7 +56,7 @@ func Schedule(seed uint64, peers int, slots uint64, kinds []Kind) []Fault {
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x63_68_61_6f_73))
 	room := int(slots - quietFirst - quietLast)
-	deck := cards(kinds)
+	deck := somePlaces(rng, room, cards(kinds))
 	if len(deck) == 0 {
 		return append([]Fault(nil), lastFault(rng, slots, kinds)...)
 	}
@@ -81,11 +92,27 @@ func cards(kinds []Kind) (deck []Fault) {
 			for _, p := range phases {
 				deck = append(deck, Fault{Kind: k, Phase: p})
 			}
+		case Failpoint:
+			for _, p := range failpoint.Places() {
+				deck = append(deck, Fault{Kind: k, Place: p})
+			}
 		default:
 			deck = append(deck, Fault{Kind: k})
 		}
 	}
 	return deck
+}
+
+// somePlaces draws the places of kind Failpoint that a short run has room for.
+func somePlaces(rng *rand.Rand, room int, deck []Fault) []Fault {
+	isPlace := func(f Fault) bool { return f.Kind == Failpoint }
+	first, n := slices.IndexFunc(deck, isPlace), len(failpoint.Places())
+	if first < 0 {
+		return deck
+	}
+	places := deck[first : first+n]
+	rng.Shuffle(n, func(a, b int) { places[a], places[b] = places[b], places[a] })
+	return slices.Delete(deck, first+min(n, max(1, room/perPlace)), first+n)
 }
 
 // drawn fills in what is left to chance. A member is given up after some two seconds: some faults
@@ -98,6 +125,11 @@ func (f Fault) drawn(rng *rand.Rand, peers int) Fault {
 	switch f.Kind {
 	case Kill, Leader, Wipe, WipeTwo:
 		f.Slots, f.Seconds = rng.Uint64N(4), seconds(0, 3)
+	case Failpoint:
+		f.Slots, f.Seconds = rng.Uint64N(3), seconds(0, 3)
+		if rng.IntN(napOneIn) == 0 {
+			f.Slots, f.Seconds, f.Nap = 0, 0, seconds(1, 5)
+		}
 	case Restart:
 		f.Slots = rng.Uint64N(3)
 	case Stop, Cut, OneWay:
@@ -106,7 +138,7 @@ func (f Fault) drawn(rng *rand.Rand, peers int) Fault {
 		f.Seconds = seconds(0, 1)
 	case Bootstrap:
 		f.Slots, f.Seconds = 3+rng.Uint64N(4), 1
-	case Late, Turns, End, Clone, DiskFull:
+	case Late, Clock, Turns, End, Clone, DiskFull:
 	case Load:
 		f.Slots, f.Seconds = 2+rng.Uint64N(4), seconds(5, 9)
 	case Partition:
@@ -154,9 +186,12 @@ const (
 	DiskFull Kind = "disk-full" // a peer's disk gets full
 	WipeTwo  Kind = "wipe-two"  // wipe of two peers at once
 	OneWay   Kind = "one-way"   // what a peer sends reaches nobody, and it hears the others
+	// a peer crashes, or sleeps, at a place in its code (package failpoint)
+	Failpoint Kind = "failpoint"
+	Clock     Kind = "clock" // a newcomer joins whose clock is 90 min fast
 )
 
-var byName = []Kind{Clone, DiskFull, WipeTwo, OneWay}
+var byName = []Kind{Clone, DiskFull, WipeTwo, OneWay, Failpoint, Clock}
 
 // links are the kinds that change links, and so need network namespaces.
 var links = []Kind{Cut, Partition, Flap, Slow, Pair, Loss, OneWay}
@@ -195,6 +230,14 @@ func ParseKinds(list string) (kinds lab.Names[Kind], err error) {
 
 // NeedRoot says whether some kinds need root for more than links.
 func NeedRoot(kinds []Kind) bool { return slices.Contains(kinds, DiskFull) }
+
+// NeedFailpoints says whether some kinds need a program that was built with failpoints.
+func NeedFailpoints(kinds []Kind) bool {
+	return slices.Contains(kinds, Failpoint) || slices.Contains(kinds, Clock)
+}
+
+// newcomer says whether a kind brings a peer, and hurts none.
+func (k Kind) newcomer() bool { return k == Late || k == Clock }
 
 // NeedLinks lists those kinds that need network namespaces.
 func NeedLinks(kinds lab.Names[Kind]) lab.Names[Kind] {

@@ -93,7 +93,7 @@ func TestKinds(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, k := range append(Kinds(true), byName...) {
-		if k.mayLose() == "" {
+		if k.mayCost().says == "" {
 			t.Errorf("nobody says what %s may cost", k)
 		}
 	}

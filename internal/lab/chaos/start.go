@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco"
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint/order"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab/crew"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
 )
 
 // The tiniest model that is one: a slot is mostly agreement, and a hundred processes' arithmetic
@@ -85,6 +87,9 @@ func (r *runner) startBoot(ctx context.Context) (err error) {
 func (r *runner) addNode() *node {
 	n := len(r.nodes) + 1
 	p := &node{Peer: r.crew.NewPeer(n, r.dir, fmt.Sprintf("peer-%d", n)), n: n, gone: true}
+	if slices.Contains(r.cfg.Kinds, Failpoint) {
+		p.Env = []string{order.Variable + "=" + p.orders()}
+	}
 	r.nodes = append(r.nodes, p)
 	return p
 }
@@ -115,7 +120,7 @@ func (r *runner) startAll(some []*node) error {
 func (r *runner) settings() []string {
 	run := r.cfg.Settings()
 	args := []string{
-		"--preset", "lan", "--linger", r.linger().String(), "--log-level", r.cfg.LogLevel,
+		"--preset", cmp.Or(r.cfg.Preset, timing.LAN), "--linger", r.linger().String(), "--log-level", r.cfg.LogLevel,
 		"--rounds", fmt.Sprint(r.cfg.Slots / run.Fragments), "--inner-steps", fmt.Sprint(run.InnerSteps),
 		"--start-peers", fmt.Sprint(r.cfg.Peers + r.hostile), "--mode", r.cfg.Mode, "--codec", run.Codec,
 		"--trust", run.Trust,
@@ -132,9 +137,9 @@ func (r *runner) settings() []string {
 // them, on a machine that is busy too.
 func (r *runner) linger() time.Duration {
 	if slices.Contains(r.cfg.Kinds, End) {
-		return 30 * time.Second
+		return r.cfg.stretch(30 * time.Second)
 	}
-	return 10 * time.Second
+	return r.cfg.stretch(10 * time.Second)
 }
 
 // training are the flags of all peers with a trainer.

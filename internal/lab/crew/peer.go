@@ -13,6 +13,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
 	"github.com/p2pdiloco/p2pdiloco/internal/lab"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
+	"github.com/p2pdiloco/p2pdiloco/internal/sources"
 	"github.com/p2pdiloco/p2pdiloco/internal/swarm"
 )
 
@@ -28,6 +29,7 @@ type Peer struct {
 	// program and command that its processes are, with what comes before all flags; nil: the
 	// crew's program, and join
 	Words  []string
+	Env    []string // what its processes have in their environment beside what this one has
 	site   int
 	api    string // address of its status API
 	events *eventlog.Follower
@@ -58,6 +60,9 @@ func (c *Crew) Join(p *Peer, run string, bootstrap []string, args ...string) (er
 		args = append(args, "--bootstrap", a)
 	}
 	cmd := lab.Command(c.testbed, p.site, words[0], append(words[1:len(words):len(words)], args...)...)
+	if len(p.Env) > 0 {
+		cmd.Env = append(sources.Clean(cmd.Environ()), p.Env...)
+	}
 	p.Process, err = c.Start(cmd, filepath.Dir(p.Data), filepath.Base(p.Data))
 	return err
 }

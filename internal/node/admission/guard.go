@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission/proof"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/ticket"
@@ -83,7 +84,7 @@ func NewGuard(cfg Config) (*Guard, error) {
 	return g, nil
 }
 
-func now() uint64 { return uint64(max(time.Now().Unix(), 0)) }
+func now() uint64 { return uint64(max(failpoint.Now().Unix(), 0)) }
 
 // Places are the names under which the run's peers announce themselves. Only its peers and its
 // tickets know them.

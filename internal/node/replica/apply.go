@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
 )
@@ -30,6 +31,7 @@ func (r *Replica) apply(ctx context.Context, work membership.WorkApply) error {
 	if work.Record.Kind != slot.Step {
 		return r.model.state.pass(work.Record)
 	}
+	failpoint.Here(failpoint.ApplyBegins)
 	at, stats, err := r.step(ctx, work)
 	var corrupt *checkpoint.CorruptError
 	// the bad file was set aside, and the outcome comes from other peers now
@@ -45,6 +47,7 @@ func (r *Replica) apply(ctx context.Context, work membership.WorkApply) error {
 	r.conduct.Decided(work.Record)
 	r.settle(work.Record)
 	r.debts.reached(at)
+	failpoint.Here(failpoint.Applied)
 	if at.Slot%r.cfg.Every == 0 {
 		r.Save()
 	}
@@ -89,6 +92,7 @@ func (r *Replica) Save() {
 		}
 		return r.model.store.Save(at.Height, at.Slot, at.Root, vectors...)
 	})
+	failpoint.Here(failpoint.CheckpointSaved)
 	if at, _ := r.Position(); err == nil {
 		err = r.debts.save(at)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/internal/checkpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/disk"
+	"github.com/p2pdiloco/p2pdiloco/internal/failpoint"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/admission/proof"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/membership"
@@ -84,6 +85,7 @@ func (r *Replica) hold(ctx context.Context, work membership.WorkHold, report fun
 		r.failed(ctx, work, err, report)
 		return
 	}
+	failpoint.Here(failpoint.OutcomeHeld)
 	report(membership.ReportHeld{Ref: work.Draft.Ref, Outcome: work.Draft.Outcome()})
 }
 

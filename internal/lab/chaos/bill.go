@@ -1,0 +1,92 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco"
+)
+
+// A bill is what was done to a swarm: it says what may be lost, and when.
+type bill struct {
+	faults    []Injected
+	byzantine bool
+	last      uint64 // slot, after which peers leave
+	// for how long after a fault a loss may still be due to it: the others take some time until
+	// they miss a victim, and a record with it needs its turn
+	late time.Duration
+}
+
+// covers says whether a fault that may cost something was under way at a time.
+func (b bill) covers(at time.Time, costs func(Injected, cost) bool) bool {
+	return slices.ContainsFunc(b.faults, func(f Injected) bool {
+		over := !f.over.IsZero() && at.After(f.over.Add(b.late))
+		return !f.Missed && !at.Before(f.began) && !over && costs(f, f.Kind.mayCost())
+	})
+}
+
+// check holds a history against the bill.
+func (b bill) check(h *history) []Check { return []Check{b.givenUp(h), b.down(h), b.identity(h)} }
+
+// givenUp: a certified step that was given up was on a branch, which only some faults bring about.
+func (b bill) givenUp(h *history) Check {
+	var faults []string
+	steps := 0
+	for hash := range h.abandoned {
+		r := h.records[hash]
+		if r.kind != "step" {
+			continue
+		}
+		steps++
+		if !b.covers(r.at, func(_ Injected, c cost) bool { return c.branch && !b.byzantine }) {
+			faults = append(faults, fmt.Sprintf("slot %d, certified at height %d as %s, was given up, and no fault "+
+				"may cost that", r.slot, r.height, short(hash)))
+		}
+	}
+	slices.Sort(faults)
+	return verdict(CheckGivenUp, faults, fmt.Sprintf("%d slots on branches", steps))
+}
+
+// down: a member that a record of the chain leaves out suffers from a fault, or lives on under
+// another name.
+func (b bill) down(h *history) Check {
+	var faults []string
+	lost := 0
+	var before []string
+	for _, r := range h.listed() {
+		for _, id := range before {
+			n, known := h.peers[id]
+			if r.slot >= b.last || slices.Contains(r.members, id) || !known {
+				continue
+			}
+			lost++
+			if !h.retired[id] && !b.covers(r.at, func(f Injected, c cost) bool {
+				return c.down == everybody || c.down == victims && slices.Contains(f.Victims, n)
+			}) {
+				faults = append(faults, fmt.Sprintf("peer %d is no member at height %d (slot %d), and no fault hurt it",
+					n, r.height, r.slot))
+			}
+		}
+		before = r.members
+	}
+	return verdict(CheckDown, faults, fmt.Sprintf("%d losses", lost))
+}
+
+// identity: a peer that comes back under another ID has lost its data to a fault.
+func (b bill) identity(h *history) Check {
+	var faults []string
+	for _, c := range h.renamed {
+		if !b.covers(c.at, func(f Injected, k cost) bool { return k.identity && slices.Contains(f.Victims, c.peer) }) {
+			faults = append(faults, fmt.Sprintf("peer %d came back as another peer, and kept its data", c.peer))
+		}
+	}
+	return verdict(CheckIdentity, faults, fmt.Sprintf("%d new ones", len(h.renamed)))
+}
+
+// bill is what was done to the runner's swarm.
+func (r *runner) bill() bill {
+	return bill{
+		faults: r.done, byzantine: r.cfg.Trust == p2pdiloco.TrustByzantine, last: r.last(), late: r.cfg.lostLate(),
+	}
+}

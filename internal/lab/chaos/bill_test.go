@@ -1,0 +1,138 @@
+package chaos
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/eventlog"
+)
+
+var dawn = time.Date(2026, 1, 1, 6, 0, 0, 0, time.UTC)
+
+// when is the time of a record: one a minute.
+func when(height uint64) time.Time { return dawn.Add(time.Duration(height) * time.Minute) }
+
+// timed gives events the time of their record, and those without a height that of the event before.
+func timed(logs [][]eventlog.Line) {
+	for _, lines := range logs {
+		at := dawn
+		for i := range lines {
+			if lines[i].Height > 0 {
+				at = when(lines[i].Height)
+			}
+			lines[i].Time = at
+		}
+	}
+}
+
+// suffered is a fault that began with one record and was over with another one.
+func suffered(kind Kind, from, to uint64, peers ...int) Injected {
+	return Injected{Fault: Fault{Kind: kind}, Victims: peers, began: when(from), over: when(to)}
+}
+
+// list adds to a log that the record at a height lists some members.
+func list(logs [][]eventlog.Line, log int, height uint64, members ...string) {
+	i := slices.IndexFunc(logs[log], func(l eventlog.Line) bool {
+		return l.Event == "record.certified" && l.Height == height
+	})
+	line := eventlog.Line{Event: "members.changed", Height: height, Members: members}
+	logs[log] = slices.Insert(logs[log], i+1, line)
+}
+
+// losesB has the chain leave out peer 2 at height 5, and list it again.
+func losesB(logs [][]eventlog.Line) {
+	list(logs, 0, 3, "A", "B", "C")
+	list(logs, 0, 5, "A", "C")
+	list(logs, 0, 6, "A", "B", "C")
+}
+
+// comesBackAs has peer 2 come back under another ID after height 4.
+func comesBackAs(id string) func([][]eventlog.Line) {
+	return func(logs [][]eventlog.Line) {
+		synced := eventlog.Line{Event: "state.synced", Height: 4, Slot: 3, StateRoot: rootOf(4, "")}
+		logs[1] = slices.Concat([]eventlog.Line{started("B")}, life(1, 4, ""), []eventlog.Line{
+			started(id), certify(1, ""), certify(2, ""), certify(3, ""), certify(4, ""), synced,
+		}, life(5, lastSlot+1, ""))
+	}
+}
+
+// TestTheBill puts losses into a good run: each must fail its check unless a fault that was under
+// way may cost it.
+func TestTheBill(t *testing.T) {
+	branch := func(logs [][]eventlog.Line) { branchOff(logs, true) }
+	end := func(logs [][]eventlog.Line) {
+		list(logs, 0, 3, "A", "B", "C")
+		list(logs, 0, lastSlot+1, "A")
+	}
+	for _, c := range []struct {
+		name      string
+		spoil     func([][]eventlog.Line)
+		byzantine bool
+		faults    []Injected
+		want      []string
+	}{
+		{"nothing is lost", func([][]eventlog.Line) {}, false, nil, nil},
+
+		{"a branch, and no fault", branch, false, nil, []string{CheckGivenUp}},
+		{"a branch of a kill", branch, false, []Injected{suffered(Kill, 4, 7, 2)}, []string{CheckGivenUp}},
+		{"a branch of a partition", branch, false, []Injected{suffered(Partition, 4, 7, 2)}, nil},
+		{"a branch of turns", branch, false, []Injected{suffered(Turns, 4, 7, 2)}, nil},
+		{"with trust byzantine", branch, true, []Injected{suffered(Partition, 4, 7, 2)}, []string{CheckGivenUp}},
+		{"before a partition", branch, false, []Injected{suffered(Partition, 7, 8, 2)}, []string{CheckGivenUp}},
+		{"long after one", branch, false, []Injected{suffered(Partition, 2, 3, 2)}, []string{CheckGivenUp}},
+
+		{"a member is lost to nothing", losesB, false, nil, []string{CheckDown}},
+		{"to its kill", losesB, false, []Injected{suffered(Kill, 4, 6, 2)}, nil},
+		{"to a failpoint", losesB, true, []Injected{suffered(Failpoint, 4, 6, 2)}, nil},
+		{"to another one's kill", losesB, false, []Injected{suffered(Kill, 4, 6, 1)}, []string{CheckDown}},
+		{"to its kill long ago", losesB, false, []Injected{suffered(Kill, 2, 3, 2)}, []string{CheckDown}},
+		{"to a bootstrap node's end", losesB, false, []Injected{suffered(Bootstrap, 4, 6)}, []string{CheckDown}},
+		{"to a cut pair", losesB, false, []Injected{suffered(Pair, 4, 6, 2, 3)}, []string{CheckDown}},
+		{"to a leader whose link flaps", losesB, false, []Injected{suffered(Flap, 4, 6, 1)}, nil},
+		{"to a partition", losesB, false, []Injected{suffered(Partition, 4, 6, 1)}, nil},
+		{"to a fault that did not come about", losesB, false, []Injected{
+			{Fault: Fault{Kind: Kill}, Victims: []int{2}, began: when(4), Missed: true},
+		}, []string{CheckDown}},
+		{"to a fault that is not over", losesB, false, []Injected{
+			{Fault: Fault{Kind: Kill}, Victims: []int{2}, began: when(4)},
+		}, nil},
+		{"members leave after the last slot", end, false, nil, nil},
+
+		{"another identity, and no fault", comesBackAs("D"), false, nil, []string{CheckIdentity}},
+		{"after a wipe", comesBackAs("D"), false, []Injected{suffered(Wipe, 4, 6, 2)}, nil},
+		{"after a kill", comesBackAs("D"), true, []Injected{suffered(Kill, 4, 6, 2)}, []string{CheckIdentity}},
+		{"another one's wipe", comesBackAs("D"), false, []Injected{suffered(Wipe, 4, 6, 3)}, []string{CheckIdentity}},
+		{"a restart under the same", comesBackAs("B"), false, nil, nil},
+		{"the old one is lost later", func(logs [][]eventlog.Line) {
+			comesBackAs("D")(logs)
+			list(logs, 0, 3, "A", "B", "C")
+			list(logs, 0, 6, "A", "D", "C")
+		}, false, []Injected{suffered(Wipe, 4, 5, 2)}, nil},
+	} {
+		logs, _ := goodRun()
+		c.spoil(logs)
+		timed(logs)
+		b := bill{faults: c.faults, byzantine: c.byzantine, last: lastSlot, late: time.Second}
+		checks := b.check(readHistory(logs, []bool{true, true, true}))
+		if got := failed(checks); !slices.Equal(got, c.want) {
+			t.Errorf("%s: failed %q, want %q: %+v", c.name, got, c.want, checks)
+		}
+	}
+}
+
+// TestWhatARestartMayLose: a peer starts from one of its two newest checkpoints.
+func TestWhatARestartMayLose(t *testing.T) {
+	for from, want := range map[uint64]bool{1: false, 2: false, 3: true, 10: true, 11: true, 13: false} {
+		lines := []eventlog.Line{started("A")}
+		for slot := uint64(1); slot <= 10; slot++ {
+			lines = append(lines, certify(slot+1, ""), applied(slot+1, ""))
+		}
+		again := applied(from+1, "")
+		h := readHistory([][]eventlog.Line{append(lines, started("A"), again)}, []bool{true})
+		if fine := len(h.gaps) == 0; fine != want {
+			t.Errorf("slot %d after slot 10 and a restart: %q", from, strings.Join(h.gaps, "; "))
+		}
+	}
+}

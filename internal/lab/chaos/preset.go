@@ -1,0 +1,63 @@
+package chaos
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/lab"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/timing"
+)
+
+// Presets lists the timing presets that peers can have.
+var Presets = []string{timing.LAN, timing.WAN}
+
+// timing are the timers of the peers.
+func (c Config) timing() timing.Preset {
+	p, _ := timing.Named(cmp.Or(c.Preset, timing.LAN)) // Validate has looked
+	return p
+}
+
+// stretch makes of a time with the preset lan what it is with the peers' preset: as much longer as
+// it takes until a member is lost.
+func (c Config) stretch(d time.Duration) time.Duration {
+	lan, _ := timing.Named(timing.LAN)
+	return time.Duration(float64(d) * float64(c.timing().Ledger.Lost) / float64(lan.Ledger.Lost))
+}
+
+// schedule draws the faults, and makes them as long as the preset wants it.
+func (c Config) schedule() []Fault {
+	faults := Schedule(c.Seed, c.Peers, c.Slots, c.Kinds)
+	seconds := func(s float64) float64 { return math.Round(10*c.stretch(time.Second).Seconds()*s) / 10 }
+	for i := range faults {
+		f := &faults[i]
+		if f.Kind == Load { // it takes the processors for as long, whatever the timers are
+			continue
+		}
+		if f.Kind == Partition && f.Seconds >= forkTime { // it waits for a fork
+			f.Seconds = seconds(f.Seconds-forkTime) + c.timing().Ledger.ForkAfter.Seconds()
+			continue
+		}
+		f.Seconds, f.Nap = seconds(f.Seconds), seconds(f.Nap)
+	}
+	return faults
+}
+
+// turnAfter is for how long those that are left may take to go on in a fault of kind Turns, and
+// after them those that come back: with trust crash the former fork the run, with trust byzantine
+// they wait.
+func (c Config) turnAfter() time.Duration {
+	return c.timing().Ledger.ForkAfter + c.stretch(15*time.Second)
+}
+
+// lostLate is how long it may take until the others miss a peer that was killed under load: three
+// times what the preset takes for lost.
+func (c Config) lostLate() time.Duration { return 3 * c.timing().Ledger.Lost }
+
+// link is an undisturbed link: that of a building's network, or of a connection over the internet.
+func (c Config) link() lab.Link {
+	if c.Preset == timing.WAN {
+		return wanLink
+	}
+	return goodLink
+}
