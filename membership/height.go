@@ -92,9 +92,9 @@ func (d *openHeight) leader(ballot uint32) slot.Member {
 	return d.order[d.at(ballot).Term()%uint32(len(d.order))]
 }
 
-// unshown is a contribution of which this peer could get nothing. That holds for a while, since both
-// may have been out of reach, and for the offers up to a number: a process that was started again
-// may train the same contribution, and offer it with the next one.
+// unshown is a contribution of which this peer could get nothing. That holds for a while, since
+// both may have been out of reach, and for the offers up to a number: a process that was started
+// again may train the same contribution, and offer it with the next number.
 type unshown struct {
 	seq   uint64
 	until time.Duration
