@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
@@ -50,6 +51,9 @@ func TestACommitReachesAll(t *testing.T) {
 // A leader of many sends a COMMIT to a few, all apply it at once nevertheless, and those behind a
 // peer that passes nothing on get it soon.
 func TestALargeSwarmPassesCommitsOn(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("for .ci/nightly: it takes ten seconds")
+	}
 	const first, n = maxStrangers - 4, directMost + 16
 	rules := labRules()
 	rules.StartPeers = n

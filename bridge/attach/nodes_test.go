@@ -18,6 +18,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/attachtest"
 	"github.com/p2pdiloco/p2pdiloco/bridge/attach/wire"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
 
@@ -240,8 +241,8 @@ func TestShards(t *testing.T) {
 		world  uint64
 		pieces func(l trainer.Layout, rank, world uint64) []wire.Piece
 	}{
-		{2, nil}, {2, flat}, {3, rows}, {4, flat}, {5, rows},
-	} {
+		{2, nil}, {4, flat}, {3, rows}, {2, flat}, {5, rows},
+	}[:testlevel.Choose(2, 3, 5)] {
 		m := newMachine(t, Config{})
 		var all []*attachtest.Rank
 		for rank := range c.world {
@@ -265,9 +266,8 @@ func TestShards(t *testing.T) {
 
 // TestModes trains in the modes in which the reduction runs beside the inner steps.
 func TestModes(t *testing.T) {
-	for _, mode := range []string{
-		p2pdiloco.ModeDelayed, p2pdiloco.ModeEager, p2pdiloco.ModeAsync, p2pdiloco.ModeStreaming,
-	} {
+	few := []string{p2pdiloco.ModeDelayed, p2pdiloco.ModeStreaming}
+	for _, mode := range testlevel.Choose(few[1:], few, append(few, p2pdiloco.ModeEager, p2pdiloco.ModeAsync)) {
 		t.Run(mode, func(t *testing.T) {
 			ctx := bounded(t)
 			s := spec(t, 4, 2)

@@ -58,6 +58,9 @@ func goroutines() (n int) {
 //
 // It is not parallel: what it measures is the whole process.
 func TestMemoryAndGoroutinesAreFlat(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("for .ci/nightly: it takes ten seconds")
+	}
 	const (
 		staying       = 2 // all the time; as many come and go
 		living, every = 2 * staying, 20

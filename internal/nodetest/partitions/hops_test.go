@@ -10,6 +10,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
 )
@@ -123,12 +124,18 @@ func TestCutPairsCostLittle(t *testing.T) {
 
 // So it is where links are so slow that sending takes most of the slot.
 func TestCutPairsOnSlowLinksCostLittle(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("for .ci/nightly: pairs on fast links are tried here")
+	}
 	t.Parallel()
 	costLittle(t, pairs{rate: slowLink}, pairs{cut: 1, rate: slowLink}, pairs{cut: 2, rate: slowLink})
 }
 
 // So it is where a connection comes and goes.
 func TestAFlappingPairCostsLittle(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("for .ci/nightly: it takes twenty seconds")
+	}
 	t.Parallel()
 	costLittle(t, pairs{}, pairs{flap: 3 * time.Second}, pairs{flap: 10 * time.Second}, pairs{flap: 30 * time.Second})
 }

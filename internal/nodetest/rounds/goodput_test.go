@@ -12,6 +12,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/testhooks"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
 // Goodput is the share of the peers' time that was spent on inner steps which a record lists: of
@@ -157,6 +158,9 @@ func TestGoodputTable(t *testing.T) {
 // A reduction beside the inner steps leaves more of the peers' time to them than one that is waited
 // for; and where some peers are slower, inner steps by speed leave much more than equal ones.
 func TestGoodput(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("for .ci/nightly: it takes twenty seconds")
+	}
 	t.Parallel()
 	equal, mixed := small(), small()
 	equal.paces = equal.paces[:1]
