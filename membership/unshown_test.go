@@ -7,9 +7,9 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// TestUnshownForAWhile: a contribution of which nothing was to be had is left out for a while, and
-// so is no later offer of the same bytes: after a power cut of all peers, none of them reaches the
-// others at first, and each trains what it had trained.
+// TestUnshownForAWhile: a contribution of which nothing was to be had is left out for a while. A
+// later offer of the same bytes is not left out: after a power cut of all peers none of them
+// reaches the others at first, and each trains again what it had trained.
 func TestUnshownForAWhile(t *testing.T) {
 	root := slot.Root{1}
 	d := &openHeight{holding: holding{unshown: map[slot.Root]unshown{root: {seq: 3, until: time.Minute}}}}

@@ -89,8 +89,8 @@ void library_create(const char *config, const char *data_dir)
 	must(code);
 }
 
-/* Turns a tensor of the ABI into one of the attach protocol. What the protocol cannot carry is refused here, and the
- * node refuses the rest. */
+/* Turns a tensor of the ABI into one of the attach protocol. It refuses a tensor that the protocol cannot
+ * carry; the node refuses the rest. */
 static void take_tensor(struct p2pa_tensor *to, const p2pdiloco_trainer_tensor *t, size_t number)
 {
 	const char *name = t->name != NULL ? t->name : "";

@@ -9,7 +9,7 @@ import (
 )
 
 // note is the beginning of the file that the host is started with, as in host.h: both sides are of
-// one build. What it is told follows, and what it says about the library outlives it.
+// one build. The peer's texts follow. The host's report about the library outlives the host.
 type note struct {
 	Doing   [64]byte
 	Problem [2048]byte

@@ -1,8 +1,8 @@
 """Settings of a node: which run is meant, and the node's command line.
 
 The names are those of the flags of `p2pdiloco join` with _ for -: run, bootstrap, inner_steps,
-data_dir, preset and so on. What is not given here, the node takes from the environment
-(P2PDILOCO_INNER_STEPS=500), then from the file that `config` or P2PDILOCO_CONFIG names.
+data_dir, preset and so on. The node takes a setting that is not given here from the
+environment (P2PDILOCO_INNER_STEPS=500), then from the file that `config` or P2PDILOCO_CONFIG names.
 """
 
 from __future__ import annotations

@@ -419,30 +419,6 @@ class Failures(AttachCase):
             model.w = torch.nn.Parameter(torch.zeros(2))
             d.step()
 
-    def test_a_forked_child_is_inert(self):
-        def play(node):
-            node.gather()
-            node.load([1.0, 1.0])
-            node.train(steps=1)
-            node.end()
-
-        model = model_of()
-        with self.attach(play, model) as d:
-            child = os.fork()
-            if child == 0:
-                status = 1
-                try:
-                    d.step()
-                    d.leave()
-                    status = 0
-                finally:
-                    os._exit(status)
-            self.assertEqual(os.waitpid(child, 0)[1], 0)
-            self.assertFalse(d.finished)
-            d.step()
-            self.assertTrue(d.finished)
-        self.stub.join()
-
 
 class FlatVectors(AttachCase):
     def flat(self, play, *arguments, **options):

@@ -41,16 +41,6 @@ class Memory:
         """Says how many steps of the TRAIN are done. A rank that never says so counts as hung."""
         struct.pack_into("<Q", self._local, self._line, steps)
 
-    @property
-    def beat(self) -> int:
-        """What the node counts up about every second."""
-        return int(struct.unpack_from("<Q", self._start, 0)[0])
-
-    @property
-    def generation(self) -> int:
-        """How many times the node has had the ranks load."""
-        return int(struct.unpack_from("<Q", self._start, 8)[0])
-
     def close(self) -> None:
         """Unmaps the memory, as soon as no array of the caller's lies in it."""
         self.start, self.local = memoryview(b""), memoryview(b"")

@@ -391,14 +391,6 @@ class Session:
         if self._memory is not None:
             self._memory.progress(steps)
 
-    def ping(self) -> float:
-        """Seconds that a message takes there and back."""
-        began = time.perf_counter()
-        ask = Message(wire.PING, self._next())
-        self._send(ask)
-        self._wait(wire.PONG, ask.id)
-        return time.perf_counter() - began
-
     # The end.
 
     def _reattach(self, err: BaseException) -> None:
