@@ -79,6 +79,7 @@ func (m *Machine) Report(now time.Duration, r Report) {
 func (m *Machine) Tick(now time.Duration) {
 	m.now = max(m.now, now)
 	// What is seen of other peers comes first: all that follows asks which of them are reached.
+	m.presence.watchHearing()
 	m.presence.watchReach()
 	m.announcer.announce()
 	m.presence.noticeLosses()

@@ -39,12 +39,14 @@ type presence struct {
 	// members that could not be reached in a reduction; a connection ends it
 	apart  map[slot.PeerID]bool
 	speeds ReportLinks // the newest
+	hearing
 }
 
 func newPresence(f *facts, e *effects) *presence {
 	return &presence{
 		facts: f, effects: e,
 		known: map[memberKey]*contact{}, connected: map[slot.PeerID]bool{}, relayed: map[slot.PeerID]bool{},
+		hearing: hearing{deafSince: never, over: never, watched: never},
 	}
 }
 
@@ -132,8 +134,15 @@ func (pr *presence) heard(msg wire.Message) {
 			a = pr.meet(w, pr.now, pr.chain.Members(), pr.chain.Credit())
 		}
 	}
-	if a != nil {
-		a.heard, a.suspected = pr.now, false
+	if a == nil {
+		return
+	}
+	if pr.now-pr.hearing.watched > pr.cfg.Timing.tick() {
+		pr.watchHearing() // this process did not run for a moment
+	}
+	a.heard, a.suspected = pr.now, false
+	if pr.hearing.deaf {
+		pr.watchHearing()
 	}
 }
 

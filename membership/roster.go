@@ -154,7 +154,7 @@ func (ro *roster) unwelcome(w memberKey) bool {
 // stays says whether a member is to be in the next record, as far as this peer sees: one that is
 // gone has Timing.Lost to come back, as its process may be starting again.
 func (ro *roster) stays(e slot.Member) bool {
-	return ro.presence.heardLately(ofMember(e)) && ro.fits(e)
+	return !ro.presence.silent(ofMember(e)) && ro.fits(e)
 }
 
 // fits says whether a member is on this branch, and neither evicted nor removed.

@@ -106,7 +106,7 @@ func (st *statements) look() (more bool) {
 		}
 		fault := st.turnout.fault(w)
 		switch {
-		case !st.presence.heardLately(w):
+		case st.presence.silent(w):
 			next.Unheard.Set(i)
 			more = true
 		case fault != "":
@@ -241,7 +241,7 @@ func (st *statements) mayDrop(m slot.Member) bool {
 	if _, retired := st.retired[w]; retired || st.evidence.evicted(w) {
 		return true
 	}
-	return w != st.self && (!st.presence.heardLately(w) || st.turnout.fault(w) != "") && st.stated(m)
+	return w != st.self && (st.presence.silent(w) || st.turnout.fault(w) != "") && st.stated(m)
 }
 
 // hasLeft says whether a member's LEAVE is held here.

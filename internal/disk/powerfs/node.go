@@ -78,10 +78,10 @@ func (n *node) touch(off, length int) {
 
 // sync writes the dirty sectors and nothing else. Sectors that a failed one dropped stay unknown.
 func (n *node) sync() {
-	old := n.disk
-	n.disk = slices.Clone(n.cache)
-	for s := range n.gone {
-		copySector(n.disk, old, s)
+	size := len(n.cache)
+	n.disk = append(n.disk[:min(size, len(n.disk))], make([]byte, max(0, size-len(n.disk)))...)
+	for s := range n.dirty {
+		copySector(n.disk, n.cache, s)
 	}
 	clear(n.dirty)
 }

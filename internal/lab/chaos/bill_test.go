@@ -90,7 +90,9 @@ func TestTheBill(t *testing.T) {
 		{"to its kill long ago", losesB, false, []Injected{suffered(Kill, 2, 3, 2)}, []string{CheckDown}},
 		{"to a bootstrap node's end", losesB, false, []Injected{suffered(Bootstrap, 4, 6)}, []string{CheckDown}},
 		{"to a cut pair", losesB, false, []Injected{suffered(Pair, 4, 6, 2, 3)}, []string{CheckDown}},
-		{"to a leader whose link flaps", losesB, false, []Injected{suffered(Flap, 4, 6, 1)}, nil},
+		{"to a link that flaps", losesB, false, []Injected{suffered(Flap, 4, 6, 2)}, nil},
+		{"to a leader whose link flaps", losesB, false, []Injected{suffered(Flap, 4, 6, 1)}, []string{CheckDown}},
+		{"to a leader on a slow link", losesB, false, []Injected{suffered(Slow, 4, 6, 1)}, nil},
 		{"to a partition", losesB, false, []Injected{suffered(Partition, 4, 6, 1)}, nil},
 		{"to a fault that did not come about", losesB, false, []Injected{
 			{Fault: Fault{Kind: Kill}, Victims: []int{2}, began: when(4), Missed: true},

@@ -44,11 +44,9 @@ func (k Kind) mayCost() cost {
 			down: victims, identity: true,
 			says: "the victims' contributions until they are listed again, as new members",
 		}
-	case Stop, OneWay:
+	case Stop, OneWay, Cut, Flap:
 		return cost{down: victims, says: "the victim's contributions while it is not heard, and until it is back"}
-	case Cut, Flap: // a victim that leads leaves out those that it has not heard lately
-		return cost{down: everybody, says: "the victim's contributions while it is not heard, and until it is back"}
-	case Slow, Loss: // the same
+	case Slow, Loss: // a victim that leads leaves out those of which it heard nothing for too long
 		return cost{down: everybody, says: "contributions that come too late"}
 	case Pair:
 		return cost{says: "nothing: others forward between the two"}

@@ -1,0 +1,51 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// hearing keeps whether this peer hears the others at all. A peer whose own link was down, or that
+// did not run for a moment, has heard nobody. That says nothing of the others: when the link is
+// back, they get the full time to be heard before this peer takes them for lost.
+type hearing struct {
+	deaf      bool          // fewer electors than decide a record were heard in the last two thirds of Timing.Lost
+	deafSince time.Duration // since when it is or was so, the last time
+	over      time.Duration // when that was over
+	watched   time.Duration // when this peer looked last
+}
+
+// watchHearing notes when this peer begins to hear too few of the others, and when that is over.
+func (pr *presence) watchHearing() {
+	h := &pr.hearing
+	h.watched = pr.now
+	hears := pr.cfg.Rules.Quorum(pr.chain.Electorate(), func(e slot.Member) bool {
+		a := pr.known[ofMember(e)]
+		return ofMember(e) == pr.self || a != nil && pr.now-a.heard <= 2*pr.cfg.Timing.Lost/3
+	})
+	switch {
+	case hears && h.deaf:
+		h.deaf, h.over = false, pr.now
+	case !hears && !h.deaf:
+		h.deaf, h.deafSince = true, pr.now
+	}
+}
+
+// silent says whether a member that was heard before was not heard for Timing.Lost while this peer
+// heard the others. The time in which it heard too few of them counts against nobody who was heard
+// shortly before. It decides only who is named lost: waiting for a member ends earlier (around).
+func (pr *presence) silent(w memberKey) bool {
+	if pr.heardLately(w) {
+		return false
+	}
+	a, h := pr.known[w], pr.hearing
+	if a == nil || h.deafSince == never || h.deafSince-a.heard > pr.cfg.Timing.Lost {
+		return true
+	}
+	pause := pr.cfg.Timing.Lost
+	if pr.gone(a) { // the others' next ALIVEs say that they reach it, if they do
+		pause = min(pause, 2*pr.cfg.Timing.Alive)
+	}
+	return !h.deaf && pr.now-h.over > pause
+}
