@@ -10,7 +10,8 @@ import (
 // did not run for a moment, has heard nobody. That says nothing of the others: when the link is
 // back, they get the full time to be heard before this peer takes them for lost.
 type hearing struct {
-	deaf      bool          // fewer electors than decide a record were heard in the last two thirds of Timing.Lost
+	// fewer electors than decide a record were heard in the last two thirds of Timing.Lost
+	deaf      bool
 	deafSince time.Duration // since when it is or was so, the last time
 	over      time.Duration // when that was over
 	watched   time.Duration // when this peer looked last
