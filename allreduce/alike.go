@@ -24,7 +24,8 @@ type Alike struct {
 	parts int
 }
 
-func newAlike(contributors int) *Alike {
+// NewAlike knows nothing of so many contributions yet.
+func NewAlike(contributors int) *Alike {
 	return &Alike{n: contributors, pairs: make([]float64, contributors*(contributors-1)/2)}
 }
 
@@ -35,8 +36,8 @@ func alikeStride(elements, contributors int) int {
 	return max(1, elements/compared)
 }
 
-// add takes in a part of all contributions.
-func (a *Alike) add(part [][]float32) {
+// Add takes in a part of all contributions.
+func (a *Alike) Add(part [][]float32) {
 	a.parts++
 	lengths, at := make([]float64, a.n), 0
 	for i, x := range part {

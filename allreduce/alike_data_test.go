@@ -36,14 +36,14 @@ func newDescents(seed uint64, peers int, apart, curve, noise float32) *descents 
 // slot does one slot, and returns how the contributions lie to each other.
 func (d *descents) slot() *Alike {
 	n := len(d.centers)
-	part, a := make([][]float32, n), newAlike(n)
+	part, a := make([][]float32, n), NewAlike(n)
 	for i, center := range d.centers {
 		part[i] = make([]float32, partElements)
 		for j, c := range center {
 			part[i][j] = d.curve*(d.anchor[j]-c) + d.noise*float32(d.rng.NormFloat64())
 		}
 	}
-	a.add(part)
+	a.Add(part)
 	for j := range d.anchor {
 		sum := float32(0)
 		for _, x := range part {

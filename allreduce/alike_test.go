@@ -16,7 +16,7 @@ type voice struct {
 }
 
 func alikeOf(voices []voice, rng *rand.Rand) *Alike {
-	a := newAlike(len(voices))
+	a := NewAlike(len(voices))
 	for range 4 {
 		common, noise := make([]float32, partElements), make([][]float32, len(voices))
 		for i := range common {
@@ -36,7 +36,7 @@ func alikeOf(voices []voice, rng *rand.Rand) *Alike {
 				part[v][i] = float32(voice.shares)*common[i] + own[i]
 			}
 		}
-		a.add(part)
+		a.Add(part)
 	}
 	return a
 }
@@ -107,9 +107,9 @@ func TestAgainstWhereNothingIsShared(t *testing.T) {
 }
 
 func TestCosine(t *testing.T) {
-	a := newAlike(3)
-	a.add([][]float32{{1, 0}, {1, 1}, {0, 0}})
-	a.add([][]float32{{1, 0}, {-1, 0}, {0, 0}})
+	a := NewAlike(3)
+	a.Add([][]float32{{1, 0}, {1, 1}, {0, 0}})
+	a.Add([][]float32{{1, 0}, {-1, 0}, {0, 0}})
 	if got, want := a.Cosine(1, 0), (math.Sqrt2/2-1)/2; math.Abs(got-want) > 1e-9 || got != a.Cosine(0, 1) {
 		t.Errorf("a mean cosine of %v, want %v", got, want)
 	}

@@ -43,7 +43,7 @@ func newGauge(agg *plan.Aggregation, c codec.Codec, contributors, elements, at i
 	return &gauge{
 		agg: agg, codec: c, part: make([][]float32, contributors), along: make([]kernel.DotSum, contributors),
 		trimmed: make([]uint32, contributors), sorted: make([]float32, contributors),
-		alike: newAlike(contributors), stride: stride, next: at % stride,
+		alike: NewAlike(contributors), stride: stride, next: at % stride,
 	}
 }
 
@@ -102,7 +102,7 @@ func (g *gauge) measure(outcome []float32, at int) {
 		g.along[i].Add(c, outcome)
 	}
 	if g.next%g.stride == 0 {
-		g.alike.add(g.part)
+		g.alike.Add(g.part)
 	}
 	g.next++
 	if g.agg.Trims() == 0 {

@@ -35,6 +35,7 @@ type run struct {
 	velocity []float32
 	before   []float32 // outcome
 	attack   map[int]func(r *run, x []float32)
+	voters   int    // the first so many have a vote; 0: all
 	from     uint64 // slot
 	trackers []*Tracker
 	changes  [][]Change
@@ -117,6 +118,11 @@ func (r *run) slot(number uint64) {
 		s.Rows = append(s.Rows, r.row(number, f, offers, all, outcome))
 	}
 	published := Sum(r.params, number, segments)
+	shares := r.marks(all, len(segments))
+	for k, c := range published {
+		i := slices.Index(r.peers, c.Peer)
+		published[k].Marked, published[k].Newcomer = shares[i] > .5, r.voters > 0 && i >= r.voters
+	}
 	for i, t := range r.trackers {
 		r.changes[i] = append(r.changes[i], t.Begin(number, r.peers)...)
 		r.changes[i] = append(r.changes[i], t.Add(number, published)...)
@@ -126,6 +132,41 @@ func (r *run) slot(number uint64) {
 		r.velocity[j] = .9*r.velocity[j] + g
 		r.anchor[j] -= .5 * (g + .9*r.velocity[j])
 	}
+}
+
+// judges are the places of those whose contributions say what owners mark.
+func (r *run) judges() (all []int) {
+	for i := range r.peers {
+		if r.voters == 0 || i < r.voters {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// marks is of which share of the elements each contribution is marked, by so many owners.
+func (r *run) marks(all [][]float32, owners int) []float64 {
+	shares, frames := make([]float64, len(all)), (simElements+simFrame-1)/simFrame
+	for o := range owners {
+		begin, end := frames, 0
+		for f := range frames {
+			if f*owners/frames == o {
+				begin, end = min(begin, f), f+1
+			}
+		}
+		a, part := allreduce.NewAlike(len(all)), make([][]float32, len(all))
+		for i, x := range all {
+			part[i] = x[begin*simFrame : end*simFrame]
+		}
+		a.Add(part)
+		marks := a.Against(r.judges())
+		for i := range all {
+			if marks.Has(i) {
+				shares[i] += float64(end-begin) / float64(frames)
+			}
+		}
+	}
+	return shares
 }
 
 // row reduces a frame and measures it, the plain way.
@@ -187,6 +228,7 @@ func TestHonestPeersNeverStandOut(t *testing.T) {
 			apart, noise := []float64{0, .3, 1, 3}[seed%4], []float64{.01, .3, 2}[seed%3]
 			r := newRun(seed, n, simParams(a.kind, a.clip, a.name), apart, noise)
 			r.slower([]float32{1, 3, 20}[seed/4%3])
+			r.voters = []int{0, 3, 4, 5}[seed/9%4]
 			for s := range slots {
 				r.slot(s + 1)
 			}
@@ -267,6 +309,29 @@ func checkNamed(t *testing.T, name string, r *run, i int, kind Kind, found []Fin
 	alarm := slices.ContainsFunc(found, func(f Finding) bool { return f.Kind == OwnOpposite })
 	if alarm != (bad && kind == Opposite) {
 		t.Errorf("%s: peer %d raises an alarm about itself: %v", name, i, alarm)
+	}
+}
+
+// Three of eight that point the other way leave little that the others have in common with the
+// outcome. Owners mark them all the same, also where the three have no vote.
+func TestThreeOfEightAreNamed(t *testing.T) {
+	for _, from := range []uint64{1, 15} {
+		for _, noise := range []float64{.1, .2} {
+			for _, voters := range []int{0, 5} {
+				r := newRun(3, 8, simParams(allreduce.TrimmedMean, true, codec.F32), .5, noise).slower(20)
+				r.from, r.voters = from, voters
+				for i := range 3 {
+					r.attack[5+i] = func(_ *run, x []float32) { times(x, -1) }
+				}
+				for s := range from + 9 {
+					r.slot(s + 1)
+				}
+				name := fmt.Sprintf("three from %d, noise %v, %d voters", from, noise, voters)
+				for i, tr := range r.trackers {
+					checkNamed(t, name, r, i, Opposite, tr.Findings())
+				}
+			}
+		}
 	}
 }
 

@@ -26,7 +26,10 @@ type Contribution struct {
 	// Newcomer is set by who knows it: the peer has not earned a vote. Then it does not say which
 	// way is the usual one.
 	Newcomer bool
-	Norm     float64 // Euclidean, over what is published
+	// Marked is set by who knows it: owners say of more than half of its elements that it points
+	// the other way than most contributions by members with a vote (slot.Segment.Against).
+	Marked bool
+	Norm   float64 // Euclidean, over what is published
 	// Ratio is the norm over the median of all contributors' norms.
 	Ratio float64
 	// Cosine is that of the angle to the outcome without the contributor's own part: exactly for

@@ -22,6 +22,8 @@ const (
 	leastVoters = 3   // that say which way is the usual one; of fewer, newcomers say it as well
 	leastCommon = .1  // least median cosine: below it the contributions have too little in common
 	leastApart  = 8   // so many times as far from the median as members are in the middle
+	markedLeast = .02 // leastCommon for a member that owners mark
+	markedApart = 4.5 // leastApart for it
 	window      = 5   // contributions that together say which way a member points
 	leastTurn   = .2  // a cosine that falls below 0 by less does so little by little
 	lasts       = 3   // contributions that do not for which it is called so still
@@ -56,6 +58,7 @@ type member struct {
 	cosine, ratio, before moving
 	cosines               []float64 // of the newest contributions, at most window of them
 	gradual               bool      // its cosine fell below 0 little by little, and is there still
+	marks                 int       // contributions in a row that owners have marked
 	against               int       // above 0: it points the other way than others, or has lately
 	old                   int       // contributions in a row that were about the outcome before
 	unpublished           int       // slots in a row
@@ -181,6 +184,9 @@ func (m *member) add(slotNumber uint64, c Contribution) {
 	if !math.IsNaN(c.Cosine) {
 		m.cosines = append(m.cosines[max(0, len(m.cosines)+1-window):], c.Cosine)
 	}
+	if m.marks++; !c.Marked {
+		m.marks = 0
+	}
 	m.ratio.add(max(-mostLog, min(mostLog, math.Log10(c.Ratio))))
 	m.before.add(c.Before)
 }
@@ -215,18 +221,19 @@ type usual struct {
 	contributors   int     // whose cosine is known
 	peers          int     // of these, whose mean cosine is known
 	common, spread float64 // median of the mean cosines, and how far from it they lie
+	newest         float64 // median of the cosines in this slot alone
 	before         float64 // median of the cosines to the outcome before
 }
 
 // usual sums up the contributions to a slot. Where newcomers outvote the others, these point the
 // other way than the outcome; so their median cosine counts, too.
 func (t *Tracker) usual(slotNumber uint64) usual {
-	var cosines, voters, befores []float64
+	var cosines, voters, befores, newest []float64
 	for _, m := range t.members {
 		if m.slot != slotNumber || math.IsNaN(m.newest.Cosine) {
 			continue
 		}
-		befores = append(befores, m.newest.Before)
+		befores, newest = append(befores, m.newest.Before), append(newest, m.newest.Cosine)
 		if len(m.cosines) == window {
 			cosines = append(cosines, m.cosineOfLate())
 			if !m.newest.Newcomer {
@@ -234,7 +241,9 @@ func (t *Tracker) usual(slotNumber uint64) usual {
 			}
 		}
 	}
-	u := usual{len(befores), len(cosines), median(cosines), deviation(cosines), median(befores)}
+	u := usual{
+		len(befores), len(cosines), median(cosines), deviation(cosines), median(newest), median(befores),
+	}
 	if len(voters) >= leastVoters {
 		u.common = min(u.common, median(voters))
 	}
@@ -243,11 +252,17 @@ func (t *Tracker) usual(slotNumber uint64) usual {
 
 // cosineOfLate is the mean over the newest contributions, which says more than a single one: in
 // rounds of few steps noise is most of what each of them is.
-func (m *member) cosineOfLate() (mean float64) {
-	for _, v := range m.cosines {
-		mean += v / window
+func (m *member) cosineOfLate() float64 { return mean(m.cosines) }
+
+// cosineMarked is the mean over so many contributions as must be marked.
+func (m *member) cosineMarked() float64 { return mean(m.cosines[max(0, len(m.cosines)-leastSlots):]) }
+
+// mean is NaN of no numbers.
+func mean(x []float64) (mean float64) {
+	for _, v := range x {
+		mean += v
 	}
-	return mean
+	return mean / float64(len(x))
 }
 
 // count takes in whether a member's contributions are unlike those of others.
@@ -256,10 +271,21 @@ func (m *member) count(of usual) {
 		m.old = 0
 	}
 	m.against = max(m.against-1, 0)
-	if of.peers >= leastPeers && m.turned() && opposite(m.cosineOfLate(), of.common, of.spread) {
+	if of.peers >= leastPeers && m.turned() && of.opposite(m.cosineOfLate(), leastCommon, leastApart) ||
+		of.contributors >= leastPeers && m.marked() && of.newest > 0 &&
+			of.opposite(m.cosineMarked(), markedLeast, markedApart) {
 		m.against = lasts
 	}
 }
+
+// marked says whether owners mark a member's newest contributions, each in more than half of its
+// elements. That is more than liars among them can do that own less than half, and most members
+// with a vote then point the other way than it does. So its cosines may say less by themselves:
+// where three of eight point the other way, little is left that the others have in common with the
+// outcome. Near an optimum of members with different data owners mark honest contributions slot
+// after slot, too: those come to that little by little, or so fast that the newest contributions of
+// the others have nothing in common with the outcome either.
+func (m *member) marked() bool { return m.marks >= leastSlots && !m.gradual }
 
 // turned says whether none of a member's newest contributions points the way of the others. Those
 // of honest peers come to that little by little, as the model comes to rest: one sooner than
@@ -273,8 +299,8 @@ func (m *member) turned() bool {
 // positive: near an optimum of peers with different data, what they send adds up to about nothing,
 // and each of them points the other way than the sum of the others. And they must lie far outside
 // of where the others lie: on the way there the cosines are all over the place.
-func opposite(cosine, common, spread float64) bool {
-	return common >= leastCommon && cosine <= -.6*common && common-cosine >= leastApart*spread
+func (u usual) opposite(cosine, leastCommon, leastApart float64) bool {
+	return u.common >= leastCommon && cosine <= -.6*u.common && u.common-cosine >= leastApart*u.spread
 }
 
 // old says whether a contribution is about the outcome before, and those of others are not: where

@@ -26,7 +26,8 @@ func TestOpposite(t *testing.T) {
 	} {
 		got := 0
 		for _, v := range c.cosines {
-			if opposite(v, median(c.cosines), deviation(c.cosines)) {
+			u := usual{common: median(c.cosines), spread: deviation(c.cosines)}
+			if u.opposite(v, leastCommon, leastApart) {
 				got++
 			}
 		}

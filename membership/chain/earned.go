@@ -22,8 +22,7 @@ func (c *Chain) creditAfter(record slot.Record) func(slot.Member) uint16 {
 		return func(m slot.Member) uint16 { return m.Credit }
 	}
 	elements := make([]uint64, len(record.Contributions)) // in whose sets each contributor is
-	marked := make([]uint64, len(record.Contributions))
-	all := uint64(0)
+	against, all := Against(record), uint64(0)
 	counted := map[string][]int{} // by set: most segments have the same one
 	for _, s := range record.Segments {
 		all += s.Range.Len()
@@ -32,21 +31,16 @@ func (c *Chain) creditAfter(record slot.Record) func(slot.Member) uint16 {
 			places = c.rules.counted(record, s)
 			counted[string(s.Contributors)] = places
 		}
-		against := s.Marked()
+		marked := s.Marked()
 		for _, i := range places {
-			if !against.Has(i) {
+			if !marked.Has(i) {
 				elements[i] += s.Range.Len()
-			}
-		}
-		for i := range marked {
-			if against.Has(i) {
-				marked[i] += s.Range.Len()
 			}
 		}
 	}
 	earns, most := map[slot.PeerID]earned{}, c.longest(record.Contributions)
 	for i, o := range record.Contributions {
-		earns[o.Peer] = earned{2*elements[i] >= all && o.NormSq <= most, 2*marked[i] > all}
+		earns[o.Peer] = earned{2*elements[i] >= all && o.NormSq <= most, against.Has(i)}
 	}
 	return func(m slot.Member) uint16 {
 		switch e := earns[m.Peer]; {
@@ -57,6 +51,27 @@ func (c *Chain) creditAfter(record slot.Record) func(slot.Member) uint16 {
 		}
 		return max(m.Credit, 1) - 1
 	}
+}
+
+// Against returns which contributions to a step are marked in more than half of the elements.
+func Against(step slot.Record) slot.Bitmap {
+	marked, whole := make([]uint64, len(step.Contributions)), uint64(0)
+	for _, s := range step.Segments {
+		whole += s.Range.Len()
+		against := s.Marked()
+		for i := range marked {
+			if against.Has(i) {
+				marked[i] += s.Range.Len()
+			}
+		}
+	}
+	all := slot.NewBitmap(len(marked))
+	for i, n := range marked {
+		if 2*n > whole {
+			all.Set(i)
+		}
+	}
+	return all
 }
 
 // earned says what a contribution is worth to its member.

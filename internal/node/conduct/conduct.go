@@ -1,6 +1,7 @@
 package conduct
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
@@ -117,7 +118,10 @@ func (c *Conduct) published(now *allreduce.Reduction, record slot.Record, member
 		}
 	}
 	sums := figures.Sum(c.params, record.Slot, segments)
+	against := chain.Against(record)
 	for i, of := range sums {
+		place := slices.IndexFunc(record.Contributions, func(o slot.Offer) bool { return o.Peer == of.Peer })
+		sums[i].Marked = against.Has(place) // all that have figures are listed
 		at := slot.Find(record.Members, of.Peer)
 		sums[i].Newcomer = at < 0 || chain.Newcomer(record.Members[at])
 	}

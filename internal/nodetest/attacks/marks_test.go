@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
 )
 
 // marks counts contributions, and those of them that owners have marked as against the others in
@@ -37,27 +38,16 @@ func (b *bout) marked(honest, bad *marks) {
 		if r.Kind != slot.Step || r.Slot < firstLie && b.attack.founders == 0 {
 			continue
 		}
+		against := chain.Against(r)
 		for i, o := range r.Contributions {
 			to := honest
 			if liar[o.Peer] {
 				to = bad
 			}
 			to.Of++
-			if against(r, i) {
+			if against.Has(i) {
 				to.Marked++
 			}
 		}
 	}
-}
-
-// against says whether the record takes credit for a contribution away.
-func against(r slot.Record, i int) bool {
-	marked, all := uint64(0), uint64(0)
-	for _, s := range r.Segments {
-		all += s.Range.Len()
-		if s.Marked().Has(i) {
-			marked += s.Range.Len()
-		}
-	}
-	return 2*marked > all
 }
