@@ -138,6 +138,45 @@ func TestTurningRound(t *testing.T) {
 	}
 }
 
+// Where owners mark a member, little that the others have in common is enough; where they do not,
+// or where it has come to that little by little, it is not.
+func TestMarkedMembers(t *testing.T) {
+	for name, c := range map[string]struct {
+		marked func(slotNumber uint64) bool
+		before float64 // its cosine before slot 6
+		others float64
+		from   uint64 // slot in which it is named; 0: never
+	}{
+		"marked":             {func(s uint64) bool { return s > 5 }, .2, .05, 8},
+		"not marked":         {func(uint64) bool { return false }, .2, .05, 0},
+		"now and then":       {func(s uint64) bool { return s%3 > 0 }, .2, .05, 0},
+		"little by little":   {func(s uint64) bool { return s > 5 }, .02, .05, 0},
+		"nothing in common":  {func(s uint64) bool { return s > 5 }, .2, .01, 0},
+		"others against it":  {func(s uint64) bool { return s > 5 }, .2, -.05, 0},
+		"marked, and common": {func(s uint64) bool { return s > 5 }, .2, .15, 8},
+	} {
+		tr, got := NewTracker("self"), uint64(0)
+		peers := []slot.PeerID{"a", "b", "c", "d", "e", "f", "g", "h"}
+		for s := uint64(1); s < 9; s++ {
+			tr.Begin(s, peers)
+			of := []Contribution{{Peer: "a", Cosine: [2]float64{c.before, -.15}[btoi(s > 5)], Ratio: 1, Marked: c.marked(s)}}
+			for i, p := range peers[1:] {
+				of = append(of, Contribution{Peer: p, Cosine: c.others + .001*float64(i), Ratio: 1})
+			}
+			for _, change := range tr.Add(s, of) {
+				if change.Peer != "a" || change.Kind != Opposite {
+					t.Errorf("%s: %+v", name, change)
+				} else if got == 0 {
+					got = s
+				}
+			}
+		}
+		if got != c.from {
+			t.Errorf("%s: named in slot %d, want %d", name, got, c.from)
+		}
+	}
+}
+
 func btoi(b bool) int {
 	if b {
 		return 1
