@@ -73,6 +73,7 @@ class Loop:
         self._tally = Tally()
         self._began = 0.0  # when the inner steps of the TRAIN began
         self._view = View()
+        self._over = False  # the run had ended when its node was left
         self._torn = False  # an exception, like KeyboardInterrupt, has ended a border half way
         self._trained = False  # the model is not an anchor any more
         self._resume: dict[str, Any] = {}
@@ -145,7 +146,7 @@ class Loop:
         if session is None:
             return
         self.status()
-        self._session = None
+        self._session, self._over = None, session.ended
         session.leave(run=True)
         if self._node is not None:
             self._node.wait(self._timeouts[1])
@@ -160,6 +161,8 @@ class Loop:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+            self._over = session.ended
+            self._view.left(session)
         if self._node is not None:
             self._node.release()
 
@@ -334,7 +337,7 @@ class Loop:
     @property
     def finished(self) -> bool:
         """Whether the run is over. The model is its last one, and further steps are not shared."""
-        return self._session is not None and self._session.ended
+        return self._over if self._session is None else self._session.ended
 
     @property
     def rounds(self) -> int:
@@ -392,6 +395,7 @@ class Loop:
         except Error:  # the session is closed, or closes when reset is called
             self._train = None
             raise
+        self._view.glance(session)
         self._torn, self._began = False, time.monotonic()
         self._tell()
         if offer is not None and before is not None:
@@ -400,7 +404,8 @@ class Loop:
             self._tally.end(stall=time.monotonic() - began)
         if self._train is None:
             info = session.info
-            self._tally.begin(int(info.last_slot) if info is not None else self._tally.slot)
+            at = (info.slot if info.root else info.last_slot) if info is not None else 0
+            self._tally.begin(int(at) or self._tally.slot)
             return
         self._tally.begin(int(self._train.slot) - 1)
         if self._resume:

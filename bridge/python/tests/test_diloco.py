@@ -58,6 +58,33 @@ class Training(RunCase):
         self.assertNotIn("step", vars(optimizer))
         self.assertIn("slot 3 of 3", str(d.metrics))
 
+    def test_the_figures_stay_when_the_node_is_gone(self):
+        model, run = Model(10.0), nodestub.Run()
+        d, optimizer = self.join(model, run)
+        with d:
+            step(model, optimizer)
+            step(model, optimizer)
+            with mock.patch.object(status, "read", lambda _: None):
+                before = d.metrics
+                d.close()
+                after = d.metrics
+        self.assertEqual((before.members, before.last_slot, before.slot), (1, 3, 1))
+        self.assertEqual((after.members, after.last_slot, after.slot), (1, 3, 1))
+        self.assertEqual((before.phase, after.phase, d.status()["phase"]), ("running", "closed", "closed"))
+
+    def test_the_end_is_known_when_the_node_is_gone(self):
+        model, run = Model(10.0), nodestub.Run()
+        d, optimizer = self.join(model, run)
+        with mock.patch.object(status, "read", lambda _: None):
+            with d:
+                while not d.finished:
+                    step(model, optimizer)
+            self.assertTrue(d.finished)
+            self.assertEqual(list(d.batches([1], repeat=True)), [])
+            m = d.metrics
+        self.assertEqual((m.phase, m.slot, m.last_slot, m.rounds), ("ended", 3, 3, 3))
+        self.assertEqual(d.status()["state_root"], "the last")
+
     def test_the_runs_inner_steps_are_adopted(self):
         d, _ = self.join(Model(), nodestub.Run())
         with d:
