@@ -180,9 +180,9 @@ func (n *Node) checkpointEvery() uint64 { return n.cfg.CheckpointEvery * n.spec.
 func (n *Node) initial(ctx context.Context, dst []float32) error {
 	switch {
 	case n.cfg.InitFile != "":
-		return modelfile.ReadInitial(n.cfg.InitFile, n.spec.Layout, dst)
+		return modelfile.ReadInitial(n.cfg.InitFile, n.spec.Layout, dst, n.cfg.Logger)
 	case n.dir.Has(datadir.InitialFile): // the run was founded anew (package anew)
-		return modelfile.ReadInitial(n.dir.Path(datadir.InitialFile), n.spec.Layout, dst)
+		return modelfile.ReadInitial(n.dir.Path(datadir.InitialFile), n.spec.Layout, dst, n.cfg.Logger)
 	case n.cfg.Init != nil:
 		return n.cfg.Init(dst)
 	case n.cfg.Trainer != nil:

@@ -106,12 +106,16 @@ func planText(s p2pdiloco.Status) string {
 		}
 	}
 	left := len(command) - 1
-	fmt.Fprintf(&b, `The run can be founded anew from the model of slot %d, by the %d members that are heard.
+	who, end := fmt.Sprintf("%d members that are heard", left), fmt.Sprintf("each of the %d peers", left)
+	if left == 1 {
+		who, end = "1 member that is heard, this peer", "this peer"
+	}
+	fmt.Fprintf(&b, `The run can be founded anew from the model of slot %d, by the %s.
 If the missing members come back later, their run is another one: make sure that they are gone for good.
-End each of the %d peers (Ctrl-C), give this command with its data folder for DIR, and start it again:
+End %s (Ctrl-C), give this command with its data folder for DIR, and start it again:
 
   %s --yes
 
-`, s.Slot, left, left, strings.Join(command, " "))
+`, s.Slot, who, end, strings.Join(command, " "))
 	return b.String()
 }

@@ -3,6 +3,7 @@ package hffolder
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -240,13 +241,26 @@ func TestOldFolders(t *testing.T) {
 	if err := f.Read(got, layout); err != nil || !slices.Equal(got, []float32{1, 2, 3, 4, 5, 6}) {
 		t.Errorf("read %v, %v", got, err)
 	}
+	alone, err := OpenFile(filepath.Join(dir, singleName), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.Close()
+	clear(got)
+	if err := errors.Join(alone.Match(layout), alone.Read(got, layout)); err != nil ||
+		!slices.Equal(got, []float32{1, 2, 3, 4, 5, 6}) {
+		t.Errorf("the file alone: read %v, %v", got, err)
+	}
+	if name, there := alone.Renamed(layout); name != "transformer.wte.weight" || there != "wte.weight" {
+		t.Errorf("%q is said to be %q in the file", name, there)
+	}
 	if all, err := f.Layout(); err != nil || len(all) != 2 {
 		t.Errorf("the layout is %v, %v: buffers are no parameters", all, err)
 	}
 	file(safetensors.Vector{
 		Layout: slot.Layout{{Name: "transformer.h.0.ln.weight", Shape: []uint64{1}}}, Values: []float32{1},
 	})
-	err := open(t, dir).Match(layout)
+	err = open(t, dir).Match(layout)
 	if err == nil || !strings.Contains(err.Error(), `"transformer.wte.weight" [2 2] is missing`) {
 		t.Errorf("a folder with both kinds of names: %v", err)
 	}

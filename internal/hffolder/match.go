@@ -10,13 +10,14 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Match lists all differences between the folder and a layout. A matrix that equals one of the
+// Match lists all differences between the folder, or file, and a layout. A matrix that equals one of the
 // layout's, element by element, and is not in the layout itself is no difference if config.json
 // lets it be tied: the model has it once. Nor are buffers that older versions of transformers
 // saved, nor that the folder is one of a model without its head: it lacks the "transformer." or
 // "model." with which all names of the layout begin that are of the body.
 func (f *Folder) Match(layout slot.Layout) error {
 	var errs []error
+	_, kind := f.where()
 	wanted := map[string]bool{}
 	for _, t := range layout {
 		have, ok := f.tensor(t.Name)
@@ -25,8 +26,8 @@ func (f *Folder) Match(layout slot.Layout) error {
 		case !ok:
 			errs = append(errs, fmt.Errorf("tensor %q %v is missing", t.Name, t.Shape))
 		case !slices.Equal(have.Shape, t.Shape):
-			errs = append(errs, fmt.Errorf("tensor %q is %v in the folder and %v in the layout", t.Name, have.Shape,
-				t.Shape))
+			errs = append(errs, fmt.Errorf("tensor %q is %v in the %s and %v in the layout", t.Name, have.Shape,
+				kind, t.Shape))
 		}
 	}
 	for _, t := range f.Tensors {
@@ -108,18 +109,30 @@ func (f *Folder) Layout() (slot.Layout, error) {
 // Read fills dst, layout.Elements() values, with the layout's tensors, which the folder must have
 // (Match).
 func (f *Folder) Read(dst []float32, layout slot.Layout) error {
+	path, _ := f.where()
 	for _, t := range layout {
 		have, ok := f.tensor(t.Name)
 		n := t.Elements()
 		if !ok || uint64(len(dst)) < n {
-			return fmt.Errorf("model folder %s: tensor %q does not match", f.Dir, t.Name)
+			return fmt.Errorf("%s: tensor %q does not match", path, t.Name)
 		}
 		if err := f.in[have.Name].ReadTensor(dst[:n], have.Name); err != nil {
-			return fmt.Errorf("model folder %s: %w", f.Dir, err)
+			return fmt.Errorf("%s: %w", path, err)
 		}
 		dst = dst[n:]
 	}
 	return nil
+}
+
+// Renamed gives, of a layout that the folder has, the first name that stands there without its first
+// part, and what it is there; "" if all names are the layout's.
+func (f *Folder) Renamed(layout slot.Layout) (name, there string) {
+	for _, t := range layout {
+		if have, ok := f.tensor(t.Name); ok && have.Name != t.Name {
+			return t.Name, have.Name
+		}
+	}
+	return "", ""
 }
 
 // tensor finds what the layout calls by a name.

@@ -36,6 +36,7 @@ type Folder struct {
 	Config  Config
 	Tensors []safetensors.Tensor // of all files, in the order of their names
 
+	file  string // the only one, of OpenFile
 	files []*os.File
 	in    map[string]*safetensors.File // by the tensor's name
 }
@@ -60,6 +61,32 @@ func Open(dir string) (*Folder, error) {
 	}
 	slices.SortFunc(f.Tensors, func(a, b safetensors.Tensor) int { return strings.Compare(a.Name, b.Name) })
 	return f, nil
+}
+
+// OpenFile opens one file of weights as a folder that has no config.json, so that Match and Read
+// treat both alike. Tensors whose names begin with ignore are left out, if that is not empty.
+func OpenFile(path, ignore string) (*Folder, error) {
+	f := &Folder{in: map[string]*safetensors.File{}, file: path}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", path)
+	}
+	if _, err := f.openFile(path); err != nil {
+		f.Close()
+		return nil, err
+	}
+	f.Tensors = slices.DeleteFunc(f.Tensors, func(t safetensors.Tensor) bool {
+		return ignore != "" && strings.HasPrefix(t.Name, ignore)
+	})
+	slices.SortFunc(f.Tensors, func(a, b safetensors.Tensor) int { return strings.Compare(a.Name, b.Name) })
+	return f, nil
+}
+
+// where names what is open, in messages: with the path, and as one word.
+func (f *Folder) where() (path, kind string) {
+	if f.file != "" {
+		return f.file, "file"
+	}
+	return "model folder " + f.Dir, "folder"
 }
 
 // Close closes the files of the weights.
@@ -98,7 +125,7 @@ func holds(dir, pattern string) bool {
 // openFile opens a file of weights and takes its tensors in.
 func (f *Folder) openFile(name string) (*safetensors.File, error) {
 	file, err := os.Open(filepath.Join(f.Dir, name))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && f.file == "" {
 		return nil, fmt.Errorf("%s names %s, which is not there: download the folder again", indexName, name)
 	}
 	if err != nil {

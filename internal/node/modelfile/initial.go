@@ -1,15 +1,13 @@
 package modelfile
 
 import (
-	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/hffolder"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
-	"github.com/p2pdiloco/p2pdiloco/internal/safetensors"
-	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/spec"
 	"github.com/p2pdiloco/p2pdiloco/trainer"
 )
@@ -20,7 +18,9 @@ import (
 func FixInitial(given spec.Spec, path string) (spec.Spec, error) {
 	given.Outer = given.Settled().Outer
 	root, err := replica.InitialRoot(given.Settled().OuterConfig(), given.Layout.Elements(),
-		func(anchor []float32) error { return ReadInitial(path, given.Layout, anchor) })
+		func(anchor []float32) error {
+			return ReadInitial(path, given.Layout, anchor, slog.New(slog.DiscardHandler))
+		})
 	if err != nil {
 		return given, err
 	}
@@ -39,23 +39,21 @@ func FixInitial(given spec.Spec, path string) (spec.Spec, error) {
 // be named, too.
 const FolderPrefix = "hf:"
 
-// model is what initial parameters are read from.
-type model interface {
-	Match(layout slot.Layout) error
-	Read(dst []float32, layout slot.Layout) error
-}
-
 // ReadInitial fills dst with the layout's tensors from a .safetensors file or, if path begins with
-// FolderPrefix, from a Hugging Face folder.
-func ReadInitial(path string, layout trainer.Layout, dst []float32) error {
-	m, done, err := openInitial(path)
+// FolderPrefix, from a Hugging Face folder. Both may have the names of a model without its head.
+func ReadInitial(path string, layout trainer.Layout, dst []float32, logger *slog.Logger) error {
+	m, err := openInitial(path)
 	if err != nil {
 		return fmt.Errorf("initial parameters: %w", err)
 	}
-	defer done()
+	defer m.Close()
 	if err := m.Match(layout); err != nil {
 		return fmt.Errorf("initial parameters: %s does not hold this model (give the trainer the file's sizes, or "+
 			"another file):\n%w", path, err)
+	}
+	if name, there := m.Renamed(layout); name != "" {
+		logger.Info("the initial parameters are those of a model without its head: their names lack the first part",
+			"from", path, "tensor", name, "is there", there)
 	}
 	if err := m.Read(dst, layout); err != nil {
 		return fmt.Errorf("initial parameters: %s: %w", path, err)
@@ -63,37 +61,13 @@ func ReadInitial(path string, layout trainer.Layout, dst []float32) error {
 	return nil
 }
 
-func openInitial(path string) (m model, done func(), err error) {
+func openInitial(path string) (*hffolder.Folder, error) {
 	if dir, ok := strings.CutPrefix(path, FolderPrefix); ok {
-		f, err := hffolder.Open(dir)
-		if err != nil {
-			return nil, nil, err
-		}
-		return f, f.Close, nil
+		return hffolder.Open(dir)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && info.IsDir() {
-		err = fmt.Errorf("%s is a folder: name a .safetensors file, or a Hugging Face folder as %s%s", path,
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder: name a .safetensors file, or a Hugging Face folder as %s%s", path,
 			FolderPrefix, path)
 	}
-	var file *safetensors.File
-	if err == nil {
-		if file, err = safetensors.Open(f, info.Size()); err != nil {
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	return exported{file}, func() { f.Close() }, nil //nolint:errcheck // it was only read
+	return hffolder.OpenFile(path, outerPrefix) // without what Export added with Momentum
 }
-
-// exported is a model file. It passes over what Export added with ExportConfig.Momentum.
-type exported struct{ *safetensors.File }
-
-// Match is that of safetensors.File.
-func (e exported) Match(layout slot.Layout) error { return e.File.Match(layout, outerPrefix) }

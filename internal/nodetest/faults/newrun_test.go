@@ -84,6 +84,13 @@ func foundAnew(t *testing.T, s *nodetest.Swarm, at uint64, left []*nodetest.Peer
 	if err == nil || !strings.Contains(err.Error(), "these peers are enough to go on") {
 		t.Fatalf("with all of them: %+v, %v", enough.New, err)
 	}
+	later := at + 5
+	_, err = anew.Found(t.Context(), anew.Config{
+		Dir: left[0].Dir, Self: s.ID(left[0]), Slot: &later, Founders: founders,
+	})
+	if err == nil || !strings.Contains(err.Error(), "Give the newest slot that all of the peers hold") {
+		t.Errorf("a slot that is not there: %v", err)
+	}
 	var first p2pdiloco.Spec
 	for i, p := range left {
 		made, err := anew.Found(t.Context(), anew.Config{Dir: p.Dir, Self: s.ID(p), Slot: &at, Founders: founders})
