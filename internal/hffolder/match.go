@@ -10,11 +10,11 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
-// Match lists all differences between the folder, or file, and a layout. A matrix that equals one of the
-// layout's, element by element, and is not in the layout itself is no difference if config.json
-// lets it be tied: the model has it once. Nor are buffers that older versions of transformers
-// saved, nor that the folder is one of a model without its head: it lacks the "transformer." or
-// "model." with which all names of the layout begin that are of the body.
+// Match lists all differences between the folder, or file, and a layout. A matrix that equals one
+// of the layout's, element by element, and is not in the layout itself is no difference if
+// config.json lets it be tied: the model has it once. Nor are buffers that older versions of
+// transformers saved, nor that the folder is one of a model without its head: it lacks the
+// "transformer." or "model." with which all names of the layout begin that are of the body.
 func (f *Folder) Match(layout slot.Layout) error {
 	var errs []error
 	_, kind := f.where()
@@ -124,8 +124,8 @@ func (f *Folder) Read(dst []float32, layout slot.Layout) error {
 	return nil
 }
 
-// Renamed gives, of a layout that the folder has, the first name that stands there without its first
-// part, and what it is there; "" if all names are the layout's.
+// Renamed gives, of a layout that the folder has, the first name that stands there without its
+// first part, and what it is there; "" if all names are the layout's.
 func (f *Folder) Renamed(layout slot.Layout) (name, there string) {
 	for _, t := range layout {
 		if have, ok := f.tensor(t.Name); ok && have.Name != t.Name {

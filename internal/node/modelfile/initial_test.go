@@ -1,0 +1,37 @@
+package modelfile
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/safetensors"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+)
+
+// A file of a model without its head is taken for one of the whole model, and the log says so.
+func TestAFileOfTheBodyAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	var b, log bytes.Buffer
+	there := slot.Layout{{Name: "wte.weight", Shape: []uint64{2}}}
+	if err := safetensors.Write(&b, nil, safetensors.Vector{Layout: there, Values: []float32{1, 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, logger := make([]float32, 2), slog.New(slog.NewTextHandler(&log, nil))
+	err := ReadInitial(path, slot.Layout{{Name: "transformer.wte.weight", Shape: []uint64{2}}}, got, logger)
+	if err != nil || !slices.Equal(got, []float32{1, 2}) ||
+		!strings.Contains(log.String(), "tensor=transformer.wte.weight") {
+		t.Errorf("%v, %v, log %q", got, err, log.String())
+	}
+	log.Reset()
+	if err := ReadInitial(path, there, got, logger); err != nil || log.Len() > 0 {
+		t.Errorf("with the layout's own names: %v, log %q", err, log.String())
+	}
+}
