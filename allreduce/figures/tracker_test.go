@@ -159,7 +159,8 @@ func TestMarkedMembers(t *testing.T) {
 		peers := []slot.PeerID{"a", "b", "c", "d", "e", "f", "g", "h"}
 		for s := uint64(1); s < 9; s++ {
 			tr.Begin(s, peers)
-			of := []Contribution{{Peer: "a", Cosine: [2]float64{c.before, -.15}[btoi(s > 5)], Ratio: 1, Marked: c.marked(s)}}
+			cosine := [2]float64{c.before, -.15}[btoi(s > 5)]
+			of := []Contribution{{Peer: "a", Cosine: cosine, Ratio: 1, Marked: c.marked(s)}}
 			for i, p := range peers[1:] {
 				of = append(of, Contribution{Peer: p, Cosine: c.others + .001*float64(i), Ratio: 1})
 			}
