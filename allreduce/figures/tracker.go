@@ -23,7 +23,6 @@ const (
 	leastCommon = .1  // least median cosine: below it the contributions have too little in common
 	leastApart  = 8   // so many times as far from the median as members are in the middle
 	markedLeast = .02 // leastCommon for a member that owners mark
-	markedApart = 4.5 // leastApart for it
 	window      = 5   // contributions that together say which way a member points
 	leastTurn   = .2  // a cosine that falls below 0 by less does so little by little
 	lasts       = 3   // contributions that do not for which it is called so still
@@ -271,9 +270,9 @@ func (m *member) count(of usual) {
 		m.old = 0
 	}
 	m.against = max(m.against-1, 0)
-	if of.peers >= leastPeers && m.turned() && of.opposite(m.cosineOfLate(), leastCommon, leastApart) ||
+	if of.peers >= leastPeers && m.turned() && of.opposite(m.cosineOfLate(), leastCommon) ||
 		of.contributors >= leastPeers && m.marked() && of.newest > 0 &&
-			of.opposite(m.cosineMarked(), markedLeast, markedApart) {
+			of.opposite(m.cosineMarked(), markedLeast) {
 		m.against = lasts
 	}
 }
@@ -299,7 +298,7 @@ func (m *member) turned() bool {
 // positive: near an optimum of peers with different data, what they send adds up to about nothing,
 // and each of them points the other way than the sum of the others. And they must lie far outside
 // of where the others lie: on the way there the cosines are all over the place.
-func (u usual) opposite(cosine, leastCommon, leastApart float64) bool {
+func (u usual) opposite(cosine, leastCommon float64) bool {
 	return u.common >= leastCommon && cosine <= -.6*u.common && u.common-cosine >= leastApart*u.spread
 }
 

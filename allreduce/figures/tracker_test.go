@@ -27,7 +27,7 @@ func TestOpposite(t *testing.T) {
 		got := 0
 		for _, v := range c.cosines {
 			u := usual{common: median(c.cosines), spread: deviation(c.cosines)}
-			if u.opposite(v, leastCommon, leastApart) {
+			if u.opposite(v, leastCommon) {
 				got++
 			}
 		}
