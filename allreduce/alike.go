@@ -24,7 +24,7 @@ type Alike struct {
 	parts int
 }
 
-// NewAlike knows nothing of so many contributions yet.
+// NewAlike compares so many contributions, of which Add takes in part after part.
 func NewAlike(contributors int) *Alike {
 	return &Alike{n: contributors, pairs: make([]float64, contributors*(contributors-1)/2)}
 }

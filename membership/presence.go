@@ -37,9 +37,9 @@ type presence struct {
 	connected map[slot.PeerID]bool
 	relayed   map[slot.PeerID]bool // the connected peers that are reached through a relay
 	// members that could not be reached in a reduction; a connection ends it
-	apart  map[slot.PeerID]bool
-	speeds ReportLinks // the newest
-	hearing
+	apart   map[slot.PeerID]bool
+	speeds  ReportLinks // the newest
+	hearing hearing
 }
 
 func newPresence(f *facts, e *effects) *presence {

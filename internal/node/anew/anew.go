@@ -77,8 +77,8 @@ func Found(ctx context.Context, cfg Config) (r Result, err error) {
 		DataDir: cfg.Dir, Out: model, Slot: cfg.Slot, Force: true, Logger: cfg.Logger,
 	})
 	if err != nil && cfg.Slot != nil {
-		err = fmt.Errorf("nothing was done: this peer does not have the model of slot %d (%w). Give the newest slot "+
-			"that all of the peers hold, with the same --slot for all", *cfg.Slot, err)
+		err = fmt.Errorf("nothing was done: the model of slot %d was not written (%w). Where a peer does not hold "+
+			"that slot, give the newest slot that all of the peers hold, with the same --slot for all", *cfg.Slot, err)
 	}
 	if err != nil {
 		return r, err

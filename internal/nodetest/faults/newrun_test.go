@@ -88,7 +88,7 @@ func foundAnew(t *testing.T, s *nodetest.Swarm, at uint64, left []*nodetest.Peer
 	_, err = anew.Found(t.Context(), anew.Config{
 		Dir: left[0].Dir, Self: s.ID(left[0]), Slot: &later, Founders: founders,
 	})
-	if err == nil || !strings.Contains(err.Error(), "Give the newest slot that all of the peers hold") {
+	if err == nil || !strings.Contains(err.Error(), "give the newest slot that all of the peers hold") {
 		t.Errorf("a slot that is not there: %v", err)
 	}
 	var first p2pdiloco.Spec
