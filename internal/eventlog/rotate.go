@@ -114,20 +114,23 @@ func next(path string, ended *os.File) (*os.File, error) {
 }
 
 // place is how many times a file was rotated, -1 if it is gone, and how many times the oldest was.
+// While files are renamed, one name among them is missing: only two of them in a row are the end.
+// Files move to higher numbers alone, so a search that counts upwards does not pass one unseen.
 func place(path string, of os.FileInfo) (at, oldest int, err error) {
 	at = -1
-	for i := 0; ; i++ {
+	for i, missing := 0, 0; missing < 2; i++ {
 		info, err := os.Stat(full(path, i))
-		if errors.Is(err, fs.ErrNotExist) && i > 0 {
-			return at, oldest, nil
+		if errors.Is(err, fs.ErrNotExist) {
+			missing++
+			continue
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return 0, 0, err
 		}
-		if err == nil {
-			if oldest = i; os.SameFile(info, of) && at < 0 {
-				at = i
-			}
+		missing, oldest = 0, i
+		if at < 0 && os.SameFile(info, of) {
+			at = i
 		}
 	}
+	return at, oldest, nil
 }

@@ -82,10 +82,14 @@ func TestRotationBesideAReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	written := make(chan error, 1)
-	go func() { written <- lines(w, 0, count) }()
 	follower, next := Follow(path), uint64(0)
 	defer follower.Close()
+	// it opens the first file
+	if err := follower.Next(func(b []byte) { t.Fatalf("%s in a file without lines", b) }); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() { written <- lines(w, 0, count) }()
 	for over := false; !over; {
 		select {
 		case err := <-written:
