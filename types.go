@@ -27,6 +27,8 @@ type (
 	VectorMaker = trainer.VectorMaker
 	// RangeTrainer is a Trainer that hands out and takes parts of the live parameters.
 	RangeTrainer = trainer.RangeTrainer
+	// RangeGradientExporter is a RangeTrainer that hands out parts of the pseudo-gradient itself.
+	RangeGradientExporter = trainer.RangeGradientExporter
 	// Task is one round of inner steps, or in mode streaming a part of one.
 	Task = trainer.Task
 	// Stats says what a round of inner steps did.

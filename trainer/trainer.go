@@ -78,6 +78,17 @@ type RangeTrainer interface {
 	ExportRange(ctx context.Context, begin int, dst []float32) error
 }
 
+// RangeGradientExporter is a RangeTrainer that hands out parts of the pseudo-gradient itself. Live
+// parameters of few bits need that: what start loses in them is no part of the gradient, and only
+// the trainer knows what that is.
+type RangeGradientExporter interface {
+	// ExportGradientRange writes start - live parameters of the elements from begin on into dst.
+	// start is that part of the anchor, and both have as many elements as dst. With a fragment
+	// alpha above 0 it is not what LoadRange has brought. Where the methods of RangeTrainer return
+	// errors.ErrUnsupported, this one does, too.
+	ExportGradientRange(ctx context.Context, begin int, start, dst []float32) error
+}
+
 // ErrAnew is returned by a Trainer whose live model is gone, and with it what was trained since the
 // last Load. If it is a Returner, the node waits until it is back, and goes on from the newest
 // anchor.

@@ -19,6 +19,12 @@ func (t *Trainer) GradientRange(ctx context.Context, begin int, dst []float32) e
 	return t.export(ctx, begin, dst, wire.ExportGradient)
 }
 
+// ExportGradientRange fetches a part of the pseudo-gradient. The ranks read start where they have
+// mapped it.
+func (t *Trainer) ExportGradientRange(ctx context.Context, begin int, _, dst []float32) error {
+	return t.GradientRange(ctx, begin, dst)
+}
+
 // ExportGradient fetches the pseudo-gradient, which mostly came with the offers of the last Train.
 func (t *Trainer) ExportGradient(ctx context.Context, _, dst []float32, ready func(begin, end int) error) error {
 	if t.cfg.ExportStep > 0 {

@@ -44,6 +44,8 @@ var (
 	_ trainer.VectorMaker      = (*Trainer)(nil)
 	_ trainer.RangeTrainer     = (*Trainer)(nil)
 	_ trainer.Returner         = (*Trainer)(nil)
+
+	_ trainer.RangeGradientExporter = (*Trainer)(nil)
 )
 
 // Trainer waits until all ranks of a trainer are there, and the memory is shared with them.

@@ -169,12 +169,34 @@ func (m *model) evaluator() (e trainer.Evaluator, ok bool) {
 // gradient: what is there is the pseudo-gradient already.
 func (m *model) export(ctx context.Context, v *vectors, ranges []slot.Range) (gradient bool, err error) {
 	if ranges != nil {
+		if e, ok := m.Trainer.(trainer.RangeGradientExporter); ok && m.divides() {
+			err := exportGradient(ctx, e, v, ranges)
+			if !errors.Is(err, errors.ErrUnsupported) {
+				return true, err
+			}
+			m.coarse = true
+		}
 		return false, m.fetch(ctx, v, ranges)
 	}
 	if e, ok := m.Trainer.(trainer.GradientExporter); ok {
 		return true, e.ExportGradient(ctx, v.start, v.local, v.finite)
 	}
 	return false, m.Export(ctx, v.local)
+}
+
+// exportGradient fetches ranges of the pseudo-gradient into v.local.
+func exportGradient(ctx context.Context, e trainer.RangeGradientExporter, v *vectors, ranges []slot.Range) error {
+	for _, r := range ranges {
+		begin, end := int(r.Begin), int(r.End)
+		err := e.ExportGradientRange(ctx, begin, v.start[begin:end], v.local[begin:end])
+		if err == nil {
+			err = v.finite(begin, end)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // change exports parts of the live parameters and loads them again. It uses RangeTrainer, or the
