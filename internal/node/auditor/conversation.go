@@ -106,7 +106,7 @@ func (c *conversation) run(ctx context.Context) {
 // opened moves the queue to what is due, on a stream that is opened if there is none. Where nothing
 // is queued it returns none.
 func (c *conversation) opened(ctx context.Context) (wire.Stream, []question, error) {
-	if s, list := c.move(nil); s != nil || !c.queued() {
+	if s, list, waits := c.move(nil); !waits {
 		return s, list, nil
 	}
 	if !c.auditor.cfg.Connected(c.peer) {
@@ -116,41 +116,35 @@ func (c *conversation) opened(ctx context.Context) (wire.Stream, []question, err
 	if err != nil { // however long that took, the contributor was not asked
 		return nil, nil, fmt.Errorf("no stream can be opened: %v", err)
 	}
-	_, list := c.move(s)
-	if len(list) == 0 {
+	used, list, _ := c.move(s)
+	if used != s { // what was queued was answered with an error meanwhile
 		_ = s.Reset()
-		return nil, nil, nil
+		return used, list, nil
 	}
 	c.auditor.early.wg.Go(func() { c.read(ctx, s) })
 	return s, list, nil
 }
 
-// queued says whether there is anything to ask.
-func (c *conversation) queued() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.queue) > 0
-}
-
-// move makes what is queued due on the stream, or on a new one. Without one it does nothing.
-func (c *conversation) move(fresh wire.Stream) (s wire.Stream, list []question) {
+// move makes what is queued due on the stream, or on a new one. waits: there is something to ask,
+// and no stream. Only run gives a conversation a stream, so there is none until it does.
+func (c *conversation) move(fresh wire.Stream) (s wire.Stream, list []question, waits bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.queue) == 0 {
-		return nil, nil
+		return nil, nil, false
 	}
 	if c.stream == nil {
 		c.stream = fresh
 	}
 	if c.stream == nil {
-		return nil, nil
+		return nil, nil, true
 	}
 	list, c.queue = c.queue, nil
 	c.due = append(c.due, list...)
 	if c.hurry {
 		c.limit()
 	}
-	return c.stream, list
+	return c.stream, list, false
 }
 
 // hurryUp gives the answers that are due the time that answers have from now on: an audit waits for

@@ -1,0 +1,84 @@
+package auditor
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire"
+	"github.com/p2pdiloco/p2pdiloco/internal/wire/wiretest"
+)
+
+// hasty is a contributor that shows nothing, and says so at once.
+type hasty struct{ served sync.WaitGroup }
+
+func (h *hasty) Open(context.Context, slot.PeerID) (wire.Stream, error) {
+	here, there := wiretest.Pipe(1 << 16)
+	h.served.Go(func() {
+		defer there.Close()
+		for {
+			if _, err := wire.ReadMessage(there, maxRequest); err != nil {
+				return
+			}
+			if wire.WriteMessage(there, nil) != nil {
+				return
+			}
+		}
+	})
+	return here, nil
+}
+
+// Each question is answered once, and each answer is that of its question, whatever is asked while
+// a stream ends because all was answered.
+func TestQuestionsWhileAStreamEnds(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	const askers, each = 8, 20_000
+	h, contributor := newHouse(t), &hasty{}
+	e := h.auditor(t, "e")
+	e.cfg.Streams = contributor
+	c := &conversation{auditor: e, peer: "c", more: make(chan struct{}, 1)}
+	ctx, end := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() { defer close(over); c.run(ctx) }()
+	seg := &segment{Segment: &audit.Segment{}}
+	seg.Offers = []slot.Offer{h.offer}
+	var answered [askers * each]atomic.Int32
+	var asking sync.WaitGroup
+	for n := range askers {
+		asking.Go(func() {
+			for i := range each {
+				done := make(chan struct{})
+				at := uint64(n*each + i)
+				q := ask{seg: seg, r: slot.Range{Begin: at}}
+				c.ask([]ask{q}, func(q ask, o *audit.Opening, err error) {
+					if answered[q.r.Begin].Add(1); o != nil || err != nil {
+						t.Errorf("question %d: %v, %v", q.r.Begin, o, err)
+					}
+					close(done)
+				})
+				if i%50 == 0 { // so a stream ends now and then
+					<-done
+				}
+			}
+		})
+	}
+	asking.Wait()
+	for i := range answered {
+		for answered[i].Load() == 0 {
+			runtime.Gosched()
+		}
+	}
+	end()
+	<-over
+	e.early.wg.Wait()
+	contributor.served.Wait()
+	for i := range answered {
+		if n := answered[i].Load(); n != 1 {
+			t.Errorf("question %d has %d answers", i, n)
+		}
+	}
+}
