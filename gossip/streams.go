@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -29,6 +30,17 @@ type streams struct {
 	topic *pubsub.Topic
 	tell  event.Emitter
 	tries map[peer.ID]try // neighbours of which no stream is known
+}
+
+// connections is a host that opens streams over connections that are there. gossipsub opens another
+// stream when one has ended, and knows of no other until that has been tried. With a peer that has
+// left, the host would dial meanwhile, which takes 5 s where nobody answers over QUIC; if the peer
+// was started again at once, it would not be heard for so long.
+type connections struct{ host.Host }
+
+// NewStream does not dial.
+func (c connections) NewStream(ctx context.Context, p peer.ID, protos ...protocol.ID) (network.Stream, error) {
+	return c.Host.NewStream(network.WithNoDial(ctx, "gossip"), p, protos...)
 }
 
 // try says when a neighbour is tried next, in heartbeats from the start, and how long the pause

@@ -61,7 +61,7 @@ func Join(ctx context.Context, h host.Host, cfg Config) (*Topic, error) {
 }
 
 func (t *Topic) open() error {
-	ps, err := pubsub.NewGossipSub(t.ctx, t.host, t.options()...)
+	ps, err := pubsub.NewGossipSub(t.ctx, connections{t.host}, t.options()...)
 	if err != nil {
 		return err
 	}
