@@ -190,6 +190,15 @@ func (s *Server) State() (text string) {
 	return text
 }
 
+// Came says whether all ranks of some set have ever attached.
+func (s *Server) Came() (came bool) {
+	s.loop.do(func() []box.Effect {
+		came = s.loop.box.Came()
+		return nil
+	})
+	return came
+}
+
 // Close sends the ranks away, and gives the memory back.
 func (s *Server) Close() error {
 	s.closing.Do(func() {

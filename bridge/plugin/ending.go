@@ -42,8 +42,9 @@ func (t *Trainer) lost() error {
 		return t.faulty(text(n.Problem[:]), nil)
 	}
 	if !t.process.waits(hangGrace) {
-		t.process.end()
-		return t.faulty("it closed its socket", nil)
+		if t.process.end(); t.process.killed() {
+			return t.faulty("it closed its socket", nil)
+		}
 	}
 	return t.faulty(t.process.ending()+t.place()+": what it printed stands above", ErrCrashed)
 }

@@ -73,13 +73,19 @@ func (p *process) kill() {
 	}
 }
 
+// killed says whether SIGKILL ended the process. It must have ended.
+func (p *process) killed() bool {
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
 // ending describes how the process ended. It must have ended.
 func (p *process) ending() string {
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
 	case !ok:
 		return p.cmd.ProcessState.String()
-	case status.Signaled() && status.Signal() == syscall.SIGKILL:
+	case p.killed():
 		return "it was killed (SIGKILL), perhaps because the machine's memory was used up"
 	case status.Signaled():
 		dumped := ""

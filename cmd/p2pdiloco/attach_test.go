@@ -167,7 +167,11 @@ func TestACommandThatEndsLeaves(t *testing.T) {
 	if code := p.Ends(t); code != cli.ExitOK || !strings.Contains(p.Err.String(), "told") {
 		t.Errorf("exit %d: %s", code, p.Err.String())
 	}
-	script = "timeout -s KILL 4 " + rank + "; sleep 1; exit 0"
+	log += "2"
+	rank = strings.Join(rankCommand(t, 0, 1, 1, log), " ")
+	// the rank dies while it trains, and the command ends once that was surely seen
+	script = rank + ` & until [ "$(cat ` + log + ` 2>/dev/null | wc -l)" -gt 2 ]; do sleep .1; done
+		kill -9 $!; sleep 5; exit 0`
 	p = clitest.Start(t, home, boxes(t, 100000, 1, "--data-dir", dir+"2", "--", "sh", "-c", script)...)
 	gone := "the trainer is gone: rank 0 of 1 was lost"
 	if code := p.Ends(t); code != cli.ExitOK || !strings.Contains(p.Err.String(), gone) {
@@ -293,6 +297,8 @@ func survive(t *testing.T, mode string, kills int) {
 		}
 		l.start()
 	}
+	before := len(loads(t, l.logs[0]))
+	clitest.Until(t, "a last load of the box", func() bool { return len(loads(t, l.logs[0])) > before+2 })
 	if err := os.Remove(log + slow); err != nil {
 		t.Fatal(err)
 	}
@@ -328,9 +334,14 @@ func TestAStoppedRank(t *testing.T) {
 	home := t.TempDir()
 	events, dir := filepath.Join(home, "events"), filepath.Join(home, "box")
 	args := boxes(t, 60, 2)
+	log := filepath.Join(home, "other")
+	// or the run might end before the box is back
+	if err := os.WriteFile(log+slow, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	other := clitest.Start(t, home, append(append(args, "--events", events, "--"),
-		rankCommand(t, 0, 1, 1, filepath.Join(home, "other"))...)...)
-	box := clitest.Start(t, home, append(args, "--data-dir", dir, "--trainer", "attach", "--trainer-timeout", "2s")...)
+		rankCommand(t, 0, 1, 1, log)...)...)
+	box := clitest.Start(t, home, append(args, "--data-dir", dir, "--trainer", "attach", "--trainer-timeout", "6s")...)
 	l := newLauncher(t, home, dir)
 	loaded := func(n int) {
 		t.Helper()
@@ -349,6 +360,9 @@ func TestAStoppedRank(t *testing.T) {
 	before := len(loads(t, l.logs[0]))
 	l.start()
 	loaded(before + 2)
+	if err := os.Remove(log + slow); err != nil {
+		t.Fatal(err)
+	}
 	if err := stopped.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

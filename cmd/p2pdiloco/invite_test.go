@@ -174,11 +174,12 @@ func TestALaptopThatSleeps(t *testing.T) {
 	}
 	clitest.AwaitEvent(t, events, "the laptop's first contribution", contributes(0))
 
+	stopped := time.Now()
 	if err := laptop.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	lost := clitest.AwaitEvent(t, events, "its loss",
-		func(e eventlog.Line) bool { return e.Event == "peer.left" && e.About == id })
+		func(e eventlog.Line) bool { return e.Event == "peer.left" && e.About == id && e.Time.After(stopped) })
 	without := clitest.AwaitEvent(t, events, "a slot without it", func(e eventlog.Line) bool {
 		return e.Event == "slot.committed" && e.Time.After(lost.Time) && !slices.Contains(e.Members, id)
 	})

@@ -108,7 +108,7 @@ func TestDemoGoesOn(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	kept := filepath.Join(home, "kept")
-	p := clitest.Start(t, home, "demo", "--peers", "4", "--rounds", "3", "--inner-steps", "2", "--data",
+	p := clitest.Start(t, home, "demo", "--peers", "4", "--rounds", "8", "--inner-steps", "2", "--data",
 		smallData(t),
 		"--json", "--keep-dir", kept)
 	victim := clitest.AwaitEvent(t, filepath.Join(kept, "peer-2.events"), "peer 2's start",
@@ -126,7 +126,7 @@ func TestDemoGoesOn(t *testing.T) {
 	}
 	for i, q := range r.Peers {
 		if dead := i == 1; dead != (q.Exit != 0) || !dead &&
-			(q.RoundsApplied != 3 || q.StateRoot != r.Peers[0].StateRoot) {
+			(q.RoundsApplied != 8 || q.StateRoot != r.Peers[0].StateRoot) {
 			t.Errorf("peer %d: %+v", i+1, q)
 		}
 	}

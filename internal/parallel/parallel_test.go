@@ -36,11 +36,10 @@ func TestRangesCoverEachElementOnce(t *testing.T) {
 // Another core takes a range while the first is at work on one.
 func TestRangesRunBesideEachOther(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	both := make(chan struct{}, 2)
+	var begun atomic.Int32
 	met := make(chan struct{})
 	Ranges(2*Block, func(int, int) {
-		both <- struct{}{}
-		if len(both) == 2 {
+		if begun.Add(1) == 2 {
 			close(met)
 		}
 		<-met

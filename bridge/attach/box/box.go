@@ -197,6 +197,9 @@ var doing = map[wire.Type]string{
 	wire.TypeTrain: "training",
 }
 
+// Came says whether all ranks of some set have ever attached.
+func (b *Box) Came() bool { return b.epoch > 0 }
+
 func (b *Box) rank(conn Conn) *rank {
 	if b.set == nil {
 		return nil

@@ -25,7 +25,6 @@ type attached struct {
 	server  *attach.Server
 	listens atomic.Pointer[attach.Server] // the same, for state
 	trainer *attach.Trainer
-	came    atomic.Bool // a trainer has attached
 	command atomic.Pointer[command]
 }
 
@@ -57,7 +56,6 @@ func (a *attached) open(ctx context.Context, cfg p2pdiloco.Config) (p2pdiloco.Tr
 		}
 		return nil, err
 	}
-	a.came.Store(true)
 	return a.trainer, nil
 }
 
@@ -74,7 +72,7 @@ func (a *attached) commandEnded(err error) {
 	switch {
 	case err == nil:
 		a.server.Leave("the command has ended")
-	case !a.came.Load():
+	case !a.server.Came():
 		a.server.Leave(fmt.Sprintf("the command has failed: %v", err))
 	default:
 		a.say("the command has failed (%v); a trainer may attach at %s (%s)", err, a.server.Path(), attach.Variable)
