@@ -8,18 +8,19 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/nodetest"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
 
-// Four and four are cut apart for longer than it takes to fork. The side with the senior goes on,
+// Three and three are cut apart for longer than it takes to fork. The side with the senior goes on,
 // the other one forks and goes on, too; when they meet all end on one chain, with equal states.
 func TestBothHalvesOfAPartitionGoOnAndMerge(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(26, 8), 8, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(26, 6), 6, func(s *nodetest.Swarm) {
 		s.Pace(100 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
 		senior := s.Founder()
 		rest := s.But(senior)
-		here, there := append([]*nodetest.Peer{senior}, rest[:3]...), rest[3:]
+		here, there := append([]*nodetest.Peer{senior}, rest[:2]...), rest[2:]
 		s.Cut(true, here, there)
 		s.Until(time.Minute, "forked", func() bool { return there[0].Had("run.forked") })
 		at := there[0].Applied()
@@ -39,9 +40,9 @@ func TestBothHalvesOfAPartitionGoOnAndMerge(t *testing.T) {
 	})
 }
 
-// Five and three: the minority forks, and comes back.
+// Four and three: the minority forks, and comes back.
 func TestTheMinorityForksAndComesBack(t *testing.T) {
-	nodetest.Run(t, 10*time.Millisecond, crashSpec(24, 8), 8, func(s *nodetest.Swarm) {
+	nodetest.Run(t, 10*time.Millisecond, crashSpec(24, 7), 7, func(s *nodetest.Swarm) {
 		s.Pace(100 * time.Millisecond)
 		s.Start(s.Peers...)
 		s.Reach(1, s.Peers...)
@@ -116,6 +117,9 @@ func TestTheLastOneIsToldToGoOn(t *testing.T) {
 
 // A partition comes and goes, along changing lines, each time about as long as it takes to fork.
 func TestAFlappingPartition(t *testing.T) {
+	if !testlevel.Nightly() {
+		t.Skip("for .ci/nightly: partitions that come once are tried here")
+	}
 	nodetest.Run(t, 10*time.Millisecond, crashSpec(40, 6), 6, func(s *nodetest.Swarm) {
 		s.Pace(150 * time.Millisecond)
 		s.Start(s.Peers...)
