@@ -120,8 +120,8 @@ var table = []Field{
 		"with trust byzantine, members with a vote, at most; votes are earned by contributions, and the other "+
 			"members contribute without one (founder's default 31)"),
 	field("newcomer_share", func(s *Spec) any { return &s.NewcomerShare }, "500", upTo(1000),
-		"with trust byzantine, newcomers per mille of the other contributors, of which a round takes "+
-			"contributions at most; one is always taken (founder's default 500)"),
+		"with trust byzantine, the most newcomers in a round, `per mille` of its other contributors; one is always "+
+			"taken (founder's default 500)"),
 	field("audit_samples", func(s *Spec) any { return &s.AuditSamples }, "", samplesText,
 		"with trust byzantine, `samples` of each owner's part of a round that the electors of a quorum check "+
 			"together before they agree to it, or all; fewer where they would cost more than a twentieth of a "+
@@ -130,7 +130,8 @@ var table = []Field{
 		"`longest` term of one leader, like 90m: a leader that brings no round to its end is given more time with "+
 			"each term, up to this. It must be longer than the slowest reduction (founder's default 1h)"),
 	field("summary_every", func(s *Spec) any { return &s.SummaryEvery }, "64", between(minSummary, maxSummary),
-		"`records` from one of the run's records that newcomers may start from to the next (founder's default 64)"),
+		"`records` from one summary of the chain to the next; newcomers may start from a summary (founder's "+
+			"default 64)"),
 }
 
 func field(name string, at func(*Spec) any, byDefault string, check func(string) string, help string) Field {

@@ -454,7 +454,8 @@ P2PA_FN int p2pa_attach_once(struct p2pa *a, const char *path) {
     setsockopt(a->fd, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
 #endif
     if (connect(a->fd, (struct sockaddr *)&to, sizeof to) < 0) {
-        snprintf(a->error, sizeof a->error, "no node listens at %s (%s): start one with p2pdiloco join RUN -- COMMAND",
+        snprintf(a->error, sizeof a->error,
+                 "no node listens at %s (%s): start one with p2pdiloco join --run RUN -- COMMAND",
                  path, strerror(errno));
         return P2PA_GONE;
     }
@@ -488,7 +489,7 @@ P2PA_FN int p2pa_attach(struct p2pa *a, const struct p2pa_config *c) {
     a->pid = getpid();
     a->piece_count = c->pieces ? c->piece_count : c->count;
     if (!path || !*path)
-        return p2pa_fail(a, P2PA_ERROR, "no socket is named: run this with p2pdiloco join RUN -- COMMAND, or set "
+        return p2pa_fail(a, P2PA_ERROR, "no socket is named: run this with p2pdiloco join --run RUN -- COMMAND, or set "
                                         "P2PDILOCO_ATTACH");
     if (!c->params && (!c->load || !c->export_range))
         return p2pa_fail(a, P2PA_ERROR, "give params, or load and export_range");

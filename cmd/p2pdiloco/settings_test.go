@@ -90,7 +90,7 @@ func settingsTable() string {
 		})
 	}
 	var b strings.Builder
-	b.WriteString("| in a file | commands | meaning and default of the first |\n| --- | --- | --- |\n")
+	b.WriteString("| in a file | commands | meaning, and default of the first command |\n| --- | --- | --- |\n")
 	for _, name := range order {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", sources.Key(name), strings.Join(commands[name], ", "), rows[name])
 	}

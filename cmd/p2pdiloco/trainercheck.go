@@ -63,9 +63,9 @@ compared tensor by tensor. The exit status is 1 if anything failed.`,
 		"`file` whose text those are made from (default the one of --trainer-config)")
 	fs.IntVar(&f.steps, "steps", 4, "inner steps of a round")
 	fs.Uint64Var(&f.seed, "seed", 0, "of the initial parameters and of the data's division")
-	fs.Float64Var(&f.absolute, "absolute", 1e-6, "a tensor is alike if no element differs by more than this,")
+	fs.Float64Var(&f.absolute, "absolute", 1e-6, "tensors are alike if no element differs by more than this")
 	fs.Float64Var(&f.relative, "relative", 0.01,
-		"or the difference is at most this part of how far the tensor has moved (L2)")
+		"tensors are also alike if they differ (L2) by at most this part of how far the tensor has moved")
 	fs.DurationVar(&f.timeout, "trainer-timeout", plugin.DefaultTimeout,
 		"how long a trainer may make no progress before it counts as hung")
 	fs.StringVar(&f.wrap, "wrap", "", "`command` to start the trainer's processes under, with its arguments, like "+

@@ -110,7 +110,7 @@ func newChaos() *cobra.Command {
 	fs.StringVar(&f.cfg.Mode, "mode", p2pdiloco.ModeSync,
 		"`how` rounds follow each other: "+strings.Join(chaos.Modes, ", "))
 	fs.StringVar(&f.cfg.Trust, "trust", "", "`what` the run withstands: crash or byzantine (default crash, and "+
-		"with --hostile byzantine); byzantine has at most a third of the peers down at once")
+		"with --hostile byzantine); with byzantine, fewer than a third of the peers with a vote are down at once")
 	fs.StringVar(&f.cfg.Codec, "codec", chaos.DefaultCodec,
 		"`how` pseudo-gradients travel: "+strings.Join(p2pdiloco.Codecs(), ", "))
 	fs.Uint64Var(&f.cfg.Fragments, "fragments", 0, "parts of the model that take turns, in mode streaming (default 4)")

@@ -22,12 +22,12 @@ class DiLoCo(Loop):
                 optimizer.step()
 
     Entering the block attaches to the node of this machine, waits until it is a member of the run,
-    and loads the run's model. The node is the one that P2PDILOCO_ATTACH names (p2pdiloco join RUN
-    -- COMMAND sets it), else that of data_dir, and where none answers it is started. Leaving the
-    block leaves the run. So do Ctrl-C (a second one closes at once) and sys.exit. After any other
-    exception the peer stays a member for trainer_return, and a process that is started again goes
-    on from the newest anchor. If no run is given, here or in the environment, the loop trains
-    alone.
+    and loads the run's model. The node is the one that P2PDILOCO_ATTACH names (p2pdiloco join
+    --run RUN -- COMMAND sets it), else that of data_dir, and where none answers it is started.
+    Leaving the block leaves the run. So do Ctrl-C (a second one closes at once) and sys.exit. After
+    any other exception the peer stays a member for trainer_return, and a process that is started
+    again goes on from the newest anchor. If no run is given, here or in the environment, the loop
+    trains alone.
 
     With several ranks (DDP, FSDP2, tensor parallel), each of them makes a DiLoCo, steps equally
     often, and all of them together are one peer.

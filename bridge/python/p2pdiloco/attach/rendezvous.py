@@ -23,7 +23,7 @@ from .statedir import Claim
 _log = logging.getLogger("p2pdiloco")
 
 SOCKET_VARIABLE = "P2PDILOCO_ATTACH"
-"""Names the socket to a command that `p2pdiloco join RUN -- COMMAND` starts."""
+"""Names the socket to a command that `p2pdiloco join --run RUN -- COMMAND` starts."""
 BINARY_VARIABLE = "P2PDILOCO_BINARY"
 """Names the node's program."""
 

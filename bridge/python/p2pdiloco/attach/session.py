@@ -172,7 +172,7 @@ class Session:
             return err
         return NodeGone(
             f"no node of this machine answered for {timeout:.0f} s ({err}): start one with "
-            "p2pdiloco join RUN --trainer attach, or see its log for why it ended"
+            "p2pdiloco join --run RUN --trainer attach, or see its log for why it ended"
         )
 
     def _attach(self) -> None:
