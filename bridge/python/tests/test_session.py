@@ -117,6 +117,26 @@ class Rounds(AttachCase):
         self.stub.join()
         self.assertEqual(seen["local"], [9.0, 3.0, 3.0, 3.0, 4.0, 9.0])
 
+    def test_the_gradient_of_a_range(self):
+        """Mode streaming: what a bfloat16 tensor cannot hold of the anchor is no gradient."""
+        seen = {}
+
+        def play(node):
+            node.gather()
+            node.load([1.001] * 4)
+            node.train(steps=1, export=0)
+            node.local[:] = nodestub.array.array("f", [9.0] * 4)
+            node.ask(wire.EXPORT, begin=1, end=4, what=wire.GRADIENT)
+            seen["local"] = node.local.tolist()
+            node.end()
+
+        w, v = torch.zeros(2, dtype=torch.bfloat16), torch.zeros(2)
+        with self.attach(play, {"w": w, "v": v}) as d:
+            v[1] -= 0.5
+            d.step()
+        self.stub.join()
+        self.assertEqual(seen["local"], [9.0, 0.0, 0.0, 0.5])
+
     def test_looks_and_giving_up(self):
         seen = {}
 
