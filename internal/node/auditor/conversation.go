@@ -173,7 +173,6 @@ func (c *conversation) limit() {
 // read hands out the answers, which come in the order of the questions, until there is one for
 // each.
 func (c *conversation) read(ctx context.Context, s wire.Stream) {
-	defer s.Reset() //nolint:errcheck // all answers were read, or do not come
 	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
 	for more := true; more; {
 		b, err := wire.ReadMessage(s, audit.MaxOpening(c.auditor.cfg.Params, c.fragment, true))
@@ -185,10 +184,12 @@ func (c *conversation) read(ctx context.Context, s wire.Stream) {
 		}
 		q.answer(q.ask, o, err)
 		if err != nil {
+			_ = s.Reset()
 			c.fail(s, err)
 			return
 		}
 	}
+	_ = s.Close() // not reset: its connection carries the next stream
 }
 
 // next takes the question that was asked first. Where it was the last one on the stream, the next

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -81,4 +82,46 @@ func TestQuestionsWhileAStreamEnds(t *testing.T) {
 			t.Errorf("question %d has %d answers", i, n)
 		}
 	}
+}
+
+// counted counts the streams that are reset.
+type counted struct {
+	wire.Stream
+	resets *atomic.Int32
+}
+
+func (s counted) Reset() error {
+	s.resets.Add(1)
+	return s.Stream.Reset()
+}
+
+type counting struct {
+	Streams
+	resets atomic.Int32
+}
+
+func (c *counting) Open(ctx context.Context, p slot.PeerID) (wire.Stream, error) {
+	s, err := c.Streams.Open(ctx, p)
+	return counted{s, &c.resets}, err
+}
+
+// Streams on which all was answered are not reset: the transport uses their connections again.
+func TestAnsweredStreamsEndWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		e := h.elector(t, h.reduce(false))
+		streams := &counting{Streams: e}
+		e.cfg.Streams = streams
+		e.sample(t)
+		synctest.Wait()
+		e.audit(t)
+		e.Decided()
+		if got := e.audit(t); len(got.Unshown) > 0 { // it asks without early samples
+			t.Errorf("%v is missing", got.Unshown)
+		}
+		e.Close()
+		if n := streams.resets.Load(); n > 0 || e.streams.Load() == 0 {
+			t.Errorf("%d of %d streams were reset", n, e.streams.Load())
+		}
+	})
 }

@@ -98,12 +98,18 @@ func (a *Auditor) openSelf(q ask) *audit.Opening {
 }
 
 // exchange writes all requests and reads the answers that come.
-func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers []*audit.Opening) error {
+func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers []*audit.Opening) (err error) {
 	s, err := j.open(ctx, via)
 	if err != nil {
 		return err
 	}
-	defer s.Reset() //nolint:errcheck // all answers were read, or do not come
+	defer func() {
+		if err != nil {
+			_ = s.Reset()
+		} else {
+			_ = s.Close() // not reset: its connection carries the next stream
+		}
+	}()
 	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
 	_ = s.SetDeadline(time.Now().Add(j.cfg.Timeout))
 	for _, q := range list {
