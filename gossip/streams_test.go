@@ -1,12 +1,16 @@
 package gossip
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/sim"
@@ -94,6 +98,36 @@ func TestStreamsAreOpenedOverConnectionsAlone(t *testing.T) {
 		s.ConnectAll()
 		if _, err := h.NewStream(t.Context(), b.ID(), "/test"); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// dialling counts the streams for which a host may dial.
+type dialling struct {
+	host.Host
+	all, may *atomic.Int32
+}
+
+func (d dialling) NewStream(ctx context.Context, p peer.ID, protos ...protocol.ID) (network.Stream, error) {
+	d.all.Add(1)
+	if no, _ := network.GetNoDial(ctx); !no {
+		d.may.Add(1)
+	}
+	return d.Host.NewStream(ctx, p, protos...)
+}
+
+// gossipsub opens its streams that way.
+func TestGossipsubDialsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, 2, 10*time.Millisecond)
+		var all, may atomic.Int32
+		s.Hosts[0] = dialling{s.Hosts[0], &all, &may}
+		joinWith(t, s, 0)
+		joinWith(t, s, 1)
+		s.ConnectAll()
+		time.Sleep(3 * time.Second)
+		if all.Load() == 0 || may.Load() > 0 {
+			t.Errorf("%d streams, of which %d may dial", all.Load(), may.Load())
 		}
 	})
 }
