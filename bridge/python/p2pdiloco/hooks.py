@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 
 def innermost(optimizer: Any) -> Any:
@@ -20,8 +20,28 @@ def innermost(optimizer: Any) -> Any:
     return optimizer
 
 
+def skipped(optimizer: Any, options: Mapping[str, Any]) -> bool:
+    """Whether a step, called with these options, changed nothing because its gradients overflowed.
+
+    A GradScaler does not call most optimizers then. Those that unscale gradients themselves, like
+    fused AdamW, it always calls: since PyTorch 2 it leaves the number of overflows in the
+    optimizer's found_inf for the time of the call, and before it gives itself as grad_scaler.
+    """
+    found = getattr(optimizer, "found_inf", None)
+    if found is not None:
+        return bool(found)
+    scaler = options.get("grad_scaler")
+    if scaler is None:
+        return False
+    try:
+        return any(bool(found) for found in scaler._found_inf_per_device(optimizer).values())
+    except (AttributeError, KeyError):  # no GradScaler of torch.cuda.amp
+        return False
+
+
 class StepHook:
-    """Calls `after` when optimizer.step has returned, until it is removed.
+    """Calls `after` when optimizer.step has returned and has changed something (skipped), until it
+    is removed.
 
     PyTorch 2 has register_step_post_hook. Without it, and for optimizers not of torch.optim, the
     instance's step is replaced by a method like it: it passes everything on (a closure, what a
@@ -37,12 +57,14 @@ class StepHook:
             kind = type(optimizer).__name__
             raise TypeError(f"{kind} is no optimizer, and no list of them: it has no step()")
         try:
-            self._handle = optimizer.register_step_post_hook(lambda *_: self._call())
+            self._handle = optimizer.register_step_post_hook(
+                lambda _, args, options: self._call(options)
+            )
         except AttributeError:  # a wrapper may inherit the method and never set it up
             self._wrap()
 
-    def _call(self) -> None:
-        if self._active:
+    def _call(self, options: Mapping[str, Any]) -> None:
+        if self._active and not skipped(self._optimizer, options):
             self._after()
 
     def _wrap(self) -> None:
@@ -52,7 +74,7 @@ class StepHook:
         @functools.wraps(getattr(inner, "__func__", inner))
         def step(_: Any, *args: Any, **kwargs: Any) -> Any:
             result = inner(*args, **kwargs)
-            self._call()
+            self._call(kwargs)
             return result
 
         # A bound method: that is what schedulers expect to find and wrap.

@@ -53,7 +53,9 @@ class Loop:
         if ticket is not None:
             options["ticket"] = ticket
         self._socket = os.environ.get(rendezvous.SOCKET_VARIABLE, "")
-        self.enabled = bool(self._socket) or settings.given(run, options)
+        self.enabled = bool(self._socket) or settings.given(
+            run, {**options, "sync_every": sync_every}
+        )
         """Whether there is a run to take part in."""
         self.sync_every = sync_every or 0
         """Inner steps of the part of a round under way; before, those that were asked for."""

@@ -18,6 +18,9 @@ Tensor = tuple[str, Sequence[int]]
 
 
 _NAMING = ("run", "ticket", "spec")
+_PREFIX = "P2PDILOCO_"
+_NOT_OF_A_RUN = re.compile("(ATTACH|BINARY|KERNELS|CONFIG|DATA_DIR|API|JSON|LOG_.*|TEST.*)$")
+"""Variables that a machine may have for all that runs on it: they do not say that a run is meant."""
 
 
 def given(run: Optional[str], settings: Mapping[str, Any]) -> bool:
@@ -27,9 +30,7 @@ def given(run: Optional[str], settings: Mapping[str, Any]) -> bool:
     if run or any(value(settings, name) for name in _NAMING) or config and _names_run(config):
         return True
     lonely = [name for name, v in settings.items() if v is not None and name != "config"]
-    if not lonely and value(settings, "bootstrap"):
-        lonely = ["P2PDILOCO_BOOTSTRAP"]
-    if lonely:
+    if lonely := lonely or _variables():
         raise Invalid(
             f"{', '.join(lonely)}: given, and no run: name one with run= or ticket= (or "
             "P2PDILOCO_RUN), or leave them out to train alone"
@@ -48,20 +49,30 @@ def identity(run: Optional[str], settings: Mapping[str, Any]) -> tuple[str, str]
     raise Invalid("no run is named: give run= or ticket=")
 
 
+def _variables() -> list[str]:
+    """The variables that are settings of a run."""
+    return sorted(
+        name for name, text in os.environ.items()
+        if text and name.startswith(_PREFIX) and not _NOT_OF_A_RUN.match(name[len(_PREFIX):])
+    )
+
+
 def value(settings: Mapping[str, Any], name: str) -> Any:
     """A setting that is given here or in the environment."""
-    return settings.get(name) or os.environ.get("P2PDILOCO_" + name.upper())
+    return settings.get(name) or os.environ.get(_PREFIX + name.upper())
 
 
 def _names_run(path: Any) -> bool:
-    """Whether a config file, TOML or JSON, has the key of a run or of its spec. A file that cannot
-    be read counts as one that has, because the node then reports what is wrong with it."""
+    """Whether a config file, TOML or JSON, has the key of a run, of its spec or of a ticket. A
+    file that cannot be read counts as one that has, because the node then reports what is wrong
+    with it."""
     try:
         with open(path, encoding="utf-8") as f:
             text = f.read(1 << 18)
     except (OSError, ValueError, TypeError):
         return True
-    return re.search(r"""(?m)^\s*["']?(run|spec)["']?\s*=|"(run|spec)"\s*:""", text) is not None
+    key = "|".join(_NAMING)
+    return re.search(rf"""(?m)^\s*["']?({key})["']?\s*=|"({key})"\s*:""", text) is not None
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:

@@ -167,6 +167,9 @@ class Errors(RunCase):
         for wrong in (dict(buffers="none"), dict(sync_every=0), dict(layout=[])):
             with self.assertRaises(p2pdiloco.Invalid):
                 p2pdiloco.DiLoCo(Model(), None, "test", **wrong)
+        for lonely in ("sync_every", "inner_steps", "rounds"):
+            with self.assertRaisesRegex(p2pdiloco.Invalid, "given, and no run"):
+                p2pdiloco.DiLoCo(Model(), None, **{lonely: 500})
         d, _ = self.join(Model(), nodestub.Run(), 3)
         with self.assertRaisesRegex(TypeError, "no optimizer"):
             d.start()

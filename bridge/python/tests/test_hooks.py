@@ -3,8 +3,10 @@
 import support  # first: it puts the package on the path
 
 import inspect
+import math
 import unittest
 import warnings
+from unittest import mock
 
 import torch
 from p2pdiloco.hooks import StepHook
@@ -14,6 +16,31 @@ def new_sgd():
     p = torch.nn.Parameter(torch.ones(1))
     p.grad = torch.ones(1)
     return torch.optim.SGD([p], lr=0.5), p
+
+
+class Scaler(torch.cuda.amp.GradScaler):
+    """PyTorch's GradScaler on the CPU, where the kernel that looks for overflows is missing. With
+    `attributes` it tells fused optimizers of them as PyTorch 2 does."""
+
+    def __init__(self, attributes):
+        with mock.patch("torch.cuda.is_available", lambda: True):
+            super().__init__(init_scale=1.0)
+        self._lazy_init_scale_growth_tracker(torch.device("cpu"))
+        self._attributes = attributes
+
+    def _unscale_grads_(self, optimizer, *_):
+        gradients = [p.grad for group in optimizer.param_groups for p in group["params"]]
+        bad = any(not torch.isfinite(g).all() for g in gradients)
+        return {"cpu": torch.tensor([float(bad)])}
+
+    def step(self, optimizer, *args, **kwargs):
+        if not (self._attributes and optimizer._step_supports_amp_scaling):
+            return super().step(optimizer, *args, **kwargs)
+        optimizer.found_inf = self._unscale_grads_(optimizer)["cpu"]
+        try:
+            return optimizer.step(*args, **kwargs)
+        finally:
+            del optimizer.found_inf
 
 
 class Wrapping(unittest.TestCase):
@@ -67,7 +94,33 @@ class Wrapping(unittest.TestCase):
             self.assertEqual(optimizer._step_count, 2)
         self.assertEqual(self.calls, 2)
 
-    def test_grad_scaler_counts_the_steps_that_are_taken(self):
+    def test_steps_that_a_grad_scaler_skips_do_not_count(self):
+        for fused, attributes in ((False, False), (True, False), (True, True)):
+            with self.subTest(fused=fused, attributes=attributes):
+                self.calls = 0
+                optimizer, p = new_sgd()
+                optimizer._step_supports_amp_scaling = fused
+                scaler = Scaler(attributes)
+                plain = optimizer.step
+
+                def step(closure=None, *, grad_scaler=None):  # fused ones look at the flag
+                    found = grad_scaler and grad_scaler._check_inf_per_device(optimizer)
+                    found = found["cpu"] if found else getattr(optimizer, "found_inf", None)
+                    if not found:
+                        plain()
+
+                if fused:
+                    optimizer.step = step
+                StepHook(optimizer, self.count)
+                for gradient, value, calls in (
+                    (math.inf, 1.0, 0), (1.0, 0.5, 1), (math.nan, 0.5, 1), (1.0, 0.0, 2),
+                ):
+                    p.grad = torch.full((1,), gradient)
+                    scaler.step(optimizer)
+                    scaler._per_optimizer_states.clear()  # as update() does
+                    self.assertEqual((p.item(), self.calls), (value, calls))
+
+    def test_a_grad_scaler_that_is_not_enabled(self):
         optimizer, p = new_sgd()
         StepHook(optimizer, self.count)
         scaler = torch.cuda.amp.GradScaler(enabled=False)

@@ -194,30 +194,6 @@ class Rounds(AttachCase):
             self.assertTrue(d.finished)
         self.stub.join()
 
-    def test_steps_that_a_scaler_skips_do_not_count(self):
-        def play(node):
-            node.gather()
-            node.load([0.0, 0.0])
-            node.train(steps=2)
-            node.end()
-
-        model = model_of()
-        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-        skipped = {"next": True}
-
-        def scaler_step():  # as GradScaler.step does: none after an infinity
-            if not skipped["next"]:
-                optimizer.step()
-
-        with self.attach(play, model, optimizer) as d:
-            scaler_step()
-            self.assertEqual(d.metrics.steps, 0)
-            skipped["next"] = False
-            scaler_step()
-            self.assertEqual(d.metrics.steps, 1)
-            scaler_step()
-        self.stub.join()
-
     def test_what_a_trainer_lacks_is_unsupported(self):
         seen = {}
 

@@ -79,6 +79,7 @@ class Settings(unittest.TestCase):
             for text, names in (
                 ("rounds = 3\n# run = 1", False), ('run = "x"', True), ('a=3\n"spec"=""', True),
                 ('{"rounds": 3}', False), ('{"rounds": 3, "run": "x"}', True),
+                ('ticket = "p2pd1-x"', True), ('{"ticket": "p2pd1-x"}', True),
             ):
                 with open(path, "w") as f:
                     f.write(text)
@@ -90,9 +91,13 @@ class Settings(unittest.TestCase):
         for name in ("RUN", "CONFIG", "SPEC"):
             with mock.patch.dict(os.environ, {f"P2PDILOCO_{name}": "x"}):
                 self.assertTrue(settings.given(None, {}))
-        with mock.patch.dict(os.environ, P2PDILOCO_BOOTSTRAP="/ip4/192.0.2.1"):
-            with self.assertRaisesRegex(Invalid, "P2PDILOCO_BOOTSTRAP: given, and no"):
-                settings.given(None, {})
+        for name in ("BOOTSTRAP", "ROUNDS", "INNER_STEPS", "FOUND"):
+            with mock.patch.dict(os.environ, {f"P2PDILOCO_{name}": "2"}):
+                with self.assertRaisesRegex(Invalid, f"P2PDILOCO_{name}: given, and no run"):
+                    settings.given(None, {})
+        for name in ("BINARY", "LOG_LEVEL", "DATA_DIR", "TEST_PROGRAM"):
+            with mock.patch.dict(os.environ, {f"P2PDILOCO_{name}": "x"}):
+                self.assertFalse(settings.given(None, {}))
 
 
 if __name__ == "__main__":

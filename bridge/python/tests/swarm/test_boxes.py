@@ -248,7 +248,7 @@ class Attached(SwarmCase):
             Box(self, "mode", 1, kind="single", mode="sideways"),
             Box(self, "ticket", 1, kind="single", ticket="garbage", run=None),
         ]
-        for box, text in zip(boxes, ("sideways", "ticket")):
+        for box, text in zip(boxes, ("sideways", "this is no ticket: one begins with p2pd")):
             box.end(1)
             self.assertIn("the node has ended with status 2", box.ranks[0].told())
             self.assertIn(text, box.ranks[0].told())
