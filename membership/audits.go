@@ -78,7 +78,7 @@ func (au *audits) onSegment(msg wire.Message, s wire.Segment) error {
 		return err
 	}
 	au.work(WorkSample{
-		Owner: msg.From, Slot: p.Slot, Fragment: p.Fragment, Usual: p.Usual, Range: s.Range, Root: s.Root,
+		Signed: msg, Owner: msg.From, Slot: p.Slot, Fragment: p.Fragment, Usual: p.Usual, Range: s.Range, Root: s.Root,
 		Offers: contributorsOf(*p, s.Segment), Segments: len(p.Pieces), Quorum: au.quorum(),
 	})
 	return nil
@@ -172,6 +172,16 @@ func (au *audits) convictOwner(d wire.Draft, f FalseSegment) {
 	au.convict(wire.Evidence{
 		Kind: kind, Peer: s.Peer, Incarnation: s.Incarnation,
 		First: wire.SignedBody{Body: body.Append(nil), Sig: s.Sig}, Second: wire.SignedBody{Body: f.Proof},
+	})
+}
+
+// convictStated makes evidence of a proof against what an owner had signed for a slot that is
+// decided. Its record stands.
+func (au *audits) convictStated(r ReportFalseStatement) {
+	au.convict(wire.Evidence{
+		Kind: wire.KindFalseOutcome, Peer: r.Signed.From, Incarnation: r.Signed.Incarnation,
+		First:  wire.SignedBody{Body: r.Signed.Body.Append(nil), Sig: r.Signed.Sig},
+		Second: wire.SignedBody{Body: r.Proof},
 	})
 }
 

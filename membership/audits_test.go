@@ -162,6 +162,37 @@ func TestAnOwnerThatIsProvenToLie(t *testing.T) {
 	}
 }
 
+// An elector finds a lie when the others have decided the slot: the record stands, and the next one
+// evicts the owner.
+func TestALieThatIsFoundLate(t *testing.T) {
+	l := auditedLab(t, "ABCD")
+	leader := l.leading(t, func(_ *labPeer, lead *leading) bool {
+		return lead.ref.Ballot == 0 && lead.plan == nil
+	})
+	owner, late := l.aside(leader, 1), l.aside(leader, 2)
+	for _, p := range l.peers {
+		p.auditor.blind = p != late
+	}
+	owner.auditor.forges, late.auditor.late = true, true
+	height := leader.m.open.ref.Height
+	gone := func() bool {
+		return !slices.ContainsFunc(l.peers, func(p *labPeer) bool {
+			return p != owner && slot.Find(p.m.chain.Members(), owner.id) >= 0
+		})
+	}
+	if !l.run(time.Minute, gone) {
+		t.Fatalf("the owner is a member\n%s\n%s", strings.Join(l.log[max(0, len(l.log)-30):], "\n"), l.show())
+	}
+	if lies := leader.certifiedLies(); len(lies) == 0 {
+		t.Error("the lie was not decided: the test is about nothing")
+	}
+	if r := leader.m.chain.At(height + 1); !slices.Contains(r.Evicted, owner.id) {
+		t.Errorf("the record after does not evict it: %v", r.Kind)
+	}
+	late.auditor.late = false
+	l.goesOn(t, 2)
+}
+
 // A contribution of which the leader can show nothing costs a new group, and its contributor
 // nothing else, whether it hides or is gone.
 func TestAContributionNobodyShows(t *testing.T) {

@@ -32,6 +32,8 @@ type labAuditor struct {
 	hides     string        // peers that it does not show its contribution, by name; "*": all
 	delay     time.Duration // its audits take that long
 	blind     bool          // it finds nothing
+	late      bool          // it finds nothing before the slot is decided
+	samples   []WorkSample  // of the open slot
 }
 
 func newLabAudits() *labAudits {
@@ -71,11 +73,24 @@ func (a *labAudits) FalseOffer(o slot.Offer, proof []byte) error {
 
 // audit checks an outcome at once, or after the peer's delay.
 func (p *labPeer) audit(w WorkAudit) {
+	if p.auditor.late {
+		return
+	}
 	if p.auditor.delay > 0 && !p.lab.manual {
 		p.later(p.auditor.delay, func() { p.report(p.audited(w)) })
 		return
 	}
 	p.report(p.audited(w))
+}
+
+// auditLate compares the samples of a slot that is decided.
+func (p *labPeer) auditLate() {
+	for _, w := range p.auditor.samples {
+		if p.auditor.late && p.lab.audits.lies[w.Root] && w.Owner != p.id {
+			p.report(ReportFalseStatement{Signed: w.Signed, Proof: p.lab.audits.proof(w.Root)})
+		}
+	}
+	p.auditor.samples = nil
 }
 
 // audited is what a peer finds in an outcome. A contribution that its peer does not show is asked

@@ -151,6 +151,8 @@ func (m *Machine) take(r Report) {
 				m.audits.notShown(o)
 			}
 		}
+	case ReportFalseStatement:
+		m.audits.convictStated(r)
 	case ReportFalseOffer:
 		m.audits.convictContributor(r)
 	case ReportHeld:

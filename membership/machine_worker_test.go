@@ -16,8 +16,12 @@ func (p *labPeer) do(w Work) {
 	if a, ok := w.(WorkApply); ok && p.lies == nil {
 		p.lab.watch.applies(p, a.Record)
 	}
-	if a, ok := w.(WorkAudit); ok {
-		p.audit(a)
+	switch w := w.(type) {
+	case WorkAudit:
+		p.audit(w)
+		return
+	case WorkSample:
+		p.auditor.samples = append(p.auditor.samples, w)
 		return
 	}
 	if p.lab.manual {
@@ -51,6 +55,7 @@ func (p *labPeer) finish(w Work) {
 		}
 	case WorkApply:
 		p.apply(w)
+		p.auditLate()
 	case WorkSync:
 		p.sync(w)
 	}

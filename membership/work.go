@@ -29,8 +29,11 @@ type (
 		From  []slot.PeerID
 	}
 	// WorkSample says that an owner has signed a segment of the open slot, which other segments may
-	// follow: the worker may take samples of it at once. No report.
+	// follow: the worker may take samples of it at once. If the slot is decided before they are
+	// compared for a WorkAudit, it compares them then, and reports ReportFalseStatement if one
+	// differs.
 	WorkSample struct {
+		Signed   wire.Message // the owner's SEGMENT
 		Owner    slot.PeerID
 		Slot     uint64
 		Fragment uint32
@@ -141,6 +144,12 @@ type (
 		False   []FalseSegment
 		Unshown []slot.PeerID // contributors of which nobody shows a sample
 	}
+	// ReportFalseStatement: what an owner has stated is not the outcome of its inputs. It was found
+	// when the slot had been decided.
+	ReportFalseStatement struct {
+		Signed wire.Message // WorkSample.Signed
+		Proof  []byte       // for Rules.CheckProof
+	}
 	// ReportFalseOffer: the contribution to the open slot with this offer is not what the offer
 	// commits to.
 	ReportFalseOffer struct {
@@ -196,25 +205,26 @@ type (
 	ReportLeave struct{}
 )
 
-func (ReportOffer) isReport()       {}
-func (ReportSegment) isReport()     {}
-func (ReportProgress) isReport()    {}
-func (ReportLinks) isReport()       {}
-func (ReportLost) isReport()        {}
-func (ReportHeld) isReport()        {}
-func (ReportAudited) isReport()     {}
-func (ReportFalseOffer) isReport()  {}
-func (ReportUnshown) isReport()     {}
-func (ReportApplied) isReport()     {}
-func (ReportFailed) isReport()      {}
-func (ReportConnected) isReport()   {}
-func (ReportContributes) isReport() {}
-func (ReportLeave) isReport()       {}
-func (ReportRecover) isReport()     {}
-func (ReportReturned) isReport()    {}
-func (ReportClone) isReport()       {}
-func (ReportMotions) isReport()     {}
-func (ReportKey) isReport()         {}
+func (ReportOffer) isReport()          {}
+func (ReportSegment) isReport()        {}
+func (ReportProgress) isReport()       {}
+func (ReportLinks) isReport()          {}
+func (ReportLost) isReport()           {}
+func (ReportHeld) isReport()           {}
+func (ReportAudited) isReport()        {}
+func (ReportFalseStatement) isReport() {}
+func (ReportFalseOffer) isReport()     {}
+func (ReportUnshown) isReport()        {}
+func (ReportApplied) isReport()        {}
+func (ReportFailed) isReport()         {}
+func (ReportConnected) isReport()      {}
+func (ReportContributes) isReport()    {}
+func (ReportLeave) isReport()          {}
+func (ReportRecover) isReport()        {}
+func (ReportReturned) isReport()       {}
+func (ReportClone) isReport()          {}
+func (ReportMotions) isReport()        {}
+func (ReportKey) isReport()            {}
 
 // FalseSegment is a segment of an audited draft that is not what its contributions give.
 type FalseSegment struct {

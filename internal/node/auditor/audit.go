@@ -108,61 +108,21 @@ func (j *job) compare(ctx context.Context) error {
 				return err
 			}
 		}
+		s.compared.Store(true)
 	}
 	return ctx.Err()
 }
 
 // compareSample proves the first difference in the draft's segment at a place; more are not needed.
 func (j *job) compareSample(s *segment, place int, r slot.Range) error {
-	openings, ok := s.openings(r)
-	if !ok {
-		return nil // a contributor is reported
-	}
-	want, err := s.Recompute(r, openings)
-	if f := (*audit.Fault)(nil); errors.As(err, &f) && f.Proven {
-		return nil // the contributor is reported: nothing counts that it went into
-	}
-	if err != nil {
-		return err // each opening was checked when it came
-	}
-	outcome, err := j.openOutcome(s, r)
-	if err != nil {
-		return err
-	}
-	got, err := s.CheckOutcome(outcome)
-	if err != nil {
-		return err
-	}
-	block, differs := s.Compare(r, want, got)
-	if !differs || slices.ContainsFunc(j.found, func(f membership.FalseSegment) bool { return f.Segment == place }) {
+	if slices.ContainsFunc(j.found, func(f membership.FalseSegment) bool { return f.Segment == place }) {
 		return nil
 	}
-	proof, err := s.ProveOutcome(block, openings, outcome)
-	if err != nil {
-		return err
+	proof, err := j.difference(s, r)
+	if proof != nil {
+		j.found = append(j.found, membership.FalseSegment{Segment: place, Proof: proof})
 	}
-	j.cfg.Logger.Warn("an outcome is not that of its contributions", "owner", s.Owner, "slot", s.Slot,
-		"elements", block)
-	j.found = append(j.found, membership.FalseSegment{Segment: place, Proof: proof.Append(nil)})
-	return nil
-}
-
-// openOutcome opens a range of the outcome that is held.
-func (j *job) openOutcome(s *segment, r slot.Range) (audit.Opening, error) {
-	held, err := j.cfg.Segment(s.Root)
-	if err != nil {
-		return audit.Opening{}, err
-	}
-	defer held.Close()
-	hashes, err := held.Hashes()
-	if err != nil {
-		return audit.Opening{}, err
-	}
-	frame, err := held.Frame(nil, int64((r.Begin-s.Range.Begin)/uint64(j.cfg.Params.FrameElements)), hashes)
-	if err != nil {
-		return audit.Opening{}, err
-	}
-	return s.OpenOutcome(hashes, frame, r)
+	return err
 }
 
 // took takes in an opening, and says whether it is of use.

@@ -46,8 +46,10 @@ func keyOf(s audit.Statement) segmentKey {
 // earlySegment is a segment whose contributors are being asked.
 type earlySegment struct {
 	*segment
-	waits atomic.Int32  // for so many answers
-	asked chan struct{} // closed when none is waited for
+	signed signed.Message          // by the owner
+	report func(membership.Report) // what is found when the slot is decided
+	waits  atomic.Int32            // for so many answers
+	asked  chan struct{}           // closed when none is waited for
 }
 
 // answered counts down.
@@ -70,15 +72,21 @@ func (e *early) opened() *openSlot {
 	return e.mu.open
 }
 
-// Decided ends what goes on for a slot, and forgets what was shown: the contributions to another
-// slot come.
+// Decided ends what goes on for a slot: the contributions to another slot come. It has what was
+// shown compared, of segments that no audit has compared, and forgets it then: the record stands,
+// but an owner that lied is to be known.
 func (a *Auditor) Decided() {
 	a.early.mu.Lock()
-	if a.early.mu.open != nil {
-		a.early.mu.open.end()
+	defer a.early.mu.Unlock()
+	if open := a.early.mu.open; open != nil {
+		open.end()
 		a.early.mu.open = nil
+		for _, s := range open.segments {
+			if !s.compared.Load() {
+				a.early.wg.Go(func() { a.compareLate(s) })
+			}
+		}
 	}
-	a.early.mu.Unlock()
 	a.served.forget()
 }
 
@@ -96,7 +104,7 @@ func (a *Auditor) Sample(w membership.WorkSample, report func(membership.Report)
 		Owner: w.Owner, Slot: w.Slot, Fragment: w.Fragment, Usual: w.Usual, Range: w.Range, Root: w.Root,
 		Offers: w.Offers,
 	}
-	open, seg, err := a.begin(s, share{w.Segments, w.Quorum})
+	open, seg, err := a.begin(s, w, report)
 	if err != nil {
 		a.cfg.Logger.Warn("a segment cannot be sampled", "owner", s.Owner, "err", err)
 		return
@@ -132,7 +140,9 @@ func (a *Auditor) Sample(w membership.WorkSample, report func(membership.Report)
 
 // begin draws samples of a segment, once. It returns nil where they were drawn before, and where
 // the owner has signed more than it has reason to.
-func (a *Auditor) begin(s audit.Statement, of share) (*openSlot, *earlySegment, error) {
+func (a *Auditor) begin(s audit.Statement, w membership.WorkSample, report func(membership.Report)) (*openSlot,
+	*earlySegment, error,
+) {
 	e, key := &a.early, keyOf(s)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -140,11 +150,11 @@ func (a *Auditor) begin(s audit.Statement, of share) (*openSlot, *earlySegment, 
 	if open.segments[key] != nil || open.signed[s.Owner] >= slot.MaxRanges(max(1, len(s.Offers))) {
 		return nil, nil, nil
 	}
-	drawn, err := a.draw(s, of, open.place, secret())
+	drawn, err := a.draw(s, share{w.Segments, w.Quorum}, open.place, secret())
 	if err != nil {
 		return nil, nil, err
 	}
-	seg := &earlySegment{segment: drawn, asked: make(chan struct{})}
+	seg := &earlySegment{segment: drawn, signed: w.Signed, report: report, asked: make(chan struct{})}
 	seg.waits.Add(1) // until all are asked
 	open.segments[key] = seg
 	open.signed[s.Owner]++

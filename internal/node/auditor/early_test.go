@@ -14,6 +14,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	"github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership"
+	signed "github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
 // reduced is the outcome of "c" alone, in two segments of which "o" is the owner, with one value of
@@ -160,6 +161,52 @@ func TestSamplesAfterAnAuditCount(t *testing.T) {
 	e.near.Store(false)
 	if got := e.audit(t); len(got.Unshown) > 0 || len(got.False) > 0 {
 		t.Errorf("%v is missing, %d lies", got.Unshown, len(got.False))
+	}
+	e.Close()
+}
+
+// A slot may be decided before an elector has compared its samples: others were faster, or the
+// record came with a QC. The lie is proven all the same, and only where there is one.
+func TestALieIsProvenAfterTheSlot(t *testing.T) {
+	for _, lie := range []bool{false, true} {
+		h := newHouse(t)
+		e := h.elector(t, h.reduce(lie))
+		var found []membership.Report
+		for i, s := range e.outcome.segments {
+			e.Sample(membership.WorkSample{
+				Signed: signed.Message{From: "o", Incarnation: slot.Incarnation(i)},
+				Owner:  "o", Slot: h.offer.Slot, Range: s.Range, Root: s.Root,
+				Offers: []slot.Offer{h.offer}, Segments: 2, Quorum: 1,
+			}, func(r membership.Report) { found = append(found, r) })
+		}
+		e.asked()
+		e.Close()
+		if !lie {
+			if len(found) > 0 {
+				t.Errorf("an honest owner: %v", found)
+			}
+			continue
+		}
+		if len(found) != 1 {
+			t.Fatalf("%d reports of one lie", len(found))
+		}
+		r := found[0].(membership.ReportFalseStatement)
+		s := signed.Segment{Segment: e.outcome.segments[1]}
+		s.Inputs = signed.Inputs(h.offer.Slot, 0, 0, s.Range, []slot.Offer{h.offer})
+		if err := (Checker{e.cfg.Params}).FalseOutcome("o", s, r.Proof); err != nil || r.Signed.Incarnation != 1 {
+			t.Errorf("the proof against segment %d: %v", r.Signed.Incarnation, err)
+		}
+	}
+}
+
+// Where an audit has compared the samples, nothing is compared again.
+func TestWhatWasAuditedIsNotComparedAgain(t *testing.T) {
+	h := newHouse(t)
+	e := h.elector(t, h.reduce(true))
+	e.sample(t) // it may report nothing
+	e.asked()
+	if got := e.audit(t); len(got.False) != 1 {
+		t.Fatalf("%d lies", len(got.False))
 	}
 	e.Close()
 }

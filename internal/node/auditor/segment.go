@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -20,9 +21,10 @@ type segment struct {
 	frame   slot.Range
 	frameOf int // its place among the contributors; -1: none
 
-	mu      sync.Mutex
-	samples []slot.Range                   // guarded by mu while contributors are asked
-	shown   []map[slot.Range]audit.Opening // of each contributor; guarded by mu
+	compared atomic.Bool // all its samples, by an audit
+	mu       sync.Mutex
+	samples  []slot.Range                   // guarded by mu while contributors are asked
+	shown    []map[slot.Range]audit.Opening // of each contributor; guarded by mu
 	// contributors that had all the time that an answer has; guarded by mu
 	slow map[int]bool
 }

@@ -1,0 +1,85 @@
+package auditor
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/membership"
+)
+
+// difference computes a sample of a segment again. Where the outcome that is held differs, it
+// returns a proof against the owner. Where a contributor has not shown its part, or lies, nothing
+// is proven.
+func (a *Auditor) difference(s *segment, r slot.Range) (proof []byte, err error) {
+	openings, ok := s.openings(r)
+	if !ok {
+		return nil, nil // a contributor is reported
+	}
+	want, err := s.Recompute(r, openings)
+	if f := (*audit.Fault)(nil); errors.As(err, &f) && f.Proven {
+		return nil, nil // the contributor is reported: nothing counts that it went into
+	}
+	if err != nil {
+		return nil, err // each opening was checked when it came
+	}
+	outcome, err := a.openOutcome(s, r)
+	if err != nil {
+		return nil, err
+	}
+	got, err := s.CheckOutcome(outcome)
+	if err != nil {
+		return nil, err
+	}
+	block, differs := s.Compare(r, want, got)
+	if !differs {
+		return nil, nil
+	}
+	p, err := s.ProveOutcome(block, openings, outcome)
+	if err != nil {
+		return nil, err
+	}
+	a.cfg.Logger.Warn("an outcome is not that of its contributions", "owner", s.Owner, "slot", s.Slot,
+		"elements", block)
+	return p.Append(nil), nil
+}
+
+// openOutcome opens a range of the outcome that is held.
+func (a *Auditor) openOutcome(s *segment, r slot.Range) (audit.Opening, error) {
+	held, err := a.cfg.Segment(s.Root)
+	if err != nil {
+		return audit.Opening{}, err
+	}
+	defer held.Close()
+	hashes, err := held.Hashes()
+	if err != nil {
+		return audit.Opening{}, err
+	}
+	frame, err := held.Frame(nil, int64((r.Begin-s.Range.Begin)/uint64(a.cfg.Params.FrameElements)), hashes)
+	if err != nil {
+		return audit.Opening{}, err
+	}
+	return s.OpenOutcome(hashes, frame, r)
+}
+
+// compareLate compares what was shown of a segment of a slot that is decided, as far as it was
+// shown, and the outcome is held.
+func (a *Auditor) compareLate(s *earlySegment) {
+	<-s.asked // soon: what was not answered is given up with the slot
+	s.mu.Lock()
+	samples := slices.Clone(s.samples)
+	s.mu.Unlock()
+	for _, r := range samples {
+		proof, err := a.difference(s.segment, r)
+		if err != nil {
+			a.cfg.Logger.Debug("a sample of a decided slot was not compared", "owner", s.Owner, "slot", s.Slot,
+				"err", err)
+			return
+		}
+		if proof != nil {
+			s.report(membership.ReportFalseStatement{Signed: s.signed, Proof: proof})
+			return
+		}
+	}
+}
