@@ -58,9 +58,9 @@ func (s Spec) Settled() Spec {
 }
 
 // defaultTrust is byzantine where strangers may join, and crash in private runs. Whoever asks for a
-// ring, or for auto, trusts the members' software.
+// ring trusts the members' software.
 func (s Spec) defaultTrust() string {
-	if s.Access == AccessPrivate || s.Schedule != "rotation" {
+	if s.Access == AccessPrivate || s.Schedule == "ring" {
 		return TrustCrash
 	}
 	return TrustByzantine

@@ -111,7 +111,7 @@ var table = []Field{
 	field("trust", func(s *Spec) any { return &s.Trust }, "", oneOf(TrustCrash, TrustByzantine),
 		"`what` the run withstands: byzantine, from 4 members with a vote on, fewer than a third that lie or are "+
 			"gone, and it pauses while more are; or crash, members that die, while a majority of them lives, and "+
-			"no liar (founder's default byzantine; crash in private runs, and with --schedule ring or auto)"),
+			"no liar (founder's default byzantine; crash in private runs, and with --schedule ring)"),
 	field("founders", func(s *Spec) any { return &s.Founders }, "", nil,
 		"`peer` that founds the run, may be repeated: more than half of them must sign its first record "+
 			"(founder's default: with trust byzantine the peer that settles the run's settings, else any "+

@@ -25,7 +25,7 @@ func TestDefaultsOfTrust(t *testing.T) {
 		{Spec{Access: AccessOpen}, TrustByzantine, "8"},
 		{Spec{Trust: TrustCrash}, TrustCrash, "0"},
 		{Spec{Schedule: "ring"}, TrustCrash, "0"},
-		{Spec{Schedule: "auto"}, TrustCrash, "0"},
+		{Spec{Schedule: "auto"}, TrustByzantine, "8"},
 		{Spec{Schedule: "rotation"}, TrustByzantine, "8"},
 		{Spec{Access: AccessPrivate, Trust: TrustByzantine}, TrustByzantine, "8"},
 		{Spec{Access: AccessPrivate}, TrustCrash, "0"},
@@ -53,8 +53,8 @@ func TestFaultsOfTrust(t *testing.T) {
 		want  string
 	}{
 		{Spec{Trust: "friends"}, "trust = friends: allowed: crash, byzantine"},
-		{Spec{Trust: TrustByzantine, Schedule: "ring"}, "schedule = ring: with trust byzantine only rotation"},
-		{Spec{Trust: TrustByzantine, Schedule: "auto"}, "schedule = auto: with trust byzantine only rotation"},
+		{Spec{Trust: TrustByzantine, Schedule: "ring"}, "schedule = ring: with trust byzantine rotation or auto"},
+		{Spec{Trust: TrustByzantine, Schedule: "auto"}, ""},
 		{Spec{Trust: TrustByzantine, Schedule: "rotation"}, ""},
 		{Spec{Trust: TrustCrash, Schedule: "ring"}, ""},
 		{Spec{MaxWeightRatio: "08"}, "max_weight_ratio = 08: allowed: 0 to 65536"},

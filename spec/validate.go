@@ -67,8 +67,8 @@ func (s Spec) checkTrust(f *faults) {
 		f.add(len(p) < slot.MinPeerIDLen || len(p) > slot.MaxPeerIDLen, "founders", p.String(), "this is no peer ID")
 		f.add(slices.Contains(s.Founders[:i], p), "founders", p.String(), "it is there twice")
 	}
-	f.add(s.Byzantine() && s.Schedule != "" && s.Schedule != "rotation", "schedule", s.Schedule,
-		"with trust byzantine only rotation: in a ring, sums pass through peers that could change them unseen")
+	f.add(s.Byzantine() && s.Schedule == "ring", "schedule", s.Schedule,
+		"with trust byzantine rotation or auto: in a ring, sums pass through peers that could change them unseen")
 }
 
 // checkPace compares the fields of the pace with each other, as far as they are given.

@@ -21,7 +21,7 @@ func Reduction(s spec.Spec) allreduce.Params {
 		WeightRatio: s.WeightRatio(), Empties: s.Byzantine(),
 		Schedule: allreduce.Schedule(s.Schedule),
 	}
-	if s.Byzantine() { // auto may plan a ring, where nobody can tell who changed a partial result
+	if s.Byzantine() { // auto plans no ring, where nobody can tell who changed a partial result
 		p.Schedule = allreduce.Rotation
 	}
 	for _, d := range s.Discount {
