@@ -121,17 +121,32 @@ func (ac *acceptor) onPropose(msg wire.Message, p wire.Propose) error {
 func (ac *acceptor) castVote() {
 	d, own := ac.open, &ac.pledges.open
 	p := d.proposal
-	if p == nil || d.draft == nil || d.draft.Vote != p.Vote || p.Ballot < own.Floor() ||
-		own.Vote != nil && own.Vote.Ballot >= p.Ballot {
+	if p == nil || p.Ballot < own.Floor() || own.Vote != nil && own.Vote.Ballot >= p.Ballot {
+		return
+	}
+	drafted := ac.drafted(p.Vote)
+	if drafted == nil {
 		return
 	}
 	d.proposal = nil
-	if err := ac.chain.CheckQC(*p.QC, d.draft.Record); err != nil {
+	if err := ac.chain.CheckQC(*p.QC, drafted.Record); err != nil {
 		ac.refused(d.leader(p.Ballot).Peer, err)
 		return
 	}
-	ac.lock(*p.QC, d.draft.Drafted)
+	ac.lock(*p.QC, *drafted)
 	ac.sendVote()
+}
+
+// drafted is the draft that a proposal is for; nil: it has not come. A peer that restarted after
+// its HAVE has it in that: the leader does not repeat the draft to it.
+func (ac *acceptor) drafted(of slot.Vote) *wire.Drafted {
+	if d := ac.open.draft; d != nil && d.Vote == of {
+		return &d.Drafted
+	}
+	if h := ac.pledges.open.Have; h != nil && h.Ref == of.Ref && h.Record.Hash() == of.Hash {
+		return &h.Drafted
+	}
+	return nil
 }
 
 // lock puts a vote on disk.

@@ -17,9 +17,25 @@ type hearing struct {
 	watched   time.Duration // when this peer looked last
 }
 
-// watchHearing notes when this peer begins to hear too few of the others, and when that is over.
+// noticeStop looks at whom this peer hears if it has not looked for long: it did not run.
+func (pr *presence) noticeStop() {
+	if pr.stopped() {
+		pr.watchHearing()
+	}
+}
+
+func (pr *presence) stopped() bool {
+	h := pr.hearing
+	return h.watched != never && pr.now-h.watched > pr.cfg.Timing.Lost/3
+}
+
+// watchHearing notes when this peer begins to hear too few of the others, and when that is over. A
+// peer that was stopped has heard nobody since it looked last, even where it decides alone.
 func (pr *presence) watchHearing() {
 	h := &pr.hearing
+	if pr.stopped() && !h.deaf {
+		h.deaf, h.deafSince = true, h.watched
+	}
 	h.watched = pr.now
 	hears := pr.cfg.Rules.Quorum(pr.chain.Electorate(), func(e slot.Member) bool {
 		a := pr.known[ofMember(e)]

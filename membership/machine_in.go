@@ -232,14 +232,9 @@ const askedInVain = 2
 
 // failed decides what replaces work that could not be done.
 func (m *Machine) failed(r ReportFailed) {
-	s := &m.model.state
 	switch w := r.Work.(type) {
-	case WorkApply:
-		if s.applying == w.Record.Height {
-			s.applying, s.resync, s.retryAt = 0, true, m.now+m.cfg.Timing.Retry
-		}
-	case WorkSync:
-		s.syncing, s.resync, s.retryAt = false, false, m.now+m.cfg.Timing.Retry
+	case WorkApply, WorkSync:
+		m.model.failed(w)
 	case WorkHold:
 		if m.open.fetching == w.Draft.Outcome() {
 			m.open.fetchedAt = m.now - 3*m.cfg.Timing.Retry // once more, after a pause

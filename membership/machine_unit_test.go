@@ -442,3 +442,31 @@ func TestWhoCameBackDuringASlotIsWaitedFor(t *testing.T) {
 		t.Errorf("a member since %d that began with slot %d is not waited for", member.Since, began.Slot+1)
 	}
 }
+
+// A peer fetches a state when its chain changes, and so fetches another one. That the first fetch was
+// given up is said late, and does not end the second.
+func TestAStateThatIsNotWantedAnyMore(t *testing.T) {
+	l := newLab(t, labRules(), labTiming)
+	p := l.add("A")
+	if !l.run(time.Minute, func() bool { return p.m.chain.Tip().Slot > 2 }) {
+		t.Fatal(l.show())
+	}
+	state := &p.m.model.state
+	*state = modelState{syncing: true, retryAt: never}
+	p.m.model.syncs = 2
+	p.m.Report(p.m.now, ReportFailed{Work: WorkSync{Number: 1}})
+	if !state.syncing {
+		t.Error("a fetch that was replaced ends the one that goes on")
+	}
+	*state = modelState{known: true, applying: p.m.chain.Height(), retryAt: never}
+	other := p.m.chain.Tip()
+	other.StateRoot[0] ^= 1
+	p.m.Report(p.m.now, ReportFailed{Work: WorkApply{Record: other}})
+	if state.applying == 0 {
+		t.Error("a record of another chain ends the work on the one above")
+	}
+	p.m.Report(p.m.now, ReportFailed{Work: WorkApply{Record: p.m.chain.Tip()}})
+	if state.applying != 0 {
+		t.Error("a record that could not be applied is not tried again")
+	}
+}

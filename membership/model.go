@@ -12,6 +12,7 @@ type model struct {
 	*effects
 	presence *presence
 	state    modelState
+	syncs    uint64 // how often a state was asked for
 }
 
 func newModel(f *facts, e *effects, p *presence) *model {
@@ -90,7 +91,24 @@ func (md *model) sync(least uint64) {
 		return
 	}
 	s.fromDisk, s.syncing = false, true
-	md.work(WorkSync{Roots: roots, From: from})
+	md.syncs++
+	md.work(WorkSync{Number: md.syncs, Roots: roots, From: from})
+}
+
+// failed takes in that a record could not be applied, or a state not be had. Work that newer work
+// has replaced, after a change of chains, may say so late: that would cut the newer one off.
+func (md *model) failed(w Work) {
+	s := &md.state
+	switch w := w.(type) {
+	case WorkApply:
+		if s.applying == w.Record.Height && md.chain.At(s.applying).Hash() == w.Record.Hash() {
+			s.applying, s.resync, s.retryAt = 0, true, md.now+md.cfg.Timing.Retry
+		}
+	case WorkSync:
+		if s.syncing && w.Number == md.syncs {
+			s.syncing, s.resync, s.retryAt = false, false, md.now+md.cfg.Timing.Retry
+		}
+	}
 }
 
 // applied takes the worker's report of the state that it holds.

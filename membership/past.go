@@ -31,7 +31,7 @@ type past struct {
 // show sends a part of the past.
 func (pa *past) show(to slot.PeerID, part uint32) error {
 	p := pa.chain.Past()
-	if p == nil {
+	if p == nil || pa.chain.Height() <= p.Height { // the record that names the summary was given up
 		return ErrStale
 	}
 	if pa.packed == nil || pa.height != p.Height {

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -111,6 +112,16 @@ func TestPinsOfOldTickets(t *testing.T) {
 		if told == c.good {
 			t.Errorf("%s: it was told that the pin is not shown: %v", name, told)
 		}
+	}
+}
+
+// A peer went back to the very record up to which it keeps a summary: it cannot show that, since the
+// record that names it was given up, but goes on.
+func TestASummaryWithoutItsRecordIsNotShown(t *testing.T) {
+	m := forgetful(t, false).peers[0].m
+	m.chain = m.chain.UpTo(m.chain.Past().Height)
+	if err := m.catchup.past.show("nobody", 0); !errors.Is(err, ErrStale) {
+		t.Errorf("it is shown: %v", err)
 	}
 }
 

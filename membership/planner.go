@@ -39,13 +39,14 @@ func (pn *planner) planDue() bool {
 	if len(offers) < max(1, c.Rules().MinPeers) {
 		return false
 	}
-	waiting := 0
+	var waiting []slot.Member
 	for _, e := range c.Members() {
 		if pn.mayStillOffer(e, offers) {
-			waiting++
+			waiting = append(waiting, e)
 		}
 	}
-	return waiting == 0 || pn.now >= pn.history.graceEnds(offers, len(offers)+waiting) && !pn.objections.waits(offers)
+	return len(waiting) == 0 || pn.now >= pn.history.graceEnds(offers, len(offers)+c.Awaited(len(offers), waiting)) &&
+		!pn.objections.waits(offers)
 }
 
 // offers lists the standing offers that a plan may list: nobody takes a plan with an offer that its

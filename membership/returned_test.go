@@ -3,6 +3,8 @@ package membership
 import (
 	"testing"
 	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 )
 
 // A member slept, or its process was stopped, while the others died. It looks for them for a whole
@@ -36,6 +38,40 @@ func TestAReturnedMemberLooksForTheOthersFirst(t *testing.T) {
 		if !early && !l.run(time.Minute, forked) {
 			t.Errorf("%s: it never went on alone", name)
 		}
+	}
+}
+
+// The process of a peer that decides alone, or with one other, was stopped: whoever it had heard
+// before is not lost when it goes on. It looks at what it has missed before it judges.
+func TestAReturnedPeerDropsNobodyWhoWasHeard(t *testing.T) {
+	for name, told := range map[string]bool{"it knows that it was away": true, "it does not": false} {
+		t.Run(name, func(t *testing.T) {
+			rules := labRules()
+			rules.StartPeers = 2
+			l := newLab(t, rules, labTiming)
+			a, b := l.add("A"), l.add("B")
+			l.connect()
+			both := func() bool { return len(a.m.chain.Members()) == 2 && a.m.chain.Tip().Slot > 0 }
+			if !l.run(time.Minute, both) {
+				t.Fatal(l.show())
+			}
+			alone := func(e slot.Member) bool { return e.Peer == a.id }
+			if !rules.Quorum(a.m.chain.Electorate(), alone) {
+				a, b = b, a // the one that decides alone
+			}
+			l.run(time.Minute, func() bool { return a.m.open.lead != nil })
+			a.ahead += 20 * labTiming.Lost
+			if told {
+				a.report(ReportReturned{})
+			}
+			if l.run(10*labTiming.Lost, func() bool { return len(a.m.chain.Members()) < 2 }) {
+				t.Errorf("%s was dropped\n%s", b.name, l.show())
+			}
+			b.crash() // who is gone is still noticed
+			if !l.run(time.Minute, func() bool { return len(a.m.chain.Members()) < 2 }) {
+				t.Errorf("%s was not dropped\n%s", b.name, l.show())
+			}
+		})
 	}
 }
 

@@ -66,8 +66,9 @@ type (
 	// because it has no state or a wrong one, or is too far behind. Roots lists the states that
 	// would do, newest first. Then ReportApplied at the height reached, or ReportFailed.
 	WorkSync struct {
-		Roots []CertifiedState
-		From  []slot.PeerID
+		Number uint64 // another one each time
+		Roots  []CertifiedState
+		From   []slot.PeerID
 	}
 	// WorkAccess: the set of peers that may be in the run has changed, or this peer has just
 	// started: Machine.Standing tells them. Key names a private run's secret from now on, which the

@@ -39,8 +39,7 @@ func (c *Chain) WithinShare(offers []slot.Offer) []slot.Offer {
 			newcomers = append(newcomers, m)
 		}
 	}
-	others := len(offers) - len(newcomers)
-	room := max(1, others*int(c.rules.NewcomerShare)/1000, c.rules.MinPeers-others)
+	room := c.shareBeside(len(offers) - len(newcomers))
 	if len(newcomers) <= room {
 		return offers
 	}
@@ -52,6 +51,27 @@ func (c *Chain) WithinShare(offers []slot.Offer) []slot.Offer {
 	return slices.DeleteFunc(slices.Clone(offers), func(o slot.Offer) bool {
 		return slices.ContainsFunc(out, func(m slot.Member) bool { return m.Peer == o.Peer })
 	})
+}
+
+// shareBeside is how many newcomers a plan takes beside so many others.
+func (c *Chain) shareBeside(others int) int {
+	return max(1, others*int(c.rules.NewcomerShare)/1000, c.rules.MinPeers-others)
+}
+
+// Awaited is how many members without an offer, beside so many offers, count as contributors that a
+// slot has to wait for. Where newcomers are few in a plan, so are those among them that have not
+// contributed lately, and have no seat: they may never offer.
+func (c *Chain) Awaited(offers int, without []slot.Member) int {
+	if !c.rules.Byzantine || len(c.Electorate()) < sharesFrom {
+		return len(without)
+	}
+	known := 0
+	for _, m := range without {
+		if m.Elects() || m.Credit > 0 {
+			known++
+		}
+	}
+	return known + min(len(without)-known, c.shareBeside(offers+known))
 }
 
 // MayOwn says whether a member may own pieces of a reduction: where votes are earned and enough are
