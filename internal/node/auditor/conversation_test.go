@@ -115,7 +115,7 @@ func TestAnsweredStreamsEndWell(t *testing.T) {
 		e.sample(t)
 		synctest.Wait()
 		e.audit(t)
-		e.Decided()
+		e.Decided(h.offer.Slot)
 		if got := e.audit(t); len(got.Unshown) > 0 { // it asks without early samples
 			t.Errorf("%v is missing", got.Unshown)
 		}

@@ -2,6 +2,7 @@ package auditor
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -23,6 +24,7 @@ type early struct {
 
 // openSlot is what is kept until a slot is decided.
 type openSlot struct {
+	slot          uint64
 	ctx           context.Context
 	end           context.CancelFunc
 	place         float64 // where in the fragment a whole frame is looked at, from 0 to 1
@@ -59,40 +61,53 @@ func (s *earlySegment) answered(n int) {
 	}
 }
 
-// opened returns what is kept of the open slot. mu is held.
-func (e *early) opened() *openSlot {
+// opened returns what is kept of a slot; nil if it is older than the open one. The first sample of
+// a later slot opens that: this peer may be late with the state after the one before. mu is held.
+func (a *Auditor) opened(slotNumber uint64) *openSlot {
+	e := &a.early
+	if e.mu.open != nil && e.mu.open.slot < slotNumber {
+		a.end()
+	}
 	if e.mu.open == nil {
 		o := &openSlot{
-			place: secret().Float64(), segments: map[segmentKey]*earlySegment{}, signed: map[slot.PeerID]int{},
+			slot: slotNumber, place: secret().Float64(), segments: map[segmentKey]*earlySegment{}, signed: map[slot.PeerID]int{},
 			conversations: map[slot.PeerID]*conversation{},
 		}
 		o.ctx, o.end = context.WithCancel(context.Background())
 		e.mu.open = o
 	}
+	if e.mu.open.slot > slotNumber {
+		return nil
+	}
 	return e.mu.open
 }
 
-// Decided ends what goes on for a slot: the contributions to another slot come. It has what was
-// shown compared, of segments that no audit has compared, and forgets it then: the record stands,
-// but an owner that lied is to be known.
-func (a *Auditor) Decided() {
+// Decided ends what goes on for a slot, and those before: the contributions to another slot come.
+func (a *Auditor) Decided(slotNumber uint64) {
 	a.early.mu.Lock()
-	defer a.early.mu.Unlock()
-	if open := a.early.mu.open; open != nil {
-		open.end()
-		a.early.mu.open = nil
-		for _, s := range open.segments {
-			if !s.compared.Load() {
-				a.early.wg.Go(func() { a.compareLate(s) })
-			}
+	if open := a.early.mu.open; open != nil && open.slot <= slotNumber {
+		a.end()
+	}
+	a.early.mu.Unlock()
+	a.served.forget()
+}
+
+// end has what was shown for the open slot compared, of segments that no audit has compared, and
+// forgets it then: the record stands, but an owner that lied is to be known. mu is held.
+func (a *Auditor) end() {
+	open := a.early.mu.open
+	a.early.mu.open = nil
+	open.end()
+	for _, s := range open.segments {
+		if !s.compared.Load() {
+			a.early.wg.Go(func() { a.compareLate(s) })
 		}
 	}
-	a.served.forget()
 }
 
 // Close ends what goes on, and waits until it has ended. The ledger asks for nothing any more.
 func (a *Auditor) Close() {
-	a.Decided()
+	a.Decided(math.MaxUint64)
 	a.early.wg.Wait()
 }
 
@@ -146,8 +161,8 @@ func (a *Auditor) begin(s audit.Statement, w membership.WorkSample, report func(
 	e, key := &a.early, keyOf(s)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	open := e.opened()
-	if open.segments[key] != nil || open.signed[s.Owner] >= slot.MaxRanges(max(1, len(s.Offers))) {
+	open := a.opened(s.Slot)
+	if open == nil || open.segments[key] != nil || open.signed[s.Owner] >= slot.MaxRanges(max(1, len(s.Offers))) {
 		return nil, nil, nil
 	}
 	drawn, err := a.draw(s, share{w.Segments, w.Quorum}, open.place, secret())
@@ -165,11 +180,14 @@ func (a *Auditor) begin(s audit.Statement, w membership.WorkSample, report func(
 // as soon as its contributors have answered; or new ones.
 func (a *Auditor) sampled(ctx context.Context, s audit.Statement, of share) (*segment, error) {
 	a.early.mu.Lock()
-	open := a.early.opened()
-	seg := open.segments[keyOf(s)]
+	open, place := a.opened(s.Slot), secret().Float64()
+	var seg *earlySegment
+	if open != nil {
+		seg, place = open.segments[keyOf(s)], open.place
+	}
 	a.early.mu.Unlock()
 	if seg == nil {
-		return a.draw(s, of, open.place, secret())
+		return a.draw(s, of, place, secret())
 	}
 	a.hurry(open)
 	select {

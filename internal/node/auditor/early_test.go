@@ -138,7 +138,7 @@ func TestSamplesBeforeTheDraftCount(t *testing.T) {
 		if n := e.streams.Load(); n > 2 {
 			t.Errorf("%d streams to one contributor for two segments", n)
 		}
-		e.Decided()
+		e.Decided(e.outcome.h.offer.Slot)
 		if got := e.audit(t); !slices.Equal(got.Unshown, []slot.PeerID{"c"}) {
 			t.Errorf("without early samples %v is missing; want the contributor", got.Unshown)
 		}
@@ -197,6 +197,29 @@ func TestALieIsProvenAfterTheSlot(t *testing.T) {
 			t.Errorf("the proof against segment %d: %v", r.Signed.Incarnation, err)
 		}
 	}
+}
+
+// A peer that is late with the state after a slot has been asked for samples of the next one
+// already: the end of the old slot leaves them.
+func TestALatePeerKeepsTheNextSlotsSamples(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		e := h.elector(t, h.reduce(false))
+		old := membership.WorkSample{
+			Owner: "o", Slot: h.offer.Slot - 1, Range: e.outcome.segments[0].Range, Offers: []slot.Offer{h.offer},
+			Segments: 2, Quorum: 1,
+		}
+		e.Sample(old, func(membership.Report) {})
+		e.sample(t)
+		e.Sample(old, func(membership.Report) { t.Error("a sample of the old slot is taken") })
+		e.Decided(h.offer.Slot - 1)
+		synctest.Wait()
+		e.near.Store(false)
+		if got := e.audit(t); len(got.Unshown) > 0 {
+			t.Errorf("%v is missing", got.Unshown)
+		}
+		e.Close()
+	})
 }
 
 // Where an audit has compared the samples, nothing is compared again.

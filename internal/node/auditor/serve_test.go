@@ -112,7 +112,7 @@ func TestWhatIsAskedForInVainBlamesNobody(t *testing.T) {
 			t.Errorf("%s: shown, or %v is blamed", name, h.unshown)
 		}
 	}
-	h.leader.Decided()
+	h.leader.Decided(h.request().Slot)
 	for range 4 * quotaLeast / frameElements {
 		h.shows(t, "a", h.request())
 	}

@@ -32,57 +32,66 @@ func (r *Replica) apply(ctx context.Context, work membership.WorkApply) error {
 		return r.model.state.pass(work.Record)
 	}
 	failpoint.Here(failpoint.ApplyBegins)
-	at, stats, err := r.step(ctx, work)
-	var corrupt *checkpoint.CorruptError
-	// the bad file was set aside, and the outcome comes from other peers now
-	if errors.As(err, &corrupt) {
-		at, stats, err = r.step(ctx, work)
+	err := r.step(ctx, work)
+	if corrupt := (*checkpoint.CorruptError)(nil); errors.As(err, &corrupt) {
+		err = r.step(ctx, work) // the bad file was set aside, and the outcome comes from other peers now
 	}
-	if err != nil {
-		return err
-	}
-	r.cfg.Emit("slot.applied", map[string]any{"slot": at.Slot, "height": at.Height, "state_root": at.Root})
-	r.tally.add(stats)
-	r.cfg.Emit("slot.stats", stats.fields())
-	r.conduct.Decided(work.Record)
-	r.settle(work.Record)
-	r.debts.reached(at)
-	failpoint.Here(failpoint.Applied)
-	if at.Slot%r.cfg.Every == 0 {
-		r.Save()
-	}
-	return nil
+	return err
 }
 
-// step does the outer step of a record with its outcome (1 to 4).
-func (r *Replica) step(ctx context.Context, work membership.WorkApply) (at Position, stats SlotStats, err error) {
+// step does the outer step of a record with its outcome, and what follows from it. From 2 on nobody
+// else makes a checkpoint: it would have the new state beside the feedback of the one before.
+func (r *Replica) step(ctx context.Context, work membership.WorkApply) error {
 	record := work.Record
 	held := r.jobs.done("hold", holdPurpose(record.Height, record.Prev, record.Outcome()))
 	if err := r.outcomes.obtain(ctx, record, work.From, held); err != nil {
-		return Position{}, SlotStats{}, err
+		return err
 	}
-	at, err = r.model.state.step(record, func(grad []float32) error {
+	r.border.Lock()
+	defer r.border.Unlock()
+	var stats SlotStats
+	at, err := r.model.state.step(record, func(grad []float32) error {
 		if err := r.model.decode(record, grad); err != nil {
 			return err
 		}
 		stats = r.measure(record, grad)
 		return nil
 	})
-	return at, stats, err
+	if err != nil {
+		return err
+	}
+	r.cfg.Emit("slot.applied", map[string]any{"slot": at.Slot, "height": at.Height, "state_root": at.Root})
+	r.tally.add(stats)
+	r.cfg.Emit("slot.stats", stats.fields())
+	r.conduct.Decided(record)
+	r.settle(record)
+	r.debts.reached(at)
+	failpoint.Here(failpoint.Applied)
+	if at.Slot%r.cfg.Every == 0 {
+		r.save()
+	}
+	return nil
 }
 
 // settle frees what a decided slot does not need any more (5).
 func (r *Replica) settle(record slot.Record) {
-	r.outcomes.lent.Store(nil)
+	r.outcomes.decided(record.Height)
 	r.contributions.settle(record)
 	r.reductions.decided(record.Slot)
-	r.auditor.Decided()
+	r.auditor.Decided(record.Slot)
 }
 
 // Save makes a checkpoint of the state held, if there is one, and drops what newer checkpoints make
 // needless. A failure is logged, and Save is tried again with a later slot: nothing agreed is lost
 // by it, for the outcomes since the last checkpoint stay.
 func (r *Replica) Save() {
+	r.border.Lock()
+	defer r.border.Unlock()
+	r.save()
+}
+
+// save is Save for who holds border.
+func (r *Replica) save() {
 	if _, held := r.Position(); !held {
 		return
 	}

@@ -23,7 +23,13 @@ type outcomes struct {
 	// Segments, by root, of an outcome that is being gathered: they are lent to other peers that
 	// lack them. Where connections failed here and there, it may be that nobody has all. A map that
 	// is lent is not changed any more.
-	lent atomic.Pointer[map[slot.Root][]byte]
+	lent atomic.Pointer[loan]
+}
+
+// loan are the segments of the outcome of a height that are lent.
+type loan struct {
+	height   uint64
+	segments map[slot.Root][]byte
 }
 
 // outcome names a slot's outcome, as a draft and a record both do.
@@ -162,19 +168,27 @@ func (o *outcomes) fetchEach(ctx context.Context, wanted outcome, missing []int,
 
 // lend offers the segments that are here to other peers until the slot is decided.
 func (o *outcomes) lend(wanted outcome, data [][]byte) {
-	lent := make(map[slot.Root][]byte)
+	lent := loan{wanted.height, make(map[slot.Root][]byte)}
 	for i, b := range data {
 		if b != nil {
-			lent[wanted.segments[i].Root] = b
+			lent.segments[wanted.segments[i].Root] = b
 		}
 	}
 	o.lent.Store(&lent)
 }
 
+// decided ends the loan of an outcome that was decided. That of a later one may have begun: this
+// peer is late.
+func (o *outcomes) decided(height uint64) {
+	if lent := o.lent.Load(); lent != nil && lent.height <= height {
+		o.lent.CompareAndSwap(lent, nil)
+	}
+}
+
 // part returns a lent segment, nil if there is none with this root.
 func (o *outcomes) part(root slot.Root) []byte {
 	if lent := o.lent.Load(); lent != nil {
-		return (*lent)[root]
+		return lent.segments[root]
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
@@ -89,6 +90,7 @@ type Replica struct {
 	conduct       *conduct.Conduct
 	jobs          jobs
 	tally         tally
+	border        sync.Mutex // held from the outer step to the end of its slot, and for a checkpoint
 }
 
 // Open makes a replica and restores the newest checkpoint in Dir that the chain certifies. The

@@ -164,6 +164,8 @@ func (r *Replica) synchronize(ctx context.Context, work membership.WorkSync) err
 			record = c.Record
 		}
 	}
+	r.border.Lock()
+	defer r.border.Unlock()
 	err = r.model.state.replace(func(vectors [][]float32) (Position, error) {
 		return Position{got.Height, record, got.Slot, got.Root}, r.model.store.Load(got, vectors...)
 	})
