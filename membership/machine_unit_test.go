@@ -443,8 +443,8 @@ func TestWhoCameBackDuringASlotIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A peer fetches a state when its chain changes, and so fetches another one. That the first fetch was
-// given up is said late, and does not end the second.
+// A peer fetches a state when its chain changes, and so fetches another one. That the first fetch
+// was given up is said late, and does not end the second.
 func TestAStateThatIsNotWantedAnyMore(t *testing.T) {
 	l := newLab(t, labRules(), labTiming)
 	p := l.add("A")

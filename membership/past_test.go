@@ -115,8 +115,8 @@ func TestPinsOfOldTickets(t *testing.T) {
 	}
 }
 
-// A peer went back to the very record up to which it keeps a summary: it cannot show that, since the
-// record that names it was given up, but goes on.
+// A peer went back to the very record up to which it keeps a summary: it cannot show that, since
+// the record that names it was given up, but goes on.
 func TestASummaryWithoutItsRecordIsNotShown(t *testing.T) {
 	m := forgetful(t, false).peers[0].m
 	m.chain = m.chain.UpTo(m.chain.Past().Height)

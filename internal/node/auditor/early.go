@@ -70,8 +70,8 @@ func (a *Auditor) opened(slotNumber uint64) *openSlot {
 	}
 	if e.mu.open == nil {
 		o := &openSlot{
-			slot: slotNumber, place: secret().Float64(), segments: map[segmentKey]*earlySegment{}, signed: map[slot.PeerID]int{},
-			conversations: map[slot.PeerID]*conversation{},
+			slot: slotNumber, place: secret().Float64(), segments: map[segmentKey]*earlySegment{},
+			signed: map[slot.PeerID]int{}, conversations: map[slot.PeerID]*conversation{},
 		}
 		o.ctx, o.end = context.WithCancel(context.Background())
 		e.mu.open = o

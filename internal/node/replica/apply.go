@@ -34,7 +34,8 @@ func (r *Replica) apply(ctx context.Context, work membership.WorkApply) error {
 	failpoint.Here(failpoint.ApplyBegins)
 	err := r.step(ctx, work)
 	if corrupt := (*checkpoint.CorruptError)(nil); errors.As(err, &corrupt) {
-		err = r.step(ctx, work) // the bad file was set aside, and the outcome comes from other peers now
+		// the bad file was set aside, and the outcome comes from other peers now
+		err = r.step(ctx, work)
 	}
 	return err
 }

@@ -90,7 +90,8 @@ type Replica struct {
 	conduct       *conduct.Conduct
 	jobs          jobs
 	tally         tally
-	border        sync.Mutex // held from the outer step to the end of its slot, and for a checkpoint
+	// held from the outer step to the end of its slot, and while a checkpoint is made
+	border sync.Mutex
 }
 
 // Open makes a replica and restores the newest checkpoint in Dir that the chain certifies. The
