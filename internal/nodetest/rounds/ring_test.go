@@ -54,7 +54,7 @@ func TestARunInARing(t *testing.T) {
 // contribution is in every segment again.
 func TestAPairThatCannotConnectMakesARing(t *testing.T) {
 	spec := nodetest.Spec(10, 4)
-	spec.Schedule, spec.Aggregator = "auto", "mean"
+	spec.Schedule, spec.Aggregator, spec.Trust = "auto", "mean", "crash"
 	nodetest.Run(t, 10*time.Millisecond, spec, 4, func(s *nodetest.Swarm) {
 		s.Pace(50 * time.Millisecond)
 		for _, p := range s.Peers {
