@@ -257,10 +257,11 @@ func (co *competing) mayMoveOn() bool {
 	return co.fork.stalled() || co.fork.without && co.chain.MajorityForks()
 }
 
-// mayGiveUp says whether this peer may give up its own records above a height without an operator.
-// Where members may lie, another founding is no reason to give up a run that has had a second
-// member: anybody can found one, of whatever work (BYZANTINE 9).
-func (co *competing) mayGiveUp(above uint64) bool {
+// mayGiveUp says whether this peer may give up its own records above a height without an operator,
+// for another chain that goes on from there; nil: for none. Where members may lie, another founding
+// is no reason to give up a run that has had a second member: anybody can found one, of whatever
+// work (BYZANTINE 9).
+func (co *competing) mayGiveUp(above uint64, other *chain.Chain) bool {
 	c := co.chain
 	if above < c.Start() {
 		return false
@@ -270,7 +271,7 @@ func (co *competing) mayGiveUp(above uint64) bool {
 	case !c.Pinned():
 		return true
 	case !co.cfg.Rules.Byzantine:
-		return young || !c.SharedSince(above)
+		return young || !c.SharedSince(above) || other != nil && above > 0 && other.AsAgreed(c, above+1)
 	case above > 0:
 		return c.Height()-above <= chain.MaxSiblingAge
 	}
@@ -284,18 +285,18 @@ func (co *competing) decide() (better *branch) {
 	if co.own.left {
 		return nil
 	}
-	if co.mayGiveUp(common) {
+	if co.mayGiveUp(common, r.chain) {
 		return r
 	}
 	co.refused = remember(co.refused, r.claim.Branch)
 	co.event(Event{
 		Kind: EventRefused, Height: r.chain.Height(), Slot: r.chain.Tip().Slot, Peer: r.from,
 		Root: r.chain.LastingAbove(common),
-		Detail: fmt.Sprintf("its branch of the run has more work, and the one here is %d slots old since they parted "+
-			"at height %d: too old to be "+
-			"given up by itself. To move this peer, start it again with --pin %s; else stop the peers of the other "+
-			"branch",
-			co.chain.Tip().Slot-co.chain.At(max(common, co.chain.Lowest())).Slot, common, r.chain.LastingAbove(common)),
+		Detail: fmt.Sprintf("its branch of the run has more work, but fewer agreed on it where the two parted, at "+
+			"height %d, and the one here is %d slots old since then: too old to be given up for it. The other "+
+			"branch's peers come here once this one has more work. To move this peer, start it again with --pin %s; "+
+			"else stop the peers of the other branch", common,
+			co.chain.Tip().Slot-co.chain.At(max(common, co.chain.Lowest())).Slot, r.chain.LastingAbove(common)),
 	})
 	return nil
 }

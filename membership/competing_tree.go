@@ -27,7 +27,7 @@ func (co *competing) chooseOnceShown() (better *branch) {
 	case common == co.chain.Height() && !co.mayFollow(r.chain.At(common+1)) &&
 		r.chain.Tip().Work <= co.chain.Tip().Work:
 		// It is left to those that decide at the tip, until the others are further.
-	case !co.mayGiveUp(common):
+	case !co.mayGiveUp(common, nil):
 		if first := r.chain.LastingAbove(common); r.chain.Outranks(co.chain) && !slices.Contains(co.refused, first) {
 			co.refuse(r, common, first)
 		}

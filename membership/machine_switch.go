@@ -70,8 +70,10 @@ func (m *Machine) reportSwitch(r *branch, given *chain.Chain, common uint64) {
 	switch {
 	case common < given.Height():
 		e.Kind = EventSwitched
-		e.Detail = fmt.Sprintf("%d records above height %d are given up for the better branch of %s",
-			given.Height()-common, common, r.from.Short())
+		before := given.At(max(common, given.Lowest())).Slot
+		e.Detail = fmt.Sprintf("%d records above height %d, with %d slots after slot %d, are given up for the better "+
+			"branch of %s, which has %d slots there", given.Height()-common, common, given.Tip().Slot-before, before,
+			r.from.Short(), r.chain.Tip().Slot-before)
 		m.event(e)
 	case r.chain.At(common+1).Kind == slot.Fork:
 		e.Kind, e.Detail = EventForked, "followed: "+m.news.forkText(r.chain.At(common+1))

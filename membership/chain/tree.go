@@ -50,6 +50,17 @@ func (c *Chain) successor(height uint64) Successor {
 	return s
 }
 
+// AsAgreed says whether those who decide after the record before a height agreed on this chain's
+// record there as much as on another chain's: a certificate is more than a fork, and a fork more
+// than one that fewer of them signed. One that none of them signed is not agreed on.
+func (c *Chain) AsAgreed(o *Chain, height uint64) bool {
+	ours, theirs := c.known(height).successor(), o.known(height).successor()
+	if !ours.Fork || !theirs.Fork {
+		return !ours.Fork
+	}
+	return ours.Signers > 0 && ours.Signers >= theirs.Signers
+}
+
 // MaxSiblingAge is how many heights a chain may have grown since it parted from another branch, for
 // the choice between the two to be made without an operator.
 const MaxSiblingAge = 64

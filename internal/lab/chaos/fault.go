@@ -292,7 +292,7 @@ func (r *runner) due(f *fault) bool {
 // chains, and the logs do not say which one remains: then all peers must have all others in their
 // own lists.
 func (r *runner) takesPart(f *fault, p *node) bool {
-	if f.Kind != Partition && f.Kind != Turns {
+	if !f.splits() {
 		return slices.Contains(r.ledger.members, p.ID)
 	}
 	for _, q := range r.nodes {
@@ -304,6 +304,17 @@ func (r *runner) takesPart(f *fault, p *node) bool {
 		r.ledger.height, r.ledger.members = q.status.Height, members
 	}
 	return true
+}
+
+// splits says whether a fault may leave two chains.
+func (f *fault) splits() bool { return f.Kind == Partition || f.Kind == Turns }
+
+// awaited are the peers that are members again at the end of a fault.
+func (r *runner) awaited(f *fault) []*node {
+	if f.splits() {
+		return r.nodes
+	}
+	return f.victims
 }
 
 // returned ends a fault whose victims all take part again.
