@@ -40,6 +40,6 @@ func (e *effects) sendForms(out wire.Envelope) { e.Send = append(e.Send, out) }
 func (e *effects) reportRecord(kind EventKind, r slot.Record, ballot uint32) {
 	e.event(Event{
 		Kind: kind, Height: r.Height, Slot: r.Slot, Ballot: ballot, RecordKind: r.Kind, Record: r.Hash(), Prev: r.Prev,
-		State: r.StateRoot,
+		State: r.StateRoot, Electors: len(r.Electors()),
 	})
 }

@@ -20,6 +20,7 @@ type Event struct {
 	Record     slot.Root // hash of the record that was proposed or certified
 	Prev       slot.Root // of the record before it
 	RecordKind slot.Kind
+	Electors   int    // that decide after the record
 	Detail     string // plain words
 
 	Plan  *slot.Plan // of EventPlanned

@@ -34,6 +34,7 @@ type Line struct {
 	Record        string   `json:"record"` // hash
 	Prev          string   `json:"prev"`   // hash of the record before it
 	CertifiedRoot string   `json:"certified_root"`
+	Electors      int      `json:"electors"` // that decide after the record
 	Members       []string `json:"members"`
 	// to a committed slot their list, in statistics their number
 	Contributors json.RawMessage `json:"contributors"`

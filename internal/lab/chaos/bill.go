@@ -29,6 +29,9 @@ func (b bill) covers(at time.Time, costs func(Injected, cost) bool) bool {
 // check holds a history against the bill.
 func (b bill) check(h *history) []Check { return []Check{b.givenUp(h), b.down(h), b.identity(h)} }
 
+// leastByzantine is the fewest electors of which trust byzantine lets no minority fork.
+const leastByzantine = 4
+
 // givenUp: a certified step that was given up was on a branch, which only some faults bring about.
 func (b bill) givenUp(h *history) Check {
 	var faults []string
@@ -39,7 +42,8 @@ func (b bill) givenUp(h *history) Check {
 			continue
 		}
 		steps++
-		if !b.covers(r.at, func(_ Injected, c cost) bool { return c.branch && !b.byzantine }) {
+		few := h.forked(r).electors < leastByzantine
+		if !b.covers(r.at, func(_ Injected, c cost) bool { return c.branch && (!b.byzantine || few) }) {
 			faults = append(faults, fmt.Sprintf("slot %d, certified at height %d as %s, was given up, and no fault "+
 				"may cost that", r.slot, r.height, short(hash)))
 		}

@@ -80,6 +80,14 @@ func TestTheBill(t *testing.T) {
 		{"a branch of a partition", branch, false, []Injected{suffered(Partition, 4, 7, 2)}, nil},
 		{"a branch of turns", branch, false, []Injected{suffered(Turns, 4, 7, 2)}, nil},
 		{"with trust byzantine", branch, true, []Injected{suffered(Partition, 4, 7, 2)}, []string{CheckGivenUp}},
+		{"with trust byzantine and three electors", func(logs [][]eventlog.Line) {
+			branch(logs)
+			for _, log := range logs {
+				for i := range log {
+					log[i].Electors = 3
+				}
+			}
+		}, true, []Injected{suffered(Partition, 4, 7, 2)}, nil},
 		{"before a partition", branch, false, []Injected{suffered(Partition, 7, 8, 2)}, []string{CheckGivenUp}},
 		{"long after one", branch, false, []Injected{suffered(Partition, 2, 3, 2)}, []string{CheckGivenUp}},
 

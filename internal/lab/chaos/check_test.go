@@ -23,7 +23,7 @@ func certify(height uint64, branch string) eventlog.Line {
 	return eventlog.Line{
 		Event: "record.certified", Height: height, Slot: height - 1, Kind: kind, Record: hashOf(height, branch),
 		Prev:          hashOf(height-1, branch),
-		CertifiedRoot: rootOf(height-1, branch),
+		CertifiedRoot: rootOf(height-1, branch), Electors: 4,
 	}
 }
 
@@ -107,6 +107,27 @@ func judge(logs [][]eventlog.Line, ends []ending) []Check {
 		finished = append(finished, e.finished)
 	}
 	return verdicts(readHistory(logs, finished), ends, lastSlot)
+}
+
+// A line that comes late, when its peer has gone over to another chain, is about the record that it
+// names, not about the one that the chain has at that height now.
+func TestALateLineIsNoContradiction(t *testing.T) {
+	logs, ends := goodRun()
+	branchOff(logs, true)
+	late := eventlog.Line{
+		Event: "state.synced", Height: 6, Slot: 5, Record: hashOf(6, "x"), StateRoot: rootOf(6, "x"),
+	}
+	logs[1] = append(logs[1], late)
+	for _, c := range judge(logs, ends) {
+		if c.Name == CheckStates && !c.OK {
+			t.Errorf("%s", c.Detail)
+		}
+	}
+	late.Record = ""
+	logs[1] = append(logs[1], late)
+	if !slices.Contains(failed(judge(logs, ends)), CheckStates) {
+		t.Error("without the record's hash it is none either: the test is about nothing")
+	}
 }
 
 // TestEachCheckFails puts one fault after the other into a good run: the check that is there for it

@@ -19,6 +19,7 @@ type record struct {
 	before     string    // root of the state before it, from its certificate
 	at         time.Time // when a log first said that it is certified
 	members    []string  // that it lists; nil: as the record before it
+	electors   int       // that decide after it
 }
 
 // rename is a peer that came back under another ID.
@@ -118,6 +119,7 @@ func (h *history) certify(l eventlog.Line) {
 		r.at = l.Time
 	}
 	r.hash, r.prev, r.height, r.slot, r.kind, r.before = l.Record, l.Prev, l.Height, l.Slot, l.Kind, l.CertifiedRoot
+	r.electors = l.Electors
 	h.records[l.Record] = r
 }
 
@@ -156,9 +158,12 @@ func (r *reader) turn(top uint64) {
 	}
 }
 
-// hold records the state that a peer holds after a record.
+// hold records the state that a peer holds after a record. Which one that is at a height changes
+// with the chain, so a line that comes late names it.
 func (r *reader) hold(l eventlog.Line) {
-	if hash, known := r.chain[l.Height]; known {
+	if l.Record != "" {
+		r.h.hold(l.Record, l.StateRoot, r.peer)
+	} else if hash, known := r.chain[l.Height]; known {
 		r.h.hold(hash, l.StateRoot, r.peer)
 	}
 }
@@ -205,6 +210,15 @@ func (h *history) spreadAbandoned() {
 			h.abandoned[r.hash] = true
 		}
 	}
+}
+
+// forked is the record that the branch with a record goes back to: the one below it that was not
+// given up.
+func (h *history) forked(r record) record {
+	for h.abandoned[r.hash] {
+		r = h.records[r.prev]
+	}
+	return r
 }
 
 // branches counts the forks of the chain that were given up.

@@ -26,8 +26,10 @@ const (
 // cost is what a kind of fault may cost the run. Everything else that is lost is a fault of the
 // program, and fails a check.
 type cost struct {
-	down     who    // who may be no member for some time
-	branch   bool   // with trust crash, certified slots of a branch may be given up
+	down who // who may be no member for some time
+	// with trust crash, or fewer than leastByzantine electors, certified slots of a branch may be
+	// given up
+	branch   bool
 	identity bool   // the victims come back as new peers, without what they held
 	says     string // what that means for the run
 }
@@ -59,7 +61,8 @@ func (k Kind) mayCost() cost {
 	case Turns, Partition:
 		return cost{
 			down: everybody, branch: true,
-			says: "slots of a branch that is given up when the sides meet; with trust byzantine none",
+			says: "slots of a branch that is given up when the sides meet; with trust byzantine only if " +
+				"fewer than four had a vote",
 		}
 	case End:
 		return cost{

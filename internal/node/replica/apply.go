@@ -61,7 +61,9 @@ func (r *Replica) step(ctx context.Context, work membership.WorkApply) error {
 	if err != nil {
 		return err
 	}
-	r.cfg.Emit("slot.applied", map[string]any{"slot": at.Slot, "height": at.Height, "state_root": at.Root})
+	r.cfg.Emit("slot.applied", map[string]any{
+		"slot": at.Slot, "height": at.Height, "record": record.Hash(), "state_root": at.Root,
+	})
 	r.tally.add(stats)
 	r.cfg.Emit("slot.stats", stats.fields())
 	r.conduct.Decided(record)

@@ -51,6 +51,7 @@ func (l *Ledger) Tell(e membership.Event) {
 		fields["height"], fields["kind"], fields["slot"], fields["ballot"] = e.Height, e.RecordKind.String(), e.Slot,
 			e.Ballot
 		fields["record"], fields["prev"], fields["certified_root"] = e.Record, e.Prev, e.State
+		fields["electors"] = e.Electors
 	case membership.EventMembers:
 		fields["slot"], fields["height"], fields["members"] = e.Slot, e.Height, e.Members
 	case membership.EventSuspected, membership.EventLeft, membership.EventEvicted, membership.EventCloned,
