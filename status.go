@@ -67,6 +67,8 @@ const (
 	PhaseEndedProvisional = report.PhaseEndedProvisional
 	// it is that of a branch which is not the run: the others are looked for
 	PhaseEndedBranch = report.PhaseEndedBranch
+	// the run is over; its final model is not here, and nobody who holds it was found
+	PhaseEndedMissed = report.PhaseEndedMissed
 	PhaseClosed      = report.PhaseClosed
 )
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -72,5 +73,7 @@ func (c *collector) sumUp(s p2pdiloco.Status, wall time.Duration) report.Peer {
 
 // ended says whether a phase is one of the ends of a run or a branch.
 func ended(p p2pdiloco.Phase) bool {
-	return p == p2pdiloco.PhaseEnded || p == p2pdiloco.PhaseEndedProvisional || p == p2pdiloco.PhaseEndedBranch
+	return slices.Contains([]p2pdiloco.Phase{
+		p2pdiloco.PhaseEnded, p2pdiloco.PhaseEndedProvisional, p2pdiloco.PhaseEndedBranch, p2pdiloco.PhaseEndedMissed,
+	}, p)
 }

@@ -40,6 +40,7 @@ func TestHowAPeerEnded(t *testing.T) {
 		p2pdiloco.PhaseEnded:            {Ended: true, Status: "ended"},
 		p2pdiloco.PhaseEndedProvisional: {Status: "ended_provisional"},
 		p2pdiloco.PhaseEndedBranch:      {Status: "ended_branch"},
+		p2pdiloco.PhaseEndedMissed:      {Status: "ended_missed"},
 		p2pdiloco.PhaseRunning:          {Status: "left"},
 	} {
 		got := new(collector).sumUp(p2pdiloco.Status{Phase: phase}, 0)

@@ -159,6 +159,7 @@ func closing(r report.Peer) string {
 		string(p2pdiloco.PhaseEnded):            "the run has ended",
 		string(p2pdiloco.PhaseEndedProvisional): "the run has ended provisionally (see its branch in status)",
 		string(p2pdiloco.PhaseEndedBranch):      "this branch, which is not the run, has ended",
+		string(p2pdiloco.PhaseEndedMissed):      "the run is over, and its final model is not here",
 		statusLeft:                              "left the run",
 	}[r.Status]
 	loss := ""

@@ -20,7 +20,7 @@ func PhaseOf(v membership.View, startPeers uint64) (Phase, string) {
 	case v.Ending != membership.EndsNot:
 		return phaseOfEnding(v)
 	case v.Missed:
-		return PhaseEnded, "the run is over, and no peer is heard that holds its final model"
+		return PhaseEndedMissed, "the run is over, and no peer is heard that holds its final model"
 	case v.Diverged:
 		return PhaseJoining, "the state here differs from the certified one: fetching it anew, not contributing"
 	case v.Tip.Height == 0:

@@ -135,6 +135,8 @@ const (
 	PhaseEndedProvisional Phase = "ended_provisional"
 	// it is that of a branch which is not the run: the others are looked for
 	PhaseEndedBranch Phase = "ended_branch"
+	// the run is over; its final model is not here, and nobody who holds it was found
+	PhaseEndedMissed Phase = "ended_missed"
 	PhaseClosed      Phase = "closed"
 )
 
