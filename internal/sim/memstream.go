@@ -230,8 +230,24 @@ func (p *pipe) first() (time.Time, bool) {
 	return p.mu.queue[0].at, true
 }
 
-// CloseWrite implements network.MuxedStream.
+// CloseWrite implements network.MuxedStream. Where the write deadline has passed it fails, as on a
+// bulk connection, which has to send the end.
 func (s *memoryStream) CloseWrite() error {
+	if s.out.late() {
+		return os.ErrDeadlineExceeded
+	}
+	s.closeWrite()
+	return nil
+}
+
+// late says whether the writer's deadline has passed, and it has not ended this direction.
+func (p *pipe) late() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.mu.closed && !p.mu.writeBy.IsZero() && !time.Now().Before(p.mu.writeBy)
+}
+
+func (s *memoryStream) closeWrite() {
 	s.out.mu.Lock()
 	if !s.out.mu.closed {
 		s.out.mu.closed = true
@@ -240,7 +256,6 @@ func (s *memoryStream) CloseWrite() error {
 	s.out.mu.Unlock()
 	signal(s.out.room)
 	s.sent()
-	return nil
 }
 
 // CloseRead implements network.MuxedStream.
@@ -256,7 +271,7 @@ func (s *memoryStream) CloseRead() error {
 
 // Close implements network.MuxedStream.
 func (s *memoryStream) Close() error {
-	_ = s.CloseWrite()
+	s.closeWrite()
 	_ = s.CloseRead()
 	s.conn.forget(s)
 	return nil

@@ -83,6 +83,13 @@ func (h *half) Write(b []byte) (done int, err error) {
 	return done, nil
 }
 
+// late says whether the writer's deadline has passed, and it has not ended this direction.
+func (h *half) late() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.mu.eof && expired(h.mu.writeEnd)
+}
+
 func (h *half) end(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,8 +134,15 @@ func (s *Stream) Read(b []byte) (int, error) { return s.in.Read(b) }
 // Write implements wire.Stream.
 func (s *Stream) Write(b []byte) (int, error) { return s.out.Write(b) }
 
-// CloseWrite implements wire.Stream.
-func (s *Stream) CloseWrite() error { s.out.end(nil); return nil }
+// CloseWrite implements wire.Stream. Where the write deadline has passed it fails, as on a bulk
+// connection, which has to send the end.
+func (s *Stream) CloseWrite() error {
+	if s.out.late() {
+		return os.ErrDeadlineExceeded
+	}
+	s.out.end(nil)
+	return nil
+}
 
 // Close implements wire.Stream.
 func (s *Stream) Close() error { s.out.end(nil); return nil }

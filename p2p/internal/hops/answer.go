@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -90,6 +91,9 @@ func (h *Hops) arrive(via, origin peer.ID, raw wire.Stream) error {
 		return err
 	}
 	proto, err := s.begun()
+	if errors.Is(err, io.EOF) { // it was kept ready, and nobody took it
+		return s.Close()
+	}
 	if err != nil {
 		return err
 	}

@@ -115,6 +115,9 @@ func (c *carried) copy(to, from wire.Stream) error {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
+			if err := to.SetWriteDeadline(now.Add(carryIdle)); err != nil {
+				return err
+			}
 			return to.CloseWrite()
 		case err != nil && (!wire.TimedOut(err) || c.idle(now)):
 			return err

@@ -40,3 +40,37 @@ func TestCarryGivesUp(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
+
+// A direction that was silent for long ends well: its last write was carried by a deadline that has
+// passed since. Without a new one the end is not passed on, and the stream that lives in the other
+// direction is reset.
+func TestCarryPassesOnALateEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		origin, in := wiretest.Pipe(1 << 10)
+		out, target := wiretest.Pipe(1 << 10)
+		carried := make(chan error, 1)
+		go func() { carried <- carry(in, out) }()
+		if _, err := origin.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 { // the target says that it is alive
+			time.Sleep(carryIdle / 2)
+			if _, err := target.Write([]byte("alive")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := origin.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(target); err != nil || string(b) != "hello" {
+			t.Errorf("the target got %q: %v", b, err)
+		}
+		_ = target.CloseWrite()
+		if b, err := io.ReadAll(origin); err != nil || len(b) != 4*len("alive") {
+			t.Errorf("the origin got %d bytes: %v", len(b), err)
+		}
+		if err := <-carried; err != nil {
+			t.Error(err)
+		}
+	})
+}

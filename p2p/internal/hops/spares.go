@@ -91,7 +91,7 @@ func (s *spares) expire(to peer.ID, old *spare) {
 		s.drop(to)
 	}
 	s.mu.Unlock()
-	_ = old.Reset()
+	_ = old.Close() // not reset: its connection carries the next stream
 }
 
 // prepare makes spares to a target in the background.

@@ -59,15 +59,27 @@ func (s *stream) CloseWrite() error {
 	return errors.Join(s.tls.CloseWrite(), s.raw.CloseWrite())
 }
 
-func (s *stream) Close() error { return s.tls.Close() }
+// endTimeout is for the last bytes of a stream that is closed.
+const endTimeout = 10 * time.Second
+
+func (s *stream) Close() error {
+	_ = s.raw.SetWriteDeadline(time.Now().Add(endTimeout)) // where this fails, so does what follows
+	return s.tls.Close()
+}
+
 func (s *stream) Reset() error { return s.raw.Reset() }
 
-func (s *stream) SetDeadline(t time.Time) error      { return s.tls.SetDeadline(t) }
-func (s *stream) SetReadDeadline(t time.Time) error  { return s.tls.SetReadDeadline(t) }
-func (s *stream) SetWriteDeadline(t time.Time) error { return s.tls.SetWriteDeadline(t) }
+func (s *stream) SetDeadline(t time.Time) error      { return s.raw.SetDeadline(t) }
+func (s *stream) SetReadDeadline(t time.Time) error  { return s.raw.SetReadDeadline(t) }
+func (s *stream) SetWriteDeadline(t time.Time) error { return s.raw.SetWriteDeadline(t) }
 
 // pipe makes a stream a net.Conn, which crypto/tls wants.
 type pipe struct{ wire.Stream }
+
+// SetWriteDeadline does nothing: only the stream's user sets deadlines. When crypto/tls has said
+// that no more follows it sets a deadline that has passed, and the end of the stream below could
+// not be sent any more.
+func (pipe) SetWriteDeadline(time.Time) error { return nil }
 
 func (pipe) LocalAddr() net.Addr  { return pipeAddr{} }
 func (pipe) RemoteAddr() net.Addr { return pipeAddr{} }
