@@ -160,9 +160,14 @@ func (n *Network) Probe(ctx context.Context, to slot.PeerID, size int) (r Probe,
 	if err != nil {
 		return r, err
 	}
-	defer s.Reset() //nolint:errcheck // everything wanted has been read
-	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
-	defer stop()
+	defer func() {
+		if err != nil {
+			_ = s.Reset()
+		} else {
+			_ = s.Close() // not reset: its connection carries the next stream
+		}
+	}()
+	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
 	if r, err = probe(s, min(size, MaxProbe)); err != nil {
 		return r, n.env.Tasks.Err(fmt.Errorf("probe of %s: %w", to.Short(), errors.Join(err, ctx.Err())))
 	}

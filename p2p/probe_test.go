@@ -189,3 +189,18 @@ func TestMapped(t *testing.T) {
 		t.Errorf("%v, %v", seen, err)
 	}
 }
+
+// A probe that has measured leaves its connection to the next stream: a reset would end one that
+// may be warm.
+func TestAProbeKeepsItsConnection(t *testing.T) {
+	a, b := tcpPair(t, nil)
+	for range 10 { // on a machine that is busy a stream may go over libp2p's connection
+		if r, err := a.Probe(bounded(t), b.ID(), 1<<20); err != nil || r.Up == 0 || r.Down == 0 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if a.outbound(t, b) > 1 {
+			return
+		}
+	}
+	t.Error("only libp2p's connection is left after each probe")
+}

@@ -118,7 +118,7 @@ func (c *conversation) opened(ctx context.Context) (wire.Stream, []question, err
 	}
 	used, list, _ := c.move(s)
 	if used != s { // what was queued was answered with an error meanwhile
-		_ = s.Reset()
+		_ = s.Close() // not reset: its connection carries the next stream
 		return used, list, nil
 	}
 	c.auditor.early.wg.Go(func() { c.read(ctx, s) })

@@ -125,3 +125,38 @@ func TestAnsweredStreamsEndWell(t *testing.T) {
 		}
 	})
 }
+
+// failing ends a conversation while a stream is opened for it.
+type failing struct {
+	Streams
+	c *conversation
+}
+
+func (f *failing) Open(ctx context.Context, p slot.PeerID) (wire.Stream, error) {
+	f.c.fail(nil, errOtherRange)
+	return f.Streams.Open(ctx, p)
+}
+
+// A stream on which nothing is asked any more once it is open ends well, too.
+func TestAStreamThatIsNotNeededEndsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		e, streams := h.auditor(t, "e"), &counting{Streams: h}
+		c := &conversation{auditor: e, peer: "c", more: make(chan struct{}, 1)}
+		e.cfg.Streams = &failing{Streams: streams, c: c}
+		ctx, end := context.WithCancel(t.Context())
+		go c.run(ctx)
+		seg := &segment{Segment: &audit.Segment{}}
+		seg.Offers = []slot.Offer{h.offer}
+		answered := make(chan error, 1)
+		c.ask([]ask{{seg: seg}}, func(_ ask, _ *audit.Opening, err error) { answered <- err })
+		if err := <-answered; err == nil {
+			t.Error("the question was asked: nothing is tested")
+		}
+		synctest.Wait()
+		if n := streams.resets.Load(); n > 0 {
+			t.Errorf("%d streams were reset", n)
+		}
+		end()
+	})
+}

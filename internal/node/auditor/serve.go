@@ -128,7 +128,7 @@ func (a *Auditor) fetchChecked(q Request, seg *audit.Segment) ([]byte, error) {
 }
 
 // fetch gets one answer as it is.
-func (a *Auditor) fetch(q Request) ([]byte, error) {
+func (a *Auditor) fetch(q Request) (_ []byte, err error) {
 	if !a.cfg.Connected(q.Contributor) {
 		return nil, errors.New("there is no connection to it")
 	}
@@ -136,7 +136,13 @@ func (a *Auditor) fetch(q Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer s.Reset() //nolint:errcheck // the answer was read, or does not come
+	defer func() {
+		if err != nil {
+			_ = s.Reset()
+		} else {
+			_ = s.Close() // not reset: its connection carries the next stream
+		}
+	}()
 	_ = s.SetDeadline(time.Now().Add(a.cfg.Timeout))
 	if err := errors.Join(wire.WriteMessage(s, q.Append(nil)), s.CloseWrite()); err != nil {
 		return nil, err

@@ -138,6 +138,24 @@ func TestWhatIsPassedOnIsChecked(t *testing.T) {
 	}
 }
 
+// The stream on which a leader got what it passes on is not reset: its connection carries the next
+// one. One on which no answer came is.
+func TestStreamsOfWhatIsPassedOnEndWell(t *testing.T) {
+	h := newHouse(t)
+	streams := &counting{Streams: h}
+	h.leader.cfg.Streams = streams
+	if !h.shows(t, "a", h.request()) {
+		t.Error("it is not passed on: nothing is tested")
+	}
+	if n := streams.resets.Load(); n > 0 {
+		t.Errorf("%d streams were reset", n)
+	}
+	h.change = func(s wire.Stream) wire.Stream { _ = s.Reset(); return nil }
+	if h.shows(t, "b", h.request()) || streams.resets.Load() != 1 {
+		t.Errorf("without an answer %d streams were reset", streams.resets.Load())
+	}
+}
+
 type changed struct {
 	wire.Stream
 	change func(b []byte) []byte
