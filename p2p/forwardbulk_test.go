@@ -80,7 +80,7 @@ func TestAForwardedStreamEndsHalfByHalf(t *testing.T) {
 		}
 		ended <- errors.Join(err, s.CloseWrite())
 	})
-	for name, deadline := range map[string]time.Time{"with a deadline": time.Now().Add(time.Minute), "without one": {}} {
+	for name, deadline := range map[string]time.Time{"in time": time.Now().Add(time.Minute), "without a deadline": {}} {
 		s := through(t, origin, target)
 		_ = s.SetDeadline(deadline)
 		if _, err := s.Write(vector()); err != nil {

@@ -23,7 +23,7 @@ func (h *holder) open(from slot.PeerID) *conn {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return &conn{s: st, zip: h.s.zip, timeout: time.Minute, stop: func() bool { return true }}
+	return &conn{s: st, zip: h.s.zip, timeout: time.Minute}
 }
 
 // Streams that nothing is asked on give way to others.
@@ -69,7 +69,7 @@ func TestIdleStreamsGiveWay(t *testing.T) {
 			t.Errorf("%d idle streams were cut", cut)
 		}
 		for _, c := range append(hold, last) {
-			c.close(true)
+			c.close(nil)
 		}
 		_ = h.s.Close()
 		h.n.wg.Wait()
@@ -100,7 +100,7 @@ func TestMembersAreServedFirst(t *testing.T) {
 			t.Errorf("counted %d of %d", h.s.admission.mu.others, h.s.admission.mu.served)
 		}
 		for _, c := range hold {
-			c.close(true)
+			c.close(nil)
 		}
 		_ = h.s.Close()
 		h.n.wg.Wait()

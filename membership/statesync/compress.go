@@ -19,6 +19,11 @@ var (
 	errSpent   = errors.New("has given this peer, or its address, all that a newcomer gets from it in an hour")
 )
 
+// isRefusal says whether an error is an answer, after which nothing more comes.
+func isRefusal(err error) bool {
+	return errors.Is(err, errNotHeld) || errors.Is(err, errBusy) || errors.Is(err, errSpent)
+}
+
 // readBlock reads one block of least to most decoded bytes. It returns the decoded bytes, in dst's
 // memory where they fit, and the number of bytes on the wire.
 func (z *zip) readBlock(r io.Reader, dst []byte, least, most int) ([]byte, int, error) {

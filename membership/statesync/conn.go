@@ -33,7 +33,6 @@ type conn struct {
 	zip     *zip
 	timeout time.Duration
 	raw     []byte // the last block
-	stop    func() bool
 }
 
 // dialer opens streams to donors.
@@ -43,7 +42,7 @@ type dialer struct {
 	timeout time.Duration
 }
 
-// dial opens a stream that is reset when ctx ends.
+// dial opens a stream, which outlives ctx.
 func (d dialer) dial(ctx context.Context, p slot.PeerID) (*conn, error) {
 	octx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -51,8 +50,13 @@ func (d dialer) dial(ctx context.Context, p slot.PeerID) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })
-	return &conn{s: s, zip: d.zip, timeout: d.timeout, stop: stop}, nil
+	return &conn{s: s, zip: d.zip, timeout: d.timeout}, nil
+}
+
+// during has the stream reset when ctx ends before the function returned is called: while an answer
+// is awaited. Between two answers the stream is closed, and its connection carries the next one.
+func (n *conn) during(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { _ = n.s.Reset() })
 }
 
 // list asks one peer which checkpoints it holds.
@@ -61,20 +65,21 @@ func (d dialer) list(ctx context.Context, p slot.PeerID) ([]checkpoint.Checkpoin
 	if err != nil {
 		return nil, err
 	}
+	stop := n.during(ctx)
 	list, err := n.list()
-	n.close(err != nil)
+	stop()
+	n.close(err)
 	return list, err
 }
 
-// close ends the stream. After a fault it resets the stream, because unwanted bytes may be on the
-// way.
-func (n *conn) close(fault bool) {
-	n.stop()
-	if fault {
+// close ends the stream after an answer, or the fault of one. Where the answer is not complete it
+// resets the stream, because unwanted bytes may be on the way.
+func (n *conn) close(fault error) {
+	if fault == nil || isRefusal(fault) {
+		_ = n.s.Close()
+	} else {
 		_ = n.s.Reset()
-		return
 	}
-	_ = n.s.Close()
 }
 
 // ask sends a request.

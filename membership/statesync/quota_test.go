@@ -122,7 +122,7 @@ func TestQuotaSpent(t *testing.T) {
 			1); err == nil || !strings.Contains(err.Error(), "newcomer") {
 			t.Errorf("an outcome: %v", err)
 		}
-		c.close(true)
+		c.close(nil)
 		_ = spent.Close()
 		n.wg.Wait()
 	})

@@ -39,7 +39,23 @@ type swarm struct {
 type donor struct {
 	ctx     context.Context // of its workers
 	cancel  context.CancelFunc
+	asked   context.Context // within ctx: ends when nothing more is asked
+	dismiss context.CancelFunc
 	workers int // that still run
+}
+
+// stop ends the donor's workers when the first of them has stopped. After a refusal, the answers to
+// what the others have asked are most likely refusals, too, and on their way: those may come, so
+// that their streams end well.
+func (d *donor) stop(why error) {
+	switch {
+	case d.asked.Err() != nil: // it was done before
+	case isRefusal(why):
+		d.dismiss()
+		time.AfterFunc(slowPiece, d.cancel)
+	default:
+		d.cancel()
+	}
 }
 
 // run returns when all pieces are stored, no donor is left, or ctx ends. All that it started has
@@ -88,6 +104,7 @@ func (w *swarm) admit(ctx context.Context) {
 		if w.active[p] == nil && !w.lacking[p] && !w.bad(p) && len(w.active) < maxDonors {
 			d := &donor{}
 			d.ctx, d.cancel = context.WithCancel(ctx)
+			d.asked, d.dismiss = context.WithCancel(d.ctx)
 			w.active[p] = d
 			fresh = append(fresh, p)
 		}
@@ -109,7 +126,7 @@ func (w *swarm) admit(ctx context.Context) {
 // a donor is made: it stands by for pieces that come back.
 func (w *swarm) hire(p slot.PeerID) *worker {
 	d := w.active[p]
-	k := &worker{x: &w.x, dial: w.dial, ctx: d.ctx, peer: p}
+	k := &worker{x: &w.x, dial: w.dial, ctx: d.ctx, asked: d.asked, peer: p}
 	select {
 	case k.first = <-w.x.queue:
 	default:
@@ -131,11 +148,11 @@ func (w *swarm) stopped(r result) error {
 	switch {
 	case errors.Is(r.err, errNotHeld):
 		w.lacking[r.peer] = true
-	case d.ctx.Err() == nil: // otherwise the swarm has stopped it
+	case d.asked.Err() == nil: // otherwise the swarm has stopped it
 		var liar *lieError
 		w.drop(Bad{r.peer, r.err.Error(), errors.As(r.err, &liar)})
 	}
-	d.cancel() // the donor's other workers stop too
+	d.stop(r.err) // the donor's other workers, too
 	if d.workers--; d.workers == 0 {
 		delete(w.active, r.peer)
 	}

@@ -71,6 +71,7 @@ type worker struct {
 	x     *exchange
 	dial  dialer
 	ctx   context.Context // ends when the donor is dropped or the fetch is over
+	asked context.Context // within ctx: ends when the donor is asked for nothing more
 	peer  slot.PeerID
 	first *piece // assigned before the worker started; may be nil
 
@@ -82,7 +83,7 @@ type worker struct {
 // run works until the donor has to be given up, and reports why.
 func (k *worker) run() {
 	err := k.work()
-	k.hangUp(true)
+	k.hangUp(nil)
 	k.x.report(result{peer: k.peer, err: err})
 }
 
@@ -99,7 +100,7 @@ func (k *worker) work() error {
 		sent, err := k.fetch(p)
 		if err != nil {
 			k.x.queue <- p // before the fault is reported, so that no piece is lost
-			k.hangUp(true)
+			k.hangUp(err)
 			if err := k.judge(err); err != nil {
 				return err
 			}
@@ -124,8 +125,8 @@ func (k *worker) take() (*piece, error) {
 	k.x.idle.Add(1)
 	defer k.x.idle.Add(-1)
 	select {
-	case <-k.ctx.Done():
-		return nil, k.ctx.Err()
+	case <-k.asked.Done():
+		return nil, k.asked.Err()
 	case p := <-k.x.queue:
 		return p, nil
 	}
@@ -142,11 +143,12 @@ func (k *worker) fetch(p *piece) (sent int, err error) {
 		k.buf = make([]byte, p.size)
 	}
 	k.buf = k.buf[:p.size]
+	defer k.conn.during(k.ctx)()
 	return p.fetch(k.conn, k.buf)
 }
 
-// hangUp closes the stream.
-func (k *worker) hangUp(fault bool) {
+// hangUp ends the stream.
+func (k *worker) hangUp(fault error) {
 	if k.conn != nil {
 		k.conn.close(fault)
 		k.conn = nil
@@ -165,7 +167,7 @@ func (k *worker) judge(err error) error {
 		return err
 	case errors.Is(err, errBusy):
 		if k.busy++; k.busy >= maxBusy {
-			return fmt.Errorf("was busy %d times in a row", k.busy)
+			return fmt.Errorf("%w, and was so %d times in a row", errBusy, k.busy)
 		}
 		wait <<= k.busy
 	default:
@@ -177,8 +179,8 @@ func (k *worker) judge(err error) error {
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
-	case <-k.ctx.Done():
-		return k.ctx.Err()
+	case <-k.asked.Done():
+		return k.asked.Err()
 	case <-t.C:
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
@@ -65,7 +66,8 @@ func newNodes(t *testing.T, handle func(wire.Stream)) *nodes {
 			Env: peers.NewEnv(h, group, nil, slog.New(slog.DiscardHandler)), Key: h.Peerstore().PrivKey(h.ID()),
 			Protocols: []protocol.ID{exchange},
 			Open: func(_ context.Context, to peer.ID) (wire.Stream, error) {
-				return n.leg(h.ID(), n.all[slices.IndexFunc(n.all, func(o *Hops) bool { return o.env.Host.ID() == to })]), nil
+				at := slices.IndexFunc(s.Hosts, func(o host.Host) bool { return o.ID() == to })
+				return n.leg(h.ID(), n.all[at]), nil
 			},
 			Admit:    func(peer.ID, protocol.ID) func(wire.Stream) { return handle },
 			Unsteady: func(peer.ID) bool { return false },
