@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,9 +12,8 @@ import (
 	"github.com/p2pdiloco/p2pdiloco/allreduce/internal/plan"
 	"github.com/p2pdiloco/p2pdiloco/internal/kernel"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
+	"github.com/p2pdiloco/p2pdiloco/internal/testlevel"
 )
-
-var simRuns = flag.Int("runs", 12, "runs of honest peers with each aggregator, of 100 slots")
 
 const (
 	simElements = 1536
@@ -209,9 +207,9 @@ func simParams(a allreduce.Aggregator, clip bool, name string) allreduce.Params 
 // Honest peers never stand out, with whatever data each of them has, from the first slots until the
 // model has come to rest, whatever the aggregator is.
 func TestHonestPeersNeverStandOut(t *testing.T) {
-	runs, slots := *simRuns, uint64(100)
+	runs, slots := testlevel.Choose(4, 25, 480), uint64(100) // with each aggregator
 	if testing.Short() {
-		runs, slots = 4, 40
+		slots = 40
 	}
 	for _, a := range []struct {
 		kind allreduce.Aggregator
