@@ -1,16 +1,11 @@
 package hostile
 
 import (
-	"bytes"
 	"crypto/rand"
-	"io"
 	"maps"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/audit"
-	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
 	canonical "github.com/p2pdiloco/p2pdiloco/internal/wire"
 	"github.com/p2pdiloco/p2pdiloco/membership/wire"
@@ -22,6 +17,7 @@ func badAuditor(l *liar) habit {
 	offers := map[slot.PeerID]wire.Message{} // the newest of each peer
 	accused := map[slot.PeerID]uint64{}      // in which slot
 	var last wire.Message                    // that it made an accusation of
+	feasts := 0                              // streams on which it asked for too much
 	turn := func(slotNumber uint64, what uint64) bool { return slotNumber%3 == what }
 	return habit{
 		hears: func(m wire.Message) bool {
@@ -50,8 +46,11 @@ func badAuditor(l *liar) habit {
 			if !opened || !turn(now, 1) {
 				return s
 			}
-			l.did("slot %d: it asks for everything", now)
-			return &glutton{Stream: s, wants: slices.Collect(maps.Values(offers))}
+			feasts++
+			return &glutton{
+				Stream: s, rules: l.rules, offers: slices.Collect(maps.Values(offers)), passing: feasts%2 == 0,
+				did: func(what string) { l.attacking(func() { l.did("slot %d: %s", now, what) }) },
+			}
 		},
 		passes: func(slotNumber uint64) bool {
 			if !turn(slotNumber, 2) {
@@ -89,73 +88,4 @@ func hollow(o wire.Message, size int) wire.Evidence {
 		First:  wire.SignedBody{Body: offer.Append(nil), Sig: o.Sig},
 		Second: wire.SignedBody{Body: p.Append(nil)},
 	}
-}
-
-// glutton is a stream on which far more is asked for than an audit needs, once the audit has asked.
-type glutton struct {
-	canonical.Stream
-	wants []wire.Message // offers
-	asked bytes.Buffer
-	rest  sync.WaitGroup
-}
-
-func (g *glutton) Write(b []byte) (int, error) {
-	g.asked.Write(b)
-	return g.Stream.Write(b)
-}
-
-// CloseWrite asks for all the rest, while the audit reads its own answers.
-func (g *glutton) CloseWrite() error {
-	b, err := canonical.ReadMessage(&g.asked, 1<<10)
-	if err != nil {
-		return g.Stream.CloseWrite()
-	}
-	first, err := auditor.ReadRequest(b)
-	if err != nil {
-		return g.Stream.CloseWrite()
-	}
-	g.rest.Go(func() {
-		for _, q := range g.everything(first) {
-			if canonical.WriteMessage(g.Stream, q.Append(nil)) != nil {
-				return
-			}
-		}
-	})
-	return nil
-}
-
-// gluttonTime bounds how long the rest takes.
-const gluttonTime = 5 * time.Second
-
-// Reset ends the audit's use of the stream; the rest goes on for a while.
-func (g *glutton) Reset() error {
-	_ = g.Stream.SetDeadline(time.Now().Add(gluttonTime))
-	go func() {
-		_, _ = io.Copy(io.Discard, g.Stream)
-		g.rest.Wait()
-		_ = g.Stream.Reset()
-	}()
-	return nil
-}
-
-// everything are requests for what is far from the audit's sample, in parts that can be shown and
-// in such that cannot; of the peer at the other end, and of all others, in whose place it is to
-// ask.
-func (g *glutton) everything(first auditor.Request) (all []auditor.Request) {
-	const part, parts = 1024, 256
-	for k := range uint64(parts) {
-		for _, m := range g.wants {
-			q := first
-			o := m.Body.(wire.Offer)
-			q.Contributor, q.Root, q.Range = o.Peer, o.Root, slot.Range{Begin: k * part, End: (k + 1) * part}
-			if k%2 == 1 && o.Peer != first.Contributor {
-				q.Range.Begin++ // no block begins here
-			}
-			if k%4 == 2 {
-				_, _ = rand.Read(q.Root[:]) // it never fails
-			}
-			all = append(all, q)
-		}
-	}
-	return all
 }

@@ -9,6 +9,7 @@
 //	contributing.go
 //	             contributors of other values, other weights, or with two faces
 //	auditing.go  electors that accuse falsely, ask for everything, or look at nothing
+//	glutton.go   how they ask for everything
 //	voting.go    members and newcomers that hold back what they owe
 //	bid.go       leaders that have another record decided than their ledger drafts, or two
 //	promises.go  promises of what never was, and ballots that nobody needs

@@ -2,6 +2,7 @@ package auditor
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -164,6 +165,53 @@ type changed struct {
 func (c changed) Write(b []byte) (int, error) {
 	_, err := c.Stream.Write(c.change(append([]byte(nil), b...)))
 	return len(b), err
+}
+
+// A contributor shows one auditor no more of a contribution than an honest one may ask for, and
+// ends its stream. Others are shown theirs, and in the next slot all begins anew.
+func TestAnAuditorThatAsksForTooMuch(t *testing.T) {
+	for name, c := range map[string]struct {
+		all  bool
+		most uint64
+	}{
+		"samples": {false, quotaLeast},
+		"all":     {true, quotaAll * elements},
+	} {
+		h := newHouse(t)
+		h.contributor.served.all = c.all
+		here, there := wiretest.Pipe(1 << 16)
+		ended := make(chan struct{})
+		go func() { defer close(ended); h.contributor.Serve("a", there) }()
+		shown, q := uint64(0), h.request()
+		for shown+q.Range.Len() <= c.most {
+			if b, err := asked(here, q); err != nil || len(b) == 0 {
+				t.Fatalf("%s: after %d elements it is shown %d bytes: %v", name, shown, len(b), err)
+			}
+			shown += q.Range.Len()
+		}
+		if b, err := asked(here, q); !errors.Is(err, wiretest.ErrReset) {
+			t.Fatalf("%s: after %d elements it is shown %d bytes more: %v", name, shown, len(b), err)
+		}
+		<-ended
+		if _, err := h.contributor.answer("a", q); !errors.Is(err, errQuota) {
+			t.Errorf("%s: on another stream: %v", name, err)
+		}
+		if b, err := h.contributor.answer("b", q); err != nil || len(b) == 0 {
+			t.Errorf("%s: another auditor is shown %d bytes: %v", name, len(b), err)
+		}
+		h.contributor.Decided()
+		if b, err := h.contributor.answer("a", q); err != nil || len(b) == 0 {
+			t.Errorf("%s: in the next slot it is shown %d bytes: %v", name, len(b), err)
+		}
+	}
+}
+
+// asked asks one question on a stream.
+func asked(s wire.Stream, q Request) ([]byte, error) {
+	if err := wire.WriteMessage(s, q.Append(nil)); err != nil {
+		return nil, err
+	}
+	return wire.ReadMessage(s, 1<<16)
 }
 
 // Names of contributions that a peer makes up take no room from others.

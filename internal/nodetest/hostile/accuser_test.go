@@ -36,6 +36,14 @@ func TestAnAuditorThatAccusesFalsely(t *testing.T) {
 		s.Finish(5*time.Minute, s.But(bad)...)
 		checkHonest(t, s, bad)
 		checkEvicted(t, s, bad, 0)
+		did, _ := os.ReadFile(filepath.Join(folder, "deeds-"+s.ID(bad).String()))
+		for _, slot := range []string{"slot 4: it asks for ", "slot 7: it asks for "} {
+			for _, what := range []string{"all of a contribution", "what others are to pass on"} {
+				if !strings.Contains(string(did), slot+what) {
+					t.Errorf("it has not done this: %s%s", slot, what)
+				}
+			}
+		}
 		for _, p := range s.But(bad) {
 			said := slices.ContainsFunc(p.Events("peer.refused"), func(e p2pdiloco.Event) bool {
 				return e.Fields["about"] == s.ID(bad) && strings.Contains(e.Fields["detail"].(string), "proves nothing")
