@@ -17,20 +17,27 @@ import (
 	signed "github.com/p2pdiloco/p2pdiloco/membership/wire"
 )
 
-// reduced is the outcome of "c" alone, in two segments of which "o" is the owner, with one value of
-// the second changed where there is a lie.
+// reduced is the outcome of "c" alone, in two segments of which "o" is the owner.
 type reduced struct {
 	h        *house
 	segments []slot.Segment
 	bytes    map[slot.Root][]byte
 }
 
+// reduce changes one value of the second segment where there is a lie.
 func (h *house) reduce(lie bool) *reduced {
+	return h.reduceBut(func(all []byte) {
+		if lie {
+			all[len(all)-1] ^= 1
+		}
+	})
+}
+
+// reduceBut has the owner change what it states.
+func (h *house) reduceBut(change func(all []byte)) *reduced {
 	r := &reduced{h: h, bytes: map[slot.Root][]byte{}}
 	all := slices.Clone(h.own.Bytes())
-	if lie {
-		all[len(all)-1] ^= 1
-	}
+	change(all)
 	set := slot.NewBitmap(1)
 	set.Set(0)
 	const cut = 2 * frameElements
