@@ -34,7 +34,15 @@ func (f *forger) fork() {
 	f.add(slot.Record{Kind: slot.Fork, Slot: f.chain.Tip().Slot, Members: members, Work: f.chain.WorkOfFork(members)})
 }
 
+// add adds a record that the forger's own rules allow.
 func (f *forger) add(r slot.Record) {
+	if err := f.chain.Extend(f.certified(r), labVerify); err != nil {
+		panic(err)
+	}
+}
+
+// certified is a record above the forger's tip, with its signature and those of its friends.
+func (f *forger) certified(r slot.Record) wire.Commit {
 	c := f.chain
 	r.Run, r.Height, r.Prev, r.StateRoot = c.Rules().Run, c.Height()+1, c.TipHash(), slot.Hash([]byte("forged"))
 	v := slot.Vote{Ref: c.Next(), Hash: r.Hash()}
@@ -46,10 +54,7 @@ func (f *forger) add(r slot.Record) {
 	for _, p := range append([]*labPeer{f.labPeer}, f.by...) {
 		sigs[p.id] = labSign(p.id, slot.SignedBytes(typ, r.Run, p.id, p.inc, v.Append(nil)))
 	}
-	commit := wire.Commit{Record: r, Certificate: certificate(v, sigs)}
-	if err := c.Extend(commit, labVerify); err != nil {
-		panic(err)
-	}
+	return wire.Commit{Record: r, Certificate: certificate(v, sigs)}
 }
 
 // steps adds slots of the greatest weight that the rules take.

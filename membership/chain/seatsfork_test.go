@@ -2,6 +2,7 @@ package chain
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -41,6 +42,15 @@ func TestSeatsOfForks(t *testing.T) {
 		if w.Check(bad) == nil {
 			t.Errorf("%s", name)
 		}
+	}
+	if _, err := settle(w, w.Electorate()[:1]); err == nil || !strings.Contains(err.Error(), "a fork by 1 of 4") {
+		t.Errorf("by one of four: %v", err)
+	}
+	if _, err := settle(w, w.Electorate()[1:3]); err == nil || !strings.Contains(err.Error(), "a fork by 2 of 4") {
+		t.Errorf("by half of four without the senior: %v", err)
+	}
+	if r, err := settle(w, w.Electorate()[:2]); err != nil {
+		t.Errorf("by half of four with the senior: %s, %v", showMembers(r), err)
 	}
 	if r, err := settle(w, signers, "d"); showMembers(r) != "A32 B32 C32 e9 f99 !d" || err != nil {
 		t.Errorf("without D: %s, %v", showMembers(r), err)

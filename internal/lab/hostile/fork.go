@@ -54,7 +54,7 @@ func (f *solitary) announce() {
 	f.did("a branch of work %d, %d slots long", b.Tip().Work, branchSlots)
 }
 
-// make forks the tip and appends steps. Nobody can check the states that it names.
+// make makes a branch from the tip of the own chain.
 func (f *solitary) make(v membership.View) {
 	b := chain.New(f.rules, slot.Root{})
 	for h := uint64(1); h <= v.Tip.Height; h++ {
@@ -64,10 +64,18 @@ func (f *solitary) make(v membership.View) {
 		}
 		b.Push(c)
 	}
-	alone := []slot.Member{b.Listing(f.self, f.driver.Incarnation())}
-	fork := slot.Record{Kind: slot.Fork, Slot: b.Tip().Slot, Members: alone, Work: b.WorkOfFork(alone)}
-	f.append(b, fork, v.StateRoot)
-	root := v.StateRoot
+	f.grow(b, f.driver.Incarnation(), v.StateRoot)
+	f.branch = b
+}
+
+// grow forks the tip alone and appends steps. All is as the rules want it, but for the signers of
+// the fork, who are too few. Nobody can check the states that the records name.
+func (f *solitary) grow(b *chain.Chain, inc slot.Incarnation, root slot.Root) {
+	fork := b.SettleFork(slot.Record{Slot: b.Tip().Slot}, chain.Turnover{
+		Listed: []slot.Member{b.Listing(f.self, inc)},
+	})
+	fork.Work = b.WorkOfFork(fork.Members)
+	f.append(b, inc, fork, root)
 	for range branchSlots {
 		if b.Ended() {
 			break
@@ -83,29 +91,28 @@ func (f *solitary) make(v membership.View) {
 		}}
 		everybody := slot.NewBitmap(1)
 		everybody.Set(0)
-		f.append(b, slot.Record{
-			Kind: slot.Step, Slot: s, Members: alone, Fragment: f.rules.Fragment(s), Contributions: offers,
+		f.append(b, inc, b.Settle(slot.Record{
+			Kind: slot.Step, Slot: s, Height: b.Height() + 1, Fragment: f.rules.Fragment(s), Usual: b.UsualWeight(),
+			Contributions: offers,
 			Segments: []slot.Segment{{
 				Range: slot.Range{End: f.rules.Elements(s)}, Contributors: everybody, Root: slot.Hash(root[:]),
 			}},
 			Work: b.WorkAfter(slot.Step, offers),
-		}, root)
+		}, chain.Turnover{Listed: b.Members()}), root)
 		root = slot.Hash(root[:])
 	}
-	f.branch = b
 }
 
 // append certifies a record with this peer's signature and appends it.
-func (f *solitary) append(b *chain.Chain, r slot.Record, state slot.Root) {
+func (f *solitary) append(b *chain.Chain, inc slot.Incarnation, r slot.Record, state slot.Root) {
 	at := b.Next()
 	r.Run, r.Height, r.Prev, r.StateRoot = f.run, at.Height, at.Prev, state
-	r.Summary = b.SummaryAbove()
 	t := slot.TypeVote
 	if r.Kind == slot.Fork {
 		t = slot.TypeFork
 	}
 	v := slot.Vote{Ref: at, Hash: r.Hash()}
-	sig, err := f.signer.Sign(slot.SignedBytes(t, f.run, f.self, f.driver.Incarnation(), v.Append(nil)))
+	sig, err := f.signer.Sign(slot.SignedBytes(t, f.run, f.self, inc, v.Append(nil)))
 	if err != nil {
 		return
 	}
