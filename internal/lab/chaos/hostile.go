@@ -197,8 +197,11 @@ func (v Verdict) print(out io.Writer) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", v.Attack, v.ruling())
 	for _, c := range v.Checks {
-		if !c.OK {
+		switch {
+		case !c.OK:
 			fmt.Fprintf(&b, "  FAIL  %s: %s\n", c.Name, c.Detail)
+		case strings.HasPrefix(c.Detail, notChecked):
+			fmt.Fprintf(&b, "  %s: %s\n", c.Name, c.Detail)
 		}
 	}
 	if len(v.Said) > 0 {

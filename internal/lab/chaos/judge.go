@@ -146,8 +146,11 @@ func (a *assault) aboutHostile(l eventlog.Line) bool {
 	return slices.ContainsFunc(a.foes, func(p *node) bool { return p.ID == l.About })
 }
 
+// notChecked begins the detail of a check that holds because there was nothing to check.
+const notChecked = "not checked: "
+
 func (a *assault) checkSaid() Check {
-	if a.attack.said == nil || a.deeds() < a.attack.after {
+	if a.attack.said == nil {
 		return Check{Name: CheckSaid, OK: true}
 	}
 	until := a.from + a.attack.within
@@ -157,6 +160,10 @@ func (a *assault) checkSaid() Check {
 			return strings.Contains(l.Detail, word)
 		})
 	})
+	if deeds := a.deeds(); len(said) == 0 && deeds < a.attack.after {
+		return Check{CheckSaid, true, fmt.Sprintf("%stoo few deeds: %d, and %d are needed", notChecked, deeds,
+			a.attack.after)}
+	}
 	if len(said) == 0 {
 		when := ""
 		if a.attack.within > 0 {

@@ -128,6 +128,27 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestTooFewDeeds: where an attack did too little for anything to be said of it, the report says
+// that this was not checked.
+func TestTooFewDeeds(t *testing.T) {
+	a := siege()
+	a.attack.said, a.attack.after = []string{"voted"}, 3
+	c := a.checkSaid()
+	if want := "not checked: too few deeds: 0, and 3 are needed"; !c.OK || c.Detail != want {
+		t.Errorf("%+v, want %s", c, want)
+	}
+	var b strings.Builder
+	Verdict{Attack: "mute", Withstood: true, Checks: []Check{c, {Name: CheckBranch, OK: true}}}.print(&b)
+	if got := b.String(); !strings.Contains(got, "what was seen is said: not checked") ||
+		strings.Contains(got, CheckBranch) {
+		t.Errorf("the report is %q", got)
+	}
+	says("peer.suspected", "peer-5", "has not voted for 8 heights")(a)
+	if c := a.checkSaid(); !c.OK || !strings.Contains(c.Detail, "8 heights") {
+		t.Errorf("it was said: %+v", c)
+	}
+}
+
 func TestParseAttacks(t *testing.T) {
 	got, err := ParseAttacks("hostile", "grab, mute,grab", 1)
 	if err != nil || !slices.Equal(got, []Attack{"grab", "mute"}) {
