@@ -16,6 +16,8 @@ import (
 type openHeight struct {
 	ref   slot.Ref      // the position, at ballot 0
 	order []slot.Member // the leader of a term is order[term mod len]
+	// peers of which an event has told that what they sent is refused
+	refused []slot.PeerID
 	following
 	terms
 	reduction

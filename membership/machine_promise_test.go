@@ -42,6 +42,9 @@ func TestAForgedLockForcesNobody(t *testing.T) {
 			t.Errorf("%s: the promise counts", name)
 		}
 	}
+	if n := l.count(candidate.name, EventRefused); n != 1 {
+		t.Errorf("the candidate says %d times that it refuses such promises", n)
+	}
 	l.manual, l.held = false, nil
 	for _, p := range l.peers {
 		p.trains = p != liar

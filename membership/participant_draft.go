@@ -18,6 +18,11 @@ func (pa *participant) onDraft(msg wire.Message, body wire.Draft) error {
 	if err := pa.acceptor.followDraft(msg, body); err != nil {
 		return err
 	}
+	return pa.acceptor.tellRefused(msg, "draft", pa.takeDraft(msg, body))
+}
+
+// takeDraft takes a draft of the leader that is followed, if it breaks no rule.
+func (pa *participant) takeDraft(msg wire.Message, body wire.Draft) error {
 	body, err := pa.wholeDraft(body)
 	if err != nil {
 		return err

@@ -95,11 +95,11 @@ var describers = map[string]func(get func(field string) string, e p2pdiloco.Even
 		return fmt.Sprintf("peer %s may take part again: %s", get("about"), get("detail"))
 	},
 	"secret.rotated": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
-	"peer.objected":  func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"peer.objected":  describePeer,
 	"peer.waits": func(get func(string) string, _ p2pdiloco.Event) string {
 		return fmt.Sprintf("peer %s waits: %s", get("about"), get("detail"))
 	},
-	"peer.refused": func(get func(string) string, _ p2pdiloco.Event) string { return get("detail") },
+	"peer.refused": describePeer,
 }
 
 func describe(e p2pdiloco.Event) string {
@@ -114,6 +114,11 @@ func describe(e p2pdiloco.Event) string {
 		return ""
 	}
 	return strings.TrimRight(f(get, e), " :")
+}
+
+// describePeer says what is told of a peer, whose name the detail leaves out.
+func describePeer(get func(string) string, _ p2pdiloco.Event) string {
+	return fmt.Sprintf("peer %s: %s", get("about"), get("detail"))
 }
 
 func describeStart(get func(string) string, e p2pdiloco.Event) string {

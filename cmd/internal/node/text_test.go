@@ -52,6 +52,8 @@ func TestDescribe(t *testing.T) {
 			map[string]any{"about": p2pdiloco.PeerID("p"), "detail": "lost"},
 			"the others went on without this peer",
 		},
+		{"peer.refused", map[string]any{"about": "q", "detail": "its draft is bad"}, "peer q: its draft is bad"},
+		{"peer.objected", map[string]any{"about": "q", "detail": "no HAVE"}, "peer q: no HAVE"},
 		{"run.paused", map[string]any{"detail": "no quorum"}, "paused: no quorum"},
 		{"run.resumed", nil, "resumed"},
 		{"slot.planned", map[string]any{"slot": uint64(3)}, ""},

@@ -33,28 +33,28 @@ type attack struct {
 
 // attacks are all kinds, with what is known of them.
 var attacks = []attack{
-	{name: "mute", said: []string{"not voted"}, after: 24},
+	{name: "mute", said: []string{"not voted"}, after: 17}, // two a height, for 8 heights, and one more
 	{name: "solo", said: []string{"no HAVE for its draft"}, after: 1},
 	{name: "early-close", flags: []string{"--pause", "10ms"}, said: []string{"no HAVE for its draft"}, after: 1},
 	{name: "grab", said: []string{"no HAVE for its draft"}, after: 1},
 	{name: "stall", said: []string{"has led"}, after: 4},
 	{name: "stall-own-terms", said: []string{"has led"}, after: 4},
-	{name: "hide-certificate"},
+	{name: "hide-certificate", said: []string{"that it claims is not shown", "has led"}, after: 6},
 	{name: "silent-newcomer", peers: 3, late: true}, // so many make the next seats due
 	{name: "picky-feed"},
-	{name: "usurp"},
+	{name: "usurp", said: []string{"its draft is refused"}, after: 1},
 	{name: "sybil", peers: 4, late: true, idle: true},
 	{name: "equivocate", proof: true},
-	{name: "forge-promise", mayProve: true},
+	{name: "forge-promise", mayProve: true, said: []string{"its promise is refused"}, after: 3},
 	{name: "high-ballot", mayProve: true},
-	{name: "heavy-fork"},
+	{name: "heavy-fork", said: []string{"a fork by 1 of"}, after: 1},
 	{name: "bad-owner", proof: true, said: []string{"not what the contributions give"}, after: 1},
 	{name: "bad-contributor", proof: true, said: []string{"does not show electors"}, after: 1},
 	{name: "bad-auditor", said: []string{"proves nothing"}, after: 8}, // after each of its ways
 	{name: "flip", said: []string{"about the opposite"}, after: namedWithin, within: namedWithin},
 	{name: "flip-10", said: tooLarge, after: namedWithin, within: namedWithin},
-	{name: "scale", said: tooLarge, after: namedWithin, within: namedWithin},
-	{name: "noise", said: tooLarge, after: namedWithin, within: namedWithin},
+	{name: "scale", said: tooLarge, after: 6, within: namedWithin},
+	{name: "noise", said: tooLarge, after: 6, within: namedWithin},
 	{name: "zeros", said: []string{"sends nothing (norm 0)"}, after: 2, within: namedWithin},
 	{name: "copy", peers: 2, said: []string{"same bytes as"}, after: 2, within: namedWithin},
 	{name: "replay", said: []string{"sent the contribution of slot"}, after: 2, within: namedWithin},

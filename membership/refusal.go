@@ -1,0 +1,23 @@
+package membership
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/p2pdiloco/p2pdiloco/membership/chain"
+	"github.com/p2pdiloco/p2pdiloco/membership/wire"
+)
+
+// tellRefused has an event tell, once a height of each peer, that something that it sent breaks the
+// rules. Whoever looks at a run that stands still finds there who holds it up. What comes early or
+// late, or is not known here, is refused in silence: honest peers send such messages, too. It
+// returns err.
+func (ac *acceptor) tellRefused(msg wire.Message, what string, err error) error {
+	d := ac.open
+	if errors.Is(err, chain.ErrInvalid) && msg.From != ac.cfg.Self && !slices.Contains(d.refused, msg.From) {
+		d.refused = append(d.refused, msg.From)
+		ac.refused(msg.From, fmt.Errorf("its %s is refused: %w", what, err))
+	}
+	return err
+}
