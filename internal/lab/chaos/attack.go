@@ -33,7 +33,7 @@ type attack struct {
 
 // attacks are all kinds, with what is known of them.
 var attacks = []attack{
-	{name: "mute", said: []string{"not voted"}, after: 17}, // two a height, for 8 heights, and one more
+	{name: "mute", said: []string{"not voted"}, after: 17}, // two a height, for 8 and one more
 	{name: "solo", said: []string{"no HAVE for its draft"}, after: 1},
 	{name: "early-close", flags: []string{"--pause", "10ms"}, said: []string{"no HAVE for its draft"}, after: 1},
 	{name: "grab", said: []string{"no HAVE for its draft"}, after: 1},

@@ -33,7 +33,7 @@ type house struct {
 	unshown             []slot.Offer
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t testing.TB) *house {
 	h := &house{change: func(s wire.Stream) wire.Stream { return s }}
 	values := make([]float32, elements)
 	for i := range values {
@@ -48,7 +48,7 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-func (h *house) auditor(t *testing.T, self slot.PeerID) *Auditor {
+func (h *house) auditor(t testing.TB, self slot.PeerID) *Auditor {
 	a, err := New(Config{
 		Self: self, Params: testParams(), Samples: 4, Streams: h, Timeout: time.Second,
 		Logger: slog.New(slog.DiscardHandler),
