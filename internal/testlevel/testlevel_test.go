@@ -20,3 +20,25 @@ func TestChoose(t *testing.T) {
 		t.Errorf("%d is chosen, not %d", got, want)
 	}
 }
+
+// TestRandom: without the name in the seed, tests that differ in their mode alone would try the
+// same moments; without the variable, every night would try those of the night before.
+func TestRandom(t *testing.T) {
+	draw := func(t *testing.T) [4]uint64 {
+		r := testlevel.Random(t)
+		return [4]uint64{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()}
+	}
+	seen := map[[4]uint64]string{}
+	for _, name := range []string{"eager", "async"} {
+		t.Run(name, func(t *testing.T) {
+			for _, seed := range []string{"", "1", "2"} {
+				t.Setenv(testlevel.SeedVariable, seed)
+				first := draw(t)
+				if before := seen[first]; before != "" || draw(t) != first {
+					t.Errorf("seed %q: the numbers are those of %q, or are not the same again", seed, before)
+				}
+				seen[first] = t.Name() + " with seed " + seed
+			}
+		})
+	}
+}

@@ -27,6 +27,7 @@ type Rank struct {
 	Pieces        []wire.Piece // nil: each tensor whole
 	Tokens        uint64       // of an OFFER; 0: those of the Trainer
 	Version       uint64       // 0: this release's
+	OnWelcome     func()
 	OnStep        func(steps uint64)
 	OnLoad        func(start []float32, generation uint64)
 
@@ -100,6 +101,9 @@ func (r *Rank) greet() error {
 	}
 	if _, ok := m.(*wire.Welcome); !ok {
 		return fmt.Errorf("%v instead of WELCOME", wire.TypeOf(m))
+	}
+	if r.OnWelcome != nil {
+		r.OnWelcome()
 	}
 	layout := r.Layout()
 	if err := r.send(r.next(), layout); err != nil {
