@@ -82,8 +82,8 @@ func (b *hurtBox) back() {
 
 // TestBoxesSurviveKills kills, at random moments, the node or a rank of a box of two ranks, again
 // and again: while it trains, and while it starts, attaches, joins and loads for the first time.
-// The run's other peer goes on without it, the box comes back, no rank ever loads a torn anchor, and both end
-// with one model.
+// The run's other peer goes on without it, the box comes back, no rank ever loads a torn anchor,
+// and both end with one model.
 func TestBoxesSurviveKills(t *testing.T) {
 	t.Parallel()
 	kills := testlevel.Choose(1, 2, 40) // in each mode
@@ -222,7 +222,8 @@ func TestABoxSurvivesEarlyKills(t *testing.T) {
 			t.Errorf("at %s, before the first slot, the anchor is %s", at, sum)
 		}
 	}
-	if err := os.WriteFile(box.logs[0]+slow, nil, 0o600); err != nil { // until the other one is there
+	// until the other one is there
+	if err := os.WriteFile(box.logs[0]+slow, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	box.start()

@@ -9,6 +9,7 @@ of each matrix in each rank), pause (seconds of a step), steps (after which it l
 
 import hashlib
 import json
+import math
 import os
 import sys
 import time
@@ -25,11 +26,18 @@ def tell(kind, **fields):
     print(json.dumps({"is": kind, "rank": RANK, **fields}), flush=True)
 
 
+def first(name, shape):
+    """The initial values: each element's follows from its place in the whole model."""
+    before = {"w": 0, "b": 20, "s": 27}[name]
+    n = math.prod(shape)
+    return (0.5 + torch.arange(before, before + n) / 64).reshape(shape)
+
+
 class Toy(torch.nn.Module):
     def __init__(self):
         super().__init__()
         for name, shape in SIZES.items():
-            setattr(self, name, torch.nn.Parameter(torch.full(shape, 0.5)))
+            setattr(self, name, torch.nn.Parameter(first(name, shape)))
 
     def forward(self, x):
         return (self.w.sum() + self.b.sum() + self.s - x).square()
@@ -83,11 +91,13 @@ def main():
             tell("ticket", ticket=d.invite(ttl="1h"), doctor=sorted(d.doctor()))
         tell("joined", slot=d.metrics.slot, every=d.sync_every, momentum=len(optimizer.state))
         steps = rounds = 0
+        parts = {}
         while not d.finished and steps != last:
-            for t in tensors:  # the same in all kinds of ranks, whatever part they hold
-                t.grad = torch.full_like(t, 0.25 + 0.125 * (d.part % 3))
+            parts[d.metrics.slot + 1] = d.part
+            for t in tensors:  # elementwise, whatever part a rank holds
+                t.grad = 0.5 * t.detach() + (0.25 + 0.125 * (d.part % 3))
+            d.tokens(1)  # before the step, which may end the round
             optimizer.step()
-            d.tokens(1)
             steps += 1
             time.sleep(pause * (1 + RANK))
             if d.rounds > rounds:
@@ -96,6 +106,7 @@ def main():
         weights = b"".join(t.detach().numpy().tobytes() for t in tensors)
         tell(
             "done", slot=d.metrics.slot, rounds=d.rounds, root=d.status().get("state_root"),
+            peer=d.status().get("peer"), parts=parts,
             weights=hashlib.sha256(weights).hexdigest(),
         )
 

@@ -14,6 +14,7 @@ import socket
 import struct
 import subprocess
 import sys
+import typing
 import unittest
 
 import numpy
@@ -55,6 +56,7 @@ class Box:
                 [sys.executable, str(HERE / "box_peer.py"), json.dumps(settings)],
                 P2PDILOCO_BINARY=test.program, RANK=str(rank), WORLD_SIZE=str(world),
                 LOCAL_WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                ATEN_CPU_CAPABILITY="default",  # else PyTorch fuses multiply-add; numpy does not
             )
             for rank in range(world)
         ]
@@ -67,7 +69,7 @@ class Box:
             rank.end(status)
 
     def root(self):
-        """The state root with which the node has ended."""
+        """The first digits of the state root with which the node has ended."""
         text = self.log.read_text()
         found = re.findall(r"the run has ended at slot \d+, state root ([0-9a-f]+)", text)
         self.test.assertEqual(len(found), 1, text)
@@ -78,15 +80,42 @@ class Box:
         return peers.node_pid(self.log.parent)
 
 
-def replay(steps, rounds, lr=0.7, momentum=0.9):
-    """What a peer that is alone ends with: the inner steps of box_peer.py, then Nesterov."""
+class Contributor(typing.NamedTuple):
+    """What a peer puts into the slots: how many tokens each of its contributions weighs, and which
+    part of the data it trained on, by slot."""
+
+    peer: str
+    tokens: int
+    parts: dict
+
+
+def id_bytes(peer):
+    """A peer ID's bytes, of base58. Their order is that of the sums (docs/protocol.md, section 1
+    and 11)."""
+    alphabet, n = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", 0
+    for letter in peer:
+        n = 58 * n + alphabet.index(letter)
+    ones = len(peer) - len(peer.lstrip("1"))
+    return bytes(ones) + n.to_bytes((n.bit_length() + 7) // 8, "big")
+
+
+def replay(contributors, steps, rounds, lr=0.7, momentum=0.9):
+    """What a run ends with whose slots all of them contribute to, with aggregator mean, clip off
+    and codec f32: the inner steps of box_peer.py; the weighted mean of the pseudo-gradients, as
+    section 11 of docs/protocol.md has it; then Nesterov, as section 12 has it. Each operation is
+    rounded to float32, in that order."""
     f = numpy.float32
-    theta, v = numpy.full(ELEMENTS, 0.5, f), numpy.zeros(ELEMENTS, f)
-    for part in range(rounds):
-        local = theta.copy()
-        for _ in range(steps):
-            local -= f(0.01) * f(0.25 + 0.125 * (part % 3))
-        g = theta - local
+    theta = f(0.5) + numpy.arange(ELEMENTS, dtype=f) / f(64)
+    v = numpy.zeros(ELEMENTS, f)
+    in_order = sorted(contributors, key=lambda c: id_bytes(c.peer))
+    total = sum(float(c.tokens) for c in in_order)
+    for slot in range(1, rounds + 1):
+        g = numpy.zeros(ELEMENTS, f)
+        for c in in_order:
+            local, base = theta.copy(), f(0.25 + 0.125 * (c.parts[slot] % 3))
+            for _ in range(steps):
+                local -= f(0.01) * (f(0.5) * local + base)
+            g = g + f(c.tokens / total) * (theta - local)
         v = f(momentum) * v + g
         theta = theta - f(lr) * (g + f(momentum) * v)
     return theta
@@ -109,7 +138,6 @@ class Attached(SwarmCase):
     def test_every_kind_of_box_ends_with_the_same_model(self):
         """Alone in a run, whatever the number of ranks and however they share the model, a peer
         ends with the model of a replay in numpy, bit for bit."""
-        want = replay(steps=6, rounds=4)
         for kind, world in (("single", 1), ("ddp", 2), ("flat", 4), ("dim0", 3)):
             with self.subTest(kind):
                 box = Box(self, kind, world, run=f"{self.run_name}-{kind}", kind=kind,
@@ -125,6 +153,8 @@ class Attached(SwarmCase):
                     ],
                     check=True, capture_output=True,
                 )
+                parts = {int(slot): part for slot, part in done[0]["parts"].items()}
+                want = replay([Contributor(done[0]["peer"], 6 * world, parts)], steps=6, rounds=4)
                 got = tensors(out)
                 self.assertEqual(got.tobytes(), want.tobytes(), f"{got}\n{want}")
                 if kind in ("single", "ddp"):
@@ -134,8 +164,9 @@ class Attached(SwarmCase):
         """A node that starts the trainer in C."""
         program = str(self.folder / "toy")
         subprocess.run(
-            ["cc", "-std=c11", "-D_DEFAULT_SOURCE", "-I", str(HERE.parents[2] / "include"), "-o",
-             program, str(HERE / "toy.c")], check=True,
+            ["cc", "-std=c11", "-ffp-contract=off", "-D_DEFAULT_SOURCE",
+             "-I", str(HERE.parents[2] / "include"), "-o", program, str(HERE / "toy.c")],
+            check=True,
         )
         return Process(self, "toy", [
             self.program, "join", "--run", self.run_name, "--found", "--bootstrap", self.bootstrap,
@@ -143,22 +174,51 @@ class Attached(SwarmCase):
             *flags, "--", program,
         ])
 
-    def test_boxes_of_1_2_and_4_ranks_and_one_in_c_in_one_run(self):
-        settings = dict(inner_steps=6, rounds=5, start_peers=4, min_peers=4)
+    def go_peer(self, **settings):
+        """A peer in Go, with its trainer in its own process."""
+        program = str(self.folder / "gopeer")
+        subprocess.run(["go", "build", "-o", program, "."], cwd=HERE / "gopeer", check=True)
+        settings.update(
+            Run=self.run_name, Bootstrap=self.bootstrap, DataDir=str(self.folder / "go.data")
+        )
+        return Process(self, "go", [program, json.dumps(settings)])
+
+    def test_boxes_of_1_2_and_4_ranks_one_in_c_and_one_in_go_in_one_run(self):
+        """Whatever their ranks and their language, peers agree on the model of a sequential replay
+        in numpy, bit for bit."""
+        settings = dict(
+            inner_steps=6, rounds=5, start_peers=5, min_peers=5, aggregator="mean", clip="off"
+        )
+        go = self.go_peer(Rounds=5, InnerSteps=6, Peers=5)
         toy = self.toy(*options.flags(settings))
-        boxes = [
-            Box(self, kind, world, kind=kind, **settings)
-            for kind, world in (("single", 1), ("ddp", 2), ("flat", 4))
-        ]
-        single, ddp, flat = (box.report("done") for box in boxes)
-        for box in boxes:
+        worlds = {"single": 1, "ddp": 2, "flat": 4}
+        boxes = {kind: Box(self, kind, n, kind=kind, **settings) for kind, n in worlds.items()}
+        done = {kind: box.report("done") for kind, box in boxes.items()}
+        for box in boxes.values():
             box.end()
-        self.assertEqual({d["slot"] for d in (*single, *ddp, *flat)}, {5})
-        last = [float.fromhex(v) for v in toy.line(lambda line: line.startswith("0x")).split()]
-        weights = hashlib.sha256(numpy.array(last, numpy.float32).tobytes()).hexdigest()
-        self.assertEqual({d["weights"] for d in (*single, *ddp)}, {weights})
+        self.assertEqual({d["slot"] for ranks in done.values() for d in ranks}, {5})
+
+        def toys(kind):
+            return toy.line(lambda line: line.startswith(f"toy {kind} ")).split()[2:]
+
+        peer, parts = toys("peer")[0], dict(map(int, toys("slot")) for _ in range(5))
+        last = [float.fromhex(value) for value in toys("last")]
         toy.end()
-        self.assertEqual(len({box.root() for box in boxes}), 1)
+        gone = json.loads(go.line(lambda line: line.startswith("{")))
+        go.end()
+        contributors = [
+            Contributor(peer, 6, parts),
+            Contributor(gone["peer"], 6, {int(k): v for k, v in gone["parts"].items()}),
+        ]
+        for kind, ranks in done.items():
+            parts = {int(k): v for k, v in ranks[0]["parts"].items()}
+            contributors.append(Contributor(ranks[0]["peer"], 6 * worlds[kind], parts))
+        want = replay(contributors, steps=6, rounds=5)
+        for who, got in (("C", last), ("Go", gone["last"])):
+            self.assertEqual(numpy.array(got, numpy.float32).tobytes(), want.tobytes(), who)
+        weights = {d["weights"] for kind in ("single", "ddp") for d in done[kind]}
+        self.assertEqual(weights, {hashlib.sha256(want.tobytes()).hexdigest()})
+        self.assertEqual({box.root() for box in boxes.values()}, {gone["root"][:8]})
 
     def test_overlapped_modes(self):
         for mode, more in (
