@@ -163,3 +163,42 @@ func TestAStoppedRank(t *testing.T) {
 	}
 	l.stop()
 }
+
+// TestAProcessThatGoesOnWriting: a rank closes its socket in the midst of its steps, and then
+// writes over all of the memory that it has shared until the run has ended. The run ends with the
+// model that it has without that.
+func TestAProcessThatGoesOnWriting(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	args := boxes(t, 12, 1)
+	undisturbed := clitest.Start(t, t.TempDir(), append(append(boxes(t, 12, 1), "--"),
+		rankCommand(t, 0, 1, 3, filepath.Join(home, "undisturbed"))...)...)
+	dir := filepath.Join(home, "box")
+	box := clitest.Start(t, home, append(args, "--data-dir", dir, "--trainer", "attach")...)
+	l := newLauncher(t, home, dir)
+	if err := os.WriteFile(l.logs[1]+writing, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.start()
+	writes := l.ranks[1]
+	clitest.Until(t, "a rank that writes on", func() bool { return exists(l.logs[1] + writing + there) })
+	if err := os.Remove(l.logs[1] + writing); err != nil {
+		t.Fatal(err)
+	}
+	_ = l.ranks[0].Wait()
+	if !strings.Contains(l.said(), "rank 1 of 2 was lost") {
+		t.Errorf("the other rank says %s", l.said())
+	}
+	l.start()
+	a, b := read(t, box), read(t, undisturbed)
+	l.stop()
+	if !clitest.Running(writes.Process.Pid) {
+		t.Error("nobody wrote on")
+	}
+	_ = writes.Process.Kill()
+	_ = writes.Wait()
+	if !a.Ended || a.Slot != 12 || a.StateRoot == "" || a.StateRoot != b.StateRoot {
+		t.Errorf("%+v\nundisturbed\n%+v\n%s", a, b, l.said())
+	}
+	l.untorn(12)
+}

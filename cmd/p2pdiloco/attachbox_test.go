@@ -35,6 +35,22 @@ const (
 	there     = ".there"
 )
 
+// writing ends the name of a file that has a rank close its socket after 25 steps, in the third
+// round, and write to the memory that it has shared from then on, until it is killed.
+const writing = ".writing"
+
+// writeOn is what such a rank does.
+func writeOn(r *attachtest.Rank, log string) {
+	r.Kill()
+	_ = os.WriteFile(log+writing+there, nil, 0o600)
+	for at := 0; ; at++ {
+		for i := range r.Local() {
+			r.Local()[i] = float32(at + i)
+		}
+		time.Sleep(time.Millisecond) // no test: a process that a test waits for
+	}
+}
+
 func pause(log, moment string) {
 	if !exists(log + moment) {
 		return
@@ -94,6 +110,12 @@ func beRank(args []string) {
 				toy.Pace = 25 * pace
 			}
 			pause(args[4], loading)
+		}
+		steps := 0
+		r.OnStep = func(uint64) {
+			if steps++; steps == 25 && exists(args[4]+writing) {
+				writeOn(r, args[4])
+			}
 		}
 		err = r.Run(context.Background(), os.Getenv(attach.Variable))
 		ended := new(attachtest.Ended)
