@@ -25,6 +25,9 @@ var platforms = []platform{
 	{"darwin", "arm64", []string{"macosx_12_0_arm64"}},
 }
 
+// maxBytes is how large a wheel may be.
+const maxBytes = 20_000_000
+
 func (p platform) String() string { return p.goos + "/" + p.goarch }
 
 func main() {
@@ -107,7 +110,23 @@ func make1(repository, out, program string, p platform) (path string, err error)
 	if err != nil {
 		return "", err
 	}
-	return path, errors.Join(w.write(f, p.tags), f.Close())
+	if err := errors.Join(w.write(f, p.tags), f.Close()); err != nil {
+		return "", err
+	}
+	return path, fits(path)
+}
+
+// fits refuses a wheel that is too large.
+func fits(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if n := info.Size(); n > maxBytes {
+		return fmt.Errorf("%s has %.1f MB, more than the %.0f that users are promised: link the program with "+
+			"-ldflags '-s -w', or find what has made it larger", path, float64(n)/1e6, float64(maxBytes)/1e6)
+	}
+	return nil
 }
 
 // build builds the program without cgo.

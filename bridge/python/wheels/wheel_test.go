@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -185,5 +186,26 @@ func TestWrongCommandLines(t *testing.T) {
 		if err := run(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}
+	}
+}
+
+// TestTooLarge: without the limit, a dependency more could double what users download, and nobody
+// would notice.
+func TestTooLarge(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	noise := make([]byte, maxBytes+1)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise) // nothing makes that smaller
+	if err := os.WriteFile(program, noise, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := make1(repository, t.TempDir(), program, platforms[0])
+	if err == nil || !strings.Contains(err.Error(), "more than the 20 that users are promised") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(program, noise[:maxBytes/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := make1(repository, t.TempDir(), program, platforms[0]); err != nil {
+		t.Error(err)
 	}
 }
