@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,7 +107,7 @@ func TestAGluttonIsRefused(t *testing.T) {
 			}
 		}
 		<-ended
-		contributor.Decided()
+		contributor.Decided(math.MaxUint64)
 		// what an auditor may have of a small contribution, each element with a path beside it
 		if n := shown.bytes.Load(); n > 2*4*(4<<20) || !passing && n < 4*(4<<20) {
 			t.Errorf("passing %v: it is shown %d bytes", passing, n)
