@@ -199,7 +199,7 @@ func TestAnAuditorThatAsksForTooMuch(t *testing.T) {
 		if b, err := h.contributor.answer("b", q); err != nil || len(b) == 0 {
 			t.Errorf("%s: another auditor is shown %d bytes: %v", name, len(b), err)
 		}
-		h.contributor.Decided()
+		h.contributor.Decided(h.request().Slot)
 		if b, err := h.contributor.answer("a", q); err != nil || len(b) == 0 {
 			t.Errorf("%s: in the next slot it is shown %d bytes: %v", name, len(b), err)
 		}
