@@ -30,8 +30,8 @@ func (re *retreat) consider(gathering bool) (height uint64, now bool) {
 		f.unheldSince = re.now
 	}
 	waited := re.now-f.lost >= 2*re.fork.forkPause() && re.now-f.unheldSince >= 2*re.fork.forkPause()
-	if !re.fork.stalled() || !waited && !f.ordered || s.applying > 0 || s.syncing || !re.competing.mayGiveUp(height, nil) &&
-		!f.ordered {
+	if !re.fork.stalled() || !waited && !f.ordered || s.applying > 0 || s.syncing ||
+		!re.competing.mayGiveUp(height, nil) && !f.ordered {
 		return 0, false
 	}
 	return height, true

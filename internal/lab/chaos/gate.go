@@ -42,7 +42,8 @@ func (r *runner) awaitsStep() bool {
 		return false
 	}
 	return slices.ContainsFunc(r.active, func(f *fault) bool {
-		return f.stage == returning && time.Since(f.lifted) > stepAfter && slices.ContainsFunc(r.awaited(f), r.asksToJoin)
+		return f.stage == returning && time.Since(f.lifted) > stepAfter &&
+			slices.ContainsFunc(r.awaited(f), r.asksToJoin)
 	})
 }
 
