@@ -20,7 +20,8 @@ Tensor = tuple[str, Sequence[int]]
 _NAMING = ("run", "ticket", "spec")
 _PREFIX = "P2PDILOCO_"
 _NOT_OF_A_RUN = re.compile("(ATTACH|BINARY|KERNELS|CONFIG|DATA_DIR|API|JSON|LOG_.*|TEST.*)$")
-"""Variables that a machine may have for all that runs on it: they do not say that a run is meant."""
+"""Variables that a machine may have for all that runs on it. They do not say that a run is
+meant."""
 
 
 def given(run: Optional[str], settings: Mapping[str, Any]) -> bool:
