@@ -13,7 +13,7 @@ import (
 // audits has the outcome of each step that its leader was free to draft checked by samples, before
 // this elector gives HAVE (BYZANTINE 4.1). Nobody knows which samples it takes. A record that comes
 // with a QC is taken without: f+1 honest electors have checked it, and a contributor that died
-// since must not stop the height.
+// since must not stop the height. A lie that is found when the slot is decided evicts its owner.
 //
 // A sample that differs makes a proof against the owner: it is evicted, and its segments move like
 // those of a dead owner. A sample that nobody shows proves nothing: the elector waits, and tells

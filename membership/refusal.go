@@ -10,9 +10,9 @@ import (
 )
 
 // tellRefused has an event tell, once a height of each peer, that something that it sent breaks the
-// rules. Whoever looks at a run that stands still finds there who holds it up. What comes early or
-// late, or is not known here, is refused in silence: honest peers send such messages, too. It
-// returns err.
+// rules: a person who looks at a run that stands still learns from it which peer holds it up. An
+// early or late message, or one that needs what is not known here, is refused in silence, because
+// honest peers send such messages, too. It returns err.
 func (ac *acceptor) tellRefused(msg wire.Message, what string, err error) error {
 	d := ac.open
 	if errors.Is(err, chain.ErrInvalid) && msg.From != ac.cfg.Self && !slices.Contains(d.refused, msg.From) {

@@ -160,13 +160,7 @@ func (n *Network) Probe(ctx context.Context, to slot.PeerID, size int) (r Probe,
 	if err != nil {
 		return r, err
 	}
-	defer func() {
-		if err != nil {
-			_ = s.Reset()
-		} else {
-			_ = s.Close() // not reset: its connection carries the next stream
-		}
-	}()
+	defer func() { wire.End(s, err) }()
 	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
 	if r, err = probe(s, min(size, MaxProbe)); err != nil {
 		return r, n.env.Tasks.Err(fmt.Errorf("probe of %s: %w", to.Short(), errors.Join(err, ctx.Err())))

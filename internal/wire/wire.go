@@ -35,6 +35,16 @@ type Stream interface {
 	SetWriteDeadline(time.Time) error
 }
 
+// End ends a stream after its last answer: with Close if err is nil, so that its connection carries
+// the next stream, and with Reset otherwise, because unwanted bytes may be on the way.
+func End(s Stream, err error) {
+	if err == nil {
+		_ = s.Close()
+	} else {
+		_ = s.Reset()
+	}
+}
+
 // TimedOut tells whether an error means that a deadline has passed. Transports have their own
 // errors for that.
 func TimedOut(err error) bool {

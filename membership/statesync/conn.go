@@ -75,11 +75,10 @@ func (d dialer) list(ctx context.Context, p slot.PeerID) ([]checkpoint.Checkpoin
 // close ends the stream after an answer, or the fault of one. Where the answer is not complete it
 // resets the stream, because unwanted bytes may be on the way.
 func (n *conn) close(fault error) {
-	if fault == nil || isRefusal(fault) {
-		_ = n.s.Close()
-	} else {
-		_ = n.s.Reset()
+	if isRefusal(fault) {
+		fault = nil
 	}
+	wire.End(n.s, fault)
 }
 
 // ask sends a request.

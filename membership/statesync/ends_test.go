@@ -97,7 +97,7 @@ func TestStreamsOfAFetchEndWell(t *testing.T) {
 }
 
 // A donor that says that it does not give what is wanted has answered: its streams are closed, all
-// of them. Whoever needs an outcome that is not there yet asks again within moments.
+// of them. A peer that needs an outcome which is not there yet asks again within moments.
 func TestStreamsOfARefusalEndWell(t *testing.T) {
 	for name, why := range map[string]status{"not held": statusNotHeld, "busy": statusBusy, "spent": statusSpent} {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,8 @@ func (b bill) givenUp(h *history) Check {
 			continue
 		}
 		steps++
-		few := h.forked(r).electors < leastByzantine
+		electors := h.forked(r).electors // 0: no log says it
+		few := electors > 0 && electors < leastByzantine
 		if !b.covers(r.at, func(_ Injected, c cost) bool { return c.branch && (!b.byzantine || few) }) {
 			faults = append(faults, fmt.Sprintf("slot %d, certified at height %d as %s, was given up, and no fault "+
 				"may cost that", r.slot, r.height, short(hash)))

@@ -62,6 +62,16 @@ func comesBackAs(id string) func([][]eventlog.Line) {
 // way may cost it.
 func TestTheBill(t *testing.T) {
 	branch := func(logs [][]eventlog.Line) { branchOff(logs, true) }
+	branchOf := func(electors int) func([][]eventlog.Line) {
+		return func(logs [][]eventlog.Line) {
+			branch(logs)
+			for _, log := range logs {
+				for i := range log {
+					log[i].Electors = electors
+				}
+			}
+		}
+	}
 	end := func(logs [][]eventlog.Line) {
 		list(logs, 0, 3, "A", "B", "C")
 		list(logs, 0, lastSlot+1, "A")
@@ -80,14 +90,10 @@ func TestTheBill(t *testing.T) {
 		{"a branch of a partition", branch, false, []Injected{suffered(Partition, 4, 7, 2)}, nil},
 		{"a branch of turns", branch, false, []Injected{suffered(Turns, 4, 7, 2)}, nil},
 		{"with trust byzantine", branch, true, []Injected{suffered(Partition, 4, 7, 2)}, []string{CheckGivenUp}},
-		{"with trust byzantine and three electors", func(logs [][]eventlog.Line) {
-			branch(logs)
-			for _, log := range logs {
-				for i := range log {
-					log[i].Electors = 3
-				}
-			}
-		}, true, []Injected{suffered(Partition, 4, 7, 2)}, nil},
+		{"with trust byzantine and three electors", branchOf(3), true, []Injected{suffered(Partition, 4, 7, 2)}, nil},
+		{"with trust byzantine, and nobody knows of how many electors", branchOf(0), true, []Injected{
+			suffered(Partition, 4, 7, 2),
+		}, []string{CheckGivenUp}},
 		{"before a partition", branch, false, []Injected{suffered(Partition, 7, 8, 2)}, []string{CheckGivenUp}},
 		{"long after one", branch, false, []Injected{suffered(Partition, 2, 3, 2)}, []string{CheckGivenUp}},
 

@@ -115,7 +115,7 @@ func TestALateLineIsNoContradiction(t *testing.T) {
 	logs, ends := goodRun()
 	branchOff(logs, true)
 	late := eventlog.Line{
-		Event: "state.synced", Height: 6, Slot: 5, Record: hashOf(6, "x"), StateRoot: rootOf(6, "x"),
+		Event: "slot.applied", Height: 6, Slot: 5, Record: hashOf(6, "x"), StateRoot: rootOf(6, "x"),
 	}
 	logs[1] = append(logs[1], late)
 	for _, c := range judge(logs, ends) {

@@ -9,8 +9,8 @@ import (
 )
 
 // No sample is drawn here, so only the bound leads to one: a frame is longer than the norms that
-// the contributors have committed to allow, or has no values. Whoever does not know these norms
-// finds nothing, and an honest frame is not looked at.
+// the contributors have committed to allow, or has no values. An elector that does not know
+// these norms finds nothing, and an honest frame is not looked at.
 func TestAFrameAboveItsBoundIsSampled(t *testing.T) {
 	const frame = 3 // of 5; the first one of the second segment is 2
 	set := func(all []byte, i int, x float32) {

@@ -10,6 +10,8 @@
 //     and from the leader, where a contributor does not answer.
 //  3. The outcome is computed again from the samples, and compared with the owner's byte by byte. A
 //     block that differs makes a proof.
+//  4. If the slot is decided before an audit has compared its samples, they are compared then, as
+//     far as they were shown. The record stands; a proof evicts the owner (ReportFalseStatement).
 //
 // The arithmetic and the proofs are those of package audit. Check is the ledger's side of them.
 package auditor

@@ -103,13 +103,7 @@ func (j *job) exchange(ctx context.Context, via slot.PeerID, list []ask, answers
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = s.Reset()
-		} else {
-			_ = s.Close() // not reset: its connection carries the next stream
-		}
-	}()
+	defer func() { wire.End(s, err) }()
 	defer context.AfterFunc(ctx, func() { _ = s.Reset() })()
 	_ = s.SetDeadline(time.Now().Add(j.cfg.Timeout))
 	for _, q := range list {

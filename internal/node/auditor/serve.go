@@ -136,13 +136,7 @@ func (a *Auditor) fetch(q Request) (_ []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = s.Reset()
-		} else {
-			_ = s.Close() // not reset: its connection carries the next stream
-		}
-	}()
+	defer func() { wire.End(s, err) }()
 	_ = s.SetDeadline(time.Now().Add(a.cfg.Timeout))
 	if err := errors.Join(wire.WriteMessage(s, q.Append(nil)), s.CloseWrite()); err != nil {
 		return nil, err
