@@ -313,7 +313,7 @@ func TestTrust(t *testing.T) {
 	}
 	for _, c := range [][]string{
 		{"--founders books", "--founders books: no peer ID", "--trust", "byzantine", "--founders", "books"},
-		{"--schedule ring", "--schedule ring: with trust byzantine rotation", "--trust", "byzantine", "--schedule", "ring"},
+		{"--schedule ring", "--schedule ring: with trust byzantine", "--trust", "byzantine", "--schedule", "ring"},
 		{"a file", "founders: a peer ID", "--spec", write(t, "bad.toml", "name = \"x\"\nfounders = [\"0\"]\n")},
 		{"no list", "a list of peer IDs", "--spec", write(t, "no.toml", "name = \"x\"\nfounders = \"me\"\n")},
 	} {
