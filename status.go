@@ -6,6 +6,7 @@ import (
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce"
 	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/report"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/rules"
@@ -45,6 +46,8 @@ type (
 	ProcessStatus = report.ProcessStatus
 	// AgreementStatus says whom the agreement withstands.
 	AgreementStatus = report.AgreementStatus
+	// AuditStatus says how much of an outcome is checked.
+	AuditStatus = auditor.Sampled
 	// VoteStatus says how far a peer is on its way to a vote.
 	VoteStatus = report.VoteStatus
 	// ClockStatus says whose clock is wrong.
@@ -114,6 +117,7 @@ func (n *Node) Status() Status {
 	s.Alarm = report.AddFigures(s.Members, n.replica.Contributed())
 	ledger := rules.Ledger(n.spec, n.run)
 	s.Agreement, s.Vote = report.AgreementOf(ledger, v.Tip), report.VoteOf(ledger, v.Tip, s.Peer)
+	s.Audit = n.replica.Sampled()
 	params := n.replica.Params()
 	s.Tolerated = allreduce.Tolerated(params.Aggregator, params.TrimPermille, s.Contributors)
 	return s

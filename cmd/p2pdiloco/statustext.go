@@ -11,6 +11,7 @@ import (
 	"github.com/p2pdiloco/p2pdiloco"
 	"github.com/p2pdiloco/p2pdiloco/internal/report"
 	"github.com/p2pdiloco/p2pdiloco/p2p"
+	"github.com/p2pdiloco/p2pdiloco/spec"
 )
 
 // printStatus writes a status for people.
@@ -128,12 +129,27 @@ func tolerance(s p2pdiloco.Status) string {
 
 // owners says whether what the owners of the parts of a round state is checked.
 func owners(s p2pdiloco.Status) string {
-	switch n := s.Spec["audit_samples"]; n {
-	case "", "0":
+	n := s.Spec["audit_samples"]
+	if n == "" || n == "0" {
 		return "what a part's owner makes of them is not checked"
-	default:
-		return fmt.Sprintf("what a part's owner makes of them is checked (%s samples)", n)
 	}
+	return fmt.Sprintf("what a part's owner makes of them is checked (%s)", samples(n, s.Audit))
+}
+
+// samples says how much a quorum has checked of each part in the newest slot; a is nil where this
+// peer has not.
+func samples(asked string, a *p2pdiloco.AuditStatus) string {
+	switch {
+	case asked == spec.AuditAll:
+		return "all of it"
+	case a == nil:
+		return asked + " samples of each part, or fewer that cost no more than 5% of a slot's bytes"
+	case a.Whole:
+		return "all of each part"
+	case a.Why != "":
+		return fmt.Sprintf("%d samples of each part in slot %d, of %d: %s", a.Samples, a.Slot, a.Of, a.Why)
+	}
+	return fmt.Sprintf("%d samples of each part in slot %d", a.Samples, a.Slot)
 }
 
 // behind names the members that are late or missing, or take no part in decisions.

@@ -142,3 +142,28 @@ func TestTolerance(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// Who may harm the model is said with the samples that were really taken: fewer than the run asks
+// for where they would cost too much.
+func TestSamplesOfStatus(t *testing.T) {
+	for _, c := range []struct {
+		asked string
+		audit *p2pdiloco.AuditStatus
+		want  string
+	}{
+		{"0", nil, "is not checked"},
+		{"24", nil, "(24 samples of each part, or fewer that cost no more than 5% of a slot's bytes)"},
+		{"24", &p2pdiloco.AuditStatus{Slot: 7, Samples: 24, Of: 24}, "(24 samples of each part in slot 7)"},
+		{
+			"24", &p2pdiloco.AuditStatus{Slot: 7, Samples: 6, Of: 24, Why: "it is dear"},
+			"(6 samples of each part in slot 7, of 24: it is dear)",
+		},
+		{"24", &p2pdiloco.AuditStatus{Slot: 7, Samples: 6, Of: 24, Whole: true}, "(all of each part)"},
+		{"all", &p2pdiloco.AuditStatus{Slot: 7, Samples: 9, Whole: true}, "(all of it)"},
+	} {
+		s := p2pdiloco.Status{Contributors: 5, Audit: c.audit, Spec: map[string]string{"audit_samples": c.asked}}
+		if got := tolerance(s); !strings.HasSuffix(got, c.want) {
+			t.Errorf("%s, %+v: %q, want %q", c.asked, c.audit, got, c.want)
+		}
+	}
+}

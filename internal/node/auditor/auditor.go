@@ -59,6 +59,7 @@ type Auditor struct {
 	cfg    Config
 	codec  codec.Codec // of contributions
 	served quota
+	taken  sampling
 	early  early
 }
 

@@ -53,7 +53,9 @@ func (a *Auditor) draw(s audit.Statement, samples share, place float64, rnd *ran
 		d.shown[k] = map[slot.Range]audit.Opening{}
 	}
 	elements := a.cfg.Params.Fragments[s.Fragment]
-	for _, sample := range d.Samples(a.count(d, samples), rnd) {
+	n := a.count(d, samples)
+	a.taken.note(s.Slot, n, d.SampleCount(), a.cfg.Samples, samples.quorum)
+	for _, sample := range d.Samples(n, rnd) {
 		d.samples = append(d.samples, sample.Range)
 	}
 	if at := uint64(place * float64(elements)); s.Range.Begin <= at && at < s.Range.End {

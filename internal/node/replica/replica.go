@@ -191,6 +191,9 @@ func (r *Replica) Stats() Stats { return r.tally.read() }
 // Contributed returns what is known of what each member contributes.
 func (r *Replica) Contributed() map[slot.PeerID]figures.Member { return r.conduct.Members() }
 
+// Sampled says how much of the newest outcome is checked, as an elector; nil: nothing was yet.
+func (r *Replica) Sampled() *auditor.Sampled { return r.auditor.Sampled() }
+
 // Fetching returns how far the fetch of a state is, nil if there is none.
 func (r *Replica) Fetching() *FetchStatus { return r.fetcher.status() }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/p2pdiloco/p2pdiloco/allreduce/figures"
+	"github.com/p2pdiloco/p2pdiloco/internal/node/auditor"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/replica"
 	"github.com/p2pdiloco/p2pdiloco/internal/node/round"
 	"github.com/p2pdiloco/p2pdiloco/internal/slot"
@@ -62,6 +63,8 @@ type Status struct {
 	Task *TaskStatus          `json:"task,omitempty"` // of a peer that trains: its round
 	// whom the agreement withstands at the run's present size; nil while there is no member
 	Agreement *AgreementStatus `json:"agreement,omitempty"`
+	// how much of the newest outcome its electors check; nil: this peer has checked nothing
+	Audit *auditor.Sampled `json:"audit,omitempty"`
 	// how far this peer is on its way to a vote; nil if it has one, or votes are not earned
 	Vote *VoteStatus `json:"vote,omitempty"`
 	// with these contributors and this aggregator
