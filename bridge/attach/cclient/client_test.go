@@ -25,17 +25,21 @@ const (
 	example = "../../../examples/c/attach.c"
 )
 
-// compile makes a program of a C file, which every warning spoils.
-func compile(t *testing.T, source string) (program string) {
+// compile makes a program of a C file, which every warning spoils. It stops at a fault, unless
+// there are flags for something else.
+func compile(t *testing.T, source string, flags ...string) (program string) {
 	t.Helper()
 	cc, err := exec.LookPath("cc")
 	if err != nil {
 		t.Skip("no C compiler is installed")
 	}
 	program = filepath.Join(t.TempDir(), "program")
-	cmd := exec.CommandContext(t.Context(), cc, "-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Wpedantic",
-		"-Werror", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover", "-I", headers, "-o", program,
-		source)
+	if len(flags) == 0 {
+		flags = []string{"-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover"}
+	}
+	flags = append(flags, "-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", headers,
+		"-o", program, source)
+	cmd := exec.CommandContext(t.Context(), cc, flags...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -1,0 +1,106 @@
+package cclient
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/p2pdiloco/p2pdiloco/bridge/attach"
+	"github.com/p2pdiloco/p2pdiloco/trainer"
+)
+
+// TestMemoryOfABox: two ranks, processes with a model of 50 million parameters each, and the node's
+// side take two vectors beside the models, all of their memory counted and shared pages once. So
+// neither the client nor the node keeps a copy of a vector.
+func TestMemoryOfABox(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 800 MB")
+	}
+	const world, vector = 2, 200_000_000 // bytes
+	program := compile(t, "testdata/wide.c", "-O2")
+	before := pss(t, os.Getpid())
+	server := listen(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var ranks []*exec.Cmd
+	for rank := range world {
+		cmd := exec.CommandContext(ctx, program, strconv.Itoa(rank), strconv.Itoa(world))
+		cmd.Env = append(os.Environ(), attach.Variable+"="+server.Path())
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ranks = append(ranks, cmd)
+	}
+	oneRound(ctx, t, server)
+	used := pss(t, os.Getpid()) - before
+	for _, cmd := range ranks {
+		used += pss(t, cmd.Process.Pid)
+	}
+	const most = (world+2)*vector + vector/4 // programs and their stacks
+	t.Logf("two ranks and the node's side have %d MB, %d of them the ranks' models", used/1e6, world*vector/1_000_000)
+	if used > most || used < (world+2)*vector*9/10 {
+		t.Errorf("they have %d MB, two models and two vectors have %d", used/1e6, (world+2)*vector/1_000_000)
+	}
+	cancel()
+	for _, cmd := range ranks {
+		_ = cmd.Wait()
+	}
+}
+
+// oneRound fills, trains, exports and loads, so that all memory is used that is ever used.
+func oneRound(ctx context.Context, t *testing.T, server *attach.Server) {
+	t.Helper()
+	tr, err := server.Trainer(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, local, err := tr.MakeVectors(int(tr.Layout().Elements()))
+	if err == nil {
+		err = tr.Init(ctx, start)
+	}
+	if err == nil {
+		err = tr.Load(ctx, start)
+	}
+	if err == nil {
+		_, err = tr.Train(ctx, trainer.Task{Slot: 1, Steps: 3, PartSteps: 3})
+	}
+	if err == nil {
+		err = tr.ExportGradient(ctx, start, local, func(int, int) error { return nil })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range start {
+		if start[i] != float32(i%1000) || local[i] != 3 {
+			t.Fatalf("element %d: %v, and a pseudo-gradient of %v", i, start[i], local[i])
+		}
+	}
+	if err := tr.Load(ctx, start); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pss is the memory of a process in bytes, with its share of pages that it has in common with
+// others.
+func pss(t *testing.T, pid int) (n int) {
+	t.Helper()
+	debug.FreeOSMemory()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, err := fmt.Sscanf(line, "Pss: %d kB", &n); err == nil {
+			return n << 10
+		}
+	}
+	t.Fatalf("%s", text)
+	return 0
+}
